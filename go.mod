@@ -1,0 +1,3 @@
+module github.com/userspace-rpc/erpc
+
+go 1.26

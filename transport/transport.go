@@ -1,0 +1,114 @@
+package transport
+
+import (
+	"errors"
+	"time"
+)
+
+// Errors that every transport uses.
+var (
+	// ErrClosed is returned by every call after Close.
+	ErrClosed = errors.New("transport: closed")
+	// ErrUnsupported means that this machine or system lacks what the transport needs.
+	ErrUnsupported = errors.New("transport: not supported on this system")
+	// ErrBadAddress means that a text is not an address of this transport.
+	ErrBadAddress = errors.New("transport: bad address")
+)
+
+// Caps says what a transport can do. It does not change during the transport's life.
+type Caps struct {
+	// Name is the transport's short name, "udp" or "sim".
+	Name string
+	// MTU is the largest packet in bytes that TxBurst takes, library header
+	// included, transport headers (IP, UDP) not.
+	MTU int
+	// RxRing is the number of MTU-sized packets, roughly, that can wait to be
+	// received before the network drops packets. Credits are sized by it.
+	RxRing int
+	// TxCopies says that TxBurst copies the bytes out before it returns, so that
+	// Flush has nothing to do.
+	TxCopies bool
+	// ECN says that RxPacket.CE is filled in.
+	ECN bool
+	// Checksummed says that packets damaged on the way are dropped by the
+	// network or the transport with at least the strength of the UDP checksum.
+	Checksummed bool
+}
+
+// TxItem is one packet to send. The packet is Head followed by Data; Data may be
+// empty. The transport only reads both, until TxBurst returns if Caps.TxCopies,
+// else until the next Flush returns.
+type TxItem struct {
+	Dst  Addr
+	Head []byte
+	Data []byte
+}
+
+// RxPacket is one received packet. Data belongs to the transport and stays valid
+// until the next RxBurst or Close; the receiver may write to it until then.
+type RxPacket struct {
+	Data []byte
+	From Addr
+	CE   bool // the network marked it "congestion experienced" (RFC 3168)
+}
+
+// Transport moves datagrams in bursts. It may lose, repeat, reorder and (unless
+// Caps.Checksummed) damage them, but never joins or cuts them.
+//
+// One goroutine at a time uses a Transport; only Wake, LocalAddr, Caps and Close
+// may be called from any. The contract is tested by package conformance.
+type Transport interface {
+	// Caps returns what the transport can do.
+	Caps() Caps
+
+	// LocalAddr returns the address that peers send to.
+	LocalAddr() Addr
+
+	// Resolve turns text ("host:port" for IP transports) into an address.
+	// It may block. Errors match ErrBadAddress or are those of the resolver.
+	Resolve(text string) (Addr, error)
+
+	// TxBurst sends items in order and returns how many it took. Fewer than
+	// len(items) with a nil error means that the network takes no more now: the
+	// caller may offer the rest again or drop it, the transport has not seen it.
+	// A packet that can never be sent (too large, no route) counts as taken and
+	// as Stats.TxDropped. An error means that the transport itself is unusable.
+	TxBurst(items []TxItem) (int, error)
+
+	// Flush returns when the transport refers to no buffer given to TxBurst.
+	Flush()
+
+	// RxBurst fills in up to len(pkts) packets without waiting and returns how
+	// many. It ends the validity of the packets of the call before. An error
+	// means that the transport itself is unusable.
+	RxBurst(pkts []RxPacket) (int, error)
+
+	// Wait blocks until a packet may have arrived, Wake was called since the last
+	// Wait returned, or timeout has passed. It may return early for no reason. A
+	// negative timeout waits without end. After Close it returns ErrClosed.
+	Wait(timeout time.Duration) error
+
+	// Wake makes the current or else the next Wait return. Safe from any goroutine.
+	Wake()
+
+	// Stats returns counters since the start. Only for the using goroutine.
+	Stats() Stats
+
+	// Close frees everything. Safe from any goroutine, also more than once; a
+	// blocked Wait returns. Received packets must not be used any more, so the
+	// caller makes sure that nobody is inside TxBurst or RxBurst.
+	Close() error
+}
+
+// Stats counts what a transport did, since it was made.
+type Stats struct {
+	TxPackets uint64 // packets taken by TxBurst and given to the network
+	TxBytes   uint64 // their bytes, without the transport's own headers
+	TxDropped uint64 // packets taken that could not be sent (too large, no route)
+	TxStalls  uint64 // calls of TxBurst that took less than all
+	TxCalls   uint64 // system calls or doorbells
+	RxPackets uint64 // packets returned by RxBurst
+	RxBytes   uint64 // their bytes
+	RxDropped uint64 // packets lost in a full receive queue, as far as known
+	RxCalls   uint64 // system calls or polls
+}

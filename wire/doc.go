@@ -1,0 +1,44 @@
+// Package wire defines what travels in a packet: the 24-byte header of every
+// packet and the bodies of the management packets.
+//
+// Nothing here allocates, does I/O or reads the clock. A packet is a []byte;
+// [Parse] checks every field that can be checked without knowing the session
+// and returns a [Header], a small value that holds the fields in host order.
+//
+// # Header
+//
+// All integers are little-endian, all offsets fixed.
+//
+//	offset  width    field     unit and meaning
+//	0       4 bits   type      packet type, see [Type] (low bits of the byte)
+//	0       4 bits   version   protocol version, [Version] (high bits)
+//	1       8 bits   reqtype   request type 0-254; in a management packet the [Op]
+//	2       16 bits  hold      time the server held the request, in units of
+//	                           64 ns ([HoldUnit]); 65535 means "longer, or unknown"
+//	4       28 bits  msgsize   size of the whole message in bytes, at most [MaxMsgSize]
+//	4       4 bits   flags     bit 28 CE echo, bit 29 error; bits 30-31 must be zero
+//	8       32 bits  session   session number at the receiver, or [NoSession]
+//	12      32 bits  token     token of that session at the receiver; see below
+//	16      48 bits  reqnum    request number within the session
+//	22      16 bits  pktnum    packet number within the request
+//
+// # Packet numbers
+//
+// A request of N packets with a response of M packets takes N+M-1 packets each
+// way. Client packet k is answered by server packet k (eRPC, section 5.1):
+// request packets are 0..N-1; the credit return (CR) for request packet k < N-1
+// carries k; response packet j carries N-1+j; the request-for-response (RFR)
+// that asks for response packet j >= 1 carries N-1+j too. CR and RFR packets
+// have no payload.
+//
+// # Token and checksum
+//
+// The token is a random number that the receiver chose for this incarnation of
+// the session. A packet with another token belongs to an earlier session, an
+// earlier process or a forger, and is dropped. Tokens stop off-path guessing and
+// stale packets, not a reader of the network; encryption is another layer.
+//
+// In a session that agreed on checksums, and in every management packet, the
+// field holds token XOR CRC-32C of all other bytes of the packet, so that a
+// single comparison checks both and the checksum takes no room.
+package wire

@@ -1,0 +1,188 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+)
+
+// Sizes and limits of the header fields.
+const (
+	// HeaderSize is the size of the packet header in bytes.
+	HeaderSize = 24
+	// Version is the protocol version this package speaks.
+	Version = 1
+	// MaxMsgSize is the largest message size in bytes that the header can express.
+	MaxMsgSize = 1<<28 - 1
+	// MaxReqNum is the largest request number.
+	MaxReqNum = 1<<48 - 1
+	// MaxPackets is the largest number of packets that one request and its
+	// response may take together (packet numbers are 16 bits wide).
+	MaxPackets = 1 << 16
+	// NoSession in the session field means that the sender knows no session
+	// of the receiver. Only management packets carry it.
+	NoSession = 0xFFFFFFFF
+	// MaxReqType is the largest request type an application may use.
+	MaxReqType = 254
+	// HoldUnit is the unit of the hold field in nanoseconds.
+	HoldUnit = 64
+	// HoldUnknown is the value of the hold field for "longer than the field can say".
+	HoldUnknown = 0xFFFF
+)
+
+// Type is a packet type (eRPC, section 5.1).
+type Type uint8
+
+// The packet types.
+const (
+	TypeReq  Type = 0 // request data, client to server
+	TypeRFR  Type = 1 // request for response, client to server
+	TypeCR   Type = 2 // explicit credit return, server to client
+	TypeResp Type = 3 // response data, server to client
+	TypeMgmt Type = 4 // connection management, either way
+	numTypes      = 5
+)
+
+// String returns the name that the paper uses.
+func (t Type) String() string {
+	if t < numTypes {
+		return [numTypes]string{"REQ", "RFR", "CR", "RESP", "MGMT"}[t]
+	}
+	return "INVALID"
+}
+
+// Flags are the four flag bits of the header.
+type Flags uint8
+
+// The flags. Other bits must be zero.
+const (
+	// FlagCE echoes a congestion-experienced mark (RFC 3168) that the packet
+	// being answered carried when it arrived at the server.
+	FlagCE Flags = 1 << 0
+	// FlagError marks a response whose payload is an error, see [AppendError].
+	FlagError Flags = 1 << 1
+
+	knownFlags = FlagCE | FlagError
+)
+
+// Reasons why Parse refuses a packet. They are plain values: comparing them costs nothing.
+var (
+	ErrShort   = errors.New("wire: packet shorter than a header")
+	ErrVersion = errors.New("wire: unknown protocol version")
+	ErrType    = errors.New("wire: unknown packet type")
+	ErrFlags   = errors.New("wire: reserved bits set, or flags that the packet type does not have")
+	ErrReqType = errors.New("wire: request type out of range")
+	ErrSession = errors.New("wire: session number missing")
+	ErrSize    = errors.New("wire: payload does not fit the packet type or the message size")
+)
+
+// Header holds the header fields of one packet in host order. The token is not
+// among them: see [Token] and [Checksum].
+type Header struct {
+	Type    Type
+	ReqType uint8
+	Hold    uint16 // units of HoldUnit
+	Flags   Flags
+	PktNum  uint16
+	MsgSize uint32 // bytes
+	Session uint32
+	ReqNum  uint64
+}
+
+// Put writes h with the given token into the first HeaderSize bytes of b, which
+// must be that long. Fields wider than their place are cut; callers keep the limits.
+func (h *Header) Put(b []byte, token uint32) {
+	p := (*[HeaderSize]byte)(b)
+	p[0] = byte(h.Type) | Version<<4
+	p[1] = h.ReqType
+	binary.LittleEndian.PutUint16(p[2:], h.Hold)
+	binary.LittleEndian.PutUint32(p[4:], h.MsgSize&MaxMsgSize|uint32(h.Flags)<<28)
+	binary.LittleEndian.PutUint32(p[8:], h.Session)
+	binary.LittleEndian.PutUint32(p[12:], token)
+	binary.LittleEndian.PutUint64(p[16:], h.ReqNum&MaxReqNum|uint64(h.PktNum)<<48)
+}
+
+// Parse reads the header of pkt into h and checks every field that can be
+// checked without the session's state. After an error h holds no promise.
+func (h *Header) Parse(pkt []byte) error {
+	if len(pkt) < HeaderSize {
+		return ErrShort
+	}
+	p := (*[HeaderSize]byte)(pkt)
+	if p[0]>>4 != Version {
+		return ErrVersion
+	}
+	h.Type = Type(p[0] & 0x0F)
+	h.ReqType = p[1]
+	h.Hold = binary.LittleEndian.Uint16(p[2:])
+	sizeFlags := binary.LittleEndian.Uint32(p[4:])
+	h.MsgSize = sizeFlags & MaxMsgSize
+	h.Flags = Flags(sizeFlags >> 28)
+	h.Session = binary.LittleEndian.Uint32(p[8:])
+	num := binary.LittleEndian.Uint64(p[16:])
+	h.ReqNum = num & MaxReqNum
+	h.PktNum = uint16(num >> 48)
+	return h.check(len(pkt) - HeaderSize)
+}
+
+// check is the second half of Parse: rules between fields.
+func (h *Header) check(payload int) error {
+	var allowed Flags
+	switch h.Type {
+	case TypeReq:
+		if payload > int(h.MsgSize) {
+			return ErrSize
+		}
+	case TypeResp:
+		allowed = knownFlags
+		if payload > int(h.MsgSize) {
+			return ErrSize
+		}
+	case TypeRFR:
+		if payload != 0 {
+			return ErrSize
+		}
+	case TypeCR:
+		allowed = FlagCE
+		if payload != 0 {
+			return ErrSize
+		}
+	case TypeMgmt:
+		return h.checkMgmt(payload)
+	default:
+		return ErrType
+	}
+	if h.Flags&^allowed != 0 {
+		return ErrFlags
+	}
+	if h.ReqType > MaxReqType {
+		return ErrReqType
+	}
+	if h.Session == NoSession {
+		return ErrSession
+	}
+	return nil
+}
+
+// Token returns the token field as it stands in pkt, which holds a header.
+func Token(pkt []byte) uint32 {
+	return binary.LittleEndian.Uint32((*[HeaderSize]byte)(pkt)[12:])
+}
+
+// SetToken writes the token field of pkt, which holds a header.
+func SetToken(pkt []byte, token uint32) {
+	binary.LittleEndian.PutUint32((*[HeaderSize]byte)(pkt)[12:], token)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Checksum returns the CRC-32C (RFC 3720, appendix B.4) of a packet that is
+// given in two parts, leaving out the token field. Head holds at least the header.
+func Checksum(head, data []byte) uint32 {
+	c := crc32.Update(0, castagnoli, head[:12])
+	c = crc32.Update(c, castagnoli, head[16:])
+	if len(data) != 0 {
+		c = crc32.Update(c, castagnoli, data)
+	}
+	return c
+}
