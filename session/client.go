@@ -1,0 +1,297 @@
+package session
+
+import (
+	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Op is one request as the client half sees it.
+type Op struct {
+	Req     *msgbuf.Buffer
+	Resp    *msgbuf.Buffer // takes the response; its MaxSize bounds it
+	Ref     uint32         // the owner's name for the request
+	ReqType uint8
+}
+
+// clientSlot is the state of one request in flight. Packet counts are in the one
+// numbering of both directions: see the package comment.
+type clientSlot struct {
+	op       Op
+	reqNum   uint64
+	busy     bool
+	stalled  bool  // in the stalled ring
+	retries  uint8 // rollbacks since the last progress
+	numReq   uint32
+	numResp  uint32 // 0 until response packet 0 has come
+	numTx    uint32
+	numRx    uint32
+	highTx   uint32  // packets below were sent before a rollback: no RTT sample (Karn)
+	sentAt   int64   // when packet 0 was sent, ns
+	progress int64   // when the slot last sent after idling, or received, ns
+	txTimes  []int64 // when later packets were sent, by number & mask; nil until needed
+}
+
+// total returns how many packets the client sends for the request, as far as known.
+func (s *clientSlot) total() uint32 {
+	if s.numResp == 0 {
+		return s.numReq
+	}
+	return s.numReq + s.numResp - 1
+}
+
+// Client is the requesting half of a session. The zero Client is not ready; see NewClient.
+type Client struct {
+	link
+	Params
+	timing  Timing
+	rtt     rtoEstimator
+	stats   *Stats
+	slots   []clientSlot
+	free    []uint8 // free slots, a stack; the top was used last and is warm
+	stalled slotRing
+	credits int
+	busy    int // slots in use
+	open    bool
+	closed  bool
+	queue   opQueue
+}
+
+// NewClient returns a client half that queues requests until Open is called.
+// MaxQueue bounds the requests that wait for a slot.
+func NewClient(t Timing, maxQueue int, stats *Stats) *Client {
+	return &Client{timing: t, stats: stats, rtt: newRTOEstimator(&t), queue: opQueue{max: maxQueue}}
+}
+
+// Open makes the session usable with the agreed params. Remote and token name the
+// session at the peer. Queued requests start; rtt in ns, if not 0, is the first sample.
+func (c *Client) Open(p Params, remote, token uint32, rtt, now int64, out *Out) {
+	c.Params = p
+	c.link = link{remote: remote, token: token, checksum: p.Checksum}
+	c.credits = p.Credits
+	c.slots = make([]clientSlot, p.Slots)
+	c.free = make([]uint8, p.Slots)
+	for i := range c.free {
+		c.slots[i].reqNum = uint64(i)
+		c.free[i] = uint8(p.Slots - 1 - i)
+	}
+	c.rtt.sample(rtt)
+	c.open = true
+	c.startQueued(now, out)
+}
+
+// Start begins a request, or queues it when all slots are in use or the session is
+// not open yet. The session owns the buffers until the request ends. Errors:
+// ErrClosed, ErrTooLarge, ErrExhausted (queue full); then nothing has happened.
+func (c *Client) Start(op Op, now int64, out *Out) error {
+	if c.closed {
+		return ErrClosed
+	}
+	if !c.open || len(c.free) == 0 || c.queue.n > 0 {
+		return c.queue.push(op)
+	}
+	if err := c.check(&op); err != nil {
+		return err
+	}
+	c.begin(op, now, out)
+	return nil
+}
+
+func (c *Client) check(op *Op) error {
+	if n := op.Req.Size(); n > c.MaxMessage || c.packets(n) > wire.MaxPackets {
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// begin puts op into a free slot and sends what credits allow.
+func (c *Client) begin(op Op, now int64, out *Out) {
+	i := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	s := &c.slots[i]
+	s.op = op
+	s.reqNum += uint64(len(c.slots))
+	s.busy = true
+	s.retries = 0
+	s.numReq = c.packets(op.Req.Size())
+	s.numResp = 0
+	s.numTx, s.numRx, s.highTx = 0, 0, 0
+	s.progress = now
+	c.busy++
+	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 {
+		c.sendNext(s, now, out)
+		return
+	}
+	c.kick(i, now, out)
+}
+
+// kick puts slot i in line for credits and hands out what credits there are.
+func (c *Client) kick(i uint8, now int64, out *Out) {
+	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() {
+		s.stalled = true
+		c.stalled.push(i)
+	}
+	c.pump(now, out)
+}
+
+// pump gives credits to waiting slots in turn, one packet each, so that a large
+// request does not keep small ones waiting.
+func (c *Client) pump(now int64, out *Out) {
+	for c.credits > 0 && c.stalled.n > 0 {
+		i := c.stalled.pop()
+		s := &c.slots[i]
+		s.stalled = false
+		if !s.busy || s.numTx >= s.total() {
+			continue // the request ended, or was rolled back and resent, while it waited
+		}
+		c.sendNext(s, now, out)
+		if s.numTx < s.total() {
+			s.stalled = true
+			c.stalled.push(i)
+		}
+	}
+	if c.stalled.n > 0 {
+		c.stats.CreditStalls++
+	}
+}
+
+// sendNext sends the slot's next packet: request data, or an RFR.
+func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
+	k := s.numTx
+	h := wire.Header{ReqType: s.op.ReqType, ReqNum: s.reqNum, PktNum: uint16(k)}
+	if k < s.numReq {
+		h.Type = wire.TypeReq
+		h.MsgSize = uint32(s.op.Req.Size())
+		head, data := s.op.Req.Packet(int(k), c.PerPacket)
+		c.append(out, &h, head, data)
+	} else {
+		h.Type = wire.TypeRFR
+		c.control(out, &h)
+	}
+	if k < s.highTx {
+		c.stats.Retransmits++
+		out.Flush = true
+	}
+	if s.numTx == s.numRx {
+		s.progress = now // nothing was outstanding: the timeout starts here
+	}
+	s.numTx++
+	c.credits--
+	if k == 0 {
+		s.sentAt = now
+	} else {
+		c.noteTime(s, k, now)
+	}
+	if invariants.Enabled && c.credits < 0 {
+		panic("session: credits below zero")
+	}
+}
+
+// noteTime remembers when packet k > 0 was sent.
+func (c *Client) noteTime(s *clientSlot, k uint32, now int64) {
+	if s.txTimes == nil {
+		n := 1
+		for n < c.Credits {
+			n <<= 1
+		}
+		s.txTimes = make([]int64, n)
+	}
+	s.txTimes[k&uint32(len(s.txTimes)-1)] = now
+}
+
+// startQueued moves waiting requests into free slots.
+func (c *Client) startQueued(now int64, out *Out) {
+	for c.queue.n > 0 && len(c.free) > 0 {
+		op := c.queue.pop()
+		if err := c.check(&op); err != nil {
+			out.Done = append(out.Done, Done{Ref: op.Ref, Err: err})
+			continue
+		}
+		c.begin(op, now, out)
+	}
+}
+
+// release frees slot i; its credits must be back.
+func (c *Client) release(i uint8) {
+	s := &c.slots[i]
+	s.busy = false
+	s.op = Op{}
+	c.busy--
+	c.free = append(c.free, i)
+}
+
+// Pending returns how many requests are in slots and in the queue.
+func (c *Client) Pending() (inFlight, queued int) { return c.busy, c.queue.n }
+
+// Free returns the credits not in use.
+func (c *Client) FreeCredits() int { return c.credits }
+
+// slotRing is a FIFO of slot numbers; each slot is in it at most once.
+type slotRing struct {
+	buf  [MaxSlots]uint8
+	head int
+	n    int
+}
+
+func (r *slotRing) push(i uint8) {
+	r.buf[(r.head+r.n)%MaxSlots] = i
+	r.n++
+}
+
+func (r *slotRing) pop() uint8 {
+	i := r.buf[r.head%MaxSlots]
+	r.head = (r.head + 1) % MaxSlots
+	r.n--
+	return i
+}
+
+// opQueue is a bounded FIFO of waiting requests that grows to what was needed.
+type opQueue struct {
+	buf  []Op // length a power of two
+	head int
+	n    int
+	max  int
+}
+
+func (q *opQueue) push(op Op) error {
+	if q.n >= q.max {
+		return ErrExhausted
+	}
+	if q.n == len(q.buf) {
+		bigger := make([]Op, max(16, 2*len(q.buf)))
+		for i := range q.n {
+			bigger[i] = *q.at(i)
+		}
+		q.buf, q.head = bigger, 0
+	}
+	*q.at(q.n) = op
+	q.n++
+	return nil
+}
+
+func (q *opQueue) at(i int) *Op { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
+
+func (q *opQueue) pop() Op {
+	op := *q.at(0)
+	*q.at(0) = Op{}
+	q.head = (q.head + 1) & (len(q.buf) - 1)
+	q.n--
+	return op
+}
+
+// remove takes the request named ref out of the queue.
+func (q *opQueue) remove(ref uint32) (Op, bool) {
+	for i := range q.n {
+		if q.at(i).Ref != ref {
+			continue
+		}
+		op := *q.at(i)
+		for j := i; j < q.n-1; j++ {
+			*q.at(j) = *q.at(j + 1)
+		}
+		q.n--
+		*q.at(q.n) = Op{}
+		return op, true
+	}
+	return Op{}, false
+}

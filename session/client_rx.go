@@ -1,0 +1,237 @@
+package session
+
+import (
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// OnCR takes a credit return. The header is parsed, session and token are checked.
+func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
+	i, ok := c.accept(h)
+	if !ok {
+		return Event{}
+	}
+	s := &c.slots[i]
+	if uint32(h.PktNum) >= s.numReq-1 {
+		c.stats.DropSize++ // no CR exists for the last request packet
+		return Event{}
+	}
+	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref, CE: h.Flags&wire.FlagCE != 0}
+	ev.RTT = c.received(s, h, now)
+	c.kick(i, now, out)
+	return ev
+}
+
+// OnResp takes a response packet and copies its data to the response buffer. The
+// header is parsed, session and token are checked. After EventDone or EventError
+// the buffers belong to the owner again and the slot may already be in use for the
+// next request.
+func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Event {
+	if h.Flags&wire.FlagError != 0 {
+		return c.onError(h, payload, now, out)
+	}
+	i, ok := c.accept(h)
+	if !ok {
+		return Event{}
+	}
+	s := &c.slots[i]
+	if uint32(h.PktNum)+1 < s.numReq {
+		c.stats.DropSize++ // a response before the last request packet
+		return Event{}
+	}
+	j := uint32(h.PktNum) - (s.numReq - 1)
+	if j == 0 {
+		if ev, ok := c.firstResp(i, s, h, now, out); !ok {
+			return ev
+		}
+	}
+	if int(h.MsgSize) != s.op.Resp.Size() || len(payload) != c.payload(int(h.MsgSize), j) {
+		c.stats.DropSize++
+		if j == 0 {
+			s.numResp = 0
+		}
+		return Event{}
+	}
+	copy(s.op.Resp.Bytes()[int(j)*c.PerPacket:], payload)
+	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref, CE: h.Flags&wire.FlagCE != 0}
+	ev.RTT = c.received(s, h, now)
+	if s.numRx < s.total() {
+		c.kick(i, now, out)
+		return ev
+	}
+	ev.Kind = EventDone
+	c.finish(i, now, out)
+	return ev
+}
+
+// firstResp learns the response's size from its packet 0. It returns false, and
+// the event to return, if the response cannot be taken.
+func (c *Client) firstResp(i uint8, s *clientSlot, h *wire.Header, now int64, out *Out) (Event, bool) {
+	size := int(h.MsgSize)
+	numResp := c.packets(size)
+	if size > s.op.Resp.MaxSize() || size > c.MaxMessage || s.numReq+numResp-1 > wire.MaxPackets {
+		ev := Event{Kind: EventError, Slot: i, Ref: s.op.Ref, Err: ErrTooLarge}
+		c.received(s, h, now)
+		c.finish(i, now, out)
+		return ev, false
+	}
+	s.op.Resp.SetSize(size)
+	s.numResp = numResp
+	return Event{}, true
+}
+
+// onError ends a request with the server's error. An error may answer any packet
+// that is outstanding, so it need not be the next one.
+func (c *Client) onError(h *wire.Header, payload []byte, now int64, out *Out) Event {
+	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
+	s := &c.slots[i]
+	pkt := uint32(h.PktNum)
+	if !s.busy || s.reqNum != h.ReqNum || pkt < s.numRx {
+		c.stats.DropPast++
+		return Event{}
+	}
+	if pkt >= s.numTx {
+		c.stats.DropUnsent++
+		return Event{}
+	}
+	code, text, err := wire.ParseError(payload)
+	if err != nil || len(payload) != int(h.MsgSize) {
+		c.stats.DropSize++
+		return Event{}
+	}
+	ev := Event{Kind: EventDone, Slot: i, Ref: s.op.Ref, Code: code, Text: text}
+	c.finish(i, now, out)
+	return ev
+}
+
+// accept applies the client's rule (eRPC, section 5.3): the request is current,
+// the packet is the next expected, and what it answers was sent.
+func (c *Client) accept(h *wire.Header) (uint8, bool) {
+	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
+	s := &c.slots[i]
+	pkt := uint32(h.PktNum)
+	switch {
+	case !s.busy || s.reqNum != h.ReqNum || pkt < s.numRx:
+		c.stats.DropPast++
+	case pkt >= s.numTx:
+		c.stats.DropUnsent++
+	case pkt > s.numRx:
+		c.stats.DropFuture++
+	default:
+		return i, true
+	}
+	return 0, false
+}
+
+// received counts the answer to packet numRx and returns its RTT, 0 if it cannot be known.
+func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
+	k := s.numRx
+	s.numRx++
+	c.credits++
+	s.retries = 0
+	s.progress = now
+	if k < s.highTx || h.Hold == wire.HoldUnknown {
+		return 0
+	}
+	at := s.sentAt
+	if k > 0 {
+		at = s.txTimes[k&uint32(len(s.txTimes)-1)]
+	}
+	rtt := max(now-at-int64(h.Hold)*wire.HoldUnit, 1)
+	c.rtt.sample(rtt)
+	return rtt
+}
+
+// finish ends the request in slot i and starts waiting ones.
+func (c *Client) finish(i uint8, now int64, out *Out) {
+	s := &c.slots[i]
+	c.credits += int(s.numTx - s.numRx)
+	c.release(i)
+	if c.stalled.n > 0 {
+		c.pump(now, out)
+	}
+	if c.queue.n > 0 {
+		c.startQueued(now, out)
+	}
+}
+
+// Scan looks for requests whose answers are overdue and rolls them back
+// (go-back-N): credits come back, packets from the first unanswered on are sent
+// again. It returns the largest number of rollbacks without progress of any slot,
+// so that the owner can ask whether the peer lives.
+func (c *Client) Scan(now int64, out *Out) (retries uint8) {
+	if c.busy == 0 {
+		return 0
+	}
+	for i := range c.slots {
+		s := &c.slots[i]
+		if !s.busy || s.numTx == s.numRx || now-s.progress < c.rtt.timeout(s.retries) {
+			continue
+		}
+		c.rollback(uint8(i), now, out)
+		retries = max(retries, s.retries)
+	}
+	return retries
+}
+
+func (c *Client) rollback(i uint8, now int64, out *Out) {
+	s := &c.slots[i]
+	c.stats.Rollbacks++
+	c.credits += int(s.numTx - s.numRx)
+	s.highTx = max(s.highTx, s.numTx)
+	s.numTx = s.numRx
+	if s.retries < 255 {
+		s.retries++
+	}
+	s.progress = now
+	c.kick(i, now, out)
+}
+
+// Cancel takes the request named ref out of the session and returns its Op. The
+// server may or may not run it, or be running it. The owner must flush the
+// transport before it uses the buffers. ok is false if no such request is here.
+func (c *Client) Cancel(ref uint32, now int64, out *Out) (op Op, ok bool) {
+	if op, ok = c.queue.remove(ref); ok {
+		return op, true
+	}
+	for i := range c.slots {
+		s := &c.slots[i]
+		if !s.busy || s.op.Ref != ref {
+			continue
+		}
+		op = s.op
+		c.finish(uint8(i), now, out)
+		c.sink(uint8(i))
+		return op, true
+	}
+	return Op{}, false
+}
+
+// sink moves slot i, if free, to the bottom of the stack of free slots: its handler
+// may still run at the server, which takes no new request for the slot until then.
+func (c *Client) sink(i uint8) {
+	for at, f := range c.free {
+		if f == i {
+			copy(c.free[1:at+1], c.free[:at])
+			c.free[0] = i
+			return
+		}
+	}
+}
+
+// Close ends every request with err, appended to out.Done in the order in which
+// they were started, and refuses new ones. The owner must flush the transport
+// before it uses the buffers.
+func (c *Client) Close(err error, out *Out) {
+	c.closed = true
+	for i := range c.slots {
+		if s := &c.slots[i]; s.busy {
+			out.Done = append(out.Done, Done{Ref: s.op.Ref, Err: err})
+			c.credits += int(s.numTx - s.numRx)
+			c.release(uint8(i))
+		}
+	}
+	for c.queue.n > 0 {
+		out.Done = append(out.Done, Done{Ref: c.queue.pop().Ref, Err: err})
+	}
+	c.stalled = slotRing{}
+}

@@ -1,0 +1,128 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// triesPerMTU is how many packets of one size go unanswered before the dialer
+// believes that the path does not carry that size.
+const triesPerMTU = 4
+
+// mtuLadder holds the packet sizes that a dialer tries below the offered one: what
+// is left of common IP MTUs (1500, 1280) after IPv6 and UDP headers, and the least.
+var mtuLadder = [...]uint32{1452, 1232, MinMTU}
+
+// Dialer opens one session from the client's side:
+//
+//	C: Connect (no cookie)          small; the server keeps no state
+//	S: Challenge (cookie)           proves that the client's address is its own
+//	C: Connect (cookie, padded)     as large as a data packet: proves the path MTU
+//	S: Accept (padded)              the session is open
+//
+// It repeats what is not answered, each time later, until ConnectTimeout.
+type Dialer struct {
+	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
+	timing   Timing
+	deadline int64
+	nextAt   int64
+	retry    int64
+	tries    int
+	sentAt   int64
+	resent   bool
+}
+
+// NewDialer starts to open a session. The first packet goes out at the first Tick.
+func NewDialer(c wire.Connect, t Timing, now int64) *Dialer {
+	return &Dialer{Connect: c, timing: t, deadline: now + int64(t.ConnectTimeout), nextAt: now, retry: int64(t.ConnectRetry)}
+}
+
+// Tick sends what is due. It returns ErrTimeout when time is up.
+func (d *Dialer) Tick(now int64, out *Out) error {
+	if now < d.nextAt {
+		return nil
+	}
+	if now >= d.deadline {
+		return ErrTimeout
+	}
+	d.send(now, out)
+	return nil
+}
+
+// NextAt returns when Tick wants to be called, ns.
+func (d *Dialer) NextAt() int64 { return min(d.nextAt, d.deadline) }
+
+func (d *Dialer) proved() bool { return d.Connect.Cookie != [wire.CookieSize]byte{} }
+
+func (d *Dialer) send(now int64, out *Out) {
+	size := 0
+	if d.proved() {
+		if d.tries > 0 && d.tries%triesPerMTU == 0 {
+			d.stepDown()
+		}
+		size = int(d.Connect.Offer.MTU)
+	}
+	d.resent = d.tries > 0
+	d.tries++
+	d.sentAt = now
+	d.nextAt = now + d.retry
+	d.retry = min(d.retry*3/2, int64(d.timing.RTOMax))
+	out.Mgmt(wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
+}
+
+// stepDown lowers the offered MTU to the next rung.
+func (d *Dialer) stepDown() {
+	for _, mtu := range mtuLadder {
+		if mtu < d.Connect.Offer.MTU {
+			d.Connect.Offer.MTU = mtu
+			return
+		}
+	}
+}
+
+// OnChallenge takes the server's cookie and answers with it.
+func (d *Dialer) OnChallenge(c *wire.Challenge, now int64, out *Out) {
+	if c.Nonce != d.Connect.Nonce || d.proved() && c.Cookie == d.Connect.Cookie {
+		return
+	}
+	d.Connect.Cookie = c.Cookie
+	d.tries = 0
+	d.retry = int64(d.timing.ConnectRetry)
+	d.send(now, out)
+}
+
+// OnAccept checks the server's answer. It returns the agreed params and the
+// handshake's RTT in ns (0 if a repetition makes it unsure). ok is false if the
+// packet answers something else and is to be ignored.
+func (d *Dialer) OnAccept(a *wire.Accept, now int64) (p Params, rtt int64, ok bool, err error) {
+	if a.Nonce != d.Connect.Nonce || !d.proved() {
+		return Params{}, 0, false, nil
+	}
+	mine := &d.Connect.Offer
+	o := &a.Offer
+	if o.Credits > mine.Credits || o.Slots > mine.Slots || o.MTU > mine.MTU || o.MaxMessage > mine.MaxMessage || mine.Checksum && !o.Checksum {
+		return Params{}, 0, true, ErrBadOffer
+	}
+	p, err = ParamsOf(*o)
+	if !d.resent {
+		rtt = max(now-d.sentAt, 1)
+	}
+	return p, rtt, true, err
+}
+
+// OnRefuse turns a refusal into an error; ok is false if it answers something else.
+func (d *Dialer) OnRefuse(r *wire.Refuse) (err error, ok bool) {
+	if r.Nonce != d.Connect.Nonce {
+		return nil, false
+	}
+	err = fmt.Errorf("%w: %s", ErrRefused, r.Code)
+	switch r.Code {
+	case wire.CodeExhausted:
+		err = errors.Join(err, ErrExhausted)
+	case wire.CodeBadOffer:
+		err = errors.Join(err, ErrBadOffer)
+	}
+	return err, true
+}

@@ -1,0 +1,36 @@
+// Package session is one session: the client's and the server's half of the wire
+// protocol (eRPC, section 5), connecting, and watching that the peer lives.
+//
+// It does no I/O, reads no clock, starts no goroutine and knows no transport. Its
+// owner gives it packets and the time; it appends the packets that are to be sent
+// to an [Out] that the owner keeps, and returns an [Event] when something is ready
+// for the application. So the simulator and production run the same code.
+//
+// # Parts
+//
+//	Client     the requesting half: slots, credits, queue, go-back-N, RTO
+//	Server     the answering half: slots, duplicate suppression, responses
+//	Dialer     the client's handshake: Connect, Challenge, Connect, Accept
+//	Cookies    the server's half of it, without state until the address is proved
+//	Liveness   heartbeats of either half: is the peer there, is it the same one
+//
+// # Who owns what
+//
+// A request's two buffers belong to the session from Client.Start until the event
+// (or the error) that ends the request. A response buffer belongs to the server
+// half from Server.Respond until the next request uses the slot. Buffers that the
+// session owns are in the state msgbuf.OwnerLibrary.
+//
+// A packet in Out refers to these buffers. In the common case a buffer is out of
+// all queues when its request ends, because the answer proves it was sent. After a
+// retransmission that proof fails, so Out.Flush asks the owner to send what is
+// queued and flush the transport at once (eRPC, section 4.2.2).
+//
+// # Numbers
+//
+// Slot = request number mod slots; slots is a power of two. A slot's request
+// numbers grow by slots. One counter does for both directions of a request: client
+// packet k is answered by server packet k, so the next packet that the client
+// expects has the number of packets it has received (numRx), and a packet is
+// acceptable only if numRx <= number < numTx, and in order only if it is numRx.
+package session

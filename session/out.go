@@ -1,0 +1,133 @@
+package session
+
+import (
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Tx is one packet to send: Head followed by Data. Both alias message buffers or
+// the Out's own memory.
+type Tx struct {
+	Head []byte
+	Data []byte
+}
+
+// Done tells the end of a request that no packet ended: its session failed, or it
+// could not be started.
+type Done struct {
+	Ref uint32 // the Op's
+	Err error
+}
+
+// Out collects what a session wants done. The owner keeps one, sends Tx, handles
+// Done, and calls Reset when no packet of it is queued any more.
+type Out struct {
+	Tx    []Tx
+	Done  []Done
+	Flush bool // a retransmission is in Tx: send it and flush the transport now
+
+	mem  []byte // control headers and management packets of this batch
+	used int
+}
+
+// outMemory is enough for a large batch of control packets.
+const outMemory = 64 << 10
+
+// NewOut returns an Out with room for batch packets before it grows. Mem, if not
+// nil, holds control packets and is for transports that need registered memory.
+func NewOut(batch int, mem []byte) *Out {
+	if mem == nil {
+		mem = make([]byte, outMemory)
+	}
+	return &Out{Tx: make([]Tx, 0, batch), mem: mem}
+}
+
+// Reset forgets all packets and frees their control memory.
+func (o *Out) Reset() {
+	o.Tx = o.Tx[:0]
+	o.Flush = false
+	o.used = 0
+}
+
+// grab returns n bytes of control memory that live until Reset.
+func (o *Out) grab(n int) []byte {
+	end := o.used + n
+	if end > len(o.mem) {
+		return make([]byte, n) // more control packets than any batch should hold
+	}
+	b := o.mem[o.used:end:end]
+	o.used = end
+	return b
+}
+
+// link is where the packets of a session go.
+type link struct {
+	remote   uint32 // session number at the peer
+	token    uint32 // token of that session
+	checksum bool
+}
+
+// append queues a packet whose header is h. Head is header and first data, or the
+// header alone; data the rest.
+func (l *link) append(o *Out, h *wire.Header, head, data []byte) {
+	h.Session = l.remote
+	h.Put(head, l.token)
+	if l.checksum {
+		wire.SetToken(head, l.token^wire.Checksum(head, data))
+	}
+	o.Tx = append(o.Tx, Tx{Head: head, Data: data})
+}
+
+// control queues a packet that is only a header.
+func (l *link) control(o *Out, h *wire.Header) {
+	l.append(o, h, o.grab(wire.HeaderSize), nil)
+}
+
+// Mgmt queues a management packet for the peer's session number and token
+// (wire.NoSession and 0 if there is none), padded to size bytes if that is larger.
+// Put writes the body.
+func (o *Out) Mgmt(op wire.Op, session, token uint32, body int, size int, put func(b []byte)) {
+	pkt := o.grab(max(wire.HeaderSize+body, size))
+	clear(pkt)
+	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(body), Session: session}
+	h.Put(pkt, 0)
+	put(pkt[wire.HeaderSize:])
+	wire.SealMgmt(pkt, token)
+	o.Tx = append(o.Tx, Tx{Head: pkt})
+}
+
+// EventKind says what a packet brought about.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	EventNone     EventKind = iota // nothing for the application
+	EventProgress                  // client: a credit came back
+	EventDone                      // client: request Ref has its response, or an error
+	EventRequest                   // server: the request in Slot is complete
+	EventError                     // client: request Ref ended with Err on this side
+)
+
+// Event is what one packet brought about.
+type Event struct {
+	Kind EventKind
+	Slot uint8
+	CE   bool      // client: the request's packet or its answer met congestion
+	Code wire.Code // EventDone: the server's error, or CodeOK
+	Ref  uint32    // the Op's
+	RTT  int64     // client: round trip in ns without the server's hold; 0 if not measured
+	Text []byte    // EventDone with a Code: the error's text, aliases the packet
+	Err  error     // EventError
+}
+
+// Stats counts protocol events. One Stats serves all sessions of an endpoint.
+type Stats struct {
+	Retransmits  uint64 // packets sent again, by client and server
+	Rollbacks    uint64 // go-back-N rollbacks
+	CreditStalls uint64 // times a slot had to wait for credits
+	DropPast     uint64 // packet of an earlier request or an earlier packet number
+	DropFuture   uint64 // packet ahead of the expected one
+	DropUnsent   uint64 // answer to a packet that was not sent, or is rolled back
+	DropNotReady uint64 // repeated request whose response is not ready
+	DropBusy     uint64 // new request for a slot whose handler still runs
+	DropSize     uint64 // sizes that contradict each other
+}

@@ -1,0 +1,129 @@
+package session
+
+import (
+	"errors"
+	"time"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Limits of what two sides can agree on.
+const (
+	MaxSlots   = 128                                      // requests in flight in one session
+	MaxCredits = 4096                                     // packets in flight in one session
+	MinMTU     = msgbuf.MinDataPerPacket + wire.HeaderSize // bytes; every path must carry it
+)
+
+// Defaults (eRPC, section 4.3).
+const (
+	DefaultSlots   = 8
+	DefaultCredits = 32
+)
+
+// Errors that end a request or a session.
+var (
+	ErrRefused       = errors.New("session refused")
+	ErrPeerLost      = errors.New("peer lost")
+	ErrPeerRestarted = errors.New("peer restarted, outcome unknown")
+	ErrClosed        = errors.New("closed")
+	ErrTooLarge      = errors.New("message too large")
+	ErrExhausted     = errors.New("resource exhausted")
+	ErrTimeout       = errors.New("connect timeout")
+	ErrBadOffer      = errors.New("offer cannot be met")
+)
+
+// Params is what the two sides of a session agreed on.
+type Params struct {
+	Slots      int  // requests in flight; a power of two
+	Credits    int  // packets in flight
+	PerPacket  int  // data bytes in a packet: the MTU less the header
+	MaxMessage int  // bytes
+	Checksum   bool // packets carry a CRC-32C in the token field
+}
+
+// ParamsOf turns an agreed offer into Params. An offer outside the limits gives ErrBadOffer.
+func ParamsOf(o wire.Offer) (Params, error) {
+	p := Params{
+		Slots: int(o.Slots), Credits: int(o.Credits), PerPacket: int(o.MTU) - wire.HeaderSize,
+		MaxMessage: int(o.MaxMessage), Checksum: o.Checksum,
+	}
+	switch {
+	case p.Slots < 1 || p.Slots > MaxSlots || p.Slots&(p.Slots-1) != 0,
+		p.Credits < 1 || p.Credits > MaxCredits,
+		p.PerPacket < msgbuf.MinDataPerPacket || p.PerPacket > 1<<16,
+		p.MaxMessage > wire.MaxMsgSize:
+		return Params{}, ErrBadOffer
+	}
+	return p, nil
+}
+
+// Agree returns the smaller of two offers, field by field, with slots cut to a
+// power of two. Checksums are on if either side wants them.
+func Agree(a, b wire.Offer) wire.Offer {
+	o := wire.Offer{
+		Credits: min(a.Credits, b.Credits), Slots: min(a.Slots, b.Slots), MTU: min(a.MTU, b.MTU),
+		MaxMessage: min(a.MaxMessage, b.MaxMessage), Checksum: a.Checksum || b.Checksum,
+	}
+	for o.Slots&(o.Slots-1) != 0 {
+		o.Slots &= o.Slots - 1
+	}
+	return o
+}
+
+// packets returns how many packets a message of size bytes takes.
+func (p *Params) packets(size int) uint32 {
+	if size <= p.PerPacket {
+		return 1
+	}
+	return uint32((size + p.PerPacket - 1) / p.PerPacket)
+}
+
+// payload returns how many data bytes packet i of a message of size bytes has.
+func (p *Params) payload(size int, i uint32) int {
+	return min(size-int(i)*p.PerPacket, p.PerPacket)
+}
+
+// Timing holds the time constants of a session. The zero value of a field means its default.
+type Timing struct {
+	RTOMin           time.Duration // least retransmission timeout, default 2 ms
+	RTOMax           time.Duration // largest, after backoff, default 200 ms
+	RTOInitial       time.Duration // before the first RTT sample, default 20 ms
+	Heartbeat        time.Duration // silence before a ping, default 500 ms
+	FailureTimeout   time.Duration // silence before the peer counts as lost, default 3 s
+	ConnectTimeout   time.Duration // for the whole handshake, default 3 s
+	ConnectRetry     time.Duration // first repetition of a handshake packet, default 10 ms
+	DisconnectLinger time.Duration // how long a Disconnect is repeated, default 200 ms
+}
+
+// ErrTiming is wrapped by the errors of Timing.Fill.
+var ErrTiming = errors.New("session: bad timing")
+
+// Fill returns t with defaults in place of zeros, or an error that names a field
+// which is negative or contradicts another.
+func (t Timing) Fill() (Timing, error) {
+	for _, f := range []struct {
+		v    *time.Duration
+		def  time.Duration
+		name string
+	}{
+		{&t.RTOMin, 2 * time.Millisecond, "RTOMin"}, {&t.RTOMax, 200 * time.Millisecond, "RTOMax"},
+		{&t.RTOInitial, 20 * time.Millisecond, "RTOInitial"}, {&t.Heartbeat, 500 * time.Millisecond, "Heartbeat"},
+		{&t.FailureTimeout, 3 * time.Second, "FailureTimeout"}, {&t.ConnectTimeout, 3 * time.Second, "ConnectTimeout"},
+		{&t.ConnectRetry, 10 * time.Millisecond, "ConnectRetry"}, {&t.DisconnectLinger, 200 * time.Millisecond, "DisconnectLinger"},
+	} {
+		if *f.v < 0 {
+			return t, errors.Join(ErrTiming, errors.New(f.name+" is negative"))
+		}
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+	}
+	if t.RTOMin > t.RTOMax {
+		return t, errors.Join(ErrTiming, errors.New("RTOMin is larger than RTOMax"))
+	}
+	if t.Heartbeat > t.FailureTimeout {
+		return t, errors.Join(ErrTiming, errors.New("Heartbeat is larger than FailureTimeout"))
+	}
+	return t, nil
+}

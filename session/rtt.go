@@ -1,0 +1,45 @@
+package session
+
+import "time"
+
+// rtoEstimator keeps smoothed RTT and its variation and derives the
+// retransmission timeout as RFC 6298 does (alpha 1/8, beta 1/4, K 4).
+type rtoEstimator struct {
+	srtt   int64 // ns; 0 before the first sample
+	rttvar int64 // ns
+	rto    int64 // ns, within [min, max]
+	min    int64
+	max    int64
+}
+
+func newRTOEstimator(t *Timing) rtoEstimator {
+	return rtoEstimator{rto: int64(t.RTOInitial), min: int64(t.RTOMin), max: int64(t.RTOMax)}
+}
+
+// sample takes one round-trip time in ns.
+func (e *rtoEstimator) sample(rtt int64) {
+	if rtt <= 0 {
+		return
+	}
+	if e.srtt == 0 {
+		e.srtt = rtt
+		e.rttvar = rtt / 2
+	} else {
+		diff := e.srtt - rtt
+		if diff < 0 {
+			diff = -diff
+		}
+		e.rttvar += (diff - e.rttvar) / 4
+		e.srtt += (rtt - e.srtt) / 8
+	}
+	e.rto = min(max(e.srtt+4*e.rttvar, e.min), e.max)
+}
+
+// timeout returns the timeout in ns after the given number of retries: it doubles
+// with each, up to the maximum.
+func (e *rtoEstimator) timeout(retries uint8) int64 {
+	return min(e.rto<<min(retries, 20), e.max)
+}
+
+// SRTT returns the smoothed round-trip time, or 0 before the first sample.
+func (c *Client) SRTT() time.Duration { return time.Duration(c.rtt.srtt) }

@@ -1,0 +1,238 @@
+package session
+
+import (
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// serverState says how far a server slot's request is.
+type serverState uint8
+
+const (
+	stateIdle      serverState = iota // no request yet
+	stateReceiving                    // some packets of a large request are here
+	stateHandling                     // the handler has it
+	stateResponded                    // the response is here, and may be asked for again
+)
+
+// maxPrealloc bounds the preallocated response buffer of a slot in bytes, for
+// sessions with jumbo packets.
+const maxPrealloc = 4096
+
+// serverSlot is the state of the last request of one slot.
+type serverSlot struct {
+	reqNum   uint64
+	state    serverState
+	reqType  uint8
+	isError  bool // the response is an error
+	ce       bool // the last packet that was answered met congestion
+	numReq   uint32
+	numRx    uint32 // request packets received
+	numResp  uint32
+	nextRFR  uint32         // response packet that the next new RFR asks for
+	answered uint32         // packet number that an error response answers
+	rxAt     int64          // when the request was complete, ns
+	msgSize  int            // bytes
+	view     []byte         // single-packet request in the receive buffer, until Unborrow
+	req      *msgbuf.Buffer // request that had to be copied
+	resp     *msgbuf.Buffer // response; pre or another
+	pre      *msgbuf.Buffer // preallocated, made when first needed (eRPC, section 4.3)
+}
+
+// Server is the answering half of a session.
+type Server struct {
+	link
+	Params
+	pool    *msgbuf.Pool
+	stats   *Stats
+	refuse  *[256]wire.Code // why a request type is refused, CodeOK if it is not
+	slots   []serverSlot
+	running int // handlers that have not responded
+}
+
+// NewServer returns the answering half of a session with the peer's session number
+// and token. Requests of type t with refuse[t] != CodeOK are answered with that
+// error; the owner may change the table between packets.
+func NewServer(p Params, remote, token uint32, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) *Server {
+	s := &Server{Params: p, pool: pool, stats: stats, refuse: refuse, slots: make([]serverSlot, p.Slots)}
+	s.link = link{remote: remote, token: token, checksum: p.Checksum}
+	return s
+}
+
+// OnReq takes a request packet. The header is parsed, session and token are checked.
+// EventRequest means that the request in the event's slot is complete: see Request.
+// A single-packet request stays in the packet's memory; the owner calls Unborrow
+// before that memory ends.
+func (s *Server) OnReq(h *wire.Header, payload []byte, ce bool, now int64, out *Out) Event {
+	i := uint8(h.ReqNum & uint64(len(s.slots)-1))
+	sl := &s.slots[i]
+	switch {
+	case h.ReqNum > sl.reqNum || sl.state == stateIdle && h.ReqNum == sl.reqNum:
+		if !s.startRequest(sl, h, now, ce, out) {
+			return Event{}
+		}
+	case h.ReqNum < sl.reqNum:
+		s.stats.DropPast++
+		return Event{}
+	case sl.state == stateResponded && sl.isError:
+		s.sendError(sl, uint32(h.PktNum), now, out)
+		s.repeated(out)
+		return Event{}
+	case int(h.MsgSize) != sl.msgSize || h.ReqType != sl.reqType || uint32(h.PktNum) >= sl.numReq:
+		s.stats.DropSize++
+		return Event{}
+	case uint32(h.PktNum) < sl.numRx:
+		s.onRepeat(sl, h, ce, now, out)
+		return Event{}
+	}
+	if uint32(h.PktNum) > sl.numRx {
+		s.stats.DropFuture++
+		return Event{}
+	}
+	if len(payload) != s.payload(sl.msgSize, uint32(h.PktNum)) {
+		s.stats.DropSize++
+		return Event{}
+	}
+	return s.inOrder(i, sl, h, payload, ce, now, out)
+}
+
+// startRequest prepares the slot for a new request, of which h is some packet. It
+// returns false if the packet is dropped or the request refused.
+func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool, out *Out) bool {
+	if sl.state == stateHandling {
+		s.stats.DropBusy++ // the client cancelled; it will repeat the new request
+		return false
+	}
+	if h.PktNum != 0 {
+		s.stats.DropFuture++
+		return false
+	}
+	s.clear(sl)
+	sl.reqNum, sl.reqType, sl.msgSize = h.ReqNum, h.ReqType, int(h.MsgSize)
+	sl.numReq = s.packets(sl.msgSize)
+	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
+	sl.isError = false
+	sl.ce = ce
+	sl.rxAt = now
+	sl.state = stateReceiving
+	if code := s.refuse[h.ReqType]; code != wire.CodeOK {
+		s.respondError(sl, code, "", now, out)
+		return false
+	}
+	if sl.msgSize > s.MaxMessage || sl.numReq > wire.MaxPackets {
+		s.respondError(sl, wire.CodeTooLarge, "", now, out)
+		return false
+	}
+	if sl.numReq > 1 {
+		buf, err := s.pool.Alloc(sl.msgSize)
+		if err != nil {
+			s.respondError(sl, wire.CodeExhausted, "no memory for the request", now, out)
+			return false
+		}
+		sl.req = buf
+	}
+	return true
+}
+
+// inOrder takes the next packet of the slot's request.
+func (s *Server) inOrder(i uint8, sl *serverSlot, h *wire.Header, payload []byte, ce bool, now int64, out *Out) Event {
+	sl.numRx++
+	sl.ce = ce
+	if sl.numReq == 1 {
+		sl.view = payload
+	} else {
+		copy(sl.req.Bytes()[int(h.PktNum)*s.PerPacket:], payload)
+		if sl.numRx < sl.numReq {
+			s.sendCR(h, ce, out)
+			return Event{}
+		}
+	}
+	sl.rxAt = now
+	sl.state = stateHandling
+	s.running++
+	return Event{Kind: EventRequest, Slot: i}
+}
+
+// onRepeat answers a request packet that was received before.
+func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, ce bool, now int64, out *Out) {
+	switch {
+	case uint32(h.PktNum) < sl.numReq-1:
+		s.sendCR(h, ce, out)
+		s.repeated(out)
+	case sl.state == stateResponded:
+		sl.rxAt = now
+		sl.ce = ce
+		s.sendResp(sl, 0, now, out)
+		s.repeated(out)
+	default:
+		s.stats.DropNotReady++
+	}
+}
+
+// repeated notes that the packet just queued was sent before.
+func (s *Server) repeated(out *Out) {
+	s.stats.Retransmits++
+	out.Flush = true
+}
+
+func (s *Server) sendCR(h *wire.Header, ce bool, out *Out) {
+	cr := wire.Header{Type: wire.TypeCR, ReqType: h.ReqType, ReqNum: h.ReqNum, PktNum: h.PktNum}
+	if ce {
+		cr.Flags = wire.FlagCE
+	}
+	s.control(out, &cr)
+}
+
+// OnRFR takes a request for a response packet.
+func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
+	sl := &s.slots[h.ReqNum&uint64(len(s.slots)-1)]
+	pkt := uint32(h.PktNum)
+	switch {
+	case h.ReqNum < sl.reqNum:
+		s.stats.DropPast++
+	case h.ReqNum > sl.reqNum || sl.state != stateResponded || sl.isError:
+		s.stats.DropFuture++
+	case pkt < sl.numReq || pkt >= sl.numReq+sl.numResp-1:
+		s.stats.DropSize++
+	case pkt-(sl.numReq-1) > sl.nextRFR:
+		s.stats.DropFuture++
+	default:
+		j := pkt - (sl.numReq - 1)
+		sl.rxAt = now
+		sl.ce = ce
+		s.sendResp(sl, j, now, out)
+		if j < sl.nextRFR {
+			s.repeated(out)
+		} else {
+			sl.nextRFR++
+		}
+	}
+}
+
+// sendResp sends response packet j.
+func (s *Server) sendResp(sl *serverSlot, j uint32, now int64, out *Out) {
+	h := wire.Header{
+		Type: wire.TypeResp, ReqType: sl.reqType, ReqNum: sl.reqNum,
+		MsgSize: uint32(sl.resp.Size()), PktNum: uint16(sl.numReq - 1 + j), Hold: hold(now - sl.rxAt),
+	}
+	if sl.ce {
+		h.Flags = wire.FlagCE
+	}
+	head, data := sl.resp.Packet(int(j), s.PerPacket)
+	s.append(out, &h, head, data)
+}
+
+// hold turns a time in ns into the header's field.
+func hold(ns int64) uint16 {
+	return uint16(min(ns/wire.HoldUnit, wire.HoldUnknown))
+}
+
+// sendError sends the slot's error response as the answer to packet pkt.
+func (s *Server) sendError(sl *serverSlot, pkt uint32, now int64, out *Out) {
+	h := wire.Header{
+		Type: wire.TypeResp, Flags: wire.FlagError, ReqType: sl.reqType, ReqNum: sl.reqNum,
+		MsgSize: uint32(sl.resp.Size()), PktNum: uint16(pkt), Hold: hold(now - sl.rxAt),
+	}
+	head, _ := sl.resp.Packet(0, s.PerPacket)
+	s.append(out, &h, head, nil)
+}

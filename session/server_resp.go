@@ -1,0 +1,163 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// ErrNotHandling means that a slot has no request that waits for a response: it
+// was answered already, or its session ended.
+var ErrNotHandling = errors.New("no request waits for this response")
+
+// Request returns the request that the slot's handler works on: its type, number
+// and data. Data is valid until Respond, or until Unborrow if the request is one packet.
+func (s *Server) Request(slot uint8) (reqType uint8, reqNum uint64, data []byte) {
+	sl := &s.slots[slot]
+	if sl.req != nil {
+		return sl.reqType, sl.reqNum, sl.req.Bytes()
+	}
+	return sl.reqType, sl.reqNum, sl.view
+}
+
+// Handling reports whether request reqNum in slot still waits for its response.
+func (s *Server) Handling(slot uint8, reqNum uint64) bool {
+	sl := &s.slots[slot]
+	return sl.state == stateHandling && sl.reqNum == reqNum
+}
+
+// Unborrow copies the slot's request out of the receive buffer, if it is still
+// there and the handler has not responded.
+func (s *Server) Unborrow(slot uint8) error {
+	sl := &s.slots[slot]
+	if sl.state != stateHandling || sl.req != nil {
+		sl.view = nil
+		return nil
+	}
+	buf, err := s.pool.Alloc(len(sl.view))
+	if err != nil {
+		return err
+	}
+	copy(buf.Bytes(), sl.view)
+	sl.req, sl.view = buf, nil
+	return nil
+}
+
+// Prealloc returns the slot's preallocated response buffer, sized to n bytes and
+// owned by the caller until Respond, or nil if n does not fit it.
+func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
+	sl := &s.slots[slot]
+	if n > min(s.PerPacket, maxPrealloc) {
+		return nil
+	}
+	if sl.pre == nil {
+		buf, err := s.pool.Alloc(min(s.PerPacket, maxPrealloc))
+		if err != nil {
+			return nil
+		}
+		sl.pre = buf
+	}
+	sl.pre.SetSize(n)
+	return sl.pre
+}
+
+// Respond answers the slot's request with buf, which the session owns from now on
+// and frees when the client has moved on. ErrTooLarge leaves buf with the caller;
+// ErrNotHandling too.
+func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now int64, out *Out) error {
+	sl := &s.slots[slot]
+	if sl.state != stateHandling {
+		return ErrNotHandling
+	}
+	numResp := s.packets(buf.Size())
+	if buf.Size() > s.MaxMessage || sl.numReq+numResp-1 > wire.MaxPackets {
+		return ErrTooLarge
+	}
+	if err := buf.Lend(); err != nil {
+		return err
+	}
+	sl.resp, sl.numResp, sl.nextRFR = buf, numResp, 1
+	s.responded(sl)
+	s.sendResp(sl, 0, now, out)
+	return nil
+}
+
+// RespondError answers the slot's request with an error.
+func (s *Server) RespondError(slot uint8, code wire.Code, text string, now int64, out *Out) error {
+	sl := &s.slots[slot]
+	if sl.state != stateHandling {
+		return ErrNotHandling
+	}
+	s.running--
+	s.respondError(sl, code, text, now, out)
+	return nil
+}
+
+func (s *Server) responded(sl *serverSlot) {
+	s.running--
+	sl.state = stateResponded
+	sl.view = nil
+	s.freeRequest(sl)
+}
+
+// respondError answers the slot's request, whatever its state, with an error. It
+// answers the first packet that has not been answered.
+func (s *Server) respondError(sl *serverSlot, code wire.Code, text string, now int64, out *Out) {
+	sl.state = stateResponded
+	sl.isError = true
+	sl.view = nil
+	s.freeRequest(sl)
+	buf, err := s.pool.Alloc(1 + wire.MaxErrorText)
+	if err != nil {
+		sl.state = stateIdle // no memory even for the error: the client will repeat the request
+		return
+	}
+	buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], code, text)))
+	_ = buf.Lend() // fresh from the pool: it cannot be lent
+	sl.resp = buf
+	pkt := uint32(0)
+	if sl.numRx > 0 {
+		pkt = sl.numRx - 1
+	}
+	s.sendError(sl, pkt, now, out)
+}
+
+func (s *Server) freeRequest(sl *serverSlot) {
+	if sl.req != nil {
+		sl.req.Free()
+		sl.req = nil
+	}
+}
+
+// clear gives back what the slot's last request held.
+func (s *Server) clear(sl *serverSlot) {
+	s.freeRequest(sl)
+	if sl.resp != nil {
+		sl.resp.Return()
+		if sl.resp != sl.pre {
+			sl.resp.Free()
+		}
+		sl.resp = nil
+	}
+	sl.view = nil
+}
+
+// Running returns how many requests wait for their handlers.
+func (s *Server) Running() int { return s.running }
+
+// Close frees every buffer of the session. Handlers that still run must not
+// respond any more (their request's data ends here too).
+func (s *Server) Close() {
+	for i := range s.slots {
+		sl := &s.slots[i]
+		s.clear(sl)
+		sl.state = stateIdle
+		sl.reqNum = wire.MaxReqNum + 1 // nothing is newer
+		if sl.pre != nil {
+			sl.pre.Free()
+			sl.pre = nil
+		}
+	}
+	s.running = 0
+}
