@@ -136,14 +136,14 @@ func (b *Buffer) Packet(i, perPacket int) (head, data []byte) {
 	return b.mem[:wire.HeaderSize+min(b.size, perPacket)], nil
 }
 
-// later is Packet for i > 0. Slicing checks the bounds: a wrong i or perPacket
-// panics here and never reaches the memory of another buffer.
+// later is Packet for i > 0. Its slices leave out their capacities: one more limit
+// and Packet would no longer be inlined. Slicing
+// checks the bounds: a wrong i or perPacket panics here and never reaches the memory of another buffer.
 func (b *Buffer) later(i, perPacket int) (head, data []byte) {
 	h := int(b.hdrs) + (i-1)*wire.HeaderSize
 	from := i * perPacket
 	to := min(from+perPacket, b.size)
-	return b.mem[h : h+wire.HeaderSize : h+wire.HeaderSize],
-		b.mem[wire.HeaderSize+from : wire.HeaderSize+to : wire.HeaderSize+to]
+	return b.mem[h : h+wire.HeaderSize], b.mem[wire.HeaderSize+from : wire.HeaderSize+to]
 }
 
 // Free gives the buffer back to its pool. The application must own it; freeing a
