@@ -1,0 +1,52 @@
+package monotime
+
+import (
+	"testing"
+	"time"
+)
+
+func TestNow(t *testing.T) {
+	last := int64(0)
+	changed := false
+	for range 100_000 {
+		now := Now()
+		if now <= 0 || now < last {
+			t.Fatalf("Now = %d after %d", now, last)
+		}
+		changed = changed || last != 0 && now != last
+		last = now
+	}
+	if !changed {
+		t.Fatal("the clock stands still")
+	}
+}
+
+// TestUnit brackets Now by the standard clock: it must count nanoseconds.
+func TestUnit(t *testing.T) {
+	outer := time.Now()
+	a := Now()
+	inner := time.Now()
+	var in time.Duration
+	for in < time.Millisecond {
+		in = time.Since(inner)
+	}
+	b := Now()
+	out := time.Since(outer)
+	if d := time.Duration(b - a); d < in || d > out {
+		t.Fatalf("Now moved by %v, the standard clock between %v and %v", d, in, out)
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	if n := testing.AllocsPerRun(1000, func() { Now() }); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+var sink int64
+
+func BenchmarkNow(b *testing.B) {
+	for b.Loop() {
+		sink += Now()
+	}
+}

@@ -1,0 +1,8 @@
+// Package ring provides a bounded queue from many producers to one consumer, by
+// which other goroutines talk to a polling loop without a lock.
+//
+// It is Vyukov's bounded queue with a sequence number per slot
+// (https://www.1024cores.net/home/lock-free-algorithms/queues/bounded-mpmc-queue),
+// simplified for one consumer: the consumer's position is a plain word, and an
+// empty ring is noticed by reading one slot that no producer is writing to.
+package ring

@@ -1,0 +1,185 @@
+package msgbuf
+
+import (
+	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// MinDataPerPacket is the smallest number of data bytes per packet for which every
+// buffer has header room. Sessions with an MTU of 1024 bytes or more keep to it.
+const MinDataPerPacket = 1000
+
+// Owner says who may use a buffer now.
+type Owner uint8
+
+// The owners.
+const (
+	OwnerNone    Owner = iota // nobody: the buffer was freed
+	OwnerApp                  // the application
+	OwnerLibrary              // the library, from Lend to Return
+)
+
+// String returns the owner's name.
+func (o Owner) String() string {
+	if o <= OwnerLibrary {
+		return [...]string{"none (freed)", "application", "library"}[o]
+	}
+	return "invalid"
+}
+
+// Buffer is a message buffer, laid out as the package comment shows. It comes from
+// [Pool.Alloc] and is used by one goroutine at a time. The struct fills one cache line.
+type Buffer struct {
+	mem    []byte // the chunk: header 0, data, later headers; nil when it was unmapped
+	size   int    // bytes of data now
+	max    int32  // bytes of data at most
+	hdrs   int32  // offset of the header of packet 1
+	key    uint32 // registration key of the region
+	class  uint8  // index in the pool's classes
+	owner  Owner
+	region *region
+	next   *Buffer // in the free list of the class
+}
+
+// Data returns the message, Size bytes. The slice is valid while the application
+// owns the buffer and until the next Resize. For the application.
+func (b *Buffer) Data() []byte {
+	if invariants.Enabled && b.owner != OwnerApp {
+		b.misused("Data")
+	}
+	return b.mem[wire.HeaderSize : wire.HeaderSize+b.size : wire.HeaderSize+b.size]
+}
+
+// Size returns the size of the message in bytes.
+func (b *Buffer) Size() int { return b.size }
+
+// MaxSize returns the largest size in bytes that Resize and SetSize take.
+func (b *Buffer) MaxSize() int { return int(b.max) }
+
+// Owner returns who owns the buffer now.
+func (b *Buffer) Owner() Owner { return b.owner }
+
+// Key returns the registration key of the buffer's memory, or 0 in a pool that
+// registers nothing.
+func (b *Buffer) Key() uint32 { return b.key }
+
+// Resize sets the size of the message to n bytes. It moves nothing: the first bytes
+// stay, bytes beyond the old size are undefined. It fails with ErrTooLarge if n is
+// negative or above MaxSize, with ErrInUse or ErrFreed if the application does not
+// own the buffer, and then changes nothing. For the application.
+func (b *Buffer) Resize(n int) error {
+	if b.owner != OwnerApp {
+		return b.refused()
+	}
+	if uint(n) > uint(b.max) {
+		return ErrTooLarge
+	}
+	b.size = n
+	return nil
+}
+
+// SetSize is Resize for the library, which has checked n: a value out of range is
+// moved to the next one in range (and panics in invariant builds).
+func (b *Buffer) SetSize(n int) {
+	if uint(n) > uint(b.max) {
+		n = b.clamp(n)
+	}
+	b.size = n
+}
+
+// Bytes is Data for the library: it looks at no owner.
+func (b *Buffer) Bytes() []byte {
+	return b.mem[wire.HeaderSize : wire.HeaderSize+b.size : wire.HeaderSize+b.size]
+}
+
+// Lend passes the buffer from the application to the library. It fails with ErrInUse
+// if the library has it and with ErrFreed if nobody has, and changes nothing then.
+// For the library, on entry of a call that takes the buffer.
+func (b *Buffer) Lend() error {
+	if b.owner != OwnerApp {
+		return b.refused()
+	}
+	b.owner = OwnerLibrary
+	return nil
+}
+
+// Return passes the buffer from the library back to the application. No transmit
+// queue may refer to it any more. A buffer that is not lent stays as it is (and
+// panics in invariant builds). For the library.
+func (b *Buffer) Return() {
+	if b.owner != OwnerLibrary {
+		b.misused("Return")
+		return
+	}
+	b.owner = OwnerApp
+}
+
+// Packets returns the number of packets of the message with perPacket > 0 bytes of
+// data in each but the last; an empty message takes one packet.
+func (b *Buffer) Packets(perPacket int) int {
+	if b.size <= perPacket {
+		return 1
+	}
+	// Sizes have 28 bits, and a 32-bit division is the faster one.
+	return int((uint32(b.size) + uint32(perPacket) - 1) / uint32(perPacket))
+}
+
+// Packet returns the memory of packet i, 0 <= i < Packets(perPacket). For packet 0,
+// head is the header and the data behind it, and data is nil; for later ones, head is
+// the place of the header only. The slices are valid as long as the buffer is lent
+// and keeps its size. With more than one packet, perPacket must be at least
+// MinDataPerPacket; it panics when there is no header room. For the library.
+func (b *Buffer) Packet(i, perPacket int) (head, data []byte) {
+	if i > 0 {
+		return b.later(i, perPacket)
+	}
+	return b.mem[:wire.HeaderSize+min(b.size, perPacket)], nil
+}
+
+// later is Packet for i > 0. Its slices leave out their capacities: one more limit
+// and Packet would no longer be inlined. Slicing
+// checks the bounds: a wrong i or perPacket panics here and never reaches the memory of another buffer.
+func (b *Buffer) later(i, perPacket int) (head, data []byte) {
+	h := int(b.hdrs) + (i-1)*wire.HeaderSize
+	from := i * perPacket
+	to := min(from+perPacket, b.size)
+	return b.mem[h : h+wire.HeaderSize], b.mem[wire.HeaderSize+from : wire.HeaderSize+to]
+}
+
+// Free gives the buffer back to its pool. The application must own it; freeing a
+// lent or a freed buffer is counted in the pool's Stats and otherwise does nothing
+// (and panics in invariant builds). For the application, on the goroutine that uses
+// the pool unless the pool is Shared.
+func (b *Buffer) Free() {
+	p := b.region.pool
+	if p.cfg.Shared {
+		p.freeShared(b)
+		return
+	}
+	p.free(b)
+}
+
+// refused returns the error for a buffer that the application does not own.
+func (b *Buffer) refused() error {
+	if b.owner == OwnerLibrary {
+		return ErrInUse
+	}
+	return ErrFreed
+}
+
+// misused reports a call that the owner of the buffer did not make.
+func (b *Buffer) misused(call string) {
+	if invariants.Enabled {
+		panic("msgbuf: " + call + " of a buffer whose owner is: " + b.owner.String())
+	}
+	b.region.pool.misuses.Add(1)
+}
+
+// clamp is the rare half of SetSize.
+func (b *Buffer) clamp(n int) int {
+	if invariants.Enabled {
+		panic("msgbuf: SetSize out of range")
+	}
+	b.region.pool.misuses.Add(1)
+	return max(0, min(n, int(b.max)))
+}
