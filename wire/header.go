@@ -93,7 +93,7 @@ type Header struct {
 // must be that long. Fields wider than their place are cut; callers keep the limits.
 func (h *Header) Put(b []byte, token uint32) {
 	p := (*[HeaderSize]byte)(b)
-	p[0] = byte(h.Type) | Version<<4
+	p[0] = byte(h.Type)&0x0F | Version<<4
 	p[1] = h.ReqType
 	binary.LittleEndian.PutUint16(p[2:], h.Hold)
 	binary.LittleEndian.PutUint32(p[4:], h.MsgSize&MaxMsgSize|uint32(h.Flags)<<28)

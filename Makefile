@@ -1,0 +1,116 @@
+# make help lists the targets.
+#
+#   GO         the go command
+#   FUZZTIME   how long each fuzz target runs
+#   BENCHTIME  how long each Go benchmark runs
+#   GOTEST     further flags for go test, such as -count=1 or -v
+
+GO        ?= go
+FUZZTIME  ?= 10s
+BENCHTIME ?= 1s
+GOTEST    ?=
+MAKEFLAGS += --no-print-directory
+
+# Every folder with a go.mod is a module; the commands below run in each.
+MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name testdata -o -name out \) -prune -o -name go.mod -print))))
+
+# Packages that also run with their assertions compiled in, and those with benchmarks
+# of the hot path; the ones that exist.
+CORE  := $(wildcard wire msgbuf session cc ratelimit transport internal erpc)
+CORE  := $(patsubst %,./%/...,$(CORE))
+
+# Systems that must build besides this one.
+CROSS := linux/arm64 darwin/arm64 windows/amd64
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# each,COMMAND runs a shell command in every module and stops at the first failure.
+each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
+
+.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck bench clean check-go
+
+help:
+	@echo 'make build   bin/erpc, the command'
+	@echo 'make demo    build, then bin/erpc demo'
+	@echo 'make test    all tests; the core once more with assertions on'
+	@echo 'make race    short tests under the race detector (needs a C compiler)'
+	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
+	@echo 'make lint    gofmt, vet, house rules, builds for other systems, staticcheck'
+	@echo 'make bench   Go benchmarks, then the figures of bin/erpc bench'
+	@echo 'make clean   removes bin/ and out/'
+
+check-go:
+	@command -v $(GO) >/dev/null || { echo 'erpc needs Go 1.26 or newer, and there is no "$(GO)" command: see https://go.dev/dl' >&2; exit 1; }
+	@v=$$($(GO) env GOVERSION 2>/dev/null || GOTOOLCHAIN=local $(GO) version | cut -d' ' -f3); \
+	n=$${v#go}; major=$${n%%.*}; minor=$${n#*.}; minor=$${minor%%[!0-9]*}; \
+	case "$$v" in devel*) exit 0;; esac; \
+	if [ "$${major:-0}" -lt 1 ] || { [ "$$major" -eq 1 ] && [ "$${minor:-0}" -lt 26 ]; }; then \
+		echo "erpc needs Go 1.26 or newer, and this is $$v: see https://go.dev/dl" >&2; exit 1; fi
+
+build: check-go
+	@test -d cmd/erpc || { echo 'make build: there is no ./cmd/erpc' >&2; exit 1; }
+	$(GO) build -o bin/erpc ./cmd/erpc
+
+demo: build
+	bin/erpc demo
+
+test: check-go
+	$(call each,$(GO) test $(GOTEST) ./...)
+	$(GO) test $(GOTEST) -tags invariants $(CORE)
+
+race: check-go
+	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
+		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
+	$(call each,$(GO) test $(GOTEST) -race -short ./...)
+
+# The targets are found by name, so that a new one needs no line here.
+fuzz: check-go
+	@set -e; found=0; \
+	for t in $$(grep -rEo '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's/:func /:/' | sort -u); do \
+		file=$${t%%:*}; name=$${t##*:}; found=$$((found+1)); \
+		echo "[$$(dirname $$file)] $$name for $(FUZZTIME)"; \
+		(cd "$$(dirname $$file)" && $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .); \
+	done; \
+	test $$found -gt 0 || { echo 'make fuzz: no fuzz target found' >&2; exit 1; }; \
+	echo "$$found fuzz targets ran"
+
+lint: fmt vet house cross staticcheck
+
+fmt: check-go
+	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
+	if [ -n "$$bad" ]; then echo "not formatted, run gofmt -w:" >&2; echo "$$bad" >&2; exit 1; fi
+
+vet: check-go
+	$(call each,$(GO) vet ./...)
+
+# -count=1: the tests read files that the test cache need not know about.
+house: check-go
+	$(GO) test -count=1 ./internal/lint
+
+# vet also type-checks the tests of each system, which build does not.
+cross: check-go
+	@set -e; for m in $(MODULES); do \
+		echo "[$$m] build without cgo"; (cd "$$m" && CGO_ENABLED=0 $(GO) build ./...); \
+		for p in $(CROSS); do \
+			echo "[$$m] build and vet for $$p"; \
+			(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
+		done; \
+	done
+
+# Skipped where it cannot be fetched, except in CI.
+staticcheck: check-go
+	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then \
+		set -e; for m in $(MODULES); do echo "[$$m] staticcheck"; (cd "$$m" && $(GO) run $(STATICCHECK) ./...); done; \
+	elif [ "$$CI" = true ]; then \
+		echo 'make staticcheck: cannot fetch $(STATICCHECK)' >&2; exit 1; \
+	else echo 'staticcheck skipped: $(STATICCHECK) cannot be fetched'; fi
+
+bench: check-go
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(CORE)
+	@$(MAKE) build
+	bin/erpc bench latency
+	bin/erpc bench rate
+	bin/erpc bench bandwidth
+
+clean:
+	rm -rf bin out

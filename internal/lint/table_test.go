@@ -1,0 +1,79 @@
+package lint
+
+// trait is a right or a duty that a package has beside its imports.
+type trait uint8
+
+const (
+	mayUnsafe trait = 1 << iota // may import unsafe
+	mayCgo                      // may use cgo; such a package is imported by name only
+	mayClock                    // may read the clock
+	pure                        // no I/O, no timers: time comes in as an argument
+	suite                       // a test suite that other packages run: counts as test code
+)
+
+// row says what one package, or with "/..." a whole folder, may import. Test files
+// may import every package of the project.
+type row struct {
+	path   string   // folder below the repository's root
+	may    []string // packages of the project; "/..." as in path, "..." for all
+	third  []string // import path prefixes of other projects
+	traits trait
+}
+
+// anything in the project, for programs.
+var anything = []string{"..."}
+
+// xsys is the one third-party dependency of the library.
+var xsys = []string{"golang.org/x/sys"}
+
+// transportImpl is what an implementation of the transport contract may import.
+var transportImpl = []string{"transport", "internal/..."}
+
+// table holds one row for each package, in the order of ARCHITECTURE.md. Packages
+// that do not exist yet may have a row.
+var table = []row{
+	{path: "wire", traits: pure},
+	{path: "msgbuf", may: []string{"wire", "internal/hugemem", "internal/invariants"}, traits: pure},
+	{path: "session", may: []string{"wire", "msgbuf", "cc", "internal/..."}, traits: pure},
+	{path: "cc", may: []string{"internal/monotime"}, traits: pure},
+	{path: "cc/timely", may: []string{"internal/monotime"}, traits: pure},
+	{path: "cc/dcqcn", may: []string{"internal/monotime"}, traits: pure},
+	{path: "ratelimit/carousel", may: []string{"internal/monotime"}, traits: pure},
+
+	{path: "transport", may: []string{"msgbuf"}},
+	{path: "transport/conformance", may: transportImpl, traits: suite | mayClock},
+	{path: "transport/udp", may: transportImpl, third: xsys},
+	{path: "transport/shm", may: transportImpl, third: xsys},
+	// The codec reaches its frame devices through an interface that it owns.
+	{path: "transport/rawudp", may: transportImpl, third: xsys},
+	{path: "transport/rawudp/afpacket", may: []string{"transport", "transport/rawudp", "internal/..."}, third: xsys},
+	{path: "transport/rawudp/afxdp", may: []string{"transport", "transport/rawudp", "internal/..."}, third: xsys},
+	{path: "transport/ud", may: []string{"transport", "internal/...", "internal/verbs"}, third: xsys},
+	{path: "transport/sim", may: transportImpl},
+	{path: "transport/faulty", may: transportImpl},
+	{path: "transport/pcap", may: transportImpl},
+
+	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
+	{path: "internal/ring", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
+	{path: "internal/hugemem", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
+	{path: "internal/sys", may: []string{"internal/invariants"}, third: xsys, traits: mayUnsafe},
+	{path: "internal/invariants"},
+	{path: "internal/verbs", may: []string{"internal/sys"}, third: xsys, traits: mayUnsafe | mayCgo},
+	{path: "internal/lint"},
+
+	// The endpoint knows the transport interface and picks the default congestion
+	// control, but no implementation of a transport.
+	{path: "erpc", may: []string{"session", "cc", "cc/timely", "ratelimit/carousel", "transport",
+		"msgbuf", "wire", "metrics", "internal/..."}},
+	{path: "metrics"},
+
+	{path: "cmd/...", may: anything, third: xsys, traits: mayClock},
+	{path: "examples/...", may: anything, traits: mayClock},
+	{path: "raft-example/...", may: anything, third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}, traits: mayClock},
+}
+
+// Limits on length, in lines.
+const (
+	maxFileLines = 500
+	maxFuncLines = 70
+)

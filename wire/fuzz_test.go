@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"bytes"
+	"testing"
+)
+
+// FuzzParse: Parse never panics, and what it accepts is written back to the same bytes.
+func FuzzParse(f *testing.F) {
+	for _, g := range goldenPackets() {
+		f.Add(g.bytes)
+	}
+	f.Add([]byte{})
+	f.Add(make([]byte, HeaderSize))
+	f.Fuzz(func(t *testing.T, pkt []byte) {
+		var h Header
+		if err := h.Parse(pkt); err != nil {
+			return
+		}
+		if h.Type >= numTypes || h.Type != TypeMgmt && h.Session == NoSession {
+			t.Fatalf("accepted %+v", h)
+		}
+		if h.Type != TypeMgmt && len(pkt)-HeaderSize > int(h.MsgSize) {
+			t.Fatalf("accepted %d bytes of payload for a message of %d", len(pkt)-HeaderSize, h.MsgSize)
+		}
+		var b [HeaderSize]byte
+		h.Put(b[:], Token(pkt))
+		if !bytes.Equal(b[:], pkt[:HeaderSize]) {
+			t.Fatalf("% x was read as %+v, which is % x", pkt[:HeaderSize], h, b)
+		}
+		if h.Type == TypeResp && h.Flags&FlagError != 0 {
+			if code, text, err := ParseError(pkt[HeaderSize:]); err == nil {
+				if again := AppendError(nil, code, string(text)); !bytes.Equal(again, pkt[HeaderSize:]) {
+					t.Fatalf("error % x was written back as % x", pkt[HeaderSize:], again)
+				}
+			}
+		}
+		own := bytes.Clone(pkt) // a fuzz target must not write to its input
+		SealMgmt(own, 0xDEADBEEF)
+		if got := OpenMgmt(own); got != 0xDEADBEEF {
+			t.Fatalf("sealed with deadbeef, opened as %#x", got)
+		}
+	})
+}
+
+// body is a management body.
+type body interface {
+	Put([]byte)
+	Parse([]byte)
+}
+
+// newBody returns an empty body for each operation.
+func newBody(op Op) body {
+	switch op {
+	case OpConnect:
+		return new(Connect)
+	case OpChallenge:
+		return new(Challenge)
+	case OpAccept:
+		return new(Accept)
+	case OpRefuse:
+		return new(Refuse)
+	}
+	return new(Alive)
+}
+
+// reserved returns the ranges of bytes (first, one past the last) of a body that
+// carry nothing, by the layouts in mgmt.go.
+func reserved(op Op) [][2]int {
+	const offerFlags = 24 + 12
+	switch op {
+	case OpConnect:
+		return [][2]int{{offerFlags + 1, 40}, {56, ConnectSize}}
+	case OpAccept:
+		return [][2]int{{offerFlags + 1, 40}, {40, AcceptSize}}
+	case OpRefuse:
+		return [][2]int{{9, RefuseSize}}
+	}
+	return nil
+}
+
+// FuzzMgmt: a body of the right size never makes Parse panic, and Put writes back
+// every byte that is not reserved; reserved bits become zero.
+func FuzzMgmt(f *testing.F) {
+	for _, g := range goldenPackets() {
+		var h Header
+		if h.Parse(g.bytes) == nil && h.Type == TypeMgmt {
+			f.Add(h.ReqType, g.bytes[HeaderSize:])
+		}
+	}
+	f.Fuzz(func(t *testing.T, rawOp uint8, in []byte) {
+		op := Op(rawOp)
+		if op == 0 || op >= numOps || len(in) < bodySize[op] {
+			return
+		}
+		want := append([]byte(nil), in[:bodySize[op]]...)
+		for _, r := range reserved(op) {
+			clear(want[r[0]:r[1]])
+		}
+		if op == OpConnect || op == OpAccept {
+			want[24+12] &= 1
+		}
+		first := newBody(op)
+		first.Parse(in)
+		got := bytes.Repeat([]byte{0xEE}, bodySize[op])
+		first.Put(got)
+		if !bytes.Equal(got, want) {
+			t.Fatalf("%v: got % x, want % x", op, got, want)
+		}
+	})
+}

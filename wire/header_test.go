@@ -1,0 +1,250 @@
+package wire
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+// good returns a valid header of type t.
+func good(t Type) Header {
+	h := Header{Type: t, ReqType: 1, MsgSize: 100, Session: 3, ReqNum: 7, PktNum: 2}
+	if t == TypeMgmt {
+		h.ReqType, h.MsgSize = uint8(OpPing), AliveSize
+	}
+	return h
+}
+
+// TestParseRules breaks one rule at a time and wants that rule's own error.
+func TestParseRules(t *testing.T) {
+	with := func(typ Type, change func(*Header)) Header {
+		h := good(typ)
+		change(&h)
+		return h
+	}
+	tests := []struct {
+		name    string
+		header  Header
+		payload int
+		want    error
+	}{
+		{"request", good(TypeReq), 100, nil},
+		{"part of a request", good(TypeReq), 99, nil},
+		{"empty request", with(TypeReq, func(h *Header) { h.MsgSize = 0 }), 0, nil},
+		{"request: payload larger than the message", good(TypeReq), 101, ErrSize},
+		{"request: CE", with(TypeReq, func(h *Header) { h.Flags = FlagCE }), 100, ErrFlags},
+		{"request: error", with(TypeReq, func(h *Header) { h.Flags = FlagError }), 100, ErrFlags},
+		{"request: type 255", with(TypeReq, func(h *Header) { h.ReqType = 255 }), 100, ErrReqType},
+		{"request: type 254", with(TypeReq, func(h *Header) { h.ReqType = 254 }), 100, nil},
+		{"request: no session", with(TypeReq, func(h *Header) { h.Session = NoSession }), 100, ErrSession},
+		{"request: last session", with(TypeReq, func(h *Header) { h.Session = NoSession - 1 }), 100, nil},
+
+		{"response", good(TypeResp), 100, nil},
+		{"response: both flags", with(TypeResp, func(h *Header) { h.Flags = FlagCE | FlagError }), 100, nil},
+		{"response: reserved flag 2", with(TypeResp, func(h *Header) { h.Flags = 4 }), 100, ErrFlags},
+		{"response: reserved flag 3", with(TypeResp, func(h *Header) { h.Flags = 8 }), 100, ErrFlags},
+		{"response: payload larger than the message", good(TypeResp), 101, ErrSize},
+		{"response: type 255", with(TypeResp, func(h *Header) { h.ReqType = 255 }), 100, ErrReqType},
+		{"response: no session", with(TypeResp, func(h *Header) { h.Session = NoSession }), 100, ErrSession},
+
+		{"RFR", good(TypeRFR), 0, nil},
+		{"RFR: payload", good(TypeRFR), 1, ErrSize},
+		{"RFR: CE", with(TypeRFR, func(h *Header) { h.Flags = FlagCE }), 0, ErrFlags},
+		{"RFR: type 255", with(TypeRFR, func(h *Header) { h.ReqType = 255 }), 0, ErrReqType},
+		{"RFR: no session", with(TypeRFR, func(h *Header) { h.Session = NoSession }), 0, ErrSession},
+
+		{"CR", good(TypeCR), 0, nil},
+		{"CR: CE", with(TypeCR, func(h *Header) { h.Flags = FlagCE }), 0, nil},
+		{"CR: error", with(TypeCR, func(h *Header) { h.Flags = FlagError }), 0, ErrFlags},
+		{"CR: payload", good(TypeCR), 1, ErrSize},
+		{"CR: type 255", with(TypeCR, func(h *Header) { h.ReqType = 255 }), 0, ErrReqType},
+		{"CR: no session", with(TypeCR, func(h *Header) { h.Session = NoSession }), 0, ErrSession},
+
+		{"management", good(TypeMgmt), AliveSize, nil},
+		{"management: no session", with(TypeMgmt, func(h *Header) { h.Session = NoSession }), AliveSize, nil},
+		{"management: padded", good(TypeMgmt), AliveSize + 1000, nil},
+		{"management: body cut", good(TypeMgmt), AliveSize - 1, ErrSize},
+		{"management: another size", with(TypeMgmt, func(h *Header) { h.MsgSize-- }), AliveSize, ErrSize},
+		{"management: larger size", with(TypeMgmt, func(h *Header) { h.MsgSize++ }), AliveSize + 1, ErrSize},
+		{"management: flag", with(TypeMgmt, func(h *Header) { h.Flags = FlagCE }), AliveSize, ErrFlags},
+		{"management: operation 0", with(TypeMgmt, func(h *Header) { h.ReqType = 0 }), AliveSize, ErrReqType},
+		{"management: operation after the last", with(TypeMgmt, func(h *Header) { h.ReqType = numOps }), AliveSize, ErrReqType},
+		{"management: operation 255", with(TypeMgmt, func(h *Header) { h.ReqType = 255 }), AliveSize, ErrReqType},
+
+		{"unknown type", with(TypeReq, func(h *Header) { h.Type = numTypes }), 0, ErrType},
+		{"unknown type 15", with(TypeReq, func(h *Header) { h.Type = 15 }), 0, ErrType},
+	}
+	for _, tt := range tests {
+		var h Header
+		err := h.Parse(packet(tt.header, 1, make([]byte, tt.payload)))
+		if err != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
+		}
+		if err == nil && h != tt.header {
+			t.Errorf("%s: got %+v, want %+v", tt.name, h, tt.header)
+		}
+	}
+}
+
+// TestParseShort gives Parse every length below a header, also none at all.
+func TestParseShort(t *testing.T) {
+	h := good(TypeCR)
+	pkt := packet(h, 1, nil)
+	for n := range HeaderSize {
+		if err := h.Parse(pkt[:n:n]); err != ErrShort {
+			t.Errorf("%d bytes: got %v", n, err)
+		}
+	}
+	if err := h.Parse(nil); err != ErrShort {
+		t.Errorf("nil: got %v", err)
+	}
+	if err := h.Parse(pkt); err != nil {
+		t.Errorf("a whole header: %v", err)
+	}
+}
+
+// TestParseVersion tries all sixteen versions.
+func TestParseVersion(t *testing.T) {
+	for v := range 16 {
+		pkt := packet(good(TypeCR), 1, nil)
+		pkt[0] = pkt[0]&0x0F | byte(v)<<4
+		var h Header
+		err := h.Parse(pkt)
+		if v == Version && err != nil || v != Version && err != ErrVersion {
+			t.Errorf("version %d: got %v", v, err)
+		}
+	}
+}
+
+// TestErrorsDiffer makes sure that a caller can tell the rules apart.
+func TestErrorsDiffer(t *testing.T) {
+	all := []error{ErrShort, ErrVersion, ErrType, ErrFlags, ErrReqType, ErrSession, ErrSize}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if errors.Is(a, b) || a.Error() == b.Error() {
+				t.Errorf("%v and %v are the same", a, b)
+			}
+		}
+	}
+}
+
+// randomHeader returns a valid header and a payload size that fits it.
+func randomHeader(r *rand.Rand) (h Header, payload int) {
+	h = Header{
+		Type:    Type(r.UintN(numTypes)),
+		ReqType: uint8(r.UintN(MaxReqType + 1)),
+		Hold:    uint16(r.Uint32()),
+		PktNum:  uint16(r.Uint32()),
+		MsgSize: r.Uint32N(MaxMsgSize + 1),
+		Session: r.Uint32N(NoSession),
+		ReqNum:  r.Uint64N(MaxReqNum + 1),
+	}
+	switch h.Type {
+	case TypeResp:
+		h.Flags = Flags(r.UintN(4))
+		payload = r.IntN(min(int(h.MsgSize), 2000) + 1)
+	case TypeReq:
+		payload = r.IntN(min(int(h.MsgSize), 2000) + 1)
+	case TypeCR:
+		h.Flags = Flags(r.UintN(2))
+	case TypeMgmt:
+		h.ReqType = uint8(1 + r.UintN(numOps-1))
+		h.MsgSize = uint32(bodySize[h.ReqType])
+		payload = bodySize[h.ReqType] + r.IntN(100)
+	}
+	return h, payload
+}
+
+// TestRoundTrip: what Put writes, Parse reads, for any valid header.
+func TestRoundTrip(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		want, payload := randomHeader(r)
+		token := r.Uint32()
+		pkt := packet(want, token, make([]byte, payload))
+		got := Header{Type: 9, ReqType: 9, Hold: 9, Flags: 9, PktNum: 9, MsgSize: 9, Session: 9, ReqNum: 9}
+		if err := got.Parse(pkt); err != nil {
+			t.Fatalf("%+v, %d bytes: %v", want, payload, err)
+		}
+		if got != want || Token(pkt) != token {
+			t.Fatalf("got %+v token %#x, want %+v token %#x", got, Token(pkt), want, token)
+		}
+	}
+}
+
+// TestFieldLimits puts each field alone to its largest value, and beyond where the Go
+// type is wider than the place on the wire: no field may spill into another.
+func TestFieldLimits(t *testing.T) {
+	zero := Header{Type: TypeResp}
+	tests := []struct {
+		name string
+		in   Header
+		want Header
+	}{
+		{"zero", zero, zero},
+		{"reqtype", Header{Type: TypeResp, ReqType: MaxReqType}, Header{Type: TypeResp, ReqType: MaxReqType}},
+		{"hold", Header{Type: TypeResp, Hold: HoldUnknown}, Header{Type: TypeResp, Hold: HoldUnknown}},
+		{"flags", Header{Type: TypeResp, Flags: knownFlags}, Header{Type: TypeResp, Flags: knownFlags}},
+		{"pktnum", Header{Type: TypeResp, PktNum: MaxPackets - 1}, Header{Type: TypeResp, PktNum: MaxPackets - 1}},
+		{"msgsize", Header{Type: TypeResp, MsgSize: MaxMsgSize}, Header{Type: TypeResp, MsgSize: MaxMsgSize}},
+		{"session", Header{Type: TypeResp, Session: NoSession - 1}, Header{Type: TypeResp, Session: NoSession - 1}},
+		{"reqnum", Header{Type: TypeResp, ReqNum: MaxReqNum}, Header{Type: TypeResp, ReqNum: MaxReqNum}},
+		{"type too wide", Header{Type: TypeResp | 0xF0}, zero},
+		{"flags too wide", Header{Type: TypeResp, Flags: 0xF0}, zero},
+		{"msgsize too wide", Header{Type: TypeResp, MsgSize: MaxMsgSize + 1}, zero},
+		{"reqnum too wide", Header{Type: TypeResp, ReqNum: MaxReqNum + 1}, zero},
+	}
+	for _, tt := range tests {
+		pkt := packet(tt.in, 0, nil)
+		var got Header
+		if err := got.Parse(pkt); err != nil || got != tt.want || Token(pkt) != 0 {
+			t.Errorf("%s: got %+v, token %#x, %v; want %+v", tt.name, got, Token(pkt), err, tt.want)
+		}
+	}
+}
+
+// TestPutOverwrites: a header written into a used buffer leaves nothing of the old
+// one and touches nothing behind it.
+func TestPutOverwrites(t *testing.T) {
+	h := good(TypeReq)
+	clean := packet(h, 5, nil)
+	dirty := make([]byte, HeaderSize+8)
+	for i := range dirty {
+		dirty[i] = 0xFF
+	}
+	h.Put(dirty, 5)
+	if string(dirty[:HeaderSize]) != string(clean) {
+		t.Errorf("got % x, want % x", dirty[:HeaderSize], clean)
+	}
+	for i, x := range dirty[HeaderSize:] {
+		if x != 0xFF {
+			t.Errorf("byte %d behind the header was written", i)
+		}
+	}
+}
+
+// TestSetToken: only the token field changes.
+func TestSetToken(t *testing.T) {
+	h := good(TypeReq)
+	pkt := packet(h, 0, nil)
+	SetToken(pkt, 0xCAFEBABE)
+	if want := packet(h, 0xCAFEBABE, nil); string(pkt) != string(want) || Token(pkt) != 0xCAFEBABE {
+		t.Errorf("got % x, want % x", pkt, want)
+	}
+}
+
+// TestStrings: every known value has a name of its own, every other one is marked.
+func TestStrings(t *testing.T) {
+	seen := map[string]bool{}
+	name := func(s string, known bool) {
+		if unknown := s == "INVALID" || s == "unknown code"; unknown == known || s == "" || known && seen[s] {
+			t.Errorf("bad name %q", s)
+		}
+		seen[s] = true
+	}
+	for i := range 256 {
+		name(Type(i).String(), i < numTypes)
+		name(Op(i).String(), i > 0 && i < numOps)
+		name(Code(i).String(), i < numCodes)
+	}
+}
