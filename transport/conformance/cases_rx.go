@@ -86,12 +86,12 @@ func testAnswer(r *rig) {
 // testViews checks that received packets stay as they are until the next RxBurst,
 // whatever else happens, and that writing to them harms nothing.
 func testViews(r *rig) {
-	for _, shape := range shapes {
+	for i, shape := range shapes {
 		n := max(2, r.window(24))
 		specs := burst(r, n/2, shape.size, func(int) int { return 0 })
 		first := []*flow{{to: r.b}}
 		r.offer(r.a, r.build(specs, first))
-		pkts := make([]transport.RxPacket, max(1, len(specs)/2)) // some stay behind
+		pkts := make([]transport.RxPacket, max(1, len(specs)/(1+i%2))) // some stay behind, or none
 		got := pkts[:r.atLeastOne(r.b, pkts)]
 
 		second := []*flow{{to: r.b}}
@@ -102,12 +102,7 @@ func testViews(r *rig) {
 			r.match(r.a, f, &got[i])
 		}
 		for i := range got {
-			scribble(got[i].Data, byte(i))
-		}
-		for i := range got {
-			if !scribbled(got[i].Data, byte(i)) {
-				r.Fatalf("views of one burst overlap")
-			}
+			garbage(got[i].Data) // must not show in the packets still to come
 		}
 		f.want = append(f.want, second[0].want...)
 		r.collect(r.a, f)
@@ -118,9 +113,7 @@ func testViews(r *rig) {
 func (r *rig) otherCalls(t transport.Transport) {
 	r.Helper()
 	t.Wake()
-	if err := t.Wait(0); err != nil {
-		r.Fatalf("Wait: %v", err)
-	}
+	r.wait(t, 0)
 	if r.o.advance != nil {
 		for range 64 {
 			r.o.advance()
@@ -129,21 +122,6 @@ func (r *rig) otherCalls(t transport.Transport) {
 	r.send(t, []spec{{head: 24, data: 40}}, &flow{to: r.a})
 	t.Flush()
 	t.Stats()
-}
-
-func scribble(p []byte, v byte) {
-	for i := range p {
-		p[i] = v
-	}
-}
-
-func scribbled(p []byte, v byte) bool {
-	for i := range p {
-		if p[i] != v {
-			return false
-		}
-	}
-	return true
 }
 
 // testViewsPeerClosed holds views while the sender goes away.

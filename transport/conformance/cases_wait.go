@@ -130,9 +130,7 @@ func testWaitBlocks(r *rig) {
 		r.a.Wake()
 		for try := 0; ; try++ {
 			began := time.Now()
-			if err := r.a.Wait(timeout); err != nil {
-				r.Fatalf("Wait: %v", err)
-			}
+			r.wait(r.a, timeout)
 			if time.Since(began) >= timeout {
 				break
 			}

@@ -105,6 +105,9 @@ func (r *rig) try(from transport.Transport, specs []spec, flows []*flow) (missin
 			if n < 0 || n > len(left) {
 				r.Fatalf("TxBurst of %d items took %d", len(left), n)
 			}
+			if n < len(left) {
+				r.stalls++
+			}
 			if n > 0 {
 				r.reuse(from, left[:n], base+uint64(sent))
 				sent, left, progress = sent+n, left[n:], true

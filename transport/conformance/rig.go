@@ -29,6 +29,8 @@ type rig struct {
 	seq  uint64         // of the next packet; makes every packet different
 	rx   []transport.RxPacket
 	tx   []byte // memory of the packets of one burst
+
+	stalls uint64 // calls of TxBurst by try that took less than all
 }
 
 // newRig opens the endpoints. When the case ends they are closed, and after that
@@ -84,8 +86,20 @@ func (r *rig) pause(t transport.Transport, longest time.Duration) {
 		r.o.advance()
 		return
 	}
-	if err := t.Wait(longest); err != nil {
-		r.Fatalf("Wait: %v", err)
+	r.wait(t, longest)
+}
+
+// wait calls Wait with a timeout that is not negative. If that hangs, closing the
+// transport is tried, so that the case fails instead of the whole test run.
+func (r *rig) wait(t transport.Transport, timeout time.Duration) {
+	r.Helper()
+	guard := time.AfterFunc(timeout+r.o.patience, func() { t.Close() })
+	err := t.Wait(timeout)
+	if !guard.Stop() {
+		r.Fatalf("Wait(%v) did not return within %v", timeout, timeout+r.o.patience)
+	}
+	if err != nil {
+		r.Fatalf("Wait(%v): %v", timeout, err)
 	}
 }
 
