@@ -10,8 +10,8 @@ import (
 
 // Limits of what two sides can agree on.
 const (
-	MaxSlots   = 128                                      // requests in flight in one session
-	MaxCredits = 4096                                     // packets in flight in one session
+	MaxSlots   = 128                                       // requests in flight in one session
+	MaxCredits = 4096                                      // packets in flight in one session
 	MinMTU     = msgbuf.MinDataPerPacket + wire.HeaderSize // bytes; every path must carry it
 )
 
