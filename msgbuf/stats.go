@@ -20,6 +20,10 @@ type ClassStats struct {
 	Free      int // ready for the next Alloc
 }
 
+// Reserved returns the memory in bytes that the pool has taken from the system.
+// Unlike Stats it costs nothing.
+func (p *Pool) Reserved() int64 { return p.store.reserved }
+
 // Stats returns the state of the pool. It allocates.
 func (p *Pool) Stats() Stats {
 	if p.cfg.Shared {

@@ -10,6 +10,7 @@ import (
 type Op struct {
 	Req     *msgbuf.Buffer
 	Resp    *msgbuf.Buffer // takes the response; its MaxSize bounds it
+	Pool    *msgbuf.Pool   // if Resp is nil: where the response's buffer comes from
 	Ref     uint32         // the owner's name for the request
 	ReqType uint8
 }
@@ -21,6 +22,7 @@ type clientSlot struct {
 	reqNum   uint64
 	busy     bool
 	stalled  bool  // in the stalled ring
+	ownsResp bool  // op.Resp came from op.Pool
 	retries  uint8 // rollbacks since the last progress
 	numReq   uint32
 	numResp  uint32 // 0 until response packet 0 has come
@@ -113,6 +115,7 @@ func (c *Client) begin(op Op, now int64, out *Out) {
 	s.reqNum += uint64(len(c.slots))
 	s.busy = true
 	s.retries = 0
+	s.ownsResp = false
 	s.numReq = c.packets(op.Req.Size())
 	s.numResp = 0
 	s.numTx, s.numRx, s.highTx = 0, 0, 0
@@ -211,9 +214,15 @@ func (c *Client) startQueued(now int64, out *Out) {
 	}
 }
 
-// release frees slot i; its credits must be back.
+// release frees slot i; its credits must be back. A response buffer that the
+// session made and nobody took is freed.
 func (c *Client) release(i uint8) {
 	s := &c.slots[i]
+	if s.ownsResp {
+		s.op.Resp.Return()
+		s.op.Resp.Free()
+		s.ownsResp = false
+	}
 	s.busy = false
 	s.op = Op{}
 	c.busy--

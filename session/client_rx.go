@@ -39,16 +39,17 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Eve
 		return Event{}
 	}
 	j := uint32(h.PktNum) - (s.numReq - 1)
+	if len(payload) != c.payload(int(h.MsgSize), j) {
+		c.stats.DropSize++
+		return Event{}
+	}
 	if j == 0 {
 		if ev, ok := c.firstResp(i, s, h, now, out); !ok {
 			return ev
 		}
 	}
-	if int(h.MsgSize) != s.op.Resp.Size() || len(payload) != c.payload(int(h.MsgSize), j) {
+	if int(h.MsgSize) != s.op.Resp.Size() {
 		c.stats.DropSize++
-		if j == 0 {
-			s.numResp = 0
-		}
 		return Event{}
 	}
 	copy(s.op.Resp.Bytes()[int(j)*c.PerPacket:], payload)
@@ -59,6 +60,8 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Eve
 		return ev
 	}
 	ev.Kind = EventDone
+	ev.Resp = s.op.Resp
+	s.ownsResp = false
 	c.finish(i, now, out)
 	return ev
 }
@@ -68,8 +71,12 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Eve
 func (c *Client) firstResp(i uint8, s *clientSlot, h *wire.Header, now int64, out *Out) (Event, bool) {
 	size := int(h.MsgSize)
 	numResp := c.packets(size)
-	if size > s.op.Resp.MaxSize() || size > c.MaxMessage || s.numReq+numResp-1 > wire.MaxPackets {
-		ev := Event{Kind: EventError, Slot: i, Ref: s.op.Ref, Err: ErrTooLarge}
+	err := c.fitResp(s, size)
+	if err != nil || s.numReq+numResp-1 > wire.MaxPackets {
+		ev := Event{Kind: EventError, Slot: i, Ref: s.op.Ref, Err: err}
+		if err == nil {
+			ev.Err = ErrTooLarge
+		}
 		c.received(s, h, now)
 		c.finish(i, now, out)
 		return ev, false
@@ -77,6 +84,25 @@ func (c *Client) firstResp(i uint8, s *clientSlot, h *wire.Header, now int64, ou
 	s.op.Resp.SetSize(size)
 	s.numResp = numResp
 	return Event{}, true
+}
+
+// fitResp sees that the response buffer exists and takes size bytes.
+func (c *Client) fitResp(s *clientSlot, size int) error {
+	if size > c.MaxMessage {
+		return ErrTooLarge
+	}
+	if s.op.Resp == nil {
+		buf, err := s.op.Pool.Alloc(size)
+		if err != nil {
+			return ErrExhausted
+		}
+		_ = buf.Lend() // fresh from the pool: it cannot be lent
+		s.op.Resp, s.ownsResp = buf, true
+	}
+	if size > s.op.Resp.MaxSize() {
+		return ErrTooLarge
+	}
+	return nil
 }
 
 // onError ends a request with the server's error. An error may answer any packet
@@ -199,6 +225,9 @@ func (c *Client) Cancel(ref uint32, now int64, out *Out) (op Op, ok bool) {
 			continue
 		}
 		op = s.op
+		if s.ownsResp {
+			op.Resp = nil
+		}
 		c.finish(uint8(i), now, out)
 		c.sink(uint8(i))
 		return op, true

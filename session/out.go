@@ -1,6 +1,7 @@
 package session
 
 import (
+	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -111,12 +112,13 @@ const (
 type Event struct {
 	Kind EventKind
 	Slot uint8
-	CE   bool      // client: the request's packet or its answer met congestion
-	Code wire.Code // EventDone: the server's error, or CodeOK
-	Ref  uint32    // the Op's
-	RTT  int64     // client: round trip in ns without the server's hold; 0 if not measured
-	Text []byte    // EventDone with a Code: the error's text, aliases the packet
-	Err  error     // EventError
+	CE   bool           // client: the request's packet or its answer met congestion
+	Code wire.Code      // EventDone: the server's error, or CodeOK
+	Ref  uint32         // the Op's
+	RTT  int64          // client: round trip in ns without the server's hold; 0 if not measured
+	Text []byte         // EventDone with a Code: the error's text, aliases the packet
+	Err  error          // EventError
+	Resp *msgbuf.Buffer // EventDone with CodeOK: the response, which the owner must Return
 }
 
 // Stats counts protocol events. One Stats serves all sessions of an endpoint.

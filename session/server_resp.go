@@ -44,6 +44,18 @@ func (s *Server) Unborrow(slot uint8) error {
 	return nil
 }
 
+// Take hands the slot's request over to the caller, who frees it: for handlers that
+// run in other goroutines, and may outlive the session.
+func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
+	if err := s.Unborrow(slot); err != nil {
+		return nil, err
+	}
+	sl := &s.slots[slot]
+	buf := sl.req
+	sl.req = nil
+	return buf, nil
+}
+
 // Prealloc returns the slot's preallocated response buffer, sized to n bytes and
 // owned by the caller until Respond, or nil if n does not fit it.
 func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
@@ -56,6 +68,7 @@ func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
 		if err != nil {
 			return nil
 		}
+		buf.Pin()
 		sl.pre = buf
 	}
 	sl.pre.SetSize(n)
@@ -155,9 +168,20 @@ func (s *Server) Close() {
 		sl.state = stateIdle
 		sl.reqNum = wire.MaxReqNum + 1 // nothing is newer
 		if sl.pre != nil {
+			sl.pre.Unpin()
 			sl.pre.Free()
 			sl.pre = nil
 		}
 	}
 	s.running = 0
+}
+
+// Unused reports whether no request has come yet.
+func (s *Server) Unused() bool {
+	for i := range s.slots {
+		if s.slots[i].state != stateIdle {
+			return false
+		}
+	}
+	return true
 }

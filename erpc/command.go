@@ -1,0 +1,64 @@
+package erpc
+
+import "runtime"
+
+// command is something that another goroutine wants done in the Rpc's thread. One
+// field is set.
+type command struct {
+	job *job       // a background handler has responded
+	fn  func(*Rpc) // Post
+	c   *call      // Client.Call: start, or cancel if it has been started
+}
+
+// post hands c to the loop and wakes it. It waits while the ring is full. It
+// returns false if the Rpc is closed.
+func (r *Rpc) post(c command) bool {
+	for !r.commands.Push(c) {
+		if r.closed.Load() {
+			return false
+		}
+		r.Wake()
+		runtime.Gosched()
+	}
+	r.wakeIfSleeping()
+	return !r.closed.Load()
+}
+
+func (r *Rpc) wakeIfSleeping() {
+	if r.sleeping.Load() && r.wokenFor.CompareAndSwap(false, true) {
+		r.tr.Wake()
+	}
+}
+
+// Post runs fn in the Rpc's thread, in the next pass of its loop. It is safe in any
+// goroutine. It returns ErrClosed if the Rpc is closed.
+func (r *Rpc) Post(fn func(*Rpc)) error {
+	if r.closed.Load() || !r.post(command{fn: fn}) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Wake makes a sleeping loop run a pass. It is safe in any goroutine.
+func (r *Rpc) Wake() { r.tr.Wake() }
+
+// drainCommands runs the commands that have come, at most a ring full, so that
+// commands that cause commands do not keep packets waiting.
+func (r *Rpc) drainCommands() int {
+	n := 0
+	for limit := r.commands.Cap(); n < limit; n++ {
+		c, ok := r.commands.Pop()
+		if !ok {
+			break
+		}
+		switch {
+		case c.job != nil:
+			r.engine.finishJob(c.job)
+		case c.c != nil:
+			c.c.onLoop(r)
+		default:
+			c.fn(r)
+		}
+	}
+	return n
+}

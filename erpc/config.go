@@ -1,0 +1,144 @@
+package erpc
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Wait says what an event loop does when it has nothing to do.
+type Wait uint8
+
+const (
+	// WaitAdaptive spins for Config.SpinFor after the last packet, then sleeps
+	// until a packet, a command or a timer comes. It is the default.
+	WaitAdaptive Wait = iota
+	// WaitSpin never sleeps: lowest latency, one core busy.
+	WaitSpin
+	// WaitSleep sleeps whenever there is nothing to do: least CPU, and every
+	// sleep costs a wake-up (tens of microseconds).
+	WaitSleep
+)
+
+// Config configures a Nexus and the Rpcs made from it. The zero value works.
+type Config struct {
+	// Slots is the number of requests in flight per session, rounded down to a
+	// power of two; at most session.MaxSlots. Default 8 (eRPC, section 4.3).
+	Slots int
+	// Credits is the number of packets in flight per session, at most
+	// session.MaxCredits. Default 32 (eRPC, section 4.3.1).
+	Credits int
+	// MTU is the largest packet in bytes, library header included; 0 means what
+	// the transport takes. A path that carries less is noticed while connecting.
+	MTU int
+	// MaxMessage is the largest request or response in bytes. Default 8 MiB.
+	MaxMessage int
+	// MaxSessions bounds the sessions of one Rpc, both kinds together. Default 32768.
+	MaxSessions int
+	// MaxQueue bounds the requests of one session that wait for a slot. Default 65536.
+	MaxQueue int
+	// Checksum adds a CRC-32C to every packet, for transports and networks that
+	// do not drop damaged packets. Transports that say they do not check get it anyway.
+	Checksum bool
+	// Timing holds timeouts and heartbeats.
+	Timing session.Timing
+	// Wait and SpinFor say how an idle event loop waits. SpinFor defaults to 200 us.
+	Wait    Wait
+	SpinFor time.Duration
+	// Burst is the number of packets taken in by one pass of the loop. Default 256.
+	Burst int
+	// Workers is the number of goroutines for background handlers. Default 2 * GOMAXPROCS.
+	Workers int
+	// MaxBackground bounds the background requests of one Rpc that wait or run;
+	// more are answered with "resource exhausted". Default 4096.
+	MaxBackground int
+	// MemoryLimit bounds the message buffer memory of one Rpc in bytes; 0 means no limit.
+	MemoryLimit int64
+	// Hugepages backs message buffers with huge pages when the machine has them.
+	Hugepages bool
+	// Seed makes tokens, nonces and epochs repeatable, for simulations. 0 means
+	// random ones; anything else is unsafe on a real network.
+	Seed uint64
+	// Clock returns monotonic nanoseconds. Default: the system's. Simulations give theirs.
+	Clock func() int64
+	// Executor runs background handlers. Default: a pool of Workers goroutines.
+	Executor Executor
+	// OnSession is called in the Rpc's thread when a session of either kind
+	// comes, fails or goes.
+	OnSession func(r *Rpc, s *Session, ev SessionEvent)
+	// Logger gets rare events (sessions lost, peers refused). Default: none.
+	Logger *slog.Logger
+}
+
+// Executor runs tasks, each in a goroutine that is not the caller's.
+type Executor interface {
+	// Submit starts t or says that there is no room. It does not wait.
+	Submit(t Task) bool
+}
+
+// Task is a unit of background work.
+type Task interface{ Run() }
+
+// ConfigError says which field of a Config is wrong. It matches ErrConfig.
+type ConfigError struct {
+	Field  string
+	Reason string
+}
+
+func (e *ConfigError) Error() string { return "erpc: config: " + e.Field + " " + e.Reason }
+
+// Is reports whether target is ErrConfig.
+func (e *ConfigError) Is(target error) bool { return target == ErrConfig }
+
+// fill returns the config with defaults in place of zeros, or a *ConfigError.
+func (c Config) fill() (Config, error) {
+	for _, f := range []struct {
+		v             *int
+		def, min, max int
+		name          string
+	}{
+		{&c.Slots, session.DefaultSlots, 1, session.MaxSlots, "Slots"},
+		{&c.Credits, session.DefaultCredits, 1, session.MaxCredits, "Credits"},
+		{&c.MaxMessage, msgbuf.DefaultMaxMessage, 1, wire.MaxMsgSize, "MaxMessage"},
+		{&c.MaxSessions, 32768, 1, 1 << 24, "MaxSessions"},
+		{&c.MaxQueue, 65536, 1, 1 << 24, "MaxQueue"},
+		{&c.Burst, 256, 1, 4096, "Burst"},
+		{&c.Workers, 2 * gomaxprocs(), 1, 1 << 16, "Workers"},
+		{&c.MaxBackground, 4096, 1, 1 << 20, "MaxBackground"},
+	} {
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+		if *f.v < f.min || *f.v > f.max {
+			return c, &ConfigError{f.name, fmt.Sprintf("is %d, must be %d to %d", *f.v, f.min, f.max)}
+		}
+	}
+	for c.Slots&(c.Slots-1) != 0 {
+		c.Slots &= c.Slots - 1
+	}
+	if c.MTU != 0 && (c.MTU < session.MinMTU || c.MTU > 1<<16) {
+		return c, &ConfigError{"MTU", fmt.Sprintf("is %d, must be %d to %d", c.MTU, session.MinMTU, 1<<16)}
+	}
+	if c.Wait > WaitSleep {
+		return c, &ConfigError{"Wait", "is unknown"}
+	}
+	if c.SpinFor < 0 || c.MemoryLimit < 0 {
+		return c, &ConfigError{"SpinFor or MemoryLimit", "is negative"}
+	}
+	if c.SpinFor == 0 {
+		c.SpinFor = 200 * time.Microsecond
+	}
+	t, err := c.Timing.Fill()
+	if err != nil {
+		return c, &ConfigError{"Timing", err.Error()}
+	}
+	c.Timing = t
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

@@ -1,0 +1,239 @@
+package erpc
+
+import (
+	"math/rand/v2"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// engine is the endpoint without I/O: it takes packets and the time, and queues
+// packets. The loop in loop.go moves the bytes.
+type engine struct {
+	rpc      *Rpc
+	cfg      *Config
+	now      int64 // ns; read once per pass of the loop (eRPC, section 5.2.2)
+	out      *session.Out
+	tx       []transport.TxItem
+	handlers *[wire.MaxReqType + 1]handlerEntry
+	refuse   [256]wire.Code // per request type: why it is refused
+	pool     *msgbuf.Pool
+	rng      *rand.Rand
+	epoch    uint64
+	cookies  *session.Cookies
+	mtu      int
+	checksum bool
+
+	sessions   []*Session // by number; nil is free
+	freeNums   []uint32
+	numLive    int // sessions in the table
+	byKey      map[connKey]*Session
+	peers      map[transport.Addr]*peerState
+	active     []*Session // client sessions that may have packets outstanding
+	changing   []*Session // sessions that connect or disconnect
+	ops        opTable
+	jobs       []*job // free ones
+	numJobs    int    // background requests that wait or run
+	resetsLeft int
+	refuseNew  bool // shutting down: no new sessions or requests
+
+	idleFor   int64  // whenIdle: how long, ns
+	idleSince int64  // whenIdle: since when no handler runs, ns; 0 if one does
+	onIdle    func() // whenIdle; nil if nobody waits
+
+	nextScan  int64
+	nextSweep int64
+	stats     Stats
+	proto     session.Stats
+}
+
+// peerState is what is known of a peer address that has sessions here.
+type peerState struct {
+	epoch    uint64
+	sessions int
+}
+
+// onPacket takes one received packet.
+func (e *engine) onPacket(p *transport.RxPacket) {
+	var h wire.Header
+	if err := h.Parse(p.Data); err != nil {
+		e.stats.DropMalformed++
+		return
+	}
+	if h.Type == wire.TypeMgmt {
+		e.onMgmt(&h, p)
+		return
+	}
+	if h.Session >= uint32(len(e.sessions)) || e.sessions[h.Session] == nil {
+		e.stats.DropNoSession++
+		return
+	}
+	s := e.sessions[h.Session]
+	token := wire.Token(p.Data)
+	if s.checksum {
+		token ^= wire.Checksum(p.Data, nil)
+	}
+	if token != s.token || p.From != s.peer || s.state != sessConnected {
+		e.stats.DropToken++
+		return
+	}
+	s.live.Heard(e.now)
+	if s.sv != nil {
+		e.onServerPacket(s, &h, p)
+	} else {
+		e.onClientPacket(s, &h, p)
+	}
+}
+
+func (e *engine) onServerPacket(s *Session, h *wire.Header, p *transport.RxPacket) {
+	switch h.Type {
+	case wire.TypeReq:
+		ev := s.sv.OnReq(h, p.Data[wire.HeaderSize:], p.CE, e.now, e.out)
+		e.collect(s)
+		if ev.Kind == session.EventRequest {
+			e.dispatch(s, ev.Slot)
+		}
+	case wire.TypeRFR:
+		s.sv.OnRFR(h, p.CE, e.now, e.out)
+		e.collect(s)
+	default:
+		e.stats.DropRole++
+	}
+}
+
+func (e *engine) onClientPacket(s *Session, h *wire.Header, p *transport.RxPacket) {
+	var ev session.Event
+	switch h.Type {
+	case wire.TypeCR:
+		ev = s.cl.OnCR(h, e.now, e.out)
+	case wire.TypeResp:
+		ev = s.cl.OnResp(h, p.Data[wire.HeaderSize:], e.now, e.out)
+	default:
+		e.stats.DropRole++
+		return
+	}
+	e.collect(s)
+	if ev.RTT > 0 {
+		e.onAck(s, &ev)
+	}
+	switch ev.Kind {
+	case session.EventDone:
+		if ev.Code == wire.CodeOK {
+			e.succeed(ev.Ref, ev.Resp)
+		} else {
+			e.complete(ev.Ref, &RemoteError{Code: ev.Code, Text: string(ev.Text)})
+		}
+	case session.EventError:
+		e.complete(ev.Ref, ev.Err)
+	}
+}
+
+// onAck takes the RTT sample of one packet. Congestion control reads it here: each
+// packet that a client sends passes collect, each answer passes onAck.
+func (e *engine) onAck(_ *Session, ev *session.Event) {
+	e.stats.RTT.Add(ev.RTT)
+}
+
+// collect moves what the session queued into the TX batch. All packets of a
+// session pass here; the rate limiter's place is between the two.
+func (e *engine) collect(s *Session) {
+	o := e.out
+	for i := range o.Tx {
+		e.tx = append(e.tx, transport.TxItem{Dst: s.peer, Head: o.Tx[i].Head, Data: o.Tx[i].Data})
+	}
+	o.Tx = o.Tx[:0]
+	if o.Flush {
+		o.Flush = false
+		e.rpc.drain() // a retransmission: no queue may refer to its buffer later
+	}
+	if len(o.Done) > 0 {
+		e.finishDone()
+	}
+}
+
+// finishDone ends the requests that a session gave back without a packet. Their
+// continuations may cause more.
+func (e *engine) finishDone() {
+	done := e.out.Done
+	e.out.Done = nil
+	for _, d := range done {
+		e.complete(d.Ref, d.Err)
+	}
+}
+
+// dispatch gives the complete request in slot to its handler.
+func (e *engine) dispatch(s *Session, slot uint8) {
+	typ, num, _ := s.sv.Request(slot)
+	entry := &e.handlers[typ]
+	e.stats.RequestsServed++
+	h := ReqHandle{s: s, reqNum: num, slot: slot, typ: typ}
+	if entry.mode == Background {
+		e.background(h, entry.fn)
+		return
+	}
+	if e.rpc.noZeroCopy && s.sv.Unborrow(slot) != nil {
+		_ = h.RespondError(wire.CodeExhausted, "no memory for the request")
+		return
+	}
+	entry.fn(h)
+	if s.state == sessConnected && s.sv.Handling(slot, num) {
+		if err := s.sv.Unborrow(slot); err != nil {
+			_ = h.RespondError(wire.CodeExhausted, "no memory for the request")
+		}
+	}
+}
+
+// background hands a request to the executor.
+func (e *engine) background(h ReqHandle, fn Handler) {
+	if e.numJobs >= e.cfg.MaxBackground {
+		_ = h.RespondError(wire.CodeExhausted, "too many background requests")
+		return
+	}
+	buf, err := h.s.sv.Take(h.slot)
+	if err != nil {
+		_ = h.RespondError(wire.CodeExhausted, "no memory for the request")
+		return
+	}
+	j := e.newJob()
+	gen := uint32(j.state.Load()>>1) + 1
+	j.state.Store(uint64(gen) << 1)
+	h.job, h.gen = j, gen
+	j.handle, j.req, j.fn = h, buf, fn
+	e.numJobs++
+	if !e.rpc.exec.Submit(j) {
+		_ = j.claim(gen)
+		j.resp, j.code, j.text = nil, wire.CodeExhausted, "background workers are busy"
+		e.finishJob(j)
+	}
+}
+
+func (e *engine) newJob() *job {
+	if n := len(e.jobs); n > 0 {
+		j := e.jobs[n-1]
+		e.jobs = e.jobs[:n-1]
+		return j
+	}
+	return new(job)
+}
+
+// finishJob sends the response of a background request, if its session still waits for it.
+func (e *engine) finishJob(j *job) {
+	h := j.handle
+	h.job = nil
+	e.numJobs--
+	if h.s.state == sessConnected && h.s.sv.Handling(h.slot, h.reqNum) {
+		if j.code != wire.CodeOK {
+			_ = h.RespondError(j.code, j.text)
+		} else if err := h.Respond(j.resp); err != nil {
+			_ = h.RespondError(codeOf(err), "")
+			j.resp.Free()
+		}
+	} else if j.resp != nil {
+		j.resp.Free()
+	}
+	j.req.Free()
+	j.handle, j.req, j.resp, j.fn, j.text = ReqHandle{}, nil, nil, nil, ""
+	e.jobs = append(e.jobs, j)
+}

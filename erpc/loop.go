@@ -1,0 +1,196 @@
+package erpc
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// maxStalls is how often a full transport is offered the same packets before they
+// are dropped; go-back-N repeats them later.
+const maxStalls = 64
+
+// RunOnce makes one pass of the event loop without waiting. It returns how many
+// packets and commands it handled. Errors: ErrWrongThread, ErrClosed, and those of
+// a transport that has become unusable.
+func (r *Rpc) RunOnce() (int, error) {
+	nested, err := r.enter() // reads the clock: the one time in this pass
+	if err != nil {
+		return 0, err
+	}
+	if nested {
+		return 0, ErrWrongThread // a callback must not run the loop
+	}
+	work, err := r.pass()
+	r.leave()
+	return work, err
+}
+
+func (r *Rpc) pass() (int, error) {
+	e := &r.engine
+	work := 0
+	if !r.commands.Empty() {
+		work = r.drainCommands()
+	}
+	n, err := r.tr.RxBurst(r.rx)
+	if err != nil {
+		return work, err
+	}
+	for i := range r.rx[:n] {
+		e.onPacket(&r.rx[i])
+	}
+	e.stats.RxPackets += uint64(n)
+	work += n
+	if e.now >= e.nextScan {
+		e.tick()
+		r.published.publish(r)
+	}
+	if len(e.tx) > 0 {
+		return work, r.transmit()
+	}
+	return work, nil
+}
+
+// transmit gives the TX batch to the transport.
+func (r *Rpc) transmit() error {
+	e := &r.engine
+	items := e.tx
+	stalls := 0
+	for len(items) > 0 {
+		n, err := r.tr.TxBurst(items)
+		if err != nil {
+			return err
+		}
+		e.stats.TxPackets += uint64(n)
+		items = items[n:]
+		if n > 0 {
+			stalls = 0
+		} else if stalls++; stalls == maxStalls {
+			e.stats.TxDropped += uint64(len(items))
+			break
+		}
+	}
+	clear(e.tx)
+	e.tx = e.tx[:0]
+	e.out.Reset()
+	return nil
+}
+
+// drain sends the TX batch and waits until the transport refers to no buffer: the
+// rare, dear step that keeps zero-copy transmission safe (eRPC, section 4.2.2).
+func (r *Rpc) drain() {
+	// What the session queued last and collect has not moved yet stays in out.Tx.
+	if len(r.engine.tx) == 0 {
+		return
+	}
+	pending := append([]transport.TxItem(nil), r.engine.tx...)
+	r.engine.tx = r.engine.tx[:0]
+	r.sendAll(pending)
+	r.tr.Flush()
+	r.engine.stats.Flushes++
+}
+
+// sendAll offers items to the transport until it has taken all or is full.
+func (r *Rpc) sendAll(items []transport.TxItem) {
+	e := &r.engine
+	for stalls := 0; len(items) > 0 && stalls < maxStalls; stalls++ {
+		n, err := r.tr.TxBurst(items)
+		if err != nil {
+			return // the next pass meets the same error and returns it
+		}
+		e.stats.TxPackets += uint64(n)
+		items = items[n:]
+	}
+	e.stats.TxDropped += uint64(len(items))
+}
+
+// Run runs the event loop until stop returns true, asked about once per pass, or
+// until the transport fails or the Rpc is closed.
+func (r *Rpc) Run(stop func() bool) error {
+	for !stop() {
+		work, err := r.RunOnce()
+		if err != nil {
+			return err
+		}
+		if err = r.pause(work, -1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RunFor runs the event loop for about d.
+func (r *Rpc) RunFor(d time.Duration) error {
+	end := r.clock() + int64(d)
+	for {
+		work, err := r.RunOnce()
+		if err != nil {
+			return err
+		}
+		now := r.engine.now
+		if now >= end {
+			return nil
+		}
+		if err = r.pause(work, end-now); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits as the configuration says after a pass that did work things, at most
+// for limit ns (negative: no limit).
+func (r *Rpc) pause(work int, limit int64) error {
+	now := r.engine.now
+	if work > 0 {
+		r.lastWork = now
+		r.idle = 0
+		return nil
+	}
+	r.idle++
+	switch r.cfg.Wait {
+	case WaitSpin:
+		return nil
+	case WaitAdaptive:
+		if now-r.lastWork < int64(r.cfg.SpinFor) {
+			if r.idle&15 == 0 {
+				runtime.Gosched()
+			}
+			return nil
+		}
+	}
+	return r.sleep(limit)
+}
+
+// sleep blocks until a packet, a command or a timer comes.
+func (r *Rpc) sleep(limit int64) error {
+	timeout := r.engine.idleUntil() - r.engine.now
+	if limit >= 0 {
+		timeout = min(timeout, limit)
+	}
+	if timeout <= 0 {
+		return nil
+	}
+	r.sleeping.Store(true)
+	var err error
+	if r.commands.Empty() { // a producer that pushed before sees sleeping, or we see its command
+		r.published.publish(r)
+		if timeout > int64(time.Hour) {
+			timeout = -1
+		}
+		err = r.tr.Wait(time.Duration(timeout))
+	}
+	r.sleeping.Store(false)
+	r.wokenFor.Store(false)
+	r.lastWork = r.clock() - int64(r.cfg.SpinFor) // one pass, then sleep again if nothing came
+	return err
+}
+
+// NextWake returns when the loop wants to run next if no packet and no command
+// comes, in ns of the clock. Simulations use it instead of sleeping.
+func (r *Rpc) NextWake() int64 {
+	if !r.commands.Empty() {
+		return r.clock()
+	}
+	return r.engine.idleUntil()
+}

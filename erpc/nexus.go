@@ -1,0 +1,153 @@
+package erpc
+
+import (
+	crand "crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+func gomaxprocs() int { return runtime.GOMAXPROCS(0) }
+
+// Mode says where a handler runs (eRPC, section 3.2).
+type Mode uint8
+
+const (
+	// Dispatch runs the handler in the Rpc's own thread, inside the event loop:
+	// for handlers of at most some microseconds.
+	Dispatch Mode = iota
+	// Background runs the handler in a pool of goroutines: for handlers that
+	// compute long or block.
+	Background
+)
+
+// Handler serves requests of one type. It answers with one of r's Respond methods,
+// before it returns or later (nested RPCs).
+//
+// In Dispatch mode it must not block, and a panic in it is not caught.
+type Handler func(r ReqHandle)
+
+type handlerEntry struct {
+	fn   Handler
+	mode Mode
+}
+
+// Nexus is what the Rpcs of a process share: the handlers, the background workers
+// and the configuration. Make one per process and service (eRPC, section 3.1).
+type Nexus struct {
+	cfg      Config
+	mu       sync.Mutex
+	frozen   bool // an Rpc exists: handlers are fixed
+	handlers [wire.MaxReqType + 1]handlerEntry
+	pool     *workerPool // nil if the config has an Executor
+	closed   bool
+	rpcs     int
+}
+
+// NewNexus returns a Nexus. The error is a *ConfigError.
+func NewNexus(cfg Config) (*Nexus, error) {
+	cfg, err := cfg.fill()
+	if err != nil {
+		return nil, err
+	}
+	return &Nexus{cfg: cfg}, nil
+}
+
+// Register names the handler for requests of reqType, 0 to wire.MaxReqType. All
+// handlers are registered before the first Rpc is made, so that no lock guards them.
+func (n *Nexus) Register(reqType uint8, mode Mode, fn Handler) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case reqType > wire.MaxReqType:
+		return fmt.Errorf("erpc: register %d: %w", reqType, ErrReqType)
+	case fn == nil || mode > Background:
+		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "is nil or has an unknown mode"})
+	case n.frozen:
+		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "comes after the first Rpc"})
+	case n.handlers[reqType].fn != nil:
+		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "is registered already"})
+	}
+	n.handlers[reqType] = handlerEntry{fn, mode}
+	return nil
+}
+
+// Close stops the background workers, after those at work have finished. Close all Rpcs first.
+func (n *Nexus) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil
+	}
+	n.closed = true
+	if n.pool != nil {
+		n.pool.close()
+	}
+	return nil
+}
+
+// executor returns what runs background handlers, starting the workers when the
+// first Rpc with a background handler is made.
+func (n *Nexus) executor() Executor {
+	if n.cfg.Executor != nil {
+		return n.cfg.Executor
+	}
+	for i := range n.handlers {
+		if n.pool == nil && n.handlers[i].mode == Background {
+			n.pool = newWorkerPool(n.cfg.Workers, n.cfg.MaxBackground)
+		}
+	}
+	if n.pool == nil {
+		return nil
+	}
+	return n.pool
+}
+
+// random returns the source of tokens, nonces and secrets for one Rpc.
+func (n *Nexus) random() *rand.Rand {
+	n.rpcs++
+	var seed [32]byte
+	if n.cfg.Seed != 0 {
+		binary.LittleEndian.PutUint64(seed[:], n.cfg.Seed)
+		binary.LittleEndian.PutUint64(seed[8:], uint64(n.rpcs))
+	} else if _, err := crand.Read(seed[:]); err != nil {
+		panic("erpc: no random numbers: " + err.Error()) // crypto/rand says it never returns an error
+	}
+	return rand.New(rand.NewChaCha8(seed))
+}
+
+// workerPool is the default Executor: a fixed number of goroutines and a bounded queue.
+type workerPool struct {
+	tasks chan Task
+	done  sync.WaitGroup
+}
+
+func newWorkerPool(workers, queue int) *workerPool {
+	p := &workerPool{tasks: make(chan Task, queue)}
+	for range workers {
+		p.done.Go(func() {
+			for t := range p.tasks {
+				t.Run()
+			}
+		})
+	}
+	return p
+}
+
+func (p *workerPool) Submit(t Task) bool {
+	select {
+	case p.tasks <- t:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *workerPool) close() {
+	close(p.tasks)
+	p.done.Wait()
+}

@@ -1,0 +1,165 @@
+package erpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// shutdownGrace is how long a Server goes on answering repeated packets after its
+// last handler has finished, so that a lost response can be sent again.
+const shutdownGrace = 50 * time.Millisecond
+
+// Func is a handler of a Server. It runs in a goroutine of the background pool and
+// may block. Request is valid until it returns. An error becomes a *RemoteError at
+// the client, with the error's text; a panic becomes ErrPanic. The context ends
+// when the server is closed.
+type Func func(ctx context.Context, request []byte) ([]byte, error)
+
+// Server serves handlers from any number of transports, one event loop each. It is
+// the simple way to serve; a Nexus and its Rpcs give full control.
+type Server struct {
+	nexus  *Nexus
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	rpcs   []*Rpc
+	closed bool
+	loops  sync.WaitGroup
+}
+
+// NewServer returns a Server without handlers. The error is a *ConfigError.
+func NewServer(cfg Config) (*Server, error) {
+	n, err := NewNexus(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{nexus: n}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Handle registers fn for requests of reqType. All handlers are registered before Serve.
+func (s *Server) Handle(reqType uint8, fn Func) error {
+	if fn == nil {
+		return s.nexus.Register(reqType, Background, nil)
+	}
+	return s.nexus.Register(reqType, Background, func(r ReqHandle) {
+		resp, err := fn(s.ctx, r.Data())
+		if err == nil {
+			err = r.RespondBytes(resp)
+		}
+		if err != nil {
+			_ = r.RespondError(wire.CodeApplication, err.Error()) // gives ErrResponded if an answer is out
+		}
+	})
+}
+
+// HandleInline registers a Dispatch handler, which runs inside the event loop: for
+// work of at most some microseconds that never blocks.
+func (s *Server) HandleInline(reqType uint8, fn Handler) error {
+	return s.nexus.Register(reqType, Dispatch, fn)
+}
+
+// Serve runs the event loop of tr, which it owns, until Shutdown or Close, and then
+// returns ErrClosed. Call it once per transport, each in its own goroutine.
+func (s *Server) Serve(tr transport.Transport) error {
+	r, err := s.nexus.NewRpc(tr)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errors.Join(ErrClosed, r.Close())
+	}
+	s.rpcs = append(s.rpcs, r)
+	s.loops.Add(1)
+	s.mu.Unlock()
+	defer s.loops.Done()
+	err = r.Run(func() bool { return s.ctx.Err() != nil })
+	if err == nil {
+		err = ErrClosed
+	}
+	if cerr := r.Close(); cerr != nil {
+		err = errors.Join(err, cerr)
+	}
+	return err
+}
+
+// Shutdown refuses new sessions and requests, waits until the handlers at work have
+// responded, and closes the server. If ctx ends first it closes at once and returns
+// the context's error.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	rpcs := s.rpcs
+	s.mu.Unlock()
+	idle := make(chan struct{}, len(rpcs))
+	for _, r := range rpcs {
+		if r.Post(func(r *Rpc) {
+			_ = r.Refuse()
+			r.whenIdle(int64(shutdownGrace), func() { idle <- struct{}{} })
+		}) != nil {
+			idle <- struct{}{}
+		}
+	}
+	var err error
+	for range rpcs {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			err = contextError(ctx)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return errors.Join(err, s.Close())
+}
+
+// Close ends the server at once: sessions end, requests under way are not answered,
+// contexts of handlers end. It waits for handlers to return.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	rpcs := s.rpcs
+	s.mu.Unlock()
+	s.cancel()
+	for _, r := range rpcs {
+		r.Wake()
+	}
+	s.loops.Wait()
+	if err := s.nexus.Close(); err != nil {
+		return fmt.Errorf("erpc: close: %w", err)
+	}
+	return nil
+}
+
+// Addrs returns the addresses that are served now.
+func (s *Server) Addrs() []transport.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var a []transport.Addr
+	for _, r := range s.rpcs {
+		a = append(a, r.LocalAddr())
+	}
+	return a
+}
+
+// Stats returns the counters of each event loop.
+func (s *Server) Stats() []Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var st []Stats
+	for _, r := range s.rpcs {
+		st = append(st, r.Stats())
+	}
+	return st
+}

@@ -1,0 +1,100 @@
+package erpc
+
+import (
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// SessionEvent says what became of a session.
+type SessionEvent uint8
+
+// The session events.
+const (
+	SessionConnected    SessionEvent = iota // both sides agreed
+	SessionRefused                          // client: the server refused, or nobody answered
+	SessionLost                             // the peer has been silent too long
+	SessionRestarted                        // the peer does not know the session any more
+	SessionDisconnected                     // the peer ended it
+	SessionClosed                           // this side ended it
+)
+
+// String returns the event's name.
+func (e SessionEvent) String() string {
+	if e <= SessionClosed {
+		return [...]string{"connected", "refused", "lost", "restarted", "disconnected", "closed"}[e]
+	}
+	return "unknown"
+}
+
+type sessionState uint8
+
+const (
+	sessConnecting sessionState = iota
+	sessConnected
+	sessClosing // Disconnect sent, not acknowledged
+	sessDead    // not in the table any more
+)
+
+// Session is one end of a session, the client's or the server's. It belongs to an
+// Rpc and is used only in that Rpc's thread.
+type Session struct {
+	rpc      *Rpc
+	peer     transport.Addr
+	token    uint32 // that packets to this session carry
+	number   uint32
+	state    sessionState
+	checksum bool
+	active   bool // in engine.active
+	cl       *session.Client
+	sv       *session.Server
+	live     session.Liveness
+	dialer   *session.Dialer // while connecting
+	key      connKey         // server: what a repeated Connect is known by
+	epoch    uint64          // of the peer's endpoint
+	params   session.Params
+	offer    wire.Offer // agreed; what a repeated Accept says
+	err      error      // why it ended
+	lingerAt int64      // when a closing session is forgotten, ns
+	nextAt   int64      // when Disconnect is repeated, ns
+
+	// UserData is the application's own.
+	UserData any
+}
+
+// connKey names an attempt to connect.
+type connKey struct {
+	from  transport.Addr
+	nonce uint64
+}
+
+// Peer returns the address of the other side.
+func (s *Session) Peer() transport.Addr { return s.peer }
+
+// IsClient reports whether this side sends the requests.
+func (s *Session) IsClient() bool { return s.cl != nil }
+
+// Connected reports whether the session is open.
+func (s *Session) Connected() bool { return s.state == sessConnected }
+
+// Err returns why the session ended, or nil.
+func (s *Session) Err() error { return s.err }
+
+// Params returns what both sides agreed on; zero before that.
+func (s *Session) Params() session.Params { return s.params }
+
+// Pending returns the requests in flight and in the queue of a client session.
+func (s *Session) Pending() (inFlight, queued int) {
+	if s.cl == nil {
+		return 0, 0
+	}
+	return s.cl.Pending()
+}
+
+// Credits returns the free credits of a client session.
+func (s *Session) Credits() int {
+	if s.cl == nil {
+		return 0
+	}
+	return s.cl.FreeCredits()
+}

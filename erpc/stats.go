@@ -1,0 +1,118 @@
+package erpc
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// Stats counts what an Rpc did since it was made.
+type Stats struct {
+	RxPackets, TxPackets uint64
+	TxDropped            uint64 // packets that a full transport did not take
+	Flushes              uint64 // TX queue flushes, each for a rare event
+
+	RequestsSent   uint64 // by this side
+	Completed      uint64 // with a response
+	Failed         uint64 // with an error
+	RequestsServed uint64 // given to a handler
+
+	SessionsOpened, SessionsEnded, SessionsRefused uint64
+
+	// Packets dropped, by cause. More causes are in Protocol.
+	DropMalformed uint64 // no valid header
+	DropNoSession uint64 // no such session
+	DropToken     uint64 // wrong token, checksum or sender
+	DropRole      uint64 // a client's packet at a client, or the reverse
+
+	Protocol  session.Stats
+	Transport transport.Stats
+	Sessions  int       // now
+	RTT       Histogram // round trips without the server's hold, ns
+	Memory    int64     // bytes reserved for message buffers
+}
+
+// histBuckets: 8 per power of two, up to 2^40 ns.
+const (
+	histSub     = 8
+	histBuckets = 38 * histSub
+)
+
+// Histogram counts durations in buckets that are at most 12.5 % wide.
+type Histogram struct {
+	Count   uint64
+	buckets [histBuckets]uint32
+}
+
+// Add counts one duration in ns.
+func (h *Histogram) Add(ns int64) {
+	h.Count++
+	h.buckets[bucketOf(ns)]++
+}
+
+func bucketOf(ns int64) int {
+	if ns < histSub {
+		return int(max(ns, 0))
+	}
+	exp := bits.Len64(uint64(ns)) - 1 // at least 3
+	sub := int(ns>>(exp-3)) & (histSub - 1)
+	return min((exp-2)*histSub+sub, histBuckets-1)
+}
+
+// floorOf is the least duration of bucket i, ns.
+func floorOf(i int) int64 {
+	if i < histSub {
+		return int64(i)
+	}
+	exp := i/histSub + 2
+	return (histSub + int64(i%histSub)) << (exp - 3)
+}
+
+// Quantile returns the duration that a fraction q of all samples do not exceed, to
+// within the width of a bucket; 0 if there are none.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	want := uint64(q * float64(h.Count))
+	var sum uint64
+	for i, n := range h.buckets {
+		sum += uint64(n)
+		if sum > want || sum == h.Count && n > 0 {
+			return time.Duration(floorOf(i))
+		}
+	}
+	return 0
+}
+
+// publishedStats is the copy that other goroutines read. The loop writes plain
+// counters and copies them here about once per millisecond.
+type publishedStats struct {
+	mu    sync.Mutex
+	stats Stats
+}
+
+func (p *publishedStats) publish(r *Rpc) {
+	if !p.mu.TryLock() {
+		return // somebody reads; the next epoch will do
+	}
+	p.stats = r.engine.snapshot()
+	p.mu.Unlock()
+}
+
+func (e *engine) snapshot() Stats {
+	s := e.stats
+	s.Protocol = e.proto
+	s.Transport = e.rpc.tr.Stats()
+	s.Sessions = e.numLive
+	s.Memory = e.pool.Reserved()
+	return s
+}
+
+// Stats returns the counters, at most about a millisecond old while the loop runs.
+// It is safe in any goroutine.
+func (r *Rpc) Stats() Stats {
+	r.published.mu.Lock()
+	defer r.published.mu.Unlock()
+	return r.published.stats
+}
