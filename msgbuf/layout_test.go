@@ -62,16 +62,21 @@ func TestSmallIsCacheLines(t *testing.T) {
 	closePool(t, p)
 }
 
-// sizes returns every small size and those around every class border.
+// sizes returns small sizes, all of them for the usual pool, and those around every
+// class border.
 func sizes(p *Pool) []int {
 	var all []int
-	for n := 0; n <= min(5000, p.max); n++ {
+	step := 11
+	if p.max == DefaultMaxMessage || p.max < 1000 {
+		step = 1
+	}
+	for n := 0; n <= min(5000, p.max); n += step {
 		all = append(all, n)
 	}
 	for i := range p.last + 1 {
 		for d := -2; d <= 2; d++ {
 			for _, n := range []int{int(p.classes[i].data) + d, int(p.classes[i].chunk) + d, 1<<(i/2+8) + d, 3<<(i/2+7) + d} {
-				if n > 5000 && n <= p.max {
+				if n >= 0 && n <= p.max {
 					all = append(all, n)
 				}
 			}

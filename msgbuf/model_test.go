@@ -22,7 +22,8 @@ func check(t *testing.T, b *Buffer, id uint64) {
 	t.Helper()
 	for _, at := range spots(b) {
 		if got := binary.LittleEndian.Uint64(b.mem[at:]); got != id+uint64(at) {
-			t.Fatalf("buffer %d of %d bytes: byte %d was overwritten", id, b.Size(), at)
+			t.Errorf("buffer %d of %d bytes: byte %d was overwritten", id, b.Size(), at)
+			return
 		}
 	}
 }
@@ -50,7 +51,7 @@ func TestModel(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	reg := &registry{t: t, live: map[uint32][]byte{}}
-	const limit = 48 << 20
+	const limit = 5 << 20
 	p := newPool(t, Config{MaxMessage: 3 << 20, Limit: limit, Register: reg.register, Unregister: reg.unregister})
 	type entry struct {
 		b  *Buffer
