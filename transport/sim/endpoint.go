@@ -127,6 +127,9 @@ func (e *Endpoint) Stats() transport.Stats { return e.stats }
 // Resolve reads an address as LocalAddr prints it, "[fd00::2]:31850". It does
 // not ask whether anybody is there.
 func (e *Endpoint) Resolve(text string) (transport.Addr, error) {
+	if e.closed.Load() {
+		return transport.Addr{}, transport.ErrClosed
+	}
 	ap, err := netip.ParseAddrPort(text)
 	if err != nil {
 		return transport.Addr{}, fmt.Errorf("%w: %w", transport.ErrBadAddress, err)
