@@ -138,8 +138,8 @@ func (b *Buffer) Packet(i, perPacket int) (head, data []byte) {
 }
 
 // later is Packet for i > 0. Its slices leave out their capacities: one more limit
-// and Packet would no longer be inlined. Slicing
-// checks the bounds: a wrong i or perPacket panics here and never reaches the memory of another buffer.
+// and Packet would no longer be inlined. Slicing checks the bounds: a wrong i or
+// perPacket panics here and never reaches the memory of another buffer.
 func (b *Buffer) later(i, perPacket int) (head, data []byte) {
 	h := int(b.hdrs) + (i-1)*wire.HeaderSize
 	from := i * perPacket

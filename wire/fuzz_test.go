@@ -88,6 +88,9 @@ func FuzzMgmt(f *testing.F) {
 			f.Add(h.ReqType, g.bytes[HeaderSize:])
 		}
 	}
+	for op := Op(1); op < numOps; op++ { // reserved bits set, known ones clear
+		f.Add(uint8(op), bytes.Repeat([]byte{0xFE}, bodySize[op]))
+	}
 	f.Fuzz(func(t *testing.T, rawOp uint8, in []byte) {
 		op := Op(rawOp)
 		if op == 0 || op >= numOps || len(in) < bodySize[op] {

@@ -8,16 +8,13 @@ import (
 func TestNow(t *testing.T) {
 	last := int64(0)
 	changed := false
-	for range 100_000 {
+	for i := 0; i < 100_000 || !changed; i++ { // a clock that stands still never ends
 		now := Now()
 		if now <= 0 || now < last {
 			t.Fatalf("Now = %d after %d", now, last)
 		}
 		changed = changed || last != 0 && now != last
 		last = now
-	}
-	if !changed {
-		t.Fatal("the clock stands still")
 	}
 }
 

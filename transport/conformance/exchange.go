@@ -9,7 +9,7 @@ import (
 
 // attempts is how often an exchange starts over when packets go missing, which
 // the contract allows but an idle network does not do every time.
-const attempts = 4
+const attempts = 3
 
 // spec says what one packet of an exchange is like.
 type spec struct {

@@ -75,7 +75,7 @@ var mutants = []struct {
 }
 
 func TestMutants(t *testing.T) {
-	impatient := newOptions([]Option{WithPatience(30 * time.Millisecond)})
+	impatient := newOptions([]Option{WithPatience(200 * time.Millisecond)})
 	for _, x := range mutants {
 		t.Run(x.name, func(t *testing.T) {
 			c := find(t, x.by)

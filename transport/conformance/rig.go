@@ -93,10 +93,11 @@ func (r *rig) pause(t transport.Transport, longest time.Duration) {
 // transport is tried, so that the case fails instead of the whole test run.
 func (r *rig) wait(t transport.Transport, timeout time.Duration) {
 	r.Helper()
-	guard := time.AfterFunc(timeout+r.o.patience, func() { t.Close() })
+	limit := timeout + 10*r.o.patience
+	guard := time.AfterFunc(limit, func() { t.Close() })
 	err := t.Wait(timeout)
 	if !guard.Stop() {
-		r.Fatalf("Wait(%v) did not return within %v", timeout, timeout+r.o.patience)
+		r.Fatalf("Wait(%v) did not return within %v", timeout, limit)
 	}
 	if err != nil {
 		r.Fatalf("Wait(%v): %v", timeout, err)

@@ -1,0 +1,33 @@
+// Package sim is a deterministic network in memory: endpoints, links, switches
+// with shared buffers and ECN, and faults, all on a virtual clock. The endpoint
+// code that runs over a real network runs over it unchanged.
+//
+// # Determinism
+//
+// A [Network] has one event queue, ordered by time and then by the order in
+// which events were made, and one seeded random source. It starts no goroutine
+// and never reads the machine's clock, so the same seed and the same calls give
+// the same run, byte for byte: [Network.TraceHash] tells whether they did. A
+// failure is reproduced by its seed and the commit. Everything runs on the
+// goroutine that calls [Network.Step], which no two may do at a time.
+//
+// # Model
+//
+// Every node has one link to its switch, and any number of endpoints, told apart
+// by port. A packet waits in the node's output queue, then in the output queue
+// of each switch on its way (store and forward, or cut-through), and arrives in
+// the receive ring of the endpoint. With Racks > 1 the switches of the racks are
+// joined by one more, and a flow takes one of the parallel uplinks by its hash.
+// A switch's buffer is shared by its output queues; a queue drops from its tail
+// when the buffer is full, or beyond the dynamic threshold alpha x free buffer
+// (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
+// packet switches"). Sizes in queues are sizes on the wire.
+//
+// Links of rate 0 are infinitely fast and have no queue.
+//
+// # Driving
+//
+// Nobody blocks in a simulation: [Endpoint.Wait] returns at once. Instead the
+// owner of an endpoint is a [Driver], given to [Network.Attach], which the
+// network runs when there is something to do.
+package sim

@@ -1,0 +1,39 @@
+package sim
+
+import "fmt"
+
+// NIC returns the counters of a node's output queue towards its switch.
+func (n *Network) NIC(id int) (PortStats, error) {
+	d, err := n.node(id)
+	if err != nil {
+		return PortStats{}, err
+	}
+	return d.nic.snapshot(n.now), nil
+}
+
+// HostPort returns the counters of the output queue of the switch towards a node.
+func (n *Network) HostPort(id int) (PortStats, error) {
+	d, err := n.node(id)
+	if err != nil {
+		return PortStats{}, err
+	}
+	return d.down.snapshot(n.now), nil
+}
+
+// Uplink returns the counters of one of the parallel links from a rack's switch
+// up, and back down to it.
+func (n *Network) Uplink(rack, link int) (up, down PortStats, err error) {
+	if rack < 0 || rack >= len(n.racks) || link < 0 || link >= len(n.racks[rack].up) {
+		return up, down, fmt.Errorf("%w: no uplink %d of rack %d", errConfig, link, rack)
+	}
+	r := n.racks[rack]
+	return r.up[link].snapshot(n.now), r.down[link].snapshot(n.now), nil
+}
+
+// snapshot returns the counters with Depth as of now.
+func (p *port) snapshot(now int64) PortStats {
+	p.drain(now)
+	s := p.stats
+	s.Depth = p.depth
+	return s
+}
