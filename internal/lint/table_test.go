@@ -41,8 +41,8 @@ var table = []row{
 	{path: "ratelimit/carousel", may: []string{"internal/monotime"}, traits: pure},
 
 	{path: "transport", may: []string{"msgbuf"}},
-	{path: "transport/conformance", may: transportImpl, traits: suite | mayClock},
-	{path: "transport/udp", may: transportImpl, third: xsys},
+	{path: "transport/conformance", may: transportImpl, third: []string{"go.uber.org/goleak"}, traits: suite | mayClock},
+	{path: "transport/udp", may: transportImpl, third: xsys, traits: mayUnsafe},
 	{path: "transport/shm", may: transportImpl, third: xsys},
 	// The codec reaches its frame devices through an interface that it owns.
 	{path: "transport/rawudp", may: transportImpl, third: xsys},
@@ -54,6 +54,7 @@ var table = []row{
 	{path: "transport/pcap", may: transportImpl},
 
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
+	{path: "internal/gid"},
 	{path: "internal/ring", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/hugemem", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/sys", may: []string{"internal/invariants"}, third: xsys, traits: mayUnsafe},
