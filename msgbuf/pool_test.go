@@ -2,9 +2,11 @@ package msgbuf
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"unsafe"
 
+	"github.com/userspace-rpc/erpc/internal/hugemem"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -34,10 +36,12 @@ type registry struct {
 	live    map[uint32][]byte
 	next    uint32
 	failing error
+	refused []byte // what was offered while failing
 }
 
 func (r *registry) register(mem []byte) (uint32, error) {
 	if r.failing != nil {
+		r.refused = mem
 		return 0, r.failing
 	}
 	start := uintptr(unsafe.Pointer(&mem[0]))
@@ -99,6 +103,9 @@ func TestRegisterFails(t *testing.T) {
 	for _, n := range []int{10, 8 << 20} {
 		if _, err := p.Alloc(n); !errors.Is(err, reg.failing) {
 			t.Errorf("Alloc(%d): %v", n, err)
+		}
+		if runtime.GOOS == "linux" && hugemem.Free(reg.refused) == nil {
+			t.Errorf("Alloc(%d) left its memory mapped", n)
 		}
 	}
 	if st := p.Stats(); st.ReservedBytes != 0 || st.Regions != 0 || len(st.Classes) != 0 {
