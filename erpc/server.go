@@ -83,7 +83,7 @@ func (s *Server) Serve(tr transport.Transport) error {
 	s.loops.Add(1)
 	s.mu.Unlock()
 	defer s.loops.Done()
-	err = r.Run(func() bool { return s.ctx.Err() != nil })
+	err = r.Run(func() bool { return s.ctx.Err() != nil && r.wound() })
 	if err == nil {
 		err = ErrClosed
 	}
@@ -91,6 +91,13 @@ func (s *Server) Serve(tr transport.Transport) error {
 		err = errors.Join(err, cerr)
 	}
 	return err
+}
+
+// wound refuses what is new and reports whether all background handlers have
+// returned: their requests are in memory that Close frees.
+func (r *Rpc) wound() bool {
+	_ = r.Refuse() // the loop is between passes: nobody is inside
+	return r.engine.numJobs == 0
 }
 
 // Shutdown refuses new sessions and requests, waits until the handlers at work have
