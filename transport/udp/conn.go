@@ -1,0 +1,84 @@
+package udp
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// implementation is what both implementations offer: the contract, and the
+// errors that the network reported about packets sent earlier.
+type implementation interface {
+	transport.Transport
+	softErrors() uint64
+}
+
+// Conn is a UDP socket as a transport.Transport.
+type Conn struct{ impl implementation }
+
+var _ transport.Transport = (*Conn)(nil)
+
+// Listen opens a socket on addr: "host:port", where an empty host means every
+// address, of both families where the system can, and port 0 one that the
+// system picks. Errors match transport.ErrBadAddress, are a *ConfigError, or
+// are those of the system. The caller must Close the Conn.
+func Listen(addr string, cfg Config) (*Conn, error) {
+	local, err := parseListen(addr)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err = cfg.complete(!local.any && isIPv4(local.ap.Addr()))
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Portable || !haveKernel {
+		return wrap(listenPortable(local, cfg))
+	}
+	return wrap(listenKernel(local, cfg))
+}
+
+func wrap(impl implementation, err error) (*Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{impl}, nil
+}
+
+// Caps returns what the transport can do.
+func (c *Conn) Caps() transport.Caps { return c.impl.Caps() }
+
+// LocalAddr returns the address of the socket. Its IP is zero if the socket
+// listens on all addresses; peers then use any address of the machine.
+func (c *Conn) LocalAddr() transport.Addr { return c.impl.LocalAddr() }
+
+// Resolve turns "host:port" into an address that this socket can send to.
+func (c *Conn) Resolve(text string) (transport.Addr, error) { return c.impl.Resolve(text) }
+
+// TxBurst sends items, see transport.Transport.
+func (c *Conn) TxBurst(items []transport.TxItem) (int, error) { return c.impl.TxBurst(items) }
+
+// Flush does nothing: the kernel has copied every packet when TxBurst returns.
+func (c *Conn) Flush() {}
+
+// RxBurst receives packets, see transport.Transport.
+func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) { return c.impl.RxBurst(pkts) }
+
+// Wait blocks until there is something to do, see transport.Transport.
+func (c *Conn) Wait(timeout time.Duration) error { return c.impl.Wait(timeout) }
+
+// Wake makes the current or the next Wait return.
+func (c *Conn) Wake() { c.impl.Wake() }
+
+// Stats returns counters since the start. It may make a system call.
+func (c *Conn) Stats() transport.Stats { return c.impl.Stats() }
+
+// SoftErrors returns how many errors the network reported about packets sent
+// earlier, such as ICMP "port unreachable". Only for the using goroutine.
+func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
+
+// Close frees the socket, see transport.Transport.
+func (c *Conn) Close() error { return c.impl.Close() }
+
+// isIPv4 reports whether ip is an IPv4 address, mapped or not.
+func isIPv4(ip netip.Addr) bool { return ip.Unmap().Is4() }

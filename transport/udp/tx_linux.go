@@ -1,0 +1,333 @@
+package udp
+
+import (
+	"encoding/binary"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	txMessages = 32  // most messages of one sendmmsg
+	txVectors  = 512 // most pieces of one sendmmsg; a message may have 1,024
+	// txCopyMax is the packet size in bytes up to which packets are copied
+	// together, so that a message is one piece. The kernel's work per piece costs
+	// more than copying that little.
+	txCopyMax = 256
+	txStage   = 2 * maxDatagram
+	// maxTrain is the most bytes that a train holds in either family.
+	maxTrain = MaxMTU6
+)
+
+// verdict is what became of a packet or train.
+type verdict int
+
+const (
+	sent    verdict = iota
+	refused         // it can never be sent
+	stalled         // the network takes no more now
+	broken          // the socket is unusable
+)
+
+// train is one message: consecutive items of a burst.
+type train struct {
+	items int
+	bytes int
+}
+
+// transmitter turns bursts into trains and sends them. See package doc.
+type transmitter struct {
+	fd       int
+	ip4      bool
+	mtu      int
+	segments int // most packets in a train; 1 without GSO
+
+	packets, bytes, dropped, stalls, calls, soft uint64
+
+	msgs    []mmsghdr
+	trains  []train
+	names   []sockaddr
+	control [][]byte
+	vectors []unix.Iovec
+	stage   []byte
+
+	count  int // messages built
+	vecs   int // vectors used
+	staged int // bytes of stage used
+}
+
+func (t *transmitter) init(fd int, ip4 bool, mtu, segments int) {
+	t.fd, t.ip4, t.mtu, t.segments = fd, ip4, mtu, segments
+	t.msgs = make([]mmsghdr, txMessages)
+	t.trains = make([]train, txMessages)
+	t.names = make([]sockaddr, txMessages)
+	t.control = make([][]byte, txMessages)
+	t.vectors = make([]unix.Iovec, txVectors)
+	t.stage = make([]byte, txStage)
+	for i := range t.msgs {
+		m := &t.msgs[i]
+		t.control[i] = segmentControl()
+		m.put(&t.names[i], t.control[i])
+		m.hdr.Namelen = uint32(t.nameLen())
+	}
+}
+
+func (t *transmitter) nameLen() int {
+	if t.ip4 {
+		return sockaddr4Len
+	}
+	return sockaddr6Len
+}
+
+// burst sends items and returns how many it took.
+func (t *transmitter) burst(items []transport.TxItem) (int, unix.Errno) {
+	if len(items) == 1 { // the latency of a lone packet matters most
+		return t.plain(items)
+	}
+	done := 0
+	for done < len(items) {
+		n := t.build(items[done:])
+		if n == 0 { // the first item can never be sent
+			t.dropped++
+			done++
+			continue
+		}
+		ok, err := t.flush(items[done : done+n])
+		done += ok
+		if err != 0 {
+			return done, err
+		}
+		if ok < n {
+			t.stalls++
+			break
+		}
+	}
+	return done, 0
+}
+
+// plain sends every item as a datagram of its own.
+func (t *transmitter) plain(items []transport.TxItem) (int, unix.Errno) {
+	for i := range items {
+		switch v, err := t.sendOne(&items[i]); v {
+		case stalled:
+			t.stalls++
+			return i, 0
+		case broken:
+			return i, err
+		case refused:
+			t.dropped++
+		}
+	}
+	return len(items), 0
+}
+
+// sendOne sends one datagram by the shortest way, sendto.
+func (t *transmitter) sendOne(it *transport.TxItem) (verdict, unix.Errno) {
+	p := it.Head
+	size := len(it.Head) + len(it.Data)
+	if size > t.mtu || !t.names[0].put(&it.Dst, t.ip4) {
+		return refused, 0
+	}
+	if len(it.Data) > 0 {
+		copy(t.stage, it.Head)
+		copy(t.stage[len(it.Head):], it.Data)
+		p = t.stage[:size]
+	}
+	for again := false; ; again = true {
+		t.calls++
+		err := sysSendto(t.fd, p, &t.names[0], t.nameLen())
+		if err == 0 {
+			t.packets++
+			t.bytes += uint64(size)
+			return sent, 0
+		}
+		if v, retry := t.judge(err); again || !retry {
+			return v, err
+		}
+	}
+}
+
+// judge says what an error means for the packet that met it, and whether to
+// retry: the error may be about an earlier packet, and is gone once reported.
+func (t *transmitter) judge(err unix.Errno) (v verdict, retry bool) {
+	switch err {
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+		return stalled, false
+	case unix.EBADF, unix.ENOTSOCK:
+		return broken, false
+	case unix.EMSGSIZE, unix.EINVAL, unix.EIO:
+		return refused, false
+	}
+	t.soft++
+	return refused, true
+}
+
+// build turns as many items as fit into messages and returns how many. It stops
+// at an item that can never be sent.
+func (t *transmitter) build(items []transport.TxItem) int {
+	t.count, t.vecs, t.staged = 0, 0, 0
+	i := 0
+	for i < len(items) && t.count < txMessages {
+		it := &items[i]
+		size := len(it.Head) + len(it.Data)
+		if size > t.mtu || !t.names[t.count].put(&it.Dst, t.ip4) {
+			break
+		}
+		n, bytes := t.measure(items[i:], size)
+		m := &t.msgs[t.count]
+		if !t.fill(m, items[i:i+n], size, bytes) {
+			break
+		}
+		m.hdr.SetControllen(0)
+		if n > 1 {
+			c := t.control[t.count]
+			binary.NativeEndian.PutUint16(c[unix.CmsgLen(0):], uint16(size))
+			m.hdr.SetControllen(len(c))
+		}
+		t.trains[t.count] = train{n, bytes}
+		t.count++
+		i += n
+	}
+	return i
+}
+
+// measure returns how many of items, the first of size bytes, can form a train,
+// and their bytes: same destination, same size but for a shorter last one.
+func (t *transmitter) measure(items []transport.TxItem, size int) (n, bytes int) {
+	limit := 1
+	if size > 0 {
+		limit = min(len(items), t.segments, max(1, maxTrain/size))
+	}
+	dst := &items[0].Dst
+	for n = 1; n < limit; n++ {
+		it := &items[n]
+		k := len(it.Head) + len(it.Data)
+		if k != size || it.Dst != *dst {
+			if 0 < k && k < size && it.Dst == *dst {
+				return n + 1, n*size + k
+			}
+			break
+		}
+	}
+	return n, n * size
+}
+
+// fill points m at the bytes of items, or at a copy of them. It reports whether
+// there was room; there always is for the first message.
+func (t *transmitter) fill(m *mmsghdr, items []transport.TxItem, size, bytes int) bool {
+	if size > txCopyMax {
+		return t.fillVectors(m, items)
+	}
+	if t.staged+bytes > len(t.stage) || t.vecs == len(t.vectors) {
+		return false
+	}
+	p := t.stage[t.staged : t.staged+bytes]
+	t.staged += bytes
+	v := &t.vectors[t.vecs]
+	t.vecs++
+	if bytes > 0 {
+		v.Base = &p[0]
+	}
+	v.SetLen(bytes)
+	m.hdr.Iov = v
+	m.hdr.SetIovlen(1)
+	for i := range items {
+		it := &items[i]
+		k := copy(p, it.Head)
+		k += copy(p[k:], it.Data)
+		p = p[k:]
+	}
+	return true
+}
+
+func (t *transmitter) fillVectors(m *mmsghdr, items []transport.TxItem) bool {
+	if t.vecs+2*len(items) > len(t.vectors) {
+		return false
+	}
+	first := t.vecs
+	for i := range items {
+		t.vector(items[i].Head)
+		t.vector(items[i].Data)
+	}
+	m.hdr.Iov = &t.vectors[first]
+	m.hdr.SetIovlen(t.vecs - first)
+	return true
+}
+
+func (t *transmitter) vector(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	v := &t.vectors[t.vecs]
+	v.Base = &p[0]
+	v.SetLen(len(p))
+	t.vecs++
+}
+
+// flush sends the messages built from items and returns how many items it took.
+func (t *transmitter) flush(items []transport.TxItem) (int, unix.Errno) {
+	done, again := 0, false
+	var fatal unix.Errno
+	for m := 0; m < t.count; {
+		n, err := t.send(m)
+		if err == 0 {
+			for _, tr := range t.trains[m : m+n] {
+				done += tr.items
+				t.packets += uint64(tr.items)
+				t.bytes += uint64(tr.bytes)
+			}
+			m += n
+			again = false
+			continue
+		}
+		v, retry := t.judge(err)
+		if retry && !again {
+			again = true
+			continue
+		}
+		again = false
+		k := t.trains[m].items
+		if v == refused && k > 1 {
+			ok, err := t.untrain(items[done:done+k], err)
+			done += ok
+			if err != 0 || ok < k {
+				fatal = err
+				break
+			}
+			m++
+			continue
+		}
+		if v != refused {
+			if v == broken {
+				fatal = err
+			}
+			break
+		}
+		t.dropped++
+		done++
+		m++
+	}
+	// The vectors must not keep the caller's memory alive, or point to where it was.
+	clear(t.vectors[:t.vecs])
+	return done, fatal
+}
+
+// send offers the messages from m on to the kernel and returns how many it took.
+func (t *transmitter) send(m int) (int, unix.Errno) {
+	t.calls++
+	if m+1 == t.count {
+		return 1, sysSendmsg(t.fd, &t.msgs[m])
+	}
+	return sysSendmmsg(t.fd, t.msgs[m:t.count])
+}
+
+// untrain sends the packets of a train that the kernel refused one by one. If
+// that works, trains do not, on this route at least, and are not tried again.
+func (t *transmitter) untrain(items []transport.TxItem, why unix.Errno) (int, unix.Errno) {
+	before := t.packets
+	n, err := t.plain(items)
+	if t.packets > before && (why == unix.EIO || why == unix.EINVAL) {
+		t.segments = 1
+	}
+	return n, err
+}
