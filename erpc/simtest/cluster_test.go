@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -140,6 +142,24 @@ func (n *node) crash() {
 	n.ep.Crash()
 	n.down = true
 	n.close()
+}
+
+// hangUp closes the node's client sessions, or all of the process. RPCs are under way.
+func (n *node) hangUp(process bool) {
+	switch {
+	case n.down:
+	case process:
+		n.close()
+	default:
+		for _, to := range slices.Sorted(maps.Keys(n.sessions)) {
+			if s := n.sessions[to]; s != nil {
+				if err := n.rpc.CloseSession(s); err != nil {
+					n.c.fail("node %d: close session: %v", n.id, err)
+				}
+			}
+		}
+		n.ep.Wake()
+	}
 }
 
 // close frees what the process held and checks that all of it came back.

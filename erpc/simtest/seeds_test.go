@@ -31,11 +31,12 @@ func TestSeeds(t *testing.T) {
 		count = 100
 	}
 	before := runtime.NumGoroutine()
+	var sum tally
 	t.Run("all", func(t *testing.T) {
 		for seed := range count {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				hash := runSeed(t, uint64(seed), nil)
+				hash := runSeed(t, uint64(seed), &sum)
 				if seed%25 == 0 {
 					if again := runSeed(t, uint64(seed), nil); again != hash {
 						t.Errorf("the same seed gave trace hash %016x, then %016x", hash, again)
@@ -47,6 +48,7 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
+	sum.check(t)
 	if after := runtime.NumGoroutine(); after > before {
 		t.Errorf("%d goroutines before, %d after", before, after)
 	}
@@ -69,17 +71,12 @@ type scenario struct {
 	deadline bool
 }
 
-// tally sums up runs, to see that the scenarios reach what they are meant to.
-type tally struct {
-	calls, ok, failed, retransmits uint64
-}
-
 // runSeed runs one cluster and returns the hash of its trace.
 func runSeed(t *testing.T, seed uint64, sum *tally) uint64 {
 	r := rand.New(rand.NewPCG(seed, 77))
-	s := &scenario{r: r, calm: r.IntN(10) == 0, chaos: time.Duration(20+r.IntN(180)) * time.Millisecond}
+	s := &scenario{r: r, calm: r.IntN(10) == 0, chaos: time.Duration(20+r.IntN(400)) * time.Millisecond}
 	s.timing = session.Timing{
-		RTOMin: time.Duration(1000+r.IntN(2000)) * time.Microsecond, RTOMax: 20 * time.Millisecond, RTOInitial: 5 * time.Millisecond,
+		RTOMin: time.Duration(1000+r.IntN(2000)) * time.Microsecond, RTOMax: pick[time.Duration](r, 6, 20, 60) * time.Millisecond, RTOInitial: 5 * time.Millisecond,
 		Heartbeat: 20 * time.Millisecond, FailureTimeout: 150 * time.Millisecond,
 		ConnectTimeout: 150 * time.Millisecond, ConnectRetry: 2 * time.Millisecond, DisconnectLinger: 20 * time.Millisecond,
 	}
@@ -138,7 +135,7 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 // work plans RPCs in bursts, so that slots and credits run out.
 func (s *scenario) work() {
 	r, c := s.r, s.c
-	bursts := 5 + r.IntN(20)
+	bursts := 5 + r.IntN(40)
 	for range bursts {
 		from := c.nodes[r.IntN(len(c.nodes))]
 		size := 1 + r.IntN(3*s.slots)
@@ -222,6 +219,15 @@ func (s *scenario) faults() {
 		Reorder: pick(r, 0, 0, 0.05, 0.3), ReorderDelay: 1 + r.Int64N(3e6), Jitter: pick(r, 0, r.Int64N(200_000))}
 	if err := c.net.SetFaults(f); err != nil {
 		c.t.Fatal(err)
+	}
+	if r.IntN(8) == 0 { // somebody stays dead until all is healed
+		n := c.nodes[r.IntN(len(c.nodes))]
+		c.net.After(r.Int64N(int64(s.chaos)), n.crash)
+	}
+	if r.IntN(8) == 0 { // somebody ends its sessions the proper way, or all of itself
+		n := c.nodes[r.IntN(len(c.nodes))]
+		proper := r.IntN(2) == 0
+		c.net.After(r.Int64N(int64(s.chaos)), func() { n.hangUp(proper) })
 	}
 	at := func(fn func()) { c.net.After(r.Int64N(int64(s.chaos)), fn) }
 	some := func() *node { return c.nodes[r.IntN(len(c.nodes))] }
@@ -312,7 +318,7 @@ func (s *scenario) check(sum *tally) {
 		s.checkCalm()
 	}
 	if sum != nil {
-		s.count(sum)
+		sum.add(c)
 	}
 	c.closeAll()
 }
@@ -355,19 +361,5 @@ func (s *scenario) checkCalm() {
 		if st.Protocol.Retransmits+st.Protocol.Rollbacks != 0 || st.SessionsEnded != 0 || st.DropToken+st.DropMalformed+st.DropNoSession != 0 {
 			s.c.fail("without faults node %d: %+v", n.id, st.Protocol)
 		}
-	}
-}
-
-func (s *scenario) count(sum *tally) {
-	for _, k := range s.c.calls {
-		sum.calls++
-		if k.err == nil {
-			sum.ok++
-		} else {
-			sum.failed++
-		}
-	}
-	for _, n := range s.c.nodes {
-		sum.retransmits += n.rpc.Stats().Protocol.Retransmits
 	}
 }

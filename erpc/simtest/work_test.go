@@ -193,7 +193,8 @@ func (c *cluster) done(e erpc.Completion) {
 }
 
 // named holds the errors that an RPC may end with when the network or a peer fails.
-var named = []error{erpc.ErrRefused, erpc.ErrConnect, erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrDeadline,
+// Nobody refuses sessions here, but for want of room.
+var named = []error{erpc.ErrConnect, erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrDeadline,
 	erpc.ErrCancelled, erpc.ErrExhausted, erpc.ErrClosed}
 
 // allowed checks that an RPC's error is one of the named, and fits the RPC.
