@@ -120,10 +120,10 @@ func (t Timing) Fill() (Timing, error) {
 		}
 	}
 	if t.RTOMin > t.RTOMax {
-		return t, errors.Join(ErrTiming, errors.New("RTOMin is larger than RTOMax"))
+		return t, errors.Join(ErrTiming, errors.New("field RTOMin is larger than RTOMax"))
 	}
 	if t.Heartbeat > t.FailureTimeout {
-		return t, errors.Join(ErrTiming, errors.New("Heartbeat is larger than FailureTimeout"))
+		return t, errors.Join(ErrTiming, errors.New("field Heartbeat is larger than FailureTimeout"))
 	}
 	return t, nil
 }

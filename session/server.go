@@ -21,24 +21,23 @@ const maxPrealloc = 4096
 
 // serverSlot is the state of the last request of one slot.
 type serverSlot struct {
-	reqNum   uint64
-	state    serverState
-	reqType  uint8
-	isError  bool // the response is an error
-	ce       bool // the last packet that was answered met congestion
-	numReq   uint32
-	numRx    uint32 // request packets received
-	numResp  uint32
-	nextRFR  uint32         // response packet that the next new RFR asks for
-	answered uint32         // packet number that an error response answers
-	rxAt     int64          // when the request was complete, ns
-	msgSize  int            // bytes
-	code     wire.Code      // of an error response, if resp is nil for lack of memory
-	txGen    uint64         // Out batch in which resp was last queued
-	view     []byte         // single-packet request in the receive buffer, until Unborrow
-	req      *msgbuf.Buffer // request that had to be copied
-	resp     *msgbuf.Buffer // response; pre or another
-	pre      *msgbuf.Buffer // preallocated, made when first needed (eRPC, section 4.3)
+	reqNum  uint64
+	state   serverState
+	reqType uint8
+	isError bool // the response is an error
+	ce      bool // the last packet that was answered met congestion
+	numReq  uint32
+	numRx   uint32 // request packets received
+	numResp uint32
+	nextRFR uint32         // response packet that the next new RFR asks for
+	rxAt    int64          // when the request was complete, ns
+	msgSize int            // bytes
+	code    wire.Code      // of an error response, if resp is nil for lack of memory
+	txGen   uint64         // Out batch in which resp was last queued
+	view    []byte         // single-packet request in the receive buffer, until Unborrow
+	req     *msgbuf.Buffer // request that had to be copied
+	resp    *msgbuf.Buffer // response; pre or another
+	pre     *msgbuf.Buffer // preallocated, made when first needed (eRPC, section 4.3)
 }
 
 // Server is the answering half of a session.
