@@ -49,6 +49,10 @@ type Config struct {
 	// Wait and SpinFor say how an idle event loop waits. SpinFor defaults to 200 us.
 	Wait    Wait
 	SpinFor time.Duration
+	// LockThread makes Run and RunFor lock their goroutine to its OS thread, and
+	// not yield to other goroutines while they spin: for loops that have a core of
+	// their own. Handing work to goroutines is slower from a locked thread.
+	LockThread bool
 	// Burst is the number of packets taken in by one pass of the loop. Default 256.
 	Burst int
 	// Workers is the number of goroutines for background handlers. Default 2 * GOMAXPROCS.

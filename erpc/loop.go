@@ -108,6 +108,7 @@ func (r *Rpc) sendAll(items []transport.TxItem) {
 // Run runs the event loop until stop returns true, asked about once per pass, or
 // until the transport fails or the Rpc is closed.
 func (r *Rpc) Run(stop func() bool) error {
+	defer r.lockThread()()
 	for !stop() {
 		work, err := r.RunOnce()
 		if err != nil {
@@ -122,6 +123,7 @@ func (r *Rpc) Run(stop func() bool) error {
 
 // RunFor runs the event loop for about d.
 func (r *Rpc) RunFor(d time.Duration) error {
+	defer r.lockThread()()
 	end := r.clock() + int64(d)
 	for {
 		work, err := r.RunOnce()
@@ -153,13 +155,30 @@ func (r *Rpc) pause(work int, limit int64) error {
 		return nil
 	case WaitAdaptive:
 		if now-r.lastWork < int64(r.cfg.SpinFor) {
-			if r.idle&15 == 0 {
-				runtime.Gosched()
-			}
+			r.yield()
 			return nil
 		}
 	}
 	return r.sleep(limit)
+}
+
+// yield lets other goroutines run while the loop spins: now and then, and at once
+// when background handlers have work. On a locked thread yielding costs a switch of
+// threads, so there the loop keeps its core.
+func (r *Rpc) yield() {
+	if !r.cfg.LockThread && (r.idle&15 == 0 || r.engine.numJobs > 0) {
+		runtime.Gosched()
+	}
+}
+
+// lockThread locks the caller to its thread if the configuration says so, and
+// returns what undoes it.
+func (r *Rpc) lockThread() func() {
+	if !r.cfg.LockThread {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
 }
 
 // sleep blocks until a packet, a command or a timer comes.

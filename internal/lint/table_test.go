@@ -66,9 +66,12 @@ var table = []row{
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "ratelimit/carousel", "transport",
 		"msgbuf", "wire", "metrics", "internal/..."}},
+	{path: "erpc/simtest"},
+	{path: "erpc/udptest"},
 	{path: "metrics"},
 
-	{path: "cmd/...", may: anything, third: xsys, traits: mayClock},
+	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
+		"github.com/HdrHistogram/hdrhistogram-go"}, traits: mayClock},
 	{path: "examples/...", may: anything, traits: mayClock},
 	{path: "raft-example/...", may: anything, third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}, traits: mayClock},
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
+
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -72,8 +74,7 @@ func New(inner transport.Transport, cfg Config) (*Transport, error) {
 		cfg.Hold = DefaultHold
 	}
 	if cfg.Clock == nil {
-		start := time.Now()
-		cfg.Clock = func() int64 { return int64(time.Since(start)) }
+		cfg.Clock = monotime.Now
 	}
 	t := &Transport{inner: inner, caps: inner.Caps(), clock: cfg.Clock}
 	t.tx = newSide(TX, cfg.TX, &cfg, t.caps.MTU)

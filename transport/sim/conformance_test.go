@@ -26,12 +26,3 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
-
-// TestConformanceReordering does the same where packets overtake each other.
-func TestConformanceReordering(t *testing.T) {
-	var n *Network
-	conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {
-		n = newNet(tb, Config{Seed: 1, PropDelay: 1000, Faults: Faults{Jitter: 20000}})
-		return pairOf(tb, n)
-	}, conformance.WithAdvance(func() { n.Step() }), conformance.WithReordering())
-}
