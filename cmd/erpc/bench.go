@@ -16,17 +16,17 @@ type benchFlags struct {
 	netFlags
 	faultFlags
 	Addr     string        `help:"Server to measure against; without it a server process is started on loopback." placeholder:"HOST:PORT"`
-	Threads  int           `default:"1" help:"Client threads." placeholder:"N"`
+	Threads  int           `default:"1" help:"Client threads; default ${default}." placeholder:"N"`
 	Sessions int           `help:"Sessions per thread; 0: as many as the window needs." placeholder:"N"`
-	Duration time.Duration `default:"5s" help:"How long to measure; with --raw the raw rounds come on top." placeholder:"TIME"`
+	Duration time.Duration `default:"5s" help:"How long to measure, default ${default}; with --raw the raw rounds come on top." placeholder:"TIME"`
 	Raw      bool          `help:"Also measure the raw transport, in turns with the RPCs."`
 	Rounds   int           `default:"7" hidden:"" help:"Rounds of each kind with --raw; medians are reported."`
 }
 
 type latencyCmd struct {
 	benchFlags
-	Size     int `default:"32" help:"Bytes in a request." placeholder:"BYTES"`
-	RespSize int `default:"32" help:"Bytes in a response." placeholder:"BYTES"`
+	Size     int `default:"32" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
+	RespSize int `default:"32" help:"Bytes in a response; default ${default}." placeholder:"BYTES"`
 }
 
 // Help is shown by --help.
@@ -45,10 +45,10 @@ func (c *latencyCmd) Run(e *env) error {
 
 type rateCmd struct {
 	benchFlags
-	Size      int  `default:"32" help:"Bytes in a request." placeholder:"BYTES"`
-	RespSize  int  `default:"32" help:"Bytes in a response." placeholder:"BYTES"`
-	Window    int  `default:"60" help:"RPCs in flight per thread." placeholder:"N"`
-	Batch     int  `default:"1" help:"RPCs issued together." placeholder:"N"`
+	Size      int  `default:"32" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
+	RespSize  int  `default:"32" help:"Bytes in a response; default ${default}." placeholder:"BYTES"`
+	Window    int  `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
+	Batch     int  `default:"1" help:"RPCs issued together; default ${default}." placeholder:"N"`
 	Symmetric bool `help:"Every thread is client and server; each RPC counts once."`
 }
 
@@ -69,10 +69,10 @@ func (c *rateCmd) Run(e *env) error {
 
 type bandwidthCmd struct {
 	benchFlags
-	Size     int  `default:"8388608" help:"Bytes in a request." placeholder:"BYTES"`
-	RespSize int  `default:"32" help:"Bytes in a response." placeholder:"BYTES"`
-	Window   int  `default:"1" help:"RPCs in flight per thread." placeholder:"N"`
-	Batch    int  `default:"1" help:"RPCs issued together." placeholder:"N"`
+	Size     int  `default:"8388608" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
+	RespSize int  `default:"32" help:"Bytes in a response; default ${default}." placeholder:"BYTES"`
+	Window   int  `default:"1" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
+	Batch    int  `default:"1" help:"RPCs issued together; default ${default}." placeholder:"N"`
 	Reverse  bool `help:"Small requests, large responses: --size and --resp-size change places."`
 }
 
@@ -221,7 +221,8 @@ func (b *bench) measure(e *env, t *team) error {
 	}
 	b.rounds, b.cpu, b.resent = nil, 0, 0
 	b.hist.Reset()
-	for i := 0; i < rounds && !t.stop.Load(); i++ {
+	fmt.Fprintf(e.err, "measuring for %v\n", b.flags.Duration)
+	for i := 0; i < rounds && (i == 0 || !t.stop.Load()); i++ {
 		s, err := b.rpcRound(t, d)
 		if err != nil {
 			return err

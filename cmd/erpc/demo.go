@@ -16,7 +16,7 @@ import (
 
 type demoCmd struct {
 	netFlags
-	Each time.Duration `default:"700ms" help:"How long each of the lines of the table runs." placeholder:"TIME"`
+	Each time.Duration `default:"700ms" help:"How long each of the lines of the table runs; default ${default}." placeholder:"TIME"`
 }
 
 // Help is shown by --help.

@@ -172,7 +172,7 @@ type round struct {
 	p50        float64 // us
 }
 
-// result closes the round that ended at end.
+// result sums up the round, from its begin to the end of its last RPC.
 func (l *load) result() round {
 	r := round{done: l.done, errs: l.errs, elapsed: time.Duration(l.lastAt - l.begun)}
 	if r.elapsed > 0 {

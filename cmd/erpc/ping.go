@@ -16,9 +16,9 @@ type pingCmd struct {
 	faultFlags
 	Addr     string        `arg:"" help:"Server, HOST:PORT."`
 	Count    int           `short:"c" help:"End after so many RPCs; 0: go on until Ctrl-C." placeholder:"N"`
-	Interval time.Duration `short:"i" default:"1s" help:"Time from one RPC to the next." placeholder:"TIME"`
-	Timeout  time.Duration `short:"W" default:"1s" help:"Deadline of an RPC." placeholder:"TIME"`
-	Size     int           `short:"s" default:"32" help:"Bytes in request and response." placeholder:"BYTES"`
+	Interval time.Duration `short:"i" default:"1s" help:"Time from one RPC to the next; default ${default}." placeholder:"TIME"`
+	Timeout  time.Duration `short:"W" default:"1s" help:"Deadline of an RPC; default ${default}." placeholder:"TIME"`
+	Size     int           `short:"s" default:"32" help:"Bytes in request and response; default ${default}." placeholder:"BYTES"`
 }
 
 // Help is shown by --help.

@@ -17,8 +17,8 @@ import (
 
 type serverCmd struct {
 	netFlags
-	Addr      string `default:":31850" help:"Address to serve on; thread i adds i to the port." placeholder:"HOST:PORT"`
-	Threads   int    `default:"1" help:"Event loops, each with a port of its own." placeholder:"N"`
+	Addr      string `default:":31850" help:"Address to serve on; thread i adds i to the port; default ${default}." placeholder:"HOST:PORT"`
+	Threads   int    `default:"1" help:"Event loops, each with a port of its own; default ${default}." placeholder:"N"`
 	Raw       bool   `help:"Clients may ask for raw echo sockets, for bench --raw. Only on trusted networks."`
 	Symmetric bool   `help:"Clients may ask for requests, for bench rate --symmetric. Only on trusted networks."`
 	Child     bool   `hidden:"" help:"End when standard input ends."`

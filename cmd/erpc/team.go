@@ -264,7 +264,7 @@ func (w *worker) prepare(s shape) (err error) {
 // drainLimit bounds the wait for RPCs in flight at the end of a round.
 const drainLimit = 2 * time.Second
 
-// load runs the prepared load for d and waits for what is in flight.
+// load starts RPCs for d, and waits for those in flight then.
 func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
 	l, r := w.ep.load, w.ep.rpc
 	l.begin(keepLatency)
@@ -281,16 +281,17 @@ func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
 	if err != nil {
 		return round{}, err
 	}
-	res := l.result()
 	l.stopping = true
+	err = w.drain()
+	res := l.result()
 	if l.dead != nil {
-		return res, fmt.Errorf("%s: %w", w.addr, l.dead)
+		err = fmt.Errorf("%s: %w", w.addr, l.dead)
 	}
-	return res, w.drain(res.done == 0)
+	return res, err
 }
 
-// drain waits until no RPC of the load is in flight.
-func (w *worker) drain(nothingYet bool) error {
+// drain waits until no RPC of the load is in flight. They count, and so does the wait.
+func (w *worker) drain() error {
 	l, r := w.ep.load, w.ep.rpc
 	limit := l.clock() + int64(drainLimit)
 	wake := time.AfterFunc(drainLimit, r.Wake)
@@ -299,7 +300,10 @@ func (w *worker) drain(nothingYet bool) error {
 		l.now = 0
 		return l.inFlight == 0 || l.dead != nil || l.clock() > limit
 	})
-	if err == nil && l.inFlight > 0 && nothingYet && !w.ep.stop.Load() {
+	if l.inFlight > 0 {
+		l.lastAt = l.clock()
+	}
+	if err == nil && l.done == 0 && l.dead == nil && !w.ep.stop.Load() {
 		err = fmt.Errorf("%s: no RPC ended; last error: %v", w.addr, l.err)
 	}
 	return err

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// asCommand makes the test binary behave as the command, for the server processes
+// that the benches start from their own executable.
+const asCommand = "ERPC_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	if err := os.Setenv(asCommand, "1"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// runCommand runs a command line inside the test.
+func runCommand(t *testing.T, line string) (status int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	status = run(t.Context(), strings.Fields(line), strings.NewReader(""), &o, &e)
+	return status, o.String(), e.String()
+}
+
+func TestWrongUsage(t *testing.T) {
+	for line, want := range map[string]string{
+		"nonsense":                                      "unexpected argument nonsense",
+		"bench":                                         "expected one of",
+		"bench rate --bogus":                            "unknown flag --bogus",
+		"bench rate --window x":                         "--window",
+		"bench rate --window 0":                         "--window 0: must be at least 1",
+		"bench rate --batch 61":                         "must not exceed --window 60",
+		"bench rate --size 3":                           "must be at least 4",
+		"bench rate --size -1":                          "--size -1",
+		"bench rate --threads 0":                        "--threads 0",
+		"bench rate --transport shm":                    "not built yet",
+		"bench rate --transport afpacket":               "needs root",
+		"bench rate --transport afxdp":                  "needs root",
+		"bench rate --transport ud":                     "needs an RDMA device",
+		"bench rate --transport pigeon":                 "is unknown; there is udp",
+		"bench rate --cc timely":                        "not built yet",
+		"bench rate --cc cubic":                         "is unknown",
+		"bench rate --iface eth0":                       "below IP",
+		"bench rate --wait long":                        "want adaptive, spin or sleep",
+		"bench rate --pin zero":                         "want core numbers",
+		"bench rate --loss 2":                           "TX.Loss",
+		"bench rate --credits -1":                       "Credits",
+		"bench rate --mtu 10":                           "MTU",
+		"bench rate --addr nowhere":                     "want HOST:PORT",
+		"bench rate --duration 0s":                      "at least 1ms",
+		"bench bandwidth --size 1000000000":             "at most",
+		"ping":                                          "expected \"<addr>\"",
+		"ping nowhere":                                  "want HOST:PORT",
+		"ping 127.0.0.1:1 --count -1":                   "--count -1",
+		"ping 127.0.0.1:1 --timeout 0s":                 "must not be negative",
+		"server --addr x":                               "want HOST:PORT",
+		"server --threads 0":                            "--threads 0",
+		"demo --each 0s":                                "at least 1ms",
+		"doctor --pin 0":                                "unknown flag",
+		"server --addr 127.0.0.1:0 --mtu 100000 --json": "MTU",
+	} {
+		status, out, errOut := runCommand(t, line)
+		if status != exitUsage || out != "" || !oneLineWith(errOut, want) {
+			t.Errorf("erpc %s: status %d, out %q, err %q; want 2 and one line with %q", line, status, out, errOut, want)
+		}
+	}
+}
+
+// oneLineWith reports whether s is one line, ours, that contains want.
+func oneLineWith(s, want string) bool {
+	return strings.HasPrefix(s, "erpc: ") && strings.Count(s, "\n") == 1 && strings.HasSuffix(s, "\n") && strings.Contains(s, want)
+}
+
+func TestFailures(t *testing.T) {
+	for line, want := range map[string]string{
+		"ping 127.0.0.1:9 --count 1":              "nobody answers at 127.0.0.1:9",
+		"bench rate --addr 127.0.0.1:9":           "is \"erpc server\" running there?",
+		"ping no.such.host.invalid:1 --count 1":   "no.such.host.invalid",
+		"server --addr 192.0.2.1:31850":           "192.0.2.1",
+		"bench rate --duration 1ms --pin 0,99999": "core 99999",
+	} {
+		status, out, errOut := runCommand(t, line)
+		lines := strings.Split(strings.TrimSpace(errOut), "\n")
+		if last := lines[len(lines)-1] + "\n"; status != exitFailed || out != "" || !oneLineWith(last, want) {
+			t.Errorf("erpc %s: status %d, out %q, err %q; want 1 and one line with %q", line, status, out, errOut, want)
+		}
+	}
+}
+
+func TestHelpHasExamples(t *testing.T) {
+	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate", "bench bandwidth", "doctor"} {
+		status, out, errOut := runCommand(t, sub+" --help")
+		if status != exitDone || errOut != "" || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
+			t.Errorf("erpc %s --help: status %d, out %q, err %q", sub, status, out, errOut)
+		}
+	}
+	if status, out, _ := runCommand(t, ""); status != exitDone || !strings.Contains(out, "demo") {
+		t.Errorf("erpc: status %d, out %q", status, out)
+	}
+}
+
+// decodeOne decodes exactly one JSON object with known fields.
+func decodeOne(t *testing.T, text string, into any) {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		t.Fatalf("more than one JSON value in %q", text)
+	}
+}
+
+// gentle keeps two spinning processes from fighting over the cores that other tests use.
+const gentle = " --wait adaptive --pin none"
+
+func TestBenchJSON(t *testing.T) {
+	for name, line := range map[string]string{
+		"latency":   "bench latency --raw --rounds 5 --duration 50ms --json",
+		"rate":      "bench rate --raw --rounds 5 --duration 50ms --batch 3 --json",
+		"bandwidth": "bench bandwidth --raw --rounds 5 --duration 50ms --size 1048576 --json",
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, out, errOut := runCommand(t, line+gentle)
+			if status != exitDone {
+				t.Fatalf("status %d, err %q", status, errOut)
+			}
+			var r result
+			decodeOne(t, out, &r)
+			if r.Bench != name || r.Transport != "udp" || r.Rpcs == 0 || r.Rps <= 0 || r.P50 <= 0 || r.Ratio <= 0 || r.MTU != 1452 || r.Credits != 32 || r.Errors != 0 {
+				t.Errorf("%+v", r)
+			}
+			if r.P50 > r.P99 || r.P99 > r.P999 || r.P999 > r.Max {
+				t.Errorf("percentiles out of order: %+v", r)
+			}
+			raw := map[string]float64{"latency": r.RawP50, "rate": r.RawRps, "bandwidth": r.RawGbps}
+			if raw[name] <= 0 || (name == "bandwidth") != (r.Gbps > 0) {
+				t.Errorf("raw or goodput: %+v", r)
+			}
+		})
+	}
+}
+
+func TestBenchVariants(t *testing.T) {
+	for _, line := range []string{
+		"bench rate --symmetric --batch 3",
+		"bench rate --threads 2 --sessions 3",
+		"bench rate --size 0 --resp-size 0",
+		"bench rate --size 4 --resp-size 5000 --window 20",
+		"bench bandwidth --reverse --size 300000 --window 2 --mtu 8952 --credits 64",
+		"bench latency --no-gso --hugepages",
+	} {
+		status, out, errOut := runCommand(t, line+" --duration 30ms --json"+gentle)
+		if status != exitDone {
+			t.Errorf("%s: status %d, err %q", line, status, errOut)
+			continue
+		}
+		var r result
+		decodeOne(t, out, &r)
+		if r.Rpcs == 0 || r.Errors != 0 {
+			t.Errorf("%s: %+v", line, r)
+		}
+	}
+}
+
+func TestBenchWithFaults(t *testing.T) {
+	status, out, errOut := runCommand(t, "bench rate --loss 0.05 --dup 0.01 --reorder 0.01 --corrupt 0.01 --seed 7 --duration 200ms --json"+gentle)
+	if status != exitDone {
+		t.Fatalf("status %d, err %q", status, errOut)
+	}
+	var r result
+	decodeOne(t, out, &r)
+	if r.Rpcs == 0 || r.Errors != 0 || r.Retransmits == 0 || r.Seed != 7 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestBenchTable(t *testing.T) {
+	status, out, errOut := runCommand(t, "bench latency --duration 20ms"+gentle)
+	if status != exitDone || !strings.Contains(out, "p99.9") || !strings.Contains(out, "latency over udp") {
+		t.Errorf("status %d, out %q, err %q", status, out, errOut)
+	}
+}
+
+func TestDemo(t *testing.T) {
+	status, out, errOut := runCommand(t, "demo --each 5ms --json --pin none")
+	if status != exitDone {
+		t.Fatalf("status %d, err %q", status, errOut)
+	}
+	var r demoResult
+	decodeOne(t, out, &r)
+	if len(r.Demo) != len(demoSteps)+1 {
+		t.Errorf("%d rows: %+v", len(r.Demo), r)
+	}
+	for _, row := range r.Demo {
+		if row.Rpcs == 0 || row.P50 <= 0 || row.Errors != 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+	status, out, _ = runCommand(t, "demo --each 2ms --pin none")
+	if status != exitDone || strings.Count(out, "\n") != len(demoSteps)+3 {
+		t.Errorf("status %d, table %q", status, out)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	_, out, _ := runCommand(t, "doctor --json")
+	var d diagnosis
+	decodeOne(t, out, &d)
+	for _, f := range d.Findings {
+		if f.Name == "" || f.Found == "" || !f.OK && f.Mend == "" {
+			t.Errorf("finding without text or without a way to mend: %+v", f)
+		}
+	}
+	if status, out, _ := runCommand(t, "doctor"); status != exitDone || strings.Count(out, "\n") <= len(d.Findings) {
+		t.Errorf("status %d, out %q", status, out)
+	}
+}
+
+// process is a command that runs as a process of its own.
+type process struct {
+	cmd      *exec.Cmd
+	out      *bufio.Reader
+	errLines *bufio.Reader
+	in       io.WriteCloser
+}
+
+func start(t *testing.T, line string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(os.Args[0], strings.Fields(line)...)}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	errOut, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	p.out, p.errLines = bufio.NewReader(out), bufio.NewReader(errOut)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() })
+	return p
+}
+
+// waitFor reads lines until one contains text.
+func waitFor(t *testing.T, r *bufio.Reader, text string) string {
+	t.Helper()
+	for {
+		line, err := r.ReadString('\n')
+		if strings.Contains(line, text) {
+			return line
+		}
+		if err != nil {
+			t.Fatalf("no line with %q: %v", text, err)
+		}
+	}
+}
+
+// interrupt sends Ctrl-C and returns the rest of standard output and how it ended.
+func (p *process) interrupt(t *testing.T) (string, error) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, p.errLines) }()
+	rest, err := io.ReadAll(p.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(rest), p.cmd.Wait()
+}
+
+func TestServerPingInterrupt(t *testing.T) {
+	server := start(t, "server --addr 127.0.0.1:0 --json")
+	var ready readyLine
+	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
+
+	status, out, _ := runCommand(t, "ping "+ready.Addr+" --count 3 --interval 1ms --json")
+	var r pingResult
+	decodeOne(t, out, &r)
+	if status != exitDone || r.Sent != 3 || r.Received != 3 || r.Min <= 0 || r.Min > r.Max {
+		t.Errorf("status %d, %+v", status, r)
+	}
+	if status, out, errOut := runCommand(t, "bench rate --raw --duration 5ms --addr "+ready.Addr+gentle); status != exitFailed || !strings.Contains(errOut, "start it with --raw") {
+		t.Errorf("raw without leave: status %d, out %q, err %q", status, out, errOut)
+	}
+
+	ping := start(t, "ping "+ready.Addr+" --interval 1h")
+	waitFor(t, ping.out, "seq=1")
+	rest, err := ping.interrupt(t)
+	if err != nil || !strings.Contains(rest, "1 sent, 1 answered") {
+		t.Errorf("ping ended with %v and said %q", err, rest)
+	}
+
+	ping = start(t, "ping "+ready.Addr+" --interval 1ms --timeout 100ms")
+	waitFor(t, ping.out, "seq=1")
+	if _, err := server.interrupt(t); err != nil {
+		t.Errorf("server ended with %v", err)
+	}
+	waitFor(t, ping.out, "failed: ")
+	server = start(t, "server --json --addr "+ready.Addr)
+	waitFor(t, server.out, "ready")
+	waitFor(t, ping.out, "new session")
+	waitFor(t, ping.out, "bytes from")
+	if _, err := ping.interrupt(t); err != nil {
+		t.Errorf("ping ended with %v", err)
+	}
+}
+
+func TestBenchInterrupt(t *testing.T) {
+	for _, name := range []string{"latency", "rate", "bandwidth"} {
+		p := start(t, "bench "+name+" --duration 1h --json"+gentle)
+		waitFor(t, p.errLines, "measuring")
+		out, err := p.interrupt(t)
+		if err != nil {
+			t.Errorf("%s ended with %v", name, err)
+		}
+		var r result
+		decodeOne(t, out, &r)
+		if !r.Interrupted || r.Rpcs == 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestInterruptedBeforeStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errOut bytes.Buffer
+	status := run(ctx, strings.Fields("bench rate --addr 127.0.0.1:9"+gentle), strings.NewReader(""), &out, &errOut)
+	if status != exitFailed || out.Len() != 0 || !oneLineWith(errOut.String(), "interrupted before anything") {
+		t.Errorf("status %d, out %q, err %q", status, out.String(), errOut.String())
+	}
+}
+
+// TestServerEndsWithParent: a server that a bench started ends with its input.
+func TestServerEndsWithParent(t *testing.T) {
+	p := start(t, "server --child --json --addr 127.0.0.1:0")
+	waitFor(t, p.out, "ready")
+	if err := p.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, p.errLines) }()
+	if _, err := io.ReadAll(p.out); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
