@@ -235,7 +235,9 @@ func (b *bench) measure(e *env, t *team) error {
 				fmt.Fprintln(e.err)
 				return err
 			}
-			fmt.Fprintf(e.err, ", raw %s/s", countText(b.raws[len(b.raws)-1].rate))
+			if len(b.raws) > i {
+				fmt.Fprintf(e.err, ", raw %s/s", countText(b.raws[i].rate))
+			}
 		}
 		if rounds > 1 {
 			fmt.Fprintln(e.err)

@@ -131,9 +131,6 @@ func (w *worker) show(s demoStep, d time.Duration) (row demoRow, err error) {
 	if n := max(s.shape.Size, s.shape.RespSize); n >= 1<<20 {
 		row.Gbps = r.rate * float64(n) * 8 / 1e9
 	}
-	for _, sess := range l.sessions {
-		err = errors.Join(err, w.ep.rpc.CloseSession(sess))
-	}
 	l.free()
 	w.ep.load = nil
 	return row, err

@@ -153,15 +153,17 @@ func (l *load) onDone(c erpc.Completion) {
 	}
 }
 
-// free gives the buffers back; those in flight stay with the library.
+// free closes the sessions, which ends what is in flight, and frees the buffers.
 func (l *load) free() {
-	for _, i := range l.idle {
-		if int(i) < len(l.ops) {
-			l.ops[i].req.Free()
-			l.ops[i].resp.Free()
-		}
+	l.stopping = true
+	for _, s := range l.sessions {
+		_ = l.rpc.CloseSession(s) // one that ended before is left alone
 	}
-	l.idle = nil
+	for i := range l.ops {
+		l.ops[i].req.Free()
+		l.ops[i].resp.Free()
+	}
+	l.ops, l.idle = nil, nil
 }
 
 // round is what one round of a measurement gave.

@@ -125,7 +125,8 @@ func (p *pinger) loop(w *worker) error {
 // once makes one RPC and prints its line.
 func (p *pinger) once(w *worker, body []byte) error {
 	p.res.Sent++
-	if w.control.Err() != nil {
+	if why := w.control.Err(); why != nil {
+		fmt.Fprintf(p.lines, "session with %s ended: %s; connecting again\n", w.addr, oneLine(why))
 		s, err := w.dial()
 		switch {
 		case errors.Is(err, errStopped):
