@@ -102,7 +102,10 @@ func (d *Dialer) OnAccept(a *wire.Accept, now int64) (p Params, rtt int64, ok bo
 	}
 	mine := &d.Connect.Offer
 	o := &a.Offer
-	if o.Credits > mine.Credits || o.Slots > mine.Slots || o.MTU > mine.MTU || o.MaxMessage > mine.MaxMessage || mine.Checksum && !o.Checksum {
+	if o.MTU > mine.MTU {
+		return Params{}, 0, false, nil // answers an offer from before stepDown; the answer to the present one comes
+	}
+	if o.Credits > mine.Credits || o.Slots > mine.Slots || o.MaxMessage > mine.MaxMessage || mine.Checksum && !o.Checksum {
 		return Params{}, 0, true, ErrBadOffer
 	}
 	p, err = ParamsOf(*o)
