@@ -160,8 +160,8 @@ func (e *engine) scanLoss() {
 			continue
 		}
 		retries := s.cl.Scan(e.now, e.out)
-		if retries >= 2 && e.now-s.live.Pinged() > int64(e.cfg.Timing.RTOMin) {
-			s.live.Ping(e.now, e.out) // does it know this session?
+		if retries >= 2 && e.now-s.live.Probed() > int64(e.cfg.Timing.RTOMin) {
+			s.live.Probe(e.now, e.out) // does it know this session?
 		}
 		e.collect(s)
 		i++
