@@ -212,6 +212,9 @@ func (c *cluster) allowed(k *call, err error) {
 	if errors.Is(err, erpc.ErrTooLarge) && k.respMax >= 0 && k.respMax < k.respSize {
 		return
 	}
+	if c.refusing && errors.Is(err, erpc.ErrRefused) {
+		return
+	}
 	for _, e := range named {
 		if errors.Is(err, e) {
 			return
