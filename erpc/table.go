@@ -45,6 +45,10 @@ func (e *engine) fail(s *Session, err error, ev SessionEvent) {
 	if s.state == sessDead {
 		return
 	}
+	if s.state == sessClosing {
+		e.forget(s) // the application knows already
+		return
+	}
 	e.end(s, err)
 	e.forget(s)
 	e.cfg.Logger.Info("session ended", "peer", s.peer.String(), "event", ev.String(), "error", err)
