@@ -208,7 +208,7 @@ func (n *node) session(to int, nested bool) (*erpc.Session, error) {
 	if nested {
 		key += len(n.c.nodes)
 	}
-	if s := n.sessions[key]; s != nil {
+	if s := n.sessions[key]; s != nil && s.Err() == nil {
 		return s, nil
 	}
 	s, err := n.rpc.CreateSessionTo(n.c.nodes[to].ep.LocalAddr())

@@ -79,6 +79,9 @@ func (n *node) answer(h erpc.ReqHandle, q request) {
 	if err = h.Respond(buf); err != nil {
 		n.responded(err)
 		buf.Free()
+		if errors.Is(err, erpc.ErrTooLarge) {
+			n.responded(h.RespondError(wire.CodeTooLarge, ""))
+		}
 	}
 }
 
