@@ -52,7 +52,7 @@ func ParamsOf(o wire.Offer) (Params, error) {
 	case p.Slots < 1 || p.Slots > MaxSlots || p.Slots&(p.Slots-1) != 0,
 		p.Credits < 1 || p.Credits > MaxCredits,
 		p.PerPacket < msgbuf.MinDataPerPacket || p.PerPacket > 1<<16,
-		p.MaxMessage > wire.MaxMsgSize:
+		o.MTU > 1<<17, o.MaxMessage > wire.MaxMsgSize: // not p's: int may have 32 bits
 		return Params{}, ErrBadOffer
 	}
 	return p, nil
