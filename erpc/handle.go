@@ -61,8 +61,10 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 	if !r.s.sv.Handling(r.slot, r.reqNum) {
 		return nil, ErrResponded
 	}
-	if b := r.s.sv.Prealloc(r.slot, n); b != nil && !r.s.rpc.noPrealloc {
-		return b, nil
+	if !r.s.rpc.noPrealloc {
+		if b := r.s.sv.Prealloc(r.slot, n); b != nil {
+			return b, nil
+		}
 	}
 	return r.s.rpc.Alloc(n)
 }

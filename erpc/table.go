@@ -27,6 +27,9 @@ func (e *engine) newSession(peer transport.Addr) *Session {
 
 // dial makes a client session and starts to connect it.
 func (e *engine) dial(peer transport.Addr) (*Session, error) {
+	if e.closing {
+		return nil, ErrClosed
+	}
 	s := e.newSession(peer)
 	if s == nil {
 		return nil, ErrExhausted
@@ -43,6 +46,10 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 // fail ends a session: its requests end with err, its buffers come back.
 func (e *engine) fail(s *Session, err error, ev SessionEvent) {
 	if s.state == sessDead {
+		return
+	}
+	if s.state == sessClosing {
+		e.forget(s) // the application knows already
 		return
 	}
 	e.end(s, err)
@@ -160,8 +167,8 @@ func (e *engine) scanLoss() {
 			continue
 		}
 		retries := s.cl.Scan(e.now, e.out)
-		if retries >= 2 && e.now-s.live.Pinged() > int64(e.cfg.Timing.RTOMin) {
-			s.live.Ping(e.now, e.out) // does it know this session?
+		if retries >= 2 && e.now-s.live.Probed() > int64(e.cfg.Timing.RTOMin) {
+			s.live.Probe(e.now, e.out) // does it know this session?
 		}
 		e.collect(s)
 		i++

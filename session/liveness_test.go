@@ -42,8 +42,8 @@ func TestLivenessPings(t *testing.T) {
 				t.Fatalf("lost after %d ms", i*heartbeat/ms)
 			}
 		}
-		if len(out.Tx) != 1 || l.Pinged() != i*heartbeat {
-			t.Fatalf("%d pings at %d ms, last at %d", len(out.Tx), i*heartbeat/ms, l.Pinged())
+		if len(out.Tx) != 1 || l.lastPing != i*heartbeat {
+			t.Fatalf("%d pings at %d ms, last at %d", len(out.Tx), i*heartbeat/ms, l.lastPing)
 		}
 		if op, a := alive(t, flatten(out.Tx[0])); op != wire.OpPing || a.Seq != uint64(i) {
 			t.Errorf("got %v %d", op, a.Seq)
@@ -100,7 +100,7 @@ func TestLivenessPackets(t *testing.T) {
 	l, out := newLiveness(), NewOut(4, nil)
 	l.Pong(1<<63+5, out)
 	l.Disconnect(out)
-	l.Ping(7, out)
+	l.Probe(7, out)
 	for i, want := range []struct {
 		op  wire.Op
 		seq uint64
@@ -129,7 +129,7 @@ func TestOutGrows(t *testing.T) {
 	out := NewOut(1, make([]byte, 100))
 	l := newLiveness()
 	for range 5 {
-		l.Ping(0, out)
+		l.Probe(0, out)
 	}
 	for i, tx := range out.Tx {
 		if _, a := alive(t, flatten(tx)); a.Seq != uint64(i+1) {

@@ -79,6 +79,9 @@ func (n *node) answer(h erpc.ReqHandle, q request) {
 	if err = h.Respond(buf); err != nil {
 		n.responded(err)
 		buf.Free()
+		if errors.Is(err, erpc.ErrTooLarge) {
+			n.responded(h.RespondError(wire.CodeTooLarge, ""))
+		}
 	}
 }
 
@@ -210,6 +213,9 @@ func (c *cluster) allowed(k *call, err error) {
 		}
 	}
 	if errors.Is(err, erpc.ErrTooLarge) && k.respMax >= 0 && k.respMax < k.respSize {
+		return
+	}
+	if c.refusing && errors.Is(err, erpc.ErrRefused) {
 		return
 	}
 	for _, e := range named {
