@@ -256,7 +256,7 @@ func (r *Rpc) Close() error {
 		return fmt.Errorf("close inside a callback: %w", ErrWrongThread)
 	}
 	defer r.leave()
-	r.engine.refuseNew = true
+	r.engine.refuseNew, r.engine.closing = true, true
 	for _, s := range r.engine.sessions {
 		if s != nil {
 			r.engine.closeSession(s)

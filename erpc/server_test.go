@@ -263,4 +263,3 @@ func TestPeerLost(t *testing.T) {
 		t.Errorf("the next one: %v", err)
 	}
 }
-

@@ -27,6 +27,9 @@ func (e *engine) newSession(peer transport.Addr) *Session {
 
 // dial makes a client session and starts to connect it.
 func (e *engine) dial(peer transport.Addr) (*Session, error) {
+	if e.closing {
+		return nil, ErrClosed
+	}
 	s := e.newSession(peer)
 	if s == nil {
 		return nil, ErrExhausted
