@@ -34,7 +34,13 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 	if s == nil {
 		return nil, ErrExhausted
 	}
-	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: e.offer()}
+	offer := e.offer()
+	if p, ok := e.rpc.tr.(transport.PathSizer); ok {
+		if mtu, err := p.PathMTU(peer); err == nil && mtu >= session.MinMTU {
+			offer.MTU = min(offer.MTU, uint32(mtu))
+		}
+	}
+	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: offer}
 	s.cl = session.NewClient(e.cfg.Timing, e.cfg.MaxQueue, &e.proto)
 	s.dialer = session.NewDialer(c, e.cfg.Timing, e.now)
 	e.changing = append(e.changing, s)
