@@ -141,7 +141,7 @@ func (e *engine) notify(s *Session, ev SessionEvent) {
 // heartbeats.
 func (e *engine) tick() {
 	t := &e.cfg.Timing
-	e.nextScan = e.now + int64(t.RTOMin)/2
+	e.nextScan = e.now + int64(t.RTOMin)/4
 	e.scanLoss()
 	e.scanChanging()
 	e.expire()
