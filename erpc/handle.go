@@ -70,8 +70,12 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 }
 
 // Respond answers with buf, which the library owns from now on. After an error
-// buf is still the caller's. Errors: ErrResponded, ErrTooLarge, ErrBufferInUse.
+// buf is still the caller's. Errors: ErrResponded, ErrTooLarge, ErrBufferInUse,
+// ErrBufferFreed, ErrRequest if buf is nil.
 func (r ReqHandle) Respond(buf *MsgBuffer) error {
+	if buf == nil {
+		return ErrRequest
+	}
 	if r.job != nil {
 		return r.job.respond(r, buf)
 	}
