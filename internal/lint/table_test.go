@@ -26,6 +26,9 @@ var anything = []string{"..."}
 // xsys is the one third-party dependency of the library.
 var xsys = []string{"golang.org/x/sys"}
 
+// testThird is what every test may import besides.
+var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid"}
+
 // transportImpl is what an implementation of the transport contract may import.
 var transportImpl = []string{"transport", "internal/..."}
 
@@ -41,7 +44,7 @@ var table = []row{
 	{path: "ratelimit/carousel", may: []string{"internal/monotime"}, traits: pure},
 
 	{path: "transport", may: []string{"msgbuf"}},
-	{path: "transport/conformance", may: transportImpl, third: []string{"go.uber.org/goleak"}, traits: suite | mayClock},
+	{path: "transport/conformance", may: transportImpl, traits: suite | mayClock},
 	{path: "transport/udp", may: transportImpl, third: xsys, traits: mayUnsafe},
 	{path: "transport/shm", may: transportImpl, third: xsys},
 	// The codec reaches its frame devices through an interface that it owns.
