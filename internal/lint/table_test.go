@@ -65,6 +65,7 @@ var table = []row{
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "ratelimit/carousel", "transport",
 		"msgbuf", "wire", "metrics", "internal/..."}},
+	{path: "erpc/simtest", traits: suite},
 	{path: "metrics"},
 
 	{path: "cmd/...", may: anything, third: xsys, traits: mayClock},
