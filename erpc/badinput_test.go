@@ -289,6 +289,41 @@ func badInput(t *testing.T, count int, informed bool) {
 	p.close()
 }
 
+// TestWrongSender: a packet that is right in all but its sender does nothing.
+func TestWrongSender(t *testing.T) {
+	for _, checksum := range []bool{false, true} {
+		ran := 0
+		p := newMemPair(t, erpc.Config{Checksum: checksum}, func(n *erpc.Nexus) {
+			if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { ran++; _ = h.RespondBytes(nil) }); err != nil {
+				t.Fatal(err)
+			}
+		})
+		req, _ := p.client.Alloc(10)
+		done := 0
+		_, err := p.client.EnqueueRequest(p.sess, erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
+			done++
+			c.Resp.Free()
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = p.client.RunOnce(); err != nil {
+			t.Fatal(err)
+		}
+		p.send.slots[(p.send.tail-1)%memRing].from.Port = 77
+		p.step()
+		if ran != 0 {
+			t.Error("the handler ran for a stranger")
+		}
+		p.until(func() bool { return done == 1 }) // repeated by the client itself
+		if ran != 1 {
+			t.Errorf("the handler ran %d times", ran)
+		}
+		req.Free()
+		p.close()
+	}
+}
+
 func heapInUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -225,3 +225,18 @@ func TestRespondNil(t *testing.T) {
 	is(t, "the RPC", res.err, nil)
 	p.close()
 }
+
+// TestCancelSparesSlot: the next request does not wait for the handler of a
+// cancelled one while another slot is free.
+func TestCancelSparesSlot(t *testing.T) {
+	p := newErrPair(t, erpc.Config{Slots: 2})
+	res := p.enqueue(tHold, 10, 0)
+	p.until(func() bool { return len(p.held) > 0 })
+	is(t, "cancel", p.client.Cancel(res.id), nil)
+	start := p.net.now
+	is(t, "the next", p.call(tEcho, 10).err, nil)
+	if d := p.net.now - start; d > 100_000 {
+		t.Errorf("it took %d ns", d)
+	}
+	p.close()
+}

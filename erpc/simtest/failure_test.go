@@ -176,13 +176,47 @@ func TestServerPauseTooLong(t *testing.T) {
 	c.closeAll()
 }
 
+// TestDisconnectLost: the Disconnect is repeated, and the session's end does not
+// depend on its answer.
+func TestDisconnectLost(t *testing.T) {
+	for _, loss := range []float64{0.5, 1} {
+		c, client, server := pair(t, sim.Config{Seed: 3}, erpc.Config{})
+		for range 20 {
+			c.must(time.Second, echo(c))
+			s := client.sessions[1]
+			if err := c.net.SetFaults(sim.Faults{Loss: loss}); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.rpc.CloseSession(s); err != nil {
+				t.Fatal(err)
+			}
+			client.ep.Wake()
+			c.run(400 * time.Millisecond) // DisconnectLinger is 200 ms
+			if n := client.rpc.Sessions(); n != 0 {
+				t.Errorf("loss %v: %d sessions at the client", loss, n)
+			}
+			if n := server.rpc.Sessions(); loss < 1 && n != 0 {
+				t.Errorf("loss %v: %d sessions at the server", loss, n)
+			}
+			if err := c.net.SetFaults(sim.Faults{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.run(5 * time.Second) // the server asks, and learns that the sessions are gone
+		if n := server.rpc.Sessions(); n != 0 {
+			t.Errorf("loss %v: %d sessions at the server", loss, n)
+		}
+		c.closeAll()
+	}
+}
+
 // TestOwnPause: a client that was itself stopped does not take its own silence for
 // the server's, idle or at work.
 func TestOwnPause(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		c := newCluster(t, sim.Config{PropDelay: 5000, Trace: tracer(t)})
 		client := c.add(erpc.Config{Checksum: true}, sim.EndpointConfig{})
-		c.add(erpc.Config{Checksum: true, Timing: session.Timing{FailureTimeout: time.Hour}}, sim.EndpointConfig{})
+		c.add(erpc.Config{Checksum: true, Timing: session.Timing{FailureTimeout: time.Hour, Heartbeat: time.Hour}}, sim.EndpointConfig{})
 		c.must(time.Second, echo(c))
 		calls := several(c, 30)
 		for range 5 {

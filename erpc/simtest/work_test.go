@@ -87,6 +87,13 @@ func (n *node) answer(h erpc.ReqHandle, q request) {
 
 func (n *node) serve(h erpc.ReqHandle) { n.answer(h, n.arrived(h)) }
 
+// stillThere checks that a request outlives its handler's return until it is answered.
+func (n *node) stillThere(h erpc.ReqHandle, q request) {
+	if b := h.Data(); b != nil && (len(b) != n.c.calls[q.id].reqSize || !filled(b[minRequest:], q.id)) {
+		n.c.fail("node %d: request %d changed while it was served", n.id, q.id)
+	}
+}
+
 // serveLate answers from a timer, outside the event loop's pass.
 func (n *node) serveLate(h erpc.ReqHandle) {
 	q := n.arrived(h)
@@ -95,6 +102,7 @@ func (n *node) serveLate(h erpc.ReqHandle) {
 		if n.ep != ep || n.down {
 			return // the process is another
 		}
+		n.stillThere(h, q)
 		n.answer(h, q)
 		ep.Wake()
 	})
@@ -105,6 +113,7 @@ func (n *node) serveNested(h erpc.ReqHandle) {
 	q := n.arrived(h)
 	k := &call{from: n, to: q.next, typ: typeEcho, reqSize: minRequest + int(q.id%3000), respSize: int(q.id % 2000), respMax: -1, nested: true}
 	k.then = func(k *call) {
+		n.stillThere(h, q)
 		if k.err == nil {
 			n.answer(h, q)
 		} else {

@@ -69,8 +69,8 @@ var table = []row{
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "ratelimit/carousel", "transport",
 		"msgbuf", "wire", "metrics", "internal/..."}},
-	{path: "erpc/simtest"},
-	{path: "erpc/udptest"},
+	{path: "erpc/simtest", traits: suite},
+	{path: "erpc/udptest", traits: suite},
 	{path: "metrics"},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
