@@ -29,6 +29,7 @@ type clientSlot struct {
 	numTx    uint32
 	numRx    uint32
 	highTx   uint32  // packets below were sent before a rollback: no RTT sample (Karn)
+	txGen    uint64  // Out batch in which request data was last queued
 	sentAt   int64   // when packet 0 was sent, ns
 	progress int64   // when the slot last sent after idling, or received, ns
 	txTimes  []int64 // when later packets were sent, by number & mask; nil until needed
@@ -62,7 +63,12 @@ type Client struct {
 // NewClient returns a client half that queues requests until Open is called.
 // MaxQueue bounds the requests that wait for a slot.
 func NewClient(t Timing, maxQueue int, stats *Stats) *Client {
-	return &Client{timing: t, stats: stats, rtt: newRTOEstimator(&t), queue: opQueue{max: maxQueue}}
+	// One slot, never busy, stands for all until Open, so that no packet of the peer
+	// finds none.
+	return &Client{
+		timing: t, stats: stats, rtt: newRTOEstimator(&t), queue: opQueue{max: maxQueue},
+		slots: make([]clientSlot, 1),
+	}
 }
 
 // Open makes the session usable with the agreed params. Remote and token name the
@@ -84,16 +90,20 @@ func (c *Client) Open(p Params, remote, token uint32, rtt, now int64, out *Out) 
 
 // Start begins a request, or queues it when all slots are in use or the session is
 // not open yet. The session owns the buffers until the request ends. Errors:
-// ErrClosed, ErrTooLarge, ErrExhausted (queue full); then nothing has happened.
+// ErrClosed, ErrTooLarge, ErrExhausted (queue full); then nothing has happened. What
+// is too large for a session that is not open yet ends in out.Done once it is.
 func (c *Client) Start(op Op, now int64, out *Out) error {
 	if c.closed {
 		return ErrClosed
 	}
-	if !c.open || len(c.free) == 0 || c.queue.n > 0 {
+	if !c.open {
 		return c.queue.push(op)
 	}
 	if err := c.check(&op); err != nil {
 		return err
+	}
+	if len(c.free) == 0 || c.queue.n > 0 {
+		return c.queue.push(op)
 	}
 	c.begin(op, now, out)
 	return nil
@@ -166,6 +176,7 @@ func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 		h.Type = wire.TypeReq
 		h.MsgSize = uint32(s.op.Req.Size())
 		head, data := s.op.Req.Packet(int(k), c.PerPacket)
+		s.txGen = out.gen
 		c.append(out, &h, head, data)
 	} else {
 		h.Type = wire.TypeRFR

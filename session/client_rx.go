@@ -153,9 +153,14 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
 	k := s.numRx
 	s.numRx++
 	c.credits++
+	retries := s.retries
 	s.retries = 0
 	s.progress = now
-	if k < s.highTx || h.Hold == wire.HoldUnknown {
+	if h.Hold == wire.HoldUnknown {
+		return 0 // the handler was slow, which says nothing about the path
+	}
+	if k < s.highTx {
+		c.rtt.keep(retries)
 		return 0
 	}
 	at := s.sentAt
@@ -171,6 +176,11 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
 func (c *Client) finish(i uint8, now int64, out *Out) {
 	s := &c.slots[i]
 	c.credits += int(s.numTx - s.numRx)
+	if s.txGen == out.gen {
+		// Only a peer that answers what it cannot have got, or the owner who cancels,
+		// ends a request whose packets are still queued.
+		out.Flush = true
+	}
 	c.release(i)
 	if c.stalled.n > 0 {
 		c.pump(now, out)
@@ -247,8 +257,8 @@ func (c *Client) sink(i uint8) {
 	}
 }
 
-// Close ends every request with err, appended to out.Done in the order in which
-// they were started, and refuses new ones. The owner must flush the transport
+// Close ends every request with err, appended to out.Done: those in slots by slot,
+// then the queue in its order. It refuses new ones. The owner must flush the transport
 // before it uses the buffers.
 func (c *Client) Close(err error, out *Out) {
 	c.closed = true

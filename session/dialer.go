@@ -26,9 +26,12 @@ var mtuLadder = [...]uint32{1452, 1232, MinMTU}
 type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
 	timing   Timing
+	maxMTU   uint32 // the largest that was offered
+	start    int64
 	deadline int64
 	nextAt   int64
 	retry    int64
+	maxRetry int64
 	tries    int
 	sentAt   int64
 	resent   bool
@@ -36,16 +39,19 @@ type Dialer struct {
 
 // NewDialer starts to open a session. The first packet goes out at the first Tick.
 func NewDialer(c wire.Connect, t Timing, now int64) *Dialer {
-	return &Dialer{Connect: c, timing: t, deadline: now + int64(t.ConnectTimeout), nextAt: now, retry: int64(t.ConnectRetry)}
+	return &Dialer{
+		Connect: c, timing: t, maxMTU: c.Offer.MTU, start: now, deadline: now + int64(t.ConnectTimeout), nextAt: now,
+		retry: int64(t.ConnectRetry), maxRetry: max(int64(t.RTOMax), int64(t.ConnectRetry)),
+	}
 }
 
 // Tick sends what is due. It returns ErrTimeout when time is up.
 func (d *Dialer) Tick(now int64, out *Out) error {
-	if now < d.nextAt {
-		return nil
-	}
 	if now >= d.deadline {
 		return ErrTimeout
+	}
+	if now < d.nextAt {
+		return nil
 	}
 	d.send(now, out)
 	return nil
@@ -68,7 +74,7 @@ func (d *Dialer) send(now int64, out *Out) {
 	d.tries++
 	d.sentAt = now
 	d.nextAt = now + d.retry
-	d.retry = min(d.retry*3/2, int64(d.timing.RTOMax))
+	d.retry = min(d.retry*3/2, d.maxRetry)
 	out.Mgmt(wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
 }
 
@@ -89,7 +95,11 @@ func (d *Dialer) OnChallenge(c *wire.Challenge, now int64, out *Out) {
 	}
 	d.Connect.Cookie = c.Cookie
 	d.tries = 0
-	d.retry = int64(d.timing.ConnectRetry)
+	// On a long path the packets that are still under way must not look lost, or the
+	// MTU would fall for nothing. But there must be time for every rung of the ladder.
+	rung := (d.deadline - now) / (triesPerMTU * (int64(len(mtuLadder)) + 1))
+	d.retry = max(int64(d.timing.ConnectRetry), min(2*(now-d.start), rung))
+	d.maxRetry = max(d.retry, min(int64(d.timing.RTOMax), rung))
 	d.send(now, out)
 }
 
@@ -102,6 +112,9 @@ func (d *Dialer) OnAccept(a *wire.Accept, now int64) (p Params, rtt int64, ok bo
 	}
 	mine := &d.Connect.Offer
 	o := &a.Offer
+	if o.MTU > mine.MTU && o.MTU <= d.maxMTU {
+		return Params{}, 0, false, nil // to an earlier offer: the answer to the last one follows
+	}
 	if o.Credits > mine.Credits || o.Slots > mine.Slots || o.MTU > mine.MTU || o.MaxMessage > mine.MaxMessage || mine.Checksum && !o.Checksum {
 		return Params{}, 0, true, ErrBadOffer
 	}

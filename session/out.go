@@ -22,12 +22,17 @@ type Done struct {
 // Out collects what a session wants done. The owner keeps one, sends Tx, handles
 // Done, and calls Reset when no packet of it is queued any more.
 type Out struct {
-	Tx    []Tx
-	Done  []Done
-	Flush bool // a retransmission is in Tx: send it and flush the transport now
+	Tx   []Tx
+	Done []Done
+	// Flush asks the owner to send Tx and flush the transport before it does anything
+	// else, such as running the continuation of the event just returned: a
+	// retransmission is in Tx, or a packet of a request that has just ended.
+	Flush bool
 
 	mem  []byte // control headers and management packets of this batch
 	used int
+	gen  uint64           // number of this batch, from 1
+	dead []*msgbuf.Buffer // to be freed when no packet of this batch refers to them
 }
 
 // outMemory is enough for a large batch of control packets.
@@ -39,14 +44,22 @@ func NewOut(batch int, mem []byte) *Out {
 	if mem == nil {
 		mem = make([]byte, outMemory)
 	}
-	return &Out{Tx: make([]Tx, 0, batch), mem: mem}
+	return &Out{Tx: make([]Tx, 0, batch), mem: mem, gen: 1}
 }
 
-// Reset forgets all packets and frees their control memory.
+// Reset forgets all packets and frees their memory.
 func (o *Out) Reset() {
 	o.Tx = o.Tx[:0]
 	o.Flush = false
 	o.used = 0
+	o.gen++
+	if len(o.dead) > 0 {
+		for _, b := range o.dead {
+			b.Free()
+		}
+		clear(o.dead)
+		o.dead = o.dead[:0]
+	}
 }
 
 // grab returns n bytes of control memory that live until Reset.

@@ -52,7 +52,7 @@ func ParamsOf(o wire.Offer) (Params, error) {
 	case p.Slots < 1 || p.Slots > MaxSlots || p.Slots&(p.Slots-1) != 0,
 		p.Credits < 1 || p.Credits > MaxCredits,
 		p.PerPacket < msgbuf.MinDataPerPacket || p.PerPacket > 1<<16,
-		p.MaxMessage > wire.MaxMsgSize:
+		o.MTU > 1<<17, o.MaxMessage > wire.MaxMsgSize: // not p's: int may have 32 bits
 		return Params{}, ErrBadOffer
 	}
 	return p, nil
@@ -86,7 +86,7 @@ func (p *Params) payload(size int, i uint32) int {
 
 // Timing holds the time constants of a session. The zero value of a field means its default.
 type Timing struct {
-	RTOMin           time.Duration // least retransmission timeout, default 2 ms
+	RTOMin           time.Duration // least retransmission timeout, default 5 ms, the paper's fixed one
 	RTOMax           time.Duration // largest, after backoff, default 200 ms
 	RTOInitial       time.Duration // before the first RTT sample, default 20 ms
 	Heartbeat        time.Duration // silence before a ping, default 500 ms
@@ -107,7 +107,7 @@ func (t Timing) Fill() (Timing, error) {
 		def  time.Duration
 		name string
 	}{
-		{&t.RTOMin, 2 * time.Millisecond, "RTOMin"}, {&t.RTOMax, 200 * time.Millisecond, "RTOMax"},
+		{&t.RTOMin, 5 * time.Millisecond, "RTOMin"}, {&t.RTOMax, 200 * time.Millisecond, "RTOMax"},
 		{&t.RTOInitial, 20 * time.Millisecond, "RTOInitial"}, {&t.Heartbeat, 500 * time.Millisecond, "Heartbeat"},
 		{&t.FailureTimeout, 3 * time.Second, "FailureTimeout"}, {&t.ConnectTimeout, 3 * time.Second, "ConnectTimeout"},
 		{&t.ConnectRetry, 10 * time.Millisecond, "ConnectRetry"}, {&t.DisconnectLinger, 200 * time.Millisecond, "DisconnectLinger"},
@@ -120,10 +120,10 @@ func (t Timing) Fill() (Timing, error) {
 		}
 	}
 	if t.RTOMin > t.RTOMax {
-		return t, errors.Join(ErrTiming, errors.New("RTOMin is larger than RTOMax"))
+		return t, errors.Join(ErrTiming, errors.New("field RTOMin is larger than RTOMax"))
 	}
 	if t.Heartbeat > t.FailureTimeout {
-		return t, errors.Join(ErrTiming, errors.New("Heartbeat is larger than FailureTimeout"))
+		return t, errors.Join(ErrTiming, errors.New("field Heartbeat is larger than FailureTimeout"))
 	}
 	return t, nil
 }

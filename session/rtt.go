@@ -38,8 +38,17 @@ func (e *rtoEstimator) sample(rtt int64) {
 // timeout returns the timeout in ns after the given number of retries: it doubles
 // with each, up to the maximum.
 func (e *rtoEstimator) timeout(retries uint8) int64 {
-	return min(e.rto<<min(retries, 20), e.max)
+	shift := min(retries, 62)
+	if e.rto > e.max>>shift {
+		return e.max
+	}
+	return e.rto << shift
 }
+
+// keep makes the timeout that the given number of retries led to the timeout until
+// the next sample: their answer cannot be a sample, and without one a path that has
+// become slow would cost as many retries with each packet (RFC 6298, section 5.7).
+func (e *rtoEstimator) keep(retries uint8) { e.rto = e.timeout(retries) }
 
 // SRTT returns the smoothed round-trip time, or 0 before the first sample.
 func (c *Client) SRTT() time.Duration { return time.Duration(c.rtt.srtt) }

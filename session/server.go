@@ -21,22 +21,24 @@ const maxPrealloc = 4096
 
 // serverSlot is the state of the last request of one slot.
 type serverSlot struct {
-	reqNum   uint64
-	state    serverState
-	reqType  uint8
-	isError  bool // the response is an error
-	ce       bool // the last packet that was answered met congestion
-	numReq   uint32
-	numRx    uint32 // request packets received
-	numResp  uint32
-	nextRFR  uint32         // response packet that the next new RFR asks for
-	answered uint32         // packet number that an error response answers
-	rxAt     int64          // when the request was complete, ns
-	msgSize  int            // bytes
-	view     []byte         // single-packet request in the receive buffer, until Unborrow
-	req      *msgbuf.Buffer // request that had to be copied
-	resp     *msgbuf.Buffer // response; pre or another
-	pre      *msgbuf.Buffer // preallocated, made when first needed (eRPC, section 4.3)
+	reqNum  uint64
+	state   serverState
+	reqType uint8
+	isError bool // the response is an error
+	ce      bool // the last packet that was answered met congestion
+	numReq  uint32
+	numRx   uint32 // request packets received
+	numResp uint32
+	nextRFR uint32         // response packet that the next new RFR asks for
+	rxAt    int64          // when the request was complete, ns
+	msgSize int            // bytes
+	code    wire.Code      // of an error response, if resp is nil for lack of memory
+	txGen   uint64         // Out batch in which resp was last queued
+	view    []byte         // single-packet request in the receive buffer, until Unborrow
+	req     *msgbuf.Buffer // request that had to be copied
+	resp    *msgbuf.Buffer // response
+	pre     *msgbuf.Buffer // preallocated for the next response (eRPC, section 4.3)
+	handed  *msgbuf.Buffer // what Prealloc gave for this request; only to compare with
 }
 
 // Server is the answering half of a session.
@@ -107,7 +109,7 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool
 		s.stats.DropFuture++
 		return false
 	}
-	s.clear(sl)
+	s.clear(sl, out)
 	sl.reqNum, sl.reqType, sl.msgSize = h.ReqNum, h.ReqType, int(h.MsgSize)
 	sl.numReq = s.packets(sl.msgSize)
 	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
@@ -219,6 +221,7 @@ func (s *Server) sendResp(sl *serverSlot, j uint32, now int64, out *Out) {
 		h.Flags = wire.FlagCE
 	}
 	head, data := sl.resp.Packet(int(j), s.PerPacket)
+	sl.txGen = out.gen
 	s.append(out, &h, head, data)
 }
 
@@ -231,8 +234,16 @@ func hold(ns int64) uint16 {
 func (s *Server) sendError(sl *serverSlot, pkt uint32, now int64, out *Out) {
 	h := wire.Header{
 		Type: wire.TypeResp, Flags: wire.FlagError, ReqType: sl.reqType, ReqNum: sl.reqNum,
-		MsgSize: uint32(sl.resp.Size()), PktNum: uint16(pkt), Hold: hold(now - sl.rxAt),
+		MsgSize: 1, PktNum: uint16(pkt), Hold: hold(now - sl.rxAt),
 	}
-	head, _ := sl.resp.Packet(0, s.PerPacket)
+	var head []byte
+	if sl.resp != nil {
+		h.MsgSize = uint32(sl.resp.Size())
+		head, _ = sl.resp.Packet(0, s.PerPacket)
+		sl.txGen = out.gen
+	} else {
+		head = out.grab(wire.HeaderSize + 1)
+		wire.AppendError(head[:wire.HeaderSize], sl.code, "")
+	}
 	s.append(out, &h, head, nil)
 }

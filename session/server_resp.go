@@ -56,23 +56,25 @@ func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
 	return buf, nil
 }
 
-// Prealloc returns the slot's preallocated response buffer, sized to n bytes and
-// owned by the caller until Respond, or nil if n does not fit it.
+// Prealloc returns the slot's preallocated response buffer, sized to n bytes, or nil
+// if n does not fit it or no request waits for a response. The caller owns it as any
+// other: it may outlive the slot's request and the session. The slot has it again
+// when it was used for the response.
 func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
 	sl := &s.slots[slot]
-	if n > min(s.PerPacket, maxPrealloc) {
+	if sl.state != stateHandling || n > min(s.PerPacket, maxPrealloc) {
 		return nil
 	}
-	if sl.pre == nil {
-		buf, err := s.pool.Alloc(min(s.PerPacket, maxPrealloc))
-		if err != nil {
+	buf := sl.pre
+	if buf == nil {
+		var err error
+		if buf, err = s.pool.Alloc(min(s.PerPacket, maxPrealloc)); err != nil {
 			return nil
 		}
-		buf.Pin()
-		sl.pre = buf
 	}
-	sl.pre.SetSize(n)
-	return sl.pre
+	sl.pre, sl.handed = nil, buf
+	buf.SetSize(n)
+	return buf
 }
 
 // Respond answers the slot's request with buf, which the session owns from now on
@@ -121,14 +123,14 @@ func (s *Server) respondError(sl *serverSlot, code wire.Code, text string, now i
 	sl.isError = true
 	sl.view = nil
 	s.freeRequest(sl)
-	buf, err := s.pool.Alloc(1 + wire.MaxErrorText)
-	if err != nil {
-		sl.state = stateIdle // no memory even for the error: the client will repeat the request
-		return
+	sl.code = code
+	// Without memory the error goes without its text. It is remembered all the same:
+	// the handler may have run, and must not run again.
+	if buf, err := s.pool.Alloc(1 + wire.MaxErrorText); err == nil {
+		buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], code, text)))
+		_ = buf.Lend() // fresh from the pool: it cannot be lent
+		sl.resp = buf
 	}
-	buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], code, text)))
-	_ = buf.Lend() // fresh from the pool: it cannot be lent
-	sl.resp = buf
 	pkt := uint32(0)
 	if sl.numRx > 0 {
 		pkt = sl.numRx - 1
@@ -143,32 +145,40 @@ func (s *Server) freeRequest(sl *serverSlot) {
 	}
 }
 
-// clear gives back what the slot's last request held.
-func (s *Server) clear(sl *serverSlot) {
+// clear gives back what the slot's last request held. Out is nil if no packet of
+// the session is queued any more.
+func (s *Server) clear(sl *serverSlot, out *Out) {
 	s.freeRequest(sl)
 	if sl.resp != nil {
 		sl.resp.Return()
-		if sl.resp != sl.pre {
+		switch {
+		case sl.resp == sl.handed && sl.pre == nil:
+			sl.pre = sl.resp
+		case out != nil && sl.txGen == out.gen:
+			// The client does not wait for this response: it cancelled, or cheats.
+			// The packet is queued yet, so the memory must not serve anyone else.
+			out.dead = append(out.dead, sl.resp)
+		default:
 			sl.resp.Free()
 		}
 		sl.resp = nil
 	}
+	sl.handed = nil
 	sl.view = nil
 }
 
 // Running returns how many requests wait for their handlers.
 func (s *Server) Running() int { return s.running }
 
-// Close frees every buffer of the session. Handlers that still run must not
+// Close frees every buffer of the session. The owner has flushed the transport. Handlers that still run must not
 // respond any more (their request's data ends here too).
 func (s *Server) Close() {
 	for i := range s.slots {
 		sl := &s.slots[i]
-		s.clear(sl)
+		s.clear(sl, nil)
 		sl.state = stateIdle
 		sl.reqNum = wire.MaxReqNum + 1 // nothing is newer
 		if sl.pre != nil {
-			sl.pre.Unpin()
 			sl.pre.Free()
 			sl.pre = nil
 		}

@@ -1,6 +1,3 @@
-// Package monotime is the only reader of the clock. Everything else is given the
-// time: loops read it once per round and pass it on, tests and the simulator make
-// it up.
 package monotime
 
 import "time"

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
+
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -72,8 +74,7 @@ func New(inner transport.Transport, cfg Config) (*Transport, error) {
 		cfg.Hold = DefaultHold
 	}
 	if cfg.Clock == nil {
-		start := time.Now()
-		cfg.Clock = func() int64 { return int64(time.Since(start)) }
+		cfg.Clock = monotime.Now
 	}
 	t := &Transport{inner: inner, caps: inner.Caps(), clock: cfg.Clock}
 	t.tx = newSide(TX, cfg.TX, &cfg, t.caps.MTU)
@@ -162,6 +163,14 @@ func (t *Transport) Close() error {
 	t.closed.Store(true)
 	t.closing.Unlock()
 	return t.inner.Close()
+}
+
+// PathMTU makes the decorator a transport.PathSizer if what it decorates is one.
+func (t *Transport) PathMTU(dst transport.Addr) (int, error) {
+	if p, ok := t.inner.(transport.PathSizer); ok {
+		return p.PathMTU(dst)
+	}
+	return t.caps.MTU, nil
 }
 
 // Wait implements [transport.Transport]. It also returns when a held packet is

@@ -27,8 +27,20 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceHeld: with every packet held for a moment, the rest of the
-// contract still holds, boundaries and buffers above all.
+// TestConformanceVirtual: every packet is held for a moment of virtual time on its
+// way in, and all of the contract still holds.
+func TestConformanceVirtual(t *testing.T) {
+	var now int64
+	cfg := Config{Hold: 600, RX: Faults{Delay: 10}, Clock: func() int64 { return now }}
+	open := func(tb testing.TB) (a, b transport.Transport) {
+		w := newFakeNet(true)
+		return decorate(tb, w.open(), cfg), decorate(tb, w.open(), cfg)
+	}
+	conformance.Run(t, open, conformance.WithAdvance(func() { now++ }))
+}
+
+// TestConformanceHeld: holding packets loses, repeats and damages none, whatever the
+// caller does with its buffers.
 func TestConformanceHeld(t *testing.T) {
 	sides := map[string]Config{
 		"TX":    {Hold: 600, TX: Faults{Delay: 10 * time.Microsecond}},

@@ -83,6 +83,9 @@ func (c *kernelConn) LocalAddr() transport.Addr { return c.local }
 func (c *kernelConn) Flush()                    {}
 
 func (c *kernelConn) Resolve(text string) (transport.Addr, error) {
+	if c.closed.Load() {
+		return transport.Addr{}, transport.ErrClosed
+	}
 	return resolvePeer(c.net, text)
 }
 

@@ -105,14 +105,17 @@ func (c *portableConn) LocalAddr() transport.Addr {
 }
 
 func (c *portableConn) Resolve(text string) (transport.Addr, error) {
+	if c.shut.Load() {
+		return transport.Addr{}, transport.ErrClosed
+	}
 	return resolvePeer(c.net, text)
 }
 
 func (c *portableConn) TxBurst(items []transport.TxItem) (int, error) {
+	if c.shut.Load() {
+		return 0, transport.ErrClosed
+	}
 	for i := range items {
-		if c.shut.Load() {
-			return i, transport.ErrClosed
-		}
 		it := &items[i]
 		size := len(it.Head) + len(it.Data)
 		if size > c.caps.MTU || it.Dst.Port == 0 || it.Dst.Port > 65535 {

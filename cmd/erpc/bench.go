@@ -1,0 +1,363 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// benchFlags are the flags of every bench.
+type benchFlags struct {
+	netFlags
+	faultFlags
+	Addr     string        `help:"Server to measure against; without it a server process is started on loopback." placeholder:"HOST:PORT"`
+	Threads  int           `default:"1" help:"Client threads." placeholder:"N"`
+	Sessions int           `help:"Sessions per thread; 0: as many as the window needs." placeholder:"N"`
+	Duration time.Duration `default:"5s" help:"How long to measure; with --raw the raw rounds come on top." placeholder:"TIME"`
+	Raw      bool          `help:"Also measure the raw transport, in turns with the RPCs."`
+	Rounds   int           `default:"7" hidden:"" help:"Rounds of each kind with --raw; medians are reported."`
+}
+
+type latencyCmd struct {
+	benchFlags
+	Size     int `default:"32" help:"Bytes in a request." placeholder:"BYTES"`
+	RespSize int `default:"32" help:"Bytes in a response." placeholder:"BYTES"`
+}
+
+// Help is shown by --help.
+func (latencyCmd) Help() string {
+	return `Examples:
+  erpc bench latency --raw
+  erpc bench latency --addr 10.0.0.1:31850 --size 1024 --duration 10s --json
+  erpc bench latency --wait adaptive --loss 0.01`
+}
+
+// Run implements the subcommand.
+func (c *latencyCmd) Run(e *env) error {
+	b := bench{name: "latency", flags: &c.benchFlags, shape: shape{Size: c.Size, RespSize: c.RespSize, Window: 1, Batch: 1}}
+	return b.run(e)
+}
+
+type rateCmd struct {
+	benchFlags
+	Size      int  `default:"32" help:"Bytes in a request." placeholder:"BYTES"`
+	RespSize  int  `default:"32" help:"Bytes in a response." placeholder:"BYTES"`
+	Window    int  `default:"60" help:"RPCs in flight per thread." placeholder:"N"`
+	Batch     int  `default:"1" help:"RPCs issued together." placeholder:"N"`
+	Symmetric bool `help:"Every thread is client and server; each RPC counts once."`
+}
+
+// Help is shown by --help.
+func (rateCmd) Help() string {
+	return `Examples:
+  erpc bench rate --raw
+  erpc bench rate --symmetric --window 60 --batch 3
+  erpc bench rate --addr 10.0.0.1:31850 --threads 4 --pin 0,1,2,3`
+}
+
+// Run implements the subcommand.
+func (c *rateCmd) Run(e *env) error {
+	b := bench{name: "rate", flags: &c.benchFlags, symmetric: c.Symmetric,
+		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}}
+	return b.run(e)
+}
+
+type bandwidthCmd struct {
+	benchFlags
+	Size     int  `default:"8388608" help:"Bytes in a request." placeholder:"BYTES"`
+	RespSize int  `default:"32" help:"Bytes in a response." placeholder:"BYTES"`
+	Window   int  `default:"1" help:"RPCs in flight per thread." placeholder:"N"`
+	Batch    int  `default:"1" help:"RPCs issued together." placeholder:"N"`
+	Reverse  bool `help:"Small requests, large responses: --size and --resp-size change places."`
+}
+
+// Help is shown by --help.
+func (bandwidthCmd) Help() string {
+	return `Examples:
+  erpc bench bandwidth --raw
+  erpc bench bandwidth --mtu 8952 --credits 128
+  erpc bench bandwidth --reverse --size 1048576 --window 4`
+}
+
+// Run implements the subcommand.
+func (c *bandwidthCmd) Run(e *env) error {
+	b := bench{name: "bandwidth", flags: &c.benchFlags, shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}}
+	if c.Reverse {
+		b.shape.Size, b.shape.RespSize = c.RespSize, c.Size
+	}
+	return b.run(e)
+}
+
+// bench is one measurement.
+type bench struct {
+	name      string
+	flags     *benchFlags
+	shape     shape
+	symmetric bool
+
+	mu      sync.Mutex
+	rounds  []sum // one per round
+	raws    []sum
+	plains  []sum
+	hist    *hdrhistogram.Histogram
+	rawEnds map[*worker]*rawClient
+	cpu     int64
+	resent  uint64
+	mtu     int
+	credits int
+}
+
+// sum is one round over all threads.
+type sum struct {
+	round
+	threads int
+}
+
+func (s *sum) add(r round) {
+	s.done += r.done
+	s.errs += r.errs
+	s.elapsed = max(s.elapsed, r.elapsed)
+	s.rate += r.rate
+	s.p50 += r.p50
+	s.threads++
+}
+
+func (b *bench) check() error {
+	f, s := b.flags, &b.shape
+	if f.Wait == "" {
+		f.Wait = "spin"
+	}
+	err := errors.Join(f.netFlags.check(), f.faultFlags.check(), positive("--threads", f.Threads, 1), positive("--sessions", f.Sessions, 0),
+		positive("--size", s.Size, 0), positive("--resp-size", s.RespSize, 0), positive("--window", s.Window, 1),
+		positive("--batch", s.Batch, 1), positive("--rounds", f.Rounds, 1))
+	switch {
+	case err != nil:
+		return err
+	case f.Addr != "" && checkAddr("--addr", f.Addr) != nil:
+		return checkAddr("--addr", f.Addr)
+	case s.Size > maxMessage || s.RespSize > maxMessage:
+		return usagef("--size and --resp-size: at most %d", maxMessage)
+	case s.Size < 4 && s.RespSize != s.Size:
+		return usagef("--size %d: must be at least 4 unless --resp-size is the same", s.Size)
+	case s.Batch > s.Window:
+		return usagef("--batch %d: must not exceed --window %d", s.Batch, s.Window)
+	case s.Window > 1<<16:
+		return usagef("--window %d: at most %d", s.Window, 1<<16)
+	case f.Duration < time.Millisecond:
+		return usagef("--duration %v: must be at least 1ms", f.Duration)
+	}
+	s.Sessions = f.Sessions
+	if s.Sessions == 0 {
+		slots := f.Slots
+		if slots == 0 {
+			slots = 8
+		}
+		s.Sessions = (s.Window + slots - 1) / slots
+	}
+	return nil
+}
+
+// run measures and prints.
+func (b *bench) run(e *env) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	b.flags.tune()
+	stopProfile, err := startProfile(b.flags.Profile)
+	if err != nil {
+		return err
+	}
+	var extra []string
+	if b.flags.Raw {
+		extra = append(extra, "--raw")
+	}
+	if b.symmetric {
+		extra = append(extra, "--symmetric")
+	}
+	t, err := openTeam(e, &b.flags.netFlags, &b.flags.faultFlags, b.flags.Addr, b.flags.Threads, extra...)
+	if err != nil {
+		stopProfile()
+		return err
+	}
+	b.hist = newHistogram()
+	err = b.measure(e, t)
+	stopProfile()
+	err = errors.Join(err, b.closeRaw(), t.close())
+	if len(b.rounds) == 0 || b.total() == 0 {
+		if t.stop.Load() && err == nil {
+			err = errStopped
+		}
+		return err
+	}
+	if err != nil && !t.stop.Load() {
+		return err
+	}
+	res := b.result()
+	res.Interrupted = e.ctx.Err() != nil
+	return errors.Join(err, res.print(e.out, b.flags.JSON))
+}
+
+// measure warms up and runs all rounds.
+func (b *bench) measure(e *env, t *team) error {
+	w := t.workers[0]
+	fmt.Fprintf(e.err, "%s: connecting to %s\n", b.name, w.addr)
+	if err := t.each(func(w *worker) error { return w.prepare(b.shape) }); err != nil {
+		return err
+	}
+	p := w.ep.load.sessions[0].Params()
+	b.mtu, b.credits = p.PerPacket+wire.HeaderSize, p.Credits
+	rounds := 1
+	if b.flags.Raw {
+		rounds = b.flags.Rounds
+	}
+	d := b.flags.Duration / time.Duration(rounds)
+	if _, err := b.rpcRound(t, min(b.flags.Duration/10, 300*time.Millisecond)); err != nil {
+		return err
+	}
+	b.rounds, b.cpu, b.resent = nil, 0, 0
+	b.hist.Reset()
+	for i := 0; i < rounds && !t.stop.Load(); i++ {
+		s, err := b.rpcRound(t, d)
+		if err != nil {
+			return err
+		}
+		if rounds > 1 {
+			fmt.Fprintf(e.err, "round %d of %d: %s/s", i+1, rounds, countText(s.rate))
+		}
+		if b.flags.Raw && !t.stop.Load() {
+			if err := b.rawRound(t, d); err != nil {
+				fmt.Fprintln(e.err)
+				return err
+			}
+			fmt.Fprintf(e.err, ", raw %s/s", countText(b.raws[len(b.raws)-1].rate))
+		}
+		if rounds > 1 {
+			fmt.Fprintln(e.err)
+		}
+	}
+	return nil
+}
+
+// rpcRound runs the load in all threads for d.
+func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
+	w := t.workers[0]
+	var before, after report
+	if err := w.do(func(w *worker) (err error) { before, err = w.ask(control{Op: "stats"}); return err }); err != nil {
+		return s, err
+	}
+	cpu, resent := processCPU(), t.retransmits()
+	err = t.each(func(w *worker) error {
+		if b.symmetric {
+			if _, err := w.ask(control{Op: "load", Load: b.shape}); err != nil {
+				return err
+			}
+		}
+		r, err := w.load(d, false)
+		if b.symmetric && err == nil {
+			var rep report
+			if rep, err = w.ask(control{Op: "unload"}); err == nil && rep.Elapsed > 0 {
+				r.done += rep.Done
+				r.rate += float64(rep.Done) / (float64(rep.Elapsed) / 1e9)
+			}
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		s.add(r)
+		b.hist.Merge(w.ep.load.hist)
+		return err
+	})
+	s.p50 /= float64(max(1, s.threads))
+	b.rounds = append(b.rounds, s)
+	if err != nil {
+		return s, err
+	}
+	cpu = processCPU() - cpu
+	b.resent += t.retransmits() - resent
+	if err = w.do(func(w *worker) (err error) { after, err = w.ask(control{Op: "stats"}); return err }); err != nil {
+		return s, err
+	}
+	if cpu > 0 && after.CPU > before.CPU {
+		b.cpu += cpu + after.CPU - before.CPU
+	}
+	b.resent += after.Retransmits - before.Retransmits
+	return s, nil
+}
+
+func (t *team) retransmits() (n uint64) {
+	for _, w := range t.workers {
+		n += w.ep.rpc.Stats().Protocol.Retransmits
+	}
+	return n
+}
+
+func (b *bench) total() (n uint64) {
+	for _, r := range b.rounds {
+		n += r.done
+	}
+	return n
+}
+
+func medianOf(rounds []sum, f func(sum) float64) float64 {
+	var v []float64
+	for _, r := range rounds {
+		v = append(v, f(r))
+	}
+	return median(v)
+}
+
+func rateOf(s sum) float64 { return s.rate }
+func p50Of(s sum) float64  { return s.p50 }
+
+// result sums up.
+func (b *bench) result() *result {
+	f := b.flags
+	r := &result{
+		Bench: b.name, Transport: f.Transport, Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
+		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions, Credits: b.credits,
+		Symmetric: b.symmetric, Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
+	}
+	for _, s := range b.rounds {
+		r.Duration += s.elapsed.Seconds()
+		r.Errors += s.errs
+	}
+	if f.faultFlags.any() {
+		r.Seed = f.Seed
+	}
+	if b.cpu > 0 {
+		r.CPU = float64(b.cpu) / float64(r.Rpcs)
+	}
+	if b.hist.TotalCount() > 0 {
+		us := func(q float64) float64 { return float64(b.hist.ValueAtQuantile(q)) / 1e3 }
+		r.Mean, r.P50, r.P99, r.P999, r.Max = b.hist.Mean()/1e3, us(50), us(99), us(99.9), float64(b.hist.Max())/1e3
+	}
+	if b.name == "bandwidth" {
+		r.Gbps = r.Rps * float64(max(b.shape.Size, b.shape.RespSize)) * 8 / 1e9
+	}
+	b.addRaw(r)
+	return r
+}
+
+// rawClient is what a thread keeps open between raw rounds.
+type rawClient struct {
+	end  *rawEnd
+	data []byte
+}
+
+func (b *bench) closeRaw() (err error) {
+	for _, c := range b.rawEnds {
+		err = errors.Join(err, c.end.tr.Close())
+	}
+	return err
+}
+
+// hostOf joins the host of one address with the port of another.
+func hostOf(host, port string) string {
+	h, _, _ := net.SplitHostPort(host)
+	_, p, _ := net.SplitHostPort(port)
+	return net.JoinHostPort(h, p)
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// rawRound measures the raw transport in all threads for d, in the way that matches
+// the bench.
+func (b *bench) rawRound(t *team, d time.Duration) error {
+	if b.rawEnds == nil {
+		b.rawEnds = map[*worker]*rawClient{}
+		for _, w := range t.workers {
+			end, err := openRaw(&b.flags.netFlags, localFor(w.addr))
+			if err != nil {
+				return err
+			}
+			b.rawEnds[w] = &rawClient{end: end, data: make([]byte, max(1<<20, b.shape.Size, b.shape.RespSize))}
+		}
+	}
+	if b.name == "bandwidth" {
+		return b.rawTurn(t, &b.raws, func(w *worker) (round, error) { return b.rawStream(w, d) })
+	}
+	err := b.rawTurn(t, &b.raws, func(w *worker) (round, error) { return b.rawEcho(w, d) })
+	if b.name == "latency" && err == nil {
+		err = b.rawTurn(t, &b.plains, func(w *worker) (round, error) { return b.rawPlain(w, d) })
+		if errors.Is(err, errNoPlain) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// rawTurn runs one raw round in all threads and adds what it gave to list.
+func (b *bench) rawTurn(t *team, list *[]sum, run func(*worker) (round, error)) error {
+	var s sum
+	err := t.each(func(w *worker) error {
+		r, err := run(w)
+		if _, aerr := w.ask(control{Op: "rawoff"}); err == nil {
+			err = aerr
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		s.add(r)
+		return err
+	})
+	s.p50 /= float64(max(1, s.threads))
+	if err == nil && s.rate == 0 && !t.stop.Load() {
+		err = errors.New("raw: no packet came back")
+	}
+	if err == nil && s.rate > 0 {
+		*list = append(*list, s)
+	}
+	return err
+}
+
+// packet returns the size of a packet that carries n bytes.
+func (b *bench) packet(n int) int { return min(n+wire.HeaderSize, b.mtu) }
+
+func (b *bench) rawAddr(w *worker, kind string) (string, error) {
+	rep, err := w.ask(control{Op: "raw", Raw: kind, RespSize: b.packet(b.shape.RespSize)})
+	return hostOf(w.addr, rep.RawAddr), err
+}
+
+func (b *bench) rawDst(w *worker, kind string) (to transport.Addr, err error) {
+	addr, err := b.rawAddr(w, kind)
+	if err != nil {
+		return to, err
+	}
+	return b.rawEnds[w].end.tr.Resolve(addr)
+}
+
+func (b *bench) rawEcho(w *worker, d time.Duration) (round, error) {
+	to, err := b.rawDst(w, rawEcho)
+	if err != nil {
+		return round{}, err
+	}
+	run := rawRun{size: b.packet(b.shape.Size), window: b.shape.Window, batch: b.shape.Batch, duration: d}
+	if b.name == "latency" {
+		run.hist = newHistogram()
+	}
+	return w.ep.echoRaw(b.rawEnds[w].end, to, run)
+}
+
+// errNoPlain means that this system has no plain sockets to compare with.
+var errNoPlain = errors.New("no plain sockets")
+
+func (b *bench) rawPlain(w *worker, d time.Duration) (round, error) {
+	addr, err := b.rawAddr(w, rawPlain)
+	if err != nil {
+		return round{}, fmt.Errorf("%w: %w", errNoPlain, err)
+	}
+	s, err := dialPlain(addr)
+	if err != nil {
+		return round{}, fmt.Errorf("%w: %w", errNoPlain, err)
+	}
+	r, err := w.ep.pingPlain(s, rawRun{size: b.packet(b.shape.Size), window: 1, batch: 1, duration: d, hist: newHistogram()})
+	return r, errors.Join(err, s.close())
+}
+
+func (b *bench) rawStream(w *worker, d time.Duration) (round, error) {
+	to, err := b.rawDst(w, rawSink)
+	if err != nil {
+		return round{}, err
+	}
+	c := b.rawEnds[w]
+	window := max(1, min(4*rawBurst, c.end.tr.Caps().RxRing/2))
+	err = w.ep.streamRaw(c.end, to, rawRun{size: b.mtu, window: window, batch: rawBurst / 4, duration: d}, c.data)
+	if err != nil {
+		return round{}, err
+	}
+	rep, err := w.ask(control{Op: "rawoff"})
+	if err != nil || rep.Elapsed <= 0 {
+		return round{}, err
+	}
+	// rate is in bytes per second of data here: headers are the RPC's to pay too.
+	data := float64(rep.RawBytes) * float64(b.mtu-wire.HeaderSize) / float64(b.mtu)
+	return round{done: rep.RawBytes, elapsed: time.Duration(rep.Elapsed), rate: data / (float64(rep.Elapsed) / 1e9)}, nil
+}
+
+// addRaw compares with the raw rounds: the ratio is the median over the rounds.
+func (b *bench) addRaw(r *result) {
+	n := min(len(b.rounds), len(b.raws))
+	if n == 0 {
+		return
+	}
+	r.Rounds = n
+	var ratios []float64
+	for i := range n {
+		switch b.name {
+		case "latency":
+			raw := b.raws[i].p50
+			if i < len(b.plains) {
+				raw = min(raw, b.plains[i].p50)
+			}
+			ratios = append(ratios, b.rounds[i].p50/raw)
+		case "rate":
+			ratios = append(ratios, b.rounds[i].rate/b.raws[i].rate)
+		case "bandwidth":
+			ratios = append(ratios, b.rounds[i].rate*float64(max(b.shape.Size, b.shape.RespSize))/b.raws[i].rate)
+		}
+	}
+	r.Ratio = median(ratios)
+	switch b.name {
+	case "latency":
+		r.RawP50, r.RawPlainP50 = medianOf(b.raws, p50Of), medianOf(b.plains, p50Of)
+		if r.RawPlainP50 > 0 {
+			r.RawP50 = min(r.RawP50, r.RawPlainP50)
+		}
+	case "rate":
+		r.RawRps = medianOf(b.raws, rateOf)
+	case "bandwidth":
+		r.RawGbps = medianOf(b.raws, rateOf) * 8 / 1e9
+	}
+}

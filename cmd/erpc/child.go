@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// child is a server process that this one started. It ends when its standard input
+// ends, so it outlives this process in no case.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	addrs []string
+	ended chan struct{} // closed when the process has been reaped
+	err   error         // how it ended; read after ended
+	said  strings.Builder
+}
+
+// startServer starts `erpc server` on loopback with the given extra arguments and
+// waits until it is ready.
+func startServer(f *netFlags, threads int, pin string, extra ...string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"server", "--child", "--json", "--addr=127.0.0.1:0", "--threads=" + strconv.Itoa(threads),
+		"--transport=" + f.Transport, "--mtu=" + strconv.Itoa(f.MTU), "--credits=" + strconv.Itoa(f.Credits),
+		"--slots=" + strconv.Itoa(f.Slots), "--cc=" + f.CC, "--pin=" + pin, "--gc=" + strconv.Itoa(f.GC)}
+	if f.Wait != "" {
+		args = append(args, "--wait="+f.Wait)
+	}
+	if f.NoGSO {
+		args = append(args, "--no-gso")
+	}
+	if f.Hugepages {
+		args = append(args, "--hugepages")
+	}
+	if f.Profile != "" {
+		args = append(args, "--cpuprofile="+f.Profile+".server")
+	}
+	c := &child{cmd: exec.Command(self, append(args, extra...)...), ended: make(chan struct{})}
+	c.cmd.Stderr = &c.said
+	ownGroup(c.cmd)
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	var ready readyLine
+	derr := json.NewDecoder(out).Decode(&ready)
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		c.err = c.cmd.Wait()
+		close(c.ended)
+	}()
+	if derr != nil || len(ready.Addrs) == 0 {
+		err := c.stop()
+		return nil, fmt.Errorf("the server process did not start: %s", oneLine(errors.Join(err, derr)))
+	}
+	c.addrs = ready.Addrs
+	return c, nil
+}
+
+// stop ends the process and reaps it. It is safe to call twice.
+func (c *child) stop() error {
+	_ = c.stdin.Close() // the server ends by itself, and may write its profile
+	<-c.ended
+	if c.err == nil {
+		return nil
+	}
+	return c.failure()
+}
+
+// failure says how the process ended, in its own words if it said any.
+func (c *child) failure() error {
+	said := strings.TrimPrefix(oneLine(errors.New(c.said.String())), "erpc: ")
+	if said == "" {
+		said = fmt.Sprint(c.err)
+	}
+	return fmt.Errorf("the server process ended: %s", said)
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+type demoCmd struct {
+	netFlags
+	Each time.Duration `default:"700ms" help:"How long each of the lines of the table runs." placeholder:"TIME"`
+}
+
+// Help is shown by --help.
+func (demoCmd) Help() string {
+	return `Examples:
+  erpc demo
+  erpc demo --json`
+}
+
+// demoRow is one line of the demonstration.
+type demoRow struct {
+	What   string  `json:"what"`
+	Rpcs   uint64  `json:"rpcs"`
+	Rps    float64 `json:"rps"`
+	P50    float64 `json:"p50_us"`
+	P99    float64 `json:"p99_us"`
+	Gbps   float64 `json:"gbps,omitempty"`
+	Errors uint64  `json:"errors"`
+}
+
+// demoResult is what the demonstration prints with --json.
+type demoResult struct {
+	Demo        []demoRow `json:"demo"`
+	Transport   string    `json:"transport"`
+	Addr        string    `json:"addr"`
+	Seconds     float64   `json:"duration_s"`
+	Interrupted bool      `json:"interrupted,omitempty"`
+}
+
+// demoStep is one load to show.
+type demoStep struct {
+	what  string
+	shape shape
+}
+
+const demoSleep = 1000 // us
+
+var demoSteps = []demoStep{
+	{"32 B, one at a time", shape{Size: 32, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}},
+	{"32 B, 60 in flight", shape{Size: 32, RespSize: 32, Window: 60, Batch: 1, Sessions: 8}},
+	{"1 MiB requests, one at a time", shape{Size: 1 << 20, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}},
+	{"8 MiB requests, one at a time", shape{Size: 8 << 20, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}},
+	{"8 MiB responses, one at a time", shape{Size: 32, RespSize: 8 << 20, Window: 1, Batch: 1, Sessions: 1}},
+	{"background handlers of 1 ms, 8 in flight", shape{Size: 32, RespSize: 32, Window: 8, Batch: 1, Sessions: 1, reqType: typeWork, arg: demoSleep}},
+}
+
+// Run implements the subcommand.
+func (c *demoCmd) Run(e *env) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.Each < time.Millisecond {
+		return usagef("--each %v: must be at least 1ms", c.Each)
+	}
+	c.tune()
+	begin := monotime.Now()
+	t, err := openTeam(e, &c.netFlags, &faultFlags{}, "", 1)
+	if err != nil {
+		return err
+	}
+	res := demoResult{Transport: c.Transport, Addr: t.workers[0].addr}
+	fmt.Fprintf(e.err, "server process %d serves on %s\n", t.server.cmd.Process.Pid, res.Addr)
+	err = c.steps(e, t, &res)
+	if err == nil && !t.stop.Load() {
+		var row demoRow
+		if row, err = c.goroutines(e.ctx, res.Addr); err == nil || errors.Is(err, erpc.ErrCancelled) {
+			res.Demo, err = append(res.Demo, row), nil
+		}
+	}
+	err = errors.Join(err, t.close())
+	res.Seconds = float64(monotime.Now()-begin) / 1e9
+	res.Interrupted = e.ctx.Err() != nil
+	if err != nil {
+		return err
+	}
+	if len(res.Demo) == 0 {
+		return errStopped
+	}
+	return res.print(e, c.JSON)
+}
+
+// steps runs the loads of the table.
+func (c *demoCmd) steps(e *env, t *team, res *demoResult) error {
+	for _, s := range demoSteps {
+		if t.stop.Load() {
+			return nil
+		}
+		fmt.Fprintln(e.err, "  "+s.what)
+		var row demoRow
+		if err := t.workers[0].do(func(w *worker) (err error) { row, err = w.show(s, c.Each); return err }); err != nil {
+			return err
+		}
+		if row.Rpcs > 0 {
+			res.Demo = append(res.Demo, row)
+		}
+	}
+	return nil
+}
+
+// show runs one load on sessions of its own.
+func (w *worker) show(s demoStep, d time.Duration) (row demoRow, err error) {
+	if err = w.prepare(s.shape); err != nil {
+		return row, err
+	}
+	l := w.ep.load
+	if _, err = w.load(d/10, false); err != nil {
+		return row, err
+	}
+	r, err := w.load(d, false)
+	row = demoRow{What: s.what, Rpcs: r.done, Rps: r.rate, Errors: r.errs}
+	row.P50, row.P99 = float64(l.hist.ValueAtQuantile(50))/1e3, float64(l.hist.ValueAtQuantile(99))/1e3
+	if n := max(s.shape.Size, s.shape.RespSize); n >= 1<<20 {
+		row.Gbps = r.rate * float64(n) * 8 / 1e9
+	}
+	for _, sess := range l.sessions {
+		err = errors.Join(err, w.ep.rpc.CloseSession(sess))
+	}
+	l.free()
+	w.ep.load = nil
+	return row, err
+}
+
+const demoCallers = 64
+
+// goroutines shows erpc.Client: calls from many goroutines, each answer compared.
+func (c *demoCmd) goroutines(ctx context.Context, addr string) (row demoRow, err error) {
+	tr, err := c.listen(localFor(addr))
+	if err != nil {
+		return row, err
+	}
+	cl, err := erpc.Dial(ctx, tr, addr, c.config())
+	if err != nil {
+		return row, err
+	}
+	row.What = fmt.Sprintf("Client.Call from %d goroutines, 32 B", demoCallers)
+	var stop atomic.Bool
+	timer := time.AfterFunc(c.Each, func() { stop.Store(true) })
+	defer timer.Stop()
+	hist := newHistogram()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	begin := monotime.Now()
+	for i := range demoCallers {
+		wg.Go(func() {
+			request := bytes.Repeat([]byte{byte(i)}, 32)
+			for !stop.Load() {
+				at := monotime.Now()
+				resp, cerr := cl.Call(ctx, typeEcho, request)
+				ns := monotime.Now() - at
+				if cerr == nil && !bytes.Equal(request, resp) {
+					cerr = fmt.Errorf("call of goroutine %d came back changed", i)
+				}
+				mu.Lock()
+				if cerr != nil {
+					err = cerr
+					stop.Store(true)
+				} else {
+					row.Rpcs++
+					_ = hist.RecordValue(max(1, ns))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	row.Rps = float64(row.Rpcs) / (float64(monotime.Now()-begin) / 1e9)
+	row.P50, row.P99 = float64(hist.ValueAtQuantile(50))/1e3, float64(hist.ValueAtQuantile(99))/1e3
+	return row, errors.Join(err, cl.Close())
+}
+
+func (r *demoResult) print(e *env, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(e.out).Encode(r)
+	}
+	t := table(e.out)
+	fmt.Fprintln(t, "RPC\tended\terrors\tp50\tp99\trate\tgoodput")
+	for _, row := range r.Demo {
+		goodput := ""
+		if row.Gbps > 0 {
+			goodput = fmt.Sprintf("%.1f Gbit/s", row.Gbps)
+		}
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.1f us\t%.1f us\t%s/s\t%s\n", row.What, row.Rpcs, row.Errors, row.P50, row.P99, countText(row.Rps), goodput)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	note := ""
+	if r.Interrupted {
+		note = "; interrupted"
+	}
+	_, err := fmt.Fprintf(e.out, "measured in two processes over %s on this machine, %.1f s%s\n", r.Transport, r.Seconds, note)
+	return err
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Request types of the built-in service.
+const (
+	typeEcho    = 1 // response = request
+	typeBench   = 2 // response of as many bytes as the first four of the request say, little-endian
+	typeControl = 3 // a control as JSON, a report as JSON
+	typeWork    = 4 // background: sleeps for as many microseconds as the first four bytes say, at most a second
+)
+
+// endpoint is one event loop: an Rpc with the built-in service on it.
+type endpoint struct {
+	nexus  *erpc.Nexus
+	rpc    *erpc.Rpc
+	flags  *netFlags
+	core   int
+	stop   *atomic.Bool
+	served uint64
+
+	allowRaw, allowLoad bool
+	siblings            []string // addresses of all the process's endpoints
+	raw                 *rawServer
+	load                *load // this side's requests
+}
+
+// openEndpoint makes an endpoint on tr, which it owns.
+func openEndpoint(f *netFlags, tr transport.Transport, core int, stop *atomic.Bool) (*endpoint, error) {
+	ep := &endpoint{flags: f, core: core, stop: stop}
+	nexus, err := erpc.NewNexus(f.config())
+	if err == nil {
+		ep.nexus = nexus
+		err = errors.Join(nexus.Register(typeEcho, erpc.Dispatch, ep.echo), nexus.Register(typeBench, erpc.Dispatch, ep.bench),
+			nexus.Register(typeControl, erpc.Dispatch, ep.control), nexus.Register(typeWork, erpc.Background, work))
+	}
+	if err != nil {
+		return nil, errors.Join(err, tr.Close())
+	}
+	ep.rpc, err = nexus.NewRpc(tr)
+	if err != nil {
+		return nil, errors.Join(err, nexus.Close())
+	}
+	return ep, nil
+}
+
+func (ep *endpoint) close() error {
+	if ep.load != nil {
+		ep.load.free()
+	}
+	err := ep.rpc.Close()
+	if ep.raw != nil {
+		err = errors.Join(err, ep.raw.close())
+	}
+	return errors.Join(err, ep.nexus.Close())
+}
+
+// lock ties the caller to its thread and the thread to the endpoint's core. Where
+// that is not possible it goes on unpinned and says so.
+func (ep *endpoint) lock() error {
+	runtime.LockOSThread()
+	if ep.core < 0 {
+		return nil
+	}
+	if err := pinThread(ep.core); err != nil {
+		return fmt.Errorf("--pin: core %d: %w; this process may use %v", ep.core, err, allowedCores())
+	}
+	return nil
+}
+
+func (ep *endpoint) echo(h erpc.ReqHandle) { ep.respond(h, len(h.Data())) }
+
+func (ep *endpoint) bench(h erpc.ReqHandle) {
+	n := len(h.Data())
+	if n >= 4 {
+		n = int(binary.LittleEndian.Uint32(h.Data()))
+	}
+	ep.respond(h, n)
+}
+
+// respond answers with n bytes that begin like the request.
+func (ep *endpoint) respond(h erpc.ReqHandle, n int) {
+	ep.served++
+	buf, err := h.Alloc(n)
+	if err != nil {
+		code := wire.CodeExhausted
+		if errors.Is(err, erpc.ErrTooLarge) {
+			code = wire.CodeTooLarge
+		}
+		_ = h.RespondError(code, "")
+		return
+	}
+	copy(buf.Data(), h.Data())
+	if h.Respond(buf) != nil {
+		buf.Free()
+	}
+}
+
+func work(h erpc.ReqHandle) {
+	var d time.Duration
+	if b := h.Data(); len(b) >= 4 {
+		d = min(time.Second, time.Duration(binary.LittleEndian.Uint32(b))*time.Microsecond)
+	}
+	time.Sleep(d)
+	_ = h.RespondBytes(nil)
+}
+
+// control is one order of the client's to the peer's thread.
+type control struct {
+	Op       string `json:"op"` // stats, raw, rawoff, load, unload
+	RespSize int    `json:"resp_size,omitempty"`
+	Raw      string `json:"raw,omitempty"` // kind of raw server
+	Load     shape  `json:"load"`
+}
+
+// report is the answer to every control.
+type report struct {
+	Error       string   `json:"error,omitempty"`
+	Addrs       []string `json:"addrs,omitempty"`    // of all threads
+	RawAddr     string   `json:"raw_addr,omitempty"` // of the raw server
+	CPU         int64    `json:"cpu_ns"`             // of the process
+	Served      uint64   `json:"served"`
+	Retransmits uint64   `json:"retransmits"`
+	RawBytes    uint64   `json:"raw_bytes"`
+	Done        uint64   `json:"done"` // by the load on this side
+	Elapsed     int64    `json:"elapsed_ns"`
+}
+
+func (ep *endpoint) control(h erpc.ReqHandle) {
+	var c control
+	rep := report{}
+	err := json.Unmarshal(h.Data(), &c)
+	if err == nil {
+		err = ep.obey(&c, &rep, h.Peer())
+	}
+	if err != nil {
+		rep.Error = oneLine(err)
+	}
+	out, _ := json.Marshal(rep) // a struct of numbers and strings
+	_ = h.RespondBytes(out)
+}
+
+func (ep *endpoint) obey(c *control, rep *report, from transport.Addr) (err error) {
+	switch c.Op {
+	case "stats":
+	case "raw":
+		err = ep.startRaw(c)
+	case "rawoff":
+		if ep.raw != nil {
+			rep.RawBytes, rep.Elapsed = ep.raw.bytes, ep.raw.lastAt-ep.raw.firstAt
+			ep.raw.active = false
+		}
+	case "load":
+		err = ep.startLoad(c.Load, from)
+	case "unload":
+		if l := ep.load; l != nil {
+			rep.Done, rep.Elapsed = l.done, monotime.Now()-l.begun
+			l.stopping = true
+		}
+	default:
+		err = fmt.Errorf("unknown control %q; the peer is another version", c.Op)
+	}
+	if ep.raw != nil {
+		rep.RawAddr = ep.raw.addr
+	}
+	rep.Addrs, rep.CPU, rep.Served = ep.siblings, processCPU(), ep.served
+	rep.Retransmits = ep.rpc.Stats().Protocol.Retransmits
+	return err
+}
+
+func (ep *endpoint) startLoad(s shape, to transport.Addr) (err error) {
+	if !ep.allowLoad {
+		return errors.New("the server does not send requests; start it with --symmetric")
+	}
+	if s.Window < 1 || s.Window > 1<<16 || s.Sessions < 1 || s.Sessions > 1<<10 || s.Batch < 1 || s.Size < 0 || s.RespSize < 0 {
+		return errors.New("load out of range")
+	}
+	if ep.load == nil {
+		if ep.load, err = newLoad(ep.rpc, s, func() (*erpc.Session, error) { return ep.rpc.CreateSessionTo(to) }); err != nil {
+			ep.load = nil
+			return err
+		}
+	}
+	ep.load.begin(false)
+	return nil
+}
+
+// serve runs the event loop until stop is set.
+func (ep *endpoint) serve() error {
+	for !ep.stop.Load() {
+		var err error
+		if ep.raw != nil && ep.raw.active {
+			err = ep.serveRaw()
+		} else {
+			err = ep.rpc.Run(ep.pass)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass is asked before each pass of the loop whether to leave it.
+func (ep *endpoint) pass() bool {
+	if ep.load != nil {
+		ep.load.now = 0
+	}
+	return ep.stop.Load() || ep.raw != nil && ep.raw.active
+}

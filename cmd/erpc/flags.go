@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/faulty"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// netFlags choose and shape the network path; every subcommand that communicates has them.
+type netFlags struct {
+	Transport string `default:"udp" help:"Transport: udp. (shm, afpacket, afxdp, ud are not built yet.)" placeholder:"NAME"`
+	Iface     string `help:"Network interface, for transports below IP." placeholder:"NAME"`
+	MTU       int    `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: 1452." placeholder:"BYTES"`
+	Credits   int    `help:"Packets in flight per session; 0: 32." placeholder:"N"`
+	Slots     int    `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
+	CC        string `name:"cc" default:"none" help:"Congestion control: none. (timely, dcqcn are not built yet.)" placeholder:"NAME"`
+	Pin       string `default:"auto" help:"Cores for the client's threads, then the server's, as 0,1; auto; none." placeholder:"CORES"`
+	Wait      string `help:"What an idle loop does: adaptive, spin, sleep; default spin in bench, else adaptive." placeholder:"HOW"`
+	NoGSO     bool   `name:"no-gso" hidden:"" help:"Every packet a datagram of its own."`
+	Hugepages bool   `hidden:"" help:"Message buffers in hugepages."`
+	GC        int    `name:"gc" default:"400" help:"The garbage collector's GOGC while running." placeholder:"PERCENT"`
+	JSON      bool   `name:"json" help:"Print one JSON object."`
+	Profile   string `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
+}
+
+// faultFlags are faults injected at the client, both ways.
+type faultFlags struct {
+	Loss    float64 `help:"Probability that a packet is lost, 0 to 1." placeholder:"P"`
+	Dup     float64 `help:"... repeated." placeholder:"P"`
+	Reorder float64 `help:"... overtaken by later ones." placeholder:"P"`
+	Corrupt float64 `help:"... damaged." placeholder:"P"`
+	Seed    uint64  `default:"1" help:"Seed of the injected faults." placeholder:"N"`
+}
+
+func (f *faultFlags) any() bool { return f.Loss+f.Dup+f.Reorder+f.Corrupt != 0 }
+
+// unbuilt says what the transports that do not exist yet would need.
+var unbuilt = map[string]string{
+	"shm":      "not built yet; use --transport udp on one machine",
+	"afpacket": "not built yet, and needs root (CAP_NET_RAW); use --transport udp",
+	"afxdp":    "not built yet, and needs root (CAP_NET_RAW, CAP_BPF); use --transport udp",
+	"ud":       "not built yet, and needs an RDMA device; use --transport udp",
+}
+
+// check reports the first wrong flag as a usageError.
+func (f *netFlags) check() error {
+	if why, ok := unbuilt[f.Transport]; ok {
+		return usagef("transport %s: %s", f.Transport, why)
+	}
+	if f.Transport != "udp" {
+		return usagef("transport %q is unknown; there is udp", f.Transport)
+	}
+	if f.Iface != "" {
+		return usagef("--iface is for transports below IP; with udp give --addr")
+	}
+	switch f.CC {
+	case "none":
+	case "timely", "dcqcn":
+		return usagef("congestion control %s: not built yet; use --cc none", f.CC)
+	default:
+		return usagef("congestion control %q is unknown; there is none", f.CC)
+	}
+	if _, ok := waits[f.Wait]; !ok {
+		return usagef("--wait %s: want adaptive, spin or sleep", f.Wait)
+	}
+	if _, err := f.cores(1); err != nil {
+		return err
+	}
+	nexus, err := erpc.NewNexus(f.config())
+	if err != nil {
+		return usageError(oneLine(err))
+	}
+	return nexus.Close()
+}
+
+var waits = map[string]erpc.Wait{"": erpc.WaitAdaptive, "adaptive": erpc.WaitAdaptive, "spin": erpc.WaitSpin, "sleep": erpc.WaitSleep}
+
+// config is the library's configuration for these flags.
+func (f *netFlags) config() erpc.Config {
+	return erpc.Config{
+		Credits: f.Credits, Slots: f.Slots, MTU: f.MTU, Wait: waits[f.Wait],
+		Hugepages: f.Hugepages, MaxMessage: maxMessage,
+	}
+}
+
+// maxMessage is the largest request or response of the commands.
+const maxMessage = 64 << 20
+
+// tune applies the flags that concern the whole process.
+func (f *netFlags) tune() { debug.SetGCPercent(f.GC) }
+
+// listen opens the transport on addr.
+func (f *netFlags) listen(addr string) (transport.Transport, error) {
+	conn, err := udp.Listen(addr, udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO})
+	var bad *udp.ConfigError
+	if errors.As(err, &bad) {
+		return nil, usageError(oneLine(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// spoil wraps tr in the injected faults, if any.
+func (f *faultFlags) spoil(tr transport.Transport, seed uint64) (transport.Transport, error) {
+	if !f.any() {
+		return tr, nil
+	}
+	faults := faulty.Faults{Loss: f.Loss, Dup: f.Dup, Reorder: f.Reorder, Corrupt: f.Corrupt}
+	bad, err := faulty.New(tr, faulty.Config{Seed: f.Seed + seed, TX: faults, RX: faults})
+	if err != nil {
+		return nil, errors.Join(usageError(oneLine(err)), tr.Close())
+	}
+	return bad, nil
+}
+
+func (f *faultFlags) check() error {
+	c := faulty.Config{TX: faulty.Faults{Loss: f.Loss, Dup: f.Dup, Reorder: f.Reorder, Corrupt: f.Corrupt}}
+	if err := c.Validate(); err != nil {
+		return usageError(oneLine(err))
+	}
+	return nil
+}
+
+// cores returns the core of each of n threads, -1 for no pinning.
+func (f *netFlags) cores(n int) ([]int, error) {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = -1
+	}
+	var from []int
+	switch f.Pin {
+	case "none", "":
+		return list, nil
+	case "auto":
+		if from = allowedCores(); len(from) < 2 {
+			return list, nil
+		}
+	default:
+		for part := range strings.SplitSeq(f.Pin, ",") {
+			c, err := strconv.Atoi(part)
+			if err != nil || c < 0 {
+				return nil, usagef("--pin %s: want core numbers as 0,1, or auto or none", f.Pin)
+			}
+			from = append(from, c)
+		}
+	}
+	for i := range list {
+		list[i] = from[i%len(from)]
+	}
+	return list, nil
+}
+
+// checkAddr complains about an address that is not HOST:PORT.
+func checkAddr(flag, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "" {
+		return usagef("%s %q: want HOST:PORT", flag, addr)
+	}
+	return nil
+}
+
+// localFor returns the address to bind for reaching addr, so that an IPv4 peer gets
+// an IPv4 socket: the kernel's path is shorter there.
+func localFor(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	switch {
+	case ip == nil:
+		return ":0"
+	case ip.IsLoopback():
+		return net.JoinHostPort(host, "0")
+	case ip.To4() != nil:
+		return "0.0.0.0:0"
+	}
+	return "[::]:0"
+}
+
+// positive complains about a flag that is not at least min.
+func positive(flag string, value, min int) error {
+	if value < min {
+		return usagef("%s %d: must be at least %d", flag, value, min)
+	}
+	return nil
+}
+
+func humanDuration(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.2f us", float64(d)/1e3)
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.2f ms", float64(d)/1e6)
+	}
+	return d.Round(time.Millisecond).String()
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+// shape says what a load looks like.
+type shape struct {
+	Size     int `json:"size"`
+	RespSize int `json:"resp_size"`
+	Window   int `json:"window"` // RPCs in flight
+	Batch    int `json:"batch"`  // issued together
+	Sessions int `json:"sessions"`
+
+	reqType uint8  // 0 means typeBench
+	arg     uint32 // first four bytes of a request of another type
+}
+
+// sampleEvery is the share of RPCs whose latency is recorded under load.
+const sampleEvery = 16
+
+// load keeps a window of RPCs in flight on one Rpc: each ended one starts the next.
+// It belongs to the Rpc's thread and allocates nothing per RPC.
+type load struct {
+	shape
+	rpc      *erpc.Rpc
+	sessions []*erpc.Session
+	ops      []loadOp
+	idle     []uint32 // ops to start
+	inFlight int
+	stopping bool
+	finish   erpc.Continuation
+
+	now    int64 // the clock, read at most once per pass; the loop's owner sets it to 0
+	every  uint64
+	hist   *hdrhistogram.Histogram
+	begun  int64
+	lastAt int64 // when the last RPC ended
+	done   uint64
+	errs   uint64
+	err    error // the last one
+	dead   error // why no more can be started
+}
+
+type loadOp struct {
+	req, resp *erpc.MsgBuffer
+	started   int64
+}
+
+// newHistogram records 1 ns to 60 s with three digits.
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60e9, 3) }
+
+// newLoad prepares a load with sessions that dial opens.
+func newLoad(r *erpc.Rpc, s shape, dial func() (*erpc.Session, error)) (*load, error) {
+	l := &load{shape: s, rpc: r, hist: newHistogram(), every: sampleEvery}
+	if s.reqType == 0 {
+		l.reqType, s.arg = typeBench, uint32(s.RespSize)
+	}
+	if s.Window <= 8 {
+		l.every = 1
+	}
+	l.finish = l.onDone
+	for range s.Sessions {
+		sess, err := dial()
+		if err != nil {
+			return nil, err
+		}
+		l.sessions = append(l.sessions, sess)
+	}
+	for i := range s.Window {
+		req, err := r.Alloc(s.Size)
+		if err != nil {
+			l.free()
+			return nil, err
+		}
+		clear(req.Data())
+		if s.Size >= 4 {
+			binary.LittleEndian.PutUint32(req.Data(), s.arg)
+		}
+		resp, err := r.Alloc(s.RespSize)
+		if err != nil {
+			req.Free()
+			l.free()
+			return nil, err
+		}
+		l.ops = append(l.ops, loadOp{req: req, resp: resp})
+		l.idle = append(l.idle, uint32(i))
+	}
+	return l, nil
+}
+
+// begin counts from zero and starts the window.
+func (l *load) begin(keepLatency bool) {
+	if !keepLatency {
+		l.hist.Reset()
+	}
+	l.done, l.errs, l.stopping, l.now = 0, 0, false, 0
+	l.begun = l.clock()
+	l.lastAt = l.begun
+	l.start()
+}
+
+func (l *load) clock() int64 {
+	if l.now == 0 {
+		l.now = monotime.Now()
+	}
+	return l.now
+}
+
+// start issues all that is idle.
+func (l *load) start() {
+	for len(l.idle) > 0 && l.dead == nil {
+		i := l.idle[len(l.idle)-1]
+		op := &l.ops[i]
+		op.started = l.clock()
+		_, err := l.rpc.EnqueueRequest(l.sessions[int(i)%len(l.sessions)],
+			erpc.Request{Type: l.reqType, Req: op.req, Resp: op.resp, Done: l.finish, Tag: uint64(i)})
+		if err != nil {
+			l.err, l.dead = err, err
+			return
+		}
+		l.idle = l.idle[:len(l.idle)-1]
+		l.inFlight++
+	}
+}
+
+// onDone is the continuation of every RPC.
+func (l *load) onDone(c erpc.Completion) {
+	l.inFlight--
+	now := l.clock()
+	if c.Err != nil {
+		l.errs++
+		l.err = c.Err
+		if c.Session.Err() != nil {
+			l.dead = c.Session.Err()
+		}
+	} else {
+		l.done++
+		l.lastAt = now
+		if l.done%l.every == 0 {
+			_ = l.hist.RecordValue(max(1, now-l.ops[c.Tag].started)) // beyond a minute: not recorded
+		}
+	}
+	l.idle = append(l.idle, uint32(c.Tag))
+	if !l.stopping && len(l.idle) >= l.Batch {
+		l.start()
+	}
+}
+
+// free gives the buffers back; those in flight stay with the library.
+func (l *load) free() {
+	for _, i := range l.idle {
+		if int(i) < len(l.ops) {
+			l.ops[i].req.Free()
+			l.ops[i].resp.Free()
+		}
+	}
+	l.idle = nil
+}
+
+// round is what one round of a measurement gave.
+type round struct {
+	done, errs uint64
+	elapsed    time.Duration
+	rate       float64 // per second
+	p50        float64 // us
+}
+
+// result closes the round that ended at end.
+func (l *load) result() round {
+	r := round{done: l.done, errs: l.errs, elapsed: time.Duration(l.lastAt - l.begun)}
+	if r.elapsed > 0 {
+		r.rate = float64(r.done) / r.elapsed.Seconds()
+	}
+	r.p50 = float64(l.hist.ValueAtQuantile(50)) / 1e3
+	return r
+}

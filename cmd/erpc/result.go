@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// result is what a measurement prints with --json. Zero fields do not apply.
+type result struct {
+	Bench       string  `json:"bench"`
+	Transport   string  `json:"transport"`
+	Size        int     `json:"size"`
+	RespSize    int     `json:"resp_size"`
+	MTU         int     `json:"mtu"`
+	Window      int     `json:"window"`
+	Batch       int     `json:"batch,omitempty"`
+	Threads     int     `json:"threads"`
+	Sessions    int     `json:"sessions"`
+	Credits     int     `json:"credits"`
+	Symmetric   bool    `json:"symmetric,omitempty"`
+	Duration    float64 `json:"duration_s"`
+	Rpcs        uint64  `json:"rpcs"`
+	Rps         float64 `json:"rps"`
+	Mean        float64 `json:"mean_us,omitempty"`
+	P50         float64 `json:"p50_us,omitempty"`
+	P99         float64 `json:"p99_us,omitempty"`
+	P999        float64 `json:"p999_us,omitempty"`
+	Max         float64 `json:"max_us,omitempty"`
+	Gbps        float64 `json:"gbps,omitempty"`
+	CPU         float64 `json:"cpu_ns_per_rpc,omitempty"`
+	Retransmits uint64  `json:"retransmits"`
+	Errors      uint64  `json:"errors"`
+	RawP50      float64 `json:"raw_p50_us,omitempty"`
+	RawPlainP50 float64 `json:"raw_plain_p50_us,omitempty"`
+	RawRps      float64 `json:"raw_rps,omitempty"`
+	RawGbps     float64 `json:"raw_gbps,omitempty"`
+	Ratio       float64 `json:"ratio_to_raw,omitempty"`
+	Rounds      int     `json:"rounds,omitempty"`
+	Seed        uint64  `json:"seed,omitempty"`
+	Interrupted bool    `json:"interrupted,omitempty"`
+}
+
+// print writes the result for scripts or for people.
+func (r *result) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	t := table(w)
+	row := func(show bool, name, format string, args ...any) {
+		if show {
+			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+		}
+	}
+	row(true, "bench", "%s over %s, requests %s, responses %s, packets up to %d B", r.Bench, r.Transport, bytesText(r.Size), bytesText(r.RespSize), r.MTU)
+	row(true, "load", "%d in flight per thread, %d thread(s), %d session(s) each, %d credits", r.Window, r.Threads, r.Sessions, r.Credits)
+	row(r.Symmetric, "", "every thread is client and server")
+	row(true, "ran", "%.2f s, %d RPCs", r.Duration, r.Rpcs)
+	row(true, "rate", "%s/s", countText(r.Rps))
+	row(r.P50 > 0, "latency", "p50 %.2f us, p99 %.2f, p99.9 %.2f, max %.1f, mean %.2f", r.P50, r.P99, r.P999, r.Max, r.Mean)
+	row(r.Gbps > 0, "goodput", "%.2f Gbit/s", r.Gbps)
+	row(r.CPU > 0, "CPU", "%.0f ns per RPC, client and server", r.CPU)
+	row(r.Retransmits+r.Errors > 0, "trouble", "%d packets sent again, %d errors", r.Retransmits, r.Errors)
+	row(r.RawP50 > 0, "raw", "p50 %.2f us; latency is %.2f times raw", r.RawP50, r.Ratio)
+	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", countText(r.RawRps), r.Ratio)
+	row(r.RawGbps > 0, "raw", "%.2f Gbit/s one way; RPC goodput is %.2f of it", r.RawGbps, r.Ratio)
+	row(r.Seed > 0, "faults", "injected, seed %d", r.Seed)
+	row(r.Interrupted, "note", "interrupted: measured so far")
+	return t.Flush()
+}
+
+func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 4, 2, ' ', 0) }
+
+func bytesText(n int) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func countText(n float64) string {
+	switch {
+	case n >= 1e6:
+		return fmt.Sprintf("%.2f M", n/1e6)
+	case n >= 1e3:
+		return fmt.Sprintf("%.1f k", n/1e3)
+	}
+	return fmt.Sprintf("%.1f", n)
+}
+
+// median of v, 0 if empty.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}

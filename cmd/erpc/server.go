@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/pprof"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+type serverCmd struct {
+	netFlags
+	Addr      string `default:":31850" help:"Address to serve on; thread i adds i to the port." placeholder:"HOST:PORT"`
+	Threads   int    `default:"1" help:"Event loops, each with a port of its own." placeholder:"N"`
+	Raw       bool   `help:"Clients may ask for raw echo sockets, for bench --raw. Only on trusted networks."`
+	Symmetric bool   `help:"Clients may ask for requests, for bench rate --symmetric. Only on trusted networks."`
+	Child     bool   `hidden:"" help:"End when standard input ends."`
+}
+
+// Help is shown by --help.
+func (serverCmd) Help() string {
+	return `Examples:
+  erpc server                              on all addresses, port 31850
+  erpc server --addr 10.0.0.1:31850 --threads 4 --pin 0,1,2,3 --wait spin
+  erpc server --addr 127.0.0.1:0 --json    any free port; prints {"ready":true,"addr":"..."}`
+}
+
+// readyLine is what a server prints with --json.
+type readyLine struct {
+	Ready bool     `json:"ready"`
+	Addr  string   `json:"addr"`
+	Addrs []string `json:"addrs"`
+}
+
+// Run implements the subcommand.
+func (c *serverCmd) Run(e *env) error {
+	if err := errors.Join(c.check(), checkAddr("--addr", c.Addr), positive("--threads", c.Threads, 1)); err != nil {
+		return err
+	}
+	c.tune()
+	stopProfile, err := startProfile(c.Profile)
+	if err != nil {
+		return err
+	}
+	defer stopProfile()
+	var stop atomic.Bool
+	eps, err := c.open(&stop)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	context.AfterFunc(ctx, func() {
+		stop.Store(true)
+		for _, ep := range eps {
+			ep.rpc.Wake()
+		}
+	})
+	if c.Child {
+		go func() {
+			_, _ = io.Copy(io.Discard, e.in)
+			cancel() // the parent has gone
+		}()
+	}
+	c.announce(e, eps)
+	err = c.serve(eps, cancel)
+	var served uint64
+	for _, ep := range eps {
+		served += ep.served
+	}
+	if !c.Child {
+		slog.New(slog.NewTextHandler(e.err, nil)).Info("server ended", "rpcs", served)
+	}
+	return err
+}
+
+// open opens the endpoints of all threads, or none.
+func (c *serverCmd) open(stop *atomic.Bool) (eps []*endpoint, err error) {
+	host, port, _ := net.SplitHostPort(c.Addr)
+	first, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, usagef("--addr %s: want a port number", c.Addr)
+	}
+	cores, err := c.cores(c.Threads)
+	if err != nil {
+		return nil, err
+	}
+	if c.Pin == "auto" {
+		cores, _ = (&netFlags{Pin: "none"}).cores(c.Threads) // a lone server leaves it to the system
+	}
+	var addrs []string
+	for i := range c.Threads {
+		p := first
+		if first != 0 {
+			p += i
+		}
+		tr, err := c.listen(net.JoinHostPort(host, strconv.Itoa(p)))
+		var ep *endpoint
+		if err == nil {
+			ep, err = openEndpoint(&c.netFlags, tr, cores[i], stop)
+		}
+		if err != nil {
+			for _, ep := range eps {
+				err = errors.Join(err, ep.close())
+			}
+			return nil, err
+		}
+		ep.allowRaw, ep.allowLoad = c.Raw, c.Symmetric
+		eps = append(eps, ep)
+		addrs = append(addrs, ep.rpc.LocalAddr().String())
+	}
+	for _, ep := range eps {
+		ep.siblings = addrs
+	}
+	return eps, nil
+}
+
+func (c *serverCmd) announce(e *env, eps []*endpoint) {
+	addrs := eps[0].siblings
+	if c.JSON {
+		_ = json.NewEncoder(e.out).Encode(readyLine{true, addrs[0], addrs})
+		return
+	}
+	for _, a := range addrs {
+		fmt.Fprintf(e.out, "serving on %s\n", a)
+	}
+	fmt.Fprintln(e.err, "Ctrl-C ends")
+}
+
+// serve runs all loops until they end; the first failure ends the others.
+func (c *serverCmd) serve(eps []*endpoint, cancel func()) error {
+	errs := make([]error, len(eps))
+	var wg sync.WaitGroup
+	for i, ep := range eps {
+		wg.Go(func() {
+			err := ep.lock()
+			if err == nil {
+				err = ep.serve()
+			}
+			errs[i] = errors.Join(err, ep.close())
+			if errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// startProfile writes a CPU profile to file until the result is called; "" means none.
+func startProfile(file string) (stop func(), err error) {
+	if file == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+	}, nil
+}

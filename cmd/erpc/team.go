@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+)
+
+// worker is one client thread: an endpoint, and the peer's thread that it talks to.
+type worker struct {
+	ep      *endpoint
+	addr    string        // of the peer's thread
+	control *erpc.Session // to it
+	tasks   chan func(*worker) error
+	results chan error
+}
+
+// team is the client threads of a measurement, and the server process if it was
+// started for them.
+type team struct {
+	workers []*worker
+	server  *child
+	stop    atomic.Bool
+	cancel  func() bool
+}
+
+// errStopped means that Ctrl-C came before there was anything to tell.
+var errStopped = errors.New("interrupted before anything was measured")
+
+// openTeam opens the client threads and their sessions for control, and starts a
+// server process if addr is empty.
+func openTeam(e *env, f *netFlags, faults *faultFlags, addr string, threads int, serverFlags ...string) (t *team, err error) {
+	t = &team{cancel: func() bool { return true }}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.close())
+		}
+	}()
+	cores, err := f.cores(2 * threads) // the first half for the clients
+	if err != nil {
+		return t, err
+	}
+	addrs := []string{addr}
+	if addr == "" {
+		if t.server, err = startServer(f, threads, pinList(cores[threads:]), serverFlags...); err != nil {
+			return t, err
+		}
+		addrs = t.server.addrs
+	}
+	t.cancel = context.AfterFunc(e.ctx, t.interrupt)
+	for i := range threads {
+		w, err := t.openWorker(f, faults, addrs[i%len(addrs)], cores[i])
+		if err != nil {
+			return t, err
+		}
+		if i == 0 && addr != "" { // the server has other threads, perhaps
+			var rep report
+			if err := w.do(func(w *worker) (err error) { rep, err = w.ask(control{Op: "stats"}); return err }); err != nil {
+				return t, err
+			}
+			addrs = peersOf(addr, rep.Addrs)
+		}
+	}
+	t.watchServer()
+	return t, nil
+}
+
+// peersOf gives the ports of a server's threads the host that the server is known by.
+func peersOf(addr string, all []string) []string {
+	host, _, _ := net.SplitHostPort(addr)
+	out := []string{addr}
+	for _, a := range all[min(1, len(all)):] {
+		if _, port, err := net.SplitHostPort(a); err == nil {
+			out = append(out, net.JoinHostPort(host, port))
+		}
+	}
+	return out
+}
+
+func pinList(cores []int) string {
+	list := ""
+	for _, c := range cores {
+		if c < 0 {
+			return "none"
+		}
+		list += fmt.Sprintf(",%d", c)
+	}
+	return list[1:]
+}
+
+// interrupt makes every loop return soon.
+func (t *team) interrupt() {
+	t.stop.Store(true)
+	for _, w := range t.workers {
+		w.ep.rpc.Wake()
+	}
+}
+
+// watchServer stops the measurement when the server process dies.
+func (t *team) watchServer() {
+	if t.server == nil {
+		return
+	}
+	go func() {
+		<-t.server.ended
+		t.interrupt()
+	}()
+}
+
+func (t *team) openWorker(f *netFlags, faults *faultFlags, addr string, core int) (*worker, error) {
+	tr, err := f.listen(localFor(addr))
+	if err != nil {
+		return nil, err
+	}
+	if tr, err = faults.spoil(tr, uint64(len(t.workers))); err != nil {
+		return nil, err
+	}
+	ep, err := openEndpoint(f, tr, core, &t.stop)
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{ep: ep, addr: addr, tasks: make(chan func(*worker) error), results: make(chan error)}
+	t.workers = append(t.workers, w)
+	go func() {
+		err := ep.lock()
+		for task := range w.tasks {
+			if err == nil {
+				w.results <- task(w)
+			} else {
+				w.results <- err
+			}
+		}
+		w.results <- ep.close()
+	}()
+	return w, w.do((*worker).connect)
+}
+
+// do runs a task in the worker's thread.
+func (w *worker) do(task func(*worker) error) error {
+	w.tasks <- task
+	return <-w.results
+}
+
+// each runs a task in all threads at the same time.
+func (t *team) each(task func(*worker) error) error {
+	for _, w := range t.workers {
+		w.tasks <- task
+	}
+	var errs []error
+	for _, w := range t.workers {
+		errs = append(errs, <-w.results)
+	}
+	err := errors.Join(errs...)
+	if t.server != nil && err != nil {
+		select {
+		case <-t.server.ended:
+			return t.server.failure()
+		default:
+		}
+	}
+	return err
+}
+
+// close ends the threads and the server process.
+func (t *team) close() error {
+	t.cancel()
+	var err error
+	for _, w := range t.workers {
+		close(w.tasks)
+		err = errors.Join(err, <-w.results)
+	}
+	if t.server != nil {
+		err = errors.Join(err, t.server.stop())
+	}
+	return err
+}
+
+// dial opens a session and waits until it is open.
+func (w *worker) dial() (*erpc.Session, error) {
+	s, err := w.ep.rpc.CreateSession(w.addr)
+	if err != nil {
+		return nil, err
+	}
+	err = w.ep.rpc.Run(func() bool { return s.Connected() || s.Err() != nil || w.ep.stop.Load() })
+	switch {
+	case err != nil:
+		return nil, err
+	case errors.Is(s.Err(), erpc.ErrConnect):
+		return nil, fmt.Errorf("nobody answers at %s; is \"erpc server\" running there?", w.addr)
+	case s.Err() != nil:
+		return nil, fmt.Errorf("%s: %w", w.addr, s.Err())
+	case !s.Connected():
+		return nil, errStopped
+	}
+	return s, nil
+}
+
+func (w *worker) connect() (err error) {
+	w.control, err = w.dial()
+	return err
+}
+
+// ask sends a control to the peer's thread and waits for its report.
+func (w *worker) ask(c control) (rep report, err error) {
+	body, err := json.Marshal(c)
+	if err != nil {
+		return rep, err
+	}
+	resp, err := w.call(typeControl, body, controlTimeout)
+	if err != nil {
+		return rep, fmt.Errorf("control of the server at %s: %w", w.addr, err)
+	}
+	if err = json.Unmarshal(resp, &rep); err == nil && rep.Error != "" {
+		err = errors.New(rep.Error)
+	}
+	return rep, err
+}
+
+const controlTimeout = 3 * time.Second
+
+// call makes one RPC on the control session and waits for its end, also after
+// Ctrl-C: what was measured so far is to be collected.
+func (w *worker) call(typ uint8, body []byte, timeout time.Duration) (resp []byte, err error) {
+	r := w.ep.rpc
+	req, err := r.Alloc(len(body))
+	if err != nil {
+		return nil, err
+	}
+	copy(req.Data(), body)
+	over := false
+	done := func(c erpc.Completion) {
+		over, err = true, c.Err
+		if c.Err == nil {
+			resp = append([]byte{}, c.Resp.Data()...)
+		}
+		c.Req.Free()
+		if c.Resp != nil {
+			c.Resp.Free()
+		}
+	}
+	if _, err := r.EnqueueRequest(w.control, erpc.Request{Type: typ, Req: req, Done: done, Timeout: timeout}); err != nil {
+		req.Free()
+		return nil, err
+	}
+	if rerr := r.Run(func() bool { return over }); rerr != nil {
+		return nil, rerr
+	}
+	return resp, err
+}
+
+// prepare opens the sessions and buffers of a load.
+func (w *worker) prepare(s shape) (err error) {
+	w.ep.load, err = newLoad(w.ep.rpc, s, w.dial)
+	return err
+}
+
+// drainLimit bounds the wait for RPCs in flight at the end of a round.
+const drainLimit = 2 * time.Second
+
+// load runs the prepared load for d and waits for what is in flight.
+func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
+	l, r := w.ep.load, w.ep.rpc
+	l.begin(keepLatency)
+	end := l.begun + int64(d)
+	wake := time.AfterFunc(d, r.Wake) // for loops that sleep
+	defer wake.Stop()
+	pass := 0
+	err := r.Run(func() bool {
+		pass++
+		over := l.dead != nil || w.ep.stop.Load() || (l.now != 0 || pass&63 == 0) && l.clock() >= end
+		l.now = 0
+		return over
+	})
+	if err != nil {
+		return round{}, err
+	}
+	res := l.result()
+	l.stopping = true
+	if l.dead != nil {
+		return res, fmt.Errorf("%s: %w", w.addr, l.dead)
+	}
+	return res, w.drain(res.done == 0)
+}
+
+// drain waits until no RPC of the load is in flight.
+func (w *worker) drain(nothingYet bool) error {
+	l, r := w.ep.load, w.ep.rpc
+	limit := l.clock() + int64(drainLimit)
+	wake := time.AfterFunc(drainLimit, r.Wake)
+	defer wake.Stop()
+	err := r.Run(func() bool {
+		l.now = 0
+		return l.inFlight == 0 || l.dead != nil || l.clock() > limit
+	})
+	if err == nil && l.inFlight > 0 && nothingYet && !w.ep.stop.Load() {
+		err = fmt.Errorf("%s: no RPC ended; last error: %v", w.addr, l.err)
+	}
+	return err
+}

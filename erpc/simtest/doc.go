@@ -1,0 +1,13 @@
+// Package simtest holds no code but tests: the endpoint of package erpc, as it runs
+// in production, over the deterministic network of package transport/sim.
+//
+// TestSeeds runs many small clusters, each decided by its seed: nodes that call each
+// other while packets are lost, doubled, damaged and held, links are cut, and
+// processes crash, restart and stop for a while. After each run the promises of the
+// library are checked: every RPC ended exactly once, no handler ran twice for one
+// request, contents are exact, and nothing is left over. A failure is repeated by
+//
+//	go test ./erpc/simtest -run TestSeeds -seed=N -v
+//
+// with -trace for what the network did. The other tests direct one event each.
+package simtest

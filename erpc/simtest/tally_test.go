@@ -1,0 +1,86 @@
+package simtest
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/session"
+)
+
+// tally sums up many runs, to see that they met what they are meant to meet: a test
+// in which nothing goes wrong proves nothing.
+type tally struct {
+	mu     sync.Mutex
+	calls  uint64
+	ok     uint64
+	errs   [len(reasons)]uint64
+	proto  session.Stats
+	token  uint64 // packets with a wrong token or checksum
+	events [erpc.SessionClosed + 1]uint64
+}
+
+// reasons holds what RPCs are to fail with somewhere.
+var reasons = [...]error{erpc.ErrConnect, erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrDeadline, erpc.ErrCancelled,
+	erpc.ErrExhausted, erpc.ErrClosed, erpc.ErrNoHandler, erpc.ErrTooLarge, erpc.ErrRemote}
+
+// add counts one run before its nodes are closed.
+func (y *tally) add(c *cluster) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, k := range c.calls {
+		y.calls++
+		if k.err == nil && k.ends == 1 {
+			y.ok++
+		}
+		for i, e := range reasons {
+			if errors.Is(k.err, e) {
+				y.errs[i]++
+			}
+		}
+	}
+	for _, n := range c.nodes {
+		st := n.rpc.Stats()
+		p := &st.Protocol
+		y.proto.Retransmits += p.Retransmits
+		y.proto.Rollbacks += p.Rollbacks
+		y.proto.CreditStalls += p.CreditStalls
+		y.proto.DropPast += p.DropPast
+		y.proto.DropFuture += p.DropFuture
+		y.proto.DropUnsent += p.DropUnsent
+		y.proto.DropNotReady += p.DropNotReady
+		y.proto.DropBusy += p.DropBusy
+		y.token += st.DropToken
+		for _, ev := range n.events {
+			y.events[ev]++
+		}
+	}
+}
+
+func (y *tally) check(t *testing.T) {
+	t.Logf("%d RPCs, %d with a response; %+v; %d bad tokens", y.calls, y.ok, y.proto, y.token)
+	for i, e := range reasons {
+		t.Logf("%6d x %v", y.errs[i], e)
+		if y.errs[i] == 0 {
+			t.Errorf("no RPC ended with %v", e)
+		}
+	}
+	for ev, n := range y.events {
+		t.Logf("%6d x session %v", n, erpc.SessionEvent(ev))
+		if n == 0 && erpc.SessionEvent(ev) != erpc.SessionClosed { // these come after the count
+			t.Errorf("no session event %v", erpc.SessionEvent(ev))
+		}
+	}
+	p := &y.proto
+	for name, n := range map[string]uint64{"Retransmits": p.Retransmits, "Rollbacks": p.Rollbacks, "CreditStalls": p.CreditStalls,
+		"DropPast": p.DropPast, "DropFuture": p.DropFuture, "DropUnsent": p.DropUnsent, "DropNotReady": p.DropNotReady,
+		"DropBusy": p.DropBusy, "DropToken": y.token} {
+		if n == 0 {
+			t.Errorf("%s never counted", name)
+		}
+	}
+	if y.ok < y.calls/3 {
+		t.Errorf("only %d of %d RPCs got a response", y.ok, y.calls)
+	}
+}

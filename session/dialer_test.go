@@ -1,0 +1,388 @@
+package session
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+var (
+	clientOffer = wire.Offer{Credits: 32, Slots: 8, MTU: 9000, MaxMessage: 1 << 20}
+	serverOffer = wire.Offer{Credits: 16, Slots: 12, MTU: 9000, MaxMessage: 8 << 20}
+	clientAddr  = []byte{10, 0, 0, 1, 0x12, 0x34}
+)
+
+// acceptor is a server's end of the handshake as an endpoint would have it.
+type acceptor struct {
+	t        testing.TB
+	cookies  *Cookies
+	offer    wire.Offer
+	refuse   wire.Code
+	sessions map[uint64]*wire.Accept // by nonce
+	out      *Out
+}
+
+func newAcceptor(t testing.TB) *acceptor {
+	return &acceptor{t: t, cookies: NewCookies([32]byte{1, 2, 3}), offer: serverOffer, sessions: map[uint64]*wire.Accept{}, out: NewOut(4, nil)}
+}
+
+// mgmt opens a management packet and checks that it was sealed with token.
+func mgmt(t testing.TB, p packet, token uint32) (wire.Op, wire.Header, []byte) {
+	t.Helper()
+	h := p.header()
+	if h.Type != wire.TypeMgmt || wire.OpenMgmt(p.raw) != token {
+		t.Fatalf("not a management packet with token %#x: %+v, token %#x", token, h, wire.OpenMgmt(p.raw))
+	}
+	return wire.Op(h.ReqType), h, p.raw[wire.HeaderSize:]
+}
+
+func (a *acceptor) take() (ps []packet) {
+	for _, t := range a.out.Tx {
+		ps = append(ps, flatten(t))
+	}
+	a.out.Reset()
+	return ps
+}
+
+// on takes a packet of the client and returns the answers.
+func (a *acceptor) on(p packet, now int64) []packet {
+	op, h, body := mgmt(a.t, p, 0)
+	if op != wire.OpConnect || h.Session != wire.NoSession {
+		a.t.Fatalf("got %v for session %d", op, h.Session)
+	}
+	var c wire.Connect
+	c.Parse(body)
+	if !a.cookies.Check(clientAddr, &c, now) {
+		ch := wire.Challenge{Nonce: c.Nonce, Cookie: a.cookies.Make(clientAddr, &c, now)}
+		a.out.Mgmt(wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
+		return a.take()
+	}
+	if len(p.raw) != int(c.Offer.MTU) {
+		a.t.Errorf("a Connect with a cookie has %d bytes, its offer says %d", len(p.raw), c.Offer.MTU)
+	}
+	if a.refuse != wire.CodeOK {
+		r := wire.Refuse{Nonce: c.Nonce, Code: a.refuse}
+		a.out.Mgmt(wire.OpRefuse, c.Session, c.Token, wire.RefuseSize, 0, r.Put)
+		return a.take()
+	}
+	acc := a.sessions[c.Nonce]
+	if acc == nil {
+		acc = &wire.Accept{Nonce: c.Nonce, Epoch: 5, Session: serverSession, Token: serverToken, Offer: Agree(c.Offer, a.offer)}
+		a.sessions[c.Nonce] = acc
+	}
+	acc.Offer.MTU = min(acc.Offer.MTU, c.Offer.MTU)
+	a.out.Mgmt(wire.OpAccept, c.Session, c.Token, wire.AcceptSize, int(acc.Offer.MTU), acc.Put)
+	return a.take()
+}
+
+// dialRig is a dialer and an acceptor on a path with a delay and rules for loss.
+type dialRig struct {
+	t       testing.TB
+	d       *Dialer
+	a       *acceptor
+	delay   int64 // one way
+	drop    func(i int, toServer bool, p packet) bool
+	copies  int
+	now     int64
+	flights []flight
+	sent    int
+	cout    *Out
+	ticks   int
+	params  Params
+	rtt     int64
+	err     error
+	over    bool
+}
+
+type flight struct {
+	at       int64
+	toServer bool
+	p        packet
+}
+
+func newDialRig(t testing.TB) *dialRig {
+	timing, err := Timing{}.Fill()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := wire.Connect{Nonce: 77, Epoch: 3, Session: clientSession, Token: clientToken, Offer: clientOffer}
+	return &dialRig{t: t, d: NewDialer(c, timing, 0), a: newAcceptor(t), delay: ms / 20, copies: 1, cout: NewOut(4, nil)}
+}
+
+func (r *dialRig) send(toServer bool, ps []packet) {
+	for _, p := range ps {
+		i := r.sent
+		r.sent++
+		if r.drop != nil && r.drop(i, toServer, p) {
+			continue
+		}
+		for range r.copies {
+			r.flights = append(r.flights, flight{r.now + r.delay, toServer, p})
+		}
+	}
+}
+
+func (r *dialRig) sendClient() {
+	for _, t := range r.cout.Tx {
+		r.send(true, []packet{flatten(t)})
+	}
+	r.cout.Reset()
+}
+
+func (r *dialRig) onClient(p packet) {
+	op, h, body := mgmt(r.t, p, clientToken)
+	if h.Session != clientSession {
+		r.t.Fatalf("packet for session %d", h.Session)
+	}
+	switch op {
+	case wire.OpChallenge:
+		var c wire.Challenge
+		c.Parse(body)
+		r.d.OnChallenge(&c, r.now, r.cout)
+	case wire.OpAccept:
+		var a wire.Accept
+		a.Parse(body)
+		if p, rtt, ok, err := r.d.OnAccept(&a, r.now); ok {
+			r.params, r.rtt, r.err, r.over = p, rtt, err, true
+		}
+	case wire.OpRefuse:
+		var f wire.Refuse
+		f.Parse(body)
+		if err, ok := r.d.OnRefuse(&f); ok {
+			r.err, r.over = err, true
+		}
+	}
+	r.sendClient()
+}
+
+// run plays the handshake, from event to event, until it is over.
+func (r *dialRig) run() {
+	for !r.over {
+		next := r.d.NextAt()
+		at := -1
+		for i, f := range r.flights {
+			if f.at <= next {
+				next, at = f.at, i
+			}
+		}
+		r.now = max(r.now, next)
+		if at >= 0 {
+			f := r.flights[at]
+			r.flights = append(r.flights[:at], r.flights[at+1:]...)
+			if f.toServer {
+				r.send(false, r.a.on(f.p, r.now))
+			} else {
+				r.onClient(f.p)
+			}
+			continue
+		}
+		if r.ticks++; r.ticks > 1000 {
+			r.t.Fatalf("at %d ns the dialer still wants a tick at %d", r.now, r.d.NextAt())
+		}
+		if err := r.d.Tick(r.now, r.cout); err != nil {
+			r.err, r.over = err, true
+		}
+		r.sendClient()
+	}
+}
+
+func (r *dialRig) wantOpen(mtu int) {
+	r.t.Helper()
+	want := Params{Slots: 8, Credits: 16, PerPacket: mtu - wire.HeaderSize, MaxMessage: 1 << 20}
+	if r.err != nil || r.params != want {
+		r.t.Fatalf("at %v ms: %+v, %v; want %+v", r.now/ms, r.params, r.err, want)
+	}
+	if got := int(r.a.sessions[77].Offer.MTU); got != mtu {
+		r.t.Errorf("the client has MTU %d, the server %d", mtu, got)
+	}
+	if len(r.a.sessions) != 1 {
+		r.t.Errorf("%d sessions at the server", len(r.a.sessions))
+	}
+}
+
+func TestHandshake(t *testing.T) {
+	r := newDialRig(t)
+	r.run()
+	r.wantOpen(9000)
+	if r.sent != 4 || r.now != 4*r.delay || r.rtt != 2*r.delay {
+		t.Errorf("%d packets, %d ns, RTT %d ns", r.sent, r.now, r.rtt)
+	}
+}
+
+func TestHandshakeLoss(t *testing.T) {
+	for lost := range 4 {
+		r := newDialRig(t)
+		r.drop = func(i int, _ bool, _ packet) bool { return i == lost }
+		r.run()
+		r.wantOpen(9000)
+		if resent := lost >= 2; resent != (r.rtt == 0) {
+			t.Errorf("packet %d lost: RTT %d ns", lost, r.rtt)
+		}
+	}
+}
+
+func TestHandshakeDuplicates(t *testing.T) {
+	r := newDialRig(t)
+	r.copies = 3
+	r.run()
+	r.wantOpen(9000)
+}
+
+// TestHandshakeMTU: the path does not carry large packets, in one or both directions.
+func TestHandshakeMTU(t *testing.T) {
+	for _, c := range []struct{ path, want int }{{9000, 9000}, {8999, 1452}, {1451, 1232}, {1231, MinMTU}, {MinMTU, MinMTU}} {
+		for _, dir := range []string{"to server", "to client", "both"} {
+			r := newDialRig(t)
+			r.drop = func(_ int, toServer bool, p packet) bool {
+				return len(p.raw) > c.path && (dir == "both" || toServer == (dir == "to server"))
+			}
+			r.run()
+			r.wantOpen(c.want)
+		}
+	}
+	r := newDialRig(t)
+	r.drop = func(_ int, _ bool, p packet) bool { return len(p.raw) > MinMTU-1 }
+	if r.run(); !errors.Is(r.err, ErrTimeout) {
+		t.Errorf("a path that carries less than the least: %v", r.err)
+	}
+}
+
+// TestHandshakeLongPath: a long round trip is no reason to lower the MTU, and an
+// Accept that is overtaken by a smaller offer is no reason to give up.
+func TestHandshakeLongPath(t *testing.T) {
+	for _, rtt := range []int64{1, 50, 100, 200, 300, 500} {
+		r := newDialRig(t)
+		r.delay = rtt * ms / 2
+		r.run()
+		r.wantOpen(9000)
+	}
+	r := newDialRig(t)
+	r.delay = 25 * ms
+	r.drop = func(i int, toServer bool, p packet) bool {
+		if toServer && len(p.raw) > 1000 { // the path becomes slow after the Challenge
+			r.delay = 350 * ms
+		}
+		return false
+	}
+	r.run()
+	r.wantOpen(1452)
+}
+
+func TestHandshakeTimeout(t *testing.T) {
+	r := newDialRig(t)
+	r.drop = func(int, bool, packet) bool { return true }
+	r.run()
+	if !errors.Is(r.err, ErrTimeout) || r.now != 3000*ms {
+		t.Errorf("%v at %d ns", r.err, r.now)
+	}
+	if r.sent < 10 || r.sent > 40 || r.ticks > r.sent+1 {
+		t.Errorf("%d packets and %d ticks in 3 s", r.sent, r.ticks)
+	}
+}
+
+func TestHandshakeRefused(t *testing.T) {
+	for code, also := range map[wire.Code]error{wire.CodeExhausted: ErrExhausted, wire.CodeBadOffer: ErrBadOffer, wire.CodeShutdown: ErrRefused, 200: ErrRefused} {
+		r := newDialRig(t)
+		r.a.refuse = code
+		r.run()
+		if !errors.Is(r.err, ErrRefused) || !errors.Is(r.err, also) {
+			t.Errorf("code %d: %v", code, r.err)
+		}
+	}
+}
+
+// TestHandshakeStrangers: answers with a wrong nonce, or to a Connect that was not
+// sent, change nothing.
+func TestHandshakeStrangers(t *testing.T) {
+	r := newDialRig(t)
+	good := wire.Accept{Nonce: 77, Session: 1, Token: 1, Offer: Agree(clientOffer, serverOffer)}
+	if _, _, ok, _ := r.d.OnAccept(&good, 0); ok {
+		t.Error("an Accept before the Challenge was taken")
+	}
+	r.d.OnChallenge(&wire.Challenge{Nonce: 78, Cookie: [16]byte{1}}, 0, r.cout)
+	if r.d.proved() || len(r.cout.Tx) != 0 {
+		t.Error("a Challenge with a wrong nonce was answered")
+	}
+	if _, ok := r.d.OnRefuse(&wire.Refuse{Nonce: 78, Code: 1}); ok {
+		t.Error("a Refuse with a wrong nonce was taken")
+	}
+	r.d.OnChallenge(&wire.Challenge{Nonce: 77, Cookie: [16]byte{1}}, 0, r.cout)
+	r.d.OnChallenge(&wire.Challenge{Nonce: 77, Cookie: [16]byte{1}}, 0, r.cout)
+	if len(r.cout.Tx) != 1 {
+		t.Errorf("%d answers to a Challenge and its duplicate", len(r.cout.Tx))
+	}
+	bad := good
+	bad.Nonce = 78
+	if _, _, ok, _ := r.d.OnAccept(&bad, 0); ok {
+		t.Error("an Accept with a wrong nonce was taken")
+	}
+	if _, _, ok, err := r.d.OnAccept(&good, 0); !ok || err != nil {
+		t.Errorf("good Accept: %v, %v", ok, err)
+	}
+}
+
+// TestAcceptBeyondOffer: no field may exceed what was offered, or leave the limits.
+func TestAcceptBeyondOffer(t *testing.T) {
+	for name, change := range map[string]func(*wire.Offer){
+		"credits": func(o *wire.Offer) { o.Credits = clientOffer.Credits + 1 },
+		"slots":   func(o *wire.Offer) { o.Slots = clientOffer.Slots * 2 },
+		"mtu":     func(o *wire.Offer) { o.MTU = clientOffer.MTU + 1 },
+		"message": func(o *wire.Offer) { o.MaxMessage = clientOffer.MaxMessage + 1 },
+		"slots 3": func(o *wire.Offer) { o.Slots = 3 },
+		"none":    func(o *wire.Offer) { o.Credits = 0 },
+		"no checksum, though wanted": func(o *wire.Offer) {
+			o.Checksum = false
+		},
+	} {
+		r := newDialRig(t)
+		r.d.Connect.Offer.Checksum = true
+		r.d.OnChallenge(&wire.Challenge{Nonce: 77, Cookie: [16]byte{1}}, 0, r.cout)
+		a := wire.Accept{Nonce: 77, Offer: Agree(r.d.Connect.Offer, serverOffer)}
+		if _, _, ok, err := r.d.OnAccept(&a, 0); !ok || err != nil || !a.Offer.Checksum {
+			t.Fatalf("good Accept: %v, %v", ok, err)
+		}
+		change(&a.Offer)
+		if _, _, ok, err := r.d.OnAccept(&a, 0); !ok || !errors.Is(err, ErrBadOffer) {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+}
+
+func TestCookies(t *testing.T) {
+	k := NewCookies([32]byte{9})
+	base := wire.Connect{Nonce: 1, Epoch: 2, Session: 3, Token: 4}
+	const now = 12_345_678_901
+	base.Cookie = k.Make(clientAddr, &base, now)
+	if !k.Check(clientAddr, &base, now) || !k.Check(clientAddr, &base, now+cookieWindow) {
+		t.Error("a good cookie is refused")
+	}
+	if k.Check(clientAddr, &base, now+2*cookieWindow) {
+		t.Error("an expired cookie is taken")
+	}
+	if k.Check(clientAddr, &base, now-cookieWindow) {
+		t.Error("a cookie of the future is taken")
+	}
+	if NewCookies([32]byte{8}).Check(clientAddr, &base, now) {
+		t.Error("a cookie of another secret is taken")
+	}
+	if k.Check([]byte{10, 0, 0, 2, 0x12, 0x34}, &base, now) {
+		t.Error("a cookie for another address is taken")
+	}
+	for name, change := range map[string]func(*wire.Connect){
+		"nonce": func(c *wire.Connect) { c.Nonce++ }, "epoch": func(c *wire.Connect) { c.Epoch++ },
+		"session": func(c *wire.Connect) { c.Session++ }, "token": func(c *wire.Connect) { c.Token++ },
+		"cookie": func(c *wire.Connect) { c.Cookie[15] ^= 1 }, "zero": func(c *wire.Connect) { c.Cookie = [16]byte{} },
+	} {
+		c := base
+		change(&c)
+		if k.Check(clientAddr, &c, now) {
+			t.Errorf("a cookie for another %s is taken", name)
+		}
+	}
+	c := base // the MTU may fall between two Connects
+	c.Offer.MTU = 1000
+	if !k.Check(clientAddr, &c, now) {
+		t.Error("a cookie is bound to the offer")
+	}
+}
