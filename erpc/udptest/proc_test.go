@@ -17,7 +17,7 @@ const hang = 120 * time.Second
 
 // proc is a child process.
 type proc struct {
-	t     *testing.T
+	t     testing.TB
 	name  string
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -28,7 +28,7 @@ type proc struct {
 }
 
 // start starts the test binary in a role and waits until it is up.
-func start(t *testing.T, r role) *proc {
+func start(t testing.TB, r role) *proc {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -67,7 +67,7 @@ func start(t *testing.T, r role) *proc {
 }
 
 // server starts a server, client a client of the servers.
-func server(t *testing.T, r role) *proc {
+func server(t testing.TB, r role) *proc {
 	t.Helper()
 	r.Name = "server"
 	if r.Bind == "" {
@@ -76,7 +76,7 @@ func server(t *testing.T, r role) *proc {
 	return start(t, r)
 }
 
-func client(t *testing.T, r role, servers ...*proc) *proc {
+func client(t testing.TB, r role, servers ...*proc) *proc {
 	t.Helper()
 	r.Name = "client"
 	if r.Bind == "" {
