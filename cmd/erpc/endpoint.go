@@ -41,7 +41,11 @@ type endpoint struct {
 // openEndpoint makes an endpoint on tr, which it owns.
 func openEndpoint(f *netFlags, tr transport.Transport, core int, stop *atomic.Bool) (*endpoint, error) {
 	ep := &endpoint{flags: f, core: core, stop: stop}
-	nexus, err := erpc.NewNexus(f.config())
+	cfg := f.config()
+	// A loop that sleeps asks its stop function only after it woke; a session can end
+	// by a timer, without a packet.
+	cfg.OnSession = func(r *erpc.Rpc, _ *erpc.Session, _ erpc.SessionEvent) { r.Wake() }
+	nexus, err := erpc.NewNexus(cfg)
 	if err == nil {
 		ep.nexus = nexus
 		err = errors.Join(nexus.Register(typeEcho, erpc.Dispatch, ep.echo), nexus.Register(typeBench, erpc.Dispatch, ep.bench),

@@ -136,6 +136,7 @@ func (l *load) onDone(c erpc.Completion) {
 	if c.Err != nil {
 		l.errs++
 		l.err = c.Err
+		l.rpc.Wake() // errors come from timers too, and the loop may be about to sleep
 		if c.Session.Err() != nil {
 			l.dead = c.Session.Err()
 		}

@@ -24,7 +24,9 @@ const (
 type command struct {
 	Demo   demoCmd   `cmd:"" help:"Run a server process and a client on this machine, and print measured RPCs."`
 	Server serverCmd `cmd:"" help:"Serve the echo and bench service until interrupted."`
+	Ping   pingCmd   `cmd:"" help:"One line per RPC, and a summary."`
 	Bench  benchCmds `cmd:"" help:"Measure latency, rate or bandwidth."`
+	Doctor doctorCmd `cmd:"" help:"What this machine offers and lacks, and how to mend it."`
 }
 
 type benchCmds struct {

@@ -236,6 +236,7 @@ func (w *worker) call(typ uint8, body []byte, timeout time.Duration) (resp []byt
 	over := false
 	done := func(c erpc.Completion) {
 		over, err = true, c.Err
+		c.Rpc.Wake() // a deadline is no packet: the loop might sleep before it sees over
 		if c.Err == nil {
 			resp = append([]byte{}, c.Resp.Data()...)
 		}

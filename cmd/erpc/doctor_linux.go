@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// readWord returns the contents of a small file, or "".
+func readWord(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func clockSource() string {
+	s := readWord("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+// findSystem looks at what only Linux has.
+func findSystem() []finding {
+	const rawSocket = "run as root, or: sudo setcap cap_net_raw+ep \"$(command -v erpc)\" (the transport is not built yet)"
+	return []finding{
+		findGovernor(),
+		findSocket("AF_PACKET", unix.AF_PACKET, rawSocket),
+		findSocket("AF_XDP", unix.AF_XDP, rawSocket),
+		findVerbs(),
+	}
+}
+
+func findGovernor() finding {
+	g := readWord("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+	f := finding{"CPU frequency", g == "" || g == "performance", g, "sudo cpupower frequency-set -g performance"}
+	if g == "" {
+		f.Found = "not controlled from here"
+	}
+	return f
+}
+
+// findSocket tries to open a raw socket of a family.
+func findSocket(name string, family int, mend string) finding {
+	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	switch {
+	case err == nil:
+		_ = unix.Close(fd)
+		return finding{name, true, "yes", ""}
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
+		return finding{name, false, "this user may not open such sockets", mend}
+	case errors.Is(err, unix.EAFNOSUPPORT):
+		return finding{name, false, "not in this kernel", "a kernel that has " + name}
+	}
+	return finding{name, false, err.Error(), mend}
+}
+
+func findVerbs() finding {
+	const dir = "/sys/class/infiniband"
+	f := finding{Name: "verbs devices", Found: "none", Mend: "an RDMA NIC; to try without: sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev eth0"}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 {
+		return f
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return finding{Name: f.Name, OK: true, Found: strings.Join(names, ", ")}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+type pingCmd struct {
+	netFlags
+	faultFlags
+	Addr     string        `arg:"" help:"Server, HOST:PORT."`
+	Count    int           `short:"c" help:"End after so many RPCs; 0: go on until Ctrl-C." placeholder:"N"`
+	Interval time.Duration `short:"i" default:"1s" help:"Time from one RPC to the next." placeholder:"TIME"`
+	Timeout  time.Duration `short:"W" default:"1s" help:"Deadline of an RPC." placeholder:"TIME"`
+	Size     int           `short:"s" default:"32" help:"Bytes in request and response." placeholder:"BYTES"`
+}
+
+// Help is shown by --help.
+func (pingCmd) Help() string {
+	return `Examples:
+  erpc ping 10.0.0.1:31850
+  erpc ping 127.0.0.1:31850 --count 5 --interval 100ms --json
+
+Exit status is 1 if no RPC was answered. When the server goes away or restarts,
+ping says so, and opens a new session when it can.`
+}
+
+// pingResult is what ping prints with --json.
+type pingResult struct {
+	Ping        string  `json:"ping"`
+	Transport   string  `json:"transport"`
+	Size        int     `json:"size"`
+	Sent        int     `json:"sent"`
+	Received    int     `json:"received"`
+	Reconnects  int     `json:"reconnects"`
+	Min         float64 `json:"min_us"`
+	Mean        float64 `json:"mean_us"`
+	P50         float64 `json:"p50_us"`
+	P99         float64 `json:"p99_us"`
+	Max         float64 `json:"max_us"`
+	Duration    float64 `json:"duration_s"`
+	Interrupted bool    `json:"interrupted,omitempty"`
+}
+
+// pinger is a ping under way; it runs in the worker's thread.
+type pinger struct {
+	*pingCmd
+	lines io.Writer
+	hist  *hdrhistogram.Histogram
+	res   pingResult
+}
+
+// Run implements the subcommand.
+func (c *pingCmd) Run(e *env) error {
+	err := errors.Join(c.netFlags.check(), c.faultFlags.check(), positive("--count", c.Count, 0), positive("--size", c.Size, 0))
+	switch {
+	case err != nil:
+		return err
+	case checkAddr("address", c.Addr) != nil:
+		return checkAddr("address", c.Addr)
+	case c.Size > maxMessage:
+		return usagef("--size %d: at most %d", c.Size, maxMessage)
+	case c.Interval < 0 || c.Timeout <= 0:
+		return usagef("--interval and --timeout must not be negative")
+	}
+	c.tune()
+	stopProfile, err := startProfile(c.Profile)
+	if err != nil {
+		return err
+	}
+	defer stopProfile()
+	if c.Pin == "auto" {
+		c.Pin = "none" // a ping now and then is not worth a core
+	}
+	t, err := openTeam(e, &c.netFlags, &c.faultFlags, c.Addr, 1)
+	if err != nil {
+		return err
+	}
+	p := &pinger{pingCmd: c, lines: e.out, hist: newHistogram(), res: pingResult{Ping: c.Addr, Transport: c.Transport, Size: c.Size}}
+	if c.JSON {
+		p.lines = e.err
+	}
+	begin := monotime.Now()
+	if err = errors.Join(t.workers[0].do(p.loop), t.close()); err != nil {
+		return err
+	}
+	p.res.Duration = float64(monotime.Now()-begin) / 1e9
+	p.res.Interrupted = e.ctx.Err() != nil
+	if err := p.summary(e.out); err != nil {
+		return err
+	}
+	if p.res.Received == 0 {
+		return fmt.Errorf("%s answered none of %d RPCs", c.Addr, p.res.Sent)
+	}
+	return nil
+}
+
+// loop sends until the count is reached or Ctrl-C comes.
+func (p *pinger) loop(w *worker) error {
+	body := make([]byte, p.Size)
+	next := monotime.Now()
+	for p.Count == 0 || p.res.Sent < p.Count {
+		if w.ep.stop.Load() {
+			return nil
+		}
+		if err := p.once(w, body); err != nil {
+			return err
+		}
+		next = max(next+int64(p.Interval), monotime.Now())
+		if p.res.Sent != p.Count {
+			if err := w.idleUntil(next); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// once makes one RPC and prints its line.
+func (p *pinger) once(w *worker, body []byte) error {
+	p.res.Sent++
+	if w.control.Err() != nil {
+		s, err := w.dial()
+		switch {
+		case errors.Is(err, errStopped):
+			p.res.Sent--
+			return nil
+		case err != nil:
+			fmt.Fprintf(p.lines, "seq=%d not sent: %s\n", p.res.Sent, oneLine(err))
+			return nil
+		}
+		w.control = s
+		p.res.Reconnects++
+		fmt.Fprintf(p.lines, "new session with %s\n", w.addr)
+	}
+	begin := monotime.Now()
+	resp, err := w.call(typeEcho, body, p.Timeout)
+	ns := monotime.Now() - begin
+	if err == nil && len(resp) != len(body) {
+		err = fmt.Errorf("%d bytes came back instead of %d", len(resp), len(body))
+	}
+	if err != nil {
+		fmt.Fprintf(p.lines, "seq=%d failed: %s\n", p.res.Sent, oneLine(err))
+		return nil
+	}
+	p.res.Received++
+	_ = p.hist.RecordValue(max(1, ns))
+	fmt.Fprintf(p.lines, "%d bytes from %s: seq=%d time=%.1f us\n", len(resp), w.addr, p.res.Sent, float64(ns)/1e3)
+	return nil
+}
+
+// idleUntil keeps the session alive until the given time or Ctrl-C.
+func (w *worker) idleUntil(end int64) error {
+	wake := time.AfterFunc(time.Duration(end-monotime.Now()), w.ep.rpc.Wake)
+	defer wake.Stop()
+	return w.ep.rpc.Run(func() bool { return w.ep.stop.Load() || monotime.Now() >= end })
+}
+
+func (p *pinger) summary(out io.Writer) error {
+	r := &p.res
+	if p.hist.TotalCount() > 0 {
+		us := func(q float64) float64 { return float64(p.hist.ValueAtQuantile(q)) / 1e3 }
+		r.Min, r.Mean, r.P50, r.P99, r.Max = float64(p.hist.Min())/1e3, p.hist.Mean()/1e3, us(50), us(99), float64(p.hist.Max())/1e3
+	}
+	if p.JSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	fmt.Fprintf(out, "--- %s: %d sent, %d answered, %d new sessions\n", r.Ping, r.Sent, r.Received, r.Reconnects)
+	if r.Received == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "min %.1f us, p50 %.1f, mean %.1f, p99 %.1f, max %.1f\n", r.Min, r.P50, r.Mean, r.P99, r.Max)
+	return err
+}
