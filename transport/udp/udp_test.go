@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -38,11 +39,16 @@ func listen(tb testing.TB, addr string, cfg Config) *Conn {
 	return c
 }
 
+// patience is how long a packet that must come may take before a test fails
+// instead of hanging.
+const patience = 20 * time.Second
+
 // receive returns the next want packets that c gets, each copied.
 func receive(tb testing.TB, c *Conn, want, burst int) []transport.RxPacket {
 	tb.Helper()
 	var all []transport.RxPacket
 	pkts := make([]transport.RxPacket, burst)
+	start, quiet := time.Now(), 0
 	for len(all) < want {
 		n, err := c.RxBurst(pkts)
 		if err != nil {
@@ -53,8 +59,11 @@ func receive(tb testing.TB, c *Conn, want, burst int) []transport.RxPacket {
 			all = append(all, p)
 		}
 		if n == 0 {
-			if err := c.Wait(-1); err != nil {
+			if err := c.Wait(patience); err != nil {
 				tb.Fatal(err)
+			}
+			if quiet++; quiet > 1000 || time.Since(start) > patience {
+				tb.Fatalf("%d of %d packets came", len(all), want)
 			}
 		}
 	}
@@ -177,14 +186,15 @@ func TestPeerGone(t *testing.T) {
 func TestTooLongForReceiver(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
-			big := v.cfg
-			big.MTU = 4000
-			a, b := listen(t, v.addr, big), listen(t, v.addr, v.cfg)
+			const mtu = 1452
+			big, small := v.cfg, v.cfg
+			big.MTU, small.MTU = 4000, mtu
+			a, b := listen(t, v.addr, big), listen(t, v.addr, small)
 			transmit(t, a, []transport.TxItem{
-				{Dst: b.LocalAddr(), Head: make([]byte, DefaultMTU+1)},
+				{Dst: b.LocalAddr(), Head: make([]byte, mtu+1)},
 				{Dst: b.LocalAddr(), Head: make([]byte, 4000)},
-				{Dst: b.LocalAddr(), Head: make([]byte, DefaultMTU)}})
-			if p := receive(t, b, 1, 4); len(p[0].Data) != DefaultMTU {
+				{Dst: b.LocalAddr(), Head: make([]byte, mtu)}})
+			if p := receive(t, b, 1, 4); len(p[0].Data) != mtu {
 				t.Errorf("%d bytes", len(p[0].Data))
 			}
 			if s := b.Stats(); s.RxDropped != 2 || s.RxPackets != 1 {
@@ -201,7 +211,7 @@ func TestRxRing(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			a, b := listen(t, v.addr, v.cfg), listen(t, v.addr, v.cfg)
 			ring := b.Caps().RxRing
-			item := transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, DefaultMTU)}
+			item := transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, b.Caps().MTU)}
 			for range ring {
 				transmit(t, a, []transport.TxItem{item})
 			}
