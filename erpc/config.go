@@ -130,8 +130,11 @@ func (c Config) fill() (Config, error) {
 	if c.Wait > WaitSleep {
 		return c, &ConfigError{"Wait", "is unknown"}
 	}
-	if c.SpinFor < 0 || c.MemoryLimit < 0 {
-		return c, &ConfigError{"SpinFor or MemoryLimit", "is negative"}
+	if c.SpinFor < 0 {
+		return c, &ConfigError{"SpinFor", "is negative"}
+	}
+	if c.MemoryLimit < 0 {
+		return c, &ConfigError{"MemoryLimit", "is negative"}
 	}
 	if c.SpinFor == 0 {
 		c.SpinFor = 200 * time.Microsecond

@@ -38,6 +38,7 @@ type engine struct {
 	numJobs    int    // background requests that wait or run
 	resetsLeft int
 	refuseNew  bool // shutting down: no new sessions or requests
+	closing    bool // in Rpc.Close: nobody would end the requests of a session made now
 
 	idleFor   int64  // whenIdle: how long, ns
 	idleSince int64  // whenIdle: since when no handler runs, ns; 0 if one does

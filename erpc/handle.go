@@ -61,15 +61,21 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 	if !r.s.sv.Handling(r.slot, r.reqNum) {
 		return nil, ErrResponded
 	}
-	if b := r.s.sv.Prealloc(r.slot, n); b != nil && !r.s.rpc.noPrealloc {
-		return b, nil
+	if !r.s.rpc.noPrealloc {
+		if b := r.s.sv.Prealloc(r.slot, n); b != nil {
+			return b, nil
+		}
 	}
 	return r.s.rpc.Alloc(n)
 }
 
 // Respond answers with buf, which the library owns from now on. After an error
-// buf is still the caller's. Errors: ErrResponded, ErrTooLarge, ErrBufferInUse.
+// buf is still the caller's. Errors: ErrResponded, ErrTooLarge, ErrBufferInUse,
+// ErrBufferFreed, ErrRequest if buf is nil.
 func (r ReqHandle) Respond(buf *MsgBuffer) error {
+	if buf == nil {
+		return ErrRequest
+	}
 	if r.job != nil {
 		return r.job.respond(r, buf)
 	}

@@ -49,6 +49,7 @@ func (r *Rpc) pass() (int, error) {
 	if len(e.tx) > 0 {
 		return work, r.transmit()
 	}
+	e.out.Reset() // drain may have sent all
 	return work, nil
 }
 

@@ -169,16 +169,18 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 	e.collect(s)
 }
 
-// notePeer ends the sessions of an address whose endpoint is not the one that
-// opened them: it restarted.
+// notePeer asks after the sessions of an address whose endpoint is not the one that
+// opened them: if it restarted it answers with Reset, and they end. They do not end
+// at once, since the Connect may be an old one that was under way for long.
 func (e *engine) notePeer(from transport.Addr, epoch uint64) {
 	ps := e.peers[from]
 	if ps == nil || ps.epoch == epoch {
 		return
 	}
 	for _, s := range e.sessions {
-		if s != nil && s.sv != nil && s.peer == from && s.epoch != epoch {
-			e.fail(s, ErrPeerRestarted, SessionRestarted)
+		if s != nil && s.sv != nil && s.peer == from && s.epoch != epoch && s.state == sessConnected {
+			s.live.Probe(e.now, e.out)
+			e.collect(s)
 		}
 	}
 }

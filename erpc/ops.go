@@ -57,12 +57,10 @@ type op struct {
 type opTable struct {
 	ops       []op
 	free      []uint32
-	used      int
 	deadlines int // ops with a deadline
 }
 
 func (t *opTable) alloc() uint32 {
-	t.used++
 	if n := len(t.free); n > 0 {
 		i := t.free[n-1]
 		t.free = t.free[:n-1]
@@ -78,7 +76,6 @@ func (t *opTable) release(i uint32) {
 		t.deadlines--
 	}
 	*o = op{gen: o.gen + 1}
-	t.used--
 	t.free = append(t.free, i)
 }
 

@@ -171,7 +171,8 @@ func (r *Rpc) allocShared(n int) (*MsgBuffer, error) {
 
 // CreateSession starts to open a client session to the endpoint at addr. Requests
 // may be enqueued at once; they leave when the session is open. OnSession tells the
-// outcome. Errors: those of the transport's Resolve, ErrExhausted, ErrWrongThread.
+// outcome. Errors: those of the transport's Resolve, ErrExhausted, ErrWrongThread,
+// ErrClosed.
 func (r *Rpc) CreateSession(addr string) (*Session, error) {
 	to, err := r.tr.Resolve(addr)
 	if err != nil {
@@ -256,7 +257,7 @@ func (r *Rpc) Close() error {
 		return fmt.Errorf("close inside a callback: %w", ErrWrongThread)
 	}
 	defer r.leave()
-	r.engine.refuseNew = true
+	r.engine.refuseNew, r.engine.closing = true, true
 	for _, s := range r.engine.sessions {
 		if s != nil {
 			r.engine.closeSession(s)

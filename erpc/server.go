@@ -29,9 +29,15 @@ type Server struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	rpcs   []*Rpc
+	rpcs   []served
 	closed bool
 	loops  sync.WaitGroup
+}
+
+// served is one event loop of a Server.
+type served struct {
+	*Rpc
+	ended chan struct{} // closed when the loop has ended
 }
 
 // NewServer returns a Server without handlers. The error is a *ConfigError.
@@ -79,10 +85,12 @@ func (s *Server) Serve(tr transport.Transport) error {
 		s.mu.Unlock()
 		return errors.Join(ErrClosed, r.Close())
 	}
-	s.rpcs = append(s.rpcs, r)
+	ended := make(chan struct{})
+	s.rpcs = append(s.rpcs, served{r, ended})
 	s.loops.Add(1)
 	s.mu.Unlock()
 	defer s.loops.Done()
+	defer close(ended)
 	err = r.Run(func() bool { return s.ctx.Err() != nil && r.wound() })
 	if err == nil {
 		err = ErrClosed
@@ -108,19 +116,19 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.closed = true
 	rpcs := s.rpcs
 	s.mu.Unlock()
-	idle := make(chan struct{}, len(rpcs))
-	for _, r := range rpcs {
-		if r.Post(func(r *Rpc) {
+	idle := make([]chan struct{}, len(rpcs))
+	for i, r := range rpcs {
+		idle[i] = make(chan struct{})
+		_ = r.Post(func(r *Rpc) { // in vain only if the loop has ended
 			_ = r.Refuse()
-			r.whenIdle(int64(shutdownGrace), func() { idle <- struct{}{} })
-		}) != nil {
-			idle <- struct{}{}
-		}
+			r.whenIdle(int64(shutdownGrace), func() { close(idle[i]) })
+		})
 	}
 	var err error
-	for range rpcs {
+	for i, r := range rpcs {
 		select {
-		case <-idle:
+		case <-idle[i]:
+		case <-r.ended: // another Shutdown, Close, or a transport that failed
 		case <-ctx.Done():
 			err = contextError(ctx)
 		}

@@ -27,11 +27,20 @@ func (e *engine) newSession(peer transport.Addr) *Session {
 
 // dial makes a client session and starts to connect it.
 func (e *engine) dial(peer transport.Addr) (*Session, error) {
+	if e.closing {
+		return nil, ErrClosed
+	}
 	s := e.newSession(peer)
 	if s == nil {
 		return nil, ErrExhausted
 	}
-	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: e.offer()}
+	offer := e.offer()
+	if p, ok := e.rpc.tr.(transport.PathSizer); ok {
+		if mtu, err := p.PathMTU(peer); err == nil && mtu >= session.MinMTU {
+			offer.MTU = min(offer.MTU, uint32(mtu))
+		}
+	}
+	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: offer}
 	s.cl = session.NewClient(e.cfg.Timing, e.cfg.MaxQueue, &e.proto)
 	s.dialer = session.NewDialer(c, e.cfg.Timing, e.now)
 	e.changing = append(e.changing, s)
@@ -43,6 +52,10 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 // fail ends a session: its requests end with err, its buffers come back.
 func (e *engine) fail(s *Session, err error, ev SessionEvent) {
 	if s.state == sessDead {
+		return
+	}
+	if s.state == sessClosing {
+		e.forget(s) // the application knows already
 		return
 	}
 	e.end(s, err)
@@ -128,7 +141,7 @@ func (e *engine) notify(s *Session, ev SessionEvent) {
 // heartbeats.
 func (e *engine) tick() {
 	t := &e.cfg.Timing
-	e.nextScan = e.now + int64(t.RTOMin)/2
+	e.nextScan = e.now + int64(t.RTOMin)/4
 	e.scanLoss()
 	e.scanChanging()
 	e.expire()
@@ -160,8 +173,8 @@ func (e *engine) scanLoss() {
 			continue
 		}
 		retries := s.cl.Scan(e.now, e.out)
-		if retries >= 2 && e.now-s.live.Pinged() > int64(e.cfg.Timing.RTOMin) {
-			s.live.Ping(e.now, e.out) // does it know this session?
+		if retries >= 2 && e.now-s.live.Probed() > int64(e.cfg.Timing.RTOMin) {
+			s.live.Probe(e.now, e.out) // does it know this session?
 		}
 		e.collect(s)
 		i++

@@ -37,7 +37,6 @@ type Buffer struct {
 	key    uint32 // registration key of the region
 	class  uint8  // index in the pool's classes
 	owner  Owner
-	pinned bool // Free does nothing: see Pin
 	region *region
 	next   *Buffer // in the free list of the class
 }
@@ -152,9 +151,6 @@ func (b *Buffer) later(i, perPacket int) (head, data []byte) {
 // (and panics in invariant builds). For the application, on the goroutine that uses
 // the pool unless the pool is Shared.
 func (b *Buffer) Free() {
-	if b.pinned {
-		return
-	}
 	p := b.region.pool
 	if p.cfg.Shared {
 		p.freeShared(b)
@@ -162,14 +158,6 @@ func (b *Buffer) Free() {
 	}
 	p.free(b)
 }
-
-// Pin makes Free do nothing until Unpin: the library lends such a buffer again and
-// again (a slot's preallocated response), and the application need not know. For
-// the library.
-func (b *Buffer) Pin() { b.pinned = true }
-
-// Unpin ends Pin.
-func (b *Buffer) Unpin() { b.pinned = false }
 
 // refused returns the error for a buffer that the application does not own.
 func (b *Buffer) refused() error {

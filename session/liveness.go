@@ -15,7 +15,8 @@ type Liveness struct {
 	Local, LocalToken   uint32 // this side's session
 	Remote, RemoteToken uint32 // the peer's
 	lastRx              int64  // ns
-	lastPing            int64  // ns
+	lastPing            int64  // ns; Tick's
+	lastProbe           int64  // ns; Probe's
 	unanswered          int
 	seq                 uint64
 }
@@ -36,20 +37,27 @@ func (l *Liveness) Tick(now, heartbeat, timeout int64, out *Out) bool {
 	if silence >= timeout && l.unanswered >= minPings {
 		return false
 	}
-	l.Ping(now, out)
+	l.lastPing = now
+	l.unanswered++
+	l.ping(out)
 	return true
 }
 
-// Ping asks the peer whether it knows the session.
-func (l *Liveness) Ping(now int64, out *Out) {
-	l.lastPing = now
-	l.unanswered++
+// Probe asks the peer at once whether it knows the session. It leaves Tick's pace
+// and count alone: probes that follow each other faster than heartbeats would put
+// off Tick's verdict for ever, or bring it too soon after a pause of this process.
+func (l *Liveness) Probe(now int64, out *Out) {
+	l.lastProbe = now
+	l.ping(out)
+}
+
+// Probed returns when the last probe was sent, ns.
+func (l *Liveness) Probed() int64 { return l.lastProbe }
+
+func (l *Liveness) ping(out *Out) {
 	l.seq++
 	l.send(wire.OpPing, l.seq, out)
 }
-
-// Pinged returns when the last ping was sent, ns.
-func (l *Liveness) Pinged() int64 { return l.lastPing }
 
 // Pong answers a ping with the given sequence number.
 func (l *Liveness) Pong(seq uint64, out *Out) { l.send(wire.OpPong, seq, out) }

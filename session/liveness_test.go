@@ -42,8 +42,8 @@ func TestLivenessPings(t *testing.T) {
 				t.Fatalf("lost after %d ms", i*heartbeat/ms)
 			}
 		}
-		if len(out.Tx) != 1 || l.Pinged() != i*heartbeat {
-			t.Fatalf("%d pings at %d ms, last at %d", len(out.Tx), i*heartbeat/ms, l.Pinged())
+		if len(out.Tx) != 1 || l.lastPing != i*heartbeat {
+			t.Fatalf("%d pings at %d ms, last at %d", len(out.Tx), i*heartbeat/ms, l.lastPing)
 		}
 		if op, a := alive(t, flatten(out.Tx[0])); op != wire.OpPing || a.Seq != uint64(i) {
 			t.Errorf("got %v %d", op, a.Seq)
@@ -100,7 +100,7 @@ func TestLivenessPackets(t *testing.T) {
 	l, out := newLiveness(), NewOut(4, nil)
 	l.Pong(1<<63+5, out)
 	l.Disconnect(out)
-	l.Ping(7, out)
+	l.Probe(7, out)
 	for i, want := range []struct {
 		op  wire.Op
 		seq uint64
@@ -129,7 +129,7 @@ func TestOutGrows(t *testing.T) {
 	out := NewOut(1, make([]byte, 100))
 	l := newLiveness()
 	for range 5 {
-		l.Ping(0, out)
+		l.Probe(0, out)
 	}
 	for i, tx := range out.Tx {
 		if _, a := alive(t, flatten(tx)); a.Seq != uint64(i+1) {
@@ -139,7 +139,7 @@ func TestOutGrows(t *testing.T) {
 }
 
 func TestTimingFill(t *testing.T) {
-	if got, err := (Timing{}).Fill(); err != nil || got.RTOMin != 2_000_000 || got.DisconnectLinger != 200_000_000 {
+	if got, err := (Timing{}).Fill(); err != nil || got.RTOMin != 5_000_000 || got.DisconnectLinger != 200_000_000 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []Timing{{RTOMin: -1}, {DisconnectLinger: -1}, {RTOMin: 2, RTOMax: 1}, {Heartbeat: 2, FailureTimeout: 1}} {

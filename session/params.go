@@ -86,7 +86,7 @@ func (p *Params) payload(size int, i uint32) int {
 
 // Timing holds the time constants of a session. The zero value of a field means its default.
 type Timing struct {
-	RTOMin           time.Duration // least retransmission timeout, default 2 ms
+	RTOMin           time.Duration // least retransmission timeout, default 5 ms, the paper's fixed one
 	RTOMax           time.Duration // largest, after backoff, default 200 ms
 	RTOInitial       time.Duration // before the first RTT sample, default 20 ms
 	Heartbeat        time.Duration // silence before a ping, default 500 ms
@@ -107,7 +107,7 @@ func (t Timing) Fill() (Timing, error) {
 		def  time.Duration
 		name string
 	}{
-		{&t.RTOMin, 2 * time.Millisecond, "RTOMin"}, {&t.RTOMax, 200 * time.Millisecond, "RTOMax"},
+		{&t.RTOMin, 5 * time.Millisecond, "RTOMin"}, {&t.RTOMax, 200 * time.Millisecond, "RTOMax"},
 		{&t.RTOInitial, 20 * time.Millisecond, "RTOInitial"}, {&t.Heartbeat, 500 * time.Millisecond, "Heartbeat"},
 		{&t.FailureTimeout, 3 * time.Second, "FailureTimeout"}, {&t.ConnectTimeout, 3 * time.Second, "ConnectTimeout"},
 		{&t.ConnectRetry, 10 * time.Millisecond, "ConnectRetry"}, {&t.DisconnectLinger, 200 * time.Millisecond, "DisconnectLinger"},

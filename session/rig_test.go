@@ -223,6 +223,9 @@ func (r *rig) respond(slot uint8, n int) error {
 	}
 	fill(buf.Data(), byte(num))
 	err := r.sv.Respond(slot, buf, r.now, r.sout)
+	if err != nil && buf != r.sv.slots[slot].pre {
+		buf.Free()
+	}
 	r.takeServer()
 	return err
 }

@@ -36,8 +36,9 @@ type serverSlot struct {
 	txGen   uint64         // Out batch in which resp was last queued
 	view    []byte         // single-packet request in the receive buffer, until Unborrow
 	req     *msgbuf.Buffer // request that had to be copied
-	resp    *msgbuf.Buffer // response; pre or another
-	pre     *msgbuf.Buffer // preallocated, made when first needed (eRPC, section 4.3)
+	resp    *msgbuf.Buffer // response
+	pre     *msgbuf.Buffer // preallocated for the next response (eRPC, section 4.3)
+	handed  *msgbuf.Buffer // what Prealloc gave for this request; only to compare with
 }
 
 // Server is the answering half of a session.

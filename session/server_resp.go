@@ -56,24 +56,25 @@ func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
 	return buf, nil
 }
 
-// Prealloc returns the slot's preallocated response buffer, sized to n bytes and
-// owned by the caller until Respond, or nil if n does not fit it or no request
-// waits for a response.
+// Prealloc returns the slot's preallocated response buffer, sized to n bytes, or nil
+// if n does not fit it or no request waits for a response. The caller owns it as any
+// other: it may outlive the slot's request and the session. The slot has it again
+// when it was used for the response.
 func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling || n > min(s.PerPacket, maxPrealloc) {
 		return nil
 	}
-	if sl.pre == nil {
-		buf, err := s.pool.Alloc(min(s.PerPacket, maxPrealloc))
-		if err != nil {
+	buf := sl.pre
+	if buf == nil {
+		var err error
+		if buf, err = s.pool.Alloc(min(s.PerPacket, maxPrealloc)); err != nil {
 			return nil
 		}
-		buf.Pin()
-		sl.pre = buf
 	}
-	sl.pre.SetSize(n)
-	return sl.pre
+	sl.pre, sl.handed = nil, buf
+	buf.SetSize(n)
+	return buf
 }
 
 // Respond answers the slot's request with buf, which the session owns from now on
@@ -151,7 +152,8 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 	if sl.resp != nil {
 		sl.resp.Return()
 		switch {
-		case sl.resp == sl.pre:
+		case sl.resp == sl.handed && sl.pre == nil:
+			sl.pre = sl.resp
 		case out != nil && sl.txGen == out.gen:
 			// The client does not wait for this response: it cancelled, or cheats.
 			// The packet is queued yet, so the memory must not serve anyone else.
@@ -161,6 +163,7 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 		}
 		sl.resp = nil
 	}
+	sl.handed = nil
 	sl.view = nil
 }
 
@@ -176,7 +179,6 @@ func (s *Server) Close() {
 		sl.state = stateIdle
 		sl.reqNum = wire.MaxReqNum + 1 // nothing is newer
 		if sl.pre != nil {
-			sl.pre.Unpin()
 			sl.pre.Free()
 			sl.pre = nil
 		}

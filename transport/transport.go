@@ -100,6 +100,15 @@ type Transport interface {
 	Close() error
 }
 
+// PathSizer is what a transport offers that can tell, without sending, how large a
+// packet may be on the way to one destination. The endpoint offers no larger MTU
+// there, and saves itself the search for the size that the path carries.
+type PathSizer interface {
+	// PathMTU returns the largest packet in bytes towards dst, as far as this
+	// machine knows; the path may carry less.
+	PathMTU(dst Addr) (int, error)
+}
+
 // Stats counts what a transport did, since it was made.
 type Stats struct {
 	TxPackets uint64 // packets taken by TxBurst and given to the network

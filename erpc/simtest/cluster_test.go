@@ -28,16 +28,18 @@ const (
 
 // cluster is a simulated network, its nodes, and what is known of all their RPCs.
 type cluster struct {
-	t       testing.TB
-	net     *sim.Network
-	nodes   []*node
-	calls   []*call // by id
-	pending int
-	served  map[uint64]int // handler runs by request id
-	ended   map[endKey]int // end events by session
-	slow    time.Duration  // most virtual time that slow handlers take
-	wrap    func(transport.Transport) transport.Transport
-	bad     int
+	t        testing.TB
+	net      *sim.Network
+	nodes    []*node
+	calls    []*call // by id
+	pending  int
+	served   map[uint64]int // handler runs by request id
+	ended    map[endKey]int // end events by session
+	slow     time.Duration  // most virtual time that slow handlers take
+	wrap     func(transport.Transport) transport.Transport
+	bad      int
+	refusing bool                // somebody refuses sessions or requests
+	onServed func(*erpc.Session) // told of sessions that servers accept
 }
 
 type endKey struct {
@@ -179,6 +181,9 @@ func (n *node) onSession(r *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
 		n.events = append(n.events, ev)
 	}
 	if ev == erpc.SessionConnected {
+		if n.c.onServed != nil && !s.IsClient() {
+			n.c.onServed(s)
+		}
 		return
 	}
 	k := endKey{r, s}
@@ -203,7 +208,7 @@ func (n *node) session(to int, nested bool) (*erpc.Session, error) {
 	if nested {
 		key += len(n.c.nodes)
 	}
-	if s := n.sessions[key]; s != nil {
+	if s := n.sessions[key]; s != nil && s.Err() == nil {
 		return s, nil
 	}
 	s, err := n.rpc.CreateSessionTo(n.c.nodes[to].ep.LocalAddr())

@@ -79,10 +79,20 @@ func (n *node) answer(h erpc.ReqHandle, q request) {
 	if err = h.Respond(buf); err != nil {
 		n.responded(err)
 		buf.Free()
+		if errors.Is(err, erpc.ErrTooLarge) {
+			n.responded(h.RespondError(wire.CodeTooLarge, ""))
+		}
 	}
 }
 
 func (n *node) serve(h erpc.ReqHandle) { n.answer(h, n.arrived(h)) }
+
+// stillThere checks that a request outlives its handler's return until it is answered.
+func (n *node) stillThere(h erpc.ReqHandle, q request) {
+	if b := h.Data(); b != nil && (len(b) != n.c.calls[q.id].reqSize || !filled(b[minRequest:], q.id)) {
+		n.c.fail("node %d: request %d changed while it was served", n.id, q.id)
+	}
+}
 
 // serveLate answers from a timer, outside the event loop's pass.
 func (n *node) serveLate(h erpc.ReqHandle) {
@@ -92,6 +102,7 @@ func (n *node) serveLate(h erpc.ReqHandle) {
 		if n.ep != ep || n.down {
 			return // the process is another
 		}
+		n.stillThere(h, q)
 		n.answer(h, q)
 		ep.Wake()
 	})
@@ -102,6 +113,7 @@ func (n *node) serveNested(h erpc.ReqHandle) {
 	q := n.arrived(h)
 	k := &call{from: n, to: q.next, typ: typeEcho, reqSize: minRequest + int(q.id%3000), respSize: int(q.id % 2000), respMax: -1, nested: true}
 	k.then = func(k *call) {
+		n.stillThere(h, q)
 		if k.err == nil {
 			n.answer(h, q)
 		} else {
@@ -210,6 +222,9 @@ func (c *cluster) allowed(k *call, err error) {
 		}
 	}
 	if errors.Is(err, erpc.ErrTooLarge) && k.respMax >= 0 && k.respMax < k.respSize {
+		return
+	}
+	if c.refusing && errors.Is(err, erpc.ErrRefused) {
 		return
 	}
 	for _, e := range named {

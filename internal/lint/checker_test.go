@@ -68,6 +68,8 @@ func TestCheckImports(t *testing.T) {
 		{"the root", "a.go", "", ".: this package is in no row"},
 		{"third party", "mid/a.go", imp("golang.org/x/sys/unix"), ""},
 		{"third party not listed", "mid/a.go", imp("golang.org/x/system"), "golang.org/x/system"},
+		{"test helper in a test", "low/a_test.go", imp("go.uber.org/goleak"), ""},
+		{"test helper outside tests", "low/a.go", imp("go.uber.org/goleak"), "go.uber.org/goleak"},
 		{"third party in a test", "low/a_test.go", imp("golang.org/x/sys/unix"), "golang.org/x/sys/unix"},
 		{"unsafe", "low/a.go", imp("unsafe"), "low may not import unsafe"},
 		{"unsafe in a test", "low/a_test.go", imp("unsafe"), ""},

@@ -51,7 +51,7 @@ func forbidden(rows []row, r row, f *goFile, imp imported) string {
 			return f.dir + " may not import " + imp.folder
 		}
 	case strings.Contains(firstElement(imp.path), "."):
-		if !slices.ContainsFunc(r.third, third) {
+		if !slices.ContainsFunc(r.third, third) && !(testCode && slices.ContainsFunc(testThird, third)) {
 			return f.dir + " may not import " + imp.path + " of another project"
 		}
 	case r.traits&pure != 0 && !f.isTest && slices.Contains(impure, imp.path):

@@ -26,6 +26,9 @@ var anything = []string{"..."}
 // xsys is the one third-party dependency of the library.
 var xsys = []string{"golang.org/x/sys"}
 
+// testThird is what every test may import besides.
+var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid"}
+
 // transportImpl is what an implementation of the transport contract may import.
 var transportImpl = []string{"transport", "internal/..."}
 
@@ -41,7 +44,7 @@ var table = []row{
 	{path: "ratelimit/carousel", may: []string{"internal/monotime"}, traits: pure},
 
 	{path: "transport", may: []string{"msgbuf"}},
-	{path: "transport/conformance", may: transportImpl, third: []string{"go.uber.org/goleak"}, traits: suite | mayClock},
+	{path: "transport/conformance", may: transportImpl, traits: suite | mayClock},
 	{path: "transport/udp", may: transportImpl, third: xsys, traits: mayUnsafe},
 	{path: "transport/shm", may: transportImpl, third: xsys},
 	// The codec reaches its frame devices through an interface that it owns.
@@ -66,8 +69,8 @@ var table = []row{
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "ratelimit/carousel", "transport",
 		"msgbuf", "wire", "metrics", "internal/..."}},
-	{path: "erpc/simtest"},
-	{path: "erpc/udptest"},
+	{path: "erpc/simtest", traits: suite},
+	{path: "erpc/udptest", traits: suite},
 	{path: "metrics"},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",

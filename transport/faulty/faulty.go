@@ -165,6 +165,14 @@ func (t *Transport) Close() error {
 	return t.inner.Close()
 }
 
+// PathMTU makes the decorator a transport.PathSizer if what it decorates is one.
+func (t *Transport) PathMTU(dst transport.Addr) (int, error) {
+	if p, ok := t.inner.(transport.PathSizer); ok {
+		return p.PathMTU(dst)
+	}
+	return t.caps.MTU, nil
+}
+
 // Wait implements [transport.Transport]. It also returns when a held packet is
 // due, so that nothing is held much longer than it should be.
 func (t *Transport) Wait(timeout time.Duration) error {

@@ -4,8 +4,13 @@ import "fmt"
 
 // Limits and defaults of Config, in bytes.
 const (
-	// DefaultMTU fits a 1500-byte path: less 40 for IPv6 and 8 for UDP.
-	DefaultMTU = 1452
+	// DefaultMTU fits a jumbo frame of 9000 bytes: less 40 for IPv6 and 8 for UDP.
+	// It is a limit, not what every path gets: PathMTU says what the route carries,
+	// and a session finds out what the path carries while it connects.
+	DefaultMTU = 8952
+	// PortableMTU is the default of the portable implementation, which cannot
+	// forbid fragments: it fits a 1500-byte path.
+	PortableMTU = 1452
 	// MinMTU is the smallest MTU that Listen accepts.
 	MinMTU = 64
 	// MaxMTU4 is the largest MTU over IPv4: 65,535 less 20 for IP and 8 for UDP.
@@ -20,7 +25,7 @@ const (
 // Config describes a socket. The zero Config is a good one.
 type Config struct {
 	// MTU is the largest packet in bytes of UDP payload, both ways: larger ones
-	// that arrive are dropped. 0 means DefaultMTU.
+	// that arrive are dropped. 0 means DefaultMTU, or PortableMTU.
 	MTU int
 	// RecvBuffer and SendBuffer are the sizes in bytes to ask for of the kernel's
 	// buffers. 0 means as much as the system allows, up to 8 MiB. The system may
@@ -66,6 +71,9 @@ func (c Config) complete(ip4 bool) (Config, error) {
 	}
 	if c.MTU == 0 {
 		c.MTU = DefaultMTU
+		if c.Portable || !haveKernel {
+			c.MTU = PortableMTU
+		}
 	}
 	if c.MTU < MinMTU || c.MTU > limit {
 		return c, &ConfigError{Field: "MTU", Value: c.MTU, Reason: fmt.Sprintf("must be %d to %d bytes", MinMTU, limit)}

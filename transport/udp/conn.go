@@ -80,5 +80,11 @@ func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
 // Close frees the socket, see transport.Transport.
 func (c *Conn) Close() error { return c.impl.Close() }
 
+// PathMTU makes the Conn a transport.PathSizer.
+func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
+	mtu, err := PathMTU(dst)
+	return min(mtu, c.Caps().MTU), err
+}
+
 // isIPv4 reports whether ip is an IPv4 address, mapped or not.
 func isIPv4(ip netip.Addr) bool { return ip.Unmap().Is4() }

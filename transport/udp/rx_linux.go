@@ -154,15 +154,27 @@ func (r *receiver) openNext() {
 	}
 	cut := m.hdr.Flags&unix.MSG_TRUNC != 0
 	r.arm(m)
-	if cut || r.seg > r.mtu || n > r.size {
-		r.dropped += uint64(max(1, (n+r.seg-1)/max(r.seg, 1)))
+	if cut || n > r.size {
+		r.dropped++
 		return
 	}
+	start, end := i*r.step, i*r.step+n
+	if r.seg > r.mtu {
+		// Only the last packet of a train, being shorter, may still fit.
+		r.dropped += uint64(n / r.seg)
+		start = end - n%r.seg
+		if start == end {
+			return
+		}
+		if end-start > r.mtu {
+			r.dropped++
+			return
+		}
+	}
 	x.from.get(&r.from)
-	start := i * r.step
-	r.rest = r.mem[start : start+n]
+	r.rest = r.mem[start:end]
 	r.open = true
-	r.bytes += uint64(n)
+	r.bytes += uint64(end - start)
 }
 
 // parseControl reads the segment size of a train and the congestion mark.

@@ -1,0 +1,178 @@
+package erpc_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// memNet joins endpoints through memory: no system call, no allocation, no clock.
+// What does not fit a ring is dropped.
+type memNet struct {
+	now  int64 // ns; the endpoints' clock
+	ends []*memEnd
+}
+
+const (
+	memMTU  = 1472
+	memRing = 1024 // packets
+)
+
+// memEnd is one endpoint. It implements transport.Transport.
+type memEnd struct {
+	net     *memNet
+	addr    transport.Addr
+	checked bool // Caps.Checksummed
+	slots   [memRing]memPacket
+	head    uint // next to receive
+	held    uint // handed out by the last RxBurst, before head
+	tail    uint
+	tap     func(pkt []byte, from transport.Addr) // sees what arrives, if not nil
+}
+
+type memPacket struct {
+	n    int
+	from transport.Addr
+	buf  [memMTU]byte
+}
+
+func (n *memNet) Now() int64 { return n.now }
+
+func (n *memNet) end(checked bool) *memEnd {
+	e := &memEnd{net: n, checked: checked}
+	e.addr.IP[15], e.addr.Port = 1, uint32(1+len(n.ends))
+	n.ends = append(n.ends, e)
+	return e
+}
+
+// put delivers a packet that consists of two parts.
+func (e *memEnd) put(head, data []byte, from transport.Addr) {
+	if e.tail-e.head+e.held == memRing {
+		return
+	}
+	p := &e.slots[e.tail%memRing]
+	p.n = copy(p.buf[:], head)
+	p.n += copy(p.buf[p.n:], data)
+	p.from = from
+	e.tail++
+	if e.tap != nil {
+		e.tap(p.buf[:p.n], from)
+	}
+}
+
+func (e *memEnd) TxBurst(items []transport.TxItem) (int, error) {
+	for i := range items {
+		if to := int(items[i].Dst.Port) - 1; to >= 0 && to < len(e.net.ends) {
+			e.net.ends[to].put(items[i].Head, items[i].Data, e.addr)
+		}
+	}
+	return len(items), nil
+}
+
+func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
+	n := min(uint(len(pkts)), e.tail-e.head)
+	for i := range n {
+		p := &e.slots[(e.head+i)%memRing]
+		pkts[i] = transport.RxPacket{Data: p.buf[:p.n], From: p.from}
+	}
+	e.head += n
+	e.held = n
+	return int(n), nil
+}
+
+func (e *memEnd) Caps() transport.Caps {
+	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, Checksummed: e.checked}
+}
+func (e *memEnd) LocalAddr() transport.Addr              { return e.addr }
+func (e *memEnd) Resolve(string) (transport.Addr, error) { return e.addr, nil }
+func (e *memEnd) Flush()                                 {}
+func (e *memEnd) Wait(time.Duration) error               { return nil }
+func (e *memEnd) Wake()                                  {}
+func (e *memEnd) Stats() transport.Stats                 { return transport.Stats{} }
+func (e *memEnd) Close() error                           { return nil }
+
+// memPair is a client and a server, stepped by hand.
+type memPair struct {
+	tb             testing.TB
+	net            *memNet
+	client, server *erpc.Rpc
+	cend, send     *memEnd
+	sess           *erpc.Session
+	tick           int64 // ns per step
+}
+
+// newMemPair makes both with a session between them. Register adds handlers.
+func newMemPair(tb testing.TB, cfg erpc.Config, register func(*erpc.Nexus)) *memPair {
+	tb.Helper()
+	p := &memPair{tb: tb, net: &memNet{now: 1e9}, tick: 1000}
+	cfg.Clock = p.net.Now
+	if cfg.Seed == 0 {
+		cfg.Seed = 7
+	}
+	p.cend, p.send = p.net.end(!cfg.Checksum), p.net.end(!cfg.Checksum)
+	open := func(end *memEnd) *erpc.Rpc {
+		n, err := erpc.NewNexus(cfg)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if register != nil {
+			register(n)
+		}
+		r, err := n.NewRpc(end)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { _ = n.Close() })
+		return r
+	}
+	p.client, p.server = open(p.cend), open(p.send)
+	p.connect()
+	return p
+}
+
+// connect opens a new session.
+func (p *memPair) connect() {
+	p.tb.Helper()
+	s, err := p.client.CreateSessionTo(p.send.addr)
+	if err != nil {
+		p.tb.Fatal(err)
+	}
+	p.sess = s
+	p.until(func() bool { return s.Connected() || s.Err() != nil })
+	if !s.Connected() {
+		p.tb.Fatal(s.Err())
+	}
+}
+
+// step runs both loops once.
+func (p *memPair) step() {
+	p.net.now += p.tick
+	if _, err := p.client.RunOnce(); err != nil {
+		p.tb.Fatal(err)
+	}
+	if _, err := p.server.RunOnce(); err != nil {
+		p.tb.Fatal(err)
+	}
+}
+
+// until steps until cond holds, at most for 30 s of virtual time.
+func (p *memPair) until(cond func() bool) {
+	p.tb.Helper()
+	for end := p.net.now + 30e9; !cond(); p.step() {
+		if p.net.now > end {
+			p.tb.Fatal("it never happened")
+		}
+	}
+}
+
+// close closes both and wants nothing left.
+func (p *memPair) close() {
+	p.tb.Helper()
+	for _, r := range []*erpc.Rpc{p.client, p.server} {
+		if err := r.Close(); err != nil {
+			p.tb.Error(err)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package erpc_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/gid"
+	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// TestReentry: callbacks may use the Rpc, but not run its loop.
+func TestReentry(t *testing.T) {
+	p := newErrPair(t, erpc.Config{})
+	ran := false
+	is(t, "post", p.client.Post(func(r *erpc.Rpc) {
+		ran = true
+		is(t, "RunOnce in a callback", second(r.RunOnce()), erpc.ErrWrongThread)
+		is(t, "Run in a callback", r.Run(func() bool { return false }), erpc.ErrWrongThread)
+		is(t, "RunFor in a callback", r.RunFor(time.Second), erpc.ErrWrongThread)
+		is(t, "Close in a callback", r.Close(), erpc.ErrWrongThread)
+		b, err := r.Alloc(10)
+		is(t, "Alloc in a callback", err, nil)
+		b.Free()
+	}), nil)
+	p.until(func() bool { return ran })
+	is(t, "afterwards", p.call(tEcho, 10).err, nil)
+	p.close()
+}
+
+// TestWrongThread: another goroutine, while the loop is inside a callback, gets a
+// named error from each method that is not for it, and changes nothing.
+func TestWrongThread(t *testing.T) {
+	if !gid.Exact {
+		t.Skip("goroutines cannot be told apart on this system")
+	}
+	p := newErrPair(t, erpc.Config{})
+	errs := make(chan map[string]error)
+	is(t, "post", p.client.Post(func(r *erpc.Rpc) {
+		go func() {
+			errs <- map[string]error{
+				"EnqueueRequest":  second(r.EnqueueRequest(p.sess, erpc.Request{})),
+				"RunOnce":         second(r.RunOnce()),
+				"RunFor":          r.RunFor(time.Second),
+				"Alloc":           second(r.Alloc(10)),
+				"CreateSessionTo": second(r.CreateSessionTo(p.send.addr)),
+				"CloseSession":    r.CloseSession(p.sess),
+				"Cancel":          r.Cancel(0),
+				"Refuse":          r.Refuse(),
+				"Close":           r.Close(),
+			}
+			if err := r.Post(func(*erpc.Rpc) {}); err != nil {
+				t.Errorf("Post: %v", err)
+			}
+			r.Wake()
+			_ = r.Stats()
+			_ = r.LocalAddr()
+			errs <- nil
+		}()
+		for name, err := range <-errs {
+			is(t, name, err, erpc.ErrWrongThread)
+		}
+		<-errs
+	}), nil)
+	p.step()
+	is(t, "afterwards", p.call(tEcho, 10).err, nil)
+	// Between passes any goroutine may take the loop over.
+	go func() {
+		errs <- map[string]error{"RunOnce": second(p.client.RunOnce()), "Alloc": second(p.client.Alloc(10))}
+	}()
+	for name, err := range <-errs {
+		is(t, "taken over: "+name, err, nil)
+	}
+	if err := p.client.Close(); err == nil {
+		t.Error("the buffer of the other goroutine is not missed")
+	}
+	is(t, "close", p.server.Close(), nil)
+}
+
+// TestDoubleResponse: a request is answered once, whoever tries and when.
+func TestDoubleResponse(t *testing.T) {
+	p := newErrPair(t, erpc.Config{Slots: 1})
+	for _, typ := range []uint8{tHold, tBackground} {
+		p.held = nil
+		res := p.enqueue(typ, 10, 0)
+		p.until(func() bool { return len(p.held)+len(p.tasks) > 0 })
+		if typ == tHold {
+			is(t, "first", p.held[0].RespondBytes([]byte{1}), nil)
+		} else {
+			p.runTasks()
+		}
+		h := p.held[0]
+		late := func(when string) {
+			t.Helper()
+			name := fmt.Sprintf("type %d, %s", typ, when)
+			is(t, name+": RespondError", h.RespondError(wire.CodeApplication, "x"), erpc.ErrResponded)
+			is(t, name+": RespondBytes", h.RespondBytes([]byte{2}), erpc.ErrResponded)
+			b, err := p.server.Alloc(5)
+			is(t, name, err, nil)
+			is(t, name+": Respond", h.Respond(b), erpc.ErrResponded)
+			b.Free() // it is still ours
+			if h.Data() != nil {
+				t.Errorf("%s: data", name)
+			}
+		}
+		late("at once")
+		p.until(func() bool { return res.ends > 0 })
+		late("when the client has it")
+		is(t, "next", p.call(tEcho, 10).err, nil)
+		late("when the slot serves the next request")
+		held := p.held
+		next := p.enqueue(tHold, 10, 0)
+		p.until(func() bool { return len(p.held) > len(held) })
+		late("while the handler of the next request runs")
+		is(t, "the next", p.held[len(held)].RespondBytes([]byte{3}), nil)
+		p.until(func() bool { return next.ends > 0 })
+		if len(next.resp) != 1 || next.resp[0] != 3 {
+			t.Errorf("the next request got %v, %v", next.resp, next.err)
+		}
+	}
+	p.close()
+}
+
+// TestRespondAfterSession: the session ended while the handler ran.
+func TestRespondAfterSession(t *testing.T) {
+	p := newErrPair(t, erpc.Config{})
+	for _, typ := range []uint8{tHold, tBackground} {
+		p.held = nil
+		res := p.enqueue(typ, 10, 0)
+		p.until(func() bool { return len(p.held)+len(p.tasks) > 0 })
+		var early *erpc.MsgBuffer
+		if typ == tHold {
+			var err error
+			early, err = p.held[0].Alloc(20)
+			is(t, "alloc", err, nil)
+		}
+		is(t, "close", p.client.CloseSession(p.sess), nil)
+		is(t, "the RPC", res.err, erpc.ErrClosed)
+		p.until(func() bool { return p.server.Sessions() == 0 })
+		p.connect()
+		is(t, "another", p.call(tEcho, 10).err, nil)
+		if typ == tHold {
+			is(t, "late", p.held[0].Respond(early), erpc.ErrResponded)
+			early.Free()
+			is(t, "Alloc", second(p.held[0].Alloc(10)), erpc.ErrResponded)
+		}
+		p.runTasks()
+		p.step()
+		if res.ends != 1 {
+			t.Errorf("%d ends", res.ends)
+		}
+		if n := p.server.Running(); n != 0 {
+			t.Errorf("%d handlers run", n)
+		}
+	}
+	p.close()
+}
+
+// TestBuffers: buffers that are not the caller's are refused.
+func TestBuffers(t *testing.T) {
+	p := newErrPair(t, erpc.Config{})
+	req, _ := p.client.Alloc(10)
+	resp, _ := p.client.Alloc(10)
+	done := 0
+	q := erpc.Request{Type: tEcho, Req: req, Resp: resp, Done: func(erpc.Completion) { done++ }}
+	_, err := p.client.EnqueueRequest(p.sess, q)
+	is(t, "enqueue", err, nil)
+	other, _ := p.client.Alloc(10)
+	is(t, "both in use", second(p.client.EnqueueRequest(p.sess, q)), erpc.ErrBufferInUse)
+	is(t, "request in use", second(p.client.EnqueueRequest(p.sess, erpc.Request{Req: req, Resp: other, Done: q.Done})), erpc.ErrBufferInUse)
+	is(t, "response in use", second(p.client.EnqueueRequest(p.sess, erpc.Request{Req: other, Resp: resp, Done: q.Done})), erpc.ErrBufferInUse)
+	is(t, "resize in use", req.Resize(5), erpc.ErrBufferInUse)
+	p.until(func() bool { return done == 1 })
+	is(t, "resize", req.Resize(5), nil)
+	q.Req = other
+	_, err = p.client.EnqueueRequest(p.sess, q)
+	is(t, "the refused buffers are the caller's", err, nil)
+	p.until(func() bool { return done == 2 })
+	if !invariants.Enabled { // there it panics, or the buffer is renewed
+		req.Free()
+		q.Req = req
+		is(t, "request freed", second(p.client.EnqueueRequest(p.sess, q)), erpc.ErrBufferFreed)
+		req, _ = p.client.Alloc(10)
+	}
+	for _, b := range []*erpc.MsgBuffer{req, resp, other} {
+		b.Free()
+	}
+	p.close()
+}
+
+// TestBadRequests: arguments that cannot be right.
+func TestBadRequests(t *testing.T) {
+	p := newErrPair(t, erpc.Config{})
+	other := newErrPair(t, erpc.Config{})
+	req, _ := p.client.Alloc(10)
+	done := func(erpc.Completion) { t.Error("it ended") }
+	enqueue := func(s *erpc.Session, q erpc.Request) error { return second(p.client.EnqueueRequest(s, q)) }
+	is(t, "type 255", enqueue(p.sess, erpc.Request{Type: 255, Req: req, Done: done}), erpc.ErrReqType)
+	is(t, "no session", enqueue(nil, erpc.Request{Req: req, Done: done}), erpc.ErrRequest)
+	is(t, "another Rpc's session", enqueue(other.sess, erpc.Request{Req: req, Done: done}), erpc.ErrRequest)
+	is(t, "no buffer", enqueue(p.sess, erpc.Request{Done: done}), erpc.ErrRequest)
+	is(t, "no continuation", enqueue(p.sess, erpc.Request{Req: req}), erpc.ErrRequest)
+	is(t, "one buffer twice", enqueue(p.sess, erpc.Request{Req: req, Resp: req, Done: done}), erpc.ErrRequest)
+	is(t, "close no session", p.client.CloseSession(nil), erpc.ErrRequest)
+	is(t, "close another Rpc's", p.client.CloseSession(other.sess), erpc.ErrRequest)
+	is(t, "cancel nothing", p.client.Cancel(erpc.RequestID(1<<63)), nil)
+	is(t, "close", p.client.CloseSession(p.sess), nil)
+	is(t, "closed session", enqueue(p.sess, erpc.Request{Req: req, Done: done}), erpc.ErrClosed)
+	is(t, "close again", p.client.CloseSession(p.sess), nil)
+	req.Free()
+	p.close()
+	other.close()
+}
+
+// TestRespondNil: a response that is none is refused with a name.
+func TestRespondNil(t *testing.T) {
+	p := newErrPair(t, erpc.Config{})
+	res := p.enqueue(tHold, 10, 0)
+	p.until(func() bool { return len(p.held) > 0 })
+	is(t, "nil", p.held[0].Respond(nil), erpc.ErrRequest)
+	is(t, "empty", p.held[0].RespondBytes(nil), nil)
+	p.until(func() bool { return res.ends > 0 })
+	is(t, "the RPC", res.err, nil)
+	p.close()
+}
+
+// TestCancelSparesSlot: the next request does not wait for the handler of a
+// cancelled one while another slot is free.
+func TestCancelSparesSlot(t *testing.T) {
+	p := newErrPair(t, erpc.Config{Slots: 2})
+	res := p.enqueue(tHold, 10, 0)
+	p.until(func() bool { return len(p.held) > 0 })
+	is(t, "cancel", p.client.Cancel(res.id), nil)
+	start := p.net.now
+	is(t, "the next", p.call(tEcho, 10).err, nil)
+	if d := p.net.now - start; d > 100_000 {
+		t.Errorf("it took %d ns", d)
+	}
+	p.close()
+}

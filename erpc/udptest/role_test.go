@@ -1,0 +1,94 @@
+package udptest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/faulty"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// roleEnv holds a role as JSON in the environment of a child.
+const roleEnv = "ERPC_UDPTEST_ROLE"
+
+// role is what a child is to do.
+type role struct {
+	Name    string   // "server" or "client"
+	Bind    string   // address of its socket
+	Servers []string // client: whom to dial
+	ID      int      // client: its number, for telling its requests apart
+	Loss    float64  // probability that a packet it sends is lost
+	Slots   int
+	Credits int
+	Failure time.Duration // FailureTimeout
+}
+
+func (r *role) config() erpc.Config {
+	t := session.Timing{FailureTimeout: r.Failure}
+	if r.Failure != 0 {
+		t.Heartbeat = r.Failure / 4
+	}
+	return erpc.Config{Slots: r.Slots, Credits: r.Credits, Timing: t}
+}
+
+// open opens the socket, with faults if the role has any.
+func (r *role) open() (transport.Transport, error) {
+	conn, err := udp.Listen(r.Bind, udp.Config{})
+	if err != nil || r.Loss == 0 {
+		return conn, err
+	}
+	return faulty.New(conn, faulty.Config{Seed: uint64(r.ID) + 1, TX: faulty.Faults{Loss: r.Loss}})
+}
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(roleEnv)
+	if text == "" {
+		os.Exit(m.Run())
+	}
+	var r role
+	err := json.Unmarshal([]byte(text), &r)
+	if err == nil {
+		switch r.Name {
+		case "server":
+			err = runServer(&r)
+		case "client":
+			err = runClient(&r)
+		default:
+			err = fmt.Errorf("unknown role %q", r.Name)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, r.Name+":", err)
+		os.Exit(1)
+	}
+}
+
+// say writes one line to the parent: a word and a value.
+func say(word string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%s %s\n", word, text)
+}
+
+// orders gives each line from the parent to do, as a word and the rest, until the
+// input ends or do returns false.
+func orders(do func(word, rest string) bool) {
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		word, rest, _ := strings.Cut(in.Text(), " ")
+		if !do(word, rest) {
+			return
+		}
+	}
+	os.Exit(2) // the parent is gone
+}

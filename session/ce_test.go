@@ -1,0 +1,44 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// TestCongestionEcho: each answer echoes the mark of the packet that it answers, and
+// the client's event tells of it.
+func TestCongestionEcho(t *testing.T) {
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.open(0)
+	op := r.op(1, 2000, 2000)
+	if err := r.cl.Start(op, 0, r.cout); err != nil {
+		t.Fatal(err)
+	}
+	r.takeClient()
+	marks := []bool{true, false, true} // of client packets 0, 1, 2
+	for k := range marks {
+		p := r.c2s[k]
+		h := p.header()
+		switch h.Type {
+		case wire.TypeReq:
+			if ev := r.sv.OnReq(&h, p.raw[wire.HeaderSize:], marks[k], 0, r.sout); ev.Kind == EventRequest {
+				if err := r.respond(ev.Slot, 2000); err != nil {
+					t.Fatal(err)
+				}
+			}
+		default:
+			r.sv.OnRFR(&h, marks[k], 0, r.sout)
+		}
+		r.takeServer()
+		if h := r.s2c[k].header(); (h.Flags&wire.FlagCE != 0) != marks[k] {
+			t.Errorf("answer %d: flags %b, packet was marked: %v", k, h.Flags, marks[k])
+		}
+		if ev := r.toClient(r.s2c[k]); ev.CE != marks[k] || ev.Kind == EventNone {
+			t.Errorf("event %d: %+v", k, ev)
+		}
+	}
+	giveBack(op)
+	r.noLeak()
+}

@@ -1,0 +1,160 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// packetsOf cuts fuzz input into packets: one byte for the length, which packet of the
+// queue to change, and what to write over it.
+func packetsOf(in []byte, each func(p []byte)) {
+	for len(in) > 1 {
+		n := max(1, min(int(in[0]), len(in)-1))
+		each(in[1 : 1+n])
+		in = in[1+n:]
+	}
+}
+
+// mutate makes a packet that passes parser and token check more often than not: the
+// fuzzed bytes go over the fields that a session looks at.
+func mutate(base wire.Header, session, token uint32, in []byte) packet {
+	field := func(i int) uint64 {
+		if i < len(in) {
+			return uint64(in[i])
+		}
+		return 0
+	}
+	base.PktNum += uint16(field(0))
+	base.ReqNum += field(1) & 31
+	base.Flags = wire.Flags(field(2) & 3)
+	base.MsgSize = uint32(field(3)*100 + field(4))
+	base.Hold = uint16(field(5)) << 8
+	base.ReqType = uint8(field(6))
+	base.Session = session
+	payload := min(int(field(7))*8, int(base.MsgSize))
+	if base.Type == wire.TypeCR || base.Type == wire.TypeRFR {
+		payload = 0
+	}
+	raw := make([]byte, wire.HeaderSize+payload)
+	if payload > 0 {
+		raw[wire.HeaderSize] = byte(field(8))
+	}
+	base.Put(raw, token)
+	return packet{raw}
+}
+
+func FuzzClient(f *testing.F) {
+	f.Add([]byte{9, 0, 8, 0, 0, 10, 0, 1, 2, 0})
+	f.Add([]byte{9, 2, 8, 2, 0, 10, 0, 1, 2, 5, 9, 0, 9, 1, 0, 10, 0, 1, 2, 0})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		r := newRig(t, rigParams, Timing{}, 4, msgbuf.Config{})
+		r.open(0)
+		ops := map[uint32]Op{}
+		for ref := uint32(1); ref <= 4; ref++ {
+			ops[ref] = r.op(ref, int(ref-1)*1500, int(ref)*1000)
+			if err := r.cl.Start(ops[ref], r.now, r.cout); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.takeClient()
+		end := func(ev Event) {
+			if ev.Kind == EventDone || ev.Kind == EventError {
+				op, ok := ops[ev.Ref]
+				if !ok {
+					t.Fatalf("request %d ended twice", ev.Ref)
+				}
+				giveBack(op)
+				delete(ops, ev.Ref)
+			}
+		}
+		packetsOf(in, func(b []byte) {
+			h := wire.Header{Type: wire.TypeResp}
+			if len(b) > 9 && b[9]&1 != 0 {
+				h.Type = wire.TypeCR
+			}
+			end(r.toClient(mutate(h, clientSession, clientToken, b)))
+			r.now += ms
+			r.cl.Scan(r.now, r.cout)
+			r.takeClient()
+		})
+		for ref, op := range ops {
+			if _, ok := r.cl.Cancel(ref, r.now, r.cout); !ok {
+				t.Fatalf("request %d is neither ended nor here", ref)
+			}
+			giveBack(op)
+			delete(ops, ref)
+		}
+		r.takeClient()
+		works(t, r)
+		r.noLeak()
+	})
+}
+
+// works runs an honest exchange.
+func works(t *testing.T, r *rig) {
+	t.Helper()
+	r.c2s, r.s2c, r.ended = nil, nil, nil
+	op := r.op(99, 2500, 2500)
+	if err := r.cl.Start(op, r.now, r.cout); err != nil {
+		t.Fatal(err)
+	}
+	r.takeClient()
+	r.pump(func(uint8) int { return 2500 })
+	if len(r.ended) != 1 || r.ended[0].Kind != EventDone || r.ended[0].Code != wire.CodeOK {
+		t.Fatalf("an honest exchange ended with %+v", r.ended)
+	}
+	giveBack(op)
+}
+
+func FuzzServer(f *testing.F) {
+	f.Add([]byte{10, 0, 8, 0, 0, 10, 0, 1, 2, 0, 0})
+	f.Add([]byte{10, 0, 8, 0, 25, 0, 0, 1, 125, 0, 2, 10, 1, 8, 0, 25, 0, 0, 1, 125, 0, 1})
+	f.Fuzz(func(t *testing.T, in []byte) {
+		r := newRig(t, rigParams, Timing{}, 4, msgbuf.Config{Limit: 1 << 20})
+		r.refuse[7] = wire.CodeNoHandler
+		packetsOf(in, func(b []byte) {
+			h := wire.Header{Type: wire.TypeReq}
+			if len(b) > 9 && b[9]&1 != 0 {
+				h.Type = wire.TypeRFR
+			}
+			ev := r.toServer(mutate(h, serverSession, serverToken, b))
+			if ev.Kind != EventRequest {
+				return
+			}
+			if r.sv.Running() < 1 || r.sv.Running() > r.params.Slots {
+				t.Fatalf("%d handlers run", r.sv.Running())
+			}
+			switch b[len(b)-1] & 6 {
+			case 0: // never answers
+			case 2:
+				if err := r.sv.RespondError(ev.Slot, wire.CodeApplication, "x", r.now, r.sout); err != nil {
+					t.Fatal(err)
+				}
+				r.takeServer()
+			default:
+				if err := r.respond(ev.Slot, 100*int(b[0])); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		for i := range r.sv.slots { // handlers that still run end
+			if r.sv.slots[i].state == stateHandling {
+				if err := r.respond(uint8(i), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if r.sv.Running() != 0 {
+			t.Fatalf("%d handlers run", r.sv.Running())
+		}
+		// A client whose numbers are beyond those that were used: it still works.
+		r.open(0)
+		for i := range r.cl.slots {
+			r.cl.slots[i].reqNum += 1 << 20
+		}
+		works(t, r)
+		r.noLeak()
+	})
+}

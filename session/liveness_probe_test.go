@@ -1,0 +1,29 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/session"
+)
+
+// TestProbesDoNotHideALoss: while requests are repeated the peer is probed more
+// often than heartbeats come. It is given up all the same, and no sooner.
+func TestProbesDoNotHideALoss(t *testing.T) {
+	const heartbeat, timeout = 500, 3000
+	var l session.Liveness
+	out := session.NewOut(8, nil)
+	l.Heard(0)
+	lost := int64(0)
+	for now := int64(0); now < 10*timeout && lost == 0; now += 10 {
+		if now%200 == 0 {
+			l.Probe(now, out)
+		}
+		if now%100 == 0 && !l.Tick(now, heartbeat, timeout, out) {
+			lost = now
+		}
+		out.Reset()
+	}
+	if lost < timeout || lost > timeout+2*heartbeat {
+		t.Errorf("peer silent from 0 on given up at %d, timeout %d", lost, timeout)
+	}
+}

@@ -1,0 +1,190 @@
+package session
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// model runs random requests over a channel that loses, copies, reorders and damages.
+type model struct {
+	*rig
+	rnd      *rand.Rand
+	fault    float64 // probability of each kind of fault
+	ops      map[uint32]Op
+	want     map[uint32]int // size of the response
+	handled  map[uint64]bool
+	handling []Event
+	total    uint32
+	started  uint32
+	ended    int
+}
+
+func newModel(t *testing.T, seed uint64) *model {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	p := Params{Slots: 1 << rnd.IntN(5), Credits: 1 + rnd.IntN(64), PerPacket: 1000 + rnd.IntN(500), MaxMessage: 1 << 17, Checksum: true}
+	m := &model{rig: newRig(t, p, Timing{}, 1000, msgbuf.Config{}), rnd: rnd, ops: map[uint32]Op{}, want: map[uint32]int{}, handled: map[uint64]bool{}}
+	m.total = uint32(5 + rnd.IntN(30))
+	if rnd.IntN(4) > 0 {
+		m.fault = rnd.Float64() * 0.1
+	}
+	if rnd.IntN(2) == 0 {
+		m.open(0)
+	}
+	return m
+}
+
+// size returns a message size of 0 to 64 packets, small ones more often.
+func (m *model) size() int {
+	if m.rnd.IntN(2) == 0 {
+		return m.rnd.IntN(100)
+	}
+	n := m.params.PerPacket * m.rnd.IntN(65)
+	return max(0, min(n+m.rnd.IntN(3)-1, 64*m.params.PerPacket))
+}
+
+func (m *model) start() {
+	m.started++
+	ref := m.started
+	m.want[ref] = m.size()
+	op := m.op(ref, 4+m.size(), max(m.want[ref], 0))
+	// The request says what response it wants.
+	d := op.Req.Bytes()
+	d[0], d[1], d[2], d[3] = byte(ref), byte(m.want[ref]), byte(m.want[ref]>>8), byte(m.want[ref]>>16)
+	m.ops[ref] = op
+	if err := m.cl.Start(op, m.now, m.cout); err != nil {
+		m.tb.Fatal(err)
+	}
+	m.takeClient()
+}
+
+func (m *model) handle(ev Event) {
+	_, num, data := m.sv.Request(ev.Slot)
+	if m.handled[num] {
+		m.tb.Fatalf("the handler of request %d ran twice", num)
+	}
+	m.handled[num] = true
+	ref := data[0]
+	for i := 4; i < len(data); i++ {
+		if want := ref + byte(i) + byte(i>>8)*31; data[i] != want {
+			m.tb.Fatalf("request %d: byte %d of %d differs", ref, i, len(data))
+		}
+	}
+	if len(data) != m.ops[uint32(ref)].Req.Size() {
+		m.tb.Fatalf("request %d has %d bytes, not %d", ref, len(data), m.ops[uint32(ref)].Req.Size())
+	}
+	m.handling = append(m.handling, ev)
+}
+
+func (m *model) respondOne() {
+	i := m.rnd.IntN(len(m.handling))
+	slot := m.handling[i].Slot
+	m.handling = append(m.handling[:i], m.handling[i+1:]...)
+	_, _, data := m.sv.Request(slot)
+	if err := m.respond(slot, int(data[1])|int(data[2])<<8|int(data[3])<<16); err != nil {
+		m.tb.Fatal(err)
+	}
+}
+
+func (m *model) onEnd(ev Event, p packet) {
+	if ev.Kind == EventError || ev.Kind == EventDone && ev.Code != wire.CodeOK {
+		m.tb.Fatalf("request %d: %+v", ev.Ref, ev)
+	}
+	if ev.Kind != EventDone {
+		return
+	}
+	op, ok := m.ops[ev.Ref]
+	if !ok {
+		m.tb.Fatalf("request %d ended twice", ev.Ref)
+	}
+	h := p.header()
+	if err := checkFill(op.Resp.Bytes(), byte(h.ReqNum)); err != nil || op.Resp.Size() != m.want[ev.Ref] {
+		m.tb.Fatalf("response %d of %d bytes, want %d: %v", ev.Ref, op.Resp.Size(), m.want[ev.Ref], err)
+	}
+	giveBack(op)
+	delete(m.ops, ev.Ref)
+	m.ended++
+}
+
+// transfer moves one packet of the queue through the channel.
+func (m *model) transfer(q *[]packet, deliver func(packet)) {
+	at := 0
+	if m.rnd.Float64() < m.fault {
+		at = m.rnd.IntN(len(*q))
+	}
+	p := (*q)[at]
+	switch f := m.rnd.Float64(); {
+	case f < m.fault: // stays in the queue too
+	default:
+		*q = append((*q)[:at:at], (*q)[at+1:]...)
+	}
+	if m.rnd.Float64() < m.fault {
+		return
+	}
+	if m.rnd.Float64() < m.fault {
+		raw := append([]byte(nil), p.raw...)
+		raw[m.rnd.IntN(len(raw))] ^= 1 << m.rnd.IntN(8)
+		p = packet{raw}
+	}
+	deliver(p)
+}
+
+func (m *model) step() {
+	m.now += int64(m.rnd.IntN(2000))
+	choice := m.rnd.IntN(10)
+	switch {
+	case choice == 0 && !m.cl.open:
+		m.open(0)
+	case choice <= 1 && m.started < m.total:
+		m.start()
+	case choice <= 3 && len(m.handling) > 0:
+		m.respondOne()
+	case choice <= 6 && len(m.c2s) > 0:
+		m.transfer(&m.c2s, func(p packet) {
+			if ev := m.toServer(p); ev.Kind == EventRequest {
+				m.handle(ev)
+			}
+		})
+	case len(m.s2c) > 0:
+		m.transfer(&m.s2c, func(p packet) { m.onEnd(m.toClient(p), p) })
+	case len(m.c2s) == 0 && len(m.handling) == 0:
+		m.now += 3 * ms // idle: time passes until a timeout
+	}
+	m.cl.Scan(m.now, m.cout)
+	m.takeClient()
+	if m.cst.Rollbacks == 0 && m.fault == 0 && len(m.c2s)+len(m.s2c) > m.params.Credits {
+		m.tb.Fatalf("%d packets under way with %d credits", len(m.c2s)+len(m.s2c), m.params.Credits)
+	}
+}
+
+func (m *model) run() {
+	steps := 0
+	for ; m.started < m.total || len(m.ops) > 0; steps++ {
+		if steps > 2_000_000 {
+			m.tb.Fatalf("stuck: %d of %d requests ended, %+v", m.ended, m.total, m.cst)
+		}
+		m.step()
+	}
+	if busy, queued := m.cl.Pending(); busy != 0 || queued != 0 || m.cl.FreeCredits() != m.params.Credits {
+		m.tb.Errorf("at the end %d busy, %d queued, %d of %d credits", busy, queued, m.cl.FreeCredits(), m.params.Credits)
+	}
+	if m.ended != int(m.total) || len(m.handled) != int(m.total) {
+		m.tb.Errorf("%d requests, %d ended, %d handled", m.total, m.ended, len(m.handled))
+	}
+	m.noLeak()
+}
+
+// TestModel: whatever the channel does, each request ends once with the right bytes,
+// its handler ran once, and credits and buffers come back.
+func TestModel(t *testing.T) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { newModel(t, seed).run() })
+	}
+}

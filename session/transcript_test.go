@@ -1,0 +1,387 @@
+package session
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew")
+
+// TestTranscripts plays testdata/*.txt. A line that starts with "> " is a command, one
+// with "#" a comment; all others are what the command before must print. With -rewrite
+// the files are written anew: read the difference.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d transcripts, %v", len(files), err)
+	}
+	for _, name := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
+			old, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(old))
+			if *rewrite {
+				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(old) {
+				t.Errorf("%s: %s", name, firstDifference(string(old), got))
+			}
+		})
+	}
+}
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return fmt.Sprintf("line %d: got %q, want %q", i+1, g[i], w[i])
+		}
+	}
+	return "one is longer than the other"
+}
+
+// play runs the commands of a transcript and returns it with what they printed.
+func play(t *testing.T, text string) string {
+	var s script
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if cmd, ok := strings.CutPrefix(line, "> "); ok {
+			b.WriteString(line + "\n")
+			for _, l := range s.run(t, cmd) {
+				b.WriteString("  " + l + "\n")
+			}
+		} else if line == "" || line[0] == '#' {
+			b.WriteString(line + "\n")
+		}
+	}
+	s.end(t)
+	return b.String()
+}
+
+// script is the state between the commands of a transcript.
+type script struct {
+	*rig
+	ops   map[uint32]Op
+	lines []string
+	was   [2]Stats
+	bad   int
+}
+
+func (s *script) print(format string, args ...any) {
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+// args are the words of a command: name=value, or a bare value.
+type args map[string]string
+
+func (a args) num(name string, def int) int {
+	v, ok := a[name]
+	if !ok {
+		return def
+	}
+	n, err := strconv.ParseInt(v, 0, 64)
+	if err != nil {
+		panic(err)
+	}
+	return int(n)
+}
+
+func (a args) dur(name string) time.Duration {
+	if a[name] == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(a[name])
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+func (s *script) run(t *testing.T, cmd string) []string {
+	words := strings.Fields(cmd)
+	a := args{}
+	for i, w := range words[1:] {
+		if name, value, ok := strings.Cut(w, "="); ok {
+			a[name] = value
+		} else {
+			a[strconv.Itoa(i)] = w
+		}
+	}
+	s.lines = nil
+	if words[0] == "session" {
+		s.end(t)
+		s.session(t, a)
+	} else if !s.clientCommand(words[0], a) && !s.serverCommand(words[0], a) && !s.pathCommand(words[0], a) {
+		t.Fatalf("unknown command %q", cmd)
+	}
+	s.deltas()
+	return s.lines
+}
+
+func (s *script) session(t *testing.T, a args) {
+	p := Params{Slots: a.num("slots", 8), Credits: a.num("credits", 32), PerPacket: a.num("perpacket", 1000), MaxMessage: a.num("max", 1<<20), Checksum: a["checksum"] == "on"}
+	*s = script{rig: newRig(t, p, Timing{RTOMin: a.dur("rtomin"), RTOMax: a.dur("rtomax")}, a.num("queue", 8), msgbuf.Config{Limit: int64(a.num("limit", 0))}), ops: map[uint32]Op{}}
+	s.onTx = func(fromClient bool, p packet, later int) {
+		line := describe(fromClient, p)
+		if fromClient {
+			line += fmt.Sprintf(" credits=%d", s.cl.credits+later)
+		}
+		s.print("%s", line)
+	}
+	if a["closed"] == "" {
+		s.open(int64(a.dur("rtt")))
+	}
+}
+
+// end gives back what the last session of the transcript had, and wants all of it.
+func (s *script) end(t *testing.T) {
+	if s.rig == nil {
+		return
+	}
+	s.onTx = nil
+	s.cl.Close(ErrClosed, s.cout)
+	for _, op := range s.ops {
+		giveBack(op)
+	}
+	s.noLeak()
+	s.rig = nil
+}
+
+// describe prints a packet. Total is the number of packets of its message.
+func describe(fromClient bool, p packet) string {
+	h := p.header()
+	dir := "S->C"
+	if fromClient {
+		dir = "C->S"
+	}
+	line := fmt.Sprintf("%s %v req=%d pkt=%d", dir, h.Type, h.ReqNum, h.PktNum)
+	if h.Type == wire.TypeReq || h.Type == wire.TypeResp {
+		line += fmt.Sprintf(" len=%d of=%d", len(p.raw)-wire.HeaderSize, h.MsgSize)
+	}
+	if h.Flags&wire.FlagError != 0 {
+		code, text, _ := wire.ParseError(p.raw[wire.HeaderSize:])
+		line += fmt.Sprintf(" error=%q text=%q", code, text)
+	}
+	if h.Flags&wire.FlagCE != 0 {
+		line += " CE"
+	}
+	if h.Hold != 0 {
+		line += fmt.Sprintf(" hold=%d", h.Hold)
+	}
+	return line
+}
+
+// deltas prints which counters changed.
+func (s *script) deltas() {
+	for i, st := range [2]Stats{s.cst, s.sst} {
+		var changed []string
+		now, was := reflect.ValueOf(st), reflect.ValueOf(s.was[i])
+		for f := range now.NumField() {
+			if d := now.Field(f).Uint() - was.Field(f).Uint(); d != 0 {
+				changed = append(changed, fmt.Sprintf("%s+%d", now.Type().Field(f).Name, d))
+			}
+		}
+		if changed != nil {
+			s.print("%s: %s", [2]string{"client", "server"}[i], strings.Join(changed, " "))
+		}
+		s.was[i] = st
+	}
+	if s.badToken != s.bad {
+		s.print("wrong token or session: dropped")
+		s.bad = s.badToken
+	}
+	if s.flushC || s.flushS {
+		s.print("flush")
+		s.flushC, s.flushS = false, false
+	}
+}
+
+func (s *script) clientCommand(name string, a args) bool {
+	switch name {
+	case "open":
+		s.open(int64(a.dur("rtt")))
+	case "start":
+		op := s.op(uint32(a.num("ref", 0)), a.num("req", 0), a.num("resp", 0))
+		op.ReqType = uint8(a.num("type", 1))
+		s.ops[op.Ref] = op
+		if err := s.cl.Start(op, s.now, s.cout); err != nil {
+			s.print("error: %v", err)
+		}
+		s.takeClient()
+	case "cancel":
+		op, ok := s.cl.Cancel(uint32(a.num("ref", 0)), s.now, s.cout)
+		s.takeClient()
+		s.print("cancelled: %v", ok)
+		if ok {
+			s.giveUp(op.Ref)
+		}
+	case "close":
+		s.cl.Close(ErrPeerLost, s.cout)
+		s.takeClient()
+	case "tick":
+		s.now += int64(a.dur("0"))
+		retries := s.cl.Scan(s.now, s.cout)
+		s.takeClient()
+		if retries > 0 {
+			s.print("retries=%d", retries)
+		}
+	case "rtt":
+		s.print("srtt=%v rto=%v", s.cl.SRTT(), time.Duration(s.cl.rtt.rto))
+	case "credits":
+		busy, queued := s.cl.Pending()
+		s.print("credits=%d busy=%d queued=%d", s.cl.FreeCredits(), busy, queued)
+	default:
+		return false
+	}
+	for _, d := range s.done {
+		s.print("done ref=%d: %v", d.Ref, d.Err)
+		s.giveUp(d.Ref)
+	}
+	s.done = nil
+	return true
+}
+
+func (s *script) giveUp(ref uint32) {
+	giveBack(s.ops[ref])
+	delete(s.ops, ref)
+}
+
+func (s *script) serverCommand(name string, a args) bool {
+	slot := uint8(a.num("slot", 0))
+	switch name {
+	case "refuse":
+		s.refuse[a.num("type", 1)] = wire.Code(a.num("code", 1))
+	case "respond":
+		if err := s.respond(slot, a.num("size", 0)); err != nil {
+			s.print("error: %v", err)
+		}
+	case "fail":
+		if err := s.sv.RespondError(slot, wire.Code(a.num("code", 5)), a["text"], s.now, s.sout); err != nil {
+			s.print("error: %v", err)
+		}
+		s.takeServer()
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *script) pathCommand(name string, a args) bool {
+	toServer := a["0"] == "c" // c names the client's packets, s the server's
+	queue := &s.s2c
+	if toServer {
+		queue = &s.c2s
+	}
+	at, count := a.num("at", 0), a.num("n", 1)
+	switch name {
+	case "time":
+		s.now += int64(a.dur("0"))
+	case "drop":
+		*queue = append((*queue)[:at:at], (*queue)[at+count:]...)
+	case "dup": // deliver, and leave it where it is
+		s.deliver(toServer, (*queue)[at])
+	case "deliver":
+		for range count {
+			p := (*queue)[at]
+			*queue = append((*queue)[:at:at], (*queue)[at+1:]...)
+			s.deliver(toServer, p)
+		}
+	case "all":
+		for len(s.c2s)+len(s.s2c) > 0 {
+			q, dir := &s.c2s, true
+			if len(s.c2s) == 0 {
+				q, dir = &s.s2c, false
+			}
+			p := (*q)[0]
+			*q = (*q)[1:]
+			s.deliver(dir, p)
+		}
+	case "queues":
+		for i, p := range append(append([]packet{}, s.c2s...), s.s2c...) {
+			s.print("%s", describe(i < len(s.c2s), p))
+		}
+	case "inject":
+		s.inject(toServer, a)
+	default:
+		return false
+	}
+	return true
+}
+
+// inject delivers a packet made from its arguments.
+func (s *script) inject(toServer bool, a args) {
+	types := map[string]wire.Type{"REQ": wire.TypeReq, "RFR": wire.TypeRFR, "CR": wire.TypeCR, "RESP": wire.TypeResp}
+	h := wire.Header{Type: types[a["1"]], ReqType: uint8(a.num("type", 1)), ReqNum: uint64(a.num("req", 8)), PktNum: uint16(a.num("pkt", 0)), MsgSize: uint32(a.num("of", 0)), Hold: uint16(a.num("hold", 0)), Flags: wire.Flags(a.num("flags", 0))}
+	token := uint32(clientToken)
+	h.Session = clientSession
+	if toServer {
+		h.Session, token = serverSession, serverToken
+	}
+	h.Session = uint32(a.num("session", int(h.Session)))
+	raw := make([]byte, wire.HeaderSize+a.num("len", 0))
+	if h.Flags&wire.FlagError != 0 && len(raw) > wire.HeaderSize {
+		raw[wire.HeaderSize] = byte(a.num("code", 5))
+	}
+	h.Put(raw, token^uint32(a.num("badtoken", 0)))
+	if s.params.Checksum {
+		wire.SetToken(raw, wire.Token(raw)^wire.Checksum(raw, nil))
+	}
+	if i, ok := a["flip"]; ok {
+		n, _ := strconv.Atoi(i)
+		raw[n] ^= 1
+	}
+	s.deliver(toServer, packet{raw})
+}
+
+// deliver hands a packet over and prints what it led to, before what was sent.
+func (s *script) deliver(toServer bool, p packet) {
+	ev := Event{}
+	mark := len(s.lines)
+	if toServer {
+		ev = s.toServer(p)
+	} else {
+		ev = s.toClient(p)
+	}
+	line := ""
+	switch ev.Kind {
+	case EventRequest:
+		typ, num, data := s.sv.Request(ev.Slot)
+		line = fmt.Sprintf("request slot=%d type=%d req=%d size=%d", ev.Slot, typ, num, len(data))
+	case EventProgress:
+		line = fmt.Sprintf("progress ref=%d", ev.Ref)
+	case EventDone, EventError:
+		line = fmt.Sprintf("done ref=%d", ev.Ref)
+		if ev.Code != 0 {
+			line += fmt.Sprintf(" code=%q text=%q", ev.Code, ev.Text)
+		} else if ev.Err != nil {
+			line += fmt.Sprintf(" here: %v", ev.Err)
+		} else {
+			op := s.ops[ev.Ref]
+			line += fmt.Sprintf(" size=%d", op.Resp.Size())
+			if h := p.header(); checkFill(op.Resp.Bytes(), byte(h.ReqNum)) != nil {
+				line += " CONTENTS DIFFER"
+			}
+		}
+		s.giveUp(ev.Ref)
+	}
+	if ev.RTT != 0 {
+		line += fmt.Sprintf(" rtt=%v", time.Duration(ev.RTT))
+	}
+	if line != "" {
+		s.lines = append(s.lines[:mark], append([]string{line}, s.lines[mark:]...)...)
+	}
+}
