@@ -180,7 +180,7 @@ func TestBenchVariants(t *testing.T) {
 }
 
 func TestBenchWithFaults(t *testing.T) {
-	status, out, errOut := runCommand(t, "bench rate --loss 0.05 --dup 0.01 --reorder 0.01 --corrupt 0.01 --seed 7 --duration 200ms --json"+gentle)
+	status, out, errOut := runCommand(t, "bench rate --loss 0.05 --dup 0.01 --reorder 0.01 --seed 7 --duration 200ms --json"+gentle)
 	if status != exitDone {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
