@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,7 @@ type worker struct {
 // team is the client threads of a measurement, and the server process if it was
 // started for them.
 type team struct {
+	mu      sync.Mutex // guards workers between interrupt and openWorker
 	workers []*worker
 	server  *child
 	stop    atomic.Bool
@@ -97,6 +99,8 @@ func pinList(cores []int) string {
 // interrupt makes every loop return soon.
 func (t *team) interrupt() {
 	t.stop.Store(true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, w := range t.workers {
 		w.ep.rpc.Wake()
 	}
@@ -126,7 +130,9 @@ func (t *team) openWorker(f *netFlags, faults *faultFlags, addr string, core int
 		return nil, err
 	}
 	w := &worker{ep: ep, addr: addr, tasks: make(chan func(*worker) error), results: make(chan error)}
+	t.mu.Lock()
 	t.workers = append(t.workers, w)
+	t.mu.Unlock()
 	go func() {
 		err := ep.lock()
 		for task := range w.tasks {
