@@ -13,7 +13,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -180,10 +179,7 @@ func measure(f flags, addr string, stop func(*time.Duration) error) (res *result
 		return nil, err
 	}
 	elapsed := time.Since(begin).Seconds()
-	var ru syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &ru); err == nil {
-		cpu = time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
-	}
+	cpu = cpuTime()
 	slices.Sort(lat)
 	us := func(q float64) float64 { return float64(lat[int(q*float64(len(lat)-1))]) / 1e3 }
 	name := "rate"
