@@ -188,17 +188,18 @@ func (b *bench) run(e *env) error {
 	err = b.measure(e, t)
 	stopProfile()
 	err = errors.Join(err, b.closeRaw(), t.close())
+	interrupted := e.ctx.Err() != nil
 	if len(b.rounds) == 0 || b.total() == 0 {
-		if t.stop.Load() && err == nil {
+		if interrupted && err == nil {
 			err = errStopped
 		}
 		return err
 	}
-	if err != nil && !t.stop.Load() {
+	if err != nil && !interrupted {
 		return err
 	}
 	res := b.result()
-	res.Interrupted = e.ctx.Err() != nil
+	res.Interrupted = interrupted
 	return errors.Join(err, res.print(e.out, b.flags.JSON))
 }
 

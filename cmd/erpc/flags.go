@@ -19,7 +19,7 @@ import (
 type netFlags struct {
 	Transport string `default:"udp" help:"Transport: udp, the default; shm, afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
 	Iface     string `help:"Network interface, for transports below IP." placeholder:"NAME"`
-	MTU       int    `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: 1452." placeholder:"BYTES"`
+	MTU       int    `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
 	Credits   int    `help:"Packets in flight per session; 0: 32." placeholder:"N"`
 	Slots     int    `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
 	CC        string `name:"cc" default:"none" help:"Congestion control: none, the default; timely and dcqcn are not built yet." placeholder:"NAME"`

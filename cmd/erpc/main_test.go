@@ -143,7 +143,7 @@ func TestBenchJSON(t *testing.T) {
 			}
 			var r result
 			decodeOne(t, out, &r)
-			if r.Bench != name || r.Transport != "udp" || r.Rpcs == 0 || r.Rps <= 0 || r.P50 <= 0 || r.Ratio <= 0 || r.MTU != 1452 || r.Credits != 32 || r.Errors != 0 {
+			if r.Bench != name || r.Transport != "udp" || r.Rpcs == 0 || r.Rps <= 0 || r.P50 <= 0 || r.Ratio <= 0 || r.MTU < 1452 || r.Credits != 32 || r.Errors != 0 {
 				t.Errorf("%+v", r)
 			}
 			if r.P50 > r.P99 || r.P99 > r.P999 || r.P999 > r.Max {
