@@ -27,7 +27,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck bench clean check-go
+.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck bench bench-grpc clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -37,6 +37,7 @@ help:
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
 	@echo 'make lint    gofmt, vet, house rules, builds for other systems, staticcheck'
 	@echo 'make bench   Go benchmarks, then the figures of bin/erpc bench'
+	@echo 'make bench-grpc   rate and latency beside grpc-go, in pairs of runs'
 	@echo 'make clean   removes bin/ and out/'
 
 check-go:
@@ -108,9 +109,12 @@ staticcheck: check-go
 bench: check-go
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(CORE)
 	@$(MAKE) build
-	bin/erpc bench latency
-	bin/erpc bench rate
-	bin/erpc bench bandwidth
+	bin/erpc bench latency --raw
+	bin/erpc bench rate --raw
+	bin/erpc bench bandwidth --raw
+
+bench-grpc: check-go
+	bench/compare.sh
 
 clean:
 	rm -rf bin out

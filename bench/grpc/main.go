@@ -179,7 +179,7 @@ func measure(f flags, addr string, stop func(*time.Duration) error) (res *result
 		return nil, err
 	}
 	elapsed := time.Since(begin).Seconds()
-	cpu = ownCPU()
+	cpu = cpuTime()
 	slices.Sort(lat)
 	us := func(q float64) float64 { return float64(lat[int(q*float64(len(lat)-1))]) / 1e3 }
 	name := "rate"

@@ -36,11 +36,11 @@ func pin(pid, core int) error {
 	return nil
 }
 
-// ownCPU returns the CPU time that this process has used.
-func ownCPU() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+// cpuTime returns the CPU time of this process so far.
+func cpuTime() time.Duration {
+	var ru unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
 		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }

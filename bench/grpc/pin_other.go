@@ -7,5 +7,5 @@ import "time"
 // pin does nothing on this system.
 func pin(int, int) error { return nil }
 
-// ownCPU returns 0: not measured here.
-func ownCPU() time.Duration { return 0 }
+// cpuTime is not measured on this system.
+func cpuTime() time.Duration { return 0 }

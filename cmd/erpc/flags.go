@@ -2,12 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
@@ -192,14 +190,4 @@ func positive(flag string, value, min int) error {
 		return usagef("%s %d: must be at least %d", flag, value, min)
 	}
 	return nil
-}
-
-func humanDuration(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.2f us", float64(d)/1e3)
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.2f ms", float64(d)/1e6)
-	}
-	return d.Round(time.Millisecond).String()
 }
