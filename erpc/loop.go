@@ -106,7 +106,7 @@ func (r *Rpc) sendAll(items []transport.TxItem) {
 	e.stats.TxDropped += uint64(len(items))
 }
 
-// Run runs the event loop until stop returns true, asked about once per pass, or
+// Run runs the event loop until stop returns true, asked once or twice per pass, or
 // until the transport fails or the Rpc is closed.
 func (r *Rpc) Run(stop func() bool) error {
 	defer r.lockThread()()
@@ -114,6 +114,9 @@ func (r *Rpc) Run(stop func() bool) error {
 		work, err := r.RunOnce()
 		if err != nil {
 			return err
+		}
+		if work == 0 && stop() { // a timer's callback may have changed its mind
+			return nil
 		}
 		if err = r.pause(work, -1); err != nil {
 			return err

@@ -28,7 +28,7 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
 	}
 	s := e.find(h.Session, token, p.From)
 	if s == nil {
-		e.onStranger(op, body, p.From)
+		e.onStranger(op, token, body, p.From)
 		return
 	}
 	s.live.Heard(e.now)
@@ -55,15 +55,18 @@ func (e *engine) find(number, token uint32, from transport.Addr) *Session {
 }
 
 // onStranger answers packets for sessions that are not known here, so that a peer
-// of an earlier incarnation learns of it. It keeps no state.
-func (e *engine) onStranger(op wire.Op, body []byte, from transport.Addr) {
+// of an earlier incarnation learns of it. It keeps no state. A damaged packet of a
+// living session gets no answer: a Reset would end that session.
+func (e *engine) onStranger(op wire.Op, token uint32, body []byte, from transport.Addr) {
 	e.stats.DropNoSession++
 	if e.resetsLeft == 0 || op != wire.OpPing && op != wire.OpDisconnect {
 		return
 	}
-	e.resetsLeft--
 	var a wire.Alive
-	a.Parse(body)
+	if a.Parse(body); a.To != token {
+		return
+	}
+	e.resetsLeft--
 	answer := wire.OpReset
 	if op == wire.OpDisconnect {
 		answer = wire.OpDisconnectAck

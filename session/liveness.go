@@ -69,13 +69,13 @@ func (l *Liveness) Disconnect(out *Out) {
 }
 
 func (l *Liveness) send(op wire.Op, seq uint64, out *Out) {
-	a := wire.Alive{Session: l.Local, Token: l.LocalToken, Seq: seq}
+	a := wire.Alive{Session: l.Local, Token: l.LocalToken, Seq: seq, To: l.RemoteToken}
 	out.Mgmt(op, l.Remote, l.RemoteToken, wire.AliveSize, 0, a.Put)
 }
 
 // Answer sends op (DisconnectAck or Reset) for a packet of a session that is not
 // known here. It goes where the packet's body says, and is never larger than it.
 func Answer(op wire.Op, a *wire.Alive, out *Out) {
-	reply := wire.Alive{Session: wire.NoSession, Seq: a.Seq}
+	reply := wire.Alive{Session: wire.NoSession, Seq: a.Seq, To: a.Token}
 	out.Mgmt(op, a.Session, a.Token, wire.AliveSize, 0, reply.Put)
 }

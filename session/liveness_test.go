@@ -115,7 +115,7 @@ func TestLivenessPackets(t *testing.T) {
 		got, h, body := mgmt(t, flatten(out.Tx[0]), 5)
 		var a wire.Alive
 		a.Parse(body)
-		if got != op || h.Session != 4 || a != (wire.Alive{Session: wire.NoSession, Seq: 6}) {
+		if got != op || h.Session != 4 || a != (wire.Alive{Session: wire.NoSession, Seq: 6, To: 5}) {
 			t.Errorf("%v for session %d: %+v", got, h.Session, a)
 		}
 		if len(out.Tx[0].Head) > wire.HeaderSize+wire.AliveSize {

@@ -75,6 +75,8 @@ func reserved(op Op) [][2]int {
 		return [][2]int{{offerFlags + 1, 40}, {40, AcceptSize}}
 	case OpRefuse:
 		return [][2]int{{9, RefuseSize}}
+	case OpDisconnect, OpDisconnectAck, OpPing, OpPong, OpReset:
+		return [][2]int{{20, AliveSize}}
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ const (
 	ChallengeSize = 24
 	AcceptSize    = 48
 	RefuseSize    = 16
-	AliveSize     = 16
+	AliveSize     = 24
 )
 
 // bodySize is the size of the body of each operation.
@@ -209,13 +209,16 @@ func (r *Refuse) Parse(b []byte) {
 }
 
 // Alive is the body of Disconnect, DisconnectAck, Ping, Pong and Reset. It says
-// where an answer goes, so that a side that does not know the session can answer.
+// where an answer goes, so that a side that does not know the session can answer;
+// and it repeats the token that the packet is sealed with, so that such a side can
+// tell a damaged packet, whose session number may be wrong, from a stranger's.
 //
-//	0 session u32 · 4 token u32 · 8 seq u64
+//	0 session u32 · 4 token u32 · 8 seq u64 · 16 to u32 · 20 zero 4 B
 type Alive struct {
 	Session uint32 // the sender's session number, NoSession in a Reset
 	Token   uint32 // the token that packets to the sender's session must carry
 	Seq     uint64 // chosen by the asking side, repeated in the answer
+	To      uint32 // the receiver's token: what OpenMgmt gives if the packet is whole
 }
 
 // Put writes the body to b, which holds at least AliveSize bytes.
@@ -224,6 +227,8 @@ func (a *Alive) Put(b []byte) {
 	binary.LittleEndian.PutUint32(p[0:], a.Session)
 	binary.LittleEndian.PutUint32(p[4:], a.Token)
 	binary.LittleEndian.PutUint64(p[8:], a.Seq)
+	binary.LittleEndian.PutUint32(p[16:], a.To)
+	clear(p[20:])
 }
 
 // Parse reads the body from b, which holds at least AliveSize bytes.
@@ -232,6 +237,7 @@ func (a *Alive) Parse(b []byte) {
 	a.Session = binary.LittleEndian.Uint32(p[0:])
 	a.Token = binary.LittleEndian.Uint32(p[4:])
 	a.Seq = binary.LittleEndian.Uint64(p[8:])
+	a.To = binary.LittleEndian.Uint32(p[16:])
 }
 
 // SealMgmt finishes a management packet: pkt holds the header and the body (and
