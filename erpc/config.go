@@ -62,8 +62,9 @@ type Config struct {
 	MaxBackground int
 	// MemoryLimit bounds the message buffer memory of one Rpc in bytes; 0 means no limit.
 	MemoryLimit int64
-	// Hugepages backs message buffers with huge pages when the machine has them.
-	Hugepages bool
+	// NoHugepages keeps message buffers in ordinary pages even if the machine has
+	// huge pages reserved and free.
+	NoHugepages bool
 	// Seed makes tokens, nonces and epochs repeatable, for simulations. 0 means
 	// random ones; anything else is unsafe on a real network.
 	Seed uint64

@@ -79,7 +79,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", e.mtu, session.MinMTU)}
 	}
 	e.checksum = r.cfg.Checksum || !caps.Checksummed
-	pool, err := msgbuf.NewPool(msgbuf.Config{MaxMessage: r.cfg.MaxMessage, Hugepages: r.cfg.Hugepages, Limit: r.cfg.MemoryLimit})
+	pool, err := msgbuf.NewPool(msgbuf.Config{MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Limit: r.cfg.MemoryLimit})
 	if err != nil {
 		return nil, err
 	}

@@ -38,8 +38,8 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	if f.NoGSO {
 		args = append(args, "--no-gso")
 	}
-	if f.Hugepages {
-		args = append(args, "--hugepages")
+	if f.NoHugepages {
+		args = append(args, "--no-hugepages")
 	}
 	if f.Profile != "" {
 		args = append(args, "--cpuprofile="+f.Profile+".server")

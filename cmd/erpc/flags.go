@@ -15,19 +15,19 @@ import (
 
 // netFlags choose and shape the network path; every subcommand that communicates has them.
 type netFlags struct {
-	Transport string `default:"udp" help:"Transport: udp, the default; shm, afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
-	Iface     string `help:"Network interface, for transports below IP." placeholder:"NAME"`
-	MTU       int    `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
-	Credits   int    `help:"Packets in flight per session; 0: 32." placeholder:"N"`
-	Slots     int    `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
-	CC        string `name:"cc" default:"none" help:"Congestion control: none, the default; timely and dcqcn are not built yet." placeholder:"NAME"`
-	Pin       string `default:"auto" help:"Cores for the client's threads, then the server's, as 0,1; auto; none; default ${default}." placeholder:"CORES"`
-	Wait      string `help:"What an idle loop does: adaptive, spin, sleep; default spin in bench, else adaptive." placeholder:"HOW"`
-	NoGSO     bool   `name:"no-gso" hidden:"" help:"Every packet a datagram of its own."`
-	Hugepages bool   `hidden:"" help:"Message buffers in hugepages."`
-	GC        int    `name:"gc" default:"400" help:"The garbage collector's GOGC while running; default ${default}." placeholder:"PERCENT"`
-	JSON      bool   `name:"json" help:"Print one JSON object."`
-	Profile   string `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
+	Transport   string `default:"udp" help:"Transport: udp, the default; shm, afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
+	Iface       string `help:"Network interface, for transports below IP." placeholder:"NAME"`
+	MTU         int    `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
+	Credits     int    `help:"Packets in flight per session; 0: 32." placeholder:"N"`
+	Slots       int    `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
+	CC          string `name:"cc" default:"none" help:"Congestion control: none, the default; timely and dcqcn are not built yet." placeholder:"NAME"`
+	Pin         string `default:"auto" help:"Cores for the client's threads, then the server's, as 0,1; auto; none; default ${default}." placeholder:"CORES"`
+	Wait        string `help:"What an idle loop does: adaptive, spin, sleep; default spin in bench, else adaptive." placeholder:"HOW"`
+	NoGSO       bool   `name:"no-gso" hidden:"" help:"Every packet a datagram of its own."`
+	NoHugepages bool   `hidden:"" help:"No hugepages for message buffers."`
+	GC          int    `name:"gc" default:"400" help:"The garbage collector's GOGC while running; default ${default}." placeholder:"PERCENT"`
+	JSON        bool   `name:"json" help:"Print one JSON object."`
+	Profile     string `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
 }
 
 // faultFlags are faults injected at the client, both ways.
@@ -86,7 +86,7 @@ var waits = map[string]erpc.Wait{"": erpc.WaitAdaptive, "adaptive": erpc.WaitAda
 func (f *netFlags) config() erpc.Config {
 	return erpc.Config{
 		Credits: f.Credits, Slots: f.Slots, MTU: f.MTU, Wait: waits[f.Wait],
-		Hugepages: f.Hugepages, MaxMessage: maxMessage,
+		NoHugepages: f.NoHugepages, MaxMessage: maxMessage,
 	}
 }
 
