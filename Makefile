@@ -50,7 +50,7 @@ check-go:
 
 build: check-go
 	@test -d cmd/erpc || { echo 'make build: there is no ./cmd/erpc' >&2; exit 1; }
-	$(GO) build -o bin/erpc ./cmd/erpc
+	$(GO) build -buildvcs=false -o bin/erpc ./cmd/erpc
 
 demo: build
 	bin/erpc demo

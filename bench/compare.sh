@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 pairs=${1:-5}
 make -s build
-(cd bench/grpc && go build -o ../../bin/grpc-echo .)
+(cd bench/grpc && go build -buildvcs=false -o ../../bin/grpc-echo .)
 
 # field NAME: the number of that name in the JSON object on standard input.
 field() { sed -n "s/.*\"$1\":\([0-9.eE+-]*\).*/\1/p"; }
