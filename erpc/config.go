@@ -46,6 +46,8 @@ type Config struct {
 	Checksum bool
 	// Timing holds timeouts and heartbeats.
 	Timing session.Timing
+	// Congestion chooses and tunes congestion control.
+	Congestion Congestion
 	// Wait and SpinFor say how an idle event loop waits. SpinFor defaults to 200 us.
 	Wait    Wait
 	SpinFor time.Duration

@@ -30,6 +30,8 @@ type Caps struct {
 	TxCopies bool
 	// ECN says that RxPacket.CE is filled in.
 	ECN bool
+	// LinkRate is the rate of the network link in bits per second, 0 if unknown.
+	LinkRate int64
 	// Checksummed says that packets damaged on the way are dropped by the
 	// network or the transport with at least the strength of the UDP checksum.
 	Checksummed bool

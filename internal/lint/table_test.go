@@ -67,14 +67,14 @@ var table = []row{
 
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
-	{path: "erpc", may: []string{"session", "cc", "cc/timely", "ratelimit/carousel", "transport",
+	{path: "erpc", may: []string{"session", "cc", "cc/timely", "cc/dcqcn", "ratelimit/carousel", "transport",
 		"msgbuf", "wire", "metrics", "internal/..."}},
 	{path: "erpc/simtest", traits: suite},
 	{path: "erpc/udptest", traits: suite},
 	{path: "metrics"},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
-		"github.com/HdrHistogram/hdrhistogram-go"}, traits: mayClock},
+		"github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock},
 	{path: "bench/...", third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf"}, traits: mayClock},
 	{path: "examples/...", may: anything, traits: mayClock},
 	{path: "raft-example/...", may: anything, third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}, traits: mayClock},

@@ -84,7 +84,7 @@ func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
 	e := &Endpoint{net: n, node: d, name: c.Name, index: n.opened, addr: nodeAddr(c.Node, uint32(c.Port)), cfg: c,
 		ring: newRing(c.RxRing), runPos: -1, lastRun: -1}
 	e.caps = transport.Caps{Name: "sim", MTU: n.cfg.MTU, RxRing: c.RxRing, TxCopies: true, ECN: true,
-		Checksummed: n.cfg.Checksum}
+		LinkRate: n.cfg.LinkBitsPerSec, Checksummed: n.cfg.Checksum}
 	n.opened++
 	n.endpoints = append(n.endpoints, e)
 	n.bind(d, e)

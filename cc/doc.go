@@ -1,0 +1,27 @@
+// Package cc is the contract between a client session and its congestion control.
+//
+// The session measures; the [Controller] decides a rate; the session keeps to it
+// (pacing, package ratelimit/carousel). A controller does no I/O and reads no
+// clock: time is an argument, so the simulator and production run the same code.
+// Its methods use only built-in types, so that an implementation need not import
+// this package.
+//
+// # Units
+//
+// Times are nanoseconds of one monotonic clock. Rates are bytes per second on the
+// wire, packet headers included, as float64.
+//
+// # The common case
+//
+// Most sessions of a data center are uncongested most of the time (eRPC, section
+// 5.2.2). A session starts at link rate without any controller. While it is at link
+// rate, answers that carry no congestion mark and whose round trip does not exceed
+// the bypass limit are not told to anyone: this is the paper's Timely bypass, one
+// comparison per packet. The first answer that does not pass makes the controller.
+// So idle and uncongested sessions cost no memory and no call.
+//
+// # Implementations
+//
+// cc/timely follows round-trip times and is the default. cc/dcqcn follows congestion
+// marks (ECN), for networks whose switches set them.
+package cc
