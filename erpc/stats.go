@@ -35,13 +35,14 @@ type Stats struct {
 	Memory    int64     // bytes reserved for message buffers
 }
 
-// histBuckets: 8 per power of two, up to 2^40 ns.
+// histBuckets: 32 per power of two, up to 2^40 ns.
 const (
-	histSub     = 8
-	histBuckets = 38 * histSub
+	histBits    = 5
+	histSub     = 1 << histBits
+	histBuckets = (40 - histBits + 1) * histSub
 )
 
-// Histogram counts durations in buckets that are at most 12.5 % wide.
+// Histogram counts durations in buckets that are at most 3.2 % wide.
 type Histogram struct {
 	Count   uint64
 	buckets [histBuckets]uint32
@@ -57,9 +58,9 @@ func bucketOf(ns int64) int {
 	if ns < histSub {
 		return int(max(ns, 0))
 	}
-	exp := bits.Len64(uint64(ns)) - 1 // at least 3
-	sub := int(ns>>(exp-3)) & (histSub - 1)
-	return min((exp-2)*histSub+sub, histBuckets-1)
+	exp := bits.Len64(uint64(ns)) - 1 // at least histBits
+	sub := int(ns>>(exp-histBits)) & (histSub - 1)
+	return min((exp-histBits+1)*histSub+sub, histBuckets-1)
 }
 
 // floorOf is the least duration of bucket i, ns.
@@ -67,8 +68,25 @@ func floorOf(i int) int64 {
 	if i < histSub {
 		return int64(i)
 	}
-	exp := i/histSub + 2
-	return (histSub + int64(i%histSub)) << (exp - 3)
+	return (histSub + int64(i%histSub)) << (i/histSub - 1)
+}
+
+// Merge adds the counts of other.
+func (h *Histogram) Merge(other *Histogram) {
+	h.Count += other.Count
+	for i, n := range other.buckets {
+		h.buckets[i] += n
+	}
+}
+
+// Since returns what was counted after an earlier copy of the same histogram.
+func (h *Histogram) Since(earlier *Histogram) Histogram {
+	d := *h
+	d.Count -= earlier.Count
+	for i, n := range earlier.buckets {
+		d.buckets[i] -= n
+	}
+	return d
 }
 
 // Quantile returns the duration that a fraction q of all samples do not exceed, to
