@@ -21,14 +21,16 @@ type clientSlot struct {
 	op       Op
 	reqNum   uint64
 	busy     bool
-	stalled  bool  // in the stalled ring
-	ownsResp bool  // op.Resp came from op.Pool
-	retries  uint8 // rollbacks since the last progress
+	stalled  bool   // in the stalled ring
+	ownsResp bool   // op.Resp came from op.Pool
+	retries  uint8  // timeouts since the last progress
+	fast     uint8  // rollbacks on evidence since the last progress
+	try      uint16 // rollbacks of the request; goes with its packets
 	numReq   uint32
 	numResp  uint32 // 0 until response packet 0 has come
 	numTx    uint32
 	numRx    uint32
-	highTx   uint32  // packets below were sent before a rollback: no RTT sample (Karn)
+	highTx   uint32  // packets below were sent before a rollback
 	txGen    uint64  // Out batch in which request data was last queued
 	sentAt   int64   // when packet 0 was sent, ns
 	progress int64   // when the slot last sent after idling, or received, ns
@@ -124,7 +126,7 @@ func (c *Client) begin(op Op, now int64, out *Out) {
 	s.op = op
 	s.reqNum += uint64(len(c.slots))
 	s.busy = true
-	s.retries = 0
+	s.retries, s.fast, s.try = 0, 0, 0
 	s.ownsResp = false
 	s.numReq = c.packets(op.Req.Size())
 	s.numResp = 0
@@ -171,7 +173,7 @@ func (c *Client) pump(now int64, out *Out) {
 // sendNext sends the slot's next packet: request data, or an RFR.
 func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 	k := s.numTx
-	h := wire.Header{ReqType: s.op.ReqType, ReqNum: s.reqNum, PktNum: uint16(k)}
+	h := wire.Header{ReqType: s.op.ReqType, Hold: s.try, ReqNum: s.reqNum, PktNum: uint16(k)}
 	if k < s.numReq {
 		h.Type = wire.TypeReq
 		h.MsgSize = uint32(s.op.Req.Size())

@@ -5,12 +5,18 @@ import (
 )
 
 // OnCR takes a credit return. The header is parsed, session and token are checked.
+// The server takes request packets in order only, so that a CR speaks for all
+// packets before its own as well, whose CRs may be lost.
 func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
 	i, ok := c.accept(h)
 	if !ok {
 		return Event{}
 	}
 	s := &c.slots[i]
+	if h.Flags&wire.FlagGap != 0 {
+		c.onGap(i, h, now, out)
+		return Event{}
+	}
 	if uint32(h.PktNum) >= s.numReq-1 {
 		c.stats.DropSize++ // no CR exists for the last request packet
 		return Event{}
@@ -39,6 +45,11 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Eve
 		return Event{}
 	}
 	j := uint32(h.PktNum) - (s.numReq - 1)
+	if j > 0 && uint32(h.PktNum) > s.numRx {
+		c.stats.DropFuture++
+		c.lost(i, h.Hold, now, out) // the response packets before it
+		return Event{}
+	}
 	if len(payload) != c.payload(int(h.MsgSize), j) {
 		c.stats.DropSize++
 		return Event{}
@@ -129,8 +140,8 @@ func (c *Client) onError(h *wire.Header, payload []byte, now int64, out *Out) Ev
 	return ev
 }
 
-// accept applies the client's rule (eRPC, section 5.3): the request is current,
-// the packet is the next expected, and what it answers was sent.
+// accept applies the client's rule (eRPC, section 5.3): the request is current, and
+// what the packet answers was sent and has not been answered.
 func (c *Client) accept(h *wire.Header) (uint8, bool) {
 	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
 	s := &c.slots[i]
@@ -140,26 +151,32 @@ func (c *Client) accept(h *wire.Header) (uint8, bool) {
 		c.stats.DropPast++
 	case pkt >= s.numTx:
 		c.stats.DropUnsent++
-	case pkt > s.numRx:
-		c.stats.DropFuture++
 	default:
 		return i, true
 	}
 	return 0, false
 }
 
-// received counts the answer to packet numRx and returns its RTT, 0 if it cannot be known.
+// received counts the answer to packet h.PktNum, which answers all packets before it
+// too, and returns its RTT, 0 if it cannot be known.
 func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
-	k := s.numRx
-	s.numRx++
-	c.credits++
+	k := uint32(h.PktNum)
+	c.credits += int(k + 1 - s.numRx)
+	s.numRx = k + 1
 	retries := s.retries
-	s.retries = 0
+	s.retries, s.fast = 0, 0
 	s.progress = now
-	if h.Hold == wire.HoldUnknown {
-		return 0 // the handler was slow, which says nothing about the path
-	}
-	if k < s.highTx {
+	held := int64(0)
+	if k == s.numReq-1 {
+		if h.Hold == wire.HoldUnknown {
+			return 0 // the handler was slow, which says nothing about the path
+		}
+		held = int64(h.Hold) * wire.HoldUnit
+		if k < s.highTx { // an answer to which copy? (Karn)
+			c.rtt.keep(retries)
+			return 0
+		}
+	} else if h.Hold != s.try { // an answer to an earlier copy
 		c.rtt.keep(retries)
 		return 0
 	}
@@ -167,9 +184,41 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
 	if k > 0 {
 		at = s.txTimes[k&uint32(len(s.txTimes)-1)]
 	}
-	rtt := max(now-at-int64(h.Hold)*wire.HoldUnit, 1)
+	rtt := max(now-at-held, 1)
 	c.rtt.sample(rtt)
 	return rtt
+}
+
+// onGap takes the server's word that it misses a packet, though it has seen a later
+// one. All request packets before the missing one are there.
+func (c *Client) onGap(i uint8, h *wire.Header, now int64, out *Out) {
+	s := &c.slots[i]
+	if h.Hold != s.try {
+		c.stats.DropPast++ // it tells of packets sent before the last rollback
+		return
+	}
+	if m := uint32(h.PktNum); m < s.numReq && m > s.numRx {
+		c.credits += int(m - s.numRx)
+		s.numRx = m
+		s.retries, s.fast = 0, 0
+	}
+	c.lost(i, h.Hold, now, out)
+}
+
+// maxFast bounds the rollbacks of a slot on evidence without progress: after that
+// only the timeout helps.
+const maxFast = 3
+
+// lost rolls slot i back at once, since a packet was answered out of order that was
+// sent in this try.
+func (c *Client) lost(i uint8, try uint16, now int64, out *Out) {
+	s := &c.slots[i]
+	if try != s.try || s.fast == maxFast {
+		return
+	}
+	s.fast++
+	c.stats.FastRollbacks++
+	c.rollback(i, now, out)
 }
 
 // finish ends the request in slot i and starts waiting ones.
@@ -203,21 +252,23 @@ func (c *Client) Scan(now int64, out *Out) (retries uint8) {
 		if !s.busy || s.numTx == s.numRx || now-s.progress < c.rtt.timeout(s.retries) {
 			continue
 		}
+		if s.retries < 255 {
+			s.retries++
+		}
+		c.stats.Rollbacks++
 		c.rollback(uint8(i), now, out)
 		retries = max(retries, s.retries)
 	}
 	return retries
 }
 
+// rollback makes slot i send again from its first unanswered packet on.
 func (c *Client) rollback(i uint8, now int64, out *Out) {
 	s := &c.slots[i]
-	c.stats.Rollbacks++
 	c.credits += int(s.numTx - s.numRx)
 	s.highTx = max(s.highTx, s.numTx)
 	s.numTx = s.numRx
-	if s.retries < 255 {
-		s.retries++
-	}
+	s.try++
 	s.progress = now
 	c.kick(i, now, out)
 }

@@ -32,5 +32,14 @@
 // numbers grow by slots. One counter does for both directions of a request: client
 // packet k is answered by server packet k, so the next packet that the client
 // expects has the number of packets it has received (numRx), and a packet is
-// acceptable only if numRx <= number < numTx, and in order only if it is numRx.
+// acceptable only if numRx <= number < numTx. The server takes requests in order, so
+// a CR or response packet 0 that is ahead of numRx speaks for the packets before it;
+// a later response packet ahead of numRx means that some before it are lost.
+//
+// # Loss
+//
+// The base is go-back-N after a timeout that follows the measured RTT. Two kinds of
+// evidence are faster: a response packet ahead of the expected one, and the server's
+// word (a CR with the gap flag) that it misses a packet before the one it got. Both
+// count only if they answer packets sent since the last rollback, which the try tells.
 package session

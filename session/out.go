@@ -136,13 +136,15 @@ type Event struct {
 
 // Stats counts protocol events. One Stats serves all sessions of an endpoint.
 type Stats struct {
-	Retransmits  uint64 // packets sent again, by client and server
-	Rollbacks    uint64 // go-back-N rollbacks
-	CreditStalls uint64 // times a slot had to wait for credits
-	DropPast     uint64 // packet of an earlier request or an earlier packet number
-	DropFuture   uint64 // packet ahead of the expected one
-	DropUnsent   uint64 // answer to a packet that was not sent, or is rolled back
-	DropNotReady uint64 // repeated request whose response is not ready
-	DropBusy     uint64 // new request for a slot whose handler still runs
-	DropSize     uint64 // sizes that contradict each other
+	Retransmits   uint64 // packets sent again, by client and server
+	Rollbacks     uint64 // go-back-N rollbacks after a timeout
+	FastRollbacks uint64 // ... on evidence of loss
+	Gaps          uint64 // by a server: gaps told to the client
+	CreditStalls  uint64 // times a slot had to wait for credits
+	DropPast      uint64 // packet of an earlier request or an earlier packet number
+	DropFuture    uint64 // packet ahead of the expected one
+	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back
+	DropNotReady  uint64 // repeated request whose response is not ready
+	DropBusy      uint64 // new request for a slot whose handler still runs
+	DropSize      uint64 // sizes that contradict each other
 }

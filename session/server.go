@@ -24,8 +24,9 @@ type serverSlot struct {
 	reqNum  uint64
 	state   serverState
 	reqType uint8
-	isError bool // the response is an error
-	ce      bool // the last packet that was answered met congestion
+	isError bool   // the response is an error
+	ce      bool   // the last packet that was answered met congestion
+	try     uint16 // of the last RFR
 	numReq  uint32
 	numRx   uint32 // request packets received
 	numResp uint32
@@ -89,6 +90,7 @@ func (s *Server) OnReq(h *wire.Header, payload []byte, ce bool, now int64, out *
 	}
 	if uint32(h.PktNum) > sl.numRx {
 		s.stats.DropFuture++
+		s.gap(h, sl.numRx, out)
 		return Event{}
 	}
 	if len(payload) != s.payload(sl.msgSize, uint32(h.PktNum)) {
@@ -107,6 +109,7 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool
 	}
 	if h.PktNum != 0 {
 		s.stats.DropFuture++
+		s.gap(h, 0, out)
 		return false
 	}
 	s.clear(sl, out)
@@ -178,11 +181,24 @@ func (s *Server) repeated(out *Out) {
 }
 
 func (s *Server) sendCR(h *wire.Header, ce bool, out *Out) {
-	cr := wire.Header{Type: wire.TypeCR, ReqType: h.ReqType, ReqNum: h.ReqNum, PktNum: h.PktNum}
+	cr := wire.Header{Type: wire.TypeCR, ReqType: h.ReqType, Hold: h.Hold, ReqNum: h.ReqNum, PktNum: h.PktNum}
 	if ce {
 		cr.Flags = wire.FlagCE
 	}
 	s.control(out, &cr)
+}
+
+// gap tells the client that packet h came before packet missing. Each of the packets
+// behind a lost one says the same, so only those at distances 1, 2, 4, 8 ... do.
+func (s *Server) gap(h *wire.Header, missing uint32, out *Out) {
+	if d := uint32(h.PktNum) - missing; d&(d-1) != 0 {
+		return
+	}
+	s.stats.Gaps++
+	s.control(out, &wire.Header{
+		Type: wire.TypeCR, Flags: wire.FlagGap, ReqType: h.ReqType, Hold: h.Hold,
+		ReqNum: h.ReqNum, PktNum: uint16(missing),
+	})
 }
 
 // OnRFR takes a request for a response packet.
@@ -198,9 +214,10 @@ func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
 		s.stats.DropSize++
 	case pkt-(sl.numReq-1) > sl.nextRFR:
 		s.stats.DropFuture++
+		s.gap(h, sl.numReq-1+sl.nextRFR, out)
 	default:
 		j := pkt - (sl.numReq - 1)
-		sl.rxAt = now
+		sl.try = h.Hold
 		sl.ce = ce
 		s.sendResp(sl, j, now, out)
 		if j < sl.nextRFR {
@@ -215,7 +232,10 @@ func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
 func (s *Server) sendResp(sl *serverSlot, j uint32, now int64, out *Out) {
 	h := wire.Header{
 		Type: wire.TypeResp, ReqType: sl.reqType, ReqNum: sl.reqNum,
-		MsgSize: uint32(sl.resp.Size()), PktNum: uint16(sl.numReq - 1 + j), Hold: hold(now - sl.rxAt),
+		MsgSize: uint32(sl.resp.Size()), PktNum: uint16(sl.numReq - 1 + j), Hold: sl.try,
+	}
+	if j == 0 {
+		h.Hold = hold(now - sl.rxAt)
 	}
 	if sl.ce {
 		h.Flags = wire.FlagCE

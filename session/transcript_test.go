@@ -136,7 +136,7 @@ func (s *script) session(t *testing.T, a args) {
 	p := Params{Slots: a.num("slots", 8), Credits: a.num("credits", 32), PerPacket: a.num("perpacket", 1000), MaxMessage: a.num("max", 1<<20), Checksum: a["checksum"] == "on"}
 	*s = script{rig: newRig(t, p, Timing{RTOMin: a.dur("rtomin"), RTOMax: a.dur("rtomax")}, a.num("queue", 8), msgbuf.Config{Limit: int64(a.num("limit", 0))}), ops: map[uint32]Op{}}
 	s.onTx = func(fromClient bool, p packet, later int) {
-		line := describe(fromClient, p)
+		line := s.describe(fromClient, p)
 		if fromClient {
 			line += fmt.Sprintf(" credits=%d", s.cl.credits+later)
 		}
@@ -162,7 +162,7 @@ func (s *script) end(t *testing.T) {
 }
 
 // describe prints a packet. Total is the number of packets of its message.
-func describe(fromClient bool, p packet) string {
+func (s *script) describe(fromClient bool, p packet) string {
 	h := p.header()
 	dir := "S->C"
 	if fromClient {
@@ -179,10 +179,24 @@ func describe(fromClient bool, p packet) string {
 	if h.Flags&wire.FlagCE != 0 {
 		line += " CE"
 	}
+	if h.Flags&wire.FlagGap != 0 && h.Type == wire.TypeCR {
+		line += " GAP"
+	}
 	if h.Hold != 0 {
-		line += fmt.Sprintf(" hold=%d", h.Hold)
+		line += fmt.Sprintf(" %s=%d", map[bool]string{true: "hold", false: "try"}[s.isHold(&h)], h.Hold)
 	}
 	return line
+}
+
+// isHold reports whether the hold field of a packet holds a time, not a try.
+func (s *script) isHold(h *wire.Header) bool {
+	numReq := uint32(0)
+	for i := range s.cl.slots {
+		if sl := &s.cl.slots[i]; sl.reqNum == h.ReqNum {
+			numReq = sl.numReq
+		}
+	}
+	return h.Type == wire.TypeResp && uint32(h.PktNum) == numReq-1
 }
 
 // deltas prints which counters changed.
@@ -312,7 +326,7 @@ func (s *script) pathCommand(name string, a args) bool {
 		}
 	case "queues":
 		for i, p := range append(append([]packet{}, s.c2s...), s.s2c...) {
-			s.print("%s", describe(i < len(s.c2s), p))
+			s.print("%s", s.describe(i < len(s.c2s), p))
 		}
 	case "inject":
 		s.inject(toServer, a)

@@ -13,10 +13,12 @@
 //	0       4 bits   type      packet type, see [Type] (low bits of the byte)
 //	0       4 bits   version   protocol version, [Version] (high bits)
 //	1       8 bits   reqtype   request type 0-254; in a management packet the [Op]
-//	2       16 bits  hold      time the server held the request, in units of
-//	                           64 ns ([HoldUnit]); 65535 means "longer, or unknown"
+//	2       16 bits  hold      response packet 0: time the server held the request,
+//	                           in units of 64 ns ([HoldUnit]); 65535 means "longer,
+//	                           or unknown". Any other packet: the try, see below
 //	4       28 bits  msgsize   size of the whole message in bytes, at most [MaxMsgSize]
-//	4       4 bits   flags     bit 28 CE echo, bit 29 error; bits 30-31 must be zero
+//	4       4 bits   flags     bit 28 CE echo, bit 29 error, bit 30 gap; bit 31 must
+//	                           be zero
 //	8       32 bits  session   session number at the receiver, or [NoSession]
 //	12      32 bits  token     token of that session at the receiver; see below
 //	16      48 bits  reqnum    request number within the session
@@ -30,6 +32,16 @@
 // carries k; response packet j carries N-1+j; the request-for-response (RFR)
 // that asks for response packet j >= 1 carries N-1+j too. CR and RFR packets
 // have no payload.
+//
+// # Tries and gaps
+//
+// Request packets and RFRs carry the client's try: how often it has gone back in
+// this request, mod 65536. Their answers (CR, response packets from 1 on) echo it,
+// so that the client knows which copy of a packet was answered.
+//
+// A server that gets a packet out of order drops it, and may tell of the one it
+// misses: a CR with the gap flag, the number of the missing packet, and the try of
+// the packet that came too early. It returns no credit.
 //
 // # Token and checksum
 //

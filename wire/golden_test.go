@@ -52,7 +52,7 @@ func goldenPackets() []goldenPacket {
 	second.Cookie = testCookie
 	reset := Alive{Session: NoSession, Seq: testAlive.Seq}
 	req := Header{Type: TypeReq, ReqType: 3, MsgSize: 5, Session: 9, ReqNum: 0x010203040506}
-	limits := Header{Type: TypeResp, ReqType: MaxReqType, Hold: HoldUnknown, Flags: knownFlags,
+	limits := Header{Type: TypeResp, ReqType: MaxReqType, Hold: HoldUnknown, Flags: FlagCE | FlagError,
 		PktNum: MaxPackets - 1, MsgSize: MaxMsgSize, Session: NoSession - 1, ReqNum: MaxReqNum}
 	sealed := packet(req, 0, []byte("hello"))
 	SetToken(sealed, token^Checksum(sealed, nil))

@@ -61,8 +61,9 @@ const (
 	FlagCE Flags = 1 << 0
 	// FlagError marks a response whose payload is an error, see [AppendError].
 	FlagError Flags = 1 << 1
-
-	knownFlags = FlagCE | FlagError
+	// FlagGap marks a CR that returns no credit: the server misses the client
+	// packet with its number, though it has seen a later one.
+	FlagGap Flags = 1 << 2
 )
 
 // Reasons why Parse refuses a packet. They are plain values: comparing them costs nothing.
@@ -81,7 +82,7 @@ var (
 type Header struct {
 	Type    Type
 	ReqType uint8
-	Hold    uint16 // units of HoldUnit
+	Hold    uint16 // units of HoldUnit in response packet 0; in all others the try
 	Flags   Flags
 	PktNum  uint16
 	MsgSize uint32 // bytes
@@ -134,7 +135,7 @@ func (h *Header) check(payload int) error {
 			return ErrSize
 		}
 	case TypeResp:
-		allowed = knownFlags
+		allowed = FlagCE | FlagError
 		if payload > int(h.MsgSize) {
 			return ErrSize
 		}
@@ -143,7 +144,7 @@ func (h *Header) check(payload int) error {
 			return ErrSize
 		}
 	case TypeCR:
-		allowed = FlagCE
+		allowed = FlagCE | FlagGap
 		if payload != 0 {
 			return ErrSize
 		}
