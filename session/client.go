@@ -51,6 +51,7 @@ type Client struct {
 	Params
 	timing  Timing
 	rtt     rtoEstimator
+	pace    pacer
 	stats   *Stats
 	slots   []clientSlot
 	free    []uint8 // free slots, a stack; the top was used last and is warm
@@ -63,12 +64,13 @@ type Client struct {
 }
 
 // NewClient returns a client half that queues requests until Open is called.
-// MaxQueue bounds the requests that wait for a slot.
-func NewClient(t Timing, maxQueue int, stats *Stats) *Client {
+// MaxQueue bounds the requests that wait for a slot. Pacing is nil for no congestion
+// control.
+func NewClient(t Timing, maxQueue int, pacing *Pacing, stats *Stats) *Client {
 	// One slot, never busy, stands for all until Open, so that no packet of the peer
 	// finds none.
 	return &Client{
-		timing: t, stats: stats, rtt: newRTOEstimator(&t), queue: opQueue{max: maxQueue},
+		timing: t, stats: stats, rtt: newRTOEstimator(&t), pace: newPacer(pacing), queue: opQueue{max: maxQueue},
 		slots: make([]clientSlot, 1),
 	}
 }
@@ -133,7 +135,7 @@ func (c *Client) begin(op Op, now int64, out *Out) {
 	s.numTx, s.numRx, s.highTx = 0, 0, 0
 	s.progress = now
 	c.busy++
-	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 {
+	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 && (!c.pace.gated || c.pace.may(now, out)) {
 		c.sendNext(s, now, out)
 		return
 	}
@@ -150,15 +152,21 @@ func (c *Client) kick(i uint8, now int64, out *Out) {
 }
 
 // pump gives credits to waiting slots in turn, one packet each, so that a large
-// request does not keep small ones waiting.
+// request does not keep small ones waiting, and as fast as congestion control allows.
 func (c *Client) pump(now int64, out *Out) {
 	for c.credits > 0 && c.stalled.n > 0 {
-		i := c.stalled.pop()
+		i := c.stalled.buf[c.stalled.head]
 		s := &c.slots[i]
-		s.stalled = false
 		if !s.busy || s.numTx >= s.total() {
-			continue // the request ended, or was rolled back and resent, while it waited
+			s.stalled = false
+			c.stalled.pop() // the request ended, or was rolled back and resent, while it waited
+			continue
 		}
+		if c.pace.gated && !c.pace.may(now, out) {
+			return
+		}
+		s.stalled = false
+		c.stalled.pop()
 		c.sendNext(s, now, out)
 		if s.numTx < s.total() {
 			s.stalled = true
@@ -168,6 +176,12 @@ func (c *Client) pump(now int64, out *Out) {
 	if c.stalled.n > 0 {
 		c.stats.CreditStalls++
 	}
+}
+
+// elicits returns the size of the response packet that the RFR with number k asks for,
+// header included: RFRs are paced as what they cause.
+func (c *Client) elicits(s *clientSlot, k uint32) int {
+	return wire.HeaderSize + c.payload(s.op.Resp.Size(), k-(s.numReq-1))
 }
 
 // sendNext sends the slot's next packet: request data, or an RFR.
@@ -180,9 +194,15 @@ func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 		head, data := s.op.Req.Packet(int(k), c.PerPacket)
 		s.txGen = out.gen
 		c.append(out, &h, head, data)
+		if c.pace.gated {
+			c.pace.charge(len(head) + len(data))
+		}
 	} else {
 		h.Type = wire.TypeRFR
 		c.control(out, &h)
+		if c.pace.gated {
+			c.pace.charge(c.elicits(s, k))
+		}
 	}
 	if k < s.highTx {
 		c.stats.Retransmits++
@@ -261,8 +281,8 @@ func (r *slotRing) push(i uint8) {
 }
 
 func (r *slotRing) pop() uint8 {
-	i := r.buf[r.head%MaxSlots]
-	r.head = (r.head + 1) % MaxSlots
+	i := r.buf[r.head]
+	r.head = (r.head + 1) % MaxSlots // head stays below MaxSlots: pump reads buf[head]
 	r.n--
 	return i
 }

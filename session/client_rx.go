@@ -23,6 +23,7 @@ func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
 	}
 	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref, CE: h.Flags&wire.FlagCE != 0}
 	ev.RTT = c.received(s, h, now)
+	c.learn(now, ev.RTT, wire.HeaderSize+c.PerPacket, ev.CE)
 	c.kick(i, now, out)
 	return ev
 }
@@ -66,6 +67,7 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Eve
 	copy(s.op.Resp.Bytes()[int(j)*c.PerPacket:], payload)
 	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref, CE: h.Flags&wire.FlagCE != 0}
 	ev.RTT = c.received(s, h, now)
+	c.learn(now, ev.RTT, wire.HeaderSize+len(payload), ev.CE)
 	if s.numRx < s.total() {
 		c.kick(i, now, out)
 		return ev
@@ -256,6 +258,9 @@ func (c *Client) Scan(now int64, out *Out) (retries uint8) {
 			s.retries++
 		}
 		c.stats.Rollbacks++
+		if s.numRx != s.numReq-1 { // else a slow handler may be all there is to it
+			c.pace.timeout(now)
+		}
 		c.rollback(uint8(i), now, out)
 		retries = max(retries, s.retries)
 	}

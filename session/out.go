@@ -28,6 +28,9 @@ type Out struct {
 	// else, such as running the continuation of the event just returned: a
 	// retransmission is in Tx, or a packet of a request that has just ended.
 	Flush bool
+	// Pace asks the owner to call Client.Release of the session at Client.PaceAt: the
+	// session has packets that are not due yet. The owner clears it.
+	Pace bool
 
 	mem  []byte // control headers and management packets of this batch
 	used int
@@ -50,7 +53,7 @@ func NewOut(batch int, mem []byte) *Out {
 // Reset forgets all packets and frees their memory.
 func (o *Out) Reset() {
 	o.Tx = o.Tx[:0]
-	o.Flush = false
+	o.Flush, o.Pace = false, false
 	o.used = 0
 	o.gen++
 	if len(o.dead) > 0 {

@@ -52,6 +52,12 @@ var rigParams = Params{Slots: 8, Credits: 32, PerPacket: 1000, MaxMessage: 1 << 
 
 func newRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Config) *rig {
 	tb.Helper()
+	return newPacedRig(tb, p, t, maxQueue, cfg, nil)
+}
+
+// newPacedRig is newRig with congestion control.
+func newPacedRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Config, pacing *Pacing) *rig {
+	tb.Helper()
 	t, err := t.Fill()
 	if err != nil {
 		tb.Fatal(err)
@@ -61,7 +67,7 @@ func newRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Config) 
 		tb.Fatal(err)
 	}
 	r := &rig{tb: tb, pool: pool, params: p, cout: NewOut(64, nil), sout: NewOut(64, nil)}
-	r.cl = NewClient(t, maxQueue, &r.cst)
+	r.cl = NewClient(t, maxQueue, pacing, &r.cst)
 	r.sv = NewServer(p, clientSession, clientToken, pool, &r.refuse, &r.sst)
 	return r
 }

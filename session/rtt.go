@@ -10,7 +10,14 @@ type rtoEstimator struct {
 	rto    int64 // ns, within [min, max]
 	min    int64
 	max    int64
+
+	base   int64 // least sample of this period of baseFor and the last one, ns; 0 before the first
+	recent int64 // least sample of this period, ns
+	since  int64 // when this period began, ns
 }
+
+// baseFor is how long a path may have become longer before the session believes it, ns.
+const baseFor = 10e9
 
 func newRTOEstimator(t *Timing) rtoEstimator {
 	return rtoEstimator{rto: int64(t.RTOInitial), min: int64(t.RTOMin), max: int64(t.RTOMax)}
@@ -20,6 +27,12 @@ func newRTOEstimator(t *Timing) rtoEstimator {
 func (e *rtoEstimator) sample(rtt int64) {
 	if rtt <= 0 {
 		return
+	}
+	if rtt < e.recent || e.recent == 0 {
+		e.recent = rtt
+		if rtt < e.base || e.base == 0 {
+			e.base = rtt
+		}
 	}
 	if e.srtt == 0 {
 		e.srtt = rtt
@@ -33,6 +46,17 @@ func (e *rtoEstimator) sample(rtt int64) {
 		e.srtt += (rtt - e.srtt) / 8
 	}
 	e.rto = min(max(e.srtt+4*e.rttvar, e.min), e.max)
+}
+
+// baseAt returns the least round trip of the last while, ns.
+func (e *rtoEstimator) baseAt(now int64) int64 {
+	if now-e.since > baseFor {
+		if e.recent != 0 {
+			e.base = e.recent
+		}
+		e.recent, e.since = 0, now
+	}
+	return e.base
 }
 
 // timeout returns the timeout in ns after the given number of retries: it doubles

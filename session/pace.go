@@ -1,0 +1,147 @@
+package session
+
+import (
+	"github.com/userspace-rpc/erpc/cc"
+)
+
+// Pacing is the congestion control of an endpoint, shared by its client sessions.
+type Pacing struct {
+	// Algorithm makes the controller of a session when it first meets congestion.
+	Algorithm cc.Algorithm
+	// LinkRate is the rate at which sessions start and the most they send at, bytes
+	// per second on the wire.
+	LinkRate float64
+	// Slack is how far ahead of its time a packet may leave, ns, so that what is due
+	// within one slot of the rate limiter does not go through it.
+	Slack int64
+	// NoRateBypass tells the controller every answer, NoPacingBypass lets packets of
+	// uncongested sessions wait for Release too: to measure what the bypasses save
+	// (eRPC, section 5.2.2).
+	NoRateBypass, NoPacingBypass bool
+}
+
+// wireOverhead is what Ethernet, IP and UDP add to a packet on the wire, bytes:
+// preamble 8, header 14, check sequence 4, gap 12, IPv4 20, UDP 8.
+const wireOverhead = 66
+
+// rateBits is the number of fraction bits in pacer.perByte and pacer.rest.
+const rateBits = 20
+
+// pacer is what a client session knows of congestion. An uncongested session is at
+// link rate: its packets leave at once, and answers with a low RTT are not looked at.
+type pacer struct {
+	cfg     *Pacing
+	ctl     cc.Controller // nil until first needed
+	bypass  int64         // at link rate, answers up to this RTT change nothing, ns
+	perByte int64         // time that a byte takes at the present rate, 2^-rateBits ns
+	next    int64         // when the next packet may leave, ns
+	rest    int64         // fraction of next, 2^-rateBits ns
+	slow    bool          // below link rate
+	gated   bool          // packets wait for their time
+	waiting bool          // the owner was asked to call Release
+	late    bool          // inside Release: time lost by coming late is made up for
+}
+
+func newPacer(cfg *Pacing) pacer {
+	p := pacer{cfg: cfg, bypass: 1<<63 - 1}
+	if cfg != nil {
+		p.bypass = cfg.Algorithm.Bypass
+		if cfg.NoRateBypass {
+			p.bypass = -1
+		}
+		p.gated = cfg.NoPacingBypass
+		p.perByte = perByte(cfg.LinkRate)
+	}
+	return p
+}
+
+func perByte(rate float64) int64 { return int64(1e9 * (1 << rateBits) / rate) }
+
+// may reports whether a packet may leave now; only gated sessions ask. If not it asks
+// the owner to call Release in time.
+func (p *pacer) may(now int64, out *Out) bool {
+	if p.next < now && !p.late {
+		p.next = now
+	}
+	if p.next-now <= p.cfg.Slack && (p.late || !p.cfg.NoPacingBypass) {
+		return true
+	}
+	if !p.waiting {
+		p.waiting = true
+		out.Pace = true
+	}
+	return false
+}
+
+// charge accounts for a packet of n bytes, header included.
+func (p *pacer) charge(n int) {
+	p.rest += int64(n+wireOverhead) * p.perByte
+	p.next += p.rest >> rateBits
+	p.rest &= 1<<rateBits - 1
+}
+
+// PaceAt returns when Release is due, ns.
+func (c *Client) PaceAt() int64 { return c.pace.next }
+
+// Release sends what is due, after Out.Pace asked for it: once for each time, and
+// late rather than early.
+func (c *Client) Release(now int64, out *Out) {
+	c.pace.waiting = false
+	if c.busy == 0 {
+		return
+	}
+	c.pace.late = true
+	c.pump(now, out)
+	c.pace.late = false
+}
+
+// Rate returns the rate that congestion control allows in bytes per second, 0 if
+// there is none.
+func (c *Client) Rate() float64 {
+	if c.pace.cfg == nil {
+		return 0
+	}
+	return 1e9 * (1 << rateBits) / float64(c.pace.perByte)
+}
+
+// Congested reports whether the session is held below link rate.
+func (c *Client) Congested() bool { return c.pace.slow }
+
+// learn takes what an answer tells: the RTT (0 if unknown) and the mark. In the
+// common case that is nothing (Timely bypass, eRPC section 5.2.2).
+func (c *Client) learn(now, rtt int64, bytes int, ce bool) {
+	if p := &c.pace; rtt > p.bypass || p.slow || ce {
+		p.control(now, rtt, c.rtt.baseAt(now), bytes+wireOverhead, ce)
+	}
+}
+
+func (p *pacer) control(now, rtt, base int64, bytes int, ce bool) {
+	if p.cfg == nil {
+		return
+	}
+	if p.ctl == nil {
+		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
+	}
+	rate, bypass := p.ctl.OnAck(now, rtt, base, bytes, ce)
+	if !p.cfg.NoRateBypass {
+		p.bypass = bypass
+	}
+	p.setRate(rate)
+}
+
+// timeout takes that an RTO has passed without an answer.
+func (p *pacer) timeout(now int64) {
+	if p.cfg == nil {
+		return
+	}
+	if p.ctl == nil {
+		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
+	}
+	p.setRate(p.ctl.OnTimeout(now))
+}
+
+func (p *pacer) setRate(rate float64) {
+	p.slow = rate < p.cfg.LinkRate
+	p.gated = p.slow || p.cfg.NoPacingBypass
+	p.perByte = perByte(rate)
+}
