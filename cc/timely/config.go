@@ -1,0 +1,166 @@
+package timely
+
+import (
+	"math"
+	"time"
+)
+
+// Variant says which rule holds between the two thresholds.
+type Variant uint8
+
+const (
+	// Patched weighs the gradient and the distance from RTTRef: Patched TIMELY of
+	// "ECN or Delay" (Zhu et al., CoNEXT 2016), algorithm 2. It has one fixed
+	// point, the fair one.
+	Patched Variant = iota
+	// Paper follows the gradient alone: TIMELY (Mittal et al., SIGCOMM 2015),
+	// algorithm 1, with hyperactive increase.
+	Paper
+)
+
+// String returns the variant's name in lower case.
+func (v Variant) String() string {
+	switch v {
+	case Patched:
+		return "patched"
+	case Paper:
+		return "paper"
+	}
+	return "unknown"
+}
+
+// Config holds the parameters. The zero value of a field means its default, so the
+// zero Config is usable after Fill. doc.go tells where the defaults come from.
+type Config struct {
+	// Variant is the rule between the thresholds; the default is Patched.
+	Variant Variant
+
+	// TLow is the round trip below which the rate only rises. 50 us.
+	TLow time.Duration
+	// THigh is the round trip above which the rate falls whatever the gradient
+	// is. 1 ms. It is above TLow.
+	THigh time.Duration
+	// MinRTT normalises the gradient, and is the time in which one whole step of
+	// the rate is made. 2 us. Longer paths use their own round trip instead, see
+	// BaseRTT.
+	MinRTT time.Duration
+	// RTTRef is the round trip that Patched steers to; it must be below THigh. The
+	// default is TLow.
+	RTTRef time.Duration
+	// BaseRTT is the longest round trip of an idle path for which TLow, THigh and
+	// RTTRef hold as they are. 25 us. A session whose least round trip is longer
+	// has all three raised by the difference.
+	BaseRTT time.Duration
+
+	// Alpha is the weight of the newest sample in the gradient's moving average,
+	// in (0, 1]. 0.46.
+	Alpha float64
+	// Beta is the factor of multiplicative decrease, in (0, 1]. 0.26.
+	Beta float64
+	// MaxDecrease is the largest part of the rate that one answer takes away, in
+	// (0, 1]. 0.5.
+	MaxDecrease float64
+	// AddRate is the step of additive increase, bytes per second. 5e6.
+	AddRate float64
+	// MinRate is the least rate, bytes per second. 1.25e6. A slower link's rate
+	// takes its place.
+	MinRate float64
+	// HAIAfter is the number of samples in a row without a rising round trip
+	// after which Paper raises the rate by five steps at a time. 5.
+	HAIAfter int
+}
+
+// ConfigError says which field of a Config is wrong.
+type ConfigError struct {
+	Field, Reason string
+}
+
+// Error returns the field and the reason.
+func (e *ConfigError) Error() string {
+	return "timely: config: " + e.Field + " " + e.Reason
+}
+
+// maxHAIAfter is what fits the counter of a session.
+const maxHAIAfter = math.MaxUint16
+
+// Fill returns c with defaults in place of zeros. The error is a *ConfigError that
+// names the first bad field.
+func (c Config) Fill() (Config, error) {
+	c.setDefaults()
+	for _, f := range [...]struct {
+		name  string
+		value time.Duration
+	}{{"TLow", c.TLow}, {"THigh", c.THigh}, {"MinRTT", c.MinRTT}, {"RTTRef", c.RTTRef}, {"BaseRTT", c.BaseRTT}} {
+		if f.value < 0 {
+			return c, &ConfigError{f.name, "is negative"}
+		}
+	}
+	for _, f := range [...]struct {
+		name  string
+		value float64
+		max   float64
+	}{
+		{"Alpha", c.Alpha, 1}, {"Beta", c.Beta, 1}, {"MaxDecrease", c.MaxDecrease, 1},
+		{"AddRate", c.AddRate, math.MaxFloat64}, {"MinRate", c.MinRate, math.MaxFloat64},
+	} {
+		if reason := badFloat(f.value, f.max); reason != "" {
+			return c, &ConfigError{f.name, reason}
+		}
+	}
+	switch {
+	case c.Variant > Paper:
+		return c, &ConfigError{"Variant", "is unknown"}
+	case c.TLow >= c.THigh:
+		return c, &ConfigError{"TLow", "is not below THigh"}
+	case c.RTTRef >= c.THigh:
+		return c, &ConfigError{"RTTRef", "is not below THigh"}
+	case c.HAIAfter < 0:
+		return c, &ConfigError{"HAIAfter", "is negative"}
+	case c.HAIAfter > maxHAIAfter:
+		return c, &ConfigError{"HAIAfter", "is above 65535"}
+	}
+	return c, nil
+}
+
+func (c *Config) setDefaults() {
+	orDuration(&c.TLow, 50*time.Microsecond)
+	orDuration(&c.THigh, 1000*time.Microsecond)
+	orDuration(&c.MinRTT, 2*time.Microsecond)
+	orDuration(&c.RTTRef, c.TLow)
+	orDuration(&c.BaseRTT, 25*time.Microsecond)
+	orFloat(&c.Alpha, 0.46)
+	orFloat(&c.Beta, 0.26)
+	orFloat(&c.MaxDecrease, 0.5)
+	orFloat(&c.AddRate, 5e6)
+	orFloat(&c.MinRate, 1.25e6)
+	if c.HAIAfter == 0 {
+		c.HAIAfter = 5
+	}
+}
+
+func orDuration(d *time.Duration, otherwise time.Duration) {
+	if *d == 0 {
+		*d = otherwise
+	}
+}
+
+func orFloat(f *float64, otherwise float64) {
+	if *f == 0 {
+		*f = otherwise
+	}
+}
+
+// badFloat says why v is not in (0, max], or nothing.
+func badFloat(v, max float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "is not a number"
+	case math.IsInf(v, 0):
+		return "is infinite"
+	case v <= 0:
+		return "is not positive"
+	case v > max:
+		return "is above 1"
+	}
+	return ""
+}

@@ -1,0 +1,5 @@
+package timely
+
+import "github.com/userspace-rpc/erpc/cc"
+
+var _ cc.Controller = (*Control)(nil)

@@ -1,0 +1,2 @@
+// Package timely controls a session's rate by its round-trip times.
+package timely

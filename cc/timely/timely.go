@@ -1,0 +1,157 @@
+package timely
+
+import "math"
+
+// haiSteps is how many steps at a time hyperactive increase makes (TIMELY,
+// section 4.3: N = 5).
+const haiSteps = 5
+
+// Control is the controller of one session. One goroutine at a time uses it.
+type Control struct {
+	cfg  *Config
+	link float64 // highest rate, bytes/s
+	rate float64 // bytes/s
+
+	prevRTT  int64   // last sample, ns; 0 before the first
+	prevTime int64   // when prevRTT came, ns
+	diff     float64 // moving average of the difference of two samples in a row, ns
+	falling  uint16  // samples in a row without a rising round trip, at most HAIAfter
+}
+
+// New returns a controller at linkRate, bytes per second. It keeps c, which Fill has
+// returned and nobody changes: all sessions share one. A linkRate below c.MinRate
+// takes its place as least rate; one that is not a positive number is taken for
+// c.MinRate.
+func New(c *Config, linkRate float64) *Control {
+	if !(linkRate > 0) {
+		linkRate = c.MinRate
+	}
+	linkRate = min(linkRate, math.MaxFloat64)
+	return &Control{cfg: c, link: linkRate, rate: linkRate}
+}
+
+// Rate returns the rate to keep to, bytes per second.
+func (t *Control) Rate() float64 { return t.rate }
+
+// Bypass returns the round trip in ns up to which a session at link rate need not
+// tell its samples: TLow, raised for a path whose least round trip is base ns.
+// A base of 0 is unknown and raises nothing.
+func (c *Config) Bypass(base int64) int64 {
+	low := int64(c.TLow)
+	if s := c.shift(base); s <= math.MaxInt64-low {
+		return low + s
+	}
+	return math.MaxInt64
+}
+
+// shift returns by how much the thresholds rise for a path of base ns.
+func (c *Config) shift(base int64) int64 {
+	return max(0, max(0, base)-int64(c.BaseRTT))
+}
+
+// unit returns the round trip in ns that gradients and steps are measured in.
+func (c *Config) unit(base int64) float64 {
+	if c.Variant == Paper && base <= int64(c.BaseRTT) {
+		return float64(c.MinRTT)
+	}
+	return float64(max(int64(c.MinRTT), base))
+}
+
+// OnAck takes one round trip: at time now in ns a packet's answer came, rtt ns after
+// the packet was sent, without the server's hold time; 0 or less is not measured
+// and changes nothing. base is the least round trip of the session in ns, 0 if
+// unknown. The packet's size and its congestion mark play no part.
+//
+// It returns the rate in bytes per second and the bypass limit in ns, see
+// [Config.Bypass].
+func (t *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64, bypass int64) {
+	c := t.cfg
+	if rtt <= 0 {
+		return t.rate, c.Bypass(base)
+	}
+	first := t.prevRTT == 0
+	diff, step := float64(rtt)-float64(t.prevRTT), elapsed(t.prevTime, now)
+	t.prevRTT, t.prevTime = rtt, now
+	if !first {
+		unit := c.unit(base)
+		t.diff = float64((1-c.Alpha)*t.diff) + float64(c.Alpha*diff)
+		t.update(float64(rtt), t.diff/unit, min(1, step/unit), float64(c.shift(base)))
+	}
+	return t.rate, c.Bypass(base)
+}
+
+// elapsed returns the ns from one time to another, 0 if time jumped back.
+func elapsed(from, to int64) float64 {
+	if to <= from {
+		return 0
+	}
+	return float64(uint64(to) - uint64(from))
+}
+
+// update moves the rate. The step is the part of a whole step that the time since
+// the last sample is worth, in [0, 1]: many samples in one round trip together
+// make about one step.
+//
+// Products are converted before they are added, so that no processor fuses the two
+// and all compute the same bits.
+func (t *Control) update(rtt, gradient, step, shift float64) {
+	c := t.cfg
+	high := float64(c.THigh) + shift
+	switch {
+	case rtt < float64(c.TLow)+shift:
+		t.falling = 0
+		t.change(c.AddRate*step, 0)
+	case rtt > high:
+		t.falling = 0
+		t.change(0, float64(c.Beta*step)*(1-high/rtt))
+	case c.Variant == Paper:
+		t.followGradient(gradient, step)
+	default:
+		w := weight(gradient)
+		ref := float64(c.RTTRef) + shift
+		t.change(float64(c.AddRate*step)*(1-w), float64(c.Beta*step)*float64(w*((rtt-ref)/ref)))
+	}
+}
+
+// followGradient is the original's rule between the thresholds.
+func (t *Control) followGradient(gradient, step float64) {
+	c := t.cfg
+	if gradient > 0 {
+		t.falling = 0
+		t.change(0, float64(c.Beta*step)*gradient)
+		return
+	}
+	steps := 1.0
+	if t.falling < uint16(c.HAIAfter) {
+		t.falling++
+	} else {
+		steps = haiSteps
+	}
+	t.change(steps*float64(c.AddRate*step), 0)
+}
+
+// weight returns how much the distance from RTTRef counts: not at all while round
+// trips fall fast, alone while they rise fast, evenly at a gradient of 0.
+func weight(gradient float64) float64 {
+	return min(1, max(0, float64(2*gradient)+0.5))
+}
+
+// change adds bytes per second and takes part of the rate away, within bounds.
+// A negative part, of a round trip below RTTRef, gives.
+func (t *Control) change(add, part float64) {
+	part = min(part, t.cfg.MaxDecrease)
+	t.set(float64(t.rate*(1-part)) + add)
+}
+
+// set keeps the rate between the least one and the link's, which wins if it is less.
+func (t *Control) set(rate float64) {
+	t.rate = min(t.link, max(rate, t.cfg.MinRate))
+}
+
+// OnTimeout takes that nothing was answered for a whole retransmission timeout: it
+// halves the rate, and returns it in bytes per second.
+func (t *Control) OnTimeout(now int64) (rate float64) {
+	t.falling = 0
+	t.set(t.rate / 2)
+	return t.rate
+}
