@@ -1,5 +1,17 @@
 package erpc
 
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/cc/timely"
+	"github.com/userspace-rpc/erpc/ratelimit/carousel"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
 // CCAlgorithm names a congestion control.
 type CCAlgorithm uint8
 
@@ -11,6 +23,8 @@ const (
 	CCDCQCN
 	// CCNone lets sessions send as fast as their credits allow.
 	CCNone
+	// CCCustom uses Congestion.Custom.
+	CCCustom
 )
 
 // Congestion configures the congestion control of client sessions. The zero value is
@@ -18,6 +32,10 @@ const (
 // section 5.2.1).
 type Congestion struct {
 	Algorithm CCAlgorithm
+	// Timely holds the parameters of CCTimely; zero fields mean their defaults.
+	Timely timely.Config
+	// Custom is the algorithm of CCCustom.
+	Custom cc.Algorithm
 	// LinkRate is the rate of the network link in bits per second: the rate at which
 	// sessions start, and the most they send at. 0 means what the transport says, and
 	// 100 Gbit/s if it does not know.
@@ -27,4 +45,90 @@ type Congestion struct {
 	// no rate update for an uncongested session whose RTT is low, no rate limiter
 	// for it, and one reading of the clock per batch instead of per packet.
 	NoRateBypass, NoPacingBypass, NoBatchedTime bool
+}
+
+// Rates that a link can have, bits per second.
+const (
+	defaultLinkRate = 100e9
+	minLinkRate     = 1e3
+	maxLinkRate     = 100e12
+)
+
+// wheelConfig is the shape of an endpoint's rate limiter. Its horizon is longer than
+// what the largest packet takes at the least rate of Timely (about 7 ms).
+var wheelConfig = carousel.Config{Granularity: 512 * time.Nanosecond, Horizon: 8 * time.Millisecond}
+
+// check returns c with defaults filled in, or a *ConfigError.
+func (c Congestion) check() (Congestion, error) {
+	if c.LinkRate != 0 && (c.LinkRate < minLinkRate || c.LinkRate > maxLinkRate) {
+		return c, &ConfigError{"Congestion.LinkRate", fmt.Sprintf("is %d, must be %d to %d bit/s", c.LinkRate, int64(minLinkRate), int64(maxLinkRate))}
+	}
+	switch c.Algorithm {
+	case CCTimely:
+		t, err := c.Timely.Fill()
+		var bad *timely.ConfigError
+		if errors.As(err, &bad) {
+			return c, &ConfigError{"Congestion.Timely." + bad.Field, bad.Reason}
+		}
+		c.Timely = t
+	case CCNone:
+	case CCCustom:
+		if c.Custom.New == nil {
+			return c, &ConfigError{"Congestion.Custom.New", "is nil"}
+		}
+	default:
+		return c, &ConfigError{"Congestion.Algorithm", "is unknown"}
+	}
+	return c, nil
+}
+
+// pacing makes what the client sessions of an endpoint share; nil for CCNone. C is
+// filled in, and lives as long as the endpoint.
+func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
+	link := c.LinkRate
+	if link == 0 {
+		link = caps.LinkRate
+	}
+	if link == 0 {
+		link = defaultLinkRate
+	}
+	p := &session.Pacing{
+		LinkRate: float64(link) / 8, Slack: int64(wheelConfig.Granularity),
+		NoRateBypass: c.NoRateBypass, NoPacingBypass: c.NoPacingBypass,
+	}
+	switch c.Algorithm {
+	case CCNone:
+		return nil
+	case CCTimely:
+		t := &c.Timely
+		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: int64(t.TLow), New: func(link float64) cc.Controller { return timely.New(t, link) }}
+	case CCCustom:
+		p.Algorithm = c.Custom
+	}
+	return p
+}
+
+// schedule puts a session into the rate limiter, which makes it send when its next
+// packet is due. The wheel is made when it is first needed: most endpoints never do.
+func (e *engine) schedule(s *Session) {
+	if e.wheel == nil {
+		e.wheel, _ = carousel.New[*Session](wheelConfig, e.now) // the shape is right
+	}
+	e.wheel.Advance(e.now)
+	e.wheel.Insert(s.cl.PaceAt(), s)
+}
+
+// release lets the sessions send whose packets are due. A session stays in the wheel
+// when it ends: there is no deletion (eRPC, appendix C), so it is looked at here.
+func (e *engine) release() {
+	for n := e.wheel.Len(); n > 0; n-- { // a session that is due again waits for the next pass
+		s, ok := e.wheel.Pop(e.now)
+		if !ok {
+			return
+		}
+		if s.state == sessConnected {
+			s.cl.Release(e.now, e.out)
+			e.collect(s)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/ratelimit/carousel"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -20,6 +21,8 @@ type engine struct {
 	handlers *[wire.MaxReqType + 1]handlerEntry
 	refuse   [256]wire.Code // per request type: why it is refused
 	pool     *msgbuf.Pool
+	pacing   *session.Pacing           // congestion control; nil for none
+	wheel    *carousel.Wheel[*Session] // sessions whose next packet is not due; nil until needed
 	rng      *rand.Rand
 	epoch    uint64
 	cookies  *session.Cookies
@@ -58,6 +61,9 @@ type peerState struct {
 
 // onPacket takes one received packet.
 func (e *engine) onPacket(p *transport.RxPacket) {
+	if e.cfg.Congestion.NoBatchedTime {
+		e.now = e.rpc.clock()
+	}
 	var h wire.Header
 	if err := h.Parse(p.Data); err != nil {
 		e.stats.DropMalformed++
@@ -106,6 +112,9 @@ func (e *engine) onServerPacket(s *Session, h *wire.Header, p *transport.RxPacke
 
 func (e *engine) onClientPacket(s *Session, h *wire.Header, p *transport.RxPacket) {
 	var ev session.Event
+	if p.CE {
+		h.Flags |= wire.FlagCE // the answer met congestion: for RFRs that is what counts
+	}
 	switch h.Type {
 	case wire.TypeCR:
 		ev = s.cl.OnCR(h, e.now, e.out)
@@ -117,7 +126,7 @@ func (e *engine) onClientPacket(s *Session, h *wire.Header, p *transport.RxPacke
 	}
 	e.collect(s)
 	if ev.RTT > 0 {
-		e.onAck(s, &ev)
+		e.stats.RTT.Add(ev.RTT)
 	}
 	switch ev.Kind {
 	case session.EventDone:
@@ -131,14 +140,8 @@ func (e *engine) onClientPacket(s *Session, h *wire.Header, p *transport.RxPacke
 	}
 }
 
-// onAck takes the RTT sample of one packet. Congestion control reads it here: each
-// packet that a client sends passes collect, each answer passes onAck.
-func (e *engine) onAck(_ *Session, ev *session.Event) {
-	e.stats.RTT.Add(ev.RTT)
-}
-
-// collect moves what the session queued into the TX batch. All packets of a
-// session pass here; the rate limiter's place is between the two.
+// collect moves what the session queued into the TX batch, and does what else it asks
+// for. All packets of a session pass here.
 func (e *engine) collect(s *Session) {
 	o := e.out
 	for i := range o.Tx {
@@ -148,6 +151,10 @@ func (e *engine) collect(s *Session) {
 	if o.Flush {
 		o.Flush = false
 		e.rpc.drain() // a retransmission: no queue may refer to its buffer later
+	}
+	if o.Pace {
+		o.Pace = false
+		e.schedule(s)
 	}
 	if len(o.Done) > 0 {
 		e.finishDone()

@@ -42,6 +42,9 @@ func (r *Rpc) pass() (int, error) {
 	}
 	e.stats.RxPackets += uint64(n)
 	work += n
+	if e.wheel != nil && e.wheel.Len() > 0 {
+		e.release()
+	}
 	if e.now >= e.nextScan {
 		e.tick()
 		r.published.publish(r)

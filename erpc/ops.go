@@ -106,6 +106,9 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 	case s.err != nil:
 		return 0, s.err
 	}
+	if e.cfg.Congestion.NoBatchedTime {
+		e.now = e.rpc.clock()
+	}
 	if err := lendBoth(q.Req, q.Resp); err != nil {
 		return 0, err
 	}

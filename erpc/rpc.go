@@ -91,6 +91,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		secret[i] = byte(e.rng.Uint32())
 	}
 	e.cookies = session.NewCookies(secret)
+	e.pacing = r.cfg.Congestion.pacing(&caps)
 	e.out = session.NewOut(2*r.cfg.Burst, nil)
 	e.tx = make([]transport.TxItem, 0, 4*r.cfg.Burst)
 	e.byKey = make(map[connKey]*Session)

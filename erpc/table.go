@@ -41,7 +41,7 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 		}
 	}
 	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: offer}
-	s.cl = session.NewClient(e.cfg.Timing, e.cfg.MaxQueue, &e.proto)
+	s.cl = session.NewClient(e.cfg.Timing, e.cfg.MaxQueue, e.pacing, &e.proto)
 	s.dialer = session.NewDialer(c, e.cfg.Timing, e.now)
 	e.changing = append(e.changing, s)
 	_ = s.dialer.Tick(e.now, e.out) // cannot time out yet
@@ -248,8 +248,19 @@ func (e *engine) checkIdle() {
 	}
 }
 
-// idleUntil returns when tick wants to be called next, ns.
+// idleUntil returns when the loop wants to run next, ns.
 func (e *engine) idleUntil() int64 {
+	wake := e.nextTick()
+	if e.wheel != nil {
+		if at, ok := e.wheel.Next(); ok {
+			wake = min(wake, at)
+		}
+	}
+	return wake
+}
+
+// nextTick returns when tick wants to be called next, ns.
+func (e *engine) nextTick() int64 {
 	if len(e.active) > 0 || len(e.changing) > 0 || e.ops.deadlines > 0 || e.onIdle != nil {
 		return e.nextScan
 	}
