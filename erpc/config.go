@@ -48,6 +48,10 @@ type Config struct {
 	Timing session.Timing
 	// Congestion chooses and tunes congestion control.
 	Congestion Congestion
+	// NoPrealloc and NoZeroCopy switch off two common-case optimisations of a server,
+	// to measure what they bring: preallocated responses (eRPC, section 4.3) and
+	// handlers that see a request in the receive buffer (section 4.2.3).
+	NoPrealloc, NoZeroCopy bool
 	// Wait and SpinFor say how an idle event loop waits. SpinFor defaults to 200 us.
 	Wait    Wait
 	SpinFor time.Duration

@@ -181,7 +181,7 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 		e.background(h, entry.fn)
 		return
 	}
-	if e.rpc.noZeroCopy && s.sv.Unborrow(slot) != nil {
+	if e.cfg.NoZeroCopy && s.sv.Unborrow(slot) != nil {
 		_ = h.RespondError(wire.CodeExhausted, "no memory for the request")
 		return
 	}

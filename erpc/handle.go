@@ -61,7 +61,7 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 	if !r.s.sv.Handling(r.slot, r.reqNum) {
 		return nil, ErrResponded
 	}
-	if !r.s.rpc.noPrealloc {
+	if !r.s.rpc.cfg.NoPrealloc {
 		if b := r.s.sv.Prealloc(r.slot, n); b != nil {
 			return b, nil
 		}

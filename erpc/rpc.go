@@ -31,8 +31,6 @@ type Rpc struct {
 	clock  func() int64
 	rx     []transport.RxPacket
 
-	noPrealloc, noZeroCopy bool // for measuring what these save
-
 	owner    atomic.Uintptr // goroutine inside, 0 if none; see enter
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
 	wokenFor atomic.Bool    // a wake-up is on its way
