@@ -134,8 +134,7 @@ func (c Config) fill() (Config, error) {
 	if c.MTU != 0 && (c.MTU < session.MinMTU || c.MTU > 1<<16) {
 		return c, &ConfigError{"MTU", fmt.Sprintf("is %d, must be %d to %d", c.MTU, session.MinMTU, 1<<16)}
 	}
-	var err error
-	if c.Congestion, err = c.Congestion.check(); err != nil {
+	if err := c.Congestion.check(); err != nil {
 		return c, err
 	}
 	if c.Wait > WaitSleep {
@@ -150,9 +149,11 @@ func (c Config) fill() (Config, error) {
 	if c.SpinFor == 0 {
 		c.SpinFor = 200 * time.Microsecond
 	}
-	if c.Timing, err = c.Timing.Fill(); err != nil {
+	t, err := c.Timing.Fill()
+	if err != nil {
 		return c, &ConfigError{"Timing", err.Error()}
 	}
+	c.Timing = t
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -58,32 +58,30 @@ const (
 // what the largest packet takes at the least rate of Timely (about 7 ms).
 var wheelConfig = carousel.Config{Granularity: 512 * time.Nanosecond, Horizon: 8 * time.Millisecond}
 
-// check returns c with defaults filled in, or a *ConfigError.
-func (c Congestion) check() (Congestion, error) {
+// check returns a *ConfigError if a field is wrong.
+func (c *Congestion) check() error {
 	if c.LinkRate != 0 && (c.LinkRate < minLinkRate || c.LinkRate > maxLinkRate) {
-		return c, &ConfigError{"Congestion.LinkRate", fmt.Sprintf("is %d, must be %d to %d bit/s", c.LinkRate, int64(minLinkRate), int64(maxLinkRate))}
+		return &ConfigError{"Congestion.LinkRate", fmt.Sprintf("is %d, must be %d to %d bit/s", c.LinkRate, int64(minLinkRate), int64(maxLinkRate))}
 	}
 	switch c.Algorithm {
 	case CCTimely:
-		t, err := c.Timely.Fill()
+		_, err := c.Timely.Fill()
 		var bad *timely.ConfigError
 		if errors.As(err, &bad) {
-			return c, &ConfigError{"Congestion.Timely." + bad.Field, bad.Reason}
+			return &ConfigError{"Congestion.Timely." + bad.Field, bad.Reason}
 		}
-		c.Timely = t
 	case CCNone:
 	case CCCustom:
 		if c.Custom.New == nil {
-			return c, &ConfigError{"Congestion.Custom.New", "is nil"}
+			return &ConfigError{"Congestion.Custom.New", "is nil"}
 		}
 	default:
-		return c, &ConfigError{"Congestion.Algorithm", "is unknown"}
+		return &ConfigError{"Congestion.Algorithm", "is unknown"}
 	}
-	return c, nil
+	return nil
 }
 
-// pacing makes what the client sessions of an endpoint share; nil for CCNone. C is
-// filled in, and lives as long as the endpoint.
+// pacing makes what the client sessions of an endpoint share; nil for CCNone.
 func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
 	link := c.LinkRate
 	if link == 0 {
@@ -100,12 +98,24 @@ func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
 	case CCNone:
 		return nil
 	case CCTimely:
-		t := &c.Timely
+		t := c.timely(caps.HostDelay)
 		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: int64(t.TLow), New: func(link float64) cc.Controller { return timely.New(t, link) }}
 	case CCCustom:
 		p.Algorithm = c.Custom
 	}
 	return p
+}
+
+// timely returns the parameters for a transport. Thresholds that the application did
+// not set are raised by what the hosts add to round trips.
+func (c *Congestion) timely(hosts time.Duration) *timely.Config {
+	t, _ := c.Timely.Fill() // checked when the Nexus was made
+	if c.Timely.TLow == 0 && c.Timely.THigh == 0 && c.Timely.RTTRef == 0 {
+		t.TLow += hosts
+		t.THigh += hosts
+		t.RTTRef += hosts
+	}
+	return &t
 }
 
 // schedule puts a session into the rate limiter, which makes it send when its next

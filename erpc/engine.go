@@ -18,6 +18,7 @@ type engine struct {
 	now      int64 // ns; read once per pass of the loop (eRPC, section 5.2.2)
 	out      *session.Out
 	tx       []transport.TxItem
+	fresh    []freshResp // responses in tx whose hold time may have to grow
 	handlers *[wire.MaxReqType + 1]handlerEntry
 	refuse   [256]wire.Code // per request type: why it is refused
 	pool     *msgbuf.Pool
@@ -159,6 +160,27 @@ func (e *engine) collect(s *Session) {
 	if len(o.Done) > 0 {
 		e.finishDone()
 	}
+}
+
+// freshResp is a response in the TX batch that was made in this pass.
+type freshResp struct {
+	s    *Session
+	item int
+}
+
+// slowPass is how long a pass may take, ns, until its responses say so. Below it the
+// difference is not worth rewriting headers.
+const slowPass = 10_000
+
+// noteHold adds what handlers of this pass took, as time the server held the request,
+// to the responses that leave now. Else slow handlers would look like congestion.
+func (e *engine) noteHold() {
+	if late := e.rpc.clock() - e.now; late >= slowPass {
+		for _, f := range e.fresh {
+			f.s.sv.Delayed(e.tx[f.item].Head, e.tx[f.item].Data, late)
+		}
+	}
+	e.fresh = e.fresh[:0]
 }
 
 // finishDone ends the requests that a session gave back without a packet. Their

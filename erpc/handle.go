@@ -87,6 +87,9 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 		return err
 	}
 	e.collect(r.s)
+	if n := len(e.tx); n > 0 {
+		e.fresh = append(e.fresh, freshResp{r.s, n - 1})
+	}
 	return nil
 }
 

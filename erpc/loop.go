@@ -59,6 +59,9 @@ func (r *Rpc) pass() (int, error) {
 // transmit gives the TX batch to the transport.
 func (r *Rpc) transmit() error {
 	e := &r.engine
+	if len(e.fresh) > 0 {
+		e.noteHold()
+	}
 	items := e.tx
 	stalls := 0
 	for len(items) > 0 {
@@ -88,6 +91,7 @@ func (r *Rpc) drain() {
 	if len(r.engine.tx) == 0 {
 		return
 	}
+	r.engine.noteHold()
 	pending := append([]transport.TxItem(nil), r.engine.tx...)
 	r.engine.tx = r.engine.tx[:0]
 	r.sendAll(pending)

@@ -91,6 +91,16 @@ func (s *Session) Pending() (inFlight, queued int) {
 	return s.cl.Pending()
 }
 
+// Rate returns the rate in bits per second that congestion control allows a client
+// session, packet headers included, and whether it is less than the link's. It is 0
+// for a server session and without congestion control.
+func (s *Session) Rate() (bitsPerSec float64, limited bool) {
+	if s.cl == nil {
+		return 0, false
+	}
+	return 8 * s.cl.Rate(), s.cl.Congested()
+}
+
 // Credits returns the free credits of a client session.
 func (s *Session) Credits() int {
 	if s.cl == nil {

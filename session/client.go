@@ -135,7 +135,7 @@ func (c *Client) begin(op Op, now int64, out *Out) {
 	s.numTx, s.numRx, s.highTx = 0, 0, 0
 	s.progress = now
 	c.busy++
-	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 && (!c.pace.gated || c.pace.may(now, out)) {
+	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 && (!c.pace.gated || c.may(now, out)) {
 		c.sendNext(s, now, out)
 		return
 	}
@@ -162,7 +162,7 @@ func (c *Client) pump(now int64, out *Out) {
 			c.stalled.pop() // the request ended, or was rolled back and resent, while it waited
 			continue
 		}
-		if c.pace.gated && !c.pace.may(now, out) {
+		if c.pace.gated && !c.may(now, out) {
 			return
 		}
 		s.stalled = false

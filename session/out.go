@@ -144,6 +144,8 @@ type Stats struct {
 	FastRollbacks uint64 // ... on evidence of loss
 	Gaps          uint64 // by a server: gaps told to the client
 	CreditStalls  uint64 // times a slot had to wait for credits
+	PaceStalls    uint64 // times a session had to wait for its rate
+	RateUpdates   uint64 // answers that congestion control was told of
 	DropPast      uint64 // packet of an earlier request or an earlier packet number
 	DropFuture    uint64 // packet ahead of the expected one
 	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back

@@ -59,7 +59,8 @@ func perByte(rate float64) int64 { return int64(1e9 * (1 << rateBits) / rate) }
 
 // may reports whether a packet may leave now; only gated sessions ask. If not it asks
 // the owner to call Release in time.
-func (p *pacer) may(now int64, out *Out) bool {
+func (c *Client) may(now int64, out *Out) bool {
+	p := &c.pace
 	if p.next < now && !p.late {
 		p.next = now
 	}
@@ -69,6 +70,7 @@ func (p *pacer) may(now int64, out *Out) bool {
 	if !p.waiting {
 		p.waiting = true
 		out.Pace = true
+		c.stats.PaceStalls++
 	}
 	return false
 }
@@ -111,6 +113,7 @@ func (c *Client) Congested() bool { return c.pace.slow }
 // common case that is nothing (Timely bypass, eRPC section 5.2.2).
 func (c *Client) learn(now, rtt int64, bytes int, ce bool) {
 	if p := &c.pace; rtt > p.bypass || p.slow || ce {
+		c.stats.RateUpdates++
 		p.control(now, rtt, c.rtt.baseAt(now), bytes+wireOverhead, ce)
 	}
 }

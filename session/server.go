@@ -245,6 +245,20 @@ func (s *Server) sendResp(sl *serverSlot, j uint32, now int64, out *Out) {
 	s.append(out, &h, head, data)
 }
 
+// Delayed adds ns to the hold time in response packet 0, which is queued but not sent:
+// what other handlers of the same batch took is the server's time, not the path's.
+func (s *Server) Delayed(head, data []byte, ns int64) {
+	h := wire.Hold(head)
+	sum := uint32(0)
+	if s.checksum {
+		sum = wire.Checksum(head, data)
+	}
+	wire.SetHold(head, uint16(min(int64(h)+ns/wire.HoldUnit, wire.HoldUnknown)))
+	if s.checksum {
+		wire.SetToken(head, wire.Token(head)^sum^wire.Checksum(head, data))
+	}
+}
+
 // hold turns a time in ns into the header's field.
 func hold(ns int64) uint16 {
 	return uint16(min(ns/wire.HoldUnit, wire.HoldUnknown))

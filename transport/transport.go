@@ -32,6 +32,10 @@ type Caps struct {
 	ECN bool
 	// LinkRate is the rate of the network link in bits per second, 0 if unknown.
 	LinkRate int64
+	// HostDelay is by how much the hosts themselves can lengthen a round trip while the
+	// network is idle (scheduling, batches, interrupts). Congestion control takes that
+	// much for no congestion. 0 for hardware queues that are polled.
+	HostDelay time.Duration
 	// Checksummed says that packets damaged on the way are dropped by the
 	// network or the transport with at least the strength of the UDP checksum.
 	Checksummed bool

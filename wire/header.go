@@ -175,6 +175,16 @@ func SetToken(pkt []byte, token uint32) {
 	binary.LittleEndian.PutUint32((*[HeaderSize]byte)(pkt)[12:], token)
 }
 
+// Hold returns the hold field of pkt, which holds a header.
+func Hold(pkt []byte) uint16 {
+	return binary.LittleEndian.Uint16((*[HeaderSize]byte)(pkt)[2:])
+}
+
+// SetHold writes the hold field of pkt, which holds a header.
+func SetHold(pkt []byte, hold uint16) {
+	binary.LittleEndian.PutUint16((*[HeaderSize]byte)(pkt)[2:], hold)
+}
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Checksum returns the CRC-32C (RFC 3720, appendix B.4) of a packet that is

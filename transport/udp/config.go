@@ -1,6 +1,9 @@
 package udp
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Limits and defaults of Config, in bytes.
 const (
@@ -21,6 +24,10 @@ const (
 	defaultBuffer = 8 << 20
 	maxBuffer     = 1 << 30
 )
+
+// hostDelay is what two hosts add to a round trip through sockets without any congestion:
+// a wake-up of either side (tens of microseconds) and packets that wait in batches.
+const hostDelay = 100 * time.Microsecond
 
 // Config describes a socket. The zero Config is a good one.
 type Config struct {

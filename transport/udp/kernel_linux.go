@@ -66,7 +66,8 @@ func listenKernel(l listenAddr, cfg Config) (implementation, error) {
 	}
 	c.caps = transport.Caps{
 		Name: "udp", MTU: cfg.MTU, TxCopies: true, ECN: cfg.ECN, Checksummed: true,
-		RxRing: ringSize(grantedBuffer(fd, unix.SO_RCVBUF), cfg.MTU),
+		RxRing:    ringSize(grantedBuffer(fd, unix.SO_RCVBUF), cfg.MTU),
+		HostDelay: hostDelay,
 	}
 	c.poll = [2]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(wakeFD), Events: unix.POLLIN}}
 	segments := 1
