@@ -35,8 +35,8 @@ type pair struct {
 	g      int64 // granularity, ns
 	now    int64 // as the caller last had it; may go back
 	seen   int64 // greatest now, ns
-	floor  int64 // least key of new items since the wheel was last freed of old ones
 	items  []keyed
+	aside  int // so many of the first items gave their slots to later ones
 	clips  uint64
 	ids    int
 	flowAt []int64 // greatest time inserted per flow
@@ -50,7 +50,7 @@ func newPair(t rapid.TB, c carousel.Config, now int64) *pair {
 	if err != nil {
 		t.Fatalf("%+v: %v", c, err)
 	}
-	p := &pair{t: t, w: w, g: int64(w.Granularity()), now: now, seen: now, floor: math.MinInt64,
+	p := &pair{t: t, w: w, g: int64(w.Granularity()), now: now, seen: now,
 		flowAt: make([]int64, flows), last: make([]int, flows)}
 	p.slots = int64(w.Horizon())/p.g + 2
 	for i := range p.flowAt {
@@ -70,13 +70,20 @@ func floorDiv(a, b int64) int64 {
 
 // start is the least key that a new item may have.
 func (p *pair) start() int64 {
-	start := max(p.floor, floorDiv(p.seen, p.g))
-	for _, it := range p.items {
-		if it.key >= p.floor {
-			return min(start, it.key)
-		}
+	start := floorDiv(p.seen, p.g)
+	if len(p.items) > p.aside {
+		start = min(start, p.items[p.aside].key)
 	}
 	return start
+}
+
+// position returns the number of items with at most this key.
+func (p *pair) position(key int64) int {
+	i := slices.IndexFunc(p.items, func(it keyed) bool { return it.key > key })
+	if i < 0 {
+		return len(p.items)
+	}
+	return i
 }
 
 // insert schedules the next item of a flow at a time, or at the flow's time before if
@@ -98,11 +105,9 @@ func (p *pair) insert(flow int, at int64) {
 	}
 	key = max(key, p.start())
 	if key-p.start() >= p.slots {
-		p.floor = floorDiv(p.seen, p.g)
-		key = max(key, p.floor)
+		p.aside = p.position(floorDiv(p.seen, p.g))
 	}
-	i, _ := slices.BinarySearchFunc(p.items, key+1, func(it keyed, k int64) int { return int(max(-1, min(1, it.key-k))) })
-	p.items = slices.Insert(p.items, i, keyed{it, key})
+	p.items = slices.Insert(p.items, p.position(key), keyed{it, key})
 
 	if got := p.w.Insert(at, it); got != it.clip {
 		p.t.Fatalf("insert at %d, seen %d: clipped %v, want %v", at, p.seen, got, it.clip)
@@ -131,6 +136,7 @@ func (p *pair) pop(now int64, n int) {
 			p.t.Fatalf("pop at %d: got %+v, want %+v", now, got, p.items[0].item)
 		}
 		p.items = p.items[1:]
+		p.aside = max(0, p.aside-1)
 		if !got.clip && got.at > p.seen && got.at <= math.MaxInt64/p.g*p.g {
 			p.t.Fatalf("pop at %d, seen %d: %+v is early", now, p.seen, got)
 		}
