@@ -189,7 +189,7 @@ func TestClockBack(t *testing.T) {
 }
 
 // After a jump of hours over waiting items, the owner reschedules while it drains:
-// what it inserts must neither leave early nor wait behind nothing.
+// what it inserts leaves in its slot, as if nothing had waited.
 func TestClockForward(t *testing.T) {
 	w := newWheel(t, 0)
 	for i := range 100 {
