@@ -2,7 +2,10 @@ module github.com/userspace-rpc/erpc
 
 go 1.26.0
 
-require go.uber.org/goleak v1.3.0
+require (
+	go.uber.org/goleak v1.3.0
+	pgregory.net/rapid v1.3.0
+)
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0

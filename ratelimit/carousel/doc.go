@@ -14,6 +14,9 @@
 //		// v may go; schedule what is next with Insert
 //	}
 //
+// An item that is inserted for a time not after now is due in the same round, so an
+// owner that does so without end must bound how many it pops per round.
+//
 // One goroutine at a time uses a wheel. Nothing here reads a clock: time is an
 // argument, in nanoseconds of one clock that the owner chooses.
 //

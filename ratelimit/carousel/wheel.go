@@ -92,7 +92,6 @@ func (w *Wheel[T]) Insert(at int64, v T) (clipped bool) {
 	tick = max(tick, w.start())
 	if tick-w.start() > w.mask {
 		w.settle()
-		tick = max(tick, w.start())
 	}
 	w.push(tick, w.put(v))
 	return clipped

@@ -107,3 +107,153 @@ func TestSlotBounds(t *testing.T) {
 		}
 	}
 }
+
+func TestOrder(t *testing.T) {
+	w := newWheel(t, 0)
+	const us = 1000
+	for i, at := range []int64{30 * us, 10 * us, 10 * us, 7000 * us, 20 * us, 10 * us, 0, -5 * us} {
+		if w.Insert(at, i) {
+			t.Errorf("item %d at %d is within the horizon, but was clipped", i, at)
+		}
+	}
+	wantInts(t, "at 0", drain(w, 0), 6, 7)
+	wantInts(t, "at 10 us", drain(w, 10*us), []int(nil)...)
+	wantInts(t, "a slot later", drain(w, 10*us+512), 1, 2, 5)
+	wantInts(t, "a second later", drain(w, 1e9), 4, 0, 3)
+	if w.Len() != 0 || w.Clipped() != 0 {
+		t.Errorf("Len %d, Clipped %d", w.Len(), w.Clipped())
+	}
+}
+
+// What is inserted for the past comes out with what is due, and not before items of
+// the same flow that were inserted earlier.
+func TestPast(t *testing.T) {
+	w := newWheel(t, 1e6)
+	w.Insert(1e6+1000, 1)
+	w.Insert(1e6+2000, 2)
+	w.Advance(2e6)
+	w.Insert(1e6+2000, 3) // its slot still has items
+	w.Insert(1e6+5000, 4) // past, an empty slot behind them
+	w.Insert(1e6-5000, 5) // before everything: not before the first that waits
+	if at, ok := w.Next(); !ok || at > 2e6 {
+		t.Errorf("Next says %d, %v, but items are due", at, ok)
+	}
+	wantInts(t, "due", drain(w, 2e6), 1, 5, 2, 3, 4)
+}
+
+func TestHorizon(t *testing.T) {
+	w := newWheel(t, 0)
+	h := int64(w.Horizon())
+	for i, c := range []struct {
+		at   int64
+		clip bool
+	}{{h, false}, {h + 512, false}, {h + 513, true}, {math.MaxInt64, true}, {h + 600, true}, {h, false}} {
+		if got := w.Insert(c.at, i); got != c.clip {
+			t.Errorf("item %d at horizon%+d: clipped %v, want %v", i, c.at-h, got, c.clip)
+		}
+	}
+	if w.Clipped() != 3 {
+		t.Errorf("%d clips counted, want 3", w.Clipped())
+	}
+	wantInts(t, "before the horizon", drain(w, h-1))
+	wantInts(t, "at the horizon", drain(w, h), 0, 5)
+	wantInts(t, "in the last slot", drain(w, h+512), 1, 2, 3, 4)
+}
+
+// A wheel that was not told the time measures the horizon from where it was left.
+func TestAdvanceBeforeInsert(t *testing.T) {
+	w := newWheel(t, 0)
+	if !w.Insert(1e9+1000, 1) {
+		t.Error("a second ahead: not clipped")
+	}
+	w.Advance(1e9)
+	if w.Insert(1e9+1000, 2) {
+		t.Error("a microsecond ahead: clipped")
+	}
+	wantInts(t, "now", drain(w, 1e9), 1)
+	wantInts(t, "later", drain(w, 1e9+1024), 2)
+}
+
+func TestClockBack(t *testing.T) {
+	const hour = int64(time.Hour)
+	w := newWheel(t, hour)
+	w.Insert(hour+1000, 1)
+	w.Insert(hour+9000, 2)
+	w.Advance(hour + 2000)
+	wantInts(t, "an hour back: what was due stays due, the rest waits", drain(w, 0), 1)
+	w.Insert(5000, 3)
+	w.Insert(2000, 4)
+	wantInts(t, "times of the lower clock are past", drain(w, 1000), 3, 4)
+	wantInts(t, "the clock stands still", drain(w, 1000))
+	wantInts(t, "the clock caught up", drain(w, hour+9000+512), 2)
+}
+
+// After a jump of hours over waiting items, the owner reschedules while it drains:
+// what it inserts leaves in its slot, as if nothing had waited.
+func TestClockForward(t *testing.T) {
+	w := newWheel(t, 0)
+	for i := range 100 {
+		w.Insert(int64(i)*70_000, i) // up to 7 ms
+	}
+	now := int64(5 * time.Hour)
+	for i := range 100 {
+		v, ok := w.Pop(now)
+		if !ok || v != i {
+			t.Fatalf("pop %d: got %d, %v", i, v, ok)
+		}
+		if w.Insert(now+int64(i)*80_000, 100+i) {
+			t.Fatalf("item %d clipped", 100+i)
+		}
+	}
+	wantInts(t, "due at once", drain(w, now), 100)
+	for i := 101; i < 200; i++ {
+		at := now + int64(i-100)*80_000
+		wantInts(t, "just before", drain(w, at-1))
+		wantInts(t, "in its slot", drain(w, at+511), i)
+	}
+}
+
+// Items that wait for the owner longer than the wheel is long stay before what is
+// inserted then, over several rounds.
+func TestOwnerLagsBehind(t *testing.T) {
+	w := newWheel(t, 0)
+	var want []int
+	now := int64(0)
+	for round := range 5 {
+		for i := range 3 {
+			w.Insert(now+int64(i)*1_000_000, round*3+i)
+			want = append(want, round*3+i)
+		}
+		if round > 0 {
+			want = append(want, 1000+round-1) // 7 ms later than the first of the three
+		}
+		now += int64(time.Minute)
+		w.Advance(now)
+		if at, ok := w.Next(); !ok || at > now {
+			t.Fatalf("round %d: Next says %d, %v, but items are due", round, at, ok)
+		}
+		w.Insert(now+7_000_000, 1000+round)
+	}
+	wantInts(t, "all that is due", drain(w, now+6_999_999), want...)
+	wantInts(t, "the last", drain(w, now+7_000_512), 1004)
+}
+
+func TestEndsOfTime(t *testing.T) {
+	for _, g := range []time.Duration{2, 512, time.Second} {
+		w, err := carousel.New[int](carousel.Config{Granularity: g, Horizon: 10 * g}, math.MinInt64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Insert(math.MinInt64, 1)
+		w.Insert(math.MaxInt64, 2)
+		wantInts(t, "first", drain(w, math.MinInt64), 1)
+		w.Advance(math.MaxInt64 - 2*int64(w.Granularity()))
+		wantInts(t, "clipped", drain(w, math.MinInt64), 2)
+		w.Insert(math.MaxInt64, 3)
+		w.Insert(math.MaxInt64-1, 4)
+		if at, ok := w.Next(); !ok || at < 0 {
+			t.Errorf("granularity %v: Next says %d, %v", g, at, ok)
+		}
+		wantInts(t, "last", drain(w, math.MaxInt64), 3, 4)
+	}
+}

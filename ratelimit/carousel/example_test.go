@@ -1,0 +1,43 @@
+package carousel_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/userspace-rpc/erpc/ratelimit/carousel"
+)
+
+// Two flows send packets of 1000 bytes, one at 100 MB/s and one at 40 MB/s. Each has
+// one entry in the wheel, for its next packet, and its own pacing clock.
+func Example() {
+	type flow struct {
+		name string
+		gap  int64 // ns from one packet to the next: size/rate
+		next int64 // pacing clock, ns
+	}
+	var now int64
+	w, err := carousel.New[*flow](carousel.Config{}, now)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	w.Insert(now, &flow{name: "fast", gap: 10_000})
+	w.Insert(now, &flow{name: "slow", gap: 25_000})
+
+	for now = 0; now <= 50_000; now += 1000 { // the event loop, once in a microsecond
+		w.Advance(now)
+		for f, ok := w.Pop(now); ok; f, ok = w.Pop(now) {
+			fmt.Println(time.Duration(now), f.name)
+			f.next = max(now, f.next+f.gap)
+			w.Insert(f.next, f)
+		}
+	}
+	// Output:
+	// 0s fast
+	// 0s slow
+	// 11µs fast
+	// 21µs fast
+	// 26µs slow
+	// 31µs fast
+	// 41µs fast
+}
