@@ -199,7 +199,7 @@ func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 		}
 	} else {
 		h.Type = wire.TypeRFR
-		c.control(out, &h)
+		c.queueControl(out, &h)
 		if c.pace.gated {
 			c.pace.charge(c.elicits(s, k))
 		}

@@ -94,8 +94,8 @@ func (l *link) append(o *Out, h *wire.Header, head, data []byte) {
 	o.Tx = append(o.Tx, Tx{Head: head, Data: data})
 }
 
-// control queues a packet that is only a header.
-func (l *link) control(o *Out, h *wire.Header) {
+// queueControl queues a packet that is only a header.
+func (l *link) queueControl(o *Out, h *wire.Header) {
 	l.append(o, h, o.grab(wire.HeaderSize), nil)
 }
 

@@ -113,19 +113,21 @@ func (c *Client) Congested() bool { return c.pace.slow }
 // common case that is nothing (Timely bypass, eRPC section 5.2.2).
 func (c *Client) learn(now, rtt int64, bytes int, ce bool) {
 	if p := &c.pace; rtt > p.bypass || p.slow || ce {
-		c.stats.RateUpdates++
-		p.control(now, rtt, c.rtt.baseAt(now), bytes+wireOverhead, ce)
+		c.control(now, rtt, bytes+wireOverhead, ce)
 	}
 }
 
-func (p *pacer) control(now, rtt, base int64, bytes int, ce bool) {
+// control tells the controller, and makes it if there is none yet.
+func (c *Client) control(now, rtt int64, bytes int, ce bool) {
+	p := &c.pace
 	if p.cfg == nil {
 		return
 	}
+	c.stats.RateUpdates++
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	rate, bypass := p.ctl.OnAck(now, rtt, base, bytes, ce)
+	rate, bypass := p.ctl.OnAck(now, rtt, c.rtt.baseAt(now), bytes, ce)
 	if !p.cfg.NoRateBypass {
 		p.bypass = bypass
 	}

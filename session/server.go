@@ -185,7 +185,7 @@ func (s *Server) sendCR(h *wire.Header, ce bool, out *Out) {
 	if ce {
 		cr.Flags = wire.FlagCE
 	}
-	s.control(out, &cr)
+	s.queueControl(out, &cr)
 }
 
 // gap tells the client that packet h came before packet missing. Each of the packets
@@ -195,7 +195,7 @@ func (s *Server) gap(h *wire.Header, missing uint32, out *Out) {
 		return
 	}
 	s.stats.Gaps++
-	s.control(out, &wire.Header{
+	s.queueControl(out, &wire.Header{
 		Type: wire.TypeCR, Flags: wire.FlagGap, ReqType: h.ReqType, Hold: h.Hold,
 		ReqNum: h.ReqNum, PktNum: uint16(missing),
 	})

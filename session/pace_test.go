@@ -1,0 +1,416 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// fakeControl is a congestion control that does what the test says, and remembers
+// what it was told.
+type fakeControl struct {
+	rate     float64
+	bypass   int64
+	made     int
+	acks     []ack
+	timeouts int
+}
+
+type ack struct {
+	now, rtt, base int64
+	bytes          int
+	ce             bool
+}
+
+func (f *fakeControl) OnAck(now, rtt, base int64, bytes int, ce bool) (float64, int64) {
+	f.acks = append(f.acks, ack{now, rtt, base, bytes, ce})
+	return f.rate, f.bypass
+}
+
+func (f *fakeControl) OnTimeout(int64) float64 {
+	f.timeouts++
+	return f.rate
+}
+
+const (
+	testLink   = 1e9 // bytes per second: 1 ns a byte
+	testBypass = 50_000
+)
+
+func (f *fakeControl) pacing() *Pacing {
+	f.bypass = testBypass
+	return &Pacing{LinkRate: testLink, Slack: 500, Algorithm: cc.Algorithm{
+		Name: "fake", Bypass: testBypass,
+		New: func(link float64) cc.Controller { f.made++; return f },
+	}}
+}
+
+// pacedRig is a rig whose sessions f controls.
+func pacedRig(t *testing.T, f *fakeControl, adjust func(*Pacing)) *rig {
+	p := f.pacing()
+	if adjust != nil {
+		adjust(p)
+	}
+	r := newPacedRig(t, rigParams, Timing{}, 8, msgbuf.Config{}, p)
+	r.now = 1_000_000
+	r.open(0)
+	return r
+}
+
+// slowDown makes the session meet congestion: a small RPC with an RTT of 100 us after
+// which the rate is what f says.
+func (r *rig) slowDown(f *fakeControl) {
+	r.tb.Helper()
+	op := r.op(99, 10, 10)
+	if err := r.cl.Start(op, r.now, r.cout); err != nil {
+		r.tb.Fatal(err)
+	}
+	r.takeClient()
+	r.now += 100_000
+	r.pump(func(uint8) int { return 10 })
+	giveBack(op)
+	if f.made != 1 || r.cl.Congested() != (f.rate < testLink) {
+		r.tb.Fatalf("%d controllers made, congested %v", f.made, r.cl.Congested())
+	}
+	r.now += 1_000_000
+	r.ended = nil
+	f.acks = nil
+}
+
+// sent is one packet of the client with the time when it left.
+type sent struct {
+	at int64
+	h  wire.Header
+}
+
+// runPaced answers every packet of the client after delay ns and releases the session
+// when it asks, until nothing is left to do. It returns what the client sent.
+func (r *rig) runPaced(delay int64, respSize int) (log []sent) {
+	r.tb.Helper()
+	type flight struct {
+		at int64
+		p  packet
+	}
+	var back []flight
+	take := func() {
+		for _, p := range r.c2s {
+			log = append(log, sent{r.now, p.header()})
+			if ev := r.toServer(p); ev.Kind == EventRequest {
+				if err := r.respond(ev.Slot, respSize); err != nil {
+					r.tb.Fatal(err)
+				}
+			}
+		}
+		r.c2s = nil
+		for _, p := range r.s2c {
+			back = append(back, flight{r.now + delay, p})
+		}
+		r.s2c = nil
+	}
+	take()
+	for len(back) > 0 || r.cl.pace.waiting {
+		if len(back) > 0 && (!r.cl.pace.waiting || back[0].at <= r.cl.PaceAt()) {
+			r.now = max(r.now, back[0].at)
+			p := back[0].p
+			back = back[1:]
+			if ev := r.toClient(p); ev.Kind == EventDone || ev.Kind == EventError {
+				r.ended = append(r.ended, ev)
+			}
+		} else {
+			r.now = max(r.now, r.cl.PaceAt())
+			r.cl.Release(r.now, r.cout)
+			r.takeClient()
+		}
+		take()
+	}
+	return log
+}
+
+// start begins a request that must not fail.
+func (r *rig) start(op Op) {
+	r.tb.Helper()
+	if err := r.cl.Start(op, r.now, r.cout); err != nil {
+		r.tb.Fatal(err)
+	}
+	r.takeClient()
+}
+
+// TestPacing: packets of a congested session leave at its rate, in order, and RFRs at
+// the rate of the response packets that they ask for. At the link's rate of 1 byte per
+// ns, 100 MB/s are 10 ns a byte.
+func TestPacing(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		req, resp int
+	}{{"requests", 200_000, 10}, {"RFRs", 10, 200_000}} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fakeControl{rate: 1e8}
+			r := pacedRig(t, f, nil)
+			r.slowDown(f)
+			op := r.op(1, c.req, c.resp)
+			r.start(op)
+			begin := r.now
+			log := r.runPaced(20_000, c.resp)
+			if len(log) != 200 || len(r.ended) != 1 {
+				t.Fatalf("%d packets, ended %v", len(log), r.ended)
+			}
+			for i := range log {
+				if int(log[i].h.PktNum) != i {
+					t.Fatalf("packet %d is number %d", i, log[i].h.PktNum)
+				}
+			}
+			const perPacket = (1000 + wire.HeaderSize + wireOverhead) * 10
+			took := log[199].at - begin
+			first := log[1].at - begin // the RFRs start after a round trip
+			if c.req > c.resp {
+				first = 0
+			}
+			if want := first + 198*perPacket; took < want-2000 || took > want+perPacket+2000 {
+				t.Errorf("the last packet left after %d ns, want about %d", took, want)
+			}
+			for i := 3; i < len(log); i++ {
+				if d := log[i].at - log[i-1].at; d < perPacket-1000 || d > perPacket+1000 {
+					t.Fatalf("packets %d and %d are %d ns apart, want %d", i-1, i, d, perPacket)
+				}
+			}
+			if r.cst.PaceStalls < 190 || r.cst.Retransmits != 0 {
+				t.Errorf("%d waits for the rate, %d retransmissions", r.cst.PaceStalls, r.cst.Retransmits)
+			}
+			giveBack(op)
+			r.noLeak()
+		})
+	}
+}
+
+// TestLateRelease: time lost because Release came late is made up for, time in which
+// nothing waited is not.
+func TestLateRelease(t *testing.T) {
+	f := &fakeControl{rate: 1e8}
+	r := pacedRig(t, f, nil)
+	r.slowDown(f)
+	op := r.op(1, 30_000, 10)
+	r.start(op)
+	if len(r.c2s) != 1 {
+		t.Fatalf("%d packets at once after idling for long, want 1", len(r.c2s))
+	}
+	due := r.cl.PaceAt()
+	const perPacket = (1000 + wire.HeaderSize + wireOverhead) * 10
+	r.now = due + 9*perPacket + perPacket/2
+	r.cl.Release(r.now, r.cout)
+	r.takeClient()
+	if len(r.c2s) != 1+10 {
+		t.Errorf("%d packets in all, want 11: 10 were due", len(r.c2s))
+	}
+	if want := due + 10*perPacket; r.cl.PaceAt() < want-20 || r.cl.PaceAt() > want+20 {
+		t.Errorf("next at %d, want %d", r.cl.PaceAt(), want)
+	}
+	r.runPaced(1000, 10)
+	giveBack(op)
+	r.noLeak()
+}
+
+// TestBypasses: what an uncongested session does with the three switches.
+func TestBypasses(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		adjust     func(*Pacing)
+		rtt        int64
+		acks, made int
+		released   bool
+	}{
+		{"low RTT", nil, testBypass, 0, 0, false},
+		{"high RTT", nil, testBypass + 1, 1, 1, false},
+		{"no rate bypass", func(p *Pacing) { p.NoRateBypass = true }, 1000, 1, 1, false},
+		{"no pacing bypass", func(p *Pacing) { p.NoPacingBypass = true }, 1000, 0, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fakeControl{rate: testLink}
+			r := pacedRig(t, f, c.adjust)
+			for range 3 {
+				f.acks, f.made = nil, 0
+				op := r.op(1, 10, 10)
+				r.start(op)
+				if waits := len(r.c2s) == 0; waits != c.released {
+					t.Fatalf("the packet waits: %v, want %v", waits, c.released)
+				}
+				if c.released {
+					if !r.cl.pace.waiting || r.cl.PaceAt() > r.now {
+						t.Fatalf("waits until %d, now %d", r.cl.PaceAt(), r.now)
+					}
+					r.cl.Release(r.now, r.cout)
+					r.takeClient()
+				}
+				r.now += c.rtt
+				r.pump(func(uint8) int { return 10 })
+				if len(f.acks) != c.acks || f.made > c.made || r.cl.Congested() {
+					t.Errorf("%d answers told, %d controllers made, congested %v", len(f.acks), f.made, r.cl.Congested())
+				}
+				giveBack(op)
+				r.now += 1_000_000
+			}
+			r.noLeak()
+		})
+	}
+}
+
+// TestWhatControlIsTold: the arguments of OnAck.
+func TestWhatControlIsTold(t *testing.T) {
+	f := &fakeControl{rate: 1e8}
+	r := pacedRig(t, f, nil)
+	call := func(rtt int64, mark bool) {
+		op := r.op(1, 10, 500)
+		r.start(op)
+		r.runToAnswer()
+		r.now += rtt
+		p := r.s2c[0]
+		r.s2c = nil
+		h := p.header()
+		if mark {
+			h.Flags |= wire.FlagCE
+		}
+		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.now, r.cout)
+		r.takeClient()
+		giveBack(op)
+		r.now += 1_000_000
+	}
+	call(7000, false) // the bypass: not told, but the base
+	call(9000, true)
+	call(200_000, false)
+	call(3000, false) // below link rate everything is told
+	const size = 500 + wire.HeaderSize + wireOverhead
+	want := []ack{{rtt: 9000, base: 7000, bytes: size, ce: true}, {rtt: 200_000, base: 7000, bytes: size}, {rtt: 3000, base: 3000, bytes: size}}
+	if len(f.acks) != len(want) {
+		t.Fatalf("told %+v", f.acks)
+	}
+	for i, w := range want {
+		got := f.acks[i]
+		if w.now = got.now; got != w {
+			t.Errorf("told %+v, want %+v", got, w)
+		}
+	}
+	r.noLeak()
+}
+
+// runToAnswer brings the client's one packet to the server and answers the request.
+func (r *rig) runToAnswer() {
+	r.tb.Helper()
+	for len(r.c2s) == 0 {
+		r.now = max(r.now, r.cl.PaceAt())
+		r.cl.Release(r.now, r.cout)
+		r.takeClient()
+	}
+	p := r.c2s[0]
+	r.c2s = r.c2s[1:]
+	if ev := r.toServer(p); ev.Kind != EventRequest {
+		r.tb.Fatalf("event %+v", ev)
+	} else if err := r.respond(ev.Slot, 500); err != nil {
+		r.tb.Fatal(err)
+	}
+}
+
+// TestAnswerWhileResendWaits: the request is sent again, but the copy waits for its
+// time when the answer to the first one comes. The answer is dropped and the buffers
+// stay the library's (eRPC, appendix C); the server repeats it for the copy.
+func TestAnswerWhileResendWaits(t *testing.T) {
+	f := &fakeControl{rate: 1e5} // 10 us a byte: the second packet waits for 11 ms
+	r := pacedRig(t, f, nil)
+	r.slowDown(f)
+	op := r.op(1, 1000, 10)
+	r.start(op)
+	late := r.c2s[0]
+	r.c2s = nil
+	r.now += 21 * ms / 4
+	if r.cl.Scan(r.now, r.cout); !r.cl.pace.waiting {
+		t.Fatal("the copy does not wait")
+	}
+	r.takeClient()
+	if len(r.c2s) != 0 || r.cst.Rollbacks != 1 {
+		t.Fatalf("%d packets, %d rollbacks", len(r.c2s), r.cst.Rollbacks)
+	}
+	if ev := r.toServer(late); ev.Kind != EventRequest || r.respond(ev.Slot, 10) != nil {
+		t.Fatalf("event %+v", ev)
+	}
+	answer := r.s2c[0]
+	r.s2c = nil
+	if ev := r.toClient(answer); ev.Kind != EventNone || r.cst.DropUnsent != 1 {
+		t.Fatalf("event %+v, stats %+v", ev, r.cst)
+	}
+	if op.Req.Owner() != msgbuf.OwnerLibrary || op.Resp.Owner() != msgbuf.OwnerLibrary {
+		t.Error("a buffer is the application's while its packet waits")
+	}
+	r.runPaced(1000, 10)
+	if len(r.ended) != 1 || r.ended[0].Kind != EventDone {
+		t.Errorf("ended with %+v", r.ended)
+	}
+	giveBack(op)
+	r.noLeak()
+}
+
+// TestEndWhileWaiting: what waits for its time when its request is cancelled or its
+// session closed is never sent.
+func TestEndWhileWaiting(t *testing.T) {
+	for _, end := range []string{"cancel", "close"} {
+		f := &fakeControl{rate: 1e6}
+		r := pacedRig(t, f, nil)
+		r.slowDown(f)
+		op := r.op(1, 5000, 10)
+		r.start(op)
+		if end == "cancel" {
+			if _, ok := r.cl.Cancel(1, r.now, r.cout); !ok {
+				t.Fatal("not cancelled")
+			}
+		} else {
+			r.cl.Close(ErrPeerLost, r.cout)
+		}
+		r.takeClient()
+		r.c2s = nil
+		giveBack(op)
+		r.now = r.cl.PaceAt()
+		r.cl.Release(r.now, r.cout)
+		r.takeClient()
+		if len(r.c2s) != 0 || r.cl.pace.waiting {
+			t.Errorf("%s: %d packets left, waiting %v", end, len(r.c2s), r.cl.pace.waiting)
+		}
+		r.noLeak()
+	}
+}
+
+// TestTimeoutsAndRate: a timeout in the middle of a message is told to congestion
+// control; one in which only the response is missing is not, since the handler may
+// be slow.
+func TestTimeoutsAndRate(t *testing.T) {
+	for _, c := range []struct{ size, want int }{{3000, 1}, {10, 0}} {
+		f := &fakeControl{rate: 1e8}
+		r := pacedRig(t, f, nil)
+		op := r.op(1, c.size, 10)
+		r.start(op)
+		r.now += 30 * ms
+		r.cl.Scan(r.now, r.cout)
+		r.takeClient()
+		if f.timeouts != c.want || r.cl.Congested() != (c.want == 1) {
+			t.Errorf("%d bytes: %d timeouts told, congested %v", c.size, f.timeouts, r.cl.Congested())
+		}
+		r.cl.Close(ErrClosed, r.cout)
+		giveBack(op)
+		r.noLeak()
+	}
+}
+
+// TestBaseRTT: the least round trip of a period holds until the next one has ended.
+func TestBaseRTT(t *testing.T) {
+	var e rtoEstimator
+	const period = int64(baseFor)
+	now := period + 1
+	for i, c := range []struct{ after, sample, want int64 }{
+		{0, 10, 10}, {1, 30, 10}, {period, 40, 30}, {period + 1, 35, 35}, {0, 50, 35},
+		{period + 1, 60, 50}, {period + 1, 70, 70}, {0, 5, 5},
+	} {
+		now += c.after
+		e.sample(c.sample)
+		if got := e.baseAt(now); got != c.want {
+			t.Errorf("step %d: base %d, want %d", i, got, c.want)
+		}
+	}
+}
