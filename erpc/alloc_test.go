@@ -16,6 +16,7 @@ type stepper struct {
 	done      int
 	failed    error
 	finish    erpc.Continuation // bound once
+	before    func()            // called by the handler
 }
 
 func newStepper(tb testing.TB, cfg erpc.Config, reqSize, respSize int) *stepper {
@@ -37,6 +38,9 @@ func newStepper(tb testing.TB, cfg erpc.Config, reqSize, respSize int) *stepper 
 }
 
 func (w *stepper) handle(h erpc.ReqHandle) {
+	if w.before != nil {
+		w.before()
+	}
 	buf, err := h.Alloc(w.respSize)
 	if err == nil {
 		err = h.Respond(buf)
