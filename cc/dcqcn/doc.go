@@ -1,0 +1,2 @@
+// Package dcqcn controls a session's rate by congestion marks.
+package dcqcn
