@@ -24,7 +24,7 @@ type Config struct {
 
 	// Gain is g, the weight of the newest period in alpha, in (0, 1]. 1/256.
 	Gain float64
-	// AddRate is the step of additive increase, bytes per second. 5e6.
+	// AddRate is the step of additive increase, bytes per second. 2e6.
 	AddRate float64
 	// HyperRate is the step of hyper increase, bytes per second. 50e6.
 	HyperRate float64
@@ -95,7 +95,7 @@ func (c *Config) setDefaults() {
 	orDefault(&c.IncreaseBytes, 10e6)
 	orDefault(&c.Stages, 5)
 	orDefault(&c.Gain, 1.0/256)
-	orDefault(&c.AddRate, 5e6)
+	orDefault(&c.AddRate, 2e6)
 	orDefault(&c.HyperRate, 50e6)
 	orDefault(&c.MinRate, 1.25e6)
 }

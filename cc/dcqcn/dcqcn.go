@@ -14,7 +14,7 @@ type Control struct {
 	target float64 // rate before the last decrease, and what was added since, bytes/s
 	alpha  float64 // estimate of congestion, in [0, 1]
 
-	started    bool
+	reacted    bool  // to a mark, at lastCNP
 	lastCNP    int64 // time of the last reaction, ns
 	alphaFrom  int64 // alpha's current period began then, ns
 	raiseFrom  int64 // and the increase timer's, ns
@@ -45,35 +45,24 @@ func (d *Control) Rate() float64 { return d.rate }
 // are made up for in bounded time. It returns the rate in bytes per second and
 // [Bypass].
 func (d *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64, bypass int64) {
-	d.start(now)
 	if d.rate < d.link {
 		d.decay(now)
 		d.raise(now, bytes)
 	}
-	if ce && passed(&d.lastCNP, now, int64(d.cfg.CNPInterval)) {
+	if ce && d.due(now) {
 		d.cut(now)
 	}
 	return d.rate, Bypass
 }
 
-// start begins all periods with the first answer; marks count at once.
-func (d *Control) start(now int64) {
-	if d.started {
-		return
+// due says whether a mark at time now is reacted to. If time has jumped back, the
+// interval begins anew.
+func (d *Control) due(now int64) bool {
+	if !d.reacted {
+		return true
 	}
-	d.started = true
-	d.alphaFrom, d.raiseFrom = now, now
-	d.lastCNP = now
-	if now >= math.MinInt64+int64(d.cfg.CNPInterval) {
-		d.lastCNP = now - int64(d.cfg.CNPInterval)
-	}
-}
-
-// passed says whether span ns have passed since from. If time has jumped back, from
-// becomes now.
-func passed(from *int64, now, span int64) bool {
-	*from = min(*from, now)
-	return since(*from, now) >= span
+	d.lastCNP = min(d.lastCNP, now)
+	return since(d.lastCNP, now) >= int64(d.cfg.CNPInterval)
 }
 
 // since returns the ns from one time to a later one, at most math.MaxInt64.
@@ -83,9 +72,9 @@ func since(from, to int64) int64 {
 
 // cut is the reaction to a mark, the paper's equation 1.
 func (d *Control) cut(now int64) {
-	d.lastCNP, d.alphaFrom = now, now
+	d.reacted, d.lastCNP, d.alphaFrom = true, now, now
 	d.target = d.rate
-	d.set(d.rate * (1 - d.alpha/2))
+	d.set(d.rate * (1 - float64(d.alpha/2)))
 	d.alpha = float64((1-d.cfg.Gain)*d.alpha) + d.cfg.Gain
 	d.restart(now)
 }
@@ -168,7 +157,7 @@ func (d *Control) increase(n int64, runs *int32) {
 }
 
 // step returns what the next increase adds to the target: nothing in fast recovery,
-// more and more when both counters are through with it. The paper's figure 7.
+// more and more when both counters are through with it. See the paper's pseudocode.
 func (d *Control) step() float64 {
 	f := int32(d.cfg.Stages)
 	switch least := min(d.timerRuns, d.byteRuns); {
@@ -189,7 +178,6 @@ func (d *Control) set(rate float64) {
 // halves the rate, without fast recovery to what it was, and returns it in bytes per
 // second.
 func (d *Control) OnTimeout(now int64) (rate float64) {
-	d.start(now)
 	d.set(d.rate / 2)
 	d.target = d.rate
 	d.alphaFrom = now
