@@ -79,6 +79,19 @@ func TestByHand(t *testing.T) {
 			{0, 340, 325, 500e6},
 			{162.5, 340, 325, 502.5e6}, // half a step; 340 us is below 50 + 300
 		}},
+		{"paper: at the thresholds", paper, []ack{
+			{0, 50, 0, 500e6},
+			{2, 50, 0, 505e6}, {4, 50, 0, 510e6}, {6, 50, 0, 515e6}, {8, 50, 0, 520e6}, {10, 50, 0, 525e6},
+			{12, 50, 0, 550e6},   // TLow belongs to the middle: five steps at once
+			{14, 1000, 0, 275e6}, // gradient 0.46*950000/2000 = 218.5: halves
+			// average 0.54*437000 - 0 = 235980, gradient 118: halves; above THigh it
+			// would be 1 - 0.26*0
+			{16, 1000, 0, 137.5e6},
+		}},
+		{"patched: at TLow", Config{}, []ack{
+			{0, 50, 10, 500e6},
+			{50, 50, 10, 501e6}, // w = 0.5, error 0; + 1e6
+		}},
 		{"patched: regions of the weight", Config{}, []ack{ // AddRate 2e6, Beta 0.1
 			{0, 75, 10, 500e6},
 			// gradient 0: w = 0.5, error 0.5; 1 - 0.1*0.5*0.5 = 0.975, + 2e6*0.5
