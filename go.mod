@@ -11,4 +11,5 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alecthomas/kong v1.17.0
 	golang.org/x/sys v0.49.0
+	pgregory.net/rapid v1.3.0
 )

@@ -40,9 +40,8 @@ type Config struct {
 	// THigh is the round trip above which the rate falls whatever the gradient
 	// is. 1 ms. It is above TLow.
 	THigh time.Duration
-	// MinRTT normalises the gradient, and is the time in which one whole step of
-	// the rate is made. 2 us. Longer paths use their own round trip instead, see
-	// BaseRTT.
+	// MinRTT normalises the gradient. 2 us. Patched uses the path's least round
+	// trip instead where that is longer; Paper does so only above BaseRTT.
 	MinRTT time.Duration
 	// RTTRef is the round trip that Patched steers to; it must be below THigh. The
 	// default is TLow.
@@ -55,12 +54,14 @@ type Config struct {
 	// Alpha is the weight of the newest sample in the gradient's moving average,
 	// in (0, 1]. 0.46.
 	Alpha float64
-	// Beta is the factor of multiplicative decrease, in (0, 1]. 0.26.
+	// Beta is the factor of multiplicative decrease, in (0, 1]. 0.1 for Patched,
+	// 0.26 for Paper.
 	Beta float64
-	// MaxDecrease is the largest part of the rate that one answer takes away, in
-	// (0, 1]. 0.5.
+	// MaxDecrease is the largest part of the rate that one sample (Paper) or the
+	// samples of one round trip (Patched) take away, in (0, 1]. 0.5.
 	MaxDecrease float64
-	// AddRate is the step of additive increase, bytes per second. 5e6.
+	// AddRate is the step of additive increase, bytes per second. Patched makes one
+	// step in a round trip, Paper one in MinRTT. 2e6 for Patched, 5e6 for Paper.
 	AddRate float64
 	// MinRate is the least rate, bytes per second. 1.25e6. A slower link's rate
 	// takes its place.
@@ -129,9 +130,13 @@ func (c *Config) setDefaults() {
 	orDuration(&c.RTTRef, c.TLow)
 	orDuration(&c.BaseRTT, 25*time.Microsecond)
 	orFloat(&c.Alpha, 0.46)
-	orFloat(&c.Beta, 0.26)
+	beta, addRate := 0.1, 2e6
+	if c.Variant == Paper {
+		beta, addRate = 0.26, 5e6
+	}
+	orFloat(&c.Beta, beta)
+	orFloat(&c.AddRate, addRate)
 	orFloat(&c.MaxDecrease, 0.5)
-	orFloat(&c.AddRate, 5e6)
 	orFloat(&c.MinRate, 1.25e6)
 	if c.HAIAfter == 0 {
 		c.HAIAfter = 5

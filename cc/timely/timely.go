@@ -6,6 +6,9 @@ import "math"
 // section 4.3: N = 5).
 const haiSteps = 5
 
+// stepRefs bounds the time of one step of Patched, in units of RTTRef.
+const stepRefs = 4
+
 // Control is the controller of one session. One goroutine at a time uses it.
 type Control struct {
 	cfg  *Config
@@ -14,6 +17,7 @@ type Control struct {
 
 	prevRTT  int64   // last sample, ns; 0 before the first
 	prevTime int64   // when prevRTT came, ns
+	base     int64   // least of the bases told, ns; 0 before the first
 	diff     float64 // moving average of the difference of two samples in a row, ns
 	falling  uint16  // samples in a row without a rising round trip, at most HAIAfter
 }
@@ -49,7 +53,7 @@ func (c *Config) shift(base int64) int64 {
 	return max(0, max(0, base)-int64(c.BaseRTT))
 }
 
-// unit returns the round trip in ns that gradients and steps are measured in.
+// unit returns the round trip in ns that the gradient is measured in.
 func (c *Config) unit(base int64) float64 {
 	if c.Variant == Paper && base <= int64(c.BaseRTT) {
 		return float64(c.MinRTT)
@@ -60,24 +64,35 @@ func (c *Config) unit(base int64) float64 {
 // OnAck takes one round trip: at time now in ns a packet's answer came, rtt ns after
 // the packet was sent, without the server's hold time; 0 or less is not measured
 // and changes nothing. base is the least round trip of the session in ns, 0 if
-// unknown. The packet's size and its congestion mark play no part.
+// unknown; the least one ever told counts. The packet's size and its congestion mark play no part.
 //
 // It returns the rate in bytes per second and the bypass limit in ns, see
 // [Config.Bypass].
 func (t *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64, bypass int64) {
 	c := t.cfg
+	base = t.least(base)
 	if rtt <= 0 {
 		return t.rate, c.Bypass(base)
 	}
 	first := t.prevRTT == 0
-	diff, step := float64(rtt)-float64(t.prevRTT), elapsed(t.prevTime, now)
+	diff, dt := float64(rtt)-float64(t.prevRTT), elapsed(t.prevTime, now)
 	t.prevRTT, t.prevTime = rtt, now
 	if !first {
 		unit := c.unit(base)
 		t.diff = float64((1-c.Alpha)*t.diff) + float64(c.Alpha*diff)
-		t.update(float64(rtt), t.diff/unit, min(1, step/unit), float64(c.shift(base)))
+		t.update(float64(rtt), t.diff/unit, dt, unit, float64(c.shift(base)))
 	}
 	return t.rate, c.Bypass(base)
+}
+
+// least returns the least base told so far, 0 if none was. If the base could rise, a
+// queue that stands for long would become the base, raise the thresholds, grow and
+// so on. The price is that a path that gets longer is taken for congested.
+func (t *Control) least(base int64) int64 {
+	if base > 0 && (t.base == 0 || base < t.base) {
+		t.base = base
+	}
+	return t.base
 }
 
 // elapsed returns the ns from one time to another, 0 if time jumped back.
@@ -88,46 +103,58 @@ func elapsed(from, to int64) float64 {
 	return float64(uint64(to) - uint64(from))
 }
 
-// update moves the rate. The step is the part of a whole step that the time since
-// the last sample is worth, in [0, 1]: many samples in one round trip together
-// make about one step.
+// update moves the rate. Times are ns; dt is the time since the last sample, and shift
+// what the thresholds are raised by.
 //
-// Products are converted before they are added, so that no processor fuses the two
-// and all compute the same bits.
-func (t *Control) update(rtt, gradient, step, shift float64) {
+// Here and below, products are converted before they are added, so that no processor
+// fuses the two and all compute the same bits.
+func (t *Control) update(rtt, gradient, dt, unit, shift float64) {
 	c := t.cfg
-	high := float64(c.THigh) + shift
+	low, high := float64(c.TLow)+shift, float64(c.THigh)+shift
+	if c.Variant == Patched {
+		ref := float64(c.RTTRef) + shift
+		t.patched(rtt, low, high, ref, gradient, min(1, dt/max(unit, min(rtt, stepRefs*ref))))
+		return
+	}
+	step := min(1, dt/unit)
 	switch {
-	case rtt < float64(c.TLow)+shift:
+	case rtt < low:
 		t.falling = 0
-		t.change(c.AddRate*step, 0)
+		t.change(0, c.AddRate*step)
 	case rtt > high:
 		t.falling = 0
-		t.change(0, float64(c.Beta*step)*(1-high/rtt))
-	case c.Variant == Paper:
-		t.followGradient(gradient, step)
+		t.change(min(c.MaxDecrease, float64(c.Beta*step)*(1-high/rtt)), 0)
+	case gradient > 0:
+		t.falling = 0
+		t.change(min(c.MaxDecrease, float64(c.Beta*step)*gradient), 0)
+	case t.falling < uint16(c.HAIAfter):
+		t.falling++
+		t.change(0, c.AddRate*step)
 	default:
-		w := weight(gradient)
-		ref := float64(c.RTTRef) + shift
-		t.change(float64(c.AddRate*step)*(1-w), float64(c.Beta*step)*float64(w*((rtt-ref)/ref)))
+		t.change(0, haiSteps*float64(c.AddRate*step))
 	}
 }
 
-// followGradient is the original's rule between the thresholds.
-func (t *Control) followGradient(gradient, step float64) {
+// patched is the rule of Patched. The step is the part of a round trip since the last
+// sample, in [0, 1]: the samples of one round trip together make one step, for more
+// would answer the same queue many times and swing. MaxDecrease bounds the whole
+// step for the same reason. A round trip of more than stepRefs times RTTRef makes
+// several steps: such a queue must go soon, and swings are the lesser evil.
+//
+// Above high the weight is 1: the published rule for that range, 1-high/rtt, would
+// be hundreds of times weaker than the rule just below it.
+func (t *Control) patched(rtt, low, high, ref, gradient, step float64) {
 	c := t.cfg
-	if gradient > 0 {
-		t.falling = 0
-		t.change(0, float64(c.Beta*step)*gradient)
+	w := weight(gradient)
+	switch {
+	case rtt < low:
+		t.change(0, c.AddRate*step)
 		return
+	case rtt > high:
+		w = 1
 	}
-	steps := 1.0
-	if t.falling < uint16(c.HAIAfter) {
-		t.falling++
-	} else {
-		steps = haiSteps
-	}
-	t.change(steps*float64(c.AddRate*step), 0)
+	part := min(c.MaxDecrease, float64(c.Beta*w)*((rtt-ref)/ref))
+	t.change(part*step, float64(c.AddRate*step)*(1-w))
 }
 
 // weight returns how much the distance from RTTRef counts: not at all while round
@@ -136,11 +163,10 @@ func weight(gradient float64) float64 {
 	return min(1, max(0, float64(2*gradient)+0.5))
 }
 
-// change adds bytes per second and takes part of the rate away, within bounds.
-// A negative part, of a round trip below RTTRef, gives.
-func (t *Control) change(add, part float64) {
-	part = min(part, t.cfg.MaxDecrease)
-	t.set(float64(t.rate*(1-part)) + add)
+// change takes part of the rate away and adds bytes per second. A negative part, of a
+// round trip below RTTRef, gives.
+func (t *Control) change(part, add float64) {
+	t.set(float64(t.rate*(1-float64(part))) + float64(add))
 }
 
 // set keeps the rate between the least one and the link's, which wins if it is less.

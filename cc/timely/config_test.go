@@ -1,0 +1,77 @@
+package timely
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+func TestFillDefaults(t *testing.T) {
+	const us = time.Microsecond
+	want := Config{TLow: 50 * us, THigh: 1000 * us, MinRTT: 2 * us, RTTRef: 50 * us, BaseRTT: 25 * us,
+		Alpha: 0.46, Beta: 0.1, MaxDecrease: 0.5, AddRate: 2e6, MinRate: 1.25e6, HAIAfter: 5}
+	if got := *filled(t, Config{}); got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	want.Variant, want.Beta, want.AddRate = Paper, 0.26, 5e6
+	if got := *filled(t, Config{Variant: Paper}); got != want {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	want = Config{Variant: Paper, TLow: 1, THigh: 7, MinRTT: 3, RTTRef: 6, BaseRTT: 5,
+		Alpha: 1, Beta: 1, MaxDecrease: 1, AddRate: 8, MinRate: 9, HAIAfter: 10}
+	if got := *filled(t, want); got != want {
+		t.Errorf("what is set has changed: %+v", got)
+	}
+	if got := filled(t, Config{TLow: 80 * us}).RTTRef; got != 80*us {
+		t.Errorf("RTTRef %v, want TLow", got)
+	}
+}
+
+func TestFillErrors(t *testing.T) {
+	tests := []struct {
+		cfg    Config
+		field  string
+		reason string
+	}{
+		{Config{Variant: 2}, "Variant", "is unknown"},
+		{Config{TLow: -1}, "TLow", "is negative"},
+		{Config{TLow: time.Millisecond}, "TLow", "is not below THigh"},
+		{Config{THigh: time.Microsecond}, "TLow", "is not below THigh"},
+		{Config{THigh: -1}, "THigh", "is negative"},
+		{Config{MinRTT: -1}, "MinRTT", "is negative"},
+		{Config{RTTRef: -1}, "RTTRef", "is negative"},
+		{Config{RTTRef: time.Second}, "RTTRef", "is not below THigh"},
+		{Config{BaseRTT: -1}, "BaseRTT", "is negative"},
+		{Config{Alpha: 1.01}, "Alpha", "is above 1"},
+		{Config{Alpha: -0.1}, "Alpha", "is not positive"},
+		{Config{Beta: math.NaN()}, "Beta", "is not a number"},
+		{Config{Beta: 2}, "Beta", "is above 1"},
+		{Config{MaxDecrease: math.Inf(1)}, "MaxDecrease", "is infinite"},
+		{Config{MaxDecrease: 1.5}, "MaxDecrease", "is above 1"},
+		{Config{AddRate: math.Inf(-1)}, "AddRate", "is infinite"},
+		{Config{AddRate: -5}, "AddRate", "is not positive"},
+		{Config{MinRate: -5}, "MinRate", "is not positive"},
+		{Config{MinRate: math.NaN()}, "MinRate", "is not a number"},
+		{Config{HAIAfter: -1}, "HAIAfter", "is negative"},
+		{Config{HAIAfter: 1 << 16}, "HAIAfter", "is above 65535"},
+		{Config{TLow: -1, Beta: 7}, "TLow", "is negative"}, // the first one
+	}
+	for _, tt := range tests {
+		_, err := tt.cfg.Fill()
+		var bad *ConfigError
+		if !errors.As(err, &bad) || bad.Field != tt.field || bad.Reason != tt.reason {
+			t.Errorf("%+v: %v, want %s %s", tt.cfg, err, tt.field, tt.reason)
+		}
+	}
+	err := &ConfigError{"TLow", "is negative"}
+	if err.Error() != "timely: config: TLow is negative" {
+		t.Error(err)
+	}
+}
+
+func TestVariantString(t *testing.T) {
+	if Patched.String() != "patched" || Paper.String() != "paper" || Variant(9).String() != "unknown" {
+		t.Error(Patched, Paper, Variant(9))
+	}
+}
