@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/cc/dcqcn"
 	"github.com/userspace-rpc/erpc/cc/timely"
 	"github.com/userspace-rpc/erpc/ratelimit/carousel"
 	"github.com/userspace-rpc/erpc/session"
@@ -34,6 +35,8 @@ type Congestion struct {
 	Algorithm CCAlgorithm
 	// Timely holds the parameters of CCTimely; zero fields mean their defaults.
 	Timely timely.Config
+	// DCQCN holds the parameters of CCDCQCN; zero fields mean their defaults.
+	DCQCN dcqcn.Config
 	// Custom is the algorithm of CCCustom.
 	Custom cc.Algorithm
 	// LinkRate is the rate of the network link in bits per second: the rate at which
@@ -70,6 +73,12 @@ func (c *Congestion) check() error {
 		if errors.As(err, &bad) {
 			return &ConfigError{"Congestion.Timely." + bad.Field, bad.Reason}
 		}
+	case CCDCQCN:
+		_, err := c.DCQCN.Fill()
+		var bad *dcqcn.ConfigError
+		if errors.As(err, &bad) {
+			return &ConfigError{"Congestion.DCQCN." + bad.Field, bad.Reason}
+		}
 	case CCNone:
 	case CCCustom:
 		if c.Custom.New == nil {
@@ -100,6 +109,9 @@ func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
 	case CCTimely:
 		t := c.timely(caps.HostDelay)
 		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: int64(t.TLow), New: func(link float64) cc.Controller { return timely.New(t, link) }}
+	case CCDCQCN:
+		d, _ := c.DCQCN.Fill() // checked when the Nexus was made
+		p.Algorithm = cc.Algorithm{Name: "dcqcn", Bypass: dcqcn.Bypass, New: func(link float64) cc.Controller { return dcqcn.New(&d, link) }}
 	case CCCustom:
 		p.Algorithm = c.Custom
 	}
@@ -114,6 +126,7 @@ func (c *Congestion) timely(hosts time.Duration) *timely.Config {
 		t.TLow += hosts
 		t.THigh += hosts
 		t.RTTRef += hosts
+		t.BaseRTT += hosts
 	}
 	return &t
 }

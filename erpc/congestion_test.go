@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/cc/dcqcn"
 	"github.com/userspace-rpc/erpc/cc/timely"
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/invariants"
@@ -199,6 +200,8 @@ func TestCongestionConfig(t *testing.T) {
 		{"Congestion.Timely.Beta", erpc.Congestion{Timely: timely.Config{Beta: 1.5}}},
 		{"Congestion.Timely.Alpha", erpc.Congestion{Timely: timely.Config{Alpha: math.NaN()}}},
 		{"Congestion.Timely.MinRate", erpc.Congestion{Timely: timely.Config{MinRate: math.Inf(1)}}},
+		{"Congestion.DCQCN.Gain", erpc.Congestion{Algorithm: erpc.CCDCQCN, DCQCN: dcqcn.Config{Gain: 2}}},
+		{"Congestion.DCQCN.CNPInterval", erpc.Congestion{Algorithm: erpc.CCDCQCN, DCQCN: dcqcn.Config{CNPInterval: -1}}},
 	} {
 		_, err := erpc.NewNexus(erpc.Config{Congestion: c.set})
 		var bad *erpc.ConfigError
@@ -208,7 +211,7 @@ func TestCongestionConfig(t *testing.T) {
 			t.Errorf("error %q", err)
 		}
 	}
-	for _, ok := range []erpc.Congestion{{}, {Algorithm: erpc.CCNone}, {LinkRate: 1e9}, always(5), {Timely: timely.Config{Variant: timely.Paper}}} {
+	for _, ok := range []erpc.Congestion{{}, {Algorithm: erpc.CCDCQCN}, {Algorithm: erpc.CCNone}, {LinkRate: 1e9}, always(5), {Timely: timely.Config{Variant: timely.Paper}}} {
 		n, err := erpc.NewNexus(erpc.Config{Congestion: ok})
 		if err != nil {
 			t.Errorf("%+v: %v", ok, err)

@@ -17,7 +17,9 @@ type rtoEstimator struct {
 }
 
 // baseFor is how long a path may have become longer before the session believes it, ns.
-const baseFor = 10e9
+// Less would take a queue that stands for the path; LEDBAT (RFC 6817, section 4.2)
+// remembers 10 minutes as well, two periods.
+const baseFor = 300e9
 
 func newRTOEstimator(t *Timing) rtoEstimator {
 	return rtoEstimator{rto: int64(t.RTOInitial), min: int64(t.RTOMin), max: int64(t.RTOMax)}

@@ -35,7 +35,8 @@ type Config struct {
 	// Variant is the rule between the thresholds; the default is Patched.
 	Variant Variant
 
-	// TLow is the round trip below which the rate only rises. 50 us.
+	// TLow is the round trip below which the rate only rises. 25 us for Patched, 50 us
+	// for Paper.
 	TLow time.Duration
 	// THigh is the round trip above which the rate falls whatever the gradient
 	// is. 1 ms. It is above TLow.
@@ -43,25 +44,25 @@ type Config struct {
 	// MinRTT normalises the gradient. 2 us. Patched uses the path's least round
 	// trip instead where that is longer; Paper does so only above BaseRTT.
 	MinRTT time.Duration
-	// RTTRef is the round trip that Patched steers to; it must be below THigh. The
-	// default is TLow.
+	// RTTRef is the round trip above which Patched takes from the rate, the more the
+	// longer; it must be below THigh. The default is 4/5 of TLow.
 	RTTRef time.Duration
 	// BaseRTT is the longest round trip of an idle path for which TLow, THigh and
-	// RTTRef hold as they are. 25 us. A session whose least round trip is longer
-	// has all three raised by the difference.
+	// RTTRef hold as they are. 60 us. A session whose least round trip is longer has
+	// all three raised by it.
 	BaseRTT time.Duration
 
 	// Alpha is the weight of the newest sample in the gradient's moving average,
 	// in (0, 1]. 0.46.
 	Alpha float64
-	// Beta is the factor of multiplicative decrease, in (0, 1]. 0.1 for Patched,
+	// Beta is the factor of multiplicative decrease, in (0, 1]. 0.03 for Patched,
 	// 0.26 for Paper.
 	Beta float64
 	// MaxDecrease is the largest part of the rate that one sample (Paper) or the
 	// samples of one round trip (Patched) take away, in (0, 1]. 0.5.
 	MaxDecrease float64
 	// AddRate is the step of additive increase, bytes per second. Patched makes one
-	// step in a round trip, Paper one in MinRTT. 2e6 for Patched, 5e6 for Paper.
+	// step in a round trip, Paper one in MinRTT. 3e6 for Patched, 5e6 for Paper.
 	AddRate float64
 	// MinRate is the least rate, bytes per second. 1.25e6. A slower link's rate
 	// takes its place.
@@ -69,6 +70,23 @@ type Config struct {
 	// HAIAfter is the number of samples in a row without a rising round trip
 	// after which Paper raises the rate by five steps at a time. 5.
 	HAIAfter int
+}
+
+// ERPC returns the constants of eRPC's C++ implementation: TIMELY's own rule.
+func ERPC() Config {
+	return Config{
+		Variant: Paper, TLow: 50 * time.Microsecond, THigh: 1000 * time.Microsecond, MinRTT: 2 * time.Microsecond,
+		Alpha: 0.46, Beta: 0.26, MaxDecrease: 0.5, AddRate: 5e6, MinRate: 15e6, HAIAfter: 5,
+	}
+}
+
+// ECNOrDelay returns the parameters with which "ECN or Delay" analyses Patched TIMELY
+// (section 4.3): an additive step of 10 Mbit/s, a weak decrease.
+func ECNOrDelay() Config {
+	return Config{
+		Variant: Patched, TLow: 50 * time.Microsecond, THigh: 500 * time.Microsecond, MinRTT: 20 * time.Microsecond,
+		RTTRef: 50 * time.Microsecond, Alpha: 0.875, Beta: 0.008, AddRate: 1.25e6,
+	}
 }
 
 // ConfigError says which field of a Config is wrong.
@@ -124,16 +142,16 @@ func (c Config) Fill() (Config, error) {
 }
 
 func (c *Config) setDefaults() {
-	orDuration(&c.TLow, 50*time.Microsecond)
+	low, beta, addRate := 25*time.Microsecond, 0.03, 3e6
+	if c.Variant == Paper {
+		low, beta, addRate = 50*time.Microsecond, 0.26, 5e6
+	}
+	orDuration(&c.TLow, low)
 	orDuration(&c.THigh, 1000*time.Microsecond)
 	orDuration(&c.MinRTT, 2*time.Microsecond)
-	orDuration(&c.RTTRef, c.TLow)
-	orDuration(&c.BaseRTT, 25*time.Microsecond)
+	orDuration(&c.RTTRef, c.TLow-c.TLow/5)
+	orDuration(&c.BaseRTT, 60*time.Microsecond)
 	orFloat(&c.Alpha, 0.46)
-	beta, addRate := 0.1, 2e6
-	if c.Variant == Paper {
-		beta, addRate = 0.26, 5e6
-	}
 	orFloat(&c.Beta, beta)
 	orFloat(&c.AddRate, addRate)
 	orFloat(&c.MaxDecrease, 0.5)

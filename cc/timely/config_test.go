@@ -9,12 +9,12 @@ import (
 
 func TestFillDefaults(t *testing.T) {
 	const us = time.Microsecond
-	want := Config{TLow: 50 * us, THigh: 1000 * us, MinRTT: 2 * us, RTTRef: 50 * us, BaseRTT: 25 * us,
-		Alpha: 0.46, Beta: 0.1, MaxDecrease: 0.5, AddRate: 2e6, MinRate: 1.25e6, HAIAfter: 5}
+	want := Config{TLow: 25 * us, THigh: 1000 * us, MinRTT: 2 * us, RTTRef: 20 * us, BaseRTT: 60 * us,
+		Alpha: 0.46, Beta: 0.03, MaxDecrease: 0.5, AddRate: 3e6, MinRate: 1.25e6, HAIAfter: 5}
 	if got := *filled(t, Config{}); got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	want.Variant, want.Beta, want.AddRate = Paper, 0.26, 5e6
+	want.Variant, want.TLow, want.RTTRef, want.Beta, want.AddRate = Paper, 50*us, 40*us, 0.26, 5e6
 	if got := *filled(t, Config{Variant: Paper}); got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
@@ -23,8 +23,13 @@ func TestFillDefaults(t *testing.T) {
 	if got := *filled(t, want); got != want {
 		t.Errorf("what is set has changed: %+v", got)
 	}
-	if got := filled(t, Config{TLow: 80 * us}).RTTRef; got != 80*us {
-		t.Errorf("RTTRef %v, want TLow", got)
+	if got := filled(t, Config{TLow: 80 * us}).RTTRef; got != 64*us {
+		t.Errorf("RTTRef %v, want 4/5 of TLow", got)
+	}
+	for _, c := range []Config{ERPC(), ECNOrDelay()} { // published ones are complete and good
+		if got := filled(t, c); got.TLow != 50*us || got.Beta != c.Beta || got.AddRate != c.AddRate {
+			t.Errorf("%+v became %+v", c, got)
+		}
 	}
 }
 

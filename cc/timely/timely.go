@@ -17,7 +17,6 @@ type Control struct {
 
 	prevRTT  int64   // last sample, ns; 0 before the first
 	prevTime int64   // when prevRTT came, ns
-	base     int64   // least of the bases told, ns; 0 before the first
 	diff     float64 // moving average of the difference of two samples in a row, ns
 	falling  uint16  // samples in a row without a rising round trip, at most HAIAfter
 }
@@ -50,7 +49,10 @@ func (c *Config) Bypass(base int64) int64 {
 
 // shift returns by how much the thresholds rise for a path of base ns.
 func (c *Config) shift(base int64) int64 {
-	return max(0, max(0, base)-int64(c.BaseRTT))
+	if base <= int64(c.BaseRTT) {
+		return 0
+	}
+	return base
 }
 
 // unit returns the round trip in ns that the gradient is measured in.
@@ -64,13 +66,12 @@ func (c *Config) unit(base int64) float64 {
 // OnAck takes one round trip: at time now in ns a packet's answer came, rtt ns after
 // the packet was sent, without the server's hold time; 0 or less is not measured
 // and changes nothing. base is the least round trip of the session in ns, 0 if
-// unknown; the least one ever told counts. The packet's size and its congestion mark play no part.
+// unknown. The packet's size and its congestion mark play no part.
 //
 // It returns the rate in bytes per second and the bypass limit in ns, see
 // [Config.Bypass].
 func (t *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64, bypass int64) {
 	c := t.cfg
-	base = t.least(base)
 	if rtt <= 0 {
 		return t.rate, c.Bypass(base)
 	}
@@ -83,16 +84,6 @@ func (t *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64,
 		t.update(float64(rtt), t.diff/unit, dt, unit, float64(c.shift(base)))
 	}
 	return t.rate, c.Bypass(base)
-}
-
-// least returns the least base told so far, 0 if none was. If the base could rise, a
-// queue that stands for long would become the base, raise the thresholds, grow and
-// so on. The price is that a path that gets longer is taken for congested.
-func (t *Control) least(base int64) int64 {
-	if base > 0 && (t.base == 0 || base < t.base) {
-		t.base = base
-	}
-	return t.base
 }
 
 // elapsed returns the ns from one time to another, 0 if time jumped back.

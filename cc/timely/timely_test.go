@@ -30,6 +30,9 @@ func filled(t testing.TB, c Config) *Config {
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-12*math.Abs(want) }
 
+// classic are round numbers to compute with.
+var classic = Config{TLow: 50 * time.Microsecond, RTTRef: 50 * time.Microsecond, BaseRTT: 25 * time.Microsecond, Beta: 0.1, AddRate: 2e6}
+
 // TestByHand: sequences computed by hand. Each session begins with a timeout, at half
 // of a link of 1e9 bytes per second.
 func TestByHand(t *testing.T) {
@@ -77,7 +80,7 @@ func TestByHand(t *testing.T) {
 		}},
 		{"paper: a base above BaseRTT is the unit", paper, []ack{
 			{0, 340, 325, 500e6},
-			{162.5, 340, 325, 502.5e6}, // half a step; 340 us is below 50 + 300
+			{162.5, 340, 325, 502.5e6}, // half a step; 340 us is below 50 + 325
 		}},
 		{"paper: at the thresholds", paper, []ack{
 			{0, 50, 0, 500e6},
@@ -131,15 +134,12 @@ func TestByHand(t *testing.T) {
 			{0, 75, 10, 500e6},
 			{75, 75, 10, 507.25e6}, // error -0.25; 1 + 0.1*0.5*0.25, + 1e6
 		}},
-		{"patched: base shift", Config{}, []ack{ // by 300 us: TLow and RTTRef are 350 us
+		{"patched: base shift", Config{}, []ack{ // by 325 us: TLow and RTTRef are 375 us
 			{0, 340, 325, 500e6},
 			{340, 340, 325, 502e6},
-			// a base that rises is not believed; diff 0.46*185000 = 85100 ns,
-			// gradient 0.26: w = 1, error 175/350
-			{865, 525, 1e6, 502e6 * 0.95},
-			{865, 0, 40, 502e6 * 0.95}, // no sample, but base falls: by 15 us, TLow 65
-			// average 0.54*85100 - 0.46*455000: w = 0
-			{935, 70, 40, 502e6*0.95 + 2e6},
+			// diff 0.46*185000 = 85100 ns, gradient 0.26: w = 1, error 150/375
+			{865, 525, 325, 502e6 * 0.96},
+			{935, 70, 40, 502e6*0.96 + 2e6}, // now TLow is 90
 		}},
 		{"patched: not measured", Config{}, []ack{
 			{0, 0, 0, 500e6},
@@ -151,6 +151,14 @@ func TestByHand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.cfg.Variant == Patched {
+				ref := tt.cfg.RTTRef
+				if tt.cfg = classic; ref != 0 {
+					tt.cfg.RTTRef = ref
+				}
+			} else {
+				tt.cfg.BaseRTT = classic.BaseRTT
+			}
 			c := New(filled(t, tt.cfg), 1e9)
 			if got := c.OnTimeout(0); got != 500e6 {
 				t.Fatalf("rate after a timeout: %v", got)
@@ -197,10 +205,10 @@ func TestBounds(t *testing.T) {
 }
 
 func TestBypass(t *testing.T) {
-	cfg := filled(t, Config{})
+	cfg := filled(t, classic)
 	for _, tt := range []struct{ base, want int64 }{
-		{0, 50_000}, {-1, 50_000}, {25_000, 50_000}, {25_001, 50_001}, {325_000, 350_000},
-		{30_000_000, 30_025_000}, {math.MaxInt64, math.MaxInt64}, {math.MinInt64, 50_000},
+		{0, 50_000}, {-1, 50_000}, {25_000, 50_000}, {25_001, 75_001}, {325_000, 375_000},
+		{30_000_000, 30_050_000}, {math.MaxInt64, math.MaxInt64}, {math.MinInt64, 50_000},
 	} {
 		if got := cfg.Bypass(tt.base); got != tt.want {
 			t.Errorf("Bypass(%d) = %d, want %d", tt.base, got, tt.want)
@@ -211,7 +219,7 @@ func TestBypass(t *testing.T) {
 		}
 	}
 	_, got := New(cfg, 1e9).OnAck(0, 0, 325_000, 1000, false)
-	if got != 350_000 {
+	if got != 375_000 {
 		t.Errorf("OnAck without a sample returns the limit %d", got)
 	}
 }
