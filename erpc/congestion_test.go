@@ -115,22 +115,30 @@ func TestNoAllocationsLimited(t *testing.T) {
 	}
 }
 
-// TestRateIsKept: a session sends as fast as it may, and no faster.
+// TestRateIsKept: a session sends as fast as it may, and no faster, also where the
+// time between two packets is more than the rate limiter's horizon.
 func TestRateIsKept(t *testing.T) {
-	const rate = 2e7 // bytes per second: 50 ns a byte
-	const size = 400_000
-	w := newStepper(t, erpc.Config{Congestion: always(rate)}, size, 32)
-	w.rpc(t) // meets the control
-	begin := w.p.net.now
-	w.rpc(t)
-	perPacket := 1448.0 + 24 + 66
-	least := time.Duration(size / 1448 * perPacket / rate * 1e9)
-	if took := time.Duration(w.p.net.now - begin); took < least || took > least+least/50 {
-		t.Errorf("%d bytes took %v, want %v", size, took, least)
+	for _, c := range []struct {
+		rate float64 // bytes per second
+		size int
+	}{{2e7, 400_000}, {1e5, 14_480}} {
+		w := newStepper(t, erpc.Config{Congestion: always(c.rate)}, c.size, 32)
+		w.rpc(t) // meets the control
+		for end := w.p.net.now + 50e6; w.p.net.now < end; {
+			w.p.step()
+		}
+		begin := w.p.net.now
+		w.rpc(t)
+		const perPacket = 1448 + 24 + 66
+		packets := (c.size + 1447) / 1448
+		least := time.Duration(float64((packets-1)*perPacket) / c.rate * 1e9)
+		if took := time.Duration(w.p.net.now - begin); took < least-2*time.Microsecond || took > least+least/100 {
+			t.Errorf("%d packets at %v bytes/s took %v, want %v", packets, c.rate, took, least)
+		}
+		w.req.Free()
+		w.resp.Free()
+		w.p.close()
 	}
-	w.req.Free()
-	w.resp.Free()
-	w.p.close()
 }
 
 // TestEndInRateLimiter: sessions that end while they wait for their rate leave no

@@ -3,11 +3,13 @@ package simtest
 import (
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/session"
@@ -105,6 +107,7 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 		cfg.RxRing = pick(r, 0, 0, 64, 512)
 		if cfg.LinkBitsPerSec != 0 {
 			cfg.SwitchBuffer = pick(r, 0, 100_000, 1_000_000)
+			cfg.ECN = pick(r, sim.ECN{}, sim.ECN{Kmin: 2000, Kmax: 50_000, Pmax: 0.5})
 		}
 	}
 	s.c = newCluster(t, cfg)
@@ -118,6 +121,7 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 		ec := erpc.Config{
 			Slots: s.slots, Credits: pick(r, 1, 2, 7, 32), Checksum: true, Timing: s.timing, MaxQueue: pick(r, 10, 1000),
 			MaxSessions: 64, MaxMessage: 256 << 10, Burst: pick(r, 1, 16, 64), MaxBackground: pick(r, 2, 64),
+			Congestion: s.congestion(),
 		}
 		if s.calm {
 			ec.MaxQueue, ec.MaxBackground, ec.Credits = 1000, 1000, 8
@@ -130,6 +134,42 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 	}
 	s.crashes, s.pauses, s.cuts = r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2) == 0
 	s.cancels, s.deadline = r.IntN(2) == 0, r.IntN(2) == 0
+}
+
+// congestion returns some congestion control of a node.
+func (s *scenario) congestion() erpc.Congestion {
+	r := s.r
+	c := erpc.Congestion{
+		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCNone, erpc.CCCustom), LinkRate: pick[int64](r, 0, 1e9),
+		NoRateBypass: r.IntN(4) == 0, NoPacingBypass: r.IntN(4) == 0, NoBatchedTime: r.IntN(4) == 0,
+	}
+	least := 3e6
+	if s.calm {
+		least = 1e7
+	}
+	if c.Algorithm == erpc.CCCustom {
+		c.Custom = cc.Algorithm{Name: "fickle", Bypass: r.Int64N(20_000), New: func(link float64) cc.Controller {
+			return &fickle{r: rand.New(rand.NewPCG(r.Uint64(), 1)), least: least, link: link}
+		}}
+	}
+	return c
+}
+
+// fickle is a congestion control that changes its mind all the time.
+type fickle struct {
+	r           *rand.Rand
+	least, link float64
+}
+
+func (f *fickle) OnAck(_, _, _ int64, _ int, _ bool) (float64, int64) {
+	return f.OnTimeout(0), f.r.Int64N(20_000)
+}
+
+func (f *fickle) OnTimeout(int64) float64 {
+	if f.r.IntN(3) == 0 {
+		return f.link
+	}
+	return min(f.link, f.least*math.Pow(10, 4*f.r.Float64()))
 }
 
 // work plans RPCs in bursts, so that slots and credits run out.

@@ -46,6 +46,10 @@ func (y *tally) add(c *cluster) {
 		y.proto.Retransmits += p.Retransmits
 		y.proto.Rollbacks += p.Rollbacks
 		y.proto.CreditStalls += p.CreditStalls
+		y.proto.FastRollbacks += p.FastRollbacks
+		y.proto.Gaps += p.Gaps
+		y.proto.PaceStalls += p.PaceStalls
+		y.proto.RateUpdates += p.RateUpdates
 		y.proto.DropPast += p.DropPast
 		y.proto.DropFuture += p.DropFuture
 		y.proto.DropUnsent += p.DropUnsent
@@ -74,6 +78,7 @@ func (y *tally) check(t *testing.T) {
 	}
 	p := &y.proto
 	for name, n := range map[string]uint64{"Retransmits": p.Retransmits, "Rollbacks": p.Rollbacks, "CreditStalls": p.CreditStalls,
+		"FastRollbacks": p.FastRollbacks, "Gaps": p.Gaps, "PaceStalls": p.PaceStalls, "RateUpdates": p.RateUpdates,
 		"DropPast": p.DropPast, "DropFuture": p.DropFuture, "DropUnsent": p.DropUnsent, "DropNotReady": p.DropNotReady,
 		"DropBusy": p.DropBusy, "DropToken": y.token} {
 		if n == 0 {
