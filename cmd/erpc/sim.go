@@ -2,16 +2,20 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
 type simCmds struct {
 	Incast simIncastCmd `cmd:"" help:"Many clients send large requests to one server: Table 5 of the paper."`
+	Loss   simLossCmd   `cmd:"" help:"Large requests over a lossy link: Table 4."`
+	Scale  simScaleCmd  `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3, Figure 5."`
 }
 
 // simFlags are the flags of every experiment.
@@ -61,6 +65,24 @@ func numbers(flag, text string, low, high int) (list []int, err error) {
 	}
 	return list, nil
 }
+
+// algorithm reads the name of a congestion control, one of those that may be.
+func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
+	if !slices.Contains(may, name) {
+		return 0, usagef("--algorithm %q: want one of %s", name, strings.Join(may, ", "))
+	}
+	return map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN, "none": erpc.CCNone}[name], nil
+}
+
+// between complains about a flag outside its limits.
+func between(flag string, value, low, high int) error {
+	if value < low || value > high {
+		return usagef("%s %d: must be %d to %d", flag, value, low, high)
+	}
+	return nil
+}
+
+func largeSize(size int) error { return between("--size", size, 1024, 8<<20) }
 
 // simulated complains about a virtual time that is too short or absurdly long.
 func simulated(flag string, d, least time.Duration) error {

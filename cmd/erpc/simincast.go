@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
-	"github.com/userspace-rpc/erpc/erpc"
 )
 
 type simIncastCmd struct {
@@ -53,20 +52,11 @@ func (c *simIncastCmd) config() (f simlab.IncastConfig, err error) {
 			return f, usagef("--cc %q: want on, off or both with a comma between", c.CC)
 		}
 	}
-	switch c.Algorithm {
-	case "timely":
-	case "dcqcn":
-		f.Algorithm = erpc.CCDCQCN
-	default:
-		return f, usagef("--algorithm %q: want timely or dcqcn", c.Algorithm)
+	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn"); err != nil {
+		return f, err
 	}
-	if c.Size < 1024 || c.Size > 8<<20 {
-		return f, usagef("--size %d: must be 1024 to %d", c.Size, 8<<20)
-	}
-	if c.Credits < 1 || c.Credits > 4096 {
-		return f, usagef("--credits %d: must be 1 to 4096", c.Credits)
-	}
-	return f, errors.Join(simulated("--warmup", c.Warmup, 0), simulated("--duration", c.Duration, time.Millisecond))
+	return f, errors.Join(largeSize(c.Size), between("--credits", c.Credits, 1, 4096),
+		simulated("--warmup", c.Warmup, 0), simulated("--duration", c.Duration, time.Millisecond))
 }
 
 // Run implements the subcommand.

@@ -299,7 +299,7 @@ func (x *incast) measure(row *IncastRow) error {
 		return err
 	}
 	ns := x.net.Now() - begin
-	row.Gbps = gbps(x.victim.received(&victim), ns)
+	row.Gbps = gbps(x.victim.received(&victim, !c.Reverse), ns)
 	row.Drops = dropsAt(x.net) - drops
 	port, err := x.net.HostPort(0)
 	if err != nil {

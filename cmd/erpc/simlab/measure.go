@@ -26,13 +26,17 @@ func marks(threads []*thread) []mark {
 }
 
 // received returns the bytes of message data that a thread took in since a mark:
-// without headers, and without the packets that it had before or could not use.
-func (t *thread) received(since *mark) float64 {
+// without headers, and without the packets that it had before or could not use. A
+// server's answers to packets that it had before count as its retransmissions.
+func (t *thread) received(since *mark, server bool) float64 {
 	now := t.mark()
 	packets := now.tr.RxPackets - since.tr.RxPackets
 	bytes := float64(now.tr.RxBytes-since.tr.RxBytes) - float64(packets)*wire.HeaderSize
 	a, b := &now.rpc.Protocol, &since.rpc.Protocol
-	useless := a.DropFuture - b.DropFuture + a.DropPast - b.DropPast
+	useless := a.DropFuture - b.DropFuture + a.DropPast - b.DropPast + a.DropUnsent - b.DropUnsent
+	if server {
+		useless += a.Retransmits - b.Retransmits
+	}
 	if packets > 0 {
 		bytes -= float64(useless) * bytes / float64(packets)
 	}

@@ -34,3 +34,24 @@ var paperLoss = map[float64]float64{1e-7: 73, 1e-6: 71, 1e-5: 57, 1e-4: 18, 1e-3
 
 // PaperLossFree is the bandwidth without loss, Gbit/s (section 6.4).
 const PaperLossFree = 75
+
+// Scale6 holds the figures of section 6.3 for 100 nodes; zero where the paper has none.
+type Scale6 struct {
+	Threads        int     `json:"-"`
+	Mrps           float64 `json:"mrps_per_node,omitempty"`
+	P50            float64 `json:"p50_us,omitempty"`
+	P9999Below     float64 `json:"p9999_us_below,omitempty"`
+	RetransmitsMax float64 `json:"retransmits_per_node_s_below,omitempty"`
+}
+
+// The rate of 5 Mrps per thread is that of 11 nodes (section 6.2).
+var scale6 = []Scale6{{Threads: 1, P50: 12.7, P9999Below: 700, RetransmitsMax: 1700}, {Threads: 10, Mrps: 12.3, P9999Below: 700, RetransmitsMax: 1700}}
+
+func paperScale(nodes, threads int) *Scale6 {
+	for i := range scale6 {
+		if s := &scale6[i]; nodes == 100 && s.Threads == threads {
+			return s
+		}
+	}
+	return nil
+}
