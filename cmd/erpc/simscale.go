@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"time"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
@@ -20,7 +18,7 @@ type simScaleCmd struct {
 	Batch     int           `default:"3" help:"RPCs issued together; default ${default}." placeholder:"N"`
 	Window    int           `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
 	Warmup    time.Duration `default:"500us" help:"Virtual time before anything counts; default ${default}." placeholder:"TIME"`
-	Duration  time.Duration `default:"2ms" help:"Virtual time that counts; default ${default}." placeholder:"TIME"`
+	Duration  time.Duration `default:"1ms" help:"Virtual time that counts; default ${default}." placeholder:"TIME"`
 }
 
 // Help is shown by --help.
@@ -43,8 +41,8 @@ func (c *simScaleCmd) config() (f simlab.ScaleConfig, err error) {
 	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn", "none"); err != nil {
 		return f, err
 	}
-	return f, errors.Join(between("--nodes", c.Nodes, 2, 1000), between("--size", c.Size, 4, 960), between("--window", c.Window, 1, 1000),
-		between("--batch", c.Batch, 1, c.Window), simulated("--warmup", c.Warmup, 0), simulated("--duration", c.Duration, 10*time.Microsecond))
+	return f, errors.Join(c.check(), between("--nodes", c.Nodes, 2, 1000), between("--size", c.Size, 4, 960), between("--window", c.Window, 1, 1000),
+		between("--batch", c.Batch, 1, max(1, c.Window)), simulated("--warmup", c.Warmup, 0), simulated("--duration", c.Duration, 10*time.Microsecond))
 }
 
 // Run implements the subcommand.
@@ -53,32 +51,49 @@ func (c *simScaleCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(min(c.GC, 100)) // the heap is large and hardly changes
-	stopProfile, err := startProfile(c.Profile)
-	if err != nil {
-		return err
-	}
-	defer stopProfile()
-	res, err := simlab.Scale(e.ctx, cfg, newProgress(e).tell)
-	if err != nil {
-		return err
-	}
-	if len(res.Rows) == 0 {
-		return errStopped
-	}
-	if c.JSON {
-		return json.NewEncoder(e.out).Encode(res)
-	}
-	return printScale(e.out, &res)
+	c.GC = min(c.GC, 100) // the heap is large and hardly changes
+	return c.run(e, func(p simlab.Progress) (outcome, error) {
+		res, err := simlab.Scale(e.ctx, cfg, p)
+		for _, row := range res.Rows { // this machine's, not the simulation's: not part of the result
+			fmt.Fprintf(e.err, "%d thread(s): %.0f B of heap and %.0f B of message buffers per end of a session, with all of the simulation\n",
+				row.Threads, row.Heap, row.Buffers)
+		}
+		return outcome{&res, len(res.Rows), res.Interrupted,
+			func(w io.Writer) { printScale(w, &res) }, func() chart { return scaleChart(&res) }}, err
+	})
 }
 
-func printScale(w io.Writer, r *simlab.ScaleResult) error {
+func printScale(w io.Writer, r *simlab.ScaleResult) {
+	fmt.Fprintf(w, "Simulated CX4 cluster of %d nodes: RPCs of %d B between all threads, batches of %d, %d in flight per thread, cc %s. Seed %d.\n",
+		r.Nodes, r.Size, r.Batch, r.Window, r.Algorithm, r.Seed)
+	fmt.Fprintf(w, "After a warm-up of %s, %s count. Rates are per node; sessions are client and server ends.\n\n", seconds(r.Warmup), seconds(r.Duration))
 	t := table(w)
-	fmt.Fprintln(t, "threads\tsessions\trate\tsent\tp50\tp99\tp99.9\tp99.99\tsent again\theap, buffers")
-	fmt.Fprintln(t, "per node\tper node\tper node\tper node\t\t\t\t\tper node, s\tper session end")
+	fmt.Fprintln(t, "threads\tsessions\trate\tsent\tp50\tp99\tp99.9\tp99.99\tsent again\tset-up\tpaper")
 	for _, row := range r.Rows {
-		fmt.Fprintf(t, "%d\t%d\t%.2f Mrps\t%.1f Gbit/s\t%.1f us\t%.1f us\t%.0f us\t%.0f us\t%.0f\t%.0f, %.0f B\n", row.Threads, row.Sessions,
-			row.Mrps, row.Gbps, row.P50, row.P99, row.P999, row.P9999, row.Retransmits, row.Memory, row.Reserved)
+		fmt.Fprintf(t, "%d\t%d\t%.2f Mrps\t%.1f Gbit/s\t%.1f us\t%.1f us\t%.1f us\t%.1f us\t%.0f /s\t%s\t%s\n", row.Threads, row.Sessions,
+			row.Mrps, row.Gbps, row.P50, row.P99, row.P999, row.P9999, row.Retransmits, seconds(row.Setup), paperScale(row.Paper))
 	}
-	return t.Flush()
+	_ = t.Flush()
+}
+
+// paperScale tells what the paper says of a row.
+func paperScale(p *simlab.Section63) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Mrps > 0:
+		return fmt.Sprintf("%.1f Mrps, p99.99 < %.0f us, sent again < %.0f /s", p.Mrps, p.P9999Below, p.RetransmitsBelow)
+	}
+	return fmt.Sprintf("p50 %.1f us", p.P50)
+}
+
+// scaleChart shows latencies by the number of threads.
+func scaleChart(r *simlab.ScaleResult) chart {
+	all := []series{{name: "p50"}, {name: "p99"}, {name: "p99.9"}, {name: "p99.99"}}
+	for _, row := range r.Rows {
+		for i, y := range []float64{row.P50, row.P99, row.P999, row.P9999} {
+			all[i].add(float64(row.Threads), y)
+		}
+	}
+	return chart{title: fmt.Sprintf("Latency of %d B RPCs on %d nodes, seed %d", r.Size, r.Nodes, r.Seed), x: "threads per node", y: "us", logY: true, series: all}
 }

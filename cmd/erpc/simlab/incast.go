@@ -37,14 +37,14 @@ type IncastConfig struct {
 // 13 us of queueing and 160 KB are 52 us.
 var REDMarks = sim.ECN{Kmin: 40_000, Kmax: 160_000, Pmax: 0.2}
 
-// Background is the load of the extra threads of an incast, bytes both ways.
+// backgroundSize is the load of the extra threads of an incast, bytes both ways.
 const backgroundSize = 64 << 10
 
 // Processor time of an endpoint of the CX4 cluster, ns: a thread of the paper issues
 // and serves 5 M small RPCs per second each, 20 M packets in all.
 const (
 	cx4RunCost    = 40
-	cx4PacketCost = 45
+	cx4PacketCost = 49
 )
 
 // IncastRow is one incast. Times are microseconds, rates Gbit/s of message data.
@@ -72,26 +72,27 @@ type Latency struct {
 
 // IncastPair compares the runs of one degree with and without congestion control.
 type IncastPair struct {
-	Degree int     `json:"degree"`
-	P50    float64 `json:"p50_ratio"` // without / with
-	P99    float64 `json:"p99_ratio"`
-	Share  float64 `json:"share_of_bandwidth"` // with / without: 1 is all that can be had
+	Degree int         `json:"degree"`
+	P50    float64     `json:"p50_ratio"` // without / with
+	P99    float64     `json:"p99_ratio"`
+	Share  float64     `json:"share_of_bandwidth"` // with / without: 1 is all that can be had
+	Paper  *IncastPair `json:"paper,omitempty"`
 }
 
 // IncastResult is what Incast measured.
 type IncastResult struct {
-	Sim         string       `json:"sim"`
-	Algorithm   string       `json:"algorithm"`
-	Seed        uint64       `json:"seed"`
-	Size        int          `json:"size"`
-	Credits     int          `json:"credits"`
-	Reverse     bool         `json:"reverse,omitempty"`
-	Warmup      float64      `json:"warmup_s"`
-	Duration    float64      `json:"duration_s"`
-	Rows        []IncastRow  `json:"rows"`
-	Pairs       []IncastPair `json:"pairs,omitempty"`
-	Fairness    *Fairness    `json:"fairness,omitempty"`
-	Interrupted bool         `json:"interrupted,omitempty"`
+	Sim         string          `json:"sim"`
+	Algorithm   string          `json:"algorithm"`
+	Seed        uint64          `json:"seed"`
+	Size        int             `json:"size"`
+	Credits     int             `json:"credits"`
+	Reverse     bool            `json:"reverse,omitempty"`
+	Warmup      float64         `json:"warmup_s"`
+	Duration    float64         `json:"duration_s"`
+	Rows        []IncastRow     `json:"rows"`
+	Pairs       []IncastPair    `json:"pairs,omitempty"`
+	Fairness    *FairnessResult `json:"fairness,omitempty"` // the caller's to add
+	Interrupted bool            `json:"interrupted,omitempty"`
 }
 
 // Incast runs every degree with every setting of congestion control.
@@ -103,8 +104,8 @@ func Incast(ctx context.Context, c IncastConfig, progress Progress) (IncastResul
 			row, err := c.one(ctx, degree, on, progress)
 			if err != nil {
 				res.pair()
-				res.Interrupted = errors.Is(err, context.Canceled)
-				return res, dropCanceled(err)
+				res.Interrupted, err = interrupted(ctx, err)
+				return res, err
 			}
 			res.Rows = append(res.Rows, row)
 		}
@@ -113,12 +114,12 @@ func Incast(ctx context.Context, c IncastConfig, progress Progress) (IncastResul
 	return res, nil
 }
 
-// dropCanceled turns the end of the context into success: the result says it.
-func dropCanceled(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
+// interrupted turns the end of the context into success: the result says it.
+func interrupted(ctx context.Context, err error) (bool, error) {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return true, nil
 	}
-	return err
+	return false, err
 }
 
 // pair finds the rows that belong together.
@@ -129,7 +130,11 @@ func (r *IncastResult) pair() {
 			if on.CC == "none" || off.CC != "none" || on.Degree != off.Degree {
 				continue
 			}
-			r.Pairs = append(r.Pairs, IncastPair{on.Degree, ratio(off.P50, on.P50), ratio(off.P99, on.P99), ratio(on.Gbps, off.Gbps)})
+			p := IncastPair{on.Degree, ratio(off.P50, on.P50), ratio(off.P99, on.P99), ratio(on.Gbps, off.Gbps), nil}
+			if a, b := on.Paper, off.Paper; a != nil && b != nil {
+				p.Paper = &IncastPair{on.Degree, ratio(b.P50, a.P50), ratio(b.P99, a.P99), ratio(a.Gbps, b.Gbps), nil}
+			}
+			r.Pairs = append(r.Pairs, p)
 		}
 	}
 }
@@ -172,12 +177,15 @@ func (c *IncastConfig) one(ctx context.Context, degree int, on bool, progress Pr
 		defer x.close()
 	}
 	if err == nil {
+		err = x.beginAll()
+	}
+	if err == nil {
 		err = x.measure(&row)
 	}
 	return row, err
 }
 
-// build makes the cluster and starts the load.
+// build makes the cluster and prepares the load.
 func (c *IncastConfig) build(ctx context.Context, degree int, algorithm erpc.CCAlgorithm, progress Progress) (*incast, error) {
 	l, err := cx4(ctx, c, algorithm, progress)
 	if err != nil {
@@ -191,7 +199,7 @@ func (c *IncastConfig) build(ctx context.Context, degree int, algorithm erpc.CCA
 	if err = l.connect(); err != nil {
 		return x, err
 	}
-	return x, x.load()
+	return x, x.prepare()
 }
 
 // cx4 makes the paper's cluster without nodes.
@@ -243,19 +251,29 @@ func (x *incast) populate(degree int) (err error) {
 	return nil
 }
 
-// load starts all flows at once.
-func (x *incast) load() error {
+// prepare makes the flows of large messages.
+func (x *incast) prepare() error {
 	for i, t := range x.clients {
-		from, at, request, response := t, 0, x.cfg.Size, 32
+		from, at, request, response := t, 0, x.cfg.Size, smallMessage
 		if x.cfg.Reverse {
-			from, at, request, response = x.victim, i, 32, x.cfg.Size
+			from, at, request, response = x.victim, i, smallMessage, x.cfg.Size
 		}
 		f, err := from.newFlow(from.servers[at], request, response)
 		if err != nil {
 			return err
 		}
 		x.flows = append(x.flows, f)
-		from.begin(f)
+	}
+	return nil
+}
+
+// smallMessage is the size in bytes of what answers or asks for a large message.
+const smallMessage = 32
+
+// beginAll starts all flows at once, and the background load.
+func (x *incast) beginAll() error {
+	for _, f := range x.flows {
+		f.begin()
 	}
 	for _, t := range x.others {
 		if len(t.servers) == 0 {
@@ -266,7 +284,7 @@ func (x *incast) load() error {
 			return err
 		}
 		f.onDone = x.answered
-		t.begin(f)
+		f.begin()
 	}
 	return x.err
 }
@@ -281,7 +299,7 @@ func (x *incast) answered(f *flow, ns int64) {
 	if x.counts {
 		x.latency.Add(ns)
 	}
-	f.session = x.byRpc[f.rpc].anyServer()
+	f.session = f.thread.anyServer()
 }
 
 // measure fills in row.

@@ -216,11 +216,14 @@ func (l *lab) tell(what string, part float64) {
 }
 
 // close frees what the threads hold. Requests under way end with errors, which
-// concern nobody any more.
+// concern nobody any more. Endpoints go first, so that nobody says goodbye to all
+// peers of all sessions.
 func (l *lab) close() {
 	l.err = errOver
 	for _, t := range l.threads {
-		l.net.Attach(t.ep, nil)
+		t.ep.Crash()
+	}
+	for _, t := range l.threads {
 		_ = t.rpc.Close() // it complains of the buffers of requests that were under way
 	}
 	_ = l.nexus.Close()
@@ -232,7 +235,7 @@ var errOver = errors.New("the experiment is over")
 // flow keeps one request after the other under way on a session.
 type flow struct {
 	lab       *lab
-	rpc       *erpc.Rpc
+	thread    *thread
 	session   *erpc.Session
 	req, resp *erpc.MsgBuffer
 	finish    erpc.Continuation
@@ -243,7 +246,7 @@ type flow struct {
 
 // newFlow prepares a flow of requests and responses of so many bytes.
 func (t *thread) newFlow(s *erpc.Session, reqSize, respSize int) (*flow, error) {
-	f := &flow{lab: t.lab, rpc: t.rpc, session: s}
+	f := &flow{lab: t.lab, thread: t, session: s}
 	f.finish = f.ended
 	var err error
 	if f.req, err = t.rpc.Alloc(max(reqSize, minRequest)); err != nil {
@@ -260,14 +263,14 @@ func (t *thread) newFlow(s *erpc.Session, reqSize, respSize int) (*flow, error) 
 // issue starts the next request.
 func (f *flow) issue() {
 	f.startedAt = f.lab.net.Now()
-	_, err := f.rpc.EnqueueRequest(f.session, erpc.Request{Type: typeReply, Req: f.req, Resp: f.resp, Done: f.finish})
+	_, err := f.thread.rpc.EnqueueRequest(f.session, erpc.Request{Type: typeReply, Req: f.req, Resp: f.resp, Done: f.finish})
 	f.lab.fail(err)
 }
 
 // begin starts the first request, from outside the event loop.
-func (t *thread) begin(f *flow) {
+func (f *flow) begin() {
 	f.issue()
-	t.ep.Wake()
+	f.thread.ep.Wake()
 }
 
 func (f *flow) ended(c erpc.Completion) {

@@ -2,7 +2,6 @@ package simlab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -30,7 +29,7 @@ type LossConfig struct {
 // could do the 92 Gbit/s that the paper measured without the server's copies.
 const (
 	cx5RunCost    = 60
-	cx5ServerCost = 212
+	cx5ServerCost = 216
 	cx5ClientCost = 172
 )
 
@@ -47,14 +46,15 @@ func cx5(seed uint64) sim.Config {
 
 // LossRow is one rate of loss.
 type LossRow struct {
-	Rate        float64   `json:"loss"`
-	Gbps        float64   `json:"gbps"` // median of the runs
-	Share       float64   `json:"share_of_lossless"`
-	Runs        []float64 `json:"runs_gbps"`
-	Packets     uint64    `json:"packets"` // of all runs
-	Lost        uint64    `json:"lost"`
-	Retransmits uint64    `json:"retransmits"`
-	Paper       float64   `json:"paper_gbps,omitempty"`
+	Rate        float64 `json:"loss"`
+	Gbps        float64 `json:"gbps"` // median of the runs
+	Share       float64 `json:"share_of_lossless"`
+	Least       float64 `json:"least_gbps"`
+	Most        float64 `json:"most_gbps"`
+	Packets     uint64  `json:"packets"` // of all runs
+	Lost        uint64  `json:"lost"`
+	Retransmits uint64  `json:"retransmits"`
+	Paper       float64 `json:"paper_gbps,omitempty"`
 }
 
 // LossResult is what Loss measured.
@@ -79,8 +79,8 @@ func Loss(ctx context.Context, c LossConfig, progress Progress) (LossResult, err
 	for _, rate := range append([]float64{0}, rates...) {
 		row, err := c.rate(ctx, rate, progress)
 		if err != nil {
-			res.Interrupted = errors.Is(err, context.Canceled)
-			return res, dropCanceled(err)
+			res.Interrupted, err = interrupted(ctx, err)
+			return res, err
 		}
 		lossless := row.Gbps
 		if len(res.Rows) > 0 {
@@ -95,19 +95,21 @@ func Loss(ctx context.Context, c LossConfig, progress Progress) (LossResult, err
 // rate measures one rate of loss with all seeds.
 func (c *LossConfig) rate(ctx context.Context, rate float64, progress Progress) (LossRow, error) {
 	row := LossRow{Rate: rate, Paper: paperLoss[rate]}
+	var runs []float64
 	if rate == 0 {
 		row.Paper = PaperLossFree
 	}
 	for i := range c.Seeds {
 		if rate == 0 && i > 0 {
-			row.Runs = append(row.Runs, row.Runs[0]) // nothing is random
-			continue
+			break // nothing is random
 		}
-		if err := c.one(ctx, &row, c.Seed+uint64(i), progress); err != nil {
+		bandwidth, err := c.one(ctx, &row, c.Seed+uint64(i), progress)
+		if err != nil {
 			return row, err
 		}
+		runs = append(runs, bandwidth)
 	}
-	row.Gbps = median(row.Runs)
+	row.Gbps, row.Least, row.Most = median(runs), slices.Min(runs), slices.Max(runs)
 	return row, nil
 }
 
@@ -116,47 +118,46 @@ func median(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// one makes one run and adds it to row.
-func (c *LossConfig) one(ctx context.Context, row *LossRow, seed uint64, progress Progress) error {
+// one makes one run, adds its packets to row and returns the bandwidth.
+func (c *LossConfig) one(ctx context.Context, row *LossRow, seed uint64, progress Progress) (bandwidth float64, err error) {
 	l, err := newLab(ctx, cx5(seed), erpc.Config{Credits: c.Credits, MaxMessage: c.Size,
 		Congestion: erpc.Congestion{Algorithm: c.Algorithm}}, progress)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer l.close()
 	l.what = fmt.Sprintf("loss %g, seed %d", row.Rate, seed)
 	server, err := l.start(sim.EndpointConfig{Node: 0, RunCost: cx5RunCost, PacketCost: cx5ServerCost})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	client, err := l.start(sim.EndpointConfig{Node: 1, RunCost: cx5RunCost, PacketCost: cx5ClientCost})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	client.dial(server)
 	if err = l.connect(); err != nil {
-		return err
+		return 0, err
 	}
-	f, err := client.newFlow(client.servers[0], c.Size, 32)
+	f, err := client.newFlow(client.servers[0], c.Size, smallMessage)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err = l.net.SetFaults(sim.Faults{Loss: row.Rate}); err != nil {
-		return err
+		return 0, err
 	}
-	client.begin(f)
+	f.begin()
 	part := float64(c.Warmup) / float64(c.Warmup+c.Duration)
 	if err = l.run(c.Warmup, 0, part); err != nil {
-		return err
+		return 0, err
 	}
 	before, sent, net, begin := server.mark(), client.mark(), l.net.Stats(), l.net.Now()
 	if err = l.run(c.Duration, part, 1); err != nil {
-		return err
+		return 0, err
 	}
 	after := l.net.Stats()
-	row.Runs = append(row.Runs, gbps(server.received(&before, true), l.net.Now()-begin))
 	row.Packets += after.Sent - net.Sent
 	row.Lost += after.Lost - net.Lost
 	row.Retransmits += client.rpc.Stats().Protocol.Retransmits - sent.rpc.Protocol.Retransmits
-	return nil
+	return gbps(server.received(&before, true), l.net.Now()-begin), nil
 }

@@ -17,7 +17,7 @@ var table5 = []Table5{
 
 // PaperBackgroundP99 is the 99th percentile in us of the latency of the background
 // RPCs during an incast of 100 with congestion control (section 6.5).
-const PaperBackgroundP99 = 274
+const PaperBackgroundP99 = 274.0
 
 // paperIncast returns the paper's row, nil if it has none.
 func paperIncast(degree int, cc bool) *Table5 {
@@ -33,25 +33,24 @@ func paperIncast(degree int, cc bool) *Table5 {
 var paperLoss = map[float64]float64{1e-7: 73, 1e-6: 71, 1e-5: 57, 1e-4: 18, 1e-3: 2.5}
 
 // PaperLossFree is the bandwidth without loss, Gbit/s (section 6.4).
-const PaperLossFree = 75
+const PaperLossFree = 75.0
 
-// Scale6 holds the figures of section 6.3 for 100 nodes; zero where the paper has none.
-type Scale6 struct {
-	Threads        int     `json:"-"`
-	Mrps           float64 `json:"mrps_per_node,omitempty"`
-	P50            float64 `json:"p50_us,omitempty"`
-	P9999Below     float64 `json:"p9999_us_below,omitempty"`
-	RetransmitsMax float64 `json:"retransmits_per_node_s_below,omitempty"`
+// Section63 holds the figures of section 6.3, for 100 nodes; zero where the paper has none.
+type Section63 struct {
+	Mrps             float64 `json:"mrps_per_node,omitempty"`
+	P50              float64 `json:"p50_us,omitempty"`
+	P9999Below       float64 `json:"p9999_us_below,omitempty"`
+	RetransmitsBelow float64 `json:"retransmits_per_node_s_below,omitempty"`
 }
 
-// The rate of 5 Mrps per thread is that of 11 nodes (section 6.2).
-var scale6 = []Scale6{{Threads: 1, P50: 12.7, P9999Below: 700, RetransmitsMax: 1700}, {Threads: 10, Mrps: 12.3, P9999Below: 700, RetransmitsMax: 1700}}
-
-func paperScale(nodes, threads int) *Scale6 {
-	for i := range scale6 {
-		if s := &scale6[i]; nodes == 100 && s.Threads == threads {
-			return s
-		}
+// paperScale returns the paper's figures, nil if it has none.
+func paperScale(nodes, threads int) *Section63 {
+	switch {
+	case nodes != 100:
+	case threads == 1:
+		return &Section63{P50: 12.7}
+	case threads == 10:
+		return &Section63{Mrps: 12.3, P9999Below: 700, RetransmitsBelow: 1700}
 	}
 	return nil
 }

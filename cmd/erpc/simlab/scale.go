@@ -2,7 +2,6 @@ package simlab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -31,23 +30,24 @@ type ScaleConfig struct {
 
 // ScaleRow is one number of threads per node.
 type ScaleRow struct {
-	Threads     int     `json:"threads"`
-	Sessions    int     `json:"sessions_per_node"` // client and server
-	Rpcs        uint64  `json:"rpcs"`
-	Mrps        float64 `json:"mrps_per_node"` // issued, and as many served
-	Gbps        float64 `json:"gbps_per_node"` // sent, on the wire
-	P50         float64 `json:"p50_us"`
-	P99         float64 `json:"p99_us"`
-	P999        float64 `json:"p999_us"`
-	P9999       float64 `json:"p9999_us"`
-	Retransmits float64 `json:"retransmits_per_node_s"`
-	Drops       uint64  `json:"switch_drops"`
-	Setup       float64 `json:"setup_s"` // virtual time to open all sessions
-	Paper       *Scale6 `json:"paper,omitempty"`
-	// Memory is the heap per session, both ends counted, in bytes, and Reserved what
-	// the message buffers take besides. They are this machine's, so not part of the
-	// JSON, which is the same for the same seed.
-	Memory, Reserved float64 `json:"-"`
+	Threads     int        `json:"threads"`
+	Sessions    int        `json:"sessions_per_node"` // client and server
+	Rpcs        uint64     `json:"rpcs"`
+	Mrps        float64    `json:"mrps_per_node"` // issued, and as many served
+	Gbps        float64    `json:"gbps_per_node"` // sent, on the wire
+	P50         float64    `json:"p50_us"`
+	P99         float64    `json:"p99_us"`
+	P999        float64    `json:"p999_us"`
+	P9999       float64    `json:"p9999_us"`
+	Retransmits float64    `json:"retransmits_per_node_s"`
+	Drops       uint64     `json:"switch_drops"`
+	Setup       float64    `json:"setup_s"` // virtual time to open all sessions
+	Paper       *Section63 `json:"paper,omitempty"`
+	// Heap and Buffers are the bytes of Go's heap and of message buffers in use, with
+	// all of the simulation, per end of a session. They are this machine's, so not
+	// part of the JSON, which is the same for the same seed.
+	Heap    float64 `json:"-"`
+	Buffers float64 `json:"-"`
 }
 
 // ScaleResult is what Scale measured.
@@ -72,8 +72,8 @@ func Scale(ctx context.Context, c ScaleConfig, progress Progress) (ScaleResult, 
 	for _, threads := range c.Threads {
 		row, err := c.one(ctx, threads, progress)
 		if err != nil {
-			res.Interrupted = errors.Is(err, context.Canceled)
-			return res, dropCanceled(err)
+			res.Interrupted, err = interrupted(ctx, err)
+			return res, err
 		}
 		res.Rows = append(res.Rows, row)
 	}
@@ -84,6 +84,7 @@ func Scale(ctx context.Context, c ScaleConfig, progress Progress) (ScaleResult, 
 func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (row ScaleRow, err error) {
 	before := heapInUse()
 	net := sim.CX4(c.Seed)
+	net.RackOf = c.rackOf
 	net.RxRing = 2 * threads * c.Nodes * c.Window / 4 // no ring is ever full
 	net.RxRing = min(max(net.RxRing, 256), sim.DefaultRxRing)
 	l, err := newLab(ctx, net, erpc.Config{
@@ -109,11 +110,25 @@ func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (
 		return row, err
 	}
 	sessions := float64(row.Sessions * c.Nodes)
-	row.Memory = float64(heapInUse()-before) / sessions
+	row.Heap = float64(heapInUse()-before) / sessions
 	for _, t := range l.threads {
-		row.Reserved += float64(t.rpc.Stats().Memory) / sessions
+		row.Buffers += float64(t.rpc.Stats().Memory) / sessions
 	}
 	return row, nil
+}
+
+// racks is how many of 100 nodes are in the racks up to each one. The paper's
+// racks had 14 to 27 nodes, so that the larger ones were oversubscribed.
+var racks = [...]int{14, 32, 52, 73, 100}
+
+// rackOf returns the rack of a node.
+func (c *ScaleConfig) rackOf(node int) int {
+	for r, end := range racks {
+		if node*100 < end*c.Nodes {
+			return r
+		}
+	}
+	return len(racks) - 1
 }
 
 // patient spares the idle sessions of a short run their heartbeats.
