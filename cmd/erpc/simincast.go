@@ -165,7 +165,7 @@ func incastChart(r *simlab.IncastResult) chart {
 			name = r.Algorithm
 		}
 		p50, p99 := series{name: name + " p50"}, series{name: name + " p99"}
-		paper50, paper99 := series{name: "paper: " + name + " p50", dashed: true}, series{name: "paper: " + name + " p99", dashed: true}
+		paper50, paper99 := series{name: "paper: " + name + " p50", paper: true}, series{name: "paper: " + name + " p99", paper: true}
 		for _, row := range r.Rows {
 			if (row.CC != "none") != on {
 				continue
@@ -178,7 +178,7 @@ func incastChart(r *simlab.IncastResult) chart {
 				paper99.add(x, q.P99)
 			}
 		}
-		c.series = append(c.series, p50, p99, paper50, paper99)
+		c.series = append(c.series, p50, paper50, p99, paper99)
 	}
 	return c
 }

@@ -81,7 +81,7 @@ func printLoss(w io.Writer, r *simlab.LossResult) {
 
 // lossChart shows the bandwidth by the rate of loss, ours and the paper's.
 func lossChart(r *simlab.LossResult) chart {
-	ours, paper := series{name: "erpc"}, series{name: "paper", dashed: true}
+	ours, paper := series{name: "erpc"}, series{name: "paper", paper: true}
 	for _, row := range r.Rows {
 		ours.add(row.Rate, row.Gbps) // the chart leaves out what a logarithm cannot show: rate 0
 		if row.Paper > 0 {
@@ -89,5 +89,5 @@ func lossChart(r *simlab.LossResult) chart {
 		}
 	}
 	return chart{title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d", bytesText(r.Size), r.Seed), x: "probability of loss", y: "Gbit/s",
-		logX: true, series: []series{ours, paper}}
+		logX: true, legendLow: true, series: []series{ours, paper}}
 }

@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -19,13 +20,14 @@ import (
 type chart struct {
 	title, x, y string
 	logX, logY  bool
+	legendLow   bool // in the lower left corner, not the upper one
 	series      []series
 }
 
 // series is one line of a chart.
 type series struct {
 	name   string
-	dashed bool // the paper's
+	paper  bool // dashed, in the colour of the line before
 	points plotter.XYs
 }
 
@@ -42,19 +44,25 @@ func (c *chart) save(file string) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.x, c.y
 	p.Add(plotter.NewGrid())
-	drawn := 0
+	drawn, colour := 0, -1
 	for i := range c.series {
-		if c.add(p, &c.series[i], colours[drawn%len(colours)]) {
+		if !c.series[i].paper {
+			colour++
+		}
+		if c.add(p, &c.series[i], colours[max(0, colour)%len(colours)]) {
 			drawn++
 		}
 	}
 	if drawn == 0 {
 		return errNothingToDraw
 	}
-	p.Legend.Top, p.Legend.Left = true, true
 	scale(&p.X, c.logX)
 	scale(&p.Y, c.logY)
-	w, err := p.WriterTo(20*vg.Centimeter, 13*vg.Centimeter, strings.ToLower(strings.TrimPrefix(filepath.Ext(file), ".")))
+	if !c.legendLow && c.logY {
+		p.Y.Max *= 5 // room for the legend
+	}
+	c.dress(p)
+	w, err := p.WriterTo(22*vg.Centimeter, 14*vg.Centimeter, strings.ToLower(strings.TrimPrefix(filepath.Ext(file), ".")))
 	if err != nil {
 		return err
 	}
@@ -63,6 +71,22 @@ func (c *chart) save(file string) error {
 		return err
 	}
 	return os.WriteFile(file, b.Bytes(), 0o644)
+}
+
+// dress sets fonts and distances.
+func (c *chart) dress(p *plot.Plot) {
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+	}
+	p.Title.TextStyle.Font.Size = vg.Points(13)
+	p.Title.Padding = 4 * vg.Millimeter
+	p.Legend.Top, p.Legend.Left = !c.legendLow, true
+	p.Legend.Padding = vg.Millimeter
+	p.Legend.XOffs = 3 * vg.Millimeter
+	p.Legend.YOffs = 3 * vg.Millimeter
+	if p.Legend.Top {
+		p.Legend.YOffs = -p.Legend.YOffs
+	}
 }
 
 // add draws one line. It reports false if no point of it can be shown.
@@ -82,7 +106,7 @@ func (c *chart) add(p *plot.Plot, s *series, col color.RGBA) bool {
 	}
 	line.Color, points.Color, points.Shape = col, col, draw.CircleGlyph{}
 	line.Width = vg.Points(1.5)
-	if s.dashed {
+	if s.paper {
 		line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
 		points.Shape = draw.RingGlyph{}
 	}
@@ -95,7 +119,7 @@ func (c *chart) add(p *plot.Plot, s *series, col color.RGBA) bool {
 func scale(a *plot.Axis, logarithmic bool) {
 	if logarithmic {
 		a.Min, a.Max = a.Min/1.5, a.Max*1.5
-		a.Scale, a.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		a.Scale, a.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 4}
 		return
 	}
 	a.Min = min(0, a.Min)

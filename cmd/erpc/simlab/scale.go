@@ -85,10 +85,8 @@ func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (
 	before := heapInUse()
 	net := sim.CX4(c.Seed)
 	net.RackOf = c.rackOf
-	net.RxRing = 2 * threads * c.Nodes * c.Window / 4 // no ring is ever full
-	net.RxRing = min(max(net.RxRing, 256), sim.DefaultRxRing)
 	l, err := newLab(ctx, net, erpc.Config{
-		Slots: 2, MaxQueue: 64, Burst: 32, MaxBackground: 1, MaxMessage: 4096,
+		Slots: c.slots(threads), MaxQueue: 64, Burst: 32, MaxBackground: 1, MaxMessage: 4096,
 		MaxSessions: 2 * threads * c.Nodes, Timing: patient,
 		Congestion: erpc.Congestion{Algorithm: c.Algorithm},
 	}, progress)
@@ -115,6 +113,21 @@ func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (
 		row.Buffers += float64(t.rpc.Stats().Memory) / sessions
 	}
 	return row, nil
+}
+
+// slots returns the requests in flight that a session of this cluster takes: the
+// library's default of 8, or 4 to save memory where sessions are many, and more where
+// they are so few that the window would not fit.
+func (c *ScaleConfig) slots(threads int) int {
+	sessions := threads*c.Nodes - 1
+	slots := session.DefaultSlots
+	if sessions > 300 {
+		slots /= 2
+	}
+	for slots < session.MaxSlots && slots*sessions < 4*c.Window {
+		slots *= 2
+	}
+	return slots
 }
 
 // racks is how many of 100 nodes are in the racks up to each one. The paper's
@@ -155,16 +168,21 @@ func (c *ScaleConfig) populate(l *lab, threads int) error {
 
 // issuer keeps a thread's window of small RPCs in flight, in batches.
 type issuer struct {
-	lab     *lab
-	thread  *thread
-	cfg     *ScaleConfig
-	ops     []issued
-	idle    []uint32 // ops to start
-	random  *rand.Rand
-	latency *erpc.Histogram // of all threads; see counts
-	counts  *bool
-	done    uint64
-	finish  erpc.Continuation
+	lab    *lab
+	thread *thread
+	cfg    *ScaleConfig
+	ops    []issued
+	idle   []uint32 // ops to start
+	random *rand.Rand
+	total  *scaleTotal
+	finish erpc.Continuation
+}
+
+// scaleTotal is what the threads have in common.
+type scaleTotal struct {
+	latency erpc.Histogram
+	counts  bool // the time that counts
+	over    bool // nothing new is issued
 }
 
 type issued struct {
@@ -173,8 +191,8 @@ type issued struct {
 }
 
 // newIssuer prepares the load of thread i.
-func (c *ScaleConfig) newIssuer(t *thread, i int, latency *erpc.Histogram, counts *bool) (*issuer, error) {
-	x := &issuer{lab: t.lab, thread: t, cfg: c, random: rand.New(rand.NewPCG(c.Seed, uint64(i))), latency: latency, counts: counts}
+func (c *ScaleConfig) newIssuer(t *thread, i int, total *scaleTotal) (*issuer, error) {
+	x := &issuer{lab: t.lab, thread: t, cfg: c, random: rand.New(rand.NewPCG(c.Seed, uint64(i))), total: total}
 	x.finish = x.ended
 	for k := range c.Window {
 		f, err := t.newFlow(nil, c.Size, c.Size)
@@ -207,27 +225,23 @@ func (x *issuer) ended(e erpc.Completion) {
 		e.Resp.Free()
 		return
 	}
-	if *x.counts {
-		x.done++
-		x.latency.Add(x.lab.net.Now() - x.ops[e.Tag].at)
+	if x.total.counts {
+		x.total.latency.Add(x.lab.net.Now() - x.ops[e.Tag].at)
 	}
 	x.idle = append(x.idle, uint32(e.Tag))
-	if len(x.idle) >= x.cfg.Batch {
+	if !x.total.over && len(x.idle) >= x.cfg.Batch {
 		x.issue()
 	}
 }
 
 // measure runs the load.
 func (c *ScaleConfig) measure(l *lab, row *ScaleRow) error {
-	var latency erpc.Histogram
-	var issuers []*issuer
-	counts := false
+	var total scaleTotal
 	for i, t := range l.threads {
-		x, err := c.newIssuer(t, i, &latency, &counts)
+		x, err := c.newIssuer(t, i, &total)
 		if err != nil {
 			return err
 		}
-		issuers = append(issuers, x)
 		x.issue()
 		t.ep.Wake()
 	}
@@ -235,25 +249,32 @@ func (c *ScaleConfig) measure(l *lab, row *ScaleRow) error {
 	if err := l.run(c.Warmup, 0, part); err != nil {
 		return err
 	}
-	counts = true
-	before, drops, wire := l.retransmits(), dropsAt(l.net), c.wireBytes(l)
-	begin := l.net.Now()
+	total.counts = true
+	drops, wire, begin := dropsAt(l.net), c.wireBytes(l), l.net.Now()
 	if err := l.run(c.Duration, part, 1); err != nil {
 		return err
 	}
 	ns := l.net.Now() - begin
-	for _, x := range issuers {
-		row.Rpcs += x.done
-	}
 	perNode := 1 / float64(c.Nodes)
-	row.Mrps = float64(row.Rpcs) * perNode / float64(ns) * 1e3
+	h := &total.latency
+	row.Rpcs = h.Count
+	row.Mrps = float64(h.Count) * perNode / float64(ns) * 1e3
 	row.Gbps = gbps(c.wireBytes(l)-wire, ns) * perNode
-	row.P50, row.P99 = us(latency.Quantile(.5)), us(latency.Quantile(.99))
-	row.P999, row.P9999 = us(latency.Quantile(.999)), us(latency.Quantile(.9999))
-	row.Retransmits = float64(l.retransmits()-before) * perNode / float64(ns) * 1e9
+	row.P50, row.P99, row.P999, row.P9999 = us(h.Quantile(.5)), us(h.Quantile(.99)), us(h.Quantile(.999)), us(h.Quantile(.9999))
 	row.Drops = dropsAt(l.net) - drops
+
+	// The threads' counters are up to a millisecond old. With nothing new to do that
+	// millisecond passes quickly.
+	total.counts, total.over = false, true
+	if err := l.run(settle, 1, 1); err != nil {
+		return err
+	}
+	row.Retransmits = float64(l.retransmits()) * perNode / (c.Warmup + c.Duration).Seconds()
 	return nil
 }
+
+// settle is longer than the age of an Rpc's published counters.
+const settle = 2 * time.Millisecond
 
 // retransmits returns the packets that all threads sent again.
 func (l *lab) retransmits() (n uint64) {
