@@ -37,6 +37,14 @@ type IncastConfig struct {
 // 13 us of queueing and 160 KB are 52 us.
 var REDMarks = sim.ECN{Kmin: 40_000, Kmax: 160_000, Pmax: 0.2}
 
+// marksFor returns how switches mark for an algorithm: not at all if it takes no notice.
+func marksFor(a erpc.CCAlgorithm) (marks sim.ECN) {
+	if a == erpc.CCDCQCN {
+		marks = REDMarks
+	}
+	return marks
+}
+
 // backgroundSize is the load of the extra threads of an incast, bytes both ways.
 const backgroundSize = 64 << 10
 
@@ -205,9 +213,8 @@ func (c *IncastConfig) build(ctx context.Context, degree int, algorithm erpc.CCA
 // cx4 makes the paper's cluster without nodes.
 func cx4(ctx context.Context, c *IncastConfig, algorithm erpc.CCAlgorithm, progress Progress) (*lab, error) {
 	net := sim.CX4(c.Seed)
-	net.ECN = c.ECN
-	if algorithm == erpc.CCDCQCN && c.ECN == (sim.ECN{}) {
-		net.ECN = REDMarks
+	if net.ECN = c.ECN; net.ECN == (sim.ECN{}) {
+		net.ECN = marksFor(algorithm)
 	}
 	return newLab(ctx, net, erpc.Config{
 		Credits: c.Credits, MaxMessage: max(c.Size, backgroundSize),

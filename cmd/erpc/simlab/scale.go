@@ -84,9 +84,9 @@ func Scale(ctx context.Context, c ScaleConfig, progress Progress) (ScaleResult, 
 func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (row ScaleRow, err error) {
 	before := heapInUse()
 	net := sim.CX4(c.Seed)
-	net.RackOf = c.rackOf
+	net.RackOf, net.ECN = c.rackOf, marksFor(c.Algorithm)
 	l, err := newLab(ctx, net, erpc.Config{
-		Slots: c.slots(threads), MaxQueue: 64, Burst: 32, MaxBackground: 1, MaxMessage: 4096,
+		Slots: c.slots(threads), MaxQueue: max(64, c.Window), Burst: 32, MaxBackground: 1, MaxMessage: 4096,
 		MaxSessions: 2 * threads * c.Nodes, Timing: patient,
 		Congestion: erpc.Congestion{Algorithm: c.Algorithm},
 	}, progress)

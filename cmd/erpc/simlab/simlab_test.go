@@ -15,6 +15,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// long skips what takes very long under the race detector, which finds nothing in
+// simulations: they have one goroutine.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+}
+
 // small is an incast that takes a fraction of a second.
 func small() IncastConfig {
 	return IncastConfig{Degrees: []int{5}, CC: []bool{false}, Size: 1 << 20, Credits: 32,
@@ -68,6 +77,7 @@ func TestIncastReverse(t *testing.T) {
 // Queues that overflow are seen as drops and packets sent again, which do not count
 // as goodput.
 func TestIncastWithDrops(t *testing.T) {
+	long(t)
 	c := small()
 	c.Degrees, c.Credits = []int{40}, 1024
 	c.Duration = 20 * time.Millisecond
@@ -94,6 +104,7 @@ func TestIncastBackground(t *testing.T) {
 
 // Every algorithm runs, DCQCN with marks, and rows with and without are compared.
 func TestIncastRows(t *testing.T) {
+	long(t)
 	for _, a := range []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCDCQCN} {
 		c := small()
 		c.Degrees, c.CC, c.Algorithm = []int{2, 20}, []bool{true, false}, a
@@ -113,6 +124,7 @@ func TestIncastRows(t *testing.T) {
 }
 
 func TestFairnessWithoutCC(t *testing.T) {
+	long(t)
 	r, err := Fairness(t.Context(), small(), erpc.CCNone, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -180,6 +192,16 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// A window that is larger than the slots of the sessions waits in their queues.
+func TestScaleWithLargeWindow(t *testing.T) {
+	c := smallScale()
+	c.Nodes, c.Threads, c.Window, c.Batch, c.Algorithm = 2, []int{1}, 1000, 1000, erpc.CCDCQCN
+	res, err := Scale(t.Context(), c, nil)
+	if err != nil || len(res.Rows) != 1 || res.Rows[0].Rpcs == 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
 func TestRacks(t *testing.T) {
 	c := ScaleConfig{Nodes: 100}
 	var sizes [5]int
@@ -197,6 +219,7 @@ func TestRacks(t *testing.T) {
 
 // TestDeterminism: the same seed gives the same result byte for byte, another one another.
 func TestDeterminism(t *testing.T) {
+	long(t)
 	for name, run := range map[string]func(seed uint64) (any, error){
 		"incast": func(seed uint64) (any, error) {
 			c := small()
