@@ -6,4 +6,7 @@
 // an operating system thread and pinned to a core where the system can. While
 // measuring, the garbage collector's target is raised (--gc, 400): the hot path
 // allocates nothing, so a larger heap only keeps the collector out of the way.
+//
+// The experiments of "erpc sim" measure nothing of this machine: they run in virtual
+// time (package simlab), and their results depend on flags and seed alone.
 package main

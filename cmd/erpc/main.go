@@ -26,6 +26,7 @@ type command struct {
 	Server serverCmd `cmd:"" help:"Serve the echo and bench service until interrupted."`
 	Ping   pingCmd   `cmd:"" help:"One line per RPC, and a summary."`
 	Bench  benchCmds `cmd:"" help:"Measure latency, rate or bandwidth."`
+	Sim    simCmds   `cmd:"" help:"The cluster experiments of the eRPC paper, in a simulated network."`
 	Doctor doctorCmd `cmd:"" help:"What this machine offers and lacks, and how to mend it."`
 }
 

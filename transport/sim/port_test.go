@@ -270,3 +270,26 @@ func TestOversubscription(t *testing.T) {
 		t.Errorf("took %d ns, want a little more than %d", took, ideal)
 	}
 }
+
+// After ResetMaxDepth the deepest queue is that of the rest of the run.
+func TestResetMaxDepth(t *testing.T) {
+	n := newNet(t, Config{LinkBitsPerSec: 8e9, Racks: 2, UplinkBitsPerSec: 8e9})
+	a, b := pairOf(t, n) // in different racks
+	send(t, a, b.LocalAddr(), 0, 9, 1000)
+	n.RunUntil(StartTime + 3500) // the node's link has sent three of nine
+	nic, err := n.NIC(a.Node())
+	must(t, err)
+	want(t, "deepest before", nic.MaxDepth, 9000)
+	n.ResetMaxDepth()
+	nic, err = n.NIC(a.Node())
+	must(t, err)
+	want(t, "deepest from now on", nic.MaxDepth, 6000)
+	for n.Step() {
+	}
+	n.ResetMaxDepth()
+	up, down, err := n.Uplink(0, 0)
+	must(t, err)
+	want(t, "uplinks", up.MaxDepth+down.MaxDepth, 0)
+	want(t, "host port", hostPort(t, n, b.Node()).MaxDepth, 0)
+	want(t, "packets are still counted", hostPort(t, n, b.Node()).Packets, 9)
+}

@@ -30,6 +30,25 @@ func (n *Network) Uplink(rack, link int) (up, down PortStats, err error) {
 	return r.up[link].snapshot(n.now), r.down[link].snapshot(n.now), nil
 }
 
+// ResetMaxDepth makes MaxDepth of all queues start from what is queued now, so that
+// it can be told for a part of a run.
+func (n *Network) ResetMaxDepth() {
+	reset := func(p *port) {
+		p.drain(n.now)
+		p.stats.MaxDepth = p.depth
+	}
+	for _, d := range n.nodes {
+		reset(&d.nic)
+		reset(&d.down)
+	}
+	for _, r := range n.racks {
+		for i := range r.up {
+			reset(&r.up[i])
+			reset(&r.down[i])
+		}
+	}
+}
+
 // snapshot returns the counters with Depth as of now.
 func (p *port) snapshot(now int64) PortStats {
 	p.drain(now)

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+type simCmds struct {
+	Incast simIncastCmd `cmd:"" help:"Many clients send large requests to one server: Table 5."`
+	Loss   simLossCmd   `cmd:"" help:"Large requests over a lossy link: Table 4."`
+	Scale  simScaleCmd  `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
+}
+
+// simFlags are the flags of every experiment.
+type simFlags struct {
+	Seed    uint64 `default:"1" help:"Seed of everything that is random; default ${default}. The same seed and flags give the same result." placeholder:"N"`
+	Plot    string `help:"Draw the result too, into a file that ends in .svg or .png." placeholder:"FILE"`
+	JSON    bool   `name:"json" help:"Print one JSON object."`
+	GC      int    `name:"gc" default:"200" hidden:"" help:"The garbage collector's GOGC while running."`
+	Profile string `name:"cpuprofile" hidden:"" help:"Write a CPU profile."`
+}
+
+// check reports a plot that could not be written, before the work is done.
+func (f *simFlags) check() error {
+	if f.Plot == "" {
+		return nil
+	}
+	if ext := strings.ToLower(filepath.Ext(f.Plot)); ext != ".svg" && ext != ".png" {
+		return usagef("--plot %q: want a file that ends in .svg or .png", f.Plot)
+	}
+	if d, err := os.Stat(filepath.Dir(f.Plot)); err != nil || !d.IsDir() {
+		return usagef("--plot %q: there is no folder %s", f.Plot, filepath.Dir(f.Plot))
+	}
+	return nil
+}
+
+// outcome is what an experiment has to show.
+type outcome struct {
+	result any // for JSON
+	rows   int // finished
+	cut    bool
+	table  func(w io.Writer)
+	chart  func() chart
+}
+
+// run runs an experiment and shows what came of it.
+func (f *simFlags) run(e *env, experiment func(simlab.Progress) (outcome, error)) error {
+	debug.SetGCPercent(f.GC)
+	stopProfile, err := startProfile(f.Profile)
+	if err != nil {
+		return err
+	}
+	o, err := experiment(newProgress(e).tell)
+	stopProfile()
+	switch {
+	case err != nil:
+		return err
+	case o.rows == 0:
+		return errStopped
+	case f.JSON:
+		err = json.NewEncoder(e.out).Encode(o.result)
+	default:
+		o.table(e.out)
+		if o.cut {
+			_, err = fmt.Fprintln(e.out, "interrupted: only what was finished")
+		}
+	}
+	if f.Plot == "" {
+		return err
+	}
+	c := o.chart()
+	return errors.Join(err, c.save(f.Plot))
+}
+
+// progress prints how far a run is, every other second.
+type progress struct {
+	e           *env
+	begun, last int64 // ns
+}
+
+const progressEvery = int64(2 * time.Second)
+
+func newProgress(e *env) *progress {
+	now := monotime.Now()
+	return &progress{e, now, now}
+}
+
+// tell is a simlab.Progress.
+func (p *progress) tell(what string, part float64) {
+	now := monotime.Now()
+	if now-p.last < progressEvery {
+		return
+	}
+	p.last = now
+	fmt.Fprintf(p.e.err, "%3.0f s  %s, %.0f %%\n", float64(now-p.begun)/1e9, what, 100*part)
+}
+
+// numbers reads a list of whole numbers, each from low to high.
+func numbers(flag, text string, low, high int) (list []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < low || n > high {
+			return nil, usagef("%s %q: want numbers from %d to %d, with commas between", flag, text, low, high)
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+// algorithm reads the name of a congestion control, one of those that may be.
+func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
+	if !slices.Contains(may, name) {
+		return 0, usagef("--algorithm %q: want one of %s", name, strings.Join(may, ", "))
+	}
+	return map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN, "none": erpc.CCNone}[name], nil
+}
+
+// between complains about a flag outside its limits.
+func between(flag string, value, low, high int) error {
+	if value < low || value > high {
+		return usagef("%s %d: must be %d to %d", flag, value, low, high)
+	}
+	return nil
+}
+
+func largeSize(size int) error { return between("--size", size, 1024, 8<<20) }
+
+func credits(n int) error { return between("--credits", n, 1, 4096) }
+
+// simulated complains about a virtual time that is too short or absurdly long.
+func simulated(flag string, d, least time.Duration) error {
+	if d < least || d > time.Minute {
+		return usagef("%s %v: must be %v to 1m", flag, d, least)
+	}
+	return nil
+}
+
+// seconds formats a time in seconds as a duration.
+func seconds(s float64) string { return time.Duration(s * 1e9).Round(time.Microsecond).String() }

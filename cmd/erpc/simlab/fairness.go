@@ -1,0 +1,130 @@
+package simlab
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+)
+
+// How fairness is looked at.
+const (
+	fairFlows   = 20
+	fairWindow  = 10 * time.Millisecond
+	fairWindows = 10
+	lateAfter   = 20 * time.Millisecond // the second of two flows starts so long after the first
+	lateWindow  = 2 * time.Millisecond
+	lateWatched = 150 * time.Millisecond
+	lateWithin  = 0.2
+)
+
+// FairnessResult says how large flows share the link of one victim. Times are
+// seconds of virtual time.
+type FairnessResult struct {
+	CC string `json:"cc"`
+	// Flows that all start at once: Jain's index of what each received, window by
+	// window after the warm-up.
+	Flows   int     `json:"flows"`
+	Window  float64 `json:"window_s"`
+	Jain    float64 `json:"jain_mean"`
+	JainMin float64 `json:"jain_min"`
+	// Two flows, of which the second starts Late seconds after the first. Settled is
+	// how long after that, in windows of LateWindow, their rates are within 20 % of
+	// the larger one for good; nil if they never are in the time Watched.
+	Late       float64  `json:"late_s"`
+	LateWindow float64  `json:"late_window_s"`
+	Watched    float64  `json:"watched_s"`
+	Settled    *float64 `json:"settled_s"`
+}
+
+// Fairness measures how flows with congestion control share a bottleneck. Of the
+// configuration, Degrees, CC, Background and Duration do not matter.
+func Fairness(ctx context.Context, c IncastConfig, algorithm erpc.CCAlgorithm, progress Progress) (FairnessResult, error) {
+	c.Background = false
+	r := FairnessResult{CC: algorithmName(algorithm), Flows: fairFlows, Window: fairWindow.Seconds(),
+		Late: lateAfter.Seconds(), LateWindow: lateWindow.Seconds(), Watched: lateWatched.Seconds()}
+	err := c.together(ctx, &r, algorithm, progress)
+	if err == nil {
+		err = c.late(ctx, &r, algorithm, progress)
+	}
+	return r, err
+}
+
+// together measures flows that start at once.
+func (c *IncastConfig) together(ctx context.Context, r *FairnessResult, algorithm erpc.CCAlgorithm, progress Progress) error {
+	x, err := c.build(ctx, r.Flows, algorithm, progress)
+	if x != nil {
+		defer x.close()
+	}
+	if err != nil {
+		return err
+	}
+	x.what = fmt.Sprintf("fairness of %d flows, cc %s", r.Flows, r.CC)
+	if err = x.beginAll(); err != nil {
+		return err
+	}
+	if err = x.run(c.Warmup, 0, 0.2); err != nil {
+		return err
+	}
+	r.JainMin = 1
+	for i := range fairWindows {
+		shares, err := x.window(fairWindow, 0.2+0.8*float64(i)/fairWindows)
+		if err != nil {
+			return err
+		}
+		j := jain(shares)
+		r.Jain += j / fairWindows
+		r.JainMin = min(r.JainMin, j)
+	}
+	return nil
+}
+
+// window runs for d and returns the packets that each flow has brought. With each
+// packet of data goes one the other way.
+func (x *incast) window(d time.Duration, part float64) ([]float64, error) {
+	shares := make([]float64, len(x.clients))
+	for i, t := range x.clients {
+		shares[i] = -float64(t.ep.Stats().RxPackets)
+	}
+	err := x.run(d, part, part)
+	for i, t := range x.clients {
+		shares[i] += float64(t.ep.Stats().RxPackets)
+	}
+	return shares, err
+}
+
+// late measures how soon a second flow gets its share.
+func (c *IncastConfig) late(ctx context.Context, r *FairnessResult, algorithm erpc.CCAlgorithm, progress Progress) error {
+	x, err := c.build(ctx, 2, algorithm, progress)
+	if x != nil {
+		defer x.close()
+	}
+	if err != nil {
+		return err
+	}
+	x.what = "fairness of a late flow, cc " + r.CC
+	x.flows[0].begin()
+	if err = x.run(lateAfter, 0, 0.1); err != nil {
+		return err
+	}
+	x.flows[1].begin()
+	settled, even := 0.0, false // until when they were apart; whether they are together now
+	for at := time.Duration(0); at < lateWatched; {
+		shares, err := x.window(lateWindow, 0.1+0.9*float64(at)/float64(lateWatched))
+		if err != nil {
+			return err
+		}
+		at += lateWindow
+		if even = within(shares[0], shares[1]); !even {
+			settled = at.Seconds()
+		}
+	}
+	if even {
+		r.Settled = &settled
+	}
+	return nil
+}
+
+// within reports whether two rates differ by at most lateWithin of the larger.
+func within(a, b float64) bool { return max(a, b)-min(a, b) <= lateWithin*max(a, b) }
