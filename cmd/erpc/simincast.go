@@ -148,7 +148,7 @@ func printPairs(w io.Writer, r *simlab.IncastResult) {
 
 func printFairness(w io.Writer, f *simlab.FairnessResult) {
 	fmt.Fprintf(w, "\nFairness, cc %s: Jain index of %d flows in windows of %s: mean %.3f, least %.3f.\n", f.CC, f.Flows, seconds(f.Window), f.Jain, f.JainMin)
-	fmt.Fprintf(w, "A second flow that starts %s after the first: ", seconds(f.Late))
+	fmt.Fprintf(w, "A second flow that starts %s after the first, slowed to 1/16 of the link: ", seconds(f.Late))
 	if f.Settled == nil {
 		fmt.Fprintf(w, "rates not within 20 %% of each other for good in %s.\n", seconds(f.Watched))
 		return

@@ -70,7 +70,7 @@ var table = []row{
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "cc/dcqcn", "ratelimit/carousel", "transport",
 		"msgbuf", "wire", "metrics", "internal/..."}},
 	{path: "erpc/simtest", traits: suite},
-	{path: "erpc/udptest", traits: suite},
+	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "metrics"},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",

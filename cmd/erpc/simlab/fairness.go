@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/cc/dcqcn"
+	"github.com/userspace-rpc/erpc/cc/timely"
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
@@ -14,7 +17,8 @@ const (
 	fairWindow  = 10 * time.Millisecond
 	fairWindows = 10
 	lateAfter   = 20 * time.Millisecond // the second of two flows starts so long after the first
-	lateWindow  = 2 * time.Millisecond
+	lateWindow  = 1 * time.Millisecond
+	lateCredits = 256
 	lateWatched = 150 * time.Millisecond
 	lateWithin  = 0.2
 )
@@ -29,10 +33,12 @@ type FairnessResult struct {
 	Window  float64 `json:"window_s"`
 	Jain    float64 `json:"jain_mean"`
 	JainMin float64 `json:"jain_min"`
-	// Two flows, of which the second starts Late seconds after the first. Settled is
-	// how long after that, in windows of LateWindow, their rates are within 20 % of
+	// Two flows, of which the second starts Late seconds after the first, at a
+	// sixteenth of the link's rate; FirstShare is what it gets of the bandwidth in the
+	// first LateWindow. Settled is how long after that, in windows of LateWindow, their rates are within 20 % of
 	// the larger one for good; nil if they never are in the time Watched.
 	Late       float64  `json:"late_s"`
+	FirstShare float64  `json:"late_first_share"`
 	LateWindow float64  `json:"late_window_s"`
 	Watched    float64  `json:"watched_s"`
 	Settled    *float64 `json:"settled_s"`
@@ -94,8 +100,13 @@ func (x *incast) window(d time.Duration, part float64) ([]float64, error) {
 	return shares, err
 }
 
-// late measures how soon a second flow gets its share.
-func (c *IncastConfig) late(ctx context.Context, r *FairnessResult, algorithm erpc.CCAlgorithm, progress Progress) error {
+// late measures how soon a second flow gets its share that is held to a small part of
+// the link when the first one has all of it. The sessions have credits enough for their
+// rates, not their credits, to share the link.
+func (c IncastConfig) late(ctx context.Context, r *FairnessResult, algorithm erpc.CCAlgorithm, progress Progress) error {
+	c.Credits = max(c.Credits, lateCredits)
+	made := 0
+	c.control = unequal(algorithm, &made)
 	x, err := c.build(ctx, 2, algorithm, progress)
 	if x != nil {
 		defer x.close()
@@ -108,12 +119,16 @@ func (c *IncastConfig) late(ctx context.Context, r *FairnessResult, algorithm er
 	if err = x.run(lateAfter, 0, 0.1); err != nil {
 		return err
 	}
+	made = 1 // the next controller is the second flow's, whether or not the first one needed any
 	x.flows[1].begin()
 	settled, even := 0.0, false // until when they were apart; whether they are together now
 	for at := time.Duration(0); at < lateWatched; {
 		shares, err := x.window(lateWindow, 0.1+0.9*float64(at)/float64(lateWatched))
 		if err != nil {
 			return err
+		}
+		if at == 0 {
+			r.FirstShare = shares[1] / (shares[0] + shares[1])
 		}
 		at += lateWindow
 		if even = within(shares[0], shares[1]); !even {
@@ -124,6 +139,33 @@ func (c *IncastConfig) late(ctx context.Context, r *FairnessResult, algorithm er
 		r.Settled = &settled
 	}
 	return nil
+}
+
+// unequal returns an algorithm whose second controller begins at a sixteenth of the
+// link's rate; nil for no congestion control.
+func unequal(algorithm erpc.CCAlgorithm, made *int) *cc.Algorithm {
+	var a cc.Algorithm
+	switch algorithm {
+	case erpc.CCTimely:
+		cfg, _ := timely.Config{}.Fill() // the defaults are right
+		a = cc.Algorithm{Bypass: cfg.Bypass(0), New: func(link float64) cc.Controller { return timely.New(&cfg, link) }}
+	case erpc.CCDCQCN:
+		cfg, _ := dcqcn.Config{}.Fill()
+		a = cc.Algorithm{Bypass: dcqcn.Bypass, New: func(link float64) cc.Controller { return dcqcn.New(&cfg, link) }}
+	default:
+		return nil
+	}
+	make := a.New
+	a.New = func(link float64) cc.Controller {
+		c := make(link)
+		if *made++; *made == 2 {
+			for range 4 {
+				c.OnTimeout(0) // halves the rate
+			}
+		}
+		return c
+	}
+	return &a
 }
 
 // within reports whether two rates differ by at most lateWithin of the larger.

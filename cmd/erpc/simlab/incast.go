@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport/sim"
 )
@@ -27,7 +28,8 @@ type IncastConfig struct {
 	Warmup     time.Duration // virtual, before anything counts
 	Duration   time.Duration // virtual, that counts
 	Seed       uint64
-	ECN        sim.ECN // what the switches mark; zero: REDMarks for DCQCN, else nothing
+	ECN        sim.ECN       // what the switches mark; zero: REDMarks for DCQCN, else nothing
+	control    *cc.Algorithm // in place of the algorithm's own controllers
 }
 
 // REDMarks is how switches mark packets for DCQCN here. The paper of DCQCN
@@ -218,8 +220,16 @@ func cx4(ctx context.Context, c *IncastConfig, algorithm erpc.CCAlgorithm, progr
 	}
 	return newLab(ctx, net, erpc.Config{
 		Credits: c.Credits, MaxMessage: max(c.Size, backgroundSize),
-		Congestion: erpc.Congestion{Algorithm: algorithm},
+		Congestion: c.congestion(algorithm),
 	}, progress)
+}
+
+// congestion returns the endpoints' congestion control.
+func (c *IncastConfig) congestion(algorithm erpc.CCAlgorithm) erpc.Congestion {
+	if c.control != nil {
+		return erpc.Congestion{Algorithm: erpc.CCCustom, Custom: *c.control}
+	}
+	return erpc.Congestion{Algorithm: algorithm}
 }
 
 // cx4Thread starts a thread of the paper's cluster.
