@@ -323,7 +323,7 @@ func (b *bench) result() *result {
 	r := &result{
 		Bench: b.name, Transport: f.Transport, Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
 		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions, Credits: b.credits,
-		Symmetric: b.symmetric, Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
+		Symmetric: b.symmetric, CC: f.CC, LinkRate: f.LinkRate, Off: f.switches.list(), Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
 	}
 	for _, s := range b.rounds {
 		r.Duration += s.elapsed.Seconds()
