@@ -142,6 +142,7 @@ type report struct {
 	RawBytes    uint64   `json:"raw_bytes"`
 	Done        uint64   `json:"done"` // by the load on this side
 	Elapsed     int64    `json:"elapsed_ns"`
+	InFlight    int      `json:"in_flight"` // of the load on this side
 }
 
 func (ep *endpoint) control(h erpc.ReqHandle) {
@@ -180,6 +181,9 @@ func (ep *endpoint) obey(c *control, rep *report, from transport.Addr) (err erro
 	}
 	if ep.raw != nil {
 		rep.RawAddr = ep.raw.addr
+	}
+	if ep.load != nil {
+		rep.InFlight = ep.load.inFlight
 	}
 	rep.Addrs, rep.CPU, rep.Served = ep.siblings, processCPU(), ep.served
 	rep.Retransmits = ep.rpc.Stats().Protocol.Retransmits

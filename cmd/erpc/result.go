@@ -42,6 +42,12 @@ type result struct {
 	RawRps      float64  `json:"raw_rps,omitempty"`
 	RawGbps     float64  `json:"raw_gbps,omitempty"`
 	Ratio       float64  `json:"ratio_to_raw,omitempty"`
+	Versus      string   `json:"versus,omitempty"` // the other congestion control
+	VersusRps   float64  `json:"versus_rps,omitempty"`
+	VersusRatio float64  `json:"ratio_to_versus,omitempty"` // median of rps to versus_rps, side by side
+	VersusMin   float64  `json:"ratio_to_versus_min,omitempty"`
+	VersusMax   float64  `json:"ratio_to_versus_max,omitempty"`
+	VersusCost  float64  `json:"versus_cost_percent,omitempty"` // 100 * (1 - ratio_to_versus)
 	Rounds      int      `json:"rounds,omitempty"`
 	Seed        uint64   `json:"seed,omitempty"`
 	Interrupted bool     `json:"interrupted,omitempty"`
@@ -72,6 +78,8 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 	row(r.RawP50 > 0, "raw", "p50 %.2f us; latency is %.2f times raw", r.RawP50, r.Ratio)
 	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", countText(r.RawRps), r.Ratio)
 	row(r.RawGbps > 0, "raw", "%.2f Gbit/s one way; RPC goodput is %.2f of it", r.RawGbps, r.Ratio)
+	row(r.Versus != "", "versus", "%s/s with --cc %s: %s costs %.1f %% (%.1f to %.1f in %d rounds)",
+		countText(r.VersusRps), r.Versus, r.CC, r.VersusCost, loss(r.VersusMax), loss(r.VersusMin), r.Rounds)
 	row(r.Seed > 0, "faults", "injected, seed %d", r.Seed)
 	row(r.Interrupted, "note", "interrupted: measured so far")
 	return t.Flush()
