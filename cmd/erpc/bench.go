@@ -50,10 +50,10 @@ func (c *latencyCmd) Run(e *env) error {
 
 type rateCmd struct {
 	benchFlags
-	Size      int  `default:"32" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
-	RespSize  int  `default:"32" help:"Bytes in a response; default ${default}." placeholder:"BYTES"`
-	Window    int  `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
-	Batch     int  `default:"1" help:"RPCs issued together; default ${default}." placeholder:"N"`
+	Size      int    `default:"32" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
+	RespSize  int    `default:"32" help:"Bytes in a response; default ${default}." placeholder:"BYTES"`
+	Window    int    `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
+	Batch     int    `default:"1" help:"RPCs issued together; default ${default}." placeholder:"N"`
 	Symmetric bool   `help:"Every thread is client and server; each RPC counts once."`
 	Versus    string `help:"Also measure with this congestion control, in turns with that of --cc: timely, dcqcn or none." placeholder:"NAME"`
 }

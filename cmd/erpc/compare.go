@@ -26,8 +26,8 @@ type arm struct {
 // meantime does to both the same.
 type comparison struct {
 	arms    []*arm
-	servers map[netFlags]*child // by what they were started with
-	order   []*child            // the same, as started
+	servers map[serverKind]*child
+	order   []*child // the same, as started
 	rounds  int
 	turn    time.Duration
 }
@@ -36,7 +36,7 @@ type comparison struct {
 // measured before Ctrl-C is returned without an error.
 func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 	f := b.flags
-	c = &comparison{rounds: f.Rounds, servers: map[netFlags]*child{}}
+	c = &comparison{rounds: f.Rounds, servers: map[serverKind]*child{}}
 	c.turn = f.Duration / time.Duration(2*f.Rounds*len(variants)+1)
 	c.add("baseline", b, func(*netFlags) {})
 	for _, v := range variants {
@@ -66,32 +66,37 @@ func (c *comparison) add(name string, b *bench, set func(*netFlags)) *arm {
 	return a
 }
 
-// serverSide returns the flags that matter to the server process of an arm: arms for
-// which they are the same share it.
-func (b *bench) serverSide() netFlags {
-	f := b.flags.netFlags
-	if b.symmetric { // it is a client too
-		return f
+// serverKind says what an arm wants of its server process: arms that want the same
+// share it.
+type serverKind struct {
+	netFlags
+	only string // the arm that has it to itself
+}
+
+func (a *arm) serverKind() serverKind {
+	f := a.bench.flags.netFlags
+	if a.bench.symmetric { // the server is a client too, of one arm
+		return serverKind{f, a.name}
 	}
 	f.NoBatchedTime, f.NoRateBypass, f.NoPacingBypass = false, false, false
 	if !f.ecn() {
 		f.CC = "timely"
 	}
-	return f
+	return serverKind{netFlags: f}
 }
 
 // open starts the servers, connects all arms and warms them up.
 func (c *comparison) open(e *env) error {
-	kinds := map[netFlags]bool{}
+	kinds := map[serverKind]bool{}
 	for _, a := range c.arms {
-		kinds[a.bench.serverSide()] = true
+		kinds[a.serverKind()] = true
 	}
 	for _, a := range c.arms {
 		f := a.bench.flags
 		at := peer{addr: f.Addr}
 		var err error
 		if f.Addr == "" {
-			if at.server, err = c.server(a.bench, len(kinds) > 1); err != nil {
+			if at.server, err = c.server(a, len(kinds) > 1); err != nil {
 				return err
 			}
 		}
@@ -111,27 +116,27 @@ func (c *comparison) open(e *env) error {
 // server returns the server process of an arm, which it starts if there is none yet.
 // Where there are several of them they must not spin: they share the cores, and only
 // one has anything to do.
-func (c *comparison) server(b *bench, several bool) (*child, error) {
-	f := b.serverSide()
-	if s := c.servers[f]; s != nil {
+func (c *comparison) server(a *arm, several bool) (*child, error) {
+	kind := a.serverKind()
+	if s := c.servers[kind]; s != nil {
 		return s, nil
 	}
-	flags, threads := f, b.flags.Threads
+	flags, threads := kind.netFlags, a.bench.flags.Threads
 	if several && flags.Wait == "spin" {
 		flags.Wait = "adaptive"
 	}
 	if len(c.order) > 0 {
 		flags.Profile = "" // the baseline's has the file
 	}
-	cores, err := f.cores(2 * threads)
+	cores, err := flags.cores(2 * threads)
 	if err != nil {
 		return nil, err
 	}
-	s, err := startServer(&flags, threads, pinList(cores[threads:]), b.serverFlags()...)
+	s, err := startServer(&flags, threads, pinList(cores[threads:]), a.bench.serverFlags()...)
 	if err != nil {
 		return nil, err
 	}
-	c.servers[f] = s
+	c.servers[kind] = s
 	c.order = append(c.order, s)
 	return s, nil
 }

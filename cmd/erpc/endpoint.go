@@ -35,7 +35,8 @@ type endpoint struct {
 	allowRaw, allowLoad bool
 	siblings            []string // addresses of all the process's endpoints
 	raw                 *rawServer
-	load                *load // this side's requests
+	load                *load          // this side's requests
+	loadTo              transport.Addr // where a server's load goes
 }
 
 // openEndpoint makes an endpoint on tr, which it owns.
@@ -197,7 +198,15 @@ func (ep *endpoint) startLoad(s shape, to transport.Addr) (err error) {
 	if s.Window < 1 || s.Window > 1<<16 || s.Sessions < 1 || s.Sessions > 1<<10 || s.Batch < 1 || s.Size < 0 || s.RespSize < 0 {
 		return errors.New("load out of range")
 	}
+	if l := ep.load; l != nil && (to != ep.loadTo || s != l.asked || l.dead != nil) {
+		if l.inFlight > 0 {
+			return errors.New("the server still sends requests to another client")
+		}
+		l.free()
+		ep.load = nil
+	}
 	if ep.load == nil {
+		ep.loadTo = to
 		if ep.load, err = newLoad(ep.rpc, s, func() (*erpc.Session, error) { return ep.rpc.CreateSessionTo(to) }); err != nil {
 			ep.load = nil
 			return err
