@@ -105,7 +105,7 @@ func (c *comparison) open(e *env) error {
 			return err
 		}
 		a.team = t
-		if err := a.bench.warmUp(t, c.turn); err != nil {
+		if err := a.bench.warmUp(t, min(c.turn, 100*time.Millisecond)); err != nil {
 			return err
 		}
 	}
