@@ -191,6 +191,9 @@ func (c *comparison) close() (err error) {
 		}
 	}
 	for _, s := range c.order {
+		_ = s.stdin.Close() // they end side by side
+	}
+	for _, s := range c.order {
 		err = errors.Join(err, s.stop())
 	}
 	return err
