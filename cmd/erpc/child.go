@@ -36,6 +36,9 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	if f.Wait != "" {
 		args = append(args, "--wait="+f.Wait)
 	}
+	if f.OwnCore {
+		args = append(args, "--own-core")
+	}
 	if f.NoGSO {
 		args = append(args, "--no-gso")
 	}

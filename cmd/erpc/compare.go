@@ -123,7 +123,7 @@ func (c *comparison) server(a *arm, several bool) (*child, error) {
 	}
 	flags, threads := kind.netFlags, a.bench.flags.Threads
 	if several && flags.Wait == "spin" {
-		flags.Wait = "adaptive"
+		flags.Wait, flags.OwnCore = "adaptive", true // as near to spinning as can be
 	}
 	if len(c.order) > 0 {
 		flags.Profile = "" // the baseline's has the file

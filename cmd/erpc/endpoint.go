@@ -43,7 +43,7 @@ type endpoint struct {
 func openEndpoint(f *netFlags, tr transport.Transport, core int, stop *atomic.Bool) (*endpoint, error) {
 	ep := &endpoint{flags: f, core: core, stop: stop}
 	cfg := f.config()
-	cfg.LockThread = core >= 0 // which is then its own: no yielding while it spins
+	cfg.LockThread = f.OwnCore
 	// A loop that sleeps asks its stop function only after it woke; a session can end
 	// by a timer, without a packet.
 	cfg.OnSession = func(r *erpc.Rpc, _ *erpc.Session, _ erpc.SessionEvent) { r.Wake() }

@@ -25,6 +25,7 @@ type netFlags struct {
 	LinkRate    float64 `name:"link-rate" help:"Rate of the network link in bits per second, as 25e9; 0: what the transport says, else 100e9." placeholder:"RATE"`
 	Pin         string  `default:"auto" help:"Cores for the client's threads, then the server's, as 0,1; auto; none; default ${default}." placeholder:"CORES"`
 	Wait        string  `help:"What an idle loop does: adaptive, spin, sleep; default spin in bench, else adaptive." placeholder:"HOW"`
+	OwnCore     bool    `hidden:"" help:"An adaptive loop does not yield to other goroutines while it spins."`
 	NoGSO       bool    `name:"no-gso" hidden:"" help:"Every packet a datagram of its own."`
 	NoHugepages bool    `hidden:"" help:"No hugepages for message buffers."`
 	GC          int     `name:"gc" default:"400" help:"The garbage collector's GOGC while running; default ${default}." placeholder:"PERCENT"`
