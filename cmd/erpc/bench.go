@@ -11,16 +11,21 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// benchFlags are the flags of every bench.
-type benchFlags struct {
+// loadFlags are the flags of everything that puts a load on a server.
+type loadFlags struct {
 	netFlags
 	faultFlags
+	Threads  int `default:"1" help:"Client threads; default ${default}." placeholder:"N"`
+	Sessions int `help:"Sessions per thread; 0: as many as the window needs." placeholder:"N"`
+}
+
+// benchFlags are the flags of a bench of one thing.
+type benchFlags struct {
+	loadFlags
 	Addr     string        `help:"Server to measure against; without it a server process is started on loopback." placeholder:"HOST:PORT"`
-	Threads  int           `default:"1" help:"Client threads; default ${default}." placeholder:"N"`
-	Sessions int           `help:"Sessions per thread; 0: as many as the window needs." placeholder:"N"`
 	Duration time.Duration `default:"5s" help:"How long to measure, default ${default}; with --raw the raw rounds come on top." placeholder:"TIME"`
 	Raw      bool          `help:"Also measure the raw transport, in turns with the RPCs."`
-	Rounds   int           `default:"7" hidden:"" help:"Rounds of each kind with --raw; medians are reported."`
+	Rounds   int           `default:"7" help:"Turns of each kind with --raw or --versus, whose medians are reported; default ${default}." placeholder:"N"`
 }
 
 type latencyCmd struct {
@@ -45,11 +50,12 @@ func (c *latencyCmd) Run(e *env) error {
 
 type rateCmd struct {
 	benchFlags
-	Size      int  `default:"32" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
-	RespSize  int  `default:"32" help:"Bytes in a response; default ${default}." placeholder:"BYTES"`
-	Window    int  `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
-	Batch     int  `default:"1" help:"RPCs issued together; default ${default}." placeholder:"N"`
-	Symmetric bool `help:"Every thread is client and server; each RPC counts once."`
+	Size      int    `default:"32" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
+	RespSize  int    `default:"32" help:"Bytes in a response; default ${default}." placeholder:"BYTES"`
+	Window    int    `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
+	Batch     int    `default:"1" help:"RPCs issued together; default ${default}." placeholder:"N"`
+	Symmetric bool   `help:"Every thread is client and server; each RPC counts once."`
+	Versus    string `help:"Also measure with this congestion control, in turns with that of --cc: timely, dcqcn or none." placeholder:"NAME"`
 }
 
 // Help is shown by --help.
@@ -57,6 +63,8 @@ func (rateCmd) Help() string {
 	return `Examples:
   erpc bench rate --raw
   erpc bench rate --symmetric --window 60 --batch 3
+  erpc bench rate --versus none            what congestion control costs
+  erpc bench rate --cc none --link-rate 25e9 --json
   erpc bench rate --addr 10.0.0.1:31850 --threads 4 --pin 0,1,2,3`
 }
 
@@ -64,6 +72,9 @@ func (rateCmd) Help() string {
 func (c *rateCmd) Run(e *env) error {
 	b := bench{name: "rate", flags: &c.benchFlags, symmetric: c.Symmetric,
 		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}}
+	if c.Versus != "" {
+		return b.runVersus(e, c.Versus)
+	}
 	return b.run(e)
 }
 
@@ -172,19 +183,11 @@ func (b *bench) run(e *env) error {
 	if err != nil {
 		return err
 	}
-	var extra []string
-	if b.flags.Raw {
-		extra = append(extra, "--raw")
-	}
-	if b.symmetric {
-		extra = append(extra, "--symmetric")
-	}
-	t, err := openTeam(e, &b.flags.netFlags, &b.flags.faultFlags, b.flags.Addr, b.flags.Threads, extra...)
+	t, err := openTeam(e, &b.flags.netFlags, &b.flags.faultFlags, peer{addr: b.flags.Addr}, b.flags.Threads, b.serverFlags()...)
 	if err != nil {
 		stopProfile()
 		return err
 	}
-	b.hist = newHistogram()
 	err = b.measure(e, t)
 	stopProfile()
 	err = errors.Join(err, b.closeRaw(), t.close())
@@ -203,25 +206,42 @@ func (b *bench) run(e *env) error {
 	return errors.Join(err, res.print(e.out, b.flags.JSON))
 }
 
-// measure warms up and runs all rounds.
-func (b *bench) measure(e *env, t *team) error {
-	w := t.workers[0]
-	fmt.Fprintf(e.err, "%s: connecting to %s\n", b.name, w.addr)
+// serverFlags are what the bench asks of a server process beside netFlags.
+func (b *bench) serverFlags() (list []string) {
+	if b.flags.Raw {
+		list = append(list, "--raw")
+	}
+	if b.symmetric {
+		list = append(list, "--symmetric")
+	}
+	return list
+}
+
+// warmUp opens the sessions and runs a round that does not count.
+func (b *bench) warmUp(t *team, d time.Duration) error {
+	b.hist = newHistogram()
 	if err := t.each(func(w *worker) error { return w.prepare(b.shape) }); err != nil {
 		return err
 	}
-	p := w.ep.load.sessions[0].Params()
+	p := t.workers[0].ep.load.sessions[0].Params()
 	b.mtu, b.credits = p.PerPacket+wire.HeaderSize, p.Credits
+	_, err := b.rpcRound(t, min(d, 300*time.Millisecond))
+	b.rounds, b.cpu, b.resent = nil, 0, 0
+	b.hist.Reset()
+	return err
+}
+
+// measure warms up and runs all rounds.
+func (b *bench) measure(e *env, t *team) error {
+	fmt.Fprintf(e.err, "%s: connecting to %s\n", b.name, t.workers[0].addr)
+	if err := b.warmUp(t, b.flags.Duration/10); err != nil {
+		return err
+	}
 	rounds := 1
 	if b.flags.Raw {
 		rounds = b.flags.Rounds
 	}
 	d := b.flags.Duration / time.Duration(rounds)
-	if _, err := b.rpcRound(t, min(b.flags.Duration/10, 300*time.Millisecond)); err != nil {
-		return err
-	}
-	b.rounds, b.cpu, b.resent = nil, 0, 0
-	b.hist.Reset()
 	fmt.Fprintf(e.err, "measuring for %v\n", b.flags.Duration)
 	for i := 0; i < rounds && (i == 0 || !t.stop.Load()); i++ {
 		s, err := b.rpcRound(t, d)
@@ -267,6 +287,7 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 			if rep, err = w.ask(control{Op: "unload"}); err == nil && rep.Elapsed > 0 {
 				r.done += rep.Done
 				r.rate += float64(rep.Done) / (float64(rep.Elapsed) / 1e9)
+				err = w.settle()
 			}
 		}
 		b.mu.Lock()
@@ -323,7 +344,7 @@ func (b *bench) result() *result {
 	r := &result{
 		Bench: b.name, Transport: f.Transport, Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
 		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions, Credits: b.credits,
-		Symmetric: b.symmetric, Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
+		Symmetric: b.symmetric, CC: f.CC, LinkRate: f.LinkRate, Off: f.switches.list(), Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
 	}
 	for _, s := range b.rounds {
 		r.Duration += s.elapsed.Seconds()

@@ -31,9 +31,13 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	}
 	args := []string{"server", "--child", "--json", "--addr=127.0.0.1:0", "--threads=" + strconv.Itoa(threads),
 		"--transport=" + f.Transport, "--mtu=" + strconv.Itoa(f.MTU), "--credits=" + strconv.Itoa(f.Credits),
-		"--slots=" + strconv.Itoa(f.Slots), "--cc=" + f.CC, "--pin=" + pin, "--gc=" + strconv.Itoa(f.GC)}
+		"--slots=" + strconv.Itoa(f.Slots), "--cc=" + f.CC, "--link-rate=" + strconv.FormatFloat(f.LinkRate, 'g', -1, 64),
+		"--pin=" + pin, "--gc=" + strconv.Itoa(f.GC)}
 	if f.Wait != "" {
 		args = append(args, "--wait="+f.Wait)
+	}
+	if f.OwnCore {
+		args = append(args, "--own-core")
 	}
 	if f.NoGSO {
 		args = append(args, "--no-gso")
@@ -43,6 +47,9 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	}
 	if f.Profile != "" {
 		args = append(args, "--cpuprofile="+f.Profile+".server")
+	}
+	for _, name := range f.switches.list() {
+		args = append(args, "--"+name)
 	}
 	c := &child{cmd: exec.Command(self, append(args, extra...)...), ended: make(chan struct{})}
 	c.cmd.Stderr = &c.said

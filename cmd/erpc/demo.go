@@ -73,7 +73,7 @@ func (c *demoCmd) Run(e *env) error {
 	}
 	c.tune()
 	begin := monotime.Now()
-	t, err := openTeam(e, &c.netFlags, &faultFlags{}, "", 1)
+	t, err := openTeam(e, &c.netFlags, &faultFlags{}, peer{}, 1)
 	if err != nil {
 		return err
 	}

@@ -9,4 +9,9 @@
 //
 // The experiments of "erpc sim" measure nothing of this machine: they run in virtual
 // time (package simlab), and their results depend on flags and seed alone.
+//
+// Comparisons (bench factors, bench rate --versus) measure their variants in turns in
+// one run, each beside a baseline, and report the median of the paired ratios: on a
+// machine that others use too, only those say something. Threads and server processes
+// that are not in turn sleep.
 package main

@@ -35,13 +35,15 @@ type endpoint struct {
 	allowRaw, allowLoad bool
 	siblings            []string // addresses of all the process's endpoints
 	raw                 *rawServer
-	load                *load // this side's requests
+	load                *load          // this side's requests
+	loadTo              transport.Addr // where a server's load goes
 }
 
 // openEndpoint makes an endpoint on tr, which it owns.
 func openEndpoint(f *netFlags, tr transport.Transport, core int, stop *atomic.Bool) (*endpoint, error) {
 	ep := &endpoint{flags: f, core: core, stop: stop}
 	cfg := f.config()
+	cfg.LockThread = f.OwnCore
 	// A loop that sleeps asks its stop function only after it woke; a session can end
 	// by a timer, without a packet.
 	cfg.OnSession = func(r *erpc.Rpc, _ *erpc.Session, _ erpc.SessionEvent) { r.Wake() }
@@ -141,6 +143,7 @@ type report struct {
 	RawBytes    uint64   `json:"raw_bytes"`
 	Done        uint64   `json:"done"` // by the load on this side
 	Elapsed     int64    `json:"elapsed_ns"`
+	InFlight    int      `json:"in_flight"` // of the load on this side
 }
 
 func (ep *endpoint) control(h erpc.ReqHandle) {
@@ -180,6 +183,9 @@ func (ep *endpoint) obey(c *control, rep *report, from transport.Addr) (err erro
 	if ep.raw != nil {
 		rep.RawAddr = ep.raw.addr
 	}
+	if ep.load != nil {
+		rep.InFlight = ep.load.inFlight
+	}
 	rep.Addrs, rep.CPU, rep.Served = ep.siblings, processCPU(), ep.served
 	rep.Retransmits = ep.rpc.Stats().Protocol.Retransmits
 	return err
@@ -192,7 +198,15 @@ func (ep *endpoint) startLoad(s shape, to transport.Addr) (err error) {
 	if s.Window < 1 || s.Window > 1<<16 || s.Sessions < 1 || s.Sessions > 1<<10 || s.Batch < 1 || s.Size < 0 || s.RespSize < 0 {
 		return errors.New("load out of range")
 	}
+	if l := ep.load; l != nil && (to != ep.loadTo || s != l.asked || l.dead != nil) {
+		if l.inFlight > 0 {
+			return errors.New("the server still sends requests to another client")
+		}
+		l.free()
+		ep.load = nil
+	}
 	if ep.load == nil {
+		ep.loadTo = to
 		if ep.load, err = newLoad(ep.rpc, s, func() (*erpc.Session, error) { return ep.rpc.CreateSessionTo(to) }); err != nil {
 			ep.load = nil
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"math"
 	"net"
 	"runtime/debug"
 	"strconv"
@@ -15,19 +16,47 @@ import (
 
 // netFlags choose and shape the network path; every subcommand that communicates has them.
 type netFlags struct {
-	Transport   string `default:"udp" help:"Transport: udp, the default; shm, afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
-	Iface       string `help:"Network interface, for transports below IP." placeholder:"NAME"`
-	MTU         int    `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
-	Credits     int    `help:"Packets in flight per session; 0: 32." placeholder:"N"`
-	Slots       int    `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
-	CC          string `name:"cc" default:"none" help:"Congestion control: none, the default; timely and dcqcn are not built yet." placeholder:"NAME"`
-	Pin         string `default:"auto" help:"Cores for the client's threads, then the server's, as 0,1; auto; none; default ${default}." placeholder:"CORES"`
-	Wait        string `help:"What an idle loop does: adaptive, spin, sleep; default spin in bench, else adaptive." placeholder:"HOW"`
-	NoGSO       bool   `name:"no-gso" hidden:"" help:"Every packet a datagram of its own."`
-	NoHugepages bool   `hidden:"" help:"No hugepages for message buffers."`
-	GC          int    `name:"gc" default:"400" help:"The garbage collector's GOGC while running; default ${default}." placeholder:"PERCENT"`
-	JSON        bool   `name:"json" help:"Print one JSON object."`
-	Profile     string `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
+	Transport   string  `default:"udp" help:"Transport: udp, the default; shm, afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
+	Iface       string  `help:"Network interface, for transports below IP." placeholder:"NAME"`
+	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
+	Credits     int     `help:"Packets in flight per session; 0: 32." placeholder:"N"`
+	Slots       int     `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
+	CC          string  `name:"cc" default:"timely" help:"Congestion control: timely, the default; dcqcn, if the switches set ECN marks; none. The same for client and server." placeholder:"NAME"`
+	LinkRate    float64 `name:"link-rate" help:"Rate of the network link in bits per second, as 25e9; 0: what the transport says, else 100e9." placeholder:"RATE"`
+	Pin         string  `default:"auto" help:"Cores for the client's threads, then the server's, as 0,1; auto; none; default ${default}." placeholder:"CORES"`
+	Wait        string  `help:"What an idle loop does: adaptive, spin, sleep; default spin in bench, else adaptive." placeholder:"HOW"`
+	OwnCore     bool    `hidden:"" help:"An adaptive loop does not yield to other goroutines while it spins."`
+	NoGSO       bool    `name:"no-gso" hidden:"" help:"Every packet a datagram of its own."`
+	NoHugepages bool    `hidden:"" help:"No hugepages for message buffers."`
+	GC          int     `name:"gc" default:"400" help:"The garbage collector's GOGC while running; default ${default}." placeholder:"PERCENT"`
+	JSON        bool    `name:"json" help:"Print one JSON object."`
+	Profile     string  `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
+	switches
+}
+
+// switches turn off optimisations of the common case, to measure what they bring.
+type switches struct {
+	NoBatchedTime  bool `hidden:"" help:"Clients read the clock for each packet."`
+	NoRateBypass   bool `hidden:"" help:"Clients compute a rate after each answer."`
+	NoPacingBypass bool `hidden:"" help:"Clients send every packet through the rate limiter."`
+	NoPrealloc     bool `hidden:"" help:"Servers allocate each response."`
+	NoZeroCopy     bool `hidden:"" help:"Servers copy each request."`
+}
+
+// list returns the switches that are set, as the names of their flags.
+func (s *switches) list() (names []string) {
+	for _, f := range []struct {
+		on   bool
+		name string
+	}{
+		{s.NoBatchedTime, "no-batched-time"}, {s.NoRateBypass, "no-rate-bypass"}, {s.NoPacingBypass, "no-pacing-bypass"},
+		{s.NoPrealloc, "no-prealloc"}, {s.NoZeroCopy, "no-zero-copy"},
+	} {
+		if f.on {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // faultFlags are faults injected at the client, both ways.
@@ -60,12 +89,11 @@ func (f *netFlags) check() error {
 	if f.Iface != "" {
 		return usagef("--iface is for transports below IP; with udp give --addr")
 	}
-	switch f.CC {
-	case "none":
-	case "timely", "dcqcn":
-		return usagef("congestion control %s: not built yet; use --cc none", f.CC)
-	default:
-		return usagef("congestion control %q is unknown; there is none", f.CC)
+	if _, ok := algorithms[f.CC]; !ok {
+		return usagef("--cc %s: want timely, dcqcn or none", f.CC)
+	}
+	if f.LinkRate != math.Trunc(f.LinkRate) || math.Abs(f.LinkRate) > 1e18 { // not a number is not equal to itself
+		return usagef("--link-rate %v: want bits per second, as 25e9", f.LinkRate)
 	}
 	if _, ok := waits[f.Wait]; !ok {
 		return usagef("--wait %s: want adaptive, spin or sleep", f.Wait)
@@ -82,11 +110,21 @@ func (f *netFlags) check() error {
 
 var waits = map[string]erpc.Wait{"": erpc.WaitAdaptive, "adaptive": erpc.WaitAdaptive, "spin": erpc.WaitSpin, "sleep": erpc.WaitSleep}
 
+var algorithms = map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN, "none": erpc.CCNone}
+
+// ecn reports whether the transport is to show ECN marks.
+func (f *netFlags) ecn() bool { return f.CC == "dcqcn" }
+
 // config is the library's configuration for these flags.
 func (f *netFlags) config() erpc.Config {
 	return erpc.Config{
 		Credits: f.Credits, Slots: f.Slots, MTU: f.MTU, Wait: waits[f.Wait],
 		NoHugepages: f.NoHugepages, MaxMessage: maxMessage,
+		NoPrealloc: f.NoPrealloc, NoZeroCopy: f.NoZeroCopy,
+		Congestion: erpc.Congestion{
+			Algorithm: algorithms[f.CC], LinkRate: int64(f.LinkRate),
+			NoBatchedTime: f.NoBatchedTime, NoRateBypass: f.NoRateBypass, NoPacingBypass: f.NoPacingBypass,
+		},
 	}
 }
 
@@ -98,7 +136,7 @@ func (f *netFlags) tune() { debug.SetGCPercent(f.GC) }
 
 // listen opens the transport on addr.
 func (f *netFlags) listen(addr string) (transport.Transport, error) {
-	conn, err := udp.Listen(addr, udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO})
+	conn, err := udp.Listen(addr, udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()})
 	var bad *udp.ConfigError
 	if errors.As(err, &bad) {
 		return nil, usageError(oneLine(err))

@@ -28,6 +28,7 @@ const sampleEvery = 16
 // It belongs to the Rpc's thread and allocates nothing per RPC.
 type load struct {
 	shape
+	asked    shape // as it was given
 	rpc      *erpc.Rpc
 	sessions []*erpc.Session
 	ops      []loadOp
@@ -57,7 +58,7 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60e9, 3
 
 // newLoad prepares a load with sessions that dial opens.
 func newLoad(r *erpc.Rpc, s shape, dial func() (*erpc.Session, error)) (*load, error) {
-	l := &load{shape: s, rpc: r, hist: newHistogram(), every: sampleEvery}
+	l := &load{shape: s, asked: s, rpc: r, hist: newHistogram(), every: sampleEvery}
 	if s.reqType == 0 {
 		l.reqType, s.arg = typeBench, uint32(s.RespSize)
 	}

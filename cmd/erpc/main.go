@@ -25,7 +25,7 @@ type command struct {
 	Demo   demoCmd   `cmd:"" help:"Run a server process and a client on this machine, and print measured RPCs."`
 	Server serverCmd `cmd:"" help:"Serve the echo and bench service until interrupted."`
 	Ping   pingCmd   `cmd:"" help:"One line per RPC, and a summary."`
-	Bench  benchCmds `cmd:"" help:"Measure latency, rate or bandwidth."`
+	Bench  benchCmds `cmd:"" help:"Measure latency, rate, bandwidth, or what each optimisation brings."`
 	Sim    simCmds   `cmd:"" help:"The cluster experiments of the eRPC paper, in a simulated network."`
 	Doctor doctorCmd `cmd:"" help:"What this machine offers and lacks, and how to mend it."`
 }
@@ -34,6 +34,7 @@ type benchCmds struct {
 	Latency   latencyCmd   `cmd:"" help:"One RPC at a time."`
 	Rate      rateCmd      `cmd:"" help:"Small RPCs, many in flight."`
 	Bandwidth bandwidthCmd `cmd:"" help:"Large requests or responses."`
+	Factors   factorsCmd   `cmd:"" help:"The rate with each optimisation switched off in turn."`
 }
 
 // env is what a subcommand gets beside its flags.

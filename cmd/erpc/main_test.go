@@ -53,8 +53,24 @@ func TestWrongUsage(t *testing.T) {
 		"bench rate --transport afxdp":                  "needs root",
 		"bench rate --transport ud":                     "needs an RDMA device",
 		"bench rate --transport pigeon":                 "is unknown; there is udp",
-		"bench rate --cc timely":                        "not built yet",
-		"bench rate --cc cubic":                         "is unknown",
+		"bench rate --cc cubic":                         "want timely, dcqcn or none",
+		"ping 127.0.0.1:1 --cc cubic":                   "want timely, dcqcn or none",
+		"demo --cc cubic":                               "want timely, dcqcn or none",
+		"server --link-rate fast":                       "--link-rate",
+		"server --link-rate NaN":                        "as 25e9",
+		"server --link-rate Inf":                        "as 25e9",
+		"server --link-rate 1.5":                        "as 25e9",
+		"server --link-rate 10":                         "LinkRate",
+		"server --link-rate=-25e9":                      "LinkRate",
+		"bench rate --versus cubic":                     "want timely, dcqcn or none",
+		"bench rate --versus none --raw":                "do not go together",
+		"bench latency --versus none":                   "unknown flag --versus",
+		"bench factors --cc none":                       "want timely or dcqcn",
+		"bench factors --no-prealloc":                   "itself switches optimisations off",
+		"bench factors --rounds 0":                      "--rounds 0",
+		"bench factors --batch 61":                      "must not exceed --window 60",
+		"bench factors --duration 0s":                   "at least 1ms",
+		"bench factors --addr 127.0.0.1:1":              "unknown flag --addr",
 		"bench rate --iface eth0":                       "below IP",
 		"bench rate --wait long":                        "want adaptive, spin or sleep",
 		"bench rate --pin zero":                         "want core numbers",
@@ -103,7 +119,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate", "bench bandwidth", "doctor"} {
+	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate", "bench bandwidth", "bench factors", "doctor"} {
 		status, out, errOut := runCommand(t, sub+" --help")
 		if status != exitDone || errOut != "" || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
 			t.Errorf("erpc %s --help: status %d, out %q, err %q", sub, status, out, errOut)
@@ -173,7 +189,7 @@ func TestBenchVariants(t *testing.T) {
 		}
 		var r result
 		decodeOne(t, out, &r)
-		if r.Rpcs == 0 || r.Errors != 0 {
+		if r.Rpcs == 0 || r.Errors != 0 || r.CC != "timely" || r.Off != nil {
 			t.Errorf("%s: %+v", line, r)
 		}
 	}
@@ -347,10 +363,12 @@ func TestBenchInterrupt(t *testing.T) {
 func TestInterruptedBeforeStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var out, errOut bytes.Buffer
-	status := run(ctx, strings.Fields("bench rate --addr 127.0.0.1:9"+gentle), strings.NewReader(""), &out, &errOut)
-	if status != exitFailed || out.Len() != 0 || !oneLineWith(errOut.String(), "interrupted before anything") {
-		t.Errorf("status %d, out %q, err %q", status, out.String(), errOut.String())
+	for _, line := range []string{"bench rate --addr 127.0.0.1:9", "bench rate --versus none --addr 127.0.0.1:9", "bench factors"} {
+		var out, errOut bytes.Buffer
+		status := run(ctx, strings.Fields(line+gentle), strings.NewReader(""), &out, &errOut)
+		if status != exitFailed || out.Len() != 0 || !oneLineWith(errOut.String(), "interrupted before anything") {
+			t.Errorf("%s: status %d, out %q, err %q", line, status, out.String(), errOut.String())
+		}
 	}
 }
 

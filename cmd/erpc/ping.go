@@ -78,7 +78,7 @@ func (c *pingCmd) Run(e *env) error {
 	if c.Pin == "auto" {
 		c.Pin = "none" // a ping now and then is not worth a core
 	}
-	t, err := openTeam(e, &c.netFlags, &c.faultFlags, c.Addr, 1)
+	t, err := openTeam(e, &c.netFlags, &c.faultFlags, peer{addr: c.Addr}, 1)
 	if err != nil {
 		return err
 	}

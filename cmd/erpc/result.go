@@ -5,42 +5,52 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
 // result is what a measurement prints with --json. Zero fields do not apply.
 type result struct {
-	Bench       string  `json:"bench"`
-	Transport   string  `json:"transport"`
-	Size        int     `json:"size"`
-	RespSize    int     `json:"resp_size"`
-	MTU         int     `json:"mtu"`
-	Window      int     `json:"window"`
-	Batch       int     `json:"batch,omitempty"`
-	Threads     int     `json:"threads"`
-	Sessions    int     `json:"sessions"`
-	Credits     int     `json:"credits"`
-	Symmetric   bool    `json:"symmetric,omitempty"`
-	Duration    float64 `json:"duration_s"`
-	Rpcs        uint64  `json:"rpcs"`
-	Rps         float64 `json:"rps"`
-	Mean        float64 `json:"mean_us,omitempty"`
-	P50         float64 `json:"p50_us,omitempty"`
-	P99         float64 `json:"p99_us,omitempty"`
-	P999        float64 `json:"p999_us,omitempty"`
-	Max         float64 `json:"max_us,omitempty"`
-	Gbps        float64 `json:"gbps,omitempty"`
-	CPU         float64 `json:"cpu_ns_per_rpc,omitempty"`
-	Retransmits uint64  `json:"retransmits"`
-	Errors      uint64  `json:"errors"`
-	RawP50      float64 `json:"raw_p50_us,omitempty"`
-	RawPlainP50 float64 `json:"raw_plain_p50_us,omitempty"`
-	RawRps      float64 `json:"raw_rps,omitempty"`
-	RawGbps     float64 `json:"raw_gbps,omitempty"`
-	Ratio       float64 `json:"ratio_to_raw,omitempty"`
-	Rounds      int     `json:"rounds,omitempty"`
-	Seed        uint64  `json:"seed,omitempty"`
-	Interrupted bool    `json:"interrupted,omitempty"`
+	Bench       string   `json:"bench"`
+	Transport   string   `json:"transport"`
+	Size        int      `json:"size"`
+	RespSize    int      `json:"resp_size"`
+	MTU         int      `json:"mtu"`
+	Window      int      `json:"window"`
+	Batch       int      `json:"batch,omitempty"`
+	Threads     int      `json:"threads"`
+	Sessions    int      `json:"sessions"`
+	Credits     int      `json:"credits"`
+	Symmetric   bool     `json:"symmetric,omitempty"`
+	CC          string   `json:"cc"`
+	LinkRate    float64  `json:"link_rate,omitempty"` // as given, bit/s
+	Off         []string `json:"off,omitempty"`       // optimisations switched off
+	Duration    float64  `json:"duration_s"`
+	Rpcs        uint64   `json:"rpcs"`
+	Rps         float64  `json:"rps"`
+	Mean        float64  `json:"mean_us,omitempty"`
+	P50         float64  `json:"p50_us,omitempty"`
+	P99         float64  `json:"p99_us,omitempty"`
+	P999        float64  `json:"p999_us,omitempty"`
+	Max         float64  `json:"max_us,omitempty"`
+	Gbps        float64  `json:"gbps,omitempty"`
+	CPU         float64  `json:"cpu_ns_per_rpc,omitempty"`
+	Retransmits uint64   `json:"retransmits"`
+	Errors      uint64   `json:"errors"`
+	RawP50      float64  `json:"raw_p50_us,omitempty"`
+	RawPlainP50 float64  `json:"raw_plain_p50_us,omitempty"`
+	RawRps      float64  `json:"raw_rps,omitempty"`
+	RawGbps     float64  `json:"raw_gbps,omitempty"`
+	Ratio       float64  `json:"ratio_to_raw,omitempty"`
+	Versus      string   `json:"versus,omitempty"` // the other congestion control
+	VersusRps   float64  `json:"versus_rps,omitempty"`
+	VersusRatio float64  `json:"ratio_to_versus,omitempty"` // median of rps to versus_rps, side by side
+	VersusMin   float64  `json:"ratio_to_versus_min,omitempty"`
+	VersusMax   float64  `json:"ratio_to_versus_max,omitempty"`
+	VersusCost  float64  `json:"versus_cost_percent,omitempty"` // 100 * (1 - ratio_to_versus)
+	Rounds      int      `json:"rounds,omitempty"`
+	Seed        uint64   `json:"seed,omitempty"`
+	Interrupted bool     `json:"interrupted,omitempty"`
 }
 
 // print writes the result for scripts or for people.
@@ -57,6 +67,8 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 	row(true, "bench", "%s over %s, requests %s, responses %s, packets up to %d B", r.Bench, r.Transport, bytesText(r.Size), bytesText(r.RespSize), r.MTU)
 	row(true, "load", "%d in flight per thread, %d thread(s), %d session(s) each, %d credits", r.Window, r.Threads, r.Sessions, r.Credits)
 	row(r.Symmetric, "", "every thread is client and server")
+	row(true, "congestion", "%s", ccText(r.CC, r.LinkRate))
+	row(len(r.Off) > 0, "switches", "%s", strings.Join(r.Off, ", "))
 	row(true, "ran", "%.2f s, %d RPCs", r.Duration, r.Rpcs)
 	row(true, "rate", "%s/s", countText(r.Rps))
 	row(r.P50 > 0, "latency", "p50 %.2f us, p99 %.2f, p99.9 %.2f, max %.1f, mean %.2f", r.P50, r.P99, r.P999, r.Max, r.Mean)
@@ -66,12 +78,22 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 	row(r.RawP50 > 0, "raw", "p50 %.2f us; latency is %.2f times raw", r.RawP50, r.Ratio)
 	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", countText(r.RawRps), r.Ratio)
 	row(r.RawGbps > 0, "raw", "%.2f Gbit/s one way; RPC goodput is %.2f of it", r.RawGbps, r.Ratio)
+	row(r.Versus != "", "versus", "%s/s with --cc %s: %s costs %.1f %% (%.1f to %.1f in %d rounds)",
+		countText(r.VersusRps), r.Versus, r.CC, r.VersusCost, loss(r.VersusMax), loss(r.VersusMin), r.Rounds)
 	row(r.Seed > 0, "faults", "injected, seed %d", r.Seed)
 	row(r.Interrupted, "note", "interrupted: measured so far")
 	return t.Flush()
 }
 
 func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 4, 2, ' ', 0) }
+
+// ccText names the congestion control and the link rate that was given, if any.
+func ccText(cc string, linkRate float64) string {
+	if linkRate > 0 {
+		cc += fmt.Sprintf(", link of %.4g Gbit/s", linkRate/1e9)
+	}
+	return cc
+}
 
 func bytesText(n int) string {
 	switch {

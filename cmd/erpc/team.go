@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
 // worker is one client thread: an endpoint, and the peer's thread that it talks to.
@@ -28,6 +29,7 @@ type team struct {
 	mu      sync.Mutex // guards workers between interrupt and openWorker
 	workers []*worker
 	server  *child
+	guest   bool // the server is stopped by someone else
 	stop    atomic.Bool
 	cancel  func() bool
 }
@@ -35,10 +37,16 @@ type team struct {
 // errStopped means that Ctrl-C came before there was anything to tell.
 var errStopped = errors.New("interrupted before anything was measured")
 
+// peer is the server to talk to: at an address, or a process of this one's.
+type peer struct {
+	addr   string
+	server *child
+}
+
 // openTeam opens the client threads and their sessions for control, and starts a
-// server process if addr is empty.
-func openTeam(e *env, f *netFlags, faults *faultFlags, addr string, threads int, serverFlags ...string) (t *team, err error) {
-	t = &team{cancel: func() bool { return true }}
+// server process if it is given none.
+func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int, serverFlags ...string) (t *team, err error) {
+	t = &team{cancel: func() bool { return true }, server: p.server, guest: p.server != nil}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.close())
@@ -48,11 +56,13 @@ func openTeam(e *env, f *netFlags, faults *faultFlags, addr string, threads int,
 	if err != nil {
 		return t, err
 	}
-	addrs := []string{addr}
-	if addr == "" {
+	addrs := []string{p.addr}
+	if p.addr == "" && t.server == nil {
 		if t.server, err = startServer(f, threads, pinList(cores[threads:]), serverFlags...); err != nil {
 			return t, err
 		}
+	}
+	if t.server != nil {
 		addrs = t.server.addrs
 	}
 	t.cancel = context.AfterFunc(e.ctx, t.interrupt)
@@ -61,12 +71,12 @@ func openTeam(e *env, f *netFlags, faults *faultFlags, addr string, threads int,
 		if err != nil {
 			return t, err
 		}
-		if i == 0 && addr != "" { // the server has other threads, perhaps
+		if i == 0 && t.server == nil { // the server has other threads, perhaps
 			var rep report
 			if err := w.do(func(w *worker) (err error) { rep, err = w.ask(control{Op: "stats"}); return err }); err != nil {
 				return t, err
 			}
-			addrs = peersOf(addr, rep.Addrs)
+			addrs = peersOf(p.addr, rep.Addrs)
 		}
 	}
 	t.watchServer()
@@ -133,18 +143,37 @@ func (t *team) openWorker(f *netFlags, faults *faultFlags, addr string, core int
 	t.mu.Lock()
 	t.workers = append(t.workers, w)
 	t.mu.Unlock()
-	go func() {
-		err := ep.lock()
-		for task := range w.tasks {
-			if err == nil {
-				w.results <- task(w)
-			} else {
+	go w.run()
+	return w, w.do((*worker).connect)
+}
+
+// keepAlive is how often a thread without a task looks at its packets, so that the
+// server does not take it for lost.
+const keepAlive = 250 * time.Millisecond
+
+// run does the thread's tasks until there will be no more, and closes the endpoint.
+func (w *worker) run() {
+	err := w.ep.lock()
+	idle := time.NewTicker(keepAlive)
+	defer idle.Stop()
+	for {
+		select {
+		case task, ok := <-w.tasks:
+			switch {
+			case !ok:
+				w.results <- w.ep.close()
+				return
+			case err != nil:
 				w.results <- err
+			default:
+				w.results <- task(w)
+			}
+		case <-idle.C:
+			if _, rerr := w.ep.rpc.RunOnce(); err == nil {
+				err = rerr // the next task tells it
 			}
 		}
-		w.results <- ep.close()
-	}()
-	return w, w.do((*worker).connect)
+	}
 }
 
 // do runs a task in the worker's thread.
@@ -181,7 +210,7 @@ func (t *team) close() error {
 		close(w.tasks)
 		err = errors.Join(err, <-w.results)
 	}
-	if t.server != nil {
+	if t.server != nil && !t.guest {
 		err = errors.Join(err, t.server.stop())
 	}
 	return err
@@ -294,6 +323,17 @@ func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
 		err = fmt.Errorf("%s: %w", w.addr, l.dead)
 	}
 	return res, err
+}
+
+// settle serves until the peer's load has nothing in flight: a peer that is left
+// alone with it would send it again and again.
+func (w *worker) settle() error {
+	for limit := monotime.Now() + int64(drainLimit); monotime.Now() < limit; {
+		if rep, err := w.ask(control{Op: "stats"}); err != nil || rep.InFlight == 0 {
+			return err
+		}
+	}
+	return nil
 }
 
 // drain waits until no RPC of the load is in flight. They count, and so does the wait.

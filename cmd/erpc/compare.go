@@ -1,0 +1,260 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// variant is the load of a bench with other flags.
+type variant struct {
+	name string
+	set  func(*netFlags)
+}
+
+// arm is one side of a comparison. It has threads and sessions of its own, which do
+// nothing but stay alive while another arm is measured.
+type arm struct {
+	name   string
+	bench  *bench
+	team   *team
+	ratios []float64 // one per round: this rate to the baseline's before and after
+}
+
+// comparison measures arms in turns. The first one is the baseline; it runs before and
+// after each turn of another, so that a machine that becomes slower or faster in the
+// meantime does to both the same.
+type comparison struct {
+	arms    []*arm
+	servers map[serverKind]*child
+	order   []*child // the same, as started
+	rounds  int
+	turn    time.Duration
+}
+
+// compare measures b with its own flags and with those of each variant. What was
+// measured before Ctrl-C is returned without an error.
+func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
+	f := b.flags
+	c = &comparison{rounds: f.Rounds, servers: map[serverKind]*child{}}
+	c.turn = f.Duration / time.Duration(2*f.Rounds*len(variants)+1)
+	c.add("baseline", b, func(*netFlags) {})
+	for _, v := range variants {
+		if err := c.add(v.name, b, v.set).bench.flags.netFlags.check(); err != nil {
+			return c, err
+		}
+	}
+	f.tune()
+	stopProfile, err := startProfile(f.Profile)
+	if err != nil {
+		return c, err
+	}
+	if err = c.open(e); err == nil {
+		fmt.Fprintf(e.err, "measuring for %v, %v at a time, in %d rounds\n", f.Duration, c.turn.Round(time.Microsecond), c.rounds)
+		err = c.run(e)
+	}
+	stopProfile()
+	return c, errors.Join(err, c.close())
+}
+
+// add makes an arm: a copy of b with flags of its own.
+func (c *comparison) add(name string, b *bench, set func(*netFlags)) *arm {
+	f := *b.flags
+	set(&f.netFlags)
+	a := &arm{name: name, bench: &bench{name: b.name, flags: &f, shape: b.shape, symmetric: b.symmetric}}
+	c.arms = append(c.arms, a)
+	return a
+}
+
+// serverKind says what an arm wants of its server process: arms that want the same
+// share it.
+type serverKind struct {
+	netFlags
+	only string // the arm that has it to itself
+}
+
+func (a *arm) serverKind() serverKind {
+	f := a.bench.flags.netFlags
+	if a.bench.symmetric { // the server is a client too, of one arm
+		return serverKind{f, a.name}
+	}
+	f.NoBatchedTime, f.NoRateBypass, f.NoPacingBypass = false, false, false
+	if !f.ecn() {
+		f.CC = "timely"
+	}
+	return serverKind{netFlags: f}
+}
+
+// open starts the servers, connects all arms and warms them up.
+func (c *comparison) open(e *env) error {
+	kinds := map[serverKind]bool{}
+	for _, a := range c.arms {
+		kinds[a.serverKind()] = true
+	}
+	for _, a := range c.arms {
+		f := a.bench.flags
+		at := peer{addr: f.Addr}
+		var err error
+		if f.Addr == "" {
+			if at.server, err = c.server(a, len(kinds) > 1); err != nil {
+				return err
+			}
+		}
+		t, err := openTeam(e, &f.netFlags, &f.faultFlags, at, f.Threads)
+		if err != nil {
+			return err
+		}
+		a.team = t
+		if err := a.bench.warmUp(t, min(c.turn, 100*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(e.err, "%s: %d variants beside a baseline, %d server process(es)\n", c.arms[0].bench.name, len(c.arms)-1, len(c.order))
+	return nil
+}
+
+// server returns the server process of an arm, which it starts if there is none yet.
+// Where there are several of them they must not spin: they share the cores, and only
+// one has anything to do.
+func (c *comparison) server(a *arm, several bool) (*child, error) {
+	kind := a.serverKind()
+	if s := c.servers[kind]; s != nil {
+		return s, nil
+	}
+	flags, threads := kind.netFlags, a.bench.flags.Threads
+	if several && flags.Wait == "spin" {
+		flags.Wait, flags.OwnCore = "adaptive", true // as near to spinning as can be
+	}
+	if len(c.order) > 0 {
+		flags.Profile = "" // the baseline's has the file
+	}
+	cores, err := flags.cores(2 * threads)
+	if err != nil {
+		return nil, err
+	}
+	s, err := startServer(&flags, threads, pinList(cores[threads:]), a.bench.serverFlags()...)
+	if err != nil {
+		return nil, err
+	}
+	c.servers[kind] = s
+	c.order = append(c.order, s)
+	return s, nil
+}
+
+// run measures all rounds.
+func (c *comparison) run(e *env) error {
+	base := c.arms[0]
+	before, err := c.take(e, base)
+	for i := 0; i < c.rounds && err == nil; i++ {
+		for _, a := range c.arms[1:] {
+			var mid, after sum
+			if mid, err = c.take(e, a); err != nil {
+				break
+			}
+			if after, err = c.take(e, base); err != nil {
+				break
+			}
+			a.ratios = append(a.ratios, mid.rate/((before.rate+after.rate)/2))
+			before = after
+		}
+		if err == nil {
+			fmt.Fprintf(e.err, "round %d of %d: baseline %s/s\n", i+1, c.rounds, countText(before.rate))
+		}
+	}
+	if errors.Is(err, errStopped) {
+		return nil
+	}
+	return err
+}
+
+// take measures one turn of an arm. After Ctrl-C it returns errStopped.
+func (c *comparison) take(e *env, a *arm) (sum, error) {
+	s, err := a.bench.rpcRound(a.team, c.turn)
+	switch {
+	case e.ctx.Err() != nil:
+		return s, errStopped
+	case a.team.stop.Load():
+		return s, a.team.server.failure() // only the end of the server stops a team else
+	case err != nil:
+		return s, fmt.Errorf("%s: %w", a.name, err)
+	case s.rate <= 0:
+		return s, fmt.Errorf("%s: no RPC ended in %v", a.name, c.turn)
+	}
+	return s, nil
+}
+
+// close ends the arms, and then the servers, which say goodbye to them.
+func (c *comparison) close() (err error) {
+	for _, a := range c.arms {
+		if a.team != nil {
+			err = errors.Join(err, a.team.close())
+		}
+	}
+	for _, s := range c.order {
+		_ = s.stdin.Close() // they end side by side
+	}
+	for _, s := range c.order {
+		err = errors.Join(err, s.stop())
+	}
+	return err
+}
+
+// spread sums up what several rounds gave.
+type spread struct{ median, min, max float64 }
+
+func spreadOf(v []float64) (s spread) {
+	for i, x := range v {
+		if i == 0 {
+			s.min, s.max = x, x
+		}
+		s.min, s.max = min(s.min, x), max(s.max, x)
+	}
+	s.median = median(v)
+	return s
+}
+
+// loss returns what a ratio loses, percent.
+func loss(ratio float64) float64 { return 100 * (1 - ratio) }
+
+// quotients divides a by b, element by element, as far as both go.
+func quotients(a, b []float64) (q []float64) {
+	for i := range min(len(a), len(b)) {
+		q = append(q, a[i]/b[i])
+	}
+	return q
+}
+
+// inverses returns 1/x for each x of v.
+func inverses(v []float64) (out []float64) {
+	for _, x := range v {
+		out = append(out, 1/x)
+	}
+	return out
+}
+
+// runVersus compares the congestion control of the flags with another one.
+func (b *bench) runVersus(e *env, other string) error {
+	if err := b.check(); err != nil {
+		return err
+	}
+	if _, ok := algorithms[other]; !ok {
+		return usagef("--versus %s: want timely, dcqcn or none", other)
+	}
+	if b.flags.Raw {
+		return usagef("--versus and --raw do not go together")
+	}
+	c, err := b.compare(e, []variant{{"--cc " + other, func(f *netFlags) { f.CC = other }}})
+	if err != nil {
+		return err
+	}
+	base, arm := c.arms[0].bench, c.arms[1]
+	if len(arm.ratios) == 0 {
+		return errStopped
+	}
+	r := base.result()
+	r.Interrupted = e.ctx.Err() != nil
+	s := spreadOf(inverses(arm.ratios))
+	r.Rounds, r.Versus, r.VersusRps = len(arm.ratios), other, medianOf(arm.bench.rounds, rateOf)
+	r.VersusRatio, r.VersusMin, r.VersusMax, r.VersusCost = s.median, s.min, s.max, loss(s.median)
+	return r.print(e.out, b.flags.JSON)
+}
