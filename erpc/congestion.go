@@ -100,7 +100,7 @@ func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
 		link = defaultLinkRate
 	}
 	p := &session.Pacing{
-		LinkRate: float64(link) / 8, Slack: int64(wheelConfig.Granularity),
+		LinkRate: float64(link) / 8, Slack: int64(wheelConfig.Granularity + caps.HostDelay/4),
 		NoRateBypass: c.NoRateBypass, NoPacingBypass: c.NoPacingBypass,
 	}
 	switch c.Algorithm {

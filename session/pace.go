@@ -11,8 +11,8 @@ type Pacing struct {
 	// LinkRate is the rate at which sessions start and the most they send at, bytes
 	// per second on the wire.
 	LinkRate float64
-	// Slack is how far ahead of its time a packet may leave, ns, so that what is due
-	// within one slot of the rate limiter does not go through it.
+	// Slack is how far ahead of its time a packet may leave, ns: at least one slot of the
+	// rate limiter, and more where packets are cheap in batches only. It bounds bursts.
 	Slack int64
 	// NoRateBypass tells the controller every answer, NoPacingBypass lets packets of
 	// uncongested sessions wait for Release too: to measure what the bypasses save
