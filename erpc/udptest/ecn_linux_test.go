@@ -190,7 +190,4 @@ func TestDCQCNOnKernelMarks(t *testing.T) {
 	call("slower", func(_ int, limited bool) bool { return limited })
 	m.marking.Store(false)
 	call("recovered", func(_ int, limited bool) bool { return !limited })
-	if st := client.Stats(); st.Protocol.RateUpdates == 0 {
-		t.Errorf("stats %+v", st.Protocol)
-	}
 }
