@@ -56,6 +56,7 @@ type Client struct {
 	slots   []clientSlot
 	free    []uint8 // free slots, a stack; the top was used last and is warm
 	stalled slotRing
+	latest  int64 // when the latest packet was sent that has been answered, ns
 	credits int
 	busy    int // slots in use
 	open    bool

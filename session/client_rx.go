@@ -186,6 +186,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
 	if k > 0 {
 		at = s.txTimes[k&uint32(len(s.txTimes)-1)]
 	}
+	c.latest = max(c.latest, at)
 	rtt := max(now-at-held, 1)
 	c.rtt.sample(rtt)
 	return rtt
@@ -243,15 +244,22 @@ func (c *Client) finish(i uint8, now int64, out *Out) {
 
 // Scan looks for requests whose answers are overdue and rolls them back
 // (go-back-N): credits come back, packets from the first unanswered on are sent
-// again. It returns the largest number of rollbacks without progress of any slot,
-// so that the owner can ask whether the peer lives.
+// again. Overdue is what has waited for the timeout, or for less if a packet that was
+// sent later has been answered. It returns the largest number of timeouts without
+// progress of any slot, so that the owner can ask whether the peer lives.
 func (c *Client) Scan(now int64, out *Out) (retries uint8) {
 	if c.busy == 0 {
 		return 0
 	}
 	for i := range c.slots {
 		s := &c.slots[i]
-		if !s.busy || s.numTx == s.numRx || now-s.progress < c.rtt.timeout(s.retries) {
+		if !s.busy || s.numTx == s.numRx {
+			continue
+		}
+		if now-s.progress < c.rtt.timeout(s.retries) {
+			if c.latest > s.progress && s.retries == 0 && s.fast == 0 && now-s.progress >= c.rtt.early() {
+				c.lost(uint8(i), s.try, now, out) // or its handler is slow: then one packet is wasted
+			}
 			continue
 		}
 		if s.retries < 255 {

@@ -71,6 +71,12 @@ func (e *rtoEstimator) timeout(retries uint8) int64 {
 	return e.rto << shift
 }
 
+// early returns the timeout in ns for a packet that a later one has overtaken: twice
+// what a round trip may take, but no less than a quarter of the least timeout.
+func (e *rtoEstimator) early() int64 {
+	return max(2*(e.srtt+4*e.rttvar), e.min/4)
+}
+
 // keep makes the timeout that the given number of retries led to the timeout until
 // the next sample: their answer cannot be a sample, and without one a path that has
 // become slow would cost as many retries with each packet (RFC 6298, section 5.7).
