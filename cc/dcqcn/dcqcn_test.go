@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/cc/cctest"
 )
 
 var _ cc.Controller = (*Control)(nil)
@@ -28,6 +29,12 @@ func filled(t testing.TB, c Config) *Config {
 		t.Fatal(err)
 	}
 	return &c
+}
+
+// algorithm makes controllers of cfg.
+func algorithm(cfg *Config) cc.Algorithm {
+	return cc.Algorithm{Name: "dcqcn", Bypass: Bypass,
+		New: func(link float64) cc.Controller { return New(cfg, link) }}
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-12*math.Abs(want) }
@@ -172,16 +179,13 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestNoAllocation(t *testing.T) {
-	c := New(filled(t, Config{}), 1e9)
-	now := int64(0)
-	if n := testing.AllocsPerRun(1000, func() {
-		now += 30 * us
-		c.OnAck(now, 40*us, 6*us, 1000, now%(90*us) == 0)
-		c.OnTimeout(now)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+// TestContract also proves that nothing allocates.
+func TestContract(t *testing.T) {
+	cfg := filled(t, Config{})
+	cctest.Run(t, algorithm(cfg), cfg.MinRate)
+}
+
+func TestSize(t *testing.T) {
 	if size := unsafe.Sizeof(Control{}); size > 96 {
 		t.Errorf("a session takes %d bytes", size)
 	}

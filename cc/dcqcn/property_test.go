@@ -1,23 +1,15 @@
 package dcqcn
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/cc/cctest"
 	"pgregory.net/rapid"
 )
-
-// anyTime draws times in ns that a session, a broken clock or a fuzzer would give.
-func anyTime() *rapid.Generator[int64] {
-	return rapid.OneOf(
-		rapid.Int64Range(-5, 5),
-		rapid.Int64Range(0, 2_000_000),
-		rapid.Int64Range(0, int64(100*time.Hour)),
-		rapid.SampledFrom([]int64{math.MinInt64, math.MinInt64 + 1, math.MaxInt64 - 1, math.MaxInt64}),
-		rapid.Int64(),
-	)
-}
 
 // anyConfig draws a config that Fill accepts.
 func anyConfig() *rapid.Generator[*Config] {
@@ -42,44 +34,40 @@ func anyConfig() *rapid.Generator[*Config] {
 	})
 }
 
-// TestAnySequence: whatever is told, the rate stays finite and within its bounds, alpha
-// within 0 and 1, a mark halves at most, and nothing but marks and timeouts lowers
-// the rate.
+// TestAnySequence: whatever is told, the contract is kept, alpha stays within 0 and 1, a
+// mark halves at most, and nothing but marks and timeouts lowers the rate.
 func TestAnySequence(t *testing.T) {
 	plain := rapid.Just(filled(t, Config{}))
 	hasty := rapid.Just(filled(t, Config{CNPInterval: 1, AlphaInterval: 2, IncreaseInterval: 1, IncreaseBytes: 1, Stages: 1}))
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := rapid.OneOf(plain, hasty, anyConfig()).Draw(t, "config")
-		link := rapid.OneOf(rapid.Float64Range(1e5, 1e11),
-			rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64)).Draw(t, "link")
-		c := New(cfg, link)
-		if c.Rate() != link {
-			t.Fatalf("begins at %v, link %v", c.Rate(), link)
-		}
-		low := min(link, cfg.MinRate)
-		now := int64(0)
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			rate, bypass := 0.0, int64(math.MaxInt64)
-			switch rapid.IntRange(0, 19).Draw(t, "op") {
-			case 0:
-				rate = c.OnTimeout(now)
-			case 1, 2:
-				now = anyTime().Draw(t, "now")
-				fallthrough
-			default:
-				now += rapid.Int64Range(0, 200_000).Draw(t, "dt") // may wrap: time jumps back
-				before, ce := c.Rate(), rapid.Bool().Draw(t, "ce")
-				rate, bypass = c.OnAck(now, anyTime().Draw(t, "rtt"), anyTime().Draw(t, "base"), rapid.Int().Draw(t, "bytes"), ce)
-				if !ce && rate < before || rate < before*0.499999 {
-					t.Fatalf("from %v to %v, mark %t", before, rate, ce)
+		var c *Control
+		cctest.AnySequence(t, cctest.Subject{
+			New: func(link float64) cc.Controller {
+				if c = New(cfg, link); c.Rate() != link {
+					t.Fatalf("begins at %v, link %v", c.Rate(), link)
 				}
-			}
-			if !(rate >= low && rate <= link) || rate != c.Rate() || bypass != Bypass {
-				t.Fatalf("rate %v (Rate() %v), bounds %v to %v, bypass %d", rate, c.Rate(), low, link, bypass)
-			}
-			if !(c.alpha >= 0 && c.alpha <= 1) || !(c.target >= 0 && c.target <= link) {
-				t.Fatalf("alpha %v, target %v", c.alpha, c.target)
-			}
-		}
+				return c
+			},
+			MinRate: cfg.MinRate,
+			Each:    func(s cctest.Step) error { return c.wrong(s) },
+		})
 	})
+}
+
+// wrong says what is wrong with d after s, beyond the contract.
+func (d *Control) wrong(s cctest.Step) error {
+	switch {
+	case s.Rate != d.Rate():
+		return fmt.Errorf("returns %v, Rate() is %v", s.Rate, d.Rate())
+	case !(d.alpha >= 0 && d.alpha <= 1) || !(d.target >= 0 && d.target <= d.link):
+		return fmt.Errorf("alpha %v, target %v", d.alpha, d.target)
+	case s.Timeout:
+		return nil
+	case !s.CE && s.Rate < s.Before || s.Rate < s.Before*0.499999:
+		return fmt.Errorf("from %v to %v", s.Before, s.Rate)
+	case s.Bypass != Bypass:
+		return fmt.Errorf("bypass limit %d", s.Bypass)
+	}
+	return nil
 }

@@ -1,23 +1,15 @@
 package timely
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/cc/cctest"
 	"pgregory.net/rapid"
 )
-
-// anyTime draws times in ns that a session, a broken clock or a fuzzer would give.
-func anyTime() *rapid.Generator[int64] {
-	return rapid.OneOf(
-		rapid.Int64Range(-5, 5),
-		rapid.Int64Range(0, 2_000_000),
-		rapid.Int64Range(0, int64(100*time.Hour)),
-		rapid.SampledFrom([]int64{math.MinInt64, math.MinInt64 + 1, math.MaxInt64 - 1, math.MaxInt64}),
-		rapid.Int64(),
-	)
-}
 
 // anyConfig draws a config that Fill accepts.
 func anyConfig() *rapid.Generator[*Config] {
@@ -44,53 +36,50 @@ func anyConfig() *rapid.Generator[*Config] {
 	})
 }
 
-// TestAnySequence: whatever is told, the rate stays finite and within its bounds, and
-// the bypass limit is not negative.
+// TestAnySequence: whatever is told, the contract is kept, an answer without a round
+// trip changes nothing, and no answer takes more than MaxDecrease.
 func TestAnySequence(t *testing.T) {
 	plain := rapid.Just(filled(t, Config{}))
 	published := rapid.Just(filled(t, Config{Variant: Paper}))
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := rapid.OneOf(plain, published, anyConfig()).Draw(t, "config")
-		link := rapid.OneOf(rapid.Float64Range(1e5, 1e11),
-			rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64)).Draw(t, "link")
-		c := New(cfg, link)
-		if c.Rate() != link {
-			t.Fatalf("begins at %v, link %v", c.Rate(), link)
-		}
-		low := min(link, cfg.MinRate)
-		steps := rapid.IntRange(1, 200).Draw(t, "steps")
-		now := int64(0)
-		for range steps {
-			rate, bypass := 0.0, int64(0)
-			switch rapid.IntRange(0, 9).Draw(t, "op") {
-			case 0:
-				rate = c.OnTimeout(now)
-			case 1:
-				now = anyTime().Draw(t, "now")
-				fallthrough
-			default:
-				now += rapid.Int64Range(0, 200_000).Draw(t, "dt") // may wrap: time jumps back
-				before, rtt := c.Rate(), anyTime().Draw(t, "rtt")
-				rate, bypass = c.OnAck(now, rtt, anyTime().Draw(t, "base"), rapid.Int().Draw(t, "bytes"), rapid.Bool().Draw(t, "ce"))
-				if rtt <= 0 && rate != before {
-					t.Fatalf("an answer without a round trip moves the rate from %v to %v", before, rate)
+		var c *Control
+		cctest.AnySequence(t, cctest.Subject{
+			New: func(link float64) cc.Controller {
+				if c = New(cfg, link); c.Rate() != link {
+					t.Fatalf("begins at %v, link %v", c.Rate(), link)
 				}
-				if floor := max(low, before*(1-cfg.MaxDecrease)*(1-1e-9)); rate < min(before, floor) {
-					t.Fatalf("one answer takes the rate from %v to %v", before, rate)
-				}
-			}
-			if !(rate >= low && rate <= link) || rate != c.Rate() || bypass < 0 {
-				t.Fatalf("rate %v (Rate() %v), bounds %v to %v, bypass %d", rate, c.Rate(), low, link, bypass)
-			}
-		}
+				return c
+			},
+			MinRate: cfg.MinRate,
+			Each:    func(s cctest.Step) error { return c.wrong(s) },
+		})
 	})
+}
+
+// wrong says what is wrong with t after s, beyond the contract.
+func (t *Control) wrong(s cctest.Step) error {
+	if s.Rate != t.Rate() {
+		return fmt.Errorf("returns %v, Rate() is %v", s.Rate, t.Rate())
+	}
+	if s.Timeout {
+		return nil
+	}
+	if s.RTT <= 0 && s.Rate != s.Before {
+		return fmt.Errorf("an answer without a round trip moves the rate from %v to %v", s.Before, s.Rate)
+	}
+	low := min(t.link, t.cfg.MinRate)
+	if floor := max(low, s.Before*(1-t.cfg.MaxDecrease)*(1-1e-9)); s.Rate < min(s.Before, floor) {
+		return fmt.Errorf("one answer takes the rate from %v to %v", s.Before, s.Rate)
+	}
+	return nil
 }
 
 // TestAnyConfig: Fill accepts a config or names a field, and what it accepts it
 // accepts again, unchanged.
 func TestAnyConfig(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		span := rapid.Map(anyTime(), func(i int64) time.Duration { return time.Duration(i) })
+		span := rapid.Map(cctest.AnyTime(), func(i int64) time.Duration { return time.Duration(i) })
 		c, err := Config{
 			Variant: Variant(rapid.Uint8Range(0, 3).Draw(t, "variant")),
 			TLow:    span.Draw(t, "tLow"), THigh: span.Draw(t, "tHigh"), MinRTT: span.Draw(t, "minRTT"),

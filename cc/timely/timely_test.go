@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/cc/cctest"
 )
 
 var _ cc.Controller = (*Control)(nil)
@@ -26,6 +27,12 @@ func filled(t testing.TB, c Config) *Config {
 		t.Fatal(err)
 	}
 	return &c
+}
+
+// algorithm makes controllers of cfg.
+func algorithm(cfg *Config) cc.Algorithm {
+	return cc.Algorithm{Name: "timely", Bypass: cfg.Bypass(0),
+		New: func(link float64) cc.Controller { return New(cfg, link) }}
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-12*math.Abs(want) }
@@ -224,18 +231,17 @@ func TestBypass(t *testing.T) {
 	}
 }
 
-func TestNoAllocation(t *testing.T) {
+// TestContract also proves that nothing allocates.
+func TestContract(t *testing.T) {
 	for _, v := range []Variant{Patched, Paper} {
-		c := New(filled(t, Config{Variant: v}), 1e9)
-		now := int64(0)
-		if n := testing.AllocsPerRun(1000, func() {
-			now += 3 * us
-			c.OnAck(now, 40*us+now%(100*us), 6*us, 1000, false)
-			c.OnTimeout(now)
-		}); n != 0 {
-			t.Errorf("%v: %v allocations", v, n)
-		}
+		t.Run(v.String(), func(t *testing.T) {
+			cfg := filled(t, Config{Variant: v})
+			cctest.Run(t, algorithm(cfg), cfg.MinRate)
+		})
 	}
+}
+
+func TestSize(t *testing.T) {
 	if size := unsafe.Sizeof(Control{}); size > 80 {
 		t.Errorf("a session takes %d bytes", size)
 	}

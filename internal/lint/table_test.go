@@ -41,6 +41,7 @@ var table = []row{
 	{path: "cc", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/timely", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/dcqcn", may: []string{"internal/monotime"}, traits: pure},
+	{path: "cc/cctest", may: []string{"cc"}, traits: suite},
 	{path: "ratelimit/carousel", may: []string{"internal/monotime"}, traits: pure},
 
 	{path: "transport", may: []string{"msgbuf"}},

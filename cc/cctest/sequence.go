@@ -1,0 +1,134 @@
+package cctest
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/userspace-rpc/erpc/cc"
+	"pgregory.net/rapid"
+)
+
+// Event is one call of a controller: OnTimeout, or OnAck with the arguments of that
+// name. Times are ns.
+type Event struct {
+	Timeout        bool
+	Now, RTT, Base int64
+	Bytes          int
+	CE             bool
+}
+
+// tell makes the call. The bypass limit of a timeout is 0.
+func (e Event) tell(c cc.Controller) (rate float64, bypass int64) {
+	if e.Timeout {
+		return c.OnTimeout(e.Now), 0
+	}
+	return c.OnAck(e.Now, e.RTT, e.Base, e.Bytes, e.CE)
+}
+
+// Step is an event and what came of it.
+type Step struct {
+	Event
+	Before float64 // rate before, bytes per second
+	Rate   float64 // what the controller returned, bytes per second
+	Bypass int64   // what it returned, ns; 0 for a timeout
+}
+
+// Sequence is a link and what a session on it meets.
+type Sequence struct {
+	Link   float64 // bytes per second
+	Events []Event
+}
+
+// Subject says how to test a controller.
+type Subject struct {
+	// New makes a controller at link, bytes per second, as [cc.Algorithm] says.
+	New func(link float64) cc.Controller
+	// MinRate is the least rate, bytes per second. The rate of a slower link takes
+	// its place.
+	MinRate float64
+	// Each, if there is one, is called after each event: it says what is wrong beyond
+	// the contract with the controller that New has made last.
+	Each func(Step) error
+}
+
+// AnySequence draws a link and a sequence of events and fails t if a controller of s
+// breaks the contract: whatever is told, nothing panics, the rate stays finite and
+// within its bounds, and the bypass limit is not negative.
+func AnySequence(t *rapid.T, s Subject) {
+	if err := s.play(sequences().Draw(t, "sequence")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// play says where in the sequence a controller of s breaks the contract.
+func (s Subject) play(q Sequence) (err error) {
+	at := -1
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		if err != nil && at >= 0 {
+			err = fmt.Errorf("link %v, event %d, %+v: %w", q.Link, at, q.Events[at], err)
+		}
+	}()
+	c, rate := s.New(q.Link), q.Link
+	for i, e := range q.Events {
+		at = i
+		step := Step{Event: e, Before: rate}
+		step.Rate, step.Bypass = e.tell(c)
+		rate = step.Rate
+		if err := s.wrong(step, q.Link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrong says what is wrong with a step on link.
+func (s Subject) wrong(step Step, link float64) error {
+	if low := min(link, s.MinRate); !(step.Rate >= low && step.Rate <= link) {
+		return fmt.Errorf("rate %v is not within %v and %v", step.Rate, low, link)
+	}
+	if step.Bypass < 0 {
+		return fmt.Errorf("bypass limit %d is negative", step.Bypass)
+	}
+	if s.Each != nil {
+		return s.Each(step)
+	}
+	return nil
+}
+
+// AnyTime draws times in ns that a session, a broken clock or a fuzzer would give.
+func AnyTime() *rapid.Generator[int64] {
+	return rapid.OneOf(
+		rapid.Int64Range(-5, 5),
+		rapid.Int64Range(0, 2_000_000),
+		rapid.Int64Range(0, int64(100*time.Hour)),
+		rapid.SampledFrom([]int64{math.MinInt64, math.MinInt64 + 1, math.MaxInt64 - 1, math.MaxInt64}),
+		rapid.Int64(),
+	)
+}
+
+// sequences draws links of all speeds, and time that mostly goes on.
+func sequences() *rapid.Generator[Sequence] {
+	return rapid.Custom(func(t *rapid.T) Sequence {
+		s := Sequence{Link: rapid.OneOf(rapid.Float64Range(1e5, 1e11),
+			rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64)).Draw(t, "link")}
+		now := int64(0)
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.IntRange(0, 19).Draw(t, "op") {
+			case 0:
+				s.Events = append(s.Events, Event{Timeout: true, Now: now})
+				continue
+			case 1, 2:
+				now = AnyTime().Draw(t, "now")
+			}
+			now += rapid.Int64Range(0, 200_000).Draw(t, "dt") // may wrap: time jumps back
+			s.Events = append(s.Events, Event{Now: now, RTT: AnyTime().Draw(t, "rtt"), Base: AnyTime().Draw(t, "base"),
+				Bytes: rapid.Int().Draw(t, "bytes"), CE: rapid.Bool().Draw(t, "ce")})
+		}
+		return s
+	})
+}
