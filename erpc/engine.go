@@ -15,10 +15,9 @@ import (
 type engine struct {
 	rpc      *Rpc
 	cfg      *Config
-	now      int64 // ns; read once per pass of the loop (eRPC, section 5.2.2)
-	out      *session.Out
-	tx       []transport.TxItem
-	fresh    []freshResp // responses in tx whose hold time may have to grow
+	now      int64        // ns; read once per pass of the loop (eRPC, section 5.2.2)
+	out      *session.Out // its Tx is the TX batch
+	fresh    []freshResp  // responses in it whose hold time may have to grow
 	handlers *[wire.MaxReqType + 1]handlerEntry
 	refuse   [256]wire.Code // per request type: why it is refused
 	pool     *msgbuf.Pool
@@ -141,14 +140,13 @@ func (e *engine) onClientPacket(s *Session, h *wire.Header, p *transport.RxPacke
 	}
 }
 
-// collect moves what the session queued into the TX batch, and does what else it asks
-// for. All packets of a session pass here.
+// collect does what the session asked for beside the packets that it put into the TX
+// batch. It is called after each call of a session.
 func (e *engine) collect(s *Session) {
 	o := e.out
-	for i := range o.Tx {
-		e.tx = append(e.tx, transport.TxItem{Dst: s.peer, Head: o.Tx[i].Head, Data: o.Tx[i].Data})
+	if o.Unaddressed() {
+		o.Address(s.peer)
 	}
-	o.Tx = o.Tx[:0]
 	if o.Flush {
 		o.Flush = false
 		e.rpc.drain() // a retransmission: no queue may refer to its buffer later
@@ -177,7 +175,7 @@ const slowPass = 10_000
 func (e *engine) noteHold() {
 	if late := e.rpc.clock() - e.now; late >= slowPass {
 		for _, f := range e.fresh {
-			f.s.sv.Delayed(e.tx[f.item].Head, e.tx[f.item].Data, late)
+			f.s.sv.Delayed(e.out.Tx[f.item].Head, e.out.Tx[f.item].Data, late)
 		}
 	}
 	e.fresh = e.fresh[:0]

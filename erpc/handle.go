@@ -87,7 +87,7 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 		return err
 	}
 	e.collect(r.s)
-	if n := len(e.tx); n > 0 {
+	if n := len(e.out.Tx); n > 0 {
 		e.fresh = append(e.fresh, freshResp{r.s, n - 1})
 	}
 	return nil

@@ -49,7 +49,7 @@ func (r *Rpc) pass() (int, error) {
 		e.tick()
 		r.published.publish(r)
 	}
-	if len(e.tx) > 0 {
+	if len(e.out.Tx) > 0 {
 		return work, r.transmit()
 	}
 	e.out.Reset() // drain may have sent all
@@ -62,7 +62,7 @@ func (r *Rpc) transmit() error {
 	if len(e.fresh) > 0 {
 		e.noteHold()
 	}
-	items := e.tx
+	items := e.out.Tx
 	stalls := 0
 	for len(items) > 0 {
 		n, err := r.tr.TxBurst(items)
@@ -78,8 +78,6 @@ func (r *Rpc) transmit() error {
 			break
 		}
 	}
-	clear(e.tx)
-	e.tx = e.tx[:0]
 	e.out.Reset()
 	return nil
 }
@@ -87,16 +85,15 @@ func (r *Rpc) transmit() error {
 // drain sends the TX batch and waits until the transport refers to no buffer: the
 // rare, dear step that keeps zero-copy transmission safe (eRPC, section 4.2.2).
 func (r *Rpc) drain() {
-	// What the session queued last and collect has not moved yet stays in out.Tx.
-	if len(r.engine.tx) == 0 {
+	e := &r.engine
+	if len(e.out.Tx) == 0 {
 		return
 	}
-	r.engine.noteHold()
-	pending := append([]transport.TxItem(nil), r.engine.tx...)
-	r.engine.tx = r.engine.tx[:0]
-	r.sendAll(pending)
+	e.noteHold()
+	r.sendAll(e.out.Tx)
+	e.out.Sent()
 	r.tr.Flush()
-	r.engine.stats.Flushes++
+	e.stats.Flushes++
 }
 
 // sendAll offers items to the transport until it has taken all or is full.

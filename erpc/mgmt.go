@@ -75,13 +75,8 @@ func (e *engine) onStranger(op wire.Op, token uint32, body []byte, from transpor
 	e.send(from)
 }
 
-// send moves packets that belong to no session into the TX batch.
-func (e *engine) send(to transport.Addr) {
-	for _, t := range e.out.Tx {
-		e.tx = append(e.tx, transport.TxItem{Dst: to, Head: t.Head, Data: t.Data})
-	}
-	e.out.Tx = e.out.Tx[:0]
-}
+// send addresses packets that belong to no session.
+func (e *engine) send(to transport.Addr) { e.out.Address(to) }
 
 func (e *engine) onAlive(s *Session, op wire.Op, body []byte) {
 	var a wire.Alive
@@ -150,7 +145,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 		return nil, wire.CodeExhausted
 	}
 	s.offer, s.params, s.checksum, s.epoch = offer, params, offer.Checksum, c.Epoch
-	s.sv = session.NewServer(params, c.Session, c.Token, e.pool, &e.refuse, &e.proto)
+	s.sv = session.NewServer(params, from, c.Session, c.Token, e.pool, &e.refuse, &e.proto)
 	s.state = sessConnected
 	s.live = session.Liveness{Local: s.number, LocalToken: s.token, Remote: c.Session, RemoteToken: c.Token}
 	s.live.Heard(e.now)
@@ -234,7 +229,7 @@ func (e *engine) opened(s *Session, a *wire.Accept, params session.Params, rtt i
 	s.live = session.Liveness{Local: s.number, LocalToken: s.token, Remote: a.Session, RemoteToken: a.Token}
 	s.live.Heard(e.now)
 	e.stats.SessionsOpened++
-	s.cl.Open(params, a.Session, a.Token, rtt, e.now, e.out)
+	s.cl.Open(params, s.peer, a.Session, a.Token, rtt, e.now, e.out)
 	e.collect(s)
 	e.notify(s, SessionConnected)
 }

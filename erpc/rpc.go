@@ -90,8 +90,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	}
 	e.cookies = session.NewCookies(secret)
 	e.pacing = r.cfg.Congestion.pacing(&caps)
-	e.out = session.NewOut(2*r.cfg.Burst, nil)
-	e.tx = make([]transport.TxItem, 0, 4*r.cfg.Burst)
+	e.out = session.NewOut(4*r.cfg.Burst, nil)
 	e.fresh = make([]freshResp, 0, r.cfg.Burst)
 	e.byKey = make(map[connKey]*Session)
 	e.peers = make(map[transport.Addr]*peerState)

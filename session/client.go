@@ -3,6 +3,7 @@ package session
 import (
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -77,10 +78,10 @@ func NewClient(t Timing, maxQueue int, pacing *Pacing, stats *Stats) *Client {
 }
 
 // Open makes the session usable with the agreed params. Remote and token name the
-// session at the peer. Queued requests start; rtt in ns, if not 0, is the first sample.
-func (c *Client) Open(p Params, remote, token uint32, rtt, now int64, out *Out) {
+// session at the peer, whose address is to. Queued requests start; rtt in ns, if not 0, is the first sample.
+func (c *Client) Open(p Params, to packet.Addr, remote, token uint32, rtt, now int64, out *Out) {
 	c.Params = p
-	c.link = link{remote: remote, token: token, checksum: p.Checksum}
+	c.link = link{to: to, remote: remote, token: token, checksum: p.Checksum}
 	c.credits = p.Credits
 	c.slots = make([]clientSlot, p.Slots)
 	c.free = make([]uint8, p.Slots)

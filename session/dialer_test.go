@@ -28,7 +28,7 @@ func newAcceptor(t testing.TB) *acceptor {
 }
 
 // mgmt opens a management packet and checks that it was sealed with token.
-func mgmt(t testing.TB, p packet, token uint32) (wire.Op, wire.Header, []byte) {
+func mgmt(t testing.TB, p dgram, token uint32) (wire.Op, wire.Header, []byte) {
 	t.Helper()
 	h := p.header()
 	if h.Type != wire.TypeMgmt || wire.OpenMgmt(p.raw) != token {
@@ -37,7 +37,7 @@ func mgmt(t testing.TB, p packet, token uint32) (wire.Op, wire.Header, []byte) {
 	return wire.Op(h.ReqType), h, p.raw[wire.HeaderSize:]
 }
 
-func (a *acceptor) take() (ps []packet) {
+func (a *acceptor) take() (ps []dgram) {
 	for _, t := range a.out.Tx {
 		ps = append(ps, flatten(t))
 	}
@@ -46,7 +46,7 @@ func (a *acceptor) take() (ps []packet) {
 }
 
 // on takes a packet of the client and returns the answers.
-func (a *acceptor) on(p packet, now int64) []packet {
+func (a *acceptor) on(p dgram, now int64) []dgram {
 	op, h, body := mgmt(a.t, p, 0)
 	if op != wire.OpConnect || h.Session != wire.NoSession {
 		a.t.Fatalf("got %v for session %d", op, h.Session)
@@ -82,7 +82,7 @@ type dialRig struct {
 	d       *Dialer
 	a       *acceptor
 	delay   int64 // one way
-	drop    func(i int, toServer bool, p packet) bool
+	drop    func(i int, toServer bool, p dgram) bool
 	copies  int
 	now     int64
 	flights []flight
@@ -98,7 +98,7 @@ type dialRig struct {
 type flight struct {
 	at       int64
 	toServer bool
-	p        packet
+	p        dgram
 }
 
 func newDialRig(t testing.TB) *dialRig {
@@ -110,7 +110,7 @@ func newDialRig(t testing.TB) *dialRig {
 	return &dialRig{t: t, d: NewDialer(c, timing, 0), a: newAcceptor(t), delay: ms / 20, copies: 1, cout: NewOut(4, nil)}
 }
 
-func (r *dialRig) send(toServer bool, ps []packet) {
+func (r *dialRig) send(toServer bool, ps []dgram) {
 	for _, p := range ps {
 		i := r.sent
 		r.sent++
@@ -125,12 +125,12 @@ func (r *dialRig) send(toServer bool, ps []packet) {
 
 func (r *dialRig) sendClient() {
 	for _, t := range r.cout.Tx {
-		r.send(true, []packet{flatten(t)})
+		r.send(true, []dgram{flatten(t)})
 	}
 	r.cout.Reset()
 }
 
-func (r *dialRig) onClient(p packet) {
+func (r *dialRig) onClient(p dgram) {
 	op, h, body := mgmt(r.t, p, clientToken)
 	if h.Session != clientSession {
 		r.t.Fatalf("packet for session %d", h.Session)
@@ -213,7 +213,7 @@ func TestHandshake(t *testing.T) {
 func TestHandshakeLoss(t *testing.T) {
 	for lost := range 4 {
 		r := newDialRig(t)
-		r.drop = func(i int, _ bool, _ packet) bool { return i == lost }
+		r.drop = func(i int, _ bool, _ dgram) bool { return i == lost }
 		r.run()
 		r.wantOpen(9000)
 		if resent := lost >= 2; resent != (r.rtt == 0) {
@@ -234,7 +234,7 @@ func TestHandshakeMTU(t *testing.T) {
 	for _, c := range []struct{ path, want int }{{9000, 9000}, {8999, 1452}, {1451, 1232}, {1231, MinMTU}, {MinMTU, MinMTU}} {
 		for _, dir := range []string{"to server", "to client", "both"} {
 			r := newDialRig(t)
-			r.drop = func(_ int, toServer bool, p packet) bool {
+			r.drop = func(_ int, toServer bool, p dgram) bool {
 				return len(p.raw) > c.path && (dir == "both" || toServer == (dir == "to server"))
 			}
 			r.run()
@@ -242,7 +242,7 @@ func TestHandshakeMTU(t *testing.T) {
 		}
 	}
 	r := newDialRig(t)
-	r.drop = func(_ int, _ bool, p packet) bool { return len(p.raw) > MinMTU-1 }
+	r.drop = func(_ int, _ bool, p dgram) bool { return len(p.raw) > MinMTU-1 }
 	if r.run(); !errors.Is(r.err, ErrTimeout) {
 		t.Errorf("a path that carries less than the least: %v", r.err)
 	}
@@ -259,7 +259,7 @@ func TestHandshakeLongPath(t *testing.T) {
 	}
 	r := newDialRig(t)
 	r.delay = 25 * ms
-	r.drop = func(i int, toServer bool, p packet) bool {
+	r.drop = func(i int, toServer bool, p dgram) bool {
 		if toServer && len(p.raw) > 1000 { // the path becomes slow after the Challenge
 			r.delay = 350 * ms
 		}
@@ -271,7 +271,7 @@ func TestHandshakeLongPath(t *testing.T) {
 
 func TestHandshakeTimeout(t *testing.T) {
 	r := newDialRig(t)
-	r.drop = func(int, bool, packet) bool { return true }
+	r.drop = func(int, bool, dgram) bool { return true }
 	r.run()
 	if !errors.Is(r.err, ErrTimeout) || r.now != 3000*ms {
 		t.Errorf("%v at %d ns", r.err, r.now)

@@ -19,7 +19,7 @@ func packetsOf(in []byte, each func(p []byte)) {
 
 // mutate makes a packet that passes parser and token check more often than not: the
 // fuzzed bytes go over the fields that a session looks at.
-func mutate(base wire.Header, session, token uint32, in []byte) packet {
+func mutate(base wire.Header, session, token uint32, in []byte) dgram {
 	field := func(i int) uint64 {
 		if i < len(in) {
 			return uint64(in[i])
@@ -42,7 +42,7 @@ func mutate(base wire.Header, session, token uint32, in []byte) packet {
 		raw[wire.HeaderSize] = byte(field(8))
 	}
 	base.Put(raw, token)
-	return packet{raw}
+	return dgram{raw}
 }
 
 func FuzzClient(f *testing.F) {

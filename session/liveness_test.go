@@ -16,7 +16,7 @@ func newLiveness() *Liveness {
 }
 
 // alive reads a liveness packet that must be sealed for the server's session.
-func alive(t *testing.T, p packet) (wire.Op, wire.Alive) {
+func alive(t *testing.T, p dgram) (wire.Op, wire.Alive) {
 	t.Helper()
 	op, h, body := mgmt(t, p, serverToken)
 	if h.Session != serverSession {

@@ -89,7 +89,7 @@ func (m *model) respondOne() {
 	}
 }
 
-func (m *model) onEnd(ev Event, p packet) {
+func (m *model) onEnd(ev Event, p dgram) {
 	if ev.Kind == EventError || ev.Kind == EventDone && ev.Code != wire.CodeOK {
 		m.tb.Fatalf("request %d: %+v", ev.Ref, ev)
 	}
@@ -110,7 +110,7 @@ func (m *model) onEnd(ev Event, p packet) {
 }
 
 // transfer moves one packet of the queue through the channel.
-func (m *model) transfer(q *[]packet, deliver func(packet)) {
+func (m *model) transfer(q *[]dgram, deliver func(dgram)) {
 	at := 0
 	if m.rnd.Float64() < m.fault {
 		at = m.rnd.IntN(len(*q))
@@ -127,7 +127,7 @@ func (m *model) transfer(q *[]packet, deliver func(packet)) {
 	if m.rnd.Float64() < m.fault {
 		raw := append([]byte(nil), p.raw...)
 		raw[m.rnd.IntN(len(raw))] ^= 1 << m.rnd.IntN(8)
-		p = packet{raw}
+		p = dgram{raw}
 	}
 	deliver(p)
 }
@@ -143,13 +143,13 @@ func (m *model) step() {
 	case choice <= 3 && len(m.handling) > 0:
 		m.respondOne()
 	case choice <= 6 && len(m.c2s) > 0:
-		m.transfer(&m.c2s, func(p packet) {
+		m.transfer(&m.c2s, func(p dgram) {
 			if ev := m.toServer(p); ev.Kind == EventRequest {
 				m.handle(ev)
 			}
 		})
 	case len(m.s2c) > 0:
-		m.transfer(&m.s2c, func(p packet) { m.onEnd(m.toClient(p), p) })
+		m.transfer(&m.s2c, func(p dgram) { m.onEnd(m.toClient(p), p) })
 	case len(m.c2s) == 0 && len(m.handling) == 0:
 		m.now += 3 * ms // idle: time passes until a timeout
 	}

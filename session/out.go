@@ -1,16 +1,14 @@
 package session
 
 import (
+	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Tx is one packet to send: Head followed by Data. Both alias message buffers or
-// the Out's own memory.
-type Tx struct {
-	Head []byte
-	Data []byte
-}
+// Tx is one packet to send. Its parts alias message buffers or the Out's own memory.
+type Tx = packet.Tx
 
 // Done tells the end of a request that no packet ended: its session failed, or it
 // could not be started.
@@ -32,6 +30,7 @@ type Out struct {
 	// session has packets that are not due yet. The owner clears it.
 	Pace bool
 
+	mgmt int    // place in Tx, plus one, of the first packet without address; 0 if none
 	mem  []byte // control headers and management packets of this batch
 	used int
 	gen  uint64           // number of this batch, from 1
@@ -53,6 +52,7 @@ func NewOut(batch int, mem []byte) *Out {
 // Reset forgets all packets and frees their memory.
 func (o *Out) Reset() {
 	o.Tx = o.Tx[:0]
+	o.mgmt = 0
 	o.Flush, o.Pace = false, false
 	o.used = 0
 	o.gen++
@@ -63,6 +63,15 @@ func (o *Out) Reset() {
 		clear(o.dead)
 		o.dead = o.dead[:0]
 	}
+}
+
+// Sent forgets the packets, which the owner has sent in the middle of a batch. Their
+// memory stays until Reset, since packets of before may have been sent only in part.
+func (o *Out) Sent() {
+	if invariants.Enabled && o.mgmt != 0 {
+		panic("session: packets without address were sent")
+	}
+	o.Tx = o.Tx[:0]
 }
 
 // grab returns n bytes of control memory that live until Reset.
@@ -76,8 +85,24 @@ func (o *Out) grab(n int) []byte {
 	return b
 }
 
+// Unaddressed reports whether Tx holds packets that Address has to see: management
+// packets, which go to peers without a session too.
+func (o *Out) Unaddressed() bool { return o.mgmt != 0 }
+
+// Address sends the packets without address to a peer.
+func (o *Out) Address(to packet.Addr) {
+	if o.mgmt == 0 {
+		return
+	}
+	for i := o.mgmt - 1; i < len(o.Tx); i++ {
+		o.Tx[i].Dst = to
+	}
+	o.mgmt = 0
+}
+
 // link is where the packets of a session go.
 type link struct {
+	to       packet.Addr
 	remote   uint32 // session number at the peer
 	token    uint32 // token of that session
 	checksum bool
@@ -91,7 +116,7 @@ func (l *link) append(o *Out, h *wire.Header, head, data []byte) {
 	if l.checksum {
 		wire.SetToken(head, l.token^wire.Checksum(head, data))
 	}
-	o.Tx = append(o.Tx, Tx{Head: head, Data: data})
+	o.Tx = append(o.Tx, Tx{Dst: l.to, Head: head, Data: data})
 }
 
 // queueControl queues a packet that is only a header.
@@ -100,7 +125,8 @@ func (l *link) queueControl(o *Out, h *wire.Header) {
 }
 
 // Mgmt queues a management packet for the peer's session number and token
-// (wire.NoSession and 0 if there is none), padded to size bytes if that is larger.
+// (wire.NoSession and 0 if there is none), padded to size bytes if that is larger. The
+// owner gives it its address.
 // Put writes the body.
 func (o *Out) Mgmt(op wire.Op, session, token uint32, body int, size int, put func(b []byte)) {
 	pkt := o.grab(max(wire.HeaderSize+body, size))
@@ -109,6 +135,9 @@ func (o *Out) Mgmt(op wire.Op, session, token uint32, body int, size int, put fu
 	h.Put(pkt, 0)
 	put(pkt[wire.HeaderSize:])
 	wire.SealMgmt(pkt, token)
+	if o.mgmt == 0 {
+		o.mgmt = len(o.Tx) + 1
+	}
 	o.Tx = append(o.Tx, Tx{Head: pkt})
 }
 

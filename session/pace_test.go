@@ -91,7 +91,7 @@ func (r *rig) runPaced(delay int64, respSize int) (log []sent) {
 	r.tb.Helper()
 	type flight struct {
 		at int64
-		p  packet
+		p  dgram
 	}
 	var back []flight
 	take := func() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -15,12 +16,12 @@ const (
 	ms                         = int64(time.Millisecond)
 )
 
-// packet is one packet on its way, in memory of its own.
-type packet struct {
+// dgram is one packet on its way, in memory of its own.
+type dgram struct {
 	raw []byte
 }
 
-func (p packet) header() (h wire.Header) {
+func (p dgram) header() (h wire.Header) {
 	if err := h.Parse(p.raw); err != nil {
 		panic(fmt.Sprintf("a session made a packet that does not parse: %v", err))
 	}
@@ -38,14 +39,14 @@ type rig struct {
 	cst, sst   Stats
 	cout, sout *Out
 	now        int64
-	c2s, s2c   []packet
+	c2s, s2c   []dgram
 	badToken   int
 	done       []Done // taken from cout
 	flushC     bool   // what the last client call wanted
 	flushS     bool
 	flushes    int     // client calls that wanted one
 	ended      []Event // by packets, in pump
-	onTx       func(fromClient bool, p packet, at int)
+	onTx       func(fromClient bool, p dgram, at int)
 }
 
 var rigParams = Params{Slots: 8, Credits: 32, PerPacket: 1000, MaxMessage: 1 << 20}
@@ -68,12 +69,12 @@ func newPacedRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Con
 	}
 	r := &rig{tb: tb, pool: pool, params: p, cout: NewOut(64, nil), sout: NewOut(64, nil)}
 	r.cl = NewClient(t, maxQueue, pacing, &r.cst)
-	r.sv = NewServer(p, clientSession, clientToken, pool, &r.refuse, &r.sst)
+	r.sv = NewServer(p, packet.Addr{Port: 1}, clientSession, clientToken, pool, &r.refuse, &r.sst)
 	return r
 }
 
 func (r *rig) open(rtt int64) {
-	r.cl.Open(r.params, serverSession, serverToken, rtt, r.now, r.cout)
+	r.cl.Open(r.params, packet.Addr{Port: 2}, serverSession, serverToken, rtt, r.now, r.cout)
 	r.takeClient()
 }
 
@@ -119,7 +120,7 @@ func giveBack(op Op) {
 	}
 }
 
-func flatten(t Tx) packet { return packet{append(append([]byte(nil), t.Head...), t.Data...)} }
+func flatten(t Tx) dgram { return dgram{append(append([]byte(nil), t.Head...), t.Data...)} }
 
 func (r *rig) takeClient() {
 	for i, t := range r.cout.Tx {
@@ -172,7 +173,7 @@ func (r *rig) checkCredits() {
 
 // toServer delivers a packet as the owner of a server session does. It copies the
 // request out at once, as for a handler that runs elsewhere.
-func (r *rig) toServer(p packet) (ev Event) {
+func (r *rig) toServer(p dgram) (ev Event) {
 	var h wire.Header
 	if h.Parse(p.raw) != nil || !r.tokenOK(p, h.Session, serverSession, serverToken) {
 		return Event{}
@@ -193,7 +194,7 @@ func (r *rig) toServer(p packet) (ev Event) {
 }
 
 // toClient delivers a packet as the owner of a client session does.
-func (r *rig) toClient(p packet) (ev Event) {
+func (r *rig) toClient(p dgram) (ev Event) {
 	var h wire.Header
 	if h.Parse(p.raw) != nil || !r.tokenOK(p, h.Session, clientSession, clientToken) {
 		return Event{}
@@ -208,7 +209,7 @@ func (r *rig) toClient(p packet) (ev Event) {
 	return ev
 }
 
-func (r *rig) tokenOK(p packet, session, wantSession, want uint32) bool {
+func (r *rig) tokenOK(p dgram, session, wantSession, want uint32) bool {
 	token := wire.Token(p.raw)
 	if r.params.Checksum {
 		token ^= wire.Checksum(p.raw, nil)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -53,12 +54,12 @@ type Server struct {
 	running int // handlers that have not responded
 }
 
-// NewServer returns the answering half of a session with the peer's session number
-// and token. Requests of type t with refuse[t] != CodeOK are answered with that
+// NewServer returns the answering half of a session with the peer's address, session
+// number and token. Requests of type t with refuse[t] != CodeOK are answered with that
 // error; the owner may change the table between packets.
-func NewServer(p Params, remote, token uint32, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) *Server {
+func NewServer(p Params, to packet.Addr, remote, token uint32, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) *Server {
 	s := &Server{Params: p, pool: pool, stats: stats, refuse: refuse, slots: make([]serverSlot, p.Slots)}
-	s.link = link{remote: remote, token: token, checksum: p.Checksum}
+	s.link = link{to: to, remote: remote, token: token, checksum: p.Checksum}
 	return s
 }
 

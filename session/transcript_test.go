@@ -135,7 +135,7 @@ func (s *script) run(t *testing.T, cmd string) []string {
 func (s *script) session(t *testing.T, a args) {
 	p := Params{Slots: a.num("slots", 8), Credits: a.num("credits", 32), PerPacket: a.num("perpacket", 1000), MaxMessage: a.num("max", 1<<20), Checksum: a["checksum"] == "on"}
 	*s = script{rig: newRig(t, p, Timing{RTOMin: a.dur("rtomin"), RTOMax: a.dur("rtomax")}, a.num("queue", 8), msgbuf.Config{Limit: int64(a.num("limit", 0))}), ops: map[uint32]Op{}}
-	s.onTx = func(fromClient bool, p packet, later int) {
+	s.onTx = func(fromClient bool, p dgram, later int) {
 		line := s.describe(fromClient, p)
 		if fromClient {
 			line += fmt.Sprintf(" credits=%d", s.cl.credits+later)
@@ -161,8 +161,8 @@ func (s *script) end(t *testing.T) {
 	s.rig = nil
 }
 
-// describe prints a packet. Total is the number of packets of its message.
-func (s *script) describe(fromClient bool, p packet) string {
+// describe prints a dgram. Total is the number of packets of its message.
+func (s *script) describe(fromClient bool, p dgram) string {
 	h := p.header()
 	dir := "S->C"
 	if fromClient {
@@ -325,7 +325,7 @@ func (s *script) pathCommand(name string, a args) bool {
 			s.deliver(dir, p)
 		}
 	case "queues":
-		for i, p := range append(append([]packet{}, s.c2s...), s.s2c...) {
+		for i, p := range append(append([]dgram{}, s.c2s...), s.s2c...) {
 			s.print("%s", s.describe(i < len(s.c2s), p))
 		}
 	case "inject":
@@ -358,11 +358,11 @@ func (s *script) inject(toServer bool, a args) {
 		n, _ := strconv.Atoi(i)
 		raw[n] ^= 1
 	}
-	s.deliver(toServer, packet{raw})
+	s.deliver(toServer, dgram{raw})
 }
 
 // deliver hands a packet over and prints what it led to, before what was sent.
-func (s *script) deliver(toServer bool, p packet) {
+func (s *script) deliver(toServer bool, p dgram) {
 	ev := Event{}
 	mark := len(s.lines)
 	if toServer {

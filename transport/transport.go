@@ -41,15 +41,6 @@ type Caps struct {
 	Checksummed bool
 }
 
-// TxItem is one packet to send. The packet is Head followed by Data; Data may be
-// empty. The transport only reads both, until TxBurst returns if Caps.TxCopies,
-// else until the next Flush returns.
-type TxItem struct {
-	Dst  Addr
-	Head []byte
-	Data []byte
-}
-
 // RxPacket is one received packet. Data belongs to the transport and stays valid
 // until the next RxBurst or Close; the receiver may write to it until then.
 type RxPacket struct {

@@ -37,14 +37,15 @@ var transportImpl = []string{"transport", "internal/..."}
 var table = []row{
 	{path: "wire", traits: pure},
 	{path: "msgbuf", may: []string{"wire", "internal/hugemem", "internal/invariants"}, traits: pure},
-	{path: "session", may: []string{"wire", "msgbuf", "cc", "internal/..."}, traits: pure},
+	{path: "packet", traits: pure},
+	{path: "session", may: []string{"wire", "msgbuf", "packet", "cc", "internal/..."}, traits: pure},
 	{path: "cc", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/timely", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/dcqcn", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/cctest", may: []string{"cc"}, traits: suite},
 	{path: "ratelimit/carousel", may: []string{"internal/monotime"}, traits: pure},
 
-	{path: "transport", may: []string{"msgbuf"}},
+	{path: "transport", may: []string{"msgbuf", "packet"}},
 	{path: "transport/conformance", may: transportImpl, traits: suite | mayClock},
 	{path: "transport/udp", may: transportImpl, third: xsys, traits: mayUnsafe},
 	{path: "transport/shm", may: transportImpl, third: xsys},

@@ -1,0 +1,9 @@
+package packet
+
+// Tx is one packet to send: Head followed by Data, which may be empty. Whoever sends
+// it only reads both, and says when it no longer refers to them.
+type Tx struct {
+	Dst  Addr
+	Head []byte
+	Data []byte
+}
