@@ -57,7 +57,8 @@ func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
 }
 
 // Prealloc returns the slot's preallocated response buffer, sized to n bytes, or nil
-// if n does not fit it or no request waits for a response. The caller owns it as any
+// if n needs more than a packet or no request waits for a response. It has grown to what
+// the slot's responses needed so far: sessions are many, and most responses are small. The caller owns it as any
 // other: it may outlive the slot's request and the session. The slot has it again
 // when it was used for the response.
 func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
@@ -66,11 +67,15 @@ func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
 		return nil
 	}
 	buf := sl.pre
-	if buf == nil {
-		var err error
-		if buf, err = s.pool.Alloc(min(s.PerPacket, maxPrealloc)); err != nil {
+	if buf == nil || n > buf.MaxSize() {
+		bigger, err := s.pool.Alloc(n)
+		if err != nil {
 			return nil
 		}
+		if buf != nil {
+			buf.Free()
+		}
+		buf = bigger
 	}
 	sl.pre, sl.handed = nil, buf
 	buf.SetSize(n)
