@@ -83,18 +83,21 @@ func (s Subject) apart(q Sequence) error {
 	return nil
 }
 
-// allocations says whether calls allocate: with and without marks, round trips below,
-// at and above all thresholds, and timeouts.
+// allocations says whether calls allocate: answers with and without marks, round trips
+// below, at and above all thresholds, timeouts and pauses. Each run makes all of these
+// calls, for what AllocsPerRun returns is rounded down.
 func (s Subject) allocations() error {
 	c := s.New(1e9)
 	var now int64
 	if n := testing.AllocsPerRun(1000, func() {
-		now += 30_000
-		c.OnAck(now, 5_000+now%1_100_000, 6_000, 1000, now%90_000 == 0)
-		c.OnAck(now, 40_000, 6_000, 1000, false)
-		if now%240_000 == 0 {
-			c.OnTimeout(now)
+		for _, rtt := range []int64{0, 5_000, 40_000, 200_000, 1_100_000} {
+			now += 60_000
+			c.OnAck(now, rtt, 6_000, 1000, false)
+			c.OnAck(now, rtt, 6_000, 1000, true)
 		}
+		c.OnTimeout(now)
+		now += 1e9
+		c.OnAck(now, 5_000, 6_000, 1000, false)
 	}); n != 0 {
 		return fmt.Errorf("%v allocations", n)
 	}

@@ -19,6 +19,7 @@ func TestRun(t *testing.T) {
 // What broken controllers wrongly have in common, and what they allocate.
 var (
 	common  float64
+	calls   int64
 	garbage *Event
 )
 
@@ -74,15 +75,28 @@ var mutants = []struct {
 			}
 		}},
 	{"sessions share state", "sessions apart", "beside another session",
-		func(b *broken, e Event, rate *float64, _ *int64) {
-			*rate = min(*rate, common)
-			common = b.link
+		func(b *broken, _ Event, _ *float64, bypass *int64) {
+			if common != b.link { // another one was here
+				common, *bypass = b.link, 1
+			}
 		}},
 	{"looks at more than its arguments", "sessions apart", "beside another session",
-		func(b *broken, _ Event, _ *float64, bypass *int64) { common++; *bypass = int64(common) }},
+		func(b *broken, _ Event, _ *float64, bypass *int64) { calls++; *bypass = calls }},
 	{"allocates", "allocations", "1 allocations",
 		func(_ *broken, e Event, _ *float64, _ *int64) {
-			if !e.Timeout && !e.CE && e.RTT == 40_000 {
+			if e.RTT == 40_000 && !e.CE {
+				garbage = &Event{}
+			}
+		}},
+	{"allocates at marks", "allocations", "5 allocations",
+		func(_ *broken, e Event, _ *float64, _ *int64) {
+			if e.CE {
+				garbage = &Event{}
+			}
+		}},
+	{"allocates at timeouts", "allocations", "1 allocations",
+		func(_ *broken, e Event, _ *float64, _ *int64) {
+			if e.Timeout {
 				garbage = &Event{}
 			}
 		}},
@@ -126,7 +140,7 @@ func TestMutants(t *testing.T) {
 func TestEach(t *testing.T) {
 	q := Sequence{Link: 1e9, Events: []Event{{Now: 5, RTT: 1}, {Timeout: true, Now: 9}, {Timeout: true}}}
 	var steps []Step
-	s := Subject{New: newSteady, MinRate: steadyMin, Each: func(s Step) error { steps = append(steps, s); return nil }}
+	s := Subject{New: newSteady, MinRate: steadyMin, Each: func(_ cc.Controller, s Step) error { steps = append(steps, s); return nil }}
 	if err := s.play(q); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +149,7 @@ func TestEach(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", steps, want)
 	}
 	sorry := errors.New("sorry")
-	s.Each = func(s Step) error {
+	s.Each = func(_ cc.Controller, s Step) error {
 		if s.Now == 9 {
 			return sorry
 		}
@@ -143,6 +157,32 @@ func TestEach(t *testing.T) {
 	}
 	if err := s.play(q); !errors.Is(err, sorry) || !strings.Contains(err.Error(), "event 1,") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// rated tells a rate of its own.
+type rated struct {
+	cc.Controller
+	rate float64
+}
+
+func (r rated) Rate() float64 { return r.rate }
+
+// TestRate: a method Rate must tell what the controller returns, from the start.
+func TestRate(t *testing.T) {
+	q := Sequence{Link: 1e9, Events: []Event{{Timeout: true}}}
+	for _, tt := range []struct {
+		rate float64
+		says string // "" if all is well
+	}{{1e9, ""}, {5e8, "Rate() is 5e+08, want 1e+09"}} {
+		s := Subject{New: func(float64) cc.Controller { return rated{&fixed{rate: 1e9}, tt.rate} }}
+		if err := s.play(q); (err == nil) != (tt.says == "") || err != nil && err.Error() != tt.says {
+			t.Errorf("Rate() %v: %v, want %q", tt.rate, err, tt.says)
+		}
+	}
+	s := Subject{New: func(link float64) cc.Controller { return rated{newSteady(link), link} }}
+	if err := s.play(q); err == nil || !strings.Contains(err.Error(), "event 0") {
+		t.Errorf("a Rate() that stays passes: %v", err)
 	}
 }
 

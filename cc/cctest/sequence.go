@@ -48,14 +48,15 @@ type Subject struct {
 	// MinRate is the least rate, bytes per second. The rate of a slower link takes
 	// its place.
 	MinRate float64
-	// Each, if there is one, is called after each event: it says what is wrong beyond
-	// the contract with the controller that New has made last.
-	Each func(Step) error
+	// Each, if there is one, is called after each event: it says what is wrong with the
+	// controller beyond the contract.
+	Each func(cc.Controller, Step) error
 }
 
 // AnySequence draws a link and a sequence of events and fails t if a controller of s
 // breaks the contract: whatever is told, nothing panics, the rate stays finite and
-// within its bounds, and the bypass limit is not negative.
+// within its bounds, and the bypass limit is not negative. If the controller has a
+// method Rate() float64, that must begin at the link's rate and tell the same.
 func AnySequence(t *rapid.T, s Subject) {
 	if err := s.play(sequences().Draw(t, "sequence")); err != nil {
 		t.Fatal(err)
@@ -74,30 +75,41 @@ func (s Subject) play(q Sequence) (err error) {
 		}
 	}()
 	c, rate := s.New(q.Link), q.Link
+	if err := differs(c, rate); err != nil {
+		return err
+	}
 	for i, e := range q.Events {
 		at = i
 		step := Step{Event: e, Before: rate}
 		step.Rate, step.Bypass = e.tell(c)
 		rate = step.Rate
-		if err := s.wrong(step, q.Link); err != nil {
+		if err := s.wrong(c, step, q.Link); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// wrong says what is wrong with a step on link.
-func (s Subject) wrong(step Step, link float64) error {
+// differs says whether c tells another rate.
+func differs(c cc.Controller, rate float64) error {
+	if r, ok := c.(interface{ Rate() float64 }); ok && r.Rate() != rate {
+		return fmt.Errorf("Rate() is %v, want %v", r.Rate(), rate)
+	}
+	return nil
+}
+
+// wrong says what is wrong with c after a step on link.
+func (s Subject) wrong(c cc.Controller, step Step, link float64) error {
 	if low := min(link, s.MinRate); !(step.Rate >= low && step.Rate <= link) {
 		return fmt.Errorf("rate %v is not within %v and %v", step.Rate, low, link)
 	}
 	if step.Bypass < 0 {
 		return fmt.Errorf("bypass limit %d is negative", step.Bypass)
 	}
-	if s.Each != nil {
-		return s.Each(step)
+	if err := differs(c, step.Rate); err != nil || s.Each == nil {
+		return err
 	}
-	return nil
+	return s.Each(c, step)
 }
 
 // AnyTime draws times in ns that a session, a broken clock or a fuzzer would give.

@@ -41,27 +41,16 @@ func TestAnySequence(t *testing.T) {
 	hasty := rapid.Just(filled(t, Config{CNPInterval: 1, AlphaInterval: 2, IncreaseInterval: 1, IncreaseBytes: 1, Stages: 1}))
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := rapid.OneOf(plain, hasty, anyConfig()).Draw(t, "config")
-		var c *Control
-		cctest.AnySequence(t, cctest.Subject{
-			New: func(link float64) cc.Controller {
-				if c = New(cfg, link); c.Rate() != link {
-					t.Fatalf("begins at %v, link %v", c.Rate(), link)
-				}
-				return c
-			},
-			MinRate: cfg.MinRate,
-			Each:    func(s cctest.Step) error { return c.wrong(s) },
-		})
+		cctest.AnySequence(t, cctest.Subject{New: algorithm(cfg).New, MinRate: cfg.MinRate, Each: wrong})
 	})
 }
 
-// wrong says what is wrong with d after s, beyond the contract.
-func (d *Control) wrong(s cctest.Step) error {
+// wrong says what is wrong with the controller after s, beyond the contract.
+func wrong(ctl cc.Controller, s cctest.Step) error {
+	c := ctl.(*Control)
 	switch {
-	case s.Rate != d.Rate():
-		return fmt.Errorf("returns %v, Rate() is %v", s.Rate, d.Rate())
-	case !(d.alpha >= 0 && d.alpha <= 1) || !(d.target >= 0 && d.target <= d.link):
-		return fmt.Errorf("alpha %v, target %v", d.alpha, d.target)
+	case !(c.alpha >= 0 && c.alpha <= 1) || !(c.target >= 0 && c.target <= c.link):
+		return fmt.Errorf("alpha %v, target %v", c.alpha, c.target)
 	case s.Timeout:
 		return nil
 	case !s.CE && s.Rate < s.Before || s.Rate < s.Before*0.499999:

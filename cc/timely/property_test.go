@@ -43,33 +43,21 @@ func TestAnySequence(t *testing.T) {
 	published := rapid.Just(filled(t, Config{Variant: Paper}))
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := rapid.OneOf(plain, published, anyConfig()).Draw(t, "config")
-		var c *Control
-		cctest.AnySequence(t, cctest.Subject{
-			New: func(link float64) cc.Controller {
-				if c = New(cfg, link); c.Rate() != link {
-					t.Fatalf("begins at %v, link %v", c.Rate(), link)
-				}
-				return c
-			},
-			MinRate: cfg.MinRate,
-			Each:    func(s cctest.Step) error { return c.wrong(s) },
-		})
+		cctest.AnySequence(t, cctest.Subject{New: algorithm(cfg).New, MinRate: cfg.MinRate, Each: wrong})
 	})
 }
 
-// wrong says what is wrong with t after s, beyond the contract.
-func (t *Control) wrong(s cctest.Step) error {
-	if s.Rate != t.Rate() {
-		return fmt.Errorf("returns %v, Rate() is %v", s.Rate, t.Rate())
-	}
+// wrong says what is wrong with the controller after s, beyond the contract.
+func wrong(ctl cc.Controller, s cctest.Step) error {
+	c := ctl.(*Control)
 	if s.Timeout {
 		return nil
 	}
 	if s.RTT <= 0 && s.Rate != s.Before {
 		return fmt.Errorf("an answer without a round trip moves the rate from %v to %v", s.Before, s.Rate)
 	}
-	low := min(t.link, t.cfg.MinRate)
-	if floor := max(low, s.Before*(1-t.cfg.MaxDecrease)*(1-1e-9)); s.Rate < min(s.Before, floor) {
+	low := min(c.link, c.cfg.MinRate)
+	if floor := max(low, s.Before*(1-c.cfg.MaxDecrease)*(1-1e-9)); s.Rate < min(s.Before, floor) {
 		return fmt.Errorf("one answer takes the rate from %v to %v", s.Before, s.Rate)
 	}
 	return nil
