@@ -13,7 +13,7 @@ type Controller interface {
 	//	ce     the packet met congestion (an echoed CE mark, RFC 3168)
 	//
 	// It returns the rate to keep to from now on in bytes per second, at most the
-	// link's rate, and the bypass limit in ns: while the rate is the link's,
+	// link's rate, and the bypass limit in ns, not negative: while the rate is the link's,
 	// answers without mark whose rtt is at most bypass need not be told.
 	OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64, bypass int64)
 

@@ -8,8 +8,9 @@ import (
 
 // variant is the load of a bench with other flags.
 type variant struct {
-	name string
-	set  func(*netFlags)
+	name     string
+	set      func(*netFlags)
+	sessions int // in place of the bench's, if not 0
 }
 
 // arm is one side of a comparison. It has threads and sessions of its own, which do
@@ -18,7 +19,8 @@ type arm struct {
 	name   string
 	bench  *bench
 	team   *team
-	ratios []float64 // one per round: this rate to the baseline's before and after
+	ratios []float64      // one per round: this rate to the baseline's before and after
+	memory bothFootprints // what opening and warming up took
 }
 
 // comparison measures arms in turns. The first one is the baseline; it runs before and
@@ -38,9 +40,9 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 	f := b.flags
 	c = &comparison{rounds: f.Rounds, servers: map[serverKind]*child{}}
 	c.turn = f.Duration / time.Duration(2*f.Rounds*len(variants)+1)
-	c.add("baseline", b, func(*netFlags) {})
+	c.add(b, variant{name: "baseline", set: func(*netFlags) {}})
 	for _, v := range variants {
-		if err := c.add(v.name, b, v.set).bench.flags.netFlags.check(); err != nil {
+		if err := c.add(b, v).bench.flags.netFlags.check(); err != nil {
 			return c, err
 		}
 	}
@@ -58,10 +60,13 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 }
 
 // add makes an arm: a copy of b with flags of its own.
-func (c *comparison) add(name string, b *bench, set func(*netFlags)) *arm {
+func (c *comparison) add(b *bench, v variant) *arm {
 	f := *b.flags
-	set(&f.netFlags)
-	a := &arm{name: name, bench: &bench{name: b.name, flags: &f, shape: b.shape, symmetric: b.symmetric}}
+	v.set(&f.netFlags)
+	a := &arm{name: v.name, bench: &bench{name: b.name, flags: &f, shape: b.shape, symmetric: b.symmetric}}
+	if v.sessions != 0 {
+		a.bench.shape.Sessions = v.sessions
+	}
 	c.arms = append(c.arms, a)
 	return a
 }
@@ -105,9 +110,11 @@ func (c *comparison) open(e *env) error {
 			return err
 		}
 		a.team = t
+		before := t.footprint()
 		if err := a.bench.warmUp(t, min(c.turn, 100*time.Millisecond)); err != nil {
 			return err
 		}
+		a.memory = t.footprint().less(before)
 	}
 	fmt.Fprintf(e.err, "%s: %d variants beside a baseline, %d server process(es)\n", c.arms[0].bench.name, len(c.arms)-1, len(c.order))
 	return nil
@@ -243,7 +250,7 @@ func (b *bench) runVersus(e *env, other string) error {
 	if b.flags.Raw {
 		return usagef("--versus and --raw do not go together")
 	}
-	c, err := b.compare(e, []variant{{"--cc " + other, func(f *netFlags) { f.CC = other }}})
+	c, err := b.compare(e, []variant{{name: "--cc " + other, set: func(f *netFlags) { f.CC = other }}})
 	if err != nil {
 		return err
 	}

@@ -134,16 +134,17 @@ type control struct {
 
 // report is the answer to every control.
 type report struct {
-	Error       string   `json:"error,omitempty"`
-	Addrs       []string `json:"addrs,omitempty"`    // of all threads
-	RawAddr     string   `json:"raw_addr,omitempty"` // of the raw server
-	CPU         int64    `json:"cpu_ns"`             // of the process
-	Served      uint64   `json:"served"`
-	Retransmits uint64   `json:"retransmits"`
-	RawBytes    uint64   `json:"raw_bytes"`
-	Done        uint64   `json:"done"` // by the load on this side
-	Elapsed     int64    `json:"elapsed_ns"`
-	InFlight    int      `json:"in_flight"` // of the load on this side
+	Error       string    `json:"error,omitempty"`
+	Addrs       []string  `json:"addrs,omitempty"`    // of all threads
+	RawAddr     string    `json:"raw_addr,omitempty"` // of the raw server
+	CPU         int64     `json:"cpu_ns"`             // of the process
+	Served      uint64    `json:"served"`
+	Retransmits uint64    `json:"retransmits"`
+	RawBytes    uint64    `json:"raw_bytes"`
+	Memory      footprint `json:"memory"` // of the process; for "memory"
+	Done        uint64    `json:"done"`   // by the load on this side
+	Elapsed     int64     `json:"elapsed_ns"`
+	InFlight    int       `json:"in_flight"` // of the load on this side
 }
 
 func (ep *endpoint) control(h erpc.ReqHandle) {
@@ -163,6 +164,8 @@ func (ep *endpoint) control(h erpc.ReqHandle) {
 func (ep *endpoint) obey(c *control, rep *report, from transport.Addr) (err error) {
 	switch c.Op {
 	case "stats":
+	case "memory":
+		rep.Memory = footprint{heapInUse(), ep.rpc.Stats().Memory}
 	case "raw":
 		err = ep.startRaw(c)
 	case "rawoff":

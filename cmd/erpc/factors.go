@@ -64,7 +64,7 @@ const plainCC = "pacing_bypass"
 // the series. Its first element is the first alone, so it is not measured again.
 func factorVariants() (list []variant) {
 	for _, o := range optimisations {
-		list = append(list, variant{o.name, o.off})
+		list = append(list, variant{name: o.name, set: o.off})
 	}
 	var offs []func(*netFlags)
 	for _, o := range optimisations {
@@ -73,7 +73,7 @@ func factorVariants() (list []variant) {
 		}
 		if offs = append(offs, o.off); len(offs) > 1 {
 			upTo := slices.Clone(offs)
-			list = append(list, variant{seriesName(o.name), func(f *netFlags) {
+			list = append(list, variant{name: seriesName(o.name), set: func(f *netFlags) {
 				for _, off := range upTo {
 					off(f)
 				}

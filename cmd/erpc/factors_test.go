@@ -79,14 +79,14 @@ func TestFactorVariants(t *testing.T) {
 func TestServerKinds(t *testing.T) {
 	count := func(b *bench, variants []variant) int {
 		c := &comparison{}
-		kinds := map[serverKind]bool{c.add("baseline", b, func(*netFlags) {}).serverKind(): true}
+		kinds := map[serverKind]bool{c.add(b, variant{name: "baseline", set: func(*netFlags) {}}).serverKind(): true}
 		for _, v := range variants {
-			kinds[c.add(v.name, b, v.set).serverKind()] = true
+			kinds[c.add(b, v).serverKind()] = true
 		}
 		return len(kinds)
 	}
 	b := &bench{flags: &benchFlags{loadFlags: loadFlags{netFlags: netFlags{CC: "timely"}}}}
-	ecn := []variant{{"dcqcn", func(f *netFlags) { f.CC = "dcqcn" }}, {"none", func(f *netFlags) { f.CC = "none" }}}
+	ecn := []variant{{name: "dcqcn", set: func(f *netFlags) { f.CC = "dcqcn" }}, {name: "none", set: func(f *netFlags) { f.CC = "none" }}}
 	if n := count(b, factorVariants()); n != 4 { // prealloc and zero_copy, both on or off
 		t.Errorf("%d kinds of servers, want 4", n)
 	}
@@ -104,10 +104,10 @@ func TestServerKinds(t *testing.T) {
 func TestFactorsArithmetic(t *testing.T) {
 	b := &bench{name: "factors", flags: &benchFlags{}, hist: newHistogram()}
 	c := &comparison{rounds: 3}
-	c.add("baseline", b, func(*netFlags) {})
+	c.add(b, variant{name: "baseline", set: func(*netFlags) {}})
 	cum := 1.0
 	for _, v := range factorVariants() {
-		a := c.add(v.name, b, v.set)
+		a := c.add(b, v)
 		ratio := 0.5
 		if strings.HasPrefix(v.name, "... ") || v.name == "batched_time" {
 			cum /= 2

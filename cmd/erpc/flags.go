@@ -7,8 +7,10 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/faulty"
 	"github.com/userspace-rpc/erpc/transport/udp"
@@ -32,6 +34,7 @@ type netFlags struct {
 	JSON        bool    `name:"json" help:"Print one JSON object."`
 	Profile     string  `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
 	switches
+	slowHeartbeat bool // many idle sessions shall not disturb what is measured
 }
 
 // switches turn off optimisations of the common case, to measure what they bring.
@@ -117,8 +120,12 @@ func (f *netFlags) ecn() bool { return f.CC == "dcqcn" }
 
 // config is the library's configuration for these flags.
 func (f *netFlags) config() erpc.Config {
+	var timing session.Timing
+	if f.slowHeartbeat {
+		timing.Heartbeat, timing.FailureTimeout = 30*time.Second, 90*time.Second
+	}
 	return erpc.Config{
-		Credits: f.Credits, Slots: f.Slots, MTU: f.MTU, Wait: waits[f.Wait],
+		Timing: timing, Credits: f.Credits, Slots: f.Slots, MTU: f.MTU, Wait: waits[f.Wait],
 		NoHugepages: f.NoHugepages, MaxMessage: maxMessage,
 		NoPrealloc: f.NoPrealloc, NoZeroCopy: f.NoZeroCopy,
 		Congestion: erpc.Congestion{

@@ -11,11 +11,12 @@ import (
 
 // shape says what a load looks like.
 type shape struct {
-	Size     int `json:"size"`
-	RespSize int `json:"resp_size"`
-	Window   int `json:"window"` // RPCs in flight
-	Batch    int `json:"batch"`  // issued together
-	Sessions int `json:"sessions"`
+	Size     int  `json:"size"`
+	RespSize int  `json:"resp_size"`
+	Window   int  `json:"window"` // RPCs in flight
+	Batch    int  `json:"batch"`  // issued together
+	Sessions int  `json:"sessions"`
+	Random   bool `json:"random"` // each RPC goes to a session at random, else to the next in turn
 
 	reqType uint8  // 0 means typeBench
 	arg     uint32 // first four bytes of a request of another type
@@ -36,6 +37,7 @@ type load struct {
 	inFlight int
 	stopping bool
 	finish   erpc.Continuation
+	rng      uint64 // of Random
 
 	now    int64 // the clock, read at most once per pass; the loop's owner sets it to 0
 	every  uint64
@@ -119,7 +121,7 @@ func (l *load) start() {
 		i := l.idle[len(l.idle)-1]
 		op := &l.ops[i]
 		op.started = l.clock()
-		_, err := l.rpc.EnqueueRequest(l.sessions[int(i)%len(l.sessions)],
+		_, err := l.rpc.EnqueueRequest(l.session(i),
 			erpc.Request{Type: l.reqType, Req: op.req, Resp: op.resp, Done: l.finish, Tag: uint64(i)})
 		if err != nil {
 			l.err, l.dead = err, err
@@ -128,6 +130,15 @@ func (l *load) start() {
 		l.idle = l.idle[:len(l.idle)-1]
 		l.inFlight++
 	}
+}
+
+// session returns the session for the next RPC, the i-th of the window.
+func (l *load) session(i uint32) *erpc.Session {
+	if !l.Random {
+		return l.sessions[int(i)%len(l.sessions)]
+	}
+	l.rng = l.rng*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+	return l.sessions[(l.rng>>32)*uint64(len(l.sessions))>>32]
 }
 
 // onDone is the continuation of every RPC.

@@ -34,6 +34,7 @@ type benchCmds struct {
 	Latency   latencyCmd   `cmd:"" help:"One RPC at a time."`
 	Rate      rateCmd      `cmd:"" help:"Small RPCs, many in flight."`
 	Bandwidth bandwidthCmd `cmd:"" help:"Large requests or responses."`
+	Sessions  sessionsCmd  `cmd:"" help:"The rate with one to many sessions, and the memory of one."`
 	Factors   factorsCmd   `cmd:"" help:"The rate with each optimisation switched off in turn."`
 }
 
