@@ -120,7 +120,7 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 		e.ops.deadlines++
 	}
 	id := RequestID(uint64(o.gen)<<32 | uint64(i))
-	err := s.cl.Start(session.Op{Req: q.Req, Resp: q.Resp, Pool: e.pool, Ref: i, ReqType: q.Type}, e.now, e.out)
+	err := s.cl.Start(session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}, e.now, e.out)
 	if err != nil {
 		q.Req.Return()
 		if q.Resp != nil {
@@ -130,10 +130,7 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 		return 0, err
 	}
 	e.stats.RequestsSent++
-	if !s.active {
-		s.active = true
-		e.active = append(e.active, s)
-	}
+	e.activate(s)
 	e.collect(s)
 	return id, nil
 }
@@ -172,6 +169,7 @@ func (e *engine) complete(ref uint32, err error) {
 		e.stats.Failed++
 	}
 	o.done(Completion{Rpc: e.rpc, Session: o.s, Req: o.req, Resp: o.resp, Tag: o.tag, Err: err})
+	e.deactivate(o.s)
 }
 
 // Cancel ends a request with ErrCancelled. The server may have run it or may still

@@ -45,7 +45,7 @@ type Session struct {
 	number   uint32
 	state    sessionState
 	checksum bool
-	active   bool // in engine.active
+	activeAt int32 // place in engine.active, from 1; 0 if it is not there
 	cl       *session.Client
 	sv       *session.Server
 	live     session.Liveness

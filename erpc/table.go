@@ -41,7 +41,7 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 		}
 	}
 	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: offer}
-	s.cl = session.NewClient(e.cfg.Timing, e.cfg.MaxQueue, e.pacing, &e.proto)
+	s.cl = session.NewClient(e.cfg.Timing, e.cfg.MaxQueue, e.pool, e.pacing, &e.proto)
 	s.dialer = session.NewDialer(c, e.cfg.Timing, e.now)
 	e.changing = append(e.changing, s)
 	_ = s.dialer.Tick(e.now, e.out) // cannot time out yet
@@ -155,29 +155,42 @@ func (e *engine) tick() {
 	}
 }
 
+// activate notes that a client session has requests, so that scanLoss looks at it.
+func (e *engine) activate(s *Session) {
+	if s.activeAt == 0 {
+		e.active = append(e.active, s)
+		s.activeAt = int32(len(e.active))
+	}
+}
+
+// deactivate undoes activate if the session has no requests any more. Only sessions
+// with requests are looked at, however many there are.
+func (e *engine) deactivate(s *Session) {
+	if s.activeAt == 0 || !s.cl.Idle() {
+		return
+	}
+	last := e.active[len(e.active)-1]
+	e.active[s.activeAt-1] = last
+	last.activeAt = s.activeAt
+	e.active[len(e.active)-1] = nil
+	e.active = e.active[:len(e.active)-1]
+	s.activeAt = 0
+}
+
 // scanLoss looks for overdue answers in the sessions that have requests.
 func (e *engine) scanLoss() {
 	for i := 0; i < len(e.active); {
 		s := e.active[i]
-		inFlight, queued := s.cl.Pending()
-		if s.state != sessConnected || inFlight+queued == 0 {
-			if s.state != sessConnecting {
-				s.active = false
-				last := len(e.active) - 1
-				e.active[i] = e.active[last]
-				e.active[last] = nil
-				e.active = e.active[:last]
-				continue
+		if s.state == sessConnected {
+			retries := s.cl.Scan(e.now, e.out)
+			if retries >= 2 && e.now-s.live.Probed() > int64(e.cfg.Timing.RTOMin) {
+				s.live.Probe(e.now, e.out) // does it know this session?
 			}
-			i++
-			continue
+			e.collect(s)
 		}
-		retries := s.cl.Scan(e.now, e.out)
-		if retries >= 2 && e.now-s.live.Probed() > int64(e.cfg.Timing.RTOMin) {
-			s.live.Probe(e.now, e.out) // does it know this session?
+		if i < len(e.active) && e.active[i] == s {
+			i++ // else it was deactivated, and another is in its place
 		}
-		e.collect(s)
-		i++
 	}
 }
 

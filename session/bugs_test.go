@@ -136,7 +136,7 @@ func TestErrorWithoutMemory(t *testing.T) {
 // Connect, so its packets may come before the Accept.
 func TestPacketsBeforeOpen(t *testing.T) {
 	var st Stats
-	c := NewClient(Timing{}, 1, nil, &st)
+	c := NewClient(Timing{}, 1, nil, nil, &st)
 	out := NewOut(4, nil)
 	for _, flags := range []wire.Flags{0, wire.FlagError} {
 		h := wire.Header{Type: wire.TypeResp, Flags: flags, MsgSize: 1}

@@ -10,8 +10,7 @@ import (
 // Op is one request as the client half sees it.
 type Op struct {
 	Req     *msgbuf.Buffer
-	Resp    *msgbuf.Buffer // takes the response; its MaxSize bounds it
-	Pool    *msgbuf.Pool   // if Resp is nil: where the response's buffer comes from
+	Resp    *msgbuf.Buffer // takes the response; its MaxSize bounds it. Nil: the session makes one
 	Ref     uint32         // the owner's name for the request
 	ReqType uint8
 }
@@ -22,8 +21,8 @@ type clientSlot struct {
 	op       Op
 	reqNum   uint64
 	busy     bool
-	stalled  bool   // in the stalled ring
-	ownsResp bool   // op.Resp came from op.Pool
+	stalled  bool   // in line for credits
+	ownsResp bool   // op.Resp came from the session's pool
 	retries  uint8  // timeouts since the last progress
 	fast     uint8  // rollbacks on evidence since the last progress
 	try      uint16 // rollbacks of the request; goes with its packets
@@ -31,11 +30,12 @@ type clientSlot struct {
 	numResp  uint32 // 0 until response packet 0 has come
 	numTx    uint32
 	numRx    uint32
-	highTx   uint32  // packets below were sent before a rollback
-	txGen    uint64  // Out batch in which request data was last queued
-	sentAt   int64   // when packet 0 was sent, ns
-	progress int64   // when the slot last sent after idling, or received, ns
-	txTimes  []int64 // when later packets were sent, by number & mask; nil until needed
+	highTx   uint32   // packets below were sent before a rollback
+	txGen    uint64   // Out batch in which request data was last queued
+	sentAt   int64    // when packet 0 was sent, ns
+	progress int64    // when the slot last sent after idling, or received, ns
+	times    *txTimes // of packets after the first; nil until needed
+	next     uint8    // slot behind this one in line for credits
 }
 
 // total returns how many packets the client sends for the request, as far as known.
@@ -50,29 +50,34 @@ func (s *clientSlot) total() uint32 {
 type Client struct {
 	link
 	Params
-	timing  Timing
 	rtt     rtoEstimator
 	pace    pacer
 	stats   *Stats
 	slots   []clientSlot
 	free    []uint8 // free slots, a stack; the top was used last and is warm
-	stalled slotRing
+	stalled slotLine
 	latest  int64 // when the latest packet was sent that has been answered, ns
 	credits int
 	busy    int // slots in use
 	open    bool
 	closed  bool
+	pool    *msgbuf.Pool
 	queue   opQueue
 }
 
+// txTimes remembers when the packets in flight were sent.
+type txTimes struct {
+	at []int64 // by packet number & (length-1), ns
+}
+
 // NewClient returns a client half that queues requests until Open is called.
-// MaxQueue bounds the requests that wait for a slot. Pacing is nil for no congestion
-// control.
-func NewClient(t Timing, maxQueue int, pacing *Pacing, stats *Stats) *Client {
+// MaxQueue bounds the requests that wait for a slot. Responses for which the request
+// brings no buffer get one of pool. Pacing is nil for no congestion control.
+func NewClient(t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) *Client {
 	// One slot, never busy, stands for all until Open, so that no packet of the peer
 	// finds none.
 	return &Client{
-		timing: t, stats: stats, rtt: newRTOEstimator(&t), pace: newPacer(pacing), queue: opQueue{max: maxQueue},
+		pool: pool, stats: stats, rtt: newRTOEstimator(&t), pace: newPacer(pacing), queue: opQueue{max: maxQueue},
 		slots: make([]clientSlot, 1),
 	}
 }
@@ -148,7 +153,7 @@ func (c *Client) begin(op Op, now int64, out *Out) {
 func (c *Client) kick(i uint8, now int64, out *Out) {
 	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() {
 		s.stalled = true
-		c.stalled.push(i)
+		c.lineUp(i)
 	}
 	c.pump(now, out)
 }
@@ -157,22 +162,20 @@ func (c *Client) kick(i uint8, now int64, out *Out) {
 // request does not keep small ones waiting, and as fast as congestion control allows.
 func (c *Client) pump(now int64, out *Out) {
 	for c.credits > 0 && c.stalled.n > 0 {
-		i := c.stalled.buf[c.stalled.head]
+		i := c.stalled.head
 		s := &c.slots[i]
 		if !s.busy || s.numTx >= s.total() {
-			s.stalled = false
-			c.stalled.pop() // the request ended, or was rolled back and resent, while it waited
+			c.stepOut() // the request ended, or was rolled back and resent, while it waited
 			continue
 		}
 		if c.pace.gated && !c.may(now, out) {
 			return
 		}
-		s.stalled = false
-		c.stalled.pop()
+		c.stepOut()
 		c.sendNext(s, now, out)
 		if s.numTx < s.total() {
 			s.stalled = true
-			c.stalled.push(i)
+			c.lineUp(i)
 		}
 	}
 	if c.stalled.n > 0 {
@@ -227,14 +230,14 @@ func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 
 // noteTime remembers when packet k > 0 was sent.
 func (c *Client) noteTime(s *clientSlot, k uint32, now int64) {
-	if s.txTimes == nil {
+	if s.times == nil {
 		n := 1
 		for n < c.Credits {
 			n <<= 1
 		}
-		s.txTimes = make([]int64, n)
+		s.times = &txTimes{make([]int64, n)}
 	}
-	s.txTimes[k&uint32(len(s.txTimes)-1)] = now
+	s.times.at[k&uint32(len(s.times.at)-1)] = now
 }
 
 // startQueued moves waiting requests into free slots.
@@ -264,29 +267,39 @@ func (c *Client) release(i uint8) {
 	c.free = append(c.free, i)
 }
 
+// Idle reports whether no request is in a slot or in the queue.
+func (c *Client) Idle() bool { return c.busy == 0 && c.queue.n == 0 }
+
 // Pending returns how many requests are in slots and in the queue.
 func (c *Client) Pending() (inFlight, queued int) { return c.busy, c.queue.n }
 
 // Free returns the credits not in use.
 func (c *Client) FreeCredits() int { return c.credits }
 
-// slotRing is a FIFO of slot numbers; each slot is in it at most once.
-type slotRing struct {
-	buf  [MaxSlots]uint8
-	head int
-	n    int
+// slotLine is the line of slots that wait for credits, first come first served. It runs
+// through clientSlot.next, and each slot is in it at most once.
+type slotLine struct {
+	head, tail uint8
+	n          uint8
 }
 
-func (r *slotRing) push(i uint8) {
-	r.buf[(r.head+r.n)%MaxSlots] = i
-	r.n++
+// lineUp puts slot i at the end of the line.
+func (c *Client) lineUp(i uint8) {
+	if c.stalled.n == 0 {
+		c.stalled.head = i
+	} else {
+		c.slots[c.stalled.tail].next = i
+	}
+	c.stalled.tail = i
+	c.stalled.n++
 }
 
-func (r *slotRing) pop() uint8 {
-	i := r.buf[r.head]
-	r.head = (r.head + 1) % MaxSlots // head stays below MaxSlots: pump reads buf[head]
-	r.n--
-	return i
+// stepOut takes the first slot out of the line.
+func (c *Client) stepOut() {
+	s := &c.slots[c.stalled.head]
+	s.stalled = false
+	c.stalled.head = s.next
+	c.stalled.n--
 }
 
 // opQueue is a bounded FIFO of waiting requests that grows to what was needed.

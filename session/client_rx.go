@@ -105,7 +105,7 @@ func (c *Client) fitResp(s *clientSlot, size int) error {
 		return ErrTooLarge
 	}
 	if s.op.Resp == nil {
-		buf, err := s.op.Pool.Alloc(size)
+		buf, err := c.pool.Alloc(size)
 		if err != nil {
 			return ErrExhausted
 		}
@@ -184,7 +184,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
 	}
 	at := s.sentAt
 	if k > 0 {
-		at = s.txTimes[k&uint32(len(s.txTimes)-1)]
+		at = s.times.at[k&uint32(len(s.times.at)-1)]
 	}
 	c.latest = max(c.latest, at)
 	rtt := max(now-at-held, 1)
@@ -336,5 +336,5 @@ func (c *Client) Close(err error, out *Out) {
 	for c.queue.n > 0 {
 		out.Done = append(out.Done, Done{Ref: c.queue.pop().Ref, Err: err})
 	}
-	c.stalled = slotRing{}
+	c.stalled = slotLine{}
 }

@@ -68,7 +68,7 @@ func newPacedRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Con
 		tb.Fatal(err)
 	}
 	r := &rig{tb: tb, pool: pool, params: p, cout: NewOut(64, nil), sout: NewOut(64, nil)}
-	r.cl = NewClient(t, maxQueue, pacing, &r.cst)
+	r.cl = NewClient(t, maxQueue, pool, pacing, &r.cst)
 	r.sv = NewServer(p, packet.Addr{Port: 1}, clientSession, clientToken, pool, &r.refuse, &r.sst)
 	return r
 }

@@ -33,10 +33,9 @@ type serverSlot struct {
 	numResp uint32
 	nextRFR uint32         // response packet that the next new RFR asks for
 	rxAt    int64          // when the request was complete, ns
-	msgSize int            // bytes
+	msgSize uint32         // bytes
 	code    wire.Code      // of an error response, if resp is nil for lack of memory
 	txGen   uint64         // Out batch in which resp was last queued
-	view    []byte         // single-packet request in the receive buffer, until Unborrow
 	req     *msgbuf.Buffer // request that had to be copied
 	resp    *msgbuf.Buffer // response
 	pre     *msgbuf.Buffer // preallocated for the next response (eRPC, section 4.3)
@@ -52,6 +51,10 @@ type Server struct {
 	refuse  *[256]wire.Code // why a request type is refused, CodeOK if it is not
 	slots   []serverSlot
 	running int // handlers that have not responded
+
+	// The single-packet request that is still in the receive buffer, until Unborrow.
+	view     []byte
+	viewSlot uint8
 }
 
 // NewServer returns the answering half of a session with the peer's address, session
@@ -82,7 +85,7 @@ func (s *Server) OnReq(h *wire.Header, payload []byte, ce bool, now int64, out *
 		s.sendError(sl, uint32(h.PktNum), now, out)
 		s.repeated(out)
 		return Event{}
-	case int(h.MsgSize) != sl.msgSize || h.ReqType != sl.reqType || uint32(h.PktNum) >= sl.numReq:
+	case h.MsgSize != sl.msgSize || h.ReqType != sl.reqType || uint32(h.PktNum) >= sl.numReq:
 		s.stats.DropSize++
 		return Event{}
 	case uint32(h.PktNum) < sl.numRx:
@@ -94,7 +97,7 @@ func (s *Server) OnReq(h *wire.Header, payload []byte, ce bool, now int64, out *
 		s.gap(h, sl.numRx, out)
 		return Event{}
 	}
-	if len(payload) != s.payload(sl.msgSize, uint32(h.PktNum)) {
+	if len(payload) != s.payload(int(sl.msgSize), uint32(h.PktNum)) {
 		s.stats.DropSize++
 		return Event{}
 	}
@@ -114,8 +117,8 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool
 		return false
 	}
 	s.clear(sl, out)
-	sl.reqNum, sl.reqType, sl.msgSize = h.ReqNum, h.ReqType, int(h.MsgSize)
-	sl.numReq = s.packets(sl.msgSize)
+	sl.reqNum, sl.reqType, sl.msgSize = h.ReqNum, h.ReqType, h.MsgSize
+	sl.numReq = s.packets(int(sl.msgSize))
 	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
 	sl.isError = false
 	sl.ce = ce
@@ -125,12 +128,12 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool
 		s.respondError(sl, code, "", now, out)
 		return false
 	}
-	if sl.msgSize > s.MaxMessage || sl.numReq > wire.MaxPackets {
+	if int(sl.msgSize) > s.MaxMessage || sl.numReq > wire.MaxPackets {
 		s.respondError(sl, wire.CodeTooLarge, "", now, out)
 		return false
 	}
 	if sl.numReq > 1 {
-		buf, err := s.pool.Alloc(sl.msgSize)
+		buf, err := s.pool.Alloc(int(sl.msgSize))
 		if err != nil {
 			s.respondError(sl, wire.CodeExhausted, "no memory for the request", now, out)
 			return false
@@ -145,7 +148,7 @@ func (s *Server) inOrder(i uint8, sl *serverSlot, h *wire.Header, payload []byte
 	sl.numRx++
 	sl.ce = ce
 	if sl.numReq == 1 {
-		sl.view = payload
+		s.view, s.viewSlot = payload, i
 	} else {
 		copy(sl.req.Bytes()[int(h.PktNum)*s.PerPacket:], payload)
 		if sl.numRx < sl.numReq {

@@ -18,7 +18,7 @@ func (s *Server) Request(slot uint8) (reqType uint8, reqNum uint64, data []byte)
 	if sl.req != nil {
 		return sl.reqType, sl.reqNum, sl.req.Bytes()
 	}
-	return sl.reqType, sl.reqNum, sl.view
+	return sl.reqType, sl.reqNum, s.viewOf(slot)
 }
 
 // Handling reports whether request reqNum in slot still waits for its response.
@@ -32,16 +32,32 @@ func (s *Server) Handling(slot uint8, reqNum uint64) bool {
 func (s *Server) Unborrow(slot uint8) error {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling || sl.req != nil {
-		sl.view = nil
+		s.forgetView(slot)
 		return nil
 	}
-	buf, err := s.pool.Alloc(len(sl.view))
+	view := s.viewOf(slot)
+	buf, err := s.pool.Alloc(len(view))
 	if err != nil {
 		return err
 	}
-	copy(buf.Bytes(), sl.view)
-	sl.req, sl.view = buf, nil
+	copy(buf.Bytes(), view)
+	sl.req = buf
+	s.forgetView(slot)
 	return nil
+}
+
+// viewOf returns the slot's request in the receive buffer, nil if it is not there.
+func (s *Server) viewOf(slot uint8) []byte {
+	if s.viewSlot == slot {
+		return s.view
+	}
+	return nil
+}
+
+func (s *Server) forgetView(slot uint8) {
+	if s.viewSlot == slot {
+		s.view = nil
+	}
 }
 
 // Take hands the slot's request over to the caller, who frees it: for handlers that
@@ -98,6 +114,7 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now int64, out *Out) er
 		return err
 	}
 	sl.resp, sl.numResp, sl.nextRFR = buf, numResp, 1
+	s.forgetView(slot)
 	s.responded(sl)
 	s.sendResp(sl, 0, now, out)
 	return nil
@@ -117,7 +134,6 @@ func (s *Server) RespondError(slot uint8, code wire.Code, text string, now int64
 func (s *Server) responded(sl *serverSlot) {
 	s.running--
 	sl.state = stateResponded
-	sl.view = nil
 	s.freeRequest(sl)
 }
 
@@ -126,7 +142,6 @@ func (s *Server) responded(sl *serverSlot) {
 func (s *Server) respondError(sl *serverSlot, code wire.Code, text string, now int64, out *Out) {
 	sl.state = stateResponded
 	sl.isError = true
-	sl.view = nil
 	s.freeRequest(sl)
 	sl.code = code
 	// Without memory the error goes without its text. It is remembered all the same:
@@ -169,7 +184,6 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 		sl.resp = nil
 	}
 	sl.handed = nil
-	sl.view = nil
 }
 
 // Running returns how many requests wait for their handlers.
