@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -15,7 +16,20 @@ type implementation interface {
 }
 
 // Conn is a UDP socket as a transport.Transport.
-type Conn struct{ impl implementation }
+type Conn struct {
+	impl implementation
+	path pathMTU
+}
+
+// pathMTU is the last answer of PathMTU: who opens many sessions to one peer asks often.
+type pathMTU struct {
+	dst transport.Addr
+	mtu int
+	at  int64 // ns
+}
+
+// pathFor is how long the last answer holds, ns.
+const pathFor = 1e9
 
 var _ transport.Transport = (*Conn)(nil)
 
@@ -42,7 +56,7 @@ func wrap(impl implementation, err error) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{impl}, nil
+	return &Conn{impl: impl}, nil
 }
 
 // Caps returns what the transport can do.
@@ -82,8 +96,14 @@ func (c *Conn) Close() error { return c.impl.Close() }
 
 // PathMTU makes the Conn a transport.PathSizer.
 func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
-	mtu, err := PathMTU(dst)
-	return min(mtu, c.Caps().MTU), err
+	if now := monotime.Now(); c.path.at == 0 || c.path.dst != dst || now-c.path.at > pathFor {
+		mtu, err := PathMTU(dst)
+		if err != nil {
+			return 0, err
+		}
+		c.path = pathMTU{dst, min(mtu, c.Caps().MTU), now}
+	}
+	return c.path.mtu, nil
 }
 
 // isIPv4 reports whether ip is an IPv4 address, mapped or not.
