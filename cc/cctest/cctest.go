@@ -55,7 +55,7 @@ func complete(a cc.Algorithm) error {
 	case a.New == nil:
 		return errors.New("the algorithm has no New")
 	case a.New(1e9) == nil:
-		return errors.New("New returns nil")
+		return errors.New("a new controller is nil")
 	}
 	return nil
 }
