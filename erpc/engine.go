@@ -3,6 +3,7 @@ package erpc
 import (
 	"math/rand/v2"
 
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/ratelimit/carousel"
 	"github.com/userspace-rpc/erpc/session"
@@ -17,6 +18,7 @@ type engine struct {
 	cfg      *Config
 	now      int64        // ns; read once per pass of the loop (eRPC, section 5.2.2)
 	out      *session.Out // its Tx is the TX batch
+	ahead    []*Session   // of prefetch
 	fresh    []freshResp  // responses in it whose hold time may have to grow
 	handlers *[wire.MaxReqType + 1]handlerEntry
 	refuse   [256]wire.Code // per request type: why it is refused
@@ -57,6 +59,29 @@ type engine struct {
 type peerState struct {
 	epoch    uint64
 	sessions int
+}
+
+// coldSessions is from how many sessions on their state is asked for ahead of a burst.
+const coldSessions = 256
+
+// prefetch asks for the sessions of a burst, and then for what they point to, before any
+// packet is looked at, so that their cache misses overlap.
+func (e *engine) prefetch(pkts []transport.RxPacket) {
+	e.ahead = e.ahead[:0]
+	for i := range pkts {
+		if n, ok := wire.SessionOf(pkts[i].Data); ok && n < uint32(len(e.sessions)) && e.sessions[n] != nil {
+			s := e.sessions[n]
+			sys.Prefetch(&s.live, hotSession+session.ClientHot)
+			e.ahead = append(e.ahead, s)
+		}
+	}
+	for step := range session.PrefetchSteps {
+		for _, s := range e.ahead {
+			if s.sv != nil {
+				s.sv.Prefetch(step)
+			}
+		}
+	}
 }
 
 // onPacket takes one received packet.

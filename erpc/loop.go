@@ -37,6 +37,9 @@ func (r *Rpc) pass() (int, error) {
 	if err != nil {
 		return work, err
 	}
+	if n > 1 && e.numLive >= coldSessions {
+		e.prefetch(r.rx[:n])
+	}
 	for i := range r.rx[:n] {
 		e.onPacket(&r.rx[i])
 	}

@@ -140,12 +140,12 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	if err != nil || c.Session == wire.NoSession {
 		return nil, wire.CodeBadOffer
 	}
-	s := e.newSession(from)
+	s := e.newSession(from, false)
 	if s == nil {
 		return nil, wire.CodeExhausted
 	}
 	s.offer, s.params, s.checksum, s.epoch = offer, params, offer.Checksum, c.Epoch
-	s.sv = session.NewServer(params, from, c.Session, c.Token, e.pool, &e.refuse, &e.proto)
+	s.sv.Init(params, from, c.Session, c.Token, e.pool, &e.refuse, &e.proto)
 	s.state = sessConnected
 	s.live = session.Liveness{Local: s.number, LocalToken: s.token, Remote: c.Session, RemoteToken: c.Token}
 	s.live.Heard(e.now)

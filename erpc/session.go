@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -39,6 +40,20 @@ const (
 // Session is one end of a session, the client's or the server's. It belongs to an
 // Rpc and is used only in that Rpc's thread.
 type Session struct {
+	// UserData is the application's own.
+	UserData any
+
+	dialer   *session.Dialer // while connecting
+	key      connKey         // server: what a repeated Connect is known by
+	epoch    uint64          // of the peer's endpoint
+	params   session.Params
+	offer    wire.Offer // agreed; what a repeated Accept says
+	lingerAt int64      // when a closing session is forgotten, ns
+	nextAt   int64      // when Disconnect is repeated, ns
+
+	// What each packet needs, and at the end, next to the half: see prefetch.
+	live     session.Liveness
+	err      error // why it ended
 	rpc      *Rpc
 	peer     transport.Addr
 	token    uint32 // that packets to this session carry
@@ -48,18 +63,32 @@ type Session struct {
 	activeAt int32 // place in engine.active, from 1; 0 if it is not there
 	cl       *session.Client
 	sv       *session.Server
-	live     session.Liveness
-	dialer   *session.Dialer // while connecting
-	key      connKey         // server: what a repeated Connect is known by
-	epoch    uint64          // of the peer's endpoint
-	params   session.Params
-	offer    wire.Offer // agreed; what a repeated Accept says
-	err      error      // why it ended
-	lingerAt int64      // when a closing session is forgotten, ns
-	nextAt   int64      // when Disconnect is repeated, ns
+}
 
-	// UserData is the application's own.
-	UserData any
+// clientEnd and serverEnd are a session in one piece of memory.
+type (
+	clientEnd struct {
+		Session
+		half session.Client
+	}
+	serverEnd struct {
+		Session
+		half session.Server
+	}
+)
+
+// hotSession is how many bytes from Session.live on a packet needs.
+const hotSession = 136
+
+// Prefetch tells the processor that a request on this session is about to be
+// enqueued. It is worth its few nanoseconds with thousands of sessions, a few requests
+// ahead: most sessions are not in the cache then.
+func (s *Session) Prefetch() {
+	if s.sv == nil {
+		sys.Prefetch(&s.live, hotSession+session.ClientHot)
+	} else {
+		sys.Prefetch(&s.live, hotSession+session.ServerHot)
+	}
 }
 
 // connKey names an attempt to connect.

@@ -6,10 +6,21 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// newSession takes a session number, or returns nil if there is none left.
-func (e *engine) newSession(peer transport.Addr) *Session {
+// newSession takes a session number and makes a client's or a server's end, or returns
+// nil if there is no number left.
+func (e *engine) newSession(peer transport.Addr, client bool) *Session {
 	if e.numLive >= e.cfg.MaxSessions {
 		return nil
+	}
+	var s *Session
+	if client {
+		end := new(clientEnd)
+		s = &end.Session
+		s.cl = &end.half
+	} else {
+		end := new(serverEnd)
+		s = &end.Session
+		s.sv = &end.half
 	}
 	var n uint32
 	if len(e.freeNums) > 0 {
@@ -19,7 +30,7 @@ func (e *engine) newSession(peer transport.Addr) *Session {
 		n = uint32(len(e.sessions))
 		e.sessions = append(e.sessions, nil)
 	}
-	s := &Session{rpc: e.rpc, peer: peer, number: n, token: e.rng.Uint32()}
+	s.rpc, s.peer, s.number, s.token = e.rpc, peer, n, e.rng.Uint32()
 	e.sessions[n] = s
 	e.numLive++
 	return s
@@ -30,7 +41,7 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 	if e.closing {
 		return nil, ErrClosed
 	}
-	s := e.newSession(peer)
+	s := e.newSession(peer, true)
 	if s == nil {
 		return nil, ErrExhausted
 	}
@@ -41,7 +52,7 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 		}
 	}
 	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: offer}
-	s.cl = session.NewClient(e.cfg.Timing, e.cfg.MaxQueue, e.pool, e.pacing, &e.proto)
+	s.cl.Init(e.cfg.Timing, e.cfg.MaxQueue, e.pool, e.pacing, &e.proto)
 	s.dialer = session.NewDialer(c, e.cfg.Timing, e.now)
 	e.changing = append(e.changing, s)
 	_ = s.dialer.Tick(e.now, e.out) // cannot time out yet

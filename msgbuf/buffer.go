@@ -2,6 +2,7 @@ package msgbuf
 
 import (
 	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -48,6 +49,13 @@ func (b *Buffer) Data() []byte {
 		b.misused("Data")
 	}
 	return b.mem[wire.HeaderSize : wire.HeaderSize+b.size : wire.HeaderSize+b.size]
+}
+
+// Prefetch asks for the first bytes of the buffer's memory to be brought into the cache.
+func (b *Buffer) Prefetch() {
+	if len(b.mem) > 0 {
+		sys.Prefetch(&b.mem[0], 64)
+	}
 }
 
 // Size returns the size of the message in bytes.

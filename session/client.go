@@ -22,6 +22,7 @@ type clientSlot struct {
 	reqNum   uint64
 	busy     bool
 	stalled  bool   // in line for credits
+	next     uint8  // slot behind this one in line for credits
 	ownsResp bool   // op.Resp came from the session's pool
 	retries  uint8  // timeouts since the last progress
 	fast     uint8  // rollbacks on evidence since the last progress
@@ -35,7 +36,6 @@ type clientSlot struct {
 	sentAt   int64    // when packet 0 was sent, ns
 	progress int64    // when the slot last sent after idling, or received, ns
 	times    *txTimes // of packets after the first; nil until needed
-	next     uint8    // slot behind this one in line for credits
 }
 
 // total returns how many packets the client sends for the request, as far as known.
@@ -61,9 +61,18 @@ type Client struct {
 	busy    int // slots in use
 	open    bool
 	closed  bool
-	pool    *msgbuf.Pool
-	queue   opQueue
+
+	// The slots of most sessions, and their numbers in free. Here, so that all of a session is in one
+	// piece of memory: one miss of the TLB, and Prefetch knows where things are.
+	inline     [DefaultSlots]clientSlot
+	inlineFree [DefaultSlots]uint8
+
+	pool  *msgbuf.Pool
+	queue opQueue
 }
+
+// ClientHot is how many bytes from the start of a Client on a small RPC touches.
+const ClientHot = 448
 
 // txTimes remembers when the packets in flight were sent.
 type txTimes struct {
@@ -74,12 +83,17 @@ type txTimes struct {
 // MaxQueue bounds the requests that wait for a slot. Responses for which the request
 // brings no buffer get one of pool. Pacing is nil for no congestion control.
 func NewClient(t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) *Client {
+	c := new(Client)
+	c.Init(t, maxQueue, pool, pacing, stats)
+	return c
+}
+
+// Init is NewClient in memory that the caller has.
+func (c *Client) Init(t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) {
+	c.pool, c.stats, c.rtt, c.pace, c.queue.max = pool, stats, newRTOEstimator(&t), newPacer(pacing), maxQueue
 	// One slot, never busy, stands for all until Open, so that no packet of the peer
 	// finds none.
-	return &Client{
-		pool: pool, stats: stats, rtt: newRTOEstimator(&t), pace: newPacer(pacing), queue: opQueue{max: maxQueue},
-		slots: make([]clientSlot, 1),
-	}
+	c.slots = c.inline[:1]
 }
 
 // Open makes the session usable with the agreed params. Remote and token name the
@@ -88,8 +102,11 @@ func (c *Client) Open(p Params, to packet.Addr, remote, token uint32, rtt, now i
 	c.Params = p
 	c.link = link{to: to, remote: remote, token: token, checksum: p.Checksum}
 	c.credits = p.Credits
-	c.slots = make([]clientSlot, p.Slots)
-	c.free = make([]uint8, p.Slots)
+	if p.Slots <= DefaultSlots {
+		c.slots, c.free = c.inline[:p.Slots], c.inlineFree[:p.Slots]
+	} else {
+		c.slots, c.free = make([]clientSlot, p.Slots), make([]uint8, p.Slots)
+	}
 	for i := range c.free {
 		c.slots[i].reqNum = uint64(i)
 		c.free[i] = uint8(p.Slots - 1 - i)

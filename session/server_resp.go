@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -213,4 +214,24 @@ func (s *Server) Unused() bool {
 		}
 	}
 	return true
+}
+
+// PrefetchSteps is how many steps Prefetch has: each reads what the one before has
+// asked for.
+const PrefetchSteps = 2
+
+// Prefetch asks for the buffer in which the first slot's next response is likely to go:
+// in step 0 for what describes it, in step 1 for its memory.
+func (s *Server) Prefetch(step int) {
+	b := s.inline[0].resp
+	if b == nil {
+		if b = s.inline[0].pre; b == nil {
+			return
+		}
+	}
+	if step == 0 {
+		sys.Prefetch(b, 64)
+	} else {
+		b.Prefetch()
+	}
 }

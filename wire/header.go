@@ -175,6 +175,14 @@ func SetToken(pkt []byte, token uint32) {
 	binary.LittleEndian.PutUint32((*[HeaderSize]byte)(pkt)[12:], token)
 }
 
+// SessionOf returns the session number of a packet, false if it is too short.
+func SessionOf(pkt []byte) (uint32, bool) {
+	if len(pkt) < HeaderSize {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint32(pkt[8:]), true
+}
+
 // Hold returns the hold field of pkt, which holds a header.
 func Hold(pkt []byte) uint16 {
 	return binary.LittleEndian.Uint16((*[HeaderSize]byte)(pkt)[2:])

@@ -36,7 +36,7 @@ var transportImpl = []string{"transport", "internal/..."}
 // that do not exist yet may have a row.
 var table = []row{
 	{path: "wire", traits: pure},
-	{path: "msgbuf", may: []string{"wire", "internal/hugemem", "internal/invariants"}, traits: pure},
+	{path: "msgbuf", may: []string{"wire", "internal/hugemem", "internal/invariants", "internal/sys"}, traits: pure},
 	{path: "packet", traits: pure},
 	{path: "session", may: []string{"wire", "msgbuf", "packet", "cc", "internal/..."}, traits: pure},
 	{path: "cc", may: []string{"internal/monotime"}, traits: pure},
