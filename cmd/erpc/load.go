@@ -37,7 +37,8 @@ type load struct {
 	inFlight int
 	stopping bool
 	finish   erpc.Continuation
-	rng      uint64 // of Random
+	rng      uint64           // of Random
+	ahead    [8]*erpc.Session // of Random: chosen already, on their way into the cache
 
 	now    int64 // the clock, read at most once per pass; the loop's owner sets it to 0
 	every  uint64
@@ -137,8 +138,15 @@ func (l *load) session(i uint32) *erpc.Session {
 	if !l.Random {
 		return l.sessions[int(i)%len(l.sessions)]
 	}
+	next := &l.ahead[l.rng%uint64(len(l.ahead))]
+	s := *next
 	l.rng = l.rng*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
-	return l.sessions[(l.rng>>32)*uint64(len(l.sessions))>>32]
+	*next = l.sessions[(l.rng>>32)*uint64(len(l.sessions))>>32]
+	(*next).Prefetch()
+	if s == nil {
+		return l.session(i)
+	}
+	return s
 }
 
 // onDone is the continuation of every RPC.
