@@ -5,13 +5,14 @@ go 1.26.0
 require (
 	connectrpc.com/connect v1.21.1
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
-	golang.org/x/net v0.62.0
 	golang.org/x/sys v0.49.0
 	gonum.org/v1/plot v0.17.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	storj.io/drpc v0.0.34
 )
+
+require golang.org/x/net v0.62.0 // indirect
 
 require (
 	codeberg.org/go-fonts/liberation v0.5.0 // indirect
