@@ -46,7 +46,7 @@ func setupBench(set *flag.FlagSet) func(env) error {
 	set.StringVar(&s.dir, "dir", "out/bench", "the `folder` to write to")
 	set.StringVar(&s.only, "only", strings.Join(parts, ","), "the `parts` to do")
 	set.StringVar(&s.packages, "packages", "./...", "the Go benchmarks' `packages`, with spaces between them")
-	set.StringVar(&s.baseline, "baseline", "bench/baseline/go.txt", "the `file` that benchstat compares the Go benchmarks with")
+	set.StringVar(&s.baseline, "baseline", "bench/baseline/go.txt", "the `file` that benchstat compares the Go benchmarks with; empty: no comparison")
 	set.StringVar(&s.goCommand, "go", "go", "the go `command`")
 	set.IntVar(&s.count, "count", 6, "how often each Go benchmark runs")
 	set.DurationVar(&s.benchTime, "benchtime", 200*time.Millisecond,
@@ -156,6 +156,9 @@ func (s *suite) goBenchmarks(e env) (err error) {
 	c.Stdout, c.Stderr = io.MultiWriter(w, e.err), e.err
 	if err = errors.Join(c.Run(), w.Close()); err != nil {
 		return err
+	}
+	if s.baseline == "" {
+		return nil
 	}
 	if _, err := os.Stat(s.baseline); err != nil {
 		fmt.Fprintf(e.err, "no comparison of the Go benchmarks: there is no %s; make bench-baseline writes it\n", s.baseline)

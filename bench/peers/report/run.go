@@ -187,4 +187,3 @@ func ratios(runs, base []Run) (v []float64) {
 	}
 	return v
 }
-
