@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/userspace-rpc/erpc/bench/peers/report"
@@ -153,7 +154,8 @@ func (s *suite) goBenchmarks(e env) (err error) {
 	args := append([]string{"test", "-run=^$", "-bench=.", "-benchmem", "-p=1", fmt.Sprint("-count=", s.count), fmt.Sprint("-benchtime=", s.benchTime)},
 		strings.Fields(s.packages)...)
 	c := exec.CommandContext(e.ctx, s.goCommand, args...)
-	c.Stdout, c.Stderr = io.MultiWriter(w, e.err), e.err
+	progress := &lockedWriter{to: e.err}
+	c.Stdout, c.Stderr = io.MultiWriter(w, progress), progress
 	if err = errors.Join(c.Run(), w.Close()); err != nil {
 		return err
 	}
@@ -165,6 +167,19 @@ func (s *suite) goBenchmarks(e env) (err error) {
 		return nil
 	}
 	return s.benchstat(e, file)
+}
+
+// lockedWriter takes a process's two outputs at the same time.
+type lockedWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(b)
 }
 
 // benchstat shows what changed since the baseline. Where the tool cannot be fetched the

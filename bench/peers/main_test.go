@@ -38,7 +38,15 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		}
 	}
-	os.Exit(m.Run())
+	// Under the race detector each child would sleep for a second before it ends.
+	if os.Getenv("GORACE") == "" {
+		if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+			panic(err)
+		}
+	}
+	code := m.Run()
+	removeERPC()
+	os.Exit(code)
 }
 
 // try runs the program in this process.
@@ -49,12 +57,16 @@ func try(t *testing.T, args ...string) (code int, out, said string) {
 	return code, o.String(), s.String()
 }
 
+// removeERPC removes what erpcBinary made.
+var removeERPC = func() {}
+
 // erpcBinary builds bin/erpc, once.
 var erpcBinary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "peers-test")
 	if err != nil {
 		return "", err
 	}
+	removeERPC = func() { _ = os.RemoveAll(dir) }
 	bin := filepath.Join(dir, "erpc")
 	c := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "./cmd/erpc")
 	c.Dir = filepath.Join("..", "..")

@@ -121,9 +121,8 @@ func Write(file string, v any) error {
 
 // Name says what the figure measures, in a few words.
 func (f *Figure) Name() string {
-	name := f.Bench
 	if f.Bench == "bandwidth" {
-		name = "requests"
+		name := "requests"
 		if f.RespSize > f.Size {
 			name = "responses"
 		}
