@@ -198,11 +198,38 @@ func (s *suite) benchstat(e env, file string) error {
 	if err != nil {
 		return fmt.Errorf("benchstat: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "benchstat.txt"), out, 0o644); err != nil {
+	all := filepath.Join(s.dir, "benchstat.txt")
+	if err := os.WriteFile(all, out, 0o644); err != nil {
 		return err
 	}
-	_, err = e.out.Write(out)
+	fmt.Fprintf(e.out, "Go benchmarks that differ from %s (all of them: %s):\n\n", s.baseline, all)
+	for _, line := range changed(string(out)) {
+		fmt.Fprintln(e.out, line)
+	}
+	_, err = fmt.Fprintln(e.out)
 	return err
+}
+
+// changed picks the lines of benchstat's tables that tell of a significant change, and
+// adds the package and the unit, which the tables have in headings.
+func changed(tables string) (lines []string) {
+	pkg, unit := "", ""
+	for line := range strings.Lines(tables) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "pkg: "); ok {
+			pkg = name[strings.LastIndex(name, "/")+1:]
+		}
+		if _, heading, ok := strings.Cut(line, "│"); ok && strings.Contains(line, "vs base") {
+			unit = strings.Fields(heading)[0]
+		}
+		if strings.Contains(line, "(p=") && !strings.Contains(line, "~") {
+			lines = append(lines, fmt.Sprintf("%s, %s: %s", pkg, unit, line))
+		}
+	}
+	if lines == nil {
+		lines = []string{"none"}
+	}
+	return lines
 }
 
 func (s *suite) plot(e env) error { return plotDir(e, s.dir) }
