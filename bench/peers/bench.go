@@ -74,18 +74,20 @@ func (s *suite) run(e env) error {
 		return err
 	}
 	do := map[string]func(env) error{"figures": s.figures, "peers": s.comparison, "go": s.goBenchmarks, "plot": s.plot, "table": s.table}
+	var failures []error
 	for _, name := range parts {
 		if !slices.Contains(only, name) {
 			continue
 		}
-		if err := do[name](e); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		err := do[name](e)
 		if e.ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
+		if err != nil { // the other parts are worth having
+			failures = append(failures, fmt.Errorf("%s: %w", name, err))
+		}
 	}
-	return nil
+	return errors.Join(failures...)
 }
 
 // figure is one call of bin/erpc bench.
@@ -141,7 +143,7 @@ func (s *suite) comparison(e env) error {
 	if err != nil {
 		return err
 	}
-	return report.Write(filepath.Join(s.dir, report.PeersFile), c)
+	return errors.Join(report.Write(filepath.Join(s.dir, report.PeersFile), c), failed(c))
 }
 
 // goBenchmarks runs the Go benchmarks and compares them with the baseline.

@@ -172,9 +172,14 @@ func TestFailures(t *testing.T) {
 	if code, _, said := try(t, "client", "--peer=drpc", "--addr=127.0.0.1:1", "--duration=1ms"); code != 1 || !strings.Contains(said, "refused") {
 		t.Errorf("nobody there: exit %d: %s", code, said)
 	}
-	code, _, said := try(t, "compare", "--erpc="+erpcForTest(t), "--transports=nothing", "--peers=", "--duration=1ms")
-	if code != 1 || !strings.Contains(said, `transport "nothing"`) {
+	code, out, said := try(t, "compare", "--erpc="+erpcForTest(t), "--transports=nothing", "--peers=", "--duration=1ms")
+	if code != 1 || out != "" || !strings.Contains(said, `transport "nothing"`) {
 		t.Errorf("unknown transport: exit %d: %s", code, said)
+	}
+	code, out, said = try(t, "compare", "--erpc="+erpcForTest(t), "--transports=nothing", "--peers=drpc", "--rounds=1", "--duration=1ms")
+	if code != 1 || !strings.Contains(out, "drpc v") || !strings.Contains(out, "not in the figures: round 1 of erpc nothing") ||
+		!strings.Contains(said, "1 turns failed") {
+		t.Errorf("one of two fails: exit %d: %s%s", code, out, said)
 	}
 	if code, _, said := try(t, "table", "--dir="+t.TempDir()); code != 1 || !strings.Contains(said, "no JSON") {
 		t.Errorf("nothing to show: exit %d: %s", code, said)
