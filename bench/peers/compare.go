@@ -202,6 +202,7 @@ func (p *plan) measure(ctx context.Context, k contestant, round int) (rate, lat 
 	lat, err = k.run(ctx, alone)
 	rate.Bench, lat.Bench = "rate", "latency"
 	rate.Round, lat.Round = round, round
+	rate.SetGbps() // only now it is known to be a rate, should the window be 1
 	return rate, lat, err
 }
 

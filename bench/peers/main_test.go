@@ -213,8 +213,8 @@ func TestCompareAll(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	code, out, said = try(t, "compare", "--transports=", "--peers=drpc,net/rpc", "--cores=unpinned", "--rounds=1", "--duration=2ms")
-	if code != 0 || !strings.Contains(out, "drpc v") || !strings.Contains(out, "times grpc-go") {
+	code, out, said = try(t, "compare", "--transports=", "--peers=drpc,net/rpc", "--cores=unpinned", "--rounds=1", "--duration=2ms", "--window=1", "--size=100000")
+	if code != 0 || !strings.Contains(out, "drpc v") || !strings.Contains(out, "Gbit/s") || !strings.Contains(out, "times grpc-go") {
 		t.Errorf("exit %d: %s%s", code, out, said)
 	}
 }
