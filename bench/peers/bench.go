@@ -74,18 +74,20 @@ func (s *suite) run(e env) error {
 		return err
 	}
 	do := map[string]func(env) error{"figures": s.figures, "peers": s.comparison, "go": s.goBenchmarks, "plot": s.plot, "table": s.table}
+	var failures []error
 	for _, name := range parts {
 		if !slices.Contains(only, name) {
 			continue
 		}
-		if err := do[name](e); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+		err := do[name](e)
 		if e.ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
+		if err != nil { // the other parts are worth having
+			failures = append(failures, fmt.Errorf("%s: %w", name, err))
+		}
 	}
-	return nil
+	return errors.Join(failures...)
 }
 
 // figure is one call of bin/erpc bench.
@@ -141,7 +143,7 @@ func (s *suite) comparison(e env) error {
 	if err != nil {
 		return err
 	}
-	return report.Write(filepath.Join(s.dir, report.PeersFile), c)
+	return errors.Join(report.Write(filepath.Join(s.dir, report.PeersFile), c), failed(c))
 }
 
 // goBenchmarks runs the Go benchmarks and compares them with the baseline.
@@ -198,11 +200,38 @@ func (s *suite) benchstat(e env, file string) error {
 	if err != nil {
 		return fmt.Errorf("benchstat: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "benchstat.txt"), out, 0o644); err != nil {
+	all := filepath.Join(s.dir, "benchstat.txt")
+	if err := os.WriteFile(all, out, 0o644); err != nil {
 		return err
 	}
-	_, err = e.out.Write(out)
+	fmt.Fprintf(e.out, "Go benchmarks that differ from %s (all of them: %s):\n\n", s.baseline, all)
+	for _, line := range changed(string(out)) {
+		fmt.Fprintln(e.out, line)
+	}
+	_, err = fmt.Fprintln(e.out)
 	return err
+}
+
+// changed picks the lines of benchstat's tables that tell of a significant change, and
+// adds the package and the unit, which the tables have in headings.
+func changed(tables string) (lines []string) {
+	pkg, unit := "", ""
+	for line := range strings.Lines(tables) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "pkg: "); ok {
+			pkg = name[strings.LastIndex(name, "/")+1:]
+		}
+		if _, heading, ok := strings.Cut(line, "│"); ok && strings.Contains(line, "vs base") {
+			unit = strings.Fields(heading)[0]
+		}
+		if strings.Contains(line, "(p=") && !strings.Contains(line, "~") {
+			lines = append(lines, fmt.Sprintf("%s, %s: %s", pkg, unit, line))
+		}
+	}
+	if lines == nil {
+		lines = []string{"none"}
+	}
+	return lines
 }
 
 func (s *suite) plot(e env) error { return plotDir(e, s.dir) }

@@ -130,7 +130,7 @@ func setupClient(set *flag.FlagSet) func(env) error {
 		}
 		debug.SetGCPercent(gcPercent)
 		res, err := load.Run(e.ctx, load.Config{Peer: p, Addr: *addr, Sizes: s.sizes(), Window: s.window, Conns: s.conns,
-			Warmup: min(s.duration/5, 300*time.Millisecond), Duration: s.duration,
+			Warmup: min(s.duration/10, 300*time.Millisecond), Duration: s.duration, // the warm-up as in bin/erpc
 			CPU: func() time.Duration { return cpuTime(os.Getpid()) + cpuTime(*pid) }})
 		if err != nil {
 			return err

@@ -146,7 +146,8 @@ func (p *plan) contestants(warn io.Writer) (list []contestant, err error) {
 	return list, nil
 }
 
-// compare measures all contestants in turns. After an interruption it gives what there is.
+// compare measures all contestants in turns. After an interruption or a failure it gives
+// what there is.
 func (p *plan) compare(e env) (c report.Comparison, err error) {
 	list, err := p.contestants(e.err)
 	if err != nil {
@@ -163,18 +164,32 @@ func (p *plan) compare(e env) (c report.Comparison, err error) {
 			c.Interrupted = true
 			break
 		}
-		if err != nil {
-			return c, fmt.Errorf("%s, %s: %w", k.name, k.cores, err)
+		if err != nil { // the others' runs are worth keeping
+			c.Failures = append(c.Failures, fmt.Sprintf("round %d of %s, %s: %v", round+1, k.name, k.cores, err))
+			fmt.Fprintln(e.err, c.Failures[len(c.Failures)-1])
+			continue
 		}
 		runs = append(runs, rate, lat)
 		fmt.Fprintf(e.err, "[%3.0fs] round %d of %d: %-12s %-8s %9.0f RPC/s, alone p50 %.1f us\n",
 			time.Since(begun).Seconds(), round+1, p.rounds, k.name, k.cores, rate.Rps, lat.P50)
 	}
-	if len(runs) == 0 {
+	switch {
+	case len(runs) > 0:
+	case c.Interrupted:
 		return c, errors.New("interrupted before anything was measured")
+	default:
+		return c, failed(c)
 	}
 	return report.Compare(report.Comparison{Machine: report.ThisMachine(), Size: p.size, RespSize: p.resp, Window: p.window,
-		Rounds: p.rounds, Duration: p.duration.Seconds(), Base: p.base, Interrupted: c.Interrupted}, runs), nil
+		Rounds: p.rounds, Duration: p.duration.Seconds(), Base: p.base, Interrupted: c.Interrupted, Failures: c.Failures}, runs), nil
+}
+
+// failed is an error if a run has failed.
+func failed(c report.Comparison) error {
+	if len(c.Failures) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d turns failed, the first: %s", len(c.Failures), c.Failures[0])
 }
 
 // measure is one turn: the rate with the window in flight, then the latency alone.
@@ -187,6 +202,7 @@ func (p *plan) measure(ctx context.Context, k contestant, round int) (rate, lat 
 	lat, err = k.run(ctx, alone)
 	rate.Bench, lat.Bench = "rate", "latency"
 	rate.Round, lat.Round = round, round
+	rate.SetGbps() // only now it is known to be a rate, should the window be 1
 	return rate, lat, err
 }
 
@@ -204,8 +220,8 @@ func setupCompare(set *flag.FlagSet) func(env) error {
 			return err
 		}
 		if *asJSON {
-			return json.NewEncoder(e.out).Encode(c)
+			return errors.Join(json.NewEncoder(e.out).Encode(c), failed(c))
 		}
-		return c.Text(e.out)
+		return errors.Join(c.Text(e.out), failed(c))
 	}
 }

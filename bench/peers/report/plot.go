@@ -107,7 +107,7 @@ func dots(c *Comparison, y, title string, f func(Row) Stat) (*plot.Plot, error) 
 	)
 	for _, row := range c.Rows {
 		s := f(row)
-		names = append(names, strings.ReplaceAll(row.Peer, " ", "\n"))
+		names = append(names, nameBreaks.Replace(row.Peer))
 		if s.Min <= 0 {
 			continue // a logarithm has no place for it
 		}
@@ -135,12 +135,29 @@ func dots(c *Comparison, y, title string, f func(Row) Stat) (*plot.Plot, error) 
 		if err := addLabels(p, labels, 7, -3); err != nil {
 			return nil, err
 		}
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: 4}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
 		p.Y.Min, p.Y.Max = p.Y.Min/1.5, p.Y.Max*1.5
 	}
 	p.NominalX(names...)
 	p.X.Min, p.X.Max = -0.5, float64(len(names))-0.2
 	return p, nil
+}
+
+// nameBreaks breaks peers' names into lines.
+var nameBreaks = strings.NewReplacer(" ", "\n", "-", "-\n", "/", "/\n")
+
+// decades are logarithmic ticks whose labels read like the figures in the tables.
+type decades struct{}
+
+// Ticks implements plot.Ticker.
+func (decades) Ticks(lo, hi float64) []plot.Tick {
+	ticks := plot.LogTicks{Prec: -1}.Ticks(lo, hi)
+	for i := range ticks {
+		if !ticks[i].IsMinor() {
+			ticks[i].Label = strings.NewReplacer(".00", "", ".0", "").Replace(count(ticks[i].Value))
+		}
+	}
+	return ticks
 }
 
 // newPlot has a grid and fonts without serifs.

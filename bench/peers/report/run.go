@@ -75,6 +75,7 @@ type Comparison struct {
 	Duration    float64  `json:"duration_s"` // of each run
 	Base        string   `json:"base"`       // the peer that ratios are to
 	Interrupted bool     `json:"interrupted,omitempty"`
+	Failures    []string `json:"failures,omitempty"` // turns that gave no runs, and why
 	Rows        []Row    `json:"rows"`
 	Notes       []string `json:"notes"`
 	Runs        []Run    `json:"runs"`
@@ -100,7 +101,10 @@ type Row struct {
 // Compare sums up runs made in rounds; c has all but rows and runs.
 func Compare(c Comparison, runs []Run) Comparison {
 	c.Bench, c.Runs = "peers", runs
-	c.Notes = append(slices.Clone(c.Notes), notes...)
+	c.Notes = slices.Clone(notes)
+	for _, f := range c.Failures {
+		c.Notes = append(c.Notes, "Failed, and not in the figures: "+f)
+	}
 	var names []string
 	for _, r := range runs {
 		if !slices.Contains(names, r.Peer) {
