@@ -19,7 +19,6 @@ type engine struct {
 	now      int64        // ns; read once per pass of the loop (eRPC, section 5.2.2)
 	out      *session.Out // its Tx is the TX batch
 	ahead    []*Session   // of prefetch
-	fresh    []freshResp  // responses in it whose hold time may have to grow
 	handlers *[wire.MaxReqType + 1]handlerEntry
 	refuse   [256]wire.Code // per request type: why it is refused
 	pool     *msgbuf.Pool
@@ -185,25 +184,16 @@ func (e *engine) collect(s *Session) {
 	}
 }
 
-// freshResp is a response in the TX batch that was made in this pass.
-type freshResp struct {
-	s    *Session
-	item int
-}
-
-// slowPass is how long a pass may take, ns, until its responses say so. Below it the
+// slowPass is how long a pass may take, ns, until it is accounted for. Below it the
 // difference is not worth rewriting headers.
 const slowPass = 10_000
 
-// noteHold adds what handlers of this pass took, as time the server held the request,
-// to the responses that leave now. Else slow handlers would look like congestion.
+// noteHold adds what this pass took to the hold times in the answers that leave now: it
+// is time that the server held the requests. Else slow handlers would look like congestion.
 func (e *engine) noteHold() {
 	if late := e.rpc.clock() - e.now; late >= slowPass {
-		for _, f := range e.fresh {
-			f.s.sv.Delayed(e.out.Tx[f.item].Head, e.out.Tx[f.item].Data, late)
-		}
+		e.out.Delayed(late)
 	}
-	e.fresh = e.fresh[:0]
 }
 
 // finishDone ends the requests that a session gave back without a packet. Their

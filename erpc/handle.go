@@ -87,9 +87,6 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 		return err
 	}
 	e.collect(r.s)
-	if n := len(e.out.Tx); n > 0 {
-		e.fresh = append(e.fresh, freshResp{r.s, n - 1})
-	}
 	return nil
 }
 

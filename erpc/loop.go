@@ -33,6 +33,11 @@ func (r *Rpc) pass() (int, error) {
 	if !r.commands.Empty() {
 		work = r.drainCommands()
 	}
+	e.out.Blind = 0
+	if gap := e.now - r.polledAt; r.polling && gap >= slowPass {
+		e.out.Blind = gap // nobody looked for packets meanwhile
+	}
+	r.polledAt = e.now
 	n, err := r.tr.RxBurst(r.rx)
 	if err != nil {
 		return work, err
@@ -62,7 +67,7 @@ func (r *Rpc) pass() (int, error) {
 // transmit gives the TX batch to the transport.
 func (r *Rpc) transmit() error {
 	e := &r.engine
-	if len(e.fresh) > 0 {
+	if e.out.HasAnswers() {
 		e.noteHold()
 	}
 	items := e.out.Tx
@@ -155,6 +160,7 @@ func (r *Rpc) RunFor(d time.Duration) error {
 // for limit ns (negative: no limit).
 func (r *Rpc) pause(work int, limit int64) error {
 	now := r.engine.now
+	r.polling = true
 	if work > 0 {
 		r.lastWork = now
 		r.idle = 0
@@ -201,6 +207,7 @@ func (r *Rpc) sleep(limit int64) error {
 	if timeout <= 0 {
 		return nil
 	}
+	r.polling = false
 	r.sleeping.Store(true)
 	var err error
 	if r.commands.Empty() { // a producer that pushed before sees sleeping, or we see its command

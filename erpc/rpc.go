@@ -37,6 +37,8 @@ type Rpc struct {
 	commands *ring.MPSC[command]
 	closed   atomic.Bool
 	lastWork int64 // when the loop last had something to do, ns
+	polledAt int64 // when the loop last looked for packets, ns
+	polling  bool  // it has not slept, or done anything else, since
 	idle     int   // passes without work since
 
 	shared     *msgbuf.Pool // for background handlers; safe in any goroutine
@@ -91,7 +93,6 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e.cookies = session.NewCookies(secret)
 	e.pacing = r.cfg.Congestion.pacing(&caps)
 	e.out = session.NewOut(4*r.cfg.Burst, nil)
-	e.fresh = make([]freshResp, 0, r.cfg.Burst)
 	e.byKey = make(map[connKey]*Session)
 	e.peers = make(map[transport.Addr]*peerState)
 	for t := range e.refuse {

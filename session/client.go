@@ -56,6 +56,7 @@ type Client struct {
 	slots   []clientSlot
 	free    []uint8 // free slots, a stack; the top was used last and is warm
 	stalled slotLine
+	sampled int64 // when the packet was sent that gave the last RTT, ns
 	latest  int64 // when the latest packet was sent that has been answered, ns
 	credits int
 	busy    int // slots in use
@@ -209,7 +210,7 @@ func (c *Client) elicits(s *clientSlot, k uint32) int {
 // sendNext sends the slot's next packet: request data, or an RFR.
 func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 	k := s.numTx
-	h := wire.Header{ReqType: s.op.ReqType, Hold: s.try, ReqNum: s.reqNum, PktNum: uint16(k)}
+	h := wire.Header{ReqType: s.op.ReqType, Hold: wire.TryHold(s.try, 0), ReqNum: s.reqNum, PktNum: uint16(k)}
 	if k < s.numReq {
 		h.Type = wire.TypeReq
 		h.MsgSize = uint32(s.op.Req.Size())

@@ -23,7 +23,7 @@ func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
 	}
 	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref, CE: h.Flags&wire.FlagCE != 0}
 	ev.RTT = c.received(s, h, now)
-	c.learn(now, ev.RTT, wire.HeaderSize+c.PerPacket, ev.CE)
+	c.learn(now, ev.RTT, wire.HeaderSize+c.PerPacket, ev.CE, out)
 	c.kick(i, now, out)
 	return ev
 }
@@ -67,7 +67,7 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Eve
 	copy(s.op.Resp.Bytes()[int(j)*c.PerPacket:], payload)
 	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref, CE: h.Flags&wire.FlagCE != 0}
 	ev.RTT = c.received(s, h, now)
-	c.learn(now, ev.RTT, wire.HeaderSize+len(payload), ev.CE)
+	c.learn(now, ev.RTT, wire.HeaderSize+len(payload), ev.CE, out)
 	if s.numRx < s.total() {
 		c.kick(i, now, out)
 		return ev
@@ -178,14 +178,21 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
 			c.rtt.keep(retries)
 			return 0
 		}
-	} else if h.Hold != s.try { // an answer to an earlier copy
-		c.rtt.keep(retries)
-		return 0
+	} else {
+		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
+			c.rtt.keep(retries)
+			return 0
+		}
+		var known bool
+		if held, known = wire.CoarseHold(h.Hold); !known {
+			return 0
+		}
 	}
 	at := s.sentAt
 	if k > 0 {
 		at = s.times.at[k&uint32(len(s.times.at)-1)]
 	}
+	c.sampled = at
 	c.latest = max(c.latest, at)
 	rtt := max(now-at-held, 1)
 	c.rtt.sample(rtt)
@@ -196,7 +203,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
 // one. All request packets before the missing one are there.
 func (c *Client) onGap(i uint8, h *wire.Header, now int64, out *Out) {
 	s := &c.slots[i]
-	if h.Hold != s.try {
+	if !wire.SameTry(h.Hold, s.try) {
 		c.stats.DropPast++ // it tells of packets sent before the last rollback
 		return
 	}
@@ -216,7 +223,7 @@ const maxFast = 3
 // sent in this try.
 func (c *Client) lost(i uint8, try uint16, now int64, out *Out) {
 	s := &c.slots[i]
-	if try != s.try || s.fast == maxFast {
+	if !wire.SameTry(try, s.try) || s.fast == maxFast {
 		return
 	}
 	s.fast++
@@ -266,7 +273,9 @@ func (c *Client) Scan(now int64, out *Out) (retries uint8) {
 			s.retries++
 		}
 		c.stats.Rollbacks++
-		if s.numRx != s.numReq-1 { // else a slow handler may be all there is to it
+		// One timeout may be a peer that does not get to run, and one without the response
+		// alone may be a slow handler.
+		if s.retries >= 2 && s.numRx != s.numReq-1 {
 			c.pace.timeout(now)
 		}
 		c.rollback(uint8(i), now, out)

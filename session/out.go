@@ -30,8 +30,14 @@ type Out struct {
 	// session has packets that are not due yet. The owner clears it.
 	Pace bool
 
-	mgmt int    // place in Tx, plus one, of the first packet without address; 0 if none
-	mem  []byte // control headers and management packets of this batch
+	// Blind is how long the owner has not looked for packets before it found those that
+	// it hands to sessions now, ns: they may have come at any time since then. The owner
+	// sets it. Sessions take it for time spent in the host, not on the path.
+	Blind int64
+
+	held []heldTx // answers in Tx whose hold time may have to grow
+	mgmt int      // place in Tx, plus one, of the first packet without address; 0 if none
+	mem  []byte   // control headers and management packets of this batch
 	used int
 	gen  uint64           // number of this batch, from 1
 	dead []*msgbuf.Buffer // to be freed when no packet of this batch refers to them
@@ -52,6 +58,7 @@ func NewOut(batch int, mem []byte) *Out {
 // Reset forgets all packets and frees their memory.
 func (o *Out) Reset() {
 	o.Tx = o.Tx[:0]
+	o.held = o.held[:0]
 	o.mgmt = 0
 	o.Flush, o.Pace = false, false
 	o.used = 0
@@ -72,6 +79,47 @@ func (o *Out) Sent() {
 		panic("session: packets without address were sent")
 	}
 	o.Tx = o.Tx[:0]
+	o.held = o.held[:0]
+}
+
+// heldTx is an answer that was made in this batch.
+type heldTx struct {
+	item     int32
+	coarse   bool // its hold field is one of wire.TryHold
+	checksum bool
+}
+
+// answer notes that the packet just queued says how long the server held something.
+func (o *Out) answer(coarse, checksum bool) {
+	o.held = append(o.held, heldTx{int32(len(o.Tx) - 1), coarse, checksum})
+}
+
+// HasAnswers reports whether Delayed has anything to do.
+func (o *Out) HasAnswers() bool { return len(o.held) > 0 }
+
+// Delayed adds ns to the hold times in the answers of the batch: what handlers and
+// copies of the same batch took is the server's time, not the path's.
+func (o *Out) Delayed(ns int64) {
+	for _, a := range o.held {
+		p := &o.Tx[a.item]
+		sum := uint32(0)
+		if a.checksum {
+			sum = wire.Checksum(p.Head, p.Data)
+		}
+		h := wire.Hold(p.Head)
+		if a.coarse {
+			was, known := wire.CoarseHold(h)
+			if !known {
+				continue
+			}
+			wire.SetHold(p.Head, wire.TryHold(h, was+ns))
+		} else {
+			wire.SetHold(p.Head, uint16(min(int64(h)+ns/wire.HoldUnit, wire.HoldUnknown)))
+		}
+		if a.checksum {
+			wire.SetToken(p.Head, wire.Token(p.Head)^sum^wire.Checksum(p.Head, p.Data))
+		}
+	}
 }
 
 // grab returns n bytes of control memory that live until Reset.

@@ -33,6 +33,8 @@ type pacer struct {
 	cfg     *Pacing
 	ctl     cc.Controller // nil until first needed
 	bypass  int64         // at link rate, answers up to this RTT change nothing, ns
+	limit   int64         // the same, whatever the switches say
+	spikeAt int64         // when round trips became very long, ns; 0 if they are not
 	perByte int64         // time that a byte takes at the present rate, 2^-rateBits ns
 	next    int64         // when the next packet may leave, ns
 	rest    int64         // fraction of next, 2^-rateBits ns
@@ -43,9 +45,9 @@ type pacer struct {
 }
 
 func newPacer(cfg *Pacing) pacer {
-	p := pacer{cfg: cfg, bypass: 1<<63 - 1}
+	p := pacer{cfg: cfg, bypass: 1<<63 - 1, limit: 1<<63 - 1}
 	if cfg != nil {
-		p.bypass = cfg.Algorithm.Bypass
+		p.bypass, p.limit = cfg.Algorithm.Bypass, cfg.Algorithm.Bypass
 		if cfg.NoRateBypass {
 			p.bypass = -1
 		}
@@ -110,11 +112,40 @@ func (c *Client) Rate() float64 {
 func (c *Client) Congested() bool { return c.pace.slow }
 
 // learn takes what an answer tells: the RTT (0 if unknown) and the mark. In the
-// common case that is nothing (Timely bypass, eRPC section 5.2.2).
-func (c *Client) learn(now, rtt int64, bytes int, ce bool) {
-	if p := &c.pace; rtt > p.bypass || p.slow || ce {
+// common case that is nothing (Timely bypass, eRPC section 5.2.2). The answer may have
+// waited here unseen for some of the RTT, which says nothing about the path.
+func (c *Client) learn(now, rtt int64, bytes int, ce bool, out *Out) {
+	if out.Blind > 0 && rtt > 0 {
+		rtt = max(1, rtt-out.Blind)
+	}
+	p := &c.pace
+	if rtt/spike >= p.limit && p.limit > 0 {
+		if rtt = p.spiked(now, c.sampled, rtt); rtt == 0 && !ce {
+			return
+		}
+	} else if rtt > 0 {
+		p.spikeAt = 0
+	}
+	if rtt > p.bypass || p.slow || ce {
 		c.control(now, rtt, bytes+wireOverhead, ce)
 	}
+}
+
+// spike is from how many times the bypass limit on a round trip needs a witness.
+const spike = 4
+
+// spiked returns a very long round trip if there is reason to believe that the path is
+// congested, or 0. A host that does not get to run for milliseconds makes a burst of
+// such round trips, all of packets that were under way at the same time. Congestion
+// meets those as well that were sent after the first of the burst had been seen.
+func (p *pacer) spiked(now, sentAt, rtt int64) int64 {
+	if p.spikeAt == 0 {
+		p.spikeAt = now
+	}
+	if sentAt <= p.spikeAt {
+		return 0
+	}
+	return rtt
 }
 
 // control tells the controller, and makes it if there is none yet.
@@ -128,7 +159,7 @@ func (c *Client) control(now, rtt int64, bytes int, ce bool) {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
 	rate, bypass := p.ctl.OnAck(now, rtt, c.rtt.baseAt(now), bytes, ce)
-	if !p.cfg.NoRateBypass {
+	if p.limit = bypass; !p.cfg.NoRateBypass {
 		p.bypass = bypass
 	}
 	p.setRate(rate)

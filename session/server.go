@@ -138,7 +138,7 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool
 	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
 	sl.isError = false
 	sl.ce = ce
-	sl.rxAt = now
+	sl.rxAt = now - out.Blind
 	sl.state = stateReceiving
 	if code := s.refuse[h.ReqType]; code != wire.CodeOK {
 		s.respondError(sl, code, "", now, out)
@@ -172,7 +172,7 @@ func (s *Server) inOrder(i uint8, sl *serverSlot, h *wire.Header, payload []byte
 			return Event{}
 		}
 	}
-	sl.rxAt = now
+	sl.rxAt = now - out.Blind
 	sl.state = stateHandling
 	s.running++
 	return Event{Kind: EventRequest, Slot: i}
@@ -185,7 +185,7 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, ce bool, now int64, ou
 		s.sendCR(h, ce, out)
 		s.repeated(out)
 	case sl.state == stateResponded:
-		sl.rxAt = now
+		sl.rxAt = now - out.Blind
 		sl.ce = ce
 		s.sendResp(sl, 0, now, out)
 		s.repeated(out)
@@ -201,11 +201,12 @@ func (s *Server) repeated(out *Out) {
 }
 
 func (s *Server) sendCR(h *wire.Header, ce bool, out *Out) {
-	cr := wire.Header{Type: wire.TypeCR, ReqType: h.ReqType, Hold: h.Hold, ReqNum: h.ReqNum, PktNum: h.PktNum}
+	cr := wire.Header{Type: wire.TypeCR, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, out.Blind), ReqNum: h.ReqNum, PktNum: h.PktNum}
 	if ce {
 		cr.Flags = wire.FlagCE
 	}
 	s.queueControl(out, &cr)
+	out.answer(true, s.checksum)
 }
 
 // gap tells the client that packet h came before packet missing. Each of the packets
@@ -216,7 +217,7 @@ func (s *Server) gap(h *wire.Header, missing uint32, out *Out) {
 	}
 	s.stats.Gaps++
 	s.queueControl(out, &wire.Header{
-		Type: wire.TypeCR, Flags: wire.FlagGap, ReqType: h.ReqType, Hold: h.Hold,
+		Type: wire.TypeCR, Flags: wire.FlagGap, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, 0),
 		ReqNum: h.ReqNum, PktNum: uint16(missing),
 	})
 }
@@ -252,7 +253,7 @@ func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
 func (s *Server) sendResp(sl *serverSlot, j uint32, now int64, out *Out) {
 	h := wire.Header{
 		Type: wire.TypeResp, ReqType: sl.reqType, ReqNum: sl.reqNum,
-		MsgSize: uint32(sl.resp.Size()), PktNum: uint16(sl.numReq - 1 + j), Hold: sl.try,
+		MsgSize: uint32(sl.resp.Size()), PktNum: uint16(sl.numReq - 1 + j), Hold: wire.TryHold(sl.try, out.Blind),
 	}
 	if j == 0 {
 		h.Hold = hold(now - sl.rxAt)
@@ -263,20 +264,7 @@ func (s *Server) sendResp(sl *serverSlot, j uint32, now int64, out *Out) {
 	head, data := sl.resp.Packet(int(j), s.PerPacket)
 	sl.txGen = out.gen
 	s.append(out, &h, head, data)
-}
-
-// Delayed adds ns to the hold time in response packet 0, which is queued but not sent:
-// what other handlers of the same batch took is the server's time, not the path's.
-func (s *Server) Delayed(head, data []byte, ns int64) {
-	h := wire.Hold(head)
-	sum := uint32(0)
-	if s.checksum {
-		sum = wire.Checksum(head, data)
-	}
-	wire.SetHold(head, uint16(min(int64(h)+ns/wire.HoldUnit, wire.HoldUnknown)))
-	if s.checksum {
-		wire.SetToken(head, wire.Token(head)^sum^wire.Checksum(head, data))
-	}
+	out.answer(j > 0, s.checksum)
 }
 
 // hold turns a time in ns into the header's field.

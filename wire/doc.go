@@ -15,7 +15,9 @@
 //	1       8 bits   reqtype   request type 0-254; in a management packet the [Op]
 //	2       16 bits  hold      response packet 0: time the server held the request,
 //	                           in units of 64 ns ([HoldUnit]); 65535 means "longer,
-//	                           or unknown". Any other packet: the try, see below
+//	                           or unknown". Any other packet: the try in the low 6
+//	                           bits, and if it is an answer a hold time in units of
+//	                           1.024 us above, of which 1023 means the same; see below
 //	4       28 bits  msgsize   size of the whole message in bytes, at most [MaxMsgSize]
 //	4       4 bits   flags     bit 28 CE echo, bit 29 error, bit 30 gap; bit 31 must
 //	                           be zero

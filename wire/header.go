@@ -82,7 +82,7 @@ var (
 type Header struct {
 	Type    Type
 	ReqType uint8
-	Hold    uint16 // units of HoldUnit in response packet 0; in all others the try
+	Hold    uint16 // in response packet 0 units of HoldUnit, in all others see TryHold
 	Flags   Flags
 	PktNum  uint16
 	MsgSize uint32 // bytes
@@ -181,6 +181,31 @@ func SessionOf(pkt []byte) (uint32, bool) {
 		return 0, false
 	}
 	return binary.LittleEndian.Uint32(pkt[8:]), true
+}
+
+// The hold field of all packets but response packet 0: a try in the low bits, and in
+// answers a coarse hold time above it.
+const (
+	tryBits      = 6
+	tryMask      = 1<<tryBits - 1
+	coarseUnit   = 1024 // ns
+	coarseLonger = 1<<(16-tryBits) - 1
+)
+
+// TryHold returns the hold field of a packet other than response packet 0: the try mod
+// 64, and a hold time in ns in units of 1.024 us.
+func TryHold(try uint16, ns int64) uint16 {
+	return try&tryMask | uint16(min(max(ns, 0)/coarseUnit, coarseLonger))<<tryBits
+}
+
+// SameTry reports whether two hold fields made by TryHold have the same try.
+func SameTry(a, b uint16) bool { return (a^b)&tryMask == 0 }
+
+// CoarseHold returns the hold time in a field made by TryHold, ns; known is false if it
+// was longer than the field can say, a millisecond.
+func CoarseHold(field uint16) (ns int64, known bool) {
+	units := field >> tryBits
+	return int64(units) * coarseUnit, units != coarseLonger
 }
 
 // Hold returns the hold field of pkt, which holds a header.
