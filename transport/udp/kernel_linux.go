@@ -75,7 +75,7 @@ func listenKernel(l listenAddr, cfg Config) (implementation, error) {
 		segments = maxSegments()
 	}
 	c.tx.init(fd, ip4, cfg.MTU, segments)
-	c.rx.init(fd, cfg.MTU, !cfg.NoGRO && enableGRO(fd))
+	c.rx.init(fd, cfg.MTU, !cfg.NoGRO && enableGRO(fd), cfg.ECN)
 	return c, nil
 }
 

@@ -32,6 +32,12 @@ type receiver struct {
 	got  int // messages read
 	want int // messages to ask for
 
+	mode    rxMode
+	mayLone bool // trains can be switched off, and nothing else needs control messages
+	singles int  // reads of one packet in a row
+	polls   int  // of rxSettling
+	dense   int  // of rxLone: packets without an idle poll in between
+
 	// The message being split.
 	open bool
 	rest []byte // what is left of it
@@ -49,8 +55,8 @@ type receiver struct {
 	step int // bytes from one buffer to the next
 }
 
-func (r *receiver) init(fd, mtu int, gro bool) {
-	r.fd, r.mtu, r.want = fd, mtu, 1
+func (r *receiver) init(fd, mtu int, gro, ecn bool) {
+	r.fd, r.mtu, r.want, r.mayLone = fd, mtu, 1, gro && !ecn
 	r.size = mtu + 1 // one more shows that a packet was too long
 	if gro {
 		r.size = maxDatagram
@@ -85,7 +91,14 @@ func (r *receiver) burst(pkts []transport.RxPacket) (int, unix.Errno) {
 	if len(pkts) == 0 {
 		return 0, 0
 	}
-	if !r.pending() {
+	fresh := !r.pending()
+	if fresh {
+		switch {
+		case r.mode == rxLone:
+			return r.burstLone(pkts)
+		case r.mode == rxSettling && r.settled():
+			return 0, 0
+		}
 		if err := r.read(len(pkts)); err != 0 {
 			return 0, err
 		}
@@ -102,6 +115,9 @@ func (r *receiver) burst(pkts []transport.RxPacket) (int, unix.Errno) {
 		n = r.split(pkts, n)
 	}
 	r.packets += uint64(n)
+	if fresh && n > 0 {
+		r.note(n)
+	}
 	return n, 0
 }
 

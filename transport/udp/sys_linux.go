@@ -45,16 +45,36 @@ func sysRecvmmsg(fd int, m []mmsghdr) (int, unix.Errno) {
 	return int(n), e
 }
 
+// sysRecvfrom receives one datagram into b.
+func sysRecvfrom(fd int, b []byte, from *sockaddr) (int, unix.Errno) {
+	nameLen := uint32(unsafe.Sizeof(*from))
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+		0, uintptr(unsafe.Pointer(from)), uintptr(unsafe.Pointer(&nameLen)))
+	return int(n), e
+}
+
+// sysQueued returns how many bytes of memory the socket's receive queue holds.
+func sysQueued(fd int) (uint32, bool) {
+	info, ok := sysMemInfo(fd)
+	const rmemAlloc = 0 // SK_MEMINFO_RMEM_ALLOC
+	return info[rmemAlloc], ok
+}
+
+// sysMemInfo reads SO_MEMINFO.
+func sysMemInfo(fd int) (info [9]uint32, ok bool) { // SK_MEMINFO_VARS
+	size := uint32(unsafe.Sizeof(info))
+	_, _, e := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	return info, e == 0 && uintptr(size) == unsafe.Sizeof(info)
+}
+
 // sysDrops returns how many packets the socket's full receive buffer cost
 // (SO_MEMINFO). The other way, SO_RXQ_OVFL, would add a control message to
 // every packet after the first drop.
 func sysDrops(fd int) (uint32, bool) {
-	var info [9]uint32 // SK_MEMINFO_VARS
-	size := uint32(unsafe.Sizeof(info))
-	_, _, e := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
-		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	info, ok := sysMemInfo(fd)
 	const drops = 8 // SK_MEMINFO_DROPS
-	return info[drops], e == 0 && size > drops*4
+	return info[drops], ok
 }
 
 // put points m at its fixed name and control buffers.

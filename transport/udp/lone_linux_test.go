@@ -1,0 +1,60 @@
+package udp
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// TestLone: packets that come alone switch to reading without trains, a burst switches
+// back, and in both ways and in between every packet keeps its bounds.
+func TestLone(t *testing.T) {
+	a, b := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})
+	dst, err := a.Resolve("127.0.0.1:" + portText(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &b.impl.(*kernelConn).rx
+	if !r.mayLone {
+		t.Skip("this kernel has no GRO")
+	}
+	idle := func() { // polls that find nothing
+		for range 2 * settle {
+			if n, err := b.RxBurst(make([]transport.RxPacket, 8)); n != 0 || err != nil {
+				t.Fatalf("%d packets, %v", n, err)
+			}
+		}
+	}
+	send := func(count, size int) {
+		items := make([]transport.TxItem, count)
+		for i := range items {
+			items[i] = transport.TxItem{Dst: dst, Head: make([]byte, size)}
+			items[i].Head[0] = byte(i)
+		}
+		transmit(t, a, items)
+		for i, p := range receive(t, b, count, 8) {
+			if len(p.Data) != size || p.Data[0] != byte(i) || p.From != a.LocalAddr() {
+				t.Fatalf("packet %d: %d bytes of %d, number %d, from %v", i, len(p.Data), size, p.Data[0], p.From)
+			}
+		}
+	}
+	for round := range 3 {
+		for i := 0; r.mode != rxLone; i++ {
+			if i > 4*loneAfter {
+				t.Fatalf("round %d: mode %d after %d lone packets", round, r.mode, i)
+			}
+			send(1, 40+i%5)
+			idle()
+		}
+		send(1, 0x200)
+		idle()
+		if r.mode != rxLone {
+			t.Fatalf("round %d: mode %d after one more", round, r.mode)
+		}
+		send(40, 56)
+		if r.mode != rxTrains {
+			t.Fatalf("round %d: mode %d after a burst", round, r.mode)
+		}
+		send(40, 1000)
+	}
+}
