@@ -25,7 +25,7 @@
 //
 // A burst costs one atomic store: all packets are written with plain stores, the
 // header of the first one last. The reader tells how far it has come once per
-// quarter of the ring.
+// eighth of the ring.
 //
 // # Who writes what
 //

@@ -23,7 +23,7 @@ const (
 func PairSize(ringSize int) int { return ringsAt + 2*ringSize }
 
 // MinRingFor returns the smallest ring, in bytes, for packets of up to limit bytes.
-// The reader frees quarters, and a pad can take as much as a packet: so the largest
+// The reader frees eighths, and a pad can take as much as a packet: so the largest
 // packet fits twice into three quarters of it.
 func MinRingFor(limit int) int {
 	size := MinRing
@@ -58,7 +58,7 @@ func loop(mem []byte, ringSize, limit, out, in int) (*Producer, *Consumer) {
 	return &Producer{
 			cells: at(ringsAt + out*ringSize), mask: mask, limit: limit, peer: (*uint64)(at(out * consumedStep)),
 		}, &Consumer{
-			cells: at(ringsAt + in*ringSize), mask: mask, limit: uint64(limit), quarter: (mask + 1) / 4,
+			cells: at(ringsAt + in*ringSize), mask: mask, limit: uint64(limit), lag: (mask + 1) / 8,
 			own: (*uint64)(at(in * consumedStep)),
 		}
 }

@@ -142,14 +142,14 @@ func (p *Producer) Broken() bool { return p.broken }
 
 // Consumer is the reading side of a ring. One goroutine at a time uses it.
 type Consumer struct {
-	cells   unsafe.Pointer // the first cell
-	mask    uint64         // number of cells - 1
-	limit   uint64         // largest packet in bytes
-	head    uint64         // position of the next packet
-	freed   uint64         // what own says
-	quarter uint64         // how many cells are freed at once
-	own     *uint64        // shared; our consumed position
-	broken  bool
+	cells  unsafe.Pointer // the first cell
+	mask   uint64         // number of cells - 1
+	limit  uint64         // largest packet in bytes
+	head   uint64         // position of the next packet
+	freed  uint64         // what own says
+	lag    uint64         // how many cells are freed at once
+	own    *uint64        // shared; our consumed position
+	broken bool
 }
 
 // Ready reports whether Next has something to do: a packet, a pad or nonsense.
@@ -160,9 +160,9 @@ func (c *Consumer) word() *uint64 {
 }
 
 // Free gives the cells of all packets that Next returned back to the writer, in
-// quarters of the ring. The packets must not be used any more.
+// eighths of the ring. The packets must not be used any more.
 func (c *Consumer) Free() {
-	if c.head-c.freed >= c.quarter {
+	if c.head-c.freed >= c.lag {
 		c.freed = c.head
 		atomic.StoreUint64(c.own, c.freed)
 	}

@@ -120,9 +120,10 @@ func setDefault[T int | int64](field *T, value T) {
 // peerMemory is what a connection costs in bytes: the rings and the two bells.
 func peerMemory(ring int) int64 { return int64(shmem.PairSize(ring)) + 2*shmem.BellSize }
 
-// rxRing is how many packets of mtu bytes a ring holds for sure: a quarter may be read
-// but not freed yet, and the end of the ring may be too short for one packet.
+// rxRing is how many packets of mtu bytes can wait in a ring for sure: an eighth may be
+// read but not freed yet, the end of the ring may be too short for one packet, and as
+// many as wait may still be held by the receiver from the burst before.
 func rxRing(ring, mtu int) int {
 	cells := shmem.Cells(mtu)
-	return max(1, (ring/shmem.CellSize*3/4-cells-1)/cells)
+	return max(1, (ring/shmem.CellSize*7/8-cells-1)/(2*cells))
 }
