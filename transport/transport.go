@@ -39,6 +39,10 @@ type Caps struct {
 	// Checksummed says that packets damaged on the way are dropped by the
 	// network or the transport with at least the strength of the UDP checksum.
 	Checksummed bool
+	// RxShared says that the sender of a packet can still change RxPacket.Data, at any
+	// time: the memory is shared between processes. Whoever checks bytes and uses them
+	// later copies them first. Packets of up to 256 bytes are always private.
+	RxShared bool
 }
 
 // RxPacket is one received packet. Data belongs to the transport and stays valid
