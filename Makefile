@@ -2,12 +2,14 @@
 #
 #   GO         the go command
 #   FUZZTIME   how long each fuzz target runs
-#   BENCHTIME  how long each Go benchmark runs
+#   BENCHTIME  how long each Go benchmark runs in make bench; its other measurements go with it
+#   TRANSPORTS what make bench measures erpc over, with commas between them
 #   GOTEST     further flags for go test, such as -count=1 or -v
 
 GO        ?= go
 FUZZTIME  ?= 10s
-BENCHTIME ?= 1s
+BENCHTIME ?= 200ms
+TRANSPORTS ?= udp
 GOTEST    ?=
 MAKEFLAGS += --no-print-directory
 
@@ -19,6 +21,11 @@ MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name t
 CORE  := $(wildcard wire msgbuf session cc ratelimit transport internal erpc)
 CORE  := $(patsubst %,./%/...,$(CORE))
 
+# Packages whose Go benchmarks are compared with bench/baseline/go.txt: the hot path.
+HOT := $(wildcard wire msgbuf session cc ratelimit internal/ring internal/gid internal/monotime erpc) \
+	$(filter-out transport/sim transport/pcap,$(patsubst %/,%,$(wildcard transport/*/)))
+HOT := $(patsubst %,./%/...,$(HOT))
+
 # Systems that must build besides this one.
 CROSS := linux/arm64 darwin/arm64 windows/amd64
 
@@ -27,7 +34,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck bench bench-grpc clean check-go
+.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck bench bench-baseline bench-peers bench-grpc clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -36,8 +43,10 @@ help:
 	@echo 'make race    short tests under the race detector (needs a C compiler)'
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
 	@echo 'make lint    gofmt, vet, house rules, builds for other systems, staticcheck'
-	@echo 'make bench   Go benchmarks, then the figures of bin/erpc bench'
-	@echo 'make bench-grpc   rate and latency beside grpc-go, in pairs of runs'
+	@echo 'make bench   figures of bin/erpc, its peers, Go benchmarks beside the baseline; into out/bench'
+	@echo 'make bench-baseline   the Go benchmarks, kept as the new baseline'
+	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc and net/rpc'
+	@echo 'make bench-grpc       ... beside grpc-go alone'
 	@echo 'make clean   removes bin/ and out/'
 
 check-go:
@@ -106,15 +115,26 @@ staticcheck: check-go
 		echo 'make staticcheck: cannot fetch $(STATICCHECK)' >&2; exit 1; \
 	else echo 'staticcheck skipped: $(STATICCHECK) cannot be fetched'; fi
 
-bench: check-go
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(CORE)
-	@$(MAKE) build
-	bin/erpc bench latency --raw
-	bin/erpc bench rate --raw
-	bin/erpc bench bandwidth --raw
+# bench/peers is a module of its own; its program drives all benchmarks.
+BENCH = bin/peers bench -go "$(GO)" -benchtime $(BENCHTIME) -packages "$(HOT)"
 
-bench-grpc: check-go
-	bench/compare.sh
+.PHONY: bin/peers
+bin/peers: check-go
+	cd bench/peers && $(GO) build -buildvcs=false -o ../../bin/peers .
+
+bench: build bin/peers
+	$(BENCH) -transports "$(TRANSPORTS)"
+
+bench-baseline: bin/peers
+	$(BENCH) -only go -baseline ""
+	@mkdir -p bench/baseline
+	cp out/bench/go.txt bench/baseline/go.txt
+
+bench-peers: build bin/peers
+	bin/peers compare -transports "$(TRANSPORTS)"
+
+bench-grpc: build bin/peers
+	bin/peers compare -transports "$(TRANSPORTS)" -peers grpc-go
 
 clean:
 	rm -rf bin out

@@ -78,7 +78,8 @@ var table = []row{
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock},
-	{path: "bench/...", third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf"}, traits: mayClock},
+	{path: "bench/...", may: []string{"bench/...", "erpc", "transport/udp"}, third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
+		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock},
 	{path: "examples/...", may: anything, traits: mayClock},
 	{path: "raft-example/...", may: anything, third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}, traits: mayClock},
 }

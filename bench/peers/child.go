@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/userspace-rpc/erpc/bench/peers/echo"
+	"github.com/userspace-rpc/erpc/bench/peers/load"
+	"github.com/userspace-rpc/erpc/bench/peers/report"
+)
+
+// gcPercent is bin/erpc's default, so that all have the same.
+const gcPercent = 400
+
+// maxSize is what bin/erpc takes.
+const maxSize = 64 << 20
+
+// shape is what one measurement looks like, for all its processes.
+type shape struct {
+	size, resp    int
+	window, conns int
+	duration      time.Duration
+}
+
+// flags declares those of a shape.
+func (s *shape) flags(set *flag.FlagSet) {
+	set.IntVar(&s.size, "size", 32, "`bytes` in a request")
+	set.IntVar(&s.resp, "resp-size", -1, "`bytes` in a response; -1: an echo of the request")
+	set.IntVar(&s.window, "window", 60, "RPCs in flight, each from a goroutine of its own")
+	set.IntVar(&s.conns, "conns", 1, "connections that they share; drpc always has one for each RPC in flight")
+	set.DurationVar(&s.duration, "duration", time.Second, "how long to measure")
+}
+
+func (s *shape) check() error {
+	if s.resp == -1 {
+		s.resp = s.size
+	}
+	switch {
+	case s.size < 0 || s.size > maxSize:
+		return usagef("--size %d: want 0 to %d", s.size, maxSize)
+	case s.resp < 0 || s.resp > maxSize:
+		return usagef("--resp-size %d: want 0 to %d", s.resp, maxSize)
+	case s.window < 1 || s.window > 1<<12:
+		return usagef("--window %d: want 1 to %d", s.window, 1<<12)
+	case s.conns < 1 || s.conns > 1<<12:
+		return usagef("--conns %d: want 1 to %d", s.conns, 1<<12)
+	case s.duration < time.Millisecond:
+		return usagef("--duration %v: want at least 1ms", s.duration)
+	}
+	return nil
+}
+
+// args are the flags that give another process this shape.
+func (s *shape) args() []string {
+	return []string{fmt.Sprint("--size=", s.size), fmt.Sprint("--resp-size=", s.resp), fmt.Sprint("--window=", s.window),
+		fmt.Sprint("--conns=", s.conns), fmt.Sprint("--duration=", s.duration)}
+}
+
+func (s *shape) sizes() echo.Sizes { return echo.Sizes{Request: s.size, Response: s.resp} }
+
+// findPeer says which there are if it is none.
+func findPeer(name string) (echo.Peer, error) {
+	p, ok := echo.ByName(name)
+	if !ok {
+		return p, usagef("--peer %q is unknown; there are %s", name, strings.Join(peerNames(), ", "))
+	}
+	return p, nil
+}
+
+func peerNames() (names []string) {
+	for _, p := range echo.Peers() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// setupServe is the server process: it prints its address and serves until its standard
+// input ends.
+func setupServe(set *flag.FlagSet) func(env) error {
+	var s shape
+	s.flags(set)
+	name := set.String("peer", "", "the peer's `name`")
+	return func(e env) error {
+		p, err := findPeer(*name)
+		if err = errors.Join(err, s.check()); err != nil {
+			return err
+		}
+		debug.SetGCPercent(gcPercent)
+		srv, err := p.Listen(s.sizes())
+		if err != nil {
+			return err
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- srv.Serve() }()
+		fmt.Fprintln(e.out, srv.Addr())
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			_, _ = io.Copy(io.Discard, e.in)
+		}()
+		select {
+		case err := <-ended:
+			return fmt.Errorf("%s: the server ended: %w", p.Name, err)
+		case <-closed:
+			_ = srv.Close() // nobody is left to be told
+			return nil
+		}
+	}
+}
+
+// setupClient is the client process: it measures and prints a report.Run.
+func setupClient(set *flag.FlagSet) func(env) error {
+	var s shape
+	s.flags(set)
+	name := set.String("peer", "", "the peer's `name`")
+	addr := set.String("addr", "", "the server's `address`")
+	pid := set.Int("server-pid", 0, "the server's process, whose CPU time is counted")
+	return func(e env) error {
+		p, err := findPeer(*name)
+		if err = errors.Join(err, s.check()); err != nil {
+			return err
+		}
+		debug.SetGCPercent(gcPercent)
+		res, err := load.Run(e.ctx, load.Config{Peer: p, Addr: *addr, Sizes: s.sizes(), Window: s.window, Conns: s.conns,
+			Warmup: min(s.duration/5, 300*time.Millisecond), Duration: s.duration,
+			CPU: func() time.Duration { return cpuTime(os.Getpid()) + cpuTime(*pid) }})
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(e.out).Encode(newRun(p, s, res))
+	}
+}
+
+func newRun(p echo.Peer, s shape, res load.Result) report.Run {
+	us := func(q float64) float64 { return float64(res.Hist.ValueAtQuantile(q)) / 1e3 }
+	r := report.Run{
+		Bench: "rate", Peer: p.Name, Version: version(p), Transport: p.Transport, Size: s.size, RespSize: s.resp,
+		Window: s.window, Conns: res.Conns, Duration: res.Elapsed.Seconds(), Rpcs: res.Rpcs,
+		Rps: float64(res.Rpcs) / res.Elapsed.Seconds(), Mean: res.Hist.Mean() / 1e3,
+		P50: us(50), P99: us(99), P999: us(99.9), Max: float64(res.Hist.Max()) / 1e3,
+		CPU: float64(res.CPU) / float64(res.Rpcs),
+	}
+	if s.window == 1 {
+		r.Bench = "latency"
+	}
+	r.SetGbps()
+	return r
+}
+
+// version returns the peer's version as it was built in.
+func version(p echo.Peer) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	if p.Module == "" {
+		return info.GoVersion
+	}
+	for _, m := range info.Deps {
+		if m.Path == p.Module && m.Replace == nil {
+			return m.Version
+		}
+	}
+	return "" // of the same tree as this program
+}
+
+// lastLine is what a process said, in one line: the end of it.
+func lastLine(b *bytes.Buffer) string {
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/userspace-rpc/erpc/bench/peers/echo"
+	"github.com/userspace-rpc/erpc/bench/peers/report"
+)
+
+// setupRun measures one peer once.
+func setupRun(set *flag.FlagSet) func(env) error {
+	var s shape
+	s.flags(set)
+	name := set.String("peer", "", "the peer's `name`: "+strings.Join(peerNames(), ", "))
+	cores := set.String("cores", report.Unpinned, "pinned: client on one core, server on another; or unpinned")
+	asJSON := set.Bool("json", false, "print one JSON object")
+	return func(e env) error {
+		if err := s.check(); err != nil {
+			return err
+		}
+		p, err := findPeer(*name)
+		if err != nil {
+			return err
+		}
+		placements, err := placements(*cores, e.err)
+		if err != nil || len(placements) != 1 {
+			return usagef("--cores %s: want pinned or unpinned", *cores)
+		}
+		r, err := measurePeer(e.ctx, p, s, placements[0])
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return json.NewEncoder(e.out).Encode(r)
+		}
+		_, err = fmt.Fprintf(e.out, "%s %s, %s, %s, %d in flight, %d connections: %.0f RPC/s, p50 %.1f us, p99 %.1f us, CPU %.0f ns per RPC\n",
+			r.Peer, r.Version, report.SizeText(r.Size), r.Cores, r.Window, r.Conns, r.Rps, r.P50, r.P99, r.CPU)
+		return err
+	}
+}
+
+// placements turns --cores into what to measure.
+func placements(cores string, warn io.Writer) ([]string, error) {
+	_, _, can := twoCores()
+	switch cores {
+	case report.Unpinned:
+		return []string{report.Unpinned}, nil
+	case report.Pinned:
+		if !can {
+			return nil, usagef("--cores pinned: processes cannot be pinned to two cores here")
+		}
+		return []string{report.Pinned}, nil
+	case "both":
+		if can {
+			return []string{report.Pinned, report.Unpinned}, nil
+		}
+		fmt.Fprintln(warn, "processes cannot be pinned to two cores here: unpinned only")
+		return []string{report.Unpinned}, nil
+	}
+	return nil, usagef("--cores %s: want pinned, unpinned or both", cores)
+}
+
+// plan is a comparison to be made.
+type plan struct {
+	shape
+	rounds     int
+	base       string
+	peers      string // names, with commas
+	transports string // of bin/erpc, with commas
+	cores      string
+	bin        string
+}
+
+// flags declares those that bench has too.
+func (p *plan) flags(set *flag.FlagSet) {
+	set.StringVar(&p.peers, "peers", strings.Join(peerNames(), ","), "the peers' `names`")
+	set.StringVar(&p.transports, "transports", "udp", "`names` of the transports that erpc is measured over; empty: none")
+	set.StringVar(&p.bin, "erpc", "bin/erpc", "the erpc `command`")
+	set.IntVar(&p.rounds, "rounds", 5, "how often each is measured")
+}
+
+// defaultBase may be missing from a comparison: then there are no ratios.
+const defaultBase = "grpc-go"
+
+// contestant is one way to measure one peer.
+type contestant struct {
+	name, cores string
+	run         func(context.Context, shape) (report.Run, error)
+}
+
+// split cuts a list of names at its commas.
+func split(list string) (names []string) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// contestants checks the plan and lists them: bin/erpc first.
+func (p *plan) contestants(warn io.Writer) (list []contestant, err error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if p.rounds < 1 || p.rounds > 1000 {
+		return nil, usagef("--rounds %d: want 1 to 1000", p.rounds)
+	}
+	for _, tr := range split(p.transports) {
+		if err := findERPC(p.bin); err != nil {
+			return nil, err
+		}
+		list = append(list, contestant{erpcName(tr), report.Pinned, func(ctx context.Context, s shape) (report.Run, error) {
+			return measureERPC(ctx, p.bin, tr, s)
+		}})
+	}
+	cores, err := placements(p.cores, warn)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range split(p.peers) {
+		peer, ok := echo.ByName(name)
+		if !ok {
+			return nil, usagef("--peers: %q is unknown; there are %s", name, strings.Join(peerNames(), ", "))
+		}
+		for _, c := range cores {
+			list = append(list, contestant{name, c, func(ctx context.Context, s shape) (report.Run, error) {
+				return measurePeer(ctx, peer, s, c)
+			}})
+		}
+	}
+	if len(list) == 0 {
+		return nil, usagef("--peers and --transports: nothing to compare")
+	}
+	if p.base != defaultBase && !slices.ContainsFunc(list, func(c contestant) bool { return c.name == p.base }) {
+		return nil, usagef("--base %q is not among those compared", p.base)
+	}
+	return list, nil
+}
+
+// compare measures all contestants in turns. After an interruption it gives what there is.
+func (p *plan) compare(e env) (c report.Comparison, err error) {
+	list, err := p.contestants(e.err)
+	if err != nil {
+		return c, err
+	}
+	var runs []report.Run
+	begun := time.Now()
+	// Each round begins with another one, so that nobody always has the same neighbour.
+	for i := range p.rounds * len(list) {
+		round := i / len(list)
+		k := list[(i+round)%len(list)]
+		rate, lat, err := p.measure(e.ctx, k, round+1)
+		if e.ctx.Err() != nil {
+			c.Interrupted = true
+			break
+		}
+		if err != nil {
+			return c, fmt.Errorf("%s, %s: %w", k.name, k.cores, err)
+		}
+		runs = append(runs, rate, lat)
+		fmt.Fprintf(e.err, "[%3.0fs] round %d of %d: %-12s %-8s %9.0f RPC/s, alone p50 %.1f us\n",
+			time.Since(begun).Seconds(), round+1, p.rounds, k.name, k.cores, rate.Rps, lat.P50)
+	}
+	if len(runs) == 0 {
+		return c, errors.New("interrupted before anything was measured")
+	}
+	return report.Compare(report.Comparison{Machine: report.ThisMachine(), Size: p.size, RespSize: p.resp, Window: p.window,
+		Rounds: p.rounds, Duration: p.duration.Seconds(), Base: p.base, Interrupted: c.Interrupted}, runs), nil
+}
+
+// measure is one turn: the rate with the window in flight, then the latency alone.
+func (p *plan) measure(ctx context.Context, k contestant, round int) (rate, lat report.Run, err error) {
+	if rate, err = k.run(ctx, p.shape); err != nil {
+		return rate, lat, err
+	}
+	alone := p.shape
+	alone.window = 1
+	lat, err = k.run(ctx, alone)
+	rate.Bench, lat.Bench = "rate", "latency"
+	rate.Round, lat.Round = round, round
+	return rate, lat, err
+}
+
+// setupCompare prints the comparison.
+func setupCompare(set *flag.FlagSet) func(env) error {
+	p := &plan{}
+	p.shape.flags(set)
+	p.flags(set)
+	set.StringVar(&p.base, "base", defaultBase, "the peer that ratios are to")
+	set.StringVar(&p.cores, "cores", "both", "of the goroutine-based peers: pinned, client on one core, server on another; unpinned; or both")
+	asJSON := set.Bool("json", false, "print one JSON object")
+	return func(e env) error {
+		c, err := p.compare(e)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return json.NewEncoder(e.out).Encode(c)
+		}
+		return c.Text(e.out)
+	}
+}

@@ -1,0 +1,130 @@
+package echo
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"slices"
+)
+
+// Peer is one RPC library.
+type Peer struct {
+	Name      string // on the command line and in tables
+	Module    string // whose version counts; empty for the standard library
+	Transport string // what it runs over
+
+	// ConnPerCall says that a connection carries one RPC at a time.
+	ConnPerCall bool
+
+	// Listen opens a server on 127.0.0.1.
+	Listen func(Sizes) (Server, error)
+
+	// Dial opens a connection. The caller must close it.
+	Dial func(ctx context.Context, addr string, s Sizes) (Conn, error)
+}
+
+// Sizes are the bytes of a request and of a response.
+type Sizes struct{ Request, Response int }
+
+// limit is the largest message that libraries with a limit are told to take: with
+// room for the envelope, and never below their default.
+func (s Sizes) limit() int { return max(4<<20, s.Request, s.Response) + 1<<20 }
+
+// Server answers requests.
+type Server interface {
+	Addr() string
+	Serve() error // returns after Close; its error then means nothing
+	Close() error
+}
+
+// Conn is a connection to a Server.
+type Conn interface {
+	// NewCall returns calls for one goroutine, which may reuse memory: a response is
+	// valid until the next call. Several such calls share the connection, unless
+	// the peer's ConnPerCall says otherwise.
+	NewCall() Call
+	Close() error
+}
+
+// Call does one RPC and waits for its response.
+type Call func(ctx context.Context, request []byte) (response []byte, err error)
+
+// Peers are all that there are, in the order of tables.
+func Peers() []Peer { return []Peer{grpcPeer, connectPeer, drpcPeer, netRPCPeer, erpcPeer} }
+
+// ByName finds a peer.
+func ByName(name string) (Peer, bool) {
+	list := Peers()
+	i := slices.IndexFunc(list, func(p Peer) bool { return p.Name == name })
+	if i < 0 {
+		return Peer{}, false
+	}
+	return list[i], true
+}
+
+func listenTCP() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+
+const seqBytes = 8 // that tell requests apart
+
+// Payload returns n bytes of the pattern that requests and responses hold.
+func Payload(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*131 + i>>8)
+	}
+	return b
+}
+
+// Stamp makes a request differ from all others, if it is long enough for that.
+func Stamp(request []byte, seq uint64) {
+	if len(request) >= seqBytes {
+		binary.LittleEndian.PutUint64(request, seq)
+	}
+}
+
+// replier makes responses.
+type replier struct{ fixed []byte }
+
+// newReplier: without a size of its own a response is the request.
+func newReplier(s Sizes) replier {
+	if s.Request == s.Response {
+		return replier{}
+	}
+	return replier{fixed: Payload(s.Response)}
+}
+
+func (r replier) reply(request []byte) []byte {
+	if r.fixed == nil {
+		return request
+	}
+	return r.fixed
+}
+
+// probed is how much of each end of a response Check compares if it is not to
+// compare all: enough to notice one that belongs to another request.
+const probed = 32
+
+// Check compares a response with what the request asks for: its size, and its ends or
+// the whole of it. Fixed is the payload if the response is not an echo, else nil.
+func Check(request, fixed, response []byte, whole bool) error {
+	want := request
+	if fixed != nil {
+		want = fixed
+	}
+	if len(response) != len(want) {
+		return fmt.Errorf("response of %d bytes, want %d", len(response), len(want))
+	}
+	n := len(want)
+	if !whole && n > 2*probed {
+		if !bytes.Equal(response[:probed], want[:probed]) || !bytes.Equal(response[n-probed:], want[n-probed:]) {
+			return fmt.Errorf("response differs from what was asked for")
+		}
+		return nil
+	}
+	if !bytes.Equal(response, want) {
+		return fmt.Errorf("response differs from what was asked for")
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/bench/peers/echo"
+)
+
+// Config says what to do.
+type Config struct {
+	Peer     echo.Peer
+	Addr     string
+	Sizes    echo.Sizes
+	Window   int           // RPCs in flight
+	Conns    int           // connections that they share, unless each has its own
+	Warmup   time.Duration // before the measurement
+	Duration time.Duration // of the measurement
+
+	// CPU returns the CPU time that both processes have used so far, 0 if unknown.
+	CPU func() time.Duration
+}
+
+// Result is what a measurement gave.
+type Result struct {
+	Hist    *hdrhistogram.Histogram // latencies, ns
+	Rpcs    int64
+	Elapsed time.Duration // from the first RPC's begin to the last one's end
+	CPU     time.Duration
+	Conns   int
+}
+
+// newHistogram records 1 ns to 60 s with three digits, as bin/erpc does.
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60e9, 3) }
+
+// Run connects, warms up, measures and disconnects. Any RPC that fails or gives a wrong
+// response is an error.
+func Run(ctx context.Context, c Config) (res Result, err error) {
+	n := min(c.Conns, c.Window)
+	if c.Peer.ConnPerCall {
+		n = c.Window
+	}
+	if n < 1 {
+		return res, fmt.Errorf("%d connections for %d RPCs in flight", c.Conns, c.Window)
+	}
+	var conns []echo.Conn
+	defer func() {
+		for _, conn := range conns {
+			err = errors.Join(err, conn.Close())
+		}
+	}()
+	for range n {
+		conn, err := c.Peer.Dial(ctx, c.Addr, c.Sizes)
+		if err != nil {
+			return res, err
+		}
+		conns = append(conns, conn)
+	}
+	callers := make([]*caller, c.Window)
+	for i := range callers {
+		callers[i] = newCaller(c.Sizes, uint64(i), conns[i%n].NewCall())
+	}
+	if err := all(ctx, callers, c.Warmup, true); err != nil {
+		return res, err
+	}
+	for _, k := range callers {
+		k.hist.Reset()
+	}
+	cpu, begin := c.CPU(), time.Now()
+	if err := all(ctx, callers, c.Duration, false); err != nil {
+		return res, err
+	}
+	res = Result{Hist: newHistogram(), Elapsed: time.Since(begin), CPU: c.CPU() - cpu, Conns: n}
+	for _, k := range callers {
+		res.Hist.Merge(k.hist)
+	}
+	res.Rpcs = res.Hist.TotalCount()
+	return res, nil
+}
+
+// all runs the callers for d; each does at least one RPC.
+func all(ctx context.Context, callers []*caller, d time.Duration, whole bool) error {
+	var over atomic.Bool
+	defer time.AfterFunc(d, func() { over.Store(true) }).Stop()
+	var wg sync.WaitGroup
+	errs := make([]error, len(callers))
+	for i, k := range callers {
+		wg.Go(func() {
+			if errs[i] = k.run(ctx, &over, whole); errs[i] != nil {
+				over.Store(true)
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil { // one is enough: the others failed with it or after it
+			return err
+		}
+	}
+	return nil
+}
+
+// caller is one goroutine's RPCs, one after the other.
+type caller struct {
+	call    echo.Call
+	request []byte
+	fixed   []byte // the response, if it is not an echo
+	seq     uint64
+	hist    *hdrhistogram.Histogram
+}
+
+func newCaller(z echo.Sizes, id uint64, call echo.Call) *caller {
+	k := &caller{call: call, request: echo.Payload(z.Request), seq: id << 40, hist: newHistogram()}
+	if z.Response != z.Request {
+		k.fixed = echo.Payload(z.Response)
+	}
+	return k
+}
+
+// run does RPCs until over. Whole compares all of each response: that takes longer for
+// large ones, so only a warm-up does it.
+func (k *caller) run(ctx context.Context, over *atomic.Bool, whole bool) error {
+	for {
+		k.seq++
+		echo.Stamp(k.request, k.seq)
+		begin := time.Now()
+		response, err := k.call(ctx, k.request)
+		took := time.Since(begin)
+		if err == nil {
+			err = echo.Check(k.request, k.fixed, response, whole)
+		}
+		if err != nil {
+			return err
+		}
+		if err := k.hist.RecordValue(max(1, int64(took))); err != nil {
+			return err // longer than a minute
+		}
+		if over.Load() {
+			return nil
+		}
+	}
+}
