@@ -127,7 +127,7 @@ func (p *Producer) Publish() {
 		return
 	}
 	*p.word(p.tail) = 0 // what the reader meets behind the last packet
-	atomic.StoreUint64(p.word(p.start), p.first)
+	storeRelease(p.word(p.start), p.first)
 	p.first = 0
 }
 
@@ -164,7 +164,7 @@ func (c *Consumer) word() *uint64 {
 func (c *Consumer) Free() {
 	if c.head-c.freed >= c.lag {
 		c.freed = c.head
-		atomic.StoreUint64(c.own, c.freed)
+		storeRelease(c.own, c.freed)
 	}
 }
 

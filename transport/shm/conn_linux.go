@@ -80,6 +80,7 @@ func Listen(name string, cfg Config) (*Conn, error) {
 		HostDelay: hostDelay, RxShared: true,
 	}
 	c.rx.init()
+	c.tx.patience = stuckAfter
 	if err := c.start(name, cfg); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package shm
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/shmem"
 	"github.com/userspace-rpc/erpc/transport"
@@ -21,6 +23,8 @@ type transmitter struct {
 	stats  transport.Stats // of sending
 	wakes  uint64          // system calls that woke a reader
 	failed []failure
+	// patience is stuckAfter, unless a test says otherwise.
+	patience time.Duration
 }
 
 // failure is an address that could not be connected to lately.
@@ -114,7 +118,7 @@ func (c *Conn) givesUp(p *peer) bool {
 		}
 		return false
 	}
-	limit := stuckAfter
+	limit := c.tx.patience
 	if !p.open {
 		limit = connectWait
 	}
