@@ -28,6 +28,7 @@ type engine struct {
 	epoch    uint64
 	cookies  *session.Cookies
 	mtu      int
+	rxShared bool // a peer can still change what it has sent; see transport.Caps
 	checksum bool
 
 	sessions   []*Session // by number; nil is free
@@ -208,7 +209,7 @@ func (e *engine) finishDone() {
 
 // dispatch gives the complete request in slot to its handler.
 func (e *engine) dispatch(s *Session, slot uint8) {
-	typ, num, _ := s.sv.Request(slot)
+	typ, num, data := s.sv.Request(slot)
 	entry := &e.handlers[typ]
 	e.stats.RequestsServed++
 	h := ReqHandle{s: s, reqNum: num, slot: slot, typ: typ}
@@ -216,7 +217,7 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 		e.background(h, entry.fn)
 		return
 	}
-	if e.cfg.NoZeroCopy && s.sv.Unborrow(slot) != nil {
+	if (e.cfg.NoZeroCopy || e.rxShared && len(data)+wire.HeaderSize > transport.PrivateBytes) && s.sv.Unborrow(slot) != nil {
 		_ = h.RespondError(wire.CodeExhausted, "no memory for the request")
 		return
 	}

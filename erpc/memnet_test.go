@@ -11,8 +11,9 @@ import (
 // memNet joins endpoints through memory: no system call, no allocation, no clock.
 // What does not fit a ring is dropped.
 type memNet struct {
-	now  int64 // ns; the endpoints' clock
-	ends []*memEnd
+	now    int64 // ns; the endpoints' clock
+	shared bool  // Caps.RxShared
+	ends   []*memEnd
 }
 
 const (
@@ -83,7 +84,7 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 }
 
 func (e *memEnd) Caps() transport.Caps {
-	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, Checksummed: e.checked}
+	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, Checksummed: e.checked, RxShared: e.net.shared}
 }
 func (e *memEnd) LocalAddr() transport.Addr              { return e.addr }
 func (e *memEnd) Resolve(string) (transport.Addr, error) { return e.addr, nil }
@@ -106,7 +107,13 @@ type memPair struct {
 // newMemPair makes both with a session between them. Register adds handlers.
 func newMemPair(tb testing.TB, cfg erpc.Config, register func(*erpc.Nexus)) *memPair {
 	tb.Helper()
-	p := &memPair{tb: tb, net: &memNet{now: 1e9}, tick: 1000}
+	return newMemPairOn(tb, &memNet{now: 1e9}, cfg, register)
+}
+
+// newMemPairOn is newMemPair on a given network.
+func newMemPairOn(tb testing.TB, net *memNet, cfg erpc.Config, register func(*erpc.Nexus)) *memPair {
+	tb.Helper()
+	p := &memPair{tb: tb, net: net, tick: 1000}
 	cfg.Clock = p.net.Now
 	if cfg.Seed == 0 {
 		cfg.Seed = 7

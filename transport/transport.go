@@ -15,6 +15,10 @@ var (
 	ErrBadAddress = errors.New("transport: bad address")
 )
 
+// PrivateBytes is the size in bytes up to which received packets are in memory that no
+// other process can change, also if Caps.RxShared is set.
+const PrivateBytes = 256
+
 // Caps says what a transport can do. It does not change during the transport's life.
 type Caps struct {
 	// Name is the transport's short name, "udp" or "sim".
@@ -39,6 +43,10 @@ type Caps struct {
 	// Checksummed says that packets damaged on the way are dropped by the
 	// network or the transport with at least the strength of the UDP checksum.
 	Checksummed bool
+	// RxShared says that the sender of a packet can still change RxPacket.Data, at any
+	// time: the memory is shared between processes. Whoever checks bytes and uses them
+	// later copies them first. Packets of up to PrivateBytes are always private.
+	RxShared bool
 }
 
 // RxPacket is one received packet. Data belongs to the transport and stays valid

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -121,6 +120,7 @@ type bench struct {
 	resent  uint64
 	mtu     int
 	credits int
+	cores   float64 // round trip of a cache line between client and server, ns
 }
 
 // sum is one round over all threads.
@@ -135,7 +135,14 @@ func (s *sum) add(r round) {
 	s.elapsed = max(s.elapsed, r.elapsed)
 	s.rate += r.rate
 	s.p50 += r.p50
+	s.p99 += r.p99
 	s.threads++
+}
+
+// average makes means over the threads of what add has added up.
+func (s *sum) average() {
+	s.p50 /= float64(max(1, s.threads))
+	s.p99 /= float64(max(1, s.threads))
 }
 
 func (b *bench) check() error {
@@ -149,8 +156,8 @@ func (b *bench) check() error {
 	switch {
 	case err != nil:
 		return err
-	case f.Addr != "" && checkAddr("--addr", f.Addr) != nil:
-		return checkAddr("--addr", f.Addr)
+	case f.Addr != "" && f.medium().checkAddr("--addr", f.Addr) != nil:
+		return f.medium().checkAddr("--addr", f.Addr)
 	case s.Size > maxMessage || s.RespSize > maxMessage:
 		return usagef("--size and --resp-size: at most %d", maxMessage)
 	case s.Size < 4 && s.RespSize != s.Size:
@@ -183,6 +190,7 @@ func (b *bench) run(e *env) error {
 	if err != nil {
 		return err
 	}
+	b.cores = b.flags.coreDistance(b.flags.Threads)
 	t, err := openTeam(e, &b.flags.netFlags, &b.flags.faultFlags, peer{addr: b.flags.Addr}, b.flags.Threads, b.serverFlags()...)
 	if err != nil {
 		stopProfile()
@@ -296,7 +304,7 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 		b.hist.Merge(w.ep.load.hist)
 		return err
 	})
-	s.p50 /= float64(max(1, s.threads))
+	s.average()
 	b.rounds = append(b.rounds, s)
 	if err != nil {
 		return s, err
@@ -337,6 +345,7 @@ func medianOf(rounds []sum, f func(sum) float64) float64 {
 
 func rateOf(s sum) float64 { return s.rate }
 func p50Of(s sum) float64  { return s.p50 }
+func p99Of(s sum) float64  { return s.p99 }
 
 // result sums up.
 func (b *bench) result() *result {
@@ -346,6 +355,7 @@ func (b *bench) result() *result {
 		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions, Credits: b.credits,
 		Symmetric: b.symmetric, CC: f.CC, LinkRate: f.LinkRate, Off: f.switches.list(), Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
 	}
+	r.Cores = b.cores
 	for _, s := range b.rounds {
 		r.Duration += s.elapsed.Seconds()
 		r.Errors += s.errs
@@ -378,11 +388,4 @@ func (b *bench) closeRaw() (err error) {
 		err = errors.Join(err, c.end.tr.Close())
 	}
 	return err
-}
-
-// hostOf joins the host of one address with the port of another.
-func hostOf(host, port string) string {
-	h, _, _ := net.SplitHostPort(host)
-	_, p, _ := net.SplitHostPort(port)
-	return net.JoinHostPort(h, p)
 }

@@ -15,7 +15,7 @@ func (b *bench) rawRound(t *team, d time.Duration) error {
 	if b.rawEnds == nil {
 		b.rawEnds = map[*worker]*rawClient{}
 		for _, w := range t.workers {
-			end, err := openRaw(&b.flags.netFlags, localFor(w.addr))
+			end, err := openRaw(&b.flags.netFlags, b.flags.medium().near(w.addr))
 			if err != nil {
 				return err
 			}
@@ -26,7 +26,7 @@ func (b *bench) rawRound(t *team, d time.Duration) error {
 		return b.rawTurn(t, &b.raws, d, b.rawStream)
 	}
 	err := b.rawTurn(t, &b.raws, d, b.rawEcho)
-	if b.name == "latency" && err == nil {
+	if b.name == "latency" && b.flags.Transport == "udp" && err == nil {
 		err = b.rawTurn(t, &b.plains, d, b.rawPlain)
 		if errors.Is(err, errNoPlain) {
 			err = nil
@@ -57,7 +57,7 @@ func (b *bench) rawTurn(t *team, list *[]sum, d time.Duration, run func(*worker,
 			return err
 		}
 		if s.rate > 0 {
-			s.p50 /= float64(s.threads)
+			s.average()
 			*list = append(*list, s)
 			return nil
 		}
@@ -70,7 +70,7 @@ func (b *bench) packet(n int) int { return min(n+wire.HeaderSize, b.mtu) }
 
 func (b *bench) rawAddr(w *worker, kind string) (string, error) {
 	rep, err := w.ask(control{Op: "raw", Raw: kind, RespSize: b.packet(b.shape.RespSize)})
-	return hostOf(w.addr, rep.RawAddr), err
+	return b.flags.medium().peer(w.addr, rep.RawAddr), err
 }
 
 func (b *bench) rawDst(w *worker, kind string) (to transport.Addr, err error) {
@@ -136,15 +136,16 @@ func (b *bench) addRaw(r *result) {
 		return
 	}
 	r.Rounds = n
-	var ratios []float64
+	var ratios, tails []float64
 	for i := range n {
 		switch b.name {
 		case "latency":
-			raw := b.raws[i].p50
+			raw, tail := b.raws[i].p50, b.raws[i].p99
 			if i < len(b.plains) {
-				raw = min(raw, b.plains[i].p50)
+				raw, tail = min(raw, b.plains[i].p50), min(tail, b.plains[i].p99)
 			}
 			ratios = append(ratios, b.rounds[i].p50/raw)
+			tails = append(tails, b.rounds[i].p99/tail)
 		case "rate":
 			ratios = append(ratios, b.rounds[i].rate/b.raws[i].rate)
 		case "bandwidth":
@@ -154,10 +155,11 @@ func (b *bench) addRaw(r *result) {
 	r.Ratio = median(ratios)
 	switch b.name {
 	case "latency":
-		r.RawP50, r.RawPlainP50 = medianOf(b.raws, p50Of), medianOf(b.plains, p50Of)
+		r.RawP50, r.RawPlainP50, r.RawP99 = medianOf(b.raws, p50Of), medianOf(b.plains, p50Of), medianOf(b.raws, p99Of)
 		if r.RawPlainP50 > 0 {
-			r.RawP50 = min(r.RawP50, r.RawPlainP50)
+			r.RawP50, r.RawP99 = min(r.RawP50, r.RawPlainP50), min(r.RawP99, medianOf(b.plains, p99Of))
 		}
+		r.RatioP99 = median(tails)
 	case "rate":
 		r.RawRps = medianOf(b.raws, rateOf)
 	case "bandwidth":

@@ -29,7 +29,7 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"server", "--child", "--json", "--addr=127.0.0.1:0", "--threads=" + strconv.Itoa(threads),
+	args := []string{"server", "--child", "--json", "--threads=" + strconv.Itoa(threads),
 		"--transport=" + f.Transport, "--mtu=" + strconv.Itoa(f.MTU), "--credits=" + strconv.Itoa(f.Credits),
 		"--slots=" + strconv.Itoa(f.Slots), "--cc=" + f.CC, "--link-rate=" + strconv.FormatFloat(f.LinkRate, 'g', -1, 64),
 		"--pin=" + pin, "--gc=" + strconv.Itoa(f.GC)}

@@ -140,7 +140,7 @@ const demoCallers = 64
 
 // goroutines shows erpc.Client: calls from many goroutines, each answer compared.
 func (c *demoCmd) goroutines(ctx context.Context, addr string) (row demoRow, err error) {
-	tr, err := c.listen(localFor(addr))
+	tr, err := c.listen(c.medium().near(addr))
 	if err != nil {
 		return row, err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"math"
-	"net"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -13,12 +12,11 @@ import (
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/faulty"
-	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // netFlags choose and shape the network path; every subcommand that communicates has them.
 type netFlags struct {
-	Transport   string  `default:"udp" help:"Transport: udp, the default; shm, afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
+	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
 	Iface       string  `help:"Network interface, for transports below IP." placeholder:"NAME"`
 	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
 	Credits     int     `help:"Packets in flight per session; 0: 32." placeholder:"N"`
@@ -75,7 +73,6 @@ func (f *faultFlags) any() bool { return f.Loss+f.Dup+f.Reorder+f.Corrupt != 0 }
 
 // unbuilt says what the transports that do not exist yet would need.
 var unbuilt = map[string]string{
-	"shm":      "not built yet; use --transport udp on one machine",
 	"afpacket": "not built yet, and needs root (CAP_NET_RAW); use --transport udp",
 	"afxdp":    "not built yet, and needs root (CAP_NET_RAW, CAP_BPF); use --transport udp",
 	"ud":       "not built yet, and needs an RDMA device; use --transport udp",
@@ -86,17 +83,17 @@ func (f *netFlags) check() error {
 	if why, ok := unbuilt[f.Transport]; ok {
 		return usagef("transport %s: %s", f.Transport, why)
 	}
-	if f.Transport != "udp" {
-		return usagef("transport %q is unknown; there is udp", f.Transport)
-	}
-	if f.Iface != "" {
-		return usagef("--iface is for transports below IP; with udp give --addr")
+	if f.medium() == nil {
+		return usagef("transport %q is unknown; there are udp and shm", f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
 		return usagef("--cc %s: want timely, dcqcn or none", f.CC)
 	}
 	if f.LinkRate != math.Trunc(f.LinkRate) || math.Abs(f.LinkRate) > 1e18 { // not a number is not equal to itself
 		return usagef("--link-rate %v: want bits per second, as 25e9", f.LinkRate)
+	}
+	if err := f.medium().check(f); err != nil {
+		return err
 	}
 	if _, ok := waits[f.Wait]; !ok {
 		return usagef("--wait %s: want adaptive, spin or sleep", f.Wait)
@@ -140,19 +137,6 @@ const maxMessage = 64 << 20
 
 // tune applies the flags that concern the whole process.
 func (f *netFlags) tune() { debug.SetGCPercent(f.GC) }
-
-// listen opens the transport on addr.
-func (f *netFlags) listen(addr string) (transport.Transport, error) {
-	conn, err := udp.Listen(addr, udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()})
-	var bad *udp.ConfigError
-	if errors.As(err, &bad) {
-		return nil, usageError(oneLine(err))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return conn, nil
-}
 
 // spoil wraps tr in the injected faults, if any.
 func (f *faultFlags) spoil(tr transport.Transport, seed uint64) (transport.Transport, error) {
@@ -204,29 +188,14 @@ func (f *netFlags) cores(n int) ([]int, error) {
 	return list, nil
 }
 
-// checkAddr complains about an address that is not HOST:PORT.
-func checkAddr(flag, addr string) error {
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil || port == "" {
-		return usagef("%s %q: want HOST:PORT", flag, addr)
+// coreDistance measures how far the first client thread is from its server, ns; 0 if
+// they are not pinned.
+func (f *netFlags) coreDistance(threads int) float64 {
+	cores, err := f.cores(2 * threads)
+	if err != nil {
+		return 0
 	}
-	return nil
-}
-
-// localFor returns the address to bind for reaching addr, so that an IPv4 peer gets
-// an IPv4 socket: the kernel's path is shorter there.
-func localFor(addr string) string {
-	host, _, _ := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	switch {
-	case ip == nil:
-		return ":0"
-	case ip.IsLoopback():
-		return net.JoinHostPort(host, "0")
-	case ip.To4() != nil:
-		return "0.0.0.0:0"
-	}
-	return "[::]:0"
+	return coreRoundTrip(cores[0], cores[threads])
 }
 
 // positive complains about a flag that is not at least min.

@@ -191,7 +191,7 @@ type round struct {
 	done, errs uint64
 	elapsed    time.Duration
 	rate       float64 // per second
-	p50        float64 // us
+	p50, p99   float64 // us
 }
 
 // result sums up the round, from its begin to the end of its last RPC.
@@ -200,6 +200,6 @@ func (l *load) result() round {
 	if r.elapsed > 0 {
 		r.rate = float64(r.done) / r.elapsed.Seconds()
 	}
-	r.p50 = float64(l.hist.ValueAtQuantile(50)) / 1e3
+	r.p50, r.p99 = float64(l.hist.ValueAtQuantile(50))/1e3, float64(l.hist.ValueAtQuantile(99))/1e3
 	return r
 }

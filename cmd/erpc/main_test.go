@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -48,11 +49,12 @@ func TestWrongUsage(t *testing.T) {
 		"bench rate --size 3":                           "must be at least 4",
 		"bench rate --size=-1":                          "--size -1",
 		"bench rate --threads 0":                        "--threads 0",
-		"bench rate --transport shm":                    "not built yet",
+		"bench rate --transport shm --cc dcqcn":         "no ECN marks",
+		"bench rate --transport shm --iface eth0":       "below IP, not for shm",
 		"bench rate --transport afpacket":               "needs root",
 		"bench rate --transport afxdp":                  "needs root",
 		"bench rate --transport ud":                     "needs an RDMA device",
-		"bench rate --transport pigeon":                 "is unknown; there is udp",
+		"bench rate --transport pigeon":                 "is unknown; there are udp and shm",
 		"bench rate --cc cubic":                         "want timely, dcqcn or none",
 		"ping 127.0.0.1:1 --cc cubic":                   "want timely, dcqcn or none",
 		"demo --cc cubic":                               "want timely, dcqcn or none",
@@ -170,6 +172,55 @@ func TestBenchJSON(t *testing.T) {
 				t.Errorf("raw or goodput: %+v", r)
 			}
 		})
+	}
+}
+
+// TestBenchOverSharedMemory: the same benches between two processes over shm.
+func TestBenchOverSharedMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("shared memory is for Linux")
+	}
+	for _, line := range []string{
+		"bench latency --raw --rounds 3",
+		"bench rate --raw --rounds 3 --batch 3",
+		"bench rate --symmetric --threads 2",
+		"bench bandwidth --raw --rounds 3 --size 1048576",
+	} {
+		status, out, errOut := runCommand(t, line+" --transport shm --duration 60ms --json"+gentle)
+		if status != exitDone {
+			t.Errorf("%s: status %d, err %q", line, status, errOut)
+			continue
+		}
+		var r result
+		decodeOne(t, out, &r)
+		if r.Transport != "shm" || r.Rpcs == 0 || r.Errors != 0 || strings.Contains(line, "--raw") != (r.Ratio > 0) {
+			t.Errorf("%s: %+v", line, r)
+		}
+	}
+	status, _, errOut := runCommand(t, "ping nobody-is-here --transport shm --count 1")
+	if status != exitFailed || !strings.Contains(errOut, "nobody-is-here") {
+		t.Errorf("status %d, err %q", status, errOut)
+	}
+}
+
+// TestSessions: rate and memory of many sessions.
+func TestSessions(t *testing.T) {
+	status, out, errOut := runCommand(t, "bench sessions --counts 2,1000 --base 3 --rounds 2 --duration 200ms --json"+gentle)
+	if status != exitDone {
+		t.Fatalf("status %d, err %q", status, errOut)
+	}
+	var r sessionsResult
+	decodeOne(t, out, &r)
+	if len(r.Rows) != 2 || r.Base != 3 || r.Rounds != 2 || r.Rpcs == 0 || r.Errors != 0 || r.Rows[0].Sessions != 2 || r.Rows[0].Client != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if row := r.Rows[1]; row.Ratio <= 0 || row.RatioMin > row.Ratio || row.Ratio > row.RatioMax || row.Client < 500 || row.Server < 500 {
+		t.Errorf("%+v", row)
+	}
+	for line, want := range map[string]string{"bench sessions --counts 0": "--counts 0", "bench sessions --sessions 5": "--counts and --base"} {
+		if status, _, errOut := runCommand(t, line); status != exitUsage || !strings.Contains(errOut, want) {
+			t.Errorf("%s: status %d, %q", line, status, errOut)
+		}
 	}
 }
 

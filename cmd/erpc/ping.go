@@ -62,8 +62,8 @@ func (c *pingCmd) Run(e *env) error {
 	switch {
 	case err != nil:
 		return err
-	case checkAddr("address", c.Addr) != nil:
-		return checkAddr("address", c.Addr)
+	case c.medium().checkAddr("address", c.Addr) != nil:
+		return c.medium().checkAddr("address", c.Addr)
 	case c.Size > maxMessage:
 		return usagef("--size %d: at most %d", c.Size, maxMessage)
 	case c.Interval < 0 || c.Timeout <= 0:

@@ -97,11 +97,12 @@ func (ep *endpoint) startRaw(c *control) (err error) {
 		}
 		ep.raw = nil
 	}
-	host, _, _ := net.SplitHostPort(ep.rpc.LocalAddr().String())
 	s := &rawServer{kind: c.Raw, respSize: c.RespSize, active: true}
+	local := ep.rpc.LocalAddr().String()
 	if c.Raw == rawPlain {
+		host, _, _ := net.SplitHostPort(local)
 		s.plain, s.addr, err = listenPlain(host)
-	} else if s.end, err = openRaw(ep.flags, net.JoinHostPort(host, "0")); err == nil {
+	} else if s.end, err = openRaw(ep.flags, ep.flags.medium().beside(local)); err == nil {
 		s.addr = s.end.tr.LocalAddr().String()
 	}
 	if err != nil {
@@ -238,7 +239,7 @@ func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, err
 func (r *rawRun) result(done uint64, ns int64) round {
 	out := round{done: done, elapsed: time.Duration(ns), rate: float64(done) / (float64(ns) / 1e9)}
 	if r.hist != nil {
-		out.p50 = float64(r.hist.ValueAtQuantile(50)) / 1e3
+		out.p50, out.p99 = float64(r.hist.ValueAtQuantile(50))/1e3, float64(r.hist.ValueAtQuantile(99))/1e3
 	}
 	return out
 }

@@ -42,6 +42,9 @@ type result struct {
 	RawRps      float64  `json:"raw_rps,omitempty"`
 	RawGbps     float64  `json:"raw_gbps,omitempty"`
 	Ratio       float64  `json:"ratio_to_raw,omitempty"`
+	RawP99      float64  `json:"raw_p99_us,omitempty"`
+	RatioP99    float64  `json:"ratio_to_raw_p99,omitempty"`
+	Cores       float64  `json:"core_round_trip_ns,omitempty"`
 	Versus      string   `json:"versus,omitempty"` // the other congestion control
 	VersusRps   float64  `json:"versus_rps,omitempty"`
 	VersusRatio float64  `json:"ratio_to_versus,omitempty"` // median of rps to versus_rps, side by side
@@ -69,13 +72,14 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 	row(r.Symmetric, "", "every thread is client and server")
 	row(true, "congestion", "%s", ccText(r.CC, r.LinkRate))
 	row(len(r.Off) > 0, "switches", "%s", strings.Join(r.Off, ", "))
+	row(r.Cores > 0, "cores", "a cache line's round trip between client and server takes %.0f ns: %s", r.Cores, nearText(r.Cores))
 	row(true, "ran", "%.2f s, %d RPCs", r.Duration, r.Rpcs)
 	row(true, "rate", "%s/s", countText(r.Rps))
 	row(r.P50 > 0, "latency", "p50 %.2f us, p99 %.2f, p99.9 %.2f, max %.1f, mean %.2f", r.P50, r.P99, r.P999, r.Max, r.Mean)
 	row(r.Gbps > 0, "goodput", "%.2f Gbit/s", r.Gbps)
 	row(r.CPU > 0, "CPU", "%.0f ns per RPC, client and server", r.CPU)
 	row(r.Retransmits+r.Errors > 0, "trouble", "%d packets sent again, %d errors", r.Retransmits, r.Errors)
-	row(r.RawP50 > 0, "raw", "p50 %.2f us; latency is %.2f times raw", r.RawP50, r.Ratio)
+	row(r.RawP50 > 0, "raw", "p50 %.2f us, p99 %.2f; latency is %.2f times raw, p99 %.2f times", r.RawP50, r.RawP99, r.Ratio, r.RatioP99)
 	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", countText(r.RawRps), r.Ratio)
 	row(r.RawGbps > 0, "raw", "%.2f Gbit/s one way; RPC goodput is %.2f of it", r.RawGbps, r.Ratio)
 	row(r.Versus != "", "versus", "%s/s with --cc %s: %s costs %.1f %% (%.1f to %.1f in %d rounds)",
@@ -86,6 +90,14 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 }
 
 func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 4, 2, ' ', 0) }
+
+// nearText says what a round trip between two cores means.
+func nearText(ns float64) string {
+	if ns < nearCores {
+		return "near, they share a cache"
+	}
+	return "far, they share none"
+}
 
 // ccText names the congestion control and the link rate that was given, if any.
 func ccText(cc string, linkRate float64) string {

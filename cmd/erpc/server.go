@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"runtime/pprof"
-	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/userspace-rpc/erpc/transport"
 )
 
 type serverCmd struct {
 	netFlags
-	Addr      string `default:":31850" help:"Address to serve on; thread i adds i to the port; default ${default}." placeholder:"HOST:PORT"`
+	Addr      string `help:"Address to serve on; thread i adds i to the port; default :31850. With shm a name; default erpc." placeholder:"HOST:PORT"`
 	Threads   int    `default:"1" help:"Event loops, each with a port of its own; default ${default}." placeholder:"N"`
 	Raw       bool   `help:"Clients may ask for raw echo sockets, for bench --raw. Only on trusted networks."`
 	Symmetric bool   `help:"Clients may ask for requests, for bench rate --symmetric. Only on trusted networks."`
@@ -41,8 +41,19 @@ type readyLine struct {
 
 // Run implements the subcommand.
 func (c *serverCmd) Run(e *env) error {
-	if err := errors.Join(c.check(), checkAddr("--addr", c.Addr), positive("--threads", c.Threads, 1)); err != nil {
+	if err := errors.Join(c.check(), positive("--threads", c.Threads, 1)); err != nil {
 		return err
+	}
+	known, anywhere := c.medium().serves()
+	switch {
+	case c.Child:
+		c.Addr = anywhere
+	case c.Addr == "":
+		c.Addr = known
+	default:
+		if err := c.medium().checkAddr("--addr", c.Addr); err != nil {
+			return err
+		}
 	}
 	c.tune()
 	stopProfile, err := startProfile(c.Profile)
@@ -83,11 +94,6 @@ func (c *serverCmd) Run(e *env) error {
 
 // open opens the endpoints of all threads, or none.
 func (c *serverCmd) open(stop *atomic.Bool) (eps []*endpoint, err error) {
-	host, port, _ := net.SplitHostPort(c.Addr)
-	first, err := strconv.Atoi(port)
-	if err != nil {
-		return nil, usagef("--addr %s: want a port number", c.Addr)
-	}
 	cores, err := c.cores(c.Threads)
 	if err != nil {
 		return nil, err
@@ -97,11 +103,11 @@ func (c *serverCmd) open(stop *atomic.Bool) (eps []*endpoint, err error) {
 	}
 	var addrs []string
 	for i := range c.Threads {
-		p := first
-		if first != 0 {
-			p += i
+		addr, err := c.medium().thread(c.Addr, i)
+		var tr transport.Transport
+		if err == nil {
+			tr, err = c.listen(addr)
 		}
-		tr, err := c.listen(net.JoinHostPort(host, strconv.Itoa(p)))
 		var ep *endpoint
 		if err == nil {
 			ep, err = openEndpoint(&c.netFlags, tr, cores[i], stop)

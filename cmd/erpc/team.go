@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,21 +75,18 @@ func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int, serv
 			if err := w.do(func(w *worker) (err error) { rep, err = w.ask(control{Op: "stats"}); return err }); err != nil {
 				return t, err
 			}
-			addrs = peersOf(p.addr, rep.Addrs)
+			addrs = peersOf(f.medium(), p.addr, rep.Addrs)
 		}
 	}
 	t.watchServer()
 	return t, nil
 }
 
-// peersOf gives the ports of a server's threads the host that the server is known by.
-func peersOf(addr string, all []string) []string {
-	host, _, _ := net.SplitHostPort(addr)
+// peersOf returns how to reach all threads of a server that is known by addr.
+func peersOf(m medium, addr string, all []string) []string {
 	out := []string{addr}
 	for _, a := range all[min(1, len(all)):] {
-		if _, port, err := net.SplitHostPort(a); err == nil {
-			out = append(out, net.JoinHostPort(host, port))
-		}
+		out = append(out, m.peer(addr, a))
 	}
 	return out
 }
@@ -128,7 +124,7 @@ func (t *team) watchServer() {
 }
 
 func (t *team) openWorker(f *netFlags, faults *faultFlags, addr string, core int) (*worker, error) {
-	tr, err := f.listen(localFor(addr))
+	tr, err := f.listen(f.medium().near(addr))
 	if err != nil {
 		return nil, err
 	}

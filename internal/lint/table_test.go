@@ -61,6 +61,7 @@ var table = []row{
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
 	{path: "internal/gid"},
 	{path: "internal/ring", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
+	{path: "internal/shmem", third: xsys, traits: mayUnsafe},
 	{path: "internal/hugemem", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/sys", may: []string{"internal/invariants"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/invariants"},

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"strconv"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// medium is a kind of transport: how it is opened, and what its addresses look like.
+type medium interface {
+	// listen opens an endpoint on an address as text.
+	listen(f *netFlags, addr string) (transport.Transport, error)
+	// check complains about flags that make no sense with it.
+	check(f *netFlags) error
+	// checkAddr complains about the text of an address to reach or to serve on.
+	checkAddr(flag, addr string) error
+	// serves returns where a server listens if nobody says, and where one that says
+	// where it is.
+	serves() (known, any string)
+	// thread returns where thread i of a server listens whose first is at addr.
+	thread(addr string, i int) (string, error)
+	// near returns where to listen for reaching addr.
+	near(addr string) string
+	// beside returns where to listen for one more endpoint beside that at addr.
+	beside(addr string) string
+	// peer returns how to reach other, as a server names it that is reached by addr.
+	peer(addr, other string) string
+}
+
+var media = map[string]medium{"udp": udpMedium{}, "shm": shmMedium{}}
+
+func (f *netFlags) medium() medium { return media[f.Transport] }
+
+// listen opens the transport on addr.
+func (f *netFlags) listen(addr string) (transport.Transport, error) {
+	return f.medium().listen(f, addr)
+}
+
+// udpMedium is kernel UDP; addresses are HOST:PORT.
+type udpMedium struct{}
+
+func (udpMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
+	conn, err := udp.Listen(addr, udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()})
+	var bad *udp.ConfigError
+	if errors.As(err, &bad) {
+		return nil, usageError(oneLine(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (udpMedium) check(f *netFlags) error {
+	if f.Iface != "" {
+		return usagef("--iface is for transports below IP; with udp give --addr")
+	}
+	return nil
+}
+
+func (udpMedium) checkAddr(flag, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || port == "" {
+		return usagef("%s %q: want HOST:PORT", flag, addr)
+	}
+	return nil
+}
+
+func (udpMedium) serves() (known, any string) { return ":31850", "127.0.0.1:0" }
+
+func (udpMedium) thread(addr string, i int) (string, error) {
+	host, port, _ := net.SplitHostPort(addr)
+	first, err := strconv.Atoi(port)
+	if err != nil {
+		return "", usagef("--addr %s: want a port number", addr)
+	}
+	if first != 0 {
+		first += i
+	}
+	return net.JoinHostPort(host, strconv.Itoa(first)), nil
+}
+
+// near chooses so that an IPv4 peer gets an IPv4 socket: the kernel's path is shorter there.
+func (udpMedium) near(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	switch {
+	case ip == nil:
+		return ":0"
+	case ip.IsLoopback():
+		return net.JoinHostPort(host, "0")
+	case ip.To4() != nil:
+		return "0.0.0.0:0"
+	}
+	return "[::]:0"
+}
+
+func (udpMedium) beside(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	return net.JoinHostPort(host, "0")
+}
+
+// peer joins the host of one address with the port of the other: a server on all
+// addresses does not know which one it is reached by.
+func (udpMedium) peer(addr, other string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	_, port, _ := net.SplitHostPort(other)
+	return net.JoinHostPort(host, port)
+}
+
+// shmMedium is shared memory; addresses are names.
+type shmMedium struct{}
+
+func (shmMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
+	conn, err := shm.Listen(addr, shm.Config{MTU: f.MTU})
+	var bad *shm.ConfigError
+	if errors.As(err, &bad) || errors.Is(err, transport.ErrBadAddress) {
+		return nil, usageError(oneLine(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (shmMedium) check(f *netFlags) error {
+	switch {
+	case f.Iface != "":
+		return usagef("--iface is for transports below IP, not for shm")
+	case f.ecn():
+		return usagef("--cc dcqcn: shared memory has no ECN marks; use timely or none")
+	}
+	return nil
+}
+
+func (shmMedium) checkAddr(flag, addr string) error {
+	if addr == "" {
+		return usagef("%s: want the name of a server on this machine", flag)
+	}
+	return nil
+}
+
+func (shmMedium) serves() (known, any string) { return "erpc", "" }
+
+func (shmMedium) thread(addr string, i int) (string, error) {
+	if addr == "" || i == 0 {
+		return addr, nil
+	}
+	return addr + "-" + strconv.Itoa(i), nil
+}
+
+func (shmMedium) near(string) string          { return "" }
+func (shmMedium) beside(string) string        { return "" }
+func (shmMedium) peer(_, other string) string { return other }

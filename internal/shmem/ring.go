@@ -1,0 +1,244 @@
+package shmem
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// Sizes in bytes.
+const (
+	// CellSize is a cache line of amd64 and of most arm64.
+	CellSize = 64
+	// HeaderSize is what a packet takes in the ring besides its bytes.
+	HeaderSize = 8
+	// CopyMax is the largest packet that Next copies into private memory.
+	CopyMax = 256
+	// oneCell is the largest packet that takes one cell.
+	oneCell = CellSize - HeaderSize
+)
+
+// Parts of a header word.
+const (
+	kindPacket = 1 << 30 // packet bytes follow
+	kindPad    = 2 << 30 // go on at the start of the ring
+	kindMask   = 3 << 30
+	lengthMask = 1<<30 - 1
+	posShift   = 32
+)
+
+// Cells returns how many cells a packet of so many bytes takes.
+func Cells(length int) int { return (length + HeaderSize + CellSize - 1) / CellSize }
+
+// Producer is the writing side of a ring. One goroutine at a time uses it.
+type Producer struct {
+	cells  unsafe.Pointer // the first cell
+	mask   uint64         // number of cells - 1
+	limit  int            // largest packet in bytes
+	tail   uint64         // position of the next packet
+	head   uint64         // what consumed said when last read; never ahead of tail
+	first  uint64         // header word held back until Publish, 0 if there is none
+	start  uint64         // its position
+	peer   *uint64        // shared; the reader's consumed position
+	broken bool
+}
+
+// NoProducer returns a Producer without a ring, which takes nothing.
+func NoProducer() Producer { return Producer{broken: true} }
+
+// Put writes the packet head+data behind those not published yet. It returns false
+// when there is no room now, when the packet is larger than the ring's limit or when
+// the ring is dead.
+func (p *Producer) Put(head, data []byte) bool {
+	length := len(head) + len(data)
+	if uint(length) > uint(p.limit) || p.broken {
+		return false
+	}
+	cells := uint64(Cells(length))
+	at := p.tail & p.mask
+	pad := uint64(0)
+	if at+cells > p.mask+1 {
+		pad = p.mask + 1 - at
+	}
+	// One more cell for the 0 behind the packet.
+	if p.tail+pad+cells+1-p.head > p.mask+1 && !p.room(pad+cells+1) {
+		return false
+	}
+	if pad != 0 {
+		p.header(kindPad)
+		p.tail += pad
+		at = 0
+	}
+	to := unsafe.Add(p.cells, at*CellSize+HeaderSize)
+	bytes := unsafe.Slice((*byte)(to), length)
+	if len(head) == 24 { // the library's header: no call for it
+		*(*[24]byte)(to) = [24]byte(head)
+	} else {
+		copy(bytes, head)
+	}
+	copy(bytes[len(head):], data)
+	p.header(kindPacket | uint64(length))
+	p.tail += cells
+	return true
+}
+
+// header writes the header word at the tail, or keeps it if it is the first since Publish.
+func (p *Producer) header(word uint64) {
+	word |= p.tail << posShift
+	if p.first == 0 {
+		p.first, p.start = word, p.tail
+		return
+	}
+	*p.word(p.tail) = word
+}
+
+func (p *Producer) word(pos uint64) *uint64 {
+	return (*uint64)(unsafe.Add(p.cells, pos&p.mask*CellSize))
+}
+
+// room reads how far the reader has come and reports whether so many cells are free.
+func (p *Producer) room(cells uint64) bool {
+	head := atomic.LoadUint64(p.peer)
+	// What is not published yet cannot have been consumed.
+	end := p.tail
+	if p.first != 0 {
+		end = p.start
+	}
+	if head-p.head > end-p.head {
+		p.broken = true
+		return false
+	}
+	p.head = head
+	return p.tail+cells-head <= p.mask+1
+}
+
+// Unpublished returns how many cells were put and not published.
+func (p *Producer) Unpublished() int {
+	if p.first == 0 {
+		return 0
+	}
+	return int(p.tail - p.start)
+}
+
+// Publish makes the reader see all packets that were put, with one atomic store. The
+// store is a full barrier against later atomic loads, so that a [Bell] read after it
+// is not too old.
+func (p *Producer) Publish() {
+	if p.first == 0 {
+		return
+	}
+	*p.word(p.tail) = 0 // what the reader meets behind the last packet
+	storeRelease(p.word(p.start), p.first)
+	p.first = 0
+}
+
+// Progress returns the reader's position as last seen; it grows when the reader frees cells.
+func (p *Producer) Progress() uint64 { return p.head }
+
+// Limit returns the largest packet in bytes.
+func (p *Producer) Limit() int { return p.limit }
+
+// Broken reports whether the reader wrote nonsense.
+func (p *Producer) Broken() bool { return p.broken }
+
+// Consumer is the reading side of a ring. One goroutine at a time uses it.
+type Consumer struct {
+	cells  unsafe.Pointer // the first cell
+	mask   uint64         // number of cells - 1
+	limit  uint64         // largest packet in bytes
+	head   uint64         // position of the next packet
+	freed  uint64         // what own says
+	lag    uint64         // how many cells are freed at once
+	own    *uint64        // shared; our consumed position
+	broken bool
+}
+
+// Ready reports whether Next has something to do: a packet, a pad or nonsense.
+func (c *Consumer) Ready() bool { return !c.broken && atomic.LoadUint64(c.word()) != 0 }
+
+func (c *Consumer) word() *uint64 {
+	return (*uint64)(unsafe.Add(c.cells, c.head&c.mask*CellSize))
+}
+
+// Free gives the cells of all packets that Next returned back to the writer, in
+// eighths of the ring. The packets must not be used any more.
+func (c *Consumer) Free() {
+	if c.head-c.freed >= c.lag {
+		c.freed = c.head
+		storeRelease(c.own, c.freed)
+	}
+}
+
+// Next returns the next packet. It is valid until Free, and copied into private
+// memory if it has at most CopyMax bytes; until Reset of that memory then. ok is
+// false when there is none, or the ring is dead.
+func (c *Consumer) Next(private *Arena) (packet []byte, ok bool) {
+	for !c.broken {
+		cell := unsafe.Pointer(c.word())
+		word := atomic.LoadUint64((*uint64)(cell)) // once: the other side may change it
+		if word == 0 {
+			return nil, false
+		}
+		length := word & lengthMask
+		cells := (length + HeaderSize + CellSize - 1) / CellSize
+		// Whatever passes is what an honest writer may write here.
+		if word&^lengthMask != c.head<<posShift|kindPacket || length > c.limit ||
+			c.head&c.mask+cells > c.mask+1 || c.head+cells+1-c.freed > c.mask+1 {
+			c.skip(word)
+			continue
+		}
+		c.head += cells
+		from := unsafe.Add(cell, HeaderSize)
+		if length > CopyMax {
+			return unsafe.Slice((*byte)(from), length), true
+		}
+		return private.copy(from, length), true
+	}
+	return nil, false
+}
+
+// skip goes on at the start of the ring if word is a right pad, else the ring is dead.
+func (c *Consumer) skip(word uint64) {
+	pad := c.mask + 1 - c.head&c.mask
+	// A pad is never the first thing in the ring: everything fits there.
+	if word != c.head<<posShift|kindPad || c.head&c.mask == 0 || c.head+pad+1-c.freed > c.mask+1 {
+		c.broken = true
+		return
+	}
+	c.head += pad
+}
+
+// Position returns how many cells were read since the start.
+func (c *Consumer) Position() uint64 { return c.head }
+
+// Broken reports whether the writer wrote nonsense.
+func (c *Consumer) Broken() bool { return c.broken }
+
+// Arena is private memory for small packets of one burst.
+type Arena struct {
+	mem  []byte
+	used int
+}
+
+// NewArena returns memory for so many packets of CopyMax bytes between two Resets.
+func NewArena(packets int) Arena { return Arena{mem: make([]byte, packets*CopyMax)} }
+
+// Reset makes the memory of all packets free.
+func (a *Arena) Reset() { a.used = 0 }
+
+// copy copies length bytes, at most CopyMax. Memory for more packets than NewArena was
+// told of is allocated.
+func (a *Arena) copy(from unsafe.Pointer, length uint64) []byte {
+	if a.used+CopyMax > len(a.mem) {
+		return append([]byte{}, unsafe.Slice((*byte)(from), length)...)
+	}
+	to := a.mem[a.used : a.used+CopyMax]
+	if length <= oneCell {
+		// The whole rest of the cell: no call, no branch on the length.
+		*(*[oneCell]byte)(to) = *(*[oneCell]byte)(from)
+		a.used += CellSize
+	} else {
+		copy(to, unsafe.Slice((*byte)(from), length))
+		a.used += int(length+CellSize-1) &^ (CellSize - 1)
+	}
+	return to[:length:length]
+}

@@ -1,0 +1,129 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/shmem"
+)
+
+// Errors of this transport, beside those of package transport.
+var (
+	// ErrNameInUse means that a living endpoint has the name already.
+	ErrNameInUse = errors.New("shm: name in use")
+	// ErrNoEndpoint means that nobody listens under the name or address.
+	ErrNoEndpoint = errors.New("shm: no such endpoint")
+	// ErrDirectory means that the directory of the endpoints is not safe: others
+	// than its owner could put sockets there.
+	ErrDirectory = errors.New("shm: unsafe directory")
+	// ErrRefused means that the other endpoint does not want the connection.
+	ErrRefused = errors.New("shm: connection refused by the other endpoint")
+	// ErrHandshake means that the other endpoint does not keep to the protocol, or
+	// did not answer in time.
+	ErrHandshake = errors.New("shm: handshake failed")
+	// ErrLimit means that there are too many peers, see Config.MaxPeers and MaxMemory.
+	ErrLimit = errors.New("shm: limit on peers or their memory reached")
+)
+
+// Limits and defaults of Config.
+const (
+	DefaultMTU       = 32<<10 - shmem.HeaderSize // bytes; whole cells
+	DefaultRing      = 1 << 20                   // bytes
+	DefaultMaxPeers  = 1024
+	DefaultMaxMemory = 4 << 30 // bytes
+	MinMTU           = 64      // bytes
+	MaxMTU           = 1<<20 - shmem.HeaderSize
+)
+
+const (
+	// hostDelay is what the hosts add to a round trip. There is nothing else: no
+	// network can be congested, so congestion control is to see nothing.
+	hostDelay = time.Millisecond
+	// stuckAfter is how long a full ring that does not move holds up TxBurst. A busy
+	// machine can keep a healthy reader off its processor for some time slices.
+	stuckAfter = 10 * time.Millisecond
+	// connectWait is the same for a connection in the making.
+	connectWait = time.Second
+	// handshakeTime bounds every connection attempt.
+	handshakeTime = 5 * time.Second
+	// maxHandshakes is how many connections may be in the making at a time.
+	maxHandshakes = 64
+)
+
+// Config describes an endpoint. The zero Config is a good one.
+type Config struct {
+	// MTU is the largest packet in bytes; two endpoints use the smaller of theirs.
+	// 0 means DefaultMTU.
+	MTU int
+	// Ring is the size in bytes of each of the two rings of a connection that this
+	// endpoint opens: a power of two, and large enough for a few packets of MTU
+	// bytes. 0 means DefaultRing. Small packets want small rings, which stay in the
+	// caches; many large packets under way need room.
+	Ring int
+	// MaxPeers is the largest number of connections. 0 means DefaultMaxPeers.
+	MaxPeers int
+	// MaxMemory bounds the memory in bytes of all connections together, whoever made
+	// it. 0 means DefaultMaxMemory.
+	MaxMemory int64
+	// Dir is the directory where endpoints meet. It is made with mode 0700 if it does
+	// not exist. "" means $XDG_RUNTIME_DIR/erpc, or erpc-UID in os.TempDir().
+	Dir string
+	// AllowOtherUsers accepts connections of processes of other users, and a Dir with
+	// any mode that keeps others from writing there. Dir must be set then.
+	AllowOtherUsers bool
+}
+
+// ConfigError says which field of Config is impossible and why.
+type ConfigError struct {
+	Field  string // name of the field
+	Value  int64  // its value
+	Reason string
+}
+
+// Error implements error.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("shm: Config.%s = %d: %s", e.Field, e.Value, e.Reason)
+}
+
+// complete fills in defaults and checks the fields.
+func (c Config) complete() (Config, error) {
+	setDefault(&c.MTU, DefaultMTU)
+	if c.MTU < MinMTU || c.MTU > MaxMTU {
+		return c, &ConfigError{"MTU", int64(c.MTU), fmt.Sprintf("must be %d to %d bytes", MinMTU, MaxMTU)}
+	}
+	least := shmem.MinRingFor(c.MTU)
+	setDefault(&c.Ring, max(DefaultRing, least))
+	if c.Ring < least || c.Ring > shmem.MaxRing || c.Ring&(c.Ring-1) != 0 {
+		return c, &ConfigError{"Ring", int64(c.Ring), fmt.Sprintf("must be a power of two from %d to %d", least, shmem.MaxRing)}
+	}
+	setDefault(&c.MaxPeers, DefaultMaxPeers)
+	if c.MaxPeers < 1 || c.MaxPeers > 1<<20 {
+		return c, &ConfigError{"MaxPeers", int64(c.MaxPeers), "must be 1 to 1<<20"}
+	}
+	setDefault(&c.MaxMemory, DefaultMaxMemory)
+	if c.MaxMemory < peerMemory(c.Ring) {
+		return c, &ConfigError{"MaxMemory", c.MaxMemory, "is not enough for one connection"}
+	}
+	if c.AllowOtherUsers && c.Dir == "" {
+		return c, &ConfigError{"AllowOtherUsers", 1, "needs a Dir that the users share"}
+	}
+	return c, nil
+}
+
+func setDefault[T int | int64](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// peerMemory is what a connection costs in bytes: the rings and the two bells.
+func peerMemory(ring int) int64 { return int64(shmem.PairSize(ring)) + 2*shmem.BellSize }
+
+// rxRing is how many packets of mtu bytes can wait in a ring for sure: an eighth may be
+// read but not freed yet, the end of the ring may be too short for one packet, and as
+// many as wait may still be held by the receiver from the burst before.
+func rxRing(ring, mtu int) int {
+	cells := shmem.Cells(mtu)
+	return max(1, (ring/shmem.CellSize*7/8-cells-1)/(2*cells))
+}

@@ -1,0 +1,2 @@
+// Package shm carries packets between processes of one machine through shared memory.
+package shm

@@ -1,0 +1,245 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/shmem"
+	"golang.org/x/sys/unix"
+)
+
+// dial makes a connection that we ask for: we make the memory.
+func (h *hub) dial(l *link) {
+	if err := h.tryDial(l); err != nil {
+		var r *refusal
+		if errors.As(err, &r) && r.why == whyTwice {
+			h.expect(l, err)
+			return
+		}
+		h.mu.Lock()
+		ours := l.state == dialing
+		h.mu.Unlock()
+		if ours {
+			h.fail(l, err)
+		}
+	}
+}
+
+// expect waits for the connection that the other side opened at the same time.
+func (h *hub) expect(l *link, err error) {
+	timer := time.NewTimer(handshakeTime)
+	defer timer.Stop()
+	select {
+	case <-l.done:
+	case <-h.stopped:
+	case <-timer.C:
+		h.fail(l, err)
+	}
+}
+
+func (h *hub) tryDial(l *link) error {
+	s, err := net.DialUnix("unixpacket", nil, h.dir.socket(fileOf(l.addr)))
+	if err != nil {
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
+			return fmt.Errorf("%w: %v", ErrNoEndpoint, l.addr)
+		}
+		return fmt.Errorf("shm: %w", err)
+	}
+	defer h.guard(s)()
+	h.mu.Lock()
+	l.dial = s
+	h.mu.Unlock()
+	if !h.mayTalk(s) {
+		return fmt.Errorf("%w: it belongs to another user", ErrHandshake)
+	}
+	file, mem, err := shmem.Create(shmem.PairSize(h.cfg.Ring))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(file)
+	p := &peer{addr: l.addr, fd: -1, pair: mem}
+	hello := message{Kind: kindHello, From: h.c.local, To: l.addr, Ring: uint64(h.cfg.Ring), Limit: uint32(h.cfg.MTU)}
+	if err := sendMessage(s, hello, file, h.c.waiter.bellFD); err != nil {
+		p.free()
+		return fmt.Errorf("%w: %v", ErrHandshake, err)
+	}
+	m, fds, err := receiveMessage(s, kindWelcome, 1)
+	if err != nil {
+		p.free()
+		return err
+	}
+	defer closeAll(fds)
+	if m.From != l.addr || m.To != h.c.local || m.Limit > hello.Limit {
+		err = fmt.Errorf("%w: wrong answer", ErrHandshake)
+	} else {
+		err = p.attach(s, h.cfg.Ring, int(m.Limit), 0, fds[0])
+	}
+	if err == nil {
+		err = h.established(l, dialing, p)
+	}
+	if err != nil {
+		p.free()
+	}
+	return err
+}
+
+// acceptAll serves endpoints that connect to us.
+func (h *hub) acceptAll() {
+	for {
+		s, err := h.listener.AcceptUnix()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Such as too many open files: give others time to close some.
+			select {
+			case <-h.stopped:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			continue
+		}
+		select {
+		case h.slots <- struct{}{}:
+		case <-h.stopped:
+			s.Close()
+			return
+		}
+		h.running.Go(func() {
+			h.accept(s)
+			<-h.slots
+		})
+	}
+}
+
+// accept answers one endpoint that wants to connect.
+func (h *hub) accept(s *net.UnixConn) {
+	defer h.guard(s)()
+	if !h.mayTalk(s) {
+		h.refuse(s, whyUser)
+		return
+	}
+	m, fds, err := receiveMessage(s, kindHello, 2)
+	if err != nil {
+		return
+	}
+	defer closeAll(fds)
+	if m.To != h.c.local || m.From == h.c.local || !isAddr(m.From) || m.Ring > shmem.MaxRing || m.Limit > MaxMTU {
+		h.refuse(s, whyBad)
+		return
+	}
+	l, why := h.answer(&m)
+	if l == nil {
+		h.refuse(s, why)
+		return
+	}
+	if err := h.welcome(s, l, &m, fds); err != nil {
+		h.fail(l, err)
+	}
+}
+
+// answer decides about a hello. When both sides ask at the same time, the question of
+// the smaller address goes first.
+func (h *hub) answer(m *message) (l *link, why uint32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, whyBad
+	}
+	if l = h.links[m.From]; l != nil && l.state == open && ended(l.peer.fd) {
+		h.gone(l.peer) // it left and came back before we were told
+		l = nil
+	}
+	if l == nil {
+		l = &link{addr: m.From, state: accepting, done: make(chan struct{})}
+		if h.admit(l, int(m.Ring)) != nil {
+			return nil, whyLimit
+		}
+		return l, 0
+	}
+	if l.state != dialing || less(h.c.local, m.From) {
+		return nil, whyTwice
+	}
+	l.state = accepting
+	h.memory -= l.memory
+	l.memory = peerMemory(int(m.Ring))
+	h.memory += l.memory
+	if l.dial != nil {
+		l.dial.Close()
+	}
+	return l, 0
+}
+
+// welcome checks what the other side sent, says yes and opens the link. The order
+// matters: when the other side hears yes, its wake-ups must reach us.
+func (h *hub) welcome(s *net.UnixConn, l *link, m *message, fds []int) error {
+	p := &peer{addr: m.From, fd: -1}
+	limit := min(int(m.Limit), h.cfg.MTU)
+	mem, err := shmem.Open(fds[0], shmem.PairSize(int(m.Ring)))
+	if err == nil {
+		p.pair = mem
+		err = p.attach(s, int(m.Ring), limit, 1, fds[1])
+	}
+	if err != nil {
+		p.free()
+		h.refuse(s, whyBad)
+		return err
+	}
+	if err = h.established(l, accepting, p); err != nil {
+		p.free()
+		return err
+	}
+	// If this fails the other side is gone, and the watch on its socket says so.
+	_ = sendMessage(s, message{Kind: kindWelcome, From: h.c.local, To: m.From, Limit: uint32(limit)}, h.c.waiter.bellFD)
+	return nil
+}
+
+func (h *hub) refuse(s *net.UnixConn, why uint32) {
+	_ = sendMessage(s, message{Kind: kindRefuse, Why: why, From: h.c.local})
+}
+
+// mayTalk reports whether the process at the other end is one we talk to.
+func (h *hub) mayTalk(s *net.UnixConn) bool {
+	uid, err := userOf(s)
+	return err == nil && (uid == h.uid || uid == 0 || h.cfg.AllowOtherUsers)
+}
+
+// attach fills in p from the parts of a connection. p.pair is mapped already.
+func (p *peer) attach(s *net.UnixConn, ring, limit, side, bell int) error {
+	tx, rx, err := shmem.Attach(p.pair, ring, limit, side)
+	if err != nil {
+		return err
+	}
+	if p.bellMem, err = shmem.OpenBell(bell); err != nil {
+		return err
+	}
+	if p.fd, err = duplicate(s); err != nil {
+		p.fd = -1
+		return err
+	}
+	p.tx, p.rx, p.bell, p.open = *tx, *rx, shmem.NewListener(p.bellMem), true
+	return nil
+}
+
+// memory returns what the connection counts for in the limits.
+func (p *peer) memory() int64 { return int64(len(p.pair)) + 2*shmem.BellSize }
+
+// free ends a connection. Nobody uses its memory any more.
+func (p *peer) free() {
+	if p.fd >= 0 {
+		unix.Close(p.fd)
+	}
+	p.fd = -1
+	shmem.Unmap(p.pair)
+	shmem.Unmap(p.bellMem)
+	p.pair, p.bellMem = nil, nil
+}
+
+// ended reports whether the other end of a socket was closed.
+func ended(fd int) bool {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n > 0 && poll[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+}

@@ -1,0 +1,304 @@
+package shm
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"golang.org/x/sys/unix"
+)
+
+// hub makes connections and notices their end, in goroutines of its own. What it has to
+// say to the using goroutine it puts into events. It never touches a ring in use.
+type hub struct {
+	c   *Conn
+	cfg Config
+	uid uint32
+
+	dir      *directory
+	name     string
+	listener *net.UnixListener
+	epoll    int      // ends of connections
+	ends     *os.File // the same, known to the Go runtime: reading parks a goroutine
+	slots    chan struct{}
+	stopped  chan struct{}
+	running  sync.WaitGroup
+
+	mu        sync.Mutex
+	closed    bool
+	events    []event
+	spare     []event
+	links     map[transport.Addr]*link
+	tokens    map[int32]*peer // connections, by what epoll says
+	lastToken int32
+	memory    int64 // bytes of all links
+	sockets   map[*net.UnixConn]struct{}
+}
+
+// event is what the hub tells the using goroutine.
+type event struct {
+	kind int
+	peer *peer          // of eventOpen and eventGone
+	addr transport.Addr // of eventFailed
+}
+
+const (
+	eventOpen = iota
+	eventFailed
+	eventGone
+)
+
+// link is the hub's record of another endpoint: there is one at most for an address.
+type link struct {
+	addr   transport.Addr
+	state  int
+	peer   *peer // open
+	dial   *net.UnixConn
+	memory int64
+	done   chan struct{} // closed when it is open or failed
+	err    error         // why it failed; set before done is closed
+}
+
+// States of a link.
+const (
+	dialing   = iota // we asked
+	accepting        // they asked and we are about to say yes
+	open
+	failed
+)
+
+func (h *hub) init(c *Conn, name string, cfg Config) (err error) {
+	*h = hub{c: c, cfg: cfg, name: name, uid: uint32(os.Getuid()), epoll: -1,
+		slots: make(chan struct{}, maxHandshakes), stopped: make(chan struct{}),
+		links: map[transport.Addr]*link{}, tokens: map[int32]*peer{}, sockets: map[*net.UnixConn]struct{}{}}
+	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	_ = unix.SetNonblock(h.epoll, true) // tells NewFile to ask the runtime's poller
+	h.ends = os.NewFile(uintptr(h.epoll), "epoll")
+	if h.dir, err = openDirectory(cfg); err != nil {
+		h.ends.Close()
+		return err
+	}
+	mode := uint32(0o600)
+	if cfg.AllowOtherUsers {
+		mode = 0o666
+	}
+	if h.listener, err = h.dir.claim(c.local, name, mode); err != nil {
+		h.dir.close()
+		h.ends.Close()
+		return err
+	}
+	h.running.Go(h.acceptAll)
+	h.running.Go(h.watchEnds)
+	return nil
+}
+
+// stop ends all goroutines.
+func (h *hub) stop() {
+	h.mu.Lock()
+	h.closed = true
+	close(h.stopped)
+	for s := range h.sockets {
+		s.Close()
+	}
+	h.mu.Unlock()
+	h.dir.release(h.c.local, h.name)
+	h.listener.Close()
+	h.ends.Close()
+	h.running.Wait()
+}
+
+// free frees all connections, after stop. Nobody uses them any more.
+func (h *hub) free() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for token, p := range h.tokens {
+		p.free()
+		delete(h.tokens, token)
+	}
+	clear(h.links)
+	h.dir.close()
+}
+
+// take returns the events since the last call. They are valid until the next.
+func (h *hub) take() []event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.c.news.Store(false)
+	h.spare, h.events = h.events, h.spare[:0]
+	return h.spare
+}
+
+// tell adds an event. The caller holds mu.
+func (h *hub) tell(e event) {
+	h.events = append(h.events, e)
+	h.c.news.Store(true)
+	h.c.waiter.call()
+}
+
+// watchEnds waits for the ends of connections.
+func (h *hub) watchEnds() {
+	raw, err := h.ends.SyscallConn()
+	if err != nil {
+		return
+	}
+	var events [32]unix.EpollEvent
+	for {
+		n := 0
+		err := raw.Read(func(fd uintptr) bool {
+			n, _ = unix.EpollWait(int(fd), events[:], 0)
+			return n > 0
+		})
+		if err != nil {
+			return // closed
+		}
+		h.mu.Lock()
+		for _, ev := range events[:n] {
+			if p := h.tokens[ev.Fd]; p != nil {
+				h.gone(p)
+			}
+		}
+		h.mu.Unlock()
+	}
+}
+
+// gone notes the end of a connection. The caller holds mu.
+func (h *hub) gone(p *peer) {
+	if l := h.links[p.addr]; l != nil && l.peer == p {
+		h.drop(l)
+		h.tell(event{kind: eventGone, peer: p})
+	}
+}
+
+// drop forgets a link. The caller holds mu.
+func (h *hub) drop(l *link) {
+	if h.links[l.addr] == l {
+		delete(h.links, l.addr)
+	}
+}
+
+// release frees a connection for good, at a time when the using goroutine has no packet
+// of it any more.
+func (h *hub) release(p *peer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.links[p.addr]; l != nil && l.peer == p {
+		h.drop(l)
+	}
+	if h.tokens[p.token] == p {
+		delete(h.tokens, p.token)
+		h.memory -= p.memory()
+		p.free()
+	}
+}
+
+// connect connects to an endpoint unless there is a connection, and waits for it.
+func (h *hub) connect(a transport.Addr) error {
+	l := h.begin(a)
+	if l == nil {
+		return transport.ErrClosed
+	}
+	select {
+	case <-l.done:
+		return l.err
+	case <-h.stopped:
+		return transport.ErrClosed
+	}
+}
+
+// begin begins to connect to an endpoint unless there is a link. nil means closed.
+func (h *hub) begin(a transport.Addr) *link {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	if l := h.links[a]; l != nil {
+		return l
+	}
+	l := &link{addr: a, state: dialing, done: make(chan struct{})}
+	if err := h.admit(l, h.cfg.Ring); err != nil {
+		l.state, l.err = failed, err
+		close(l.done)
+		h.tell(event{kind: eventFailed, addr: a})
+		return l
+	}
+	h.running.Go(func() { h.dial(l) })
+	return l
+}
+
+// admit records a new link if there is room. The caller holds mu.
+func (h *hub) admit(l *link, ring int) error {
+	l.memory = peerMemory(ring)
+	if len(h.links) >= h.cfg.MaxPeers || h.memory+l.memory > h.cfg.MaxMemory {
+		return ErrLimit
+	}
+	h.memory += l.memory
+	h.links[l.addr] = l
+	return nil
+}
+
+// fail ends the making of a link.
+func (h *hub) fail(l *link, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.state == open || l.state == failed {
+		return
+	}
+	l.state, l.err = failed, err
+	h.memory -= l.memory
+	h.drop(l)
+	close(l.done)
+	h.tell(event{kind: eventFailed, addr: l.addr})
+}
+
+// established makes a link of the given state an open one. The hub owns p then; if
+// it returns an error the caller does.
+func (h *hub) established(l *link, state int, p *peer) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return transport.ErrClosed
+	case l.state != state:
+		return fmt.Errorf("%w: another connection was faster", ErrHandshake)
+	}
+	h.lastToken++
+	p.token = h.lastToken
+	if err := h.c.waiter.watch(p.fd); err != nil {
+		return err
+	}
+	ev := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: p.token}
+	if err := unix.EpollCtl(h.epoll, unix.EPOLL_CTL_ADD, p.fd, &ev); err != nil {
+		return os.NewSyscallError("epoll_ctl", err)
+	}
+	h.tokens[p.token] = p
+	l.state, l.peer = open, p
+	close(l.done)
+	h.tell(event{kind: eventOpen, peer: p})
+	return nil
+}
+
+// guard bounds the life of a socket in the making: it is closed by Close, and when its
+// time is over. The caller calls the function that it returns, which closes it too.
+func (h *hub) guard(s *net.UnixConn) (end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		s.Close()
+		return func() {}
+	}
+	h.sockets[s] = struct{}{}
+	timer := time.AfterFunc(handshakeTime, func() { s.Close() })
+	return func() {
+		timer.Stop()
+		s.Close()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.sockets, s)
+	}
+}
