@@ -309,3 +309,29 @@ func BenchmarkRawLine(b *testing.B) {
 		b.StopTimer()
 	})
 }
+
+// BenchmarkInstructions is what TxBurst and RxBurst take without any cache miss: both
+// ends of a connection in turn on one core.
+func BenchmarkInstructions(b *testing.B) {
+	for _, burst := range []int{1, 3, 16} {
+		b.Run(fmt.Sprintf("burst=%d", burst), func(b *testing.B) {
+			x, y := joined(b, Config{Ring: 64 << 10, MTU: 4096 - 8})
+			items := make([]transport.TxItem, burst)
+			for i := range items {
+				items[i] = transport.TxItem{Dst: y.LocalAddr(), Head: make([]byte, 24), Data: make([]byte, 32)}
+			}
+			pkts := make([]transport.RxPacket, 64)
+			pinnedOn(0, func() {
+				var k blocks
+				b.ResetTimer()
+				for i := 0; i < b.N; i += burst {
+					_, _ = x.TxBurst(items)
+					n, _ := y.RxBurst(pkts)
+					k.done(n)
+				}
+				b.StopTimer()
+				k.report(b)
+			})
+		})
+	}
+}
