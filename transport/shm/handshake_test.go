@@ -60,6 +60,13 @@ func file(t *testing.T, size, seals int) int {
 	return fd
 }
 
+// count returns what the limits of an endpoint count.
+func count(c *Conn) (links int, memory int64) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	return len(c.hub.links), c.hub.memory
+}
+
 // TestBadHandshakes: whatever a stranger sends, the endpoint goes on and holds nothing.
 func TestBadHandshakes(t *testing.T) {
 	const ring, limit = 64 << 10, 4000
@@ -121,8 +128,8 @@ func TestBadHandshakes(t *testing.T) {
 		_ = s.ends()
 	}
 	exchange(t, c, other)
-	if c.Peers() != 1 || len(c.hub.links) != 1 || c.hub.memory != peerMemory(DefaultRing) {
-		t.Errorf("%d peers, %d links, %d bytes after bad handshakes", c.Peers(), len(c.hub.links), c.hub.memory)
+	if links, memory := count(c); c.Peers() != 1 || links != 1 || memory != peerMemory(DefaultRing) {
+		t.Errorf("%d peers, %d links, %d bytes after bad handshakes", c.Peers(), links, memory)
 	}
 	within(t, "closing", func() bool { // the strangers' sockets are still here
 		maps, fds := held(t)
@@ -190,8 +197,8 @@ func TestBadAnswers(t *testing.T) {
 		s.Close()
 		l.Close()
 	}
-	if len(c.hub.links) != 0 || c.hub.memory != 0 {
-		t.Errorf("%d links, %d bytes after bad answers", len(c.hub.links), c.hub.memory)
+	if links, memory := count(c); links != 0 || memory != 0 {
+		t.Errorf("%d links, %d bytes after bad answers", links, memory)
 	}
 }
 

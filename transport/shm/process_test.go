@@ -16,12 +16,16 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// roleEnv tells the test binary that it is a child, and in which directory to meet.
+// roleEnv tells the test binary that it is a child, of which kind, and in which directory to meet.
 const roleEnv = "ERPC_SHM_TEST_DIR"
 
 // child is another process: an endpoint named "child" that sends everything back until
 // its standard input ends.
 func child(dir string) {
+	if d, ok := strings.CutPrefix(dir, serverRole); ok {
+		serve(d)
+		return
+	}
 	c, err := Listen("child", Config{Dir: dir})
 	if err != nil {
 		fmt.Println("error", err)
