@@ -71,7 +71,7 @@ func count(c *Conn) (links int, memory int64) {
 func TestBadHandshakes(t *testing.T) {
 	const ring, limit = 64 << 10, 4000
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	cfg := meeting(t, Config{})
+	cfg := meeting(t, Config{MTU: 64 << 10})
 	c, other := listen(t, "a", cfg), listen(t, "b", cfg)
 	exchange(t, c, other)
 	good := file(t, shmem.PairSize(ring), seals)
@@ -230,18 +230,18 @@ func FuzzMessage(f *testing.F) {
 
 // TestOtherUser: only processes of the same user may connect, unless the endpoint says otherwise.
 func TestOtherUser(t *testing.T) {
-	c := listen(t, "", meeting(t, Config{}))
-	s := newStranger(t, c)
-	if !c.hub.mayTalk(s.sock) {
-		t.Error("the own user may not connect")
-	}
-	c.hub.uid++
-	mine := os.Getuid()
-	if c.hub.mayTalk(s.sock) != (mine == 0) {
-		t.Error("another user may connect")
-	}
-	c.hub.cfg.AllowOtherUsers = true
-	if !c.hub.mayTalk(s.sock) {
-		t.Error("another user may not connect though allowed to")
+	s := newStranger(t, listen(t, "", meeting(t, Config{})))
+	mine := uint32(os.Getuid())
+	for _, x := range []struct {
+		h    *hub
+		want bool
+	}{
+		{&hub{uid: mine}, true},
+		{&hub{uid: mine + 1}, mine == 0}, // root may always
+		{&hub{uid: mine + 1, cfg: Config{AllowOtherUsers: true}}, true},
+	} {
+		if got := x.h.mayTalk(s.sock); got != x.want {
+			t.Errorf("an endpoint of user %d (others: %v) talks to user %d: %v", x.h.uid, x.h.cfg.AllowOtherUsers, mine, got)
+		}
 	}
 }

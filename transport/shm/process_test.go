@@ -190,7 +190,7 @@ func TestStoppedPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	items := []transport.TxItem{
-		{Dst: to, Head: make([]byte, 24), Data: make([]byte, 20_000)},
+		{Dst: to, Head: make([]byte, 24), Data: make([]byte, c.Caps().MTU-24)},
 		{Dst: other.LocalAddr(), Head: []byte("not held up")},
 	}
 	pkts := make([]transport.RxPacket, 64)
