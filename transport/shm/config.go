@@ -28,8 +28,8 @@ var (
 
 // Limits and defaults of Config.
 const (
-	DefaultMTU       = 32<<10 - shmem.HeaderSize // bytes; whole cells
-	DefaultRing      = 1 << 20                   // bytes
+	DefaultMTU       = 16<<10 - shmem.HeaderSize // bytes; whole cells
+	DefaultRing      = 2 << 20                   // bytes
 	DefaultMaxPeers  = 1024
 	DefaultMaxMemory = 4 << 30 // bytes
 	MinMTU           = 64      // bytes
@@ -58,8 +58,10 @@ type Config struct {
 	MTU int
 	// Ring is the size in bytes of each of the two rings of a connection that this
 	// endpoint opens: a power of two, and large enough for a few packets of MTU
-	// bytes. 0 means DefaultRing. Small packets want small rings, which stay in the
-	// caches; many large packets under way need room.
+	// bytes. 0 means DefaultRing. It should hold twice the packets that are under way
+	// (those that were received are still held when the answers go out). From about the
+	// size of a core's own cache on, large packets move fastest: then their lines do not
+	// have to come out of the sender's cache.
 	Ring int
 	// MaxPeers is the largest number of connections. 0 means DefaultMaxPeers.
 	MaxPeers int

@@ -252,8 +252,8 @@ func (h *hub) fail(l *link, err error) {
 	l.state, l.err = failed, err
 	h.memory -= l.memory
 	h.drop(l)
-	close(l.done)
 	h.tell(event{kind: eventFailed, addr: l.addr})
+	close(l.done)
 }
 
 // established makes a link of the given state an open one. The hub owns p then; if
@@ -278,8 +278,8 @@ func (h *hub) established(l *link, state int, p *peer) error {
 	}
 	h.tokens[p.token] = p
 	l.state, l.peer = open, p
-	close(l.done)
 	h.tell(event{kind: eventOpen, peer: p})
+	close(l.done) // after the event: who sends next finds the peer
 	return nil
 }
 
