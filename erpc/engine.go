@@ -192,9 +192,11 @@ const slowPass = 10_000
 // noteHold adds what this pass took to the hold times in the answers that leave now: it
 // is time that the server held the requests. Else slow handlers would look like congestion.
 func (e *engine) noteHold() {
-	if late := e.rpc.clock() - e.now; late >= slowPass {
-		e.out.Delayed(late)
+	late := e.rpc.clock() - e.now
+	if late < slowPass {
+		late = 0
 	}
+	e.out.Delayed(late)
 }
 
 // finishDone ends the requests that a session gave back without a packet. Their

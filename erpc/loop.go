@@ -7,8 +7,16 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
+// A full transport is offered packets again in the next pass, after fewStalls tries, as
+// long as they are no more than keepBursts times Config.Burst.
+const (
+	fewStalls  = 4
+	keepBursts = 8
+	fullFor    = 1000 // ns until it is worth trying again
+)
+
 // maxStalls is how often a full transport is offered the same packets before they
-// are dropped; go-back-N repeats them later.
+// are dropped where the batch cannot wait; go-back-N repeats them later.
 const maxStalls = 64
 
 // RunOnce makes one pass of the event loop without waiting. It returns how many
@@ -81,11 +89,15 @@ func (r *Rpc) transmit() error {
 		items = items[n:]
 		if n > 0 {
 			stalls = 0
-		} else if stalls++; stalls == maxStalls {
-			e.stats.TxDropped += uint64(len(items))
+		} else if stalls++; stalls == fewStalls {
 			break
 		}
 	}
+	if len(items) > 0 && len(items) <= r.cfg.Burst*keepBursts {
+		e.out.Keep(len(items)) // for the next pass; meanwhile packets can be received
+		return nil
+	}
+	e.stats.TxDropped += uint64(len(items))
 	e.out.Reset()
 	return nil
 }

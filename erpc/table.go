@@ -274,6 +274,9 @@ func (e *engine) checkIdle() {
 
 // idleUntil returns when the loop wants to run next, ns.
 func (e *engine) idleUntil() int64 {
+	if len(e.out.Tx) > 0 {
+		return e.now + fullFor
+	}
 	wake := e.nextTick()
 	if e.wheel != nil {
 		if at, ok := e.wheel.Next(); ok {

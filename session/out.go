@@ -72,6 +72,12 @@ func (o *Out) Reset() {
 	}
 }
 
+// Keep forgets all packets but the last n, which could not be sent yet.
+func (o *Out) Keep(n int) {
+	o.Tx = o.Tx[:copy(o.Tx, o.Tx[len(o.Tx)-n:])]
+	o.held = o.held[:0]
+}
+
 // Sent forgets the packets, which the owner has sent in the middle of a batch. Their
 // memory stays until Reset, since packets of before may have been sent only in part.
 func (o *Out) Sent() {
@@ -100,7 +106,11 @@ func (o *Out) HasAnswers() bool { return len(o.held) > 0 }
 // Delayed adds ns to the hold times in the answers of the batch: what handlers and
 // copies of the same batch took is the server's time, not the path's.
 func (o *Out) Delayed(ns int64) {
-	for _, a := range o.held {
+	held := o.held
+	if o.held = o.held[:0]; ns == 0 {
+		return
+	}
+	for _, a := range held {
 		p := &o.Tx[a.item]
 		sum := uint32(0)
 		if a.checksum {
