@@ -13,15 +13,20 @@ const BellSize = pageSize
 // maps the memory for writing, everybody else only for reading.
 //
 // The owner calls Sleep, then looks at its rings once more, then blocks; a sender
-// publishes, then looks at the bell. Both store before they load, and Go's atomic
-// operations keep that order: one of the two sees the other.
+// publishes, then looks at the bell. Both store before they load, and if the processors
+// keep that order, one of the two sees the other. The owner's Sleep sees to it for both
+// where it can: membarrier(2) makes the running threads of all processes that asked for
+// it pass a barrier. Elsewhere the sender's store has to be one, see Producer.SetFence.
 type Bell struct{ count *uint64 }
 
 // NewBell returns the bell in mem, of BellSize bytes.
 func NewBell(mem []byte) Bell { return Bell{(*uint64)(unsafe.Pointer(&mem[0]))} }
 
 // Sleep says that the owner is about to sleep. Only for the owner.
-func (b Bell) Sleep() { atomic.StoreUint64(b.count, atomic.LoadUint64(b.count)|1) }
+func (b Bell) Sleep() {
+	atomic.StoreUint64(b.count, atomic.LoadUint64(b.count)|1)
+	barrier()
+}
 
 // GetUp says that the owner is awake. Only for the owner.
 func (b Bell) GetUp() { atomic.StoreUint64(b.count, (atomic.LoadUint64(b.count)+1)&^1) }

@@ -17,6 +17,8 @@ const (
 const (
 	MinRing = 4096
 	MaxRing = 1 << 30
+	// MinLimit is the least that the largest packet of a ring may be: a cell's worth.
+	MinLimit = CellSize
 )
 
 // PairSize returns the bytes of memory that two rings of ringSize bytes take.
@@ -40,7 +42,7 @@ func Attach(mem []byte, ringSize, limit, side int) (*Producer, *Consumer, error)
 	switch {
 	case ringSize < MinRing || ringSize > MaxRing || ringSize&(ringSize-1) != 0:
 		return nil, nil, fmt.Errorf("shmem: ring of %d bytes: want a power of two from %d to %d", ringSize, MinRing, MaxRing)
-	case limit < 1 || limit > ringSize || ringSize < MinRingFor(limit):
+	case limit < MinLimit || limit > ringSize || ringSize < MinRingFor(limit):
 		return nil, nil, fmt.Errorf("shmem: packets of %d bytes do not fit a ring of %d", limit, ringSize)
 	case len(mem) != PairSize(ringSize):
 		return nil, nil, fmt.Errorf("shmem: %d bytes of memory, want %d", len(mem), PairSize(ringSize))

@@ -40,7 +40,12 @@ type Producer struct {
 	start  uint64         // its position
 	peer   *uint64        // shared; the reader's consumed position
 	broken bool
+	fence  bool // Publish is a full barrier
 }
+
+// SetFence says whether Publish is a full barrier. It need not be one, and is much faster
+// for it, if CanBarrier is true in the processes of both sides.
+func (p *Producer) SetFence(full bool) { p.fence = full }
 
 // NoProducer returns a Producer without a ring, which takes nothing.
 func NoProducer() Producer { return Producer{broken: true} }
@@ -71,7 +76,10 @@ func (p *Producer) Put(head, data []byte) bool {
 	to := unsafe.Add(p.cells, at*CellSize+HeaderSize)
 	bytes := unsafe.Slice((*byte)(to), length)
 	if len(head) == 24 { // the library's header: no call for it
-		*(*[24]byte)(to) = [24]byte(head)
+		from := (*[3]uint64)(unsafe.Pointer(unsafe.SliceData(head)))
+		a, b, c := from[0], from[1], from[2]
+		dst := (*[3]uint64)(to)
+		dst[0], dst[1], dst[2] = a, b, c
 	} else {
 		copy(bytes, head)
 	}
@@ -119,15 +127,19 @@ func (p *Producer) Unpublished() int {
 	return int(p.tail - p.start)
 }
 
-// Publish makes the reader see all packets that were put, with one atomic store. The
-// store is a full barrier against later atomic loads, so that a [Bell] read after it
-// is not too old.
+// Publish makes the reader see all packets that were put, with one store. A sender that
+// looks at a [Bell] afterwards must see what was there after that store: either the
+// sleeper sees to it, or the store is a full barrier, see SetFence.
 func (p *Producer) Publish() {
 	if p.first == 0 {
 		return
 	}
 	*p.word(p.tail) = 0 // what the reader meets behind the last packet
-	storeRelease(p.word(p.start), p.first)
+	if p.fence {
+		atomic.StoreUint64(p.word(p.start), p.first)
+	} else {
+		storeRelease(p.word(p.start), p.first)
+	}
 	p.first = 0
 }
 
@@ -179,12 +191,21 @@ func (c *Consumer) Next(private *Arena) (packet []byte, ok bool) {
 			return nil, false
 		}
 		length := word & lengthMask
-		cells := (length + HeaderSize + CellSize - 1) / CellSize
-		// Whatever passes is what an honest writer may write here.
-		if word&^lengthMask != c.head<<posShift|kindPacket || length > c.limit ||
-			c.head&c.mask+cells > c.mask+1 || c.head+cells+1-c.freed > c.mask+1 {
+		if word&^lengthMask != c.head<<posShift|kindPacket {
 			c.skip(word)
 			continue
+		}
+		if length <= oneCell {
+			// The next cell's place must not be computed from this word: so the
+			// processor fetches the lines of a burst at the same time.
+			c.head++
+			return private.copyCell(unsafe.Add(cell, HeaderSize), length), true
+		}
+		cells := (length + HeaderSize + CellSize - 1) / CellSize
+		// Whatever passes is what an honest writer may write here.
+		if length > c.limit || c.head&c.mask+cells > c.mask+1 || c.head+cells+1-c.freed > c.mask+1 {
+			c.broken = true
+			break
 		}
 		c.head += cells
 		from := unsafe.Add(cell, HeaderSize)
@@ -225,20 +246,32 @@ func NewArena(packets int) Arena { return Arena{mem: make([]byte, packets*CopyMa
 // Reset makes the memory of all packets free.
 func (a *Arena) Reset() { a.used = 0 }
 
-// copy copies length bytes, at most CopyMax. Memory for more packets than NewArena was
-// told of is allocated.
+// copyCell copies a packet of at most one cell. It copies the whole cell: no call, no
+// branch on the length.
+func (a *Arena) copyCell(from unsafe.Pointer, length uint64) []byte {
+	if a.used+CellSize > len(a.mem) {
+		return a.extra(from, length)
+	}
+	to := a.mem[a.used : a.used+CellSize : a.used+CellSize]
+	a.used += CellSize
+	src, dst := (*[7]uint64)(from), (*[7]uint64)(unsafe.Pointer(unsafe.SliceData(to)))
+	x0, x1, x2, x3, x4, x5, x6 := src[0], src[1], src[2], src[3], src[4], src[5], src[6]
+	dst[0], dst[1], dst[2], dst[3], dst[4], dst[5], dst[6] = x0, x1, x2, x3, x4, x5, x6
+	return to[:length:length]
+}
+
+// copy copies a packet of at most CopyMax bytes.
 func (a *Arena) copy(from unsafe.Pointer, length uint64) []byte {
 	if a.used+CopyMax > len(a.mem) {
-		return append([]byte{}, unsafe.Slice((*byte)(from), length)...)
+		return a.extra(from, length)
 	}
-	to := a.mem[a.used : a.used+CopyMax]
-	if length <= oneCell {
-		// The whole rest of the cell: no call, no branch on the length.
-		*(*[oneCell]byte)(to) = *(*[oneCell]byte)(from)
-		a.used += CellSize
-	} else {
-		copy(to, unsafe.Slice((*byte)(from), length))
-		a.used += int(length+CellSize-1) &^ (CellSize - 1)
-	}
-	return to[:length:length]
+	to := a.mem[a.used : a.used+int(length) : a.used+int(length)]
+	a.used += int(length+CellSize-1) &^ (CellSize - 1)
+	copy(to, unsafe.Slice((*byte)(from), length))
+	return to
+}
+
+// extra copies a packet for which NewArena was told of too few.
+func (a *Arena) extra(from unsafe.Pointer, length uint64) []byte {
+	return append([]byte{}, unsafe.Slice((*byte)(from), length)...)
 }

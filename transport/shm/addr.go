@@ -18,6 +18,9 @@ import (
 // spread so that the text of a transport.Addr says them all.
 const prefix = 0x0100_0000_0000_0000
 
+// idPrefix begins the name of a socket: i-HEX belongs to the endpoint with that address.
+const idPrefix = "i-"
+
 // newAddr returns the address of a new endpoint. It is never used again.
 func newAddr() transport.Addr {
 	var a transport.Addr

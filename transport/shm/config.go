@@ -29,7 +29,7 @@ var (
 // Limits and defaults of Config.
 const (
 	DefaultMTU       = 32<<10 - shmem.HeaderSize // bytes; whole cells
-	DefaultRing      = 1 << 20                   // bytes
+	DefaultRing      = 2 << 20                   // bytes
 	DefaultMaxPeers  = 1024
 	DefaultMaxMemory = 4 << 30 // bytes
 	MinMTU           = 64      // bytes

@@ -14,7 +14,6 @@ import (
 
 // Files in the directory where endpoints meet.
 const (
-	idPrefix   = "i-"   // i-HEX is the socket of the endpoint with that address
 	namePrefix = "n-"   // n-NAME is a symbolic link to the socket of the endpoint of that name
 	lockFile   = "lock" // held while a name is taken
 	// maxSweep bounds how many other sockets a new endpoint looks at for dead ones.

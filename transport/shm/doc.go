@@ -1,2 +1,58 @@
-// Package shm carries packets between processes of one machine through shared memory.
+// Package shm carries packets between processes of one machine through shared memory:
+// one copy into a ring by the sender, none by the receiver for large packets. It needs
+// Linux 5.1 and no privileges; elsewhere [Listen] returns transport.ErrUnsupported.
+//
+// # Addresses
+//
+// An endpoint has a random address, which is never used again, and if it likes a name,
+// "shm:NAME". Endpoints meet in a directory of mode 0700 that their user owns: each has
+// a socket there, named after its address, and a name is a symbolic link to it.
+//
+// # Connections
+//
+// [Conn.Resolve] connects, and so does the first packet to an address. The side that
+// connects makes the memory, a sealed memory file, and sends it over the socket:
+//
+//	connecting side                          accepting side
+//	   | --- hello, memory file, own bell ----> |  checks user, seals, sizes, limits
+//	   | <-- welcome, own bell ---------------- |
+//	   | <== rings in shared memory ==========> |
+//	   | <-- single bytes: wake up -----------> |
+//
+// When both connect at once, the connection of the smaller address is kept. The
+// end of the socket is the end of the connection, also when a process is killed: what
+// the other side sent before is still received, then its memory is unmapped by the
+// first RxBurst that finds nothing more, since packets of the burst before may lie there.
+//
+// # Memory
+//
+//	pair file:  | page: consumed positions | ring 0: connecting side writes | ring 1: accepting side writes |
+//	bell file:  | page: one count, odd while its owner sleeps; others map it read-only |
+//
+// Package shmem (internal) describes the rings, who writes which word, and how a reader
+// survives a writer that lies. In short: positions that a side trusts are its own,
+// every shared word is read once and checked, and a wrong one ends that connection
+// alone ([Conn.Stats] counts it as RxDropped).
+//
+// # Sleeping
+//
+// Wait makes its bell's count odd, passes a barrier (membarrier(2), so that
+// senders need none), looks at all rings once more and blocks. A sender that sees the
+// odd count after publishing sends one byte over the socket, once per sleep.
+//
+// # Full rings
+//
+// A full ring makes TxBurst take fewer packets. When its reader has not moved for 10 ms,
+// packets to it are dropped and counted until it moves: a stopped process does not hold up others.
+//
+// # Threats
+//
+// Processes of the same user and root are let in, others only with
+// [Config.AllowOtherUsers]. A peer is not trusted: it can write anything to the rings it
+// shares with us at any time, send anything over its socket, and stop or die. It can
+// neither make us read or write elsewhere, nor fault us (the file's size is sealed), nor
+// take our wake-ups from others (it has neither our eventfd nor write access to our
+// bell), nor use more memory than [Config.MaxMemory]. Packets of up to 256 bytes are copied out before
+// anyone sees them; larger ones stay where the sender can change them, which
+// transport.Caps.RxShared says. It can make us busy, as any sender of packets can.
 package shm

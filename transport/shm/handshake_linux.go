@@ -60,7 +60,7 @@ func (h *hub) tryDial(l *link) error {
 	}
 	defer unix.Close(file)
 	p := &peer{addr: l.addr, fd: -1, pair: mem}
-	hello := message{Kind: kindHello, From: h.c.local, To: l.addr, Ring: uint64(h.cfg.Ring), Limit: uint32(h.cfg.MTU)}
+	hello := message{Kind: kindHello, From: h.c.local, To: l.addr, Ring: uint64(h.cfg.Ring), Limit: uint32(h.cfg.MTU), Flags: flags()}
 	if err := sendMessage(s, hello, file, h.c.waiter.bellFD); err != nil {
 		p.free()
 		return fmt.Errorf("%w: %v", ErrHandshake, err)
@@ -74,7 +74,7 @@ func (h *hub) tryDial(l *link) error {
 	if m.From != l.addr || m.To != h.c.local || m.Limit > hello.Limit {
 		err = fmt.Errorf("%w: wrong answer", ErrHandshake)
 	} else {
-		err = p.attach(s, h.cfg.Ring, int(m.Limit), 0, fds[0])
+		err = p.attach(s, h.cfg.Ring, 0, &m, fds[0])
 	}
 	if err == nil {
 		err = h.established(l, dialing, p)
@@ -176,11 +176,11 @@ func (h *hub) answer(m *message) (l *link, why uint32) {
 // matters: when the other side hears yes, its wake-ups must reach us.
 func (h *hub) welcome(s *net.UnixConn, l *link, m *message, fds []int) error {
 	p := &peer{addr: m.From, fd: -1}
-	limit := min(int(m.Limit), h.cfg.MTU)
+	m.Limit = min(m.Limit, uint32(h.cfg.MTU))
 	mem, err := shmem.Open(fds[0], shmem.PairSize(int(m.Ring)))
 	if err == nil {
 		p.pair = mem
-		err = p.attach(s, int(m.Ring), limit, 1, fds[1])
+		err = p.attach(s, int(m.Ring), 1, m, fds[1])
 	}
 	if err != nil {
 		p.free()
@@ -192,7 +192,7 @@ func (h *hub) welcome(s *net.UnixConn, l *link, m *message, fds []int) error {
 		return err
 	}
 	// If this fails the other side is gone, and the watch on its socket says so.
-	_ = sendMessage(s, message{Kind: kindWelcome, From: h.c.local, To: m.From, Limit: uint32(limit)}, h.c.waiter.bellFD)
+	_ = sendMessage(s, message{Kind: kindWelcome, From: h.c.local, To: m.From, Limit: m.Limit, Flags: flags()}, h.c.waiter.bellFD)
 	return nil
 }
 
@@ -206,9 +206,9 @@ func (h *hub) mayTalk(s *net.UnixConn) bool {
 	return err == nil && (uid == h.uid || uid == 0 || h.cfg.AllowOtherUsers)
 }
 
-// attach fills in p from the parts of a connection. p.pair is mapped already.
-func (p *peer) attach(s *net.UnixConn, ring, limit, side, bell int) error {
-	tx, rx, err := shmem.Attach(p.pair, ring, limit, side)
+// attach fills in p from what the other side sent. p.pair is mapped already.
+func (p *peer) attach(s *net.UnixConn, ring, side int, m *message, bell int) error {
+	tx, rx, err := shmem.Attach(p.pair, ring, int(m.Limit), side)
 	if err != nil {
 		return err
 	}
@@ -219,6 +219,7 @@ func (p *peer) attach(s *net.UnixConn, ring, limit, side, bell int) error {
 		p.fd = -1
 		return err
 	}
+	tx.SetFence(!shmem.CanBarrier() || m.Flags&canBarrier == 0)
 	p.tx, p.rx, p.bell, p.open = *tx, *rx, shmem.NewListener(p.bellMem), true
 	return nil
 }

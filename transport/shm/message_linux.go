@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/userspace-rpc/erpc/internal/shmem"
 	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,17 @@ type message struct {
 	To    transport.Addr
 	Ring  uint64 // bytes; hello
 	Limit uint32 // largest packet in bytes; hello: wished for, welcome: agreed
-	_     uint32
+	Flags uint32 // hello and welcome
+}
+
+// Flags of hello and welcome.
+const canBarrier = 1 // shmem.CanBarrier
+
+func flags() uint32 {
+	if shmem.CanBarrier() {
+		return canBarrier
+	}
+	return 0
 }
 
 var magic = [8]byte{'e', 'r', 'p', 'c', 's', 'h', 'm', '1'}
