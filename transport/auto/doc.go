@@ -18,13 +18,15 @@
 //
 // The choice holds as long as the address is used. If a peer restarts, its address in
 // shared memory is dead for good: packets there are dropped, so sessions fail, and a new
-// session needs a new Resolve, which finds what the peer is now. Packets over shared
-// memory pass no firewall or address translation of this machine.
+// session needs a new Resolve, which finds what the peer is now. Rpc.CreateSession of package
+// erpc resolves each time, Dial once.
+//
+// Packets over shared memory pass no firewall and no address translation of this machine.
 //
 // # When both are polled
 //
-// A look at the socket is a system call of some hundred nanoseconds, a look at shared
-// memory takes ten. RxBurst looks at shared memory each time. While packets come that way, it looks
+// A look at the socket is a system call: an RxBurst that finds nothing took 510 ns with it
+// and 17 ns without on the machine where this was measured. RxBurst looks at shared memory each time. While packets come that way, it looks
 // at the socket only every 10 us, which costs shared memory a few percent and adds at most that, or
 // one pass of the caller's loop, to UDP. When none has come for 50 us, or after a
 // Wait, it looks at both each time. Neither can starve the other.
