@@ -136,6 +136,10 @@ func TestTurns(t *testing.T) {
 	if n := looks(20_000, busy); n > 10_000 {
 		t.Errorf("%d looks at the socket in 20000 busy polls", n)
 	}
+	c.turns = turns{busy: true} // shortly after a look at the clock
+	if n := looks(1, func() {}); n != 0 {
+		t.Errorf("%d looks at the socket in one busy poll", n)
+	}
 	if err := c.Wait(0); err != nil {
 		t.Fatal(err)
 	}
