@@ -114,6 +114,29 @@ type PathSizer interface {
 	PathMTU(dst Addr) (int, error)
 }
 
+// Waiter is what a transport offers whose sleep can be joined with that of others: its
+// Wait in three steps, of which the middle one, polling descriptors, is the caller's.
+// Whoever polls the descriptors of several transports at once sleeps on all of them.
+//
+// No wake-up is lost: what happens before PrepareWait makes it return false, what happens
+// after makes a descriptor readable. Only for the using goroutine, like Wait.
+type Waiter interface {
+	// WaitFDs returns the file descriptors to poll for reading, at most 32, the same
+	// ones each time. The transport keeps them open from PrepareWait to FinishWait. nil
+	// means that this one cannot be waited for together with others, only by Wait.
+	WaitFDs() []int
+
+	// PrepareWait begins a wait. It returns false if there is something to do already,
+	// so that the caller must not block. FinishWait must follow, whatever it
+	// returned, unless it returned an error: ErrClosed.
+	PrepareWait() (idle bool, err error)
+
+	// FinishWait ends the wait. Bit i of ready says that descriptor i was readable; 0 if
+	// the caller did not poll. It returns ErrClosed if the transport was closed meanwhile:
+	// Close makes a descriptor readable and waits for FinishWait.
+	FinishWait(ready uint32) error
+}
+
 // Stats counts what a transport did, since it was made.
 type Stats struct {
 	TxPackets uint64 // packets taken by TxBurst and given to the network

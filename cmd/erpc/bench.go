@@ -120,6 +120,7 @@ type bench struct {
 	resent  uint64
 	mtu     int
 	credits int
+	way     string  // what transport auto chose
 	cores   float64 // round trip of a cache line between client and server, ns
 }
 
@@ -231,7 +232,9 @@ func (b *bench) warmUp(t *team, d time.Duration) error {
 	if err := t.each(func(w *worker) error { return w.prepare(b.shape) }); err != nil {
 		return err
 	}
-	p := t.workers[0].ep.load.sessions[0].Params()
+	first := t.workers[0].ep.load.sessions[0]
+	p := first.Params()
+	b.way = b.flags.wayTo(first.Peer())
 	b.mtu, b.credits = p.PerPacket+wire.HeaderSize, p.Credits
 	_, err := b.rpcRound(t, min(d, 300*time.Millisecond))
 	b.rounds, b.cpu, b.resent = nil, 0, 0
@@ -351,7 +354,7 @@ func p99Of(s sum) float64  { return s.p99 }
 func (b *bench) result() *result {
 	f := b.flags
 	r := &result{
-		Bench: b.name, Transport: f.Transport, Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
+		Bench: b.name, Transport: f.Transport, Way: b.way, Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
 		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions, Credits: b.credits,
 		Symmetric: b.symmetric, CC: f.CC, LinkRate: f.LinkRate, Off: f.switches.list(), Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
 	}

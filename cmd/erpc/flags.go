@@ -16,7 +16,7 @@ import (
 
 // netFlags choose and shape the network path; every subcommand that communicates has them.
 type netFlags struct {
-	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
+	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
 	Iface       string  `help:"Network interface, for transports below IP." placeholder:"NAME"`
 	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
 	Credits     int     `help:"Packets in flight per session; 0: 32." placeholder:"N"`
@@ -84,7 +84,7 @@ func (f *netFlags) check() error {
 		return usagef("transport %s: %s", f.Transport, why)
 	}
 	if f.medium() == nil {
-		return usagef("transport %q is unknown; there are udp and shm", f.Transport)
+		return usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
 		return usagef("--cc %s: want timely, dcqcn or none", f.CC)

@@ -51,10 +51,11 @@ func TestWrongUsage(t *testing.T) {
 		"bench rate --threads 0":                        "--threads 0",
 		"bench rate --transport shm --cc dcqcn":         "no ECN marks",
 		"bench rate --transport shm --iface eth0":       "below IP, not for shm",
+		"bench rate --transport auto --iface eth0":      "below IP; with auto give --addr",
 		"bench rate --transport afpacket":               "needs root",
 		"bench rate --transport afxdp":                  "needs root",
 		"bench rate --transport ud":                     "needs an RDMA device",
-		"bench rate --transport pigeon":                 "is unknown; there are udp and shm",
+		"bench rate --transport pigeon":                 "is unknown; there are udp, shm and auto",
 		"bench rate --cc cubic":                         "want timely, dcqcn or none",
 		"ping 127.0.0.1:1 --cc cubic":                   "want timely, dcqcn or none",
 		"demo --cc cubic":                               "want timely, dcqcn or none",
@@ -200,6 +201,26 @@ func TestBenchOverSharedMemory(t *testing.T) {
 	status, _, errOut := runCommand(t, "ping nobody-is-here --transport shm --count 1")
 	if status != exitFailed || !strings.Contains(errOut, "nobody-is-here") {
 		t.Errorf("status %d, err %q", status, errOut)
+	}
+}
+
+// TestBenchFindsSharedMemory: two processes that are told nothing but "127.0.0.1:port"
+// talk over shared memory.
+func TestBenchFindsSharedMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("shared memory is for Linux")
+	}
+	for _, line := range []string{"bench latency --raw --rounds 3", "bench rate --symmetric --threads 2", "bench bandwidth --size 1048576"} {
+		status, out, errOut := runCommand(t, line+" --transport auto --duration 60ms --json"+gentle)
+		if status != exitDone {
+			t.Errorf("%s: status %d, err %q", line, status, errOut)
+			continue
+		}
+		var r result
+		decodeOne(t, out, &r)
+		if r.Transport != "auto" || r.Way != "shm" || r.Rpcs == 0 || r.Errors != 0 || r.MTU <= 9000 {
+			t.Errorf("%s: %+v", line, r)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/auto"
 	"github.com/userspace-rpc/erpc/transport/shm"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
@@ -31,7 +32,7 @@ type medium interface {
 	peer(addr, other string) string
 }
 
-var media = map[string]medium{"udp": udpMedium{}, "shm": shmMedium{}}
+var media = map[string]medium{"udp": udpMedium{}, "shm": shmMedium{}, "auto": autoMedium{}}
 
 func (f *netFlags) medium() medium { return media[f.Transport] }
 
@@ -110,6 +111,42 @@ func (udpMedium) peer(addr, other string) string {
 	host, _, _ := net.SplitHostPort(addr)
 	_, port, _ := net.SplitHostPort(other)
 	return net.JoinHostPort(host, port)
+}
+
+// autoMedium is kernel UDP with shared memory beside it; addresses are those of udp.
+type autoMedium struct{ udpMedium }
+
+func (autoMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
+	conn, err := auto.Listen(addr, auto.Config{
+		UDP: udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()}, SHM: shm.Config{MTU: f.MTU},
+	})
+	var badUDP *udp.ConfigError
+	var badSHM *shm.ConfigError
+	if errors.As(err, &badUDP) || errors.As(err, &badSHM) {
+		return nil, usageError(oneLine(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (autoMedium) check(f *netFlags) error {
+	if f.Iface != "" {
+		return usagef("--iface is for transports below IP; with auto give --addr")
+	}
+	return nil
+}
+
+// wayTo names the medium by which peer is reached, if the transport chose it; else "".
+func (f *netFlags) wayTo(peer transport.Addr) string {
+	switch {
+	case f.Transport != "auto":
+		return ""
+	case shm.IsAddr(&peer):
+		return "shm"
+	}
+	return "udp"
 }
 
 // shmMedium is shared memory; addresses are names.

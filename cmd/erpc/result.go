@@ -13,6 +13,7 @@ import (
 type result struct {
 	Bench       string   `json:"bench"`
 	Transport   string   `json:"transport"`
+	Way         string   `json:"way,omitempty"` // what transport auto chose: shm or udp
 	Size        int      `json:"size"`
 	RespSize    int      `json:"resp_size"`
 	MTU         int      `json:"mtu"`
@@ -56,6 +57,14 @@ type result struct {
 	Interrupted bool     `json:"interrupted,omitempty"`
 }
 
+// overText says what the bench ran over.
+func (r *result) overText() string {
+	if r.Way == "" {
+		return r.Transport
+	}
+	return r.Transport + " (" + r.Way + ")"
+}
+
 // print writes the result for scripts or for people.
 func (r *result) print(w io.Writer, asJSON bool) error {
 	if asJSON {
@@ -67,7 +76,7 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 		}
 	}
-	row(true, "bench", "%s over %s, requests %s, responses %s, packets up to %d B", r.Bench, r.Transport, bytesText(r.Size), bytesText(r.RespSize), r.MTU)
+	row(true, "bench", "%s over %s, requests %s, responses %s, packets up to %d B", r.Bench, r.overText(), bytesText(r.Size), bytesText(r.RespSize), r.MTU)
 	row(true, "load", "%d in flight per thread, %d thread(s), %d session(s) each, %d credits", r.Window, r.Threads, r.Sessions, r.Credits)
 	row(r.Symmetric, "", "every thread is client and server")
 	row(true, "congestion", "%s", ccText(r.CC, r.LinkRate))

@@ -49,6 +49,7 @@ var table = []row{
 	{path: "transport/conformance", may: transportImpl, traits: suite | mayClock},
 	{path: "transport/udp", may: transportImpl, third: xsys, traits: mayUnsafe},
 	{path: "transport/shm", may: transportImpl, third: xsys},
+	{path: "transport/auto", may: []string{"transport", "transport/udp", "transport/shm", "internal/..."}, third: xsys},
 	// The codec reaches its frame devices through an interface that it owns.
 	{path: "transport/rawudp", may: transportImpl, third: xsys},
 	{path: "transport/rawudp/afpacket", may: []string{"transport", "transport/rawudp", "internal/..."}, third: xsys},

@@ -35,6 +35,10 @@ func newAddr() transport.Addr {
 	return a
 }
 
+// IsAddr reports whether a is an address of this transport, and so of no other. It costs
+// a nanosecond or two.
+func IsAddr(a *transport.Addr) bool { return isAddr(*a) }
+
 // isAddr reports whether a is an address of this transport.
 func isAddr(a transport.Addr) bool {
 	return binary.BigEndian.Uint64(a.IP[:]) == prefix && a.Scope != 0 && a.Port != 0 && a.Port <= 0xFFFF

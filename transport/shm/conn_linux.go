@@ -28,8 +28,11 @@ type Conn struct {
 	hub    hub
 }
 
-var _ transport.Transport = (*Conn)(nil)
-var _ transport.PathSizer = (*Conn)(nil)
+var (
+	_ transport.Transport = (*Conn)(nil)
+	_ transport.PathSizer = (*Conn)(nil)
+	_ transport.Waiter    = (*Conn)(nil)
+)
 
 // peer is a connection as the using goroutine sees it.
 type peer struct {

@@ -12,3 +12,12 @@ func Listen(name string, cfg Config) (*Conn, error) { return nil, transport.ErrU
 
 // PathMTU makes the Conn a transport.PathSizer.
 func (c *Conn) PathMTU(dst transport.Addr) (int, error) { return 0, transport.ErrUnsupported }
+
+// WaitFDs makes the Conn a transport.Waiter.
+func (c *Conn) WaitFDs() []int { return nil }
+
+// PrepareWait begins a wait, see transport.Waiter.
+func (c *Conn) PrepareWait() (idle bool, err error) { return false, transport.ErrUnsupported }
+
+// FinishWait ends a wait, see transport.Waiter.
+func (c *Conn) FinishWait(ready uint32) error { return transport.ErrUnsupported }

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -69,33 +70,55 @@ func (w *waiter) watch(fd int) error {
 
 // Wait blocks until there is something to do, see transport.Transport.
 func (c *Conn) Wait(timeout time.Duration) error {
+	idle, err := c.PrepareWait()
+	if err != nil {
+		return err
+	}
+	var ready uint32
+	if idle && timeout != 0 {
+		ready, err = c.waiter.sleep(timeout)
+	}
+	return errors.Join(err, c.FinishWait(ready))
+}
+
+// WaitFDs makes the Conn a transport.Waiter.
+func (c *Conn) WaitFDs() []int { return []int{c.waiter.epoll} }
+
+// PrepareWait begins a wait, see transport.Waiter.
+func (c *Conn) PrepareWait() (idle bool, err error) {
 	w := &c.waiter
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if c.closed.Load() {
-		return transport.ErrClosed
+		w.mu.Unlock()
+		return false, transport.ErrClosed
 	}
 	if !w.wake.CompareAndSwap(awake, asleep) {
 		w.wake.Store(awake)
-		return nil
+		return false, nil
 	}
 	// First the bell, then a last look: see shmem.Bell.
 	w.bell.Sleep()
-	var err error
-	if timeout != 0 && !c.news.Load() && !c.rx.ready() {
-		err = w.sleep(timeout)
+	return !c.news.Load() && !c.rx.ready(), nil
+}
+
+// FinishWait ends a wait, see transport.Waiter.
+func (c *Conn) FinishWait(ready uint32) error {
+	w := &c.waiter
+	defer w.mu.Unlock()
+	if ready != 0 {
+		w.readWakes()
 	}
 	w.bell.GetUp()
 	w.wake.Swap(awake)
 	if c.closed.Load() {
 		return transport.ErrClosed
 	}
-	return err
+	return nil
 }
 
 // sleep blocks until the epoll instance has something. The system call goes through the
 // scheduler, so that other goroutines can use the processor meanwhile.
-func (w *waiter) sleep(timeout time.Duration) error {
+func (w *waiter) sleep(timeout time.Duration) (ready uint32, err error) {
 	var limit *unix.Timespec
 	if timeout >= 0 {
 		ts := unix.NsecToTimespec(int64(timeout))
@@ -103,15 +126,12 @@ func (w *waiter) sleep(timeout time.Duration) error {
 	}
 	n, err := unix.Ppoll(w.poll[:], limit, nil) // unlike epoll_wait it takes nanoseconds
 	if err == unix.EINTR {                      // such as the scheduler's preemption signal
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("shm: %w", os.NewSyscallError("ppoll", err))
+		return 0, fmt.Errorf("shm: %w", os.NewSyscallError("ppoll", err))
 	}
-	if n > 0 {
-		w.readWakes()
-	}
-	return nil
+	return uint32(n), nil // one descriptor
 }
 
 // readWakes takes back what made ppoll return.

@@ -13,6 +13,9 @@ import (
 type implementation interface {
 	transport.Transport
 	softErrors() uint64
+	waitFDs() []int
+	prepareWait() (idle bool, err error)
+	finishWait(ready uint32) error
 }
 
 // Conn is a UDP socket as a transport.Transport.
@@ -31,7 +34,11 @@ type pathMTU struct {
 // pathFor is how long the last answer holds, ns.
 const pathFor = 1e9
 
-var _ transport.Transport = (*Conn)(nil)
+var (
+	_ transport.Transport = (*Conn)(nil)
+	_ transport.PathSizer = (*Conn)(nil)
+	_ transport.Waiter    = (*Conn)(nil)
+)
 
 // Listen opens a socket on addr: "host:port", where an empty host means every
 // address, of both families where the system can, and port 0 one that the
@@ -80,6 +87,15 @@ func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) { return c.impl.R
 
 // Wait blocks until there is something to do, see transport.Transport.
 func (c *Conn) Wait(timeout time.Duration) error { return c.impl.Wait(timeout) }
+
+// WaitFDs makes the Conn a transport.Waiter; the portable implementation has none.
+func (c *Conn) WaitFDs() []int { return c.impl.waitFDs() }
+
+// PrepareWait begins a wait, see transport.Waiter.
+func (c *Conn) PrepareWait() (idle bool, err error) { return c.impl.prepareWait() }
+
+// FinishWait ends a wait, see transport.Waiter.
+func (c *Conn) FinishWait(ready uint32) error { return c.impl.finishWait(ready) }
 
 // Wake makes the current or the next Wait return.
 func (c *Conn) Wake() { c.impl.Wake() }

@@ -2,6 +2,7 @@ package udp
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -113,46 +114,68 @@ func (c *kernelConn) RxBurst(pkts []transport.RxPacket) (int, error) {
 }
 
 func (c *kernelConn) Wait(timeout time.Duration) error {
+	idle, err := c.prepareWait()
+	if err != nil {
+		return err
+	}
+	var ready uint32
+	if idle {
+		ready, err = c.sleep(timeout)
+	}
+	return errors.Join(err, c.finishWait(ready))
+}
+
+// waitFDs returns what sleep polls. The eventfd is number 1.
+func (c *kernelConn) waitFDs() []int { return []int{c.fd, c.wakeFD} }
+
+func (c *kernelConn) prepareWait() (idle bool, err error) {
 	c.waitMu.Lock()
-	defer c.waitMu.Unlock()
 	if c.closed.Load() {
-		return transport.ErrClosed
+		c.waitMu.Unlock()
+		return false, transport.ErrClosed
 	}
 	// Packets that RxBurst read but did not have room to return are not in the
 	// socket any more.
 	if !c.wake.CompareAndSwap(awake, asleep) || c.rx.pending() {
 		c.wake.Store(awake)
-		return nil
+		return false, nil
 	}
-	err := c.sleep(timeout)
+	return true, nil
+}
+
+func (c *kernelConn) finishWait(ready uint32) error {
+	defer c.waitMu.Unlock()
+	if ready&2 != 0 {
+		var count [8]byte
+		_, _ = unix.Read(c.wakeFD, count[:])
+	}
 	c.wake.Swap(awake)
 	if c.closed.Load() {
 		return transport.ErrClosed
 	}
-	return err
+	return nil
 }
 
 // sleep blocks in ppoll until the socket or the eventfd has something. The
 // system call goes through the scheduler, so that other goroutines can use the
 // processor meanwhile.
-func (c *kernelConn) sleep(timeout time.Duration) error {
+func (c *kernelConn) sleep(timeout time.Duration) (ready uint32, err error) {
 	var limit *unix.Timespec
 	if timeout >= 0 {
 		ts := unix.NsecToTimespec(int64(timeout))
 		limit = &ts
 	}
-	_, err := unix.Ppoll(c.poll[:], limit, nil)
+	n, err := unix.Ppoll(c.poll[:], limit, nil)
 	if err == unix.EINTR { // such as the scheduler's preemption signal
-		return nil
+		return 0, nil
 	}
 	if err != nil {
-		return fmt.Errorf("udp: %w", os.NewSyscallError("ppoll", err))
+		return 0, fmt.Errorf("udp: %w", os.NewSyscallError("ppoll", err))
 	}
-	if c.poll[1].Revents != 0 {
-		var count [8]byte
-		_, _ = unix.Read(c.wakeFD, count[:])
+	if n > 0 && c.poll[1].Revents != 0 {
+		ready = 2
 	}
-	return nil
+	return ready, nil
 }
 
 func (c *kernelConn) Wake() {

@@ -260,6 +260,11 @@ func (c *portableConn) Wait(timeout time.Duration) error {
 	return nil
 }
 
+// A channel cannot be polled, so this wait is not joined with others.
+func (c *portableConn) waitFDs() []int             { return nil }
+func (c *portableConn) prepareWait() (bool, error) { return false, nil }
+func (c *portableConn) finishWait(uint32) error    { return nil }
+
 func (c *portableConn) Wake() { signal(c.woken) }
 
 func (c *portableConn) Stats() transport.Stats {

@@ -1,0 +1,178 @@
+package auto
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// Config describes an endpoint. The zero Config is a good one.
+type Config struct {
+	UDP udp.Config
+	SHM shm.Config
+	// NoSharedMemory makes it a UDP socket only.
+	NoSharedMemory bool
+}
+
+// Reasons why an endpoint is without shared memory, beside the errors of package shm.
+var (
+	// ErrTurnedOff means Config.NoSharedMemory.
+	ErrTurnedOff = errors.New("auto: shared memory is turned off")
+	// ErrShared means udp.Config.ReusePort: peers are to be spread over several
+	// sockets, but a name in shared memory leads to one.
+	ErrShared = errors.New("auto: no shared memory for an address that several sockets share")
+	// ErrPortable means that the socket is the portable one, which cannot be waited for
+	// together with shared memory.
+	ErrPortable = errors.New("auto: no shared memory beside a portable UDP socket")
+)
+
+// Conn is a UDP socket with an endpoint of shared memory beside it, as a
+// transport.Transport.
+type Conn struct {
+	udp  *udp.Conn
+	shm  *shm.Conn // nil: UDP only
+	why  error     // why shm is nil
+	caps transport.Caps
+	ns   uint64 // network namespace of the socket
+
+	// What only the using goroutine touches.
+	turns turns
+	hosts hosts
+	sleep sleeper
+}
+
+var (
+	_ transport.Transport = (*Conn)(nil)
+	_ transport.PathSizer = (*Conn)(nil)
+)
+
+// Listen opens a UDP socket on addr, see udp.Listen, and an endpoint of shared memory that
+// Resolve of others on this machine finds by the address of the socket. Without the latter
+// it works too, see SharedMemory. Errors are those of udp.Listen, or a
+// *shm.ConfigError. The caller must Close the Conn.
+func Listen(addr string, cfg Config) (*Conn, error) {
+	u, err := udp.Listen(addr, cfg.UDP)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{udp: u}
+	c.why = c.share(cfg)
+	var bad *shm.ConfigError
+	if errors.As(c.why, &bad) {
+		return nil, errors.Join(c.why, u.Close())
+	}
+	c.caps = u.Caps()
+	c.caps.Name = "auto"
+	if c.shm != nil {
+		c.caps = join(c.caps, c.shm.Caps())
+	}
+	return c, nil
+}
+
+// share opens the endpoint of shared memory.
+func (c *Conn) share(cfg Config) (err error) {
+	switch {
+	case cfg.NoSharedMemory:
+		return ErrTurnedOff
+	case cfg.UDP.ReusePort:
+		return ErrShared
+	}
+	if c.ns, err = networkNamespace(); err != nil {
+		return err
+	}
+	fds := c.udp.WaitFDs()
+	if fds == nil {
+		return ErrPortable
+	}
+	local := c.udp.LocalAddr()
+	s, err := shm.Listen(nameOf(c.ns, local.AddrPort(), local.Scope), cfg.SHM)
+	if err != nil {
+		return err
+	}
+	c.shm = s
+	c.sleep.init(fds, s.WaitFDs())
+	return nil
+}
+
+// join returns what holds for both ways; a is that of UDP. Addresses tell the ways apart,
+// so a mark or a limit of one destination is not that of the other.
+func join(a, b transport.Caps) transport.Caps {
+	a.MTU = max(a.MTU, b.MTU) // PathMTU has the limit of each destination
+	a.RxRing = min(a.RxRing, b.RxRing)
+	a.TxCopies = a.TxCopies && b.TxCopies
+	a.Checksummed = a.Checksummed && b.Checksummed
+	a.RxShared = a.RxShared || b.RxShared
+	if b.LinkRate > 0 && (a.LinkRate == 0 || b.LinkRate < a.LinkRate) {
+		a.LinkRate = b.LinkRate
+	}
+	a.HostDelay = min(a.HostDelay, b.HostDelay)
+	return a // shared memory has no queues that could mark packets, so ECN is that of UDP
+}
+
+// SharedMemory reports whether peers on this machine can be reached over shared memory,
+// and if not, why. Safe from any goroutine.
+func (c *Conn) SharedMemory() (on bool, why error) { return c.shm != nil, c.why }
+
+// Caps returns what holds for all destinations, see package doc.
+func (c *Conn) Caps() transport.Caps { return c.caps }
+
+// LocalAddr returns the address of the UDP socket.
+func (c *Conn) LocalAddr() transport.Addr { return c.udp.LocalAddr() }
+
+// PathMTU makes the Conn a transport.PathSizer.
+func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
+	if c.shm != nil && shm.IsAddr(&dst) {
+		return c.shm.PathMTU(dst)
+	}
+	return c.udp.PathMTU(dst)
+}
+
+// Flush does nothing: both ways have copied every packet when TxBurst returns.
+func (c *Conn) Flush() {}
+
+// Wake makes the current or the next Wait return.
+func (c *Conn) Wake() { c.udp.Wake() }
+
+// Stats returns the sums of both ways since the start.
+func (c *Conn) Stats() transport.Stats {
+	u, s := c.StatsOf()
+	u.TxPackets += s.TxPackets
+	u.TxBytes += s.TxBytes
+	u.TxDropped += s.TxDropped
+	u.TxStalls += s.TxStalls
+	u.TxCalls += s.TxCalls
+	u.RxPackets += s.RxPackets
+	u.RxBytes += s.RxBytes
+	u.RxDropped += s.RxDropped
+	u.RxCalls += s.RxCalls
+	return u
+}
+
+// StatsOf returns the counters of each way. Only for the using goroutine.
+func (c *Conn) StatsOf() (udp, shm transport.Stats) {
+	udp = c.udp.Stats()
+	if c.shm != nil {
+		shm = c.shm.Stats()
+	}
+	return udp, shm
+}
+
+// Close frees both, see transport.Transport. The name in shared memory goes first:
+// whoever has the address then has the name.
+func (c *Conn) Close() (err error) {
+	if c.shm != nil {
+		err = c.shm.Close()
+	}
+	return errors.Join(err, c.udp.Close())
+}
+
+// String describes the endpoint.
+func (c *Conn) String() string {
+	if c.shm == nil {
+		return fmt.Sprintf("auto %v", c.LocalAddr())
+	}
+	return fmt.Sprintf("auto %v, %v", c.LocalAddr(), c.shm)
+}
