@@ -21,13 +21,15 @@ const redialAfter = 20 * time.Millisecond
 type Client struct {
 	rpc    *Rpc
 	nexus  *Nexus
-	addr   transport.Addr
-	done   chan struct{} // the loop has ended
+	text   string         // the server's address as Dial was given it
+	addr   transport.Addr // what it was last resolved to
+	done   chan struct{}  // the loop has ended
 	closed atomic.Bool
 	err    error // why the loop ended; read after done
 
 	// In the loop only.
 	sess      *Session
+	dialed    bool // a session has been opened with addr as it is
 	delivered bool // a call has ended in this pass: let its goroutine run
 	failedAt  int64
 	failure   error
@@ -42,7 +44,7 @@ func Dial(ctx context.Context, tr transport.Transport, addr string, cfg Config) 
 	if err != nil {
 		return nil, errors.Join(err, tr.Close())
 	}
-	c := &Client{addr: to, done: make(chan struct{})}
+	c := &Client{text: addr, addr: to, done: make(chan struct{})}
 	user := cfg.OnSession
 	cfg.OnSession = func(r *Rpc, s *Session, ev SessionEvent) {
 		c.onSession(s, ev)
@@ -130,8 +132,14 @@ func (c *Client) session() (*Session, error) {
 	if c.failure != nil && c.rpc.engine.now-c.failedAt < int64(redialAfter) {
 		return nil, c.failure
 	}
+	if c.dialed {
+		// A server that was started again may have another address under the same name.
+		if to, err := c.rpc.tr.Resolve(c.text); err == nil {
+			c.addr = to
+		}
+	}
 	s, err := c.rpc.CreateSessionTo(c.addr)
-	c.sess = s
+	c.sess, c.dialed = s, true
 	return s, err
 }
 

@@ -19,7 +19,7 @@
 // The choice holds as long as the address is used. If a peer restarts, its address in
 // shared memory is dead for good: packets there are dropped, so sessions fail, and a new
 // session needs a new Resolve, which finds what the peer is now. Rpc.CreateSession of package
-// erpc resolves each time, Dial once.
+// erpc resolves each time, and so does a Client for each new session.
 //
 // Packets over shared memory pass no firewall and no address translation of this machine.
 //
