@@ -188,8 +188,8 @@ func (w *waiter) ring() {
 // stop returns when no Wait is blocked. Conn.closed is set.
 func (w *waiter) stop() {
 	w.ring()
-	w.mu.Lock()
-	w.mu.Unlock() //nolint:staticcheck // waits for Wait
+	w.mu.Lock() // waits for Wait
+	defer w.mu.Unlock()
 }
 
 func (w *waiter) free() {
