@@ -79,7 +79,7 @@ fuzz: check-go
 	for t in $$(grep -rEo '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's/:func /:/' | sort -u); do \
 		file=$${t%%:*}; name=$${t##*:}; found=$$((found+1)); \
 		echo "[$$(dirname $$file)] $$name for $(FUZZTIME)"; \
-		(cd "$$(dirname $$file)" && $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) .); \
+		(cd "$$(dirname $$file)" && $(CURDIR)/scripts/fuzz-one "$(GO)" "$$name" $(FUZZTIME)); \
 	done; \
 	test $$found -gt 0 || { echo 'make fuzz: no fuzz target found' >&2; exit 1; }; \
 	echo "$$found fuzz targets ran"

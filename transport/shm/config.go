@@ -42,7 +42,7 @@ const (
 	hostDelay = time.Millisecond
 	// stuckAfter is how long a full ring that does not move holds up TxBurst. A busy
 	// machine can keep a healthy reader off its processor for some time slices.
-	stuckAfter = 10 * time.Millisecond
+	stuckAfter = 50 * time.Millisecond
 	// connectWait is the same for a connection in the making.
 	connectWait = time.Second
 	// handshakeTime bounds every connection attempt.

@@ -42,7 +42,7 @@
 //
 // # Full rings
 //
-// A full ring makes TxBurst take fewer packets. When its reader has not moved for 10 ms,
+// A full ring makes TxBurst take fewer packets. When its reader has not moved for 50 ms,
 // packets to it are dropped and counted until it moves: a stopped process does not hold up others.
 //
 // # Threats

@@ -34,7 +34,7 @@ type failure struct {
 }
 
 // TxBurst sends items, see transport.Transport. A full ring makes it take fewer; one
-// whose reader has not moved for 10 ms makes it drop the packets, as a network would,
+// whose reader has not moved for 50 ms makes it drop the packets, as a network would,
 // so that a stopped process does not hold up the others. While a connection to an
 // address is being made it takes fewer too, for at most a second.
 func (c *Conn) TxBurst(items []transport.TxItem) (int, error) {
