@@ -1,6 +1,7 @@
 package udp
 
 import (
+	"os"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/transport"
@@ -16,6 +17,9 @@ func TestLone(t *testing.T) {
 	}
 	r := &b.impl.(*kernelConn).rx
 	if !r.mayLone {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("this kernel has no GRO")
+		}
 		t.Skip("this kernel has no GRO")
 	}
 	idle := func() { // polls that find nothing
