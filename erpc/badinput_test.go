@@ -247,11 +247,11 @@ func badInput(t *testing.T, count int, informed bool) {
 		}
 		for range 64 {
 			pkt, from := as.next()
-			p.send.put(pkt, nil, from)
+			p.send.put(pkt, nil, &from)
 		}
 		for range 16 {
 			pkt, from := ac.next()
-			p.cend.put(pkt, nil, from)
+			p.cend.put(pkt, nil, &from)
 		}
 		if w.ruined && informed {
 			_ = p.client.CloseSession(p.sess)
@@ -382,7 +382,7 @@ func fuzzEndpoint(t *testing.T, data []byte) {
 		if side == 1 {
 			to, from = from, to
 		}
-		to.put(pkt, nil, from.addr)
+		to.put(pkt, nil, &from.addr)
 		w.issue()
 		p.step()
 	}

@@ -150,18 +150,19 @@ func (e *engine) onClientPacket(s *Session, h *wire.Header, p *transport.RxPacke
 		return
 	}
 	e.collect(s)
-	if ev.RTT > 0 {
-		e.stats.RTT.Add(ev.RTT)
+	last := &e.out.Last
+	if last.RTT > 0 {
+		e.stats.RTT.Add(last.RTT)
 	}
 	switch ev.Kind {
 	case session.EventDone:
 		if ev.Code == wire.CodeOK {
-			e.succeed(ev.Ref, ev.Resp)
+			e.succeed(ev.Ref, last.Resp)
 		} else {
-			e.complete(ev.Ref, &RemoteError{Code: ev.Code, Text: string(ev.Text)})
+			e.complete(ev.Ref, &RemoteError{Code: ev.Code, Text: string(last.Text)})
 		}
 	case session.EventError:
-		e.complete(ev.Ref, ev.Err)
+		e.complete(ev.Ref, last.Err)
 	}
 }
 
@@ -214,7 +215,7 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 	typ, num, data := s.sv.Request(slot)
 	entry := &e.handlers[typ]
 	e.stats.RequestsServed++
-	h := ReqHandle{s: s, reqNum: num, slot: slot, typ: typ}
+	h := ReqHandle{s: s, reqNum: num, bits: uint64(slot)<<slotShift | uint64(typ)}
 	if entry.mode == Background {
 		e.background(h, entry.fn)
 		return
@@ -237,7 +238,7 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 		_ = h.RespondError(wire.CodeExhausted, "too many background requests")
 		return
 	}
-	buf, err := h.s.sv.Take(h.slot)
+	buf, err := h.s.sv.Take(h.slot())
 	if err != nil {
 		_ = h.RespondError(wire.CodeExhausted, "no memory for the request")
 		return
@@ -245,7 +246,8 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	j := e.newJob()
 	gen := uint32(j.state.Load()>>1) + 1
 	j.state.Store(uint64(gen) << 1)
-	h.job, h.gen = j, gen
+	h.job = j
+	h.bits |= uint64(gen) << genShift
 	j.handle, j.req, j.fn = h, buf, fn
 	e.numJobs++
 	if !e.rpc.exec.Submit(j) {
@@ -269,7 +271,7 @@ func (e *engine) finishJob(j *job) {
 	h := j.handle
 	h.job = nil
 	e.numJobs--
-	if h.s.state == sessConnected && h.s.sv.Handling(h.slot, h.reqNum) {
+	if h.s.state == sessConnected && h.s.sv.Handling(h.slot(), h.reqNum) {
 		if j.code != wire.CodeOK {
 			_ = h.RespondError(j.code, j.text)
 		} else if err := h.Respond(j.resp); err != nil {

@@ -20,13 +20,20 @@ type ReqHandle struct {
 	s      *Session
 	job    *job // background only
 	reqNum uint64
-	gen    uint32 // of job
-	slot   uint8
-	typ    uint8
+	bits   uint64 // generation of job, slot, request type; four fields are what the compiler keeps in registers
 }
 
+// Places in ReqHandle.bits.
+const (
+	slotShift = 8
+	genShift  = 16
+)
+
+func (r ReqHandle) slot() uint8 { return uint8(r.bits >> slotShift) }
+func (r ReqHandle) gen() uint32 { return uint32(r.bits >> genShift) }
+
 // Type returns the request type.
-func (r ReqHandle) Type() uint8 { return r.typ }
+func (r ReqHandle) Type() uint8 { return uint8(r.bits) }
 
 // Peer returns the client's address.
 func (r ReqHandle) Peer() transport.Addr { return r.s.peer }
@@ -39,15 +46,15 @@ func (r ReqHandle) Rpc() *Rpc { return r.s.rpc }
 // keeping the slice. It ends when the request is answered. nil after that.
 func (r ReqHandle) Data() []byte {
 	if r.job != nil {
-		if !r.job.current(r.gen) {
+		if !r.job.current(r.gen()) {
 			return nil
 		}
 		return r.job.req.Bytes()
 	}
-	if !r.s.sv.Handling(r.slot, r.reqNum) {
+	if !r.s.sv.Handling(r.slot(), r.reqNum) {
 		return nil
 	}
-	_, _, data := r.s.sv.Request(r.slot)
+	_, _, data := r.s.sv.Request(r.slot())
 	return data
 }
 
@@ -58,11 +65,11 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 	if r.job != nil {
 		return r.s.rpc.allocShared(n)
 	}
-	if !r.s.sv.Handling(r.slot, r.reqNum) {
+	if !r.s.sv.Handling(r.slot(), r.reqNum) {
 		return nil, ErrResponded
 	}
 	if !r.s.rpc.cfg.NoPrealloc {
-		if b := r.s.sv.Prealloc(r.slot, n); b != nil {
+		if b := r.s.sv.Prealloc(r.slot(), n); b != nil {
 			return b, nil
 		}
 	}
@@ -80,10 +87,10 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 		return r.job.respond(r, buf)
 	}
 	e := &r.s.rpc.engine
-	if !r.s.sv.Handling(r.slot, r.reqNum) {
+	if !r.s.sv.Handling(r.slot(), r.reqNum) {
 		return ErrResponded
 	}
-	if err := r.s.sv.Respond(r.slot, buf, e.now, e.out); err != nil {
+	if err := r.s.sv.Respond(r.slot(), buf, e.now, e.out); err != nil {
 		return err
 	}
 	e.collect(r.s)
@@ -119,11 +126,11 @@ func (r ReqHandle) RespondError(code wire.Code, text string) error {
 	if r.job != nil {
 		return r.job.respondError(r, code, text)
 	}
-	if !r.s.sv.Handling(r.slot, r.reqNum) {
+	if !r.s.sv.Handling(r.slot(), r.reqNum) {
 		return ErrResponded
 	}
 	e := &r.s.rpc.engine
-	err := r.s.sv.RespondError(r.slot, code, text, e.now, e.out)
+	err := r.s.sv.RespondError(r.slot(), code, text, e.now, e.out)
 	e.collect(r.s)
 	return err
 }
@@ -163,7 +170,7 @@ func (j *job) Run() {
 	h := j.handle
 	defer func() {
 		if p := recover(); p != nil {
-			h.s.rpc.logPanic(h.typ, p)
+			h.s.rpc.logPanic(h.Type(), p)
 			_ = h.RespondError(wire.CodePanic, "")
 		}
 	}()
@@ -171,11 +178,11 @@ func (j *job) Run() {
 }
 
 func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
-	if !j.claim(r.gen) {
+	if !j.claim(r.gen()) {
 		return ErrResponded
 	}
 	if err := buf.Lend(); err != nil {
-		j.state.Store(uint64(r.gen) << 1)
+		j.state.Store(uint64(r.gen()) << 1)
 		return err
 	}
 	buf.Return() // lent only to see that it can be; the loop lends it for good
@@ -185,7 +192,7 @@ func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
 }
 
 func (j *job) respondError(r ReqHandle, code wire.Code, text string) error {
-	if !j.claim(r.gen) {
+	if !j.claim(r.gen()) {
 		return ErrResponded
 	}
 	j.resp, j.code, j.text = nil, code, text

@@ -49,24 +49,24 @@ func (n *memNet) end(checked bool) *memEnd {
 }
 
 // put delivers a packet that consists of two parts.
-func (e *memEnd) put(head, data []byte, from transport.Addr) {
+func (e *memEnd) put(head, data []byte, from *transport.Addr) {
 	if e.tail-e.head+e.held == memRing {
 		return
 	}
 	p := &e.slots[e.tail%memRing]
 	p.n = copy(p.buf[:], head)
 	p.n += copy(p.buf[p.n:], data)
-	p.from = from
+	p.from = *from
 	e.tail++
 	if e.tap != nil {
-		e.tap(p.buf[:p.n], from)
+		e.tap(p.buf[:p.n], *from)
 	}
 }
 
 func (e *memEnd) TxBurst(items []transport.TxItem) (int, error) {
 	for i := range items {
 		if to := int(items[i].Dst.Port) - 1; to >= 0 && to < len(e.net.ends) {
-			e.net.ends[to].put(items[i].Head, items[i].Data, e.addr)
+			e.net.ends[to].put(items[i].Head, items[i].Data, &e.addr)
 		}
 	}
 	return len(items), nil
@@ -76,7 +76,7 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 	n := min(uint(len(pkts)), e.tail-e.head)
 	for i := range n {
 		p := &e.slots[(e.head+i)%memRing]
-		pkts[i] = transport.RxPacket{Data: p.buf[:p.n], From: p.from}
+		pkts[i].Data, pkts[i].From = p.buf[:p.n], p.from
 	}
 	e.head += n
 	e.held = n

@@ -74,8 +74,11 @@ func (t *opTable) release(i uint32) {
 	o := &t.ops[i]
 	if o.deadline != 0 {
 		t.deadlines--
+		o.deadline = 0
 	}
-	*o = op{gen: o.gen + 1}
+	o.gen++
+	o.used = false
+	o.s, o.done, o.req, o.resp = nil, nil, nil, nil
 	t.free = append(t.free, i)
 }
 
@@ -114,7 +117,9 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 	}
 	i := e.ops.alloc()
 	o := &e.ops.ops[i]
-	*o = op{s: s, done: q.Done, req: q.Req, resp: q.Resp, tag: q.Tag, gen: o.gen, used: true}
+	// Field by field, here and below: a struct that is written in parts and then copied
+	// whole makes the processor wait for its own stores.
+	o.s, o.done, o.req, o.resp, o.tag, o.used = s, q.Done, q.Req, q.Resp, q.Tag, true
 	if q.Timeout > 0 {
 		o.deadline = e.now + int64(q.Timeout)
 		e.ops.deadlines++
@@ -157,10 +162,11 @@ func (e *engine) succeed(ref uint32, resp *MsgBuffer) {
 
 // complete gives the buffers back and calls the continuation.
 func (e *engine) complete(ref uint32, err error) {
-	o := e.ops.ops[ref]
-	o.req.Return()
-	if o.resp != nil {
-		o.resp.Return()
+	o := &e.ops.ops[ref]
+	s, done, req, resp, tag := o.s, o.done, o.req, o.resp, o.tag
+	req.Return()
+	if resp != nil {
+		resp.Return()
 	}
 	e.ops.release(ref)
 	if err == nil {
@@ -168,8 +174,8 @@ func (e *engine) complete(ref uint32, err error) {
 	} else {
 		e.stats.Failed++
 	}
-	o.done(Completion{Rpc: e.rpc, Session: o.s, Req: o.req, Resp: o.resp, Tag: o.tag, Err: err})
-	e.deactivate(o.s)
+	done(Completion{Rpc: e.rpc, Session: s, Req: req, Resp: resp, Tag: tag, Err: err})
+	e.deactivate(s)
 }
 
 // Cancel ends a request with ErrCancelled. The server may have run it or may still

@@ -210,7 +210,8 @@ func (c *Client) elicits(s *clientSlot, k uint32) int {
 // sendNext sends the slot's next packet: request data, or an RFR.
 func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 	k := s.numTx
-	h := wire.Header{ReqType: s.op.ReqType, Hold: wire.TryHold(s.try, 0), ReqNum: s.reqNum, PktNum: uint16(k)}
+	var h wire.Header // not a literal, which would be built elsewhere and copied
+	h.ReqType, h.Hold, h.ReqNum, h.PktNum = s.op.ReqType, wire.TryHold(s.try, 0), s.reqNum, uint16(k)
 	if k < s.numReq {
 		h.Type = wire.TypeReq
 		h.MsgSize = uint32(s.op.Req.Size())

@@ -13,6 +13,7 @@ func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
 		return Event{}
 	}
 	s := &c.slots[i]
+	out.Last.RTT = 0
 	if h.Flags&wire.FlagGap != 0 {
 		c.onGap(i, h, now, out)
 		return Event{}
@@ -21,9 +22,10 @@ func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
 		c.stats.DropSize++ // no CR exists for the last request packet
 		return Event{}
 	}
-	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref, CE: h.Flags&wire.FlagCE != 0}
-	ev.RTT = c.received(s, h, now)
-	c.learn(now, ev.RTT, wire.HeaderSize+c.PerPacket, ev.CE, out)
+	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref}
+	rtt := c.received(s, h, now)
+	out.Last.RTT = rtt
+	c.learn(now, rtt, wire.HeaderSize+c.PerPacket, h.Flags&wire.FlagCE != 0, out)
 	c.kick(i, now, out)
 	return ev
 }
@@ -33,6 +35,7 @@ func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
 // the buffers belong to the owner again and the slot may already be in use for the
 // next request.
 func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Event {
+	out.Last.RTT = 0
 	if h.Flags&wire.FlagError != 0 {
 		return c.onError(h, payload, now, out)
 	}
@@ -65,18 +68,18 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Eve
 		return Event{}
 	}
 	copy(s.op.Resp.Bytes()[int(j)*c.PerPacket:], payload)
-	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref, CE: h.Flags&wire.FlagCE != 0}
-	ev.RTT = c.received(s, h, now)
-	c.learn(now, ev.RTT, wire.HeaderSize+len(payload), ev.CE, out)
+	ref := s.op.Ref
+	rtt := c.received(s, h, now)
+	out.Last.RTT = rtt
+	c.learn(now, rtt, wire.HeaderSize+len(payload), h.Flags&wire.FlagCE != 0, out)
 	if s.numRx < s.total() {
 		c.kick(i, now, out)
-		return ev
+		return Event{Kind: EventProgress, Slot: i, Ref: ref}
 	}
-	ev.Kind = EventDone
-	ev.Resp = s.op.Resp
+	out.Last.Resp = s.op.Resp
 	s.ownsResp = false
 	c.finish(i, now, out)
-	return ev
+	return Event{Kind: EventDone, Slot: i, Ref: ref}
 }
 
 // firstResp learns the response's size from its packet 0. It returns false, and
@@ -86,10 +89,11 @@ func (c *Client) firstResp(i uint8, s *clientSlot, h *wire.Header, now int64, ou
 	numResp := c.packets(size)
 	err := c.fitResp(s, size)
 	if err != nil || s.numReq+numResp-1 > wire.MaxPackets {
-		ev := Event{Kind: EventError, Slot: i, Ref: s.op.Ref, Err: err}
 		if err == nil {
-			ev.Err = ErrTooLarge
+			err = ErrTooLarge
 		}
+		out.Last.Err = err
+		ev := Event{Kind: EventError, Slot: i, Ref: s.op.Ref}
 		c.received(s, h, now)
 		c.finish(i, now, out)
 		return ev, false
@@ -137,7 +141,8 @@ func (c *Client) onError(h *wire.Header, payload []byte, now int64, out *Out) Ev
 		c.stats.DropSize++
 		return Event{}
 	}
-	ev := Event{Kind: EventDone, Slot: i, Ref: s.op.Ref, Code: code, Text: text}
+	ev := Event{Kind: EventDone, Slot: i, Ref: s.op.Ref, Code: code}
+	out.Last.Text = text
 	c.finish(i, now, out)
 	return ev
 }

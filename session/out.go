@@ -35,6 +35,9 @@ type Out struct {
 	// sets it. Sessions take it for time spent in the host, not on the path.
 	Blind int64
 
+	// Last is more about the event that a session returned last.
+	Last Detail
+
 	held []heldTx // answers in Tx whose hold time may have to grow
 	mgmt int      // place in Tx, plus one, of the first packet without address; 0 if none
 	mem  []byte   // control headers and management packets of this batch
@@ -174,7 +177,18 @@ func (l *link) append(o *Out, h *wire.Header, head, data []byte) {
 	if l.checksum {
 		wire.SetToken(head, l.token^wire.Checksum(head, data))
 	}
-	o.Tx = append(o.Tx, Tx{Dst: l.to, Head: head, Data: data})
+	o.push(&l.to, head, data)
+}
+
+// push adds a packet to Tx, in place.
+func (o *Out) push(to *packet.Addr, head, data []byte) {
+	n := len(o.Tx)
+	if n == cap(o.Tx) {
+		o.Tx = append(o.Tx, Tx{})
+	}
+	o.Tx = o.Tx[:n+1]
+	t := &o.Tx[n]
+	t.Dst, t.Head, t.Data = *to, head, data
 }
 
 // queueControl queues a packet that is only a header.
@@ -211,17 +225,21 @@ const (
 	EventError                     // client: request Ref ended with Err on this side
 )
 
-// Event is what one packet brought about.
+// Event is what one packet brought about. Four fields are what the compiler keeps in
+// registers; Out.Last has the rest.
 type Event struct {
 	Kind EventKind
 	Slot uint8
-	CE   bool           // client: the request's packet or its answer met congestion
-	Code wire.Code      // EventDone: the server's error, or CodeOK
-	Ref  uint32         // the Op's
-	RTT  int64          // client: round trip in ns without the server's hold; 0 if not measured
-	Text []byte         // EventDone with a Code: the error's text, aliases the packet
-	Err  error          // EventError
+	Code wire.Code // EventDone: the server's error, or CodeOK
+	Ref  uint32    // the Op's
+}
+
+// Detail belongs to an Event. A field that the event's kind does not name is old.
+type Detail struct {
+	RTT  int64          // all of a client: round trip in ns without the server's hold; 0 if not measured
 	Resp *msgbuf.Buffer // EventDone with CodeOK: the response, which the owner must Return
+	Text []byte         // EventDone with another Code: the error's text, aliases the packet
+	Err  error          // EventError
 }
 
 // Stats counts protocol events. One Stats serves all sessions of an endpoint.

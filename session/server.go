@@ -251,12 +251,13 @@ func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
 
 // sendResp sends response packet j.
 func (s *Server) sendResp(sl *serverSlot, j uint32, now int64, out *Out) {
-	h := wire.Header{
-		Type: wire.TypeResp, ReqType: sl.reqType, ReqNum: sl.reqNum,
-		MsgSize: uint32(sl.resp.Size()), PktNum: uint16(sl.numReq - 1 + j), Hold: wire.TryHold(sl.try, out.Blind),
-	}
+	var h wire.Header // not a literal, which would be built elsewhere and copied
+	h.Type, h.ReqType, h.ReqNum = wire.TypeResp, sl.reqType, sl.reqNum
+	h.MsgSize, h.PktNum = uint32(sl.resp.Size()), uint16(sl.numReq-1+j)
 	if j == 0 {
 		h.Hold = hold(now - sl.rxAt)
+	} else {
+		h.Hold = wire.TryHold(sl.try, out.Blind)
 	}
 	if sl.ce {
 		h.Flags = wire.FlagCE

@@ -380,9 +380,9 @@ func (s *script) deliver(toServer bool, p dgram) {
 	case EventDone, EventError:
 		line = fmt.Sprintf("done ref=%d", ev.Ref)
 		if ev.Code != 0 {
-			line += fmt.Sprintf(" code=%q text=%q", ev.Code, ev.Text)
-		} else if ev.Err != nil {
-			line += fmt.Sprintf(" here: %v", ev.Err)
+			line += fmt.Sprintf(" code=%q text=%q", ev.Code, s.cout.Last.Text)
+		} else if ev.Kind == EventError {
+			line += fmt.Sprintf(" here: %v", s.cout.Last.Err)
 		} else {
 			op := s.ops[ev.Ref]
 			line += fmt.Sprintf(" size=%d", op.Resp.Size())
@@ -392,8 +392,8 @@ func (s *script) deliver(toServer bool, p dgram) {
 		}
 		s.giveUp(ev.Ref)
 	}
-	if ev.RTT != 0 {
-		line += fmt.Sprintf(" rtt=%v", time.Duration(ev.RTT))
+	if rtt := s.cout.Last.RTT; rtt != 0 && !toServer && ev.Kind != EventNone {
+		line += fmt.Sprintf(" rtt=%v", time.Duration(rtt))
 	}
 	if line != "" {
 		s.lines = append(s.lines[:mark], append([]string{line}, s.lines[mark:]...)...)

@@ -94,12 +94,11 @@ type Header struct {
 // must be that long. Fields wider than their place are cut; callers keep the limits.
 func (h *Header) Put(b []byte, token uint32) {
 	p := (*[HeaderSize]byte)(b)
-	p[0] = byte(h.Type)&0x0F | Version<<4
-	p[1] = h.ReqType
-	binary.LittleEndian.PutUint16(p[2:], h.Hold)
-	binary.LittleEndian.PutUint32(p[4:], h.MsgSize&MaxMsgSize|uint32(h.Flags)<<28)
-	binary.LittleEndian.PutUint32(p[8:], h.Session)
-	binary.LittleEndian.PutUint32(p[12:], token)
+	// Three stores of a word each: what copies the header next reads words, and would wait
+	// for smaller stores.
+	binary.LittleEndian.PutUint64(p[0:], uint64(byte(h.Type)&0x0F|Version<<4)|uint64(h.ReqType)<<8|
+		uint64(h.Hold)<<16|uint64(h.MsgSize&MaxMsgSize|uint32(h.Flags)<<28)<<32)
+	binary.LittleEndian.PutUint64(p[8:], uint64(h.Session)|uint64(token)<<32)
 	binary.LittleEndian.PutUint64(p[16:], h.ReqNum&MaxReqNum|uint64(h.PktNum)<<48)
 }
 
@@ -113,10 +112,11 @@ func (h *Header) Parse(pkt []byte) error {
 	if p[0]>>4 != Version {
 		return ErrVersion
 	}
-	h.Type = Type(p[0] & 0x0F)
-	h.ReqType = p[1]
-	h.Hold = binary.LittleEndian.Uint16(p[2:])
-	sizeFlags := binary.LittleEndian.Uint32(p[4:])
+	first := binary.LittleEndian.Uint64(p[0:])
+	h.Type = Type(first & 0x0F)
+	h.ReqType = uint8(first >> 8)
+	h.Hold = uint16(first >> 16)
+	sizeFlags := uint32(first >> 32)
 	h.MsgSize = sizeFlags & MaxMsgSize
 	h.Flags = Flags(sizeFlags >> 28)
 	h.Session = binary.LittleEndian.Uint32(p[8:])
