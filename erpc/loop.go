@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"math"
 	"runtime"
 	"time"
 
@@ -53,8 +54,17 @@ func (r *Rpc) pass() (int, error) {
 	if n > 1 && e.numLive >= coldSessions {
 		e.prefetch(r.rx[:n])
 	}
+	batch := r.txBatch
 	for i := range r.rx[:n] {
 		e.onPacket(&r.rx[i])
+		if len(e.out.Tx) >= batch {
+			if err = r.transmit(); err != nil {
+				return work, err
+			}
+			if len(e.out.Tx) > 0 {
+				batch = math.MaxInt // the transport is full
+			}
+		}
 	}
 	e.stats.RxPackets += uint64(n)
 	work += n

@@ -3,6 +3,7 @@ package erpc
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -23,13 +24,14 @@ import (
 // it, except Post, Wake, Stats and LocalAddr, which are safe anywhere. A call from
 // another goroutine while the loop runs gives ErrWrongThread.
 type Rpc struct {
-	engine engine
-	nexus  *Nexus
-	cfg    Config
-	tr     transport.Transport
-	exec   Executor
-	clock  func() int64
-	rx     []transport.RxPacket
+	engine  engine
+	nexus   *Nexus
+	cfg     Config
+	tr      transport.Transport
+	exec    Executor
+	clock   func() int64
+	rx      []transport.RxPacket
+	txBatch int // packets to send in the middle of a pass; see transport.Caps
 
 	owner    atomic.Uintptr // goroutine inside, 0 if none; see enter
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
@@ -68,6 +70,9 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		r.clock = monotime.Now
 	}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
+	if r.txBatch = math.MaxInt; caps.TxCopies && caps.TxBatch > 0 {
+		r.txBatch = caps.TxBatch
+	}
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	e := &r.engine
 	e.rpc, e.cfg, e.handlers = r, &r.cfg, &n.handlers

@@ -32,6 +32,10 @@ type Caps struct {
 	// TxCopies says that TxBurst copies the bytes out before it returns, so that
 	// Flush has nothing to do.
 	TxCopies bool
+	// TxBatch is how many packets are worth a call of TxBurst while more of the same
+	// receive burst are still to be answered: enough that the call costs little, and no
+	// more, so that the receiver has work early. 0 means all there are. It goes with TxCopies.
+	TxBatch int
 	// ECN says that RxPacket.CE is filled in.
 	ECN bool
 	// LinkRate is the rate of the network link in bits per second, 0 if unknown.

@@ -12,10 +12,20 @@
 //	       +--------+------+----------------+--------+
 //	header = position of the cell (32 bits) | kind (2 bits) | length in bytes (30 bits)
 //
-// A packet of up to 56 bytes is exactly one cache line. A packet that does not fit
-// before the end of the ring goes to its start; a header of kind "pad" in its place
-// says so. Positions count cells and only grow; the cell of a position is its
-// remainder by the number of cells, a power of two.
+// A packet of up to 56 bytes is exactly one cache line. Positions count cells and only
+// grow; the block of a position is the remainder of its upper bits, since the number of
+// cells is a power of two.
+//
+// Single cells are not in the order of their positions: within a block of 32 cells,
+// position i is cell 19*i mod 32. If they were, prefetchers would see a stream, and
+// fetch the lines ahead, which the writer is about to write. That costs each line a second
+// journey: between far cores a packet takes 140 ns that way and 65 ns scattered, between near
+// ones 35 and 12.
+//
+// Larger packets take cells in a row. A block that begins with one, or in the middle of
+// one, is in order up to its end. If a large packet follows single cells it begins with the next block, and
+// one that does not fit before the end of the ring goes to the ring's start: a header of
+// kind "pad" says how many cells are left out.
 //
 // The reader looks at the header word of the cell where it stands: 0 means that
 // nothing has been written there. The writer keeps this true for stale memory: before

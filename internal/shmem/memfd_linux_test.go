@@ -170,6 +170,8 @@ func TestGarbage(t *testing.T) {
 				word := r.Uint64()
 				if r.IntN(2) == 0 {
 					word = header(uint64(r.IntN(200)), r.IntN(800))
+				} else if pos := uint64(r.IntN(200)); r.IntN(4) == 0 {
+					word = padTo(pos, (pos|blockMask)+1)
 				}
 				atomic.StoreUint64((*uint64)(unsafe.Pointer(&other[at])), word)
 			}

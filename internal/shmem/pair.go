@@ -15,7 +15,7 @@ const (
 
 // Limits of a ring in bytes.
 const (
-	MinRing = 4096
+	MinRing = 8192
 	MaxRing = 1 << 30
 	// MinLimit is the least that the largest packet of a ring may be: a cell's worth.
 	MinLimit = CellSize
@@ -25,11 +25,11 @@ const (
 func PairSize(ringSize int) int { return ringsAt + 2*ringSize }
 
 // MinRingFor returns the smallest ring, in bytes, for packets of up to limit bytes.
-// The reader frees eighths, and a pad can take as much as a packet: so the largest
-// packet fits twice into three quarters of it.
+// The reader frees eighths, and a pad can take as much as a packet and a block: so those, the largest
+// packet and what is left of the block that the reader is in fit into three quarters of it.
 func MinRingFor(limit int) int {
 	size := MinRing
-	for size/CellSize*3/4 < 2*Cells(limit)+1 {
+	for size/CellSize*3/4 < 2*Cells(limit)+2*block {
 		size *= 2
 	}
 	return size
@@ -58,10 +58,10 @@ func loop(mem []byte, ringSize, limit, out, in int) (*Producer, *Consumer) {
 	at := func(offset int) unsafe.Pointer { return unsafe.Pointer(&mem[offset]) }
 	mask := uint64(ringSize/CellSize - 1)
 	return &Producer{
-			cells: at(ringsAt + out*ringSize), mask: mask, limit: limit, peer: (*uint64)(at(out * consumedStep)),
+			cells: at(ringsAt + out*ringSize), mask: mask, limit: limit, peer: (*uint64)(at(out * consumedStep)), step: scatter,
 		}, &Consumer{
 			cells: at(ringsAt + in*ringSize), mask: mask, limit: uint64(limit), lag: (mask + 1) / 8,
-			own: (*uint64)(at(in * consumedStep)),
+			own: (*uint64)(at(in * consumedStep)), step: scatter,
 		}
 }
 

@@ -13,6 +13,8 @@ const (
 	HeaderSize = 8
 	// CopyMax is the largest packet that Next copies into private memory.
 	CopyMax = 256
+	// Block is how many cells have one order, see the package comment.
+	Block = 32
 	// oneCell is the largest packet that takes one cell.
 	oneCell = CellSize - HeaderSize
 )
@@ -20,11 +22,24 @@ const (
 // Parts of a header word.
 const (
 	kindPacket = 1 << 30 // packet bytes follow
-	kindPad    = 2 << 30 // go on at the start of the ring
+	kindPad    = 2 << 30 // go on so many cells further, at the start of a block
 	kindMask   = 3 << 30
 	lengthMask = 1<<30 - 1
 	posShift   = 32
 )
+
+// The order of single cells in a block.
+const (
+	block     = Block
+	blockMask = block - 1
+	// scatter is the step from one single cell to the next, modulo block. It alternates
+	// between +19 and -13, which no prefetcher takes for a direction.
+	scatter = 19
+	inOrder = 1
+)
+
+// place returns the cell of a position: step is scatter or inOrder.
+func place(pos, step uint64) uint64 { return pos&^blockMask | pos*step&blockMask }
 
 // Cells returns how many cells a packet of so many bytes takes.
 func Cells(length int) int { return (length + HeaderSize + CellSize - 1) / CellSize }
@@ -35,9 +50,11 @@ type Producer struct {
 	mask   uint64         // number of cells - 1
 	limit  int            // largest packet in bytes
 	tail   uint64         // position of the next packet
-	head   uint64         // what consumed said when last read; never ahead of tail
+	head   uint64         // what consumed said when last read, the start of that block; never ahead of tail
+	step   uint64         // order of the cells of this block
 	first  uint64         // header word held back until Publish, 0 if there is none
 	start  uint64         // its position
+	at     *uint64        // its place
 	peer   *uint64        // shared; the reader's consumed position
 	broken bool
 	fence  bool // Publish is a full barrier
@@ -55,52 +72,73 @@ func NoProducer() Producer { return Producer{broken: true} }
 // the ring is dead.
 func (p *Producer) Put(head, data []byte) bool {
 	length := len(head) + len(data)
+	if length > oneCell {
+		return p.putCells(head, data)
+	}
+	// One more cell for the 0 behind the packet.
+	if p.broken || p.tail+2-p.head > p.mask+1 && !p.room(2) {
+		return false
+	}
+	if p.tail&blockMask == 0 {
+		p.step = scatter
+	}
+	word := p.word()
+	to := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(word), HeaderSize)), oneCell)
+	copy(to, head)
+	if len(data) > 0 {
+		copy(to[len(head):], data)
+	}
+	p.header(word, kindPacket|uint64(length))
+	p.tail++
+	return true
+}
+
+// putCells is Put for packets of more than one cell. Their cells are in order, and so are
+// all of a block that has one.
+func (p *Producer) putCells(head, data []byte) bool {
+	length := len(head) + len(data)
 	if uint(length) > uint(p.limit) || p.broken {
 		return false
 	}
 	cells := uint64(Cells(length))
-	at := p.tail & p.mask
 	pad := uint64(0)
-	if at+cells > p.mask+1 {
-		pad = p.mask + 1 - at
+	if p.step == scatter {
+		pad = -p.tail & blockMask
 	}
-	// One more cell for the 0 behind the packet.
+	if at := (p.tail + pad) & p.mask; at+cells > p.mask+1 {
+		pad += p.mask + 1 - at
+	}
 	if p.tail+pad+cells+1-p.head > p.mask+1 && !p.room(pad+cells+1) {
 		return false
 	}
 	if pad != 0 {
-		p.header(kindPad)
+		p.header(p.word(), kindPad|pad)
 		p.tail += pad
-		at = 0
 	}
-	to := unsafe.Add(p.cells, at*CellSize+HeaderSize)
-	bytes := unsafe.Slice((*byte)(to), length)
-	if len(head) == 24 { // the library's header: no call for it
-		from := (*[3]uint64)(unsafe.Pointer(unsafe.SliceData(head)))
-		a, b, c := from[0], from[1], from[2]
-		dst := (*[3]uint64)(to)
-		dst[0], dst[1], dst[2] = a, b, c
-	} else {
-		copy(bytes, head)
-	}
-	copy(bytes[len(head):], data)
-	p.header(kindPacket | uint64(length))
+	p.step = inOrder
+	word := p.word()
+	to := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(word), HeaderSize)), length)
+	copy(to, head)
+	copy(to[len(head):], data)
+	p.header(word, kindPacket|uint64(length))
 	p.tail += cells
 	return true
 }
 
-// header writes the header word at the tail, or keeps it if it is the first since Publish.
-func (p *Producer) header(word uint64) {
+// header writes the header word of the tail to its place, or keeps it if it is the first
+// since Publish.
+func (p *Producer) header(place *uint64, word uint64) {
 	word |= p.tail << posShift
 	if p.first == 0 {
-		p.first, p.start = word, p.tail
+		p.first, p.start, p.at = word, p.tail, place
 		return
 	}
-	*p.word(p.tail) = word
+	*place = word
 }
 
-func (p *Producer) word(pos uint64) *uint64 {
-	return (*uint64)(unsafe.Add(p.cells, pos&p.mask*CellSize))
+// word returns the place of the tail's header word.
+func (p *Producer) word() *uint64 {
+	return (*uint64)(unsafe.Add(p.cells, place(p.tail&p.mask, p.step)*CellSize))
 }
 
 // room reads how far the reader has come and reports whether so many cells are free.
@@ -115,8 +153,9 @@ func (p *Producer) room(cells uint64) bool {
 		p.broken = true
 		return false
 	}
-	p.head = head
-	return p.tail+cells-head <= p.mask+1
+	// A block may have another order this round: it must be free as a whole.
+	p.head = head &^ blockMask
+	return p.tail+cells-p.head <= p.mask+1
 }
 
 // Unpublished returns how many cells were put and not published.
@@ -134,16 +173,16 @@ func (p *Producer) Publish() {
 	if p.first == 0 {
 		return
 	}
-	*p.word(p.tail) = 0 // what the reader meets behind the last packet
+	*p.word() = 0 // what the reader meets behind the last packet
 	if p.fence {
-		atomic.StoreUint64(p.word(p.start), p.first)
+		atomic.StoreUint64(p.at, p.first)
 	} else {
-		storeRelease(p.word(p.start), p.first)
+		storeRelease(p.at, p.first)
 	}
 	p.first = 0
 }
 
-// Progress returns the reader's position as last seen; it grows when the reader frees cells.
+// Progress returns the reader's position as last seen, the start of its block; it grows when the reader frees cells.
 func (p *Producer) Progress() uint64 { return p.head }
 
 // Limit returns the largest packet in bytes.
@@ -159,6 +198,7 @@ type Consumer struct {
 	limit  uint64         // largest packet in bytes
 	head   uint64         // position of the next packet
 	freed  uint64         // what own says
+	step   uint64         // order of the cells of this block
 	lag    uint64         // how many cells are freed at once
 	own    *uint64        // shared; our consumed position
 	broken bool
@@ -168,7 +208,7 @@ type Consumer struct {
 func (c *Consumer) Ready() bool { return !c.broken && atomic.LoadUint64(c.word()) != 0 }
 
 func (c *Consumer) word() *uint64 {
-	return (*uint64)(unsafe.Add(c.cells, c.head&c.mask*CellSize))
+	return (*uint64)(unsafe.Add(c.cells, place(c.head&c.mask, c.step)*CellSize))
 }
 
 // Free gives the cells of all packets that Next returned back to the writer, in
@@ -196,17 +236,22 @@ func (c *Consumer) Next(private *Arena) (packet []byte, ok bool) {
 			continue
 		}
 		if length <= oneCell {
-			// The next cell's place must not be computed from this word: so the
+			// The next cell's place is not computed from this word: so the
 			// processor fetches the lines of a burst at the same time.
+			if c.head&blockMask == 0 {
+				c.step = scatter
+			}
 			c.head++
 			return private.copyCell(unsafe.Add(cell, HeaderSize), length), true
 		}
 		cells := (length + HeaderSize + CellSize - 1) / CellSize
 		// Whatever passes is what an honest writer may write here.
-		if length > c.limit || c.head&c.mask+cells > c.mask+1 || c.head+cells+1-c.freed > c.mask+1 {
+		if length > c.limit || c.head&c.mask+cells > c.mask+1 || c.head+cells+1-c.freed > c.mask+1 ||
+			c.step == scatter && c.head&blockMask != 0 {
 			c.broken = true
 			break
 		}
+		c.step = inOrder
 		c.head += cells
 		from := unsafe.Add(cell, HeaderSize)
 		if length > CopyMax {
@@ -217,11 +262,12 @@ func (c *Consumer) Next(private *Arena) (packet []byte, ok bool) {
 	return nil, false
 }
 
-// skip goes on at the start of the ring if word is a right pad, else the ring is dead.
+// skip goes on at the start of another block if word is a right pad, else the ring is dead.
 func (c *Consumer) skip(word uint64) {
-	pad := c.mask + 1 - c.head&c.mask
-	// A pad is never the first thing in the ring: everything fits there.
-	if word != c.head<<posShift|kindPad || c.head&c.mask == 0 || c.head+pad+1-c.freed > c.mask+1 {
+	pad := word & lengthMask
+	end := c.head&c.mask + pad
+	if word&^lengthMask != c.head<<posShift|kindPad || pad == 0 || end&blockMask != 0 || end > c.mask+1 ||
+		c.head+pad+1-c.freed > c.mask+1 {
 		c.broken = true
 		return
 	}

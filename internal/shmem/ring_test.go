@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-const testRing, testLimit = 4096, 700
+const testRing, testLimit = 8192, 700 // the least ring for it
 
 // aligned returns zero memory for a pair.
 func aligned(size int) []byte {
@@ -34,6 +34,49 @@ func pair(t testing.TB) (*Producer, *Consumer, []byte) {
 // header returns the header word that an honest writer writes at a position.
 func header(pos uint64, length int) uint64 { return pos<<posShift | kindPacket | uint64(length) }
 
+// padTo returns the header word of a pad.
+func padTo(pos, end uint64) uint64 { return pos<<posShift | kindPad | (end - pos) }
+
+// TestOrder: where packets of so many cells begin, in cells.
+func TestOrder(t *testing.T) {
+	p, c, mem := pair(t)
+	private := NewArena(64)
+	for _, step := range []struct {
+		cells int
+		at    uint64
+	}{
+		{1, 0}, {1, 19}, {1, 6}, {1, 25}, // a block of single cells
+		{3, 32}, {1, 35}, {2, 36}, // a block in order, from the next one on
+		{11, 38}, {11, 49}, {11, 60}, // up to the middle of the next
+		{1, 71}, {11, 72}, {11, 83}, {1, 94}, {1, 95}, // which ends in order
+		{1, 96}, {1, 115}, // and again
+		{11, 0}, {1, 11}, // a large one does not fit behind these
+	} {
+		pkt := make([]byte, max(1, (step.cells-1)*CellSize))
+		pkt[0] = 77
+		if !p.Put(pkt, nil) {
+			t.Fatal("the ring is full")
+		}
+		p.Publish()
+		if mem[ringsAt+step.at*CellSize+HeaderSize] != 77 {
+			t.Fatalf("a packet of %d cells is not in cell %d", step.cells, step.at)
+		}
+		mem[ringsAt+step.at*CellSize+HeaderSize]++
+		if got, ok := c.Next(&private); !ok || len(got) != len(pkt) || got[0] != 78 {
+			t.Fatalf("the packet of %d cells in cell %d does not come", step.cells, step.at)
+		}
+		c.Free()
+	}
+	seen := map[uint64]bool{}
+	for pos := range uint64(4 * block) {
+		if at := place(pos, scatter); seen[at] || at/block != pos/block || place(pos, inOrder) != pos {
+			t.Fatalf("position %d is in cell %d", pos, at)
+		} else {
+			seen[at] = true
+		}
+	}
+}
+
 // TestRing sends packets of random sizes in random bursts for many rounds of the ring.
 // Their bytes look like header words of the rounds to come: stale memory must never be
 // taken for a packet.
@@ -51,7 +94,11 @@ func TestRing(t *testing.T) {
 				}
 				lap := uint64(testRing / CellSize)
 				for i := 0; i+8 <= len(pkt); i += 8 {
-					binary.NativeEndian.PutUint64(pkt[i:], header(p.tail+lap+uint64(i+HeaderSize)/CellSize, 16))
+					pos := p.tail + lap + uint64(i+HeaderSize)/CellSize
+					if r.IntN(2) == 0 {
+						pos = place(pos, 27) // 27*scatter is 1 modulo block
+					}
+					binary.NativeEndian.PutUint64(pkt[i:], header(pos, 16))
 				}
 				cut := min(len(pkt), []int{0, 24, 7, len(pkt)}[r.IntN(4)])
 				if p.Put(pkt[:cut], pkt[cut:]) {
@@ -134,15 +181,15 @@ func TestFull(t *testing.T) {
 
 func TestAttachRefuses(t *testing.T) {
 	for _, x := range []struct{ memory, ring, limit int }{
-		{PairSize(4096), 4096, 0}, {PairSize(4096), 4096, -1}, {PairSize(4096), 4096, 63}, {PairSize(4096), 4096, 2000},
-		{PairSize(4096), 4096, 1 << 30}, {PairSize(4096) - 1, 4096, 700}, {PairSize(4096), 8192, 700}, {PairSize(4096), 0, 700},
-		{PairSize(4096), -4096, 700}, {PairSize(5000), 5000, 700}, {PairSize(2048), 2048, 64}, {0, 4096, 64},
+		{PairSize(8192), 8192, 0}, {PairSize(8192), 8192, -1}, {PairSize(8192), 8192, 63}, {PairSize(8192), 8192, 4000},
+		{PairSize(8192), 8192, 1 << 30}, {PairSize(8192) - 1, 8192, 700}, {PairSize(8192), 16384, 700}, {PairSize(8192), 0, 700},
+		{PairSize(8192), -8192, 700}, {PairSize(5000), 5000, 700}, {PairSize(2048), 2048, 64}, {0, 8192, 64},
 	} {
 		if _, _, err := Attach(aligned(x.memory), x.ring, x.limit, 0); err == nil {
 			t.Errorf("%+v: no error", x)
 		}
 	}
-	if _, _, err := Attach(aligned(PairSize(4096) + 8)[8:], 4096, 700, 0); err == nil {
+	if _, _, err := Attach(aligned(PairSize(8192) + 8)[8:], 8192, 700, 0); err == nil {
 		t.Error("memory that is not aligned: no error")
 	}
 }
@@ -183,7 +230,10 @@ func FuzzConsumer(f *testing.F) {
 	add(header(0, 701))
 	add(header(1, 5))
 	add(kindPad)
-	add(header(0, 20), 1<<posShift|kindPad, header(64, 5))
+	add(header(0, 20), padTo(1, 32), header(32, 700))
+	add(header(0, 20), padTo(1, 128), header(128, 700))
+	add(header(0, 20), header(1, 700))
+	add(header(0, 20), padTo(1, 31), padTo(1, 160))
 	add(^uint64(0), 0, 1)
 	f.Fuzz(func(t *testing.T, in []byte) {
 		_, c, mem := pair(t)
@@ -193,6 +243,8 @@ func FuzzConsumer(f *testing.F) {
 			in = in[8:]
 			if word%7 == 0 { // also as an honest writer would
 				word = header(c.head, int(word>>32%800))
+			} else if word%11 == 0 {
+				word = padTo(c.head, (c.head|blockMask)+1)
 			}
 			*c.word() = word
 			broken := c.Broken()

@@ -40,6 +40,9 @@ const (
 	// hostDelay is what the hosts add to a round trip. There is nothing else: no
 	// network can be congested, so congestion control is to see nothing.
 	hostDelay = time.Millisecond
+	// txBatch keeps both sides busy: without it one works while the other waits for a
+	// whole burst, in turns.
+	txBatch = 32
 	// stuckAfter is how long a full ring that does not move holds up TxBurst. A busy
 	// machine can keep a healthy reader off its processor for some time slices.
 	stuckAfter = 50 * time.Millisecond
@@ -123,9 +126,10 @@ func setDefault[T int | int64](field *T, value T) {
 func peerMemory(ring int) int64 { return int64(shmem.PairSize(ring)) + 2*shmem.BellSize }
 
 // rxRing is how many packets of mtu bytes can wait in a ring for sure: an eighth may be
-// read but not freed yet, the end of the ring may be too short for one packet, and as
+// read but not freed yet, the end of the ring may be too short for one packet, two blocks
+// may be in use for the sake of small packets, and as
 // many as wait may still be held by the receiver from the burst before.
 func rxRing(ring, mtu int) int {
 	cells := shmem.Cells(mtu)
-	return max(1, (ring/shmem.CellSize*7/8-cells-1)/(2*cells))
+	return max(1, (ring/shmem.CellSize*7/8-cells-2*shmem.Block)/(2*cells))
 }

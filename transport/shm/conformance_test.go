@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 		cfg  Config
 	}{
 		{"default", Config{}},
-		{"small ring", Config{MTU: 1000, Ring: 4096}},
+		{"small ring", Config{MTU: 1000, Ring: 16 << 10}},
 		{"odd MTU", Config{MTU: 8999, Ring: 64 << 10}},
 	} {
 		t.Run(v.name, func(t *testing.T) {

@@ -79,7 +79,7 @@ func Listen(name string, cfg Config) (*Conn, error) {
 	}
 	c := &Conn{local: newAddr()}
 	c.caps = transport.Caps{
-		Name: "shm", MTU: cfg.MTU, RxRing: rxRing(cfg.Ring, cfg.MTU), TxCopies: true, Checksummed: true,
+		Name: "shm", MTU: cfg.MTU, RxRing: rxRing(cfg.Ring, cfg.MTU), TxCopies: true, TxBatch: txBatch, Checksummed: true,
 		HostDelay: hostDelay, RxShared: true,
 	}
 	c.rx.init()
