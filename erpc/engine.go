@@ -169,7 +169,15 @@ func (e *engine) onClientPacket(s *Session, h *wire.Header, p *transport.RxPacke
 // collect does what the session asked for beside the packets that it put into the TX
 // batch. It is called after each call of a session.
 func (e *engine) collect(s *Session) {
+	if e.out.Todo {
+		e.attend(s)
+	}
+}
+
+// attend is the rare part of collect.
+func (e *engine) attend(s *Session) {
 	o := e.out
+	o.Todo = false
 	if o.Unaddressed() {
 		o.Address(s.peer)
 	}

@@ -230,7 +230,7 @@ func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 	}
 	if k < s.highTx {
 		c.stats.Retransmits++
-		out.Flush = true
+		out.Flush, out.Todo = true, true
 	}
 	if s.numTx == s.numRx {
 		s.progress = now // nothing was outstanding: the timeout starts here
@@ -264,7 +264,7 @@ func (c *Client) startQueued(now int64, out *Out) {
 	for c.queue.n > 0 && len(c.free) > 0 {
 		op := c.queue.pop()
 		if err := c.check(&op); err != nil {
-			out.Done = append(out.Done, Done{Ref: op.Ref, Err: err})
+			out.done(op.Ref, err)
 			continue
 		}
 		c.begin(op, now, out)

@@ -243,7 +243,7 @@ func (c *Client) finish(i uint8, now int64, out *Out) {
 	if s.txGen == out.gen {
 		// Only a peer that answers what it cannot have got, or the owner who cancels,
 		// ends a request whose packets are still queued.
-		out.Flush = true
+		out.Flush, out.Todo = true, true
 	}
 	c.release(i)
 	if c.stalled.n > 0 {
@@ -342,13 +342,13 @@ func (c *Client) Close(err error, out *Out) {
 	c.closed = true
 	for i := range c.slots {
 		if s := &c.slots[i]; s.busy {
-			out.Done = append(out.Done, Done{Ref: s.op.Ref, Err: err})
+			out.done(s.op.Ref, err)
 			c.credits += int(s.numTx - s.numRx)
 			c.release(uint8(i))
 		}
 	}
 	for c.queue.n > 0 {
-		out.Done = append(out.Done, Done{Ref: c.queue.pop().Ref, Err: err})
+		out.done(c.queue.pop().Ref, err)
 	}
 	c.stalled = slotLine{}
 }

@@ -22,6 +22,9 @@ type Done struct {
 type Out struct {
 	Tx   []Tx
 	Done []Done
+	// Todo says that there may be something in Done, Flush, Pace or Unaddressed: one
+	// place to look at in the common case. The owner clears it.
+	Todo bool
 	// Flush asks the owner to send Tx and flush the transport before it does anything
 	// else, such as running the continuation of the event just returned: a
 	// retransmission is in Tx, or a packet of a request that has just ended.
@@ -135,6 +138,12 @@ func (o *Out) Delayed(ns int64) {
 	}
 }
 
+// done notes the end of a request.
+func (o *Out) done(ref uint32, err error) {
+	o.Done = append(o.Done, Done{Ref: ref, Err: err})
+	o.Todo = true
+}
+
 // grab returns n bytes of control memory that live until Reset.
 func (o *Out) grab(n int) []byte {
 	end := o.used + n
@@ -208,7 +217,7 @@ func (o *Out) Mgmt(op wire.Op, session, token uint32, body int, size int, put fu
 	put(pkt[wire.HeaderSize:])
 	wire.SealMgmt(pkt, token)
 	if o.mgmt == 0 {
-		o.mgmt = len(o.Tx) + 1
+		o.mgmt, o.Todo = len(o.Tx)+1, true
 	}
 	o.Tx = append(o.Tx, Tx{Head: pkt})
 }

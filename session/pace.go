@@ -71,7 +71,7 @@ func (c *Client) may(now int64, out *Out) bool {
 	}
 	if !p.waiting {
 		p.waiting = true
-		out.Pace = true
+		out.Pace, out.Todo = true, true
 		c.stats.PaceStalls++
 	}
 	return false

@@ -197,7 +197,7 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, ce bool, now int64, ou
 // repeated notes that the packet just queued was sent before.
 func (s *Server) repeated(out *Out) {
 	s.stats.Retransmits++
-	out.Flush = true
+	out.Flush, out.Todo = true, true
 }
 
 func (s *Server) sendCR(h *wire.Header, ce bool, out *Out) {

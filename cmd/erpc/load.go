@@ -42,6 +42,7 @@ type load struct {
 
 	now    int64 // the clock, read at most once per pass; the loop's owner sets it to 0
 	every  uint64
+	skip   uint64 // RPCs until the next one whose latency is recorded
 	hist   *hdrhistogram.Histogram
 	begun  int64
 	lastAt int64 // when the last RPC ended
@@ -53,6 +54,7 @@ type load struct {
 
 type loadOp struct {
 	req, resp *erpc.MsgBuffer
+	sess      *erpc.Session // unless Random
 	started   int64
 }
 
@@ -92,7 +94,7 @@ func newLoad(r *erpc.Rpc, s shape, dial func() (*erpc.Session, error)) (*load, e
 			l.free()
 			return nil, err
 		}
-		l.ops = append(l.ops, loadOp{req: req, resp: resp})
+		l.ops = append(l.ops, loadOp{req: req, resp: resp, sess: l.sessions[i%len(l.sessions)]})
 		l.idle = append(l.idle, uint32(i))
 	}
 	return l, nil
@@ -103,7 +105,7 @@ func (l *load) begin(keepLatency bool) {
 	if !keepLatency {
 		l.hist.Reset()
 	}
-	l.done, l.errs, l.stopping, l.now = 0, 0, false, 0
+	l.done, l.errs, l.stopping, l.now, l.skip = 0, 0, false, 0, l.every
 	l.begun = l.clock()
 	l.lastAt = l.begun
 	l.start()
@@ -136,15 +138,15 @@ func (l *load) start() {
 // session returns the session for the next RPC, the i-th of the window.
 func (l *load) session(i uint32) *erpc.Session {
 	if !l.Random {
-		return l.sessions[int(i)%len(l.sessions)]
+		return l.ops[i].sess
 	}
 	next := &l.ahead[l.rng%uint64(len(l.ahead))]
 	s := *next
 	l.rng = l.rng*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
 	*next = l.sessions[(l.rng>>32)*uint64(len(l.sessions))>>32]
 	(*next).Prefetch()
-	if s == nil {
-		return l.session(i)
+	if s == nil { // the first ones
+		return l.ops[i].sess
 	}
 	return s
 }
@@ -163,7 +165,8 @@ func (l *load) onDone(c erpc.Completion) {
 	} else {
 		l.done++
 		l.lastAt = now
-		if l.done%l.every == 0 {
+		if l.skip--; l.skip == 0 {
+			l.skip = l.every
 			_ = l.hist.RecordValue(max(1, now-l.ops[c.Tag].started)) // beyond a minute: not recorded
 		}
 	}
