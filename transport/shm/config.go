@@ -42,7 +42,7 @@ const (
 	hostDelay = time.Millisecond
 	// txBatch keeps both sides busy: without it one works while the other waits for a
 	// whole burst, in turns.
-	txBatch = 32
+	txBatch = 24
 	// stuckAfter is how long a full ring that does not move holds up TxBurst. A busy
 	// machine can keep a healthy reader off its processor for some time slices.
 	stuckAfter = 50 * time.Millisecond
