@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,8 @@ import (
 const asCommand = "ERPC_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asCommand) != "" {
+	// The fuzzing engine starts the test binary too.
+	if os.Getenv(asCommand) != "" && !slices.Contains(os.Args, "-test.fuzzworker") {
 		main()
 		return
 	}
