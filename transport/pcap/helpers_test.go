@@ -84,6 +84,13 @@ func (r *record) sent() bool { return bytes.Equal(r.eth.SrcMAC, ownMAC) }
 // read decodes a capture with gopacket, strictly: every frame must be whole unless it was cut.
 func read(t testing.TB, file []byte) (list []record) {
 	t.Helper()
+	scan(t, file, func(frame []byte, info gopacket.CaptureInfo) { list = append(list, decodeFrame(t, frame, info)) })
+	return list
+}
+
+// scan calls f for each record of a capture.
+func scan(t testing.TB, file []byte, f func(frame []byte, info gopacket.CaptureInfo)) {
+	t.Helper()
 	r, err := pcapgo.NewReader(bytes.NewReader(file))
 	if err != nil {
 		t.Fatal(err)
@@ -91,15 +98,15 @@ func read(t testing.TB, file []byte) (list []record) {
 	if r.LinkType() != layers.LinkTypeEthernet || r.Resolution() != gopacket.TimestampResolutionNanosecond {
 		t.Fatalf("link type %v, resolution %v", r.LinkType(), r.Resolution())
 	}
-	for {
+	for n := 0; ; n++ {
 		data, info, err := r.ReadPacketData()
 		if errors.Is(err, io.EOF) && info.CaptureLength == 0 {
-			return list
+			return
 		}
 		if err != nil {
-			t.Fatalf("record %d: %v", len(list), err)
+			t.Fatalf("record %d: %v", n, err)
 		}
-		list = append(list, decodeFrame(t, data, info))
+		f(data, info)
 	}
 }
 
