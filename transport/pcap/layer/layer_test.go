@@ -168,6 +168,7 @@ func TestRegisterPort(t *testing.T) {
 		t.Fatal("the port is known already")
 	}
 	RegisterPort(port)
+	defer layers.RegisterUDPPortLayerType(port, gopacket.LayerTypePayload)
 	for _, ends := range [][2]layers.UDPPort{{40000, port}, {port, 40000}} {
 		if e, ok := parse(t, ends[0], ends[1], pkt).Layer(LayerType).(*ERPC); !ok || e.Type != wire.TypeCR {
 			t.Errorf("%v: no layer", ends)
