@@ -127,6 +127,12 @@ func golden(t *testing.T) (packets [][]byte) {
 // packets returns golden packets and random ones: sound, and with some bytes changed.
 func packets(t *testing.T, n int) [][]byte {
 	list := golden(t)
+	for _, pkt := range golden(t) { // one byte short, and with sizes that are one off
+		smaller, larger := bytes.Clone(pkt), bytes.Clone(pkt)
+		smaller[4]--
+		larger[4]++
+		list = append(list, pkt[:len(pkt)-1], smaller, larger)
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for len(list) < n {
 		pkt := make([]byte, wire.HeaderSize+rng.IntN(60))
@@ -139,6 +145,9 @@ func packets(t *testing.T, n int) [][]byte {
 			pkt = pkt[:wire.HeaderSize]
 		} else if rng.IntN(2) == 0 {
 			h.MsgSize = uint32(len(pkt) - wire.HeaderSize)
+		}
+		if rng.IntN(3) == 0 {
+			h.Hold |= 0xFFC0 // longer than it can say
 		}
 		if h.Type == wire.TypeCR {
 			h.Flags = wire.Flags(rng.IntN(2)) | wire.Flags(rng.IntN(2))<<2

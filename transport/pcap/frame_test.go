@@ -123,6 +123,9 @@ func TestSizes(t *testing.T) {
 			g := got[i]
 			headers := g.length - n
 			want := data[:min(n, MaxSnapLen-headers)]
+			if want4 := peer == addr("10.0.0.2:2") && n <= 65507; (g.version == 4) != want4 {
+				t.Errorf("%v, %d bytes: IP version %d", peer, n, g.version)
+			}
 			if !bytes.Equal(g.payload, want) || headers < 42 || headers > 70 || g.kept != min(g.length, MaxSnapLen) {
 				t.Errorf("%v, %d bytes: %d of payload, %d of headers, %d kept", peer, n, len(g.payload), headers, g.kept)
 			}
