@@ -186,6 +186,9 @@ func (b *bench) run(e *env) error {
 	if err := b.check(); err != nil {
 		return err
 	}
+	if err := b.flags.startCapture(e); err != nil {
+		return err
+	}
 	b.flags.tune()
 	stopProfile, err := startProfile(b.flags.Profile)
 	if err != nil {

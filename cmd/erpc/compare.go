@@ -38,6 +38,9 @@ type comparison struct {
 // measured before Ctrl-C is returned without an error.
 func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 	f := b.flags
+	if f.Pcap != "" || f.SnapLen != 0 {
+		return nil, usagef("--pcap: not where measurements are compared; capturing slows them down")
+	}
 	c = &comparison{rounds: f.Rounds, servers: map[serverKind]*child{}}
 	c.turn = f.Duration / time.Duration(2*f.Rounds*len(variants)+1)
 	c.add(b, variant{name: "baseline", set: func(*netFlags) {}})

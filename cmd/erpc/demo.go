@@ -71,6 +71,9 @@ func (c *demoCmd) Run(e *env) error {
 	if c.Each < time.Millisecond {
 		return usagef("--each %v: must be at least 1ms", c.Each)
 	}
+	if err := c.startCapture(e); err != nil {
+		return err
+	}
 	c.tune()
 	begin := monotime.Now()
 	t, err := openTeam(e, &c.netFlags, &faultFlags{}, peer{}, 1)

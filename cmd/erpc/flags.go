@@ -31,6 +31,7 @@ type netFlags struct {
 	GC          int     `name:"gc" default:"400" help:"The garbage collector's GOGC while running; default ${default}." placeholder:"PERCENT"`
 	JSON        bool    `name:"json" help:"Print one JSON object."`
 	Profile     string  `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
+	captureFlags
 	switches
 	slowHeartbeat bool // many idle sessions shall not disturb what is measured
 }

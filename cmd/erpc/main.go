@@ -27,6 +27,7 @@ type command struct {
 	Ping   pingCmd   `cmd:"" help:"One line per RPC, and a summary."`
 	Bench  benchCmds `cmd:"" help:"Measure latency, rate, bandwidth, or what each optimisation brings."`
 	Sim    simCmds   `cmd:"" help:"The cluster experiments of the eRPC paper, in a simulated network."`
+	Decode decodeCmd `cmd:"" help:"Print the packets of a capture, made by --pcap or tcpdump."`
 	Doctor doctorCmd `cmd:"" help:"What this machine offers and lacks, and how to mend it."`
 }
 
@@ -45,6 +46,8 @@ type env struct {
 	out    io.Writer // results only
 	err    io.Writer // progress, logs, errors
 	usedBy string    // the subcommand, for messages
+
+	atEnd []func() error // run when the subcommand has ended, however it did
 }
 
 // usageError is a mistake in the command line: exit status 2.
@@ -91,7 +94,11 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 		return exitUsage
 	}
 	e := &env{ctx: ctx, in: in, out: out, err: errOut, usedBy: parsed.Command()}
-	if err := parsed.Run(e); err != nil {
+	err = parsed.Run(e)
+	for _, end := range e.atEnd {
+		err = errors.Join(err, end())
+	}
+	if err != nil {
 		return fail(errOut, err)
 	}
 	return exitDone

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,8 @@ import (
 const asCommand = "ERPC_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asCommand) != "" {
+	// The fuzzing engine starts the test binary too.
+	if os.Getenv(asCommand) != "" && !slices.Contains(os.Args, "-test.fuzzworker") {
 		main()
 		return
 	}
@@ -90,6 +92,13 @@ func TestWrongUsage(t *testing.T) {
 		"server --addr x":                               "want HOST:PORT",
 		"server --threads 0":                            "--threads 0",
 		"demo --each 0s":                                "at least 1ms",
+		"decode":                                        "expected \"<file>\"",
+		"decode x --port 65536":                         "--port 65536: want 1 to 65535",
+		"decode x --port=-1":                            "--port -1: want 1 to 65535",
+		"ping 127.0.0.1:1 --snaplen 90":                 "--snaplen is for --pcap",
+		"ping 127.0.0.1:1 --pcap x --snaplen 85":        "--snaplen 85: must be 86 to 262144 bytes",
+		"bench rate --versus none --pcap x":             "not where measurements are compared",
+		"bench sessions --pcap x":                       "not where measurements are compared",
 		"doctor --pin 0":                                "unknown flag",
 		"server --addr 127.0.0.1:0 --mtu 100000 --json": "MTU",
 	} {
@@ -122,7 +131,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate", "bench bandwidth", "bench factors", "doctor"} {
+	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate", "bench bandwidth", "bench factors", "decode", "doctor"} {
 		status, out, errOut := runCommand(t, sub+" --help")
 		if status != exitDone || errOut != "" || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
 			t.Errorf("erpc %s --help: status %d, out %q, err %q", sub, status, out, errOut)

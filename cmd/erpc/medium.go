@@ -36,9 +36,13 @@ var media = map[string]medium{"udp": udpMedium{}, "shm": shmMedium{}, "auto": au
 
 func (f *netFlags) medium() medium { return media[f.Transport] }
 
-// listen opens the transport on addr.
+// listen opens the transport on addr, captured if that is wanted.
 func (f *netFlags) listen(addr string) (transport.Transport, error) {
-	return f.medium().listen(f, addr)
+	tr, err := f.medium().listen(f, addr)
+	if err != nil || f.capture == nil {
+		return tr, err
+	}
+	return f.capture.Wrap(tr), nil
 }
 
 // udpMedium is kernel UDP; addresses are HOST:PORT.

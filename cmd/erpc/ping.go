@@ -26,6 +26,7 @@ func (pingCmd) Help() string {
 	return `Examples:
   erpc ping 10.0.0.1:31850
   erpc ping 127.0.0.1:31850 --count 5 --interval 100ms --json
+  erpc ping 10.0.0.1:31850 --count 3 --pcap ping.pcap && erpc decode ping.pcap
 
 Exit status is 1 if no RPC was answered. When the server goes away or restarts,
 ping says so, and opens a new session when it can.`
@@ -68,6 +69,9 @@ func (c *pingCmd) Run(e *env) error {
 		return usagef("--size %d: at most %d", c.Size, maxMessage)
 	case c.Interval < 0 || c.Timeout <= 0:
 		return usagef("--interval and --timeout must not be negative")
+	}
+	if err := c.startCapture(e); err != nil {
+		return err
 	}
 	c.tune()
 	stopProfile, err := startProfile(c.Profile)

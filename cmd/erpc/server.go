@@ -29,6 +29,7 @@ func (serverCmd) Help() string {
 	return `Examples:
   erpc server                              on all addresses, port 31850
   erpc server --addr 10.0.0.1:31850 --threads 4 --pin 0,1,2,3 --wait spin
+  erpc server --pcap server.pcap           capture, for erpc decode and Wireshark
   erpc server --addr 127.0.0.1:0 --json    any free port; prints {"ready":true,"addr":"..."}`
 }
 
@@ -54,6 +55,9 @@ func (c *serverCmd) Run(e *env) error {
 		if err := c.medium().checkAddr("--addr", c.Addr); err != nil {
 			return err
 		}
+	}
+	if err := c.startCapture(e); err != nil {
+		return err
 	}
 	c.tune()
 	stopProfile, err := startProfile(c.Profile)

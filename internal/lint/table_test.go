@@ -26,6 +26,9 @@ var anything = []string{"..."}
 // xsys is the one third-party dependency of the library.
 var xsys = []string{"golang.org/x/sys"}
 
+// gopacket reads and writes captures; the core never imports it.
+var gopacket = []string{"github.com/gopacket/gopacket"}
+
 // testThird is what every test may import besides.
 var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid"}
 
@@ -57,7 +60,8 @@ var table = []row{
 	{path: "transport/ud", may: []string{"transport", "internal/...", "internal/verbs"}, third: xsys},
 	{path: "transport/sim", may: transportImpl},
 	{path: "transport/faulty", may: transportImpl},
-	{path: "transport/pcap", may: transportImpl},
+	{path: "transport/pcap", may: transportImpl, third: gopacket, traits: mayClock}, // stamps with wall time
+	{path: "transport/pcap/layer", may: []string{"wire"}, third: gopacket},
 
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
 	{path: "internal/gid"},
@@ -78,7 +82,8 @@ var table = []row{
 	{path: "metrics"},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
-		"github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock},
+		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot"}, traits: mayClock},
+	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
 	{path: "bench/...", may: []string{"bench/...", "erpc", "transport/udp"}, third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock},
 	{path: "examples/...", may: anything, traits: mayClock},

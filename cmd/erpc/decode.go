@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gopacket/gopacket"
+
+	"github.com/userspace-rpc/erpc/transport/pcap/layer"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+type decodeCmd struct {
+	File string `arg:"" help:"Capture, pcap or pcapng; - is standard input."`
+	Port int    `help:"Take UDP packets from or to this port for eRPC, and no others; 0: what looks like eRPC." placeholder:"N"`
+	JSON bool   `name:"json" help:"Print one JSON object."`
+}
+
+// Help is shown by --help.
+func (decodeCmd) Help() string {
+	return `Examples:
+  erpc ping 10.0.0.1:31850 --count 3 --pcap ping.pcap
+  erpc decode ping.pcap
+  erpc decode traffic.pcapng --port 31850 | grep MALFORMED
+  tcpdump -i eth0 -w - udp port 31850 | erpc decode -
+
+Without --port a packet counts as eRPC if its header is sound, if its port is 31850, or
+if its sender or receiver has sent or received a sound one before. Exit status is 1 if the
+file is no capture or is damaged; malformed packets in a sound file are no failure.
+
+tcpdump on loopback sees several packets of a UDP GSO train as one, which then looks
+malformed; --pcap of the other commands captures them one by one.`
+}
+
+// decodeSummary ends what decode prints.
+type decodeSummary struct {
+	Packets   int            `json:"captured"` // frames in the file
+	Erpc      int            `json:"erpc"`     // sound ones
+	Types     map[string]int `json:"types"`
+	Malformed int            `json:"malformed"`
+	Other     int            `json:"other"` // not eRPC
+	Duration  float64        `json:"duration_s"`
+	Error     string         `json:"error,omitempty"`
+}
+
+// decoder is a decoding under way.
+type decoder struct {
+	*decodeCmd
+	out         *bufio.Writer
+	e           layer.ERPC
+	speakers    map[netip.AddrPort]bool // endpoints of sound packets
+	sum         decodeSummary
+	first, last time.Time
+	printed     int
+}
+
+// maxSpeakers bounds the memory for a file with many endpoints.
+const maxSpeakers = 1 << 16
+
+// Run implements the subcommand.
+func (c *decodeCmd) Run(e *env) error {
+	if c.Port < 0 || c.Port > 65535 {
+		return usagef("--port %d: want 1 to 65535, or 0", c.Port)
+	}
+	in := e.in
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	file, err := openCapture(in)
+	if err != nil {
+		return fmt.Errorf("%s %w", c.File, err)
+	}
+	d := decoder{decodeCmd: c, out: bufio.NewWriter(e.out), speakers: map[netip.AddrPort]bool{}}
+	d.sum.Types = map[string]int{}
+	if c.JSON {
+		fmt.Fprintf(d.out, "{\"decode\":%s,\"packets\":[", quoteJSON(c.File))
+	}
+	for err == nil && e.ctx.Err() == nil {
+		err = d.step(file)
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s %w", c.File, err)
+	}
+	return errors.Join(d.finish(file, err), err)
+}
+
+// step reads and prints one packet.
+func (d *decoder) step(file *captureFile) error {
+	g, ok, err := file.next()
+	if err != nil {
+		return err
+	}
+	if ok {
+		ok = d.show(&g)
+	}
+	if !ok {
+		d.sum.Other++
+	}
+	if d.File == "-" { // somebody may be watching
+		return d.out.Flush()
+	}
+	return nil
+}
+
+// show prints one UDP packet, and reports whether it is eRPC or should be.
+func (d *decoder) show(g *datagram) bool {
+	here := int(g.src.Port()) == d.Port || int(g.dst.Port()) == d.Port
+	if d.Port != 0 && !here {
+		return false
+	}
+	err := d.parse(g)
+	if d.Port == 0 && err != nil && g.src.Port() != layer.DefaultPort && g.dst.Port() != layer.DefaultPort &&
+		!d.speakers[g.src] && !d.speakers[g.dst] {
+		return false
+	}
+	if d.first.IsZero() {
+		d.first = g.at
+	}
+	d.last = g.at
+	l := line{Time: g.at.UTC().Format("2006-01-02T15:04:05.000000000Z"), Src: g.src.String(), Dst: g.dst.String(), Bytes: len(g.data)}
+	if g.captured < len(g.data) {
+		l.Captured = &g.captured
+	}
+	if err != nil {
+		d.sum.Malformed++
+		l.Type, l.Malformed = "MALFORMED", reason(err)
+	} else {
+		d.sum.Erpc++
+		d.sum.Types[d.e.Type.String()]++
+		if len(d.speakers) < maxSpeakers {
+			d.speakers[g.src], d.speakers[g.dst] = true, true
+		}
+		l.fill(&d.e, g.captured == len(g.data))
+	}
+	d.print(&l)
+	return true
+}
+
+var errCut = errors.New("cut short by the capture")
+
+// parse reads the header of g into d.e.
+func (d *decoder) parse(g *datagram) error {
+	if g.captured < len(g.data) && g.captured < wire.HeaderSize {
+		return errCut
+	}
+	err := d.e.DecodeFromBytes(g.data, gopacket.NilDecodeFeedback)
+	if err == nil && g.captured < len(d.e.Contents) {
+		d.e.Body = nil // it was cut
+	}
+	return err
+}
+
+// reason says in words why a packet is malformed.
+func reason(err error) string {
+	text := strings.TrimPrefix(err.Error(), "wire: ")
+	if errors.Is(err, wire.ErrSize) {
+		text += " (a GSO train, captured as one packet, looks like that)"
+	}
+	return text
+}
+
+// print writes the line in the form that was asked for.
+func (d *decoder) print(l *line) {
+	if !d.JSON {
+		_, _ = fmt.Fprintln(d.out, l.text()) // errors come out of Flush
+		return
+	}
+	b, _ := json.Marshal(l) // strings, numbers, and maps of them
+	sep := ",\n"
+	if d.printed == 0 {
+		sep = "\n"
+	}
+	d.printed++
+	_, _ = d.out.WriteString(sep)
+	_, _ = d.out.Write(b)
+}
+
+// finish prints the summary; why is what ended the decoding too early, or nil.
+func (d *decoder) finish(file *captureFile, why error) error {
+	s := &d.sum
+	s.Packets = file.frames
+	s.Duration = d.last.Sub(d.first).Seconds()
+	if d.JSON {
+		if why != nil {
+			s.Error = oneLine(why)
+		}
+		b, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(d.out, "],\n%s\n", b[1:]) // the fields, without the brace that opens them
+		return d.out.Flush()
+	}
+	var types []string
+	for t := wire.TypeReq; t <= wire.TypeMgmt; t++ {
+		types = append(types, fmt.Sprintf("%d %v", s.Types[t.String()], t))
+	}
+	_, _ = fmt.Fprintf(d.out, "--- %s: %d packets, %d eRPC (%s), %d malformed, %d other, %.6f s\n",
+		d.File, s.Packets, s.Erpc, strings.Join(types, ", "), s.Malformed, s.Other, s.Duration)
+	if s.Erpc+s.Malformed == 0 && s.Packets > 0 && d.Port == 0 {
+		_, _ = fmt.Fprintln(d.out, "no packet looks like eRPC; if one should, name its port with --port")
+	}
+	return d.out.Flush()
+}
+
+func quoteJSON(s string) []byte {
+	b, _ := json.Marshal(s) // a string
+	return b
+}

@@ -1,0 +1,466 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/userspace-rpc/erpc/transport/pcap/layer"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+const (
+	testClient = "10.0.0.1:40000"
+	testServer = "10.0.0.2:31850"
+)
+
+// udpFrame is an IPv4 packet with UDP, without Ethernet.
+func udpFrame(t testing.TB, src, dst string, payload []byte) []byte {
+	t.Helper()
+	from, to := netip.MustParseAddrPort(src), netip.MustParseAddrPort(dst)
+	ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolUDP, SrcIP: from.Addr().AsSlice(), DstIP: to.Addr().AsSlice()}
+	udp := &layers.UDP{SrcPort: layers.UDPPort(from.Port()), DstPort: layers.UDPPort(to.Port())}
+	_ = udp.SetNetworkLayerForChecksum(ip)
+	b := gopacket.NewSerializeBuffer()
+	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, ip, udp, gopacket.Payload(payload)); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Clone(b.Bytes())
+}
+
+// erpcPacket builds a packet through the layer.
+func erpcPacket(t testing.TB, h wire.Header, token uint32, body layer.Body, payload string) []byte {
+	t.Helper()
+	b := gopacket.NewSerializeBuffer()
+	e := &layer.ERPC{Header: h, Token: token, Body: body}
+	opts := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: h.Type == wire.TypeMgmt}
+	if err := gopacket.SerializeLayers(b, opts, e, gopacket.Payload(payload)); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Clone(b.Bytes())
+}
+
+// sample is the frames of a little capture, and the lines that decode prints of them
+// after the time.
+func sample(t testing.TB) (frames [][]byte, lines []string) {
+	add := func(src, dst string, payload []byte, line string) {
+		frames = append(frames, udpFrame(t, src, dst, payload))
+		if line != "" {
+			lines = append(lines, src+" > "+dst+" "+line)
+		}
+	}
+	elsewhere := "10.0.0.2:5000" // an endpoint that no port gives away
+	short := []byte("no header")
+	connect := &wire.Connect{Nonce: 0xAB, Epoch: 0xCD, Session: 7, Token: 0xEF, Offer: wire.Offer{Credits: 32, Slots: 8, MTU: 1472, MaxMessage: 1 << 20, Checksum: true}}
+	connect.Cookie[15] = 0x99
+	sealed := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), Session: wire.NoSession}, 0, connect, "")
+
+	add("10.0.0.9:53", elsewhere, short, "") // nobody knows yet that eRPC speaks there
+	add(testClient, testServer, sealed, fmt.Sprintf("MGMT CONNECT session=none req=0 pkt=0 size=64 data=0 flags=- token=%08x "+
+		"nonce=00000000000000ab epoch=00000000000000cd from_session=7 from_token=000000ef credits=32 slots=8 mtu=1472 max_message=1048576 "+
+		"checksum=true cookie=00000000000000000000000000000099", wire.Token(sealed)))
+	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeReq, ReqType: 3, MsgSize: 5000, Session: 9, ReqNum: 1 << 40, PktNum: 2, Hold: 5}, 0xDEADBEEF, nil, "four"),
+		"REQ session=9 req=1099511627776 pkt=2 size=5000 data=4 reqtype=3 flags=- try=5 token=deadbeef")
+	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeCR, Session: 1, Flags: wire.FlagCE | wire.FlagGap, Hold: wire.TryHold(5, 20480)}, 1, nil, ""),
+		"CR session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=CE,GAP try=5 hold=20.48us token=00000001")
+	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Hold: 100}, 1, nil, "four"),
+		"RESP session=1 req=0 pkt=0 size=4 data=4 reqtype=0 flags=- hold=6.4us token=00000001")
+	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Hold: wire.HoldUnknown, MsgSize: 9}, 1, nil, "four"),
+		"RESP session=1 req=0 pkt=0 size=9 data=4 reqtype=0 flags=- hold=long token=00000001")
+	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, PktNum: 6, MsgSize: 9}, 1, nil, "four"),
+		"RESP session=1 req=0 pkt=6 size=9 data=4 reqtype=0 flags=- hold=unclear token=00000001")
+	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Flags: wire.FlagError}, 1, nil, "\x05it \"broke\""),
+		`RESP session=1 req=0 pkt=0 size=11 data=11 reqtype=0 flags=ERROR hold=0s token=00000001 error="application error: it \"broke\""`)
+	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Flags: wire.FlagError}, 1, nil, ""),
+		`RESP session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=ERROR hold=0s token=00000001 error="malformed"`)
+	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeRFR, Session: 1, PktNum: 65535, Hold: 63}, 1, nil, ""),
+		"RFR session=1 req=0 pkt=65535 size=0 data=0 reqtype=0 flags=- try=63 token=00000001")
+	reset := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpReset), Session: 2}, 5, &wire.Alive{Session: wire.NoSession, Seq: 3, To: 5}, "")
+	add(elsewhere, testClient, reset, fmt.Sprintf("MGMT RESET session=2 req=0 pkt=0 size=24 data=0 flags=- token=%08x "+
+		"from_session=none from_token=00000000 seq=0000000000000003 to_token=00000005", wire.Token(reset)))
+	refuse := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpRefuse), Session: 2}, 5, &wire.Refuse{Nonce: 1, Code: wire.CodeShutdown}, "pad")
+	add(testServer, "10.0.0.3:1", refuse, fmt.Sprintf("MGMT REFUSE session=2 req=0 pkt=0 size=16 data=3 flags=- token=%08x "+
+		`nonce=0000000000000001 reason="shutting down"`, wire.Token(refuse)))
+	// Malformed: to an endpoint that has spoken, from one, and at the port of the server.
+	add("10.0.0.9:53", elsewhere, short, `MALFORMED bytes=9 why="packet shorter than a header"`)
+	bad := bytes.Clone(sealed)
+	bad[0] = 0x24
+	add(testClient, "10.0.0.9:53", bad, `MALFORMED bytes=88 why="unknown protocol version"`)
+	add("10.0.0.8:8", "10.0.0.8:31850", nil, `MALFORMED bytes=0 why="packet shorter than a header"`)
+	add("10.0.0.9:53", "10.0.0.9:54", short, "")
+	return frames, lines
+}
+
+// stamps are the times of the frames of a capture.
+func stamp(i int) time.Time {
+	return time.Unix(1_700_000_000, 250_001_000).Add(time.Duration(i) * time.Second)
+}
+
+// pcapFile is a capture in the classic format, written by hand.
+func pcapFile(order binary.AppendByteOrder, nanos bool, link layers.LinkType, frames [][]byte) []byte {
+	magic, unit := uint32(0xA1B2C3D4), int64(1000)
+	if nanos {
+		magic, unit = 0xA1B23C4D, 1
+	}
+	b := order.AppendUint32(nil, magic)
+	b = order.AppendUint16(order.AppendUint16(b, 2), 4)
+	b = append(b, make([]byte, 8)...)
+	b = order.AppendUint32(order.AppendUint32(b, 1<<16), uint32(link))
+	for i, f := range frames {
+		at := stamp(i)
+		b = order.AppendUint32(order.AppendUint32(b, uint32(at.Unix())), uint32(int64(at.Nanosecond())/unit))
+		b = order.AppendUint32(order.AppendUint32(b, uint32(len(f))), uint32(len(f)))
+		b = append(b, f...)
+	}
+	return b
+}
+
+func pcapngFile(t testing.TB, link layers.LinkType, frames [][]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := pcapgo.NewNgWriter(&b, link)
+	for i, f := range frames {
+		if err == nil {
+			err = w.WritePacket(gopacket.CaptureInfo{Timestamp: stamp(i), CaptureLength: len(f), Length: len(f)}, f)
+		}
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// wrapped puts bytes in front of every frame.
+func wrapped(frames [][]byte, head ...byte) (out [][]byte) {
+	for _, f := range frames {
+		out = append(out, append(bytes.Clone(head), f...))
+	}
+	return out
+}
+
+var etherHead = []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0}
+
+// decodeFile runs "erpc decode" on a file with the given bytes.
+func decodeFile(t testing.TB, file []byte, flags ...string) (status int, out, errOut string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "x.pcap")
+	if err := os.WriteFile(name, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var o, e bytes.Buffer
+	status = run(t.Context(), append([]string{"decode", name}, flags...), strings.NewReader(""), &o, &e)
+	return status, strings.ReplaceAll(o.String(), name, "FILE"), strings.ReplaceAll(e.String(), name, "FILE")
+}
+
+// TestDecode: every kind of file, all of the text.
+func TestDecode(t *testing.T) {
+	frames, lines := sample(t)
+	var want strings.Builder
+	shown := 0
+	for i := range frames {
+		if i != 0 && i != len(frames)-1 { // the others are not eRPC
+			fmt.Fprintf(&want, "%s %s\n", stamp(i).UTC().Format("2006-01-02T15:04:05.000000000Z"), lines[shown])
+			shown++
+		}
+	}
+	fmt.Fprintf(&want, "--- FILE: %d packets, %d eRPC (1 REQ, 1 RFR, 1 CR, 5 RESP, 3 MGMT), 3 malformed, 2 other, %d.000000 s\n", len(frames), len(frames)-5, len(frames)-3)
+	if shown != len(lines) {
+		t.Fatalf("%d of %d lines", shown, len(lines))
+	}
+	ether := wrapped(frames, etherHead...)
+	vlan := wrapped(frames, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0, 5, 8, 0)
+	sll := wrapped(frames, 0, 0, 3, 4, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0)
+	for name, file := range map[string][]byte{
+		"microseconds":             pcapFile(binary.LittleEndian, false, layers.LinkTypeEthernet, ether),
+		"nanoseconds":              pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, ether),
+		"big-endian":               pcapFile(binary.BigEndian, false, layers.LinkTypeEthernet, ether),
+		"big-endian, nanoseconds":  pcapFile(binary.BigEndian, true, layers.LinkTypeEthernet, ether),
+		"pcapng":                   pcapngFile(t, layers.LinkTypeEthernet, ether),
+		"VLAN":                     pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, vlan),
+		"raw IP":                   pcapFile(binary.LittleEndian, true, layers.LinkTypeRaw, frames),
+		"any interface":            pcapFile(binary.LittleEndian, true, layers.LinkTypeLinuxSLL, sll),
+		"any interface and pcapng": pcapngFile(t, layers.LinkTypeLinuxSLL, sll),
+	} {
+		status, out, errOut := decodeFile(t, file)
+		if status != exitDone || out != want.String() || errOut != "" {
+			t.Errorf("%s: status %d, err %q, out\n%swant\n%s", name, status, errOut, out, want.String())
+		}
+	}
+}
+
+// decoded is what decode --json prints.
+type decoded struct {
+	Decode  string `json:"decode"`
+	Packets []line `json:"packets"`
+	decodeSummary
+}
+
+func TestDecodeJSON(t *testing.T) {
+	frames, lines := sample(t)
+	status, out, errOut := decodeFile(t, pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, wrapped(frames, etherHead...)), "--json")
+	if status != exitDone || errOut != "" {
+		t.Fatalf("status %d, err %q", status, errOut)
+	}
+	var d decoded
+	decodeOne(t, out, &d)
+	if d.Decode != "FILE" || d.decodeSummary.Packets != len(frames) || d.Erpc != 11 || d.Malformed != 3 || d.Other != 2 || d.Types["RESP"] != 5 || d.Error != "" {
+		t.Errorf("%+v", d.decodeSummary)
+	}
+	if len(d.Packets) != len(lines) {
+		t.Fatalf("%d packets", len(d.Packets))
+	}
+	for i := range d.Packets {
+		p := &d.Packets[i]
+		if p.Op == "" && p.text() != p.Time+" "+lines[i] { // bodies have lost their order
+			t.Errorf("packet %d: %s\nwant %s", i, p.text(), lines[i])
+		}
+	}
+	p := d.Packets[0]
+	if p.Op != "CONNECT" || p.Header.Session != nil || p.Body["credits"] != 32.0 || p.Body["nonce"] != "00000000000000ab" || p.Body["checksum"] != true || p.Bytes != 88 {
+		t.Errorf("%+v", p)
+	}
+	if h := d.Packets[1].Header; *h.Session != 9 || h.Req != 1<<40 || h.Field != 5 || *h.Try != 5 || h.HoldNS != nil || h.Hold != "" {
+		t.Errorf("%+v", h)
+	}
+	if h := d.Packets[2].Header; *h.HoldNS != 20480 || h.Token != "00000001" || fmt.Sprint(h.Flags) != "[CE GAP]" {
+		t.Errorf("%+v", h)
+	}
+	// An empty capture is one object too.
+	status, out, _ = decodeFile(t, pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, nil), "--json")
+	d = decoded{}
+	decodeOne(t, out, &d)
+	if status != exitDone || d.decodeSummary.Packets != 0 || len(d.Packets) != 0 {
+		t.Errorf("status %d, %q", status, out)
+	}
+}
+
+// TestDecodePort: a port decides alone.
+func TestDecodePort(t *testing.T) {
+	frames, _ := sample(t)
+	file := pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, wrapped(frames, etherHead...))
+	for port, want := range map[string]string{
+		"5000":  "16 packets, 9 eRPC (1 REQ, 1 RFR, 1 CR, 5 RESP, 1 MGMT), 2 malformed, 5 other",
+		"31850": "16 packets, 2 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 2 MGMT), 1 malformed, 13 other",
+		"54":    "16 packets, 0 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 0 MGMT), 1 malformed, 15 other",
+	} {
+		status, out, _ := decodeFile(t, file, "--port", port)
+		if status != exitDone || !strings.Contains(out, want) {
+			t.Errorf("port %s: status %d, out\n%s", port, status, out)
+		}
+	}
+	status, out, _ := decodeFile(t, pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, wrapped(frames[:1], etherHead...)))
+	if status != exitDone || !strings.Contains(out, "no packet looks like eRPC; if one should, name its port with --port") {
+		t.Errorf("status %d, out %q", status, out)
+	}
+}
+
+// TestDecodeCut: what a snapshot length cut off is not taken for missing.
+func TestDecodeCut(t *testing.T) {
+	frames, _ := sample(t)
+	var b []byte
+	for i, f := range wrapped([][]byte{frames[1], frames[2], frames[4], frames[7]}, etherHead...) {
+		one := pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, [][]byte{f[:14+28+24]})
+		if i == 3 {
+			one = pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, [][]byte{f[:14+28+20]})
+		}
+		binary.LittleEndian.PutUint32(one[24+12:], uint32(len(f)))
+		if i > 0 {
+			one = one[24:]
+		}
+		b = append(b, one...)
+	}
+	status, out, _ := decodeFile(t, b)
+	lines := strings.Split(out, "\n")
+	for i, want := range []string{
+		"MGMT CONNECT session=none req=0 pkt=0 size=64 data=0 flags=- token=[0-9a-f]* captured=24",
+		"REQ session=9 req=1099511627776 pkt=2 size=5000 data=4 reqtype=3 flags=- try=5 token=deadbeef captured=24",
+		"RESP session=1 req=0 pkt=0 size=4 data=4 reqtype=0 flags=- hold=6.4us token=00000001 captured=24",
+		`MALFORMED bytes=35 why="cut short by the capture" captured=20`,
+	} {
+		if at := strings.Index(lines[i], strings.Split(want, " ")[0]); at < 0 || !matches(lines[i][at:], want) {
+			t.Errorf("line %d: %s\nwant %s", i, lines[i], want)
+		}
+	}
+	if status != exitDone {
+		t.Errorf("status %d", status)
+	}
+}
+
+// matches is equality, where one "[0-9a-f]*" in want stands for anything.
+func matches(got, want string) bool {
+	head, tail, wild := strings.Cut(want, "[0-9a-f]*")
+	if !wild {
+		return got == want
+	}
+	return strings.HasPrefix(got, head) && strings.HasSuffix(got, tail)
+}
+
+func TestDecodeBadFiles(t *testing.T) {
+	frames, _ := sample(t)
+	good := pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, wrapped(frames[1:3], etherHead...))
+	ng := pcapngFile(t, layers.LinkTypeEthernet, wrapped(frames[1:3], etherHead...))
+	first := 24 + 16 + len(frames[1]) + 14
+	huge := bytes.Clone(good)
+	binary.LittleEndian.PutUint32(huge[first+8:], 1<<31)
+	longer := bytes.Clone(good)
+	binary.LittleEndian.PutUint32(longer[first+12:], 1)
+	for name, x := range map[string]struct {
+		file  []byte
+		want  string
+		lines int // printed before
+	}{
+		"empty":          {nil, "is no capture: only 0 bytes", 0},
+		"three bytes":    {[]byte("abc"), "is no capture: only 3 bytes", 0},
+		"text":           {[]byte("hello, world"), "is no capture: it begins with 68 65 6c 6c", 0},
+		"header cut":     {good[:20], "is no sound pcap file: unexpected EOF", 0},
+		"version":        {append(append(bytes.Clone(good[:4]), 3, 0), good[6:]...), "Unknown major version 3", 0},
+		"link type":      {pcapFile(binary.LittleEndian, true, 147, frames), "link type 147, which is not understood", 0},
+		"large link":     {pcapFile(binary.LittleEndian, true, 0xFFFF, frames), "link type 65535, which is not understood", 0},
+		"link type, ng":  {pcapngFile(t, 147, frames), "link type 147, which is not understood", 0},
+		"record cut":     {good[:len(good)-1], "is cut off after 1 packets", 1},
+		"only a header":  {good[:first+16], "is cut off after 1 packets", 1},
+		"half a header":  {good[:first+3], "is cut off after 1 packets", 1},
+		"huge record":    {huge, "is damaged after 1 packets", 1},
+		"wrong lengths":  {longer, "is damaged after 1 packets", 1},
+		"pcapng, header": {ng[:10], "is no sound pcapng file: unexpected EOF", 0},
+		"pcapng, cut":    {ng[:len(ng)-8], "is cut off after 1 packets", 1},
+	} {
+		status, out, errOut := decodeFile(t, x.file)
+		if status != exitFailed || !oneLineWith(errOut, "FILE ") || !strings.Contains(errOut, x.want) || strings.Count(out, "10.0.0.1:40000") != x.lines {
+			t.Errorf("%s: status %d, err %q, out %q; want %q", name, status, errOut, out, x.want)
+		}
+		if status, out, _ = decodeFile(t, x.file, "--json"); x.lines > 0 {
+			var d decoded
+			decodeOne(t, out, &d)
+			if status != exitFailed || !strings.Contains(d.Error, x.want) || len(d.Packets) != x.lines {
+				t.Errorf("%s: status %d, %q", name, status, out)
+			}
+		}
+	}
+	missing := filepath.Join(t.TempDir(), "none")
+	if status, _, errOut := runCommand(t, "decode "+missing); status != exitFailed || !oneLineWith(errOut, missing) {
+		t.Errorf("a file that is not there: status %d, err %q", status, errOut)
+	}
+}
+
+// FuzzDecode: whatever the file, the command ends without a panic, in both forms of
+// output, and --json prints one object if it prints anything.
+func FuzzDecode(f *testing.F) {
+	frames, _ := sample(f)
+	ether := wrapped(frames, etherHead...)
+	f.Add(pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, ether[:3]))
+	f.Add(pcapFile(binary.BigEndian, false, layers.LinkTypeRaw, frames[:3]))
+	f.Add(pcapngFile(f, layers.LinkTypeEthernet, ether[:3]))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		for _, c := range []decodeCmd{{File: "-"}, {File: "-", JSON: true}, {File: "-", Port: 40000}} {
+			var out bytes.Buffer
+			err := c.Run(&env{ctx: t.Context(), in: bytes.NewReader(file), out: &out})
+			if err == nil && out.Len() == 0 || c.JSON && out.Len() > 0 && !json.Valid(out.Bytes()) {
+				t.Fatalf("error %v, out %q", err, out.String())
+			}
+		}
+	})
+}
+
+// decodeCapture decodes a capture that a command made; nothing in it may be malformed.
+func decodeCapture(t *testing.T, name string) decoded {
+	t.Helper()
+	status, out, errOut := runCommand(t, "decode --json "+name)
+	if status != exitDone {
+		t.Fatalf("decode %s: status %d, err %q", name, status, errOut)
+	}
+	var d decoded
+	decodeOne(t, out, &d)
+	if d.Malformed != 0 || d.Other != 0 || d.Erpc == 0 || d.Erpc != d.decodeSummary.Packets {
+		t.Errorf("%s: %+v", name, d.decodeSummary)
+	}
+	return d
+}
+
+// TestPcapFlag: both ends of a conversation capture the same packets.
+func TestPcapFlag(t *testing.T) {
+	dir := t.TempDir()
+	server := start(t, "server --addr 127.0.0.1:0 --json --pcap "+dir+"/server.pcap")
+	var ready readyLine
+	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
+	status, _, errOut := runCommand(t, "ping "+ready.Addr+" --count 3 --interval 1ms --pcap "+dir+"/ping.pcap")
+	if status != exitDone || !strings.Contains(errOut, "packets captured in "+dir+"/ping.pcap") {
+		t.Fatalf("ping: status %d, err %q", status, errOut)
+	}
+	if _, err := server.interrupt(t); err != nil {
+		t.Fatal(err)
+	}
+	one, other := decodeCapture(t, dir+"/ping.pcap"), decodeCapture(t, dir+"/server.pcap")
+	if one.Types["REQ"] < 4 || one.Types["RESP"] < 4 || one.Types["REQ"] != other.Types["REQ"] || one.Types["RESP"] != other.Types["RESP"] {
+		t.Errorf("client %v, server %v", one.Types, other.Types)
+	}
+	for _, p := range one.Packets {
+		if (p.Type == "REQ") != (p.Dst == ready.Addr && p.Op == "") || p.Src != ready.Addr && p.Dst != ready.Addr {
+			t.Errorf("%s: server is %s", p.text(), ready.Addr)
+		}
+	}
+}
+
+// TestPcapFlagOfOthers: benches, the demonstration, other transports, several threads.
+func TestPcapFlagOfOthers(t *testing.T) {
+	list := []string{
+		"bench latency --raw --rounds 2 --duration 20ms --json" + gentle, // raw packets are not captured
+		"bench rate --threads 2 --duration 20ms --snaplen 86 --json" + gentle,
+		"bench bandwidth --size 1000000 --duration 20ms --json --snaplen 200" + gentle,
+	}
+	if runtime.GOOS == "linux" {
+		list = append(list, "demo --each 10ms --transport shm --json", "bench latency --duration 10ms --transport auto --json"+gentle)
+	}
+	for _, l := range list {
+		name := filepath.Join(t.TempDir(), "x.pcap")
+		status, _, errOut := runCommand(t, l+" --pcap "+name)
+		if status != exitDone || !strings.Contains(errOut, "packets captured in") {
+			t.Errorf("%s: status %d, err %q", l, status, errOut)
+			continue
+		}
+		if d := decodeCapture(t, name); d.Types["REQ"] == 0 || d.Types["RESP"] == 0 || d.Types["MGMT"] == 0 {
+			t.Errorf("%s: %v", l, d.Types)
+		}
+	}
+}
+
+// TestPcapFails: a capture that cannot begin stops the command, one that ends early does
+// not stop the traffic.
+func TestPcapFails(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none", "x")
+	if status, _, errOut := runCommand(t, "ping 127.0.0.1:9 --count 1 --pcap "+none); status != exitFailed || !oneLineWith(errOut, "--pcap: open "+none) {
+		t.Errorf("status %d, err %q", status, errOut)
+	}
+	// The handshake of a ping that nobody answers is in the capture.
+	name := filepath.Join(t.TempDir(), "x.pcap")
+	if status, _, _ := runCommand(t, "ping 127.0.0.1:9 --count 1 --pcap "+name); status != exitFailed {
+		t.Errorf("status %d", status)
+	}
+	if d := decodeCapture(t, name); d.Types["MGMT"] == 0 || d.Packets[0].Op != "CONNECT" {
+		t.Errorf("%+v", d.decodeSummary)
+	}
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	status, out, errOut := runCommand(t, "bench latency --duration 20ms --json --pcap /dev/full"+gentle)
+	var r result
+	decodeOne(t, out, &r)
+	if status != exitFailed || r.Rpcs == 0 || r.Errors != 0 || !strings.Contains(errOut, "capture ended: write /dev/full") {
+		t.Errorf("status %d, err %q, %+v", status, errOut, r)
+	}
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/userspace-rpc/erpc/transport/pcap/layer"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// line is what decode prints about one packet.
+type line struct {
+	Time      string         `json:"time"`
+	Src       string         `json:"src"`
+	Dst       string         `json:"dst"`
+	Type      string         `json:"type"`
+	Bytes     int            `json:"bytes"`              // of the packet, header included
+	Captured  *int           `json:"captured,omitempty"` // of these, if not all
+	Malformed string         `json:"malformed,omitempty"`
+	Header    *lineHeader    `json:"header,omitempty"`
+	Op        string         `json:"op,omitempty"`
+	Body      map[string]any `json:"body,omitempty"` // of a management packet
+
+	details []string // Op and Body as text, in order
+}
+
+// lineHeader is the header of a sound packet.
+type lineHeader struct {
+	Session *uint32  `json:"session"` // null: none
+	Req     uint64   `json:"req"`
+	Pkt     uint16   `json:"pkt"`
+	Size    uint32   `json:"size"` // of the message
+	Data    int      `json:"data"` // of it in this packet, or padding
+	ReqType uint8    `json:"reqtype"`
+	Flags   []string `json:"flags"`
+	Token   string   `json:"token"`
+	Field   uint16   `json:"hold_field"`
+	Try     *int     `json:"try,omitempty"`
+	HoldNS  *int64   `json:"hold_ns,omitempty"`
+	Hold    string   `json:"hold,omitempty"` // "long" or "unclear" if there should be a time and is none
+	Error   string   `json:"error,omitempty"`
+}
+
+// fill takes the fields of a sound packet; whole says that nothing of it was cut off.
+func (l *line) fill(e *layer.ERPC, whole bool) {
+	l.Type = e.Type.String()
+	h := &lineHeader{Req: e.ReqNum, Pkt: e.PktNum, Size: e.MsgSize, Data: len(e.Payload), ReqType: e.ReqType,
+		Flags: flagNames(e.Flags), Token: fmt.Sprintf("%08x", e.Token), Field: e.Hold}
+	l.Header = h
+	if e.Session != wire.NoSession {
+		session := e.Session
+		h.Session = &session
+	}
+	if try, ok := e.Try(); ok {
+		h.Try = &try
+	}
+	d, known := e.HoldTime()
+	switch kind := e.HoldKind(); {
+	case known:
+		ns := d.Nanoseconds()
+		h.HoldNS = &ns
+	case kind == layer.HoldFine || kind == layer.HoldCoarse:
+		h.Hold = "long"
+	case kind == layer.HoldUnclear:
+		h.Hold = "unclear"
+	}
+	if e.Flags&wire.FlagError != 0 && whole {
+		code, text, err := wire.ParseError(e.Payload)
+		h.Error = strings.TrimSuffix(fmt.Sprintf("%v: %s", code, text), ": ")
+		if err != nil {
+			h.Error = "malformed"
+		}
+	}
+	if e.Type == wire.TypeMgmt {
+		l.Op = e.Op().String()
+	}
+	if e.Body != nil {
+		l.body(e)
+	}
+}
+
+func flagNames(f wire.Flags) []string {
+	names := []string{}
+	for _, x := range []struct {
+		flag wire.Flags
+		name string
+	}{{wire.FlagCE, "CE"}, {wire.FlagError, "ERROR"}, {wire.FlagGap, "GAP"}} {
+		if f&x.flag != 0 {
+			names = append(names, x.name)
+		}
+	}
+	return names
+}
+
+// detail adds one field of a body.
+func (l *line) detail(name string, value any) {
+	l.Body[name] = value
+	l.details = append(l.details, fmt.Sprintf("%s=%v", name, value))
+}
+
+// body takes the fields of a management packet's body. Random numbers are in hexadecimal.
+func (l *line) body(e *layer.ERPC) {
+	l.Body = map[string]any{}
+	hex64 := func(v uint64) string { return fmt.Sprintf("%016x", v) }
+	hex32 := func(v uint32) string { return fmt.Sprintf("%08x", v) }
+	offer := func(o *wire.Offer) {
+		l.detail("credits", o.Credits)
+		l.detail("slots", o.Slots)
+		l.detail("mtu", o.MTU)
+		l.detail("max_message", o.MaxMessage)
+		l.detail("checksum", o.Checksum)
+	}
+	switch b := e.Body.(type) {
+	case *wire.Connect:
+		l.detail("nonce", hex64(b.Nonce))
+		l.detail("epoch", hex64(b.Epoch))
+		l.detail("from_session", b.Session)
+		l.detail("from_token", hex32(b.Token))
+		offer(&b.Offer)
+		l.detail("cookie", fmt.Sprintf("%x", b.Cookie))
+	case *wire.Challenge:
+		l.detail("nonce", hex64(b.Nonce))
+		l.detail("cookie", fmt.Sprintf("%x", b.Cookie))
+	case *wire.Accept:
+		l.detail("nonce", hex64(b.Nonce))
+		l.detail("epoch", hex64(b.Epoch))
+		l.detail("from_session", b.Session)
+		l.detail("from_token", hex32(b.Token))
+		offer(&b.Offer)
+	case *wire.Refuse:
+		l.detail("nonce", hex64(b.Nonce))
+		l.Body["reason"] = b.Code.String()
+		l.details = append(l.details, fmt.Sprintf("reason=%q", b.Code.String()))
+	case *wire.Alive:
+		if b.Session == wire.NoSession {
+			l.detail("from_session", "none")
+		} else {
+			l.detail("from_session", b.Session)
+		}
+		l.detail("from_token", hex32(b.Token))
+		l.detail("seq", hex64(b.Seq))
+		l.detail("to_token", hex32(b.To))
+	}
+}
+
+// text is the line for people and grep.
+func (l *line) text() string {
+	parts := []string{l.Time, l.Src, ">", l.Dst, l.Type}
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if h := l.Header; h != nil {
+		if l.Op != "" {
+			add("%s", l.Op)
+		}
+		session := "none"
+		if h.Session != nil {
+			session = strconv.FormatUint(uint64(*h.Session), 10)
+		}
+		add("session=%s req=%d pkt=%d size=%d data=%d", session, h.Req, h.Pkt, h.Size, h.Data)
+		if l.Op == "" {
+			add("reqtype=%d", h.ReqType)
+		}
+		flags := strings.Join(h.Flags, ",")
+		if flags == "" {
+			flags = "-"
+		}
+		add("flags=%s", flags)
+		if h.Try != nil {
+			add("try=%d", *h.Try)
+		}
+		if h.HoldNS != nil {
+			add("hold=%s", strings.Replace(time.Duration(*h.HoldNS).String(), "µ", "u", 1))
+		} else if h.Hold != "" {
+			add("hold=%s", h.Hold)
+		}
+		add("token=%s", h.Token)
+		if h.Error != "" {
+			add("error=%q", h.Error)
+		}
+		parts = append(parts, l.details...)
+	} else {
+		add("bytes=%d why=%q", l.Bytes, l.Malformed)
+	}
+	if l.Captured != nil {
+		add("captured=%d", *l.Captured)
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,422 @@
+// Package wireshark tests the dissector erpc.lua, by tshark, against package wire.
+package wireshark
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/pcap"
+	"github.com/userspace-rpc/erpc/transport/pcap/layer"
+	"github.com/userspace-rpc/erpc/wire"
+
+	"github.com/gopacket/gopacket"
+)
+
+// tool returns the path of a program, or ends the test: with a failure in CI, where
+// .ci/run installs it, else by skipping.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+	case os.Getenv("CI") == "true":
+		t.Fatalf("%s is missing, and CI=true: .ci/run installs it", name)
+	default:
+		t.Skipf("%s is missing: apt-get install %s", name, name)
+	}
+	return path
+}
+
+// sink is a transport that takes everything.
+type sink struct {
+	transport.Transport
+	local transport.Addr
+}
+
+func (s sink) LocalAddr() transport.Addr                     { return s.local }
+func (s sink) Caps() transport.Caps                          { return transport.Caps{MTU: 1 << 20} }
+func (s sink) TxBurst(items []transport.TxItem) (int, error) { return len(items), nil }
+func addr(text string) transport.Addr                        { return transport.AddrFrom(netip.MustParseAddrPort(text), 0) }
+func send(tr transport.Transport, dst transport.Addr, pkt []byte) {
+	_, _ = tr.TxBurst([]transport.TxItem{{Dst: dst, Data: pkt}})
+}
+
+// record makes a capture of what make sends through the function that it is given.
+func record(t *testing.T, cfg pcap.Config, make func(send func(src, dst string, pkt []byte))) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "x.pcap")
+	cfg.Block = true
+	c, err := pcap.Create(file, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	make(func(src, dst string, pkt []byte) { send(c.Wrap(sink{local: addr(src)}), addr(dst), pkt) })
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// fields are those that tshark is asked for.
+var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "erpc.hold", "erpc.try", "erpc.hold_ns", "erpc.size", "erpc.flags",
+	"erpc.flags.ce", "erpc.flags.error", "erpc.flags.gap", "erpc.session", "erpc.token", "erpc.reqnum", "erpc.pktnum", "erpc.data_len", "erpc.data",
+	"erpc.error_code", "erpc.error_text", "erpc.nonce", "erpc.epoch", "erpc.from_session", "erpc.from_token", "erpc.credits", "erpc.slots", "erpc.mtu",
+	"erpc.max_message", "erpc.checksum", "erpc.cookie", "erpc.code", "erpc.seq", "erpc.to_token", "erpc.padding_len", "erpc.malformed",
+	"udp.srcport", "udp.dstport", "udp.checksum.status", "_ws.malformed", "_ws.lua.error"}
+
+// dissect runs tshark with the dissector and returns the fields of each packet.
+func dissect(t *testing.T, file string, args ...string) (rows []map[string]string) {
+	t.Helper()
+	args = append([]string{"-n", "-r", file, "-X", "lua_script:erpc.lua", "-o", "udp.check_checksum:TRUE", "-T", "fields", "-E", "separator=/t", "-E", "occurrence=f"}, args...)
+	for _, f := range fields {
+		args = append(args, "-e", f)
+	}
+	cmd := exec.Command(tool(t, "tshark"), args...)
+	// Settings of the user who runs the test must not count.
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "XDG_CONFIG_HOME="+t.TempDir())
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil || strings.Contains(errOut.String(), "lua") || strings.Contains(errOut.String(), "Lua") {
+		t.Fatalf("tshark: %v: %s", err, errOut.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		row := map[string]string{}
+		for i, v := range strings.Split(strings.TrimSuffix(line, "\n"), "\t") {
+			if v != "" {
+				row[fields[i]] = v
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// golden returns the packets whose bytes package wire keeps.
+func golden(t *testing.T) (packets [][]byte) {
+	t.Helper()
+	text, err := os.ReadFile("../../wire/testdata/packets.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			packets = append(packets, nil)
+			continue
+		}
+		b, err := hex.DecodeString(strings.Join(strings.Fields(line)[1:], ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets[len(packets)-1] = append(packets[len(packets)-1], b...)
+	}
+	return packets
+}
+
+// packets returns golden packets and random ones: sound, and with some bytes changed.
+func packets(t *testing.T, n int) [][]byte {
+	list := golden(t)
+	for _, pkt := range golden(t) { // one byte short, and with sizes that are one off
+		smaller, larger := bytes.Clone(pkt), bytes.Clone(pkt)
+		smaller[4]--
+		larger[4]++
+		list = append(list, pkt[:len(pkt)-1], smaller, larger)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for len(list) < n {
+		pkt := make([]byte, wire.HeaderSize+rng.IntN(60))
+		for i := range pkt {
+			pkt[i] = byte(rng.Uint32())
+		}
+		h := wire.Header{Type: wire.Type(rng.IntN(4)), ReqType: uint8(rng.IntN(255)), Hold: uint16(rng.Uint32()), PktNum: uint16(rng.IntN(3)),
+			MsgSize: rng.Uint32N(wire.MaxMsgSize), Session: rng.Uint32(), ReqNum: rng.Uint64N(wire.MaxReqNum)}
+		if h.Type == wire.TypeRFR || h.Type == wire.TypeCR {
+			pkt = pkt[:wire.HeaderSize]
+		} else if rng.IntN(2) == 0 {
+			h.MsgSize = uint32(len(pkt) - wire.HeaderSize)
+		}
+		if rng.IntN(3) == 0 {
+			h.Hold |= 0xFFC0 // longer than it can say
+		}
+		if h.Type == wire.TypeCR {
+			h.Flags = wire.Flags(rng.IntN(2)) | wire.Flags(rng.IntN(2))<<2
+		}
+		h.Put(pkt, rng.Uint32())
+		switch rng.IntN(6) {
+		case 0: // one wrong bit in the fields that are checked
+			bit := []int{0, 1, 2, 4, 5, 8 + rng.IntN(8), 32 + rng.IntN(32), 64 + rng.IntN(32)}[rng.IntN(8)]
+			pkt[bit/8] ^= 1 << (bit % 8)
+		case 1:
+			pkt = pkt[:rng.IntN(len(pkt))]
+		case 2:
+			pkt[1] = 255
+		case 3:
+			binary.LittleEndian.PutUint32(pkt[8:], wire.NoSession)
+		}
+		list = append(list, pkt)
+	}
+	return list
+}
+
+// expect returns what the dissector is to show of a packet, according to package wire.
+func expect(pkt []byte) map[string]string {
+	want := map[string]string{}
+	set := func(name, format string, v any) { want["erpc."+name] = fmt.Sprintf(format, v) }
+	e := new(layer.ERPC)
+	err := e.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback)
+	if err != nil {
+		set("malformed", "%s", strings.TrimPrefix(err.Error(), "wire: "))
+		return want
+	}
+	set("version", "%d", wire.Version)
+	set("type", "%d", uint8(e.Type))
+	set("hold", "0x%04x", e.Hold)
+	set("size", "%d", e.MsgSize)
+	set("flags", "0x%02x", uint8(e.Flags))
+	for name, flag := range map[string]wire.Flags{"ce": wire.FlagCE, "error": wire.FlagError, "gap": wire.FlagGap} {
+		set("flags."+name, "%t", e.Flags&flag != 0)
+	}
+	set("session", "%d", e.Session)
+	set("token", "0x%08x", e.Token)
+	set("reqnum", "%d", e.ReqNum)
+	set("pktnum", "%d", e.PktNum)
+	if try, ok := e.Try(); ok {
+		set("try", "%d", try)
+	}
+	if d, ok := e.HoldTime(); ok {
+		set("hold_ns", "%d", d.Nanoseconds())
+	}
+	if e.Type == wire.TypeMgmt {
+		set("op", "%d", e.ReqType)
+		set("padding_len", "%d", len(e.Payload))
+		expectBody(set, e.Body)
+		return want
+	}
+	set("reqtype", "%d", e.ReqType)
+	set("data_len", "%d", len(e.Payload))
+	if code, text, err := wire.ParseError(e.Payload); e.Flags&wire.FlagError != 0 && err == nil {
+		set("error_code", "%d", uint8(code))
+		set("error_text", "%s", text)
+	} else if len(e.Payload) > 0 {
+		set("data", "%x", e.Payload)
+	}
+	return want
+}
+
+func expectBody(set func(name, format string, v any), body layer.Body) {
+	offer := func(o wire.Offer) {
+		set("credits", "%d", o.Credits)
+		set("slots", "%d", o.Slots)
+		set("mtu", "%d", o.MTU)
+		set("max_message", "%d", o.MaxMessage)
+		set("checksum", "%t", o.Checksum)
+	}
+	switch b := body.(type) {
+	case *wire.Connect:
+		set("nonce", "0x%016x", b.Nonce)
+		set("epoch", "0x%016x", b.Epoch)
+		set("from_session", "%d", b.Session)
+		set("from_token", "0x%08x", b.Token)
+		offer(b.Offer)
+		set("cookie", "%x", b.Cookie)
+	case *wire.Challenge:
+		set("nonce", "0x%016x", b.Nonce)
+		set("cookie", "%x", b.Cookie)
+	case *wire.Accept:
+		set("nonce", "0x%016x", b.Nonce)
+		set("epoch", "0x%016x", b.Epoch)
+		set("from_session", "%d", b.Session)
+		set("from_token", "0x%08x", b.Token)
+		offer(b.Offer)
+	case *wire.Refuse:
+		set("nonce", "0x%016x", b.Nonce)
+		set("code", "%d", uint8(b.Code))
+	case *wire.Alive:
+		set("from_session", "%d", b.Session)
+		set("from_token", "0x%08x", b.Token)
+		set("seq", "0x%016x", b.Seq)
+		set("to_token", "0x%08x", b.To)
+	}
+}
+
+// same compares values of a field; versions of tshark print truth as 1 or as True.
+func same(got, want string) bool {
+	if want == "true" || want == "false" {
+		is, err := strconv.ParseBool(got)
+		return err == nil && is == (want == "true")
+	}
+	return got == want
+}
+
+// compare checks a row against what is expected. Of a malformed packet only the reason counts.
+func compare(t *testing.T, i int, pkt []byte, row, want map[string]string) {
+	t.Helper()
+	_, malformed := want["erpc.malformed"]
+	for _, f := range fields {
+		if !strings.HasPrefix(f, "erpc.") || malformed && f != "erpc.malformed" {
+			continue
+		}
+		got, w := row[f], want[f]
+		if f == "erpc.error_text" && strings.ContainsFunc(w, func(r rune) bool { return r < ' ' || r > '~' }) {
+			continue // shown in some other way
+		}
+		if !same(got, w) {
+			t.Errorf("packet %d, % x: %s is %q, want %q", i, pkt, f, got, w)
+		}
+	}
+	if row["_ws.malformed"] != "" || row["_ws.lua.error"] != "" {
+		t.Errorf("packet %d, % x: the dissector failed: %v", i, pkt, row)
+	}
+	if status := row["udp.checksum.status"]; status != "1" && status != "Good" {
+		t.Errorf("packet %d: the capture's UDP checksum is %q", i, status)
+	}
+}
+
+// TestDissector: on the port of the server every field of every packet, and every reason
+// why one is malformed, is what package wire says; over IPv4 and IPv6.
+func TestDissector(t *testing.T) {
+	list := packets(t, 3000)
+	file := record(t, pcap.Config{}, func(send func(src, dst string, pkt []byte)) {
+		for i, pkt := range list {
+			switch i % 3 {
+			case 0:
+				send("10.0.0.1:40000", "10.0.0.2:31850", pkt)
+			case 1:
+				send("10.0.0.2:31850", "10.0.0.1:40000", pkt)
+			case 2:
+				send("[2001:db8::1]:40000", "[2001:db8::2]:31850", pkt)
+			}
+		}
+	})
+	rows := dissect(t, file)
+	if len(rows) != len(list) {
+		t.Fatalf("%d rows for %d packets", len(rows), len(list))
+	}
+	reasons, kinds := map[string]int{}, map[string]int{}
+	for i, pkt := range list {
+		want := expect(pkt)
+		if len(pkt) == 0 {
+			want = map[string]string{} // Wireshark calls nobody for an empty datagram
+		}
+		compare(t, i, pkt, rows[i], want)
+		reasons[want["erpc.malformed"]]++
+		kinds[want["erpc.type"]+"/"+want["erpc.op"]]++
+	}
+	if len(reasons) != 1+7 || len(kinds) != 4+9+1 {
+		t.Errorf("not every case is there: %v, %v", reasons, kinds)
+	}
+}
+
+// TestHeuristic: on any other port exactly the sound packets are taken for eRPC, and after
+// one of them the rest of its conversation.
+func TestHeuristic(t *testing.T) {
+	list := packets(t, 600)
+	file := record(t, pcap.Config{}, func(send func(src, dst string, pkt []byte)) {
+		for i, pkt := range list {
+			send("10.0.0.1:"+strconv.Itoa(50000+i), "10.0.0.2:"+strconv.Itoa(51000+i), pkt)
+		}
+		send("10.0.0.1:50000", "10.0.0.2:51000", []byte("neither sound nor long"))
+	})
+	rows := dissect(t, file)
+	if len(rows) != len(list)+1 {
+		t.Fatalf("%d rows for %d packets", len(rows), len(list)+1)
+	}
+	taken := 0
+	for i, pkt := range list {
+		want := expect(pkt)
+		if _, malformed := want["erpc.malformed"]; malformed {
+			want = map[string]string{}
+		} else {
+			taken++
+		}
+		compare(t, i, pkt, rows[i], want)
+	}
+	if taken < 100 || taken > 500 {
+		t.Errorf("%d sound packets of %d: that tests little", taken, len(list))
+	}
+	if got := rows[len(list)]["erpc.malformed"]; got != "packet shorter than a header" {
+		t.Errorf("in a conversation of eRPC: %q", got)
+	}
+}
+
+// TestPort: the preference moves the port.
+func TestPort(t *testing.T) {
+	file := record(t, pcap.Config{}, func(send func(src, dst string, pkt []byte)) {
+		send("10.0.0.1:50001", "10.0.0.2:50002", []byte("no header"))
+		send("10.0.0.1:50001", "10.0.0.2:31850", []byte("no header"))
+	})
+	for pref, want := range map[string][2]bool{"31850": {false, true}, "50002": {true, false}, "0": {false, false}} {
+		rows := dissect(t, file, "-o", "erpc.port:"+pref)
+		if len(rows) != 2 || (rows[0]["erpc.malformed"] != "") != want[0] || (rows[1]["erpc.malformed"] != "") != want[1] {
+			t.Errorf("port %s: %v", pref, rows)
+		}
+	}
+	if rows := dissect(t, file, "-d", "udp.port==50001,erpc"); len(rows) != 2 || rows[0]["erpc.malformed"] == "" {
+		t.Errorf("decode as: %v", rows)
+	}
+}
+
+// TestCut: what a snapshot length cut off is not taken for missing.
+func TestCut(t *testing.T) {
+	list := golden(t)
+	file := record(t, pcap.Config{SnapLen: pcap.MinSnapLen}, func(send func(src, dst string, pkt []byte)) {
+		for _, pkt := range list {
+			send("[2001:db8::1]:40000", "[2001:db8::2]:31850", pkt)
+		}
+	})
+	rows := dissect(t, file)
+	if len(rows) != len(list) {
+		t.Fatalf("%d rows for %d packets", len(rows), len(list))
+	}
+	for i, pkt := range list {
+		want := expect(pkt)
+		for _, f := range []string{"erpc.type", "erpc.size", "erpc.reqnum", "erpc.data_len", "erpc.padding_len", "erpc.hold_ns", "erpc.malformed"} {
+			if rows[i][f] != want[f] {
+				t.Errorf("packet %d, % x: %s is %q, want %q", i, pkt, f, rows[i][f], want[f])
+			}
+		}
+	}
+}
+
+// TestTcpdump: tcpdump reads captures, whatever the size of the packets.
+func TestTcpdump(t *testing.T) {
+	tcpdump := tool(t, "tcpdump")
+	sizes := []int{0, 24, 1400, 8952, 65507, 70000, 1 << 20}
+	file := record(t, pcap.Config{}, func(send func(src, dst string, pkt []byte)) {
+		for _, n := range sizes {
+			send("10.0.0.1:1", "10.0.0.2:31850", make([]byte, n))
+		}
+	})
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd := exec.Command(tcpdump, "-nn", "-tt", "-r", "-") // from standard input: tcpdump gives up its right to the file
+	cmd.Stdin = f
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		t.Fatalf("%v: %s", err, exit.Stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if err != nil || len(lines) != len(sizes) {
+		t.Fatalf("%v, %d lines for %d packets:\n%s", err, len(lines), len(sizes), out)
+	}
+	for i, n := range sizes[:5] {
+		if want := fmt.Sprintf("IP 10.0.0.1.1 > 10.0.0.2.31850: UDP, length %d", n); !strings.HasSuffix(lines[i], want) {
+			t.Errorf("%q, want %q", lines[i], want)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+-- Wireshark and tshark dissector for the eRPC packet header of this project.
+--
+-- Use it once:        tshark -X lua_script:erpc.lua -r traffic.pcap
+-- or always:          copy it into the folder that Help > About Wireshark > Folders calls
+--                     "Personal Lua Plugins"
+--
+-- A UDP packet counts as eRPC if its port is 31850 (a preference of the protocol), if
+-- "Decode As" says so, or, on any port, if its header is sound; the rest of that
+-- conversation then counts too. The layout and the rules are those of package wire
+-- (wire/doc.go); a header that breaks them is shown with the reason in erpc.malformed.
+--
+-- Filters: erpc, erpc.type == 3, erpc.flags.ce, erpc.malformed, erpc.reqnum == 17, ...
+
+local erpc = Proto("erpc", "eRPC")
+
+local HEADER, VERSION, NO_SESSION = 24, 1, 0xFFFFFFFF
+local REQ, RFR, CR, RESP, MGMT = 0, 1, 2, 3, 4
+
+local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGMT] = "MGMT" }
+local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING", "PONG", "RESET" }
+local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24 } -- bytes, by operation
+local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down", "application error", "bad offer", "handler panicked" }
+
+local f = {
+  version = ProtoField.uint8("erpc.version", "Version", base.DEC, nil, 0xF0),
+  type = ProtoField.uint8("erpc.type", "Type", base.DEC, types, 0x0F),
+  reqtype = ProtoField.uint8("erpc.reqtype", "Request type", base.DEC),
+  op = ProtoField.uint8("erpc.op", "Operation", base.DEC, ops),
+  hold = ProtoField.uint16("erpc.hold", "Hold field", base.HEX),
+  try = ProtoField.uint8("erpc.try", "Try, mod 64", base.DEC),
+  hold_ns = ProtoField.uint32("erpc.hold_ns", "Held by the server, ns", base.DEC),
+  size = ProtoField.uint32("erpc.size", "Message size, bytes", base.DEC),
+  flags = ProtoField.uint8("erpc.flags", "Flags", base.HEX),
+  ce = ProtoField.bool("erpc.flags.ce", "CE echo", 8, nil, 0x10),
+  error = ProtoField.bool("erpc.flags.error", "Error", 8, nil, 0x20),
+  gap = ProtoField.bool("erpc.flags.gap", "Gap", 8, nil, 0x40),
+  session = ProtoField.uint32("erpc.session", "Session at the receiver", base.DEC),
+  token = ProtoField.uint32("erpc.token", "Token, or token XOR checksum", base.HEX),
+  reqnum = ProtoField.uint64("erpc.reqnum", "Request number", base.DEC),
+  pktnum = ProtoField.uint16("erpc.pktnum", "Packet number", base.DEC),
+  data_len = ProtoField.uint32("erpc.data_len", "Bytes of the message in this packet", base.DEC),
+  data = ProtoField.bytes("erpc.data", "Data"),
+  error_code = ProtoField.uint8("erpc.error_code", "Error code", base.DEC, codes),
+  error_text = ProtoField.string("erpc.error_text", "Error text"),
+  nonce = ProtoField.uint64("erpc.nonce", "Nonce of the attempt to connect", base.HEX),
+  epoch = ProtoField.uint64("erpc.epoch", "Epoch of the sender's endpoint", base.HEX),
+  from_session = ProtoField.uint32("erpc.from_session", "Session at the sender", base.DEC),
+  from_token = ProtoField.uint32("erpc.from_token", "Token of that session", base.HEX),
+  credits = ProtoField.uint16("erpc.credits", "Credits", base.DEC),
+  slots = ProtoField.uint16("erpc.slots", "Slots", base.DEC),
+  mtu = ProtoField.uint32("erpc.mtu", "MTU, bytes", base.DEC),
+  max_message = ProtoField.uint32("erpc.max_message", "Largest message, bytes", base.DEC),
+  checksum = ProtoField.bool("erpc.checksum", "Checksums", 32, nil, 1),
+  cookie = ProtoField.bytes("erpc.cookie", "Cookie"),
+  code = ProtoField.uint8("erpc.code", "Reason", base.DEC, codes),
+  seq = ProtoField.uint64("erpc.seq", "Sequence number", base.HEX),
+  to_token = ProtoField.uint32("erpc.to_token", "Token of the receiver's session", base.HEX),
+  padding = ProtoField.uint32("erpc.padding_len", "Padding, bytes", base.DEC),
+  malformed = ProtoField.string("erpc.malformed", "Malformed"),
+}
+erpc.fields = f
+
+local bad = ProtoExpert.new("erpc.expert.malformed", "Malformed eRPC packet", expert.group.PROTOCOL, expert.severity.ERROR)
+erpc.experts = { bad }
+
+erpc.prefs.port = Pref.uint("UDP port", 31850, "UDP packets of this port are eRPC, whatever they look like")
+
+-- check returns nil if the header is sound, else why not, in the words of package wire.
+-- size is the packet's true size; at least HEADER bytes are there.
+local function check(tvb, size)
+  local first = tvb(0, 1):uint()
+  if math.floor(first / 16) ~= VERSION then return "unknown protocol version" end
+  local type, reqtype = first % 16, tvb(1, 1):uint()
+  local word = tvb(4, 4):le_uint()
+  local flags, msgsize, payload = math.floor(word / 0x10000000), word % 0x10000000, size - HEADER
+  local badsize = "payload does not fit the packet type or the message size"
+  local badflags = "reserved bits set, or flags that the packet type does not have"
+  if type == MGMT then
+    if ops[reqtype] == nil then return "request type out of range" end
+    if flags ~= 0 then return badflags end
+    if msgsize ~= body_size[reqtype] or payload < msgsize then return badsize end
+    return nil
+  elseif type == REQ or type == RESP then
+    if payload > msgsize then return badsize end
+  elseif type == RFR or type == CR then
+    if payload ~= 0 then return badsize end
+  else
+    return "unknown packet type"
+  end
+  local ce, err, gap, reserved = flags % 2, math.floor(flags / 2) % 2, math.floor(flags / 4) % 2, math.floor(flags / 8)
+  if reserved ~= 0 or ce ~= 0 and type ~= CR and type ~= RESP or err ~= 0 and type ~= RESP or gap ~= 0 and type ~= CR then
+    return badflags
+  end
+  if reqtype > 254 then return "request type out of range" end
+  if tvb(8, 4):le_uint() == NO_SESSION then return "session number missing" end
+  return nil
+end
+
+-- add_hold shows what the hold field means, as far as this packet alone tells. Whether a
+-- response packet is number 0 of its response is certain for packet 0, and for one that
+-- holds the whole message.
+local function add_hold(tree, tvb, type, pktnum, msgsize, payload)
+  local range = tvb(2, 2)
+  local hold = range:le_uint()
+  local item = tree:add_le(f.hold, range)
+  if type == MGMT then return end
+  if type == RESP and (pktnum == 0 or payload == msgsize) then
+    if hold ~= 0xFFFF then tree:add(f.hold_ns, range, hold * 64):set_generated()
+    else item:append_text(" (longer than the field can say)") end
+    return
+  elseif type == RESP then
+    item:append_text(" (time of response packet 0, or try and time of a later one)")
+    return
+  end
+  tree:add(f.try, range, hold % 64):set_generated()
+  local units = math.floor(hold / 64)
+  if type == CR and units ~= 1023 then tree:add(f.hold_ns, range, units * 1024):set_generated() end
+end
+
+local function add_offer(tree, b)
+  tree:add_le(f.credits, b(0, 2))
+  tree:add_le(f.slots, b(2, 2))
+  tree:add_le(f.mtu, b(4, 4))
+  tree:add_le(f.max_message, b(8, 4))
+  tree:add_le(f.checksum, b(12, 4))
+end
+
+-- add_body shows the body of a management packet; b is exactly that.
+local function add_body(tree, b, op)
+  if op == 1 or op == 3 then
+    tree:add_le(f.nonce, b(0, 8))
+    tree:add_le(f.epoch, b(8, 8))
+    tree:add_le(f.from_session, b(16, 4))
+    tree:add_le(f.from_token, b(20, 4))
+    add_offer(tree, b(24, 16))
+    if op == 1 then tree:add(f.cookie, b(40, 16)) end
+  elseif op == 2 then
+    tree:add_le(f.nonce, b(0, 8))
+    tree:add(f.cookie, b(8, 16))
+  elseif op == 4 then
+    tree:add_le(f.nonce, b(0, 8))
+    tree:add_le(f.code, b(8, 1))
+  else
+    tree:add_le(f.from_session, b(0, 4))
+    tree:add_le(f.from_token, b(4, 4))
+    tree:add_le(f.seq, b(8, 8))
+    tree:add_le(f.to_token, b(16, 4))
+  end
+end
+
+local function fail(tree, range, pinfo, why)
+  tree:add(f.malformed, range, why):set_generated()
+  tree:add_proto_expert_info(bad, "Malformed eRPC packet: " .. why)
+  pinfo.cols.info = "MALFORMED " .. why
+end
+
+function erpc.dissector(tvb, pinfo, root)
+  local size = tvb:reported_len()
+  pinfo.cols.protocol = "eRPC"
+  local tree = root:add(erpc, tvb())
+  if tvb:len() < HEADER then
+    fail(tree, tvb(), pinfo, size < HEADER and "packet shorter than a header" or "cut short by the capture")
+    return tvb:len()
+  end
+  local first, reqtype, word = tvb(0, 1):uint(), tvb(1, 1):uint(), tvb(4, 4):le_uint()
+  local type, msgsize, payload = first % 16, word % 0x10000000, size - HEADER
+  local session, pktnum = tvb(8, 4):le_uint(), tvb(22, 2):le_uint()
+  local head = tree:add(tvb(0, HEADER), "Header")
+  head:add(f.version, tvb(0, 1))
+  head:add(f.type, tvb(0, 1))
+  head:add(type == MGMT and f.op or f.reqtype, tvb(1, 1))
+  add_hold(head, tvb, type, pktnum, msgsize, payload)
+  head:add(f.size, tvb(4, 4), msgsize)
+  local flags = head:add(f.flags, tvb(7, 1), math.floor(word / 0x10000000))
+  flags:add(f.ce, tvb(7, 1))
+  flags:add(f.error, tvb(7, 1))
+  flags:add(f.gap, tvb(7, 1))
+  local item = head:add_le(f.session, tvb(8, 4))
+  if session == NO_SESSION then item:append_text(" (none)") end
+  head:add_le(f.token, tvb(12, 4))
+  local reqnum = tvb(16, 6):le_uint64()
+  head:add(f.reqnum, tvb(16, 6), reqnum)
+  head:add_le(f.pktnum, tvb(22, 2))
+
+  local why = check(tvb, size)
+  if why then
+    fail(tree, tvb(0, HEADER), pinfo, why)
+    return tvb:len()
+  end
+  local name = types[type]
+  if type == MGMT then
+    name = "MGMT " .. ops[reqtype]
+    payload = payload - msgsize
+    if tvb:len() >= HEADER + msgsize then
+      add_body(tree:add(tvb(HEADER, msgsize), "Body of " .. ops[reqtype]), tvb(HEADER, msgsize), reqtype)
+    end
+    tree:add(f.padding, tvb(0, 0), payload):set_generated()
+  else
+    tree:add(f.data_len, tvb(0, 0), payload):set_generated()
+    local there = tvb:len() - HEADER
+    if there > 0 then
+      if type == RESP and math.floor(word / 0x20000000) % 2 == 1 then -- the error flag
+        tree:add(f.error_code, tvb(HEADER, 1))
+        if there > 1 then tree:add(f.error_text, tvb(HEADER + 1)) end
+      else
+        tree:add(f.data, tvb(HEADER))
+      end
+    end
+  end
+  pinfo.cols.info = string.format("%s session=%s req=%s pkt=%d size=%d data=%d", name,
+    session == NO_SESSION and "none" or tostring(session), tostring(reqnum), pktnum, msgsize, payload)
+  return tvb:len()
+end
+
+-- Any port: a sound header, and with it the conversation.
+local function heuristic(tvb, pinfo, root)
+  if tvb:len() < HEADER or check(tvb, tvb:reported_len()) then return false end
+  pinfo.conversation = erpc
+  erpc.dissector(tvb, pinfo, root)
+  return true
+end
+
+erpc:register_heuristic("udp", heuristic)
+
+local ports, port = DissectorTable.get("udp.port"), nil
+ports:add_for_decode_as(erpc)
+
+-- Called at the start too.
+function erpc.init()
+  if port == erpc.prefs.port then return end
+  if port then ports:remove(port, erpc) end
+  port = erpc.prefs.port
+  if port ~= 0 then ports:add(port, erpc) end
+end

@@ -1,0 +1,136 @@
+package pcap
+
+import (
+	"bytes"
+	"errors"
+	"net/netip"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/conformance"
+	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/sim"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// captured returns a way to wrap transports in one capture of their own, which is read
+// when the case has ended: it must be sound, and hold what the transports counted.
+func captured(tb testing.TB) func(transport.Transport) transport.Transport {
+	var file bytes.Buffer
+	c := start(tb, &file, Config{Block: true, SnapLen: 256, Buffer: 1 << 20})
+	var wrapped []*Transport
+	tb.Cleanup(func() {
+		finish(tb, c)
+		var sent, received, wantSent, wantReceived uint64
+		scan(tb, file.Bytes(), func(frame []byte, info gopacket.CaptureInfo) {
+			if sent+received < 500 { // decoding all takes long
+				decodeFrame(tb, frame, info)
+			}
+			if bytes.Equal(frame[6:12], ownMAC) {
+				sent++
+			} else {
+				received++
+			}
+		})
+		for _, t := range wrapped {
+			wantSent += t.Stats().TxPackets
+			wantReceived += t.Stats().RxPackets
+		}
+		if sent != wantSent || received != wantReceived {
+			tb.Errorf("captured %d sent and %d received, the transports counted %d and %d", sent, received, wantSent, wantReceived)
+		}
+	})
+	return func(inner transport.Transport) transport.Transport {
+		t := c.Wrap(inner)
+		wrapped = append(wrapped, t)
+		return t
+	}
+}
+
+func TestConformanceUDP(t *testing.T) {
+	conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {
+		wrap := captured(tb)
+		open := func() transport.Transport {
+			conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return wrap(conn)
+		}
+		return open(), open()
+	})
+}
+
+// TestConformanceShm: addresses that are none of IP, packets that others can write to.
+func TestConformanceShm(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("shared memory is for Linux")
+	}
+	conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {
+		wrap, dir := captured(tb), filepath.Join(tb.TempDir(), "erpc")
+		open := func(name string) transport.Transport {
+			conn, err := shm.Listen(name, shm.Config{Dir: dir})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return wrap(conn)
+		}
+		return open("a"), open("b")
+	}, conformance.WithBadAddresses("", "not a name", "127.0.0.1:1"), conformance.WithoutSelf())
+}
+
+func TestConformanceSim(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long: the suite counts allocations at each step of virtual time")
+	}
+	var n *sim.Network
+	conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {
+		var err error
+		if n, err = sim.New(sim.Config{}); err != nil {
+			tb.Fatal(err)
+		}
+		wrap := captured(tb)
+		open := func(node int) transport.Transport {
+			e, err := n.NewEndpoint(sim.EndpointConfig{Node: node})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return wrap(e)
+		}
+		return open(0), open(1)
+	}, conformance.WithAdvance(func() { n.Step() }))
+}
+
+// sizer is a transport that knows its paths.
+type sizer struct{ *fake }
+
+var errNoRoute = errors.New("no route")
+
+func (sizer) PathMTU(dst transport.Addr) (int, error) {
+	if dst.AddrPort() == netip.MustParseAddrPort("10.0.0.9:9") {
+		return 0, errNoRoute
+	}
+	return 777, nil
+}
+
+// TestPathMTU: the optional power of the inner transport shows through.
+func TestPathMTU(t *testing.T) {
+	var file bytes.Buffer
+	c := start(t, &file, Config{})
+	with := c.Wrap(sizer{newFake("10.0.0.1:1")})
+	if n, err := with.PathMTU(addr("10.0.0.2:2")); n != 777 || err != nil {
+		t.Errorf("PathMTU = %d, %v", n, err)
+	}
+	if _, err := with.PathMTU(addr("10.0.0.9:9")); err != errNoRoute {
+		t.Errorf("PathMTU: %v", err)
+	}
+	without := newFake("10.0.0.1:1")
+	without.mtu = 888
+	if n, err := c.Wrap(without).PathMTU(addr("10.0.0.2:2")); n != 888 || err != nil {
+		t.Errorf("PathMTU = %d, %v", n, err)
+	}
+}

@@ -1,0 +1,12 @@
+// Package layer teaches gopacket the eRPC header: it decodes and builds packets of this
+// project in captures, with all fields of package wire.
+//
+// Importing the package registers [LayerType] and the port [DefaultPort], so that
+//
+//	p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+//	if l, ok := p.Layer(layer.LayerType).(*layer.ERPC); ok { ... }
+//
+// finds eRPC headers in UDP packets to and from that port. [RegisterPort] adds others;
+// a payload from anywhere else decodes with [ERPC.DecodeFromBytes]. A packet that
+// package wire refuses becomes gopacket's DecodeFailure layer, with wire's error.
+package layer

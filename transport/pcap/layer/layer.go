@@ -1,0 +1,177 @@
+package layer
+
+import (
+	"fmt"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// DefaultPort is the UDP port of "erpc server".
+const DefaultPort = 31850
+
+// layerNumber is among those that gopacket leaves to applications.
+const layerNumber = 1850
+
+// LayerType is the registered type of the eRPC layer.
+var LayerType = gopacket.RegisterLayerType(layerNumber,
+	gopacket.LayerTypeMetadata{Name: "eRPC", Decoder: gopacket.DecodeFunc(decode)})
+
+func init() { RegisterPort(DefaultPort) }
+
+// RegisterPort makes gopacket decode UDP packets to or from port as eRPC. As gopacket's
+// own tables it is for the start of a program, not for concurrent use.
+func RegisterPort(port uint16) { layers.RegisterUDPPortLayerType(layers.UDPPort(port), LayerType) }
+
+// Body is the body of a management packet: *wire.Connect, *wire.Challenge, *wire.Accept,
+// *wire.Refuse or *wire.Alive.
+type Body interface {
+	Put(b []byte)
+	Parse(b []byte)
+}
+
+// ERPC is the header of one packet, and the body of a management packet.
+//
+// Contents is the header with the body, Payload what follows: message data, or the padding
+// of a management packet. Both alias the bytes that were decoded.
+type ERPC struct {
+	layers.BaseLayer
+	wire.Header
+	// Token as it stands in the packet. In management packets and sessions with checksums
+	// it holds the checksum too, see Opened.
+	Token uint32
+	// Body is nil unless Type is wire.TypeMgmt.
+	Body Body
+}
+
+var (
+	_ gopacket.DecodingLayer     = (*ERPC)(nil)
+	_ gopacket.SerializableLayer = (*ERPC)(nil)
+	_ gopacket.Layer             = (*ERPC)(nil)
+)
+
+// LayerType returns the variable of that name.
+func (e *ERPC) LayerType() gopacket.LayerType { return layerNumber }
+
+// CanDecode implements gopacket.DecodingLayer.
+func (e *ERPC) CanDecode() gopacket.LayerClass { return e.LayerType() }
+
+// NextLayerType implements gopacket.DecodingLayer.
+func (e *ERPC) NextLayerType() gopacket.LayerType {
+	if len(e.Payload) == 0 {
+		return gopacket.LayerTypeZero
+	}
+	return gopacket.LayerTypePayload
+}
+
+// Op returns the operation of a management packet.
+func (e *ERPC) Op() wire.Op { return wire.Op(e.ReqType) }
+
+// DecodeFromBytes reads one packet, which is all of data. It allocates for management
+// packets only. The error is one of package wire's; e holds no promise then.
+func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
+	if len(data) < wire.HeaderSize {
+		df.SetTruncated()
+		return wire.ErrShort
+	}
+	if err := e.Header.Parse(data); err != nil {
+		return err
+	}
+	size := wire.HeaderSize
+	e.Token, e.Body = wire.Token(data), nil
+	if e.Type == wire.TypeMgmt {
+		e.Body = newBody(e.Op())
+		e.Body.Parse(data[size:])
+		size += int(e.MsgSize)
+	}
+	e.BaseLayer = layers.BaseLayer{Contents: data[:size:size], Payload: data[size:]}
+	return nil
+}
+
+// newBody returns an empty body for an operation that wire's Parse accepted.
+func newBody(op wire.Op) Body {
+	switch op {
+	case wire.OpConnect:
+		return new(wire.Connect)
+	case wire.OpChallenge:
+		return new(wire.Challenge)
+	case wire.OpAccept:
+		return new(wire.Accept)
+	case wire.OpRefuse:
+		return new(wire.Refuse)
+	}
+	return new(wire.Alive)
+}
+
+// bodyOf returns the size of a body in bytes, and whether it belongs to op.
+func bodyOf(op wire.Op, body Body) (size int, ok bool) {
+	switch body.(type) {
+	case *wire.Connect:
+		return wire.ConnectSize, op == wire.OpConnect
+	case *wire.Challenge:
+		return wire.ChallengeSize, op == wire.OpChallenge
+	case *wire.Accept:
+		return wire.AcceptSize, op == wire.OpAccept
+	case *wire.Refuse:
+		return wire.RefuseSize, op == wire.OpRefuse
+	case *wire.Alive:
+		return wire.AliveSize, op >= wire.OpDisconnect && op <= wire.OpReset
+	}
+	return 0, false
+}
+
+// Opened returns the token that the sender of a management packet meant, or of a packet in
+// a session with checksums; a random-looking number if the packet was damaged or has no checksum.
+func (e *ERPC) Opened() uint32 { return e.Token ^ wire.Checksum(e.Contents, e.Payload) }
+
+// SerializeTo puts the header, and the body of a management packet, in front of what b
+// holds. With opts.FixLengths, MsgSize becomes the body's size in a management packet, and
+// in others at least the payload's. With opts.ComputeChecksums, Token is the session's
+// token and the packet gets Token XOR its CRC-32C, as management packets and sessions with
+// checksums have it; else it gets Token as it is. A body that does not belong to the
+// operation is an error, as is a packet that a receiver would refuse.
+func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	h, size, payload := e.Header, wire.HeaderSize, len(b.Bytes())
+	if e.Type == wire.TypeMgmt {
+		n, ok := bodyOf(e.Op(), e.Body)
+		if !ok {
+			return fmt.Errorf("layer: body %T does not belong to operation %v", e.Body, e.Op())
+		}
+		if opts.FixLengths {
+			h.MsgSize = uint32(n)
+		}
+		size += n
+	} else if opts.FixLengths {
+		h.MsgSize = max(h.MsgSize, uint32(payload))
+	}
+	if _, err := b.PrependBytes(size); err != nil {
+		return err
+	}
+	pkt := b.Bytes()
+	h.Put(pkt, e.Token)
+	if e.Type == wire.TypeMgmt {
+		e.Body.Put(pkt[wire.HeaderSize:size])
+	}
+	if opts.ComputeChecksums {
+		wire.SealMgmt(pkt, e.Token)
+	}
+	var again wire.Header
+	if err := again.Parse(pkt); err != nil {
+		return err
+	}
+	if again != h {
+		return fmt.Errorf("layer: a field does not fit its place: %+v", h)
+	}
+	return nil
+}
+
+func decode(data []byte, p gopacket.PacketBuilder) error {
+	e := new(ERPC)
+	if err := e.DecodeFromBytes(data, p); err != nil {
+		return err
+	}
+	p.AddLayer(e)
+	return p.NextDecoder(e.NextLayerType())
+}
