@@ -152,6 +152,9 @@ func (c *Conn) TxBurst(items []transport.TxItem) (int, error) {
 	return n, err
 }
 
+// Link returns the state of the link, as last seen. Only for the using goroutine.
+func (c *Conn) Link() Link { return c.link.Link }
+
 // Flush returns when the device refers to no packet any more.
 func (c *Conn) Flush() {
 	if !c.caps.TxCopies && !c.closed.Load() {

@@ -37,7 +37,7 @@ const (
 func guardProgram(l rawudp.Local) asm.Instructions {
 	const (
 		next  = "next"
-		frame = -64 // offset of the copied headers on the stack
+		frame = -66 // offset of the copied headers on the stack: those of IP are aligned
 	)
 	list := matches(l)
 	last := list[len(list)-1]
@@ -105,7 +105,9 @@ func newGuard(l rawudp.Local, index int) (*guard, error) {
 }
 
 func guardError(err error) error {
+	_, verifier := errors.AsType[*ebpf.VerifierError](err) // it says "permission denied", too
 	switch {
+	case verifier:
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		return &rawudp.PrivilegeError{Need: "CAP_NET_ADMIN and CAP_BPF", For: "afpacket guard", Err: err}
 	case errors.Is(err, ebpf.ErrNotSupported):

@@ -1,6 +1,7 @@
 package vethtest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -106,7 +107,16 @@ func (p *Pair) Join() error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(p.A.knows(p.B), p.B.knows(p.A))
+}
+
+// knows tells the kernel the MAC address of the other side's IPv6 address: over a link that
+// is new its first solicitation is lost, and the second comes a second later.
+func (s *Side) knows(other *Side) error {
+	return s.Handle.NeighSet(&netlink.Neigh{
+		LinkIndex: s.Link().Attrs().Index, Family: unix.AF_INET6, State: netlink.NUD_PERMANENT,
+		IP: other.IP6.AsSlice(), HardwareAddr: other.MAC,
+	})
 }
 
 // configure gives the interface its addresses and brings it up.
