@@ -24,7 +24,7 @@ const (
 const (
 	// DefaultRing is the default number of frames of the receive ring. Each takes 64.5 KiB of
 	// kernel memory, since it may hold a train.
-	DefaultRing = 512
+	DefaultRing = 256
 	// MaxRing is the largest ring.
 	MaxRing = 16384
 
