@@ -19,6 +19,7 @@ type Side struct {
 	Name   string // of the interface
 	IP4    netip.Addr
 	IP6    netip.Addr
+	VLAN   netip.Addr // after AddVLAN
 	MAC    net.HardwareAddr
 	Handle *netlink.Handle // of the namespace
 	ns     netns.NsHandle
@@ -171,6 +172,43 @@ func (s *Side) Up(up bool) {
 func (s *Side) Delete() {
 	s.tb.Helper()
 	if err := s.Handle.LinkDel(s.Link()); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// Forget makes the kernel forget the neighbour ip.
+func (s *Side) Forget(ip netip.Addr) error {
+	return s.Handle.NeighDel(&netlink.Neigh{LinkIndex: s.Link().Attrs().Index, IP: ip.AsSlice()})
+}
+
+// AddVLAN makes an interface for an 802.1Q identifier on both sides, with the address Side.VLAN.
+func (p *Pair) AddVLAN(id int) error {
+	for i, s := range []*Side{p.A, p.B} {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.ParentIndex = fmt.Sprintf("%s.%d", s.Name, id), s.Link().Attrs().Index
+		if err := s.Handle.LinkAdd(&netlink.Vlan{LinkAttrs: attrs, VlanId: id}); err != nil {
+			return err
+		}
+		l, err := s.Handle.LinkByName(attrs.Name)
+		if err != nil {
+			return err
+		}
+		s.VLAN = netip.AddrFrom4([4]byte{10, 111, byte(id), byte(i + 1)})
+		a := &netlink.Addr{IPNet: &net.IPNet{IP: s.VLAN.AsSlice(), Mask: net.CIDRMask(24, 32)}}
+		if err := errors.Join(s.Handle.LinkSetUp(l), s.Handle.AddrAdd(l, a)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Disturb makes and deletes another interface in the namespace.
+func (s *Side) Disturb() {
+	s.tb.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "other"
+	other := &netlink.Veth{LinkAttrs: attrs, PeerName: "another"}
+	if err := errors.Join(s.Handle.LinkAdd(other), s.Handle.LinkSetUp(other), s.Handle.LinkDel(other)); err != nil {
 		s.tb.Fatal(err)
 	}
 }
