@@ -181,6 +181,39 @@ func (s *Side) Forget(ip netip.Addr) error {
 	return s.Handle.NeighDel(&netlink.Neigh{LinkIndex: s.Link().Attrs().Index, IP: ip.AsSlice()})
 }
 
+// Bare removes all addresses of the interface.
+func (s *Side) Bare() {
+	s.tb.Helper()
+	addrs, err := s.Handle.AddrList(s.Link(), netlink.FAMILY_ALL)
+	for i := range addrs {
+		err = errors.Join(err, s.Handle.AddrDel(s.Link(), &addrs[i]))
+	}
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// Renumber changes the interface's MAC address.
+func (s *Side) Renumber(mac net.HardwareAddr) {
+	s.tb.Helper()
+	if err := s.Handle.LinkSetHardwareAddr(s.Link(), mac); err != nil {
+		s.tb.Fatal(err)
+	}
+	s.MAC = mac
+}
+
+// Learn tells the kernel the MAC address of the other side's IPv4 address, as an announcement of it would.
+func (s *Side) Learn(other *Side) {
+	s.tb.Helper()
+	err := s.Handle.NeighSet(&netlink.Neigh{
+		LinkIndex: s.Link().Attrs().Index, Family: unix.AF_INET, State: netlink.NUD_REACHABLE,
+		IP: other.IP4.AsSlice(), HardwareAddr: other.MAC,
+	})
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
 // AddVLAN makes an interface for an 802.1Q identifier on both sides, with the address Side.VLAN.
 func (p *Pair) AddVLAN(id int) error {
 	for i, s := range []*Side{p.A, p.B} {
