@@ -303,4 +303,3 @@ func BenchmarkOneWay(b *testing.B) {
 		})
 	}
 }
-

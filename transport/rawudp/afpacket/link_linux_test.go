@@ -82,7 +82,7 @@ func exchange(t *testing.T, a, b *Conn) {
 		if _, err := a.RxBurst(pkts[:]); err != nil { // it looks after the neighbours
 			t.Fatal(err)
 		}
-		if err := a.Wait(0); err != nil {
+		if err := a.Wait(time.Nanosecond); err != nil {
 			t.Fatal(err)
 		}
 	}
