@@ -279,6 +279,23 @@ func TestCongestionMark(t *testing.T) {
 	}
 }
 
+// TestNoChecksum: an endpoint may send none over IPv4, which the other takes; over IPv6 it must.
+func TestNoChecksum(t *testing.T) {
+	for _, v6 := range []bool{false, true} {
+		a, b := sides(v6, 0)
+		a.NoChecksum = true
+		frame := build(t, a, b, []byte("x"))
+		at := newCodec(t, a).HeaderSize() - 2
+		if none := frame[at] == 0 && frame[at+1] == 0; none == v6 {
+			t.Errorf("IPv6 %v: checksum %x", v6, frame[at:at+2])
+		}
+		var d Datagram
+		if v := newCodec(t, b).Parse(&RxFrame{Data: frame, VLAN: NoVLAN}, &d); v != Mine || string(d.Payload) != "x" {
+			t.Errorf("IPv6 %v: verdict %d", v6, v)
+		}
+	}
+}
+
 // TestSum compares the fast sum with the definition in RFC 1071.
 func TestSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

@@ -28,7 +28,8 @@ const (
 	// MaxRing is the largest ring.
 	MaxRing = 16384
 
-	ringUnit = 64 // rings are multiples of this many frames
+	// ringUnit is what rings are multiples of: so many frames are whole pages, of 64 KiB too.
+	ringUnit = 128
 )
 
 // Config describes an endpoint. The zero Config is a good one.
@@ -43,7 +44,7 @@ type Config struct {
 	// Neighbours are MAC addresses that override the kernel's tables: of peers on the link, or of the
 	// gateway to them.
 	Neighbours map[netip.Addr]rawudp.MAC
-	// Ring is the number of frames of the receive ring, rounded up to a multiple of 64. 0
+	// Ring is the number of frames of the receive ring, rounded up to a multiple of 128. 0
 	// means DefaultRing.
 	Ring int
 	// Guard says whether the kernel's IP stack is kept from the frames.

@@ -12,6 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/faulty"
+	"github.com/userspace-rpc/erpc/transport/rawudp"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
@@ -138,5 +139,69 @@ func TestRPC(t *testing.T) {
 			serveEcho(t, server)
 			calls(t, client, server.LocalAddr().String(), small, large)
 		})
+	}
+}
+
+// TestRPCWhileLinkIsDown: a call made while the link is down is answered when it is up again.
+func TestRPCWhileLinkIsDown(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	server := listenOn(t, p.B, p.B.IP4, Config{})
+	serveEcho(t, server)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for i := range 5 {
+		p.A.Up(false)
+		ended := make(chan error, 1)
+		go func() {
+			got, err := client.Call(ctx, 1, []byte{byte(i)})
+			if err == nil && !bytes.Equal(got, []byte{byte(i)}) {
+				err = errors.New("another answer")
+			}
+			ended <- err
+		}()
+		p.A.Up(true)
+		if err := <-ended; err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
+// TestRPCOverDeletedLink: when the link is deleted calls fail, and both loops end with errors that name
+// their links.
+func TestRPCOverDeletedLink(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	server := listenOn(t, p.B, p.B.IP4, Config{})
+	s, err := erpc.NewServer(erpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.HandleInline(1, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(server) }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Call(ctx, 1, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	p.A.Delete()
+	if _, err = client.Call(ctx, 1, []byte("x")); !errors.Is(err, erpc.ErrClosed) {
+		t.Errorf("the client's call ends with %v", err)
+	}
+	for side, err := range map[*vethtest.Side]error{p.A: client.Close(), p.B: <-ended} {
+		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != side.Name || e.Err != rawudp.ErrLinkGone {
+			t.Errorf("the loop on %s ends with %v", side.Name, err)
+		}
 	}
 }

@@ -86,9 +86,9 @@ func TestWireBytes(t *testing.T) {
 // TestFullRing: what does not fit the ring is lost and counted, and what fits arrives.
 func TestFullRing(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	a, b := listenOn(t, p.A, p.A.IP4, Config{NoTrains: true}), listenOn(t, p.B, p.B.IP4, Config{Ring: 64})
+	a, b := listenOn(t, p.A, p.A.IP4, Config{NoTrains: true}), listenOn(t, p.B, p.B.IP4, Config{Ring: 1})
 	meet(t, a, b)
-	items := make([]transport.TxItem, 100)
+	items := make([]transport.TxItem, ringUnit+36)
 	for i := range items {
 		items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: []byte{byte(i)}}
 	}
@@ -98,13 +98,13 @@ func TestFullRing(t *testing.T) {
 		}
 		before := b.Stats().RxDropped
 		transmit(t, a, items)
-		got := receive(t, b, 64, 200)
+		got := receive(t, b, ringUnit, 2*ringUnit)
 		for i, x := range got {
 			if x.Data[0] != byte(i) {
 				t.Fatalf("packet %d is number %d", i, x.Data[0])
 			}
 		}
-		if n := b.Stats().RxDropped - before; n != 36 || len(got) != 64 {
+		if n := b.Stats().RxDropped - before; n != 36 || len(got) != ringUnit {
 			t.Errorf("%d packets arrived, %d counted as dropped", len(got), n)
 		}
 	}
