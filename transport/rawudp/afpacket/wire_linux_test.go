@@ -2,6 +2,8 @@ package afpacket
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -129,5 +131,38 @@ func TestTrainsAreTrains(t *testing.T) {
 		if calls := a.Stats().TxCalls - before; calls != 1 || len(got) != len(items) {
 			t.Errorf("%d bytes: %d calls to send, %d packets in the first frame", size, calls, len(got))
 		}
+	}
+}
+
+// TestLinkLocal: addresses that count on their link only carry its number, also as senders, and are
+// the same with the interface's name as zone.
+func TestLinkLocal(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := listenOn(t, p.A, p.A.Local6, Config{Interface: p.A.Name}), listenOn(t, p.B, p.B.Local6, Config{})
+	index := p.A.Link().Attrs().Index
+	if got := a.LocalAddr().Scope; got != uint32(index) {
+		t.Fatalf("scope %d, want %d", got, index)
+	}
+	port := b.LocalAddr().AddrPort().Port()
+	for _, zone := range []string{"", fmt.Sprintf("%%%d", index), "%" + p.A.Name} {
+		text := fmt.Sprintf("[%v%s]:%d", p.B.Local6, zone, port)
+		var to transport.Addr
+		var err error
+		p.A.Do(func() { to, err = a.Resolve(text) })
+		if err != nil || to.Scope != uint32(index) {
+			t.Fatalf("Resolve(%q) = %v, %v", text, to, err)
+		}
+		transmit(t, a, []transport.TxItem{{Dst: to, Head: []byte("ask")}})
+		got := receive(t, b, 1, 8)
+		if got[0].From.Scope != b.LocalAddr().Scope || got[0].From.IP != a.LocalAddr().IP {
+			t.Errorf("from %+v", got[0].From)
+		}
+		transmit(t, b, []transport.TxItem{{Dst: got[0].From, Head: []byte("answer")}})
+		if back := receive(t, a, 1, 8); back[0].From != to {
+			t.Errorf("answer from %+v, asked %+v", back[0].From, to)
+		}
+	}
+	if _, err := a.Resolve(fmt.Sprintf("[%v%%lo]:%d", p.B.Local6, port)); !errors.Is(err, transport.ErrBadAddress) {
+		t.Errorf("zone of another interface: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ type Side struct {
 	Name   string // of the interface
 	IP4    netip.Addr
 	IP6    netip.Addr
+	Local6 netip.Addr // link-local
 	VLAN   netip.Addr // after AddVLAN
 	MAC    net.HardwareAddr
 	Handle *netlink.Handle // of the namespace
@@ -54,7 +55,7 @@ func open(tb testing.TB, mtu int) (*Pair, error) {
 		s := &Side{
 			Name: fmt.Sprintf("veth%c", 'a'+i), tb: tb,
 			IP4: netip.AddrFrom4([4]byte{10, 111, 0, byte(i + 1)}),
-			IP6: netip.MustParseAddr(fmt.Sprintf("fd00:111::%d", i+1)),
+			IP6: netip.MustParseAddr(fmt.Sprintf("fd00:111::%d", i+1)), Local6: netip.MustParseAddr(fmt.Sprintf("fe80::111:%d", i+1)),
 		}
 		if err := s.open(); err != nil {
 			return nil, err
@@ -111,13 +112,16 @@ func (p *Pair) Join() error {
 	return errors.Join(p.A.knows(p.B), p.B.knows(p.A))
 }
 
-// knows tells the kernel the MAC address of the other side's IPv6 address: over a link that
+// knows tells the kernel the MAC address of the other side's IPv6 addresses: over a link that
 // is new its first solicitation is lost, and the second comes a second later.
-func (s *Side) knows(other *Side) error {
-	return s.Handle.NeighSet(&netlink.Neigh{
-		LinkIndex: s.Link().Attrs().Index, Family: unix.AF_INET6, State: netlink.NUD_PERMANENT,
-		IP: other.IP6.AsSlice(), HardwareAddr: other.MAC,
-	})
+func (s *Side) knows(other *Side) (err error) {
+	for _, ip := range []netip.Addr{other.IP6, other.Local6} {
+		err = errors.Join(err, s.Handle.NeighSet(&netlink.Neigh{
+			LinkIndex: s.Link().Attrs().Index, Family: unix.AF_INET6, State: netlink.NUD_PERMANENT,
+			IP: ip.AsSlice(), HardwareAddr: other.MAC,
+		}))
+	}
+	return err
 }
 
 // configure gives the interface its addresses and brings it up.
@@ -130,7 +134,7 @@ func (s *Side) configure() error {
 	if err := s.Handle.LinkSetUp(l); err != nil {
 		return err
 	}
-	for _, ip := range []netip.Addr{s.IP4, s.IP6} {
+	for _, ip := range []netip.Addr{s.IP4, s.IP6, s.Local6} {
 		bits := 24
 		if ip.Is6() {
 			bits = 64
