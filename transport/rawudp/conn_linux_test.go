@@ -3,6 +3,7 @@ package rawudp
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/transport"
@@ -183,6 +184,78 @@ func TestMoves(t *testing.T) {
 	if a.net.routes != asked+1 {
 		t.Errorf("%d routes asked for after the change", a.net.routes-asked)
 	}
+}
+
+// TestConfirm: now and then the kernel is told of the neighbours that were sent to since.
+func TestConfirm(t *testing.T) {
+	w := newWire()
+	a, b, c := w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{})
+	for round, to := range []*memEnd{b, c, b, nil} {
+		a.net.inUse = nil
+		var want []netip.Addr
+		if to != nil {
+			if _, err := a.TxBurst([]transport.TxItem{item(to, 5)}); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, to.LocalAddr().AddrPort().Addr())
+		}
+		a.tx.confirmed -= confirmEvery + 1 // that much time has passed
+		a.tend()
+		if !slices.Equal(a.net.inUse, want) {
+			t.Errorf("round %d: confirmed %v, want %v", round, a.net.inUse, want)
+		}
+		a.net.inUse = nil
+		if a.tend(); a.net.inUse != nil {
+			t.Errorf("round %d: confirmed again at once", round)
+		}
+	}
+}
+
+// TestLinkNews: the Conn follows its link: down, up with another MAC address and MTU, gone.
+func TestLinkNews(t *testing.T) {
+	w := newWire()
+	a, b := w.open(t, plainKind, Config{LinkGrace: -1}), w.open(t, plainKind, Config{})
+	change := func(edit func(l *Link)) {
+		t.Helper()
+		a.net.tell(func(func(netip.Addr, MAC, bool)) (bool, bool) {
+			edit(&a.net.link)
+			return false, true
+		})
+		if err := a.Wait(-1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails := func(want error) {
+		t.Helper()
+		var pkts [1]transport.RxPacket
+		_, txErr := a.TxBurst([]transport.TxItem{item(b, 5)})
+		_, rxErr := a.RxBurst(pkts[:])
+		for _, err := range []error{txErr, rxErr} {
+			if e, ok := errors.AsType[*LinkError](err); want != nil && (!ok || e.Link != "mem0" || e.Err != want) || want == nil && err != nil {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+	}
+	change(func(l *Link) { l.Up = false })
+	fails(ErrLinkDown)
+	change(func(l *Link) { l.Up, l.MAC, l.MTU = true, MAC{2, 9}, 300 })
+	fails(nil)
+	take(t, b, 5)
+	if n, err := a.PathMTU(b.LocalAddr()); n != 300-28 || err != nil {
+		t.Errorf("PathMTU = %d, %v", n, err)
+	}
+	if _, err := a.TxBurst([]transport.TxItem{item(b, 273), item(b, 272)}); err != nil {
+		t.Fatal(err)
+	}
+	take(t, b, 272)
+	if a.Link().MAC != (MAC{2, 9}) || a.codec.Local().MAC != (MAC{2, 9}) {
+		t.Errorf("MAC address %v, the codec's %v", a.Link().MAC, a.codec.Local().MAC)
+	}
+	change(func(l *Link) { l.Index, l.Up = 0, false })
+	fails(ErrLinkGone)
+	change(func(l *Link) { l.Index, l.Up = 7, true })
+	fails(nil)
+	take(t, b, 5)
 }
 
 // TestDeviceFails: errors of the device that are not the link's are final and say which link.

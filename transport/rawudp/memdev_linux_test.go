@@ -168,6 +168,7 @@ type memNet struct {
 	moved  map[netip.Addr]MAC // neighbours with another MAC address
 	hide   map[netip.Addr]bool
 	asked  int
+	inUse  []netip.Addr // confirmed
 	routes int
 	news   []func(tell func(netip.Addr, MAC, bool)) (routes, link bool)
 }
@@ -222,7 +223,7 @@ func (n *memNet) Await(ip netip.Addr, _ time.Duration) (MAC, error) {
 	return n.Neighbour(ip)
 }
 
-func (n *memNet) Confirm(netip.Addr) {}
+func (n *memNet) Confirm(ip netip.Addr) { n.inUse = append(n.inUse, ip) }
 
 func (n *memNet) Poll(neighbour func(netip.Addr, MAC, bool)) (routes, link bool) {
 	n.mu.Lock()

@@ -205,6 +205,9 @@ func (n *Network) scan(b []byte, neighbour func(netip.Addr, rawudp.MAC, bool)) (
 
 // concerns reports whether a message is about the link, or one that may take its place.
 func (n *Network) concerns(body []byte) bool {
+	if len(body) < unix.SizeofIfInfomsg {
+		return true
+	}
 	l, err := netlink.LinkDeserialize(nil, body)
 	if err != nil {
 		return true
