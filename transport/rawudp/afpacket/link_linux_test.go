@@ -2,6 +2,7 @@ package afpacket
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -238,4 +239,54 @@ func load(t *testing.T, c *Conn, to transport.Addr, got *atomic.Int64, link stri
 			return
 		}
 	}
+}
+
+// TestFlapsUnderLoad takes the link down and up while both ends send and receive all they can: within the
+// grace nothing fails, and packets flow again each time.
+func TestFlapsUnderLoad(t *testing.T) {
+	times := 100
+	if testing.Short() {
+		times = 10
+	}
+	p := vethtest.New(t, 1500)
+	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})
+	var stop atomic.Bool
+	var got [2]atomic.Int64
+	var wg sync.WaitGroup
+	for i, c := range []*Conn{a, b} {
+		to := []*Conn{b, a}[i].LocalAddr()
+		wg.Go(func() {
+			items := make([]transport.TxItem, 40)
+			for k := range items {
+				items[k] = transport.TxItem{Dst: to, Head: make([]byte, 40+k/20)}
+			}
+			pkts := make([]transport.RxPacket, 64)
+			for !stop.Load() {
+				_, err := c.TxBurst(items)
+				n, err2 := c.RxBurst(pkts)
+				if err = errors.Join(err, err2); err != nil {
+					t.Errorf("within the grace: %v", err)
+					return
+				}
+				got[i].Add(int64(n))
+			}
+		})
+	}
+	for range times {
+		p.A.Up(false)
+		p.A.Up(true)
+		before := [2]int64{got[0].Load(), got[1].Load()}
+		for end := time.Now().Add(patience); got[0].Load() < before[0]+200 || got[1].Load() < before[1]+200; runtime.Gosched() {
+			if t.Failed() || time.Now().After(end) {
+				t.Errorf("packets do not flow again")
+				stop.Store(true)
+				break
+			}
+		}
+		if stop.Load() {
+			break
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
 }
