@@ -30,7 +30,7 @@ var xsys = []string{"golang.org/x/sys"}
 var gopacket = []string{"github.com/gopacket/gopacket"}
 
 // testThird is what every test may import besides.
-var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid"}
+var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/gopacket/gopacket"}
 
 // transportImpl is what an implementation of the transport contract may import.
 var transportImpl = []string{"transport", "internal/..."}
@@ -55,8 +55,14 @@ var table = []row{
 	{path: "transport/auto", may: []string{"transport", "transport/udp", "transport/shm", "internal/..."}, third: xsys},
 	// The codec reaches its frame devices through an interface that it owns.
 	{path: "transport/rawudp", may: transportImpl, third: xsys},
-	{path: "transport/rawudp/afpacket", may: []string{"transport", "transport/rawudp", "internal/..."}, third: xsys},
-	{path: "transport/rawudp/afxdp", may: []string{"transport", "transport/rawudp", "internal/..."}, third: xsys},
+	{path: "transport/rawudp/link", may: []string{"transport", "transport/rawudp", "internal/..."},
+		third: []string{"golang.org/x/sys", "github.com/vishvananda/netlink"}},
+	{path: "transport/rawudp/afpacket", may: []string{"transport", "transport/rawudp", "transport/rawudp/link", "internal/..."},
+		third: []string{"golang.org/x/sys", "github.com/cilium/ebpf"}, traits: mayUnsafe},
+	{path: "transport/rawudp/afxdp", may: []string{"transport", "transport/rawudp", "transport/rawudp/link", "internal/..."},
+		third: []string{"golang.org/x/sys", "github.com/cilium/ebpf"}, traits: mayUnsafe},
+	{path: "transport/rawudp/vethtest", third: []string{"golang.org/x/sys", "github.com/vishvananda/netlink",
+		"github.com/vishvananda/netns"}, traits: suite},
 	{path: "transport/ud", may: []string{"transport", "internal/...", "internal/verbs"}, third: xsys},
 	{path: "transport/sim", may: transportImpl},
 	{path: "transport/faulty", may: transportImpl},

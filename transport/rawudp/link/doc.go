@@ -1,0 +1,5 @@
+// Package link asks the kernel what a raw endpoint must know of its network: the state of
+// an interface, its addresses, routes and neighbours. It is the rawudp.Network of Linux,
+// over netlink (rtnetlink(7)). It changes nothing but the neighbour table, and there only asks
+// the kernel to look for a neighbour.
+package link
