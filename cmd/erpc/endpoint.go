@@ -74,10 +74,15 @@ func (ep *endpoint) close() error {
 	return errors.Join(err, ep.nexus.Close())
 }
 
-// lock ties the caller to its thread and the thread to the endpoint's core. Where
+// lock ties the caller to its thread and the thread to the endpoint's core and network. Where
 // that is not possible it goes on unpinned and says so.
 func (ep *endpoint) lock() error {
 	runtime.LockOSThread()
+	if p := ep.flags.pair; p != nil {
+		if err := p.client.enter(); err != nil {
+			return fmt.Errorf("network namespace: %w", err)
+		}
+	}
 	if ep.core < 0 {
 		return nil
 	}
