@@ -365,7 +365,7 @@ func p99Of(s sum) float64  { return s.p99 }
 func (b *bench) result() *result {
 	f := b.flags
 	r := &result{
-		Bench: b.name, Transport: f.Transport, Way: b.way, Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
+		Bench: b.name, Transport: f.Transport, Way: b.way, Link: f.link(), Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
 		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions, Credits: b.credits,
 		Symmetric: b.symmetric, CC: f.CC, LinkRate: f.LinkRate, Off: f.switches.list(), Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
 	}

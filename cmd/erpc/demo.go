@@ -74,7 +74,10 @@ func (c *demoCmd) Run(e *env) error {
 	if err := c.startCapture(e); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkVeth(false, ""), c.layLink(e, false, "")); err != nil {
+	if err := c.checkVeth(false, ""); err != nil {
+		return err
+	}
+	if err := c.layLink(e, false, ""); err != nil {
 		return err
 	}
 	c.tune()

@@ -92,6 +92,15 @@ func (ep *endpoint) lock() error {
 	return nil
 }
 
+// leave takes the thread out of a network namespace that lock put it into: a thread that outlives its
+// goroutine, as a process's first one does, must not keep it.
+func (ep *endpoint) leave() error {
+	if ep.flags.pair == nil {
+		return nil
+	}
+	return ep.flags.pair.home.enter()
+}
+
 func (ep *endpoint) echo(h erpc.ReqHandle) { ep.respond(h, len(h.Data())) }
 
 func (ep *endpoint) bench(h erpc.ReqHandle) {

@@ -162,7 +162,7 @@ func (w *worker) run() {
 		case task, ok := <-w.tasks:
 			switch {
 			case !ok:
-				w.results <- w.ep.close()
+				w.results <- errors.Join(w.ep.close(), w.ep.leave())
 				return
 			case err != nil:
 				w.results <- err

@@ -4,9 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"net"
-
-	"github.com/userspace-rpc/erpc/transport/rawudp"
 )
+
+// rightsError says which capabilities this process lacks, and for what.
+type rightsError struct {
+	need, what string
+	err        error // the system's
+}
+
+func (e *rightsError) Error() string { return fmt.Sprintf("%s needs %s: %v", e.what, e.need, e.err) }
+func (e *rightsError) Unwrap() error { return e.err }
 
 // vethFlags put the client and the server of a measurement on a link of their own.
 type vethFlags struct {
@@ -46,7 +53,7 @@ func (f *netFlags) layLink(e *env, veth bool, addr string) error {
 		return nil
 	}
 	p, err := openPair(f.vethMTU())
-	var rights *rawudp.PrivilegeError
+	var rights *rightsError
 	if errors.As(err, &rights) {
 		return fmt.Errorf("%w; run as root, or measure against another machine with --addr", err)
 	}
@@ -86,4 +93,12 @@ func (f *netFlags) serverArgs() (args []string) {
 		args = append(args, "--iface="+vethName)
 	}
 	return args
+}
+
+// link names the link that this process made, or "".
+func (f *netFlags) link() string {
+	if f.pair == nil {
+		return ""
+	}
+	return "veth"
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"runtime"
 
-	"github.com/userspace-rpc/erpc/transport/rawudp"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -19,13 +18,19 @@ type side struct {
 }
 
 // vethPair is two namespaces joined by a link.
-type vethPair struct{ client, server side }
+type vethPair struct {
+	client, server side
+	home           side // where this process was before, without a handle
+}
 
 // openPair makes both namespaces and the link between them, up and with addresses. The kernel
-// removes them when nobody uses them any more. Errors are a *rawudp.PrivilegeError or the system's.
+// removes them when nobody uses them any more. Errors are a *rightsError or the system's.
 func openPair(mtu int) (*vethPair, error) {
 	p := &vethPair{client: side{ns: netns.None()}, server: side{ns: netns.None()}}
-	err := p.client.open()
+	var err error
+	if p.home.ns, err = netns.Get(); err == nil {
+		err = p.client.open()
+	}
 	if err == nil {
 		err = p.server.open()
 	}
@@ -36,7 +41,7 @@ func openPair(mtu int) (*vethPair, error) {
 		return p, nil
 	}
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		err = &rawudp.PrivilegeError{Need: "CAP_SYS_ADMIN and CAP_NET_ADMIN", For: "a pair of network namespaces", Err: err}
+		err = &rightsError{need: "CAP_SYS_ADMIN and CAP_NET_ADMIN", what: "a pair of network namespaces", err: err}
 	}
 	return nil, errors.Join(err, p.close())
 }
@@ -62,6 +67,13 @@ func elsewhere(work func() error) error {
 	}
 	defer home.Close()
 	err = work()
+	if now, nerr := netns.Get(); nerr == nil {
+		same := now.Equal(home)
+		if nerr = now.Close(); same && nerr == nil { // going back takes rights, too
+			runtime.UnlockOSThread()
+			return err
+		}
+	}
 	if back := netns.Set(home); back != nil {
 		return errors.Join(err, back) // still locked: nothing else may run in this thread
 	}
@@ -97,7 +109,7 @@ func (s *side) configure(ip string) error {
 	return nil
 }
 
-// enter puts the calling thread into the namespace for good. The caller has locked itself to it.
+// enter puts the calling thread into the namespace. The caller has locked itself to it.
 func (s *side) enter() error { return netns.Set(s.ns) }
 
 // do runs work in the namespace. What it opens stays there, and processes that it starts.
@@ -118,7 +130,7 @@ func (p *vethPair) close() (err error) {
 			err = h.LinkDel(l)
 		}
 	}
-	for _, s := range []*side{&p.client, &p.server} {
+	for _, s := range []*side{&p.client, &p.server, &p.home} {
 		if s.handle != nil {
 			s.handle.Close()
 		}

@@ -11,7 +11,7 @@ import (
 // side and vethPair are network namespaces, which only Linux has.
 type (
 	side     struct{}
-	vethPair struct{ client, server side }
+	vethPair struct{ client, server, home side }
 )
 
 func openPair(int) (*vethPair, error) {
