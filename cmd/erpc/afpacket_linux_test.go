@@ -266,12 +266,12 @@ func namespacesOf(t *testing.T, pid int) map[string]bool {
 	return found
 }
 
-// without runs a command line in a process without a capability, on a side if there is one, and returns how it ended.
-func without(t *testing.T, s *vethtest.Side, capability uintptr, line string) (status int, errOut string) {
+// without runs a command line in a process without capabilities, on a side if there is one, and returns how it ended.
+func without(t *testing.T, s *vethtest.Side, line string, capabilities ...uintptr) (status int, out, errOut string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], strings.Fields(line)...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var results, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &results, &said
 	ended := make(chan error)
 	run := cmd.Run
 	if s != nil {
@@ -282,7 +282,10 @@ func without(t *testing.T, s *vethtest.Side, capability uintptr, line string) (s
 	}
 	go func() {
 		runtime.LockOSThread() // for good: the thread is of no use to others
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
+		var err error
+		for _, c := range capabilities {
+			err = errors.Join(err, unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0))
+		}
 		if err == nil {
 			err = run()
 		}
@@ -292,20 +295,45 @@ func without(t *testing.T, s *vethtest.Side, capability uintptr, line string) (s
 	if err := <-ended; err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return cmd.ProcessState.ExitCode(), said.String()
+	return cmd.ProcessState.ExitCode(), results.String(), said.String()
 }
 
 // TestMissingRights: each missing capability is named, with what to do.
 func TestMissingRights(t *testing.T) {
 	needsRoot(t)
-	status, errOut := without(t, nil, unix.CAP_SYS_ADMIN, "bench rate --transport afpacket")
+	status, _, errOut := without(t, nil, "bench rate --transport afpacket", unix.CAP_SYS_ADMIN)
 	if want := "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: operation not permitted; run as root"; status != exitFailed || !oneLineWith(errOut, want) {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
 	}
 	p := vethtest.New(t, 1500)
-	status, errOut = without(t, p.A, unix.CAP_NET_RAW, "server --transport afpacket --iface "+p.A.Name)
+	status, _, errOut = without(t, p.A, fmt.Sprintf("ping %v:1 --transport afpacket --count 1", p.B.IP4), unix.CAP_BPF, unix.CAP_SYS_ADMIN)
+	if want := "afpacket: no guard keeps the kernel from the frames"; !strings.HasPrefix(errOut, want) || strings.Count(errOut, want) != 1 {
+		t.Errorf("status %d, err %q, want %q", status, errOut, want)
+	}
+	status, _, errOut = without(t, p.A, "server --transport afpacket --iface "+p.A.Name, unix.CAP_NET_RAW)
 	if want := "needs CAP_NET_RAW: operation not permitted; run as root, or once: sudo setcap"; status != exitFailed || !oneLineWith(errOut, want) {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
+	}
+}
+
+// TestDoctorNamesCapabilities: the doctor says which capability each part of the transport lacks.
+func TestDoctorNamesCapabilities(t *testing.T) {
+	needsRoot(t)
+	_, out, errOut := without(t, nil, "doctor --json", unix.CAP_NET_RAW, unix.CAP_BPF, unix.CAP_SYS_ADMIN)
+	var d diagnosis
+	decodeOne(t, out, &d)
+	missing := map[string]string{
+		"afpacket: socket": "CAP_NET_RAW", "afpacket: guard": "CAP_BPF", "afxdp: socket": "CAP_NET_RAW", "network namespaces": "CAP_SYS_ADMIN",
+	}
+	for _, f := range d.Findings {
+		want, ours := missing[f.Name]
+		delete(missing, f.Name)
+		if ours && (f.OK || !strings.HasPrefix(f.Found, want+" missing") || f.Mend == "") {
+			t.Errorf("%+v, want it to name %s", f, want)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("not a word of %v; err %q", missing, errOut)
 	}
 }
 

@@ -25,7 +25,7 @@ func findRaw() (list []finding) {
 func findAfpacket() []finding {
 	return []finding{
 		findSocket("afpacket: socket", unix.AF_PACKET, "run as root, or once: "+setcap),
-		findCaps("afpacket: guard", "slower, for the kernel looks at each frame as well", unix.CAP_NET_ADMIN, unix.CAP_BPF),
+		findCaps("afpacket: guard", "slower, for the kernel looks at each frame as well", mayBPF, unix.CAP_NET_ADMIN, unix.CAP_BPF),
 		findTCX("afpacket: tcx, for the guard"),
 		findKernel("afpacket: trains", 6, 2, "slower where many packets are in flight"),
 	}
@@ -39,7 +39,7 @@ func findAfxdp() []finding {
 }
 
 func findNamespaces() finding {
-	f := findCaps("network namespaces", "bench --veth and bench of afpacket without --addr do not run", unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN)
+	f := findCaps("network namespaces", "bench --veth and bench of afpacket without --addr do not run", hasCap, unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN)
 	if !f.OK {
 		f.Mend = "run as root"
 	}
@@ -51,11 +51,11 @@ var capNames = map[int]string{
 	unix.CAP_NET_ADMIN: "CAP_NET_ADMIN", unix.CAP_SYS_ADMIN: "CAP_SYS_ADMIN", unix.CAP_BPF: "CAP_BPF",
 }
 
-// findCaps looks whether this process has all the capabilities; without is what happens else.
-func findCaps(name, without string, caps ...int) finding {
+// findCaps asks has for each of the capabilities; without is what happens if one is missing.
+func findCaps(name, without string, has func(int) bool, caps ...int) finding {
 	var missing []string
 	for _, c := range caps {
-		if !hasCap(c) {
+		if !has(c) {
 			missing = append(missing, capNames[c])
 		}
 	}
@@ -65,23 +65,25 @@ func findCaps(name, without string, caps ...int) finding {
 	return finding{name, false, strings.Join(missing, " and ") + " missing: " + without, "run as root, or once: " + setcap}
 }
 
-// hasCap reports whether a capability is in this thread's effective set. CAP_SYS_ADMIN stands
-// for CAP_BPF, which was cut out of it in Linux 5.8.
+// mayBPF reports whether this process may use a capability for eBPF, where CAP_SYS_ADMIN
+// stands for each other (capabilities(7)).
+func mayBPF(c int) bool { return hasCap(c) || hasCap(unix.CAP_SYS_ADMIN) }
+
+// hasCap reports whether a capability is in this thread's effective set.
 func hasCap(c int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if unix.Capget(&header, &data[0]) != nil {
 		return false
 	}
-	has := func(c int) bool { return data[c/32].Effective&(1<<(c%32)) != 0 }
-	return has(c) || c == unix.CAP_BPF && has(unix.CAP_SYS_ADMIN)
+	return data[c/32].Effective&(1<<(c%32)) != 0
 }
 
 // findTCX asks the kernel for the programs on loopback's ingress; if that is not allowed its version
 // has to do.
 func findTCX(name string) finding {
 	const without = "slower, for the kernel looks at each frame as well"
-	if !hasCap(unix.CAP_NET_ADMIN) || !hasCap(unix.CAP_BPF) {
+	if !mayBPF(unix.CAP_NET_ADMIN) || !mayBPF(unix.CAP_BPF) {
 		return findKernel(name, 6, 6, without)
 	}
 	lo, err := net.InterfaceByName("lo")

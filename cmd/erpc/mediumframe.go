@@ -49,10 +49,20 @@ func openAfpacket(f *netFlags, addr string) (transport.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if on, why := conn.Guarded(); !on && why != nil {
+	f.noteGuard(conn)
+	return conn, nil
+}
+
+// noteGuard tells the user if the kernel looks at the transport's frames as well. Only Linux's transports
+// can say that.
+func (f *netFlags) noteGuard(tr transport.Transport) {
+	guarded, ok := tr.(interface{ Guarded() (bool, error) })
+	if !ok {
+		return
+	}
+	if on, why := guarded.Guarded(); !on && why != nil {
 		f.note("no guard keeps the kernel from the frames, which makes it slower: %s; see erpc doctor", oneLine(why))
 	}
-	return conn, nil
 }
 
 func (m frameMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
