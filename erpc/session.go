@@ -53,6 +53,8 @@ type Session struct {
 
 	// What each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness
+	other    *peer // while connected
+	listed   int32 // place in other.sessions
 	err      error // why it ended
 	rpc      *Rpc
 	peer     transport.Addr
