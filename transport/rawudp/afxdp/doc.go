@@ -24,9 +24,11 @@
 // # Limits
 //
 //   - Packets are not larger than 3776 bytes over IPv4 and 3756 over IPv6.
-//   - There are no trains: each frame is one packet. In native mode the kernel cuts those of peers on
-//     a veth pair up. In generic mode it does not, so there such peers must not send any (package udp does by
-//     default, package afpacket too).
+//   - There are no trains: each frame is one packet.
+//   - On a veth pair a peer's kernel leaves checksums, and the cutting up of trains, to hardware that is not there. In
+//     native mode it cuts them up, and incomplete checksums are seen for what they are. In generic mode such frames are
+//     rejected as damaged, or left to the kernel if they are large: switch the peer's offload off there (ethtool -K veth0 tx off).
+//     Peers that use this package leave nothing to hardware.
 //   - A tag that hardware took out of a frame cannot be seen in generic mode: datagrams of a VLAN to the
 //     same address and port as an endpoint's get to it.
 //   - While an endpoint does not receive, it keeps no other of the process from receiving.

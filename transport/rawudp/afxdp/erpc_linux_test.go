@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
@@ -16,6 +17,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport/rawudp/afpacket"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/userspace-rpc/erpc/transport/udp"
+	"golang.org/x/sys/unix"
 )
 
 // udpOn opens a kernel UDP socket on one side.
@@ -163,6 +165,56 @@ func packetOn(tb testing.TB, s *vethtest.Side, ip netip.Addr) *afpacket.Conn {
 	}
 	tb.Cleanup(func() { c.Close() })
 	return c
+}
+
+// TestOffloads: in generic mode packets that a peer's kernel left to hardware never come in joined. With the
+// peer's offload off all of them come in.
+func TestOffloads(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := packetOn(t, p.A, p.A.IP4), listenOn(t, p.B, p.B.IP4, Config{Mode: ModeGeneric})
+	if _, err := a.Resolve(b.LocalAddr().String()); err != nil {
+		t.Fatal(err)
+	}
+	items := make([]transport.TxItem, 20)
+	for i := range items {
+		items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: bytes.Repeat([]byte{byte(i)}, 100)}
+	}
+	x := newInjector(t, p.A)
+	mark := frameFor(t, p.A, p.B, p.A.IP4, p.B.IP4, uint16(b.LocalAddr().Port), []byte("mark"))
+	transmit(t, a, items)
+	x.send(mark)
+	if got := receive(t, b, 1, 64); len(got) != 1 || string(got[0].Data) != "mark" || b.Rejects().Damaged != 1 {
+		t.Errorf("%d packets, the first of %d bytes; rejects %+v", len(got), len(got[0].Data), b.Rejects())
+	}
+	offloadOff(t, p.A)
+	transmit(t, a, items)
+	for i, x := range receive(t, b, len(items), 64) {
+		if !bytes.Equal(x.Data, items[i].Head) {
+			t.Errorf("packet %d: %d bytes", i, len(x.Data))
+		}
+	}
+}
+
+// offloadOff has a side's kernel complete checksums itself (ethtool -K tx off).
+func offloadOff(t *testing.T, s *vethtest.Side) {
+	t.Helper()
+	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_STXCSUM}
+	req := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte
+	}{data: unsafe.Pointer(&value)}
+	copy(req.name[:], s.Name)
+	s.Do(func() {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req))); e != 0 {
+			t.Fatal(e)
+		}
+	})
 }
 
 // TestRPCWhileLinkIsDown: a call made while the link is down is answered when it is up again.

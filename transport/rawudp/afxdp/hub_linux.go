@@ -94,7 +94,7 @@ func (h *hub) alive() bool { return h.pools[0].alive() }
 
 // openHub puts the program on the link and opens its queues.
 func openHub(at place, l rawudp.Link, cfg Config) (h *hub, err error) {
-	h = &hub{place: at, slots: make([]bool, cfg.Endpoints), partial: virtual(l.Name)}
+	h = &hub{place: at, slots: make([]bool, cfg.Endpoints)}
 	defer func() {
 		if err != nil {
 			h.close()
@@ -111,6 +111,8 @@ func openHub(at place, l rawudp.Link, cfg Config) (h *hub, err error) {
 	if err != nil && cfg.Mode == ModeAuto && !errors.Is(err, ErrBusy) && !privileges(err) {
 		err = h.try(l, ModeGeneric, cfg)
 	}
+	// In generic mode a whole train of a peer's looks just like a packet with an incomplete checksum.
+	h.partial = err == nil && h.steer.mode == ModeNative && virtual(l.Name)
 	return h, err
 }
 
