@@ -74,7 +74,7 @@ type Config struct {
 	// DefaultRing.
 	Ring int
 	// Endpoints is how many endpoints of this process can share the link. Each takes
-	// (Ring + 320) * 4 KiB of locked memory for each queue, also before it is opened. 0 means DefaultEndpoints.
+	// (Ring + 352) * 4 KiB of locked memory for each queue, also before it is opened. 0 means DefaultEndpoints.
 	Endpoints int
 	// Queues is the most receive queues to take frames from, beginning with the first. Frames that come
 	// in through others are left to the kernel, which drops them. 0 means all, up to MaxQueues.

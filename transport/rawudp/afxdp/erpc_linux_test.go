@@ -199,22 +199,9 @@ func TestOffloads(t *testing.T) {
 func offloadOff(t *testing.T, s *vethtest.Side) {
 	t.Helper()
 	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_STXCSUM}
-	req := struct {
-		name [unix.IFNAMSIZ]byte
-		data unsafe.Pointer
-		_    [16]byte
-	}{data: unsafe.Pointer(&value)}
-	copy(req.name[:], s.Name)
-	s.Do(func() {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer unix.Close(fd)
-		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req))); e != 0 {
-			t.Fatal(e)
-		}
-	})
+	if err := ethtool(t, s, unsafe.Pointer(&value)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestRPCWhileLinkIsDown: a call made while the link is down is answered when it is up again.

@@ -61,9 +61,9 @@ func openLane(index, slot int, p *pool) (l *lane, err error) {
 // pending reports whether a frame has arrived.
 func (l *lane) pending() bool { return atomic.LoadUint32(l.rx.producer) != l.got }
 
-// release gives the chunks of the frames lent before back to the kernel.
+// release gives the chunks of the frames lent before back to the kernel, if there are enough.
 func (l *lane) release() {
-	if len(l.lent) > 0 && l.pool.refill(l.lent) {
+	if len(l.lent) >= batch && l.pool.refill(l.lent) {
 		l.lent = l.lent[:0]
 	}
 }
@@ -93,7 +93,7 @@ func (l *lane) receive(frames []rawudp.RxFrame, partial bool) int {
 
 // reserve makes frames of up to len(frames) free chunks and returns how many.
 func (l *lane) reserve(frames []rawudp.TxFrame) int {
-	if len(l.free) < len(frames) || atomic.LoadUint32(l.pool.done.producer) != atomic.LoadUint32(l.pool.done.consumer) {
+	if len(l.free) < len(frames) || l.pool.completed() >= batch {
 		l.free = l.pool.collect(l.slot, l.free)
 	}
 	n := min(len(frames), len(l.free))

@@ -23,7 +23,9 @@ const (
 // Chunks of one endpoint and queue.
 const (
 	txChunks = 256
-	rxSpare  = 64 // beyond the ring: frames that are lent
+	rxSpare  = 96 // beyond the ring: frames that are lent, at most 64, and those not given back yet
+	// batch is how many chunks are given back to the kernel, or taken back from it, at once: the rings are shared.
+	batch = 32
 )
 
 // pool is the packet memory of one queue of a link with its fill and completion rings. The kernel
@@ -147,6 +149,11 @@ func (p *pool) refill(chunks []uint64) bool {
 	p.put(chunks)
 	p.mu.Unlock()
 	return true
+}
+
+// completed returns how many chunks the kernel has sent that nobody collected, about.
+func (p *pool) completed() int32 {
+	return int32(atomic.LoadUint32(p.done.producer) - atomic.LoadUint32(p.done.consumer))
 }
 
 // collect appends to free the slot's chunks that the kernel has sent, unless another endpoint is
