@@ -29,8 +29,8 @@
 //     native mode it cuts them up, and incomplete checksums are seen for what they are. In generic mode such frames are
 //     rejected as damaged, or left to the kernel if they are large: switch the peer's offload off there (ethtool -K veth0 tx off).
 //     Peers that use this package leave nothing to hardware.
-//   - A tag that hardware took out of a frame cannot be seen in generic mode: datagrams of a VLAN to the
-//     same address and port as an endpoint's get to it.
+//   - An 802.1Q tag that was taken out of a frame cannot be seen: datagrams of a VLAN to the same address and port as
+//     an endpoint's get to it.
 //   - While an endpoint does not receive, it keeps no other of the process from receiving.
 //
 // # Needs

@@ -238,6 +238,9 @@ func othersKeepWorking(t *testing.T, mode Mode) {
 	}
 	receive(t, b, 6, 8)
 	closedPort(t, p)
+	if mode == ModeGeneric {
+		offloadOff(t, p.A)
+	}
 	endpointPort(t, p, b)
 }
 

@@ -215,6 +215,40 @@ func TestLinkDeleted(t *testing.T) {
 	}
 }
 
+// TestSharedLinkDeleted: when a link comes back all endpoints that shared it move to the new one, and share it.
+func TestSharedLinkDeleted(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	cfg := Config{Endpoints: 2, Ring: 64}
+	a := []*Conn{listenOn(t, p.A, p.A.IP4, cfg), listenOn(t, p.A, p.A.IP6, cfg)}
+	b := []*Conn{listenOn(t, p.B, p.B.IP4, cfg), listenOn(t, p.B, p.B.IP6, cfg)}
+	for range 3 {
+		for i := range a {
+			exchange(t, a[i], b[i])
+			exchange(t, b[i], a[i])
+		}
+		p.A.Delete()
+		for i := range a {
+			untilErr(t, a[i], p.A.Name, rawudp.ErrLinkGone)
+			untilErr(t, b[i], p.B.Name, rawudp.ErrLinkGone)
+		}
+		if err := p.Join(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range a {
+			p.A.Do(func() { untilWorks(t, a[i]) })
+			p.B.Do(func() { untilWorks(t, b[i]) })
+		}
+		if a[0].dev.hub != a[1].dev.hub || a[0].dev.members != 2 {
+			t.Errorf("not shared any more: %d members", a[0].dev.members)
+		}
+	}
+	hubs.Lock()
+	defer hubs.Unlock()
+	if n := len(hubs.at); n != 2 {
+		t.Errorf("%d hubs", n)
+	}
+}
+
 // load sends and receives until an error, which must name the link.
 func load(t *testing.T, c *Conn, to transport.Addr, got *atomic.Int64, link string) {
 	items := make([]transport.TxItem, 40)
