@@ -35,7 +35,9 @@ type engine struct {
 	freeNums   []uint32
 	numLive    int // sessions in the table
 	byKey      map[connKey]*Session
-	peers      map[transport.Addr]*peerState
+	epochs     map[transport.Addr]*peerEpoch
+	peers      map[peerKey]*peer
+	watched    []*peer
 	active     []*Session // client sessions that may have packets outstanding
 	changing   []*Session // sessions that connect or disconnect
 	ops        opTable
@@ -53,12 +55,6 @@ type engine struct {
 	nextSweep int64
 	stats     Stats
 	proto     session.Stats
-}
-
-// peerState is what is known of a peer address that has sessions here.
-type peerState struct {
-	epoch    uint64
-	sessions int
 }
 
 // coldSessions is from how many sessions on their state is asked for ahead of a burst.
@@ -112,6 +108,7 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 		return
 	}
 	s.live.Heard(e.now)
+	s.other.watch.Heard(e.now)
 	if s.sv != nil {
 		e.onServerPacket(s, &h, p)
 	} else {

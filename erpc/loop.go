@@ -88,6 +88,7 @@ func (r *Rpc) transmit() error {
 	if e.out.HasAnswers() {
 		e.noteHold()
 	}
+	r.lastWork = e.now // an answer may come soon
 	items := e.out.Tx
 	stalls := 0
 	for len(items) > 0 {

@@ -32,6 +32,9 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
 		return
 	}
 	s.live.Heard(e.now)
+	if s.other != nil {
+		s.other.watch.Heard(e.now)
+	}
 	switch op {
 	case wire.OpChallenge, wire.OpAccept, wire.OpRefuse:
 		if s.dialer != nil {
@@ -88,6 +91,9 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte) {
 			e.collect(s)
 		}
 	case wire.OpReset:
+		if s.other != nil {
+			s.other.doubted()
+		}
 		e.fail(s, ErrPeerRestarted, SessionRestarted)
 	case wire.OpDisconnect:
 		session.Answer(wire.OpDisconnectAck, &a, e.out)
@@ -134,7 +140,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	if e.refuseNew {
 		return nil, wire.CodeShutdown
 	}
-	e.notePeer(from, c.Epoch)
+	e.noteEpoch(from, c.Epoch)
 	offer := session.Agree(c.Offer, e.offer())
 	params, err := session.ParamsOf(offer)
 	if err != nil || c.Session == wire.NoSession {
@@ -149,7 +155,8 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	s.state = sessConnected
 	s.live = session.Liveness{Local: s.number, LocalToken: s.token, Remote: c.Session, RemoteToken: c.Token}
 	s.live.Heard(e.now)
-	e.addPeer(from, c.Epoch)
+	e.addEpoch(from, c.Epoch)
+	e.join(s)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }
@@ -165,32 +172,6 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 	a := wire.Accept{Nonce: c.Nonce, Epoch: e.epoch, Session: s.number, Token: s.token, Offer: s.offer}
 	e.out.Mgmt(wire.OpAccept, c.Session, c.Token, wire.AcceptSize, int(s.offer.MTU), a.Put)
 	e.collect(s)
-}
-
-// notePeer asks after the sessions of an address whose endpoint is not the one that
-// opened them: if it restarted it answers with Reset, and they end. They do not end
-// at once, since the Connect may be an old one that was under way for long.
-func (e *engine) notePeer(from transport.Addr, epoch uint64) {
-	ps := e.peers[from]
-	if ps == nil || ps.epoch == epoch {
-		return
-	}
-	for _, s := range e.sessions {
-		if s != nil && s.sv != nil && s.peer == from && s.epoch != epoch && s.state == sessConnected {
-			s.live.Probe(e.now, e.out)
-			e.collect(s)
-		}
-	}
-}
-
-func (e *engine) addPeer(from transport.Addr, epoch uint64) {
-	ps := e.peers[from]
-	if ps == nil {
-		ps = &peerState{}
-		e.peers[from] = ps
-	}
-	ps.epoch = epoch
-	ps.sessions++
 }
 
 // onDialAnswer is the client's side of the handshake.
@@ -228,6 +209,7 @@ func (e *engine) opened(s *Session, a *wire.Accept, params session.Params, rtt i
 	s.params, s.offer, s.checksum, s.epoch = params, a.Offer, params.Checksum, a.Epoch
 	s.live = session.Liveness{Local: s.number, LocalToken: s.token, Remote: a.Session, RemoteToken: a.Token}
 	s.live.Heard(e.now)
+	e.join(s)
 	e.stats.SessionsOpened++
 	s.cl.Open(params, s.peer, a.Session, a.Token, rtt, e.now, e.out)
 	e.collect(s)

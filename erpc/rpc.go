@@ -99,7 +99,8 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e.pacing = r.cfg.Congestion.pacing(&caps)
 	e.out = session.NewOut(4*r.cfg.Burst, nil)
 	e.byKey = make(map[connKey]*Session)
-	e.peers = make(map[transport.Addr]*peerState)
+	e.epochs = make(map[transport.Addr]*peerEpoch)
+	e.peers = make(map[peerKey]*peer)
 	for t := range e.refuse {
 		if t > wire.MaxReqType || n.handlers[t].fn == nil {
 			e.refuse[t] = wire.CodeNoHandler

@@ -53,6 +53,8 @@ type Session struct {
 
 	// What each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness
+	other    *peer // while connected
+	listed   int32 // place in other.sessions
 	err      error // why it ended
 	rpc      *Rpc
 	peer     transport.Addr
@@ -84,11 +86,8 @@ const hotSession = 136
 // enqueued. It is worth its few nanoseconds with thousands of sessions, a few requests
 // ahead: most sessions are not in the cache then.
 func (s *Session) Prefetch() {
-	if s.sv == nil {
-		sys.Prefetch(&s.live, hotSession+session.ClientHot)
-	} else {
-		sys.Prefetch(&s.live, hotSession+session.ServerHot)
-	}
+	// Which half it is must not be looked at: that would be a miss to wait for.
+	sys.Prefetch(&s.live, hotSession+session.ClientHot)
 }
 
 // connKey names an attempt to connect.

@@ -102,15 +102,16 @@ func (e *engine) forget(s *Session) {
 	e.freeNums = append(e.freeNums, s.number)
 	e.numLive--
 	e.stats.SessionsEnded++
+	e.leave(s)
 	if s.sv == nil {
 		return
 	}
 	if e.byKey[s.key] == s {
 		delete(e.byKey, s.key)
 	}
-	if ps := e.peers[s.peer]; ps != nil {
+	if ps := e.epochs[s.peer]; ps != nil {
 		if ps.sessions--; ps.sessions == 0 {
-			delete(e.peers, s.peer)
+			delete(e.epochs, s.peer)
 		}
 	}
 }
@@ -160,7 +161,7 @@ func (e *engine) tick() {
 		e.checkIdle()
 	}
 	if e.now >= e.nextSweep {
-		e.nextSweep = e.now + int64(t.Heartbeat)/4
+		e.nextSweep = e.now + int64(t.Heartbeat)/sweepsPerHeartbeat
 		e.resetsLeft = resetsPerSweep
 		e.sweep()
 	}
@@ -229,26 +230,6 @@ func (e *engine) scanChanging() {
 		e.changing[i] = e.changing[last]
 		e.changing[last] = nil
 		e.changing = e.changing[:last]
-	}
-}
-
-// sweep asks silent peers whether they live, and gives up on dead ones. The client
-// asks first; the server asks only when a client that should have asked did not.
-func (e *engine) sweep() {
-	t := &e.cfg.Timing
-	for _, s := range e.sessions {
-		if s == nil || s.state != sessConnected {
-			continue
-		}
-		heartbeat := int64(t.Heartbeat)
-		if s.sv != nil {
-			heartbeat *= 2
-		}
-		if !s.live.Tick(e.now, heartbeat, int64(t.FailureTimeout), e.out) {
-			e.fail(s, ErrPeerLost, SessionLost)
-			continue
-		}
-		e.collect(s)
 	}
 }
 

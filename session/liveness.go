@@ -9,43 +9,56 @@ import (
 // long, but it has not asked yet.
 const minPings = 3
 
-// Liveness watches one session's peer: it pings after silence and gives up after
-// FailureTimeout. Either half of a session has one.
+// Watch notices that a peer has gone. One Watch serves all sessions with a peer: a
+// process that answers on one of them lives, and thousands of idle sessions need no more pings
+// than one.
+type Watch struct {
+	lastRx     int64 // ns
+	lastPing   int64 // ns
+	unanswered int
+}
+
+// Heard notes that a valid packet of the peer arrived.
+func (w *Watch) Heard(now int64) {
+	w.lastRx = now
+	w.unanswered = 0
+}
+
+// Ask says whether some session is to ping the peer now, after a silence of heartbeat
+// ns. Alive is false when the peer is lost: timeout ns of silence and enough pings
+// unanswered.
+func (w *Watch) Ask(now, heartbeat, timeout int64) (ping, alive bool) {
+	silence := now - w.lastRx
+	if silence < heartbeat || now-w.lastPing < heartbeat {
+		return false, true
+	}
+	if silence >= timeout && w.unanswered >= minPings {
+		return false, false
+	}
+	w.lastPing = now
+	w.unanswered++
+	return true, true
+}
+
+// Liveness asks for one session whether the peer knows it. Either half of a session has
+// one.
 type Liveness struct {
 	Local, LocalToken   uint32 // this side's session
 	Remote, RemoteToken uint32 // the peer's
 	lastRx              int64  // ns
-	lastPing            int64  // ns; Tick's
-	lastProbe           int64  // ns; Probe's
-	unanswered          int
+	lastProbe           int64  // ns
 	seq                 uint64
 }
 
 // Heard notes that a valid packet of the session arrived.
-func (l *Liveness) Heard(now int64) {
-	l.lastRx = now
-	l.unanswered = 0
-}
+func (l *Liveness) Heard(now int64) { l.lastRx = now }
 
-// Tick pings after a silence of heartbeat ns, and reports false when the peer is
-// lost: timeout ns of silence and enough pings unanswered.
-func (l *Liveness) Tick(now, heartbeat, timeout int64, out *Out) bool {
-	silence := now - l.lastRx
-	if silence < heartbeat || now-l.lastPing < heartbeat {
-		return true
-	}
-	if silence >= timeout && l.unanswered >= minPings {
-		return false
-	}
-	l.lastPing = now
-	l.unanswered++
-	l.ping(out)
-	return true
-}
+// Quiet reports whether for ns nothing has come and nobody has asked.
+func (l *Liveness) Quiet(now, ns int64) bool { return now-l.lastRx >= ns && now-l.lastProbe >= ns }
 
-// Probe asks the peer at once whether it knows the session. It leaves Tick's pace
-// and count alone: probes that follow each other faster than heartbeats would put
-// off Tick's verdict for ever, or bring it too soon after a pause of this process.
+// Probe asks the peer at once whether it knows the session: any answer shows that the
+// peer lives, too. It leaves the Watch's pace and count alone: probes that follow each other faster than
+// heartbeats would put off its verdict for ever, or bring it too soon after a pause of this process.
 func (l *Liveness) Probe(now int64, out *Out) {
 	l.lastProbe = now
 	l.ping(out)

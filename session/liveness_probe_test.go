@@ -11,15 +11,18 @@ import (
 func TestProbesDoNotHideALoss(t *testing.T) {
 	const heartbeat, timeout = 500, 3000
 	var l session.Liveness
+	var w session.Watch
 	out := session.NewOut(8, nil)
-	l.Heard(0)
+	w.Heard(0)
 	lost := int64(0)
 	for now := int64(0); now < 10*timeout && lost == 0; now += 10 {
 		if now%200 == 0 {
 			l.Probe(now, out)
 		}
-		if now%100 == 0 && !l.Tick(now, heartbeat, timeout, out) {
-			lost = now
+		if now%100 == 0 {
+			if _, alive := w.Ask(now, heartbeat, timeout); !alive {
+				lost = now
+			}
 		}
 		out.Reset()
 	}

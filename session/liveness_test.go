@@ -30,69 +30,93 @@ func alive(t *testing.T, p dgram) (wire.Op, wire.Alive) {
 	return op, a
 }
 
-func TestLivenessPings(t *testing.T) {
-	l, out := newLiveness(), NewOut(4, nil)
-	l.Heard(0)
-	if !l.Tick(heartbeat-1, heartbeat, failAfter, out) || len(out.Tx) != 0 {
+func TestWatchAsks(t *testing.T) {
+	var w Watch
+	w.Heard(0)
+	if ping, alive := w.Ask(heartbeat-1, heartbeat, failAfter); ping || !alive {
 		t.Fatal("ping before the silence")
 	}
 	for i := int64(1); i < 6; i++ {
-		for range 3 { // only the first Tick of each interval pings
-			if !l.Tick(i*heartbeat, heartbeat, failAfter, out) {
+		pings := 0
+		for range 3 { // only the first Ask of each interval pings
+			ping, alive := w.Ask(i*heartbeat, heartbeat, failAfter)
+			if !alive {
 				t.Fatalf("lost after %d ms", i*heartbeat/ms)
 			}
+			if ping {
+				pings++
+			}
 		}
-		if len(out.Tx) != 1 || l.lastPing != i*heartbeat {
-			t.Fatalf("%d pings at %d ms, last at %d", len(out.Tx), i*heartbeat/ms, l.lastPing)
+		if pings != 1 {
+			t.Fatalf("%d pings at %d ms", pings, i*heartbeat/ms)
 		}
-		if op, a := alive(t, flatten(out.Tx[0])); op != wire.OpPing || a.Seq != uint64(i) {
-			t.Errorf("got %v %d", op, a.Seq)
-		}
-		out.Reset()
 	}
-	if l.Tick(failAfter, heartbeat, failAfter, out) {
+	if _, alive := w.Ask(failAfter, heartbeat, failAfter); alive {
 		t.Error("not lost after the timeout and 5 pings")
 	}
-	l.Heard(failAfter)
-	if !l.Tick(failAfter+heartbeat, heartbeat, failAfter, out) || len(out.Tx) != 1 {
+	w.Heard(failAfter)
+	if ping, alive := w.Ask(failAfter+heartbeat, heartbeat, failAfter); !ping || !alive {
 		t.Error("an answer does not start it again")
 	}
 }
 
-// TestLivenessFewPings: with a timeout as short as the heartbeat, the peer still gets
+// TestWatchFewPings: with a timeout as short as the heartbeat, the peer still gets
 // several pings before it counts as lost.
-func TestLivenessFewPings(t *testing.T) {
-	l, out := newLiveness(), NewOut(4, nil)
-	l.Heard(0)
-	now := int64(0)
-	for now = heartbeat; l.Tick(now, heartbeat, heartbeat, out); now += heartbeat {
+func TestWatchFewPings(t *testing.T) {
+	var w Watch
+	w.Heard(0)
+	now, pings := int64(heartbeat), 0
+	for {
+		ping, alive := w.Ask(now, heartbeat, heartbeat)
+		if !alive {
+			break
+		}
+		if ping {
+			pings++
+		}
+		now += heartbeat
 	}
-	if len(out.Tx) != minPings || now != (minPings+1)*heartbeat {
-		t.Errorf("lost after %d pings at %d ms", len(out.Tx), now/ms)
+	if pings != minPings || now != (minPings+1)*heartbeat {
+		t.Errorf("lost after %d pings at %d ms", pings, now/ms)
 	}
 }
 
-// TestLivenessOwnStop: this process was stopped for an hour. The silence is its own
+// TestWatchOwnStop: this process was stopped for an hour. The silence is its own
 // fault; the peer answers the first ping.
-func TestLivenessOwnStop(t *testing.T) {
-	l, out := newLiveness(), NewOut(4, nil)
-	l.Heard(0)
+func TestWatchOwnStop(t *testing.T) {
+	var w Watch
+	w.Heard(0)
 	now := int64(3600_000) * ms
 	for i := range int64(minPings) {
-		if !l.Tick(now+i*heartbeat, heartbeat, failAfter, out) {
+		if _, alive := w.Ask(now+i*heartbeat, heartbeat, failAfter); !alive {
 			t.Fatalf("a live peer counts as lost after %d pings", i)
 		}
 	}
-	l.Heard(now + minPings*heartbeat)
-	if !l.Tick(now+(minPings+1)*heartbeat, heartbeat, failAfter, out) {
+	w.Heard(now + minPings*heartbeat)
+	if _, alive := w.Ask(now+(minPings+1)*heartbeat, heartbeat, failAfter); !alive {
 		t.Error("lost although it answered")
 	}
 	// A peer that is really gone is still noticed.
 	end := now + 100*heartbeat
-	for now += minPings * heartbeat; now < end && l.Tick(now, heartbeat, failAfter, out); now += heartbeat {
+	alive := true
+	for now += minPings * heartbeat; now < end && alive; now += heartbeat {
+		_, alive = w.Ask(now, heartbeat, failAfter)
 	}
-	if now >= end {
+	if alive {
 		t.Error("a dead peer is never lost")
+	}
+}
+
+// TestQuiet: a session is quiet when nothing came and nothing was asked.
+func TestQuiet(t *testing.T) {
+	l, out := newLiveness(), NewOut(4, nil)
+	l.Heard(100)
+	if l.Quiet(149, 50) || !l.Quiet(150, 50) {
+		t.Error("it is quiet 50 ns after the last packet")
+	}
+	l.Probe(150, out)
+	if l.Quiet(199, 50) || !l.Quiet(200, 50) || len(out.Tx) != 1 {
+		t.Error("it is quiet 50 ns after the last question")
 	}
 }
 

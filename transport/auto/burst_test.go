@@ -13,7 +13,7 @@ import (
 func TestMixedBurst(t *testing.T) {
 	needShared(t)
 	cfg := meeting(t)
-	cfg.SHM.MTU, cfg.SHM.Ring = 256, 4096
+	cfg.SHM.MTU, cfg.SHM.Ring = 256, 8192
 	a, b, plain := listen(t, "127.0.0.1:0", cfg), listen(t, "127.0.0.1:0", cfg), listenUDP(t, "127.0.0.1:0")
 	shared, err := a.Resolve(b.LocalAddr().String())
 	if err != nil {
