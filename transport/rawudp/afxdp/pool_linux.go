@@ -6,7 +6,9 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"golang.org/x/sys/unix"
 )
 
@@ -80,12 +82,24 @@ func openPool(index, queue, slots, ring int, flags uint16) (p *pool, err error) 
 	if err = unix.SetsockoptInt(p.anchor, unix.SOL_XDP, unix.XDP_RX_RING, 1); err != nil {
 		return p, fmt.Errorf("afxdp: %w", os.NewSyscallError("setsockopt XDP_RX_RING", err))
 	}
-	err = unix.Bind(p.anchor, &unix.SockaddrXDP{Flags: flags, Ifindex: uint32(index), QueueID: uint32(queue)})
-	if err != nil {
+	if err = p.bind(index, flags); err != nil {
 		return p, err
 	}
 	p.divide(tx, rx)
 	return p, nil
+}
+
+// bind binds the memory to its queue. A queue stays busy for a while after the sockets of whoever had
+// it were closed, since the kernel cleans up later: that is waited for.
+func (p *pool) bind(index int, flags uint16) error {
+	const patience, pause = time.Second, time.Millisecond
+	for end := monotime.Now() + int64(patience); ; {
+		err := unix.Bind(p.anchor, &unix.SockaddrXDP{Flags: flags, Ifindex: uint32(index), QueueID: uint32(p.queue)})
+		if err != unix.EBUSY || monotime.Now() > end {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
 
 func (p *pool) divide(tx, rx int) {

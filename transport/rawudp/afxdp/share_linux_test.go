@@ -190,6 +190,17 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// TestReopen: the link can be had again at once after the last endpoint closed.
+func TestReopen(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	for i := range 30 {
+		c := listenOn(t, p.A, p.A.IP4, Config{Mode: Mode(i%2) + ModeNative, Ring: 64, Endpoints: 1})
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // allChunks checks that no receive chunk of the queues is lost or in two places, while nothing moves. ends are all
 // endpoints on the link.
 func allChunks(t *testing.T, ends []*Conn) {
