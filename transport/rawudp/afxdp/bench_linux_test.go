@@ -14,290 +14,249 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The raw sides below are the least that a program can do with the same sockets: they poll
-// the ring, answer with frames made beforehand in the same memory, and look at nothing in them. What the
-// transport adds is the codec with its checksums, the checks, the routes and the copy into the frame.
+const (
+	benchSize  = 48 // bytes of payload
+	benchBurst = 32 // packets
+)
 
-const benchSize = 48 // bytes of payload
-
-// bench is a pair of endpoints; the raw sides use their sockets.
-type bench struct {
-	a, b *Conn
-	stop atomic.Bool
-	done chan struct{}
+// side is one way to use a pair of endpoints.
+type side struct {
+	near func(n int) // does n operations and waits for their end, on the benchmark's thread
+	far  func()      // called over and over on a thread of its own, meanwhile
 }
 
-// benches runs f raw and through the transport, in both modes.
-func benches(b *testing.B, f func(b *testing.B, x *bench, raw bool)) {
+// newPair opens a pair of endpoints across a link of its own.
+func newPair(b *testing.B, mode Mode, mtu int) (near, far *Conn) {
+	p := vethtest.New(b, 3500)
+	cfg := Config{Mode: mode, MTU: mtu}
+	near, far = listenOn(b, p.A, p.A.IP4, cfg), listenOn(b, p.B, p.B.IP4, cfg)
+	meet(b, near, far)
+	return near, far
+}
+
+// pin keeps the calling goroutine on a processor of its own.
+func pin(b *testing.B, cpu int) (undo func()) {
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for _, mode := range []Mode{ModeGeneric, ModeNative} {
-		for _, raw := range []bool{true, false} {
-			name := mode.String() + "/transport"
-			if raw {
-				name = mode.String() + "/raw"
-			}
-			b.Run(name, func(b *testing.B) {
-				p := vethtest.New(b, 3500)
-				cfg := Config{Mode: mode}
-				x := &bench{a: listenOn(b, p.A, p.A.IP4, cfg), b: listenOn(b, p.B, p.B.IP4, cfg), done: make(chan struct{})}
-				meet(b, x.a, x.b)
-				f(b, x, raw)
-			})
+	var old, set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &old); err != nil {
+		b.Error(err)
+	}
+	set.Set(cpu)
+	_ = unix.SchedSetaffinity(0, &set) // there may be only one processor
+	return func() {
+		if unix.SchedSetaffinity(0, &old) == nil {
+			runtime.UnlockOSThread()
 		}
 	}
 }
 
-// serve runs the far side, on a thread of its own, until the benchmark ends.
-func (x *bench) serve(b *testing.B, step func()) {
+// contest does b.N operations both ways, slice by slice in turn, since what the machine can do changes from one
+// second to the next. It returns how long the slices took.
+func contest(b *testing.B, slice int, raw, ours side) (took [2][]time.Duration) {
+	sides := []side{raw, ours}
+	var turn, stop atomic.Uint32
+	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(x.done)
-		for !x.stop.Load() {
-			step()
+		defer close(done)
+		defer pin(b, 1)()
+		for stop.Load() == 0 {
+			sides[turn.Load()].far()
 		}
 	}()
-	b.Cleanup(func() {
-		x.stop.Store(true)
-		<-x.done
-	})
+	defer func() {
+		stop.Store(1)
+		<-done
+	}()
+	defer pin(b, 0)()
+	for i := range sides { // warm
+		turn.Store(uint32(i))
+		sides[i].near(slice)
+	}
+	b.ResetTimer()
+	for range max(1, b.N/slice) {
+		for i := range sides {
+			turn.Store(uint32(i))
+			began := time.Now()
+			sides[i].near(slice)
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	b.StopTimer()
+	return took
 }
 
-// rawSide is a socket used with as little as possible.
-type rawSide struct {
-	*lane
-	count int // frames made, in the first chunks for sending
-	size  int // of a frame
-	put   uint32
-}
-
-// newRaw makes frames with size bytes of payload from one endpoint to the other.
-func newRaw(from, to *Conn, size int) *rawSide {
-	l, far := from.dev.local, to.dev.local
-	l.MAC, far.MAC = from.Link().MAC, to.Link().MAC
-	codec, err := rawudp.NewCodec(l)
-	if err != nil {
-		panic(err)
-	}
-	t := codec.Template(far.IP)
-	s := &rawSide{lane: from.dev.out, count: 64}
-	s.put = s.pool.filled
-	for i := range s.count {
-		mem := s.pool.mem[i*chunkSize+lead:]
-		s.size = codec.Put(mem, &t, far.MAC, far.Port, size) + size
-		codec.Complete(mem[:s.size])
-	}
-	return s
-}
-
-// take gives up to limit received frames back and returns how many there were.
-func (s *rawSide) take(limit int) int {
-	n := min(limit, int(atomic.LoadUint32(s.rx.producer)-s.got))
-	if n == 0 {
-		return 0
-	}
-	fill := &s.pool.fill
-	for range n {
-		fill.addr[s.put&fill.mask] = s.rx.desc[s.got&s.rx.mask].Addr &^ (chunkSize - 1)
-		s.got++
-		s.put++
-	}
-	atomic.StoreUint32(s.rx.consumer, s.got)
-	atomic.StoreUint32(fill.producer, s.put)
-	s.pool.filled = s.put
-	return n
-}
-
-// send sends n frames, of those that are not under way, and returns how many.
-func (s *rawSide) send(n int) int {
-	done := &s.pool.done
-	s.pool.taken = atomic.LoadUint32(done.producer)
-	atomic.StoreUint32(done.consumer, s.pool.taken)
-	n = min(n, s.count-int(s.sent-s.pool.taken))
-	for range n {
-		at := uint64(s.sent) % uint64(s.count)
-		s.tx.desc[s.sent&s.tx.mask] = unix.XDPDesc{Addr: at*chunkSize + lead, Len: uint32(s.size)}
-		s.sent++
-	}
-	atomic.StoreUint32(s.tx.producer, s.sent)
-	if s.tx.wantsKick() {
-		kick(s.fd)
-	}
-	return n
-}
-
-func reportLatency(b *testing.B, took []time.Duration) {
+func quantile(took []time.Duration, q float64) float64 {
 	slices.Sort(took)
-	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))].Nanoseconds()) / 1e3 }
-	b.ReportMetric(at(0.5), "p50-us")
-	b.ReportMetric(at(0.99), "p99-us")
+	return float64(took[int(q*float64(len(took)-1))])
+}
+
+// reportRates reports the median rates of contest's slices of count packets of size bytes.
+func reportRates(b *testing.B, took [2][]time.Duration, count, size int) {
+	var rate [2]float64
+	for i, name := range []string{"raw", "ours"} {
+		rate[i] = float64(count) / quantile(took[i], 0.5) * 1e3
+		b.ReportMetric(rate[i], name+"-M/s")
+		b.ReportMetric(rate[i]*float64(size)*8/1e3, name+"-Gbit/s")
+	}
+	b.ReportMetric(rate[1]/rate[0], "ours/raw")
+}
+
+func inModes(b *testing.B, f func(b *testing.B, mode Mode)) {
+	for _, mode := range []Mode{ModeGeneric, ModeNative} {
+		b.Run(mode.String(), func(b *testing.B) { f(b, mode) })
+	}
 }
 
 // BenchmarkPingPong sends one packet to and fro, both sides spinning.
 func BenchmarkPingPong(b *testing.B) {
-	benches(b, func(b *testing.B, x *bench, raw bool) {
-		took := make([]time.Duration, 0, b.N)
-		if raw {
-			near, far := newRaw(x.a, x.b, benchSize), newRaw(x.b, x.a, benchSize)
-			x.serve(b, func() {
-				if far.take(1) > 0 {
-					far.send(1)
+	inModes(b, func(b *testing.B, mode Mode) {
+		var took [2][]time.Duration
+		timed := func(i int, f func()) func(int) {
+			return func(n int) {
+				for range n {
+					began := time.Now()
+					f()
+					took[i] = append(took[i], time.Since(began))
 				}
-			})
-			b.ResetTimer()
-			for range b.N {
-				began := time.Now()
-				near.send(1)
-				for near.take(1) == 0 {
-				}
-				took = append(took, time.Since(began))
 			}
-			reportLatency(b, took)
-			return
 		}
-		x.serve(b, echoStep(b, x.b, 32))
-		pkts := make([]transport.RxPacket, 32)
-		items := []transport.TxItem{{Dst: x.b.LocalAddr(), Head: make([]byte, benchSize)}}
-		b.ResetTimer()
-		for range b.N {
-			began := time.Now()
-			if n, err := x.a.TxBurst(items); n != 1 || err != nil {
-				b.Fatal(n, err)
+		a, z := newPair(b, mode, 0)
+		near, far := newRaw(a, z, benchSize), newRaw(z, a, benchSize)
+		raw := side{timed(0, func() {
+			near.send(1)
+			for near.take(1) == 0 {
 			}
-			for n := 0; n == 0; {
-				var err error
-				if n, err = x.a.RxBurst(pkts); err != nil {
-					b.Fatal(err)
-				}
+		}), func() {
+			if far.take(1) > 0 {
+				far.send(1)
 			}
-			took = append(took, time.Since(began))
+		}}
+		x, y := newPair(b, mode, 0)
+		pkts := make([]transport.RxPacket, benchBurst)
+		items := []transport.TxItem{{Dst: y.LocalAddr(), Head: make([]byte, benchSize)}}
+		ours := side{timed(1, func() {
+			send(b, x, items)
+			for poll(b, x, pkts) == 0 {
+			}
+		}), echo(b, y)}
+		contest(b, 2000, raw, ours)
+		for i, name := range []string{"raw", "ours"} {
+			b.ReportMetric(quantile(took[i], 0.5)/1e3, name+"-p50-us")
+			b.ReportMetric(quantile(took[i], 0.99)/1e3, name+"-p99-us")
 		}
-		reportLatency(b, took)
+		b.ReportMetric(quantile(took[1], 0.5)/quantile(took[0], 0.5), "p50-ours/raw")
 	})
 }
 
-// echoStep returns a function that answers one burst.
-func echoStep(b *testing.B, c *Conn, burst int) func() {
-	pkts, items := make([]transport.RxPacket, burst), make([]transport.TxItem, burst)
+func send(b *testing.B, c *Conn, items []transport.TxItem) int {
+	n, err := c.TxBurst(items)
+	if err != nil {
+		b.Error(err)
+	}
+	return n
+}
+
+func poll(b *testing.B, c *Conn, pkts []transport.RxPacket) int {
+	n, err := c.RxBurst(pkts)
+	if err != nil {
+		b.Error(err)
+	}
+	return n
+}
+
+// echo returns a function that answers one burst.
+func echo(b *testing.B, c *Conn) func() {
+	pkts, items := make([]transport.RxPacket, benchBurst), make([]transport.TxItem, benchBurst)
 	return func() {
-		n, err := c.RxBurst(pkts)
-		if err != nil {
-			b.Error(err)
-			return
-		}
+		n := poll(b, c, pkts)
 		for i := range n {
 			items[i] = transport.TxItem{Dst: pkts[i].From, Head: pkts[i].Data}
 		}
-		for left := items[:n]; len(left) > 0; {
-			k, err := c.TxBurst(left)
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			left = left[k:]
+		for left := items[:n]; len(left) > 0 && !b.Failed(); {
+			left = left[send(b, c, left):]
 		}
 	}
 }
 
 // BenchmarkEcho keeps two bursts of packets under way. An operation is a packet sent and echoed.
 func BenchmarkEcho(b *testing.B) {
-	const burst = 32
-	benches(b, func(b *testing.B, x *bench, raw bool) {
-		sent, got := 0, 0
-		if raw {
-			near, far := newRaw(x.a, x.b, benchSize), newRaw(x.b, x.a, benchSize)
-			x.serve(b, func() {
-				if n := far.take(burst); n > 0 {
-					far.send(n)
-				}
-			})
-			b.ResetTimer()
-			for got < b.N {
-				if sent-got <= burst {
-					sent += near.send(burst)
-				}
-				got += near.take(burst)
+	inModes(b, func(b *testing.B, mode Mode) {
+		a, z := newPair(b, mode, 0)
+		near, far := newRaw(a, z, benchSize), newRaw(z, a, benchSize)
+		raw := side{echoed(near.send, near.take), func() {
+			if n := far.take(benchBurst); n > 0 {
+				far.send(n)
 			}
-			b.ReportMetric(float64(got)/b.Elapsed().Seconds()/1e6, "M/s")
-			return
-		}
-		x.serve(b, echoStep(b, x.b, burst))
-		items, pkts := make([]transport.TxItem, burst), make([]transport.RxPacket, burst)
-		mem := make([]byte, benchSize)
-		for i := range items {
-			items[i] = transport.TxItem{Dst: x.b.LocalAddr(), Head: mem[:24], Data: mem[24:]}
-		}
-		b.ResetTimer()
-		for got < b.N {
-			if sent-got <= burst {
-				n, err := x.a.TxBurst(items)
-				if err != nil {
-					b.Fatal(err)
-				}
-				sent += n
-			}
-			n, err := x.a.RxBurst(pkts)
-			if err != nil {
-				b.Fatal(err)
-			}
-			got += n
-		}
-		b.ReportMetric(float64(got)/b.Elapsed().Seconds()/1e6, "M/s")
+		}}
+		x, y := newPair(b, mode, 0)
+		items, pkts := itemsTo(y, benchSize), make([]transport.RxPacket, benchBurst)
+		ours := side{echoed(
+			func(n int) int { return send(b, x, items[:n]) },
+			func(n int) int { return poll(b, x, pkts[:n]) },
+		), echo(b, y)}
+		const slice = 2000
+		reportRates(b, contest(b, slice, raw, ours), slice, benchSize)
 	})
+}
+
+// echoed returns a function that sends packets and takes the answers.
+func echoed(send, take func(n int) int) func(n int) {
+	return func(n int) {
+		for sent, got := 0, 0; got < n; {
+			if sent-got <= benchBurst && sent < n {
+				sent += send(min(benchBurst, n-sent))
+			}
+			got += take(benchBurst)
+		}
+	}
+}
+
+func itemsTo(c *Conn, size int) []transport.TxItem {
+	items, data := make([]transport.TxItem, benchBurst), make([]byte, size)
+	for i := range items {
+		items[i] = transport.TxItem{Dst: c.LocalAddr(), Head: data[:24], Data: data[24:]}
+	}
+	return items
 }
 
 // BenchmarkOneWay sends packets without answers, as fast as the receiver takes them.
 func BenchmarkOneWay(b *testing.B) {
 	for _, size := range []int{benchSize, 1400, 3400} {
 		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
-			benches(b, func(b *testing.B, x *bench, raw bool) { oneWay(b, x, raw, size) })
+			inModes(b, func(b *testing.B, mode Mode) {
+				const slice = 2000
+				x, y := newPair(b, mode, max(size, rawudp.MinMTU))
+				items, pkts := itemsTo(y, size), make([]transport.RxPacket, 64)
+				ours := oneWay(
+					func(n int) int { return send(b, x, items[:n]) },
+					func() int { return poll(b, y, pkts) },
+				)
+				reportRates(b, contest(b, slice, rawOneWay(b, mode, size), ours), slice, size)
+			})
 		})
 	}
 }
 
-func oneWay(b *testing.B, x *bench, raw bool, size int) {
-	const burst = 32
-	var got atomic.Int64
-	var send func() int
-	if raw {
-		near, far := newRaw(x.a, x.b, size), newRaw(x.b, x.a, size)
-		x.serve(b, func() {
-			if n := far.take(64); n > 0 {
-				got.Add(int64(n))
+// rawOneWay returns the raw side of packets of size bytes without answers.
+func rawOneWay(b *testing.B, mode Mode, size int) side {
+	a, z := newPair(b, mode, 0)
+	near, far := newRaw(a, z, size), newRaw(z, a, size)
+	return oneWay(near.send, func() int { return far.take(64) })
+}
+
+// oneWay returns a side that sends packets and keeps no more under way than the receiver has room for.
+func oneWay(send func(n int) int, take func() int) side {
+	var got atomic.Int64 // all of them
+	all := 0
+	return side{func(n int) {
+		for end := all + n; int(got.Load()) < end; {
+			if left := end - all; left > 0 && all-int(got.Load()) <= DefaultRing/2 {
+				all += send(min(benchBurst, left))
 			}
-		})
-		send = func() int { return near.send(burst) }
-	} else {
-		pkts := make([]transport.RxPacket, 64)
-		x.serve(b, func() {
-			n, err := x.b.RxBurst(pkts)
-			if err != nil {
-				b.Error(err)
-			}
-			if n > 0 {
-				got.Add(int64(n))
-			}
-		})
-		items, data := make([]transport.TxItem, burst), make([]byte, size)
-		for i := range items {
-			items[i] = transport.TxItem{Dst: x.b.LocalAddr(), Head: data[:24], Data: data[24:]}
 		}
-		send = func() int {
-			n, err := x.a.TxBurst(items)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return n
+	}, func() {
+		if n := take(); n > 0 {
+			got.Add(int64(n))
 		}
-	}
-	b.SetBytes(int64(size))
-	b.ResetTimer()
-	for sent := 0; sent < b.N; {
-		if int64(sent)-got.Load() <= DefaultRing/2 {
-			sent += send()
-		}
-	}
-	b.ReportMetric(float64(got.Load())*float64(size)*8/b.Elapsed().Seconds()/1e9, "Gbit/s")
-	b.ReportMetric(float64(got.Load())/b.Elapsed().Seconds()/1e6, "M/s")
+	}}
 }

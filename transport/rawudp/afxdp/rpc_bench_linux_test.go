@@ -55,7 +55,8 @@ func BenchmarkRPC(b *testing.B) {
 				}
 				took = append(took, time.Since(began))
 			}
-			reportLatency(b, took)
+			b.ReportMetric(quantile(took, 0.5)/1e3, "p50-us")
+			b.ReportMetric(quantile(took, 0.99)/1e3, "p99-us")
 		})
 	}
 }
