@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/hugemem"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"golang.org/x/sys/unix"
 )
@@ -69,6 +70,7 @@ func openPool(index, queue, slots, ring int, flags uint16) (p *pool, err error) 
 	if err != nil {
 		return p, fmt.Errorf("afxdp: %w", os.NewSyscallError("mmap", err))
 	}
+	hugemem.Advise(p.mem) // all of it is filled anyway
 	if err = register(p.anchor, p.mem); err != nil {
 		return p, err
 	}
