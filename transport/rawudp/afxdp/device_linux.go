@@ -20,10 +20,12 @@ type device struct {
 	cfg   Config
 
 	*member
-	old  *member // its last frames are still lent
-	next int     // lane to receive from first
-	out  *lane   // to send by
+	armed bool    // the lanes are in epoll
+	old   *member // its last frames are still lent
+	next  int     // lane to receive from first
+	out   *lane   // to send by
 
+	event  unix.EpollEvent // for arm
 	frames []rawudp.TxFrame
 	stats  rawudp.DeviceStats
 	past   rawudp.DeviceStats // of members before
@@ -51,9 +53,7 @@ func open(l rawudp.Link, local *rawudp.Local, cfg Config) (d *device, err error)
 	if err != nil {
 		return d, err
 	}
-	if err = d.use(m); err != nil {
-		return d, err
-	}
+	d.use(m)
 	d.caps = rawudp.DeviceCaps{
 		Name: "afxdp", FrameSize: frameSize, TrainSize: frameSize, RxRing: m.pools[0].ring, Segments: 1, TxCopies: true,
 	}
@@ -61,16 +61,33 @@ func open(l rawudp.Link, local *rawudp.Local, cfg Config) (d *device, err error)
 }
 
 // use makes m the member that the device works with.
-func (d *device) use(m *member) error {
-	for _, l := range m.lanes {
-		if err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, l.fd, &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
-			m.close()
-			return fmt.Errorf("afxdp: %w", os.NewSyscallError("epoll_ctl", err))
-		}
-	}
+func (d *device) use(m *member) {
 	// Several endpoints use several queues.
 	d.member, d.next, d.out = m, 0, m.lanes[m.slot%len(m.lanes)]
-	return nil
+}
+
+// arm has FD tell of what happens on the lanes, and reports whether it will. The kernel does much work for each
+// frame that comes in on an armed lane, so lanes are armed only while somebody is about to sleep. What came in
+// before counts, too.
+func (d *device) arm() bool {
+	d.armed = true
+	d.event.Events = unix.EPOLLIN
+	for _, l := range d.lanes {
+		err := unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, l.fd, &d.event)
+		if err != nil {
+			d.disarm()
+			return false
+		}
+	}
+	return true
+}
+
+// disarm has FD be quiet.
+func (d *device) disarm() {
+	d.armed = false
+	for _, l := range d.lanes {
+		_ = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, l.fd, nil)
+	}
 }
 
 // Caps implements rawudp.Device.
@@ -104,12 +121,8 @@ func (d *device) Attach(l rawudp.Link) error {
 		return err
 	}
 	before := d.member
-	if err := d.use(m); err != nil {
-		return err
-	}
-	for _, l := range before.lanes {
-		_ = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_DEL, l.fd, nil)
-	}
+	d.disarm()
+	d.use(m)
 	d.past = d.count(before)
 	d.forget()
 	d.old = before
@@ -124,19 +137,23 @@ func (d *device) forget() {
 	}
 }
 
-// Pending implements rawudp.Device.
+// Pending implements rawudp.Device. Where FD cannot be had to tell of frames it says that there are some, so that nobody
+// sleeps in vain.
 func (d *device) Pending() bool {
 	for _, l := range d.lanes {
 		if l.pending() {
 			return true
 		}
 	}
-	return false
+	return !d.armed && !d.arm()
 }
 
 // Receive implements rawudp.Device.
 func (d *device) Receive(frames []rawudp.RxFrame) (n int, err error) {
 	d.stats.RxCalls++
+	if d.armed {
+		d.disarm()
+	}
 	if d.old != nil {
 		d.forget()
 	}
