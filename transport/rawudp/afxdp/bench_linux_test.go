@@ -19,6 +19,9 @@ const (
 	benchBurst = 32 // packets
 )
 
+// names are the sides of a contest: raw sockets, raw sockets that look into what they get, the transport.
+var names = [3]string{"raw", "look", "ours"}
+
 // side is one way to use a pair of endpoints.
 type side struct {
 	near func(n int) // does n operations and waits for their end, on the benchmark's thread
@@ -53,8 +56,7 @@ func pin(b *testing.B, cpu int) (undo func()) {
 // contest does b.N operations both ways, slice by slice in turn, since what the machine can do changes from one
 // second to the next. It returns how long the slices took, and reports how long a cache line takes to the other
 // processor and back: not always the same on a virtual machine, and only who looks into packets feels it.
-func contest(b *testing.B, slice int, raw, ours side) (took [2][]time.Duration) {
-	sides := []side{raw, ours}
+func contest(b *testing.B, slice int, sides [3]side) (took [3][]time.Duration) {
 	var turn, stop, line atomic.Uint32
 	done := make(chan struct{})
 	const bounces = 20_000
@@ -106,14 +108,14 @@ func quantile(took []time.Duration, q float64) float64 {
 }
 
 // reportRates reports the median rates of contest's slices of count packets of size bytes.
-func reportRates(b *testing.B, took [2][]time.Duration, count, size int) {
-	var rate [2]float64
-	for i, name := range []string{"raw", "ours"} {
+func reportRates(b *testing.B, took [3][]time.Duration, count, size int) {
+	var rate [3]float64
+	for i, name := range names {
 		rate[i] = float64(count) / quantile(took[i], 0.5) * 1e3
 		b.ReportMetric(rate[i], name+"-M/s")
 		b.ReportMetric(rate[i]*float64(size)*8/1e3, name+"-Gbit/s")
 	}
-	b.ReportMetric(rate[1]/rate[0], "ours/raw")
+	b.ReportMetric(rate[2]/rate[0], "ours/raw")
 }
 
 func inModes(b *testing.B, f func(b *testing.B, mode Mode)) {
@@ -125,7 +127,7 @@ func inModes(b *testing.B, f func(b *testing.B, mode Mode)) {
 // BenchmarkPingPong sends one packet to and fro, both sides spinning.
 func BenchmarkPingPong(b *testing.B) {
 	inModes(b, func(b *testing.B, mode Mode) {
-		var took [2][]time.Duration
+		var took [3][]time.Duration
 		timed := func(i int, f func()) func(int) {
 			return func(n int) {
 				for range n {
@@ -135,31 +137,34 @@ func BenchmarkPingPong(b *testing.B) {
 				}
 			}
 		}
-		a, z := newPair(b, mode, 0)
-		near, far := newRaw(a, z, benchSize), newRaw(z, a, benchSize)
-		raw := side{timed(0, func() {
-			near.send(1)
-			for near.take(1) == 0 {
-			}
-		}), func() {
-			if far.take(1) > 0 {
-				far.send(1)
-			}
-		}}
+		var sides [3]side
+		for i, look := range []bool{false, true} {
+			a, z := newPair(b, mode, 0)
+			near, far := newRaw(a, z, benchSize, look), newRaw(z, a, benchSize, look)
+			sides[i] = side{timed(i, func() {
+				near.send(1)
+				for near.take(1) == 0 {
+				}
+			}), func() {
+				if far.take(1) > 0 {
+					far.send(1)
+				}
+			}}
+		}
 		x, y := newPair(b, mode, 0)
 		pkts := make([]transport.RxPacket, benchBurst)
 		items := []transport.TxItem{{Dst: y.LocalAddr(), Head: make([]byte, benchSize)}}
-		ours := side{timed(1, func() {
+		sides[2] = side{timed(2, func() {
 			send(b, x, items)
 			for poll(b, x, pkts) == 0 {
 			}
 		}), echo(b, y)}
-		contest(b, 2000, raw, ours)
-		for i, name := range []string{"raw", "ours"} {
+		contest(b, 2000, sides)
+		for i, name := range names {
 			b.ReportMetric(quantile(took[i], 0.5)/1e3, name+"-p50-us")
 			b.ReportMetric(quantile(took[i], 0.99)/1e3, name+"-p99-us")
 		}
-		b.ReportMetric(quantile(took[1], 0.5)/quantile(took[0], 0.5), "p50-ours/raw")
+		b.ReportMetric(quantile(took[2], 0.5)/quantile(took[0], 0.5), "p50-ours/raw")
 	})
 }
 
@@ -196,21 +201,24 @@ func echo(b *testing.B, c *Conn) func() {
 // BenchmarkEcho keeps two bursts of packets under way. An operation is a packet sent and echoed.
 func BenchmarkEcho(b *testing.B) {
 	inModes(b, func(b *testing.B, mode Mode) {
-		a, z := newPair(b, mode, 0)
-		near, far := newRaw(a, z, benchSize), newRaw(z, a, benchSize)
-		raw := side{echoed(near.send, near.take), func() {
-			if n := far.take(benchBurst); n > 0 {
-				far.send(n)
-			}
-		}}
+		var sides [3]side
+		for i, look := range []bool{false, true} {
+			a, z := newPair(b, mode, 0)
+			near, far := newRaw(a, z, benchSize, look), newRaw(z, a, benchSize, look)
+			sides[i] = side{echoed(near.send, near.take), func() {
+				if n := far.take(benchBurst); n > 0 {
+					far.send(n)
+				}
+			}}
+		}
 		x, y := newPair(b, mode, 0)
 		items, pkts := itemsTo(y, benchSize), make([]transport.RxPacket, benchBurst)
-		ours := side{echoed(
+		sides[2] = side{echoed(
 			func(n int) int { return send(b, x, items[:n]) },
 			func(n int) int { return poll(b, x, pkts[:n]) },
 		), echo(b, y)}
 		const slice = 2000
-		reportRates(b, contest(b, slice, raw, ours), slice, benchSize)
+		reportRates(b, contest(b, slice, sides), slice, benchSize)
 	})
 }
 
@@ -246,16 +254,16 @@ func BenchmarkOneWay(b *testing.B) {
 					func(n int) int { return send(b, x, items[:n]) },
 					func() int { return poll(b, y, pkts) },
 				)
-				reportRates(b, contest(b, slice, rawOneWay(b, mode, size), ours), slice, size)
+				reportRates(b, contest(b, slice, [3]side{rawOneWay(b, mode, size, false), rawOneWay(b, mode, size, true), ours}), slice, size)
 			})
 		})
 	}
 }
 
 // rawOneWay returns the raw side of packets of size bytes without answers.
-func rawOneWay(b *testing.B, mode Mode, size int) side {
+func rawOneWay(b *testing.B, mode Mode, size int, look bool) side {
 	a, z := newPair(b, mode, 0)
-	near, far := newRaw(a, z, size), newRaw(z, a, size)
+	near, far := newRaw(a, z, size, look), newRaw(z, a, size, look)
 	return oneWay(near.send, func() int { return far.take(64) })
 }
 

@@ -15,10 +15,12 @@ func BenchmarkBulk(b *testing.B) {
 		b.Run(fmt.Sprintf("mtu=%d", size), func(b *testing.B) {
 			inModes(b, func(b *testing.B, mode Mode) {
 				frames := (message + size - 1) / size
-				raw := rawOneWay(b, mode, size)
-				one := raw.near
-				raw.near = func(n int) { one(n * frames) }
-				reportRates(b, contest(b, 1, raw, bulk(b, mode, size, message)), frames, size)
+				sides := [3]side{rawOneWay(b, mode, size, false), rawOneWay(b, mode, size, true), bulk(b, mode, size, message)}
+				for i := range sides[:2] {
+					one := sides[i].near
+					sides[i].near = func(n int) { one(n * frames) }
+				}
+				reportRates(b, contest(b, 1, sides), frames, size)
 			})
 		})
 	}
