@@ -4,12 +4,16 @@
 #   FUZZTIME   how long each fuzz target runs
 #   BENCHTIME  how long each Go benchmark runs in make bench; its other measurements go with it
 #   TRANSPORTS what make bench measures erpc over, with commas between them
+#   RUNS       how often make bench-raw measures each; its table has the medians
+#   RAWFLAGS   further flags for its benches, such as --mtu=3776
 #   GOTEST     further flags for go test, such as -count=1 or -v
 
 GO        ?= go
 FUZZTIME  ?= 10s
 BENCHTIME ?= 200ms
 TRANSPORTS ?= udp
+RUNS      ?= 3
+RAWFLAGS  ?=
 GOTEST    ?=
 MAKEFLAGS += --no-print-directory
 
@@ -34,7 +38,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck bench bench-baseline bench-peers bench-grpc clean check-go
+.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck bench bench-baseline bench-peers bench-grpc bench-raw clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -47,6 +51,7 @@ help:
 	@echo 'make bench-baseline   the Go benchmarks, kept as the new baseline'
 	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc and net/rpc'
 	@echo 'make bench-grpc       ... beside grpc-go alone'
+	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make clean   removes bin/ and out/'
 
 check-go:
@@ -135,6 +140,9 @@ bench-peers: build bin/peers
 
 bench-grpc: build bin/peers
 	bin/peers compare -transports "$(TRANSPORTS)" -peers grpc-go
+
+bench-raw: build bin/peers
+	bin/peers raw -dir out/bench-raw -runs $(RUNS) -args "$(RAWFLAGS)"
 
 clean:
 	rm -rf bin out

@@ -117,6 +117,10 @@ func TestBadUsage(t *testing.T) {
 		{"bench --only=some", `"some" is unknown`},
 		{"bench --benchtime=0s", "--benchtime 0s"},
 		{"bench --count=0", "--count 0"},
+		{"raw --benches=some", `"some" is unknown`},
+		{"raw --runs=0", "--runs 0"},
+		{"raw --duration=0s", "--duration 0s"},
+		{"raw --erpc=" + none, "make build"},
 		{"serve --peer=nobody", `"nobody" is unknown`},
 		{"client --peer=nobody", `"nobody" is unknown`},
 	} {

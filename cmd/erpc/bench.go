@@ -40,7 +40,7 @@ func (latencyCmd) Help() string {
   erpc bench latency --raw
   erpc bench latency --addr 10.0.0.1:31850 --size 1024 --duration 10s --json
   erpc bench latency --wait adaptive --loss 0.01
-  sudo erpc bench latency --transport afpacket --raw
+  sudo erpc bench latency --transport afpacket --raw       or afxdp
   sudo erpc bench latency --transport udp --veth --raw     kernel UDP over the same kind of link`
 }
 
@@ -196,6 +196,9 @@ func (b *bench) run(e *env) error {
 	}
 	if err := b.flags.layLink(e, b.flags.Veth, b.flags.Addr); err != nil {
 		return err
+	}
+	if b.flags.endpoints = b.flags.Threads; b.flags.Raw {
+		b.flags.endpoints *= 2
 	}
 	b.flags.tune()
 	stopProfile, err := startProfile(b.flags.Profile)

@@ -44,6 +44,7 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 	if err := f.layLink(e, f.Veth, f.Addr); err != nil {
 		return nil, err
 	}
+	f.endpoints = f.Threads * (len(variants) + 1)
 	c = &comparison{rounds: f.Rounds, servers: map[serverKind]*child{}}
 	c.turn = f.Duration / time.Duration(2*f.Rounds*len(variants)+1)
 	c.add(b, variant{name: "baseline", set: func(*netFlags) {}})
@@ -101,6 +102,10 @@ func (c *comparison) open(e *env) error {
 	kinds := map[serverKind]bool{}
 	for _, a := range c.arms {
 		kinds[a.serverKind()] = true
+	}
+	if f := c.arms[0].bench.flags; len(kinds) > 1 && f.Addr == "" && f.frames().alone {
+		return usagef("%s: these variants need several server processes, and one at a time has a link of %s; use another transport",
+			c.arms[0].bench.name, f.Transport)
 	}
 	for _, a := range c.arms {
 		f := a.bench.flags

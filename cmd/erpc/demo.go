@@ -80,6 +80,7 @@ func (c *demoCmd) Run(e *env) error {
 	if err := c.layLink(e, false, ""); err != nil {
 		return err
 	}
+	c.endpoints = 2 // the table's and the Client's
 	c.tune()
 	begin := monotime.Now()
 	t, err := openTeam(e, &c.netFlags, &faultFlags{}, peer{}, 1)

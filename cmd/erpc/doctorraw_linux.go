@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/userspace-rpc/erpc/transport/rawudp/afxdp"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,26 +25,48 @@ func findRaw() (list []finding) {
 // it does not run.
 func findAfpacket() []finding {
 	return []finding{
-		findSocket("afpacket: socket", unix.AF_PACKET, "run as root, or once: "+setcap),
-		findCaps("afpacket: guard", "slower, for the kernel looks at each frame as well", mayBPF, unix.CAP_NET_ADMIN, unix.CAP_BPF),
+		findSocket("afpacket: socket", unix.AF_PACKET, mendOf("afpacket")),
+		findCaps("afpacket: guard", mendOf("afpacket"), "slower, for the kernel looks at each frame as well", mayBPF, unix.CAP_NET_ADMIN, unix.CAP_BPF),
 		findTCX("afpacket: tcx, for the guard"),
 		findKernel("afpacket: trains", 6, 2, "slower where many packets are in flight"),
 	}
 }
 
-// findAfxdp names the needs of transport/rawudp/afxdp.
+// findAfxdp names the needs of transport/rawudp/afxdp, which does not run without all of them.
 func findAfxdp() []finding {
 	return []finding{
-		findSocket("afxdp: socket", unix.AF_XDP, "run as root, or once: "+setcap+" (the transport is not built yet)"),
+		findSocket("afxdp: socket", unix.AF_XDP, mendOf("afxdp")),
+		findCaps("afxdp: program", mendOf("afxdp"), "it does not run", mayBPF, unix.CAP_NET_ADMIN, unix.CAP_BPF),
+		findLocked("afxdp: locked memory"),
+		findKernel("afxdp: kernel", 5, 18, "it does not run"),
 	}
 }
 
-func findNamespaces() finding {
-	f := findCaps("network namespaces", "bench --veth and bench of afpacket without --addr do not run", hasCap, unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN)
-	if !f.OK {
-		f.Mend = "run as root"
+// findLocked says for how many endpoints of afxdp this process may lock memory. The kernel asks no more of who
+// has CAP_IPC_LOCK.
+func findLocked(name string) finding {
+	const each = afxdp.EndpointMemory
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit)
+	switch {
+	case hasCap(unix.CAP_IPC_LOCK) || err == nil && limit.Cur == unix.RLIM_INFINITY:
+		return finding{name, true, "no limit", ""}
+	case err != nil:
+		return finding{name, false, err.Error(), ""}
 	}
-	return f
+	n := limit.Cur / each
+	return finding{name, n >= 2, fmt.Sprintf("limit of %d KiB, and no CAP_IPC_LOCK: %d endpoint(s) on a link of one queue, %d KiB each",
+		limit.Cur>>10, n, each>>10), fmt.Sprintf("ulimit -l %d for 4 endpoints, times the queues (as root, or in limits.conf), or once: %s", 4*each>>10, setcap(frameMedia["afxdp"].caps))}
+}
+
+// mendOf says how to get the rights that a transport below IP needs.
+func mendOf(transport string) string {
+	return "run as root, or once: " + setcap(frameMedia[transport].caps)
+}
+
+func findNamespaces() finding {
+	return findCaps("network namespaces", "run as root", "bench --veth, and bench of afpacket and afxdp without --addr do not run",
+		hasCap, unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN)
 }
 
 // capNames are the names of the capabilities that are asked for (capabilities(7)).
@@ -52,7 +75,7 @@ var capNames = map[int]string{
 }
 
 // findCaps asks has for each of the capabilities; without is what happens if one is missing.
-func findCaps(name, without string, has func(int) bool, caps ...int) finding {
+func findCaps(name, mend, without string, has func(int) bool, caps ...int) finding {
 	var missing []string
 	for _, c := range caps {
 		if !has(c) {
@@ -62,7 +85,7 @@ func findCaps(name, without string, has func(int) bool, caps ...int) finding {
 	if len(missing) == 0 {
 		return finding{name, true, "allowed", ""}
 	}
-	return finding{name, false, strings.Join(missing, " and ") + " missing: " + without, "run as root, or once: " + setcap}
+	return finding{name, false, strings.Join(missing, " and ") + " missing: " + without, mend}
 }
 
 // mayBPF reports whether this process may use a capability for eBPF, where CAP_SYS_ADMIN

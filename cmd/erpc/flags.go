@@ -18,9 +18,10 @@ import (
 
 // netFlags choose and shape the network path; every subcommand that communicates has them.
 type netFlags struct {
-	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket, udp past the kernel's IP stack, see --iface; afxdp and ud are not built yet." placeholder:"NAME"`
-	Iface       string  `help:"Network interface, for transports below IP, that is afpacket; without it that with the address." placeholder:"NAME"`
-	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
+	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket and afxdp, udp past the kernel's IP stack, see --iface; ud is not built yet." placeholder:"NAME"`
+	Iface       string  `help:"Network interface, for transports below IP, that is afpacket and afxdp; without it that with the address." placeholder:"NAME"`
+	XDPMode     string  `name:"xdp-mode" default:"auto" help:"Where the XDP program of afxdp runs: native, in the link's driver; generic, on any link, slower; auto, native where the driver can." placeholder:"MODE"`
+	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952, and 3776 with afxdp." placeholder:"BYTES"`
 	Credits     int     `help:"Packets in flight per session; 0: 32." placeholder:"N"`
 	Slots       int     `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
 	CC          string  `name:"cc" default:"timely" help:"Congestion control: timely, the default; dcqcn, if the switches set ECN marks; none. The same for client and server." placeholder:"NAME"`
@@ -37,8 +38,9 @@ type netFlags struct {
 	switches
 	slowHeartbeat bool // many idle sessions shall not disturb what is measured
 
-	pair  *vethPair // the link that this process made for itself and its server, or nil
-	notes io.Writer // where to say what costs speed; nil: nowhere
+	pair      *vethPair // the link that this process made for itself and its server, or nil
+	notes     io.Writer // where to say what costs speed; nil: nowhere
+	endpoints int       // most that this process opens at the same time; 0 stands for 1
 }
 
 // note says what the user should know, once.
@@ -87,8 +89,7 @@ func (f *faultFlags) any() bool { return f.Loss+f.Dup+f.Reorder+f.Corrupt != 0 }
 
 // unbuilt says what the transports that do not exist yet would need.
 var unbuilt = map[string]string{
-	"afxdp": "not built yet, and needs root (CAP_NET_RAW, CAP_BPF); use --transport afpacket or udp",
-	"ud":    "not built yet, and needs an RDMA device; use --transport udp",
+	"ud": "not built yet, and needs an RDMA device; use --transport udp",
 }
 
 // check reports the first wrong flag as a usageError.
@@ -97,13 +98,16 @@ func (f *netFlags) check() error {
 		return usagef("transport %s: %s", f.Transport, why)
 	}
 	if f.medium() == nil {
-		return usagef("transport %q is unknown; there are udp, shm, auto and afpacket", f.Transport)
+		return usagef("transport %q is unknown; there are udp, shm, auto, afpacket and afxdp", f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
 		return usagef("--cc %s: want timely, dcqcn or none", f.CC)
 	}
 	if f.LinkRate != math.Trunc(f.LinkRate) || math.Abs(f.LinkRate) > 1e18 { // not a number is not equal to itself
 		return usagef("--link-rate %v: want bits per second, as 25e9", f.LinkRate)
+	}
+	if err := f.checkXDPMode(); err != nil {
+		return err
 	}
 	if err := f.medium().check(f); err != nil {
 		return err

@@ -4,22 +4,29 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
 	"github.com/userspace-rpc/erpc/transport/rawudp/afpacket"
+	"github.com/userspace-rpc/erpc/transport/rawudp/afxdp"
 )
 
 // frameMedium is a transport below IP, on one network interface; its packets are UDP, so that
 // addresses are those of udp, and so may be the peer.
 type frameMedium struct {
 	udpMedium
-	open func(f *netFlags, addr string) (transport.Transport, error)
+	open    func(f *netFlags, addr string) (transport.Transport, error)
+	caps    string // that a process needs, as setcap(8) takes them
+	largest int    // packet in bytes; 0: what the link carries
+	alone   bool   // one process at a time has a link
+	locks   bool   // memory
 }
 
 // frameMedia are the transports below IP. Those that are still in unbuilt are added here.
 var frameMedia = map[string]frameMedium{
-	"afpacket": {open: openAfpacket},
+	"afpacket": {open: openAfpacket, caps: rawCaps},
+	"afxdp":    {open: openAfxdp, caps: rawCaps + ",cap_ipc_lock", largest: afxdp.MaxPacket, alone: true, locks: true},
 }
 
 func init() {
@@ -34,11 +41,11 @@ func (f *netFlags) framed() bool {
 	return ok
 }
 
-// rawCaps are the capabilities that a process needs for transports below IP.
-const rawCaps = "cap_net_raw,cap_net_admin,cap_bpf+ep"
+// rawCaps are the capabilities that a process needs for any transport below IP.
+const rawCaps = "cap_net_raw,cap_net_admin,cap_bpf"
 
-// setcap is the command that gives the capabilities to this program.
-const setcap = `sudo setcap ` + rawCaps + ` "$(command -v erpc)"`
+// setcap is the command that gives capabilities to this program.
+func setcap(caps string) string { return `sudo setcap ` + caps + `+ep "$(command -v erpc)"` }
 
 func openAfpacket(f *netFlags, addr string) (transport.Transport, error) {
 	conn, err := afpacket.Listen(addr, afpacket.Config{Interface: f.Iface, MTU: f.MTU, NoTrains: f.NoGSO, ECN: f.ecn()})
@@ -65,23 +72,87 @@ func (f *netFlags) noteGuard(tr transport.Transport) {
 	}
 }
 
+func openAfxdp(f *netFlags, addr string) (transport.Transport, error) {
+	conn, err := afxdp.Listen(addr, afxdp.Config{
+		Interface: f.Iface, MTU: f.MTU, ECN: f.ecn(), Mode: xdpModes[f.XDPMode], Endpoints: max(1, f.endpoints),
+	})
+	var bad *afxdp.ConfigError
+	if errors.As(err, &bad) {
+		return nil, usageError(oneLine(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.noteMode(conn)
+	return conn, nil
+}
+
+// xdpModes are where the XDP program of afxdp may run.
+var xdpModes = map[string]afxdp.Mode{
+	"": afxdp.ModeAuto, "auto": afxdp.ModeAuto, "native": afxdp.ModeNative, "generic": afxdp.ModeGeneric,
+}
+
+func (f *netFlags) checkXDPMode() error {
+	mode, ok := xdpModes[f.XDPMode]
+	switch {
+	case !ok:
+		return usagef("--xdp-mode %s: want auto, native or generic", f.XDPMode)
+	case mode != afxdp.ModeAuto && f.Transport != "afxdp":
+		return usagef("--xdp-mode is for afxdp, not for %s", f.Transport)
+	}
+	return nil
+}
+
+// noteMode tells the user if a link is in generic mode that was not asked for. Only Linux's
+// transports can say that.
+func (f *netFlags) noteMode(tr transport.Transport) {
+	in, ok := tr.(interface{ Mode() afxdp.Mode })
+	if ok && in.Mode() == afxdp.ModeGeneric && xdpModes[f.XDPMode] == afxdp.ModeAuto {
+		f.note("the link's driver does not run XDP programs, or not at its MTU: in generic mode, which makes it slower")
+	}
+}
+
+// frames returns the transport below IP of the flags.
+func (f *netFlags) frames() frameMedium { return frameMedia[f.Transport] }
+
 func (m frameMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 	host, _, _ := net.SplitHostPort(addr)
 	if f.Iface == "" && host == "" {
 		return nil, usagef("--transport %s: give --iface, or with --addr an address of the interface", f.Transport)
 	}
 	tr, err := m.open(f, addr)
-	var rights *rawudp.PrivilegeError
-	switch {
-	case errors.As(err, &rights):
-		return nil, fmt.Errorf("%w; run as root, or once: %s", err, setcap)
-	case errors.Is(err, transport.ErrBadAddress):
+	if errors.Is(err, transport.ErrBadAddress) {
 		return nil, usageError(oneLine(err))
 	}
-	return tr, err
+	if err != nil {
+		return nil, m.explain(f, err)
+	}
+	return tr, nil
 }
 
-func (frameMedium) check(*netFlags) error { return nil }
+// explain adds to an error of open what to do.
+func (m frameMedium) explain(f *netFlags, err error) error {
+	var rights *rawudp.PrivilegeError
+	var link *rawudp.LinkError
+	switch {
+	case errors.As(err, &rights):
+		return fmt.Errorf("%w; run as root, or once: %s", err, setcap(m.caps))
+	case errors.Is(err, afxdp.ErrBusy):
+		return fmt.Errorf("%w; one process at a time has a link: end the other one, or give another interface", err)
+	case errors.Is(err, syscall.ENOBUFS) && m.locks:
+		return fmt.Errorf("%w; ulimit -l allows too little locked memory: raise it, or once: %s", err, setcap(m.caps))
+	case errors.As(err, &link) && f.XDPMode == "native" && !errors.Is(err, rawudp.ErrLinkGone):
+		return fmt.Errorf("%w; the driver has no XDP, or not for a link of this MTU: use a smaller one, or --xdp-mode generic", err)
+	}
+	return err
+}
+
+func (m frameMedium) check(f *netFlags) error {
+	if m.largest != 0 && f.MTU > m.largest {
+		return usagef("--mtu %d: packets of %s are at most %d bytes", f.MTU, f.Transport, m.largest)
+	}
+	return nil
+}
 
 // errSameHost means that a transport below IP cannot reach a peer, since it is here.
 var errSameHost = errors.New("this is an address of this machine, and frames to it never leave it; use --transport udp, shm or auto")

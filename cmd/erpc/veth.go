@@ -28,7 +28,8 @@ const (
 	vethBits   = 24
 )
 
-// vethMTU is that of Ethernet, unless packets are to be larger; headers of IPv6 and UDP come on top.
+// vethMTU is that of Ethernet, unless packets are to be larger; headers of IPv6 and UDP come on top. Packets of
+// afxdp are never so large that a veth pair has no native XDP.
 func (f *netFlags) vethMTU() int { return max(1500, f.MTU+48) }
 
 // checkVeth complains if a link between namespaces does not fit the other flags. addr is the
@@ -38,7 +39,7 @@ func (f *netFlags) checkVeth(veth bool, addr string) error {
 	case veth && addr != "":
 		return usagef("--veth and --addr do not go together: the server is at that address already")
 	case veth && f.Transport != "udp" && !f.framed():
-		return usagef("--veth: not with %s; want udp or afpacket", f.Transport)
+		return usagef("--veth: not with %s; want udp, afpacket or afxdp", f.Transport)
 	case f.framed() && addr == "" && f.Iface != "":
 		return usagef("--iface %s: only with --addr; without, client and server get interfaces of their own", f.Iface)
 	}

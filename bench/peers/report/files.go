@@ -34,6 +34,7 @@ type Figure struct {
 	RawRps    float64 `json:"raw_rps"`
 	RawGbps   float64 `json:"raw_gbps"`
 	Ratio     float64 `json:"ratio_to_raw"`
+	Cores     float64 `json:"core_round_trip_ns"` // a cache line's, between client and server
 	Machine   Machine `json:"machine"`
 }
 

@@ -261,3 +261,26 @@ func TestReadErrors(t *testing.T) {
 		t.Errorf("plots of nothing: %q, %v", files, err)
 	}
 }
+
+// TestRawTable: medians over the runs, and what was not measured.
+func TestRawTable(t *testing.T) {
+	var b bytes.Buffer
+	err := RawTable(&b, []Figure{
+		{Bench: "latency", Transport: "udp", P50: 8, RawP50: 6, Ratio: 1.3, Cores: 300},
+		{Bench: "latency", Transport: "udp", P50: 7, RawP50: 5, Ratio: 1.4, Cores: 50},
+		{Bench: "latency", Transport: "udp", P50: 9, RawP50: 7, Ratio: 1.1, Cores: 50},
+		{Bench: "rate", Transport: "afxdp", Rps: 1.5e6, RawRps: 2e6, Ratio: 0.75},
+		{Bench: "bandwidth", Transport: "afxdp", Gbps: 8, RawGbps: 10, Ratio: 0.8},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| udp | 8.00 us | 6.00 us | 1.30 | - | - | - | - | - | - | 2 of 3 |\n",
+		"| afxdp | - | - | - | 1.50 M/s | 2.00 M/s | 0.75 | 8.0 Gbit/s | 10.0 Gbit/s | 0.80 | 0 of 2 |\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, &b)
+		}
+	}
+}

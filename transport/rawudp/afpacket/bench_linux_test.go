@@ -109,6 +109,12 @@ func rawSend(d *device, frame []byte, n int) int {
 	return k
 }
 
+// middle returns the median.
+func middle(took []time.Duration) time.Duration {
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
 func reportLatency(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))].Nanoseconds()) / 1e3 }

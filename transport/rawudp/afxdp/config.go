@@ -32,8 +32,28 @@ func (m Mode) String() string {
 	return "auto"
 }
 
+// Sizes in bytes.
+const (
+	chunkSize = 4096 // of the packet memory; the kernel takes no larger ones without huge pages
+	// lead is left free in front of a frame. Behind the kernel's own 256 bytes, and Ethernet, IPv4 and
+	// UDP headers of 42, it puts the payload on a cache line.
+	lead       = 22
+	kernelLead = 256 // XDP_PACKET_HEADROOM
+	frameSize  = chunkSize - kernelLead - lead
+)
+
+// Chunks of one endpoint and queue.
+const (
+	txChunks = 256
+	rxSpare  = 96 // beyond the ring: frames that are lent, at most 64, and those not given back yet
+)
+
 // Limits and defaults of Config.
 const (
+	// MaxPacket is the largest packet over IPv4 in bytes, headers of IP and UDP not included.
+	MaxPacket = frameSize - 14 - 20 - 8
+	// EndpointMemory is the locked memory in bytes that an endpoint takes for each queue with DefaultRing.
+	EndpointMemory = (DefaultRing + txChunks + rxSpare) * chunkSize
 	// DefaultRing is the default number of frames of a receive ring.
 	DefaultRing = 512
 	// MaxRing is the largest receive ring.
@@ -74,7 +94,8 @@ type Config struct {
 	// DefaultRing.
 	Ring int
 	// Endpoints is how many endpoints of this process can share the link. Each takes
-	// (Ring + 352) * 4 KiB of locked memory for each queue, also before it is opened. 0 means DefaultEndpoints.
+	// (Ring + 352) * 4 KiB of locked memory for each queue, also before it is opened: EndpointMemory by default.
+	// 0 means DefaultEndpoints.
 	Endpoints int
 	// Queues is the most receive queues to take frames from, beginning with the first. Frames that come
 	// in through others are left to the kernel, which drops them. 0 means all, up to MaxQueues.

@@ -13,23 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sizes in bytes.
-const (
-	chunkSize = 4096 // of the packet memory; the kernel takes no larger ones without huge pages
-	// lead is left free in front of a frame. Behind the kernel's own 256 bytes, and Ethernet, IPv4 and
-	// UDP headers of 42, it puts the payload on a cache line.
-	lead       = 22
-	kernelLead = 256 // XDP_PACKET_HEADROOM
-	frameSize  = chunkSize - kernelLead - lead
-)
-
-// Chunks of one endpoint and queue.
-const (
-	txChunks = 256
-	rxSpare  = 96 // beyond the ring: frames that are lent, at most 64, and those not given back yet
-	// batch is how many chunks are given back to the kernel, or taken back from it, at once: the rings are shared.
-	batch = 32
-)
+// batch is how many chunks are given back to the kernel, or taken back from it, at once: the rings are shared.
+const batch = 32
 
 // pool is the packet memory of one queue of a link with its fill and completion rings. The kernel
 // has one of each for a queue, so all endpoints of the process on the link share them.

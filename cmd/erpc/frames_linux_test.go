@@ -63,13 +63,16 @@ func programs(t *testing.T, s *vethtest.Side) (list []string) {
 	return list
 }
 
-// TestAfpacketAcrossNamespaces runs server and ping as processes on two machines, so to speak: both over
+// onLink is what each transport has on its link.
+var onLink = map[string]string{"afpacket": ebpf.AttachTCXIngress.String(), "afxdp": "XDP", "udp": ""}
+
+// TestAcrossNamespaces runs server and ping as processes on two machines, so to speak: both over
 // frames, and each with kernel UDP on the other side. Nothing stays on the link of a server that was killed.
-func TestAfpacketAcrossNamespaces(t *testing.T) {
-	for _, c := range []struct {
-		server, client string
-		guards         int
-	}{{"afpacket", "afpacket", 1}, {"afpacket", "udp", 1}, {"udp", "afpacket", 0}} {
+func TestAcrossNamespaces(t *testing.T) {
+	for _, c := range []struct{ server, client string }{
+		{"afpacket", "afpacket"}, {"afpacket", "udp"}, {"udp", "afpacket"},
+		{"afxdp", "afxdp"}, {"afxdp", "udp"}, {"udp", "afxdp"}, {"afxdp", "afpacket"}, {"afpacket", "afxdp"},
+	} {
 		for _, v6 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s to %s IPv6 %v", c.client, c.server, v6), func(t *testing.T) {
 				p := vethtest.New(t, 1500)
@@ -81,8 +84,8 @@ func TestAfpacketAcrossNamespaces(t *testing.T) {
 				p.B.Do(func() { server = start(t, fmt.Sprintf("server --json --transport %s --addr [%v]:0", c.server, ip)) })
 				var ready readyLine
 				decodeOne(t, waitFor(t, server.out, "ready"), &ready)
-				if got := programs(t, p.B); len(got) != c.guards {
-					t.Errorf("on the server's link: %v, want %d guards", got, c.guards)
+				if got := strings.Join(programs(t, p.B), ", "); got != onLink[c.server] {
+					t.Errorf("on the server's link: %q, want %q", got, onLink[c.server])
 				}
 				p.A.Do(func() {
 					ping = start(t, fmt.Sprintf("ping %s --json --transport %s --count 3 --interval 1ms --size 100000", ready.Addr, c.client))
@@ -97,7 +100,7 @@ func TestAfpacketAcrossNamespaces(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = server.cmd.Wait()
-				await(t, "the guard outlives its process", func() bool { return len(programs(t, p.B)) == 0 })
+				await(t, "a program outlives its process", func() bool { return len(programs(t, p.B)) == 0 })
 				if got := programs(t, p.A); len(got) != 0 {
 					t.Errorf("on the client's link: %v", got)
 				}
@@ -106,25 +109,29 @@ func TestAfpacketAcrossNamespaces(t *testing.T) {
 	}
 }
 
-// TestAfpacketInterface: a server and a ping that name the interface, not its address.
-func TestAfpacketInterface(t *testing.T) {
-	p := vethtest.New(t, 1500)
-	var server, ping *process
-	p.B.Do(func() { server = start(t, "server --json --transport afpacket --iface "+p.B.Name) })
-	var ready readyLine
-	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
-	if want := p.B.IP4.String() + ":31850"; ready.Addr != want {
-		t.Fatalf("serves on %s, want %s", ready.Addr, want)
-	}
-	p.A.Do(func() { ping = start(t, "ping "+ready.Addr+" --transport afpacket --count 1 --iface "+p.A.Name) })
-	waitFor(t, ping.out, "1 sent, 1 answered")
-	if err := ping.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	p.B.Do(func() { ping = start(t, "ping "+ready.Addr+" --transport afpacket --count 1") })
-	waitFor(t, ping.errLines, "frames to it never leave it")
-	if err := ping.cmd.Wait(); err == nil {
-		t.Error("a ping of its own host succeeded")
+// TestInterface: a server and a ping that name the interface, not its address.
+func TestInterface(t *testing.T) {
+	for tr := range frameMedia {
+		t.Run(tr, func(t *testing.T) {
+			p := vethtest.New(t, 1500)
+			var server, ping *process
+			p.B.Do(func() { server = start(t, "server --json --transport "+tr+" --iface "+p.B.Name) })
+			var ready readyLine
+			decodeOne(t, waitFor(t, server.out, "ready"), &ready)
+			if want := p.B.IP4.String() + ":31850"; ready.Addr != want {
+				t.Fatalf("serves on %s, want %s", ready.Addr, want)
+			}
+			p.A.Do(func() { ping = start(t, "ping "+ready.Addr+" --transport "+tr+" --count 1 --iface "+p.A.Name) })
+			waitFor(t, ping.out, "1 sent, 1 answered")
+			if err := ping.cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			p.B.Do(func() { ping = start(t, "ping "+ready.Addr+" --transport "+tr+" --count 1") })
+			waitFor(t, ping.errLines, "frames to it never leave it")
+			if err := ping.cmd.Wait(); err == nil {
+				t.Error("a ping of its own host succeeded")
+			}
+		})
 	}
 }
 
@@ -198,6 +205,9 @@ func TestBenchAcrossVeth(t *testing.T) {
 		"bench latency --transport afpacket --raw", "bench latency --transport udp --veth --raw",
 		"bench rate --transport afpacket --symmetric", "bench rate --transport afpacket --raw",
 		"bench bandwidth --transport afpacket --raw --size 100000", "bench bandwidth --transport udp --veth --mtu 8952 --size 100000",
+		"bench latency --transport afxdp --raw", "bench rate --transport afxdp --raw --threads 2", "bench rate --transport afxdp --symmetric",
+		"bench rate --transport afxdp --xdp-mode generic --raw", "bench rate --transport afxdp --versus none",
+		"bench bandwidth --transport afxdp --raw --size 100000", "bench bandwidth --transport afxdp --mtu 3776 --xdp-mode native --size 100000",
 	} {
 		status, out, errOut := runCommand(t, line+" --rounds 1 --duration 20ms --json"+gentle)
 		var r result
@@ -206,19 +216,24 @@ func TestBenchAcrossVeth(t *testing.T) {
 		}
 		decodeOne(t, out, &r)
 		mtu := 1472
-		if strings.Contains(line, "8952") {
-			mtu = 8952
+		for _, large := range []int{3776, 8952} {
+			if strings.Contains(line, fmt.Sprint("--mtu ", large)) {
+				mtu = large
+			}
 		}
 		if r.Link != "veth" || r.Rpcs == 0 || r.Errors != 0 || r.MTU != mtu || strings.Contains(line, "--raw") != (r.Ratio > 0) {
 			t.Errorf("erpc %s: %+v", line, r)
 		}
 		nothingLeft(t)
 	}
-	for _, line := range []string{"demo --transport afpacket --each 1ms", "bench sessions --transport afpacket --counts 2 --rounds 1 --duration 50ms"} {
-		if status, out, errOut := runCommand(t, line); status != exitDone {
-			t.Errorf("erpc %s: status %d, out %q, err %q", line, status, out, errOut)
+	for tr := range frameMedia {
+		for _, line := range []string{"demo --each 1ms", "bench sessions --counts 2 --rounds 1 --duration 50ms"} {
+			line += " --transport " + tr
+			if status, out, errOut := runCommand(t, line); status != exitDone {
+				t.Errorf("erpc %s: status %d, out %q, err %q", line, status, out, errOut)
+			}
+			nothingLeft(t)
 		}
-		nothingLeft(t)
 	}
 	if _, err := netlink.LinkByName(vethName); !errors.As(err, new(netlink.LinkNotFoundError)) {
 		t.Errorf("an interface is left: %v", err)
@@ -314,21 +329,55 @@ func TestMissingRights(t *testing.T) {
 	if want := "needs CAP_NET_RAW: operation not permitted; run as root, or once: sudo setcap"; status != exitFailed || !oneLineWith(errOut, want) {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
 	}
+	for _, c := range []struct {
+		want    string
+		missing []uintptr
+	}{
+		{"needs CAP_NET_RAW: socket: operation not permitted; run as root, or once: sudo setcap", []uintptr{unix.CAP_NET_RAW}},
+		{"needs CAP_NET_ADMIN and CAP_BPF: ", []uintptr{unix.CAP_BPF, unix.CAP_SYS_ADMIN}},
+		{"needs CAP_NET_ADMIN and CAP_BPF: ", []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}},
+		{"ulimit -l allows too little locked memory: raise it, or once: sudo setcap", []uintptr{unix.CAP_IPC_LOCK}},
+	} {
+		limitLocked(t, 1<<20)
+		status, _, errOut = without(t, p.A, "server --transport afxdp --iface "+p.A.Name, c.missing...)
+		if status != exitFailed || !oneLineWith(errOut, c.want) || !strings.Contains(errOut, "cap_ipc_lock") {
+			t.Errorf("status %d, err %q, want %q", status, errOut, c.want)
+		}
+	}
+}
+
+// limitLocked sets this process's limit of locked memory, which its children inherit, for the test.
+func limitLocked(t *testing.T, bytes uint64) {
+	t.Helper()
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: bytes, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestDoctorNamesCapabilities: the doctor says which capability each part of the transport lacks.
 func TestDoctorNamesCapabilities(t *testing.T) {
 	needsRoot(t)
-	_, out, errOut := without(t, nil, "doctor --json", unix.CAP_NET_RAW, unix.CAP_BPF, unix.CAP_SYS_ADMIN)
+	limitLocked(t, 1<<20)
+	_, out, errOut := without(t, nil, "doctor --json", unix.CAP_NET_RAW, unix.CAP_BPF, unix.CAP_SYS_ADMIN, unix.CAP_IPC_LOCK)
 	var d diagnosis
 	decodeOne(t, out, &d)
 	missing := map[string]string{
-		"afpacket: socket": "CAP_NET_RAW", "afpacket: guard": "CAP_BPF", "afxdp: socket": "CAP_NET_RAW", "network namespaces": "CAP_SYS_ADMIN",
+		"afpacket: socket": "CAP_NET_RAW missing", "afpacket: guard": "CAP_BPF missing", "network namespaces": "CAP_SYS_ADMIN missing",
+		"afxdp: socket": "CAP_NET_RAW missing", "afxdp: program": "CAP_BPF missing", "afxdp: locked memory": "limit of 1024 KiB, and no CAP_IPC_LOCK: 0 endpoint",
 	}
 	for _, f := range d.Findings {
 		want, ours := missing[f.Name]
 		delete(missing, f.Name)
-		if ours && (f.OK || !strings.HasPrefix(f.Found, want+" missing") || f.Mend == "") {
+		if ours && (f.OK || !strings.HasPrefix(f.Found, want) || f.Mend == "") {
 			t.Errorf("%+v, want it to name %s", f, want)
 		}
 	}
