@@ -30,7 +30,8 @@ type Config struct {
 	// power of two; at most session.MaxSlots. Default 8 (eRPC, section 4.3).
 	Slots int
 	// Credits is the number of packets in flight per session, at most
-	// session.MaxCredits. Default 32 (eRPC, section 4.3.1).
+	// session.MaxCredits. Default 0: 32 (eRPC, section 4.3.1), or with packets smaller than 8 KiB
+	// what makes 256 KiB, up to 128 and to a quarter of what the receiving side can hold.
 	Credits int
 	// MTU is the largest packet in bytes, library header included; 0 means what
 	// the transport takes. A path that carries less is noticed while connecting.
@@ -113,7 +114,7 @@ func (c Config) fill() (Config, error) {
 		name          string
 	}{
 		{&c.Slots, session.DefaultSlots, 1, session.MaxSlots, "Slots"},
-		{&c.Credits, session.DefaultCredits, 1, session.MaxCredits, "Credits"},
+		{&c.Credits, 0, 0, session.MaxCredits, "Credits"},
 		{&c.MaxMessage, msgbuf.DefaultMaxMessage, 1, wire.MaxMsgSize, "MaxMessage"},
 		{&c.MaxSessions, 32768, 1, 1 << 24, "MaxSessions"},
 		{&c.MaxQueue, 65536, 1, 1 << 24, "MaxQueue"},

@@ -28,6 +28,7 @@ type engine struct {
 	epoch    uint64
 	cookies  *session.Cookies
 	mtu      int
+	rxRing   int  // packets that can wait at the transport
 	rxShared bool // a peer can still change what it has sent; see transport.Caps
 	checksum bool
 

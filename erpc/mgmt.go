@@ -141,7 +141,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 		return nil, wire.CodeShutdown
 	}
 	e.noteEpoch(from, c.Epoch)
-	offer := session.Agree(c.Offer, e.offer())
+	offer := session.Agree(c.Offer, e.offer(min(uint32(e.mtu), c.Offer.MTU)))
 	params, err := session.ParamsOf(offer)
 	if err != nil || c.Session == wire.NoSession {
 		return nil, wire.CodeBadOffer
@@ -216,10 +216,27 @@ func (e *engine) opened(s *Session, a *wire.Accept, params session.Params, rtt i
 	e.notify(s, SessionConnected)
 }
 
-// offer returns what this endpoint proposes for a session.
-func (e *engine) offer() wire.Offer {
+// offer returns what this endpoint proposes for a session whose packets are up to mtu bytes.
+func (e *engine) offer(mtu uint32) wire.Offer {
 	return wire.Offer{
-		Credits: uint16(e.cfg.Credits), Slots: uint16(e.cfg.Slots), MTU: uint32(e.mtu),
+		Credits: uint16(e.credits(int(mtu))), Slots: uint16(e.cfg.Slots), MTU: mtu,
 		MaxMessage: uint32(e.cfg.MaxMessage), Checksum: e.checksum,
 	}
+}
+
+// Bounds of the credits that nobody has set. Small packets need more of them: 32 of 1500 bytes
+// are less than what one segmented send takes.
+const (
+	windowBytes    = 256 << 10
+	mostCredits    = 128
+	sessionsInRing = 4 // with all their credits in use
+)
+
+// credits returns how many credits to propose with packets of up to mtu bytes.
+func (e *engine) credits(mtu int) int {
+	if e.cfg.Credits != 0 {
+		return e.cfg.Credits
+	}
+	most := min(mostCredits, e.rxRing/sessionsInRing)
+	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), most))
 }

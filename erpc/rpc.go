@@ -78,7 +78,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	e := &r.engine
 	e.rpc, e.cfg, e.handlers = r, &r.cfg, &n.handlers
-	e.mtu, e.rxShared = caps.MTU, caps.RxShared
+	e.mtu, e.rxRing, e.rxShared = caps.MTU, caps.RxRing, caps.RxShared
 	if r.cfg.MTU != 0 {
 		e.mtu = min(e.mtu, r.cfg.MTU)
 	}

@@ -45,13 +45,13 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 	if s == nil {
 		return nil, ErrExhausted
 	}
-	offer := e.offer()
+	mtu := e.mtu
 	if p, ok := e.rpc.tr.(transport.PathSizer); ok {
-		if mtu, err := p.PathMTU(peer); err == nil && mtu >= session.MinMTU {
-			offer.MTU = min(offer.MTU, uint32(mtu))
+		if n, err := p.PathMTU(peer); err == nil && n >= session.MinMTU {
+			mtu = min(mtu, n)
 		}
 	}
-	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: offer}
+	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: e.offer(uint32(mtu))}
 	s.cl.Init(e.cfg.Timing, e.cfg.MaxQueue, e.pool, e.pacing, &e.proto)
 	s.dialer = session.NewDialer(c, e.cfg.Timing, e.now)
 	e.changing = append(e.changing, s)
