@@ -1,0 +1,239 @@
+package ud
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+const (
+	askFirst  = 10 * time.Millisecond // until a query is repeated; doubles up to askLast
+	askLast   = 200 * time.Millisecond
+	askAgain  = 10e6 // ns between queries for packets to an unknown address
+	maxAsking = 1024 // addresses asked at a time in that way
+)
+
+// meeting answers queries on the meeting socket, in a goroutine of its own.
+type meeting struct {
+	conn    *net.UDPConn
+	own     card // an answer, without number
+	handles *handles
+	limit   int
+	done    chan struct{}
+
+	mu     sync.Mutex
+	met    []*peer // introduced and not yet collected
+	asking map[transport.Addr]asked
+	some   atomic.Bool // met is not empty
+}
+
+// asked is a query sent for a packet to an unknown address.
+type asked struct {
+	query uint64
+	at    int64 // ns
+}
+
+// start makes m ready and begins to answer.
+func (m *meeting) start() {
+	m.asking = map[transport.Addr]asked{}
+	m.done = make(chan struct{})
+	go m.serve()
+}
+
+// stop ends the goroutine and frees who was not collected.
+func (m *meeting) stop() {
+	m.conn.Close()
+	<-m.done
+}
+
+// serve answers until the socket is closed.
+func (m *meeting) serve() {
+	defer close(m.done)
+	var buf [cardSize + 1]byte
+	for {
+		n, from, err := m.conn.ReadFromUDPAddrPort(buf[:])
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error about an answer
+		}
+		c, ok := parseCard(buf[:n])
+		if !ok {
+			continue
+		}
+		addr := addrOf(netip.AddrPortFrom(from.Addr(), c.port))
+		switch c.kind {
+		case cardQuery:
+			m.answer(&c, addr, from)
+		case cardAnswer:
+			m.mu.Lock()
+			q, ok := m.asking[addr]
+			if ok && q.query == c.query {
+				delete(m.asking, addr)
+			}
+			m.mu.Unlock()
+			if ok && q.query == c.query {
+				_ = m.introduce(&c, addr) // if that fails packets go on being dropped
+			}
+		}
+	}
+}
+
+// answer introduces the sender of a query and tells it who we are.
+func (m *meeting) answer(c *card, addr transport.Addr, from netip.AddrPort) {
+	reply := m.own
+	reply.query = c.query
+	if reason := m.introduce(c, addr); reason != 0 {
+		reply = card{kind: cardRefusal, reason: reason, port: m.own.port, query: c.query}
+	}
+	var b [cardSize]byte
+	reply.encode(&b)
+	_, _ = m.conn.WriteToUDPAddrPort(b[:], from) // the query comes again
+}
+
+// introduce makes a peer of a card, for collect. It returns the reason if it cannot.
+func (m *meeting) introduce(c *card, addr transport.Addr) (reason byte) {
+	if c.layer != m.own.layer || c.gidKind != m.own.gidKind || c.gidKind == kindIB && [8]byte(c.gid[:8]) != [8]byte(m.own.gid[:8]) {
+		return refuseMismatch
+	}
+	w, src := way{gid: c.gid}, source{gid: c.gid, qpn: c.qpn}
+	if c.gidKind == kindIB {
+		w, src = way{lid: c.lid}, source{lid: uint32(c.lid), qpn: c.qpn}
+	}
+	m.mu.Lock()
+	full := len(m.met) >= m.limit
+	m.mu.Unlock()
+	if full {
+		return refuseFull
+	}
+	h, err := m.handles.get(w)
+	if err != nil {
+		return refuseNoWay
+	}
+	p := &peer{addr: addr, src: src, handle: h, ah: h.ah.Handle(), qpn: c.qpn, qkey: c.qkey, mtu: int(min(c.mtu, m.own.mtu))}
+	m.mu.Lock()
+	m.met = append(m.met, p)
+	m.some.Store(true)
+	m.mu.Unlock()
+	return 0
+}
+
+// collect returns those introduced since the last call.
+func (m *meeting) collect() []*peer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	met := m.met
+	m.met = nil
+	m.some.Store(false)
+	return met
+}
+
+// ask sends a query to an address that a packet is for, unless one is under way.
+func (m *meeting) ask(addr transport.Addr) {
+	now := monotime.Now()
+	m.mu.Lock()
+	q, ok := m.asking[addr]
+	if ok && now-q.at < askAgain || !ok && len(m.asking) >= maxAsking && !m.forget(now) {
+		m.mu.Unlock()
+		return
+	}
+	if !ok {
+		q.query = number()
+	}
+	q.at = now
+	m.asking[addr] = q
+	m.mu.Unlock()
+	var b [cardSize]byte
+	c := m.own
+	c.kind, c.query = cardQuery, q.query
+	c.encode(&b)
+	_, _ = m.conn.WriteToUDPAddrPort(b[:], addr.AddrPort()) // the next packet asks again
+}
+
+// forget makes room in asking. The caller holds mu.
+func (m *meeting) forget(now int64) bool {
+	for a, q := range m.asking {
+		if now-q.at > 100*askAgain {
+			delete(m.asking, a)
+		}
+	}
+	return len(m.asking) < maxAsking
+}
+
+// call meets the endpoint at addr: it asks until there is an answer or timeout has passed.
+func (m *meeting) call(text string, addr transport.Addr, timeout time.Duration) error {
+	// A socket of its own, connected, hears at once that nobody is there (ICMP).
+	local := net.UDPAddrFromAddrPort(netip.AddrPortFrom(m.conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), 0))
+	conn, err := net.DialUDP("udp", local, net.UDPAddrFromAddrPort(addr.AddrPort()))
+	if err != nil {
+		return &PeerError{Addr: text, Err: ErrNoAnswer, More: err}
+	}
+	defer conn.Close()
+	query := number()
+	var b [cardSize]byte
+	c := m.own
+	c.kind, c.query = cardQuery, query
+	c.encode(&b)
+	var last error
+	end := monotime.Now() + int64(timeout)
+	for pause := askFirst; ; pause = min(2*pause, askLast) {
+		left := time.Duration(end - monotime.Now())
+		if left <= 0 {
+			return &PeerError{Addr: text, Err: ErrNoAnswer, More: last}
+		}
+		if _, err = conn.Write(b[:]); err == nil {
+			c, err = await(conn, query, min(pause, left))
+		}
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return &PeerError{Addr: text, Err: ErrNoAnswer, More: syscall.ECONNREFUSED}
+		case err != nil:
+			last = err
+			continue
+		case c.kind == cardRefusal:
+			return &PeerError{Addr: text, Err: refusal(c.reason)}
+		}
+		if reason := m.introduce(&c, addr); reason != 0 {
+			return &PeerError{Addr: text, Err: refusal(reason)}
+		}
+		return nil
+	}
+}
+
+// await reads from conn until the answer to query, at most for pause.
+func await(conn *net.UDPConn, query uint64, pause time.Duration) (card, error) {
+	var in [cardSize + 1]byte
+	if err := conn.SetReadDeadline(time.Time{}); err != nil {
+		return card{}, err
+	}
+	// A deadline in the past, set in time, spares reading the clock. One that is set late
+	// makes the next await return early, and the query is repeated early.
+	timer := time.AfterFunc(pause, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer timer.Stop()
+	for {
+		n, err := conn.Read(in[:])
+		if err != nil {
+			return card{}, err
+		}
+		if c, ok := parseCard(in[:n]); ok && c.query == query && c.kind != cardQuery {
+			return c, nil
+		}
+	}
+}
+
+// number returns a number that nobody can guess.
+func number() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
