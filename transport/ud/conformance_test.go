@@ -68,7 +68,7 @@ func TestZeroCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hugemem.Free(mem) }) // after the Conn is closed
-	if _, err := x.Register(mem); err != nil {
+	if key, err := x.Register(mem); err != nil || key == 0 {
 		t.Fatal(err)
 	}
 	r := &registered{Conn: x, mem: mem}

@@ -308,8 +308,9 @@ func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
 }
 
 // Register lets the adapter read mem where it is, which must not be of the Go heap and
-// stay mapped until Unregister. Packets in other memory are copied. Safe from any goroutine.
-func (c *Conn) Register(mem []byte) (key uint32, err error) { return c.tx.regions.add(mem) }
+// stay mapped until Unregister. Packets in other memory are copied, also if the limit on
+// locked memory forbids it: then key is 0. There is no error. Safe from any goroutine.
+func (c *Conn) Register(mem []byte) (key uint32, err error) { return c.tx.regions.add(mem), nil }
 
 // Unregister undoes Register with the same memory. No packet in it may be on its way, see
 // Flush. Safe from any goroutine.

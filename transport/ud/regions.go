@@ -1,7 +1,7 @@
 package ud
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +21,7 @@ type region struct {
 type regions struct {
 	pd   *verbs.PD
 	mu   sync.Mutex
+	shut bool
 	list atomic.Pointer[[]region] // sorted; never changed, only replaced
 	last region                   // that find found last; of the using goroutine
 	seen *[]region                // the list it is of
@@ -54,24 +55,23 @@ func (r *regions) find(addr uint64, n int) (lkey uint32, ok bool) {
 	return x.lkey, true
 }
 
-// add registers mem.
-func (r *regions) add(mem []byte) (uint32, error) {
-	mr, err := r.pd.Register(mem, verbs.LocalWrite)
-	if err != nil {
-		return 0, fmt.Errorf("ud: %w", err)
-	}
+// add registers mem. It returns 0 if that is not possible, for lack of lockable memory
+// mostly; packets in it are copied then.
+func (r *regions) add(mem []byte) (lkey uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.shut {
+		return 0
+	}
+	mr, err := r.pd.Register(mem, verbs.LocalWrite)
+	if err != nil {
+		return 0
+	}
 	x := region{mr.Base(), mr.Base() + uint64(len(mem)), mr.LKey(), mr}
 	list := append(slices.Clone(r.all()), x)
-	slices.SortFunc(list, func(a, b region) int {
-		if a.base < b.base {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b region) int { return cmp.Compare(a.base, b.base) })
 	r.list.Store(&list)
-	return x.lkey, nil
+	return x.lkey
 }
 
 // remove takes the region that begins where mem begins out, and returns it.
@@ -105,4 +105,5 @@ func (r *regions) close() {
 		x.mr.Close()
 	}
 	r.list.Store(nil)
+	r.shut = true
 }
