@@ -36,6 +36,9 @@
 // are for an earlier owner of the queue pair's number. Both sides must be of one link layer and kind of
 // GID, else the answer is a refusal. The MTU of a peer is the smaller one of both.
 //
+// A peer that has not answered for 100 ms while packets went to it is asked again, beside them: if
+// it restarted on its port it has another queue pair, which finds out what the packets are about.
+//
 // The table of peers is limited ([Config.MaxPeers]); the one that was silent longest leaves first.
 // Peers on the same host share an address handle.
 //

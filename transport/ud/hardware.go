@@ -53,39 +53,42 @@ func slotSize(front, mtu int) int { return front + (mtu+line-1)&^(line-1) + skew
 
 // open opens the device and makes the queue pair, ready to send and receive. cfg is
 // complete but for RecvRing, and gets what was granted.
-func open(p place, cfg *Config) (h *hardware, err error) {
-	h = &hardware{place: p}
-	defer func() {
-		if err != nil {
-			h.close()
-		}
-	}()
-	if h.dev, err = verbs.Open(p.device); err != nil {
-		return nil, &ConfigError{"Device", p.device, err.Error(), ErrNoDevice}
+func open(p place, cfg *Config) (*hardware, error) {
+	h := &hardware{place: p}
+	if err := h.open(cfg); err != nil {
+		_ = h.close() // err says more
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *hardware) open(cfg *Config) (err error) {
+	if h.dev, err = verbs.Open(h.device); err != nil {
+		return &ConfigError{"Device", h.device, err.Error(), ErrNoDevice}
 	}
 	h.owe(h.dev.Close)
 	if h.info, err = h.dev.Attr(); err != nil {
-		return nil, fmt.Errorf("ud: %w", err)
+		return fmt.Errorf("ud: %w", err)
 	}
 	h.node = h.dev.Node()
 	if h.pd, err = h.dev.AllocPD(); err != nil {
-		return nil, exhausted(err)
+		return exhausted(err)
 	}
 	h.owe(h.pd.Close)
 	cfg.SendRing = min(cfg.SendRing, floor2(int(h.info.MaxWR)/2))
 	if err = h.arenas(cfg); err != nil {
-		return nil, err
+		return err
 	}
 	if err = h.queues(cfg); err != nil {
-		return nil, err
+		return err
 	}
 	var key [4]byte
 	_, _ = rand.Read(key[:])                                 // never fails
 	h.qkey = binary.LittleEndian.Uint32(key[:]) &^ (1 << 31) // the highest bit is for privileged keys
 	if err = h.ready(); err != nil {
-		return nil, fmt.Errorf("ud: %w", err)
+		return fmt.Errorf("ud: %w", err)
 	}
-	return h, nil
+	return nil
 }
 
 func (h *hardware) owe(close func() error) { h.closers = append(h.closers, close) }

@@ -118,6 +118,7 @@ type peer struct {
 	qkey   uint32
 	mtu    int
 	used   uint64 // when it last sent or got something, by peers.clock
+	since  int64  // ns: when the first packet went to it after it was last heard of; 0 for none
 }
 
 // peers is the table of those introduced. Only for the using goroutine.
@@ -148,6 +149,23 @@ func (t *peers) to(a *transport.Addr) *peer {
 	return p
 }
 
+// silentFor is after how long without an answer a peer is asked who it is now, ns: it may
+// have restarted.
+const silentFor = 100e6
+
+// sent notes that a packet goes to p at a time in ns. It reports whether p should be asked.
+func (p *peer) sent(now int64) (ask bool) {
+	if p.since == 0 {
+		p.since = now
+		return false
+	}
+	if now-p.since < silentFor {
+		return false
+	}
+	p.since = now
+	return true
+}
+
 // from returns the peer that sends from s, or nil.
 func (t *peers) from(s *source) *peer {
 	p := t.lastRx
@@ -157,7 +175,7 @@ func (t *peers) from(s *source) *peer {
 		}
 		t.lastRx = p
 	}
-	p.used = t.clock
+	p.used, p.since = t.clock, 0
 	return p
 }
 
