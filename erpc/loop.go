@@ -55,6 +55,10 @@ func (r *Rpc) pass() (int, error) {
 		e.prefetch(r.rx[:n])
 	}
 	batch := r.txBatch
+	if r.txDear && !r.dry {
+		batch = math.MaxInt
+	}
+	r.dry = n == 0
 	for i := range r.rx[:n] {
 		e.onPacket(&r.rx[i])
 		if len(e.out.Tx) >= batch {

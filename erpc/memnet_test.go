@@ -13,6 +13,8 @@ import (
 type memNet struct {
 	now    int64 // ns; the endpoints' clock
 	shared bool  // Caps.RxShared
+	batch  int   // Caps.TxBatch
+	dear   bool  // Caps.TxDear
 	ends   []*memEnd
 }
 
@@ -30,6 +32,7 @@ type memEnd struct {
 	head    uint // next to receive
 	held    uint // handed out by the last RxBurst, before head
 	tail    uint
+	bursts  [4]int                                // packets in the latest calls of TxBurst, the last one first
 	tap     func(pkt []byte, from transport.Addr) // sees what arrives, if not nil
 }
 
@@ -64,6 +67,8 @@ func (e *memEnd) put(head, data []byte, from *transport.Addr) {
 }
 
 func (e *memEnd) TxBurst(items []transport.TxItem) (int, error) {
+	copy(e.bursts[1:], e.bursts[:])
+	e.bursts[0] = len(items)
 	for i := range items {
 		if to := int(items[i].Dst.Port) - 1; to >= 0 && to < len(e.net.ends) {
 			e.net.ends[to].put(items[i].Head, items[i].Data, &e.addr)
@@ -84,7 +89,8 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 }
 
 func (e *memEnd) Caps() transport.Caps {
-	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, Checksummed: e.checked, RxShared: e.net.shared}
+	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, Checksummed: e.checked, RxShared: e.net.shared,
+		TxBatch: e.net.batch, TxDear: e.net.dear}
 }
 func (e *memEnd) LocalAddr() transport.Addr              { return e.addr }
 func (e *memEnd) Resolve(string) (transport.Addr, error) { return e.addr, nil }

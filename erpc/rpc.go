@@ -31,7 +31,9 @@ type Rpc struct {
 	exec    Executor
 	clock   func() int64
 	rx      []transport.RxPacket
-	txBatch int // packets to send in the middle of a pass; see transport.Caps
+	txBatch int  // packets to send in the middle of a pass; see transport.Caps
+	txDear  bool // only if the pass before found nothing
+	dry     bool // it did
 
 	owner    atomic.Uintptr // goroutine inside, 0 if none; see enter
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
@@ -71,7 +73,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxCopies && caps.TxBatch > 0 {
-		r.txBatch = caps.TxBatch
+		r.txBatch, r.txDear = caps.TxBatch, caps.TxDear
 	}
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	e := &r.engine

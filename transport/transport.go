@@ -36,6 +36,9 @@ type Caps struct {
 	// receive burst are still to be answered: enough that the call costs little, and no
 	// more, so that the receiver has work early. 0 means all there are. It goes with TxCopies.
 	TxBatch int
+	// TxDear says that each call of TxBurst costs much (a system call): then TxBatch counts only
+	// for bursts that were waited for, since only then the peer may have nothing else to do.
+	TxDear bool
 	// ECN says that RxPacket.CE is filled in.
 	ECN bool
 	// LinkRate is the rate of the network link in bits per second, 0 if unknown.

@@ -14,6 +14,7 @@ import (
 type loadFlags struct {
 	netFlags
 	faultFlags
+	vethFlags
 	Threads  int `default:"1" help:"Client threads; default ${default}." placeholder:"N"`
 	Sessions int `help:"Sessions per thread; 0: as many as the window needs." placeholder:"N"`
 }
@@ -21,7 +22,7 @@ type loadFlags struct {
 // benchFlags are the flags of a bench of one thing.
 type benchFlags struct {
 	loadFlags
-	Addr     string        `help:"Server to measure against; without it a server process is started on loopback." placeholder:"HOST:PORT"`
+	Addr     string        `help:"Server to measure against; without it a server process is started on loopback, or with --veth or a transport below IP in a network namespace." placeholder:"HOST:PORT"`
 	Duration time.Duration `default:"5s" help:"How long to measure, default ${default}; with --raw the raw rounds come on top." placeholder:"TIME"`
 	Raw      bool          `help:"Also measure the raw transport, in turns with the RPCs."`
 	Rounds   int           `default:"7" help:"Turns of each kind with --raw or --versus, whose medians are reported; default ${default}." placeholder:"N"`
@@ -38,7 +39,9 @@ func (latencyCmd) Help() string {
 	return `Examples:
   erpc bench latency --raw
   erpc bench latency --addr 10.0.0.1:31850 --size 1024 --duration 10s --json
-  erpc bench latency --wait adaptive --loss 0.01`
+  erpc bench latency --wait adaptive --loss 0.01
+  sudo erpc bench latency --transport afpacket --raw
+  sudo erpc bench latency --transport udp --veth --raw     kernel UDP over the same kind of link`
 }
 
 // Run implements the subcommand.
@@ -159,6 +162,8 @@ func (b *bench) check() error {
 		return err
 	case f.Addr != "" && f.medium().checkAddr("--addr", f.Addr) != nil:
 		return f.medium().checkAddr("--addr", f.Addr)
+	case f.checkVeth(f.Veth, f.Addr) != nil:
+		return f.checkVeth(f.Veth, f.Addr)
 	case s.Size > maxMessage || s.RespSize > maxMessage:
 		return usagef("--size and --resp-size: at most %d", maxMessage)
 	case s.Size < 4 && s.RespSize != s.Size:
@@ -187,6 +192,9 @@ func (b *bench) run(e *env) error {
 		return err
 	}
 	if err := b.flags.startCapture(e); err != nil {
+		return err
+	}
+	if err := b.flags.layLink(e, b.flags.Veth, b.flags.Addr); err != nil {
 		return err
 	}
 	b.flags.tune()
@@ -357,7 +365,7 @@ func p99Of(s sum) float64  { return s.p99 }
 func (b *bench) result() *result {
 	f := b.flags
 	r := &result{
-		Bench: b.name, Transport: f.Transport, Way: b.way, Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
+		Bench: b.name, Transport: f.Transport, Way: b.way, Link: f.link(), Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
 		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions, Credits: b.credits,
 		Symmetric: b.symmetric, CC: f.CC, LinkRate: f.LinkRate, Off: f.switches.list(), Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
 	}

@@ -15,7 +15,11 @@ func (b *bench) rawRound(t *team, d time.Duration) error {
 	if b.rawEnds == nil {
 		b.rawEnds = map[*worker]*rawClient{}
 		for _, w := range t.workers {
-			end, err := openRaw(&b.flags.netFlags, b.flags.medium().near(w.addr))
+			local, err := b.flags.near(w.addr)
+			if err != nil {
+				return err
+			}
+			end, err := openRaw(&b.flags.netFlags, local)
 			if err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ type child struct {
 	said  strings.Builder
 }
 
-// startServer starts `erpc server` on loopback with the given extra arguments and
+// startServer starts `erpc server` on loopback, or across the flags' link, with the given extra arguments and
 // waits until it is ready.
 func startServer(f *netFlags, threads int, pin string, extra ...string) (*child, error) {
 	self, err := os.Executable()
@@ -48,6 +48,7 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	if f.Profile != "" {
 		args = append(args, "--cpuprofile="+f.Profile+".server")
 	}
+	args = append(args, f.serverArgs()...)
 	for _, name := range f.switches.list() {
 		args = append(args, "--"+name)
 	}
@@ -61,7 +62,7 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	if err != nil {
 		return nil, err
 	}
-	if err := c.cmd.Start(); err != nil {
+	if err := f.serverSide(c.cmd.Start); err != nil {
 		return nil, err
 	}
 	var ready readyLine

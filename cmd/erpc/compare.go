@@ -41,6 +41,9 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 	if f.Pcap != "" || f.SnapLen != 0 {
 		return nil, usagef("--pcap: not where measurements are compared; capturing slows them down")
 	}
+	if err := f.layLink(e, f.Veth, f.Addr); err != nil {
+		return nil, err
+	}
 	c = &comparison{rounds: f.Rounds, servers: map[serverKind]*child{}}
 	c.turn = f.Duration / time.Duration(2*f.Rounds*len(variants)+1)
 	c.add(b, variant{name: "baseline", set: func(*netFlags) {}})

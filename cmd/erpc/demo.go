@@ -74,6 +74,12 @@ func (c *demoCmd) Run(e *env) error {
 	if err := c.startCapture(e); err != nil {
 		return err
 	}
+	if err := c.checkVeth(false, ""); err != nil {
+		return err
+	}
+	if err := c.layLink(e, false, ""); err != nil {
+		return err
+	}
 	c.tune()
 	begin := monotime.Now()
 	t, err := openTeam(e, &c.netFlags, &faultFlags{}, peer{}, 1)
@@ -143,7 +149,11 @@ const demoCallers = 64
 
 // goroutines shows erpc.Client: calls from many goroutines, each answer compared.
 func (c *demoCmd) goroutines(ctx context.Context, addr string) (row demoRow, err error) {
-	tr, err := c.listen(c.medium().near(addr))
+	local, err := c.near(addr)
+	if err != nil {
+		return row, err
+	}
+	tr, err := c.listen(local)
 	if err != nil {
 		return row, err
 	}

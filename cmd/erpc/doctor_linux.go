@@ -27,13 +27,8 @@ func clockSource() string {
 
 // findSystem looks at what only Linux has.
 func findSystem() []finding {
-	const rawSocket = "run as root, or: sudo setcap cap_net_raw+ep \"$(command -v erpc)\" (the transport is not built yet)"
-	return []finding{
-		findGovernor(),
-		findSocket("AF_PACKET", unix.AF_PACKET, rawSocket),
-		findSocket("AF_XDP", unix.AF_XDP, rawSocket),
-		findVerbs(),
-	}
+	list := append([]finding{findGovernor()}, findRaw()...)
+	return append(list, findVerbs())
 }
 
 func findGovernor() finding {
@@ -53,9 +48,9 @@ func findSocket(name string, family int, mend string) finding {
 		_ = unix.Close(fd)
 		return finding{name, true, "yes", ""}
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
-		return finding{name, false, "this user may not open such sockets", mend}
+		return finding{name, false, "CAP_NET_RAW missing: this user may not open such sockets", mend}
 	case errors.Is(err, unix.EAFNOSUPPORT):
-		return finding{name, false, "not in this kernel", "a kernel that has " + name}
+		return finding{name, false, "not in this kernel", "a kernel that has such sockets"}
 	}
 	return finding{name, false, err.Error(), mend}
 }

@@ -74,10 +74,15 @@ func (ep *endpoint) close() error {
 	return errors.Join(err, ep.nexus.Close())
 }
 
-// lock ties the caller to its thread and the thread to the endpoint's core. Where
+// lock ties the caller to its thread and the thread to the endpoint's core and network. Where
 // that is not possible it goes on unpinned and says so.
 func (ep *endpoint) lock() error {
 	runtime.LockOSThread()
+	if p := ep.flags.pair; p != nil {
+		if err := p.client.enter(); err != nil {
+			return fmt.Errorf("network namespace: %w", err)
+		}
+	}
 	if ep.core < 0 {
 		return nil
 	}
@@ -85,6 +90,15 @@ func (ep *endpoint) lock() error {
 		return fmt.Errorf("--pin: core %d: %w; this process may use %v", ep.core, err, allowedCores())
 	}
 	return nil
+}
+
+// leave takes the thread out of a network namespace that lock put it into: a thread that outlives its
+// goroutine, as a process's first one does, must not keep it.
+func (ep *endpoint) leave() error {
+	if ep.flags.pair == nil {
+		return nil
+	}
+	return ep.flags.pair.home.enter()
 }
 
 func (ep *endpoint) echo(h erpc.ReqHandle) { ep.respond(h, len(h.Data())) }

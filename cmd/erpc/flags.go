@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"math"
 	"runtime/debug"
 	"strconv"
@@ -16,8 +18,8 @@ import (
 
 // netFlags choose and shape the network path; every subcommand that communicates has them.
 type netFlags struct {
-	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket, afxdp and ud are not built yet." placeholder:"NAME"`
-	Iface       string  `help:"Network interface, for transports below IP." placeholder:"NAME"`
+	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket, udp past the kernel's IP stack, see --iface; afxdp and ud are not built yet." placeholder:"NAME"`
+	Iface       string  `help:"Network interface, for transports below IP, that is afpacket; without it that with the address." placeholder:"NAME"`
 	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
 	Credits     int     `help:"Packets in flight per session; 0: 32." placeholder:"N"`
 	Slots       int     `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
@@ -34,6 +36,17 @@ type netFlags struct {
 	captureFlags
 	switches
 	slowHeartbeat bool // many idle sessions shall not disturb what is measured
+
+	pair  *vethPair // the link that this process made for itself and its server, or nil
+	notes io.Writer // where to say what costs speed; nil: nowhere
+}
+
+// note says what the user should know, once.
+func (f *netFlags) note(format string, args ...any) {
+	if f.notes != nil {
+		fmt.Fprintf(f.notes, f.Transport+": "+format+"\n", args...)
+		f.notes = nil
+	}
 }
 
 // switches turn off optimisations of the common case, to measure what they bring.
@@ -74,9 +87,8 @@ func (f *faultFlags) any() bool { return f.Loss+f.Dup+f.Reorder+f.Corrupt != 0 }
 
 // unbuilt says what the transports that do not exist yet would need.
 var unbuilt = map[string]string{
-	"afpacket": "not built yet, and needs root (CAP_NET_RAW); use --transport udp",
-	"afxdp":    "not built yet, and needs root (CAP_NET_RAW, CAP_BPF); use --transport udp",
-	"ud":       "not built yet, and needs an RDMA device; use --transport udp",
+	"afxdp": "not built yet, and needs root (CAP_NET_RAW, CAP_BPF); use --transport afpacket or udp",
+	"ud":    "not built yet, and needs an RDMA device; use --transport udp",
 }
 
 // check reports the first wrong flag as a usageError.
@@ -85,7 +97,7 @@ func (f *netFlags) check() error {
 		return usagef("transport %s: %s", f.Transport, why)
 	}
 	if f.medium() == nil {
-		return usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
+		return usagef("transport %q is unknown; there are udp, shm, auto and afpacket", f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
 		return usagef("--cc %s: want timely, dcqcn or none", f.CC)

@@ -25,7 +25,7 @@ type medium interface {
 	// thread returns where thread i of a server listens whose first is at addr.
 	thread(addr string, i int) (string, error)
 	// near returns where to listen for reaching addr.
-	near(addr string) string
+	near(f *netFlags, addr string) (string, error)
 	// beside returns where to listen for one more endpoint beside that at addr.
 	beside(addr string) string
 	// peer returns how to reach other, as a server names it that is reached by addr.
@@ -36,9 +36,27 @@ var media = map[string]medium{"udp": udpMedium{}, "shm": shmMedium{}, "auto": au
 
 func (f *netFlags) medium() medium { return media[f.Transport] }
 
+// open opens the transport on addr.
+func (f *netFlags) open(addr string) (tr transport.Transport, err error) {
+	err = f.inside(func() error {
+		tr, err = f.medium().listen(f, addr)
+		return err
+	})
+	return tr, err
+}
+
+// near returns where to listen for reaching addr.
+func (f *netFlags) near(addr string) (local string, err error) {
+	err = f.inside(func() error {
+		local, err = f.medium().near(f, addr)
+		return err
+	})
+	return local, err
+}
+
 // listen opens the transport on addr, captured if that is wanted.
 func (f *netFlags) listen(addr string) (transport.Transport, error) {
-	tr, err := f.medium().listen(f, addr)
+	tr, err := f.open(addr)
 	if err != nil || f.capture == nil {
 		return tr, err
 	}
@@ -90,18 +108,18 @@ func (udpMedium) thread(addr string, i int) (string, error) {
 }
 
 // near chooses so that an IPv4 peer gets an IPv4 socket: the kernel's path is shorter there.
-func (udpMedium) near(addr string) string {
+func (udpMedium) near(_ *netFlags, addr string) (string, error) {
 	host, _, _ := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	switch {
 	case ip == nil:
-		return ":0"
+		return ":0", nil
 	case ip.IsLoopback():
-		return net.JoinHostPort(host, "0")
+		return net.JoinHostPort(host, "0"), nil
 	case ip.To4() != nil:
-		return "0.0.0.0:0"
+		return "0.0.0.0:0", nil
 	}
-	return "[::]:0"
+	return "[::]:0", nil
 }
 
 func (udpMedium) beside(addr string) string {
@@ -194,6 +212,6 @@ func (shmMedium) thread(addr string, i int) (string, error) {
 	return addr + "-" + strconv.Itoa(i), nil
 }
 
-func (shmMedium) near(string) string          { return "" }
-func (shmMedium) beside(string) string        { return "" }
-func (shmMedium) peer(_, other string) string { return other }
+func (shmMedium) near(*netFlags, string) (string, error) { return "", nil }
+func (shmMedium) beside(string) string                   { return "" }
+func (shmMedium) peer(_, other string) string            { return other }

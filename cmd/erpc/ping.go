@@ -26,6 +26,7 @@ func (pingCmd) Help() string {
 	return `Examples:
   erpc ping 10.0.0.1:31850
   erpc ping 127.0.0.1:31850 --count 5 --interval 100ms --json
+  sudo erpc ping 10.0.0.1:31850 --transport afpacket   the server's may be udp or afpacket
   erpc ping 10.0.0.1:31850 --count 3 --pcap ping.pcap && erpc decode ping.pcap
 
 Exit status is 1 if no RPC was answered. When the server goes away or restarts,

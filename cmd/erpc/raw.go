@@ -37,7 +37,7 @@ type rawEnd struct {
 }
 
 func openRaw(f *netFlags, addr string) (*rawEnd, error) {
-	tr, err := f.medium().listen(f, addr) // never captured: these packets have no header
+	tr, err := f.open(addr) // never captured: these packets have no header
 	if err != nil {
 		return nil, err
 	}

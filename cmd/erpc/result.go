@@ -13,7 +13,8 @@ import (
 type result struct {
 	Bench       string   `json:"bench"`
 	Transport   string   `json:"transport"`
-	Way         string   `json:"way,omitempty"` // what transport auto chose: shm or udp
+	Way         string   `json:"way,omitempty"`  // what transport auto chose: shm or udp
+	Link        string   `json:"link,omitempty"` // veth: client and server in namespaces of their own
 	Size        int      `json:"size"`
 	RespSize    int      `json:"resp_size"`
 	MTU         int      `json:"mtu"`
@@ -59,10 +60,13 @@ type result struct {
 
 // overText says what the bench ran over.
 func (r *result) overText() string {
-	if r.Way == "" {
-		return r.Transport
+	switch {
+	case r.Link != "":
+		return r.Transport + " across " + r.Link
+	case r.Way != "":
+		return r.Transport + " (" + r.Way + ")"
 	}
-	return r.Transport + " (" + r.Way + ")"
+	return r.Transport
 }
 
 // print writes the result for scripts or for people.

@@ -17,7 +17,7 @@ import (
 
 type serverCmd struct {
 	netFlags
-	Addr      string `help:"Address to serve on; thread i adds i to the port; default :31850. With shm a name; default erpc." placeholder:"HOST:PORT"`
+	Addr      string `help:"Address to serve on; thread i adds i to the port; default :31850. With shm a name; default erpc. With afpacket an address of the interface, or :PORT and --iface." placeholder:"HOST:PORT"`
 	Threads   int    `default:"1" help:"Event loops, each with a port of its own; default ${default}." placeholder:"N"`
 	Raw       bool   `help:"Clients may ask for raw echo sockets, for bench --raw. Only on trusted networks."`
 	Symmetric bool   `help:"Clients may ask for requests, for bench rate --symmetric. Only on trusted networks."`
@@ -29,6 +29,7 @@ func (serverCmd) Help() string {
 	return `Examples:
   erpc server                              on all addresses, port 31850
   erpc server --addr 10.0.0.1:31850 --threads 4 --pin 0,1,2,3 --wait spin
+  sudo erpc server --transport afpacket --iface eth0
   erpc server --pcap server.pcap           capture, for erpc decode and Wireshark
   erpc server --addr 127.0.0.1:0 --json    any free port; prints {"ready":true,"addr":"..."}`
 }
@@ -47,7 +48,7 @@ func (c *serverCmd) Run(e *env) error {
 	}
 	known, anywhere := c.medium().serves()
 	switch {
-	case c.Child:
+	case c.Child && c.Addr == "":
 		c.Addr = anywhere
 	case c.Addr == "":
 		c.Addr = known
@@ -59,6 +60,7 @@ func (c *serverCmd) Run(e *env) error {
 	if err := c.startCapture(e); err != nil {
 		return err
 	}
+	c.notes = e.err
 	c.tune()
 	stopProfile, err := startProfile(c.Profile)
 	if err != nil {

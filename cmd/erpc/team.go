@@ -45,6 +45,7 @@ type peer struct {
 // openTeam opens the client threads and their sessions for control, and starts a
 // server process if it is given none.
 func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int, serverFlags ...string) (t *team, err error) {
+	f.notes = e.err
 	t = &team{cancel: func() bool { return true }, server: p.server, guest: p.server != nil}
 	defer func() {
 		if err != nil {
@@ -124,7 +125,11 @@ func (t *team) watchServer() {
 }
 
 func (t *team) openWorker(f *netFlags, faults *faultFlags, addr string, core int) (*worker, error) {
-	tr, err := f.listen(f.medium().near(addr))
+	local, err := f.near(addr)
+	if err != nil {
+		return nil, err
+	}
+	tr, err := f.listen(local)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +162,7 @@ func (w *worker) run() {
 		case task, ok := <-w.tasks:
 			switch {
 			case !ok:
-				w.results <- w.ep.close()
+				w.results <- errors.Join(w.ep.close(), w.ep.leave())
 				return
 			case err != nil:
 				w.results <- err

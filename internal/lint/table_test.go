@@ -88,7 +88,8 @@ var table = []row{
 	{path: "metrics"},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
-		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot"}, traits: mayClock},
+		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
+		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf"}, traits: mayClock},
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
 	{path: "bench/...", may: []string{"bench/...", "erpc", "transport/udp"}, third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock},

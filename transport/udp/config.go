@@ -29,6 +29,10 @@ const (
 // a wake-up of either side (tens of microseconds) and packets that wait in batches.
 const hostDelay = 100 * time.Microsecond
 
+// txBatch is how many packets are worth a train of their own where one side waits for the other: half of
+// what is usually in flight, so that both have work.
+const txBatch = 32
+
 // Config describes a socket. The zero Config is a good one.
 type Config struct {
 	// MTU is the largest packet in bytes of UDP payload, both ways: larger ones
