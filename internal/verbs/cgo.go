@@ -33,6 +33,9 @@ var (
 	_ [unsafe.Sizeof(PortAttr{})]byte   = [C.sizeof_struct_ev_port_attr]byte{}
 )
 
+// number is h for a frequent call.
+func number(h handle) C.uintptr_t { return C.uintptr_t(uintptr(h)) }
+
 func sysLoad() *MissingError {
 	why := make([]byte, 256)
 	rc := C.ev_load((*C.char)(unsafe.Pointer(&why[0])), C.int(len(why)))
@@ -111,7 +114,7 @@ func sysCreateChannel(ctx handle) (ch handle, fd, rc int) {
 
 func sysDestroyChannel(ch handle) int { return int(C.ev_destroy_channel(ch)) }
 
-func sysDrainChannel(ch handle) int { return int(C.ev_drain_channel(ch)) }
+func sysDrainChannel(ch handle) int { return int(C.ev_drain_channel(number(ch))) }
 
 func sysCreateCQ(ctx handle, depth int, ch handle) (cq handle, got, rc int) {
 	var n C.int
@@ -121,10 +124,10 @@ func sysCreateCQ(ctx handle, depth int, ch handle) (cq handle, got, rc int) {
 
 func sysDestroyCQ(cq handle) int { return int(C.ev_destroy_cq(cq)) }
 
-func sysArmCQ(cq handle) int { return int(C.ev_arm_cq(cq)) }
+func sysArmCQ(cq handle) int { return int(C.ev_arm_cq(number(cq))) }
 
 func sysPollCQ(cq handle, wc *WC, n int) int {
-	return int(C.ev_poll_cq(cq, (*C.struct_ev_wc)(unsafe.Pointer(wc)), C.int(n)))
+	return int(C.ev_poll_cq(number(cq), (*C.struct_ev_wc)(unsafe.Pointer(wc)), C.int(n)))
 }
 
 func sysCreateQP(pd, sendCQ, recvCQ handle, cfg *QPConfig) (qp handle, num uint32, rc int) {
@@ -150,13 +153,13 @@ func sysDestroyQP(qp handle) int { return int(C.ev_destroy_qp(qp)) }
 
 func sysPostSend(qp handle, ud int, wr *SendWR, n int) (posted, rc int) {
 	var e C.int
-	posted = int(C.ev_post_send(qp, C.int(ud), (*C.struct_ev_send)(unsafe.Pointer(wr)), C.int(n), &e))
+	posted = int(C.ev_post_send(number(qp), C.int(ud), (*C.struct_ev_send)(unsafe.Pointer(wr)), C.int(n), &e))
 	return posted, int(e)
 }
 
 func sysPostRecv(qp handle, wr *RecvWR, n int) (posted, rc int) {
 	var e C.int
-	posted = int(C.ev_post_recv(qp, (*C.struct_ev_recv)(unsafe.Pointer(wr)), C.int(n), &e))
+	posted = int(C.ev_post_recv(number(qp), (*C.struct_ev_recv)(unsafe.Pointer(wr)), C.int(n), &e))
 	return posted, int(e)
 }
 

@@ -239,12 +239,12 @@ int ev_create_channel(void *ctx, void **ch, int *fd)
 
 int ev_destroy_channel(void *ch) { return code(p_ibv_destroy_comp_channel(ch)); }
 
-int ev_drain_channel(void *ch)
+int ev_drain_channel(uintptr_t ch)
 {
 	struct ibv_cq *cq;
 	void *user;
 	int n = 0;
-	while (n < 64 && p_ibv_get_cq_event(ch, &cq, &user) == 0) {
+	while (n < 64 && p_ibv_get_cq_event((struct ibv_comp_channel *)ch, &cq, &user) == 0) {
 		p_ibv_ack_cq_events(cq, 1);
 		n++;
 	}
@@ -265,18 +265,18 @@ int ev_create_cq(void *ctx, int depth, void *ch, void **cq, int *got)
 
 int ev_destroy_cq(void *cq) { return code(p_ibv_destroy_cq(cq)); }
 
-int ev_arm_cq(void *cq) { return code(ibv_req_notify_cq(cq, 0)); }
+int ev_arm_cq(uintptr_t cq) { return code(ibv_req_notify_cq((struct ibv_cq *)cq, 0)); }
 
 // Work requests and completions are converted in blocks of this many, on the stack.
 #define EV_BLOCK 64
 
-int ev_poll_cq(void *cq, struct ev_wc *v, int n)
+int ev_poll_cq(uintptr_t cq, struct ev_wc *v, int n)
 {
 	struct ibv_wc wc[EV_BLOCK];
 	int done = 0, i, got, want;
 	while (done < n) {
 		want = n - done < EV_BLOCK ? n - done : EV_BLOCK;
-		got = ibv_poll_cq(cq, want, wc);
+		got = ibv_poll_cq((struct ibv_cq *)cq, want, wc);
 		if (got < 0)
 			return done ? done : code(got);
 		for (i = 0; i < got; i++) {
@@ -403,7 +403,7 @@ static void fill_send(struct ibv_send_wr *w, struct ibv_sge *s, const struct ev_
 	}
 }
 
-int ev_post_send(void *qp, int ud, struct ev_send *v, int n, int *err)
+int ev_post_send(uintptr_t qp, int ud, struct ev_send *v, int n, int *err)
 {
 	struct ibv_send_wr wr[EV_BLOCK], *bad;
 	struct ibv_sge sge[EV_BLOCK][2];
@@ -415,7 +415,7 @@ int ev_post_send(void *qp, int ud, struct ev_send *v, int n, int *err)
 			wr[i].next = i + 1 < want ? &wr[i + 1] : NULL;
 		}
 		bad = NULL;
-		rc = ibv_post_send(qp, wr, &bad);
+		rc = ibv_post_send((struct ibv_qp *)qp, wr, &bad);
 		if (rc) {
 			*err = code(rc);
 			return done + (bad ? (int)(bad - wr) : 0);
@@ -425,7 +425,7 @@ int ev_post_send(void *qp, int ud, struct ev_send *v, int n, int *err)
 	return done;
 }
 
-int ev_post_recv(void *qp, struct ev_recv *v, int n, int *err)
+int ev_post_recv(uintptr_t qp, struct ev_recv *v, int n, int *err)
 {
 	struct ibv_recv_wr wr[EV_BLOCK], *bad;
 	struct ibv_sge sge[EV_BLOCK];
@@ -439,7 +439,7 @@ int ev_post_recv(void *qp, struct ev_recv *v, int n, int *err)
 				.wr_id = o->id, .next = i + 1 < want ? &wr[i + 1] : NULL, .sg_list = &sge[i], .num_sge = 1};
 		}
 		bad = NULL;
-		rc = ibv_post_recv(qp, wr, &bad);
+		rc = ibv_post_recv((struct ibv_qp *)qp, wr, &bad);
 		if (rc) {
 			*err = code(rc);
 			return done + (bad ? (int)(bad - wr) : 0);
@@ -477,16 +477,16 @@ EV_NONE(int ev_create_ah(void *pd, struct ev_ah *a, void **ah))
 EV_NONE(int ev_destroy_ah(void *ah))
 EV_NONE(int ev_create_channel(void *ctx, void **ch, int *fd))
 EV_NONE(int ev_destroy_channel(void *ch))
-EV_NONE(int ev_drain_channel(void *ch))
+EV_NONE(int ev_drain_channel(uintptr_t ch))
 EV_NONE(int ev_create_cq(void *ctx, int depth, void *ch, void **cq, int *got))
 EV_NONE(int ev_destroy_cq(void *cq))
-EV_NONE(int ev_arm_cq(void *cq))
-EV_NONE(int ev_poll_cq(void *cq, struct ev_wc *v, int n))
+EV_NONE(int ev_arm_cq(uintptr_t cq))
+EV_NONE(int ev_poll_cq(uintptr_t cq, struct ev_wc *v, int n))
 EV_NONE(int ev_create_qp(void *pd, struct ev_qp_init *init, void **qp, uint32_t *num))
 EV_NONE(int ev_modify_qp(void *qp, uint32_t type, struct ev_qp_attr *a))
 EV_NONE(int ev_destroy_qp(void *qp))
-EV_NONE(int ev_post_send(void *qp, int ud, struct ev_send *v, int n, int *err))
-EV_NONE(int ev_post_recv(void *qp, struct ev_recv *v, int n, int *err))
+EV_NONE(int ev_post_send(uintptr_t qp, int ud, struct ev_send *v, int n, int *err))
+EV_NONE(int ev_post_recv(uintptr_t qp, struct ev_recv *v, int n, int *err))
 
 const char *ev_status(int status) { return "unknown"; }
 

@@ -1,5 +1,6 @@
 // The shim between Go and libibverbs: plain functions and flat structs of numbers.
-// Functions return 0 or more, or a negative errno. Handles are the library's pointers.
+// Functions return 0 or more, or a negative errno. Handles are the library's pointers, as
+// numbers where calls are frequent: cgo looks at each pointer that it passes.
 #ifndef EV_SHIM_H
 #define EV_SHIM_H
 #include <stdint.h>
@@ -52,18 +53,18 @@ int ev_destroy_ah(void *ah);
 int ev_create_channel(void *ctx, void **ch, int *fd);
 int ev_destroy_channel(void *ch);
 // Takes the events that wait in the channel, whose fd does not block, and returns how many.
-int ev_drain_channel(void *ch);
+int ev_drain_channel(uintptr_t ch);
 int ev_create_cq(void *ctx, int depth, void *ch, void **cq, int *got);
 int ev_destroy_cq(void *cq);
-int ev_arm_cq(void *cq);
-int ev_poll_cq(void *cq, struct ev_wc *v, int n);
+int ev_arm_cq(uintptr_t cq);
+int ev_poll_cq(uintptr_t cq, struct ev_wc *v, int n);
 
 int ev_create_qp(void *pd, struct ev_qp_init *init, void **qp, uint32_t *num);
 int ev_modify_qp(void *qp, uint32_t type, struct ev_qp_attr *a);
 int ev_destroy_qp(void *qp);
 // Return how many were posted; err gets a negative errno if that is not all.
-int ev_post_send(void *qp, int ud, struct ev_send *v, int n, int *err);
-int ev_post_recv(void *qp, struct ev_recv *v, int n, int *err);
+int ev_post_send(uintptr_t qp, int ud, struct ev_send *v, int n, int *err);
+int ev_post_recv(uintptr_t qp, struct ev_recv *v, int n, int *err);
 
 const char *ev_status(int status);
 #endif

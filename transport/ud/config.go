@@ -120,10 +120,11 @@ func (c *Config) class() uint32 {
 func unsupported(err error) error { return fmt.Errorf("ud: %w: %w", transport.ErrUnsupported, err) }
 
 // hostDelay is what two hosts add to a round trip without any congestion: nothing
-// when the adapter is hardware; soft-RoCE is like sockets, see package udp.
+// when the adapter is hardware. With soft-RoCE the kernel computes a checksum over every
+// packet on the processors that also run the program, so that a full window waits for them.
 func hostDelay(a verbs.DeviceAttr) time.Duration {
 	if a.VendorID == verbs.SoftVendor {
-		return 100 * time.Microsecond
+		return time.Millisecond
 	}
 	return 0
 }

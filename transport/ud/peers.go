@@ -3,6 +3,7 @@ package ud
 import (
 	"sync"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/verbs"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -118,7 +119,8 @@ type peer struct {
 	qkey   uint32
 	mtu    int
 	used   uint64 // when it last sent or got something, by peers.clock
-	since  int64  // ns: when the first packet went to it after it was last heard of; 0 for none
+	sends  int    // packets to it since it was last heard of, 0, 1 or 2 for more
+	since  int64  // ns: when the second of them went
 }
 
 // peers is the table of those introduced. Only for the using goroutine.
@@ -153,16 +155,23 @@ func (t *peers) to(a *transport.Addr) *peer {
 // have restarted.
 const silentFor = 100e6
 
-// sent notes that a packet goes to p at a time in ns. It reports whether p should be asked.
-func (p *peer) sent(now int64) (ask bool) {
-	if p.since == 0 {
-		p.since = now
+// sent notes that a packet goes to p. now is the time in ns, or 0 if it was not read yet, which it
+// need not be where each packet gets an answer. It reports whether p should be asked.
+func (p *peer) sent(now *int64) (ask bool) {
+	if p.sends == 0 {
+		p.sends = 1
 		return false
 	}
-	if now-p.since < silentFor {
+	if *now == 0 {
+		*now = monotime.Now()
+	}
+	if p.sends == 1 {
+		p.sends, p.since = 2, *now
+	}
+	if *now-p.since < silentFor {
 		return false
 	}
-	p.since = now
+	p.since = *now
 	return true
 }
 
@@ -175,7 +184,7 @@ func (t *peers) from(s *source) *peer {
 		}
 		t.lastRx = p
 	}
-	p.used, p.since = t.clock, 0
+	p.used, p.sends = t.clock, 0
 	return p
 }
 

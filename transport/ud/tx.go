@@ -118,13 +118,13 @@ func (t *transmitter) reap() (ok bool) {
 // build makes up to room requests of items and returns how many, and how many items
 // it dealt with.
 func (t *transmitter) build(items []transport.TxItem, room int) (used, end int) {
-	i, now := 0, monotime.Now()
+	i, now := 0, int64(0)
 	t.from[0] = 0
 	for used < room && i < len(items) {
 		it := &items[i]
 		i++
 		p := t.peers.to(&it.Dst)
-		if p == nil && it.Dst.Port != 0 || p != nil && p.sent(now) {
+		if p == nil && it.Dst.Port != 0 || p != nil && p.sent(&now) {
 			t.meet.ask(it.Dst)
 		}
 		size := len(it.Head) + len(it.Data)
