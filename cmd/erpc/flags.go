@@ -18,8 +18,9 @@ import (
 
 // netFlags choose and shape the network path; every subcommand that communicates has them.
 type netFlags struct {
-	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket, udp past the kernel's IP stack, see --iface; afxdp and ud are not built yet." placeholder:"NAME"`
-	Iface       string  `help:"Network interface, for transports below IP, that is afpacket; without it that with the address." placeholder:"NAME"`
+	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket, udp past the kernel's IP stack, see --iface; ud, InfiniBand and RoCE; afxdp is not built yet." placeholder:"NAME"`
+	Iface       string  `help:"Network interface, for transports below IP, that is afpacket; without it that with the address. With ud the RDMA device, as mlx5_0 or mlx5_0/1." placeholder:"NAME"`
+	GID         string  `name:"gid" help:"With ud: the own GID, by its index or as text; without it that with the address." placeholder:"GID"`
 	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952." placeholder:"BYTES"`
 	Credits     int     `help:"Packets in flight per session; 0: 32." placeholder:"N"`
 	Slots       int     `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
@@ -88,7 +89,6 @@ func (f *faultFlags) any() bool { return f.Loss+f.Dup+f.Reorder+f.Corrupt != 0 }
 // unbuilt says what the transports that do not exist yet would need.
 var unbuilt = map[string]string{
 	"afxdp": "not built yet, and needs root (CAP_NET_RAW, CAP_BPF); use --transport afpacket or udp",
-	"ud":    "not built yet, and needs an RDMA device; use --transport udp",
 }
 
 // check reports the first wrong flag as a usageError.
@@ -97,13 +97,16 @@ func (f *netFlags) check() error {
 		return usagef("transport %s: %s", f.Transport, why)
 	}
 	if f.medium() == nil {
-		return usagef("transport %q is unknown; there are udp, shm, auto and afpacket", f.Transport)
+		return usagef("transport %q is unknown; there are udp, shm, auto, afpacket and ud", f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
 		return usagef("--cc %s: want timely, dcqcn or none", f.CC)
 	}
 	if f.LinkRate != math.Trunc(f.LinkRate) || math.Abs(f.LinkRate) > 1e18 { // not a number is not equal to itself
 		return usagef("--link-rate %v: want bits per second, as 25e9", f.LinkRate)
+	}
+	if f.GID != "" && f.Transport != "ud" {
+		return usagef("--gid is for --transport ud")
 	}
 	if err := f.medium().check(f); err != nil {
 		return err

@@ -34,6 +34,9 @@ type ConfigError struct {
 // Error implements error.
 func (e *ConfigError) Error() string {
 	s := fmt.Sprintf("ud: %s = %v: %v", e.Field, e.Value, e.Err)
+	if e.Value == "" {
+		s = fmt.Sprintf("ud: %v", e.Err)
+	}
 	if e.Reason != "" {
 		s += ": " + e.Reason
 	}
