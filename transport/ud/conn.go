@@ -35,6 +35,7 @@ var (
 	_ transport.Transport = (*Conn)(nil)
 	_ transport.PathSizer = (*Conn)(nil)
 	_ transport.Waiter    = (*Conn)(nil)
+	_ transport.Registrar = (*Conn)(nil)
 )
 
 // Listen opens an endpoint. addr is "host:port" of its meeting socket, see the package

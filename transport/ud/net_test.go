@@ -128,6 +128,9 @@ func TestRPC(t *testing.T) {
 			if lossy := v.name == "loss" || v.name == "damage" || v.name == "all"; lossy && s.Protocol.Retransmits == 0 {
 				t.Error("nothing was sent again: the network loses nothing")
 			}
+			if v.large > 0 && client.tx.direct == 0 {
+				t.Error("all packets were copied, although message buffers are registered")
+			}
 			if r := client.Rejects(); r != (Rejects{}) {
 				t.Errorf("rejected %+v", r)
 			}
