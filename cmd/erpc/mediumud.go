@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
+	"github.com/userspace-rpc/erpc/internal/verbs"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/ud"
 )
@@ -78,5 +81,42 @@ func (udMedium) check(f *netFlags) error {
 
 func (udMedium) serves() (known, any string) { return ":31850", ":0" }
 
-// near takes the address of the device itself.
-func (udMedium) near(*netFlags, string) (string, error) { return ":0", nil }
+// near takes the device that has the address from which the system would send to addr; where none
+// has it, as on InfiniBand, the first one.
+func (udMedium) near(f *netFlags, addr string) (string, error) {
+	if f.Iface != "" || f.GID != "" {
+		return ":0", nil
+	}
+	c, err := net.Dial("udp", addr) // sends nothing
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	local := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
+	if hasGID(local.Unmap()) {
+		return netip.AddrPortFrom(local, 0).String(), nil
+	}
+	return ":0", nil
+}
+
+// hasGID reports whether ip is a GID of one of the devices.
+func hasGID(ip netip.Addr) bool {
+	names, _ := verbs.Devices() // listen says what is wrong
+	for _, name := range names {
+		d, err := verbs.Open(name)
+		if err != nil {
+			continue
+		}
+		defer d.Close()
+		a, _ := d.Attr()
+		for port := 1; port <= int(a.Ports); port++ {
+			gids, _ := d.GIDs(port)
+			for _, g := range gids {
+				if g.GID.Addr() == ip {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

@@ -173,8 +173,11 @@ func (m *meeting) forget(now int64) bool {
 // call meets the endpoint at addr: it asks until there is an answer or timeout has passed.
 func (m *meeting) call(text string, addr transport.Addr, timeout time.Duration) error {
 	// A socket of its own, connected, hears at once that nobody is there (ICMP).
-	local := net.UDPAddrFromAddrPort(netip.AddrPortFrom(m.conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr(), 0))
-	conn, err := net.DialUDP("udp", local, net.UDPAddrFromAddrPort(addr.AddrPort()))
+	from, to := m.conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), addr.AddrPort()
+	if !from.IsUnspecified() && from.Is4() != to.Addr().Is4() {
+		return &PeerError{Addr: text, Err: ErrMismatch, More: errors.New("one address is of IPv4, the other of IPv6")}
+	}
+	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		return &PeerError{Addr: text, Err: ErrNoAnswer, More: err}
 	}
