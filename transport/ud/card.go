@@ -16,6 +16,7 @@ const (
 	cardQuery = 1 + iota
 	cardAnswer
 	cardRefusal
+	cardProbe
 )
 
 // Reasons of a refusal.
@@ -63,7 +64,7 @@ func parseCard(b []byte) (c card, ok bool) {
 	c = card{kind: b[8], layer: b[9], gidKind: b[10], reason: b[11], lid: le.Uint16(b[12:]), port: le.Uint16(b[14:]),
 		gid: verbs.GID(b[16:32]), qpn: le.Uint32(b[32:]), qkey: le.Uint32(b[36:]), mtu: le.Uint32(b[40:]), query: le.Uint64(b[48:])}
 	switch {
-	case c.kind < cardQuery || c.kind > cardRefusal || c.port == 0:
+	case c.kind < cardQuery || c.kind > cardProbe || c.port == 0:
 		return c, false
 	case c.kind == cardRefusal:
 		return c, true

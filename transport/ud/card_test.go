@@ -31,7 +31,7 @@ func TestBadCards(t *testing.T) {
 		"empty":       func(b []byte) []byte { return nil },
 		"version":     func(b []byte) []byte { b[7] = '2'; return b },
 		"kind 0":      func(b []byte) []byte { b[8] = 0; return b },
-		"kind 4":      func(b []byte) []byte { b[8] = 4; return b },
+		"kind 5":      func(b []byte) []byte { b[8] = 5; return b },
 		"port 0":      func(b []byte) []byte { b[14], b[15] = 0, 0; return b },
 		"QPN 0":       func(b []byte) []byte { clear(b[32:36]); return b },
 		"QPN 2^24":    func(b []byte) []byte { b[35] = 1; return b },

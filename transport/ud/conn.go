@@ -169,6 +169,7 @@ func (c *Conn) Resolve(text string) (transport.Addr, error) {
 func (c *Conn) welcome() {
 	for _, p := range c.meet.collect() {
 		for _, old := range c.peers.add(p) {
+			c.meet.forget(old)
 			if c.handles.put(old.handle) {
 				c.settle() // no request may refer to it
 				c.handles.drop(old.handle)

@@ -17,7 +17,7 @@
 //
 //	offset  bytes
 //	0       8      "erpc-ud1", the last digit being the version
-//	8       1      kind: 1 query, 2 answer, 3 refusal
+//	8       1      kind: 1 query, 2 answer, 3 refusal, 4 probe: a query that introduces nobody
 //	9       1      link layer: 1 InfiniBand, 2 Ethernet
 //	10      1      kind of GID: 1 RoCE v1, 2 RoCE v2 with IPv4, 3 with IPv6, 0 InfiniBand
 //	11      1      refusal: reason
@@ -33,8 +33,10 @@
 // A query introduces its sender as well: the receiver makes the address handle before it
 // answers, so when the first packet comes it knows whom from. Packets from anyone who is not
 // introduced are dropped and counted ([Conn.Rejects]), and the random key keeps away packets that
-// are for an earlier owner of the queue pair's number. Both sides must be of one link layer and kind of
-// GID, else the answer is a refusal. The MTU of a peer is the smaller one of both.
+// are for an earlier owner of the queue pair's number. An address that is known with another
+// queue pair changes hands only when the socket at that address itself answers a probe.
+// Both sides must be of one link layer and kind of GID, else the answer is a refusal. The MTU of
+// a peer is the smaller one of both.
 //
 // A peer that has not answered for 100 ms while packets went to it is asked again, beside them: if
 // it restarted on its port it has another queue pair, which finds out what the packets are about.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -90,6 +91,58 @@ func TestMeeting(t *testing.T) {
 	}
 	if _, err := a.Resolve(v6.LocalAddr().String()); !errors.Is(err, ErrMismatch) {
 		t.Errorf("another kind of GID: %v", err)
+	}
+}
+
+// TestAddressIsNotTakenOver: a query that claims the address of somebody else changes nothing.
+func TestAddressIsNotTakenOver(t *testing.T) {
+	a, b := pairOf(t, Config{})
+	forger, err := net.Dial("udp", b.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer forger.Close()
+	claim := a.meet.own
+	claim.kind, claim.query, claim.qpn, claim.qkey = cardQuery, 77, claim.qpn+1, 5
+	claim.gid = b.h.gid.GID // the forger's address is that of b's host
+	for _, c := range []card{claim, func() card { c := claim; c.port = b.meet.own.port; return c }()} {
+		var text [cardSize]byte
+		c.encode(&text)
+		if _, err := forger.Write(text[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	introduce(t, b, b) // b has read the forged queries when it answers its own
+	introduce(t, a, b)
+	for range 3 {
+		transmit(t, b, packet(a.LocalAddr(), 50), packet(b.LocalAddr(), 60))
+		receive(t, a, 1)
+		if p := receive(t, b, 1); p[0].From != b.LocalAddr() {
+			t.Errorf("from %v", p[0].From)
+		}
+	}
+}
+
+// TestPeerComesBack: an endpoint that is opened again on its address takes it over.
+func TestPeerComesBack(t *testing.T) {
+	b := listenAt(t, hostB, Config{})
+	a := listenAt(t, hostA, Config{})
+	addr := a.LocalAddr()
+	for round := range 5 {
+		introduce(t, a, b)
+		transmit(t, a, packet(b.LocalAddr(), 10+round))
+		if p := receive(t, b, 1); p[0].From != addr {
+			t.Fatalf("from %v", p[0].From)
+		}
+		transmit(t, b, packet(addr, 20))
+		receive(t, a, 1)
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a = listenAt(t, addr.String(), Config{})
+	}
+	if n := len(b.peers.byAddr); n != 1 {
+		t.Errorf("%d peers", n)
 	}
 }
 

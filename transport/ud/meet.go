@@ -31,12 +31,13 @@ type meeting struct {
 	done    chan struct{}
 
 	mu     sync.Mutex
-	met    []*peer // introduced and not yet collected
+	met    []*peer                 // introduced and not yet collected
+	known  map[transport.Addr]card // who was introduced, as identity gives it, until forget
 	asking map[transport.Addr]asked
 	some   atomic.Bool // met is not empty
 }
 
-// asked is a query sent for a packet to an unknown address.
+// asked is a query or probe that ask sent.
 type asked struct {
 	query uint64
 	at    int64 // ns
@@ -44,7 +45,7 @@ type asked struct {
 
 // start makes m ready and begins to answer.
 func (m *meeting) start() {
-	m.asking = map[transport.Addr]asked{}
+	m.asking, m.known = map[transport.Addr]asked{}, map[transport.Addr]card{}
 	m.done = make(chan struct{})
 	go m.serve()
 }
@@ -75,6 +76,8 @@ func (m *meeting) serve() {
 		switch c.kind {
 		case cardQuery:
 			m.answer(&c, addr, from)
+		case cardProbe:
+			m.reply(m.own, c.query, from)
 		case cardAnswer:
 			m.mu.Lock()
 			q, ok := m.asking[addr]
@@ -83,7 +86,7 @@ func (m *meeting) serve() {
 			}
 			m.mu.Unlock()
 			if ok && q.query == c.query {
-				_ = m.introduce(&c, addr) // if that fails packets go on being dropped
+				_ = m.introduce(&c, addr, true) // if that fails packets go on being dropped
 			}
 		}
 	}
@@ -91,18 +94,35 @@ func (m *meeting) serve() {
 
 // answer introduces the sender of a query and tells it who we are.
 func (m *meeting) answer(c *card, addr transport.Addr, from netip.AddrPort) {
-	reply := m.own
-	reply.query = c.query
-	if reason := m.introduce(c, addr); reason != 0 {
-		reply = card{kind: cardRefusal, reason: reason, port: m.own.port, query: c.query}
+	switch reason := m.introduce(c, addr, false); reason {
+	case 0:
+		m.reply(m.own, c.query, from)
+	case unproven:
+		m.ask(addr, cardProbe) // and when the query comes again we know more
+	default:
+		m.reply(card{kind: cardRefusal, reason: reason, port: m.own.port}, c.query, from)
 	}
-	var b [cardSize]byte
-	reply.encode(&b)
-	_, _ = m.conn.WriteToUDPAddrPort(b[:], from) // the query comes again
 }
 
-// introduce makes a peer of a card, for collect. It returns the reason if it cannot.
-func (m *meeting) introduce(c *card, addr transport.Addr) (reason byte) {
+func (m *meeting) reply(c card, query uint64, to netip.AddrPort) {
+	c.query = query
+	var b [cardSize]byte
+	c.encode(&b)
+	_, _ = m.conn.WriteToUDPAddrPort(b[:], to) // if it gets lost the query comes again
+}
+
+// unproven is what introduce returns for somebody who claims the address of another.
+const unproven = 0xFF
+
+// identity is what of a card tells endpoints apart.
+func (c *card) identity() card {
+	return card{gid: c.gid, lid: c.lid, qpn: c.qpn, qkey: c.qkey, mtu: c.mtu}
+}
+
+// introduce makes a peer of a card, for collect. It returns the reason if it cannot. A query does not prove that its
+// sender has the address it claims; proven says that an answer from there does: only with that an address
+// passes from one queue pair to another.
+func (m *meeting) introduce(c *card, addr transport.Addr, proven bool) (reason byte) {
 	if c.layer != m.own.layer || c.gidKind != m.own.gidKind || c.gidKind == kindIB && [8]byte(c.gid[:8]) != [8]byte(m.own.gid[:8]) {
 		return refuseMismatch
 	}
@@ -112,17 +132,24 @@ func (m *meeting) introduce(c *card, addr transport.Addr) (reason byte) {
 	}
 	m.mu.Lock()
 	full := len(m.met) >= m.limit
+	old, known := m.known[addr]
 	m.mu.Unlock()
-	if full {
+	switch {
+	case known && old == c.identity():
+		return 0
+	case known && !proven:
+		return unproven
+	case full:
 		return refuseFull
 	}
 	h, err := m.handles.get(w)
 	if err != nil {
 		return refuseNoWay
 	}
-	p := &peer{addr: addr, src: src, handle: h, ah: h.ah.Handle(), qpn: c.qpn, qkey: c.qkey, mtu: int(min(c.mtu, m.own.mtu))}
+	p := &peer{addr: addr, card: c.identity(), src: src, handle: h, ah: h.ah.Handle(), qpn: c.qpn, qkey: c.qkey, mtu: int(min(c.mtu, m.own.mtu))}
 	m.mu.Lock()
 	m.met = append(m.met, p)
+	m.known[addr] = c.identity()
 	m.some.Store(true)
 	m.mu.Unlock()
 	return 0
@@ -138,12 +165,12 @@ func (m *meeting) collect() []*peer {
 	return met
 }
 
-// ask sends a query to an address that a packet is for, unless one is under way.
-func (m *meeting) ask(addr transport.Addr) {
+// ask sends a query or a probe to an address, unless one is under way.
+func (m *meeting) ask(addr transport.Addr, kind byte) {
 	now := monotime.Now()
 	m.mu.Lock()
 	q, ok := m.asking[addr]
-	if ok && now-q.at < askAgain || !ok && len(m.asking) >= maxAsking && !m.forget(now) {
+	if ok && now-q.at < askAgain || !ok && len(m.asking) >= maxAsking && !m.makeRoom(now) {
 		m.mu.Unlock()
 		return
 	}
@@ -155,13 +182,22 @@ func (m *meeting) ask(addr transport.Addr) {
 	m.mu.Unlock()
 	var b [cardSize]byte
 	c := m.own
-	c.kind, c.query = cardQuery, q.query
+	c.kind, c.query = kind, q.query
 	c.encode(&b)
 	_, _ = m.conn.WriteToUDPAddrPort(b[:], addr.AddrPort()) // the next packet asks again
 }
 
-// forget makes room in asking. The caller holds mu.
-func (m *meeting) forget(now int64) bool {
+// forget makes p, which left the table, unknown.
+func (m *meeting) forget(p *peer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known[p.addr] == p.card {
+		delete(m.known, p.addr)
+	}
+}
+
+// makeRoom removes old entries of asking. The caller holds mu.
+func (m *meeting) makeRoom(now int64) bool {
 	for a, q := range m.asking {
 		if now-q.at > 100*askAgain {
 			delete(m.asking, a)
@@ -206,7 +242,7 @@ func (m *meeting) call(text string, addr transport.Addr, timeout time.Duration) 
 		case c.kind == cardRefusal:
 			return &PeerError{Addr: text, Err: refusal(c.reason)}
 		}
-		if reason := m.introduce(&c, addr); reason != 0 {
+		if reason := m.introduce(&c, addr, true); reason != 0 {
 			return &PeerError{Addr: text, Err: refusal(reason)}
 		}
 		return nil
@@ -228,7 +264,7 @@ func await(conn *net.UDPConn, query uint64, pause time.Duration) (card, error) {
 		if err != nil {
 			return card{}, err
 		}
-		if c, ok := parseCard(in[:n]); ok && c.query == query && c.kind != cardQuery {
+		if c, ok := parseCard(in[:n]); ok && c.query == query && (c.kind == cardAnswer || c.kind == cardRefusal) {
 			return c, nil
 		}
 	}

@@ -113,6 +113,7 @@ type source struct {
 type peer struct {
 	addr   transport.Addr
 	src    source
+	card   card // identity
 	handle *handle
 	ah     uint64
 	qpn    uint32

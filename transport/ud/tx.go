@@ -125,7 +125,7 @@ func (t *transmitter) build(items []transport.TxItem, room int) (used, end int) 
 		i++
 		p := t.peers.to(&it.Dst)
 		if p == nil && it.Dst.Port != 0 || p != nil && p.sent(&now) {
-			t.meet.ask(it.Dst)
+			t.meet.ask(it.Dst, cardQuery)
 		}
 		size := len(it.Head) + len(it.Data)
 		if p == nil || size > p.mtu {
