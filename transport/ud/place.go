@@ -3,6 +3,7 @@ package ud
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,7 @@ func sites() ([]site, error) {
 	if err != nil {
 		return nil, unsupported(err)
 	}
+	slices.Sort(names) // the library's order changes when a device comes back
 	var list []site
 	for _, name := range names {
 		d, err := verbs.Open(name)
