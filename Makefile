@@ -86,6 +86,9 @@ test-rdma: check-go
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" ./internal/verbs ./transport/ud
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run env ERPC_UDPTEST_TRANSPORT=ud" -short \
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses|TestLoss|TestLargeMessages' ./erpc/udptest
+	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
+		$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run env ERPC_UDPTEST_TRANSPORT=ud" -short \
+		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses' ./erpc/udptest
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run "TestUd|TestDoctorVerbs" ./cmd/erpc
 
 # The targets are found by name, so that a new one needs no line here.
