@@ -42,3 +42,34 @@ func TestCongestionEcho(t *testing.T) {
 	giveBack(op)
 	r.noLeak()
 }
+
+// TestQuietMarked: a packet that met congestion is answered though the client wants no answer.
+func TestQuietMarked(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+		r.open(0)
+		op := r.op(1, 5000, 10)
+		if err := r.cl.Start(op, 0, r.cout); err != nil {
+			t.Fatal(err)
+		}
+		r.takeClient()
+		p := r.c2s[0]
+		h := p.header()
+		if h.Flags != wire.FlagQuiet {
+			t.Fatalf("flags %b of the first packet of many", h.Flags)
+		}
+		r.sv.OnReq(&h, p.raw[wire.HeaderSize:], marked, 0, r.sout)
+		if r.takeServer(); (len(r.s2c) == 1) != marked {
+			t.Fatalf("marked %v: %d answers", marked, len(r.s2c))
+		}
+		if marked {
+			if h := r.s2c[0].header(); h.Type != wire.TypeCR || h.Flags != wire.FlagCE {
+				t.Errorf("%v, flags %b", h.Type, h.Flags)
+			}
+			r.toClient(r.s2c[0])
+		}
+		r.cl.Close(ErrClosed, r.cout)
+		giveBack(op)
+		r.noLeak()
+	}
+}

@@ -24,6 +24,7 @@ type clientSlot struct {
 	stalled  bool   // in line for credits
 	next     uint8  // slot behind this one in line for credits
 	ownsResp bool   // op.Resp came from the session's pool
+	quiet    uint8  // packets sent since the last one that asked for a CR
 	retries  uint8  // timeouts since the last progress
 	fast     uint8  // rollbacks on evidence since the last progress
 	try      uint16 // rollbacks of the request; goes with its packets
@@ -59,7 +60,9 @@ type Client struct {
 	sampled int64 // when the packet was sent that gave the last RTT, ns
 	latest  int64 // when the latest packet was sent that has been answered, ns
 	credits int
-	busy    int // slots in use
+	busy    int   // slots in use
+	stride  uint8 // packets that one CR or RFR may stand for
+	quiet   uint8 // of all slots, less than stride: so many credits wait for a CR nobody asked for yet
 	open    bool
 	closed  bool
 
@@ -102,7 +105,7 @@ func (c *Client) Init(t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing,
 func (c *Client) Open(p Params, to packet.Addr, remote, token uint32, rtt, now int64, out *Out) {
 	c.Params = p
 	c.link = link{to: to, remote: remote, token: token, checksum: p.Checksum}
-	c.credits = p.Credits
+	c.credits, c.stride = p.Credits, uint8(p.stride())
 	if p.Slots <= DefaultSlots {
 		c.slots, c.free = c.inline[:p.Slots], c.inlineFree[:p.Slots]
 	} else {
@@ -161,7 +164,7 @@ func (c *Client) begin(op Op, now int64, out *Out) {
 	s.progress = now
 	c.busy++
 	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 && (!c.pace.gated || c.may(now, out)) {
-		c.sendNext(s, now, out)
+		c.sendNext(s, 1, now, out)
 		return
 	}
 	c.kick(i, now, out)
@@ -189,8 +192,14 @@ func (c *Client) pump(now int64, out *Out) {
 		if c.pace.gated && !c.may(now, out) {
 			return
 		}
+		n := uint32(1)
+		if s.numTx >= s.numReq {
+			if n = c.ask(s); n == 0 {
+				return
+			}
+		}
 		c.stepOut()
-		c.sendNext(s, now, out)
+		c.sendNext(s, n, now, out)
 		if s.numTx < s.total() {
 			s.stalled = true
 			c.lineUp(i)
@@ -207,8 +216,39 @@ func (c *Client) elicits(s *clientSlot, k uint32) int {
 	return wire.HeaderSize + c.payload(s.op.Resp.Size(), k-(s.numReq-1))
 }
 
-// sendNext sends the slot's next packet: request data, or an RFR.
-func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
+// ask returns how many response packets the slot's next RFR asks for: several at a time where nothing
+// is paced or was lost. 0 is none yet: answers are on the way whose credits will make it more.
+func (c *Client) ask(s *clientSlot) uint32 {
+	if c.pace.gated || s.numTx < s.highTx {
+		return 1
+	}
+	want := min(uint32(c.stride), s.total()-s.numTx)
+	if n := min(want, uint32(c.credits)); n == want || s.numTx == s.numRx || c.stalled.n > 1 {
+		return n
+	}
+	return 0
+}
+
+// hush reports whether request packet k needs no CR of its own. It does if it is the last one that
+// can have any, if others gathered, if it may be lost, and while the rate follows the CRs.
+func (c *Client) hush(s *clientSlot, k uint32) bool {
+	if k+2 < s.numReq && c.quiet+1 < c.stride && k >= s.highTx && !c.pace.gated {
+		s.quiet++
+		c.quiet++
+		return true
+	}
+	c.speak(s)
+	return false
+}
+
+// speak forgets the slot's quiet packets.
+func (c *Client) speak(s *clientSlot) {
+	c.quiet -= s.quiet
+	s.quiet = 0
+}
+
+// sendNext sends the slot's next packet: request data, or an RFR for n response packets.
+func (c *Client) sendNext(s *clientSlot, n uint32, now int64, out *Out) {
 	k := s.numTx
 	var h wire.Header // not a literal, which would be built elsewhere and copied
 	h.ReqType, h.Hold, h.ReqNum, h.PktNum = s.op.ReqType, wire.TryHold(s.try, 0), s.reqNum, uint16(k)
@@ -217,15 +257,18 @@ func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 		h.MsgSize = uint32(s.op.Req.Size())
 		head, data := s.op.Req.Packet(int(k), c.PerPacket)
 		s.txGen = out.gen
+		if s.numReq > 2 && c.hush(s, k) {
+			h.Flags = wire.FlagQuiet
+		}
 		c.append(out, &h, head, data)
 		if c.pace.gated {
 			c.pace.charge(len(head) + len(data))
 		}
 	} else {
-		h.Type = wire.TypeRFR
+		h.Type, h.MsgSize = wire.TypeRFR, n-1
 		c.queueControl(out, &h)
 		if c.pace.gated {
-			c.pace.charge(c.elicits(s, k))
+			c.pace.charge(c.elicits(s, k)) // n is 1
 		}
 	}
 	if k < s.highTx {
@@ -235,12 +278,14 @@ func (c *Client) sendNext(s *clientSlot, now int64, out *Out) {
 	if s.numTx == s.numRx {
 		s.progress = now // nothing was outstanding: the timeout starts here
 	}
-	s.numTx++
-	c.credits--
+	s.numTx += n
+	c.credits -= int(n)
 	if k == 0 {
 		s.sentAt = now
 	} else {
-		c.noteTime(s, k, now)
+		for ; k < s.numTx; k++ {
+			c.noteTime(s, k, now)
+		}
 	}
 	if invariants.Enabled && c.credits < 0 {
 		panic("session: credits below zero")
@@ -280,6 +325,7 @@ func (c *Client) release(i uint8) {
 		s.op.Resp.Free()
 		s.ownsResp = false
 	}
+	c.speak(s)
 	s.busy = false
 	s.op = Op{}
 	c.busy--

@@ -23,9 +23,10 @@ func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
 		return Event{}
 	}
 	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref}
+	bytes := int(uint32(h.PktNum)+1-s.numRx) * (wire.HeaderSize + c.PerPacket)
 	rtt := c.received(s, h, now)
 	out.Last.RTT = rtt
-	c.learn(now, rtt, wire.HeaderSize+c.PerPacket, h.Flags&wire.FlagCE != 0, out)
+	c.learn(now, rtt, bytes, h.Flags&wire.FlagCE != 0, out)
 	c.kick(i, now, out)
 	return ev
 }
@@ -295,6 +296,7 @@ func (c *Client) rollback(i uint8, now int64, out *Out) {
 	c.credits += int(s.numTx - s.numRx)
 	s.highTx = max(s.highTx, s.numTx)
 	s.numTx = s.numRx
+	c.speak(s)
 	s.try++
 	s.progress = now
 	c.kick(i, now, out)

@@ -36,6 +36,13 @@
 // a CR or response packet 0 that is ahead of numRx speaks for the packets before it;
 // a later response packet ahead of numRx means that some before it are lost.
 //
+// # Fewer control packets
+//
+// The client decides which request packets get a CR (all but those with the quiet flag), and how
+// many response packets an RFR asks for. Less than a stride of credits, over all slots, is ever
+// spent on packets for which no CR was asked yet, so nothing can wait for ever. While a session is
+// paced every packet gets its CR, since the rate follows them; so do packets that are sent again.
+//
 // # Loss
 //
 // The base is go-back-N after a timeout that follows the measured RTT. Two kinds of

@@ -71,6 +71,13 @@ func Agree(a, b wire.Offer) wire.Offer {
 	return o
 }
 
+// maxStride is the most packets that one CR or RFR stands for.
+const maxStride = 8
+
+// stride returns how many packets one CR or RFR may stand for. It is well below the
+// credits, so that packets are in flight while others gather.
+func (p *Params) stride() int { return max(1, min(p.Credits/4, maxStride)) }
+
 // packets returns how many packets a message of size bytes takes.
 func (p *Params) packets(size int) uint32 {
 	if size <= p.PerPacket {

@@ -122,12 +122,24 @@ func giveBack(op Op) {
 
 func flatten(t Tx) dgram { return dgram{append(append([]byte(nil), t.Head...), t.Data...)} }
 
+// creditsOf returns how many credits a client's packet takes.
+func creditsOf(p dgram) int {
+	if h := p.header(); h.Type == wire.TypeRFR {
+		return 1 + int(h.MsgSize)
+	}
+	return 1
+}
+
 func (r *rig) takeClient() {
-	for i, t := range r.cout.Tx {
+	later := 0 // credits that the packets behind this one took
+	for _, t := range r.cout.Tx {
+		later += creditsOf(flatten(t))
+	}
+	for _, t := range r.cout.Tx {
 		p := flatten(t)
 		r.c2s = append(r.c2s, p)
-		if r.onTx != nil {
-			r.onTx(true, p, len(r.cout.Tx)-1-i)
+		if later -= creditsOf(p); r.onTx != nil {
+			r.onTx(true, p, later)
 		}
 	}
 	r.flushC = r.cout.Flush

@@ -168,7 +168,9 @@ func (s *Server) inOrder(i uint8, sl *serverSlot, h *wire.Header, payload []byte
 	} else {
 		copy(sl.req.Bytes()[int(h.PktNum)*s.PerPacket:], payload)
 		if sl.numRx < sl.numReq {
-			s.sendCR(h, ce, out)
+			if h.Flags&wire.FlagQuiet == 0 || ce {
+				s.sendCR(h, ce, out)
+			}
 			return Event{}
 		}
 	}
@@ -222,29 +224,32 @@ func (s *Server) gap(h *wire.Header, missing uint32, out *Out) {
 	})
 }
 
-// OnRFR takes a request for a response packet.
+// OnRFR takes a request for response packets.
 func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
 	sl := &s.slots[h.ReqNum&uint64(len(s.slots)-1)]
 	pkt := uint32(h.PktNum)
 	switch {
+	case h.MsgSize >= uint32(s.stride()):
+		s.stats.DropSize++
 	case h.ReqNum < sl.reqNum:
 		s.stats.DropPast++
 	case h.ReqNum > sl.reqNum || sl.state != stateResponded || sl.isError:
 		s.stats.DropFuture++
-	case pkt < sl.numReq || pkt >= sl.numReq+sl.numResp-1:
+	case pkt < sl.numReq || pkt+h.MsgSize >= sl.numReq+sl.numResp-1:
 		s.stats.DropSize++
 	case pkt-(sl.numReq-1) > sl.nextRFR:
 		s.stats.DropFuture++
 		s.gap(h, sl.numReq-1+sl.nextRFR, out)
 	default:
-		j := pkt - (sl.numReq - 1)
 		sl.try = h.Hold
 		sl.ce = ce
-		s.sendResp(sl, j, now, out)
-		if j < sl.nextRFR {
-			s.repeated(out)
-		} else {
-			sl.nextRFR++
+		for j, end := pkt-(sl.numReq-1), pkt-(sl.numReq-1)+h.MsgSize; j <= end; j++ {
+			s.sendResp(sl, j, now, out)
+			if j < sl.nextRFR {
+				s.repeated(out)
+			} else {
+				sl.nextRFR++
+			}
 		}
 	}
 }

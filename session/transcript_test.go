@@ -145,6 +145,9 @@ func (s *script) session(t *testing.T, a args) {
 	if a["closed"] == "" {
 		s.open(int64(a.dur("rtt")))
 	}
+	if n := a.num("stride", 0); n > 0 {
+		s.cl.stride = uint8(n)
+	}
 }
 
 // end gives back what the last session of the transcript had, and wants all of it.
@@ -181,6 +184,12 @@ func (s *script) describe(fromClient bool, p dgram) string {
 	}
 	if h.Flags&wire.FlagGap != 0 && h.Type == wire.TypeCR {
 		line += " GAP"
+	}
+	if h.Flags&wire.FlagQuiet != 0 {
+		line += " QUIET"
+	}
+	if h.Type == wire.TypeRFR && h.MsgSize > 0 {
+		line += fmt.Sprintf(" more=%d", h.MsgSize)
 	}
 	if h.Hold != 0 {
 		line += fmt.Sprintf(" %s=%d", map[bool]string{true: "hold", false: "try"}[s.isHold(&h)], h.Hold)

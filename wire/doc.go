@@ -18,9 +18,9 @@
 //	                           or unknown". Any other packet: the try in the low 6
 //	                           bits, and if it is an answer a hold time in units of
 //	                           1.024 us above, of which 1023 means the same; see below
-//	4       28 bits  msgsize   size of the whole message in bytes, at most [MaxMsgSize]
-//	4       4 bits   flags     bit 28 CE echo, bit 29 error, bit 30 gap; bit 31 must
-//	                           be zero
+//	4       28 bits  msgsize   size of the whole message in bytes, at most [MaxMsgSize];
+//	                           in an RFR how many response packets more than one it asks for
+//	4       4 bits   flags     bit 28 CE echo, bit 29 error, bit 30 gap, bit 31 quiet
 //	8       32 bits  session   session number at the receiver, or [NoSession]
 //	12      32 bits  token     token of that session at the receiver; see below
 //	16      48 bits  reqnum    request number within the session
@@ -34,6 +34,15 @@
 // carries k; response packet j carries N-1+j; the request-for-response (RFR)
 // that asks for response packet j >= 1 carries N-1+j too. CR and RFR packets
 // have no payload.
+//
+// # Fewer CRs and RFRs
+//
+// The server takes request packets in order, so a CR speaks for all packets before its
+// own. A client that needs no CR for a packet says so with the quiet flag; a server may send
+// it all the same, and does if the packet was marked by congestion. Likewise an RFR may ask for
+// several response packets, the first of which it names; msgsize is how many more.
+// A session agrees on how many packets one CR or RFR may stand for: a quarter of its credits, at
+// most 8. What nobody asked for in this way is as in the paper: one CR or RFR for each packet.
 //
 // # Tries and gaps
 //

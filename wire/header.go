@@ -54,7 +54,7 @@ func (t Type) String() string {
 // Flags are the four flag bits of the header.
 type Flags uint8
 
-// The flags. Other bits must be zero.
+// The flags. A packet type has only those that name it; its other bits must be zero.
 const (
 	// FlagCE echoes a congestion-experienced mark (RFC 3168) that the packet
 	// being answered carried when it arrived at the server.
@@ -64,6 +64,9 @@ const (
 	// FlagGap marks a CR that returns no credit: the server misses the client
 	// packet with its number, though it has seen a later one.
 	FlagGap Flags = 1 << 2
+	// FlagQuiet marks a request packet for which the client wants no CR: that of a later
+	// packet of the request speaks for it.
+	FlagQuiet Flags = 1 << 3
 )
 
 // Reasons why Parse refuses a packet. They are plain values: comparing them costs nothing.
@@ -85,7 +88,7 @@ type Header struct {
 	Hold    uint16 // in response packet 0 units of HoldUnit, in all others see TryHold
 	Flags   Flags
 	PktNum  uint16
-	MsgSize uint32 // bytes
+	MsgSize uint32 // bytes; in an RFR packets, see package doc
 	Session uint32
 	ReqNum  uint64
 }
@@ -131,6 +134,7 @@ func (h *Header) check(payload int) error {
 	var allowed Flags
 	switch h.Type {
 	case TypeReq:
+		allowed = FlagQuiet
 		if payload > int(h.MsgSize) {
 			return ErrSize
 		}

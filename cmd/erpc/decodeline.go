@@ -86,7 +86,7 @@ func flagNames(f wire.Flags) []string {
 	for _, x := range []struct {
 		flag wire.Flags
 		name string
-	}{{wire.FlagCE, "CE"}, {wire.FlagError, "ERROR"}, {wire.FlagGap, "GAP"}} {
+	}{{wire.FlagCE, "CE"}, {wire.FlagError, "ERROR"}, {wire.FlagGap, "GAP"}, {wire.FlagQuiet, "QUIET"}} {
 		if f&x.flag != 0 {
 			names = append(names, x.name)
 		}

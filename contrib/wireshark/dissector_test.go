@@ -71,7 +71,7 @@ func record(t *testing.T, cfg pcap.Config, make func(send func(src, dst string, 
 
 // fields are those that tshark is asked for.
 var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "erpc.hold", "erpc.try", "erpc.hold_ns", "erpc.size", "erpc.flags",
-	"erpc.flags.ce", "erpc.flags.error", "erpc.flags.gap", "erpc.session", "erpc.token", "erpc.reqnum", "erpc.pktnum", "erpc.data_len", "erpc.data",
+	"erpc.flags.ce", "erpc.flags.error", "erpc.flags.gap", "erpc.flags.quiet", "erpc.session", "erpc.token", "erpc.reqnum", "erpc.pktnum", "erpc.data_len", "erpc.data",
 	"erpc.error_code", "erpc.error_text", "erpc.nonce", "erpc.epoch", "erpc.from_session", "erpc.from_token", "erpc.credits", "erpc.slots", "erpc.mtu",
 	"erpc.max_message", "erpc.checksum", "erpc.cookie", "erpc.code", "erpc.seq", "erpc.to_token", "erpc.padding_len", "erpc.malformed",
 	"udp.srcport", "udp.dstport", "udp.checksum.status", "_ws.malformed", "_ws.lua.error"}
@@ -184,7 +184,7 @@ func expect(pkt []byte) map[string]string {
 	set("hold", "0x%04x", e.Hold)
 	set("size", "%d", e.MsgSize)
 	set("flags", "0x%02x", uint8(e.Flags))
-	for name, flag := range map[string]wire.Flags{"ce": wire.FlagCE, "error": wire.FlagError, "gap": wire.FlagGap} {
+	for name, flag := range map[string]wire.Flags{"ce": wire.FlagCE, "error": wire.FlagError, "gap": wire.FlagGap, "quiet": wire.FlagQuiet} {
 		set("flags."+name, "%t", e.Flags&flag != 0)
 	}
 	set("session", "%d", e.Session)

@@ -29,11 +29,12 @@ local f = {
   hold = ProtoField.uint16("erpc.hold", "Hold field", base.HEX),
   try = ProtoField.uint8("erpc.try", "Try, mod 64", base.DEC),
   hold_ns = ProtoField.uint32("erpc.hold_ns", "Held by the server, ns", base.DEC),
-  size = ProtoField.uint32("erpc.size", "Message size, bytes", base.DEC),
+  size = ProtoField.uint32("erpc.size", "Message size, bytes; in an RFR packets more than one", base.DEC),
   flags = ProtoField.uint8("erpc.flags", "Flags", base.HEX),
   ce = ProtoField.bool("erpc.flags.ce", "CE echo", 8, nil, 0x10),
   error = ProtoField.bool("erpc.flags.error", "Error", 8, nil, 0x20),
   gap = ProtoField.bool("erpc.flags.gap", "Gap", 8, nil, 0x40),
+  quiet = ProtoField.bool("erpc.flags.quiet", "Quiet", 8, nil, 0x80),
   session = ProtoField.uint32("erpc.session", "Session at the receiver", base.DEC),
   token = ProtoField.uint32("erpc.token", "Token, or token XOR checksum", base.HEX),
   reqnum = ProtoField.uint64("erpc.reqnum", "Request number", base.DEC),
@@ -87,8 +88,8 @@ local function check(tvb, size)
   else
     return "unknown packet type"
   end
-  local ce, err, gap, reserved = flags % 2, math.floor(flags / 2) % 2, math.floor(flags / 4) % 2, math.floor(flags / 8)
-  if reserved ~= 0 or ce ~= 0 and type ~= CR and type ~= RESP or err ~= 0 and type ~= RESP or gap ~= 0 and type ~= CR then
+  local ce, err, gap, quiet = flags % 2, math.floor(flags / 2) % 2, math.floor(flags / 4) % 2, math.floor(flags / 8)
+  if quiet ~= 0 and type ~= REQ or ce ~= 0 and type ~= CR and type ~= RESP or err ~= 0 and type ~= RESP or gap ~= 0 and type ~= CR then
     return badflags
   end
   if reqtype > 254 then return "request type out of range" end
@@ -175,6 +176,7 @@ function erpc.dissector(tvb, pinfo, root)
   flags:add(f.ce, tvb(7, 1))
   flags:add(f.error, tvb(7, 1))
   flags:add(f.gap, tvb(7, 1))
+  flags:add(f.quiet, tvb(7, 1))
   local item = head:add_le(f.session, tvb(8, 4))
   if session == NO_SESSION then item:append_text(" (none)") end
   head:add_le(f.token, tvb(12, 4))

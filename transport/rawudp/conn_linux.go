@@ -13,6 +13,9 @@ import (
 // hostDelay is what two hosts add to a round trip without any congestion: see package udp.
 const hostDelay = 100 * time.Microsecond
 
+// txBatch is half of what is usually in flight: see package udp.
+const txBatch = 32
+
 // Conn is an endpoint over a frame device: a transport.Transport.
 type Conn struct {
 	dev   Device
@@ -69,7 +72,7 @@ func New(dev Device, n Network, local Local, cfg Config) (c *Conn, err error) {
 	}
 	local = c.codec.Local()
 	c.local = transport.AddrFrom(netip.AddrPortFrom(local.IP, local.Port), local.Scope)
-	c.caps = transport.Caps{Name: dc.Name, MTU: mtu, RxRing: dc.RxRing, TxCopies: dc.TxCopies, ECN: local.ECN,
+	c.caps = transport.Caps{Name: dc.Name, MTU: mtu, RxRing: dc.RxRing, TxCopies: dc.TxCopies, TxBatch: txBatch, TxDear: true, ECN: local.ECN,
 		HostDelay: hostDelay, Checksummed: !local.NoChecksum}
 	c.tx.init(c, dc)
 	c.rx.init(c)

@@ -94,6 +94,7 @@ type Device interface {
 
 	// FD is a descriptor that is readable when a frame has arrived that Receive has
 	// not returned yet, or the device has an error to report. It stays the same until Close.
+	// It may be silent until Pending has returned false, and again from the next Receive on.
 	FD() int
 
 	// Fault reads and clears an error that made FD readable: nil if there is none.

@@ -25,8 +25,9 @@ type LossConfig struct {
 }
 
 // Processor time of the two threads of the paper's CX5 cluster, ns: the server,
-// which copies every packet, is the bottleneck at 75 Gbit/s without loss; the client
-// could do the 92 Gbit/s that the paper measured without the server's copies.
+// which copies every packet and answers it, is the bottleneck at 75 Gbit/s without loss; the client
+// could do the 92 Gbit/s that the paper measured without the server's copies. Here one
+// CR stands for eight packets, so that the link is the bottleneck.
 const (
 	cx5RunCost    = 60
 	cx5ServerCost = 216
