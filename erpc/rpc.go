@@ -71,6 +71,9 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.clock == nil {
 		r.clock = monotime.Now
 	}
+	// A host that holds packets up by itself is no sign of loss.
+	t := &r.cfg.Timing
+	t.RTOMin = max(t.RTOMin, min(rtoHosts*caps.HostDelay, t.RTOMax))
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxCopies && caps.TxBatch > 0 {
 		r.txBatch, r.txDear = caps.TxBatch, caps.TxDear
@@ -113,6 +116,10 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	r.lastWork = e.now
 	return r, nil
 }
+
+// rtoHosts is the least retransmission timeout in units of what the hosts add to a round trip: a loop
+// that shares its core waits several times as long now and then.
+const rtoHosts = 20
 
 // poolConfig is the configuration of a pool of message buffers, whose memory the transport is told of if
 // it wants to know.
