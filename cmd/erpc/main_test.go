@@ -68,7 +68,7 @@ func TestWrongUsage(t *testing.T) {
 		"server --transport afpacket --iface x --mtu 10": "MTU",
 		"bench rate --transport afxdp":                   "needs root",
 		"bench rate --transport ud":                      "needs an RDMA device",
-		"bench rate --transport pigeon":                  "is unknown; there are udp, shm, auto and afpacket",
+		"bench rate --transport pigeon":                  "is unknown; there are udp, shm, auto, afpacket and ud",
 		"bench rate --cc cubic":                          "want timely, dcqcn or none",
 		"ping 127.0.0.1:1 --cc cubic":                    "want timely, dcqcn or none",
 		"demo --cc cubic":                                "want timely, dcqcn or none",

@@ -75,8 +75,17 @@ func (udMedium) listenRaw(f *netFlags, addr string) (transport.Transport, error)
 }
 
 func (udMedium) check(f *netFlags) error {
-	_, err := udConfig(f)
-	return err
+	if _, err := udConfig(f); err != nil {
+		return err
+	}
+	names, err := verbs.Devices()
+	switch {
+	case err != nil:
+		return usagef("transport ud needs an RDMA device and libibverbs: %s; see erpc doctor", oneLine(err))
+	case len(names) == 0:
+		return usagef("transport ud needs an RDMA device, and this machine has none; see erpc doctor")
+	}
+	return nil
 }
 
 func (udMedium) serves() (known, any string) { return ":31850", ":0" }

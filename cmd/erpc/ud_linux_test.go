@@ -24,8 +24,10 @@ func TestUdFlags(t *testing.T) {
 		return
 	}
 	f := netFlags{Transport: "ud", CC: "none", Pin: "none", Iface: "none0"}
-	if err := f.check(); err != nil {
-		t.Fatal(err)
+	if names, _ := verbs.Devices(); len(names) == 0 {
+		if err := f.check(); !isUsage(err) || !strings.Contains(err.Error(), "needs an RDMA device") {
+			t.Errorf("a machine without devices: %v", err)
+		}
 	}
 	if tr, err := f.open(":0"); !isUsage(err) {
 		if tr != nil {
