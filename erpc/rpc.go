@@ -71,6 +71,9 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.clock == nil {
 		r.clock = monotime.Now
 	}
+	// A host that holds packets up by itself is no sign of loss.
+	t := &r.cfg.Timing
+	t.RTOMin = max(t.RTOMin, min(rtoHosts*caps.HostDelay, t.RTOMax))
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxCopies && caps.TxBatch > 0 {
 		r.txBatch, r.txDear = caps.TxBatch, caps.TxDear
@@ -86,7 +89,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", e.mtu, session.MinMTU)}
 	}
 	e.checksum = r.cfg.Checksum || !caps.Checksummed
-	pool, err := msgbuf.NewPool(msgbuf.Config{MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Limit: r.cfg.MemoryLimit})
+	pool, err := msgbuf.NewPool(r.poolConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +115,20 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e.now = r.clock()
 	r.lastWork = e.now
 	return r, nil
+}
+
+// rtoHosts is the least retransmission timeout in units of what the hosts add to a round trip: a loop
+// that shares its core waits several times as long now and then.
+const rtoHosts = 20
+
+// poolConfig is the configuration of a pool of message buffers, whose memory the transport is told of if
+// it wants to know.
+func (r *Rpc) poolConfig() msgbuf.Config {
+	cfg := msgbuf.Config{MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Limit: r.cfg.MemoryLimit}
+	if reg, ok := r.tr.(transport.Registrar); ok {
+		cfg.Register, cfg.Unregister = reg.Register, reg.Unregister
+	}
+	return cfg
 }
 
 // enter makes sure that the caller may use the Rpc: nobody is inside, or the caller
@@ -171,7 +188,9 @@ func allocError(err error) error {
 func (r *Rpc) allocShared(n int) (*MsgBuffer, error) {
 	r.sharedOnce.Do(func() {
 		// The configuration is the one that made the first pool.
-		r.shared, _ = msgbuf.NewPool(msgbuf.Config{MaxMessage: r.cfg.MaxMessage, Limit: r.cfg.MemoryLimit, Shared: true})
+		cfg := r.poolConfig()
+		cfg.Hugepages, cfg.Shared = false, true
+		r.shared, _ = msgbuf.NewPool(cfg)
 	})
 	b, err := r.shared.Alloc(n)
 	return b, allocError(err)

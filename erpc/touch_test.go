@@ -18,7 +18,7 @@ func BenchmarkTouch(b *testing.B) {
 		ahead = 60
 	)
 	type piece struct {
-		next *piece // pointers, as a session has
+		_    *piece // pointers, as a session has
 		data [size - 8]byte
 	}
 	for _, n := range []int{8, 1000, 20000} {

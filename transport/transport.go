@@ -121,6 +121,21 @@ type PathSizer interface {
 	PathMTU(dst Addr) (int, error)
 }
 
+// Registrar is what a transport offers that can send packets out of the memory where they lie,
+// if it was told of that memory before: an RDMA adapter has to know it. The endpoint tells
+// of all memory that its message buffers come from, which is off the Go heap. Both methods are safe
+// from any goroutine, also after Close.
+type Registrar interface {
+	// Register tells of mem, which stays where it is until Unregister. The key is the
+	// transport's business. Packets in memory that cannot be registered are copied: that
+	// is no error.
+	Register(mem []byte) (key uint32, err error)
+
+	// Unregister takes back Register with the same mem, before it is unmapped. No packet in it
+	// is under way: its buffers were freed.
+	Unregister(mem []byte, key uint32)
+}
+
 // Waiter is what a transport offers whose sleep can be joined with that of others: its
 // Wait in three steps, of which the middle one, polling descriptors, is the caller's.
 // Whoever polls the descriptors of several transports at once sleeps on all of them.

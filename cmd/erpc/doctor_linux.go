@@ -28,7 +28,7 @@ func clockSource() string {
 // findSystem looks at what only Linux has.
 func findSystem() []finding {
 	list := append([]finding{findGovernor()}, findRaw()...)
-	return append(list, findVerbs())
+	return append(list, findVerbs()...)
 }
 
 func findGovernor() finding {
@@ -53,18 +53,4 @@ func findSocket(name string, family int, mend string) finding {
 		return finding{name, false, "not in this kernel", "a kernel that has such sockets"}
 	}
 	return finding{name, false, err.Error(), mend}
-}
-
-func findVerbs() finding {
-	const dir = "/sys/class/infiniband"
-	f := finding{Name: "verbs devices", Found: "none", Mend: "an RDMA NIC; to try without: sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev eth0"}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) == 0 {
-		return f
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return finding{Name: f.Name, OK: true, Found: strings.Join(names, ", ")}
 }

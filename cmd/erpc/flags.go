@@ -18,11 +18,12 @@ import (
 
 // netFlags choose and shape the network path; every subcommand that communicates has them.
 type netFlags struct {
-	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket and afxdp, udp past the kernel's IP stack, see --iface; ud is not built yet." placeholder:"NAME"`
-	Iface       string  `help:"Network interface, for transports below IP, that is afpacket and afxdp; without it that with the address." placeholder:"NAME"`
+	Transport   string  `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere; afpacket and afxdp, udp past the kernel's IP stack, see --iface; ud, InfiniBand and RoCE." placeholder:"NAME"`
+	Iface       string  `help:"Network interface, for transports below IP, that is afpacket and afxdp; without it that with the address. With ud the RDMA device, as mlx5_0 or mlx5_0/1." placeholder:"NAME"`
+	GID         string  `name:"gid" help:"With ud: the own GID, by its index or as text; without it that with the address." placeholder:"GID"`
 	XDPMode     string  `name:"xdp-mode" default:"auto" help:"Where the XDP program of afxdp runs: native, in the link's driver; generic, on any link, slower; auto, native where the driver can." placeholder:"MODE"`
 	MTU         int     `name:"mtu" help:"Largest packet in bytes, headers of IP and UDP not included; 0: what the route carries, at most 8952, and 3776 with afxdp." placeholder:"BYTES"`
-	Credits     int     `help:"Packets in flight per session; 0: 32." placeholder:"N"`
+	Credits     int     `help:"Packets in flight per session; 0: 32, and up to 128 with packets below 8 KiB." placeholder:"N"`
 	Slots       int     `help:"Requests in flight per session, a power of two; 0: 8." placeholder:"N"`
 	CC          string  `name:"cc" default:"timely" help:"Congestion control: timely, the default; dcqcn, if the switches set ECN marks; none. The same for client and server." placeholder:"NAME"`
 	LinkRate    float64 `name:"link-rate" help:"Rate of the network link in bits per second, as 25e9; 0: what the transport says, else 100e9." placeholder:"RATE"`
@@ -87,18 +88,10 @@ type faultFlags struct {
 
 func (f *faultFlags) any() bool { return f.Loss+f.Dup+f.Reorder+f.Corrupt != 0 }
 
-// unbuilt says what the transports that do not exist yet would need.
-var unbuilt = map[string]string{
-	"ud": "not built yet, and needs an RDMA device; use --transport udp",
-}
-
 // check reports the first wrong flag as a usageError.
 func (f *netFlags) check() error {
-	if why, ok := unbuilt[f.Transport]; ok {
-		return usagef("transport %s: %s", f.Transport, why)
-	}
 	if f.medium() == nil {
-		return usagef("transport %q is unknown; there are udp, shm, auto, afpacket and afxdp", f.Transport)
+		return usagef("transport %q is unknown; there are udp, shm, auto, afpacket, afxdp and ud", f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
 		return usagef("--cc %s: want timely, dcqcn or none", f.CC)
@@ -108,6 +101,9 @@ func (f *netFlags) check() error {
 	}
 	if err := f.checkXDPMode(); err != nil {
 		return err
+	}
+	if f.GID != "" && f.Transport != "ud" {
+		return usagef("--gid is for --transport ud")
 	}
 	if err := f.medium().check(f); err != nil {
 		return err

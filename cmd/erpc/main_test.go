@@ -76,7 +76,7 @@ func TestWrongUsage(t *testing.T) {
 		"server --transport afxdp --iface x --mtu 10":     "MTU",
 		"server --transport afxdp --iface x --threads 65": "Config.Endpoints = 65: must be 1 to 64",
 		"bench rate --transport ud":                       "needs an RDMA device",
-		"bench rate --transport pigeon":                   "is unknown; there are udp, shm, auto, afpacket and afxdp",
+		"bench rate --transport pigeon":                   "is unknown; there are udp, shm, auto, afpacket, afxdp and ud",
 		"bench rate --cc cubic":                           "want timely, dcqcn or none",
 		"ping 127.0.0.1:1 --cc cubic":                     "want timely, dcqcn or none",
 		"demo --cc cubic":                                 "want timely, dcqcn or none",

@@ -23,7 +23,7 @@ type frameMedium struct {
 	locks   bool   // memory
 }
 
-// frameMedia are the transports below IP. Those that are still in unbuilt are added here.
+// frameMedia are the transports below IP.
 var frameMedia = map[string]frameMedium{
 	"afpacket": {open: openAfpacket, caps: rawCaps},
 	"afxdp":    {open: openAfxdp, caps: rawCaps + ",cap_ipc_lock", largest: afxdp.MaxPacket, alone: true, locks: true},

@@ -37,7 +37,11 @@ type rawEnd struct {
 }
 
 func openRaw(f *netFlags, addr string) (*rawEnd, error) {
-	tr, err := f.open(addr) // never captured: these packets have no header
+	open := f.open // never captured: these packets have no header
+	if m, ok := f.medium().(rawMedium); ok {
+		open = func(addr string) (transport.Transport, error) { return m.listenRaw(f, addr) }
+	}
+	tr, err := open(addr)
 	if err != nil {
 		return nil, err
 	}

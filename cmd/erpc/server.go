@@ -30,6 +30,7 @@ func (serverCmd) Help() string {
   erpc server                              on all addresses, port 31850
   erpc server --addr 10.0.0.1:31850 --threads 4 --pin 0,1,2,3 --wait spin
   sudo erpc server --transport afpacket --iface eth0       or afxdp
+  erpc server --transport ud --iface mlx5_0
   erpc server --pcap server.pcap           capture, for erpc decode and Wireshark
   erpc server --addr 127.0.0.1:0 --json    any free port; prints {"ready":true,"addr":"..."}`
 }

@@ -88,6 +88,9 @@ func (f *netFlags) serverSide(start func() error) error {
 // serverArgs tells a server process its part of the link.
 func (f *netFlags) serverArgs() (args []string) {
 	if f.pair == nil {
+		if f.Transport == "ud" {
+			return []string{"--iface=" + f.Iface, "--gid=" + f.GID}
+		}
 		return nil
 	}
 	if args = []string{"--addr=" + net.JoinHostPort(vethServer, "0")}; f.framed() {

@@ -26,14 +26,14 @@ func onlyKinds(t *testing.T, what string, errs map[string]int, want ...string) {
 func TestServerKilled(t *testing.T) {
 	const failure = time.Second
 	const workers = 16
-	traffic := job{Op: "calls", Calls: 100, Workers: workers, Size: 1 << 20, Exact: true, Type: typeEcho}
+	traffic := job{Op: "calls", Calls: 100, Workers: workers, Size: bulk(1 << 20), Exact: true, Type: typeEcho}
 	s := server(t, role{})
 	c := client(t, role{Failure: failure, Slots: workers}, s)
 	addr := s.Addr
 	c.run(traffic)
 	before := c.run(job{Op: "memory"})
 	for round := range 3 {
-		c.begin(job{Op: "fail", Workers: workers, Size: 1 << 20, Exact: true, Type: typeEcho})
+		c.begin(job{Op: "fail", Workers: workers, Size: bulk(1 << 20), Exact: true, Type: typeEcho})
 		c.flowing()
 		s.kill()
 		at := time.Now()

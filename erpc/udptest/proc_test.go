@@ -71,7 +71,7 @@ func server(t testing.TB, r role) *proc {
 	t.Helper()
 	r.Name = "server"
 	if r.Bind == "" {
-		r.Bind = "127.0.0.1:0"
+		r.Bind = bindTo(r.Name)
 	}
 	return start(t, r)
 }
@@ -80,7 +80,7 @@ func client(t testing.TB, r role, servers ...*proc) *proc {
 	t.Helper()
 	r.Name = "client"
 	if r.Bind == "" {
-		r.Bind = "127.0.0.1:0"
+		r.Bind = bindTo(r.Name)
 	}
 	for _, s := range servers {
 		r.Servers = append(r.Servers, s.Addr)

@@ -13,11 +13,35 @@ import (
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/faulty"
+	"github.com/userspace-rpc/erpc/transport/ud"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // roleEnv holds a role as JSON in the environment of a child.
 const roleEnv = "ERPC_UDPTEST_ROLE"
+
+// transportEnv names what the roles speak instead of UDP: "ud", between the two devices of
+// scripts/rdma-lab.
+const transportEnv = "ERPC_UDPTEST_TRANSPORT"
+
+// bindTo returns the address that a role has unless the test says otherwise.
+func bindTo(name string) string {
+	switch {
+	case os.Getenv(transportEnv) != "ud":
+		return "127.0.0.1:0"
+	case name == "server":
+		return "10.9.0.2:0"
+	}
+	return "10.9.0.1:0"
+}
+
+// listen opens the socket, or what stands for it.
+func listen(bind string) (transport.Transport, error) {
+	if os.Getenv(transportEnv) == "ud" {
+		return ud.Listen(bind, ud.Config{RecvRing: 1024})
+	}
+	return udp.Listen(bind, udp.Config{})
+}
 
 // role is what a child is to do.
 type role struct {
@@ -41,7 +65,7 @@ func (r *role) config() erpc.Config {
 
 // open opens the socket, with faults if the role has any.
 func (r *role) open() (transport.Transport, error) {
-	conn, err := udp.Listen(r.Bind, udp.Config{})
+	conn, err := listen(r.Bind)
 	if err != nil || r.Loss == 0 {
 		return conn, err
 	}

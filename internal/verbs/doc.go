@@ -1,0 +1,37 @@
+// Package verbs is a thin layer over libibverbs, the user-space interface of InfiniBand,
+// RoCE and iWARP adapters: devices, ports, GIDs, protection domains, memory regions,
+// completion queues with channels, address handles, and queue pairs of the types UD, UC
+// and RC with SEND, WRITE, WRITE_WITH_IMM and READ. It is the only package with cgo.
+//
+// # How it is built
+//
+// Three things may be missing: cgo, the header <infiniband/verbs.h> (Debian: libibverbs-dev),
+// and on the machine that runs the program the library libibverbs.so.1 (libibverbs1, with
+// the drivers in ibverbs-providers). None of them may break a build or the start of a
+// program that uses other transports, so:
+//
+//   - without cgo, and outside Linux, stub.go takes the place of cgo.go;
+//   - with cgo but without the header, shim.c notices that by __has_include and compiles to
+//     a stub, since a build tag cannot see headers;
+//   - the library is never linked: shim.c opens it at run time (dlopen), once.
+//
+// Whatever is missing, [Available] says what and how to get it, as a [*MissingError], and so does
+// each call that would need it. The alternative, declaring the layout of the library's
+// structs ourselves, would need no header but breaks silently when the layout changes.
+//
+// The go command does not notice when the header is installed after the package was built:
+// "go build -a ./internal/verbs" or another CGO_CFLAGS makes it look again.
+//
+// # Cost
+//
+// [QP.PostSend], [QP.PostRecv] and [CQ.Poll] make one cgo call for a whole burst and
+// allocate nothing. Their arrays hold plain numbers, also for addresses: memory that a
+// queue pair reads or writes must not be of the Go heap, whose addresses may not be kept
+// by C. Package hugemem has such memory.
+//
+// # Threads
+//
+// Everything of one queue pair and its completion queues is for one goroutine at a time.
+// Memory regions and address handles can be made and freed from any. Close in
+// the reverse order of making: the library refuses to free what is in use (EBUSY).
+package verbs

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package verbs
+
+func setNonblock(int) error { return nil }
