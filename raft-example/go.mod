@@ -8,6 +8,9 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require golang.org/x/sys v0.49.0 // indirect
+require (
+	github.com/anishathalye/porcupine v1.3.1 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
 
 replace github.com/userspace-rpc/erpc => ..

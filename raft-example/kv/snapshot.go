@@ -3,6 +3,7 @@ package kv
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 )
 
@@ -155,4 +156,19 @@ func (s *Store) loadKey(b []byte) (rest []byte, ok bool) {
 	m[k] = v
 	s.keys++
 	return b[2+kn+vn:], true
+}
+
+// Digest returns a text that two stores with the same keys, values and sessions share.
+func (s *Store) Digest() string {
+	var keys, sessions uint64
+	for i := range s.shards {
+		for k, v := range s.shards[i] {
+			h := crc32.Update(crc32.Checksum(k.Bytes(), castagnoli), castagnoli, v.Bytes())
+			keys += uint64(h) * 0x9E3779B97F4A7C15 // in any order
+		}
+	}
+	for n := s.lru.next; n != &s.lru; n = n.next {
+		sessions = (sessions ^ n.id ^ n.seq<<32) * 0x9E3779B97F4A7C15 // in this order
+	}
+	return fmt.Sprintf("%d keys %016x, %d sessions %016x", s.keys, keys, len(s.sessions), sessions)
 }
