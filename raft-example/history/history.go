@@ -1,8 +1,12 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
+	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,12 +87,15 @@ func (r *Recorder) Check(limit time.Duration) error {
 	return fmt.Errorf("history: not linearizable")
 }
 
+// describe shows the end of the shortest part of a refused history, by calls, that is refused.
 func describe(part []porcupine.Operation) string {
-	text := ""
-	for _, o := range part {
-		text += fmt.Sprintf("client %d [%d, %d] %+v -> %+v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
+	slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	n := sort.Search(len(part), func(n int) bool { return !porcupine.CheckOperations(model, part[:n]) })
+	var text strings.Builder
+	for _, o := range part[max(0, n-15):min(n, len(part))] {
+		fmt.Fprintf(&text, "client %d [%d, %d] %+v -> %+v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
 	}
-	return text
+	return text.String()
 }
 
 var model = porcupine.Model{

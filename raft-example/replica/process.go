@@ -21,6 +21,7 @@ func (r *Replica) Process() {
 	for !r.saving && r.err == nil && r.rn.HasReady() {
 		rd := r.rn.Ready()
 		r.lead(&rd)
+		r.match(rd.Entries)
 		if r.durable && (rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)) {
 			r.ready, r.saving = rd, true
 			r.sendEarly()
@@ -108,7 +109,6 @@ func (r *Replica) finish(rd *raft.Ready) {
 			r.fail(err)
 			return
 		}
-		r.match(rd.Entries)
 	}
 	for _, m := range rd.Messages {
 		r.send(m)
@@ -125,7 +125,8 @@ func (r *Replica) finish(rd *raft.Ready) {
 }
 
 // match finds the indexes of proposals: a leader appends nothing to its log but what it
-// was given, in that order, behind the empty entry that begins its term.
+// was given, in that order, behind the empty entry that begins its term. It is called at
+// once for each Ready: then what waits for an index is what the entries were made of.
 func (r *Replica) match(entries []*pb.Entry) {
 	if r.state != raft.StateLeader {
 		return

@@ -85,9 +85,11 @@ func (r *Replica) restore(s *pb.Snapshot) error {
 }
 
 // Snapshot implements raft.Storage: raft asks when a follower needs entries that are gone.
+// A replica refuses a snapshot of which it is no member, so one from before the last
+// change of membership does not do.
 func (s *storage) Snapshot() (*pb.Snapshot, error) {
 	first, _ := s.FirstIndex()
-	if s.snap != nil && s.snap.GetMetadata().GetIndex()+1 >= first {
+	if s.snap != nil && s.snap.GetMetadata().GetIndex()+1 >= first && s.snap.GetMetadata().GetConfState() == s.conf {
 		return s.snap, nil
 	}
 	s.make(false)
