@@ -2,7 +2,7 @@
 // transfer of snapshots, the disk. A Node belongs to the thread of its Rpc.
 //
 // Whoever owns the loop calls [Node.Poll] after each pass; [Node.Run] does both. On one
-// core, one goroutine can step several nodes in turn; see [RunAll].
+// core, one goroutine can step several nodes in turn; see [Turn].
 //
 // # Requests
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/wire"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -104,11 +105,23 @@ func ErpcConfig(c erpc.Config, election time.Duration) erpc.Config {
 
 // Register registers the node's handlers.
 func (n *Node) Register(x *erpc.Nexus) error {
-	for _, h := range []struct {
-		typ uint8
-		fn  erpc.Handler
-	}{{TypeRaft, n.onRaft}, {TypeSnap, n.onSnap}, {TypeKV, n.onKV}, {TypeStatus, n.onStatus}, {TypeAdmin, n.onAdmin}, {TypeEcho, n.onEcho}} {
-		if err := x.Register(h.typ, erpc.Dispatch, h.fn); err != nil {
+	return RegisterLate(x, func() *Node { return n })
+}
+
+// RegisterLate registers the handlers of a node that is made later, when the addresses of
+// all members are known. Requests before that are refused.
+func RegisterLate(x *erpc.Nexus, get func() *Node) error {
+	for typ, fn := range map[uint8]func(*Node, erpc.ReqHandle){
+		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV, TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
+	} {
+		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
+			if n := get(); n != nil {
+				fn(n, r)
+				return
+			}
+			_ = r.RespondError(wire.CodeShutdown, "starting")
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -206,20 +219,15 @@ func (n *Node) wake(over <-chan struct{}) {
 	}
 }
 
-// RunAll steps several nodes in turn in one goroutine, until stop returns true: replicas
-// as threads, where there are fewer cores than replicas. extra, if not nil, runs in each turn.
-func RunAll(nodes []*Node, extra func(), stop func() bool) error {
-	for !stop() {
-		for _, n := range nodes {
-			if _, err := n.rpc.RunOnce(); err != nil {
-				return fmt.Errorf("replica %d: %w", n.cfg.ID, err)
-			}
-			if n.Poll(); n.Err() != nil {
-				return fmt.Errorf("replica %d: %w", n.cfg.ID, n.Err())
-			}
+// Turn steps several nodes once, in this order, in one goroutine: replicas as threads, where
+// there are fewer cores than replicas. A node may be in the list more than once.
+func Turn(nodes []*Node) error {
+	for _, n := range nodes {
+		if _, err := n.rpc.RunOnce(); err != nil {
+			return fmt.Errorf("replica %d: %w", n.cfg.ID, err)
 		}
-		if extra != nil {
-			extra()
+		if n.Poll(); n.Err() != nil {
+			return fmt.Errorf("replica %d: %w", n.cfg.ID, n.Err())
 		}
 	}
 	return nil
