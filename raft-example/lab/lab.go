@@ -183,12 +183,6 @@ func (l *lab) build() error {
 		return err
 	}
 	l.cl, err = client.New(l.rpc, client.Config{Cluster: benchCluster, Servers: []string{members[1], members[2]}})
-	if err == nil {
-		l.plain, err = l.rpc.CreateSession(l.lone.LocalAddr().String())
-	}
-	if err == nil {
-		l.shared, err = l.rpc.CreateSession(members[1])
-	}
 	for i := range l.buf {
 		if err == nil {
 			l.buf[i], err = l.rpc.Alloc(putSize)
@@ -287,6 +281,9 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 	if err := l.fill(ctx); err != nil {
 		return nil, err
 	}
+	if err := l.sessions(ctx); err != nil {
+		return nil, err
+	}
 	kinds := []struct {
 		mode uint32
 		do   func(done *bool) error
@@ -323,6 +320,24 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 	rep.Plain, rep.Shared, rep.Put, rep.Get, rep.Commit = median(kinds[0].all), median(kinds[1].all), median(kinds[2].all), median(kinds[3].all), median(commits)
 	rep.Ratio = rep.Put.P50 / rep.Plain.P50
 	return rep, nil
+}
+
+// sessions opens those of the plain RPCs.
+func (l *lab) sessions(ctx context.Context) (err error) {
+	for _, s := range []struct {
+		to   **erpc.Session
+		addr string
+		mode uint32
+	}{{&l.plain, l.lone.LocalAddr().String(), stepLone}, {&l.shared, l.nodes[0].Rpc().LocalAddr().String(), stepReplicas}} {
+		l.mode.Store(s.mode)
+		if *s.to, err = l.rpc.CreateSession(s.addr); err != nil {
+			return err
+		}
+		if err := l.until(ctx, func() bool { return (*s.to).Connected() || (*s.to).Err() != nil }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // onServers runs f in the servers' thread.

@@ -66,7 +66,6 @@ type Node struct {
 	err     error
 
 	busy  bool // something was processed in this pass
-	dirty bool // and something since
 	moved bool // packets may have been left to send since the last Poll
 
 	commits  erpc.Histogram // from propose to commit at the leader, ns
@@ -168,23 +167,25 @@ func (n *Node) Poll() bool {
 // NextWake returns when Poll wants to be called next, ns of the clock.
 func (n *Node) NextWake() int64 { return n.rep.NextWake() }
 
-// work handles what an event changed: the first of a pass at once, later ones together.
+// work handles what an event changed: the first of a pass at once, so that its packets
+// leave in the same pass; the rest of it, and later events, in Poll.
 func (n *Node) work() {
-	if n.busy {
-		n.dirty = true
+	if n.busy || n.Err() != nil {
 		return
 	}
 	n.busy = true
-	n.process()
+	n.rep.Quick()
+	n.flush()
 }
 
 func (n *Node) process() {
-	n.dirty = false
 	if n.Err() != nil {
 		return
 	}
 	n.rep.Process()
-	n.flush()
+	if len(n.touched) > 0 {
+		n.flush()
+	}
 }
 
 // Run runs the Rpc's loop until stop returns true or the node has ended.

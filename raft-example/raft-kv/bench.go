@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
+	"runtime/pprof"
 	"text/tabwriter"
 	"time"
 
@@ -20,6 +23,7 @@ type benchCmd struct {
 	Each      time.Duration `default:"500ms" help:"How long one turn takes, at most 1s; default ${default}." placeholder:"TIME"`
 	Pin       bool          `default:"true" negatable:"" help:"Pin the client to the first core and the replicas to the second."`
 	GC        int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	Profile   string        `name:"cpuprofile" hidden:"" help:"Write a CPU profile."`
 }
 
 // Help is shown by --help.
@@ -53,7 +57,12 @@ func (c *benchCmd) Run(e *env) error {
 		cfg.Cores = cores[:2]
 	}
 	fmt.Fprintf(e.err, "storing %d keys\n", c.Keys)
+	stop, err := startProfile(c.Profile)
+	if err != nil {
+		return err
+	}
 	r, err := lab.Run(e.ctx, cfg)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -71,4 +80,22 @@ func (c *benchCmd) Run(e *env) error {
 	}
 	fmt.Fprintf(w, "PUT / plain RPC, p50\t%.2f\t(eRPC's paper: 2.4)\n", r.Ratio)
 	return w.Flush()
+}
+
+// startProfile writes a CPU profile to a file until stop is called.
+func startProfile(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+	}, nil
 }

@@ -10,27 +10,62 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Process does all that can be done now: it asks for reads, sends, saves, applies and
-// answers. While a save is under way it does nothing.
-func (r *Replica) Process() {
-	if r.err != nil {
+// Quick does what the last event changed, as far as others wait for it: it sends, applies
+// and answers. What only raft's own books need is left for Process, which must follow when
+// the packets are on their way.
+func (r *Replica) Quick() {
+	if r.err != nil || r.saving || !r.changed {
 		return
 	}
 	defer r.guard()
+	r.advance()
+	r.ask()
+	r.take(r.rn.Ready())
+}
+
+// Process does all that can be done now: it asks for reads, sends, saves, applies and
+// answers. While a save is under way it does nothing.
+func (r *Replica) Process() {
+	if r.err != nil || !r.changed || r.saving {
+		return
+	}
+	defer r.guard()
+	r.advance()
 	r.ask()
 	for !r.saving && r.err == nil && r.rn.HasReady() {
-		rd := r.rn.Ready()
-		r.lead(&rd)
-		r.match(rd.Entries)
-		if r.durable && (rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)) {
-			r.ready, r.saving = rd, true
-			r.sendEarly()
-			r.host.Save(r.hard(&rd), rd.Entries, rd.Snapshot)
-			return
+		r.take(r.rn.Ready())
+		if !r.saving {
+			r.advance()
+			r.ask()
 		}
-		r.finish(&rd)
-		r.ask()
 	}
+	r.changed = r.saving
+}
+
+// take does one Ready, all but its Advance, or begins to save it.
+func (r *Replica) take(rd raft.Ready) {
+	r.lead(&rd)
+	r.match(rd.Entries)
+	r.ready = rd
+	if r.durable && (rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)) {
+		r.saving = true
+		r.sendEarly()
+		r.host.Save(r.hard(&rd), rd.Entries, rd.Snapshot)
+		return
+	}
+	r.finish(&r.ready)
+	r.behind = true
+}
+
+// advance tells raft that the last Ready is done, unless that is told.
+func (r *Replica) advance() {
+	if !r.behind {
+		return
+	}
+	r.behind = false
+	r.rn.Advance(r.ready)
+	r.ready = raft.Ready{}
+	r.compact()
 }
 
 // Saved tells that the last Save is durable, or failed: then the replica ends, since
@@ -44,9 +79,9 @@ func (r *Replica) Saved(err error) {
 		r.fail(fmt.Errorf("replica: the log could not be written: %w", err))
 		return
 	}
-	rd := r.ready
-	r.ready, r.saving = raft.Ready{}, false
-	r.finish(&rd)
+	r.saving, r.changed = false, true
+	r.finish(&r.ready)
+	r.behind = true
 }
 
 // hard is the hard state to save: also if only entries are new, it tells the commit index.
@@ -120,8 +155,6 @@ func (r *Replica) finish(rd *raft.Ready) {
 		r.readable(&rd.ReadStates[i])
 	}
 	r.serveReads()
-	r.rn.Advance(*rd)
-	r.compact()
 }
 
 // match finds the indexes of proposals: a leader appends nothing to its log but what it

@@ -107,6 +107,8 @@ type Replica struct {
 	applied  uint64
 	ready    raft.Ready // that is being saved
 	saving   bool
+	behind   bool // ready is done and raft not told
+	changed  bool // there may be something to process
 	durable  bool
 	proposed fifo[uint64] // tags of what was given to raft and has no index yet
 	waiting  fifo[waiter] // by index
@@ -191,6 +193,7 @@ func (r *Replica) Step(m *pb.Message) {
 			return
 		}
 	}
+	r.changed = true
 	_ = r.rn.Step(m) // its errors are about messages that are too late
 }
 
@@ -210,6 +213,7 @@ func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
 	if err := r.rn.Propose(data); err != nil {
 		return kv.Answer{Status: kv.Busy}, false
 	}
+	r.changed = true
 	r.proposed.push(tag)
 	return now, true
 }
@@ -219,6 +223,7 @@ func (r *Replica) Read(key kv.Key, tag uint64) (now kv.Answer, ok bool) {
 	if a, no := r.refuse(); no {
 		return a, false
 	}
+	r.changed = true
 	r.reads = append(r.reads, read{key, tag})
 	return now, true
 }
@@ -284,6 +289,7 @@ func (r *Replica) Tick(now int64) {
 	}
 	if now >= r.nextTick {
 		r.nextTick = now + int64(r.cfg.Tick)
+		r.changed = true
 		r.rn.Tick()
 	}
 }
@@ -300,6 +306,7 @@ func (r *Replica) NextWake() int64 {
 func (r *Replica) Unreachable(id uint64) {
 	if r.err == nil {
 		defer r.guard()
+		r.changed = true
 		r.rn.ReportUnreachable(id)
 	}
 }
@@ -314,5 +321,6 @@ func (r *Replica) SnapshotSent(id uint64, ok bool) {
 	if !ok {
 		status = raft.SnapshotFailure
 	}
+	r.changed = true
 	r.rn.ReportSnapshot(id, status)
 }

@@ -94,6 +94,7 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMember, err)
 	}
+	r.changed = true
 	r.proposed.push(tag)
 	return nil
 }
@@ -102,6 +103,7 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 func (r *Replica) Transfer(id uint64) {
 	if r.Leads() {
 		defer r.guard()
+		r.changed = true
 		r.rn.TransferLeader(id)
 	}
 }
@@ -110,6 +112,7 @@ func (r *Replica) Transfer(id uint64) {
 func (r *Replica) Campaign() {
 	if r.err == nil {
 		defer r.guard()
+		r.changed = true
 		_ = r.rn.Campaign()
 	}
 }

@@ -38,6 +38,9 @@ func (d *disk) open() replica.Start {
 		d.torn++
 		d.log = d.log[:st.Good]
 	}
+	if st.Stale {
+		d.log = st.Rebuild()
+	}
 	return replica.Start{Hard: st.Hard, Snapshot: st.Snapshot, Entries: st.Entries}
 }
 

@@ -56,6 +56,13 @@ func Open(path string, id Identity) (*Dir, State, error) {
 		return nil, s, fmt.Errorf("%s: %w", path, err)
 	}
 	d.id = s.ID
+	if s.Stale {
+		log := s.Rebuild()
+		if err := d.replace(logName, log); err != nil {
+			return nil, s, err
+		}
+		s.Good, s.Cut = int64(len(log)), 0
+	}
 	return d, s, d.open(s.Good, s.Cut > 0)
 }
 

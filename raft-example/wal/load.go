@@ -14,6 +14,14 @@ type State struct {
 	Entries  []*pb.Entry   // consecutive, behind the snapshot if there is one
 	Good     int64         // bytes of the log that are valid: append here
 	Cut      int64         // bytes behind them: a torn record
+	Stale    bool          // the snapshot is newer than the log: put Rebuild in its place first
+}
+
+// Rebuild returns the bytes of a log that begins behind the snapshot, after a crash
+// between the two steps of a compaction.
+func (s *State) Rebuild() []byte {
+	log := NewLog(s.ID)
+	return AppendRecord(log, s.ID, int64(len(log)), &Record{Hard: s.Hard, Reset: s.Snapshot.GetMetadata(), Entries: s.Entries})
 }
 
 // Load reads the bytes of both files; snapshot may be nil. Errors: ErrVersion, ErrForeign,
@@ -98,6 +106,7 @@ func (s *State) behind(reset *pb.SnapshotMetadata) error {
 	case reset.GetIndex() == m.GetIndex() && reset.GetIndex() > 0:
 		return nil
 	}
+	s.Stale = true
 	for i, e := range s.Entries {
 		if e.GetIndex() == m.GetIndex() && e.GetTerm() == m.GetTerm() {
 			s.Entries = s.Entries[i+1:]
