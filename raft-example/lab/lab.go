@@ -80,6 +80,7 @@ type lab struct {
 	plain  *erpc.Session
 	shared *erpc.Session
 	here   []*node.Node // stepped by the client's thread
+	next   int          // of them
 	mode   atomic.Uint32
 	over   atomic.Bool
 	rng    *rand.Rand
@@ -230,14 +231,15 @@ func (l *lab) turns() (order []*node.Node) {
 	return order
 }
 
-// step runs the client's thread once.
+// step runs the client's thread once: the client, and one of the followers that are there.
 func (l *lab) step() error {
 	if _, err := l.rpc.RunOnce(); err != nil {
 		return err
 	}
 	l.cl.Poll()
 	if len(l.here) > 0 && l.mode.Load() != stepLone {
-		return node.Turn(l.here)
+		l.next = (l.next + 1) % len(l.here)
+		return node.Turn(l.here[l.next : l.next+1])
 	}
 	return nil
 }

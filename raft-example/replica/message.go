@@ -21,6 +21,8 @@ type box struct {
 	typ                                                     pb.MessageType
 	to, from, term, logTerm, index, commit, vote, rejectHnt uint64
 	reject                                                  bool
+	one                                                     entryBox // a single entry, which is usual
+	list                                                    [1]*pb.Entry
 }
 
 // entryBox likewise.
@@ -120,9 +122,16 @@ func (x *box) entries(b []byte, count int) (rest []byte, err error) {
 		total += n
 		at = at[entHeader+n:]
 	}
-	list, boxes, data := make([]*pb.Entry, count), make([]entryBox, count), make([]byte, 0, total)
-	for i := range boxes {
-		e := &boxes[i]
+	list, data := x.list[:], make([]byte, 0, total)
+	var boxes []entryBox
+	if count > 1 {
+		list, boxes = make([]*pb.Entry, count), make([]entryBox, count)
+	}
+	for i := range count {
+		e := &x.one
+		if boxes != nil {
+			e = &boxes[i]
+		}
 		e.typ, e.term, e.index = pb.EntryType(b[0]), binary.LittleEndian.Uint64(b[8:]), x.index+1+uint64(i)
 		n := int(binary.LittleEndian.Uint32(b[4:]))
 		e.e.Type, e.e.Term, e.e.Index = &e.typ, &e.term, &e.index

@@ -20,7 +20,7 @@ func (r *Replica) Quick() {
 	defer r.guard()
 	r.advance()
 	r.ask()
-	r.take(r.rn.Ready())
+	r.take(r.rn.Ready(), true)
 }
 
 // Process does all that can be done now: it asks for reads, sends, saves, applies and
@@ -33,7 +33,7 @@ func (r *Replica) Process() {
 	r.advance()
 	r.ask()
 	for !r.saving && r.err == nil && r.rn.HasReady() {
-		r.take(r.rn.Ready())
+		r.take(r.rn.Ready(), false)
 		if !r.saving {
 			r.advance()
 			r.ask()
@@ -42,8 +42,9 @@ func (r *Replica) Process() {
 	r.changed = r.saving
 }
 
-// take does one Ready, all but its Advance, or begins to save it.
-func (r *Replica) take(rd raft.Ready) {
+// take does one Ready, all but its Advance, or begins to save it. When it shall be quick,
+// a follower applies later, too: nobody waits for that.
+func (r *Replica) take(rd raft.Ready, quick bool) {
 	r.lead(&rd)
 	r.match(rd.Entries)
 	r.ready = rd
@@ -55,6 +56,9 @@ func (r *Replica) take(rd raft.Ready) {
 	}
 	r.finish(&r.ready)
 	r.behind = true
+	if !quick || r.state == raft.StateLeader {
+		r.applyAll()
+	}
 }
 
 // advance tells raft that the last Ready is done, unless that is told.
@@ -62,6 +66,7 @@ func (r *Replica) advance() {
 	if !r.behind {
 		return
 	}
+	r.applyAll()
 	r.behind = false
 	r.rn.Advance(r.ready)
 	r.ready = raft.Ready{}
@@ -82,6 +87,7 @@ func (r *Replica) Saved(err error) {
 	r.saving, r.changed = false, true
 	r.finish(&r.ready)
 	r.behind = true
+	r.applyAll()
 }
 
 // hard is the hard state to save: also if only entries are new, it tells the commit index.
@@ -128,7 +134,7 @@ func (r *Replica) sendEarly() {
 	r.ready.Messages = later
 }
 
-// finish does a Ready whose entries are durable, as far as they shall be.
+// finish keeps and sends what is in a Ready whose entries are durable, as far as they shall be.
 func (r *Replica) finish(rd *raft.Ready) {
 	if !raft.IsEmptySnap(rd.Snapshot) {
 		if err := r.restore(rd.Snapshot); err != nil {
@@ -148,12 +154,21 @@ func (r *Replica) finish(rd *raft.Ready) {
 	for _, m := range rd.Messages {
 		r.send(m)
 	}
-	for _, e := range rd.CommittedEntries {
+}
+
+// applyAll applies what the last Ready says is committed, and answers.
+func (r *Replica) applyAll() {
+	if r.err != nil {
+		return
+	}
+	for _, e := range r.ready.CommittedEntries {
 		r.apply(e)
 	}
-	for i := range rd.ReadStates {
-		r.readable(&rd.ReadStates[i])
+	r.ready.CommittedEntries = nil
+	for i := range r.ready.ReadStates {
+		r.readable(&r.ready.ReadStates[i])
 	}
+	r.ready.ReadStates = nil
 	r.serveReads()
 }
 

@@ -55,6 +55,9 @@ func (d *disk) crash() {
 
 func (d *disk) do(job func(part float64), done func(error)) {
 	c, gen := d.s.c, d.gen
+	if d.s.down {
+		return // the dead do not write
+	}
 	d.jobs = append(d.jobs, job)
 	d.free = max(d.free, c.net.Now()) + c.r.Int64N(2_000_000) // up to 2 ms
 	c.net.After(d.free-c.net.Now(), func() {
