@@ -131,7 +131,7 @@ func (r *Replica) Background() (more bool) {
 		hard, _, _ := r.log.InitialState()
 		var entries []*pb.Entry
 		if last, _ := r.log.LastIndex(); last > k.meta.GetIndex() {
-			entries, _ = r.log.Entries(k.meta.GetIndex()+1, last+1, 1<<62)
+			entries, _ = r.log.Entries(k.meta.GetIndex()+1, last+1, 1<<62) // kept by compact
 		}
 		r.host.Compact(r.log.snap, hard, entries)
 	}
@@ -143,7 +143,13 @@ func (r *Replica) Background() (more bool) {
 func (r *Replica) compact() {
 	first, _ := r.log.FirstIndex()
 	if keep := r.cfg.KeepEntries; r.applied > keep && r.applied-keep >= first+keep/2 {
-		_ = r.log.Compact(r.applied - keep)
+		upTo := r.applied - keep
+		if k := r.log.making; k != nil && k.keep {
+			upTo = min(upTo, k.meta.GetIndex()) // the new log on disk begins there
+		}
+		if upTo >= first {
+			_ = r.log.Compact(upTo)
+		}
 	}
 	if r.durable && r.applied >= r.snapped()+r.cfg.SnapshotEvery {
 		r.log.make(true)
