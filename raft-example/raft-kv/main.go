@@ -32,6 +32,7 @@ type command struct {
 	Status  statusCmd  `cmd:"" help:"What each replica knows of itself and the cluster."`
 	Member  memberCmd  `cmd:"" help:"Add or remove a replica, or hand over leadership."`
 	Bench   benchCmd   `cmd:"" help:"Latency of replicated PUTs beside that of plain RPCs."`
+	Demo    demoCmd    `cmd:"" help:"Three replicas; the leader is killed under load; nothing acknowledged is lost."`
 }
 
 // env is what a subcommand gets beside its flags.
