@@ -65,10 +65,15 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 	f := &future{start: time.Now(), args: args, resp: resp, ended: make(chan struct{})}
 	select {
 	case <-p.closing:
+	case <-p.t.closing:
+	case p.room <- struct{}{}:
+	}
+	select { // once more: of several that are ready, any may be chosen
+	case <-p.closing:
 		return nil, raft.ErrPipelineShutdown
 	case <-p.t.closing:
 		return nil, ErrShutdown
-	case p.room <- struct{}{}:
+	default:
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
