@@ -137,7 +137,7 @@ func (t *Transport) pass(in *incoming) {
 // isHeartbeat tells a mere heartbeat from other AppendEntries, as raft's own transport does.
 func isHeartbeat(command any) bool {
 	a, ok := command.(*raft.AppendEntriesRequest)
-	return ok && a.Term != 0 && (len(a.Addr) > 0 || len(a.Leader) > 0) &&
+	return ok && a.Term != 0 && len(a.Addr) > 0 &&
 		a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
 }
 

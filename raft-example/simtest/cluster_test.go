@@ -34,7 +34,6 @@ type cluster struct {
 	clients []*user
 	hist    history.Recorder
 	nextSim int // number of the next machine
-	faults  int // that happened
 }
 
 // server is a replica, in its present incarnation.
