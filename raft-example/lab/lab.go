@@ -222,11 +222,11 @@ func (l *lab) serve() error {
 // turns is the order of the replicas in the servers' thread: the leader after each follower,
 // since what a follower answers is for it.
 func (l *lab) turns() (order []*node.Node) {
-	if l.here != nil {
-		return l.nodes[:1]
-	}
-	for _, f := range l.nodes[1:] {
+	for _, f := range l.nodes[1+len(l.here):] {
 		order = append(order, l.nodes[0], f)
+	}
+	if len(order) == 0 {
+		return l.nodes[:1]
 	}
 	return order
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
-// TestRun: both placements measure something, and a PUT takes longer than a plain RPC.
+// TestRun: all placements measure something, and a PUT takes longer than a plain RPC.
 func TestRun(t *testing.T) {
 	for _, p := range []Placement{Together, Spread} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

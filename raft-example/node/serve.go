@@ -33,6 +33,7 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 		a, ok = n.rep.Read(c.Key, tag)
 	} else {
 		a, ok = n.rep.Propose(req.Data(), tag)
+		n.rep.Expect(c.Key)
 	}
 	if !ok {
 		n.waiting.take(tag)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/pprof"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -22,7 +23,7 @@ type benchCmd struct {
 	Rounds    int           `default:"5" help:"Turns of each kind, whose medians are reported; default ${default}." placeholder:"N"`
 	Each      time.Duration `default:"500ms" help:"How long one turn takes, at most 1s; default ${default}." placeholder:"TIME"`
 	Pin       bool          `default:"true" negatable:"" help:"Pin the client to the first core and the replicas to the second."`
-	GC        int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	GC        int           `name:"gc" default:"10" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
 	Profile   string        `name:"cpuprofile" hidden:"" help:"Write a CPU profile."`
 }
 
@@ -38,7 +39,7 @@ func (c *benchCmd) Run(e *env) error {
 	switch {
 	case c.Replicas < 1 || c.Replicas > 9:
 		return usagef("--replicas %d: want 1 to 9", c.Replicas)
-	case c.Placement != string(lab.Together) && c.Placement != string(lab.Spread):
+	case !slices.Contains([]lab.Placement{lab.Together, lab.Spread}, lab.Placement(c.Placement)):
 		return usagef("--placement %q: want together or spread", c.Placement)
 	case c.Keys < 1 || c.Keys > 100_000_000:
 		return usagef("--keys %d: want 1 to 100000000", c.Keys)

@@ -31,6 +31,10 @@ func (r *Replica) Process() {
 	}
 	defer r.guard()
 	r.advance()
+	for _, k := range r.expect {
+		r.store.Get(k)
+	}
+	r.expect = r.expect[:0]
 	r.ask()
 	for !r.saving && r.err == nil && r.rn.HasReady() {
 		r.take(r.rn.Ready(), false)

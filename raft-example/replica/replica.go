@@ -107,8 +107,9 @@ type Replica struct {
 	applied  uint64
 	ready    raft.Ready // that is being saved
 	saving   bool
-	behind   bool // ready is done and raft not told
-	changed  bool // there may be something to process
+	expect   []kv.Key // see Expect
+	behind   bool     // ready is done and raft not told
+	changed  bool     // there may be something to process
 	durable  bool
 	proposed fifo[uint64] // tags of what was given to raft and has no index yet
 	waiting  fifo[waiter] // by index
@@ -144,7 +145,7 @@ func New(cfg Config, host Host, from Start, now int64) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{}, durable: host.Durable(),
-		now: now, nextTick: now + int64(cfg.Tick), held: map[uint64]*pb.Message{}}
+		now: now, nextTick: now + int64(cfg.Tick), held: map[uint64]*pb.Message{}, expect: make([]kv.Key, 0, 16)}
 	r.log = &storage{MemoryStorage: raft.NewMemoryStorage(), replica: r}
 	if err := r.load(from); err != nil {
 		return nil, err
@@ -216,6 +217,14 @@ func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
 	r.changed = true
 	r.proposed.push(tag)
 	return now, true
+}
+
+// Expect tells that a write of this key was proposed: Process looks at the key while the
+// messages are on their way, so that it is in the cache when the write is applied.
+func (r *Replica) Expect(key kv.Key) {
+	if len(r.expect) < cap(r.expect) {
+		r.expect = append(r.expect, key)
+	}
 }
 
 // Read asks for the value of a key, linearizably; like Propose.
