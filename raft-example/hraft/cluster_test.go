@@ -97,7 +97,7 @@ func newMember(t *testing.T, i int) *member {
 	m := &member{fsm: &fsm{}, tr: tr, id: raft.ServerID(fmt.Sprint(i))}
 	c := raft.DefaultConfig()
 	c.LocalID, c.Logger = m.id, hclog.NewNullLogger()
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = 500*time.Millisecond, 500*time.Millisecond, 250*time.Millisecond, 5*time.Millisecond
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = time.Second, time.Second, 900*time.Millisecond, 5*time.Millisecond
 	c.TrailingLogs, c.MaxAppendEntries = 5, 16
 	store := raft.NewInmemStore()
 	if m.Raft, err = raft.NewRaft(c, m.fsm, store, store, raft.NewInmemSnapshotStore(), tr); err != nil {

@@ -60,9 +60,16 @@ type Transport struct {
 	wg        sync.WaitGroup // goroutines that serve requests
 	closeErr  error
 
-	sessions  map[raft.ServerAddress]*erpc.Session // the loop's
-	pipelines map[uint64]*order                    // the loop's
-	snapshots map[uint64]*stream                   // the loop's
+	sessions  map[way]*erpc.Session // the loop's
+	pipelines map[uint64]*order     // the loop's
+	snapshots map[uint64]*stream    // the loop's
+}
+
+// way is a session's place: what is large has one of its own, so that heartbeats and votes
+// do not wait for its slots.
+type way struct {
+	to   raft.ServerAddress
+	bulk bool
 }
 
 var (
@@ -92,7 +99,7 @@ func New(tr transport.Transport, cfg Config) (*Transport, error) {
 		cfg.Erpc.MaxMessage = 64 << 20
 	}
 	t := &Transport{cfg: cfg, consume: make(chan raft.RPC), feed: make(chan *incoming, 1024), closing: make(chan struct{}), ended: make(chan struct{}),
-		sessions: map[raft.ServerAddress]*erpc.Session{}, pipelines: map[uint64]*order{}, snapshots: map[uint64]*stream{}}
+		sessions: map[way]*erpc.Session{}, pipelines: map[uint64]*order{}, snapshots: map[uint64]*stream{}}
 	var err error
 	if t.nexus, err = erpc.NewNexus(cfg.Erpc); err != nil {
 		return nil, errors.Join(err, tr.Close())
@@ -206,13 +213,14 @@ func (t *Transport) send(to raft.ServerAddress, typ uint8, b []byte, done func(a
 }
 
 func (t *Transport) enqueue(to raft.ServerAddress, typ uint8, b []byte, done func([]byte, error)) error {
-	s := t.sessions[to]
+	w := way{to, typ == typePipeline || typ == typeSnapData}
+	s := t.sessions[w]
 	if s == nil || s.Err() != nil {
 		var err error
 		if s, err = t.rpc.CreateSession(string(to)); err != nil {
 			return err
 		}
-		t.sessions[to] = s
+		t.sessions[w] = s
 	}
 	req, err := t.rpc.Alloc(len(b))
 	if err != nil {
