@@ -38,7 +38,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw clean check-go
+.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw raft-demo bench-raft clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -53,6 +53,8 @@ help:
 	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc and net/rpc'
 	@echo 'make bench-grpc       ... beside grpc-go alone'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
+	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
+	@echo 'make bench-raft       replicated PUTs beside plain RPCs, over UDP and shared memory, and beside gRPC'
 	@echo 'make clean   removes bin/ and out/'
 
 check-go:
@@ -161,6 +163,23 @@ bench-grpc: build bin/peers
 
 bench-raw: build bin/peers
 	bin/peers raw -dir out/bench-raw -runs $(RUNS) -args "$(RAWFLAGS)"
+
+.PHONY: bin/raft-kv bin/raftstore
+bin/raft-kv: check-go
+	cd raft-example && $(GO) build -buildvcs=false -o ../bin/raft-kv ./raft-kv
+
+bin/raftstore: check-go
+	cd bench/peers && $(GO) build -buildvcs=false -o ../../bin/raftstore ./raftstore
+
+raft-demo: bin/raft-kv
+	bin/raft-kv demo
+	bin/raft-kv demo --durable
+
+bench-raft: bin/raft-kv bin/raftstore
+	bin/raft-kv bench --placement spread
+	bin/raft-kv bench --placement together
+	bin/raft-kv bench --placement spread --transport shm
+	bin/raftstore
 
 clean:
 	rm -rf bin out

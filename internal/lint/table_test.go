@@ -91,10 +91,16 @@ var table = []row{
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
 		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf"}, traits: mayClock},
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
-	{path: "bench/...", may: []string{"bench/...", "erpc", "transport/udp"}, third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
+	{path: "bench/...", may: []string{"bench/...", "erpc", "transport", "transport/udp", "transport/shm", "raft-example/...", "internal/monotime"}, third: []string{"go.etcd.io/raft/v3", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock},
 	{path: "examples/...", may: anything, traits: mayClock},
-	{path: "raft-example/...", may: anything, third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}, traits: mayClock},
+	{path: "raft-example/kv", traits: pure},
+	{path: "raft-example/wal", third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}},
+	{path: "raft-example/replica", may: []string{"raft-example/kv"}, third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}, traits: pure},
+	{path: "raft-example/history", may: []string{"raft-example/kv"}, third: []string{"github.com/anishathalye/porcupine"}},
+	{path: "raft-example/hraft", may: []string{"erpc", "transport", "transport/udp"}, third: []string{"github.com/hashicorp"}, traits: mayClock},
+	{path: "raft-example/...", may: anything, third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf", "golang.org/x/sys",
+		"github.com/alecthomas/kong"}, traits: mayClock},
 }
 
 // Limits on length, in lines.

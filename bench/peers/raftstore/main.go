@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/lab"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/udp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// report is what is printed with -json.
+type report struct {
+	Keys   int           `json:"keys"`
+	Rounds int           `json:"rounds"`
+	Plain  lab.Latency   `json:"grpc_plain"`
+	Put    lab.Latency   `json:"grpc_put"`
+	Ours   []*lab.Report `json:"erpc"`
+	Times  []float64     `json:"times_faster"` // gRPC's p50 of a PUT over ours
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "raftstore:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	set := flag.NewFlagSet("raftstore", flag.ContinueOnError)
+	set.SetOutput(progress)
+	keys := set.Int("keys", 100_000, "`keys` to choose from")
+	rounds := set.Int("rounds", 5, "turns, whose medians are reported")
+	each := set.Duration("each", 500*time.Millisecond, "how long a turn takes")
+	asJSON := set.Bool("json", false, "print one JSON object")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	if *keys < 1 || *rounds < 1 || *each < time.Millisecond || *each > time.Second {
+		return fmt.Errorf("-keys %d, -rounds %d, -each %v: want at least 1, 1 and 1ms to 1s", *keys, *rounds, *each)
+	}
+	debug.SetGCPercent(400) // as in raft-kv bench
+	r := report{Keys: *keys, Rounds: *rounds}
+	g, err := openGRPC(ctx, 3, *keys)
+	if err != nil {
+		return err
+	}
+	var plain, put []lab.Latency
+	for range *rounds {
+		p, err := g.phase(ctx, *each, g.plain)
+		q, err2 := g.phase(ctx, *each, g.put)
+		if err = errors.Join(err, err2); err != nil {
+			return errors.Join(err, g.close())
+		}
+		plain, put = append(plain, p), append(put, q)
+	}
+	if err := g.close(); err != nil {
+		return err
+	}
+	r.Plain, r.Put = median(plain), median(put)
+	for _, way := range []struct {
+		name   string
+		listen func() (transport.Transport, error)
+	}{
+		{"udp", func() (transport.Transport, error) { return udp.Listen("127.0.0.1:0", udp.Config{}) }},
+		{"shm", func() (transport.Transport, error) { return shm.Listen("", shm.Config{}) }},
+	} {
+		o, err := lab.Run(ctx, lab.Config{Transport: way.name, Listen: way.listen, Replicas: 3, Placement: lab.Spread, Keys: *keys, Rounds: *rounds, Each: *each})
+		if errors.Is(err, transport.ErrUnsupported) {
+			continue // on other systems than Linux
+		}
+		if err != nil {
+			return err
+		}
+		r.Ours, r.Times = append(r.Ours, o), append(r.Times, r.Put.P50/o.Put.P50)
+	}
+	if *asJSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	fmt.Fprintf(out, "3 replicas and the client in one process, %d keys\ngRPC: plain p50 %.0f us, p99 %.0f us; PUT p50 %.0f us, p99 %.0f us\n",
+		r.Keys, r.Plain.P50, r.Plain.P99, r.Put.P50, r.Put.P99)
+	for i, o := range r.Ours {
+		fmt.Fprintf(out, "erpc over %s: plain p50 %.1f us; PUT p50 %.1f us, p99 %.1f us: %.1f times less than gRPC\n", o.Transport, o.Plain.P50, o.Put.P50, o.Put.P99, r.Times[i])
+	}
+	return nil
+}
+
+// grpcLab is a cluster over gRPC and its client.
+type grpcLab struct {
+	stores  []*store
+	conn    *grpc.ClientConn
+	session uint64
+	seq     uint64
+	keys    int
+	rng     *rand.Rand
+	wg      sync.WaitGroup
+	cancel  context.CancelFunc
+}
+
+func openGRPC(ctx context.Context, n, keys int) (g *grpcLab, err error) {
+	g = &grpcLab{keys: keys, rng: rand.New(rand.NewPCG(1, 2))}
+	ctx, g.cancel = context.WithCancel(ctx)
+	members := map[uint64]string{}
+	for i := range n {
+		s, err := newStore()
+		if err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+		g.stores = append(g.stores, s)
+		members[uint64(i+1)] = s.lis.Addr().String()
+	}
+	for i, s := range g.stores {
+		if err := s.start(ctx, &g.wg, uint64(i+1), members, keys); err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+	}
+	lead := g.stores[0]
+	lead.mu.Lock()
+	lead.rep.Campaign()
+	lead.rep.Process()
+	lead.mu.Unlock()
+	if g.conn, err = grpc.NewClient(members[1], grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	for g.session == 0 { // until it leads
+		a, err := g.call(ctx, kv.Command{Op: kv.Open, Cluster: 1})
+		if err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+		if a.Status == kv.OK {
+			g.session = a.Number
+		}
+	}
+	return g, nil
+}
+
+func (g *grpcLab) close() (err error) {
+	g.cancel()
+	if g.conn != nil {
+		err = g.conn.Close()
+	}
+	for _, s := range g.stores {
+		s.server.Stop()
+	}
+	g.wg.Wait()
+	return err
+}
+
+func (g *grpcLab) call(ctx context.Context, c kv.Command) (kv.Answer, error) {
+	out := new(wrapperspb.BytesValue)
+	if err := g.conn.Invoke(ctx, callMethod, &wrapperspb.BytesValue{Value: c.Append(nil)}, out); err != nil {
+		return kv.Answer{}, err
+	}
+	return kv.ParseAnswer(out.Value)
+}
+
+func (g *grpcLab) put(ctx context.Context) error {
+	g.seq++
+	c := kv.Command{Op: kv.Put, Cluster: 1, Session: g.session, Seq: g.seq}
+	c.Key, _ = kv.MakeKey(fmt.Appendf(nil, "key-%012d", g.rng.IntN(g.keys)))
+	c.Value, _ = kv.MakeValue(make([]byte, kv.MaxValue))
+	a, err := g.call(ctx, c)
+	return errors.Join(err, a.Status.Err())
+}
+
+func (g *grpcLab) plain(ctx context.Context) error {
+	out := new(wrapperspb.BytesValue)
+	return g.conn.Invoke(ctx, echoMethod, &wrapperspb.BytesValue{Value: make([]byte, 32+kv.MaxKey+kv.MaxValue)}, out)
+}
+
+// phase does one kind of request, one at a time; a tenth of the time warms up.
+func (g *grpcLab) phase(ctx context.Context, d time.Duration, do func(context.Context) error) (lab.Latency, error) {
+	h := hdrhistogram.New(1, 60e9, 3)
+	begin := monotime.Now()
+	for now := begin; now < begin+int64(d); {
+		if err := do(ctx); err != nil {
+			return lab.Latency{}, err
+		}
+		end := monotime.Now()
+		if end > begin+int64(d)/10 {
+			_ = h.RecordValue(end - now)
+		}
+		now = end
+	}
+	return lab.Latency{P50: float64(h.ValueAtQuantile(50)) / 1e3, P99: float64(h.ValueAtQuantile(99)) / 1e3}, nil
+}
+
+func median(list []lab.Latency) lab.Latency {
+	slices.SortFunc(list, func(a, b lab.Latency) int { return int(a.P50*1e3 - b.P50*1e3) })
+	return list[len(list)/2]
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
+
+// TestRun: both stores work, and figures come out.
+func TestRun(t *testing.T) {
+	var out, progress bytes.Buffer
+	if err := run(t.Context(), []string{"-keys=100", "-rounds=1", "-each=50ms", "-json"}, &out, &progress); err != nil {
+		t.Fatal(err, progress.String())
+	}
+	var r report
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Put.P50 == 0 || r.Plain.P50 == 0 || len(r.Ours) == 0 || r.Ours[0].Puts == 0 {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// TestUsage: bad flags are refused.
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"-keys=0"}, {"-each=1h"}, {"-nonsense"}} {
+		var out, progress bytes.Buffer
+		if err := run(t.Context(), args, &out, &progress); err == nil || out.Len() > 0 {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}

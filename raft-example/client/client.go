@@ -1,0 +1,327 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/node"
+)
+
+// The errors of the client; the others are those of package kv.
+var (
+	ErrDeadline = errors.New("client: deadline exceeded")
+	ErrClosed   = errors.New("client: closed")
+	ErrConfig   = errors.New("client: bad config")
+)
+
+// Config configures a Client.
+type Config struct {
+	Cluster uint64
+	Servers []string // addresses of replicas; more are learnt from hints
+	// Attempt is how long to wait for one answer before asking again. Default 250 ms.
+	Attempt time.Duration
+	// Backoff is the pause before a request is repeated. Default 5 ms.
+	Backoff time.Duration
+	// Clock returns monotonic ns. Default: the system's.
+	Clock func() int64
+}
+
+// Result is the end of a request: an answer if Err is nil. NotFound and Mismatch are
+// answers, not errors.
+type Result struct {
+	Answer   kv.Answer
+	Err      error
+	Attempts int
+}
+
+// Client is a client in the thread of its Rpc.
+type Client struct {
+	cfg     Config
+	rpc     *erpc.Rpc
+	servers []*server
+	leader  int // whom to ask first
+	lanes   []*lane
+	calls   []call
+	free    []uint32
+	later   []uint32 // calls that wait to be repeated
+	done    erpc.Continuation
+	closed  bool
+}
+
+type server struct {
+	addr string
+	sess *erpc.Session
+}
+
+// lane is a session of the store: one write at a time.
+type lane struct {
+	session uint64 // 0: to be opened
+	seq     uint64
+}
+
+type call struct {
+	cmd      kv.Command
+	lane     *lane // of a write
+	deadline int64
+	again    int64 // when to repeat, if it is in later
+	server   int
+	attempts int
+	last     error
+	done     func(Result)
+	opening  bool // the lane's session comes first
+}
+
+// New makes a client on an Rpc.
+func New(r *erpc.Rpc, cfg Config) (*Client, error) {
+	if cfg.Attempt == 0 {
+		cfg.Attempt = 250 * time.Millisecond
+	}
+	if cfg.Backoff == 0 {
+		cfg.Backoff = 5 * time.Millisecond
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = monotime.Now
+	}
+	if len(cfg.Servers) == 0 || cfg.Attempt < 0 || cfg.Backoff < 0 {
+		return nil, fmt.Errorf("%w: %d servers, attempt %v, backoff %v", ErrConfig, len(cfg.Servers), cfg.Attempt, cfg.Backoff)
+	}
+	c := &Client{cfg: cfg, rpc: r}
+	c.done = c.onDone
+	for _, addr := range cfg.Servers {
+		c.server(addr)
+	}
+	return c, nil
+}
+
+// server returns the place of an address in the list.
+func (c *Client) server(addr string) int {
+	i := slices.IndexFunc(c.servers, func(s *server) bool { return s.addr == addr })
+	if i < 0 {
+		i = len(c.servers)
+		c.servers = append(c.servers, &server{addr: addr})
+	}
+	return i
+}
+
+// Do starts a request. Only Op, Absent, Key, Value and Old of cmd count. Deadline is ns of
+// the clock. Done is called once, in the Rpc's thread, maybe before Do returns.
+func (c *Client) Do(cmd kv.Command, deadline int64, done func(Result)) {
+	if c.closed {
+		done(Result{Err: ErrClosed})
+		return
+	}
+	cmd.Cluster, cmd.Session, cmd.Seq = c.cfg.Cluster, 0, 0
+	if len(c.free) == 0 {
+		c.free = append(c.free, uint32(len(c.calls)))
+		c.calls = append(c.calls, call{})
+	}
+	i := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	k := &c.calls[i]
+	*k = call{cmd: cmd, deadline: deadline, done: done}
+	if cmd.Op != kv.Get && cmd.Op != kv.Open {
+		c.take(k)
+	}
+	c.try(i)
+}
+
+// take gives a write a lane of its own.
+func (c *Client) take(k *call) {
+	if n := len(c.lanes); n > 0 {
+		k.lane, c.lanes = c.lanes[n-1], c.lanes[:n-1]
+	} else {
+		k.lane = &lane{}
+	}
+	k.opening = k.lane.session == 0
+	k.number()
+}
+
+// number gives a write its request id.
+func (k *call) number() {
+	if !k.opening {
+		k.lane.seq++
+		k.cmd.Session, k.cmd.Seq = k.lane.session, k.lane.seq
+	}
+}
+
+// try sends a call to the server that leads, as far as known.
+func (c *Client) try(i uint32) {
+	k := &c.calls[i]
+	left := k.deadline - c.cfg.Clock()
+	if left <= 0 {
+		c.end(i, Result{Err: errors.Join(ErrDeadline, k.last)})
+		return
+	}
+	k.attempts++
+	k.server = c.leader
+	if err := c.send(i, min(left, int64(c.cfg.Attempt))); err != nil {
+		c.next(k)
+		c.repeat(i, err)
+	}
+}
+
+func (c *Client) send(i uint32, timeout int64) error {
+	k := &c.calls[i]
+	s, err := c.session(c.servers[k.server])
+	if err != nil {
+		return err
+	}
+	cmd := &k.cmd
+	if k.opening {
+		cmd = &kv.Command{Op: kv.Open, Cluster: c.cfg.Cluster}
+	}
+	req, err := c.rpc.Alloc(cmd.Size())
+	if err != nil {
+		return err
+	}
+	cmd.Append(req.Data()[:0])
+	_, err = c.rpc.EnqueueRequest(s, erpc.Request{Type: node.TypeKV, Req: req, Done: c.done, Tag: uint64(i), Timeout: time.Duration(timeout)})
+	if err != nil {
+		req.Free()
+	}
+	return err
+}
+
+func (c *Client) session(s *server) (*erpc.Session, error) {
+	if s.sess != nil && s.sess.Err() == nil {
+		return s.sess, nil
+	}
+	var err error
+	s.sess, err = c.rpc.CreateSession(s.addr)
+	return s.sess, err
+}
+
+// next asks another server, if nobody has found a better one meanwhile.
+func (c *Client) next(k *call) {
+	if k.server == c.leader {
+		c.leader = (c.leader + 1) % len(c.servers)
+	}
+}
+
+// repeat tries a call again, after a pause.
+func (c *Client) repeat(i uint32, why error) {
+	k := &c.calls[i]
+	k.last = why
+	if c.closed {
+		c.end(i, Result{Err: ErrClosed})
+		return
+	}
+	k.again = min(c.cfg.Clock()+int64(c.cfg.Backoff), k.deadline)
+	c.later = append(c.later, i)
+}
+
+// onDone takes an answer.
+func (c *Client) onDone(d erpc.Completion) {
+	i := uint32(d.Tag)
+	k := &c.calls[i]
+	d.Req.Free()
+	if d.Err != nil {
+		c.next(k)
+		c.repeat(i, d.Err)
+		return
+	}
+	a, err := kv.ParseAnswer(d.Resp.Data())
+	d.Resp.Free()
+	if err != nil {
+		c.next(k)
+		c.repeat(i, err)
+		return
+	}
+	c.answered(i, k, a)
+}
+
+func (c *Client) answered(i uint32, k *call, a kv.Answer) {
+	switch a.Status {
+	case kv.NotLeader:
+		if a.Number == 0 || a.Value.Len() == 0 {
+			c.next(k)
+			c.repeat(i, a.Status.Err())
+			return
+		}
+		was := k.server
+		c.leader = c.server(a.Value.String())
+		if c.leader == was || k.attempts%8 == 0 { // hints that go round
+			c.repeat(i, a.Status.Err())
+			return
+		}
+		c.try(i)
+	case kv.Retry, kv.Busy:
+		c.repeat(i, a.Status.Err())
+	case kv.OK:
+		if k.opening {
+			k.opening, k.lane.session = false, a.Number
+			k.number()
+			c.try(i)
+			return
+		}
+		c.end(i, Result{Answer: a})
+	case kv.NotFound, kv.Mismatch:
+		c.end(i, Result{Answer: a})
+	default:
+		if a.Status == kv.Expired {
+			k.lane = nil // the next write opens another session
+		}
+		c.end(i, Result{Answer: a, Err: a.Status.Err()})
+	}
+}
+
+// end ends a call.
+func (c *Client) end(i uint32, r Result) {
+	k := &c.calls[i]
+	r.Attempts = k.attempts
+	done := k.done
+	if k.lane != nil {
+		c.lanes = append(c.lanes, k.lane)
+	}
+	*k = call{}
+	c.free = append(c.free, i)
+	done(r)
+}
+
+// Poll repeats what is to be repeated. Call it after each pass of the loop. It reports
+// whether it sent anything.
+func (c *Client) Poll() (sent bool) {
+	if len(c.later) == 0 {
+		return false
+	}
+	now := c.cfg.Clock()
+	var due []uint32
+	c.later = slices.DeleteFunc(c.later, func(i uint32) bool {
+		if c.calls[i].again > now {
+			return false
+		}
+		due = append(due, i)
+		return true
+	})
+	for _, i := range due {
+		c.try(i)
+	}
+	return len(due) > 0
+}
+
+// NextWake returns when Poll wants to be called next, ns of the clock.
+func (c *Client) NextWake() int64 {
+	wake := int64(1<<63 - 1)
+	for _, i := range c.later {
+		wake = min(wake, c.calls[i].again)
+	}
+	return wake
+}
+
+// Pending returns the number of calls under way.
+func (c *Client) Pending() int { return len(c.calls) - len(c.free) }
+
+// Close ends all calls with ErrClosed, those that the Rpc has under way when it ends them.
+func (c *Client) Close() {
+	c.closed = true
+	later := c.later
+	c.later = nil
+	for _, i := range later {
+		c.end(i, Result{Err: ErrClosed})
+	}
+}

@@ -1,0 +1,20 @@
+// Package hraft is a Transport for github.com/hashicorp/raft over the RPC library. A
+// program that has
+//
+//	transport, err := raft.NewTCPTransport(addr, nil, 3, timeout, os.Stderr)
+//
+// switches by writing
+//
+//	transport, err := hraft.NewUDPTransport(addr, hraft.Config{Timeout: timeout})
+//
+// One UDP socket serves and calls. All methods are there: RequestVote, RequestPreVote,
+// AppendEntries, its pipeline, TimeoutNow, InstallSnapshot as a stream.
+//
+// # On the wire
+//
+// Requests and answers are the library's structs in MessagePack. An answer begins with
+// a byte: 0, or 1 and the text of an error. A request of a pipeline begins with the
+// pipeline's random number and its own place in it: RPCs may overtake each other, so the
+// server puts them in order again. A snapshot is opened, then sent in pieces, each
+// answered when the receiving Raft has read it, then ended, which gives the answer.
+package hraft

@@ -1,0 +1,181 @@
+package hraft
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/userspace-rpc/erpc/erpc"
+)
+
+// pieceSize is the bytes of a snapshot in one RPC.
+const pieceSize = 256 << 10
+
+// maxSnapshots bounds the snapshots that come in at once.
+const maxSnapshots = 16
+
+// InstallSnapshot implements raft.Transport. Each piece has the whole timeout.
+func (t *Transport) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	id := binary.LittleEndian.AppendUint64(nil, newNumber())
+	var ok struct{}
+	if err := t.call(to, typeSnapOpen, id[:8:8], args, &ok); err != nil {
+		return err
+	}
+	buf := make([]byte, 16, 16+pieceSize)
+	copy(buf, id)
+	for sent := int64(0); sent < args.Size; {
+		n, err := io.ReadFull(data, buf[16:16+min(pieceSize, args.Size-sent)])
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return fmt.Errorf("hraft: the snapshot ends after %d of %d bytes: %w", sent+int64(n), args.Size, err)
+		}
+		binary.LittleEndian.PutUint64(buf[8:], uint64(sent))
+		b := append([]byte(nil), buf[:16+n]...)
+		got := make(chan error, 1)
+		t.send(to, typeSnapData, b, func(answer []byte, err error) {
+			if err == nil {
+				err = parse(answer, &ok)
+			}
+			got <- err
+		})
+		if err := <-got; err != nil {
+			return err
+		}
+		sent += int64(n)
+	}
+	return t.call(to, typeSnapEnd, id[:8:8], struct{}{}, resp)
+}
+
+// stream is a snapshot that comes in. A goroutine of its own writes to the pipe that
+// Raft reads from.
+type stream struct {
+	t      *Transport
+	id     uint64
+	pipe   *io.PipeWriter
+	read   *io.PipeReader
+	pieces chan piece
+	got    int64 // bytes given to pieces; the loop's
+	size   int64
+
+	mu     sync.Mutex
+	answer []byte          // of Raft
+	last   *erpc.ReqHandle // waits for it
+}
+
+type piece struct {
+	req  erpc.ReqHandle
+	data []byte
+}
+
+// onSnapshot handles the three requests of a snapshot, in the loop.
+func (t *Transport) onSnapshot(req erpc.ReqHandle, data []byte) {
+	if len(data) < 8 {
+		_ = req.RespondBytes(answer(nil, ErrMalformed))
+		return
+	}
+	id := binary.LittleEndian.Uint64(data)
+	s := t.snapshots[id]
+	switch typ := req.Type(); {
+	case typ == typeSnapOpen && s == nil:
+		t.openSnapshot(id, req, data[8:])
+		return
+	case typ == typeSnapData && s != nil && len(data) > 16:
+		at := int64(binary.LittleEndian.Uint64(data[8:]))
+		if n := int64(len(data) - 16); at == s.got && n <= s.size-s.got && len(s.pieces) < cap(s.pieces) {
+			s.got += n
+			s.pieces <- piece{req, append([]byte(nil), data[16:]...)}
+			return
+		}
+	case typ == typeSnapEnd && s != nil:
+		s.wait(req)
+		return
+	}
+	_ = req.RespondBytes(answer(nil, ErrMalformed))
+}
+
+func (t *Transport) openSnapshot(id uint64, req erpc.ReqHandle, data []byte) {
+	args := new(raft.InstallSnapshotRequest)
+	in := t.incoming(req, data, args)
+	switch {
+	case in == nil:
+		return
+	case args.Size < 0 || len(t.snapshots) >= maxSnapshots:
+		_ = req.RespondBytes(answer(nil, erpc.ErrExhausted))
+		return
+	}
+	r, w := io.Pipe()
+	s := &stream{t: t, id: id, pipe: w, read: r, pieces: make(chan piece, 4), size: args.Size}
+	t.snapshots[id] = s
+	in.snap, in.rpc.Reader = s, io.LimitReader(r, args.Size)
+	t.wg.Go(s.write)
+	_ = req.RespondBytes(answer(struct{}{}, nil))
+	t.pass(in)
+}
+
+// write gives the pieces to Raft, and answers each when it is read. It ends when nothing
+// has come for the timeout: the sender is done, or fell silent. Whoever still reads or
+// writes then gets an error.
+func (s *stream) write() {
+	defer s.forget()
+	over := make(chan struct{})
+	defer close(over)
+	go func() { // a write ends only when it is read
+		select {
+		case <-s.t.closing:
+			_ = s.read.CloseWithError(ErrShutdown)
+		case <-over:
+		}
+	}()
+	silent := time.NewTimer(s.t.cfg.Timeout)
+	defer silent.Stop()
+	for {
+		select {
+		case <-s.t.closing:
+			return
+		case <-silent.C:
+			_ = s.pipe.CloseWithError(io.ErrUnexpectedEOF)
+			return
+		case p := <-s.pieces:
+			_, err := s.pipe.Write(p.data)
+			s.t.respond(p.req, answer(struct{}{}, err))
+			silent.Reset(s.t.cfg.Timeout)
+		}
+	}
+}
+
+// forget ends the stream's place in the table.
+func (s *stream) forget() {
+	_ = s.t.rpc.Post(func(*erpc.Rpc) { delete(s.t.snapshots, s.id) }) // a closed Rpc has no table
+}
+
+// end ends the stream with an error of this side.
+func (s *stream) end(err error) { s.result(answer(nil, err)) }
+
+// result takes Raft's answer: who waits for it gets it, and pieces that come are refused.
+func (s *stream) result(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = b
+	_ = s.read.CloseWithError(io.ErrClosedPipe)
+	if s.last != nil {
+		s.t.respond(*s.last, b)
+		s.last = nil
+	}
+}
+
+// wait answers req with Raft's answer, now or later.
+func (s *stream) wait(req erpc.ReqHandle) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answer != nil {
+		_ = req.RespondBytes(s.answer)
+		return
+	}
+	s.last = &req
+}

@@ -1,0 +1,176 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func key(t testing.TB, text string) Key {
+	t.Helper()
+	k, err := MakeKey(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func value(t testing.TB, text string) Value {
+	t.Helper()
+	v, err := MakeValue(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestCommandBytes: what is appended is parsed, and every byte matters.
+func TestCommandBytes(t *testing.T) {
+	for _, c := range []Command{
+		{Op: Open, Cluster: 9},
+		{Op: Get, Cluster: 9, Key: key(t, "k")},
+		{Op: Put, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "0123456789abcdef"), Value: value(t, strings.Repeat("v", MaxValue))},
+		{Op: Delete, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k")},
+		{Op: CAS, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k"), Value: value(t, "new"), Old: value(t, "old")},
+		{Op: CAS, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k"), Value: value(t, "new"), Absent: true},
+	} {
+		b := c.Append(nil)
+		got, err := ParseCommand(b)
+		if err != nil || got != c || len(b) != c.Size() || len(b) > MaxCommand {
+			t.Errorf("%v: %+v, %v", c.Op, got, err)
+		}
+		for n := range len(b) {
+			if _, err := ParseCommand(b[:n]); err == nil {
+				t.Errorf("%v cut to %d bytes was taken", c.Op, n)
+			}
+		}
+		if _, err := ParseCommand(append(b, 0)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%v with a byte too much: %v", c.Op, err)
+		}
+	}
+}
+
+// TestBadCommands: sizes beyond the limits have a name of their own.
+func TestBadCommands(t *testing.T) {
+	c := Command{Op: Put, Session: 1, Seq: 1, Key: key(t, "k"), Value: value(t, "v")}
+	for _, tt := range []struct {
+		at   int
+		set  byte
+		want error
+	}{{0, 0, ErrMalformed}, {0, 9, ErrMalformed}, {1, 1, ErrMalformed}, {1, 2, ErrMalformed}, {2, 17, ErrTooLarge}, {3, 65, ErrTooLarge},
+		{4, 65, ErrTooLarge}, {5, 1, ErrMalformed}, {2, 0, ErrMalformed}, {16, 0, ErrMalformed}, {24, 0, ErrMalformed}} {
+		b := c.Append(nil)
+		b[tt.at] = tt.set
+		if _, err := ParseCommand(b); !errors.Is(err, tt.want) {
+			t.Errorf("byte %d = %d: %v, want %v", tt.at, tt.set, err, tt.want)
+		}
+	}
+	if _, err := MakeKey(""); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	if a, err := ParseAnswer((&Answer{Status: numStatus}).Append(nil)); err == nil {
+		t.Error(a)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add((&Command{Op: Put, Session: 1, Seq: 1, Key: key(f, "k"), Value: value(f, "v")}).Append(nil))
+	f.Add((&Answer{Status: OK, Found: true, Number: 4, Value: value(f, "v")}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := ParseCommand(b); err == nil && !bytes.Equal(c.Append(nil), b) {
+			t.Errorf("command %x is appended as %x", b, c.Append(nil))
+		}
+		if a, err := ParseAnswer(b); err == nil && !bytes.Equal(a.Append(nil), b) {
+			t.Errorf("answer %x is appended as %x", b, a.Append(nil))
+		}
+	})
+}
+
+// TestOnce: a repeated write is answered as the first time and not applied again.
+func TestOnce(t *testing.T) {
+	s := NewStore()
+	if a := s.Apply(5, (&Command{Op: Open}).Append(nil)); a.Status != OK || a.Number != 5 {
+		t.Fatal(a)
+	}
+	do := func(op Op, seq uint64, old, val string) Answer {
+		return s.Apply(0, (&Command{Op: op, Session: 5, Seq: seq, Key: key(t, "k"), Value: value(t, val), Old: value(t, old)}).Append(nil))
+	}
+	steps := []struct {
+		a    Answer
+		want Status
+	}{
+		{do(Put, 1, "", "a"), OK}, {do(CAS, 2, "a", "b"), OK}, {do(CAS, 2, "a", "b"), OK}, // the second time it would not match
+		{do(Put, 1, "", "a"), Stale}, {do(CAS, 3, "a", "c"), Mismatch}, {do(Put, 4, "", "d"), OK}, {do(CAS, 3, "d", "c"), Stale},
+		{s.Apply(0, (&Command{Op: Put, Session: 6, Seq: 1, Key: key(t, "k")}).Append(nil)), Expired},
+		{s.Apply(0, []byte("nonsense")), Malformed},
+	}
+	for i, st := range steps {
+		if st.a.Status != st.want {
+			t.Errorf("step %d: %+v, want %v", i, st.a, st.want)
+		}
+	}
+	if v, ok := s.Get(key(t, "k")); !ok || v.String() != "d" {
+		t.Error(v, ok)
+	}
+}
+
+// TestExpire: of too many sessions the one with the oldest last write goes.
+func TestExpire(t *testing.T) {
+	s := NewStore()
+	s.max = 3
+	put := func(session, seq uint64) Status {
+		return s.Apply(0, (&Command{Op: Put, Session: session, Seq: seq, Key: key(t, "k")}).Append(nil)).Status
+	}
+	for id := uint64(1); id <= 3; id++ {
+		s.Apply(id, (&Command{Op: Open}).Append(nil))
+	}
+	put(1, 1)
+	s.Apply(4, (&Command{Op: Open}).Append(nil)) // session 2 goes
+	if s.Sessions() != 3 || put(2, 1) != Expired || put(1, 2) != OK || put(3, 1) != OK || put(4, 1) != OK {
+		t.Error("another session went")
+	}
+}
+
+// TestSnapshot: a snapshot is the store as it was when it began, whatever changes while it
+// is written; and damage is noticed.
+func TestSnapshot(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	s := NewStore()
+	s.Apply(1, (&Command{Op: Open}).Append(nil))
+	seq := uint64(0)
+	change := func(n int) {
+		for range n {
+			seq++
+			c := Command{Op: Put, Session: 1, Seq: seq, Key: key(t, fmt.Sprint(r.IntN(3000))), Value: value(t, fmt.Sprint(seq))}
+			if r.IntN(4) == 0 {
+				c.Op, c.Value = Delete, Value{}
+			}
+			s.Apply(1, c.Append(nil))
+		}
+	}
+	change(5000)
+	want := s.Digest()
+	v := s.Save()
+	var data []byte
+	for data == nil {
+		change(10)
+		data = v.Step(3)
+	}
+	got, err := Load(data)
+	if err != nil || got.Digest() != want || want == s.Digest() {
+		t.Errorf("%v: %s, want %s", err, got.Digest(), want)
+	}
+	for range 200 {
+		bad := bytes.Clone(data)
+		bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
+		if _, err := Load(bad); !errors.Is(err, ErrSnapshot) {
+			t.Fatal("damage was not noticed")
+		}
+		if _, err := Load(data[:r.IntN(len(data))]); !errors.Is(err, ErrSnapshot) {
+			t.Fatal("a cut was not noticed")
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package kv
+
+// numShards is a power of two. A million keys are about a thousand in each.
+const numShards = 1024
+
+// MaxSessions bounds the sessions of a store. Of more, the one with the oldest last
+// write goes.
+const MaxSessions = 16384
+
+// session is the state of one client.
+type session struct {
+	id         uint64
+	seq        uint64 // of the last write
+	answer     Answer // to it
+	prev, next *session
+}
+
+// Store is the state machine. It belongs to one goroutine.
+type Store struct {
+	shards   [numShards]map[Key]Value
+	keys     int
+	sessions map[uint64]*session
+	lru      session // head of the ring: lru.next is the oldest
+	max      int
+	saver    *Saver // the snapshot that is being written, or nil
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	s := &Store{sessions: map[uint64]*session{}, max: MaxSessions}
+	s.lru.prev, s.lru.next = &s.lru, &s.lru
+	return s
+}
+
+// Grow makes room for n keys, so that writes do not wait for it.
+func (s *Store) Grow(n int) {
+	for i := range s.shards {
+		if s.shards[i] == nil {
+			s.shards[i] = make(map[Key]Value, n/numShards*5/4)
+		}
+	}
+}
+
+// Len returns the number of keys.
+func (s *Store) Len() int { return s.keys }
+
+// Sessions returns the number of sessions.
+func (s *Store) Sessions() int { return len(s.sessions) }
+
+// Get returns the value of a key.
+func (s *Store) Get(k Key) (Value, bool) {
+	v, ok := s.shards[k.hash()%numShards][k]
+	return v, ok
+}
+
+// Apply applies the log entry at index with these bytes, and returns the answer. What is
+// no command changes nothing.
+func (s *Store) Apply(index uint64, data []byte) Answer {
+	c, err := ParseCommand(data)
+	if err != nil {
+		return Fail(err)
+	}
+	switch c.Op {
+	case Open:
+		s.open(index)
+		return Answer{Status: OK, Number: index}
+	case Put, Delete, CAS:
+		return s.write(&c)
+	}
+	return Answer{Status: Malformed}
+}
+
+func (s *Store) open(id uint64) {
+	if len(s.sessions) >= s.max {
+		oldest := s.lru.next
+		oldest.unlink()
+		delete(s.sessions, oldest.id)
+	}
+	n := &session{id: id}
+	s.sessions[id] = n
+	s.lru.append(n)
+}
+
+func (n *session) unlink() { n.prev.next, n.next.prev = n.next, n.prev }
+
+// append makes n the newest of the ring whose head is h.
+func (h *session) append(n *session) {
+	n.prev, n.next = h.prev, h
+	h.prev.next, h.prev = n, n
+}
+
+// write applies a write unless it was applied already.
+func (s *Store) write(c *Command) Answer {
+	n := s.sessions[c.Session]
+	switch {
+	case n == nil:
+		return Answer{Status: Expired}
+	case c.Seq == n.seq:
+		return n.answer
+	case c.Seq < n.seq:
+		return Answer{Status: Stale}
+	}
+	n.unlink()
+	s.lru.append(n)
+	n.seq, n.answer = c.Seq, s.change(c)
+	return n.answer
+}
+
+func (s *Store) change(c *Command) Answer {
+	i := c.Key.hash() % numShards
+	m := s.shards[i]
+	was, found := m[c.Key]
+	switch c.Op {
+	case CAS:
+		if c.Absent == found || found && was != c.Old {
+			if !found {
+				return Answer{Status: NotFound}
+			}
+			return Answer{Status: Mismatch, Found: true, Value: was}
+		}
+	case Delete:
+		if !found {
+			return Answer{Status: NotFound}
+		}
+	}
+	if s.saver != nil {
+		s.saver.before(int(i))
+	}
+	if c.Op == Delete {
+		delete(m, c.Key)
+		s.keys--
+		return Answer{Status: OK}
+	}
+	if m == nil {
+		m = map[Key]Value{}
+		s.shards[i] = m
+	}
+	if !found {
+		s.keys++
+	}
+	m[c.Key] = c.Value
+	return Answer{Status: OK}
+}

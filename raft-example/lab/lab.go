@@ -1,0 +1,454 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/node"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// Placement says which threads step the replicas.
+type Placement string
+
+// The placements, on two cores: the client has the first.
+const (
+	// Together: all replicas in one thread on the second core.
+	Together Placement = "together"
+	// Spread: the leader alone on the second core, the followers in the client's thread.
+	Spread Placement = "spread"
+)
+
+// Config says what to measure.
+type Config struct {
+	Transport string
+	Listen    func() (transport.Transport, error)
+	Replicas  int
+	Placement Placement
+	Keys      int // chosen from, and stored before
+	Rounds    int
+	Each      time.Duration // of one round of one kind; at most a second
+	Cores     []int         // of the client and the replicas; empty: not pinned
+	Pin       func(core int) error
+	Progress  func(string)
+}
+
+// Latency is a p50 and a p99 in us: medians over the rounds.
+type Latency struct {
+	P50 float64 `json:"p50_us"`
+	P99 float64 `json:"p99_us"`
+}
+
+// Report is what was measured.
+type Report struct {
+	Transport string  `json:"transport"`
+	Replicas  int     `json:"replicas"`
+	Placement string  `json:"placement"`
+	Rounds    int     `json:"rounds"`
+	Keys      int     `json:"keys"`
+	Plain     Latency `json:"plain"`  // RPC to a server that does nothing else
+	Shared    Latency `json:"shared"` // RPC to the leader's endpoint, in its loop
+	Put       Latency `json:"put"`    // at the client
+	Get       Latency `json:"get"`    // at the client, linearizable
+	Commit    Latency `json:"commit"` // PUT at the leader
+	Ratio     float64 `json:"ratio"`  // of the p50 of Put and Plain: the paper's is 2.4
+	Puts      uint64  `json:"puts"`
+}
+
+// value is what a PUT stores.
+const valueSize = kv.MaxValue
+
+// lab is a cluster and a client in two threads.
+type lab struct {
+	cfg    Config
+	nodes  []*node.Node
+	nexus  []*erpc.Nexus
+	lone   *erpc.Rpc // the plain server
+	rpc    *erpc.Rpc // the client's
+	cl     *client.Client
+	plain  *erpc.Session
+	shared *erpc.Session
+	here   []*node.Node // stepped by the client's thread
+	next   int          // of them
+	mode   atomic.Uint32
+	over   atomic.Bool
+	rng    *rand.Rand
+	buf    [2]*erpc.MsgBuffer
+}
+
+// What the servers' thread steps.
+const (
+	stepReplicas = iota
+	stepLone
+)
+
+const benchCluster = 1
+
+// Run measures. The calling goroutine becomes the client's thread.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	l := &lab{cfg: cfg, rng: rand.New(rand.NewPCG(1, 2))}
+	if err := l.build(); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.serve() }()
+	var rep *Report
+	var err error
+	done := make(chan struct{})
+	go func() { // a pinned thread is not given back
+		defer close(done)
+		runtime.LockOSThread()
+		if err = l.pin(0); err == nil {
+			rep, err = l.measure(ctx)
+		}
+	}()
+	<-done
+	l.over.Store(true)
+	return rep, errors.Join(err, <-ended, l.close())
+}
+
+func (l *lab) pin(i int) error {
+	if len(l.cfg.Cores) == 0 {
+		return nil
+	}
+	return l.cfg.Pin(l.cfg.Cores[i%len(l.cfg.Cores)])
+}
+
+// endpoint makes a Nexus and an Rpc of its own.
+func (l *lab) endpoint(register func(*erpc.Nexus) error) (*erpc.Rpc, error) {
+	ec := erpc.Config{Wait: erpc.WaitSpin}
+	ec.Timing.FailureTimeout, ec.Timing.Heartbeat = 30*time.Second, 10*time.Second // threads stop in turns
+	x, err := erpc.NewNexus(ec)
+	if err != nil {
+		return nil, err
+	}
+	l.nexus = append(l.nexus, x)
+	if register != nil {
+		if err := register(x); err != nil {
+			return nil, err
+		}
+	}
+	tr, err := l.cfg.Listen()
+	if err != nil {
+		return nil, err
+	}
+	return x.NewRpc(tr)
+}
+
+func (l *lab) build() error {
+	members := map[uint64]string{}
+	var rpcs []*erpc.Rpc
+	var late []*node.Node // handlers find their node here: addresses come before nodes
+	for i := range l.cfg.Replicas {
+		late = append(late, nil)
+		r, err := l.endpoint(func(x *erpc.Nexus) error { return node.RegisterLate(x, func() *node.Node { return late[i] }) })
+		if err != nil {
+			return err
+		}
+		rpcs = append(rpcs, r)
+		members[uint64(i+1)] = r.LocalAddr().String()
+	}
+	for i, r := range rpcs {
+		n, err := node.New(node.Config{Config: replica.Config{Cluster: benchCluster, ID: uint64(i + 1), Keys: l.cfg.Keys}, Log: node.NewLogID(), Start: replica.Boot(members)})
+		if err != nil {
+			return err
+		}
+		n.Attach(r)
+		late[i] = n
+		l.nodes = append(l.nodes, n)
+	}
+	l.nodes[0].Replica().Campaign()
+	l.nodes[0].MeasureCommits()
+	if l.cfg.Placement == Spread {
+		l.here = l.nodes[1:]
+	}
+	var err error
+	echo := func(x *erpc.Nexus) error {
+		return x.Register(node.TypeEcho, erpc.Dispatch, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()[:echoAnswer]) })
+	}
+	if l.lone, err = l.endpoint(echo); err != nil {
+		return err
+	}
+	if l.rpc, err = l.endpoint(nil); err != nil {
+		return err
+	}
+	l.cl, err = client.New(l.rpc, client.Config{Cluster: benchCluster, Servers: []string{members[1], members[2]}})
+	for i := range l.buf {
+		if err == nil {
+			l.buf[i], err = l.rpc.Alloc(putSize)
+		}
+	}
+	return err
+}
+
+// The sizes of a PUT's request and answer, and so of the plain RPC's.
+const (
+	putSize    = 32 + kv.MaxKey + valueSize
+	echoAnswer = 16
+)
+
+// serve is the servers' thread.
+func (l *lab) serve() error {
+	runtime.LockOSThread() // for good: it may be pinned
+	if err := l.pin(1); err != nil {
+		return err
+	}
+	order := l.turns()
+	for !l.over.Load() {
+		if l.mode.Load() == stepLone {
+			if _, err := l.lone.RunOnce(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := node.Turn(order); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turns is the order of the replicas in the servers' thread: the leader after each follower,
+// since what a follower answers is for it.
+func (l *lab) turns() (order []*node.Node) {
+	for _, f := range l.nodes[1+len(l.here):] {
+		order = append(order, l.nodes[0], f)
+	}
+	if len(order) == 0 {
+		return l.nodes[:1]
+	}
+	return order
+}
+
+// step runs the client's thread once: the client, and one of the followers that are there.
+func (l *lab) step() error {
+	if _, err := l.rpc.RunOnce(); err != nil {
+		return err
+	}
+	l.cl.Poll()
+	if len(l.here) > 0 && l.mode.Load() != stepLone {
+		l.next = (l.next + 1) % len(l.here)
+		return node.Turn(l.here[l.next : l.next+1])
+	}
+	return nil
+}
+
+func (l *lab) close() (err error) {
+	for _, b := range l.buf {
+		if b != nil {
+			b.Free()
+		}
+	}
+	for _, n := range l.nodes {
+		err = errors.Join(err, n.Rpc().Close())
+	}
+	for _, r := range []*erpc.Rpc{l.lone, l.rpc} {
+		if r != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}
+	for _, x := range l.nexus {
+		err = errors.Join(err, x.Close())
+	}
+	return err
+}
+
+// until steps the client's thread until ok.
+func (l *lab) until(ctx context.Context, ok func() bool) error {
+	for i := 0; !ok(); i++ {
+		if err := l.step(); err != nil {
+			return err
+		}
+		if i&1023 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// measure warms up, stores the keys, and measures in turns.
+func (l *lab) measure(ctx context.Context) (*Report, error) {
+	cfg := &l.cfg
+	if err := l.fill(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.sessions(ctx); err != nil {
+		return nil, err
+	}
+	kinds := []struct {
+		mode uint32
+		do   func(done *bool) error
+		all  []Latency
+	}{{stepLone, func(d *bool) error { return l.echo(l.plain, d) }, nil}, {stepReplicas, func(d *bool) error { return l.echo(l.shared, d) }, nil},
+		{stepReplicas, l.put, nil}, {stepReplicas, l.get, nil}}
+	rep := &Report{Transport: cfg.Transport, Replicas: cfg.Replicas, Rounds: cfg.Rounds, Keys: cfg.Keys, Placement: string(cfg.Placement)}
+	var commits []Latency
+	for round := range cfg.Rounds + 1 { // the first one warms up
+		for i := range kinds {
+			k := &kinds[i]
+			if i == 2 {
+				l.onServers(func() { l.nodes[0].MeasureCommits() })
+			}
+			l.mode.Store(k.mode)
+			lat, n, err := l.phase(ctx, k.do)
+			if err != nil {
+				return nil, fmt.Errorf("round %d, kind %d: %w", round, i, err)
+			}
+			if round == 0 {
+				continue
+			}
+			k.all = append(k.all, lat)
+			if i == 2 {
+				rep.Puts += n
+				l.onServers(func() { commits = append(commits, quantiles(l.nodes[0].Commits())) })
+			}
+		}
+		if round > 0 && cfg.Progress != nil {
+			cfg.Progress(fmt.Sprintf("round %d of %d: plain %.1f us, put %.1f us", round, cfg.Rounds, kinds[0].all[round-1].P50, kinds[2].all[round-1].P50))
+		}
+	}
+	l.mode.Store(stepReplicas)
+	rep.Plain, rep.Shared, rep.Put, rep.Get, rep.Commit = median(kinds[0].all), median(kinds[1].all), median(kinds[2].all), median(kinds[3].all), median(commits)
+	rep.Ratio = rep.Put.P50 / rep.Plain.P50
+	return rep, nil
+}
+
+// sessions opens those of the plain RPCs.
+func (l *lab) sessions(ctx context.Context) (err error) {
+	for _, s := range []struct {
+		to   **erpc.Session
+		addr string
+		mode uint32
+	}{{&l.plain, l.lone.LocalAddr().String(), stepLone}, {&l.shared, l.nodes[0].Rpc().LocalAddr().String(), stepReplicas}} {
+		l.mode.Store(s.mode)
+		if *s.to, err = l.rpc.CreateSession(s.addr); err != nil {
+			return err
+		}
+		if err := l.until(ctx, func() bool { return (*s.to).Connected() || (*s.to).Err() != nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onServers runs f in the servers' thread.
+func (l *lab) onServers(f func()) {
+	l.mode.Store(stepReplicas)
+	done := make(chan struct{})
+	if l.nodes[0].Rpc().Post(func(*erpc.Rpc) { f(); close(done) }) == nil {
+		<-done
+	}
+}
+
+// phase does one kind of request, one at a time.
+func (l *lab) phase(ctx context.Context, do func(done *bool) error) (Latency, uint64, error) {
+	var h erpc.Histogram
+	end := monotime.Now() + int64(l.cfg.Each)
+	for {
+		begin := monotime.Now()
+		if begin >= end || ctx.Err() != nil {
+			return quantiles(&h), h.Count, ctx.Err()
+		}
+		var done bool
+		if err := do(&done); err != nil {
+			return Latency{}, 0, err
+		}
+		for !done {
+			if err := l.step(); err != nil {
+				return Latency{}, 0, err
+			}
+		}
+		h.Add(monotime.Now() - begin)
+	}
+}
+
+func (l *lab) echo(s *erpc.Session, done *bool) error {
+	_, err := l.rpc.EnqueueRequest(s, erpc.Request{Type: node.TypeEcho, Req: l.buf[0], Resp: l.buf[1], Timeout: 10 * time.Second, Done: func(c erpc.Completion) {
+		*done = true
+		if c.Err != nil {
+			l.over.Store(true)
+		}
+	}})
+	return err
+}
+
+func (l *lab) key() (k kv.Key) {
+	k, _ = kv.MakeKey(fmt.Appendf(nil, "key-%012d", l.rng.IntN(l.cfg.Keys)))
+	return k
+}
+
+func (l *lab) put(done *bool) error {
+	v, _ := kv.MakeValue(make([]byte, valueSize))
+	return l.do(kv.Command{Op: kv.Put, Key: l.key(), Value: v}, done)
+}
+
+func (l *lab) get(done *bool) error { return l.do(kv.Command{Op: kv.Get, Key: l.key()}, done) }
+
+func (l *lab) do(cmd kv.Command, done *bool) error {
+	l.cl.Do(cmd, monotime.Now()+int64(10*time.Second), func(r client.Result) {
+		*done = true
+		if r.Err != nil {
+			l.over.Store(true)
+		}
+	})
+	if l.over.Load() {
+		return errors.New("lab: a request failed")
+	}
+	return nil
+}
+
+// fill stores all keys, many at a time.
+func (l *lab) fill(ctx context.Context) error {
+	const window = 256
+	v, _ := kv.MakeValue(make([]byte, valueSize))
+	var failed error
+	next, flying := 0, 0
+	var put func()
+	put = func() {
+		if next == l.cfg.Keys || failed != nil {
+			return
+		}
+		k, _ := kv.MakeKey(fmt.Appendf(nil, "key-%012d", next))
+		next++
+		flying++
+		l.cl.Do(kv.Command{Op: kv.Put, Key: k, Value: v}, monotime.Now()+int64(30*time.Second), func(r client.Result) {
+			flying--
+			if r.Err != nil {
+				failed = r.Err
+			}
+			put()
+		})
+	}
+	for range window {
+		put()
+	}
+	err := l.until(ctx, func() bool { return flying == 0 })
+	return errors.Join(err, failed)
+}
+
+func quantiles(h *erpc.Histogram) Latency {
+	return Latency{P50: float64(h.Quantile(0.5)) / 1e3, P99: float64(h.Quantile(0.99)) / 1e3}
+}
+
+func median(list []Latency) Latency {
+	mid := func(f func(Latency) float64) float64 {
+		var v []float64
+		for _, x := range list {
+			v = append(v, f(x))
+		}
+		slices.Sort(v)
+		return v[len(v)/2]
+	}
+	return Latency{P50: mid(func(x Latency) float64 { return x.P50 }), P99: mid(func(x Latency) float64 { return x.P99 })}
+}

@@ -1,0 +1,19 @@
+// Package node runs a replica on an erpc.Rpc: the handlers, the sessions with peers, the
+// transfer of snapshots, the disk. A Node belongs to the thread of its Rpc.
+//
+// Whoever owns the loop calls [Node.Poll] after each pass; [Node.Run] does both. On one
+// core, one goroutine can step several nodes in turn; see [Turn].
+//
+// # Requests
+//
+//	TypeRaft    messages to a peer; answered with the messages to the sender
+//	TypeSnap    a piece of a snapshot
+//	TypeKV      a command of package kv
+//	TypeStatus  a replica.Status as JSON
+//	TypeAdmin   a change of membership or of the leader
+//	TypeEcho    gives back what it got: the plain RPC to compare with
+//
+// TypeRaft and TypeSnap begin with a header of 40 bytes, and so do their answers:
+//
+//	0 verdict u64 · 8 cluster · 16 from · 24 to · 32 the sender's log identity
+package node

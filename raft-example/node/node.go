@@ -1,0 +1,287 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/wire"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Request types.
+const (
+	TypeRaft   = 1
+	TypeSnap   = 2
+	TypeKV     = 3
+	TypeStatus = 4
+	TypeAdmin  = 5
+	TypeEcho   = 6
+)
+
+// The errors that end a node; those of package replica do, too.
+var (
+	ErrForeignLog = errors.New("node: this replica's log is not the one that its peers know: remove the replica and add it under a new id")
+	ErrCluster    = errors.New("node: wrong cluster id")
+	ErrReplica    = errors.New("node: message for another replica")
+	ErrBadMessage = errors.New("node: malformed message")
+)
+
+// Config configures a Node.
+type Config struct {
+	replica.Config
+	// Log is the random identity of the replica's log.
+	Log uint64
+	// Start is what the replica begins with.
+	Start replica.Start
+	// Disk makes the log durable; nil: in memory only.
+	Disk Disk
+	// Clock returns monotonic ns. Default: the system's.
+	Clock func() int64
+	// MaxSnapshot bounds the bytes of a received snapshot. Default 1 GiB.
+	MaxSnapshot int
+	// Logger gets rare events. Default: none.
+	Logger *slog.Logger
+}
+
+// Disk makes records durable, in order. Done is called in the Rpc's thread, later.
+type Disk interface {
+	Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot, done func(error))
+	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error))
+}
+
+// Node is a replica on an Rpc.
+type Node struct {
+	cfg     Config
+	rpc     *erpc.Rpc
+	rep     *replica.Replica
+	peers   map[uint64]*peer
+	touched []*peer // with something to send or to answer
+	waiting slots   // requests that wait for Host.Answer, by tag
+	err     error
+
+	busy  bool // something was processed in this pass
+	moved bool // packets may have been left to send since the last Poll
+
+	commits  erpc.Histogram // from propose to commit at the leader, ns
+	measured bool
+}
+
+// New makes a node. Register its handlers, make the Rpc, then Attach it.
+func New(cfg Config) (*Node, error) {
+	if cfg.Clock == nil {
+		cfg.Clock = monotime.Now
+	}
+	if cfg.MaxSnapshot == 0 {
+		cfg.MaxSnapshot = 1 << 30
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	n := &Node{cfg: cfg, peers: map[uint64]*peer{}}
+	rep, err := replica.New(cfg.Config, n, cfg.Start, cfg.Clock())
+	n.rep = rep
+	return n, err
+}
+
+// ErpcConfig changes c to what suits replicas with this election timeout: peers that
+// died are noticed, and dialled again, before a few elections have passed.
+func ErpcConfig(c erpc.Config, election time.Duration) erpc.Config {
+	c.Timing.FailureTimeout = max(5*election, 500*time.Millisecond)
+	c.Timing.Heartbeat = c.Timing.FailureTimeout / 5
+	c.Timing.ConnectTimeout = max(2*election, 100*time.Millisecond)
+	c.Timing.RTOMax = min(max(election/2, 20*time.Millisecond), 200*time.Millisecond)
+	if c.Slots == 0 {
+		c.Slots = 32
+	}
+	return c
+}
+
+// Register registers the node's handlers.
+func (n *Node) Register(x *erpc.Nexus) error {
+	return RegisterLate(x, func() *Node { return n })
+}
+
+// RegisterLate registers the handlers of a node that is made later, when the addresses of
+// all members are known. Requests before that are refused.
+func RegisterLate(x *erpc.Nexus, get func() *Node) error {
+	for typ, fn := range map[uint8]func(*Node, erpc.ReqHandle){
+		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV, TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
+	} {
+		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
+			if n := get(); n != nil {
+				fn(n, r)
+				return
+			}
+			_ = r.RespondError(wire.CodeShutdown, "starting")
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Attach gives the node its Rpc, before the loop runs.
+func (n *Node) Attach(r *erpc.Rpc) { n.rpc = r }
+
+// Replica returns the replica, for the Rpc's thread only.
+func (n *Node) Replica() *replica.Replica { return n.rep }
+
+// Rpc returns the endpoint.
+func (n *Node) Rpc() *erpc.Rpc { return n.rpc }
+
+// Err returns why the node ended, or nil.
+func (n *Node) Err() error {
+	if n.err == nil {
+		n.err = n.rep.Err()
+	}
+	return n.err
+}
+
+func (n *Node) fail(err error) {
+	if n.err == nil {
+		n.err = err
+		n.cfg.Logger.Error("replica ended", "replica", n.cfg.ID, "error", err)
+	}
+}
+
+// Poll does what is left after a pass of the loop, and follows the time. It reports
+// whether there may be packets to send: then the loop shall not wait.
+func (n *Node) Poll() bool {
+	now := n.cfg.Clock()
+	n.rep.Tick(now)
+	n.process()
+	more := n.rep.Background()
+	n.busy = false
+	moved := n.moved
+	n.moved = false
+	return moved || more
+}
+
+// NextWake returns when Poll wants to be called next, ns of the clock.
+func (n *Node) NextWake() int64 { return n.rep.NextWake() }
+
+// work handles what an event changed: the first of a pass at once, so that its packets
+// leave in the same pass; the rest of it, and later events, in Poll.
+func (n *Node) work() {
+	if n.busy || n.Err() != nil {
+		return
+	}
+	n.busy = true
+	n.rep.Quick()
+	n.flush()
+}
+
+func (n *Node) process() {
+	if n.Err() != nil {
+		return
+	}
+	n.rep.Process()
+	if len(n.touched) > 0 {
+		n.flush()
+	}
+}
+
+// Run runs the Rpc's loop until stop returns true or the node has ended.
+func (n *Node) Run(stop func() bool) error {
+	over := make(chan struct{})
+	defer close(over)
+	go n.wake(over)
+	err := n.rpc.Run(func() bool {
+		if n.Poll() {
+			n.rpc.Wake()
+		}
+		return n.Err() != nil || stop()
+	})
+	return errors.Join(n.Err(), err)
+}
+
+// wake makes a loop that sleeps look at the clock. The ticks themselves come from the clock.
+func (n *Node) wake(over <-chan struct{}) {
+	every := n.cfg.Tick
+	if every <= 0 {
+		every = 20 * time.Millisecond
+	}
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-t.C:
+			n.rpc.Wake()
+		}
+	}
+}
+
+// Turn steps several nodes once, in this order, in one goroutine: replicas as threads, where
+// there are fewer cores than replicas. A node may be in the list more than once.
+func Turn(nodes []*Node) error {
+	for _, n := range nodes {
+		if _, err := n.rpc.RunOnce(); err != nil {
+			return fmt.Errorf("replica %d: %w", n.cfg.ID, err)
+		}
+		if n.Poll(); n.Err() != nil {
+			return fmt.Errorf("replica %d: %w", n.cfg.ID, n.Err())
+		}
+	}
+	return nil
+}
+
+// Durable implements replica.Host.
+func (n *Node) Durable() bool { return n.cfg.Disk != nil }
+
+// Save implements replica.Host.
+func (n *Node) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot) {
+	n.cfg.Disk.Save(hard, entries, snapshot, func(err error) {
+		n.rep.Saved(err)
+		n.work()
+	})
+}
+
+// Compact implements replica.Host.
+func (n *Node) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) {
+	n.cfg.Disk.Compact(s, hard, entries, func(err error) {
+		if err != nil {
+			n.fail(fmt.Errorf("node: the snapshot could not be written: %w", err))
+		}
+	})
+}
+
+// Answer implements replica.Host.
+func (n *Node) Answer(tag uint64, a kv.Answer) {
+	q, ok := n.waiting.take(tag)
+	if !ok {
+		return
+	}
+	if q.began != 0 && a.Status == kv.OK {
+		n.commits.Add(n.cfg.Clock() - q.began)
+	}
+	n.answer(q.req, &a)
+}
+
+func (n *Node) answer(req erpc.ReqHandle, a *kv.Answer) {
+	n.moved = true
+	buf, err := req.Alloc(a.Size())
+	if err == nil {
+		a.Append(buf.Data()[:0])
+		if err = req.Respond(buf); err != nil {
+			buf.Free()
+		}
+	}
+	if err != nil { // else the client is gone
+		n.cfg.Logger.Warn("answer lost", "error", err)
+	}
+}
+
+// MeasureCommits makes the leader measure the time from a request's arrival to its commit.
+func (n *Node) MeasureCommits() { n.commits, n.measured = erpc.Histogram{}, true }
+
+// Commits returns what was measured.
+func (n *Node) Commits() *erpc.Histogram { return &n.commits }

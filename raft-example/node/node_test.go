@@ -1,0 +1,142 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/node"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+const testCluster = 0xC1
+
+// group is a cluster in this process, on UDP, each replica in a goroutine.
+type group struct {
+	t     *testing.T
+	nodes []*node.Node
+	addrs []string
+	nexus []*erpc.Nexus
+	stop  atomic.Bool
+	ended chan error
+}
+
+// startGroup starts n replicas in memory.
+func startGroup(t *testing.T, n int) *group {
+	t.Helper()
+	g := &group{t: t, ended: make(chan error, n)}
+	var conns []*udp.Conn
+	members := map[uint64]string{}
+	for i := range n {
+		conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+		g.addrs = append(g.addrs, conn.LocalAddr().String())
+		members[uint64(i+1)] = g.addrs[i]
+	}
+	for i := range n {
+		cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: uint64(i + 1)}, Log: uint64(100 + i), Start: replica.Boot(members)}
+		x, err := erpc.NewNexus(node.ErpcConfig(erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}, cfg.ElectionTimeout()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nd, err := node.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nd.Register(x); err != nil {
+			t.Fatal(err)
+		}
+		r, err := x.NewRpc(conns[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		nd.Attach(r)
+		g.nodes, g.nexus = append(g.nodes, nd), append(g.nexus, x)
+	}
+	for _, nd := range g.nodes {
+		go func() { g.ended <- nd.Run(g.stop.Load) }()
+	}
+	t.Cleanup(g.close)
+	return g
+}
+
+func (g *group) close() {
+	g.stop.Store(true)
+	for _, n := range g.nodes {
+		n.Rpc().Wake()
+	}
+	for range g.nodes {
+		if err := <-g.ended; err != nil {
+			g.t.Error(err)
+		}
+	}
+	for i, n := range g.nodes {
+		if err := errors.Join(n.Rpc().Close(), g.nexus[i].Close()); err != nil {
+			g.t.Error(err)
+		}
+	}
+}
+
+func (g *group) dial() *client.Blocking {
+	g.t.Helper()
+	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	c, err := client.Dial(conn, client.Config{Cluster: testCluster, Servers: g.addrs}, erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(c.Close)
+	return c
+}
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestThree: three replicas on UDP replicate writes, and reads see them.
+func TestThree(t *testing.T) {
+	g := startGroup(t, 3)
+	c, ctx := g.dial(), testContext(t)
+	for i := range 100 {
+		if err := c.Put(ctx, fmt.Sprint("key", i%10), []byte(fmt.Sprint("value", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, found, err := c.Get(ctx, "key9")
+	if err != nil || !found || string(v) != "value99" {
+		t.Fatalf("%q %v %v", v, found, err)
+	}
+	swapped, now, err := c.CAS(ctx, "key9", []byte("value98"), []byte("x"))
+	if err != nil || swapped || string(now) != "value99" {
+		t.Errorf("%v %q %v", swapped, now, err)
+	}
+	if swapped, _, err = c.CAS(ctx, "key9", []byte("value99"), []byte("x")); err != nil || !swapped {
+		t.Errorf("%v %v", swapped, err)
+	}
+	if swapped, _, err = c.CAS(ctx, "new", nil, []byte("y")); err != nil || !swapped {
+		t.Errorf("%v %v", swapped, err)
+	}
+	if found, err = c.Delete(ctx, "key9"); err != nil || !found {
+		t.Errorf("%v %v", found, err)
+	}
+	if _, found, err = c.Get(ctx, "key9"); err != nil || found {
+		t.Errorf("%v %v", found, err)
+	}
+	if err := c.Put(ctx, "12345678901234567", nil); !errors.Is(err, kv.ErrTooLarge) {
+		t.Errorf("long key: %v", err)
+	}
+}

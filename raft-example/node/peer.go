@@ -1,0 +1,280 @@
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// peer is another replica, as this one talks to it.
+type peer struct {
+	n     *Node
+	id    uint64
+	addr  string
+	sess  *erpc.Session
+	log   uint64           // its log's identity, 0 before it is known
+	open  []erpc.ReqHandle // its requests that are not answered yet
+	buf   []byte           // messages to it
+	isOut bool             // it is in Node.touched
+	snap  *transfer        // to it
+	get   receipt          // from it
+	done  erpc.Continuation
+}
+
+const headerSize = 40
+
+// maxQueued is how many requests may wait for a slot; more messages are lost, as Raft allows.
+const maxQueued = 64
+
+// The verdicts of a receiver.
+const (
+	taken = iota
+	wrongCluster
+	wrongReplica
+	foreignLog
+	malformed
+)
+
+var verdicts = []error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage}
+
+func (n *Node) appendHeader(b []byte, verdict, to uint64) []byte {
+	b = binary.LittleEndian.AppendUint64(b, verdict)
+	b = binary.LittleEndian.AppendUint64(b, n.cfg.Cluster)
+	b = binary.LittleEndian.AppendUint64(b, n.cfg.ID)
+	b = binary.LittleEndian.AppendUint64(b, to)
+	return binary.LittleEndian.AppendUint64(b, n.cfg.Log)
+}
+
+// check reads a header and finds its sender.
+func (n *Node) check(b []byte) (p *peer, body []byte, verdict uint64) {
+	if len(b) < headerSize {
+		return nil, nil, malformed
+	}
+	field := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	from, log := field(2), field(4)
+	switch {
+	case field(1) != n.cfg.Cluster:
+		return nil, nil, wrongCluster
+	case field(3) != n.cfg.ID || from == n.cfg.ID || from == 0:
+		return nil, nil, wrongReplica
+	}
+	p = n.peer(from)
+	if p == nil {
+		return nil, nil, wrongReplica
+	}
+	if p.log == 0 {
+		p.log = log
+	}
+	if p.log != log {
+		return nil, nil, foreignLog
+	}
+	return p, b[headerSize:], taken
+}
+
+// maxStrangers bounds the peers that are no members (yet): one that joins hears from
+// members before it knows them.
+const maxStrangers = 64
+
+// peer returns the peer of this id, nil if there are too many strangers.
+func (n *Node) peer(id uint64) *peer {
+	p := n.peers[id]
+	if p == nil {
+		if _, member := n.rep.Member(id); !member && len(n.peers) >= maxStrangers {
+			return nil
+		}
+		p = &peer{n: n, id: id}
+		p.done = p.onDone
+		n.peers[id] = p
+	}
+	return p
+}
+
+func (p *peer) touch() {
+	if !p.isOut {
+		p.isOut = true
+		p.n.touched = append(p.n.touched, p)
+	}
+}
+
+// onRaft handles messages of a peer.
+func (n *Node) onRaft(req erpc.ReqHandle) {
+	p, body, verdict := n.check(req.Data())
+	if verdict != taken {
+		n.refuse(req, verdict)
+		return
+	}
+	if err := n.step(p, body); err != nil {
+		n.refuse(req, malformed)
+		return
+	}
+	p.open = append(p.open, req)
+	p.touch()
+	n.work()
+}
+
+// step steps the messages in body, all or none.
+func (n *Node) step(p *peer, body []byte) error {
+	for rest := body; len(rest) > 0; {
+		m, after, err := replica.ParseMessage(rest)
+		if err != nil || m.GetFrom() != p.id || m.GetTo() != n.cfg.ID {
+			return errors.Join(ErrBadMessage, err)
+		}
+		if len(rest) == len(body) && len(after) == 0 { // one, nearly always
+			n.rep.Step(m)
+			return nil
+		}
+		rest = after
+	}
+	for len(body) > 0 {
+		m, after, _ := replica.ParseMessage(body)
+		n.rep.Step(m)
+		body = after
+	}
+	return nil
+}
+
+func (n *Node) refuse(req erpc.ReqHandle, verdict uint64) {
+	n.moved = true
+	n.cfg.Logger.Warn("peer refused", "replica", n.cfg.ID, "reason", verdicts[verdict], "from", req.Peer().String())
+	_ = req.RespondBytes(n.appendHeader(nil, verdict, 0))
+}
+
+// Send implements replica.Host.
+func (n *Node) Send(m *pb.Message) {
+	p := n.peer(m.GetTo())
+	if p == nil {
+		return
+	}
+	if m.GetType() == pb.MsgSnap {
+		p.sendSnapshot(m)
+		return
+	}
+	p.buf = replica.AppendMessage(p.buf, m)
+	p.touch()
+}
+
+// flush sends what Process left: in the answer to a request of the peer if there is
+// one, else in a request. While something is being saved, requests stay open: the
+// answer to their messages comes after.
+func (n *Node) flush() {
+	keep := n.touched[:0]
+	for _, p := range n.touched {
+		if len(p.buf) > 0 {
+			n.moved = true
+			if len(p.open) > 0 {
+				p.respond()
+			} else {
+				p.request()
+			}
+			p.buf = p.buf[:0]
+		}
+		if n.rep.Saving() && len(p.open) > 0 {
+			keep = append(keep, p)
+			continue
+		}
+		for len(p.open) > 0 {
+			n.moved = true
+			p.respond()
+		}
+		p.isOut = false
+	}
+	clear(n.touched[len(keep):])
+	n.touched = keep
+}
+
+// respond answers the oldest open request with what is in buf.
+func (p *peer) respond() {
+	req := p.open[0]
+	p.open = append(p.open[:0], p.open[1:]...)
+	buf, err := req.Alloc(headerSize + len(p.buf))
+	if err != nil {
+		return // the peer's request ends by its deadline
+	}
+	p.n.appendHeader(buf.Data()[:0], taken, p.id)
+	copy(buf.Data()[headerSize:], p.buf)
+	p.buf = p.buf[:0]
+	if req.Respond(buf) != nil {
+		buf.Free()
+	}
+}
+
+// session returns an open session, or starts to open one.
+func (p *peer) session() *erpc.Session {
+	addr, ok := p.n.rep.Member(p.id)
+	if p.sess != nil && (p.sess.Err() != nil || ok && addr != p.addr) {
+		if p.sess.Err() == nil {
+			_ = p.n.rpc.CloseSession(p.sess)
+		}
+		p.sess = nil
+	}
+	if p.sess == nil && ok {
+		s, err := p.n.rpc.CreateSession(addr)
+		if err != nil {
+			p.n.cfg.Logger.Warn("peer not reachable", "peer", p.id, "addr", addr, "error", err)
+			return nil
+		}
+		p.sess, p.addr = s, addr
+	}
+	return p.sess
+}
+
+// request sends what is in buf.
+func (p *peer) request() {
+	n := p.n
+	s := p.session()
+	if s == nil {
+		n.rep.Unreachable(p.id)
+		return
+	}
+	if _, queued := s.Pending(); queued >= maxQueued {
+		n.rep.Unreachable(p.id)
+		return
+	}
+	req, err := n.rpc.Alloc(headerSize + len(p.buf))
+	if err != nil {
+		n.rep.Unreachable(p.id)
+		return
+	}
+	n.appendHeader(req.Data()[:0], taken, p.id)
+	copy(req.Data()[headerSize:], p.buf)
+	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done, Timeout: 2 * n.cfg.ElectionTimeout()})
+	if err != nil {
+		req.Free()
+		n.rep.Unreachable(p.id)
+	}
+}
+
+// onDone takes the answer to a request.
+func (p *peer) onDone(c erpc.Completion) {
+	n := p.n
+	c.Req.Free()
+	if c.Err != nil {
+		n.rep.Unreachable(p.id)
+		n.work()
+		return
+	}
+	from, body, verdict := n.check(c.Resp.Data())
+	if verdict == taken && from == p {
+		if len(body) > 0 {
+			if err := n.step(p, body); err == nil {
+				n.work()
+			}
+		}
+	} else {
+		n.refused(c.Resp.Data())
+	}
+	c.Resp.Free()
+}
+
+// refused takes a peer's refusal. Only one of them means that this replica must not go on.
+func (n *Node) refused(b []byte) {
+	if len(b) < headerSize || binary.LittleEndian.Uint64(b[8:]) != n.cfg.Cluster {
+		return // what it says is of another cluster
+	}
+	if binary.LittleEndian.Uint64(b) == foreignLog {
+		n.fail(ErrForeignLog)
+	}
+}

@@ -1,0 +1,104 @@
+package node
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// onKV handles a client's command. The request's bytes become the log entry.
+func (n *Node) onKV(req erpc.ReqHandle) {
+	c, err := kv.ParseCommand(req.Data())
+	if err != nil {
+		a := kv.Fail(err)
+		n.answer(req, &a)
+		return
+	}
+	if c.Cluster != n.cfg.Cluster {
+		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
+		return
+	}
+	began := int64(0)
+	if n.measured {
+		began = n.cfg.Clock()
+	}
+	tag := n.waiting.put(req, began)
+	var a kv.Answer
+	var ok bool
+	if c.Op == kv.Get {
+		a, ok = n.rep.Read(c.Key, tag)
+	} else {
+		a, ok = n.rep.Propose(req.Data(), tag)
+		n.rep.Expect(c.Key)
+	}
+	if !ok {
+		n.waiting.take(tag)
+		n.answer(req, &a)
+		return
+	}
+	n.work()
+}
+
+func (n *Node) onEcho(req erpc.ReqHandle) {
+	n.moved = true
+	_ = req.RespondBytes(req.Data()) // the client is told of its error
+}
+
+func (n *Node) onStatus(req erpc.ReqHandle) {
+	n.moved = true
+	s := n.rep.Status()
+	if n.Err() != nil {
+		s.Err = n.Err().Error()
+	}
+	b, err := json.Marshal(struct {
+		Cluster uint64 `json:"cluster"`
+		replica.Status
+	}{n.cfg.Cluster, s})
+	if err != nil {
+		_ = req.RespondError(wire.CodeApplication, err.Error())
+		return
+	}
+	_ = req.RespondBytes(b)
+}
+
+// Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv.
+type Admin struct {
+	Cluster  uint64         `json:"cluster"`
+	Change   replica.Change `json:"change,omitempty"`
+	ID       uint64         `json:"id"`
+	Addr     string         `json:"addr,omitempty"`
+	Transfer bool           `json:"transfer,omitempty"` // make ID the leader
+}
+
+func (n *Node) onAdmin(req erpc.ReqHandle) {
+	var a Admin
+	switch err := json.Unmarshal(req.Data(), &a); {
+	case err != nil:
+		n.answer(req, &kv.Answer{Status: kv.Malformed})
+		return
+	case a.Cluster != n.cfg.Cluster:
+		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
+		return
+	case a.Transfer && n.rep.Leads():
+		n.rep.Transfer(a.ID)
+		n.answer(req, &kv.Answer{Status: kv.OK})
+		n.work()
+		return
+	}
+	tag := n.waiting.put(req, 0)
+	err := n.rep.Change(a.Change, a.ID, a.Addr, tag)
+	if err == nil {
+		n.work()
+		return
+	}
+	n.waiting.take(tag)
+	answer := kv.Answer{Status: kv.Malformed}
+	if errors.Is(err, replica.ErrLeader) {
+		answer = n.rep.Elsewhere()
+	}
+	n.answer(req, &answer)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"runtime/pprof"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/userspace-rpc/erpc/raft-example/lab"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+type benchCmd struct {
+	netFlags
+	Replicas  int           `default:"3" help:"Replicas, as threads of this process; default ${default}." placeholder:"N"`
+	Placement string        `default:"together" help:"On two cores: together, all replicas in one thread; spread, the leader alone and the followers in the client's thread; default ${default}." placeholder:"HOW"`
+	Keys      int           `default:"1000000" help:"Keys, stored before; default ${default}." placeholder:"N"`
+	Rounds    int           `default:"5" help:"Turns of each kind, whose medians are reported; default ${default}." placeholder:"N"`
+	Each      time.Duration `default:"500ms" help:"How long one turn takes, at most 1s; default ${default}." placeholder:"TIME"`
+	Pin       bool          `default:"true" negatable:"" help:"Pin the client to the first core and the replicas to the second."`
+	GC        int           `name:"gc" default:"10" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	Profile   string        `name:"cpuprofile" hidden:"" help:"Write a CPU profile."`
+}
+
+// Help is shown by --help.
+func (benchCmd) Help() string {
+	return `Examples:
+  raft-kv bench
+  raft-kv bench --transport shm --placement spread --json`
+}
+
+// Run implements the subcommand.
+func (c *benchCmd) Run(e *env) error {
+	switch {
+	case c.Replicas < 1 || c.Replicas > 9:
+		return usagef("--replicas %d: want 1 to 9", c.Replicas)
+	case !slices.Contains([]lab.Placement{lab.Together, lab.Spread}, lab.Placement(c.Placement)):
+		return usagef("--placement %q: want together or spread", c.Placement)
+	case c.Keys < 1 || c.Keys > 100_000_000:
+		return usagef("--keys %d: want 1 to 100000000", c.Keys)
+	case c.Rounds < 1 || c.Each < time.Millisecond || c.Each > time.Second:
+		return usagef("--rounds %d, --each %v: want at least 1, and 1ms to 1s", c.Rounds, c.Each)
+	}
+	debug.SetGCPercent(c.GC)
+	listen := "127.0.0.1:0"
+	if c.Transport == "shm" {
+		listen = ""
+	}
+	cfg := lab.Config{Transport: c.Transport, Replicas: c.Replicas, Placement: lab.Placement(c.Placement), Keys: c.Keys, Rounds: c.Rounds, Each: c.Each,
+		Pin: pinThread, Listen: func() (transport.Transport, error) { return c.listen(listen) },
+		Progress: func(line string) { fmt.Fprintln(e.err, line) }}
+	if cores := allowedCores(); c.Pin && len(cores) >= 2 {
+		cfg.Cores = cores[:2]
+	}
+	fmt.Fprintf(e.err, "storing %d keys\n", c.Keys)
+	stop, err := startProfile(c.Profile)
+	if err != nil {
+		return err
+	}
+	r, err := lab.Run(e.ctx, cfg)
+	stop()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(e.out).Encode(r)
+	}
+	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s, %d replicas as threads, %s on 2 cores, %d keys\tp50\tp99\n", r.Transport, r.Replicas, r.Placement, r.Keys)
+	for _, row := range []struct {
+		what string
+		l    lab.Latency
+	}{{"plain RPC, a server of its own", r.Plain}, {"plain RPC, the leader's endpoint", r.Shared}, {"PUT at the client", r.Put},
+		{"PUT at the leader", r.Commit}, {"GET at the client", r.Get}} {
+		fmt.Fprintf(w, "%s\t%.1f us\t%.1f us\n", row.what, row.l.P50, row.l.P99)
+	}
+	fmt.Fprintf(w, "PUT / plain RPC, p50\t%.2f\t(eRPC's paper: 2.4)\n", r.Ratio)
+	return w.Flush()
+}
+
+// startProfile writes a CPU profile to a file until stop is called.
+func startProfile(name string) (stop func(), err error) {
+	if name == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+	}, nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/auto"
+	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// netFlags choose the network path.
+type netFlags struct {
+	Transport string `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere." placeholder:"NAME"`
+	Cluster   uint64 `default:"1" help:"The cluster's id: replicas and clients of others are refused; default ${default}." placeholder:"ID"`
+	JSON      bool   `name:"json" help:"Print one JSON object."`
+}
+
+// listen opens an endpoint; addr "" is any.
+func (f *netFlags) listen(addr string) (transport.Transport, error) {
+	if addr == "" && f.Transport != "shm" {
+		addr = ":0"
+	}
+	switch f.Transport {
+	case "udp":
+		return udp.Listen(addr, udp.Config{})
+	case "shm":
+		return shm.Listen(strings.TrimPrefix(addr, "shm:"), shm.Config{})
+	case "auto":
+		return auto.Listen(addr, auto.Config{})
+	}
+	return nil, usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
+}
+
+// clientFlags are those of all that talk to a running cluster.
+type clientFlags struct {
+	netFlags
+	Servers string        `default:"127.0.0.1:31850,127.0.0.1:31851,127.0.0.1:31852" help:"Addresses of replicas, with commas; default ${default}." placeholder:"LIST"`
+	Timeout time.Duration `default:"5s" help:"How long to try; default ${default}." placeholder:"TIME"`
+}
+
+func (f *clientFlags) dial() (*client.Blocking, error) {
+	if f.Timeout <= 0 {
+		return nil, usagef("--timeout %v: must be positive", f.Timeout)
+	}
+	tr, err := f.listen("")
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(tr, client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ",")}, erpc.Config{NoHugepages: true})
+}
+
+// parsePeers reads "1=HOST:PORT,2=...".
+func parsePeers(text string) (map[uint64]string, error) {
+	peers := map[uint64]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		id, addr, ok := strings.Cut(part, "=")
+		n, err := strconv.ParseUint(id, 10, 64)
+		if !ok || err != nil || n == 0 || addr == "" || len(addr) > 64 {
+			return nil, usagef("--peers %q: want 1=HOST:PORT,2=HOST:PORT,...", text)
+		}
+		if _, twice := peers[n]; twice {
+			return nil, usagef("--peers: replica %d is there twice", n)
+		}
+		peers[n] = addr
+	}
+	return peers, nil
+}
+
+// freeAddrs returns n addresses on loopback that nobody uses at the moment.
+func freeAddrs(n int) (addrs []string, err error) {
+	for range n {
+		c, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		addrs = append(addrs, c.LocalAddr().String())
+	}
+	return addrs, nil
+}
+
+// bound tells of an address in use what to do.
+func bound(addr string, err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return fmt.Errorf("cannot listen on %s: %w; choose another --addr", addr, err)
+	}
+	return err
+}

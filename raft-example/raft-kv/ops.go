@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/node"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+)
+
+// with runs f with a client.
+func (f *clientFlags) with(e *env, do func(ctx context.Context, c *client.Blocking) error) error {
+	c, err := f.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(e.ctx, f.Timeout)
+	defer cancel()
+	err = do(ctx, c)
+	if errors.Is(err, kv.ErrTooLarge) {
+		return usageError(oneLine(err))
+	}
+	return err
+}
+
+// outcome is what put, get, delete and cas print with --json.
+type outcome struct {
+	Key   string  `json:"key"`
+	Found bool    `json:"found"`
+	Done  bool    `json:"done"`
+	Value *string `json:"value,omitempty"`
+}
+
+type putCmd struct {
+	clientFlags
+	Key   string `arg:"" help:"1 to 16 bytes."`
+	Value string `arg:"" help:"At most 64 bytes."`
+}
+
+// Run implements the subcommand.
+func (c *putCmd) Run(e *env) error {
+	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
+		if err := b.Put(ctx, c.Key, []byte(c.Value)); err != nil {
+			return err
+		}
+		return e.print(c.JSON, outcome{Key: c.Key, Found: true, Done: true, Value: &c.Value}, "ok")
+	})
+}
+
+type getCmd struct {
+	clientFlags
+	Key string `arg:"" help:"1 to 16 bytes."`
+}
+
+// Run implements the subcommand.
+func (c *getCmd) Run(e *env) error {
+	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
+		v, found, err := b.Get(ctx, c.Key)
+		text := string(v)
+		switch {
+		case err != nil:
+			return err
+		case !found && c.JSON:
+			return e.print(true, outcome{Key: c.Key}, "")
+		case !found:
+			return fmt.Errorf("%w: %q", kv.ErrNotFound, c.Key)
+		}
+		return e.print(c.JSON, outcome{Key: c.Key, Found: true, Done: true, Value: &text}, "%s", text)
+	})
+}
+
+type deleteCmd struct {
+	clientFlags
+	Key string `arg:"" help:"1 to 16 bytes."`
+}
+
+// Run implements the subcommand.
+func (c *deleteCmd) Run(e *env) error {
+	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
+		found, err := b.Delete(ctx, c.Key)
+		if err != nil {
+			return err
+		}
+		text := "ok"
+		if !found {
+			text = "there was none"
+		}
+		return e.print(c.JSON, outcome{Key: c.Key, Found: found, Done: found}, "%s", text)
+	})
+}
+
+type casCmd struct {
+	clientFlags
+	Key    string `arg:"" help:"1 to 16 bytes."`
+	Old    string `arg:"" help:"The value that it must have; ignored with --absent."`
+	Value  string `arg:"" help:"The new value."`
+	Absent bool   `help:"The key must not exist."`
+}
+
+// Run implements the subcommand.
+func (c *casCmd) Run(e *env) error {
+	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
+		old := []byte(c.Old)
+		if c.Absent {
+			old = nil
+		}
+		swapped, now, err := b.CAS(ctx, c.Key, old, []byte(c.Value))
+		if err != nil {
+			return err
+		}
+		o, text := outcome{Key: c.Key, Found: swapped || now != nil, Done: swapped}, "ok"
+		if !swapped {
+			if text = "no: there is no such key"; now != nil {
+				value := string(now)
+				o.Value, text = &value, fmt.Sprintf("no: the value is %q", now)
+			}
+		}
+		return e.print(c.JSON, o, "%s", text)
+	})
+}
+
+// report is the answer of TypeStatus.
+type report struct {
+	Cluster uint64 `json:"cluster"`
+	Addr    string `json:"addr"`
+	replica.Status
+}
+
+type statusCmd struct{ clientFlags }
+
+// Run implements the subcommand.
+func (c *statusCmd) Run(e *env) error {
+	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
+		list, err := statuses(ctx, b, strings.Split(c.Servers, ","))
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return json.NewEncoder(e.out).Encode(struct {
+				Replicas []report `json:"replicas"`
+			}{list})
+		}
+		w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "replica\taddress\tstate\tterm\tleader\tapplied\tlog\tkeys\tdurable\tmembers")
+		for _, s := range list {
+			if s.ID == 0 {
+				fmt.Fprintf(w, "?\t%s\t%s\n", s.Addr, s.Err)
+				continue
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d to %d\t%d\t%v\t%s\n", s.ID, s.Addr, strings.TrimPrefix(s.State, "State"), s.Term, s.Leader,
+				s.Applied, s.First, s.Last, s.Keys, s.Durable, memberText(s.Members))
+		}
+		return w.Flush()
+	})
+}
+
+func memberText(m map[uint64]string) string {
+	var list []string
+	for id, addr := range m {
+		list = append(list, fmt.Sprintf("%d=%s", id, addr))
+	}
+	sort.Strings(list)
+	return strings.Join(list, ",")
+}
+
+// statuses asks all servers; one that does not answer has only an error. It fails if none does.
+func statuses(ctx context.Context, b *client.Blocking, servers []string) (list []report, err error) {
+	alive := false
+	for _, addr := range servers {
+		s := report{Addr: addr}
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		body, err := b.Call(short, addr, node.TypeStatus, nil)
+		cancel()
+		if err == nil {
+			err = json.Unmarshal(body, &s)
+		}
+		if err != nil {
+			s.Err = oneLine(err)
+		}
+		alive = alive || err == nil
+		list = append(list, s)
+	}
+	if !alive {
+		return nil, fmt.Errorf("no replica answers at %s", strings.Join(servers, ", "))
+	}
+	return list, nil
+}
+
+type memberCmd struct {
+	clientFlags
+	What string `arg:"" enum:"add,learner,remove,lead" help:"add, learner, remove or lead (make it the leader)."`
+	ID   uint64 `arg:"" help:"The replica's number."`
+	Addr string `arg:"" optional:"" help:"Its address, to add it."`
+}
+
+// Run implements the subcommand.
+func (c *memberCmd) Run(e *env) error {
+	a := node.Admin{Cluster: c.netFlags.Cluster, ID: c.ID, Addr: c.Addr, Transfer: c.What == "lead"}
+	a.Change = map[string]replica.Change{"add": replica.Add, "learner": replica.Learner, "remove": replica.Remove}[c.What]
+	if (c.Addr == "") == (c.What == "add" || c.What == "learner") {
+		return usagef("member %s: an address goes with add and learner, and only with them", c.What)
+	}
+	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
+		if err := change(ctx, b, strings.Split(c.Servers, ","), a); err != nil {
+			return err
+		}
+		return e.print(c.JSON, struct {
+			Done bool `json:"done"`
+		}{true}, "ok")
+	})
+}
+
+// change asks one server after the other, until the leader has done it.
+func change(ctx context.Context, b *client.Blocking, servers []string, a node.Admin) error {
+	body, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		got, err := b.Call(short, servers[i%len(servers)], node.TypeAdmin, body)
+		cancel()
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", client.ErrDeadline, ctx.Err())
+		}
+		if err != nil {
+			continue
+		}
+		answer, err := kv.ParseAnswer(got)
+		if err != nil {
+			return err
+		}
+		switch answer.Status {
+		case kv.OK:
+			return nil
+		case kv.Malformed:
+			return replica.ErrMember
+		case kv.WrongCluster:
+			return kv.ErrWrongCluster
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// pinThread pins the calling thread to a core.
+func pinThread(core int) error {
+	var set unix.CPUSet
+	set.Set(core)
+	return unix.SchedSetaffinity(0, &set)
+}
+
+// allowedCores returns the cores that this process may use.
+func allowedCores() (cores []int) {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return nil
+	}
+	for c := range len(set) * 64 {
+		if set.IsSet(c) {
+			cores = append(cores, c)
+		}
+	}
+	return cores
+}
+
+// ownGroup keeps a terminal's Ctrl-C from the child: the parent ends it.
+func ownGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

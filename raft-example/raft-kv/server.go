@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/raft-example/node"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+)
+
+type serverCmd struct {
+	netFlags
+	ID    uint64        `required:"" help:"The replica's number, from 1. One without --dir that died needs a new one." placeholder:"N"`
+	Addr  string        `required:"" help:"Address to listen on." placeholder:"HOST:PORT"`
+	Peers string        `help:"All members of a new cluster, this one too, as 1=HOST:PORT,2=..." placeholder:"LIST"`
+	Join  bool          `help:"Wait to be added by raft-kv member add, instead of --peers."`
+	Dir   string        `help:"Folder of a durable log; without it all is in memory only." placeholder:"PATH"`
+	Tick  time.Duration `default:"20ms" help:"Raft's unit of time; an election starts after 10 to 20 of them; default ${default}." placeholder:"TIME"`
+	Keys  int           `help:"How many keys to make room for." placeholder:"N"`
+	Spin  bool          `help:"Never sleep: lowest latency, one core busy."`
+	GC    int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	Child bool          `hidden:"" help:"End with standard input."`
+}
+
+// Help is shown by --help.
+func (serverCmd) Help() string {
+	return `Examples:
+  raft-kv server --id 1 --addr 10.0.0.1:31850 --peers 1=10.0.0.1:31850,2=10.0.0.2:31850,3=10.0.0.3:31850 --dir /var/lib/raft-kv
+  raft-kv server --id 4 --addr 10.0.0.4:31850 --join`
+}
+
+// ready is printed with --json when the replica listens.
+type ready struct {
+	Ready bool   `json:"ready"`
+	ID    uint64 `json:"id"`
+	Addr  string `json:"addr"`
+}
+
+func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
+	cfg = node.Config{Config: replica.Config{Cluster: c.netFlags.Cluster, ID: c.ID, Tick: c.Tick, Keys: c.Keys}, Log: node.NewLogID()}
+	switch {
+	case c.ID == 0:
+		return cfg, start, usagef("--id 0: replicas are numbered from 1")
+	case c.Tick < time.Millisecond:
+		return cfg, start, usagef("--tick %v: at least 1ms", c.Tick)
+	case c.Join == (c.Peers != ""):
+		return cfg, start, usagef("want --peers, or --join")
+	case c.Join:
+		return cfg, start, nil
+	}
+	peers, err := parsePeers(c.Peers)
+	if err != nil {
+		return cfg, start, err
+	}
+	if _, ok := peers[c.ID]; !ok {
+		return cfg, start, usagef("--peers: replica %d itself is missing", c.ID)
+	}
+	return cfg, replica.Boot(peers), nil
+}
+
+// Run implements the subcommand.
+func (c *serverCmd) Run(e *env) (err error) {
+	cfg, start, err := c.config()
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(c.GC)
+	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	var files *node.Files
+	if c.Dir != "" {
+		if files, err = node.OpenFiles(c.Dir, &cfg, start); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, files.Close()) }()
+	}
+	ec := node.ErpcConfig(erpc.Config{Logger: cfg.Logger}, cfg.ElectionTimeout())
+	if c.Spin {
+		ec.Wait = erpc.WaitSpin
+	}
+	x, err := erpc.NewNexus(ec)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	n, err := node.New(cfg)
+	if err == nil {
+		err = n.Register(x)
+	}
+	if err != nil {
+		return err
+	}
+	tr, err := c.listen(c.Addr)
+	if err != nil {
+		return bound(c.Addr, err)
+	}
+	r, err := x.NewRpc(tr)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	n.Attach(r)
+	if files != nil {
+		files.Attach(r)
+	}
+	if err := e.print(c.JSON, ready{true, c.ID, r.LocalAddr().String()}, "replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {
+		return err
+	}
+	return c.serve(e, n)
+}
+
+// serve runs the loop until Ctrl-C, or the end of the parent.
+func (c *serverCmd) serve(e *env, n *node.Node) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	if c.Child {
+		go func() {
+			_, _ = io.Copy(io.Discard, e.in)
+			cancel()
+		}()
+	}
+	stop := context.AfterFunc(ctx, n.Rpc().Wake)
+	defer stop()
+	if err := n.Run(func() bool { return ctx.Err() != nil }); err != nil {
+		return fmt.Errorf("replica %d: %w", c.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+// Package replica is one member of a replicated store: raft.RawNode as it is, with the
+// state machine of package kv. It does no I/O and reads no clock: messages, requests and
+// the time come in by calls, and what is to be sent, made durable or answered goes out
+// through a [Host]. So the simulator and a real network run the same code.
+//
+// A Replica belongs to one goroutine. Step, Propose, Read and the rest only change state;
+// [Replica.Quick] and [Replica.Process] then do what is to be done: see "One Ready at a time" in the
+// documentation of package raftexample.
+//
+// # Messages as bytes
+//
+// Between replicas a message is
+//
+//	0 type u8 · 1 reject u8 · 2 context size u16 · 4 entries u32 · 8 to · 16 from · 24 term
+//	32 log term · 40 index · 48 commit · 56 vote · 64 reject hint · 72 context
+//	entries, from index+1 on: type u8 · zero [3] · size u32 · term u64 · data
+//
+// MsgSnap has another way, package node cuts it up. Messages that a peer must not send
+// are ErrMessage.
+package replica

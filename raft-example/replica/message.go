@@ -1,0 +1,148 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// ErrMessage means that bytes are not a message that one replica sends to another.
+var ErrMessage = errors.New("replica: malformed message")
+
+const (
+	msgHeader = 72
+	entHeader = 16
+)
+
+// box is a message and all its fields, one allocation instead of ten.
+type box struct {
+	m                                                       pb.Message
+	typ                                                     pb.MessageType
+	to, from, term, logTerm, index, commit, vote, rejectHnt uint64
+	reject                                                  bool
+	one                                                     entryBox // a single entry, which is usual
+	list                                                    [1]*pb.Entry
+}
+
+// entryBox likewise.
+type entryBox struct {
+	e           pb.Entry
+	typ         pb.EntryType
+	term, index uint64
+}
+
+// between reports whether replicas send such messages to each other, in this form.
+func between(t pb.MessageType) bool {
+	switch t {
+	case pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp,
+		pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgTimeoutNow:
+		return true
+	}
+	return false
+}
+
+// Size returns how many bytes AppendMessage appends.
+func Size(m *pb.Message) int {
+	n := msgHeader + len(m.Context)
+	for _, e := range m.Entries {
+		n += entHeader + len(e.Data)
+	}
+	return n
+}
+
+// AppendMessage appends the bytes of a message.
+func AppendMessage(b []byte, m *pb.Message) []byte {
+	reject := byte(0)
+	if m.GetReject() {
+		reject = 1
+	}
+	b = append(b, byte(m.GetType()), reject)
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Context)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.Entries)))
+	for _, v := range [...]uint64{m.GetTo(), m.GetFrom(), m.GetTerm(), m.GetLogTerm(), m.GetIndex(), m.GetCommit(), m.GetVote(), m.GetRejectHint()} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	b = append(b, m.Context...)
+	for _, e := range m.Entries {
+		b = append(b, byte(e.GetType()), 0, 0, 0)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(e.Data)))
+		b = binary.LittleEndian.AppendUint64(b, e.GetTerm())
+		b = append(b, e.Data...)
+	}
+	return b
+}
+
+// ParseMessage reads the first message of b and returns what follows it. Nothing of the
+// message refers to b. The error is ErrMessage.
+func ParseMessage(b []byte) (m *pb.Message, rest []byte, err error) {
+	if len(b) < msgHeader || b[1] > 1 || !between(pb.MessageType(b[0])) {
+		return nil, nil, ErrMessage
+	}
+	x := &box{typ: pb.MessageType(b[0]), reject: b[1] == 1}
+	ctx, count := int(binary.LittleEndian.Uint16(b[2:])), int(binary.LittleEndian.Uint32(b[4:]))
+	for i, p := range [...]*uint64{&x.to, &x.from, &x.term, &x.logTerm, &x.index, &x.commit, &x.vote, &x.rejectHnt} {
+		*p = binary.LittleEndian.Uint64(b[8+8*i:])
+	}
+	b = b[msgHeader:]
+	if len(b) < ctx || count > (len(b)-ctx)/entHeader || count > 0 && x.typ != pb.MsgApp || x.index > 1<<62 {
+		return nil, nil, ErrMessage
+	}
+	x.fill()
+	if ctx > 0 {
+		x.m.Context = append([]byte(nil), b[:ctx]...)
+		b = b[ctx:]
+	}
+	if count > 0 {
+		if b, err = x.entries(b, count); err != nil {
+			return nil, nil, err
+		}
+	}
+	return &x.m, b, nil
+}
+
+// fill makes the message's pointers.
+func (x *box) fill() {
+	m := &x.m
+	m.Type, m.To, m.From, m.Term, m.LogTerm = &x.typ, &x.to, &x.from, &x.term, &x.logTerm
+	m.Index, m.Commit, m.Vote, m.RejectHint, m.Reject = &x.index, &x.commit, &x.vote, &x.rejectHnt, &x.reject
+}
+
+// entries reads count entries; their data shares one allocation.
+func (x *box) entries(b []byte, count int) (rest []byte, err error) {
+	total, at := 0, b
+	for range count {
+		if len(at) < entHeader || at[0] > byte(pb.EntryConfChangeV2) || at[1]|at[2]|at[3] != 0 {
+			return nil, ErrMessage
+		}
+		n := int(binary.LittleEndian.Uint32(at[4:]))
+		if n > len(at)-entHeader {
+			return nil, ErrMessage
+		}
+		total += n
+		at = at[entHeader+n:]
+	}
+	list, data := x.list[:], make([]byte, 0, total)
+	var boxes []entryBox
+	if count > 1 {
+		list, boxes = make([]*pb.Entry, count), make([]entryBox, count)
+	}
+	for i := range count {
+		e := &x.one
+		if boxes != nil {
+			e = &boxes[i]
+		}
+		e.typ, e.term, e.index = pb.EntryType(b[0]), binary.LittleEndian.Uint64(b[8:]), x.index+1+uint64(i)
+		n := int(binary.LittleEndian.Uint32(b[4:]))
+		e.e.Type, e.e.Term, e.e.Index = &e.typ, &e.term, &e.index
+		if n > 0 {
+			from := len(data)
+			data = append(data, b[entHeader:entHeader+n]...)
+			e.e.Data = data[from:len(data):len(data)]
+		}
+		list[i] = &e.e
+		b = b[entHeader+n:]
+	}
+	x.m.Entries = list
+	return b, nil
+}

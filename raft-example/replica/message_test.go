@@ -1,0 +1,69 @@
+package replica
+
+import (
+	"bytes"
+	"testing"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+func sampleMessages() []*pb.Message {
+	u := func(v uint64) *uint64 { return &v }
+	entries := []*pb.Entry{{Type: pb.EntryNormal.Enum(), Term: u(4), Index: u(8), Data: []byte("data")},
+		{Type: pb.EntryConfChange.Enum(), Term: u(5), Index: u(9), Data: []byte("x")}, {Type: pb.EntryNormal.Enum(), Term: u(5), Index: u(10)}}
+	var list []*pb.Message
+	for _, typ := range []pb.MessageType{pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgTimeoutNow} {
+		m := &pb.Message{Type: typ.Enum(), To: u(1), From: u(2), Term: u(3), LogTerm: u(4), Index: u(7), Commit: u(6), Vote: u(2), RejectHint: u(9), Reject: new(true), Context: []byte("ctx")}
+		if typ == pb.MsgApp {
+			m.Entries = entries
+		}
+		list = append(list, m)
+	}
+	return append(list, &pb.Message{Type: pb.MsgApp.Enum(), To: u(1), From: u(2), Term: u(3), LogTerm: u(4), Index: u(7), Commit: u(6), Vote: u(0), RejectHint: u(0), Reject: new(false), Entries: entries[:1]})
+}
+
+// TestMessages: what is appended is parsed, one after the other; a cut is noticed.
+func TestMessages(t *testing.T) {
+	var all []byte
+	for _, m := range sampleMessages() {
+		b := AppendMessage(nil, m)
+		got, rest, err := ParseMessage(b)
+		if err != nil || len(rest) != 0 || !proto.Equal(got, m) || len(b) != Size(m) {
+			t.Errorf("%v: %v, %v", m, got, err)
+		}
+		for n := range len(b) {
+			if _, _, err := ParseMessage(b[:n]); err == nil {
+				t.Errorf("%v cut to %d bytes was taken", m.GetType(), n)
+			}
+		}
+		all = append(all, b...)
+	}
+	count := 0
+	for rest := all; len(rest) > 0; count++ {
+		var err error
+		if _, rest, err = ParseMessage(rest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if count != len(sampleMessages()) {
+		t.Error(count)
+	}
+}
+
+// FuzzMessage: nothing that a peer sends makes the parser panic or grow, and what it takes
+// is what it would send.
+func FuzzMessage(f *testing.F) {
+	for _, m := range sampleMessages() {
+		f.Add(AppendMessage(nil, m))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, rest, err := ParseMessage(b)
+		if err != nil {
+			return
+		}
+		if again := AppendMessage(nil, m); !bytes.Equal(again, b[:len(b)-len(rest)]) {
+			t.Errorf("%x is appended as %x", b, again)
+		}
+	})
+}

@@ -1,0 +1,307 @@
+package replica
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Quick does what the last event changed, as far as others wait for it: it sends, applies
+// and answers. What only raft's own books need is left for Process, which must follow when
+// the packets are on their way.
+func (r *Replica) Quick() {
+	if r.err != nil || r.saving || !r.changed {
+		return
+	}
+	defer r.guard()
+	r.advance()
+	r.ask()
+	r.take(r.rn.Ready(), true)
+}
+
+// Process does all that can be done now: it asks for reads, sends, saves, applies and
+// answers. While a save is under way it does nothing.
+func (r *Replica) Process() {
+	if r.err != nil || !r.changed || r.saving {
+		return
+	}
+	defer r.guard()
+	r.advance()
+	for _, k := range r.expect {
+		r.store.Get(k)
+	}
+	r.expect = r.expect[:0]
+	r.ask()
+	for !r.saving && r.err == nil && r.rn.HasReady() {
+		r.take(r.rn.Ready(), false)
+		if !r.saving {
+			r.advance()
+			r.ask()
+		}
+	}
+	r.changed = r.saving
+}
+
+// take does one Ready, all but its Advance, or begins to save it. When it shall be quick,
+// a follower applies later, too: nobody waits for that.
+func (r *Replica) take(rd raft.Ready, quick bool) {
+	r.lead(&rd)
+	r.match(rd.Entries)
+	r.ready = rd
+	if r.durable && (rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)) {
+		r.saving = true
+		r.sendEarly()
+		r.host.Save(r.hard(&rd), rd.Entries, rd.Snapshot)
+		return
+	}
+	r.finish(&r.ready)
+	r.behind = true
+	if !quick || r.state == raft.StateLeader {
+		r.applyAll()
+	}
+}
+
+// advance tells raft that the last Ready is done, unless that is told.
+func (r *Replica) advance() {
+	if !r.behind {
+		return
+	}
+	r.applyAll()
+	r.behind = false
+	r.rn.Advance(r.ready)
+	r.ready = raft.Ready{}
+	r.compact()
+}
+
+// Saved tells that the last Save is durable, or failed: then the replica ends, since
+// what its disk holds is unknown. The caller then calls Process.
+func (r *Replica) Saved(err error) {
+	if !r.saving || r.err != nil {
+		return
+	}
+	defer r.guard()
+	if err != nil {
+		r.fail(fmt.Errorf("replica: the log could not be written: %w", err))
+		return
+	}
+	r.saving, r.changed = false, true
+	r.finish(&r.ready)
+	r.behind = true
+	r.applyAll()
+}
+
+// hard is the hard state to save: also if only entries are new, it tells the commit index.
+func (r *Replica) hard(rd *raft.Ready) *pb.HardState {
+	if !raft.IsEmptyHardState(rd.HardState) {
+		return rd.HardState
+	}
+	h, _, _ := r.log.InitialState()
+	return h
+}
+
+// lead follows who leads, before anything else of a Ready is done.
+func (r *Replica) lead(rd *raft.Ready) {
+	term, state := r.term, r.state
+	if !raft.IsEmptyHardState(rd.HardState) {
+		term = rd.HardState.GetTerm()
+	}
+	if rd.SoftState != nil {
+		r.leader, state = rd.SoftState.Lead, rd.SoftState.RaftState
+	}
+	if r.state == raft.StateLeader && (state != raft.StateLeader || term != r.term) {
+		r.lost()
+	}
+	if state == raft.StateLeader && (r.state != state || r.term != term) {
+		r.elected++
+	}
+	r.term, r.state = term, state
+}
+
+// sendEarly sends what a leader may send before its own log is durable (Raft
+// dissertation, section 10.2.1): it counts itself only after that.
+func (r *Replica) sendEarly() {
+	if r.state != raft.StateLeader {
+		return
+	}
+	later := r.ready.Messages[:0:0]
+	for _, m := range r.ready.Messages {
+		if t := m.GetType(); t == pb.MsgApp || t == pb.MsgHeartbeat {
+			r.send(m)
+		} else {
+			later = append(later, m)
+		}
+	}
+	r.ready.Messages = later
+}
+
+// finish keeps and sends what is in a Ready whose entries are durable, as far as they shall be.
+func (r *Replica) finish(rd *raft.Ready) {
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		if err := r.restore(rd.Snapshot); err != nil {
+			r.fail(err)
+			return
+		}
+	}
+	if !raft.IsEmptyHardState(rd.HardState) {
+		_ = r.log.SetHardState(rd.HardState)
+	}
+	if len(rd.Entries) > 0 {
+		if err := r.log.Append(rd.Entries); err != nil {
+			r.fail(err)
+			return
+		}
+	}
+	for _, m := range rd.Messages {
+		r.send(m)
+	}
+}
+
+// applyAll applies what the last Ready says is committed, and answers.
+func (r *Replica) applyAll() {
+	if r.err != nil {
+		return
+	}
+	for _, e := range r.ready.CommittedEntries {
+		r.apply(e)
+	}
+	r.ready.CommittedEntries = nil
+	for i := range r.ready.ReadStates {
+		r.readable(&r.ready.ReadStates[i])
+	}
+	r.ready.ReadStates = nil
+	r.serveReads()
+}
+
+// match finds the indexes of proposals: a leader appends nothing to its log but what it
+// was given, in that order, behind the empty entry that begins its term. It is called at
+// once for each Ready: then what waits for an index is what the entries were made of.
+func (r *Replica) match(entries []*pb.Entry) {
+	if r.state != raft.StateLeader {
+		return
+	}
+	for _, e := range entries {
+		if r.proposed.len() == 0 {
+			break
+		}
+		if e.GetTerm() != r.term {
+			continue
+		}
+		tag := r.proposed.pop()
+		if len(e.Data) == 0 { // raft puts that in the place of a change that must wait for another
+			r.host.Answer(tag, kv.Answer{Status: kv.Busy})
+			continue
+		}
+		r.waiting.push(waiter{e.GetIndex(), tag})
+	}
+}
+
+// send sends a message, or holds it back if it only tells a commit index.
+func (r *Replica) send(m *pb.Message) {
+	to := m.GetTo()
+	if m.GetType() == pb.MsgApp && r.cfg.CommitDelay > 0 {
+		if last, _ := r.log.LastIndex(); len(m.Entries) == 0 && m.GetIndex() == last {
+			if len(r.held) == 0 {
+				r.heldFrom = r.now
+			}
+			r.held[to] = m // a later one tells more
+			return
+		}
+		delete(r.held, to) // this one tells as much
+	}
+	r.host.Send(m)
+}
+
+// release sends what was held back, in the order of ids.
+func (r *Replica) release() {
+	for len(r.held) > 0 {
+		first := ^uint64(0)
+		for id := range r.held {
+			first = min(first, id)
+		}
+		r.host.Send(r.held[first])
+		delete(r.held, first)
+	}
+}
+
+// apply applies one committed entry and answers who waits for it.
+func (r *Replica) apply(e *pb.Entry) {
+	r.applied = e.GetIndex()
+	a := kv.Answer{Status: kv.OK}
+	switch e.GetType() {
+	case pb.EntryNormal:
+		if len(e.Data) == 0 {
+			return // a leader's first entry
+		}
+		a = r.store.Apply(e.GetIndex(), e.Data)
+	case pb.EntryConfChange:
+		r.change(e.Data)
+	case pb.EntryConfChangeV2:
+		r.rn.ApplyConfChange(&pb.ConfChangeV2{}) // never proposed here
+	}
+	if r.waiting.len() > 0 && r.waiting.front().index == e.GetIndex() {
+		r.host.Answer(r.waiting.pop().tag, a)
+	}
+}
+
+// change applies a change of membership.
+func (r *Replica) change(data []byte) {
+	cc := &pb.ConfChange{}
+	if err := proto.Unmarshal(data, cc); err != nil {
+		r.fail(fmt.Errorf("%w: %w", ErrMember, err))
+		return
+	}
+	r.log.conf = r.rn.ApplyConfChange(cc)
+	switch cc.GetType() {
+	case pb.ConfChangeRemoveNode:
+		delete(r.members, cc.GetNodeId())
+		delete(r.held, cc.GetNodeId())
+	default:
+		r.members[cc.GetNodeId()] = string(cc.Context)
+	}
+}
+
+// ask starts one round of heartbeats for all reads that wait.
+func (r *Replica) ask() {
+	if len(r.reads) == 0 || r.state != raft.StateLeader {
+		return
+	}
+	r.lastRead++
+	r.asked.push(batch{ctx: r.lastRead, reads: r.reads})
+	r.reads = nil
+	r.rn.ReadIndex(binary.LittleEndian.AppendUint64(nil, r.lastRead))
+}
+
+// readable notes from which index on a batch may be served.
+func (r *Replica) readable(s *raft.ReadState) {
+	if len(s.RequestCtx) != 8 {
+		return
+	}
+	ctx := binary.LittleEndian.Uint64(s.RequestCtx)
+	for i := r.asked.head; i < len(r.asked.list); i++ {
+		if b := &r.asked.list[i]; b.ctx == ctx {
+			b.index, b.known = s.Index, true
+		}
+	}
+}
+
+func (r *Replica) serveReads() {
+	for r.asked.len() > 0 {
+		b := r.asked.front()
+		if !b.known || b.index > r.applied {
+			return
+		}
+		for _, q := range b.reads {
+			v, found := r.store.Get(q.key)
+			a := kv.Answer{Status: kv.OK, Found: found, Value: v}
+			if !found {
+				a.Status = kv.NotFound
+			}
+			r.host.Answer(q.tag, a)
+		}
+		r.asked.pop()
+	}
+}

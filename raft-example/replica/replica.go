@@ -1,0 +1,335 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// The errors that end a replica, or refuse a request.
+var (
+	ErrLogLost = errors.New("replica: the leader has seen log entries of this replica that it does not have: its log was lost")
+	ErrRaft    = errors.New("replica: raft gave up")
+	ErrMember  = errors.New("replica: bad membership change")
+	ErrLeader  = errors.New("replica: not the leader")
+	ErrConfig  = errors.New("replica: bad config")
+)
+
+// Config configures a Replica. Zero fields mean defaults.
+type Config struct {
+	Cluster uint64
+	ID      uint64 // not 0
+	// Tick is the unit of Raft's time, default 20 ms. An election starts after 10 to 20
+	// ticks without a leader, a heartbeat is one tick.
+	Tick          time.Duration
+	ElectionTicks int // default 10
+	// CommitDelay is how long a mere notice of a commit index may wait for a message to
+	// ride on. Default 500 us; negative: not at all.
+	CommitDelay time.Duration
+	// KeepEntries is how many applied entries stay in memory for slow followers. Default 10000.
+	KeepEntries uint64
+	// SnapshotEvery is after how many entries a durable replica makes a snapshot. Default 100000.
+	SnapshotEvery uint64
+	// MaxWaiting bounds the requests that wait for an answer. Default 65536.
+	MaxWaiting int
+	// Keys is how many keys to make room for.
+	Keys int
+}
+
+func (c Config) fill() (Config, error) {
+	if c.ID == 0 {
+		return c, fmt.Errorf("%w: replica id 0", ErrConfig)
+	}
+	def := func(v *uint64, d uint64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.KeepEntries, 10000)
+	def(&c.SnapshotEvery, 100000)
+	if c.Tick == 0 {
+		c.Tick = 20 * time.Millisecond
+	}
+	if c.ElectionTicks == 0 {
+		c.ElectionTicks = 10
+	}
+	if c.CommitDelay == 0 {
+		c.CommitDelay = 500 * time.Microsecond
+	}
+	if c.MaxWaiting == 0 {
+		c.MaxWaiting = 65536
+	}
+	if c.Tick < 0 || c.ElectionTicks < 2 || c.MaxWaiting < 0 {
+		return c, fmt.Errorf("%w: tick %v, %d election ticks, %d waiting", ErrConfig, c.Tick, c.ElectionTicks, c.MaxWaiting)
+	}
+	return c, nil
+}
+
+// ElectionTimeout is the shortest time without a leader after which an election starts.
+func (c Config) ElectionTimeout() time.Duration {
+	c, _ = c.fill()
+	return c.Tick * time.Duration(c.ElectionTicks)
+}
+
+// Host is the outside of a Replica. Its methods are called inside Process, Tick and
+// Background, and must not call back before they return.
+type Host interface {
+	// Send sends a message to its receiver, or loses it. The message must not be kept.
+	Send(m *pb.Message)
+	// Answer answers what Propose, Read or Change got with this tag. Once.
+	Answer(tag uint64, a kv.Answer)
+	// Save makes all of it durable and then calls Saved, later. Only if Durable.
+	Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot)
+	// Compact makes durable a snapshot and a log that begins behind it. It comes in order
+	// with Save.
+	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry)
+	// Durable reports whether there is a disk.
+	Durable() bool
+}
+
+// Replica is one member. See the package documentation.
+type Replica struct {
+	cfg     Config
+	host    Host
+	rn      *raft.RawNode
+	log     *storage
+	store   *kv.Store
+	members map[uint64]string // addresses by id
+	err     error             // why it ended
+
+	leader   uint64
+	state    raft.StateType
+	term     uint64
+	applied  uint64
+	ready    raft.Ready // that is being saved
+	saving   bool
+	expect   []kv.Key // see Expect
+	behind   bool     // ready is done and raft not told
+	changed  bool     // there may be something to process
+	durable  bool
+	proposed fifo[uint64] // tags of what was given to raft and has no index yet
+	waiting  fifo[waiter] // by index
+	reads    []read       // to be asked for
+	asked    fifo[batch]
+	lastRead uint64
+	held     map[uint64]*pb.Message // notices of a commit index, by receiver
+	heldFrom int64                  // when the first one came, ns
+
+	now      int64 // ns, as of the last call with a time
+	nextTick int64
+	elected  uint64 // elections that this replica won
+}
+
+type waiter struct{ index, tag uint64 }
+
+type read struct {
+	key kv.Key
+	tag uint64
+}
+
+type batch struct {
+	ctx   uint64
+	index uint64
+	known bool // index is
+	reads []read
+}
+
+// New returns a replica that begins with what Boot or a log gave. now is the time, ns.
+func New(cfg Config, host Host, from Start, now int64) (*Replica, error) {
+	cfg, err := cfg.fill()
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{}, durable: host.Durable(),
+		now: now, nextTick: now + int64(cfg.Tick), held: map[uint64]*pb.Message{}, expect: make([]kv.Key, 0, 16)}
+	r.log = &storage{MemoryStorage: raft.NewMemoryStorage(), replica: r}
+	if err := r.load(from); err != nil {
+		return nil, err
+	}
+	if cfg.Keys > 0 {
+		r.store.Grow(cfg.Keys)
+	}
+	r.rn, err = raft.NewRawNode(&raft.Config{
+		ID: cfg.ID, ElectionTick: cfg.ElectionTicks, HeartbeatTick: 1, Storage: r.log, Applied: r.applied,
+		MaxSizePerMsg: 256 << 10, MaxInflightMsgs: 256, MaxUncommittedEntriesSize: 64 << 20,
+		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true,
+		StepDownOnRemoval: true, Logger: quiet{},
+	})
+	return r, err
+}
+
+// Err returns why the replica ended, or nil. An ended replica does nothing any more.
+func (r *Replica) Err() error { return r.err }
+
+// guard turns a panic of raft, its answer to a log or message that cannot be, into the
+// end of this replica.
+func (r *Replica) guard() {
+	if p := recover(); p != nil {
+		r.fail(fmt.Errorf("%w: %v", ErrRaft, p))
+	}
+}
+
+func (r *Replica) fail(err error) {
+	if r.err == nil {
+		r.err = err
+		r.lost()
+	}
+}
+
+// Step takes a message from a peer. The caller then calls Process.
+func (r *Replica) Step(m *pb.Message) {
+	if r.err != nil || m.GetTo() != r.cfg.ID {
+		return
+	}
+	defer r.guard()
+	if m.GetType() == pb.MsgHeartbeat && m.GetTerm() >= r.term {
+		// The leader sends min(its commit index, what we confirmed): more than we have
+		// means that what we confirmed is gone.
+		if last := r.lastIndex(); m.GetCommit() > last && !r.saving {
+			r.fail(fmt.Errorf("%w (it asks for %d, the last is %d)", ErrLogLost, m.GetCommit(), last))
+			return
+		}
+	}
+	r.changed = true
+	_ = r.rn.Step(m) // its errors are about messages that are too late
+}
+
+// lastIndex is the last index that raft has or is given to Save.
+func (r *Replica) lastIndex() uint64 {
+	last, _ := r.log.LastIndex()
+	return last
+}
+
+// Propose proposes the bytes of a write, which raft copies. If ok, the answer comes
+// through Host.Answer; else it is the one returned.
+func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
+	if a, no := r.refuse(); no {
+		return a, false
+	}
+	defer r.guard()
+	if err := r.rn.Propose(data); err != nil {
+		return kv.Answer{Status: kv.Busy}, false
+	}
+	r.changed = true
+	r.proposed.push(tag)
+	return now, true
+}
+
+// Expect tells that a write of this key was proposed: Process looks at the key while the
+// messages are on their way, so that it is in the cache when the write is applied.
+func (r *Replica) Expect(key kv.Key) {
+	if len(r.expect) < cap(r.expect) {
+		r.expect = append(r.expect, key)
+	}
+}
+
+// Read asks for the value of a key, linearizably; like Propose.
+func (r *Replica) Read(key kv.Key, tag uint64) (now kv.Answer, ok bool) {
+	if a, no := r.refuse(); no {
+		return a, false
+	}
+	r.changed = true
+	r.reads = append(r.reads, read{key, tag})
+	return now, true
+}
+
+// refuse says why a request is not taken.
+func (r *Replica) refuse() (a kv.Answer, no bool) {
+	switch {
+	case r.err != nil:
+		return kv.Answer{Status: kv.NotLeader}, true
+	case r.state != raft.StateLeader:
+		return r.elsewhere(), true
+	case r.proposed.len()+r.waiting.len()+len(r.reads)+r.asked.len() >= r.cfg.MaxWaiting:
+		return kv.Answer{Status: kv.Busy}, true
+	}
+	return a, false
+}
+
+// elsewhere names the leader.
+func (r *Replica) elsewhere() kv.Answer {
+	a := kv.Answer{Status: kv.NotLeader, Number: r.leader}
+	if r.leader == r.cfg.ID {
+		a.Number = 0 // it was
+	} else if addr := r.members[r.leader]; addr != "" {
+		a.Value, _ = kv.MakeValue(addr) // one that is too long is left out
+	}
+	return a
+}
+
+// lost answers all that waits: leadership is gone, and whether writes are applied unknown.
+func (r *Replica) lost() {
+	again := kv.Answer{Status: kv.Retry}
+	for r.proposed.len() > 0 {
+		r.host.Answer(r.proposed.pop(), again)
+	}
+	for r.waiting.len() > 0 {
+		r.host.Answer(r.waiting.pop().tag, again)
+	}
+	for _, q := range r.reads {
+		r.host.Answer(q.tag, again)
+	}
+	r.reads = nil
+	for r.asked.len() > 0 {
+		for _, q := range r.asked.pop().reads {
+			r.host.Answer(q.tag, again)
+		}
+	}
+	clear(r.held)
+}
+
+// Tick tells the time. Missed ticks are left out, so that a process that was stopped, or
+// whose clock jumped, first hears what came meanwhile. The caller then calls Process.
+func (r *Replica) Tick(now int64) {
+	if r.err != nil {
+		return
+	}
+	defer r.guard()
+	r.now = now
+	if len(r.held) > 0 && (now >= r.heldFrom+int64(r.cfg.CommitDelay) || now < r.heldFrom) {
+		r.release()
+	}
+	if early := now + int64(r.cfg.Tick); r.nextTick > early {
+		r.nextTick = early // the clock went back
+	}
+	if now >= r.nextTick {
+		r.nextTick = now + int64(r.cfg.Tick)
+		r.changed = true
+		r.rn.Tick()
+	}
+}
+
+// NextWake returns when Tick wants to be called next, ns.
+func (r *Replica) NextWake() int64 {
+	if len(r.held) > 0 {
+		return min(r.nextTick, r.heldFrom+int64(r.cfg.CommitDelay))
+	}
+	return r.nextTick
+}
+
+// Unreachable tells that a message to a peer was lost.
+func (r *Replica) Unreachable(id uint64) {
+	if r.err == nil {
+		defer r.guard()
+		r.changed = true
+		r.rn.ReportUnreachable(id)
+	}
+}
+
+// SnapshotSent tells how the transfer of a snapshot ended.
+func (r *Replica) SnapshotSent(id uint64, ok bool) {
+	if r.err != nil {
+		return
+	}
+	defer r.guard()
+	status := raft.SnapshotFinish
+	if !ok {
+		status = raft.SnapshotFailure
+	}
+	r.changed = true
+	r.rn.ReportSnapshot(id, status)
+}

@@ -1,0 +1,141 @@
+package replica
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// Status is what a replica knows of itself and its cluster.
+type Status struct {
+	ID       uint64            `json:"id"`
+	Leader   uint64            `json:"leader"` // 0: none known
+	State    string            `json:"state"`
+	Term     uint64            `json:"term"`
+	First    uint64            `json:"first"` // index of the first entry that is kept
+	Last     uint64            `json:"last"`
+	Applied  uint64            `json:"applied"`
+	Keys     int               `json:"keys"`
+	Sessions int               `json:"sessions"`
+	Elected  uint64            `json:"elected"` // elections that it won
+	Durable  bool              `json:"durable"`
+	Members  map[uint64]string `json:"members"`
+	Learners []uint64          `json:"learners,omitempty"`
+	Err      string            `json:"error,omitempty"`
+}
+
+// Status returns it.
+func (r *Replica) Status() Status {
+	first, _ := r.log.FirstIndex()
+	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first, Last: r.lastIndex(),
+		Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
+		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners()}
+	if r.err != nil {
+		s.Err = r.err.Error()
+	}
+	return s
+}
+
+// Leads reports whether this replica is the leader, as far as it knows.
+func (r *Replica) Leads() bool { return r.err == nil && r.state == raft.StateLeader }
+
+// Member returns the address of a member.
+func (r *Replica) Member(id uint64) (addr string, ok bool) {
+	addr, ok = r.members[id]
+	return addr, ok
+}
+
+// Store returns the state machine, to be read only.
+func (r *Replica) Store() *kv.Store { return r.store }
+
+// Change is what is to be done with a member.
+type Change uint8
+
+// The changes.
+const (
+	Add     Change = 1 + iota // as a voter; a learner becomes one
+	Learner                   // as one that gets the log and has no vote
+	Remove
+)
+
+// maxAddr is the longest address of a member.
+const maxAddr = kv.MaxValue
+
+// Change proposes a change of membership; like Propose. Errors: ErrMember, ErrLeader.
+func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error {
+	if r.state != raft.StateLeader || r.err != nil {
+		return ErrLeader
+	}
+	typ := map[Change]pb.ConfChangeType{Add: pb.ConfChangeAddNode, Learner: pb.ConfChangeAddLearnerNode, Remove: pb.ConfChangeRemoveNode}
+	t, ok := typ[what]
+	_, member := r.members[id]
+	switch {
+	case !ok || id == 0:
+		return ErrMember
+	case what == Remove && !member:
+		return fmt.Errorf("%w: there is no replica %d", ErrMember, id)
+	case what != Remove && (addr == "" || len(addr) > maxAddr):
+		return fmt.Errorf("%w: address of %d bytes, want 1 to %d", ErrMember, len(addr), maxAddr)
+	}
+	cc := &pb.ConfChange{Type: t.Enum(), NodeId: new(id)}
+	if what != Remove {
+		cc.Context = []byte(addr)
+	}
+	_, data, err := pb.MarshalConfChange(cc)
+	if err != nil {
+		return err
+	}
+	defer r.guard()
+	typ2 := pb.EntryConfChange
+	err = r.rn.Step(&pb.Message{Type: pb.MsgProp.Enum(), From: new(r.cfg.ID), Entries: []*pb.Entry{{Type: &typ2, Data: data}}})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrMember, err)
+	}
+	r.changed = true
+	r.proposed.push(tag)
+	return nil
+}
+
+// Transfer asks the leader to hand over to another member.
+func (r *Replica) Transfer(id uint64) {
+	if r.Leads() {
+		defer r.guard()
+		r.changed = true
+		r.rn.TransferLeader(id)
+	}
+}
+
+// Campaign starts an election now: for tests and for the first leader of a cluster.
+func (r *Replica) Campaign() {
+	if r.err == nil {
+		defer r.guard()
+		r.changed = true
+		_ = r.rn.Campaign()
+	}
+}
+
+// quiet drops raft's log. Panics stay: see guard.
+type quiet struct{}
+
+func (quiet) Debug(...any)            {}
+func (quiet) Debugf(string, ...any)   {}
+func (quiet) Error(...any)            {}
+func (quiet) Errorf(string, ...any)   {}
+func (quiet) Info(...any)             {}
+func (quiet) Infof(string, ...any)    {}
+func (quiet) Warning(...any)          {}
+func (quiet) Warningf(string, ...any) {}
+func (quiet) Fatal(v ...any)          { panic(fmt.Sprint(v...)) }
+func (quiet) Panic(v ...any)          { panic(fmt.Sprint(v...)) }
+
+func (quiet) Fatalf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }
+func (quiet) Panicf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) }
+
+// Elsewhere is the answer to a request that only the leader takes.
+func (r *Replica) Elsewhere() kv.Answer { return r.elsewhere() }
+
+// Saving reports whether a save is under way, which answers to messages wait for.
+func (r *Replica) Saving() bool { return r.saving }

@@ -1,0 +1,103 @@
+package simtest
+
+import (
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/raft-example/wal"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// disk is a simulated one: what is written is durable after a while, in order, and a
+// crash leaves any part of what was under way.
+type disk struct {
+	s    *server
+	id   wal.Identity
+	log  []byte // durable
+	snap []byte
+	gen  int // crashes so far
+	free int64
+	jobs []func(part float64) // under way; part 1 completes
+	torn int
+}
+
+func newDisk(s *server) *disk {
+	d := &disk{s: s, id: wal.Identity{Cluster: testCluster, Replica: s.id, Log: s.log}}
+	d.log = wal.NewLog(d.id)
+	if s.boot.Snapshot != nil {
+		d.replace(s.boot.Snapshot, nil, nil, 1)
+	}
+	return d
+}
+
+// open reads what is durable, as a process that starts does.
+func (d *disk) open() replica.Start {
+	st, err := wal.Load(d.log, d.snap, d.id)
+	if err != nil {
+		d.s.c.t.Fatalf("replica %d: %v", d.s.id, err)
+	}
+	if st.Cut > 0 {
+		d.torn++
+		d.log = d.log[:st.Good]
+	}
+	if st.Stale {
+		d.log = st.Rebuild()
+	}
+	return replica.Start{Hard: st.Hard, Snapshot: st.Snapshot, Entries: st.Entries}
+}
+
+// crash ends what is under way, somewhere.
+func (d *disk) crash() {
+	d.gen++
+	if len(d.jobs) > 0 {
+		d.jobs[0](d.s.c.r.Float64())
+	}
+	d.jobs, d.free = nil, 0
+}
+
+func (d *disk) do(job func(part float64), done func(error)) {
+	c, gen := d.s.c, d.gen
+	if d.s.down {
+		return // the dead do not write
+	}
+	d.jobs = append(d.jobs, job)
+	d.free = max(d.free, c.net.Now()) + c.r.Int64N(2_000_000) // up to 2 ms
+	c.net.After(d.free-c.net.Now(), func() {
+		if d.gen != gen {
+			return
+		}
+		d.jobs = d.jobs[1:]
+		job(1)
+		done(nil)
+		d.s.ep.Wake()
+	})
+}
+
+// Save implements node.Disk.
+func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot, done func(error)) {
+	if snapshot.GetMetadata().GetIndex() > 0 {
+		d.Compact(snapshot, hard, entries, done)
+		return
+	}
+	d.do(func(part float64) {
+		rec := wal.AppendRecord(nil, d.id, int64(len(d.log)), &wal.Record{Hard: hard, Entries: entries})
+		d.log = append(d.log, rec[:int(float64(len(rec))*part)]...)
+		if n := len(d.log); part > 0.2 && part < 1 && d.s.c.r.IntN(2) == 0 {
+			d.log[n-1] ^= 0x5A // garbage in what was not synced
+		}
+	}, done)
+}
+
+// Compact implements node.Disk.
+func (d *disk) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error)) {
+	d.do(func(part float64) { d.replace(s, hard, entries, part) }, done)
+}
+
+// replace puts both files in place, or only the snapshot, or none.
+func (d *disk) replace(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, part float64) {
+	if part > 0.3 {
+		d.snap, _ = wal.AppendSnapshot(nil, d.id, s)
+	}
+	if part > 0.6 {
+		d.log = wal.NewLog(d.id)
+		d.log = wal.AppendRecord(d.log, d.id, int64(len(d.log)), &wal.Record{Hard: hard, Reset: s.GetMetadata(), Entries: entries})
+	}
+}

@@ -1,0 +1,326 @@
+package simtest
+
+import (
+	crand "crypto/rand"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/transport/sim"
+)
+
+var seedFlag = flag.Int64("seed", -1, "run TestSeeds with this seed only")
+
+// totals is what all runs together did: a test that does not do what it says is no test.
+type totals struct {
+	ops, unknown, elections, torn, snapshots, changes, kills, cuts, jumps, pauses int
+}
+
+// TestSeeds runs one random cluster per seed; see the package comment.
+func TestSeeds(t *testing.T) {
+	var sum totals
+	if *seedFlag >= 0 {
+		hash := runSeed(t, uint64(*seedFlag), &sum)
+		t.Logf("%+v, trace hash %x", sum, hash)
+		return
+	}
+	count := 200
+	if testing.Short() {
+		count = 20
+	}
+	for seed := range count {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			runSeed(t, uint64(seed), &sum)
+			if t.Failed() {
+				t.Logf("repeat with: go test ./simtest -run TestSeeds -seed=%d -v", seed)
+			}
+		})
+	}
+	t.Logf("%d seeds: %+v", count, sum)
+	if sum.ops < 100*count || sum.elections < count || sum.torn == 0 || sum.snapshots == 0 || sum.changes == 0 ||
+		sum.kills == 0 || sum.cuts == 0 || sum.jumps == 0 || sum.pauses == 0 || sum.unknown == 0 {
+		t.Errorf("the runs did too little: %+v", sum)
+	}
+}
+
+// TestSameSeed: the same seed gives the same run.
+func TestSameSeed(t *testing.T) {
+	for _, seed := range []uint64{1, 2} {
+		var a, b totals
+		if runSeed(t, seed, &a) != runSeed(t, seed, &b) || a != b {
+			t.Errorf("seed %d: %+v, then %+v", seed, a, b)
+		}
+	}
+}
+
+// run is one seed's run.
+type run struct {
+	*cluster
+	sum   *totals
+	until int64 // when the chaos ends
+	busy  bool  // a member is being replaced
+}
+
+// runSeed runs one cluster and returns a hash of the history's times.
+func runSeed(t *testing.T, seed uint64, sum *totals) (hash uint64) {
+	r := rand.New(rand.NewPCG(seed, 4711))
+	was := crand.Reader // raft draws its election timeouts from it
+	var key [32]byte
+	key[0], key[1] = byte(seed), byte(seed>>8)
+	crand.Reader = rand.NewChaCha8(key)
+	defer func() { crand.Reader = was }()
+	replicas := 3
+	if r.IntN(4) == 0 {
+		replicas = 5
+	}
+	c := newCluster(t, r, sim.Config{Seed: seed, PropDelay: 1000 + r.Int64N(100_000), Checksum: true}, replicas, r.IntN(5) < 3)
+	defer c.close()
+	x := &run{cluster: c, sum: sum}
+	keys := 2 + r.IntN(4)
+	for range 3 + r.IntN(3) {
+		c.user(keys)
+	}
+	x.trace("%d replicas, durable %v", replicas, c.durable)
+	c.run(150 * time.Millisecond)
+	x.until = c.net.Now() + int64(time.Duration(800+r.IntN(1200))*time.Millisecond)
+	for _, u := range c.clients {
+		u.until = x.until
+		u.loop()
+	}
+	if r.IntN(8) > 0 {
+		x.chaos()
+	}
+	c.run(time.Duration(x.until - c.net.Now()))
+	x.settle(keys)
+	ops, unknown := c.hist.Len()
+	sum.ops, sum.unknown = sum.ops+ops, sum.unknown+unknown
+	if err := c.hist.Check(30 * time.Second); err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+	}
+	return uint64(c.net.Now()) ^ uint64(ops)<<40 ^ c.net.Stats().Sent
+}
+
+// chaos plans faults until the end.
+func (x *run) chaos() {
+	c := x.cluster
+	_ = c.net.SetFaults(sim.Faults{Loss: []float64{0, 0.001, 0.02, 0.1}[c.r.IntN(4)], Duplicate: c.r.Float64() * 0.05,
+		Reorder: c.r.Float64() * 0.05, ReorderDelay: 1 + c.r.Int64N(3_000_000), Jitter: c.r.Int64N(100_000)})
+	c.net.After(c.r.Int64N(int64(250*time.Millisecond)), x.fault)
+}
+
+// fault makes something go wrong, and plans the next.
+func (x *run) fault() {
+	c := x.cluster
+	if c.net.Now() >= x.until {
+		return
+	}
+	victim := c.leader()
+	if victim == nil || c.r.IntN(3) == 0 {
+		victim = c.servers[c.r.IntN(len(c.servers))]
+	}
+	after := time.Duration(5+c.r.IntN(300)) * time.Millisecond
+	kind := c.r.IntN(12)
+	x.trace("fault %d at replica %d (leader %v) for %v", kind, victim.id, victim == c.leader(), after)
+	switch {
+	case kind < 3:
+		x.kill(victim, after)
+	case kind == 3 && c.durable:
+		for _, s := range c.servers { // all at once
+			x.kill(s, time.Duration(5+c.r.IntN(100))*time.Millisecond)
+		}
+	case kind < 6:
+		x.cut(victim, after)
+	case kind < 8 && !victim.down && !victim.paused:
+		x.sum.pauses++
+		victim.paused = true
+		ep := victim.ep
+		ep.Pause()
+		c.net.After(int64(after), func() {
+			if victim.ep == ep && !victim.down {
+				ep.Resume()
+			}
+			victim.paused = false
+		})
+	case kind < 10:
+		x.sum.jumps++
+		victim.skew += c.r.Int64N(int64(4*time.Second)) - int64(time.Second)
+		if !victim.down {
+			victim.ep.Wake()
+		}
+	default:
+		x.replace()
+	}
+	c.net.After(c.r.Int64N(int64(250*time.Millisecond)), x.fault)
+}
+
+// trace tells what happens, with -v and one seed.
+func (x *run) trace(format string, args ...any) {
+	if *seedFlag >= 0 {
+		x.t.Logf("%d: "+format, append([]any{x.net.Now()}, args...)...)
+	}
+}
+
+// kill kills a process; one with a disk comes back. In memory it is gone for good, and
+// somebody else takes its place: at most one at a time.
+func (x *run) kill(s *server, after time.Duration) {
+	c := x.cluster
+	if s.down || s.gone {
+		return
+	}
+	if !c.durable {
+		x.replace()
+		return
+	}
+	x.sum.kills++
+	s.crash()
+	c.net.After(int64(after), func() {
+		if s.down && !s.gone {
+			s.start()
+		}
+	})
+}
+
+// cut cuts one server off, both ways or one way only.
+func (x *run) cut(s *server, after time.Duration) {
+	c := x.cluster
+	x.sum.cuts++
+	var others []int
+	for i := range c.nextSim {
+		if i != s.machine && c.r.IntN(4) > 0 {
+			others = append(others, i)
+		}
+	}
+	way := c.r.IntN(3)
+	if way != 0 {
+		_ = c.net.Cut(others, []int{s.machine})
+	}
+	if way != 1 {
+		_ = c.net.Cut([]int{s.machine}, others)
+	}
+	c.net.After(int64(after), c.net.Heal)
+}
+
+// replace kills a member that is not the only one down, and puts a new one in its place,
+// under a new id: a change of membership, and the way back of a replica without a disk.
+func (x *run) replace() {
+	c := x.cluster
+	if x.busy {
+		return
+	}
+	var live []*server
+	for _, s := range c.servers {
+		switch {
+		case s.gone, s.id == 1: // one that the clients know stays
+		case s.down:
+			return // one at a time
+		default:
+			live = append(live, s)
+		}
+	}
+	x.busy = true
+	old := live[c.r.IntN(len(live))]
+	fresh := c.machine()
+	old.gone, fresh.gone = true, false
+	x.sum.kills++
+	old.crash()
+	fresh.start()
+	x.member(old, fresh)
+}
+
+// member asks for the change until it is done.
+func (x *run) member(old, fresh *server) {
+	c := x.cluster
+	l := c.leader()
+	if l != nil {
+		rep := l.n.Replica()
+		_, is := rep.Member(old.id)
+		_, will := rep.Member(fresh.id)
+		switch {
+		case is:
+			_ = rep.Change(replica.Remove, old.id, "", 0) // asked again until it is so
+		case !will:
+			_ = rep.Change(replica.Add, fresh.id, fresh.addr, 0)
+		default:
+			x.sum.changes++
+			x.busy = false
+			return
+		}
+		l.n.Poll()
+		l.ep.Wake()
+	}
+	c.net.After(int64(20*time.Millisecond), func() { x.member(old, fresh) })
+}
+
+// settle ends all faults: then every key can be read, and the replicas agree.
+func (x *run) settle(keys int) {
+	c := x.cluster
+	c.net.Heal()
+	_ = c.net.SetFaults(sim.Faults{})
+	for _, s := range c.servers {
+		if s.down && !s.gone {
+			s.start()
+		}
+		if s.paused {
+			s.ep.Resume()
+			s.paused = false
+		}
+	}
+	c.await(20*time.Second, "clients are still waiting", func() bool {
+		for _, u := range c.clients {
+			if u.busy {
+				return false
+			}
+		}
+		return true
+	})
+	for i := range keys {
+		cmd := kv.Command{Op: kv.Get}
+		cmd.Key, _ = kv.MakeKey(fmt.Sprint("key", i))
+		u := c.clients[i%len(c.clients)]
+		u.do(cmd, 5*time.Second, func(r client.Result) {
+			if r.Err != nil {
+				c.t.Errorf("no answer after the faults ended: %v", r.Err)
+			}
+		})
+		c.await(6*time.Second, "no answer", func() bool { return !u.busy })
+	}
+	c.await(5*time.Second, "the replicas do not agree", x.agree)
+	for _, s := range c.servers {
+		if s.down {
+			continue
+		}
+		st := s.n.Replica().Status()
+		x.trace("%+v", st)
+		x.sum.elections += int(st.Elected)
+		if st.First > 2 {
+			x.sum.snapshots++
+		}
+		if s.disk != nil {
+			x.sum.torn += s.disk.torn
+		}
+	}
+}
+
+// agree reports whether all live members have applied the same, with the same result.
+func (x *run) agree() bool {
+	var applied uint64
+	var state string
+	for _, s := range x.servers {
+		if s.down {
+			continue
+		}
+		st := s.n.Replica().Status()
+		if applied == 0 {
+			applied, state = st.Applied, s.n.Replica().Store().Digest()
+		}
+		if st.Applied != applied || st.Applied != st.Last || s.n.Replica().Store().Digest() != state {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,23 @@
+// Package wal is the durable log of a replica: what it looks like as bytes (pure), and
+// the folder it is kept in.
+//
+// A folder holds two files. "log" has a header and then records, each of which was
+// written and synced before the next one was written:
+//
+//	header: 0 magic u64 · 8 version u32 · 12 zero u32 · 16 cluster · 24 replica · 32 identity · 40 CRC-32C u32 · 44 zero u32
+//	record: 0 magic u32 · 4 payload size u32 · 8 CRC-32C u32 · 12 zero u32 · 16 payload, filled up to a multiple of 8
+//
+// A record's checksum covers the log's identity, the record's place and its payload, so
+// neither data inside a payload nor a record of an older file can pass for one.
+// "snapshot", if there is one, is a raftpb.Snapshot with such a header and a checksum.
+//
+// # What a crash leaves
+//
+// At most the last record can be torn. So a bad record with nothing valid behind it is cut
+// off, since nothing of it was acknowledged; a bad record with a valid one behind it is
+// ErrCorrupt, and the log is refused. A last record that was complete and is damaged later
+// cannot be told from a torn one; then Raft's other copies are what is left.
+//
+// The log is never shortened in place: a new one that begins behind a snapshot is
+// written beside it and renamed over it.
+package wal
