@@ -75,7 +75,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	t := &r.cfg.Timing
 	t.RTOMin = max(t.RTOMin, min(rtoHosts*caps.HostDelay, t.RTOMax))
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
-	if r.txBatch = math.MaxInt; caps.TxCopies && caps.TxBatch > 0 {
+	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
 		r.txBatch, r.txDear = caps.TxBatch, caps.TxDear
 	}
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))

@@ -34,7 +34,7 @@ type Caps struct {
 	TxCopies bool
 	// TxBatch is how many packets are worth a call of TxBurst while more of the same
 	// receive burst are still to be answered: enough that the call costs little, and no
-	// more, so that the receiver has work early. 0 means all there are. It goes with TxCopies.
+	// more, so that the receiver has work early. 0 means all there are.
 	TxBatch int
 	// TxDear says that each call of TxBurst costs much (a system call): then TxBatch counts only
 	// for bursts that were waited for, since only then the peer may have nothing else to do.

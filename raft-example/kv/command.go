@@ -229,7 +229,8 @@ func (a *Answer) Size() int { return ansHeader + int(a.Value.n) }
 
 // ParseAnswer reads an answer. The error is ErrAnswer.
 func ParseAnswer(b []byte) (a Answer, err error) {
-	if len(b) < ansHeader || b[0] == 0 || b[0] >= byte(numStatus) || b[1] > 1 || b[2] > MaxValue || len(b) != ansHeader+int(b[2]) {
+	if len(b) < ansHeader || b[0] == 0 || b[0] >= byte(numStatus) || b[1] > 1 || b[2] > MaxValue ||
+		b[3]|b[4]|b[5]|b[6]|b[7] != 0 || len(b) != ansHeader+int(b[2]) {
 		return a, ErrAnswer
 	}
 	a = Answer{Status: Status(b[0]), Found: b[1] == 1, Number: binary.LittleEndian.Uint64(b[8:])}

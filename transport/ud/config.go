@@ -119,6 +119,9 @@ func (c *Config) class() uint32 {
 // unsupported makes err match transport.ErrUnsupported, too.
 func unsupported(err error) error { return fmt.Errorf("ud: %w: %w", transport.ErrUnsupported, err) }
 
+// txBatch is half of what is usually in flight: see package udp.
+const txBatch = 32
+
 // hostDelay is what two hosts add to a round trip without any congestion: nothing
 // when the adapter is hardware. With soft-RoCE the kernel computes a checksum over every
 // packet on the processors that also run the program, so that a full window waits for them.
