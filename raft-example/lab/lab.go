@@ -26,7 +26,10 @@ type Placement string
 const (
 	// Together: all replicas in one thread on the second core.
 	Together Placement = "together"
-	// Spread: the leader alone on the second core, the followers in the client's thread.
+	// Spread: the leader alone on the second core, the followers in the client's thread. The
+	// first follower makes the majority and is stepped whenever the client is; the others are stepped when
+	// the client has just sent, while the leader is at work, so that they do not stand between
+	// the client and the answer that it waits for.
 	Spread Placement = "spread"
 )
 
@@ -80,7 +83,8 @@ type lab struct {
 	plain  *erpc.Session
 	shared *erpc.Session
 	here   []*node.Node // stepped by the client's thread
-	next   int          // of them
+	sent   bool         // the client has something to send
+	idle   int          // turns since the other followers were stepped
 	mode   atomic.Uint32
 	over   atomic.Bool
 	rng    *rand.Rand
@@ -231,17 +235,26 @@ func (l *lab) turns() (order []*node.Node) {
 	return order
 }
 
-// step runs the client's thread once: the client, and one of the followers that are there.
+// idleTurns is after how many turns without a request of the client's the other followers are
+// stepped all the same.
+const idleTurns = 64
+
+// step runs the client's thread once: the client and the followers that are there.
 func (l *lab) step() error {
 	if _, err := l.rpc.RunOnce(); err != nil {
 		return err
 	}
 	l.cl.Poll()
-	if len(l.here) > 0 && l.mode.Load() != stepLone {
-		l.next = (l.next + 1) % len(l.here)
-		return node.Turn(l.here[l.next : l.next+1])
+	if len(l.here) == 0 || l.mode.Load() == stepLone {
+		return nil
 	}
-	return nil
+	if l.idle++; l.sent || l.idle >= idleTurns {
+		l.sent, l.idle = false, 0
+		if err := node.Turn(l.here[1:]); err != nil {
+			return err
+		}
+	}
+	return node.Turn(l.here[:1])
 }
 
 func (l *lab) close() (err error) {
@@ -267,6 +280,7 @@ func (l *lab) close() (err error) {
 // until steps the client's thread until ok.
 func (l *lab) until(ctx context.Context, ok func() bool) error {
 	for i := 0; !ok(); i++ {
+		l.sent = true
 		if err := l.step(); err != nil {
 			return err
 		}
@@ -311,7 +325,14 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 			k.all = append(k.all, lat)
 			if i == 2 {
 				rep.Puts += n
-				l.onServers(func() { commits = append(commits, quantiles(l.nodes[0].Commits())) })
+				led := false
+				l.onServers(func() {
+					led = l.nodes[0].Replica().Leads()
+					commits = append(commits, quantiles(l.nodes[0].Commits()))
+				})
+				if !led {
+					return nil, errors.New("lab: another replica leads now: the placement is not as said")
+				}
 			}
 		}
 		if round > 0 && cfg.Progress != nil {
@@ -361,6 +382,7 @@ func (l *lab) phase(ctx context.Context, do func(done *bool) error) (Latency, ui
 			return quantiles(&h), h.Count, ctx.Err()
 		}
 		var done bool
+		l.sent = true
 		if err := do(&done); err != nil {
 			return Latency{}, 0, err
 		}

@@ -23,7 +23,7 @@ type benchCmd struct {
 	Rounds    int           `default:"5" help:"Turns of each kind, whose medians are reported; default ${default}." placeholder:"N"`
 	Each      time.Duration `default:"500ms" help:"How long one turn takes, at most 1s; default ${default}." placeholder:"TIME"`
 	Pin       bool          `default:"true" negatable:"" help:"Pin the client to the first core and the replicas to the second."`
-	GC        int           `name:"gc" default:"10" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	GC        int           `name:"gc" default:"100" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
 	Profile   string        `name:"cpuprofile" hidden:"" help:"Write a CPU profile."`
 }
 

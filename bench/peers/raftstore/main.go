@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -31,15 +32,32 @@ import (
 type report struct {
 	Keys   int           `json:"keys"`
 	Rounds int           `json:"rounds"`
-	Plain  lab.Latency   `json:"grpc_plain"`
-	Put    lab.Latency   `json:"grpc_put"`
+	GRPC   []figures     `json:"grpc"`
 	Ours   []*lab.Report `json:"erpc"`
-	Times  []float64     `json:"times_faster"` // gRPC's p50 of a PUT over ours
+	Times  [][]float64   `json:"times_faster"` // each of GRPC's p50 of a PUT over each of Ours
 }
+
+// figures are gRPC's.
+type figures struct {
+	Processes bool        `json:"processes"` // each replica is one, else all and the client are one
+	Plain     lab.Latency `json:"plain"`
+	Put       lab.Latency `json:"put"`
+}
+
+// gcPercent is that of raft-kv bench, too.
+const gcPercent = 100
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if os.Getenv(childEnv) != "" {
+		debug.SetGCPercent(gcPercent)
+		if err := replicaProcess(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "raftstore:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "raftstore:", err)
 		os.Exit(1)
@@ -59,25 +77,27 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if *keys < 1 || *rounds < 1 || *each < time.Millisecond || *each > time.Second {
 		return fmt.Errorf("-keys %d, -rounds %d, -each %v: want at least 1, 1 and 1ms to 1s", *keys, *rounds, *each)
 	}
-	debug.SetGCPercent(400) // as in raft-kv bench
+	debug.SetGCPercent(gcPercent)
 	r := report{Keys: *keys, Rounds: *rounds}
-	g, err := openGRPC(ctx, 3, *keys)
-	if err != nil {
-		return err
-	}
-	var plain, put []lab.Latency
-	for range *rounds {
-		p, err := g.phase(ctx, *each, g.plain)
-		q, err2 := g.phase(ctx, *each, g.put)
-		if err = errors.Join(err, err2); err != nil {
-			return errors.Join(err, g.close())
+	for _, processes := range []bool{false, true} {
+		var plain, put []lab.Latency
+		g, err := openGRPC(ctx, 3, *keys, processes)
+		if err != nil {
+			return err
 		}
-		plain, put = append(plain, p), append(put, q)
+		for range *rounds {
+			p, err := g.phase(ctx, *each, g.plain)
+			q, err2 := g.phase(ctx, *each, g.put)
+			if err = errors.Join(err, err2); err != nil {
+				return errors.Join(err, g.close())
+			}
+			plain, put = append(plain, p), append(put, q)
+		}
+		if err := g.close(); err != nil {
+			return err
+		}
+		r.GRPC = append(r.GRPC, figures{processes, median(plain), median(put)})
 	}
-	if err := g.close(); err != nil {
-		return err
-	}
-	r.Plain, r.Put = median(plain), median(put)
 	for _, way := range []struct {
 		name   string
 		listen func() (transport.Transport, error)
@@ -92,73 +112,97 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		if err != nil {
 			return err
 		}
-		r.Ours, r.Times = append(r.Ours, o), append(r.Times, r.Put.P50/o.Put.P50)
+		r.Ours = append(r.Ours, o)
+		r.Times = append(r.Times, []float64{r.GRPC[0].Put.P50 / o.Put.P50, r.GRPC[1].Put.P50 / o.Put.P50})
 	}
 	if *asJSON {
 		return json.NewEncoder(out).Encode(r)
 	}
-	fmt.Fprintf(out, "3 replicas and the client in one process, %d keys\ngRPC: plain p50 %.0f us, p99 %.0f us; PUT p50 %.0f us, p99 %.0f us\n",
-		r.Keys, r.Plain.P50, r.Plain.P99, r.Put.P50, r.Put.P99)
+	fmt.Fprintf(out, "3 replicas, %d keys, us at the client\n", r.Keys)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\tplain p50\tPUT p50\tPUT p99")
+	for i, g := range r.GRPC {
+		fmt.Fprintf(w, "gRPC, %s\t%.0f\t%.0f\t%.0f\n", []string{"all in one process", "a process each"}[i], g.Plain.P50, g.Put.P50, g.Put.P99)
+	}
+	for _, o := range r.Ours {
+		fmt.Fprintf(w, "erpc over %s, threads of one process\t%.1f\t%.1f\t%.1f\n", o.Transport, o.Plain.P50, o.Put.P50, o.Put.P99)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
 	for i, o := range r.Ours {
-		fmt.Fprintf(out, "erpc over %s: plain p50 %.1f us; PUT p50 %.1f us, p99 %.1f us: %.1f times less than gRPC\n", o.Transport, o.Plain.P50, o.Put.P50, o.Put.P99, r.Times[i])
+		fmt.Fprintf(out, "erpc over %s: PUT p50 %.1f times lower than gRPC in one process, %.1f times lower than with a process each\n",
+			o.Transport, r.Times[i][0], r.Times[i][1])
 	}
 	return nil
 }
 
 // grpcLab is a cluster over gRPC and its client.
 type grpcLab struct {
-	stores  []*store
-	conn    *grpc.ClientConn
-	session uint64
-	seq     uint64
-	keys    int
-	rng     *rand.Rand
-	wg      sync.WaitGroup
-	cancel  context.CancelFunc
+	stores   []*store
+	children *children
+	conn     *grpc.ClientConn
+	session  uint64
+	seq      uint64
+	keys     int
+	rng      *rand.Rand
+	wg       sync.WaitGroup
+	cancel   context.CancelFunc
 }
 
-func openGRPC(ctx context.Context, n, keys int) (g *grpcLab, err error) {
+// openGRPC starts the replicas, in this process or in one each, and waits for a leader.
+func openGRPC(ctx context.Context, n, keys int, processes bool) (g *grpcLab, err error) {
 	g = &grpcLab{keys: keys, rng: rand.New(rand.NewPCG(1, 2))}
 	ctx, g.cancel = context.WithCancel(ctx)
-	members := map[uint64]string{}
+	var members map[uint64]string
+	if processes {
+		g.children, members, err = startChildren(ctx, n, keys)
+	} else {
+		members, err = g.startHere(ctx, n)
+	}
+	if err == nil {
+		g.conn, err = grpc.NewClient(members[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	for err == nil && g.session == 0 { // until it leads
+		var a kv.Answer
+		if a, err = g.call(ctx, kv.Command{Op: kv.Open, Cluster: 1}); a.Status == kv.OK {
+			g.session = a.Number
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.close())
+	}
+	return g, nil
+}
+
+// startHere starts the replicas in this process.
+func (g *grpcLab) startHere(ctx context.Context, n int) (members map[uint64]string, err error) {
+	members = map[uint64]string{}
 	for i := range n {
 		s, err := newStore()
 		if err != nil {
-			return nil, errors.Join(err, g.close())
+			return nil, err
 		}
 		g.stores = append(g.stores, s)
 		members[uint64(i+1)] = s.lis.Addr().String()
 	}
 	for i, s := range g.stores {
-		if err := s.start(ctx, &g.wg, uint64(i+1), members, keys); err != nil {
-			return nil, errors.Join(err, g.close())
+		if err := s.start(ctx, &g.wg, uint64(i+1), members, g.keys); err != nil {
+			return nil, err
 		}
 	}
-	lead := g.stores[0]
-	lead.mu.Lock()
-	lead.rep.Campaign()
-	lead.rep.Process()
-	lead.mu.Unlock()
-	if g.conn, err = grpc.NewClient(members[1], grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
-		return nil, errors.Join(err, g.close())
-	}
-	for g.session == 0 { // until it leads
-		a, err := g.call(ctx, kv.Command{Op: kv.Open, Cluster: 1})
-		if err != nil {
-			return nil, errors.Join(err, g.close())
-		}
-		if a.Status == kv.OK {
-			g.session = a.Number
-		}
-	}
-	return g, nil
+	g.stores[0].campaign()
+	return members, nil
 }
 
 func (g *grpcLab) close() (err error) {
-	g.cancel()
 	if g.conn != nil {
 		err = g.conn.Close()
 	}
+	if g.children != nil {
+		err = errors.Join(err, g.children.close())
+	}
+	g.cancel()
 	for _, s := range g.stores {
 		s.server.Stop()
 	}

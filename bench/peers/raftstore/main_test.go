@@ -3,8 +3,22 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
 	"testing"
 )
+
+// TestMain: started as a replica, the test is one.
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		if err := replicaProcess(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // TestRun: both stores work, and figures come out.
 func TestRun(t *testing.T) {
@@ -13,7 +27,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err, progress.String())
 	}
 	var r report
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Put.P50 == 0 || r.Plain.P50 == 0 || len(r.Ours) == 0 || r.Ours[0].Puts == 0 {
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || len(r.GRPC) != 2 || r.GRPC[0].Put.P50 == 0 || r.GRPC[1].Put.P50 == 0 || r.GRPC[1].Plain.P50 == 0 || len(r.Ours) == 0 || r.Ours[0].Puts == 0 {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

@@ -103,6 +103,14 @@ func (s *store) start(ctx context.Context, wg *sync.WaitGroup, id uint64, member
 	return nil
 }
 
+// campaign starts an election.
+func (s *store) campaign() {
+	s.mu.Lock()
+	s.rep.Campaign()
+	s.rep.Process()
+	s.mu.Unlock()
+}
+
 // tick is the clock.
 func (s *store) tick(ctx context.Context) {
 	t := time.NewTicker(time.Millisecond)
@@ -148,6 +156,7 @@ func (s *store) call(ctx context.Context, b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	<-s.ready
 	got := make(chan kv.Answer, 1)
 	s.mu.Lock()
 	s.lastTag++

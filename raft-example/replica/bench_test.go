@@ -1,0 +1,112 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// wire is a host whose messages wait in a buffer as bytes.
+type wire struct {
+	sent     [4][]byte // by receiver
+	answered int
+}
+
+func (w *wire) Send(m *pb.Message)                               { w.sent[m.GetTo()] = AppendMessage(w.sent[m.GetTo()], m) }
+func (w *wire) Answer(_ uint64, a kv.Answer)                     { w.answered++ }
+func (w *wire) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    {}
+func (w *wire) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}
+func (w *wire) Durable() bool                                    { return false }
+
+// trio is three replicas whose messages are carried by hand.
+type trio struct {
+	wires [4]*wire
+	reps  [4]*Replica
+}
+
+func newTrio(tb testing.TB) *trio {
+	tb.Helper()
+	t := &trio{}
+	members := map[uint64]string{1: "1", 2: "2", 3: "3"}
+	for id := uint64(1); id <= 3; id++ {
+		t.wires[id] = &wire{}
+		r, err := New(Config{Cluster: 1, ID: id, CommitDelay: 1}, t.wires[id], Boot(members), 0)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		t.reps[id] = r
+	}
+	t.reps[1].Campaign()
+	for range 10 {
+		for id := 1; id <= 3; id++ {
+			t.reps[id].Process()
+			for from := 1; from <= 3; from++ {
+				t.deliver(from, id)
+			}
+		}
+	}
+	if !t.reps[1].Leads() {
+		tb.Fatal("no leader")
+	}
+	return t
+}
+
+// deliver gives a replica what another one has sent to it.
+func (t *trio) deliver(from, to int) {
+	b := t.wires[from].sent[to]
+	for len(b) > 0 {
+		m, rest, err := ParseMessage(b)
+		if err != nil {
+			panic(err)
+		}
+		t.reps[to].Step(m)
+		b = rest
+	}
+	t.wires[from].sent[to] = t.wires[from].sent[to][:0]
+}
+
+// put does one PUT; path is the time of what comes one after the other between the client's
+// request and its answer, ns: the rest can overlap with packets on their way.
+func (t *trio) put(cmd []byte) (path int64) {
+	begin := monotime.Now()
+	t.reps[1].Propose(cmd, 1)
+	t.reps[1].Quick()
+	t.deliver(1, 2)
+	t.reps[2].Quick()
+	path = monotime.Now() - begin
+	t.reps[1].Process()
+	t.reps[2].Process()
+	begin = monotime.Now()
+	t.deliver(2, 1)
+	t.reps[1].Quick()
+	path += monotime.Now() - begin
+	t.reps[1].Process()
+	t.deliver(1, 3)
+	t.reps[3].Quick()
+	t.reps[3].Process()
+	t.deliver(3, 1)
+	t.reps[1].Quick()
+	t.reps[1].Process()
+	return path
+}
+
+// BenchmarkPut is what Raft and the store cost on the three replicas together, with
+// everything in the cache; path-ns of it are in the way of the answer.
+func BenchmarkPut(b *testing.B) {
+	t := newTrio(b)
+	b.ReportAllocs()
+	cmd := kv.Command{Op: kv.Put, Session: 1, Seq: 1}
+	cmd.Key, _ = kv.MakeKey("key")
+	cmd.Value, _ = kv.MakeValue(make([]byte, kv.MaxValue))
+	data := cmd.Append(nil)
+	path := int64(0)
+	for b.Loop() {
+		path += t.put(data)
+	}
+	b.ReportMetric(float64(path)/float64(b.N), "path-ns/op")
+	if t.wires[1].answered != b.N {
+		b.Errorf("%d of %d answered", t.wires[1].answered, b.N)
+	}
+}
