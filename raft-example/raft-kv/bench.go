@@ -18,7 +18,7 @@ import (
 type benchCmd struct {
 	netFlags
 	Replicas  int           `default:"3" help:"Replicas, as threads of this process; default ${default}." placeholder:"N"`
-	Placement string        `default:"together" help:"On two cores: together, all replicas in one thread; spread, the leader alone and the followers in the client's thread; default ${default}." placeholder:"HOW"`
+	Placement string        `default:"spread" help:"On two cores: together, all replicas in one thread; spread, the leader alone and the followers in the client's thread; default ${default}." placeholder:"HOW"`
 	Keys      int           `default:"1000000" help:"Keys, stored before; default ${default}." placeholder:"N"`
 	Rounds    int           `default:"5" help:"Turns of each kind, whose medians are reported; default ${default}." placeholder:"N"`
 	Each      time.Duration `default:"500ms" help:"How long one turn takes, at most 1s; default ${default}." placeholder:"TIME"`
