@@ -80,23 +80,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	debug.SetGCPercent(gcPercent)
 	r := report{Keys: *keys, Rounds: *rounds}
 	for _, processes := range []bool{false, true} {
-		var plain, put []lab.Latency
-		g, err := openGRPC(ctx, 3, *keys, processes)
+		f, err := measureGRPC(ctx, processes, *keys, *rounds, *each)
 		if err != nil {
 			return err
 		}
-		for range *rounds {
-			p, err := g.phase(ctx, *each, g.plain)
-			q, err2 := g.phase(ctx, *each, g.put)
-			if err = errors.Join(err, err2); err != nil {
-				return errors.Join(err, g.close())
-			}
-			plain, put = append(plain, p), append(put, q)
-		}
-		if err := g.close(); err != nil {
-			return err
-		}
-		r.GRPC = append(r.GRPC, figures{processes, median(plain), median(put)})
+		r.GRPC = append(r.GRPC, f)
 	}
 	for _, way := range []struct {
 		name   string
@@ -135,6 +123,24 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			o.Transport, r.Times[i][0], r.Times[i][1])
 	}
 	return nil
+}
+
+// measureGRPC measures the store over gRPC, plain RPCs and PUTs in turns.
+func measureGRPC(ctx context.Context, processes bool, keys, rounds int, each time.Duration) (figures, error) {
+	g, err := openGRPC(ctx, 3, keys, processes)
+	if err != nil {
+		return figures{}, err
+	}
+	var plain, put []lab.Latency
+	for range rounds {
+		p, err := g.phase(ctx, each, g.plain)
+		q, err2 := g.phase(ctx, each, g.put)
+		if err = errors.Join(err, err2); err != nil {
+			return figures{}, errors.Join(err, g.close())
+		}
+		plain, put = append(plain, p), append(put, q)
+	}
+	return figures{processes, median(plain), median(put)}, g.close()
 }
 
 // grpcLab is a cluster over gRPC and its client.
