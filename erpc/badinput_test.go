@@ -12,6 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
+	"go.uber.org/goleak"
 )
 
 // attacker makes packets that no honest peer sends out of those that one sent.
@@ -238,7 +239,7 @@ func badInput(t *testing.T, count int, informed bool) {
 	}
 	ac := &attacker{r: rand.New(rand.NewPCG(1, 2)), recorded: toClient, informed: informed, peer: p.send.addr}
 	as := &attacker{r: rand.New(rand.NewPCG(1, 3)), recorded: toServer, informed: informed, peer: p.cend.addr}
-	goroutines := runtime.NumGoroutine()
+	running := goleak.IgnoreCurrent()
 	var heap, memory int64
 	start := w.done
 	for sent := 0; sent < count; sent += 80 {
@@ -275,8 +276,8 @@ func badInput(t *testing.T, count int, informed bool) {
 	if m := p.server.Stats().Memory + p.client.Stats().Memory; m > memory+4<<20 {
 		t.Errorf("buffer memory grew from %d to %d bytes", memory, m)
 	}
-	if n := runtime.NumGoroutine(); n > goroutines {
-		t.Errorf("%d goroutines, then %d", goroutines, n)
+	if err := goleak.Find(running); err != nil {
+		t.Error(err)
 	}
 	p.until(func() bool { return w.flying == 0 })
 	if !informed && p.sess.Err() != nil {

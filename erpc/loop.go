@@ -16,6 +16,10 @@ const (
 	fullFor    = 1000 // ns until it is worth trying again
 )
 
+// fewPackets is how many packets a pass may have found for the next one to send before it
+// receives: then latency counts, and there is little that could leave together with more.
+const fewPackets = 4
+
 // maxStalls is how often a full transport is offered the same packets before they
 // are dropped where the batch cannot wait; go-back-N repeats them later.
 const maxStalls = 64
@@ -47,6 +51,11 @@ func (r *Rpc) pass() (int, error) {
 		e.out.Blind = gap // nobody looked for packets meanwhile
 	}
 	r.polledAt = e.now
+	if len(e.out.Tx) > 0 && r.found <= fewPackets && !r.full {
+		if err := r.transmit(); err != nil { // what was enqueued since the last pass does not wait for a look at the receive ring
+			return work, err
+		}
+	}
 	n, err := r.tr.RxBurst(r.rx)
 	if err != nil {
 		return work, err
@@ -55,10 +64,10 @@ func (r *Rpc) pass() (int, error) {
 		e.prefetch(r.rx[:n])
 	}
 	batch := r.txBatch
-	if r.txDear && !r.dry {
+	if r.txDear && r.found > 0 {
 		batch = math.MaxInt
 	}
-	r.dry = n == 0
+	r.found = n
 	for i := range r.rx[:n] {
 		e.onPacket(&r.rx[i])
 		if len(e.out.Tx) >= batch {
@@ -108,7 +117,7 @@ func (r *Rpc) transmit() error {
 			break
 		}
 	}
-	if len(items) > 0 && len(items) <= r.cfg.Burst*keepBursts {
+	if r.full = len(items) > 0; r.full && len(items) <= r.cfg.Burst*keepBursts {
 		e.out.Keep(len(items)) // for the next pass; meanwhile packets can be received
 		return nil
 	}

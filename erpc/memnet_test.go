@@ -34,6 +34,8 @@ type memEnd struct {
 	tail    uint
 	bursts  [4]int                                // packets in the latest calls of TxBurst, the last one first
 	tap     func(pkt []byte, from transport.Addr) // sees what arrives, if not nil
+	record  bool
+	calls   []byte // 'T' for each TxBurst and 'R' for each RxBurst while record is set
 }
 
 type memPacket struct {
@@ -67,6 +69,9 @@ func (e *memEnd) put(head, data []byte, from *transport.Addr) {
 }
 
 func (e *memEnd) TxBurst(items []transport.TxItem) (int, error) {
+	if e.record {
+		e.calls = append(e.calls, 'T')
+	}
 	copy(e.bursts[1:], e.bursts[:])
 	e.bursts[0] = len(items)
 	for i := range items {
@@ -78,6 +83,9 @@ func (e *memEnd) TxBurst(items []transport.TxItem) (int, error) {
 }
 
 func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
+	if e.record {
+		e.calls = append(e.calls, 'R')
+	}
 	n := min(uint(len(pkts)), e.tail-e.head)
 	for i := range n {
 		p := &e.slots[(e.head+i)%memRing]

@@ -33,7 +33,8 @@ type Rpc struct {
 	rx      []transport.RxPacket
 	txBatch int  // packets to send in the middle of a pass; see transport.Caps
 	txDear  bool // only if the pass before found nothing
-	dry     bool // it did
+	found   int  // packets that it found
+	full    bool // the transport did not take all packets
 
 	owner    atomic.Uintptr // goroutine inside, 0 if none; see enter
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop

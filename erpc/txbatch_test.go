@@ -60,3 +60,44 @@ func TestTxBatch(t *testing.T) {
 		})
 	}
 }
+
+// TestSendFirst: what is enqueued between two passes leaves before the next one looks for packets, unless
+// the one before found many: then all leaves together.
+func TestSendFirst(t *testing.T) {
+	p := newMemPair(t, erpc.Config{Slots: 32, Credits: 32}, func(n *erpc.Nexus) {
+		if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
+			t.Fatal(err)
+		}
+	})
+	run := func(r *erpc.Rpc) {
+		t.Helper()
+		if _, err := r.RunOnce(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := 0
+	for i, c := range []struct {
+		requests int
+		calls    string // of the client, from when they are enqueued until the next pass is over
+	}{{1, "TR"}, {4, "TR"}, {5, "TR"}, {1, "RT"}, {1, "TR"}} {
+		for range c.requests {
+			req, err := p.client.Alloc(16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = p.client.EnqueueRequest(p.sess, erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) { c.Resp.Free(); req.Free(); done++ }}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.cend.record, p.cend.calls = true, nil
+		run(p.client)
+		if p.cend.record = false; string(p.cend.calls) != c.calls {
+			t.Errorf("case %d: calls %s, want %s", i, p.cend.calls, c.calls)
+		}
+		run(p.server)
+		run(p.client) // takes the answers
+	}
+	if done != 12 {
+		t.Errorf("%d of 12 answered", done)
+	}
+}

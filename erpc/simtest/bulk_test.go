@@ -2,7 +2,6 @@ package simtest
 
 import (
 	"errors"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/sim"
+	"go.uber.org/goleak"
 )
 
 // TestLargeMessages: 8 MiB, the default limit, and 16 MiB, both ways.
@@ -247,14 +247,14 @@ func TestMemoryReturns(t *testing.T) {
 	}
 	run(3)
 	before := []int64{client.rpc.Stats().Memory, server.rpc.Stats().Memory}
-	goroutines := runtime.NumGoroutine()
+	running := goleak.IgnoreCurrent()
 	run(30)
 	after := []int64{client.rpc.Stats().Memory, server.rpc.Stats().Memory}
 	if !slices.Equal(before, after) {
 		t.Errorf("memory of client and server was %d, is %d", before, after)
 	}
-	if n := runtime.NumGoroutine(); n > goroutines {
-		t.Errorf("%d goroutines, then %d", goroutines, n)
+	if err := goleak.Find(running); err != nil {
+		t.Error(err)
 	}
 	c.closeAll()
 }

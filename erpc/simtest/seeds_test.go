@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport/sim"
+	"go.uber.org/goleak"
 )
 
 var (
@@ -32,7 +32,7 @@ func TestSeeds(t *testing.T) {
 	if testing.Short() || invariants.Enabled {
 		count = 100
 	}
-	before := runtime.NumGoroutine()
+	running := goleak.IgnoreCurrent()
 	var sum tally
 	t.Run("all", func(t *testing.T) {
 		for seed := range count {
@@ -51,8 +51,8 @@ func TestSeeds(t *testing.T) {
 		}
 	})
 	sum.check(t)
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines before, %d after", before, after)
+	if err := goleak.Find(running); err != nil {
+		t.Error(err)
 	}
 }
 
