@@ -80,8 +80,8 @@ func join(list, more []*pb.Entry, base uint64) ([]*pb.Entry, error) {
 		if e.GetIndex() > next || e.GetIndex() <= base {
 			return nil, fmt.Errorf("%w: entry %d where %d should be", ErrCorrupt, e.GetIndex(), next)
 		}
-		if back := int(next - e.GetIndex()); back <= len(list) {
-			list = list[:len(list)-back]
+		if back := next - e.GetIndex(); back <= uint64(len(list)) {
+			list = list[:len(list)-int(back)]
 		} else {
 			return nil, fmt.Errorf("%w: entry %d before the first", ErrCorrupt, e.GetIndex())
 		}
