@@ -63,6 +63,8 @@ var table = []row{
 		third: []string{"golang.org/x/sys", "github.com/cilium/ebpf"}, traits: mayUnsafe},
 	{path: "transport/rawudp/vethtest", third: []string{"golang.org/x/sys", "github.com/vishvananda/netlink",
 		"github.com/vishvananda/netns"}, traits: suite},
+	{path: "transport/rawudp/rawtest", may: []string{"transport", "transport/rawudp", "transport/rawudp/vethtest", "transport/faulty", "transport/udp", "erpc"},
+		third: xsys, traits: suite | mayClock},
 	{path: "transport/ud", may: []string{"transport", "internal/...", "internal/verbs"}, third: xsys},
 	{path: "transport/sim", may: transportImpl},
 	{path: "transport/faulty", may: transportImpl},

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-func stopProcess(*os.Process) error { return errors.New("processes cannot be stopped here") }
+func stopProcess(*os.Process) error { return errors.ErrUnsupported }
 func contProcess(*os.Process) error { return nil }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"golang.org/x/sys/unix"
 )
@@ -31,7 +32,7 @@ type bench struct {
 func newBench(b *testing.B, mtu int, cfg Config) *bench {
 	p := vethtest.New(b, mtu)
 	x := &bench{a: listenOn(b, p.A, p.A.IP4, cfg), b: listenOn(b, p.B, p.B.IP4, cfg), done: make(chan struct{})}
-	meet(b, x.a, x.b)
+	rawtest.Meet(b, x.a, x.b)
 	return x
 }
 

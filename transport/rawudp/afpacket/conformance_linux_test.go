@@ -6,6 +6,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 )
 
@@ -38,21 +39,11 @@ func TestConformance(t *testing.T) {
 			open := func(tb testing.TB) (a, b transport.Transport) {
 				p = vethtest.New(tb, v.mtu)
 				ca, cb := listenOn(tb, p.A, ip(p.A), v.cfg), listenOn(tb, p.B, ip(p.B), v.cfg)
-				meet(tb, ca, cb)
+				rawtest.Meet(tb, ca, cb)
 				return ca, cb
 			}
 			third := func(tb testing.TB) transport.Transport { return listenOn(tb, p.B, ip(p.B), v.cfg) }
 			conformance.Run(t, open, conformance.WithThird(third), conformance.WithoutSelf())
 		})
-	}
-}
-
-// meet has the kernels of both sides know each other, so that no packet is dropped.
-func meet(tb testing.TB, a, b *Conn) {
-	tb.Helper()
-	for _, x := range [][2]*Conn{{a, b}, {b, a}} {
-		if _, err := x[0].Resolve(x[1].LocalAddr().String()); err != nil {
-			tb.Fatal(err)
-		}
 	}
 }

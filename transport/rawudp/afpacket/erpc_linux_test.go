@@ -3,100 +3,16 @@ package afpacket
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"net/netip"
-	"sync"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/faulty"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
-	"github.com/userspace-rpc/erpc/transport/udp"
 )
-
-// udpOn opens a kernel UDP socket on one side.
-func udpOn(tb testing.TB, s *vethtest.Side, ip netip.Addr) *udp.Conn {
-	tb.Helper()
-	var c *udp.Conn
-	var err error
-	s.Do(func() { c, err = udp.Listen(netip.AddrPortFrom(ip, 0).String(), udp.Config{MTU: 1400}) })
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { c.Close() })
-	return c
-}
-
-// serveEcho runs an RPC server on tr until the test ends.
-func serveEcho(t *testing.T, tr transport.Transport) {
-	t.Helper()
-	s, err := erpc.NewServer(erpc.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.HandleInline(1, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(tr) }()
-	t.Cleanup(func() {
-		s.Close()
-		if err := <-ended; !errors.Is(err, erpc.ErrClosed) {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-}
-
-// calls makes small calls from several goroutines, and some large ones, over tr.
-func calls(t *testing.T, tr transport.Transport, server string, small, large int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
-	defer cancel()
-	client, err := erpc.Dial(ctx, tr, server, erpc.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	var wg sync.WaitGroup
-	const callers = 20
-	for k := range callers {
-		wg.Go(func() {
-			req := make([]byte, 32)
-			for i := range small / callers {
-				binary.LittleEndian.PutUint64(req, uint64(k*small+i))
-				if got, err := client.Call(ctx, 1, req); err != nil || !bytes.Equal(got, req) {
-					t.Errorf("call %d of %d: %x, %v", i, k, got, err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	message := make([]byte, 1<<20)
-	for i := range message {
-		message[i] = byte(i * i >> 7)
-	}
-	for i := range large {
-		message[i*1000]++
-		if got, err := client.Call(ctx, 1, message); err != nil || !bytes.Equal(got, message) {
-			t.Fatalf("large call %d: %d bytes, %v", i, len(got), err)
-		}
-	}
-}
-
-// lossy wraps tr so that it loses, repeats and reorders packets.
-func lossy(tb testing.TB, tr transport.Transport, seed uint64) transport.Transport {
-	tb.Helper()
-	bad := faulty.Faults{Loss: 0.01, Dup: 0.01, Reorder: 0.01}
-	f, err := faulty.New(tr, faulty.Config{Seed: seed, TX: bad, RX: bad})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return f
-}
 
 // TestRPC makes calls of the library across the pair: raw to raw, with loss, and raw to and from
 // kernel sockets, which speak the same on the wire.
@@ -108,7 +24,9 @@ func TestRPC(t *testing.T) {
 	raw := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport {
 		return listenOn(tb, s, ip, Config{})
 	}
-	plain := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport { return udpOn(tb, s, ip) }
+	plain := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport {
+		return rawtest.UDPOn(tb, s, ip)
+	}
 	for _, v := range []struct {
 		name           string
 		v6, loss       bool
@@ -130,14 +48,14 @@ func TestRPC(t *testing.T) {
 			}
 			server, client := v.server(t, p.B, to), v.client(t, p.A, from)
 			if v.loss {
-				client, server = lossy(t, client, 1), lossy(t, server, 2)
+				client, server = rawtest.Lossy(t, client, 1), rawtest.Lossy(t, server, 2)
 				small, large := small/10, large/2
-				serveEcho(t, server)
-				calls(t, client, server.LocalAddr().String(), small, large)
+				rawtest.ServeEcho(t, server)
+				rawtest.Calls(t, client, server.LocalAddr().String(), small, large)
 				return
 			}
-			serveEcho(t, server)
-			calls(t, client, server.LocalAddr().String(), small, large)
+			rawtest.ServeEcho(t, server)
+			rawtest.Calls(t, client, server.LocalAddr().String(), small, large)
 		})
 	}
 }
@@ -146,8 +64,8 @@ func TestRPC(t *testing.T) {
 func TestRPCWhileLinkIsDown(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	server := listenOn(t, p.B, p.B.IP4, Config{})
-	serveEcho(t, server)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	rawtest.ServeEcho(t, server)
+	ctx, cancel := context.WithTimeout(t.Context(), rawtest.Patience)
 	defer cancel()
 	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
 	if err != nil {
@@ -186,7 +104,7 @@ func TestRPCOverDeletedLink(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(server) }()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), rawtest.Patience)
 	defer cancel()
 	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
 	if err != nil {

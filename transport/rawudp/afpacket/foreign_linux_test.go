@@ -2,7 +2,7 @@ package afpacket
 
 import (
 	"bytes"
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -10,119 +10,9 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/rawudp"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
-	"golang.org/x/sys/unix"
 )
-
-// injector sends frames as they are from one side.
-type injector struct {
-	tb testing.TB
-	fd int
-}
-
-func newInjector(tb testing.TB, s *vethtest.Side) *injector {
-	tb.Helper()
-	x := &injector{tb: tb}
-	s.Do(func() {
-		var err error
-		if x.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
-			tb.Fatal(err)
-		}
-		if err = unix.Bind(x.fd, &unix.SockaddrLinklayer{Ifindex: s.Link().Attrs().Index}); err != nil {
-			tb.Fatal(err)
-		}
-	})
-	tb.Cleanup(func() { unix.Close(x.fd) })
-	return x
-}
-
-func (x *injector) send(frame []byte) {
-	x.tb.Helper()
-	if err := unix.Send(x.fd, frame, 0); err != nil {
-		x.tb.Fatalf("frame of %d bytes: %v", len(frame), err)
-	}
-}
-
-// frameFor returns a sound frame from side from to the endpoint on side to.
-func frameFor(tb testing.TB, from, to *vethtest.Side, ip, dst netip.Addr, port uint16, payload []byte) []byte {
-	tb.Helper()
-	c, err := rawudp.NewCodec(rawudp.Local{MAC: rawudp.MAC(from.MAC), IP: ip, Port: 4242})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	t := c.Template(dst)
-	frame := make([]byte, c.HeaderSize()+len(payload))
-	n := c.Put(frame, &t, rawudp.MAC(to.MAC), port, len(payload))
-	copy(frame[n:], payload)
-	c.Complete(frame)
-	return frame
-}
-
-// ipSum puts the right checksum into the IPv4 header.
-func ipSum(p []byte) []byte {
-	p[24], p[25] = 0, 0
-	var sum uint32
-	for i := 14; i < 34; i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(p[i:]))
-	}
-	for sum>>16 != 0 {
-		sum = sum>>16 + sum&0xFFFF
-	}
-	binary.BigEndian.PutUint16(p[24:], ^uint16(sum))
-	return p
-}
-
-// foreign returns frames that are no packets for the endpoint, made from one that is.
-func foreign(good []byte, v6 bool) map[string][]byte {
-	edit := func(f func(p []byte) []byte) []byte { return f(append([]byte(nil), good...)) }
-	set := func(at int, b ...byte) []byte {
-		return edit(func(p []byte) []byte { copy(p[at:], b); return p })
-	}
-	list := map[string][]byte{
-		"other MAC":   set(0, 2, 9, 9, 9, 9, 9),
-		"broadcast":   set(0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF),
-		"multicast":   set(0, 0x33, 0x33, 0, 0, 0, 1),
-		"ARP":         set(12, 0x08, 0x06),
-		"other":       set(12, 0x88, 0xB5),
-		"only header": good[:14],
-		"cut":         good[:len(good)-1],
-		"cut in UDP":  good[:40],
-		"VLAN": edit(func(p []byte) []byte {
-			return append(append(append([]byte(nil), p[:12]...), 0x81, 0, 0, 5), p[12:]...)
-		}),
-		"two VLANs": edit(func(p []byte) []byte {
-			return append(append(append([]byte(nil), p[:12]...), 0x88, 0xA8, 0, 5, 0x81, 0, 0, 6), p[12:]...)
-		}),
-	}
-	if v6 {
-		list["IP too long"] = set(19, good[19]+1)
-		list["UDP too long"] = set(59, good[59]+1)
-		list["UDP too short"] = set(58, 0, 7)
-		list["UDP checksum"] = set(60, ^good[60])
-		list["no UDP checksum"] = set(60, 0, 0)
-		list["other port"] = set(56, ^good[56])
-		list["fragment"] = set(20, 44)
-		list["hop-by-hop"] = set(20, 0)
-		return list
-	}
-	fixed := func(at int, b ...byte) []byte { return ipSum(set(at, b...)) }
-	list["IP too long"] = fixed(17, good[17]+1)
-	list["IP too short"] = fixed(16, 0, 27)
-	list["IP of 0"] = fixed(16, 0, 0)
-	list["UDP too long"] = set(39, good[39]+1)
-	list["UDP too short"] = set(38, 0, 7)
-	list["IP checksum"] = set(24, ^good[24])
-	list["UDP checksum"] = set(40, ^good[40])
-	list["other port"] = set(36, ^good[36])
-	list["other IP"] = fixed(33, 99)
-	list["DHCP"] = fixed(30, 255, 255, 255, 255, 0, 68, 0, 67)
-	list["first fragment"] = fixed(20, 0x20)
-	list["later fragment"] = fixed(20, 0, 3)
-	list["options"] = fixed(14, 0x46)
-	list["TCP"] = fixed(23, 6)
-	return list
-}
 
 // TestForeignTraffic sends what is not for the endpoint: none of it gets there, and the
 // endpoint goes on working.
@@ -138,14 +28,14 @@ func TestForeignTraffic(t *testing.T) {
 				from, to = p.A.IP6, p.B.IP6
 			}
 			b := listenOn(t, p.B, to, v.cfg)
-			x := newInjector(t, p.A)
+			x := rawtest.NewInjector(t, p.A)
 			port := uint16(b.LocalAddr().Port)
-			good := frameFor(t, p.A, p.B, from, to, port, []byte("some payload of a packet"))
-			for name, frame := range foreign(good, v.v6) {
-				x.send(frame)
+			good := rawtest.FrameFor(t, p.A, p.B, from, to, port, []byte("some payload of a packet"))
+			for name, frame := range rawtest.Foreign(good, v.v6) {
+				x.Send(frame)
 				want := "after " + name
-				x.send(frameFor(t, p.A, p.B, from, to, port, []byte(want)))
-				got := receive(t, b, 1, 8)
+				x.Send(rawtest.FrameFor(t, p.A, p.B, from, to, port, []byte(want)))
+				got := rawtest.Receive(t, b, 1, 8)
 				if len(got) != 1 || string(got[0].Data) != want {
 					t.Errorf("%s: received %d packets, %.50q", name, len(got), got[0].Data)
 				}
@@ -157,8 +47,8 @@ func TestForeignTraffic(t *testing.T) {
 			if !v.v6 && r.Fragments+r.Foreign != 0 {
 				t.Errorf("rejects %+v: the filter lets others in", r)
 			}
-			x.send(good) // and it answers
-			got := receive(t, b, 1, 8)
+			x.Send(good) // and it answers
+			got := rawtest.Receive(t, b, 1, 8)
 			if string(got[0].Data) != "some payload of a packet" || got[0].From.Port != 4242 {
 				t.Errorf("%q from %v", got[0].Data, got[0].From)
 			}
@@ -170,14 +60,14 @@ func TestForeignTraffic(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	p := vethtest.New(t, 9000)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{MTU: 1400})
-	meet(t, a, b)
+	rawtest.Meet(t, a, b)
 	to := b.LocalAddr()
 	var items []transport.TxItem
 	for _, size := range []int{1401, 8000, 2000, 2000, 2000, 1400, 1401, 1401, 1401, 1} {
 		items = append(items, transport.TxItem{Dst: to, Head: make([]byte, size)})
 	}
-	transmit(t, a, items)
-	got := receive(t, b, 2, 8)
+	rawtest.Transmit(t, a, items)
+	got := rawtest.Receive(t, b, 2, 8)
 	if len(got[0].Data) != 1400 || len(got[1].Data) != 1 {
 		t.Errorf("packets of %d and %d bytes", len(got[0].Data), len(got[1].Data))
 	}
@@ -191,7 +81,7 @@ func TestTooLarge(t *testing.T) {
 func TestOthersKeepWorking(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})
-	exchange(t, a, b)
+	rawtest.Exchange(t, a, b)
 	var client, server *net.UDPConn
 	var err error
 	p.B.Do(func() { server, err = net.ListenUDP("udp4", &net.UDPAddr{IP: p.B.IP4.AsSlice()}) })
@@ -210,12 +100,12 @@ func TestOthersKeepWorking(t *testing.T) {
 	buf := make([]byte, 1<<16)
 	items := []transport.TxItem{{Dst: b.LocalAddr(), Head: make([]byte, 48)}}
 	for _, size := range []int{1, 100, 1472, 1473, 4000, 20000} { // from 1473 on in fragments
-		transmit(t, a, items)
+		rawtest.Transmit(t, a, items)
 		want := bytes.Repeat([]byte{byte(size)}, size)
 		if _, err := client.Write(want); err != nil {
 			t.Fatal(err)
 		}
-		server.SetReadDeadline(time.Now().Add(patience))
+		server.SetReadDeadline(time.Now().Add(rawtest.Patience))
 		n, from, err := server.ReadFromUDPAddrPort(buf)
 		if err != nil || !bytes.Equal(buf[:n], want) {
 			t.Fatalf("datagram of %d bytes: %d, %v", size, n, err)
@@ -223,12 +113,12 @@ func TestOthersKeepWorking(t *testing.T) {
 		if _, err := server.WriteToUDPAddrPort(want, from); err != nil {
 			t.Fatal(err)
 		}
-		client.SetReadDeadline(time.Now().Add(patience))
+		client.SetReadDeadline(time.Now().Add(rawtest.Patience))
 		if n, err = client.Read(buf); err != nil || n != size {
 			t.Fatalf("answer of %d bytes: %d, %v", size, n, err)
 		}
 	}
-	receive(t, b, 6, 8)
+	rawtest.Receive(t, b, 6, 8)
 	closedPort(t, p)
 	endpointPort(t, p, b)
 }
@@ -240,7 +130,7 @@ func closedPort(t *testing.T, p *vethtest.Pair) {
 	if _, err := c.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(rawtest.Patience))
 	if _, err := c.Read(make([]byte, 1)); err == nil || !bytes.Contains([]byte(err.Error()), []byte("refused")) {
 		t.Errorf("a closed port is answered with %v", err)
 	}
@@ -255,13 +145,13 @@ func endpointPort(t *testing.T, p *vethtest.Pair, b *Conn) {
 			t.Fatalf("the endpoint's port answers: %v", err)
 		}
 	}
-	got := receive(t, b, 2, 8)
+	got := rawtest.Receive(t, b, 2, 8)
 	if len(got[0].Data) != 10 || len(got[1].Data) != 11 {
 		t.Errorf("packets of %d and %d bytes", len(got[0].Data), len(got[1].Data))
 	}
-	transmit(t, b, []transport.TxItem{{Dst: got[0].From, Head: []byte("answer")}})
+	rawtest.Transmit(t, b, []transport.TxItem{{Dst: got[0].From, Head: []byte("answer")}})
 	buf := make([]byte, 100)
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(rawtest.Patience))
 	if n, err := c.Read(buf); err != nil || string(buf[:n]) != "answer" {
 		t.Errorf("%q, %v", buf[:n], err)
 	}
@@ -282,16 +172,19 @@ func dialFrom(t *testing.T, s *vethtest.Side, to netip.AddrPort) (c *net.UDPConn
 // the untagged interface below, on the same port, its own.
 func TestVLANInterface(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	if err := p.AddVLAN(5); err != nil {
+	switch err := p.AddVLAN(5); {
+	case errors.Is(err, errors.ErrUnsupported):
 		t.Skipf("the kernel has no 802.1Q: %v", err)
+	case err != nil:
+		t.Fatal(err)
 	}
 	a, b := listenOn(t, p.A, p.A.VLAN, Config{}), listenOn(t, p.B, p.B.VLAN, Config{})
 	plain := listenOn(t, p.B, p.B.IP4, Config{})
 	if a.Link().Name == p.A.Name {
 		t.Fatalf("interface %s", a.Link().Name)
 	}
-	exchange(t, a, b)
-	exchange(t, b, a)
+	rawtest.Exchange(t, a, b)
+	rawtest.Exchange(t, b, a)
 	var pkts [8]transport.RxPacket
 	if n, err := plain.RxBurst(pkts[:]); n != 0 || err != nil {
 		t.Errorf("the untagged endpoint got %d packets, %v", n, err)

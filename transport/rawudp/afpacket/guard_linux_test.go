@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"golang.org/x/sys/unix"
 )
@@ -107,7 +108,7 @@ func TestGuardOfKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for end := time.Now().Add(patience); guards(t, p.A) != 0; runtime.Gosched() {
+	for end := time.Now().Add(rawtest.Patience); guards(t, p.A) != 0; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("the guard outlives its process")
 		}
@@ -120,13 +121,13 @@ func TestGuardKeepsKernelOut(t *testing.T) {
 	for _, guard := range []Guard{GuardMust, GuardOff} {
 		p := vethtest.New(t, 1500)
 		a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{Guard: guard})
-		meet(t, a, b)
+		rawtest.Meet(t, a, b)
 		items := make([]transport.TxItem, 50)
 		for i := range items {
 			items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, 100-i%2)} // not all in trains
 		}
-		transmit(t, a, items)
-		receive(t, b, len(items), 8)
+		rawtest.Transmit(t, a, items)
+		rawtest.Receive(t, b, len(items), 8)
 		drops := socketDrops(t, b.dev.port)
 		if guard == GuardMust && drops != 0 || guard == GuardOff && drops != uint32(len(items)) {
 			t.Errorf("guard mode %d: the kernel's socket got %d of %d packets", guard, drops, len(items))
@@ -287,7 +288,7 @@ func TestNeighbours(t *testing.T) {
 		}
 		// Packets there are dropped, and do not hold up others.
 		before := a.Stats().TxDropped
-		transmit(t, a, []transport.TxItem{{Dst: transport.AddrFrom(netip.AddrPortFrom(x.ip, 9), 0), Head: []byte("x")}})
+		rawtest.Transmit(t, a, []transport.TxItem{{Dst: transport.AddrFrom(netip.AddrPortFrom(x.ip, 9), 0), Head: []byte("x")}})
 		if n := a.Stats().TxDropped - before; n != 1 {
 			t.Errorf("%v: %d packets dropped", x.ip, n)
 		}
@@ -296,7 +297,7 @@ func TestNeighbours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transmit(t, a, []transport.TxItem{{Dst: to, Head: []byte("x")}})
+	rawtest.Transmit(t, a, []transport.TxItem{{Dst: to, Head: []byte("x")}})
 	if s := a.Stats(); s.TxPackets != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -306,12 +307,12 @@ func TestNeighbours(t *testing.T) {
 func TestNeighbourMoves(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})
-	exchange(t, a, b)
-	exchange(t, b, a)
+	rawtest.Exchange(t, a, b)
+	rawtest.Exchange(t, b, a)
 	p.B.Renumber([]byte{2, 0, 0, 0, 0, 0x77})
-	exchange(t, b, a) // from the new address
+	rawtest.Exchange(t, b, a) // from the new address
 	p.A.Learn(p.B)
-	exchange(t, a, b)
+	rawtest.Exchange(t, a, b)
 	if b.Link().MAC != (rawudp.MAC{2, 0, 0, 0, 0, 0x77}) {
 		t.Errorf("MAC address %v", b.Link().MAC)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 )
 
@@ -17,7 +18,7 @@ func BenchmarkRPC(b *testing.B) {
 			p := vethtest.New(b, 1500)
 			open := func(s *vethtest.Side) transport.Transport {
 				if name == "udp" {
-					return udpOn(b, s, s.IP4)
+					return rawtest.UDPOn(b, s, s.IP4)
 				}
 				return listenOn(b, s, s.IP4, Config{})
 			}

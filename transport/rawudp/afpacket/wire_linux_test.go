@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/userspace-rpc/erpc/transport/udp"
 	"golang.org/x/sys/unix"
@@ -31,7 +32,7 @@ func tap(t *testing.T, s *vethtest.Side) (next func() []byte) {
 	return func() []byte {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for {
-			if n, err := unix.Poll(poll, int(patience/time.Millisecond)); n == 0 || err != nil && err != unix.EINTR {
+			if n, err := unix.Poll(poll, int(rawtest.Patience/time.Millisecond)); n == 0 || err != nil && err != unix.EINTR {
 				t.Fatalf("no frame: %v", err)
 			}
 			buf := make([]byte, 2000)
@@ -64,7 +65,7 @@ func TestWireBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		items := []transport.TxItem{{Dst: b.LocalAddr(), Head: []byte("head "), Data: []byte("and data")}}
-		transmit(t, a, items)
+		rawtest.Transmit(t, a, items)
 		raw := next()
 		a.Close() // frees the port
 		var k *udp.Conn
@@ -74,7 +75,7 @@ func TestWireBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer k.Close()
-		transmit(t, k, items)
+		rawtest.Transmit(t, k, items)
 		kernel := next()
 		if v6 { // the kernel makes up a flow label (RFC 6437)
 			copy(kernel[15:18], raw[15:18])
@@ -89,7 +90,7 @@ func TestWireBytes(t *testing.T) {
 func TestFullRing(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{NoTrains: true}), listenOn(t, p.B, p.B.IP4, Config{Ring: 1})
-	meet(t, a, b)
+	rawtest.Meet(t, a, b)
 	items := make([]transport.TxItem, ringUnit+36)
 	for i := range items {
 		items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: []byte{byte(i)}}
@@ -99,8 +100,8 @@ func TestFullRing(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		before := b.Stats().RxDropped
-		transmit(t, a, items)
-		got := receive(t, b, ringUnit, 2*ringUnit)
+		rawtest.Transmit(t, a, items)
+		got := rawtest.Receive(t, b, ringUnit, 2*ringUnit)
 		for i, x := range got {
 			if x.Data[0] != byte(i) {
 				t.Fatalf("packet %d is number %d", i, x.Data[0])
@@ -119,15 +120,15 @@ func TestTrainsAreTrains(t *testing.T) {
 	}
 	p := vethtest.New(t, 1500)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})
-	meet(t, a, b)
+	rawtest.Meet(t, a, b)
 	for _, size := range []int{48, 1400} {
 		items := make([]transport.TxItem, 40)
 		for i := range items {
 			items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, 24), Data: make([]byte, size-24)}
 		}
 		before := a.Stats().TxCalls
-		transmit(t, a, items)
-		got := receive(t, b, 1, 64) // of one frame
+		rawtest.Transmit(t, a, items)
+		got := rawtest.Receive(t, b, 1, 64) // of one frame
 		if calls := a.Stats().TxCalls - before; calls != 1 || len(got) != len(items) {
 			t.Errorf("%d bytes: %d calls to send, %d packets in the first frame", size, calls, len(got))
 		}
@@ -152,13 +153,13 @@ func TestLinkLocal(t *testing.T) {
 		if err != nil || to.Scope != uint32(index) {
 			t.Fatalf("Resolve(%q) = %v, %v", text, to, err)
 		}
-		transmit(t, a, []transport.TxItem{{Dst: to, Head: []byte("ask")}})
-		got := receive(t, b, 1, 8)
+		rawtest.Transmit(t, a, []transport.TxItem{{Dst: to, Head: []byte("ask")}})
+		got := rawtest.Receive(t, b, 1, 8)
 		if got[0].From.Scope != b.LocalAddr().Scope || got[0].From.IP != a.LocalAddr().IP {
 			t.Errorf("from %+v", got[0].From)
 		}
-		transmit(t, b, []transport.TxItem{{Dst: got[0].From, Head: []byte("answer")}})
-		if back := receive(t, a, 1, 8); back[0].From != to {
+		rawtest.Transmit(t, b, []transport.TxItem{{Dst: got[0].From, Head: []byte("answer")}})
+		if back := rawtest.Receive(t, a, 1, 8); back[0].From != to {
 			t.Errorf("answer from %+v, asked %+v", back[0].From, to)
 		}
 	}

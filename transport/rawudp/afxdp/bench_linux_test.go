@@ -10,6 +10,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"golang.org/x/sys/unix"
 )
@@ -33,7 +34,7 @@ func newPair(b *testing.B, mode Mode, mtu int) (near, far *Conn) {
 	p := vethtest.New(b, 3500)
 	cfg := Config{Mode: mode, MTU: mtu}
 	near, far = listenOn(b, p.A, p.A.IP4, cfg), listenOn(b, p.B, p.B.IP4, cfg)
-	meet(b, near, far)
+	rawtest.Meet(b, near, far)
 	return near, far
 }
 

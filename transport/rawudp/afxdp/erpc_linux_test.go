@@ -3,103 +3,19 @@ package afxdp
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"net/netip"
-	"sync"
 	"testing"
 	"unsafe"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/faulty"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
 	"github.com/userspace-rpc/erpc/transport/rawudp/afpacket"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
-	"github.com/userspace-rpc/erpc/transport/udp"
 	"golang.org/x/sys/unix"
 )
-
-// udpOn opens a kernel UDP socket on one side.
-func udpOn(tb testing.TB, s *vethtest.Side, ip netip.Addr) *udp.Conn {
-	tb.Helper()
-	var c *udp.Conn
-	var err error
-	s.Do(func() { c, err = udp.Listen(netip.AddrPortFrom(ip, 0).String(), udp.Config{MTU: 1400}) })
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { c.Close() })
-	return c
-}
-
-// serveEcho runs an RPC server on tr until the test ends.
-func serveEcho(t *testing.T, tr transport.Transport) {
-	t.Helper()
-	s, err := erpc.NewServer(erpc.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.HandleInline(1, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(tr) }()
-	t.Cleanup(func() {
-		s.Close()
-		if err := <-ended; !errors.Is(err, erpc.ErrClosed) {
-			t.Errorf("Serve: %v", err)
-		}
-	})
-}
-
-// calls makes small calls from several goroutines, and some large ones, over tr.
-func calls(t *testing.T, tr transport.Transport, server string, small, large int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
-	defer cancel()
-	client, err := erpc.Dial(ctx, tr, server, erpc.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	var wg sync.WaitGroup
-	const callers = 20
-	for k := range callers {
-		wg.Go(func() {
-			req := make([]byte, 32)
-			for i := range small / callers {
-				binary.LittleEndian.PutUint64(req, uint64(k*small+i))
-				if got, err := client.Call(ctx, 1, req); err != nil || !bytes.Equal(got, req) {
-					t.Errorf("call %d of %d: %x, %v", i, k, got, err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	message := make([]byte, 1<<20)
-	for i := range message {
-		message[i] = byte(i * i >> 7)
-	}
-	for i := range large {
-		message[i*1000]++
-		if got, err := client.Call(ctx, 1, message); err != nil || !bytes.Equal(got, message) {
-			t.Fatalf("large call %d: %d bytes, %v", i, len(got), err)
-		}
-	}
-}
-
-// lossy wraps tr so that it loses, repeats and reorders packets.
-func lossy(tb testing.TB, tr transport.Transport, seed uint64) transport.Transport {
-	tb.Helper()
-	bad := faulty.Faults{Loss: 0.01, Dup: 0.01, Reorder: 0.01}
-	f, err := faulty.New(tr, faulty.Config{Seed: seed, TX: bad, RX: bad})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return f
-}
 
 // TestRPC makes calls of the library across the pair: XDP to XDP, with loss, and to and from packet sockets and
 // kernel sockets, which speak the same on the wire.
@@ -115,7 +31,9 @@ func TestRPC(t *testing.T) {
 	generic := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport {
 		return listenOn(tb, s, ip, Config{Mode: ModeGeneric})
 	}
-	plain := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport { return udpOn(tb, s, ip) }
+	plain := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport {
+		return rawtest.UDPOn(tb, s, ip)
+	}
 	packet := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport { return packetOn(tb, s, ip) }
 	for _, v := range []struct {
 		name           string
@@ -142,14 +60,14 @@ func TestRPC(t *testing.T) {
 			}
 			server, client := v.server(t, p.B, to), v.client(t, p.A, from)
 			if v.loss {
-				client, server = lossy(t, client, 1), lossy(t, server, 2)
+				client, server = rawtest.Lossy(t, client, 1), rawtest.Lossy(t, server, 2)
 				small, large := small/10, large/2
-				serveEcho(t, server)
-				calls(t, client, server.LocalAddr().String(), small, large)
+				rawtest.ServeEcho(t, server)
+				rawtest.Calls(t, client, server.LocalAddr().String(), small, large)
 				return
 			}
-			serveEcho(t, server)
-			calls(t, client, server.LocalAddr().String(), small, large)
+			rawtest.ServeEcho(t, server)
+			rawtest.Calls(t, client, server.LocalAddr().String(), small, large)
 		})
 	}
 }
@@ -179,16 +97,16 @@ func TestOffloads(t *testing.T) {
 	for i := range items {
 		items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: bytes.Repeat([]byte{byte(i)}, 100)}
 	}
-	x := newInjector(t, p.A)
-	mark := frameFor(t, p.A, p.B, p.A.IP4, p.B.IP4, uint16(b.LocalAddr().Port), []byte("mark"))
-	transmit(t, a, items)
-	x.send(mark)
-	if got := receive(t, b, 1, 64); len(got) != 1 || string(got[0].Data) != "mark" || b.Rejects().Damaged != 1 {
+	x := rawtest.NewInjector(t, p.A)
+	mark := rawtest.FrameFor(t, p.A, p.B, p.A.IP4, p.B.IP4, uint16(b.LocalAddr().Port), []byte("mark"))
+	rawtest.Transmit(t, a, items)
+	x.Send(mark)
+	if got := rawtest.Receive(t, b, 1, 64); len(got) != 1 || string(got[0].Data) != "mark" || b.Rejects().Damaged != 1 {
 		t.Errorf("%d packets, the first of %d bytes; rejects %+v", len(got), len(got[0].Data), b.Rejects())
 	}
 	offloadOff(t, p.A)
-	transmit(t, a, items)
-	for i, x := range receive(t, b, len(items), 64) {
+	rawtest.Transmit(t, a, items)
+	for i, x := range rawtest.Receive(t, b, len(items), 64) {
 		if !bytes.Equal(x.Data, items[i].Head) {
 			t.Errorf("packet %d: %d bytes", i, len(x.Data))
 		}
@@ -208,8 +126,8 @@ func offloadOff(t *testing.T, s *vethtest.Side) {
 func TestRPCWhileLinkIsDown(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	server := listenOn(t, p.B, p.B.IP4, Config{})
-	serveEcho(t, server)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	rawtest.ServeEcho(t, server)
+	ctx, cancel := context.WithTimeout(t.Context(), rawtest.Patience)
 	defer cancel()
 	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
 	if err != nil {
@@ -248,7 +166,7 @@ func TestRPCOverDeletedLink(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(server) }()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), rawtest.Patience)
 	defer cancel()
 	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
 	if err != nil {

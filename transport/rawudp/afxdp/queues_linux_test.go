@@ -1,10 +1,12 @@
 package afxdp
 
 import (
+	"errors"
 	"testing"
 	"unsafe"
 
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"golang.org/x/sys/unix"
 )
@@ -52,8 +54,11 @@ func TestQueues(t *testing.T) {
 func queues(t *testing.T, mode Mode) {
 	p := vethtest.New(t, 1500)
 	for _, s := range []*vethtest.Side{p.A, p.B} {
-		if err := setQueues(t, s, 2); err != nil {
+		switch err := setQueues(t, s, 2); {
+		case errors.Is(err, errors.ErrUnsupported):
 			t.Skipf("the kernel's veth has no queues: %v", err)
+		case err != nil:
+			t.Fatal(err)
 		}
 	}
 	cfg := Config{Mode: mode, Ring: 64, Endpoints: 2}
@@ -64,7 +69,7 @@ func queues(t *testing.T, mode Mode) {
 	var a []*Conn
 	for range 2 {
 		c := listenOn(t, p.A, p.A.IP4, cfg)
-		meet(t, c, b)
+		rawtest.Meet(t, c, b)
 		a = append(a, c)
 	}
 	items := make([]transport.TxItem, 20)
@@ -73,10 +78,10 @@ func queues(t *testing.T, mode Mode) {
 			for i := range items {
 				items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: []byte{byte(k), byte(i)}}
 			}
-			transmit(t, c, items)
+			rawtest.Transmit(t, c, items)
 		}
 		next := [2]byte{}
-		for _, x := range receive(t, b, 2*len(items), 7) {
+		for _, x := range rawtest.Receive(t, b, 2*len(items), 7) {
 			k := x.Data[0]
 			if x.From != a[k].LocalAddr() || x.Data[1] != next[k] {
 				t.Fatalf("packet %d of endpoint %d, want %d", x.Data[1], k, next[k])
@@ -105,9 +110,9 @@ func queues(t *testing.T, mode Mode) {
 	for i := range 2 { // the second one's packets come in by the other queue
 		items[i] = transport.TxItem{Dst: one.LocalAddr(), Head: []byte{byte(i)}}
 	}
-	transmit(t, a[1], items[1:2])
-	transmit(t, a[0], items[:1])
-	if got := receive(t, one, 1, 8); len(got) != 1 || got[0].Data[0] != 0 {
+	rawtest.Transmit(t, a[1], items[1:2])
+	rawtest.Transmit(t, a[0], items[:1])
+	if got := rawtest.Receive(t, one, 1, 8); len(got) != 1 || got[0].Data[0] != 0 {
 		t.Errorf("received %d packets, the first %x", len(got), got[0].Data)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 )
 
@@ -18,7 +19,7 @@ func BenchmarkRPC(b *testing.B) {
 			open := func(s *vethtest.Side) transport.Transport {
 				switch name {
 				case "udp":
-					return udpOn(b, s, s.IP4)
+					return rawtest.UDPOn(b, s, s.IP4)
 				case "afpacket":
 					return packetOn(b, s, s.IP4)
 				case "generic":

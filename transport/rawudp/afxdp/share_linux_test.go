@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"golang.org/x/sys/unix"
 )
@@ -87,14 +88,14 @@ func TestKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for end := time.Now().Add(patience); programs(t, p.A) != 0; runtime.Gosched() {
+	for end := time.Now().Add(rawtest.Patience); programs(t, p.A) != 0; runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("the program outlives its process")
 		}
 	}
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})
-	exchange(t, a, b)
-	exchange(t, b, a)
+	rawtest.Exchange(t, a, b)
+	rawtest.Exchange(t, b, a)
 	if cmd, said := other(t, p.A); !strings.Contains(said, ErrBusy.Error()) {
 		t.Errorf("another process is told %q", said)
 		_ = cmd.Process.Kill()
@@ -102,7 +103,7 @@ func TestKilledProcess(t *testing.T) {
 	} else {
 		_ = cmd.Wait()
 	}
-	exchange(t, b, a)
+	rawtest.Exchange(t, b, a)
 }
 
 func wantBusy(t *testing.T, s *vethtest.Side, mode Mode) {
@@ -164,8 +165,8 @@ func TestShare(t *testing.T) {
 			}
 		})
 		for i := range a {
-			exchange(t, a[i], b[i])
-			exchange(t, b[i], a[i])
+			rawtest.Exchange(t, a[i], b[i])
+			rawtest.Exchange(t, b[i], a[i])
 		}
 		for i := range 30 { // the first goes, another comes
 			first := a[0]
@@ -175,7 +176,7 @@ func TestShare(t *testing.T) {
 			}
 			a, b = append(a[1:], listenOn(t, p.A, ip, cfg)), append(b[1:], b[0])
 			for k := range a {
-				exchange(t, b[k], a[k])
+				rawtest.Exchange(t, b[k], a[k])
 			}
 			if i%10 == 0 {
 				allChunks(t, a)
@@ -240,24 +241,24 @@ func TestSlowNeighbour(t *testing.T) {
 	cfg := Config{Ring: 64, Endpoints: 2}
 	a := listenOn(t, p.A, p.A.IP4, cfg)
 	slow, fast := listenOn(t, p.B, p.B.IP4, cfg), listenOn(t, p.B, p.B.IP4, cfg)
-	meet(t, a, slow)
+	rawtest.Meet(t, a, slow)
 	items := make([]transport.TxItem, 48)
 	for i := range items {
 		items[i] = transport.TxItem{Dst: slow.LocalAddr(), Head: []byte{byte(i)}}
 	}
 	for range 10 {
-		transmit(t, a, items)
+		rawtest.Transmit(t, a, items)
 	}
 	for i := range items {
 		items[i].Dst = fast.LocalAddr()
 	}
 	for range 10 {
-		transmit(t, a, items)
-		if got := receive(t, fast, len(items), 64); len(got) != len(items) {
+		rawtest.Transmit(t, a, items)
+		if got := rawtest.Receive(t, fast, len(items), 64); len(got) != len(items) {
 			t.Errorf("%d packets", len(got))
 		}
 	}
-	got := receive(t, slow, 64, 128)
+	got := rawtest.Receive(t, slow, 64, 128)
 	if n := slow.Stats().RxDropped; len(got) != 64 || n != 480-64 || fast.Stats().RxDropped != 0 {
 		t.Errorf("slow: %d received, %d dropped; fast: %d dropped", len(got), n, fast.Stats().RxDropped)
 	}
@@ -270,7 +271,7 @@ func TestShareUnderLoad(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range pairs {
 		a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})
-		meet(t, a, b)
+		rawtest.Meet(t, a, b)
 		wg.Go(func() { pingPong(t, a, b, byte(i), each) })
 	}
 	wg.Wait()
@@ -283,7 +284,7 @@ func pingPong(t *testing.T, a, b *Conn, mark byte, count int) {
 	for i := range items {
 		items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: []byte{mark, byte(i)}}
 	}
-	end := time.Now().Add(4 * patience)
+	end := time.Now().Add(4 * rawtest.Patience)
 	for got := 0; got < count; {
 		for _, c := range []*Conn{a, b} {
 			n, err := c.RxBurst(pkts)
@@ -409,12 +410,12 @@ func TestListenErrors(t *testing.T) {
 func TestNeighbourMoves(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})
-	exchange(t, a, b)
-	exchange(t, b, a)
+	rawtest.Exchange(t, a, b)
+	rawtest.Exchange(t, b, a)
 	p.B.Renumber([]byte{2, 0, 0, 0, 0, 0x77})
-	exchange(t, b, a) // from the new address
+	rawtest.Exchange(t, b, a) // from the new address
 	p.A.Learn(p.B)
-	exchange(t, a, b)
+	rawtest.Exchange(t, a, b)
 	if b.Link().MAC != (rawudp.MAC{2, 0, 0, 0, 0, 0x77}) {
 		t.Errorf("MAC address %v", b.Link().MAC)
 	}

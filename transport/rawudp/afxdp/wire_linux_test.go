@@ -11,6 +11,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp/afpacket"
+	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/userspace-rpc/erpc/transport/udp"
 	"golang.org/x/sys/unix"
@@ -34,7 +35,7 @@ func tap(t *testing.T, s *vethtest.Side) (next func() []byte) {
 	return func() []byte {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for {
-			if n, err := unix.Poll(poll, int(patience/time.Millisecond)); n == 0 || err != nil && err != unix.EINTR {
+			if n, err := unix.Poll(poll, int(rawtest.Patience/time.Millisecond)); n == 0 || err != nil && err != unix.EINTR {
 				t.Fatalf("no frame: %v", err)
 			}
 			buf := make([]byte, 2000)
@@ -60,7 +61,7 @@ func TestWireBytes(t *testing.T) {
 		if v6 {
 			from, to = p.A.IP6, p.B.IP6
 		}
-		peer := udpOn(t, p.B, to)
+		peer := rawtest.UDPOn(t, p.B, to)
 		next := tap(t, p.B)
 		local := netip.AddrPortFrom(from, 40404).String()
 		items := []transport.TxItem{{Dst: peer.LocalAddr(), Head: []byte("head "), Data: []byte("and data")}}
@@ -75,7 +76,7 @@ func TestWireBytes(t *testing.T) {
 			if _, err := tr.Resolve(peer.LocalAddr().String()); err != nil {
 				t.Fatal(err)
 			}
-			transmit(t, tr, items)
+			rawtest.Transmit(t, tr, items)
 			return next()
 		}
 		for _, mode := range []Mode{ModeNative, ModeGeneric} {
@@ -109,13 +110,13 @@ func TestLinkLocal(t *testing.T) {
 		if err != nil || to.Scope != index {
 			t.Fatalf("Resolve(%q) = %v, %v", text, to, err)
 		}
-		transmit(t, a, []transport.TxItem{{Dst: to, Head: []byte("ask")}})
-		got := receive(t, b, 1, 8)
+		rawtest.Transmit(t, a, []transport.TxItem{{Dst: to, Head: []byte("ask")}})
+		got := rawtest.Receive(t, b, 1, 8)
 		if got[0].From.Scope != b.LocalAddr().Scope || got[0].From.IP != a.LocalAddr().IP {
 			t.Errorf("from %+v", got[0].From)
 		}
-		transmit(t, b, []transport.TxItem{{Dst: got[0].From, Head: []byte("answer")}})
-		if back := receive(t, a, 1, 8); back[0].From != to {
+		rawtest.Transmit(t, b, []transport.TxItem{{Dst: got[0].From, Head: []byte("answer")}})
+		if back := rawtest.Receive(t, a, 1, 8); back[0].From != to {
 			t.Errorf("answer from %+v, asked %+v", back[0].From, to)
 		}
 	}
@@ -129,7 +130,7 @@ func TestLinkLocal(t *testing.T) {
 func TestArmed(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})
-	exchange(t, a, b)
+	rawtest.Exchange(t, a, b)
 	d := b.dev
 	readable := func() bool {
 		poll := []unix.PollFd{{Fd: int32(d.FD()), Events: unix.POLLIN}}
@@ -155,8 +156,8 @@ func TestArmed(t *testing.T) {
 		if idle, err := b.PrepareWait(); !idle || err != nil || !d.armed || readable() {
 			t.Fatalf("idle %v, %v, armed %v, readable %v", idle, err, d.armed, readable())
 		}
-		transmit(t, a, items)
-		for end := time.Now().Add(patience); !readable(); {
+		rawtest.Transmit(t, a, items)
+		for end := time.Now().Add(rawtest.Patience); !readable(); {
 			if time.Now().After(end) {
 				t.Fatal("a frame leaves the descriptor silent")
 			}
@@ -164,7 +165,7 @@ func TestArmed(t *testing.T) {
 		if err := b.FinishWait(1); err != nil {
 			t.Fatal(err)
 		}
-		receive(t, b, 1, 8)
+		rawtest.Receive(t, b, 1, 8)
 		drain()
 	}
 	epoll := d.epoll
