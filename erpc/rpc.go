@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/gid"
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -73,8 +74,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		r.clock = monotime.Now
 	}
 	// A host that holds packets up by itself is no sign of loss.
-	t := &r.cfg.Timing
-	t.RTOMin = max(t.RTOMin, min(rtoHosts*caps.HostDelay, t.RTOMax))
+	r.cfg.Timing.RTOMin = leastRTO(&r.cfg.Timing, caps.HostDelay)
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
 		r.txBatch, r.txDear = caps.TxBatch, caps.TxDear
@@ -121,6 +121,11 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 // rtoHosts is the least retransmission timeout in units of what the hosts add to a round trip: a loop
 // that shares its core waits several times as long now and then.
 const rtoHosts = 20
+
+// leastRTO returns the least retransmission timeout where the hosts add delay to a round trip.
+func leastRTO(t *session.Timing, delay time.Duration) time.Duration {
+	return max(t.RTOMin, min(rtoHosts*delay, t.RTOMax))
+}
 
 // poolConfig is the configuration of a pool of message buffers, whose memory the transport is told of if
 // it wants to know.

@@ -97,6 +97,35 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestLoadRefuses: a snapshot whose checksum is right but that no store would save is refused.
+func TestLoadRefuses(t *testing.T) {
+	record := []byte{1, 1, 'k', 'v'}
+	snapshot := func(sessions, keys uint64, rest ...byte) []byte {
+		b := binary.LittleEndian.AppendUint32(nil, snapMagic)
+		b = binary.LittleEndian.AppendUint32(b, snapVersion)
+		b = binary.LittleEndian.AppendUint64(b, sessions)
+		b = append(binary.LittleEndian.AppendUint64(b, keys), rest...)
+		return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	}
+	session := append(binary.LittleEndian.AppendUint64(nil, 5), make([]byte, 9)...)
+	for name, c := range map[string]struct {
+		b    []byte
+		want error
+	}{
+		"one key":         {snapshot(0, 1, record...), nil},
+		"a key twice":     {snapshot(0, 2, append(record, record...)...), ErrSnapshot},
+		"a session":       {snapshot(1, 0, session...), nil},
+		"a session twice": {snapshot(2, 0, append(session, session...)...), ErrSnapshot},
+		"too few keys":    {snapshot(0, 2, record...), ErrSnapshot},
+		"too many keys":   {snapshot(0, 0, record...), ErrSnapshot},
+		"no key":          {snapshot(0, 1, 0, 1, 'v'), ErrSnapshot},
+	} {
+		if _, err := Load(c.b); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
 // FuzzLoad: a snapshot with the right checksum may hold anything; what is taken is a store
 // that saves as many bytes.
 func FuzzLoad(f *testing.F) {

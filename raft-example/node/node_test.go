@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -138,5 +139,51 @@ func TestThree(t *testing.T) {
 	}
 	if err := c.Put(ctx, "12345678901234567", nil); !errors.Is(err, kv.ErrTooLarge) {
 		t.Errorf("long key: %v", err)
+	}
+}
+
+// TestBadPeers: what comes from no member, another cluster or another log is refused by name, and the cluster
+// goes on. A replica that knows a sender's log takes no other from it: one that lost its log could vote twice.
+func TestBadPeers(t *testing.T) {
+	g := startGroup(t, 3)
+	ctx := testContext(t)
+	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := erpc.Dial(ctx, conn, g.addrs[0], erpc.Config{NoHugepages: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const taken, wrongCluster, wrongReplica, foreignLog, malformed = 0, 1, 2, 3, 4
+	message := func(cluster, from, to, log uint64, body string) []byte {
+		var b []byte
+		for _, v := range []uint64{0, cluster, from, to, log} {
+			b = binary.LittleEndian.AppendUint64(b, v)
+		}
+		return append(b, body...)
+	}
+	for i, m := range []struct {
+		b    []byte
+		want uint64
+	}{
+		{message(testCluster, 2, 1, 101, ""), taken}, // replica 2's own log
+		{message(testCluster, 2, 1, 999, ""), foreignLog},
+		{message(testCluster+1, 2, 1, 101, ""), wrongCluster},
+		{message(testCluster, 2, 3, 101, ""), wrongReplica},
+		{message(testCluster, 1, 1, 100, ""), wrongReplica}, // from itself
+		{message(testCluster, 0, 1, 101, ""), wrongReplica},
+		{message(testCluster, 2, 1, 101, "no message"), malformed},
+		{[]byte("short"), malformed},
+		{message(testCluster, 2, 1, 101, ""), taken},
+	} {
+		resp, err := c.Call(ctx, node.TypeRaft, m.b)
+		if err != nil || len(resp) < 8 || binary.LittleEndian.Uint64(resp) != m.want {
+			t.Errorf("message %d: %x, %v, want verdict %d", i, resp, err, m.want)
+		}
+	}
+	if err := g.dial().Put(ctx, "k", []byte("v")); err != nil {
+		t.Error(err)
 	}
 }

@@ -39,6 +39,10 @@ func TestMessages(t *testing.T) {
 		}
 		all = append(all, b...)
 	}
+	far := AppendMessage(nil, &pb.Message{Type: pb.MsgApp.Enum(), Index: new(uint64(1<<62 + 1))})
+	if m, _, err := ParseMessage(far); err == nil {
+		t.Errorf("%v was taken: the indexes of its entries could overflow", m)
+	}
 	count := 0
 	for rest := all; len(rest) > 0; count++ {
 		var err error
