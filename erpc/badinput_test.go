@@ -353,7 +353,8 @@ func FuzzEndpoint(f *testing.F) {
 }
 
 // fuzzConfig makes endpoints that are cheap to make, with tokens that are the same each time.
-var fuzzConfig = erpc.Config{Slots: 2, Credits: 4, MaxMessage: 16 << 10, MaxSessions: 8, Burst: 8, MaxBackground: 1, MaxQueue: 16, Seed: 3}
+var fuzzConfig = erpc.Config{Slots: 2, Credits: 4, MaxMessage: 16 << 10, MaxSessions: 8, Burst: 8, MaxBackground: 1, MaxQueue: 16,
+	Simulation: erpc.Simulation{Seed: 3}}
 
 func (w *traffic) register(n *erpc.Nexus) {
 	if err := n.Register(1, erpc.Dispatch, w.handle); err != nil {

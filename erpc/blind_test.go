@@ -33,7 +33,7 @@ func TestPausesOfTheLoopAreNoCongestion(t *testing.T) {
 			if _, err := w.p.server.RunOnce(); err != nil {
 				t.Fatal(err)
 			}
-			w.p.net.now += int64(time.Millisecond)
+			w.p.net.now += erpc.Time(time.Millisecond)
 		}
 		return w.done == 300
 	})

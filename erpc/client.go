@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -31,7 +32,7 @@ type Client struct {
 	sess      *Session
 	dialed    bool // a session has been opened with addr as it is
 	delivered bool // a call has ended in this pass: let its goroutine run
-	failedAt  int64
+	failedAt  monotime.Time
 	failure   error
 	waiting   []chan error // Dial and Ready
 }
@@ -129,12 +130,12 @@ func (c *Client) session() (*Session, error) {
 	if c.sess != nil {
 		return c.sess, nil
 	}
-	if c.failure != nil && c.rpc.engine.now-c.failedAt < int64(redialAfter) {
+	if c.failure != nil && c.rpc.readClock().Sub(c.failedAt) < redialAfter {
 		return nil, c.failure
 	}
 	if c.dialed {
 		// A server that was started again may have another address under the same name.
-		if to, err := c.rpc.tr.Resolve(c.text); err == nil {
+		if to, err := c.rpc.resolve(c.text); err == nil {
 			c.addr = to
 		}
 	}
@@ -152,7 +153,7 @@ func (c *Client) onSession(s *Session, ev SessionEvent) {
 	if ev != SessionConnected {
 		c.sess = nil
 		if ev == SessionRefused {
-			c.failure, c.failedAt = s.Err(), c.rpc.engine.now
+			c.failure, c.failedAt = s.Err(), c.rpc.readClock()
 		}
 	}
 	for _, w := range c.waiting {
@@ -161,10 +162,10 @@ func (c *Client) onSession(s *Session, ev SessionEvent) {
 	c.waiting = c.waiting[:0]
 }
 
-// call is one Client.Call between two goroutines. The caller fills it and waits for
+// goCall is one Client.Call between two goroutines. The caller fills it and waits for
 // ended; the loop writes the result. After a call that was given up the struct is
 // left to the garbage collector, since the loop may still meet it.
-type call struct {
+type goCall struct {
 	client  *Client
 	req     []byte
 	resp    []byte // appended to
@@ -178,7 +179,7 @@ type call struct {
 }
 
 var calls = sync.Pool{New: func() any {
-	k := &call{ended: make(chan struct{}, 1)}
+	k := &goCall{ended: make(chan struct{}, 1)}
 	k.finish = k.onDone
 	return k
 }}
@@ -200,7 +201,7 @@ func (c *Client) AppendCall(ctx context.Context, buf []byte, reqType uint8, requ
 	if c.closed.Load() {
 		return buf, ErrClosed
 	}
-	k := calls.Get().(*call)
+	k := calls.Get().(*goCall)
 	k.client, k.typ, k.req, k.resp, k.err, k.started, k.over = c, reqType, request, buf, nil, false, false
 	if !c.rpc.post(command{c: k}) {
 		return buf, ErrClosed
@@ -225,7 +226,7 @@ func (c *Client) AppendCall(ctx context.Context, buf []byte, reqType uint8, requ
 }
 
 // onLoop starts the call, or cancels it if it has been started.
-func (k *call) onLoop(r *Rpc) {
+func (k *goCall) onLoop(r *Rpc) {
 	if !k.started {
 		k.started = true
 		if err := k.start(r); err != nil {
@@ -234,11 +235,11 @@ func (k *call) onLoop(r *Rpc) {
 		return
 	}
 	if !k.over {
-		r.engine.cancel(k.id, ErrCancelled)
+		r.cancel(k.id)
 	}
 }
 
-func (k *call) start(r *Rpc) error {
+func (k *goCall) start(r *Rpc) error {
 	s, err := k.client.session()
 	if err != nil {
 		return err
@@ -248,7 +249,7 @@ func (k *call) start(r *Rpc) error {
 		return err
 	}
 	copy(req.Data(), k.req)
-	k.id, err = r.engine.start(s, &Request{Type: k.typ, Req: req, Done: k.finish})
+	k.id, err = r.start(s, &Request{Type: k.typ, Req: req, Done: k.finish})
 	if err != nil {
 		req.Free()
 	}
@@ -256,7 +257,7 @@ func (k *call) start(r *Rpc) error {
 }
 
 // onDone is the call's continuation.
-func (k *call) onDone(c Completion) {
+func (k *goCall) onDone(c Completion) {
 	if c.Err == nil {
 		k.resp = append(k.resp, c.Resp.Data()...)
 	}
@@ -267,7 +268,7 @@ func (k *call) onDone(c Completion) {
 	k.end(c.Err)
 }
 
-func (k *call) end(err error) {
+func (k *goCall) end(err error) {
 	k.err = err
 	k.over = true
 	k.client.delivered = true

@@ -14,7 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/udp"
 	"github.com/userspace-rpc/erpc/wire"
@@ -358,7 +357,7 @@ func TestCloseRacesCalls(t *testing.T) {
 }
 
 func TestDialFails(t *testing.T) {
-	quick := erpc.Config{Timing: session.Timing{ConnectTimeout: 50 * time.Millisecond}}
+	quick := erpc.Config{Timing: erpc.Timing{ConnectTimeout: 50 * time.Millisecond}}
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -413,13 +412,13 @@ func TestErrorsOfTheServer(t *testing.T) {
 		typ  uint8
 		req  []byte
 		want error
-		code wire.Code
+		code erpc.Code
 		text string
 	}{
-		{"application", typeFail, []byte("key 7"), erpc.ErrRemote, wire.CodeApplication, "no such key: key 7"},
-		{"panic", typePanic, nil, erpc.ErrPanic, wire.CodePanic, ""},
-		{"nobody serves", typeNobody, nil, erpc.ErrNoHandler, wire.CodeNoHandler, ""},
-		{"response too large", typeGrow, size(1001), erpc.ErrTooLarge, wire.CodeTooLarge, ""},
+		{"application", typeFail, []byte("key 7"), erpc.ErrRemote, erpc.CodeApplication, "no such key: key 7"},
+		{"panic", typePanic, nil, erpc.ErrPanic, erpc.CodePanic, ""},
+		{"nobody serves", typeNobody, nil, erpc.ErrNoHandler, erpc.CodeNoHandler, ""},
+		{"response too large", typeGrow, size(1001), erpc.ErrTooLarge, erpc.CodeTooLarge, ""},
 	} {
 		_, err := c.Call(bg, tc.typ, tc.req)
 		var remote *erpc.RemoteError

@@ -1,13 +1,17 @@
 package erpc
 
-import "runtime"
+import (
+	"runtime"
+
+	"github.com/userspace-rpc/erpc/transport"
+)
 
 // command is something that another goroutine wants done in the Rpc's thread. One
 // field is set.
 type command struct {
 	job *job       // a background handler has responded
 	fn  func(*Rpc) // Post
-	c   *call      // Client.Call: start, or cancel if it has been started
+	c   *goCall    // Client.Call: start, or cancel if it has been started
 }
 
 // post hands c to the loop and wakes it. It waits while the ring is full. It
@@ -41,6 +45,15 @@ func (r *Rpc) Post(fn func(*Rpc)) error {
 
 // Wake makes a sleeping loop run a pass. It is safe in any goroutine.
 func (r *Rpc) Wake() { r.tr.Wake() }
+
+// start begins a request for a command.
+func (r *Rpc) start(s *Session, q *Request) (RequestID, error) { return r.engine.start(s, q) }
+
+// cancel ends a request for a command, when that is over.
+func (r *Rpc) cancel(id RequestID) { r.engine.cancel(id, ErrCancelled) }
+
+// resolve turns text into an address of the transport. It may block.
+func (r *Rpc) resolve(addr string) (transport.Addr, error) { return r.tr.Resolve(addr) }
 
 // drainCommands runs the commands that have come, at most a ring full, so that
 // commands that cause commands do not keep packets waiting.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // Wait says what an event loop does when it has nothing to do.
@@ -27,11 +26,11 @@ const (
 // Config configures a Nexus and the Rpcs made from it. The zero value works.
 type Config struct {
 	// Slots is the number of requests in flight per session, rounded down to a
-	// power of two; at most session.MaxSlots. Default 8 (eRPC, section 4.3).
+	// power of two; at most MaxSlots. Default 8 (eRPC, section 4.3).
 	Slots int
-	// Credits is the number of packets in flight per session, at most
-	// session.MaxCredits. Default 0: 32 (eRPC, section 4.3.1), or with packets smaller than 8 KiB
-	// what makes 256 KiB, up to 128 and to a quarter of what the receiving side can hold.
+	// Credits is the number of packets in flight per session, at most MaxCredits. Default 0:
+	// 32 (eRPC, section 4.3.1), or with packets smaller than 8 KiB as many as make 256 KiB, up
+	// to 128 and to a quarter of what the receiving side can hold.
 	Credits int
 	// MTU is the largest packet in bytes, library header included; 0 means what
 	// the transport takes. A path that carries less is noticed while connecting.
@@ -46,13 +45,9 @@ type Config struct {
 	// do not drop damaged packets. Transports that say they do not check get it anyway.
 	Checksum bool
 	// Timing holds timeouts and heartbeats.
-	Timing session.Timing
+	Timing Timing
 	// Congestion chooses and tunes congestion control.
 	Congestion Congestion
-	// NoPrealloc and NoZeroCopy switch off two common-case optimisations of a server,
-	// to measure what they bring: preallocated responses (eRPC, section 4.3) and
-	// handlers that see a request in the receive buffer (section 4.2.3).
-	NoPrealloc, NoZeroCopy bool
 	// Wait and SpinFor say how an idle event loop waits. SpinFor defaults to 200 us.
 	Wait    Wait
 	SpinFor time.Duration
@@ -72,18 +67,40 @@ type Config struct {
 	// NoHugepages keeps message buffers in ordinary pages even if the machine has
 	// huge pages reserved and free.
 	NoHugepages bool
-	// Seed makes tokens, nonces and epochs repeatable, for simulations. 0 means
-	// random ones; anything else is unsafe on a real network.
-	Seed uint64
-	// Clock returns monotonic nanoseconds. Default: the system's. Simulations give theirs.
-	Clock func() int64
-	// Executor runs background handlers. Default: a pool of Workers goroutines.
-	Executor Executor
 	// OnSession is called in the Rpc's thread when a session of either kind
 	// comes, fails or goes.
 	OnSession func(r *Rpc, s *Session, ev SessionEvent)
 	// Logger gets rare events (sessions lost, peers refused). Default: none.
 	Logger *slog.Logger
+
+	// Experiment is for measurements, Simulation for simulations. Services leave both zero.
+	Experiment Experiment
+	Simulation Simulation
+}
+
+// Experiment switches off common-case optimisations, to measure what they bring.
+type Experiment struct {
+	// NoPrealloc: a server's responses are not preallocated (eRPC, section 4.3).
+	NoPrealloc bool
+	// NoZeroCopy: handlers do not see a request in the receive buffer (section 4.2.3).
+	NoZeroCopy bool
+	// NoRateBypass: uncongested sessions whose RTT is low update their rate (section 5.2.2).
+	NoRateBypass bool
+	// NoPacingBypass: their packets go through the rate limiter.
+	NoPacingBypass bool
+	// NoBatchedTime: the clock is read for each packet, not for each batch.
+	NoBatchedTime bool
+}
+
+// Simulation replaces what makes two runs differ.
+type Simulation struct {
+	// Seed makes tokens, nonces and epochs repeatable. 0 means random ones; anything else is
+	// unsafe on a real network.
+	Seed uint64
+	// Clock returns the time. Default: the system's monotonic clock.
+	Clock func() Time
+	// Executor runs background handlers. Default: a pool of Config.Workers goroutines.
+	Executor Executor
 }
 
 // Executor runs tasks, each in a goroutine that is not the caller's.
@@ -113,9 +130,9 @@ func (c Config) fill() (Config, error) {
 		def, min, max int
 		name          string
 	}{
-		{&c.Slots, session.DefaultSlots, 1, session.MaxSlots, "Slots"},
-		{&c.Credits, 0, 0, session.MaxCredits, "Credits"},
-		{&c.MaxMessage, msgbuf.DefaultMaxMessage, 1, wire.MaxMsgSize, "MaxMessage"},
+		{&c.Slots, defaultSlots, 1, MaxSlots, "Slots"},
+		{&c.Credits, 0, 0, MaxCredits, "Credits"},
+		{&c.MaxMessage, msgbuf.DefaultMaxMessage, 1, MaxMessage, "MaxMessage"},
 		{&c.MaxSessions, 32768, 1, 1 << 24, "MaxSessions"},
 		{&c.MaxQueue, 65536, 1, 1 << 24, "MaxQueue"},
 		{&c.Burst, 256, 1, 4096, "Burst"},
@@ -132,8 +149,8 @@ func (c Config) fill() (Config, error) {
 	for c.Slots&(c.Slots-1) != 0 {
 		c.Slots &= c.Slots - 1
 	}
-	if c.MTU != 0 && (c.MTU < session.MinMTU || c.MTU > 1<<16) {
-		return c, &ConfigError{"MTU", fmt.Sprintf("is %d, must be %d to %d", c.MTU, session.MinMTU, 1<<16)}
+	if c.MTU != 0 && (c.MTU < MinMTU || c.MTU > 1<<16) {
+		return c, &ConfigError{"MTU", fmt.Sprintf("is %d, must be %d to %d", c.MTU, MinMTU, 1<<16)}
 	}
 	if err := c.Congestion.check(); err != nil {
 		return c, err
@@ -150,11 +167,11 @@ func (c Config) fill() (Config, error) {
 	if c.SpinFor == 0 {
 		c.SpinFor = 200 * time.Microsecond
 	}
-	t, err := c.Timing.Fill()
+	t, err := session.Timing(c.Timing).Fill()
 	if err != nil {
 		return c, &ConfigError{"Timing", err.Error()}
 	}
-	c.Timing = t
+	c.Timing = Timing(t)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/cc/dcqcn"
 	"github.com/userspace-rpc/erpc/cc/timely"
-	"github.com/userspace-rpc/erpc/ratelimit/carousel"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -43,11 +42,6 @@ type Congestion struct {
 	// sessions start, and the most they send at. 0 means what the transport says, and
 	// 100 Gbit/s if it does not know.
 	LinkRate int64
-	// NoRateBypass, NoPacingBypass and NoBatchedTime switch off the three
-	// common-case optimisations of eRPC, section 5.2.2, to measure what they bring:
-	// no rate update for an uncongested session whose RTT is low, no rate limiter
-	// for it, and one reading of the clock per batch instead of per packet.
-	NoRateBypass, NoPacingBypass, NoBatchedTime bool
 }
 
 // Rates that a link can have, bits per second.
@@ -56,10 +50,6 @@ const (
 	minLinkRate     = 1e3
 	maxLinkRate     = 100e12
 )
-
-// wheelConfig is the shape of an endpoint's rate limiter. Its horizon is longer than
-// what the largest packet takes at the least rate of Timely (about 7 ms).
-var wheelConfig = carousel.Config{Granularity: 512 * time.Nanosecond, Horizon: 8 * time.Millisecond}
 
 // check returns a *ConfigError if a field is wrong.
 func (c *Congestion) check() error {
@@ -90,24 +80,29 @@ func (c *Congestion) check() error {
 	return nil
 }
 
-// pacing makes what the client sessions of an endpoint share; nil for CCNone.
-func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
-	link := c.LinkRate
-	if link == 0 {
-		link = caps.LinkRate
+// linkRate returns the rate of the link in bits per second, where the transport says caps.
+func (c *Congestion) linkRate(caps *transport.Caps) int64 {
+	for _, rate := range []int64{c.LinkRate, caps.LinkRate} {
+		if rate != 0 {
+			return rate
+		}
 	}
-	if link == 0 {
-		link = defaultLinkRate
-	}
+	return defaultLinkRate
+}
+
+// pacing makes what client sessions share whose hosts add the same delay to round trips; nil for
+// CCNone. Link is the link's rate in bits per second.
+func (cfg *Config) pacing(link int64, hosts time.Duration) *session.Pacing {
+	c := &cfg.Congestion
 	p := &session.Pacing{
-		LinkRate: float64(link) / 8, Slack: int64(wheelConfig.Granularity + caps.HostDelay/4),
-		NoRateBypass: c.NoRateBypass, NoPacingBypass: c.NoPacingBypass,
+		LinkRate: float64(link) / 8, Slack: wheelConfig.Granularity + hosts/4,
+		NoRateBypass: cfg.Experiment.NoRateBypass, NoPacingBypass: cfg.Experiment.NoPacingBypass,
 	}
 	switch c.Algorithm {
 	case CCNone:
 		return nil
 	case CCTimely:
-		t := c.timely(caps.HostDelay)
+		t := c.timely(hosts)
 		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: int64(t.TLow), New: func(link float64) cc.Controller { return timely.New(t, link) }}
 	case CCDCQCN:
 		d, _ := c.DCQCN.Fill() // checked when the Nexus was made
@@ -118,7 +113,7 @@ func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
 	return p
 }
 
-// timely returns the parameters for a transport. Thresholds that the application did
+// timely returns the parameters for a path. Thresholds that the application did
 // not set are raised by what the hosts add to round trips.
 func (c *Congestion) timely(hosts time.Duration) *timely.Config {
 	t, _ := c.Timely.Fill() // checked when the Nexus was made
@@ -129,29 +124,4 @@ func (c *Congestion) timely(hosts time.Duration) *timely.Config {
 		t.BaseRTT += hosts
 	}
 	return &t
-}
-
-// schedule puts a session into the rate limiter, which makes it send when its next
-// packet is due. The wheel is made when it is first needed: most endpoints never do.
-func (e *engine) schedule(s *Session) {
-	if e.wheel == nil {
-		e.wheel, _ = carousel.New[*Session](wheelConfig, e.now) // the shape is right
-	}
-	e.wheel.Advance(e.now)
-	e.wheel.Insert(s.cl.PaceAt(), s)
-}
-
-// release lets the sessions send whose packets are due. A session stays in the wheel
-// when it ends: there is no deletion (eRPC, appendix C), so it is looked at here.
-func (e *engine) release() {
-	for n := e.wheel.Len(); n > 0; n-- { // a session that is due again waits for the next pass
-		s, ok := e.wheel.Pop(e.now)
-		if !ok {
-			return
-		}
-		if s.state == sessConnected {
-			s.cl.Release(e.now, e.out)
-			e.collect(s)
-		}
-	}
 }

@@ -32,7 +32,7 @@ func always(rate float64) erpc.Congestion {
 // session down on an idle network, alone or several in one pass; the same time spent
 // on the path does. Eight in a pass take longer than the header can say: no sample.
 func TestSlowHandlersAreNoCongestion(t *testing.T) {
-	const slow = int64(time.Millisecond)
+	const slow = erpc.Time(time.Millisecond)
 	for _, checksum := range []bool{false, true} {
 		for _, inFlight := range []int{1, 3, 8} {
 			for _, onPath := range []bool{false, true} {
@@ -85,12 +85,14 @@ func TestNoAllocationsLimited(t *testing.T) {
 		t.Skip("assertions allocate")
 	}
 	for _, size := range [][2]int{{32, 32}, {20_000, 32}, {32, 20_000}} {
-		for name, c := range map[string]erpc.Congestion{
-			"limited": always(1e7), "no pacing bypass": {NoPacingBypass: true},
-			"no rate bypass": {NoRateBypass: true}, "no batched time": {NoBatchedTime: true},
+		for name, c := range map[string]erpc.Config{
+			"limited":          {Congestion: always(1e7)},
+			"no pacing bypass": {Experiment: erpc.Experiment{NoPacingBypass: true}},
+			"no rate bypass":   {Experiment: erpc.Experiment{NoRateBypass: true}},
+			"no batched time":  {Experiment: erpc.Experiment{NoBatchedTime: true}},
 		} {
 			t.Run(fmt.Sprintf("%s-%d-%d", name, size[0], size[1]), func(t *testing.T) {
-				w := newStepper(t, erpc.Config{Congestion: c}, size[0], size[1])
+				w := newStepper(t, c, size[0], size[1])
 				for range 50 {
 					w.rpc(t)
 				}

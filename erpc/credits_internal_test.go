@@ -8,11 +8,11 @@ func TestDefaultCredits(t *testing.T) {
 		{0, 8952, 4096, 32}, {0, 65000, 4096, 32}, {0, 4096, 4096, 64}, {0, 1452, 4096, 128}, {0, 1452, 256, 64},
 		{0, 1452, 0, 32}, {0, 0, 4096, 128}, {7, 1452, 4096, 7}, {1000, 8952, 0, 1000},
 	} {
-		e := engine{cfg: &Config{Credits: c.set}, rxRing: c.ring}
-		if got := e.credits(c.mtu); got != c.want {
+		p := paths{cfg: &Config{Credits: c.set}, rxRing: c.ring}
+		if got := p.credits(c.mtu); got != c.want {
 			t.Errorf("%+v: got %d", c, got)
 		}
-		if o := e.offer(uint32(c.mtu)); int(o.Credits) != c.want || int(o.MTU) != c.mtu {
+		if o := p.offer(c.mtu, true); int(o.Credits) != c.want || int(o.MTU) != c.mtu {
 			t.Errorf("%+v: offer %+v", c, o)
 		}
 	}

@@ -6,43 +6,78 @@ import (
 
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // The errors of the library; use errors.Is. After ErrPeerLost, ErrPeerRestarted,
 // ErrDeadline, ErrCancelled and ErrClosed the server may or may not have run the
 // request: the outcome is unknown, and the library never repeats it.
 var (
-	ErrRefused       = session.ErrRefused       // the server refused the session
-	ErrConnect       = session.ErrTimeout       // nobody answered the attempt to connect
-	ErrPeerLost      = session.ErrPeerLost      // the peer has been silent for FailureTimeout
-	ErrPeerRestarted = session.ErrPeerRestarted // the peer does not know the session any more
+	ErrRefused       = errors.New("session refused")                 // by the server
+	ErrConnect       = errors.New("connect timeout")                 // nobody answered
+	ErrPeerLost      = errors.New("peer lost")                       // silent for FailureTimeout
+	ErrPeerRestarted = errors.New("peer restarted, outcome unknown") // it does not know the session
 	ErrDeadline      = errors.New("deadline exceeded")
 	ErrCancelled     = errors.New("cancelled")
 	ErrNoHandler     = errors.New("no handler for this request type")
-	ErrTooLarge      = session.ErrTooLarge  // request or response larger than a side takes
-	ErrExhausted     = session.ErrExhausted // out of slots in a queue, sessions, memory or workers
+	ErrTooLarge      = errors.New("message too large")  // for one of the sides
+	ErrExhausted     = errors.New("resource exhausted") // queue, sessions, memory or workers
 	ErrWrongThread   = errors.New("called while another goroutine runs this Rpc's event loop")
-	ErrClosed        = session.ErrClosed          // the session, Rpc, Client or Server was closed
-	ErrResponded     = session.ErrNotHandling     // second response, or the request's session ended
-	ErrBufferInUse   = msgbuf.ErrInUse            // the library owns the buffer
-	ErrBufferFreed   = msgbuf.ErrFreed            // the buffer was freed
-	ErrRemote        = errors.New("remote error") // matches every *RemoteError
-	ErrConfig        = errors.New("bad config")   // matches every *ConfigError
+	ErrClosed        = errors.New("closed")                             // the session, Rpc, Client or Server
+	ErrResponded     = errors.New("no request waits for this response") // a second one, or the session ended
+	ErrBufferInUse   = msgbuf.ErrInUse                                  // the library owns the buffer; of MsgBuffer, too
+	ErrBufferFreed   = msgbuf.ErrFreed                                  // the buffer was freed; of MsgBuffer, too
+	ErrRemote        = errors.New("remote error")                       // matches every *RemoteError
+	ErrConfig        = errors.New("bad config")                         // matches every *ConfigError
 	ErrReqType       = errors.New("request type out of range")
 	ErrRequest       = errors.New("request incomplete or for another Rpc's session")
 	ErrPanic         = errors.New("handler panicked")
 )
 
+// ownErrors are the library's names for the errors of the packages below it.
+var ownErrors = []struct{ below, own error }{
+	{session.ErrRefused, ErrRefused},
+	{session.ErrTimeout, ErrConnect},
+	{session.ErrTooLarge, ErrTooLarge},
+	{session.ErrExhausted, ErrExhausted},
+	{session.ErrClosed, ErrClosed},
+	{session.ErrNotHandling, ErrResponded},
+	{msgbuf.ErrTooLarge, ErrTooLarge},
+	{msgbuf.ErrClosed, ErrClosed},
+}
+
+// ownError gives an error of the packages below the library's name. An error that has only one
+// of them as a cause keeps its text, and errors.Is finds both. Others stay as they are.
+func ownError(err error) error {
+	for _, e := range ownErrors {
+		if err == e.below {
+			return e.own
+		}
+	}
+	for _, e := range ownErrors {
+		if errors.Is(err, e.below) && !errors.Is(err, e.own) {
+			err = &causedError{err, e.own}
+		}
+	}
+	return err
+}
+
+// causedError is an error from below that has an error of the library as its cause.
+type causedError struct {
+	error
+	own error
+}
+
+func (e *causedError) Unwrap() []error { return []error{e.error, e.own} }
+
 // RemoteError is an error that the server sent instead of a response. It matches
 // ErrRemote and the named error of its code.
 type RemoteError struct {
-	Code wire.Code
+	Code Code
 	Text string
 }
 
 func (e *RemoteError) Error() string {
-	if e.Code == wire.CodeApplication {
+	if e.Code == CodeApplication {
 		return e.Text
 	}
 	if e.Text == "" {
@@ -57,15 +92,15 @@ func (e *RemoteError) Is(target error) bool {
 		return true
 	}
 	switch e.Code {
-	case wire.CodeNoHandler:
+	case CodeNoHandler:
 		return target == ErrNoHandler
-	case wire.CodeTooLarge:
+	case CodeTooLarge:
 		return target == ErrTooLarge
-	case wire.CodeExhausted:
+	case CodeExhausted:
 		return target == ErrExhausted
-	case wire.CodeShutdown:
+	case CodeShutdown:
 		return target == ErrClosed
-	case wire.CodePanic:
+	case CodePanic:
 		return target == ErrPanic
 	}
 	return false

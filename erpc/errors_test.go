@@ -37,7 +37,7 @@ func (p *errPair) Submit(t erpc.Task) bool {
 func newErrPair(t *testing.T, cfg erpc.Config) *errPair {
 	t.Helper()
 	p := &errPair{}
-	cfg.Executor = p
+	cfg.Simulation.Executor = p
 	p.memPair = newMemPair(t, cfg, func(n *erpc.Nexus) {
 		for typ, h := range map[uint8]erpc.Handler{
 			tEcho:  func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) },
@@ -132,14 +132,14 @@ func TestRemoteErrors(t *testing.T) {
 	res = p.enqueue(tHold, 1, 0)
 	p.until(func() bool { return len(p.held) > 0 })
 	text := strings.Repeat("x", 600)
-	is(t, "RespondError", p.held[0].RespondError(wire.CodeOK, text), nil)
+	is(t, "RespondError", p.held[0].RespondError(erpc.CodeOK, text), nil)
 	p.until(func() bool { return res.ends > 0 })
 	var remote *erpc.RemoteError
-	if !errors.As(res.err, &remote) || remote.Code != wire.CodeApplication || remote.Text != text[:wire.MaxErrorText] || remote.Error() != remote.Text {
+	if !errors.As(res.err, &remote) || remote.Code != erpc.CodeApplication || remote.Text != text[:wire.MaxErrorText] || remote.Error() != remote.Text {
 		t.Errorf("application error: %+v", remote)
 	}
-	for code, want := range map[wire.Code]error{wire.CodeNoHandler: erpc.ErrNoHandler, wire.CodeTooLarge: erpc.ErrTooLarge,
-		wire.CodeExhausted: erpc.ErrExhausted, wire.CodeShutdown: erpc.ErrClosed, wire.CodePanic: erpc.ErrPanic} {
+	for code, want := range map[erpc.Code]error{erpc.CodeNoHandler: erpc.ErrNoHandler, erpc.CodeTooLarge: erpc.ErrTooLarge,
+		erpc.CodeExhausted: erpc.ErrExhausted, erpc.CodeShutdown: erpc.ErrClosed, erpc.CodePanic: erpc.ErrPanic} {
 		err := error(&erpc.RemoteError{Code: code, Text: "why"})
 		is(t, "remote", err, want, erpc.ErrRemote)
 		if errors.Is(err, erpc.ErrDeadline) || !strings.Contains(err.Error(), "why") || !strings.Contains(err.Error(), code.String()) {
@@ -177,7 +177,7 @@ func second[T any](_ T, err error) error { return err }
 func TestAgreedLimit(t *testing.T) {
 	p := newErrPair(t, erpc.Config{MaxMessage: 100_000})
 	end := p.net.end(true)
-	n, err := erpc.NewNexus(erpc.Config{Clock: p.net.Now, MaxMessage: 3000})
+	n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Clock: p.net.Now}, MaxMessage: 3000})
 	is(t, "nexus", err, nil)
 	var respond error
 	is(t, "register", n.Register(tEcho, erpc.Dispatch, func(h erpc.ReqHandle) {
@@ -291,8 +291,8 @@ func TestConfig(t *testing.T) {
 		"Wait":          {{Wait: erpc.WaitSleep + 1}},
 		"SpinFor":       {{SpinFor: -1}},
 		"MemoryLimit":   {{MemoryLimit: -1}},
-		"Timing": {{Timing: session.Timing{RTOMin: -1}}, {Timing: session.Timing{RTOMin: time.Second}},
-			{Timing: session.Timing{Heartbeat: time.Hour}}, {Timing: session.Timing{ConnectRetry: -1}}},
+		"Timing": {{Timing: erpc.Timing{RTOMin: -1}}, {Timing: erpc.Timing{RTOMin: time.Second}},
+			{Timing: erpc.Timing{Heartbeat: time.Hour}}, {Timing: erpc.Timing{ConnectRetry: -1}}},
 	} {
 		for _, cfg := range bad {
 			_, err := erpc.NewNexus(cfg)

@@ -2,9 +2,12 @@ package erpc
 
 // Forget makes a server drop its end of a client's session without a word.
 func (r *Rpc) Forget(client *Session) {
-	for _, s := range r.engine.sessions {
-		if s != nil && s.sv != nil && s.live.Remote == client.number && s.peer == client.rpc.LocalAddr() {
-			s.sv.Close()
+	for _, s := range r.engine.table.byNumber {
+		if s != nil && s.sv != nil && s.end.Remote == client.end.Local && s.end.Peer == client.engine.owner.LocalAddr() {
+			s.sv.Close(r.engine.out)
+			for r.engine.out.Next() != nil {
+				// Nobody is told.
+			}
 			r.engine.forget(s)
 		}
 	}

@@ -13,11 +13,11 @@ import (
 const (
 	fewStalls  = 4
 	keepBursts = 8
-	fullFor    = 1000 // ns until it is worth trying again
+	fullFor    = time.Microsecond // until it is worth trying again
 )
 
-// fewPackets is how many packets a pass may have found for the next one to send before it
-// receives: then latency counts, and there is little that could leave together with more.
+// If a pass found at most fewPackets, the next one sends before it receives: then latency counts,
+// and there is little that could leave together with more.
 const fewPackets = 4
 
 // maxStalls is how often a full transport is offered the same packets before they
@@ -45,14 +45,16 @@ func (r *Rpc) pass() (int, error) {
 	work := 0
 	if !r.commands.Empty() {
 		work = r.drainCommands()
+		e.settle()
 	}
-	e.out.Blind = 0
-	if gap := e.now - r.polledAt; r.polling && gap >= slowPass {
-		e.out.Blind = gap // nobody looked for packets meanwhile
+	e.in.Unseen = 0
+	if gap := e.in.Now.Sub(r.polledAt); r.polling && gap >= slowPass {
+		e.in.Unseen = gap // nobody looked for packets meanwhile
 	}
-	r.polledAt = e.now
+	r.polledAt = e.in.Now
 	if len(e.out.Tx) > 0 && r.found <= fewPackets && !r.full {
-		if err := r.transmit(); err != nil { // what was enqueued since the last pass does not wait for a look at the receive ring
+		// What was enqueued since the last pass does not wait for a look at the receive ring.
+		if err := r.transmit(); err != nil {
 			return work, err
 		}
 	}
@@ -60,16 +62,17 @@ func (r *Rpc) pass() (int, error) {
 	if err != nil {
 		return work, err
 	}
-	if n > 1 && e.numLive >= coldSessions {
+	if n > 1 && e.table.live >= coldSessions {
 		e.prefetch(r.rx[:n])
 	}
 	batch := r.txBatch
-	if r.txDear && r.found > 0 {
+	if r.txCostly && r.found > 0 {
 		batch = math.MaxInt
 	}
 	r.found = n
 	for i := range r.rx[:n] {
 		e.onPacket(&r.rx[i])
+		e.settle()
 		if len(e.out.Tx) >= batch {
 			if err = r.transmit(); err != nil {
 				return work, err
@@ -81,11 +84,13 @@ func (r *Rpc) pass() (int, error) {
 	}
 	e.stats.RxPackets += uint64(n)
 	work += n
-	if e.wheel != nil && e.wheel.Len() > 0 {
+	if w := e.timers.wheel; w != nil && w.Len() > 0 {
 		e.release()
+		e.settle()
 	}
-	if e.now >= e.nextScan {
+	if e.in.Now >= e.timers.nextScan {
 		e.tick()
+		e.settle()
 		r.published.publish(r)
 	}
 	if len(e.out.Tx) > 0 {
@@ -101,7 +106,8 @@ func (r *Rpc) transmit() error {
 	if e.out.HasAnswers() {
 		e.noteHold()
 	}
-	r.lastWork = e.now // an answer may come soon
+	r.lastWork = e.in.Now // an answer may come soon
+	e.out.Settled()
 	items := e.out.Tx
 	stalls := 0
 	for len(items) > 0 {
@@ -126,17 +132,16 @@ func (r *Rpc) transmit() error {
 	return nil
 }
 
-// drain sends the TX batch and waits until the transport refers to no buffer: the
-// rare, dear step that keeps zero-copy transmission safe (eRPC, section 4.2.2).
+// drain sends the TX batch and waits until the transport refers to no buffer, also of the batches
+// before: the rare, dear step that keeps zero-copy transmission safe (eRPC, section 4.2.2).
 func (r *Rpc) drain() {
 	e := &r.engine
-	if len(e.out.Tx) == 0 {
-		return
+	if len(e.out.Tx) > 0 {
+		e.noteHold()
+		r.sendAll(e.out.Tx)
 	}
-	e.noteHold()
-	r.sendAll(e.out.Tx)
-	e.out.Sent()
 	r.tr.Flush()
+	e.out.Flushed()
 	e.stats.Flushes++
 }
 
@@ -176,26 +181,26 @@ func (r *Rpc) Run(stop func() bool) error {
 // RunFor runs the event loop for about d.
 func (r *Rpc) RunFor(d time.Duration) error {
 	defer r.lockThread()()
-	end := r.clock() + int64(d)
+	end := r.clock().Add(d)
 	for {
 		work, err := r.RunOnce()
 		if err != nil {
 			return err
 		}
-		now := r.engine.now
+		now := r.engine.in.Now
 		if now >= end {
 			return nil
 		}
-		if err = r.pause(work, end-now); err != nil {
+		if err = r.pause(work, end.Sub(now)); err != nil {
 			return err
 		}
 	}
 }
 
 // pause waits as the configuration says after a pass that did work things, at most
-// for limit ns (negative: no limit).
-func (r *Rpc) pause(work int, limit int64) error {
-	now := r.engine.now
+// for limit (negative: no limit).
+func (r *Rpc) pause(work int, limit time.Duration) error {
+	now := r.engine.in.Now
 	r.polling = true
 	if work > 0 {
 		r.lastWork = now
@@ -207,7 +212,7 @@ func (r *Rpc) pause(work int, limit int64) error {
 	case WaitSpin:
 		return nil
 	case WaitAdaptive:
-		if now-r.lastWork < int64(r.cfg.SpinFor) {
+		if now.Sub(r.lastWork) < r.cfg.SpinFor {
 			r.yield()
 			return nil
 		}
@@ -219,7 +224,7 @@ func (r *Rpc) pause(work int, limit int64) error {
 // when background handlers have work. On a locked thread yielding costs a switch of
 // threads, so there the loop keeps its core.
 func (r *Rpc) yield() {
-	if !r.cfg.LockThread && (r.idle&15 == 0 || r.engine.numJobs > 0) {
+	if !r.cfg.LockThread && (r.idle&15 == 0 || r.engine.jobs.running > 0) {
 		runtime.Gosched()
 	}
 }
@@ -235,8 +240,8 @@ func (r *Rpc) lockThread() func() {
 }
 
 // sleep blocks until a packet, a command or a timer comes.
-func (r *Rpc) sleep(limit int64) error {
-	timeout := r.engine.idleUntil() - r.engine.now
+func (r *Rpc) sleep(limit time.Duration) error {
+	timeout := r.engine.wakeAt().Sub(r.engine.in.Now)
 	if limit >= 0 {
 		timeout = min(timeout, limit)
 	}
@@ -248,22 +253,22 @@ func (r *Rpc) sleep(limit int64) error {
 	var err error
 	if r.commands.Empty() { // a producer that pushed before sees sleeping, or we see its command
 		r.published.publish(r)
-		if timeout > int64(time.Hour) {
+		if timeout > time.Hour {
 			timeout = -1
 		}
-		err = r.tr.Wait(time.Duration(timeout))
+		err = r.tr.Wait(timeout)
 	}
 	r.sleeping.Store(false)
 	r.wokenFor.Store(false)
-	r.lastWork = r.clock() - int64(r.cfg.SpinFor) // one pass, then sleep again if nothing came
+	r.lastWork = r.clock().Add(-r.cfg.SpinFor) // one pass, then sleep again if nothing came
 	return err
 }
 
 // NextWake returns when the loop wants to run next if no packet and no command
-// comes, in ns of the clock. Simulations use it instead of sleeping.
-func (r *Rpc) NextWake() int64 {
+// comes. Simulations use it instead of sleeping.
+func (r *Rpc) NextWake() Time {
 	if !r.commands.Empty() {
 		return r.clock()
 	}
-	return r.engine.idleUntil()
+	return r.engine.wakeAt()
 }

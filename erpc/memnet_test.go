@@ -11,10 +11,10 @@ import (
 // memNet joins endpoints through memory: no system call, no allocation, no clock.
 // What does not fit a ring is dropped.
 type memNet struct {
-	now    int64 // ns; the endpoints' clock
-	shared bool  // Caps.RxShared
-	batch  int   // Caps.TxBatch
-	dear   bool  // Caps.TxDear
+	now    erpc.Time // the endpoints' clock
+	shared bool      // Caps.RxShared
+	batch  int       // Caps.TxBatch
+	dear   bool      // Caps.TxDear
 	ends   []*memEnd
 }
 
@@ -44,7 +44,7 @@ type memPacket struct {
 	buf  [memMTU]byte
 }
 
-func (n *memNet) Now() int64 { return n.now }
+func (n *memNet) Now() erpc.Time { return n.now }
 
 func (n *memNet) end(checked bool) *memEnd {
 	e := &memEnd{net: n, checked: checked}
@@ -115,7 +115,7 @@ type memPair struct {
 	client, server *erpc.Rpc
 	cend, send     *memEnd
 	sess           *erpc.Session
-	tick           int64 // ns per step
+	tick           erpc.Time // per step
 }
 
 // newMemPair makes both with a session between them. Register adds handlers.
@@ -128,9 +128,9 @@ func newMemPair(tb testing.TB, cfg erpc.Config, register func(*erpc.Nexus)) *mem
 func newMemPairOn(tb testing.TB, net *memNet, cfg erpc.Config, register func(*erpc.Nexus)) *memPair {
 	tb.Helper()
 	p := &memPair{tb: tb, net: net, tick: 1000}
-	cfg.Clock = p.net.Now
-	if cfg.Seed == 0 {
-		cfg.Seed = 7
+	cfg.Simulation.Clock = p.net.Now
+	if cfg.Simulation.Seed == 0 {
+		cfg.Simulation.Seed = 7
 	}
 	p.cend, p.send = p.net.end(!cfg.Checksum), p.net.end(!cfg.Checksum)
 	open := func(end *memEnd) *erpc.Rpc {

@@ -8,7 +8,6 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/gid"
 	"github.com/userspace-rpc/erpc/internal/invariants"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // TestReentry: callbacks may use the Rpc, but not run its loop.
@@ -95,7 +94,7 @@ func TestDoubleResponse(t *testing.T) {
 		late := func(when string) {
 			t.Helper()
 			name := fmt.Sprintf("type %d, %s", typ, when)
-			is(t, name+": RespondError", h.RespondError(wire.CodeApplication, "x"), erpc.ErrResponded)
+			is(t, name+": RespondError", h.RespondError(erpc.CodeApplication, "x"), erpc.ErrResponded)
 			is(t, name+": RespondBytes", h.RespondBytes([]byte{2}), erpc.ErrResponded)
 			b, err := p.server.Alloc(5)
 			is(t, name, err, nil)

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
-
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 func gomaxprocs() int { return runtime.GOMAXPROCS(0) }
@@ -42,7 +40,7 @@ type Nexus struct {
 	cfg      Config
 	mu       sync.Mutex
 	frozen   bool // an Rpc exists: handlers are fixed
-	handlers [wire.MaxReqType + 1]handlerEntry
+	handlers [MaxReqType + 1]handlerEntry
 	pool     *workerPool // nil if the config has an Executor
 	closed   bool
 	rpcs     int
@@ -57,13 +55,13 @@ func NewNexus(cfg Config) (*Nexus, error) {
 	return &Nexus{cfg: cfg}, nil
 }
 
-// Register names the handler for requests of reqType, 0 to wire.MaxReqType. All
+// Register names the handler for requests of reqType, 0 to MaxReqType. All
 // handlers are registered before the first Rpc is made, so that no lock guards them.
 func (n *Nexus) Register(reqType uint8, mode Mode, fn Handler) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case reqType > wire.MaxReqType:
+	case reqType > MaxReqType:
 		return fmt.Errorf("erpc: register %d: %w", reqType, ErrReqType)
 	case fn == nil || mode > Background:
 		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "is nil or has an unknown mode"})
@@ -93,8 +91,8 @@ func (n *Nexus) Close() error {
 // executor returns what runs background handlers, starting the workers when the
 // first Rpc with a background handler is made.
 func (n *Nexus) executor() Executor {
-	if n.cfg.Executor != nil {
-		return n.cfg.Executor
+	if n.cfg.Simulation.Executor != nil {
+		return n.cfg.Simulation.Executor
 	}
 	for i := range n.handlers {
 		if n.pool == nil && n.handlers[i].mode == Background {
@@ -111,8 +109,8 @@ func (n *Nexus) executor() Executor {
 func (n *Nexus) random() *rand.Rand {
 	n.rpcs++
 	var seed [32]byte
-	if n.cfg.Seed != 0 {
-		binary.LittleEndian.PutUint64(seed[:], n.cfg.Seed)
+	if n.cfg.Simulation.Seed != 0 {
+		binary.LittleEndian.PutUint64(seed[:], n.cfg.Simulation.Seed)
 		binary.LittleEndian.PutUint64(seed[8:], uint64(n.rpcs))
 	} else if _, err := crand.Read(seed[:]); err != nil {
 		panic("erpc: no random numbers: " + err.Error()) // crypto/rand says it never returns an error

@@ -94,7 +94,7 @@ func TestLostPeerEndsAllSessions(t *testing.T) {
 // another process now.
 func TestRestartedPeerEndsAllSessions(t *testing.T) {
 	p, sessions, _ := newManyPair(t)
-	n, err := erpc.NewNexus(erpc.Config{Clock: p.net.Now, Seed: 99})
+	n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Clock: p.net.Now, Seed: 99}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/userspace-rpc/erpc/internal/gid"
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -15,7 +14,6 @@ import (
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // Rpc is one endpoint: a transport, its sessions and an event loop, all used by one
@@ -25,27 +23,27 @@ import (
 // it, except Post, Wake, Stats and LocalAddr, which are safe anywhere. A call from
 // another goroutine while the loop runs gives ErrWrongThread.
 type Rpc struct {
-	engine  engine
-	nexus   *Nexus
-	cfg     Config
-	tr      transport.Transport
-	exec    Executor
-	clock   func() int64
-	rx      []transport.RxPacket
-	txBatch int  // packets to send in the middle of a pass; see transport.Caps
-	txDear  bool // only if the pass before found nothing
-	found   int  // packets that it found
-	full    bool // the transport did not take all packets
+	engine   engine
+	nexus    *Nexus
+	cfg      Config
+	tr       transport.Transport
+	exec     Executor
+	clock    func() monotime.Time
+	rx       []transport.RxPacket
+	txBatch  int  // packets to send in the middle of a pass; see transport.Caps
+	txCostly bool // only if the pass before found nothing
+	found    int  // packets that it found
+	full     bool // the transport did not take all packets
 
 	owner    atomic.Uintptr // goroutine inside, 0 if none; see enter
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
 	wokenFor atomic.Bool    // a wake-up is on its way
 	commands *ring.MPSC[command]
 	closed   atomic.Bool
-	lastWork int64 // when the loop last had something to do, ns
-	polledAt int64 // when the loop last looked for packets, ns
-	polling  bool  // it has not slept, or done anything else, since
-	idle     int   // passes without work since
+	lastWork monotime.Time // when the loop last had something to do
+	polledAt monotime.Time // when the loop last looked for packets
+	polling  bool          // it has not slept, or done anything else, since
+	idle     int           // passes without work since
 
 	shared     *msgbuf.Pool // for background handlers; safe in any goroutine
 	sharedOnce sync.Once
@@ -69,66 +67,61 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	}
 	n.frozen = true
 	caps := tr.Caps()
-	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, exec: n.executor(), clock: n.cfg.Clock}
+	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, clock: n.cfg.Simulation.Clock}
 	if r.clock == nil {
-		r.clock = monotime.Now
+		r.clock = func() monotime.Time { return monotime.Time(monotime.Now()) }
 	}
-	// A host that holds packets up by itself is no sign of loss.
-	r.cfg.Timing.RTOMin = leastRTO(&r.cfg.Timing, caps.HostDelay)
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
-		r.txBatch, r.txDear = caps.TxBatch, caps.TxDear
+		r.txBatch, r.txCostly = caps.TxBatch, caps.TxDear
 	}
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
-	e := &r.engine
-	e.rpc, e.cfg, e.handlers = r, &r.cfg, &n.handlers
-	e.mtu, e.rxRing, e.rxShared = caps.MTU, caps.RxRing, caps.RxShared
+	mtu := caps.MTU
 	if r.cfg.MTU != 0 {
-		e.mtu = min(e.mtu, r.cfg.MTU)
+		mtu = min(mtu, r.cfg.MTU)
 	}
-	if e.mtu < session.MinMTU {
-		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", e.mtu, session.MinMTU)}
+	if mtu < MinMTU {
+		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", mtu, MinMTU)}
 	}
-	e.checksum = r.cfg.Checksum || !caps.Checksummed
 	pool, err := msgbuf.NewPool(r.poolConfig())
 	if err != nil {
 		return nil, err
 	}
-	e.pool = pool
+	e := &r.engine
+	e.port, e.owner, e.cfg, e.handlers, e.pool = r, r, &r.cfg, &n.handlers, pool
 	e.rng = n.random()
-	e.epoch = e.rng.Uint64() | 1
-	var secret [32]byte
-	for i := range secret {
-		secret[i] = byte(e.rng.Uint32())
-	}
-	e.cookies = session.NewCookies(secret)
-	e.pacing = r.cfg.Congestion.pacing(&caps)
-	e.out = session.NewOut(4*r.cfg.Burst, nil)
-	e.byKey = make(map[connKey]*Session)
-	e.epochs = make(map[transport.Addr]*peerEpoch)
-	e.peers = make(map[peerKey]*peer)
-	for t := range e.refuse {
-		if t > wire.MaxReqType || n.handlers[t].fn == nil {
-			e.refuse[t] = wire.CodeNoHandler
+	e.shakes = newHandshakes(e.rng)
+	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
+	e.peers = newPeerTable()
+	e.jobs.exec = n.executor()
+	e.timers = newTimers(&r.cfg.Timing)
+	e.paths = paths{cfg: &r.cfg, mtu: mtu, rxRing: caps.RxRing, link: r.cfg.Congestion.linkRate(&caps)}
+	for t := range e.refusals {
+		if t > MaxReqType || n.handlers[t].fn == nil {
+			e.refusals[t] = CodeNoHandler.wire()
 		}
 	}
-	e.resetsLeft = resetsPerSweep
-	e.now = r.clock()
-	r.lastWork = e.now
+	e.in.Now = r.clock()
+	r.lastWork = e.in.Now
 	return r, nil
 }
 
-// rtoHosts is the least retransmission timeout in units of what the hosts add to a round trip: a loop
-// that shares its core waits several times as long now and then.
-const rtoHosts = 20
+// readClock makes the Rpc the engine's port, as drain and pathTo do.
+func (r *Rpc) readClock() monotime.Time { return r.clock() }
 
-// leastRTO returns the least retransmission timeout where the hosts add delay to a round trip.
-func leastRTO(t *session.Timing, delay time.Duration) time.Duration {
-	return max(t.RTOMin, min(rtoHosts*delay, t.RTOMax))
+func (r *Rpc) pathTo(to transport.Addr) transport.Path {
+	caps := r.tr.Caps()
+	p := transport.Path{MTU: caps.MTU, HostDelay: caps.HostDelay, Shared: caps.RxShared, Checksummed: caps.Checksummed}
+	if ps, ok := r.tr.(transport.PathSizer); ok {
+		if n, err := ps.PathMTU(to); err == nil && n >= session.MinMTU {
+			p.MTU = min(p.MTU, n)
+		}
+	}
+	return p
 }
 
-// poolConfig is the configuration of a pool of message buffers, whose memory the transport is told of if
-// it wants to know.
+// poolConfig is the configuration of a pool of message buffers. A transport that wants to know
+// their memory is told.
 func (r *Rpc) poolConfig() msgbuf.Config {
 	cfg := msgbuf.Config{MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Limit: r.cfg.MemoryLimit}
 	if reg, ok := r.tr.(transport.Registrar); ok {
@@ -154,11 +147,15 @@ func (r *Rpc) enter() (nested bool, err error) {
 		r.owner.Store(0)
 		return false, ErrClosed
 	}
-	r.engine.now = r.clock()
+	r.engine.in.Now = r.clock()
 	return false, nil
 }
 
-func (r *Rpc) leave() { r.owner.Store(0) }
+// leave settles what the caller has caused, and lets others in.
+func (r *Rpc) leave() {
+	r.engine.settle()
+	r.owner.Store(0)
+}
 
 // LocalAddr returns the address that peers connect to.
 func (r *Rpc) LocalAddr() transport.Addr { return r.tr.LocalAddr() }
@@ -236,27 +233,20 @@ func (r *Rpc) CloseSession(s *Session) error {
 	if !nested {
 		defer r.leave()
 	}
-	if s == nil || s.rpc != r {
+	if s == nil || s.engine != &r.engine {
 		return ErrRequest
 	}
 	r.engine.closeSession(s)
+	r.engine.settle()
 	return nil
 }
 
 // Sessions returns the number of sessions of both kinds.
-func (r *Rpc) Sessions() int { return r.engine.numLive }
+func (r *Rpc) Sessions() int { return r.engine.table.live }
 
 // Running returns the number of requests, of all sessions, whose handlers have not
 // responded.
-func (r *Rpc) Running() int {
-	n := 0
-	for _, s := range r.engine.sessions {
-		if s != nil && s.sv != nil {
-			n += s.sv.Running()
-		}
-	}
-	return n + r.engine.numJobs
-}
+func (r *Rpc) Running() int { return r.engine.running() }
 
 // Refuse makes the endpoint answer new sessions and new requests with "shutting
 // down", while those under way go on.
@@ -268,10 +258,7 @@ func (r *Rpc) Refuse() error {
 	if !nested {
 		defer r.leave()
 	}
-	r.engine.refuseNew = true
-	for t := range r.engine.refuse {
-		r.engine.refuse[t] = wire.CodeShutdown
-	}
+	r.engine.refuseNew()
 	return nil
 }
 
@@ -290,13 +277,9 @@ func (r *Rpc) Close() error {
 		return fmt.Errorf("close inside a callback: %w", ErrWrongThread)
 	}
 	defer r.leave()
-	r.engine.refuseNew, r.engine.closing = true, true
-	for _, s := range r.engine.sessions {
-		if s != nil {
-			r.engine.closeSession(s)
-		}
-	}
+	r.engine.closeAll()
 	r.drainCommands()
+	r.engine.settle()
 	r.drain()
 	r.closed.Store(true)
 	r.drainCommands() // what came before closed was seen

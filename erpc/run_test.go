@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
@@ -25,7 +24,7 @@ func TestRunStopsAfterTimer(t *testing.T) {
 	over := false
 	n, err := erpc.NewNexus(erpc.Config{
 		Wait:      erpc.WaitSleep,
-		Timing:    session.Timing{ConnectTimeout: 20 * time.Millisecond},
+		Timing:    erpc.Timing{ConnectTimeout: 20 * time.Millisecond},
 		OnSession: func(*erpc.Rpc, *erpc.Session, erpc.SessionEvent) { over = true },
 	})
 	if err != nil {

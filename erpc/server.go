@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // shutdownGrace is how long a Server goes on answering repeated packets after its
@@ -62,7 +61,7 @@ func (s *Server) Handle(reqType uint8, fn Func) error {
 			err = r.RespondBytes(resp)
 		}
 		if err != nil {
-			_ = r.RespondError(wire.CodeApplication, err.Error()) // gives ErrResponded if an answer is out
+			_ = r.RespondError(CodeApplication, err.Error()) // gives ErrResponded if an answer is out
 		}
 	})
 }
@@ -91,7 +90,7 @@ func (s *Server) Serve(tr transport.Transport) error {
 	s.mu.Unlock()
 	defer s.loops.Done()
 	defer close(ended)
-	err = r.Run(func() bool { return s.ctx.Err() != nil && r.wound() })
+	err = r.Run(func() bool { return s.ctx.Err() != nil && r.quiesce() })
 	if err == nil {
 		err = ErrClosed
 	}
@@ -101,11 +100,11 @@ func (s *Server) Serve(tr transport.Transport) error {
 	return err
 }
 
-// wound refuses what is new and reports whether all background handlers have
+// quiesce refuses new sessions and requests, and reports whether all background handlers have
 // returned: their requests are in memory that Close frees.
-func (r *Rpc) wound() bool {
+func (r *Rpc) quiesce() bool {
 	_ = r.Refuse() // the loop is between passes: nobody is inside
-	return r.engine.numJobs == 0
+	return r.engine.jobs.running == 0
 }
 
 // Shutdown refuses new sessions and requests, waits until the handlers at work have
@@ -121,7 +120,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		idle[i] = make(chan struct{})
 		_ = r.Post(func(r *Rpc) { // in vain only if the loop has ended
 			_ = r.Refuse()
-			r.whenIdle(int64(shutdownGrace), func() { close(idle[i]) })
+			r.engine.whenIdle(shutdownGrace, func() { close(idle[i]) })
 		})
 	}
 	var err error

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/session"
 )
 
 func TestWaitModes(t *testing.T) {
@@ -207,7 +206,7 @@ func TestCloseEndsHandlersContexts(t *testing.T) {
 // error, and the client comes to the new server by itself.
 func TestServerRestart(t *testing.T) {
 	checkLeaks(t)
-	cfg := erpc.Config{Timing: session.Timing{Heartbeat: 50 * time.Millisecond, FailureTimeout: 10 * time.Second}}
+	cfg := erpc.Config{Timing: erpc.Timing{Heartbeat: 50 * time.Millisecond, FailureTimeout: 10 * time.Second}}
 	g := newRig(t, cfg)
 	tr := &mute{Conn: listen(t, "127.0.0.1:0")}
 	addr := tr.LocalAddr().String()
@@ -241,7 +240,7 @@ func TestServerRestart(t *testing.T) {
 // TestPeerLost has a server that falls silent for good.
 func TestPeerLost(t *testing.T) {
 	checkLeaks(t)
-	cfg := erpc.Config{Timing: session.Timing{Heartbeat: 10 * time.Millisecond, FailureTimeout: 50 * time.Millisecond, ConnectTimeout: 100 * time.Millisecond}}
+	cfg := erpc.Config{Timing: erpc.Timing{Heartbeat: 10 * time.Millisecond, FailureTimeout: 50 * time.Millisecond, ConnectTimeout: 100 * time.Millisecond}}
 	g := newRig(t, erpc.Config{})
 	tr := &mute{Conn: listen(t, "127.0.0.1:0")}
 	g.served.Go(func() { _ = g.Serve(tr) })

@@ -1,10 +1,10 @@
 package erpc
 
 import (
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // SessionEvent says what became of a session.
@@ -28,12 +28,14 @@ func (e SessionEvent) String() string {
 	return "unknown"
 }
 
+// sessionState says how far a session is. The order is that of a life.
 type sessionState uint8
 
 const (
 	sessConnecting sessionState = iota
 	sessConnected
-	sessClosing // Disconnect sent, not acknowledged
+	sessEnding  // its end has been decided; requests and application learn of it next
+	sessClosing // ended from this side; the Disconnect is repeated until it is acknowledged
 	sessDead    // not in the table any more
 )
 
@@ -44,25 +46,24 @@ type Session struct {
 	UserData any
 
 	dialer   *session.Dialer // while connecting
+	plan     *pathPlan       // client: what the way to the peer asks for
 	key      connKey         // server: what a repeated Connect is known by
 	epoch    uint64          // of the peer's endpoint
-	params   session.Params
-	offer    wire.Offer // agreed; what a repeated Accept says
-	lingerAt int64      // when a closing session is forgotten, ns
-	nextAt   int64      // when Disconnect is repeated, ns
+	lingerAt monotime.Time   // when a closing session is forgotten
+	nextAt   monotime.Time   // when Disconnect is repeated
+	fate     SessionEvent    // how it ended
+	tell     bool            // the peer is to be told of the end
 
 	// What each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness
-	other    *peer // while connected
-	listed   int32 // place in other.sessions
+	peer     *peer // while connected
 	err      error // why it ended
-	rpc      *Rpc
-	peer     transport.Addr
-	token    uint32 // that packets to this session carry
-	number   uint32
+	engine   *engine
+	end      *session.End // of the half
+	listed   int32        // place in peer.sessions
+	activeAt int32        // place in timers.active, from 1; 0 if it is not there
 	state    sessionState
-	checksum bool
-	activeAt int32 // place in engine.active, from 1; 0 if it is not there
+	shared   bool // server: the peer can change requests after they came; see transport.Path
 	cl       *session.Client
 	sv       *session.Server
 }
@@ -79,8 +80,24 @@ type (
 	}
 )
 
+// newClientSession returns a client's end that is not in the table.
+func newClientSession(e *engine) *Session {
+	end := new(clientEnd)
+	s := &end.Session
+	s.engine, s.cl, s.end = e, &end.half, &end.half.End
+	return s
+}
+
+// newServerSession returns a server's end that is not in the table.
+func newServerSession(e *engine) *Session {
+	end := new(serverEnd)
+	s := &end.Session
+	s.engine, s.sv, s.end = e, &end.half, &end.half.End
+	return s
+}
+
 // hotSession is how many bytes from Session.live on a packet needs.
-const hotSession = 136
+const hotSession = 96
 
 // Prefetch tells the processor that a request on this session is about to be
 // enqueued. It is worth its few nanoseconds with thousands of sessions, a few requests
@@ -90,14 +107,8 @@ func (s *Session) Prefetch() {
 	sys.Prefetch(&s.live, hotSession+session.ClientHot)
 }
 
-// connKey names an attempt to connect.
-type connKey struct {
-	from  transport.Addr
-	nonce uint64
-}
-
 // Peer returns the address of the other side.
-func (s *Session) Peer() transport.Addr { return s.peer }
+func (s *Session) Peer() transport.Addr { return s.end.Peer }
 
 // IsClient reports whether this side sends the requests.
 func (s *Session) IsClient() bool { return s.cl != nil }
@@ -109,7 +120,7 @@ func (s *Session) Connected() bool { return s.state == sessConnected }
 func (s *Session) Err() error { return s.err }
 
 // Params returns what both sides agreed on; zero before that.
-func (s *Session) Params() session.Params { return s.params }
+func (s *Session) Params() Params { return Params(s.end.Params) }
 
 // Pending returns the requests in flight and in the queue of a client session.
 func (s *Session) Pending() (inFlight, queued int) {
@@ -135,4 +146,35 @@ func (s *Session) Credits() int {
 		return 0
 	}
 	return s.cl.FreeCredits()
+}
+
+// respond answers the request in slot with buf.
+func (s *Session) respond(slot uint8, num uint64, buf *MsgBuffer) error {
+	if !s.sv.Handling(slot, num) {
+		return ErrResponded
+	}
+	if err := s.sv.Respond(slot, buf, s.engine.in.Now, s.engine.out); err != nil {
+		return ownError(err)
+	}
+	return nil
+}
+
+// respondError answers the request in slot with an error.
+func (s *Session) respondError(slot uint8, num uint64, code Code, text string) error {
+	if !s.sv.Handling(slot, num) {
+		return ErrResponded
+	}
+	return ownError(s.sv.RespondError(slot, code.wire(), text, s.engine.in.Now, s.engine.out))
+}
+
+// prealloc returns the preallocated buffer for the response to the request in slot, sized to n
+// bytes, or nil if there is none. The error is ErrResponded.
+func (s *Session) prealloc(slot uint8, num uint64, n int) (*MsgBuffer, error) {
+	if !s.sv.Handling(slot, num) {
+		return nil, ErrResponded
+	}
+	if s.engine.cfg.Experiment.NoPrealloc {
+		return nil, nil
+	}
+	return s.sv.Prealloc(slot, n), nil
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -28,7 +27,7 @@ type Stats struct {
 	DropToken     uint64 // wrong token, checksum or sender
 	DropRole      uint64 // a client's packet at a client, or the reverse
 
-	Protocol  session.Stats
+	Protocol  ProtocolStats
 	Transport transport.Stats
 	Sessions  int       // now
 	RTT       Histogram // round trips without the server's hold, ns
@@ -104,7 +103,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 }
 
 // publishedStats is the copy that other goroutines read. The loop writes plain
-// counters and copies them here about once per millisecond.
+// counters and copies them here once per epoch, a quarter of Timing.RTOMin.
 type publishedStats struct {
 	mu    sync.Mutex
 	stats Stats
@@ -114,20 +113,21 @@ func (p *publishedStats) publish(r *Rpc) {
 	if !p.mu.TryLock() {
 		return // somebody reads; the next epoch will do
 	}
-	p.stats = r.engine.snapshot()
+	p.stats = r.snapshot()
 	p.mu.Unlock()
 }
 
-func (e *engine) snapshot() Stats {
+func (r *Rpc) snapshot() Stats {
+	e := &r.engine
 	s := e.stats
-	s.Protocol = e.proto
-	s.Transport = e.rpc.tr.Stats()
-	s.Sessions = e.numLive
+	s.Protocol = ProtocolStats(e.proto)
+	s.Transport = r.tr.Stats()
+	s.Sessions = e.table.live
 	s.Memory = e.pool.Reserved()
 	return s
 }
 
-// Stats returns the counters, at most about a millisecond old while the loop runs.
+// Stats returns the counters, at most a quarter of Timing.RTOMin old while the loop runs.
 // It is safe in any goroutine.
 func (r *Rpc) Stats() Stats {
 	r.published.mu.Lock()

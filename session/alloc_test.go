@@ -29,10 +29,16 @@ func exchange(r *rig, op Op, respSize int) {
 			if data == nil {
 				payload = head[wire.HeaderSize:]
 			}
+			in := Arrival{Now: r.now}
 			if h.Type == wire.TypeCR {
-				r.cl.OnCR(&h, r.now, r.cout)
+				r.cl.OnCR(&h, &in, r.cout)
 			} else {
-				r.cl.OnResp(&h, payload, r.now, r.cout)
+				r.cl.OnResp(&h, payload, &in, r.cout)
+			}
+			for ev := r.cout.Next(); ev != nil; ev = r.cout.Next() {
+				if ev.Kind != EventProgress && ev.Kind != EventDone {
+					r.tb.Fatalf("event %+v", ev)
+				}
 			}
 		}
 		r.sout.Reset()
@@ -60,22 +66,30 @@ func toServerRaw(r *rig, h *wire.Header, head, data []byte, respSize int) {
 	if data == nil {
 		payload = head[wire.HeaderSize:]
 	}
+	in := Arrival{Now: r.now}
 	if h.Type == wire.TypeRFR {
-		r.sv.OnRFR(h, false, r.now, r.sout)
-		return
+		r.sv.OnRFR(h, &in, r.sout)
+	} else {
+		r.sv.OnReq(h, payload, &in, r.sout)
 	}
-	ev := r.sv.OnReq(h, payload, false, r.now, r.sout)
-	if ev.Kind != EventRequest {
-		return
+	for ev := r.sout.Next(); ev != nil; ev = r.sout.Next() {
+		if ev.Kind != EventRequest {
+			r.tb.Fatalf("event %+v", ev)
+		}
+		answer(r, ev.Slot, respSize)
 	}
-	buf := r.sv.Prealloc(ev.Slot, respSize)
+}
+
+// answer responds as a handler does that runs at once.
+func answer(r *rig, slot uint8, respSize int) {
+	buf := r.sv.Prealloc(slot, respSize)
 	if buf == nil {
 		var err error
 		if buf, err = r.pool.Alloc(respSize); err != nil {
 			r.tb.Fatal(err)
 		}
 	}
-	if err := r.sv.Respond(ev.Slot, buf, r.now, r.sout); err != nil {
+	if err := r.sv.Respond(slot, buf, r.now, r.sout); err != nil {
 		r.tb.Fatal(err)
 	}
 }

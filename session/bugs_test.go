@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,20 +15,20 @@ import (
 // that response must not go to somebody else until the batch is sent.
 func TestResponseStaysWhileQueued(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-	req := func(num uint64) Event {
+	req := func(num uint64) {
+		t.Helper()
 		h := wire.Header{Type: wire.TypeReq, ReqType: 1, MsgSize: 1, Session: serverSession, ReqNum: num}
-		return r.sv.OnReq(&h, []byte{1}, false, r.now, r.sout)
+		r.sv.OnReq(&h, []byte{1}, r.arrival(), r.sout)
+		if ks := kinds(r.sout); !slices.Equal(ks, []EventKind{EventRequest}) {
+			t.Fatalf("outcomes %v, want a request", ks)
+		}
 	}
-	if ev := req(8); ev.Kind != EventRequest {
-		t.Fatal("no request")
-	}
+	req(8)
 	if err := r.sv.Respond(0, r.buffer(5000, 42), r.now, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	before := flatten(r.sout.Tx[0])
-	if ev := req(16); ev.Kind != EventRequest {
-		t.Fatal("no second request")
-	}
+	req(16)
 	other := r.buffer(5000, 99) // another session's response
 	other.Packet(0, 1000)
 	if string(flatten(r.sout.Tx[0]).raw) != string(before.raw) {
@@ -36,7 +37,10 @@ func TestResponseStaysWhileQueued(t *testing.T) {
 	if err := r.sv.RespondError(0, wire.CodeApplication, "", r.now, r.sout); err != nil {
 		t.Fatal(err)
 	}
-	r.sout.Reset()
+	used := r.inUse()
+	if r.sout.Reset(); r.inUse() != used-1 {
+		t.Errorf("%d buffers in use before the batch was sent, %d after", used, r.inUse())
+	}
 	other.Free()
 	r.noLeak()
 }
@@ -56,20 +60,21 @@ func TestEndFlushesQueuedRequest(t *testing.T) {
 		}
 		r.takeClient()
 		cr := wire.Header{Type: wire.TypeCR, ReqType: 1, ReqNum: 8}
-		r.cl.OnCR(&cr, 0, r.cout) // queues packet 1
+		r.cl.OnCR(&cr, &Arrival{}, r.cout) // queues packet 1
+		if ks := kinds(r.cout); !slices.Equal(ks, []EventKind{EventProgress}) {
+			t.Fatalf("%s: outcomes %v", kind, ks)
+		}
 		h := wire.Header{Type: wire.TypeResp, ReqType: 1, ReqNum: 8, PktNum: 1}
-		payload := []byte{}
+		payload, end := []byte{}, EventDone
 		switch kind {
 		case "error":
 			h.Flags, h.MsgSize, payload = wire.FlagError, 1, []byte{5}
 		case "too large":
-			h.MsgSize, payload = 5000, make([]byte, 1000)
+			h.MsgSize, payload, end = 5000, make([]byte, 1000), EventFailed
 		}
-		if ev := r.cl.OnResp(&h, payload, 0, r.cout); ev.Kind != EventDone && ev.Kind != EventError {
-			t.Fatalf("%s: event %d", kind, ev.Kind)
-		}
-		if !r.cout.Flush {
-			t.Errorf("%s: no flush, though a packet of the ended request is queued", kind)
+		r.cl.OnResp(&h, payload, &Arrival{}, r.cout)
+		if ks := kinds(r.cout); !slices.Equal(ks, []EventKind{EventFlush, end}) {
+			t.Errorf("%s: outcomes %v: a packet of the ended request is queued", kind, ks)
 		}
 		giveBack(op)
 		r.noLeak()
@@ -116,7 +121,7 @@ func TestErrorWithoutMemory(t *testing.T) {
 	}
 	r.takeServer()
 	r.s2c = nil // lost
-	if ev := r.toServer(request); ev.Kind != EventNone {
+	if ev := r.toServer(request); ev.Kind != 0 {
 		t.Fatal("the handler ran twice for one request")
 	}
 	if len(r.s2c) != 1 {
@@ -136,17 +141,16 @@ func TestErrorWithoutMemory(t *testing.T) {
 // Connect, so its packets may come before the Accept.
 func TestPacketsBeforeOpen(t *testing.T) {
 	var st Stats
-	c := NewClient(Timing{}, 1, nil, nil, &st)
-	out := NewOut(4, nil)
+	c := NewClient(serverHost, clientSession, clientToken, Timing{}, 1, nil, nil, &st)
+	out := NewOut(4, false)
 	for _, flags := range []wire.Flags{0, wire.FlagError} {
 		h := wire.Header{Type: wire.TypeResp, Flags: flags, MsgSize: 1}
-		if ev := c.OnResp(&h, []byte{1}, 0, out); ev.Kind != EventNone {
-			t.Errorf("event %d", ev.Kind)
-		}
+		c.OnResp(&h, []byte{1}, &Arrival{}, out)
 	}
 	h := wire.Header{Type: wire.TypeCR, ReqNum: 5}
-	if ev := c.OnCR(&h, 0, out); ev.Kind != EventNone {
-		t.Errorf("event %d", ev.Kind)
+	c.OnCR(&h, &Arrival{}, out)
+	if ks := kinds(out); ks != nil {
+		t.Errorf("outcomes %v", ks)
 	}
 	if st.DropPast != 3 {
 		t.Errorf("%d drops counted, want 3", st.DropPast)
@@ -180,7 +184,7 @@ func TestTooLargeWhileBusy(t *testing.T) {
 // every packet from now on is sent several times.
 func TestRTOFollowsSlowPath(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
-	r.open(100_000) // 0.1 ms
+	r.open(100 * time.Microsecond)
 	const rtt = 50 * ms
 	for ref := uint32(1); ref <= 10; ref++ {
 		before := r.cst.Rollbacks
@@ -208,11 +212,11 @@ func TestRTOFollowsSlowPath(t *testing.T) {
 // TestRTOHuge: large configured bounds must not overflow when the timeout backs off.
 func TestRTOHuge(t *testing.T) {
 	e := newRTOEstimator(&Timing{RTOMin: time.Millisecond, RTOMax: 1000 * time.Hour, RTOInitial: 500 * time.Hour})
-	last := int64(0)
+	last := time.Duration(0)
 	for n := range 256 {
 		got := e.timeout(uint8(n))
-		if got < last || got > int64(1000*time.Hour) {
-			t.Fatalf("timeout after %d retries: %v, before: %v", n, time.Duration(got), time.Duration(last))
+		if got < last || got > 1000*time.Hour {
+			t.Fatalf("timeout after %d retries: %v, before: %v", n, got, last)
 		}
 		last = got
 	}
@@ -223,7 +227,8 @@ func TestRTOHuge(t *testing.T) {
 func TestPreallocOnlyForHandler(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	h := wire.Header{Type: wire.TypeReq, ReqType: 1, Session: serverSession, ReqNum: 8}
-	r.sv.OnReq(&h, nil, false, 0, r.sout)
+	r.sv.OnReq(&h, nil, &Arrival{}, r.sout)
+	r.takeServer()
 	if err := r.respond(0, 100); err != nil {
 		t.Fatal(err)
 	}

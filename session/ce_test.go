@@ -23,19 +23,20 @@ func TestCongestionEcho(t *testing.T) {
 		h := p.header()
 		switch h.Type {
 		case wire.TypeReq:
-			if ev := r.sv.OnReq(&h, p.raw[wire.HeaderSize:], marks[k], 0, r.sout); ev.Kind == EventRequest {
+			r.sv.OnReq(&h, p.raw[wire.HeaderSize:], &Arrival{CE: marks[k]}, r.sout)
+			if ev := r.takeServer(); ev.Kind == EventRequest {
 				if err := r.respond(ev.Slot, 2000); err != nil {
 					t.Fatal(err)
 				}
 			}
 		default:
-			r.sv.OnRFR(&h, marks[k], 0, r.sout)
+			r.sv.OnRFR(&h, &Arrival{CE: marks[k]}, r.sout)
+			r.takeServer()
 		}
-		r.takeServer()
 		if h := r.s2c[k].header(); (h.Flags&wire.FlagCE != 0) != marks[k] {
 			t.Errorf("answer %d: flags %b, packet was marked: %v", k, h.Flags, marks[k])
 		}
-		if ev := r.toClient(r.s2c[k]); ev.Kind == EventNone {
+		if ev := r.toClient(r.s2c[k]); ev.Kind == 0 {
 			t.Errorf("event %d: %+v", k, ev)
 		}
 	}
@@ -58,7 +59,7 @@ func TestQuietMarked(t *testing.T) {
 		if h.Flags != wire.FlagQuiet {
 			t.Fatalf("flags %b of the first packet of many", h.Flags)
 		}
-		r.sv.OnReq(&h, p.raw[wire.HeaderSize:], marked, 0, r.sout)
+		r.sv.OnReq(&h, p.raw[wire.HeaderSize:], &Arrival{CE: marked}, r.sout)
 		if r.takeServer(); (len(r.s2c) == 1) != marked {
 			t.Fatalf("marked %v: %d answers", marked, len(r.s2c))
 		}
@@ -68,7 +69,7 @@ func TestQuietMarked(t *testing.T) {
 			}
 			r.toClient(r.s2c[0])
 		}
-		r.cl.Close(ErrClosed, r.cout)
+		r.closeClient(ErrClosed)
 		giveBack(op)
 		r.noLeak()
 	}

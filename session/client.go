@@ -1,7 +1,10 @@
 package session
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
@@ -33,10 +36,10 @@ type clientSlot struct {
 	numTx    uint32
 	numRx    uint32
 	highTx   uint32   // packets below were sent before a rollback
-	txGen    uint64   // Out batch in which request data was last queued
-	sentAt   int64    // when packet 0 was sent, ns
-	progress int64    // when the slot last sent after idling, or received, ns
-	times    *txTimes // of packets after the first; nil until needed
+	txGen    uint64        // Out batch in which request data was last queued
+	sentAt   monotime.Time // when packet 0 was sent
+	progress monotime.Time // when the slot last sent after idling, or received
+	times    *txTimes      // of packets after the first; nil until needed
 }
 
 // total returns how many packets the client sends for the request, as far as known.
@@ -49,20 +52,19 @@ func (s *clientSlot) total() uint32 {
 
 // Client is the requesting half of a session. The zero Client is not ready; see NewClient.
 type Client struct {
-	link
-	Params
+	End
 	rtt     rtoEstimator
 	pace    pacer
 	stats   *Stats
 	slots   []clientSlot
 	free    []uint8 // free slots, a stack; the top was used last and is warm
 	stalled slotLine
-	sampled int64 // when the packet was sent that gave the last RTT, ns
-	latest  int64 // when the latest packet was sent that has been answered, ns
+	sampled monotime.Time // when the packet was sent that gave the last RTT
+	latest  monotime.Time // when the latest packet was sent that has been answered
 	credits int
 	busy    int   // slots in use
 	stride  uint8 // packets that one CR or RFR may stand for
-	quiet   uint8 // of all slots, less than stride: so many credits wait for a CR nobody asked for yet
+	quiet   uint8 // of all slots, less than stride: credits held by packets that no CR was asked for yet
 	open    bool
 	closed  bool
 
@@ -80,31 +82,33 @@ const ClientHot = 448
 
 // txTimes remembers when the packets in flight were sent.
 type txTimes struct {
-	at []int64 // by packet number & (length-1), ns
+	at []monotime.Time // by packet number & (length-1)
 }
 
-// NewClient returns a client half that queues requests until Open is called.
-// MaxQueue bounds the requests that wait for a slot. Responses for which the request
-// brings no buffer get one of pool. Pacing is nil for no congestion control.
-func NewClient(t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) *Client {
+// NewClient returns a client half that queues requests until Open is called. The session has
+// the number local at this side, and packets to it carry token. MaxQueue bounds the requests
+// that wait for a slot. Responses for which the request brings no buffer get one of pool.
+// Pacing is nil for no congestion control.
+func NewClient(peer packet.Addr, local, token uint32, t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) *Client {
 	c := new(Client)
-	c.Init(t, maxQueue, pool, pacing, stats)
+	c.Init(peer, local, token, t, maxQueue, pool, pacing, stats)
 	return c
 }
 
 // Init is NewClient in memory that the caller has.
-func (c *Client) Init(t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) {
+func (c *Client) Init(peer packet.Addr, local, token uint32, t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) {
+	c.End = End{Peer: peer, Local: local, LocalToken: token}
 	c.pool, c.stats, c.rtt, c.pace, c.queue.max = pool, stats, newRTOEstimator(&t), newPacer(pacing), maxQueue
 	// One slot, never busy, stands for all until Open, so that no packet of the peer
 	// finds none.
 	c.slots = c.inline[:1]
 }
 
-// Open makes the session usable with the agreed params. Remote and token name the
-// session at the peer, whose address is to. Queued requests start; rtt in ns, if not 0, is the first sample.
-func (c *Client) Open(p Params, to packet.Addr, remote, token uint32, rtt, now int64, out *Out) {
-	c.Params = p
-	c.link = link{to: to, remote: remote, token: token, checksum: p.Checksum}
+// Open makes the session usable with the agreed params. Remote and token name the session at
+// the peer. Queued requests start, and what is too large for the session fails; rtt, if not 0,
+// is the first sample. The outcome after those is EventOpened.
+func (c *Client) Open(p Params, remote, token uint32, rtt time.Duration, now monotime.Time, out *Out) {
+	c.Params, c.Remote, c.RemoteToken = p, remote, token
 	c.credits, c.stride = p.Credits, uint8(p.stride())
 	if p.Slots <= DefaultSlots {
 		c.slots, c.free = c.inline[:p.Slots], c.inlineFree[:p.Slots]
@@ -118,13 +122,14 @@ func (c *Client) Open(p Params, to packet.Addr, remote, token uint32, rtt, now i
 	c.rtt.sample(rtt)
 	c.open = true
 	c.startQueued(now, out)
+	out.Opened(c.Local)
 }
 
 // Start begins a request, or queues it when all slots are in use or the session is
 // not open yet. The session owns the buffers until the request ends. Errors:
 // ErrClosed, ErrTooLarge, ErrExhausted (queue full); then nothing has happened. What
-// is too large for a session that is not open yet ends in out.Done once it is.
-func (c *Client) Start(op Op, now int64, out *Out) error {
+// is too large for a session that is not open yet fails once it is.
+func (c *Client) Start(op Op, now monotime.Time, out *Out) error {
 	if c.closed {
 		return ErrClosed
 	}
@@ -149,7 +154,7 @@ func (c *Client) check(op *Op) error {
 }
 
 // begin puts op into a free slot and sends what credits allow.
-func (c *Client) begin(op Op, now int64, out *Out) {
+func (c *Client) begin(op Op, now monotime.Time, out *Out) {
 	i := c.free[len(c.free)-1]
 	c.free = c.free[:len(c.free)-1]
 	s := &c.slots[i]
@@ -171,7 +176,7 @@ func (c *Client) begin(op Op, now int64, out *Out) {
 }
 
 // kick puts slot i in line for credits and hands out what credits there are.
-func (c *Client) kick(i uint8, now int64, out *Out) {
+func (c *Client) kick(i uint8, now monotime.Time, out *Out) {
 	if s := &c.slots[i]; !s.stalled && s.numTx < s.total() {
 		s.stalled = true
 		c.lineUp(i)
@@ -181,7 +186,7 @@ func (c *Client) kick(i uint8, now int64, out *Out) {
 
 // pump gives credits to waiting slots in turn, one packet each, so that a large
 // request does not keep small ones waiting, and as fast as congestion control allows.
-func (c *Client) pump(now int64, out *Out) {
+func (c *Client) pump(now monotime.Time, out *Out) {
 	for c.credits > 0 && c.stalled.n > 0 {
 		i := c.stalled.head
 		s := &c.slots[i]
@@ -194,7 +199,7 @@ func (c *Client) pump(now int64, out *Out) {
 		}
 		n := uint32(1)
 		if s.numTx >= s.numReq {
-			if n = c.ask(s); n == 0 {
+			if n = c.rfrSize(s); n == 0 {
 				return
 			}
 		}
@@ -216,9 +221,10 @@ func (c *Client) elicits(s *clientSlot, k uint32) int {
 	return wire.HeaderSize + c.payload(s.op.Resp.Size(), k-(s.numReq-1))
 }
 
-// ask returns how many response packets the slot's next RFR asks for: several at a time where nothing
-// is paced or was lost. 0 is none yet: answers are on the way whose credits will make it more.
-func (c *Client) ask(s *clientSlot) uint32 {
+// rfrSize returns how many response packets the slot's next RFR asks for: several at a time
+// where nothing is paced or was lost. 0 means none yet: answers are on the way whose credits
+// will make it more.
+func (c *Client) rfrSize(s *clientSlot) uint32 {
 	if c.pace.gated || s.numTx < s.highTx {
 		return 1
 	}
@@ -229,26 +235,27 @@ func (c *Client) ask(s *clientSlot) uint32 {
 	return 0
 }
 
-// hush reports whether request packet k needs no CR of its own. It does if it is the last one that
-// can have any, if others gathered, if it may be lost, and while the rate follows the CRs.
-func (c *Client) hush(s *clientSlot, k uint32) bool {
+// skipCR reports whether request packet k needs no CR of its own, and counts it then. A packet
+// needs one if it is the last that can have any, if others gathered, if it may be lost, and
+// while the rate follows the CRs.
+func (c *Client) skipCR(s *clientSlot, k uint32) bool {
 	if k+2 < s.numReq && c.quiet+1 < c.stride && k >= s.highTx && !c.pace.gated {
 		s.quiet++
 		c.quiet++
 		return true
 	}
-	c.speak(s)
+	c.clearQuiet(s)
 	return false
 }
 
-// speak forgets the slot's quiet packets.
-func (c *Client) speak(s *clientSlot) {
+// clearQuiet forgets the slot's quiet packets.
+func (c *Client) clearQuiet(s *clientSlot) {
 	c.quiet -= s.quiet
 	s.quiet = 0
 }
 
 // sendNext sends the slot's next packet: request data, or an RFR for n response packets.
-func (c *Client) sendNext(s *clientSlot, n uint32, now int64, out *Out) {
+func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) {
 	k := s.numTx
 	var h wire.Header // not a literal, which would be built elsewhere and copied
 	h.ReqType, h.Hold, h.ReqNum, h.PktNum = s.op.ReqType, wire.TryHold(s.try, 0), s.reqNum, uint16(k)
@@ -257,23 +264,23 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now int64, out *Out) {
 		h.MsgSize = uint32(s.op.Req.Size())
 		head, data := s.op.Req.Packet(int(k), c.PerPacket)
 		s.txGen = out.gen
-		if s.numReq > 2 && c.hush(s, k) {
+		if s.numReq > 2 && c.skipCR(s, k) {
 			h.Flags = wire.FlagQuiet
 		}
-		c.append(out, &h, head, data)
+		c.send(out, &h, head, data)
 		if c.pace.gated {
 			c.pace.charge(len(head) + len(data))
 		}
 	} else {
 		h.Type, h.MsgSize = wire.TypeRFR, n-1
-		c.queueControl(out, &h)
+		c.sendControl(out, &h)
 		if c.pace.gated {
 			c.pace.charge(c.elicits(s, k)) // n is 1
 		}
 	}
 	if k < s.highTx {
 		c.stats.Retransmits++
-		out.Flush, out.Todo = true, true
+		out.Flush()
 	}
 	if s.numTx == s.numRx {
 		s.progress = now // nothing was outstanding: the timeout starts here
@@ -293,27 +300,33 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now int64, out *Out) {
 }
 
 // noteTime remembers when packet k > 0 was sent.
-func (c *Client) noteTime(s *clientSlot, k uint32, now int64) {
+func (c *Client) noteTime(s *clientSlot, k uint32, now monotime.Time) {
 	if s.times == nil {
 		n := 1
 		for n < c.Credits {
 			n <<= 1
 		}
-		s.times = &txTimes{make([]int64, n)}
+		s.times = &txTimes{make([]monotime.Time, n)}
 	}
 	s.times.at[k&uint32(len(s.times.at)-1)] = now
 }
 
 // startQueued moves waiting requests into free slots.
-func (c *Client) startQueued(now int64, out *Out) {
+func (c *Client) startQueued(now monotime.Time, out *Out) {
 	for c.queue.n > 0 && len(c.free) > 0 {
 		op := c.queue.pop()
 		if err := c.check(&op); err != nil {
-			out.done(op.Ref, err)
+			c.fail(op.Ref, err, out)
 			continue
 		}
 		c.begin(op, now, out)
 	}
+}
+
+// fail ends request ref on this side.
+func (c *Client) fail(ref uint32, err error, out *Out) {
+	ev := out.add(EventFailed)
+	ev.Session, ev.Ref, ev.Err = c.Local, ref, err
 }
 
 // release frees slot i; its credits must be back. A response buffer that the
@@ -325,7 +338,7 @@ func (c *Client) release(i uint8) {
 		s.op.Resp.Free()
 		s.ownsResp = false
 	}
-	c.speak(s)
+	c.clearQuiet(s)
 	s.busy = false
 	s.op = Op{}
 	c.busy--
@@ -338,7 +351,7 @@ func (c *Client) Idle() bool { return c.busy == 0 && c.queue.n == 0 }
 // Pending returns how many requests are in slots and in the queue.
 func (c *Client) Pending() (inFlight, queued int) { return c.busy, c.queue.n }
 
-// Free returns the credits not in use.
+// FreeCredits returns the credits not in use.
 func (c *Client) FreeCredits() int { return c.credits }
 
 // slotLine is the line of slots that wait for credits, first come first served. It runs
@@ -402,18 +415,17 @@ func (q *opQueue) pop() Op {
 }
 
 // remove takes the request named ref out of the queue.
-func (q *opQueue) remove(ref uint32) (Op, bool) {
+func (q *opQueue) remove(ref uint32) bool {
 	for i := range q.n {
 		if q.at(i).Ref != ref {
 			continue
 		}
-		op := *q.at(i)
 		for j := i; j < q.n-1; j++ {
 			*q.at(j) = *q.at(j + 1)
 		}
 		q.n--
 		*q.at(q.n) = Op{}
-		return op, true
+		return true
 	}
-	return Op{}, false
+	return false
 }

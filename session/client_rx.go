@@ -1,91 +1,94 @@
 package session
 
 import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// OnCR takes a credit return. The header is parsed, session and token are checked.
+// OnCR takes a credit return. The header is parsed, and End.Verify has accepted the packet.
 // The server takes request packets in order only, so that a CR speaks for all
 // packets before its own as well, whose CRs may be lost.
-func (c *Client) OnCR(h *wire.Header, now int64, out *Out) Event {
+func (c *Client) OnCR(h *wire.Header, in *Arrival, out *Out) {
 	i, ok := c.accept(h)
 	if !ok {
-		return Event{}
+		return
 	}
 	s := &c.slots[i]
-	out.Last.RTT = 0
 	if h.Flags&wire.FlagGap != 0 {
-		c.onGap(i, h, now, out)
-		return Event{}
+		c.onGap(i, h, in.Now, out)
+		return
 	}
 	if uint32(h.PktNum) >= s.numReq-1 {
 		c.stats.DropSize++ // no CR exists for the last request packet
-		return Event{}
+		return
 	}
-	ev := Event{Kind: EventProgress, Slot: i, Ref: s.op.Ref}
-	bytes := int(uint32(h.PktNum)+1-s.numRx) * (wire.HeaderSize + c.PerPacket)
-	rtt := c.received(s, h, now)
-	out.Last.RTT = rtt
-	c.learn(now, rtt, bytes, h.Flags&wire.FlagCE != 0, out)
-	c.kick(i, now, out)
-	return ev
+	c.progress(i, h, in, int(uint32(h.PktNum)+1-s.numRx)*(wire.HeaderSize+c.PerPacket), out)
 }
 
-// OnResp takes a response packet and copies its data to the response buffer. The
-// header is parsed, session and token are checked. After EventDone or EventError
-// the buffers belong to the owner again and the slot may already be in use for the
-// next request.
-func (c *Client) OnResp(h *wire.Header, payload []byte, now int64, out *Out) Event {
-	out.Last.RTT = 0
+// progress takes an answer of n bytes, header included, that is not the last one.
+func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out) {
+	s := &c.slots[i]
+	rtt := c.received(s, h, in.Now)
+	c.learn(in, rtt, n, h)
+	ref := s.op.Ref
+	c.kick(i, in.Now, out)
+	ev := out.add(EventProgress)
+	ev.Session, ev.Slot, ev.Ref, ev.RTT = c.Local, i, ref, rtt
+}
+
+// OnResp takes a response packet and copies its data to the response buffer. The header is
+// parsed, and End.Verify has accepted the packet. When EventDone or EventFailed comes of it the
+// slot may already be in use for the next request.
+func (c *Client) OnResp(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 	if h.Flags&wire.FlagError != 0 {
-		return c.onError(h, payload, now, out)
+		c.onError(h, payload, in.Now, out)
+		return
 	}
 	i, ok := c.accept(h)
 	if !ok {
-		return Event{}
+		return
 	}
 	s := &c.slots[i]
 	if uint32(h.PktNum)+1 < s.numReq {
 		c.stats.DropSize++ // a response before the last request packet
-		return Event{}
+		return
 	}
 	j := uint32(h.PktNum) - (s.numReq - 1)
 	if j > 0 && uint32(h.PktNum) > s.numRx {
 		c.stats.DropFuture++
-		c.lost(i, h.Hold, now, out) // the response packets before it
-		return Event{}
+		c.lost(i, h.Hold, in.Now, out) // the response packets before it
+		return
 	}
 	if len(payload) != c.payload(int(h.MsgSize), j) {
 		c.stats.DropSize++
-		return Event{}
+		return
 	}
-	if j == 0 {
-		if ev, ok := c.firstResp(i, s, h, now, out); !ok {
-			return ev
-		}
+	if j == 0 && !c.firstResp(i, s, h, in.Now, out) {
+		return
 	}
 	if int(h.MsgSize) != s.op.Resp.Size() {
 		c.stats.DropSize++
-		return Event{}
+		return
 	}
 	copy(s.op.Resp.Bytes()[int(j)*c.PerPacket:], payload)
-	ref := s.op.Ref
-	rtt := c.received(s, h, now)
-	out.Last.RTT = rtt
-	c.learn(now, rtt, wire.HeaderSize+len(payload), h.Flags&wire.FlagCE != 0, out)
-	if s.numRx < s.total() {
-		c.kick(i, now, out)
-		return Event{Kind: EventProgress, Slot: i, Ref: ref}
+	if uint32(h.PktNum)+1 < s.total() {
+		c.progress(i, h, in, wire.HeaderSize+len(payload), out)
+		return
 	}
-	out.Last.Resp = s.op.Resp
+	ref, resp := s.op.Ref, s.op.Resp
+	rtt := c.received(s, h, in.Now)
+	c.learn(in, rtt, wire.HeaderSize+len(payload), h)
 	s.ownsResp = false
-	c.finish(i, now, out)
-	return Event{Kind: EventDone, Slot: i, Ref: ref}
+	c.finish(i, in.Now, out)
+	ev := out.add(EventDone)
+	ev.Session, ev.Slot, ev.Code, ev.Ref, ev.RTT, ev.Resp = c.Local, i, wire.CodeOK, ref, rtt, resp
 }
 
-// firstResp learns the response's size from its packet 0. It returns false, and
-// the event to return, if the response cannot be taken.
-func (c *Client) firstResp(i uint8, s *clientSlot, h *wire.Header, now int64, out *Out) (Event, bool) {
+// firstResp learns the response's size from its packet 0. It returns false if the response
+// cannot be taken, which ends the request.
+func (c *Client) firstResp(i uint8, s *clientSlot, h *wire.Header, now monotime.Time, out *Out) bool {
 	size := int(h.MsgSize)
 	numResp := c.packets(size)
 	err := c.fitResp(s, size)
@@ -93,15 +96,15 @@ func (c *Client) firstResp(i uint8, s *clientSlot, h *wire.Header, now int64, ou
 		if err == nil {
 			err = ErrTooLarge
 		}
-		out.Last.Err = err
-		ev := Event{Kind: EventError, Slot: i, Ref: s.op.Ref}
+		ref := s.op.Ref
 		c.received(s, h, now)
 		c.finish(i, now, out)
-		return ev, false
+		c.fail(ref, err, out)
+		return false
 	}
 	s.op.Resp.SetSize(size)
 	s.numResp = numResp
-	return Event{}, true
+	return true
 }
 
 // fitResp sees that the response buffer exists and takes size bytes.
@@ -125,27 +128,20 @@ func (c *Client) fitResp(s *clientSlot, size int) error {
 
 // onError ends a request with the server's error. An error may answer any packet
 // that is outstanding, so it need not be the next one.
-func (c *Client) onError(h *wire.Header, payload []byte, now int64, out *Out) Event {
-	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
-	s := &c.slots[i]
-	pkt := uint32(h.PktNum)
-	if !s.busy || s.reqNum != h.ReqNum || pkt < s.numRx {
-		c.stats.DropPast++
-		return Event{}
-	}
-	if pkt >= s.numTx {
-		c.stats.DropUnsent++
-		return Event{}
+func (c *Client) onError(h *wire.Header, payload []byte, now monotime.Time, out *Out) {
+	i, ok := c.accept(h)
+	if !ok {
+		return
 	}
 	code, text, err := wire.ParseError(payload)
 	if err != nil || len(payload) != int(h.MsgSize) {
 		c.stats.DropSize++
-		return Event{}
+		return
 	}
-	ev := Event{Kind: EventDone, Slot: i, Ref: s.op.Ref, Code: code}
-	out.Last.Text = text
+	ref := c.slots[i].op.Ref
 	c.finish(i, now, out)
-	return ev
+	ev := out.add(EventDone)
+	ev.Session, ev.Slot, ev.Code, ev.Ref, ev.RTT, ev.Text = c.Local, i, code, ref, 0, text
 }
 
 // accept applies the client's rule (eRPC, section 5.3): the request is current, and
@@ -167,19 +163,19 @@ func (c *Client) accept(h *wire.Header) (uint8, bool) {
 
 // received counts the answer to packet h.PktNum, which answers all packets before it
 // too, and returns its RTT, 0 if it cannot be known.
-func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
+func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time.Duration {
 	k := uint32(h.PktNum)
 	c.credits += int(k + 1 - s.numRx)
 	s.numRx = k + 1
 	retries := s.retries
 	s.retries, s.fast = 0, 0
 	s.progress = now
-	held := int64(0)
+	held := time.Duration(0)
 	if k == s.numReq-1 {
 		if h.Hold == wire.HoldUnknown {
 			return 0 // the handler was slow, which says nothing about the path
 		}
-		held = int64(h.Hold) * wire.HoldUnit
+		held = time.Duration(h.Hold) * wire.HoldUnit
 		if k < s.highTx { // an answer to which copy? (Karn)
 			c.rtt.keep(retries)
 			return 0
@@ -200,14 +196,14 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now int64) int64 {
 	}
 	c.sampled = at
 	c.latest = max(c.latest, at)
-	rtt := max(now-at-held, 1)
+	rtt := max(now.Sub(at)-held, 1)
 	c.rtt.sample(rtt)
 	return rtt
 }
 
 // onGap takes the server's word that it misses a packet, though it has seen a later
 // one. All request packets before the missing one are there.
-func (c *Client) onGap(i uint8, h *wire.Header, now int64, out *Out) {
+func (c *Client) onGap(i uint8, h *wire.Header, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	if !wire.SameTry(h.Hold, s.try) {
 		c.stats.DropPast++ // it tells of packets sent before the last rollback
@@ -227,7 +223,7 @@ const maxFast = 3
 
 // lost rolls slot i back at once, since a packet was answered out of order that was
 // sent in this try.
-func (c *Client) lost(i uint8, try uint16, now int64, out *Out) {
+func (c *Client) lost(i uint8, try uint16, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	if !wire.SameTry(try, s.try) || s.fast == maxFast {
 		return
@@ -238,13 +234,13 @@ func (c *Client) lost(i uint8, try uint16, now int64, out *Out) {
 }
 
 // finish ends the request in slot i and starts waiting ones.
-func (c *Client) finish(i uint8, now int64, out *Out) {
+func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	c.credits += int(s.numTx - s.numRx)
 	if s.txGen == out.gen {
 		// Only a peer that answers what it cannot have got, or the owner who cancels,
 		// ends a request whose packets are still queued.
-		out.Flush, out.Todo = true, true
+		out.Flush()
 	}
 	c.release(i)
 	if c.stalled.n > 0 {
@@ -260,7 +256,7 @@ func (c *Client) finish(i uint8, now int64, out *Out) {
 // again. Overdue is what has waited for the timeout, or for less if a packet that was
 // sent later has been answered. It returns the largest number of timeouts without
 // progress of any slot, so that the owner can ask whether the peer lives.
-func (c *Client) Scan(now int64, out *Out) (retries uint8) {
+func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 	if c.busy == 0 {
 		return 0
 	}
@@ -269,8 +265,8 @@ func (c *Client) Scan(now int64, out *Out) (retries uint8) {
 		if !s.busy || s.numTx == s.numRx {
 			continue
 		}
-		if now-s.progress < c.rtt.timeout(s.retries) {
-			if c.latest > s.progress && s.retries == 0 && s.fast == 0 && now-s.progress >= c.rtt.early() {
+		if now.Sub(s.progress) < c.rtt.timeout(s.retries) {
+			if c.latest > s.progress && s.retries == 0 && s.fast == 0 && now.Sub(s.progress) >= c.rtt.early() {
 				c.lost(uint8(i), s.try, now, out) // or its handler is slow: then one packet is wasted
 			}
 			continue
@@ -291,43 +287,39 @@ func (c *Client) Scan(now int64, out *Out) (retries uint8) {
 }
 
 // rollback makes slot i send again from its first unanswered packet on.
-func (c *Client) rollback(i uint8, now int64, out *Out) {
+func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	c.credits += int(s.numTx - s.numRx)
 	s.highTx = max(s.highTx, s.numTx)
 	s.numTx = s.numRx
-	c.speak(s)
+	c.clearQuiet(s)
 	s.try++
 	s.progress = now
 	c.kick(i, now, out)
 }
 
-// Cancel takes the request named ref out of the session and returns its Op. The
-// server may or may not run it, or be running it. The owner must flush the
-// transport before it uses the buffers. ok is false if no such request is here.
-func (c *Client) Cancel(ref uint32, now int64, out *Out) (op Op, ok bool) {
-	if op, ok = c.queue.remove(ref); ok {
-		return op, true
+// Cancel ends request ref with the reason err. The server may or may not run it, or be running
+// it. The owner asks for a flush before, since packets of the request may be in queues. Cancel
+// returns false if no such request is here.
+func (c *Client) Cancel(ref uint32, err error, now monotime.Time, out *Out) bool {
+	if c.queue.remove(ref) {
+		c.fail(ref, err, out)
+		return true
 	}
 	for i := range c.slots {
-		s := &c.slots[i]
-		if !s.busy || s.op.Ref != ref {
-			continue
+		if s := &c.slots[i]; s.busy && s.op.Ref == ref {
+			c.finish(uint8(i), now, out)
+			c.reuseLast(uint8(i))
+			c.fail(ref, err, out)
+			return true
 		}
-		op = s.op
-		if s.ownsResp {
-			op.Resp = nil
-		}
-		c.finish(uint8(i), now, out)
-		c.sink(uint8(i))
-		return op, true
 	}
-	return Op{}, false
+	return false
 }
 
-// sink moves slot i, if free, to the bottom of the stack of free slots: its handler
+// reuseLast moves slot i, if free, to the bottom of the stack of free slots: its handler
 // may still run at the server, which takes no new request for the slot until then.
-func (c *Client) sink(i uint8) {
+func (c *Client) reuseLast(i uint8) {
 	for at, f := range c.free {
 		if f == i {
 			copy(c.free[1:at+1], c.free[:at])
@@ -337,20 +329,21 @@ func (c *Client) sink(i uint8) {
 	}
 }
 
-// Close ends every request with err, appended to out.Done: those in slots by slot,
-// then the queue in its order. It refuses new ones. The owner must flush the transport
-// before it uses the buffers.
+// Close ends every request with err: those in slots by slot, then the queue in its order. The
+// last outcome is EventClosed. It refuses new ones. The owner asks for a flush before, as for
+// Cancel.
 func (c *Client) Close(err error, out *Out) {
 	c.closed = true
 	for i := range c.slots {
 		if s := &c.slots[i]; s.busy {
-			out.done(s.op.Ref, err)
+			c.fail(s.op.Ref, err, out)
 			c.credits += int(s.numTx - s.numRx)
 			c.release(uint8(i))
 		}
 	}
 	for c.queue.n > 0 {
-		out.done(c.queue.pop().Ref, err)
+		c.fail(c.queue.pop().Ref, err, out)
 	}
 	c.stalled = slotLine{}
+	out.add(EventClosed).Session = c.Local
 }

@@ -4,12 +4,14 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// cookieWindow is how long a cookie is good, at least; at most twice that. In ns.
-const cookieWindow = 10_000_000_000
+// cookieWindow is how long a cookie is good, at least; at most twice that.
+const cookieWindow = monotime.Time(10 * time.Second)
 
 // Cookies proves addresses without keeping state: a cookie is a MAC over the
 // address, the client's nonce, session and token, and the time. Only who can read
@@ -22,13 +24,13 @@ type Cookies struct {
 func NewCookies(secret [32]byte) *Cookies { return &Cookies{secret: secret} }
 
 // Make returns the cookie for a Connect that came from addr (any byte form of the address).
-func (k *Cookies) Make(addr []byte, c *wire.Connect, now int64) [wire.CookieSize]byte {
-	return k.mac(addr, c, now/cookieWindow)
+func (k *Cookies) Make(addr []byte, c *wire.Connect, now monotime.Time) [wire.CookieSize]byte {
+	return k.mac(addr, c, int64(now/cookieWindow))
 }
 
 // Check reports whether the Connect from addr carries a good cookie.
-func (k *Cookies) Check(addr []byte, c *wire.Connect, now int64) bool {
-	for _, w := range [2]int64{now / cookieWindow, now/cookieWindow - 1} {
+func (k *Cookies) Check(addr []byte, c *wire.Connect, now monotime.Time) bool {
+	for _, w := range [2]int64{int64(now / cookieWindow), int64(now/cookieWindow - 1)} {
 		want := k.mac(addr, c, w)
 		if hmac.Equal(want[:], c.Cookie[:]) {
 			return true

@@ -3,7 +3,10 @@ package session
 import (
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -25,28 +28,31 @@ var mtuLadder = [...]uint32{1452, 1232, MinMTU}
 // It repeats what is not answered, each time later, until ConnectTimeout.
 type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
+	to       packet.Addr
 	timing   Timing
 	maxMTU   uint32 // the largest that was offered
-	start    int64
-	deadline int64
-	nextAt   int64
-	retry    int64
-	maxRetry int64
+	start    monotime.Time
+	deadline monotime.Time
+	nextAt   monotime.Time
+	retry    time.Duration
+	maxRetry time.Duration
 	tries    int
-	sentAt   int64
+	sentAt   monotime.Time
 	resent   bool
 }
 
-// NewDialer starts to open a session. The first packet goes out at the first Tick.
-func NewDialer(c wire.Connect, t Timing, now int64) *Dialer {
+// NewDialer starts to open a session with an endpoint. The first packet goes out at the first
+// Tick.
+func NewDialer(to packet.Addr, c wire.Connect, t Timing, now monotime.Time) *Dialer {
 	return &Dialer{
-		Connect: c, timing: t, maxMTU: c.Offer.MTU, start: now, deadline: now + int64(t.ConnectTimeout), nextAt: now,
-		retry: int64(t.ConnectRetry), maxRetry: max(int64(t.RTOMax), int64(t.ConnectRetry)),
+		Connect: c, to: to, timing: t, maxMTU: c.Offer.MTU,
+		start: now, deadline: now.Add(t.ConnectTimeout), nextAt: now,
+		retry: t.ConnectRetry, maxRetry: max(t.RTOMax, t.ConnectRetry),
 	}
 }
 
 // Tick sends what is due. It returns ErrTimeout when time is up.
-func (d *Dialer) Tick(now int64, out *Out) error {
+func (d *Dialer) Tick(now monotime.Time, out *Out) error {
 	if now >= d.deadline {
 		return ErrTimeout
 	}
@@ -57,12 +63,12 @@ func (d *Dialer) Tick(now int64, out *Out) error {
 	return nil
 }
 
-// NextAt returns when Tick wants to be called, ns.
-func (d *Dialer) NextAt() int64 { return min(d.nextAt, d.deadline) }
+// NextAt returns when Tick wants to be called.
+func (d *Dialer) NextAt() monotime.Time { return min(d.nextAt, d.deadline) }
 
 func (d *Dialer) proved() bool { return d.Connect.Cookie != [wire.CookieSize]byte{} }
 
-func (d *Dialer) send(now int64, out *Out) {
+func (d *Dialer) send(now monotime.Time, out *Out) {
 	size := 0
 	if d.proved() {
 		if d.tries > 0 && d.tries%triesPerMTU == 0 {
@@ -73,9 +79,9 @@ func (d *Dialer) send(now int64, out *Out) {
 	d.resent = d.tries > 0
 	d.tries++
 	d.sentAt = now
-	d.nextAt = now + d.retry
+	d.nextAt = now.Add(d.retry)
 	d.retry = min(d.retry*3/2, d.maxRetry)
-	out.Mgmt(wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
+	out.Mgmt(&d.to, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
 }
 
 // stepDown lowers the offered MTU to the next rung.
@@ -89,7 +95,7 @@ func (d *Dialer) stepDown() {
 }
 
 // OnChallenge takes the server's cookie and answers with it.
-func (d *Dialer) OnChallenge(c *wire.Challenge, now int64, out *Out) {
+func (d *Dialer) OnChallenge(c *wire.Challenge, now monotime.Time, out *Out) {
 	if c.Nonce != d.Connect.Nonce || d.proved() && c.Cookie == d.Connect.Cookie {
 		return
 	}
@@ -97,16 +103,16 @@ func (d *Dialer) OnChallenge(c *wire.Challenge, now int64, out *Out) {
 	d.tries = 0
 	// On a long path the packets that are still under way must not look lost, or the
 	// MTU would fall for nothing. But there must be time for every rung of the ladder.
-	rung := (d.deadline - now) / (triesPerMTU * (int64(len(mtuLadder)) + 1))
-	d.retry = max(int64(d.timing.ConnectRetry), min(2*(now-d.start), rung))
-	d.maxRetry = max(d.retry, min(int64(d.timing.RTOMax), rung))
+	rung := d.deadline.Sub(now) / (triesPerMTU * (time.Duration(len(mtuLadder)) + 1))
+	d.retry = max(d.timing.ConnectRetry, min(2*now.Sub(d.start), rung))
+	d.maxRetry = max(d.retry, min(d.timing.RTOMax, rung))
 	d.send(now, out)
 }
 
 // OnAccept checks the server's answer. It returns the agreed params and the
-// handshake's RTT in ns (0 if a repetition makes it unsure). ok is false if the
+// handshake's RTT (0 if a repetition makes it unsure). ok is false if the
 // packet answers something else and is to be ignored.
-func (d *Dialer) OnAccept(a *wire.Accept, now int64) (p Params, rtt int64, ok bool, err error) {
+func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (p Params, rtt time.Duration, ok bool, err error) {
 	if a.Nonce != d.Connect.Nonce || !d.proved() {
 		return Params{}, 0, false, nil
 	}
@@ -120,7 +126,7 @@ func (d *Dialer) OnAccept(a *wire.Accept, now int64) (p Params, rtt int64, ok bo
 	}
 	p, err = ParamsOf(*o)
 	if !d.resent {
-		rtt = max(now-d.sentAt, 1)
+		rtt = max(now.Sub(d.sentAt), 1)
 	}
 	return p, rtt, true, err
 }

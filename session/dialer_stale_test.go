@@ -3,6 +3,8 @@ package session_test
 import (
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -15,9 +17,9 @@ func TestStaleAccept(t *testing.T) {
 		t.Fatal(err)
 	}
 	offer := wire.Offer{Credits: 8, Slots: 8, MTU: 1472, MaxMessage: 1 << 20}
-	d := session.NewDialer(wire.Connect{Nonce: 5, Offer: offer}, timing, 0)
-	out := session.NewOut(8, nil)
-	now := int64(0)
+	d := session.NewDialer(packet.Addr{Port: 2}, wire.Connect{Nonce: 5, Offer: offer}, timing, 0)
+	out := session.NewOut(8, false)
+	now := monotime.Time(0)
 	if err := d.Tick(now, out); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,9 @@ package session
 import (
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -24,7 +26,10 @@ type acceptor struct {
 }
 
 func newAcceptor(t testing.TB) *acceptor {
-	return &acceptor{t: t, cookies: NewCookies([32]byte{1, 2, 3}), offer: serverOffer, sessions: map[uint64]*wire.Accept{}, out: NewOut(4, nil)}
+	return &acceptor{
+		t: t, cookies: NewCookies([32]byte{1, 2, 3}), offer: serverOffer,
+		sessions: map[uint64]*wire.Accept{}, out: NewOut(4, false),
+	}
 }
 
 // mgmt opens a management packet and checks that it was sealed with token.
@@ -39,6 +44,9 @@ func mgmt(t testing.TB, p dgram, token uint32) (wire.Op, wire.Header, []byte) {
 
 func (a *acceptor) take() (ps []dgram) {
 	for _, t := range a.out.Tx {
+		if t.Dst != clientHost {
+			a.t.Fatalf("packet for %v", t.Dst)
+		}
 		ps = append(ps, flatten(t))
 	}
 	a.out.Reset()
@@ -46,7 +54,7 @@ func (a *acceptor) take() (ps []dgram) {
 }
 
 // on takes a packet of the client and returns the answers.
-func (a *acceptor) on(p dgram, now int64) []dgram {
+func (a *acceptor) on(p dgram, now monotime.Time) []dgram {
 	op, h, body := mgmt(a.t, p, 0)
 	if op != wire.OpConnect || h.Session != wire.NoSession {
 		a.t.Fatalf("got %v for session %d", op, h.Session)
@@ -55,7 +63,7 @@ func (a *acceptor) on(p dgram, now int64) []dgram {
 	c.Parse(body)
 	if !a.cookies.Check(clientAddr, &c, now) {
 		ch := wire.Challenge{Nonce: c.Nonce, Cookie: a.cookies.Make(clientAddr, &c, now)}
-		a.out.Mgmt(wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
+		a.out.Mgmt(&clientHost, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
 		return a.take()
 	}
 	if len(p.raw) != int(c.Offer.MTU) {
@@ -63,7 +71,7 @@ func (a *acceptor) on(p dgram, now int64) []dgram {
 	}
 	if a.refuse != wire.CodeOK {
 		r := wire.Refuse{Nonce: c.Nonce, Code: a.refuse}
-		a.out.Mgmt(wire.OpRefuse, c.Session, c.Token, wire.RefuseSize, 0, r.Put)
+		a.out.Mgmt(&clientHost, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize, 0, r.Put)
 		return a.take()
 	}
 	acc := a.sessions[c.Nonce]
@@ -72,7 +80,8 @@ func (a *acceptor) on(p dgram, now int64) []dgram {
 		a.sessions[c.Nonce] = acc
 	}
 	acc.Offer.MTU = min(acc.Offer.MTU, c.Offer.MTU)
-	a.out.Mgmt(wire.OpAccept, c.Session, c.Token, wire.AcceptSize, int(acc.Offer.MTU), acc.Put)
+	mtu := int(acc.Offer.MTU)
+	a.out.Mgmt(&clientHost, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, mtu, acc.Put)
 	return a.take()
 }
 
@@ -81,22 +90,22 @@ type dialRig struct {
 	t       testing.TB
 	d       *Dialer
 	a       *acceptor
-	delay   int64 // one way
+	delay   time.Duration // one way
 	drop    func(i int, toServer bool, p dgram) bool
 	copies  int
-	now     int64
+	now     monotime.Time
 	flights []flight
 	sent    int
 	cout    *Out
 	ticks   int
 	params  Params
-	rtt     int64
+	rtt     time.Duration
 	err     error
 	over    bool
 }
 
 type flight struct {
-	at       int64
+	at       monotime.Time
 	toServer bool
 	p        dgram
 }
@@ -107,7 +116,10 @@ func newDialRig(t testing.TB) *dialRig {
 		t.Fatal(err)
 	}
 	c := wire.Connect{Nonce: 77, Epoch: 3, Session: clientSession, Token: clientToken, Offer: clientOffer}
-	return &dialRig{t: t, d: NewDialer(c, timing, 0), a: newAcceptor(t), delay: ms / 20, copies: 1, cout: NewOut(4, nil)}
+	return &dialRig{
+		t: t, d: NewDialer(serverHost, c, timing, 0), a: newAcceptor(t),
+		delay: ms / 20, copies: 1, cout: NewOut(4, false),
+	}
 }
 
 func (r *dialRig) send(toServer bool, ps []dgram) {
@@ -118,13 +130,16 @@ func (r *dialRig) send(toServer bool, ps []dgram) {
 			continue
 		}
 		for range r.copies {
-			r.flights = append(r.flights, flight{r.now + r.delay, toServer, p})
+			r.flights = append(r.flights, flight{r.now.Add(r.delay), toServer, p})
 		}
 	}
 }
 
 func (r *dialRig) sendClient() {
 	for _, t := range r.cout.Tx {
+		if t.Dst != serverHost {
+			r.t.Fatalf("packet for %v", t.Dst)
+		}
 		r.send(true, []dgram{flatten(t)})
 	}
 	r.cout.Reset()
@@ -205,7 +220,7 @@ func TestHandshake(t *testing.T) {
 	r := newDialRig(t)
 	r.run()
 	r.wantOpen(9000)
-	if r.sent != 4 || r.now != 4*r.delay || r.rtt != 2*r.delay {
+	if r.sent != 4 || r.now.Sub(0) != 4*r.delay || r.rtt != 2*r.delay {
 		t.Errorf("%d packets, %d ns, RTT %d ns", r.sent, r.now, r.rtt)
 	}
 }
@@ -251,7 +266,7 @@ func TestHandshakeMTU(t *testing.T) {
 // TestHandshakeLongPath: a long round trip is no reason to lower the MTU, and an
 // Accept that is overtaken by a smaller offer is no reason to give up.
 func TestHandshakeLongPath(t *testing.T) {
-	for _, rtt := range []int64{1, 50, 100, 200, 300, 500} {
+	for _, rtt := range []time.Duration{1, 50, 100, 200, 300, 500} {
 		r := newDialRig(t)
 		r.delay = rtt * ms / 2
 		r.run()

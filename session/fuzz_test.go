@@ -42,7 +42,7 @@ func mutate(base wire.Header, session, token uint32, in []byte) dgram {
 		raw[wire.HeaderSize] = byte(field(8))
 	}
 	base.Put(raw, token)
-	return dgram{raw}
+	return dgram{raw: raw}
 }
 
 func FuzzClient(f *testing.F) {
@@ -60,7 +60,7 @@ func FuzzClient(f *testing.F) {
 		}
 		r.takeClient()
 		end := func(ev Event) {
-			if ev.Kind == EventDone || ev.Kind == EventError {
+			if ev.Kind == EventDone || ev.Kind == EventFailed {
 				op, ok := ops[ev.Ref]
 				if !ok {
 					t.Fatalf("request %d ended twice", ev.Ref)
@@ -80,7 +80,7 @@ func FuzzClient(f *testing.F) {
 			r.takeClient()
 		})
 		for ref, op := range ops {
-			if _, ok := r.cl.Cancel(ref, r.now, r.cout); !ok {
+			if !r.cancel(ref, errCancelled) {
 				t.Fatalf("request %d is neither ended nor here", ref)
 			}
 			giveBack(op)
@@ -113,6 +113,7 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte{10, 0, 8, 0, 25, 0, 0, 1, 125, 0, 2, 10, 1, 8, 0, 25, 0, 0, 1, 125, 0, 1})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := newRig(t, rigParams, Timing{}, 4, msgbuf.Config{Limit: 1 << 20})
+		r.transport(len(in) > 0 && in[0]&1 != 0)
 		r.refuse[7] = wire.CodeNoHandler
 		packetsOf(in, func(b []byte) {
 			h := wire.Header{Type: wire.TypeReq}

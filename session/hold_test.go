@@ -2,6 +2,7 @@ package session
 
 import (
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
@@ -11,7 +12,7 @@ import (
 // what the rest of the batch took, finely in response packet 0 and coarsely in CRs and
 // later responses, whose try stays what it was; with checksums they still verify.
 func TestHoldCounts(t *testing.T) {
-	const blind, late = 100_000, 50_000
+	const unseen, late = 100 * time.Microsecond, 50 * time.Microsecond
 	for _, checksum := range []bool{false, true} {
 		p := rigParams
 		p.Checksum = checksum
@@ -23,14 +24,16 @@ func TestHoldCounts(t *testing.T) {
 		}
 		r.takeClient()
 		for k, coarse := range []bool{true, false, true} { // CR, response packets 0 and 1
-			in := r.c2s[k]
-			h := in.header()
-			r.sout.Blind = blind
+			pkt := r.c2s[k]
+			h := pkt.header()
+			in := Arrival{Unseen: unseen}
 			if h.Type == wire.TypeRFR {
-				r.sv.OnRFR(&h, false, 0, r.sout)
-			} else if ev := r.sv.OnReq(&h, in.raw[wire.HeaderSize:], false, 0, r.sout); ev.Kind == EventRequest {
-				buf := r.buffer(2000, 0)
-				if err := r.sv.Respond(ev.Slot, buf, 0, r.sout); err != nil {
+				r.sv.OnRFR(&h, &in, r.sout)
+			} else {
+				r.sv.OnReq(&h, pkt.raw[wire.HeaderSize:], &in, r.sout)
+			}
+			for _, ev := range events(r.sout) {
+				if err := r.sv.Respond(ev.Slot, r.buffer(2000, 0), 0, r.sout); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -40,17 +43,17 @@ func TestHoldCounts(t *testing.T) {
 			r.sout.Delayed(late)
 			r.takeServer()
 			out := r.s2c[k]
-			got := int64(out.header().Hold) * wire.HoldUnit
+			got := time.Duration(out.header().Hold) * wire.HoldUnit
 			if coarse {
 				got, _ = wire.CoarseHold(out.header().Hold)
 			}
-			if got < blind+late-2100 || got > blind+late {
-				t.Errorf("answer %d: hold %d ns, want %d", k, got, blind+late)
+			if got < unseen+late-2100 || got > unseen+late {
+				t.Errorf("answer %d: hold %v, want %v", k, got, unseen+late)
 			}
 			if coarse && !wire.SameTry(out.header().Hold, 0) {
 				t.Errorf("answer %d: the try has changed", k)
 			}
-			if ev := r.toClient(out); ev.Kind == EventNone {
+			if ev := r.toClient(out); ev.Kind == 0 {
 				t.Errorf("answer %d was dropped", k)
 			}
 		}

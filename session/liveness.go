@@ -1,6 +1,10 @@
 package session
 
 import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -13,23 +17,22 @@ const minPings = 3
 // process that answers on one of them lives, and thousands of idle sessions need no more pings
 // than one.
 type Watch struct {
-	lastRx     int64 // ns
-	lastPing   int64 // ns
+	lastRx     monotime.Time
+	lastPing   monotime.Time
 	unanswered int
 }
 
 // Heard notes that a valid packet of the peer arrived.
-func (w *Watch) Heard(now int64) {
+func (w *Watch) Heard(now monotime.Time) {
 	w.lastRx = now
 	w.unanswered = 0
 }
 
-// Ask says whether some session is to ping the peer now, after a silence of heartbeat
-// ns. Alive is false when the peer is lost: timeout ns of silence and enough pings
-// unanswered.
-func (w *Watch) Ask(now, heartbeat, timeout int64) (ping, alive bool) {
-	silence := now - w.lastRx
-	if silence < heartbeat || now-w.lastPing < heartbeat {
+// Ask says whether some session is to ping the peer now, after a silence of heartbeat.
+// Alive is false when the peer is lost: a silence of timeout and enough pings unanswered.
+func (w *Watch) Ask(now monotime.Time, heartbeat, timeout time.Duration) (ping, alive bool) {
+	silence := now.Sub(w.lastRx)
+	if silence < heartbeat || now.Sub(w.lastPing) < heartbeat {
 		return false, true
 	}
 	if silence >= timeout && w.unanswered >= minPings {
@@ -40,55 +43,52 @@ func (w *Watch) Ask(now, heartbeat, timeout int64) (ping, alive bool) {
 	return true, true
 }
 
-// Liveness asks for one session whether the peer knows it. Either half of a session has
-// one.
+// Liveness asks for one session whether the peer knows it. Either half of a session has one.
 type Liveness struct {
-	Local, LocalToken   uint32 // this side's session
-	Remote, RemoteToken uint32 // the peer's
-	lastRx              int64  // ns
-	lastProbe           int64  // ns
-	seq                 uint64
+	lastRx    monotime.Time
+	lastProbe monotime.Time
+	seq       uint64
 }
 
 // Heard notes that a valid packet of the session arrived.
-func (l *Liveness) Heard(now int64) { l.lastRx = now }
+func (l *Liveness) Heard(now monotime.Time) { l.lastRx = now }
 
-// Quiet reports whether for ns nothing has come and nobody has asked.
-func (l *Liveness) Quiet(now, ns int64) bool { return now-l.lastRx >= ns && now-l.lastProbe >= ns }
+// Quiet reports whether for d nothing has come and nobody has asked.
+func (l *Liveness) Quiet(now monotime.Time, d time.Duration) bool {
+	return now.Sub(l.lastRx) >= d && now.Sub(l.lastProbe) >= d
+}
 
-// Probe asks the peer at once whether it knows the session: any answer shows that the
-// peer lives, too. It leaves the Watch's pace and count alone: probes that follow each other faster than
-// heartbeats would put off its verdict for ever, or bring it too soon after a pause of this process.
-func (l *Liveness) Probe(now int64, out *Out) {
+// Probe asks the peer at once whether it knows the session: any answer shows that the peer
+// lives, too. It leaves the Watch's pace and count alone: probes that follow each other faster
+// than heartbeats would put off its verdict for ever, or bring it too soon after a pause of this
+// process.
+func (l *Liveness) Probe(e *End, now monotime.Time, out *Out) {
 	l.lastProbe = now
-	l.ping(out)
-}
-
-// Probed returns when the last probe was sent, ns.
-func (l *Liveness) Probed() int64 { return l.lastProbe }
-
-func (l *Liveness) ping(out *Out) {
 	l.seq++
-	l.send(wire.OpPing, l.seq, out)
+	l.send(e, wire.OpPing, l.seq, out)
 }
+
+// Probed returns when the last probe was sent.
+func (l *Liveness) Probed() monotime.Time { return l.lastProbe }
 
 // Pong answers a ping with the given sequence number.
-func (l *Liveness) Pong(seq uint64, out *Out) { l.send(wire.OpPong, seq, out) }
+func (l *Liveness) Pong(e *End, seq uint64, out *Out) { l.send(e, wire.OpPong, seq, out) }
 
 // Disconnect tells the peer that the session ends.
-func (l *Liveness) Disconnect(out *Out) {
+func (l *Liveness) Disconnect(e *End, out *Out) {
 	l.seq++
-	l.send(wire.OpDisconnect, l.seq, out)
+	l.send(e, wire.OpDisconnect, l.seq, out)
 }
 
-func (l *Liveness) send(op wire.Op, seq uint64, out *Out) {
-	a := wire.Alive{Session: l.Local, Token: l.LocalToken, Seq: seq, To: l.RemoteToken}
-	out.Mgmt(op, l.Remote, l.RemoteToken, wire.AliveSize, 0, a.Put)
+func (l *Liveness) send(e *End, op wire.Op, seq uint64, out *Out) {
+	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq, To: e.RemoteToken}
+	out.Mgmt(&e.Peer, op, e.Remote, e.RemoteToken, wire.AliveSize, 0, a.Put)
 }
 
-// Answer sends op (DisconnectAck or Reset) for a packet of a session that is not
-// known here. It goes where the packet's body says, and is never larger than it.
-func Answer(op wire.Op, a *wire.Alive, out *Out) {
+// Answer sends op (DisconnectAck or Reset) to an endpoint for a packet of a session that is not
+// known here. It is for the session that the packet's body names, and never larger than the
+// packet.
+func Answer(to *packet.Addr, op wire.Op, a *wire.Alive, out *Out) {
 	reply := wire.Alive{Session: wire.NoSession, Seq: a.Seq, To: a.Token}
-	out.Mgmt(op, a.Session, a.Token, wire.AliveSize, 0, reply.Put)
+	out.Mgmt(to, op, a.Session, a.Token, wire.AliveSize, 0, reply.Put)
 }

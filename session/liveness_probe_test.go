@@ -3,6 +3,7 @@ package session_test
 import (
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/session"
 )
 
@@ -10,14 +11,15 @@ import (
 // often than heartbeats come. It is given up all the same, and no sooner.
 func TestProbesDoNotHideALoss(t *testing.T) {
 	const heartbeat, timeout = 500, 3000
+	var e session.End
 	var l session.Liveness
 	var w session.Watch
-	out := session.NewOut(8, nil)
+	out := session.NewOut(8, false)
 	w.Heard(0)
-	lost := int64(0)
-	for now := int64(0); now < 10*timeout && lost == 0; now += 10 {
+	lost := monotime.Time(0)
+	for now := monotime.Time(0); now < 10*timeout && lost == 0; now += 10 {
 		if now%200 == 0 {
-			l.Probe(now, out)
+			l.Probe(&e, now, out)
 		}
 		if now%100 == 0 {
 			if _, alive := w.Ask(now, heartbeat, timeout); !alive {

@@ -3,6 +3,7 @@ package session
 import (
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -11,14 +12,21 @@ const (
 	failAfter = 3000 * ms
 )
 
-func newLiveness() *Liveness {
-	return &Liveness{Local: clientSession, LocalToken: clientToken, Remote: serverSession, RemoteToken: serverToken}
+// clientEnd is the client's end of an open session.
+func clientEnd() *End {
+	return &End{
+		Peer: serverHost, Local: clientSession, LocalToken: clientToken,
+		Remote: serverSession, RemoteToken: serverToken,
+	}
 }
 
 // alive reads a liveness packet that must be sealed for the server's session.
-func alive(t *testing.T, p dgram) (wire.Op, wire.Alive) {
+func alive(t *testing.T, tx Tx) (wire.Op, wire.Alive) {
 	t.Helper()
-	op, h, body := mgmt(t, p, serverToken)
+	if tx.Dst != serverHost {
+		t.Fatalf("packet for %v", tx.Dst)
+	}
+	op, h, body := mgmt(t, flatten(tx), serverToken)
 	if h.Session != serverSession {
 		t.Fatalf("packet for session %d", h.Session)
 	}
@@ -36,7 +44,7 @@ func TestWatchAsks(t *testing.T) {
 	if ping, alive := w.Ask(heartbeat-1, heartbeat, failAfter); ping || !alive {
 		t.Fatal("ping before the silence")
 	}
-	for i := int64(1); i < 6; i++ {
+	for i := monotime.Time(1); i < 6; i++ {
 		pings := 0
 		for range 3 { // only the first Ask of each interval pings
 			ping, alive := w.Ask(i*heartbeat, heartbeat, failAfter)
@@ -65,7 +73,7 @@ func TestWatchAsks(t *testing.T) {
 func TestWatchFewPings(t *testing.T) {
 	var w Watch
 	w.Heard(0)
-	now, pings := int64(heartbeat), 0
+	now, pings := monotime.Time(heartbeat), 0
 	for {
 		ping, alive := w.Ask(now, heartbeat, heartbeat)
 		if !alive {
@@ -86,8 +94,8 @@ func TestWatchFewPings(t *testing.T) {
 func TestWatchOwnStop(t *testing.T) {
 	var w Watch
 	w.Heard(0)
-	now := int64(3600_000) * ms
-	for i := range int64(minPings) {
+	now := monotime.Time(3600_000) * ms
+	for i := range monotime.Time(minPings) {
 		if _, alive := w.Ask(now+i*heartbeat, heartbeat, failAfter); !alive {
 			t.Fatalf("a live peer counts as lost after %d pings", i)
 		}
@@ -109,36 +117,44 @@ func TestWatchOwnStop(t *testing.T) {
 
 // TestQuiet: a session is quiet when nothing came and nothing was asked.
 func TestQuiet(t *testing.T) {
-	l, out := newLiveness(), NewOut(4, nil)
+	var l Liveness
+	out := NewOut(4, false)
 	l.Heard(100)
 	if l.Quiet(149, 50) || !l.Quiet(150, 50) {
 		t.Error("it is quiet 50 ns after the last packet")
 	}
-	l.Probe(150, out)
-	if l.Quiet(199, 50) || !l.Quiet(200, 50) || len(out.Tx) != 1 {
+	l.Probe(clientEnd(), 150, out)
+	if l.Quiet(199, 50) || !l.Quiet(200, 50) || len(out.Tx) != 1 || l.Probed() != 150 {
 		t.Error("it is quiet 50 ns after the last question")
 	}
 }
 
 func TestLivenessPackets(t *testing.T) {
-	l, out := newLiveness(), NewOut(4, nil)
-	l.Pong(1<<63+5, out)
-	l.Disconnect(out)
-	l.Probe(7, out)
+	var l Liveness
+	e, out := clientEnd(), NewOut(4, false)
+	l.Pong(e, 1<<63+5, out)
+	l.Disconnect(e, out)
+	l.Probe(e, 7, out)
+	if len(out.Tx) != 3 {
+		t.Fatalf("%d packets, want 3", len(out.Tx))
+	}
 	for i, want := range []struct {
 		op  wire.Op
 		seq uint64
 	}{{wire.OpPong, 1<<63 + 5}, {wire.OpDisconnect, 1}, {wire.OpPing, 2}} {
-		if op, a := alive(t, flatten(out.Tx[i])); op != want.op || a.Seq != want.seq {
+		if op, a := alive(t, out.Tx[i]); op != want.op || a.Seq != want.seq {
 			t.Errorf("packet %d is %v %d", i, op, a.Seq)
 		}
 	}
 	for _, op := range []wire.Op{wire.OpReset, wire.OpDisconnectAck} {
 		out.Reset()
-		Answer(op, &wire.Alive{Session: 4, Token: 5, Seq: 6}, out)
+		Answer(&clientHost, op, &wire.Alive{Session: 4, Token: 5, Seq: 6}, out)
 		got, h, body := mgmt(t, flatten(out.Tx[0]), 5)
 		var a wire.Alive
 		a.Parse(body)
+		if out.Tx[0].Dst != clientHost {
+			t.Errorf("packet for %v", out.Tx[0].Dst)
+		}
 		if got != op || h.Session != 4 || a != (wire.Alive{Session: wire.NoSession, Seq: 6, To: 5}) {
 			t.Errorf("%v for session %d: %+v", got, h.Session, a)
 		}
@@ -150,13 +166,17 @@ func TestLivenessPackets(t *testing.T) {
 
 // TestOutGrows: more control packets than the memory of a batch holds are all right.
 func TestOutGrows(t *testing.T) {
-	out := NewOut(1, make([]byte, 100))
-	l := newLiveness()
+	out := NewOut(1, false)
+	out.mem = make([]byte, 100)
+	var l Liveness
 	for range 5 {
-		l.Probe(0, out)
+		l.Probe(clientEnd(), 0, out)
+	}
+	if len(out.Tx) != 5 {
+		t.Fatalf("%d packets, want 5", len(out.Tx))
 	}
 	for i, tx := range out.Tx {
-		if _, a := alive(t, flatten(tx)); a.Seq != uint64(i+1) {
+		if _, a := alive(t, tx); a.Seq != uint64(i+1) {
 			t.Errorf("packet %d has number %d", i, a.Seq)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -21,12 +22,18 @@ type model struct {
 	total    uint32
 	started  uint32
 	ended    int
+	came     dgram // at the client, last
 }
 
 func newModel(t *testing.T, seed uint64) *model {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	p := Params{Slots: 1 << rnd.IntN(5), Credits: 1 + rnd.IntN(64), PerPacket: 1000 + rnd.IntN(500), MaxMessage: 1 << 17, Checksum: true}
 	m := &model{rig: newRig(t, p, Timing{}, 1000, msgbuf.Config{}), rnd: rnd, ops: map[uint32]Op{}, want: map[uint32]int{}, handled: map[uint64]bool{}}
+	m.transport(seed&1 != 0)
+	if seed&2 != 0 {
+		m.partly(rand.New(rand.NewPCG(seed, 2)))
+	}
+	m.onEvent = m.onEnd
 	m.total = uint32(5 + rnd.IntN(30))
 	if rnd.IntN(4) > 0 {
 		m.fault = rnd.Float64() * 0.1
@@ -89,8 +96,9 @@ func (m *model) respondOne() {
 	}
 }
 
-func (m *model) onEnd(ev Event, p dgram) {
-	if ev.Kind == EventError || ev.Kind == EventDone && ev.Code != wire.CodeOK {
+// onEnd gives the buffers of a request back before it looks at later outcomes.
+func (m *model) onEnd(ev Event) {
+	if ev.Kind == EventFailed || ev.Kind == EventDone && ev.Code != wire.CodeOK {
 		m.tb.Fatalf("request %d: %+v", ev.Ref, ev)
 	}
 	if ev.Kind != EventDone {
@@ -100,7 +108,10 @@ func (m *model) onEnd(ev Event, p dgram) {
 	if !ok {
 		m.tb.Fatalf("request %d ended twice", ev.Ref)
 	}
-	h := p.header()
+	h := m.came.header()
+	if ev.Resp != op.Resp {
+		m.tb.Fatalf("request %d ended with another buffer", ev.Ref)
+	}
 	if err := checkFill(op.Resp.Bytes(), byte(h.ReqNum)); err != nil || op.Resp.Size() != m.want[ev.Ref] {
 		m.tb.Fatalf("response %d of %d bytes, want %d: %v", ev.Ref, op.Resp.Size(), m.want[ev.Ref], err)
 	}
@@ -122,18 +133,20 @@ func (m *model) transfer(q *[]dgram, deliver func(dgram)) {
 		*q = append((*q)[:at:at], (*q)[at+1:]...)
 	}
 	if m.rnd.Float64() < m.fault {
+		p.read(m.tb)
 		return
 	}
 	if m.rnd.Float64() < m.fault {
+		p.read(m.tb)
 		raw := append([]byte(nil), p.raw...)
 		raw[m.rnd.IntN(len(raw))] ^= 1 << m.rnd.IntN(8)
-		p = dgram{raw}
+		p = dgram{raw: raw}
 	}
 	deliver(p)
 }
 
 func (m *model) step() {
-	m.now += int64(m.rnd.IntN(2000))
+	m.now += monotime.Time(m.rnd.IntN(2000))
 	choice := m.rnd.IntN(10)
 	switch {
 	case choice == 0 && !m.cl.open:
@@ -149,12 +162,16 @@ func (m *model) step() {
 			}
 		})
 	case len(m.s2c) > 0:
-		m.transfer(&m.s2c, func(p dgram) { m.onEnd(m.toClient(p), p) })
+		m.transfer(&m.s2c, func(p dgram) {
+			m.came = p
+			m.toClient(p)
+		})
 	case len(m.c2s) == 0 && len(m.handling) == 0:
 		m.now += 3 * ms // idle: time passes until a timeout
 	}
 	m.cl.Scan(m.now, m.cout)
 	m.takeClient()
+	m.takeServer()
 	if m.cst.Rollbacks == 0 && m.fault == 0 && len(m.c2s)+len(m.s2c) > m.params.Credits {
 		m.tb.Fatalf("%d packets under way with %d credits", len(m.c2s)+len(m.s2c), m.params.Credits)
 	}

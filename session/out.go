@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/packet"
@@ -10,71 +12,45 @@ import (
 // Tx is one packet to send. Its parts alias message buffers or the Out's own memory.
 type Tx = packet.Tx
 
-// Done tells the end of a request that no packet ended: its session failed, or it
-// could not be started.
-type Done struct {
-	Ref uint32 // the Op's
-	Err error
-}
-
-// Out collects what a session wants done. The owner keeps one, sends Tx, handles
-// Done, and calls Reset when no packet of it is queued any more.
+// Out is the one way out of the sessions of an endpoint: the packets they want sent are in Tx,
+// and Next gives the outcomes in the order in which they came about.
 type Out struct {
-	Tx   []Tx
-	Done []Done
-	// Todo says that there may be something in Done, Flush, Pace or Unaddressed: one
-	// place to look at in the common case. The owner clears it.
-	Todo bool
-	// Flush asks the owner to send Tx and flush the transport before it does anything
-	// else, such as running the continuation of the event just returned: a
-	// retransmission is in Tx, or a packet of a request that has just ended.
-	Flush bool
-	// Pace asks the owner to call Client.Release of the session at Client.PaceAt: the
-	// session has packets that are not due yet. The owner clears it.
-	Pace bool
+	Tx []Tx
 
-	// Blind is how long the owner has not looked for packets before it found those that
-	// it hands to sessions now, ns: they may have come at any time since then. The owner
-	// sets it. Sessions take it for time spent in the host, not on the path.
-	Blind int64
+	events   []Event
+	taken    int  // of events, by Next
+	flushing bool // an EventFlush is among those not taken
 
-	// Last is more about the event that a session returned last.
-	Last Detail
-
-	held []heldTx // answers in Tx whose hold time may have to grow
-	mgmt int      // place in Tx, plus one, of the first packet without address; 0 if none
-	mem  []byte   // control headers and management packets of this batch
-	used int
-	gen  uint64           // number of this batch, from 1
-	dead []*msgbuf.Buffer // to be freed when no packet of this batch refers to them
+	held   []heldTx // answers in Tx whose hold time may have to grow
+	mem    []byte   // control headers and management packets of this batch
+	used   int
+	lends  bool             // the transport refers to packet data until it is flushed
+	gen    uint64           // number of this batch, from 1
+	clean  uint64           // packets of batches up to this one are in no queue
+	unread []*msgbuf.Buffer // to be freed when no queue refers to them
 }
 
-// outMemory is enough for a large batch of control packets.
-const outMemory = 64 << 10
+const (
+	// outMemory is enough for a large batch of control packets.
+	outMemory = 64 << 10
+	// maxUnread is how many buffers may wait for a flush that has other reasons.
+	maxUnread = 64
+)
 
-// NewOut returns an Out with room for batch packets before it grows. Mem, if not
-// nil, holds control packets and is for transports that need registered memory.
-func NewOut(batch int, mem []byte) *Out {
-	if mem == nil {
-		mem = make([]byte, outMemory)
-	}
-	return &Out{Tx: make([]Tx, 0, batch), mem: mem, gen: 1}
+// NewOut returns an Out with room for batch packets before it grows. Lends says that the
+// transport may refer to the Data of packets after it took them, until it is flushed.
+func NewOut(batch int, lends bool) *Out {
+	return &Out{Tx: make([]Tx, 0, batch), mem: make([]byte, outMemory), lends: lends, gen: 1}
 }
 
-// Reset forgets all packets and frees their memory.
+// Reset forgets all packets, which the transport has taken or which are given up.
 func (o *Out) Reset() {
 	o.Tx = o.Tx[:0]
 	o.held = o.held[:0]
-	o.mgmt = 0
-	o.Flush, o.Pace = false, false
 	o.used = 0
 	o.gen++
-	if len(o.dead) > 0 {
-		for _, b := range o.dead {
-			b.Free()
-		}
-		clear(o.dead)
-		o.dead = o.dead[:0]
+	if len(o.unread) > 0 && !o.lends {
+		o.free()
 	}
 }
 
@@ -84,14 +60,43 @@ func (o *Out) Keep(n int) {
 	o.held = o.held[:0]
 }
 
-// Sent forgets the packets, which the owner has sent in the middle of a batch. Their
-// memory stays until Reset, since packets of before may have been sent only in part.
-func (o *Out) Sent() {
-	if invariants.Enabled && o.mgmt != 0 {
-		panic("session: packets without address were sent")
+// Flush asks for an EventFlush before whatever happens next.
+func (o *Out) Flush() {
+	if !o.flushing {
+		o.flushing = true
+		o.add(EventFlush)
 	}
+}
+
+// Flushed notes that the transport has taken all packets and refers to none of them. Control
+// memory stays until Reset, since packets of before may have been sent only in part.
+func (o *Out) Flushed() {
 	o.Tx = o.Tx[:0]
 	o.held = o.held[:0]
+	o.clean = o.gen
+	o.gen++
+	o.free()
+}
+
+func (o *Out) free() {
+	for _, b := range o.unread {
+		b.Free()
+	}
+	clear(o.unread)
+	o.unread = o.unread[:0]
+}
+
+// discard frees b when no queue refers to it any more. Its last packet is of batch gen; lent says
+// that some packet has Data.
+func (o *Out) discard(b *msgbuf.Buffer, gen uint64, lent bool) {
+	if gen <= o.clean || gen < o.gen && !(o.lends && lent) {
+		b.Free()
+		return
+	}
+	o.unread = append(o.unread, b)
+	if o.lends && len(o.unread) >= maxUnread {
+		o.Flush()
+	}
 }
 
 // heldTx is an answer that was made in this batch.
@@ -109,11 +114,11 @@ func (o *Out) answer(coarse, checksum bool) {
 // HasAnswers reports whether Delayed has anything to do.
 func (o *Out) HasAnswers() bool { return len(o.held) > 0 }
 
-// Delayed adds ns to the hold times in the answers of the batch: what handlers and
-// copies of the same batch took is the server's time, not the path's.
-func (o *Out) Delayed(ns int64) {
+// Delayed adds d to the hold times in the answers of the batch: what handlers and copies of
+// the same batch took is the server's time, not the path's.
+func (o *Out) Delayed(d time.Duration) {
 	held := o.held
-	if o.held = o.held[:0]; ns == 0 {
+	if o.held = o.held[:0]; d == 0 {
 		return
 	}
 	for _, a := range held {
@@ -128,20 +133,14 @@ func (o *Out) Delayed(ns int64) {
 			if !known {
 				continue
 			}
-			wire.SetHold(p.Head, wire.TryHold(h, was+ns))
+			wire.SetHold(p.Head, wire.TryHold(h, was+d))
 		} else {
-			wire.SetHold(p.Head, uint16(min(int64(h)+ns/wire.HoldUnit, wire.HoldUnknown)))
+			wire.SetHold(p.Head, uint16(min(time.Duration(h)+d/wire.HoldUnit, wire.HoldUnknown)))
 		}
 		if a.checksum {
 			wire.SetToken(p.Head, wire.Token(p.Head)^sum^wire.Checksum(p.Head, p.Data))
 		}
 	}
-}
-
-// done notes the end of a request.
-func (o *Out) done(ref uint32, err error) {
-	o.Done = append(o.Done, Done{Ref: ref, Err: err})
-	o.Todo = true
 }
 
 // grab returns n bytes of control memory that live until Reset.
@@ -155,40 +154,6 @@ func (o *Out) grab(n int) []byte {
 	return b
 }
 
-// Unaddressed reports whether Tx holds packets that Address has to see: management
-// packets, which go to peers without a session too.
-func (o *Out) Unaddressed() bool { return o.mgmt != 0 }
-
-// Address sends the packets without address to a peer.
-func (o *Out) Address(to packet.Addr) {
-	if o.mgmt == 0 {
-		return
-	}
-	for i := o.mgmt - 1; i < len(o.Tx); i++ {
-		o.Tx[i].Dst = to
-	}
-	o.mgmt = 0
-}
-
-// link is where the packets of a session go.
-type link struct {
-	to       packet.Addr
-	remote   uint32 // session number at the peer
-	token    uint32 // token of that session
-	checksum bool
-}
-
-// append queues a packet whose header is h. Head is header and first data, or the
-// header alone; data the rest.
-func (l *link) append(o *Out, h *wire.Header, head, data []byte) {
-	h.Session = l.remote
-	h.Put(head, l.token)
-	if l.checksum {
-		wire.SetToken(head, l.token^wire.Checksum(head, data))
-	}
-	o.push(&l.to, head, data)
-}
-
 // push adds a packet to Tx, in place.
 func (o *Out) push(to *packet.Addr, head, data []byte) {
 	n := len(o.Tx)
@@ -200,70 +165,52 @@ func (o *Out) push(to *packet.Addr, head, data []byte) {
 	t.Dst, t.Head, t.Data = *to, head, data
 }
 
-// queueControl queues a packet that is only a header.
-func (l *link) queueControl(o *Out, h *wire.Header) {
-	l.append(o, h, o.grab(wire.HeaderSize), nil)
-}
-
-// Mgmt queues a management packet for the peer's session number and token
-// (wire.NoSession and 0 if there is none), padded to size bytes if that is larger. The
-// owner gives it its address.
-// Put writes the body.
-func (o *Out) Mgmt(op wire.Op, session, token uint32, body int, size int, put func(b []byte)) {
-	pkt := o.grab(max(wire.HeaderSize+body, size))
+// Mgmt queues a management packet to an endpoint, for its session number and token
+// (wire.NoSession and 0 if there is none), padded to size bytes if that is larger. Put writes
+// the body of n bytes.
+func (o *Out) Mgmt(to *packet.Addr, op wire.Op, session, token uint32, n, size int, put func(b []byte)) {
+	pkt := o.grab(max(wire.HeaderSize+n, size))
 	clear(pkt)
-	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(body), Session: session}
+	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(n), Session: session}
 	h.Put(pkt, 0)
 	put(pkt[wire.HeaderSize:])
 	wire.SealMgmt(pkt, token)
-	if o.mgmt == 0 {
-		o.mgmt, o.Todo = len(o.Tx)+1, true
+	o.push(to, pkt, nil)
+}
+
+// add appends an event, in place, and returns it.
+func (o *Out) add(kind EventKind) *Event {
+	n := len(o.events)
+	if n == cap(o.events) {
+		o.events = append(o.events, Event{})
 	}
-	o.Tx = append(o.Tx, Tx{Head: pkt})
+	o.events = o.events[:n+1]
+	ev := &o.events[n]
+	ev.Kind = kind
+	return ev
 }
 
-// EventKind says what a packet brought about.
-type EventKind uint8
+// Opened adds EventOpened for the session with a number at this side.
+func (o *Out) Opened(local uint32) { o.add(EventOpened).Session = local }
 
-// The kinds of events.
-const (
-	EventNone     EventKind = iota // nothing for the application
-	EventProgress                  // client: a credit came back
-	EventDone                      // client: request Ref has its response, or an error
-	EventRequest                   // server: the request in Slot is complete
-	EventError                     // client: request Ref ended with Err on this side
-)
-
-// Event is what one packet brought about. Four fields are what the compiler keeps in
-// registers; Out.Last has the rest.
-type Event struct {
-	Kind EventKind
-	Slot uint8
-	Code wire.Code // EventDone: the server's error, or CodeOK
-	Ref  uint32    // the Op's
+// Next takes the next outcome, nil if there is none. It is valid until the next call of a
+// session. The owner acts on each outcome before it takes the next one.
+func (o *Out) Next() *Event {
+	if o.taken == len(o.events) {
+		o.taken, o.events = 0, o.events[:0]
+		return nil
+	}
+	ev := &o.events[o.taken]
+	o.taken++
+	if ev.Kind == EventFlush {
+		o.flushing = false
+	}
+	return ev
 }
 
-// Detail belongs to an Event. A field that the event's kind does not name is old.
-type Detail struct {
-	RTT  int64          // all of a client: round trip in ns without the server's hold; 0 if not measured
-	Resp *msgbuf.Buffer // EventDone with CodeOK: the response, which the owner must Return
-	Text []byte         // EventDone with another Code: the error's text, aliases the packet
-	Err  error          // EventError
-}
-
-// Stats counts protocol events. One Stats serves all sessions of an endpoint.
-type Stats struct {
-	Retransmits   uint64 // packets sent again, by client and server
-	Rollbacks     uint64 // go-back-N rollbacks after a timeout
-	FastRollbacks uint64 // ... on evidence of loss
-	Gaps          uint64 // by a server: gaps told to the client
-	CreditStalls  uint64 // times a slot had to wait for credits
-	PaceStalls    uint64 // times a session had to wait for its rate
-	RateUpdates   uint64 // answers that congestion control was told of
-	DropPast      uint64 // packet of an earlier request or an earlier packet number
-	DropFuture    uint64 // packet ahead of the expected one
-	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back
-	DropNotReady  uint64 // repeated request whose response is not ready
-	DropBusy      uint64 // new request for a slot whose handler still runs
-	DropSize      uint64 // sizes that contradict each other
+// Settled panics in builds with assertions if there are outcomes that nobody has taken.
+func (o *Out) Settled() {
+	if invariants.Enabled && o.taken != len(o.events) {
+		panic("session: outcomes were left")
+	}
 }

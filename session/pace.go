@@ -1,7 +1,11 @@
 package session
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // Pacing is the congestion control of an endpoint, shared by its client sessions.
@@ -11,9 +15,9 @@ type Pacing struct {
 	// LinkRate is the rate at which sessions start and the most they send at, bytes
 	// per second on the wire.
 	LinkRate float64
-	// Slack is how far ahead of its time a packet may leave, ns: at least one slot of the
-	// rate limiter, and more where packets are cheap in batches only. It bounds bursts.
-	Slack int64
+	// Slack is how far ahead of its time a packet may leave: at least one slot of the rate
+	// limiter, and more where packets are cheap in batches only. It bounds bursts.
+	Slack time.Duration
 	// NoRateBypass tells the controller every answer, NoPacingBypass lets packets of
 	// uncongested sessions wait for Release too: to measure what the bypasses save
 	// (eRPC, section 5.2.2).
@@ -32,11 +36,11 @@ const rateBits = 20
 type pacer struct {
 	cfg     *Pacing
 	ctl     cc.Controller // nil until first needed
-	bypass  int64         // at link rate, answers up to this RTT change nothing, ns
-	limit   int64         // the same, whatever the switches say
-	spikeAt int64         // when round trips became very long, ns; 0 if they are not
+	bypass  time.Duration // at link rate, answers up to this RTT change nothing
+	limit   time.Duration // the same, whatever the switches say
+	spikeAt monotime.Time // when round trips became very long; 0 if they are not
 	perByte int64         // time that a byte takes at the present rate, 2^-rateBits ns
-	next    int64         // when the next packet may leave, ns
+	next    monotime.Time // when the next packet may leave
 	rest    int64         // fraction of next, 2^-rateBits ns
 	slow    bool          // below link rate
 	gated   bool          // packets wait for their time
@@ -47,7 +51,8 @@ type pacer struct {
 func newPacer(cfg *Pacing) pacer {
 	p := pacer{cfg: cfg, bypass: 1<<63 - 1, limit: 1<<63 - 1}
 	if cfg != nil {
-		p.bypass, p.limit = cfg.Algorithm.Bypass, cfg.Algorithm.Bypass
+		p.limit = time.Duration(cfg.Algorithm.Bypass)
+		p.bypass = p.limit
 		if cfg.NoRateBypass {
 			p.bypass = -1
 		}
@@ -61,17 +66,17 @@ func perByte(rate float64) int64 { return int64(1e9 * (1 << rateBits) / rate) }
 
 // may reports whether a packet may leave now; only gated sessions ask. If not it asks
 // the owner to call Release in time.
-func (c *Client) may(now int64, out *Out) bool {
+func (c *Client) may(now monotime.Time, out *Out) bool {
 	p := &c.pace
 	if p.next < now && !p.late {
 		p.next = now
 	}
-	if p.next-now <= p.cfg.Slack && (p.late || !p.cfg.NoPacingBypass) {
+	if p.next.Sub(now) <= p.cfg.Slack && (p.late || !p.cfg.NoPacingBypass) {
 		return true
 	}
 	if !p.waiting {
 		p.waiting = true
-		out.Pace, out.Todo = true, true
+		out.add(EventPace).Session = c.Local
 		c.stats.PaceStalls++
 	}
 	return false
@@ -80,16 +85,16 @@ func (c *Client) may(now int64, out *Out) bool {
 // charge accounts for a packet of n bytes, header included.
 func (p *pacer) charge(n int) {
 	p.rest += int64(n+wireOverhead) * p.perByte
-	p.next += p.rest >> rateBits
+	p.next += monotime.Time(p.rest >> rateBits)
 	p.rest &= 1<<rateBits - 1
 }
 
-// PaceAt returns when Release is due, ns.
-func (c *Client) PaceAt() int64 { return c.pace.next }
+// PaceAt returns when Release is due.
+func (c *Client) PaceAt() monotime.Time { return c.pace.next }
 
-// Release sends what is due, after Out.Pace asked for it: once for each time, and
+// Release sends what is due, after EventPace asked for it: once for each time, and
 // late rather than early.
-func (c *Client) Release(now int64, out *Out) {
+func (c *Client) Release(now monotime.Time, out *Out) {
 	c.pace.waiting = false
 	if c.busy == 0 {
 		return
@@ -114,11 +119,12 @@ func (c *Client) Congested() bool { return c.pace.slow }
 // learn takes what an answer tells: the RTT (0 if unknown) and the mark. In the
 // common case that is nothing (Timely bypass, eRPC section 5.2.2). The answer may have
 // waited here unseen for some of the RTT, which says nothing about the path.
-func (c *Client) learn(now, rtt int64, bytes int, ce bool, out *Out) {
-	if out.Blind > 0 && rtt > 0 {
-		rtt = max(1, rtt-out.Blind)
+func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header) {
+	if in.Unseen > 0 && rtt > 0 {
+		rtt = max(1, rtt-in.Unseen)
 	}
-	p := &c.pace
+	p, now := &c.pace, in.Now
+	ce := in.CE || h.Flags&wire.FlagCE != 0 // for RFRs the way back counts
 	if rtt/spike >= p.limit && p.limit > 0 {
 		if rtt = p.spiked(now, c.sampled, rtt); rtt == 0 && !ce {
 			return
@@ -131,14 +137,14 @@ func (c *Client) learn(now, rtt int64, bytes int, ce bool, out *Out) {
 	}
 }
 
-// spike is from how many times the bypass limit on a round trip needs a witness.
+// A round trip of spike times the bypass limit or more needs a witness.
 const spike = 4
 
 // spiked returns a very long round trip if there is reason to believe that the path is
 // congested, or 0. A host that does not get to run for milliseconds makes a burst of
 // such round trips, all of packets that were under way at the same time. Congestion
 // meets those as well that were sent after the first of the burst had been seen.
-func (p *pacer) spiked(now, sentAt, rtt int64) int64 {
+func (p *pacer) spiked(now, sentAt monotime.Time, rtt time.Duration) time.Duration {
 	if p.spikeAt == 0 {
 		p.spikeAt = now
 	}
@@ -149,7 +155,7 @@ func (p *pacer) spiked(now, sentAt, rtt int64) int64 {
 }
 
 // control tells the controller, and makes it if there is none yet.
-func (c *Client) control(now, rtt int64, bytes int, ce bool) {
+func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce bool) {
 	p := &c.pace
 	if p.cfg == nil {
 		return
@@ -158,22 +164,23 @@ func (c *Client) control(now, rtt int64, bytes int, ce bool) {
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	rate, bypass := p.ctl.OnAck(now, rtt, c.rtt.baseAt(now), bytes, ce)
+	rate, limit := p.ctl.OnAck(int64(now), int64(rtt), int64(c.rtt.baseAt(now)), bytes, ce)
+	bypass := time.Duration(limit)
 	if p.limit = bypass; !p.cfg.NoRateBypass {
 		p.bypass = bypass
 	}
 	p.setRate(rate)
 }
 
-// timeout takes that an RTO has passed without an answer.
-func (p *pacer) timeout(now int64) {
+// timeout is called when an RTO passes without an answer.
+func (p *pacer) timeout(now monotime.Time) {
 	if p.cfg == nil {
 		return
 	}
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	p.setRate(p.ctl.OnTimeout(now))
+	p.setRate(p.ctl.OnTimeout(int64(now)))
 }
 
 func (p *pacer) setRate(rate float64) {

@@ -2,8 +2,10 @@ package session
 
 import (
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -81,16 +83,16 @@ func (r *rig) slowDown(f *fakeControl) {
 
 // sent is one packet of the client with the time when it left.
 type sent struct {
-	at int64
+	at monotime.Time
 	h  wire.Header
 }
 
 // runPaced answers every packet of the client after delay ns and releases the session
 // when it asks, until nothing is left to do. It returns what the client sent.
-func (r *rig) runPaced(delay int64, respSize int) (log []sent) {
+func (r *rig) runPaced(delay time.Duration, respSize int) (log []sent) {
 	r.tb.Helper()
 	type flight struct {
-		at int64
+		at monotime.Time
 		p  dgram
 	}
 	var back []flight
@@ -105,23 +107,22 @@ func (r *rig) runPaced(delay int64, respSize int) (log []sent) {
 		}
 		r.c2s = nil
 		for _, p := range r.s2c {
-			back = append(back, flight{r.now + delay, p})
+			back = append(back, flight{r.now.Add(delay), p})
 		}
 		r.s2c = nil
 	}
 	take()
-	for len(back) > 0 || r.cl.pace.waiting {
-		if len(back) > 0 && (!r.cl.pace.waiting || back[0].at <= r.cl.PaceAt()) {
+	for len(back) > 0 || r.paced {
+		if len(back) > 0 && (!r.paced || back[0].at <= r.cl.PaceAt()) {
 			r.now = max(r.now, back[0].at)
 			p := back[0].p
 			back = back[1:]
-			if ev := r.toClient(p); ev.Kind == EventDone || ev.Kind == EventError {
+			if ev := r.toClient(p); ev.Kind == EventDone || ev.Kind == EventFailed {
 				r.ended = append(r.ended, ev)
 			}
 		} else {
 			r.now = max(r.now, r.cl.PaceAt())
-			r.cl.Release(r.now, r.cout)
-			r.takeClient()
+			r.release()
 		}
 		take()
 	}
@@ -198,8 +199,7 @@ func TestLateRelease(t *testing.T) {
 	due := r.cl.PaceAt()
 	const perPacket = (1000 + wire.HeaderSize + wireOverhead) * 10
 	r.now = due + 9*perPacket + perPacket/2
-	r.cl.Release(r.now, r.cout)
-	r.takeClient()
+	r.release()
 	if len(r.c2s) != 1+10 {
 		t.Errorf("%d packets in all, want 11: 10 were due", len(r.c2s))
 	}
@@ -216,7 +216,7 @@ func TestBypasses(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		adjust     func(*Pacing)
-		rtt        int64
+		rtt        time.Duration
 		acks, made int
 		released   bool
 	}{
@@ -236,13 +236,12 @@ func TestBypasses(t *testing.T) {
 					t.Fatalf("the packet waits: %v, want %v", waits, c.released)
 				}
 				if c.released {
-					if !r.cl.pace.waiting || r.cl.PaceAt() > r.now {
+					if !r.paced || r.cl.PaceAt() > r.now {
 						t.Fatalf("waits until %d, now %d", r.cl.PaceAt(), r.now)
 					}
-					r.cl.Release(r.now, r.cout)
-					r.takeClient()
+					r.release()
 				}
-				r.now += c.rtt
+				r.now = r.now.Add(c.rtt)
 				r.pump(func(uint8) int { return 10 })
 				if len(f.acks) != c.acks || f.made > c.made || r.cl.Congested() {
 					t.Errorf("%d answers told, %d controllers made, congested %v", len(f.acks), f.made, r.cl.Congested())
@@ -259,18 +258,18 @@ func TestBypasses(t *testing.T) {
 func TestWhatControlIsTold(t *testing.T) {
 	f := &fakeControl{rate: 1e8}
 	r := pacedRig(t, f, nil)
-	call := func(rtt int64, mark bool) {
+	call := func(rtt time.Duration, mark bool) {
 		op := r.op(1, 10, 500)
 		r.start(op)
 		r.runToAnswer()
-		r.now += rtt
+		r.now = r.now.Add(rtt)
 		p := r.s2c[0]
 		r.s2c = nil
 		h := p.header()
 		if mark {
 			h.Flags |= wire.FlagCE
 		}
-		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.now, r.cout)
+		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.arrival(), r.cout)
 		r.takeClient()
 		giveBack(op)
 		r.now += 1_000_000
@@ -298,8 +297,7 @@ func (r *rig) runToAnswer() {
 	r.tb.Helper()
 	for len(r.c2s) == 0 {
 		r.now = max(r.now, r.cl.PaceAt())
-		r.cl.Release(r.now, r.cout)
-		r.takeClient()
+		r.release()
 	}
 	p := r.c2s[0]
 	r.c2s = r.c2s[1:]
@@ -322,10 +320,10 @@ func TestAnswerWhileResendWaits(t *testing.T) {
 	late := r.c2s[0]
 	r.c2s = nil
 	r.now += 21 * ms / 4
-	if r.cl.Scan(r.now, r.cout); !r.cl.pace.waiting {
+	r.cl.Scan(r.now, r.cout)
+	if r.takeClient(); !r.paced {
 		t.Fatal("the copy does not wait")
 	}
-	r.takeClient()
 	if len(r.c2s) != 0 || r.cst.Rollbacks != 1 {
 		t.Fatalf("%d packets, %d rollbacks", len(r.c2s), r.cst.Rollbacks)
 	}
@@ -334,7 +332,7 @@ func TestAnswerWhileResendWaits(t *testing.T) {
 	}
 	answer := r.s2c[0]
 	r.s2c = nil
-	if ev := r.toClient(answer); ev.Kind != EventNone || r.cst.DropUnsent != 1 {
+	if ev := r.toClient(answer); ev.Kind != 0 || r.cst.DropUnsent != 1 {
 		t.Fatalf("event %+v, stats %+v", ev, r.cst)
 	}
 	if op.Req.Owner() != msgbuf.OwnerLibrary || op.Resp.Owner() != msgbuf.OwnerLibrary {
@@ -358,20 +356,18 @@ func TestEndWhileWaiting(t *testing.T) {
 		op := r.op(1, 5000, 10)
 		r.start(op)
 		if end == "cancel" {
-			if _, ok := r.cl.Cancel(1, r.now, r.cout); !ok {
+			if !r.cancel(1, errCancelled) {
 				t.Fatal("not cancelled")
 			}
 		} else {
-			r.cl.Close(ErrPeerLost, r.cout)
+			r.closeClient(ErrPeerLost)
 		}
-		r.takeClient()
 		r.c2s = nil
 		giveBack(op)
 		r.now = r.cl.PaceAt()
-		r.cl.Release(r.now, r.cout)
-		r.takeClient()
-		if len(r.c2s) != 0 || r.cl.pace.waiting {
-			t.Errorf("%s: %d packets left, waiting %v", end, len(r.c2s), r.cl.pace.waiting)
+		r.release()
+		if len(r.c2s) != 0 || r.paced {
+			t.Errorf("%s: %d packets left, waiting %v", end, len(r.c2s), r.paced)
 		}
 		r.noLeak()
 	}
@@ -397,7 +393,7 @@ func TestTimeoutsAndRate(t *testing.T) {
 		if f.timeouts != c.want || r.cl.Congested() != (c.want == 1) {
 			t.Errorf("%d bytes: %d timeouts told, congested %v", c.size, f.timeouts, r.cl.Congested())
 		}
-		r.cl.Close(ErrClosed, r.cout)
+		r.closeClient(ErrClosed)
 		giveBack(op)
 		r.noLeak()
 	}
@@ -406,9 +402,12 @@ func TestTimeoutsAndRate(t *testing.T) {
 // TestBaseRTT: the least round trip of a period holds until the next one has ended.
 func TestBaseRTT(t *testing.T) {
 	var e rtoEstimator
-	const period = int64(baseFor)
+	const period = monotime.Time(baseFor)
 	now := period + 1
-	for i, c := range []struct{ after, sample, want int64 }{
+	for i, c := range []struct {
+		after        monotime.Time
+		sample, want time.Duration
+	}{
 		{0, 10, 10}, {1, 30, 10}, {period, 40, 30}, {period + 1, 35, 35}, {0, 50, 35},
 		{period + 1, 60, 50}, {period + 1, 70, 70}, {0, 5, 5},
 	} {
@@ -426,18 +425,16 @@ func TestBaseRTT(t *testing.T) {
 func TestSpikesNeedAWitness(t *testing.T) {
 	f := &fakeControl{rate: 1e8}
 	r := pacedRig(t, f, nil)
-	call := func(rtt, blind int64) {
+	call := func(rtt, unseen time.Duration) {
 		r.now++
 		op := r.op(1, 10, 500)
 		r.start(op)
 		r.runToAnswer()
-		r.now += rtt
+		r.now = r.now.Add(rtt)
 		p := r.s2c[0]
 		r.s2c = nil
 		h := p.header()
-		r.cout.Blind = blind
-		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.now, r.cout)
-		r.cout.Blind = 0
+		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], &Arrival{Now: r.now, Unseen: unseen}, r.cout)
 		r.takeClient()
 		giveBack(op)
 	}

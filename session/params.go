@@ -58,6 +58,14 @@ func ParamsOf(o wire.Offer) (Params, error) {
 	return p, nil
 }
 
+// Offer returns the offer that both sides agreed on.
+func (p *Params) Offer() wire.Offer {
+	return wire.Offer{
+		Credits: uint16(p.Credits), Slots: uint16(p.Slots), MTU: uint32(p.PerPacket + wire.HeaderSize),
+		MaxMessage: uint32(p.MaxMessage), Checksum: p.Checksum,
+	}
+}
+
 // Agree returns the smaller of two offers, field by field, with slots cut to a
 // power of two. Checksums are on if either side wants them.
 func Agree(a, b wire.Offer) wire.Offer {

@@ -12,12 +12,12 @@ import (
 func TestPreallocOutlivesSession(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	h := wire.Header{Type: wire.TypeReq, ReqType: 1, Session: serverSession, ReqNum: 8}
-	r.sv.OnReq(&h, nil, false, 0, r.sout)
+	r.sv.OnReq(&h, nil, &Arrival{}, r.sout)
 	first, second := r.sv.Prealloc(0, 100), r.sv.Prealloc(0, 200)
 	if first == nil || second == nil || first == second || first.Size() != 100 {
 		t.Fatalf("got %p and %p", first, second)
 	}
-	r.sv.Close()
+	r.sv.Close(r.sout)
 	if err := r.sv.Respond(0, first, 0, r.sout); err != ErrNotHandling {
 		t.Errorf("respond after the session's end: %v", err)
 	}
@@ -40,7 +40,7 @@ func TestPreallocIsReused(t *testing.T) {
 	var last *msgbuf.Buffer
 	for i := range uint64(5) {
 		h := wire.Header{Type: wire.TypeReq, ReqType: 1, Session: serverSession, ReqNum: 8 * (i + 1)}
-		r.sv.OnReq(&h, nil, false, 0, r.sout)
+		r.sv.OnReq(&h, nil, &Arrival{}, r.sout)
 		buf := r.sv.Prealloc(0, 10)
 		if last != nil && buf != last {
 			t.Error("another buffer")

@@ -2,9 +2,11 @@ package session
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
@@ -13,22 +15,13 @@ import (
 const (
 	clientSession, clientToken = 7, 0xC0FFEE01
 	serverSession, serverToken = 9, 0x5EAF00D5
-	ms                         = int64(time.Millisecond)
+	ms                         = 1_000_000 // of a Time or a Duration
 )
 
-// dgram is one packet on its way, in memory of its own.
-type dgram struct {
-	raw []byte
-}
-
-func (p dgram) header() (h wire.Header) {
-	if err := h.Parse(p.raw); err != nil {
-		panic(fmt.Sprintf("a session made a packet that does not parse: %v", err))
-	}
-	return h
-}
+var clientHost, serverHost = packet.Addr{Port: 1}, packet.Addr{Port: 2}
 
 // rig joins a Client and a Server without a network. Its user moves the packets and the time.
+// It does what the owner of sessions must do, and plays the transport; see net_test.go.
 type rig struct {
 	tb         testing.TB
 	cl         *Client
@@ -38,15 +31,19 @@ type rig struct {
 	refuse     [256]wire.Code
 	cst, sst   Stats
 	cout, sout *Out
-	now        int64
+	cnet, snet sender
+	now        monotime.Time
 	c2s, s2c   []dgram
 	badToken   int
-	done       []Done // taken from cout
-	flushC     bool   // what the last client call wanted
+	failed     []Event // EventFailed that no packet caused
+	flushC     bool    // what the last client call wanted
 	flushS     bool
+	asked      bool    // an owner's own flush is under way
+	paced      bool    // the client wants a call of Release
 	flushes    int     // client calls that wanted one
 	ended      []Event // by packets, in pump
 	onTx       func(fromClient bool, p dgram, at int)
+	onEvent    func(Event) // of the client, before the outcomes behind it
 }
 
 var rigParams = Params{Slots: 8, Credits: 32, PerPacket: 1000, MaxMessage: 1 << 20}
@@ -57,7 +54,9 @@ func newRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Config) 
 }
 
 // newPacedRig is newRig with congestion control.
-func newPacedRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Config, pacing *Pacing) *rig {
+func newPacedRig(
+	tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Config, pacing *Pacing,
+) *rig {
 	tb.Helper()
 	t, err := t.Fill()
 	if err != nil {
@@ -67,14 +66,33 @@ func newPacedRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Con
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &rig{tb: tb, pool: pool, params: p, cout: NewOut(64, nil), sout: NewOut(64, nil)}
-	r.cl = NewClient(t, maxQueue, pool, pacing, &r.cst)
-	r.sv = NewServer(p, packet.Addr{Port: 1}, clientSession, clientToken, pool, &r.refuse, &r.sst)
+	r := &rig{tb: tb, pool: pool, params: p}
+	r.copies()
+	r.cl = NewClient(serverHost, clientSession, clientToken, t, maxQueue, pool, pacing, &r.cst)
+	end := End{
+		Peer: clientHost, Local: serverSession, LocalToken: serverToken,
+		Remote: clientSession, RemoteToken: clientToken, Params: p,
+	}
+	r.sv = NewServer(end, pool, &r.refuse, &r.sst)
 	return r
 }
 
-func (r *rig) open(rtt int64) {
-	r.cl.Open(r.params, packet.Addr{Port: 2}, serverSession, serverToken, rtt, r.now, r.cout)
+// copies makes the transport one that copies; it comes before anything is sent.
+func (r *rig) copies() { r.transport(false) }
+
+// lends makes the transport one that lends; it comes before anything is sent.
+func (r *rig) lends() { r.transport(true) }
+
+func (r *rig) transport(lends bool) {
+	r.cout, r.sout = NewOut(64, lends), NewOut(64, lends)
+	r.cnet, r.snet = sender{to: serverHost, lends: lends}, sender{to: clientHost, lends: lends}
+}
+
+// partly makes the transport take only some packets at a time.
+func (r *rig) partly(rnd *rand.Rand) { r.cnet.rnd, r.snet.rnd = rnd, rnd }
+
+func (r *rig) open(rtt time.Duration) {
+	r.cl.Open(r.params, serverSession, serverToken, rtt, r.now, r.cout)
 	r.takeClient()
 }
 
@@ -112,15 +130,23 @@ func (r *rig) op(ref uint32, n, resp int) Op {
 	return op
 }
 
-// giveBack frees both buffers of op, as an application does when it is done.
+// giveBack frees both buffers of op, as an application does when it is done. It writes over
+// them, so that a queue that still refers to them is seen.
 func giveBack(op Op) {
 	for _, b := range []*msgbuf.Buffer{op.Req, op.Resp} {
 		b.Return()
-		b.Free()
+		spoil(b)
 	}
 }
 
-func flatten(t Tx) dgram { return dgram{append(append([]byte(nil), t.Head...), t.Data...)} }
+// spoil writes over a buffer of the application and frees it.
+func spoil(b *msgbuf.Buffer) {
+	d := b.Data()
+	for i := range d {
+		d[i] = 0xA5
+	}
+	b.Free()
+}
 
 // creditsOf returns how many credits a client's packet takes.
 func creditsOf(p dgram) int {
@@ -130,40 +156,101 @@ func creditsOf(p dgram) int {
 	return 1
 }
 
-func (r *rig) takeClient() {
-	later := 0 // credits that the packets behind this one took
-	for _, t := range r.cout.Tx {
-		later += creditsOf(flatten(t))
+// takeClient acts on the client's outcomes, sends its packets, and returns the last outcome of
+// a request.
+func (r *rig) takeClient() (last Event) {
+	r.flushC = false
+	for ev := r.cout.Next(); ev != nil; ev = r.cout.Next() {
+		if ev.Kind == EventFlush {
+			r.sendClient(len(r.cout.Tx))
+			r.cnet.flush(r.tb)
+			r.cout.Flushed()
+			r.flushC, r.asked = !r.asked, false
+			continue
+		}
+		if ev.Session != clientSession {
+			r.tb.Fatalf("event %d of session %d", ev.Kind, ev.Session)
+		}
+		switch ev.Kind {
+		case EventPace:
+			r.paced = true
+		case EventFailed:
+			r.failed = append(r.failed, *ev)
+			last = *ev
+		case EventProgress, EventDone:
+			last = *ev
+		}
+		if r.onEvent != nil {
+			r.onEvent(*ev)
+		}
 	}
-	for _, t := range r.cout.Tx {
-		p := flatten(t)
-		r.c2s = append(r.c2s, p)
+	r.cout.Settled()
+	if r.flushC {
+		r.flushes++
+	}
+	n := r.cnet.share(r.cout)
+	r.sendClient(n)
+	r.cnet.sent(r.cout, n)
+	if r.paced != r.cl.pace.waiting {
+		r.tb.Fatalf("asked for Release: %v, waiting for it: %v", r.paced, r.cl.pace.waiting)
+	}
+	if r.cl.open {
+		r.checkCredits()
+	}
+	return last
+}
+
+// sendClient gives the first n packets of the client to the transport.
+func (r *rig) sendClient(n int) {
+	from, later := len(r.c2s), 0 // credits that the packets behind this one took
+	r.c2s = append(r.c2s, r.cnet.take(r.tb, r.cout, n)...)
+	for _, p := range r.c2s[from:] {
+		later += creditsOf(p)
+	}
+	for _, p := range r.c2s[from:] {
 		if later -= creditsOf(p); r.onTx != nil {
 			r.onTx(true, p, later)
 		}
 	}
-	r.flushC = r.cout.Flush
-	if r.flushC {
-		r.flushes++
-	}
-	r.done = append(r.done, r.cout.Done...)
-	r.cout.Done = r.cout.Done[:0]
-	r.cout.Reset()
-	if r.cl.open {
-		r.checkCredits()
-	}
 }
 
-func (r *rig) takeServer() {
-	for i, t := range r.sout.Tx {
-		p := flatten(t)
-		r.s2c = append(r.s2c, p)
-		if r.onTx != nil {
-			r.onTx(false, p, len(r.sout.Tx)-1-i)
+// takeServer is takeClient for the server. It copies a request out at once, as for a handler
+// that runs elsewhere.
+func (r *rig) takeServer() (last Event) {
+	r.flushS = false
+	for ev := r.sout.Next(); ev != nil; ev = r.sout.Next() {
+		if ev.Kind == EventFlush {
+			r.sendServer(len(r.sout.Tx))
+			r.snet.flush(r.tb)
+			r.sout.Flushed()
+			r.flushS, r.asked = !r.asked, false
+			continue
+		}
+		if ev.Session != serverSession {
+			r.tb.Fatalf("event %d of session %d", ev.Kind, ev.Session)
+		}
+		if last = *ev; ev.Kind == EventRequest {
+			r.snet.spoilFree(r.pool)
+			if err := r.sv.Unborrow(ev.Slot); err != nil {
+				r.tb.Fatal(err)
+			}
 		}
 	}
-	r.flushS = r.sout.Flush
-	r.sout.Reset()
+	r.sout.Settled()
+	n := r.snet.share(r.sout)
+	r.sendServer(n)
+	r.snet.sent(r.sout, n)
+	return last
+}
+
+func (r *rig) sendServer(n int) {
+	from := len(r.s2c)
+	r.s2c = append(r.s2c, r.snet.take(r.tb, r.sout, n)...)
+	for i, p := range r.s2c[from:] {
+		if r.onTx != nil {
+			r.onTx(false, p, len(r.s2c)-1-from-i)
+		}
+	}
 }
 
 // checkCredits holds the client to its book-keeping: each credit is free or stands
@@ -183,50 +270,49 @@ func (r *rig) checkCredits() {
 	}
 }
 
-// toServer delivers a packet as the owner of a server session does. It copies the
-// request out at once, as for a handler that runs elsewhere.
-func (r *rig) toServer(p dgram) (ev Event) {
+// arrival is what the owner knows of a packet that comes now.
+func (r *rig) arrival() *Arrival { return &Arrival{Now: r.now} }
+
+// toServer delivers a packet as the owner of a server session does. It returns the last
+// outcome.
+func (r *rig) toServer(p dgram) Event {
+	p.read(r.tb)
 	var h wire.Header
-	if h.Parse(p.raw) != nil || !r.tokenOK(p, h.Session, serverSession, serverToken) {
+	if h.Parse(p.raw) != nil || !r.verified(p, &h, &r.sv.End) {
 		return Event{}
 	}
 	switch h.Type {
 	case wire.TypeReq:
-		ev = r.sv.OnReq(&h, p.raw[wire.HeaderSize:], false, r.now, r.sout)
+		r.sv.OnReq(&h, p.raw[wire.HeaderSize:], r.arrival(), r.sout)
 	case wire.TypeRFR:
-		r.sv.OnRFR(&h, false, r.now, r.sout)
+		r.sv.OnRFR(&h, r.arrival(), r.sout)
 	}
-	if ev.Kind == EventRequest {
-		if err := r.sv.Unborrow(ev.Slot); err != nil {
-			r.tb.Fatal(err)
-		}
-	}
-	r.takeServer()
-	return ev
+	return r.takeServer()
 }
 
-// toClient delivers a packet as the owner of a client session does.
-func (r *rig) toClient(p dgram) (ev Event) {
+// toClient delivers a packet as the owner of a client session does. It returns the last outcome
+// of a request.
+func (r *rig) toClient(p dgram) Event {
+	p.read(r.tb)
 	var h wire.Header
-	if h.Parse(p.raw) != nil || !r.tokenOK(p, h.Session, clientSession, clientToken) {
+	if h.Parse(p.raw) != nil || !r.verified(p, &h, &r.cl.End) {
 		return Event{}
 	}
 	switch h.Type {
 	case wire.TypeCR:
-		ev = r.cl.OnCR(&h, r.now, r.cout)
+		r.cl.OnCR(&h, r.arrival(), r.cout)
 	case wire.TypeResp:
-		ev = r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.now, r.cout)
+		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.arrival(), r.cout)
 	}
-	r.takeClient()
+	ev := r.takeClient()
+	if ev.Kind == EventFailed {
+		r.failed = r.failed[:len(r.failed)-1] // the caller knows of this one
+	}
 	return ev
 }
 
-func (r *rig) tokenOK(p dgram, session, wantSession, want uint32) bool {
-	token := wire.Token(p.raw)
-	if r.params.Checksum {
-		token ^= wire.Checksum(p.raw, nil)
-	}
-	if token != want || session != wantSession {
+func (r *rig) verified(p dgram, h *wire.Header, e *End) bool {
+	if h.Session != e.Local || !e.Verify(p.raw, &e.Peer) {
 		r.badToken++
 		return false
 	}
@@ -249,14 +335,49 @@ func (r *rig) respond(slot uint8, n int) error {
 	return err
 }
 
+// cancel ends a request as the owner does, which flushes first.
+func (r *rig) cancel(ref uint32, err error) bool {
+	r.asked = true
+	r.cout.Flush()
+	ok := r.cl.Cancel(ref, err, r.now, r.cout)
+	r.takeClient()
+	return ok
+}
+
+// closeClient ends the client half as the owner does, which flushes first. EventClosed must be
+// the last outcome.
+func (r *rig) closeClient(err error) {
+	r.tb.Helper()
+	r.asked = true
+	r.cout.Flush()
+	r.cl.Close(err, r.cout)
+	if n := len(r.cout.events); r.cout.events[n-1].Kind != EventClosed {
+		r.tb.Error("EventClosed is not the last outcome")
+	}
+	r.takeClient()
+}
+
+// release sends what is due, as the owner does that EventPace has asked.
+func (r *rig) release() {
+	r.tb.Helper()
+	r.paced = false
+	r.cl.Release(r.now, r.cout)
+	r.takeClient()
+}
+
 // inUse returns how many buffers are not in the pool.
 func (r *rig) inUse() int { return r.pool.Stats().InUse }
 
 // noLeak closes the server half and wants every buffer back.
 func (r *rig) noLeak() {
 	r.tb.Helper()
-	r.sv.Close()
-	r.sout.Reset()
+	r.asked = true
+	r.sout.Flush()
+	r.sv.Close(r.sout)
+	if ev := r.takeServer(); ev.Kind != EventClosed {
+		r.tb.Errorf("the last outcome is %d", ev.Kind)
+	}
+	r.cnet.flush(r.tb)
 	st := r.pool.Stats()
 	if st.InUse != 0 || st.Misuses != 0 || st.DoubleFrees != 0 {
 		r.tb.Errorf("at the end: %d buffers in use, %d misuses, %d double frees", st.InUse, st.Misuses, st.DoubleFrees)
@@ -282,9 +403,25 @@ func (r *rig) pump(size func(slot uint8) int) {
 		in = r.s2c
 		r.s2c = nil
 		for _, p := range in {
-			if ev := r.toClient(p); ev.Kind == EventDone || ev.Kind == EventError {
+			if ev := r.toClient(p); ev.Kind == EventDone || ev.Kind == EventFailed {
 				r.ended = append(r.ended, ev)
 			}
 		}
 	}
+}
+
+// events takes the outcomes of out and acts on none.
+func events(out *Out) (evs []Event) {
+	for ev := out.Next(); ev != nil; ev = out.Next() {
+		evs = append(evs, *ev)
+	}
+	return evs
+}
+
+// kinds takes the outcomes of out and returns what they are.
+func kinds(out *Out) (ks []EventKind) {
+	for _, ev := range events(out) {
+		ks = append(ks, ev.Kind)
+	}
+	return ks
 }

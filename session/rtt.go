@@ -1,32 +1,36 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
 
 // rtoEstimator keeps smoothed RTT and its variation and derives the
 // retransmission timeout as RFC 6298 does (alpha 1/8, beta 1/4, K 4).
 type rtoEstimator struct {
-	srtt   int64 // ns; 0 before the first sample
-	rttvar int64 // ns
-	rto    int64 // ns, within [min, max]
-	min    int64
-	max    int64
+	srtt   time.Duration // 0 before the first sample
+	rttvar time.Duration
+	rto    time.Duration // within [min, max]
+	min    time.Duration
+	max    time.Duration
 
-	base   int64 // least sample of this period of baseFor and the last one, ns; 0 before the first
-	recent int64 // least sample of this period, ns
-	since  int64 // when this period began, ns
+	base   time.Duration // least sample of this period of baseFor and the last; 0 before the first
+	recent time.Duration // least sample of this period
+	since  monotime.Time // when this period began
 }
 
-// baseFor is how long a path may have become longer before the session believes it, ns.
+// baseFor is how long a path may have become longer before the session believes it.
 // Less would take a queue that stands for the path; LEDBAT (RFC 6817, section 4.2)
 // remembers 10 minutes as well, two periods.
-const baseFor = 300e9
+const baseFor = 300 * time.Second
 
 func newRTOEstimator(t *Timing) rtoEstimator {
-	return rtoEstimator{rto: int64(t.RTOInitial), min: int64(t.RTOMin), max: int64(t.RTOMax)}
+	return rtoEstimator{rto: t.RTOInitial, min: t.RTOMin, max: t.RTOMax}
 }
 
-// sample takes one round-trip time in ns.
-func (e *rtoEstimator) sample(rtt int64) {
+// sample takes one round-trip time.
+func (e *rtoEstimator) sample(rtt time.Duration) {
 	if rtt <= 0 {
 		return
 	}
@@ -50,9 +54,9 @@ func (e *rtoEstimator) sample(rtt int64) {
 	e.rto = min(max(e.srtt+4*e.rttvar, e.min), e.max)
 }
 
-// baseAt returns the least round trip of the last while, ns.
-func (e *rtoEstimator) baseAt(now int64) int64 {
-	if now-e.since > baseFor {
+// baseAt returns the least round trip of the last while.
+func (e *rtoEstimator) baseAt(now monotime.Time) time.Duration {
+	if now.Sub(e.since) > baseFor {
 		if e.recent != 0 {
 			e.base = e.recent
 		}
@@ -61,9 +65,9 @@ func (e *rtoEstimator) baseAt(now int64) int64 {
 	return e.base
 }
 
-// timeout returns the timeout in ns after the given number of retries: it doubles
+// timeout returns the timeout after the given number of retries: it doubles
 // with each, up to the maximum.
-func (e *rtoEstimator) timeout(retries uint8) int64 {
+func (e *rtoEstimator) timeout(retries uint8) time.Duration {
 	shift := min(retries, 62)
 	if e.rto > e.max>>shift {
 		return e.max
@@ -71,9 +75,9 @@ func (e *rtoEstimator) timeout(retries uint8) int64 {
 	return e.rto << shift
 }
 
-// early returns the timeout in ns for a packet that a later one has overtaken: twice
+// early returns the timeout for a packet that a later one has overtaken: twice
 // what a round trip may take, but no less than a quarter of the least timeout.
-func (e *rtoEstimator) early() int64 {
+func (e *rtoEstimator) early() time.Duration {
 	return max(2*(e.srtt+4*e.rttvar), e.min/4)
 }
 
@@ -83,4 +87,4 @@ func (e *rtoEstimator) early() int64 {
 func (e *rtoEstimator) keep(retries uint8) { e.rto = e.timeout(retries) }
 
 // SRTT returns the smoothed round-trip time, or 0 before the first sample.
-func (c *Client) SRTT() time.Duration { return time.Duration(c.rtt.srtt) }
+func (c *Client) SRTT() time.Duration { return c.rtt.srtt }

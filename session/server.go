@@ -1,8 +1,10 @@
 package session
 
 import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
-	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -32,7 +34,7 @@ type serverSlot struct {
 	numRx   uint32 // request packets received
 	numResp uint32
 	nextRFR uint32         // response packet that the next new RFR asks for
-	rxAt    int64          // when the request was complete, ns
+	rxAt    monotime.Time  // when the request was complete
 	msgSize uint32         // bytes
 	code    wire.Code      // of an error response, if resp is nil for lack of memory
 	txGen   uint64         // Out batch in which resp was last queued
@@ -44,8 +46,7 @@ type serverSlot struct {
 
 // Server is the answering half of a session.
 type Server struct {
-	link
-	Params
+	End
 	pool    *msgbuf.Pool
 	stats   *Stats
 	refuse  *[256]wire.Code // why a request type is refused, CodeOK if it is not
@@ -62,67 +63,83 @@ type Server struct {
 // ServerHot is how many bytes from the start of a Server on a small RPC touches.
 const ServerHot = 288
 
-// NewServer returns the answering half of a session with the peer's address, session
-// number and token. Requests of type t with refuse[t] != CodeOK are answered with that
-// error; the owner may change the table between packets.
-func NewServer(p Params, to packet.Addr, remote, token uint32, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) *Server {
+// NewServer returns the answering half of the session that both sides have named and agreed on.
+// Requests of type t with refuse[t] != CodeOK are answered with that error; the owner may change
+// the table between packets.
+func NewServer(end End, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) *Server {
 	s := new(Server)
-	s.Init(p, to, remote, token, pool, refuse, stats)
+	s.Init(end, pool, refuse, stats)
 	return s
 }
 
 // Init is NewServer in memory that the caller has.
-func (s *Server) Init(p Params, to packet.Addr, remote, token uint32, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) {
-	s.Params, s.pool, s.stats, s.refuse = p, pool, stats, refuse
-	s.link = link{to: to, remote: remote, token: token, checksum: p.Checksum}
-	if p.Slots <= DefaultSlots {
-		s.slots = s.inline[:p.Slots]
+func (s *Server) Init(end End, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) {
+	s.End, s.pool, s.stats, s.refuse = end, pool, stats, refuse
+	if s.Slots <= DefaultSlots {
+		s.slots = s.inline[:s.Slots]
 	} else {
-		s.slots = make([]serverSlot, p.Slots)
+		s.slots = make([]serverSlot, s.Slots)
 	}
 }
 
-// OnReq takes a request packet. The header is parsed, session and token are checked.
-// EventRequest means that the request in the event's slot is complete: see Request.
-// A single-packet request stays in the packet's memory; the owner calls Unborrow
-// before that memory ends.
-func (s *Server) OnReq(h *wire.Header, payload []byte, ce bool, now int64, out *Out) Event {
+// LowerMTU makes packets of at most mtu bytes if no request has come yet: packet numbers
+// depend on the size. Other sizes are ignored.
+func (s *Server) LowerMTU(mtu uint32) {
+	if mtu >= MinMTU && mtu < uint32(s.PerPacket+wire.HeaderSize) && s.unused() {
+		s.PerPacket = int(mtu) - wire.HeaderSize
+	}
+}
+
+// unused reports whether no request has come yet.
+func (s *Server) unused() bool {
+	for i := range s.slots {
+		if s.slots[i].state != stateIdle {
+			return false
+		}
+	}
+	return true
+}
+
+// OnReq takes a request packet. The header is parsed, and End.Verify has accepted the packet.
+// A single-packet request stays in the packet's memory; the owner calls Unborrow before that
+// memory ends.
+func (s *Server) OnReq(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 	i := uint8(h.ReqNum & uint64(len(s.slots)-1))
 	sl := &s.slots[i]
 	switch {
 	case h.ReqNum > sl.reqNum || sl.state == stateIdle && h.ReqNum == sl.reqNum:
-		if !s.startRequest(sl, h, now, ce, out) {
-			return Event{}
+		if !s.startRequest(sl, h, in, out) {
+			return
 		}
 	case h.ReqNum < sl.reqNum:
 		s.stats.DropPast++
-		return Event{}
+		return
 	case sl.state == stateResponded && sl.isError:
-		s.sendError(sl, uint32(h.PktNum), now, out)
+		s.sendError(sl, uint32(h.PktNum), in.Now, out)
 		s.repeated(out)
-		return Event{}
+		return
 	case h.MsgSize != sl.msgSize || h.ReqType != sl.reqType || uint32(h.PktNum) >= sl.numReq:
 		s.stats.DropSize++
-		return Event{}
+		return
 	case uint32(h.PktNum) < sl.numRx:
-		s.onRepeat(sl, h, ce, now, out)
-		return Event{}
+		s.onRepeat(sl, h, in, out)
+		return
 	}
 	if uint32(h.PktNum) > sl.numRx {
 		s.stats.DropFuture++
 		s.gap(h, sl.numRx, out)
-		return Event{}
+		return
 	}
 	if len(payload) != s.payload(int(sl.msgSize), uint32(h.PktNum)) {
 		s.stats.DropSize++
-		return Event{}
+		return
 	}
-	return s.inOrder(i, sl, h, payload, ce, now, out)
+	s.inOrder(i, sl, h, payload, in, out)
 }
 
 // startRequest prepares the slot for a new request, of which h is some packet. It
 // returns false if the packet is dropped or the request refused.
-func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool, out *Out) bool {
+func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *Out) bool {
 	if sl.state == stateHandling {
 		s.stats.DropBusy++ // the client cancelled; it will repeat the new request
 		return false
@@ -137,21 +154,21 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool
 	sl.numReq = s.packets(int(sl.msgSize))
 	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
 	sl.isError = false
-	sl.ce = ce
-	sl.rxAt = now - out.Blind
+	sl.ce = in.CE
+	sl.rxAt = in.Now.Add(-in.Unseen)
 	sl.state = stateReceiving
 	if code := s.refuse[h.ReqType]; code != wire.CodeOK {
-		s.respondError(sl, code, "", now, out)
+		s.respondError(sl, code, "", in.Now, out)
 		return false
 	}
 	if int(sl.msgSize) > s.MaxMessage || sl.numReq > wire.MaxPackets {
-		s.respondError(sl, wire.CodeTooLarge, "", now, out)
+		s.respondError(sl, wire.CodeTooLarge, "", in.Now, out)
 		return false
 	}
 	if sl.numReq > 1 {
 		buf, err := s.pool.Alloc(int(sl.msgSize))
 		if err != nil {
-			s.respondError(sl, wire.CodeExhausted, "no memory for the request", now, out)
+			s.respondError(sl, wire.CodeExhausted, "no memory for the request", in.Now, out)
 			return false
 		}
 		sl.req = buf
@@ -160,36 +177,37 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, now int64, ce bool
 }
 
 // inOrder takes the next packet of the slot's request.
-func (s *Server) inOrder(i uint8, sl *serverSlot, h *wire.Header, payload []byte, ce bool, now int64, out *Out) Event {
+func (s *Server) inOrder(i uint8, sl *serverSlot, h *wire.Header, payload []byte, in *Arrival, out *Out) {
 	sl.numRx++
-	sl.ce = ce
+	sl.ce = in.CE
 	if sl.numReq == 1 {
 		s.view, s.viewSlot = payload, i
 	} else {
 		copy(sl.req.Bytes()[int(h.PktNum)*s.PerPacket:], payload)
 		if sl.numRx < sl.numReq {
-			if h.Flags&wire.FlagQuiet == 0 || ce {
-				s.sendCR(h, ce, out)
+			if h.Flags&wire.FlagQuiet == 0 || in.CE {
+				s.sendCR(h, in, out)
 			}
-			return Event{}
+			return
 		}
 	}
-	sl.rxAt = now - out.Blind
+	sl.rxAt = in.Now.Add(-in.Unseen)
 	sl.state = stateHandling
 	s.running++
-	return Event{Kind: EventRequest, Slot: i}
+	ev := out.add(EventRequest)
+	ev.Session, ev.Slot = s.Local, i
 }
 
 // onRepeat answers a request packet that was received before.
-func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, ce bool, now int64, out *Out) {
+func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out) {
 	switch {
 	case uint32(h.PktNum) < sl.numReq-1:
-		s.sendCR(h, ce, out)
+		s.sendCR(h, in, out)
 		s.repeated(out)
 	case sl.state == stateResponded:
-		sl.rxAt = now - out.Blind
-		sl.ce = ce
-		s.sendResp(sl, 0, now, out)
+		sl.rxAt = in.Now.Add(-in.Unseen)
+		sl.ce = in.CE
+		s.sendResp(sl, 0, in, out)
 		s.repeated(out)
 	default:
 		s.stats.DropNotReady++
@@ -199,16 +217,16 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, ce bool, now int64, ou
 // repeated notes that the packet just queued was sent before.
 func (s *Server) repeated(out *Out) {
 	s.stats.Retransmits++
-	out.Flush, out.Todo = true, true
+	out.Flush()
 }
 
-func (s *Server) sendCR(h *wire.Header, ce bool, out *Out) {
-	cr := wire.Header{Type: wire.TypeCR, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, out.Blind), ReqNum: h.ReqNum, PktNum: h.PktNum}
-	if ce {
+func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
+	cr := wire.Header{Type: wire.TypeCR, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, in.Unseen), ReqNum: h.ReqNum, PktNum: h.PktNum}
+	if in.CE {
 		cr.Flags = wire.FlagCE
 	}
-	s.queueControl(out, &cr)
-	out.answer(true, s.checksum)
+	s.sendControl(out, &cr)
+	out.answer(true, s.Checksum)
 }
 
 // gap tells the client that packet h came before packet missing. Each of the packets
@@ -218,14 +236,14 @@ func (s *Server) gap(h *wire.Header, missing uint32, out *Out) {
 		return
 	}
 	s.stats.Gaps++
-	s.queueControl(out, &wire.Header{
+	s.sendControl(out, &wire.Header{
 		Type: wire.TypeCR, Flags: wire.FlagGap, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, 0),
 		ReqNum: h.ReqNum, PktNum: uint16(missing),
 	})
 }
 
 // OnRFR takes a request for response packets.
-func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
+func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 	sl := &s.slots[h.ReqNum&uint64(len(s.slots)-1)]
 	pkt := uint32(h.PktNum)
 	switch {
@@ -242,9 +260,9 @@ func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
 		s.gap(h, sl.numReq-1+sl.nextRFR, out)
 	default:
 		sl.try = h.Hold
-		sl.ce = ce
+		sl.ce = in.CE
 		for j, end := pkt-(sl.numReq-1), pkt-(sl.numReq-1)+h.MsgSize; j <= end; j++ {
-			s.sendResp(sl, j, now, out)
+			s.sendResp(sl, j, in, out)
 			if j < sl.nextRFR {
 				s.repeated(out)
 			} else {
@@ -254,35 +272,36 @@ func (s *Server) OnRFR(h *wire.Header, ce bool, now int64, out *Out) {
 	}
 }
 
-// sendResp sends response packet j.
-func (s *Server) sendResp(sl *serverSlot, j uint32, now int64, out *Out) {
+// sendResp sends response packet j. In is the packet that asked for it; of a response that the
+// handler has just made it has the time alone.
+func (s *Server) sendResp(sl *serverSlot, j uint32, in *Arrival, out *Out) {
 	var h wire.Header // not a literal, which would be built elsewhere and copied
 	h.Type, h.ReqType, h.ReqNum = wire.TypeResp, sl.reqType, sl.reqNum
 	h.MsgSize, h.PktNum = uint32(sl.resp.Size()), uint16(sl.numReq-1+j)
 	if j == 0 {
-		h.Hold = hold(now - sl.rxAt)
+		h.Hold = hold(in.Now.Sub(sl.rxAt))
 	} else {
-		h.Hold = wire.TryHold(sl.try, out.Blind)
+		h.Hold = wire.TryHold(sl.try, in.Unseen)
 	}
 	if sl.ce {
 		h.Flags = wire.FlagCE
 	}
 	head, data := sl.resp.Packet(int(j), s.PerPacket)
 	sl.txGen = out.gen
-	s.append(out, &h, head, data)
-	out.answer(j > 0, s.checksum)
+	s.send(out, &h, head, data)
+	out.answer(j > 0, s.Checksum)
 }
 
-// hold turns a time in ns into the header's field.
-func hold(ns int64) uint16 {
-	return uint16(min(ns/wire.HoldUnit, wire.HoldUnknown))
+// hold turns a span of time into the header's field.
+func hold(d time.Duration) uint16 {
+	return uint16(min(d/wire.HoldUnit, wire.HoldUnknown))
 }
 
 // sendError sends the slot's error response as the answer to packet pkt.
-func (s *Server) sendError(sl *serverSlot, pkt uint32, now int64, out *Out) {
+func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *Out) {
 	h := wire.Header{
 		Type: wire.TypeResp, Flags: wire.FlagError, ReqType: sl.reqType, ReqNum: sl.reqNum,
-		MsgSize: 1, PktNum: uint16(pkt), Hold: hold(now - sl.rxAt),
+		MsgSize: 1, PktNum: uint16(pkt), Hold: hold(now.Sub(sl.rxAt)),
 	}
 	var head []byte
 	if sl.resp != nil {
@@ -293,5 +312,5 @@ func (s *Server) sendError(sl *serverSlot, pkt uint32, now int64, out *Out) {
 		head = out.grab(wire.HeaderSize + 1)
 		wire.AppendError(head[:wire.HeaderSize], sl.code, "")
 	}
-	s.append(out, &h, head, nil)
+	s.send(out, &h, head, nil)
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
@@ -102,7 +103,7 @@ func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
 // Respond answers the slot's request with buf, which the session owns from now on
 // and frees when the client has moved on. ErrTooLarge leaves buf with the caller;
 // ErrNotHandling too.
-func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now int64, out *Out) error {
+func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out *Out) error {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling {
 		return ErrNotHandling
@@ -117,12 +118,12 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now int64, out *Out) er
 	sl.resp, sl.numResp, sl.nextRFR = buf, numResp, 1
 	s.forgetView(slot)
 	s.responded(sl)
-	s.sendResp(sl, 0, now, out)
+	s.sendResp(sl, 0, &Arrival{Now: now}, out)
 	return nil
 }
 
 // RespondError answers the slot's request with an error.
-func (s *Server) RespondError(slot uint8, code wire.Code, text string, now int64, out *Out) error {
+func (s *Server) RespondError(slot uint8, code wire.Code, text string, now monotime.Time, out *Out) error {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling {
 		return ErrNotHandling
@@ -140,7 +141,7 @@ func (s *Server) responded(sl *serverSlot) {
 
 // respondError answers the slot's request, whatever its state, with an error. It
 // answers the first packet that has not been answered.
-func (s *Server) respondError(sl *serverSlot, code wire.Code, text string, now int64, out *Out) {
+func (s *Server) respondError(sl *serverSlot, code wire.Code, text string, now monotime.Time, out *Out) {
 	sl.state = stateResponded
 	sl.isError = true
 	s.freeRequest(sl)
@@ -166,21 +167,17 @@ func (s *Server) freeRequest(sl *serverSlot) {
 	}
 }
 
-// clear gives back what the slot's last request held. Out is nil if no packet of
-// the session is queued any more.
+// clear gives back what the slot's last request held.
 func (s *Server) clear(sl *serverSlot, out *Out) {
 	s.freeRequest(sl)
 	if sl.resp != nil {
 		sl.resp.Return()
-		switch {
-		case sl.resp == sl.handed && sl.pre == nil:
+		if sl.resp == sl.handed && sl.pre == nil {
 			sl.pre = sl.resp
-		case out != nil && sl.txGen == out.gen:
-			// The client does not wait for this response: it cancelled, or cheats.
-			// The packet is queued yet, so the memory must not serve anyone else.
-			out.dead = append(out.dead, sl.resp)
-		default:
-			sl.resp.Free()
+		} else {
+			// A client that does not wait for this response, since it cancelled or cheats, may
+			// be early: the packets are queued yet, and the memory must not serve anyone else.
+			out.discard(sl.resp, sl.txGen, sl.numResp > 1)
 		}
 		sl.resp = nil
 	}
@@ -190,30 +187,22 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 // Running returns how many requests wait for their handlers.
 func (s *Server) Running() int { return s.running }
 
-// Close frees every buffer of the session. The owner has flushed the transport. Handlers that still run must not
-// respond any more (their request's data ends here too).
-func (s *Server) Close() {
+// Close gives up every buffer of the session. The owner asks for a flush before, since
+// responses may be in queues. Handlers that still run must not respond any more (their request's
+// data ends here too). The last outcome is EventClosed.
+func (s *Server) Close(out *Out) {
 	for i := range s.slots {
 		sl := &s.slots[i]
-		s.clear(sl, nil)
+		s.clear(sl, out)
 		sl.state = stateIdle
 		sl.reqNum = wire.MaxReqNum + 1 // nothing is newer
 		if sl.pre != nil {
-			sl.pre.Free()
+			out.discard(sl.pre, sl.txGen, false)
 			sl.pre = nil
 		}
 	}
 	s.running = 0
-}
-
-// Unused reports whether no request has come yet.
-func (s *Server) Unused() bool {
-	for i := range s.slots {
-		if s.slots[i].state != stateIdle {
-			return false
-		}
-	}
-	return true
+	out.add(EventClosed).Session = s.Local
 }
 
 // PrefetchSteps is how many steps Prefetch has: each reads what the one before has

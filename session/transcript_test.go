@@ -1,11 +1,13 @@
 package session
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,7 +33,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(old))
+			got := play(t, string(old), false)
 			if *rewrite {
 				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -39,9 +41,19 @@ func TestTranscripts(t *testing.T) {
 			} else if got != string(old) {
 				t.Errorf("%s: %s", name, firstDifference(string(old), got))
 			}
+			if strings.HasPrefix(filepath.Base(name), "errors") {
+				return // an error ends a large request whose packets a lending transport still has
+			}
+			lent := strings.ReplaceAll(play(t, string(old), true), flushLine, "")
+			if want := strings.ReplaceAll(got, flushLine, ""); lent != want {
+				t.Errorf("%s, lending: %s", name, firstDifference(want, lent))
+			}
 		})
 	}
 }
+
+// flushLine tells of a flush, of which a transport that lends may need more.
+const flushLine = "  flush\n"
 
 func firstDifference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
@@ -53,9 +65,10 @@ func firstDifference(want, got string) string {
 	return "one is longer than the other"
 }
 
-// play runs the commands of a transcript and returns it with what they printed.
-func play(t *testing.T, text string) string {
-	var s script
+// play runs the commands of a transcript and returns it with what they printed. Lends is of the
+// transport.
+func play(t *testing.T, text string, lends bool) string {
+	s := script{lending: lends}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -75,10 +88,11 @@ func play(t *testing.T, text string) string {
 // script is the state between the commands of a transcript.
 type script struct {
 	*rig
-	ops   map[uint32]Op
-	lines []string
-	was   [2]Stats
-	bad   int
+	lending bool
+	ops     map[uint32]Op
+	lines   []string
+	was     [2]Stats
+	bad     int
 }
 
 func (s *script) print(format string, args ...any) {
@@ -134,7 +148,11 @@ func (s *script) run(t *testing.T, cmd string) []string {
 
 func (s *script) session(t *testing.T, a args) {
 	p := Params{Slots: a.num("slots", 8), Credits: a.num("credits", 32), PerPacket: a.num("perpacket", 1000), MaxMessage: a.num("max", 1<<20), Checksum: a["checksum"] == "on"}
-	*s = script{rig: newRig(t, p, Timing{RTOMin: a.dur("rtomin"), RTOMax: a.dur("rtomax")}, a.num("queue", 8), msgbuf.Config{Limit: int64(a.num("limit", 0))}), ops: map[uint32]Op{}}
+	timing := Timing{RTOMin: a.dur("rtomin"), RTOMax: a.dur("rtomax")}
+	cfg := msgbuf.Config{Limit: int64(a.num("limit", 0))}
+	r := newRig(t, p, timing, a.num("queue", 8), cfg)
+	r.transport(s.lending)
+	*s = script{rig: r, lending: s.lending, ops: map[uint32]Op{}}
 	s.onTx = func(fromClient bool, p dgram, later int) {
 		line := s.describe(fromClient, p)
 		if fromClient {
@@ -143,7 +161,7 @@ func (s *script) session(t *testing.T, a args) {
 		s.print("%s", line)
 	}
 	if a["closed"] == "" {
-		s.open(int64(a.dur("rtt")))
+		s.open(a.dur("rtt"))
 	}
 	if n := a.num("stride", 0); n > 0 {
 		s.cl.stride = uint8(n)
@@ -156,7 +174,7 @@ func (s *script) end(t *testing.T) {
 		return
 	}
 	s.onTx = nil
-	s.cl.Close(ErrClosed, s.cout)
+	s.closeClient(ErrClosed)
 	for _, op := range s.ops {
 		giveBack(op)
 	}
@@ -236,7 +254,7 @@ func (s *script) deltas() {
 func (s *script) clientCommand(name string, a args) bool {
 	switch name {
 	case "open":
-		s.open(int64(a.dur("rtt")))
+		s.open(a.dur("rtt"))
 	case "start":
 		op := s.op(uint32(a.num("ref", 0)), a.num("req", 0), a.num("resp", 0))
 		op.ReqType = uint8(a.num("type", 1))
@@ -246,36 +264,47 @@ func (s *script) clientCommand(name string, a args) bool {
 		}
 		s.takeClient()
 	case "cancel":
-		op, ok := s.cl.Cancel(uint32(a.num("ref", 0)), s.now, s.cout)
-		s.takeClient()
+		ref := uint32(a.num("ref", 0))
+		ok := s.cancel(ref, errCancelled)
 		s.print("cancelled: %v", ok)
 		if ok {
-			s.giveUp(op.Ref)
+			s.cancelled(ref)
 		}
 	case "close":
-		s.cl.Close(ErrPeerLost, s.cout)
-		s.takeClient()
+		s.closeClient(ErrPeerLost)
 	case "tick":
-		s.now += int64(a.dur("0"))
+		s.now = s.now.Add(a.dur("0"))
 		retries := s.cl.Scan(s.now, s.cout)
 		s.takeClient()
 		if retries > 0 {
 			s.print("retries=%d", retries)
 		}
 	case "rtt":
-		s.print("srtt=%v rto=%v", s.cl.SRTT(), time.Duration(s.cl.rtt.rto))
+		s.print("srtt=%v rto=%v", s.cl.SRTT(), s.cl.rtt.rto)
 	case "credits":
 		busy, queued := s.cl.Pending()
 		s.print("credits=%d busy=%d queued=%d", s.cl.FreeCredits(), busy, queued)
 	default:
 		return false
 	}
-	for _, d := range s.done {
-		s.print("done ref=%d: %v", d.Ref, d.Err)
-		s.giveUp(d.Ref)
+	for _, ev := range s.failed {
+		s.print("done ref=%d: %v", ev.Ref, ev.Err)
+		s.giveUp(ev.Ref)
 	}
-	s.done = nil
+	s.failed = nil
 	return true
+}
+
+var errCancelled = errors.New("cancelled")
+
+// cancelled takes the one outcome of request ref, which has been cancelled.
+func (s *script) cancelled(ref uint32) {
+	i := slices.IndexFunc(s.failed, func(ev Event) bool { return ev.Ref == ref })
+	if i < 0 || s.failed[i].Err != errCancelled {
+		s.tb.Fatalf("after cancel of %d: %+v", ref, s.failed)
+	}
+	s.failed = slices.Delete(s.failed, i, i+1)
+	s.giveUp(ref)
 }
 
 func (s *script) giveUp(ref uint32) {
@@ -312,9 +341,9 @@ func (s *script) pathCommand(name string, a args) bool {
 	at, count := a.num("at", 0), a.num("n", 1)
 	switch name {
 	case "time":
-		s.now += int64(a.dur("0"))
+		s.now = s.now.Add(a.dur("0"))
 	case "drop":
-		*queue = append((*queue)[:at:at], (*queue)[at+count:]...)
+		lose(s.tb, queue, at, count)
 	case "dup": // deliver, and leave it where it is
 		s.deliver(toServer, (*queue)[at])
 	case "deliver":
@@ -367,7 +396,7 @@ func (s *script) inject(toServer bool, a args) {
 		n, _ := strconv.Atoi(i)
 		raw[n] ^= 1
 	}
-	s.deliver(toServer, dgram{raw})
+	s.deliver(toServer, dgram{raw: raw})
 }
 
 // deliver hands a packet over and prints what it led to, before what was sent.
@@ -386,23 +415,24 @@ func (s *script) deliver(toServer bool, p dgram) {
 		line = fmt.Sprintf("request slot=%d type=%d req=%d size=%d", ev.Slot, typ, num, len(data))
 	case EventProgress:
 		line = fmt.Sprintf("progress ref=%d", ev.Ref)
-	case EventDone, EventError:
+	case EventFailed:
+		line = fmt.Sprintf("done ref=%d here: %v", ev.Ref, ev.Err)
+		s.giveUp(ev.Ref)
+	case EventDone:
 		line = fmt.Sprintf("done ref=%d", ev.Ref)
 		if ev.Code != 0 {
-			line += fmt.Sprintf(" code=%q text=%q", ev.Code, s.cout.Last.Text)
-		} else if ev.Kind == EventError {
-			line += fmt.Sprintf(" here: %v", s.cout.Last.Err)
+			line += fmt.Sprintf(" code=%q text=%q", ev.Code, ev.Text)
 		} else {
 			op := s.ops[ev.Ref]
 			line += fmt.Sprintf(" size=%d", op.Resp.Size())
-			if h := p.header(); checkFill(op.Resp.Bytes(), byte(h.ReqNum)) != nil {
+			if h := p.header(); checkFill(op.Resp.Bytes(), byte(h.ReqNum)) != nil || ev.Resp != op.Resp {
 				line += " CONTENTS DIFFER"
 			}
 		}
 		s.giveUp(ev.Ref)
 	}
-	if rtt := s.cout.Last.RTT; rtt != 0 && !toServer && ev.Kind != EventNone {
-		line += fmt.Sprintf(" rtt=%v", time.Duration(rtt))
+	if ev.RTT != 0 && (ev.Kind == EventProgress || ev.Kind == EventDone) {
+		line += fmt.Sprintf(" rtt=%v", ev.RTT)
 	}
 	if line != "" {
 		s.lines = append(s.lines[:mark], append([]string{line}, s.lines[mark:]...)...)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"time"
 )
 
 // Sizes and limits of the header fields.
@@ -192,24 +193,24 @@ func SessionOf(pkt []byte) (uint32, bool) {
 const (
 	tryBits      = 6
 	tryMask      = 1<<tryBits - 1
-	coarseUnit   = 1024 // ns
+	coarseUnit   = 1024 * time.Nanosecond
 	coarseLonger = 1<<(16-tryBits) - 1
 )
 
 // TryHold returns the hold field of a packet other than response packet 0: the try mod
-// 64, and a hold time in ns in units of 1.024 us.
-func TryHold(try uint16, ns int64) uint16 {
-	return try&tryMask | uint16(min(max(ns, 0)/coarseUnit, coarseLonger))<<tryBits
+// 64, and a hold time in units of 1.024 us.
+func TryHold(try uint16, hold time.Duration) uint16 {
+	return try&tryMask | uint16(min(max(hold, 0)/coarseUnit, coarseLonger))<<tryBits
 }
 
 // SameTry reports whether two hold fields made by TryHold have the same try.
 func SameTry(a, b uint16) bool { return (a^b)&tryMask == 0 }
 
-// CoarseHold returns the hold time in a field made by TryHold, ns; known is false if it
+// CoarseHold returns the hold time in a field made by TryHold; known is false if it
 // was longer than the field can say, a millisecond.
-func CoarseHold(field uint16) (ns int64, known bool) {
+func CoarseHold(field uint16) (hold time.Duration, known bool) {
 	units := field >> tryBits
-	return int64(units) * coarseUnit, units != coarseLonger
+	return time.Duration(units) * coarseUnit, units != coarseLonger
 }
 
 // Hold returns the hold field of pkt, which holds a header.

@@ -55,11 +55,11 @@ func TestFlagsReachConfig(t *testing.T) {
 		"none":             {func(f *netFlags) { f.CC = "none" }, func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCNone }},
 		"dcqcn":            {func(f *netFlags) { f.CC = "dcqcn" }, func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCDCQCN }},
 		"link-rate":        {func(f *netFlags) { f.LinkRate = 25e9 }, func(c *erpc.Config) { c.Congestion.LinkRate = 25e9 }},
-		"no-batched-time":  {func(f *netFlags) { f.NoBatchedTime = true }, func(c *erpc.Config) { c.Congestion.NoBatchedTime = true }},
-		"no-rate-bypass":   {func(f *netFlags) { f.NoRateBypass = true }, func(c *erpc.Config) { c.Congestion.NoRateBypass = true }},
-		"no-pacing-bypass": {func(f *netFlags) { f.NoPacingBypass = true }, func(c *erpc.Config) { c.Congestion.NoPacingBypass = true }},
-		"no-prealloc":      {func(f *netFlags) { f.NoPrealloc = true }, func(c *erpc.Config) { c.NoPrealloc = true }},
-		"no-zero-copy":     {func(f *netFlags) { f.NoZeroCopy = true }, func(c *erpc.Config) { c.NoZeroCopy = true }},
+		"no-batched-time":  {func(f *netFlags) { f.NoBatchedTime = true }, func(c *erpc.Config) { c.Experiment.NoBatchedTime = true }},
+		"no-rate-bypass":   {func(f *netFlags) { f.NoRateBypass = true }, func(c *erpc.Config) { c.Experiment.NoRateBypass = true }},
+		"no-pacing-bypass": {func(f *netFlags) { f.NoPacingBypass = true }, func(c *erpc.Config) { c.Experiment.NoPacingBypass = true }},
+		"no-prealloc":      {func(f *netFlags) { f.NoPrealloc = true }, func(c *erpc.Config) { c.Experiment.NoPrealloc = true }},
+		"no-zero-copy":     {func(f *netFlags) { f.NoZeroCopy = true }, func(c *erpc.Config) { c.Experiment.NoZeroCopy = true }},
 	} {
 		f, want := base, erpc.Config{MaxMessage: maxMessage}
 		c.set(&f)

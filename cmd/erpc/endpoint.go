@@ -12,7 +12,6 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // Request types of the built-in service.
@@ -116,9 +115,9 @@ func (ep *endpoint) respond(h erpc.ReqHandle, n int) {
 	ep.served++
 	buf, err := h.Alloc(n)
 	if err != nil {
-		code := wire.CodeExhausted
+		code := erpc.CodeExhausted
 		if errors.Is(err, erpc.ErrTooLarge) {
-			code = wire.CodeTooLarge
+			code = erpc.CodeTooLarge
 		}
 		_ = h.RespondError(code, "")
 		return

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/faulty"
 )
@@ -130,17 +129,17 @@ func (f *netFlags) ecn() bool { return f.CC == "dcqcn" }
 
 // config is the library's configuration for these flags.
 func (f *netFlags) config() erpc.Config {
-	var timing session.Timing
+	var timing erpc.Timing
 	if f.slowHeartbeat {
 		timing.Heartbeat, timing.FailureTimeout = 30*time.Second, 90*time.Second
 	}
 	return erpc.Config{
 		Timing: timing, Credits: f.Credits, Slots: f.Slots, MTU: f.MTU, Wait: waits[f.Wait],
 		NoHugepages: f.NoHugepages, MaxMessage: maxMessage,
-		NoPrealloc: f.NoPrealloc, NoZeroCopy: f.NoZeroCopy,
-		Congestion: erpc.Congestion{
-			Algorithm: algorithms[f.CC], LinkRate: int64(f.LinkRate),
-			NoBatchedTime: f.NoBatchedTime, NoRateBypass: f.NoRateBypass, NoPacingBypass: f.NoPacingBypass,
+		Congestion: erpc.Congestion{Algorithm: algorithms[f.CC], LinkRate: int64(f.LinkRate)},
+		Experiment: erpc.Experiment{
+			NoPrealloc: f.NoPrealloc, NoZeroCopy: f.NoZeroCopy, NoBatchedTime: f.NoBatchedTime,
+			NoRateBypass: f.NoRateBypass, NoPacingBypass: f.NoPacingBypass,
 		},
 	}
 }

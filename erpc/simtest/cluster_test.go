@@ -117,9 +117,9 @@ func (n *node) start() {
 		c.t.Fatal(err)
 	}
 	cfg := n.cfg
-	cfg.Clock = c.net.Now
-	cfg.Seed = c.net.Rand().Uint64() | 1
-	cfg.Executor = executor{c.net, ep, c}
+	cfg.Simulation = erpc.Simulation{
+		Clock: func() erpc.Time { return erpc.Time(c.net.Now()) }, Seed: c.net.Rand().Uint64() | 1, Executor: executor{c.net, ep, c},
+	}
 	cfg.OnSession = n.onSession
 	n.ep, n.down, n.sessions = ep, false, map[int]*erpc.Session{}
 	if n.nexus, err = erpc.NewNexus(cfg); err != nil {
@@ -230,7 +230,7 @@ func (d driver) RunOnce() {
 	}
 }
 
-func (d driver) NextWake() int64 { return d.r.NextWake() }
+func (d driver) NextWake() int64 { return int64(d.r.NextWake()) }
 
 // executor runs background handlers after a virtual delay, on the one goroutine.
 type executor struct {

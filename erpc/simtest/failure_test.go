@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport/sim"
 )
 
@@ -136,7 +135,7 @@ func TestServerCrash(t *testing.T) {
 
 // TestServerPause: a server that stops for less than FailureTimeout loses nothing.
 func TestServerPause(t *testing.T) {
-	c, client, server := pair(t, sim.Config{}, erpc.Config{Timing: session.Timing{FailureTimeout: 30 * time.Second}})
+	c, client, server := pair(t, sim.Config{}, erpc.Config{Timing: erpc.Timing{FailureTimeout: 30 * time.Second}})
 	c.must(time.Second, echo(c))
 	calls := several(c, 30)
 	c.issueAll(calls)
@@ -216,7 +215,7 @@ func TestOwnPause(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		c := newCluster(t, sim.Config{PropDelay: 5000, Trace: tracer(t)})
 		client := c.add(erpc.Config{Checksum: true}, sim.EndpointConfig{})
-		c.add(erpc.Config{Checksum: true, Timing: session.Timing{FailureTimeout: time.Hour, Heartbeat: time.Hour}}, sim.EndpointConfig{})
+		c.add(erpc.Config{Checksum: true, Timing: erpc.Timing{FailureTimeout: time.Hour, Heartbeat: time.Hour}}, sim.EndpointConfig{})
 		c.must(time.Second, echo(c))
 		calls := several(c, 30)
 		for range 5 {

@@ -11,7 +11,6 @@ import (
 	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/invariants"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport/sim"
 	"go.uber.org/goleak"
 )
@@ -62,7 +61,7 @@ type scenario struct {
 	c        *cluster
 	calm     bool // no faults: nothing may fail or be sent twice
 	chaos    time.Duration
-	timing   session.Timing
+	timing   erpc.Timing
 	slots    int
 	maxPkts  int
 	perPkt   int
@@ -77,7 +76,7 @@ type scenario struct {
 func runSeed(t *testing.T, seed uint64, sum *tally) uint64 {
 	r := rand.New(rand.NewPCG(seed, 77))
 	s := &scenario{r: r, calm: r.IntN(10) == 0, chaos: time.Duration(20+r.IntN(400)) * time.Millisecond}
-	s.timing = session.Timing{
+	s.timing = erpc.Timing{
 		RTOMin: time.Duration(1000+r.IntN(2000)) * time.Microsecond, RTOMax: pick[time.Duration](r, 6, 20, 60) * time.Millisecond, RTOInitial: 5 * time.Millisecond,
 		Heartbeat: 20 * time.Millisecond, FailureTimeout: 150 * time.Millisecond,
 		ConnectTimeout: 150 * time.Millisecond, ConnectRetry: 2 * time.Millisecond, DisconnectLinger: 20 * time.Millisecond,
@@ -124,8 +123,8 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 		ec := erpc.Config{
 			Slots: s.slots, Credits: pick(r, 1, 2, 7, 32), Checksum: true, Timing: s.timing, MaxQueue: pick(r, 10, 1000),
 			MaxSessions: 64, MaxMessage: 256 << 10, Burst: pick(r, 1, 16, 64), MaxBackground: pick(r, 2, 64),
-			Congestion: s.congestion(),
 		}
+		ec.Congestion, ec.Experiment = s.congestion()
 		if s.calm {
 			ec.MaxQueue, ec.MaxBackground, ec.Credits = 1000, 1000, 8
 		}
@@ -140,12 +139,12 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 }
 
 // congestion returns some congestion control of a node.
-func (s *scenario) congestion() erpc.Congestion {
+func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 	r := s.r
-	c := erpc.Congestion{
+	c = erpc.Congestion{
 		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCNone, erpc.CCCustom), LinkRate: pick[int64](r, 0, 1e9),
-		NoRateBypass: r.IntN(4) == 0, NoPacingBypass: r.IntN(4) == 0, NoBatchedTime: r.IntN(4) == 0,
 	}
+	x = erpc.Experiment{NoRateBypass: r.IntN(4) == 0, NoPacingBypass: r.IntN(4) == 0, NoBatchedTime: r.IntN(4) == 0}
 	least := 3e6
 	if s.calm {
 		least = 1e7
@@ -155,7 +154,7 @@ func (s *scenario) congestion() erpc.Congestion {
 			return &fickle{r: rand.New(rand.NewPCG(r.Uint64(), 1)), least: least, link: link}
 		}}
 	}
-	return c
+	return c, x
 }
 
 // fickle is a congestion control that changes its mind all the time.

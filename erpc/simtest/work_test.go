@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // register gives the node its handlers.
@@ -21,7 +20,7 @@ func (n *node) register() {
 		typeLate:       {erpc.Dispatch, n.serveLate},
 		typeFail: {erpc.Dispatch, func(h erpc.ReqHandle) {
 			n.arrived(h)
-			n.responded(h.RespondError(wire.CodeApplication, "as asked"))
+			n.responded(h.RespondError(erpc.CodeApplication, "as asked"))
 		}},
 	} {
 		if err := n.nexus.Register(typ, h.mode, h.fn); err != nil {
@@ -80,7 +79,7 @@ func (n *node) answer(h erpc.ReqHandle, q request) {
 		n.responded(err)
 		buf.Free()
 		if errors.Is(err, erpc.ErrTooLarge) {
-			n.responded(h.RespondError(wire.CodeTooLarge, ""))
+			n.responded(h.RespondError(erpc.CodeTooLarge, ""))
 		}
 	}
 }
@@ -117,11 +116,11 @@ func (n *node) serveNested(h erpc.ReqHandle) {
 		if k.err == nil {
 			n.answer(h, q)
 		} else {
-			n.responded(h.RespondError(wire.CodeApplication, "third node: "+k.err.Error()))
+			n.responded(h.RespondError(erpc.CodeApplication, "third node: "+k.err.Error()))
 		}
 	}
 	if n.c.issue(k) != nil {
-		n.responded(h.RespondError(wire.CodeApplication, "third node"))
+		n.responded(h.RespondError(erpc.CodeApplication, "third node"))
 	}
 }
 
@@ -214,9 +213,9 @@ func (c *cluster) allowed(k *call, err error) {
 	var remote *erpc.RemoteError
 	if errors.As(err, &remote) {
 		switch {
-		case k.typ == typeFail && remote.Code == wire.CodeApplication && remote.Text == "as asked",
+		case k.typ == typeFail && remote.Code == erpc.CodeApplication && remote.Text == "as asked",
 			k.typ == typeNone && errors.Is(err, erpc.ErrNoHandler),
-			k.typ == typeNested && remote.Code == wire.CodeApplication,
+			k.typ == typeNested && remote.Code == erpc.CodeApplication,
 			errors.Is(err, erpc.ErrExhausted):
 			return
 		}

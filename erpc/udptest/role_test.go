@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/faulty"
 	"github.com/userspace-rpc/erpc/transport/ud"
@@ -56,7 +55,7 @@ type role struct {
 }
 
 func (r *role) config() erpc.Config {
-	t := session.Timing{FailureTimeout: r.Failure}
+	t := erpc.Timing{FailureTimeout: r.Failure}
 	if r.Failure != 0 {
 		t.Heartbeat = r.Failure / 4
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
-	"github.com/userspace-rpc/erpc/wire"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -118,7 +117,7 @@ func RegisterLate(x *erpc.Nexus, get func() *Node) error {
 				fn(n, r)
 				return
 			}
-			_ = r.RespondError(wire.CodeShutdown, "starting")
+			_ = r.RespondError(erpc.CodeShutdown, "starting")
 		})
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // onKV handles a client's command. The request's bytes become the log entry.
@@ -59,7 +58,7 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 		replica.Status
 	}{n.cfg.Cluster, s})
 	if err != nil {
-		_ = req.RespondError(wire.CodeApplication, err.Error())
+		_ = req.RespondError(erpc.CodeApplication, err.Error())
 		return
 	}
 	_ = req.RespondBytes(b)

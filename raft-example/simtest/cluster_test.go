@@ -88,7 +88,9 @@ func (c *cluster) endpoint(machine int) (*sim.Endpoint, *erpc.Config) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ec := node.ErpcConfig(erpc.Config{Clock: c.net.Now, Seed: c.r.Uint64() | 1, NoHugepages: true, Executor: noExecutor{}}, 10*tick)
+	ec := node.ErpcConfig(erpc.Config{NoHugepages: true, Simulation: erpc.Simulation{
+		Clock: func() erpc.Time { return erpc.Time(c.net.Now()) }, Seed: c.r.Uint64() | 1, Executor: noExecutor{},
+	}}, 10*tick)
 	return ep, &ec
 }
 
@@ -171,7 +173,7 @@ func (d serverDriver) pass() {
 	}
 }
 
-func (d serverDriver) NextWake() int64 { return min(d.r.NextWake(), d.n.NextWake()-d.s.skew) }
+func (d serverDriver) NextWake() int64 { return min(int64(d.r.NextWake()), d.n.NextWake()-d.s.skew) }
 
 // user is a client that makes one request after the other.
 type user struct {
@@ -221,7 +223,7 @@ func (d userDriver) RunOnce() {
 	}
 }
 
-func (d userDriver) NextWake() int64 { return min(d.u.rpc.NextWake(), d.u.cl.NextWake()) }
+func (d userDriver) NextWake() int64 { return min(int64(d.u.rpc.NextWake()), d.u.cl.NextWake()) }
 
 // do makes one request, and records it.
 func (u *user) do(cmd kv.Command, wait time.Duration, then func(client.Result)) {

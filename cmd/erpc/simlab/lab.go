@@ -10,7 +10,6 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/sim"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // Progress is told what is being done, and which part of it is done, 0 to 1. It
@@ -52,8 +51,8 @@ func newLab(ctx context.Context, net sim.Config, cfg erpc.Config, progress Progr
 		return nil, err
 	}
 	l := &lab{ctx: ctx, net: n, byRpc: map[*erpc.Rpc]*thread{}, progress: progress}
-	cfg.Clock = n.Now
-	cfg.Seed = net.Seed<<1 | 1 // 0 would mean random
+	cfg.Simulation.Clock = func() erpc.Time { return erpc.Time(n.Now()) }
+	cfg.Simulation.Seed = net.Seed<<1 | 1 // 0 would mean random
 	cfg.OnSession = l.onSession
 	cfg.NoHugepages = true
 	if l.nexus, err = erpc.NewNexus(cfg); err != nil {
@@ -90,7 +89,7 @@ func (t *thread) RunOnce() {
 }
 
 // NextWake implements sim.Driver.
-func (t *thread) NextWake() int64 { return t.rpc.NextWake() }
+func (t *thread) NextWake() int64 { return int64(t.rpc.NextWake()) }
 
 // fail ends the experiment.
 func (l *lab) fail(err error) {
@@ -103,7 +102,7 @@ func (l *lab) fail(err error) {
 func (l *lab) serve(h erpc.ReqHandle) {
 	b := h.Data()
 	if len(b) < minRequest {
-		l.fail(h.RespondError(wire.CodeApplication, "short request"))
+		l.fail(h.RespondError(erpc.CodeApplication, "short request"))
 		return
 	}
 	buf, err := h.Alloc(int(binary.LittleEndian.Uint32(b)))

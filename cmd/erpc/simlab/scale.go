@@ -145,7 +145,7 @@ func (c *ScaleConfig) rackOf(node int) int {
 }
 
 // patient spares the idle sessions of a short run their heartbeats.
-var patient = session.Timing{Heartbeat: 10 * time.Second, FailureTimeout: 30 * time.Second, ConnectTimeout: 10 * time.Second}
+var patient = erpc.Timing{Heartbeat: 10 * time.Second, FailureTimeout: 30 * time.Second, ConnectTimeout: 10 * time.Second}
 
 // populate starts the threads and lists their sessions: thread i begins with those
 // to the threads after it, so that no thread is asked by all at a time.

@@ -56,8 +56,7 @@ func (e *ERPC) Try() (try int, ok bool) {
 func (e *ERPC) HoldTime() (d time.Duration, known bool) {
 	switch e.HoldKind() {
 	case HoldCoarse:
-		ns, known := wire.CoarseHold(e.Hold)
-		return time.Duration(ns), known
+		return wire.CoarseHold(e.Hold)
 	case HoldFine:
 		return time.Duration(e.Hold) * wire.HoldUnit, e.Hold != wire.HoldUnknown
 	}

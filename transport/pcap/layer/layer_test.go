@@ -255,7 +255,7 @@ func TestHold(t *testing.T) {
 		{"request", wire.Header{Type: wire.TypeReq, Hold: 63}, 0, HoldTry, 63, 0, false},
 		{"RFR", wire.Header{Type: wire.TypeRFR, Hold: 5}, 0, HoldTry, 5, 0, false},
 		{"CR", wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(66, 3*1024)}, 0, HoldCoarse, 2, 3072, true},
-		{"CR, long", wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(1, int64(time.Second))}, 0, HoldCoarse, 1, 1023 * 1024, false},
+		{"CR, long", wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(1, time.Second)}, 0, HoldCoarse, 1, 1023 * 1024, false},
 		{"only response packet", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 3}, 3, HoldFine, -1, 64 * us, true},
 		{"empty response", wire.Header{Type: wire.TypeResp, Hold: 0, PktNum: 9}, 0, HoldFine, -1, 0, true},
 		{"only packet after many", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 3, PktNum: 9}, 3, HoldFine, -1, 64 * us, true},

@@ -1,0 +1,241 @@
+package erpc
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Request is one RPC to start. The library owns both buffers from
+// Rpc.EnqueueRequest until the continuation is called.
+type Request struct {
+	Type uint8
+	Req  *MsgBuffer
+	// Resp takes the response; its MaxSize bounds it. If it is nil the library
+	// makes a buffer of the right size, which Done gets and must free.
+	Resp *MsgBuffer
+	// Done is called once, in the Rpc's thread. It may start other RPCs.
+	Done Continuation
+	// Tag is handed to Done.
+	Tag uint64
+	// Timeout ends the RPC with ErrDeadline after that time; 0 means never.
+	Timeout time.Duration
+}
+
+// Completion is the end of one RPC. Both buffers are the application's again. Resp
+// holds the response if Err is nil, else its contents are undefined.
+type Completion struct {
+	Rpc     *Rpc
+	Session *Session
+	Req     *MsgBuffer
+	Resp    *MsgBuffer
+	Tag     uint64
+	Err     error
+}
+
+// Continuation is called when an RPC ends (eRPC, section 3.1). It must not block.
+type Continuation func(c Completion)
+
+// RequestID names a request that has been enqueued, for Rpc.Cancel.
+type RequestID uint64
+
+// call is a request between EnqueueRequest and its continuation.
+type call struct {
+	s        *Session
+	done     Continuation
+	req      *MsgBuffer
+	resp     *MsgBuffer
+	tag      uint64
+	deadline monotime.Time // 0 if none
+	gen      uint32
+	used     bool
+}
+
+// callTable holds the requests under way; sessions know them by index.
+type callTable struct {
+	calls     []call
+	free      []uint32
+	deadlines int // calls with a deadline
+}
+
+// alloc returns the index of a call that is not in use.
+func (t *callTable) alloc() uint32 {
+	if n := len(t.free); n > 0 {
+		i := t.free[n-1]
+		t.free = t.free[:n-1]
+		return i
+	}
+	t.calls = append(t.calls, call{})
+	return uint32(len(t.calls) - 1)
+}
+
+// release makes index i free. Names of the call that was there do not fit the next one.
+func (t *callTable) release(i uint32) {
+	c := &t.calls[i]
+	if c.deadline != 0 {
+		t.deadlines--
+		c.deadline = 0
+	}
+	c.gen++
+	c.used = false
+	c.s, c.done, c.req, c.resp = nil, nil, nil, nil
+	t.free = append(t.free, i)
+}
+
+// id names the call at index i.
+func (t *callTable) id(i uint32) RequestID { return RequestID(uint64(t.calls[i].gen)<<32 | uint64(i)) }
+
+// find returns the index of the call with a name; false if it has ended.
+func (t *callTable) find(id RequestID) (uint32, bool) {
+	i := uint32(id)
+	if i >= uint32(len(t.calls)) || !t.calls[i].used || t.calls[i].gen != uint32(id>>32) {
+		return 0, false
+	}
+	return i, true
+}
+
+// EnqueueRequest starts an RPC on a client session. Packets leave at the end of the
+// loop's pass. Nothing happens if it returns an error: ErrWrongThread, ErrRequest,
+// ErrReqType, ErrClosed or the reason why the session ended, ErrBufferInUse,
+// ErrBufferFreed, ErrTooLarge, ErrExhausted.
+func (r *Rpc) EnqueueRequest(s *Session, q Request) (RequestID, error) {
+	nested, err := r.enter()
+	if err != nil {
+		return 0, err
+	}
+	if !nested {
+		defer r.leave()
+	}
+	return r.engine.start(s, &q)
+}
+
+// Cancel ends a request with ErrCancelled before it returns. The server may have run it or may
+// still do so. A request that has ended already is left alone; the error is only about
+// the thread.
+func (r *Rpc) Cancel(id RequestID) error {
+	nested, err := r.enter()
+	if err != nil {
+		return err
+	}
+	r.engine.cancel(id, ErrCancelled)
+	r.engine.settle()
+	if !nested {
+		r.leave()
+	}
+	return nil
+}
+
+// start begins a request.
+func (e *engine) start(s *Session, q *Request) (RequestID, error) {
+	switch {
+	case s == nil || s.engine != e || s.cl == nil || q.Req == nil || q.Req == q.Resp || q.Done == nil:
+		return 0, ErrRequest
+	case q.Type > wire.MaxReqType:
+		return 0, ErrReqType
+	case q.Req.Size() > e.cfg.MaxMessage:
+		return 0, ErrTooLarge
+	case s.err != nil:
+		return 0, s.err
+	}
+	if e.cfg.Experiment.NoBatchedTime {
+		e.in.Now = e.port.readClock()
+	}
+	if err := lendBoth(q.Req, q.Resp); err != nil {
+		return 0, err
+	}
+	i := e.calls.alloc()
+	c := &e.calls.calls[i]
+	// Field by field, here and below: a struct that is written in parts and then copied
+	// whole makes the processor wait for its own stores.
+	c.s, c.done, c.req, c.resp, c.tag, c.used = s, q.Done, q.Req, q.Resp, q.Tag, true
+	if q.Timeout > 0 {
+		c.deadline = e.in.Now.Add(q.Timeout)
+		e.calls.deadlines++
+	}
+	id := e.calls.id(i)
+	err := s.cl.Start(session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}, e.in.Now, e.out)
+	if err != nil {
+		q.Req.Return()
+		if q.Resp != nil {
+			q.Resp.Return()
+		}
+		e.calls.release(i)
+		return 0, ownError(err)
+	}
+	e.stats.RequestsSent++
+	e.timers.activate(s)
+	return id, nil
+}
+
+func lendBoth(req, resp *MsgBuffer) error {
+	if err := req.Lend(); err != nil {
+		return fmt.Errorf("request: %w", ownError(err))
+	}
+	if resp == nil {
+		return nil
+	}
+	if err := resp.Lend(); err != nil {
+		req.Return()
+		return fmt.Errorf("response: %w", ownError(err))
+	}
+	return nil
+}
+
+// answered ends a request whose answer is here.
+func (e *engine) answered(ev *session.Event) {
+	if ev.RTT > 0 {
+		e.stats.RTT.Add(int64(ev.RTT))
+	}
+	if ev.Code == wire.CodeOK {
+		e.complete(ev.Ref, ev.Resp, nil)
+	} else {
+		e.complete(ev.Ref, nil, &RemoteError{Code: Code(ev.Code), Text: string(ev.Text)})
+	}
+}
+
+// complete gives the buffers back and calls the continuation. Resp is the response, or nil: then
+// what the application gave for it goes back.
+func (e *engine) complete(ref uint32, resp *MsgBuffer, err error) {
+	c := &e.calls.calls[ref]
+	s, done, req, tag := c.s, c.done, c.req, c.tag
+	if resp == nil {
+		resp = c.resp
+	}
+	req.Return()
+	if resp != nil {
+		resp.Return()
+	}
+	e.calls.release(ref)
+	if err == nil {
+		e.stats.Completed++
+	} else {
+		e.stats.Failed++
+	}
+	done(Completion{Rpc: e.owner, Session: s, Req: req, Resp: resp, Tag: tag, Err: err})
+	e.timers.deactivate(s)
+}
+
+// cancel ends a request with the reason why, if it has not ended. Queues may refer to its
+// buffers, so a flush comes first.
+func (e *engine) cancel(id RequestID, why error) {
+	if i, ok := e.calls.find(id); ok {
+		e.out.Flush()
+		e.calls.calls[i].s.cl.Cancel(i, why, e.in.Now, e.out)
+	}
+}
+
+// expire ends the requests whose deadlines have passed.
+func (e *engine) expire() {
+	if e.calls.deadlines == 0 {
+		return
+	}
+	for i := range e.calls.calls {
+		c := &e.calls.calls[i]
+		if c.used && c.deadline != 0 && c.deadline <= e.in.Now {
+			e.cancel(e.calls.id(uint32(i)), ErrDeadline)
+		}
+	}
+}

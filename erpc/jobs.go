@@ -1,0 +1,138 @@
+package erpc
+
+import (
+	"sync/atomic"
+)
+
+// jobTable holds the background requests of an endpoint, which wait or run elsewhere.
+type jobTable struct {
+	exec    Executor
+	running int
+	free    []*job
+}
+
+// job is a background request: it owns the request's buffer while the handler
+// runs, so that the end of the session does not pull the data away. Jobs are
+// reused; gen tells a late response from a current one.
+type job struct {
+	handle ReqHandle
+	req    *MsgBuffer
+	fn     Handler
+	state  atomic.Uint64 // gen<<1 | responded; written by the loop (new gen) and by the one responder
+
+	// Set by the responder before it hands the job back.
+	resp *MsgBuffer
+	code Code
+	text string
+}
+
+func (j *job) current(gen uint32) bool { return j.state.Load() == uint64(gen)<<1 }
+
+// claim makes the caller the one who responds.
+func (j *job) claim(gen uint32) bool {
+	return j.state.CompareAndSwap(uint64(gen)<<1, uint64(gen)<<1|1)
+}
+
+// Run runs the handler, in a worker.
+func (j *job) Run() {
+	h := j.handle
+	defer func() {
+		if p := recover(); p != nil {
+			h.Rpc().logPanic(h.Type(), p)
+			_ = h.RespondError(CodePanic, "")
+		}
+	}()
+	j.fn(h)
+}
+
+func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
+	if !j.claim(r.gen()) {
+		return ErrResponded
+	}
+	if err := buf.Lend(); err != nil {
+		j.state.Store(uint64(r.gen()) << 1)
+		return ownError(err)
+	}
+	buf.Return() // lent only to see that it can be; the loop lends it for good
+	j.resp, j.code = buf, CodeOK
+	r.Rpc().post(command{job: j})
+	return nil
+}
+
+func (j *job) respondError(r ReqHandle, code Code, text string) error {
+	if !j.claim(r.gen()) {
+		return ErrResponded
+	}
+	j.resp, j.code, j.text = nil, code, text
+	r.Rpc().post(command{job: j})
+	return nil
+}
+
+// take returns a job that is not in use, of a new generation.
+func (t *jobTable) take() (j *job, gen uint32) {
+	if n := len(t.free); n > 0 {
+		j = t.free[n-1]
+		t.free = t.free[:n-1]
+	} else {
+		j = new(job)
+	}
+	gen = uint32(j.state.Load()>>1) + 1
+	j.state.Store(uint64(gen) << 1)
+	t.running++
+	return j, gen
+}
+
+// put takes back a job that has ended.
+func (t *jobTable) put(j *job) {
+	j.handle, j.req, j.resp, j.fn, j.text = ReqHandle{}, nil, nil, nil, ""
+	t.free = append(t.free, j)
+	t.running--
+}
+
+// background hands a request to the executor.
+func (e *engine) background(h ReqHandle, fn Handler) {
+	if e.jobs.running >= e.cfg.MaxBackground {
+		_ = h.RespondError(CodeExhausted, "too many background requests")
+		return
+	}
+	buf, err := h.s.sv.Take(h.slot())
+	if err != nil {
+		_ = h.RespondError(CodeExhausted, "no memory for the request")
+		return
+	}
+	j, gen := e.jobs.take()
+	h.job = j
+	h.bits |= uint64(gen) << genShift
+	j.handle, j.req, j.fn = h, buf, fn
+	if !e.jobs.exec.Submit(j) {
+		_ = j.claim(gen)
+		j.resp, j.code, j.text = nil, CodeExhausted, "background workers are busy"
+		e.finishJob(j)
+	}
+}
+
+// finishJob sends the response of a background request, if its session still waits for it.
+func (e *engine) finishJob(j *job) {
+	h := j.handle
+	h.job = nil
+	if h.s.state == sessConnected && h.s.sv.Handling(h.slot(), h.reqNum) {
+		if j.code != CodeOK {
+			_ = h.RespondError(j.code, j.text)
+		} else if err := h.Respond(j.resp); err != nil {
+			_ = h.RespondError(codeOf(err), "")
+			j.resp.Free()
+		}
+	} else if j.resp != nil {
+		j.resp.Free()
+	}
+	j.req.Free()
+	e.jobs.put(j)
+}
+
+// codeOf says how a server-side error travels.
+func codeOf(err error) Code {
+	if err == ErrTooLarge {
+		return CodeTooLarge
+	}
+	return CodeExhausted
+}

@@ -1,0 +1,81 @@
+package erpc
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Limits of requests and sessions.
+const (
+	MaxReqType   = wire.MaxReqType    // largest request type
+	MaxErrorText = wire.MaxErrorText  // bytes of an error's text
+	MaxSlots     = session.MaxSlots   // requests in flight in one session
+	MaxCredits   = session.MaxCredits // packets in flight in one session
+	MinMTU       = session.MinMTU     // bytes of a packet that every path carries
+	MaxMessage   = wire.MaxMsgSize    // bytes that Config.MaxMessage can be
+	defaultSlots = session.DefaultSlots
+)
+
+// Code says how a server refused a request, or that its handler did.
+type Code uint8
+
+// The codes.
+const (
+	CodeOK          Code = iota // never sent
+	CodeNoHandler               // no handler for this request type
+	CodeTooLarge                // the message is larger than the receiver takes
+	CodeExhausted               // out of sessions, buffers or workers
+	CodeShutdown                // the receiver is closing
+	CodeApplication             // the handler returned an error; its text follows
+	CodeBadOffer                // what the client offered for a session cannot be met
+	CodePanic                   // the handler panicked
+)
+
+// String returns the code's name.
+func (c Code) String() string { return c.wire().String() }
+
+func (c Code) wire() wire.Code { return wire.Code(c) }
+
+// Time is a point on the clock of an Rpc, in nanoseconds since an arbitrary start.
+type Time = monotime.Time
+
+// Params holds what the two sides of a session agreed on.
+type Params struct {
+	Slots      int  // requests in flight; a power of two
+	Credits    int  // packets in flight
+	PerPacket  int  // data bytes in a packet: the MTU less the header
+	MaxMessage int  // bytes
+	Checksum   bool // packets carry a CRC-32C
+}
+
+// Timing holds the time constants of sessions. The zero value of a field means its default.
+type Timing struct {
+	RTOMin           time.Duration // least retransmission timeout, default 5 ms, the paper's fixed one
+	RTOMax           time.Duration // largest, after backoff, default 200 ms
+	RTOInitial       time.Duration // before the first RTT sample, default 20 ms
+	Heartbeat        time.Duration // silence before a ping, default 500 ms
+	FailureTimeout   time.Duration // silence before the peer counts as lost, default 3 s
+	ConnectTimeout   time.Duration // for the whole handshake, default 3 s
+	ConnectRetry     time.Duration // first repetition of a handshake packet, default 10 ms
+	DisconnectLinger time.Duration // how long a Disconnect is repeated, default 200 ms
+}
+
+// ProtocolStats counts protocol events of all sessions of an Rpc.
+type ProtocolStats struct {
+	Retransmits   uint64 // packets sent again, by client and server
+	Rollbacks     uint64 // go-back-N rollbacks after a timeout
+	FastRollbacks uint64 // ... on evidence of loss
+	Gaps          uint64 // by a server: gaps told to the client
+	CreditStalls  uint64 // times a slot had to wait for credits
+	PaceStalls    uint64 // times a session had to wait for its rate
+	RateUpdates   uint64 // answers that congestion control was told of
+	DropPast      uint64 // packet of an earlier request or an earlier packet number
+	DropFuture    uint64 // packet ahead of the expected one
+	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back
+	DropNotReady  uint64 // repeated request whose response is not ready
+	DropBusy      uint64 // new request for a slot whose handler still runs
+	DropSize      uint64 // sizes that contradict each other
+}

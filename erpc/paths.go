@@ -1,0 +1,78 @@
+package erpc
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// paths turns what the transport says of the way to a peer into what sessions are made with.
+type paths struct {
+	cfg    *Config
+	mtu    int // the largest packet on any path, bytes
+	rxRing int // packets that can wait at the transport
+	link   int64
+	plans  []*pathPlan
+}
+
+// pathPlan is what client sessions need whose hosts add the same delay to round trips.
+type pathPlan struct {
+	hostDelay time.Duration
+	timing    session.Timing
+	pacing    *session.Pacing // nil for no congestion control
+}
+
+// plan returns the plan for sessions on a path. A transport has few kinds of them.
+func (p *paths) plan(path *transport.Path) *pathPlan {
+	for _, plan := range p.plans {
+		if plan.hostDelay == path.HostDelay {
+			return plan
+		}
+	}
+	plan := &pathPlan{
+		hostDelay: path.HostDelay,
+		timing:    session.Timing(p.cfg.Timing),
+		pacing:    p.cfg.pacing(p.link, path.HostDelay),
+	}
+	// A host that holds packets up by itself is no sign of loss.
+	plan.timing.RTOMin = leastRTO(&p.cfg.Timing, path.HostDelay)
+	p.plans = append(p.plans, plan)
+	return plan
+}
+
+// rtoHosts is the least retransmission timeout in units of what the hosts add to a round trip:
+// a loop that shares its core waits several times as long now and then.
+const rtoHosts = 20
+
+// leastRTO returns the least retransmission timeout where the hosts add delay to a round trip.
+func leastRTO(t *Timing, delay time.Duration) time.Duration {
+	return max(t.RTOMin, min(rtoHosts*delay, t.RTOMax))
+}
+
+// offer returns what this endpoint proposes for a session whose packets are up to mtu bytes, on a
+// path that drops damaged packets or does not.
+func (p *paths) offer(mtu int, checksummed bool) wire.Offer {
+	return wire.Offer{
+		Credits: uint16(p.credits(mtu)), Slots: uint16(p.cfg.Slots), MTU: uint32(mtu),
+		MaxMessage: uint32(p.cfg.MaxMessage), Checksum: p.cfg.Checksum || !checksummed,
+	}
+}
+
+// Bounds of the credits that nobody has set. Small packets need more of them: 32 of 1500 bytes
+// are less than what one segmented send takes.
+const (
+	windowBytes    = 256 << 10
+	mostCredits    = 128
+	sessionsInRing = 4 // with all their credits in use
+)
+
+// credits returns how many credits to propose with packets of up to mtu bytes.
+func (p *paths) credits(mtu int) int {
+	if p.cfg.Credits != 0 {
+		return p.cfg.Credits
+	}
+	most := min(mostCredits, p.rxRing/sessionsInRing)
+	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), most))
+}

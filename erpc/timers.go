@@ -1,0 +1,178 @@
+package erpc
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/ratelimit/carousel"
+)
+
+// timers says when the engine has something to do though nothing comes: once per epoch for what
+// may be overdue, once per sweep for silent peers, and for sessions whose rate holds a packet back
+// when it is due.
+type timers struct {
+	epoch    time.Duration
+	nextScan monotime.Time // the next epoch
+
+	sweepEvery time.Duration
+	nextSweep  monotime.Time
+	resetsLeft int // answers to strangers until the next sweep
+
+	active []*Session                // client sessions that have requests
+	wheel  *carousel.Wheel[*Session] // sessions whose next packet is not due; nil until needed
+	idle   idleWatch
+}
+
+// idleWatch waits until no handler has run for a while.
+type idleWatch struct {
+	span  time.Duration
+	since monotime.Time // since when no handler runs; 0 if one does
+	fn    func()        // nil if nobody waits
+}
+
+// sweepsPerHeartbeat is how often silent peers are looked for.
+const sweepsPerHeartbeat = 4
+
+func newTimers(t *Timing) timers {
+	return timers{epoch: t.RTOMin / 4, sweepEvery: t.Heartbeat / sweepsPerHeartbeat, resetsLeft: resetsPerSweep}
+}
+
+// activate notes that a client session has requests. Only those are looked at for overdue
+// answers, however many sessions there are.
+func (t *timers) activate(s *Session) {
+	if s.activeAt == 0 {
+		t.active = append(t.active, s)
+		s.activeAt = int32(len(t.active))
+	}
+}
+
+// deactivate undoes activate if the session has no requests any more.
+func (t *timers) deactivate(s *Session) {
+	if s.activeAt == 0 || !s.cl.Idle() {
+		return
+	}
+	last := t.active[len(t.active)-1]
+	t.active[s.activeAt-1] = last
+	last.activeAt = s.activeAt
+	t.active[len(t.active)-1] = nil
+	t.active = t.active[:len(t.active)-1]
+	s.activeAt = 0
+	if invariants.Enabled {
+		t.check()
+	}
+}
+
+// check panics if a session is not where it says.
+func (t *timers) check() {
+	for i, s := range t.active {
+		if int(s.activeAt) != i+1 {
+			panic("erpc: an active session is not in its place")
+		}
+	}
+}
+
+// tick does what time asks for, once per epoch.
+func (e *engine) tick() {
+	t := &e.timers
+	t.nextScan = e.in.Now.Add(t.epoch)
+	e.scanLoss()
+	e.repeat()
+	e.expire()
+	if t.idle.fn != nil {
+		e.checkIdle()
+	}
+	if e.in.Now >= t.nextSweep {
+		t.nextSweep = e.in.Now.Add(t.sweepEvery)
+		t.resetsLeft = resetsPerSweep
+		e.sweep()
+	}
+}
+
+// scanLoss looks for overdue answers in the sessions that have requests.
+func (e *engine) scanLoss() {
+	for _, s := range e.timers.active {
+		if s.state != sessConnected {
+			continue
+		}
+		retries := s.cl.Scan(e.in.Now, e.out)
+		if retries >= 2 && e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
+			s.live.Probe(s.end, e.in.Now, e.out) // does it know this session?
+		}
+	}
+}
+
+// whenIdle calls fn once, in a tick, when no handler has run for a span of time.
+func (e *engine) whenIdle(span time.Duration, fn func()) {
+	e.timers.idle = idleWatch{span: span, fn: fn}
+	e.timers.nextScan = e.in.Now
+}
+
+func (e *engine) checkIdle() {
+	w := &e.timers.idle
+	switch {
+	case e.running() > 0:
+		w.since = 0
+	case w.since == 0:
+		w.since = e.in.Now
+	case e.in.Now.Sub(w.since) >= w.span || e.table.live == 0:
+		fn := w.fn
+		w.fn = nil
+		fn()
+	}
+}
+
+// wheelConfig is the shape of an endpoint's rate limiter. Its horizon is longer than
+// what the largest packet takes at the least rate of Timely (about 7 ms).
+var wheelConfig = carousel.Config{Granularity: 512 * time.Nanosecond, Horizon: 8 * time.Millisecond}
+
+// pace puts a session into the rate limiter, which makes it send when its next packet is due.
+// The wheel is made when it is first needed: most endpoints never do.
+func (t *timers) pace(s *Session, now monotime.Time) {
+	if t.wheel == nil {
+		t.wheel, _ = carousel.New[*Session](wheelConfig, int64(now)) // the shape is right
+	}
+	t.wheel.Advance(int64(now))
+	t.wheel.Insert(int64(s.cl.PaceAt()), s)
+}
+
+// release lets the sessions send whose packets are due. A session stays in the wheel
+// when it ends: there is no deletion (eRPC, appendix C), so it is looked at here.
+func (e *engine) release() {
+	w := e.timers.wheel
+	for n := w.Len(); n > 0; n-- {
+		s, ok := w.Pop(int64(e.in.Now))
+		if !ok {
+			return
+		}
+		if s.state == sessConnected {
+			s.cl.Release(e.in.Now, e.out)
+		}
+	}
+}
+
+// wakeAt returns when the loop wants to run next.
+func (e *engine) wakeAt() monotime.Time {
+	if len(e.out.Tx) > 0 {
+		return e.in.Now.Add(fullFor)
+	}
+	wake := e.nextTick()
+	if w := e.timers.wheel; w != nil {
+		if at, ok := w.Next(); ok {
+			wake = min(wake, monotime.Time(at))
+		}
+	}
+	return wake
+}
+
+// nextTick returns when tick wants to be called next.
+func (e *engine) nextTick() monotime.Time {
+	t := &e.timers
+	switch {
+	case len(t.active) > 0 || len(e.shakes.repeating) > 0 || e.calls.deadlines > 0 || t.idle.fn != nil:
+		return t.nextScan
+	case e.table.live > 0:
+		return max(t.nextSweep, t.nextScan)
+	}
+	return monotime.Never
+}

@@ -1,0 +1,78 @@
+package session
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Arrival is what a receiver knows of a packet beside its bytes.
+type Arrival struct {
+	// Now is the time.
+	Now monotime.Time
+	// Unseen is for how long before Now nobody had looked for packets: the packet may have
+	// come at any time since. Sessions take it for time spent in the host, not on the path.
+	Unseen time.Duration
+	// CE says that the network marked the packet "congestion experienced" (RFC 3168).
+	CE bool
+}
+
+// EventKind says what came about.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// EventFlush: a packet in Tx may outlive its request, since it was sent before or its
+	// request has just ended. The owner sends Tx, flushes the transport and calls Out.Flushed
+	// before anything else: later outcomes give the packet's buffer away (eRPC, section 4.2.2).
+	EventFlush EventKind = iota + 1
+	// EventRequest: the request in Slot of a server session is complete; see Server.Request.
+	EventRequest
+	// EventProgress: packets of request Ref were answered.
+	EventProgress
+	// EventDone: the answer to request Ref is here: Resp, which the owner must Return, if Code
+	// is CodeOK, else the server's error Code and Text.
+	EventDone
+	// EventFailed: request Ref ended on this side, with Err.
+	EventFailed
+	// EventPace: the session has packets that are not due yet. The owner calls Client.Release
+	// at Client.PaceAt.
+	EventPace
+	// EventOpened: requests can be sent and taken.
+	EventOpened
+	// EventClosed: Close was called, and the outcomes of all requests are before this one.
+	EventClosed
+)
+
+// Event is an outcome that a session leaves in an Out. A field that the kind does not name
+// is old.
+type Event struct {
+	Kind    EventKind
+	Slot    uint8
+	Code    wire.Code
+	Session uint32         // of all but EventFlush: End.Local
+	Ref     uint32         // the Op's
+	RTT     time.Duration  // of EventProgress and EventDone: without the server's hold; 0 if not measured
+	Resp    *msgbuf.Buffer // belongs to the library until the owner returns it
+	Text    []byte         // aliases the packet
+	Err     error
+}
+
+// Stats counts protocol events. One Stats serves all sessions of an endpoint.
+type Stats struct {
+	Retransmits   uint64 // packets sent again, by client and server
+	Rollbacks     uint64 // go-back-N rollbacks after a timeout
+	FastRollbacks uint64 // ... on evidence of loss
+	Gaps          uint64 // by a server: gaps told to the client
+	CreditStalls  uint64 // times a slot had to wait for credits
+	PaceStalls    uint64 // times a session had to wait for its rate
+	RateUpdates   uint64 // answers that congestion control was told of
+	DropPast      uint64 // packet of an earlier request or an earlier packet number
+	DropFuture    uint64 // packet ahead of the expected one
+	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back
+	DropNotReady  uint64 // repeated request whose response is not ready
+	DropBusy      uint64 // new request for a slot whose handler still runs
+	DropSize      uint64 // sizes that contradict each other
+}
