@@ -103,7 +103,7 @@ func (cfg *Config) pacing(link int64, hosts time.Duration) *session.Pacing {
 		return nil
 	case CCTimely:
 		t := c.timely(hosts)
-		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: int64(t.TLow), New: func(link float64) cc.Controller { return timely.New(t, link) }}
+		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: t.TLow, New: func(link float64) cc.Controller { return timely.New(t, link) }}
 	case CCDCQCN:
 		d, _ := c.DCQCN.Fill() // checked when the Nexus was made
 		p.Algorithm = cc.Algorithm{Name: "dcqcn", Bypass: dcqcn.Bypass, New: func(link float64) cc.Controller { return dcqcn.New(&d, link) }}

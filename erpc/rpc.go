@@ -69,7 +69,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	caps := tr.Caps()
 	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, clock: n.cfg.Simulation.Clock}
 	if r.clock == nil {
-		r.clock = func() monotime.Time { return monotime.Time(monotime.Now()) }
+		r.clock = monotime.Now
 	}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {

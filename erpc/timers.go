@@ -130,10 +130,10 @@ var wheelConfig = carousel.Config{Granularity: 512 * time.Nanosecond, Horizon: 8
 // The wheel is made when it is first needed: most endpoints never do.
 func (t *timers) pace(s *Session, now monotime.Time) {
 	if t.wheel == nil {
-		t.wheel, _ = carousel.New[*Session](wheelConfig, int64(now)) // the shape is right
+		t.wheel, _ = carousel.New[*Session](wheelConfig, now) // the shape is right
 	}
-	t.wheel.Advance(int64(now))
-	t.wheel.Insert(int64(s.cl.PaceAt()), s)
+	t.wheel.Advance(now)
+	t.wheel.Insert(s.cl.PaceAt(), s)
 }
 
 // release lets the sessions send whose packets are due. A session stays in the wheel
@@ -141,7 +141,7 @@ func (t *timers) pace(s *Session, now monotime.Time) {
 func (e *engine) release() {
 	w := e.timers.wheel
 	for n := w.Len(); n > 0; n-- {
-		s, ok := w.Pop(int64(e.in.Now))
+		s, ok := w.Pop(e.in.Now)
 		if !ok {
 			return
 		}
@@ -159,7 +159,7 @@ func (e *engine) wakeAt() monotime.Time {
 	wake := e.nextTick()
 	if w := e.timers.wheel; w != nil {
 		if at, ok := w.Next(); ok {
-			wake = min(wake, monotime.Time(at))
+			wake = min(wake, at)
 		}
 	}
 	return wake

@@ -51,7 +51,7 @@ type pacer struct {
 func newPacer(cfg *Pacing) pacer {
 	p := pacer{cfg: cfg, bypass: 1<<63 - 1, limit: 1<<63 - 1}
 	if cfg != nil {
-		p.limit = time.Duration(cfg.Algorithm.Bypass)
+		p.limit = cfg.Algorithm.Bypass
 		p.bypass = p.limit
 		if cfg.NoRateBypass {
 			p.bypass = -1
@@ -164,8 +164,7 @@ func (c *Client) control(now monotime.Time, rtt time.Duration, bytes int, ce boo
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	rate, limit := p.ctl.OnAck(int64(now), int64(rtt), int64(c.rtt.baseAt(now)), bytes, ce)
-	bypass := time.Duration(limit)
+	rate, bypass := p.ctl.OnAck(now, rtt, c.rtt.baseAt(now), bytes, ce)
 	if p.limit = bypass; !p.cfg.NoRateBypass {
 		p.bypass = bypass
 	}
@@ -180,7 +179,7 @@ func (p *pacer) timeout(now monotime.Time) {
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	p.setRate(p.ctl.OnTimeout(int64(now)))
+	p.setRate(p.ctl.OnTimeout(now))
 }
 
 func (p *pacer) setRate(rate float64) {

@@ -31,13 +31,13 @@ func coreRoundTrip(a, b int) float64 {
 		if pinThread(core) != nil {
 			failed.Store(true)
 		}
-		begin := monotime.Now()
+		begin := int64(monotime.Now())
 		for i := from; i < 2*rounds; i += 2 {
 			for word.Load() != i && !failed.Load() {
 			}
 			word.Store(i + 1)
 			if from == 0 && i%(2*chunk) == 0 {
-				now := monotime.Now()
+				now := int64(monotime.Now())
 				if i > 0 {
 					best = min(best, now-begin)
 				}

@@ -74,11 +74,11 @@ func findClock() finding {
 	const readings = 20000
 	best := int64(1 << 62)
 	for range 5 {
-		begin := monotime.Now()
+		begin := int64(monotime.Now())
 		for range readings {
 			monotime.Now()
 		}
-		best = min(best, (monotime.Now()-begin)/readings)
+		best = min(best, (int64(monotime.Now())-begin)/readings)
 	}
 	source := clockSource()
 	return finding{"clock", best < 120, fmt.Sprintf("%d ns a reading, source %s", best, source),

@@ -190,7 +190,7 @@ func (ep *endpoint) obey(c *control, rep *report, from transport.Addr) (err erro
 		err = ep.startLoad(c.Load, from)
 	case "unload":
 		if l := ep.load; l != nil {
-			rep.Done, rep.Elapsed = l.done, monotime.Now()-l.begun
+			rep.Done, rep.Elapsed = l.done, int64(monotime.Now())-l.begun
 			l.stopping = true
 		}
 	default:

@@ -113,7 +113,7 @@ func (l *load) begin(keepLatency bool) {
 
 func (l *load) clock() int64 {
 	if l.now == 0 {
-		l.now = monotime.Now()
+		l.now = int64(monotime.Now())
 	}
 	return l.now
 }

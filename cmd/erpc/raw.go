@@ -127,7 +127,7 @@ func (ep *endpoint) serveRaw() error {
 				return err
 			}
 		}
-		now := monotime.Now()
+		now := int64(monotime.Now())
 		if s.packets != seen || heard == 0 {
 			if seen == 0 {
 				s.firstAt = now
@@ -199,7 +199,7 @@ func (ep *endpoint) tend(now, end int64, keep *int64) (over bool, err error) {
 func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, error) {
 	var done uint64
 	var keep int64
-	begin := monotime.Now()
+	begin := int64(monotime.Now())
 	now, sent, heard := begin, begin, begin
 	end := begin + int64(r.duration)
 	owed := r.window
@@ -209,13 +209,13 @@ func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, err
 			return round{}, err
 		}
 		if n > 0 && r.hist != nil {
-			now = monotime.Now()
+			now = int64(monotime.Now())
 			_ = r.hist.RecordValue(max(1, now-sent))
 		}
 		done += uint64(n)
 		owed = min(owed+n, r.window)
 		if n > 0 && r.hist != nil || pass&63 == 0 {
-			now = monotime.Now()
+			now = int64(monotime.Now())
 			if over, err := ep.tend(now, end, &keep); over || err != nil {
 				break
 			}
@@ -237,7 +237,7 @@ func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, err
 			return round{}, err
 		}
 	}
-	return r.result(done, monotime.Now()-begin), nil
+	return r.result(done, int64(monotime.Now())-begin), nil
 }
 
 func (r *rawRun) result(done uint64, ns int64) round {
@@ -252,7 +252,7 @@ func (r *rawRun) result(done uint64, ns int64) round {
 func (ep *endpoint) pingPlain(s *plainSocket, r rawRun) (round, error) {
 	var done uint64
 	var keep int64
-	begin := monotime.Now()
+	begin := int64(monotime.Now())
 	end, sent, waiting := begin+int64(r.duration), begin, false
 	buf := make([]byte, r.size)
 	for pass := 0; ; pass++ {
@@ -269,7 +269,7 @@ func (ep *endpoint) pingPlain(s *plainSocket, r rawRun) (round, error) {
 		if n == 0 && pass&63 != 0 {
 			continue
 		}
-		now := monotime.Now()
+		now := int64(monotime.Now())
 		if n > 0 {
 			done++
 			_ = r.hist.RecordValue(max(1, now-sent))
@@ -288,7 +288,7 @@ func (ep *endpoint) pingPlain(s *plainSocket, r rawRun) (round, error) {
 func (ep *endpoint) streamRaw(e *rawEnd, dst transport.Addr, r rawRun, data []byte) error {
 	var sent, acked uint64
 	var keep int64
-	now := monotime.Now()
+	now := int64(monotime.Now())
 	heard, end, off := now, now+int64(r.duration), 0
 	per := r.size - wire.HeaderSize
 	for pass := 0; ; pass++ {
@@ -302,7 +302,7 @@ func (ep *endpoint) streamRaw(e *rawEnd, dst transport.Addr, r rawRun, data []by
 			}
 		}
 		if pass&15 == 0 {
-			now = monotime.Now()
+			now = int64(monotime.Now())
 			if over, err := ep.tend(now, end, &keep); over || err != nil {
 				return err
 			}

@@ -94,13 +94,13 @@ type progress struct {
 const progressEvery = int64(2 * time.Second)
 
 func newProgress(e *env) *progress {
-	now := monotime.Now()
+	now := int64(monotime.Now())
 	return &progress{e, now, now}
 }
 
 // tell is a simlab.Progress.
 func (p *progress) tell(what string, part float64) {
-	now := monotime.Now()
+	now := int64(monotime.Now())
 	if now-p.last < progressEvery {
 		return
 	}

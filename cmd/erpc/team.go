@@ -329,7 +329,7 @@ func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
 // settle serves until the peer's load has nothing in flight: a peer that is left
 // alone with it would send it again and again.
 func (w *worker) settle() error {
-	for limit := monotime.Now() + int64(drainLimit); monotime.Now() < limit; {
+	for limit := int64(monotime.Now()) + int64(drainLimit); int64(monotime.Now()) < limit; {
 		if rep, err := w.ask(control{Op: "stats"}); err != nil || rep.InFlight == 0 {
 			return err
 		}

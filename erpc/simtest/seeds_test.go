@@ -150,9 +150,10 @@ func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 		least = 1e7
 	}
 	if c.Algorithm == erpc.CCCustom {
-		c.Custom = cc.Algorithm{Name: "fickle", Bypass: r.Int64N(20_000), New: func(link float64) cc.Controller {
+		c.Custom = cc.Algorithm{Name: "fickle", Bypass: time.Duration(r.Int64N(20_000))}
+		c.Custom.New = func(link float64) cc.Controller {
 			return &fickle{r: rand.New(rand.NewPCG(r.Uint64(), 1)), least: least, link: link}
-		}}
+		}
 	}
 	return c, x
 }
@@ -163,11 +164,11 @@ type fickle struct {
 	least, link float64
 }
 
-func (f *fickle) OnAck(_, _, _ int64, _ int, _ bool) (float64, int64) {
-	return f.OnTimeout(0), f.r.Int64N(20_000)
+func (f *fickle) OnAck(cc.Time, time.Duration, time.Duration, int, bool) (float64, time.Duration) {
+	return f.OnTimeout(0), time.Duration(f.r.Int64N(20_000))
 }
 
-func (f *fickle) OnTimeout(int64) float64 {
+func (f *fickle) OnTimeout(cc.Time) float64 {
 	if f.r.IntN(3) == 0 {
 		return f.link
 	}

@@ -85,7 +85,7 @@ func New(r *erpc.Rpc, cfg Config) (*Client, error) {
 		cfg.Backoff = 5 * time.Millisecond
 	}
 	if cfg.Clock == nil {
-		cfg.Clock = monotime.Now
+		cfg.Clock = func() int64 { return int64(monotime.Now()) }
 	}
 	if len(cfg.Servers) == 0 || cfg.Attempt < 0 || cfg.Backoff < 0 {
 		return nil, fmt.Errorf("%w: %d servers, attempt %v, backoff %v", ErrConfig, len(cfg.Servers), cfg.Attempt, cfg.Backoff)

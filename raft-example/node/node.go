@@ -74,7 +74,7 @@ type Node struct {
 // New makes a node. Register its handlers, make the Rpc, then Attach it.
 func New(cfg Config) (*Node, error) {
 	if cfg.Clock == nil {
-		cfg.Clock = monotime.Now
+		cfg.Clock = func() int64 { return int64(monotime.Now()) }
 	}
 	if cfg.MaxSnapshot == 0 {
 		cfg.MaxSnapshot = 1 << 30

@@ -66,9 +66,9 @@ func (t *traffic) run(ctx context.Context, c *client.Blocking, id int) {
 func (t *traffic) do(ctx context.Context, c *client.Blocking, id int, cmd kv.Command) kv.Answer {
 	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.wait)
 	defer cancel()
-	call := monotime.Now()
+	call := int64(monotime.Now())
 	a, err := c.Do(short, cmd)
-	now := monotime.Now()
+	now := int64(monotime.Now())
 	t.hist.Add(id, cmd, call, now, a, err)
 	switch {
 	case err == nil && cmd.Op != kv.Get:

@@ -70,18 +70,18 @@ func (t *trio) deliver(from, to int) {
 // put does one PUT; path is the time of what comes one after the other between the client's
 // request and its answer, ns: the rest can overlap with packets on their way.
 func (t *trio) put(cmd []byte) (path int64) {
-	begin := monotime.Now()
+	begin := int64(monotime.Now())
 	t.reps[1].Propose(cmd, 1)
 	t.reps[1].Quick()
 	t.deliver(1, 2)
 	t.reps[2].Quick()
-	path = monotime.Now() - begin
+	path = int64(monotime.Now()) - begin
 	t.reps[1].Process()
 	t.reps[2].Process()
-	begin = monotime.Now()
+	begin = int64(monotime.Now())
 	t.deliver(2, 1)
 	t.reps[1].Quick()
-	path += monotime.Now() - begin
+	path += int64(monotime.Now()) - begin
 	t.reps[1].Process()
 	t.deliver(1, 3)
 	t.reps[3].Quick()
