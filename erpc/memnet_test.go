@@ -14,7 +14,7 @@ type memNet struct {
 	now    erpc.Time // the endpoints' clock
 	shared bool      // Caps.RxShared
 	batch  int       // Caps.TxBatch
-	dear   bool      // Caps.TxDear
+	dear   bool      // Caps.TxCostly
 	ends   []*memEnd
 }
 
@@ -98,7 +98,7 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 
 func (e *memEnd) Caps() transport.Caps {
 	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, Checksummed: e.checked, RxShared: e.net.shared,
-		TxBatch: e.net.batch, TxDear: e.net.dear}
+		TxBatch: e.net.batch, TxCostly: e.net.dear}
 }
 func (e *memEnd) LocalAddr() transport.Addr              { return e.addr }
 func (e *memEnd) Resolve(string) (transport.Addr, error) { return e.addr, nil }

@@ -74,7 +74,7 @@ func TestIdleSessionsAreCheap(t *testing.T) {
 func TestLostPeerEndsAllSessions(t *testing.T) {
 	p, sessions, _ := newManyPair(t)
 	p.pass(1000)
-	for range 6000 { // the default timeout is 5 s
+	for range 6000 { // twice the default FailureTimeout, 3 s
 		p.net.now += p.tick
 		if _, err := p.client.RunOnce(); err != nil {
 			t.Fatal(err)

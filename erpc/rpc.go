@@ -73,7 +73,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
-		r.txBatch, r.txCostly = caps.TxBatch, caps.TxDear
+		r.txBatch, r.txCostly = caps.TxBatch, caps.TxCostly
 	}
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	mtu := caps.MTU

@@ -147,34 +147,3 @@ func (s *Session) Credits() int {
 	}
 	return s.cl.FreeCredits()
 }
-
-// respond answers the request in slot with buf.
-func (s *Session) respond(slot uint8, num uint64, buf *MsgBuffer) error {
-	if !s.sv.Handling(slot, num) {
-		return ErrResponded
-	}
-	if err := s.sv.Respond(slot, buf, s.engine.in.Now, s.engine.out); err != nil {
-		return ownError(err)
-	}
-	return nil
-}
-
-// respondError answers the request in slot with an error.
-func (s *Session) respondError(slot uint8, num uint64, code Code, text string) error {
-	if !s.sv.Handling(slot, num) {
-		return ErrResponded
-	}
-	return ownError(s.sv.RespondError(slot, code.wire(), text, s.engine.in.Now, s.engine.out))
-}
-
-// prealloc returns the preallocated buffer for the response to the request in slot, sized to n
-// bytes, or nil if there is none. The error is ErrResponded.
-func (s *Session) prealloc(slot uint8, num uint64, n int) (*MsgBuffer, error) {
-	if !s.sv.Handling(slot, num) {
-		return nil, ErrResponded
-	}
-	if s.engine.cfg.Experiment.NoPrealloc {
-		return nil, nil
-	}
-	return s.sv.Prealloc(slot, n), nil
-}

@@ -35,7 +35,7 @@ type clientSlot struct {
 	numResp  uint32 // 0 until response packet 0 has come
 	numTx    uint32
 	numRx    uint32
-	highTx   uint32   // packets below were sent before a rollback
+	highTx   uint32        // packets below were sent before a rollback
 	txGen    uint64        // Out batch in which request data was last queued
 	sentAt   monotime.Time // when packet 0 was sent
 	progress monotime.Time // when the slot last sent after idling, or received

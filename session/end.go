@@ -30,19 +30,3 @@ func (e *End) Verify(pkt []byte, from *packet.Addr) bool {
 	}
 	return token == e.LocalToken && *from == e.Peer
 }
-
-// send queues a packet whose header is h. Head is header and first data, or the header
-// alone; data the rest.
-func (e *End) send(o *Out, h *wire.Header, head, data []byte) {
-	h.Session = e.Remote
-	h.Put(head, e.RemoteToken)
-	if e.Checksum {
-		wire.SetToken(head, e.RemoteToken^wire.Checksum(head, data))
-	}
-	o.push(&e.Peer, head, data)
-}
-
-// sendControl queues a packet that is only a header.
-func (e *End) sendControl(o *Out, h *wire.Header) {
-	e.send(o, h, o.grab(wire.HeaderSize), nil)
-}

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"time"
-
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
@@ -270,47 +268,4 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 			}
 		}
 	}
-}
-
-// sendResp sends response packet j. In is the packet that asked for it; of a response that the
-// handler has just made it has the time alone.
-func (s *Server) sendResp(sl *serverSlot, j uint32, in *Arrival, out *Out) {
-	var h wire.Header // not a literal, which would be built elsewhere and copied
-	h.Type, h.ReqType, h.ReqNum = wire.TypeResp, sl.reqType, sl.reqNum
-	h.MsgSize, h.PktNum = uint32(sl.resp.Size()), uint16(sl.numReq-1+j)
-	if j == 0 {
-		h.Hold = hold(in.Now.Sub(sl.rxAt))
-	} else {
-		h.Hold = wire.TryHold(sl.try, in.Unseen)
-	}
-	if sl.ce {
-		h.Flags = wire.FlagCE
-	}
-	head, data := sl.resp.Packet(int(j), s.PerPacket)
-	sl.txGen = out.gen
-	s.send(out, &h, head, data)
-	out.answer(j > 0, s.Checksum)
-}
-
-// hold turns a span of time into the header's field.
-func hold(d time.Duration) uint16 {
-	return uint16(min(d/wire.HoldUnit, wire.HoldUnknown))
-}
-
-// sendError sends the slot's error response as the answer to packet pkt.
-func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *Out) {
-	h := wire.Header{
-		Type: wire.TypeResp, Flags: wire.FlagError, ReqType: sl.reqType, ReqNum: sl.reqNum,
-		MsgSize: 1, PktNum: uint16(pkt), Hold: hold(now.Sub(sl.rxAt)),
-	}
-	var head []byte
-	if sl.resp != nil {
-		h.MsgSize = uint32(sl.resp.Size())
-		head, _ = sl.resp.Packet(0, s.PerPacket)
-		sl.txGen = out.gen
-	} else {
-		head = out.grab(wire.HeaderSize + 1)
-		wire.AppendError(head[:wire.HeaderSize], sl.code, "")
-	}
-	s.send(out, &h, head, nil)
 }

@@ -13,6 +13,6 @@ type Addr = packet.Addr
 // given as its interface number in scope, since Addr holds no strings.
 func AddrFrom(ap netip.AddrPort, scope uint32) Addr { return packet.AddrFrom(ap, scope) }
 
-// TxItem is one packet to send. The transport only reads Head and Data, until TxBurst
-// returns if Caps.TxCopies, else until the next Flush returns.
+// TxItem is one packet to send. The transport only reads it: Head until TxBurst returns, Data until
+// then if Caps.TxCopies, else until the next Flush returns.
 type TxItem = packet.Tx

@@ -29,16 +29,16 @@ type Caps struct {
 	// RxRing is the number of MTU-sized packets, roughly, that can wait to be
 	// received before the network drops packets. Credits are sized by it.
 	RxRing int
-	// TxCopies says that TxBurst copies the bytes out before it returns, so that
-	// Flush has nothing to do.
+	// TxCopies says that TxBurst copies all bytes out before it returns, so that Flush has
+	// nothing to do. Without it the transport lends: it may read TxItem.Data until Flush.
 	TxCopies bool
 	// TxBatch is how many packets are worth a call of TxBurst while more of the same
 	// receive burst are still to be answered: enough that the call costs little, and no
 	// more, so that the receiver has work early. 0 means all there are.
 	TxBatch int
-	// TxDear says that each call of TxBurst costs much (a system call): then TxBatch counts only
+	// TxCostly says that each call of TxBurst costs much (a system call): then TxBatch counts only
 	// for bursts that were waited for, since only then the peer may have nothing else to do.
-	TxDear bool
+	TxCostly bool
 	// ECN says that RxPacket.CE is filled in.
 	ECN bool
 	// LinkRate is the rate of the network link in bits per second, 0 if unknown.
@@ -121,13 +121,13 @@ type PathSizer interface {
 	PathMTU(dst Addr) (int, error)
 }
 
-// Registrar is what a transport offers that can send packets out of the memory where they lie,
-// if it was told of that memory before: an RDMA adapter has to know it. The endpoint tells
-// of all memory that its message buffers come from, which is off the Go heap. Both methods are safe
+// Registrar is an optional interface. A transport implements it if it can send packets from the
+// memory where they lie once it knows that memory, as an RDMA adapter must. The endpoint announces
+// all memory that its message buffers come from, which is off the Go heap. Both methods are safe
 // from any goroutine, also after Close.
 type Registrar interface {
-	// Register tells of mem, which stays where it is until Unregister. The key is the
-	// transport's business. Packets in memory that cannot be registered are copied: that
+	// Register announces mem to the device. It stays where it is until Unregister. The key is
+	// the transport's business. Packets in memory that cannot be registered are copied: that
 	// is no error.
 	Register(mem []byte) (key uint32, err error)
 
@@ -136,9 +136,9 @@ type Registrar interface {
 	Unregister(mem []byte, key uint32)
 }
 
-// Waiter is what a transport offers whose sleep can be joined with that of others: its
-// Wait in three steps, of which the middle one, polling descriptors, is the caller's.
-// Whoever polls the descriptors of several transports at once sleeps on all of them.
+// Waiter is an optional interface. A transport implements it if its sleep can be joined with that
+// of others: its Wait in three steps, of which the middle one, polling descriptors, is the
+// caller's. A caller that polls the descriptors of several transports at once sleeps on all.
 //
 // No wake-up is lost: what happens before PrepareWait makes it return false, what happens
 // after makes a descriptor readable. Only for the using goroutine, like Wait.

@@ -2,8 +2,8 @@
 // packet and the bodies of the management packets.
 //
 // Nothing here allocates, does I/O or reads the clock. A packet is a []byte;
-// [Parse] checks every field that can be checked without knowing the session
-// and returns a [Header], a small value that holds the fields in host order.
+// [Header.Parse] checks every field that can be checked without knowing the session
+// and fills in the [Header], a small value that holds the fields in host order.
 //
 // # Header
 //
@@ -47,7 +47,7 @@
 // # Tries and gaps
 //
 // Request packets and RFRs carry the client's try: how often it has gone back in
-// this request, mod 65536. Their answers (CR, response packets from 1 on) echo it,
+// this request, mod 64. Their answers (CR, response packets from 1 on) echo it,
 // so that the client knows which copy of a packet was answered.
 //
 // A server that gets a packet out of order drops it, and may tell of the one it

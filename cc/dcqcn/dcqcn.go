@@ -181,7 +181,7 @@ func (d *Control) set(rate float64) {
 	d.rate = min(d.link, max(rate, d.cfg.MinRate))
 }
 
-// OnTimeout takes that nothing was answered for a whole retransmission timeout: it
+// OnTimeout is called when a retransmission timeout passes without an answer: it
 // halves the rate, without fast recovery to what it was, and returns it in bytes per
 // second.
 func (d *Control) OnTimeout(now monotime.Time) (rate float64) {

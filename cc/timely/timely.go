@@ -169,7 +169,7 @@ func (t *Control) set(rate float64) {
 	t.rate = min(t.link, max(rate, t.cfg.MinRate))
 }
 
-// OnTimeout takes that nothing was answered for a whole retransmission timeout: it
+// OnTimeout is called when a retransmission timeout passes without an answer: it
 // halves the rate, and returns it in bytes per second.
 func (t *Control) OnTimeout(now monotime.Time) (rate float64) {
 	t.falling = 0

@@ -84,10 +84,9 @@ var table = []row{
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "cc/dcqcn", "ratelimit/carousel", "transport",
-		"msgbuf", "wire", "metrics", "internal/..."}},
+		"msgbuf", "wire", "internal/..."}},
 	{path: "erpc/simtest", traits: suite},
 	{path: "erpc/udptest", third: xsys, traits: suite},
-	{path: "metrics"},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",

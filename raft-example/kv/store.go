@@ -53,8 +53,8 @@ func (s *Store) Get(k Key) (Value, bool) {
 	return v, ok
 }
 
-// Apply applies the log entry at index with these bytes, and returns the answer. What is
-// no command changes nothing.
+// Apply applies the log entry at index with these bytes, and returns the answer. Malformed
+// commands are ignored.
 func (s *Store) Apply(index uint64, data []byte) Answer {
 	c, err := ParseCommand(data)
 	if err != nil {

@@ -72,7 +72,7 @@ func New(dev Device, n Network, local Local, cfg Config) (c *Conn, err error) {
 	}
 	local = c.codec.Local()
 	c.local = transport.AddrFrom(netip.AddrPortFrom(local.IP, local.Port), local.Scope)
-	c.caps = transport.Caps{Name: dc.Name, MTU: mtu, RxRing: dc.RxRing, TxCopies: dc.TxCopies, TxBatch: txBatch, TxDear: true, ECN: local.ECN,
+	c.caps = transport.Caps{Name: dc.Name, MTU: mtu, RxRing: dc.RxRing, TxCopies: dc.TxCopies, TxBatch: txBatch, TxCostly: true, ECN: local.ECN,
 		HostDelay: hostDelay, Checksummed: !local.NoChecksum}
 	c.tx.init(c, dc)
 	c.rx.init(c)

@@ -105,7 +105,7 @@ func listen(h *hardware, local netip.AddrPort, cfg Config) (*Conn, error) {
 	c.meet = meeting{conn: sock, own: own, handles: &c.handles, limit: cfg.MaxPeers}
 	c.tx.init(h, &c.peers, &c.meet, &cfg)
 	c.rx.init(h, &c.peers, cfg.ECN)
-	c.caps = transport.Caps{Name: "ud", MTU: cfg.MTU, RxRing: c.rx.room(), TxCopies: cfg.Copy, TxBatch: txBatch, TxDear: true, ECN: c.rx.ecn,
+	c.caps = transport.Caps{Name: "ud", MTU: cfg.MTU, RxRing: c.rx.room(), TxCopies: cfg.Copy, TxBatch: txBatch, TxCostly: true, ECN: c.rx.ecn,
 		HostDelay: hostDelay(h.info), Checksummed: true}
 	if h.info.VendorID != verbs.SoftVendor { // which reports a rate at random
 		c.caps.LinkRate = h.attr.Rate()

@@ -24,7 +24,8 @@ type Conn struct {
 	path pathMTU
 }
 
-// pathMTU is the last answer of PathMTU: who opens many sessions to one peer asks often.
+// pathMTU is the last answer of PathMTU, cached because dialing many sessions to one peer
+// repeats the query.
 type pathMTU struct {
 	dst transport.Addr
 	mtu int

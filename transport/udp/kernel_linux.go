@@ -66,7 +66,7 @@ func listenKernel(l listenAddr, cfg Config) (implementation, error) {
 		c.net = "udp4"
 	}
 	c.caps = transport.Caps{
-		Name: "udp", MTU: cfg.MTU, TxCopies: true, TxBatch: txBatch, TxDear: true, ECN: cfg.ECN, Checksummed: true,
+		Name: "udp", MTU: cfg.MTU, TxCopies: true, TxBatch: txBatch, TxCostly: true, ECN: cfg.ECN, Checksummed: true,
 		RxRing:    ringSize(grantedBuffer(fd, unix.SO_RCVBUF), cfg.MTU),
 		HostDelay: hostDelay,
 	}
