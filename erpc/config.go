@@ -130,7 +130,7 @@ func (c Config) fill() (Config, error) {
 		def, min, max int
 		name          string
 	}{
-		{&c.Slots, defaultSlots, 1, MaxSlots, "Slots"},
+		{&c.Slots, session.DefaultSlots, 1, MaxSlots, "Slots"},
 		{&c.Credits, 0, 0, MaxCredits, "Credits"},
 		{&c.MaxMessage, msgbuf.DefaultMaxMessage, 1, MaxMessage, "MaxMessage"},
 		{&c.MaxSessions, 32768, 1, 1 << 24, "MaxSessions"},

@@ -26,6 +26,7 @@ var (
 	ErrResponded     = errors.New("no request waits for this response") // a second one, or the session ended
 	ErrBufferInUse   = msgbuf.ErrInUse                                  // the library owns the buffer; of MsgBuffer, too
 	ErrBufferFreed   = msgbuf.ErrFreed                                  // the buffer was freed; of MsgBuffer, too
+	ErrBufferLeak    = msgbuf.ErrLeak                                   // from Rpc.Close: the application has buffers
 	ErrRemote        = errors.New("remote error")                       // matches every *RemoteError
 	ErrConfig        = errors.New("bad config")                         // matches every *ConfigError
 	ErrReqType       = errors.New("request type out of range")

@@ -10,13 +10,18 @@ import (
 
 // Limits of requests and sessions.
 const (
-	MaxReqType   = wire.MaxReqType    // largest request type
-	MaxErrorText = wire.MaxErrorText  // bytes of an error's text
-	MaxSlots     = session.MaxSlots   // requests in flight in one session
-	MaxCredits   = session.MaxCredits // packets in flight in one session
-	MinMTU       = session.MinMTU     // bytes of a packet that every path carries
-	MaxMessage   = wire.MaxMsgSize    // bytes that Config.MaxMessage can be
-	defaultSlots = session.DefaultSlots
+	MaxReqType   = 254       // largest request type
+	MaxErrorText = 512       // bytes of an error's text
+	MaxSlots     = 128       // requests in flight in one session
+	MaxCredits   = 4096      // packets in flight in one session
+	MinMTU       = 1024      // bytes of a packet that every path carries
+	MaxMessage   = 1<<28 - 1 // bytes that Config.MaxMessage can be
+)
+
+// The limits are those of the packages below. A difference does not compile.
+const (
+	_ = uint(-(MaxReqType ^ wire.MaxReqType | MaxErrorText ^ wire.MaxErrorText | MaxMessage ^ wire.MaxMsgSize))
+	_ = uint(-(MaxSlots ^ session.MaxSlots | MaxCredits ^ session.MaxCredits | MinMTU ^ session.MinMTU))
 )
 
 // Code says how a server refused a request, or that its handler did.

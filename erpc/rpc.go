@@ -264,7 +264,7 @@ func (r *Rpc) Refuse() error {
 
 // Close ends all sessions, tells the peers once, and frees everything, the
 // transport too. Requests in flight end with ErrClosed before it returns. It gives
-// msgbuf.ErrLeak if the application still has buffers; they stay readable.
+// ErrBufferLeak if the application still has buffers; they stay readable.
 func (r *Rpc) Close() error {
 	nested, err := r.enter()
 	if err != nil {

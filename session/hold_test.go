@@ -61,3 +61,31 @@ func TestHoldCounts(t *testing.T) {
 		r.noLeak()
 	}
 }
+
+// TestHoldOfErrors: the hold times of a refusal and of a repeated response count how long
+// nobody looked for packets, too.
+func TestHoldOfErrors(t *testing.T) {
+	const unseen = 100 * time.Microsecond
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.refuse[2] = wire.CodeNoHandler
+	in := Arrival{Now: ms, Unseen: unseen}
+	refused := wire.Header{Type: wire.TypeReq, ReqType: 2, ReqNum: 8}
+	r.sv.OnReq(&refused, nil, &in, r.sout)
+	h := wire.Header{Type: wire.TypeReq, ReqType: 1, ReqNum: 9}
+	r.sv.OnReq(&h, nil, &Arrival{}, r.sout)
+	if ev := r.takeServer(); r.respond(ev.Slot, 1) != nil {
+		t.Fatal("no response")
+	}
+	r.sv.OnReq(&h, nil, &in, r.sout)
+	r.takeServer()
+	if len(r.s2c) != 3 {
+		t.Fatalf("%d answers, want 3", len(r.s2c))
+	}
+	for _, i := range []int{0, 2} {
+		got := time.Duration(r.s2c[i].header().Hold) * wire.HoldUnit
+		if got > unseen || got < unseen-wire.HoldUnit {
+			t.Errorf("answer %d: hold %v, want %v", i, got, unseen)
+		}
+	}
+	r.noLeak()
+}

@@ -101,6 +101,13 @@ func (m *model) onEnd(ev Event) {
 	if ev.Kind == EventFailed || ev.Kind == EventDone && ev.Code != wire.CodeOK {
 		m.tb.Fatalf("request %d: %+v", ev.Ref, ev)
 	}
+	h := wire.Header{}
+	if ev.Kind == EventProgress || ev.Kind == EventDone {
+		h = m.came.header()
+		if want := h.ReqNum & uint64(m.params.Slots-1); uint64(ev.Slot) != want {
+			m.tb.Fatalf("event of slot %d, want %d", ev.Slot, want)
+		}
+	}
 	if ev.Kind != EventDone {
 		return
 	}
@@ -108,7 +115,6 @@ func (m *model) onEnd(ev Event) {
 	if !ok {
 		m.tb.Fatalf("request %d ended twice", ev.Ref)
 	}
-	h := m.came.header()
 	if ev.Resp != op.Resp {
 		m.tb.Fatalf("request %d ended with another buffer", ev.Ref)
 	}

@@ -53,7 +53,7 @@ func TestNext(t *testing.T) {
 	if out.Next() != nil {
 		t.Fatal("an outcome of nothing")
 	}
-	for range 2 { // the second time in the same memory
+	for range 100 { // in the same memory
 		out.add(EventPace).Session = 3
 		out.Flush()
 		out.add(EventOpened).Session = 4
@@ -64,6 +64,9 @@ func TestNext(t *testing.T) {
 		}
 		out.Flush()
 		want(t, "asked again", out, EventFlush)
+	}
+	if n := cap(out.events); n > 8 {
+		t.Errorf("room for %d outcomes, never more than 3", n)
 	}
 	out.Flush()
 	out.add(EventPace)
@@ -146,7 +149,29 @@ func TestKeep(t *testing.T) {
 		t.Error("a packet was changed that waits for the transport")
 	}
 	r.sout.Reset()
+	for name, over := range map[string]func(){"Reset": r.sout.Reset, "Flushed": r.sout.Flushed} {
+		r.sout.Tx = append(r.sout.Tx, Tx{})
+		r.sout.answer(false, false)
+		if over(); len(r.sout.Tx) != 0 || r.sout.HasAnswers() {
+			t.Errorf("after %s: %d packets, answers %v", name, len(r.sout.Tx), r.sout.HasAnswers())
+		}
+	}
 	r.noLeak()
+}
+
+// TestControlMemory: each packet of a batch has its own, also after a flush in its middle; the
+// next batch has the same again.
+func TestControlMemory(t *testing.T) {
+	out := NewOut(4, false)
+	first := &out.grab(16)[0]
+	second := &out.grab(16)[0]
+	out.Flushed()
+	if third := &out.grab(16)[0]; first == second || third == first || third == second {
+		t.Error("two packets in the same memory")
+	}
+	if out.Reset(); &out.grab(16)[0] != first {
+		t.Error("the next batch has other memory")
+	}
 }
 
 // TestLentResponseStays: a response of many packets outlives its slot's next request until the
@@ -179,10 +204,19 @@ func TestLentResponseStays(t *testing.T) {
 		r.respondLarge(uint64(n+1) * 8)
 		r.wantInUse("copying", 1)
 	}
+	for n := range maxUnread + 1 { // in one batch
+		r.request(uint64(maxUnread+2+n) * 8)
+		want(t, "copying", r.sout, EventRequest)
+		if err := r.sv.Respond(0, r.buffer(2000, 0), r.now, r.sout); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.takeServer()
+	r.wantInUse("copying, one batch", 1)
 	r.noLeak()
 }
 
-// TestFlushedIsClean: what was sent before the flush needs none.
+// TestFlushedIsClean: what was sent before the flush needs none; what is queued after it does.
 func TestFlushedIsClean(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	r.lends()
@@ -193,6 +227,12 @@ func TestFlushedIsClean(t *testing.T) {
 	r.request(16)
 	want(t, "the next request", r.sout, EventRequest)
 	r.wantInUse("its response was sent before the flush", 0)
+	if err := r.sv.RespondError(0, wire.CodeApplication, "text", 0, r.sout); err != nil {
+		t.Fatal(err)
+	}
+	r.request(24)
+	want(t, "the next but one", r.sout, EventRequest)
+	r.wantInUse("an error is queued", 1)
 	r.noLeak()
 }
 
@@ -301,5 +341,42 @@ func TestRepeatedResponseFlushes(t *testing.T) {
 	r.request(16)
 	r.request(24)
 	want(t, "repeated error, next request", r.sout, EventFlush, EventRequest)
+	r.noLeak()
+}
+
+// TestDoneIsWhole: each end has all its fields, whatever the one before in its memory had.
+func TestDoneIsWhole(t *testing.T) {
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.open(0)
+	for _, code := range []wire.Code{wire.CodeApplication, wire.CodeOK, wire.CodeApplication} {
+		op := r.op(5, 10, 10)
+		r.start(op)
+		ev := r.toServer(r.c2s[0])
+		var err error
+		if code == wire.CodeOK {
+			err = r.respond(ev.Slot, 10)
+		} else {
+			err = r.sv.RespondError(ev.Slot, code, "text", r.now, r.sout)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.takeServer()
+		h := r.s2c[0].header()
+		r.now += ms
+		r.cl.OnResp(&h, r.s2c[0].raw[wire.HeaderSize:], r.arrival(), r.cout)
+		evs := events(r.cout)
+		if len(evs) != 1 || evs[0].Kind != EventDone || evs[0].Code != code || evs[0].Ref != 5 {
+			t.Fatalf("code %d: outcomes %+v", code, evs)
+		}
+		if ev := evs[0]; code == wire.CodeOK && (ev.Resp != op.Resp || ev.RTT != ms) {
+			t.Errorf("end %+v", ev)
+		} else if code != wire.CodeOK && (string(ev.Text) != "text" || ev.RTT != 0) {
+			t.Errorf("error %+v", ev)
+		}
+		r.c2s, r.s2c = nil, nil
+		r.takeClient()
+		giveBack(op)
+	}
 	r.noLeak()
 }

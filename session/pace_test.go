@@ -259,7 +259,7 @@ func TestBypasses(t *testing.T) {
 func TestWhatControlIsTold(t *testing.T) {
 	f := &fakeControl{rate: 1e8}
 	r := pacedRig(t, f, nil)
-	call := func(rtt time.Duration, mark bool) {
+	call := func(rtt time.Duration, mark string) {
 		op := r.op(1, 10, 500)
 		r.start(op)
 		r.runToAnswer()
@@ -267,20 +267,25 @@ func TestWhatControlIsTold(t *testing.T) {
 		p := r.s2c[0]
 		r.s2c = nil
 		h := p.header()
-		if mark {
+		in := Arrival{Now: r.now, CE: mark == "on the way back"}
+		if mark == "echoed" {
 			h.Flags |= wire.FlagCE
 		}
-		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.arrival(), r.cout)
+		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], &in, r.cout)
 		r.takeClient()
 		giveBack(op)
 		r.now += 1_000_000
 	}
-	call(7000, false) // the bypass: not told, but the base
-	call(9000, true)
-	call(190_000, false)
-	call(3000, false) // below link rate everything is told
+	call(7000, "") // the bypass: not told, but the base
+	call(9000, "echoed")
+	call(190_000, "")
+	call(8000, "on the way back")
+	call(3000, "") // below link rate everything is told
 	const size = 500 + wire.HeaderSize + wireOverhead
-	want := []ack{{rtt: 9000, base: 7000, bytes: size, ce: true}, {rtt: 190_000, base: 7000, bytes: size}, {rtt: 3000, base: 3000, bytes: size}}
+	want := []ack{
+		{rtt: 9000, base: 7000, bytes: size, ce: true}, {rtt: 190_000, base: 7000, bytes: size},
+		{rtt: 8000, base: 7000, bytes: size, ce: true}, {rtt: 3000, base: 3000, bytes: size},
+	}
 	if len(f.acks) != len(want) {
 		t.Fatalf("told %+v", f.acks)
 	}
