@@ -27,7 +27,8 @@ func uncounted(importPath, file string, source []byte) ([]byte, error) {
 	var out bytes.Buffer
 	add := func(from, to token.Pos) {
 		a, b := fset.Position(from), fset.Position(to)
-		fmt.Fprintf(&out, "%s:%d.%d,%d.%d 1 1\n", path.Join(importPath, file), a.Line, a.Column, b.Line, b.Column)
+		fmt.Fprintf(&out, "%s:%d.%d,%d.%d 1 1\n", path.Join(importPath, file),
+			a.Line, a.Column, b.Line, b.Column)
 	}
 	for _, d := range parsed.Decls {
 		if d, ok := d.(*ast.GenDecl); ok && (d.Tok == token.CONST || d.Tok == token.VAR) {

@@ -89,7 +89,8 @@ func matchEquivalents(list []equivalent, all []mutant) (matched map[place]bool, 
 		case len(found) == 0:
 			wrong = append(wrong, fmt.Sprintf("stale, no such mutant: line %d: %v", e.line, e))
 		case len(found) > 1:
-			wrong = append(wrong, fmt.Sprintf("needs a number from #1 to #%d: line %d: %v", len(found), e.line, e))
+			wrong = append(wrong, fmt.Sprintf("needs a number from #1 to #%d: line %d: %v",
+				len(found), e.line, e))
 		case matched[found[0].place()]:
 			wrong = append(wrong, fmt.Sprintf("a second time: line %d: %v", e.line, e))
 		default:

@@ -26,7 +26,8 @@ func TestEquivalents(t *testing.T) {
 	want := []equivalent{
 		{line: 3, file: "p.go", fn: "T.Grow", kind: "B", nth: 2, code: "if n < 1 || n < 2 {",
 			reason: "The second condition never matters."},
-		{line: 8, file: "p.go", fn: "-", kind: "A", code: "const most = 8 - 1", reason: "Nothing: reads it."},
+		{line: 8, file: "p.go", fn: "-", kind: "A", code: "const most = 8 - 1",
+			reason: "Nothing: reads it."},
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("got  %+v\nwant %+v", got, want)
@@ -35,7 +36,8 @@ func TestEquivalents(t *testing.T) {
 	if len(wrong) != 0 {
 		t.Errorf("wrong: %q", wrong)
 	}
-	if len(matched) != 2 || !matched[place{"p.go", 8, 16, "B"}] || !matched[place{"p.go", 3, 16, "A"}] {
+	second, outside := place{"p.go", 8, 16, "B"}, place{"p.go", 3, 16, "A"}
+	if len(matched) != 2 || !matched[second] || !matched[outside] {
 		t.Errorf("matched %v", matched)
 	}
 }
@@ -52,7 +54,8 @@ func TestEquivalentsRefused(t *testing.T) {
 		"p.go: F: A #two\n\tc\n\tr":  `"two" is no number`,
 		"p.go: F: A #1 \n\tc\n#\n\n": "an entry needs",
 	} {
-		if _, err := parseEquivalents("mutants.txt", text); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := parseEquivalents("mutants.txt", text)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -50,8 +50,8 @@ const (
 	leastLimit       = 20 * time.Second
 )
 
-// environment returns what gremlins and all below it get. With -trimpath the go command's cache serves
-// packages that were compiled elsewhere, and each copy of the module is elsewhere.
+// environment returns what gremlins and all below it get. With -trimpath the go command's
+// cache serves packages that were compiled elsewhere, and each copy of the module is elsewhere.
 func (g *gremlins) environment() ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -70,7 +70,8 @@ func (g *gremlins) environment() ([]string, error) {
 		flags = append(flags, "-short")
 	}
 	env := gitEnv(os.Environ())
-	return append(env, realGo+"="+g.goCmd, moreCoverage+"="+g.coverage(), "GOFLAGS="+strings.Join(flags, " "), "GOWORK=off", "TMPDIR="+g.temp,
+	return append(env, realGo+"="+g.goCmd, moreCoverage+"="+g.coverage(),
+		"GOFLAGS="+strings.Join(flags, " "), "GOWORK=off", "TMPDIR="+g.temp,
 		"PATH="+filepath.Dir(link)+string(os.PathListSeparator)+os.Getenv("PATH")), nil
 }
 
@@ -100,7 +101,8 @@ func (g *gremlins) all(ctx context.Context, files []string) ([]mutant, error) {
 
 // test runs the tests against each mutant of one file.
 func (g *gremlins) test(ctx context.Context, file string) ([]mutant, error) {
-	args := []string{"--timeout-coefficient", strconv.Itoa(g.coefficient), "--workers", strconv.Itoa(g.workers)}
+	args := []string{"--timeout-coefficient", strconv.Itoa(g.coefficient),
+		"--workers", strconv.Itoa(g.workers)}
 	if g.sampled {
 		args = append(args, "--diff", "HEAD")
 	}
@@ -109,7 +111,9 @@ func (g *gremlins) test(ctx context.Context, file string) ([]mutant, error) {
 }
 
 // run runs gremlins once and returns the mutants and what it printed.
-func (g *gremlins) run(ctx context.Context, files []string, args ...string) ([]mutant, []byte, error) {
+func (g *gremlins) run(
+	ctx context.Context, files []string, args ...string,
+) ([]mutant, []byte, error) {
 	env, err := g.environment()
 	if err != nil {
 		return nil, nil, err

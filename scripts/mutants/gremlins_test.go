@@ -39,7 +39,8 @@ func TestCoverageTime(t *testing.T) {
 }
 
 func TestExcluded(t *testing.T) {
-	dir := fstest.MapFS{"a.go": {}, "b.go": {}, "c_linux.go": {}, "a_test.go": {}, "x.txt": {}, "sub/d.go": {}}
+	dir := fstest.MapFS{"a.go": {}, "b.go": {}, "c_linux.go": {}, "a_test.go": {}, "x.txt": {},
+		"sub/d.go": {}}
 	got, err := excluded(dir, []string{"b.go"})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,8 @@ func TestGitEnv(t *testing.T) {
 	if !has("HOME=/home") || has("GIT_DIR=/elsewhere") || has("GIT_CONFIG_COUNT=7") {
 		t.Errorf("got %q", env)
 	}
-	if !has("GIT_CONFIG_COUNT=5") || !has("GIT_CONFIG_KEY_0=diff.relative") || !has("GIT_CONFIG_VALUE_0=true") {
+	if !has("GIT_CONFIG_COUNT=5") || !has("GIT_CONFIG_KEY_0=diff.relative") ||
+		!has("GIT_CONFIG_VALUE_0=true") {
 		t.Errorf("got %q", env)
 	}
 }

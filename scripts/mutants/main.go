@@ -39,15 +39,15 @@ func main() {
 	defer stop()
 	var o options
 	flag.StringVar(&o.gremlins, "gremlins", "bin/gremlins", "the command of go-gremlins")
-	flag.StringVar(&o.version, "version", "", "the version of go-gremlins; outcomes of others are not used")
+	flag.StringVar(&o.version, "version", "", "the version of go-gremlins, part of each hash")
 	flag.StringVar(&o.goCmd, "go", "go", "the go command")
 	flag.StringVar(&o.out, "out", "out/mutants", "the folder for the outcomes")
 	flag.Float64Var(&o.least, "min", 90, "the least score, in per cent")
 	flag.BoolVar(&o.force, "force", false, "run files again that have not changed")
-	flag.IntVar(&o.sample, "sample", 0, "run this many mutants of each package, drawn at random; 0: all")
+	flag.IntVar(&o.sample, "sample", 0, "mutants of each package to run, drawn at random; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 1, "the seed of the sample")
 	flag.IntVar(&o.workers, "workers", 0, "mutants at a time; 0: one per CPU")
-	flag.IntVar(&o.coefficient, "coefficient", 0, "time limit, in times that the tests take; 0: at least 10")
+	flag.IntVar(&o.coefficient, "coefficient", 0, "time limit, in times that the tests take; 0: choose")
 	flag.Parse()
 	ok, err := run(ctx, o, flag.Args(), os.Stdout)
 	if err != nil {
@@ -110,8 +110,9 @@ func measure(ctx context.Context, o options, pkg string, w io.Writer) (v verdict
 		return v, err
 	}
 	defer os.RemoveAll(temp)
-	g := &gremlins{command: o.gremlins, goCmd: o.goCmd, temp: temp, scratch: filepath.Join(temp, "scratch"), pkg: pkg,
-		setup: setups[pkg], workers: o.workers, coefficient: o.coefficient}
+	g := &gremlins{command: o.gremlins, goCmd: o.goCmd, temp: temp, pkg: pkg,
+		scratch: filepath.Join(temp, "scratch"),
+		setup:   setups[pkg], workers: o.workers, coefficient: o.coefficient}
 	tests := append([]string{pkg}, g.setup.also...)
 	if err := fillScratch(ctx, o.goCmd, ".", g.scratch, tests); err != nil {
 		return v, err
@@ -139,7 +140,8 @@ func measure(ctx context.Context, o options, pkg string, w io.Writer) (v verdict
 	var drawn map[string][]int
 	if o.sample > 0 {
 		drawn = sampleLines(all, o.sample, o.seed)
-		out, chosen = filepath.Join(out, fmt.Sprintf("sample-%d-%d", o.sample, o.seed)), inSample(all, drawn)
+		out = filepath.Join(out, fmt.Sprintf("sample-%d-%d", o.sample, o.seed))
+		chosen = inSample(all, drawn)
 		if err := commitAndMark(ctx, g.scratch, pkg, drawn); err != nil {
 			return v, err
 		}
@@ -176,7 +178,9 @@ func equivalents(pkg string, all []mutant) (map[place]bool, []string, error) {
 
 // measureFiles runs the chosen mutants file by file, unless the outcome is known. It
 // returns them with their states.
-func measureFiles(ctx context.Context, g *gremlins, h *hasher, out string, force bool, chosen []mutant, w io.Writer) (ran []mutant, err error) {
+func measureFiles(
+	ctx context.Context, g *gremlins, h *hasher, out string, force bool, chosen []mutant, w io.Writer,
+) (ran []mutant, err error) {
 	for len(chosen) > 0 {
 		file := chosen[0].File
 		n := slices.IndexFunc(chosen, func(m mutant) bool { return m.File != file })

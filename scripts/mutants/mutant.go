@@ -44,7 +44,8 @@ type place struct {
 func (m mutant) place() place { return place{m.File, m.Line, m.Column, m.Type} }
 
 func (m mutant) String() string {
-	return fmt.Sprintf("%s:%d:%d: %s: %s #%d\n\t\t%s", m.File, m.Line, m.Column, m.Func, m.Type, m.Nth, m.Code)
+	return fmt.Sprintf("%s:%d:%d: %s: %s #%d\n\t\t%s",
+		m.File, m.Line, m.Column, m.Func, m.Type, m.Nth, m.Code)
 }
 
 // parseReport reads the report of gremlins. The mutants come in the order of the source.
@@ -123,7 +124,8 @@ func parseSource(name string, b []byte) (*source, error) {
 	s := &source{lines: strings.Split(string(b), "\n")}
 	for _, d := range file.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok {
-			s.funcs = append(s.funcs, span{funcName(fn), fset.Position(fn.Pos()).Line, fset.Position(fn.End()).Line})
+			first, last := fset.Position(fn.Pos()), fset.Position(fn.End())
+			s.funcs = append(s.funcs, span{funcName(fn), first.Line, last.Line})
 		}
 	}
 	return s, nil

@@ -31,7 +31,8 @@ const sourceMutants = `{"go_module": "m", "files": [{"file_name": "p.go", "mutat
 {"type": "A", "status": "NOT COVERED", "line": 8, "column": 7},
 {"type": "B", "status": "TIMED OUT", "line": 5, "column": 34},
 {"type": "A", "status": "LIVED", "line": 3, "column": 16}]},
-{"file_name": "a.go", "mutations": [{"type": "A", "status": "NOT VIABLE", "line": 1, "column": 1}]}]}`
+{"file_name": "a.go", "mutations": [
+{"type": "A", "status": "NOT VIABLE", "line": 1, "column": 1}]}]}`
 
 // described returns the mutants of sourceMutants in p.go.
 func described(t *testing.T) []mutant {
@@ -41,7 +42,8 @@ func described(t *testing.T) []mutant {
 		t.Fatal(err)
 	}
 	list = list[1:] // without a.go
-	if err := describe(list, func(string) ([]byte, error) { return []byte(sourceText), nil }); err != nil {
+	read := func(string) ([]byte, error) { return []byte(sourceText), nil }
+	if err := describe(list, read); err != nil {
 		t.Fatal(err)
 	}
 	return list
@@ -56,8 +58,8 @@ func TestReportIsInOrderOfTheSource(t *testing.T) {
 	for _, m := range list {
 		got = append(got, m.place())
 	}
-	want := []place{{"a.go", 1, 1, "A"}, {"p.go", 3, 16, "A"}, {"p.go", 5, 34, "B"}, {"p.go", 8, 7, "A"},
-		{"p.go", 8, 7, "B"}, {"p.go", 8, 16, "B"}, {"p.go", 11, 7, "B"}}
+	want := []place{{"a.go", 1, 1, "A"}, {"p.go", 3, 16, "A"}, {"p.go", 5, 34, "B"},
+		{"p.go", 8, 7, "A"}, {"p.go", 8, 7, "B"}, {"p.go", 8, 16, "B"}, {"p.go", 11, 7, "B"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -108,7 +110,8 @@ func TestDescribeRefuses(t *testing.T) {
 
 func TestSettle(t *testing.T) {
 	listed := func() []mutant {
-		return []mutant{{File: "p.go", Line: 1, Type: "A", Status: runnable}, {File: "p.go", Line: 2, Type: "A", Status: runnable}}
+		return []mutant{{File: "p.go", Line: 1, Type: "A", Status: runnable},
+			{File: "p.go", Line: 2, Type: "A", Status: runnable}}
 	}
 	ran := listed()
 	ran[0].Status, ran[1].Status = killed, lived

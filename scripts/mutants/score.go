@@ -14,7 +14,9 @@ type tally struct {
 	notViable                                       int // counts nowhere
 }
 
-func (t tally) mutants() int { return t.killed + t.lived + t.timedOut + t.notCovered + t.equivalent }
+func (t tally) mutants() int {
+	return t.killed + t.lived + t.timedOut + t.notCovered + t.equivalent
+}
 
 // score returns the killed per cent of those not equivalent, and 100 if there are none.
 func (t tally) score() float64 {
@@ -84,7 +86,8 @@ func (v verdict) table(name string) string {
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(a, b) })
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-*s  mutants  killed  lived  timed out  not covered  equivalent   score\n", width, "")
+	const heads = "mutants  killed  lived  timed out  not covered  equivalent   score"
+	fmt.Fprintf(&b, "%-*s  %s\n", width, "", heads)
 	row := func(name string, t tally) {
 		fmt.Fprintf(&b, "%-*s  %7d  %6d  %5d  %9d  %11d  %10d  %5.1f%%\n", width, name,
 			t.mutants(), t.killed, t.lived, t.timedOut, t.notCovered, t.equivalent, t.score())

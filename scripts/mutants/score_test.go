@@ -16,14 +16,16 @@ func TestJudge(t *testing.T) {
 		{File: "b.go", Line: 2, Status: notCovered},
 		{File: "b.go", Line: 3, Status: killed},
 	}
-	matched := map[place]bool{{"a.go", 4, 0, ""}: true, {"b.go", 2, 0, ""}: true, {"c.go", 1, 0, ""}: true}
+	matched := map[place]bool{{"a.go", 4, 0, ""}: true, {"b.go", 2, 0, ""}: true,
+		{"c.go", 1, 0, ""}: true}
 	v := judge(ran, matched)
 	a := tally{killed: 1, timedOut: 1, lived: 1, equivalent: 1, notViable: 1}
 	b := tally{killed: 1, notCovered: 1, equivalent: 1}
 	if v.files["a.go"] != a || v.files["b.go"] != b || len(v.files) != 2 {
 		t.Errorf("files: %+v", v.files)
 	}
-	if want := (tally{killed: 2, timedOut: 1, lived: 1, notCovered: 1, equivalent: 2, notViable: 1}); v.total != want {
+	want := tally{killed: 2, timedOut: 1, lived: 1, notCovered: 1, equivalent: 2, notViable: 1}
+	if v.total != want {
 		t.Errorf("total: %+v, want %+v", v.total, want)
 	}
 	if n := v.total.mutants(); n != 7 {
@@ -32,7 +34,7 @@ func TestJudge(t *testing.T) {
 	if s := v.total.score(); s != 60 {
 		t.Errorf("score %v, want 60: 3 of 5", s)
 	}
-	if len(v.survivors) != 2 || v.survivors[0].Line != 3 || v.survivors[1].File != "b.go" || v.survivors[1].Line != 1 {
+	if len(v.survivors) != 2 || v.survivors[0] != ran[2] || v.survivors[1] != ran[5] {
 		t.Errorf("survivors: %v", v.survivors)
 	}
 	if len(v.wrong) != 0 {
@@ -58,8 +60,9 @@ func TestScoreOfNone(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	v := judge([]mutant{
-		{File: "b.go", Line: 1, Status: killed}, {File: "b.go", Line: 2, Status: killed}, {File: "b.go", Line: 3, Status: lived},
-		{File: "longer.go", Line: 1, Status: timedOut}, {File: "b.go", Line: 4, Status: notViable},
+		{File: "b.go", Line: 1, Status: killed}, {File: "b.go", Line: 2, Status: killed},
+		{File: "b.go", Line: 3, Status: lived}, {File: "b.go", Line: 4, Status: notViable},
+		{File: "longer.go", Line: 1, Status: timedOut},
 	}, nil)
 	want := `           mutants  killed  lived  timed out  not covered  equivalent   score
 b.go             3       2      1          0            0           0   66.7%
@@ -74,7 +77,8 @@ p                4       2      1          1            0           0   75.0%
 
 // TestReport: the least score and the list of equivalents decide.
 func TestReport(t *testing.T) {
-	v := judge([]mutant{{File: "a.go", Line: 1, Status: killed}, {File: "a.go", Line: 2, Status: lived}}, nil)
+	ran := []mutant{{File: "a.go", Line: 1, Status: killed}, {File: "a.go", Line: 2, Status: lived}}
+	v := judge(ran, nil)
 	var out strings.Builder
 	if !report(&out, "p", v, 50) {
 		t.Error("50 % are not enough for 50 %")
@@ -83,7 +87,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("no survivor in:\n%s", out.String())
 	}
 	out.Reset()
-	if report(&out, "p", v, 50.1) || !strings.Contains(out.String(), "50.0% killed, at least 50.1% wanted") {
+	const missed = "50.0% killed, at least 50.1% wanted"
+	if report(&out, "p", v, 50.1) || !strings.Contains(out.String(), missed) {
 		t.Errorf("50 %% are enough for 50.1 %%:\n%s", out.String())
 	}
 	v.wrong = []string{"stale"}

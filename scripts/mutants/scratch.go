@@ -133,14 +133,18 @@ func copyFile(root, dst, name string) error {
 // to the folder it is called in and has no lines of context: gremlins compares the names with
 // those relative to the package, and takes each hunk for one block of changed lines.
 func gitEnv(env []string) []string {
-	env = slices.DeleteFunc(slices.Clone(env), func(s string) bool { return strings.HasPrefix(s, "GIT_") })
+	env = slices.DeleteFunc(slices.Clone(env), func(s string) bool {
+		return strings.HasPrefix(s, "GIT_")
+	})
 	env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull,
-		"GIT_AUTHOR_NAME=mutants", "GIT_AUTHOR_EMAIL=", "GIT_COMMITTER_NAME=mutants", "GIT_COMMITTER_EMAIL=")
-	settings := []string{"diff.relative=true", "diff.context=0", "diff.interHunkContext=0", "core.autocrlf=false",
-		"diff.algorithm=minimal"}
+		"GIT_AUTHOR_NAME=mutants", "GIT_AUTHOR_EMAIL=",
+		"GIT_COMMITTER_NAME=mutants", "GIT_COMMITTER_EMAIL=")
+	settings := []string{"diff.relative=true", "diff.context=0", "diff.interHunkContext=0",
+		"diff.algorithm=minimal", "core.autocrlf=false"}
 	for i, s := range settings {
 		key, value, _ := strings.Cut(s, "=")
-		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, value))
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, key),
+			fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, value))
 	}
 	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(settings)))
 }
@@ -149,7 +153,8 @@ func gitEnv(env []string) []string {
 // as it is; after that each of the given lines is marked, so that git reports them as
 // changed and no other.
 func commitAndMark(ctx context.Context, scratch, pkg string, lines map[string][]int) error {
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"commit", "-q", "-m", "unmarked"}} {
+	commit := []string{"commit", "-q", "-m", "unmarked"}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, commit} {
 		cmd := exec.CommandContext(ctx, "git", args...)
 		cmd.Dir, cmd.Env = scratch, gitEnv(os.Environ())
 		if out, err := cmd.CombinedOutput(); err != nil {

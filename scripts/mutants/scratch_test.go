@@ -54,7 +54,8 @@ func TestScratch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"go.mod", "p/mutants.txt", "p/p.go", "p/p_test.go", "p/testdata/a/b", "q/files/x", "q/q.go"}
+	want := []string{"go.mod", "p/mutants.txt", "p/p.go", "p/p_test.go", "p/testdata/a/b",
+		"q/files/x", "q/q.go"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -80,7 +81,8 @@ func TestDrawnLinesAreTheDiff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := commitAndMark(t.Context(), root, "p", map[string][]int{"b.go": {2, 3, 5, 8}}); err != nil {
+	drawn := map[string][]int{"b.go": {2, 3, 5, 8}}
+	if err := commitAndMark(t.Context(), root, "p", drawn); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("git", "diff", "--merge-base", "HEAD") // as gremlins calls it
@@ -117,7 +119,8 @@ func TestAddCoverage(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "p"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "p", "p.go"), []byte("package p\n\nconst a = 1\n"), 0o644); err != nil {
+	source := []byte("package p\n\nconst a = 1\n")
+	if err := os.WriteFile(filepath.Join(dir, "p", "p.go"), source, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeUncounted(more, "m/p", filepath.Join(dir, "p"), []string{"p.go"}); err != nil {

@@ -22,8 +22,8 @@ func isStandIn() bool { return filepath.Base(os.Args[0]) == "go" && os.Getenv(re
 // code under test did not compile. It adds to the coverage profile what uncounted says.
 func standIn(args []string) int {
 	var out bytes.Buffer
-	shell := append([]string{"-c", `ulimit -v ` + memoryLimit + ` 2>/dev/null; exec "$@"`, "sh", os.Getenv(realGo)},
-		args...)
+	script := "ulimit -v " + memoryLimit + ` 2>/dev/null; exec "$@"`
+	shell := append([]string{"-c", script, "sh", os.Getenv(realGo)}, args...)
 	cmd := exec.Command("sh", shell...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -45,7 +45,8 @@ func standIn(args []string) int {
 
 // status maps the exit status of the go command to the one that gremlins expects.
 func status(args []string, code int, output []byte) int {
-	if code == 1 && len(args) > 0 && args[0] == "test" && bytes.Contains(output, []byte("[build failed]")) {
+	isTest := len(args) > 0 && args[0] == "test"
+	if code == 1 && isTest && bytes.Contains(output, []byte("[build failed]")) {
 		return 2
 	}
 	return code

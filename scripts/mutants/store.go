@@ -61,7 +61,9 @@ type hasher struct {
 }
 
 // newHasher takes the tests in the folders below root, their testdata, and settings.
-func newHasher(root fs.FS, tests []string, settings string, drawn map[string][]int) (*hasher, error) {
+func newHasher(
+	root fs.FS, tests []string, settings string, drawn map[string][]int,
+) (*hasher, error) {
 	h := &hasher{root: root, drawn: drawn}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q\n", settings)

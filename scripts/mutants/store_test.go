@@ -9,7 +9,8 @@ import (
 
 func TestOutcomeIsKept(t *testing.T) {
 	dir := t.TempDir() + "/new/folder"
-	list := []mutant{{File: "a.go", Line: 3, Column: 4, Type: "A", Status: killed, Func: "F", Code: "a < b", Nth: 1}}
+	list := []mutant{{File: "a.go", Line: 3, Column: 4, Type: "A", Status: killed,
+		Func: "F", Code: "a < b", Nth: 1}}
 	if _, ok := loadOutcome(dir, "a.go", "h"); ok {
 		t.Error("an outcome before there was one")
 	}
@@ -36,7 +37,8 @@ func TestOutcomeIsKept(t *testing.T) {
 func TestHash(t *testing.T) {
 	files := func() fstest.MapFS {
 		f := fstest.MapFS{}
-		for _, name := range []string{"p/a.go", "p/b.go", "p/a_test.go", "p/testdata/x/y", "p/sub/c_test.go", "q/d_test.go"} {
+		for _, name := range []string{"p/a.go", "p/b.go", "p/a_test.go", "p/testdata/x/y",
+			"p/sub/c_test.go", "q/d_test.go"} {
 			f[name] = &fstest.MapFile{Data: []byte(name)}
 		}
 		return f
@@ -54,8 +56,8 @@ func TestHash(t *testing.T) {
 		return s
 	}
 	first := hash(files(), "v1", nil)
-	for name, again := range map[string]bool{"p/a.go": true, "p/a_test.go": true, "p/testdata/x/y": true,
-		"q/d_test.go": true, "p/b.go": false, "p/sub/c_test.go": false} {
+	for name, again := range map[string]bool{"p/a.go": true, "p/a_test.go": true,
+		"p/testdata/x/y": true, "q/d_test.go": true, "p/b.go": false, "p/sub/c_test.go": false} {
 		f := files()
 		f[name].Data = []byte("changed")
 		if got := hash(f, "v1", nil) != first; got != again {
