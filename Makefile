@@ -6,6 +6,12 @@
 #   TRANSPORTS what make bench measures erpc over, with commas between them
 #   RUNS       how often make bench-raw measures each; its table has the medians
 #   RAWFLAGS   further flags for its benches, such as --mtu=3776
+#   PKG        the packages of make mutants, such as "wire msgbuf"
+#   MIN        the share of mutants to kill, in per cent
+#   SAMPLE     how many mutants make mutants draws of each package; all without it
+#   SEED       the seed of that sample
+#   FORCE      1: run files again that have not changed
+#   WORKERS    mutants at a time; one per CPU without it
 #   GOTEST     further flags for go test, such as -count=1 or -v
 
 GO        ?= go
@@ -14,6 +20,12 @@ BENCHTIME ?= 200ms
 TRANSPORTS ?= udp
 RUNS      ?= 3
 RAWFLAGS  ?=
+PKG       ?=
+MIN       ?= 90
+SAMPLE    ?= 0
+SEED      ?= 1
+FORCE     ?=
+WORKERS   ?= 0
 GOTEST    ?=
 MAKEFLAGS += --no-print-directory
 
@@ -34,11 +46,12 @@ HOT := $(patsubst %,./%/...,$(HOT))
 CROSS := linux/arm64 darwin/arm64 windows/amd64
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GREMLINS    := v0.6.0
 
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw raft-demo bench-raft clean check-go
+.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw raft-demo bench-raft mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -55,6 +68,7 @@ help:
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, over UDP and shared memory, and beside gRPC'
+	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
 	@echo 'make clean   removes bin/ and out/'
 
 check-go:
@@ -180,6 +194,15 @@ bench-raft: bin/raft-kv bin/raftstore
 	bin/raft-kv bench --placement together
 	bin/raft-kv bench --placement spread --transport shm
 	bin/raftstore
+
+.PHONY: bin/gremlins
+bin/gremlins: check-go
+	@GOBIN="$(CURDIR)/bin" $(GO) install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
+
+# What has not changed since the last run is not run again, unless FORCE=1.
+mutants: bin/gremlins
+	$(GO) run ./scripts/mutants -go "$(GO)" -gremlins bin/gremlins -version $(GREMLINS) -min $(MIN) \
+		-sample $(SAMPLE) -seed $(SEED) -workers $(WORKERS) $(if $(filter 1,$(FORCE)),-force) $(PKG)
 
 clean:
 	rm -rf bin out

@@ -80,6 +80,7 @@ var table = []row{
 	{path: "internal/invariants"},
 	{path: "internal/verbs", may: []string{"internal/sys"}, third: xsys, traits: mayUnsafe | mayCgo},
 	{path: "internal/lint"},
+	{path: "scripts/mutants"}, // drives go-gremlins, a command
 
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
