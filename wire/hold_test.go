@@ -1,15 +1,18 @@
 package wire
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestTryHold compares fields with the layout that the wire has: six bits of try, above
 // them ten bits of hold time in units of 1024 ns.
 func TestTryHold(t *testing.T) {
 	for _, c := range []struct {
 		try   uint16
-		ns    int64
+		hold  time.Duration
 		field uint16
-		back  int64
+		back  time.Duration
 		known bool
 	}{
 		{0, 0, 0, 0, true},
@@ -26,12 +29,12 @@ func TestTryHold(t *testing.T) {
 		{7, -1, 7, 0, true},
 		{7, -1 << 63, 7, 0, true},
 	} {
-		field := TryHold(c.try, c.ns)
+		field := TryHold(c.try, c.hold)
 		if field != c.field {
-			t.Errorf("TryHold(%d, %d) = %#x, want %#x", c.try, c.ns, field, c.field)
+			t.Errorf("TryHold(%d, %d) = %#x, want %#x", c.try, c.hold, field, c.field)
 		}
-		if ns, known := CoarseHold(c.field); ns != c.back || known != c.known {
-			t.Errorf("CoarseHold(%#x) = %d, %v, want %d, %v", c.field, ns, known, c.back, c.known)
+		if hold, known := CoarseHold(c.field); hold != c.back || known != c.known {
+			t.Errorf("CoarseHold(%#x) = %d, %v, want %d, %v", c.field, hold, known, c.back, c.known)
 		}
 	}
 }
@@ -40,7 +43,7 @@ func TestTryHold(t *testing.T) {
 func TestSameTry(t *testing.T) {
 	for a := range uint16(130) {
 		for b := range uint16(130) {
-			got := SameTry(TryHold(a, int64(b)<<12), TryHold(b, 77777))
+			got := SameTry(TryHold(a, time.Duration(b)<<12), TryHold(b, 77777))
 			if want := a%64 == b%64; got != want {
 				t.Errorf("tries %d and %d: %v, want %v", a, b, got, want)
 			}
