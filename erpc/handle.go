@@ -143,5 +143,5 @@ func (s *Session) prealloc(slot uint8, num uint64, n int) (*MsgBuffer, error) {
 	if s.engine.cfg.Experiment.NoPrealloc {
 		return nil, nil
 	}
-	return s.sv.Prealloc(slot, n), nil
+	return s.sv.Prealloc(slot, n, s.engine.out), nil
 }

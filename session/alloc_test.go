@@ -82,7 +82,7 @@ func toServerRaw(r *rig, h *wire.Header, head, data []byte, respSize int) {
 
 // answer responds as a handler does that runs at once.
 func answer(r *rig, slot uint8, respSize int) {
-	buf := r.sv.Prealloc(slot, respSize)
+	buf := r.sv.Prealloc(slot, respSize, r.sout)
 	if buf == nil {
 		var err error
 		if buf, err = r.pool.Alloc(respSize); err != nil {

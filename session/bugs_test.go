@@ -232,7 +232,7 @@ func TestPreallocOnlyForHandler(t *testing.T) {
 	if err := r.respond(0, 100); err != nil {
 		t.Fatal(err)
 	}
-	if b := r.sv.Prealloc(0, 7); b != nil {
+	if b := r.sv.Prealloc(0, 7, r.sout); b != nil {
 		t.Error("got the buffer of a response that may have to be repeated")
 	}
 	r.noLeak()

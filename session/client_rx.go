@@ -138,7 +138,11 @@ func (c *Client) onError(h *wire.Header, payload []byte, now monotime.Time, out 
 		c.stats.DropSize++
 		return
 	}
-	ref := c.slots[i].op.Ref
+	s := &c.slots[i]
+	ref := s.op.Ref
+	if out.lends && uint32(h.PktNum)+1 < min(s.numTx, s.numReq) {
+		out.Flush() // nothing proves that the packets behind the refused one have left
+	}
 	c.finish(i, now, out)
 	ev := out.add(EventDone)
 	ev.Session, ev.Slot, ev.Code, ev.Ref, ev.RTT, ev.Text = c.Local, i, code, ref, 0, text

@@ -28,13 +28,16 @@ type Out struct {
 	gen    uint64           // number of this batch, from 1
 	clean  uint64           // packets of batches up to this one are in no queue
 	unread []*msgbuf.Buffer // to be freed when no queue refers to them
+	size   int              // of those, bytes
 }
 
 const (
 	// outMemory is enough for a large batch of control packets.
 	outMemory = 64 << 10
-	// maxUnread is how many buffers may wait for a flush that has other reasons.
-	maxUnread = 64
+	// maxUnread and maxUnreadBytes are how many buffers, and of what size together, may wait
+	// for a flush that has other reasons.
+	maxUnread      = 64
+	maxUnreadBytes = 256 << 10
 )
 
 // NewOut returns an Out with room for batch packets before it grows. Lends says that the
@@ -83,7 +86,7 @@ func (o *Out) free() {
 		b.Free()
 	}
 	clear(o.unread)
-	o.unread = o.unread[:0]
+	o.unread, o.size = o.unread[:0], 0
 }
 
 // discard frees b when no queue refers to it any more. Its last packet is of batch gen; lent says
@@ -94,7 +97,8 @@ func (o *Out) discard(b *msgbuf.Buffer, gen uint64, lent bool) {
 		return
 	}
 	o.unread = append(o.unread, b)
-	if o.lends && len(o.unread) >= maxUnread {
+	o.size += b.MaxSize()
+	if o.lends && (len(o.unread) >= maxUnread || o.size >= maxUnreadBytes) {
 		o.Flush()
 	}
 }

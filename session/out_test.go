@@ -249,7 +249,7 @@ func TestCloseKeepsQueued(t *testing.T) {
 			buf := r.buffer(3000, 7)
 			if i > 0 {
 				buf.Free()
-				buf = r.sv.Prealloc(ev.Slot, 1)
+				buf = r.sv.Prealloc(ev.Slot, 1, r.sout)
 			}
 			if err := r.sv.Respond(ev.Slot, buf, 0, r.sout); err != nil {
 				t.Fatal(err)

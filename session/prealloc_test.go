@@ -13,7 +13,7 @@ func TestPreallocOutlivesSession(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	h := wire.Header{Type: wire.TypeReq, ReqType: 1, Session: serverSession, ReqNum: 8}
 	r.sv.OnReq(&h, nil, &Arrival{}, r.sout)
-	first, second := r.sv.Prealloc(0, 100), r.sv.Prealloc(0, 200)
+	first, second := r.sv.Prealloc(0, 100, r.sout), r.sv.Prealloc(0, 200, r.sout)
 	if first == nil || second == nil || first == second || first.Size() != 100 {
 		t.Fatalf("got %p and %p", first, second)
 	}
@@ -41,7 +41,7 @@ func TestPreallocIsReused(t *testing.T) {
 	for i := range uint64(5) {
 		h := wire.Header{Type: wire.TypeReq, ReqType: 1, Session: serverSession, ReqNum: 8 * (i + 1)}
 		r.sv.OnReq(&h, nil, &Arrival{}, r.sout)
-		buf := r.sv.Prealloc(0, 10)
+		buf := r.sv.Prealloc(0, 10, r.sout)
 		if last != nil && buf != last {
 			t.Error("another buffer")
 		}

@@ -322,7 +322,7 @@ func (r *rig) verified(p dgram, h *wire.Header, e *End) bool {
 // respond answers the request in slot with n bytes of the pattern of its number.
 func (r *rig) respond(slot uint8, n int) error {
 	_, num, _ := r.sv.Request(slot)
-	buf := r.sv.Prealloc(slot, n)
+	buf := r.sv.Prealloc(slot, n, r.sout)
 	if buf == nil {
 		buf = r.buffer(n, 0)
 	}

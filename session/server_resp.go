@@ -77,10 +77,10 @@ func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
 
 // Prealloc returns the slot's preallocated response buffer, sized to n bytes, or nil
 // if n needs more than a packet or no request waits for a response. It has grown to what
-// the slot's responses needed so far: sessions are many, and most responses are small. The caller owns it as any
-// other: it may outlive the slot's request and the session. The slot has it again
-// when it was used for the response.
-func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
+// the slot's responses needed so far: sessions are many, and most responses are small. The
+// caller owns it as any other: it may outlive the slot's request and the session. The slot has
+// it again when it was used for a response of one packet.
+func (s *Server) Prealloc(slot uint8, n int, out *Out) *msgbuf.Buffer {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling || n > min(s.PerPacket, maxPrealloc) {
 		return nil
@@ -92,7 +92,7 @@ func (s *Server) Prealloc(slot uint8, n int) *msgbuf.Buffer {
 			return nil
 		}
 		if buf != nil {
-			buf.Free()
+			out.discard(buf, sl.txGen, false) // the last response may be queued yet
 		}
 		buf = bigger
 	}
@@ -216,7 +216,7 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 	s.freeRequest(sl)
 	if sl.resp != nil {
 		sl.resp.Return()
-		if sl.resp == sl.handed && sl.pre == nil {
+		if sl.resp == sl.handed && sl.pre == nil && sl.numResp == 1 {
 			sl.pre = sl.resp
 		} else {
 			// A client that does not wait for this response, since it cancelled or cheats, may
