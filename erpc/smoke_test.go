@@ -20,7 +20,7 @@ func (d driven) RunOnce() {
 	}
 }
 
-func (d driven) NextWake() int64 { return int64(d.r.NextWake()) }
+func (d driven) NextWake() sim.Time { return d.r.NextWake() }
 
 func TestEchoInSimulation(t *testing.T) {
 	for _, size := range []int{0, 1, 32, 1000, 100_000, 1 << 20} {
@@ -33,7 +33,7 @@ func TestEchoInSimulation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Seed: 7, Clock: func() erpc.Time { return erpc.Time(net.Now()) }}})
+			n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Seed: 7, Clock: net.Now}})
 			if err != nil {
 				t.Fatal(err)
 			}

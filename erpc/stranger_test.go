@@ -20,7 +20,7 @@ func TestStrangerPing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Seed: 7, Clock: func() erpc.Time { return erpc.Time(net.Now()) }}})
+	n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Seed: 7, Clock: net.Now}})
 	if err != nil {
 		t.Fatal(err)
 	}

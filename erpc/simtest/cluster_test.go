@@ -75,8 +75,8 @@ type call struct {
 	ends     int
 	err      error
 	then     func(*call)
-	issuedAt int64
-	endedAt  int64
+	issuedAt sim.Time
+	endedAt  sim.Time
 	nested   bool
 }
 
@@ -118,7 +118,7 @@ func (n *node) start() {
 	}
 	cfg := n.cfg
 	cfg.Simulation = erpc.Simulation{
-		Clock: func() erpc.Time { return erpc.Time(c.net.Now()) }, Seed: c.net.Rand().Uint64() | 1, Executor: executor{c.net, ep, c},
+		Clock: c.net.Now, Seed: c.net.Rand().Uint64() | 1, Executor: executor{c.net, ep, c},
 	}
 	cfg.OnSession = n.onSession
 	n.ep, n.down, n.sessions = ep, false, map[int]*erpc.Session{}
@@ -230,7 +230,7 @@ func (d driver) RunOnce() {
 	}
 }
 
-func (d driver) NextWake() int64 { return int64(d.r.NextWake()) }
+func (d driver) NextWake() sim.Time { return d.r.NextWake() }
 
 // executor runs background handlers after a virtual delay, on the one goroutine.
 type executor struct {
@@ -240,7 +240,7 @@ type executor struct {
 }
 
 func (x executor) Submit(task erpc.Task) bool {
-	x.net.After(x.net.Rand().Int64N(int64(x.c.slow)+1), func() {
+	x.net.After(time.Duration(x.net.Rand().Int64N(int64(x.c.slow)+1)), func() {
 		task.Run()
 		x.ep.Wake() // the loop of a simulation never sleeps in its transport
 	})

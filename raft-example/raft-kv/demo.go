@@ -90,7 +90,7 @@ func (c *demoCmd) play(ctx context.Context, e *env, f *fleet) (r demoResult, err
 	victim := f.children[old.ID-1]
 	fmt.Fprintf(e.err, "%d writes acknowledged; kill -9 of replica %d\n", t.acked.Load(), old.ID)
 	t.gap.Store(0)
-	at := int64(monotime.Now())
+	at := monotime.Now()
 	if err := victim.kill(); err != nil {
 		return r, err
 	}
@@ -104,7 +104,8 @@ func (c *demoCmd) play(ctx context.Context, e *env, f *fleet) (r demoResult, err
 	r.NewLeader = now.ID
 	r.Gap = float64(t.gap.Load()) / 1e6
 	r.Elections = r.Gap / (float64(10*c.Tick) / 1e6)
-	fmt.Fprintf(e.err, "replica %d leads in term %d; %d writes acknowledged, %v after the kill\n", now.ID, now.Term, t.acked.Load(), time.Duration(int64(monotime.Now())-at).Round(time.Millisecond))
+	fmt.Fprintf(e.err, "replica %d leads in term %d; %d writes acknowledged, %v after the kill\n",
+		now.ID, now.Term, t.acked.Load(), monotime.Now().Sub(at).Round(time.Millisecond))
 	if c.Durable {
 		if err := f.start(victim); err != nil {
 			return r, err

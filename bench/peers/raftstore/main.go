@@ -241,14 +241,14 @@ func (g *grpcLab) plain(ctx context.Context) error {
 // phase does one kind of request, one at a time; a tenth of the time warms up.
 func (g *grpcLab) phase(ctx context.Context, d time.Duration, do func(context.Context) error) (lab.Latency, error) {
 	h := hdrhistogram.New(1, 60e9, 3)
-	begin := int64(monotime.Now())
-	for now := begin; now < begin+int64(d); {
+	begin := monotime.Now()
+	for now := begin; now < begin.Add(d); {
 		if err := do(ctx); err != nil {
 			return lab.Latency{}, err
 		}
-		end := int64(monotime.Now())
-		if end > begin+int64(d)/10 {
-			_ = h.RecordValue(end - now)
+		end := monotime.Now()
+		if end > begin.Add(d/10) {
+			_ = h.RecordValue(int64(end.Sub(now)))
 		}
 		now = end
 	}

@@ -65,7 +65,7 @@ func echo(_ context.Context, b []byte) ([]byte, error) { return b[:min(16, len(b
 
 // start makes the replica, and a stream to each peer.
 func (s *store) start(ctx context.Context, wg *sync.WaitGroup, id uint64, members map[uint64]string, keys int) error {
-	rep, err := replica.New(replica.Config{Cluster: 1, ID: id, Keys: keys}, s, replica.Boot(members), int64(monotime.Now()))
+	rep, err := replica.New(replica.Config{Cluster: 1, ID: id, Keys: keys}, s, replica.Boot(members), monotime.Now())
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *store) tick(ctx context.Context) {
 			return
 		case <-t.C:
 			s.mu.Lock()
-			s.rep.Tick(int64(monotime.Now()))
+			s.rep.Tick(monotime.Now())
 			s.rep.Process()
 			s.mu.Unlock()
 		}
