@@ -43,7 +43,7 @@ func (e *engine) dial(to transport.Addr) (*Session, error) {
 	e.table.add(s)
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
-		Offer: e.paths.offer(min(e.paths.mtu, path.MTU), path.Checksummed),
+		Offer: e.paths.offer(e.paths.limit(&path), path.Checksummed),
 	}
 	s.dialer = session.NewDialer(to, c, plan.timing, e.in.Now)
 	e.shakes.repeating = append(e.shakes.repeating, s)

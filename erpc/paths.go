@@ -51,6 +51,15 @@ func leastRTO(t *Timing, delay time.Duration) time.Duration {
 	return max(t.RTOMin, min(rtoHosts*delay, t.RTOMax))
 }
 
+// limit returns the size of the largest packet to offer on a path, in bytes. A path that seems to
+// carry less than every session needs is given a try.
+func (p *paths) limit(path *transport.Path) int {
+	if path.MTU < MinMTU {
+		return p.mtu
+	}
+	return min(p.mtu, path.MTU)
+}
+
 // offer returns what this endpoint proposes for a session whose packets are up to mtu bytes, on a
 // path that drops damaged packets or does not.
 func (p *paths) offer(mtu int, checksummed bool) wire.Offer {

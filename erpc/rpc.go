@@ -109,16 +109,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 // readClock makes the Rpc the engine's port, as drain and pathTo do.
 func (r *Rpc) readClock() monotime.Time { return r.clock() }
 
-func (r *Rpc) pathTo(to transport.Addr) transport.Path {
-	caps := r.tr.Caps()
-	p := transport.Path{MTU: caps.MTU, HostDelay: caps.HostDelay, Shared: caps.RxShared, Checksummed: caps.Checksummed}
-	if ps, ok := r.tr.(transport.PathSizer); ok {
-		if n, err := ps.PathMTU(to); err == nil && n >= session.MinMTU {
-			p.MTU = min(p.MTU, n)
-		}
-	}
-	return p
-}
+func (r *Rpc) pathTo(to transport.Addr) transport.Path { return r.tr.Path(to) }
 
 // poolConfig is the configuration of a pool of message buffers. A transport that wants to know
 // their memory is told.

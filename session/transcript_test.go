@@ -42,7 +42,7 @@ func TestTranscripts(t *testing.T) {
 				t.Errorf("%s: %s", name, firstDifference(string(old), got))
 			}
 			if strings.HasPrefix(filepath.Base(name), "errors") {
-				return // an error ends a large request whose packets a lending transport still has
+				return // in it a server cheats, and answers what a lending transport still has
 			}
 			lent := strings.ReplaceAll(play(t, string(old), true), flushLine, "")
 			if want := strings.ReplaceAll(got, flushLine, ""); lent != want {

@@ -2,8 +2,8 @@ package transport
 
 import "time"
 
-// Path describes the way to one destination, as far as this side knows without sending. A session
-// is fitted to its Path: two destinations of one transport may differ in all of it.
+// Path describes the way to one destination, as far as this side knows without sending. Two
+// destinations of one transport may differ in all of it.
 type Path struct {
 	// MTU is the largest packet in bytes, library header included. It is at least 1 and at most
 	// Caps.MTU. The path may carry less.

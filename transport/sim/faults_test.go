@@ -116,8 +116,10 @@ func TestChecksum(t *testing.T) {
 	n := faulty(t, c, func(Time, *transport.RxPacket) { got++ })
 	near(t, "dropped", trials-got, trials, .2)
 	want(t, "counted", n.Stats().Checksum, uint64(trials-got))
-	if !open(t, n, EndpointConfig{Node: 5}).Caps().Checksummed || open(t, newNet(t, Config{}), EndpointConfig{}).Caps().Checksummed {
-		t.Error("Caps.Checksummed is wrong")
+	with := open(t, n, EndpointConfig{Node: 5})
+	without := open(t, newNet(t, Config{}), EndpointConfig{})
+	if !with.Path(without.LocalAddr()).Checksummed || without.Path(with.LocalAddr()).Checksummed {
+		t.Error("Path.Checksummed is wrong")
 	}
 }
 

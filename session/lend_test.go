@@ -1,0 +1,168 @@
+package session
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// TestErrorFlushesLent: a server may refuse a request at its first packet, while a transport
+// that lends still has the others. One that copies has all.
+func TestErrorFlushesLent(t *testing.T) {
+	for _, lends := range []bool{true, false} {
+		for _, c := range []struct {
+			size, at int // of the request, and the packet that is refused
+			flush    bool
+		}{{3000, 0, true}, {3000, 1, true}, {3000, 2, false}, {1000, 0, false}} {
+			r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+			r.transport(lends)
+			r.open(0)
+			op := r.op(1, c.size, 10)
+			r.start(op)
+			for _, p := range r.c2s[:c.at+1] { // the others are still in the send queue
+				p.read(t)
+			}
+			h := wire.Header{
+				Type: wire.TypeResp, Flags: wire.FlagError, ReqType: 1, ReqNum: 8,
+				PktNum: uint16(c.at), MsgSize: 1,
+			}
+			r.cl.OnResp(&h, []byte{byte(wire.CodeNoHandler)}, r.arrival(), r.cout)
+			if c.flush && lends {
+				want(t, "refused early", r.cout, EventFlush, EventDone)
+				r.cnet.flush(t)
+				r.cout.Flushed()
+			} else {
+				want(t, "refused", r.cout, EventDone)
+			}
+			giveBack(op)
+			r.noLeak()
+		}
+	}
+}
+
+// TestErrorWithFewCredits: only packets that were sent need a flush.
+func TestErrorWithFewCredits(t *testing.T) {
+	p := rigParams
+	p.Credits = 1
+	r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
+	r.lends()
+	r.refuse[1] = wire.CodeNoHandler
+	r.open(0)
+	op := r.op(1, 3000, 10)
+	r.start(op)
+	r.toServer(r.c2s[0])
+	h := r.s2c[0].header()
+	r.cl.OnResp(&h, r.s2c[0].raw[wire.HeaderSize:], r.arrival(), r.cout)
+	want(t, "refused at the only packet", r.cout, EventDone)
+	giveBack(op)
+	r.noLeak()
+}
+
+// TestPreallocWhileQueued: a slot's preallocated buffer is too small for the next response, and
+// the last response in it is queued yet. Its memory must not go to anyone else.
+func TestPreallocWhileQueued(t *testing.T) {
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.request(8)
+	want(t, "first", r.sout, EventRequest)
+	buf := r.sv.Prealloc(0, 10, r.sout)
+	fill(buf.Data(), 1)
+	if err := r.sv.Respond(0, buf, 0, r.sout); err != nil {
+		t.Fatal(err)
+	}
+	before := string(flatten(r.sout.Tx[0]).raw)
+	r.request(16) // in the same batch
+	want(t, "second", r.sout, EventRequest)
+	larger := r.sv.Prealloc(0, 900, r.sout)
+	other := r.buffer(10, 77) // another session's
+	if string(flatten(r.sout.Tx[0]).raw) != before {
+		t.Error("a queued response was overwritten by a buffer that was allocated later")
+	}
+	if err := r.sv.RespondError(0, wire.CodeApplication, "", 0, r.sout); err != nil {
+		t.Fatal(err)
+	}
+	r.takeServer()
+	larger.Free()
+	other.Free()
+	r.noLeak()
+}
+
+// TestResizedPrealloc: a handler that made its preallocated buffer larger than a packet has used
+// it up: the transport may refer to its second packet.
+func TestResizedPrealloc(t *testing.T) {
+	for _, next := range []string{"request", "close"} {
+		r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+		r.lends()
+		r.request(8)
+		want(t, "first", r.sout, EventRequest)
+		buf := r.sv.Prealloc(0, 1000, r.sout)
+		if err := buf.Resize(buf.MaxSize()); err != nil || buf.Size() == 1000 {
+			t.Fatalf("%d bytes, %v", buf.Size(), err)
+		}
+		if err := r.sv.Respond(0, buf, 0, r.sout); err != nil {
+			t.Fatal(err)
+		}
+		r.takeServer()
+		h := wire.Header{Type: wire.TypeRFR, ReqType: 1, ReqNum: 8, PktNum: 1}
+		r.sv.OnRFR(&h, r.arrival(), r.sout)
+		if r.takeServer(); len(r.snet.loans) != 1 {
+			t.Fatalf("%d loans", len(r.snet.loans))
+		}
+		if next == "close" {
+			r.asked = true
+			r.sout.Flush()
+			r.sv.Close(r.sout)
+			r.wantInUse("closed, not flushed", 1)
+		} else {
+			r.request(16)
+			want(t, "second", r.sout, EventRequest)
+			if again := r.sv.Prealloc(0, 1000, r.sout); again == buf {
+				t.Error("the transport still refers to the buffer")
+			} else {
+				spoil(again)
+			}
+		}
+		r.noLeak()
+	}
+}
+
+// TestUnreadBytes: large responses that wait for a flush ask for one before they are many.
+func TestUnreadBytes(t *testing.T) {
+	const size = 100_000
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.lends()
+	r.open(0)
+	waiting, flushes := 0, 0
+	for ref := uint32(1); ref <= 12; ref++ {
+		op := r.op(ref, 10, size)
+		r.start(op)
+		p := r.c2s[0]
+		r.c2s = nil
+		ev := r.toServer(p)
+		if flush := waiting >= maxUnreadBytes; r.flushS != flush {
+			t.Fatalf("%d bytes wait, flush %v", waiting, r.flushS)
+		} else if flush {
+			waiting = 0 // they count anew
+			flushes++
+		}
+		r.respondAll(t, ev.Slot, size)
+		giveBack(op)
+		waiting += r.sv.slots[ev.Slot].resp.MaxSize()
+	}
+	if flushes < 3 {
+		t.Errorf("%d flushes", flushes)
+	}
+	r.noLeak()
+}
+
+// respondAll answers the only request under way and brings the answer to the client.
+func (r *rig) respondAll(t *testing.T, slot uint8, n int) {
+	t.Helper()
+	r.ended = nil
+	if err := r.respond(slot, n); err != nil {
+		t.Fatal(err)
+	}
+	if r.pump(nil); len(r.ended) != 1 || r.ended[0].Kind != EventDone {
+		t.Fatalf("ended with %+v", r.ended)
+	}
+}
