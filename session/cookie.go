@@ -11,7 +11,7 @@ import (
 )
 
 // cookieWindow is how long a cookie is good, at least; at most twice that.
-const cookieWindow = monotime.Time(10 * time.Second)
+const cookieWindow = 10 * time.Second
 
 // Cookies proves addresses without keeping state: a cookie is a MAC over the
 // address, the client's nonce, session and token, and the time. Only who can read
@@ -23,14 +23,16 @@ type Cookies struct {
 // NewCookies returns a Cookies with a secret of at least 128 random bits.
 func NewCookies(secret [32]byte) *Cookies { return &Cookies{secret: secret} }
 
+func windowOf(now monotime.Time) int64 { return int64(now) / int64(cookieWindow) }
+
 // Make returns the cookie for a Connect that came from addr (any byte form of the address).
 func (k *Cookies) Make(addr []byte, c *wire.Connect, now monotime.Time) [wire.CookieSize]byte {
-	return k.mac(addr, c, int64(now/cookieWindow))
+	return k.mac(addr, c, windowOf(now))
 }
 
 // Check reports whether the Connect from addr carries a good cookie.
 func (k *Cookies) Check(addr []byte, c *wire.Connect, now monotime.Time) bool {
-	for _, w := range [2]int64{int64(now / cookieWindow), int64(now/cookieWindow - 1)} {
+	for _, w := range [2]int64{windowOf(now), windowOf(now) - 1} {
 		want := k.mac(addr, c, w)
 		if hmac.Equal(want[:], c.Cookie[:]) {
 			return true

@@ -2,12 +2,14 @@
 // protocol (eRPC, section 5), connecting, and watching that the peer lives.
 //
 // It does no I/O, reads no clock, starts no goroutine and knows no transport. Its
-// owner gives it packets and the time; it appends the packets that are to be sent
-// to an [Out] that the owner keeps, and returns an [Event] when something is ready
-// for the application. So the simulator and production run the same code.
+// owner gives it packets and the time ([Arrival]). It leaves everything that follows in
+// an [Out] that the owner keeps: packets to send, and outcomes, which are [Event]s in the
+// order in which they came about. Nothing is returned, so nothing can be overlooked. So the
+// simulator and production run the same code.
 //
 // # Parts
 //
+//	End        names and agreed parameters of one end of a session, in either half
 //	Client     the requesting half: slots, credits, queue, go-back-N, RTO
 //	Server     the answering half: slots, duplicate suppression, responses
 //	Dialer     the client's handshake: Connect, Challenge, Connect, Accept
@@ -23,8 +25,10 @@
 //
 // A packet in Out refers to these buffers. In the common case a buffer is out of
 // all queues when its request ends, because the answer proves it was sent. After a
-// retransmission that proof fails, so Out.Flush asks the owner to send what is
-// queued and flush the transport at once (eRPC, section 4.2.2).
+// retransmission that proof fails, as it does when a request is cancelled, a session ends, or an
+// error refuses the first packets of many. Then [EventFlush] stands before the event that gives
+// the buffer away: the owner sends what is queued and flushes the transport (eRPC, section
+// 4.2.2). A response's buffer that its slot gives up early waits in the Out for a flush.
 //
 // # Numbers
 //

@@ -166,3 +166,31 @@ func (r *rig) respondAll(t *testing.T, slot uint8, n int) {
 		t.Fatalf("ended with %+v", r.ended)
 	}
 }
+
+// TestPreallocIsNotQueued: the next request of a slot comes while the response in its preallocated
+// buffer is queued. The buffer must not serve the next response: its handler may free it.
+func TestPreallocIsNotQueued(t *testing.T) {
+	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+	r.request(8)
+	events(r.sout)
+	buf := r.sv.Prealloc(0, 10, r.sout)
+	fill(buf.Data(), 1)
+	if err := r.sv.Respond(0, buf, 0, r.sout); err != nil {
+		t.Fatal(err)
+	}
+	before := string(flatten(r.sout.Tx[0]).raw)
+	r.request(16) // in the same batch
+	events(r.sout)
+	again := r.sv.Prealloc(0, 10, r.sout)
+	again.Free() // the handler answers with an error, or with another buffer
+	if err := r.sv.RespondError(0, wire.CodeApplication, "", 0, r.sout); err != nil {
+		t.Fatal(err)
+	}
+	other := r.buffer(10, 77) // another session's response
+	if string(flatten(r.sout.Tx[0]).raw) != before {
+		t.Error("a queued response was overwritten by a buffer that was allocated later")
+	}
+	r.takeServer()
+	other.Free()
+	r.noLeak()
+}

@@ -216,11 +216,11 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 	s.freeRequest(sl)
 	if sl.resp != nil {
 		sl.resp.Return()
-		if sl.resp == sl.handed && sl.pre == nil && sl.numResp == 1 {
+		// A client that does not wait for this response, since it cancelled or cheats, may
+		// be early: the packets are queued yet, and the memory must not serve anyone else.
+		if sl.resp == sl.handed && sl.pre == nil && sl.numResp == 1 && sl.txGen < out.gen {
 			sl.pre = sl.resp
 		} else {
-			// A client that does not wait for this response, since it cancelled or cheats, may
-			// be early: the packets are queued yet, and the memory must not serve anyone else.
 			out.discard(sl.resp, sl.txGen, sl.numResp > 1)
 		}
 		sl.resp = nil
