@@ -367,15 +367,15 @@ func TestAcceptBeyondOffer(t *testing.T) {
 func TestCookies(t *testing.T) {
 	k := NewCookies([32]byte{9})
 	base := wire.Connect{Nonce: 1, Epoch: 2, Session: 3, Token: 4}
-	const now = 12_345_678_901
+	const now = monotime.Time(12_345_678_901)
 	base.Cookie = k.Make(clientAddr, &base, now)
-	if !k.Check(clientAddr, &base, now) || !k.Check(clientAddr, &base, now+cookieWindow) {
+	if !k.Check(clientAddr, &base, now) || !k.Check(clientAddr, &base, now.Add(cookieWindow)) {
 		t.Error("a good cookie is refused")
 	}
-	if k.Check(clientAddr, &base, now+2*cookieWindow) {
+	if k.Check(clientAddr, &base, now.Add(2*cookieWindow)) {
 		t.Error("an expired cookie is taken")
 	}
-	if k.Check(clientAddr, &base, now-cookieWindow) {
+	if k.Check(clientAddr, &base, now.Add(-cookieWindow)) {
 		t.Error("a cookie of the future is taken")
 	}
 	if NewCookies([32]byte{8}).Check(clientAddr, &base, now) {
