@@ -75,6 +75,7 @@ var table = []row{
 	{path: "internal/gid"},
 	{path: "internal/ring", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/shmem", third: xsys, traits: mayUnsafe},
+	{path: "internal/poll", may: []string{"transport"}, third: xsys}, // for Wait
 	{path: "internal/hugemem", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/sys", may: []string{"internal/invariants"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/invariants"},

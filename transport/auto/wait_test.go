@@ -63,7 +63,23 @@ func TestWakeUps(t *testing.T) {
 	}
 }
 
-// TestSleeps: Wait does block when nothing is to do, after traffic on both ways.
+// half makes w's Wake write to its eventfd, by calling it in the middle of a wait.
+func half(t *testing.T, w interface {
+	transport.Transport
+	transport.Waiter
+}) {
+	t.Helper()
+	if _, err := w.PrepareWait(); err != nil {
+		t.Fatal(err)
+	}
+	w.Wake()
+	if err := w.FinishWait(0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSleeps: Wait does block when nothing is to do, after traffic on both ways and after a Wake
+// of either.
 func TestSleeps(t *testing.T) {
 	needShared(t)
 	cfg := meeting(t)
@@ -73,6 +89,8 @@ func TestSleeps(t *testing.T) {
 	receive(t, b)
 	const nap = 5 * time.Millisecond
 	for _, c := range []*Conn{a, b} {
+		half(t, c.udp)
+		half(t, c.shm)
 		c.Wake()
 		for try := 0; ; try++ {
 			began := time.Now()

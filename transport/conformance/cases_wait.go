@@ -87,6 +87,10 @@ func testWaitForPacket(r *rig) {
 		if err := until(r, done, "Wait for a packet"); err != nil {
 			r.Fatalf("Wait: %v", err)
 		}
+		_, done = waitIn(r.b, -1) // until it is received the packet is still something to do
+		if err := until(r, done, "second Wait for a packet"); err != nil {
+			r.Fatalf("Wait: %v", err)
+		}
 		r.collect(r.a, f[0])
 	}
 }
@@ -123,10 +127,19 @@ func testWaitTimeout(r *rig) {
 }
 
 // testWaitBlocks: early returns are allowed, but not every time, which would be
-// spinning. Also after a Wake was served.
+// spinning. Also after a Wake was served, whether it came before a wait or in the middle of one.
 func testWaitBlocks(r *rig) {
 	const timeout = 5 * time.Millisecond
 	for range 3 {
+		if w, ok := r.a.(transport.Waiter); ok && w.WaitFDs() != nil {
+			if _, err := w.PrepareWait(); err != nil {
+				r.Fatalf("PrepareWait: %v", err)
+			}
+			r.a.Wake() // a descriptor stays readable, unless the next Wait looks after that
+			if err := w.FinishWait(0); err != nil {
+				r.Fatalf("FinishWait: %v", err)
+			}
+		}
 		r.a.Wake()
 		for try := 0; ; try++ {
 			began := time.Now()

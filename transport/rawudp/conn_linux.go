@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/internal/poll"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -28,7 +29,8 @@ type Conn struct {
 	tx   transmitter
 	rx   receiver
 	link linkState
-	waiter
+
+	sleeper poll.Sleeper
 
 	polls  uint32 // calls of RxBurst
 	closed atomic.Bool
@@ -76,7 +78,7 @@ func New(dev Device, n Network, local Local, cfg Config) (c *Conn, err error) {
 	c.tx.init(c, dc)
 	c.rx.init(c)
 	c.link.set(link, 0)
-	if err = c.waiter.init(dev.FD(), n.FD()); err != nil {
+	if err = c.initWait(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -196,8 +198,8 @@ func (c *Conn) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.waiter.stop() // a blocked Wait has returned now
-	defer c.waiter.free()
+	c.sleeper.Stop() // a blocked Wait has returned now
+	defer c.sleeper.Free()
 	c.net.Close()
 	if err := c.dev.Close(); err != nil {
 		return fmt.Errorf("%s: %w", c.caps.Name, err)

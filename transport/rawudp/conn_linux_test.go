@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
 )
@@ -284,6 +285,28 @@ func TestPath(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWaitEndsWithGrace: while the link is given time, Wait ends with that time, so that a burst
+// can say what is wrong.
+func TestWaitEndsWithGrace(t *testing.T) {
+	w := newWire()
+	a := w.open(t, plainKind, Config{LinkGrace: 5 * time.Millisecond})
+	for range 10 { // the time may be over before Wait is called, and nothing ends it then
+		up := a.link.Link
+		down := up
+		down.Up = false
+		a.link.set(down, monotime.Now())
+		guard := time.AfterFunc(time.Second, a.Wake)
+		if err := a.Wait(-1); err != nil {
+			t.Fatal(err)
+		}
+		if guard.Stop() {
+			return
+		}
+		a.link.set(up, 0)
+	}
+	t.Error("Wait does not end")
 }
 
 // TestDeviceFails: errors of the device that are not the link's are final and say which link.

@@ -103,7 +103,7 @@ func Listen(name string, cfg Config) (*Conn, error) {
 
 // start opens what the system has to give, and starts the goroutines.
 func (c *Conn) start(name string, cfg Config) error {
-	if err := c.waiter.init(); err != nil {
+	if err := c.waiter.init(&c.closed); err != nil {
 		return err
 	}
 	if err := c.hub.init(c, name, cfg); err != nil {
@@ -182,7 +182,7 @@ func (c *Conn) Close() error {
 		return nil
 	}
 	c.hub.stop()
-	c.waiter.stop() // a blocked Wait has returned now
+	c.waiter.sleeper.Stop() // a blocked Wait has returned now
 	c.hub.free()
 	c.waiter.free()
 	return nil

@@ -137,7 +137,7 @@ func (h *hub) take() []event {
 func (h *hub) tell(e event) {
 	h.events = append(h.events, e)
 	h.c.news.Store(true)
-	h.c.waiter.call()
+	h.c.Wake()
 }
 
 // watchEnds waits for the ends of connections.

@@ -132,7 +132,7 @@ func (c *Conn) begin(self way) error {
 	if err := c.rx.fill(); err != nil {
 		return fmt.Errorf("ud: %w", err)
 	}
-	return c.waiter.init(c.h)
+	return c.waiter.init(c.h, &c.closed)
 }
 
 // Caps returns what the transport can do.

@@ -1,58 +1,43 @@
 package ud
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/poll"
 	"github.com/userspace-rpc/erpc/internal/verbs"
-	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
 )
 
-// States of waiter.wake. Wait and Wake both swap, so no wake-up is lost.
-const (
-	awake  = iota // nobody waits, nobody called Wake
-	waking        // Wake was called and Wait has not returned since
-	asleep        // Wait is in ppoll or about to be
-)
-
-// Indexes in waiter.poll, and bits of FinishWait's argument.
+// Indexes of what the Conn polls, and bits of FinishWait's argument.
 const (
 	pollChannel = iota
-	pollEvent
+	pollWake
 	pollAsync
 	pollNode // only if the node is known
 )
 
-// waiter is what Wait sleeps on: completions, an eventfd for Wake, and the device's own events.
+// waiter is what Wait sleeps on: completions, Wake's eventfd, and the device's own events.
 type waiter struct {
-	wake   atomic.Uint32
-	mu     sync.Mutex // held during Wait; Close waits for it
-	fdMu   sync.Mutex // Wake's use of the eventfd against Close
-	wakeFD int
-	nodeFD int // inotify of the folder with the device's node, or -1
-	poll   []unix.PollFd
+	sleeper poll.Sleeper
+	nodeFD  int // inotify of the folder with the device's node, or -1
 }
 
-func (w *waiter) init(h *hardware) (err error) {
-	if err = unix.SetNonblock(h.dev.AsyncFD(), true); err != nil {
+func (w *waiter) init(h *hardware, closed *atomic.Bool) error {
+	if err := unix.SetNonblock(h.dev.AsyncFD(), true); err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
-	if w.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		return os.NewSyscallError("eventfd", err)
+	if err := w.sleeper.Init("ud", closed); err != nil {
+		return err
 	}
-	w.nodeFD = watch(h.node)
-	for _, fd := range []int{h.ch.FD(), w.wakeFD, h.dev.AsyncFD(), w.nodeFD} {
-		if fd >= 0 {
-			w.poll = append(w.poll, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
-		}
+	w.sleeper.Watch(h.ch.FD(), w.sleeper.WakeFD(), h.dev.AsyncFD())
+	if w.nodeFD = watch(h.node); w.nodeFD >= 0 {
+		w.sleeper.Watch(w.nodeFD)
 	}
 	return nil
 }
@@ -76,44 +61,27 @@ func watch(node string) int {
 
 // Wait blocks until there is something to do, see transport.Transport. It also returns when
 // something happens to the device.
-func (c *Conn) Wait(timeout time.Duration) error {
-	idle, err := c.PrepareWait()
-	if err != nil {
-		return err
-	}
-	var ready uint32
-	if idle && timeout != 0 {
-		ready, err = c.sleep(timeout)
-	}
-	return errors.Join(err, c.FinishWait(ready))
-}
+func (c *Conn) Wait(timeout time.Duration) error { return c.sleeper.Wait(c, timeout) }
 
 // WaitFDs makes the Conn a transport.Waiter.
-func (c *Conn) WaitFDs() []int {
-	fds := make([]int, len(c.waiter.poll))
-	for i := range fds {
-		fds[i] = int(c.waiter.poll[i].Fd)
-	}
-	return fds
-}
+func (c *Conn) WaitFDs() []int { return c.sleeper.FDs() }
 
-// PrepareWait begins a wait, see transport.Waiter.
+// PrepareWait begins a wait, see transport.Waiter. What the Conn holds already costs no look at
+// the device; arm comes last, since a completion from then on makes the channel readable.
 func (c *Conn) PrepareWait() (idle bool, err error) {
-	w := &c.waiter
-	w.mu.Lock()
-	if c.closed.Load() {
-		w.mu.Unlock()
-		return false, transport.ErrClosed
+	if idle, err = c.sleeper.Prepare(); !idle {
+		return false, err
 	}
-	if !w.wake.CompareAndSwap(awake, asleep) || c.fault != nil || c.rx.pending() || c.arm() {
-		w.wake.Store(awake)
+	if c.fault != nil || c.rx.pending() || c.arm() {
+		c.sleeper.Cancel()
 		return false, nil
 	}
 	return true, nil
 }
 
 // arm makes the next completion an event, and reports whether there is one already, which
-// the next RxBurst then finds.
+// the next RxBurst then finds. It looks after arming: a completion between a look and the arming
+// would be no event, and nobody would have seen it.
 func (c *Conn) arm() bool {
 	if err := c.h.recvCQ.Arm(); err != nil {
 		return true
@@ -124,48 +92,17 @@ func (c *Conn) arm() bool {
 
 // FinishWait ends a wait, see transport.Waiter.
 func (c *Conn) FinishWait(ready uint32) error {
-	w := &c.waiter
-	defer w.mu.Unlock()
-	if ready&(1<<pollEvent) != 0 {
-		var count [8]byte
-		_, _ = unix.Read(w.wakeFD, count[:])
-	}
+	defer c.sleeper.Unlock()
 	if ready&(1<<pollChannel) != 0 {
 		c.h.ch.Drain()
 	}
-	w.wake.Swap(awake)
-	if c.closed.Load() {
-		return transport.ErrClosed
+	if err := c.sleeper.Finish(ready&(1<<pollWake) != 0); err != nil {
+		return err
 	}
 	if ready&(1<<pollAsync|1<<pollNode) != 0 {
 		c.tend()
 	}
 	return nil
-}
-
-// sleep blocks until a descriptor has something. The system call goes through the
-// scheduler, so that other goroutines can use the processor meanwhile.
-func (c *Conn) sleep(timeout time.Duration) (ready uint32, err error) {
-	var limit *unix.Timespec
-	if timeout >= 0 {
-		ts := unix.NsecToTimespec(int64(timeout))
-		limit = &ts
-	}
-	n, err := unix.Ppoll(c.waiter.poll, limit, nil)
-	if err == unix.EINTR { // such as the scheduler's preemption signal
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("ud: %w", os.NewSyscallError("ppoll", err))
-	}
-	if n > 0 {
-		for i := range c.waiter.poll {
-			if c.waiter.poll[i].Revents != 0 {
-				ready |= 1 << i
-			}
-		}
-	}
-	return ready, nil
 }
 
 // tend looks after the device: whether it is still there, and the GID.
@@ -201,40 +138,15 @@ func (c *Conn) tend() {
 }
 
 // Wake makes the current or the next Wait return.
-func (c *Conn) Wake() {
-	w := &c.waiter
-	// The load keeps a second call cheap and its cache line shared.
-	if w.wake.Load() == waking || w.wake.Swap(waking) != asleep {
-		return
-	}
-	w.ring()
-}
+func (c *Conn) Wake() { c.sleeper.Wake() }
 
-// ring makes ppoll return.
-func (w *waiter) ring() {
-	w.fdMu.Lock()
-	defer w.fdMu.Unlock()
-	if w.wakeFD < 0 {
-		return
-	}
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(w.wakeFD, one[:]) // EAGAIN: it is readable already
-}
-
-// stop returns when no Wait is blocked, and lets none begin until free. Conn.closed is set.
-func (w *waiter) stop() {
-	w.ring()
-	w.mu.Lock()
-}
+// stop returns when no Wait is blocked, and none can begin. Conn.closed is set.
+func (w *waiter) stop() { w.sleeper.Stop() }
 
 func (w *waiter) free() {
-	w.fdMu.Lock()
-	unix.Close(w.wakeFD)
+	w.sleeper.Free()
 	if w.nodeFD >= 0 {
 		unix.Close(w.nodeFD)
 	}
-	w.wakeFD, w.nodeFD = -1, -1
-	w.fdMu.Unlock()
-	w.mu.Unlock()
+	w.nodeFD = -1
 }

@@ -20,10 +20,8 @@ type implementation interface {
 	Wake()
 	Stats() transport.Stats
 	Close() error
+	transport.Waiter
 	softErrors() uint64
-	waitFDs() []int
-	prepareWait() (idle bool, err error)
-	finishWait(ready uint32) error
 }
 
 // Conn is a UDP socket as a transport.Transport.
@@ -97,13 +95,13 @@ func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) { return c.impl.R
 func (c *Conn) Wait(timeout time.Duration) error { return c.impl.Wait(timeout) }
 
 // WaitFDs makes the Conn a transport.Waiter; the portable implementation has none.
-func (c *Conn) WaitFDs() []int { return c.impl.waitFDs() }
+func (c *Conn) WaitFDs() []int { return c.impl.WaitFDs() }
 
 // PrepareWait begins a wait, see transport.Waiter.
-func (c *Conn) PrepareWait() (idle bool, err error) { return c.impl.prepareWait() }
+func (c *Conn) PrepareWait() (idle bool, err error) { return c.impl.PrepareWait() }
 
 // FinishWait ends a wait, see transport.Waiter.
-func (c *Conn) FinishWait(ready uint32) error { return c.impl.finishWait(ready) }
+func (c *Conn) FinishWait(ready uint32) error { return c.impl.FinishWait(ready) }
 
 // Wake makes the current or the next Wait return.
 func (c *Conn) Wake() { c.impl.Wake() }

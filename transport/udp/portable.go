@@ -261,9 +261,9 @@ func (c *portableConn) Wait(timeout time.Duration) error {
 }
 
 // A channel cannot be polled, so this wait is not joined with others.
-func (c *portableConn) waitFDs() []int             { return nil }
-func (c *portableConn) prepareWait() (bool, error) { return false, nil }
-func (c *portableConn) finishWait(uint32) error    { return nil }
+func (c *portableConn) WaitFDs() []int             { return nil }
+func (c *portableConn) PrepareWait() (bool, error) { return false, nil }
+func (c *portableConn) FinishWait(uint32) error    { return nil }
 
 func (c *portableConn) Wake() { signal(c.woken) }
 

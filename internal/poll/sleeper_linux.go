@@ -1,0 +1,123 @@
+package poll
+
+import (
+	"encoding/binary"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"golang.org/x/sys/unix"
+)
+
+// States of a Sleeper.
+const (
+	awake  = iota // nobody waits, nobody called Wake
+	waking        // Wake was called and the Wait for it has not ended
+	asleep        // Wait is in ppoll or about to be
+)
+
+// Sleeper is what one transport waits with: the descriptors that it polls, and an eventfd by
+// which Wake and Close end the sleep. The methods of a wait are for the using goroutine, Wake,
+// Stop and Free for any. The zero Sleeper may be freed.
+type Sleeper struct {
+	Set
+	closed *atomic.Bool // the transport's
+	state  atomic.Uint32
+	mu     sync.Mutex // held from Prepare to Unlock
+
+	eventMu sync.Mutex // use of the eventfd against Free
+	event   int        // eventfd
+	open    bool       // event is one
+}
+
+// Init makes the eventfd. Errors of Sleep begin with name, that of the transport. The transport
+// sets closed before it calls Stop. It adds to the set what it polls, WakeFD too, or something
+// that is readable when WakeFD is. Errors are those of the system.
+func (s *Sleeper) Init(name string, closed *atomic.Bool) error {
+	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	s.name, s.closed = name, closed
+	s.event, s.open = fd, true
+	return nil
+}
+
+// WakeFD returns the eventfd, which is readable after Wake during a wait, and after Stop. It
+// stays the Sleeper's.
+func (s *Sleeper) WakeFD() int { return s.event }
+
+// Prepare begins a wait. It returns true if the transport may sleep, once it has found nothing
+// else to do, and false if Wake was called since the last wait. Unlock must follow in either
+// case. If the transport is closed, Prepare returns transport.ErrClosed and begins no wait.
+func (s *Sleeper) Prepare() (idle bool, err error) {
+	s.mu.Lock()
+	if s.closed.Load() {
+		s.mu.Unlock()
+		return false, transport.ErrClosed
+	}
+	return s.state.CompareAndSwap(awake, asleep), nil // else "waking", until Finish
+}
+
+// Cancel says that the transport found something to do after Prepare and does not sleep: a Wake
+// need not write to the eventfd.
+func (s *Sleeper) Cancel() { s.state.Store(awake) }
+
+// Finish ends the sleep, also one that did not take place. woken says that WakeFD was readable.
+// It returns transport.ErrClosed if the transport was closed meanwhile.
+func (s *Sleeper) Finish(woken bool) error {
+	if woken {
+		var count [8]byte
+		_, _ = unix.Read(s.event, count[:])
+	}
+	// A swap, not a store: so what came before the Wake happens before the end of the wait.
+	s.state.Swap(awake)
+	if s.closed.Load() {
+		return transport.ErrClosed
+	}
+	return nil
+}
+
+// Unlock ends the wait. Only then Stop returns, so until then the transport's descriptors and
+// devices can be used.
+func (s *Sleeper) Unlock() { s.mu.Unlock() }
+
+// Wake makes the current or else the next wait end. Safe from any goroutine, also after Free.
+func (s *Sleeper) Wake() {
+	// The load keeps a second call cheap and its cache line shared.
+	if s.state.Load() == waking || s.state.Swap(waking) != asleep {
+		return
+	}
+	s.ring()
+}
+
+// ring makes the eventfd readable.
+func (s *Sleeper) ring() {
+	s.eventMu.Lock()
+	defer s.eventMu.Unlock()
+	if !s.open {
+		return
+	}
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _ = unix.Write(s.event, one[:]) // EAGAIN: it is readable already
+}
+
+// Stop returns when no wait is under way; none can begin any more, since the transport has set
+// its closed flag before.
+func (s *Sleeper) Stop() {
+	s.ring()
+	s.mu.Lock() // waits for Unlock
+	defer s.mu.Unlock()
+}
+
+// Free closes the eventfd, after Stop. It does nothing the second time.
+func (s *Sleeper) Free() {
+	s.eventMu.Lock()
+	defer s.eventMu.Unlock()
+	if s.open {
+		unix.Close(s.event)
+	}
+	s.open = false
+}
