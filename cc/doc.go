@@ -3,13 +3,11 @@
 // The session measures; the [Controller] decides a rate; the session keeps to it
 // (pacing, package ratelimit/carousel). A controller does no I/O and reads no
 // clock: time is an argument, so the simulator and production run the same code.
-// Its methods use only built-in types, so that an implementation need not import
-// this package.
 //
 // # Units
 //
-// Times are nanoseconds of one monotonic clock. Rates are bytes per second on the
-// wire, packet headers included, as float64.
+// A [Time] is a point on one monotonic clock, and a span of it is a time.Duration.
+// Rates are bytes per second on the wire, packet headers included, as float64.
 //
 // # The common case
 //

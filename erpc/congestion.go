@@ -108,7 +108,8 @@ func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
 		return nil
 	case CCTimely:
 		t := c.timely(caps.HostDelay)
-		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: int64(t.TLow), New: func(link float64) cc.Controller { return timely.New(t, link) }}
+		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: t.TLow,
+			New: func(link float64) cc.Controller { return timely.New(t, link) }}
 	case CCDCQCN:
 		d, _ := c.DCQCN.Fill() // checked when the Nexus was made
 		p.Algorithm = cc.Algorithm{Name: "dcqcn", Bypass: dcqcn.Bypass, New: func(link float64) cc.Controller { return dcqcn.New(&d, link) }}
@@ -135,17 +136,17 @@ func (c *Congestion) timely(hosts time.Duration) *timely.Config {
 // packet is due. The wheel is made when it is first needed: most endpoints never do.
 func (e *engine) schedule(s *Session) {
 	if e.wheel == nil {
-		e.wheel, _ = carousel.New[*Session](wheelConfig, e.now) // the shape is right
+		e.wheel, _ = carousel.New[*Session](wheelConfig, carousel.Time(e.now)) // the shape is right
 	}
-	e.wheel.Advance(e.now)
-	e.wheel.Insert(s.cl.PaceAt(), s)
+	e.wheel.Advance(carousel.Time(e.now))
+	e.wheel.Insert(carousel.Time(s.cl.PaceAt()), s)
 }
 
 // release lets the sessions send whose packets are due. A session stays in the wheel
 // when it ends: there is no deletion (eRPC, appendix C), so it is looked at here.
 func (e *engine) release() {
 	for n := e.wheel.Len(); n > 0; n-- { // a session that is due again waits for the next pass
-		s, ok := e.wheel.Pop(e.now)
+		s, ok := e.wheel.Pop(carousel.Time(e.now))
 		if !ok {
 			return
 		}

@@ -18,8 +18,10 @@ import (
 // steady is a congestion control that always wants the same rate.
 type steady float64
 
-func (s steady) OnAck(_, _, _ int64, _ int, _ bool) (float64, int64) { return float64(s), -1 }
-func (s steady) OnTimeout(int64) float64                             { return float64(s) }
+func (s steady) OnAck(cc.Time, time.Duration, time.Duration, int, bool) (float64, time.Duration) {
+	return float64(s), -1
+}
+func (s steady) OnTimeout(cc.Time) float64 { return float64(s) }
 
 // always returns a configuration under which sessions send at that rate, bytes per second.
 func always(rate float64) erpc.Congestion {

@@ -71,7 +71,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	caps := tr.Caps()
 	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, exec: n.executor(), clock: n.cfg.Clock}
 	if r.clock == nil {
-		r.clock = monotime.Now
+		r.clock = func() int64 { return int64(monotime.Now()) }
 	}
 	// A host that holds packets up by itself is no sign of loss.
 	r.cfg.Timing.RTOMin = leastRTO(&r.cfg.Timing, caps.HostDelay)

@@ -20,7 +20,10 @@ func (d driven) RunOnce() {
 	}
 }
 
-func (d driven) NextWake() int64 { return d.r.NextWake() }
+func (d driven) NextWake() sim.Time { return sim.Time(d.r.NextWake()) }
+
+// clockOf returns the clock of a network as a Config wants it.
+func clockOf(net *sim.Network) func() int64 { return func() int64 { return int64(net.Now()) } }
 
 func TestEchoInSimulation(t *testing.T) {
 	for _, size := range []int{0, 1, 32, 1000, 100_000, 1 << 20} {
@@ -33,7 +36,7 @@ func TestEchoInSimulation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := erpc.NewNexus(erpc.Config{Seed: 7, Clock: net.Now})
+			n, err := erpc.NewNexus(erpc.Config{Seed: 7, Clock: clockOf(net)})
 			if err != nil {
 				t.Fatal(err)
 			}

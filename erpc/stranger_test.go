@@ -20,7 +20,7 @@ func TestStrangerPing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := erpc.NewNexus(erpc.Config{Seed: 7, Clock: net.Now})
+	n, err := erpc.NewNexus(erpc.Config{Seed: 7, Clock: clockOf(net)})
 	if err != nil {
 		t.Fatal(err)
 	}

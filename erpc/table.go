@@ -261,7 +261,7 @@ func (e *engine) idleUntil() int64 {
 	wake := e.nextTick()
 	if e.wheel != nil {
 		if at, ok := e.wheel.Next(); ok {
-			wake = min(wake, at)
+			wake = min(wake, int64(at))
 		}
 	}
 	return wake

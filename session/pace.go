@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/cc"
 )
 
@@ -47,7 +49,7 @@ type pacer struct {
 func newPacer(cfg *Pacing) pacer {
 	p := pacer{cfg: cfg, bypass: 1<<63 - 1, limit: 1<<63 - 1}
 	if cfg != nil {
-		p.bypass, p.limit = cfg.Algorithm.Bypass, cfg.Algorithm.Bypass
+		p.bypass, p.limit = int64(cfg.Algorithm.Bypass), int64(cfg.Algorithm.Bypass)
 		if cfg.NoRateBypass {
 			p.bypass = -1
 		}
@@ -158,9 +160,10 @@ func (c *Client) control(now, rtt int64, bytes int, ce bool) {
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	rate, bypass := p.ctl.OnAck(now, rtt, c.rtt.baseAt(now), bytes, ce)
-	if p.limit = bypass; !p.cfg.NoRateBypass {
-		p.bypass = bypass
+	base := time.Duration(c.rtt.baseAt(now))
+	rate, bypass := p.ctl.OnAck(cc.Time(now), time.Duration(rtt), base, bytes, ce)
+	if p.limit = int64(bypass); !p.cfg.NoRateBypass {
+		p.bypass = int64(bypass)
 	}
 	p.setRate(rate)
 }
@@ -173,7 +176,7 @@ func (p *pacer) timeout(now int64) {
 	if p.ctl == nil {
 		p.ctl = p.cfg.Algorithm.New(p.cfg.LinkRate)
 	}
-	p.setRate(p.ctl.OnTimeout(now))
+	p.setRate(p.ctl.OnTimeout(cc.Time(now)))
 }
 
 func (p *pacer) setRate(rate float64) {

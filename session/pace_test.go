@@ -2,6 +2,7 @@ package session
 
 import (
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/msgbuf"
@@ -24,12 +25,13 @@ type ack struct {
 	ce             bool
 }
 
-func (f *fakeControl) OnAck(now, rtt, base int64, bytes int, ce bool) (float64, int64) {
-	f.acks = append(f.acks, ack{now, rtt, base, bytes, ce})
-	return f.rate, f.bypass
+func (f *fakeControl) OnAck(now cc.Time, rtt, base time.Duration, bytes int, ce bool) (
+	float64, time.Duration) {
+	f.acks = append(f.acks, ack{int64(now), int64(rtt), int64(base), bytes, ce})
+	return f.rate, time.Duration(f.bypass)
 }
 
-func (f *fakeControl) OnTimeout(int64) float64 {
+func (f *fakeControl) OnTimeout(cc.Time) float64 {
 	f.timeouts++
 	return f.rate
 }

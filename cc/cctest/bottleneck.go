@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
 )
@@ -17,22 +18,22 @@ import (
 //
 // Set the fields, call [Bottleneck.Add], then [Bottleneck.Run] once, then measure.
 type Bottleneck struct {
-	Link       float64 // bytes per second
-	PacketSize int     // bytes
-	BaseRTT    int64   // round trip of the idle path, ns
-	Jitter     int64   // each round trip is measured up to this much too long, ns
-	Credits    int     // unanswered packets of a session; 0 means no limit
-	Marking    RED     // congestion marks; none by default
-	Warm       int64   // measurement begins then, ns
-	End        int64   // and ends then
+	Link       float64       // bytes per second
+	PacketSize int           // bytes
+	BaseRTT    time.Duration // round trip of the idle path
+	Jitter     time.Duration // each round trip is measured up to this much too long
+	Credits    int           // unanswered packets of a session; 0 means no limit
+	Marking    RED           // congestion marks; none by default
+	Warm       cc.Time       // measurement begins then
+	End        cc.Time       // and ends then
 
 	sessions []modelSession
 	answers  []answer // on their way, in order
-	free     int64    // when the link is free, ns
+	free     cc.Time  // when the link is free
 	rng      *rand.Rand
-	delays   []int64 // time in the queue of each measured packet, ns
-	bytes    int     // measured
-	err      error   // a rate that nobody can keep to; it ends the run
+	delays   []time.Duration // time in the queue of each measured packet
+	bytes    int             // measured
+	err      error           // a rate that nobody can keep to; it ends the run
 }
 
 // RED says how a queue marks packets (Floyd and Jacobson, 1993, on the queue as it
@@ -47,14 +48,14 @@ type RED struct {
 type modelSession struct {
 	c        cc.Controller
 	rate     float64 // bytes per second
-	bypass   int64   // ns
-	next     int64   // when the pacer lets the next packet go, ns
+	bypass   time.Duration
+	next     cc.Time // when the pacer lets the next packet go
 	inFlight int
 	bytes    int // measured
 }
 
 type answer struct {
-	at, sent int64
+	at, sent cc.Time
 	session  int
 	marked   bool
 }
@@ -62,15 +63,15 @@ type answer struct {
 // Testbed returns a bottleneck of 25 Gbit/s with an idle round trip of 6 us and packets
 // of 1000 bytes, without marks. Sessions have 32 credits, as a real session's default.
 func Testbed() *Bottleneck {
-	return &Bottleneck{Link: 25e9 / 8, PacketSize: 1000, BaseRTT: 6_000, Credits: 32}
+	return &Bottleneck{Link: 25e9 / 8, PacketSize: 1000, BaseRTT: 6 * time.Microsecond, Credits: 32}
 }
 
-// Add adds n sessions of a that begin at time start, ns, one gap ns after another. The
-// controllers that a.New makes must be at rate, bytes per second.
-func (b *Bottleneck) Add(a cc.Algorithm, n int, rate float64, start, gap int64) {
+// Add adds n sessions of a that begin at time start, one gap after another. The controllers
+// that a.New makes must be at rate, bytes per second.
+func (b *Bottleneck) Add(a cc.Algorithm, n int, rate float64, start cc.Time, gap time.Duration) {
 	for i := range n {
 		b.sessions = append(b.sessions, modelSession{c: a.New(b.Link), rate: rate, bypass: a.Bypass,
-			next: start + int64(i)*gap})
+			next: start.Add(time.Duration(i) * gap)})
 	}
 }
 
@@ -96,7 +97,7 @@ func (b *Bottleneck) Run() {
 }
 
 // nextSender returns the session that may send first, and when.
-func (b *Bottleneck) nextSender() (session int, at int64) {
+func (b *Bottleneck) nextSender() (session int, at cc.Time) {
 	at = math.MaxInt64
 	for i := range b.sessions {
 		s := &b.sessions[i]
@@ -107,24 +108,24 @@ func (b *Bottleneck) nextSender() (session int, at int64) {
 	return session, at
 }
 
-func (b *Bottleneck) send(i int, now int64) {
+func (b *Bottleneck) send(i int, now cc.Time) {
 	s := &b.sessions[i]
 	start := max(now, b.free)
-	b.free = start + b.duration(b.Link)
-	b.answers = append(b.answers, answer{b.free + b.BaseRTT, now, i, b.mark(start - now)})
+	b.free = start.Add(b.duration(b.Link))
+	b.answers = append(b.answers, answer{b.free.Add(b.BaseRTT), now, i, b.mark(start.Sub(now))})
 	if now >= b.Warm {
-		b.delays = append(b.delays, start-now)
+		b.delays = append(b.delays, start.Sub(now))
 	}
 	if b.free >= b.Warm && b.free < b.End {
 		s.bytes += b.PacketSize
 		b.bytes += b.PacketSize
 	}
 	s.inFlight++
-	s.next = now + b.duration(s.rate)
+	s.next = now.Add(b.duration(s.rate))
 }
 
-// mark says whether a packet that will wait so many ns is marked.
-func (b *Bottleneck) mark(wait int64) bool {
+// mark says whether a packet that will wait so long is marked.
+func (b *Bottleneck) mark(wait time.Duration) bool {
 	red := b.Marking
 	switch queue := float64(wait) * 1e-9 * b.Link; {
 	case red == RED{} || queue <= red.KMin:
@@ -136,10 +137,10 @@ func (b *Bottleneck) mark(wait int64) bool {
 	}
 }
 
-// duration returns the ns that a packet takes at rate.
-func (b *Bottleneck) duration(rate float64) int64 {
+// duration returns the time that a packet takes at rate.
+func (b *Bottleneck) duration(rate float64) time.Duration {
 	const forever = 1 << 62
-	return int64(min(forever, float64(b.PacketSize)/rate*1e9))
+	return time.Duration(min(forever, float64(b.PacketSize)/rate*1e9))
 }
 
 func (b *Bottleneck) receive(a answer) {
@@ -148,9 +149,9 @@ func (b *Bottleneck) receive(a answer) {
 		s.next = max(s.next, a.at)
 	}
 	s.inFlight--
-	rtt := a.at - a.sent
+	rtt := a.at.Sub(a.sent)
 	if b.Jitter > 0 {
-		rtt += b.rng.Int64N(b.Jitter)
+		rtt += time.Duration(b.rng.Int64N(int64(b.Jitter)))
 	}
 	if s.rate < b.Link || a.marked || rtt > s.bypass {
 		s.rate, s.bypass = s.c.OnAck(a.at, rtt, b.BaseRTT, b.PacketSize, a.marked)
@@ -164,18 +165,18 @@ func (b *Bottleneck) receive(a answer) {
 func (b *Bottleneck) Rates() []float64 {
 	rates := make([]float64, len(b.sessions))
 	for i := range rates {
-		rates[i] = float64(b.sessions[i].bytes) / float64(b.End-b.Warm) * 1e9
+		rates[i] = float64(b.sessions[i].bytes) / float64(b.End.Sub(b.Warm)) * 1e9
 	}
 	return rates
 }
 
 // Utilisation returns the part of the link that was used.
 func (b *Bottleneck) Utilisation() float64 {
-	return float64(b.bytes) / (b.Link * float64(b.End-b.Warm) * 1e-9)
+	return float64(b.bytes) / (b.Link * float64(b.End.Sub(b.Warm)) * 1e-9)
 }
 
-// Delay returns a percentile, from 0 to 100, of the packets' time in the queue, ns.
-func (b *Bottleneck) Delay(percent float64) int64 {
+// Delay returns a percentile, from 0 to 100, of the packets' time in the queue.
+func (b *Bottleneck) Delay(percent float64) time.Duration {
 	if len(b.delays) == 0 {
 		return 0
 	}

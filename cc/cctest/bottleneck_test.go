@@ -4,13 +4,17 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
 )
 
+const us = time.Microsecond
+
 // small is a link where a packet takes 1 us and the idle round trip is 2 us.
 func small() *Bottleneck {
-	return &Bottleneck{Link: 1e9, PacketSize: 1000, BaseRTT: 2_000, Credits: 8, Warm: 100_000, End: 1_100_000}
+	return &Bottleneck{Link: 1e9, PacketSize: 1000, BaseRTT: 2 * us, Credits: 8,
+		Warm: cc.Time(100 * us), End: cc.Time(1100 * us)}
 }
 
 // queued runs a session of 8 credits at link rate after the queue of another one has
@@ -27,45 +31,45 @@ func TestIdle(t *testing.T) {
 	b.Add(f.algorithm(), 1, f.rate, 0, 0)
 	b.Run()
 	if r := b.Rates(); len(r) != 1 || !near(r[0], 0.25e9) || !near(b.Utilisation(), 0.25) || b.Delay(100) != 0 {
-		t.Errorf("rates %v, utilisation %v, delay %d", r, b.Utilisation(), b.Delay(100))
+		t.Errorf("rates %v, utilisation %v, delay %v", r, b.Utilisation(), b.Delay(100))
 	}
 	// Below link rate every answer is told, the first at 3 us, one each 4 us.
-	want := Event{Now: 3_000, RTT: 3_000, Base: 2_000, Bytes: 1000}
+	want := Event{Now: cc.Time(3 * us), RTT: 3 * us, Base: 2 * us, Bytes: 1000}
 	if len(f.told) != 275 || f.told[0] != want {
 		t.Errorf("told %d answers, the first is %+v, want 275 and %+v", len(f.told), f.told[0], want)
 	}
 }
 
 func TestQueue(t *testing.T) {
-	b, f := small(), &fixed{rate: 1e9, bypass: 15_999}
+	b, f := small(), &fixed{rate: 1e9, bypass: 16*us - 1}
 	queued(b, f)
 	if r := b.Rates(); !near(r[0], 0.5e9) || !near(r[1], 0.5e9) || !near(b.Utilisation(), 1) {
 		t.Errorf("rates %v, utilisation %v", r, b.Utilisation())
 	}
-	if b.Delay(0) != 13_000 || b.Delay(50) != 13_000 || b.Delay(100) != 13_000 {
-		t.Errorf("delay %d, %d, %d", b.Delay(0), b.Delay(50), b.Delay(100))
+	if b.Delay(0) != 13*us || b.Delay(50) != 13*us || b.Delay(100) != 13*us {
+		t.Errorf("delay %v, %v, %v", b.Delay(0), b.Delay(50), b.Delay(100))
 	}
 	for _, e := range f.told {
-		if e.RTT != 16_000 || e.CE {
+		if e.RTT != 16*us || e.CE {
 			t.Fatalf("told %+v, want those of 16 us only, without marks", e)
 		}
 	}
-	b, f = small(), &fixed{rate: 1e9, bypass: 16_000}
+	b, f = small(), &fixed{rate: 1e9, bypass: 16 * us}
 	if queued(b, f); len(f.told) != 0 {
 		t.Errorf("told %+v in spite of the bypass limit", f.told[0])
 	}
 }
 
 func TestJitter(t *testing.T) {
-	b, f := small(), &fixed{rate: 1e9, bypass: 15_999}
-	b.Jitter = 1000
+	b, f := small(), &fixed{rate: 1e9, bypass: 16*us - 1}
+	b.Jitter = us
 	queued(b, f)
-	var least, most int64 = never, 0
+	var least, most time.Duration = never, 0
 	for _, e := range f.told[100:] {
 		least, most = min(least, e.RTT), max(most, e.RTT)
 	}
-	if least < 16_000 || least > 16_100 || most > 16_999 || most < 16_900 {
-		t.Errorf("round trips of %d to %d ns", least, most)
+	if least < 16*us || least > 16*us+100 || most > 17*us-1 || most < 17*us-100 {
+		t.Errorf("round trips of %v to %v", least, most)
 	}
 }
 
@@ -111,14 +115,16 @@ func TestJain(t *testing.T) {
 func TestClosedLoop(t *testing.T) {
 	model := func() *Bottleneck {
 		b := Testbed()
-		b.Warm, b.End = 30_000_000, 60_000_000
+		b.Warm, b.End = cc.Time(30*time.Millisecond), cc.Time(60*time.Millisecond)
 		return b
 	}
 	at := func(rate float64) cc.Algorithm {
-		return cc.Algorithm{Bypass: 20_000, New: func(link float64) cc.Controller { return &steady{link: link, rate: rate} }}
+		return cc.Algorithm{Bypass: 20 * us, New: func(link float64) cc.Controller {
+			return &steady{link: link, rate: rate}
+		}}
 	}
 	stuck := func(rate float64) cc.Algorithm { return (&fixed{rate: rate, bypass: never}).algorithm() }
-	w := Want{Jain: 0.95, Utilisation: 0.95, Delay99: 100_000}
+	w := Want{Jain: 0.95, Utilisation: 0.95, Delay99: 100 * us}
 	Converge(t, model(), at, w)
 	Incast(t, model(), at(Testbed().Link), 20, w)
 
@@ -152,7 +158,7 @@ func TestClosedLoop(t *testing.T) {
 		}
 	}
 	b := model()
-	b.delays = []int64{1e9}
+	b.delays = []time.Duration{time.Second}
 	if err := b.incast(cc.Algorithm{}, 0); err == nil {
 		t.Error("a queue longer than all credits passes")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
 	"pgregory.net/rapid"
@@ -65,7 +66,7 @@ func complete(a cc.Algorithm) error {
 func (s Subject) apart(q Sequence) error {
 	type answer struct {
 		rate   float64
-		bypass int64
+		bypass time.Duration
 	}
 	alone := make([]answer, len(q.Events))
 	c := s.New(q.Link)
@@ -88,16 +89,17 @@ func (s Subject) apart(q Sequence) error {
 // calls, for what AllocsPerRun returns is rounded down.
 func (s Subject) allocations() error {
 	c := s.New(1e9)
-	var now int64
+	const us = time.Microsecond
+	var now cc.Time
 	if n := testing.AllocsPerRun(1000, func() {
-		for _, rtt := range []int64{0, 5_000, 40_000, 200_000, 1_100_000} {
-			now += 60_000
-			c.OnAck(now, rtt, 6_000, 1000, false)
-			c.OnAck(now, rtt, 6_000, 1000, true)
+		for _, rtt := range []time.Duration{0, 5 * us, 40 * us, 200 * us, 1100 * us} {
+			now = now.Add(60 * us)
+			c.OnAck(now, rtt, 6*us, 1000, false)
+			c.OnAck(now, rtt, 6*us, 1000, true)
 		}
 		c.OnTimeout(now)
-		now += 1e9
-		c.OnAck(now, 5_000, 6_000, 1000, false)
+		now = now.Add(time.Second)
+		c.OnAck(now, 5*us, 6*us, 1000, false)
 	}); n != 0 {
 		return fmt.Errorf("%v allocations", n)
 	}

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
 )
 
 // Want is what the sessions of a bottleneck have to reach.
 type Want struct {
-	Jain        float64 // at least, see [Jain]
-	Utilisation float64 // at least, part of the link
-	Delay99     int64   // at most: the 99th percentile of the time in the queue, ns
+	Jain        float64       // at least, see [Jain]
+	Utilisation float64       // at least, part of the link
+	Delay99     time.Duration // at most: the 99th percentile of the time in the queue
 }
 
 // Expect fails tb, without ending it, if b has not reached w.
@@ -40,7 +41,7 @@ func (b *Bottleneck) reaches(w Want) error {
 		miss("utilisation %.3f, want %.2f", got, w.Utilisation)
 	}
 	if got := b.Delay(99); got > w.Delay99 {
-		miss("99 %% of the packets wait up to %d ns, want %d", got, w.Delay99)
+		miss("99 %% of the packets wait up to %v, want %v", got, w.Delay99)
 	}
 	return errors.Join(errs...)
 }
@@ -78,10 +79,10 @@ func Incast(tb testing.TB, b *Bottleneck, a cc.Algorithm, n int, w Want) {
 }
 
 func (b *Bottleneck) incast(a cc.Algorithm, n int) error {
-	b.Add(a, n, b.Link, 0, 1000)
+	b.Add(a, n, b.Link, 0, time.Microsecond)
 	b.Run()
-	if most := b.Delay(100); most > int64(n*b.Credits)*b.duration(b.Link) {
-		return fmt.Errorf("%d sessions: a packet waited %d ns, longer than all credits", n, most)
+	if most := b.Delay(100); most > time.Duration(n*b.Credits)*b.duration(b.Link) {
+		return fmt.Errorf("%d sessions: a packet waited %v, longer than all credits", n, most)
 	}
 	return nil
 }

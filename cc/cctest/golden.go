@@ -9,16 +9,18 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew from what the code does")
 
-// Part is a stretch of a made-up session: N events, Every ns after one another.
+// Part is a stretch of a made-up session: N events, each Every after the one before.
 type Part struct {
-	Name     string
-	N, Every int64
+	Name  string
+	N     int64
+	Every time.Duration
 	// Event returns the i-th event, from 0. Its time is filled in.
 	Event func(i int64) Event
 }
@@ -28,13 +30,14 @@ type Script []Part
 
 // Play tells c the events of s and writes what comes of it to w: indent and the name of
 // each part, then indent, two spaces and what line returns for each event, with the
-// rate in bytes per second and the bypass limit in ns that c returned.
-func (s Script) Play(w io.Writer, indent string, c cc.Controller, line func(e Event, rate float64, bypass int64) string) {
-	now := int64(1_000_000)
+// rate in bytes per second and the bypass limit that c returned.
+func (s Script) Play(w io.Writer, indent string, c cc.Controller,
+	line func(e Event, rate float64, bypass time.Duration) string) {
+	now := cc.Time(time.Millisecond)
 	for _, part := range s {
 		fmt.Fprintf(w, "%s%s\n", indent, part.Name)
 		for i := range part.N {
-			now += part.Every
+			now = now.Add(part.Every)
 			e := part.Event(i)
 			e.Now = now
 			rate, bypass := e.tell(c)

@@ -7,16 +7,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestScript(t *testing.T) {
 	var b bytes.Buffer
 	f := &fixed{rate: 0.1, bypass: 7}
 	Script{
-		{"one", 2, 10, func(i int64) Event { return Event{RTT: i, Base: 3, Bytes: 4, CE: i == 1} }},
+		{"one", 2, 10, func(i int64) Event {
+			return Event{RTT: time.Duration(i), Base: 3, Bytes: 4, CE: i == 1}
+		}},
 		{"two", 1, 5, func(int64) Event { return Event{Timeout: true} }},
-	}.Play(&b, " ", f, func(e Event, rate float64, bypass int64) string {
-		return fmt.Sprint(e.Now, e.Timeout, " ", Exact(rate), " ", bypass)
+	}.Play(&b, " ", f, func(e Event, rate float64, bypass time.Duration) string {
+		return fmt.Sprint(e.Now, e.Timeout, " ", Exact(rate), " ", int64(bypass))
 	})
 	if want := " one\n   1000010 false 0.1 7\n   1000020 false 0.1 7\n two\n   1000025 true 0.1 0\n"; b.String() != want {
 		t.Errorf("got\n%swant\n%s", &b, want)

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/cc"
 )
@@ -19,7 +20,7 @@ func TestRun(t *testing.T) {
 // What broken controllers wrongly have in common, and what they allocate.
 var (
 	common  float64
-	calls   int64
+	calls   time.Duration
 	garbage *Event
 )
 
@@ -28,74 +29,78 @@ var (
 var mutants = []struct {
 	name     string
 	by, says string
-	spoil    func(b *broken, e Event, rate *float64, bypass *int64)
+	spoil    spoiler
 }{
 	{"NaN", "any sequence", "rate NaN is not within",
-		func(_ *broken, e Event, rate *float64, _ *int64) { *rate = math.NaN() }},
+		func(_ *broken, e Event, rate *float64, _ *time.Duration) { *rate = math.NaN() }},
 	{"NaN from a round trip of 0", "any sequence", "rate NaN is not within",
-		func(_ *broken, e Event, rate *float64, _ *int64) { *rate += 0 * (1 / float64(e.RTT)) }},
+		func(_ *broken, e Event, rate *float64, _ *time.Duration) {
+			*rate += 0 * (1 / float64(e.RTT))
+		}},
 	{"infinite", "any sequence", "rate +Inf is not within",
-		func(_ *broken, _ Event, rate *float64, _ *int64) { *rate = math.Inf(1) }},
+		func(_ *broken, _ Event, rate *float64, _ *time.Duration) { *rate = math.Inf(1) }},
 	{"above the link's rate", "any sequence", "is not within",
-		func(b *broken, _ Event, rate *float64, _ *int64) { *rate = math.Nextafter(b.link, math.Inf(1)) }},
+		func(b *broken, _ Event, rate *float64, _ *time.Duration) {
+			*rate = math.Nextafter(b.link, math.Inf(1))
+		}},
 	{"below the least rate", "any sequence", "is not within",
-		func(b *broken, _ Event, rate *float64, _ *int64) {
+		func(b *broken, _ Event, rate *float64, _ *time.Duration) {
 			*rate = math.Nextafter(min(b.link, steadyMin), math.Inf(-1))
 		}},
 	{"negative", "any sequence", "rate -",
-		func(_ *broken, _ Event, rate *float64, _ *int64) { *rate = -*rate }},
+		func(_ *broken, _ Event, rate *float64, _ *time.Duration) { *rate = -*rate }},
 	{"zero after a timeout", "any sequence", "Timeout:true",
-		func(_ *broken, e Event, rate *float64, _ *int64) {
+		func(_ *broken, e Event, rate *float64, _ *time.Duration) {
 			if e.Timeout {
 				*rate = 0
 			}
 		}},
 	{"zero after a mark", "any sequence", "CE:true",
-		func(_ *broken, e Event, rate *float64, _ *int64) {
+		func(_ *broken, e Event, rate *float64, _ *time.Duration) {
 			if e.CE {
 				*rate = 0
 			}
 		}},
 	{"time jumps back", "any sequence", "rate 0 is not within",
-		func(b *broken, e Event, rate *float64, _ *int64) {
+		func(b *broken, e Event, rate *float64, _ *time.Duration) {
 			if e.Now < b.before {
 				*rate = 0
 			}
 		}},
 	{"negative bypass limit", "any sequence", "bypass limit -",
-		func(_ *broken, e Event, _ *float64, bypass *int64) {
+		func(_ *broken, e Event, _ *float64, bypass *time.Duration) {
 			if !e.Timeout {
-				*bypass = e.Base + 1_000
+				*bypass = e.Base + us
 			}
 		}},
 	{"panics", "any sequence", "panic: runtime error: integer divide by zero",
-		func(_ *broken, e Event, _ *float64, bypass *int64) {
+		func(_ *broken, e Event, _ *float64, bypass *time.Duration) {
 			if !e.Timeout {
-				*bypass = 1_000_000 / e.RTT & math.MaxInt64
+				*bypass = time.Millisecond / e.RTT & math.MaxInt64
 			}
 		}},
 	{"sessions share state", "sessions apart", "beside another session",
-		func(b *broken, _ Event, _ *float64, bypass *int64) {
+		func(b *broken, _ Event, _ *float64, bypass *time.Duration) {
 			if common != b.link { // another one was here
 				common, *bypass = b.link, 1
 			}
 		}},
 	{"looks at more than its arguments", "sessions apart", "beside another session",
-		func(b *broken, _ Event, _ *float64, bypass *int64) { calls++; *bypass = calls }},
+		func(b *broken, _ Event, _ *float64, bypass *time.Duration) { calls++; *bypass = calls }},
 	{"allocates", "allocations", "1 allocations",
-		func(_ *broken, e Event, _ *float64, _ *int64) {
-			if e.RTT == 40_000 && !e.CE {
+		func(_ *broken, e Event, _ *float64, _ *time.Duration) {
+			if e.RTT == 40*us && !e.CE {
 				garbage = &Event{}
 			}
 		}},
 	{"allocates at marks", "allocations", "5 allocations",
-		func(_ *broken, e Event, _ *float64, _ *int64) {
+		func(_ *broken, e Event, _ *float64, _ *time.Duration) {
 			if e.CE {
 				garbage = &Event{}
 			}
 		}},
 	{"allocates at timeouts", "allocations", "1 allocations",
-		func(_ *broken, e Event, _ *float64, _ *int64) {
+		func(_ *broken, e Event, _ *float64, _ *time.Duration) {
 			if e.Timeout {
 				garbage = &Event{}
 			}
@@ -144,7 +149,9 @@ func TestEach(t *testing.T) {
 	if err := s.play(q); err != nil {
 		t.Fatal(err)
 	}
-	want := []Step{{q.Events[0], 1e9, 1e9, 20_000}, {q.Events[1], 1e9, 5e8, 0}, {q.Events[2], 5e8, 2.5e8, 0}}
+	want := []Step{
+		{q.Events[0], 1e9, 1e9, 20 * us}, {q.Events[1], 1e9, 5e8, 0}, {q.Events[2], 5e8, 2.5e8, 0},
+	}
 	if fmt.Sprint(steps) != fmt.Sprint(want) {
 		t.Errorf("got %+v\nwant %+v", steps, want)
 	}

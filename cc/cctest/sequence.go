@@ -11,16 +11,17 @@ import (
 )
 
 // Event is one call of a controller: OnTimeout, or OnAck with the arguments of that
-// name. Times are ns.
+// name.
 type Event struct {
-	Timeout        bool
-	Now, RTT, Base int64
-	Bytes          int
-	CE             bool
+	Timeout   bool
+	Now       cc.Time
+	RTT, Base time.Duration
+	Bytes     int
+	CE        bool
 }
 
 // tell makes the call. The bypass limit of a timeout is 0.
-func (e Event) tell(c cc.Controller) (rate float64, bypass int64) {
+func (e Event) tell(c cc.Controller) (rate float64, bypass time.Duration) {
 	if e.Timeout {
 		return c.OnTimeout(e.Now), 0
 	}
@@ -30,9 +31,9 @@ func (e Event) tell(c cc.Controller) (rate float64, bypass int64) {
 // Step is an event and what came of it.
 type Step struct {
 	Event
-	Before float64 // rate before, bytes per second
-	Rate   float64 // what the controller returned, bytes per second
-	Bypass int64   // what it returned, ns; 0 for a timeout
+	Before float64       // rate before, bytes per second
+	Rate   float64       // what the controller returned, bytes per second
+	Bypass time.Duration // what it returned; 0 for a timeout
 }
 
 // Sequence is a link and what a session on it meets.
@@ -104,7 +105,7 @@ func (s Subject) wrong(c cc.Controller, step Step, link float64) error {
 		return fmt.Errorf("rate %v is not within %v and %v", step.Rate, low, link)
 	}
 	if step.Bypass < 0 {
-		return fmt.Errorf("bypass limit %d is negative", step.Bypass)
+		return fmt.Errorf("bypass limit %v is negative", step.Bypass)
 	}
 	if err := differs(c, step.Rate); err != nil || s.Each == nil {
 		return err
@@ -112,8 +113,17 @@ func (s Subject) wrong(c cc.Controller, step Step, link float64) error {
 	return s.Each(c, step)
 }
 
-// AnyTime draws times in ns that a session, a broken clock or a fuzzer would give.
-func AnyTime() *rapid.Generator[int64] {
+// AnyTime draws times that a session, a broken clock or a fuzzer would give.
+func AnyTime() *rapid.Generator[cc.Time] {
+	return rapid.Map(anyNanoseconds(), func(ns int64) cc.Time { return cc.Time(ns) })
+}
+
+// AnySpan draws durations of that kind.
+func AnySpan() *rapid.Generator[time.Duration] {
+	return rapid.Map(anyNanoseconds(), func(ns int64) time.Duration { return time.Duration(ns) })
+}
+
+func anyNanoseconds() *rapid.Generator[int64] {
 	return rapid.OneOf(
 		rapid.Int64Range(-5, 5),
 		rapid.Int64Range(0, 2_000_000),
@@ -128,7 +138,7 @@ func sequences() *rapid.Generator[Sequence] {
 	return rapid.Custom(func(t *rapid.T) Sequence {
 		s := Sequence{Link: rapid.OneOf(rapid.Float64Range(1e5, 1e11),
 			rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64)).Draw(t, "link")}
-		now := int64(0)
+		now := cc.Time(0)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			switch rapid.IntRange(0, 19).Draw(t, "op") {
 			case 0:
@@ -137,8 +147,10 @@ func sequences() *rapid.Generator[Sequence] {
 			case 1, 2:
 				now = AnyTime().Draw(t, "now")
 			}
-			now += rapid.Int64Range(0, 200_000).Draw(t, "dt") // may wrap: time jumps back
-			s.Events = append(s.Events, Event{Now: now, RTT: AnyTime().Draw(t, "rtt"), Base: AnyTime().Draw(t, "base"),
+			dt := rapid.Int64Range(0, 200_000).Draw(t, "dt")
+			now = now.Add(time.Duration(dt)) // may wrap: time jumps back
+			rtt, base := AnySpan().Draw(t, "rtt"), AnySpan().Draw(t, "base")
+			s.Events = append(s.Events, Event{Now: now, RTT: rtt, Base: base,
 				Bytes: rapid.Int().Draw(t, "bytes"), CE: rapid.Bool().Draw(t, "ce")})
 		}
 		return s

@@ -12,7 +12,7 @@ import (
 func model() *cctest.Bottleneck {
 	b := cctest.Testbed()
 	b.Marking = cctest.RED{KMin: 5e3, KMax: 200e3, PMax: 0.1}
-	b.Warm, b.End = 60_000*us, 120_000*us
+	b.Warm, b.End = cc.Time(60*ms), cc.Time(120*ms)
 	return b
 }
 

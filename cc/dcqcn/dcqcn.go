@@ -1,10 +1,15 @@
 package dcqcn
 
-import "math"
+import (
+	"math"
+	"time"
 
-// Bypass is the bypass limit in ns: a session at link rate waits for a mark, whatever
-// its round trips are.
-const Bypass = math.MaxInt64
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+// Bypass is the bypass limit: a session at link rate waits for a mark, whatever its
+// round trips are.
+const Bypass time.Duration = math.MaxInt64
 
 // Control is the reaction point of one session. One goroutine at a time uses it.
 type Control struct {
@@ -14,13 +19,13 @@ type Control struct {
 	target float64 // rate before the last decrease, and what was added since, bytes/s
 	alpha  float64 // estimate of congestion, in [0, 1]
 
-	reacted    bool  // to a mark, at lastCNP
-	lastCNP    int64 // time of the last reaction, ns
-	alphaFrom  int64 // alpha's current period began then, ns
-	raiseFrom  int64 // and the increase timer's, ns
-	raiseBytes int64 // bytes in the byte counter's current period
-	timerRuns  int32 // periods of the timer since the last decrease
-	byteRuns   int32 // periods of the byte counter since then
+	reacted    bool          // to a mark, at lastCNP
+	lastCNP    monotime.Time // time of the last reaction
+	alphaFrom  monotime.Time // alpha's current period began then
+	raiseFrom  monotime.Time // and the increase timer's
+	raiseBytes int64         // bytes in the byte counter's current period
+	timerRuns  int32         // periods of the timer since the last decrease
+	byteRuns   int32         // periods of the byte counter since then
 }
 
 // New returns a reaction point at linkRate, bytes per second. It keeps c, which Fill has
@@ -38,13 +43,14 @@ func New(c *Config, linkRate float64) *Control {
 // Rate returns the rate to keep to, bytes per second.
 func (d *Control) Rate() float64 { return d.rate }
 
-// OnAck takes an answer: at time now in ns a packet of so many bytes on the wire was
+// OnAck takes an answer: at time now a packet of so many bytes on the wire was
 // answered, and ce says whether it met congestion. Round trips play no part.
 //
 // Timers are looked at here only; the periods that have passed since the last answer
 // are made up for in bounded time. It returns the rate in bytes per second and
 // [Bypass].
-func (d *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64, bypass int64) {
+func (d *Control) OnAck(now monotime.Time, rtt, base time.Duration, bytes int, ce bool) (
+	rate float64, bypass time.Duration) {
 	if d.rate < d.link {
 		d.decay(now)
 		d.raise(now, bytes)
@@ -57,21 +63,22 @@ func (d *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64,
 
 // due says whether a mark at time now is reacted to. If time has jumped back, the
 // interval begins anew.
-func (d *Control) due(now int64) bool {
+func (d *Control) due(now monotime.Time) bool {
 	if !d.reacted {
 		return true
 	}
 	d.lastCNP = min(d.lastCNP, now)
-	return since(d.lastCNP, now) >= int64(d.cfg.CNPInterval)
+	return since(d.lastCNP, now) >= d.cfg.CNPInterval
 }
 
-// since returns the ns from one time to a later one, at most math.MaxInt64.
-func since(from, to int64) int64 {
-	return int64(min(uint64(to)-uint64(from), math.MaxInt64))
+// since returns the span from one time to a later one, or the longest duration if it
+// is longer.
+func since(from, to monotime.Time) time.Duration {
+	return time.Duration(min(uint64(to)-uint64(from), math.MaxInt64))
 }
 
 // cut is the reaction to a mark, the paper's equation 1.
-func (d *Control) cut(now int64) {
+func (d *Control) cut(now monotime.Time) {
 	d.reacted, d.lastCNP, d.alphaFrom = true, now, now
 	d.target = d.rate
 	d.set(d.rate * (1 - float64(d.alpha/2)))
@@ -80,17 +87,17 @@ func (d *Control) cut(now int64) {
 }
 
 // restart begins with fast recovery.
-func (d *Control) restart(now int64) {
+func (d *Control) restart(now monotime.Time) {
 	d.raiseFrom, d.raiseBytes, d.timerRuns, d.byteRuns = now, 0, 0, 0
 }
 
 // decay lets alpha fall by the periods that passed without a reaction: equation 2.
-func (d *Control) decay(now int64) {
-	span := int64(d.cfg.AlphaInterval)
+func (d *Control) decay(now monotime.Time) {
+	span := d.cfg.AlphaInterval
 	d.alphaFrom = min(d.alphaFrom, now)
 	if n := since(d.alphaFrom, now) / span; n > 0 {
-		d.alphaFrom += n * span
-		d.alpha *= power(1-d.cfg.Gain, n)
+		d.alphaFrom = d.alphaFrom.Add(n * span)
+		d.alpha *= power(1-d.cfg.Gain, int64(n))
 	}
 }
 
@@ -108,12 +115,12 @@ func power(x float64, n int64) float64 {
 
 // raise makes the increases of the periods that passed, of the timer and of the
 // byte counter.
-func (d *Control) raise(now int64, bytes int) {
-	span := int64(d.cfg.IncreaseInterval)
+func (d *Control) raise(now monotime.Time, bytes int) {
+	span := d.cfg.IncreaseInterval
 	d.raiseFrom = min(d.raiseFrom, now)
 	if n := since(d.raiseFrom, now) / span; n > 0 {
-		d.raiseFrom += n * span
-		d.increase(n, &d.timerRuns)
+		d.raiseFrom = d.raiseFrom.Add(n * span)
+		d.increase(int64(n), &d.timerRuns)
 	}
 	d.raiseBytes += min(max(0, int64(bytes)), maxIncreaseBytes)
 	if n := d.raiseBytes / d.cfg.IncreaseBytes; n > 0 {
@@ -177,7 +184,7 @@ func (d *Control) set(rate float64) {
 // OnTimeout takes that nothing was answered for a whole retransmission timeout: it
 // halves the rate, without fast recovery to what it was, and returns it in bytes per
 // second.
-func (d *Control) OnTimeout(now int64) (rate float64) {
+func (d *Control) OnTimeout(now monotime.Time) (rate float64) {
 	d.set(d.rate / 2)
 	d.target = d.rate
 	d.alphaFrom = now

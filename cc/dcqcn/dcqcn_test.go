@@ -12,7 +12,10 @@ import (
 
 var _ cc.Controller = (*Control)(nil)
 
-const us = 1000 // ns
+const (
+	us = time.Microsecond
+	ms = time.Millisecond
+)
 
 // ack is one call of OnAck, time in us, and what it leaves: bytes per second, and alpha.
 type ack struct {
@@ -105,10 +108,11 @@ func TestByHand(t *testing.T) {
 				c.OnTimeout(0)
 			}
 			for i, a := range tt.acks {
-				got, bypass := c.OnAck(int64(a.now*us), int64(i), int64(i), a.bytes, a.ce)
+				now, rtt := cc.Time(a.now*float64(us)), time.Duration(i)
+				got, bypass := c.OnAck(now, rtt, rtt, a.bytes, a.ce)
 				if !near(got, a.rate) || c.Rate() != got || !near(c.alpha, a.alpha) || bypass != math.MaxInt64 {
-					t.Fatalf("answer %d: rate %.3f, Rate() %.3f, alpha %v, bypass %d; want %.3f and %v",
-						i, got, c.Rate(), c.alpha, bypass, a.rate, a.alpha)
+					t.Fatalf("answer %d: rate %.3f, Rate() %.3f, alpha %v, bypass %v; "+
+						"want %.3f and %v", i, got, c.Rate(), c.alpha, bypass, a.rate, a.alpha)
 				}
 			}
 		})
@@ -118,16 +122,16 @@ func TestByHand(t *testing.T) {
 // TestLateTimers: periods made up for in one call give what one call per period gives.
 func TestLateTimers(t *testing.T) {
 	cfg := filled(t, Config{AddRate: 1e5, CNPInterval: 1, AlphaInterval: 55 * us, Gain: 1.0 / 256})
-	for n := range int64(2000) {
+	for n := range time.Duration(2000) {
 		late, prompt := New(cfg, 1e9), New(cfg, 1e9)
 		for _, c := range []*Control{late, prompt} {
 			c.OnAck(0, 1, 1, 0, true)
 			c.OnAck(1, 1, 1, 0, true) // target 500e6, so that the link is far away
 		}
 		for i := range n {
-			prompt.OnAck(1+(i+1)*55*us, 1, 1, 0, false)
+			prompt.OnAck(cc.Time(1).Add((i+1)*55*us), 1, 1, 0, false)
 		}
-		late.OnAck(1+n*55*us, 1, 1, 0, false)
+		late.OnAck(cc.Time(1).Add(n*55*us), 1, 1, 0, false)
 		if math.Abs(late.rate-prompt.rate) > 1e-9*prompt.rate || math.Abs(late.target-prompt.target) > 1e-9*prompt.target ||
 			math.Abs(late.alpha-prompt.alpha) > 1e-9*prompt.alpha || late.timerRuns != prompt.timerRuns {
 			t.Fatalf("%d periods: late %+v\nprompt %+v", n, *late, *prompt)
@@ -161,8 +165,8 @@ func TestBounds(t *testing.T) {
 		if c.Rate() != tt.high {
 			t.Errorf("link %v: begins at %v", tt.link, c.Rate())
 		}
-		for i := range int64(2000) {
-			c.OnAck(i*50*us, 1, 1, 1000, true)
+		for i := range time.Duration(2000) {
+			c.OnAck(cc.Time(i*50*us), 1, 1, 1000, true)
 		}
 		if c.Rate() != tt.low {
 			t.Errorf("link %v: least rate after marks %v, want %v", tt.link, c.Rate(), tt.low)
@@ -173,7 +177,7 @@ func TestBounds(t *testing.T) {
 		if c.Rate() != tt.low {
 			t.Errorf("link %v: least rate after timeouts %v, want %v", tt.link, c.Rate(), tt.low)
 		}
-		if c.OnAck(int64(time.Hour), 1, 1, 1000, false); tt.high <= 1e9 && c.Rate() != tt.high {
+		if c.OnAck(cc.Time(time.Hour), 1, 1, 1000, false); tt.high <= 1e9 && c.Rate() != tt.high {
 			t.Errorf("link %v: %v after an hour", tt.link, c.Rate())
 		}
 	}
@@ -193,10 +197,10 @@ func TestSize(t *testing.T) {
 
 func BenchmarkOnAck(b *testing.B) {
 	c := New(filled(b, Config{}), 3e9)
-	var now int64
+	var now cc.Time
 	b.ReportAllocs()
 	for b.Loop() {
-		now += us
+		now = now.Add(us)
 		c.OnAck(now, 40*us, 6*us, 1000, now&0x7f00 == 0)
 	}
 }

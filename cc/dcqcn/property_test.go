@@ -56,7 +56,7 @@ func wrong(ctl cc.Controller, s cctest.Step) error {
 	case !s.CE && s.Rate < s.Before || s.Rate < s.Before*0.499999:
 		return fmt.Errorf("from %v to %v", s.Before, s.Rate)
 	case s.Bypass != Bypass:
-		return fmt.Errorf("bypass limit %d", s.Bypass)
+		return fmt.Errorf("bypass limit %v", s.Bypass)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // model returns the test bed. Round trips are all that tells of its queue.
 func model() *cctest.Bottleneck {
 	b := cctest.Testbed()
-	b.Warm, b.End = 30_000*us, 60_000*us
+	b.Warm, b.End = cc.Time(30*ms), cc.Time(60*ms)
 	return b
 }
 
@@ -48,8 +48,8 @@ func TestIncast(t *testing.T) {
 func TestNewcomer(t *testing.T) {
 	b, a := model(), algorithm(filled(t, Config{}))
 	b.Add(a, 20, b.Link, 0, us)
-	b.Add(a, 1, b.Link, 20_000*us, 0)
-	b.Warm, b.End = 60_000*us, 90_000*us
+	b.Add(a, 1, b.Link, cc.Time(20*ms), 0)
+	b.Warm, b.End = cc.Time(60*ms), cc.Time(90*ms)
 	b.Run()
 	r := b.Rates()
 	if share := r[20] * 21 / b.Link; math.Abs(share-1) > 0.2 {
@@ -71,7 +71,7 @@ func TestOtherLinks(t *testing.T) {
 		b := model()
 		b.Link = gigabits * 1e9 / 8
 		b.BaseRTT = 20 * us
-		b.Warm, b.End = 20_000*us, 40_000*us
+		b.Warm, b.End = cc.Time(20*ms), cc.Time(40*ms)
 		cctest.Incast(t, b, algorithm(filled(t, Config{})), 20, shared)
 	}
 }
@@ -82,7 +82,7 @@ func TestLongPath(t *testing.T) {
 	b := model()
 	b.BaseRTT, b.Credits = 300*us, 0
 	b.Add(at(filled(t, Config{}))(b.Link/4), 2, b.Link/4, 0, 0)
-	b.Warm, b.End = 400_000*us, 500_000*us
+	b.Warm, b.End = cc.Time(400*ms), cc.Time(500*ms)
 	b.Run()
 	b.Expect(t, shared)
 }

@@ -67,7 +67,7 @@ func wrong(ctl cc.Controller, s cctest.Step) error {
 // accepts again, unchanged.
 func TestAnyConfig(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		span := rapid.Map(cctest.AnyTime(), func(i int64) time.Duration { return time.Duration(i) })
+		span := cctest.AnySpan()
 		c, err := Config{
 			Variant: Variant(rapid.Uint8Range(0, 3).Draw(t, "variant")),
 			TLow:    span.Draw(t, "tLow"), THigh: span.Draw(t, "tHigh"), MinRTT: span.Draw(t, "minRTT"),

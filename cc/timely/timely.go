@@ -1,6 +1,11 @@
 package timely
 
-import "math"
+import (
+	"math"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
 
 // haiSteps is how many steps at a time hyperactive increase makes (TIMELY,
 // section 4.3: N = 5).
@@ -15,10 +20,10 @@ type Control struct {
 	link float64 // highest rate, bytes/s
 	rate float64 // bytes/s
 
-	prevRTT  int64   // last sample, ns; 0 before the first
-	prevTime int64   // when prevRTT came, ns
-	diff     float64 // moving average of the difference of two samples in a row, ns
-	falling  uint16  // samples in a row without a rising round trip, at most HAIAfter
+	prevRTT  time.Duration // last sample; 0 before the first
+	prevTime monotime.Time // when prevRTT came
+	diff     float64       // moving average of the difference of two samples in a row, ns
+	falling  uint16        // samples in a row without a rising round trip, at most HAIAfter
 }
 
 // New returns a controller at linkRate, bytes per second. It keeps c, which Fill has
@@ -36,41 +41,40 @@ func New(c *Config, linkRate float64) *Control {
 // Rate returns the rate to keep to, bytes per second.
 func (t *Control) Rate() float64 { return t.rate }
 
-// Bypass returns the round trip in ns up to which a session at link rate need not
-// tell its samples: TLow, raised for a path whose least round trip is base ns.
-// A base of 0 is unknown and raises nothing.
-func (c *Config) Bypass(base int64) int64 {
-	low := int64(c.TLow)
-	if s := c.shift(base); s <= math.MaxInt64-low {
-		return low + s
+// Bypass returns the round trip up to which a session at link rate need not tell its
+// samples: TLow, raised for a path whose least round trip is base. A base of 0 is
+// unknown and raises nothing.
+func (c *Config) Bypass(base time.Duration) time.Duration {
+	if s := c.shift(base); s <= math.MaxInt64-c.TLow {
+		return c.TLow + s
 	}
 	return math.MaxInt64
 }
 
-// shift returns by how much the thresholds rise for a path of base ns.
-func (c *Config) shift(base int64) int64 {
-	if base <= int64(c.BaseRTT) {
+// shift returns by how much the thresholds rise for a path of base.
+func (c *Config) shift(base time.Duration) time.Duration {
+	if base <= c.BaseRTT {
 		return 0
 	}
 	return base
 }
 
 // unit returns the round trip in ns that the gradient is measured in.
-func (c *Config) unit(base int64) float64 {
-	if c.Variant == Paper && base <= int64(c.BaseRTT) {
+func (c *Config) unit(base time.Duration) float64 {
+	if c.Variant == Paper && base <= c.BaseRTT {
 		return float64(c.MinRTT)
 	}
-	return float64(max(int64(c.MinRTT), base))
+	return float64(max(c.MinRTT, base))
 }
 
-// OnAck takes one round trip: at time now in ns a packet's answer came, rtt ns after
-// the packet was sent, without the server's hold time; 0 or less is not measured
-// and changes nothing. base is the least round trip of the session in ns, 0 if
-// unknown. The packet's size and its congestion mark play no part.
+// OnAck takes one round trip: at time now a packet's answer came, rtt after the packet
+// was sent, without the server's hold time; 0 or less is not measured and changes
+// nothing. base is the least round trip of the session, 0 if unknown. The packet's
+// size and its congestion mark play no part.
 //
-// It returns the rate in bytes per second and the bypass limit in ns, see
-// [Config.Bypass].
-func (t *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64, bypass int64) {
+// It returns the rate in bytes per second and the bypass limit, see [Config.Bypass].
+func (t *Control) OnAck(now monotime.Time, rtt, base time.Duration, bytes int, ce bool) (
+	rate float64, bypass time.Duration) {
 	c := t.cfg
 	if rtt <= 0 {
 		return t.rate, c.Bypass(base)
@@ -87,7 +91,7 @@ func (t *Control) OnAck(now, rtt, base int64, bytes int, ce bool) (rate float64,
 }
 
 // elapsed returns the ns from one time to another, 0 if time jumped back.
-func elapsed(from, to int64) float64 {
+func elapsed(from, to monotime.Time) float64 {
 	if to <= from {
 		return 0
 	}
@@ -167,7 +171,7 @@ func (t *Control) set(rate float64) {
 
 // OnTimeout takes that nothing was answered for a whole retransmission timeout: it
 // halves the rate, and returns it in bytes per second.
-func (t *Control) OnTimeout(now int64) (rate float64) {
+func (t *Control) OnTimeout(now monotime.Time) (rate float64) {
 	t.falling = 0
 	t.set(t.rate / 2)
 	return t.rate

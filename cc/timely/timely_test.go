@@ -12,7 +12,10 @@ import (
 
 var _ cc.Controller = (*Control)(nil)
 
-const us = 1000 // ns
+const (
+	us = time.Microsecond
+	ms = time.Millisecond
+)
 
 // ack is one call of OnAck, times in us, and the rate it returns, bytes per second.
 type ack struct {
@@ -171,7 +174,8 @@ func TestByHand(t *testing.T) {
 				t.Fatalf("rate after a timeout: %v", got)
 			}
 			for i, a := range tt.acks {
-				got, _ := c.OnAck(int64(a.now*us), int64(a.rtt*us), int64(a.base*us), 1000, i%2 == 0)
+				now := cc.Time(micros(a.now))
+				got, _ := c.OnAck(now, micros(a.rtt), micros(a.base), 1000, i%2 == 0)
 				if !near(got, a.want) || c.Rate() != got {
 					t.Fatalf("answer %d: rate %.3f, Rate() %.3f, want %.3f", i, got, c.Rate(), a.want)
 				}
@@ -179,6 +183,9 @@ func TestByHand(t *testing.T) {
 		})
 	}
 }
+
+// micros returns the duration of so many us.
+func micros(n float64) time.Duration { return time.Duration(n * float64(us)) }
 
 // TestBounds: the rate stays between MinRate and the link's rate, which wins.
 func TestBounds(t *testing.T) {
@@ -194,14 +201,14 @@ func TestBounds(t *testing.T) {
 				t.Errorf("%v, link %v: begins at %v", v, tt.link, c.Rate())
 			}
 			for i := range 2000 {
-				c.OnAck(int64(i)*1000*us, int64(i)*10*us, 0, 1000, false)
+				c.OnAck(cc.Time(time.Duration(i)*ms), time.Duration(i)*10*us, 0, 1000, false)
 				c.OnTimeout(0)
 			}
 			if c.Rate() != tt.low {
 				t.Errorf("%v, link %v: least rate %v, want %v", v, tt.link, c.Rate(), tt.low)
 			}
 			for i := range 2000 {
-				c.OnAck(int64(i)*1000*us, 5*us, 0, 1000, true)
+				c.OnAck(cc.Time(time.Duration(i)*ms), 5*us, 0, 1000, true)
 			}
 			// Time jumps back at the first sample, so that it adds nothing.
 			if want := min(tt.high, 1e6+1999*cfg.AddRate); c.Rate() != want {
@@ -213,21 +220,22 @@ func TestBounds(t *testing.T) {
 
 func TestBypass(t *testing.T) {
 	cfg := filled(t, classic)
-	for _, tt := range []struct{ base, want int64 }{
-		{0, 50_000}, {-1, 50_000}, {25_000, 50_000}, {25_001, 75_001}, {325_000, 375_000},
-		{30_000_000, 30_050_000}, {math.MaxInt64, math.MaxInt64}, {math.MinInt64, 50_000},
+	for _, tt := range []struct{ base, want time.Duration }{
+		{0, 50 * us}, {-1, 50 * us}, {25 * us, 50 * us}, {25*us + 1, 75*us + 1},
+		{325 * us, 375 * us}, {30 * ms, 30*ms + 50*us},
+		{math.MaxInt64, math.MaxInt64}, {math.MinInt64, 50 * us},
 	} {
 		if got := cfg.Bypass(tt.base); got != tt.want {
-			t.Errorf("Bypass(%d) = %d, want %d", tt.base, got, tt.want)
+			t.Errorf("Bypass(%v) = %v, want %v", tt.base, got, tt.want)
 		}
 		_, got := New(cfg, 1e9).OnAck(0, 10, tt.base, 1000, false)
 		if got != tt.want {
-			t.Errorf("OnAck with base %d returns the limit %d, want %d", tt.base, got, tt.want)
+			t.Errorf("OnAck with base %v returns the limit %v, want %v", tt.base, got, tt.want)
 		}
 	}
-	_, got := New(cfg, 1e9).OnAck(0, 0, 325_000, 1000, false)
-	if got != 375_000 {
-		t.Errorf("OnAck without a sample returns the limit %d", got)
+	_, got := New(cfg, 1e9).OnAck(0, 0, 325*us, 1000, false)
+	if got != 375*us {
+		t.Errorf("OnAck without a sample returns the limit %v", got)
 	}
 }
 
@@ -251,11 +259,11 @@ func BenchmarkOnAck(b *testing.B) {
 	for _, v := range []Variant{Patched, Paper} {
 		b.Run(v.String(), func(b *testing.B) {
 			c := New(filled(b, Config{Variant: v}), 3e9)
-			var now int64
+			var now cc.Time
 			b.ReportAllocs()
 			for b.Loop() {
-				now += us
-				c.OnAck(now, 40*us+now&0x7fff, 6*us, 1000, false)
+				now = now.Add(us)
+				c.OnAck(now, 40*us+time.Duration(now)&0x7fff, 6*us, 1000, false)
 			}
 		})
 	}

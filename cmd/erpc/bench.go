@@ -119,7 +119,7 @@ type bench struct {
 	plains  []sum
 	hist    *hdrhistogram.Histogram
 	rawEnds map[*worker]*rawClient
-	cpu     int64
+	cpu     time.Duration
 	resent  uint64
 	mtu     int
 	credits int
@@ -311,7 +311,7 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 			var rep report
 			if rep, err = w.ask(control{Op: "unload"}); err == nil && rep.Elapsed > 0 {
 				r.done += rep.Done
-				r.rate += float64(rep.Done) / (float64(rep.Elapsed) / 1e9)
+				r.rate += float64(rep.Done) / rep.Elapsed.Seconds()
 				err = w.settle()
 			}
 		}

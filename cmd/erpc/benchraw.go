@@ -130,7 +130,7 @@ func (b *bench) rawStream(w *worker, d time.Duration) (round, error) {
 	}
 	// rate is in bytes per second of data here: headers are the RPC's to pay too.
 	data := float64(rep.RawBytes) * float64(b.mtu-wire.HeaderSize) / float64(b.mtu)
-	return round{done: rep.RawBytes, elapsed: time.Duration(rep.Elapsed), rate: data / (float64(rep.Elapsed) / 1e9)}, nil
+	return round{done: rep.RawBytes, elapsed: rep.Elapsed, rate: data / rep.Elapsed.Seconds()}, nil
 }
 
 // addRaw compares with the raw rounds: the ratio is the median over the rounds.

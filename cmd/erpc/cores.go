@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
@@ -22,7 +23,7 @@ func coreRoundTrip(a, b int) float64 {
 	const chunk, rounds = 500, 20_000
 	var word atomic.Uint64
 	var failed atomic.Bool
-	best := int64(math.MaxInt64) // of all chunks: somebody else may want the cores too
+	best := time.Duration(math.MaxInt64) // of all chunks: somebody else may want the cores too
 	var wg sync.WaitGroup
 	// side answers each odd or even number with the next one. A thread that was pinned is
 	// not given back: it ends with its goroutine.
@@ -39,7 +40,7 @@ func coreRoundTrip(a, b int) float64 {
 			if from == 0 && i%(2*chunk) == 0 {
 				now := monotime.Now()
 				if i > 0 {
-					best = min(best, now-begin)
+					best = min(best, now.Sub(begin))
 				}
 				begin = now
 			}

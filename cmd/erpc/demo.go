@@ -97,7 +97,7 @@ func (c *demoCmd) Run(e *env) error {
 		}
 	}
 	err = errors.Join(err, t.close())
-	res.Seconds = float64(monotime.Now()-begin) / 1e9
+	res.Seconds = monotime.Now().Sub(begin).Seconds()
 	res.Interrupted = e.ctx.Err() != nil
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (c *demoCmd) goroutines(ctx context.Context, addr string) (row demoRow, err
 			for !stop.Load() {
 				at := monotime.Now()
 				resp, cerr := cl.Call(ctx, typeEcho, request)
-				ns := monotime.Now() - at
+				took := monotime.Now().Sub(at)
 				if cerr == nil && !bytes.Equal(request, resp) {
 					cerr = fmt.Errorf("call of goroutine %d came back changed", i)
 				}
@@ -186,14 +186,14 @@ func (c *demoCmd) goroutines(ctx context.Context, addr string) (row demoRow, err
 					stop.Store(true)
 				} else {
 					row.Rpcs++
-					_ = hist.RecordValue(max(1, ns))
+					_ = hist.RecordValue(max(1, int64(took)))
 				}
 				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	row.Rps = float64(row.Rpcs) / (float64(monotime.Now()-begin) / 1e9)
+	row.Rps = float64(row.Rpcs) / monotime.Now().Sub(begin).Seconds()
 	row.P50, row.P99 = float64(hist.ValueAtQuantile(50))/1e3, float64(hist.ValueAtQuantile(99))/1e3
 	return row, errors.Join(err, cl.Close())
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"runtime"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/hugemem"
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -72,13 +74,13 @@ func findCores() finding {
 // findClock measures a reading of the clock: with a slow source it is a system call.
 func findClock() finding {
 	const readings = 20000
-	best := int64(1 << 62)
+	best := time.Duration(math.MaxInt64)
 	for range 5 {
 		begin := monotime.Now()
 		for range readings {
 			monotime.Now()
 		}
-		best = min(best, (monotime.Now()-begin)/readings)
+		best = min(best, monotime.Now().Sub(begin)/readings)
 	}
 	source := clockSource()
 	return finding{"clock", best < 120, fmt.Sprintf("%d ns a reading, source %s", best, source),

@@ -148,17 +148,17 @@ type control struct {
 
 // report is the answer to every control.
 type report struct {
-	Error       string    `json:"error,omitempty"`
-	Addrs       []string  `json:"addrs,omitempty"`    // of all threads
-	RawAddr     string    `json:"raw_addr,omitempty"` // of the raw server
-	CPU         int64     `json:"cpu_ns"`             // of the process
-	Served      uint64    `json:"served"`
-	Retransmits uint64    `json:"retransmits"`
-	RawBytes    uint64    `json:"raw_bytes"`
-	Memory      footprint `json:"memory"` // of the process; for "memory"
-	Done        uint64    `json:"done"`   // by the load on this side
-	Elapsed     int64     `json:"elapsed_ns"`
-	InFlight    int       `json:"in_flight"` // of the load on this side
+	Error       string        `json:"error,omitempty"`
+	Addrs       []string      `json:"addrs,omitempty"`    // of all threads
+	RawAddr     string        `json:"raw_addr,omitempty"` // of the raw server
+	CPU         time.Duration `json:"cpu_ns"`             // of the process
+	Served      uint64        `json:"served"`
+	Retransmits uint64        `json:"retransmits"`
+	RawBytes    uint64        `json:"raw_bytes"`
+	Memory      footprint     `json:"memory"` // of the process; for "memory"
+	Done        uint64        `json:"done"`   // by the load on this side
+	Elapsed     time.Duration `json:"elapsed_ns"`
+	InFlight    int           `json:"in_flight"` // of the load on this side
 }
 
 func (ep *endpoint) control(h erpc.ReqHandle) {
@@ -184,14 +184,14 @@ func (ep *endpoint) obey(c *control, rep *report, from transport.Addr) (err erro
 		err = ep.startRaw(c)
 	case "rawoff":
 		if ep.raw != nil {
-			rep.RawBytes, rep.Elapsed = ep.raw.bytes, ep.raw.lastAt-ep.raw.firstAt
+			rep.RawBytes, rep.Elapsed = ep.raw.bytes, ep.raw.lastAt.Sub(ep.raw.firstAt)
 			ep.raw.active = false
 		}
 	case "load":
 		err = ep.startLoad(c.Load, from)
 	case "unload":
 		if l := ep.load; l != nil {
-			rep.Done, rep.Elapsed = l.done, monotime.Now()-l.begun
+			rep.Done, rep.Elapsed = l.done, monotime.Now().Sub(l.begun)
 			l.stopping = true
 		}
 	default:

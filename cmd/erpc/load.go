@@ -40,12 +40,12 @@ type load struct {
 	rng      uint64           // of Random
 	ahead    [8]*erpc.Session // of Random: chosen already, on their way into the cache
 
-	now    int64 // the clock, read at most once per pass; the loop's owner sets it to 0
+	now    monotime.Time // the clock, read at most once per pass; the loop's owner sets it to 0
 	every  uint64
 	skip   uint64 // RPCs until the next one whose latency is recorded
 	hist   *hdrhistogram.Histogram
-	begun  int64
-	lastAt int64 // when the last RPC ended
+	begun  monotime.Time
+	lastAt monotime.Time // when the last RPC ended
 	done   uint64
 	errs   uint64
 	err    error // the last one
@@ -55,7 +55,7 @@ type load struct {
 type loadOp struct {
 	req, resp *erpc.MsgBuffer
 	sess      *erpc.Session // unless Random
-	started   int64
+	started   monotime.Time
 }
 
 // newHistogram records 1 ns to 60 s with three digits.
@@ -111,7 +111,7 @@ func (l *load) begin(keepLatency bool) {
 	l.start()
 }
 
-func (l *load) clock() int64 {
+func (l *load) clock() monotime.Time {
 	if l.now == 0 {
 		l.now = monotime.Now()
 	}
@@ -167,7 +167,8 @@ func (l *load) onDone(c erpc.Completion) {
 		l.lastAt = now
 		if l.skip--; l.skip == 0 {
 			l.skip = l.every
-			_ = l.hist.RecordValue(max(1, now-l.ops[c.Tag].started)) // beyond a minute: not recorded
+			took := now.Sub(l.ops[c.Tag].started)
+			_ = l.hist.RecordValue(max(1, int64(took))) // beyond a minute: not recorded
 		}
 	}
 	l.idle = append(l.idle, uint32(c.Tag))
@@ -199,7 +200,7 @@ type round struct {
 
 // result sums up the round, from its begin to the end of its last RPC.
 func (l *load) result() round {
-	r := round{done: l.done, errs: l.errs, elapsed: time.Duration(l.lastAt - l.begun)}
+	r := round{done: l.done, errs: l.errs, elapsed: l.lastAt.Sub(l.begun)}
 	if r.elapsed > 0 {
 		r.rate = float64(r.done) / r.elapsed.Seconds()
 	}

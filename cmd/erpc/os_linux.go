@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,13 +34,13 @@ var initial = func() (cores []int) {
 // allowedCores returns the cores that this process may use.
 func allowedCores() []int { return initial }
 
-// processCPU returns the CPU time that this process has used, ns.
-func processCPU() int64 {
+// processCPU returns the CPU time that this process has used.
+func processCPU() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
 		return 0
 	}
-	return u.Utime.Nano() + u.Stime.Nano()
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // ownGroup keeps a terminal's Ctrl-C from the child: the parent ends it.

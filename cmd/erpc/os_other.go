@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os/exec"
+	"time"
 )
 
 var errLinuxOnly = errors.New("only on Linux")
@@ -15,7 +16,7 @@ func pinThread(int) error { return errLinuxOnly }
 func allowedCores() []int { return nil }
 
 // processCPU returns 0: not measured here.
-func processCPU() int64 { return 0 }
+func processCPU() time.Duration { return 0 }
 
 func ownGroup(*exec.Cmd) {}
 

@@ -95,7 +95,7 @@ func (c *pingCmd) Run(e *env) error {
 	if err = errors.Join(t.workers[0].do(p.loop), t.close()); err != nil {
 		return err
 	}
-	p.res.Duration = float64(monotime.Now()-begin) / 1e9
+	p.res.Duration = monotime.Now().Sub(begin).Seconds()
 	p.res.Interrupted = e.ctx.Err() != nil
 	if err := p.summary(e.out); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (p *pinger) loop(w *worker) error {
 		if err := p.once(w, body); err != nil {
 			return err
 		}
-		next = max(next+int64(p.Interval), monotime.Now())
+		next = max(next.Add(p.Interval), monotime.Now())
 		if p.res.Sent != p.Count {
 			if err := w.idleUntil(next); err != nil {
 				return err
@@ -147,7 +147,7 @@ func (p *pinger) once(w *worker, body []byte) error {
 	}
 	begin := monotime.Now()
 	resp, err := w.call(typeEcho, body, p.Timeout)
-	ns := monotime.Now() - begin
+	took := monotime.Now().Sub(begin)
 	if err == nil && len(resp) != len(body) {
 		err = fmt.Errorf("%d bytes came back instead of %d", len(resp), len(body))
 	}
@@ -156,14 +156,15 @@ func (p *pinger) once(w *worker, body []byte) error {
 		return nil
 	}
 	p.res.Received++
-	_ = p.hist.RecordValue(max(1, ns))
-	fmt.Fprintf(p.lines, "%d bytes from %s: seq=%d time=%.1f us\n", len(resp), w.addr, p.res.Sent, float64(ns)/1e3)
+	_ = p.hist.RecordValue(max(1, int64(took)))
+	fmt.Fprintf(p.lines, "%d bytes from %s: seq=%d time=%.1f us\n",
+		len(resp), w.addr, p.res.Sent, float64(took)/1e3)
 	return nil
 }
 
 // idleUntil keeps the session alive until the given time or Ctrl-C.
-func (w *worker) idleUntil(end int64) error {
-	wake := time.AfterFunc(time.Duration(end-monotime.Now()), w.ep.rpc.Wake)
+func (w *worker) idleUntil(end monotime.Time) error {
+	wake := time.AfterFunc(end.Sub(monotime.Now()), w.ep.rpc.Wake)
 	defer wake.Stop()
 	return w.ep.rpc.Run(func() bool { return w.ep.stop.Load() || monotime.Now() >= end })
 }

@@ -73,7 +73,7 @@ type rawServer struct {
 	active          bool
 	respSize        int
 	packets, bytes  uint64
-	firstAt, lastAt int64
+	firstAt, lastAt monotime.Time
 }
 
 func (s *rawServer) close() error {
@@ -120,7 +120,7 @@ func (ep *endpoint) startRaw(c *control) (err error) {
 // now and then, or until nothing comes any more.
 func (ep *endpoint) serveRaw() error {
 	s := ep.raw
-	var keep, heard int64
+	var keep, heard monotime.Time
 	for seen := uint64(0); s.active && !ep.stop.Load(); {
 		for range 64 {
 			if err := s.step(); err != nil {
@@ -133,11 +133,11 @@ func (ep *endpoint) serveRaw() error {
 				s.firstAt = now
 			}
 			seen, heard, s.lastAt = s.packets, now, now
-		} else if now-heard > int64(rawForget) {
+		} else if now.Sub(heard) > rawForget {
 			s.active = false
 		}
 		if now > keep {
-			keep = now + int64(rawKeep)
+			keep = now.Add(rawKeep)
 			if _, err := ep.rpc.RunOnce(); err != nil {
 				return err
 			}
@@ -187,9 +187,9 @@ type rawRun struct {
 
 // tend looks after the idle Rpc, and says whether the round is over. It is called
 // now and then with the time.
-func (ep *endpoint) tend(now, end int64, keep *int64) (over bool, err error) {
+func (ep *endpoint) tend(now, end monotime.Time, keep *monotime.Time) (over bool, err error) {
 	if now > *keep {
-		*keep = now + int64(rawKeep)
+		*keep = now.Add(rawKeep)
 		_, err = ep.rpc.RunOnce()
 	}
 	return now >= end || ep.stop.Load(), err
@@ -198,10 +198,10 @@ func (ep *endpoint) tend(now, end int64, keep *int64) (over bool, err error) {
 // echoRaw keeps a window of packets in flight to a raw echo server.
 func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, error) {
 	var done uint64
-	var keep int64
+	var keep monotime.Time
 	begin := monotime.Now()
 	now, sent, heard := begin, begin, begin
-	end := begin + int64(r.duration)
+	end := begin.Add(r.duration)
 	owed := r.window
 	for pass := 0; ; pass++ {
 		n, err := e.tr.RxBurst(e.rx)
@@ -210,7 +210,7 @@ func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, err
 		}
 		if n > 0 && r.hist != nil {
 			now = monotime.Now()
-			_ = r.hist.RecordValue(max(1, now-sent))
+			_ = r.hist.RecordValue(max(1, int64(now.Sub(sent))))
 		}
 		done += uint64(n)
 		owed = min(owed+n, r.window)
@@ -219,7 +219,7 @@ func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, err
 			if over, err := ep.tend(now, end, &keep); over || err != nil {
 				break
 			}
-			if n == 0 && now-heard > int64(rawRestart) {
+			if n == 0 && now.Sub(heard) > rawRestart {
 				owed = r.window // all were lost
 			}
 		}
@@ -237,11 +237,11 @@ func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, err
 			return round{}, err
 		}
 	}
-	return r.result(done, monotime.Now()-begin), nil
+	return r.result(done, monotime.Now().Sub(begin)), nil
 }
 
-func (r *rawRun) result(done uint64, ns int64) round {
-	out := round{done: done, elapsed: time.Duration(ns), rate: float64(done) / (float64(ns) / 1e9)}
+func (r *rawRun) result(done uint64, elapsed time.Duration) round {
+	out := round{done: done, elapsed: elapsed, rate: float64(done) / elapsed.Seconds()}
 	if r.hist != nil {
 		out.p50, out.p99 = float64(r.hist.ValueAtQuantile(50))/1e3, float64(r.hist.ValueAtQuantile(99))/1e3
 	}
@@ -251,9 +251,9 @@ func (r *rawRun) result(done uint64, ns int64) round {
 // pingPlain is echoRaw with one packet in flight and plain system calls.
 func (ep *endpoint) pingPlain(s *plainSocket, r rawRun) (round, error) {
 	var done uint64
-	var keep int64
+	var keep monotime.Time
 	begin := monotime.Now()
-	end, sent, waiting := begin+int64(r.duration), begin, false
+	end, sent, waiting := begin.Add(r.duration), begin, false
 	buf := make([]byte, r.size)
 	for pass := 0; ; pass++ {
 		if !waiting {
@@ -272,13 +272,13 @@ func (ep *endpoint) pingPlain(s *plainSocket, r rawRun) (round, error) {
 		now := monotime.Now()
 		if n > 0 {
 			done++
-			_ = r.hist.RecordValue(max(1, now-sent))
+			_ = r.hist.RecordValue(max(1, int64(now.Sub(sent))))
 		}
-		if n > 0 || now-sent > int64(rawRestart) {
+		if n > 0 || now.Sub(sent) > rawRestart {
 			sent, waiting = now, false
 		}
 		if over, err := ep.tend(now, end, &keep); over || err != nil {
-			return r.result(done, now-begin), err
+			return r.result(done, now.Sub(begin)), err
 		}
 	}
 }
@@ -287,9 +287,9 @@ func (ep *endpoint) pingPlain(s *plainSocket, r rawRun) (round, error) {
 // buffer as large as a message. The server counts the bytes.
 func (ep *endpoint) streamRaw(e *rawEnd, dst transport.Addr, r rawRun, data []byte) error {
 	var sent, acked uint64
-	var keep int64
+	var keep monotime.Time
 	now := monotime.Now()
-	heard, end, off := now, now+int64(r.duration), 0
+	heard, end, off := now, now.Add(r.duration), 0
 	per := r.size - wire.HeaderSize
 	for pass := 0; ; pass++ {
 		n, err := e.tr.RxBurst(e.rx)
@@ -306,7 +306,7 @@ func (ep *endpoint) streamRaw(e *rawEnd, dst transport.Addr, r rawRun, data []by
 			if over, err := ep.tend(now, end, &keep); over || err != nil {
 				return err
 			}
-			if n == 0 && now-heard > int64(rawRestart) {
+			if n == 0 && now.Sub(heard) > rawRestart {
 				acked, heard = sent, now // what is missing was lost
 			}
 		}

@@ -88,10 +88,10 @@ func (f *simFlags) run(e *env, experiment func(simlab.Progress) (outcome, error)
 // progress prints how far a run is, every other second.
 type progress struct {
 	e           *env
-	begun, last int64 // ns
+	begun, last monotime.Time
 }
 
-const progressEvery = int64(2 * time.Second)
+const progressEvery = 2 * time.Second
 
 func newProgress(e *env) *progress {
 	now := monotime.Now()
@@ -101,11 +101,11 @@ func newProgress(e *env) *progress {
 // tell is a simlab.Progress.
 func (p *progress) tell(what string, part float64) {
 	now := monotime.Now()
-	if now-p.last < progressEvery {
+	if now.Sub(p.last) < progressEvery {
 		return
 	}
 	p.last = now
-	fmt.Fprintf(p.e.err, "%3.0f s  %s, %.0f %%\n", float64(now-p.begun)/1e9, what, 100*part)
+	fmt.Fprintf(p.e.err, "%3.0f s  %s, %.0f %%\n", now.Sub(p.begun).Seconds(), what, 100*part)
 }
 
 // numbers reads a list of whole numbers, each from low to high.

@@ -246,8 +246,8 @@ func TestProgressIsLate(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&env{err: &out})
 	p.tell("early", 0)
-	p.begun -= progressEvery
-	p.last -= progressEvery
+	p.begun = p.begun.Add(-progressEvery)
+	p.last = p.last.Add(-progressEvery)
 	p.tell("late", 0.5)
 	p.tell("at once again", 0.6)
 	if out.String() != "  2 s  late, 50 %\n" {

@@ -304,7 +304,7 @@ const drainLimit = 2 * time.Second
 func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
 	l, r := w.ep.load, w.ep.rpc
 	l.begin(keepLatency)
-	end := l.begun + int64(d)
+	end := l.begun.Add(d)
 	wake := time.AfterFunc(d, r.Wake) // for loops that sleep
 	defer wake.Stop()
 	pass := 0
@@ -329,7 +329,7 @@ func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
 // settle serves until the peer's load has nothing in flight: a peer that is left
 // alone with it would send it again and again.
 func (w *worker) settle() error {
-	for limit := monotime.Now() + int64(drainLimit); monotime.Now() < limit; {
+	for limit := monotime.Now().Add(drainLimit); monotime.Now() < limit; {
 		if rep, err := w.ask(control{Op: "stats"}); err != nil || rep.InFlight == 0 {
 			return err
 		}
@@ -340,7 +340,7 @@ func (w *worker) settle() error {
 // drain waits until no RPC of the load is in flight. They count, and so does the wait.
 func (w *worker) drain() error {
 	l, r := w.ep.load, w.ep.rpc
-	limit := l.clock() + int64(drainLimit)
+	limit := l.clock().Add(drainLimit)
 	wake := time.AfterFunc(drainLimit, r.Wake)
 	defer wake.Stop()
 	err := r.Run(func() bool {

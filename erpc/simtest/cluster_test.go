@@ -75,8 +75,8 @@ type call struct {
 	ends     int
 	err      error
 	then     func(*call)
-	issuedAt int64
-	endedAt  int64
+	issuedAt sim.Time
+	endedAt  sim.Time
 	nested   bool
 }
 
@@ -117,7 +117,7 @@ func (n *node) start() {
 		c.t.Fatal(err)
 	}
 	cfg := n.cfg
-	cfg.Clock = c.net.Now
+	cfg.Clock = func() int64 { return int64(c.net.Now()) }
 	cfg.Seed = c.net.Rand().Uint64() | 1
 	cfg.Executor = executor{c.net, ep, c}
 	cfg.OnSession = n.onSession
@@ -230,7 +230,7 @@ func (d driver) RunOnce() {
 	}
 }
 
-func (d driver) NextWake() int64 { return d.r.NextWake() }
+func (d driver) NextWake() sim.Time { return sim.Time(d.r.NextWake()) }
 
 // executor runs background handlers after a virtual delay, on the one goroutine.
 type executor struct {
@@ -240,7 +240,7 @@ type executor struct {
 }
 
 func (x executor) Submit(task erpc.Task) bool {
-	x.net.After(x.net.Rand().Int64N(int64(x.c.slow)+1), func() {
+	x.net.After(time.Duration(x.net.Rand().Int64N(int64(x.c.slow)+1)), func() {
 		task.Run()
 		x.ep.Wake() // the loop of a simulation never sleeps in its transport
 	})

@@ -70,7 +70,7 @@ func TestConnectTimeout(t *testing.T) {
 	k := echo(c)
 	c.must(4*time.Second, k)
 	want(t, erpc.ErrConnect, k)
-	if d := time.Duration(k.endedAt - k.issuedAt); d < 3*time.Second || d > 3500*time.Millisecond {
+	if d := k.endedAt.Sub(k.issuedAt); d < 3*time.Second || d > 3500*time.Millisecond {
 		t.Errorf("it took %v, ConnectTimeout is 3 s", d)
 	}
 	if len(client.events) != 1 || client.events[0] != erpc.SessionRefused {

@@ -43,7 +43,7 @@ func TestServerRestart(t *testing.T) {
 	at := c.net.Now()
 	c.must(time.Second)
 	want(t, erpc.ErrPeerRestarted, calls...)
-	if d := time.Duration(c.net.Now() - at); d > 250*time.Millisecond {
+	if d := c.net.Now().Sub(at); d > 250*time.Millisecond {
 		t.Errorf("the restart was noticed after %v", d)
 	}
 	if ev := client.events; len(ev) != 2 || ev[1] != erpc.SessionRestarted {
@@ -120,11 +120,11 @@ func TestServerCrash(t *testing.T) {
 		}
 		c.must(failure + 2*time.Second)
 		for _, k := range calls {
-			if k.endedAt >= at+int64(failure)/2 {
+			if k.endedAt >= at.Add(failure/2) {
 				want(t, erpc.ErrPeerLost, k)
 			}
 		}
-		if d := time.Duration(c.net.Now() - at); d < failure || d > failure+1250*time.Millisecond {
+		if d := c.net.Now().Sub(at); d < failure || d > failure+1250*time.Millisecond {
 			t.Errorf("given up after %v, FailureTimeout is %v", d, failure)
 		}
 		if ev := client.events; ev[len(ev)-1] != erpc.SessionLost {

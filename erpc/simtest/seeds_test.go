@@ -102,7 +102,8 @@ func runSeed(t *testing.T, seed uint64, sum *tally) uint64 {
 // build makes the network and its nodes.
 func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 	r := s.r
-	cfg := sim.Config{Seed: seed, MTU: mtu, PropDelay: 1000 + r.Int64N(20000), LoopDelay: 500, Trace: tracer(t)}
+	cfg := sim.Config{Seed: seed, MTU: mtu, LoopDelay: 500, Trace: tracer(t)}
+	cfg.PropDelay = time.Duration(1000 + r.Int64N(20000))
 	if r.IntN(2) == 0 {
 		cfg.LinkBitsPerSec = pick(r, int64(1e9), 10e9, 25e9)
 	}
@@ -129,7 +130,8 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 		if s.calm {
 			ec.MaxQueue, ec.MaxBackground, ec.Credits = 1000, 1000, 8
 		}
-		epc := sim.EndpointConfig{RunCost: r.Int64N(2000), PacketCost: r.Int64N(300)}
+		epc := sim.EndpointConfig{RunCost: time.Duration(r.Int64N(2000))}
+		epc.PacketCost = time.Duration(r.Int64N(300))
 		if !s.calm && r.IntN(4) == 0 {
 			epc.TxRing = 64
 		}
@@ -151,9 +153,10 @@ func (s *scenario) congestion() erpc.Congestion {
 		least = 1e7
 	}
 	if c.Algorithm == erpc.CCCustom {
-		c.Custom = cc.Algorithm{Name: "fickle", Bypass: r.Int64N(20_000), New: func(link float64) cc.Controller {
+		c.Custom = cc.Algorithm{Name: "fickle", Bypass: time.Duration(r.Int64N(20_000))}
+		c.Custom.New = func(link float64) cc.Controller {
 			return &fickle{r: rand.New(rand.NewPCG(r.Uint64(), 1)), least: least, link: link}
-		}}
+		}
 	}
 	return c
 }
@@ -164,11 +167,11 @@ type fickle struct {
 	least, link float64
 }
 
-func (f *fickle) OnAck(_, _, _ int64, _ int, _ bool) (float64, int64) {
-	return f.OnTimeout(0), f.r.Int64N(20_000)
+func (f *fickle) OnAck(cc.Time, time.Duration, time.Duration, int, bool) (float64, time.Duration) {
+	return f.OnTimeout(0), time.Duration(f.r.Int64N(20_000))
 }
 
-func (f *fickle) OnTimeout(int64) float64 {
+func (f *fickle) OnTimeout(cc.Time) float64 {
 	if f.r.IntN(3) == 0 {
 		return f.link
 	}
@@ -188,7 +191,7 @@ func (s *scenario) work() {
 		if s.calm {
 			size = min(size, 4)
 		}
-		c.net.After(r.Int64N(int64(s.chaos)), func() {
+		c.net.After(time.Duration(r.Int64N(int64(s.chaos))), func() {
 			for range size {
 				if from.down {
 					return
@@ -245,7 +248,7 @@ func (s *scenario) maybeCancel(k *call) {
 		return
 	}
 	rpc := k.from.rpc
-	s.c.net.After(s.r.Int64N(int64(10*time.Millisecond)), func() {
+	s.c.net.After(time.Duration(s.r.Int64N(int64(10*time.Millisecond))), func() {
 		if k.from.rpc == rpc && !k.from.down {
 			if err := rpc.Cancel(k.rpcID); err != nil {
 				s.c.fail("cancel: %v", err)
@@ -259,24 +262,25 @@ func (s *scenario) maybeCancel(k *call) {
 func (s *scenario) faults() {
 	r, c := s.r, s.c
 	f := sim.Faults{Loss: pick(r, 0, 0.001, 0.02, 0.1, 0.3), Duplicate: pick(r, 0, 0.01, 0.2), Corrupt: pick(r, 0, 0, 0.02, 0.1),
-		Reorder: pick(r, 0, 0, 0.05, 0.3), ReorderDelay: 1 + r.Int64N(3e6), Jitter: pick(r, 0, r.Int64N(200_000))}
+		Reorder: pick(r, 0, 0, 0.05, 0.3), ReorderDelay: time.Duration(1 + r.Int64N(3e6))}
+	f.Jitter = pick(r, 0, time.Duration(r.Int64N(200_000)))
 	if err := c.net.SetFaults(f); err != nil {
 		c.t.Fatal(err)
 	}
 	if r.IntN(8) == 0 { // somebody stays dead until all is healed
 		n := c.nodes[r.IntN(len(c.nodes))]
-		c.net.After(r.Int64N(int64(s.chaos)), n.crash)
+		c.net.After(time.Duration(r.Int64N(int64(s.chaos))), n.crash)
 	}
 	if r.IntN(8) == 0 { // somebody ends its sessions the proper way, or all of itself
 		n := c.nodes[r.IntN(len(c.nodes))]
 		proper := r.IntN(2) == 0
-		c.net.After(r.Int64N(int64(s.chaos)), func() { n.hangUp(proper) })
+		c.net.After(time.Duration(r.Int64N(int64(s.chaos))), func() { n.hangUp(proper) })
 	}
-	at := func(fn func()) { c.net.After(r.Int64N(int64(s.chaos)), fn) }
+	at := func(fn func()) { c.net.After(time.Duration(r.Int64N(int64(s.chaos))), fn) }
 	some := func() *node { return c.nodes[r.IntN(len(c.nodes))] }
 	if s.crashes {
 		for range 1 + r.IntN(3) {
-			n, off := some(), r.Int64N(int64(40*time.Millisecond))
+			n, off := some(), time.Duration(r.Int64N(int64(40*time.Millisecond)))
 			at(func() {
 				if n.down {
 					return
@@ -292,7 +296,7 @@ func (s *scenario) faults() {
 	}
 	if s.pauses {
 		for range 1 + r.IntN(3) {
-			n, off := some(), r.Int64N(int64(200*time.Millisecond))
+			n, off := some(), time.Duration(r.Int64N(int64(200*time.Millisecond)))
 			at(func() {
 				ep := n.ep
 				ep.Pause()
@@ -302,7 +306,7 @@ func (s *scenario) faults() {
 	}
 	if s.cuts {
 		for range 1 + r.IntN(3) {
-			n, off := some(), r.Int64N(int64(200*time.Millisecond))
+			n, off := some(), time.Duration(r.Int64N(int64(200*time.Millisecond)))
 			oneWay := r.IntN(3) == 0
 			at(func() { s.cut(n.id, oneWay) })
 			c.net.After(off, c.net.Heal)

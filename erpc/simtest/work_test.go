@@ -98,7 +98,7 @@ func (n *node) stillThere(h erpc.ReqHandle, q request) {
 func (n *node) serveLate(h erpc.ReqHandle) {
 	q := n.arrived(h)
 	ep := n.ep
-	n.c.net.After(n.c.net.Rand().Int64N(int64(n.c.slow)+1), func() {
+	n.c.net.After(time.Duration(n.c.net.Rand().Int64N(int64(n.c.slow)+1)), func() {
 		if n.ep != ep || n.down {
 			return // the process is another
 		}
@@ -237,11 +237,11 @@ func (c *cluster) allowed(k *call, err error) {
 
 // settle runs until no RPC is pending, at most for bound, and says whether it got there.
 func (c *cluster) settle(bound time.Duration) bool {
-	return c.net.RunWhile(func() bool { return c.pending > 0 }, c.net.Now()+int64(bound))
+	return c.net.RunWhile(func() bool { return c.pending > 0 }, c.net.Now().Add(bound))
 }
 
 // run lets virtual time pass.
-func (c *cluster) run(d time.Duration) { c.net.RunUntil(c.net.Now() + int64(d)) }
+func (c *cluster) run(d time.Duration) { c.net.RunUntil(c.net.Now().Add(d)) }
 
 // closeAll closes every node and checks that nothing is left.
 func (c *cluster) closeAll() {

@@ -1,4 +1,4 @@
-// Package monotime is the only reader of the clock. Everything else is given the
-// time: loops read it once per round and pass it on, tests and the simulator make
-// it up.
+// Package monotime holds the type of a point in time, and is the only reader of the
+// clock. Everything else is given the time: loops read it once per round and pass it
+// on, tests and the simulator make it up.
 package monotime

@@ -17,7 +17,7 @@ func ticks() uint64
 // scale turns ticks into the time.
 type scale struct {
 	at   uint64 // ticks
-	ns   int64  // the time then
+	time Time   // the time then
 	mult uint64 // ns per tick, 2^-32 ns
 }
 
@@ -27,25 +27,24 @@ var (
 	first    = sample()
 )
 
-// warmUp is how long the counter is compared with the system's clock before it is used,
-// ns. Each comparison may be wrong by some 50 ns: 2 parts in a million of this time.
-const warmUp = 50e6
+// warmUp is how long the counter is compared with the system's clock before it is used.
+// Each comparison may be wrong by some 50 ns: 2 parts in a million of this time.
+const warmUp = 50 * time.Millisecond
 
 // clocksource is where Linux says which clock it trusts.
 const clocksource = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
-// Now returns the nanoseconds since the process started, plus one, on a clock that
-// never goes backwards and that nobody sets. It is always positive, so 0 can mean
-// "never". Only differences within one process mean anything.
+// Now returns the time since the process started, plus one nanosecond, on a clock that
+// never goes backwards and that nobody sets. It is always positive.
 //
 // Where Linux itself takes the time from the time stamp counter, one call costs about
 // 8 ns, else about 25 ns (a vDSO call). The counter is compared with the system's clock once: after
 // that the two drift apart by a few parts in a million.
-func Now() int64 {
+func Now() Time {
 	if s := current.Load(); s != nil {
 		if d := ticks() - s.at; int64(d) >= 0 {
 			hi, lo := bits.Mul64(d, s.mult)
-			return s.ns + int64(hi<<32|lo>>32)
+			return s.time + Time(hi<<32|lo>>32)
 		}
 		// The machine slept and the counter was reset, or it is not what it seemed.
 	}
@@ -53,9 +52,9 @@ func Now() int64 {
 }
 
 // slow is Now by the system's clock.
-func slow() int64 {
+func slow() Time {
 	now := system()
-	if now-first.ns > warmUp && !starting.Load() && starting.CompareAndSwap(false, true) {
+	if now.Sub(first.time) > warmUp && !starting.Load() && starting.CompareAndSwap(false, true) {
 		if name, err := os.ReadFile(clocksource); err == nil && strings.TrimSpace(string(name)) == "tsc" {
 			current.Store(scaleFrom(first, sample()))
 		}
@@ -68,12 +67,12 @@ var base = time.Now()
 
 // system reads the system's clock. Since looks at the monotonic reading only and is
 // half the price of time.Now.
-func system() int64 { return int64(time.Since(base)) + 1 }
+func system() Time { return Time(time.Since(base)) + 1 }
 
 // moment is one reading of both clocks.
 type moment struct {
 	ticks uint64
-	ns    int64
+	time  Time
 }
 
 // sample reads both clocks, the counter first: so what is counted from a moment is never
@@ -93,11 +92,11 @@ func sample() moment {
 
 // scaleFrom returns the scale that two moments give, nil if they make no sense.
 func scaleFrom(a, b moment) *scale {
-	dt, dn := b.ticks-a.ticks, b.ns-a.ns
+	dt, dn := b.ticks-a.ticks, b.time.Sub(a.time)
 	// From 100 MHz to 100 GHz; it keeps Div64 from overflow too.
 	if dn <= 0 || dt < uint64(dn)/10 || dt/100 > uint64(dn) {
 		return nil
 	}
 	mult, _ := bits.Div64(uint64(dn)>>32, uint64(dn)<<32, dt)
-	return &scale{at: b.ticks, ns: b.ns, mult: mult}
+	return &scale{at: b.ticks, time: b.time, mult: mult}
 }

@@ -26,7 +26,7 @@ func TestScale(t *testing.T) {
 			t.Errorf("%+v to %+v: %+v, want mult %d", c.a, c.b, s, c.mult)
 		case s != nil && s.mult != c.mult:
 			t.Errorf("%+v to %+v: mult %d, want %d", c.a, c.b, s.mult, c.mult)
-		case s != nil && (s.at != c.b.ticks || s.ns != c.b.ns):
+		case s != nil && (s.at != c.b.ticks || s.time != c.b.time):
 			t.Errorf("%+v does not start at %+v", s, c.b)
 		}
 	}
@@ -38,8 +38,8 @@ func TestSwitch(t *testing.T) {
 	for range 100 {
 		current.Store(nil)
 		a := Now()
-		from := moment{first.ticks, first.ns}
-		for system()-from.ns < 1e6 { // if this is the first test
+		from := first
+		for system().Sub(from.time) < time.Millisecond { // if this is the first test
 		}
 		s := scaleFrom(from, sample())
 		if s == nil {
@@ -60,16 +60,16 @@ func TestSwitch(t *testing.T) {
 // TestReset: a counter that has been set back is not believed.
 func TestReset(t *testing.T) {
 	defer current.Store(current.Load())
-	current.Store(&scale{at: ticks() + 1<<40, ns: 1 << 50, mult: 1 << 32})
+	current.Store(&scale{at: ticks() + 1<<40, time: 1 << 50, mult: 1 << 32})
 	before := system()
-	if now := Now(); now < before || now > before+int64(time.Minute) {
+	if now := Now(); now < before || now > before.Add(time.Minute) {
 		t.Fatalf("Now = %d, the system's clock says %d", now, before)
 	}
 }
 
 // TestTogether: the counter keeps the system's time.
 func TestTogether(t *testing.T) {
-	for start := system(); !starting.Load() || system()-start < 1e6; {
+	for start := system(); !starting.Load() || system().Sub(start) < time.Millisecond; {
 		Now()
 	}
 	if current.Load() == nil {

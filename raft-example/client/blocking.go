@@ -86,9 +86,9 @@ func (b *Blocking) Close() {
 // Do does a request until it is answered or ctx ends. The error is one of this package, of
 // package kv, or the context's.
 func (b *Blocking) Do(ctx context.Context, cmd kv.Command) (kv.Answer, error) {
-	deadline := monotime.Now() + int64(defaultTimeout)
+	deadline := monotime.Now().Add(defaultTimeout)
 	if at, ok := ctx.Deadline(); ok {
-		deadline = monotime.Now() + int64(time.Until(at))
+		deadline = monotime.Now().Add(time.Until(at))
 	}
 	got := make(chan Result, 1)
 	if err := b.rpc.Post(func(*erpc.Rpc) { b.c.Do(cmd, deadline, func(r Result) { got <- r }) }); err != nil {

@@ -27,8 +27,8 @@ type Config struct {
 	Attempt time.Duration
 	// Backoff is the pause before a request is repeated. Default 5 ms.
 	Backoff time.Duration
-	// Clock returns monotonic ns. Default: the system's.
-	Clock func() int64
+	// Clock returns the time, which never goes backwards. Default: the system's.
+	Clock func() monotime.Time
 }
 
 // Result is the end of a request: an answer if Err is nil. NotFound and Mismatch are
@@ -67,8 +67,8 @@ type lane struct {
 type call struct {
 	cmd      kv.Command
 	lane     *lane // of a write
-	deadline int64
-	again    int64 // when to repeat, if it is in later
+	deadline monotime.Time
+	again    monotime.Time // when to repeat, if it is in later
 	server   int
 	attempts int
 	last     error
@@ -108,9 +108,9 @@ func (c *Client) server(addr string) int {
 	return i
 }
 
-// Do starts a request. Only Op, Absent, Key, Value and Old of cmd count. Deadline is ns of
-// the clock. Done is called once, in the Rpc's thread, maybe before Do returns.
-func (c *Client) Do(cmd kv.Command, deadline int64, done func(Result)) {
+// Do starts a request. Only Op, Absent, Key, Value and Old of cmd count. Done is called
+// once, in the Rpc's thread, maybe before Do returns.
+func (c *Client) Do(cmd kv.Command, deadline monotime.Time, done func(Result)) {
 	if c.closed {
 		done(Result{Err: ErrClosed})
 		return
@@ -152,20 +152,20 @@ func (k *call) number() {
 // try sends a call to the server that leads, as far as known.
 func (c *Client) try(i uint32) {
 	k := &c.calls[i]
-	left := k.deadline - c.cfg.Clock()
+	left := k.deadline.Sub(c.cfg.Clock())
 	if left <= 0 {
 		c.end(i, Result{Err: errors.Join(ErrDeadline, k.last)})
 		return
 	}
 	k.attempts++
 	k.server = c.leader
-	if err := c.send(i, min(left, int64(c.cfg.Attempt))); err != nil {
+	if err := c.send(i, min(left, c.cfg.Attempt)); err != nil {
 		c.next(k)
 		c.repeat(i, err)
 	}
 }
 
-func (c *Client) send(i uint32, timeout int64) error {
+func (c *Client) send(i uint32, timeout time.Duration) error {
 	k := &c.calls[i]
 	s, err := c.session(c.servers[k.server])
 	if err != nil {
@@ -180,7 +180,8 @@ func (c *Client) send(i uint32, timeout int64) error {
 		return err
 	}
 	cmd.Append(req.Data()[:0])
-	_, err = c.rpc.EnqueueRequest(s, erpc.Request{Type: node.TypeKV, Req: req, Done: c.done, Tag: uint64(i), Timeout: time.Duration(timeout)})
+	_, err = c.rpc.EnqueueRequest(s, erpc.Request{Type: node.TypeKV, Req: req, Done: c.done,
+		Tag: uint64(i), Timeout: timeout})
 	if err != nil {
 		req.Free()
 	}
@@ -211,7 +212,7 @@ func (c *Client) repeat(i uint32, why error) {
 		c.end(i, Result{Err: ErrClosed})
 		return
 	}
-	k.again = min(c.cfg.Clock()+int64(c.cfg.Backoff), k.deadline)
+	k.again = min(c.cfg.Clock().Add(c.cfg.Backoff), k.deadline)
 	c.later = append(c.later, i)
 }
 
@@ -304,9 +305,9 @@ func (c *Client) Poll() (sent bool) {
 	return len(due) > 0
 }
 
-// NextWake returns when Poll wants to be called next, ns of the clock.
-func (c *Client) NextWake() int64 {
-	wake := int64(1<<63 - 1)
+// NextWake returns when Poll wants to be called next.
+func (c *Client) NextWake() monotime.Time {
+	wake := monotime.Never
 	for _, i := range c.later {
 		wake = min(wake, c.calls[i].again)
 	}

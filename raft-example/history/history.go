@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 )
 
@@ -42,23 +42,25 @@ type Recorder struct {
 	lost int
 }
 
-// Add adds a request that a client made from call to ret, times in ns. An err means that
+// Add adds a request that a client made from call to ret. An err means that
 // there was no answer.
-func (r *Recorder) Add(client int, cmd kv.Command, call, ret int64, a kv.Answer, err error) {
+func (r *Recorder) Add(
+	client int, cmd kv.Command, call, ret monotime.Time, a kv.Answer, err error) {
 	in := input{op: cmd.Op, absent: cmd.Absent, key: cmd.Key.String(), value: cmd.Value.String(), old: cmd.Old.String()}
 	out := output{status: a.Status, found: a.Found, value: a.Value.String()}
 	if err != nil {
 		if cmd.Op == kv.Get {
 			return // it changed nothing and saw nothing
 		}
-		out, ret = output{unknown: true}, math.MaxInt64
+		out, ret = output{unknown: true}, monotime.Never
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
 		r.lost++
 	}
-	r.ops = append(r.ops, porcupine.Operation{ClientId: client, Input: in, Call: call, Output: out, Return: ret})
+	r.ops = append(r.ops, porcupine.Operation{ClientId: client, Input: in, Call: int64(call),
+		Output: out, Return: int64(ret)})
 }
 
 // Len returns the number of operations, and of those without an answer.

@@ -375,7 +375,7 @@ func (l *lab) onServers(f func()) {
 // phase does one kind of request, one at a time.
 func (l *lab) phase(ctx context.Context, do func(done *bool) error) (Latency, uint64, error) {
 	var h erpc.Histogram
-	end := monotime.Now() + int64(l.cfg.Each)
+	end := monotime.Now().Add(l.cfg.Each)
 	for {
 		begin := monotime.Now()
 		if begin >= end || ctx.Err() != nil {
@@ -391,7 +391,7 @@ func (l *lab) phase(ctx context.Context, do func(done *bool) error) (Latency, ui
 				return Latency{}, 0, err
 			}
 		}
-		h.Add(monotime.Now() - begin)
+		h.Add(int64(monotime.Now().Sub(begin)))
 	}
 }
 
@@ -418,7 +418,7 @@ func (l *lab) put(done *bool) error {
 func (l *lab) get(done *bool) error { return l.do(kv.Command{Op: kv.Get, Key: l.key()}, done) }
 
 func (l *lab) do(cmd kv.Command, done *bool) error {
-	l.cl.Do(cmd, monotime.Now()+int64(10*time.Second), func(r client.Result) {
+	l.cl.Do(cmd, monotime.Now().Add(10*time.Second), func(r client.Result) {
 		*done = true
 		if r.Err != nil {
 			l.over.Store(true)
@@ -444,7 +444,8 @@ func (l *lab) fill(ctx context.Context) error {
 		k, _ := kv.MakeKey(fmt.Appendf(nil, "key-%012d", next))
 		next++
 		flying++
-		l.cl.Do(kv.Command{Op: kv.Put, Key: k, Value: v}, monotime.Now()+int64(30*time.Second), func(r client.Result) {
+		cmd := kv.Command{Op: kv.Put, Key: k, Value: v}
+		l.cl.Do(cmd, monotime.Now().Add(30*time.Second), func(r client.Result) {
 			flying--
 			if r.Err != nil {
 				failed = r.Err

@@ -41,8 +41,8 @@ type Config struct {
 	Start replica.Start
 	// Disk makes the log durable; nil: in memory only.
 	Disk Disk
-	// Clock returns monotonic ns. Default: the system's.
-	Clock func() int64
+	// Clock returns the time, which never goes backwards. Default: the system's.
+	Clock func() monotime.Time
 	// MaxSnapshot bounds the bytes of a received snapshot. Default 1 GiB.
 	MaxSnapshot int
 	// Logger gets rare events. Default: none.
@@ -68,7 +68,7 @@ type Node struct {
 	busy  bool // something was processed in this pass
 	moved bool // packets may have been left to send since the last Poll
 
-	commits  erpc.Histogram // from propose to commit at the leader, ns
+	commits  erpc.Histogram // from propose to commit at the leader
 	measured bool
 }
 
@@ -164,8 +164,8 @@ func (n *Node) Poll() bool {
 	return moved || more
 }
 
-// NextWake returns when Poll wants to be called next, ns of the clock.
-func (n *Node) NextWake() int64 { return n.rep.NextWake() }
+// NextWake returns when Poll wants to be called next.
+func (n *Node) NextWake() monotime.Time { return n.rep.NextWake() }
 
 // work handles what an event changed: the first of a pass at once, so that its packets
 // leave in the same pass; the rest of it, and later events, in Poll.
@@ -261,7 +261,7 @@ func (n *Node) Answer(tag uint64, a kv.Answer) {
 		return
 	}
 	if q.began != 0 && a.Status == kv.OK {
-		n.commits.Add(n.cfg.Clock() - q.began)
+		n.commits.Add(int64(n.cfg.Clock().Sub(q.began)))
 	}
 	n.answer(q.req, &a)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	"github.com/userspace-rpc/erpc/wire"
@@ -22,7 +23,7 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
 		return
 	}
-	began := int64(0)
+	var began monotime.Time
 	if n.measured {
 		began = n.cfg.Clock()
 	}

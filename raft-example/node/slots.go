@@ -1,11 +1,14 @@
 package node
 
-import "github.com/userspace-rpc/erpc/erpc"
+import (
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
 
 // waits is a request that waits for its answer.
 type waits struct {
 	req   erpc.ReqHandle
-	began int64 // 0: not measured
+	began monotime.Time // 0: not measured
 	used  bool
 	gen   uint32
 }
@@ -16,7 +19,7 @@ type slots struct {
 	free []uint32
 }
 
-func (s *slots) put(req erpc.ReqHandle, began int64) (tag uint64) {
+func (s *slots) put(req erpc.ReqHandle, began monotime.Time) (tag uint64) {
 	if len(s.free) == 0 {
 		s.free = append(s.free, uint32(len(s.list)))
 		s.list = append(s.list, waits{})

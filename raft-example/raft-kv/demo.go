@@ -104,7 +104,8 @@ func (c *demoCmd) play(ctx context.Context, e *env, f *fleet) (r demoResult, err
 	r.NewLeader = now.ID
 	r.Gap = float64(t.gap.Load()) / 1e6
 	r.Elections = r.Gap / (float64(10*c.Tick) / 1e6)
-	fmt.Fprintf(e.err, "replica %d leads in term %d; %d writes acknowledged, %v after the kill\n", now.ID, now.Term, t.acked.Load(), time.Duration(monotime.Now()-at).Round(time.Millisecond))
+	fmt.Fprintf(e.err, "replica %d leads in term %d; %d writes acknowledged, %v after the kill\n",
+		now.ID, now.Term, t.acked.Load(), monotime.Now().Sub(at).Round(time.Millisecond))
 	if c.Durable {
 		if err := f.start(victim); err != nil {
 			return r, err

@@ -20,8 +20,8 @@ import (
 type traffic struct {
 	hist   history.Recorder
 	acked  atomic.Uint64 // writes
-	lastAt atomic.Int64  // when the last one was
-	gap    atomic.Int64  // the longest time without one, ns
+	lastAt atomic.Int64  // when the last one was, a monotime.Time
+	gap    atomic.Int64  // the longest time without one, a time.Duration
 	keys   int
 	wait   time.Duration // deadline of a request
 	stop   context.CancelFunc
@@ -73,8 +73,10 @@ func (t *traffic) do(ctx context.Context, c *client.Blocking, id int, cmd kv.Com
 	switch {
 	case err == nil && cmd.Op != kv.Get:
 		t.acked.Add(1)
-		if last := t.lastAt.Swap(now); last != 0 {
-			for gap := t.gap.Load(); now-last > gap && !t.gap.CompareAndSwap(gap, now-last); gap = t.gap.Load() {
+		if last := monotime.Time(t.lastAt.Swap(int64(now))); last != 0 {
+			gap, most := int64(now.Sub(last)), t.gap.Load()
+			for gap > most && !t.gap.CompareAndSwap(most, gap) {
+				most = t.gap.Load()
 			}
 		}
 	case err != nil && !errors.Is(err, client.ErrDeadline):

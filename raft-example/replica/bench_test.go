@@ -2,6 +2,7 @@ package replica
 
 import (
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -68,20 +69,20 @@ func (t *trio) deliver(from, to int) {
 }
 
 // put does one PUT; path is the time of what comes one after the other between the client's
-// request and its answer, ns: the rest can overlap with packets on their way.
-func (t *trio) put(cmd []byte) (path int64) {
+// request and its answer: the rest can overlap with packets on their way.
+func (t *trio) put(cmd []byte) (path time.Duration) {
 	begin := monotime.Now()
 	t.reps[1].Propose(cmd, 1)
 	t.reps[1].Quick()
 	t.deliver(1, 2)
 	t.reps[2].Quick()
-	path = monotime.Now() - begin
+	path = monotime.Now().Sub(begin)
 	t.reps[1].Process()
 	t.reps[2].Process()
 	begin = monotime.Now()
 	t.deliver(2, 1)
 	t.reps[1].Quick()
-	path += monotime.Now() - begin
+	path += monotime.Now().Sub(begin)
 	t.reps[1].Process()
 	t.deliver(1, 3)
 	t.reps[3].Quick()
@@ -101,7 +102,7 @@ func BenchmarkPut(b *testing.B) {
 	cmd.Key, _ = kv.MakeKey("key")
 	cmd.Value, _ = kv.MakeValue(make([]byte, kv.MaxValue))
 	data := cmd.Append(nil)
-	path := int64(0)
+	path := time.Duration(0)
 	for b.Loop() {
 		path += t.put(data)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -117,10 +118,10 @@ type Replica struct {
 	asked    fifo[batch]
 	lastRead uint64
 	held     map[uint64]*pb.Message // notices of a commit index, by receiver
-	heldFrom int64                  // when the first one came, ns
+	heldFrom monotime.Time          // when the first one came
 
-	now      int64 // ns, as of the last call with a time
-	nextTick int64
+	now      monotime.Time // as of the last call with a time
+	nextTick monotime.Time
 	elected  uint64 // elections that this replica won
 }
 
@@ -138,14 +139,15 @@ type batch struct {
 	reads []read
 }
 
-// New returns a replica that begins with what Boot or a log gave. now is the time, ns.
-func New(cfg Config, host Host, from Start, now int64) (*Replica, error) {
+// New returns a replica that begins with what Boot or a log gave. now is the time.
+func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error) {
 	cfg, err := cfg.fill()
 	if err != nil {
 		return nil, err
 	}
 	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{}, durable: host.Durable(),
-		now: now, nextTick: now + int64(cfg.Tick), held: map[uint64]*pb.Message{}, expect: make([]kv.Key, 0, 16)}
+		now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
+		expect: make([]kv.Key, 0, 16)}
 	r.log = &storage{MemoryStorage: raft.NewMemoryStorage(), replica: r}
 	if err := r.load(from); err != nil {
 		return nil, err
@@ -284,29 +286,29 @@ func (r *Replica) lost() {
 
 // Tick tells the time. Missed ticks are left out, so that a process that was stopped, or
 // whose clock jumped, first hears what came meanwhile. The caller then calls Process.
-func (r *Replica) Tick(now int64) {
+func (r *Replica) Tick(now monotime.Time) {
 	if r.err != nil {
 		return
 	}
 	defer r.guard()
 	r.now = now
-	if len(r.held) > 0 && (now >= r.heldFrom+int64(r.cfg.CommitDelay) || now < r.heldFrom) {
+	if len(r.held) > 0 && (now >= r.heldFrom.Add(r.cfg.CommitDelay) || now < r.heldFrom) {
 		r.release()
 	}
-	if early := now + int64(r.cfg.Tick); r.nextTick > early {
+	if early := now.Add(r.cfg.Tick); r.nextTick > early {
 		r.nextTick = early // the clock went back
 	}
 	if now >= r.nextTick {
-		r.nextTick = now + int64(r.cfg.Tick)
+		r.nextTick = now.Add(r.cfg.Tick)
 		r.changed = true
 		r.rn.Tick()
 	}
 }
 
-// NextWake returns when Tick wants to be called next, ns.
-func (r *Replica) NextWake() int64 {
+// NextWake returns when Tick wants to be called next.
+func (r *Replica) NextWake() monotime.Time {
 	if len(r.held) > 0 {
-		return min(r.nextTick, r.heldFrom+int64(r.cfg.CommitDelay))
+		return min(r.nextTick, r.heldFrom.Add(r.cfg.CommitDelay))
 	}
 	return r.nextTick
 }

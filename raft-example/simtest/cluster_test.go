@@ -49,7 +49,7 @@ type server struct {
 	rpc     *erpc.Rpc
 	n       *node.Node
 	disk    *disk
-	skew    int64 // of its clock, ns
+	skew    time.Duration // of its clock
 	down    bool
 	gone    bool // removed for good
 	paused  bool
@@ -88,7 +88,9 @@ func (c *cluster) endpoint(machine int) (*sim.Endpoint, *erpc.Config) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ec := node.ErpcConfig(erpc.Config{Clock: c.net.Now, Seed: c.r.Uint64() | 1, NoHugepages: true, Executor: noExecutor{}}, 10*tick)
+	clock := func() int64 { return int64(c.net.Now()) }
+	ec := node.ErpcConfig(erpc.Config{Clock: clock, Seed: c.r.Uint64() | 1, NoHugepages: true,
+		Executor: noExecutor{}}, 10*tick)
 	return ep, &ec
 }
 
@@ -105,7 +107,7 @@ func (s *server) start() {
 		c.t.Fatalf("machine %d has the address %s", s.machine, got)
 	}
 	cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: s.id, Tick: tick, KeepEntries: 40, SnapshotEvery: 60},
-		Log: s.log, Start: s.boot, Clock: func() int64 { return c.net.Now() + s.skew }}
+		Log: s.log, Start: s.boot, Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
 	if c.durable {
 		if s.disk == nil {
 			s.disk = newDisk(s)
@@ -171,7 +173,9 @@ func (d serverDriver) pass() {
 	}
 }
 
-func (d serverDriver) NextWake() int64 { return min(d.r.NextWake(), d.n.NextWake()-d.s.skew) }
+func (d serverDriver) NextWake() sim.Time {
+	return min(sim.Time(d.r.NextWake()), d.n.NextWake().Add(-d.s.skew))
+}
 
 // user is a client that makes one request after the other.
 type user struct {
@@ -182,7 +186,7 @@ type user struct {
 	nexus *erpc.Nexus
 	cl    *client.Client
 	count int
-	until int64
+	until sim.Time
 	busy  bool
 	wait  time.Duration // deadline of a request
 	keys  int
@@ -221,13 +225,15 @@ func (d userDriver) RunOnce() {
 	}
 }
 
-func (d userDriver) NextWake() int64 { return min(d.u.rpc.NextWake(), d.u.cl.NextWake()) }
+func (d userDriver) NextWake() sim.Time {
+	return min(sim.Time(d.u.rpc.NextWake()), d.u.cl.NextWake())
+}
 
 // do makes one request, and records it.
 func (u *user) do(cmd kv.Command, wait time.Duration, then func(client.Result)) {
 	call := u.c.net.Now()
 	u.busy = true
-	u.cl.Do(cmd, call+int64(wait), func(r client.Result) {
+	u.cl.Do(cmd, call.Add(wait), func(r client.Result) {
 		u.busy = false
 		u.c.hist.Add(u.id, cmd, call, u.c.net.Now(), r.Answer, r.Err)
 		if then != nil {
@@ -240,7 +246,7 @@ func (u *user) do(cmd kv.Command, wait time.Duration, then func(client.Result)) 
 // loop makes random requests until the time is over.
 func (u *user) loop() {
 	c := u.c
-	c.net.After(c.r.Int64N(int64(8*time.Millisecond)), func() {
+	c.net.After(c.below(8*time.Millisecond), func() {
 		if c.net.Now() >= u.until {
 			return
 		}
@@ -268,8 +274,13 @@ func (u *user) random() kv.Command {
 	return cmd
 }
 
+// below returns a random duration from 0 to d, without d.
+func (c *cluster) below(d time.Duration) time.Duration {
+	return time.Duration(c.r.Int64N(int64(d)))
+}
+
 // run lets virtual time pass.
-func (c *cluster) run(d time.Duration) { c.net.RunUntil(c.net.Now() + int64(d)) }
+func (c *cluster) run(d time.Duration) { c.net.RunUntil(c.net.Now().Add(d)) }
 
 // leader returns the live server that leads with the highest term, or nil.
 func (c *cluster) leader() *server {
@@ -290,7 +301,7 @@ func (c *cluster) leader() *server {
 // await lets time pass until ok, at most d.
 func (c *cluster) await(d time.Duration, what string, ok func() bool) bool {
 	c.t.Helper()
-	end := c.net.Now() + int64(d)
+	end := c.net.Now().Add(d)
 	for c.net.Now() < end {
 		if ok() {
 			return true

@@ -1,8 +1,11 @@
 package simtest
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	"github.com/userspace-rpc/erpc/raft-example/wal"
+	"github.com/userspace-rpc/erpc/transport/sim"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -13,8 +16,8 @@ type disk struct {
 	id   wal.Identity
 	log  []byte // durable
 	snap []byte
-	gen  int // crashes so far
-	free int64
+	gen  int                  // crashes so far
+	free sim.Time             // when what is under way is durable
 	jobs []func(part float64) // under way; part 1 completes
 	torn int
 }
@@ -59,8 +62,8 @@ func (d *disk) do(job func(part float64), done func(error)) {
 		return // the dead do not write
 	}
 	d.jobs = append(d.jobs, job)
-	d.free = max(d.free, c.net.Now()) + c.r.Int64N(2_000_000) // up to 2 ms
-	c.net.After(d.free-c.net.Now(), func() {
+	d.free = max(d.free, c.net.Now()).Add(c.below(2 * time.Millisecond))
+	c.net.After(d.free.Sub(c.net.Now()), func() {
 		if d.gen != gen {
 			return
 		}

@@ -62,8 +62,8 @@ func TestSameSeed(t *testing.T) {
 type run struct {
 	*cluster
 	sum   *totals
-	until int64 // when the chaos ends
-	busy  bool  // a member is being replaced
+	until sim.Time // when the chaos ends
+	busy  bool     // a member is being replaced
 }
 
 // runSeed runs one cluster and returns a hash of the history's times.
@@ -78,7 +78,9 @@ func runSeed(t *testing.T, seed uint64, sum *totals) (hash uint64) {
 	if r.IntN(4) == 0 {
 		replicas = 5
 	}
-	c := newCluster(t, r, sim.Config{Seed: seed, PropDelay: 1000 + r.Int64N(100_000), Checksum: true}, replicas, r.IntN(5) < 3)
+	cfg := sim.Config{Seed: seed, Checksum: true}
+	cfg.PropDelay = time.Duration(1000 + r.Int64N(100_000))
+	c := newCluster(t, r, cfg, replicas, r.IntN(5) < 3)
 	defer c.close()
 	x := &run{cluster: c, sum: sum}
 	keys := 2 + r.IntN(4)
@@ -87,7 +89,7 @@ func runSeed(t *testing.T, seed uint64, sum *totals) (hash uint64) {
 	}
 	x.trace("%d replicas, durable %v", replicas, c.durable)
 	c.run(150 * time.Millisecond)
-	x.until = c.net.Now() + int64(time.Duration(800+r.IntN(1200))*time.Millisecond)
+	x.until = c.net.Now().Add(time.Duration(800+r.IntN(1200)) * time.Millisecond)
 	for _, u := range c.clients {
 		u.until = x.until
 		u.loop()
@@ -95,7 +97,7 @@ func runSeed(t *testing.T, seed uint64, sum *totals) (hash uint64) {
 	if r.IntN(8) > 0 {
 		x.chaos()
 	}
-	c.run(time.Duration(x.until - c.net.Now()))
+	c.run(x.until.Sub(c.net.Now()))
 	x.settle(keys)
 	ops, unknown := c.hist.Len()
 	sum.ops, sum.unknown = sum.ops+ops, sum.unknown+unknown
@@ -109,8 +111,9 @@ func runSeed(t *testing.T, seed uint64, sum *totals) (hash uint64) {
 func (x *run) chaos() {
 	c := x.cluster
 	_ = c.net.SetFaults(sim.Faults{Loss: []float64{0, 0.001, 0.02, 0.1}[c.r.IntN(4)], Duplicate: c.r.Float64() * 0.05,
-		Reorder: c.r.Float64() * 0.05, ReorderDelay: 1 + c.r.Int64N(3_000_000), Jitter: c.r.Int64N(100_000)})
-	c.net.After(c.r.Int64N(int64(250*time.Millisecond)), x.fault)
+		Reorder: c.r.Float64() * 0.05, ReorderDelay: 1 + c.below(3*time.Millisecond),
+		Jitter: c.below(100 * time.Microsecond)})
+	c.net.After(c.below(250*time.Millisecond), x.fault)
 }
 
 // fault makes something go wrong, and plans the next.
@@ -140,7 +143,7 @@ func (x *run) fault() {
 		victim.paused = true
 		ep := victim.ep
 		ep.Pause()
-		c.net.After(int64(after), func() {
+		c.net.After(after, func() {
 			if victim.ep == ep && !victim.down {
 				ep.Resume()
 			}
@@ -148,14 +151,14 @@ func (x *run) fault() {
 		})
 	case kind < 10:
 		x.sum.jumps++
-		victim.skew += c.r.Int64N(int64(4*time.Second)) - int64(time.Second)
+		victim.skew += c.below(4*time.Second) - time.Second
 		if !victim.down {
 			victim.ep.Wake()
 		}
 	default:
 		x.replace()
 	}
-	c.net.After(c.r.Int64N(int64(250*time.Millisecond)), x.fault)
+	c.net.After(c.below(250*time.Millisecond), x.fault)
 }
 
 // trace tells what happens, with -v and one seed.
@@ -178,7 +181,7 @@ func (x *run) kill(s *server, after time.Duration) {
 	}
 	x.sum.kills++
 	s.crash()
-	c.net.After(int64(after), func() {
+	c.net.After(after, func() {
 		if s.down && !s.gone {
 			s.start()
 		}
@@ -202,7 +205,7 @@ func (x *run) cut(s *server, after time.Duration) {
 	if way != 1 {
 		_ = c.net.Cut([]int{s.machine}, others)
 	}
-	c.net.After(int64(after), c.net.Heal)
+	c.net.After(after, c.net.Heal)
 }
 
 // replace kills a member that is not the only one down, and puts a new one in its place,
@@ -253,7 +256,7 @@ func (x *run) member(old, fresh *server) {
 		l.n.Poll()
 		l.ep.Wake()
 	}
-	c.net.After(int64(20*time.Millisecond), func() { x.member(old, fresh) })
+	c.net.After(20*time.Millisecond, func() { x.member(old, fresh) })
 }
 
 // settle ends all faults: then every key can be read, and the replicas agree.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/ratelimit/carousel"
 )
@@ -11,8 +12,8 @@ import (
 // steady is a wheel with n entries that leave and come back at random times.
 type steady struct {
 	w   *carousel.Wheel[*paced]
-	now int64
-	gap [1024]int64 // random distances, up to 1 ms
+	now carousel.Time
+	gap [1024]time.Duration // random distances, up to 1 ms
 	i   int
 }
 
@@ -24,10 +25,10 @@ func newSteady(tb testing.TB, n int) *steady {
 	s := &steady{w: w}
 	rng := rand.New(rand.NewPCG(11, 12))
 	for i := range s.gap {
-		s.gap[i] = 1 + rng.Int64N(1_000_000)
+		s.gap[i] = 1 + time.Duration(rng.Int64N(1_000_000))
 	}
 	for i := range n {
-		w.Insert(s.gap[i&1023], &paced{id: i})
+		w.Insert(carousel.Time(s.gap[i&1023]), &paced{id: i})
 	}
 	for range 4 * n { // mixes the slab, as use does
 		s.turn()
@@ -45,7 +46,7 @@ func (s *steady) turn() bool {
 		}
 	}
 	s.i++
-	s.w.Insert(s.now+s.gap[s.i&1023], v)
+	s.w.Insert(s.now.Add(s.gap[s.i&1023]), v)
 	return true
 }
 
@@ -62,7 +63,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	s := newSteady(t, 1000)
 	if got := testing.AllocsPerRun(100, func() {
-		s.now += 1e12
+		s.now = s.now.Add(1000 * time.Second)
 		for range 500 { // an owner that lags: the due slots move aside
 			s.turn()
 		}

@@ -18,7 +18,7 @@
 // owner that does so without end must bound how many it pops per round.
 //
 // One goroutine at a time uses a wheel. Nothing here reads a clock: time is an
-// argument, in nanoseconds of one clock that the owner chooses.
+// argument, a point on one clock that the owner chooses.
 //
 // # Slots: never early, at most one slot late
 //

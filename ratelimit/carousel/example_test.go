@@ -12,23 +12,23 @@ import (
 func Example() {
 	type flow struct {
 		name string
-		gap  int64 // ns from one packet to the next: size/rate
-		next int64 // pacing clock, ns
+		gap  time.Duration // from one packet to the next: size/rate
+		next carousel.Time // pacing clock
 	}
-	var now int64
+	var now carousel.Time
 	w, err := carousel.New[*flow](carousel.Config{}, now)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	w.Insert(now, &flow{name: "fast", gap: 10_000})
-	w.Insert(now, &flow{name: "slow", gap: 25_000})
+	w.Insert(now, &flow{name: "fast", gap: 10 * time.Microsecond})
+	w.Insert(now, &flow{name: "slow", gap: 25 * time.Microsecond})
 
-	for now = 0; now <= 50_000; now += 1000 { // the event loop, once in a microsecond
+	for now = 0; now <= 50_000; now = now.Add(time.Microsecond) { // the event loop
 		w.Advance(now)
 		for f, ok := w.Pop(now); ok; f, ok = w.Pop(now) {
 			fmt.Println(time.Duration(now), f.name)
-			f.next = max(now, f.next+f.gap)
+			f.next = max(now, f.next.Add(f.gap))
 			w.Insert(f.next, f)
 		}
 	}

@@ -84,11 +84,11 @@ func (s *script) run(t *testing.T, line string) []string {
 			args[name] = d
 		}
 	}
-	switch now := int64(args["now"]); words[0] {
+	switch now := carousel.Time(args["now"]); words[0] {
 	case "wheel":
 		s.makeWheel(carousel.Config{Granularity: args["granularity"], Horizon: args["horizon"]}, now)
 	case "insert":
-		if s.w.Insert(int64(args["at"]), words[1]) {
+		if s.w.Insert(carousel.Time(args["at"]), words[1]) {
 			s.print("clipped")
 		}
 	case "advance":
@@ -108,7 +108,7 @@ func (s *script) run(t *testing.T, line string) []string {
 	return s.out
 }
 
-func (s *script) makeWheel(c carousel.Config, now int64) {
+func (s *script) makeWheel(c carousel.Config, now carousel.Time) {
 	w, err := carousel.New[string](c, now)
 	if err != nil {
 		s.print("%v", err)

@@ -16,7 +16,7 @@ import (
 type item struct {
 	id   int
 	flow int
-	at   int64
+	at   carousel.Time
 	clip bool
 }
 
@@ -32,45 +32,48 @@ type pair struct {
 	t      rapid.TB
 	w      *carousel.Wheel[item]
 	slots  int64
-	g      int64 // granularity, ns
-	now    int64 // as the caller last had it; may go back
-	seen   int64 // greatest now, ns
+	g      time.Duration // granularity
+	now    carousel.Time // as the caller last had it; may go back
+	seen   carousel.Time // greatest now
 	items  []keyed
 	aside  int // so many of the first items gave their slots to later ones
 	clips  uint64
 	ids    int
-	flowAt []int64 // greatest time inserted per flow
-	last   []int   // last id popped per flow
+	flowAt []carousel.Time // greatest time inserted per flow
+	last   []int           // last id popped per flow
 }
 
 const flows = 4
 
-func newPair(t rapid.TB, c carousel.Config, now int64) *pair {
+func newPair(t rapid.TB, c carousel.Config, now carousel.Time) *pair {
 	w, err := carousel.New[item](c, now)
 	if err != nil {
 		t.Fatalf("%+v: %v", c, err)
 	}
-	p := &pair{t: t, w: w, g: int64(w.Granularity()), now: now, seen: now,
-		flowAt: make([]int64, flows), last: make([]int, flows)}
-	p.slots = int64(w.Horizon())/p.g + 2
+	p := &pair{t: t, w: w, g: w.Granularity(), now: now, seen: now,
+		flowAt: make([]carousel.Time, flows), last: make([]int, flows)}
+	p.slots = int64(w.Horizon()/p.g) + 2
 	for i := range p.flowAt {
 		p.flowAt[i] = math.MinInt64
 	}
 	return p
 }
 
-// floorDiv divides, rounding towards minus infinity.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
+// slot returns the number of the slot that a time is in.
+func (p *pair) slot(at carousel.Time) int64 {
+	q := int64(at) / int64(p.g)
+	if int64(at)%int64(p.g) < 0 {
 		q--
 	}
 	return q
 }
 
+// begin returns the time at which a slot begins.
+func (p *pair) begin(slot int64) carousel.Time { return carousel.Time(slot * int64(p.g)) }
+
 // start is the least key that a new item may have.
 func (p *pair) start() int64 {
-	start := floorDiv(p.seen, p.g)
+	start := p.slot(p.seen)
 	if len(p.items) > p.aside {
 		start = min(start, p.items[p.aside].key)
 	}
@@ -88,24 +91,24 @@ func (p *pair) position(key int64) int {
 
 // insert schedules the next item of a flow at a time, or at the flow's time before if
 // that is later: a pacing clock never goes back.
-func (p *pair) insert(flow int, at int64) {
+func (p *pair) insert(flow int, at carousel.Time) {
 	at = max(at, p.flowAt[flow])
 	p.flowAt[flow] = at
 	p.ids++
 	it := item{id: p.ids, flow: flow, at: at}
 
-	key := floorDiv(at, p.g)
-	if key*p.g != at {
+	key := p.slot(at)
+	if p.begin(key) != at {
 		key++
 	}
-	last := min(floorDiv(p.seen, p.g)+p.slots-1, math.MaxInt64/p.g)
+	last := min(p.slot(p.seen)+p.slots-1, p.slot(math.MaxInt64))
 	if it.clip = key > last; it.clip {
 		key = last
 		p.clips++
 	}
 	key = max(key, p.start())
 	if key-p.start() >= p.slots {
-		p.aside = p.position(floorDiv(p.seen, p.g))
+		p.aside = p.position(p.slot(p.seen))
 	}
 	p.items = slices.Insert(p.items, p.position(key), keyed{it, key})
 
@@ -114,19 +117,19 @@ func (p *pair) insert(flow int, at int64) {
 	}
 }
 
-func (p *pair) advance(now int64) {
+func (p *pair) advance(now carousel.Time) {
 	p.now = now
 	p.seen = max(p.seen, now)
 	p.w.Advance(now)
 }
 
 // pop takes at most n items at a time.
-func (p *pair) pop(now int64, n int) {
+func (p *pair) pop(now carousel.Time, n int) {
 	p.now = now
 	p.seen = max(p.seen, now)
 	for range n {
 		got, ok := p.w.Pop(now)
-		if want := len(p.items) > 0 && p.items[0].key <= floorDiv(p.seen, p.g); ok != want {
+		if want := len(p.items) > 0 && p.items[0].key <= p.slot(p.seen); ok != want {
 			p.t.Fatalf("pop at %d, seen %d: got %+v, %v, want %v of %+v", now, p.seen, got, ok, want, p.items)
 		}
 		if !ok {
@@ -137,7 +140,7 @@ func (p *pair) pop(now int64, n int) {
 		}
 		p.items = p.items[1:]
 		p.aside = max(0, p.aside-1)
-		if !got.clip && got.at > p.seen && got.at <= math.MaxInt64/p.g*p.g {
+		if !got.clip && got.at > p.seen && got.at <= p.begin(p.slot(math.MaxInt64)) {
 			p.t.Fatalf("pop at %d, seen %d: %+v is early", now, p.seen, got)
 		}
 		if got.id <= p.last[got.flow] {
@@ -160,7 +163,7 @@ func (p *pair) check() {
 		return
 	}
 	key := p.items[0].key
-	if due := key <= floorDiv(p.seen, p.g); due && at > p.seen || !due && at != key*p.g {
+	if due := key <= p.slot(p.seen); due && at > p.seen || !due && at != p.begin(key) {
 		p.t.Fatalf("Next says %d at %d; the first item is in slot %d", at, p.seen, key)
 	}
 }
@@ -175,8 +178,8 @@ func (p *pair) end() {
 }
 
 // add is a+b, or the end of time.
-func add(a, b int64) int64 {
-	switch sum := a + b; {
+func add(a carousel.Time, b time.Duration) carousel.Time {
+	switch sum := a.Add(b); {
 	case b > 0 && sum < a:
 		return math.MaxInt64
 	case b < 0 && sum > a:
@@ -193,18 +196,18 @@ var shapes = []carousel.Config{
 	{Granularity: 64, Horizon: (carousel.MaxSlots - 2) * 64},
 }
 
-var origins = []int64{0, -1, 1 << 40, math.MinInt64, math.MaxInt64 - 1<<20}
+var origins = []carousel.Time{0, -1, 1 << 40, math.MinInt64, math.MaxInt64 - 1<<20}
 
 // distances from now: about a slot, about the wheel, hours.
-func distance(t *rapid.T, p *pair) int64 {
-	h := int64(p.w.Horizon())
-	return rapid.OneOf(
-		rapid.Int64Range(-2*p.g, 4*p.g),
+func distance(t *rapid.T, p *pair) time.Duration {
+	g, h := int64(p.g), int64(p.w.Horizon())
+	return time.Duration(rapid.OneOf(
+		rapid.Int64Range(-2*g, 4*g),
 		rapid.Int64Range(0, h),
-		rapid.Int64Range(h-4*p.g, h+4*p.g),
+		rapid.Int64Range(h-4*g, h+4*g),
 		rapid.Int64Range(-3*h, 3*h),
 		rapid.Int64Range(-5*int64(time.Hour), 5*int64(time.Hour)),
-	).Draw(t, "distance")
+	).Draw(t, "distance"))
 }
 
 func TestModel(t *testing.T) {
@@ -243,8 +246,8 @@ func FuzzScript(f *testing.F) {
 		}
 		p := newPair(t, shapes[int(script[0])%len(shapes)], origins[int(script[1])%len(origins)])
 		for s := script[2:]; len(s) >= 3; s = s[3:] {
-			unit := []int64{1, p.g, int64(p.w.Horizon()) / 64, int64(time.Minute)}[s[0]>>4&3]
-			to := add(p.now, int64(int16(binary.LittleEndian.Uint16(s[1:])))*unit)
+			unit := []time.Duration{1, p.g, p.w.Horizon() / 64, time.Minute}[s[0]>>4&3]
+			to := add(p.now, time.Duration(int16(binary.LittleEndian.Uint16(s[1:])))*unit)
 			switch op := int(s[0] & 7); op {
 			case 0, 1, 2, 3:
 				p.insert(op%flows, to)

@@ -13,18 +13,23 @@ import (
 // round, at times a pause, and now and then the step before once more.
 type clock struct {
 	rng *rand.Rand
-	now int64
+	now carousel.Time
 }
 
-func (c *clock) step() int64 {
+func (c *clock) step() carousel.Time {
 	switch c.rng.IntN(64) {
 	case 0:
-		c.now += c.rng.Int64N(300_000)
+		c.now = c.now.Add(below(c.rng, 300*time.Microsecond))
 	case 1:
 	default:
-		c.now += c.rng.Int64N(6000)
+		c.now = c.now.Add(below(c.rng, 6*time.Microsecond))
 	}
 	return c.now
+}
+
+// below returns a random duration from 0 to d, without d.
+func below(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(rng.Int64N(int64(d)))
 }
 
 // paced is a flow with its pacing clock.
@@ -35,6 +40,9 @@ type paced struct {
 	sent int     // packets that left
 	made int     // packets that were inserted
 }
+
+// at returns the first whole nanosecond that is not before the pacing clock.
+func (f *paced) at() carousel.Time { return carousel.Time(math.Ceil(f.next)) }
 
 // newFlows returns n flows of random rates and start times within their first gap.
 // Gaps are spread evenly over the orders of magnitude from lo to hi.
@@ -49,7 +57,7 @@ func newFlows(rng *rand.Rand, n int, lo, hi float64) []*paced {
 
 // wantRates checks that each flow sent what its rate allows until now, within 1 %, and
 // never more.
-func wantRates(t *testing.T, all []*paced, now int64) {
+func wantRates(t *testing.T, all []*paced, now carousel.Time) {
 	t.Helper()
 	worst := 0.0
 	for _, f := range all {
@@ -83,21 +91,22 @@ func TestSessionsKeepTheirRates(t *testing.T) {
 	}
 	all := newFlows(rng, n, 50_000, 500_000)
 	for _, f := range all {
-		w.Insert(int64(math.Ceil(f.next)), f)
+		w.Insert(f.at(), f)
 	}
-	c, end, before, packets := clock{rng: rng}, int64(100*time.Millisecond), int64(0), 0
+	c, before, packets := clock{rng: rng}, carousel.Time(0), 0
+	end := carousel.Time(100 * time.Millisecond)
 	for c.now < end {
 		now := c.step()
 		w.Advance(now)
 		for f, ok := w.Pop(now); ok; f, ok = w.Pop(now) {
-			at := int64(math.Ceil(f.next))
-			if at > now || before-at >= int64(w.Granularity()) {
+			at := f.at()
+			if at > now || before.Sub(at) >= w.Granularity() {
 				t.Fatalf("flow %d, time %d, left at %d; the owner asked at %d before", f.id, at, now, before)
 			}
 			f.sent++
 			packets++
 			f.next += f.gap
-			if w.Insert(int64(math.Ceil(f.next)), f) {
+			if w.Insert(f.at(), f) {
 				t.Fatalf("flow %d: %.0f is within the horizon at %d, but was clipped", f.id, f.next, now)
 			}
 		}
@@ -115,7 +124,7 @@ func TestSessionsKeepTheirRates(t *testing.T) {
 type packet struct {
 	flow *paced
 	seq  int
-	at   int64
+	at   carousel.Time
 }
 
 // Packets: each flow keeps eight in the wheel. They leave in order, none is lost.
@@ -126,7 +135,7 @@ func TestPacketsKeepOrderAndRate(t *testing.T) {
 		t.Fatal(err)
 	}
 	insert := func(f *paced) {
-		at := int64(math.Ceil(f.next))
+		at := f.at()
 		if w.Insert(at, packet{f, f.made, at}) {
 			t.Fatalf("flow %d: clipped", f.id)
 		}
@@ -141,7 +150,7 @@ func TestPacketsKeepOrderAndRate(t *testing.T) {
 		}
 	}
 	c := clock{rng: rng}
-	for c.now < int64(80*time.Millisecond) {
+	for c.now < carousel.Time(80*time.Millisecond) {
 		now := c.step()
 		w.Advance(now)
 		for p, ok := w.Pop(now); ok; p, ok = w.Pop(now) {
@@ -156,7 +165,7 @@ func TestPacketsKeepOrderAndRate(t *testing.T) {
 	if w.Len() != window*len(all) {
 		t.Errorf("%d packets in the wheel, want %d", w.Len(), window*len(all))
 	}
-	drain(w, c.now+int64(time.Hour))
+	drain(w, c.now.Add(time.Hour))
 	if w.Len() != 0 {
 		t.Errorf("%d packets are left", w.Len())
 	}
@@ -172,7 +181,7 @@ func TestPacketsAcrossJumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := newFlows(rng, 500, 1000, 6_000_000)
-	var now, greatest int64
+	var now, greatest carousel.Time
 	clipped := map[packet]bool{}
 	pop := func() bool {
 		p, ok := w.Pop(now)
@@ -192,18 +201,18 @@ func TestPacketsAcrossJumps(t *testing.T) {
 	for range 20_000 {
 		switch rng.IntN(200) {
 		case 0:
-			now += rng.Int64N(int64(5 * time.Hour))
+			now = now.Add(below(rng, 5*time.Hour))
 		case 1:
-			now -= rng.Int64N(int64(3 * time.Hour))
+			now = now.Add(-below(rng, 3*time.Hour))
 		default:
-			now += rng.Int64N(100_000)
+			now = now.Add(below(rng, 100*time.Microsecond))
 		}
 		greatest = max(greatest, now)
 		w.Advance(now)
 		for range rng.IntN(10) {
 			f := all[rng.IntN(len(all))]
 			f.next = max(float64(now), f.next+f.gap)
-			at := int64(f.next)
+			at := carousel.Time(f.next)
 			if p := (packet{f, f.made, at}); w.Insert(at, p) {
 				clipped[p] = true
 			}
@@ -215,7 +224,7 @@ func TestPacketsAcrossJumps(t *testing.T) {
 			}
 		}
 	}
-	now = greatest + int64(w.Horizon()) + 1024
+	now = greatest.Add(w.Horizon() + 1024)
 	for greatest = now; pop(); {
 	}
 	for _, f := range all {

@@ -3,7 +3,13 @@ package carousel
 import (
 	"math"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
 )
+
+// Time is a point on the clock that the owner chooses. The alias gives it a name outside
+// this module.
+type Time = monotime.Time
 
 const (
 	none  = math.MaxUint32 // no entry
@@ -41,8 +47,8 @@ type entry[T any] struct {
 	next uint32 // in its list, or in the list of free entries
 }
 
-// New returns an empty wheel whose time is now, in ns. The error is a *[ConfigError].
-func New[T any](c Config, now int64) (*Wheel[T], error) {
+// New returns an empty wheel whose time is now. The error is a *[ConfigError].
+func New[T any](c Config, now Time) (*Wheel[T], error) {
 	shift, slots, err := c.shape()
 	if err != nil {
 		return nil, err
@@ -52,7 +58,7 @@ func New[T any](c Config, now int64) (*Wheel[T], error) {
 		nonEmpty: newBitmap(slots),
 		shift:    shift,
 		mask:     slots - 1,
-		seen:     now >> shift,
+		seen:     int64(now) >> shift,
 		first:    never,
 		due:      list{head: none, tail: none},
 		free:     none,
@@ -72,16 +78,16 @@ func (w *Wheel[T]) Granularity() time.Duration { return 1 << w.shift }
 // clipped. It is at least what [Config] asked for.
 func (w *Wheel[T]) Horizon() time.Duration { return time.Duration(w.mask-1) << w.shift }
 
-// Advance tells the wheel the time, in ns. It takes nothing out. Insert measures the
+// Advance tells the wheel the time. It takes nothing out. Insert measures the
 // horizon from the greatest time told, so tell it after a sleep and before Insert.
-func (w *Wheel[T]) Advance(now int64) {
-	w.seen = max(w.seen, now>>w.shift)
+func (w *Wheel[T]) Advance(now Time) {
+	w.seen = max(w.seen, int64(now)>>w.shift)
 }
 
-// Insert schedules v: it will not leave before at, in ns. A time in the past is due at
+// Insert schedules v: it will not leave before at. A time in the past is due at
 // once, behind items of earlier slots. A time beyond the horizon counts as the
 // horizon, and clipped says so: this item leaves before its time.
-func (w *Wheel[T]) Insert(at int64, v T) (clipped bool) {
+func (w *Wheel[T]) Insert(at Time, v T) (clipped bool) {
 	tick := w.tickOf(at)
 	// The greatest tick of an int64 bounds the last slot too, so that every item
 	// becomes due while the clock can still tell.
@@ -97,9 +103,9 @@ func (w *Wheel[T]) Insert(at int64, v T) (clipped bool) {
 	return clipped
 }
 
-// Pop takes out the next item that is due at now, in ns, or at the greatest now
+// Pop takes out the next item that is due at now, or at the greatest now
 // before. It says false if there is none.
-func (w *Wheel[T]) Pop(now int64) (v T, ok bool) {
+func (w *Wheel[T]) Pop(now Time) (v T, ok bool) {
 	w.Advance(now)
 	var i uint32
 	switch {
@@ -114,10 +120,10 @@ func (w *Wheel[T]) Pop(now int64) (v T, ok bool) {
 	return w.take(i), true
 }
 
-// Next returns the time in ns from which on Pop gives something: the begin of the
+// Next returns the time from which on Pop gives something: the begin of the
 // first slot with items. If that is not after the greatest now, Pop gives something
 // at once. It says false if the wheel is empty.
-func (w *Wheel[T]) Next() (at int64, ok bool) {
+func (w *Wheel[T]) Next() (at Time, ok bool) {
 	if w.n == 0 {
 		return 0, false
 	}
@@ -125,13 +131,13 @@ func (w *Wheel[T]) Next() (at int64, ok bool) {
 	if w.due.head != none {
 		tick = w.start()
 	}
-	return tick << w.shift, true
+	return Time(tick << w.shift), true
 }
 
 // tickOf returns the tick of the first slot that begins at or after a time.
-func (w *Wheel[T]) tickOf(at int64) int64 {
-	tick := at >> w.shift
-	if tick<<w.shift != at {
+func (w *Wheel[T]) tickOf(at Time) int64 {
+	tick := int64(at) >> w.shift
+	if Time(tick<<w.shift) != at {
 		tick++
 	}
 	return tick

@@ -10,7 +10,7 @@ import (
 )
 
 // newWheel returns a wheel of ints with slots of 512 ns and the default horizon.
-func newWheel(t testing.TB, now int64) *carousel.Wheel[int] {
+func newWheel(t testing.TB, now carousel.Time) *carousel.Wheel[int] {
 	t.Helper()
 	w, err := carousel.New[int](carousel.Config{}, now)
 	if err != nil {
@@ -20,7 +20,7 @@ func newWheel(t testing.TB, now int64) *carousel.Wheel[int] {
 }
 
 // drain pops everything that is due at now.
-func drain[T any](w *carousel.Wheel[T], now int64) (got []T) {
+func drain[T any](w *carousel.Wheel[T], now carousel.Time) (got []T) {
 	for v, ok := w.Pop(now); ok; v, ok = w.Pop(now) {
 		got = append(got, v)
 	}
@@ -91,10 +91,10 @@ func TestEmpty(t *testing.T) {
 // An item leaves when the first slot at or after its time begins: never early, less
 // than a slot late.
 func TestSlotBounds(t *testing.T) {
-	for _, origin := range []int64{0, 1, 511, -512, -1 << 40, 1<<62 + 17} {
-		for d := int64(0); d < 2000; d += 7 {
+	for _, origin := range []carousel.Time{0, 1, 511, -512, -1 << 40, 1<<62 + 17} {
+		for d := time.Duration(0); d < 2000; d += 7 {
 			w := newWheel(t, origin)
-			at := origin + d
+			at := origin.Add(d)
 			w.Insert(at, 1)
 			next, ok := w.Next()
 			if !ok || next < at || next >= at+512 {
@@ -111,7 +111,8 @@ func TestSlotBounds(t *testing.T) {
 func TestOrder(t *testing.T) {
 	w := newWheel(t, 0)
 	const us = 1000
-	for i, at := range []int64{30 * us, 10 * us, 10 * us, 7000 * us, 20 * us, 10 * us, 0, -5 * us} {
+	times := []carousel.Time{30 * us, 10 * us, 10 * us, 7000 * us, 20 * us, 10 * us, 0, -5 * us}
+	for i, at := range times {
 		if w.Insert(at, i) {
 			t.Errorf("item %d at %d is within the horizon, but was clipped", i, at)
 		}
@@ -143,9 +144,9 @@ func TestPast(t *testing.T) {
 
 func TestHorizon(t *testing.T) {
 	w := newWheel(t, 0)
-	h := int64(w.Horizon())
+	h := carousel.Time(w.Horizon())
 	for i, c := range []struct {
-		at   int64
+		at   carousel.Time
 		clip bool
 	}{{h, false}, {h + 512, false}, {h + 513, true}, {math.MaxInt64, true}, {h + 600, true}, {h, false}} {
 		if got := w.Insert(c.at, i); got != c.clip {
@@ -175,7 +176,7 @@ func TestAdvanceBeforeInsert(t *testing.T) {
 }
 
 func TestClockBack(t *testing.T) {
-	const hour = int64(time.Hour)
+	const hour = carousel.Time(time.Hour)
 	w := newWheel(t, hour)
 	w.Insert(hour+1000, 1)
 	w.Insert(hour+9000, 2)
@@ -193,21 +194,21 @@ func TestClockBack(t *testing.T) {
 func TestClockForward(t *testing.T) {
 	w := newWheel(t, 0)
 	for i := range 100 {
-		w.Insert(int64(i)*70_000, i) // up to 7 ms
+		w.Insert(carousel.Time(i)*70_000, i) // up to 7 ms
 	}
-	now := int64(5 * time.Hour)
+	now := carousel.Time(5 * time.Hour)
 	for i := range 100 {
 		v, ok := w.Pop(now)
 		if !ok || v != i {
 			t.Fatalf("pop %d: got %d, %v", i, v, ok)
 		}
-		if w.Insert(now+int64(i)*80_000, 100+i) {
+		if w.Insert(now.Add(time.Duration(i)*80*time.Microsecond), 100+i) {
 			t.Fatalf("item %d clipped", 100+i)
 		}
 	}
 	wantInts(t, "due at once", drain(w, now), 100)
 	for i := 101; i < 200; i++ {
-		at := now + int64(i-100)*80_000
+		at := now.Add(time.Duration(i-100) * 80 * time.Microsecond)
 		wantInts(t, "just before", drain(w, at-1))
 		wantInts(t, "in its slot", drain(w, at+511), i)
 	}
@@ -218,24 +219,24 @@ func TestClockForward(t *testing.T) {
 func TestOwnerLagsBehind(t *testing.T) {
 	w := newWheel(t, 0)
 	var want []int
-	now := int64(0)
+	now := carousel.Time(0)
 	for round := range 5 {
 		for i := range 3 {
-			w.Insert(now+int64(i)*1_000_000, round*3+i)
+			w.Insert(now.Add(time.Duration(i)*time.Millisecond), round*3+i)
 			want = append(want, round*3+i)
 		}
 		if round > 0 {
 			want = append(want, 1000+round-1) // 7 ms later than the first of the three
 		}
-		now += int64(time.Minute)
+		now = now.Add(time.Minute)
 		w.Advance(now)
 		if at, ok := w.Next(); !ok || at > now {
 			t.Fatalf("round %d: Next says %d, %v, but items are due", round, at, ok)
 		}
-		w.Insert(now+7_000_000, 1000+round)
+		w.Insert(now.Add(7*time.Millisecond), 1000+round)
 	}
-	wantInts(t, "all that is due", drain(w, now+6_999_999), want...)
-	wantInts(t, "the last", drain(w, now+7_000_512), 1004)
+	wantInts(t, "all that is due", drain(w, now.Add(7*time.Millisecond-1)), want...)
+	wantInts(t, "the last", drain(w, now.Add(7*time.Millisecond+512)), 1004)
 }
 
 func TestEndsOfTime(t *testing.T) {
@@ -247,7 +248,7 @@ func TestEndsOfTime(t *testing.T) {
 		w.Insert(math.MinInt64, 1)
 		w.Insert(math.MaxInt64, 2)
 		wantInts(t, "first", drain(w, math.MinInt64), 1)
-		w.Advance(math.MaxInt64 - 2*int64(w.Granularity()))
+		w.Advance(math.MaxInt64 - 2*carousel.Time(w.Granularity()))
 		wantInts(t, "clipped", drain(w, math.MinInt64), 2)
 		w.Insert(math.MaxInt64, 3)
 		w.Insert(math.MaxInt64-1, 4)

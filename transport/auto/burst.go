@@ -1,6 +1,8 @@
 package auto
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/shm"
@@ -8,9 +10,9 @@ import (
 
 const (
 	// quietAfter is how long no packet came over shared memory when that counts as idle.
-	quietAfter = 50_000 // ns
+	quietAfter = 50 * time.Microsecond
 	// lookEvery is how often the socket is looked at while shared memory is not idle.
-	lookEvery = 10_000 // ns
+	lookEvery = 10 * time.Microsecond
 	// clockEvery is how many empty polls pass between two looks at the clock: a look costs
 	// as much as an empty poll.
 	clockEvery = 8
@@ -49,11 +51,11 @@ func sameWay(items []transport.TxItem) (run int, shared bool) {
 
 // turns says when RxBurst looks at the socket. The zero turns looks each time.
 type turns struct {
-	busy  bool  // packets come over shared memory
-	fresh bool  // the last poll brought some
-	empty int   // polls without any, since the clock was read
-	last  int64 // when packets came over shared memory, ns
-	udp   int64 // when the socket was looked at, ns
+	busy  bool          // packets come over shared memory
+	fresh bool          // the last poll brought some
+	empty int           // polls without any, since the clock was read
+	last  monotime.Time // when packets came over shared memory
+	udp   monotime.Time // when the socket was looked at
 }
 
 // udpFirst reports whether, with shared memory busy, it is the turn of the socket.
@@ -68,8 +70,8 @@ func (t *turns) udpFirst() bool {
 	if t.fresh {
 		t.fresh, t.last = false, now
 	}
-	t.busy = now-t.last < quietAfter
-	if t.busy && now-t.udp < lookEvery {
+	t.busy = now.Sub(t.last) < quietAfter
+	if t.busy && now.Sub(t.udp) < lookEvery {
 		return false
 	}
 	t.udp = now

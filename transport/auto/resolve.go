@@ -7,14 +7,15 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/shm"
 )
 
-// hostsFor is how long the list of this machine's addresses holds, ns.
-const hostsFor = 1e9
+// hostsFor is how long the list of this machine's addresses holds.
+const hostsFor = time.Second
 
 // nameOf returns the name in shared memory of the endpoint whose UDP socket is bound to ap
 // in network namespace ns: at most 64 bytes.
@@ -93,7 +94,7 @@ func isShared(text string) bool {
 // hosts knows the addresses of this machine.
 type hosts struct {
 	ips map[netip.Addr]bool
-	at  int64 // when they were read, ns
+	at  monotime.Time // when they were read
 }
 
 // local reports whether ip is an address of this machine. scope is the interface of a
@@ -111,7 +112,7 @@ func (h *hosts) local(ip netip.Addr, scope uint32) bool {
 		addrs, err := ifi.Addrs()
 		return err == nil && setOf(addrs)[ip]
 	}
-	if now := monotime.Now(); h.at == 0 || now-h.at > hostsFor {
+	if now := monotime.Now(); h.at == 0 || now.Sub(h.at) > hostsFor {
 		addrs, err := net.InterfaceAddrs()
 		if err != nil {
 			return false

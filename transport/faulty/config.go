@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
 )
+
+// Time is a point on a Transport's clock. The alias gives it a name outside this module.
+type Time = monotime.Time
 
 // Defaults of Config and Faults.
 const (
@@ -23,9 +28,9 @@ type Config struct {
 	// the store is full, packets pass without being held or repeated, and
 	// Counts.Overflows counts them. 0 means DefaultHold.
 	Hold int
-	// Clock returns monotonic time in nanoseconds. Only the goroutine that uses
-	// the transport calls it. nil means the system's clock.
-	Clock func() int64
+	// Clock returns the time, which never goes backwards. Only the goroutine that
+	// uses the transport calls it. nil means the system's clock.
+	Clock func() Time
 }
 
 // Faults are what goes wrong in one direction. Loss, Dup, Reorder and Corrupt are

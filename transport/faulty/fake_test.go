@@ -198,13 +198,13 @@ type pair struct {
 	t    testing.TB
 	a, b *Transport // cfg applies to both, so a test sets TX or RX
 	fa   *fake      // under a
-	now  int64
+	now  Time
 }
 
 func newPair(t testing.TB, cfg Config, copies bool) *pair {
 	w := newFakeNet(copies)
 	p := &pair{t: t, fa: w.open()}
-	cfg.Clock = func() int64 { return p.now }
+	cfg.Clock = func() Time { return p.now }
 	p.a, p.b = decorate(t, p.fa, cfg), decorate(t, w.open(), cfg)
 	return p
 }

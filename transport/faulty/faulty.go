@@ -40,7 +40,7 @@ type Counts struct {
 type Transport struct {
 	inner  transport.Transport
 	caps   transport.Caps
-	clock  func() int64
+	clock  func() Time
 	tx, rx side
 	fates  []fate // drawn for items that the inner transport did not take yet
 	one    [1]transport.TxItem
@@ -189,7 +189,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	}
 	for _, s := range []*store{&t.tx.store, &t.rx.store} {
 		if len(s.queue) > 0 {
-			if left := time.Duration(max(0, s.nextAt()-now)); timeout < 0 || left < timeout {
+			if left := max(0, s.nextAt().Sub(now)); timeout < 0 || left < timeout {
 				timeout = left
 			}
 		}
@@ -199,7 +199,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	return err
 }
 
-func (t *Transport) releaseInWait(now int64) {
+func (t *Transport) releaseInWait(now Time) {
 	t.closing.Lock()
 	defer t.closing.Unlock()
 	if !t.closed.Load() {
@@ -219,10 +219,10 @@ func (t *Transport) hold(s *side, x *fate, addr transport.Addr, size int) *held 
 		return nil
 	}
 	h.addr, h.n = addr, size
-	h.after, h.at = never, t.clock()+int64(x.delay)
+	h.after, h.at = never, t.clock().Add(x.delay)
 	if x.reorder > 0 {
 		s.counts.Reordered++
-		h.at += int64(s.dice.f.ReorderHold)
+		h.at = h.at.Add(s.dice.f.ReorderHold)
 		if x.delay == 0 {
 			h.after = s.counts.Packets + 1 + uint64(x.reorder) // itself counts
 		}

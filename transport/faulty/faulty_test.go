@@ -30,8 +30,8 @@ func TestConformance(t *testing.T) {
 // TestConformanceVirtual: every packet is held for a moment of virtual time on its
 // way in, and all of the contract still holds.
 func TestConformanceVirtual(t *testing.T) {
-	var now int64
-	cfg := Config{Hold: 600, RX: Faults{Delay: 10}, Clock: func() int64 { return now }}
+	var now Time
+	cfg := Config{Hold: 600, RX: Faults{Delay: 10}, Clock: func() Time { return now }}
 	open := func(tb testing.TB) (a, b transport.Transport) {
 		w := newFakeNet(true)
 		return decorate(tb, w.open(), cfg), decorate(tb, w.open(), cfg)
@@ -102,11 +102,11 @@ func (p *pair) traffic(n int) (arrived [][]byte) {
 			clear(it.Data)
 		}
 		sent += took
-		p.now += int64(time.Microsecond)
+		p.now = p.now.Add(time.Microsecond)
 		p.receive(note)
 	}
 	for range 2 { // everything held by a is due, then everything held by b
-		p.now += int64(time.Second)
+		p.now = p.now.Add(time.Second)
 		if err := p.a.Wait(0); err != nil {
 			p.t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func TestReorder(t *testing.T) {
 	p.expect()
 	p.send(2) // lets 1 go, is held itself
 	p.expect(1)
-	p.now += int64(time.Second)
+	p.now = p.now.Add(time.Second)
 	p.send() // any call does
 	p.expect(2)
 
@@ -82,7 +82,7 @@ func TestReorder(t *testing.T) {
 	p.expect()
 	p.send(2)
 	p.expect(1)
-	p.now += int64(time.Second)
+	p.now = p.now.Add(time.Second)
 	p.expect(2)
 }
 
@@ -91,7 +91,7 @@ func TestStoreFull(t *testing.T) {
 	p := newPair(t, Config{Hold: 2, TX: Faults{Delay: time.Second}}, true)
 	p.send(1, 2, 3, 4)
 	p.expect(3, 4)
-	p.now += int64(time.Second)
+	p.now = p.now.Add(time.Second)
 	p.a.Wait(0)
 	p.expect(1, 2)
 	if tx, _ := p.a.Counts(); tx.Overflows != 2 || tx.Delayed != 2 {

@@ -3,6 +3,7 @@ package faulty
 import (
 	"math"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -13,7 +14,7 @@ type held struct {
 	addr  transport.Addr
 	ce    bool
 	after uint64 // due when so many packets have passed in this direction
-	at    int64  // or at this time, nanoseconds of the clock
+	at    Time   // or at this time
 }
 
 // never as held.after leaves the release to time alone.
@@ -57,8 +58,8 @@ func (s *store) put() *held {
 
 // due returns the place in the queue of the packet to release next, or -1. Those
 // due by time come in order of their times, as on a line with delay.
-func (s *store) due(passed uint64, now int64) int {
-	best, bestAt := -1, int64(math.MaxInt64)
+func (s *store) due(passed uint64, now Time) int {
+	best, bestAt := -1, monotime.Never
 	for q, i := range s.queue {
 		h := &s.slots[i]
 		at := h.at
@@ -76,8 +77,8 @@ func (s *store) due(passed uint64, now int64) int {
 }
 
 // nextAt returns the earliest release time, which exists when the queue is not empty.
-func (s *store) nextAt() int64 {
-	at := int64(math.MaxInt64)
+func (s *store) nextAt() Time {
+	at := monotime.Never
 	for _, i := range s.queue {
 		at = min(at, s.slots[i].at)
 	}

@@ -127,14 +127,14 @@ func (t *Transport) sendOne(it transport.TxItem) (bool, error) {
 }
 
 // releaseTX sends the held packets that are due. An error shows in the next call.
-func (t *Transport) releaseTX(now int64) {
+func (t *Transport) releaseTX(now Time) {
 	s := &t.tx.store
 	for q := s.due(t.tx.counts.Packets, now); q >= 0; q = s.due(t.tx.counts.Packets, now) {
 		h := &s.slots[s.queue[q]]
 		if t.isCut(h.addr, TX) {
 			t.tx.counts.Cut++
 		} else if took, _ := t.sendOne(transport.TxItem{Dst: h.addr, Head: h.buf[:h.n]}); !took {
-			h.after, h.at = never, now+int64(stallHold)
+			h.after, h.at = never, now.Add(stallHold)
 			continue
 		}
 		s.release(s.take(q))

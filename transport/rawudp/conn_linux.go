@@ -204,12 +204,12 @@ func (c *Conn) Close() error {
 type linkState struct {
 	Link
 	sick  bool
-	since int64      // ns, when it became sick
-	err   *LinkError // while sick
+	since monotime.Time // when it became sick
+	err   *LinkError    // while sick
 }
 
-// set takes note of a new state. now is the time in ns.
-func (s *linkState) set(l Link, now int64) {
+// set takes note of the state that the link has now.
+func (s *linkState) set(l Link, now monotime.Time) {
 	why := error(nil)
 	switch {
 	case l.Index == 0:
@@ -235,8 +235,8 @@ func (s *linkState) set(l Link, now int64) {
 // given time. It looks first whether that still holds.
 func (c *Conn) linkErr() error {
 	s := &c.link
-	grace := int64(c.cfg.LinkGrace)
-	if s.err.Err == ErrLinkDown && grace > 0 && monotime.Now()-s.since < grace {
+	grace := c.cfg.LinkGrace
+	if s.err.Err == ErrLinkDown && grace > 0 && monotime.Now().Sub(s.since) < grace {
 		return nil
 	}
 	if c.tend(); !s.sick {
@@ -261,8 +261,8 @@ func (c *Conn) fault(err error) error {
 	return c.linkErr()
 }
 
-// confirmEvery is how often the kernel hears which neighbours are in use, ns.
-const confirmEvery = 10e9
+// confirmEvery is how often the kernel hears which neighbours are in use.
+const confirmEvery = 10 * time.Second
 
 // tend looks after the link and the neighbours.
 func (c *Conn) tend() {
@@ -275,14 +275,14 @@ func (c *Conn) tend() {
 		c.relink(l, now)
 	}
 	_ = c.dev.Fault() // the network says the same with more to it
-	if now-c.tx.confirmed > confirmEvery {
+	if now.Sub(c.tx.confirmed) > confirmEvery {
 		c.tx.confirmed = now
 		c.tx.confirm()
 	}
 }
 
 // relink follows a change of the link.
-func (c *Conn) relink(l Link, now int64) {
+func (c *Conn) relink(l Link, now monotime.Time) {
 	old := c.link.Link
 	if l.Index != 0 && (l.Index != old.Index || l.Up && c.link.sick) {
 		if err := c.dev.Attach(l); err != nil {

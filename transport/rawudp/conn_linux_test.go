@@ -199,7 +199,7 @@ func TestConfirm(t *testing.T) {
 			}
 			want = append(want, to.LocalAddr().AddrPort().Addr())
 		}
-		a.tx.confirmed -= confirmEvery + 1 // that much time has passed
+		a.tx.confirmed = a.tx.confirmed.Add(-confirmEvery - 1) // that much time has passed
 		a.tend()
 		if !slices.Equal(a.net.inUse, want) {
 			t.Errorf("round %d: confirmed %v, want %v", round, a.net.inUse, want)

@@ -3,6 +3,7 @@ package rawudp
 import (
 	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
@@ -11,8 +12,8 @@ import (
 // path is the way to one IP address.
 type path struct {
 	header Template
-	hop    *hop  // nil: none
-	retry  int64 // ns, when to look for a hop again
+	hop    *hop          // nil: none
+	retry  monotime.Time // when to look for a hop again
 }
 
 // hop is a neighbour that packets are sent to.
@@ -20,16 +21,16 @@ type hop struct {
 	ip      netip.Addr
 	mac     MAC
 	known   bool
-	waiting bool  // the kernel is looking for it
-	used    bool  // since the kernel was told
-	retry   int64 // ns, when to ask again if it is not known
+	waiting bool          // the kernel is looking for it
+	used    bool          // since the kernel was told
+	retry   monotime.Time // when to ask again if it is not known
 }
 
-// Limits of the route cache, and how long a failure is believed, ns.
+// Limits of the route cache, and how long a failure is believed.
 const (
 	maxRoutes  = 1 << 16
-	retryRoute = 1e9
-	retryHop   = 100e6
+	retryRoute = time.Second
+	retryHop   = 100 * time.Millisecond
 )
 
 // routes is the cache of what the network said.
@@ -39,8 +40,8 @@ type routes struct {
 	hops      map[netip.Addr]*hop
 	last      *path // to lastDst
 	lastDst   transport.Addr
-	pending   int   // hops that the kernel is looking for
-	confirmed int64 // ns, when confirm was called
+	pending   int           // hops that the kernel is looking for
+	confirmed monotime.Time // when confirm was called
 }
 
 func (r *routes) init(c *Conn) {
@@ -92,7 +93,7 @@ func (r *routes) seek(dst *transport.Addr, p *path) *path {
 		}
 		at, err := c.net.NextHop(ip)
 		if err != nil {
-			p.retry = now + retryRoute
+			p.retry = now.Add(retryRoute)
 			return nil
 		}
 		if p.hop = r.hops[at]; p.hop == nil {
@@ -103,7 +104,7 @@ func (r *routes) seek(dst *transport.Addr, p *path) *path {
 	}
 	h := p.hop
 	if !h.known && now >= h.retry {
-		h.retry = now + retryHop
+		h.retry = now.Add(retryHop)
 		mac, err := c.net.Neighbour(h.ip)
 		r.set(h, mac, err == nil, err != nil && errors.Is(err, ErrPending))
 	}

@@ -66,7 +66,7 @@ func (c *Conn) clip(timeout time.Duration) time.Duration {
 	if !c.link.sick || c.cfg.LinkGrace < 0 {
 		return timeout
 	}
-	left := c.cfg.LinkGrace - time.Duration(monotime.Now()-c.link.since)
+	left := c.cfg.LinkGrace - monotime.Now().Sub(c.link.since)
 	if left <= 0 || timeout >= 0 && timeout < left {
 		return timeout
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/shmem"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -44,12 +45,12 @@ type peer struct {
 	bell shmem.Listener
 	fd   int // the socket; -1 for the endpoint itself
 
-	at       int    // place in receiver.rings
-	quiet    int    // polls in a row that found nothing
-	until    uint64 // of a dead peer: where reading ends
-	waits    int64  // since when nothing could be put, ns; 0: it could
-	progress uint64 // tx.Progress() then
-	stuck    bool   // and that was long ago
+	at       int           // place in receiver.rings
+	quiet    int           // polls in a row that found nothing
+	until    uint64        // of a dead peer: where reading ends
+	waits    monotime.Time // since when nothing could be put; 0: it could
+	progress uint64        // tx.Progress() then
+	stuck    bool          // and that was long ago
 
 	pair, bellMem []byte // mappings
 	token         int32  // in the hub

@@ -14,7 +14,7 @@ const (
 	// little enough that both sides copy at the same time.
 	publishCells = 16 << 10 / shmem.CellSize
 	// failedTime is how long an address that could not be connected to is left alone.
-	failedTime = int64(100e6) // ns
+	failedTime = 100 * time.Millisecond
 	maxFailed  = 64
 )
 
@@ -30,7 +30,7 @@ type transmitter struct {
 // failure is an address that could not be connected to lately.
 type failure struct {
 	addr  transport.Addr
-	until int64
+	until monotime.Time
 }
 
 // TxBurst sends items, see transport.Transport. A full ring makes it take fewer; one
@@ -122,7 +122,7 @@ func (c *Conn) givesUp(p *peer) bool {
 	if !p.open {
 		limit = connectWait
 	}
-	p.stuck = p.stuck || monotime.Now()-p.waits > int64(limit)
+	p.stuck = p.stuck || monotime.Now().Sub(p.waits) > limit
 	return p.stuck
 }
 
@@ -149,7 +149,7 @@ func (t *transmitter) fail(peers *table, a transport.Addr) {
 	if len(t.failed) == maxFailed {
 		t.failed = append(t.failed[:0], t.failed[1:]...)
 	}
-	t.failed = append(t.failed, failure{a, monotime.Now() + failedTime})
+	t.failed = append(t.failed, failure{a, monotime.Now().Add(failedTime)})
 }
 
 func (t *transmitter) failedLately(a *transport.Addr) bool {

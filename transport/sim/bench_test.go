@@ -50,7 +50,7 @@ func (d *echoer) RunOnce() {
 	*d.got += k
 }
 
-func (d *echoer) NextWake() int64 { return Never }
+func (d *echoer) NextWake() Time { return Never }
 
 func BenchmarkPair(b *testing.B)        { benchmark(b, Config{PropDelay: 1000}, 2, 60, 56) }
 func BenchmarkSwitch10(b *testing.B)    { c := CX4(1); c.Racks = 1; benchmark(b, c, 10, 60, 56) }

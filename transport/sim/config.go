@@ -4,6 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+// Time is a point in virtual time. The alias gives it a name outside this module.
+type Time = monotime.Time
+
+const (
+	// StartTime is the time at which a network starts.
+	StartTime = Time(time.Second)
+	// Never is a time that does not come.
+	Never = monotime.Never
 )
 
 // Sizes in bytes of what Ethernet adds to a UDP payload on the wire.
@@ -19,13 +32,10 @@ const (
 const (
 	DefaultMTU    = 1472 // Ethernet's 1500 bytes without IPv4 and UDP headers
 	DefaultRxRing = 4096 // packets; the receive queue of the paper's implementation
-	// StartTime is the virtual time in nanoseconds at which a network starts. It
-	// is not zero, so that a zero time can be told from "never".
-	StartTime = 1_000_000_000
 )
 
 // Config describes a network. The zero value is a perfect network: no delay,
-// infinitely fast links, no faults. Times are nanoseconds, sizes bytes.
+// infinitely fast links, no faults. Sizes are bytes.
 type Config struct {
 	// Seed decides everything that is random.
 	Seed uint64
@@ -40,15 +50,15 @@ type Config struct {
 	// LinkBitsPerSec is the rate of each node's link, either way; 0 is infinite.
 	LinkBitsPerSec int64
 	// PropDelay is the time a bit takes from a node to its switch, or back.
-	PropDelay int64
+	PropDelay time.Duration
 	// LoopDelay is the delay between two endpoints of one node.
-	LoopDelay int64
+	LoopDelay time.Duration
 	// WireOverhead is added to each packet's size on the wire, then MinWire is
 	// the least it may be.
 	WireOverhead, MinWire int
 
 	// SwitchLatency is what each switch on the way adds.
-	SwitchLatency int64
+	SwitchLatency time.Duration
 	// CutThrough lets a switch send a packet on before its last bit has come, if
 	// the outgoing link is no faster than the incoming one.
 	CutThrough bool
@@ -69,7 +79,8 @@ type Config struct {
 	// upper one; 0 means 1.
 	Uplinks int
 	// UplinkBitsPerSec is the rate of one such link, UplinkPropDelay its delay.
-	UplinkBitsPerSec, UplinkPropDelay int64
+	UplinkBitsPerSec int64
+	UplinkPropDelay  time.Duration
 
 	// Faults holds from the start, until SetFaults.
 	Faults Faults
@@ -91,12 +102,13 @@ type ECN struct {
 // with 40 nodes a rack), 12 MB of dynamic buffer a switch, and a round trip of 6
 // us across racks for the smallest packets. How the 6 us divide is an estimate.
 func CX4(seed uint64) Config {
+	const ns = time.Nanosecond
 	return Config{
 		Seed: seed, MTU: 1024, Checksum: true,
-		LinkBitsPerSec: 25e9, PropDelay: 500, LoopDelay: 500,
+		LinkBitsPerSec: 25e9, PropDelay: 500 * ns, LoopDelay: 500 * ns,
 		WireOverhead: EthernetOverhead, MinWire: EthernetMinWire,
-		SwitchLatency: 400, SwitchBuffer: 12 << 20, Alpha: 8,
-		Racks: 5, Uplinks: 5, UplinkBitsPerSec: 100e9, UplinkPropDelay: 366,
+		SwitchLatency: 400 * ns, SwitchBuffer: 12 << 20, Alpha: 8,
+		Racks: 5, Uplinks: 5, UplinkBitsPerSec: 100e9, UplinkPropDelay: 366 * ns,
 	}
 }
 
@@ -109,11 +121,17 @@ func (c *Config) complete() error {
 	setDefault(&c.RxRing, DefaultRxRing)
 	setDefault(&c.Racks, 1)
 	setDefault(&c.Uplinks, 1)
-	for _, v := range []int64{c.LinkBitsPerSec, c.PropDelay, c.LoopDelay, c.SwitchLatency, c.UplinkBitsPerSec,
-		c.UplinkPropDelay, int64(c.WireOverhead), int64(c.MinWire), int64(c.SwitchBuffer), int64(c.PortBuffer),
+	for _, v := range []int64{c.LinkBitsPerSec, c.UplinkBitsPerSec,
+		int64(c.WireOverhead), int64(c.MinWire), int64(c.SwitchBuffer), int64(c.PortBuffer),
 		int64(c.RxRing), int64(c.Racks), int64(c.Uplinks), int64(c.ECN.Kmin)} {
 		if v < 0 {
 			return fmt.Errorf("%w: negative value %d", errConfig, v)
+		}
+	}
+	for _, d := range []time.Duration{
+		c.PropDelay, c.LoopDelay, c.SwitchLatency, c.UplinkPropDelay} {
+		if d < 0 {
+			return fmt.Errorf("%w: negative delay %v", errConfig, d)
 		}
 	}
 	if c.MTU < 1 || c.MTU > maxPacket {

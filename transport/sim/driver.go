@@ -1,16 +1,18 @@
 package sim
 
+import "time"
+
 // Driver is what owns an endpoint and makes it work, such as the event loop of
 // an RPC endpoint.
 type Driver interface {
 	// RunOnce does one round of work: receive, process, send, without waiting.
 	// Time stands still during it.
 	RunOnce()
-	// NextWake is asked after each RunOnce and returns the virtual time in
-	// nanoseconds at which the driver wants to run even if nothing arrives, or
-	// Never. A time that is not in the future means one nanosecond from now, or
-	// when the processor is free; a driver that polls pays for it in events.
-	NextWake() int64
+	// NextWake is asked after each RunOnce and returns the virtual time at which
+	// the driver wants to run even if nothing arrives, or Never. A time that is not
+	// in the future means one nanosecond from now, or when the processor is free; a
+	// driver that polls pays for it in events.
+	NextWake() Time
 }
 
 // Attach makes the network run d, at once and then whenever packets have arrived
@@ -26,11 +28,10 @@ func (n *Network) Attach(e *Endpoint, d Driver) {
 	}
 }
 
-// Charge takes d nanoseconds of the endpoint's processor time, from the end of
-// what is charged already: its driver runs no earlier than that. A handler that
-// takes time calls it.
-func (e *Endpoint) Charge(d int64) {
-	e.busy = max(e.busy, e.net.now) + max(d, 0)
+// Charge takes d of the endpoint's processor time, from the end of what is charged
+// already: its driver runs no earlier than that. A handler that takes time calls it.
+func (e *Endpoint) Charge(d time.Duration) {
+	e.busy = max(e.busy, e.net.now).Add(max(d, 0))
 	if e.runPos >= 0 && e.runAt < e.busy {
 		e.net.runs.set(e, e.busy, e.net.newSeq())
 	}
@@ -71,7 +72,7 @@ func (e *Endpoint) Crash() {
 
 // wantRun makes the driver run at time t, or as soon after as it can, unless it
 // runs earlier anyway.
-func (e *Endpoint) wantRun(t int64) {
+func (e *Endpoint) wantRun(t Time) {
 	if e.driver == nil || e.paused || e.closed.Load() {
 		return
 	}
@@ -92,7 +93,7 @@ func (n *Network) noteWakes() {
 		} else if e.driver != nil && e.woken.Swap(false) {
 			// Later than its last run, or two drivers that wake each other would
 			// stop the time.
-			e.wantRun(max(n.now, e.lastRun+1))
+			e.wantRun(max(n.now, e.lastRun.Add(time.Nanosecond)))
 		}
 	}
 }
@@ -107,7 +108,7 @@ func (e *Endpoint) run() {
 	rx, tx := e.stats.RxPackets, e.stats.TxPackets
 	d.RunOnce()
 	rx, tx = e.stats.RxPackets-rx, e.stats.TxPackets-tx
-	if cost := e.cfg.RunCost + e.cfg.PacketCost*int64(rx+tx); cost > 0 {
+	if cost := e.cfg.RunCost + e.cfg.PacketCost*time.Duration(rx+tx); cost > 0 {
 		e.Charge(cost)
 	}
 	if e.closed.Load() || e.driver == nil {
@@ -121,6 +122,6 @@ func (e *Endpoint) run() {
 		e.wantRun(nic.queue[nic.head].at)
 	}
 	if t := d.NextWake(); t != Never {
-		e.wantRun(max(t, n.now+1))
+		e.wantRun(max(t, n.now.Add(time.Nanosecond)))
 	}
 }

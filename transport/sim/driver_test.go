@@ -4,20 +4,21 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 )
 
 // rel returns times relative to the start.
-func rel(runs []int64) []int64 {
-	out := make([]int64, len(runs))
+func rel(runs []Time) []time.Duration {
+	out := make([]time.Duration, len(runs))
 	for i, t := range runs {
-		out[i] = t - StartTime
+		out[i] = t.Sub(StartTime)
 	}
 	return out
 }
 
-func wantRuns(t *testing.T, d *drainer, want ...int64) {
+func wantRuns(t *testing.T, d *drainer, want ...time.Duration) {
 	t.Helper()
 	if got := rel(d.runs); !slices.Equal(got, want) {
 		t.Errorf("ran at %v, want %v", got, want)
@@ -53,7 +54,7 @@ func TestRunsUntilDrained(t *testing.T) {
 	for n.Step() {
 	}
 	got := 0
-	d := attach(t, b, func(int64, *transport.RxPacket) { got++ })
+	d := attach(t, b, func(Time, *transport.RxPacket) { got++ })
 	d.log = true
 	for n.Step() {
 	}
@@ -72,7 +73,7 @@ func TestProcessorTime(t *testing.T) {
 	n := newNet(t, Config{})
 	a := open(t, n, EndpointConfig{Node: 0})
 	b := open(t, n, EndpointConfig{Node: 1, RunCost: 100, PacketCost: 10})
-	d := attach(t, b, func(_ int64, p *transport.RxPacket) {
+	d := attach(t, b, func(_ Time, p *transport.RxPacket) {
 		if number(p.Data) == 7 {
 			b.Charge(5000)
 		}
@@ -107,15 +108,15 @@ func TestTimePasses(t *testing.T) {
 // waker wakes itself and another at each run.
 type waker struct{ other, self *Endpoint }
 
-func (w *waker) RunOnce()        { w.other.Wake(); w.self.Wake() }
-func (w *waker) NextWake() int64 { return 0 }
+func (w *waker) RunOnce()       { w.other.Wake(); w.self.Wake() }
+func (w *waker) NextWake() Time { return 0 }
 
 // A paused driver does not run; its ring fills and drops from its tail.
 func TestPauseAndResume(t *testing.T) {
 	n := newNet(t, Config{RxRing: 4})
 	a, b := pairOf(t, n)
 	var got []int
-	d := attach(t, b, func(_ int64, p *transport.RxPacket) { got = append(got, number(p.Data)) })
+	d := attach(t, b, func(_ Time, p *transport.RxPacket) { got = append(got, number(p.Data)) })
 	d.log = true
 	n.RunUntil(StartTime + 10)
 	b.Pause()
@@ -145,7 +146,7 @@ func TestEndingWithinARun(t *testing.T) {
 		a, b := pairOf(t, n)
 		d := attach(t, b, nil)
 		d.log, d.wake = true, 1
-		d.f = func(int64, *transport.RxPacket) { end(b) }
+		d.f = func(Time, *transport.RxPacket) { end(b) }
 		send(t, a, b.LocalAddr(), 0, 3, 10)
 		n.RunUntil(n.Now() + 100)
 		before := len(d.runs)

@@ -26,9 +26,9 @@ type EndpointConfig struct {
 	// TxRing limits the packets that wait in the node's output queue, those of
 	// its other endpoints included; beyond it TxBurst takes no more. 0 is no limit.
 	TxRing int
-	// RunCost and PacketCost are the processor time in nanoseconds that a run of
-	// the driver takes, for itself and for each packet received or sent in it.
-	RunCost, PacketCost int64
+	// RunCost and PacketCost are the processor time that a run of the driver
+	// takes, for itself and for each packet received or sent in it.
+	RunCost, PacketCost time.Duration
 }
 
 // Endpoint is one end of a simulated network. It implements transport.Transport.
@@ -48,11 +48,11 @@ type Endpoint struct {
 	woken  atomic.Bool
 
 	driver  Driver
-	runAt   int64
+	runAt   Time
 	runSeq  uint64
 	runPos  int // place in Network.runs, -1 if not queued
-	lastRun int64
-	busy    int64 // the processor is taken until then
+	lastRun Time
+	busy    Time // the processor is taken until then
 	paused  bool
 	stalled bool // the last TxBurst took less than all
 }

@@ -68,14 +68,14 @@ func TestFIFO(t *testing.T) {
 		a, b := pairOf(t, n)
 		twin := open(t, n, EndpointConfig{Node: 1}) // same node as b
 		next := map[transport.Addr]int{}
-		attach(t, b, func(_ int64, p *transport.RxPacket) {
+		attach(t, b, func(_ Time, p *transport.RxPacket) {
 			if number(p.Data) != next[p.From] {
 				t.Fatalf("packet %d of %v, want %d", number(p.Data), p.From, next[p.From])
 			}
 			next[p.From]++
 		})
 		for i := range 100 {
-			n.After(int64(i*100), func() {
+			n.After(time.Duration(i*100), func() {
 				send(t, a, b.LocalAddr(), i*5, 5, 10+i*7)
 				send(t, twin, b.LocalAddr(), i*5, 5, 700-i*7)
 			})
@@ -137,7 +137,7 @@ func TestTxRing(t *testing.T) {
 	}
 	want(t, "received", receive(t, b, nil), 5)
 	want(t, "stalls", a.Stats().TxStalls, 3)
-	for i, at := range []int64{0, 100, 200, 300} {
+	for i, at := range []Time{0, 100, 200, 300} {
 		if i >= len(d.runs) || d.runs[i] != StartTime+at {
 			t.Fatalf("runs at %v", d.runs)
 		}
@@ -149,7 +149,7 @@ type blaster struct {
 	a    *Endpoint
 	to   transport.Addr
 	left int
-	runs []int64
+	runs []Time
 }
 
 func (d *blaster) RunOnce() {
@@ -162,7 +162,7 @@ func (d *blaster) RunOnce() {
 	d.left -= n
 }
 
-func (d *blaster) NextWake() int64 { return Never }
+func (d *blaster) NextWake() Time { return Never }
 
 func TestClose(t *testing.T) {
 	n := newNet(t, Config{PropDelay: 100})
@@ -239,7 +239,7 @@ func TestNoAllocation(t *testing.T) {
 	n := newNet(t, c)
 	a, b := pairOf(t, n)
 	echo := attach(t, b, nil)
-	echo.f = func(_ int64, p *transport.RxPacket) {
+	echo.f = func(_ Time, p *transport.RxPacket) {
 		items := [1]transport.TxItem{{Dst: p.From, Head: p.Data}}
 		if _, err := b.TxBurst(items[:]); err != nil {
 			t.Fatal(err)

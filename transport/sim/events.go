@@ -12,7 +12,7 @@ const (
 // event is something that will happen. It holds no pointer, so that moving it
 // in the heap costs no write barrier.
 type event struct {
-	at   int64 // virtual time, ns
+	at   Time
 	seq  uint64
 	kind eventKind
 	arg  uint32
@@ -93,7 +93,7 @@ func (q runQueue) swap(i, j int) {
 }
 
 // set gives e the key (at, seq), adding it if it is not queued.
-func (q *runQueue) set(e *Endpoint, at int64, seq uint64) {
+func (q *runQueue) set(e *Endpoint, at Time, seq uint64) {
 	e.runAt, e.runSeq = at, seq
 	if e.runPos < 0 {
 		e.runPos = len(*q)

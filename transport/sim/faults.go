@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"time"
 )
 
 // Faults says what happens to packets on their way. Probabilities are 0 to 1 and
-// apply to each packet by itself, times are nanoseconds. A packet meets its fate
-// when it leaves its node: a lost packet has used the node's link, no other.
+// apply to each packet by itself. A packet meets its fate when it leaves its node: a
+// lost packet has used the node's link, no other.
 type Faults struct {
 	// Loss is the probability that a packet vanishes.
 	Loss float64
@@ -20,12 +21,12 @@ type Faults struct {
 	// Reorder is the probability that a packet is held for an extra time of 1 to
 	// ReorderDelay, so that later ones overtake it.
 	Reorder      float64
-	ReorderDelay int64
+	ReorderDelay time.Duration
 	// Delay is added to every packet.
-	Delay int64
+	Delay time.Duration
 	// Jitter is the most of a uniform random delay of every packet. Packets that
 	// are closer together than that may overtake each other.
-	Jitter int64
+	Jitter time.Duration
 }
 
 // chance is a probability in units of 2^-63.
@@ -36,7 +37,7 @@ func chanceOf(p float64) chance { return chance(p * (1 << 63)) }
 // faults is Faults made ready for use.
 type faults struct {
 	loss, duplicate, corrupt, reorder chance
-	reorderDelay, delay, jitter       int64
+	reorderDelay, delay, jitter       time.Duration
 	any                               bool
 }
 
@@ -165,7 +166,7 @@ func (n *Network) faultsOf(a, b *node) *faults {
 }
 
 // suffer decides the fate of a packet that reaches its first hop at time t.
-func (n *Network) suffer(i uint32, p *packet, f *faults, t int64) {
+func (n *Network) suffer(i uint32, p *packet, f *faults, t Time) {
 	if n.random.hit(f.loss) {
 		n.stats.Lost++
 		n.notePacket(trLost, p)
@@ -187,17 +188,17 @@ func (n *Network) suffer(i uint32, p *packet, f *faults, t int64) {
 }
 
 // strike damages and delays one copy and sends it on its way.
-func (n *Network) strike(p *packet, f *faults, t int64, i uint32) {
+func (n *Network) strike(p *packet, f *faults, t Time, i uint32) {
 	r := &n.random
 	if len(p.buf) > 0 && r.hit(f.corrupt) {
 		n.damage(p)
 	}
-	t += f.delay
+	t = t.Add(f.delay)
 	if f.jitter > 0 {
-		t += int64(r.below(uint64(f.jitter) + 1))
+		t = t.Add(time.Duration(r.below(uint64(f.jitter) + 1)))
 	}
 	if r.hit(f.reorder) {
-		t += 1 + int64(r.below(uint64(f.reorderDelay)))
+		t = t.Add(1 + time.Duration(r.below(uint64(f.reorderDelay))))
 		n.stats.Reordered++
 	}
 	n.forward(i, p, t)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -18,16 +19,19 @@ func near(tb testing.TB, what string, got, n int, p float64) {
 	}
 }
 
-const trials = 40000
+const (
+	trials = 40000
+	apart  = 10 * time.Microsecond
+)
 
-// faulty sends trials packets of 64 bytes, 10 us apart, and gives each received to f.
-func faulty(t *testing.T, c Config, f func(now int64, p *transport.RxPacket)) *Network {
+// faulty sends trials packets of 64 bytes, that far apart, and gives each received to f.
+func faulty(t *testing.T, c Config, f func(now Time, p *transport.RxPacket)) *Network {
 	t.Helper()
 	n := newNet(t, c)
 	a, b := pairOf(t, n)
 	attach(t, b, f)
 	for i := range trials {
-		n.RunUntil(StartTime + int64(i)*10000)
+		n.RunUntil(StartTime.Add(time.Duration(i) * apart))
 		send(t, a, b.LocalAddr(), i, 1, 64)
 	}
 	for n.Step() {
@@ -38,7 +42,8 @@ func faulty(t *testing.T, c Config, f func(now int64, p *transport.RxPacket)) *N
 func TestLoss(t *testing.T) {
 	for _, p := range []float64{0, .001, .1, .9, 1} {
 		got := 0
-		n := faulty(t, Config{Seed: 1, Faults: Faults{Loss: p}}, func(int64, *transport.RxPacket) { got++ })
+		c := Config{Seed: 1, Faults: Faults{Loss: p}}
+		n := faulty(t, c, func(Time, *transport.RxPacket) { got++ })
 		near(t, "lost", trials-got, trials, p)
 		want(t, "counted", n.Stats().Lost, uint64(trials-got))
 	}
@@ -47,7 +52,8 @@ func TestLoss(t *testing.T) {
 func TestDuplication(t *testing.T) {
 	for _, p := range []float64{.05, 1} {
 		count := make([]int, trials)
-		n := faulty(t, Config{Seed: 2, Faults: Faults{Duplicate: p}}, func(_ int64, x *transport.RxPacket) { count[number(x.Data)]++ })
+		cfg := Config{Seed: 2, Faults: Faults{Duplicate: p}}
+		n := faulty(t, cfg, func(_ Time, x *transport.RxPacket) { count[number(x.Data)]++ })
 		twice := 0
 		for _, c := range count {
 			if c != 1 && c != 2 {
@@ -67,7 +73,7 @@ func TestCorruption(t *testing.T) {
 	n := newNet(t, Config{Seed: 3, Faults: Faults{Corrupt: .5}})
 	a, b := pairOf(t, n)
 	zero := make([]byte, 64)
-	attach(t, b, func(_ int64, p *transport.RxPacket) {
+	attach(t, b, func(_ Time, p *transport.RxPacket) {
 		k := 0
 		for i, v := range p.Data {
 			k += bits.OnesCount8(v)
@@ -106,7 +112,8 @@ func TestCorruption(t *testing.T) {
 // With a checksum damaged packets vanish instead.
 func TestChecksum(t *testing.T) {
 	got := 0
-	n := faulty(t, Config{Seed: 4, Checksum: true, Faults: Faults{Corrupt: .2}}, func(int64, *transport.RxPacket) { got++ })
+	c := Config{Seed: 4, Checksum: true, Faults: Faults{Corrupt: .2}}
+	n := faulty(t, c, func(Time, *transport.RxPacket) { got++ })
 	near(t, "dropped", trials-got, trials, .2)
 	want(t, "counted", n.Stats().Checksum, uint64(trials-got))
 	if !open(t, n, EndpointConfig{Node: 5}).Caps().Checksummed || open(t, newNet(t, Config{}), EndpointConfig{}).Caps().Checksummed {
@@ -116,7 +123,8 @@ func TestChecksum(t *testing.T) {
 
 func TestReordering(t *testing.T) {
 	last, late := -1, 0
-	n := faulty(t, Config{Seed: 5, Faults: Faults{Reorder: .1, ReorderDelay: 100_000}}, func(_ int64, p *transport.RxPacket) {
+	c := Config{Seed: 5, Faults: Faults{Reorder: .1, ReorderDelay: 100 * time.Microsecond}}
+	n := faulty(t, c, func(_ Time, p *transport.RxPacket) {
 		if number(p.Data) < last {
 			late++
 		}
@@ -131,16 +139,17 @@ func TestReordering(t *testing.T) {
 }
 
 func TestDelayAndJitter(t *testing.T) {
-	var least, most, sum int64 = math.MaxInt64, 0, 0
-	faulty(t, Config{Seed: 6, PropDelay: 300, Faults: Faults{Delay: 1000, Jitter: 5000}}, func(now int64, p *transport.RxPacket) {
-		d := now - StartTime - int64(number(p.Data))*10000
+	var least, most, sum time.Duration = math.MaxInt64, 0, 0
+	c := Config{Seed: 6, PropDelay: 300, Faults: Faults{Delay: 1000, Jitter: 5000}}
+	faulty(t, c, func(now Time, p *transport.RxPacket) {
+		d := now.Sub(StartTime) - time.Duration(number(p.Data))*apart
 		least, most, sum = min(least, d), max(most, d), sum+d
 	})
 	if least < 1600 || least > 1605 || most > 6600 || most < 6595 {
-		t.Errorf("delay from %d to %d, want 1600 to 6600", least, most)
+		t.Errorf("delay from %v to %v, want 1.6 to 6.6 us", least, most)
 	}
 	if mean := sum / trials; mean < 4060 || mean > 4140 {
-		t.Errorf("mean delay %d, want 4100", mean)
+		t.Errorf("mean delay %v, want 4.1 us", mean)
 	}
 }
 

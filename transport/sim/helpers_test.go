@@ -74,10 +74,10 @@ func receive(tb testing.TB, e *Endpoint, f func(p *transport.RxPacket)) int {
 type drainer struct {
 	tb   testing.TB
 	e    *Endpoint
-	f    func(now int64, p *transport.RxPacket)
-	runs []int64
+	f    func(now Time, p *transport.RxPacket)
+	runs []Time
 	log  bool
-	wake int64
+	wake Time
 	pkts [32]transport.RxPacket
 }
 
@@ -94,17 +94,17 @@ func (d *drainer) RunOnce() {
 	}
 }
 
-func (d *drainer) NextWake() int64 {
+func (d *drainer) NextWake() Time {
 	if d.wake == 0 {
 		return Never
 	}
 	return d.wake
 }
 
-func attach(tb testing.TB, e *Endpoint, f func(now int64, p *transport.RxPacket)) *drainer {
+func attach(tb testing.TB, e *Endpoint, f func(now Time, p *transport.RxPacket)) *drainer {
 	d := &drainer{tb: tb, e: e, f: f}
 	if f == nil {
-		d.f = func(int64, *transport.RxPacket) {}
+		d.f = func(Time, *transport.RxPacket) {}
 	}
 	e.net.Attach(e, d)
 	return d

@@ -2,20 +2,17 @@ package sim
 
 import (
 	"hash/crc32"
-	"math"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// Never is a time that does not come.
-const Never = math.MaxInt64
-
 // Network is a simulated network. It is used by one goroutine at a time.
 type Network struct {
 	cfg    Config
-	now    int64
+	now    Time
 	seq    uint64
 	events eventHeap
 	runs   runQueue
@@ -79,8 +76,8 @@ func New(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// Now returns the virtual time in nanoseconds. It starts at StartTime.
-func (n *Network) Now() int64 { return n.now }
+// Now returns the virtual time. It starts at StartTime.
+func (n *Network) Now() Time { return n.now }
 
 // Rand returns a random source for the use of the scenario: seeded by the same
 // seed, but not the one that decides the faults.
@@ -89,9 +86,9 @@ func (n *Network) Rand() *rand.Rand { return n.scenario }
 // Stats returns the counters since the start.
 func (n *Network) Stats() Stats { return n.stats }
 
-// After calls f, on the goroutine that steps the network, when d nanoseconds have
-// passed. A negative d counts as 0.
-func (n *Network) After(d int64, f func()) {
+// After calls f, on the goroutine that steps the network, when d has passed. A
+// negative d counts as 0.
+func (n *Network) After(d time.Duration, f func()) {
 	var i uint32
 	if k := len(n.freeTm); k > 0 {
 		i = n.freeTm[k-1]
@@ -101,7 +98,7 @@ func (n *Network) After(d int64, f func()) {
 		i = uint32(len(n.timers))
 		n.timers = append(n.timers, f)
 	}
-	n.push(n.now+max(d, 0), evTimer, i)
+	n.push(n.now.Add(max(d, 0)), evTimer, i)
 }
 
 // Step moves the time to the next event and processes it. It returns false if
@@ -109,7 +106,7 @@ func (n *Network) After(d int64, f func()) {
 func (n *Network) Step() bool { return n.step(Never) }
 
 // RunUntil processes all events up to and including time t, then sets the time to t.
-func (n *Network) RunUntil(t int64) {
+func (n *Network) RunUntil(t Time) {
 	for n.step(t) {
 	}
 	n.now = max(n.now, t)
@@ -117,7 +114,7 @@ func (n *Network) RunUntil(t int64) {
 
 // RunWhile processes events while cond holds, up to and including time t. It
 // returns false if cond still holds when there is nothing left to process by then.
-func (n *Network) RunWhile(cond func() bool, t int64) bool {
+func (n *Network) RunWhile(cond func() bool, t Time) bool {
 	for cond() {
 		if !n.step(t) {
 			return false
@@ -127,7 +124,7 @@ func (n *Network) RunWhile(cond func() bool, t int64) bool {
 }
 
 // step processes the next event if it is not later than limit.
-func (n *Network) step(limit int64) bool {
+func (n *Network) step(limit Time) bool {
 	if n.awake.Load() {
 		n.noteWakes()
 	}
@@ -175,7 +172,7 @@ func (n *Network) process(e event) {
 	}
 }
 
-func (n *Network) push(at int64, kind eventKind, arg uint32) {
+func (n *Network) push(at Time, kind eventKind, arg uint32) {
 	n.events.push(event{at, n.newSeq(), kind, arg})
 }
 
@@ -204,7 +201,7 @@ func (n *Network) send(e *Endpoint, dst *node, it *transport.TxItem) {
 	n.hash = mix(n.hash, uint64(e.index)<<48^uint64(dst.id)<<24^uint64(p.port))
 	n.notePacket(trSend, p)
 
-	t := n.now + n.cfg.LoopDelay
+	t := n.now.Add(n.cfg.LoopDelay)
 	if p.src != dst {
 		t = n.leave(p)
 	}
@@ -223,10 +220,10 @@ func (n *Network) send(e *Endpoint, dst *node, it *transport.TxItem) {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // leave sends a packet through its node's link, and returns when it is at the switch.
-func (n *Network) leave(p *packet) int64 {
+func (n *Network) leave(p *packet) Time {
 	nic := &p.src.nic
 	if nic.rate == 0 {
-		return n.now + nic.delay
+		return n.now.Add(nic.delay)
 	}
 	nic.drain(n.now)
 	first, last := nic.join(n.now, int(p.wire))
@@ -235,18 +232,18 @@ func (n *Network) leave(p *packet) int64 {
 
 // arrival returns when a packet, sent through q from first to last, is at the
 // next hop: with its last bit, or with its first if it may cut through.
-func (n *Network) arrival(p *packet, q *port, first, last int64) int64 {
+func (n *Network) arrival(p *packet, q *port, first, last Time) Time {
 	if n.cfg.CutThrough {
 		if to := n.next(p); to != nil && to.rate != 0 && to.rate <= q.rate {
-			return first + q.delay
+			return first.Add(q.delay)
 		}
 	}
-	return last + q.delay
+	return last.Add(q.delay)
 }
 
 // forward schedules what comes next for a packet that is at its next hop at time
 // t. Queues that do not exist are passed at once.
-func (n *Network) forward(i uint32, p *packet, t int64) {
+func (n *Network) forward(i uint32, p *packet, t Time) {
 	for {
 		q := n.next(p)
 		if q == nil {
@@ -257,7 +254,7 @@ func (n *Network) forward(i uint32, p *packet, t int64) {
 			n.push(t, evHop, i)
 			return
 		}
-		t += q.delay
+		t = t.Add(q.delay)
 		p.hop++
 	}
 }

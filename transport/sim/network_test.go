@@ -22,7 +22,7 @@ func storm(tb testing.TB, seed uint64, trace *strings.Builder) (uint64, Stats) {
 	n := newNet(tb, c)
 	var eps []*Endpoint
 	echo := func(e *Endpoint) {
-		attach(tb, e, func(_ int64, p *transport.RxPacket) {
+		attach(tb, e, func(_ Time, p *transport.RxPacket) {
 			if len(p.Data) > 100 {
 				if _, err := e.TxBurst([]transport.TxItem{{Dst: p.From, Head: p.Data[:100], Data: nil}}); err != nil {
 					tb.Fatal(err)
@@ -168,7 +168,7 @@ func TestEventHeapOrder(t *testing.T) {
 	var h eventHeap
 	var all []event
 	for i := range 5000 {
-		e := event{at: int64(n.Rand().IntN(300)), seq: uint64(i)}
+		e := event{at: Time(n.Rand().IntN(300)), seq: uint64(i)}
 		all = append(all, e)
 		h.push(e)
 		if i%3 == 2 { // pops in between
@@ -206,7 +206,7 @@ func TestRunQueueOrder(t *testing.T) {
 		if n.Rand().IntN(4) == 0 {
 			q.remove(e)
 		} else {
-			q.set(e, int64(n.Rand().IntN(1000)), uint64(step))
+			q.set(e, Time(n.Rand().IntN(1000)), uint64(step))
 		}
 		for i, e := range q {
 			if e.runPos != i || i > 0 && q.less(i, (i-1)/2) {

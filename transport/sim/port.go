@@ -1,8 +1,10 @@
 package sim
 
+import "time"
+
 // departure is the moment at which a queued packet's last bit leaves.
 type departure struct {
-	at   int64
+	at   Time
 	size int32
 }
 
@@ -10,11 +12,11 @@ type departure struct {
 // served, a packet's departure is known when it joins: no event is needed to
 // take it off, and depth is brought up to date when somebody asks.
 type port struct {
-	rate   int64 // bits per second; 0 is infinite, and then there is no queue
-	delay  int64 // from the last bit's departure to its arrival at the next hop, ns
-	limit  int   // bytes; 0 is none
+	rate   int64         // bits per second; 0 is infinite, and then there is no queue
+	delay  time.Duration // from the last bit's departure to its arrival at the next hop
+	limit  int           // bytes; 0 is none
 	owner  *fabric
-	busy   int64 // the queue is empty from then on, ns ...
+	busy   Time  // the queue is empty from then on ...
 	rem    int64 // ... and rem/rate ns later, so that rounding does not add up
 	depth  int   // bytes queued, as of the last drain
 	queue  []departure
@@ -42,7 +44,7 @@ type PortStats struct {
 }
 
 // drain takes off what has departed by now.
-func (p *port) drain(now int64) {
+func (p *port) drain(now Time) {
 	for p.length > 0 {
 		d := &p.queue[p.head]
 		if d.at > now {
@@ -58,7 +60,7 @@ func (p *port) drain(now int64) {
 }
 
 // admits reports whether a packet of size bytes finds room.
-func (p *port) admits(now int64, size int) bool {
+func (p *port) admits(now Time, size int) bool {
 	p.drain(now)
 	if p.limit > 0 && p.depth+size > p.limit {
 		return false
@@ -83,13 +85,13 @@ func (f *fabric) fits(p *port, size int) bool {
 
 // join queues a packet that was admitted, and returns when its first and its
 // last bit leave.
-func (p *port) join(now int64, size int) (first, last int64) {
+func (p *port) join(now Time, size int) (first, last Time) {
 	if p.busy < now {
 		p.busy, p.rem = now, 0
 	}
 	first = p.busy
 	bits := int64(size)*8*1e9 + p.rem
-	p.busy += bits / p.rate
+	p.busy = p.busy.Add(time.Duration(bits / p.rate))
 	p.rem = bits % p.rate
 	p.depth += size
 	if p.owner != nil {

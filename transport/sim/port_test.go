@@ -2,6 +2,7 @@ package sim
 
 import (
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -16,21 +17,23 @@ func TestBandwidth(t *testing.T) {
 		for _, cut := range []bool{false, true} {
 			n := newNet(t, Config{LinkBitsPerSec: c.rate, CutThrough: cut})
 			a, b := pairOf(t, n)
-			var last int64
+			var last Time
 			got := 0
-			attach(t, b, func(now int64, _ *transport.RxPacket) { last = now; got++ })
+			attach(t, b, func(now Time, _ *transport.RxPacket) { last = now; got++ })
 			start := n.Now()
 			send(t, a, b.LocalAddr(), 0, c.count, c.size)
 			for n.Step() {
 			}
-			one := int64(c.size) * 8 * 1e9 / c.rate
-			ideal := int64(c.size) * int64(c.count) * 8 * 1e9 / c.rate
+			one := time.Duration(int64(c.size) * 8 * 1e9 / c.rate)
+			ideal := time.Duration(int64(c.size) * int64(c.count) * 8 * 1e9 / c.rate)
 			if !cut { // stored in the switch once more
 				ideal += one
 			}
 			// Store and forward rounds the arrival at the switch down to 1 ns.
-			if late := last - start - ideal; got != c.count || late < -1 || late > 1 || cut && late != 0 {
-				t.Errorf("%+v, cut-through %v: %d packets in %d ns, want %d", c, cut, got, last-start, ideal)
+			took := last.Sub(start)
+			late := took - ideal
+			if got != c.count || late < -1 || late > 1 || cut && late != 0 {
+				t.Errorf("%+v, cut-through %v: %d packets in %v, want %v", c, cut, got, took, ideal)
 			}
 		}
 	}
@@ -41,8 +44,8 @@ func TestSharedLink(t *testing.T) {
 	n := newNet(t, Config{LinkBitsPerSec: 8e9})
 	a, b := pairOf(t, n)
 	c := open(t, n, EndpointConfig{Node: 2})
-	var last int64
-	attach(t, b, func(now int64, _ *transport.RxPacket) { last = now })
+	var last Time
+	attach(t, b, func(now Time, _ *transport.RxPacket) { last = now })
 	send(t, a, b.LocalAddr(), 0, 100, 1000)
 	send(t, c, b.LocalAddr(), 0, 100, 1000)
 	for n.Step() {
@@ -199,24 +202,24 @@ func TestCX4RoundTrip(t *testing.T) {
 		c.RackOf = func(node int) int { return node / 20 }
 		n := newNet(t, c)
 		a, far, near := open(t, n, EndpointConfig{Node: 0}), open(t, n, EndpointConfig{Node: 99}), open(t, n, EndpointConfig{Node: 1})
-		var end int64
-		attach(t, a, func(now int64, _ *transport.RxPacket) { end = now })
+		var end Time
+		attach(t, a, func(now Time, _ *transport.RxPacket) { end = now })
 		for _, e := range []*Endpoint{far, near} {
-			attach(t, e, func(_ int64, p *transport.RxPacket) { send(t, e, p.From, 0, 1, 16) })
+			attach(t, e, func(_ Time, p *transport.RxPacket) { send(t, e, p.From, 0, 1, 16) })
 		}
-		trip := func(to *Endpoint) int64 {
+		trip := func(to *Endpoint) time.Duration {
 			start := n.Now()
 			send(t, a, to.LocalAddr(), 0, 1, 16)
 			for n.Step() {
 			}
-			return end - start
+			return end.Sub(start)
 		}
 		if rtt := trip(far); rtt < 5990 || rtt > 6010 {
-			t.Errorf("across racks %d ns, want 6000", rtt)
+			t.Errorf("across racks %v, want 6 us", rtt)
 		}
 		// 2 x (2 x 500 ns + switch 400 ns + 2 x 26.88 ns), each link rounded down
 		if rtt := trip(near); rtt < 2904 || rtt > 2908 {
-			t.Errorf("within a rack %d ns, want 2907", rtt)
+			t.Errorf("within a rack %v, want 2907 ns", rtt)
 		}
 	}
 }
@@ -257,17 +260,17 @@ func TestUplinks(t *testing.T) {
 // Five racks of forty nodes have half the uplink rate that they could use.
 func TestOversubscription(t *testing.T) {
 	n := newNet(t, Config{LinkBitsPerSec: 8e9, Racks: 2, Uplinks: 1, UplinkBitsPerSec: 16e9})
-	var last int64
+	var last Time
 	for i := range 4 { // four senders of 8 Gbit/s over 16 Gbit/s
 		a, b := open(t, n, EndpointConfig{Node: 2 * i}), open(t, n, EndpointConfig{Node: 2*i + 1})
-		attach(t, b, func(now int64, _ *transport.RxPacket) { last = max(last, now) })
+		attach(t, b, func(now Time, _ *transport.RxPacket) { last = max(last, now) })
 		send(t, a, b.LocalAddr(), 0, 1000, 1000)
 	}
 	for n.Step() {
 	}
-	took := last - StartTime
-	if ideal := int64(4 * 1000 * 1000 / 2); took < ideal || took > ideal+3000 {
-		t.Errorf("took %d ns, want a little more than %d", took, ideal)
+	took := last.Sub(StartTime)
+	if ideal := time.Duration(4 * 1000 * 1000 / 2); took < ideal || took > ideal+3000 {
+		t.Errorf("took %v, want a little more than %v", took, ideal)
 	}
 }
 

@@ -50,7 +50,7 @@ func (n *Network) ResetMaxDepth() {
 }
 
 // snapshot returns the counters with Depth as of now.
-func (p *port) snapshot(now int64) PortStats {
+func (p *port) snapshot(now Time) PortStats {
 	p.drain(now)
 	s := p.stats
 	s.Depth = p.depth

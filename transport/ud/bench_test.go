@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -73,14 +74,14 @@ func measure(b *testing.B, count, window, batch int, lossy bool, issue func(n in
 		now := monotime.Now()
 		if n > 0 {
 			if window == 1 {
-				times = append(times, float64(now-last))
+				times = append(times, float64(now.Sub(last)))
 			}
 			done, last = done+n, now
-		} else if lossy && now-last > 50e6 { // lost
+		} else if lossy && now.Sub(last) > 50*time.Millisecond { // lost
 			done, last = sent, now
 		}
 	}
-	r := round{rate: float64(done) / (float64(monotime.Now()-begin) / 1e9)}
+	r := round{rate: float64(done) / monotime.Now().Sub(begin).Seconds()}
 	if window == 1 {
 		r.p50 = medianOf(times)
 	}

@@ -18,8 +18,8 @@ import (
 const (
 	askFirst  = 10 * time.Millisecond // until a query is repeated; doubles up to askLast
 	askLast   = 200 * time.Millisecond
-	askAgain  = 10e6 // ns between queries for packets to an unknown address
-	maxAsking = 1024 // addresses asked at a time in that way
+	askAgain  = 10 * time.Millisecond // between queries for packets to an unknown address
+	maxAsking = 1024                  // addresses asked at a time in that way
 )
 
 // meeting answers queries on the meeting socket, in a goroutine of its own.
@@ -40,7 +40,7 @@ type meeting struct {
 // asked is a query or probe that ask sent.
 type asked struct {
 	query uint64
-	at    int64 // ns
+	at    monotime.Time
 }
 
 // start makes m ready and begins to answer.
@@ -170,7 +170,7 @@ func (m *meeting) ask(addr transport.Addr, kind byte) {
 	now := monotime.Now()
 	m.mu.Lock()
 	q, ok := m.asking[addr]
-	if ok && now-q.at < askAgain || !ok && len(m.asking) >= maxAsking && !m.makeRoom(now) {
+	if ok && now.Sub(q.at) < askAgain || !ok && len(m.asking) >= maxAsking && !m.makeRoom(now) {
 		m.mu.Unlock()
 		return
 	}
@@ -197,9 +197,9 @@ func (m *meeting) forget(p *peer) {
 }
 
 // makeRoom removes old entries of asking. The caller holds mu.
-func (m *meeting) makeRoom(now int64) bool {
+func (m *meeting) makeRoom(now monotime.Time) bool {
 	for a, q := range m.asking {
-		if now-q.at > 100*askAgain {
+		if now.Sub(q.at) > 100*askAgain {
 			delete(m.asking, a)
 		}
 	}
@@ -224,9 +224,9 @@ func (m *meeting) call(text string, addr transport.Addr, timeout time.Duration) 
 	c.kind, c.query = cardQuery, query
 	c.encode(&b)
 	var last error
-	end := monotime.Now() + int64(timeout)
+	end := monotime.Now().Add(timeout)
 	for pause := askFirst; ; pause = min(2*pause, askLast) {
-		left := time.Duration(end - monotime.Now())
+		left := end.Sub(monotime.Now())
 		if left <= 0 {
 			return &PeerError{Addr: text, Err: ErrNoAnswer, More: last}
 		}

@@ -2,6 +2,7 @@ package ud
 
 import (
 	"sync"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/verbs"
@@ -119,9 +120,9 @@ type peer struct {
 	qpn    uint32
 	qkey   uint32
 	mtu    int
-	used   uint64 // when it last sent or got something, by peers.clock
-	sends  int    // packets to it since it was last heard of, 0, 1 or 2 for more
-	since  int64  // ns: when the second of them went
+	used   uint64        // when it last sent or got something, by peers.clock
+	sends  int           // packets to it since it was last heard of, 0, 1 or 2 for more
+	since  monotime.Time // when the second of them went
 }
 
 // peers is the table of those introduced. Only for the using goroutine.
@@ -152,13 +153,13 @@ func (t *peers) to(a *transport.Addr) *peer {
 	return p
 }
 
-// silentFor is after how long without an answer a peer is asked who it is now, ns: it may
+// silentFor is after how long without an answer a peer is asked who it is now: it may
 // have restarted.
-const silentFor = 100e6
+const silentFor = 100 * time.Millisecond
 
-// sent notes that a packet goes to p. now is the time in ns, or 0 if it was not read yet, which it
+// sent notes that a packet goes to p. now is the time, or 0 if it was not read yet, which it
 // need not be where each packet gets an answer. It reports whether p should be asked.
-func (p *peer) sent(now *int64) (ask bool) {
+func (p *peer) sent(now *monotime.Time) (ask bool) {
 	if p.sends == 0 {
 		p.sends = 1
 		return false
@@ -169,7 +170,7 @@ func (p *peer) sent(now *int64) (ask bool) {
 	if p.sends == 1 {
 		p.sends, p.since = 2, *now
 	}
-	if *now-p.since < silentFor {
+	if now.Sub(p.since) < silentFor {
 		return false
 	}
 	p.since = *now

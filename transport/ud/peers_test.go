@@ -3,6 +3,7 @@ package ud
 import (
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -65,7 +66,7 @@ func TestSilentPeerIsAsked(t *testing.T) {
 	a := peerAt(1, 10)
 	p.add(a)
 	asked := 0
-	for now := int64(1); now < 10*silentFor; now += silentFor / 10 {
+	for now := monotime.Time(1); now < monotime.Time(10*silentFor); now = now.Add(silentFor / 10) {
 		if at := now; a.sent(&at) {
 			asked++
 		}
@@ -74,8 +75,8 @@ func TestSilentPeerIsAsked(t *testing.T) {
 		t.Errorf("asked %d times in 10 periods", asked)
 	}
 	p.from(&a.src)
-	unread := int64(0)
-	if late := int64(20 * silentFor); a.sent(&unread) || unread != 0 || a.sent(&late) {
+	unread := monotime.Time(0)
+	if late := monotime.Time(20 * silentFor); a.sent(&unread) || unread != 0 || a.sent(&late) {
 		t.Error("asked although it had answered, or the clock was read")
 	}
 }

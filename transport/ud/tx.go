@@ -3,6 +3,7 @@ package ud
 import (
 	"errors"
 	"syscall"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/verbs"
@@ -11,9 +12,9 @@ import (
 
 const (
 	txBlock = 64 // most requests of a call
-	// flushFor is how long a flush waits for the adapter, ns. Then the queue pair is reset,
+	// flushFor is how long a flush waits for the adapter. Then the queue pair is reset,
 	// which takes all requests off it as well.
-	flushFor = 1e9
+	flushFor = time.Second
 )
 
 // transmitter turns packets into send requests. Requests are counted from 1 on; that of
@@ -118,7 +119,7 @@ func (t *transmitter) reap() (ok bool) {
 // build makes up to room requests of items and returns how many, and how many items
 // it dealt with.
 func (t *transmitter) build(items []transport.TxItem, room int) (used, end int) {
-	i, now := 0, int64(0)
+	i, now := 0, monotime.Time(0)
 	t.from[0] = 0
 	for used < room && i < len(items) {
 		it := &items[i]
@@ -181,7 +182,7 @@ func (t *transmitter) flush() (ok bool) {
 	if t.posted == t.done {
 		return true
 	}
-	end := monotime.Now() + flushFor
+	end := monotime.Now().Add(flushFor)
 	for t.room(1) == 0 {
 		if monotime.Now() > end {
 			return false

@@ -28,11 +28,11 @@ type Conn struct {
 type pathMTU struct {
 	dst transport.Addr
 	mtu int
-	at  int64 // ns
+	at  monotime.Time
 }
 
-// pathFor is how long the last answer holds, ns.
-const pathFor = 1e9
+// pathFor is how long the last answer holds.
+const pathFor = time.Second
 
 var (
 	_ transport.Transport = (*Conn)(nil)
@@ -112,7 +112,7 @@ func (c *Conn) Close() error { return c.impl.Close() }
 
 // PathMTU makes the Conn a transport.PathSizer.
 func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
-	if now := monotime.Now(); c.path.at == 0 || c.path.dst != dst || now-c.path.at > pathFor {
+	if now := monotime.Now(); c.path.at == 0 || c.path.dst != dst || now.Sub(c.path.at) > pathFor {
 		mtu, err := PathMTU(dst)
 		if err != nil {
 			return 0, err

@@ -242,13 +242,13 @@ func (g *grpcLab) plain(ctx context.Context) error {
 func (g *grpcLab) phase(ctx context.Context, d time.Duration, do func(context.Context) error) (lab.Latency, error) {
 	h := hdrhistogram.New(1, 60e9, 3)
 	begin := monotime.Now()
-	for now := begin; now < begin+int64(d); {
+	for now := begin; now < begin.Add(d); {
 		if err := do(ctx); err != nil {
 			return lab.Latency{}, err
 		}
 		end := monotime.Now()
-		if end > begin+int64(d)/10 {
-			_ = h.RecordValue(end - now)
+		if end > begin.Add(d/10) {
+			_ = h.RecordValue(int64(end.Sub(now)))
 		}
 		now = end
 	}

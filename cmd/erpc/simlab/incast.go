@@ -50,11 +50,11 @@ func marksFor(a erpc.CCAlgorithm) (marks sim.ECN) {
 // backgroundSize is the load of the extra threads of an incast, bytes both ways.
 const backgroundSize = 64 << 10
 
-// Processor time of an endpoint of the CX4 cluster, ns: a thread of the paper issues
+// Processor time of an endpoint of the CX4 cluster: a thread of the paper issues
 // and serves 5 M small RPCs per second each, 20 M packets in all.
 const (
-	cx4RunCost    = 40
-	cx4PacketCost = 49
+	cx4RunCost    = 40 * time.Nanosecond
+	cx4PacketCost = 49 * time.Nanosecond
 )
 
 // IncastRow is one incast. Times are microseconds, rates Gbit/s of message data.
@@ -312,9 +312,9 @@ func (t *thread) anyServer() *erpc.Session {
 }
 
 // answered takes the latency of a background RPC.
-func (x *incast) answered(f *flow, ns int64) {
+func (x *incast) answered(f *flow, took time.Duration) {
 	if x.counts {
-		x.latency.Add(ns)
+		x.latency.Add(int64(took))
 	}
 	f.session = f.thread.anyServer()
 }
@@ -333,8 +333,7 @@ func (x *incast) measure(row *IncastRow) error {
 	if err := x.run(c.Duration, part, 1); err != nil {
 		return err
 	}
-	ns := x.net.Now() - begin
-	row.Gbps = gbps(x.victim.received(&victim, !c.Reverse), ns)
+	row.Gbps = gbps(x.victim.received(&victim, !c.Reverse), x.net.Now().Sub(begin))
 	row.Drops = dropsAt(x.net) - drops
 	port, err := x.net.HostPort(0)
 	if err != nil {

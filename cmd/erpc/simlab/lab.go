@@ -52,7 +52,7 @@ func newLab(ctx context.Context, net sim.Config, cfg erpc.Config, progress Progr
 		return nil, err
 	}
 	l := &lab{ctx: ctx, net: n, byRpc: map[*erpc.Rpc]*thread{}, progress: progress}
-	cfg.Clock = n.Now
+	cfg.Clock = func() int64 { return int64(n.Now()) }
 	cfg.Seed = net.Seed<<1 | 1 // 0 would mean random
 	cfg.OnSession = l.onSession
 	cfg.NoHugepages = true
@@ -90,12 +90,12 @@ func (t *thread) RunOnce() {
 }
 
 // NextWake implements sim.Driver.
-func (t *thread) NextWake() int64 { return t.rpc.NextWake() }
+func (t *thread) NextWake() sim.Time { return sim.Time(t.rpc.NextWake()) }
 
 // fail ends the experiment.
 func (l *lab) fail(err error) {
 	if l.err == nil && err != nil {
-		l.err = fmt.Errorf("simulation, at %v: %w", time.Duration(l.net.Now()-sim.StartTime), err)
+		l.err = fmt.Errorf("simulation, at %v: %w", l.net.Now().Sub(sim.StartTime), err)
 	}
 }
 
@@ -161,7 +161,7 @@ func (l *lab) connect() error {
 		}
 		t.ep.Wake()
 	}
-	end := l.net.Now() + int64(connectBound)
+	end := l.net.Now().Add(connectBound)
 	for {
 		open := 0
 		for _, t := range l.threads {
@@ -176,7 +176,7 @@ func (l *lab) connect() error {
 		if l.net.Now() >= end {
 			return fmt.Errorf("simulation: %d of %d sessions open after %v", open, want, connectBound)
 		}
-		l.net.RunUntil(l.net.Now() + int64(slice))
+		l.net.RunUntil(l.net.Now().Add(slice))
 	}
 }
 
@@ -187,14 +187,14 @@ const slice = 50 * time.Microsecond
 // and after it, for Progress.
 func (l *lab) run(d time.Duration, begin, end float64) error {
 	from := l.net.Now()
-	until := from + int64(d)
+	until := from.Add(d)
 	for now := from; now < until; {
-		now = min(until, now+int64(slice))
+		now = min(until, now.Add(slice))
 		l.net.RunUntil(now)
 		if err := l.stopped(); err != nil {
 			return err
 		}
-		l.tell("", begin+(end-begin)*float64(now-from)/float64(d))
+		l.tell("", begin+(end-begin)*float64(now.Sub(from))/float64(d))
 	}
 	return nil
 }
@@ -240,8 +240,8 @@ type flow struct {
 	req, resp *erpc.MsgBuffer
 	finish    erpc.Continuation
 	done      uint64
-	startedAt int64
-	onDone    func(f *flow, ns int64) // nil, or told of each latency; may change session
+	startedAt sim.Time
+	onDone    func(f *flow, took time.Duration) // nil, or told of each latency; may change session
 }
 
 // newFlow prepares a flow of requests and responses of so many bytes.
@@ -282,7 +282,7 @@ func (f *flow) ended(c erpc.Completion) {
 	}
 	f.done++
 	if f.onDone != nil {
-		f.onDone(f, f.lab.net.Now()-f.startedAt)
+		f.onDone(f, f.lab.net.Now().Sub(f.startedAt))
 	}
 	f.issue()
 }

@@ -24,14 +24,14 @@ type LossConfig struct {
 	Seed      uint64        // of the first run
 }
 
-// Processor time of the two threads of the paper's CX5 cluster, ns: the server,
+// Processor time of the two threads of the paper's CX5 cluster: the server,
 // which copies every packet and answers it, is the bottleneck at 75 Gbit/s without loss; the client
 // could do the 92 Gbit/s that the paper measured without the server's copies. Here one
 // CR stands for eight packets, so that the link is the bottleneck.
 const (
-	cx5RunCost    = 60
-	cx5ServerCost = 216
-	cx5ClientCost = 172
+	cx5RunCost    = 60 * time.Nanosecond
+	cx5ServerCost = 216 * time.Nanosecond
+	cx5ClientCost = 172 * time.Nanosecond
 )
 
 // InfiniBand's headers and check sequences for an unreliable datagram, bytes: LRH 8,
@@ -41,8 +41,9 @@ const infinibandOverhead = 34
 // cx5 is two nodes at one 100 Gbit/s InfiniBand switch. How the round trip of 2 us
 // divides is an estimate.
 func cx5(seed uint64) sim.Config {
-	return sim.Config{Seed: seed, MTU: 4096, Checksum: true, LinkBitsPerSec: 100e9, PropDelay: 300,
-		SwitchLatency: 200, CutThrough: true, WireOverhead: infinibandOverhead}
+	return sim.Config{Seed: seed, MTU: 4096, Checksum: true, LinkBitsPerSec: 100e9,
+		PropDelay: 300 * time.Nanosecond, SwitchLatency: 200 * time.Nanosecond, CutThrough: true,
+		WireOverhead: infinibandOverhead}
 }
 
 // LossRow is one rate of loss.
@@ -160,5 +161,5 @@ func (c *LossConfig) one(ctx context.Context, row *LossRow, seed uint64, progres
 	row.Packets += after.Sent - net.Sent
 	row.Lost += after.Lost - net.Lost
 	row.Retransmits += client.rpc.Stats().Protocol.Retransmits - sent.rpc.Protocol.Retransmits
-	return gbps(server.received(&before, true), l.net.Now()-begin), nil
+	return gbps(server.received(&before, true), l.net.Now().Sub(begin)), nil
 }

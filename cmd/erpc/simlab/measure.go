@@ -1,6 +1,8 @@
 package simlab
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/sim"
@@ -43,11 +45,11 @@ func (t *thread) received(since *mark, server bool) float64 {
 	return bytes
 }
 
-// gbps turns bytes in ns into gigabits per second.
-func gbps(bytes float64, ns int64) float64 { return bytes * 8 / float64(ns) }
+// gbps turns bytes in d into gigabits per second.
+func gbps(bytes float64, d time.Duration) float64 { return bytes * 8 / float64(d) }
 
-// us turns a duration in ns into microseconds.
-func us[T ~int64](ns T) float64 { return float64(ns) / 1e3 }
+// us turns a duration into microseconds.
+func us(d time.Duration) float64 { return float64(d) / 1e3 }
 
 // jain returns Jain's fairness index of shares: 1 if all are equal, 1/n if one has
 // all (Jain, Chiu and Hawe, DEC TR-301). 0 if there is nothing.

@@ -102,8 +102,8 @@ func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (
 	if err = l.connect(); err != nil {
 		return row, err
 	}
-	row = ScaleRow{Threads: threads, Sessions: 2 * threads * (threads*c.Nodes - 1), Setup: float64(l.net.Now()-begin) / 1e9,
-		Paper: paperScale(c.Nodes, threads)}
+	row = ScaleRow{Threads: threads, Sessions: 2 * threads * (threads*c.Nodes - 1),
+		Setup: float64(l.net.Now().Sub(begin)) / 1e9, Paper: paperScale(c.Nodes, threads)}
 	if err = c.measure(l, &row); err != nil {
 		return row, err
 	}
@@ -187,7 +187,7 @@ type scaleTotal struct {
 
 type issued struct {
 	req, resp *erpc.MsgBuffer
-	at        int64
+	at        sim.Time
 }
 
 // newIssuer prepares the load of thread i.
@@ -226,7 +226,7 @@ func (x *issuer) ended(e erpc.Completion) {
 		return
 	}
 	if x.total.counts {
-		x.total.latency.Add(x.lab.net.Now() - x.ops[e.Tag].at)
+		x.total.latency.Add(int64(x.lab.net.Now().Sub(x.ops[e.Tag].at)))
 	}
 	x.idle = append(x.idle, uint32(e.Tag))
 	if !x.total.over && len(x.idle) >= x.cfg.Batch {
@@ -254,12 +254,12 @@ func (c *ScaleConfig) measure(l *lab, row *ScaleRow) error {
 	if err := l.run(c.Duration, part, 1); err != nil {
 		return err
 	}
-	ns := l.net.Now() - begin
+	took := l.net.Now().Sub(begin)
 	perNode := 1 / float64(c.Nodes)
 	h := &total.latency
 	row.Rpcs = h.Count
-	row.Mrps = float64(h.Count) * perNode / float64(ns) * 1e3
-	row.Gbps = gbps(c.wireBytes(l)-wire, ns) * perNode
+	row.Mrps = float64(h.Count) * perNode / float64(took) * 1e3
+	row.Gbps = gbps(c.wireBytes(l)-wire, took) * perNode
 	row.P50, row.P99, row.P999, row.P9999 = us(h.Quantile(.5)), us(h.Quantile(.99)), us(h.Quantile(.999)), us(h.Quantile(.9999))
 	row.Drops = dropsAt(l.net) - drops
 

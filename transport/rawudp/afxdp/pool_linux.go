@@ -80,7 +80,7 @@ func openPool(index, queue, slots, ring int, flags uint16) (p *pool, err error) 
 // it were closed, since the kernel cleans up later: that is waited for.
 func (p *pool) bind(index int, flags uint16) error {
 	const patience, pause = time.Second, time.Millisecond
-	for end := monotime.Now() + int64(patience); ; {
+	for end := monotime.Now().Add(patience); ; {
 		err := unix.Bind(p.anchor, &unix.SockaddrXDP{Flags: flags, Ifindex: uint32(index), QueueID: uint32(p.queue)})
 		if err != unix.EBUSY || monotime.Now() > end {
 			return err

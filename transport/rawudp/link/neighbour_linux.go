@@ -179,7 +179,7 @@ func (n *Network) Await(ip netip.Addr, timeout time.Duration) (rawudp.MAC, error
 	pause := 200 * time.Microsecond
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	for end, sought := monotime.Now()+int64(timeout), false; ; {
+	for end, sought := monotime.Now().Add(timeout), false; ; {
 		mac, state, err := n.ask(hop)
 		if err != nil || state == found {
 			return mac, err
