@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // TestOwners walks through all states and tries every call in each.
@@ -76,6 +77,12 @@ func TestSetSizeClamps(t *testing.T) {
 	}
 	p := newPool(t, Config{})
 	b := alloc(t, p, 10)
+	for _, n := range []int{0, b.MaxSize(), 10} {
+		b.SetSize(n)
+	}
+	if st := p.Stats(); st.Misuses != 0 || b.Size() != 10 {
+		t.Errorf("%d misuses by sizes in range, size %d", st.Misuses, b.Size())
+	}
 	b.SetSize(1 << 30)
 	if b.Size() != b.MaxSize() {
 		t.Errorf("size %d", b.Size())
@@ -130,6 +137,7 @@ func TestUnmappedIsHarmless(t *testing.T) {
 			t.Errorf("Resize: %v", err)
 		}
 		mistake(t, "Free", b.Free)
+		b.Prefetch()
 		// A panic that names the line, not a fault that ends the process.
 		if !panics(func() { b.Bytes() }) || !panics(func() { b.Packet(0, 1000) }) {
 			t.Error("memory that is gone can be reached")
@@ -168,6 +176,26 @@ func TestOldPointers(t *testing.T) {
 		b.Free()
 		closePool(t, p)
 	}
+}
+
+// TestPoison: header and message are overwritten, what stands behind them is not.
+func TestPoison(t *testing.T) {
+	p := newPool(t, Config{})
+	for _, n := range []int{0, 1, 7, 8, 9, 100, 1000} {
+		b := alloc(t, p, n)
+		clear(b.mem)
+		b.poison()
+		want := make([]byte, len(b.mem))
+		for i := range wire.HeaderSize + n {
+			want[i] = poisonByte
+		}
+		if !bytes.Equal(b.mem, want) {
+			t.Errorf("%d bytes of data: the chunk has % x", n, b.mem)
+		}
+		b.Prefetch() // a hint: nothing to see
+		b.Free()
+	}
+	closePool(t, p)
 }
 
 func TestErrors(t *testing.T) {

@@ -165,14 +165,14 @@ func (b *Bottleneck) receive(a answer) {
 func (b *Bottleneck) Rates() []float64 {
 	rates := make([]float64, len(b.sessions))
 	for i := range rates {
-		rates[i] = float64(b.sessions[i].bytes) / float64(b.End-b.Warm) * 1e9
+		rates[i] = float64(b.sessions[i].bytes) / float64(b.End.Sub(b.Warm)) * 1e9
 	}
 	return rates
 }
 
 // Utilisation returns the part of the link that was used.
 func (b *Bottleneck) Utilisation() float64 {
-	return float64(b.bytes) / (b.Link * float64(b.End-b.Warm) * 1e-9)
+	return float64(b.bytes) / (b.Link * float64(b.End.Sub(b.Warm)) * 1e-9)
 }
 
 // Delay returns a percentile, from 0 to 100, of the packets' time in the queue.

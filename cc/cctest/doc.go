@@ -4,7 +4,7 @@
 // An algorithm's own tests call [Run]:
 //
 //	func TestContract(t *testing.T) {
-//		cctest.Run(t, cc.Algorithm{Name: "mine", New: New, Bypass: 25_000}, minRate)
+//		cctest.Run(t, cc.Algorithm{Name: "mine", New: New, Bypass: 25 * time.Microsecond}, minRate)
 //	}
 //
 // Beyond the contract there are

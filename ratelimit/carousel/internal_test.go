@@ -3,6 +3,7 @@ package carousel
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 )
 
 // check verifies what must hold between calls.
@@ -63,9 +64,9 @@ func TestStructure(t *testing.T) {
 	for range 5000 {
 		switch rng.IntN(4) {
 		case 0, 1:
-			w.Insert(now+Time(rng.Int64N(3000)-200), new(int))
+			w.Insert(now.Add(time.Duration(rng.Int64N(3000)-200)), new(int))
 		case 2:
-			now += Time(rng.Int64N(2500))
+			now = now.Add(time.Duration(rng.Int64N(2500)))
 			w.Advance(now)
 		default:
 			for range rng.IntN(8) {

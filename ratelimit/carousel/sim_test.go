@@ -19,12 +19,17 @@ type clock struct {
 func (c *clock) step() carousel.Time {
 	switch c.rng.IntN(64) {
 	case 0:
-		c.now += carousel.Time(c.rng.Int64N(300_000))
+		c.now = c.now.Add(below(c.rng, 300*time.Microsecond))
 	case 1:
 	default:
-		c.now += carousel.Time(c.rng.Int64N(6000))
+		c.now = c.now.Add(below(c.rng, 6*time.Microsecond))
 	}
 	return c.now
+}
+
+// below returns a random duration from 0 to d, without d.
+func below(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(rng.Int64N(int64(d)))
 }
 
 // paced is a flow with its pacing clock.
@@ -196,11 +201,11 @@ func TestPacketsAcrossJumps(t *testing.T) {
 	for range 20_000 {
 		switch rng.IntN(200) {
 		case 0:
-			now += carousel.Time(rng.Int64N(int64(5 * time.Hour)))
+			now = now.Add(below(rng, 5*time.Hour))
 		case 1:
-			now -= carousel.Time(rng.Int64N(int64(3 * time.Hour)))
+			now = now.Add(-below(rng, 3*time.Hour))
 		default:
-			now += carousel.Time(rng.Int64N(100_000))
+			now = now.Add(below(rng, 100*time.Microsecond))
 		}
 		greatest = max(greatest, now)
 		w.Advance(now)

@@ -202,13 +202,13 @@ func TestClockForward(t *testing.T) {
 		if !ok || v != i {
 			t.Fatalf("pop %d: got %d, %v", i, v, ok)
 		}
-		if w.Insert(now+carousel.Time(i)*80_000, 100+i) {
+		if w.Insert(now.Add(time.Duration(i)*80*time.Microsecond), 100+i) {
 			t.Fatalf("item %d clipped", 100+i)
 		}
 	}
 	wantInts(t, "due at once", drain(w, now), 100)
 	for i := 101; i < 200; i++ {
-		at := now + carousel.Time(i-100)*80_000
+		at := now.Add(time.Duration(i-100) * 80 * time.Microsecond)
 		wantInts(t, "just before", drain(w, at-1))
 		wantInts(t, "in its slot", drain(w, at+511), i)
 	}
@@ -222,7 +222,7 @@ func TestOwnerLagsBehind(t *testing.T) {
 	now := carousel.Time(0)
 	for round := range 5 {
 		for i := range 3 {
-			w.Insert(now+carousel.Time(i)*1_000_000, round*3+i)
+			w.Insert(now.Add(time.Duration(i)*time.Millisecond), round*3+i)
 			want = append(want, round*3+i)
 		}
 		if round > 0 {
@@ -233,10 +233,10 @@ func TestOwnerLagsBehind(t *testing.T) {
 		if at, ok := w.Next(); !ok || at > now {
 			t.Fatalf("round %d: Next says %d, %v, but items are due", round, at, ok)
 		}
-		w.Insert(now+7_000_000, 1000+round)
+		w.Insert(now.Add(7*time.Millisecond), 1000+round)
 	}
-	wantInts(t, "all that is due", drain(w, now+6_999_999), want...)
-	wantInts(t, "the last", drain(w, now+7_000_512), 1004)
+	wantInts(t, "all that is due", drain(w, now.Add(7*time.Millisecond-1)), want...)
+	wantInts(t, "the last", drain(w, now.Add(7*time.Millisecond+512)), 1004)
 }
 
 func TestEndsOfTime(t *testing.T) {

@@ -93,7 +93,7 @@ func (n *Network) noteWakes() {
 		} else if e.driver != nil && e.woken.Swap(false) {
 			// Later than its last run, or two drivers that wake each other would
 			// stop the time.
-			e.wantRun(max(n.now, e.lastRun+1))
+			e.wantRun(max(n.now, e.lastRun.Add(time.Nanosecond)))
 		}
 	}
 }
@@ -122,6 +122,6 @@ func (e *Endpoint) run() {
 		e.wantRun(nic.queue[nic.head].at)
 	}
 	if t := d.NextWake(); t != Never {
-		e.wantRun(max(t, n.now+1))
+		e.wantRun(max(t, n.now.Add(time.Nanosecond)))
 	}
 }

@@ -74,7 +74,7 @@ func measure(b *testing.B, count, window, batch int, lossy bool, issue func(n in
 		now := monotime.Now()
 		if n > 0 {
 			if window == 1 {
-				times = append(times, float64(now-last))
+				times = append(times, float64(now.Sub(last)))
 			}
 			done, last = done+n, now
 		} else if lossy && now.Sub(last) > 50*time.Millisecond { // lost
