@@ -217,7 +217,9 @@ func TestRunQueueOrder(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
-	for _, c := range []Config{{MTU: -1}, {MTU: 70000}, {PropDelay: -1}, {Alpha: -1}, {ECN: ECN{Kmin: 2, Kmax: 1}},
+	for _, c := range []Config{{MTU: -1}, {MTU: 70000}, {LinkBitsPerSec: -1}, {UplinkBitsPerSec: -1},
+		{PropDelay: -1}, {LoopDelay: -1}, {SwitchLatency: -1}, {UplinkPropDelay: -1},
+		{Alpha: -1}, {ECN: ECN{Kmin: 2, Kmax: 1}},
 		{ECN: ECN{Pmax: 2}}, {Faults: Faults{Loss: 1.5}}, {Faults: Faults{Reorder: .5}}, {Racks: -1}} {
 		if _, err := New(c); err == nil {
 			t.Errorf("New(%+v) took it", c)
