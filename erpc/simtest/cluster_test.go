@@ -37,6 +37,7 @@ type cluster struct {
 	ended    map[endKey]int // end events by session
 	slow     time.Duration  // most virtual time that slow handlers take
 	wrap     func(transport.Transport) transport.Transport
+	lender   lender
 	bad      int
 	refusing bool                // somebody refuses sessions or requests
 	onServed func(*erpc.Session) // told of sessions that servers accept
@@ -86,7 +87,8 @@ func newCluster(t testing.TB, cfg sim.Config) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{t: t, net: net, served: map[uint64]int{}, ended: map[endKey]int{}, slow: 500 * time.Microsecond}
+	return &cluster{t: t, net: net, served: map[uint64]int{}, ended: map[endKey]int{},
+		slow: 500 * time.Microsecond, lender: newLender(cfg.Seed)}
 }
 
 // fail reports a broken promise; a few are enough.
@@ -127,6 +129,9 @@ func (n *node) start() {
 	}
 	n.register()
 	var tr transport.Transport = ep
+	if c.lender.on {
+		tr = c.lend(n, ep)
+	}
 	if c.wrap != nil {
 		tr = c.wrap(tr)
 	}

@@ -9,5 +9,7 @@
 //
 //	go test ./erpc/simtest -run TestSeeds -seed=N -v
 //
-// with -trace for what the network did. The other tests direct one event each.
+// with -trace for what the network did. With lendingSeeds a third of the seeds run on transports
+// that lend (package transport/lending), so that a buffer that came back too early is noticed.
+// The other tests direct one event each.
 package simtest

@@ -114,6 +114,7 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 		}
 	}
 	s.c = newCluster(t, cfg)
+	s.c.lender.on, s.c.lender.inline = lends(seed), lendInline
 	if s.calm {
 		s.c.slow = s.timing.RTOMin / 40 // slow handlers cause repetitions
 	} else {

@@ -19,6 +19,7 @@ type tally struct {
 	proto  session.Stats
 	token  uint64 // packets with a wrong token or checksum
 	events [erpc.SessionClosed + 1]uint64
+	lent   uint64 // packets that were lent and left without being flushed
 }
 
 // reasons holds what RPCs are to fail with somewhere.
@@ -39,6 +40,10 @@ func (y *tally) add(c *cluster) {
 				y.errs[i]++
 			}
 		}
+	}
+	for _, tr := range c.lender.lent {
+		n := tr.Counts()
+		y.lent += n.Packets - n.Flushed
 	}
 	for _, n := range c.nodes {
 		st := n.rpc.Stats()
@@ -64,6 +69,9 @@ func (y *tally) add(c *cluster) {
 
 func (y *tally) check(t *testing.T) {
 	t.Logf("%d RPCs, %d with a response; %+v; %d bad tokens", y.calls, y.ok, y.proto, y.token)
+	if (y.lent > 0) != lendingSeeds {
+		t.Errorf("%d packets were lent", y.lent)
+	}
 	for i, e := range reasons {
 		t.Logf("%6d x %v", y.errs[i], e)
 		if y.errs[i] == 0 {

@@ -194,8 +194,10 @@ func (c *cluster) done(e erpc.Completion) {
 			c.fail("request %d: the response is damaged: %d bytes, want %d", k.id, e.Resp.Size(), k.respSize)
 		}
 	}
+	c.spoil(e.Req)
 	e.Req.Free()
 	if e.Resp != nil {
+		c.spoil(e.Resp)
 		e.Resp.Free()
 	}
 	if k.then != nil {

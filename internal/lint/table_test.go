@@ -68,6 +68,7 @@ var table = []row{
 	{path: "transport/ud", may: []string{"transport", "internal/...", "internal/verbs"}, third: xsys},
 	{path: "transport/sim", may: transportImpl},
 	{path: "transport/faulty", may: transportImpl},
+	{path: "transport/lending", may: transportImpl},
 	{path: "transport/pcap", may: transportImpl, third: gopacket, traits: mayClock}, // stamps with wall time
 	{path: "transport/pcap/layer", may: []string{"wire"}, third: gopacket},
 
