@@ -16,17 +16,12 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-const (
-	// lendingSeeds lets TestSeeds run a third of its seeds on transports that lend.
-	lendingSeeds = false
-	// lendInline is up to what size these copy packet.Tx.Head, in bytes. 0 is the contract of
-	// transports; 24 copies control packets and the headers of later packets of a message; a
-	// large number lends Data only.
-	lendInline = 0
-)
+// lendInline is up to what size the transports of these tests copy packet.Tx.Head, in bytes: all
+// of it, as the contract of transports has it.
+const lendInline = 1 << 16
 
-// lends reports whether the nodes of a seed run on transports that lend.
-func lends(seed uint64) bool { return lendingSeeds && seed%3 == 1 }
+// lends reports whether the nodes of a seed run on transports that lend: those of a third do.
+func lends(seed uint64) bool { return seed%3 == 1 }
 
 // lender decides how the nodes of a cluster lend. Its random source is its own, so that
 // clusters that do not lend make the same decisions as without it.
@@ -51,7 +46,7 @@ func (c *cluster) lend(n *node, ep *sim.Endpoint) *lending.Transport {
 	l := &c.lender
 	tr, err := lending.New(ep, lending.Config{
 		Seed: l.r.Uint64(), Ring: l.ring, Inline: l.inline, Jitter: l.delay,
-		After:  func(d time.Duration, fn func()) { c.net.After(int64(d), fn) },
+		After:  func(d time.Duration, fn func()) { c.net.After(d, fn) },
 		Report: func(v lending.Violation) { c.fail("node %d: %s", n.id, violated(&v)) },
 	})
 	if err != nil {

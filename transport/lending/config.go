@@ -27,9 +27,9 @@ type Config struct {
 	// Ring is how many packets can be lent at a time; then TxBurst takes no more. 0
 	// means DefaultRing.
 	Ring int
-	// Inline is the size in bytes up to which TxItem.Head is copied by TxBurst, as
-	// adapters do with short pieces. Such a Head may change at once; Data may not. 0 means
-	// that nothing is copied.
+	// Inline is the size in bytes up to which TxItem.Head is copied by TxBurst. Such a Head may
+	// change at once; Data may not. The contract has every Head copied: the MTU or more. A
+	// smaller Inline is stricter than the contract; 0 copies nothing.
 	Inline int
 
 	// After calls fn once when d has passed. It must return before it does, and call fn on

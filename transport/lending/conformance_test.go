@@ -34,7 +34,7 @@ func simulated(t *testing.T, cfg Config, wrap func(*Transport) transport.Transpo
 		}
 		node++
 		cfg := cfg
-		cfg.After = func(d time.Duration, fn func()) { n.After(int64(d), fn) }
+		cfg.After = func(d time.Duration, fn func()) { n.After(d, fn) }
 		return wrap(strict(tb, e, cfg))
 	}
 	advance := func() {

@@ -74,7 +74,7 @@ func (f *fake) Flush()                                      { f.flushes++ }
 func (f *fake) RxBurst([]transport.RxPacket) (int, error)   { return 0, nil }
 func (f *fake) Stats() transport.Stats                      { return f.stats }
 func (f *fake) Close() error                                { f.closed = true; return nil }
-func (f *fake) PathMTU(dst transport.Addr) (int, error)     { return int(dst.Port), nil }
+func (f *fake) Path(dst transport.Addr) transport.Path      { return transport.Path{MTU: int(dst.Port)} }
 func (f *fake) Register(mem []byte) (uint32, error)         { return uint32(len(mem)), nil }
 func (f *fake) Unregister(mem []byte, key uint32)           { clear(mem) }
 func (f *fake) WaitFDs() []int                              { return []int{7} }

@@ -47,7 +47,6 @@ type Transport struct {
 // Every power that an inner transport may have is passed on.
 var (
 	_ transport.Transport = (*Transport)(nil)
-	_ transport.PathSizer = (*Transport)(nil)
 	_ transport.Registrar = (*Transport)(nil)
 	_ transport.Waiter    = (*Transport)(nil)
 )
@@ -246,13 +245,8 @@ func (t *Transport) Close() error {
 	return t.inner.Close()
 }
 
-// PathMTU makes the decorator a transport.PathSizer if what it decorates is one.
-func (t *Transport) PathMTU(dst transport.Addr) (int, error) {
-	if p, ok := t.inner.(transport.PathSizer); ok {
-		return p.PathMTU(dst)
-	}
-	return t.caps.MTU, nil
-}
+// Path describes the way to dst as the inner transport does.
+func (t *Transport) Path(dst transport.Addr) transport.Path { return t.inner.Path(dst) }
 
 // Register makes the decorator a transport.Registrar if what it decorates is one.
 func (t *Transport) Register(mem []byte) (key uint32, err error) {

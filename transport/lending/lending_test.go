@@ -325,8 +325,8 @@ func TestStats(t *testing.T) {
 // TestPowers: what the inner transport can do besides, and what becomes of it where it cannot.
 func TestPowers(t *testing.T) {
 	r := newRig(t, Config{})
-	if n, err := r.PathMTU(addr(77)); n != 77 || err != nil {
-		t.Errorf("PathMTU = %d, %v", n, err)
+	if p := r.Path(addr(77)); p != (transport.Path{MTU: 77}) {
+		t.Errorf("Path = %+v", p)
 	}
 	mem := []byte{1, 2, 3}
 	if key, err := r.Register(mem); key != 3 || err != nil {
@@ -349,9 +349,6 @@ func TestPowers(t *testing.T) {
 	plain, err := New(struct{ transport.Transport }{r.under}, Config{})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if n, err := plain.PathMTU(addr(77)); n != fakeMTU || err != nil {
-		t.Errorf("PathMTU = %d, %v", n, err)
 	}
 	if key, err := plain.Register(mem); key != 0 || err != nil {
 		t.Errorf("Register = %d, %v", key, err)
