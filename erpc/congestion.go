@@ -90,8 +90,9 @@ func (c *Congestion) check() error {
 	return nil
 }
 
-// pacing makes what the client sessions of an endpoint share; nil for CCNone.
-func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
+// pacing makes what the client sessions of an endpoint share; nil for CCNone. hosts is
+// transport.Path.HostDelay.
+func (c *Congestion) pacing(caps *transport.Caps, hosts time.Duration) *session.Pacing {
 	link := c.LinkRate
 	if link == 0 {
 		link = caps.LinkRate
@@ -100,14 +101,14 @@ func (c *Congestion) pacing(caps *transport.Caps) *session.Pacing {
 		link = defaultLinkRate
 	}
 	p := &session.Pacing{
-		LinkRate: float64(link) / 8, Slack: int64(wheelConfig.Granularity + caps.HostDelay/4),
+		LinkRate: float64(link) / 8, Slack: int64(wheelConfig.Granularity + hosts/4),
 		NoRateBypass: c.NoRateBypass, NoPacingBypass: c.NoPacingBypass,
 	}
 	switch c.Algorithm {
 	case CCNone:
 		return nil
 	case CCTimely:
-		t := c.timely(caps.HostDelay)
+		t := c.timely(hosts)
 		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: int64(t.TLow), New: func(link float64) cc.Controller { return timely.New(t, link) }}
 	case CCDCQCN:
 		d, _ := c.DCQCN.Fill() // checked when the Nexus was made

@@ -12,7 +12,7 @@ import (
 // What does not fit a ring is dropped.
 type memNet struct {
 	now    int64 // ns; the endpoints' clock
-	shared bool  // Caps.RxShared
+	shared bool  // Path.Shared
 	batch  int   // Caps.TxBatch
 	dear   bool  // Caps.TxDear
 	ends   []*memEnd
@@ -27,7 +27,7 @@ const (
 type memEnd struct {
 	net     *memNet
 	addr    transport.Addr
-	checked bool // Caps.Checksummed
+	checked bool // Path.Checksummed
 	slots   [memRing]memPacket
 	head    uint // next to receive
 	held    uint // handed out by the last RxBurst, before head
@@ -97,8 +97,11 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 }
 
 func (e *memEnd) Caps() transport.Caps {
-	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, Checksummed: e.checked, RxShared: e.net.shared,
+	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true,
 		TxBatch: e.net.batch, TxDear: e.net.dear}
+}
+func (e *memEnd) Path(transport.Addr) transport.Path {
+	return transport.Path{MTU: memMTU, Checksummed: e.checked, Shared: e.net.shared}
 }
 func (e *memEnd) LocalAddr() transport.Addr              { return e.addr }
 func (e *memEnd) Resolve(string) (transport.Addr, error) { return e.addr, nil }

@@ -68,13 +68,13 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		return nil, ErrClosed
 	}
 	n.frozen = true
-	caps := tr.Caps()
+	caps, path := tr.Caps(), tr.Path(transport.Addr{})
 	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, exec: n.executor(), clock: n.cfg.Clock}
 	if r.clock == nil {
 		r.clock = monotime.Now
 	}
 	// A host that holds packets up by itself is no sign of loss.
-	r.cfg.Timing.RTOMin = leastRTO(&r.cfg.Timing, caps.HostDelay)
+	r.cfg.Timing.RTOMin = leastRTO(&r.cfg.Timing, path.HostDelay)
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
 		r.txBatch, r.txDear = caps.TxBatch, caps.TxDear
@@ -82,14 +82,14 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	e := &r.engine
 	e.rpc, e.cfg, e.handlers = r, &r.cfg, &n.handlers
-	e.mtu, e.rxRing, e.rxShared = caps.MTU, caps.RxRing, caps.RxShared
+	e.mtu, e.rxRing, e.rxShared = caps.MTU, caps.RxRing, path.Shared
 	if r.cfg.MTU != 0 {
 		e.mtu = min(e.mtu, r.cfg.MTU)
 	}
 	if e.mtu < session.MinMTU {
 		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", e.mtu, session.MinMTU)}
 	}
-	e.checksum = r.cfg.Checksum || !caps.Checksummed
+	e.checksum = r.cfg.Checksum || !path.Checksummed
 	pool, err := msgbuf.NewPool(r.poolConfig())
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		secret[i] = byte(e.rng.Uint32())
 	}
 	e.cookies = session.NewCookies(secret)
-	e.pacing = r.cfg.Congestion.pacing(&caps)
+	e.pacing = r.cfg.Congestion.pacing(&caps, path.HostDelay)
 	e.out = session.NewOut(4*r.cfg.Burst, nil)
 	e.byKey = make(map[connKey]*Session)
 	e.epochs = make(map[transport.Addr]*peerEpoch)

@@ -46,10 +46,8 @@ func (e *engine) dial(peer transport.Addr) (*Session, error) {
 		return nil, ErrExhausted
 	}
 	mtu := e.mtu
-	if p, ok := e.rpc.tr.(transport.PathSizer); ok {
-		if n, err := p.PathMTU(peer); err == nil && n >= session.MinMTU {
-			mtu = min(mtu, n)
-		}
+	if n := e.rpc.tr.Path(peer).MTU; n >= session.MinMTU {
+		mtu = min(mtu, n)
 	}
 	c := wire.Connect{Nonce: e.rng.Uint64(), Epoch: e.epoch, Session: s.number, Token: s.token, Offer: e.offer(uint32(mtu))}
 	s.cl.Init(e.cfg.Timing, e.cfg.MaxQueue, e.pool, e.pacing, &e.proto)

@@ -3,8 +3,9 @@
 // something to do.
 //
 // The endpoint makes one interface call per burst, never one per packet. What a
-// transport can do beyond the contract is described by [Caps], or by a small
-// optional interface of its own that the user of the transport may look for.
+// transport can do beyond the contract is described by [Caps], for one destination by
+// [Path], or by a small optional interface of its own that the user of the transport may
+// look for.
 //
 // Implementations live below this package; each passes the tests of package
 // conformance. The endpoint never imports an implementation: commands, examples

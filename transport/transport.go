@@ -16,15 +16,17 @@ var (
 )
 
 // PrivateBytes is the size in bytes up to which received packets are in memory that no
-// other process can change, also if Caps.RxShared is set.
+// other process can change, also from a destination whose Path.Shared is set. Path.Private has
+// nothing to do with it.
 const PrivateBytes = 256
 
-// Caps says what a transport can do. It does not change during the transport's life.
+// Caps says what a transport can do, whatever the destination. It does not change during the
+// transport's life. Path says what depends on the destination.
 type Caps struct {
 	// Name is the transport's short name, "udp" or "sim".
 	Name string
 	// MTU is the largest packet in bytes that TxBurst takes, library header
-	// included, transport headers (IP, UDP) not.
+	// included, transport headers (IP, UDP) not. Path.MTU has the limit of a destination.
 	MTU int
 	// RxRing is the number of MTU-sized packets, roughly, that can wait to be
 	// received before the network drops packets. Credits are sized by it.
@@ -43,17 +45,6 @@ type Caps struct {
 	ECN bool
 	// LinkRate is the rate of the network link in bits per second, 0 if unknown.
 	LinkRate int64
-	// HostDelay is by how much the hosts themselves can lengthen a round trip while the
-	// network is idle (scheduling, batches, interrupts). Congestion control takes that
-	// much for no congestion. 0 for hardware queues that are polled.
-	HostDelay time.Duration
-	// Checksummed says that packets damaged on the way are dropped by the
-	// network or the transport with at least the strength of the UDP checksum.
-	Checksummed bool
-	// RxShared says that the sender of a packet can still change RxPacket.Data, at any
-	// time: the memory is shared between processes. Whoever checks bytes and uses them
-	// later copies them first. Packets of up to PrivateBytes are always private.
-	RxShared bool
 }
 
 // RxPacket is one received packet. Data belongs to the transport and stays valid
@@ -65,7 +56,7 @@ type RxPacket struct {
 }
 
 // Transport moves datagrams in bursts. It may lose, repeat, reorder and (unless
-// Caps.Checksummed) damage them, but never joins or cuts them.
+// Path.Checksummed) damage them, but never joins or cuts them.
 //
 // One goroutine at a time uses a Transport; only Wake, LocalAddr, Caps and Close
 // may be called from any. The contract is tested by package conformance.
@@ -79,6 +70,13 @@ type Transport interface {
 	// Resolve turns text ("host:port" for IP transports) into an address.
 	// It may block. Errors match ErrBadAddress or are those of the resolver.
 	Resolve(text string) (Addr, error)
+
+	// Path describes the way to dst. It sends nothing, does not block for long and leaves
+	// received packets valid. It is meant for the opening of a session on either side, not for
+	// each packet: it may make system calls. What is unknown has the transport's general
+	// value: all of it for the zero Addr and for an address without a route. After Close it
+	// still returns a Path. Only for the using goroutine.
+	Path(dst Addr) Path
 
 	// TxBurst sends items in order and returns how many it took. Fewer than
 	// len(items) with a nil error means that the network takes no more now: the
@@ -110,15 +108,6 @@ type Transport interface {
 	// blocked Wait returns. Received packets must not be used any more, so the
 	// caller makes sure that nobody is inside TxBurst or RxBurst.
 	Close() error
-}
-
-// PathSizer is what a transport offers that can tell, without sending, how large a
-// packet may be on the way to one destination. The endpoint offers no larger MTU
-// there, and saves itself the search for the size that the path carries.
-type PathSizer interface {
-	// PathMTU returns the largest packet in bytes towards dst, as far as this
-	// machine knows; the path may carry less.
-	PathMTU(dst Addr) (int, error)
 }
 
 // Registrar is what a transport offers that can send packets out of the memory where they lie,

@@ -52,7 +52,7 @@
 // session that opens while a queue stands sees no shorter one. If that raised its
 // thresholds it would push the others aside. So BaseRTT is above the round trips
 // that balance leads to, and an idle path between TLow and BaseRTT needs a larger
-// TLow: the endpoint adds what hosts are known to add (transport.Caps.HostDelay).
+// TLow: the endpoint adds what hosts are known to add (transport.Path.HostDelay).
 //
 // # Parameters
 //

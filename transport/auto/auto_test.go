@@ -172,23 +172,36 @@ func TestPlainPeer(t *testing.T) {
 	}
 }
 
-// TestPathMTU: each destination has the limit of its way.
-func TestPathMTU(t *testing.T) {
+// TestPath: each destination has the path of its way, with nothing of the other one.
+func TestPath(t *testing.T) {
 	needShared(t)
 	cfg := meeting(t)
 	cfg.SHM.MTU, cfg.UDP.MTU = 20_000, 3000
 	a, b, plain := listen(t, "127.0.0.1:0", cfg), listen(t, "127.0.0.1:0", cfg), listenUDP(t, "127.0.0.1:0")
-	if mtu := a.Caps().MTU; mtu != 20_000 {
-		t.Errorf("Caps.MTU = %d", mtu)
+	u, s := a.udp.Caps(), a.shm.Caps()
+	if c := a.Caps(); c.MTU != 20_000 || c.RxRing != min(u.RxRing, s.RxRing) {
+		t.Errorf("Caps %+v of %+v and %+v", c, u, s)
 	}
-	for to, want := range map[transport.Transport]int{b: 20_000, plain: 3000} {
+	shared := transport.Path{
+		MTU: 20_000, HostDelay: time.Millisecond, Shared: true, Checksummed: true, Private: true,
+	}
+	network := transport.Path{MTU: 3000, HostDelay: 100 * time.Microsecond, Checksummed: true}
+	for to, want := range map[transport.Transport]transport.Path{b: shared, plain: network} {
 		dst, err := a.Resolve(to.LocalAddr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mtu, err := a.PathMTU(dst); mtu != want || err != nil {
-			t.Errorf("PathMTU(%v) = %d, %v, want %d", dst, mtu, err, want)
+		if got := a.Path(dst); got != want {
+			t.Errorf("Path(%v) = %+v, want %+v", dst, got, want)
 		}
+	}
+	// The address of a socket belongs to UDP, also if its owner can be reached over shared memory.
+	if got := a.Path(b.LocalAddr()); got != network {
+		t.Errorf("Path of b's socket = %+v, want %+v", got, network)
+	}
+	network.Shared = true
+	if got := a.Path(transport.Addr{}); got != network {
+		t.Errorf("Path of no address = %+v, want %+v", got, network)
 	}
 }
 
@@ -218,8 +231,13 @@ func TestWithout(t *testing.T) {
 			if on || why == nil || v.want != nil && !errors.Is(why, v.want) {
 				t.Fatalf("SharedMemory = %v, %v", on, why)
 			}
-			if caps := a.Caps(); caps.RxShared || caps.MTU > udp.MaxMTU4 || caps.Name != "auto" {
+			if caps := a.Caps(); caps.MTU > udp.MaxMTU4 || caps.Name != "auto" {
 				t.Errorf("Caps %+v", caps)
+			}
+			for _, dst := range []transport.Addr{{}, b.LocalAddr(), b.shm.LocalAddr()} {
+				if p := a.Path(dst); p.Shared || p.Private || p.MTU > a.Caps().MTU {
+					t.Errorf("Path(%v) = %+v", dst, p)
+				}
 			}
 			exchange(t, a, b, b.LocalAddr().String())
 			exchange(t, b, a, a.LocalAddr().String())

@@ -44,10 +44,7 @@ type Conn struct {
 	sleep sleeper
 }
 
-var (
-	_ transport.Transport = (*Conn)(nil)
-	_ transport.PathSizer = (*Conn)(nil)
-)
+var _ transport.Transport = (*Conn)(nil)
 
 // Listen opens a UDP socket on addr, see udp.Listen, and an endpoint of shared memory that
 // Resolve of others on this machine finds by the address of the socket. Without the latter
@@ -97,37 +94,35 @@ func (c *Conn) share(cfg Config) (err error) {
 	return nil
 }
 
-// join returns what holds for both ways; a is that of UDP. Addresses tell the ways apart,
-// so a mark or a limit of one destination is not that of the other.
+// join returns what the endpoint can do over both ways; a is that of UDP. ECN and LinkRate are
+// a's: shared memory has no link, and no queues that could mark packets. So are TxBatch and
+// TxDear: system calls are dear.
 func join(a, b transport.Caps) transport.Caps {
-	a.MTU = max(a.MTU, b.MTU) // PathMTU has the limit of each destination
+	a.MTU = max(a.MTU, b.MTU) // Path has the limit of each destination
 	a.RxRing = min(a.RxRing, b.RxRing)
 	a.TxCopies = a.TxCopies && b.TxCopies
-	a.Checksummed = a.Checksummed && b.Checksummed
-	a.RxShared = a.RxShared || b.RxShared
-	if b.LinkRate > 0 && (a.LinkRate == 0 || b.LinkRate < a.LinkRate) {
-		a.LinkRate = b.LinkRate
-	}
-	a.HostDelay = min(a.HostDelay, b.HostDelay)
-	return a // shared memory has no queues that could mark packets, so ECN is that of UDP
+	return a
 }
 
 // SharedMemory reports whether peers on this machine can be reached over shared memory,
 // and if not, why. Safe from any goroutine.
 func (c *Conn) SharedMemory() (on bool, why error) { return c.shm != nil, c.why }
 
-// Caps returns what holds for all destinations, see package doc.
+// Caps returns what the endpoint can do over both ways, see package doc.
 func (c *Conn) Caps() transport.Caps { return c.caps }
 
 // LocalAddr returns the address of the UDP socket.
 func (c *Conn) LocalAddr() transport.Addr { return c.udp.LocalAddr() }
 
-// PathMTU makes the Conn a transport.PathSizer.
-func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
+// Path describes the way that dst belongs to, and nothing of the other one. For the zero Addr
+// it is that of UDP, but Shared if packets can come over shared memory.
+func (c *Conn) Path(dst transport.Addr) transport.Path {
 	if c.shm != nil && shm.IsAddr(&dst) {
-		return c.shm.PathMTU(dst)
+		return c.shm.Path(dst)
 	}
-	return c.udp.PathMTU(dst)
+	p := c.udp.Path(dst)
+	p.Shared = c.shm != nil && !dst.IsValid()
+	return p
 }
 
 // Flush does nothing: both ways have copied every packet when TxBurst returns.

@@ -34,8 +34,8 @@
 //
 // # Limits
 //
-// Caps holds for both: the MTU is the larger one (PathMTU has the one of a destination),
-// the ring the smaller one. HostDelay is that of UDP, since congestion control must not
-// take a network for a slow machine; so sessions over shared memory may slow down a little sooner
-// than with package shm alone.
+// Each destination has the [transport.Path] of its way: what package shm says of it, or what
+// package udp says of it. So sessions of both kinds are what they would be with that package
+// alone. Only Caps holds for both: the MTU is the larger one, the ring the smaller one, the
+// rest is that of UDP.
 package auto

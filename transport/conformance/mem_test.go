@@ -91,12 +91,16 @@ func (w *memNet) open(m mutant) *mem {
 var leaks []chan struct{}
 
 func (t *mem) Caps() transport.Caps {
-	c := transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, ECN: true, Checksummed: true}
+	c := transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true, ECN: true}
 	if t.m.capsChange {
 		t.changes++
 		c.RxRing += t.changes
 	}
 	return c
+}
+
+func (t *mem) Path(transport.Addr) transport.Path {
+	return transport.Path{MTU: memMTU, Checksummed: true}
 }
 
 func (t *mem) LocalAddr() transport.Addr {

@@ -61,7 +61,16 @@ func (w *fakeNet) open() *fake {
 }
 
 func (f *fake) Caps() transport.Caps {
-	return transport.Caps{Name: "fake", MTU: fakeMTU, RxRing: fakeRing, TxCopies: f.net.copies, Checksummed: true}
+	return transport.Caps{Name: "fake", MTU: fakeMTU, RxRing: fakeRing, TxCopies: f.net.copies}
+}
+
+// Path differs between destinations with even and odd ports.
+func (f *fake) Path(dst transport.Addr) transport.Path {
+	odd := dst.Port%2 == 1
+	return transport.Path{
+		MTU: fakeMTU, HostDelay: time.Duration(dst.Port),
+		Shared: !odd, Checksummed: odd, Private: !odd,
+	}
 }
 
 func (f *fake) LocalAddr() transport.Addr { return f.addr }

@@ -40,6 +40,7 @@ type Counts struct {
 type Transport struct {
 	inner  transport.Transport
 	caps   transport.Caps
+	spoils bool // there is Corrupt
 	clock  func() int64
 	tx, rx side
 	fates  []fate // drawn for items that the inner transport did not take yet
@@ -82,9 +83,7 @@ func New(inner transport.Transport, cfg Config) (*Transport, error) {
 	if cfg.TX.Corrupt > 0 {
 		t.spoilt = make([]byte, t.caps.MTU)
 	}
-	if cfg.TX.Corrupt > 0 || cfg.RX.Corrupt > 0 {
-		t.caps.Checksummed = false
-	}
+	t.spoils = cfg.TX.Corrupt > 0 || cfg.RX.Corrupt > 0
 	return t, nil
 }
 
@@ -138,7 +137,7 @@ func (t *Transport) Counts() (tx, rx Counts) {
 	return tx, rx
 }
 
-// Caps returns those of the inner transport, not Checksummed if there is Corrupt.
+// Caps returns those of the inner transport.
 func (t *Transport) Caps() transport.Caps { return t.caps }
 
 // LocalAddr implements [transport.Transport].
@@ -165,12 +164,11 @@ func (t *Transport) Close() error {
 	return t.inner.Close()
 }
 
-// PathMTU makes the decorator a transport.PathSizer if what it decorates is one.
-func (t *Transport) PathMTU(dst transport.Addr) (int, error) {
-	if p, ok := t.inner.(transport.PathSizer); ok {
-		return p.PathMTU(dst)
-	}
-	return t.caps.MTU, nil
+// Path returns that of the inner transport, not Checksummed if there is Corrupt.
+func (t *Transport) Path(dst transport.Addr) transport.Path {
+	p := t.inner.Path(dst)
+	p.Checksummed = p.Checksummed && !t.spoils
+	return p
 }
 
 // Wait implements [transport.Transport]. It also returns when a held packet is

@@ -190,8 +190,28 @@ func TestCorruptLeavesCaller(t *testing.T) {
 			}
 			p.expect(-1)
 		}
-		if p.a.Caps().Checksummed {
-			t.Error("Caps promise checksums")
+	}
+}
+
+// TestPath: each destination has the path of the inner transport. Corrupt, in either direction,
+// undoes the promise of checksums.
+func TestPath(t *testing.T) {
+	for _, x := range []struct {
+		cfg    Config
+		spoils bool
+	}{
+		{Config{TX: Faults{Loss: 1}, RX: Faults{Dup: 1}}, false},
+		{Config{TX: Faults{Corrupt: 1}}, true},
+		{Config{RX: Faults{Corrupt: 1}}, true},
+	} {
+		p := newPair(t, x.cfg, true)
+		for port := range uint32(4) {
+			dst := transport.Addr{Port: port}
+			want := p.fa.Path(dst)
+			want.Checksummed = port%2 == 1 && !x.spoils
+			if got := p.a.Path(dst); got != want {
+				t.Errorf("%+v: Path to port %d = %+v, want %+v", x.cfg, port, got, want)
+			}
 		}
 	}
 }

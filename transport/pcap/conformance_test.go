@@ -2,8 +2,6 @@ package pcap
 
 import (
 	"bytes"
-	"errors"
-	"net/netip"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -105,32 +103,27 @@ func TestConformanceSim(t *testing.T) {
 	}, conformance.WithAdvance(func() { n.Step() }))
 }
 
-// sizer is a transport that knows its paths.
-type sizer struct{ *fake }
-
-var errNoRoute = errors.New("no route")
-
-func (sizer) PathMTU(dst transport.Addr) (int, error) {
-	if dst.AddrPort() == netip.MustParseAddrPort("10.0.0.9:9") {
-		return 0, errNoRoute
-	}
-	return 777, nil
+// paths is a transport that has a path to each of some addresses.
+type paths struct {
+	*fake
+	to map[transport.Addr]transport.Path
 }
 
-// TestPathMTU: the optional power of the inner transport shows through.
-func TestPathMTU(t *testing.T) {
+func (p paths) Path(dst transport.Addr) transport.Path { return p.to[dst] }
+
+// TestPath: each destination has the path of the inner transport.
+func TestPath(t *testing.T) {
 	var file bytes.Buffer
 	c := start(t, &file, Config{})
-	with := c.Wrap(sizer{newFake("10.0.0.1:1")})
-	if n, err := with.PathMTU(addr("10.0.0.2:2")); n != 777 || err != nil {
-		t.Errorf("PathMTU = %d, %v", n, err)
+	to := map[transport.Addr]transport.Path{
+		{}:                 {MTU: 1 << 20},
+		addr("10.0.0.2:2"): {MTU: 777, HostDelay: 5, Shared: true},
+		addr("10.0.0.9:9"): {MTU: 888, Checksummed: true, Private: true},
 	}
-	if _, err := with.PathMTU(addr("10.0.0.9:9")); err != errNoRoute {
-		t.Errorf("PathMTU: %v", err)
-	}
-	without := newFake("10.0.0.1:1")
-	without.mtu = 888
-	if n, err := c.Wrap(without).PathMTU(addr("10.0.0.2:2")); n != 888 || err != nil {
-		t.Errorf("PathMTU = %d, %v", n, err)
+	tr := c.Wrap(paths{newFake("10.0.0.1:1"), to})
+	for dst, want := range to {
+		if got := tr.Path(dst); got != want {
+			t.Errorf("Path(%v) = %+v, want %+v", dst, got, want)
+		}
 	}
 }

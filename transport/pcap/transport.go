@@ -15,10 +15,7 @@ type Transport struct {
 	mtu     int
 }
 
-var (
-	_ transport.Transport = (*Transport)(nil)
-	_ transport.PathSizer = (*Transport)(nil)
-)
+var _ transport.Transport = (*Transport)(nil)
 
 // Wrap decorates inner, which belongs to the result from then on. The capture goes on when
 // the result is closed, and the result when the capture ends.
@@ -56,6 +53,9 @@ func (t *Transport) Err() error { return t.capture.Err() }
 // Caps implements [transport.Transport].
 func (t *Transport) Caps() transport.Caps { return t.inner.Caps() }
 
+// Path implements [transport.Transport].
+func (t *Transport) Path(dst transport.Addr) transport.Path { return t.inner.Path(dst) }
+
 // LocalAddr implements [transport.Transport].
 func (t *Transport) LocalAddr() transport.Addr { return t.inner.LocalAddr() }
 
@@ -76,11 +76,3 @@ func (t *Transport) Stats() transport.Stats { return t.inner.Stats() }
 
 // Close closes the inner transport, not the capture.
 func (t *Transport) Close() error { return t.inner.Close() }
-
-// PathMTU makes the decorator a transport.PathSizer if what it decorates is one.
-func (t *Transport) PathMTU(dst transport.Addr) (int, error) {
-	if p, ok := t.inner.(transport.PathSizer); ok {
-		return p.PathMTU(dst)
-	}
-	return t.mtu, nil
-}

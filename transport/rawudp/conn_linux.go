@@ -36,7 +36,6 @@ type Conn struct {
 
 var (
 	_ transport.Transport = (*Conn)(nil)
-	_ transport.PathSizer = (*Conn)(nil)
 	_ transport.Waiter    = (*Conn)(nil)
 )
 
@@ -72,8 +71,8 @@ func New(dev Device, n Network, local Local, cfg Config) (c *Conn, err error) {
 	}
 	local = c.codec.Local()
 	c.local = transport.AddrFrom(netip.AddrPortFrom(local.IP, local.Port), local.Scope)
-	c.caps = transport.Caps{Name: dc.Name, MTU: mtu, RxRing: dc.RxRing, TxCopies: dc.TxCopies, TxBatch: txBatch, TxDear: true, ECN: local.ECN,
-		HostDelay: hostDelay, Checksummed: !local.NoChecksum}
+	c.caps = transport.Caps{Name: dc.Name, MTU: mtu, RxRing: dc.RxRing, TxCopies: dc.TxCopies,
+		TxBatch: txBatch, TxDear: true, ECN: local.ECN}
 	c.tx.init(c, dc)
 	c.rx.init(c)
 	c.link.set(link, 0)
@@ -183,8 +182,14 @@ func (c *Conn) Stats() transport.Stats {
 // Only for the using goroutine.
 func (c *Conn) Rejects() Rejects { return c.rx.rejects }
 
-// PathMTU makes the Conn a transport.PathSizer.
-func (c *Conn) PathMTU(transport.Addr) (int, error) { return c.tx.limit, nil }
+// Path describes the way to any destination: all of them lead over one link. The MTU follows
+// that of the link.
+func (c *Conn) Path(transport.Addr) transport.Path {
+	// A link may have an MTU that is less than the headers.
+	return transport.Path{
+		MTU: max(1, c.tx.limit), HostDelay: hostDelay, Checksummed: !c.codec.local.NoChecksum,
+	}
+}
 
 // Close frees everything, see transport.Transport.
 func (c *Conn) Close() error {

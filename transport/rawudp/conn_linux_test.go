@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
@@ -241,13 +242,18 @@ func TestLinkNews(t *testing.T) {
 	change(func(l *Link) { l.Up, l.MAC, l.MTU = true, MAC{2, 9}, 300 })
 	fails(nil)
 	take(t, b, 5)
-	if n, err := a.PathMTU(b.LocalAddr()); n != 300-28 || err != nil {
-		t.Errorf("PathMTU = %d, %v", n, err)
+	if n := a.Path(b.LocalAddr()).MTU; n != 300-28 {
+		t.Errorf("Path.MTU = %d", n)
 	}
 	if _, err := a.TxBurst([]transport.TxItem{item(b, 273), item(b, 272)}); err != nil {
 		t.Fatal(err)
 	}
 	take(t, b, 272)
+	change(func(l *Link) { l.MTU = 27 }) // less than the headers
+	if n := a.Path(b.LocalAddr()).MTU; n != 1 {
+		t.Errorf("Path.MTU = %d, want 1", n)
+	}
+	change(func(l *Link) { l.MTU = 300 })
 	if a.Link().MAC != (MAC{2, 9}) || a.codec.Local().MAC != (MAC{2, 9}) {
 		t.Errorf("MAC address %v, the codec's %v", a.Link().MAC, a.codec.Local().MAC)
 	}
@@ -256,6 +262,28 @@ func TestLinkNews(t *testing.T) {
 	change(func(l *Link) { l.Index, l.Up = 7, true })
 	fails(nil)
 	take(t, b, 5)
+}
+
+// TestPath: what is known of any destination.
+func TestPath(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		w := newWire()
+		d := w.device(t, plainKind)
+		local := Local{IP: netip.MustParseAddr("10.0.0.1"), Port: 700, NoChecksum: without}
+		c, err := New(d, newMemNet(t, d.mac, 1500), local, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		want := transport.Path{
+			MTU: 1472, HostDelay: 100 * time.Microsecond, Checksummed: !without,
+		}
+		for _, dst := range []transport.Addr{{}, item(w.open(t, plainKind, Config{}), 1).Dst} {
+			if got := c.Path(dst); got != want {
+				t.Errorf("NoChecksum %v: Path(%v) = %+v, want %+v", without, dst, got, want)
+			}
+		}
+	}
 }
 
 // TestDeviceFails: errors of the device that are not the link's are final and say which link.

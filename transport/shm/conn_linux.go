@@ -16,6 +16,7 @@ const maxBurst = 256
 type Conn struct {
 	local  transport.Addr
 	caps   transport.Caps
+	path   transport.Path // to a destination without a connection
 	closed atomic.Bool
 	news   atomic.Bool // hub.events is not empty; set by the hub, cleared by the user
 
@@ -30,7 +31,6 @@ type Conn struct {
 
 var (
 	_ transport.Transport = (*Conn)(nil)
-	_ transport.PathSizer = (*Conn)(nil)
 	_ transport.Waiter    = (*Conn)(nil)
 )
 
@@ -79,8 +79,12 @@ func Listen(name string, cfg Config) (*Conn, error) {
 	}
 	c := &Conn{local: newAddr()}
 	c.caps = transport.Caps{
-		Name: "shm", MTU: cfg.MTU, RxRing: rxRing(cfg.Ring, cfg.MTU), TxCopies: true, TxBatch: txBatch, Checksummed: true,
-		HostDelay: hostDelay, RxShared: true,
+		Name: "shm", MTU: cfg.MTU, RxRing: rxRing(cfg.Ring, cfg.MTU),
+		TxCopies: true, TxBatch: txBatch,
+	}
+	c.path = transport.Path{
+		MTU: cfg.MTU, HostDelay: hostDelay,
+		Shared: true, Checksummed: true, Private: !cfg.AllowOtherUsers,
 	}
 	c.rx.init()
 	c.tx.patience = stuckAfter
@@ -143,17 +147,19 @@ func (c *Conn) Resolve(text string) (transport.Addr, error) {
 // Flush does nothing: TxBurst has copied every packet when it returns.
 func (c *Conn) Flush() {}
 
-// PathMTU makes the Conn a transport.PathSizer. It knows the connections that Resolve or
-// a first packet made; elsewhere it says Caps.MTU.
-func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
+// Path describes the way to dst. The MTU is that of the connection which Resolve or a first
+// packet made; without one it is Caps.MTU. Private is false for all with
+// Config.AllowOtherUsers.
+func (c *Conn) Path(dst transport.Addr) transport.Path {
+	path := c.path
 	if c.closed.Load() {
-		return 0, transport.ErrClosed
+		return path
 	}
 	c.takeNews()
 	if p := c.peers.get(&dst); p != nil && p.open {
-		return p.tx.Limit(), nil
+		path.MTU = p.tx.Limit()
 	}
-	return c.caps.MTU, nil
+	return path
 }
 
 // Stats returns counters since the start. RxDropped counts connections that ended because

@@ -10,9 +10,6 @@ type Conn struct{ transport.Transport }
 // Listen returns transport.ErrUnsupported: this system is not Linux.
 func Listen(name string, cfg Config) (*Conn, error) { return nil, transport.ErrUnsupported }
 
-// PathMTU makes the Conn a transport.PathSizer.
-func (c *Conn) PathMTU(dst transport.Addr) (int, error) { return 0, transport.ErrUnsupported }
-
 // WaitFDs makes the Conn a transport.Waiter.
 func (c *Conn) WaitFDs() []int { return nil }
 

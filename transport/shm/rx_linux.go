@@ -30,7 +30,7 @@ type receiver struct {
 func (r *receiver) init() { r.small = shmem.NewArena(maxBurst) }
 
 // RxBurst receives packets, see transport.Transport. Packets of more than 256 bytes are
-// handed out where the sender wrote them, see transport.Caps.RxShared. It returns at
+// handed out where the sender wrote them, see transport.Path.Shared. It returns at
 // most 256.
 func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) {
 	if c.closed.Load() {

@@ -282,27 +282,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestPathMTU(t *testing.T) {
-	cfg := meeting(t, Config{MTU: 4000})
-	a := listen(t, "a", cfg)
-	cfg.MTU = 1000
-	b := listen(t, "b", cfg)
-	for _, order := range [][2]*Conn{{a, b}, {b, a}} {
-		if _, err := order[0].Resolve(order[1].LocalAddr().String()); err != nil {
-			t.Fatal(err)
-		}
-		exchange(t, order[0], order[1])
-		if n, err := order[0].PathMTU(order[1].LocalAddr()); n != 1000 || err != nil {
-			t.Errorf("PathMTU = %d, %v, want 1000", n, err)
-		}
-	}
-	before := a.Stats().TxDropped
-	send(t, a, b.LocalAddr(), strings.Repeat("x", 1001))
-	if n := a.Stats().TxDropped - before; n != 1 {
-		t.Errorf("a packet larger than the peer's MTU: %d dropped, want 1", n)
-	}
-}
-
 // TestManyPeers: each of hundreds of peers, most of them idle, is heard and answered.
 func TestManyPeers(t *testing.T) {
 	const peers = 300

@@ -84,7 +84,7 @@ func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
 	e := &Endpoint{net: n, node: d, name: c.Name, index: n.opened, addr: nodeAddr(c.Node, uint32(c.Port)), cfg: c,
 		ring: newRing(c.RxRing), runPos: -1, lastRun: -1}
 	e.caps = transport.Caps{Name: "sim", MTU: n.cfg.MTU, RxRing: c.RxRing, TxCopies: true, ECN: true,
-		LinkRate: n.cfg.LinkBitsPerSec, Checksummed: n.cfg.Checksum}
+		LinkRate: n.cfg.LinkBitsPerSec}
 	n.opened++
 	n.endpoints = append(n.endpoints, e)
 	n.bind(d, e)
@@ -117,6 +117,12 @@ func (e *Endpoint) Node() int { return e.node.id }
 
 // Caps implements transport.Transport.
 func (e *Endpoint) Caps() transport.Caps { return e.caps }
+
+// Path implements transport.Transport. An endpoint does not know what the links on the way
+// carry, so it is the same for all destinations.
+func (e *Endpoint) Path(transport.Addr) transport.Path {
+	return transport.Path{MTU: e.caps.MTU, Checksummed: e.net.cfg.Checksum}
+}
 
 // LocalAddr implements transport.Transport.
 func (e *Endpoint) LocalAddr() transport.Addr { return e.addr }

@@ -109,8 +109,10 @@ func TestChecksum(t *testing.T) {
 	n := faulty(t, Config{Seed: 4, Checksum: true, Faults: Faults{Corrupt: .2}}, func(int64, *transport.RxPacket) { got++ })
 	near(t, "dropped", trials-got, trials, .2)
 	want(t, "counted", n.Stats().Checksum, uint64(trials-got))
-	if !open(t, n, EndpointConfig{Node: 5}).Caps().Checksummed || open(t, newNet(t, Config{}), EndpointConfig{}).Caps().Checksummed {
-		t.Error("Caps.Checksummed is wrong")
+	with := open(t, n, EndpointConfig{Node: 5})
+	without := open(t, newNet(t, Config{}), EndpointConfig{})
+	if !with.Path(without.LocalAddr()).Checksummed || without.Path(with.LocalAddr()).Checksummed {
+		t.Error("Path.Checksummed is wrong")
 	}
 }
 

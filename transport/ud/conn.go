@@ -33,7 +33,6 @@ type Conn struct {
 
 var (
 	_ transport.Transport = (*Conn)(nil)
-	_ transport.PathSizer = (*Conn)(nil)
 	_ transport.Waiter    = (*Conn)(nil)
 	_ transport.Registrar = (*Conn)(nil)
 )
@@ -105,8 +104,8 @@ func listen(h *hardware, local netip.AddrPort, cfg Config) (*Conn, error) {
 	c.meet = meeting{conn: sock, own: own, handles: &c.handles, limit: cfg.MaxPeers}
 	c.tx.init(h, &c.peers, &c.meet, &cfg)
 	c.rx.init(h, &c.peers, cfg.ECN)
-	c.caps = transport.Caps{Name: "ud", MTU: cfg.MTU, RxRing: c.rx.room(), TxCopies: cfg.Copy, TxBatch: txBatch, TxDear: true, ECN: c.rx.ecn,
-		HostDelay: hostDelay(h.info), Checksummed: true}
+	c.caps = transport.Caps{Name: "ud", MTU: cfg.MTU, RxRing: c.rx.room(), TxCopies: cfg.Copy,
+		TxBatch: txBatch, TxDear: true, ECN: c.rx.ecn}
 	if h.info.VendorID != verbs.SoftVendor { // which reports a rate at random
 		c.caps.LinkRate = h.attr.Rate()
 	}
@@ -298,15 +297,20 @@ func (c *Conn) broken(err error) error {
 	return c.fault
 }
 
-// PathMTU makes the Conn a transport.PathSizer.
-func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
+// Path describes the way to dst. The MTU is what both sides take if they have met, else
+// Caps.MTU.
+func (c *Conn) Path(dst transport.Addr) transport.Path {
+	path := transport.Path{MTU: c.cfg.MTU, HostDelay: hostDelay(c.h.info), Checksummed: true}
+	if c.closed.Load() {
+		return path
+	}
 	if c.meet.some.Load() {
 		c.welcome()
 	}
 	if p := c.peers.byAddr[dst]; p != nil {
-		return p.mtu, nil
+		path.MTU = p.mtu
 	}
-	return c.cfg.MTU, nil
+	return path
 }
 
 // Register lets the adapter read mem where it is, which must not be of the Go heap and

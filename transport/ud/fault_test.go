@@ -172,8 +172,11 @@ func TestFirstPacketMeets(t *testing.T) {
 func TestSmallerMTU(t *testing.T) {
 	a, b := listenAt(t, hostA, Config{}), listenAt(t, hostB, Config{MTU: 1024})
 	introduce(t, a, b)
-	if mtu, err := a.PathMTU(b.LocalAddr()); mtu != 1024 || err != nil {
-		t.Errorf("path MTU %d, %v", mtu, err)
+	if p := a.Path(b.LocalAddr()); p.MTU != 1024 || !p.Checksummed || p.Shared || p.Private {
+		t.Errorf("Path %+v", p)
+	}
+	if p := a.Path(transport.Addr{}); p.MTU != a.Caps().MTU {
+		t.Errorf("Path to nowhere %+v", p)
 	}
 	transmit(t, a, packet(b.LocalAddr(), 1025), packet(b.LocalAddr(), 1024))
 	if p := receive(t, b, 1); len(p[0].Data) != 1024 {

@@ -8,10 +8,18 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// implementation is what both implementations offer: the contract, and the
-// errors that the network reported about packets sent earlier.
+// implementation is what both implementations offer: the contract but for what Conn does
+// itself, and the errors that the network reported about packets sent earlier.
 type implementation interface {
-	transport.Transport
+	Caps() transport.Caps
+	LocalAddr() transport.Addr
+	Resolve(text string) (transport.Addr, error)
+	TxBurst(items []transport.TxItem) (int, error)
+	RxBurst(pkts []transport.RxPacket) (int, error)
+	Wait(timeout time.Duration) error
+	Wake()
+	Stats() transport.Stats
+	Close() error
 	softErrors() uint64
 	waitFDs() []int
 	prepareWait() (idle bool, err error)
@@ -36,7 +44,6 @@ const pathFor = 1e9
 
 var (
 	_ transport.Transport = (*Conn)(nil)
-	_ transport.PathSizer = (*Conn)(nil)
 	_ transport.Waiter    = (*Conn)(nil)
 )
 
@@ -110,16 +117,20 @@ func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
 // Close frees the socket, see transport.Transport.
 func (c *Conn) Close() error { return c.impl.Close() }
 
-// PathMTU makes the Conn a transport.PathSizer.
-func (c *Conn) PathMTU(dst transport.Addr) (int, error) {
+// Path describes the way to dst. The MTU is what PathMTU says, at most Caps.MTU, and Caps.MTU
+// if PathMTU fails.
+func (c *Conn) Path(dst transport.Addr) transport.Path {
+	p := transport.Path{MTU: c.Caps().MTU, HostDelay: hostDelay, Checksummed: true}
 	if now := monotime.Now(); c.path.at == 0 || c.path.dst != dst || now-c.path.at > pathFor {
 		mtu, err := PathMTU(dst)
 		if err != nil {
-			return 0, err
+			return p
 		}
-		c.path = pathMTU{dst, min(mtu, c.Caps().MTU), now}
+		c.path = pathMTU{dst, mtu, now}
 	}
-	return c.path.mtu, nil
+	// A route may have an MTU that is less than the headers.
+	p.MTU = max(1, min(c.path.mtu, p.MTU))
+	return p
 }
 
 // isIPv4 reports whether ip is an IPv4 address, mapped or not.

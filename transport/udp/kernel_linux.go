@@ -66,9 +66,8 @@ func listenKernel(l listenAddr, cfg Config) (implementation, error) {
 		c.net = "udp4"
 	}
 	c.caps = transport.Caps{
-		Name: "udp", MTU: cfg.MTU, TxCopies: true, TxBatch: txBatch, TxDear: true, ECN: cfg.ECN, Checksummed: true,
-		RxRing:    ringSize(grantedBuffer(fd, unix.SO_RCVBUF), cfg.MTU),
-		HostDelay: hostDelay,
+		Name: "udp", MTU: cfg.MTU, TxCopies: true, TxBatch: txBatch, TxDear: true, ECN: cfg.ECN,
+		RxRing: ringSize(grantedBuffer(fd, unix.SO_RCVBUF), cfg.MTU),
 	}
 	c.poll = [2]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(wakeFD), Events: unix.POLLIN}}
 	segments := 1

@@ -65,6 +65,12 @@ func TestSmallInterface(t *testing.T) {
 			if n, err := PathMTU(b.LocalAddr()); n != v.fits || err != nil {
 				t.Errorf("PathMTU = %d, %v, want %d", n, err, v.fits)
 			}
+			if p := a.Path(b.LocalAddr()); p.MTU != v.fits {
+				t.Errorf("Path %+v, want MTU %d", p, v.fits)
+			}
+			if p := a.Path(transport.Addr{}); p.MTU != 9000 {
+				t.Errorf("Path to nowhere %+v, want MTU 9000", p)
+			}
 			if n, err := InterfaceMTU(b.LocalAddr()); n != v.fits || err != nil {
 				t.Errorf("InterfaceMTU = %d, %v, want %d", n, err, v.fits)
 			}

@@ -78,7 +78,7 @@ func listenPortable(l listenAddr, cfg Config) (implementation, error) {
 		mem: make([]byte, count*(cfg.MTU+1)), stage: make([]byte, cfg.MTU),
 		space: make(chan struct{}, 1), ready: make(chan struct{}, 1), woken: make(chan struct{}, 1),
 		closed: make(chan struct{}), done: make(chan struct{}), timer: time.NewTimer(0),
-		caps: transport.Caps{Name: "udp", MTU: cfg.MTU, RxRing: count, TxCopies: true, Checksummed: true, HostDelay: hostDelay},
+		caps: transport.Caps{Name: "udp", MTU: cfg.MTU, RxRing: count, TxCopies: true},
 	}
 	ip := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 	c.net = networkOf(ip, ip.IsUnspecified())

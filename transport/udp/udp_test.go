@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -229,6 +230,50 @@ func TestRxRing(t *testing.T) {
 				t.Error("a full buffer dropped nothing")
 			}
 		})
+	}
+}
+
+// TestPath: what is known of a destination, of none, and after Close.
+func TestPath(t *testing.T) {
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			a, b := listen(t, v.addr, v.cfg), listen(t, v.addr, v.cfg)
+			want := transport.Path{
+				MTU: a.Caps().MTU, HostDelay: 100 * time.Microsecond, Checksummed: true,
+			}
+			for range 2 {
+				for _, dst := range []transport.Addr{b.LocalAddr(), {}} {
+					if got := a.Path(dst); got != want {
+						t.Errorf("Path(%v) = %+v, want %+v", dst, got, want)
+					}
+				}
+				a.Close()
+			}
+		})
+	}
+}
+
+// TestPathCache: the last answer of the kernel holds for a while, for one destination, within
+// the limits of a Path.
+func TestPathCache(t *testing.T) {
+	a, b := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})
+	for _, v := range []struct {
+		dst       transport.Addr
+		mtu, want int
+	}{
+		{b.LocalAddr(), 777, 777},
+		{b.LocalAddr(), DefaultMTU + 1, DefaultMTU},
+		{b.LocalAddr(), -8, 1}, // a route whose MTU is less than the headers
+		{a.LocalAddr(), 777, DefaultMTU},
+	} {
+		a.path = pathMTU{v.dst, v.mtu, monotime.Now()}
+		if p := a.Path(b.LocalAddr()); p.MTU != v.want {
+			t.Errorf("Path.MTU = %d with %d for %v cached, want %d", p.MTU, v.mtu, v.dst, v.want)
+		}
+	}
+	a.path = pathMTU{b.LocalAddr(), 777, monotime.Now() - 2*pathFor}
+	if p := a.Path(b.LocalAddr()); p.MTU != DefaultMTU || a.path.mtu == 777 {
+		t.Errorf("Path.MTU = %d of an old answer, cached %+v", p.MTU, a.path)
 	}
 }
 
