@@ -122,6 +122,9 @@ func (r *rig) otherCalls(t transport.Transport) {
 	r.send(t, []spec{{head: 24, data: 40}}, &flow{to: r.a})
 	t.Flush()
 	t.Stats()
+	for _, dst := range []transport.Addr{r.a.LocalAddr(), {}} {
+		r.path(t, dst)
+	}
 }
 
 // testViewsPeerClosed holds views while the sender goes away.

@@ -212,6 +212,7 @@ func testAfterClose(r *rig) {
 		}
 		r.a.Flush()
 		r.a.Stats()
+		r.path(r.a, peer)
 		if r.a.LocalAddr() != local || r.a.Caps() != caps {
 			r.Errorf("LocalAddr or Caps changed with Close")
 		}

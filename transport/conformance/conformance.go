@@ -87,6 +87,8 @@ var cases = []testCase{
 	{name: "caps", f: testCaps},
 	{name: "local address", f: testLocalAddr},
 	{name: "bad addresses", f: testBadAddresses},
+	{name: "path", f: testPath},
+	{name: "path MTU", f: testPathMTU},
 	{name: "sizes", f: testSizes},
 	{name: "splits", f: testSplits},
 	{name: "oversize", f: testOversize},

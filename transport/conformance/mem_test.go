@@ -31,6 +31,8 @@ type mutant struct {
 	deadBreaks, deadStops, badAddrOK, badAddrPanics, oddError bool
 	resolveWrong, allocTx, allocRx, leak, noAddr, capsChange  bool
 	statTx, statRx, statBytes, stall, sameAddr, freesPeer     bool
+	pathLarge, pathNone, pathSmall, pathChange, pathDelay     bool
+	pathPanics, pathClosed, pathFrees                         bool
 }
 
 type memNet struct {
@@ -61,7 +63,7 @@ type mem struct {
 	closed   bool
 	stats    transport.Stats
 	kept     []transport.TxItem
-	changes  int // of Caps
+	changes  int // of Caps or Path
 }
 
 func newMemNet() *memNet { return &memNet{ports: map[transport.Addr]*mem{}} }
@@ -99,8 +101,30 @@ func (t *mem) Caps() transport.Caps {
 	return c
 }
 
-func (t *mem) Path(transport.Addr) transport.Path {
-	return transport.Path{MTU: memMTU, Checksummed: true}
+func (t *mem) Path(dst transport.Addr) transport.Path {
+	t.net.mu.Lock()
+	defer t.net.mu.Unlock()
+	p := transport.Path{MTU: memMTU, Checksummed: true}
+	switch {
+	case t.m.pathLarge:
+		p.MTU++
+	case t.m.pathNone && t.net.ports[dst] == nil:
+		p.MTU = 0
+	case t.m.pathSmall:
+		p.MTU--
+	case t.m.pathChange:
+		t.changes++
+		p.HostDelay = time.Duration(t.changes)
+	case t.m.pathDelay:
+		p.HostDelay = -1
+	case t.m.pathPanics && !dst.IsValid():
+		panic("no such destination")
+	case t.m.pathClosed && t.closed:
+		panic("closed")
+	case t.m.pathFrees && t.held > 0:
+		clear(t.ring[(t.head+memRing-1)%memRing].buf)
+	}
+	return p
 }
 
 func (t *mem) LocalAddr() transport.Addr {
