@@ -102,6 +102,8 @@ func (t *mem) Caps() transport.Caps {
 }
 
 func (t *mem) Path(dst transport.Addr) transport.Path {
+	t.net.mu.Lock()
+	defer t.net.mu.Unlock()
 	p := transport.Path{MTU: memMTU, Checksummed: true}
 	switch {
 	case t.m.pathLarge:
