@@ -86,7 +86,9 @@ func (t *callTable) release(i uint32) {
 }
 
 // id names the call at index i.
-func (t *callTable) id(i uint32) RequestID { return RequestID(uint64(t.calls[i].gen)<<32 | uint64(i)) }
+func (t *callTable) id(i uint32) RequestID {
+	return RequestID(uint64(t.calls[i].gen)<<32 | uint64(i))
+}
 
 // find returns the index of the call with a name; false if it has ended.
 func (t *callTable) find(id RequestID) (uint32, bool) {

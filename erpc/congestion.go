@@ -54,7 +54,8 @@ const (
 // check returns a *ConfigError if a field is wrong.
 func (c *Congestion) check() error {
 	if c.LinkRate != 0 && (c.LinkRate < minLinkRate || c.LinkRate > maxLinkRate) {
-		return &ConfigError{"Congestion.LinkRate", fmt.Sprintf("is %d, must be %d to %d bit/s", c.LinkRate, int64(minLinkRate), int64(maxLinkRate))}
+		return &ConfigError{"Congestion.LinkRate", fmt.Sprintf("is %d, must be %d to %d bit/s",
+			c.LinkRate, int64(minLinkRate), int64(maxLinkRate))}
 	}
 	switch c.Algorithm {
 	case CCTimely:
@@ -103,10 +104,12 @@ func (cfg *Config) pacing(link int64, hosts time.Duration) *session.Pacing {
 		return nil
 	case CCTimely:
 		t := c.timely(hosts)
-		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: t.TLow, New: func(link float64) cc.Controller { return timely.New(t, link) }}
+		p.Algorithm = cc.Algorithm{Name: "timely", Bypass: t.TLow}
+		p.Algorithm.New = func(link float64) cc.Controller { return timely.New(t, link) }
 	case CCDCQCN:
 		d, _ := c.DCQCN.Fill() // checked when the Nexus was made
-		p.Algorithm = cc.Algorithm{Name: "dcqcn", Bypass: dcqcn.Bypass, New: func(link float64) cc.Controller { return dcqcn.New(&d, link) }}
+		p.Algorithm = cc.Algorithm{Name: "dcqcn", Bypass: dcqcn.Bypass}
+		p.Algorithm.New = func(link float64) cc.Controller { return dcqcn.New(&d, link) }
 	case CCCustom:
 		p.Algorithm = c.Custom
 	}

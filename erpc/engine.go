@@ -159,8 +159,8 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 		e.background(h, entry.fn)
 		return
 	}
-	copied := e.cfg.Experiment.NoZeroCopy || s.shared && len(data)+wire.HeaderSize > transport.PrivateBytes
-	if copied && s.sv.Unborrow(slot) != nil {
+	exposed := s.shared && len(data)+wire.HeaderSize > transport.PrivateBytes
+	if (exposed || e.cfg.Experiment.NoZeroCopy) && s.sv.Unborrow(slot) != nil {
 		_ = h.RespondError(CodeExhausted, "no memory for the request")
 		return
 	}

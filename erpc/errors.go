@@ -22,11 +22,11 @@ var (
 	ErrTooLarge      = errors.New("message too large")  // for one of the sides
 	ErrExhausted     = errors.New("resource exhausted") // queue, sessions, memory or workers
 	ErrWrongThread   = errors.New("called while another goroutine runs this Rpc's event loop")
-	ErrClosed        = errors.New("closed")                             // the session, Rpc, Client or Server
-	ErrResponded     = errors.New("no request waits for this response") // a second one, or the session ended
-	ErrBufferInUse   = msgbuf.ErrInUse                                  // the library owns the buffer; of MsgBuffer, too
-	ErrBufferFreed   = msgbuf.ErrFreed                                  // the buffer was freed; of MsgBuffer, too
-	ErrBufferLeak    = msgbuf.ErrLeak                                   // from Rpc.Close: the application has buffers
+	ErrClosed        = errors.New("closed")                             // session, Rpc, Client, Server
+	ErrResponded     = errors.New("no request waits for this response") // or its session ended
+	ErrBufferInUse   = msgbuf.ErrInUse                                  // the library owns the buffer
+	ErrBufferFreed   = msgbuf.ErrFreed                                  // the buffer was freed
+	ErrBufferLeak    = msgbuf.ErrLeak                                   // from Rpc.Close
 	ErrRemote        = errors.New("remote error")                       // matches every *RemoteError
 	ErrConfig        = errors.New("bad config")                         // matches every *ConfigError
 	ErrReqType       = errors.New("request type out of range")

@@ -39,7 +39,8 @@ func (e *engine) dial(to transport.Addr) (*Session, error) {
 	plan := e.paths.plan(&path)
 	s := newClientSession(e)
 	s.plan = plan
-	s.cl.Init(to, e.table.next(), e.rng.Uint32(), plan.timing, e.cfg.MaxQueue, e.pool, plan.pacing, &e.proto)
+	s.cl.Init(to, e.table.next(), e.rng.Uint32(), plan.timing, e.cfg.MaxQueue,
+		e.pool, plan.pacing, &e.proto)
 	e.table.add(s)
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
@@ -116,7 +117,8 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 		Nonce: c.Nonce, Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: s.end.Offer(),
 	}
-	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, int(a.Offer.MTU), a.Put)
+	size := int(a.Offer.MTU)
+	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
 }
 
 // onDialAnswer is the client's side of the handshake.

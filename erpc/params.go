@@ -20,8 +20,9 @@ const (
 
 // The limits are those of the packages below. A difference does not compile.
 const (
-	_ = uint(-(MaxReqType ^ wire.MaxReqType | MaxErrorText ^ wire.MaxErrorText | MaxMessage ^ wire.MaxMsgSize))
-	_ = uint(-(MaxSlots ^ session.MaxSlots | MaxCredits ^ session.MaxCredits | MinMTU ^ session.MinMTU))
+	_ = uint(-(MaxReqType ^ wire.MaxReqType | MaxErrorText ^ wire.MaxErrorText))
+	_ = uint(-(MaxMessage ^ wire.MaxMsgSize | MinMTU ^ session.MinMTU))
+	_ = uint(-(MaxSlots ^ session.MaxSlots | MaxCredits ^ session.MaxCredits))
 )
 
 // Code says how a server refused a request, or that its handler did.

@@ -35,7 +35,9 @@ type idleWatch struct {
 const sweepsPerHeartbeat = 4
 
 func newTimers(t *Timing) timers {
-	return timers{epoch: t.RTOMin / 4, sweepEvery: t.Heartbeat / sweepsPerHeartbeat, resetsLeft: resetsPerSweep}
+	return timers{
+		epoch: t.RTOMin / 4, sweepEvery: t.Heartbeat / sweepsPerHeartbeat, resetsLeft: resetsPerSweep,
+	}
 }
 
 // activate notes that a client session has requests. Only those are looked at for overdue

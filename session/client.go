@@ -64,7 +64,7 @@ type Client struct {
 	credits int
 	busy    int   // slots in use
 	stride  uint8 // packets that one CR or RFR may stand for
-	quiet   uint8 // of all slots, less than stride: credits held by packets that no CR was asked for yet
+	quiet   uint8 // credits held by packets that no CR was asked for yet; less than stride
 	open    bool
 	closed  bool
 
@@ -89,16 +89,23 @@ type txTimes struct {
 // the number local at this side, and packets to it carry token. MaxQueue bounds the requests
 // that wait for a slot. Responses for which the request brings no buffer get one of pool.
 // Pacing is nil for no congestion control.
-func NewClient(peer packet.Addr, local, token uint32, t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) *Client {
+func NewClient(
+	peer packet.Addr, local, token uint32, t Timing, maxQueue int,
+	pool *msgbuf.Pool, pacing *Pacing, stats *Stats,
+) *Client {
 	c := new(Client)
 	c.Init(peer, local, token, t, maxQueue, pool, pacing, stats)
 	return c
 }
 
 // Init is NewClient in memory that the caller has.
-func (c *Client) Init(peer packet.Addr, local, token uint32, t Timing, maxQueue int, pool *msgbuf.Pool, pacing *Pacing, stats *Stats) {
+func (c *Client) Init(
+	peer packet.Addr, local, token uint32, t Timing, maxQueue int,
+	pool *msgbuf.Pool, pacing *Pacing, stats *Stats,
+) {
 	c.End = End{Peer: peer, Local: local, LocalToken: token}
-	c.pool, c.stats, c.rtt, c.pace, c.queue.max = pool, stats, newRTOEstimator(&t), newPacer(pacing), maxQueue
+	c.pool, c.stats, c.queue.max = pool, stats, maxQueue
+	c.rtt, c.pace = newRTOEstimator(&t), newPacer(pacing)
 	// One slot, never busy, stands for all until Open, so that no packet of the peer
 	// finds none.
 	c.slots = c.inline[:1]
@@ -107,7 +114,9 @@ func (c *Client) Init(peer packet.Addr, local, token uint32, t Timing, maxQueue 
 // Open makes the session usable with the agreed params. Remote and token name the session at
 // the peer. Queued requests start, and what is too large for the session fails; rtt, if not 0,
 // is the first sample. The outcome after those is EventOpened.
-func (c *Client) Open(p Params, remote, token uint32, rtt time.Duration, now monotime.Time, out *Out) {
+func (c *Client) Open(
+	p Params, remote, token uint32, rtt time.Duration, now monotime.Time, out *Out,
+) {
 	c.Params, c.Remote, c.RemoteToken = p, remote, token
 	c.credits, c.stride = p.Credits, uint8(p.stride())
 	if p.Slots <= DefaultSlots {

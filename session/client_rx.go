@@ -88,7 +88,9 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 
 // firstResp learns the response's size from its packet 0. It returns false if the response
 // cannot be taken, which ends the request.
-func (c *Client) firstResp(i uint8, s *clientSlot, h *wire.Header, now monotime.Time, out *Out) bool {
+func (c *Client) firstResp(
+	i uint8, s *clientSlot, h *wire.Header, now monotime.Time, out *Out,
+) bool {
 	size := int(h.MsgSize)
 	numResp := c.packets(size)
 	err := c.fitResp(s, size)
@@ -270,7 +272,8 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 			continue
 		}
 		if now.Sub(s.progress) < c.rtt.timeout(s.retries) {
-			if c.latest > s.progress && s.retries == 0 && s.fast == 0 && now.Sub(s.progress) >= c.rtt.early() {
+			overtaken := c.latest > s.progress && now.Sub(s.progress) >= c.rtt.early()
+			if overtaken && s.retries == 0 && s.fast == 0 {
 				c.lost(uint8(i), s.try, now, out) // or its handler is slow: then one packet is wasted
 			}
 			continue

@@ -112,7 +112,9 @@ func (d *Dialer) OnChallenge(c *wire.Challenge, now monotime.Time, out *Out) {
 // OnAccept checks the server's answer. It returns the agreed params and the
 // handshake's RTT (0 if a repetition makes it unsure). ok is false if the
 // packet answers something else and is to be ignored.
-func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (p Params, rtt time.Duration, ok bool, err error) {
+func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
+	p Params, rtt time.Duration, ok bool, err error,
+) {
 	if a.Nonce != d.Connect.Nonce || !d.proved() {
 		return Params{}, 0, false, nil
 	}
@@ -121,7 +123,8 @@ func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (p Params, rtt time
 	if o.MTU > mine.MTU && o.MTU <= d.maxMTU {
 		return Params{}, 0, false, nil // to an earlier offer: the answer to the last one follows
 	}
-	if o.Credits > mine.Credits || o.Slots > mine.Slots || o.MTU > mine.MTU || o.MaxMessage > mine.MaxMessage || mine.Checksum && !o.Checksum {
+	if o.Credits > mine.Credits || o.Slots > mine.Slots || o.MTU > mine.MTU ||
+		o.MaxMessage > mine.MaxMessage || mine.Checksum && !o.Checksum {
 		return Params{}, 0, true, ErrBadOffer
 	}
 	p, err = ParamsOf(*o)

@@ -54,7 +54,7 @@ type Event struct {
 	Code    wire.Code
 	Session uint32         // of all but EventFlush: End.Local
 	Ref     uint32         // the Op's
-	RTT     time.Duration  // of EventProgress and EventDone: without the server's hold; 0 if not measured
+	RTT     time.Duration  // EventProgress, EventDone: without the server's hold; 0 if unknown
 	Resp    *msgbuf.Buffer // belongs to the library until the owner returns it
 	Text    []byte         // aliases the packet
 	Err     error

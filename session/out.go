@@ -188,7 +188,9 @@ func (o *Out) push(to *packet.Addr, head, data []byte) {
 // Mgmt queues a management packet to an endpoint, for its session number and token
 // (wire.NoSession and 0 if there is none), padded to size bytes if that is larger. Put writes
 // the body of n bytes.
-func (o *Out) Mgmt(to *packet.Addr, op wire.Op, session, token uint32, n, size int, put func(b []byte)) {
+func (o *Out) Mgmt(
+	to *packet.Addr, op wire.Op, session, token uint32, n, size int, put func(b []byte),
+) {
 	pkt := o.grab(max(wire.HeaderSize+n, size))
 	clear(pkt)
 	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(n), Session: session}

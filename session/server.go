@@ -175,7 +175,9 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *
 }
 
 // inOrder takes the next packet of the slot's request.
-func (s *Server) inOrder(i uint8, sl *serverSlot, h *wire.Header, payload []byte, in *Arrival, out *Out) {
+func (s *Server) inOrder(
+	i uint8, sl *serverSlot, h *wire.Header, payload []byte, in *Arrival, out *Out,
+) {
 	sl.numRx++
 	sl.ce = in.CE
 	if sl.numReq == 1 {
@@ -219,7 +221,10 @@ func (s *Server) repeated(out *Out) {
 }
 
 func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
-	cr := wire.Header{Type: wire.TypeCR, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, in.Unseen), ReqNum: h.ReqNum, PktNum: h.PktNum}
+	cr := wire.Header{
+		Type: wire.TypeCR, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, in.Unseen),
+		ReqNum: h.ReqNum, PktNum: h.PktNum,
+	}
 	if in.CE {
 		cr.Flags = wire.FlagCE
 	}

@@ -124,7 +124,9 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 }
 
 // RespondError answers the slot's request with an error.
-func (s *Server) RespondError(slot uint8, code wire.Code, text string, now monotime.Time, out *Out) error {
+func (s *Server) RespondError(
+	slot uint8, code wire.Code, text string, now monotime.Time, out *Out,
+) error {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling {
 		return ErrNotHandling
@@ -142,7 +144,9 @@ func (s *Server) responded(sl *serverSlot) {
 
 // respondError answers the slot's request, whatever its state, with an error. It
 // answers the first packet that has not been answered.
-func (s *Server) respondError(sl *serverSlot, code wire.Code, text string, now monotime.Time, out *Out) {
+func (s *Server) respondError(
+	sl *serverSlot, code wire.Code, text string, now monotime.Time, out *Out,
+) {
 	sl.state = stateResponded
 	sl.isError = true
 	s.freeRequest(sl)
