@@ -17,7 +17,7 @@
 //   - It stands in for the go command under gremlins. The go command exits with status 1 both
 //     when a test fails and when the code does not compile; gremlins takes 2 for the latter.
 //     A mutant that does not compile is not viable and counts nowhere. The stand-in also limits
-//     the memory of a mutant that allocates without end.
+//     memory and processor time, for mutants that allocate or spin without end.
 //   - It adds to the coverage profile, by which gremlins chooses what to run, the code that the
 //     go command does not count: constants and variables of the package, conditions of cases.
 //

@@ -70,6 +70,7 @@ func (g *gremlins) environment() ([]string, error) {
 		flags = append(flags, "-short")
 	}
 	env := gitEnv(os.Environ())
+	env = append(env, cpuFile+"="+filepath.Join(g.temp, "cpu"))
 	return append(env, realGo+"="+g.goCmd, moreCoverage+"="+g.coverage(),
 		"GOFLAGS="+strings.Join(flags, " "), "GOWORK=off", "TMPDIR="+g.temp,
 		"PATH="+filepath.Dir(link)+string(os.PathListSeparator)+os.Getenv("PATH")), nil
@@ -141,6 +142,9 @@ func (g *gremlins) run(
 	log, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
+	}
+	if err == nil && bytes.Contains(log, []byte("ERROR:")) {
+		err = errors.New("some mutants were not applied") // gremlins goes on all the same
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("gremlins %s: %w\n%s", strings.Join(args, " "), err, log)

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -104,5 +107,40 @@ func TestGitEnv(t *testing.T) {
 	if !has("GIT_CONFIG_COUNT=5") || !has("GIT_CONFIG_KEY_0=diff.relative") ||
 		!has("GIT_CONFIG_VALUE_0=true") {
 		t.Errorf("got %q", env)
+	}
+}
+
+// TestCPULimit: a multiple of what the coverage run took, and no limit to speak of for that
+// run and where the time is not known.
+func TestCPULimit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cpu")
+	t.Setenv(cpuFile, file)
+	cover, test := []string{"test", "-coverprofile", "x", "./p"}, []string{"test", "m/p"}
+	if got := cpuLimit(test); got != coverageCPU {
+		t.Errorf("time not known: %d s", got)
+	}
+	for seconds, want := range map[string]int{"0": 10, "2": 10, "3": 15, "40": 200, "": coverageCPU} {
+		if err := os.WriteFile(file, []byte(seconds), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := cpuLimit(test); got != want {
+			t.Errorf("%q s: limit %d, want %d", seconds, got, want)
+		}
+		if got := cpuLimit(cover); got != coverageCPU {
+			t.Errorf("coverage run: limit %d", got)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "version")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := keepCPU(test, cmd.ProcessState); err != nil || cpuLimit(test) != coverageCPU {
+		t.Errorf("kept the time of a mutant: %v, %d s", err, cpuLimit(test))
+	}
+	if err := keepCPU(cover, cmd.ProcessState); err != nil || cpuLimit(test) != leastCPU {
+		t.Errorf("did not keep the time of the coverage run: %v, %d s", err, cpuLimit(test))
 	}
 }

@@ -47,7 +47,7 @@ func main() {
 	flag.IntVar(&o.sample, "sample", 0, "mutants of each package to run, drawn at random; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 1, "the seed of the sample")
 	flag.IntVar(&o.workers, "workers", 0, "mutants at a time; 0: one per CPU")
-	flag.IntVar(&o.coefficient, "coefficient", 0, "time limit, in times that the tests take; 0: choose")
+	flag.IntVar(&o.coefficient, "coefficient", 0, "time limit, in times that the tests take; 0: 10")
 	flag.Parse()
 	ok, err := run(ctx, o, flag.Args(), os.Stdout)
 	if err != nil {
@@ -105,7 +105,7 @@ func report(w io.Writer, pkg string, v verdict, least float64) bool {
 
 // measure runs the mutants of one package.
 func measure(ctx context.Context, o options, pkg string, w io.Writer) (v verdict, err error) {
-	temp, err := os.MkdirTemp("", "mutants-")
+	temp, err := os.MkdirTemp("", "erpc-mutants-")
 	if err != nil {
 		return v, err
 	}

@@ -3,17 +3,33 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 )
 
 // realGo names, in the environment, the go command that the stand-in calls.
 const realGo = "MUTANTS_GO"
 
+// cpuFile names, in the environment, the file in which the stand-in keeps how much
+// processor time the tests take, in seconds.
+const cpuFile = "MUTANTS_CPU"
+
 // memoryLimit is the address space of a process under test, in KiB. A mutant may allocate
 // without end, and the time limit comes late for the rest of the machine.
-const memoryLimit = "8388608"
+const memoryLimit = 8 << 20
+
+// The limit on processor time of a process under test: a multiple of what all of
+// the coverage run took, compiling included. It ends mutants that spin, however little of the
+// machine they get, while the time limit of gremlins has to allow for other work.
+const (
+	cpuTimes    = 5
+	leastCPU    = 10  // seconds
+	coverageCPU = 600 // seconds: of the coverage run itself
+)
 
 // isStandIn says whether this process was called as the go command.
 func isStandIn() bool { return filepath.Base(os.Args[0]) == "go" && os.Getenv(realGo) != "" }
@@ -22,7 +38,8 @@ func isStandIn() bool { return filepath.Base(os.Args[0]) == "go" && os.Getenv(re
 // code under test did not compile. It adds to the coverage profile what uncounted says.
 func standIn(args []string) int {
 	var out bytes.Buffer
-	script := "ulimit -v " + memoryLimit + ` 2>/dev/null; exec "$@"`
+	script := fmt.Sprintf(`ulimit -v %d 2>/dev/null; ulimit -t %d; exec "$@"`,
+		memoryLimit, cpuLimit(args))
 	shell := append([]string{"-c", script, "sh", os.Getenv(realGo)}, args...)
 	cmd := exec.Command("sh", shell...)
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -31,7 +48,7 @@ func standIn(args []string) int {
 	exit := (*exec.ExitError)(nil)
 	switch {
 	case err == nil:
-		err = addCoverage(args)
+		err = errors.Join(addCoverage(args), keepCPU(args, cmd.ProcessState))
 		if err == nil {
 			return 0
 		}
@@ -50,4 +67,26 @@ func status(args []string, code int, output []byte) int {
 		return 2
 	}
 	return code
+}
+
+// isCoverage says whether these are the arguments of the coverage run, which comes first.
+func isCoverage(args []string) bool { return slices.Contains(args, "-coverprofile") }
+
+// cpuLimit returns the limit on processor time in seconds.
+func cpuLimit(args []string) int {
+	b, err := os.ReadFile(os.Getenv(cpuFile))
+	took, bad := strconv.Atoi(string(b))
+	if isCoverage(args) || err != nil || bad != nil {
+		return coverageCPU
+	}
+	return max(leastCPU, cpuTimes*took)
+}
+
+// keepCPU notes the processor time of the coverage run.
+func keepCPU(args []string, state *os.ProcessState) error {
+	if !isCoverage(args) {
+		return nil
+	}
+	seconds := int((state.UserTime() + state.SystemTime()).Seconds())
+	return os.WriteFile(os.Getenv(cpuFile), []byte(strconv.Itoa(seconds)), 0o644)
 }
