@@ -159,9 +159,9 @@ func (w *traffic) ended(c erpc.Completion) {
 	if w.strict && (c.Err != nil || !bytes.Equal(c.Req.Data(), c.Resp.Data())) {
 		w.tb.Fatalf("live traffic is harmed: %v", c.Err)
 	}
-	c.Req.Free()
+	spoil(c.Req)
 	if c.Resp != nil {
-		c.Resp.Free()
+		spoil(c.Resp)
 	}
 }
 
@@ -205,16 +205,21 @@ func TestBadInput(t *testing.T) {
 	if testing.Short() || invariants.Enabled {
 		count = 200_000
 	}
-	t.Run("checksum", func(t *testing.T) { badInput(t, count*3/4, false) })
-	t.Run("informed", func(t *testing.T) { badInput(t, count/4, true) })
+	t.Run("checksum", func(t *testing.T) { badInput(t, newMemNet(), count*5/8, false) })
+	t.Run("informed", func(t *testing.T) { badInput(t, newMemNet(), count/4, true) })
+	t.Run("lends", func(t *testing.T) {
+		net := newMemNet()
+		net.lends = true
+		badInput(t, net, count/8, false)
+	})
 }
 
 // badInput attacks. An informed attacker knows the tokens and meets no checksum: it
 // may ruin the session, but nothing else.
-func badInput(t *testing.T, count int, informed bool) {
+func badInput(t *testing.T, net *memNet, count int, informed bool) {
 	w := &traffic{tb: t, r: rand.New(rand.NewPCG(1, 1)), strict: !informed, served: make([]uint8, 1024)}
 	cfg := erpc.Config{Checksum: !informed, MaxMessage: 64 << 10, MaxSessions: 500}
-	p := newMemPair(t, cfg, func(n *erpc.Nexus) {
+	p := newMemPairOn(t, net, cfg, func(n *erpc.Nexus) {
 		if err := n.Register(1, erpc.Dispatch, w.handle); err != nil {
 			t.Fatal(err)
 		}

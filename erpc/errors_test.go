@@ -36,9 +36,15 @@ func (p *errPair) Submit(t erpc.Task) bool {
 
 func newErrPair(t *testing.T, cfg erpc.Config) *errPair {
 	t.Helper()
+	return newErrPairOn(t, newMemNet(), cfg)
+}
+
+// newErrPairOn is newErrPair on a given network.
+func newErrPairOn(t *testing.T, net *memNet, cfg erpc.Config) *errPair {
+	t.Helper()
 	p := &errPair{}
 	cfg.Simulation.Executor = p
-	p.memPair = newMemPair(t, cfg, func(n *erpc.Nexus) {
+	p.memPair = newMemPairOn(t, net, cfg, func(n *erpc.Nexus) {
 		for typ, h := range map[uint8]erpc.Handler{
 			tEcho:  func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) },
 			tHold:  func(h erpc.ReqHandle) { p.held = append(p.held, h) },
@@ -63,10 +69,11 @@ func newErrPair(t *testing.T, cfg erpc.Config) *errPair {
 
 // result is what became of one RPC.
 type result struct {
-	id   erpc.RequestID
-	ends int
-	err  error
-	resp []byte
+	id      erpc.RequestID
+	ends    int
+	err     error
+	resp    []byte
+	pattern bool // the response is what fillPattern makes
 }
 
 // enqueue starts an RPC with a request of n bytes.
@@ -76,14 +83,15 @@ func (p *errPair) enqueue(typ uint8, n int, timeout time.Duration) *result {
 	if err != nil {
 		p.tb.Fatal(err)
 	}
-	res := &result{}
+	fillPattern(req.Data())
+	res := &result{pattern: typ != tHuge}
 	res.id, err = p.client.EnqueueRequest(p.sess, erpc.Request{Type: typ, Req: req, Timeout: timeout, Done: func(c erpc.Completion) {
 		res.ends++
 		res.err = c.Err
-		c.Req.Free()
+		spoil(c.Req)
 		if c.Resp != nil {
 			res.resp = append([]byte{}, c.Resp.Data()...)
-			c.Resp.Free()
+			spoil(c.Resp)
 		}
 	}})
 	if err != nil {
@@ -91,6 +99,13 @@ func (p *errPair) enqueue(typ uint8, n int, timeout time.Duration) *result {
 		res.ends, res.err = 1, err
 	}
 	return res
+}
+
+// fillPattern writes what every request of enqueue holds.
+func fillPattern(b []byte) {
+	for i := range b {
+		b[i] = byte(i * 7)
+	}
 }
 
 // call is enqueue, until the end.
@@ -119,8 +134,10 @@ func (p *errPair) runTasks() {
 	}
 }
 
-func TestRemoteErrors(t *testing.T) {
-	p := newErrPair(t, erpc.Config{MaxMessage: 100_000})
+func TestRemoteErrors(t *testing.T) { eachNet(t, checkRemoteErrors) }
+
+func checkRemoteErrors(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{MaxMessage: 100_000})
 	is(t, "unregistered type", p.call(77, 10).err, erpc.ErrNoHandler, erpc.ErrRemote)
 	is(t, "unregistered type, many packets", p.call(77, 10_000).err, erpc.ErrNoHandler)
 	res := p.enqueue(tPanic, 1, 0)
@@ -150,8 +167,10 @@ func TestRemoteErrors(t *testing.T) {
 }
 
 // TestTooLarge: each limit, and that the session lives on.
-func TestTooLarge(t *testing.T) {
-	p := newErrPair(t, erpc.Config{MaxMessage: 100_000})
+func TestTooLarge(t *testing.T) { eachNet(t, checkTooLarge) }
+
+func checkTooLarge(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{MaxMessage: 100_000})
 	_, err := p.client.Alloc(100_001)
 	is(t, "Alloc over MaxMessage", err, erpc.ErrTooLarge)
 	is(t, "Alloc of a negative size", second(p.client.Alloc(-1)), erpc.ErrTooLarge)
@@ -174,8 +193,10 @@ func TestTooLarge(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // TestAgreedLimit: the smaller MaxMessage of both sides holds for both directions.
-func TestAgreedLimit(t *testing.T) {
-	p := newErrPair(t, erpc.Config{MaxMessage: 100_000})
+func TestAgreedLimit(t *testing.T) { eachNet(t, checkAgreedLimit) }
+
+func checkAgreedLimit(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{MaxMessage: 100_000})
 	end := p.net.end(true)
 	n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Clock: p.net.Now}, MaxMessage: 3000})
 	is(t, "nexus", err, nil)
@@ -211,8 +232,10 @@ func TestAgreedLimit(t *testing.T) {
 }
 
 // TestExhausted: queue, sessions, background requests, memory.
-func TestExhausted(t *testing.T) {
-	p := newErrPair(t, erpc.Config{Slots: 2, MaxQueue: 3, MaxSessions: 2, MaxBackground: 1})
+func TestExhausted(t *testing.T) { eachNet(t, checkExhausted) }
+
+func checkExhausted(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{Slots: 2, MaxQueue: 3, MaxSessions: 2, MaxBackground: 1})
 	var all []*result
 	for range 2 + 3 {
 		all = append(all, p.enqueue(tHold, 10, 0))
@@ -341,8 +364,10 @@ func TestRegister(t *testing.T) {
 }
 
 // TestDeadline: it ends an RPC in time, wherever that is, and only that one.
-func TestDeadline(t *testing.T) {
-	p := newErrPair(t, erpc.Config{Slots: 1})
+func TestDeadline(t *testing.T) { eachNet(t, checkDeadline) }
+
+func checkDeadline(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{Slots: 1})
 	p.tick = 10_000
 	start := p.net.now
 	flying := p.enqueue(tHold, 10, 20*time.Millisecond)
@@ -369,8 +394,10 @@ func TestDeadline(t *testing.T) {
 
 // TestCancel: before it is sent, in flight, in the middle of its packets, while the
 // response comes, after it has ended, and twice.
-func TestCancel(t *testing.T) {
-	p := newErrPair(t, erpc.Config{Slots: 2, Credits: 2})
+func TestCancel(t *testing.T) { eachNet(t, checkCancel) }
+
+func checkCancel(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{Slots: 2, Credits: 2})
 	cancel := func(what string, res *result, want error) {
 		t.Helper()
 		is(t, what, p.client.Cancel(res.id), nil)

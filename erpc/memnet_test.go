@@ -11,11 +11,14 @@ import (
 // memNet joins endpoints through memory: no system call, no allocation, no clock.
 // What does not fit a ring is dropped.
 type memNet struct {
-	now    erpc.Time // the endpoints' clock
-	shared bool      // Path.Shared
-	batch  int       // Caps.TxBatch
-	dear   bool      // Caps.TxCostly
+	now    erpc.Time     // the endpoints' clock
+	shared bool          // transport.Path.Shared
+	hosts  time.Duration // transport.Path.HostDelay
+	batch  int           // Caps.TxBatch
+	dear   bool          // Caps.TxCostly
+	lends  bool          // not Caps.TxCopies; see loan
 	ends   []*memEnd
+	tb     testing.TB // is told when a loan was broken
 }
 
 const (
@@ -27,20 +30,25 @@ const (
 type memEnd struct {
 	net     *memNet
 	addr    transport.Addr
-	checked bool // Path.Checksummed
+	checked bool // transport.Path.Checksummed
 	slots   [memRing]memPacket
 	head    uint // next to receive
 	held    uint // handed out by the last RxBurst, before head
 	tail    uint
 	bursts  [4]int                                // packets in the latest calls of TxBurst, the last one first
 	tap     func(pkt []byte, from transport.Addr) // sees what arrives, if not nil
+	lose    func(pkt []byte) bool                 // says what does not arrive, if not nil
+	takes   func(n int) int                       // of n packets TxBurst takes so many, if not nil
+	deaf    bool                                  // RxBurst finds nothing
 	record  bool
-	calls   []byte // 'T' for each TxBurst and 'R' for each RxBurst while record is set
+	calls   []byte  // 'T' for each TxBurst and 'R' for each RxBurst while record is set
+	loans   []*loan // of packets that this end sent
 }
 
 type memPacket struct {
 	n    int
 	from transport.Addr
+	loan *loan // nil if nothing is lent
 	buf  [memMTU]byte
 }
 
@@ -61,7 +69,10 @@ func (e *memEnd) put(head, data []byte, from *transport.Addr) {
 	p := &e.slots[e.tail%memRing]
 	p.n = copy(p.buf[:], head)
 	p.n += copy(p.buf[p.n:], data)
-	p.from = *from
+	p.from, p.loan = *from, nil
+	if e.lose != nil && e.lose(p.buf[:p.n]) {
+		return
+	}
 	e.tail++
 	if e.tap != nil {
 		e.tap(p.buf[:p.n], *from)
@@ -72,11 +83,21 @@ func (e *memEnd) TxBurst(items []transport.TxItem) (int, error) {
 	if e.record {
 		e.calls = append(e.calls, 'T')
 	}
+	if e.takes != nil {
+		items = items[:e.takes(len(items))]
+	}
 	copy(e.bursts[1:], e.bursts[:])
 	e.bursts[0] = len(items)
 	for i := range items {
-		if to := int(items[i].Dst.Port) - 1; to >= 0 && to < len(e.net.ends) {
-			e.net.ends[to].put(items[i].Head, items[i].Data, &e.addr)
+		to := int(items[i].Dst.Port) - 1
+		if to < 0 || to >= len(e.net.ends) {
+			continue
+		}
+		peer := e.net.ends[to]
+		at := peer.tail
+		peer.put(items[i].Head, items[i].Data, &e.addr)
+		if e.net.lends && peer.tail != at && len(items[i].Data) > 0 {
+			peer.slots[at%memRing].loan = e.borrow(items[i].Data)
 		}
 	}
 	return len(items), nil
@@ -87,8 +108,12 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 		e.calls = append(e.calls, 'R')
 	}
 	n := min(uint(len(pkts)), e.tail-e.head)
+	if e.deaf {
+		n = 0
+	}
 	for i := range n {
 		p := &e.slots[(e.head+i)%memRing]
+		p.loan.end(e.net.tb)
 		pkts[i].Data, pkts[i].From = p.buf[:p.n], p.from
 	}
 	e.head += n
@@ -97,19 +122,21 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 }
 
 func (e *memEnd) Caps() transport.Caps {
-	return transport.Caps{Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: true,
-		TxBatch: e.net.batch, TxCostly: e.net.dear}
+	return transport.Caps{
+		Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: !e.net.lends,
+		TxBatch: e.net.batch, TxCostly: e.net.dear,
+	}
 }
 func (e *memEnd) Path(transport.Addr) transport.Path {
-	return transport.Path{MTU: memMTU, Checksummed: e.checked, Shared: e.net.shared}
+	return transport.Path{
+		MTU: memMTU, HostDelay: e.net.hosts, Shared: e.net.shared, Checksummed: e.checked,
+	}
 }
 func (e *memEnd) LocalAddr() transport.Addr              { return e.addr }
 func (e *memEnd) Resolve(string) (transport.Addr, error) { return e.addr, nil }
-func (e *memEnd) Flush()                                 {}
 func (e *memEnd) Wait(time.Duration) error               { return nil }
 func (e *memEnd) Wake()                                  {}
 func (e *memEnd) Stats() transport.Stats                 { return transport.Stats{} }
-func (e *memEnd) Close() error                           { return nil }
 
 // memPair is a client and a server, stepped by hand.
 type memPair struct {
@@ -121,16 +148,20 @@ type memPair struct {
 	tick           erpc.Time // per step
 }
 
+// newMemNet returns a network whose clock has started.
+func newMemNet() *memNet { return &memNet{now: 1e9} }
+
 // newMemPair makes both with a session between them. Register adds handlers.
 func newMemPair(tb testing.TB, cfg erpc.Config, register func(*erpc.Nexus)) *memPair {
 	tb.Helper()
-	return newMemPairOn(tb, &memNet{now: 1e9}, cfg, register)
+	return newMemPairOn(tb, newMemNet(), cfg, register)
 }
 
 // newMemPairOn is newMemPair on a given network.
 func newMemPairOn(tb testing.TB, net *memNet, cfg erpc.Config, register func(*erpc.Nexus)) *memPair {
 	tb.Helper()
 	p := &memPair{tb: tb, net: net, tick: 1000}
+	net.tb = tb
 	cfg.Simulation.Clock = p.net.Now
 	if cfg.Simulation.Seed == 0 {
 		cfg.Simulation.Seed = 7
@@ -173,11 +204,18 @@ func (p *memPair) connect() {
 // step runs both loops once.
 func (p *memPair) step() {
 	p.net.now += p.tick
-	if _, err := p.client.RunOnce(); err != nil {
+	p.run(p.client)
+	p.run(p.server)
+}
+
+// run makes one pass of a loop. What that has freed is written over if the network lends.
+func (p *memPair) run(r *erpc.Rpc) {
+	if _, err := r.RunOnce(); err != nil {
+		p.tb.Helper()
 		p.tb.Fatal(err)
 	}
-	if _, err := p.server.RunOnce(); err != nil {
-		p.tb.Fatal(err)
+	if p.net.lends {
+		r.SpoilFree()
 	}
 }
 

@@ -79,8 +79,10 @@ func TestWrongThread(t *testing.T) {
 }
 
 // TestDoubleResponse: a request is answered once, whoever tries and when.
-func TestDoubleResponse(t *testing.T) {
-	p := newErrPair(t, erpc.Config{Slots: 1})
+func TestDoubleResponse(t *testing.T) { eachNet(t, checkDoubleResponse) }
+
+func checkDoubleResponse(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{Slots: 1})
 	for _, typ := range []uint8{tHold, tBackground} {
 		p.held = nil
 		res := p.enqueue(typ, 10, 0)
@@ -123,8 +125,10 @@ func TestDoubleResponse(t *testing.T) {
 }
 
 // TestRespondAfterSession: the session ended while the handler ran.
-func TestRespondAfterSession(t *testing.T) {
-	p := newErrPair(t, erpc.Config{})
+func TestRespondAfterSession(t *testing.T) { eachNet(t, checkRespondAfterSession) }
+
+func checkRespondAfterSession(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{})
 	for _, typ := range []uint8{tHold, tBackground} {
 		p.held = nil
 		res := p.enqueue(typ, 10, 0)
@@ -158,8 +162,10 @@ func TestRespondAfterSession(t *testing.T) {
 }
 
 // TestBuffers: buffers that are not the caller's are refused.
-func TestBuffers(t *testing.T) {
-	p := newErrPair(t, erpc.Config{})
+func TestBuffers(t *testing.T) { eachNet(t, checkBuffers) }
+
+func checkBuffers(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{})
 	req, _ := p.client.Alloc(10)
 	resp, _ := p.client.Alloc(10)
 	done := 0
@@ -227,8 +233,10 @@ func TestRespondNil(t *testing.T) {
 
 // TestCancelSparesSlot: the next request does not wait for the handler of a
 // cancelled one while another slot is free.
-func TestCancelSparesSlot(t *testing.T) {
-	p := newErrPair(t, erpc.Config{Slots: 2})
+func TestCancelSparesSlot(t *testing.T) { eachNet(t, checkCancelSparesSlot) }
+
+func checkCancelSparesSlot(t *testing.T, net *memNet) {
+	p := newErrPairOn(t, net, erpc.Config{Slots: 2})
 	res := p.enqueue(tHold, 10, 0)
 	p.until(func() bool { return len(p.held) > 0 })
 	is(t, "cancel", p.client.Cancel(res.id), nil)
