@@ -108,10 +108,11 @@ func (r *Rpc) EnqueueRequest(s *Session, q Request) (RequestID, error) {
 	if err != nil {
 		return 0, err
 	}
+	id, err := r.engine.start(s, &q)
 	if !nested {
-		defer r.leave()
+		r.leave()
 	}
-	return r.engine.start(s, &q)
+	return id, err
 }
 
 // Cancel ends a request with ErrCancelled before it returns. The server may have run it or may
@@ -184,18 +185,6 @@ func lendBoth(req, resp *MsgBuffer) error {
 		return fmt.Errorf("response: %w", ownError(err))
 	}
 	return nil
-}
-
-// answered ends a request whose answer is here.
-func (e *engine) answered(ev *session.Event) {
-	if ev.RTT > 0 {
-		e.stats.RTT.Add(int64(ev.RTT))
-	}
-	if ev.Code == wire.CodeOK {
-		e.complete(ev.Ref, ev.Resp, nil)
-	} else {
-		e.complete(ev.Ref, nil, &RemoteError{Code: Code(ev.Code), Text: string(ev.Text)})
-	}
 }
 
 // complete gives the buffers back and calls the continuation. Resp is the response, or nil: then

@@ -37,8 +37,9 @@ type engine struct {
 	pool     *msgbuf.Pool
 	rng      *rand.Rand
 
-	in  session.Arrival // of the packet at hand; in.Now is the time of the pass
-	out *session.Out
+	in   session.Arrival // of the packet at hand; in.Now is the time of the pass
+	hand *Session        // its session
+	out  *session.Out
 
 	table  sessionTable
 	peers  peerTable
@@ -98,13 +99,13 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 		e.stats.DropNoSession++
 		return
 	}
-	if s.state != sessConnected || !s.end.Verify(p.Data, &p.From) {
+	if s.state != sessConnected || !s.end.Names(s.end.TokenIn(p.Data), &p.From) {
 		e.stats.DropToken++
 		return
 	}
 	s.live.Heard(e.in.Now)
 	s.peer.watch.Heard(e.in.Now)
-	e.in.CE = p.CE
+	e.in.CE, e.hand = p.CE, s
 	payload := p.Data[wire.HeaderSize:]
 	switch {
 	case s.sv != nil && h.Type == wire.TypeReq:
@@ -123,29 +124,44 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 // settle acts on the outcomes that sessions have left, one after the other. What callbacks of
 // the application cause comes behind them. A callback may call it: the rest is settled then.
 func (e *engine) settle() {
-	for ev := e.out.Next(); ev != nil; ev = e.out.Next() {
-		switch ev.Kind {
-		case session.EventRequest:
-			e.dispatch(e.table.at(ev.Session), ev.Slot)
-		case session.EventDone:
-			e.answered(ev)
-		case session.EventProgress:
+	out := e.out
+	for ev := out.Next(); ev != nil; ev = out.Next() {
+		if ev.Kind == session.EventRequest {
+			e.dispatch(e.hand, ev.Slot) // only a packet completes a request
+		} else if ev.Kind == session.EventDone && ev.Code == wire.CodeOK {
 			if ev.RTT > 0 {
 				e.stats.RTT.Add(int64(ev.RTT))
 			}
-		case session.EventFailed:
-			e.complete(ev.Ref, nil, ownError(ev.Err))
-		case session.EventFlush:
-			e.port.drain()
-		case session.EventPace:
-			if s := e.table.at(ev.Session); s != nil && s.state == sessConnected {
-				e.timers.pace(s, e.in.Now)
-			}
-		case session.EventOpened:
-			e.notify(e.table.at(ev.Session), SessionConnected)
-		case session.EventClosed:
-			e.ended(e.table.at(ev.Session))
+			e.complete(ev.Ref, ev.Resp, nil)
+		} else {
+			e.settleRare(ev)
 		}
+	}
+}
+
+// settleRare acts on an outcome that is not one of a small RPC.
+//
+//go:noinline
+func (e *engine) settleRare(ev *session.Event) {
+	switch ev.Kind {
+	case session.EventDone:
+		e.complete(ev.Ref, nil, &RemoteError{Code: Code(ev.Code), Text: string(ev.Text)})
+	case session.EventProgress:
+		if ev.RTT > 0 {
+			e.stats.RTT.Add(int64(ev.RTT))
+		}
+	case session.EventFailed:
+		e.complete(ev.Ref, nil, ownError(ev.Err))
+	case session.EventFlush:
+		e.port.drain()
+	case session.EventPace:
+		if s := e.table.at(ev.Session); s != nil && s.state == sessConnected {
+			e.timers.pace(s, e.in.Now)
+		}
+	case session.EventOpened:
+		e.notify(e.table.at(ev.Session), SessionConnected)
+	case session.EventClosed:
+		e.ended(e.table.at(ev.Session))
 	}
 }
 

@@ -69,7 +69,7 @@ func (e *memEnd) put(head, data []byte, from *transport.Addr) {
 	p := &e.slots[e.tail%memRing]
 	p.n = copy(p.buf[:], head)
 	p.n += copy(p.buf[p.n:], data)
-	p.from, p.loan = *from, nil
+	p.from = *from
 	if e.lose != nil && e.lose(p.buf[:p.n]) {
 		return
 	}
@@ -113,7 +113,10 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 	}
 	for i := range n {
 		p := &e.slots[(e.head+i)%memRing]
-		p.loan.end(e.net.tb)
+		if p.loan != nil {
+			p.loan.end(e.net.tb)
+			p.loan = nil
+		}
 		pkts[i].Data, pkts[i].From = p.buf[:p.n], p.from
 	}
 	e.head += n

@@ -332,7 +332,9 @@ func (c *Client) startQueued(now monotime.Time, out *Out) {
 	}
 }
 
-// fail ends request ref on this side.
+// fail ends request ref on this side. It is rare.
+//
+//go:noinline
 func (c *Client) fail(ref uint32, err error, out *Out) {
 	ev := out.add(EventFailed)
 	ev.Session, ev.Ref, ev.Err = c.Local, ref, err

@@ -7,7 +7,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// OnCR takes a credit return. The header is parsed, and End.Verify has accepted the packet.
+// OnCR takes a credit return. The header is parsed, and End.Names has accepted the packet.
 // The server takes request packets in order only, so that a CR speaks for all
 // packets before its own as well, whose CRs may be lost.
 func (c *Client) OnCR(h *wire.Header, in *Arrival, out *Out) {
@@ -39,7 +39,7 @@ func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out)
 }
 
 // OnResp takes a response packet and copies its data to the response buffer. The header is
-// parsed, and End.Verify has accepted the packet. When EventDone or EventFailed comes of it the
+// parsed, and End.Names has accepted the packet. When EventDone or EventFailed comes of it the
 // slot may already be in use for the next request.
 func (c *Client) OnResp(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 	if h.Flags&wire.FlagError != 0 {

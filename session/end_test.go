@@ -18,19 +18,19 @@ func TestVerify(t *testing.T) {
 		pkt := flatten(out.Tx[0]).raw
 		peer := End{Peer: clientHost, Local: serverSession, LocalToken: serverToken}
 		peer.Checksum = checksum
-		if !peer.Verify(pkt, &clientHost) {
+		if !peer.Names(peer.TokenIn(pkt), &clientHost) {
 			t.Errorf("checksum %v: a good packet is refused", checksum)
 		}
-		if peer.Verify(pkt, &other) {
+		if peer.Names(peer.TokenIn(pkt), &other) {
 			t.Errorf("checksum %v: a packet of another address passes", checksum)
 		}
 		peer.LocalToken ^= 1 << 31
-		if peer.Verify(pkt, &clientHost) {
+		if peer.Names(peer.TokenIn(pkt), &clientHost) {
 			t.Errorf("checksum %v: a packet for another session passes", checksum)
 		}
 		peer.LocalToken ^= 1 << 31
 		pkt[len(pkt)-1] ^= 1
-		if peer.Verify(pkt, &clientHost) == checksum {
+		if peer.Names(peer.TokenIn(pkt), &clientHost) == checksum {
 			t.Errorf("checksum %v: a damaged packet passes: %v", checksum, !checksum)
 		}
 	}

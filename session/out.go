@@ -17,9 +17,13 @@ type Tx = packet.Tx
 type Out struct {
 	Tx []Tx
 
-	events   []Event
-	taken    int  // of events, by Next
-	flushing bool // an EventFlush is among those not taken
+	// Outcomes. Most packets have one, which stands at a fixed place: whoever writes it and
+	// whoever reads it next need no address that is in memory itself.
+	first    Event
+	more     []Event // behind first
+	outcomes int     // in first and more
+	taken    int     // of those, by Next
+	flush    int     // the last EventFlush, counted from 1; 0 if there is none
 
 	held   []heldTx // answers in Tx whose hold time may have to grow
 	mem    []byte   // control headers and management packets of this batch
@@ -63,11 +67,13 @@ func (o *Out) Keep(n int) {
 	o.held = o.held[:0]
 }
 
-// Flush asks for an EventFlush before whatever happens next.
+// Flush asks for an EventFlush before whatever happens next. It is rare.
+//
+//go:noinline
 func (o *Out) Flush() {
-	if !o.flushing {
-		o.flushing = true
+	if o.flush <= o.taken { // none, or it was taken
 		o.add(EventFlush)
+		o.flush = o.outcomes
 	}
 }
 
@@ -202,14 +208,20 @@ func (o *Out) Mgmt(
 
 // add appends an event, in place, and returns it.
 func (o *Out) add(kind EventKind) *Event {
-	n := len(o.events)
-	if n == cap(o.events) {
-		o.events = append(o.events, Event{})
+	o.outcomes++
+	if o.outcomes > 1 {
+		return o.addMore(kind)
 	}
-	o.events = o.events[:n+1]
-	ev := &o.events[n]
-	ev.Kind = kind
-	return ev
+	o.first.Kind = kind
+	return &o.first
+}
+
+// addMore is the rare part of add.
+//
+//go:noinline
+func (o *Out) addMore(kind EventKind) *Event {
+	o.more = append(o.more, Event{Kind: kind})
+	return &o.more[len(o.more)-1]
 }
 
 // Opened adds EventOpened for the session with a number at this side.
@@ -218,21 +230,20 @@ func (o *Out) Opened(local uint32) { o.add(EventOpened).Session = local }
 // Next takes the next outcome, nil if there is none. It is valid until the next call of a
 // session. The owner acts on each outcome before it takes the next one.
 func (o *Out) Next() *Event {
-	if o.taken == len(o.events) {
-		o.taken, o.events = 0, o.events[:0]
+	if o.taken == o.outcomes {
+		o.taken, o.outcomes, o.flush, o.more = 0, 0, 0, o.more[:0]
 		return nil
 	}
-	ev := &o.events[o.taken]
 	o.taken++
-	if ev.Kind == EventFlush {
-		o.flushing = false
+	if o.taken == 1 {
+		return &o.first
 	}
-	return ev
+	return &o.more[o.taken-2]
 }
 
 // Settled panics in builds with assertions if there are outcomes that nobody has taken.
 func (o *Out) Settled() {
-	if invariants.Enabled && o.taken != len(o.events) {
+	if invariants.Enabled && o.taken != o.outcomes {
 		panic("session: outcomes were left")
 	}
 }

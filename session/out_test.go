@@ -65,7 +65,7 @@ func TestNext(t *testing.T) {
 		out.Flush()
 		want(t, "asked again", out, EventFlush)
 	}
-	if n := cap(out.events); n > 8 {
+	if n := cap(out.more); n > 8 {
 		t.Errorf("room for %d outcomes, never more than 3", n)
 	}
 	out.Flush()

@@ -312,7 +312,7 @@ func (r *rig) toClient(p dgram) Event {
 }
 
 func (r *rig) verified(p dgram, h *wire.Header, e *End) bool {
-	if h.Session != e.Local || !e.Verify(p.raw, &e.Peer) {
+	if h.Session != e.Local || !e.Names(e.TokenIn(p.raw), &e.Peer) {
 		r.badToken++
 		return false
 	}
@@ -351,7 +351,11 @@ func (r *rig) closeClient(err error) {
 	r.asked = true
 	r.cout.Flush()
 	r.cl.Close(err, r.cout)
-	if n := len(r.cout.events); r.cout.events[n-1].Kind != EventClosed {
+	last := &r.cout.first
+	if n := len(r.cout.more); n > 0 {
+		last = &r.cout.more[n-1]
+	}
+	if last.Kind != EventClosed {
 		r.tb.Error("EventClosed is not the last outcome")
 	}
 	r.takeClient()

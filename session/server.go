@@ -98,7 +98,7 @@ func (s *Server) unused() bool {
 	return true
 }
 
-// OnReq takes a request packet. The header is parsed, and End.Verify has accepted the packet.
+// OnReq takes a request packet. The header is parsed, and End.Names has accepted the packet.
 // A single-packet request stays in the packet's memory; the owner calls Unborrow before that
 // memory ends.
 func (s *Server) OnReq(h *wire.Header, payload []byte, in *Arrival, out *Out) {
