@@ -157,6 +157,24 @@ func TestUnknownTold(t *testing.T) {
 		t.Errorf("told %+v", f.acks)
 	}
 	r.noLeak()
+	f = &fakeControl{rate: testLink} // without the bypass every answer is told
+	r = pacedRig(t, f, func(p *Pacing) { p.NoRateBypass = true })
+	r.answer(9000, Arrival{}, wire.HoldUnknown)
+	if len(f.acks) != 1 || f.acks[0].rtt != 0 {
+		t.Errorf("without bypass: told %+v", f.acks)
+	}
+	r.noLeak()
+}
+
+// TestFractions: fractions of ns add up.
+func TestFractions(t *testing.T) {
+	p := newPacer(&Pacing{LinkRate: 3e8}) // 3 1/3 ns a byte
+	for range 30 {
+		p.charge(100 - wireOverhead)
+	}
+	if p.next != 9999 { // the rate itself is rounded
+		t.Errorf("3000 bytes take %d ns, want 9999", p.next)
+	}
 }
 
 // TestSpikeBounds: a round trip of spike times the limit needs a witness. No witness is what was

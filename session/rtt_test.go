@@ -51,6 +51,18 @@ func TestBasePeriod(t *testing.T) {
 	}
 }
 
+// TestDefaults: the zero Timing has the defaults of the documentation.
+func TestDefaults(t *testing.T) {
+	want := Timing{
+		RTOMin: 5 * ms, RTOMax: 200 * ms, RTOInitial: 20 * ms, Heartbeat: 500 * ms,
+		FailureTimeout: 3000 * ms, ConnectTimeout: 3000 * ms, ConnectRetry: 10 * ms,
+		DisconnectLinger: 200 * ms,
+	}
+	if got, err := (Timing{}).Fill(); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
 // TestFillBounds: a least timeout may be the largest too, and a heartbeat the timeout.
 func TestFillBounds(t *testing.T) {
 	for _, good := range []Timing{{RTOMin: 7, RTOMax: 7}, {Heartbeat: 9, FailureTimeout: 9}} {

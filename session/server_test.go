@@ -26,11 +26,11 @@ func TestServerClosed(t *testing.T) {
 	r.request(8)
 	r.sv.Close(r.sout)
 	want(t, "close", r.sout, EventRequest, EventClosed)
-	for _, num := range []uint64{0, 8, 16, wire.MaxReqNum &^ 7} {
+	for _, num := range []uint64{0, 8, 16, wire.MaxReqNum &^ 7, wire.MaxReqNum} {
 		r.request(num)
 	}
 	want(t, "requests after it", r.sout)
-	if r.sst.DropPast != 4 || len(r.sout.Tx) != 0 {
+	if r.sst.DropPast != 5 || len(r.sout.Tx) != 0 {
 		t.Errorf("%d packets, stats %+v", len(r.sout.Tx), r.sst)
 	}
 	r.noLeak()
