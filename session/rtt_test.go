@@ -1,0 +1,118 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// TestRTOSamples: smoothed round trip, its variation and the timeouts that follow (RFC 6298).
+func TestRTOSamples(t *testing.T) {
+	e := newRTOEstimator(&Timing{RTOMin: 400, RTOMax: 10_000, RTOInitial: 1000})
+	for i, c := range []struct{ rtt, srtt, rttvar, rto, early time.Duration }{
+		{0, 0, 0, 1000, 100},                 // no sample
+		{80, 80, 40, 400, 480},               // the first: 80+4*40 is below the least
+		{160, 90, 50, 400, 580},              // 40 + (80-40)/4, 80 + 80/8
+		{10, 80, 57, 400, 616},               // 50 + (80-50)/4, 90 - 80/8
+		{80, 80, 43, 400, 504},               // no difference: the variation falls by a quarter
+		{1680, 280, 432, 2008, 4016},         // 43 + (1600-43)/4
+		{21_880, 2980, 5724, 10_000, 51_752}, // the most
+	} {
+		e.sample(c.rtt)
+		if e.srtt != c.srtt || e.rttvar != c.rttvar || e.rto != c.rto || e.early() != c.early {
+			t.Errorf("step %d: %+v, early %d; want %+v", i, e, e.early(), c)
+		}
+	}
+}
+
+// TestBackoffLimit: doubling reaches the maximum, or stops just below it.
+func TestBackoffLimit(t *testing.T) {
+	for _, c := range []struct {
+		rto, max time.Duration
+		retries  uint8
+		want     time.Duration
+	}{{3, 7, 0, 3}, {3, 7, 1, 6}, {3, 7, 2, 7}, {4, 7, 1, 7}, {3, 6, 1, 6}, {3, 5, 1, 5}} {
+		e := rtoEstimator{rto: c.rto, max: c.max}
+		if got := e.timeout(c.retries); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestBasePeriod: a period ends after baseFor, not with it.
+func TestBasePeriod(t *testing.T) {
+	for late, want := range []time.Duration{10, 20} {
+		e := rtoEstimator{base: 10, recent: 20, since: 5}
+		if got := e.baseAt(monotime.Time(5).Add(baseFor) + monotime.Time(late)); got != want {
+			t.Errorf("%d ns late: base %d, want %d", late, got, want)
+		}
+	}
+}
+
+// TestDefaults: the zero Timing has the defaults of the documentation.
+func TestDefaults(t *testing.T) {
+	want := Timing{
+		RTOMin: 5 * ms, RTOMax: 200 * ms, RTOInitial: 20 * ms, Heartbeat: 500 * ms,
+		FailureTimeout: 3000 * ms, ConnectTimeout: 3000 * ms, ConnectRetry: 10 * ms,
+		DisconnectLinger: 200 * ms,
+	}
+	if got, err := (Timing{}).Fill(); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+// TestFillBounds: a least timeout may be the largest too, and a heartbeat the timeout.
+func TestFillBounds(t *testing.T) {
+	for _, good := range []Timing{{RTOMin: 7, RTOMax: 7}, {Heartbeat: 9, FailureTimeout: 9}} {
+		if _, err := good.Fill(); err != nil {
+			t.Errorf("%+v: %v", good, err)
+		}
+	}
+}
+
+// TestAgreeSlots: slots are the largest power of two that both sides have.
+func TestAgreeSlots(t *testing.T) {
+	for _, c := range [][3]uint16{{12, 16, 8}, {7, 100, 4}, {96, 127, 64}, {8, 8, 8}, {3, 1, 1}} {
+		for range 2 {
+			if o := Agree(wire.Offer{Slots: c[0]}, wire.Offer{Slots: c[1]}); o.Slots != c[2] {
+				t.Errorf("%d and %d slots: %d, want %d", c[0], c[1], o.Slots, c[2])
+			}
+			c[0], c[1] = c[1], c[0]
+		}
+	}
+}
+
+// TestDialerPace: a Connect is repeated each time half as late again, up to RTOMax; after a
+// Challenge that came late the repetitions leave time for every rung of the ladder.
+func TestDialerPace(t *testing.T) {
+	timing, err := Timing{}.Fill()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := NewOut(4, false)
+	d := NewDialer(serverHost, wire.Connect{Nonce: 77, Offer: clientOffer}, timing, 0)
+	now := monotime.Time(0)
+	steps := func(want ...time.Duration) {
+		t.Helper()
+		for i, w := range want {
+			if i > 0 || len(out.Tx) == 0 {
+				if err := d.Tick(now, out); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := d.NextAt().Sub(now); got != w {
+				t.Errorf("packet %d is repeated after %v, want %v", i, got, w)
+			}
+			now = d.NextAt()
+		}
+		out.Reset()
+	}
+	const us = ms / 1000
+	steps(10*ms, 15*ms, 22_500*us, 33_750*us, 50_625*us, 75_937_500, 113_906_250, 170_859_375,
+		200*ms, 200*ms)
+	now = 1000 * ms
+	d.OnChallenge(&wire.Challenge{Nonce: 77, Cookie: [wire.CookieSize]byte{1}}, now, out)
+	steps(125*ms, 125*ms, 125*ms) // 2 s for 16 packets
+}
