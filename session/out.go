@@ -23,7 +23,7 @@ type Out struct {
 	more     []Event // behind first
 	outcomes int     // in first and more
 	taken    int     // of those, by Next
-	flush    int     // the last EventFlush, counted from 1; 0 if there is none
+	flush    int     // place of the last EventFlush, from 1; another event may be there now
 
 	held   []heldTx // answers in Tx whose hold time may have to grow
 	mem    []byte   // control headers and management packets of this batch
@@ -71,10 +71,21 @@ func (o *Out) Keep(n int) {
 //
 //go:noinline
 func (o *Out) Flush() {
-	if o.flush <= o.taken { // none, or it was taken
+	if !o.flushing() {
 		o.add(EventFlush)
 		o.flush = o.outcomes
 	}
+}
+
+// flushing reports whether an EventFlush is among the outcomes that were not taken.
+func (o *Out) flushing() bool {
+	switch {
+	case o.flush <= o.taken || o.flush > o.outcomes:
+		return false
+	case o.flush == 1:
+		return o.first.Kind == EventFlush
+	}
+	return o.more[o.flush-2].Kind == EventFlush
 }
 
 // Flushed notes that the transport has taken all packets and refers to none of them. Control
@@ -230,8 +241,22 @@ func (o *Out) Opened(local uint32) { o.add(EventOpened).Session = local }
 // Next takes the next outcome, nil if there is none. It is valid until the next call of a
 // session. The owner acts on each outcome before it takes the next one.
 func (o *Out) Next() *Event {
+	if o.outcomes > 1 {
+		return o.nextOfMany()
+	}
+	if o.outcomes == 0 {
+		return nil
+	}
+	o.outcomes = 0
+	return &o.first
+}
+
+// nextOfMany is the rare part of Next.
+//
+//go:noinline
+func (o *Out) nextOfMany() *Event {
 	if o.taken == o.outcomes {
-		o.taken, o.outcomes, o.flush, o.more = 0, 0, 0, o.more[:0]
+		o.taken, o.outcomes, o.more = 0, 0, o.more[:0]
 		return nil
 	}
 	o.taken++
