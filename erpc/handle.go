@@ -63,9 +63,11 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 	if r.job != nil {
 		return r.Rpc().allocShared(n)
 	}
-	b, err := r.s.prealloc(r.slot(), r.reqNum, n)
-	if b != nil || err != nil {
-		return b, err
+	if !r.s.sv.Handling(r.slot(), r.reqNum) {
+		return nil, ErrResponded
+	}
+	if b := r.s.prealloc(r.slot(), n); b != nil {
+		return b, nil
 	}
 	return r.Rpc().Alloc(n)
 }
@@ -80,7 +82,13 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 	if r.job != nil {
 		return r.job.respond(r, buf)
 	}
-	return r.s.respond(r.slot(), r.reqNum, buf)
+	if !r.s.sv.Handling(r.slot(), r.reqNum) {
+		return ErrResponded
+	}
+	if err := r.s.respond(r.slot(), buf); err != nil {
+		return ownError(err)
+	}
+	return nil
 }
 
 // RespondBytes answers with a copy of b. If b is too large or there is no memory
@@ -116,14 +124,8 @@ func (r ReqHandle) RespondError(code Code, text string) error {
 }
 
 // respond answers the request in slot with buf.
-func (s *Session) respond(slot uint8, num uint64, buf *MsgBuffer) error {
-	if !s.sv.Handling(slot, num) {
-		return ErrResponded
-	}
-	if err := s.sv.Respond(slot, buf, s.engine.in.Now, s.engine.out); err != nil {
-		return ownError(err)
-	}
-	return nil
+func (s *Session) respond(slot uint8, buf *MsgBuffer) error {
+	return s.sv.Respond(slot, buf, s.engine.in.Now, s.engine.out)
 }
 
 // respondError answers the request in slot with an error.
@@ -135,13 +137,10 @@ func (s *Session) respondError(slot uint8, num uint64, code Code, text string) e
 }
 
 // prealloc returns the preallocated buffer for the response to the request in slot, sized to n
-// bytes, or nil if there is none. The error is ErrResponded.
-func (s *Session) prealloc(slot uint8, num uint64, n int) (*MsgBuffer, error) {
-	if !s.sv.Handling(slot, num) {
-		return nil, ErrResponded
-	}
+// bytes, or nil if there is none.
+func (s *Session) prealloc(slot uint8, n int) *MsgBuffer {
 	if s.engine.cfg.Experiment.NoPrealloc {
-		return nil, nil
+		return nil
 	}
-	return s.sv.Prealloc(slot, n, s.engine.out), nil
+	return s.sv.Prealloc(slot, n, s.engine.out)
 }
