@@ -26,6 +26,9 @@ func TestFillDefaults(t *testing.T) {
 	if got := filled(t, Config{TLow: 80 * us}).RTTRef; got != 64*us {
 		t.Errorf("RTTRef %v, want 4/5 of TLow", got)
 	}
+	if got := filled(t, Config{HAIAfter: 65535}).HAIAfter; got != 65535 {
+		t.Errorf("HAIAfter %d, want what was set", got)
+	}
 	for _, c := range []Config{ERPC(), ECNOrDelay()} { // published ones are complete and good
 		if got := filled(t, c); got.TLow != 50*us || got.Beta != c.Beta || got.AddRate != c.AddRate {
 			t.Errorf("%+v became %+v", c, got)

@@ -93,7 +93,8 @@ func TestBitmap(t *testing.T) {
 		b := newBitmap(n)
 		words, above := int(n/64), max(1, int(n/64/64))
 		if len(b.bottom) != words || len(b.middle) != above {
-			t.Errorf("n %d: %d words, %d above them, want %d, %d", n, len(b.bottom), len(b.middle), words, above)
+			t.Errorf("n %d: %d words, %d above them, want %d, %d",
+				n, len(b.bottom), len(b.middle), words, above)
 		}
 		set := map[uint32]bool{}
 		for range 400 {
