@@ -26,10 +26,27 @@ func TestFillDefaults(t *testing.T) {
 	if got := filled(t, Config{TLow: 80 * us}).RTTRef; got != 64*us {
 		t.Errorf("RTTRef %v, want 4/5 of TLow", got)
 	}
+	if got := filled(t, Config{HAIAfter: 65535}).HAIAfter; got != 65535 {
+		t.Errorf("HAIAfter %d, want what was set", got)
+	}
 	for _, c := range []Config{ERPC(), ECNOrDelay()} { // published ones are complete and good
 		if got := filled(t, c); got.TLow != 50*us || got.Beta != c.Beta || got.AddRate != c.AddRate {
 			t.Errorf("%+v became %+v", c, got)
 		}
+	}
+}
+
+// TestPublished: what the papers and eRPC's implementation have, before defaults come in.
+func TestPublished(t *testing.T) {
+	erpc := Config{Variant: Paper, TLow: 50_000, THigh: 1_000_000, MinRTT: 2000,
+		Alpha: 0.46, Beta: 0.26, MaxDecrease: 0.5, AddRate: 5e6, MinRate: 15e6, HAIAfter: 5}
+	if got := ERPC(); got != erpc {
+		t.Errorf("ERPC: %+v, want %+v", got, erpc)
+	}
+	ecn := Config{TLow: 50_000, THigh: 500_000, MinRTT: 20_000, RTTRef: 50_000,
+		Alpha: 0.875, Beta: 0.008, AddRate: 10e6 / 8}
+	if got := ECNOrDelay(); got != ecn {
+		t.Errorf("ECNOrDelay: %+v, want %+v", got, ecn)
 	}
 }
 
@@ -47,6 +64,7 @@ func TestFillErrors(t *testing.T) {
 		{Config{MinRTT: -1}, "MinRTT", "is negative"},
 		{Config{RTTRef: -1}, "RTTRef", "is negative"},
 		{Config{RTTRef: time.Second}, "RTTRef", "is not below THigh"},
+		{Config{RTTRef: time.Millisecond}, "RTTRef", "is not below THigh"}, // equal
 		{Config{BaseRTT: -1}, "BaseRTT", "is negative"},
 		{Config{Alpha: 1.01}, "Alpha", "is above 1"},
 		{Config{Alpha: -0.1}, "Alpha", "is not positive"},

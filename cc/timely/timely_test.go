@@ -144,6 +144,15 @@ func TestByHand(t *testing.T) {
 			{0, 75, 10, 500e6},
 			{75, 75, 10, 507.25e6}, // error -0.25; 1 + 0.1*0.5*0.25, + 1e6
 		}},
+		// gradient 0: w = 1/2, so that half of the step is added; above THigh it is none
+		{"patched: at THigh", Config{}, []ack{
+			{0, 1000, 0, 500e6},
+			{200, 1000, 0, 251e6}, // a whole step: halves, + 2e6/2
+		}},
+		{"paper: BaseRTT itself is no unit", paper, []ack{
+			{0, 30, 25, 500e6},
+			{2, 30, 25, 505e6}, // a whole step of 2 us
+		}},
 		{"patched: base shift", Config{}, []ack{ // by 325 us: TLow and RTTRef are 375 us
 			{0, 340, 325, 500e6},
 			{340, 340, 325, 502e6},

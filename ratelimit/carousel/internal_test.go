@@ -91,6 +91,11 @@ func TestBitmap(t *testing.T) {
 	for _, n := range []int64{64, 128, 4096, 8192, MaxSlots} {
 		rng := rand.New(rand.NewPCG(3, uint64(n)))
 		b := newBitmap(n)
+		words, above := int(n/64), max(1, int(n/64/64))
+		if len(b.bottom) != words || len(b.middle) != above {
+			t.Errorf("n %d: %d words, %d above them, want %d, %d",
+				n, len(b.bottom), len(b.middle), words, above)
+		}
 		set := map[uint32]bool{}
 		for range 400 {
 			i := uint32(rng.Int64N(n))

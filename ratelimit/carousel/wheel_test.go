@@ -239,6 +239,37 @@ func TestOwnerLagsBehind(t *testing.T) {
 	wantInts(t, "the last", drain(w, now.Add(7*time.Millisecond+512)), 1004)
 }
 
+// TestAside: items that the owner left too long move aside only if their slots are needed.
+// Behind those in their slots, late items leave in the order of their times; behind
+// those aside, in the order in which they came.
+func TestAside(t *testing.T) {
+	const slot = 512
+	last := carousel.Time(newWheel(t, 0).Horizon() + slot) // the last slot seen from slot 0
+	for _, c := range []struct {
+		name string
+		far  carousel.Time // needs the slot of item 0 or not
+		want []int
+	}{
+		{"the last free slot", last, []int{0, 20, 22, 21}},
+		{"a needed slot", last + slot, []int{0, 20, 21, 22}},
+		{"the horizon", last + 20*slot, []int{0, 20, 21, 22}},
+	} {
+		w := newWheel(t, 0)
+		w.Insert(0, 0)
+		w.Insert(20*slot, 20)
+		w.Advance(20 * slot)
+		if w.Insert(c.far, 99) {
+			t.Errorf("%s: clipped", c.name)
+		}
+		w.Advance(30 * slot)
+		w.Insert(28*slot, 21)
+		w.Insert(25*slot, 22)
+		wantInts(t, c.name, drain(w, 30*slot), c.want...)
+		wantInts(t, c.name+": before it", drain(w, c.far-1))
+		wantInts(t, c.name+": at it", drain(w, c.far), 99)
+	}
+}
+
 func TestEndsOfTime(t *testing.T) {
 	for _, g := range []time.Duration{2, 512, time.Second} {
 		w, err := carousel.New[int](carousel.Config{Granularity: g, Horizon: 10 * g}, math.MinInt64)
