@@ -199,7 +199,6 @@ func TestPath(t *testing.T) {
 	if got := a.Path(b.LocalAddr()); got != network {
 		t.Errorf("Path of b's socket = %+v, want %+v", got, network)
 	}
-	network.Shared = true
 	if got := a.Path(transport.Addr{}); got != network {
 		t.Errorf("Path of no address = %+v, want %+v", got, network)
 	}

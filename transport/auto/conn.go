@@ -114,15 +114,13 @@ func (c *Conn) Caps() transport.Caps { return c.caps }
 // LocalAddr returns the address of the UDP socket.
 func (c *Conn) LocalAddr() transport.Addr { return c.udp.LocalAddr() }
 
-// Path describes the way that dst belongs to, and nothing of the other one. For the zero Addr
-// it is that of UDP, but Shared if packets can come over shared memory.
+// Path describes the way that dst belongs to, and nothing of the other one. The zero Addr is one
+// of UDP.
 func (c *Conn) Path(dst transport.Addr) transport.Path {
 	if c.shm != nil && shm.IsAddr(&dst) {
 		return c.shm.Path(dst)
 	}
-	p := c.udp.Path(dst)
-	p.Shared = c.shm != nil && !dst.IsValid()
-	return p
+	return c.udp.Path(dst)
 }
 
 // Flush does nothing: both ways have copied every packet when TxBurst returns.
