@@ -27,7 +27,6 @@ type Rpc struct {
 	nexus    *Nexus
 	cfg      Config
 	tr       transport.Transport
-	exec     Executor
 	clock    func() monotime.Time
 	rx       []transport.RxPacket
 	txBatch  int  // packets to send in the middle of a pass; see transport.Caps

@@ -278,8 +278,9 @@ func TestSeed(t *testing.T) {
 	for _, cfg := range []Config{{Calls: 5}, {Jitter: 100}} {
 		other := cfg
 		other.Seed++
-		if run(cfg) != run(cfg) || run(cfg) == run(other) {
-			t.Errorf("%+v: packets leave at\n%s\n%s\n%s", cfg, run(cfg), run(cfg), run(other))
+		once, again, otherwise := run(cfg), run(cfg), run(other)
+		if once != again || once == otherwise {
+			t.Errorf("%+v: packets leave at\n%s\n%s\n%s", cfg, once, again, otherwise)
 		}
 	}
 }
