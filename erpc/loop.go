@@ -148,13 +148,16 @@ func (r *Rpc) drain() {
 // sendAll offers items to the transport until it has taken all or is full.
 func (r *Rpc) sendAll(items []transport.TxItem) {
 	e := &r.engine
-	for stalls := 0; len(items) > 0 && stalls < maxStalls; stalls++ {
+	for stalls := 0; len(items) > 0 && stalls < maxStalls; {
 		n, err := r.tr.TxBurst(items)
 		if err != nil {
 			return // the next pass meets the same error and returns it
 		}
 		e.stats.TxPackets += uint64(n)
 		items = items[n:]
+		if stalls++; n > 0 {
+			stalls = 0
+		}
 	}
 	e.stats.TxDropped += uint64(len(items))
 }
