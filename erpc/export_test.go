@@ -1,5 +1,7 @@
 package erpc
 
+import "time"
+
 // Forget makes a server drop its end of a client's session without a word.
 func (r *Rpc) Forget(client *Session) {
 	for _, s := range r.engine.table.byNumber {
@@ -37,3 +39,6 @@ func (r *Rpc) SpoilFree() {
 
 // InUse returns how many message buffers are not in the pool.
 func (r *Rpc) InUse() int { return r.engine.pool.Stats().InUse }
+
+// WhenIdle calls fn once, in a pass, when no handler has run for a span of time.
+func (r *Rpc) WhenIdle(span time.Duration, fn func()) { r.engine.whenIdle(span, fn) }

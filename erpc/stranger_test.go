@@ -74,3 +74,71 @@ func TestStrangerPing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestStrangersAreBounded: strangers get a thousand answers, Reset and DisconnectAck together,
+// and no more until the next sweep, a quarter of a heartbeat later.
+func TestStrangersAreBounded(t *testing.T) {
+	const most = 1000
+	p := newMemPair(t, erpc.Config{}, nil)
+	stranger := p.net.end(true)
+	answers := map[wire.Op]int{}
+	stranger.tap = func(pkt []byte, _ transport.Addr) {
+		var h wire.Header
+		if err := h.Parse(pkt); err != nil || h.Type != wire.TypeMgmt {
+			t.Errorf("answer %+v, %v", h, err)
+		}
+		answers[wire.Op(h.ReqType)]++
+	}
+	ask := func(n int) {
+		t.Helper()
+		clear(answers)
+		for i := range n {
+			op := wire.OpPing
+			if i%2 == 1 {
+				op = wire.OpDisconnect
+			}
+			pkt := make([]byte, wire.HeaderSize+wire.AliveSize)
+			h := wire.Header{
+				Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: wire.AliveSize, Session: 99,
+			}
+			h.Put(pkt, 0)
+			a := wire.Alive{Session: 3, Token: 77, Seq: uint64(i), To: 55}
+			a.Put(pkt[wire.HeaderSize:])
+			wire.SealMgmt(pkt, 55)
+			p.send.put(pkt, nil, &stranger.addr)
+			if i%100 == 99 {
+				p.step()
+				stranger.head = stranger.tail // nobody reads there
+			}
+		}
+		p.step()
+	}
+	want := func(what string, resets, acks int) {
+		t.Helper()
+		if answers[wire.OpReset] != resets || answers[wire.OpDisconnectAck] != acks ||
+			len(answers) > 2 {
+			t.Errorf("%s: %v", what, answers)
+		}
+	}
+	p.net.now += 1e9 // a sweep
+	p.step()
+	for range 3 {
+		ask(most - 2)
+		want("almost as many as are answered", most/2-1, most/2-1)
+		ask(5)
+		want("three too many", 1, 1)
+		ask(10)
+		want("all too many", 0, 0)
+		p.net.now += 120e6
+		p.step()
+		ask(10)
+		want("before the next sweep", 0, 0)
+		p.net.now += 6e6
+		p.step()
+	}
+	p.net.now += 1e9
+	p.step()
+	ask(2*most + 500)
+	want("many at once after a quiet while", most/2, most/2)
+	p.close()
+}
