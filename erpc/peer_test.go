@@ -111,6 +111,31 @@ func TestRestartedPeerEndsAllSessions(t *testing.T) {
 	_ = old.Close()
 }
 
+// TestSuspectsAskInTurn: when the peer does not know one session the others ask, not all at once
+// but 500 in a sweep.
+func TestSuspectsAskInTurn(t *testing.T) {
+	p, sessions, pings := newManyPair(t)
+	p.pass(1000)
+	p.server.Forget(sessions[0])
+	req, err := p.client.Alloc(1)
+	is(t, "alloc", err, nil)
+	_, err = p.client.EnqueueRequest(sessions[0], erpc.Request{
+		Type: 1, Req: req, Done: func(c erpc.Completion) { c.Req.Free() },
+	})
+	is(t, "enqueue", err, nil)
+	p.until(func() bool { return sessions[0].Err() != nil })
+	most, all := 0, 0
+	for range 300 { // two sweeps
+		*pings = 0
+		p.step()
+		most, all = max(most, *pings), all+*pings
+	}
+	if most < 500 || most > 503 || all < manySessions-1 || all > manySessions+10 {
+		t.Errorf("%d pings in all, %d at once", all, most)
+	}
+	p.close()
+}
+
 // TestForgottenSession: the server lost one session among many. The client finds out,
 // and nothing happens to the others.
 func TestForgottenSession(t *testing.T) {

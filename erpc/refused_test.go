@@ -56,7 +56,8 @@ func newDialedClient(t *testing.T) *dialedClient {
 	net.tb = t
 	p.memPair = &memPair{tb: t, net: net, cend: net.end(true), send: net.end(true), tick: 100_000}
 	p.end = &gatedEnd{
-		p.cend, make(chan struct{}), make(chan struct{}), make(chan struct{}, 1), make(chan struct{}),
+		memEnd: p.cend, parked: make(chan struct{}), resume: make(chan struct{}),
+		woken: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	p.cend.tap, p.send.tap = p.count, p.count
 	cfg := erpc.Config{Wait: erpc.WaitSleep, Simulation: erpc.Simulation{Clock: net.Now, Seed: 7}}
@@ -140,8 +141,12 @@ func (p *dialedClient) begin(t *testing.T, now erpc.Time) (result chan error) {
 // refuse waits until the server has refused the session for which a call waits. It returns when
 // the client learned of that, and the call's error.
 func (p *dialedClient) refuse(result chan error) (at erpc.Time, err error) {
-	for refuses := p.refuses; p.refuses == refuses; {
-		p.round()
+	p.tb.Helper()
+	end := p.net.now + 1e9
+	for refuses := p.refuses; p.refuses == refuses; p.round() {
+		if p.net.now > end {
+			p.tb.Fatal("the server was not asked")
+		}
 	}
 	p.round()
 	return p.net.now, <-result

@@ -122,6 +122,7 @@ func newServedPair(t *testing.T) *servedPair {
 		return b, p.ctxErr
 	}), nil)
 	go func() { p.ended <- p.srv.Serve(p.end) }()
+	synctest.Wait()
 	t.Cleanup(func() { // of a test that gave up; goroutines must not outlive the bubble
 		p.runTasks()
 		is(t, "close the server", p.srv.Close(), nil)
@@ -141,6 +142,12 @@ func (p *servedPair) step() {
 	p.net.now += p.tick
 	p.run(p.client)
 	p.end.Wake()
+	synctest.Wait()
+}
+
+// runTasks runs the background handlers that wait. Their answers wake the server.
+func (p *servedPair) runTasks() {
+	p.errPair.runTasks()
 	synctest.Wait()
 }
 
