@@ -36,7 +36,7 @@ func (r *Rpc) RunOnce() (int, error) {
 		return 0, ErrWrongThread // a callback must not run the loop
 	}
 	work, err := r.pass()
-	r.leave()
+	r.owner.Store(0) // all is settled
 	return work, err
 }
 
