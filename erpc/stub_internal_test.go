@@ -1,0 +1,167 @@
+package erpc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// stubEnd is a transport that keeps what it is given, and receives what the test puts in.
+type stubEnd struct {
+	way  transport.Path
+	sent []stubPacket
+	in   []transport.RxPacket
+}
+
+type stubPacket struct {
+	to   transport.Addr
+	data []byte
+}
+
+func (e *stubEnd) Caps() transport.Caps {
+	return transport.Caps{Name: "stub", MTU: e.way.MTU, RxRing: 1024, TxCopies: true}
+}
+
+func (e *stubEnd) Path(transport.Addr) transport.Path { return e.way }
+
+func (e *stubEnd) TxBurst(items []transport.TxItem) (int, error) {
+	for i := range items {
+		data := append(append([]byte(nil), items[i].Head...), items[i].Data...)
+		e.sent = append(e.sent, stubPacket{items[i].Dst, data})
+	}
+	return len(items), nil
+}
+
+func (e *stubEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
+	n := copy(pkts, e.in)
+	e.in = e.in[n:]
+	return n, nil
+}
+
+func (e *stubEnd) LocalAddr() transport.Addr              { return stubAddr(0) }
+func (e *stubEnd) Resolve(string) (transport.Addr, error) { return stubAddr(1), nil }
+func (e *stubEnd) Flush()                                 {}
+func (e *stubEnd) Wait(time.Duration) error               { return nil }
+func (e *stubEnd) Wake()                                  {}
+func (e *stubEnd) Stats() transport.Stats                 { return transport.Stats{} }
+func (e *stubEnd) Close() error                           { return nil }
+
+// stubAddr returns the address of peer i.
+func stubAddr(i int) (a transport.Addr) {
+	a.IP[15], a.Port = 1, uint32(1+i)
+	return a
+}
+
+// stub is an endpoint of which the tests look at the parts.
+type stub struct {
+	*Rpc
+	end *stubEnd
+	now monotime.Time
+	tb  testing.TB
+}
+
+const stubMTU = 1472
+
+func newStub(tb testing.TB, cfg Config, handlers ...Handler) *stub {
+	tb.Helper()
+	st := &stub{end: &stubEnd{way: transport.Path{MTU: stubMTU, Checksummed: true}}, now: 1e9, tb: tb}
+	cfg.Simulation.Clock = func() Time { return st.now }
+	cfg.Simulation.Seed = 9
+	n, err := NewNexus(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i, h := range handlers {
+		if err = n.Register(uint8(i), Dispatch, h); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if st.Rpc, err = n.NewRpc(st.end); err != nil {
+		tb.Fatal(err)
+	}
+	return st
+}
+
+// pass makes a pass after d.
+func (st *stub) pass(d time.Duration) {
+	st.tb.Helper()
+	st.now = st.now.Add(d)
+	if _, err := st.RunOnce(); err != nil {
+		st.tb.Fatal(err)
+	}
+}
+
+// take returns the management packets sent since the last time, with the operation in front.
+func (st *stub) take() (ops []wire.Op) {
+	st.tb.Helper()
+	for _, p := range st.end.sent {
+		var h wire.Header
+		if err := h.Parse(p.data); err != nil || h.Type != wire.TypeMgmt {
+			st.tb.Fatalf("packet %+v, %v", h, err)
+		}
+		ops = append(ops, wire.Op(h.ReqType))
+	}
+	st.end.sent = nil
+	return ops
+}
+
+// receive puts a management packet of peer i in, for a session and its token.
+func (st *stub) receive(
+	i int, op wire.Op, number, token uint32, n int, put func(b []byte),
+) {
+	pkt := make([]byte, max(wire.HeaderSize+n, 64))
+	h := wire.Header{
+		Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(n), Session: number,
+	}
+	h.Put(pkt, 0)
+	put(pkt[wire.HeaderSize:])
+	wire.SealMgmt(pkt, token)
+	st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(i)})
+}
+
+// dialTo makes a client session to peer i.
+func (st *stub) dialTo(i int) *Session {
+	st.tb.Helper()
+	s, err := st.CreateSessionTo(stubAddr(i))
+	if err != nil {
+		st.tb.Fatal(err)
+	}
+	return s
+}
+
+// accepted lets peer i accept a session that is being opened, as an endpoint with an epoch.
+func (st *stub) accepted(s *Session, i int, epoch uint64) {
+	st.tb.Helper()
+	c := s.dialer.Connect
+	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
+	st.receive(i, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, ch.Put)
+	a := wire.Accept{Nonce: c.Nonce, Epoch: epoch, Session: 5, Token: 6, Offer: c.Offer}
+	st.receive(i, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, a.Put)
+	st.pass(1000)
+	if !s.Connected() {
+		st.tb.Fatal("the session is not open")
+	}
+	st.take()
+}
+
+// alive is the body of a packet of the peer of s about its life.
+func alive(s *Session) wire.Alive {
+	return wire.Alive{Session: s.end.Remote, Token: s.end.RemoteToken, To: s.end.LocalToken}
+}
+
+// connectFrom lets peer i open a session here, as an endpoint with an epoch.
+func (st *stub) connectFrom(i int, epoch, nonce uint64) *Session {
+	st.tb.Helper()
+	c := wire.Connect{Nonce: nonce, Epoch: epoch, Session: 8, Token: uint32(nonce)}
+	p := session.Params{Slots: 8, Credits: 8, PerPacket: 1000, MaxMessage: 1 << 20}
+	c.Offer = p.Offer()
+	from := stubAddr(i)
+	c.Cookie = st.engine.shakes.cookies.Make(from.Append(nil), &c, st.now)
+	st.receive(i, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
+	st.pass(1000)
+	return st.engine.table.byKey[connKey{from, nonce}]
+}
