@@ -119,7 +119,7 @@ func TestFailedStart(t *testing.T) {
 // TestExpire: each deadline ends its own call, in the first tick that is not before it.
 func TestExpire(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		st := newStub(t, Config{Slots: 2})
+		st := newStub(rt, Config{Slots: 2})
 		s := st.dialTo(1)
 		if rapid.Bool().Draw(rt, "open") {
 			st.accepted(s, 1, 3)

@@ -1,7 +1,6 @@
 package erpc
 
 import (
-	"testing"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -61,12 +60,19 @@ type stub struct {
 	*Rpc
 	end *stubEnd
 	now monotime.Time
-	tb  testing.TB
+	tb  failer
+}
+
+// failer is a test, also one of package rapid.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
 
 const stubMTU = 1472
 
-func newStub(tb testing.TB, cfg Config, handlers ...Handler) *stub {
+func newStub(tb failer, cfg Config, handlers ...Handler) *stub {
 	tb.Helper()
 	st := &stub{end: &stubEnd{way: transport.Path{MTU: stubMTU, Checksummed: true}}, now: 1e9, tb: tb}
 	cfg.Simulation.Clock = func() Time { return st.now }
