@@ -58,15 +58,21 @@ type turns struct {
 	udp   monotime.Time // when the socket was looked at
 }
 
-// udpFirst reports whether, with shared memory busy, it is the turn of the socket.
-func (t *turns) udpFirst() bool {
+// due reports whether this poll reads the clock: the first one after packets came over shared
+// memory, and each clockEvery-th of the empty ones.
+func (t *turns) due() bool {
 	if !t.fresh {
 		if t.empty++; t.empty < clockEvery {
 			return false
 		}
 	}
 	t.empty = 0
-	now := monotime.Now()
+	return true
+}
+
+// udpFirst reports whether, with shared memory busy, it is the turn of the socket. Only in a
+// poll that is due.
+func (t *turns) udpFirst(now monotime.Time) bool {
 	if t.fresh {
 		t.fresh, t.last = false, now
 	}
@@ -87,7 +93,7 @@ func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) {
 	// when it is polled seldom, and else last: packets in shared memory make it seldom.
 	n := 0
 	look := !c.turns.busy
-	if !look && c.turns.udpFirst() {
+	if !look && c.turns.due() && c.turns.udpFirst(monotime.Now()) {
 		var err error
 		if n, err = c.udp.RxBurst(pkts); err != nil {
 			return n, err

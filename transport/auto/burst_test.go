@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -111,8 +112,38 @@ func TestNoStarving(t *testing.T) {
 	}
 }
 
+// TestTurnsInTime: while packets come over shared memory, the socket is looked at each lookEvery,
+// and it is idle quietAfter after the last one. The time is simulated.
+func TestTurnsInTime(t *testing.T) {
+	turn, now := turns{busy: true}, monotime.Time(time.Hour)
+	looks := 0
+	for range 1000 { // 10 polls per microsecond, each with a packet
+		turn.fresh = true
+		if turn.due() && turn.udpFirst(now) {
+			looks++
+		}
+		now += monotime.Time(100 * time.Nanosecond)
+	}
+	if want := int(100 * time.Microsecond / lookEvery); looks != want {
+		t.Errorf("%d looks in 1000 busy polls of 100 µs, not %d", looks, want)
+	}
+	polls := 0
+	for last := now; turn.busy && polls < 1000; polls++ {
+		now += monotime.Time(time.Microsecond)
+		if turn.due() {
+			turn.udpFirst(now)
+		}
+		if now.Sub(last) < quietAfter-time.Microsecond && !turn.busy {
+			t.Fatalf("idle after %v", now.Sub(last))
+		}
+	}
+	if most := int(quietAfter/time.Microsecond) + clockEvery; polls > most {
+		t.Errorf("idle after %d empty polls of a microsecond, more than %d", polls, most)
+	}
+}
+
 // TestTurns: the socket is looked at by each RxBurst while nothing comes over shared
-// memory, seldom while something does, and by the first one after a Wait.
+// memory, and by the first one after a Wait.
 func TestTurns(t *testing.T) {
 	needShared(t)
 	c := listen(t, "127.0.0.1:0", meeting(t))
@@ -133,8 +164,8 @@ func TestTurns(t *testing.T) {
 	}
 	self := c.shm.LocalAddr()
 	busy := func() { send(t, c, self, "x") }
-	if n := looks(20_000, busy); n > 10_000 {
-		t.Errorf("%d looks at the socket in 20000 busy polls", n)
+	if n := looks(20, busy); n < 1 { // how often, with time passing: TestTurnsInTime
+		t.Error("no look at the socket in 20 polls, from an idle one on")
 	}
 	c.turns = turns{busy: true} // shortly after a look at the clock
 	if n := looks(1, func() {}); n != 0 {

@@ -30,6 +30,7 @@ func TestFrames(t *testing.T) {
 		{"to all addresses", addr("10.0.0.1:1"), addr("[::]:2"), 4, "10.0.0.1:1", "0.0.0.0:2"},
 		{"shared memory", shm, shm, 6, "[fd65:7270:6334:5678:a100::a8]:48879", "[fd65:7270:6334:5678:a100::a8]:48879"},
 		{"shared memory and IPv4", addr("127.0.0.1:1"), shm, 6, "[::ffff:127.0.0.1]:1", "[fd65:7270:6334:5678:a100::a8]:48879"},
+		{"a port of Geneve", addr("10.0.0.1:6081"), addr("10.0.0.2:6081"), 4, "10.0.0.1:6081", "10.0.0.2:6081"},
 		{"wide port", wide, wide, 6, "[fd65:7270:6300:ab:b100::b8]:52719", "[fd65:7270:6300:ab:b100::b8]:52719"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
