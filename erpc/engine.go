@@ -125,10 +125,14 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 // the application cause comes behind them. A callback may call it: the rest is settled then.
 func (e *engine) settle() {
 	out := e.out
-	for ev := out.Next(); ev != nil; ev = out.Next() {
+	for out.Pending() {
+		ev := out.Next()
+		if ev == nil {
+			return
+		}
 		if ev.Kind == session.EventRequest {
 			e.dispatch(e.hand, ev.Slot) // only a packet completes a request
-		} else if ev.Kind == session.EventDone && ev.Code == wire.CodeOK {
+		} else if ev.Kind == session.EventDone {
 			if ev.RTT > 0 {
 				e.stats.RTT.Add(int64(ev.RTT))
 			}
@@ -144,7 +148,7 @@ func (e *engine) settle() {
 //go:noinline
 func (e *engine) settleRare(ev *session.Event) {
 	switch ev.Kind {
-	case session.EventDone:
+	case session.EventError:
 		e.complete(ev.Ref, nil, &RemoteError{Code: Code(ev.Code), Text: string(ev.Text)})
 	case session.EventProgress:
 		if ev.RTT > 0 {

@@ -19,12 +19,16 @@ type loan struct {
 
 var loanSeed = maphash.MakeSeed()
 
-// borrow notes that this end refers to data until the packet is taken or Flush is called.
-func (e *memEnd) borrow(data []byte) *loan {
+// lendTo notes that this end refers to data, of the packet last put to peer, until the peer
+// takes it or this end's Flush is called.
+func (e *memEnd) lendTo(peer *memEnd, data []byte) {
+	if len(data) == 0 {
+		return
+	}
 	e.loans = slices.DeleteFunc(e.loans, func(l *loan) bool { return l.over })
 	l := &loan{data: data, sum: maphash.Bytes(loanSeed, data)}
 	e.loans = append(e.loans, l)
-	return l
+	peer.owed[(peer.tail-1)%memRing] = l
 }
 
 // lent returns how many packets this end refers to.
@@ -53,6 +57,15 @@ func (l *loan) end(tb testing.TB) {
 	}()
 	if maphash.Bytes(loanSeed, l.data) != l.sum {
 		tb.Error("a buffer was changed to which a queued packet refers")
+	}
+}
+
+// endLoans ends those of the next n packets that this end receives.
+func (e *memEnd) endLoans(n uint) {
+	for i := range n {
+		l := &e.owed[(e.head+i)%memRing]
+		(*l).end(e.net.tb)
+		*l = nil
 	}
 }
 

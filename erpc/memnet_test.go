@@ -41,14 +41,14 @@ type memEnd struct {
 	takes   func(n int) int                       // of n packets TxBurst takes so many, if not nil
 	deaf    bool                                  // RxBurst finds nothing
 	record  bool
-	calls   []byte  // 'T' for each TxBurst and 'R' for each RxBurst while record is set
-	loans   []*loan // of packets that this end sent
+	calls   []byte         // 'T' for each TxBurst and 'R' for each RxBurst while record is set
+	loans   []*loan        // of packets that this end sent
+	owed    [memRing]*loan // of packets in slots, nil where nothing is lent
 }
 
 type memPacket struct {
 	n    int
 	from transport.Addr
-	loan *loan // nil if nothing is lent
 	buf  [memMTU]byte
 }
 
@@ -61,22 +61,23 @@ func (n *memNet) end(checked bool) *memEnd {
 	return e
 }
 
-// put delivers a packet that consists of two parts.
-func (e *memEnd) put(head, data []byte, from *transport.Addr) {
+// put delivers a packet that consists of two parts, or says that it is lost.
+func (e *memEnd) put(head, data []byte, from *transport.Addr) bool {
 	if e.tail-e.head+e.held == memRing {
-		return
+		return false
 	}
 	p := &e.slots[e.tail%memRing]
 	p.n = copy(p.buf[:], head)
 	p.n += copy(p.buf[p.n:], data)
 	p.from = *from
 	if e.lose != nil && e.lose(p.buf[:p.n]) {
-		return
+		return false
 	}
 	e.tail++
 	if e.tap != nil {
 		e.tap(p.buf[:p.n], *from)
 	}
+	return true
 }
 
 func (e *memEnd) TxBurst(items []transport.TxItem) (int, error) {
@@ -88,16 +89,13 @@ func (e *memEnd) TxBurst(items []transport.TxItem) (int, error) {
 	}
 	copy(e.bursts[1:], e.bursts[:])
 	e.bursts[0] = len(items)
+	ends, lends := e.net.ends, e.net.lends
 	for i := range items {
-		to := int(items[i].Dst.Port) - 1
-		if to < 0 || to >= len(e.net.ends) {
-			continue
-		}
-		peer := e.net.ends[to]
-		at := peer.tail
-		peer.put(items[i].Head, items[i].Data, &e.addr)
-		if e.net.lends && peer.tail != at && len(items[i].Data) > 0 {
-			peer.slots[at%memRing].loan = e.borrow(items[i].Data)
+		t := &items[i]
+		if to := int(t.Dst.Port) - 1; to >= 0 && to < len(ends) {
+			if ends[to].put(t.Head, t.Data, &e.addr) && lends {
+				e.lendTo(ends[to], t.Data)
+			}
 		}
 	}
 	return len(items), nil
@@ -111,12 +109,11 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 	if e.deaf {
 		n = 0
 	}
+	if e.net.lends {
+		e.endLoans(n)
+	}
 	for i := range n {
 		p := &e.slots[(e.head+i)%memRing]
-		if p.loan != nil {
-			p.loan.end(e.net.tb)
-			p.loan = nil
-		}
 		pkts[i].Data, pkts[i].From = p.buf[:p.n], p.from
 	}
 	e.head += n

@@ -68,7 +68,7 @@ func TestEndFlushesQueuedRequest(t *testing.T) {
 		payload, end := []byte{}, EventDone
 		switch kind {
 		case "error":
-			h.Flags, h.MsgSize, payload = wire.FlagError, 1, []byte{5}
+			h.Flags, h.MsgSize, payload, end = wire.FlagError, 1, []byte{5}, EventError
 		case "too large":
 			h.MsgSize, payload, end = 5000, make([]byte, 1000), EventFailed
 		}
@@ -127,7 +127,7 @@ func TestErrorWithoutMemory(t *testing.T) {
 	if len(r.s2c) != 1 {
 		t.Fatalf("%d answers to the repeated request", len(r.s2c))
 	}
-	if ev := r.toClient(r.s2c[0]); ev.Kind != EventDone || ev.Code != wire.CodeApplication {
+	if ev := r.toClient(r.s2c[0]); ev.Kind != EventError || ev.Code != wire.CodeApplication {
 		t.Fatalf("event %+v", ev)
 	}
 	for _, b := range hoard {

@@ -337,7 +337,7 @@ func (c *Client) startQueued(now monotime.Time, out *Out) {
 //go:noinline
 func (c *Client) fail(ref uint32, err error, out *Out) {
 	ev := out.add(EventFailed)
-	ev.Session, ev.Ref, ev.Err = c.Local, ref, err
+	ev.Ref, ev.Err = ref, err
 }
 
 // release frees slot i; its credits must be back. A response buffer that the

@@ -35,11 +35,11 @@ func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out)
 	ref := s.op.Ref
 	c.kick(i, in.Now, out)
 	ev := out.add(EventProgress)
-	ev.Session, ev.Slot, ev.Ref, ev.RTT = c.Local, i, ref, rtt
+	ev.Ref, ev.RTT = ref, rtt
 }
 
 // OnResp takes a response packet and copies its data to the response buffer. The header is
-// parsed, and End.Names has accepted the packet. When EventDone or EventFailed comes of it the
+// parsed, and End.Names has accepted the packet. When the request ends with it the
 // slot may already be in use for the next request.
 func (c *Client) OnResp(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 	if h.Flags&wire.FlagError != 0 {
@@ -83,7 +83,7 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 	s.ownsResp = false
 	c.finish(i, in.Now, out)
 	ev := out.add(EventDone)
-	ev.Session, ev.Slot, ev.Code, ev.Ref, ev.RTT, ev.Resp = c.Local, i, wire.CodeOK, ref, rtt, resp
+	ev.Ref, ev.RTT, ev.Resp = ref, rtt, resp
 }
 
 // firstResp learns the response's size from its packet 0. It returns false if the response
@@ -146,8 +146,8 @@ func (c *Client) onError(h *wire.Header, payload []byte, now monotime.Time, out 
 		out.Flush() // nothing proves that the packets behind the refused one have left
 	}
 	c.finish(i, now, out)
-	ev := out.add(EventDone)
-	ev.Session, ev.Slot, ev.Code, ev.Ref, ev.RTT, ev.Text = c.Local, i, code, ref, 0, text
+	ev := out.add(EventError)
+	ev.Ref, ev.Code, ev.Text = ref, code, text
 }
 
 // accept applies the client's rule (eRPC, section 5.3): the request is current, and

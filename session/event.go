@@ -28,13 +28,15 @@ const (
 	// request has just ended. The owner sends Tx, flushes the transport and calls Out.Flushed
 	// before anything else: later outcomes give the packet's buffer away (eRPC, section 4.2.2).
 	EventFlush EventKind = iota + 1
-	// EventRequest: the request in Slot of a server session is complete; see Server.Request.
+	// EventRequest: with the packet just taken the request in Slot is complete; see
+	// Server.Request.
 	EventRequest
 	// EventProgress: packets of request Ref were answered.
 	EventProgress
-	// EventDone: the answer to request Ref is here: Resp, which the owner must Return, if Code
-	// is CodeOK, else the server's error Code and Text.
+	// EventDone: the response to request Ref is here: Resp, which the owner must Return.
 	EventDone
+	// EventError: the server answered request Ref with an error: Code and Text.
+	EventError
 	// EventFailed: request Ref ended on this side, with Err.
 	EventFailed
 	// EventPace: the session has packets that are not due yet. The owner calls Client.Release
@@ -52,7 +54,7 @@ type Event struct {
 	Kind    EventKind
 	Slot    uint8
 	Code    wire.Code
-	Session uint32         // of all but EventFlush: End.Local
+	Session uint32         // EventPace, EventOpened, EventClosed: End.Local
 	Ref     uint32         // the Op's
 	RTT     time.Duration  // EventProgress, EventDone: without the server's hold; 0 if unknown
 	Resp    *msgbuf.Buffer // belongs to the library until the owner returns it

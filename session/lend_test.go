@@ -29,11 +29,11 @@ func TestErrorFlushesLent(t *testing.T) {
 			}
 			r.cl.OnResp(&h, []byte{byte(wire.CodeNoHandler)}, r.arrival(), r.cout)
 			if c.flush && lends {
-				want(t, "refused early", r.cout, EventFlush, EventDone)
+				want(t, "refused early", r.cout, EventFlush, EventError)
 				r.cnet.flush(t)
 				r.cout.Flushed()
 			} else {
-				want(t, "refused", r.cout, EventDone)
+				want(t, "refused", r.cout, EventError)
 			}
 			giveBack(op)
 			r.noLeak()
@@ -54,7 +54,7 @@ func TestErrorWithFewCredits(t *testing.T) {
 	r.toServer(r.c2s[0])
 	h := r.s2c[0].header()
 	r.cl.OnResp(&h, r.s2c[0].raw[wire.HeaderSize:], r.arrival(), r.cout)
-	want(t, "refused at the only packet", r.cout, EventDone)
+	want(t, "refused at the only packet", r.cout, EventError)
 	giveBack(op)
 	r.noLeak()
 }

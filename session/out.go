@@ -238,14 +238,14 @@ func (o *Out) addMore(kind EventKind) *Event {
 // Opened adds EventOpened for the session with a number at this side.
 func (o *Out) Opened(local uint32) { o.add(EventOpened).Session = local }
 
+// Pending reports whether outcomes may be left. If not, Next has none.
+func (o *Out) Pending() bool { return o.outcomes != 0 }
+
 // Next takes the next outcome, nil if there is none. It is valid until the next call of a
 // session. The owner acts on each outcome before it takes the next one.
 func (o *Out) Next() *Event {
-	if o.outcomes > 1 {
+	if o.outcomes != 1 {
 		return o.nextOfMany()
-	}
-	if o.outcomes == 0 {
-		return nil
 	}
 	o.outcomes = 0
 	return &o.first

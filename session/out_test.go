@@ -366,12 +366,16 @@ func TestDoneIsWhole(t *testing.T) {
 		r.now += ms
 		r.cl.OnResp(&h, r.s2c[0].raw[wire.HeaderSize:], r.arrival(), r.cout)
 		evs := events(r.cout)
-		if len(evs) != 1 || evs[0].Kind != EventDone || evs[0].Code != code || evs[0].Ref != 5 {
+		kind := EventDone
+		if code != wire.CodeOK {
+			kind = EventError
+		}
+		if len(evs) != 1 || evs[0].Kind != kind || evs[0].Ref != 5 {
 			t.Fatalf("code %d: outcomes %+v", code, evs)
 		}
 		if ev := evs[0]; code == wire.CodeOK && (ev.Resp != op.Resp || ev.RTT != ms) {
 			t.Errorf("end %+v", ev)
-		} else if code != wire.CodeOK && (string(ev.Text) != "text" || ev.RTT != 0) {
+		} else if code != wire.CodeOK && (ev.Code != code || string(ev.Text) != "text") {
 			t.Errorf("error %+v", ev)
 		}
 		r.c2s, r.s2c = nil, nil

@@ -118,7 +118,7 @@ func (r *rig) runPaced(delay time.Duration, respSize int) (log []sent) {
 			r.now = max(r.now, back[0].at)
 			p := back[0].p
 			back = back[1:]
-			if ev := r.toClient(p); ev.Kind == EventDone || ev.Kind == EventFailed {
+			if ev := r.toClient(p); ended(ev.Kind) {
 				r.ended = append(r.ended, ev)
 			}
 		} else {

@@ -168,16 +168,16 @@ func (r *rig) takeClient() (last Event) {
 			r.flushC, r.asked = !r.asked, false
 			continue
 		}
-		if ev.Session != clientSession {
-			r.tb.Fatalf("event %d of session %d", ev.Kind, ev.Session)
-		}
 		switch ev.Kind {
 		case EventPace:
+			if ev.Session != clientSession {
+				r.tb.Fatalf("pace session %d", ev.Session)
+			}
 			r.paced = true
 		case EventFailed:
 			r.failed = append(r.failed, *ev)
 			last = *ev
-		case EventProgress, EventDone:
+		case EventProgress, EventDone, EventError:
 			last = *ev
 		}
 		if r.onEvent != nil {
@@ -226,8 +226,8 @@ func (r *rig) takeServer() (last Event) {
 			r.flushS, r.asked = !r.asked, false
 			continue
 		}
-		if ev.Session != serverSession {
-			r.tb.Fatalf("event %d of session %d", ev.Kind, ev.Session)
+		if ev.Kind == EventClosed && ev.Session != serverSession {
+			r.tb.Fatalf("session %d was closed", ev.Session)
 		}
 		if last = *ev; ev.Kind == EventRequest {
 			r.snet.spoilFree(r.pool)
@@ -407,7 +407,7 @@ func (r *rig) pump(size func(slot uint8) int) {
 		in = r.s2c
 		r.s2c = nil
 		for _, p := range in {
-			if ev := r.toClient(p); ev.Kind == EventDone || ev.Kind == EventFailed {
+			if ev := r.toClient(p); ended(ev.Kind) {
 				r.ended = append(r.ended, ev)
 			}
 		}
@@ -429,3 +429,6 @@ func kinds(out *Out) (ks []EventKind) {
 	}
 	return ks
 }
+
+// ended reports whether an event of this kind is the end of a request.
+func ended(k EventKind) bool { return k == EventDone || k == EventError || k == EventFailed }

@@ -194,8 +194,7 @@ func (s *Server) inOrder(
 	sl.rxAt = in.Now.Add(-in.Unseen)
 	sl.state = stateHandling
 	s.running++
-	ev := out.add(EventRequest)
-	ev.Session, ev.Slot = s.Local, i
+	out.add(EventRequest).Slot = i
 }
 
 // onRepeat answers a request packet that was received before.
@@ -207,7 +206,7 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 	case sl.state == stateResponded:
 		sl.rxAt = in.Now.Add(-in.Unseen)
 		sl.ce = in.CE
-		s.sendResp(sl, 0, in, out)
+		s.sendResp(sl, 0, in.Now, in.Unseen, out)
 		s.repeated(out)
 	default:
 		s.stats.DropNotReady++
@@ -265,7 +264,7 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 		sl.try = h.Hold
 		sl.ce = in.CE
 		for j, end := pkt-(sl.numReq-1), pkt-(sl.numReq-1)+h.MsgSize; j <= end; j++ {
-			s.sendResp(sl, j, in, out)
+			s.sendResp(sl, j, in.Now, in.Unseen, out)
 			if j < sl.nextRFR {
 				s.repeated(out)
 			} else {

@@ -87,17 +87,26 @@ func (s *Server) Prealloc(slot uint8, n int, out *Out) *msgbuf.Buffer {
 	}
 	buf := sl.pre
 	if buf == nil || n > buf.MaxSize() {
-		bigger, err := s.pool.Alloc(n)
-		if err != nil {
+		if buf = s.growPrealloc(sl, n, out); buf == nil {
 			return nil
 		}
-		if buf != nil {
-			out.discard(buf, sl.txGen, false) // the last response may be queued yet
-		}
-		buf = bigger
 	}
 	sl.pre, sl.handed = nil, buf
 	buf.SetSize(n)
+	return buf
+}
+
+// growPrealloc is the rare part of Prealloc.
+//
+//go:noinline
+func (s *Server) growPrealloc(sl *serverSlot, n int, out *Out) *msgbuf.Buffer {
+	buf, err := s.pool.Alloc(n)
+	if err != nil {
+		return nil
+	}
+	if sl.pre != nil {
+		out.discard(sl.pre, sl.txGen, false) // the last response may be queued yet
+	}
 	return buf
 }
 
@@ -119,7 +128,7 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 	sl.resp, sl.numResp, sl.nextRFR = buf, numResp, 1
 	s.forgetView(slot)
 	s.responded(sl)
-	s.sendResp(sl, 0, &Arrival{Now: now}, out)
+	s.sendResp(sl, 0, now, 0, out)
 	return nil
 }
 
@@ -165,16 +174,18 @@ func (s *Server) respondError(
 	s.sendError(sl, pkt, now, out)
 }
 
-// sendResp sends response packet j. In is the packet that asked for it; of a response that the
-// handler has just made it has the time alone.
-func (s *Server) sendResp(sl *serverSlot, j uint32, in *Arrival, out *Out) {
+// sendResp sends response packet j. Unseen is that of the packet that asked for it, 0 for a
+// response that the handler has just made.
+func (s *Server) sendResp(
+	sl *serverSlot, j uint32, now monotime.Time, unseen time.Duration, out *Out,
+) {
 	var h wire.Header // not a literal, which would be built elsewhere and copied
 	h.Type, h.ReqType, h.ReqNum = wire.TypeResp, sl.reqType, sl.reqNum
 	h.MsgSize, h.PktNum = uint32(sl.resp.Size()), uint16(sl.numReq-1+j)
 	if j == 0 {
-		h.Hold = hold(in.Now.Sub(sl.rxAt))
+		h.Hold = hold(now.Sub(sl.rxAt))
 	} else {
-		h.Hold = wire.TryHold(sl.try, in.Unseen)
+		h.Hold = wire.TryHold(sl.try, unseen)
 	}
 	if sl.ce {
 		h.Flags = wire.FlagCE

@@ -419,16 +419,14 @@ func (s *script) deliver(toServer bool, p dgram) {
 		line = fmt.Sprintf("done ref=%d here: %v", ev.Ref, ev.Err)
 		s.giveUp(ev.Ref)
 	case EventDone:
-		line = fmt.Sprintf("done ref=%d", ev.Ref)
-		if ev.Code != 0 {
-			line += fmt.Sprintf(" code=%q text=%q", ev.Code, ev.Text)
-		} else {
-			op := s.ops[ev.Ref]
-			line += fmt.Sprintf(" size=%d", op.Resp.Size())
-			if h := p.header(); checkFill(op.Resp.Bytes(), byte(h.ReqNum)) != nil || ev.Resp != op.Resp {
-				line += " CONTENTS DIFFER"
-			}
+		op := s.ops[ev.Ref]
+		line = fmt.Sprintf("done ref=%d size=%d", ev.Ref, op.Resp.Size())
+		if h := p.header(); checkFill(op.Resp.Bytes(), byte(h.ReqNum)) != nil || ev.Resp != op.Resp {
+			line += " CONTENTS DIFFER"
 		}
+		s.giveUp(ev.Ref)
+	case EventError:
+		line = fmt.Sprintf("done ref=%d code=%q text=%q", ev.Ref, ev.Code, ev.Text)
 		s.giveUp(ev.Ref)
 	}
 	if ev.RTT != 0 && (ev.Kind == EventProgress || ev.Kind == EventDone) {
