@@ -33,6 +33,9 @@ func (e *memEnd) lendTo(peer *memEnd, data []byte) {
 
 // lent returns how many packets this end refers to.
 func (e *memEnd) lent() (n int) {
+	if e.memFaults == nil {
+		return 0
+	}
 	for _, l := range e.loans {
 		if !l.over {
 			n++
@@ -71,6 +74,9 @@ func (e *memEnd) endLoans(n uint) {
 
 // Flush reads all that the end refers to.
 func (e *memEnd) Flush() {
+	if e.memFaults == nil {
+		return
+	}
 	for _, l := range e.loans {
 		l.end(e.net.tb)
 	}
