@@ -124,8 +124,15 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 // settle acts on the outcomes that sessions have left, one after the other. What callbacks of
 // the application cause comes behind them. A callback may call it: the rest is settled then.
 func (e *engine) settle() {
+	if e.out.Pending() {
+		e.settleAll()
+	}
+}
+
+// settleAll is settle if there are outcomes.
+func (e *engine) settleAll() {
 	out := e.out
-	for out.Pending() {
+	for {
 		ev := out.Next()
 		if ev == nil {
 			return
@@ -139,6 +146,9 @@ func (e *engine) settle() {
 			e.complete(ev.Ref, ev.Resp, nil)
 		} else {
 			e.settleRare(ev)
+		}
+		if !out.Pending() {
+			return
 		}
 	}
 }
@@ -190,20 +200,6 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 			_ = h.RespondError(CodeExhausted, "no memory for the request")
 		}
 	}
-}
-
-// slowPass is how long a pass may take until it is accounted for. Below it the difference is
-// not worth rewriting headers.
-const slowPass = 10_000
-
-// noteHold adds what this pass took to the hold times in the answers that leave now: it
-// is time that the server held the requests. Else slow handlers would look like congestion.
-func (e *engine) noteHold() {
-	late := e.port.readClock().Sub(e.in.Now)
-	if late < slowPass {
-		late = 0
-	}
-	e.out.Delayed(late)
 }
 
 // refuseNew answers new sessions and requests with "shutting down" from now on.

@@ -104,7 +104,7 @@ func (r *Rpc) pass() (int, error) {
 func (r *Rpc) transmit() error {
 	e := &r.engine
 	if e.out.HasAnswers() {
-		e.noteHold()
+		r.noteHold()
 	}
 	r.lastWork = e.in.Now // an answer may come soon
 	e.out.Settled()
@@ -132,12 +132,26 @@ func (r *Rpc) transmit() error {
 	return nil
 }
 
+// slowPass is how long a pass may take until it is accounted for. Below it the difference is
+// not worth rewriting headers.
+const slowPass = 10_000
+
+// noteHold adds what this pass took to the hold times in the answers that leave now: it
+// is time that the server held the requests. Else slow handlers would look like congestion.
+func (r *Rpc) noteHold() {
+	late := r.clock().Sub(r.engine.in.Now)
+	if late < slowPass {
+		late = 0
+	}
+	r.engine.out.Delayed(late)
+}
+
 // drain sends the TX batch and waits until the transport refers to no buffer, also of the batches
 // before: the rare, dear step that keeps zero-copy transmission safe (eRPC, section 4.2.2).
 func (r *Rpc) drain() {
 	e := &r.engine
 	if len(e.out.Tx) > 0 {
-		e.noteHold()
+		r.noteHold()
 		r.sendAll(e.out.Tx)
 	}
 	r.tr.Flush()
