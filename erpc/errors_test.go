@@ -26,7 +26,8 @@ const (
 type errPair struct {
 	*memPair
 	held  []erpc.ReqHandle
-	tasks []erpc.Task // background handlers that wait
+	hold  func(h erpc.ReqHandle) // takes the handle instead, if not nil
+	tasks []erpc.Task            // background handlers that wait
 }
 
 func (p *errPair) Submit(t erpc.Task) bool {
@@ -46,8 +47,14 @@ func newErrPairOn(t *testing.T, net *memNet, cfg erpc.Config) *errPair {
 	cfg.Simulation.Executor = p
 	p.memPair = newMemPairOn(t, net, cfg, func(n *erpc.Nexus) {
 		for typ, h := range map[uint8]erpc.Handler{
-			tEcho:  func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) },
-			tHold:  func(h erpc.ReqHandle) { p.held = append(p.held, h) },
+			tEcho: func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) },
+			tHold: func(h erpc.ReqHandle) {
+				if p.hold != nil {
+					p.hold(h)
+				} else {
+					p.held = append(p.held, h)
+				}
+			},
 			tHuge:  func(h erpc.ReqHandle) { _ = h.RespondBytes(make([]byte, 5000)) },
 			tPanic: func(erpc.ReqHandle) { panic("as asked") },
 			tBackground: func(h erpc.ReqHandle) {
