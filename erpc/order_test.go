@@ -161,10 +161,12 @@ func TestNestedCancel(t *testing.T) {
 				for i := range ids {
 					is(t, "nested cancel", c.Rpc.Cancel(ids[i]), nil)
 				}
+				o.told = append(o.told, fmt.Sprint(n, " back"))
 			})
 		}
-		o.until(func() bool { return len(o.told) >= 3 })
-		o.want("nested cancel", "0", "1 cancelled", "2 cancelled")
+		o.until(func() bool { return len(o.told) >= 6 })
+		// Each Cancel returns after the end that it causes, with all that follows from that.
+		o.want("nested cancel", "0", "1 cancelled", "2 cancelled", "2 back", "1 back", "0 back")
 		o.pass(200)
 		o.want("later")
 		if n := o.call(tEcho, 1); n.err != nil {
