@@ -7,6 +7,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // Wait says what an event loop does when it has nothing to do.
@@ -133,7 +134,7 @@ func (c Config) fill() (Config, error) {
 		{&c.Slots, session.DefaultSlots, 1, MaxSlots, "Slots"},
 		{&c.Credits, 0, 0, MaxCredits, "Credits"},
 		{&c.MaxMessage, msgbuf.DefaultMaxMessage, 1, MaxMessage, "MaxMessage"},
-		{&c.MaxSessions, 32768, 1, 1 << 24, "MaxSessions"},
+		{&c.MaxSessions, 32768, 1, wire.NoSession, "MaxSessions"},
 		{&c.MaxQueue, 65536, 1, 1 << 24, "MaxQueue"},
 		{&c.Burst, 256, 1, 4096, "Burst"},
 		{&c.Workers, 2 * gomaxprocs(), 1, 1 << 16, "Workers"},

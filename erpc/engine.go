@@ -88,6 +88,9 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 	var h wire.Header
 	if err := h.Parse(p.Data); err != nil {
 		e.stats.DropMalformed++
+		if err == wire.ErrVersion {
+			e.onOtherVersion(p)
+		}
 		return
 	}
 	if h.Type == wire.TypeMgmt {

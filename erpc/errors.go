@@ -14,6 +14,7 @@ import (
 var (
 	ErrRefused       = errors.New("session refused")                 // by the server
 	ErrConnect       = errors.New("connect timeout")                 // nobody answered
+	ErrVersion       = errors.New("protocol version not spoken")     // by the peer
 	ErrPeerLost      = errors.New("peer lost")                       // silent for FailureTimeout
 	ErrPeerRestarted = errors.New("peer restarted, outcome unknown") // it does not know the session
 	ErrDeadline      = errors.New("deadline exceeded")
@@ -38,6 +39,7 @@ var (
 var ownErrors = []struct{ below, own error }{
 	{session.ErrRefused, ErrRefused},
 	{session.ErrTimeout, ErrConnect},
+	{session.ErrVersion, ErrVersion},
 	{session.ErrTooLarge, ErrTooLarge},
 	{session.ErrExhausted, ErrExhausted},
 	{session.ErrClosed, ErrClosed},

@@ -19,6 +19,7 @@ func TestOwnError(t *testing.T) {
 		{session.ErrExhausted, ErrExhausted},
 		{session.ErrClosed, ErrClosed},
 		{session.ErrTimeout, ErrConnect},
+		{session.ErrVersion, ErrVersion},
 		{session.ErrNotHandling, ErrResponded},
 		{msgbuf.ErrTooLarge, ErrTooLarge},
 		{msgbuf.ErrClosed, ErrClosed},
@@ -59,7 +60,7 @@ func TestOwnErrorsNamesAll(t *testing.T) {
 	}
 	for _, err := range []error{
 		session.ErrRefused, session.ErrPeerLost, session.ErrPeerRestarted, session.ErrClosed,
-		session.ErrTooLarge, session.ErrExhausted, session.ErrTimeout, session.ErrBadOffer,
+		session.ErrTooLarge, session.ErrExhausted, session.ErrTimeout, session.ErrBadOffer, session.ErrVersion,
 		session.ErrNotHandling, session.ErrTiming,
 	} {
 		if ownError(err) == err && kept[err] == "" {

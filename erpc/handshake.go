@@ -3,7 +3,9 @@ package erpc
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -15,11 +17,53 @@ type handshakes struct {
 	cookies   *session.Cookies
 	epoch     uint64 // of this endpoint
 	repeating []*Session
+	asked     []connectPacket // Connects of the burst at hand
+	budget    budget          // of Connects that are looked at
+}
+
+// connectPacket is a Connect that waits until the other packets of its burst have been handled.
+type connectPacket struct {
+	*transport.RxPacket
+	session uint32 // in its header
+	size    int    // of its body, bytes
+}
+
+// Connects that an endpoint looks at. Others are dropped for the price of reading their headers:
+// clients repeat them. Whoever sends this many takes a few per cent of a core.
+const (
+	connectsPerSecond = 100_000
+	connectsAtOnce    = 1 << 14
+)
+
+// budget is a token bucket.
+type budget struct {
+	left int64
+	at   monotime.Time // when left was right
+}
+
+// take takes one token of rate tokens a second, of which up to most gather. It reports false if
+// there is none.
+func (b *budget) take(now monotime.Time, rate, most int64) bool {
+	if b.left < most {
+		every := monotime.Time(time.Second) / monotime.Time(rate)
+		if got := int64((now - b.at) / every); b.left+got >= most {
+			b.left, b.at = most, now
+		} else {
+			b.left, b.at = b.left+got, b.at+monotime.Time(got)*every
+		}
+	} else {
+		b.at = now
+	}
+	if b.left == 0 {
+		return false
+	}
+	b.left--
+	return true
 }
 
 func newHandshakes(rng *rand.Rand) handshakes {
-	h := handshakes{epoch: rng.Uint64() | 1}
-	var secret [32]byte
+	h := handshakes{epoch: rng.Uint64() | 1, budget: budget{left: connectsAtOnce}}
+	var secret [16]byte
 	for i := range secret {
 		secret[i] = byte(rng.Uint32())
 	}
@@ -52,25 +96,57 @@ func (e *engine) dial(to transport.Addr) (*Session, error) {
 	return s, nil
 }
 
+// answerConnects takes the Connects of a burst, behind its other packets.
+func (e *engine) answerConnects() {
+	h := &e.shakes
+	for i := range h.asked {
+		if p := &h.asked[i]; h.budget.take(e.in.Now, connectsPerSecond, connectsAtOnce) {
+			e.onConnect(p)
+		} else {
+			e.stats.DropConnects++
+		}
+		h.asked[i] = connectPacket{}
+	}
+	h.asked = h.asked[:0]
+}
+
 // onConnect is the server's side of the handshake.
-func (e *engine) onConnect(c *wire.Connect, p *transport.RxPacket) {
+func (e *engine) onConnect(p *connectPacket) {
+	body := p.Data[wire.HeaderSize:][:p.size]
+	var c wire.Connect
+	c.Parse(body)
 	cookies := e.shakes.cookies
-	addr := p.From.Append(make([]byte, 0, 24))
-	if !cookies.Check(addr, c, e.in.Now) {
-		ch := wire.Challenge{Nonce: c.Nonce, Cookie: cookies.Make(addr, c, e.in.Now)}
+	// A cookie is a stronger checksum than the packet's, but for the MTU and the padding.
+	proved := c.Cookie != [wire.CookieSize]byte{} && cookies.Check(&p.From, &c, body, e.in.Now)
+	small := len(p.Data) <= 2*(wire.HeaderSize+wire.ConnectSize)
+	if p.session != wire.NoSession || (proved || small) && wire.OpenMgmt(p.Data) != 0 {
+		e.stats.DropToken++
+		return
+	}
+	if !proved {
+		ch := wire.Challenge{Nonce: c.Nonce, Cookie: cookies.Make(&p.From, body, e.in.Now)}
 		e.out.Mgmt(&p.From, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
 		return
 	}
-	key := connKey{p.From, c.Nonce}
+	if len(p.Data) < int(c.Offer.MTU) || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
+		e.stats.DropMalformed++ // the answer would be larger than what was received
+		return
+	}
+	e.onProved(&c, p.From)
+}
+
+// onProved takes a Connect whose sender has proved its address.
+func (e *engine) onProved(c *wire.Connect, from transport.Addr) {
+	key := connKey{from, c.Nonce}
 	if s := e.table.byKey[key]; s != nil {
 		e.accept(s, c) // the Accept was lost, or is still under way
 		return
 	}
-	s, code := e.admit(c, p.From)
+	s, code := e.admit(c, from)
 	if code != wire.CodeOK {
 		e.stats.SessionsRefused++
 		r := wire.Refuse{Nonce: c.Nonce, Code: code}
-		e.out.Mgmt(&p.From, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize, 0, r.Put)
+		e.out.Mgmt(&from, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize, 0, r.Put)
 		return
 	}
 	e.table.addKey(key, s)
@@ -83,17 +159,17 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	if e.refusing {
 		return nil, wire.CodeShutdown
 	}
-	if e.peers.noteEpoch(from, c.Epoch) {
-		e.timers.nextSweep = e.in.Now
-	}
 	path := e.port.pathTo(from)
 	mine := e.paths.offer(int(min(uint32(e.paths.mtu), c.Offer.MTU)), path.Checksummed)
 	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
-	if err != nil || c.Session == wire.NoSession {
+	if err != nil || c.Session >= wire.NoSession {
 		return nil, wire.CodeBadOffer
 	}
 	if e.table.live >= e.cfg.MaxSessions {
 		return nil, wire.CodeExhausted
+	}
+	if e.peers.noteEpoch(from, c.Epoch) {
+		e.timers.hurry()
 	}
 	s := newServerSession(e)
 	s.shared, s.epoch, s.state = path.Shared, c.Epoch, sessConnected
@@ -121,6 +197,35 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
 }
 
+// onOtherVersion takes a packet of another version of the protocol: a Connect, which is told so, or
+// the refusal of one from here. Both are few, and an answer is not larger than the packet.
+func (e *engine) onOtherVersion(p *transport.RxPacket) {
+	if e.timers.resetsLeft == 0 {
+		return
+	}
+	if asked, nonce, ok := wire.AsksVersion(p.Data); ok {
+		e.timers.resetsLeft--
+		e.out.RefuseVersion(&p.From, &wire.VersionRefusal{
+			Nonce: nonce, Asked: asked, Least: wire.Version, Most: wire.Version,
+		})
+		return
+	}
+	var r wire.VersionRefusal
+	if !r.Parse(p.Data) {
+		return
+	}
+	e.timers.resetsLeft--
+	for _, s := range e.shakes.repeating {
+		if s.dialer == nil || s.end.Peer != p.From {
+			continue
+		}
+		if err, ok := s.dialer.OnVersion(&r); ok {
+			e.end(s, ownError(err), SessionRefused)
+			return
+		}
+	}
+}
+
 // onDialAnswer is the client's side of the handshake.
 func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 	switch op {
@@ -137,6 +242,10 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 	case wire.OpAccept:
 		var a wire.Accept
 		a.Parse(body)
+		if wire.CheckExtensions(body[wire.AcceptSize:]) != nil {
+			e.stats.DropMalformed++
+			return
+		}
 		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
 		switch {
 		case !ok:

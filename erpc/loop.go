@@ -82,6 +82,10 @@ func (r *Rpc) pass() (int, error) {
 			}
 		}
 	}
+	if len(e.shakes.asked) > 0 {
+		e.answerConnects()
+		e.settle()
+	}
 	e.stats.RxPackets += uint64(n)
 	work += n
 	if w := e.timers.wheel; w != nil && w.Len() > 0 {

@@ -13,19 +13,13 @@ const resetsPerSweep = 1000
 
 // onMgmt takes a management packet.
 func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
-	token := wire.OpenMgmt(p.Data)
-	body := p.Data[wire.HeaderSize:]
 	op := wire.Op(h.ReqType)
 	if op == wire.OpConnect {
-		if h.Session != wire.NoSession || token != 0 {
-			e.stats.DropToken++
-			return
-		}
-		var c wire.Connect
-		c.Parse(body)
-		e.onConnect(&c, p)
+		e.shakes.asked = append(e.shakes.asked, connectPacket{p, h.Session, int(h.MsgSize)})
 		return
 	}
+	token := wire.OpenMgmt(p.Data)
+	body := p.Data[wire.HeaderSize:][:h.MsgSize]
 	s := e.table.at(h.Session)
 	if s == nil || !s.end.Names(token, &p.From) {
 		e.onStranger(op, token, body, &p.From)

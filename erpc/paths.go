@@ -63,10 +63,14 @@ func (p *paths) limit(path *transport.Path) int {
 // offer returns what this endpoint proposes for a session whose packets are up to mtu bytes, on a
 // path that drops damaged packets or does not.
 func (p *paths) offer(mtu int, checksummed bool) wire.Offer {
-	return wire.Offer{
+	o := wire.Offer{
 		Credits: uint16(p.credits(mtu)), Slots: uint16(p.cfg.Slots), MTU: uint32(mtu),
-		MaxMessage: uint32(p.cfg.MaxMessage), Checksum: p.cfg.Checksum || !checksummed,
+		MaxMessage: uint32(p.cfg.MaxMessage),
 	}
+	if p.cfg.Checksum || !checksummed {
+		o.Features = wire.FeatureChecksum
+	}
+	return o
 }
 
 // Bounds of the credits that nobody has set. Small packets need more of them: 32 of 1500 bytes

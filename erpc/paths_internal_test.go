@@ -6,6 +6,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // TestPathPlans: sessions whose hosts add the same delay share a plan, whatever else their paths
@@ -69,7 +70,7 @@ func TestPathOffers(t *testing.T) {
 		for _, checked := range []bool{false, true} {
 			o := p.offer(1300, checked)
 			if o.Slots != 4 || o.Credits != 9 || o.MTU != 1300 || o.MaxMessage != 5000 ||
-				o.Checksum != (wanted || !checked) {
+				(o.Features == wire.FeatureChecksum) != (wanted || !checked) {
 				t.Errorf("wanted %v, checked %v: offer %+v", wanted, checked, o)
 			}
 		}
@@ -88,7 +89,7 @@ func TestPathOfEachPeer(t *testing.T) {
 		mtu := min(1400, way.MTU)
 		s := st.dialTo(1)
 		o := s.dialer.Connect.Offer
-		if int(o.MTU) != mtu || o.Checksum == way.Checksummed {
+		if int(o.MTU) != mtu || (o.Features != 0) == way.Checksummed {
 			t.Errorf("path %+v: offer %+v", way, o)
 		}
 		if s.plan != e.paths.plan(&way) {

@@ -25,6 +25,7 @@ type Stats struct {
 	DropMalformed uint64 // no valid header
 	DropNoSession uint64 // no such session
 	DropToken     uint64 // wrong token, checksum or sender
+	DropConnects  uint64 // Connects beyond what an endpoint looks at in a second
 	DropRole      uint64 // a client's packet at a client, or the reverse
 
 	Protocol  ProtocolStats

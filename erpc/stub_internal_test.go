@@ -119,7 +119,11 @@ func (st *stub) take() (ops []wire.Op) {
 func (st *stub) receive(
 	i int, op wire.Op, number, token uint32, n int, put func(b []byte),
 ) {
-	pkt := make([]byte, max(wire.HeaderSize+n, 64))
+	size := 64
+	if op == wire.OpConnect {
+		size = 2048 // as large as any packet that is offered
+	}
+	pkt := make([]byte, max(wire.HeaderSize+n, size))
 	h := wire.Header{
 		Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(n), Session: number,
 	}
@@ -166,7 +170,9 @@ func (st *stub) connectFrom(i int, epoch, nonce uint64) *Session {
 	p := session.Params{Slots: 8, Credits: 8, PerPacket: 1000, MaxMessage: 1 << 20}
 	c.Offer = p.Offer()
 	from := stubAddr(i)
-	c.Cookie = st.engine.shakes.cookies.Make(from.Append(nil), &c, st.now)
+	body := make([]byte, wire.ConnectSize)
+	c.Put(body)
+	c.Cookie = st.engine.shakes.cookies.Make(&from, body, st.now)
 	st.receive(i, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
 	st.pass(1000)
 	return st.engine.table.byKey[connKey{from, nonce}]

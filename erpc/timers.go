@@ -17,7 +17,9 @@ type timers struct {
 
 	sweepEvery time.Duration
 	nextSweep  monotime.Time
-	resetsLeft int // answers to strangers until the next sweep
+	swept      monotime.Time // the last one
+	resetsLeft int           // answers to strangers until the next sweep in its usual time
+	resetsAt   monotime.Time // when they are as many as may be again
 
 	active []*Session                // client sessions that have requests
 	wheel  *carousel.Wheel[*Session] // sessions whose next packet is not due; nil until needed
@@ -39,6 +41,14 @@ func newTimers(t *Timing) timers {
 		epoch: t.RTOMin / 4, sweepEvery: t.Heartbeat / sweepsPerHeartbeat, resetsLeft: resetsPerSweep,
 	}
 }
+
+// hurry makes the next sweep come soon. It looks at all peers, so a peer that restarts again and
+// again does not bring it more often than each leastSweep-th part of its usual interval.
+func (t *timers) hurry() {
+	t.nextSweep = min(t.nextSweep, t.swept.Add(t.sweepEvery/leastSweep))
+}
+
+const leastSweep = 8
 
 // activate notes that a client session has requests. Only those are looked at for overdue
 // answers, however many sessions there are.
@@ -85,8 +95,10 @@ func (e *engine) tick() {
 		e.checkIdle()
 	}
 	if e.in.Now >= t.nextSweep {
-		t.nextSweep = e.in.Now.Add(t.sweepEvery)
-		t.resetsLeft = resetsPerSweep
+		t.nextSweep, t.swept = e.in.Now.Add(t.sweepEvery), e.in.Now
+		if e.in.Now >= t.resetsAt { // not for a hurried sweep
+			t.resetsLeft, t.resetsAt = resetsPerSweep, e.in.Now.Add(t.sweepEvery)
+		}
 		e.sweep()
 	}
 }

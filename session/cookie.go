@@ -1,56 +1,70 @@
 package session
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/binary"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cmac"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
 // cookieWindow is how long a cookie is good, at least; at most twice that.
 const cookieWindow = 10 * time.Second
 
-// Cookies proves addresses without keeping state: a cookie is a MAC over the
-// address, the client's nonce, session and token, and the time. Only who can read
-// packets sent to the address can repeat it (the idea of RFC 6347, section 4.2.1).
+// Cookies proves addresses without keeping state: a cookie is a MAC over the address, all that the
+// two Connects of an attempt have in common ([wire.Fixed]), and the time. Only who can read packets
+// sent to the address can repeat it (the idea of RFC 6347, section 4.2.1), and nobody can change
+// what was offered.
+//
+// It is AES-CMAC (RFC 4493). The lowest bit says instead in which window of time the cookie was
+// made, so that one MAC is enough to check it. Making and checking allocate nothing.
 type Cookies struct {
-	secret [32]byte
+	mac *cmac.MAC
+	in  []byte
 }
 
-// NewCookies returns a Cookies with a secret of at least 128 random bits.
-func NewCookies(secret [32]byte) *Cookies { return &Cookies{secret: secret} }
-
-func windowOf(now monotime.Time) int64 { return int64(now) / int64(cookieWindow) }
-
-// Make returns the cookie for a Connect that came from addr (any byte form of the address).
-func (k *Cookies) Make(addr []byte, c *wire.Connect, now monotime.Time) [wire.CookieSize]byte {
-	return k.mac(addr, c, windowOf(now))
+// NewCookies returns a Cookies with a random secret.
+func NewCookies(secret [cmac.Size]byte) *Cookies {
+	return &Cookies{mac: cmac.New(secret), in: make([]byte, 0, 256)}
 }
 
-// Check reports whether the Connect from addr carries a good cookie.
-func (k *Cookies) Check(addr []byte, c *wire.Connect, now monotime.Time) bool {
-	for _, w := range [2]int64{windowOf(now), windowOf(now) - 1} {
-		want := k.mac(addr, c, w)
-		if hmac.Equal(want[:], c.Cookie[:]) {
-			return true
-		}
+func windowOf(now monotime.Time) uint64 { return uint64(now / monotime.Time(cookieWindow)) }
+
+// Make returns the cookie for a Connect that came from an address. Body is the whole body.
+func (k *Cookies) Make(
+	from *packet.Addr, body []byte, now monotime.Time,
+) [wire.CookieSize]byte {
+	return k.at(from, body, windowOf(now))
+}
+
+// Check reports whether a Connect that came from an address carries a good cookie. Body is the
+// whole body, of which c was read.
+func (k *Cookies) Check(
+	from *packet.Addr, c *wire.Connect, body []byte, now monotime.Time,
+) bool {
+	window := windowOf(now)
+	if byte(window)&1 != c.Cookie[0]&1 {
+		window--
 	}
-	return false
+	want := k.at(from, body, window)
+	return subtle.ConstantTimeCompare(want[:], c.Cookie[:]) == 1
 }
 
-func (k *Cookies) mac(addr []byte, c *wire.Connect, window int64) (cookie [wire.CookieSize]byte) {
-	m := hmac.New(sha256.New, k.secret[:])
-	m.Write(addr)
-	var b [32]byte
-	binary.LittleEndian.PutUint64(b[0:], uint64(window))
-	binary.LittleEndian.PutUint64(b[8:], c.Nonce)
-	binary.LittleEndian.PutUint64(b[16:], c.Epoch)
-	binary.LittleEndian.PutUint32(b[24:], c.Session)
-	binary.LittleEndian.PutUint32(b[28:], c.Token)
-	m.Write(b[:])
-	copy(cookie[:], m.Sum(nil))
+// at returns the cookie of a window of time.
+func (k *Cookies) at(
+	from *packet.Addr, body []byte, window uint64,
+) (cookie [wire.CookieSize]byte) {
+	head, tail := wire.Fixed(body)
+	in := binary.LittleEndian.AppendUint64(k.in[:0], window)
+	in = append(in, head...)
+	in = append(in, from.IP[:]...)
+	in = binary.LittleEndian.AppendUint32(in, from.Scope)
+	in = binary.LittleEndian.AppendUint32(in, from.Port)
+	k.in = append(in, tail...) // the only part whose size varies
+	cookie = k.mac.Sum(k.in)
+	cookie[0] = cookie[0]&^1 | byte(window)&1
 	return cookie
 }

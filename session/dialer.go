@@ -124,7 +124,8 @@ func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
 		return Params{}, 0, false, nil // to an earlier offer: the answer to the last one follows
 	}
 	if o.Credits > mine.Credits || o.Slots > mine.Slots || o.MTU > mine.MTU ||
-		o.MaxMessage > mine.MaxMessage || mine.Checksum && !o.Checksum {
+		o.MaxMessage > mine.MaxMessage || o.Features&^(mine.Features|eitherSide) != 0 ||
+		mine.Features&eitherSide&^o.Features != 0 {
 		return Params{}, 0, true, ErrBadOffer
 	}
 	p, err = ParamsOf(*o)
@@ -132,6 +133,16 @@ func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
 		rtt = max(now.Sub(d.sentAt), 1)
 	}
 	return p, rtt, true, err
+}
+
+// OnVersion turns a refusal of this side's version into an error; ok is false if it answers
+// something else.
+func (d *Dialer) OnVersion(r *wire.VersionRefusal) (err error, ok bool) {
+	if r.Nonce != d.Connect.Nonce || r.Asked != wire.Version || r.Least <= r.Asked && r.Asked <= r.Most {
+		return nil, false
+	}
+	return fmt.Errorf("%w: the peer speaks %d to %d, this side %d",
+		ErrVersion, r.Least, r.Most, wire.Version), true
 }
 
 // OnRefuse turns a refusal into an error; ok is false if it answers something else.

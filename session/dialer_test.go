@@ -1,18 +1,20 @@
 package session
 
 import (
+	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
 var (
 	clientOffer = wire.Offer{Credits: 32, Slots: 8, MTU: 9000, MaxMessage: 1 << 20}
 	serverOffer = wire.Offer{Credits: 16, Slots: 12, MTU: 9000, MaxMessage: 8 << 20}
-	clientAddr  = []byte{10, 0, 0, 1, 0x12, 0x34}
 )
 
 // acceptor is a server's end of the handshake as an endpoint would have it.
@@ -27,7 +29,7 @@ type acceptor struct {
 
 func newAcceptor(t testing.TB) *acceptor {
 	return &acceptor{
-		t: t, cookies: NewCookies([32]byte{1, 2, 3}), offer: serverOffer,
+		t: t, cookies: NewCookies([16]byte{1, 2, 3}), offer: serverOffer,
 		sessions: map[uint64]*wire.Accept{}, out: NewOut(4, false),
 	}
 }
@@ -61,8 +63,9 @@ func (a *acceptor) on(p dgram, now monotime.Time) []dgram {
 	}
 	var c wire.Connect
 	c.Parse(body)
-	if !a.cookies.Check(clientAddr, &c, now) {
-		ch := wire.Challenge{Nonce: c.Nonce, Cookie: a.cookies.Make(clientAddr, &c, now)}
+	whole := body[:h.MsgSize]
+	if !a.cookies.Check(&clientHost, &c, whole, now) {
+		ch := wire.Challenge{Nonce: c.Nonce, Cookie: a.cookies.Make(&clientHost, whole, now)}
 		a.out.Mgmt(&clientHost, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
 		return a.take()
 	}
@@ -347,14 +350,15 @@ func TestAcceptBeyondOffer(t *testing.T) {
 		"slots 3": func(o *wire.Offer) { o.Slots = 3 },
 		"none":    func(o *wire.Offer) { o.Credits = 0 },
 		"no checksum, though wanted": func(o *wire.Offer) {
-			o.Checksum = false
+			o.Features = 0
 		},
+		"a feature that was not offered": func(o *wire.Offer) { o.Features |= 1 << 31 },
 	} {
 		r := newDialRig(t)
-		r.d.Connect.Offer.Checksum = true
+		r.d.Connect.Offer.Features = wire.FeatureChecksum
 		r.d.OnChallenge(&wire.Challenge{Nonce: 77, Cookie: [16]byte{1}}, 0, r.cout)
 		a := wire.Accept{Nonce: 77, Offer: Agree(r.d.Connect.Offer, serverOffer)}
-		if _, _, ok, err := r.d.OnAccept(&a, 0); !ok || err != nil || !a.Offer.Checksum {
+		if _, _, ok, err := r.d.OnAccept(&a, 0); !ok || err != nil || a.Offer.Features == 0 {
 			t.Fatalf("good Accept: %v, %v", ok, err)
 		}
 		change(&a.Offer)
@@ -364,40 +368,115 @@ func TestAcceptBeyondOffer(t *testing.T) {
 	}
 }
 
+// TestCookies: a cookie is good for its address, for what an attempt to connect says twice, and for
+// its time.
 func TestCookies(t *testing.T) {
-	k := NewCookies([32]byte{9})
-	base := wire.Connect{Nonce: 1, Epoch: 2, Session: 3, Token: 4}
+	k := NewCookies([16]byte{9})
 	const now = monotime.Time(12_345_678_901)
-	base.Cookie = k.Make(clientAddr, &base, now)
-	if !k.Check(clientAddr, &base, now) || !k.Check(clientAddr, &base, now.Add(cookieWindow)) {
-		t.Error("a good cookie is refused")
+	body := make([]byte, wire.ConnectSize, 100)
+	base := wire.Connect{Nonce: 1, Epoch: 2, Session: 3, Token: 4, Offer: clientOffer}
+	base.Put(body)
+	body = wire.AppendExtension(body, wire.Extension{Type: 3, Value: []byte("abc")})
+	base.Cookie = k.Make(&clientHost, body, now)
+	base.Put(body)
+	check := func(k *Cookies, from packet.Addr, body []byte, now monotime.Time) bool {
+		var c wire.Connect
+		c.Parse(body)
+		return k.Check(&from, &c, body, now)
 	}
-	if k.Check(clientAddr, &base, now.Add(2*cookieWindow)) {
-		t.Error("an expired cookie is taken")
+	for name, at := range map[string]monotime.Time{
+		"at once": now, "in the next window": now.Add(cookieWindow),
+	} {
+		if !check(k, clientHost, body, at) {
+			t.Errorf("a good cookie is refused %s", name)
+		}
 	}
-	if k.Check(clientAddr, &base, now.Add(-cookieWindow)) {
-		t.Error("a cookie of the future is taken")
+	for name, at := range map[string]monotime.Time{
+		"expired": now.Add(2 * cookieWindow), "long expired": now.Add(3 * cookieWindow),
+		"of the future": now.Add(-cookieWindow),
+	} {
+		if check(k, clientHost, body, at) {
+			t.Errorf("a cookie %s is taken", name)
+		}
 	}
-	if NewCookies([32]byte{8}).Check(clientAddr, &base, now) {
+	if check(NewCookies([16]byte{8}), clientHost, body, now) {
 		t.Error("a cookie of another secret is taken")
 	}
-	if k.Check([]byte{10, 0, 0, 2, 0x12, 0x34}, &base, now) {
-		t.Error("a cookie for another address is taken")
-	}
-	for name, change := range map[string]func(*wire.Connect){
-		"nonce": func(c *wire.Connect) { c.Nonce++ }, "epoch": func(c *wire.Connect) { c.Epoch++ },
-		"session": func(c *wire.Connect) { c.Session++ }, "token": func(c *wire.Connect) { c.Token++ },
-		"cookie": func(c *wire.Connect) { c.Cookie[15] ^= 1 }, "zero": func(c *wire.Connect) { c.Cookie = [16]byte{} },
+	for name, change := range map[string]func(*packet.Addr){
+		"IP": func(a *packet.Addr) { a.IP[3]++ }, "port": func(a *packet.Addr) { a.Port++ },
+		"scope": func(a *packet.Addr) { a.Scope++ },
 	} {
-		c := base
-		change(&c)
-		if k.Check(clientAddr, &c, now) {
+		from := clientHost
+		if change(&from); check(k, from, body, now) {
 			t.Errorf("a cookie for another %s is taken", name)
 		}
 	}
-	c := base // the MTU may fall between two Connects
-	c.Offer.MTU = 1000
-	if !k.Check(clientAddr, &c, now) {
-		t.Error("a cookie is bound to the offer")
+	for i := range body {
+		bad := bytes.Clone(body)
+		bad[i] ^= 2               // bit 0 of the cookie names the window
+		free := i >= 40 && i < 48 // the MTU may fall between two Connects
+		if check(k, clientHost, bad, now) != free {
+			t.Errorf("byte %d differs: taken %v", i, !free)
+		}
+	}
+	body[48] ^= 1
+	if check(k, clientHost, body, now) {
+		t.Error("a cookie of this window is taken for one of another")
+	}
+}
+
+// TestCookiesAllocateNothing: whoever sends Connects makes no garbage here.
+func TestCookiesAllocateNothing(t *testing.T) {
+	k := NewCookies([16]byte{9})
+	body := make([]byte, wire.ConnectSize)
+	var c wire.Connect
+	k.Make(&clientHost, body, 0)
+	if n := testing.AllocsPerRun(100, func() {
+		c.Cookie = k.Make(&clientHost, body, 0)
+		if !k.Check(&clientHost, &c, body, 0) {
+			t.Fatal("a good cookie is refused")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkCookies: what a Connect costs that brings no cookie, or a bad one.
+func BenchmarkCookies(b *testing.B) {
+	k := NewCookies([16]byte{9})
+	body := make([]byte, wire.ConnectSize)
+	var c wire.Connect
+	b.Run("make", func(b *testing.B) {
+		for b.Loop() {
+			c.Cookie = k.Make(&clientHost, body, 0)
+		}
+	})
+	b.Run("check", func(b *testing.B) {
+		for b.Loop() {
+			k.Check(&clientHost, &c, body, 0)
+		}
+	})
+}
+
+// TestOnVersion: a refusal ends the attempt only if it is about this side's version, and of this
+// attempt.
+func TestOnVersion(t *testing.T) {
+	r := newDialRig(t)
+	good := wire.VersionRefusal{Nonce: 77, Asked: wire.Version, Least: 3, Most: 4}
+	if err, ok := r.d.OnVersion(&good); !ok || !errors.Is(err, ErrVersion) ||
+		!strings.Contains(err.Error(), "3 to 4") || !strings.Contains(err.Error(), "side 2") {
+		t.Errorf("a refusal: %v, %v", err, ok)
+	}
+	for name, change := range map[string]func(*wire.VersionRefusal){
+		"nonce": func(r *wire.VersionRefusal) { r.Nonce++ }, "version": func(r *wire.VersionRefusal) { r.Asked++ },
+		"range": func(r *wire.VersionRefusal) { r.Least = wire.Version },
+	} {
+		bad := good
+		if change(&bad); bad == good {
+			t.Fatal(name)
+		}
+		if err, ok := r.d.OnVersion(&bad); ok || err != nil {
+			t.Errorf("another %s: %v, %v", name, err, ok)
+		}
 	}
 }

@@ -77,7 +77,7 @@ func TestLowerMTU(t *testing.T) {
 func TestOffer(t *testing.T) {
 	for _, o := range []wire.Offer{
 		{Credits: 1, Slots: 1, MTU: MinMTU, MaxMessage: 0},
-		{Credits: 7, Slots: 16, MTU: 1452, MaxMessage: 12345, Checksum: true},
+		{Credits: 7, Slots: 16, MTU: 1452, MaxMessage: 12345, Features: wire.FeatureChecksum},
 		{Credits: MaxCredits, Slots: MaxSlots, MTU: 1<<16 + wire.HeaderSize, MaxMessage: wire.MaxMsgSize},
 	} {
 		p, err := ParamsOf(o)

@@ -217,6 +217,13 @@ func (o *Out) Mgmt(
 	o.push(to, pkt, nil)
 }
 
+// RefuseVersion queues the refusal of a version to an endpoint.
+func (o *Out) RefuseVersion(to *packet.Addr, r *wire.VersionRefusal) {
+	pkt := o.grab(wire.VersionRefusalSize)
+	r.Put(pkt)
+	o.push(to, pkt, nil)
+}
+
 // add appends an event, in place, and returns it.
 func (o *Out) add(kind EventKind) *Event {
 	o.outcomes++

@@ -31,6 +31,7 @@ var (
 	ErrExhausted     = errors.New("resource exhausted")
 	ErrTimeout       = errors.New("connect timeout")
 	ErrBadOffer      = errors.New("offer cannot be met")
+	ErrVersion       = errors.New("protocol version not spoken")
 )
 
 // Params is what the two sides of a session agreed on.
@@ -46,7 +47,7 @@ type Params struct {
 func ParamsOf(o wire.Offer) (Params, error) {
 	p := Params{
 		Slots: int(o.Slots), Credits: int(o.Credits), PerPacket: int(o.MTU) - wire.HeaderSize,
-		MaxMessage: int(o.MaxMessage), Checksum: o.Checksum,
+		MaxMessage: int(o.MaxMessage), Checksum: o.Features&wire.FeatureChecksum != 0,
 	}
 	switch {
 	case p.Slots < 1 || p.Slots > MaxSlots || p.Slots&(p.Slots-1) != 0,
@@ -60,18 +61,26 @@ func ParamsOf(o wire.Offer) (Params, error) {
 
 // Offer returns the offer that both sides agreed on.
 func (p *Params) Offer() wire.Offer {
-	return wire.Offer{
+	o := wire.Offer{
 		Credits: uint16(p.Credits), Slots: uint16(p.Slots), MTU: uint32(p.PerPacket + wire.HeaderSize),
-		MaxMessage: uint32(p.MaxMessage), Checksum: p.Checksum,
+		MaxMessage: uint32(p.MaxMessage),
 	}
+	if p.Checksum {
+		o.Features = wire.FeatureChecksum
+	}
+	return o
 }
+
+// eitherSide holds the features that are agreed on if one side wants them. All others take two.
+const eitherSide = wire.FeatureChecksum
 
 // Agree returns the smaller of two offers, field by field, with slots cut to a
 // power of two. Checksums are on if either side wants them.
 func Agree(a, b wire.Offer) wire.Offer {
 	o := wire.Offer{
 		Credits: min(a.Credits, b.Credits), Slots: min(a.Slots, b.Slots), MTU: min(a.MTU, b.MTU),
-		MaxMessage: min(a.MaxMessage, b.MaxMessage), Checksum: a.Checksum || b.Checksum,
+		MaxMessage: min(a.MaxMessage, b.MaxMessage),
+		Features:   a.Features&b.Features | (a.Features|b.Features)&eitherSide,
 	}
 	for o.Slots&(o.Slots-1) != 0 {
 		o.Slots &= o.Slots - 1

@@ -21,10 +21,22 @@
 //	4       28 bits  msgsize   size of the whole message in bytes, at most [MaxMsgSize];
 //	                           in an RFR how many response packets more than one it asks for
 //	4       4 bits   flags     bit 28 CE echo, bit 29 error, bit 30 gap, bit 31 quiet
-//	8       32 bits  session   session number at the receiver, or [NoSession]
+//	8       24 bits  session   session number at the receiver, or [NoSession]
+//	11      8 bits   upper     zero; reserved for a key phase and the receiver's loop. Without
+//	                           a session a receiver skips it, with one it refuses others
 //	12      32 bits  token     token of that session at the receiver; see below
 //	16      48 bits  reqnum    request number within the session
 //	22      16 bits  pktnum    packet number within the request
+//
+// # Opening a session
+//
+// The client sends a Connect, the server answers with a Challenge, the client repeats its Connect
+// with the cookie, the server answers with an Accept. Both Connects say the same, all but the MTU,
+// which a client lowers when the path does not carry it, and the padding; the cookie is a MAC over
+// the address and over what stays the same ([Fixed]). Features are 32 bits; what needs more room is
+// an [Extension], and a receiver skips those it does not know. Sizes of management bodies are
+// minima. A version that is not spoken is refused by a packet that names both ([VersionRefusal]);
+// it and what it needs of a Connect never change.
 //
 // # Packet numbers
 //

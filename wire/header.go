@@ -12,7 +12,7 @@ const (
 	// HeaderSize is the size of the packet header in bytes.
 	HeaderSize = 24
 	// Version is the protocol version this package speaks.
-	Version = 1
+	Version = 2
 	// MaxMsgSize is the largest message size in bytes that the header can express.
 	MaxMsgSize = 1<<28 - 1
 	// MaxReqNum is the largest request number.
@@ -20,9 +20,9 @@ const (
 	// MaxPackets is the largest number of packets that one request and its
 	// response may take together (packet numbers are 16 bits wide).
 	MaxPackets = 1 << 16
-	// NoSession in the session field means that the sender knows no session
+	// NoSession in the low 24 bits of the session field means that the sender knows no session
 	// of the receiver. Only management packets carry it.
-	NoSession = 0xFFFFFFFF
+	NoSession = 1<<24 - 1
 	// MaxReqType is the largest request type an application may use.
 	MaxReqType = 254
 	// HoldUnit is the unit of the hold field in nanoseconds.
@@ -77,7 +77,7 @@ var (
 	ErrType    = errors.New("wire: unknown packet type")
 	ErrFlags   = errors.New("wire: reserved bits set, or flags that the packet type does not have")
 	ErrReqType = errors.New("wire: request type out of range")
-	ErrSession = errors.New("wire: session number missing")
+	ErrSession = errors.New("wire: session number missing or out of range")
 	ErrSize    = errors.New("wire: payload does not fit the packet type or the message size")
 )
 
@@ -129,7 +129,7 @@ func (h *Header) Parse(pkt []byte) error {
 	h.PktNum = uint16(num >> 48)
 	payload := len(pkt) - HeaderSize
 	if h.Flags == 0 && h.carriesData() && payload <= int(h.MsgSize) &&
-		h.ReqType <= MaxReqType && h.Session != NoSession {
+		h.ReqType <= MaxReqType && h.Session < NoSession {
 		return nil // nearly every packet of small messages
 	}
 	return h.check(payload)
@@ -172,7 +172,7 @@ func (h *Header) check(payload int) error {
 	if h.ReqType > MaxReqType {
 		return ErrReqType
 	}
-	if h.Session == NoSession {
+	if h.Session >= NoSession {
 		return ErrSession
 	}
 	return nil
@@ -188,7 +188,7 @@ func SetToken(pkt []byte, token uint32) {
 	binary.LittleEndian.PutUint32((*[HeaderSize]byte)(pkt)[12:], token)
 }
 
-// SessionOf returns the session number of a packet, false if it is too short.
+// SessionOf returns the session field of a packet, false if it is too short.
 func SessionOf(pkt []byte) (uint32, bool) {
 	if len(pkt) < HeaderSize {
 		return 0, false

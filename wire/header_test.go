@@ -41,6 +41,8 @@ func TestParseRules(t *testing.T) {
 		{"request: type 255", with(TypeReq, func(h *Header) { h.ReqType = 255 }), 100, ErrReqType},
 		{"request: type 254", with(TypeReq, func(h *Header) { h.ReqType = 254 }), 100, nil},
 		{"request: no session", with(TypeReq, func(h *Header) { h.Session = NoSession }), 100, ErrSession},
+		{"request: upper bits", with(TypeReq, func(h *Header) { h.Session |= 1 << 31 }), 100, ErrSession},
+		{"request: upper bits and no session", with(TypeReq, func(h *Header) { h.Session = 1<<32 - 1 }), 100, ErrSession},
 		{"request: last session", with(TypeReq, func(h *Header) { h.Session = NoSession - 1 }), 100, nil},
 
 		{"response", good(TypeResp), 100, nil},
@@ -62,6 +64,7 @@ func TestParseRules(t *testing.T) {
 		{"CR: error", with(TypeCR, func(h *Header) { h.Flags = FlagError }), 0, ErrFlags},
 		{"CR: payload", good(TypeCR), 1, ErrSize},
 		{"CR: type 255", with(TypeCR, func(h *Header) { h.ReqType = 255 }), 0, ErrReqType},
+		{"CR: upper bits", with(TypeCR, func(h *Header) { h.Session |= 1 << 24 }), 0, ErrSession},
 		{"CR: no session", with(TypeCR, func(h *Header) { h.Session = NoSession }), 0, ErrSession},
 
 		{"management", good(TypeMgmt), AliveSize, nil},
@@ -69,7 +72,9 @@ func TestParseRules(t *testing.T) {
 		{"management: padded", good(TypeMgmt), AliveSize + 1000, nil},
 		{"management: body cut", good(TypeMgmt), AliveSize - 1, ErrSize},
 		{"management: another size", with(TypeMgmt, func(h *Header) { h.MsgSize-- }), AliveSize, ErrSize},
-		{"management: larger size", with(TypeMgmt, func(h *Header) { h.MsgSize++ }), AliveSize + 1, ErrSize},
+		{"management: larger body", with(TypeMgmt, func(h *Header) { h.MsgSize++ }), AliveSize + 1, nil},
+		{"management: larger body, cut", with(TypeMgmt, func(h *Header) { h.MsgSize++ }), AliveSize, ErrSize},
+		{"management: session and loop", with(TypeMgmt, func(h *Header) { h.Session |= 1 << 24 }), AliveSize, ErrSession},
 		{"management: flag", with(TypeMgmt, func(h *Header) { h.Flags = FlagCE }), AliveSize, ErrFlags},
 		{"management: operation 0", with(TypeMgmt, func(h *Header) { h.ReqType = 0 }), AliveSize, ErrReqType},
 		{"management: operation after the last", with(TypeMgmt, func(h *Header) { h.ReqType = numOps }), AliveSize, ErrReqType},

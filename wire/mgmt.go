@@ -33,7 +33,8 @@ func (o Op) String() string {
 // CookieSize is the size of an address-validation cookie in bytes.
 const CookieSize = 16
 
-// Sizes of the management bodies in bytes.
+// Least sizes of the management bodies in bytes. A body may be longer: extensions follow in a
+// Connect and an Accept, see [Extensions]; what follows in others is skipped.
 const (
 	ConnectSize   = 64
 	ChallengeSize = 24
@@ -42,7 +43,7 @@ const (
 	AliveSize     = 24
 )
 
-// bodySize is the size of the body of each operation.
+// bodySize is the least size of the body of each operation.
 var bodySize = [numOps]int{
 	OpConnect: ConnectSize, OpChallenge: ChallengeSize, OpAccept: AcceptSize, OpRefuse: RefuseSize,
 	OpDisconnect: AliveSize, OpDisconnectAck: AliveSize, OpPing: AliveSize, OpPong: AliveSize, OpReset: AliveSize,
@@ -57,11 +58,26 @@ func (h *Header) checkMgmt(payload int) error {
 	if h.Flags != 0 {
 		return ErrFlags
 	}
-	if int(h.MsgSize) != bodySize[h.ReqType] || payload < int(h.MsgSize) {
+	if int(h.MsgSize) < bodySize[h.ReqType] || payload < int(h.MsgSize) {
 		return ErrSize
+	}
+	if h.Session&NoSession == NoSession {
+		h.Session = NoSession // the bits above may ask for a loop
+	} else if h.Session > NoSession {
+		return ErrSession
 	}
 	return nil
 }
+
+// Features are what a side of a session can do, or what both agreed on. An unknown bit in an
+// offer is not agreed on; one in an agreement makes it bad.
+type Features uint32
+
+// The features.
+const (
+	// FeatureChecksum: every packet carries a CRC-32C. One side that asks for it is enough.
+	FeatureChecksum Features = 1 << 0
+)
 
 // Offer is what a side proposes, or what both agreed on, for one session.
 type Offer struct {
@@ -69,36 +85,37 @@ type Offer struct {
 	Slots      uint16 // requests in flight
 	MTU        uint32 // bytes of one packet, header included
 	MaxMessage uint32 // bytes
-	Checksum   bool   // every packet carries a CRC-32C
+	Features   Features
 }
 
-const offerSize = 16
+const offerSize = 24
 
+// put writes an offer.
+//
+//	0 maxmessage u32 · 4 credits u16 · 6 slots u16 · 8 features u32 · 12 zero u32 · 16 mtu u32 · 20 zero u32
 func (o *Offer) put(b []byte) {
 	_ = b[offerSize-1]
-	binary.LittleEndian.PutUint16(b[0:], o.Credits)
-	binary.LittleEndian.PutUint16(b[2:], o.Slots)
-	binary.LittleEndian.PutUint32(b[4:], o.MTU)
-	binary.LittleEndian.PutUint32(b[8:], o.MaxMessage)
-	var flags uint32
-	if o.Checksum {
-		flags |= 1
-	}
-	binary.LittleEndian.PutUint32(b[12:], flags)
+	binary.LittleEndian.PutUint32(b[0:], o.MaxMessage)
+	binary.LittleEndian.PutUint16(b[4:], o.Credits)
+	binary.LittleEndian.PutUint16(b[6:], o.Slots)
+	binary.LittleEndian.PutUint32(b[8:], uint32(o.Features))
+	binary.LittleEndian.PutUint32(b[12:], 0)
+	binary.LittleEndian.PutUint32(b[16:], o.MTU)
+	binary.LittleEndian.PutUint32(b[20:], 0)
 }
 
 func (o *Offer) parse(b []byte) {
 	_ = b[offerSize-1]
-	o.Credits = binary.LittleEndian.Uint16(b[0:])
-	o.Slots = binary.LittleEndian.Uint16(b[2:])
-	o.MTU = binary.LittleEndian.Uint32(b[4:])
-	o.MaxMessage = binary.LittleEndian.Uint32(b[8:])
-	o.Checksum = binary.LittleEndian.Uint32(b[12:])&1 != 0
+	o.MaxMessage = binary.LittleEndian.Uint32(b[0:])
+	o.Credits = binary.LittleEndian.Uint16(b[4:])
+	o.Slots = binary.LittleEndian.Uint16(b[6:])
+	o.Features = Features(binary.LittleEndian.Uint32(b[8:]))
+	o.MTU = binary.LittleEndian.Uint32(b[16:])
 }
 
 // Connect is the body of OpConnect.
 //
-//	0 nonce u64 · 8 epoch u64 · 16 session u32 · 20 token u32 · 24 offer 16 B · 40 cookie 16 B · 56 zero 8 B
+//	0 nonce u64 · 8 epoch u64 · 16 session u32 · 20 token u32 · 24 offer 24 B · 48 cookie 16 B
 type Connect struct {
 	Nonce   uint64 // random, names this attempt to connect
 	Epoch   uint64 // random, names this incarnation of the sender's endpoint
@@ -116,8 +133,7 @@ func (c *Connect) Put(b []byte) {
 	binary.LittleEndian.PutUint32(p[16:], c.Session)
 	binary.LittleEndian.PutUint32(p[20:], c.Token)
 	c.Offer.put(p[24:])
-	copy(p[40:56], c.Cookie[:])
-	clear(p[56:])
+	copy(p[48:64], c.Cookie[:])
 }
 
 // Parse reads the body from b, which holds at least ConnectSize bytes.
@@ -128,7 +144,7 @@ func (c *Connect) Parse(b []byte) {
 	c.Session = binary.LittleEndian.Uint32(p[16:])
 	c.Token = binary.LittleEndian.Uint32(p[20:])
 	c.Offer.parse(p[24:])
-	copy(c.Cookie[:], p[40:56])
+	copy(c.Cookie[:], p[48:64])
 }
 
 // Challenge is the body of OpChallenge.
@@ -155,7 +171,7 @@ func (c *Challenge) Parse(b []byte) {
 
 // Accept is the body of OpAccept.
 //
-//	0 nonce u64 · 8 epoch u64 · 16 session u32 · 20 token u32 · 24 offer 16 B · 40 zero 8 B
+//	0 nonce u64 · 8 epoch u64 · 16 session u32 · 20 token u32 · 24 offer 24 B
 type Accept struct {
 	Nonce   uint64 // of the Connect it answers
 	Epoch   uint64 // names this incarnation of the sender's endpoint
@@ -172,7 +188,6 @@ func (a *Accept) Put(b []byte) {
 	binary.LittleEndian.PutUint32(p[16:], a.Session)
 	binary.LittleEndian.PutUint32(p[20:], a.Token)
 	a.Offer.put(p[24:])
-	clear(p[40:])
 }
 
 // Parse reads the body from b, which holds at least AcceptSize bytes.
@@ -239,6 +254,11 @@ func (a *Alive) Parse(b []byte) {
 	a.Seq = binary.LittleEndian.Uint64(p[8:])
 	a.To = binary.LittleEndian.Uint32(p[16:])
 }
+
+// Fixed returns the two parts of the body of a Connect that are the same in both Connects of an
+// attempt: all but the MTU, which the dialer may lower, the cookie, and what is padding. Body is
+// whole: it ends where the header's msgsize says.
+func Fixed(body []byte) (head, tail []byte) { return body[:40], body[ConnectSize:] }
 
 // SealMgmt finishes a management packet: pkt holds the header and the body (and
 // padding); token is the receiver's, zero when the sender knows none.

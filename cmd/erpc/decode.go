@@ -136,7 +136,12 @@ func (d *decoder) show(g *datagram) bool {
 	if g.captured < len(g.data) {
 		l.Captured = &g.captured
 	}
-	if err != nil {
+	var refusal wire.VersionRefusal
+	if err == wire.ErrVersion && refusal.Parse(g.data) {
+		d.sum.Erpc++
+		l.refusal(&refusal)
+		d.sum.Types[l.Type]++
+	} else if err != nil {
 		d.sum.Malformed++
 		l.Type, l.Malformed = "MALFORMED", reason(err)
 	} else {
@@ -209,6 +214,9 @@ func (d *decoder) finish(file *captureFile, why error) error {
 	var types []string
 	for t := wire.TypeReq; t <= wire.TypeMgmt; t++ {
 		types = append(types, fmt.Sprintf("%d %v", s.Types[t.String()], t))
+	}
+	if n := s.Types[typeVersion]; n > 0 {
+		types = append(types, fmt.Sprintf("%d %s", n, typeVersion))
 	}
 	_, _ = fmt.Fprintf(d.out, "--- %s: %d packets, %d eRPC (%s), %d malformed, %d other, %.6f s\n",
 		d.File, s.Packets, s.Erpc, strings.Join(types, ", "), s.Malformed, s.Other, s.Duration)

@@ -63,7 +63,7 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 	}
 	elsewhere := "10.0.0.2:5000" // an endpoint that no port gives away
 	short := []byte("no header")
-	connect := &wire.Connect{Nonce: 0xAB, Epoch: 0xCD, Session: 7, Token: 0xEF, Offer: wire.Offer{Credits: 32, Slots: 8, MTU: 1472, MaxMessage: 1 << 20, Checksum: true}}
+	connect := &wire.Connect{Nonce: 0xAB, Epoch: 0xCD, Session: 7, Token: 0xEF, Offer: wire.Offer{Credits: 32, Slots: 8, MTU: 1472, MaxMessage: 1 << 20, Features: wire.FeatureChecksum}}
 	connect.Cookie[15] = 0x99
 	sealed := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), Session: wire.NoSession}, 0, connect, "")
 
@@ -93,10 +93,13 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 	refuse := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpRefuse), Session: 2}, 5, &wire.Refuse{Nonce: 1, Code: wire.CodeShutdown}, "pad")
 	add(testServer, "10.0.0.3:1", refuse, fmt.Sprintf("MGMT REFUSE session=2 req=0 pkt=0 size=16 data=3 flags=- token=%08x "+
 		`nonce=0000000000000001 reason="shutting down"`, wire.Token(refuse)))
+	var old [wire.VersionRefusalSize]byte
+	(&wire.VersionRefusal{Nonce: 0xAB, Asked: 1, Least: 2, Most: 3}).Put(old[:])
+	add(testServer, testClient, old[:], "VERSION bytes=40 nonce=00000000000000ab asked=1 least=2 most=3")
 	// Malformed: to an endpoint that has spoken, from one, and at the port of the server.
 	add("10.0.0.9:53", elsewhere, short, `MALFORMED bytes=9 why="packet shorter than a header"`)
 	bad := bytes.Clone(sealed)
-	bad[0] = 0x24
+	bad[0] = 0x34
 	add(testClient, "10.0.0.9:53", bad, `MALFORMED bytes=88 why="unknown protocol version"`)
 	add("10.0.0.8:8", "10.0.0.8:31850", nil, `MALFORMED bytes=0 why="packet shorter than a header"`)
 	add("10.0.0.9:53", "10.0.0.9:54", short, "")
@@ -178,7 +181,7 @@ func TestDecode(t *testing.T) {
 			shown++
 		}
 	}
-	fmt.Fprintf(&want, "--- FILE: %d packets, %d eRPC (1 REQ, 1 RFR, 1 CR, 5 RESP, 3 MGMT), 3 malformed, 2 other, %d.000000 s\n", len(frames), len(frames)-5, len(frames)-3)
+	fmt.Fprintf(&want, "--- FILE: %d packets, %d eRPC (1 REQ, 1 RFR, 1 CR, 5 RESP, 3 MGMT, 1 VERSION), 3 malformed, 2 other, %d.000000 s\n", len(frames), len(frames)-5, len(frames)-3)
 	if shown != len(lines) {
 		t.Fatalf("%d of %d lines", shown, len(lines))
 	}
@@ -218,7 +221,7 @@ func TestDecodeJSON(t *testing.T) {
 	}
 	var d decoded
 	decodeOne(t, out, &d)
-	if d.Decode != "FILE" || d.decodeSummary.Packets != len(frames) || d.Erpc != 11 || d.Malformed != 3 || d.Other != 2 || d.Types["RESP"] != 5 || d.Error != "" {
+	if d.Decode != "FILE" || d.decodeSummary.Packets != len(frames) || d.Erpc != 12 || d.Malformed != 3 || d.Other != 2 || d.Types["RESP"] != 5 || d.Error != "" {
 		t.Errorf("%+v", d.decodeSummary)
 	}
 	if len(d.Packets) != len(lines) {
@@ -226,7 +229,7 @@ func TestDecodeJSON(t *testing.T) {
 	}
 	for i := range d.Packets {
 		p := &d.Packets[i]
-		if p.Op == "" && p.text() != p.Time+" "+lines[i] { // bodies have lost their order
+		if p.Body == nil && p.text() != p.Time+" "+lines[i] { // bodies have lost their order
 			t.Errorf("packet %d: %s\nwant %s", i, p.text(), lines[i])
 		}
 	}
@@ -254,9 +257,9 @@ func TestDecodePort(t *testing.T) {
 	frames, _ := sample(t)
 	file := pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, wrapped(frames, etherHead...))
 	for port, want := range map[string]string{
-		"5000":  "16 packets, 9 eRPC (1 REQ, 1 RFR, 1 CR, 5 RESP, 1 MGMT), 2 malformed, 5 other",
-		"31850": "16 packets, 2 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 2 MGMT), 1 malformed, 13 other",
-		"54":    "16 packets, 0 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 0 MGMT), 1 malformed, 15 other",
+		"5000":  "17 packets, 9 eRPC (1 REQ, 1 RFR, 1 CR, 5 RESP, 1 MGMT), 2 malformed, 6 other",
+		"31850": "17 packets, 3 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 2 MGMT, 1 VERSION), 1 malformed, 13 other",
+		"54":    "17 packets, 0 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 0 MGMT), 1 malformed, 16 other",
 	} {
 		status, out, _ := decodeFile(t, file, "--port", port)
 		if status != exitDone || !strings.Contains(out, want) {

@@ -110,7 +110,10 @@ func (l *line) body(e *layer.ERPC) {
 		l.detail("slots", o.Slots)
 		l.detail("mtu", o.MTU)
 		l.detail("max_message", o.MaxMessage)
-		l.detail("checksum", o.Checksum)
+		l.detail("checksum", o.Features&wire.FeatureChecksum != 0)
+		if rest := o.Features &^ wire.FeatureChecksum; rest != 0 {
+			l.detail("features", hex32(uint32(rest)))
+		}
 	}
 	switch b := e.Body.(type) {
 	case *wire.Connect:
@@ -120,6 +123,7 @@ func (l *line) body(e *layer.ERPC) {
 		l.detail("from_token", hex32(b.Token))
 		offer(&b.Offer)
 		l.detail("cookie", fmt.Sprintf("%x", b.Cookie))
+		l.extensions(e.Extensions)
 	case *wire.Challenge:
 		l.detail("nonce", hex64(b.Nonce))
 		l.detail("cookie", fmt.Sprintf("%x", b.Cookie))
@@ -129,6 +133,7 @@ func (l *line) body(e *layer.ERPC) {
 		l.detail("from_session", b.Session)
 		l.detail("from_token", hex32(b.Token))
 		offer(&b.Offer)
+		l.extensions(e.Extensions)
 	case *wire.Refuse:
 		l.detail("nonce", hex64(b.Nonce))
 		l.Body["reason"] = b.Code.String()
@@ -142,6 +147,31 @@ func (l *line) body(e *layer.ERPC) {
 		l.detail("from_token", hex32(b.Token))
 		l.detail("seq", hex64(b.Seq))
 		l.detail("to_token", hex32(b.To))
+	}
+}
+
+// typeVersion is the type of a refusal of a version.
+const typeVersion = "VERSION"
+
+// refusal takes the refusal of a version, which has no header of this one.
+func (l *line) refusal(r *wire.VersionRefusal) {
+	l.Type, l.Body = typeVersion, map[string]any{}
+	l.detail("nonce", fmt.Sprintf("%016x", r.Nonce))
+	l.detail("asked", r.Asked)
+	l.detail("least", r.Least)
+	l.detail("most", r.Most)
+}
+
+// extensions takes the extensions of a Connect or an Accept.
+func (l *line) extensions(b []byte) {
+	for len(b) > 0 {
+		x, rest, err := wire.NextExtension(b)
+		if err != nil {
+			l.detail("extensions", "malformed")
+			return
+		}
+		l.detail(fmt.Sprintf("extension_%d", x.Type), fmt.Sprintf("%x", x.Value))
+		b = rest
 	}
 }
 
@@ -178,6 +208,9 @@ func (l *line) text() string {
 		if h.Error != "" {
 			add("error=%q", h.Error)
 		}
+		parts = append(parts, l.details...)
+	} else if l.Malformed == "" {
+		add("bytes=%d", l.Bytes)
 		parts = append(parts, l.details...)
 	} else {
 		add("bytes=%d why=%q", l.Bytes, l.Malformed)

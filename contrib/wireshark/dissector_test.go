@@ -140,7 +140,7 @@ func packets(t *testing.T, n int) [][]byte {
 			pkt[i] = byte(rng.Uint32())
 		}
 		h := wire.Header{Type: wire.Type(rng.IntN(4)), ReqType: uint8(rng.IntN(255)), Hold: uint16(rng.Uint32()), PktNum: uint16(rng.IntN(3)),
-			MsgSize: rng.Uint32N(wire.MaxMsgSize), Session: rng.Uint32(), ReqNum: rng.Uint64N(wire.MaxReqNum)}
+			MsgSize: rng.Uint32N(wire.MaxMsgSize), Session: rng.Uint32N(wire.NoSession), ReqNum: rng.Uint64N(wire.MaxReqNum)}
 		if h.Type == wire.TypeRFR || h.Type == wire.TypeCR {
 			pkt = pkt[:wire.HeaderSize]
 		} else if rng.IntN(2) == 0 {
@@ -175,22 +175,21 @@ func expect(pkt []byte) map[string]string {
 	set := func(name, format string, v any) { want["erpc."+name] = fmt.Sprintf(format, v) }
 	e := new(layer.ERPC)
 	err := e.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback)
+	if r := new(wire.VersionRefusal); r.Parse(pkt) {
+		set("nonce", "0x%016x", r.Nonce)
+		set("version_asked", "%d", r.Asked)
+		set("version_least", "%d", r.Least)
+		set("version_most", "%d", r.Most)
+		e.Type, e.Session, e.Token = wire.TypeMgmt, wire.NoSession, wire.Token(pkt)
+		expectHeader(set, e, pkt)
+		set("op", "%d", 0)
+		return want
+	}
 	if err != nil {
 		set("malformed", "%s", strings.TrimPrefix(err.Error(), "wire: "))
 		return want
 	}
-	set("version", "%d", wire.Version)
-	set("type", "%d", uint8(e.Type))
-	set("hold", "0x%04x", e.Hold)
-	set("size", "%d", e.MsgSize)
-	set("flags", "0x%02x", uint8(e.Flags))
-	for name, flag := range map[string]wire.Flags{"ce": wire.FlagCE, "error": wire.FlagError, "gap": wire.FlagGap, "quiet": wire.FlagQuiet} {
-		set("flags."+name, "%t", e.Flags&flag != 0)
-	}
-	set("session", "%d", e.Session)
-	set("token", "0x%08x", e.Token)
-	set("reqnum", "%d", e.ReqNum)
-	set("pktnum", "%d", e.PktNum)
+	expectHeader(set, e, pkt)
 	if try, ok := e.Try(); ok {
 		set("try", "%d", try)
 	}
@@ -201,6 +200,9 @@ func expect(pkt []byte) map[string]string {
 		set("op", "%d", e.ReqType)
 		set("padding_len", "%d", len(e.Payload))
 		expectBody(set, e.Body)
+		if op := e.Op(); op == wire.OpConnect || op == wire.OpAccept {
+			expectExtensions(want, e.Extensions)
+		}
 		return want
 	}
 	set("reqtype", "%d", e.ReqType)
@@ -214,13 +216,46 @@ func expect(pkt []byte) map[string]string {
 	return want
 }
 
+func expectHeader(set func(name, format string, v any), e *layer.ERPC, pkt []byte) {
+	set("version", "%d", pkt[0]>>4)
+	set("type", "%d", uint8(e.Type))
+	set("hold", "0x%04x", e.Hold)
+	set("size", "%d", e.MsgSize)
+	set("flags", "0x%02x", uint8(e.Flags))
+	for name, flag := range map[string]wire.Flags{"ce": wire.FlagCE, "error": wire.FlagError, "gap": wire.FlagGap, "quiet": wire.FlagQuiet} {
+		set("flags."+name, "%t", e.Flags&flag != 0)
+	}
+	set("session", "%d", e.Session)
+	set("upper", "0x%02x", pkt[11])
+	set("token", "0x%08x", e.Token)
+	set("reqnum", "%d", e.ReqNum)
+	set("pktnum", "%d", e.PktNum)
+}
+
+func expectExtensions(want map[string]string, b []byte) {
+	var types, values []string
+	for len(b) > 0 {
+		x, rest, err := wire.NextExtension(b)
+		if err != nil {
+			panic(err) // the layer has checked them
+		}
+		types = append(types, strconv.Itoa(int(x.Type)))
+		if len(x.Value) > 0 {
+			values = append(values, hex.EncodeToString(x.Value))
+		}
+		b = rest
+	}
+	want["erpc.ext.type"], want["erpc.ext.value"] = strings.Join(types, ","), strings.Join(values, ",")
+}
+
 func expectBody(set func(name, format string, v any), body layer.Body) {
 	offer := func(o wire.Offer) {
 		set("credits", "%d", o.Credits)
 		set("slots", "%d", o.Slots)
 		set("mtu", "%d", o.MTU)
 		set("max_message", "%d", o.MaxMessage)
-		set("checksum", "%t", o.Checksum)
+		set("checksum", "%t", o.Features&wire.FeatureChecksum != 0)
+		set("features", "0x%08x", uint32(o.Features))
 	}
 	switch b := body.(type) {
 	case *wire.Connect:
@@ -313,7 +348,7 @@ func TestDissector(t *testing.T) {
 		reasons[want["erpc.malformed"]]++
 		kinds[want["erpc.type"]+"/"+want["erpc.op"]]++
 	}
-	if len(reasons) != 1+7 || len(kinds) != 4+9+1 {
+	if len(reasons) != 1+8 || len(kinds) != 4+9+1+1 {
 		t.Errorf("not every case is there: %v, %v", reasons, kinds)
 	}
 }

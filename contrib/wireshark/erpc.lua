@@ -13,12 +13,12 @@
 
 local erpc = Proto("erpc", "eRPC")
 
-local HEADER, VERSION, NO_SESSION = 24, 1, 0xFFFFFFFF
+local HEADER, VERSION, NO_SESSION = 24, 2, 0xFFFFFF
 local REQ, RFR, CR, RESP, MGMT = 0, 1, 2, 3, 4
 
 local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGMT] = "MGMT" }
 local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING", "PONG", "RESET" }
-local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24 } -- bytes, by operation
+local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24 } -- at least, bytes, by operation
 local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down", "application error", "bad offer", "handler panicked" }
 
 local f = {
@@ -36,6 +36,7 @@ local f = {
   gap = ProtoField.bool("erpc.flags.gap", "Gap", 8, nil, 0x40),
   quiet = ProtoField.bool("erpc.flags.quiet", "Quiet", 8, nil, 0x80),
   session = ProtoField.uint32("erpc.session", "Session at the receiver", base.DEC),
+  upper = ProtoField.uint8("erpc.upper", "Reserved, or the loop that is asked for", base.HEX),
   token = ProtoField.uint32("erpc.token", "Token, or token XOR checksum", base.HEX),
   reqnum = ProtoField.uint64("erpc.reqnum", "Request number", base.DEC),
   pktnum = ProtoField.uint16("erpc.pktnum", "Packet number", base.DEC),
@@ -51,7 +52,13 @@ local f = {
   slots = ProtoField.uint16("erpc.slots", "Slots", base.DEC),
   mtu = ProtoField.uint32("erpc.mtu", "MTU, bytes", base.DEC),
   max_message = ProtoField.uint32("erpc.max_message", "Largest message, bytes", base.DEC),
+  features = ProtoField.uint32("erpc.features", "Features", base.HEX),
   checksum = ProtoField.bool("erpc.checksum", "Checksums", 32, nil, 1),
+  ext_type = ProtoField.uint16("erpc.ext.type", "Extension", base.DEC),
+  ext_value = ProtoField.bytes("erpc.ext.value", "Value"),
+  asked = ProtoField.uint8("erpc.version_asked", "Version that is refused", base.DEC),
+  least = ProtoField.uint8("erpc.version_least", "Least version of the sender", base.DEC),
+  most = ProtoField.uint8("erpc.version_most", "Largest version of the sender", base.DEC),
   cookie = ProtoField.bytes("erpc.cookie", "Cookie"),
   code = ProtoField.uint8("erpc.code", "Reason", base.DEC, codes),
   seq = ProtoField.uint64("erpc.seq", "Sequence number", base.HEX),
@@ -66,6 +73,31 @@ erpc.experts = { bad }
 
 erpc.prefs.port = Pref.uint("UDP port", 31850, "UDP packets of this port are eRPC, whatever they look like")
 
+-- refusal shows a refusal of a version, whose layout is that of all versions.
+local function refusal(tree, tvb, pinfo)
+  pinfo.cols.info = "VERSION refused"
+  if tvb:len() < 40 then return end -- cut short by the capture
+  tree:add_le(f.nonce, tvb(24, 8))
+  tree:add(f.asked, tvb(32, 1))
+  tree:add(f.least, tvb(33, 1))
+  tree:add(f.most, tvb(34, 1))
+  pinfo.cols.info = string.format("VERSION %d refused, spoken are %d to %d", tvb(32, 1):uint(), tvb(33, 1):uint(), tvb(34, 1):uint())
+end
+
+local function is_refusal(tvb)
+  return tvb:reported_len() >= 40 and tvb:len() >= HEADER and tvb(0, 4):le_uint() == MGMT and tvb(4, 4):uint() == 0 and
+    tvb(8, 3):le_uint() == NO_SESSION and tvb(16, 4):uint() == 0 and tvb(20, 4):uint() == 0
+end
+
+-- whole reports whether the extensions in b from at on fill it exactly.
+local function whole(b, at)
+  while at < b:len() do
+    if at + 4 > b:len() then return false end
+    at = at + 4 + b(at + 2, 2):le_uint()
+  end
+  return at == b:len()
+end
+
 -- check returns nil if the header is sound, else why not, in the words of package wire.
 -- size is the packet's true size; at least HEADER bytes are there.
 local function check(tvb, size)
@@ -75,11 +107,17 @@ local function check(tvb, size)
   local word = tvb(4, 4):le_uint()
   local flags, msgsize, payload = math.floor(word / 0x10000000), word % 0x10000000, size - HEADER
   local badsize = "payload does not fit the packet type or the message size"
+  local badsession = "session number missing or out of range"
   local badflags = "reserved bits set, or flags that the packet type does not have"
   if type == MGMT then
     if ops[reqtype] == nil then return "request type out of range" end
     if flags ~= 0 then return badflags end
-    if msgsize ~= body_size[reqtype] or payload < msgsize then return badsize end
+    if msgsize < body_size[reqtype] or payload < msgsize then return badsize end
+    if tvb(8, 3):le_uint() ~= NO_SESSION and tvb(11, 1):uint() ~= 0 then return badsession end
+    if (reqtype == 1 or reqtype == 3) and tvb:len() >= HEADER + msgsize and
+      not whole(tvb(HEADER, msgsize), body_size[reqtype]) then
+      return "an extension is longer than its packet"
+    end
     return nil
   elseif type == REQ or type == RESP then
     if payload > msgsize then return badsize end
@@ -93,7 +131,7 @@ local function check(tvb, size)
     return badflags
   end
   if reqtype > 254 then return "request type out of range" end
-  if tvb(8, 4):le_uint() == NO_SESSION then return "session number missing" end
+  if tvb(8, 4):le_uint() >= NO_SESSION then return badsession end
   return nil
 end
 
@@ -119,11 +157,21 @@ local function add_hold(tree, tvb, type, pktnum, msgsize, payload)
 end
 
 local function add_offer(tree, b)
-  tree:add_le(f.credits, b(0, 2))
-  tree:add_le(f.slots, b(2, 2))
-  tree:add_le(f.mtu, b(4, 4))
-  tree:add_le(f.max_message, b(8, 4))
-  tree:add_le(f.checksum, b(12, 4))
+  tree:add_le(f.max_message, b(0, 4))
+  tree:add_le(f.credits, b(4, 2))
+  tree:add_le(f.slots, b(6, 2))
+  tree:add_le(f.features, b(8, 4)):add_le(f.checksum, b(8, 4))
+  tree:add_le(f.mtu, b(16, 4))
+end
+
+-- add_extensions shows what follows the least body of a Connect or an Accept, which is whole.
+local function add_extensions(tree, b, at)
+  while at < b:len() do
+    local size = b(at + 2, 2):le_uint()
+    local item = tree:add_le(f.ext_type, b(at, 2))
+    if size > 0 then item:add(f.ext_value, b(at + 4, size)) end
+    at = at + 4 + size
+  end
 end
 
 -- add_body shows the body of a management packet; b is exactly that.
@@ -133,8 +181,9 @@ local function add_body(tree, b, op)
     tree:add_le(f.epoch, b(8, 8))
     tree:add_le(f.from_session, b(16, 4))
     tree:add_le(f.from_token, b(20, 4))
-    add_offer(tree, b(24, 16))
-    if op == 1 then tree:add(f.cookie, b(40, 16)) end
+    add_offer(tree, b(24, 24))
+    if op == 1 then tree:add(f.cookie, b(48, 16)) end
+    add_extensions(tree, b, body_size[op])
   elseif op == 2 then
     tree:add_le(f.nonce, b(0, 8))
     tree:add(f.cookie, b(8, 16))
@@ -165,7 +214,7 @@ function erpc.dissector(tvb, pinfo, root)
   end
   local first, reqtype, word = tvb(0, 1):uint(), tvb(1, 1):uint(), tvb(4, 4):le_uint()
   local type, msgsize, payload = first % 16, word % 0x10000000, size - HEADER
-  local session, pktnum = tvb(8, 4):le_uint(), tvb(22, 2):le_uint()
+  local session, pktnum = tvb(8, 3):le_uint(), tvb(22, 2):le_uint()
   local head = tree:add(tvb(0, HEADER), "Header")
   head:add(f.version, tvb(0, 1))
   head:add(f.type, tvb(0, 1))
@@ -177,13 +226,18 @@ function erpc.dissector(tvb, pinfo, root)
   flags:add(f.error, tvb(7, 1))
   flags:add(f.gap, tvb(7, 1))
   flags:add(f.quiet, tvb(7, 1))
-  local item = head:add_le(f.session, tvb(8, 4))
+  local item = head:add_le(f.session, tvb(8, 3))
   if session == NO_SESSION then item:append_text(" (none)") end
+  head:add(f.upper, tvb(11, 1))
   head:add_le(f.token, tvb(12, 4))
   local reqnum = tvb(16, 6):le_uint64()
   head:add(f.reqnum, tvb(16, 6), reqnum)
   head:add_le(f.pktnum, tvb(22, 2))
 
+  if is_refusal(tvb) then
+    refusal(tree, tvb, pinfo)
+    return tvb:len()
+  end
   local why = check(tvb, size)
   if why then
     fail(tree, tvb(0, HEADER), pinfo, why)
@@ -216,7 +270,7 @@ end
 
 -- Any port: a sound header, and with it the conversation.
 local function heuristic(tvb, pinfo, root)
-  if tvb:len() < HEADER or check(tvb, tvb:reported_len()) then return false end
+  if tvb:len() < HEADER or not is_refusal(tvb) and check(tvb, tvb:reported_len()) then return false end
   pinfo.conversation = erpc
   erpc.dissector(tvb, pinfo, root)
   return true

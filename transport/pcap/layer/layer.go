@@ -44,6 +44,9 @@ type ERPC struct {
 	Token uint32
 	// Body is nil unless Type is wire.TypeMgmt.
 	Body Body
+	// Extensions is what follows the least body of a management packet, up to MsgSize; see
+	// wire.NextExtension. It aliases the bytes that were decoded.
+	Extensions []byte
 }
 
 var (
@@ -80,10 +83,17 @@ func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		return err
 	}
 	size := wire.HeaderSize
-	e.Token, e.Body = wire.Token(data), nil
+	e.Token, e.Body, e.Extensions = wire.Token(data), nil, nil
 	if e.Type == wire.TypeMgmt {
 		e.Body = newBody(e.Op())
 		e.Body.Parse(data[size:])
+		least, _ := bodyOf(e.Op(), e.Body)
+		e.Extensions = data[size+least : size+int(e.MsgSize)]
+		if op := e.Op(); op == wire.OpConnect || op == wire.OpAccept {
+			if err := wire.CheckExtensions(e.Extensions); err != nil {
+				return err
+			}
+		}
 		size += int(e.MsgSize)
 	}
 	e.BaseLayer = layers.BaseLayer{Contents: data[:size:size], Payload: data[size:]}
@@ -139,6 +149,7 @@ func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 		if !ok {
 			return fmt.Errorf("layer: body %T does not belong to operation %v", e.Body, e.Op())
 		}
+		n += len(e.Extensions)
 		if opts.FixLengths {
 			h.MsgSize = uint32(n)
 		}
@@ -153,6 +164,7 @@ func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 	h.Put(pkt, e.Token)
 	if e.Type == wire.TypeMgmt {
 		e.Body.Put(pkt[wire.HeaderSize:size])
+		copy(pkt[size-len(e.Extensions):size], e.Extensions)
 	}
 	if opts.ComputeChecksums {
 		wire.SealMgmt(pkt, e.Token)

@@ -1,0 +1,290 @@
+package erpc
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// connectPkt returns a Connect of an attempt, padded to size bytes.
+func connectPkt(c *wire.Connect, ext []byte, size int) []byte {
+	n := wire.ConnectSize + len(ext)
+	pkt := make([]byte, max(size, wire.HeaderSize+n))
+	h := wire.Header{
+		Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), MsgSize: uint32(n), Session: wire.NoSession,
+	}
+	h.Put(pkt, 0)
+	c.Put(pkt[wire.HeaderSize:])
+	copy(pkt[wire.HeaderSize+wire.ConnectSize:], ext)
+	wire.SealMgmt(pkt, 0)
+	return pkt
+}
+
+// attempt returns a Connect of peer i with a cookie that is good for it and for extensions.
+func (st *stub) attempt(i int, nonce uint64, ext []byte) *wire.Connect {
+	c := &wire.Connect{Nonce: nonce, Epoch: 7, Session: 8, Token: 9, Offer: wire.Offer{
+		Credits: 8, Slots: 8, MTU: 1400, MaxMessage: 1 << 20,
+	}}
+	from := stubAddr(i)
+	body := connectPkt(c, ext, 0)[wire.HeaderSize:]
+	c.Cookie = st.engine.shakes.cookies.Make(&from, body, st.now)
+	return c
+}
+
+// put hands in a packet of peer i.
+func (st *stub) put(i int, pkt []byte) {
+	st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(i)})
+}
+
+// sizes returns the sizes of the packets sent since the last time.
+func (st *stub) sizes() (n []int) {
+	for _, p := range st.end.sent {
+		n = append(n, len(p.data))
+	}
+	st.end.sent = nil
+	return n
+}
+
+// TestShortConnect: a Connect with a good cookie gets an answer only if it is as large as the
+// answer would be, and its extensions are whole.
+func TestShortConnect(t *testing.T) {
+	st := newStub(t, Config{})
+	known := wire.AppendExtension(nil, wire.Extension{Type: 0xABCD, Value: []byte("of the future")})
+	for i, c := range []struct {
+		size int
+		ext  []byte
+		want string
+	}{
+		{1399, nil, "[]"}, {88, nil, "[]"}, {1400, nil, "[1400]"}, {9000, nil, "[1400]"},
+		{1400, known, "[1400]"}, {1400, known[:len(known)-1], "[]"},
+	} {
+		c2 := st.attempt(1, uint64(i+1), c.ext)
+		st.put(1, connectPkt(c2, c.ext, c.size))
+		st.pass(1000)
+		if got := fmt.Sprint(st.sizes()); got != c.want {
+			t.Errorf("case %d: %d bytes, answered by %s, want %s", i, c.size, got, c.want)
+		}
+	}
+	if st.Sessions() != 3 {
+		t.Errorf("%d sessions", st.Sessions())
+	}
+	// Extensions that the cookie was not made for.
+	c := st.attempt(1, 99, nil)
+	st.put(1, connectPkt(c, known, 1400))
+	st.pass(1000)
+	if ops := st.take(); len(ops) != 1 || ops[0] != wire.OpChallenge {
+		t.Errorf("other extensions than before: answered by %v", ops)
+	}
+}
+
+// TestConnectBudget: an endpoint looks at connectsAtOnce Connects, and then at connectsPerSecond.
+// The others cost it nothing but their headers.
+func TestConnectBudget(t *testing.T) {
+	st := newStub(t, Config{})
+	flood := func(n int) (answers int) {
+		before := st.engine.stats.DropConnects
+		for i := range n {
+			c := wire.Connect{Nonce: uint64(i), Offer: wire.Offer{MTU: 1400}}
+			st.put(i, connectPkt(&c, nil, 0))
+		}
+		for len(st.end.in) > 0 {
+			st.pass(0)
+		}
+		answers = len(st.take())
+		if got := st.engine.stats.DropConnects - before; int(got)+answers != n {
+			t.Errorf("of %d Connects %d were answered, %d dropped", n, answers, got)
+		}
+		return answers
+	}
+	if n := flood(20_000); n != connectsAtOnce {
+		t.Errorf("%d at once", n)
+	}
+	if n := flood(20_000); n != 0 {
+		t.Errorf("%d at the same time", n)
+	}
+	const every = time.Second / connectsPerSecond
+	st.now = st.now.Add(3*every - 1)
+	if n := flood(20_000); n != 2 {
+		t.Errorf("%d in the time of less than 3", n)
+	}
+	st.now = st.now.Add(1)
+	if n := flood(20_000); n != 1 {
+		t.Errorf("%d when the third was due", n)
+	}
+	st.now = st.now.Add(time.Hour)
+	if n := flood(20_000); n != connectsAtOnce {
+		t.Errorf("%d after an hour", n)
+	}
+}
+
+// TestConnectsWait: what came behind a Connect in the same burst is answered before it.
+func TestConnectsWait(t *testing.T) {
+	st := newStub(t, Config{}, func(h ReqHandle) { _ = h.RespondBytes(nil) })
+	s := st.connectFrom(1, 7, 1)
+	st.end.sent = nil
+	st.put(2, connectPkt(&wire.Connect{Nonce: 5}, nil, 0))
+	req := make([]byte, wire.HeaderSize)
+	h := wire.Header{Type: wire.TypeReq, Session: s.end.Local, ReqNum: 8}
+	h.Put(req, s.end.LocalToken)
+	st.put(1, req)
+	st.pass(1000)
+	var types []string
+	for _, p := range st.end.sent {
+		var h wire.Header
+		if err := h.Parse(p.data); err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, h.Type.String())
+	}
+	if got := strings.Join(types, " "); got != "RESP MGMT" {
+		t.Errorf("sent %s", got)
+	}
+}
+
+// TestRefusedTouchesNothing: a Connect that is refused makes nobody ask after sessions, though it
+// comes from an address whose endpoint seems to have restarted.
+func TestRefusedTouchesNothing(t *testing.T) {
+	st := newStub(t, Config{MaxSessions: 1})
+	s := st.connectFrom(1, 7, 1)
+	sweep := st.engine.timers.nextSweep
+	if st.connectFrom(1, 8, 2) != nil {
+		t.Fatal("a second session")
+	}
+	if s.peer.suspect != 0 || st.engine.timers.nextSweep != sweep {
+		t.Errorf("%d sessions are suspect, the next sweep at %v, was %v",
+			s.peer.suspect, st.engine.timers.nextSweep, sweep)
+	}
+}
+
+// TestHurriedSweeps: an address whose endpoint restarts again and again does not make sweeps more
+// frequent than leastSweep times the usual.
+func TestHurriedSweeps(t *testing.T) {
+	st := newStub(t, Config{})
+	tm := &st.engine.timers
+	least := tm.sweepEvery / leastSweep
+	var sweeps []monotime.Time
+	for i := range uint64(2000) {
+		st.connectFrom(1, 7+i, 1+i)
+		if n := len(sweeps); tm.swept != 0 && (n == 0 || sweeps[n-1] != tm.swept) {
+			sweeps = append(sweeps, tm.swept)
+		}
+		st.pass(time.Millisecond / 4)
+	}
+	if len(sweeps) < 10 {
+		t.Fatalf("%d sweeps in half a second", len(sweeps))
+	}
+	for i := range len(sweeps) - 1 {
+		if d := sweeps[i+1].Sub(sweeps[i]); d < least {
+			t.Fatalf("a sweep %v after the last one, less than %v", d, least)
+		}
+	}
+}
+
+// TestOtherVersion: a Connect of another version is told so, by a smaller packet that names both.
+// Nothing else is answered, and not more than resetsPerSweep of them.
+func TestOtherVersion(t *testing.T) {
+	st := newStub(t, Config{})
+	old := connectPkt(&wire.Connect{Nonce: 77}, nil, 0)
+	old[0] = old[0]&0x0F | 1<<4
+	st.put(3, old)
+	st.pass(1000)
+	if len(st.end.sent) != 1 || st.end.sent[0].to != stubAddr(3) {
+		t.Fatalf("%d packets were sent", len(st.end.sent))
+	}
+	reply := st.end.sent[0].data
+	var r wire.VersionRefusal
+	if want := (wire.VersionRefusal{Nonce: 77, Asked: 1, Least: 2, Most: 2}); !r.Parse(reply) || r != want {
+		t.Errorf("the refusal is %+v", r)
+	}
+	if len(reply) > len(old) {
+		t.Errorf("%d bytes answer %d", len(reply), len(old))
+	}
+	st.end.sent = nil
+	ping := append([]byte(nil), old...)
+	ping[1] = byte(wire.OpPing)
+	st.put(3, ping)
+	st.put(3, reply)
+	st.pass(1000)
+	if n := len(st.end.sent); n != 0 {
+		t.Errorf("%d answers to what asks for none", n)
+	}
+	for range 2 * resetsPerSweep {
+		st.put(3, old)
+	}
+	for len(st.end.in) > 0 {
+		st.pass(0)
+	}
+	if n := len(st.end.sent); n >= resetsPerSweep || n < resetsPerSweep-10 {
+		t.Errorf("%d refusals at once", n)
+	}
+}
+
+// TestRefusedVersion: a session that is being opened ends when its server speaks another version,
+// and only by a refusal of its own attempt from that server.
+func TestRefusedVersion(t *testing.T) {
+	st := newStub(t, Config{})
+	s := st.dialTo(1)
+	other := st.dialTo(2)
+	r := wire.VersionRefusal{Nonce: s.dialer.Connect.Nonce, Asked: wire.Version, Least: 3, Most: 4}
+	refuse := func(i int, r wire.VersionRefusal) {
+		pkt := make([]byte, wire.VersionRefusalSize)
+		r.Put(pkt)
+		st.put(i, pkt)
+		st.pass(1000)
+	}
+	refuse(2, r)
+	forged := r
+	forged.Nonce++
+	refuse(1, forged)
+	if s.Err() != nil || other.Err() != nil {
+		t.Fatalf("a forged refusal ended a session: %v, %v", s.Err(), other.Err())
+	}
+	refuse(1, r)
+	if err := s.Err(); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "3 to 4") {
+		t.Errorf("the session ended with %v", err)
+	}
+	if other.Err() != nil {
+		t.Errorf("the other session ended with %v", other.Err())
+	}
+	if st.pass(time.Second); st.Sessions() != 1 {
+		t.Errorf("%d sessions", st.Sessions())
+	}
+}
+
+// BenchmarkConnect: what a Connect costs that opens no session, after the receive call: without a
+// cookie, and with a wrong one.
+func BenchmarkConnect(b *testing.B) {
+	st := newStub(b, Config{})
+	wrong := st.attempt(1, 5, nil)
+	wrong.Cookie[7]++
+	for name, c := range map[string]*wire.Connect{
+		"no cookie": {Nonce: 5, Offer: wrong.Offer}, "wrong cookie": wrong,
+	} {
+		size := 0
+		if name == "wrong cookie" {
+			size = 1400
+		}
+		p := transport.RxPacket{Data: connectPkt(c, nil, size), From: stubAddr(1)}
+		b.Run(name, func(b *testing.B) {
+			e := &st.engine
+			b.ReportAllocs()
+			for b.Loop() {
+				e.in.Now = e.in.Now.Add(time.Microsecond * 10)
+				e.onPacket(&p)
+				e.answerConnects()
+				if len(e.out.Tx) == 64 {
+					e.out.Reset()
+				}
+			}
+			if e.stats.DropConnects != 0 || e.stats.DropMalformed != 0 {
+				b.Fatal("dropped")
+			}
+		})
+	}
+}
