@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -80,6 +81,48 @@ func TestShortConnect(t *testing.T) {
 	st.pass(1000)
 	if ops := st.take(); len(ops) != 1 || ops[0] != wire.OpChallenge {
 		t.Errorf("other extensions than before: answered by %v", ops)
+	}
+}
+
+// TestDamagedConnect: one wrong bit anywhere, and a Connect with a good cookie opens nothing.
+func TestDamagedConnect(t *testing.T) {
+	st := newStub(t, Config{})
+	good := connectPkt(st.attempt(1, 5, nil), nil, 1400)
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= 4
+		st.put(1, bad)
+		st.pass(1000)
+		if st.Sessions() != 0 {
+			t.Fatalf("byte %d is damaged, and a session is open", i)
+		}
+	}
+	if st.engine.stats.DropToken < 1300 {
+		t.Errorf("%d packets were dropped for their checksum", st.engine.stats.DropToken)
+	}
+	st.put(1, good)
+	if st.pass(1000); st.Sessions() != 1 {
+		t.Errorf("%d sessions", st.Sessions())
+	}
+}
+
+// TestBrokenAccept: an Accept whose extensions are cut is no answer; a whole one is.
+func TestBrokenAccept(t *testing.T) {
+	st := newStub(t, Config{})
+	s := st.dialTo(1)
+	c := s.dialer.Connect
+	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
+	st.receive(1, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, ch.Put)
+	ext := wire.AppendExtension(nil, wire.Extension{Type: 9, Value: []byte("abc")})
+	a := wire.Accept{Nonce: c.Nonce, Epoch: 7, Session: 5, Token: 6, Offer: c.Offer}
+	for _, x := range [][]byte{ext[:6], ext} {
+		st.receive(1, wire.OpAccept, c.Session, c.Token, wire.AcceptSize+len(x), func(b []byte) {
+			a.Put(b)
+			copy(b[wire.AcceptSize:], x)
+		})
+		if st.pass(1000); s.Connected() != (len(x) == len(ext)) {
+			t.Errorf("extensions of %d bytes: open is %v", len(x), s.Connected())
+		}
 	}
 }
 
@@ -175,6 +218,30 @@ func TestHurriedSweeps(t *testing.T) {
 			sweeps = append(sweeps, tm.swept)
 		}
 		st.pass(time.Millisecond / 4)
+	}
+	if st.engine.stats.DropConnects != 0 {
+		t.Fatal("Connects were dropped")
+	}
+	// What strangers get is not more either.
+	answers := 0
+	old := connectPkt(&wire.Connect{Nonce: 77}, nil, 0)
+	old[0] = old[0]&0x0F | 1<<4
+	st.end.sent = nil
+	for i := range uint64(1000) { // twice the time between two sweeps
+		st.connectFrom(1, 9000+i, 9000+i)
+		for range 10 {
+			st.put(3, old)
+		}
+		st.pass(time.Millisecond / 4)
+		for _, p := range st.end.sent {
+			if len(p.data) == wire.VersionRefusalSize {
+				answers++
+			}
+		}
+		st.end.sent = nil
+	}
+	if answers > 3*resetsPerSweep {
+		t.Errorf("%d answers to strangers in the time of two sweeps", answers)
 	}
 	if len(sweeps) < 10 {
 		t.Fatalf("%d sweeps in half a second", len(sweeps))
