@@ -378,9 +378,10 @@ func TestLentSessionEnds(t *testing.T) {
 	}
 }
 
-// TestRepeatedResponseIsFlushed: when a response is sent again nothing is lent after the pass: the
-// client may have it already, and end the session.
-func TestRepeatedResponseIsFlushed(t *testing.T) {
+// TestRepeatedResponseIsKept: a response that is sent again costs no flush. The client may have it
+// already and make the next request: the memory of the first response is then kept until the
+// transport does not refer to it.
+func TestRepeatedResponseIsKept(t *testing.T) {
 	p, _ := newLendPair(t, erpc.Config{Credits: 8})
 	res := p.lendResponse(t)
 	flushes := p.server.Stats().Flushes
@@ -390,12 +391,17 @@ func TestRepeatedResponseIsFlushed(t *testing.T) {
 	p.run(p.server)
 	p.net.now += 100e6
 	p.run(p.server) // publishes
-	if st := p.server.Stats(); st.Protocol.Retransmits == 0 || st.Flushes == flushes {
+	if st := p.server.Stats(); st.Protocol.Retransmits == 0 || st.Flushes != flushes {
 		t.Errorf("%d packets sent again, %d flushes", st.Protocol.Retransmits, st.Flushes-flushes)
 	}
-	noneLent(t, "after the repetition", p.send)
+	if p.send.lent() == 0 {
+		t.Fatal("nothing is lent")
+	}
 	p.cend.deaf = false
 	p.until(func() bool { return res.ends > 0 })
 	is(t, "the call", res.err, nil)
+	for range 20 {
+		is(t, "a later call", p.call(tEcho, largeSize).err, nil)
+	}
 	p.close()
 }

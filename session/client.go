@@ -37,6 +37,7 @@ type clientSlot struct {
 	numRx    uint32
 	highTx   uint32        // packets below were sent before a rollback
 	txGen    uint64        // Out batch in which request data was last queued
+	againGen uint64        // ... and in which it was queued again; 0 if it was not
 	sentAt   monotime.Time // when packet 0 was sent
 	progress monotime.Time // when the slot last sent after idling, or received
 	times    *txTimes      // of packets after the first; nil until needed
@@ -174,7 +175,7 @@ func (c *Client) begin(op Op, now monotime.Time, out *Out) {
 	s.ownsResp = false
 	s.numReq = c.packets(op.Req.Size())
 	s.numResp = 0
-	s.numTx, s.numRx, s.highTx = 0, 0, 0
+	s.numTx, s.numRx, s.highTx, s.againGen = 0, 0, 0, 0
 	s.progress = now
 	c.busy++
 	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 && (!c.pace.gated || c.may(now, out)) {
@@ -289,7 +290,9 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 	}
 	if k < s.highTx {
 		c.stats.Retransmits++
-		out.Flush()
+		if k < s.numReq {
+			s.againGen = out.gen
+		}
 	}
 	if s.numTx == s.numRx {
 		s.progress = now // nothing was outstanding: the timeout starts here

@@ -243,9 +243,10 @@ func (c *Client) lost(i uint8, try uint16, now monotime.Time, out *Out) {
 func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	c.credits += int(s.numTx - s.numRx)
-	if s.txGen == out.gen {
-		// Only a peer that answers what it cannot have got, or the owner who cancels,
-		// ends a request whose packets are still queued.
+	// Only a peer that answers what it cannot have got, or the owner who cancels, ends a request
+	// whose packets are still queued. The answer may be to the first copy of a packet, while the
+	// transport has the second.
+	if s.txGen == out.gen || out.lends && s.againGen > out.clean {
 		out.Flush()
 	}
 	c.release(i)

@@ -275,8 +275,8 @@ func TestCloseKeepsQueued(t *testing.T) {
 	}
 }
 
-// TestFlushBeforeEnd: a packet that is sent again, or whose request ends, asks for a flush before
-// the outcome that gives its buffer away.
+// TestFlushBeforeEnd: a request whose packet is still queued when it ends asks for a flush before
+// the outcome that gives its buffer away. A repeated packet alone asks for none.
 func TestFlushBeforeEnd(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	r.open(0)
@@ -299,7 +299,7 @@ func TestFlushBeforeEnd(t *testing.T) {
 	r.cl.Scan(r.now, r.cout)
 	h := r.s2c[1].header() // of the other request: its own packets ask for nothing
 	r.cl.OnResp(&h, r.s2c[1].raw[wire.HeaderSize:], r.arrival(), r.cout)
-	want(t, "retransmission, end of another", r.cout, EventFlush, EventDone)
+	want(t, "retransmission, end of another", r.cout, EventDone)
 
 	h = r.s2c[0].header() // to the first copy, while the second is queued
 	r.cl.OnResp(&h, r.s2c[0].raw[wire.HeaderSize:], r.arrival(), r.cout)
@@ -316,7 +316,7 @@ func TestFlushBeforeEnd(t *testing.T) {
 	h = first.header()
 	r.sv.OnReq(&h, first.raw[wire.HeaderSize:], r.arrival(), r.sout)
 	r.request(h.ReqNum + uint64(len(r.cl.slots)))
-	want(t, "repeated response, next request", r.sout, EventFlush, EventRequest)
+	want(t, "repeated response, next request", r.sout, EventRequest)
 	r.takeServer()
 	for _, op := range ops {
 		giveBack(op)
@@ -324,23 +324,26 @@ func TestFlushBeforeEnd(t *testing.T) {
 	r.noLeak()
 }
 
-// TestRepeatedResponseFlushes: so does a response packet that is asked for again, and an error.
-func TestRepeatedResponseFlushes(t *testing.T) {
+// TestRepeatedResponse: a response packet that is asked for again asks for no flush, and an error
+// neither. Their memory is nobody's until queues refer to it no more.
+func TestRepeatedResponse(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	r.lends()
 	r.respondLarge(8)
 	h := wire.Header{Type: wire.TypeRFR, ReqType: 1, ReqNum: 8, PktNum: 1}
-	r.sv.OnRFR(&h, r.arrival(), r.sout)
+	for range 20 {
+		r.sv.OnRFR(&h, r.arrival(), r.sout)
+	}
 	r.request(16)
 	r.wantInUse("the response is queued", 1)
-	want(t, "repeated packet, next request", r.sout, EventFlush, EventRequest)
+	want(t, "repeated packet, next request", r.sout, EventRequest)
 	if err := r.sv.RespondError(0, wire.CodeApplication, "", 0, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	r.takeServer()
 	r.request(16)
 	r.request(24)
-	want(t, "repeated error, next request", r.sout, EventFlush, EventRequest)
+	want(t, "repeated error, next request", r.sout, EventRequest)
 	r.noLeak()
 }
 

@@ -114,7 +114,7 @@ func (s *Server) OnReq(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 		return
 	case sl.state == stateResponded && sl.isError:
 		s.sendError(sl, uint32(h.PktNum), in.Now, out)
-		s.repeated(out)
+		s.stats.Retransmits++
 		return
 	case h.MsgSize != sl.msgSize || h.ReqType != sl.reqType || uint32(h.PktNum) >= sl.numReq:
 		s.stats.DropSize++
@@ -202,22 +202,17 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 	switch {
 	case uint32(h.PktNum) < sl.numReq-1:
 		s.sendCR(h, in, out)
-		s.repeated(out)
+		s.stats.Retransmits++
 	case sl.state == stateResponded:
 		sl.rxAt = in.Now.Add(-in.Unseen)
 		sl.ce = in.CE
 		s.sendResp(sl, 0, in.Now, in.Unseen, out)
-		s.repeated(out)
+		s.stats.Retransmits++
 	default:
 		s.stats.DropNotReady++
 	}
 }
 
-// repeated notes that the packet just queued was sent before.
-func (s *Server) repeated(out *Out) {
-	s.stats.Retransmits++
-	out.Flush()
-}
 
 func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
 	cr := wire.Header{
@@ -266,7 +261,7 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 		for j, end := pkt-(sl.numReq-1), pkt-(sl.numReq-1)+h.MsgSize; j <= end; j++ {
 			s.sendResp(sl, j, in.Now, in.Unseen, out)
 			if j < sl.nextRFR {
-				s.repeated(out)
+				s.stats.Retransmits++
 			} else {
 				sl.nextRFR++
 			}
