@@ -76,5 +76,6 @@ type Stats struct {
 	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back
 	DropNotReady  uint64 // repeated request whose response is not ready
 	DropBusy      uint64 // new request for a slot whose handler still runs
+	DropRepeat    uint64 // repeated too often to be answered again
 	DropSize      uint64 // sizes that contradict each other
 }

@@ -73,7 +73,7 @@ func newPacedRig(
 		Peer: clientHost, Local: serverSession, LocalToken: serverToken,
 		Remote: clientSession, RemoteToken: clientToken, Params: p,
 	}
-	r.sv = NewServer(end, pool, &r.refuse, &r.sst)
+	r.sv = NewServer(end, 0, pool, &r.refuse, &r.sst)
 	return r
 }
 

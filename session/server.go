@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
@@ -40,6 +42,8 @@ type serverSlot struct {
 	resp    *msgbuf.Buffer // response
 	pre     *msgbuf.Buffer // preallocated for the next response (eRPC, section 4.3)
 	handed  *msgbuf.Buffer // what Prealloc gave for this request; only to compare with
+	againAt monotime.Time  // when a repeated packet was last answered
+	again   uint32         // which one, see Server.mayRepeat
 }
 
 // Server is the answering half of a session.
@@ -56,6 +60,10 @@ type Server struct {
 	viewSlot uint8
 
 	inline [DefaultSlots]serverSlot // the slots of most sessions; see Client
+
+	repeatSpan time.Duration // see Server.mayRepeat
+	repeatAt   monotime.Time // when the span at hand began
+	repeats    int           // packets answered again in it
 }
 
 // ServerHot is how many bytes from the start of a Server on a small RPC touches.
@@ -63,16 +71,21 @@ const ServerHot = 288
 
 // NewServer returns the answering half of the session that both sides have named and agreed on.
 // Requests of type t with refuse[t] != CodeOK are answered with that error; the owner may change
-// the table between packets.
-func NewServer(end End, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) *Server {
+// the table between packets. RTOMin is the least retransmission timeout of honest clients.
+func NewServer(
+	end End, rtoMin time.Duration, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats,
+) *Server {
 	s := new(Server)
-	s.Init(end, pool, refuse, stats)
+	s.Init(end, rtoMin, pool, refuse, stats)
 	return s
 }
 
 // Init is NewServer in memory that the caller has.
-func (s *Server) Init(end End, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats) {
+func (s *Server) Init(
+	end End, rtoMin time.Duration, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats,
+) {
 	s.End, s.pool, s.stats, s.refuse = end, pool, stats, refuse
+	s.repeatSpan = rtoMin / 4
 	if s.Slots <= DefaultSlots {
 		s.slots = s.inline[:s.Slots]
 	} else {
@@ -113,8 +126,9 @@ func (s *Server) OnReq(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 		s.stats.DropPast++
 		return
 	case sl.state == stateResponded && sl.isError:
-		s.sendError(sl, uint32(h.PktNum), in.Now, out)
-		s.stats.Retransmits++
+		if s.mayRepeat(sl, h, 1, in.Now) {
+			s.sendError(sl, uint32(h.PktNum), in.Now, out)
+		}
 		return
 	case h.MsgSize != sl.msgSize || h.ReqType != sl.reqType || uint32(h.PktNum) >= sl.numReq:
 		s.stats.DropSize++
@@ -125,7 +139,7 @@ func (s *Server) OnReq(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 	}
 	if uint32(h.PktNum) > sl.numRx {
 		s.stats.DropFuture++
-		s.gap(h, sl.numRx, out)
+		s.gap(sl, h, sl.numRx, in.Now, out)
 		return
 	}
 	if len(payload) != s.payload(int(sl.msgSize), uint32(h.PktNum)) {
@@ -144,7 +158,7 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *
 	}
 	if h.PktNum != 0 {
 		s.stats.DropFuture++
-		s.gap(h, 0, out)
+		s.gap(sl, h, 0, in.Now, out)
 		return false
 	}
 	s.clear(sl, out)
@@ -199,20 +213,44 @@ func (s *Server) inOrder(
 
 // onRepeat answers a request packet that was received before.
 func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out) {
-	switch {
-	case uint32(h.PktNum) < sl.numReq-1:
-		s.sendCR(h, in, out)
-		s.stats.Retransmits++
-	case sl.state == stateResponded:
-		sl.rxAt = in.Now.Add(-in.Unseen)
-		sl.ce = in.CE
-		s.sendResp(sl, 0, in.Now, in.Unseen, out)
-		s.stats.Retransmits++
-	default:
+	last := uint32(h.PktNum) == sl.numReq-1
+	if last && sl.state != stateResponded {
 		s.stats.DropNotReady++
+		return
 	}
+	if !s.mayRepeat(sl, h, 1, in.Now) {
+		return
+	}
+	if !last {
+		s.sendCR(h, in, out)
+		return
+	}
+	sl.rxAt = in.Now.Add(-in.Unseen)
+	sl.ce = in.CE
+	s.sendResp(sl, 0, in.Now, in.Unseen, out)
 }
 
+// repeatWindows is how many windows of credits a client may have answered again in a span.
+const repeatWindows = 4
+
+// mayRepeat reports whether packet h of a slot, which asks for n packets that were sent before, is
+// answered again, and counts them. A client repeats a packet after its least timeout, and then with
+// another try: the same packet is answered once per quarter of that time, and all repeats of a
+// session no more often than a few windows in that time. Who repeats more gets nothing for it.
+func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n int, now monotime.Time) bool {
+	if now.Sub(s.repeatAt) >= s.repeatSpan {
+		s.repeatAt, s.repeats = now, 0
+	}
+	same := 1<<31 | uint32(h.PktNum)<<10 | uint32(h.Type)<<6 | uint32(wire.Try(h.Hold))
+	if same == sl.again && now.Sub(sl.againAt) < s.repeatSpan || s.repeats >= repeatWindows*s.Credits {
+		s.stats.DropRepeat++
+		return false
+	}
+	sl.again, sl.againAt = same, now
+	s.repeats += n
+	s.stats.Retransmits += uint64(n)
+	return true
+}
 
 func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
 	cr := wire.Header{
@@ -228,10 +266,13 @@ func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
 
 // gap tells the client that packet h came before packet missing. Each of the packets
 // behind a lost one says the same, so only those at distances 1, 2, 4, 8 ... do.
-func (s *Server) gap(h *wire.Header, missing uint32, out *Out) {
-	if d := uint32(h.PktNum) - missing; d&(d-1) != 0 {
+func (s *Server) gap(
+	sl *serverSlot, h *wire.Header, missing uint32, now monotime.Time, out *Out,
+) {
+	if d := uint32(h.PktNum) - missing; d&(d-1) != 0 || !s.mayRepeat(sl, h, 0, now) {
 		return
 	}
+	s.repeats++ // not a packet that was sent before
 	s.stats.Gaps++
 	s.sendControl(out, &wire.Header{
 		Type: wire.TypeCR, Flags: wire.FlagGap, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, 0),
@@ -254,17 +295,18 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 		s.stats.DropSize++
 	case pkt-(sl.numReq-1) > sl.nextRFR:
 		s.stats.DropFuture++
-		s.gap(h, sl.numReq-1+sl.nextRFR, out)
+		s.gap(sl, h, sl.numReq-1+sl.nextRFR, in.Now, out)
 	default:
+		first, end := pkt-(sl.numReq-1), pkt-(sl.numReq-1)+h.MsgSize
+		if again := min(end+1, sl.nextRFR) - first; first < sl.nextRFR &&
+			!s.mayRepeat(sl, h, int(again), in.Now) {
+			return
+		}
+		sl.nextRFR = max(sl.nextRFR, end+1)
 		sl.try = h.Hold
 		sl.ce = in.CE
-		for j, end := pkt-(sl.numReq-1), pkt-(sl.numReq-1)+h.MsgSize; j <= end; j++ {
+		for j := first; j <= end; j++ {
 			s.sendResp(sl, j, in.Now, in.Unseen, out)
-			if j < sl.nextRFR {
-				s.stats.Retransmits++
-			} else {
-				sl.nextRFR++
-			}
 		}
 	}
 }

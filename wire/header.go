@@ -211,6 +211,9 @@ func TryHold(try uint16, hold time.Duration) uint16 {
 	return try&tryMask | uint16(min(max(hold, 0)/coarseUnit, coarseLonger))<<tryBits
 }
 
+// Try returns the try in a hold field made by TryHold.
+func Try(field uint16) uint16 { return field & tryMask }
+
 // SameTry reports whether two hold fields made by TryHold have the same try.
 func SameTry(a, b uint16) bool { return (a^b)&tryMask == 0 }
 
