@@ -21,8 +21,16 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
 	token := wire.OpenMgmt(p.Data)
 	body := p.Data[wire.HeaderSize:][:h.MsgSize]
 	s := e.table.at(h.Session)
-	if s == nil || !s.end.Names(token, &p.From) {
+	if s == nil || token != s.end.LocalToken {
 		e.onStranger(op, token, body, &p.From)
+		return
+	}
+	if p.From != s.end.Peer {
+		e.onElsewhere(s, op, body, &p.From)
+		return
+	}
+	if op == wire.OpMoved {
+		e.onMoved(s, body)
 		return
 	}
 	s.live.Heard(e.in.Now)
@@ -57,6 +65,33 @@ func (e *engine) onStranger(op wire.Op, token uint32, body []byte, from *transpo
 		answer = wire.OpDisconnectAck
 	}
 	session.Answer(from, answer, &a, e.out)
+}
+
+// onElsewhere takes a packet of a living session that comes from another address than the peer's.
+// The session stays where it is: whoever guesses a token must not be able to redirect its answers. A
+// client that asks is told, so that it can open a new session: its address may have changed.
+func (e *engine) onElsewhere(s *Session, op wire.Op, body []byte, from *transport.Addr) {
+	e.stats.DropToken++
+	var a wire.Alive
+	a.Parse(body)
+	if op != wire.OpPing || e.timers.resetsLeft == 0 || s.sv == nil ||
+		a.Session != s.end.Remote || a.Token != s.end.RemoteToken {
+		return
+	}
+	e.timers.resetsLeft--
+	session.Answer(from, wire.OpMoved, &a, e.out)
+}
+
+// onMoved takes the server's word that it knows the session under another address of this side. A
+// session that hears from its server lives on, whatever an old or repeated packet says.
+func (e *engine) onMoved(s *Session, body []byte) {
+	var a wire.Alive
+	a.Parse(body)
+	if s.cl == nil || s.state != sessConnected || !s.live.Unanswered(a.Seq) {
+		e.stats.DropToken++
+		return
+	}
+	e.end(s, fmt.Errorf("%w: this side's address has changed", ErrPeerLost), SessionLost)
 }
 
 // onAlive takes a packet about the life of a session.

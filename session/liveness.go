@@ -68,6 +68,10 @@ func (l *Liveness) Probe(e *End, now monotime.Time, out *Out) {
 	l.send(e, wire.OpPing, l.seq, out)
 }
 
+// Unanswered reports whether the last question has this number and nothing of the session has come
+// since it was asked.
+func (l *Liveness) Unanswered(seq uint64) bool { return l.seq == seq && l.lastRx <= l.lastProbe }
+
 // Probed returns when the last probe was sent.
 func (l *Liveness) Probed() monotime.Time { return l.lastProbe }
 
@@ -85,8 +89,8 @@ func (l *Liveness) send(e *End, op wire.Op, seq uint64, out *Out) {
 	out.Mgmt(&e.Peer, op, e.Remote, e.RemoteToken, wire.AliveSize, 0, a.Put)
 }
 
-// Answer sends op (DisconnectAck or Reset) to an endpoint for a packet of a session that is not
-// known here. It is for the session that the packet's body names, and never larger than the
+// Answer sends op (DisconnectAck, Reset or Moved) to an endpoint for a packet of a session that is
+// not known here, or not under its address. It is for the session that the packet's body names, and never larger than the
 // packet.
 func Answer(to *packet.Addr, op wire.Op, a *wire.Alive, out *Out) {
 	reply := wire.Alive{Session: wire.NoSession, Seq: a.Seq, To: a.Token}

@@ -147,6 +147,16 @@ func TestRepeatsAreBounded(t *testing.T) {
 	if n := flood(); n != repeatWindows*window {
 		t.Errorf("%d in the next span", n)
 	}
+	// Words of missing packets count too.
+	r.now = r.now.Add(time.Millisecond)
+	gaps := 0
+	for try := range uint16(20 * window) {
+		gaps += r.req(18, 2*rigParams.PerPacket, 1, try)
+	}
+	if gaps != repeatWindows*window {
+		t.Errorf("%d gaps were told, want %d", gaps, repeatWindows*window)
+	}
+	r.now = r.now.Add(time.Millisecond)
 	// What was never sent is not a repeat.
 	r.req(16, 1, 0, 0)
 	if err := r.respond(0, 2*rigParams.PerPacket); err != nil {

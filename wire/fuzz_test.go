@@ -75,7 +75,7 @@ func reserved(op Op) [][2]int {
 		return [][2]int{{36, 40}, {44, 48}}
 	case OpRefuse:
 		return [][2]int{{9, RefuseSize}}
-	case OpDisconnect, OpDisconnectAck, OpPing, OpPong, OpReset:
+	case OpDisconnect, OpDisconnectAck, OpPing, OpPong, OpReset, OpMoved:
 		return [][2]int{{20, AliveSize}}
 	}
 	return nil

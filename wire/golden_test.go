@@ -84,6 +84,7 @@ func goldenPackets() []goldenPacket {
 		{"PING", mgmt(OpPing, 9, token, &testAlive, 0)},
 		{"PONG", mgmt(OpPong, 9, token, &testAlive, 0)},
 		{"RESET", mgmt(OpReset, 9, token, &reset, 0)},
+		{"MOVED", mgmt(OpMoved, 9, token, &reset, 0)},
 	}
 }
 

@@ -9,23 +9,24 @@ type Op uint8
 
 // The management operations. C is the side that opens the session, S the other.
 const (
-	OpConnect       Op = 1 // C to S: open a session; the first one carries no cookie
-	OpChallenge     Op = 2 // S to C: repeat your Connect with this cookie
-	OpAccept        Op = 3 // S to C: the session is open
-	OpRefuse        Op = 4 // S to C: no session, and why
-	OpDisconnect    Op = 5 // either: the session ends
-	OpDisconnectAck Op = 6 // answer to Disconnect
-	OpPing          Op = 7 // either: are you there?
-	OpPong          Op = 8 // answer to Ping
-	OpReset         Op = 9 // answer to Ping: I do not know this session
-	numOps             = 10
+	OpConnect       Op = 1  // C to S: open a session; the first one carries no cookie
+	OpChallenge     Op = 2  // S to C: repeat your Connect with this cookie
+	OpAccept        Op = 3  // S to C: the session is open
+	OpRefuse        Op = 4  // S to C: no session, and why
+	OpDisconnect    Op = 5  // either: the session ends
+	OpDisconnectAck Op = 6  // answer to Disconnect
+	OpPing          Op = 7  // either: are you there?
+	OpPong          Op = 8  // answer to Ping
+	OpReset         Op = 9  // answer to Ping: I do not know this session
+	OpMoved         Op = 10 // answer to Ping: I know this session under another address of yours
+	numOps             = 11
 )
 
 // String returns the operation's name.
 func (o Op) String() string {
 	if o > 0 && o < numOps {
 		return [numOps]string{"", "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT",
-			"DISCONNECTACK", "PING", "PONG", "RESET"}[o]
+			"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED"}[o]
 	}
 	return "INVALID"
 }
@@ -47,6 +48,7 @@ const (
 var bodySize = [numOps]int{
 	OpConnect: ConnectSize, OpChallenge: ChallengeSize, OpAccept: AcceptSize, OpRefuse: RefuseSize,
 	OpDisconnect: AliveSize, OpDisconnectAck: AliveSize, OpPing: AliveSize, OpPong: AliveSize, OpReset: AliveSize,
+	OpMoved: AliveSize,
 }
 
 // checkMgmt holds the rules of management packets. The packet may be longer than
@@ -223,14 +225,14 @@ func (r *Refuse) Parse(b []byte) {
 	r.Code = Code(p[8])
 }
 
-// Alive is the body of Disconnect, DisconnectAck, Ping, Pong and Reset. It says
+// Alive is the body of Disconnect, DisconnectAck, Ping, Pong, Reset and Moved. It says
 // where an answer goes, so that a side that does not know the session can answer;
 // and it repeats the token that the packet is sealed with, so that such a side can
 // tell a damaged packet, whose session number may be wrong, from a stranger's.
 //
 //	0 session u32 · 4 token u32 · 8 seq u64 · 16 to u32 · 20 zero 4 B
 type Alive struct {
-	Session uint32 // the sender's session number, NoSession in a Reset
+	Session uint32 // the sender's session number, NoSession in a Reset and a Moved
 	Token   uint32 // the token that packets to the sender's session must carry
 	Seq     uint64 // chosen by the asking side, repeated in the answer
 	To      uint32 // the receiver's token: what OpenMgmt gives if the packet is whole

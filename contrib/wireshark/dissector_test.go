@@ -348,7 +348,7 @@ func TestDissector(t *testing.T) {
 		reasons[want["erpc.malformed"]]++
 		kinds[want["erpc.type"]+"/"+want["erpc.op"]]++
 	}
-	if len(reasons) != 1+8 || len(kinds) != 4+9+1+1 {
+	if len(reasons) != 1+8 || len(kinds) != 4+10+1+1 {
 		t.Errorf("not every case is there: %v, %v", reasons, kinds)
 	}
 }

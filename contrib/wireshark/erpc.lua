@@ -17,8 +17,8 @@ local HEADER, VERSION, NO_SESSION = 24, 2, 0xFFFFFF
 local REQ, RFR, CR, RESP, MGMT = 0, 1, 2, 3, 4
 
 local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGMT] = "MGMT" }
-local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING", "PONG", "RESET" }
-local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24 } -- at least, bytes, by operation
+local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING", "PONG", "RESET", "MOVED" }
+local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24 } -- at least, bytes, by operation
 local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down", "application error", "bad offer", "handler panicked" }
 
 local f = {

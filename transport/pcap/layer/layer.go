@@ -127,7 +127,7 @@ func bodyOf(op wire.Op, body Body) (size int, ok bool) {
 	case *wire.Refuse:
 		return wire.RefuseSize, op == wire.OpRefuse
 	case *wire.Alive:
-		return wire.AliveSize, op >= wire.OpDisconnect && op <= wire.OpReset
+		return wire.AliveSize, op >= wire.OpDisconnect && op <= wire.OpMoved
 	}
 	return 0, false
 }

@@ -75,6 +75,12 @@ func TestGolden(t *testing.T) {
 	for i, pkt := range packets {
 		t.Run(names[i], func(t *testing.T) {
 			p := parse(t, 40000, DefaultPort, pkt)
+			if new(wire.VersionRefusal).Parse(pkt) {
+				if p.ErrorLayer() == nil || p.ErrorLayer().Error() != wire.ErrVersion {
+					t.Errorf("a packet of no version: %v", p)
+				}
+				return
+			}
 			e, ok := p.Layer(LayerType).(*ERPC)
 			if !ok || p.ErrorLayer() != nil {
 				t.Fatalf("no layer in %v", p)
@@ -106,7 +112,7 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	if len(types) != 5 || len(ops) != 9 {
+	if len(types) != 5 || len(ops) != 10 {
 		t.Errorf("types %v, operations %v", types, ops)
 	}
 }
@@ -143,9 +149,9 @@ func TestMalformed(t *testing.T) {
 		return x
 	}
 	for want, pkt := range map[error][]byte{
-		wire.ErrShort: good[:23], wire.ErrVersion: spoil(0, 0x23), wire.ErrType: spoil(0, 0x15), wire.ErrFlags: spoil(7, 0x80),
+		wire.ErrShort: good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x25), wire.ErrFlags: spoil(7, 0x80),
 		wire.ErrReqType: spoil(1, 255), wire.ErrSize: append(bytes.Clone(good), 1),
-		wire.ErrSession: append(append(bytes.Clone(good[:8]), 255, 255, 255, 255), good[12:]...),
+		wire.ErrSession: append(append(bytes.Clone(good[:8]), 255, 255, 255, 0), good[12:]...),
 	} {
 		p := parse(t, DefaultPort, 40000, pkt)
 		if p.Layer(LayerType) != nil || p.ErrorLayer() == nil || p.ErrorLayer().Error() != want {
@@ -228,7 +234,7 @@ func TestSerialize(t *testing.T) {
 	for name, bad := range map[string]ERPC{
 		"no body":           {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}},
 		"another body":      {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}, Body: new(wire.Refuse)},
-		"no operation":      {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 10, Session: 1}, Body: new(wire.Alive)},
+		"no operation":      {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 11, Session: 1}, Body: new(wire.Alive)},
 		"flags of others":   {Header: wire.Header{Type: wire.TypeReq, Flags: wire.FlagCE, Session: 1}},
 		"wide size":         {Header: wire.Header{Type: wire.TypeReq, MsgSize: wire.MaxMsgSize + 1, Session: 1}},
 		"wide number":       {Header: wire.Header{Type: wire.TypeReq, ReqNum: wire.MaxReqNum + 1, Session: 1}},
