@@ -42,8 +42,10 @@ type serverSlot struct {
 	resp    *msgbuf.Buffer // response
 	pre     *msgbuf.Buffer // preallocated for the next response (eRPC, section 4.3)
 	handed  *msgbuf.Buffer // what Prealloc gave for this request; only to compare with
-	againAt monotime.Time  // when a repeated packet was last answered
-	again   uint32         // which one, see Server.mayRepeat
+	// See Server.mayRepeat.
+	repeatAt monotime.Time // when the span at hand began
+	repeats  uint32        // packets answered again in it
+	again    uint32        // the one that was answered last
 }
 
 // Server is the answering half of a session.
@@ -61,9 +63,7 @@ type Server struct {
 
 	inline [DefaultSlots]serverSlot // the slots of most sessions; see Client
 
-	repeatSpan time.Duration // see Server.mayRepeat
-	repeatAt   monotime.Time // when the span at hand began
-	repeats    int           // packets answered again in it
+	repeatSpan time.Duration // see mayRepeat
 }
 
 // ServerHot is how many bytes from the start of a Server on a small RPC touches.
@@ -127,6 +127,7 @@ func (s *Server) OnReq(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 		return
 	case sl.state == stateResponded && sl.isError:
 		if s.mayRepeat(sl, h, 1, in.Now) {
+			s.stats.Retransmits++
 			s.sendError(sl, uint32(h.PktNum), in.Now, out)
 		}
 		return
@@ -166,6 +167,7 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *
 	sl.numReq = s.packets(int(sl.msgSize))
 	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
 	sl.isError = false
+	sl.repeats, sl.again = 0, 0
 	sl.ce = in.CE
 	sl.rxAt = in.Now.Add(-in.Unseen)
 	sl.state = stateReceiving
@@ -221,6 +223,7 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 	if !s.mayRepeat(sl, h, 1, in.Now) {
 		return
 	}
+	s.stats.Retransmits++
 	if !last {
 		s.sendCR(h, in, out)
 		return
@@ -230,25 +233,27 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 	s.sendResp(sl, 0, in.Now, in.Unseen, out)
 }
 
-// repeatWindows is how many windows of credits a client may have answered again in a span.
-const repeatWindows = 4
+// repeatTimes is how often the packets of a request, or a window of them, are answered again in a
+// span.
+const repeatTimes = 4
 
 // mayRepeat reports whether packet h of a slot, which asks for n packets that were sent before, is
 // answered again, and counts them. A client repeats a packet after its least timeout, and then with
-// another try: the same packet is answered once per quarter of that time, and all repeats of a
-// session no more often than a few windows in that time. Who repeats more gets nothing for it.
-func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n int, now monotime.Time) bool {
-	if now.Sub(s.repeatAt) >= s.repeatSpan {
-		s.repeatAt, s.repeats = now, 0
+// another try. So in a quarter of that time the same packet is answered once, and all repeats of a
+// slot no more often than a few times what the client can be waiting for. Who repeats more gets
+// nothing for it.
+func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n uint32, now monotime.Time) bool {
+	if now.Sub(sl.repeatAt) >= s.repeatSpan {
+		sl.repeatAt, sl.repeats, sl.again = now, 0, 0
 	}
 	same := 1<<31 | uint32(h.PktNum)<<10 | uint32(h.Type)<<6 | uint32(wire.Try(h.Hold))
-	if same == sl.again && now.Sub(sl.againAt) < s.repeatSpan || s.repeats >= repeatWindows*s.Credits {
+	most := repeatTimes * max(1, min(uint32(s.Credits), sl.numReq+sl.numResp))
+	if same == sl.again || sl.repeats >= most {
 		s.stats.DropRepeat++
 		return false
 	}
-	sl.again, sl.againAt = same, now
-	s.repeats += n
-	s.stats.Retransmits += uint64(n)
+	sl.again = same
+	sl.repeats += n
 	return true
 }
 
@@ -269,10 +274,9 @@ func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
 func (s *Server) gap(
 	sl *serverSlot, h *wire.Header, missing uint32, now monotime.Time, out *Out,
 ) {
-	if d := uint32(h.PktNum) - missing; d&(d-1) != 0 || !s.mayRepeat(sl, h, 0, now) {
+	if d := uint32(h.PktNum) - missing; d&(d-1) != 0 || !s.mayRepeat(sl, h, 1, now) {
 		return
 	}
-	s.repeats++ // not a packet that was sent before
 	s.stats.Gaps++
 	s.sendControl(out, &wire.Header{
 		Type: wire.TypeCR, Flags: wire.FlagGap, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, 0),
@@ -298,9 +302,12 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 		s.gap(sl, h, sl.numReq-1+sl.nextRFR, in.Now, out)
 	default:
 		first, end := pkt-(sl.numReq-1), pkt-(sl.numReq-1)+h.MsgSize
-		if again := min(end+1, sl.nextRFR) - first; first < sl.nextRFR &&
-			!s.mayRepeat(sl, h, int(again), in.Now) {
-			return
+		if first < sl.nextRFR {
+			again := min(end+1, sl.nextRFR) - first
+			if !s.mayRepeat(sl, h, again, in.Now) {
+				return
+			}
+			s.stats.Retransmits += uint64(again)
 		}
 		sl.nextRFR = max(sl.nextRFR, end+1)
 		sl.try = h.Hold

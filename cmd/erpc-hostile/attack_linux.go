@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// mtu is the size of large Connects, bytes.
+const mtu = 1472
+
+// source returns the packets of an attack.
+func (s *socket) source(o options) (source, error) {
+	home := [4]byte{127, 0, 0, 1}
+	switch o.attack {
+	case "junk":
+		pkt := make([]byte, o.size)
+		return func() ([]byte, [4]byte) {
+			pkt[0] = 0xFF // no version
+			return pkt, anywhere()
+		}, nil
+	case "connect", "version":
+		pkt := make([]byte, wire.HeaderSize+wire.ConnectSize)
+		return func() ([]byte, [4]byte) {
+			connect(pkt, &wire.Connect{Nonce: rand.Uint64(), Epoch: 1, Offer: offer})
+			if o.attack == "version" {
+				pkt[0] = pkt[0]&0x0F | 1<<4
+			}
+			return pkt, anywhere()
+		}, nil
+	case "cookie":
+		pkt := make([]byte, mtu)
+		return func() ([]byte, [4]byte) {
+			c := wire.Connect{Nonce: rand.Uint64(), Epoch: 1, Offer: offer}
+			for i := range c.Cookie {
+				c.Cookie[i] = byte(rand.Uint32())
+			}
+			connect(pkt, &c)
+			return pkt, anywhere()
+		}, nil
+	case "repeat", "same":
+		peer, err := s.dial()
+		if err != nil {
+			return nil, err
+		}
+		pkt := make([]byte, wire.HeaderSize+32)
+		try := uint16(0)
+		return func() ([]byte, [4]byte) {
+			if o.attack == "repeat" {
+				try++
+			}
+			h := wire.Header{
+				Type: wire.TypeReq, ReqType: echoType, MsgSize: 32, Session: peer.Session,
+				ReqNum: uint64(peer.Offer.Slots), Hold: wire.TryHold(try, 0),
+			}
+			h.Put(pkt, peer.Token)
+			if peer.Offer.Features&wire.FeatureChecksum != 0 {
+				wire.SetToken(pkt, peer.Token^wire.Checksum(pkt, nil))
+			}
+			return pkt, home
+		}, nil
+	}
+	return nil, fmt.Errorf("no attack %q", o.attack)
+}
+
+// echoType is the request type of the echo of "erpc server".
+const echoType = 1
+
+var offer = wire.Offer{Credits: 32, Slots: 8, MTU: mtu, MaxMessage: 1 << 20}
+
+// connect writes a Connect that fills pkt.
+func connect(pkt []byte, c *wire.Connect) {
+	h := wire.Header{
+		Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), MsgSize: wire.ConnectSize,
+		Session: wire.NoSession,
+	}
+	h.Put(pkt, 0)
+	c.Put(pkt[wire.HeaderSize:])
+	wire.SealMgmt(pkt, 0)
+}
+
+// dial opens a session as an honest client does, and returns what the server accepted.
+func (s *socket) dial() (*wire.Accept, error) {
+	c := wire.Connect{Nonce: rand.Uint64(), Epoch: rand.Uint64(), Session: 1, Token: rand.Uint32(), Offer: offer}
+	for range 100 {
+		pkt := make([]byte, mtu)
+		if c.Cookie == ([wire.CookieSize]byte{}) {
+			pkt = pkt[:wire.HeaderSize+wire.ConnectSize]
+		}
+		connect(pkt, &c)
+		if err := s.send(pkt, [4]byte{127, 0, 0, 1}); err != nil {
+			return nil, err
+		}
+		answer, err := s.receive()
+		if err != nil {
+			return nil, err
+		}
+		var h wire.Header
+		if h.Parse(answer) != nil || h.Type != wire.TypeMgmt {
+			continue
+		}
+		body := answer[wire.HeaderSize:]
+		switch wire.Op(h.ReqType) {
+		case wire.OpChallenge:
+			var ch wire.Challenge
+			ch.Parse(body)
+			c.Cookie = ch.Cookie
+		case wire.OpAccept:
+			a := new(wire.Accept)
+			a.Parse(body)
+			return a, nil
+		case wire.OpRefuse:
+			var r wire.Refuse
+			r.Parse(body)
+			return nil, fmt.Errorf("refused: %v", r.Code)
+		}
+	}
+	return nil, fmt.Errorf("nobody answers at the target")
+}

@@ -1,0 +1,16 @@
+// Command erpc-hostile sends a server what a hostile peer might, at a given rate, to measure what
+// that costs the server's other clients. See scripts/bench-hostile.
+//
+//	erpc-hostile -target 127.0.0.1:31850 -attack repeat -rate 160000 -duration 2s
+//
+// The attacks:
+//
+//	junk       datagrams that mean nothing: what any program with a UDP socket pays
+//	repeat     one client that repeats a request whose response it has, with another try each time
+//	same       the same without another try
+//	connect    Connects without a cookie, each from another address of 127.0.0.0/8
+//	cookie     Connects as large as a packet, with cookies that are wrong, from as many addresses
+//	version    Connects of another version of the protocol
+//
+// It sends to addresses of this machine only.
+package main

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"time"
+)
+
+func main() {
+	var o options
+	flag.StringVar(&o.target, "target", "", "the server, an address of 127.0.0.0/8 with a port")
+	flag.StringVar(&o.attack, "attack", "junk", "what to send; see the package's documentation")
+	flag.IntVar(&o.rate, "rate", 160_000, "packets a second")
+	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long")
+	flag.IntVar(&o.size, "size", 88, "of junk, bytes")
+	flag.Parse()
+	sent, err := run(o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "erpc-hostile:", err)
+		os.Exit(1)
+	}
+	fmt.Println(sent)
+}
+
+type options struct {
+	target, attack string
+	rate, size     int
+	duration       time.Duration
+}
+
+// source makes the next packet of an attack, in memory of its own, and says from which address of
+// 127.0.0.0/8 it is to leave.
+type source func() (pkt []byte, from [4]byte)
+
+// run sends packets at a rate, in steps of a millisecond, and returns how many it has sent.
+func run(o options) (sent int, err error) {
+	target, err := netip.ParseAddrPort(o.target)
+	if err != nil || !target.Addr().Is4() || !target.Addr().IsLoopback() {
+		return 0, errors.New("the target must be an address of 127.0.0.0/8 with a port")
+	}
+	s, err := open(target)
+	if err != nil {
+		return 0, err
+	}
+	defer s.close()
+	next, err := s.source(o)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	for {
+		elapsed := time.Since(start)
+		if elapsed >= o.duration {
+			return sent, nil
+		}
+		for due := int(elapsed.Seconds() * float64(o.rate)); sent < due; sent++ {
+			pkt, from := next()
+			if err := s.send(pkt, from); err != nil {
+				return sent, err
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// anywhere returns an address of 127.0.0.0/8 that is not the first one.
+func anywhere() [4]byte {
+	r := rand.Uint32()
+	return [4]byte{127, byte(r >> 16), byte(r >> 8), byte(r) | 2}
+}
