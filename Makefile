@@ -51,7 +51,7 @@ GREMLINS    := v0.6.0
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw raft-demo bench-raft mutants clean check-go
+.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw bench-hostile raft-demo bench-raft mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -65,6 +65,7 @@ help:
 	@echo 'make bench-baseline   the Go benchmarks, kept as the new baseline'
 	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc and net/rpc'
 	@echo 'make bench-grpc       ... beside grpc-go alone'
+	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, over UDP and shared memory, and beside gRPC'
@@ -174,6 +175,9 @@ bench-peers: build bin/peers
 
 bench-grpc: build bin/peers
 	bin/peers compare -transports "$(TRANSPORTS)" -peers grpc-go
+
+bench-hostile:
+	scripts/bench-hostile
 
 bench-raw: build bin/peers
 	bin/peers raw -dir out/bench-raw -runs $(RUNS) -args "$(RAWFLAGS)"
