@@ -14,6 +14,7 @@
 //     --diff leaves out the lines that git reports as unchanged. So the scratch module becomes a
 //     git repository, and each drawn line changes by a space at its end. All mutants of
 //     a drawn line are in the sample: lines are drawn until there are enough mutants.
+//   - A mutant whose own package's tests notice it is not shown to the tests of other packages.
 //   - It stands in for the go command under gremlins. The go command exits with status 1 both
 //     when a test fails and when the code does not compile; gremlins takes 2 for the latter.
 //     A mutant that does not compile is not viable and counts nowhere. The stand-in also limits

@@ -71,6 +71,9 @@ func (g *gremlins) environment() ([]string, error) {
 	}
 	env := gitEnv(os.Environ())
 	env = append(env, cpuFile+"="+filepath.Join(g.temp, "cpu"))
+	if g.setup.also != nil {
+		env = append(env, ownTests+"="+g.importPath)
+	}
 	return append(env, realGo+"="+g.goCmd, moreCoverage+"="+g.coverage(),
 		"GOFLAGS="+strings.Join(flags, " "), "GOWORK=off", "TMPDIR="+g.temp,
 		"PATH="+filepath.Dir(link)+string(os.PathListSeparator)+os.Getenv("PATH")), nil

@@ -144,3 +144,24 @@ func TestCPULimit(t *testing.T) {
 		t.Errorf("did not keep the time of the coverage run: %v, %d s", err, cpuLimit(test))
 	}
 }
+
+// TestOwnFirst: only a run of all tests on a mutant starts with those of its own package.
+func TestOwnFirst(t *testing.T) {
+	for args, want := range map[string]string{
+		"test -timeout 5s -failfast ./...":     "test -timeout 5s -failfast m/p",
+		"test -timeout 5s -failfast m/q":       "",
+		"test -cover -coverprofile file ./...": "",
+		"build ./...":                          "",
+		"test":                                 "",
+		"./...":                                "",
+		"":                                     "",
+	} {
+		got := ownFirst(strings.Fields(args), "m/p")
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, want %q", args, got, want)
+		}
+	}
+	if got := ownFirst([]string{"test", "./..."}, ""); got != nil {
+		t.Errorf("without other packages: %q", got)
+	}
+}

@@ -18,6 +18,9 @@ const realGo = "MUTANTS_GO"
 // processor time the tests take, in seconds.
 const cpuFile = "MUTANTS_CPU"
 
+// ownTests names, in the environment, the package whose own tests run first.
+const ownTests = "MUTANTS_OWN"
+
 // memoryLimit is the address space of a process under test, in KiB. A mutant may allocate
 // without end, and the time limit comes late for the rest of the machine.
 const memoryLimit = 8 << 20
@@ -34,9 +37,30 @@ const (
 // isStandIn says whether this process was called as the go command.
 func isStandIn() bool { return filepath.Base(os.Args[0]) == "go" && os.Getenv(realGo) != "" }
 
-// standIn runs the go command with a memory limit and returns its exit status, but 2 if
-// code under test did not compile. It adds to the coverage profile what uncounted says.
+// standIn is the go command. The tests of a mutant are those of its own package first: if they fail
+// the others are not needed.
 func standIn(args []string) int {
+	if own := ownFirst(args, os.Getenv(ownTests)); own != nil {
+		if code := runGo(own); code != 0 {
+			return code
+		}
+	}
+	return runGo(args)
+}
+
+// ownFirst returns the arguments that run the tests of package own alone, nil if args do not run
+// those of all packages on a mutant.
+func ownFirst(args []string, own string) []string {
+	last := len(args) - 1
+	if own == "" || last < 1 || args[0] != "test" || args[last] != "./..." || isCoverage(args) {
+		return nil
+	}
+	return append(slices.Clone(args[:last]), own)
+}
+
+// runGo runs the go command with a memory limit and returns its exit status, but 2 if
+// code under test did not compile. It adds to the coverage profile what uncounted says.
+func runGo(args []string) int {
 	var out bytes.Buffer
 	script := fmt.Sprintf(`ulimit -v %d 2>/dev/null; ulimit -t %d; exec "$@"`,
 		memoryLimit, cpuLimit(args))
