@@ -1,7 +1,9 @@
 package erpc_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,8 @@ type gatedEnd struct {
 	resume chan struct{} // it goes on
 	woken  chan struct{} // it was woken: there is a command
 	over   chan struct{} // closed: it sleeps no more
+
+	resolve func() (transport.Addr, error) // in place of Resolve, if not nil
 }
 
 func (e *gatedEnd) Wait(time.Duration) error {
@@ -45,6 +49,8 @@ type dialedClient struct {
 	*errPair
 	c        *erpc.Client
 	end      *gatedEnd
+	nexus    *erpc.Nexus
+	free     func() // lets the client's loop run on its own
 	served   *erpc.Session
 	connects int // attempts to connect that came to the server
 	refuses  int // refusals that came to the client
@@ -61,9 +67,11 @@ func newDialedClient(t *testing.T) *dialedClient {
 	}
 	p.cend.tap, p.send.tap = p.count, p.count
 	cfg := erpc.Config{Wait: erpc.WaitSleep, Simulation: erpc.Simulation{Clock: net.Now, Seed: 7}}
-	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
+	cfg.OnSession = func(r *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
 		if ev == erpc.SessionConnected && !s.IsClient() {
 			p.served = s
+		} else if ev == erpc.SessionConnected {
+			p.client = r
 		}
 	}
 	n, err := erpc.NewNexus(cfg)
@@ -71,6 +79,7 @@ func newDialedClient(t *testing.T) *dialedClient {
 	is(t, "register", n.Register(tEcho, erpc.Dispatch, func(h erpc.ReqHandle) {
 		_ = h.RespondBytes(h.Data())
 	}), nil)
+	p.nexus = n
 	p.server, err = n.NewRpc(p.send)
 	is(t, "server", err, nil)
 	dialed := make(chan error)
@@ -88,8 +97,9 @@ func newDialedClient(t *testing.T) *dialedClient {
 			p.round()
 		}
 	}
+	p.free = sync.OnceFunc(func() { close(p.end.over) })
 	t.Cleanup(func() {
-		close(p.end.over)
+		p.free()
 		is(t, "close", p.c.Close(), nil)
 		is(t, "close", p.server.Close(), nil)
 	})
@@ -97,7 +107,12 @@ func newDialedClient(t *testing.T) *dialedClient {
 }
 
 // Resolve knows one server.
-func (e *gatedEnd) Resolve(string) (transport.Addr, error) { return e.net.ends[1].addr, nil }
+func (e *gatedEnd) Resolve(string) (transport.Addr, error) {
+	if e.resolve != nil {
+		return e.resolve()
+	}
+	return e.net.ends[1].addr, nil
+}
 
 func (p *dialedClient) count(pkt []byte, _ transport.Addr) {
 	var h wire.Header
@@ -124,18 +139,30 @@ func (p *dialedClient) round() { p.roundAt(p.net.now + p.tick) }
 
 // begin starts a call that comes to the client's loop at a time.
 func (p *dialedClient) begin(t *testing.T, now erpc.Time) (result chan error) {
+	return p.beginWith(t.Context(), now)
+}
+
+// beginWith is begin with a context.
+func (p *dialedClient) beginWith(ctx context.Context, now erpc.Time) (result chan error) {
+	result = make(chan error, 1)
+	p.awaitWake(func() {
+		go func() {
+			_, err := p.c.Call(ctx, tEcho, []byte{1})
+			result <- err
+		}()
+	})
+	p.roundAt(now)
+	return result
+}
+
+// awaitWake returns when what f does has woken the client's loop.
+func (p *dialedClient) awaitWake(f func()) {
 	select {
 	case <-p.end.woken: // for something else
 	default:
 	}
-	result = make(chan error, 1)
-	go func() {
-		_, err := p.c.Call(t.Context(), tEcho, []byte{1})
-		result <- err
-	}()
+	f()
 	<-p.end.woken
-	p.roundAt(now)
-	return result
 }
 
 // refuse waits until the server has refused the session for which a call waits. It returns when
