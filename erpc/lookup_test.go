@@ -78,11 +78,13 @@ func (p *lookups) step() {
 
 func (p *lookups) stepUntil(what string, cond func() bool) {
 	p.tb.Helper()
-	for end := p.net.now + 30e9; !cond(); p.step() {
-		if p.net.now > end {
-			p.tb.Fatal(what, ": it never happened")
+	for range 1_000_000 {
+		if cond() {
+			return
 		}
+		p.step()
 	}
+	p.tb.Fatal(what, ": it never happened")
 }
 
 // call begins a call, which finds no session and waits for the name service.
@@ -232,6 +234,14 @@ func TestLookupFails(t *testing.T) {
 	p.ends(t, "the server refuses", result, erpc.ErrRefused, erpc.ErrResolve, errNames)
 	p.ends(t, "the same again", p.call(t), erpc.ErrRefused, erpc.ErrResolve, errNames)
 	p.noLookup(t)
+
+	p.at(p.net.now.Add(time.Second)) // calls fail at once for a while
+	result = p.lookup(t)
+	p.says(p.send.addr, nil)
+	p.stepUntil("a refusal", func() bool { return len(result) > 0 })
+	if err := <-result; !errors.Is(err, erpc.ErrRefused) || errors.Is(err, erpc.ErrResolve) {
+		t.Errorf("the name service is well again: %v", err)
+	}
 }
 
 // TestLookupHangs: after half of ConnectTimeout the old address is tried, and after the other half
@@ -280,6 +290,13 @@ func TestLookupLate(t *testing.T) {
 	}
 	p.says(p.second.LocalAddr(), nil)
 	p.ends(t, "the call", result, nil)
+	p.send.deaf = false // the old server would answer now
+	for range 100 {
+		p.step()
+	}
+	if n := p.client.Sessions(); n != 1 {
+		t.Errorf("the Client has %d sessions", n)
+	}
 }
 
 // TestLookupLateAndSame: an answer that confirms the address leaves the session alone that is

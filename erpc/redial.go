@@ -61,7 +61,7 @@ func (c *Client) session() (*Session, error) {
 // ask begins to look the name up, and to wait for the answer.
 func (c *Client) ask() {
 	d := &c.redial
-	d.asking, d.doubt = true, nil
+	d.asking = true
 	c.rpc.setAlarm(d.began.Add(c.rpc.cfg.Timing.ConnectTimeout/2), c.tooLate)
 	if d.resolving {
 		return // an earlier lookup: its answer will do
@@ -129,7 +129,6 @@ func (c *Client) onSession(s *Session, ev SessionEvent) {
 	if s != c.sess {
 		return
 	}
-	c.failure = nil
 	if ev == SessionConnected {
 		c.tell(nil)
 		return
