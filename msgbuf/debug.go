@@ -6,9 +6,10 @@ const poisonByte = 0xDB
 // poison overwrites all memory of a buffer that is being freed, so that a late reader
 // sees rubbish: headers too, and what a Resize has cut off. Only in invariant builds.
 func (b *Buffer) poison() {
-	b.mem[0] = poisonByte
-	for i := 1; i < len(b.mem); i *= 2 { // copy is fast under the race detector too
-		copy(b.mem[i:], b.mem[:i])
+	m := b.mem
+	m[0] = poisonByte
+	for i := 1; i < len(m); i *= 2 { // copy is fast under the race detector too
+		copy(m[i:], m[:i])
 	}
 }
 
