@@ -7,41 +7,45 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// redialAfter is how long a Client fails calls at once after it could not connect.
-const redialAfter = 20 * time.Millisecond
-
 // Client calls one server from any number of goroutines. It runs its own Rpc in a
 // goroutine of its own, and opens a new session when the old one fails. It never
 // repeats a call.
+//
+// Before it opens a new session it looks the server's name up again, in another goroutine.
+// Calls wait meanwhile, for name and session together at most Timing.ConnectTimeout. If the
+// lookup fails, or takes more than half of that, the address found last is tried. If that is
+// in vain too, the calls' errors match ErrResolve beside ErrConnect or ErrRefused.
 type Client struct {
 	rpc    *Rpc
 	nexus  *Nexus
-	text   string         // the server's address as Dial was given it
-	addr   transport.Addr // what it was last resolved to
-	done   chan struct{}  // the loop has ended
+	text   string        // the server's address as Dial was given it
+	done   chan struct{} // the loop has ended
 	closed atomic.Bool
 	err    error // why the loop ended; read after done
 
 	// In the loop only.
-	sess      *Session
-	dialed    bool // a session has been opened with addr as it is
-	delivered bool // a call has ended in this pass: let its goroutine run
+	sess      *Session       // open or on its way
+	addr      transport.Addr // what text was last resolved to
+	redial    redial
+	waiting   []chan error // Dial and Ready, which wait for a session
+	parked    []*goCall    // calls that do
+	delivered bool         // a call has ended in this pass: let its goroutine run
+	over      bool         // the loop is ending
 	failedAt  monotime.Time
 	failure   error
-	waiting   []chan error // Dial and Ready
 }
 
 // Dial makes a Client of the server at addr (text that tr resolves) and waits until
-// the session is open. Dial owns tr. Errors: a *ConfigError, those of Resolve,
-// ErrRefused, ErrConnect, or the context's.
+// the session is open. Dial owns tr. Errors: a *ConfigError, ErrResolve with the cause
+// that tr gave, ErrRefused, ErrConnect, or the context's as in Call. If ctx ends while
+// tr.Resolve is at work, Dial closes tr and returns; a goroutine stays until Resolve does.
 func Dial(ctx context.Context, tr transport.Transport, addr string, cfg Config) (*Client, error) {
-	to, err := tr.Resolve(addr)
+	to, err := resolve(ctx, tr, addr)
 	if err != nil {
 		return nil, errors.Join(err, tr.Close())
 	}
@@ -66,19 +70,16 @@ func Dial(ctx context.Context, tr transport.Transport, addr string, cfg Config) 
 	return c, nil
 }
 
-// Ready waits until a session to the server is open, opening one if there is none.
+// Ready waits until a session to the server is open, opening one if there is none. Errors
+// are those of a call that could not be sent.
 func (c *Client) Ready(ctx context.Context) error {
 	ready := make(chan error, 1)
 	err := c.rpc.Post(func(*Rpc) {
-		s, err := c.session()
-		switch {
-		case err != nil:
+		if _, err := c.session(); err != errWait {
 			ready <- err
-		case s.Connected():
-			ready <- nil
-		default:
-			c.waiting = append(c.waiting, ready)
+			return
 		}
+		c.waiting = append(c.waiting, ready)
 	})
 	if err != nil {
 		return err
@@ -110,10 +111,15 @@ func (c *Client) loop() {
 			break
 		}
 	}
+	c.over = true
+	c.stopAsking()
+	c.tell(ErrClosed)
 	c.err = errors.Join(c.err, c.rpc.Close(), c.nexus.Close())
 }
 
-// Close ends the session and the loop. Calls under way end with ErrClosed.
+// Close ends the session and the loop. Calls under way end with ErrClosed. It does not
+// wait for a lookup of the server's name, which cannot be ended: the lookup's goroutine
+// ends when the transport's Resolve returns.
 func (c *Client) Close() error {
 	if !c.closed.Swap(true) {
 		c.rpc.Wake()
@@ -125,43 +131,6 @@ func (c *Client) Close() error {
 // Stats returns the counters of the Client's Rpc.
 func (c *Client) Stats() Stats { return c.rpc.Stats() }
 
-// session returns the current session, or a new one.
-func (c *Client) session() (*Session, error) {
-	if c.sess != nil {
-		return c.sess, nil
-	}
-	if c.failure != nil && c.rpc.readClock().Sub(c.failedAt) < redialAfter {
-		return nil, c.failure
-	}
-	if c.dialed {
-		// A server that was started again may have another address under the same name.
-		if to, err := c.rpc.resolve(c.text); err == nil {
-			c.addr = to
-		}
-	}
-	s, err := c.rpc.CreateSessionTo(c.addr)
-	c.sess, c.dialed = s, true
-	return s, err
-}
-
-// onSession follows the session's fate, in the loop.
-func (c *Client) onSession(s *Session, ev SessionEvent) {
-	if s != c.sess {
-		return
-	}
-	c.failure = nil
-	if ev != SessionConnected {
-		c.sess = nil
-		if ev == SessionRefused {
-			c.failure, c.failedAt = s.Err(), c.rpc.readClock()
-		}
-	}
-	for _, w := range c.waiting {
-		w <- s.Err()
-	}
-	c.waiting = c.waiting[:0]
-}
-
 // goCall is one Client.Call between two goroutines. The caller fills it and waits for
 // ended; the loop writes the result. After a call that was given up the struct is
 // left to the garbage collector, since the loop may still meet it.
@@ -172,8 +141,9 @@ type goCall struct {
 	err     error
 	id      RequestID
 	typ     uint8
-	started bool // loop only
-	over    bool // loop only
+	started bool // loop only, as the next two
+	parked  bool // it waits for a session
+	over    bool
 	ended   chan struct{}
 	finish  Continuation // c.onDone, bound once
 }
@@ -188,7 +158,8 @@ var calls = sync.Pool{New: func() any {
 // in memory of its own. It may be called from any number of goroutines. When ctx
 // ends first the error matches ErrDeadline or ErrCancelled and the context's own,
 // and the server may or may not have run the request. Other errors: see ErrClosed
-// and its neighbours; the server's are *RemoteError.
+// and its neighbours; the server's are *RemoteError. If there is no session the call
+// waits for one, see Client.
 func (c *Client) Call(ctx context.Context, reqType uint8, request []byte) ([]byte, error) {
 	return c.AppendCall(ctx, nil, reqType, request)
 }
@@ -227,23 +198,39 @@ func (c *Client) AppendCall(ctx context.Context, buf []byte, reqType uint8, requ
 
 // onLoop starts the call, or cancels it if it has been started.
 func (k *goCall) onLoop(r *Rpc) {
-	if !k.started {
+	switch {
+	case !k.started:
 		k.started = true
-		if err := k.start(r); err != nil {
-			k.end(err)
-		}
-		return
-	}
-	if !k.over {
+		k.begin(r)
+	case k.over:
+	case k.parked:
+		k.end(ErrCancelled) // Client.tell leaves it out
+	default:
 		r.cancel(k.id)
 	}
 }
 
-func (k *goCall) start(r *Rpc) error {
+// begin sends the request, or parks the call until there is a session.
+func (k *goCall) begin(r *Rpc) {
+	k.parked = false
 	s, err := k.client.session()
-	if err != nil {
-		return err
+	if err == errWait && len(k.client.parked) >= r.cfg.MaxQueue {
+		err = ErrExhausted
 	}
+	if err == errWait {
+		k.parked = true
+		k.client.parked = append(k.client.parked, k)
+		return
+	}
+	if err == nil {
+		err = k.send(r, s)
+	}
+	if err != nil {
+		k.end(err)
+	}
+}
+
+func (k *goCall) send(r *Rpc, s *Session) error {
 	req, err := r.Alloc(len(k.req))
 	if err != nil {
 		return err

@@ -379,7 +379,7 @@ func TestDialFails(t *testing.T) {
 		{"nobody answers", func(*testing.T) string { return silent.LocalAddr().String() }, quick, hang, []error{erpc.ErrConnect}},
 		{"context first", func(*testing.T) string { return silent.LocalAddr().String() }, erpc.Config{}, 20 * time.Millisecond, []error{erpc.ErrDeadline, context.DeadlineExceeded}},
 		{"no session left", refused, erpc.Config{}, hang, []error{erpc.ErrRefused, erpc.ErrExhausted}},
-		{"no address", func(*testing.T) string { return "127.0.0.1" }, erpc.Config{}, hang, []error{transport.ErrBadAddress}},
+		{"no address", func(*testing.T) string { return "127.0.0.1" }, erpc.Config{}, hang, []error{transport.ErrBadAddress, erpc.ErrResolve}},
 		{"bad config", func(*testing.T) string { return "127.0.0.1:1" }, erpc.Config{Slots: -1}, hang, []error{erpc.ErrConfig}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

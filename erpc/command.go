@@ -2,7 +2,9 @@ package erpc
 
 import (
 	"runtime"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -52,8 +54,16 @@ func (r *Rpc) start(s *Session, q *Request) (RequestID, error) { return r.engine
 // cancel ends a request for a command, when that is over.
 func (r *Rpc) cancel(id RequestID) { r.engine.cancel(id, ErrCancelled) }
 
-// resolve turns text into an address of the transport. It may block.
-func (r *Rpc) resolve(addr string) (transport.Addr, error) { return r.tr.Resolve(addr) }
+// dial starts to open a session for a command, and gives up after limit.
+func (r *Rpc) dial(to transport.Addr, limit time.Duration) (*Session, error) {
+	return r.engine.dial(to, limit)
+}
+
+// drop ends a session for a command.
+func (r *Rpc) drop(s *Session) { r.engine.closeSession(s) }
+
+// setAlarm has fn called in the loop when the time has come; nil takes that back.
+func (r *Rpc) setAlarm(at monotime.Time, fn func()) { r.engine.setAlarm(at, fn) }
 
 // drainCommands runs the commands that have come, at most a ring full, so that
 // commands that cause commands do not keep packets waiting.

@@ -33,8 +33,9 @@
 //
 // The application owns a MsgBuffer that it allocated until it gives it away: with
 // EnqueueRequest until the continuation, with Respond for good. Meanwhile it must
-// not touch it; builds with the tag "invariants" catch that. A handler's request
-// data belongs to the library and is read-only.
+// not touch it; builds with the tag "invariants" catch that. The request that a handler
+// of Server.Handle gets is the handler's own, on the Go heap. That of Server.HandleBorrowed,
+// and ReqHandle.Data, belong to the library and are read-only.
 //
 // # Threads
 //

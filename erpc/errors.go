@@ -12,6 +12,7 @@ import (
 // ErrDeadline, ErrCancelled and ErrClosed the server may or may not have run the
 // request: the outcome is unknown, and the library never repeats it.
 var (
+	ErrResolve       = errors.New("address not resolved")            // with the transport's error
 	ErrRefused       = errors.New("session refused")                 // by the server
 	ErrConnect       = errors.New("connect timeout")                 // nobody answered
 	ErrVersion       = errors.New("protocol version not spoken")     // by the peer

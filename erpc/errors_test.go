@@ -123,7 +123,7 @@ func (p *errPair) call(typ uint8, n int) *result {
 	return res
 }
 
-func is(t *testing.T, what string, err error, wants ...error) {
+func is(t testing.TB, what string, err error, wants ...error) {
 	t.Helper()
 	for _, want := range wants {
 		if !errors.Is(err, want) || want == nil && err != nil {

@@ -1,6 +1,9 @@
 package erpc
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Forget makes a server drop its end of a client's session without a word.
 func (r *Rpc) Forget(client *Session) {
@@ -45,3 +48,6 @@ func (r *Rpc) InUse() int { return r.engine.pool.Stats().InUse }
 
 // WhenIdle calls fn once, in a pass, when no handler has run for a span of time.
 func (r *Rpc) WhenIdle(span time.Duration, fn func()) { r.engine.whenIdle(span, fn) }
+
+// ServerOf returns a Server that registers handlers with n, and does nothing else.
+func ServerOf(n *Nexus) *Server { return &Server{nexus: n, ctx: context.Background()} }

@@ -71,8 +71,8 @@ func newHandshakes(rng *rand.Rand) handshakes {
 	return h
 }
 
-// dial makes a client session and starts to connect it.
-func (e *engine) dial(to transport.Addr) (*Session, error) {
+// dial makes a client session and starts to connect it. It gives up after limit.
+func (e *engine) dial(to transport.Addr, limit time.Duration) (*Session, error) {
 	if e.closing {
 		return nil, ErrClosed
 	}
@@ -90,7 +90,9 @@ func (e *engine) dial(to transport.Addr) (*Session, error) {
 		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: e.paths.offer(e.paths.limit(&path), path.Checksummed),
 	}
-	s.dialer = session.NewDialer(to, c, plan.timing, e.in.Now)
+	timing := plan.timing
+	timing.ConnectTimeout = limit
+	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
 	e.shakes.repeating = append(e.shakes.repeating, s)
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out yet
 	return s, nil

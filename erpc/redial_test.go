@@ -50,3 +50,50 @@ func TestRedialResolves(t *testing.T) {
 		}
 	}
 }
+
+// stuck is a transport whose Resolve hangs until the test ends.
+type stuck struct {
+	*udp.Conn
+	begun chan struct{}
+	over  chan struct{}
+}
+
+func (s *stuck) Resolve(string) (transport.Addr, error) {
+	close(s.begun)
+	<-s.over
+	return transport.Addr{}, transport.ErrClosed
+}
+
+// TestDialWhileResolveHangs: Dial ends with its context, and the transport with it.
+func TestDialWhileResolveHangs(t *testing.T) {
+	checkLeaks(t)
+	s := &stuck{listen(t, "127.0.0.1:0"), make(chan struct{}), make(chan struct{})}
+	defer close(s.over)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() {
+		_, err := erpc.Dial(ctx, s, "server", erpc.Config{})
+		result <- err
+	}()
+	eventually(t, s.begun, "Resolve")
+	cancel()
+	is(t, "Dial", eventually(t, result, "Dial"), erpc.ErrCancelled, context.Canceled)
+	is(t, "the transport", s.Wait(0), transport.ErrClosed)
+}
+
+// TestDialWithEndedContext: nothing is looked up.
+func TestDialWithEndedContext(t *testing.T) {
+	checkLeaks(t)
+	s := &stuck{listen(t, "127.0.0.1:0"), make(chan struct{}), make(chan struct{})}
+	defer close(s.over)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	_, err := erpc.Dial(ctx, s, "server", erpc.Config{})
+	is(t, "Dial", err, erpc.ErrDeadline, context.DeadlineExceeded)
+	is(t, "the transport", s.Wait(0), transport.ErrClosed)
+	select {
+	case <-s.begun:
+		t.Error("the name was looked up")
+	default:
+	}
+}

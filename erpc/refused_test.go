@@ -1,7 +1,9 @@
 package erpc_test
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,8 @@ type gatedEnd struct {
 	resume chan struct{} // it goes on
 	woken  chan struct{} // it was woken: there is a command
 	over   chan struct{} // closed: it sleeps no more
+
+	resolve func() (transport.Addr, error) // in place of Resolve, if not nil
 }
 
 func (e *gatedEnd) Wait(time.Duration) error {
@@ -45,12 +49,17 @@ type dialedClient struct {
 	*errPair
 	c        *erpc.Client
 	end      *gatedEnd
+	nexus    *erpc.Nexus
+	free     func() // lets the client's loop run on its own
 	served   *erpc.Session
 	connects int // attempts to connect that came to the server
 	refuses  int // refusals that came to the client
 }
 
-func newDialedClient(t *testing.T) *dialedClient {
+func newDialedClient(t *testing.T) *dialedClient { return newDialedClientOf(t, erpc.Config{}) }
+
+// newDialedClientOf is newDialedClient with a configuration.
+func newDialedClientOf(t *testing.T, cfg erpc.Config) *dialedClient {
 	p := &dialedClient{errPair: &errPair{}}
 	net := newMemNet()
 	net.tb = t
@@ -60,10 +69,12 @@ func newDialedClient(t *testing.T) *dialedClient {
 		woken: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	p.cend.tap, p.send.tap = p.count, p.count
-	cfg := erpc.Config{Wait: erpc.WaitSleep, Simulation: erpc.Simulation{Clock: net.Now, Seed: 7}}
-	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
+	cfg.Wait, cfg.Simulation = erpc.WaitSleep, erpc.Simulation{Clock: net.Now, Seed: 7}
+	cfg.OnSession = func(r *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
 		if ev == erpc.SessionConnected && !s.IsClient() {
 			p.served = s
+		} else if ev == erpc.SessionConnected {
+			p.client = r
 		}
 	}
 	n, err := erpc.NewNexus(cfg)
@@ -71,6 +82,7 @@ func newDialedClient(t *testing.T) *dialedClient {
 	is(t, "register", n.Register(tEcho, erpc.Dispatch, func(h erpc.ReqHandle) {
 		_ = h.RespondBytes(h.Data())
 	}), nil)
+	p.nexus = n
 	p.server, err = n.NewRpc(p.send)
 	is(t, "server", err, nil)
 	dialed := make(chan error)
@@ -88,8 +100,9 @@ func newDialedClient(t *testing.T) *dialedClient {
 			p.round()
 		}
 	}
+	p.free = sync.OnceFunc(func() { close(p.end.over) })
 	t.Cleanup(func() {
-		close(p.end.over)
+		p.free()
 		is(t, "close", p.c.Close(), nil)
 		is(t, "close", p.server.Close(), nil)
 	})
@@ -97,7 +110,12 @@ func newDialedClient(t *testing.T) *dialedClient {
 }
 
 // Resolve knows one server.
-func (e *gatedEnd) Resolve(string) (transport.Addr, error) { return e.net.ends[1].addr, nil }
+func (e *gatedEnd) Resolve(string) (transport.Addr, error) {
+	if e.resolve != nil {
+		return e.resolve()
+	}
+	return e.net.ends[1].addr, nil
+}
 
 func (p *dialedClient) count(pkt []byte, _ transport.Addr) {
 	var h wire.Header
@@ -124,18 +142,30 @@ func (p *dialedClient) round() { p.roundAt(p.net.now + p.tick) }
 
 // begin starts a call that comes to the client's loop at a time.
 func (p *dialedClient) begin(t *testing.T, now erpc.Time) (result chan error) {
+	return p.beginWith(t.Context(), now)
+}
+
+// beginWith is begin with a context.
+func (p *dialedClient) beginWith(ctx context.Context, now erpc.Time) (result chan error) {
+	result = make(chan error, 1)
+	p.awaitWake(func() {
+		go func() {
+			_, err := p.c.Call(ctx, tEcho, []byte{1})
+			result <- err
+		}()
+	})
+	p.roundAt(now)
+	return result
+}
+
+// awaitWake returns when what f does has woken the client's loop.
+func (p *dialedClient) awaitWake(f func()) {
 	select {
 	case <-p.end.woken: // for something else
 	default:
 	}
-	result = make(chan error, 1)
-	go func() {
-		_, err := p.c.Call(t.Context(), tEcho, []byte{1})
-		result <- err
-	}()
+	f()
 	<-p.end.woken
-	p.roundAt(now)
-	return result
 }
 
 // refuse waits until the server has refused the session for which a call waits. It returns when

@@ -193,6 +193,10 @@ func (r *Rpc) allocShared(n int) (*MsgBuffer, error) {
 // may be enqueued at once; they leave when the session is open. OnSession tells the
 // outcome. Errors: those of the transport's Resolve, ErrExhausted, ErrWrongThread,
 // ErrClosed.
+//
+// It resolves addr here, and the loop stands still until the transport's Resolve returns:
+// nothing is received, no heartbeat is sent. Where that matters, and addr is a name, call
+// Resolve in another goroutine and CreateSessionTo with its result.
 func (r *Rpc) CreateSession(addr string) (*Session, error) {
 	to, err := r.tr.Resolve(addr)
 	if err != nil {
@@ -210,7 +214,7 @@ func (r *Rpc) CreateSessionTo(to transport.Addr) (*Session, error) {
 	if !nested {
 		defer r.leave()
 	}
-	return r.engine.dial(to)
+	return r.engine.dial(to, r.cfg.Timing.ConnectTimeout)
 }
 
 // CloseSession ends a session of either kind. Requests in flight end with

@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,10 @@ import (
 const shutdownGrace = 50 * time.Millisecond
 
 // Func is a handler of a Server. It runs in a goroutine of the background pool and
-// may block. Request is valid until it returns. An error becomes a *RemoteError at
-// the client, with the error's text; a panic becomes ErrPanic. The context ends
-// when the server is closed.
+// may block. Handle and HandleBorrowed say whose memory request is. The response is
+// copied before Func's goroutine goes on; it may be request itself. An error becomes
+// a *RemoteError at the client, with the error's text; a panic becomes ErrPanic. The
+// context ends when the server is closed.
 type Func func(ctx context.Context, request []byte) ([]byte, error)
 
 // Server serves handlers from any number of transports, one event loop each. It is
@@ -50,8 +52,27 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Handle registers fn for requests of reqType. All handlers are registered before Serve.
+// Handle registers fn for requests of reqType. The request that fn gets is a copy, in
+// memory of its own: fn may keep it, write to it and return it. While fn runs the
+// library holds the original too. All handlers are registered before Serve. Errors:
+// ErrReqType, a *ConfigError.
 func (s *Server) Handle(reqType uint8, fn Func) error {
+	if fn == nil {
+		return s.HandleBorrowed(reqType, nil)
+	}
+	return s.HandleBorrowed(reqType, func(ctx context.Context, request []byte) ([]byte, error) {
+		return fn(ctx, bytes.Clone(request))
+	})
+}
+
+// HandleBorrowed is Handle without the copy: the request that fn gets is the library's
+// memory, to be read only, and only until fn returns. It is for handlers and stubs that
+// decode the request before they return, and keep no slice of it.
+//
+// A slice that is kept reads bytes of other requests later, and once the server is closed
+// the read ends the process with a fault that cannot be recovered. Builds with the tag
+// "invariants" fill the request with 0xDB when it goes back.
+func (s *Server) HandleBorrowed(reqType uint8, fn Func) error {
 	if fn == nil {
 		return s.nexus.Register(reqType, Background, nil)
 	}
@@ -67,7 +88,8 @@ func (s *Server) Handle(reqType uint8, fn Func) error {
 }
 
 // HandleInline registers a Dispatch handler, which runs inside the event loop: for
-// work of at most some microseconds that never blocks.
+// work of at most some microseconds that never blocks. It borrows its request, see
+// ReqHandle.Data.
 func (s *Server) HandleInline(reqType uint8, fn Handler) error {
 	return s.nexus.Register(reqType, Dispatch, fn)
 }

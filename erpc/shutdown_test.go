@@ -104,7 +104,8 @@ type servedPair struct {
 	downAt time.Duration // when, after it was called
 }
 
-func newServedPair(t *testing.T) *servedPair {
+// newServedPair makes both with a session between them. Register adds handlers.
+func newServedPair(t *testing.T, register ...func(*erpc.Server) error) *servedPair {
 	p := &servedPair{ended: make(chan error, 1), down: make(chan error, 1)}
 	net := newMemNet()
 	p.memPair = &memPair{tb: t, net: net, cend: net.end(true), send: net.end(true), tick: 100_000}
@@ -121,6 +122,9 @@ func newServedPair(t *testing.T) *servedPair {
 		p.ctxErr = ctx.Err()
 		return b, p.ctxErr
 	}), nil)
+	for _, add := range register {
+		is(t, "handle", add(p.srv), nil)
+	}
 	go func() { p.ended <- p.srv.Serve(p.end) }()
 	synctest.Wait()
 	t.Cleanup(func() { // of a test that gave up; goroutines must not outlive the bubble

@@ -24,6 +24,7 @@ type timers struct {
 	active []*Session                // client sessions that have requests
 	wheel  *carousel.Wheel[*Session] // sessions whose next packet is not due; nil until needed
 	idle   idleWatch
+	alarm  alarm
 }
 
 // idleWatch waits until no handler has run for a while.
@@ -31,6 +32,12 @@ type idleWatch struct {
 	span  time.Duration
 	since monotime.Time // since when no handler runs; 0 if one does
 	fn    func()        // nil if nobody waits
+}
+
+// alarm is a call that is due at some time.
+type alarm struct {
+	at monotime.Time
+	fn func() // nil if there is none
 }
 
 // sweepsPerHeartbeat is how often silent peers are looked for.
@@ -94,6 +101,10 @@ func (e *engine) tick() {
 	if t.idle.fn != nil {
 		e.checkIdle()
 	}
+	if fn := t.alarm.fn; fn != nil && e.in.Now >= t.alarm.at {
+		t.alarm.fn = nil
+		fn()
+	}
 	if e.in.Now >= t.nextSweep {
 		t.nextSweep, t.swept = e.in.Now.Add(t.sweepEvery), e.in.Now
 		if e.in.Now >= t.resetsAt { // not for a hurried sweep
@@ -135,6 +146,10 @@ func (e *engine) checkIdle() {
 		fn()
 	}
 }
+
+// setAlarm makes the first tick at or after a time call fn, once, in place of what it was to
+// call before. nil takes that back.
+func (e *engine) setAlarm(at monotime.Time, fn func()) { e.timers.alarm = alarm{at, fn} }
 
 // wheelConfig is the shape of an endpoint's rate limiter. Its horizon is longer than
 // what the largest packet takes at the least rate of Timely (about 7 ms).
@@ -182,11 +197,15 @@ func (e *engine) wakeAt() monotime.Time {
 // nextTick returns when tick wants to be called next.
 func (e *engine) nextTick() monotime.Time {
 	t := &e.timers
+	next := monotime.Never
 	switch {
 	case len(t.active) > 0 || len(e.shakes.repeating) > 0 || e.calls.deadlines > 0 || t.idle.fn != nil:
 		return t.nextScan
 	case e.table.live > 0:
-		return max(t.nextSweep, t.nextScan)
+		next = max(t.nextSweep, t.nextScan)
 	}
-	return monotime.Never
+	if t.alarm.fn != nil {
+		next = min(next, max(t.alarm.at, t.nextScan))
+	}
+	return next
 }

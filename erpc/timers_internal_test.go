@@ -70,6 +70,7 @@ func TestWakeAt(t *testing.T) {
 		e.in.Now = 100 * ms
 		e.timers.nextScan, e.timers.nextSweep = 101*ms, 150*ms
 		e.timers.active, e.timers.wheel, e.timers.idle = nil, nil, idleWatch{}
+		e.setAlarm(0, nil)
 		e.shakes.repeating, e.calls.deadlines, e.table.live = nil, 0, 0
 		e.out.Reset()
 	}
@@ -85,6 +86,16 @@ func TestWakeAt(t *testing.T) {
 		{"a handshake", func() { e.shakes.repeating = []*Session{s} }, 101 * ms},
 		{"a deadline", func() { e.calls.deadlines = 1 }, 101 * ms},
 		{"somebody waits for handlers", func() { e.timers.idle.fn = func() {} }, 101 * ms},
+		{"an alarm", func() { e.setAlarm(300*ms, func() {}) }, 300 * ms},
+		{"an alarm that is overdue", func() { e.setAlarm(20*ms, func() {}) }, 101 * ms},
+		{"an alarm before the sweep", func() {
+			e.table.live = 1
+			e.setAlarm(120*ms, func() {})
+		}, 120 * ms},
+		{"an alarm after the sweep", func() {
+			e.table.live = 1
+			e.setAlarm(170*ms, func() {})
+		}, 150 * ms},
 		{"requests of one of the sessions", func() {
 			e.table.live, e.timers.active = 3, []*Session{s}
 		}, 101 * ms},
@@ -111,6 +122,42 @@ func TestWakeAt(t *testing.T) {
 		t.Errorf("an epoch before the packet: wakes at %v", got)
 	}
 	reset()
+}
+
+// TestAlarm: an alarm goes off once, in the first epoch at or after its time. It may set the next.
+func TestAlarm(t *testing.T) {
+	const step = 100 * time.Microsecond
+	st := newStub(t, Config{})
+	e := &st.engine
+	var calls []monotime.Time
+	ring := func() { calls = append(calls, st.now) }
+	from := st.now
+	second := func() {
+		ring()
+		e.setAlarm(st.now.Add(5*time.Millisecond), ring)
+	}
+	e.setAlarm(from.Add(10*time.Millisecond), second)
+	for range 1000 {
+		st.pass(step)
+	}
+	if len(calls) != 2 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	for _, late := range []time.Duration{
+		calls[0].Sub(from) - 10*time.Millisecond, calls[1].Sub(calls[0]) - 5*time.Millisecond,
+	} {
+		if late < 0 || late >= e.timers.epoch+step {
+			t.Errorf("an alarm %v late", late)
+		}
+	}
+	e.setAlarm(st.now, ring)
+	e.setAlarm(0, nil)
+	for range 100 {
+		st.pass(step)
+	}
+	if len(calls) != 2 {
+		t.Error("an alarm that was taken back went off")
+	}
 }
 
 // TestTickSweepsInTime: an epoch is a quarter of RTOMin, and a sweep comes each quarter of a

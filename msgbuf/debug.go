@@ -1,14 +1,12 @@
 package msgbuf
 
-import "github.com/userspace-rpc/erpc/wire"
-
-// poisonByte fills freed messages in invariant builds.
+// poisonByte fills freed buffers in invariant builds.
 const poisonByte = 0xDB
 
-// poison overwrites header and message of a buffer that is being freed, so that a
-// late reader sees rubbish. Only in invariant builds.
+// poison overwrites all memory of a buffer that is being freed, so that a late reader
+// sees rubbish: headers too, and what a Resize has cut off. Only in invariant builds.
 func (b *Buffer) poison() {
-	m := b.mem[:wire.HeaderSize+b.size]
+	m := b.mem
 	m[0] = poisonByte
 	for i := 1; i < len(m); i *= 2 { // copy is fast under the race detector too
 		copy(m[i:], m[:i])

@@ -31,10 +31,11 @@
 //
 // Lend, Resize and Free check the owner in every build: they refuse, or count
 // the mistake and leave everything as it is. With the build tag "invariants" or under
-// the race detector each mistake panics instead, freed data is overwritten with
-// 0xDB, and a freed [Buffer] is never used again, so that a late use of an old
-// pointer is noticed even after the memory went to somebody else. In ordinary
-// builds that last mistake cannot be seen: the old pointer is the new buffer.
+// the race detector each mistake panics instead, all memory of a freed buffer is
+// overwritten with 0xDB, and a freed [Buffer] is never used again, so that a late use of
+// an old pointer is noticed even after the memory went to somebody else. In ordinary
+// builds Free writes nothing, and that last mistake cannot be seen: the old pointer is
+// the new buffer.
 //
 // # Pools
 //

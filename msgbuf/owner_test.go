@@ -3,10 +3,10 @@ package msgbuf
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/internal/invariants"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // TestOwners walks through all states and tries every call in each.
@@ -178,24 +178,57 @@ func TestOldPointers(t *testing.T) {
 	}
 }
 
-// TestPoison: header and message are overwritten, what stands behind them is not.
+// TestPoison: all memory of the buffer is overwritten, and none of its neighbours.
 func TestPoison(t *testing.T) {
 	p := newPool(t, Config{})
-	for _, n := range []int{0, 1, 7, 8, 9, 100, 1000} {
-		b := alloc(t, p, n)
-		clear(b.mem)
-		b.poison()
-		want := make([]byte, len(b.mem))
-		for i := range wire.HeaderSize + n {
-			want[i] = poisonByte
+	for _, n := range []int{0, 1, 7, 8, 9, 100, 1000, 5000} {
+		bufs := allocs(t, p, 3, n)
+		for _, b := range bufs {
+			clear(b.mem)
 		}
-		if !bytes.Equal(b.mem, want) {
-			t.Errorf("%d bytes of data: the chunk has % x", n, b.mem)
+		bufs[1].poison()
+		for i, b := range bufs {
+			want := make([]byte, len(b.mem))
+			if i == 1 {
+				want = bytes.Repeat([]byte{poisonByte}, len(b.mem))
+			}
+			if !bytes.Equal(b.mem, want) {
+				t.Errorf("%d bytes of data: chunk %d has % x", n, i, b.mem)
+			}
 		}
-		b.Prefetch() // a hint: nothing to see
-		b.Free()
+		bufs[0].Prefetch() // a hint: nothing to see
+		freeAll(bufs)
 	}
 	closePool(t, p)
+}
+
+// TestFreedMemory: invariant builds overwrite all memory of a freed buffer, also what it held
+// before it was made smaller. Others leave it alone.
+func TestFreedMemory(t *testing.T) {
+	const written = 0x5A
+	for _, shared := range []bool{false, true} {
+		for _, n := range []int{0, 20, 2000, 100_000, 1 << 20} {
+			p := newPool(t, Config{Shared: shared})
+			b := alloc(t, p, n)
+			mem := b.mem
+			for i := range mem {
+				mem[i] = written
+			}
+			if err := b.Resize(n / 2); err != nil {
+				t.Fatal(err)
+			}
+			b.Free()
+			want := byte(written)
+			if invariants.Enabled {
+				want = poisonByte
+			}
+			if i := slices.IndexFunc(mem, func(c byte) bool { return c != want }); i >= 0 {
+				t.Errorf("%d bytes of data: byte %d of %d is %#x after Free, want %#x",
+					n, i, len(mem), mem[i], want)
+			}
+			closePool(t, p)
+		}
+	}
 }
 
 func TestErrors(t *testing.T) {

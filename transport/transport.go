@@ -58,8 +58,8 @@ type RxPacket struct {
 // Transport moves datagrams in bursts. It may lose, repeat, reorder and (unless
 // Path.Checksummed) damage them, but never joins or cuts them.
 //
-// One goroutine at a time uses a Transport; only Wake, LocalAddr, Caps and Close
-// may be called from any. The contract is tested by package conformance.
+// One goroutine at a time uses a Transport; only Resolve, Wake, LocalAddr, Caps and
+// Close may be called from any. The contract is tested by package conformance.
 type Transport interface {
 	// Caps returns what the transport can do.
 	Caps() Caps
@@ -68,7 +68,9 @@ type Transport interface {
 	LocalAddr() Addr
 
 	// Resolve turns text ("host:port" for IP transports) into an address.
-	// It may block. Errors match ErrBadAddress or are those of the resolver.
+	// It may block, but not for ever: its caller may have gone. Errors match
+	// ErrBadAddress or are those of the resolver; ErrClosed after Close. Safe from any
+	// goroutine, also beside Close, which does not wait for a name service.
 	Resolve(text string) (Addr, error)
 
 	// Path describes the way to dst. It sends nothing, does not block for long and leaves

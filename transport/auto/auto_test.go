@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -297,4 +298,21 @@ func TestNames(t *testing.T) {
 	if a, b := nameOf(1, mapped, 0), nameOf(1, netip.MustParseAddrPort("10.0.0.1:5"), 0); a != b {
 		t.Errorf("%q differs from %q", a, b)
 	}
+}
+
+// TestHostsFromManyGoroutines: the list of this machine's addresses is read anew now and then,
+// while others look into it. The race detector sees what goes wrong.
+func TestHostsFromManyGoroutines(t *testing.T) {
+	var h hosts
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 100 {
+				if h.local(netip.MustParseAddr("192.0.2.1"), 0) { // for documentation, RFC 5737
+					t.Error("192.0.2.1 is taken for an address of this machine")
+				}
+			}
+		})
+	}
+	all.Wait()
 }

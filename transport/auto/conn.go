@@ -38,9 +38,10 @@ type Conn struct {
 	caps transport.Caps
 	ns   uint64 // network namespace of the socket
 
+	hosts hosts
+
 	// What only the using goroutine touches.
 	turns turns
-	hosts hosts
 	sleep sleeper
 }
 

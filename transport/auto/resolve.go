@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -91,8 +92,9 @@ func isShared(text string) bool {
 	return err == nil && shm.IsAddr(&a)
 }
 
-// hosts knows the addresses of this machine.
+// hosts knows the addresses of this machine. Safe from any goroutine.
 type hosts struct {
+	mu  sync.Mutex
 	ips map[netip.Addr]bool
 	at  monotime.Time // when they were read
 }
@@ -112,6 +114,8 @@ func (h *hosts) local(ip netip.Addr, scope uint32) bool {
 		addrs, err := ifi.Addrs()
 		return err == nil && setOf(addrs)[ip]
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if now := monotime.Now(); h.at == 0 || now.Sub(h.at) > hostsFor {
 		addrs, err := net.InterfaceAddrs()
 		if err != nil {

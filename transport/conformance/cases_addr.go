@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -76,6 +77,43 @@ func resolve(r *rig, text string) (addr transport.Addr, err error) {
 		}
 	}()
 	return r.a.Resolve(text)
+}
+
+// testResolveElsewhere: Resolve runs in other goroutines while packets move, and until Close.
+func testResolveElsewhere(r *rig) {
+	const resolvers = 2
+	peer := r.b.LocalAddr()
+	var stop atomic.Bool
+	r.Cleanup(func() { stop.Store(true) })
+	begun, ended := make(chan struct{}, resolvers), make(chan error, resolvers)
+	for range resolvers {
+		go func() {
+			for n := 0; !stop.Load(); n++ {
+				if got, err := r.a.Resolve(peer.String()); err != nil || got != peer {
+					ended <- err
+					return
+				}
+				if n == 0 {
+					begun <- struct{}{}
+				}
+			}
+		}()
+	}
+	for range resolvers {
+		until(r, begun, "Resolve elsewhere")
+	}
+	for range 20 {
+		r.sendTo(spec{head: 24})
+	}
+	if err := r.a.Close(); err != nil {
+		r.Fatalf("Close: %v", err)
+	}
+	for range resolvers {
+		err := until(r, ended, "Resolve elsewhere, then Close")
+		if !errors.Is(err, transport.ErrClosed) {
+			r.Errorf("Resolve elsewhere ended with %v, want ErrClosed", err)
+		}
+	}
 }
 
 func isAddressError(err error) bool {

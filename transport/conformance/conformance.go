@@ -87,6 +87,7 @@ var cases = []testCase{
 	{name: "caps", f: testCaps},
 	{name: "local address", f: testLocalAddr},
 	{name: "bad addresses", f: testBadAddresses},
+	{name: "resolve elsewhere", f: testResolveElsewhere},
 	{name: "path", f: testPath},
 	{name: "path MTU", f: testPathMTU},
 	{name: "sizes", f: testSizes},

@@ -50,6 +50,7 @@ var mutants = []struct {
 	{"TxBurst works after Close", mutant{sendsClosed: true}, "calls after close", "sent after Close"},
 	{"RxBurst silent after Close", mutant{noErrRx: true}, "calls after close", "RxBurst after Close"},
 	{"Resolve works after Close", mutant{noErrResolve: true}, "calls after close", "Resolve after Close"},
+	{"Resolve outlives Close", mutant{noErrResolve: true}, "resolve elsewhere", "nothing happened"},
 	{"second Close fails", mutant{closeTwiceError: true}, "close twice", "bad file descriptor"},
 	{"oversize ends the burst", mutant{bigStops: true}, "oversize", "TxPackets grew by 0"},
 	{"oversize is cut and sent", mutant{bigSent: true}, "oversize", "nobody sent"},

@@ -132,7 +132,7 @@ func (c *Conn) Resolve(text string) (transport.Addr, error) {
 		return transport.Addr{}, err
 	}
 	if t.name != "" {
-		if t.addr, err = c.hub.dir.lookup(t.name); err != nil {
+		if t.addr, err = c.hub.lookup(t.name); err != nil {
 			return transport.Addr{}, err
 		}
 	}

@@ -196,6 +196,16 @@ func (h *hub) release(p *peer) {
 	}
 }
 
+// lookup returns the address that a name stands for, dead or alive.
+func (h *hub) lookup(name string) (transport.Addr, error) {
+	h.mu.Lock() // the directory is open until free
+	defer h.mu.Unlock()
+	if h.closed {
+		return transport.Addr{}, transport.ErrClosed
+	}
+	return h.dir.lookup(name)
+}
+
 // connect connects to an endpoint unless there is a connection, and waits for it.
 func (h *hub) connect(a transport.Addr) error {
 	l := h.begin(a)

@@ -27,7 +27,8 @@ type Conn struct {
 
 	polls  uint32
 	resets uint64
-	fault  error // why the endpoint cannot be used any more
+	fault  error                       // why the endpoint cannot be used any more
+	failed atomic.Pointer[DeviceError] // the same, for Resolve
 	closed atomic.Bool
 }
 
@@ -154,14 +155,16 @@ func (c *Conn) Resolve(text string) (transport.Addr, error) {
 	if err != nil {
 		return transport.Addr{}, err
 	}
-	if c.fault != nil {
-		return transport.Addr{}, c.fault
+	if fault := c.failed.Load(); fault != nil {
+		return transport.Addr{}, fault
 	}
 	if err := c.meet.call(text, a, c.cfg.MeetTimeout); err != nil {
+		if c.closed.Load() {
+			err = transport.ErrClosed
+		}
 		return transport.Addr{}, err
 	}
-	c.welcome()
-	return a, nil
+	return a, nil // the using goroutine will welcome it
 }
 
 // welcome puts those who were introduced into the table.
@@ -292,7 +295,9 @@ func (c *Conn) broken(err error) error {
 		if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENODEV) {
 			err = fmt.Errorf("%w (%w)", ErrDeviceGone, err)
 		}
-		c.fault = &DeviceError{c.h.device, c.h.port, err}
+		fault := &DeviceError{c.h.device, c.h.port, err}
+		c.fault = fault
+		c.failed.Store(fault)
 	}
 	return c.fault
 }

@@ -30,6 +30,7 @@ type handles struct {
 	mu     sync.Mutex
 	made   map[way]*handle
 	closed bool
+	making sync.WaitGroup // begun before closed
 }
 
 // get returns the handle of w, making it if need be. The caller owes a put.
@@ -37,6 +38,10 @@ func (h *handles) get(w way) (*handle, error) {
 	if x := h.share(w, nil); x != nil {
 		return x, nil
 	}
+	if !h.begin() {
+		return nil, transport.ErrClosed
+	}
+	defer h.making.Done()
 	attr := h.attr
 	attr.DLID = uint32(w.lid)
 	if attr.Global != 0 {
@@ -55,6 +60,16 @@ func (h *handles) get(w way) (*handle, error) {
 		ah.Close() // somebody else was faster
 	}
 	return x, nil
+}
+
+// begin reports whether a handle may be made. The caller owes making a Done.
+func (h *handles) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.making.Add(1)
+	}
+	return !h.closed
 }
 
 // share returns the handle of w with one more reference; if there is none, made of ah.
@@ -92,11 +107,14 @@ func (h *handles) drop(x *handle) {
 	}
 }
 
-// close frees all handles; get fails from now on.
+// close frees all handles, after those that are being made; get fails from now on.
 func (h *handles) close() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.closed = true
+	h.mu.Unlock()
+	h.making.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, x := range h.made {
 		x.ah.Close()
 	}

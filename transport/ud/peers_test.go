@@ -1,6 +1,7 @@
 package ud
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -78,5 +79,14 @@ func TestSilentPeerIsAsked(t *testing.T) {
 	unread := monotime.Time(0)
 	if late := monotime.Time(20 * silentFor); a.sent(&unread) || unread != 0 || a.sent(&late) {
 		t.Error("asked although it had answered, or the clock was read")
+	}
+}
+
+// TestHandlesAfterClose: no handle is made when the device's domain may be gone.
+func TestHandlesAfterClose(t *testing.T) {
+	h := handles{made: map[way]*handle{}} // without a domain: making one would panic
+	h.close()
+	if x, err := h.get(way{lid: 1}); x != nil || !errors.Is(err, transport.ErrClosed) {
+		t.Errorf("%v, %v", x, err)
 	}
 }

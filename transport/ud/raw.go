@@ -42,10 +42,12 @@ func (r *Raw) aim(p *peer) {
 	}
 }
 
-// Resolve meets the endpoint at text, and sends to it from now on.
+// Resolve meets the endpoint at text, and sends to it from now on. Only for the using
+// goroutine.
 func (r *Raw) Resolve(text string) (transport.Addr, error) {
 	a, err := r.Conn.Resolve(text)
 	if err == nil {
+		r.Conn.welcome()
 		r.aim(r.Conn.peers.byAddr[a])
 	}
 	return a, err
