@@ -17,6 +17,9 @@ const (
 	txStage   = 2 * maxDatagram
 	// maxTrain is the most bytes that a train holds in either family.
 	maxTrain = MaxMTU6
+	// loneSlot is the message that sendOne uses. It is none of a batch: packets are also sent
+	// one by one while a batch is half sent.
+	loneSlot = txMessages
 )
 
 // verdict is what became of a packet or train.
@@ -50,6 +53,7 @@ type transmitter struct {
 	control [][]byte
 	vectors []unix.Iovec
 	stage   []byte
+	lone    []byte // a packet of sendOne
 
 	count  int // messages built
 	vecs   int // vectors used
@@ -60,10 +64,11 @@ func (t *transmitter) init(fd int, ip4 bool, mtu, segments int) {
 	t.fd, t.ip4, t.mtu, t.segments = fd, ip4, mtu, segments
 	t.msgs = make([]mmsghdr, txMessages)
 	t.trains = make([]train, txMessages)
-	t.names = make([]sockaddr, txMessages)
+	t.names = make([]sockaddr, txMessages+1)
 	t.control = make([][]byte, txMessages)
 	t.vectors = make([]unix.Iovec, txVectors)
 	t.stage = make([]byte, txStage)
+	t.lone = make([]byte, mtu)
 	for i := range t.msgs {
 		m := &t.msgs[i]
 		t.control[i] = segmentControl()
@@ -125,17 +130,16 @@ func (t *transmitter) plain(items []transport.TxItem) (int, unix.Errno) {
 func (t *transmitter) sendOne(it *transport.TxItem) (verdict, unix.Errno) {
 	p := it.Head
 	size := len(it.Head) + len(it.Data)
-	if size > t.mtu || !t.names[0].put(&it.Dst, t.ip4) {
+	if size > t.mtu || !t.names[loneSlot].put(&it.Dst, t.ip4) {
 		return refused, 0
 	}
 	if len(it.Data) > 0 {
-		copy(t.stage, it.Head)
-		copy(t.stage[len(it.Head):], it.Data)
-		p = t.stage[:size]
+		t.lone = append(append(t.lone[:0], it.Head...), it.Data...)
+		p = t.lone
 	}
 	for again := false; ; again = true {
 		t.calls++
-		err := sysSendto(t.fd, p, &t.names[0], t.nameLen())
+		err := sysSendto(t.fd, p, &t.names[loneSlot], t.nameLen())
 		if err == 0 {
 			t.packets++
 			t.bytes += uint64(size)
