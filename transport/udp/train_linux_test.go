@@ -197,11 +197,14 @@ func TestAllocs(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
-	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
+	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0", "0.0.0.0:0"} {
 		a, b := listen(t, addr, Config{ECN: true}), listen(t, addr, Config{ECN: true})
+		dst := reach(t, a, b)
+		transmit(t, b, []transport.TxItem{{Dst: reach(t, b, a)}}) // a knows b now
+		receive(t, a, 1, 1)
 		items := make([]transport.TxItem, 64)
 		for i := range items {
-			items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, 24), Data: make([]byte, 8*(1+i%3))}
+			items[i] = transport.TxItem{Dst: dst, Head: make([]byte, 24), Data: make([]byte, 8*(1+i%3))}
 		}
 		pkts := make([]transport.RxPacket, 16)
 		for _, burst := range []int{1, len(items)} {
