@@ -155,7 +155,7 @@ func TestSourceChanges(t *testing.T) {
 // TestSourceLost: when others have displaced a peer its next answer leaves from the address that
 // the kernel chooses, and its next packet sets that right.
 func TestSourceLost(t *testing.T) {
-	for _, v := range wildcards {
+	for _, v := range wildcards[:2] {
 		server := listen(t, v.addr, v.cfg)
 		a := newAsker(t, server, "127.0.0.1", "127.0.0.2")
 		exchange(t, server, []asker{a}, 3, 48)
