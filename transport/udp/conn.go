@@ -22,6 +22,8 @@ type implementation interface {
 	Close() error
 	transport.Waiter
 	softErrors() uint64
+	// opening says that a session with dst opens now, on this side or the other.
+	opening(dst *transport.Addr, now monotime.Time)
 }
 
 // Conn is a UDP socket as a transport.Transport.
@@ -76,7 +78,8 @@ func wrap(impl implementation, err error) (*Conn, error) {
 func (c *Conn) Caps() transport.Caps { return c.impl.Caps() }
 
 // LocalAddr returns the address of the socket. Its IP is zero if the socket
-// listens on all addresses; peers then use any address of the machine.
+// listens on all addresses; peers then use any address of the machine, and on Linux each is
+// answered from the one it used last.
 func (c *Conn) LocalAddr() transport.Addr { return c.impl.LocalAddr() }
 
 // Resolve turns "host:port" into an address that this socket can send to.
@@ -120,7 +123,9 @@ func (c *Conn) Close() error { return c.impl.Close() }
 // if PathMTU fails.
 func (c *Conn) Path(dst transport.Addr) transport.Path {
 	p := transport.Path{MTU: c.Caps().MTU, HostDelay: hostDelay, Checksummed: true}
-	if now := monotime.Now(); c.path.at == 0 || c.path.dst != dst || now.Sub(c.path.at) > pathFor {
+	now := monotime.Now()
+	c.impl.opening(&dst, now)
+	if c.path.at == 0 || c.path.dst != dst || now.Sub(c.path.at) > pathFor {
 		mtu, err := PathMTU(dst)
 		if err != nil {
 			return p

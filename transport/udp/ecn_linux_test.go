@@ -51,8 +51,10 @@ func TestECN(t *testing.T) {
 
 // FuzzControl feeds the parser of control messages bytes of all kinds.
 func FuzzControl(f *testing.F) {
-	f.Add(segmentControl())
+	f.Add(segmentControl(nil))
 	f.Add(make([]byte, 80))
+	f.Add(pktinfoControl(segmentControl(nil), true))
+	f.Add(pktinfoControl(pktinfoControl(nil, true), false))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := receiver{seg: 100}
 		r.parseControl(b)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/poll"
 	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
@@ -65,8 +66,12 @@ func listenKernel(l listenAddr, cfg Config) (implementation, error) {
 	if !cfg.NoGSO {
 		segments = maxSegments()
 	}
-	c.tx.init(fd, ip4, cfg.MTU, segments)
-	c.rx.init(fd, cfg.MTU, !cfg.NoGRO && enableGRO(fd), cfg.ECN)
+	var known *sources
+	if l.wildcard() {
+		known = newSources()
+	}
+	c.tx.init(fd, ip4, cfg.MTU, segments, known)
+	c.rx.init(fd, cfg.MTU, !cfg.NoGRO && enableGRO(fd), cfg.ECN, known)
 	return c, nil
 }
 
@@ -143,6 +148,12 @@ func (c *kernelConn) Stats() transport.Stats {
 }
 
 func (c *kernelConn) softErrors() uint64 { return c.tx.soft + c.rx.soft }
+
+func (c *kernelConn) opening(dst *transport.Addr, now monotime.Time) {
+	if c.tx.sources != nil {
+		c.tx.sources.opening(dst, now)
+	}
+}
 
 func (c *kernelConn) Close() error {
 	if c.closed.Swap(true) {

@@ -10,7 +10,8 @@ import (
 // each side, of 6 (two structures to copy in and out of the kernel, also each time
 // there is nothing). So where packets come alone for a while, the receiver tells the kernel to
 // keep no trains together, and reads with recvfrom. A few packets in a row
-// without an idle poll in between bring the trains back.
+// without an idle poll in between bring the trains back. A socket on all addresses never does this:
+// it needs the control message with the destination.
 
 // rxMode is how a receiver reads.
 type rxMode uint8

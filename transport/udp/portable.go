@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -97,6 +98,8 @@ func setPortableBuffer(set func(int) error, size int) {
 func (c *portableConn) Caps() transport.Caps { return c.caps }
 func (c *portableConn) Flush()               {}
 func (c *portableConn) softErrors() uint64   { return c.soft + c.read.Load() }
+
+func (c *portableConn) opening(*transport.Addr, monotime.Time) {}
 
 func (c *portableConn) LocalAddr() transport.Addr {
 	a := c.conn.LocalAddr().(*net.UDPAddr)

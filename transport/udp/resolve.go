@@ -18,6 +18,9 @@ type listenAddr struct {
 	scope uint32
 }
 
+// wildcard reports whether the socket listens on more addresses than one.
+func (l listenAddr) wildcard() bool { return l.any || l.ap.Addr().Unmap().IsUnspecified() }
+
 func badAddress(text, why string) error {
 	return fmt.Errorf("udp: %w: %q: %s", transport.ErrBadAddress, text, why)
 }

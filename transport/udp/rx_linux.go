@@ -19,7 +19,7 @@ const (
 // rxMeta is what the kernel fills in for one message beside its bytes.
 type rxMeta struct {
 	from    sockaddr
-	control [80]byte // room for UDP_GRO and a TOS of each family
+	control [144]byte // room for UDP_GRO, and a TOS and a PKTINFO of each family
 	iov     unix.Iovec
 }
 
@@ -45,6 +45,9 @@ type receiver struct {
 	from transport.Addr
 	ce   bool
 
+	sources *sources // nil for a socket on one address
+	asked   source   // while a message is opened: the address that it was sent to
+
 	packets, bytes, dropped, calls, soft uint64
 	kernelDrops                          uint32 // the kernel's own counter, as last read
 
@@ -55,8 +58,9 @@ type receiver struct {
 	step int // bytes from one buffer to the next
 }
 
-func (r *receiver) init(fd, mtu int, gro, ecn bool) {
-	r.fd, r.mtu, r.want, r.mayLone = fd, mtu, 1, gro && !ecn
+func (r *receiver) init(fd, mtu int, gro, ecn bool, known *sources) {
+	r.fd, r.mtu, r.want, r.sources = fd, mtu, 1, known
+	r.mayLone = gro && !ecn && known == nil
 	r.size = mtu + 1 // one more shows that a packet was too long
 	if gro {
 		r.size = maxDatagram
@@ -167,6 +171,11 @@ func (r *receiver) openNext() {
 	r.seg, r.ce = n, false
 	if m.hdr.Controllen > 0 {
 		r.parseControl(x.control[:min(int(m.hdr.Controllen), len(x.control))])
+		if r.sources != nil {
+			x.from.get(&r.from)
+			r.sources.learn(&r.from, &r.asked)
+			r.asked = source{}
+		}
 	}
 	cut := m.hdr.Flags&unix.MSG_TRUNC != 0
 	r.arm(m)
@@ -193,7 +202,7 @@ func (r *receiver) openNext() {
 	r.bytes += uint64(end - start)
 }
 
-// parseControl reads the segment size of a train and the congestion mark.
+// parseControl reads the segment size of a train, the congestion mark, and the destination.
 func (r *receiver) parseControl(b []byte) {
 	const ce = 3 // the mark, in the low bits of the TOS byte (RFC 3168)
 	for {
@@ -211,6 +220,10 @@ func (r *receiver) parseControl(b []byte) {
 			r.ce = body[0]&3 == ce
 		case h.Level == unix.SOL_IPV6 && h.Type == unix.IPV6_TCLASS && len(body) >= 4:
 			r.ce = binary.NativeEndian.Uint32(body)&3 == ce
+		case h.Level == unix.SOL_IP && h.Type == unix.IP_PKTINFO && len(body) >= pktinfo4Len:
+			r.asked.get4(body)
+		case h.Level == unix.SOL_IPV6 && h.Type == unix.IPV6_PKTINFO && len(body) >= pktinfo6Len:
+			r.asked.get6(body)
 		}
 		b = b[next:]
 	}

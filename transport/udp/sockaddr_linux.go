@@ -31,8 +31,12 @@ func (s *sockaddr) put(dst *transport.Addr, ip4 bool) bool {
 	}
 	binary.NativeEndian.PutUint16(s[0:], unix.AF_INET)
 	*(*[4]byte)(s[4:]) = [4]byte(dst.IP[12:])
-	// An IPv4-mapped address is ::ffff:a.b.c.d.
-	return binary.LittleEndian.Uint64(dst.IP[:]) == 0 && binary.LittleEndian.Uint32(dst.IP[8:]) == 0xFFFF0000
+	return isMapped(&dst.IP)
+}
+
+// isMapped reports whether ip is an IPv4-mapped address, ::ffff:a.b.c.d.
+func isMapped(ip *[16]byte) bool {
+	return binary.LittleEndian.Uint64(ip[:]) == 0 && binary.LittleEndian.Uint32(ip[8:]) == 0xFFFF0000
 }
 
 // get sets a to the address that the kernel wrote into s.

@@ -31,7 +31,7 @@ func bindSocket(l listenAddr, ip4 bool, cfg Config) (int, error) {
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
-	if err := setOptions(fd, ip4, cfg); err != nil {
+	if err := setOptions(fd, l, ip4, cfg); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -49,7 +49,7 @@ type option struct {
 	value      int
 }
 
-func setOptions(fd int, ip4 bool, cfg Config) error {
+func setOptions(fd int, l listenAddr, ip4 bool, cfg Config) error {
 	// Fixed-size packets and probing by the layers above: never fragment, and do
 	// not believe path MTUs learnt from ICMP, which anybody can forge (RFC 8899).
 	opts := []option{{"IP_MTU_DISCOVER", unix.SOL_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE}}
@@ -64,6 +64,9 @@ func setOptions(fd int, ip4 bool, cfg Config) error {
 	}
 	if cfg.ECN {
 		opts = append(opts, ecnOptions(ip4)...)
+	}
+	if l.wildcard() {
+		opts = append(opts, pktinfoOptions(ip4)...)
 	}
 	for _, o := range opts {
 		if err := unix.SetsockoptInt(fd, o.level, o.opt, o.value); err != nil {

@@ -98,13 +98,22 @@ func controlHeader(b []byte) (h unix.Cmsghdr, data, next int, ok bool) {
 	return h, data, min(unix.CmsgSpace(size-data), len(b)), true
 }
 
-// segmentControl returns a control message that asks for GSO. The segment size,
+// point makes control the control messages of m.
+func (m *mmsghdr) point(control []byte) {
+	m.hdr.Control = unsafe.SliceData(control)
+	m.hdr.SetControllen(len(control))
+}
+
+// segmentControl appends to b a control message that asks for GSO. The segment size,
 // a native-endian uint16 at unix.CmsgLen(0), is left zero.
-func segmentControl() []byte {
-	b := make([]byte, unix.CmsgSpace(2))
-	h := (*unix.Cmsghdr)(unsafe.Pointer(unsafe.SliceData(b)))
-	h.Level = unix.SOL_UDP
-	h.Type = unix.UDP_SEGMENT
-	h.SetLen(unix.CmsgLen(2))
-	return b
+func segmentControl(b []byte) []byte { return appendControl(b, unix.SOL_UDP, unix.UDP_SEGMENT, 2) }
+
+// appendControl appends to b, which is empty or ends with one, a control message with a body of
+// size zero bytes at unix.CmsgLen(0).
+func appendControl(b []byte, level, kind int32, size int) []byte {
+	var h unix.Cmsghdr
+	h.Level, h.Type = level, kind
+	h.SetLen(unix.CmsgLen(size))
+	b = append(b, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unix.SizeofCmsghdr)...)
+	return append(b, make([]byte, unix.CmsgSpace(size)-unix.SizeofCmsghdr)...)
 }

@@ -130,6 +130,29 @@ func TestRefusedTrain(t *testing.T) {
 	}
 }
 
+// TestRefusedTrainAhead has the kernel refuse a train whose packets are in two parts, with small
+// packets to somebody else behind it in the burst: they arrive unharmed.
+func TestRefusedTrainAhead(t *testing.T) {
+	a, b, c := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})
+	a.impl.(*kernelConn).tx.segments = 4 * newSegments
+	var items []transport.TxItem
+	var long, short [][]byte
+	for i := range 160 {
+		p := fillPattern(make([]byte, 400), i)
+		if i >= 150 {
+			p = fillPattern(make([]byte, 48), i)
+			short = append(short, p)
+			items = append(items, transport.TxItem{Dst: c.LocalAddr(), Head: p})
+			continue
+		}
+		long = append(long, p)
+		items = append(items, transport.TxItem{Dst: b.LocalAddr(), Head: p[:24], Data: p[24:]})
+	}
+	transmit(t, a, items)
+	checkPackets(t, receive(t, b, len(long), 64), long, a.LocalAddr())
+	checkPackets(t, receive(t, c, len(short), 64), short, a.LocalAddr())
+}
+
 // TestKernelTooLong has the kernel refuse packets for their length, alone, in a
 // burst and in a train: they count as dropped, the others arrive.
 func TestKernelTooLong(t *testing.T) {
@@ -174,11 +197,14 @@ func TestAllocs(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("the race detector allocates")
 	}
-	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
+	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0", "0.0.0.0:0"} {
 		a, b := listen(t, addr, Config{ECN: true}), listen(t, addr, Config{ECN: true})
+		dst := reach(t, a, b)
+		transmit(t, b, []transport.TxItem{{Dst: reach(t, b, a)}}) // a knows b now
+		receive(t, a, 1, 1)
 		items := make([]transport.TxItem, 64)
 		for i := range items {
-			items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, 24), Data: make([]byte, 8*(1+i%3))}
+			items[i] = transport.TxItem{Dst: dst, Head: make([]byte, 24), Data: make([]byte, 8*(1+i%3))}
 		}
 		pkts := make([]transport.RxPacket, 16)
 		for _, burst := range []int{1, len(items)} {

@@ -17,6 +17,9 @@ const (
 	txStage   = 2 * maxDatagram
 	// maxTrain is the most bytes that a train holds in either family.
 	maxTrain = MaxMTU6
+	// loneSlot is the message that sendOne uses. It is none of a batch: packets are also sent
+	// one by one while a batch is half sent.
+	loneSlot = txMessages
 )
 
 // verdict is what became of a packet or train.
@@ -33,6 +36,7 @@ const (
 type train struct {
 	items int
 	bytes int
+	told  bool // it leaves from a certain address
 }
 
 // transmitter turns bursts into trains and sends them. See package doc.
@@ -44,32 +48,48 @@ type transmitter struct {
 
 	packets, bytes, dropped, stalls, calls, soft uint64
 
+	sources *sources // nil for a socket on one address
+
+	// Of each message, and of loneSlot.
 	msgs    []mmsghdr
-	trains  []train
 	names   []sockaddr
-	control [][]byte
+	control [][]byte // a segmentControl
+	pktinfo [][]byte // a pktinfoControl behind it, empty without sources
+
+	trains  []train
 	vectors []unix.Iovec
 	stage   []byte
+	lone    []byte     // a packet of sendOne
+	loneVec unix.Iovec // of loneSlot
 
 	count  int // messages built
 	vecs   int // vectors used
 	staged int // bytes of stage used
 }
 
-func (t *transmitter) init(fd int, ip4 bool, mtu, segments int) {
-	t.fd, t.ip4, t.mtu, t.segments = fd, ip4, mtu, segments
-	t.msgs = make([]mmsghdr, txMessages)
+func (t *transmitter) init(fd int, ip4 bool, mtu, segments int, known *sources) {
+	t.fd, t.ip4, t.mtu, t.segments, t.sources = fd, ip4, mtu, segments, known
+	t.msgs = make([]mmsghdr, txMessages+1)
+	t.names = make([]sockaddr, txMessages+1)
+	t.control = make([][]byte, txMessages+1)
+	t.pktinfo = make([][]byte, txMessages+1)
 	t.trains = make([]train, txMessages)
-	t.names = make([]sockaddr, txMessages)
-	t.control = make([][]byte, txMessages)
 	t.vectors = make([]unix.Iovec, txVectors)
 	t.stage = make([]byte, txStage)
+	t.lone = make([]byte, mtu)
 	for i := range t.msgs {
 		m := &t.msgs[i]
-		t.control[i] = segmentControl()
-		m.put(&t.names[i], t.control[i])
+		b := segmentControl(nil)
+		size := len(b)
+		if known != nil {
+			b = pktinfoControl(b, ip4)
+		}
+		t.control[i], t.pktinfo[i] = b[:size], b[size:]
+		m.put(&t.names[i], b)
 		m.hdr.Namelen = uint32(t.nameLen())
 	}
+	t.msgs[loneSlot].hdr.Iov = &t.loneVec
+	t.msgs[loneSlot].hdr.SetIovlen(1)
 }
 
 func (t *transmitter) nameLen() int {
@@ -121,30 +141,74 @@ func (t *transmitter) plain(items []transport.TxItem) (int, unix.Errno) {
 	return len(items), 0
 }
 
-// sendOne sends one datagram by the shortest way, sendto.
+// sendOne sends one datagram by the shortest way: sendto where the kernel chooses the source.
 func (t *transmitter) sendOne(it *transport.TxItem) (verdict, unix.Errno) {
 	p := it.Head
 	size := len(it.Head) + len(it.Data)
-	if size > t.mtu || !t.names[0].put(&it.Dst, t.ip4) {
+	if size > t.mtu || !t.names[loneSlot].put(&it.Dst, t.ip4) {
 		return refused, 0
 	}
 	if len(it.Data) > 0 {
-		copy(t.stage, it.Head)
-		copy(t.stage[len(it.Head):], it.Data)
-		p = t.stage[:size]
+		t.lone = append(append(t.lone[:0], it.Head...), it.Data...)
+		p = t.lone
 	}
-	for again := false; ; again = true {
-		t.calls++
-		err := sysSendto(t.fd, p, &t.names[0], t.nameLen())
+	told := t.sources != nil && t.tell(loneSlot, &it.Dst, 1)
+	for again, untold := false, false; ; {
+		err := t.sendAlone(p, told)
 		if err == 0 {
+			if untold { // so the address to leave from was at fault: it has gone
+				t.sources.forget(&it.Dst)
+			}
 			t.packets++
 			t.bytes += uint64(size)
 			return sent, 0
 		}
-		if v, retry := t.judge(err); again || !retry {
+		switch v, retry := t.judge(err); {
+		case retry && !again:
+			again = true
+		case v == refused && told && err != unix.EMSGSIZE:
+			told, untold = false, true
+		default:
 			return v, err
 		}
 	}
+}
+
+// sendAlone sends p to the name of loneSlot. told says that it leaves from the address that is in
+// the slot's control message.
+func (t *transmitter) sendAlone(p []byte, told bool) unix.Errno {
+	t.calls++
+	if !told {
+		return sysSendto(t.fd, p, &t.names[loneSlot], t.nameLen())
+	}
+	if len(p) > 0 {
+		t.loneVec.Base = &p[0]
+	}
+	t.loneVec.SetLen(len(p))
+	err := sysSendmsg(t.fd, &t.msgs[loneSlot])
+	t.loneVec.Base = nil // it must not keep the caller's memory alive
+	return err
+}
+
+// tell has message i, a train of n packets to dst, leave from the address that dst asked. It
+// reports whether that is known. The message's control messages are complete otherwise.
+func (t *transmitter) tell(i int, dst *transport.Addr, n int) bool {
+	m, segment, info := &t.msgs[i], t.control[i], t.pktinfo[i]
+	src := t.sources.find(dst)
+	switch {
+	case src == nil && n == 1:
+		m.point(segment[:0])
+	case src == nil:
+		m.point(segment)
+	case n == 1:
+		m.point(info)
+	default:
+		m.point(segment[:len(segment)+len(info)])
+	}
+	if src != nil {
+		src.put(info[unix.CmsgLen(0):], t.ip4)
+	}
+	return src != nil
 }
 
 // judge says what an error means for the packet that met it, and whether to
@@ -184,7 +248,8 @@ func (t *transmitter) build(items []transport.TxItem) int {
 			binary.NativeEndian.PutUint16(c[unix.CmsgLen(0):], uint16(size))
 			m.hdr.SetControllen(len(c))
 		}
-		t.trains[t.count] = train{n, bytes}
+		told := t.sources != nil && t.tell(t.count, &it.Dst, n)
+		t.trains[t.count] = train{n, bytes, told}
 		t.count++
 		i += n
 	}
@@ -287,7 +352,7 @@ func (t *transmitter) flush(items []transport.TxItem) (int, unix.Errno) {
 		}
 		again = false
 		k := t.trains[m].items
-		if v == refused && k > 1 {
+		if v == refused && (k > 1 || t.trains[m].told) {
 			ok, err := t.untrain(items[done:done+k], err)
 			done += ok
 			if err != 0 || ok < k {
@@ -321,13 +386,22 @@ func (t *transmitter) send(m int) (int, unix.Errno) {
 	return sysSendmmsg(t.fd, t.msgs[m:t.count])
 }
 
-// untrain sends the packets of a train that the kernel refused one by one. If
-// that works, trains do not, on this route at least, and are not tried again.
+// untrain sends the packets of a message that the kernel refused one by one. If that works, and
+// for no other reason than that, trains do not work, on this route at least, and are not tried
+// again. The other reason: the address to leave from has gone.
 func (t *transmitter) untrain(items []transport.TxItem, why unix.Errno) (int, unix.Errno) {
-	before := t.packets
+	before, forgot := t.packets, t.forgot()
 	n, err := t.plain(items)
-	if t.packets > before && (why == unix.EIO || why == unix.EINVAL) {
+	if t.packets > before && t.forgot() == forgot && (why == unix.EIO || why == unix.EINVAL) {
 		t.segments = 1
 	}
 	return n, err
+}
+
+// forgot returns how often the kernel refused an address to leave from.
+func (t *transmitter) forgot() uint64 {
+	if t.sources == nil {
+		return 0
+	}
+	return t.sources.forgot
 }
