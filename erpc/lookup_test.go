@@ -11,10 +11,10 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// errNames is what the name service of these tests says when it is out of order.
+// The name service of these tests returns errNames when it is out of order.
 var errNames = errors.New("no name service")
 
-// connectTimeout is the default. Half of it is what a lookup gets.
+// connectTimeout is the default. A lookup gets half of it.
 const connectTimeout = 3 * time.Second
 
 // lookups is a dialedClient whose session has ended and whose name service is the test. Another
@@ -28,7 +28,7 @@ type lookups struct {
 	pings  int // heartbeats that did
 }
 
-// found is what a lookup returns.
+// found holds the results of a lookup.
 type found struct {
 	addr transport.Addr
 	err  error

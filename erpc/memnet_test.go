@@ -40,7 +40,7 @@ type memEnd struct {
 	*memFaults                                       // nil in benchmarks, which measure no test double
 }
 
-// memFaults is what tests ask of an endpoint beside carrying packets.
+// memFaults holds what tests ask of an endpoint beside carrying packets.
 type memFaults struct {
 	lose   func(pkt []byte) bool // says what does not arrive, if not nil
 	takes  func(n int) int       // of n packets TxBurst takes so many, if not nil

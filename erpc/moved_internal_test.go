@@ -16,8 +16,8 @@ func (st *stub) sentTo() (ops []wire.Op, to []int) {
 	return st.take(), to
 }
 
-// TestPingFromElsewhere: a ping of a living session from another address is answered if it knows both
-// tokens, by the word that the session is known elsewhere. The session stays where it is.
+// TestPingFromElsewhere: a ping of a living session from another address is answered if it knows
+// both tokens, by the word that the session is known elsewhere. The session stays where it is.
 func TestPingFromElsewhere(t *testing.T) {
 	st := newStub(t, Config{})
 	s := st.connectFrom(1, 7, 1)
@@ -102,7 +102,9 @@ func TestMoved(t *testing.T) {
 			st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, pong.Put)
 			st.pass(time.Millisecond)
 		}
-		moved := wire.Alive{Session: wire.NoSession, To: s.end.LocalToken, Seq: uint64(int64(asked.Seq) + c.seq)}
+		moved := wire.Alive{
+			Session: wire.NoSession, To: s.end.LocalToken, Seq: uint64(int64(asked.Seq) + c.seq),
+		}
 		st.receive(1, wire.OpMoved, s.end.Local, s.end.LocalToken, wire.AliveSize, moved.Put)
 		st.pass(time.Millisecond)
 		if c.ends != (s.Err() != nil) || c.ends && !errors.Is(s.Err(), ErrPeerLost) {

@@ -138,7 +138,8 @@ func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
 // OnVersion turns a refusal of this side's version into an error; ok is false if it answers
 // something else.
 func (d *Dialer) OnVersion(r *wire.VersionRefusal) (err error, ok bool) {
-	if r.Nonce != d.Connect.Nonce || r.Asked != wire.Version || r.Least <= r.Asked && r.Asked <= r.Most {
+	if r.Nonce != d.Connect.Nonce || r.Asked != wire.Version ||
+		r.Least <= r.Asked && r.Asked <= r.Most {
 		return nil, false
 	}
 	return fmt.Errorf("%w: the peer speaks %d to %d, this side %d",

@@ -90,8 +90,8 @@ func (l *Liveness) send(e *End, op wire.Op, seq uint64, out *Out) {
 }
 
 // Answer sends op (DisconnectAck, Reset or Moved) to an endpoint for a packet of a session that is
-// not known here, or not under its address. It is for the session that the packet's body names, and never larger than the
-// packet.
+// not known here, or not under its address. It is for the session that the packet's body names, and
+// never larger than the packet.
 func Answer(to *packet.Addr, op wire.Op, a *wire.Alive, out *Out) {
 	reply := wire.Alive{Session: wire.NoSession, Seq: a.Seq, To: a.Token}
 	out.Mgmt(to, op, a.Session, a.Token, wire.AliveSize, 0, reply.Put)

@@ -71,7 +71,7 @@ func (h *Header) checkMgmt(payload int) error {
 	return nil
 }
 
-// Features are what a side of a session can do, or what both agreed on. An unknown bit in an
+// Features name what a side of a session can do, or what both agreed on. An unknown bit in an
 // offer is not agreed on; one in an agreement makes it bad.
 type Features uint32
 
@@ -94,7 +94,8 @@ const offerSize = 24
 
 // put writes an offer.
 //
-//	0 maxmessage u32 · 4 credits u16 · 6 slots u16 · 8 features u32 · 12 zero u32 · 16 mtu u32 · 20 zero u32
+//	0 maxmessage u32 · 4 credits u16 · 6 slots u16 · 8 features u32 · 12 zero u32 · 16 mtu u32
+//	20 zero u32
 func (o *Offer) put(b []byte) {
 	_ = b[offerSize-1]
 	binary.LittleEndian.PutUint32(b[0:], o.MaxMessage)

@@ -82,7 +82,9 @@ func connect(pkt []byte, c *wire.Connect) {
 
 // dial opens a session as an honest client does, and returns what the server accepted.
 func (s *socket) dial() (*wire.Accept, error) {
-	c := wire.Connect{Nonce: rand.Uint64(), Epoch: rand.Uint64(), Session: 1, Token: rand.Uint32(), Offer: offer}
+	c := wire.Connect{
+		Nonce: rand.Uint64(), Epoch: rand.Uint64(), Session: 1, Token: rand.Uint32(), Offer: offer,
+	}
 	for range 100 {
 		pkt := make([]byte, mtu)
 		if c.Cookie == ([wire.CookieSize]byte{}) {

@@ -35,7 +35,8 @@ func open(target netip.AddrPort) (*socket, error) {
 func (s *socket) send(pkt []byte, from [4]byte) error {
 	s.oob = unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: from})
 	_, err := unix.SendmsgN(s.fd, pkt, s.oob, &s.to, 0)
-	if errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNREFUSED) {
+	if errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EAGAIN) ||
+		errors.Is(err, unix.ECONNREFUSED) {
 		return nil
 	}
 	return err

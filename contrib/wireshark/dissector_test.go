@@ -222,7 +222,9 @@ func expectHeader(set func(name, format string, v any), e *layer.ERPC, pkt []byt
 	set("hold", "0x%04x", e.Hold)
 	set("size", "%d", e.MsgSize)
 	set("flags", "0x%02x", uint8(e.Flags))
-	for name, flag := range map[string]wire.Flags{"ce": wire.FlagCE, "error": wire.FlagError, "gap": wire.FlagGap, "quiet": wire.FlagQuiet} {
+	for name, flag := range map[string]wire.Flags{
+		"ce": wire.FlagCE, "error": wire.FlagError, "gap": wire.FlagGap, "quiet": wire.FlagQuiet,
+	} {
 		set("flags."+name, "%t", e.Flags&flag != 0)
 	}
 	set("session", "%d", e.Session)

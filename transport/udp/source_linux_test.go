@@ -170,7 +170,7 @@ func TestSourcesRoom(t *testing.T) {
 	}
 }
 
-// TestSourcesMemory: the memory is what the doc says, and nothing is allocated for a peer.
+// TestSourcesMemory: the table is as large as the doc says, and nothing is allocated for a peer.
 func TestSourcesMemory(t *testing.T) {
 	if n := unsafe.Sizeof(sources{}); n > 420_000 {
 		t.Errorf("%d bytes for the sources of a socket", n)

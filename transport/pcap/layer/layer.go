@@ -44,8 +44,8 @@ type ERPC struct {
 	Token uint32
 	// Body is nil unless Type is wire.TypeMgmt.
 	Body Body
-	// Extensions is what follows the least body of a management packet, up to MsgSize; see
-	// wire.NextExtension. It aliases the bytes that were decoded.
+	// Extensions follow the least body of a management packet, up to MsgSize; see
+	// wire.NextExtension. They alias the bytes that were decoded.
 	Extensions []byte
 }
 
