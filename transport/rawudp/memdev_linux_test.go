@@ -196,6 +196,8 @@ func (n *memNet) Link() Link { return n.link }
 func (n *memNet) FD() int    { return n.fd }
 
 func (n *memNet) NextHop(ip netip.Addr) (netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.routes++
 	if !netip.MustParsePrefix("10.0.0.0/24").Contains(ip) {
 		return ip, &NeighbourError{Link: n.link.Name, IP: ip, Err: ErrNoRoute}
