@@ -91,6 +91,7 @@ var table = []row{
 		"msgbuf", "wire", "internal/..."}},
 	{path: "erpc/simtest", traits: suite},
 	{path: "erpc/udptest", third: xsys, traits: suite},
+	{path: "erpc/hostiletest", third: xsys, traits: suite},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package hostiletest
+
+// runRole does nothing: no test starts processes here.
+func runRole() bool { return false }
