@@ -12,6 +12,8 @@
 #   SEED       the seed of that sample
 #   FORCE      1: run files again that have not changed
 #   WORKERS    mutants at a time; one per CPU without it
+#   HOSTILETIME  how long each test of make hostile makes trouble
+#   HOSTILESEED  the seed of its choices; a new one without it
 #   GOTEST     further flags for go test, such as -count=1 or -v
 
 GO        ?= go
@@ -26,6 +28,8 @@ SAMPLE    ?= 0
 SEED      ?= 1
 FORCE     ?=
 WORKERS   ?= 0
+HOSTILETIME ?= 3m
+HOSTILESEED ?= 0
 GOTEST    ?=
 MAKEFLAGS += --no-print-directory
 
@@ -51,13 +55,14 @@ GREMLINS    := v0.6.0
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw bench-hostile raft-demo bench-raft mutants clean check-go
+.PHONY: help build demo test race hostile fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw bench-hostile raft-demo bench-raft mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
 	@echo 'make demo    build, then bin/erpc demo'
 	@echo 'make test    all tests; the core once more with assertions on'
 	@echo 'make race    short tests under the race detector (needs a C compiler)'
+	@echo 'make hostile hostile peers and networks against servers, HOSTILETIME ($(HOSTILETIME)) for each test'
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
 	@echo 'make test-rdma   InfiniBand and RoCE: real verbs in a guest kernel (Debian; installs QEMU with apt)'
 	@echo 'make lint    gofmt, vet, house rules, builds for other systems, staticcheck'
@@ -95,6 +100,11 @@ race: check-go
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
 	$(call each,$(GO) test $(GOTEST) -race -short ./...)
+
+# make test runs the same tests for some seconds each.
+hostile: check-go
+	$(GO) test $(GOTEST) -count=1 -v -timeout 0 ./erpc/hostiletest \
+		-hostile.for $(HOSTILETIME) -hostile.seed $(HOSTILESEED)
 
 # The go command does not see that a system header came or changed; its checksum among the
 # flags makes it look.

@@ -21,6 +21,9 @@ var (
 // patience bounds what must happen; only a test that hangs waits so long.
 const patience = 90 * time.Second
 
+// burst is how many hostile packets at most lie in the server's socket before a call of a victim.
+const burst = 100
+
 func TestMain(m *testing.M) {
 	if runRole() {
 		return
@@ -84,9 +87,9 @@ func (l *lab) span() time.Duration {
 	case l.long():
 		return *longFlag
 	case testing.Short():
-		return 2 * time.Second
+		return 1500 * time.Millisecond
 	}
-	return 4 * time.Second
+	return 2500 * time.Millisecond
 }
 
 // pick returns short, or in a long run much more.

@@ -102,7 +102,7 @@ func (m *middle) trouble() {
 			m.net.dark.Store(false)
 		case 2:
 			m.net.dark.Store(true)
-			<-time.After(between(m.r, 0, 2*m.net.rules.late))
+			<-time.After(between(m.r, 0, min(2*m.net.rules.late, 2*time.Second)))
 			m.net.dark.Store(false)
 		}
 		<-time.After(between(m.r, 50*time.Millisecond, 400*time.Millisecond))
