@@ -25,7 +25,8 @@ const (
 	unknown       // an error after which it may have run
 )
 
-// fateOf tells errors apart as erpc/errors.go does; ok is false for one that is not named there.
+// fateOf tells errors apart as erpc/errors.go does. It returns false for errors that no call here
+// should end with.
 func fateOf(err error) (f fate, ok bool) {
 	for _, e := range []error{
 		erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrDeadline, erpc.ErrCancelled, erpc.ErrClosed,
@@ -134,6 +135,18 @@ func (y *ledger) sum() (s sum) {
 		}
 	}
 	return s
+}
+
+// ranOf returns how many of n requests ran, from the one with an id on.
+func (y *ledger) ranOf(id uint64, n int) (ran int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for _, times := range y.runs[id:][:n] {
+		if times > 0 {
+			ran++
+		}
+	}
+	return ran
 }
 
 // check fails the test unless each call ended, what was answered ran once and nothing ran twice.
@@ -246,7 +259,7 @@ func (y *ledger) call(ctx context.Context, c *erpc.Client, typ uint8, size, most
 		f, ok := fateOf(err)
 		bad := ""
 		if !ok {
-			f, bad = unknown, "an error that errors.go does not name: "+err.Error()
+			f, bad = unknown, "an unexpected error: "+err.Error()
 		}
 		y.ended(id, f, err, bad)
 	}

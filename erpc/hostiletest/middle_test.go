@@ -161,3 +161,43 @@ func (m *middle) settle() {
 			m.net.touched.Load())
 	}
 }
+
+// TestCrossed lets the packets of each client come from the address of another one, all other
+// things right. A session stays where it is, so that nothing of it runs.
+func TestCrossed(t *testing.T) {
+	l := begin(t)
+	book := newLedger()
+	s := serve(l, quick(true), book, nil)
+	n := newNetwork(l, s.addr, rules{checksum: true})
+	clients := make([]*erpc.Client, 3)
+	for i := range clients {
+		clients[i], _ = dial(l, "127.0.0.1:0", n.addr(), quick(true))
+		heals(l, book, clients[i], 10)
+	}
+	n.crossed.Store(true)
+	first := uint64(len(book.runs))
+	var all sync.WaitGroup
+	for _, c := range clients {
+		all.Go(func() {
+			for i := range 8 {
+				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+				book.call(ctx, c, uint8(typeWorker+i%2), 1000*i, 100)
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	n.calm()
+	for _, c := range clients {
+		heals(l, book, c, 10)
+	}
+	for _, c := range clients {
+		shut(l, c)
+	}
+	s.stop()
+	n.close()
+	book.check(l, true)
+	if ran := book.ranOf(first, 8*len(clients)); ran != 0 {
+		t.Errorf("%d requests ran that came from other addresses", ran)
+	}
+}

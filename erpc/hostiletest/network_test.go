@@ -20,6 +20,7 @@ type network struct {
 
 	weather atomic.Pointer[weather] // nil: packets pass as they are
 	dark    atomic.Bool             // no packet passes
+	crossed atomic.Bool             // what one client sends comes from the address of the next
 
 	mu       sync.Mutex
 	flows    []*flow
@@ -35,6 +36,7 @@ type network struct {
 // flow is the way of one client, in both directions.
 type flow struct {
 	n      *network
+	number int // of this flow
 	client netip.AddrPort
 	up     *net.UDPConn
 	sides  [2]side
@@ -109,9 +111,9 @@ func (n *network) flowOf(client netip.AddrPort) *flow {
 	if f := n.byAddr[client]; f != nil || len(n.flows) == maxFlows {
 		return f
 	}
-	f := &flow{n: n, client: client, up: socket(n.l)}
+	f := &flow{n: n, number: len(n.flows), client: client, up: socket(n.l)}
 	for d := range f.sides {
-		f.sides[d] = side{flow: f, dir: d, r: n.l.rng("flow", 2*len(n.flows)+d)}
+		f.sides[d] = side{flow: f, dir: d, r: n.l.rng("flow", 2*f.number+d)}
 	}
 	n.byAddr[client], n.flows = f, append(n.flows, f)
 	n.readers.Go(func() {
@@ -139,10 +141,20 @@ func (f *flow) pass(dir int, pkt []byte) {
 	f.n.passed.Add(1)
 	// What the kernel does not take is lost, as in any network.
 	if dir == toServer {
-		_, _ = f.up.WriteToUDPAddrPort(pkt, f.n.server)
+		_, _ = f.socket().WriteToUDPAddrPort(pkt, f.n.server)
 	} else {
 		_, _ = f.n.down.WriteToUDPAddrPort(pkt, f.client)
 	}
+}
+
+// socket returns the one that packets to the server leave by.
+func (f *flow) socket() *net.UDPConn {
+	if !f.n.crossed.Load() {
+		return f.up
+	}
+	f.n.mu.Lock()
+	defer f.n.mu.Unlock()
+	return f.n.flows[(f.number+1)%len(f.n.flows)].up
 }
 
 // passLate passes a copy of a packet after a time.
@@ -165,6 +177,7 @@ func (f *flow) passLate(dir int, pkt []byte, after time.Duration) {
 func (n *network) calm() {
 	n.weather.Store(nil)
 	n.dark.Store(false)
+	n.crossed.Store(false)
 	done := make(chan struct{})
 	go func() { n.late.Wait(); close(done) }()
 	n.l.within("packets that are held", done)

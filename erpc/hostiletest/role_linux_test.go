@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -232,7 +231,7 @@ func (c *caller) one(r *rand.Rand) {
 	default:
 		f, ok := fateOf(err)
 		if !ok {
-			panic("an error that errors.go does not name: " + strings.TrimSpace(err.Error()))
+			panic(err)
 		}
 		rec.Fate = uint32(f)
 	}
