@@ -34,14 +34,15 @@ func TestMain(m *testing.M) {
 // lab is what all tests of this package begin with.
 type lab struct {
 	testing.TB
-	seed uint64
-	heap uint64 // in use at the start, bytes
+	seed  uint64
+	heap  uint64 // in use at the start, bytes
+	start time.Time
 }
 
 // begin prints the seed and sees at the end that goroutines and memory are as they were.
 func begin(t testing.TB) *lab {
 	t.Helper()
-	l := &lab{TB: t, seed: *seedFlag}
+	l := &lab{TB: t, seed: *seedFlag, start: time.Now()}
 	for l.seed == 0 {
 		l.seed = rand.Uint64()
 	}
@@ -57,6 +58,12 @@ func begin(t testing.TB) *lab {
 		}
 	})
 	return l
+}
+
+// step logs how far a test is.
+func (l *lab) step(what string) {
+	l.Helper()
+	l.Logf("after %v: %s", time.Since(l.start).Round(time.Millisecond), what)
 }
 
 // heapSlack is how much the heap may grow: what the runtime and package testing keep.

@@ -80,6 +80,7 @@ func (m *middle) redial(i int) {
 
 // trouble lets clients call while the driver makes trouble.
 func (m *middle) trouble() {
+	m.l.step("the clients have sessions")
 	var stop atomic.Bool
 	var workers sync.WaitGroup
 	for i := range callers * goroutines {
@@ -90,15 +91,21 @@ func (m *middle) trouble() {
 			}
 		})
 	}
-	for end := time.Now().Add(m.l.span()); time.Now().Before(end); {
+	var order []int
+	for end := time.Now().Add(m.l.span()); time.Now().Before(end); order = order[1:] {
+		if len(order) == 0 {
+			order = m.r.Perm(6)
+		}
 		m.net.weather.Store(newWeather(m.r))
-		switch m.r.IntN(8) {
+		switch order[0] {
 		case 0:
 			m.redial(m.r.IntN(callers))
+			m.net.weather.Store(echoes)
 		case 1:
 			m.net.dark.Store(m.r.IntN(2) == 0) // if so nobody hears that the server ends
 			m.server.stop()
 			m.server.start()
+			m.net.weather.Store(echoes)
 			m.net.dark.Store(false)
 		case 2:
 			m.net.dark.Store(true)
@@ -133,16 +140,20 @@ func (m *middle) call(c *erpc.Client, r *rand.Rand) {
 // settle ends the trouble and wants everything to be as before.
 func (m *middle) settle() {
 	l := m.l
+	l.step("the calls have ended")
 	m.net.calm()
+	l.step("the network is honest")
 	for i := range m.clients {
 		if !m.net.rules.strict() {
 			m.redial(i) // the ends of a session may differ for ever
 		}
 		heals(l, m.book, m.clients[i].Load(), 20)
+		l.step("calls of one more client are answered")
 	}
 	l.until("the server's sessions are those of its clients", func() bool {
 		return m.server.stats().Sessions == callers
 	})
+	l.step("no other sessions are left")
 	st := m.server.stats()
 	if st.Memory > maxMemory {
 		l.Errorf("the server has %d bytes of message buffers", st.Memory)
@@ -155,6 +166,7 @@ func (m *middle) settle() {
 	l.until("the server has no session", func() bool { return m.server.stats().Sessions == 0 })
 	m.server.stop()
 	m.net.close()
+	l.step("all is closed")
 	s := m.book.check(l, m.net.rules.strict())
 	if s.Answered < 100 || m.net.touched.Load() < 100 {
 		l.Errorf("seed %d: %d calls answered, %d packets touched", l.seed, s.Answered,
@@ -174,6 +186,7 @@ func TestCrossed(t *testing.T) {
 		clients[i], _ = dial(l, "127.0.0.1:0", n.addr(), quick(true))
 		heals(l, book, clients[i], 10)
 	}
+	l.step("crossed")
 	n.crossed.Store(true)
 	first := uint64(len(book.runs))
 	var all sync.WaitGroup
@@ -187,15 +200,18 @@ func TestCrossed(t *testing.T) {
 		})
 	}
 	all.Wait()
+	l.step("honest again")
 	n.calm()
 	for _, c := range clients {
 		heals(l, book, c, 10)
+		l.step("calls of one more client are answered")
 	}
 	for _, c := range clients {
 		shut(l, c)
 	}
 	s.stop()
 	n.close()
+	l.step("all is closed")
 	book.check(l, true)
 	if ran := book.ranOf(first, 8*len(clients)); ran != 0 {
 		t.Errorf("%d requests ran that came from other addresses", ran)

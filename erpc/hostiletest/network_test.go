@@ -201,13 +201,19 @@ func (n *network) close() {
 // network exists a sample of those before, of all sessions and incarnations.
 type archive struct {
 	r    *rand.Rand
-	last [256][]byte
-	old  [1024][]byte
+	last [256]kept
+	old  [1024]kept
 	n    int
 }
 
-func (a *archive) learn(pkt []byte) {
-	keep := func(place *[]byte) { *place = append((*place)[:0], pkt...) }
+// kept is a packet and the flow in which it was.
+type kept struct {
+	pkt  []byte
+	flow *flow
+}
+
+func (a *archive) learn(f *flow, pkt []byte) {
+	keep := func(place *kept) { place.pkt, place.flow = append(place.pkt[:0], pkt...), f }
 	keep(&a.last[a.n%len(a.last)])
 	a.n++
 	if a.n <= len(a.old) {
@@ -217,19 +223,20 @@ func (a *archive) learn(pkt []byte) {
 	}
 }
 
-// learn keeps a packet; recall copies one that was kept into b.
-func (n *network) learn(dir int, pkt []byte) {
+// learn keeps a packet of a flow; recall copies one that was kept into b.
+func (n *network) learn(dir int, f *flow, pkt []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.archives[dir].learn(pkt)
+	n.archives[dir].learn(f, pkt)
 }
 
-func (n *network) recall(dir int, r *rand.Rand, b []byte) []byte {
+func (n *network) recall(dir int, r *rand.Rand, b []byte) ([]byte, *flow) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	a := &n.archives[dir]
+	k := &a.old[r.IntN(min(a.n, len(a.old)))]
 	if r.IntN(2) == 0 {
-		return append(b[:0], a.last[r.IntN(min(a.n, len(a.last)))]...)
+		k = &a.last[r.IntN(min(a.n, len(a.last)))]
 	}
-	return append(b[:0], a.old[r.IntN(min(a.n, len(a.old)))]...)
+	return append(b[:0], k.pkt...), k.flow
 }

@@ -52,6 +52,11 @@ func newWeather(r *rand.Rand) *weather {
 	return w
 }
 
+// echoes is a weather in which earlier packets of all sessions and incarnations come again.
+var echoes = &weather{
+	touch: 500, ways: [storm]way{wayReplay, wayReplay, wayReplay, wayReplay, wayReplay},
+}
+
 // side is one direction of a flow. It belongs to the goroutine that reads its packets.
 type side struct {
 	*flow
@@ -63,7 +68,7 @@ type side struct {
 
 // take takes a packet in, which is valid until it returns.
 func (s *side) take(pkt []byte) {
-	s.n.learn(s.dir, pkt)
+	s.n.learn(s.dir, s.flow, pkt)
 	w := s.n.weather.Load()
 	if w == nil || s.r.IntN(1000) >= w.touch {
 		s.pass(s.dir, pkt)
@@ -92,8 +97,12 @@ func (s *side) misled(w way, pkt []byte) {
 	case wayReplay:
 		s.pass(s.dir, pkt)
 		for range 1 + s.r.IntN(8) {
-			s.other = s.n.recall(s.dir, s.r, s.other)
-			s.n.another(s.r).pass(s.dir, s.other)
+			var f *flow
+			s.other, f = s.n.recall(s.dir, s.r, s.other)
+			if s.r.IntN(4) == 0 {
+				f = s.n.another(s.r)
+			}
+			f.pass(s.dir, s.other)
 		}
 	case wayElse:
 		s.n.another(s.r).pass(s.dir, pkt)
@@ -126,7 +135,7 @@ func (s *side) damaged(w way, pkt []byte) []byte {
 			b[i/8] ^= 1 << (i % 8)
 		}
 	case waySwap:
-		s.other = s.n.recall(s.dir, s.r, s.other)
+		s.other, _ = s.n.recall(s.dir, s.r, s.other)
 		f := fields[s.r.IntN(len(fields))]
 		copy(b[min(f[0], len(b)):min(f[1], len(b))], s.other[min(f[0], len(s.other)):])
 	}
