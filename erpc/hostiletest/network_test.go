@@ -27,8 +27,7 @@ type network struct {
 	byAddr   map[netip.AddrPort]*flow
 	archives [2]archive // of packets to clients and to the server
 	readers  sync.WaitGroup
-	late     sync.WaitGroup // packets that are held
-	held     atomic.Int64   // how many
+	held     atomic.Int64 // packets that are held
 
 	passed, touched atomic.Int64 // packets
 }
@@ -165,9 +164,7 @@ func (f *flow) passLate(dir int, pkt []byte, after time.Duration) {
 		return
 	}
 	kept := append([]byte(nil), pkt...)
-	f.n.late.Add(1)
 	time.AfterFunc(after, func() {
-		defer f.n.late.Done()
 		f.pass(dir, kept)
 		f.n.held.Add(-1)
 	})
@@ -178,9 +175,7 @@ func (n *network) calm() {
 	n.weather.Store(nil)
 	n.dark.Store(false)
 	n.crossed.Store(false)
-	done := make(chan struct{})
-	go func() { n.late.Wait(); close(done) }()
-	n.l.within("packets that are held", done)
+	n.l.until("no packet is held", func() bool { return n.held.Load() == 0 })
 }
 
 // close ends the network; its clients are gone.
