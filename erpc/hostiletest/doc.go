@@ -5,6 +5,7 @@
 //	flood_linux_test.go   strangers from as many addresses as the time allows
 //	crash_linux_test.go   kill -9 and SIGSTOP of server and client processes
 //	cancel_test.go        calls that are given up at any moment
+//	forger_test.go        packets with guessed tokens from the addresses of honest peers
 //	repeat_test.go        one client that repeats what was answered
 //
 // make test runs them for some seconds each; make hostile runs them for minutes, see the flags in

@@ -1,11 +1,7 @@
 package hostiletest
 
 import (
-	"encoding/binary"
-	"math/rand/v2"
 	"testing"
-
-	"github.com/userspace-rpc/erpc/wire"
 )
 
 // TestFlood sends packets of strangers, each from another address, while victims call. Behind each
@@ -59,18 +55,17 @@ func TestFlood(t *testing.T) {
 	book.check(l, true)
 }
 
-// flood makes packets that strangers send.
+// flood sends packets of strangers.
 type flood struct {
 	*stranger
-	r           *rand.Rand
-	pkt         [1472]byte
+	forger
 	sent, bytes int
 	answers     int
 	answerBytes int
 }
 
 func newFlood(l *lab, server string) *flood {
-	return &flood{stranger: newStranger(l, server), r: l.rng("flood", 0)}
+	return &flood{stranger: newStranger(l, server), forger: forger{r: l.rng("flood", 0)}}
 }
 
 // next sends one packet from an address that has sent none yet, and takes answers in.
@@ -85,80 +80,4 @@ func (f *flood) next() {
 		f.answers++
 		f.answerBytes += len(b)
 	}
-}
-
-// make returns a packet of some kind.
-func (f *flood) make() []byte {
-	var cookie [wire.CookieSize]byte
-	switch f.r.IntN(8) {
-	case 0, 1:
-		return f.connect(wire.HeaderSize+wire.ConnectSize, cookie)
-	case 2, 3:
-		binary.LittleEndian.PutUint64(cookie[:], f.r.Uint64()|1)
-		binary.LittleEndian.PutUint64(cookie[8:], f.r.Uint64())
-		return f.connect([]int{wire.HeaderSize + wire.ConnectSize, mtu}[f.r.IntN(2)], cookie)
-	case 4:
-		pkt := f.connect(wire.HeaderSize+wire.ConnectSize, cookie)
-		pkt[0] = pkt[0]&0x0F | byte(3+f.r.IntN(13))<<4
-		return pkt
-	case 5:
-		pkt := f.pkt[:f.r.IntN(200)]
-		for i := range pkt {
-			pkt[i] = byte(f.r.Uint32())
-		}
-		return pkt
-	case 6:
-		return f.alive()
-	}
-	// A packet of some session, with some token.
-	pkt := f.pkt[:wire.HeaderSize+32]
-	h := wire.Header{Type: wire.Type(f.r.IntN(4)), ReqType: typeInline, Session: f.session(),
-		ReqNum: f.r.Uint64N(64), MsgSize: 32}
-	if h.Type == wire.TypeRFR || h.Type == wire.TypeCR {
-		pkt = pkt[:wire.HeaderSize]
-	}
-	h.Put(pkt, f.r.Uint32())
-	return pkt
-}
-
-// session returns a session number that is likely to be in use, or any.
-func (f *flood) session() uint32 {
-	if f.r.IntN(2) == 0 {
-		return f.r.Uint32N(4)
-	}
-	return f.r.Uint32N(wire.NoSession)
-}
-
-// connect returns a Connect of a given size.
-func (f *flood) connect(size int, cookie [wire.CookieSize]byte) []byte {
-	pkt := f.pkt[:size]
-	clear(pkt)
-	h := wire.Header{
-		Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), MsgSize: wire.ConnectSize,
-		Session: wire.NoSession,
-	}
-	h.Put(pkt, 0)
-	c := wire.Connect{
-		Nonce: f.r.Uint64(), Epoch: f.r.Uint64(), Session: f.r.Uint32N(100), Token: f.r.Uint32(),
-		Offer:  wire.Offer{Credits: 32, Slots: 8, MTU: mtu, MaxMessage: 1 << 20},
-		Cookie: cookie,
-	}
-	c.Put(pkt[wire.HeaderSize:])
-	wire.SealMgmt(pkt, 0)
-	return pkt
-}
-
-// alive returns a Ping, a Pong, a Reset, a Disconnect or a Moved of some session. Its checksum is
-// right for the token that it names.
-func (f *flood) alive() []byte {
-	pkt := f.pkt[:wire.HeaderSize+wire.AliveSize]
-	h := wire.Header{
-		Type: wire.TypeMgmt, ReqType: uint8(wire.OpDisconnect) + uint8(f.r.IntN(6)),
-		MsgSize: wire.AliveSize, Session: f.session(),
-	}
-	h.Put(pkt, 0)
-	a := wire.Alive{Session: f.session(), Token: f.r.Uint32(), Seq: f.r.Uint64N(100), To: f.r.Uint32()}
-	a.Put(pkt[wire.HeaderSize:])
-	wire.SealMgmt(pkt, a.To)
-	return pkt
 }
