@@ -81,11 +81,13 @@ func (f *forger) make() []byte {
 		return f.alive()
 	}
 	// A packet of some session, with some token.
-	pkt := f.pkt[:wire.HeaderSize+32]
-	h := wire.Header{Type: wire.Type(f.r.IntN(4)), ReqType: typeInline, Session: f.session(),
-		ReqNum: f.r.Uint64N(64), MsgSize: 32}
-	if h.Type == wire.TypeRFR || h.Type == wire.TypeCR {
-		pkt = pkt[:wire.HeaderSize]
+	pkt := f.pkt[:wire.HeaderSize]
+	h := wire.Header{Type: wire.Type(f.r.IntN(int(wire.TypeAck) + 1)), ReqType: typeInline,
+		Session: f.session(), ReqNum: f.r.Uint64N(64)}
+	switch h.Type {
+	case wire.TypeReq, wire.TypeResp, wire.TypeErr:
+		pkt = f.pkt[:wire.HeaderSize+32]
+		h.MsgSize = 32
 	}
 	h.Put(pkt, f.r.Uint32())
 	return pkt
@@ -110,7 +112,7 @@ func (f *forger) connect(size int, cookie [wire.CookieSize]byte) []byte {
 	h.Put(pkt, 0)
 	c := wire.Connect{
 		Nonce: f.r.Uint64(), Epoch: f.r.Uint64(), Session: f.r.Uint32N(100), Token: f.r.Uint32(),
-		Offer:  wire.Offer{Credits: 32, Slots: 8, MTU: mtu, MaxMessage: 1 << 20},
+		Offer:  wire.Offer{Credits: 32, Slots: 8, Waiting: 8, MTU: mtu, MaxMessage: 1 << 20},
 		Cookie: cookie,
 	}
 	c.Put(pkt[wire.HeaderSize:])
@@ -118,12 +120,12 @@ func (f *forger) connect(size int, cookie [wire.CookieSize]byte) []byte {
 	return pkt
 }
 
-// alive returns a Ping, a Pong, a Reset, a Disconnect or a Moved of some session. Its checksum is
-// right for the token that it names.
+// alive returns a packet about the life of some session: a Reset, a Disconnect, a Drain or another.
+// Its checksum is right for the token that it names.
 func (f *forger) alive() []byte {
 	pkt := f.pkt[:wire.HeaderSize+wire.AliveSize]
 	h := wire.Header{
-		Type: wire.TypeMgmt, ReqType: uint8(wire.OpDisconnect) + uint8(f.r.IntN(6)),
+		Type: wire.TypeMgmt, ReqType: uint8(wire.OpDisconnect) + uint8(f.r.IntN(8)),
 		MsgSize: wire.AliveSize, Session: f.session(),
 	}
 	h.Put(pkt, 0)

@@ -28,8 +28,25 @@ const (
 // fateOf tells errors apart as erpc/errors.go does. It returns false for errors that no call here
 // should end with.
 func fateOf(err error) (f fate, ok bool) {
+	if err == nil {
+		return answered, true
+	}
+	remote := new(erpc.RemoteError)
+	if errors.As(err, &remote) {
+		switch {
+		case !remote.Ran:
+			return unsent, true
+		case remote.Code == erpc.CodeApplication:
+			return answered, true
+		}
+		return unknown, true
+	}
+	if errors.Is(err, erpc.ErrDraining) {
+		return unsent, true
+	}
 	for _, e := range []error{
-		erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrDeadline, erpc.ErrCancelled, erpc.ErrClosed,
+		erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrOutOfStep, erpc.ErrDeadline,
+		erpc.ErrCancelled, erpc.ErrClosed,
 	} {
 		if errors.Is(err, e) {
 			return unknown, true
@@ -234,34 +251,20 @@ func verify(req, resp []byte, err error) (incarnation uint32, bad string) {
 	return incarnation, fmt.Sprintf("%d bytes, %v; want %d, %v", len(resp), err, len(want), wantErr)
 }
 
-// refused reports whether a server answered without running the handler: it was closing, or out
-// of memory or workers.
-func refused(err error) bool {
-	remote := new(erpc.RemoteError)
-	return errors.As(err, &remote) &&
-		(remote.Code == erpc.CodeShutdown || remote.Code == erpc.CodeExhausted)
-}
-
 // call makes one call and enters it. It returns whether it was answered.
 func (y *ledger) call(ctx context.Context, c *erpc.Client, typ uint8, size, most int) bool {
 	id := y.next()
 	req := request(id, size, most)
 	resp, err := c.Call(ctx, typ, req)
-	remote := new(erpc.RemoteError)
+	f, ok := fateOf(err)
+	bad := ""
 	switch {
-	case refused(err):
-		y.ended(id, unsent, err, "")
-	case err == nil || errors.As(err, &remote):
-		_, bad := verify(req, resp, err)
-		y.ended(id, answered, nil, bad)
-		return bad == ""
-	default:
-		f, ok := fateOf(err)
-		bad := ""
-		if !ok {
-			f, bad = unknown, "an unexpected error: "+err.Error()
-		}
-		y.ended(id, f, err, bad)
+	case !ok:
+		f, bad = unknown, "an unexpected error: "+err.Error()
+	case f == answered:
+		_, bad = verify(req, resp, err)
+		err = nil
 	}
-	return false
+	y.ended(id, f, err, bad)
+	return f == answered && bad == ""
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // TestRepeats has one client that sends what was answered again and again: requests of one packet
-// and of many, requests for responses, with all tries, newer and older than what its slots hold.
+// and of many, requests for responses, with all tries, newer and older than what its slots hold,
+// and words about them.
 // Nothing runs twice, and the calls of others beside it are answered.
 func TestRepeats(t *testing.T) {
 	l := begin(t)
@@ -93,7 +94,7 @@ func (a *repeater) open() {
 	a.l.Helper()
 	c := wire.Connect{
 		Nonce: a.r.Uint64(), Epoch: a.r.Uint64(), Session: 1, Token: a.r.Uint32(),
-		Offer: wire.Offer{Credits: 32, Slots: 8, MTU: mtu, MaxMessage: 1 << 20},
+		Offer: wire.Offer{Credits: 32, Slots: 8, Waiting: 8, MTU: mtu, MaxMessage: 1 << 20},
 	}
 	for a.peer.Token == 0 {
 		pkt := make([]byte, mtu)
@@ -170,6 +171,10 @@ func (a *repeater) answered(num uint64) bool {
 			return false
 		}
 		a.answers++
+		if h.Type == wire.TypeErr && h.ReqNum == num {
+			a.numResp = 1
+			return true
+		}
 		if h.Type == wire.TypeResp && h.ReqNum == num && int(h.PktNum) == a.numReq-1 {
 			a.numResp = 1 + max(0, int(h.MsgSize)-1)/(mtu-wire.HeaderSize)
 			return true
@@ -190,6 +195,9 @@ func (a *repeater) again(n int) {
 			more := a.r.IntN(4)
 			pkt = a.rfr(pkts[0], uint32(more))
 			a.repeats += more
+		}
+		if a.r.IntN(8) == 0 {
+			pkt = a.word(pkts[0])
 		}
 		if a.r.IntN(4) != 0 {
 			wire.SetHold(pkt, wire.TryHold(uint16(a.r.IntN(64)), 0))
@@ -212,6 +220,21 @@ func (a *repeater) rfr(pkt []byte, more uint32) []byte {
 		Type: wire.TypeRFR, ReqType: pkt[1], MsgSize: more, Session: a.peer.Session,
 		ReqNum: binary.LittleEndian.Uint64(pkt[16:]) & wire.MaxReqNum,
 		PktNum: uint16(a.numReq + a.r.IntN(max(1, a.numResp))),
+	}
+	b := make([]byte, wire.HeaderSize)
+	h.Put(b, a.peer.Token)
+	return b
+}
+
+// word returns a packet without data that says something of the request that begins with pkt: that
+// it is given up, or that its late answer has come.
+func (a *repeater) word(pkt []byte) []byte {
+	h := wire.Header{
+		Type: wire.TypeCancel, ReqType: pkt[1], Session: a.peer.Session,
+		ReqNum: binary.LittleEndian.Uint64(pkt[16:]) & wire.MaxReqNum,
+	}
+	if a.r.IntN(2) == 0 {
+		h.Type, h.PktNum = wire.TypeAck, uint16(a.numReq-1)
 	}
 	b := make([]byte, wire.HeaderSize)
 	h.Put(b, a.peer.Token)

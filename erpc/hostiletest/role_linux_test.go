@@ -218,25 +218,18 @@ func (c *caller) one(r *rand.Rand) {
 	defer cancel()
 	resp, err := c.client.Call(ctx, uint8(typeWorker+r.IntN(2)), req)
 	rec := record{ID: id}
-	remote := new(erpc.RemoteError)
-	switch {
-	case refused(err):
-		rec.Fate = uint32(unsent)
-	case err == nil || errors.As(err, &remote):
-		bad := ""
+	f, ok := fateOf(err)
+	if !ok {
+		panic(err)
+	}
+	if rec.Fate = uint32(f); f == answered {
+		var bad string
 		if rec.Incarnation, bad = verify(req, resp, err); bad != "" {
 			panic(bad)
 		}
-		rec.Fate = uint32(answered)
-	default:
-		f, ok := fateOf(err)
-		if !ok {
-			panic(err)
-		}
-		rec.Fate = uint32(f)
 	}
 	rec.write(c.log)
-	if rec.Fate == uint32(answered) {
+	if f == answered {
 		c.answered.Add(1)
 		<-time.After(between(r, 0, 2*time.Millisecond)) // calls need not be many
 	} else {
