@@ -14,10 +14,11 @@ import (
 // mtu is the size of packets, bytes. Messages of some kilobytes are many packets.
 const mtu = 1472
 
-// quick is a config whose sessions notice dead peers soon.
+// quick is a config whose sessions notice dead peers soon. A session that its peer has forgotten
+// alone is noticed after 200 heartbeats.
 func quick(checksum bool) erpc.Config {
 	return erpc.Config{MTU: mtu, Checksum: checksum, Timing: erpc.Timing{
-		Heartbeat: 100 * time.Millisecond, FailureTimeout: time.Second, ConnectTimeout: time.Second,
+		Heartbeat: 25 * time.Millisecond, FailureTimeout: time.Second, ConnectTimeout: time.Second,
 	}}
 }
 
