@@ -200,6 +200,7 @@ func TestCrossed(t *testing.T) {
 		})
 	}
 	all.Wait()
+	n.drain()
 	l.step("honest again")
 	n.calm()
 	for _, c := range clients {

@@ -178,6 +178,21 @@ func (n *network) calm() {
 	n.l.until("no packet is held", func() bool { return n.held.Load() == 0 })
 }
 
+// drain waits until what clients have sent so far has passed: a packet behind it has.
+func (n *network) drain() {
+	c := socket(n.l)
+	defer c.Close()
+	here := netip.MustParseAddrPort(c.LocalAddr().String())
+	if _, err := c.WriteTo([]byte{0}, n.down.LocalAddr()); err != nil {
+		n.l.Fatal(err)
+	}
+	n.l.until("the packets have passed", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.byAddr[here] != nil
+	})
+}
+
 // close ends the network; its clients are gone.
 func (n *network) close() {
 	n.calm()
