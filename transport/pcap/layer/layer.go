@@ -147,13 +147,14 @@ func bodyOf(op wire.Op, body Body) (size int, ok bool) {
 // a session with checksums; a random-looking number if the packet was damaged or has no checksum.
 func (e *ERPC) Opened() uint32 { return e.Token ^ wire.Checksum(e.Contents, e.Payload) }
 
-// SerializeTo puts the header, and the body of a management packet or of an ERR, in front of what b
-// holds. An ERR without a Fault has its body in b. With opts.FixLengths, MsgSize becomes the size
-// of the body in a management packet, the size of everything behind the header in an ERR, a WAIT, a
-// PAST, a CANCEL and an ACK, and in others at least the payload's. With opts.ComputeChecksums, Token
-// is the session's token and the packet gets Token XOR its CRC-32C, as management packets and
-// sessions with checksums have it; else it gets Token as it is. A body that does not belong to the
-// operation or the type is an error, as is a packet or a Fault that a receiver would refuse.
+// SerializeTo puts the header, and the body of a management packet or of an ERR, in front of
+// what b holds. An ERR without a Fault has its body in b. With opts.FixLengths, MsgSize becomes
+// the size of the body in a management packet, the size of everything behind the header in an
+// ERR, a WAIT, a PAST, a CANCEL and an ACK, and in others at least the payload's. With
+// opts.ComputeChecksums, Token is the session's token and the packet gets Token XOR its CRC-32C,
+// as management packets and sessions with checksums have it; else it gets Token as it is. A body
+// that does not belong to the operation or the type is an error, as is a packet or a Fault that
+// a receiver would refuse.
 func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	h, payload := e.Header, len(b.Bytes())
 	n, err := e.bodySize()
@@ -211,10 +212,10 @@ func (e *ERPC) bodySize() (int, error) {
 		return 0, nil
 	}
 	b := wire.AppendError(nil, &e.Fault)
-	again, err := wire.ParseError(b)
-	if err == nil && (len(again.Text) < len(e.Fault.Text) || len(again.Details) < len(e.Fault.Details)) {
-		err = wire.ErrSize
+	if len(e.Fault.Text) > wire.MaxErrorText || len(e.Fault.Details) > wire.MaxErrorDetails {
+		return 0, wire.ErrSize // AppendError has cut it
 	}
+	_, err := wire.ParseError(b)
 	return len(b), err
 }
 

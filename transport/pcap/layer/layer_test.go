@@ -165,7 +165,8 @@ func TestMalformed(t *testing.T) {
 		return x
 	}
 	for want, pkt := range map[error][]byte{
-		wire.ErrShort: good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x2A), wire.ErrFlags: append([]byte{0x21}, spoil(7, 0x10)[1:]...),
+		wire.ErrShort: good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x2A),
+		wire.ErrFlags:   append([]byte{0x21}, spoil(7, 0x10)[1:]...),
 		wire.ErrReqType: spoil(1, 255), wire.ErrSize: append(bytes.Clone(good), 1),
 		wire.ErrSession: append(append(bytes.Clone(good[:8]), 255, 255, 255, 0), good[12:]...),
 	} {
@@ -248,14 +249,15 @@ func TestSerialize(t *testing.T) {
 		t.Errorf("checksum: %v, % x", err, pkt)
 	}
 	for name, bad := range map[string]ERPC{
-		"no body":           {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}},
-		"another body":      {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}, Body: new(wire.Refuse)},
-		"no operation":      {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 13, Session: 1}, Body: new(wire.Alive)},
-		"flags of others":   {Header: wire.Header{Type: wire.TypeReq, Flags: wire.FlagCE, Session: 1}},
-		"wide size":         {Header: wire.Header{Type: wire.TypeReq, MsgSize: wire.MaxMsgSize + 1, Session: 1}},
-		"wide number":       {Header: wire.Header{Type: wire.TypeReq, ReqNum: wire.MaxReqNum + 1, Session: 1}},
-		"wide type":         {Header: wire.Header{Type: 16, Session: 1}},
-		"cut in a PAST":     {Header: wire.Header{Type: wire.TypePast, Flags: wire.Cut(1).Flags(), Session: 1}},
+		"no body":         {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}},
+		"another body":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}, Body: new(wire.Refuse)},
+		"no operation":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 13, Session: 1}, Body: new(wire.Alive)},
+		"flags of others": {Header: wire.Header{Type: wire.TypeReq, Flags: wire.FlagCE, Session: 1}},
+		"wide size":       {Header: wire.Header{Type: wire.TypeReq, MsgSize: wire.MaxMsgSize + 1, Session: 1}},
+		"wide number":     {Header: wire.Header{Type: wire.TypeReq, ReqNum: wire.MaxReqNum + 1, Session: 1}},
+		"wide type":       {Header: wire.Header{Type: 16, Session: 1}},
+		"cut in a PAST": {Header: wire.Header{
+			Type: wire.TypePast, Flags: wire.Cut(1).Flags(), Session: 1}},
 		"body of a request": {Header: wire.Header{Type: wire.TypeReq, Session: 1}, Body: new(wire.Alive)},
 		"no session number": {Header: wire.Header{Type: wire.TypeReq, Session: wire.NoSession}},
 	} {
@@ -286,9 +288,12 @@ func TestHold(t *testing.T) {
 		{"first of many", wire.Header{Type: wire.TypeResp, Hold: wire.HoldUnknown, MsgSize: 4}, 3, HoldFine, -1, 0, false},
 		{"one of many", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 4, PktNum: 1}, 3, HoldUnclear, -1, 0, false},
 		{"error", wire.Header{Type: wire.TypeErr, Hold: 1000, PktNum: 3}, 0, HoldFine, -1, 64 * us, true},
-		{"error, long", wire.Header{Type: wire.TypeErr, Hold: wire.HoldUnknown}, 0, HoldFine, -1, 0, false},
-		{"wait", wire.Header{Type: wire.TypeWait, Hold: wire.TryHold(66, 3*1024)}, 0, HoldCoarse, 2, 3072, true},
-		{"past", wire.Header{Type: wire.TypePast, Hold: wire.TryHold(7, time.Second)}, 0, HoldTry, 7, 0, false},
+		{"error, long", wire.Header{Type: wire.TypeErr, Hold: wire.HoldUnknown},
+			0, HoldFine, -1, 0, false},
+		{"wait", wire.Header{Type: wire.TypeWait, Hold: wire.TryHold(66, 3*1024)},
+			0, HoldCoarse, 2, 3072, true},
+		{"past", wire.Header{Type: wire.TypePast, Hold: wire.TryHold(7, time.Second)},
+			0, HoldTry, 7, 0, false},
 		{"cancel", wire.Header{Type: wire.TypeCancel, Hold: 8}, 0, HoldTry, 8, 0, false},
 		{"ack", wire.Header{Type: wire.TypeAck, Hold: 9}, 0, HoldNone, -1, 0, false},
 		{"management", wire.Header{Type: wire.TypeMgmt, Hold: 1000}, 0, HoldNone, -1, 0, false},
@@ -377,7 +382,8 @@ func FuzzLayer(f *testing.F) {
 		}
 		var second ERPC
 		if err := second.DecodeFromBytes(again, gopacket.NilDecodeFeedback); err != nil || second.Header != e.Header || second.Token != e.Token ||
-			!reflect.DeepEqual(second.Body, e.Body) || !reflect.DeepEqual(second.Fault, e.Fault) || !bytes.Equal(second.Payload, e.Payload) {
+			!reflect.DeepEqual(second.Body, e.Body) ||
+			!reflect.DeepEqual(second.Fault, e.Fault) || !bytes.Equal(second.Payload, e.Payload) {
 			t.Fatalf("%v, %+v, was %+v", err, second, e)
 		}
 	})
