@@ -145,6 +145,17 @@ func packets(t *testing.T, n int) [][]byte {
 		larger[4]++
 		list = append(list, pkt[:len(pkt)-1], smaller, larger)
 	}
+	for _, size := range [][2]int{ // of an ERR's text and all of its body, at the limits and beyond
+		{0, 7}, {0, 8}, {512, 1000}, {512, 1001}, {513, 521}, {512, 520}, {0, 488}, {0, 489}, {2, 9},
+	} {
+		pkt := make([]byte, wire.HeaderSize+size[1])
+		h := wire.Header{Type: wire.TypeErr, MsgSize: uint32(size[1])}
+		h.Put(pkt, 0)
+		body := append([]byte{1, 1, 0, 0, byte(size[0]), byte(size[0] >> 8), 0, 0},
+			bytes.Repeat([]byte("x"), size[1])...)
+		copy(pkt[wire.HeaderSize:], body)
+		list = append(list, pkt)
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for len(list) < n {
 		pkt := make([]byte, wire.HeaderSize+rng.IntN(60))
@@ -170,7 +181,9 @@ func packets(t *testing.T, n int) [][]byte {
 		if rng.IntN(3) == 0 {
 			h.Hold |= 0xFFC0 // longer than it can say
 		}
-		h.Flags = wire.Flags(rng.IntN(16)) & randomFlags[h.Type]
+		if h.Flags = wire.Flags(rng.IntN(16)); rng.IntN(4) > 0 {
+			h.Flags &= randomFlags[h.Type]
+		}
 		h.Put(pkt, rng.Uint32())
 		switch rng.IntN(6) {
 		case 0: // one wrong bit in the fields that are checked
@@ -200,7 +213,7 @@ var randomFlags = map[wire.Type]wire.Flags{
 	wire.TypeErr: 0b1110, wire.TypeWait: 0b1111,
 }
 
-// randomError appends the body of an ERR to b: one in four has a byte that ParseError may refuse.
+// randomError appends the body of an ERR to b: some have a byte that ParseError refuses.
 func randomError(rng *rand.Rand, b []byte) []byte {
 	at := len(b)
 	b = wire.AppendError(b, &wire.Error{
@@ -210,13 +223,14 @@ func randomError(rng *rand.Rand, b []byte) []byte {
 	})
 	switch rng.IntN(16) {
 	case 0:
-		b[at] = 17
+		b[at] = []byte{0, 17}[rng.IntN(2)]
 	case 1:
 		b[at+1] = 0
 	case 2:
 		b[at+4] += byte(rng.IntN(6))
 	case 3:
-		b[at+2], b[at+3], b[at+6] = 0xFF, 1, 1 // of later versions
+		b[at+2] |= 0xFE // this, and more, are of later versions
+		b[at+3], b[at+6] = 1, 1
 	}
 	return b
 }
