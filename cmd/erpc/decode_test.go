@@ -207,6 +207,18 @@ func TestDecodeJSON(t *testing.T) {
 	}
 }
 
+// TestCodeName: a code of a later version is told by its number.
+func TestCodeName(t *testing.T) {
+	for c, want := range map[wire.Code]string{
+		wire.CodeForgotten: "response forgotten", wire.CodeForgotten + 1: "unknown code 11",
+		255: "unknown code 255",
+	} {
+		if got := codeName(c); got != want {
+			t.Errorf("code %d is %q, want %q", c, got, want)
+		}
+	}
+}
+
 // TestDecodePort: a port decides alone.
 func TestDecodePort(t *testing.T) {
 	frames, _ := sample(t)

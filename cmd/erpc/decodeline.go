@@ -116,7 +116,7 @@ func (l *line) fault(f *wire.Error) {
 
 // codeName names a code; one of a later version by its number too.
 func codeName(c wire.Code) string {
-	if c > wire.CodeForgotten {
+	if c.String() == wire.Code(255).String() {
 		return fmt.Sprintf("%v %d", c, uint8(c))
 	}
 	return c.String()
