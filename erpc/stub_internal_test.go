@@ -76,7 +76,9 @@ func newStub(tb failer, cfg Config, handlers ...Handler) *stub {
 	tb.Helper()
 	st := &stub{end: &stubEnd{way: transport.Path{MTU: stubMTU, Checksummed: true}}, now: 1e9, tb: tb}
 	cfg.Simulation.Clock = func() Time { return st.now }
-	cfg.Simulation.Seed = 9
+	if cfg.Simulation.Seed == 0 {
+		cfg.Simulation.Seed = 9
+	}
 	n, err := NewNexus(cfg)
 	if err != nil {
 		tb.Fatal(err)
