@@ -95,6 +95,10 @@ func (t *timers) check() {
 func (e *engine) tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
+	e.onHints()
+	if len(e.peers.doubts) > 0 {
+		e.checkDoubts()
+	}
 	e.scanLoss()
 	e.repeat()
 	e.expire()
@@ -122,7 +126,7 @@ func (e *engine) scanLoss() {
 		}
 		retries := s.cl.Scan(e.in.Now, e.out)
 		if retries >= 2 && e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
-			s.live.Probe(s.end, e.in.Now, e.out) // does it know this session?
+			s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // does it know this session?
 		}
 	}
 }
@@ -199,7 +203,8 @@ func (e *engine) nextTick() monotime.Time {
 	t := &e.timers
 	next := monotime.Never
 	switch {
-	case len(t.active) > 0 || len(e.shakes.repeating) > 0 || e.calls.deadlines > 0 || t.idle.fn != nil:
+	case len(t.active) > 0 || len(e.shakes.repeating) > 0 || len(e.peers.doubts) > 0 ||
+		e.calls.deadlines > 0 || t.idle.fn != nil:
 		return t.nextScan
 	case e.table.live > 0:
 		next = max(t.nextSweep, t.nextScan)
