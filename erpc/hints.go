@@ -17,17 +17,23 @@ import (
 const (
 	// quotesNeeded is how many pings of a series must come back.
 	quotesNeeded = 3
-	// seriesPings are sent in a series: some messages get lost, and hosts send only a few a second.
-	seriesPings = 6
-	pingEvery   = 15 * time.Millisecond
+	seriesPings  = 6
 	// seriesEvery is how long a series waits for its pings, and so how often a peer may have one,
-	// whatever is forged: 24 pings a second to a peer that is silent, 4 to one that answers.
+	// whatever is forged: 24 pings a second to a peer that is silent, 4 to one that answers at once.
 	seriesEvery = 250 * time.Millisecond
 	// maxDoubted bounds the peers that have series at a time.
 	maxDoubted = 1024
 	// hintsOnce bounds the hints that one tick takes.
 	hintsOnce = 64
 )
+
+// pingAfter says when the pings of a series are due. Hosts send few such messages, Linux six at
+// once and then one a second to each address: three pings follow each other at once, before other
+// packets to the peer use them up. The others are for messages that got lost.
+var pingAfter = [seriesPings]time.Duration{
+	0, 2500 * time.Microsecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond,
+}
 
 // pingSize is the size of a ping in bytes.
 const pingSize = wire.HeaderSize + wire.AliveSize
@@ -36,11 +42,16 @@ const pingSize = wire.HeaderSize + wire.AliveSize
 type doubt struct {
 	peer   *peer
 	began  monotime.Time
-	pingAt monotime.Time // when the next ping is due
+	quotes quotes // of this series, and of those before if the peer was silent ever since
 	sent   int
-	quoted int // of those that were sent
 	seen   [seriesPings]bool
 	pings  [seriesPings][pingSize]byte
+}
+
+// quotes counts the pings that came back from the network, since a time.
+type quotes struct {
+	count int
+	since monotime.Time
 }
 
 // onHints takes what the network says about packets sent earlier.
@@ -60,15 +71,19 @@ func (e *engine) doubt(p *peer, quoted []byte) {
 	d := p.doubt
 	if d == nil {
 		if len(e.peers.doubts) < maxDoubted {
-			p.doubt = &doubt{peer: p, began: e.in.Now, pingAt: e.in.Now}
-			e.peers.doubts = append(e.peers.doubts, p.doubt)
+			d = &doubt{peer: p, began: e.in.Now, quotes: p.quotes}
+			if d.quotes.count == 0 || p.watch.HeardSince(d.quotes.since) {
+				d.quotes = quotes{since: e.in.Now}
+			}
+			p.doubt = d
+			e.peers.doubts = append(e.peers.doubts, d)
 		}
 		return
 	}
 	for i := range d.sent {
 		if !d.seen[i] && bytes.HasPrefix(quoted, d.pings[i][:]) {
 			d.seen[i] = true
-			d.quoted++
+			d.quotes.count++
 			return
 		}
 	}
@@ -83,7 +98,7 @@ func (e *engine) checkDoubts() {
 			i++
 			continue
 		}
-		d.peer.doubt = nil
+		d.peer.doubt, d.peer.quotes = nil, d.quotes
 		last := len(t.doubts) - 1
 		t.doubts[i] = t.doubts[last]
 		t.doubts[last] = nil
@@ -97,12 +112,11 @@ func (e *engine) checkDoubt(d *doubt) bool {
 	switch {
 	case len(d.peer.sessions) == 0:
 		return false
-	case d.peer.watch.HeardSince(d.began): // the peer lives: no pings until the next series
-	case d.quoted >= quotesNeeded:
+	case d.peer.watch.HeardSince(d.quotes.since): // the peer lives: no pings until the next series
+	case d.quotes.count >= quotesNeeded:
 		e.lose(d.peer, fmt.Errorf("%w: nobody listens at its port", ErrPeerLost))
 		return false
-	case d.sent < seriesPings && now >= d.pingAt:
-		d.pingAt = now.Add(pingEvery)
+	case d.sent < seriesPings && now >= d.began.Add(pingAfter[d.sent]):
 		if e.probeAny(d.peer) {
 			copy(d.pings[d.sent][:], e.out.Tx[len(e.out.Tx)-1].Head)
 			d.sent++

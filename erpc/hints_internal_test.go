@@ -118,6 +118,36 @@ func TestForgedHints(t *testing.T) {
 	}
 }
 
+// TestFewQuotes: hosts send few messages. One ping of each series comes back, and the third one
+// shows that the peer has gone, unless it was heard meanwhile: then that counts from the start.
+func TestFewQuotes(t *testing.T) {
+	for _, heard := range []bool{false, true} {
+		st, s, _ := hintStub(t)
+		for series := 1; series <= 3; series++ {
+			if s.Err() != nil {
+				t.Fatalf("heard %v: the session ended in series %d", heard, series)
+			}
+			st.say(1, unreachable, nil)
+			pings := st.pinged(2 * time.Millisecond)
+			if len(pings) != 1 {
+				t.Fatalf("heard %v: %d pings at once", heard, len(pings))
+			}
+			st.say(1, unreachable, pings[0])
+			for range 2 * seriesEvery / time.Millisecond {
+				st.pinged(time.Millisecond)
+			}
+			if heard && series == 2 {
+				x := alive(s)
+				st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+				st.pinged(time.Millisecond)
+			}
+		}
+		if lost := errors.Is(s.Err(), ErrPeerLost); lost == heard {
+			t.Errorf("heard %v: %v", heard, s.Err())
+		}
+	}
+}
+
 func flip(p []byte, i int) []byte {
 	p = bytes.Clone(p)
 	p[i] ^= 1

@@ -44,6 +44,7 @@ type peer struct {
 	at       int    // place in peerTable.watched
 	twin     *peer  // another incarnation of its address
 	doubt    *doubt // nil without one
+	quotes   quotes // of its series so far
 }
 
 const (
