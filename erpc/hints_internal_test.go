@@ -88,12 +88,18 @@ func TestForgedHints(t *testing.T) {
 		"too few bytes": func(pings [][]byte) []byte {
 			return pings[len(pings)-1][:wire.HeaderSize+wire.AliveSize-1]
 		},
-		"the header alone":   func(pings [][]byte) []byte { return pings[len(pings)-1][:wire.HeaderSize] },
-		"the same ping":      func(pings [][]byte) []byte { return pings[0] },
-		"two pings":          func(pings [][]byte) []byte { return pings[len(pings)%min(2, len(pings))] },
-		"another number":     func(pings [][]byte) []byte { return flip(pings[len(pings)-1], wire.HeaderSize+8) },
-		"another token":      func(pings [][]byte) []byte { return flip(pings[len(pings)-1], 12) },
-		"of a series before": func(pings [][]byte) []byte { return pings[max(0, len(pings)-seriesPings-1)] },
+		"the header alone": func(pings [][]byte) []byte {
+			return pings[len(pings)-1][:wire.HeaderSize]
+		},
+		"the same ping": func(pings [][]byte) []byte { return pings[0] },
+		"two pings":     func(pings [][]byte) []byte { return pings[len(pings)%min(2, len(pings))] },
+		"another number": func(pings [][]byte) []byte {
+			return flip(pings[len(pings)-1], wire.HeaderSize+8)
+		},
+		"another token": func(pings [][]byte) []byte { return flip(pings[len(pings)-1], 12) },
+		"of a series before": func(pings [][]byte) []byte {
+			return pings[max(0, len(pings)-seriesPings-1)]
+		},
 	} {
 		st, s, _ := hintStub(t)
 		const span = 5 * time.Second
@@ -217,7 +223,8 @@ func TestStoppedPeer(t *testing.T) {
 		return st.now.Sub(began)
 	}
 	with, without := lived(true), lived(false)
-	if with < 3*time.Second || with-without > 200*time.Millisecond || without-with > 200*time.Millisecond {
+	const slack = 200 * time.Millisecond
+	if with < 3*time.Second || with-without > slack || without-with > slack {
 		t.Errorf("given up after %v, without forged hints after %v", with, without)
 	}
 }

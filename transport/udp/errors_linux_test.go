@@ -298,7 +298,8 @@ func TestErrorMessages(t *testing.T) {
 		binary.NativeEndian.PutUint32(b[at+8:], c.info)
 		h := transport.Hint{To: c.to, MTU: 77}
 		e, ok := extendedError(b)
-		if told := ok && setHint(&h, &e); told != (c.kind != 0) || told && (h.Kind != c.kind || h.MTU != c.mtu) {
+		told := ok && setHint(&h, &e)
+		if told != (c.kind != 0) || told && (h.Kind != c.kind || h.MTU != c.mtu) {
 			t.Errorf("%+v: told %v, %+v", c, told, h)
 		}
 		for n := range b {
