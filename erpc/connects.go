@@ -130,7 +130,8 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		e.out.Mgmt(&p.From, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
 		return true
 	}
-	if len(p.Data) < int(c.Offer.MTU) || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
+	whole := int(c.Offer.MTU) + e.seam.overhead
+	if len(p.Data) < whole || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
 		e.stats.DropMalformed++ // the answer would be larger than what was received
 		return true
 	}
@@ -163,7 +164,8 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 		return nil, wire.CodeShutdown
 	}
 	path := e.port.pathTo(from)
-	mine := e.paths.offer(int(min(uint32(e.paths.mtu), c.Offer.MTU)), path.Checksummed)
+	mtu := min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)
+	mine := e.paths.offer(int(mtu), path.Checksummed)
 	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
 	if err != nil || c.Session >= wire.NoSession {
 		return nil, wire.CodeBadOffer
@@ -183,7 +185,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	e.table.add(s)
 	s.live.Heard(e.in.Now)
 	e.peers.addEpoch(from, c.Epoch)
-	e.peers.join(s, e.in.Now)
+	e.peers.join(s, &e.seam, e.in.Now)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }
@@ -196,7 +198,7 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 		Nonce: c.Nonce, Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: s.end.Offer(),
 	}
-	size := int(a.Offer.MTU)
+	size := int(a.Offer.MTU) + e.seam.overhead
 	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
 }
 

@@ -47,11 +47,12 @@ func (e *engine) dial(to transport.Addr, limit time.Duration) (*Session, error) 
 	e.table.add(s)
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
-		Offer: e.paths.offer(e.paths.limit(&path), path.Checksummed),
+		Offer: e.paths.offer(e.paths.limit(&path)-e.seam.overhead, path.Checksummed),
 	}
 	timing := plan.timing
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
+	s.dialer.Overhead = e.seam.overhead
 	e.shakes.repeating = append(e.shakes.repeating, s)
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out yet
 	return s, nil
@@ -87,7 +88,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.state = sessConnected
 			s.epoch = a.Epoch
 			s.live.Heard(e.in.Now)
-			e.peers.join(s, e.in.Now)
+			e.peers.join(s, &e.seam, e.in.Now)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -161,7 +162,7 @@ func (e *engine) forget(s *Session) {
 	s.state = sessDead
 	e.table.remove(s)
 	e.stats.SessionsEnded++
-	e.peers.leave(s)
+	e.peers.leave(s, &e.seam)
 	if s.sv != nil {
 		e.peers.dropEpoch(s.end.Peer)
 	}

@@ -37,6 +37,7 @@ type peerKey struct {
 type peer struct {
 	key      peerKey
 	watch    session.Watch
+	seal     sealer // nil: nothing is sealed
 	sessions []*Session
 	clients  int    // of sessions: those that this side opened
 	turn     int    // which session asks next
@@ -56,13 +57,14 @@ const (
 )
 
 // join notes a session with a peer; its epoch is known.
-func (t *peerTable) join(s *Session, now monotime.Time) {
+func (t *peerTable) join(s *Session, seam *seam, now monotime.Time) {
 	key := peerKey{s.end.Peer, s.epoch}
 	p := t.byKey[key]
 	if p == nil {
 		p = &peer{key: key, at: len(t.watched), twin: t.byAddr[key.addr]}
 		t.byKey[key], t.byAddr[key.addr] = p, p
 		t.watched = append(t.watched, p)
+		seam.join(p)
 	}
 	p.watch.Heard(now)
 	s.peer, s.listed = p, int32(len(p.sessions))
@@ -76,7 +78,7 @@ func (t *peerTable) join(s *Session, now monotime.Time) {
 }
 
 // leave undoes join, if there was one.
-func (t *peerTable) leave(s *Session) {
+func (t *peerTable) leave(s *Session, seam *seam) {
 	p := s.peer
 	if p == nil {
 		return
@@ -93,6 +95,7 @@ func (t *peerTable) leave(s *Session) {
 	if len(p.sessions) == 0 {
 		delete(t.byKey, p.key)
 		t.separate(p)
+		seam.leave(p)
 		end := t.watched[len(t.watched)-1]
 		t.watched[p.at] = end
 		end.at = p.at

@@ -35,6 +35,7 @@ var mtuLadder = [...]uint32{1452, 1232, MinMTU}
 // quarter, so that they do not keep step with anything.
 type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
+	Overhead int          // bytes that a packet of the session will be longer on the path
 	to       packet.Addr
 	timing   Timing
 	maxMTU   uint32 // the largest that was offered
@@ -82,7 +83,7 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 		if d.tries > 0 && d.tries%triesPerMTU == 0 {
 			d.stepDown()
 		}
-		size = int(d.Connect.Offer.MTU)
+		size = int(d.Connect.Offer.MTU) + d.Overhead
 	}
 	d.resent = d.tries > 0
 	d.tries++
