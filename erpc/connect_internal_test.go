@@ -126,43 +126,126 @@ func TestBrokenAccept(t *testing.T) {
 	}
 }
 
-// TestConnectBudget: an endpoint looks at connectsAtOnce Connects, and then at connectsPerSecond.
-// The others cost it nothing but their headers.
-func TestConnectBudget(t *testing.T) {
+// flood hands n Connects in, each from another peer and with a cookie, and returns how many
+// packets answer them. All others are counted as dropped.
+func (st *stub) flood(t *testing.T, n int, cookie byte) (answers int) {
+	before := st.engine.stats.DropConnects
+	for i := range n {
+		c := wire.Connect{Nonce: uint64(i), Offer: wire.Offer{MTU: 1400}}
+		c.Cookie[5] = cookie
+		st.put(i, connectPkt(&c, nil, 0))
+	}
+	for len(st.end.in) > 0 {
+		st.pass(0)
+	}
+	answers = len(st.take())
+	if got := st.engine.stats.DropConnects - before; int(got)+answers != n {
+		t.Errorf("of %d Connects %d were answered, %d dropped", n, answers, got)
+	}
+	return answers
+}
+
+// TestConnectBudgets: of Connects without a cookie an endpoint answers firstsAtOnce, and then
+// firstsPerSecond; of those with a wrong one staleAtOnce and stalePerSecond. The others cost it
+// nothing but their headers. Neither kind takes from the other.
+func TestConnectBudgets(t *testing.T) {
 	st := newStub(t, Config{})
-	flood := func(n int) (answers int) {
-		before := st.engine.stats.DropConnects
-		for i := range n {
-			c := wire.Connect{Nonce: uint64(i), Offer: wire.Offer{MTU: 1400}}
-			st.put(i, connectPkt(&c, nil, 0))
+	for _, b := range []struct {
+		cookie            byte
+		perSecond, atOnce int
+	}{{0, firstsPerSecond, firstsAtOnce}, {1, stalePerSecond, staleAtOnce}} {
+		if n := st.flood(t, 25_000, b.cookie); n != b.atOnce {
+			t.Errorf("cookie %d: %d at once", b.cookie, n)
 		}
-		for len(st.end.in) > 0 {
-			st.pass(0)
+		if n := st.flood(t, 25_000, b.cookie); n != 0 {
+			t.Errorf("cookie %d: %d at the same time", b.cookie, n)
 		}
-		answers = len(st.take())
-		if got := st.engine.stats.DropConnects - before; int(got)+answers != n {
-			t.Errorf("of %d Connects %d were answered, %d dropped", n, answers, got)
+	}
+	for _, b := range []struct {
+		cookie            byte
+		perSecond, atOnce int
+	}{{1, stalePerSecond, staleAtOnce}, {0, firstsPerSecond, firstsAtOnce}} {
+		every := time.Second / time.Duration(b.perSecond)
+		st.now = st.now.Add(time.Hour)
+		if n := st.flood(t, 25_000, b.cookie); n != b.atOnce {
+			t.Errorf("cookie %d: %d after an hour", b.cookie, n)
 		}
-		return answers
+		st.now = st.now.Add(3*every - 1)
+		if n := st.flood(t, 1000, b.cookie); n != 2 {
+			t.Errorf("cookie %d: %d in the time of less than 3", b.cookie, n)
+		}
+		st.now = st.now.Add(1)
+		if n := st.flood(t, 1000, b.cookie); n != 1 {
+			t.Errorf("cookie %d: %d when the third was due", b.cookie, n)
+		}
 	}
-	if n := flood(20_000); n != connectsAtOnce {
-		t.Errorf("%d at once", n)
+}
+
+// TestCookieBudget: an endpoint looks at cookiesAtOnce cookies, and then at cookiesPerSecond.
+func TestCookieBudget(t *testing.T) {
+	st := newStub(t, Config{})
+	st.flood(t, cookiesAtOnce-1, 1)
+	for i, want := range []string{"[1400]", "[]", "[]", "[1400]"} {
+		if i == 3 {
+			st.now = st.now.Add(time.Second / cookiesPerSecond)
+		}
+		st.put(1, connectPkt(st.attempt(1, uint64(i+1), nil), nil, 1400))
+		st.pass(0)
+		if got := fmt.Sprint(st.sizes()); got != want {
+			t.Errorf("Connect %d with a good cookie: answered by %s, want %s", i, got, want)
+		}
 	}
-	if n := flood(20_000); n != 0 {
-		t.Errorf("%d at the same time", n)
-	}
-	const every = time.Second / connectsPerSecond
-	st.now = st.now.Add(3*every - 1)
-	if n := flood(20_000); n != 2 {
-		t.Errorf("%d in the time of less than 3", n)
-	}
-	st.now = st.now.Add(1)
-	if n := flood(20_000); n != 1 {
-		t.Errorf("%d when the third was due", n)
-	}
-	st.now = st.now.Add(time.Hour)
-	if n := flood(20_000); n != connectsAtOnce {
-		t.Errorf("%d after an hour", n)
+}
+
+// TestDialInFlood: a server gets 160,000 Connects a second whose senders are forged, and each of a
+// hundred honest clients has a session within a second, though their packets come behind forged
+// ones. So it is with Connects that bring wrong cookies.
+func TestDialInFlood(t *testing.T) {
+	for _, cookie := range []byte{0, 1} {
+		server := newStub(t, Config{})
+		server.flood(t, 25_000, cookie)
+		const step, perStep, count = 100 * time.Microsecond, 16, 100
+		clients := make([]*stub, count)
+		sessions := make([]*Session, count)
+		for i := range clients {
+			clients[i] = newStub(t, Config{Simulation: Simulation{Seed: uint64(i + 1)}})
+			sessions[i] = clients[i].dialTo(1)
+		}
+		forged := wire.Connect{Offer: wire.Offer{MTU: 1400}}
+		forged.Cookie[5] = cookie
+		pkt := connectPkt(&forged, nil, 0)
+		open, slowest, packets := 0, time.Duration(0), 0
+		for at := step; at <= time.Second && open < count; at += step {
+			for i := range perStep {
+				server.put(count+i, pkt)
+			}
+			open = 0
+			for i, c := range clients {
+				c.pass(step)
+				for _, p := range c.end.sent {
+					server.put(i, p.data)
+					packets++
+				}
+				c.end.sent = nil
+				if sessions[i].Connected() {
+					open++
+				}
+			}
+			for server.pass(step); len(server.end.in) > 0; {
+				server.pass(0)
+			}
+			for _, p := range server.end.sent {
+				if i := int(p.to.Port) - 1; i < count {
+					clients[i].put(1, p.data)
+				}
+			}
+			server.end.sent = nil
+			slowest = at
+		}
+		t.Logf("cookie %d: %d of %d after %v, %d packets", cookie, open, count, slowest, packets)
+		if open < count {
+			t.Errorf("cookie %d: %d of %d clients have a session after a second", cookie, open, count)
+		}
 	}
 }
 
@@ -224,8 +307,14 @@ func TestHurriedSweeps(t *testing.T) {
 	}
 	// What strangers get is not more either.
 	answers := 0
-	old := connectPkt(&wire.Connect{Nonce: 77}, nil, 0)
-	old[0] = old[0]&0x0F | 1<<4
+	old := make([]byte, 64)
+	h := wire.Header{
+		Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), MsgSize: wire.AliveSize, Session: 4444,
+	}
+	h.Put(old, 0)
+	x := wire.Alive{To: 7}
+	x.Put(old[wire.HeaderSize:])
+	wire.SealMgmt(old, 7)
 	st.end.sent = nil
 	for i := range uint64(1000) { // twice the time between two sweeps
 		st.connectFrom(1, 9000+i, 9000+i)
@@ -234,13 +323,13 @@ func TestHurriedSweeps(t *testing.T) {
 		}
 		st.pass(time.Millisecond / 4)
 		for _, p := range st.end.sent {
-			if len(p.data) == wire.VersionRefusalSize {
+			if wire.Op(p.data[1]) == wire.OpReset {
 				answers++
 			}
 		}
 		st.end.sent = nil
 	}
-	if answers > 3*resetsPerSweep {
+	if answers > 3*resetsPerSweep || answers < resetsPerSweep {
 		t.Errorf("%d answers to strangers in the time of two sweeps", answers)
 	}
 	if len(sweeps) < 10 {
@@ -254,7 +343,7 @@ func TestHurriedSweeps(t *testing.T) {
 }
 
 // TestOtherVersion: a Connect of another version is told so, by a smaller packet that names both.
-// Nothing else is answered, and not more than resetsPerSweep of them.
+// Nothing else is answered, and not more than versionsAtOnce of them.
 func TestOtherVersion(t *testing.T) {
 	st := newStub(t, Config{})
 	old := connectPkt(&wire.Connect{Nonce: 77}, nil, 0)
@@ -281,14 +370,21 @@ func TestOtherVersion(t *testing.T) {
 	if n := len(st.end.sent); n != 0 {
 		t.Errorf("%d answers to what asks for none", n)
 	}
-	for range 2 * resetsPerSweep {
+	for range 2 * versionsAtOnce {
 		st.put(3, old)
 	}
 	for len(st.end.in) > 0 {
 		st.pass(0)
 	}
-	if n := len(st.end.sent); n >= resetsPerSweep || n < resetsPerSweep-10 {
+	if n := len(st.end.sent); n != versionsAtOnce-1 { // one before
 		t.Errorf("%d refusals at once", n)
+	}
+	st.end.sent = nil
+	x := wire.Alive{To: 7}
+	st.receive(3, wire.OpPing, 4444, 7, wire.AliveSize, x.Put)
+	st.pass(0)
+	if ops := st.take(); len(ops) != 1 || ops[0] != wire.OpReset {
+		t.Errorf("then a stranger's ping is answered by %v", ops)
 	}
 }
 
@@ -304,6 +400,8 @@ func TestRefusedVersion(t *testing.T) {
 		r.Put(pkt)
 		st.put(i, pkt)
 		st.pass(1000)
+	}
+	for st.engine.shakes.budgets.versions.take(st.now) { // others than these have asked
 	}
 	refuse(2, r)
 	forged := r

@@ -20,6 +20,8 @@ type port interface {
 	readClock() monotime.Time
 	// pathTo describes the way to a peer.
 	pathTo(to transport.Addr) transport.Path
+	// hints returns what the network says about packets sent earlier, until the next call.
+	hints() []transport.Hint
 }
 
 // engine is the endpoint without I/O. What happens comes in by a method: a packet, a request, a

@@ -45,8 +45,9 @@ func wantTimes(
 	}
 }
 
-// TestConnectIsRepeated: a Connect that nobody answers is sent again, each time half as long again
-// after the last one but no later than RTOMax, until ConnectTimeout.
+// TestConnectIsRepeated: a first Connect that nobody answers is sent again about every ConnectRetry
+// for a hundred times, then each time half as long again after the last one but no later than about
+// RTOMax, until ConnectTimeout. "About" is a quarter less or more, and each time another number.
 func TestConnectIsRepeated(t *testing.T) {
 	var events []SessionEvent
 	cfg := Config{OnSession: func(_ *Rpc, _ *Session, ev SessionEvent) { events = append(events, ev) }}
@@ -57,14 +58,25 @@ func TestConnectIsRepeated(t *testing.T) {
 	if ops := st.take(); len(ops) != 1 || ops[0] != wire.OpConnect {
 		t.Errorf("sent %v", ops)
 	}
-	wait := 10 * time.Millisecond
-	end := start.Add(3*time.Second - stubStep)
-	times := st.sendTimes(wire.OpConnect, end)
-	wantTimes(t, start, end, times, func(int) time.Duration {
-		was := wait
-		wait = min(wait*3/2, 200*time.Millisecond)
-		return was
-	})
+	times := st.sendTimes(wire.OpConnect, start.Add(3*time.Second-stubStep))
+	const slack = 1250*time.Microsecond + 2*stubStep
+	wait, was, early := 10*time.Millisecond, start, 0
+	for i, at := range times {
+		if i >= 100 {
+			wait = min(wait*3/2, 200*time.Millisecond)
+		}
+		d := at.Sub(was)
+		if d < wait*3/4 || d > wait*5/4+slack {
+			t.Errorf("repetition %d after %v, not about %v", i, d, wait)
+		}
+		if d < wait {
+			early++
+		}
+		was = at
+	}
+	if len(times) < 110 || early < 20 || early > len(times)/2 {
+		t.Errorf("%d repetitions, %d of them early", len(times), early)
+	}
 	if s.Err() != nil {
 		t.Errorf("the session ended before its time with %v", s.Err())
 	}
@@ -76,6 +88,27 @@ func TestConnectIsRepeated(t *testing.T) {
 	}
 	if n := len(st.engine.shakes.repeating); n != 0 || st.Sessions() != 0 {
 		t.Errorf("%d sessions, %d are repeated", st.Sessions(), n)
+	}
+}
+
+// TestMassDial: sessions that dial together repeat no more first Connects than the budget of their
+// endpoint, and each is sent once at least.
+func TestMassDial(t *testing.T) {
+	st := newStub(t, Config{})
+	const count = 5000
+	for i := range count {
+		st.dialTo(i)
+	}
+	st.pass(0)
+	if n := len(st.take()); n != count {
+		t.Errorf("%d Connects for %d sessions", n, count)
+	}
+	repeats := len(st.sendTimes(wire.OpConnect, st.now.Add(500*time.Millisecond)))
+	if repeats > repeatsAtOnce+repeatsPerSecond/2 || repeats < repeatsPerSecond/2 {
+		t.Errorf("%d repetitions in half a second", repeats)
+	}
+	if st.Sessions() != count {
+		t.Errorf("%d sessions", st.Sessions())
 	}
 }
 

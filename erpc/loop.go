@@ -271,6 +271,12 @@ func (r *Rpc) lockThread() func() {
 
 // sleep blocks until a packet, a command or a timer comes.
 func (r *Rpc) sleep(limit time.Duration) error {
+	if r.hinter != nil && r.waiting == 0 {
+		if r.waiting = r.hinter.Hints(r.heard); r.waiting > 0 {
+			r.engine.timers.nextScan = r.engine.in.Now // the next pass acts on them
+			return nil
+		}
+	}
 	timeout := r.engine.wakeAt().Sub(r.engine.in.Now)
 	if limit >= 0 {
 		timeout = min(timeout, limit)

@@ -92,8 +92,8 @@ func TestMoved(t *testing.T) {
 		s := st.dialTo(1)
 		st.accepted(s, 1, 7)
 		st.pass(time.Millisecond)
-		s.live.Probe(s.end, st.now, st.engine.out)
-		s.live.Probe(s.end, st.now, st.engine.out)
+		s.live.Probe(s.end, 1, st.now, st.engine.out)
+		s.live.Probe(s.end, 2, st.now, st.engine.out)
 		st.pass(time.Millisecond)
 		var asked wire.Alive
 		asked.Parse(st.end.sent[1].data[wire.HeaderSize:])

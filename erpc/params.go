@@ -100,7 +100,7 @@ type Timing struct {
 	Heartbeat        time.Duration // silence before a ping, default 500 ms
 	FailureTimeout   time.Duration // silence before the peer counts as lost, default 3 s
 	ConnectTimeout   time.Duration // for the handshake, and a Client's lookup before; default 3 s
-	ConnectRetry     time.Duration // first repetition of a handshake packet, default 10 ms
+	ConnectRetry     time.Duration // repetition of a handshake packet, at first, default 10 ms
 	DisconnectLinger time.Duration // how long a Disconnect is repeated, default 200 ms
 }
 

@@ -13,13 +13,18 @@ import (
 // its sessions together.
 type peerTable struct {
 	byKey   map[peerKey]*peer
+	byAddr  map[transport.Addr]*peer // the first one of an address; peer.twin leads to the next
 	watched []*peer
+	doubts  []*doubt
 	// The incarnation of each address that opened sessions here last, and how many it has.
 	epochs map[transport.Addr]*peerEpoch
 }
 
 func newPeerTable() peerTable {
-	return peerTable{byKey: make(map[peerKey]*peer), epochs: make(map[transport.Addr]*peerEpoch)}
+	return peerTable{
+		byKey: make(map[peerKey]*peer), byAddr: make(map[transport.Addr]*peer),
+		epochs: make(map[transport.Addr]*peerEpoch),
+	}
 }
 
 // peerKey names an endpoint during the life of its process.
@@ -34,10 +39,13 @@ type peer struct {
 	watch    session.Watch
 	seal     sealer // nil: nothing is sealed
 	sessions []*Session
-	clients  int // of sessions: those that this side opened
-	turn     int // which session asks next
-	suspect  int // how many sessions are still to ask whether the peer knows them
-	at       int // place in peerTable.watched
+	clients  int    // of sessions: those that this side opened
+	turn     int    // which session asks next
+	suspect  int    // how many sessions are still to ask whether the peer knows them
+	at       int    // place in peerTable.watched
+	twin     *peer  // another incarnation of its address
+	doubt    *doubt // nil without one
+	quotes   quotes // of its series so far
 }
 
 const (
@@ -53,8 +61,8 @@ func (t *peerTable) join(s *Session, seam *seam, now monotime.Time) {
 	key := peerKey{s.end.Peer, s.epoch}
 	p := t.byKey[key]
 	if p == nil {
-		p = &peer{key: key, at: len(t.watched)}
-		t.byKey[key] = p
+		p = &peer{key: key, at: len(t.watched), twin: t.byAddr[key.addr]}
+		t.byKey[key], t.byAddr[key.addr] = p, p
 		t.watched = append(t.watched, p)
 		seam.join(p)
 	}
@@ -86,6 +94,7 @@ func (t *peerTable) leave(s *Session, seam *seam) {
 	}
 	if len(p.sessions) == 0 {
 		delete(t.byKey, p.key)
+		t.separate(p)
 		seam.leave(p)
 		end := t.watched[len(t.watched)-1]
 		t.watched[p.at] = end
@@ -98,14 +107,42 @@ func (t *peerTable) leave(s *Session, seam *seam) {
 	}
 }
 
+// separate takes a peer from those of its address.
+func (t *peerTable) separate(p *peer) {
+	first := t.byAddr[p.key.addr]
+	switch {
+	case first != p:
+		for first.twin != p {
+			first = first.twin
+		}
+		first.twin = p.twin
+	case p.twin != nil:
+		t.byAddr[p.key.addr] = p.twin
+	default:
+		delete(t.byAddr, p.key.addr)
+	}
+}
+
 // check panics if a peer or a session is not where it says, or a peer has no session.
 func (t *peerTable) check() {
 	if len(t.watched) != len(t.byKey) {
 		panic("erpc: a peer is not watched")
 	}
+	twins := 0
+	for _, p := range t.byAddr {
+		for ; p != nil; p = p.twin {
+			twins++
+		}
+	}
+	if twins != len(t.byKey) {
+		panic("erpc: peers at addresses were miscounted")
+	}
 	for i, p := range t.watched {
 		if p.at != i || t.byKey[p.key] != p || len(p.sessions) == 0 {
 			panic("erpc: a peer is not in its place")
+		}
+		if first := t.byAddr[p.key.addr]; first == nil || first.key.addr != p.key.addr {
+			panic("erpc: a peer is not at its address")
 		}
 		clients := 0
 		for j, s := range p.sessions {
@@ -143,15 +180,11 @@ func (e *engine) checkPeer(p *peer) {
 	}
 	ping, alive := p.watch.Ask(e.in.Now, heartbeat, t.FailureTimeout)
 	if !alive {
-		for i := len(p.sessions) - 1; i >= 0; i-- {
-			e.end(p.sessions[i], ErrPeerLost, SessionLost)
-		}
+		e.lose(p, ErrPeerLost)
 		return
 	}
-	for range p.sessions {
-		if !ping || e.probeNext(p, 0) {
-			break
-		}
+	if ping {
+		e.probeAny(p)
 	}
 	for range min(p.suspect, suspectsPerSweep) {
 		p.suspect--
@@ -164,6 +197,23 @@ func (e *engine) checkPeer(p *peer) {
 	}
 }
 
+// lose ends all sessions with a peer that has gone.
+func (e *engine) lose(p *peer, err error) {
+	for i := len(p.sessions) - 1; i >= 0; i-- {
+		e.end(p.sessions[i], err, SessionLost)
+	}
+}
+
+// probeAny lets some session ask. It reports false if none is open.
+func (e *engine) probeAny(p *peer) bool {
+	for range p.sessions {
+		if e.probeNext(p, 0) {
+			return true
+		}
+	}
+	return false
+}
+
 // probeNext lets the next session ask whether the peer knows it, if it is open and has been
 // quiet for d. It reports whether it did.
 func (e *engine) probeNext(p *peer, d time.Duration) bool {
@@ -174,7 +224,7 @@ func (e *engine) probeNext(p *peer, d time.Duration) bool {
 	if s.state != sessConnected || !s.live.Quiet(e.in.Now, d) {
 		return false
 	}
-	s.live.Probe(s.end, e.in.Now, e.out)
+	s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out)
 	return true
 }
 

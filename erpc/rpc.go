@@ -29,10 +29,13 @@ type Rpc struct {
 	tr       transport.Transport
 	clock    func() monotime.Time
 	rx       []transport.RxPacket
-	txBatch  int  // packets to send in the middle of a pass; see transport.Caps
-	txCostly bool // only if the pass before found nothing
-	found    int  // packets that it found
-	full     bool // the transport did not take all packets
+	txBatch  int              // packets to send in the middle of a pass; see transport.Caps
+	txCostly bool             // only if the pass before found nothing
+	found    int              // packets that it found
+	hinter   transport.Hinter // nil if tr is none
+	heard    []transport.Hint // memory for its hints
+	waiting  int              // hints in heard that the engine has not got
+	full     bool             // the transport did not take all packets
 
 	owner    atomic.Uintptr // goroutine inside, 0 if none; see enter
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
@@ -74,6 +77,9 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
 		r.txBatch, r.txCostly = caps.TxBatch, caps.TxCostly
 	}
+	if r.hinter, _ = tr.(transport.Hinter); r.hinter != nil {
+		r.heard = make([]transport.Hint, hintsOnce)
+	}
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	mtu := caps.MTU
 	if r.cfg.MTU != 0 {
@@ -105,7 +111,16 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	return r, nil
 }
 
-// readClock makes the Rpc the engine's port, as drain and pathTo do.
+// hints takes what the transport has heard.
+func (r *Rpc) hints() []transport.Hint {
+	n := r.waiting
+	if r.waiting = 0; n == 0 && r.hinter != nil {
+		n = r.hinter.Hints(r.heard)
+	}
+	return r.heard[:n]
+}
+
+// readClock makes the Rpc the engine's port, as drain, hints and pathTo do.
 func (r *Rpc) readClock() monotime.Time { return r.clock() }
 
 func (r *Rpc) pathTo(to transport.Addr) transport.Path { return r.tr.Path(to) }

@@ -14,6 +14,7 @@ type stubEnd struct {
 	way  transport.Path
 	sent []stubPacket
 	in   []transport.RxPacket
+	said []transport.Hint
 }
 
 type stubPacket struct {
@@ -39,6 +40,12 @@ func (e *stubEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 	n := copy(pkts, e.in)
 	e.in = e.in[n:]
 	return n, nil
+}
+
+func (e *stubEnd) Hints(hints []transport.Hint) int {
+	n := copy(hints, e.said)
+	e.said = e.said[n:]
+	return n
 }
 
 func (e *stubEnd) LocalAddr() transport.Addr              { return stubAddr(0) }
@@ -76,7 +83,9 @@ func newStub(tb failer, cfg Config, handlers ...Handler) *stub {
 	tb.Helper()
 	st := &stub{end: &stubEnd{way: transport.Path{MTU: stubMTU, Checksummed: true}}, now: 1e9, tb: tb}
 	cfg.Simulation.Clock = func() Time { return st.now }
-	cfg.Simulation.Seed = 9
+	if cfg.Simulation.Seed == 0 {
+		cfg.Simulation.Seed = 9
+	}
 	n, err := NewNexus(cfg)
 	if err != nil {
 		tb.Fatal(err)

@@ -96,6 +96,10 @@ func (t *timers) check() {
 func (e *engine) tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
+	e.onHints()
+	if len(e.peers.doubts) > 0 {
+		e.checkDoubts()
+	}
 	e.scanLoss()
 	e.repeatLate()
 	e.repeat()
@@ -125,7 +129,7 @@ func (e *engine) scanLoss() {
 		}
 		retries := s.cl.Scan(e.in.Now, e.out)
 		if retries >= 2 && e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
-			s.live.Probe(s.end, e.in.Now, e.out) // does it know this session?
+			s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // does it know this session?
 		}
 		if _, stuck := s.cl.Suspects(); stuck || s.probe != nil {
 			e.probePath(s)
@@ -239,7 +243,7 @@ func (e *engine) nextTick() monotime.Time {
 	next := monotime.Never
 	switch {
 	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
-		len(e.shakes.repeating) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
+		len(e.shakes.repeating) > 0, len(e.peers.doubts) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
 		return t.nextScan
 	case e.table.live > 0:
 		next = max(t.nextSweep, t.nextScan)

@@ -14,6 +14,11 @@ import (
 // believes that the path does not carry that size.
 const triesPerMTU = 4
 
+// fastTries is how many first Connects go out one ConnectRetry after the other. A server under a
+// flood of forged ones answers one in so many, whichever it is: what helps an honest client is to
+// ask often. Who has not been answered then dials a server that is down, in general.
+const fastTries = 100
+
 // mtuLadder holds the packet sizes that a dialer tries below the offered one: what
 // is left of common IP MTUs (1500, 1280) after IPv6 and UDP headers, and the least.
 var mtuLadder = [...]uint32{1452, 1232, MinMTU}
@@ -25,7 +30,9 @@ var mtuLadder = [...]uint32{1452, 1232, MinMTU}
 //	C: Connect (cookie, padded)     as large as a data packet: proves the path MTU
 //	S: Accept (padded)              the session is open
 //
-// It repeats what is not answered, each time later, until ConnectTimeout.
+// It repeats what is not answered until ConnectTimeout: the first Connect about each ConnectRetry
+// for fastTries, then, like the other one, each time later. The times of first Connects vary by a
+// quarter, so that they do not keep step with anything.
 type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
 	Overhead int          // bytes that a packet of the session will be longer on the path
@@ -40,6 +47,7 @@ type Dialer struct {
 	tries    int
 	sentAt   monotime.Time
 	resent   bool
+	dice     uint64 // state of a generator of random numbers
 }
 
 // NewDialer starts to open a session with an endpoint. The first packet goes out at the first
@@ -48,7 +56,7 @@ func NewDialer(to packet.Addr, c wire.Connect, t Timing, now monotime.Time) *Dia
 	return &Dialer{
 		Connect: c, to: to, timing: t, maxMTU: c.Offer.MTU,
 		start: now, deadline: now.Add(t.ConnectTimeout), nextAt: now,
-		retry: t.ConnectRetry, maxRetry: max(t.RTOMax, t.ConnectRetry),
+		retry: t.ConnectRetry, maxRetry: max(t.RTOMax, t.ConnectRetry), dice: c.Nonce,
 	}
 }
 
@@ -80,9 +88,32 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 	d.resent = d.tries > 0
 	d.tries++
 	d.sentAt = now
-	d.nextAt = now.Add(d.retry)
-	d.retry = min(d.retry*3/2, d.maxRetry)
+	d.plan(now)
 	out.Mgmt(&d.to, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
+}
+
+// plan sets the time of the next try.
+func (d *Dialer) plan(now monotime.Time) {
+	wait := d.retry
+	if !d.proved() {
+		d.dice = d.dice*6364136223846793005 + 1442695040888963407 // Knuth's, of MMIX
+		wait += time.Duration(float64(wait) * (float64(d.dice>>40)/(1<<25) - 0.25))
+	}
+	d.nextAt = now.Add(wait)
+	if d.proved() || d.tries >= fastTries {
+		d.retry = min(d.retry*3/2, d.maxRetry)
+	}
+}
+
+// Repeats reports whether the next Tick would repeat a first Connect.
+func (d *Dialer) Repeats(now monotime.Time) bool {
+	return d.tries > 0 && !d.proved() && d.nextAt <= now && now < d.deadline
+}
+
+// Skip counts the repetition that is due as sent and lost.
+func (d *Dialer) Skip(now monotime.Time) {
+	d.tries++
+	d.plan(now)
 }
 
 // stepDown lowers the offered MTU to the next rung.

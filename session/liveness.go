@@ -28,6 +28,9 @@ func (w *Watch) Heard(now monotime.Time) {
 	w.unanswered = 0
 }
 
+// HeardSince reports whether a packet of the peer has arrived after t.
+func (w *Watch) HeardSince(t monotime.Time) bool { return w.lastRx > t }
+
 // Ask says whether some session is to ping the peer now, after a silence of heartbeat.
 // Alive is false when the peer is lost: a silence of timeout and enough pings unanswered.
 func (w *Watch) Ask(now monotime.Time, heartbeat, timeout time.Duration) (ping, alive bool) {
@@ -64,10 +67,11 @@ func (l *Liveness) Quiet(now monotime.Time, d time.Duration) bool {
 // Probe asks the peer at once whether it knows the session: any answer shows that the peer
 // lives, too. It leaves the Watch's pace and count alone: probes that follow each other faster
 // than heartbeats would put off its verdict for ever, or bring it too soon after a pause of this
-// process.
-func (l *Liveness) Probe(e *End, now monotime.Time, out *Out) {
+// process. Seq is random: who cannot read the network cannot answer in the peer's place, or say
+// that the question came back.
+func (l *Liveness) Probe(e *End, seq uint64, now monotime.Time, out *Out) {
 	l.lastProbe = now
-	l.seq++
+	l.seq = seq
 	l.send(e, wire.OpPing, l.seq, out)
 }
 

@@ -19,7 +19,7 @@ func TestProbesDoNotHideALoss(t *testing.T) {
 	lost := monotime.Time(0)
 	for now := monotime.Time(0); now < 10*timeout && lost == 0; now += 10 {
 		if now%200 == 0 {
-			l.Probe(&e, now, out)
+			l.Probe(&e, uint64(now), now, out)
 		}
 		if now%100 == 0 {
 			if _, alive := w.Ask(now, heartbeat, timeout); !alive {

@@ -123,7 +123,7 @@ func TestQuiet(t *testing.T) {
 	if l.Quiet(149, 50) || !l.Quiet(150, 50) {
 		t.Error("it is quiet 50 ns after the last packet")
 	}
-	l.Probe(clientEnd(), 150, out)
+	l.Probe(clientEnd(), 1, 150, out)
 	if l.Quiet(199, 50) || !l.Quiet(200, 50) || len(out.Tx) != 1 || l.Probed() != 150 {
 		t.Error("it is quiet 50 ns after the last question")
 	}
@@ -134,7 +134,7 @@ func TestLivenessPackets(t *testing.T) {
 	e, out := clientEnd(), NewOut(4, false)
 	l.Pong(e, 1<<63+5, 0, out)
 	l.Disconnect(e, out)
-	l.Probe(e, 7, out)
+	l.Probe(e, 2, 7, out)
 	if len(out.Tx) != 3 {
 		t.Fatalf("%d packets, want 3", len(out.Tx))
 	}
@@ -169,8 +169,8 @@ func TestOutGrows(t *testing.T) {
 	out := NewOut(1, false)
 	out.mem = make([]byte, 100)
 	var l Liveness
-	for range 5 {
-		l.Probe(clientEnd(), 0, out)
+	for i := range 5 {
+		l.Probe(clientEnd(), uint64(i+1), 0, out)
 	}
 	if len(out.Tx) != 5 {
 		t.Fatalf("%d packets, want 5", len(out.Tx))

@@ -150,6 +150,40 @@ type Waiter interface {
 	FinishWait(ready uint32) error
 }
 
+// Hinter is an optional interface. A transport implements it if the network tells it about packets
+// sent earlier, as ICMP does. Anybody can forge such a message, and many get lost: it is a hint.
+type Hinter interface {
+	// Hints fills in up to len(hints) of what the network has said since the last call, and
+	// returns how many; it may have forgotten some. It neither waits nor makes system calls: the
+	// hints came with the TxBurst and RxBurst before. Only for the using goroutine.
+	Hints(hints []Hint) int
+}
+
+// Hint is what the network says about a packet sent earlier.
+type Hint struct {
+	Kind HintKind
+	To   Addr // where the packet was sent; of HintTooBig perhaps without the port
+	MTU  int  // of HintTooBig: the largest packet, as in Caps.MTU, that gets through; 0 if unknown
+	// Quoted holds the first bytes of the packet, as many as the network gave back, QuotedMax at
+	// most. It is valid until the next call of Hints.
+	Quoted []byte
+}
+
+// QuotedMax is the most bytes of a packet that a Hint quotes.
+const QuotedMax = 128
+
+// HintKind says what a Hint is about.
+type HintKind uint8
+
+// The kinds of hints.
+const (
+	// HintUnreachable says that nobody listens at the port: ICMP "port unreachable".
+	HintUnreachable HintKind = iota + 1
+	// HintTooBig says that the packet is larger than the way carries: ICMP "fragmentation needed"
+	// or "packet too big", or this machine's own word.
+	HintTooBig
+)
+
 // Stats counts what a transport did, since it was made.
 type Stats struct {
 	TxPackets uint64 // packets taken by TxBurst and given to the network

@@ -12,5 +12,8 @@
 //	cookie     Connects as large as a packet, with cookies that are wrong, from as many addresses
 //	version    Connects of another version of the protocol
 //
+// With -dials it does nothing of that but dials the server so many times, a few at a time and each
+// from a new socket, and says how many had a session within a second. Run beside an attack.
+//
 // It sends to addresses of this machine only.
 package main

@@ -17,7 +17,17 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 160_000, "packets a second")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long")
 	flag.IntVar(&o.size, "size", 88, "of junk, bytes")
+	flag.IntVar(&o.dials, "dials", 0, "dial so often as honest clients do, instead of attacking")
 	flag.Parse()
+	if o.dials > 0 {
+		said, err := dialAll(o.target, o.dials)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "erpc-hostile:", err)
+			os.Exit(1)
+		}
+		fmt.Println(said)
+		return
+	}
 	sent, err := run(o)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "erpc-hostile:", err)
@@ -29,6 +39,7 @@ func main() {
 type options struct {
 	target, attack string
 	rate, size     int
+	dials          int
 	duration       time.Duration
 }
 

@@ -45,7 +45,10 @@ type Conn struct {
 	sleep sleeper
 }
 
-var _ transport.Transport = (*Conn)(nil)
+var (
+	_ transport.Transport = (*Conn)(nil)
+	_ transport.Hinter    = (*Conn)(nil)
+)
 
 // Listen opens a UDP socket on addr, see udp.Listen, and an endpoint of shared memory that
 // Resolve of others on this machine finds by the address of the socket. Without the latter
@@ -126,6 +129,9 @@ func (c *Conn) Path(dst transport.Addr) transport.Path {
 
 // Flush does nothing: both ways have copied every packet when TxBurst returns.
 func (c *Conn) Flush() {}
+
+// Hints returns those of the socket. Shared memory needs none.
+func (c *Conn) Hints(hints []transport.Hint) int { return c.udp.Hints(hints) }
 
 // Wake makes the current or the next Wait return.
 func (c *Conn) Wake() { c.udp.Wake() }

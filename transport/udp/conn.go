@@ -21,6 +21,7 @@ type implementation interface {
 	Stats() transport.Stats
 	Close() error
 	transport.Waiter
+	transport.Hinter
 	softErrors() uint64
 	// opening says that a session with dst opens now, on this side or the other.
 	opening(dst *transport.Addr, now monotime.Time)
@@ -46,6 +47,7 @@ const pathFor = time.Second
 var (
 	_ transport.Transport = (*Conn)(nil)
 	_ transport.Waiter    = (*Conn)(nil)
+	_ transport.Hinter    = (*Conn)(nil)
 )
 
 // Listen opens a socket on addr: "host:port", where an empty host means every
@@ -115,6 +117,9 @@ func (c *Conn) Stats() transport.Stats { return c.impl.Stats() }
 // SoftErrors returns how many errors the network reported about packets sent
 // earlier, such as ICMP "port unreachable". Only for the using goroutine.
 func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
+
+// Hints makes the Conn a transport.Hinter; the portable implementation gives none.
+func (c *Conn) Hints(hints []transport.Hint) int { return c.impl.Hints(hints) }
 
 // Close frees the socket, see transport.Transport.
 func (c *Conn) Close() error { return c.impl.Close() }

@@ -45,6 +45,15 @@
 // again. To stop a session, one forged packet has to come between each request and its answer;
 // data is neither read nor changed. A socket bound to one address has no such weakness.
 //
+// # Errors of the network
+//
+// On Linux the socket asks for ICMP errors (IP_RECVERR of ip(7)) and hands "port unreachable" and
+// "too big" on as hints ([Conn.Hints]). The kernel announces each by failing some later call, which
+// is made again: no packet is lost or held for the one that drew the error. The queue of errors is
+// read only after such a failure, some at a time, and is a part of the receive buffer. The limits
+// that routers report are hints as well: the socket sends packets of any size that the interface
+// takes (IP_PMTUDISC_PROBE).
+//
 // # Other systems
 //
 // The portable implementation uses package net and a goroutine that reads. It is

@@ -26,6 +26,7 @@ type kernelConn struct {
 	closed atomic.Bool
 	tx     transmitter
 	rx     receiver
+	errors errorQueue
 
 	caps  transport.Caps
 	local transport.Addr
@@ -70,8 +71,9 @@ func listenKernel(l listenAddr, cfg Config) (implementation, error) {
 	if l.wildcard() {
 		known = newSources()
 	}
-	c.tx.init(fd, ip4, cfg.MTU, segments, known)
-	c.rx.init(fd, cfg.MTU, !cfg.NoGRO && enableGRO(fd), cfg.ECN, known)
+	c.errors.init(fd, ip4)
+	c.tx.init(fd, ip4, cfg.MTU, segments, known, &c.errors)
+	c.rx.init(fd, cfg.MTU, !cfg.NoGRO && enableGRO(fd), cfg.ECN, known, &c.errors)
 	return c, nil
 }
 
@@ -91,6 +93,9 @@ func (c *kernelConn) TxBurst(items []transport.TxItem) (int, error) {
 		return 0, transport.ErrClosed
 	}
 	n, err := c.tx.burst(items)
+	if c.errors.due {
+		c.errors.read()
+	}
 	if err != 0 {
 		return n, fmt.Errorf("udp: %w", os.NewSyscallError("send", err))
 	}
@@ -102,6 +107,9 @@ func (c *kernelConn) RxBurst(pkts []transport.RxPacket) (int, error) {
 		return 0, transport.ErrClosed
 	}
 	n, err := c.rx.burst(pkts)
+	if c.errors.due {
+		c.errors.read()
+	}
 	if err != 0 {
 		return n, fmt.Errorf("udp: %w", os.NewSyscallError("recvmsg", err))
 	}
@@ -148,6 +156,8 @@ func (c *kernelConn) Stats() transport.Stats {
 }
 
 func (c *kernelConn) softErrors() uint64 { return c.tx.soft + c.rx.soft }
+
+func (c *kernelConn) Hints(hints []transport.Hint) int { return c.errors.drain(hints) }
 
 func (c *kernelConn) opening(dst *transport.Addr, now monotime.Time) {
 	if c.tx.sources != nil {

@@ -74,20 +74,23 @@ func (r *receiver) settled() bool {
 
 // burstLone receives one packet.
 func (r *receiver) burstLone(pkts []transport.RxPacket) (int, unix.Errno) {
-	r.calls++
 	x := &r.meta[0]
 	n, err := sysRecvfrom(r.fd, r.mem[:r.size], &x.from)
-	if err != 0 {
+	for tries := 0; err != 0; tries++ {
 		r.dense = 0
 		switch err {
 		case unix.EAGAIN:
+			r.calls++
 			return 0, 0
 		case unix.EBADF, unix.ENOTSOCK:
 			return 0, err
 		}
-		r.soft++ // an ICMP error about a packet sent earlier; reading has cleared it
-		return 0, 0
+		if r.earlier(); tries == pendingTries {
+			return 0, 0
+		}
+		n, err = sysRecvfrom(r.fd, r.mem[:r.size], &x.from)
 	}
+	r.calls++
 	if r.dense++; r.dense == denseFrom {
 		r.trains()
 	}

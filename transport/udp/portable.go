@@ -99,6 +99,9 @@ func (c *portableConn) Caps() transport.Caps { return c.caps }
 func (c *portableConn) Flush()               {}
 func (c *portableConn) softErrors() uint64   { return c.soft + c.read.Load() }
 
+// Hints has none: package net keeps them for itself.
+func (c *portableConn) Hints([]transport.Hint) int { return 0 }
+
 func (c *portableConn) opening(*transport.Addr, monotime.Time) {}
 
 func (c *portableConn) LocalAddr() transport.Addr {

@@ -45,6 +45,7 @@ type receiver struct {
 	from transport.Addr
 	ce   bool
 
+	errors  *errorQueue
 	sources *sources // nil for a socket on one address
 	asked   source   // while a message is opened: the address that it was sent to
 
@@ -58,7 +59,8 @@ type receiver struct {
 	step int // bytes from one buffer to the next
 }
 
-func (r *receiver) init(fd, mtu int, gro, ecn bool, known *sources) {
+func (r *receiver) init(fd, mtu int, gro, ecn bool, known *sources, errors *errorQueue) {
+	r.errors = errors
 	r.fd, r.mtu, r.want, r.sources = fd, mtu, 1, known
 	r.mayLone = gro && !ecn && known == nil
 	r.size = mtu + 1 // one more shows that a packet was too long
@@ -130,13 +132,12 @@ func (r *receiver) burst(pkts []transport.RxPacket) (int, unix.Errno) {
 // a lone packet. While the queue holds all it asks for, it doubles.
 func (r *receiver) read(limit int) unix.Errno {
 	n, err := r.call(min(r.want, limit))
-	if err != 0 && err != unix.EAGAIN {
-		// Probably an ICMP error about a packet sent earlier; reading it clears it.
+	for tries := 0; err != 0 && err != unix.EAGAIN && tries < pendingTries; tries++ {
 		if err == unix.EBADF || err == unix.ENOTSOCK {
 			return err
 		}
-		r.soft++
-		n, _ = r.call(1)
+		r.earlier()
+		n, err = r.call(1)
 	}
 	r.next, r.got = 0, n
 	if n == r.want {
@@ -145,6 +146,13 @@ func (r *receiver) read(limit int) unix.Errno {
 		r.want = max(n, 1)
 	}
 	return 0
+}
+
+// earlier notes a call that failed for an error of a packet sent earlier, probably an ICMP message.
+// The error is gone now.
+func (r *receiver) earlier() {
+	r.soft++
+	r.errors.due = true
 }
 
 func (r *receiver) call(want int) (int, unix.Errno) {

@@ -45,6 +45,14 @@ func sysRecvmmsg(fd int, m []mmsghdr) (int, unix.Errno) {
 	return int(n), e
 }
 
+// sysRecverr reads a message of the socket's error queue.
+func sysRecverr(fd int, m *mmsghdr) unix.Errno {
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)),
+		unix.MSG_ERRQUEUE, 0, 0, 0)
+	m.len = uint32(n)
+	return e
+}
+
 // sysRecvfrom receives one datagram into b.
 func sysRecvfrom(fd int, b []byte, from *sockaddr) (int, unix.Errno) {
 	nameLen := uint32(unsafe.Sizeof(*from))

@@ -20,6 +20,10 @@ const (
 	// loneSlot is the message that sendOne uses. It is none of a batch: packets are also sent
 	// one by one while a batch is half sent.
 	loneSlot = txMessages
+	// pendingTries is how often a call is made again that failed for what may be an error of an
+	// earlier packet. Messages of the network come between such a call and the next one too, and
+	// more often if somebody forges them.
+	pendingTries = 8
 )
 
 // verdict is what became of a packet or train.
@@ -49,6 +53,7 @@ type transmitter struct {
 	packets, bytes, dropped, stalls, calls, soft uint64
 
 	sources *sources // nil for a socket on one address
+	errors  *errorQueue
 
 	// Of each message, and of loneSlot.
 	msgs    []mmsghdr
@@ -67,7 +72,10 @@ type transmitter struct {
 	staged int // bytes of stage used
 }
 
-func (t *transmitter) init(fd int, ip4 bool, mtu, segments int, known *sources) {
+func (t *transmitter) init(
+	fd int, ip4 bool, mtu, segments int, known *sources, errors *errorQueue,
+) {
+	t.errors = errors
 	t.fd, t.ip4, t.mtu, t.segments, t.sources = fd, ip4, mtu, segments, known
 	t.msgs = make([]mmsghdr, txMessages+1)
 	t.names = make([]sockaddr, txMessages+1)
@@ -153,7 +161,7 @@ func (t *transmitter) sendOne(it *transport.TxItem) (verdict, unix.Errno) {
 		p = t.lone
 	}
 	told := t.sources != nil && t.tell(loneSlot, &it.Dst, 1)
-	for again, untold := false, false; ; {
+	for tries, untold := 0, false; ; {
 		err := t.sendAlone(p, told)
 		if err == 0 {
 			if untold { // so the address to leave from was at fault: it has gone
@@ -164,10 +172,10 @@ func (t *transmitter) sendOne(it *transport.TxItem) (verdict, unix.Errno) {
 			return sent, 0
 		}
 		switch v, retry := t.judge(err); {
-		case retry && !again:
-			again = true
+		case retry && tries < pendingTries:
+			tries++
 		case v == refused && told && err != unix.EMSGSIZE:
-			told, untold = false, true
+			told, untold, tries = false, true, 0
 		default:
 			return v, err
 		}
@@ -212,17 +220,19 @@ func (t *transmitter) tell(i int, dst *transport.Addr, n int) bool {
 }
 
 // judge says what an error means for the packet that met it, and whether to
-// retry: the error may be about an earlier packet, and is gone once reported.
+// retry: the error may be about an earlier packet, and is gone once reported. Then the packet was
+// not sent.
 func (t *transmitter) judge(err unix.Errno) (v verdict, retry bool) {
 	switch err {
 	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
 		return stalled, false
 	case unix.EBADF, unix.ENOTSOCK:
 		return broken, false
-	case unix.EMSGSIZE, unix.EINVAL, unix.EIO:
+	case unix.EINVAL, unix.EIO:
 		return refused, false
 	}
 	t.soft++
+	t.errors.due = true
 	return refused, true
 }
 
@@ -331,7 +341,7 @@ func (t *transmitter) vector(p []byte) {
 
 // flush sends the messages built from items and returns how many items it took.
 func (t *transmitter) flush(items []transport.TxItem) (int, unix.Errno) {
-	done, again := 0, false
+	done, tries := 0, 0
 	var fatal unix.Errno
 	for m := 0; m < t.count; {
 		n, err := t.send(m)
@@ -342,15 +352,15 @@ func (t *transmitter) flush(items []transport.TxItem) (int, unix.Errno) {
 				t.bytes += uint64(tr.bytes)
 			}
 			m += n
-			again = false
+			tries = 0
 			continue
 		}
 		v, retry := t.judge(err)
-		if retry && !again {
-			again = true
+		if retry && tries < pendingTries {
+			tries++
 			continue
 		}
-		again = false
+		tries = 0
 		k := t.trains[m].items
 		if v == refused && (k > 1 || t.trains[m].told) {
 			ok, err := t.untrain(items[done:done+k], err)

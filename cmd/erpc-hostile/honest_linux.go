@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+const (
+	dialers = 4           // honest clients that dial at the same time
+	inTime  = time.Second // what an honest client is ready to wait
+)
+
+// dialAll lets honest clients dial a server, count times, each time from a new socket, and says how
+// many have a session in time.
+func dialAll(target string, count int) (string, error) {
+	var (
+		mu   sync.Mutex
+		took []time.Duration // of those that got through
+		errs []error         // of all others
+		wait sync.WaitGroup
+		jobs = make(chan int)
+	)
+	for range dialers {
+		wait.Go(func() {
+			for range jobs {
+				d, err := dialOnce(target)
+				mu.Lock()
+				if took = append(took, d); err != nil {
+					took, errs = took[:len(took)-1], append(errs, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range count {
+		jobs <- i
+	}
+	close(jobs)
+	wait.Wait()
+	if len(took) == 0 {
+		return "", fmt.Errorf("no dial of %d got through: %w", count, errors.Join(errs...))
+	}
+	slices.Sort(took)
+	late, _ := slices.BinarySearch(took, inTime)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return fmt.Sprintf("%d of %d dials within %v, median %.1f ms, slowest %.1f ms, %d failed",
+		late, count, inTime, ms(took[len(took)/2]), ms(took[len(took)-1]), len(errs)), nil
+}
+
+// dialOnce dials once and returns how long that took.
+func dialOnce(target string) (d time.Duration, err error) {
+	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*inTime)
+	defer cancel()
+	start := time.Now()
+	client, err := erpc.Dial(ctx, conn, target, erpc.Config{Wait: erpc.WaitSleep})
+	d = time.Since(start)
+	if err != nil {
+		return 0, err // the connection is closed
+	}
+	return d, client.Close()
+}

@@ -1,0 +1,230 @@
+package erpc
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// connectPacket is a Connect that waits until the other packets of its burst have been handled.
+type connectPacket struct {
+	*transport.RxPacket
+	session uint32 // in its header
+	size    int    // of its body, bytes
+}
+
+// What an endpoint does for strangers in a second, and at once after a rest. What is beyond that is
+// dropped for the price of reading its header: honest clients repeat it. A message to a stranger
+// costs a few microseconds, a look at a cookie half a microsecond.
+const (
+	// first Connects that are answered, with a Challenge. At once: 20,000 sessions that dial
+	firstsPerSecond, firstsAtOnce = 20_000, 20 << 10
+	// Connects with a cookie that are looked at. Good ones draw the only other answer.
+	cookiesPerSecond, cookiesAtOnce = 200_000, 20 << 10
+	// of those, Connects whose cookie is wrong that are answered, with another Challenge. Honest
+	// clients need it when the server has restarted; whoever forges cookies gets no more.
+	stalePerSecond, staleAtOnce = 2_000, 2_000
+	// Connects of other versions that are refused, and refusals that are believed
+	versionsPerSecond, versionsAtOnce = 8_000, 1_000
+	// first Connects that this endpoint repeats, as a client
+	repeatsPerSecond, repeatsAtOnce = 50_000, 1_000
+)
+
+// budgets holds what strangers can make an endpoint do. Each kind has a budget of its own, so that
+// a flood of one kind takes nothing from the others.
+type budgets struct {
+	firsts, cookies, stale budget
+	versions, refusals     budget
+	repeats                budget
+}
+
+func newBudgets() budgets {
+	return budgets{
+		firsts:   newBudget(firstsPerSecond, firstsAtOnce),
+		cookies:  newBudget(cookiesPerSecond, cookiesAtOnce),
+		stale:    newBudget(stalePerSecond, staleAtOnce),
+		versions: newBudget(versionsPerSecond, versionsAtOnce),
+		refusals: newBudget(versionsPerSecond, versionsAtOnce),
+		repeats:  newBudget(repeatsPerSecond, repeatsAtOnce),
+	}
+}
+
+// budget is a token bucket.
+type budget struct {
+	every monotime.Time // between two tokens
+	most  int64         // tokens that gather
+	left  int64
+	at    monotime.Time // when left was right
+}
+
+func newBudget(perSecond, most int64) budget {
+	return budget{every: monotime.Time(time.Second) / monotime.Time(perSecond), most: most, left: most}
+}
+
+// fill adds what has gathered, and returns how many tokens there are.
+func (b *budget) fill(now monotime.Time) int64 {
+	if b.left < b.most {
+		if got := int64((now - b.at) / b.every); b.left+got >= b.most {
+			b.left, b.at = b.most, now
+		} else {
+			b.left, b.at = b.left+got, b.at+monotime.Time(got)*b.every
+		}
+	} else {
+		b.at = now
+	}
+	return b.left
+}
+
+// take takes a token. It reports false if there is none.
+func (b *budget) take(now monotime.Time) bool {
+	if b.fill(now) == 0 {
+		return false
+	}
+	b.left--
+	return true
+}
+
+// answerConnects takes the Connects of a burst, behind its other packets. If there is not enough
+// for all, chance decides who gets it, not the order in which they came.
+func (e *engine) answerConnects() {
+	h := &e.shakes
+	asked := h.asked
+	if h.budgets.firsts.fill(e.in.Now) < int64(len(asked)) {
+		e.rng.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
+	}
+	for i := range asked {
+		if !e.onConnect(&asked[i]) {
+			e.stats.DropConnects++
+		}
+		asked[i] = connectPacket{}
+	}
+	h.asked = asked[:0]
+}
+
+// onConnect is the server's side of the handshake. It reports false if nothing is left for such a
+// packet.
+func (e *engine) onConnect(p *connectPacket) bool {
+	body := p.Data[wire.HeaderSize:][:p.size]
+	var c wire.Connect
+	c.Parse(body)
+	b, now, cookies := &e.shakes.budgets, e.in.Now, e.shakes.cookies
+	first := c.Cookie == [wire.CookieSize]byte{}
+	if first && !b.firsts.take(now) || !first && !b.cookies.take(now) {
+		return false
+	}
+	// A cookie is a stronger checksum than the packet's, but for the MTU and the padding.
+	proved := !first && cookies.Check(&p.From, &c, body, now)
+	if !first && !proved && !b.stale.take(now) {
+		return false
+	}
+	small := len(p.Data) <= 2*(wire.HeaderSize+wire.ConnectSize)
+	if p.session != wire.NoSession || (proved || small) && wire.OpenMgmt(p.Data) != 0 {
+		e.stats.DropToken++
+		return true
+	}
+	if !proved {
+		ch := wire.Challenge{Nonce: c.Nonce, Cookie: cookies.Make(&p.From, body, now)}
+		e.out.Mgmt(&p.From, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
+		return true
+	}
+	whole := int(c.Offer.MTU) + e.seam.overhead
+	if len(p.Data) < whole || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
+		e.stats.DropMalformed++ // the answer would be larger than what was received
+		return true
+	}
+	e.onProved(&c, p.From)
+	return true
+}
+
+// onProved takes a Connect whose sender has proved its address.
+func (e *engine) onProved(c *wire.Connect, from transport.Addr) {
+	key := connKey{from, c.Nonce}
+	if s := e.table.byKey[key]; s != nil {
+		e.accept(s, c) // the Accept was lost, or is still under way
+		return
+	}
+	s, code := e.admit(c, from)
+	if code != wire.CodeOK {
+		e.stats.SessionsRefused++
+		r := wire.Refuse{Nonce: c.Nonce, Code: code}
+		e.out.Mgmt(&from, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize, 0, r.Put)
+		return
+	}
+	e.table.addKey(key, s)
+	e.accept(s, c)
+	e.out.Opened(s.end.Local)
+}
+
+// admit makes the server's end of a session, or says why not.
+func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Code) {
+	if e.refusing {
+		return nil, wire.CodeShutdown
+	}
+	path := e.port.pathTo(from)
+	mtu := min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)
+	mine := e.paths.offer(int(mtu), path.Checksummed)
+	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
+	if err != nil || c.Session >= wire.NoSession {
+		return nil, wire.CodeBadOffer
+	}
+	if e.table.live >= e.cfg.MaxSessions {
+		return nil, wire.CodeExhausted
+	}
+	if e.peers.noteEpoch(from, c.Epoch) {
+		e.timers.hurry()
+	}
+	s := newServerSession(e)
+	s.shared, s.epoch, s.state = path.Shared, c.Epoch, sessConnected
+	s.sv.Init(session.End{
+		Peer: from, Local: e.table.next(), LocalToken: e.rng.Uint32(),
+		Remote: c.Session, RemoteToken: c.Token, Params: params,
+	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
+	e.table.add(s)
+	s.live.Heard(e.in.Now)
+	e.peers.addEpoch(from, c.Epoch)
+	e.peers.join(s, &e.seam, e.in.Now)
+	e.stats.SessionsOpened++
+	return s, wire.CodeOK
+}
+
+// accept sends or repeats the Accept. A client that found the path's MTU smaller
+// than first offered may say so until it uses the session.
+func (e *engine) accept(s *Session, c *wire.Connect) {
+	s.sv.LowerMTU(c.Offer.MTU)
+	a := wire.Accept{
+		Nonce: c.Nonce, Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
+		Offer: s.end.Offer(),
+	}
+	size := int(a.Offer.MTU) + e.seam.overhead
+	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
+}
+
+// onOtherVersion takes a packet of another version of the protocol: a Connect, which is told so, or
+// the refusal of one from here. Both have budgets, and an answer is not larger than the packet.
+func (e *engine) onOtherVersion(p *transport.RxPacket) {
+	b := &e.shakes.budgets
+	if asked, nonce, ok := wire.AsksVersion(p.Data); ok {
+		if b.versions.take(e.in.Now) {
+			e.out.RefuseVersion(&p.From, &wire.VersionRefusal{
+				Nonce: nonce, Asked: asked, Least: wire.Version, Most: wire.Version,
+			})
+		}
+		return
+	}
+	var r wire.VersionRefusal
+	if len(e.shakes.repeating) == 0 || !r.Parse(p.Data) || !b.refusals.take(e.in.Now) {
+		return
+	}
+	for _, s := range e.shakes.repeating {
+		if s.dialer == nil || s.end.Peer != p.From {
+			continue
+		}
+		if err, ok := s.dialer.OnVersion(&r); ok {
+			e.end(s, ownError(err), SessionRefused)
+			return
+		}
+	}
+}

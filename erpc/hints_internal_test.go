@@ -1,0 +1,276 @@
+package erpc
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// pinged makes a pass after d, and returns the pings sent since the last time.
+func (st *stub) pinged(d time.Duration) (pings [][]byte) {
+	st.tb.Helper()
+	st.pass(d)
+	for _, p := range st.end.sent {
+		if wire.Op(p.data[1]) == wire.OpPing {
+			pings = append(pings, p.data)
+		}
+	}
+	st.end.sent = nil
+	return pings
+}
+
+// say has the network say something about a packet to peer i.
+func (st *stub) say(i int, kind transport.HintKind, quoted []byte) {
+	st.end.said = append(st.end.said, transport.Hint{
+		Kind: kind, To: stubAddr(i), Quoted: bytes.Clone(quoted[:min(len(quoted), transport.QuotedMax)]),
+	})
+}
+
+const unreachable = transport.HintUnreachable
+
+// hintStub is an endpoint with a client session to peer 1, and one of peer 2, which keeps quiet.
+func hintStub(t *testing.T) (st *stub, s, other *Session) {
+	st = newStub(t, Config{Timing: Timing{FailureTimeout: time.Hour, Heartbeat: time.Minute}})
+	s, other = st.dialTo(1), st.dialTo(2)
+	st.accepted(s, 1, 7)
+	st.accepted(other, 2, 7)
+	st.pass(10 * time.Millisecond)
+	st.end.sent = nil
+	return st, s, other
+}
+
+// TestPeerGone: three pings come back from the network, and the sessions with the peer end within
+// 100 ms, those of both kinds. Others live on.
+func TestPeerGone(t *testing.T) {
+	st, s, other := hintStub(t)
+	served := st.connectFrom(1, 7, 3)
+	st.end.sent = nil
+	began, pings := st.now, 0
+	st.say(1, unreachable, []byte("some packet"))
+	for s.Err() == nil {
+		for _, p := range st.pinged(time.Millisecond) {
+			pings++
+			st.say(1, unreachable, p)
+		}
+		if st.now.Sub(began) > 100*time.Millisecond {
+			t.Fatalf("alive after %v and %d pings", st.now.Sub(began), pings)
+		}
+	}
+	if pings != quotesNeeded {
+		t.Errorf("%d pings", pings)
+	}
+	for _, s := range []*Session{s, served} {
+		if !errors.Is(s.Err(), ErrPeerLost) {
+			t.Errorf("a session ended with %v", s.Err())
+		}
+	}
+	if other.Err() != nil || st.Sessions() != 1 {
+		t.Errorf("the other session: %v, %d sessions", other.Err(), st.Sessions())
+	}
+	st.engine.peers.check()
+	st.pass(time.Second)
+	if n := len(st.engine.peers.doubts); n != 0 {
+		t.Errorf("%d peers are doubted", n)
+	}
+	t.Logf("gone after %v", st.now.Sub(began)-time.Second)
+}
+
+// TestForgedHints: whatever does not quote three pings of this series ends nothing, and causes few
+// pings, though it comes each millisecond. Each forgery turns what was sent into what is said.
+func TestForgedHints(t *testing.T) {
+	for name, forge := range map[string]func(pings [][]byte) []byte{
+		"nothing":    func([][]byte) []byte { return nil },
+		"other data": func([][]byte) []byte { return make([]byte, transport.QuotedMax) },
+		"too few bytes": func(pings [][]byte) []byte {
+			return pings[len(pings)-1][:wire.HeaderSize+wire.AliveSize-1]
+		},
+		"the header alone": func(pings [][]byte) []byte {
+			return pings[len(pings)-1][:wire.HeaderSize]
+		},
+		"the same ping": func(pings [][]byte) []byte { return pings[0] },
+		"two pings":     func(pings [][]byte) []byte { return pings[len(pings)%min(2, len(pings))] },
+		"another number": func(pings [][]byte) []byte {
+			return flip(pings[len(pings)-1], wire.HeaderSize+8)
+		},
+		"another token": func(pings [][]byte) []byte { return flip(pings[len(pings)-1], 12) },
+		"of a series before": func(pings [][]byte) []byte {
+			return pings[max(0, len(pings)-seriesPings-1)]
+		},
+	} {
+		st, s, _ := hintStub(t)
+		const span = 5 * time.Second
+		end := st.now.Add(span)
+		var pings [][]byte
+		st.say(1, unreachable, nil)
+		for st.now < end {
+			pings = append(pings, st.pinged(time.Millisecond)...)
+			if len(pings) > 0 {
+				st.say(1, unreachable, forge(pings))
+			}
+		}
+		if s.Err() != nil {
+			t.Errorf("%s: the session ended with %v", name, s.Err())
+		}
+		if most := int(span/seriesEvery) * seriesPings; len(pings) > most || len(pings) < most/2 {
+			t.Errorf("%s: %d pings in %v", name, len(pings), span)
+		}
+		if n := len(st.engine.peers.doubts); n > 1 {
+			t.Errorf("%s: %d doubts", name, n)
+		}
+	}
+}
+
+// TestFewQuotes: hosts send few messages. One ping of each series comes back, and the third one
+// shows that the peer has gone, unless it was heard meanwhile: then that counts from the start.
+func TestFewQuotes(t *testing.T) {
+	for _, heard := range []bool{false, true} {
+		st, s, _ := hintStub(t)
+		for series := 1; series <= 3; series++ {
+			if s.Err() != nil {
+				t.Fatalf("heard %v: the session ended in series %d", heard, series)
+			}
+			st.say(1, unreachable, nil)
+			pings := st.pinged(2 * time.Millisecond)
+			if len(pings) != 1 {
+				t.Fatalf("heard %v: %d pings at once", heard, len(pings))
+			}
+			st.say(1, unreachable, pings[0])
+			for range 2 * seriesEvery / time.Millisecond {
+				st.pinged(time.Millisecond)
+			}
+			if heard && series == 2 {
+				x := alive(s)
+				st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+				st.pinged(time.Millisecond)
+			}
+		}
+		if lost := errors.Is(s.Err(), ErrPeerLost); lost == heard {
+			t.Errorf("heard %v: %v", heard, s.Err())
+		}
+	}
+}
+
+func flip(p []byte, i int) []byte {
+	p = bytes.Clone(p)
+	p[i] ^= 1
+	return p
+}
+
+// TestHintThenLife: a peer that is heard after the first ping lives, though all pings come back.
+// It gets no more of them then, until the next series.
+func TestHintThenLife(t *testing.T) {
+	for heardAfter := range quotesNeeded {
+		st, s, _ := hintStub(t)
+		st.say(1, unreachable, nil)
+		pings := 0
+		for end := st.now.Add(seriesEvery - 10*time.Millisecond); st.now < end; {
+			for _, p := range st.pinged(time.Millisecond) {
+				if pings == heardAfter {
+					x := alive(s)
+					st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+				}
+				pings++
+				st.say(1, unreachable, p)
+			}
+		}
+		if s.Err() != nil || pings != heardAfter+1 {
+			t.Errorf("heard after ping %d: %v, %d pings", heardAfter, s.Err(), pings)
+		}
+	}
+}
+
+// TestOtherHints: what says that packets are too large, and what is about others than peers, makes
+// nobody ask. A session that is being opened goes on.
+func TestOtherHints(t *testing.T) {
+	st, s, _ := hintStub(t)
+	dialled := st.dialTo(4)
+	for range 1000 {
+		for _, i := range []int{3, 4} {
+			st.say(i, unreachable, make([]byte, 64))
+		}
+		st.say(1, transport.HintTooBig, make([]byte, 64))
+		st.say(1, 77, nil)
+		if n := len(st.pinged(time.Millisecond)); n != 0 {
+			t.Fatalf("%d pings", n)
+		}
+	}
+	if s.Err() != nil || dialled.Err() != nil {
+		t.Errorf("%v, %v", s.Err(), dialled.Err())
+	}
+}
+
+// TestStoppedPeer: a peer that is silent beside forged hints lives as long as one without them.
+func TestStoppedPeer(t *testing.T) {
+	lived := func(forged bool) time.Duration {
+		st := newStub(t, Config{})
+		s := st.dialTo(1)
+		st.accepted(s, 1, 7)
+		began := st.now
+		for s.Err() == nil {
+			if forged {
+				st.say(1, unreachable, make([]byte, 64))
+			}
+			st.pass(time.Millisecond)
+			st.end.sent = nil
+		}
+		if !errors.Is(s.Err(), ErrPeerLost) {
+			t.Errorf("the session ended with %v", s.Err())
+		}
+		return st.now.Sub(began)
+	}
+	with, without := lived(true), lived(false)
+	const slack = 200 * time.Millisecond
+	if with < 3*time.Second || with-without > slack || without-with > slack {
+		t.Errorf("given up after %v, without forged hints after %v", with, without)
+	}
+}
+
+// TestManyDoubts: hints about more peers than maxDoubted make no more series than that, and the
+// endpoint wakes for them.
+func TestManyDoubts(t *testing.T) {
+	st := newStub(t, Config{})
+	const count = maxDoubted + 100
+	for i := range count {
+		st.connectFrom(i, 7, uint64(i+1))
+		st.end.sent = nil
+	}
+	for i := range count {
+		st.say(i, unreachable, nil)
+	}
+	pings := 0
+	for range count/hintsOnce + 2 {
+		pings += len(st.pinged(1250 * time.Microsecond))
+	}
+	if n := len(st.engine.peers.doubts); n != maxDoubted {
+		t.Errorf("%d peers are doubted", n)
+	}
+	if pings < maxDoubted || pings > 2*seriesPings*maxDoubted {
+		t.Errorf("%d pings", pings)
+	}
+	if wake := st.NextWake().Sub(st.now); wake > 2*time.Millisecond {
+		t.Errorf("the loop sleeps for %v", wake)
+	}
+	for range 300 {
+		st.pinged(time.Millisecond)
+	}
+	if n := len(st.engine.peers.doubts); n != 0 {
+		t.Errorf("%d peers are doubted later", n)
+	}
+}
+
+// TestHintsEndSleep: a loop that is about to sleep takes hints first.
+func TestHintsEndSleep(t *testing.T) {
+	st, s, _ := hintStub(t)
+	st.pass(time.Second)
+	st.say(1, unreachable, nil)
+	if err := st.sleep(-1); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(st.pinged(0)); n != 1 || s.Err() != nil {
+		t.Errorf("%d pings in the next pass, %v", n, s.Err())
+	}
+}
