@@ -18,6 +18,8 @@ type job struct {
 	handle ReqHandle
 	req    *MsgBuffer
 	fn     Handler
+	share  *share        // of the client's address
+	next   *job          // in the line of a workerPool
 	state  atomic.Uint64 // gen<<1 | responded; written by the loop (new gen) and by the one responder
 
 	// Set by the responder before it hands the job back.
@@ -84,15 +86,16 @@ func (t *jobTable) take() (j *job, gen uint32) {
 
 // put takes back a job that has ended.
 func (t *jobTable) put(j *job) {
-	j.handle, j.req, j.resp, j.fn, j.text = ReqHandle{}, nil, nil, nil, ""
+	j.handle, j.req, j.resp, j.fn, j.share, j.text = ReqHandle{}, nil, nil, nil, nil, ""
 	t.free = append(t.free, j)
 	t.running--
 }
 
 // background hands a request to the executor.
 func (e *engine) background(h ReqHandle, fn Handler) {
-	if e.jobs.running >= e.cfg.MaxBackground {
-		_ = h.RespondError(CodeExhausted, "too many background requests")
+	sh := h.s.share
+	if !e.shares.mayWork(sh, e.jobs.running, e.cfg.MaxBackground) {
+		e.refuseWork(h, e.jobs.running < e.cfg.MaxBackground)
 		return
 	}
 	buf, err := h.s.sv.Take(h.slot())
@@ -103,12 +106,26 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	j, gen := e.jobs.take()
 	h.job = j
 	h.bits |= uint64(gen) << genShift
-	j.handle, j.req, j.fn = h, buf, fn
+	j.handle, j.req, j.fn, j.share = h, buf, fn, sh
+	e.shares.startWork(sh)
 	if !e.jobs.exec.Submit(j) {
 		_ = j.claim(gen)
+		e.stats.WorkRefused++
 		j.resp, j.code, j.text = nil, CodeExhausted, "background workers are busy"
 		e.finishJob(j)
 	}
+}
+
+// refuseWork answers a background request for which there is no room. Share says that the address
+// has its share.
+func (e *engine) refuseWork(h ReqHandle, share bool) {
+	e.stats.WorkRefused++
+	text := "too many background requests"
+	if share {
+		e.stats.WorkOverShare++
+		text = "background requests of this address"
+	}
+	_ = h.RespondError(CodeExhausted, text)
 }
 
 // finishJob sends the response of a background request, if its session still waits for it.
@@ -125,8 +142,10 @@ func (e *engine) finishJob(j *job) {
 	} else if j.resp != nil {
 		j.resp.Free()
 	}
+	sh, n := j.share, j.req.Footprint()
 	j.req.Free()
 	e.jobs.put(j)
+	e.shares.endWork(sh, n)
 }
 
 // codeOf says how a server-side error travels.

@@ -93,6 +93,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
 	e.peers = newPeerTable()
 	e.jobs.exec = n.executor()
+	e.shares = n.shareTable(&r.cfg)
 	e.timers = newTimers(&r.cfg.Timing)
 	e.paths = paths{cfg: &r.cfg, mtu: mtu, rxRing: caps.RxRing, link: r.cfg.Congestion.linkRate(&caps)}
 	for t := range e.refusals {
@@ -113,7 +114,9 @@ func (r *Rpc) pathTo(to transport.Addr) transport.Path { return r.tr.Path(to) }
 // poolConfig is the configuration of a pool of message buffers. A transport that wants to know
 // their memory is told.
 func (r *Rpc) poolConfig() msgbuf.Config {
-	cfg := msgbuf.Config{MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Limit: r.cfg.MemoryLimit}
+	cfg := msgbuf.Config{
+		MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Budget: r.nexus.memory.budget,
+	}
 	if reg, ok := r.tr.(transport.Registrar); ok {
 		cfg.Register, cfg.Unregister = reg.Register, reg.Unregister
 	}
@@ -278,6 +281,7 @@ func (r *Rpc) Close() error {
 	r.closed.Store(true)
 	r.drainCommands() // what came before closed was seen
 	r.published.publish(r)
+	r.engine.shares.close()
 	err = errors.Join(r.tr.Close(), r.engine.pool.Close())
 	if r.shared != nil {
 		err = errors.Join(err, r.shared.Close())

@@ -53,6 +53,7 @@ type Session struct {
 	nextAt   monotime.Time   // when Disconnect is repeated
 	fate     SessionEvent    // how it ended
 	tell     bool            // the peer is to be told of the end
+	share    *share          // server: of the peer's address
 
 	// What each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness

@@ -21,6 +21,11 @@ type Stats struct {
 
 	SessionsOpened, SessionsEnded, SessionsRefused uint64
 
+	// Of those refused, because the client's address had its share; see Shares.
+	SessionsOverShare uint64
+	WorkRefused       uint64 // background requests refused
+	WorkOverShare     uint64 // ... because the client's address had its share
+
 	// Packets dropped, by cause. More causes are in Protocol.
 	DropMalformed uint64 // no valid header
 	DropNoSession uint64 // no such session

@@ -98,6 +98,9 @@ func (e *engine) tick() {
 	e.scanLoss()
 	e.repeat()
 	e.expire()
+	if m := e.shares.memory; e.in.Now >= m.Next() {
+		m.Expire(e.in.Now, e.shares.book.scarce(), e.out)
+	}
 	if t.idle.fn != nil {
 		e.checkIdle()
 	}
@@ -111,6 +114,9 @@ func (e *engine) tick() {
 			t.resetsLeft, t.resetsAt = resetsPerSweep, e.in.Now.Add(t.sweepEvery)
 		}
 		e.sweep()
+		if e.shares.book.scarce() {
+			e.pool.Trim() // others may need it
+		}
 	}
 }
 
@@ -202,7 +208,7 @@ func (e *engine) nextTick() monotime.Time {
 	case len(t.active) > 0 || len(e.shakes.repeating) > 0 || e.calls.deadlines > 0 || t.idle.fn != nil:
 		return t.nextScan
 	case e.table.live > 0:
-		next = max(t.nextSweep, t.nextScan)
+		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)
 	}
 	if t.alarm.fn != nil {
 		next = min(next, max(t.alarm.at, t.nextScan))

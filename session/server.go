@@ -27,9 +27,10 @@ type serverSlot struct {
 	reqNum  uint64
 	state   serverState
 	reqType uint8
-	isError bool   // the response is an error
-	ce      bool   // the last packet that was answered met congestion
-	try     uint16 // of the last RFR
+	isError bool    // the response is an error
+	ce      bool    // the last packet that was answered met congestion
+	try     uint16  // of the last RFR
+	why     Refusal // of an error response without a text of its own
 	numReq  uint32
 	numRx   uint32 // request packets received
 	numResp uint32
@@ -42,6 +43,7 @@ type serverSlot struct {
 	resp    *msgbuf.Buffer // response
 	pre     *msgbuf.Buffer // preallocated for the next response (eRPC, section 4.3)
 	handed  *msgbuf.Buffer // what Prealloc gave for this request; only to compare with
+	held    *held          // if the slot's memory waits for its client
 	// See Server.mayRepeat.
 	repeatAt monotime.Time // when the span at hand began
 	repeats  uint32        // packets answered again in it
@@ -64,6 +66,10 @@ type Server struct {
 	inline [DefaultSlots]serverSlot // the slots of most sessions; see Client
 
 	repeatSpan time.Duration // see mayRepeat
+
+	mem  *Memory  // nil if memory is not counted
+	acct *Account // of the peer
+	kept int      // bytes of the slots' buffers that count
 }
 
 // ServerHot is how many bytes from the start of a Server on a small RPC touches.
@@ -167,6 +173,7 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *
 	sl.numReq = s.packets(int(sl.msgSize))
 	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
 	sl.isError = false
+	sl.why = Granted
 	sl.repeats, sl.again = 0, 0
 	sl.ce = in.CE
 	sl.rxAt = in.Now.Add(-in.Unseen)
@@ -178,14 +185,6 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *
 	if int(sl.msgSize) > s.MaxMessage || sl.numReq > wire.MaxPackets {
 		s.respondError(sl, wire.CodeTooLarge, "", in.Now, out)
 		return false
-	}
-	if sl.numReq > 1 {
-		buf, err := s.pool.Alloc(int(sl.msgSize))
-		if err != nil {
-			s.respondError(sl, wire.CodeExhausted, "no memory for the request", in.Now, out)
-			return false
-		}
-		sl.req = buf
 	}
 	return true
 }
@@ -199,13 +198,18 @@ func (s *Server) inOrder(
 	if sl.numReq == 1 {
 		s.view, s.viewSlot = payload, i
 	} else {
-		copy(sl.req.Bytes()[int(h.PktNum)*s.PerPacket:], payload)
+		at := int(h.PktNum) * s.PerPacket
+		if !s.fit(sl, at+len(payload), in, out) {
+			return
+		}
+		copy(sl.req.Bytes()[at:], payload)
 		if sl.numRx < sl.numReq {
 			if h.Flags&wire.FlagQuiet == 0 || in.CE {
 				s.sendCR(h, in, out)
 			}
 			return
 		}
+		s.complete(sl)
 	}
 	sl.rxAt = in.Now.Add(-in.Unseen)
 	sl.state = stateHandling
@@ -224,6 +228,7 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 		return
 	}
 	s.stats.Retransmits++
+	sl.held.note(in.Now)
 	if !last {
 		s.sendCR(h, in, out)
 		return
@@ -293,8 +298,13 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 		s.stats.DropSize++
 	case h.ReqNum < sl.reqNum:
 		s.stats.DropPast++
-	case h.ReqNum > sl.reqNum || sl.state != stateResponded || sl.isError:
+	case h.ReqNum > sl.reqNum || sl.state != stateResponded || sl.isError && sl.why != ResponseGone:
 		s.stats.DropFuture++
+	case sl.isError:
+		if s.mayRepeat(sl, h, 1, in.Now) {
+			s.stats.Retransmits++
+			s.sendError(sl, pkt, in.Now, out)
+		}
 	case pkt < sl.numReq || pkt+h.MsgSize >= sl.numReq+sl.numResp-1:
 		s.stats.DropSize++
 	case pkt-(sl.numReq-1) > sl.nextRFR:
@@ -309,6 +319,7 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 			}
 			s.stats.Retransmits += uint64(again)
 		}
+		sl.held.note(in.Now)
 		sl.nextRFR = max(sl.nextRFR, end+1)
 		sl.try = h.Hold
 		sl.ce = in.CE

@@ -43,6 +43,10 @@ func (s *Server) Unborrow(slot uint8) error {
 	if err != nil {
 		return err
 	}
+	if s.charge(buf.Footprint()) != Granted {
+		buf.Free()
+		return ErrExhausted
+	}
 	copy(buf.Bytes(), view)
 	sl.req = buf
 	s.forgetView(slot)
@@ -64,7 +68,8 @@ func (s *Server) forgetView(slot uint8) {
 }
 
 // Take hands the slot's request over to the caller, who frees it: for handlers that
-// run in other goroutines, and may outlive the session.
+// run in other goroutines, and may outlive the session. It counts in the account until the caller
+// releases its footprint there.
 func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
 	if err := s.Unborrow(slot); err != nil {
 		return nil, err
@@ -72,6 +77,9 @@ func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
 	sl := &s.slots[slot]
 	buf := sl.req
 	sl.req = nil
+	if n := buf.Footprint(); n > smallBuffer && s.acct != nil {
+		s.kept -= n
+	}
 	return buf, nil
 }
 
@@ -91,6 +99,9 @@ func (s *Server) Prealloc(slot uint8, n int, out *Out) *msgbuf.Buffer {
 			return nil
 		}
 	}
+	if sl.pre != nil {
+		s.uncharge(buf.Footprint())
+	}
 	sl.pre, sl.handed = nil, buf
 	buf.SetSize(n)
 	return buf
@@ -105,14 +116,16 @@ func (s *Server) growPrealloc(sl *serverSlot, n int, out *Out) *msgbuf.Buffer {
 		return nil
 	}
 	if sl.pre != nil {
+		s.uncharge(sl.pre.Footprint())
 		out.discard(sl.pre, sl.txGen, false) // the last response may be queued yet
+		sl.pre = nil
 	}
 	return buf
 }
 
 // Respond answers the slot's request with buf, which the session owns from now on
-// and frees when the client has moved on. ErrTooLarge leaves buf with the caller;
-// ErrNotHandling too.
+// and frees when the client has moved on. After an error buf is the caller's. ErrExhausted means
+// that the client has been answered with that error, since there is no memory to keep buf in.
 func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out *Out) error {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling {
@@ -125,9 +138,16 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 	if err := buf.Lend(); err != nil {
 		return err
 	}
+	if buf.Footprint() > smallBuffer && !s.keep(sl, buf, now, out) {
+		buf.Return()
+		return ErrExhausted
+	}
 	sl.resp, sl.numResp, sl.nextRFR = buf, numResp, 1
 	s.forgetView(slot)
 	s.responded(sl)
+	if numResp > 1 {
+		s.hold(sl, now)
+	}
 	s.sendResp(sl, 0, now, 0, out)
 	return nil
 }
@@ -162,16 +182,29 @@ func (s *Server) respondError(
 	sl.code = code
 	// Without memory the error goes without its text. It is remembered all the same:
 	// the handler may have run, and must not run again.
-	if buf, err := s.pool.Alloc(1 + wire.MaxErrorText); err == nil {
-		buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], code, text)))
-		_ = buf.Lend() // fresh from the pool: it cannot be lent
-		sl.resp = buf
+	if text != "" {
+		sl.resp = s.errorText(code, text)
 	}
 	pkt := uint32(0)
 	if sl.numRx > 0 {
 		pkt = sl.numRx - 1
 	}
 	s.sendError(sl, pkt, now, out)
+}
+
+// errorText returns a buffer with an error and its text, nil if there is no memory for it.
+func (s *Server) errorText(code wire.Code, text string) *msgbuf.Buffer {
+	buf, err := s.pool.Alloc(1 + min(len(text), wire.MaxErrorText))
+	if err != nil {
+		return nil
+	}
+	if s.charge(buf.Footprint()) != Granted {
+		buf.Free()
+		return nil
+	}
+	buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], code, text)))
+	_ = buf.Lend() // fresh from the pool: it cannot be lent
+	return buf
 }
 
 // sendResp sends response packet j. Unseen is that of the packet that asked for it, 0 for a
@@ -213,16 +246,16 @@ func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *O
 		head, _ = sl.resp.Packet(0, s.PerPacket)
 		sl.txGen = out.gen
 	} else {
-		head = out.grab(wire.HeaderSize + 1)
-		wire.AppendError(head[:wire.HeaderSize], sl.code, "")
+		text := refusalText[sl.why]
+		head = out.grab(wire.HeaderSize + 1 + len(text))
+		h.MsgSize = uint32(len(wire.AppendError(head[:wire.HeaderSize], sl.code, text)) - wire.HeaderSize)
 	}
 	s.send(out, &h, head, nil)
 }
 
 func (s *Server) freeRequest(sl *serverSlot) {
-	if sl.req != nil {
-		sl.req.Free()
-		sl.req = nil
+	if sl.req != nil || sl.held != nil {
+		s.dropRequest(sl)
 	}
 }
 
@@ -236,6 +269,7 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 		if sl.resp == sl.handed && sl.pre == nil && sl.numResp == 1 && sl.txGen < out.gen {
 			sl.pre = sl.resp
 		} else {
+			s.uncharge(sl.resp.Footprint())
 			out.discard(sl.resp, sl.txGen, sl.numResp > 1)
 		}
 		sl.resp = nil
@@ -256,6 +290,7 @@ func (s *Server) Close(out *Out) {
 		sl.state = stateIdle
 		sl.reqNum = wire.MaxReqNum + 1 // nothing is newer
 		if sl.pre != nil {
+			s.uncharge(sl.pre.Footprint())
 			out.discard(sl.pre, sl.txGen, false)
 			sl.pre = nil
 		}
