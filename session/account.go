@@ -113,9 +113,14 @@ func (a *Account) Close() {
 	a.fallBack(a.ahead)
 }
 
-// getAhead notes n more bytes ahead of their packets, if there may be so many.
+// getAhead notes n more bytes ahead of their packets, if there may be so many, or fewer if n is
+// negative.
 func (a *Account) getAhead(n int64) bool {
-	if lean := a.ahead + n - 2*a.credit - a.leant; n > 0 && lean > 0 {
+	if n <= 0 {
+		a.fallBack(-n)
+		return true
+	}
+	if lean := a.ahead + n - 2*a.credit - a.leant; lean > 0 {
 		if !a.bank.Lean(lean) {
 			return false
 		}
