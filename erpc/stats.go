@@ -37,7 +37,8 @@ type Stats struct {
 	Transport transport.Stats
 	Sessions  int       // now
 	RTT       Histogram // round trips without the server's hold, ns
-	Memory    int64     // bytes reserved for message buffers
+	Memory    int64     // bytes reserved for message buffers, but those of background handlers
+	MemoryAll int64     // the same for all Rpcs that share the limit, those buffers included
 }
 
 // histBuckets: 32 per power of two, up to 2^40 ns.
@@ -130,6 +131,7 @@ func (r *Rpc) snapshot() Stats {
 	s.Transport = r.tr.Stats()
 	s.Sessions = e.table.live
 	s.Memory = e.pool.Reserved()
+	s.MemoryAll = e.shares.book.budget.Used()
 	return s
 }
 
