@@ -21,7 +21,8 @@ type Request struct {
 	Done Continuation
 	// Tag is handed to Done.
 	Tag uint64
-	// Timeout ends the RPC with ErrDeadline after that time; 0 means never.
+	// Timeout ends the RPC with ErrDeadline after that time; 0 means never. The handler can ask
+	// for what is left, see ReqHandle.Deadline.
 	Timeout time.Duration
 }
 
@@ -101,7 +102,7 @@ func (t *callTable) find(id RequestID) (uint32, bool) {
 
 // EnqueueRequest starts an RPC on a client session. Packets leave at the end of the
 // loop's pass. Nothing happens if it returns an error: ErrWrongThread, ErrRequest,
-// ErrReqType, ErrClosed or the reason why the session ended, ErrBufferInUse,
+// ErrReqType, ErrClosed or the reason why the session ended, ErrDraining, ErrBufferInUse,
 // ErrBufferFreed, ErrTooLarge, ErrExhausted.
 func (r *Rpc) EnqueueRequest(s *Session, q Request) (RequestID, error) {
 	nested, err := r.enter()
@@ -159,7 +160,8 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 		e.calls.deadlines++
 	}
 	id := e.calls.id(i)
-	err := s.cl.Start(session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}, e.in.Now, e.out)
+	op := session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type, Deadline: c.deadline}
+	err := s.cl.Start(op, e.in.Now, e.out)
 	if err != nil {
 		q.Req.Return()
 		if q.Resp != nil {

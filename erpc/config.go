@@ -33,6 +33,10 @@ type Config struct {
 	// 32 (eRPC, section 4.3.1), or with packets smaller than 8 KiB as many as make 256 KiB, up
 	// to 128 and to a quarter of what the receiving side can hold.
 	Credits int
+	// Waiting is the number of requests of one session that may wait at the server without a
+	// credit, because their handlers take long; see ReqHandle.Wait. Their answers can come at any
+	// time, beyond what credits allow. Default: all of them; -1 means none.
+	Waiting int
 	// MTU is the largest packet in bytes, library header included; 0 means what
 	// the transport takes. A path that carries less is noticed while connecting.
 	MTU int
@@ -138,6 +142,7 @@ func (c Config) fill() (Config, error) {
 	}{
 		{&c.Slots, session.DefaultSlots, 1, MaxSlots, "Slots"},
 		{&c.Credits, 0, 0, MaxCredits, "Credits"},
+		{&c.Waiting, MaxSlots, -1, MaxSlots, "Waiting"},
 		{&c.MaxMessage, msgbuf.DefaultMaxMessage, 1, MaxMessage, "MaxMessage"},
 		{&c.MaxSessions, 32768, 1, wire.NoSession, "MaxSessions"},
 		{&c.MaxQueue, 65536, 1, 1 << 24, "MaxQueue"},

@@ -51,6 +51,8 @@ type engine struct {
 	paths  paths
 	ahead  []*Session // of prefetch
 
+	notices []*Session // clients that have not acknowledged that this side shuts down
+
 	refusing bool // shutting down: no new sessions or requests
 	closing  bool // in Rpc.Close: nobody would end the requests of a session made now
 	stats    Stats
@@ -121,6 +123,26 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 	case s.cl != nil && h.Type == wire.TypeCR:
 		s.cl.OnCR(&h, &e.in, e.out)
 	default:
+		e.onRare(s, &h, payload)
+	}
+}
+
+// onRare takes a packet of a session that is none of the common case.
+//
+//go:noinline
+func (e *engine) onRare(s *Session, h *wire.Header, payload []byte) {
+	switch {
+	case s.cl != nil && h.Type == wire.TypeErr:
+		s.cl.OnErr(h, payload, &e.in, e.out)
+	case s.cl != nil && h.Type == wire.TypeWait:
+		s.cl.OnWait(h, &e.in, e.out)
+	case s.cl != nil && h.Type == wire.TypePast:
+		s.cl.OnPast(h, &e.in, e.out)
+	case s.sv != nil && h.Type == wire.TypeCancel:
+		s.sv.OnCancel(h, &e.in, e.out)
+	case s.sv != nil && h.Type == wire.TypeAck:
+		s.sv.OnAck(h, &e.in)
+	default:
 		e.stats.DropRole++
 	}
 }
@@ -163,7 +185,7 @@ func (e *engine) settleAll() {
 func (e *engine) settleRare(ev *session.Event) {
 	switch ev.Kind {
 	case session.EventError:
-		e.complete(ev.Ref, nil, &RemoteError{Code: Code(ev.Code), Text: string(ev.Text)})
+		e.complete(ev.Ref, nil, remoteError(ev.Fault))
 	case session.EventProgress:
 		if ev.RTT > 0 {
 			e.stats.RTT.Add(int64(ev.RTT))
@@ -178,6 +200,12 @@ func (e *engine) settleRare(ev *session.Event) {
 		}
 	case session.EventOpened:
 		e.notify(e.table.at(ev.Session), SessionConnected)
+	case session.EventCancelled:
+		e.table.at(ev.Session).jobs.cancel(ev.Slot)
+	case session.EventLate:
+		e.timers.late = append(e.timers.late, e.table.at(ev.Session))
+	case session.EventBroken:
+		e.end(e.table.at(ev.Session), ownError(ev.Err), SessionLost)
 	case session.EventClosed:
 		e.ended(e.table.at(ev.Session))
 	}
@@ -195,7 +223,7 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 	}
 	exposed := s.shared && len(data)+wire.HeaderSize > transport.PrivateBytes
 	if (exposed || e.cfg.Experiment.NoZeroCopy) && s.sv.Unborrow(slot) != nil {
-		_ = h.RespondError(CodeExhausted, "no memory for the request")
+		h.refuse(CodeExhausted, "no memory for the request")
 		return
 	}
 	entry.fn(h)
@@ -208,10 +236,14 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 
 // refuseNew answers new sessions and requests with "shutting down" from now on.
 func (e *engine) refuseNew() {
+	if e.refusing {
+		return
+	}
 	e.refusing = true
 	for t := range e.refusals {
 		e.refusals[t] = wire.CodeShutdown
 	}
+	e.startNotices()
 }
 
 // running returns how many requests, of all sessions, have handlers that have not responded.

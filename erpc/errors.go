@@ -1,16 +1,19 @@
 package erpc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
-// The errors of the library; use errors.Is. After ErrPeerLost, ErrPeerRestarted,
+// The errors of the library; use errors.Is. After ErrPeerLost, ErrPeerRestarted, ErrOutOfStep,
 // ErrDeadline, ErrCancelled and ErrClosed the server may or may not have run the
-// request: the outcome is unknown, and the library never repeats it.
+// request: the outcome is unknown, and the library never repeats it. A *RemoteError says whether
+// the handler ran.
 var (
 	ErrResolve       = errors.New("address not resolved")            // with the transport's error
 	ErrRefused       = errors.New("session refused")                 // by the server
@@ -20,6 +23,8 @@ var (
 	ErrPeerRestarted = errors.New("peer restarted, outcome unknown") // it does not know the session
 	ErrDeadline      = errors.New("deadline exceeded")
 	ErrCancelled     = errors.New("cancelled")
+	ErrOutOfStep     = errors.New("session out of step, outcome unknown") // a damaged packet
+	ErrDraining      = errors.New("peer is shutting down, request not run")
 	ErrNoHandler     = errors.New("no handler for this request type")
 	ErrTooLarge      = errors.New("message too large")  // for one of the sides
 	ErrExhausted     = errors.New("resource exhausted") // queue, sessions, memory or workers
@@ -44,6 +49,8 @@ var ownErrors = []struct{ below, own error }{
 	{session.ErrTooLarge, ErrTooLarge},
 	{session.ErrExhausted, ErrExhausted},
 	{session.ErrClosed, ErrClosed},
+	{session.ErrOutOfStep, ErrOutOfStep},
+	{session.ErrDraining, ErrDraining},
 	{session.ErrNotHandling, ErrResponded},
 	{msgbuf.ErrTooLarge, ErrTooLarge},
 	{msgbuf.ErrClosed, ErrClosed},
@@ -76,8 +83,19 @@ func (e *causedError) Unwrap() []error { return []error{e.error, e.own} }
 // RemoteError is an error that the server sent instead of a response. It matches
 // ErrRemote and the named error of its code.
 type RemoteError struct {
-	Code Code
-	Text string
+	Status  Status // as gRPC has it
+	Code    Code   // as this library has it
+	Text    string
+	Details []byte // the application's
+	Ran     bool   // the handler ran, or may have run
+}
+
+// remoteError copies an error answer out of its packet.
+func remoteError(f *wire.Error) *RemoteError {
+	return &RemoteError{
+		Status: Status(f.Status), Code: Code(f.Code), Text: string(f.Text),
+		Details: bytes.Clone(f.Details), Ran: f.Ran,
+	}
 }
 
 func (e *RemoteError) Error() string {
@@ -103,7 +121,11 @@ func (e *RemoteError) Is(target error) bool {
 	case CodeExhausted:
 		return target == ErrExhausted
 	case CodeShutdown:
-		return target == ErrClosed
+		return target == ErrClosed || target == ErrDraining
+	case CodeCancelled:
+		return target == ErrCancelled
+	case CodeDeadline:
+		return target == ErrDeadline
 	case CodePanic:
 		return target == ErrPanic
 	}

@@ -1,8 +1,11 @@
 package erpc
 
 import (
+	"bytes"
+
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // MsgBuffer is a message buffer; see package msgbuf for its layout and ownership.
@@ -117,10 +120,81 @@ func (r ReqHandle) RespondError(code Code, text string) error {
 	if code == CodeOK {
 		code = CodeApplication
 	}
-	if r.job != nil {
-		return r.job.respondError(r, code, text)
+	f := faultOf(code, text)
+	f.Ran = true
+	return r.respondError(f)
+}
+
+// RespondStatus answers with an error of the application: the client sees a *RemoteError with a
+// gRPC status, text cut to MaxErrorText bytes, and details, cut to MaxErrorDetails.
+func (r ReqHandle) RespondStatus(st Status, text string, details []byte) error {
+	if st == StatusOK || st > StatusUnauthenticated {
+		st = StatusUnknown
 	}
-	return r.s.respondError(r.slot(), r.reqNum, code, text)
+	f := faultOf(CodeApplication, text)
+	f.Status, f.Ran, f.Details = st.wire(), true, bytes.Clone(details)
+	return r.respondError(f)
+}
+
+// refuse answers with an error of the library: the handler did not run.
+func (r ReqHandle) refuse(code Code, text string) { _ = r.respondError(faultOf(code, text)) }
+
+func (r ReqHandle) respondError(f *wire.Error) error {
+	if r.job != nil {
+		return r.job.respondError(r, f)
+	}
+	return r.s.respondError(r.slot(), r.reqNum, f)
+}
+
+// faultOf is an error on its way to the client.
+func faultOf(code Code, text string) *wire.Error {
+	return &wire.Error{Status: code.wire().Status(), Code: code.wire(), Text: []byte(text)}
+}
+
+// Deadline returns when the client gives the request up, on the clock of the Rpc; ok is false if
+// it did not say. It is never before the client's own deadline, and later by what the request took
+// to get here and by a sixteenth of the time it had left.
+func (r ReqHandle) Deadline() (t Time, ok bool) {
+	if r.job != nil {
+		t = r.job.deadline
+	} else if r.s.sv.Handling(r.slot(), r.reqNum) {
+		t = r.s.sv.Deadline(r.slot())
+	}
+	return t, t != 0
+}
+
+// Cancelled reports whether the client gave the request up: nobody waits for its response. The
+// handler still has to respond, which ends the request and drops what it responds.
+func (r ReqHandle) Cancelled() bool {
+	if r.job != nil {
+		return r.job.current(r.gen()) && r.job.cancelled.Load()
+	}
+	return r.s.sv.Cancelled(r.slot(), r.reqNum)
+}
+
+// Wait tells the client at once that the handler will take long (a long poll, a lock): the request
+// gives its credit back, and the client does not repeat it. Without it the client learns the same
+// when it asks. Of one session's requests Config.Waiting can wait like this; the others keep their
+// credits. The error is ErrResponded. It is for Dispatch handlers; in others it does nothing.
+func (r ReqHandle) Wait() error {
+	if r.job != nil {
+		return nil
+	}
+	if !r.s.sv.Handling(r.slot(), r.reqNum) {
+		return ErrResponded
+	}
+	return ownError(r.s.sv.Wait(r.slot(), r.s.engine.in.Now, r.s.engine.out))
+}
+
+// tooLate says why a request that waited for a worker is not to run any more, CodeOK if it is.
+func (r ReqHandle) tooLate() (code Code, text string) {
+	if r.job.cancelled.Load() {
+		return CodeCancelled, "given up before it ran"
+	}
+	if at := r.job.deadline; at != 0 && r.Rpc().clock() > at {
+		return CodeDeadline, "its time passed before it ran"
+	}
+	return CodeOK, ""
 }
 
 // respond answers the request in slot with buf.
@@ -129,11 +203,11 @@ func (s *Session) respond(slot uint8, buf *MsgBuffer) error {
 }
 
 // respondError answers the request in slot with an error.
-func (s *Session) respondError(slot uint8, num uint64, code Code, text string) error {
+func (s *Session) respondError(slot uint8, num uint64, f *wire.Error) error {
 	if !s.sv.Handling(slot, num) {
 		return ErrResponded
 	}
-	return ownError(s.sv.RespondError(slot, code.wire(), text, s.engine.in.Now, s.engine.out))
+	return ownError(s.sv.RespondError(slot, f, s.engine.in.Now, s.engine.out))
 }
 
 // prealloc returns the preallocated buffer for the response to the request in slot, sized to n

@@ -181,7 +181,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	s.sv.Init(session.End{
 		Peer: from, Local: e.table.next(), LocalToken: e.rng.Uint32(),
 		Remote: c.Session, RemoteToken: c.Token, Params: params,
-	}, e.cfg.Timing.RTOMin, e.pool, &e.refusals, &e.proto)
+	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
 	e.table.add(s)
 	e.shares.join(s)
 	s.live.Heard(e.in.Now)

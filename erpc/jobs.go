@@ -2,6 +2,8 @@ package erpc
 
 import (
 	"sync/atomic"
+
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // jobTable holds the background requests of an endpoint, which wait or run elsewhere.
@@ -18,14 +20,35 @@ type job struct {
 	handle ReqHandle
 	req    *MsgBuffer
 	fn     Handler
-	share  *share        // of the client's address
-	next   *job          // in the line of a workerPool
-	state  atomic.Uint64 // gen<<1 | responded; written by the loop (new gen) and by the one responder
+	share  *share // of the client's address
+	next   *job   // in the line of a workerPool
+	// When the client gives the request up, 0 if it did not say.
+	deadline Time
+	state    atomic.Uint64 // gen<<1 | responded; written by the loop (new gen) and by the one responder
 
 	// Set by the responder before it hands the job back.
-	resp *MsgBuffer
-	code Code
-	text string
+	resp  *MsgBuffer
+	fault wire.Error // if resp is nil
+
+	cancelled atomic.Bool // the client gave the request up
+}
+
+// slotJobs holds the background requests of a session by slot.
+type slotJobs []*job
+
+// set notes the job of a slot, nil if there is none.
+func (s *slotJobs) set(slot uint8, j *job) {
+	for int(slot) >= len(*s) {
+		*s = append(*s, nil)
+	}
+	(*s)[slot] = j
+}
+
+// cancel tells a slot's job, if there is one, that the client gave the request up.
+func (s slotJobs) cancel(slot uint8) {
+	if int(slot) < len(s) && s[slot] != nil {
+		s[slot].cancelled.Store(true)
+	}
 }
 
 func (j *job) current(gen uint32) bool { return j.state.Load() == uint64(gen)<<1 }
@@ -38,6 +61,10 @@ func (j *job) claim(gen uint32) bool {
 // Run runs the handler, in a worker.
 func (j *job) Run() {
 	h := j.handle
+	if code, text := h.tooLate(); code != CodeOK {
+		h.refuse(code, text)
+		return
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			h.Rpc().logPanic(h.Type(), p)
@@ -56,16 +83,16 @@ func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
 		return ownError(err)
 	}
 	buf.Return() // lent only to see that it can be; the loop lends it for good
-	j.resp, j.code = buf, CodeOK
+	j.resp = buf
 	r.Rpc().post(command{job: j})
 	return nil
 }
 
-func (j *job) respondError(r ReqHandle, code Code, text string) error {
+func (j *job) respondError(r ReqHandle, f *wire.Error) error {
 	if !j.claim(r.gen()) {
 		return ErrResponded
 	}
-	j.resp, j.code, j.text = nil, code, text
+	j.resp, j.fault = nil, *f
 	r.Rpc().post(command{job: j})
 	return nil
 }
@@ -86,7 +113,9 @@ func (t *jobTable) take() (j *job, gen uint32) {
 
 // put takes back a job that has ended.
 func (t *jobTable) put(j *job) {
-	j.handle, j.req, j.resp, j.fn, j.share, j.text = ReqHandle{}, nil, nil, nil, nil, ""
+	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
+	j.share = nil
+	j.cancelled.Store(false)
 	t.free = append(t.free, j)
 	t.running--
 }
@@ -100,18 +129,20 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	}
 	buf, err := h.s.sv.Take(h.slot())
 	if err != nil {
-		_ = h.RespondError(CodeExhausted, "no memory for the request")
+		h.refuse(CodeExhausted, "no memory for the request")
 		return
 	}
 	j, gen := e.jobs.take()
 	h.job = j
 	h.bits |= uint64(gen) << genShift
 	j.handle, j.req, j.fn, j.share = h, buf, fn, sh
+	j.deadline = h.s.sv.Deadline(h.slot())
+	h.s.jobs.set(h.slot(), j)
 	e.shares.startWork(sh)
 	if !e.jobs.exec.Submit(j) {
 		_ = j.claim(gen)
 		e.stats.WorkRefused++
-		j.resp, j.code, j.text = nil, CodeExhausted, "background workers are busy"
+		j.resp, j.fault = nil, *faultOf(CodeExhausted, "background workers are busy")
 		e.finishJob(j)
 	}
 }
@@ -125,7 +156,7 @@ func (e *engine) refuseWork(h ReqHandle, share bool) {
 		e.stats.WorkOverShare++
 		text = "background requests of this address"
 	}
-	_ = h.RespondError(CodeExhausted, text)
+	h.refuse(CodeExhausted, text)
 }
 
 // finishJob sends the response of a background request, if its session still waits for it.
@@ -133,8 +164,8 @@ func (e *engine) finishJob(j *job) {
 	h := j.handle
 	h.job = nil
 	if h.s.state == sessConnected && h.s.sv.Handling(h.slot(), h.reqNum) {
-		if j.code != CodeOK {
-			_ = h.RespondError(j.code, j.text)
+		if j.resp == nil {
+			_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)
 		} else if err := h.Respond(j.resp); err != nil {
 			_ = h.RespondError(codeOf(err), "")
 			j.resp.Free()
@@ -144,6 +175,9 @@ func (e *engine) finishJob(j *job) {
 	}
 	sh, n := j.share, j.req.Footprint()
 	j.req.Free()
+	if jobs := h.s.jobs; jobs[h.slot()] == j {
+		jobs[h.slot()] = nil
+	}
 	e.jobs.put(j)
 	e.shares.endWork(sh, n)
 }

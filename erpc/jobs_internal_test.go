@@ -21,7 +21,7 @@ func TestJobTable(t *testing.T) {
 			switch op := rapid.IntRange(0, 3).Draw(t, "op"); {
 			case len(live) == 0 || op == 0:
 				j, gen := table.take()
-				if j.req != nil || j.resp != nil || j.fn != nil || j.text != "" || j.handle != (ReqHandle{}) {
+				if j.req != nil || j.resp != nil || j.fn != nil || j.fault.Code != 0 || j.handle != (ReqHandle{}) {
 					t.Fatalf("a new job is not clean: %+v", j)
 				}
 				for _, o := range append(live, over...) {
@@ -29,7 +29,7 @@ func TestJobTable(t *testing.T) {
 						t.Fatalf("generation %d of a job comes twice", gen)
 					}
 				}
-				j.req, j.resp, j.fn, j.text = &MsgBuffer{}, &MsgBuffer{}, func(ReqHandle) {}, "text"
+				j.req, j.resp, j.fn, j.fault.Code = &MsgBuffer{}, &MsgBuffer{}, func(ReqHandle) {}, 1
 				j.handle.reqNum = 1
 				live = append(live, &taken{j: j, gen: gen})
 			case op == 1:

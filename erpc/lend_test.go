@@ -161,18 +161,19 @@ func TestEarlyAnswer(t *testing.T) {
 		}
 		res := p.enqueue(tHold, largeSize, 0)
 		p.run(p.client)
+		fault := wire.AppendError(nil, &wire.Error{Status: wire.StatusAborted, Code: wire.CodeApplication})
 		for _, h := range []wire.Header{
 			{Type: wire.TypeCR, ReqNum: first.ReqNum, ReqType: tHold},
 			{
-				Type: wire.TypeResp, Flags: wire.FlagError, ReqNum: first.ReqNum, ReqType: tHold,
-				PktNum: 1, MsgSize: 1,
+				Type: wire.TypeErr, ReqNum: first.ReqNum, ReqType: tHold, PktNum: 1,
+				MsgSize: uint32(len(fault)),
 			},
 		} {
-			pkt := make([]byte, wire.HeaderSize, wire.HeaderSize+1)
+			pkt := make([]byte, wire.HeaderSize, wire.HeaderSize+len(fault))
 			h.Put(pkt, 0)
 			copy(pkt[8:16], names[:])
-			if h.Type == wire.TypeResp {
-				pkt = append(pkt, byte(wire.CodeApplication))
+			if h.Type == wire.TypeErr {
+				pkt = append(pkt, fault...)
 			}
 			p.cend.put(pkt, nil, &p.send.addr)
 		}

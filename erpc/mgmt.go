@@ -43,7 +43,7 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
 			e.onDialAnswer(s, op, body)
 		}
 	default:
-		e.onAlive(s, op, body)
+		e.onAlive(s, op, body, len(p.Data))
 	}
 }
 
@@ -94,15 +94,23 @@ func (e *engine) onMoved(s *Session, body []byte) {
 	e.end(s, fmt.Errorf("%w: this side's address has changed", ErrPeerLost), SessionLost)
 }
 
-// onAlive takes a packet about the life of a session.
-func (e *engine) onAlive(s *Session, op wire.Op, body []byte) {
+// onAlive takes a packet of size bytes about the life of a session.
+func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 	var a wire.Alive
 	a.Parse(body)
 	switch op {
 	case wire.OpPing:
 		if s.state == sessConnected {
-			s.live.Pong(s.end, a.Seq, e.out)
+			s.live.Pong(s.end, a.Seq, size, e.out)
 		}
+	case wire.OpPong:
+		if s.probe != nil {
+			s.probe.OnPong(a.Seq)
+		}
+	case wire.OpDrain:
+		e.onDrain(s, &a)
+	case wire.OpDrainAck:
+		s.notice.acked = true
 	case wire.OpReset:
 		if s.peer != nil {
 			s.peer.suspectAll()

@@ -10,17 +10,19 @@ import (
 
 // Limits of requests and sessions.
 const (
-	MaxReqType   = 254       // largest request type
-	MaxErrorText = 512       // bytes of an error's text
-	MaxSlots     = 128       // requests in flight in one session
-	MaxCredits   = 4096      // packets in flight in one session
-	MinMTU       = 1024      // bytes of a packet that every path carries
-	MaxMessage   = 1<<28 - 1 // bytes that Config.MaxMessage can be
+	MaxReqType      = 254       // largest request type
+	MaxErrorText    = 512       // bytes of an error's text
+	MaxErrorDetails = 480       // bytes of an error's details
+	MaxSlots        = 128       // requests in flight in one session
+	MaxCredits      = 4096      // packets in flight in one session
+	MinMTU          = 1024      // bytes of a packet that every path carries
+	MaxMessage      = 1<<28 - 1 // bytes that Config.MaxMessage can be
 )
 
 // The limits are those of the packages below. A difference does not compile.
 const (
 	_ = uint(-(MaxReqType ^ wire.MaxReqType | MaxErrorText ^ wire.MaxErrorText))
+	_ = uint(-(MaxErrorDetails ^ wire.MaxErrorDetails))
 	_ = uint(-(MaxMessage ^ wire.MaxMsgSize | MinMTU ^ session.MinMTU))
 	_ = uint(-(MaxSlots ^ session.MaxSlots | MaxCredits ^ session.MaxCredits))
 )
@@ -38,12 +40,44 @@ const (
 	CodeApplication             // the handler returned an error; its text follows
 	CodeBadOffer                // what the client offered for a session cannot be met
 	CodePanic                   // the handler panicked
+	CodeCancelled               // the client gave the request up
+	CodeDeadline                // the request's time passed at the server
+	CodeForgotten               // the handler ran, and its response is not kept any more
 )
 
 // String returns the code's name.
 func (c Code) String() string { return c.wire().String() }
 
 func (c Code) wire() wire.Code { return wire.Code(c) }
+
+// Status is a gRPC status code (grpc.io, "Status codes and their use in gRPC").
+type Status uint8
+
+// The status codes.
+const (
+	StatusOK Status = iota // never sent
+	StatusCancelled
+	StatusUnknown
+	StatusInvalidArgument
+	StatusDeadlineExceeded
+	StatusNotFound
+	StatusAlreadyExists
+	StatusPermissionDenied
+	StatusResourceExhausted
+	StatusFailedPrecondition
+	StatusAborted
+	StatusOutOfRange
+	StatusUnimplemented
+	StatusInternal
+	StatusUnavailable
+	StatusDataLoss
+	StatusUnauthenticated
+)
+
+// String returns the name that gRPC uses.
+func (s Status) String() string { return s.wire().String() }
+
+func (s Status) wire() wire.Status { return wire.Status(s) }
 
 // Time is a point on the clock of an Rpc, in nanoseconds since an arbitrary start.
 type Time = monotime.Time
@@ -54,6 +88,7 @@ type Params struct {
 	Credits    int  // packets in flight
 	PerPacket  int  // data bytes in a packet: the MTU less the header
 	MaxMessage int  // bytes
+	Waiting    int  // requests that may wait at the server without a credit
 	Checksum   bool // packets carry a CRC-32C
 }
 
@@ -75,13 +110,17 @@ type ProtocolStats struct {
 	Rollbacks     uint64 // go-back-N rollbacks after a timeout
 	FastRollbacks uint64 // ... on evidence of loss
 	Gaps          uint64 // by a server: gaps told to the client
+	Waits         uint64 // by a server: clients told that a handler waits
+	Pasts         uint64 // by a server: clients told that a number has passed
+	Cancels       uint64 // by a server: requests given up by clients
+	Lates         uint64 // by a server: answers repeated until they are acknowledged
+	Recounts      uint64 // messages counted anew in smaller packets
 	CreditStalls  uint64 // times a slot had to wait for credits
 	PaceStalls    uint64 // times a session had to wait for its rate
 	RateUpdates   uint64 // answers that congestion control was told of
 	DropPast      uint64 // packet of an earlier request or an earlier packet number
 	DropFuture    uint64 // packet ahead of the expected one
 	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back
-	DropNotReady  uint64 // repeated request whose response is not ready
 	DropBusy      uint64 // new request for a slot whose handler still runs
 	DropRepeat    uint64 // repeated too often to be answered again
 	DropSize      uint64 // sizes that contradict each other

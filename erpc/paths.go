@@ -65,7 +65,7 @@ func (p *paths) limit(path *transport.Path) int {
 func (p *paths) offer(mtu int, checksummed bool) wire.Offer {
 	o := wire.Offer{
 		Credits: uint16(p.credits(mtu)), Slots: uint16(p.cfg.Slots), MTU: uint32(mtu),
-		MaxMessage: uint32(p.cfg.MaxMessage),
+		MaxMessage: uint32(p.cfg.MaxMessage), Waiting: uint16(max(0, p.cfg.Waiting)),
 	}
 	if p.cfg.Checksum || !checksummed {
 		o.Features = wire.FeatureChecksum

@@ -18,12 +18,14 @@ const (
 	SessionRestarted                        // the peer does not know the session any more
 	SessionDisconnected                     // the peer ended it
 	SessionClosed                           // this side ended it
+	SessionDraining                         // client: the server shuts down; it takes no new requests
 )
 
 // String returns the event's name.
 func (e SessionEvent) String() string {
-	if e <= SessionClosed {
-		return [...]string{"connected", "refused", "lost", "restarted", "disconnected", "closed"}[e]
+	if e <= SessionDraining {
+		return [...]string{"connected", "refused", "lost", "restarted", "disconnected", "closed",
+			"draining"}[e]
 	}
 	return "unknown"
 }
@@ -45,15 +47,18 @@ type Session struct {
 	// UserData is the application's own.
 	UserData any
 
-	dialer   *session.Dialer // while connecting
-	plan     *pathPlan       // client: what the way to the peer asks for
-	key      connKey         // server: what a repeated Connect is known by
-	epoch    uint64          // of the peer's endpoint
-	lingerAt monotime.Time   // when a closing session is forgotten
-	nextAt   monotime.Time   // when Disconnect is repeated
-	fate     SessionEvent    // how it ended
-	tell     bool            // the peer is to be told of the end
-	share    *share          // server: of the peer's address
+	dialer   *session.Dialer    // while connecting
+	plan     *pathPlan          // client: what the way to the peer asks for
+	key      connKey            // server: what a repeated Connect is known by
+	epoch    uint64             // of the peer's endpoint
+	lingerAt monotime.Time      // when a closing session is forgotten
+	nextAt   monotime.Time      // when Disconnect is repeated
+	fate     SessionEvent       // how it ended
+	tell     bool               // the peer is to be told of the end
+	jobs     slotJobs           // server: its background requests
+	notice   notice             // server: of a shutdown
+	probe    *session.PathProbe // client: while it suspects that its packets are too large
+	share    *share             // server: of the peer's address
 
 	// What each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness
@@ -113,6 +118,10 @@ func (s *Session) Peer() transport.Addr { return s.end.Peer }
 
 // IsClient reports whether this side sends the requests.
 func (s *Session) IsClient() bool { return s.cl != nil }
+
+// Draining reports whether the server of a client session shuts down: requests under way go on,
+// new ones are refused with ErrDraining.
+func (s *Session) Draining() bool { return s.cl != nil && s.cl.Draining() }
 
 // Connected reports whether the session is open.
 func (s *Session) Connected() bool { return s.state == sessConnected }

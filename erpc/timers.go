@@ -22,6 +22,7 @@ type timers struct {
 	resetsAt   monotime.Time // when they are as many as may be again
 
 	active []*Session                // client sessions that have requests
+	late   []*Session                // server sessions with answers that wait for their ACKs
 	wheel  *carousel.Wheel[*Session] // sessions whose next packet is not due; nil until needed
 	idle   idleWatch
 	alarm  alarm
@@ -96,8 +97,10 @@ func (e *engine) tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
 	e.scanLoss()
+	e.repeatLate()
 	e.repeat()
 	e.expire()
+	e.repeatNotices()
 	if m := e.shares.memory; e.in.Now >= m.Next() {
 		m.Expire(e.in.Now, e.shares.book.scarce(), e.out)
 	}
@@ -130,7 +133,26 @@ func (e *engine) scanLoss() {
 		if retries >= 2 && e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
 			s.live.Probe(s.end, e.in.Now, e.out) // does it know this session?
 		}
+		if _, stuck := s.cl.Suspects(); stuck || s.probe != nil {
+			e.probePath(s)
+		}
 	}
+}
+
+// repeatLate repeats the late answers that are due.
+func (e *engine) repeatLate() {
+	late := e.timers.late
+	for i := 0; i < len(late); {
+		if s := late[i]; s.state == sessConnected && s.sv.Repeat(e.in.Now, e.out) > 0 {
+			i++
+			continue
+		}
+		last := len(late) - 1
+		late[i] = late[last]
+		late[last] = nil
+		late = late[:last]
+	}
+	e.timers.late = late
 }
 
 // whenIdle calls fn once, in a tick, when no handler has run for a span of time.
@@ -142,7 +164,7 @@ func (e *engine) whenIdle(span time.Duration, fn func()) {
 func (e *engine) checkIdle() {
 	w := &e.timers.idle
 	switch {
-	case e.running() > 0:
+	case e.running() > 0 || len(e.timers.late) > 0:
 		w.since = 0
 	case w.since == 0:
 		w.since = e.in.Now
@@ -200,12 +222,30 @@ func (e *engine) wakeAt() monotime.Time {
 	return wake
 }
 
+// mostResting bounds what resting looks at.
+const mostResting = 64
+
+// resting reports whether all requests under way wait at their servers, so that nothing is
+// overdue before the next sweep.
+func (t *timers) resting() bool {
+	if len(t.active) > mostResting {
+		return false
+	}
+	for _, s := range t.active {
+		if s.state == sessConnected && !s.cl.Resting() {
+			return false
+		}
+	}
+	return true
+}
+
 // nextTick returns when tick wants to be called next.
 func (e *engine) nextTick() monotime.Time {
 	t := &e.timers
 	next := monotime.Never
 	switch {
-	case len(t.active) > 0 || len(e.shakes.repeating) > 0 || e.calls.deadlines > 0 || t.idle.fn != nil:
+	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
+		len(e.shakes.repeating) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
 		return t.nextScan
 	case e.table.live > 0:
 		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)

@@ -154,11 +154,11 @@ func (p *workerPool) take() *job {
 // work runs jobs until the pool is closed and no job waits.
 func (p *workerPool) work() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for {
 		j := p.take()
 		if j == nil {
 			if p.closed && p.waiting == 0 {
+				p.mu.Unlock()
 				return
 			}
 			p.idle++

@@ -29,6 +29,7 @@ func newCrew(tb testing.TB, cfg *Shares, workers, most, addresses int) *crew {
 func (c *crew) submit(address, n int) (taken int) {
 	for range n {
 		j := &job{share: c.shares[address]}
+		j.handle.job = j
 		j.fn = func(ReqHandle) {
 			c.started <- address
 			<-c.finish[address]
@@ -192,6 +193,7 @@ func TestSubmitAllocatesNothing(t *testing.T) {
 	sh := &share{line: p.open(stubAddrOf(0))}
 	ran := make(chan struct{})
 	j := &job{share: sh, fn: func(ReqHandle) { ran <- struct{}{} }}
+	j.handle.job = j
 	if n := testing.AllocsPerRun(100, func() {
 		p.Submit(j)
 		<-ran

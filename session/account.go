@@ -15,14 +15,18 @@ const (
 )
 
 // refusalText is what the client reads.
-var refusalText = [...]string{
-	NoMemory:     "no memory for the request",
-	NotKept:      "no memory for the response",
-	ShareUsed:    "memory of this address",
-	QuotaUsed:    "memory of this session",
-	RequestStale: "the request stood still too long",
-	ResponseGone: "the response was kept too long",
+var refusalText = [...][]byte{
+	Granted:      nil,
+	NoMemory:     []byte("no memory for the request"),
+	NotKept:      []byte("no memory for the response"),
+	ShareUsed:    []byte("memory of this address"),
+	QuotaUsed:    []byte("memory of this session"),
+	RequestStale: []byte("the request stood still too long"),
+	ResponseGone: []byte("the response was kept too long"),
 }
+
+// maxRefusal is enough for the body of an error with such a text.
+const maxRefusal = 64
 
 // Bank is where accounts get memory from, in pieces: what the process may use.
 type Bank interface {

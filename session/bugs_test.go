@@ -34,7 +34,7 @@ func TestResponseStaysWhileQueued(t *testing.T) {
 	if string(flatten(r.sout.Tx[0]).raw) != string(before.raw) {
 		t.Error("a queued response was overwritten by a buffer that was allocated later")
 	}
-	if err := r.sv.RespondError(0, wire.CodeApplication, "", r.now, r.sout); err != nil {
+	if err := r.sv.RespondError(0, fault(wire.CodeApplication, ""), r.now, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	used := r.inUse()
@@ -68,11 +68,16 @@ func TestEndFlushesQueuedRequest(t *testing.T) {
 		payload, end := []byte{}, EventDone
 		switch kind {
 		case "error":
-			h.Flags, h.MsgSize, payload, end = wire.FlagError, 1, []byte{5}, EventError
+			payload, end = wire.AppendError(nil, fault(wire.CodeApplication, "")), EventError
+			h.Type, h.MsgSize = wire.TypeErr, uint32(len(payload))
 		case "too large":
 			h.MsgSize, payload, end = 5000, make([]byte, 1000), EventFailed
 		}
-		r.cl.OnResp(&h, payload, &Arrival{}, r.cout)
+		if h.Type == wire.TypeErr {
+			r.cl.OnErr(&h, payload, &Arrival{}, r.cout)
+		} else {
+			r.cl.OnResp(&h, payload, &Arrival{}, r.cout)
+		}
 		if ks := kinds(r.cout); !slices.Equal(ks, []EventKind{EventFlush, end}) {
 			t.Errorf("%s: outcomes %v: a packet of the ended request is queued", kind, ks)
 		}
@@ -116,7 +121,7 @@ func TestErrorWithoutMemory(t *testing.T) {
 		}
 	}
 	// The request's own buffer goes back to the pool, but is too small for an error.
-	if err := r.sv.RespondError(0, wire.CodeApplication, "text", r.now, r.sout); err != nil {
+	if err := r.sv.RespondError(0, fault(wire.CodeApplication, "text"), r.now, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	r.takeServer()
@@ -127,7 +132,7 @@ func TestErrorWithoutMemory(t *testing.T) {
 	if len(r.s2c) != 1 {
 		t.Fatalf("%d answers to the repeated request", len(r.s2c))
 	}
-	if ev := r.toClient(r.s2c[0]); ev.Kind != EventError || ev.Code != wire.CodeApplication {
+	if ev := r.toClient(r.s2c[0]); ev.Kind != EventError || ev.Fault.Code != wire.CodeApplication {
 		t.Fatalf("event %+v", ev)
 	}
 	for _, b := range hoard {
@@ -143,17 +148,21 @@ func TestPacketsBeforeOpen(t *testing.T) {
 	var st Stats
 	c := NewClient(serverHost, clientSession, clientToken, Timing{}, 1, nil, nil, &st)
 	out := NewOut(4, false)
-	for _, flags := range []wire.Flags{0, wire.FlagError} {
-		h := wire.Header{Type: wire.TypeResp, Flags: flags, MsgSize: 1}
-		c.OnResp(&h, []byte{1}, &Arrival{}, out)
-	}
-	h := wire.Header{Type: wire.TypeCR, ReqNum: 5}
+	h := wire.Header{Type: wire.TypeResp, MsgSize: 1}
+	c.OnResp(&h, []byte{1}, &Arrival{}, out)
+	h = wire.Header{Type: wire.TypeErr, MsgSize: 8}
+	c.OnErr(&h, wire.AppendError(nil, fault(wire.CodePanic, "")), &Arrival{}, out)
+	h = wire.Header{Type: wire.TypeCR, ReqNum: 5}
 	c.OnCR(&h, &Arrival{}, out)
+	h.Type = wire.TypeWait
+	c.OnWait(&h, &Arrival{}, out)
+	h.Type = wire.TypePast
+	c.OnPast(&h, &Arrival{}, out)
 	if ks := kinds(out); ks != nil {
 		t.Errorf("outcomes %v", ks)
 	}
-	if st.DropPast != 3 {
-		t.Errorf("%d drops counted, want 3", st.DropPast)
+	if st.DropPast != 5 {
+		t.Errorf("%d drops counted, want 5", st.DropPast)
 	}
 }
 

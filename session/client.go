@@ -16,6 +16,9 @@ type Op struct {
 	Resp    *msgbuf.Buffer // takes the response; its MaxSize bounds it. Nil: the session makes one
 	Ref     uint32         // the owner's name for the request
 	ReqType uint8
+	// Deadline is when the owner gives the request up, 0 if never. The server is told; the owner
+	// calls Cancel.
+	Deadline monotime.Time
 }
 
 // clientSlot is the state of one request in flight. Packet counts are in the one
@@ -24,13 +27,18 @@ type clientSlot struct {
 	op       Op
 	reqNum   uint64
 	busy     bool
+	waits    bool // the server said that the handler waits: it has no credit and no timeout
+	cut      wire.Cut
 	stalled  bool   // in line for credits
 	next     uint8  // slot behind this one in line for credits
 	ownsResp bool   // op.Resp came from the session's pool
 	quiet    uint8  // packets sent since the last one that asked for a CR
 	retries  uint8  // timeouts since the last progress
 	fast     uint8  // rollbacks on evidence since the last progress
+	pasts    uint8  // tries in a row that the server said are past
+	pastTry  uint16 // of the last of these
 	try      uint16 // rollbacks of the request; goes with its packets
+	per      uint32 // data bytes in a packet of both messages
 	numReq   uint32
 	numResp  uint32 // 0 until response packet 0 has come
 	numTx    uint32
@@ -41,6 +49,7 @@ type clientSlot struct {
 	sentAt   monotime.Time // when packet 0 was sent
 	progress monotime.Time // when the slot last sent after idling, or received
 	times    *txTimes      // of packets after the first; nil until needed
+	gaveUp   *gaveUp       // nil until it gives one up
 }
 
 // total returns how many packets the client sends for the request, as far as known.
@@ -68,6 +77,9 @@ type Client struct {
 	quiet   uint8 // credits held by packets that no CR was asked for yet; less than stride
 	open    bool
 	closed  bool
+	drains  bool     // the peer takes no new requests
+	cut     wire.Cut // of requests that begin
+	ending  uint8    // slots whose CANCEL is repeated
 
 	// The slots of most sessions, and their numbers in free. Here, so that all of a session is in one
 	// piece of memory: one miss of the TLB, and Prefetch knows where things are.
@@ -76,10 +88,14 @@ type Client struct {
 
 	pool  *msgbuf.Pool
 	queue opQueue
+
+	askEvery time.Duration // how long a waiting request is not asked after
+	stuckAt  monotime.Time // see Suspects
+	stuck    bool
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
-const ClientHot = 448
+const ClientHot = 464
 
 // txTimes remembers when the packets in flight were sent.
 type txTimes struct {
@@ -107,6 +123,7 @@ func (c *Client) Init(
 	c.End = End{Peer: peer, Local: local, LocalToken: token}
 	c.pool, c.stats, c.queue.max = pool, stats, maxQueue
 	c.rtt, c.pace = newRTOEstimator(&t), newPacer(pacing)
+	c.askEvery = t.FailureTimeout / 2
 	// One slot, never busy, stands for all until Open, so that no packet of the peer
 	// finds none.
 	c.slots = c.inline[:1]
@@ -137,11 +154,11 @@ func (c *Client) Open(
 
 // Start begins a request, or queues it when all slots are in use or the session is
 // not open yet. The session owns the buffers until the request ends. Errors:
-// ErrClosed, ErrTooLarge, ErrExhausted (queue full); then nothing has happened. What
+// ErrClosed, ErrDraining, ErrTooLarge, ErrExhausted (queue full); then nothing has happened. What
 // is too large for a session that is not open yet fails once it is.
 func (c *Client) Start(op Op, now monotime.Time, out *Out) error {
-	if c.closed {
-		return ErrClosed
+	if c.closed || c.drains {
+		return c.refusal()
 	}
 	if !c.open {
 		return c.queue.push(op)
@@ -156,8 +173,16 @@ func (c *Client) Start(op Op, now monotime.Time, out *Out) error {
 	return nil
 }
 
+// refusal says why no request starts.
+func (c *Client) refusal() error {
+	if c.closed {
+		return ErrClosed
+	}
+	return ErrDraining
+}
+
 func (c *Client) check(op *Op) error {
-	if n := op.Req.Size(); n > c.MaxMessage || c.packets(n) > wire.MaxPackets {
+	if n := op.Req.Size(); n > c.MaxMessage || packets(n, c.PerPacket) > wire.MaxPackets {
 		return ErrTooLarge
 	}
 	return nil
@@ -171,9 +196,13 @@ func (c *Client) begin(op Op, now monotime.Time, out *Out) {
 	s.op = op
 	s.reqNum += uint64(len(c.slots))
 	s.busy = true
-	s.retries, s.fast, s.try = 0, 0, 0
+	s.retries, s.fast, s.try, s.pasts = 0, 0, 0, 0
 	s.ownsResp = false
-	s.numReq = c.packets(op.Req.Size())
+	s.per, s.cut = uint32(c.PerPacket), c.cut
+	if c.ending > 0 && s.gaveUp != nil && s.gaveUp.repeating {
+		c.stopCancel(s) // this number says the same
+	}
+	s.numReq = packets(op.Req.Size(), c.PerPacket)
 	s.numResp = 0
 	s.numTx, s.numRx, s.highTx, s.againGen = 0, 0, 0, 0
 	s.progress = now
@@ -200,7 +229,7 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 	for c.credits > 0 && c.stalled.n > 0 {
 		i := c.stalled.head
 		s := &c.slots[i]
-		if !s.busy || s.numTx >= s.total() {
+		if !s.busy || s.waits || s.numTx >= s.total() {
 			c.stepOut() // the request ended, or was rolled back and resent, while it waited
 			continue
 		}
@@ -228,7 +257,7 @@ func (c *Client) pump(now monotime.Time, out *Out) {
 // elicits returns the size of the response packet that the RFR with number k asks for,
 // header included: RFRs are paced as what they cause.
 func (c *Client) elicits(s *clientSlot, k uint32) int {
-	return wire.HeaderSize + c.payload(s.op.Resp.Size(), k-(s.numReq-1))
+	return wire.HeaderSize + payload(s.op.Resp.Size(), int(s.per), k-(s.numReq-1))
 }
 
 // rfrSize returns how many response packets the slot's next RFR asks for: several at a time
@@ -269,13 +298,17 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 	k := s.numTx
 	var h wire.Header // not a literal, which would be built elsewhere and copied
 	h.ReqType, h.Hold, h.ReqNum, h.PktNum = s.op.ReqType, wire.TryHold(s.try, 0), s.reqNum, uint16(k)
+	h.Flags = s.cut.Flags()
 	if k < s.numReq {
 		h.Type = wire.TypeReq
 		h.MsgSize = uint32(s.op.Req.Size())
-		head, data := s.op.Req.Packet(int(k), c.PerPacket)
+		head, data := s.op.Req.Packet(int(k), int(s.per))
 		s.txGen = out.gen
 		if s.numReq > 2 && c.skipCR(s, k) {
-			h.Flags = wire.FlagQuiet
+			h.Flags |= wire.FlagQuiet
+		}
+		if k == 0 && s.op.Deadline != 0 {
+			h.Hold = wire.TryRemaining(s.try, s.op.Deadline.Sub(now))
 		}
 		c.send(out, &h, head, data)
 		if c.pace.gated {
@@ -353,14 +386,28 @@ func (c *Client) release(i uint8) {
 		s.ownsResp = false
 	}
 	c.clearQuiet(s)
-	s.busy = false
+	s.busy, s.waits = false, false
 	s.op = Op{}
 	c.busy--
 	c.free = append(c.free, i)
 }
 
-// Idle reports whether no request is in a slot or in the queue.
-func (c *Client) Idle() bool { return c.busy == 0 && c.queue.n == 0 }
+// Idle reports whether there is nothing to scan: no request is in a slot or in the queue, and no
+// CANCEL is repeated.
+func (c *Client) Idle() bool { return c.busy == 0 && c.queue.n == 0 && c.ending == 0 }
+
+// Resting reports whether every request under way waits at the server: nothing is overdue soon.
+func (c *Client) Resting() bool {
+	if c.busy == 0 || c.ending > 0 {
+		return false
+	}
+	for i := range c.slots {
+		if s := &c.slots[i]; s.busy && !s.waits {
+			return false
+		}
+	}
+	return true
+}
 
 // Pending returns how many requests are in slots and in the queue.
 func (c *Client) Pending() (inFlight, queued int) { return c.busy, c.queue.n }

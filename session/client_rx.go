@@ -24,7 +24,7 @@ func (c *Client) OnCR(h *wire.Header, in *Arrival, out *Out) {
 		c.stats.DropSize++ // no CR exists for the last request packet
 		return
 	}
-	c.progress(i, h, in, int(uint32(h.PktNum)+1-s.numRx)*(wire.HeaderSize+c.PerPacket), out)
+	c.progress(i, h, in, int(uint32(h.PktNum)+1-s.numRx)*(wire.HeaderSize+int(s.per)), out)
 }
 
 // progress takes an answer of n bytes, header included, that is not the last one.
@@ -41,13 +41,10 @@ func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out)
 // OnResp takes a response packet and copies its data to the response buffer. The header is
 // parsed, and End.Names has accepted the packet. When the request ends with it the
 // slot may already be in use for the next request.
-func (c *Client) OnResp(h *wire.Header, payload []byte, in *Arrival, out *Out) {
-	if h.Flags&wire.FlagError != 0 {
-		c.onError(h, payload, in.Now, out)
-		return
-	}
+func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	i, ok := c.accept(h)
 	if !ok {
+		c.ackForgotten(h, out)
 		return
 	}
 	s := &c.slots[i]
@@ -61,9 +58,12 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 		c.lost(i, h.Hold, in.Now, out) // the response packets before it
 		return
 	}
-	if len(payload) != c.payload(int(h.MsgSize), j) {
+	if len(data) != payload(int(h.MsgSize), int(s.per), j) {
 		c.stats.DropSize++
 		return
+	}
+	if h.Flags&wire.FlagLate != 0 {
+		c.ack(h, out)
 	}
 	if j == 0 && !c.firstResp(i, s, h, in.Now, out) {
 		return
@@ -72,14 +72,14 @@ func (c *Client) OnResp(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 		c.stats.DropSize++
 		return
 	}
-	copy(s.op.Resp.Bytes()[int(j)*c.PerPacket:], payload)
+	copy(s.op.Resp.Bytes()[int(j)*int(s.per):], data)
 	if uint32(h.PktNum)+1 < s.total() {
-		c.progress(i, h, in, wire.HeaderSize+len(payload), out)
+		c.progress(i, h, in, wire.HeaderSize+len(data), out)
 		return
 	}
 	ref, resp := s.op.Ref, s.op.Resp
 	rtt := c.received(s, h, in.Now)
-	c.learn(in, rtt, wire.HeaderSize+len(payload), h)
+	c.learn(in, rtt, wire.HeaderSize+len(data), h)
 	s.ownsResp = false
 	c.finish(i, in.Now, out)
 	ev := out.add(EventDone)
@@ -92,7 +92,7 @@ func (c *Client) firstResp(
 	i uint8, s *clientSlot, h *wire.Header, now monotime.Time, out *Out,
 ) bool {
 	size := int(h.MsgSize)
-	numResp := c.packets(size)
+	numResp := packets(size, int(s.per))
 	err := c.fitResp(s, size)
 	if err != nil || s.numReq+numResp-1 > wire.MaxPackets {
 		if err == nil {
@@ -128,38 +128,43 @@ func (c *Client) fitResp(s *clientSlot, size int) error {
 	return nil
 }
 
-// onError ends a request with the server's error. An error may answer any packet
+// OnErr ends a request with the server's error. An error may answer any packet
 // that is outstanding, so it need not be the next one.
-func (c *Client) onError(h *wire.Header, payload []byte, now monotime.Time, out *Out) {
+func (c *Client) OnErr(h *wire.Header, body []byte, in *Arrival, out *Out) {
 	i, ok := c.accept(h)
 	if !ok {
+		c.ackForgotten(h, out)
 		return
 	}
-	code, text, err := wire.ParseError(payload)
-	if err != nil || len(payload) != int(h.MsgSize) {
+	e, err := wire.ParseError(body)
+	if err != nil {
 		c.stats.DropSize++
 		return
+	}
+	if h.Flags&wire.FlagLate != 0 {
+		c.ack(h, out)
 	}
 	s := &c.slots[i]
 	ref := s.op.Ref
 	if out.lends && uint32(h.PktNum)+1 < min(s.numTx, s.numReq) {
 		out.Flush() // nothing proves that the packets behind the refused one have left
 	}
-	c.finish(i, now, out)
+	c.finish(i, in.Now, out)
 	ev := out.add(EventError)
-	ev.Ref, ev.Code, ev.Text = ref, code, text
+	out.fault = e
+	ev.Ref, ev.Fault = ref, &out.fault
 }
 
-// accept applies the client's rule (eRPC, section 5.3): the request is current, and
-// what the packet answers was sent and has not been answered.
+// accept applies the client's rule (eRPC, section 5.3): the request is current, what the packet
+// answers was sent and has not been answered, and both sides count it in the same packets.
 func (c *Client) accept(h *wire.Header) (uint8, bool) {
 	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
 	s := &c.slots[i]
 	pkt := uint32(h.PktNum)
 	switch {
-	case !s.busy || s.reqNum != h.ReqNum || pkt < s.numRx:
+	case !s.busy || s.reqNum != h.ReqNum || pkt < s.numRx || h.Flags.Cut() != s.cut:
 		c.stats.DropPast++
-	case pkt >= s.numTx:
+	case pkt >= s.numTx && !(s.waits && pkt == s.numReq-1):
 		c.stats.DropUnsent++
 	default:
 		return i, true
@@ -171,10 +176,14 @@ func (c *Client) accept(h *wire.Header) (uint8, bool) {
 // too, and returns its RTT, 0 if it cannot be known.
 func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time.Duration {
 	k := uint32(h.PktNum)
+	if s.waits { // the answer takes no credit
+		s.waits, s.numTx = false, s.numReq
+		c.credits--
+	}
 	c.credits += int(k + 1 - s.numRx)
 	s.numRx = k + 1
 	retries := s.retries
-	s.retries, s.fast = 0, 0
+	s.retries, s.fast, s.pasts = 0, 0, 0
 	s.progress = now
 	held := time.Duration(0)
 	if k == s.numReq-1 {
@@ -187,15 +196,30 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 			return 0
 		}
 	} else {
-		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-			c.rtt.keep(retries)
-			return 0
-		}
 		var known bool
-		if held, known = wire.CoarseHold(h.Hold); !known {
+		if held, known = c.coarse(s, h, retries); !known {
 			return 0
 		}
 	}
+	return c.sample(s, k, held, now)
+}
+
+// coarse returns the hold time in the answer to one of several packets; known is false if the
+// answer gives no round trip.
+func (c *Client) coarse(
+	s *clientSlot, h *wire.Header, retries uint8,
+) (held time.Duration, known bool) {
+	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
+		c.rtt.keep(retries)
+		return 0, false
+	}
+	return wire.CoarseHold(h.Hold)
+}
+
+// sample takes the round trip of packet k.
+func (c *Client) sample(
+	s *clientSlot, k uint32, held time.Duration, now monotime.Time,
+) time.Duration {
 	at := s.sentAt
 	if k > 0 {
 		at = s.times.at[k&uint32(len(s.times.at)-1)]
@@ -241,6 +265,17 @@ func (c *Client) lost(i uint8, try uint16, now monotime.Time, out *Out) {
 
 // finish ends the request in slot i and starts waiting ones.
 func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
+	c.vacate(i, out)
+	if c.stalled.n > 0 {
+		c.pump(now, out)
+	}
+	if c.queue.n > 0 {
+		c.startQueued(now, out)
+	}
+}
+
+// vacate ends the request in slot i.
+func (c *Client) vacate(i uint8, out *Out) {
 	s := &c.slots[i]
 	c.credits += int(s.numTx - s.numRx)
 	// Only a peer that answers what it cannot have got, or the owner who cancels, ends a request
@@ -250,12 +285,6 @@ func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
 		out.Flush()
 	}
 	c.release(i)
-	if c.stalled.n > 0 {
-		c.pump(now, out)
-	}
-	if c.queue.n > 0 {
-		c.startQueued(now, out)
-	}
 }
 
 // Scan looks for requests whose answers are overdue and rolls them back
@@ -264,12 +293,13 @@ func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
 // sent later has been answered. It returns the largest number of timeouts without
 // progress of any slot, so that the owner can ask whether the peer lives.
 func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
-	if c.busy == 0 {
+	if c.busy == 0 && c.ending == 0 {
 		return 0
 	}
 	for i := range c.slots {
 		s := &c.slots[i]
 		if !s.busy || s.numTx == s.numRx {
+			c.scanQuiet(uint8(i), now, out)
 			continue
 		}
 		if now.Sub(s.progress) < c.rtt.timeout(s.retries) {
@@ -281,6 +311,9 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 		}
 		if s.retries < 255 {
 			s.retries++
+		}
+		if s.retries >= suspectAfter && !c.suspect(uint8(i), now, out) {
+			continue
 		}
 		c.stats.Rollbacks++
 		// One timeout may be a peer that does not get to run, and one without the response
@@ -301,57 +334,8 @@ func (c *Client) rollback(i uint8, now monotime.Time, out *Out) {
 	s.highTx = max(s.highTx, s.numTx)
 	s.numTx = s.numRx
 	c.clearQuiet(s)
+	s.waits = false
 	s.try++
 	s.progress = now
 	c.kick(i, now, out)
-}
-
-// Cancel ends request ref with the reason err. The server may or may not run it, or be running
-// it. The owner asks for a flush before, since packets of the request may be in queues. Cancel
-// returns false if no such request is here.
-func (c *Client) Cancel(ref uint32, err error, now monotime.Time, out *Out) bool {
-	if c.queue.remove(ref) {
-		c.fail(ref, err, out)
-		return true
-	}
-	for i := range c.slots {
-		if s := &c.slots[i]; s.busy && s.op.Ref == ref {
-			c.finish(uint8(i), now, out)
-			c.reuseLast(uint8(i))
-			c.fail(ref, err, out)
-			return true
-		}
-	}
-	return false
-}
-
-// reuseLast moves slot i, if free, to the bottom of the stack of free slots: its handler
-// may still run at the server, which takes no new request for the slot until then.
-func (c *Client) reuseLast(i uint8) {
-	for at, f := range c.free {
-		if f == i {
-			copy(c.free[1:at+1], c.free[:at])
-			c.free[0] = i
-			return
-		}
-	}
-}
-
-// Close ends every request with err: those in slots by slot, then the queue in its order. The
-// last outcome is EventClosed. It refuses new ones. The owner asks for a flush before, as for
-// Cancel.
-func (c *Client) Close(err error, out *Out) {
-	c.closed = true
-	for i := range c.slots {
-		if s := &c.slots[i]; s.busy {
-			c.fail(s.op.Ref, err, out)
-			c.credits += int(s.numTx - s.numRx)
-			c.release(uint8(i))
-		}
-	}
-	for c.queue.n > 0 {
-		c.fail(c.queue.pop().Ref, err, out)
-	}
-	c.stalled = slotLine{}
-	out.add(EventClosed).Session = c.Local
 }

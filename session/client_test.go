@@ -183,7 +183,7 @@ func (r *rig) largeResponse(ref uint32, req, resp int, fits bool) {
 			r.tb.Errorf("response of %d bytes to %d: %v, %+v", resp, req, err, got)
 		}
 		buf.Free()
-		if r.sv.RespondError(ev.Slot, wire.CodeTooLarge, "", r.now, r.sout) != nil {
+		if r.sv.RespondError(ev.Slot, fault(wire.CodeTooLarge, ""), r.now, r.sout) != nil {
 			r.tb.Error("the request is not the handler's any more")
 		}
 		r.takeServer()

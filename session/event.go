@@ -35,7 +35,7 @@ const (
 	EventProgress
 	// EventDone: the response to request Ref is here: Resp, which the owner must Return.
 	EventDone
-	// EventError: the server answered request Ref with an error: Code and Text.
+	// EventError: the server answered request Ref with an error, Fault.
 	EventError
 	// EventFailed: request Ref ended on this side, with Err.
 	EventFailed
@@ -46,6 +46,14 @@ const (
 	EventOpened
 	// EventClosed: Close was called, and the outcomes of all requests are before this one.
 	EventClosed
+	// EventCancelled: the client gave up the request in Slot of session Session, whose handler has
+	// not responded yet. What it responds is dropped; until then the slot takes no request.
+	EventCancelled
+	// EventLate: the session has answers that it repeats by itself. The owner calls Server.Repeat
+	// in each epoch until there are none.
+	EventLate
+	// EventBroken: the session cannot go on, for the reason Err. The owner ends it.
+	EventBroken
 )
 
 // Event is an outcome that a session leaves in an Out. A field that the kind does not name
@@ -53,12 +61,11 @@ const (
 type Event struct {
 	Kind    EventKind
 	Slot    uint8
-	Code    wire.Code
-	Session uint32         // EventPace, EventOpened, EventClosed: End.Local
+	Session uint32         // of what is not about a request: End.Local
 	Ref     uint32         // the Op's
 	RTT     time.Duration  // EventProgress, EventDone: without the server's hold; 0 if unknown
 	Resp    *msgbuf.Buffer // belongs to the library until the owner returns it
-	Text    []byte         // aliases the packet
+	Fault   *wire.Error    // until the next packet is taken; its parts alias the packet
 	Err     error
 }
 
@@ -68,13 +75,17 @@ type Stats struct {
 	Rollbacks     uint64 // go-back-N rollbacks after a timeout
 	FastRollbacks uint64 // ... on evidence of loss
 	Gaps          uint64 // by a server: gaps told to the client
+	Waits         uint64 // by a server: clients told that a handler waits
+	Pasts         uint64 // by a server: clients told that a number has passed
+	Cancels       uint64 // by a server: requests given up by clients
+	Lates         uint64 // by a server: answers repeated until they are acknowledged
+	Recounts      uint64 // messages counted anew in smaller packets
 	CreditStalls  uint64 // times a slot had to wait for credits
 	PaceStalls    uint64 // times a session had to wait for its rate
 	RateUpdates   uint64 // answers that congestion control was told of
 	DropPast      uint64 // packet of an earlier request or an earlier packet number
 	DropFuture    uint64 // packet ahead of the expected one
 	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back
-	DropNotReady  uint64 // repeated request whose response is not ready
 	DropBusy      uint64 // new request for a slot whose handler still runs
 	DropRepeat    uint64 // repeated too often to be answered again
 	DropSize      uint64 // sizes that contradict each other

@@ -28,18 +28,23 @@ func mutate(base wire.Header, session, token uint32, in []byte) dgram {
 	}
 	base.PktNum += uint16(field(0))
 	base.ReqNum += field(1) & 31
-	base.Flags = wire.Flags(field(2) & 3)
+	base.Flags = wire.Flags(field(2) & 15)
 	base.MsgSize = uint32(field(3)*100 + field(4))
 	base.Hold = uint16(field(5)) << 8
 	base.ReqType = uint8(field(6))
 	base.Session = session
 	payload := min(int(field(7))*8, int(base.MsgSize))
-	if base.Type == wire.TypeCR || base.Type == wire.TypeRFR {
+	switch base.Type {
+	case wire.TypeCR, wire.TypeRFR:
 		payload = 0
+	case wire.TypeErr:
+		payload = int(base.MsgSize)
+	case wire.TypeWait, wire.TypePast, wire.TypeCancel, wire.TypeAck:
+		payload, base.MsgSize = 0, 0
 	}
 	raw := make([]byte, wire.HeaderSize+payload)
-	if payload > 0 {
-		raw[wire.HeaderSize] = byte(field(8))
+	if payload > 1 {
+		raw[wire.HeaderSize], raw[wire.HeaderSize+1] = byte(field(8)), 1
 	}
 	base.Put(raw, token)
 	return dgram{raw: raw}
@@ -71,8 +76,12 @@ func FuzzClient(f *testing.F) {
 		}
 		packetsOf(in, func(b []byte) {
 			h := wire.Header{Type: wire.TypeResp}
-			if len(b) > 9 && b[9]&1 != 0 {
-				h.Type = wire.TypeCR
+			if len(b) > 9 {
+				h.Type = [...]wire.Type{wire.TypeResp, wire.TypeCR, wire.TypeErr, wire.TypeWait,
+					wire.TypePast, wire.TypeResp, wire.TypeCR, wire.TypeResp}[b[9]&7]
+				if b[9]&64 != 0 {
+					r.cl.LowerCut(wire.CutSizes[1+b[9]>>7])
+				}
 			}
 			end(r.toClient(mutate(h, clientSession, clientToken, b)))
 			r.now += ms
@@ -117,8 +126,14 @@ func FuzzServer(f *testing.F) {
 		r.refuse[7] = wire.CodeNoHandler
 		packetsOf(in, func(b []byte) {
 			h := wire.Header{Type: wire.TypeReq}
-			if len(b) > 9 && b[9]&1 != 0 {
-				h.Type = wire.TypeRFR
+			if len(b) > 9 {
+				h.Type = [...]wire.Type{wire.TypeReq, wire.TypeRFR, wire.TypeCancel,
+					wire.TypeAck}[b[9]&3]
+				if b[9]&8 != 0 {
+					_ = r.sv.Wait(b[9]>>4&7, r.now, r.sout)
+				}
+				r.now += ms
+				r.sv.Repeat(r.now, r.sout)
 			}
 			ev := r.toServer(mutate(h, serverSession, serverToken, b))
 			if ev.Kind != EventRequest {
@@ -130,7 +145,7 @@ func FuzzServer(f *testing.F) {
 			switch b[len(b)-1] & 6 {
 			case 0: // never answers
 			case 2:
-				if err := r.sv.RespondError(ev.Slot, wire.CodeApplication, "x", r.now, r.sout); err != nil {
+				if err := r.sv.RespondError(ev.Slot, fault(wire.CodeApplication, "x"), r.now, r.sout); err != nil {
 					t.Fatal(err)
 				}
 				r.takeServer()
@@ -153,7 +168,7 @@ func FuzzServer(f *testing.F) {
 		// A client whose numbers are beyond those that were used: it still works.
 		r.open(0)
 		for i := range r.cl.slots {
-			r.cl.slots[i].reqNum += 1 << 20
+			r.cl.slots[i].reqNum += 1 << 17
 		}
 		works(t, r)
 		r.noLeak()

@@ -23,11 +23,12 @@ func TestErrorFlushesLent(t *testing.T) {
 			for _, p := range r.c2s[:c.at+1] { // the others are still in the send queue
 				p.read(t)
 			}
+			body := wire.AppendError(nil, fault(wire.CodeNoHandler, ""))
 			h := wire.Header{
-				Type: wire.TypeResp, Flags: wire.FlagError, ReqType: 1, ReqNum: 8,
-				PktNum: uint16(c.at), MsgSize: 1,
+				Type: wire.TypeErr, ReqType: 1, ReqNum: 8,
+				PktNum: uint16(c.at), MsgSize: uint32(len(body)),
 			}
-			r.cl.OnResp(&h, []byte{byte(wire.CodeNoHandler)}, r.arrival(), r.cout)
+			r.cl.OnErr(&h, body, r.arrival(), r.cout)
 			if c.flush && lends {
 				want(t, "refused early", r.cout, EventFlush, EventError)
 				r.cnet.flush(t)
@@ -52,8 +53,7 @@ func TestErrorWithFewCredits(t *testing.T) {
 	op := r.op(1, 3000, 10)
 	r.start(op)
 	r.toServer(r.c2s[0])
-	h := r.s2c[0].header()
-	r.cl.OnResp(&h, r.s2c[0].raw[wire.HeaderSize:], r.arrival(), r.cout)
+	r.fromServer(r.s2c[0])
 	want(t, "refused at the only packet", r.cout, EventError)
 	giveBack(op)
 	r.noLeak()
@@ -78,7 +78,7 @@ func TestPreallocWhileQueued(t *testing.T) {
 	if string(flatten(r.sout.Tx[0]).raw) != before {
 		t.Error("a queued response was overwritten by a buffer that was allocated later")
 	}
-	if err := r.sv.RespondError(0, wire.CodeApplication, "", 0, r.sout); err != nil {
+	if err := r.sv.RespondError(0, fault(wire.CodeApplication, ""), 0, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	r.takeServer()
@@ -183,7 +183,7 @@ func TestPreallocIsNotQueued(t *testing.T) {
 	events(r.sout)
 	again := r.sv.Prealloc(0, 10, r.sout)
 	again.Free() // the handler answers with an error, or with another buffer
-	if err := r.sv.RespondError(0, wire.CodeApplication, "", 0, r.sout); err != nil {
+	if err := r.sv.RespondError(0, fault(wire.CodeApplication, ""), 0, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	other := r.buffer(10, 77) // another session's response

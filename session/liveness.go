@@ -75,8 +75,11 @@ func (l *Liveness) Unanswered(seq uint64) bool { return l.seq == seq && l.lastRx
 // Probed returns when the last probe was sent.
 func (l *Liveness) Probed() monotime.Time { return l.lastProbe }
 
-// Pong answers a ping with the given sequence number.
-func (l *Liveness) Pong(e *End, seq uint64, out *Out) { l.send(e, wire.OpPong, seq, out) }
+// Pong answers a ping with the given sequence number in a packet of its size, bytes: a padded one
+// asks whether the path carries it, both ways.
+func (l *Liveness) Pong(e *End, seq uint64, size int, out *Out) {
+	l.sendPadded(e, wire.OpPong, seq, size, out)
+}
 
 // Disconnect tells the peer that the session ends.
 func (l *Liveness) Disconnect(e *End, out *Out) {
@@ -84,9 +87,19 @@ func (l *Liveness) Disconnect(e *End, out *Out) {
 	l.send(e, wire.OpDisconnect, l.seq, out)
 }
 
+// Drain tells the peer that this side shuts down.
+func (l *Liveness) Drain(e *End, out *Out) { l.send(e, wire.OpDrain, 0, out) }
+
+// DrainAck answers Drain.
+func (l *Liveness) DrainAck(e *End, seq uint64, out *Out) { l.send(e, wire.OpDrainAck, seq, out) }
+
 func (l *Liveness) send(e *End, op wire.Op, seq uint64, out *Out) {
+	l.sendPadded(e, op, seq, 0, out)
+}
+
+func (l *Liveness) sendPadded(e *End, op wire.Op, seq uint64, size int, out *Out) {
 	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq, To: e.RemoteToken}
-	out.Mgmt(&e.Peer, op, e.Remote, e.RemoteToken, wire.AliveSize, 0, a.Put)
+	out.Mgmt(&e.Peer, op, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
 }
 
 // Answer sends op (DisconnectAck, Reset or Moved) to an endpoint for a packet of a session that is

@@ -132,7 +132,7 @@ func TestQuiet(t *testing.T) {
 func TestLivenessPackets(t *testing.T) {
 	var l Liveness
 	e, out := clientEnd(), NewOut(4, false)
-	l.Pong(e, 1<<63+5, out)
+	l.Pong(e, 1<<63+5, 0, out)
 	l.Disconnect(e, out)
 	l.Probe(e, 7, out)
 	if len(out.Tx) != 3 {

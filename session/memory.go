@@ -17,14 +17,13 @@ type Memory struct {
 	patient time.Duration // until a slot gives up
 	hasty   time.Duration // the same when memory is scarce
 	list    held          // the head of a ring; next is looked at next
-	free    *held
 }
 
-// held is the memory of a slot that others wait for: an unfinished request, or a response of
-// several packets.
+// held is what a slot is known by whose memory waits for its client: an unfinished request, or a
+// response of several packets.
 type held struct {
 	next, prev *held
-	sv         *Server
+	sv         *Server // nil if it does not wait
 	sl         *serverSlot
 	asked      monotime.Time // when the client last sent something for it
 	look       monotime.Time // when it is to be looked at
@@ -66,7 +65,7 @@ func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
 		if x == &m.list || x.look > now {
 			return
 		}
-		if now.Sub(x.asked) >= span {
+		if now.Sub(x.asked) >= span && !x.sl.late { // what is late is repeated to who waits
 			x.sv.giveUp(x.sl, out)
 			continue
 		}
@@ -116,27 +115,26 @@ func (s *Server) hold(sl *serverSlot, now monotime.Time) {
 	if s.mem == nil {
 		return
 	}
-	x := s.mem.free
-	if x == nil {
-		x = new(held)
-	} else {
-		s.mem.free = x.next
-	}
+	x := &sl.more().held
 	*x = held{sv: s, sl: sl, asked: now}
 	s.mem.append(x, now)
-	sl.held = x
+}
+
+// watched returns what the slot is known by whose memory waits, nil if it does not.
+func (sl *serverSlot) watched() *held {
+	if sl.rare == nil || sl.rare.held.sv == nil {
+		return nil
+	}
+	return &sl.rare.held
 }
 
 // release undoes hold.
-func (s *Server) release(sl *serverSlot) {
-	x := sl.held
+func (s *Server) release(x *held) {
 	if x.ahead != 0 {
 		s.acct.fallBack(x.ahead)
 	}
 	x.unlink()
-	*x = held{next: s.mem.free}
-	s.mem.free = x
-	sl.held = nil
+	*x = held{}
 }
 
 // fit sees that the buffer of the slot's request has room up to byte end, where the packet at hand
@@ -145,7 +143,7 @@ func (s *Server) release(sl *serverSlot) {
 // memory: the request is refused then.
 func (s *Server) fit(sl *serverSlot, end int, in *Arrival, out *Out) bool {
 	if sl.req != nil && end <= sl.req.Size() {
-		sl.held.note(in.Now)
+		sl.watched().note(in.Now)
 		return true
 	}
 	if why := s.grow(sl, end, in.Now); why != Granted {
@@ -164,10 +162,10 @@ func (x *held) note(now monotime.Time) {
 
 // grow is the rare half of fit.
 func (s *Server) grow(sl *serverSlot, end int, now monotime.Time) (why Refusal) {
-	if sl.held == nil {
+	if sl.watched() == nil {
 		s.hold(sl, now)
 	}
-	sl.held.note(now)
+	sl.watched().note(now)
 	size := int(sl.msgSize)
 	twice := 2 * end
 	if sl.req != nil {
@@ -196,13 +194,14 @@ func (s *Server) grow(sl *serverSlot, end int, now monotime.Time) (why Refusal) 
 // here, or says why it must not be.
 func (s *Server) request(sl *serverSlot, n, end int) (*msgbuf.Buffer, Refusal) {
 	bytes := s.pool.Footprint(n)
-	ahead := int64(0)
-	if s.acct != nil {
-		ahead = int64(max(0, bytes-2*end))
-		if !s.acct.getAhead(ahead - sl.held.ahead) {
+	x := sl.watched()
+	before := int64(0)
+	if x != nil {
+		ahead := int64(max(0, bytes-2*end))
+		if !s.acct.getAhead(ahead - x.ahead) {
 			return nil, ShareUsed
 		}
-		ahead, sl.held.ahead = sl.held.ahead, ahead
+		before, x.ahead = x.ahead, ahead
 	}
 	why := s.charge(bytes)
 	if why == Granted {
@@ -213,17 +212,17 @@ func (s *Server) request(sl *serverSlot, n, end int) (*msgbuf.Buffer, Refusal) {
 		s.uncharge(bytes)
 		why = NoMemory
 	}
-	if s.acct != nil {
-		s.acct.fallBack(sl.held.ahead - ahead)
-		sl.held.ahead = ahead
+	if x != nil {
+		s.acct.fallBack(x.ahead - before)
+		x.ahead = before
 	}
 	return nil, why
 }
 
 // dropRequest frees what the slot has of its request, and ends the wait for its client.
 func (s *Server) dropRequest(sl *serverSlot) {
-	if sl.held != nil {
-		s.release(sl)
+	if x := sl.watched(); x != nil {
+		s.release(x)
 	}
 	if sl.req != nil {
 		s.uncharge(sl.req.Footprint())
@@ -234,8 +233,8 @@ func (s *Server) dropRequest(sl *serverSlot) {
 
 // complete notes that all packets of the slot's request are here.
 func (s *Server) complete(sl *serverSlot) {
-	if sl.held != nil {
-		s.release(sl)
+	if x := sl.watched(); x != nil {
+		s.release(x)
 		s.acct.complete(int(sl.msgSize))
 	}
 }
@@ -250,6 +249,9 @@ func (s *Server) keep(sl *serverSlot, buf *msgbuf.Buffer, now monotime.Time, out
 		why = NotKept
 	}
 	s.running--
+	if sl.waits {
+		s.startLate(sl, now, out)
+	}
 	s.refuseFor(sl, why, now, out)
 	return false
 }
@@ -260,12 +262,15 @@ func (s *Server) refuseFor(sl *serverSlot, why Refusal, now monotime.Time, out *
 		s.stats.NoMemory++
 	}
 	sl.why = why
-	s.respondError(sl, wire.CodeExhausted, "", now, out)
+	e := codeError(wire.CodeExhausted)
+	e.Ran = sl.state == stateHandling
+	s.respondError(sl, e, now, out)
 }
 
 // giveUp frees what the slot holds, which nobody has asked for. Whoever still asks gets an error.
 func (s *Server) giveUp(sl *serverSlot, out *Out) {
-	if sl.state == stateReceiving {
+	ran := sl.state == stateResponded
+	if !ran {
 		s.stats.StaleRequests++
 		sl.why = RequestStale
 		s.freeRequest(sl)
@@ -274,5 +279,6 @@ func (s *Server) giveUp(sl *serverSlot, out *Out) {
 		sl.why = ResponseGone
 		s.clear(sl, out)
 	}
-	sl.state, sl.isError, sl.code = stateResponded, true, wire.CodeExhausted
+	sl.state, sl.isError = stateResponded, true
+	sl.code, sl.status, sl.ran = wire.CodeExhausted, wire.CodeExhausted.Status(), ran
 }

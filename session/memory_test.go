@@ -58,6 +58,7 @@ type hoard struct {
 	requests int // EventRequest
 	answer   wire.Header
 	text     string // of the last answer that is an error
+	ran      bool   // ... the handler ran
 }
 
 var hoardTiming, _ = Timing{}.Fill()
@@ -74,7 +75,7 @@ func newHoard(tb rapid.TB, sessions, quota int, p Params) *hoard {
 	g.mem = NewMemory(quota, hoardTiming)
 	for range sessions {
 		end := End{Peer: clientHost, Local: serverSession, Remote: clientSession, Params: p}
-		sv := NewServer(end, 0, pool, &g.refuse, &g.stats)
+		sv := NewServer(end, hoardTiming, pool, &g.refuse, &g.stats)
 		sv.SetMemory(g.mem, &g.acct)
 		g.svs = append(g.svs, sv)
 	}
@@ -97,13 +98,13 @@ func (g *hoard) settle() (answers int) {
 	for _, p := range g.out.Tx {
 		g.answer, g.text = wire.Header{}, ""
 		_ = g.answer.Parse(p.Head)
-		if g.answer.Flags&wire.FlagError != 0 {
+		if g.answer.Type == wire.TypeErr {
 			body := append(append([]byte(nil), p.Head[wire.HeaderSize:]...), p.Data...)
-			code, text, err := wire.ParseError(body)
-			if err != nil || code != wire.CodeExhausted || len(body) != int(g.answer.MsgSize) {
-				g.tb.Fatalf("error %v %q (%v), %d bytes of %d", code, text, err, len(body), g.answer.MsgSize)
+			e, err := wire.ParseError(body)
+			if err != nil || e.Code != wire.CodeExhausted || len(body) != int(g.answer.MsgSize) {
+				g.tb.Fatalf("error %+v (%v), %d bytes of %d", e, err, len(body), g.answer.MsgSize)
 			}
-			g.text = string(text)
+			g.text, g.ran = string(e.Text), e.Ran
 		}
 		answers++
 	}
@@ -172,7 +173,7 @@ func (g *hoard) check() {
 			}
 			waits := sl.state == stateReceiving && sl.req != nil ||
 				sl.state == stateResponded && !sl.isError && sl.numResp > 1
-			if waits != (sl.held != nil) {
+			if waits != (sl.watched() != nil) {
 				g.tb.Fatalf("slot %d waits for its client: %v, and is in the list: %v", i, waits, !waits)
 			}
 		}
@@ -268,7 +269,9 @@ func TestMemoryBound(t *testing.T) {
 					n := rapid.SampledFrom([]int{0, 600, 900, 5000, 2 << 20}).Draw(t, "response")
 					_ = g.respond(sv, slot, n)
 				} else {
-					_ = sv.RespondError(slot, wire.CodeExhausted, strings.Repeat("x", 600), g.now, g.out)
+					e := codeError(wire.CodeExhausted)
+					e.Text = []byte(strings.Repeat("x", 600))
+					_ = sv.RespondError(slot, e, g.now, g.out)
 				}
 			}
 			g.settle()

@@ -31,6 +31,7 @@ type Out struct {
 	lends  bool             // the transport refers to packet data until it is flushed
 	gen    uint64           // number of this batch, from 1
 	clean  uint64           // packets of batches up to this one are in no queue
+	fault  wire.Error       // of the last EventError
 	unread []*msgbuf.Buffer // to be freed when no queue refers to them
 	size   int              // of those, bytes
 }

@@ -227,7 +227,7 @@ func TestFlushedIsClean(t *testing.T) {
 	r.request(16)
 	want(t, "the next request", r.sout, EventRequest)
 	r.wantInUse("its response was sent before the flush", 0)
-	if err := r.sv.RespondError(0, wire.CodeApplication, "text", 0, r.sout); err != nil {
+	if err := r.sv.RespondError(0, fault(wire.CodeApplication, "text"), 0, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	r.request(24)
@@ -302,7 +302,7 @@ func TestFlushBeforeEnd(t *testing.T) {
 	want(t, "retransmission, end of another", r.cout, EventDone)
 
 	h = r.s2c[0].header() // to the first copy, while the second is queued
-	r.cl.OnResp(&h, r.s2c[0].raw[wire.HeaderSize:], r.arrival(), r.cout)
+	r.fromServer(r.s2c[0])
 	want(t, "end, though a copy is queued", r.cout, EventFlush, EventDone)
 	r.takeClient()
 
@@ -337,7 +337,7 @@ func TestRepeatedResponse(t *testing.T) {
 	r.request(16)
 	r.wantInUse("the response is queued", 1)
 	want(t, "repeated packet, next request", r.sout, EventRequest)
-	if err := r.sv.RespondError(0, wire.CodeApplication, "", 0, r.sout); err != nil {
+	if err := r.sv.RespondError(0, fault(wire.CodeApplication, ""), 0, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	r.takeServer()
@@ -359,15 +359,14 @@ func TestDoneIsWhole(t *testing.T) {
 		if code == wire.CodeOK {
 			err = r.respond(ev.Slot, 10)
 		} else {
-			err = r.sv.RespondError(ev.Slot, code, "text", r.now, r.sout)
+			err = r.sv.RespondError(ev.Slot, fault(code, "text"), r.now, r.sout)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.takeServer()
-		h := r.s2c[0].header()
 		r.now += ms
-		r.cl.OnResp(&h, r.s2c[0].raw[wire.HeaderSize:], r.arrival(), r.cout)
+		r.fromServer(r.s2c[0])
 		evs := events(r.cout)
 		kind := EventDone
 		if code != wire.CodeOK {
@@ -378,7 +377,7 @@ func TestDoneIsWhole(t *testing.T) {
 		}
 		if ev := evs[0]; code == wire.CodeOK && (ev.Resp != op.Resp || ev.RTT != ms) {
 			t.Errorf("end %+v", ev)
-		} else if code != wire.CodeOK && (ev.Code != code || string(ev.Text) != "text") {
+		} else if code != wire.CodeOK && (ev.Fault.Code != code || string(ev.Fault.Text) != "text") {
 			t.Errorf("error %+v", ev)
 		}
 		r.c2s, r.s2c = nil, nil

@@ -32,6 +32,8 @@ var (
 	ErrTimeout       = errors.New("connect timeout")
 	ErrBadOffer      = errors.New("offer cannot be met")
 	ErrVersion       = errors.New("protocol version not spoken")
+	ErrOutOfStep     = errors.New("session out of step, outcome unknown")
+	ErrDraining      = errors.New("peer is shutting down, request not sent")
 )
 
 // Params is what the two sides of a session agreed on.
@@ -40,6 +42,7 @@ type Params struct {
 	Credits    int  // packets in flight
 	PerPacket  int  // data bytes in a packet: the MTU less the header
 	MaxMessage int  // bytes
+	Waiting    int  // requests that may wait at the server without a credit
 	Checksum   bool // packets carry a CRC-32C in the token field
 }
 
@@ -47,7 +50,8 @@ type Params struct {
 func ParamsOf(o wire.Offer) (Params, error) {
 	p := Params{
 		Slots: int(o.Slots), Credits: int(o.Credits), PerPacket: int(o.MTU) - wire.HeaderSize,
-		MaxMessage: int(o.MaxMessage), Checksum: o.Features&wire.FeatureChecksum != 0,
+		MaxMessage: int(o.MaxMessage), Waiting: int(o.Waiting),
+		Checksum: o.Features&wire.FeatureChecksum != 0,
 	}
 	switch {
 	case p.Slots < 1 || p.Slots > MaxSlots || p.Slots&(p.Slots-1) != 0,
@@ -63,7 +67,7 @@ func ParamsOf(o wire.Offer) (Params, error) {
 func (p *Params) Offer() wire.Offer {
 	o := wire.Offer{
 		Credits: uint16(p.Credits), Slots: uint16(p.Slots), MTU: uint32(p.PerPacket + wire.HeaderSize),
-		MaxMessage: uint32(p.MaxMessage),
+		MaxMessage: uint32(p.MaxMessage), Waiting: uint16(p.Waiting),
 	}
 	if p.Checksum {
 		o.Features = wire.FeatureChecksum
@@ -79,8 +83,8 @@ const eitherSide = wire.FeatureChecksum
 func Agree(a, b wire.Offer) wire.Offer {
 	o := wire.Offer{
 		Credits: min(a.Credits, b.Credits), Slots: min(a.Slots, b.Slots), MTU: min(a.MTU, b.MTU),
-		MaxMessage: min(a.MaxMessage, b.MaxMessage),
-		Features:   a.Features&b.Features | (a.Features|b.Features)&eitherSide,
+		MaxMessage: min(a.MaxMessage, b.MaxMessage), Waiting: min(a.Waiting, b.Waiting),
+		Features: a.Features&b.Features | (a.Features|b.Features)&eitherSide,
 	}
 	for o.Slots&(o.Slots-1) != 0 {
 		o.Slots &= o.Slots - 1
@@ -95,18 +99,28 @@ const maxStride = 8
 // credits, so that packets are in flight while others gather.
 func (p *Params) stride() int { return max(1, min(p.Credits/4, maxStride)) }
 
-// packets returns how many packets a message of size bytes takes.
-func (p *Params) packets(size int) uint32 {
-	if size <= p.PerPacket {
+// perCut returns how many data bytes a packet has that is counted in a cut; 0 if the session has no
+// such packets, since it agreed on smaller ones.
+func (p *Params) perCut(cut wire.Cut) int {
+	if cut == 0 {
+		return p.PerPacket
+	}
+	if n := wire.CutSizes[cut] - wire.HeaderSize; n < p.PerPacket {
+		return n
+	}
+	return 0
+}
+
+// packets returns how many packets a message of size bytes takes, with per data bytes in each.
+func packets(size, per int) uint32 {
+	if size <= per {
 		return 1
 	}
-	return uint32((size + p.PerPacket - 1) / p.PerPacket)
+	return uint32((size + per - 1) / per)
 }
 
 // payload returns how many data bytes packet i of a message of size bytes has.
-func (p *Params) payload(size int, i uint32) int {
-	return min(size-int(i)*p.PerPacket, p.PerPacket)
-}
+func payload(size, per int, i uint32) int { return min(size-int(i)*per, per) }
 
 // Timing holds the time constants of a session. The zero value of a field means its default.
 type Timing struct {

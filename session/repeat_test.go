@@ -23,7 +23,7 @@ func (r *rig) req(num uint64, size int, pkt, try uint16) (sent int) {
 		Type: wire.TypeReq, ReqType: 1, MsgSize: uint32(size), ReqNum: num, PktNum: pkt,
 		Hold: wire.TryHold(try, 0),
 	}
-	data := make([]byte, r.sv.payload(size, uint32(pkt)))
+	data := make([]byte, payload(size, r.params.PerPacket, uint32(pkt)))
 	before := len(r.s2c)
 	r.sv.OnReq(&h, data, r.arrival(), r.sout)
 	r.takeServer()
@@ -57,7 +57,7 @@ func TestSamePacketIsAnsweredOnce(t *testing.T) {
 		"error": {
 			func(r *rig) {
 				r.req(8, 1, 0, 0)
-				_ = r.sv.RespondError(0, wire.CodeApplication, "no", r.now, r.sout)
+				_ = r.sv.RespondError(0, fault(wire.CodeApplication, "no"), r.now, r.sout)
 			},
 			func(r *rig, try uint16) int { return r.req(8, 1, 0, try) },
 		},

@@ -38,6 +38,7 @@ type rig struct {
 	failed     []Event // EventFailed that no packet caused
 	flushC     bool    // what the last client call wanted
 	flushS     bool
+	broken     error   // of EventBroken
 	asked      bool    // an owner's own flush is under way
 	paced      bool    // the client wants a call of Release
 	flushes    int     // client calls that wanted one
@@ -46,7 +47,12 @@ type rig struct {
 	onEvent    func(Event) // of the client, before the outcomes behind it
 }
 
-var rigParams = Params{Slots: 8, Credits: 32, PerPacket: 1000, MaxMessage: 1 << 20}
+var rigParams = Params{Slots: 8, Credits: 32, PerPacket: 1000, MaxMessage: 1 << 20, Waiting: 6}
+
+// fault is an error as a handler gives it.
+func fault(code wire.Code, text string) *wire.Error {
+	return &wire.Error{Status: code.Status(), Code: code, Ran: true, Text: []byte(text)}
+}
 
 func newRig(tb testing.TB, p Params, t Timing, maxQueue int, cfg msgbuf.Config) *rig {
 	tb.Helper()
@@ -73,7 +79,8 @@ func newPacedRig(
 		Peer: clientHost, Local: serverSession, LocalToken: serverToken,
 		Remote: clientSession, RemoteToken: clientToken, Params: p,
 	}
-	r.sv = NewServer(end, 0, pool, &r.refuse, &r.sst)
+	r.sv = NewServer(end, t, pool, &r.refuse, &r.sst)
+	r.sv.repeatSpan = 0 // no limit
 	return r
 }
 
@@ -174,6 +181,8 @@ func (r *rig) takeClient() (last Event) {
 				r.tb.Fatalf("pace session %d", ev.Session)
 			}
 			r.paced = true
+		case EventBroken:
+			r.broken = ev.Err
 		case EventFailed:
 			r.failed = append(r.failed, *ev)
 			last = *ev
@@ -286,6 +295,10 @@ func (r *rig) toServer(p dgram) Event {
 		r.sv.OnReq(&h, p.raw[wire.HeaderSize:], r.arrival(), r.sout)
 	case wire.TypeRFR:
 		r.sv.OnRFR(&h, r.arrival(), r.sout)
+	case wire.TypeCancel:
+		r.sv.OnCancel(&h, r.arrival(), r.sout)
+	case wire.TypeAck:
+		r.sv.OnAck(&h, r.arrival())
 	}
 	return r.takeServer()
 }
@@ -298,17 +311,29 @@ func (r *rig) toClient(p dgram) Event {
 	if h.Parse(p.raw) != nil || !r.verified(p, &h, &r.cl.End) {
 		return Event{}
 	}
-	switch h.Type {
-	case wire.TypeCR:
-		r.cl.OnCR(&h, r.arrival(), r.cout)
-	case wire.TypeResp:
-		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.arrival(), r.cout)
-	}
+	r.fromServer(p)
 	ev := r.takeClient()
 	if ev.Kind == EventFailed {
 		r.failed = r.failed[:len(r.failed)-1] // the caller knows of this one
 	}
 	return ev
+}
+
+// fromServer gives the client half a packet that is for it.
+func (r *rig) fromServer(p dgram) {
+	h := p.header()
+	switch h.Type {
+	case wire.TypeCR:
+		r.cl.OnCR(&h, r.arrival(), r.cout)
+	case wire.TypeResp:
+		r.cl.OnResp(&h, p.raw[wire.HeaderSize:], r.arrival(), r.cout)
+	case wire.TypeErr:
+		r.cl.OnErr(&h, p.raw[wire.HeaderSize:], r.arrival(), r.cout)
+	case wire.TypeWait:
+		r.cl.OnWait(&h, r.arrival(), r.cout)
+	case wire.TypePast:
+		r.cl.OnPast(&h, r.arrival(), r.cout)
+	}
 }
 
 func (r *rig) verified(p dgram, h *wire.Header, e *End) bool {

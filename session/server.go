@@ -27,27 +27,36 @@ type serverSlot struct {
 	reqNum  uint64
 	state   serverState
 	reqType uint8
-	isError bool    // the response is an error
-	ce      bool    // the last packet that was answered met congestion
-	try     uint16  // of the last RFR
+	isError bool // the response is an error
+	ce      bool // the last packet that was answered met congestion
+	waits   bool // the client was told that the handler waits
+	late    bool // the answer is repeated until it is acknowledged
+	gone    bool // the client gave the request up while its handler ran
+	cut     wire.Cut
+	try     uint16  // of the last RFR, or of the packet that completed the request
 	why     Refusal // of an error response without a text of its own
+	per     uint32  // data bytes in a packet of both messages
 	numReq  uint32
 	numRx   uint32 // request packets received
 	numResp uint32
 	nextRFR uint32         // response packet that the next new RFR asks for
 	rxAt    monotime.Time  // when the request was complete
 	msgSize uint32         // bytes
-	code    wire.Code      // of an error response, if resp is nil for lack of memory
+	code    wire.Code      // of an error response
+	status  wire.Status    // ... its status
+	ran     bool           // ... and whether the handler ran
 	txGen   uint64         // Out batch in which resp was last queued
 	req     *msgbuf.Buffer // request that had to be copied
 	resp    *msgbuf.Buffer // response
 	pre     *msgbuf.Buffer // preallocated for the next response (eRPC, section 4.3)
 	handed  *msgbuf.Buffer // what Prealloc gave for this request; only to compare with
-	held    *held          // if the slot's memory waits for its client
 	// See Server.mayRepeat.
 	repeatAt monotime.Time // when the span at hand began
 	repeats  uint32        // packets answered again in it
 	again    uint32        // the one that was answered last
+
+	deadline monotime.Time // when the client gives the request up, 0 if it did not say
+	rare     *rareSlot     // nil until needed
 }
 
 // Server is the answering half of a session.
@@ -58,6 +67,8 @@ type Server struct {
 	refuse  *[256]wire.Code // why a request type is refused, CodeOK if it is not
 	slots   []serverSlot
 	running int // handlers that have not responded
+	waiting int // slots that wait
+	lates   int // slots whose answer is repeated
 
 	// The single-packet request that is still in the receive buffer, until Unborrow.
 	view     []byte
@@ -66,6 +77,8 @@ type Server struct {
 	inline [DefaultSlots]serverSlot // the slots of most sessions; see Client
 
 	repeatSpan time.Duration // see mayRepeat
+	rtt        rtoEstimator  // of late answers
+	lateFor    time.Duration // how long one is repeated
 
 	mem  *Memory  // nil if memory is not counted
 	acct *Account // of the peer
@@ -73,25 +86,26 @@ type Server struct {
 }
 
 // ServerHot is how many bytes from the start of a Server on a small RPC touches.
-const ServerHot = 288
+const ServerHot = 320
 
 // NewServer returns the answering half of the session that both sides have named and agreed on.
 // Requests of type t with refuse[t] != CodeOK are answered with that error; the owner may change
-// the table between packets. RTOMin is the least retransmission timeout of honest clients.
+// the table between packets.
 func NewServer(
-	end End, rtoMin time.Duration, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats,
+	end End, t Timing, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats,
 ) *Server {
 	s := new(Server)
-	s.Init(end, rtoMin, pool, refuse, stats)
+	s.Init(end, t, pool, refuse, stats)
 	return s
 }
 
 // Init is NewServer in memory that the caller has.
 func (s *Server) Init(
-	end End, rtoMin time.Duration, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats,
+	end End, t Timing, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats,
 ) {
 	s.End, s.pool, s.stats, s.refuse = end, pool, stats, refuse
-	s.repeatSpan = rtoMin / 4
+	s.repeatSpan = t.RTOMin / 4
+	s.rtt, s.lateFor = newRTOEstimator(&t), t.FailureTimeout
 	if s.Slots <= DefaultSlots {
 		s.slots = s.inline[:s.Slots]
 	} else {
@@ -120,16 +134,20 @@ func (s *Server) unused() bool {
 // OnReq takes a request packet. The header is parsed, and End.Names has accepted the packet.
 // A single-packet request stays in the packet's memory; the owner calls Unborrow before that
 // memory ends.
-func (s *Server) OnReq(h *wire.Header, payload []byte, in *Arrival, out *Out) {
+func (s *Server) OnReq(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	i := uint8(h.ReqNum & uint64(len(s.slots)-1))
 	sl := &s.slots[i]
+	if h.ReqNum == sl.reqNum && h.Flags.Cut() != sl.cut && sl.state != stateIdle &&
+		!s.recount(sl, h, in.Now, out) {
+		return
+	}
 	switch {
 	case h.ReqNum > sl.reqNum || sl.state == stateIdle && h.ReqNum == sl.reqNum:
-		if !s.startRequest(sl, h, in, out) {
+		if !s.startRequest(i, sl, h, in, out) {
 			return
 		}
 	case h.ReqNum < sl.reqNum:
-		s.stats.DropPast++
+		s.past(sl, h, in.Now, out)
 		return
 	case sl.state == stateResponded && sl.isError:
 		if s.mayRepeat(sl, h, 1, in.Now) {
@@ -149,18 +167,29 @@ func (s *Server) OnReq(h *wire.Header, payload []byte, in *Arrival, out *Out) {
 		s.gap(sl, h, sl.numRx, in.Now, out)
 		return
 	}
-	if len(payload) != s.payload(int(sl.msgSize), uint32(h.PktNum)) {
+	if len(data) != payload(int(sl.msgSize), int(sl.per), uint32(h.PktNum)) {
 		s.stats.DropSize++
 		return
 	}
-	s.inOrder(i, sl, h, payload, in, out)
+	s.inOrder(i, sl, h, data, in, out)
 }
 
 // startRequest prepares the slot for a new request, of which h is some packet. It
 // returns false if the packet is dropped or the request refused.
-func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *Out) bool {
+func (s *Server) startRequest(
+	i uint8, sl *serverSlot, h *wire.Header, in *Arrival, out *Out,
+) bool {
+	per := s.perCut(h.Flags.Cut())
+	if per == 0 || h.ReqNum-sl.reqNum > maxSkip*uint64(len(s.slots)) {
+		s.stats.DropFuture++
+		return false
+	}
 	if sl.state == stateHandling {
-		s.stats.DropBusy++ // the client cancelled; it will repeat the new request
+		s.busy(i, sl, h, in, out)
+		return false
+	}
+	if sl.rare != nil && h.ReqNum <= sl.rare.endedTo {
+		s.past(sl, h, in.Now, out)
 		return false
 	}
 	if h.PktNum != 0 {
@@ -170,20 +199,25 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *
 	}
 	s.clear(sl, out)
 	sl.reqNum, sl.reqType, sl.msgSize = h.ReqNum, h.ReqType, h.MsgSize
-	sl.numReq = s.packets(int(sl.msgSize))
+	sl.cut, sl.per = h.Flags.Cut(), uint32(per)
+	sl.numReq = packets(int(sl.msgSize), per)
 	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
-	sl.isError = false
+	sl.isError, sl.waits, sl.late, sl.gone = false, false, false, false
 	sl.why = Granted
+	sl.deadline = 0
+	if left, ok := wire.Remaining(h.Hold); ok {
+		sl.deadline = in.Now.Add(left) // the way here counts as none: never before the client's
+	}
 	sl.repeats, sl.again = 0, 0
 	sl.ce = in.CE
 	sl.rxAt = in.Now.Add(-in.Unseen)
 	sl.state = stateReceiving
 	if code := s.refuse[h.ReqType]; code != wire.CodeOK {
-		s.respondError(sl, code, "", in.Now, out)
+		s.respondError(sl, codeError(code), in.Now, out)
 		return false
 	}
 	if int(sl.msgSize) > s.MaxMessage || sl.numReq > wire.MaxPackets {
-		s.respondError(sl, wire.CodeTooLarge, "", in.Now, out)
+		s.respondError(sl, codeError(wire.CodeTooLarge), in.Now, out)
 		return false
 	}
 	return true
@@ -191,18 +225,18 @@ func (s *Server) startRequest(sl *serverSlot, h *wire.Header, in *Arrival, out *
 
 // inOrder takes the next packet of the slot's request.
 func (s *Server) inOrder(
-	i uint8, sl *serverSlot, h *wire.Header, payload []byte, in *Arrival, out *Out,
+	i uint8, sl *serverSlot, h *wire.Header, data []byte, in *Arrival, out *Out,
 ) {
 	sl.numRx++
 	sl.ce = in.CE
 	if sl.numReq == 1 {
-		s.view, s.viewSlot = payload, i
+		s.view, s.viewSlot = data, i
 	} else {
-		at := int(h.PktNum) * s.PerPacket
-		if !s.fit(sl, at+len(payload), in, out) {
+		at := int(h.PktNum) * int(sl.per)
+		if !s.fit(sl, at+len(data), in, out) {
 			return
 		}
-		copy(sl.req.Bytes()[at:], payload)
+		copy(sl.req.Bytes()[at:], data)
 		if sl.numRx < sl.numReq {
 			if h.Flags&wire.FlagQuiet == 0 || in.CE {
 				s.sendCR(h, in, out)
@@ -211,6 +245,7 @@ func (s *Server) inOrder(
 		}
 		s.complete(sl)
 	}
+	sl.try = h.Hold
 	sl.rxAt = in.Now.Add(-in.Unseen)
 	sl.state = stateHandling
 	s.running++
@@ -221,14 +256,14 @@ func (s *Server) inOrder(
 func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out) {
 	last := uint32(h.PktNum) == sl.numReq-1
 	if last && sl.state != stateResponded {
-		s.stats.DropNotReady++
+		s.wait(sl, h, in, out)
 		return
 	}
 	if !s.mayRepeat(sl, h, 1, in.Now) {
 		return
 	}
 	s.stats.Retransmits++
-	sl.held.note(in.Now)
+	sl.watched().note(in.Now)
 	if !last {
 		s.sendCR(h, in, out)
 		return
@@ -265,10 +300,10 @@ func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n uint32, now monotim
 func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
 	cr := wire.Header{
 		Type: wire.TypeCR, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, in.Unseen),
-		ReqNum: h.ReqNum, PktNum: h.PktNum,
+		ReqNum: h.ReqNum, PktNum: h.PktNum, Flags: h.Flags.Cut().Flags(),
 	}
 	if in.CE {
-		cr.Flags = wire.FlagCE
+		cr.Flags |= wire.FlagCE
 	}
 	s.sendControl(out, &cr)
 	out.answer(true, s.Checksum)
@@ -284,7 +319,8 @@ func (s *Server) gap(
 	}
 	s.stats.Gaps++
 	s.sendControl(out, &wire.Header{
-		Type: wire.TypeCR, Flags: wire.FlagGap, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, 0),
+		Type: wire.TypeCR, Flags: wire.FlagGap | h.Flags.Cut().Flags(), ReqType: h.ReqType,
+		Hold:   wire.TryHold(h.Hold, 0),
 		ReqNum: h.ReqNum, PktNum: uint16(missing),
 	})
 }
@@ -293,11 +329,15 @@ func (s *Server) gap(
 func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 	sl := &s.slots[h.ReqNum&uint64(len(s.slots)-1)]
 	pkt := uint32(h.PktNum)
+	if h.ReqNum == sl.reqNum && h.Flags.Cut() != sl.cut && sl.state == stateResponded &&
+		!s.recount(sl, h, in.Now, out) {
+		return
+	}
 	switch {
 	case h.MsgSize >= uint32(s.stride()):
 		s.stats.DropSize++
 	case h.ReqNum < sl.reqNum:
-		s.stats.DropPast++
+		s.past(sl, h, in.Now, out)
 	case h.ReqNum > sl.reqNum || sl.state != stateResponded || sl.isError && sl.why != ResponseGone:
 		s.stats.DropFuture++
 	case sl.isError:
@@ -319,8 +359,11 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 			}
 			s.stats.Retransmits += uint64(again)
 		}
-		sl.held.note(in.Now)
+		sl.watched().note(in.Now)
 		sl.nextRFR = max(sl.nextRFR, end+1)
+		if sl.late {
+			s.stopLate(sl)
+		}
 		sl.try = h.Hold
 		sl.ce = in.CE
 		for j := first; j <= end; j++ {

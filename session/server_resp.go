@@ -124,14 +124,24 @@ func (s *Server) growPrealloc(sl *serverSlot, n int, out *Out) *msgbuf.Buffer {
 }
 
 // Respond answers the slot's request with buf, which the session owns from now on
-// and frees when the client has moved on. After an error buf is the caller's. ErrExhausted means
-// that the client has been answered with that error, since there is no memory to keep buf in.
+// and frees when the client has moved on, or at once if the client gave the request up. After an
+// error buf is the caller's. ErrExhausted means that the client has been answered with that error,
+// since there is no memory to keep buf in.
 func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out *Out) error {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling {
 		return ErrNotHandling
 	}
-	numResp := s.packets(buf.Size())
+	if sl.gone {
+		if err := buf.Lend(); err != nil {
+			return err
+		}
+		buf.Return()
+		buf.Free()
+		s.endGone(sl)
+		return nil
+	}
+	numResp := packets(buf.Size(), int(sl.per))
 	if buf.Size() > s.MaxMessage || sl.numReq+numResp-1 > wire.MaxPackets {
 		return ErrTooLarge
 	}
@@ -148,20 +158,28 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 	if numResp > 1 {
 		s.hold(sl, now)
 	}
+	if sl.waits {
+		s.startLate(sl, now, out)
+	}
 	s.sendResp(sl, 0, now, 0, out)
 	return nil
 }
 
-// RespondError answers the slot's request with an error.
-func (s *Server) RespondError(
-	slot uint8, code wire.Code, text string, now monotime.Time, out *Out,
-) error {
+// RespondError answers the slot's request with an error of its handler.
+func (s *Server) RespondError(slot uint8, e *wire.Error, now monotime.Time, out *Out) error {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling {
 		return ErrNotHandling
 	}
+	if sl.gone {
+		s.endGone(sl)
+		return nil
+	}
 	s.running--
-	s.respondError(sl, code, text, now, out)
+	if sl.waits {
+		s.startLate(sl, now, out)
+	}
+	s.respondError(sl, e, now, out)
 	return nil
 }
 
@@ -171,19 +189,22 @@ func (s *Server) responded(sl *serverSlot) {
 	s.freeRequest(sl)
 }
 
+// codeError returns the error answer of a request whose handler did not run.
+func codeError(code wire.Code) *wire.Error {
+	return &wire.Error{Status: code.Status(), Code: code}
+}
+
 // respondError answers the slot's request, whatever its state, with an error. It
 // answers the first packet that has not been answered.
-func (s *Server) respondError(
-	sl *serverSlot, code wire.Code, text string, now monotime.Time, out *Out,
-) {
+func (s *Server) respondError(sl *serverSlot, e *wire.Error, now monotime.Time, out *Out) {
 	sl.state = stateResponded
 	sl.isError = true
 	s.freeRequest(sl)
-	sl.code = code
+	sl.code, sl.status, sl.ran = e.Code, e.Status, e.Ran
 	// Without memory the error goes without its text. It is remembered all the same:
 	// the handler may have run, and must not run again.
-	if text != "" {
-		sl.resp = s.errorText(code, text)
+	if len(e.Text)+len(e.Details) > 0 {
+		sl.resp = s.errorBody(e)
 	}
 	pkt := uint32(0)
 	if sl.numRx > 0 {
@@ -192,9 +213,10 @@ func (s *Server) respondError(
 	s.sendError(sl, pkt, now, out)
 }
 
-// errorText returns a buffer with an error and its text, nil if there is no memory for it.
-func (s *Server) errorText(code wire.Code, text string) *msgbuf.Buffer {
-	buf, err := s.pool.Alloc(1 + min(len(text), wire.MaxErrorText))
+// errorBody returns a buffer with the body of an error, nil if there is no memory for it.
+func (s *Server) errorBody(e *wire.Error) *msgbuf.Buffer {
+	buf, err := s.pool.Alloc(min(len(e.Text)+len(e.Details)+wire.MaxErrorSize-
+		wire.MaxErrorText-wire.MaxErrorDetails, wire.MaxErrorSize))
 	if err != nil {
 		return nil
 	}
@@ -202,7 +224,7 @@ func (s *Server) errorText(code wire.Code, text string) *msgbuf.Buffer {
 		buf.Free()
 		return nil
 	}
-	buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], code, text)))
+	buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], e)))
 	_ = buf.Lend() // fresh from the pool: it cannot be lent
 	return buf
 }
@@ -220,10 +242,14 @@ func (s *Server) sendResp(
 	} else {
 		h.Hold = wire.TryHold(sl.try, unseen)
 	}
+	h.Flags = sl.cut.Flags()
 	if sl.ce {
-		h.Flags = wire.FlagCE
+		h.Flags |= wire.FlagCE
 	}
-	head, data := sl.resp.Packet(int(j), s.PerPacket)
+	if sl.late {
+		h.Flags |= wire.FlagLate
+	}
+	head, data := sl.resp.Packet(int(j), int(sl.per))
 	sl.txGen = out.gen
 	s.send(out, &h, head, data)
 	out.answer(j > 0, s.Checksum)
@@ -237,8 +263,11 @@ func hold(d time.Duration) uint16 {
 // sendError sends the slot's error response as the answer to packet pkt.
 func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *Out) {
 	h := wire.Header{
-		Type: wire.TypeResp, Flags: wire.FlagError, ReqType: sl.reqType, ReqNum: sl.reqNum,
-		MsgSize: 1, PktNum: uint16(pkt), Hold: hold(now.Sub(sl.rxAt)),
+		Type: wire.TypeErr, Flags: sl.cut.Flags(), ReqType: sl.reqType, ReqNum: sl.reqNum,
+		PktNum: uint16(pkt), Hold: hold(now.Sub(sl.rxAt)),
+	}
+	if sl.late {
+		h.Flags |= wire.FlagLate
 	}
 	var head []byte
 	if sl.resp != nil {
@@ -246,15 +275,18 @@ func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *O
 		head, _ = sl.resp.Packet(0, s.PerPacket)
 		sl.txGen = out.gen
 	} else {
-		text := refusalText[sl.why]
-		head = out.grab(wire.HeaderSize + 1 + len(text))
-		h.MsgSize = uint32(len(wire.AppendError(head[:wire.HeaderSize], sl.code, text)) - wire.HeaderSize)
+		var body [maxRefusal]byte
+		e := wire.Error{Status: sl.status, Code: sl.code, Ran: sl.ran, Text: refusalText[sl.why]}
+		b := wire.AppendError(body[:0], &e)
+		h.MsgSize = uint32(len(b))
+		head = out.grab(wire.HeaderSize + len(b))
+		copy(head[wire.HeaderSize:], b)
 	}
 	s.send(out, &h, head, nil)
 }
 
 func (s *Server) freeRequest(sl *serverSlot) {
-	if sl.req != nil || sl.held != nil {
+	if sl.req != nil || sl.watched() != nil {
 		s.dropRequest(sl)
 	}
 }
@@ -262,6 +294,9 @@ func (s *Server) freeRequest(sl *serverSlot) {
 // clear gives back what the slot's last request held.
 func (s *Server) clear(sl *serverSlot, out *Out) {
 	s.freeRequest(sl)
+	if sl.late {
+		s.stopLate(sl)
+	}
 	if sl.resp != nil {
 		sl.resp.Return()
 		// A client that does not wait for this response, since it cancelled or cheats, may
@@ -295,7 +330,7 @@ func (s *Server) Close(out *Out) {
 			sl.pre = nil
 		}
 	}
-	s.running = 0
+	s.running, s.waiting = 0, 0
 	out.add(EventClosed).Session = s.Local
 }
 

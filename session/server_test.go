@@ -14,7 +14,7 @@ func TestRequestNumberZero(t *testing.T) {
 	want(t, "request 0", r.sout, EventRequest)
 	r.request(0)
 	want(t, "request 0 again", r.sout)
-	if r.sst.DropNotReady != 1 {
+	if r.sst.Waits != 1 {
 		t.Errorf("stats %+v", r.sst)
 	}
 	r.noLeak()
@@ -55,7 +55,7 @@ func TestHandling(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("after the response", 8, false, 1)
-	if err := r.sv.RespondError(1, wire.CodeApplication, "", 0, r.sout); err != nil {
+	if err := r.sv.RespondError(1, fault(wire.CodeApplication, ""), 0, r.sout); err != nil {
 		t.Fatal(err)
 	}
 	check("after the error", 8, false, 0)

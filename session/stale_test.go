@@ -8,6 +8,8 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
+func textOf(why Refusal) string { return string(refusalText[why]) }
+
 // expire lets d pass, looking in between as an engine does.
 func (g *hoard) expire(d time.Duration, scarce bool) {
 	for end := g.now.Add(d); g.now < end; {
@@ -24,6 +26,10 @@ func (g *hoard) wantError(sv *Server, reqNum uint64, size, k int, text string) {
 	before := g.requests
 	if n := g.packet(sv, reqNum, size, k); n != 1 || g.text != text || g.requests != before {
 		g.tb.Errorf("%d answers, the last with text %q; %d requests", n, g.text, g.requests-before)
+	}
+	want := text == textOf(ResponseGone) || text == textOf(NotKept) || before > 0 && reqNum == 16
+	if g.ran != want {
+		g.tb.Errorf("%s: the handler ran: %v", text, g.ran)
 	}
 	if uint64(g.answer.ReqNum) != reqNum || int(g.answer.PktNum) != k {
 		g.tb.Errorf("the answer is for packet %d of %d", g.answer.PktNum, g.answer.ReqNum)
@@ -52,7 +58,7 @@ func TestStaleRequest(t *testing.T) {
 			t.Fatal("the request is still there")
 		}
 		for k := range 4 {
-			g.wantError(sv, 8, 5000, k, refusalText[RequestStale])
+			g.wantError(sv, 8, 5000, k, textOf(RequestStale))
 		}
 		g.all(sv, 16, 5000)
 		if g.requests != 1 || !sv.Handling(0, 16) {
@@ -100,9 +106,9 @@ func TestStaleResponse(t *testing.T) {
 		if sv.slots[0].resp != nil || g.stats.StaleResponses != 1 || g.acct.used != 0 {
 			t.Fatal("the response is still there")
 		}
-		g.wantError(sv, 8, 100, 0, refusalText[ResponseGone])
+		g.wantError(sv, 8, 100, 0, textOf(ResponseGone))
 		g.now += ms
-		if n := rfr(2); n != 1 || g.text != refusalText[ResponseGone] || g.answer.PktNum != 2 {
+		if n := rfr(2); n != 1 || g.text != textOf(ResponseGone) || g.answer.PktNum != 2 {
 			t.Errorf("an RFR has %d answers, text %q", n, g.text)
 		}
 		g.all(sv, 16, 100)
@@ -137,9 +143,9 @@ func TestMemoryRefused(t *testing.T) {
 		text  string
 		resp  string
 	}{
-		{NoMemory, 1 << 30, refusalText[NoMemory], refusalText[NotKept]},
-		{ShareUsed, 1 << 30, refusalText[ShareUsed], refusalText[ShareUsed]},
-		{QuotaUsed, 100, refusalText[QuotaUsed], refusalText[QuotaUsed]},
+		{NoMemory, 1 << 30, textOf(NoMemory), textOf(NotKept)},
+		{ShareUsed, 1 << 30, textOf(ShareUsed), textOf(ShareUsed)},
+		{QuotaUsed, 100, textOf(QuotaUsed), textOf(QuotaUsed)},
 	} {
 		g := newHoard(t, 1, c.quota, hoardParams)
 		sv := g.svs[0]

@@ -147,7 +147,7 @@ func (s *script) run(t *testing.T, cmd string) []string {
 }
 
 func (s *script) session(t *testing.T, a args) {
-	p := Params{Slots: a.num("slots", 8), Credits: a.num("credits", 32), PerPacket: a.num("perpacket", 1000), MaxMessage: a.num("max", 1<<20), Checksum: a["checksum"] == "on"}
+	p := Params{Slots: a.num("slots", 8), Credits: a.num("credits", 32), PerPacket: a.num("perpacket", 1000), MaxMessage: a.num("max", 1<<20), Checksum: a["checksum"] == "on", Waiting: a.num("waiting", 6)}
 	timing := Timing{RTOMin: a.dur("rtomin"), RTOMax: a.dur("rtomax")}
 	cfg := msgbuf.Config{Limit: int64(a.num("limit", 0))}
 	r := newRig(t, p, timing, a.num("queue", 8), cfg)
@@ -193,18 +193,23 @@ func (s *script) describe(fromClient bool, p dgram) string {
 	if h.Type == wire.TypeReq || h.Type == wire.TypeResp {
 		line += fmt.Sprintf(" len=%d of=%d", len(p.raw)-wire.HeaderSize, h.MsgSize)
 	}
-	if h.Flags&wire.FlagError != 0 {
-		code, text, _ := wire.ParseError(p.raw[wire.HeaderSize:])
-		line += fmt.Sprintf(" error=%q text=%q", code, text)
+	if h.Type == wire.TypeErr {
+		e, _ := wire.ParseError(p.raw[wire.HeaderSize:])
+		line += fmt.Sprintf(" error=%q ran=%v text=%q", e.Code, e.Ran, e.Text)
 	}
 	if h.Flags&wire.FlagCE != 0 {
 		line += " CE"
 	}
-	if h.Flags&wire.FlagGap != 0 && h.Type == wire.TypeCR {
-		line += " GAP"
+	if h.Flags&wire.FlagGap != 0 { // the same bit in all types
+		line += map[wire.Type]string{wire.TypeReq: " QUIET", wire.TypeCR: " GAP",
+			wire.TypeResp: " LATE", wire.TypeErr: " LATE", wire.TypeWait: " KEEP"}[h.Type]
 	}
-	if h.Flags&wire.FlagQuiet != 0 {
-		line += " QUIET"
+	if cut := h.Flags.Cut(); cut != 0 {
+		line += fmt.Sprintf(" cut=%d", wire.CutSizes[cut])
+	}
+	if left, ok := wire.Remaining(h.Hold); ok && h.Type == wire.TypeReq && h.PktNum == 0 {
+		line += fmt.Sprintf(" left=%v", left)
+		h.Hold = wire.Try(h.Hold)
 	}
 	if h.Type == wire.TypeRFR && h.MsgSize > 0 {
 		line += fmt.Sprintf(" more=%d", h.MsgSize)
@@ -223,7 +228,7 @@ func (s *script) isHold(h *wire.Header) bool {
 			numReq = sl.numReq
 		}
 	}
-	return h.Type == wire.TypeResp && uint32(h.PktNum) == numReq-1
+	return h.Type == wire.TypeResp && uint32(h.PktNum) == numReq-1 || h.Type == wire.TypeErr
 }
 
 // deltas prints which counters changed.
@@ -258,6 +263,9 @@ func (s *script) clientCommand(name string, a args) bool {
 	case "start":
 		op := s.op(uint32(a.num("ref", 0)), a.num("req", 0), a.num("resp", 0))
 		op.ReqType = uint8(a.num("type", 1))
+		if d := a.dur("timeout"); d != 0 {
+			op.Deadline = s.now.Add(d)
+		}
 		s.ops[op.Ref] = op
 		if err := s.cl.Start(op, s.now, s.cout); err != nil {
 			s.print("error: %v", err)
@@ -279,6 +287,14 @@ func (s *script) clientCommand(name string, a args) bool {
 		if retries > 0 {
 			s.print("retries=%d", retries)
 		}
+	case "lower":
+		s.print("lower: %v, packets of %d bytes", s.cl.LowerCut(a.num("0", 0)), s.cl.PacketSize())
+	case "suspects":
+		since, ok := s.cl.Suspects()
+		s.print("suspects: %v since %v", ok, time.Duration(since))
+	case "drain":
+		s.print("news: %v", s.cl.Drain(s.cout))
+		s.takeClient()
 	case "rtt":
 		s.print("srtt=%v rto=%v", s.cl.SRTT(), s.cl.rtt.rto)
 	case "credits":
@@ -292,6 +308,10 @@ func (s *script) clientCommand(name string, a args) bool {
 		s.giveUp(ev.Ref)
 	}
 	s.failed = nil
+	if s.broken != nil {
+		s.print("broken: %v", s.broken)
+		s.broken = nil
+	}
 	return true
 }
 
@@ -321,8 +341,18 @@ func (s *script) serverCommand(name string, a args) bool {
 		if err := s.respond(slot, a.num("size", 0)); err != nil {
 			s.print("error: %v", err)
 		}
+	case "wait":
+		if err := s.sv.Wait(slot, s.now, s.sout); err != nil {
+			s.print("error: %v", err)
+		}
+		s.takeServer()
+	case "repeat":
+		s.now = s.now.Add(a.dur("0"))
+		left := s.sv.Repeat(s.now, s.sout)
+		s.takeServer()
+		s.print("left=%d", left)
 	case "fail":
-		if err := s.sv.RespondError(slot, wire.Code(a.num("code", 5)), a["text"], s.now, s.sout); err != nil {
+		if err := s.sv.RespondError(slot, fault(wire.Code(a.num("code", 5)), a["text"]), s.now, s.sout); err != nil {
 			s.print("error: %v", err)
 		}
 		s.takeServer()
@@ -376,7 +406,8 @@ func (s *script) pathCommand(name string, a args) bool {
 
 // inject delivers a packet made from its arguments.
 func (s *script) inject(toServer bool, a args) {
-	types := map[string]wire.Type{"REQ": wire.TypeReq, "RFR": wire.TypeRFR, "CR": wire.TypeCR, "RESP": wire.TypeResp}
+	types := map[string]wire.Type{"REQ": wire.TypeReq, "RFR": wire.TypeRFR, "CR": wire.TypeCR, "RESP": wire.TypeResp,
+		"ERR": wire.TypeErr, "WAIT": wire.TypeWait, "PAST": wire.TypePast, "CANCEL": wire.TypeCancel, "ACK": wire.TypeAck}
 	h := wire.Header{Type: types[a["1"]], ReqType: uint8(a.num("type", 1)), ReqNum: uint64(a.num("req", 8)), PktNum: uint16(a.num("pkt", 0)), MsgSize: uint32(a.num("of", 0)), Hold: uint16(a.num("hold", 0)), Flags: wire.Flags(a.num("flags", 0))}
 	token := uint32(clientToken)
 	h.Session = clientSession
@@ -385,8 +416,10 @@ func (s *script) inject(toServer bool, a args) {
 	}
 	h.Session = uint32(a.num("session", int(h.Session)))
 	raw := make([]byte, wire.HeaderSize+a.num("len", 0))
-	if h.Flags&wire.FlagError != 0 && len(raw) > wire.HeaderSize {
-		raw[wire.HeaderSize] = byte(a.num("code", 5))
+	if h.Type == wire.TypeErr {
+		raw = append(raw[:wire.HeaderSize], wire.AppendError(nil, fault(wire.Code(a.num("code", 5)), ""))...)
+		raw = append(raw, make([]byte, a.num("len", 0))...)
+		h.MsgSize = uint32(a.num("of", len(raw)-wire.HeaderSize))
 	}
 	h.Put(raw, token^uint32(a.num("badtoken", 0)))
 	if s.params.Checksum {
@@ -413,6 +446,10 @@ func (s *script) deliver(toServer bool, p dgram) {
 	case EventRequest:
 		typ, num, data := s.sv.Request(ev.Slot)
 		line = fmt.Sprintf("request slot=%d type=%d req=%d size=%d", ev.Slot, typ, num, len(data))
+	case EventCancelled:
+		line = fmt.Sprintf("cancelled slot=%d", ev.Slot)
+	case EventLate:
+		line = "late"
 	case EventProgress:
 		line = fmt.Sprintf("progress ref=%d", ev.Ref)
 	case EventFailed:
@@ -426,11 +463,15 @@ func (s *script) deliver(toServer bool, p dgram) {
 		}
 		s.giveUp(ev.Ref)
 	case EventError:
-		line = fmt.Sprintf("done ref=%d code=%q text=%q", ev.Ref, ev.Code, ev.Text)
+		line = fmt.Sprintf("done ref=%d code=%q text=%q", ev.Ref, ev.Fault.Code, ev.Fault.Text)
 		s.giveUp(ev.Ref)
 	}
 	if ev.RTT != 0 && (ev.Kind == EventProgress || ev.Kind == EventDone) {
 		line += fmt.Sprintf(" rtt=%v", ev.RTT)
+	}
+	if s.broken != nil {
+		s.print("broken: %v", s.broken)
+		s.broken = nil
 	}
 	if line != "" {
 		s.lines = append(s.lines[:mark], append([]string{line}, s.lines[mark:]...)...)

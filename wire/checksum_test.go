@@ -2,7 +2,6 @@ package wire
 
 import (
 	"math/rand/v2"
-	"strings"
 	"testing"
 )
 
@@ -77,41 +76,5 @@ func TestChecksumParts(t *testing.T) {
 		if got := Checksum(pkt[:cut], pkt[cut:]); got != want {
 			t.Errorf("cut at %d: %#x, want %#x", cut, got, want)
 		}
-	}
-}
-
-// TestAppendError: code and text come back; long text is cut, never refused.
-func TestAppendError(t *testing.T) {
-	prefix := []byte("before")
-	for _, size := range []int{0, 1, 100, MaxErrorText - 1, MaxErrorText, MaxErrorText + 1, 10 * MaxErrorText} {
-		want := strings.Repeat("e", size)
-		for code := CodeOK + 1; code < numCodes; code++ {
-			b := AppendError(prefix, code, want)
-			if string(b[:len(prefix)]) != "before" {
-				t.Fatal("AppendError changed what was there")
-			}
-			gotCode, got, err := ParseError(b[len(prefix):])
-			if err != nil || gotCode != code || string(got) != want[:min(size, MaxErrorText)] {
-				t.Errorf("%v, %d bytes: got %v, %d bytes, %v", code, size, gotCode, len(got), err)
-			}
-		}
-	}
-}
-
-// TestParseError: codes of later versions pass, payloads that nobody sends do not.
-func TestParseError(t *testing.T) {
-	long := make([]byte, 2+MaxErrorText)
-	long[0] = byte(CodeApplication)
-	for _, bad := range [][]byte{nil, {}, {byte(CodeOK)}, {byte(CodeOK), 'x'}, long} {
-		if code, text, err := ParseError(bad); err != ErrSize || code != 0 || text != nil {
-			t.Errorf("% x...: got %v %q %v", bad[:min(3, len(bad))], code, text, err)
-		}
-	}
-	if code, text, err := ParseError([]byte{200, 'x'}); err != nil || code != 200 || string(text) != "x" {
-		t.Errorf("code 200: got %v %q %v", code, text, err)
-	}
-	b := []byte{1, 'a'}
-	if _, text, _ := ParseError(b); &text[0] != &b[1] {
-		t.Error("the text was copied")
 	}
 }

@@ -17,10 +17,13 @@
 //	                           in units of 64 ns ([HoldUnit]); 65535 means "longer,
 //	                           or unknown". Any other packet: the try in the low 6
 //	                           bits, and if it is an answer a hold time in units of
-//	                           1.024 us above, of which 1023 means the same; see below
+//	                           1.024 us above, of which 1023 means the same; see below.
+//	                           Request packet 0: the time left above the try, 5 bits mantissa,
+//	                           5 bits exponent, us ([TryRemaining])
 //	4       28 bits  msgsize   size of the whole message in bytes, at most [MaxMsgSize];
 //	                           in an RFR how many response packets more than one it asks for
-//	4       4 bits   flags     bit 28 CE echo, bit 29 error, bit 30 gap, bit 31 quiet
+//	4       4 bits   flags     bit 28 CE echo; bit 29 quiet (REQ), gap (CR), late (RESP, ERR) or
+//	                           keep (WAIT); bits 30 and 31 the cut
 //	8       24 bits  session   session number at the receiver, or [NoSession]
 //	11      8 bits   upper     zero; reserved for a key phase and the receiver's loop. Without
 //	                           a session a receiver skips it, with one it refuses others
@@ -46,6 +49,19 @@
 // carries k; response packet j carries N-1+j; the request-for-response (RFR)
 // that asks for response packet j >= 1 carries N-1+j too. CR and RFR packets
 // have no payload.
+//
+// N and M depend on how many bytes a packet takes. That falls when the path of a living session
+// carries less than it did. So each packet says its [Cut], and no packet of one cut is taken for
+// a part of another.
+//
+// # Answers that are no response
+//
+// An ERR takes the place of the response, and may answer any packet of the request; its body is an
+// [Error]. A WAIT answers the last packet of a request whose handler waits: it returns the credit
+// and the client stops repeating, unless the keep flag says otherwise. What answers such a request
+// has the late flag: the server repeats it until the client sends an ACK. A PAST says that the slot
+// has seen a newer request. A CANCEL gives a request up. PAST, CANCEL and ACK carry nothing but
+// their numbers, and ACKs are never answered.
 //
 // # Fewer CRs and RFRs
 //

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata anew from what the code does")
@@ -39,7 +40,8 @@ func mgmt(op Op, session, token uint32, body interface{ Put([]byte) }, pad int) 
 var (
 	testCookie = [CookieSize]byte{0xC0, 0xC1, 0xC2, 0xC3, 0xC4, 0xC5, 0xC6, 0xC7,
 		0xC8, 0xC9, 0xCA, 0xCB, 0xCC, 0xCD, 0xCE, 0xCF}
-	testOffer   = Offer{Credits: 32, Slots: 8, MTU: 1472, MaxMessage: 8 << 20, Features: FeatureChecksum}
+	testOffer = Offer{Credits: 32, Slots: 8, MTU: 1472, MaxMessage: 8 << 20, Waiting: 6,
+		Features: FeatureChecksum}
 	testConnect = Connect{Nonce: 0x1122334455667788, Epoch: 0x99AABBCCDDEEFF00,
 		Session: 7, Token: 0xA1B2C3D4, Offer: testOffer}
 	testAlive = Alive{Session: 7, Token: 0xA1B2C3D4, Seq: 0x0102030405060708}
@@ -52,7 +54,7 @@ func goldenPackets() []goldenPacket {
 	second.Cookie = testCookie
 	reset := Alive{Session: NoSession, Seq: testAlive.Seq}
 	req := Header{Type: TypeReq, ReqType: 3, MsgSize: 5, Session: 9, ReqNum: 0x010203040506}
-	limits := Header{Type: TypeResp, ReqType: MaxReqType, Hold: HoldUnknown, Flags: FlagCE | FlagError,
+	limits := Header{Type: TypeResp, ReqType: MaxReqType, Hold: HoldUnknown, Flags: FlagCE | FlagLate | MaxCut.Flags(),
 		PktNum: MaxPackets - 1, MsgSize: MaxMsgSize, Session: NoSession - 1, ReqNum: MaxReqNum}
 	sealed := packet(req, 0, []byte("hello"))
 	SetToken(sealed, token^Checksum(sealed, nil))
@@ -61,6 +63,8 @@ func goldenPackets() []goldenPacket {
 	extended = AppendExtension(extended, Extension{Type: 0xFFFF})
 	extended[4] = byte(len(extended) - HeaderSize)
 	SealMgmt(extended, 0)
+	fault := AppendError(nil, &Error{Status: StatusNotFound, Code: CodeApplication, Ran: true,
+		Text: []byte("bad"), Details: []byte{1, 2}})
 	var refusal [VersionRefusalSize]byte
 	(&VersionRefusal{Nonce: testConnect.Nonce, Asked: 1, Least: Version, Most: Version}).Put(refusal[:])
 	return []goldenPacket{
@@ -69,8 +73,14 @@ func goldenPackets() []goldenPacket {
 		{"RFR", packet(Header{Type: TypeRFR, ReqType: 3, MsgSize: 0, Session: 9, ReqNum: 12, PktNum: 4}, token, nil)},
 		{"CR with CE echo", packet(Header{Type: TypeCR, ReqType: 3, Hold: 2, Flags: FlagCE, Session: 9, ReqNum: 12, PktNum: 1}, token, nil)},
 		{"RESP of 2 bytes", packet(Header{Type: TypeResp, ReqType: 3, Hold: 0x1234, MsgSize: 2, Session: 9, ReqNum: 12, PktNum: 3}, token, []byte("ok"))},
-		{"RESP with an error", packet(Header{Type: TypeResp, ReqType: 3, Flags: FlagError, MsgSize: 4, Session: 9, ReqNum: 12},
-			token, AppendError(nil, CodeApplication, "bad"))},
+		{"REQ with 3 ms left, cut to 1452 bytes", packet(Header{Type: TypeReq, ReqType: 3,
+			Hold: TryRemaining(5, 3*time.Millisecond), Flags: Cut(1).Flags(), Session: 9}, token, nil)},
+		{"ERR", packet(Header{Type: TypeErr, ReqType: 3, Flags: FlagLate, MsgSize: uint32(len(fault)), Session: 9, ReqNum: 12},
+			token, fault)},
+		{"WAIT that keeps the credit", packet(Header{Type: TypeWait, ReqType: 3, Hold: 2, Flags: FlagKeep, Session: 9, ReqNum: 12, PktNum: 1}, token, nil)},
+		{"PAST", packet(Header{Type: TypePast, ReqType: 3, Hold: 2, Session: 9, ReqNum: 12, PktNum: 1}, token, nil)},
+		{"CANCEL", packet(Header{Type: TypeCancel, ReqType: 3, Session: 9, ReqNum: 12}, token, nil)},
+		{"ACK", packet(Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12, PktNum: 3}, token, nil)},
 		{"RESP, every field at its limit", packet(limits, 0xFFFFFFFF, nil)},
 		{"CONNECT, first", mgmt(OpConnect, NoSession, 0, &testConnect, 0)},
 		{"CONNECT with cookie, padded by 8", mgmt(OpConnect, NoSession, 0, &second, 8)},
@@ -85,6 +95,8 @@ func goldenPackets() []goldenPacket {
 		{"PONG", mgmt(OpPong, 9, token, &testAlive, 0)},
 		{"RESET", mgmt(OpReset, 9, token, &reset, 0)},
 		{"MOVED", mgmt(OpMoved, 9, token, &reset, 0)},
+		{"DRAIN", mgmt(OpDrain, 9, token, &testAlive, 0)},
+		{"DRAINACK", mgmt(OpDrainAck, 9, token, &testAlive, 0)},
 	}
 }
 
@@ -155,15 +167,17 @@ func TestHandWritten(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"response header", packet(Header{Type: TypeResp, ReqType: 0x2A, Hold: 0x1234, Flags: FlagCE | FlagError,
+		{"response header", packet(Header{Type: TypeResp, ReqType: 0x2A, Hold: 0x1234, Flags: FlagCE | Cut(2).Flags(),
 			PktNum: 0xBEEF, MsgSize: 0x0ABCDEF, Session: 0x112233, ReqNum: 0x0A0B0C0D0E0F}, 0x55667788, nil),
-			"23" + "2a" + "3412" + "efcdab30" + "33221100" + "88776655" + "0f0e0d0c0b0a" + "efbe"},
+			"23" + "2a" + "3412" + "efcdab90" + "33221100" + "88776655" + "0f0e0d0c0b0a" + "efbe"},
 		{"request header", packet(Header{Type: TypeReq, ReqType: 1, PktNum: 2, MsgSize: 3, Session: 4, ReqNum: 5}, 6, nil),
 			"20" + "01" + "0000" + "03000000" + "04000000" + "06000000" + "050000000000" + "0200"},
 		{"connect body", mgmt(OpConnect, NoSession, 0, &testConnect, 0)[HeaderSize:],
 			"8877665544332211" + "00ffeeddccbbaa99" + "07000000" + "d4c3b2a1" +
-				"00008000" + "2000" + "0800" + "01000000" + "00000000" + "c0050000" + "00000000" +
+				"00008000" + "2000" + "0800" + "01000000" + "0600" + "0000" + "c0050000" + "00000000" +
 				"00000000000000000000000000000000"},
+		{"error", AppendError(nil, &Error{Status: StatusAborted, Code: CodePanic, Ran: true,
+			Text: []byte("ab"), Details: []byte("c")}), "0a" + "07" + "01" + "00" + "0200" + "0000" + "6162" + "63"},
 		{"extension", AppendExtension(nil, Extension{Type: 0x0102, Value: []byte("ab")}), "0201" + "0200" + "6162"},
 		{"refusal of a version", refusal[:],
 			"04" + "00" + "0000" + "00000000" + "ffffff00" + hex.EncodeToString(refusal[12:16]) +

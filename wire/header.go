@@ -41,13 +41,21 @@ const (
 	TypeCR   Type = 2 // explicit credit return, server to client
 	TypeResp Type = 3 // response data, server to client
 	TypeMgmt Type = 4 // connection management, either way
-	numTypes      = 5
+
+	// The rest is not in the paper.
+	TypeErr    Type = 5 // an error in place of a response, server to client
+	TypeWait   Type = 6 // the request's handler waits, server to client
+	TypePast   Type = 7 // the slot is past the request, server to client
+	TypeCancel Type = 8 // the client gave the request up, client to server
+	TypeAck    Type = 9 // a late answer has come, client to server
+	numTypes        = 10
 )
 
-// String returns the name that the paper uses.
+// String returns the name that the paper uses, if the type is of the paper.
 func (t Type) String() string {
 	if t < numTypes {
-		return [numTypes]string{"REQ", "RFR", "CR", "RESP", "MGMT"}[t]
+		return [numTypes]string{"REQ", "RFR", "CR", "RESP", "MGMT", "ERR", "WAIT", "PAST",
+			"CANCEL", "ACK"}[t]
 	}
 	return "INVALID"
 }
@@ -55,20 +63,45 @@ func (t Type) String() string {
 // Flags are the four flag bits of the header.
 type Flags uint8
 
-// The flags. A packet type has only those that name it; its other bits must be zero.
+// The flags. A packet type has only those that name it; its other bits must be zero. The second
+// bit means something else in each type; the upper two are the cut, see [Cut].
 const (
 	// FlagCE echoes a congestion-experienced mark (RFC 3168) that the packet
 	// being answered carried when it arrived at the server.
 	FlagCE Flags = 1 << 0
-	// FlagError marks a response whose payload is an error, see [AppendError].
-	FlagError Flags = 1 << 1
-	// FlagGap marks a CR that returns no credit: the server misses the client
-	// packet with its number, though it has seen a later one.
-	FlagGap Flags = 1 << 2
 	// FlagQuiet marks a request packet for which the client wants no CR: that of a later
 	// packet of the request speaks for it.
-	FlagQuiet Flags = 1 << 3
+	FlagQuiet Flags = 1 << 1
+	// FlagGap marks a CR that returns no credit: the server misses the client
+	// packet with its number, though it has seen a later one.
+	FlagGap Flags = 1 << 1
+	// FlagLate marks a response or an error that the server repeats until the client
+	// acknowledges it.
+	FlagLate Flags = 1 << 1
+	// FlagKeep marks a WAIT that returns no credit: the client goes on asking.
+	FlagKeep Flags = 1 << 1
 )
+
+// Cut says in which packets a message is counted: 0 for the size that the handshake agreed on, else
+// a place in [CutSizes]. Packet numbers mean nothing without it.
+type Cut uint8
+
+const (
+	cutShift = 2
+	// MaxCut is the largest cut, of the smallest packets.
+	MaxCut Cut = 3
+)
+
+// CutSizes are the packet sizes in bytes, library header included, that a living session falls back
+// to when its path carries less than it did: what is left of common IP MTUs (1500, 1280) after the
+// headers of IPv6 and UDP, and the least.
+var CutSizes = [MaxCut + 1]int{0, 1452, 1232, 1024}
+
+// Cut returns the cut in the flags.
+func (f Flags) Cut() Cut { return Cut(f >> cutShift) }
+
+// Flags returns the cut as flags.
+func (c Cut) Flags() Flags { return Flags(c) << cutShift }
 
 // Reasons why Parse refuses a packet. They are plain values: comparing them costs nothing.
 var (
@@ -79,6 +112,7 @@ var (
 	ErrReqType = errors.New("wire: request type out of range")
 	ErrSession = errors.New("wire: session number missing or out of range")
 	ErrSize    = errors.New("wire: payload does not fit the packet type or the message size")
+	ErrStatus  = errors.New("wire: an error answer says that there is no error")
 )
 
 // Header holds the header fields of one packet in host order. The token is not
@@ -138,35 +172,27 @@ func (h *Header) Parse(pkt []byte) error {
 // carriesData reports whether h is of a packet of a request or response.
 func (h *Header) carriesData() bool { return h.Type == TypeReq || h.Type == TypeResp }
 
+// allowedFlags holds the flags of each type.
+var allowedFlags = [numTypes]Flags{
+	TypeReq: FlagQuiet | cutFlags, TypeRFR: cutFlags, TypeCR: FlagCE | FlagGap | cutFlags,
+	TypeResp: FlagCE | FlagLate | cutFlags, TypeErr: FlagLate | cutFlags,
+	TypeWait: FlagCE | FlagKeep | cutFlags,
+}
+
+const cutFlags = Flags(MaxCut) << cutShift
+
 // check is the second half of Parse: rules between fields.
 func (h *Header) check(payload int) error {
-	var allowed Flags
-	switch h.Type {
-	case TypeReq:
-		allowed = FlagQuiet
-		if payload > int(h.MsgSize) {
-			return ErrSize
-		}
-	case TypeResp:
-		allowed = FlagCE | FlagError
-		if payload > int(h.MsgSize) {
-			return ErrSize
-		}
-	case TypeRFR:
-		if payload != 0 {
-			return ErrSize
-		}
-	case TypeCR:
-		allowed = FlagCE | FlagGap
-		if payload != 0 {
-			return ErrSize
-		}
-	case TypeMgmt:
+	if h.Type == TypeMgmt {
 		return h.checkMgmt(payload)
-	default:
+	}
+	if h.Type >= numTypes {
 		return ErrType
 	}
-	if h.Flags&^allowed != 0 {
+	if !h.sizeFits(payload) {
+		return ErrSize
+	}
+	if h.Flags&^allowedFlags[h.Type] != 0 {
 		return ErrFlags
 	}
 	if h.ReqType > MaxReqType {
@@ -176,6 +202,19 @@ func (h *Header) check(payload int) error {
 		return ErrSession
 	}
 	return nil
+}
+
+// sizeFits reports whether the packet type has a payload of this size.
+func (h *Header) sizeFits(payload int) bool {
+	switch h.Type {
+	case TypeReq, TypeResp:
+		return payload <= int(h.MsgSize)
+	case TypeErr:
+		return payload == int(h.MsgSize) && payload >= errorHeader && payload <= MaxErrorSize
+	case TypeRFR, TypeCR:
+		return payload == 0
+	}
+	return payload == 0 && h.MsgSize == 0
 }
 
 // Token returns the token field as it stands in pkt, which holds a header.
@@ -222,6 +261,37 @@ func SameTry(a, b uint16) bool { return (a^b)&tryMask == 0 }
 func CoarseHold(field uint16) (hold time.Duration, known bool) {
 	units := field >> tryBits
 	return time.Duration(units) * coarseUnit, units != coarseLonger
+}
+
+// The hold field of request packet 0: a try in the low bits, and above it what is left of the
+// client's time, as a mantissa and an exponent of 2, in microseconds.
+const (
+	mantissaBits = 5
+	mantissaMax  = 1<<mantissaBits - 1
+	exponentMax  = 1<<(16-tryBits-mantissaBits) - 1
+	remainUnit   = time.Microsecond
+)
+
+// TryRemaining returns the hold field of request packet 0: the try mod 64, and the time that is
+// left until the client gives the request up, rounded up by at most a sixteenth. What has passed
+// counts as a microsecond, and what the field cannot say (18 hours) as no limit.
+func TryRemaining(try uint16, left time.Duration) uint16 {
+	units := max(1, (max(left, 1)-1)/remainUnit+1)
+	exp := 0
+	for ; units > mantissaMax; exp++ {
+		units = (units + 1) / 2
+	}
+	if exp > exponentMax {
+		return try & tryMask
+	}
+	return try&tryMask | uint16(units)<<tryBits | uint16(exp)<<(tryBits+mantissaBits)
+}
+
+// Remaining returns the time that is left in a hold field made by TryRemaining; ok is false if
+// there is no limit.
+func Remaining(field uint16) (left time.Duration, ok bool) {
+	units := time.Duration(field >> tryBits & mantissaMax)
+	return units * remainUnit << (field >> (tryBits + mantissaBits)), units != 0
 }
 
 // Hold returns the hold field of pkt, which holds a header.

@@ -34,10 +34,10 @@ func TestParseRules(t *testing.T) {
 		{"request: payload larger than the message", good(TypeReq), 101, ErrSize},
 		{"request: CE", with(TypeReq, func(h *Header) { h.Flags = FlagCE }), 100, ErrFlags},
 		{"request: quiet", with(TypeReq, func(h *Header) { h.Flags = FlagQuiet }), 100, nil},
-		{"request: gap", with(TypeReq, func(h *Header) { h.Flags = FlagGap }), 100, ErrFlags},
+		{"request: cut", with(TypeReq, func(h *Header) { h.Flags = MaxCut.Flags() }), 100, nil},
 		{"RFR: quiet", with(TypeRFR, func(h *Header) { h.Flags = FlagQuiet }), 0, ErrFlags},
-		{"CR: quiet", with(TypeCR, func(h *Header) { h.Flags = FlagQuiet }), 0, ErrFlags},
-		{"request: error", with(TypeReq, func(h *Header) { h.Flags = FlagError }), 100, ErrFlags},
+		{"RFR: cut", with(TypeRFR, func(h *Header) { h.Flags = MaxCut.Flags() }), 0, nil},
+		{"CR: all", with(TypeCR, func(h *Header) { h.Flags = FlagCE | FlagGap | MaxCut.Flags() }), 0, nil},
 		{"request: type 255", with(TypeReq, func(h *Header) { h.ReqType = 255 }), 100, ErrReqType},
 		{"request: type 254", with(TypeReq, func(h *Header) { h.ReqType = 254 }), 100, nil},
 		{"request: no session", with(TypeReq, func(h *Header) { h.Session = NoSession }), 100, ErrSession},
@@ -46,9 +46,24 @@ func TestParseRules(t *testing.T) {
 		{"request: last session", with(TypeReq, func(h *Header) { h.Session = NoSession - 1 }), 100, nil},
 
 		{"response", good(TypeResp), 100, nil},
-		{"response: both flags", with(TypeResp, func(h *Header) { h.Flags = FlagCE | FlagError }), 100, nil},
-		{"response: reserved flag 2", with(TypeResp, func(h *Header) { h.Flags = 4 }), 100, ErrFlags},
-		{"response: reserved flag 3", with(TypeResp, func(h *Header) { h.Flags = 8 }), 100, ErrFlags},
+		{"response: all", with(TypeResp, func(h *Header) { h.Flags = FlagCE | FlagLate | MaxCut.Flags() }), 100, nil},
+		{"error: all", with(TypeErr, func(h *Header) { h.Flags, h.MsgSize = FlagLate|MaxCut.Flags(), 8 }), 8, nil},
+		{"error: CE", with(TypeErr, func(h *Header) { h.Flags, h.MsgSize = FlagCE, 8 }), 8, ErrFlags},
+		{"error: short", with(TypeErr, func(h *Header) { h.MsgSize = 7 }), 7, ErrSize},
+		{"error: long", with(TypeErr, func(h *Header) { h.MsgSize = MaxErrorSize + 1 }), MaxErrorSize + 1, ErrSize},
+		{"error: longest", with(TypeErr, func(h *Header) { h.MsgSize = MaxErrorSize }), MaxErrorSize, nil},
+		{"error: in parts", with(TypeErr, func(h *Header) { h.MsgSize = 9 }), 8, ErrSize},
+		{"wait: all", with(TypeWait, func(h *Header) { h.Flags, h.MsgSize = FlagCE|FlagKeep|MaxCut.Flags(), 0 }), 0, nil},
+		{"wait: size", with(TypeWait, func(h *Header) { h.MsgSize = 1 }), 0, ErrSize},
+		{"wait: payload", with(TypeWait, func(h *Header) { h.MsgSize = 1 }), 1, ErrSize},
+		{"past", with(TypePast, func(h *Header) { h.MsgSize = 0 }), 0, nil},
+		{"past: cut", with(TypePast, func(h *Header) { h.Flags, h.MsgSize = Cut(1).Flags(), 0 }), 0, ErrFlags},
+		{"cancel", with(TypeCancel, func(h *Header) { h.MsgSize = 0 }), 0, nil},
+		{"cancel: keep", with(TypeCancel, func(h *Header) { h.Flags, h.MsgSize = FlagKeep, 0 }), 0, ErrFlags},
+		{"ack", with(TypeAck, func(h *Header) { h.MsgSize = 0 }), 0, nil},
+		{"ack: CE", with(TypeAck, func(h *Header) { h.Flags, h.MsgSize = FlagCE, 0 }), 0, ErrFlags},
+		{"ack: size", with(TypeAck, func(h *Header) { h.MsgSize = 3 }), 0, ErrSize},
+		{"first unknown type", with(numTypes, func(h *Header) {}), 0, ErrType},
 		{"response: payload larger than the message", good(TypeResp), 101, ErrSize},
 		{"response: type 255", with(TypeResp, func(h *Header) { h.ReqType = 255 }), 100, ErrReqType},
 		{"response: no session", with(TypeResp, func(h *Header) { h.Session = NoSession }), 100, ErrSession},
@@ -61,7 +76,6 @@ func TestParseRules(t *testing.T) {
 
 		{"CR", good(TypeCR), 0, nil},
 		{"CR: CE", with(TypeCR, func(h *Header) { h.Flags = FlagCE }), 0, nil},
-		{"CR: error", with(TypeCR, func(h *Header) { h.Flags = FlagError }), 0, ErrFlags},
 		{"CR: payload", good(TypeCR), 1, ErrSize},
 		{"CR: type 255", with(TypeCR, func(h *Header) { h.ReqType = 255 }), 0, ErrReqType},
 		{"CR: upper bits", with(TypeCR, func(h *Header) { h.Session |= 1 << 24 }), 0, ErrSession},
@@ -127,7 +141,8 @@ func TestParseVersion(t *testing.T) {
 
 // TestErrorsDiffer makes sure that a caller can tell the rules apart.
 func TestErrorsDiffer(t *testing.T) {
-	all := []error{ErrShort, ErrVersion, ErrType, ErrFlags, ErrReqType, ErrSession, ErrSize}
+	all := []error{ErrShort, ErrVersion, ErrType, ErrFlags, ErrReqType, ErrSession, ErrSize,
+		ErrStatus}
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if errors.Is(a, b) || a.Error() == b.Error() {
@@ -148,14 +163,17 @@ func randomHeader(r *rand.Rand) (h Header, payload int) {
 		Session: r.Uint32N(NoSession),
 		ReqNum:  r.Uint64N(MaxReqNum + 1),
 	}
+	h.Flags = Flags(r.UintN(16)) & allowedFlags[h.Type]
 	switch h.Type {
 	case TypeResp:
-		h.Flags = Flags(r.UintN(4))
 		payload = r.IntN(min(int(h.MsgSize), 2000) + 1)
 	case TypeReq:
 		payload = r.IntN(min(int(h.MsgSize), 2000) + 1)
-	case TypeCR:
-		h.Flags = Flags(r.UintN(2))
+	case TypeErr:
+		payload = errorHeader + r.IntN(MaxErrorText)
+		h.MsgSize = uint32(payload)
+	case TypeWait, TypePast, TypeCancel, TypeAck:
+		h.MsgSize = 0
 	case TypeMgmt:
 		h.ReqType = uint8(1 + r.UintN(numOps-1))
 		h.MsgSize = uint32(bodySize[h.ReqType])
@@ -193,7 +211,7 @@ func TestFieldLimits(t *testing.T) {
 		{"zero", zero, zero},
 		{"reqtype", Header{Type: TypeResp, ReqType: MaxReqType}, Header{Type: TypeResp, ReqType: MaxReqType}},
 		{"hold", Header{Type: TypeResp, Hold: HoldUnknown}, Header{Type: TypeResp, Hold: HoldUnknown}},
-		{"flags", Header{Type: TypeResp, Flags: FlagCE | FlagError}, Header{Type: TypeResp, Flags: FlagCE | FlagError}},
+		{"flags", Header{Type: TypeResp, Flags: FlagCE | FlagLate}, Header{Type: TypeResp, Flags: FlagCE | FlagLate}},
 		{"pktnum", Header{Type: TypeResp, PktNum: MaxPackets - 1}, Header{Type: TypeResp, PktNum: MaxPackets - 1}},
 		{"msgsize", Header{Type: TypeResp, MsgSize: MaxMsgSize}, Header{Type: TypeResp, MsgSize: MaxMsgSize}},
 		{"session", Header{Type: TypeResp, Session: NoSession - 1}, Header{Type: TypeResp, Session: NoSession - 1}},

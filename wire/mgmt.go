@@ -19,14 +19,17 @@ const (
 	OpPong          Op = 8  // answer to Ping
 	OpReset         Op = 9  // answer to Ping: I do not know this session
 	OpMoved         Op = 10 // answer to Ping: I know this session under another address of yours
-	numOps             = 11
+	OpDrain         Op = 11 // S to C: I am shutting down, send no new requests
+	OpDrainAck      Op = 12 // answer to Drain
+	numOps             = 13
 )
 
 // String returns the operation's name.
 func (o Op) String() string {
 	if o > 0 && o < numOps {
 		return [numOps]string{"", "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT",
-			"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED"}[o]
+			"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED", "DRAIN",
+			"DRAINACK"}[o]
 	}
 	return "INVALID"
 }
@@ -48,7 +51,7 @@ const (
 var bodySize = [numOps]int{
 	OpConnect: ConnectSize, OpChallenge: ChallengeSize, OpAccept: AcceptSize, OpRefuse: RefuseSize,
 	OpDisconnect: AliveSize, OpDisconnectAck: AliveSize, OpPing: AliveSize, OpPong: AliveSize, OpReset: AliveSize,
-	OpMoved: AliveSize,
+	OpMoved: AliveSize, OpDrain: AliveSize, OpDrainAck: AliveSize,
 }
 
 // checkMgmt holds the rules of management packets. The packet may be longer than
@@ -87,6 +90,7 @@ type Offer struct {
 	Slots      uint16 // requests in flight
 	MTU        uint32 // bytes of one packet, header included
 	MaxMessage uint32 // bytes
+	Waiting    uint16 // requests that may wait at the server without a credit
 	Features   Features
 }
 
@@ -94,15 +98,15 @@ const offerSize = 24
 
 // put writes an offer.
 //
-//	0 maxmessage u32 · 4 credits u16 · 6 slots u16 · 8 features u32 · 12 zero u32 · 16 mtu u32
-//	20 zero u32
+//	0 maxmessage u32 · 4 credits u16 · 6 slots u16 · 8 features u32 · 12 waiting u16
+//	14 zero u16 · 16 mtu u32 · 20 zero u32
 func (o *Offer) put(b []byte) {
 	_ = b[offerSize-1]
 	binary.LittleEndian.PutUint32(b[0:], o.MaxMessage)
 	binary.LittleEndian.PutUint16(b[4:], o.Credits)
 	binary.LittleEndian.PutUint16(b[6:], o.Slots)
 	binary.LittleEndian.PutUint32(b[8:], uint32(o.Features))
-	binary.LittleEndian.PutUint32(b[12:], 0)
+	binary.LittleEndian.PutUint32(b[12:], uint32(o.Waiting))
 	binary.LittleEndian.PutUint32(b[16:], o.MTU)
 	binary.LittleEndian.PutUint32(b[20:], 0)
 }
@@ -113,6 +117,7 @@ func (o *Offer) parse(b []byte) {
 	o.Credits = binary.LittleEndian.Uint16(b[4:])
 	o.Slots = binary.LittleEndian.Uint16(b[6:])
 	o.Features = Features(binary.LittleEndian.Uint32(b[8:]))
+	o.Waiting = binary.LittleEndian.Uint16(b[12:])
 	o.MTU = binary.LittleEndian.Uint32(b[16:])
 }
 
@@ -226,7 +231,7 @@ func (r *Refuse) Parse(b []byte) {
 	r.Code = Code(p[8])
 }
 
-// Alive is the body of Disconnect, DisconnectAck, Ping, Pong, Reset and Moved. It says
+// Alive is the body of Disconnect, Ping, Drain and their answers, and of Reset and Moved. It says
 // where an answer goes, so that a side that does not know the session can answer;
 // and it repeats the token that the packet is sealed with, so that such a side can
 // tell a damaged packet, whose session number may be wrong, from a stranger's.

@@ -58,7 +58,10 @@ func (y *tally) add(c *cluster) {
 		y.proto.DropPast += p.DropPast
 		y.proto.DropFuture += p.DropFuture
 		y.proto.DropUnsent += p.DropUnsent
-		y.proto.DropNotReady += p.DropNotReady
+		y.proto.Waits += p.Waits
+		y.proto.Pasts += p.Pasts
+		y.proto.Cancels += p.Cancels
+		y.proto.Lates += p.Lates
 		y.proto.DropBusy += p.DropBusy
 		y.token += st.DropToken
 		for _, ev := range n.events {
@@ -87,7 +90,7 @@ func (y *tally) check(t *testing.T) {
 	p := &y.proto
 	for name, n := range map[string]uint64{"Retransmits": p.Retransmits, "Rollbacks": p.Rollbacks, "CreditStalls": p.CreditStalls,
 		"FastRollbacks": p.FastRollbacks, "Gaps": p.Gaps, "PaceStalls": p.PaceStalls, "RateUpdates": p.RateUpdates,
-		"DropPast": p.DropPast, "DropFuture": p.DropFuture, "DropUnsent": p.DropUnsent, "DropNotReady": p.DropNotReady,
+		"DropPast": p.DropPast, "DropFuture": p.DropFuture, "DropUnsent": p.DropUnsent, "Waits": p.Waits, "Cancels": p.Cancels, "Pasts": p.Pasts,
 		"DropBusy": p.DropBusy, "DropToken": y.token} {
 		if n == 0 {
 			t.Errorf("%s never counted", name)

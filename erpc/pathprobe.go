@@ -1,0 +1,47 @@
+package erpc
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/session"
+)
+
+// leastProbe is how often a suspicious session asks at most.
+const leastProbe = 20 * time.Millisecond
+
+// probePath looks after a client session whose requests have no answers, though they were
+// repeated: the path may not carry its packets any more. If that is so, they become smaller, and so
+// do those of the other sessions with the peer.
+func (e *engine) probePath(s *Session) {
+	if _, stuck := s.cl.Suspects(); !stuck {
+		s.probe = nil
+		return
+	}
+	if s.probe == nil {
+		s.probe = session.NewPathProbe(s.cl.PacketSize(), max(leastProbe, 2*s.cl.SRTT()))
+	}
+	switch s.probe.Tick(s.end, e.rng.Uint64, e.in.Now, e.out) {
+	case session.ProbePassed:
+		s.probe = nil
+		s.cl.Trust()
+	case session.ProbeTooLong:
+		s.probe = nil
+		e.lowerCuts(s)
+	}
+}
+
+// lowerCuts makes the packets of all sessions with a peer smaller, since those of s do not get
+// through.
+func (e *engine) lowerCuts(s *Session) {
+	size := s.cl.NextSize()
+	if size == 0 {
+		s.cl.Trust()
+		return
+	}
+	for _, other := range s.peer.sessions {
+		if other.cl != nil && other.state == sessConnected {
+			other.cl.LowerCut(size)
+		}
+	}
+	e.cfg.Logger.Info("path carries smaller packets only", "peer", s.end.Peer.String(), "bytes", size)
+}

@@ -1,0 +1,80 @@
+package session
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// OnWait takes the server's word that it has the whole request and the handler waits. The request
+// gives its credit back and is not repeated any more, unless the server asks to keep it: then
+// only the timeouts go on.
+func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
+	i, ok := c.accept(h)
+	if !ok {
+		return
+	}
+	s := &c.slots[i]
+	if uint32(h.PktNum) != s.numReq-1 {
+		c.stats.DropSize++
+		return
+	}
+	s.pasts = 0
+	c.stuck = false
+	if s.waits || h.Flags&wire.FlagKeep != 0 {
+		return
+	}
+	retries := s.retries
+	s.retries, s.fast = 0, 0
+	s.progress = in.Now
+	rtt := time.Duration(0)
+	if held, known := c.coarse(s, h, retries); known {
+		rtt = c.sample(s, uint32(h.PktNum), held, in.Now)
+	}
+	c.learn(in, rtt, wire.HeaderSize, h)
+	c.credits += int(s.numTx - s.numRx)
+	s.numRx, s.numTx = s.numReq-1, s.numReq-1
+	s.highTx = max(s.highTx, s.numReq)
+	c.clearQuiet(s)
+	s.waits = true
+	ref := s.op.Ref
+	if c.stalled.n > 0 {
+		c.pump(in.Now, out)
+	}
+	ev := out.add(EventProgress)
+	ev.Ref, ev.RTT = ref, rtt
+}
+
+// scanQuiet looks after a slot that expects no answer. A waiting request is asked after now and
+// then, so that one that the server has lost ends; a CANCEL is repeated until it is answered.
+func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) {
+	s := &c.slots[i]
+	g := s.gaveUp
+	switch {
+	case s.busy && s.waits && now.Sub(s.progress) >= c.askEvery:
+		c.rollback(i, now, out)
+	case !s.busy && g != nil && g.repeating && now.Sub(g.at) >= c.rtt.timeout(g.tries):
+		g.tries = min(g.tries+1, 254)
+		c.stats.Retransmits++
+		c.sendCancel(s, now, out)
+	}
+}
+
+// ack tells the server that its late answer is here.
+func (c *Client) ack(h *wire.Header, out *Out) {
+	c.sendControl(out, &wire.Header{
+		Type: wire.TypeAck, ReqType: h.ReqType, ReqNum: h.ReqNum, PktNum: h.PktNum,
+	})
+}
+
+// ackForgotten acknowledges a late answer to a request that has ended here: nobody waits for it.
+func (c *Client) ackForgotten(h *wire.Header, out *Out) {
+	if h.Flags&wire.FlagLate == 0 {
+		return
+	}
+	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
+	if h.ReqNum < s.reqNum || h.ReqNum == s.reqNum && (!s.busy || uint32(h.PktNum) < s.numRx) {
+		c.ack(h, out)
+	}
+}

@@ -1,0 +1,84 @@
+package session
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+const (
+	// probeRounds is how many packets of a size go unanswered before the path counts as one that
+	// does not carry it.
+	probeRounds = 6
+	// probeSmall is how many small packets must be answered meanwhile: else the peer is silent.
+	probeSmall = 3
+)
+
+// PathProbe finds out whether a path carries packets of a size, in both directions (RFC 8899). In
+// each round it asks with a padded ping and with a small one. The path does not carry what is never
+// answered while small pings are.
+type PathProbe struct {
+	Size   int // bytes, header included
+	every  time.Duration
+	at     monotime.Time // of the next round
+	round  int
+	asked  [probeRounds]pathQuestion
+	small  int // answered
+	passed bool
+}
+
+// pathQuestion is a round.
+type pathQuestion struct {
+	seq   uint64 // of the padded ping; the small one has the next number
+	small bool   // the small one was answered
+}
+
+// NewPathProbe returns a probe for packets of size bytes that asks once in each span.
+func NewPathProbe(size int, every time.Duration) *PathProbe {
+	return &PathProbe{Size: size, every: every}
+}
+
+// ProbeResult says what a PathProbe has found out.
+type ProbeResult uint8
+
+// The results.
+const (
+	ProbeGoesOn  ProbeResult = iota
+	ProbePassed              // the path carries the size
+	ProbeTooLong             // it does not
+)
+
+// Tick asks, if it is time, with a random number that names the round, and returns what is known.
+func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *Out) ProbeResult {
+	switch {
+	case p.passed:
+		return ProbePassed
+	case now < p.at:
+		return ProbeGoesOn
+	case p.round >= probeRounds && p.small >= probeSmall:
+		return ProbeTooLong
+	}
+	seq := random() &^ 1
+	p.asked[p.round%probeRounds] = pathQuestion{seq: seq}
+	p.round++
+	p.at = now.Add(p.every)
+	for n, size := range [2]int{p.Size, 0} {
+		a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq + uint64(n), To: e.RemoteToken}
+		out.Mgmt(&e.Peer, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
+	}
+	return ProbeGoesOn
+}
+
+// OnPong takes an answer.
+func (p *PathProbe) OnPong(seq uint64) {
+	for i := range p.asked[:min(p.round, probeRounds)] {
+		switch q := &p.asked[i]; {
+		case q.seq == seq:
+			p.passed = true
+		case q.seq == seq-1 && !q.small:
+			q.small = true
+			p.small++
+		}
+	}
+}
