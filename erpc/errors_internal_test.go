@@ -89,7 +89,7 @@ func TestCodes(t *testing.T) {
 		}
 		texts[c.own.String()] = c.own
 	}
-	if s := (CodePanic + 1).String(); s != "unknown code" {
+	if s := (CodeForgotten + 1).String(); s != "unknown code" {
 		t.Errorf("a code that nobody knows is %q", s)
 	}
 }

@@ -28,6 +28,8 @@ type errPair struct {
 	held  []erpc.ReqHandle
 	hold  func(h erpc.ReqHandle) // takes the handle instead, if not nil
 	tasks []erpc.Task            // background handlers that wait
+	// What a background handler does before it responds, if not nil.
+	onTask func(h erpc.ReqHandle)
 }
 
 func (p *errPair) Submit(t erpc.Task) bool {
@@ -59,6 +61,9 @@ func newErrPairOn(t *testing.T, net *memNet, cfg erpc.Config) *errPair {
 			tPanic: func(erpc.ReqHandle) { panic("as asked") },
 			tBackground: func(h erpc.ReqHandle) {
 				p.held = append(p.held, h)
+				if p.onTask != nil {
+					p.onTask(h)
+				}
 				_ = h.RespondBytes(h.Data())
 			},
 		} {
@@ -295,14 +300,16 @@ func TestMemoryLimit(t *testing.T) {
 		all = append(all, p.enqueue(tHold, 1<<20, 0))
 	}
 	p.until(func() bool { return len(p.held) == 3 })
-	for i, h := range p.held { // requests of 3 MiB are held, and no room for responses
-		err = h.RespondBytes(make([]byte, 2<<20))
-		p.until(func() bool { return all[i].ends > 0 })
-		if i == 0 {
-			is(t, "respond without memory", err, erpc.ErrExhausted)
-			is(t, "call without memory at the server", all[i].err, erpc.ErrExhausted)
-		}
+	err = nil
+	for _, h := range p.held { // requests of 3 MiB are held, and no room for all responses
+		err = errors.Join(err, h.RespondBytes(make([]byte, 2<<20)))
 	}
+	is(t, "respond without memory", err, erpc.ErrExhausted)
+	for _, res := range all {
+		p.until(func() bool { return res.ends > 0 })
+	}
+	err = errors.Join(all[0].err, all[1].err, all[2].err)
+	is(t, "call without memory at the server", err, erpc.ErrExhausted)
 	p.close()
 }
 

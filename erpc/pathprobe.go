@@ -10,12 +10,16 @@ import (
 const leastProbe = 20 * time.Millisecond
 
 // probePath looks after a client session whose requests have no answers, though they were
-// repeated: the path may not carry its packets any more. If that is so, they become smaller, and so
-// do those of the other sessions with the peer.
+// repeated and the peer answers small packets: the path may not carry its packets any more. If that
+// is so, they become smaller, and so do those of the other sessions with the peer.
 func (e *engine) probePath(s *Session) {
-	if _, stuck := s.cl.Suspects(); !stuck {
+	since, stuck := s.cl.Suspects()
+	if !stuck {
 		s.probe = nil
 		return
+	}
+	if !s.live.HeardSince(since) {
+		return // the peer is silent, as far as is known: scanLoss asks it
 	}
 	if s.probe == nil {
 		s.probe = session.NewPathProbe(s.cl.PacketSize(), max(leastProbe, 2*s.cl.SRTT()))

@@ -93,7 +93,7 @@ func refused(t *testing.T, c *erpc.Client) {
 	for {
 		switch _, err := c.Call(ctx, typeEchoInline, nil); {
 		case err == nil:
-		case errors.Is(err, erpc.ErrClosed) && errors.Is(err, erpc.ErrRemote):
+		case errors.Is(err, erpc.ErrDraining):
 			return
 		default:
 			t.Fatalf("a call during Shutdown: %v", err)

@@ -261,7 +261,7 @@ func TestCloseWaits(t *testing.T) {
 		}
 		late := p.enqueue(tHold, 10, 0)
 		p.stepUntil(func() bool { return late.ends > 0 })
-		is(t, "a new request", late.err, erpc.ErrClosed, erpc.ErrRemote)
+		is(t, "a new request", late.err, erpc.ErrDraining)
 		p.runTasks()
 		is(t, "the handler's context", p.ctxErr, context.Canceled)
 		p.finish(t)

@@ -232,7 +232,7 @@ func (t *timers) resting() bool {
 		return false
 	}
 	for _, s := range t.active {
-		if s.state == sessConnected && !s.cl.Resting() {
+		if s.state != sessConnected || !s.cl.Resting() {
 			return false
 		}
 	}

@@ -157,6 +157,8 @@ func (d *Dialer) OnRefuse(r *wire.Refuse) (err error, ok bool) {
 		err = errors.Join(err, ErrExhausted)
 	case wire.CodeBadOffer:
 		err = errors.Join(err, ErrBadOffer)
+	case wire.CodeShutdown:
+		err = errors.Join(err, ErrDraining)
 	}
 	return err, true
 }

@@ -300,7 +300,7 @@ func TestHandshakeTimeout(t *testing.T) {
 }
 
 func TestHandshakeRefused(t *testing.T) {
-	for code, also := range map[wire.Code]error{wire.CodeExhausted: ErrExhausted, wire.CodeBadOffer: ErrBadOffer, wire.CodeShutdown: ErrRefused, 200: ErrRefused} {
+	for code, also := range map[wire.Code]error{wire.CodeExhausted: ErrExhausted, wire.CodeBadOffer: ErrBadOffer, wire.CodeShutdown: ErrDraining, 200: ErrRefused} {
 		r := newDialRig(t)
 		r.a.refuse = code
 		r.run()

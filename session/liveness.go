@@ -53,6 +53,9 @@ type Liveness struct {
 // Heard notes that a valid packet of the session arrived.
 func (l *Liveness) Heard(now monotime.Time) { l.lastRx = now }
 
+// HeardSince reports whether a packet of the session came after a time.
+func (l *Liveness) HeardSince(t monotime.Time) bool { return l.lastRx > t }
+
 // Quiet reports whether for d nothing has come and nobody has asked.
 func (l *Liveness) Quiet(now monotime.Time, d time.Duration) bool {
 	return now.Sub(l.lastRx) >= d && now.Sub(l.lastProbe) >= d

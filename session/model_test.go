@@ -17,6 +17,9 @@ type model struct {
 	ops      map[uint32]Op
 	want     map[uint32]int // size of the response
 	handled  map[uint64]bool
+	gaveUp   int  // requests
+	odd      bool // requests are given up, and wait
+	narrows  bool // the packets become smaller on the way
 	handling []Event
 	total    uint32
 	started  uint32
@@ -26,7 +29,7 @@ type model struct {
 
 func newModel(t *testing.T, seed uint64) *model {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	p := Params{Slots: 1 << rnd.IntN(5), Credits: 1 + rnd.IntN(64), PerPacket: 1000 + rnd.IntN(500), MaxMessage: 1 << 17, Checksum: true}
+	p := Params{Slots: 1 << rnd.IntN(5), Credits: 1 + rnd.IntN(64), PerPacket: 1000 + rnd.IntN(1000), MaxMessage: 1 << 17, Checksum: true, Waiting: rnd.IntN(4)}
 	m := &model{rig: newRig(t, p, Timing{}, 1000, msgbuf.Config{}), rnd: rnd, ops: map[uint32]Op{}, want: map[uint32]int{}, handled: map[uint64]bool{}}
 	m.transport(seed&1 != 0)
 	if seed&2 != 0 {
@@ -37,6 +40,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	if rnd.IntN(4) > 0 {
 		m.fault = rnd.Float64() * 0.1
 	}
+	m.odd, m.narrows = rnd.IntN(4) > 0, rnd.IntN(2) == 0
 	if rnd.IntN(2) == 0 {
 		m.open(0)
 	}
@@ -79,15 +83,39 @@ func (m *model) handle(ev Event) {
 			m.tb.Fatalf("request %d: byte %d of %d differs", ref, i, len(data))
 		}
 	}
-	if len(data) != m.ops[uint32(ref)].Req.Size() {
-		m.tb.Fatalf("request %d has %d bytes, not %d", ref, len(data), m.ops[uint32(ref)].Req.Size())
+	if op, ok := m.ops[uint32(ref)]; ok && len(data) != op.Req.Size() {
+		m.tb.Fatalf("request %d has %d bytes, not %d", ref, len(data), op.Req.Size())
 	}
 	m.handling = append(m.handling, ev)
+	if m.odd && m.rnd.IntN(4) == 0 {
+		if err := m.sv.Wait(ev.Slot, m.now, m.sout); err != nil {
+			m.tb.Fatal(err)
+		}
+	}
+}
+
+// giveUpOne cancels a request, or has its deadline pass.
+func (m *model) giveUpOne() {
+	ref := 1 + m.rnd.Uint32N(m.started)
+	op, ok := m.ops[ref]
+	if !ok {
+		return
+	}
+	if !m.cancel(ref, errCancelled) || len(m.failed) != 1 || m.failed[0].Ref != ref {
+		m.tb.Fatalf("cancel of request %d: %+v", ref, m.failed)
+	}
+	m.failed = nil
+	giveBack(op)
+	delete(m.ops, ref)
+	m.gaveUp++
 }
 
 func (m *model) respondOne() {
 	i := m.rnd.IntN(len(m.handling))
 	slot := m.handling[i].Slot
+	if r := m.sv.Running(); r != len(m.handling) {
+		m.tb.Fatalf("%d handlers run, not %d", r, len(m.handling))
+	}
 	m.handling = append(m.handling[:i], m.handling[i+1:]...)
 	_, _, data := m.sv.Request(slot)
 	if err := m.respond(slot, int(data[1])|int(data[2])<<8|int(data[3])<<16); err != nil {
@@ -97,7 +125,10 @@ func (m *model) respondOne() {
 
 // onEnd gives the buffers of a request back before it looks at later outcomes.
 func (m *model) onEnd(ev Event) {
-	if ev.Kind == EventFailed || ev.Kind == EventError {
+	if ev.Kind == EventFailed && ev.Err == errCancelled {
+		return // see giveUpOne
+	}
+	if ev.Kind == EventFailed || ev.Kind == EventError || ev.Kind == EventBroken {
 		m.tb.Fatalf("request %d: %+v", ev.Ref, ev)
 	}
 	if ev.Kind != EventDone {
@@ -152,6 +183,10 @@ func (m *model) step() {
 		m.open(0)
 	case choice <= 1 && m.started < m.total:
 		m.start()
+	case choice == 0 && m.odd && m.started > 0 && m.rnd.IntN(8) == 0:
+		m.giveUpOne()
+	case choice == 1 && m.narrows && m.rnd.IntN(20) == 0:
+		m.cl.LowerCut(m.cl.NextSize())
 	case choice <= 3 && len(m.handling) > 0:
 		m.respondOne()
 	case choice <= 6 && len(m.c2s) > 0:
@@ -169,9 +204,10 @@ func (m *model) step() {
 		m.now += 3 * ms // idle: time passes until a timeout
 	}
 	m.cl.Scan(m.now, m.cout)
+	m.sv.Repeat(m.now, m.sout)
 	m.takeClient()
 	m.takeServer()
-	if m.cst.Rollbacks == 0 && m.fault == 0 && len(m.c2s)+len(m.s2c) > m.params.Credits {
+	if m.cst.Rollbacks == 0 && m.fault == 0 && !m.odd && len(m.c2s)+len(m.s2c) > m.params.Credits {
 		m.tb.Fatalf("%d packets under way with %d credits", len(m.c2s)+len(m.s2c), m.params.Credits)
 	}
 }
@@ -187,14 +223,18 @@ func (m *model) run() {
 	if busy, queued := m.cl.Pending(); busy != 0 || queued != 0 || m.cl.FreeCredits() != m.params.Credits {
 		m.tb.Errorf("at the end %d busy, %d queued, %d of %d credits", busy, queued, m.cl.FreeCredits(), m.params.Credits)
 	}
-	if m.ended != int(m.total) || len(m.handled) != int(m.total) {
-		m.tb.Errorf("%d requests, %d ended, %d handled", m.total, m.ended, len(m.handled))
+	if m.ended+m.gaveUp != int(m.total) || len(m.handled) < m.ended || len(m.handled) > int(m.total) {
+		m.tb.Errorf("%d requests, %d ended, %d given up, %d handled", m.total, m.ended, m.gaveUp, len(m.handled))
+	}
+	for len(m.handling) > 0 {
+		m.respondOne()
 	}
 	m.noLeak()
 }
 
 // TestModel: whatever the channel does, each request ends once with the right bytes,
-// its handler ran once, and credits and buffers come back.
+// its handler ran once, and credits and buffers come back. Some requests are given up, some wait,
+// and the packets may become smaller on the way.
 func TestModel(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {

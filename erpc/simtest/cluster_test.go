@@ -191,6 +191,9 @@ func (n *node) onSession(r *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
 		}
 		return
 	}
+	if ev == erpc.SessionDraining {
+		return // its requests go on
+	}
 	k := endKey{r, s}
 	if n.c.ended[k]++; n.c.ended[k] > 1 {
 		n.c.fail("node %d: session ended %d times, last %v", n.id, n.c.ended[k], ev)
