@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,6 +88,7 @@ func victimRate(o options) (rate float64, failed int64, err error) {
 		}
 		c, err := erpc.Dial(ctx, conn, o.target, erpc.Config{Wait: erpc.WaitSleep})
 		if err != nil {
+			fmt.Fprintln(os.Stderr, "victim", i, err)
 			bad.Add(1)
 			continue
 		}
