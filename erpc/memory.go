@@ -18,8 +18,8 @@ const (
 	unknownMemory = 1 << 30
 	// maxLean is how many bytes a peer may hold ahead of its packets before it has sent any.
 	maxLean = 2 << 20
-	// quotaMessages is how many of the largest messages the slots of one session may keep.
-	quotaMessages = 2 * session.DefaultSlots
+	// slotMessages is how many of the largest messages a slot may keep, if others keep fewer.
+	slotMessages = 2
 )
 
 // memoryBook counts the memory of message buffers: what pools have taken from the system, and what
@@ -57,10 +57,11 @@ func bookOf(c *Config) *memoryBook {
 	return b
 }
 
-// quota returns how much the slots of one session may keep.
-func (b *memoryBook) quota(maxMessage int) int {
-	q := min(int64(quotaMessages)*int64(maxMessage+maxMessage/16+1<<16), b.budget.Limit())
-	return int(min(q, math.MaxInt))
+// quota returns how much the slots of one session may keep: half of the limit at most, but enough
+// for a request and a response.
+func (b *memoryBook) quota(slots, maxMessage int) int {
+	each := slotMessages * int64(maxMessage+maxMessage/16+1<<16) // with headers
+	return int(min(max(each, min(int64(slots)*each, b.budget.Limit()/2)), math.MaxInt))
 }
 
 // scarce reports whether three quarters are in use.

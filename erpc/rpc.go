@@ -44,7 +44,7 @@ type Rpc struct {
 	polling  bool          // it has not slept, or done anything else, since
 	idle     int           // passes without work since
 
-	shared     *msgbuf.Pool // for background handlers; safe in any goroutine
+	shared     atomic.Pointer[msgbuf.Pool] // for background handlers; safe in any goroutine
 	sharedOnce sync.Once
 	published  publishedStats
 }
@@ -186,10 +186,20 @@ func (r *Rpc) allocShared(n int) (*MsgBuffer, error) {
 		// The configuration is the one that made the first pool.
 		cfg := r.poolConfig()
 		cfg.Hugepages, cfg.Shared = false, true
-		r.shared, _ = msgbuf.NewPool(cfg)
+		p, _ := msgbuf.NewPool(cfg)
+		r.shared.Store(p)
 	})
-	b, err := r.shared.Alloc(n)
+	b, err := r.shared.Load().Alloc(n)
 	return b, allocError(err)
+}
+
+// trim gives back the memory of message buffers that nobody uses: other Rpcs may need it.
+func (r *Rpc) trim() {
+	r.engine.timers.trim = false
+	r.engine.pool.Trim()
+	if p := r.shared.Load(); p != nil {
+		p.Trim()
+	}
 }
 
 // CreateSession starts to open a client session to the endpoint at addr. Requests
@@ -283,8 +293,8 @@ func (r *Rpc) Close() error {
 	r.published.publish(r)
 	r.engine.shares.close()
 	err = errors.Join(r.tr.Close(), r.engine.pool.Close())
-	if r.shared != nil {
-		err = errors.Join(err, r.shared.Close())
+	if p := r.shared.Load(); p != nil {
+		err = errors.Join(err, p.Close())
 	}
 	return err
 }

@@ -101,7 +101,7 @@ type shareTable struct {
 func (n *Nexus) shareTable(cfg *Config) shareTable {
 	return shareTable{
 		cfg: &cfg.Shares, book: n.memory, workers: n.pool, byKey: make(map[transport.Addr]*share),
-		memory: session.NewMemory(n.memory.quota(cfg.MaxMessage), session.Timing(cfg.Timing)),
+		memory: session.NewMemory(n.memory.quota(cfg.Slots, cfg.MaxMessage), session.Timing(cfg.Timing)),
 	}
 }
 

@@ -21,6 +21,7 @@ type timers struct {
 	resetsLeft int           // answers to strangers until the next sweep in its usual time
 	resetsAt   monotime.Time // when they are as many as may be again
 
+	trim   bool                      // memory is scarce: pools are to give back what they do not use
 	active []*Session                // client sessions that have requests
 	late   []*Session                // server sessions with answers that wait for their ACKs
 	wheel  *carousel.Wheel[*Session] // sessions whose next packet is not due; nil until needed
@@ -117,9 +118,7 @@ func (e *engine) tick() {
 			t.resetsLeft, t.resetsAt = resetsPerSweep, e.in.Now.Add(t.sweepEvery)
 		}
 		e.sweep()
-		if e.shares.book.scarce() {
-			e.pool.Trim() // others may need it
-		}
+		t.trim = e.shares.book.scarce()
 	}
 }
 
