@@ -15,6 +15,7 @@
 //	Dialer     the client's handshake: Connect, Challenge, Connect, Accept
 //	Cookies    the server's half of it, without state until the address is proved
 //	Liveness   heartbeats of either half: is the peer there, is it the same one
+//	PathProbe  does the path still carry packets of this size
 //
 // # Who owns what
 //
@@ -67,4 +68,66 @@
 // evidence are faster: a response packet ahead of the expected one, and the server's
 // word (a CR with the gap flag) that it misses a packet before the one it got. Both
 // count only if they answer packets sent since the last rollback, which the try tells.
+//
+// # Repeats
+//
+// A server answers the same packet (slot, number, type, try) once in a quarter of the least
+// timeout, and all repeats of a slot in that time no more than four times what its client can be
+// waiting for. So repeating costs the server little, whoever does it.
+//
+// # Waiting
+//
+// A request whose handler has not responded when its last packet comes again is told to wait
+// (WAIT): it gives its credit back and is not repeated. A handler that knows can say so at once. The
+// session agreed on how many of its requests may wait; the others are told to keep their credits
+// (the keep flag), and their timeouts go on. What answers a waiting request is late: this is the
+// one thing that a server sends by itself. It repeats response packet 0 (or the error), with
+// backoff after a round trip that it measures, until an ACK, an RFR, a newer number, a CANCEL or
+// the session's end, and at most for FailureTimeout. The client acknowledges every late answer that
+// is not ahead of its slot, also to requests that it has forgotten. It asks after each waiting
+// request at least once in half a FailureTimeout, so one that the server has lost ends.
+//
+// # Giving up
+//
+// CANCEL is a hint: it may be lost, late or early, and nothing depends on it. A newer number in a
+// slot says the same of the older one. A number that was cancelled before it came never runs: a
+// late copy of it is refused. While a cancelled handler runs, its slot and the request's memory are
+// its own; its owner is told (EventCancelled), and what it responds is dropped. Only for a request
+// that is known to wait is CANCEL repeated, until PAST answers it.
+//
+// No packet advances a slot by more than 65,536 uses: more is damage or an attack. So a client does
+// not run ahead either. A request of which nothing was sent uses no number, and a slot that gave up
+// half as many requests in a row, without a word of the server, rests until there is one.
+//
+// # Past
+//
+// A server answers a packet whose number has passed by PAST. A client heeds it for the number under
+// way only. Four tries of it in a row end the session (EventBroken, ErrOutOfStep): a damaged number
+// that no checksum caught has used up its slot, and the call would never end. PAST gives no credit,
+// is no progress, and does not prove that a handler did not run.
+//
+// # Smaller packets
+//
+// Packet numbers depend on the bytes per packet, so each packet names its cut, and both sides take
+// packets of their slot's cut only. The client decides: it counts a request anew in a smaller cut,
+// under its number, when the request times out after the session was lowered. A server that meets a
+// smaller cut counts both parts anew: a request that is not complete starts over, a complete one is
+// there in more packets, and a response starts over. Handlers are not started again. A cut never
+// grows, so a request is counted anew three times at most.
+//
+// The client suspects its packet size after two timeouts in a row (Client.Suspects). Its owner
+// finds out with a PathProbe: pings of that size, which are answered in their size, beside small
+// ones. Six that are lost while small ones are answered lower the session.
+//
+// # Draining
+//
+// A server that shuts down tells each client until it acknowledges that. The client sends nothing
+// new (ErrDraining), requests under way go on. What crossed the notice is refused by an error that
+// says that no handler ran; the notice, or silence, proves nothing.
+//
+// # What a peer can do wrong
+//
+// Every answer is checked against what was sent, every request against what the slot has seen; what
+// does not fit is counted in Stats and dropped. What a peer can make a session keep is bounded by
+// its slots and what they agreed on; what it can make it send, by what it sends.
 package session
