@@ -119,6 +119,108 @@ func TestStaleResponse(t *testing.T) {
 	}
 }
 
+// TestLateResponseStays: a large response that is repeated to a client that waits stays, and as long
+// again once the client has its first packet, or asks for it.
+func TestLateResponseStays(t *testing.T) {
+	for _, acked := range []bool{false, true} {
+		p := hoardParams
+		p.Waiting = 8
+		g := newHoard(t, 1, 1<<30, p)
+		sv, span := g.svs[0], g.mem.patient
+		g.all(sv, 8, 100)
+		g.packet(sv, 8, 100, 0) // the client is told to wait
+		if err := g.respond(sv, 0, 5000); err != nil || !sv.slots[0].late {
+			t.Fatalf("%v, late: %v", err, sv.slots[0].late)
+		}
+		g.expire(2*span, true) // nothing is repeated in this test
+		if acked {
+			sv.OnAck(&wire.Header{Type: wire.TypeAck, ReqNum: 8}, &Arrival{Now: g.now})
+		} else {
+			sv.Repeat(g.now, g.out)
+			g.settle()
+		}
+		if sv.slots[0].late || sv.slots[0].resp == nil {
+			t.Fatal("the answer is still late, or it is gone")
+		}
+		g.expire(span-ms, false)
+		if sv.slots[0].resp == nil {
+			t.Error("the response went too early")
+		}
+		g.expire(250*ms, false)
+		if sv.slots[0].resp != nil || g.stats.StaleResponses != 1 {
+			t.Error("the response is still there")
+		}
+		g.close()
+	}
+}
+
+// TestCancelledWhileUnfinished: what a client gives up is free at once, and in no list.
+func TestCancelledWhileUnfinished(t *testing.T) {
+	g := newHoard(t, 1, 1<<30, hoardParams)
+	sv := g.svs[0]
+	g.packet(sv, 8, 5000, 0)
+	g.all(sv, 9, 100)
+	if err := g.respond(sv, 1, 5000); err != nil {
+		t.Fatal(err)
+	}
+	for num := range uint64(2) {
+		h := wire.Header{Type: wire.TypeCancel, ReqNum: 8 + num}
+		sv.OnCancel(&h, &Arrival{Now: g.now}, g.out)
+		g.settle()
+		g.check()
+	}
+	if g.acct.used != 0 || sv.watchedSlots() != 0 {
+		t.Errorf("%d bytes, %d slots wait", g.acct.used, sv.watchedSlots())
+	}
+	g.close()
+}
+
+// watchedSlots returns how many slots' memory waits for the client.
+func (s *Server) watchedSlots() (n int) {
+	for i := range s.slots {
+		if s.slots[i].watched() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TestStartedOver: a request that starts over in smaller packets keeps to the bound.
+func TestStartedOver(t *testing.T) {
+	p := hoardParams
+	p.PerPacket = 8928
+	g := newHoard(t, 1, 1<<30, p)
+	sv := g.svs[0]
+	for k := range 40 {
+		g.packet(sv, 8, 1<<20, k)
+		g.check()
+	}
+	sl := &sv.slots[0]
+	per := 0
+	for cut := wire.Cut(1); per == 0 && cut < 4; cut++ {
+		if per = sv.perCut(cut); per != 0 {
+			for k := 0; k*per < 1<<20; k++ {
+				h := wire.Header{
+					Type: wire.TypeReq, ReqType: 1, MsgSize: 1 << 20, ReqNum: 8, PktNum: uint16(k),
+					Flags: cut.Flags(),
+				}
+				n := min(per, 1<<20-k*per)
+				g.sent += n
+				sv.OnReq(&h, make([]byte, n), &Arrival{Now: g.now}, g.out)
+				g.settle()
+				g.check()
+			}
+		}
+	}
+	if per != 0 && (sl.state != stateHandling || g.requests != 1) {
+		t.Errorf("state %d, %d requests", sl.state, g.requests)
+	}
+	if per == 0 {
+		t.Error("the session has no smaller packets")
+	}
+	g.close()
+}
+
 // TestSmallResponseStays: a response of one packet is kept until the next request.
 func TestSmallResponseStays(t *testing.T) {
 	g := newHoard(t, 1, 1<<30, hoardParams)
