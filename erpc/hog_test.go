@@ -214,7 +214,7 @@ func TestHogOfSessions(t *testing.T) {
 func TestHogOfHandlers(t *testing.T) {
 	c := newCrowd(t, erpc.Config{Workers: 8, MaxBackground: 400})
 	var hog outcomes
-	c.call(0, c.open(0, 100), cBlock, 32, 8, &hog)
+	c.call(0, c.open(0, 100), cBlock, 3000, 8, &hog)
 	c.until(func() bool { return hog.exhausted == 500 })
 	c.serveVictims(cEcho, 32, 20)
 	c.serveVictims(cPlain, 32, 20)
@@ -222,6 +222,15 @@ func TestHogOfHandlers(t *testing.T) {
 	if hog.ok != 0 || hog.exhausted != 500 {
 		t.Errorf("the hog: %+v", hog)
 	}
+	if _, n := c.server.Accounted(); n < 300*3000 {
+		t.Errorf("the requests at work count as %d bytes", n)
+	}
+	close(c.stop)
+	c.until(func() bool { return hog.open == 0 })
+	if _, n := c.server.Accounted(); n != 0 {
+		t.Errorf("without requests at work %d bytes count", n)
+	}
+	c.stop = make(chan struct{})
 	c.end()
 }
 
@@ -241,6 +250,16 @@ func TestHogOfMemory(t *testing.T) {
 	}
 	c.serveVictims(cPlain, 300_000, 2)
 	c.serveVictims(cEcho, 300_000, 2)
+	for _, r := range c.clients {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	c.clients = nil
+	c.until(func() bool { return c.server.Sessions() == 0 })
+	if all, address := c.server.Accounted(); all != 0 || address != 0 {
+		t.Errorf("at the end %d bytes count, and of addresses %d", all, address)
+	}
 	c.end()
 }
 

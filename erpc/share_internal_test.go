@@ -261,7 +261,8 @@ func TestSharesOff(t *testing.T) {
 
 // TestExpireWakes: an endpoint that has an unfinished request wakes up for it.
 func TestExpireWakes(t *testing.T) {
-	st := newStub(t, Config{}, func(ReqHandle) {})
+	cfg := Config{Timing: Timing{Heartbeat: 3 * time.Second}} // seldom a sweep
+	st := newStub(t, cfg, func(ReqHandle) {})
 	s, _ := st.admitFrom(0, 1)
 	st.pass(time.Millisecond)
 	h := wire.Header{Type: wire.TypeReq, MsgSize: 5000, ReqNum: 8}

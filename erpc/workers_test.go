@@ -187,6 +187,41 @@ func TestGrownShare(t *testing.T) {
 	c.end()
 }
 
+// TestSharesAwake: workers that wait begin when shares have grown by more than one.
+func TestSharesAwake(t *testing.T) {
+	c := newCrew(t, &Shares{}, 32, 1000, 3)
+	c.submit(2, 4)
+	c.begin(4)
+	c.submit(0, 100)
+	c.begin(20) // three quarters are at work
+	c.submit(1, 100)
+	if who := c.begin(8); who[0] != 1 { // a share of four
+		t.Errorf("%v", who)
+	}
+	for range 4 {
+		c.finish[2] <- struct{}{}
+	}
+	if who := c.begin(2); !slices.Equal(who, []int{1, 1}) { // of three
+		t.Errorf("%v", who)
+	}
+	c.none(2)
+	c.end()
+}
+
+// TestManyAddresses: with more addresses than workers each may have one.
+func TestManyAddresses(t *testing.T) {
+	c := newCrew(t, &Shares{}, 4, 100, 10)
+	c.submit(0, 10)
+	c.begin(3)
+	for a := 1; a < 10; a++ {
+		c.submit(a, 1)
+	}
+	if who := c.begin(1); who[0] == 0 {
+		t.Error("the hog has them all")
+	}
+	c.end()
+}
+
 // TestSubmitAllocatesNothing: neither does a worker.
 func TestSubmitAllocatesNothing(t *testing.T) {
 	p := newWorkerPool(&Shares{}, 1, 10)
