@@ -51,6 +51,7 @@ type engine struct {
 	paths  paths
 	ahead  []*Session // of prefetch
 
+	seam    seam
 	notices []*Session // clients that have not acknowledged that this side shuts down
 
 	refusing bool // shutting down: no new sessions or requests
@@ -87,6 +88,10 @@ func (e *engine) prefetch(pkts []transport.RxPacket) {
 func (e *engine) onPacket(p *transport.RxPacket) {
 	if e.cfg.Experiment.NoBatchedTime {
 		e.in.Now = e.port.readClock()
+	}
+	if e.seam.on() && !e.open(p) {
+		e.stats.DropSealed++
+		return
 	}
 	var h wire.Header
 	if err := h.Parse(p.Data); err != nil {

@@ -88,11 +88,12 @@ func (e *engine) dial(to transport.Addr, limit time.Duration) (*Session, error) 
 	e.table.add(s)
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
-		Offer: e.paths.offer(e.paths.limit(&path), path.Checksummed),
+		Offer: e.paths.offer(e.paths.limit(&path)-e.seam.overhead, path.Checksummed),
 	}
 	timing := plan.timing
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
+	s.dialer.Overhead = e.seam.overhead
 	e.shakes.repeating = append(e.shakes.repeating, s)
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out yet
 	return s, nil
@@ -130,7 +131,7 @@ func (e *engine) onConnect(p *connectPacket) {
 		e.out.Mgmt(&p.From, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
 		return
 	}
-	if len(p.Data) < int(c.Offer.MTU) || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
+	if len(p.Data) < int(c.Offer.MTU)+e.seam.overhead || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
 		e.stats.DropMalformed++ // the answer would be larger than what was received
 		return
 	}
@@ -162,7 +163,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 		return nil, wire.CodeShutdown
 	}
 	path := e.port.pathTo(from)
-	mine := e.paths.offer(int(min(uint32(e.paths.mtu), c.Offer.MTU)), path.Checksummed)
+	mine := e.paths.offer(int(min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)), path.Checksummed)
 	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
 	if err != nil || c.Session >= wire.NoSession {
 		return nil, wire.CodeBadOffer
@@ -186,7 +187,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	e.shares.join(s)
 	s.live.Heard(e.in.Now)
 	e.peers.addEpoch(from, c.Epoch)
-	e.peers.join(s, e.in.Now)
+	e.peers.join(s, &e.seam, e.in.Now)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }
@@ -199,7 +200,7 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 		Nonce: c.Nonce, Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: s.end.Offer(),
 	}
-	size := int(a.Offer.MTU)
+	size := int(a.Offer.MTU) + e.seam.overhead
 	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
 }
 
@@ -262,7 +263,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.state = sessConnected
 			s.epoch = a.Epoch
 			s.live.Heard(e.in.Now)
-			e.peers.join(s, e.in.Now)
+			e.peers.join(s, &e.seam, e.in.Now)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -336,7 +337,7 @@ func (e *engine) forget(s *Session) {
 	s.state = sessDead
 	e.table.remove(s)
 	e.stats.SessionsEnded++
-	e.peers.leave(s)
+	e.peers.leave(s, &e.seam)
 	if s.sv != nil {
 		e.peers.dropEpoch(s.end.Peer)
 		e.shares.leave(s)

@@ -18,9 +18,9 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
 		e.shakes.asked = append(e.shakes.asked, connectPacket{p, h.Session, int(h.MsgSize)})
 		return
 	}
+	s := e.table.at(h.Session)
 	token := wire.OpenMgmt(p.Data)
 	body := p.Data[wire.HeaderSize:][:h.MsgSize]
-	s := e.table.at(h.Session)
 	if s == nil || token != s.end.LocalToken {
 		e.onStranger(op, token, body, &p.From)
 		return

@@ -32,6 +32,7 @@ type peerKey struct {
 type peer struct {
 	key      peerKey
 	watch    session.Watch
+	seal     sealer // nil: nothing is sealed
 	sessions []*Session
 	clients  int // of sessions: those that this side opened
 	turn     int // which session asks next
@@ -48,13 +49,14 @@ const (
 )
 
 // join notes a session with a peer; its epoch is known.
-func (t *peerTable) join(s *Session, now monotime.Time) {
+func (t *peerTable) join(s *Session, seam *seam, now monotime.Time) {
 	key := peerKey{s.end.Peer, s.epoch}
 	p := t.byKey[key]
 	if p == nil {
 		p = &peer{key: key, at: len(t.watched)}
 		t.byKey[key] = p
 		t.watched = append(t.watched, p)
+		seam.join(p)
 	}
 	p.watch.Heard(now)
 	s.peer, s.listed = p, int32(len(p.sessions))
@@ -68,7 +70,7 @@ func (t *peerTable) join(s *Session, now monotime.Time) {
 }
 
 // leave undoes join, if there was one.
-func (t *peerTable) leave(s *Session) {
+func (t *peerTable) leave(s *Session, seam *seam) {
 	p := s.peer
 	if p == nil {
 		return
@@ -84,6 +86,7 @@ func (t *peerTable) leave(s *Session) {
 	}
 	if len(p.sessions) == 0 {
 		delete(t.byKey, p.key)
+		seam.leave(p)
 		end := t.watched[len(t.watched)-1]
 		t.watched[p.at] = end
 		end.at = p.at

@@ -41,7 +41,7 @@ func TestPeerTable(t *testing.T) {
 					epochs[addr].sessions++
 				}
 				s.end.Peer, s.epoch = addr, epoch
-				table.join(s, 1)
+				table.join(s, new(seam), 1)
 				key := peerKey{addr, epoch}
 				if peers[key] == nil {
 					peers[key] = map[*Session]bool{}
@@ -58,7 +58,7 @@ func TestPeerTable(t *testing.T) {
 					delete(peers, key)
 				}
 				for range 2 { // the second time nothing happens
-					table.leave(s)
+					table.leave(s, new(seam))
 				}
 				if s.sv != nil {
 					table.dropEpoch(s.end.Peer)
@@ -123,7 +123,7 @@ func TestPeerTableCheck(t *testing.T) {
 		for i := range 4 {
 			s := newClientSession(&st.engine)
 			s.end.Peer = stubAddr(i / 2)
-			table.join(s, 1)
+			table.join(s, new(seam), 1)
 		}
 		table.check()
 		spoil(&table, table.watched[0])

@@ -31,6 +31,7 @@ type Stats struct {
 	DropNoSession uint64 // no such session
 	DropToken     uint64 // wrong token, checksum or sender
 	DropConnects  uint64 // Connects beyond what an endpoint looks at in a second
+	DropSealed    uint64 // could not be opened
 	DropRole      uint64 // a client's packet at a client, or the reverse
 
 	Protocol  ProtocolStats

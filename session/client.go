@@ -64,6 +64,7 @@ func (s *clientSlot) total() uint32 {
 type Client struct {
 	End
 	rtt     rtoEstimator
+	floor   pathFloor
 	pace    pacer
 	stats   *Stats
 	slots   []clientSlot
@@ -95,7 +96,7 @@ type Client struct {
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
-const ClientHot = 464
+const ClientHot = 488
 
 // txTimes remembers when the packets in flight were sent.
 type txTimes struct {
@@ -147,6 +148,9 @@ func (c *Client) Open(
 		c.free[i] = uint8(p.Slots - 1 - i)
 	}
 	c.rtt.sample(rtt)
+	if rtt > 0 {
+		c.floor.took(rtt)
+	}
 	c.open = true
 	c.startQueued(now, out)
 	out.Opened(c.Local)

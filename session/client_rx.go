@@ -226,7 +226,12 @@ func (c *Client) sample(
 	}
 	c.sampled = at
 	c.latest = max(c.latest, at)
-	rtt := max(now.Sub(at)-held, 1)
+	took := now.Sub(at)
+	c.floor.took(took)
+	rtt := max(took-held, 1)
+	if rtt < c.floor.least/2 {
+		rtt = c.floor.bound(rtt)
+	}
 	c.rtt.sample(rtt)
 	return rtt
 }

@@ -28,6 +28,7 @@ var mtuLadder = [...]uint32{1452, 1232, MinMTU}
 // It repeats what is not answered, each time later, until ConnectTimeout.
 type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
+	Overhead int          // bytes that a packet of the session will be longer on the path
 	to       packet.Addr
 	timing   Timing
 	maxMTU   uint32 // the largest that was offered
@@ -74,7 +75,7 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 		if d.tries > 0 && d.tries%triesPerMTU == 0 {
 			d.stepDown()
 		}
-		size = int(d.Connect.Offer.MTU)
+		size = int(d.Connect.Offer.MTU) + d.Overhead
 	}
 	d.resent = d.tries > 0
 	d.tries++

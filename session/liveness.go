@@ -75,6 +75,11 @@ func (l *Liveness) Probe(e *End, now monotime.Time, out *Out) {
 // since it was asked.
 func (l *Liveness) Unanswered(seq uint64) bool { return l.seq == seq && l.lastRx <= l.lastProbe }
 
+// Took returns how long the answer to the last question took, if it has this number.
+func (l *Liveness) Took(seq uint64, now monotime.Time) (d time.Duration, ok bool) {
+	return now.Sub(l.lastProbe), l.seq == seq
+}
+
 // Probed returns when the last probe was sent.
 func (l *Liveness) Probed() monotime.Time { return l.lastProbe }
 

@@ -283,6 +283,7 @@ func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *O
 		copy(head[wire.HeaderSize:], b)
 	}
 	s.send(out, &h, head, nil)
+	out.answer(false, s.Checksum)
 }
 
 func (s *Server) freeRequest(sl *serverSlot) {

@@ -13,7 +13,7 @@
 //	0       4 bits   type      packet type, see [Type] (low bits of the byte)
 //	0       4 bits   version   protocol version, [Version] (high bits)
 //	1       8 bits   reqtype   request type 0-254; in a management packet the [Op]
-//	2       16 bits  hold      response packet 0: time the server held the request,
+//	2       16 bits  hold      response packet 0, ERR: time the server held the request,
 //	                           in units of 64 ns ([HoldUnit]); 65535 means "longer,
 //	                           or unknown". Any other packet: the try in the low 6
 //	                           bits, and if it is an answer a hold time in units of

@@ -120,7 +120,7 @@ var (
 type Header struct {
 	Type    Type
 	ReqType uint8
-	Hold    uint16 // in response packet 0 units of HoldUnit, in all others see TryHold
+	Hold    uint16 // in response packet 0 and an ERR units of HoldUnit, in all others see TryHold
 	Flags   Flags
 	PktNum  uint16
 	MsgSize uint32 // bytes; in an RFR packets, see package doc
@@ -235,7 +235,7 @@ func SessionOf(pkt []byte) (uint32, bool) {
 	return binary.LittleEndian.Uint32(pkt[8:]), true
 }
 
-// The hold field of all packets but response packet 0: a try in the low bits, and in
+// The hold field of all packets but response packet 0 and ERR: a try in the low bits, and in
 // answers a coarse hold time above it.
 const (
 	tryBits      = 6
@@ -244,7 +244,7 @@ const (
 	coarseLonger = 1<<(16-tryBits) - 1
 )
 
-// TryHold returns the hold field of a packet other than response packet 0: the try mod
+// TryHold returns the hold field of a packet other than response packet 0 and ERR: the try mod
 // 64, and a hold time in units of 1.024 us.
 func TryHold(try uint16, hold time.Duration) uint16 {
 	return try&tryMask | uint16(min(max(hold, 0)/coarseUnit, coarseLonger))<<tryBits

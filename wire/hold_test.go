@@ -65,7 +65,7 @@ func TestSessionOf(t *testing.T) {
 // TestOfferFits: an offer is written to and read from as many bytes as it has.
 func TestOfferFits(t *testing.T) {
 	b := make([]byte, offerSize)
-	want := Offer{Credits: 1, Slots: 2, MTU: 3, MaxMessage: 4, Features: 5}
+	want := Offer{Credits: 1, Slots: 2, MTU: 3, MaxMessage: 4, Features: 5, Waiting: 6}
 	want.put(b)
 	var got Offer
 	got.parse(b)

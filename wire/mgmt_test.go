@@ -49,7 +49,10 @@ func sameBody(a, b body) bool {
 
 // TestBodyLimits: all fields at their largest value survive.
 func TestBodyLimits(t *testing.T) {
-	offer := Offer{Credits: 1<<16 - 1, Slots: 1<<16 - 1, MTU: 1<<32 - 1, MaxMessage: 1<<32 - 1, Features: 1<<32 - 1}
+	offer := Offer{
+		Credits: 1<<16 - 1, Slots: 1<<16 - 1, MTU: 1<<32 - 1, MaxMessage: 1<<32 - 1,
+		Waiting: 1<<16 - 1, Features: 1<<32 - 1,
+	}
 	var cookie [CookieSize]byte
 	for i := range cookie {
 		cookie[i] = 0xFF

@@ -212,8 +212,10 @@ func (d *decoder) finish(file *captureFile, why error) error {
 		return d.out.Flush()
 	}
 	var types []string
-	for t := wire.TypeReq; t <= wire.TypeMgmt; t++ {
-		types = append(types, fmt.Sprintf("%d %v", s.Types[t.String()], t))
+	for t := wire.TypeReq; t <= wire.TypeAck; t++ {
+		if n := s.Types[t.String()]; n > 0 || t <= wire.TypeMgmt { // the paper's always
+			types = append(types, fmt.Sprintf("%d %v", n, t))
+		}
 	}
 	if n := s.Types[typeVersion]; n > 0 {
 		types = append(types, fmt.Sprintf("%d %s", n, typeVersion))

@@ -52,60 +52,6 @@ func erpcPacket(t testing.TB, h wire.Header, token uint32, body layer.Body, payl
 	return bytes.Clone(b.Bytes())
 }
 
-// sample is the frames of a little capture, and the lines that decode prints of them
-// after the time.
-func sample(t testing.TB) (frames [][]byte, lines []string) {
-	add := func(src, dst string, payload []byte, line string) {
-		frames = append(frames, udpFrame(t, src, dst, payload))
-		if line != "" {
-			lines = append(lines, src+" > "+dst+" "+line)
-		}
-	}
-	elsewhere := "10.0.0.2:5000" // an endpoint that no port gives away
-	short := []byte("no header")
-	connect := &wire.Connect{Nonce: 0xAB, Epoch: 0xCD, Session: 7, Token: 0xEF, Offer: wire.Offer{Credits: 32, Slots: 8, MTU: 1472, MaxMessage: 1 << 20, Features: wire.FeatureChecksum}}
-	connect.Cookie[15] = 0x99
-	sealed := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), Session: wire.NoSession}, 0, connect, "")
-
-	add("10.0.0.9:53", elsewhere, short, "") // nobody knows yet that eRPC speaks there
-	add(testClient, testServer, sealed, fmt.Sprintf("MGMT CONNECT session=none req=0 pkt=0 size=64 data=0 flags=- token=%08x "+
-		"nonce=00000000000000ab epoch=00000000000000cd from_session=7 from_token=000000ef credits=32 slots=8 mtu=1472 max_message=1048576 "+
-		"checksum=true cookie=00000000000000000000000000000099", wire.Token(sealed)))
-	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeReq, ReqType: 3, MsgSize: 5000, Session: 9, ReqNum: 1 << 40, PktNum: 2, Hold: 5}, 0xDEADBEEF, nil, "four"),
-		"REQ session=9 req=1099511627776 pkt=2 size=5000 data=4 reqtype=3 flags=- try=5 token=deadbeef")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeCR, Session: 1, Flags: wire.FlagCE | wire.FlagGap, Hold: wire.TryHold(5, 20480)}, 1, nil, ""),
-		"CR session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=CE,GAP try=5 hold=20.48us token=00000001")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Hold: 100}, 1, nil, "four"),
-		"RESP session=1 req=0 pkt=0 size=4 data=4 reqtype=0 flags=- hold=6.4us token=00000001")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Hold: wire.HoldUnknown, MsgSize: 9}, 1, nil, "four"),
-		"RESP session=1 req=0 pkt=0 size=9 data=4 reqtype=0 flags=- hold=long token=00000001")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, PktNum: 6, MsgSize: 9}, 1, nil, "four"),
-		"RESP session=1 req=0 pkt=6 size=9 data=4 reqtype=0 flags=- hold=unclear token=00000001")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Flags: wire.FlagError}, 1, nil, "\x05it \"broke\""),
-		`RESP session=1 req=0 pkt=0 size=11 data=11 reqtype=0 flags=ERROR hold=0s token=00000001 error="application error: it \"broke\""`)
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Flags: wire.FlagError}, 1, nil, ""),
-		`RESP session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=ERROR hold=0s token=00000001 error="malformed"`)
-	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeRFR, Session: 1, PktNum: 65535, Hold: 63}, 1, nil, ""),
-		"RFR session=1 req=0 pkt=65535 size=0 data=0 reqtype=0 flags=- try=63 token=00000001")
-	reset := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpReset), Session: 2}, 5, &wire.Alive{Session: wire.NoSession, Seq: 3, To: 5}, "")
-	add(elsewhere, testClient, reset, fmt.Sprintf("MGMT RESET session=2 req=0 pkt=0 size=24 data=0 flags=- token=%08x "+
-		"from_session=none from_token=00000000 seq=0000000000000003 to_token=00000005", wire.Token(reset)))
-	refuse := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpRefuse), Session: 2}, 5, &wire.Refuse{Nonce: 1, Code: wire.CodeShutdown}, "pad")
-	add(testServer, "10.0.0.3:1", refuse, fmt.Sprintf("MGMT REFUSE session=2 req=0 pkt=0 size=16 data=3 flags=- token=%08x "+
-		`nonce=0000000000000001 reason="shutting down"`, wire.Token(refuse)))
-	var old [wire.VersionRefusalSize]byte
-	(&wire.VersionRefusal{Nonce: 0xAB, Asked: 1, Least: 2, Most: 3}).Put(old[:])
-	add(testServer, testClient, old[:], "VERSION bytes=40 nonce=00000000000000ab asked=1 least=2 most=3")
-	// Malformed: to an endpoint that has spoken, from one, and at the port of the server.
-	add("10.0.0.9:53", elsewhere, short, `MALFORMED bytes=9 why="packet shorter than a header"`)
-	bad := bytes.Clone(sealed)
-	bad[0] = 0x34
-	add(testClient, "10.0.0.9:53", bad, `MALFORMED bytes=88 why="unknown protocol version"`)
-	add("10.0.0.8:8", "10.0.0.8:31850", nil, `MALFORMED bytes=0 why="packet shorter than a header"`)
-	add("10.0.0.9:53", "10.0.0.9:54", short, "")
-	return frames, lines
-}
-
 // stamps are the times of the frames of a capture.
 func stamp(i int) time.Time {
 	return time.Unix(1_700_000_000, 250_001_000).Add(time.Duration(i) * time.Second)
@@ -181,7 +127,8 @@ func TestDecode(t *testing.T) {
 			shown++
 		}
 	}
-	fmt.Fprintf(&want, "--- FILE: %d packets, %d eRPC (1 REQ, 1 RFR, 1 CR, 5 RESP, 3 MGMT, 1 VERSION), 3 malformed, 2 other, %d.000000 s\n", len(frames), len(frames)-5, len(frames)-3)
+	fmt.Fprintf(&want, "--- FILE: %d packets, %d eRPC (2 REQ, 1 RFR, 1 CR, 4 RESP, "+
+		"4 MGMT, 3 ERR, 1 WAIT, 1 PAST, 1 CANCEL, 1 ACK, 1 VERSION), 3 malformed, 2 other, %d.000000 s\n", len(frames), len(frames)-5, len(frames)-3)
 	if shown != len(lines) {
 		t.Fatalf("%d of %d lines", shown, len(lines))
 	}
@@ -221,7 +168,7 @@ func TestDecodeJSON(t *testing.T) {
 	}
 	var d decoded
 	decodeOne(t, out, &d)
-	if d.Decode != "FILE" || d.decodeSummary.Packets != len(frames) || d.Erpc != 12 || d.Malformed != 3 || d.Other != 2 || d.Types["RESP"] != 5 || d.Error != "" {
+	if d.Decode != "FILE" || d.decodeSummary.Packets != len(frames) || d.Erpc != 20 || d.Malformed != 3 || d.Other != 2 || d.Types["RESP"] != 4 || d.Types["ERR"] != 3 || d.Error != "" {
 		t.Errorf("%+v", d.decodeSummary)
 	}
 	if len(d.Packets) != len(lines) {
@@ -243,6 +190,14 @@ func TestDecodeJSON(t *testing.T) {
 	if h := d.Packets[2].Header; *h.HoldNS != 20480 || h.Token != "00000001" || fmt.Sprint(h.Flags) != "[CE GAP]" {
 		t.Errorf("%+v", h)
 	}
+	h, body := d.Packets[6].Header, d.Packets[6].Body
+	if fmt.Sprint(h.Flags) != "[LATE CUT=1232]" || h.Data != 20 || h.LeftNS != nil ||
+		fmt.Sprint(body) != `map[code:application error details:ab00 ran:true status:NOT_FOUND text:it "broke"]` {
+		t.Errorf("%+v, %v", h, body)
+	}
+	if h := d.Packets[9].Header; *h.LeftNS != 3072000 || *h.Try != 3 || h.HoldNS != nil {
+		t.Errorf("%+v", h)
+	}
 	// An empty capture is one object too.
 	status, out, _ = decodeFile(t, pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, nil), "--json")
 	d = decoded{}
@@ -252,14 +207,27 @@ func TestDecodeJSON(t *testing.T) {
 	}
 }
 
+// TestCodeName: a code of a later version is told by its number.
+func TestCodeName(t *testing.T) {
+	for c, want := range map[wire.Code]string{
+		wire.CodeForgotten: "response forgotten", wire.CodeForgotten + 1: "unknown code 11",
+		255: "unknown code 255",
+	} {
+		if got := codeName(c); got != want {
+			t.Errorf("code %d is %q, want %q", c, got, want)
+		}
+	}
+}
+
 // TestDecodePort: a port decides alone.
 func TestDecodePort(t *testing.T) {
 	frames, _ := sample(t)
 	file := pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, wrapped(frames, etherHead...))
 	for port, want := range map[string]string{
-		"5000":  "17 packets, 9 eRPC (1 REQ, 1 RFR, 1 CR, 5 RESP, 1 MGMT), 2 malformed, 6 other",
-		"31850": "17 packets, 3 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 2 MGMT, 1 VERSION), 1 malformed, 13 other",
-		"54":    "17 packets, 0 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 0 MGMT), 1 malformed, 16 other",
+		"5000": "25 packets, 17 eRPC (2 REQ, 1 RFR, 1 CR, 4 RESP, 2 MGMT, 3 ERR, 1 WAIT, 1 PAST, " +
+			"1 CANCEL, 1 ACK), 2 malformed, 6 other",
+		"31850": "25 packets, 3 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 2 MGMT, 1 VERSION), 1 malformed, 21 other",
+		"54":    "25 packets, 0 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 0 MGMT), 1 malformed, 24 other",
 	} {
 		status, out, _ := decodeFile(t, file, "--port", port)
 		if status != exitDone || !strings.Contains(out, want) {
@@ -276,9 +244,9 @@ func TestDecodePort(t *testing.T) {
 func TestDecodeCut(t *testing.T) {
 	frames, _ := sample(t)
 	var b []byte
-	for i, f := range wrapped([][]byte{frames[1], frames[2], frames[4], frames[7]}, etherHead...) {
+	for i, f := range wrapped([][]byte{frames[1], frames[2], frames[4], frames[7], frames[7]}, etherHead...) {
 		one := pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, [][]byte{f[:14+28+24]})
-		if i == 3 {
+		if i == 4 {
 			one = pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, [][]byte{f[:14+28+20]})
 		}
 		binary.LittleEndian.PutUint32(one[24+12:], uint32(len(f)))
@@ -293,7 +261,8 @@ func TestDecodeCut(t *testing.T) {
 		"MGMT CONNECT session=none req=0 pkt=0 size=64 data=0 flags=- token=[0-9a-f]* captured=24",
 		"REQ session=9 req=1099511627776 pkt=2 size=5000 data=4 reqtype=3 flags=- try=5 token=deadbeef captured=24",
 		"RESP session=1 req=0 pkt=0 size=4 data=4 reqtype=0 flags=- hold=6.4us token=00000001 captured=24",
-		`MALFORMED bytes=35 why="cut short by the capture" captured=20`,
+		"ERR session=1 req=0 pkt=0 size=20 data=20 reqtype=0 flags=LATE,CUT=1232 hold=6.4us token=00000001 captured=24",
+		`MALFORMED bytes=44 why="cut short by the capture" captured=20`,
 	} {
 		if at := strings.Index(lines[i], strings.Split(want, " ")[0]); at < 0 || !matches(lines[i][at:], want) {
 			t.Errorf("line %d: %s\nwant %s", i, lines[i], want)

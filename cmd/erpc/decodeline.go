@@ -21,9 +21,9 @@ type line struct {
 	Malformed string         `json:"malformed,omitempty"`
 	Header    *lineHeader    `json:"header,omitempty"`
 	Op        string         `json:"op,omitempty"`
-	Body      map[string]any `json:"body,omitempty"` // of a management packet
+	Body      map[string]any `json:"body,omitempty"` // of a management packet or an ERR
 
-	details []string // Op and Body as text, in order
+	details []string // Body as text, in order
 }
 
 // lineHeader is the header of a sound packet.
@@ -39,15 +39,20 @@ type lineHeader struct {
 	Field   uint16   `json:"hold_field"`
 	Try     *int     `json:"try,omitempty"`
 	HoldNS  *int64   `json:"hold_ns,omitempty"`
-	Hold    string   `json:"hold,omitempty"` // "long" or "unclear" if there should be a time and is none
-	Error   string   `json:"error,omitempty"`
+	Hold    string   `json:"hold,omitempty"`    // "long" or "unclear" if there should be a time and is none
+	LeftNS  *int64   `json:"left_ns,omitempty"` // until the client gives the request up
 }
 
 // fill takes the fields of a sound packet; whole says that nothing of it was cut off.
 func (l *line) fill(e *layer.ERPC, whole bool) {
 	l.Type = e.Type.String()
-	h := &lineHeader{Req: e.ReqNum, Pkt: e.PktNum, Size: e.MsgSize, Data: len(e.Payload), ReqType: e.ReqType,
-		Flags: flagNames(e.Flags), Token: fmt.Sprintf("%08x", e.Token), Field: e.Hold}
+	h := &lineHeader{
+		Req: e.ReqNum, Pkt: e.PktNum, Size: e.MsgSize, Data: len(e.Payload), ReqType: e.ReqType,
+		Flags: e.FlagNames(), Token: fmt.Sprintf("%08x", e.Token), Field: e.Hold,
+	}
+	if e.Type == wire.TypeErr {
+		h.Data = int(e.MsgSize) // which is in Contents if it is sound
+	}
 	l.Header = h
 	if e.Session != wire.NoSession {
 		session := e.Session
@@ -66,12 +71,12 @@ func (l *line) fill(e *layer.ERPC, whole bool) {
 	case kind == layer.HoldUnclear:
 		h.Hold = "unclear"
 	}
-	if e.Flags&wire.FlagError != 0 && whole {
-		code, text, err := wire.ParseError(e.Payload)
-		h.Error = strings.TrimSuffix(fmt.Sprintf("%v: %s", code, text), ": ")
-		if err != nil {
-			h.Error = "malformed"
-		}
+	if left, ok := e.Remaining(); ok {
+		ns := left.Nanoseconds()
+		h.LeftNS = &ns
+	}
+	if e.Type == wire.TypeErr && whole {
+		l.fault(&e.Fault)
 	}
 	if e.Type == wire.TypeMgmt {
 		l.Op = e.Op().String()
@@ -81,23 +86,40 @@ func (l *line) fill(e *layer.ERPC, whole bool) {
 	}
 }
 
-func flagNames(f wire.Flags) []string {
-	names := []string{}
-	for _, x := range []struct {
-		flag wire.Flags
-		name string
-	}{{wire.FlagCE, "CE"}, {wire.FlagError, "ERROR"}, {wire.FlagGap, "GAP"}, {wire.FlagQuiet, "QUIET"}} {
-		if f&x.flag != 0 {
-			names = append(names, x.name)
-		}
-	}
-	return names
-}
-
 // detail adds one field of a body.
 func (l *line) detail(name string, value any) {
 	l.Body[name] = value
 	l.details = append(l.details, fmt.Sprintf("%s=%v", name, value))
+}
+
+// quoted adds one field whose text has quotation marks.
+func (l *line) quoted(name, value string) {
+	l.Body[name] = value
+	l.details = append(l.details, fmt.Sprintf("%s=%q", name, value))
+}
+
+// fault takes the fields of an ERR's body.
+func (l *line) fault(f *wire.Error) {
+	l.Body = map[string]any{}
+	if f.Status == wire.StatusOK {
+		l.detail("error", "malformed")
+		return
+	}
+	l.detail("status", f.Status.String())
+	l.quoted("code", codeName(f.Code))
+	l.detail("ran", f.Ran)
+	l.quoted("text", string(f.Text))
+	if len(f.Details) > 0 {
+		l.detail("details", fmt.Sprintf("%x", f.Details))
+	}
+}
+
+// codeName names a code; one of a later version by its number too.
+func codeName(c wire.Code) string {
+	if c.String() == wire.Code(255).String() {
+		return fmt.Sprintf("%v %d", c, uint8(c))
+	}
+	return c.String()
 }
 
 // body takes the fields of a management packet's body. Random numbers are in hexadecimal.
@@ -110,6 +132,7 @@ func (l *line) body(e *layer.ERPC) {
 		l.detail("slots", o.Slots)
 		l.detail("mtu", o.MTU)
 		l.detail("max_message", o.MaxMessage)
+		l.detail("waiting", o.Waiting)
 		l.detail("checksum", o.Features&wire.FeatureChecksum != 0)
 		if rest := o.Features &^ wire.FeatureChecksum; rest != 0 {
 			l.detail("features", hex32(uint32(rest)))
@@ -136,8 +159,7 @@ func (l *line) body(e *layer.ERPC) {
 		l.extensions(e.Extensions)
 	case *wire.Refuse:
 		l.detail("nonce", hex64(b.Nonce))
-		l.Body["reason"] = b.Code.String()
-		l.details = append(l.details, fmt.Sprintf("reason=%q", b.Code.String()))
+		l.quoted("reason", codeName(b.Code))
 	case *wire.Alive:
 		if b.Session == wire.NoSession {
 			l.detail("from_session", "none")
@@ -199,15 +221,18 @@ func (l *line) text() string {
 		if h.Try != nil {
 			add("try=%d", *h.Try)
 		}
+		span := func(ns int64) string {
+			return strings.Replace(time.Duration(ns).String(), "µ", "u", 1)
+		}
 		if h.HoldNS != nil {
-			add("hold=%s", strings.Replace(time.Duration(*h.HoldNS).String(), "µ", "u", 1))
+			add("hold=%s", span(*h.HoldNS))
 		} else if h.Hold != "" {
 			add("hold=%s", h.Hold)
 		}
-		add("token=%s", h.Token)
-		if h.Error != "" {
-			add("error=%q", h.Error)
+		if h.LeftNS != nil {
+			add("left=%s", span(*h.LeftNS))
 		}
+		add("token=%s", h.Token)
 		parts = append(parts, l.details...)
 	} else if l.Malformed == "" {
 		add("bytes=%d", l.Bytes)

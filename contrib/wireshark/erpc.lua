@@ -9,17 +9,36 @@
 -- conversation then counts too. The layout and the rules are those of package wire
 -- (wire/doc.go); a header that breaks them is shown with the reason in erpc.malformed.
 --
--- Filters: erpc, erpc.type == 3, erpc.flags.ce, erpc.malformed, erpc.reqnum == 17, ...
+-- Filters: erpc, erpc.type == 3, erpc.flags.ce, erpc.flags.late, erpc.flags.cut > 0,
+-- erpc.error_status == 14, erpc.left_ns < 1000000, erpc.malformed, erpc.reqnum == 17, ...
 
 local erpc = Proto("erpc", "eRPC")
 
 local HEADER, VERSION, NO_SESSION = 24, 2, 0xFFFFFF
-local REQ, RFR, CR, RESP, MGMT = 0, 1, 2, 3, 4
+local REQ, RFR, CR, RESP, MGMT, ERR, WAIT, PAST, CANCEL, ACK = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGMT] = "MGMT" }
-local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING", "PONG", "RESET", "MOVED" }
-local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24 } -- at least, bytes, by operation
-local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down", "application error", "bad offer", "handler panicked" }
+local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGMT] = "MGMT",
+  [ERR] = "ERR", [WAIT] = "WAIT", [PAST] = "PAST", [CANCEL] = "CANCEL", [ACK] = "ACK" }
+local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING",
+  "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK" }
+-- at least, bytes, by operation
+local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24, 24, 24 }
+local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down",
+  "application error", "bad offer", "handler panicked", "cancelled", "deadline exceeded",
+  "response forgotten" }
+local statuses = { [0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
+  "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+  "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+  "UNAUTHENTICATED" }
+local cuts = { [0] = "as agreed", "1452 bytes", "1232 bytes", "1024 bytes" }
+local ERROR_HEADER, MAX_TEXT, MAX_DETAILS = 8, 512, 480 -- of the body of an ERR, bytes
+local MAX_ERROR = ERROR_HEADER + MAX_TEXT + MAX_DETAILS
+
+-- The flags that each type has. The second bit (2) means something else in each.
+local allowed = { [REQ] = 14, [RFR] = 12, [CR] = 15, [RESP] = 15, [MGMT] = 0, [ERR] = 14,
+  [WAIT] = 15, [PAST] = 0, [CANCEL] = 0, [ACK] = 0 }
+
+local bad_size = "payload does not fit the packet type or the message size"
 
 local f = {
   version = ProtoField.uint8("erpc.version", "Version", base.DEC, nil, 0xF0),
@@ -29,12 +48,15 @@ local f = {
   hold = ProtoField.uint16("erpc.hold", "Hold field", base.HEX),
   try = ProtoField.uint8("erpc.try", "Try, mod 64", base.DEC),
   hold_ns = ProtoField.uint32("erpc.hold_ns", "Held by the server, ns", base.DEC),
+  left_ns = ProtoField.uint64("erpc.left_ns", "Left until the client gives up, ns", base.DEC),
   size = ProtoField.uint32("erpc.size", "Message size, bytes; in an RFR packets more than one", base.DEC),
   flags = ProtoField.uint8("erpc.flags", "Flags", base.HEX),
   ce = ProtoField.bool("erpc.flags.ce", "CE echo", 8, nil, 0x10),
-  error = ProtoField.bool("erpc.flags.error", "Error", 8, nil, 0x20),
-  gap = ProtoField.bool("erpc.flags.gap", "Gap", 8, nil, 0x40),
-  quiet = ProtoField.bool("erpc.flags.quiet", "Quiet", 8, nil, 0x80),
+  quiet = ProtoField.bool("erpc.flags.quiet", "Quiet", 8, nil, 0x20),
+  gap = ProtoField.bool("erpc.flags.gap", "Gap", 8, nil, 0x20),
+  late = ProtoField.bool("erpc.flags.late", "Late", 8, nil, 0x20),
+  keep = ProtoField.bool("erpc.flags.keep", "Keep", 8, nil, 0x20),
+  cut = ProtoField.uint8("erpc.flags.cut", "Cut, packets of", base.DEC, cuts, 0xC0),
   session = ProtoField.uint32("erpc.session", "Session at the receiver", base.DEC),
   upper = ProtoField.uint8("erpc.upper", "Reserved, or the loop that is asked for", base.HEX),
   token = ProtoField.uint32("erpc.token", "Token, or token XOR checksum", base.HEX),
@@ -42,8 +64,12 @@ local f = {
   pktnum = ProtoField.uint16("erpc.pktnum", "Packet number", base.DEC),
   data_len = ProtoField.uint32("erpc.data_len", "Bytes of the message in this packet", base.DEC),
   data = ProtoField.bytes("erpc.data", "Data"),
+  error_status = ProtoField.uint8("erpc.error_status", "Status", base.DEC, statuses),
   error_code = ProtoField.uint8("erpc.error_code", "Error code", base.DEC, codes),
-  error_text = ProtoField.string("erpc.error_text", "Error text"),
+  error_ran = ProtoField.bool("erpc.error_ran", "The handler ran", 8, nil, 0x01),
+  error_text = ProtoField.string("erpc.error_text", "Error text", base.UNICODE),
+  error_details = ProtoField.bytes("erpc.error_details", "Error details"),
+  error_malformed = ProtoField.string("erpc.error_malformed", "Malformed error"),
   nonce = ProtoField.uint64("erpc.nonce", "Nonce of the attempt to connect", base.HEX),
   epoch = ProtoField.uint64("erpc.epoch", "Epoch of the sender's endpoint", base.HEX),
   from_session = ProtoField.uint32("erpc.from_session", "Session at the sender", base.DEC),
@@ -51,6 +77,7 @@ local f = {
   credits = ProtoField.uint16("erpc.credits", "Credits", base.DEC),
   slots = ProtoField.uint16("erpc.slots", "Slots", base.DEC),
   mtu = ProtoField.uint32("erpc.mtu", "MTU, bytes", base.DEC),
+  waiting = ProtoField.uint16("erpc.waiting", "Requests that may wait", base.DEC),
   max_message = ProtoField.uint32("erpc.max_message", "Largest message, bytes", base.DEC),
   features = ProtoField.uint32("erpc.features", "Features", base.HEX),
   checksum = ProtoField.bool("erpc.checksum", "Checksums", 32, nil, 1),
@@ -67,6 +94,8 @@ local f = {
   malformed = ProtoField.string("erpc.malformed", "Malformed"),
 }
 erpc.fields = f
+
+local second = { [REQ] = f.quiet, [CR] = f.gap, [RESP] = f.late, [ERR] = f.late, [WAIT] = f.keep }
 
 local bad = ProtoExpert.new("erpc.expert.malformed", "Malformed eRPC packet", expert.group.PROTOCOL, expert.severity.ERROR)
 erpc.experts = { bad }
@@ -98,6 +127,24 @@ local function whole(b, at)
   return at == b:len()
 end
 
+-- size_fits reports whether the packet type has a payload of this size.
+local function size_fits(type, payload, msgsize)
+  if type == REQ or type == RESP then return payload <= msgsize end
+  if type == ERR then
+    return payload == msgsize and payload >= ERROR_HEADER and payload <= MAX_ERROR
+  end
+  return payload == 0 and (type == RFR or type == CR or msgsize == 0)
+end
+
+-- only reports whether flags has no other bits than mask.
+local function only(flags, mask)
+  for bit = 0, 3 do
+    local b = 2 ^ bit
+    if math.floor(flags / b) % 2 == 1 and math.floor(mask / b) % 2 == 0 then return false end
+  end
+  return true
+end
+
 -- check returns nil if the header is sound, else why not, in the words of package wire.
 -- size is the packet's true size; at least HEADER bytes are there.
 local function check(tvb, size)
@@ -106,30 +153,23 @@ local function check(tvb, size)
   local type, reqtype = first % 16, tvb(1, 1):uint()
   local word = tvb(4, 4):le_uint()
   local flags, msgsize, payload = math.floor(word / 0x10000000), word % 0x10000000, size - HEADER
-  local badsize = "payload does not fit the packet type or the message size"
   local badsession = "session number missing or out of range"
   local badflags = "reserved bits set, or flags that the packet type does not have"
   if type == MGMT then
     if ops[reqtype] == nil then return "request type out of range" end
     if flags ~= 0 then return badflags end
-    if msgsize < body_size[reqtype] or payload < msgsize then return badsize end
+    if msgsize < body_size[reqtype] or payload < msgsize then return bad_size end
     if tvb(8, 3):le_uint() ~= NO_SESSION and tvb(11, 1):uint() ~= 0 then return badsession end
     if (reqtype == 1 or reqtype == 3) and tvb:len() >= HEADER + msgsize and
       not whole(tvb(HEADER, msgsize), body_size[reqtype]) then
       return "an extension is longer than its packet"
     end
     return nil
-  elseif type == REQ or type == RESP then
-    if payload > msgsize then return badsize end
-  elseif type == RFR or type == CR then
-    if payload ~= 0 then return badsize end
-  else
+  elseif types[type] == nil then
     return "unknown packet type"
   end
-  local ce, err, gap, quiet = flags % 2, math.floor(flags / 2) % 2, math.floor(flags / 4) % 2, math.floor(flags / 8)
-  if quiet ~= 0 and type ~= REQ or ce ~= 0 and type ~= CR and type ~= RESP or err ~= 0 and type ~= RESP or gap ~= 0 and type ~= CR then
-    return badflags
-  end
+  if not size_fits(type, payload, msgsize) then return bad_size end
+  if not only(flags, allowed[type]) then return badflags end
   if reqtype > 254 then return "request type out of range" end
   if tvb(8, 4):le_uint() >= NO_SESSION then return badsession end
   return nil
@@ -142,8 +182,8 @@ local function add_hold(tree, tvb, type, pktnum, msgsize, payload)
   local range = tvb(2, 2)
   local hold = range:le_uint()
   local item = tree:add_le(f.hold, range)
-  if type == MGMT then return end
-  if type == RESP and (pktnum == 0 or payload == msgsize) then
+  if type == MGMT or type == ACK then return end
+  if type == ERR or type == RESP and (pktnum == 0 or payload == msgsize) then
     if hold ~= 0xFFFF then tree:add(f.hold_ns, range, hold * 64):set_generated()
     else item:append_text(" (longer than the field can say)") end
     return
@@ -153,7 +193,14 @@ local function add_hold(tree, tvb, type, pktnum, msgsize, payload)
   end
   tree:add(f.try, range, hold % 64):set_generated()
   local units = math.floor(hold / 64)
-  if type == CR and units ~= 1023 then tree:add(f.hold_ns, range, units * 1024):set_generated() end
+  if type == CR or type == WAIT then
+    if units ~= 1023 then tree:add(f.hold_ns, range, units * 1024):set_generated()
+    else item:append_text(" (longer than the field can say)") end
+  elseif type == REQ and pktnum == 0 and units % 32 ~= 0 then
+    local us = units % 32 * 2 ^ math.floor(units / 32) -- at most 18 hours
+    local left = UInt64.new(us % 2 ^ 32, math.floor(us / 2 ^ 32)) * 1000
+    tree:add(f.left_ns, range, left):set_generated()
+  end
 end
 
 local function add_offer(tree, b)
@@ -161,6 +208,7 @@ local function add_offer(tree, b)
   tree:add_le(f.credits, b(4, 2))
   tree:add_le(f.slots, b(6, 2))
   tree:add_le(f.features, b(8, 4)):add_le(f.checksum, b(8, 4))
+  tree:add_le(f.waiting, b(12, 2))
   tree:add_le(f.mtu, b(16, 4))
 end
 
@@ -172,6 +220,39 @@ local function add_extensions(tree, b, at)
     if size > 0 then item:add(f.ext_value, b(at + 4, size)) end
     at = at + 4 + size
   end
+end
+
+-- error_reason returns nil if b is a sound body of an ERR, else why not. It mirrors ParseError of
+-- package wire.
+local function error_reason(b)
+  local details = b:len() - ERROR_HEADER - b(4, 2):le_uint()
+  if b(4, 2):le_uint() > MAX_TEXT or details < 0 or details > MAX_DETAILS then return bad_size end
+  local status = b(0, 1):uint()
+  if status == 0 or statuses[status] == nil or b(1, 1):uint() == 0 then
+    return "an error answer says that there is no error"
+  end
+  return nil
+end
+
+-- add_error shows the body of an ERR, which is whole, and returns its status in words.
+local function add_error(tree, b)
+  local why = error_reason(b)
+  if why then
+    tree:add(f.data, b)
+    tree:add(f.error_malformed, b, why):set_generated()
+    tree:add_proto_expert_info(bad, "Malformed error: " .. why)
+    return "malformed"
+  end
+  local text = b(4, 2):le_uint()
+  tree:add(f.error_status, b(0, 1))
+  tree:add(f.error_code, b(1, 1))
+  tree:add(f.error_ran, b(2, 1))
+  if text > 0 then
+    local range = b(ERROR_HEADER, text)
+    tree:add(f.error_text, range, range:string(ENC_UTF_8))
+  end
+  if ERROR_HEADER + text < b:len() then tree:add(f.error_details, b(ERROR_HEADER + text)) end
+  return statuses[b(0, 1):uint()]
 end
 
 -- add_body shows the body of a management packet; b is exactly that.
@@ -223,9 +304,8 @@ function erpc.dissector(tvb, pinfo, root)
   head:add(f.size, tvb(4, 4), msgsize)
   local flags = head:add(f.flags, tvb(7, 1), math.floor(word / 0x10000000))
   flags:add(f.ce, tvb(7, 1))
-  flags:add(f.error, tvb(7, 1))
-  flags:add(f.gap, tvb(7, 1))
-  flags:add(f.quiet, tvb(7, 1))
+  if second[type] then flags:add(second[type], tvb(7, 1)) end
+  flags:add(f.cut, tvb(7, 1))
   local item = head:add_le(f.session, tvb(8, 3))
   if session == NO_SESSION then item:append_text(" (none)") end
   head:add(f.upper, tvb(11, 1))
@@ -254,13 +334,10 @@ function erpc.dissector(tvb, pinfo, root)
   else
     tree:add(f.data_len, tvb(0, 0), payload):set_generated()
     local there = tvb:len() - HEADER
-    if there > 0 then
-      if type == RESP and math.floor(word / 0x20000000) % 2 == 1 then -- the error flag
-        tree:add(f.error_code, tvb(HEADER, 1))
-        if there > 1 then tree:add(f.error_text, tvb(HEADER + 1)) end
-      else
-        tree:add(f.data, tvb(HEADER))
-      end
+    if type == ERR and there >= msgsize then
+      name = "ERR " .. add_error(tree:add(tvb(HEADER, msgsize), "Error"), tvb(HEADER, msgsize))
+    elseif there > 0 then
+      tree:add(f.data, tvb(HEADER))
     end
   end
   pinfo.cols.info = string.format("%s session=%s req=%s pkt=%d size=%d data=%d", name,

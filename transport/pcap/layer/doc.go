@@ -8,5 +8,7 @@
 //
 // finds eRPC headers in UDP packets to and from that port. [RegisterPort] adds others;
 // a payload from anywhere else decodes with [ERPC.DecodeFromBytes]. A packet that
-// package wire refuses becomes gopacket's DecodeFailure layer, with wire's error.
+// package wire refuses becomes gopacket's DecodeFailure layer, with wire's error. That is what
+// wire's Parse and CheckExtensions refuse; an ERR whose body is broken is a layer without a
+// [ERPC.Fault].
 package layer

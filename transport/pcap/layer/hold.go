@@ -14,10 +14,10 @@ type HoldKind uint8
 
 // The kinds. See the documentation of package wire.
 const (
-	HoldNone   HoldKind = iota // management packets: nothing
-	HoldTry                    // request packets and RFRs: a try
-	HoldCoarse                 // CRs and response packets from 1 on: a try, and a time in units of 1.024 us
-	HoldFine                   // response packet 0: a time in units of 64 ns
+	HoldNone   HoldKind = iota // management packets and ACKs: nothing
+	HoldTry                    // REQ, RFR, PAST, CANCEL: a try; in request packet 0 see Remaining
+	HoldCoarse                 // CR, WAIT, RESP from 1 on: a try, and a time in units of 1.024 us
+	HoldFine                   // response packet 0 and ERR: a time in units of 64 ns
 	// HoldUnclear: a response of several packets to a request of several packets. Which
 	// packet of the response this is depends on the request, which this packet does not tell.
 	HoldUnclear
@@ -26,10 +26,12 @@ const (
 // HoldKind tells how to read the field Hold.
 func (e *ERPC) HoldKind() HoldKind {
 	switch e.Type {
-	case wire.TypeReq, wire.TypeRFR:
+	case wire.TypeReq, wire.TypeRFR, wire.TypePast, wire.TypeCancel:
 		return HoldTry
-	case wire.TypeCR:
+	case wire.TypeCR, wire.TypeWait:
 		return HoldCoarse
+	case wire.TypeErr:
+		return HoldFine
 	case wire.TypeResp:
 		// Client packet 0 asks for no other response packet than 0, and a packet that
 		// holds the whole response is its only one.
@@ -41,8 +43,8 @@ func (e *ERPC) HoldKind() HoldKind {
 	return HoldNone
 }
 
-// Try returns how often the client had gone back, mod 64; false if the packet has no try,
-// or it cannot be told.
+// Try returns how often the client had gone back, in a CANCEL how often it had sent it, mod 64;
+// false if the packet has no try, or it cannot be told.
 func (e *ERPC) Try() (try int, ok bool) {
 	switch e.HoldKind() {
 	case HoldTry, HoldCoarse:
@@ -61,4 +63,13 @@ func (e *ERPC) HoldTime() (d time.Duration, known bool) {
 		return time.Duration(e.Hold) * wire.HoldUnit, e.Hold != wire.HoldUnknown
 	}
 	return 0, false
+}
+
+// Remaining returns the time that was left until the client would give its request up; false if
+// the packet does not tell: only request packet 0 does, of a request with a deadline.
+func (e *ERPC) Remaining() (left time.Duration, ok bool) {
+	if e.Type != wire.TypeReq || e.PktNum != 0 {
+		return 0, false
+	}
+	return wire.Remaining(e.Hold)
 }

@@ -32,10 +32,11 @@ type Body interface {
 	Parse(b []byte)
 }
 
-// ERPC is the header of one packet, and the body of a management packet.
+// ERPC is the header of one packet, and the body of a management packet or of an ERR.
 //
-// Contents is the header with the body, Payload what follows: message data, or the padding
-// of a management packet. Both alias the bytes that were decoded.
+// Contents is the header with the body, Payload what follows: message data, the padding
+// of a management packet, or an ERR's body that wire.ParseError refuses. Both alias the bytes
+// that were decoded.
 type ERPC struct {
 	layers.BaseLayer
 	wire.Header
@@ -47,6 +48,10 @@ type ERPC struct {
 	// Extensions follow the least body of a management packet, up to MsgSize; see
 	// wire.NextExtension. They alias the bytes that were decoded.
 	Extensions []byte
+	// Fault is the body of an ERR. Its Status is wire.StatusOK in packets of other types, and if
+	// wire.ParseError refuses the body: the packet is a sound one all the same, since only its
+	// receiver reads the body. Text and Details alias the bytes that were decoded.
+	Fault wire.Error
 }
 
 var (
@@ -83,8 +88,14 @@ func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		return err
 	}
 	size := wire.HeaderSize
-	e.Token, e.Body, e.Extensions = wire.Token(data), nil, nil
-	if e.Type == wire.TypeMgmt {
+	e.Token, e.Body, e.Extensions, e.Fault = wire.Token(data), nil, nil, wire.Error{}
+	switch e.Type {
+	case wire.TypeErr:
+		if fault, err := wire.ParseError(data[size:]); err == nil {
+			e.Fault = fault
+			size = len(data)
+		}
+	case wire.TypeMgmt:
 		e.Body = newBody(e.Op())
 		e.Body.Parse(data[size:])
 		least, _ := bodyOf(e.Op(), e.Body)
@@ -127,7 +138,7 @@ func bodyOf(op wire.Op, body Body) (size int, ok bool) {
 	case *wire.Refuse:
 		return wire.RefuseSize, op == wire.OpRefuse
 	case *wire.Alive:
-		return wire.AliveSize, op >= wire.OpDisconnect && op <= wire.OpMoved
+		return wire.AliveSize, op >= wire.OpDisconnect && op <= wire.OpDrainAck
 	}
 	return 0, false
 }
@@ -136,35 +147,41 @@ func bodyOf(op wire.Op, body Body) (size int, ok bool) {
 // a session with checksums; a random-looking number if the packet was damaged or has no checksum.
 func (e *ERPC) Opened() uint32 { return e.Token ^ wire.Checksum(e.Contents, e.Payload) }
 
-// SerializeTo puts the header, and the body of a management packet, in front of what b
-// holds. With opts.FixLengths, MsgSize becomes the body's size in a management packet, and
-// in others at least the payload's. With opts.ComputeChecksums, Token is the session's
-// token and the packet gets Token XOR its CRC-32C, as management packets and sessions with
-// checksums have it; else it gets Token as it is. A body that does not belong to the
-// operation is an error, as is a packet that a receiver would refuse.
+// SerializeTo puts the header, and the body of a management packet or of an ERR, in front of
+// what b holds. An ERR without a Fault has its body in b. With opts.FixLengths, MsgSize becomes
+// the size of the body in a management packet, the size of everything behind the header in an
+// ERR, a WAIT, a PAST, a CANCEL and an ACK, and in others at least the payload's. With
+// opts.ComputeChecksums, Token is the session's token and the packet gets Token XOR its CRC-32C,
+// as management packets and sessions with checksums have it; else it gets Token as it is. A body
+// that does not belong to the operation or the type is an error, as is a packet or a Fault that
+// a receiver would refuse.
 func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
-	h, size, payload := e.Header, wire.HeaderSize, len(b.Bytes())
-	if e.Type == wire.TypeMgmt {
-		n, ok := bodyOf(e.Op(), e.Body)
-		if !ok {
-			return fmt.Errorf("layer: body %T does not belong to operation %v", e.Body, e.Op())
-		}
-		n += len(e.Extensions)
-		if opts.FixLengths {
+	h, payload := e.Header, len(b.Bytes())
+	n, err := e.bodySize()
+	if err != nil {
+		return err
+	}
+	size := wire.HeaderSize + n
+	if opts.FixLengths {
+		switch e.Type {
+		case wire.TypeMgmt:
 			h.MsgSize = uint32(n)
+		case wire.TypeErr, wire.TypeWait, wire.TypePast, wire.TypeCancel, wire.TypeAck:
+			h.MsgSize = uint32(n + payload)
+		default:
+			h.MsgSize = max(h.MsgSize, uint32(payload))
 		}
-		size += n
-	} else if opts.FixLengths {
-		h.MsgSize = max(h.MsgSize, uint32(payload))
 	}
 	if _, err := b.PrependBytes(size); err != nil {
 		return err
 	}
 	pkt := b.Bytes()
 	h.Put(pkt, e.Token)
-	if e.Type == wire.TypeMgmt {
+	if e.Body != nil {
 		e.Body.Put(pkt[wire.HeaderSize:size])
 		copy(pkt[size-len(e.Extensions):size], e.Extensions)
+	} else if n > 0 {
+		wire.AppendError(pkt[:wire.HeaderSize], &e.Fault)
 	}
 	if opts.ComputeChecksums {
 		wire.SealMgmt(pkt, e.Token)
@@ -177,6 +194,29 @@ func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 		return fmt.Errorf("layer: a field does not fit its place: %+v", h)
 	}
 	return nil
+}
+
+// bodySize returns how many bytes Body and Extensions, or Fault, take.
+func (e *ERPC) bodySize() (int, error) {
+	if e.Type == wire.TypeMgmt {
+		n, ok := bodyOf(e.Op(), e.Body)
+		if !ok {
+			return 0, fmt.Errorf("layer: body %T does not belong to operation %v", e.Body, e.Op())
+		}
+		return n + len(e.Extensions), nil
+	}
+	if e.Body != nil || e.Type != wire.TypeErr && e.Fault.Status != wire.StatusOK {
+		return 0, fmt.Errorf("layer: a %v has no such body", e.Type)
+	}
+	if e.Fault.Status == wire.StatusOK {
+		return 0, nil
+	}
+	b := wire.AppendError(nil, &e.Fault)
+	if len(e.Fault.Text) > wire.MaxErrorText || len(e.Fault.Details) > wire.MaxErrorDetails {
+		return 0, wire.ErrSize // AppendError has cut it
+	}
+	_, err := wire.ParseError(b)
+	return len(b), err
 }
 
 func decode(data []byte, p gopacket.PacketBuilder) error {

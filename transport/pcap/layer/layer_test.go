@@ -90,6 +90,10 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			size := wire.HeaderSize
+			if want.Type == wire.TypeErr {
+				size = len(pkt)
+			}
+			checkFault(t, e, pkt)
 			if want.Type == wire.TypeMgmt {
 				size += int(want.MsgSize)
 				ops[e.Op()]++
@@ -112,8 +116,20 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	if len(types) != 5 || len(ops) != 10 {
+	if len(types) != 10 || len(ops) != 12 {
 		t.Errorf("types %v, operations %v", types, ops)
+	}
+}
+
+// checkFault compares the body of an ERR with what package wire reads. No other packet has one.
+func checkFault(t *testing.T, e *ERPC, pkt []byte) {
+	t.Helper()
+	var want wire.Error
+	if e.Type == wire.TypeErr {
+		want, _ = wire.ParseError(pkt[wire.HeaderSize:])
+	}
+	if !reflect.DeepEqual(e.Fault, want) {
+		t.Errorf("fault %+v, want %+v", e.Fault, want)
 	}
 }
 
@@ -149,7 +165,8 @@ func TestMalformed(t *testing.T) {
 		return x
 	}
 	for want, pkt := range map[error][]byte{
-		wire.ErrShort: good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x25), wire.ErrFlags: spoil(7, 0x80),
+		wire.ErrShort: good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x2A),
+		wire.ErrFlags:   append([]byte{0x21}, spoil(7, 0x10)[1:]...),
 		wire.ErrReqType: spoil(1, 255), wire.ErrSize: append(bytes.Clone(good), 1),
 		wire.ErrSession: append(append(bytes.Clone(good[:8]), 255, 255, 255, 0), good[12:]...),
 	} {
@@ -232,13 +249,16 @@ func TestSerialize(t *testing.T) {
 		t.Errorf("checksum: %v, % x", err, pkt)
 	}
 	for name, bad := range map[string]ERPC{
-		"no body":           {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}},
-		"another body":      {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}, Body: new(wire.Refuse)},
-		"no operation":      {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 11, Session: 1}, Body: new(wire.Alive)},
-		"flags of others":   {Header: wire.Header{Type: wire.TypeReq, Flags: wire.FlagCE, Session: 1}},
-		"wide size":         {Header: wire.Header{Type: wire.TypeReq, MsgSize: wire.MaxMsgSize + 1, Session: 1}},
-		"wide number":       {Header: wire.Header{Type: wire.TypeReq, ReqNum: wire.MaxReqNum + 1, Session: 1}},
-		"wide type":         {Header: wire.Header{Type: 16, Session: 1}},
+		"no body":         {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}},
+		"another body":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}, Body: new(wire.Refuse)},
+		"no operation":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 13, Session: 1}, Body: new(wire.Alive)},
+		"flags of others": {Header: wire.Header{Type: wire.TypeReq, Flags: wire.FlagCE, Session: 1}},
+		"wide size":       {Header: wire.Header{Type: wire.TypeReq, MsgSize: wire.MaxMsgSize + 1, Session: 1}},
+		"wide number":     {Header: wire.Header{Type: wire.TypeReq, ReqNum: wire.MaxReqNum + 1, Session: 1}},
+		"wide type":       {Header: wire.Header{Type: 16, Session: 1}},
+		"cut in a PAST": {Header: wire.Header{
+			Type: wire.TypePast, Flags: wire.Cut(1).Flags(), Session: 1}},
+		"body of a request": {Header: wire.Header{Type: wire.TypeReq, Session: 1}, Body: new(wire.Alive)},
 		"no session number": {Header: wire.Header{Type: wire.TypeReq, Session: wire.NoSession}},
 	} {
 		if pkt, err := build(&bad, nil, fix); err == nil {
@@ -267,6 +287,15 @@ func TestHold(t *testing.T) {
 		{"only packet after many", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 3, PktNum: 9}, 3, HoldFine, -1, 64 * us, true},
 		{"first of many", wire.Header{Type: wire.TypeResp, Hold: wire.HoldUnknown, MsgSize: 4}, 3, HoldFine, -1, 0, false},
 		{"one of many", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 4, PktNum: 1}, 3, HoldUnclear, -1, 0, false},
+		{"error", wire.Header{Type: wire.TypeErr, Hold: 1000, PktNum: 3}, 0, HoldFine, -1, 64 * us, true},
+		{"error, long", wire.Header{Type: wire.TypeErr, Hold: wire.HoldUnknown},
+			0, HoldFine, -1, 0, false},
+		{"wait", wire.Header{Type: wire.TypeWait, Hold: wire.TryHold(66, 3*1024)},
+			0, HoldCoarse, 2, 3072, true},
+		{"past", wire.Header{Type: wire.TypePast, Hold: wire.TryHold(7, time.Second)},
+			0, HoldTry, 7, 0, false},
+		{"cancel", wire.Header{Type: wire.TypeCancel, Hold: 8}, 0, HoldTry, 8, 0, false},
+		{"ack", wire.Header{Type: wire.TypeAck, Hold: 9}, 0, HoldNone, -1, 0, false},
 		{"management", wire.Header{Type: wire.TypeMgmt, Hold: 1000}, 0, HoldNone, -1, 0, false},
 	} {
 		e := ERPC{Header: x.h}
@@ -281,7 +310,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// accepts returns what package wire says of a packet, of the extensions of an offer too.
+// accepts returns what package wire says of a packet, of the extensions of an offer too. The body
+// of an ERR does not count: the layer has a field for what wire.ParseError says.
 func accepts(h *wire.Header, pkt []byte) error {
 	if err := h.Parse(pkt); err != nil || h.Type != wire.TypeMgmt {
 		return err
@@ -316,6 +346,9 @@ func FuzzLayer(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Add(cutExtension())
+	for _, body := range []string{"", noError, newerError, cutError} {
+		f.Add(errPacket([]byte(body)))
+	}
 	f.Fuzz(func(t *testing.T, pkt []byte) {
 		opts := gopacket.DecodeOptions{SkipDecodeRecovery: true, NoCopy: true}
 		p := gopacket.NewPacket(pkt, LayerType, opts)
@@ -335,15 +368,22 @@ func FuzzLayer(f *testing.F) {
 		if e.Header != want || len(e.Contents)+len(e.Payload) != len(pkt) {
 			t.Fatalf("%+v, want %+v", e, want)
 		}
+		checkFault(t, e, pkt)
+		if e.Fault.Status != wire.StatusOK && len(e.Payload) > 0 {
+			t.Fatalf("an error and a payload: %+v", e)
+		}
 		e.Try()
 		e.HoldTime()
+		e.Remaining()
+		e.FlagNames()
 		again, err := build(e, e.Payload, gopacket.SerializeOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var second ERPC
 		if err := second.DecodeFromBytes(again, gopacket.NilDecodeFeedback); err != nil || second.Header != e.Header || second.Token != e.Token ||
-			!reflect.DeepEqual(second.Body, e.Body) || !bytes.Equal(second.Payload, e.Payload) {
+			!reflect.DeepEqual(second.Body, e.Body) ||
+			!reflect.DeepEqual(second.Fault, e.Fault) || !bytes.Equal(second.Payload, e.Payload) {
 			t.Fatalf("%v, %+v, was %+v", err, second, e)
 		}
 	})

@@ -1,0 +1,155 @@
+package wireshark
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gopacket/gopacket"
+
+	"github.com/userspace-rpc/erpc/transport/pcap/layer"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// expect returns what the dissector is to show of a packet, according to package wire.
+func expect(pkt []byte) map[string]string {
+	want := map[string]string{}
+	set := func(name, format string, v any) { want["erpc."+name] = fmt.Sprintf(format, v) }
+	e := new(layer.ERPC)
+	err := e.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback)
+	if r := new(wire.VersionRefusal); r.Parse(pkt) {
+		set("nonce", "0x%016x", r.Nonce)
+		set("version_asked", "%d", r.Asked)
+		set("version_least", "%d", r.Least)
+		set("version_most", "%d", r.Most)
+		e.Type, e.Session, e.Token = wire.TypeMgmt, wire.NoSession, wire.Token(pkt)
+		expectHeader(set, e, pkt)
+		set("op", "%d", 0)
+		return want
+	}
+	if err != nil {
+		set("malformed", "%s", strings.TrimPrefix(err.Error(), "wire: "))
+		return want
+	}
+	expectHeader(set, e, pkt)
+	if try, ok := e.Try(); ok {
+		set("try", "%d", try)
+	}
+	if d, ok := e.HoldTime(); ok {
+		set("hold_ns", "%d", d.Nanoseconds())
+	}
+	if e.Type == wire.TypeMgmt {
+		set("op", "%d", e.ReqType)
+		set("padding_len", "%d", len(e.Payload))
+		expectBody(set, e.Body)
+		if op := e.Op(); op == wire.OpConnect || op == wire.OpAccept {
+			expectExtensions(want, e.Extensions)
+		}
+		return want
+	}
+	set("reqtype", "%d", e.ReqType)
+	set("data_len", "%d", len(pkt)-wire.HeaderSize)
+	if left, ok := e.Remaining(); ok {
+		set("left_ns", "%d", left.Nanoseconds())
+	}
+	if e.Type == wire.TypeErr {
+		expectFault(set, pkt[wire.HeaderSize:])
+	} else if len(e.Payload) > 0 {
+		set("data", "%x", e.Payload)
+	}
+	return want
+}
+
+func expectHeader(set func(name, format string, v any), e *layer.ERPC, pkt []byte) {
+	set("version", "%d", pkt[0]>>4)
+	set("type", "%d", uint8(e.Type))
+	set("hold", "0x%04x", e.Hold)
+	set("size", "%d", e.MsgSize)
+	set("flags", "0x%02x", uint8(e.Flags))
+	set("flags.ce", "%t", e.Flags&wire.FlagCE != 0)
+	switch e.Type {
+	case wire.TypeReq:
+		set("flags.quiet", "%t", e.Flags&wire.FlagQuiet != 0)
+	case wire.TypeCR:
+		set("flags.gap", "%t", e.Flags&wire.FlagGap != 0)
+	case wire.TypeResp, wire.TypeErr:
+		set("flags.late", "%t", e.Flags&wire.FlagLate != 0)
+	case wire.TypeWait:
+		set("flags.keep", "%t", e.Flags&wire.FlagKeep != 0)
+	}
+	set("flags.cut", "%d", e.Flags.Cut())
+	set("session", "%d", e.Session)
+	set("upper", "0x%02x", pkt[11])
+	set("token", "0x%08x", e.Token)
+	set("reqnum", "%d", e.ReqNum)
+	set("pktnum", "%d", e.PktNum)
+}
+
+func expectFault(set func(name, format string, v any), body []byte) {
+	f, err := wire.ParseError(body)
+	if err != nil {
+		set("error_malformed", "%s", strings.TrimPrefix(err.Error(), "wire: "))
+		set("data", "%x", body)
+		return
+	}
+	set("error_status", "%d", uint8(f.Status))
+	set("error_code", "%d", uint8(f.Code))
+	set("error_ran", "%t", f.Ran)
+	set("error_text", "%s", f.Text)
+	set("error_details", "%x", f.Details)
+}
+
+func expectExtensions(want map[string]string, b []byte) {
+	var types, values []string
+	for len(b) > 0 {
+		x, rest, err := wire.NextExtension(b)
+		if err != nil {
+			panic(err) // the layer has checked them
+		}
+		types = append(types, strconv.Itoa(int(x.Type)))
+		if len(x.Value) > 0 {
+			values = append(values, hex.EncodeToString(x.Value))
+		}
+		b = rest
+	}
+	want["erpc.ext.type"], want["erpc.ext.value"] = strings.Join(types, ","), strings.Join(values, ",")
+}
+
+func expectBody(set func(name, format string, v any), body layer.Body) {
+	offer := func(o wire.Offer) {
+		set("credits", "%d", o.Credits)
+		set("slots", "%d", o.Slots)
+		set("mtu", "%d", o.MTU)
+		set("max_message", "%d", o.MaxMessage)
+		set("waiting", "%d", o.Waiting)
+		set("checksum", "%t", o.Features&wire.FeatureChecksum != 0)
+		set("features", "0x%08x", uint32(o.Features))
+	}
+	switch b := body.(type) {
+	case *wire.Connect:
+		set("nonce", "0x%016x", b.Nonce)
+		set("epoch", "0x%016x", b.Epoch)
+		set("from_session", "%d", b.Session)
+		set("from_token", "0x%08x", b.Token)
+		offer(b.Offer)
+		set("cookie", "%x", b.Cookie)
+	case *wire.Challenge:
+		set("nonce", "0x%016x", b.Nonce)
+		set("cookie", "%x", b.Cookie)
+	case *wire.Accept:
+		set("nonce", "0x%016x", b.Nonce)
+		set("epoch", "0x%016x", b.Epoch)
+		set("from_session", "%d", b.Session)
+		set("from_token", "0x%08x", b.Token)
+		offer(b.Offer)
+	case *wire.Refuse:
+		set("nonce", "0x%016x", b.Nonce)
+		set("code", "%d", uint8(b.Code))
+	case *wire.Alive:
+		set("from_session", "%d", b.Session)
+		set("from_token", "0x%08x", b.Token)
+		set("seq", "0x%016x", b.Seq)
+		set("to_token", "0x%08x", b.To)
+	}
+}

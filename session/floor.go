@@ -1,0 +1,68 @@
+package session
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+const (
+	// sureAnswers pings make the floor sure, or so many without an answer: a path that many
+	// endpoints begin to use at the same time looks longer than it is, and a peer may be silent.
+	sureAnswers = 3
+	sureAsked   = 8
+	// floorEvery is the time between two questions, doubled with each up to mostFloorEvery.
+	floorEvery     = 20 * time.Millisecond
+	mostFloorEvery = time.Second
+)
+
+// pathFloor bounds what hold times take off round trips: a server that lies about them would make
+// each round trip look like none, and congestion control would not see a queue. Nothing is faster
+// than half of what the path took at best, holds included. That is too much where all handlers are
+// slow. So when a hold time leaves less, the session's owner asks the peer by a ping, which is
+// never held; until the answers have come hold times are believed.
+type pathFloor struct {
+	least    time.Duration // that an answer took, with nothing taken off; 0 before the first
+	at       monotime.Time // when the next ping is due
+	doubt    bool          // a hold time left too little
+	asked    uint8
+	answered uint8
+}
+
+// took notes how long an answer took.
+func (f *pathFloor) took(d time.Duration) {
+	if d < f.least || f.least == 0 {
+		f.least = max(d, 1)
+	}
+}
+
+// bound returns a round trip that is below half of the floor, or the floor. It is rare.
+//
+//go:noinline
+func (f *pathFloor) bound(rtt time.Duration) time.Duration {
+	f.doubt = true
+	if f.answered >= sureAnswers || f.asked >= sureAsked {
+		return max(f.least/2, 1)
+	}
+	return rtt
+}
+
+// AsksPath reports whether the owner is to measure the path with a ping now, and notes that it
+// does.
+func (c *Client) AsksPath(now monotime.Time) bool {
+	f := &c.floor
+	if !f.doubt || now < f.at {
+		return false
+	}
+	f.at = now.Add(min(floorEvery<<f.asked, mostFloorEvery))
+	f.asked = min(f.asked+1, sureAsked)
+	return true
+}
+
+// PathTook takes the round trip of such a ping.
+func (c *Client) PathTook(d time.Duration) {
+	f := &c.floor
+	f.took(d)
+	f.doubt = false
+	f.answered = min(f.answered+1, sureAnswers)
+}
