@@ -268,6 +268,7 @@ func TestExpireWakes(t *testing.T) {
 	h := wire.Header{Type: wire.TypeReq, MsgSize: 5000, ReqNum: 8}
 	st.engine.in.Now = st.now
 	s.sv.OnReq(&h, make([]byte, s.end.PerPacket), &st.engine.in, st.engine.out)
+	st.pass(0)
 	if wake := st.NextWake().Sub(st.now); wake > st.engine.cfg.Timing.RTOMax {
 		t.Errorf("the endpoint sleeps for %v", wake)
 	}
