@@ -62,13 +62,18 @@ type Config struct {
 	LockThread bool
 	// Burst is the number of packets taken in by one pass of the loop. Default 256.
 	Burst int
-	// Workers is the number of goroutines for background handlers. Default 2 * GOMAXPROCS.
+	// Workers is the number of goroutines for background handlers. One address has three quarters
+	// of them at most; see Shares. Default: so many that these are 2 * GOMAXPROCS.
 	Workers int
 	// MaxBackground bounds the background requests of one Rpc that wait or run;
 	// more are answered with "resource exhausted". Default 4096.
 	MaxBackground int
-	// MemoryLimit bounds the message buffer memory of one Rpc in bytes; 0 means no limit.
+	// MemoryLimit bounds the memory of message buffers of all Rpcs of the Nexus, in bytes. Default:
+	// a quarter of what the process may use, which is the machine's memory or that of its control
+	// group, for all Nexus with the default together.
 	MemoryLimit int64
+	// Shares says what one client's address can have of sessions, workers and memory.
+	Shares Shares
 	// NoHugepages keeps message buffers in ordinary pages even if the machine has
 	// huge pages reserved and free.
 	NoHugepages bool
@@ -142,7 +147,7 @@ func (c Config) fill() (Config, error) {
 		{&c.MaxSessions, 32768, 1, wire.NoSession, "MaxSessions"},
 		{&c.MaxQueue, 65536, 1, 1 << 24, "MaxQueue"},
 		{&c.Burst, 256, 1, 4096, "Burst"},
-		{&c.Workers, 2 * gomaxprocs(), 1, 1 << 16, "Workers"},
+		{&c.Workers, (8*gomaxprocs() + 2) / 3, 1, 1 << 16, "Workers"},
 		{&c.MaxBackground, 4096, 1, 1 << 20, "MaxBackground"},
 	} {
 		if *f.v == 0 {
@@ -169,6 +174,9 @@ func (c Config) fill() (Config, error) {
 	}
 	if c.MemoryLimit < 0 {
 		return c, &ConfigError{"MemoryLimit", "is negative"}
+	}
+	if err := c.Shares.fill(); err != nil {
+		return c, err
 	}
 	if c.SpinFor == 0 {
 		c.SpinFor = 200 * time.Microsecond

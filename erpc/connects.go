@@ -170,7 +170,10 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	if err != nil || c.Session >= wire.NoSession {
 		return nil, wire.CodeBadOffer
 	}
-	if e.table.live >= e.cfg.MaxSessions {
+	if !e.shares.admits(from, e.table.live, e.cfg.MaxSessions) {
+		if e.table.live < e.cfg.MaxSessions {
+			e.stats.SessionsOverShare++
+		}
 		return nil, wire.CodeExhausted
 	}
 	if e.peers.noteEpoch(from, c.Epoch) {
@@ -183,6 +186,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 		Remote: c.Session, RemoteToken: c.Token, Params: params,
 	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
 	e.table.add(s)
+	e.shares.join(s)
 	s.live.Heard(e.in.Now)
 	e.peers.addEpoch(from, c.Epoch)
 	e.peers.join(s, &e.seam, e.in.Now)

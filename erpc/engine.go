@@ -28,8 +28,8 @@ type port interface {
 // cancellation, a tick. Sessions leave what follows from it in out: packets, and outcomes, on
 // which settle acts. Inside those methods nothing calls the application; settle does.
 //
-// Each part owns its state and has a file: sessions by number, remote endpoints, sessions that
-// open or close, requests under way, background requests, timers, paths.
+// Each part owns its state and has a file: sessions by number, remote endpoints, shares of
+// addresses, sessions that open or close, requests under way, background requests, timers, paths.
 type engine struct {
 	port     port
 	owner    *Rpc // callbacks get it; the engine uses nothing of it
@@ -44,6 +44,7 @@ type engine struct {
 	out  *session.Out
 
 	table  sessionTable
+	shares shareTable
 	peers  peerTable
 	shakes handshakes
 	calls  callTable

@@ -77,7 +77,8 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 
 // Respond answers with buf, which the library owns from now on. After an error
 // buf is still the caller's. Errors: ErrResponded, ErrTooLarge, ErrBufferInUse,
-// ErrBufferFreed, ErrRequest if buf is nil.
+// ErrBufferFreed, ErrRequest if buf is nil, and ErrExhausted if there is no memory to keep
+// buf in until the client has it: then the client has been answered with that error.
 func (r ReqHandle) Respond(buf *MsgBuffer) error {
 	if buf == nil {
 		return ErrRequest

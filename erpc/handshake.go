@@ -165,6 +165,7 @@ func (e *engine) forget(s *Session) {
 	e.peers.leave(s, &e.seam)
 	if s.sv != nil {
 		e.peers.dropEpoch(s.end.Peer)
+		e.shares.leave(s)
 	}
 }
 

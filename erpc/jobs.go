@@ -20,6 +20,8 @@ type job struct {
 	handle ReqHandle
 	req    *MsgBuffer
 	fn     Handler
+	share  *share // of the client's address
+	next   *job   // in the line of a workerPool
 	// When the client gives the request up, 0 if it did not say.
 	deadline Time
 	state    atomic.Uint64 // gen<<1 | responded; written by the loop (new gen) and by the one responder
@@ -112,6 +114,7 @@ func (t *jobTable) take() (j *job, gen uint32) {
 // put takes back a job that has ended.
 func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
+	j.share = nil
 	j.cancelled.Store(false)
 	t.free = append(t.free, j)
 	t.running--
@@ -119,8 +122,9 @@ func (t *jobTable) put(j *job) {
 
 // background hands a request to the executor.
 func (e *engine) background(h ReqHandle, fn Handler) {
-	if e.jobs.running >= e.cfg.MaxBackground {
-		h.refuse(CodeExhausted, "too many background requests")
+	sh := h.s.share
+	if !e.shares.mayWork(sh, e.jobs.running, e.cfg.MaxBackground) {
+		e.refuseWork(h, e.jobs.running < e.cfg.MaxBackground)
 		return
 	}
 	buf, err := h.s.sv.Take(h.slot())
@@ -131,14 +135,28 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	j, gen := e.jobs.take()
 	h.job = j
 	h.bits |= uint64(gen) << genShift
-	j.handle, j.req, j.fn = h, buf, fn
+	j.handle, j.req, j.fn, j.share = h, buf, fn, sh
 	j.deadline = h.s.sv.Deadline(h.slot())
 	h.s.jobs.set(h.slot(), j)
+	e.shares.startWork(sh)
 	if !e.jobs.exec.Submit(j) {
 		_ = j.claim(gen)
+		e.stats.WorkRefused++
 		j.resp, j.fault = nil, *faultOf(CodeExhausted, "background workers are busy")
 		e.finishJob(j)
 	}
+}
+
+// refuseWork answers a background request for which there is no room. Share says that the address
+// has its share.
+func (e *engine) refuseWork(h ReqHandle, share bool) {
+	e.stats.WorkRefused++
+	text := "too many background requests"
+	if share {
+		e.stats.WorkOverShare++
+		text = "background requests of this address"
+	}
+	h.refuse(CodeExhausted, text)
 }
 
 // finishJob sends the response of a background request, if its session still waits for it.
@@ -155,11 +173,13 @@ func (e *engine) finishJob(j *job) {
 	} else if j.resp != nil {
 		j.resp.Free()
 	}
+	sh, n := j.share, j.req.Footprint()
 	j.req.Free()
 	if jobs := h.s.jobs; jobs[h.slot()] == j {
 		jobs[h.slot()] = nil
 	}
 	e.jobs.put(j)
+	e.shares.endWork(sh, n)
 }
 
 // codeOf says how a server-side error travels.

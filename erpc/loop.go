@@ -95,6 +95,9 @@ func (r *Rpc) pass() (int, error) {
 	if e.in.Now >= e.timers.nextScan {
 		e.tick()
 		e.settle()
+		if e.timers.trim {
+			r.trim()
+		}
 		r.published.publish(r)
 	}
 	if len(e.out.Tx) > 0 {

@@ -42,6 +42,7 @@ type Nexus struct {
 	frozen   bool // an Rpc exists: handlers are fixed
 	handlers [MaxReqType + 1]handlerEntry
 	pool     *workerPool // nil if the config has an Executor
+	memory   *memoryBook
 	closed   bool
 	rpcs     int
 }
@@ -52,7 +53,7 @@ func NewNexus(cfg Config) (*Nexus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Nexus{cfg: cfg}, nil
+	return &Nexus{cfg: cfg, memory: bookOf(&cfg)}, nil
 }
 
 // Register names the handler for requests of reqType, 0 to MaxReqType. All
@@ -83,7 +84,7 @@ func (n *Nexus) Close() error {
 	}
 	n.closed = true
 	if n.pool != nil {
-		n.pool.close()
+		n.pool.stop()
 	}
 	return nil
 }
@@ -96,7 +97,7 @@ func (n *Nexus) executor() Executor {
 	}
 	for i := range n.handlers {
 		if n.pool == nil && n.handlers[i].mode == Background {
-			n.pool = newWorkerPool(n.cfg.Workers, n.cfg.MaxBackground)
+			n.pool = newWorkerPool(&n.cfg.Shares, n.cfg.Workers, n.cfg.MaxBackground)
 		}
 	}
 	if n.pool == nil {
@@ -116,36 +117,4 @@ func (n *Nexus) random() *rand.Rand {
 		panic("erpc: no random numbers: " + err.Error()) // crypto/rand says it never returns an error
 	}
 	return rand.New(rand.NewChaCha8(seed))
-}
-
-// workerPool is the default Executor: a fixed number of goroutines and a bounded queue.
-type workerPool struct {
-	tasks chan Task
-	done  sync.WaitGroup
-}
-
-func newWorkerPool(workers, queue int) *workerPool {
-	p := &workerPool{tasks: make(chan Task, queue)}
-	for range workers {
-		p.done.Go(func() {
-			for t := range p.tasks {
-				t.Run()
-			}
-		})
-	}
-	return p
-}
-
-func (p *workerPool) Submit(t Task) bool {
-	select {
-	case p.tasks <- t:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p *workerPool) close() {
-	close(p.tasks)
-	p.done.Wait()
 }

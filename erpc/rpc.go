@@ -47,7 +47,7 @@ type Rpc struct {
 	polling  bool          // it has not slept, or done anything else, since
 	idle     int           // passes without work since
 
-	shared     *msgbuf.Pool // for background handlers; safe in any goroutine
+	shared     atomic.Pointer[msgbuf.Pool] // for background handlers; safe in any goroutine
 	sharedOnce sync.Once
 	published  publishedStats
 }
@@ -99,6 +99,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
 	e.peers = newPeerTable()
 	e.jobs.exec = n.executor()
+	e.shares = n.shareTable(&r.cfg)
 	e.timers = newTimers(&r.cfg.Timing)
 	e.paths = paths{cfg: &r.cfg, mtu: mtu, rxRing: caps.RxRing, link: r.cfg.Congestion.linkRate(&caps)}
 	for t := range e.refusals {
@@ -128,7 +129,9 @@ func (r *Rpc) pathTo(to transport.Addr) transport.Path { return r.tr.Path(to) }
 // poolConfig is the configuration of a pool of message buffers. A transport that wants to know
 // their memory is told.
 func (r *Rpc) poolConfig() msgbuf.Config {
-	cfg := msgbuf.Config{MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Limit: r.cfg.MemoryLimit}
+	cfg := msgbuf.Config{
+		MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Budget: r.nexus.memory.budget,
+	}
 	if reg, ok := r.tr.(transport.Registrar); ok {
 		cfg.Register, cfg.Unregister = reg.Register, reg.Unregister
 	}
@@ -198,10 +201,20 @@ func (r *Rpc) allocShared(n int) (*MsgBuffer, error) {
 		// The configuration is the one that made the first pool.
 		cfg := r.poolConfig()
 		cfg.Hugepages, cfg.Shared = false, true
-		r.shared, _ = msgbuf.NewPool(cfg)
+		p, _ := msgbuf.NewPool(cfg)
+		r.shared.Store(p)
 	})
-	b, err := r.shared.Alloc(n)
+	b, err := r.shared.Load().Alloc(n)
 	return b, allocError(err)
+}
+
+// trim gives back the memory of message buffers that nobody uses: other Rpcs may need it.
+func (r *Rpc) trim() {
+	r.engine.timers.trim = false
+	r.engine.pool.Trim()
+	if p := r.shared.Load(); p != nil {
+		p.Trim()
+	}
 }
 
 // CreateSession starts to open a client session to the endpoint at addr. Requests
@@ -293,9 +306,10 @@ func (r *Rpc) Close() error {
 	r.closed.Store(true)
 	r.drainCommands() // what came before closed was seen
 	r.published.publish(r)
+	r.engine.shares.close()
 	err = errors.Join(r.tr.Close(), r.engine.pool.Close())
-	if r.shared != nil {
-		err = errors.Join(err, r.shared.Close())
+	if p := r.shared.Load(); p != nil {
+		err = errors.Join(err, p.Close())
 	}
 	return err
 }

@@ -58,6 +58,7 @@ type Session struct {
 	jobs     slotJobs           // server: its background requests
 	notice   notice             // server: of a shutdown
 	probe    *session.PathProbe // client: while it suspects that its packets are too large
+	share    *share             // server: of the peer's address
 
 	// What each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness

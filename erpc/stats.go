@@ -21,6 +21,11 @@ type Stats struct {
 
 	SessionsOpened, SessionsEnded, SessionsRefused uint64
 
+	// Of those refused, because the client's address had its share; see Shares.
+	SessionsOverShare uint64
+	WorkRefused       uint64 // background requests refused
+	WorkOverShare     uint64 // ... because the client's address had its share
+
 	// Packets dropped, by cause. More causes are in Protocol.
 	DropMalformed uint64 // no valid header
 	DropNoSession uint64 // no such session
@@ -33,7 +38,8 @@ type Stats struct {
 	Transport transport.Stats
 	Sessions  int       // now
 	RTT       Histogram // round trips without the server's hold, ns
-	Memory    int64     // bytes reserved for message buffers
+	Memory    int64     // bytes reserved for message buffers, but those of background handlers
+	MemoryAll int64     // the same for all Rpcs that share the limit, those buffers included
 }
 
 // histBuckets: 32 per power of two, up to 2^40 ns.
@@ -126,6 +132,7 @@ func (r *Rpc) snapshot() Stats {
 	s.Transport = r.tr.Stats()
 	s.Sessions = e.table.live
 	s.Memory = e.pool.Reserved()
+	s.MemoryAll = e.shares.book.budget.Used()
 	return s
 }
 

@@ -21,6 +21,7 @@ type timers struct {
 	resetsLeft int           // answers to strangers until the next sweep in its usual time
 	resetsAt   monotime.Time // when they are as many as may be again
 
+	trim   bool                      // memory is scarce: pools are to give back what they do not use
 	active []*Session                // client sessions that have requests
 	late   []*Session                // server sessions with answers that wait for their ACKs
 	wheel  *carousel.Wheel[*Session] // sessions whose next packet is not due; nil until needed
@@ -105,6 +106,9 @@ func (e *engine) tick() {
 	e.repeat()
 	e.expire()
 	e.repeatNotices()
+	if m := e.shares.memory; e.in.Now >= m.Next() {
+		m.Expire(e.in.Now, e.shares.book.scarce(), e.out)
+	}
 	if t.idle.fn != nil {
 		e.checkIdle()
 	}
@@ -118,6 +122,7 @@ func (e *engine) tick() {
 			t.resetsLeft, t.resetsAt = resetsPerSweep, e.in.Now.Add(t.sweepEvery)
 		}
 		e.sweep()
+		t.trim = e.shares.book.scarce()
 	}
 }
 
@@ -246,7 +251,7 @@ func (e *engine) nextTick() monotime.Time {
 		len(e.shakes.repeating) > 0, len(e.peers.doubts) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
 		return t.nextScan
 	case e.table.live > 0:
-		next = max(t.nextSweep, t.nextScan)
+		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)
 	}
 	if t.alarm.fn != nil {
 		next = min(next, max(t.alarm.at, t.nextScan))

@@ -64,6 +64,9 @@ func (b *Buffer) Size() int { return b.size }
 // MaxSize returns the largest size in bytes that Resize and SetSize take.
 func (b *Buffer) MaxSize() int { return int(b.max) }
 
+// Footprint returns the bytes of memory that the buffer takes, headers included.
+func (b *Buffer) Footprint() int { return len(b.mem) }
+
 // Owner returns who owns the buffer now.
 func (b *Buffer) Owner() Owner { return b.owner }
 

@@ -30,6 +30,8 @@ type Config struct {
 	// Limit is the largest number of bytes that the pool takes from the system,
 	// 0 for no limit.
 	Limit int64
+	// Budget, if not nil, bounds that for all pools that have it.
+	Budget *Budget
 }
 
 func (c *Config) check() error {
@@ -175,6 +177,15 @@ func (p *Pool) refill(c *class) (*Buffer, error) {
 	c.list = b.next
 	c.free--
 	return b, nil
+}
+
+// Footprint returns the bytes of memory that Alloc(n) takes, headers included; 0 if it takes
+// no such n.
+func (p *Pool) Footprint(n int) int {
+	if n < 0 || n > p.max {
+		return 0
+	}
+	return int(p.classes[p.classOf(n)%maxClasses].chunk)
 }
 
 // Trim returns to the system all memory in which no buffer is in use.

@@ -60,10 +60,13 @@ func (s *store) newRegion(size int, huge bool) (*region, error) {
 		r.mem, err = hugemem.AllocPlain(size)
 	}
 	if err != nil {
+		s.pool.cfg.Budget.give(size)
 		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
+	s.pool.cfg.Budget.give(size - len(r.mem)) // what was taken is what there is
 	if f := s.pool.cfg.Register; f != nil {
 		if r.key, err = f(r.mem); err != nil {
+			s.pool.cfg.Budget.give(len(r.mem))
 			s.unmap(r)
 			return nil, fmt.Errorf("msgbuf: registering %d bytes: %w", size, err)
 		}
@@ -76,20 +79,26 @@ func (s *store) newRegion(size int, huge bool) (*region, error) {
 	return r, nil
 }
 
-// room says whether the limit allows size more bytes, after trimming if need be.
+// room takes size more bytes from the budget, if it and the limit allow that, after trimming if
+// need be.
 func (s *store) room(size int) bool {
-	limit := s.pool.cfg.Limit
-	if limit == 0 || s.reserved+int64(size) <= limit {
+	if s.take(size) {
 		return true
 	}
 	s.trim()
-	return s.reserved+int64(size) <= limit
+	return s.take(size)
+}
+
+func (s *store) take(size int) bool {
+	c := &s.pool.cfg
+	return (c.Limit == 0 || s.reserved+int64(size) <= c.Limit) && c.Budget.take(size)
 }
 
 // drop unregisters and unmaps a region without users.
 func (s *store) drop(r *region) {
 	s.mapped--
 	s.reserved -= int64(len(r.mem))
+	s.pool.cfg.Budget.give(len(r.mem))
 	if r.huge {
 		s.huge -= int64(len(r.mem))
 	}
@@ -138,7 +147,7 @@ func (s *store) regionFor(chunk int) (*region, error) {
 		size = bigRegion
 	}
 	r, err := s.newRegion(size, s.pool.cfg.Hugepages)
-	if err == nil || s.pool.cfg.Limit == 0 {
+	if err == nil || s.pool.cfg.Limit == 0 && s.pool.cfg.Budget == nil {
 		return r, err
 	}
 	return s.newRegion(pages(chunk), false)

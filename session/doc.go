@@ -31,6 +31,20 @@
 // the buffer away: the owner sends what is queued and flushes the transport (eRPC, section
 // 4.2.2). A response's buffer that its slot gives up early waits in the Out for a flush.
 //
+// # Memory
+//
+// Buffers of more than 512 bytes that slots of a Server keep, of requests and responses, count in
+// the [Account] of the peer. What it refuses is answered with the error "exhausted", and that
+// answer is remembered. A request's buffer grows with its packets: all unfinished requests of a
+// peer have at most twice the bytes that it has sent, and what the [Bank] lets it lean.
+//
+// An unfinished request, or a response of several packets, that the client has asked nothing for
+// in FailureTimeout gives its buffer up ([Memory]); in hasteFactor times RTOMax when memory is
+// scarce. A client that waits repeats something once per RTOMax at least. If the server told it to
+// wait, the server repeats the answer, which stays until that ends. So either the client does not
+// wait any more, or several packets in a row were lost. Then its next one is answered with an
+// error, which says whether the handler ran; it does not run again.
+//
 // # Numbers
 //
 // Slot = request number mod slots; slots is a power of two. A slot's request

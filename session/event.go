@@ -89,4 +89,8 @@ type Stats struct {
 	DropBusy      uint64 // new request for a slot whose handler still runs
 	DropRepeat    uint64 // repeated too often to be answered again
 	DropSize      uint64 // sizes that contradict each other
+
+	NoMemory       uint64 // by a server: requests and responses that memory was refused to
+	StaleRequests  uint64 // ... unfinished requests that stood still too long
+	StaleResponses uint64 // ... responses given up that nobody had asked for in a while
 }

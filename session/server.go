@@ -33,8 +33,9 @@ type serverSlot struct {
 	late    bool // the answer is repeated until it is acknowledged
 	gone    bool // the client gave the request up while its handler ran
 	cut     wire.Cut
-	try     uint16 // of the last RFR, or of the packet that completed the request
-	per     uint32 // data bytes in a packet of both messages
+	try     uint16  // of the last RFR, or of the packet that completed the request
+	why     Refusal // of an error response without a text of its own
+	per     uint32  // data bytes in a packet of both messages
 	numReq  uint32
 	numRx   uint32 // request packets received
 	numResp uint32
@@ -78,6 +79,10 @@ type Server struct {
 	repeatSpan time.Duration // see mayRepeat
 	rtt        rtoEstimator  // of late answers
 	lateFor    time.Duration // how long one is repeated
+
+	mem  *Memory  // nil if memory is not counted
+	acct *Account // of the peer
+	kept int      // bytes of the slots' buffers that count
 }
 
 // ServerHot is how many bytes from the start of a Server on a small RPC touches.
@@ -198,6 +203,7 @@ func (s *Server) startRequest(
 	sl.numReq = packets(int(sl.msgSize), per)
 	sl.numRx, sl.numResp, sl.nextRFR = 0, 0, 0
 	sl.isError, sl.waits, sl.late, sl.gone = false, false, false, false
+	sl.why = Granted
 	sl.deadline = 0
 	if left, ok := wire.Remaining(h.Hold); ok {
 		sl.deadline = in.Now.Add(left) // the way here counts as none: never before the client's
@@ -214,16 +220,6 @@ func (s *Server) startRequest(
 		s.respondError(sl, codeError(wire.CodeTooLarge), in.Now, out)
 		return false
 	}
-	if sl.numReq > 1 {
-		buf, err := s.pool.Alloc(int(sl.msgSize))
-		if err != nil {
-			e := codeError(wire.CodeExhausted)
-			e.Text = []byte("no memory for the request")
-			s.respondError(sl, e, in.Now, out)
-			return false
-		}
-		sl.req = buf
-	}
 	return true
 }
 
@@ -236,13 +232,18 @@ func (s *Server) inOrder(
 	if sl.numReq == 1 {
 		s.view, s.viewSlot = data, i
 	} else {
-		copy(sl.req.Bytes()[int(h.PktNum)*int(sl.per):], data)
+		at := int(h.PktNum) * int(sl.per)
+		if !s.fit(sl, at+len(data), in, out) {
+			return
+		}
+		copy(sl.req.Bytes()[at:], data)
 		if sl.numRx < sl.numReq {
 			if h.Flags&wire.FlagQuiet == 0 || in.CE {
 				s.sendCR(h, in, out)
 			}
 			return
 		}
+		s.complete(sl)
 	}
 	sl.try = h.Hold
 	sl.rxAt = in.Now.Add(-in.Unseen)
@@ -262,6 +263,7 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 		return
 	}
 	s.stats.Retransmits++
+	sl.watched().note(in.Now)
 	if !last {
 		s.sendCR(h, in, out)
 		return
@@ -336,8 +338,13 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 		s.stats.DropSize++
 	case h.ReqNum < sl.reqNum:
 		s.past(sl, h, in.Now, out)
-	case h.ReqNum > sl.reqNum || sl.state != stateResponded || sl.isError:
+	case h.ReqNum > sl.reqNum || sl.state != stateResponded || sl.isError && sl.why != ResponseGone:
 		s.stats.DropFuture++
+	case sl.isError:
+		if s.mayRepeat(sl, h, 1, in.Now) {
+			s.stats.Retransmits++
+			s.sendError(sl, pkt, in.Now, out)
+		}
 	case pkt < sl.numReq || pkt+h.MsgSize >= sl.numReq+sl.numResp-1:
 		s.stats.DropSize++
 	case pkt-(sl.numReq-1) > sl.nextRFR:
@@ -352,6 +359,7 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 			}
 			s.stats.Retransmits += uint64(again)
 		}
+		sl.watched().note(in.Now)
 		sl.nextRFR = max(sl.nextRFR, end+1)
 		if sl.late {
 			s.stopLate(sl)

@@ -14,6 +14,8 @@ type rareSlot struct {
 	since monotime.Time // when it was sent first
 	at    monotime.Time // when it is sent again
 	tries uint8
+
+	held held // of a slot whose memory waits for its client
 }
 
 // more returns what few slots need.
@@ -79,6 +81,7 @@ func (s *Server) OnCancel(h *wire.Header, in *Arrival, out *Out) {
 func (s *Server) endAs(sl *serverSlot, ran bool) {
 	sl.state, sl.isError = stateResponded, true
 	sl.code, sl.status, sl.ran = wire.CodeCancelled, wire.StatusCancelled, ran
+	sl.why = Granted
 	sl.waits, sl.gone = false, false
 }
 
@@ -200,6 +203,7 @@ func (s *Server) Repeat(now monotime.Time, out *Out) (left int) {
 		}
 		if now.Sub(l.since) >= s.lateFor {
 			s.stopLate(sl)
+			sl.watched().note(now)
 			continue
 		}
 		l.tries = min(l.tries+1, 254)
@@ -221,6 +225,7 @@ func (s *Server) OnAck(h *wire.Header, in *Arrival) {
 		s.stats.DropPast++
 		return
 	}
+	sl.watched().note(in.Now)
 	if l := sl.rare; l.tries == 0 {
 		s.rtt.sample(max(in.Now.Sub(l.since)-in.Unseen, time.Microsecond))
 	}

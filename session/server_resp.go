@@ -43,6 +43,10 @@ func (s *Server) Unborrow(slot uint8) error {
 	if err != nil {
 		return err
 	}
+	if s.charge(buf.Footprint()) != Granted {
+		buf.Free()
+		return ErrExhausted
+	}
 	copy(buf.Bytes(), view)
 	sl.req = buf
 	s.forgetView(slot)
@@ -64,7 +68,8 @@ func (s *Server) forgetView(slot uint8) {
 }
 
 // Take hands the slot's request over to the caller, who frees it: for handlers that
-// run in other goroutines, and may outlive the session.
+// run in other goroutines, and may outlive the session. It counts in the account until the caller
+// releases its footprint there.
 func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
 	if err := s.Unborrow(slot); err != nil {
 		return nil, err
@@ -72,6 +77,9 @@ func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {
 	sl := &s.slots[slot]
 	buf := sl.req
 	sl.req = nil
+	if n := buf.Footprint(); n > smallBuffer && s.acct != nil {
+		s.kept -= n
+	}
 	return buf, nil
 }
 
@@ -91,6 +99,9 @@ func (s *Server) Prealloc(slot uint8, n int, out *Out) *msgbuf.Buffer {
 			return nil
 		}
 	}
+	if sl.pre != nil {
+		s.uncharge(buf.Footprint())
+	}
 	sl.pre, sl.handed = nil, buf
 	buf.SetSize(n)
 	return buf
@@ -105,14 +116,17 @@ func (s *Server) growPrealloc(sl *serverSlot, n int, out *Out) *msgbuf.Buffer {
 		return nil
 	}
 	if sl.pre != nil {
+		s.uncharge(sl.pre.Footprint())
 		out.discard(sl.pre, sl.txGen, false) // the last response may be queued yet
+		sl.pre = nil
 	}
 	return buf
 }
 
 // Respond answers the slot's request with buf, which the session owns from now on
-// and frees when the client has moved on, or at once if the client gave the request up.
-// ErrTooLarge leaves buf with the caller; ErrNotHandling too.
+// and frees when the client has moved on, or at once if the client gave the request up. After an
+// error buf is the caller's. ErrExhausted means that the client has been answered with that error,
+// since there is no memory to keep buf in.
 func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out *Out) error {
 	sl := &s.slots[slot]
 	if sl.state != stateHandling {
@@ -134,9 +148,16 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 	if err := buf.Lend(); err != nil {
 		return err
 	}
+	if buf.Footprint() > smallBuffer && !s.keep(sl, buf, now, out) {
+		buf.Return()
+		return ErrExhausted
+	}
 	sl.resp, sl.numResp, sl.nextRFR = buf, numResp, 1
 	s.forgetView(slot)
 	s.responded(sl)
+	if numResp > 1 {
+		s.hold(sl, now)
+	}
 	if sl.waits {
 		s.startLate(sl, now, out)
 	}
@@ -183,17 +204,29 @@ func (s *Server) respondError(sl *serverSlot, e *wire.Error, now monotime.Time, 
 	// Without memory the error goes without its text. It is remembered all the same:
 	// the handler may have run, and must not run again.
 	if len(e.Text)+len(e.Details) > 0 {
-		if buf, err := s.pool.Alloc(wire.MaxErrorSize); err == nil {
-			buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], e)))
-			_ = buf.Lend() // fresh from the pool: it cannot be lent
-			sl.resp = buf
-		}
+		sl.resp = s.errorBody(e)
 	}
 	pkt := uint32(0)
 	if sl.numRx > 0 {
 		pkt = sl.numRx - 1
 	}
 	s.sendError(sl, pkt, now, out)
+}
+
+// errorBody returns a buffer with the body of an error, nil if there is no memory for it.
+func (s *Server) errorBody(e *wire.Error) *msgbuf.Buffer {
+	buf, err := s.pool.Alloc(min(len(e.Text)+len(e.Details)+wire.MaxErrorSize-
+		wire.MaxErrorText-wire.MaxErrorDetails, wire.MaxErrorSize))
+	if err != nil {
+		return nil
+	}
+	if s.charge(buf.Footprint()) != Granted {
+		buf.Free()
+		return nil
+	}
+	buf.SetSize(len(wire.AppendError(buf.Bytes()[:0], e)))
+	_ = buf.Lend() // fresh from the pool: it cannot be lent
+	return buf
 }
 
 // sendResp sends response packet j. Unseen is that of the packet that asked for it, 0 for a
@@ -242,8 +275,8 @@ func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *O
 		head, _ = sl.resp.Packet(0, s.PerPacket)
 		sl.txGen = out.gen
 	} else {
-		var body [16]byte
-		e := wire.Error{Status: sl.status, Code: sl.code, Ran: sl.ran}
+		var body [maxRefusal]byte
+		e := wire.Error{Status: sl.status, Code: sl.code, Ran: sl.ran, Text: refusalText[sl.why]}
 		b := wire.AppendError(body[:0], &e)
 		h.MsgSize = uint32(len(b))
 		head = out.grab(wire.HeaderSize + len(b))
@@ -254,9 +287,8 @@ func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *O
 }
 
 func (s *Server) freeRequest(sl *serverSlot) {
-	if sl.req != nil {
-		sl.req.Free()
-		sl.req = nil
+	if sl.req != nil || sl.watched() != nil {
+		s.dropRequest(sl)
 	}
 }
 
@@ -273,6 +305,7 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 		if sl.resp == sl.handed && sl.pre == nil && sl.numResp == 1 && sl.txGen < out.gen {
 			sl.pre = sl.resp
 		} else {
+			s.uncharge(sl.resp.Footprint())
 			out.discard(sl.resp, sl.txGen, sl.numResp > 1)
 		}
 		sl.resp = nil
@@ -293,6 +326,7 @@ func (s *Server) Close(out *Out) {
 		sl.state = stateIdle
 		sl.reqNum = wire.MaxReqNum + 1 // nothing is newer
 		if sl.pre != nil {
+			s.uncharge(sl.pre.Footprint())
 			out.discard(sl.pre, sl.txGen, false)
 			sl.pre = nil
 		}

@@ -39,6 +39,8 @@ func (s *socket) source(o options) (source, error) {
 			connect(pkt, &c)
 			return pkt, anywhere()
 		}, nil
+	case "hog-memory":
+		return s.hollow()
 	case "repeat", "same":
 		peer, err := s.dial()
 		if err != nil {
@@ -67,7 +69,7 @@ func (s *socket) source(o options) (source, error) {
 // echoType is the request type of the echo of "erpc server".
 const echoType = 1
 
-var offer = wire.Offer{Credits: 32, Slots: 8, MTU: mtu, MaxMessage: 1 << 20}
+var offer = wire.Offer{Credits: 32, Slots: 8, MTU: mtu, MaxMessage: claimedLength}
 
 // connect writes a Connect that fills pkt.
 func connect(pkt []byte, c *wire.Connect) {
@@ -81,9 +83,15 @@ func connect(pkt []byte, c *wire.Connect) {
 }
 
 // dial opens a session as an honest client does, and returns what the server accepted.
-func (s *socket) dial() (*wire.Accept, error) {
+func (s *socket) dial() (*wire.Accept, error) { return s.dialFrom([4]byte{127, 0, 0, 1}) }
+
+// dialFrom is dial from an address.
+func (s *socket) dialFrom(from [4]byte) (*wire.Accept, error) {
 	c := wire.Connect{
-		Nonce: rand.Uint64(), Epoch: rand.Uint64(), Session: 1, Token: rand.Uint32(), Offer: offer,
+		Nonce: rand.Uint64(), Epoch: s.epoch, Session: 1, Token: rand.Uint32(), Offer: offer,
+	}
+	if c.Epoch == 0 {
+		c.Epoch = rand.Uint64()
 	}
 	for range 100 {
 		pkt := make([]byte, mtu)
@@ -91,32 +99,48 @@ func (s *socket) dial() (*wire.Accept, error) {
 			pkt = pkt[:wire.HeaderSize+wire.ConnectSize]
 		}
 		connect(pkt, &c)
-		if err := s.send(pkt, [4]byte{127, 0, 0, 1}); err != nil {
+		if err := s.send(pkt, from); err != nil {
 			return nil, err
 		}
-		answer, err := s.receive()
-		if err != nil {
-			return nil, err
+		a, more, err := s.answer(&c)
+		for ; more; a, more, err = s.answer(&c) {
 		}
-		var h wire.Header
-		if h.Parse(answer) != nil || h.Type != wire.TypeMgmt {
-			continue
-		}
-		body := answer[wire.HeaderSize:]
-		switch wire.Op(h.ReqType) {
-		case wire.OpChallenge:
-			var ch wire.Challenge
-			ch.Parse(body)
-			c.Cookie = ch.Cookie
-		case wire.OpAccept:
-			a := new(wire.Accept)
-			a.Parse(body)
-			return a, nil
-		case wire.OpRefuse:
-			var r wire.Refuse
-			r.Parse(body)
-			return nil, fmt.Errorf("refused: %v", r.Code)
+		if a != nil || err != nil {
+			return a, err
 		}
 	}
 	return nil, fmt.Errorf("nobody answers at the target")
+}
+
+// answer takes the next packet that came: the Accept of c, or a Challenge, whose cookie goes into
+// c. More says that it was another packet, such as a late answer to the dial before.
+func (s *socket) answer(c *wire.Connect) (a *wire.Accept, more bool, err error) {
+	pkt, err := s.receive()
+	if pkt == nil || err != nil {
+		return nil, false, err
+	}
+	var h wire.Header
+	if h.Parse(pkt) != nil || h.Type != wire.TypeMgmt {
+		return nil, true, nil
+	}
+	body := pkt[wire.HeaderSize:]
+	switch wire.Op(h.ReqType) {
+	case wire.OpChallenge:
+		var ch wire.Challenge
+		if ch.Parse(body); ch.Nonce == c.Nonce {
+			c.Cookie = ch.Cookie
+			return nil, false, nil
+		}
+	case wire.OpAccept:
+		a := new(wire.Accept)
+		if a.Parse(body); a.Nonce == c.Nonce {
+			return a, false, nil
+		}
+	case wire.OpRefuse:
+		var r wire.Refuse
+		if r.Parse(body); r.Nonce == c.Nonce {
+			return nil, false, fmt.Errorf("refused: %v", r.Code)
+		}
+	}
+	return nil, true, nil
 }

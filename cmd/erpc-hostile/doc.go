@@ -11,6 +11,13 @@
 //	connect    Connects without a cookie, each from another address of 127.0.0.0/8
 //	cookie     Connects as large as a packet, with cookies that are wrong, from as many addresses
 //	version    Connects of another version of the protocol
+//	hog-sessions  one address that opens as many sessions as it can, and keeps them
+//	hog-handlers  600 sessions of one address whose handlers block, in all slots
+//	hog-memory    200 sessions of one address: first packets of requests that claim 8 MiB, and
+//	              requests for responses of 1 MiB, of which it takes one packet
+//
+// The hogs are for the server that -serve runs, beside the clients that -victims runs. These
+// have ten addresses, and their calls have handlers in the background.
 //
 // With -dials it does nothing of that but dials the server so many times, a few at a time and each
 // from a new socket, and says how many had a session within a second. Run beside an attack.

@@ -18,22 +18,39 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long")
 	flag.IntVar(&o.size, "size", 88, "of junk, bytes")
 	flag.IntVar(&o.dials, "dials", 0, "dial so often as honest clients do, instead of attacking")
+	flag.BoolVar(&o.serve, "serve", false, "run a server at the target for as long, in place of an attack")
+	flag.BoolVar(&o.victims, "victims", false, "print the rate of ten clients, each from another address")
 	flag.Parse()
-	if o.dials > 0 {
+	switch {
+	case o.dials > 0:
 		said, err := dialAll(o.target, o.dials)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "erpc-hostile:", err)
-			os.Exit(1)
+		if err == nil {
+			fmt.Println(said)
 		}
-		fmt.Println(said)
-		return
+		exit(err)
+	case o.serve:
+		exit(serve(o))
+	case o.victims:
+		rate, failed, err := victimRate(o)
+		fmt.Printf("%.0f %d\n", rate, failed)
+		exit(err)
+	case o.attack == "hog-sessions":
+		exit(runSessions(o))
+	case o.attack == "hog-handlers":
+		exit(runHandlers(o))
 	}
 	sent, err := run(o)
+	fmt.Println(sent)
+	exit(err)
+}
+
+// exit ends the process, with the error if there is one.
+func exit(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "erpc-hostile:", err)
 		os.Exit(1)
 	}
-	fmt.Println(sent)
+	os.Exit(0)
 }
 
 type options struct {
@@ -41,6 +58,7 @@ type options struct {
 	rate, size     int
 	dials          int
 	duration       time.Duration
+	serve, victims bool
 }
 
 // source makes the next packet of an attack, in memory of its own, and says from which address of

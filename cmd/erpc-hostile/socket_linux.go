@@ -9,9 +9,10 @@ import (
 
 // socket is a UDP socket that sends from any address of 127.0.0.0/8.
 type socket struct {
-	fd  int
-	to  unix.SockaddrInet4
-	oob []byte // IP_PKTINFO with the source address
+	fd    int
+	to    unix.SockaddrInet4
+	oob   []byte // IP_PKTINFO with the source address
+	epoch uint64 // of the endpoint that it plays; 0: another one for each session
 }
 
 // open returns a socket to a target.

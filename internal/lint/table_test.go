@@ -74,6 +74,7 @@ var table = []row{
 
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
 	{path: "internal/gid"},
+	{path: "internal/memsize"},
 	{path: "internal/cmac", traits: pure},
 	{path: "internal/ring", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/shmem", third: xsys, traits: mayUnsafe},

@@ -1,0 +1,284 @@
+package session
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Memory is what the server's halves of an endpoint have in common for the memory of requests and
+// responses: the slots that hold some for their clients. A client that waits asks at least once
+// per largest retransmission timeout, and a slot that nobody asks for gives its memory up. The
+// request then has an error for an answer, for as long as the slot remembers it.
+type Memory struct {
+	quota   int           // bytes of one session
+	patient time.Duration // until a slot gives up
+	hasty   time.Duration // the same when memory is scarce
+	list    held          // the head of a ring; next is looked at next
+}
+
+// held is what a slot is known by whose memory waits for its client: an unfinished request, or a
+// response of several packets.
+type held struct {
+	next, prev *held
+	sv         *Server // nil if it does not wait
+	sl         *serverSlot
+	asked      monotime.Time // when the client last sent something for it
+	look       monotime.Time // when it is to be looked at
+	ahead      int64         // bytes; see Account
+}
+
+// hasteFactor is after how many largest retransmission timeouts a slot gives up when memory is
+// scarce. A client that is there has asked that often, and hardly all of that was lost.
+const hasteFactor = 4
+
+// looks is how many slots one call of Expire looks at.
+const looks = 256
+
+// NewMemory returns the memory of the sessions of an endpoint with timing t. Quota bounds what one
+// session has, in bytes.
+func NewMemory(quota int, t Timing) *Memory {
+	m := &Memory{quota: quota, patient: t.FailureTimeout}
+	m.hasty = min(m.patient, hasteFactor*t.RTOMax)
+	m.list.next, m.list.prev = &m.list, &m.list
+	return m
+}
+
+// Next returns when Expire has something to do.
+func (m *Memory) Next() monotime.Time {
+	if m.list.next == &m.list {
+		return monotime.Never
+	}
+	return m.list.next.look
+}
+
+// Expire lets slots give up that were not asked for in time. Scarce says that memory is.
+func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
+	span := m.patient
+	if scarce {
+		span = m.hasty
+	}
+	for range looks {
+		x := m.list.next
+		if x == &m.list || x.look > now {
+			return
+		}
+		if now.Sub(x.asked) >= span && !x.sl.late { // what is late is repeated to who waits
+			x.sv.giveUp(x.sl, out)
+			continue
+		}
+		x.unlink()
+		m.append(x, now)
+	}
+}
+
+// append puts x behind the others. It is looked at several times before it may give up, so that
+// it does so soon after its time, and the list is in the order of these times.
+func (m *Memory) append(x *held, now monotime.Time) {
+	x.look = now.Add(max(m.hasty/4, 1))
+	x.next, x.prev = &m.list, m.list.prev
+	x.prev.next, x.next.prev = x, x
+}
+
+func (x *held) unlink() { x.prev.next, x.next.prev = x.next, x.prev }
+
+// SetMemory makes the session's memory count. It comes before the first packet.
+func (s *Server) SetMemory(m *Memory, a *Account) { s.mem, s.acct = m, a }
+
+// charge counts a buffer of n bytes, or says why it must not be.
+func (s *Server) charge(n int) Refusal {
+	if n <= smallBuffer || s.acct == nil {
+		return Granted
+	}
+	if s.kept+n > s.mem.quota {
+		return QuotaUsed
+	}
+	why := s.acct.take(n)
+	if why == Granted {
+		s.kept += n
+	}
+	return why
+}
+
+// uncharge undoes charge.
+func (s *Server) uncharge(n int) {
+	if n > smallBuffer && s.acct != nil {
+		s.kept -= n
+		s.acct.give(n)
+	}
+}
+
+// hold notes that the slot's memory waits for its client.
+func (s *Server) hold(sl *serverSlot, now monotime.Time) {
+	if s.mem == nil {
+		return
+	}
+	x := &sl.more().held
+	*x = held{sv: s, sl: sl, asked: now}
+	s.mem.append(x, now)
+}
+
+// watched returns what the slot is known by whose memory waits, nil if it does not.
+func (sl *serverSlot) watched() *held {
+	if sl.rare == nil || sl.rare.held.sv == nil {
+		return nil
+	}
+	return &sl.rare.held
+}
+
+// release undoes hold.
+func (s *Server) release(x *held) {
+	if x.ahead != 0 {
+		s.acct.fallBack(x.ahead)
+	}
+	x.unlink()
+	*x = held{}
+}
+
+// fit sees that the buffer of the slot's request has room up to byte end, where the packet at hand
+// ends. If it has not, the request gets its whole buffer if it may be that far ahead of its
+// packets, else one of twice the size, else the next larger one. It reports false if there is no
+// memory: the request is refused then.
+func (s *Server) fit(sl *serverSlot, end int, in *Arrival, out *Out) bool {
+	if sl.req != nil && end <= sl.req.Size() {
+		sl.watched().note(in.Now)
+		return true
+	}
+	if why := s.grow(sl, end, in.Now); why != Granted {
+		s.refuseFor(sl, why, in.Now, out)
+		return false
+	}
+	return true
+}
+
+// note notes that the client has asked for a slot; nil is one that nobody watches.
+func (x *held) note(now monotime.Time) {
+	if x != nil {
+		x.asked = now
+	}
+}
+
+// grow is the rare half of fit.
+func (s *Server) grow(sl *serverSlot, end int, now monotime.Time) (why Refusal) {
+	if sl.watched() == nil {
+		s.hold(sl, now)
+	}
+	sl.watched().note(now)
+	size := int(sl.msgSize)
+	twice := 2 * end
+	if sl.req != nil {
+		twice = 2 * sl.req.MaxSize()
+	}
+	for i, n := range [...]int{size, min(size, max(twice, end)), end} {
+		if i > 0 && s.acct == nil {
+			break
+		}
+		var buf *msgbuf.Buffer
+		if buf, why = s.request(sl, n, end); buf == nil {
+			continue
+		}
+		if old := sl.req; old != nil {
+			copy(buf.Bytes(), old.Bytes())
+			s.uncharge(old.Footprint())
+			old.Free()
+		}
+		sl.req = buf
+		return Granted
+	}
+	return why
+}
+
+// request returns a buffer for at least n bytes of the slot's request, of which end bytes are
+// here, or says why it must not be.
+func (s *Server) request(sl *serverSlot, n, end int) (*msgbuf.Buffer, Refusal) {
+	bytes := s.pool.Footprint(n)
+	x := sl.watched()
+	before := int64(0)
+	if x != nil {
+		ahead := int64(max(0, bytes-2*end))
+		if !s.acct.getAhead(ahead - x.ahead) {
+			return nil, ShareUsed
+		}
+		before, x.ahead = x.ahead, ahead
+	}
+	why := s.charge(bytes)
+	if why == Granted {
+		if buf, err := s.pool.Alloc(n); err == nil {
+			buf.SetSize(min(int(sl.msgSize), buf.MaxSize()))
+			return buf, Granted
+		}
+		s.uncharge(bytes)
+		why = NoMemory
+	}
+	if x != nil {
+		s.acct.fallBack(x.ahead - before)
+		x.ahead = before
+	}
+	return nil, why
+}
+
+// dropRequest frees what the slot has of its request, and ends the wait for its client.
+func (s *Server) dropRequest(sl *serverSlot) {
+	if x := sl.watched(); x != nil {
+		s.release(x)
+	}
+	if sl.req != nil {
+		s.uncharge(sl.req.Footprint())
+		sl.req.Free()
+		sl.req = nil
+	}
+}
+
+// complete notes that all packets of the slot's request are here.
+func (s *Server) complete(sl *serverSlot) {
+	if x := sl.watched(); x != nil {
+		s.release(x)
+		s.acct.complete(int(sl.msgSize))
+	}
+}
+
+// keep counts a response of more than a small buffer. It is refused if it must not be kept.
+func (s *Server) keep(sl *serverSlot, buf *msgbuf.Buffer, now monotime.Time, out *Out) bool {
+	why := s.charge(buf.Footprint())
+	if why == Granted {
+		return true
+	}
+	if why == NoMemory {
+		why = NotKept
+	}
+	s.running--
+	if sl.waits {
+		s.startLate(sl, now, out)
+	}
+	s.refuseFor(sl, why, now, out)
+	return false
+}
+
+// refuseFor answers the slot's request with the error of a refusal.
+func (s *Server) refuseFor(sl *serverSlot, why Refusal, now monotime.Time, out *Out) {
+	if s.acct != nil {
+		s.stats.NoMemory++
+	}
+	sl.why = why
+	e := codeError(wire.CodeExhausted)
+	e.Ran = sl.state == stateHandling
+	s.respondError(sl, e, now, out)
+}
+
+// giveUp frees what the slot holds, which nobody has asked for. Whoever still asks gets an error.
+func (s *Server) giveUp(sl *serverSlot, out *Out) {
+	ran := sl.state == stateResponded
+	if !ran {
+		s.stats.StaleRequests++
+		sl.why = RequestStale
+		s.freeRequest(sl)
+	} else {
+		s.stats.StaleResponses++
+		sl.why = ResponseGone
+		s.clear(sl, out)
+	}
+	sl.state, sl.isError = stateResponded, true
+	sl.code, sl.status, sl.ran = wire.CodeExhausted, wire.CodeExhausted.Status(), ran
+}
