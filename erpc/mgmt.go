@@ -107,6 +107,9 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 		if s.probe != nil {
 			s.probe.OnPong(a.Seq)
 		}
+		if took, ok := s.live.Took(a.Seq, e.in.Now); ok && s.cl != nil {
+			s.cl.PathTook(max(took-e.in.Unseen, 1))
+		}
 	case wire.OpDrain:
 		e.onDrain(s, &a)
 	case wire.OpDrainAck:
