@@ -160,8 +160,8 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 		e.calls.deadlines++
 	}
 	id := e.calls.id(i)
-	op := session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type, Deadline: c.deadline}
-	err := s.cl.Start(op, e.in.Now, e.out)
+	op := session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}
+	err := s.cl.Start(op, c.deadline, e.in.Now, e.out)
 	if err != nil {
 		q.Req.Return()
 		if q.Resp != nil {

@@ -13,7 +13,7 @@ import (
 
 // queueOne gives a client session, which is not open, one more request.
 func queueOne(t *rapid.T, s *Session, ref uint32) {
-	if err := s.cl.Start(session.Op{Ref: ref}, 0, nil); err != nil {
+	if err := s.cl.Start(session.Op{Ref: ref}, 0, 0, nil); err != nil {
 		t.Fatal(err)
 	}
 }

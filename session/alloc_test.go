@@ -12,7 +12,7 @@ import (
 // the token, take the packet. Nothing is copied between the halves, but a response
 // of several packets is read from where it was written.
 func exchange(r *rig, op Op, respSize int) {
-	if err := r.cl.Start(op, r.now, r.cout); err != nil {
+	if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
 		r.tb.Fatal(err)
 	}
 	var h wire.Header

@@ -55,7 +55,7 @@ func TestEndFlushesQueuedRequest(t *testing.T) {
 		r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
 		r.open(0)
 		op := r.op(1, 2000, 100)
-		if err := r.cl.Start(op, 0, r.cout); err != nil {
+		if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
 			t.Fatal(err)
 		}
 		r.takeClient()
@@ -87,7 +87,7 @@ func TestEndFlushesQueuedRequest(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	r.open(0)
 	op := r.op(1, 2000, 5000)
-	if err := r.cl.Start(op, 0, r.cout); err != nil {
+	if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
 		t.Fatal(err)
 	}
 	r.takeClient()
@@ -106,7 +106,7 @@ func TestErrorWithoutMemory(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{Limit: limit})
 	r.open(0)
 	op := r.op(1, 10, 600)
-	if err := r.cl.Start(op, 0, r.cout); err != nil {
+	if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
 		t.Fatal(err)
 	}
 	r.takeClient()
@@ -175,10 +175,10 @@ func TestTooLargeWhileBusy(t *testing.T) {
 	r := newRig(t, p, Timing{}, 5, msgbuf.Config{})
 	r.open(0)
 	ops := []Op{r.op(1, 10, 10), r.op(2, 1001, 10)}
-	if err := r.cl.Start(ops[0], 0, r.cout); err != nil {
+	if err := r.cl.Start(ops[0], 0, 0, r.cout); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.cl.Start(ops[1], 0, r.cout); !errors.Is(err, ErrTooLarge) {
+	if err := r.cl.Start(ops[1], 0, 0, r.cout); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("error %v, want %v", err, ErrTooLarge)
 	}
 	for _, op := range ops {
@@ -198,7 +198,7 @@ func TestRTOFollowsSlowPath(t *testing.T) {
 	for ref := uint32(1); ref <= 10; ref++ {
 		before := r.cst.Rollbacks
 		op := r.op(ref, 10, 10)
-		if err := r.cl.Start(op, r.now, r.cout); err != nil {
+		if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
 			t.Fatal(err)
 		}
 		r.takeClient()

@@ -13,7 +13,7 @@ func TestCongestionEcho(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	r.open(0)
 	op := r.op(1, 2000, 2000)
-	if err := r.cl.Start(op, 0, r.cout); err != nil {
+	if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
 		t.Fatal(err)
 	}
 	r.takeClient()
@@ -50,7 +50,7 @@ func TestQuietMarked(t *testing.T) {
 		r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 		r.open(0)
 		op := r.op(1, 5000, 10)
-		if err := r.cl.Start(op, 0, r.cout); err != nil {
+		if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
 			t.Fatal(err)
 		}
 		r.takeClient()

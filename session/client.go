@@ -16,15 +16,14 @@ type Op struct {
 	Resp    *msgbuf.Buffer // takes the response; its MaxSize bounds it. Nil: the session makes one
 	Ref     uint32         // the owner's name for the request
 	ReqType uint8
-	// Deadline is when the owner gives the request up, 0 if never. The server is told; the owner
-	// calls Cancel.
-	Deadline monotime.Time
+	// Four words: the compiler keeps no more in registers.
 }
 
 // clientSlot is the state of one request in flight. Packet counts are in the one
 // numbering of both directions: see the package comment.
 type clientSlot struct {
 	op       Op
+	deadline monotime.Time // when the owner gives the request up, 0 if never
 	reqNum   uint64
 	busy     bool
 	waits    bool // the server said that the handler waits: it has no credit and no timeout
@@ -157,23 +156,24 @@ func (c *Client) Open(
 }
 
 // Start begins a request, or queues it when all slots are in use or the session is
-// not open yet. The session owns the buffers until the request ends. Errors:
+// not open yet. The session owns the buffers until the request ends. The server is told of the
+// deadline, at which the owner calls Cancel; 0 is none. Errors:
 // ErrClosed, ErrDraining, ErrTooLarge, ErrExhausted (queue full); then nothing has happened. What
 // is too large for a session that is not open yet fails once it is.
-func (c *Client) Start(op Op, now monotime.Time, out *Out) error {
+func (c *Client) Start(op Op, deadline, now monotime.Time, out *Out) error {
 	if c.closed || c.drains {
 		return c.refusal()
 	}
 	if !c.open {
-		return c.queue.push(op)
+		return c.queue.push(op, deadline)
 	}
 	if err := c.check(&op); err != nil {
 		return err
 	}
 	if len(c.free) == 0 || c.queue.n > 0 {
-		return c.queue.push(op)
+		return c.queue.push(op, deadline)
 	}
-	c.begin(op, now, out)
+	c.begin(op, deadline, now, out)
 	return nil
 }
 
@@ -193,11 +193,11 @@ func (c *Client) check(op *Op) error {
 }
 
 // begin puts op into a free slot and sends what credits allow.
-func (c *Client) begin(op Op, now monotime.Time, out *Out) {
+func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 	i := c.free[len(c.free)-1]
 	c.free = c.free[:len(c.free)-1]
 	s := &c.slots[i]
-	s.op = op
+	s.op, s.deadline = op, deadline
 	s.reqNum += uint64(len(c.slots))
 	s.busy = true
 	s.retries, s.fast, s.try, s.pasts = 0, 0, 0, 0
@@ -311,8 +311,8 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 		if s.numReq > 2 && c.skipCR(s, k) {
 			h.Flags |= wire.FlagQuiet
 		}
-		if k == 0 && s.op.Deadline != 0 {
-			h.Hold = wire.TryRemaining(s.try, s.op.Deadline.Sub(now))
+		if k == 0 && s.deadline != 0 {
+			h.Hold = wire.TryRemaining(s.try, s.deadline.Sub(now))
 		}
 		c.send(out, &h, head, data)
 		if c.pace.gated {
@@ -363,12 +363,12 @@ func (c *Client) noteTime(s *clientSlot, k uint32, now monotime.Time) {
 // startQueued moves waiting requests into free slots.
 func (c *Client) startQueued(now monotime.Time, out *Out) {
 	for c.queue.n > 0 && len(c.free) > 0 {
-		op := c.queue.pop()
+		op, deadline := c.queue.pop()
 		if err := c.check(&op); err != nil {
 			c.fail(op.Ref, err, out)
 			continue
 		}
-		c.begin(op, now, out)
+		c.begin(op, deadline, now, out)
 	}
 }
 
@@ -447,36 +447,42 @@ func (c *Client) stepOut() {
 
 // opQueue is a bounded FIFO of waiting requests that grows to what was needed.
 type opQueue struct {
-	buf  []Op // length a power of two
+	buf  []queuedOp // length a power of two
 	head int
 	n    int
 	max  int
 }
 
-func (q *opQueue) push(op Op) error {
+// queuedOp is a request that waits, with its deadline.
+type queuedOp struct {
+	Op
+	deadline monotime.Time
+}
+
+func (q *opQueue) push(op Op, deadline monotime.Time) error {
 	if q.n >= q.max {
 		return ErrExhausted
 	}
 	if q.n == len(q.buf) {
-		bigger := make([]Op, max(16, 2*len(q.buf)))
+		bigger := make([]queuedOp, max(16, 2*len(q.buf)))
 		for i := range q.n {
 			bigger[i] = *q.at(i)
 		}
 		q.buf, q.head = bigger, 0
 	}
-	*q.at(q.n) = op
+	*q.at(q.n) = queuedOp{op, deadline}
 	q.n++
 	return nil
 }
 
-func (q *opQueue) at(i int) *Op { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
+func (q *opQueue) at(i int) *queuedOp { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
 
-func (q *opQueue) pop() Op {
-	op := *q.at(0)
-	*q.at(0) = Op{}
+func (q *opQueue) pop() (op Op, deadline monotime.Time) {
+	op, deadline = q.at(0).Op, q.at(0).deadline
+	*q.at(0) = queuedOp{}
 	q.head = (q.head + 1) & (len(q.buf) - 1)
 	q.n--
-	return op
+	return op, deadline
 }
 
 // remove takes the request named ref out of the queue.
@@ -489,7 +495,7 @@ func (q *opQueue) remove(ref uint32) bool {
 			*q.at(j) = *q.at(j + 1)
 		}
 		q.n--
-		*q.at(q.n) = Op{}
+		*q.at(q.n) = queuedOp{}
 		return true
 	}
 	return false

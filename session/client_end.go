@@ -54,7 +54,11 @@ func (c *Client) giveUp(i uint8, now monotime.Time, out *Out) {
 	waited, g := s.waits, s.gaveUp
 	g.reqType = s.op.ReqType
 	sent := s.numTx > 0 || s.highTx > 0
-	c.vacate(i, out)
+	c.credits += int(s.numTx - s.numRx)
+	if c.queued(s, out) {
+		out.Flush()
+	}
+	c.release(i)
 	c.reuseLast(i)
 	if !sent {
 		s.reqNum -= uint64(len(c.slots)) // nobody has seen the number
@@ -162,7 +166,8 @@ func (c *Client) Drain(out *Out) bool {
 	}
 	c.drains = true
 	for c.queue.n > 0 {
-		c.fail(c.queue.pop().Ref, ErrDraining, out)
+		op, _ := c.queue.pop()
+		c.fail(op.Ref, ErrDraining, out)
 	}
 	return true
 }
@@ -183,7 +188,8 @@ func (c *Client) Close(err error, out *Out) {
 		}
 	}
 	for c.queue.n > 0 {
-		c.fail(c.queue.pop().Ref, err, out)
+		op, _ := c.queue.pop()
+		c.fail(op.Ref, err, out)
 	}
 	c.stalled, c.ending = slotLine{}, 0
 	out.add(EventClosed).Session = c.Local

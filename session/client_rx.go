@@ -196,30 +196,15 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 			return 0
 		}
 	} else {
+		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
+			c.rtt.keep(retries)
+			return 0
+		}
 		var known bool
-		if held, known = c.coarse(s, h, retries); !known {
+		if held, known = wire.CoarseHold(h.Hold); !known {
 			return 0
 		}
 	}
-	return c.sample(s, k, held, now)
-}
-
-// coarse returns the hold time in the answer to one of several packets; known is false if the
-// answer gives no round trip.
-func (c *Client) coarse(
-	s *clientSlot, h *wire.Header, retries uint8,
-) (held time.Duration, known bool) {
-	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-		c.rtt.keep(retries)
-		return 0, false
-	}
-	return wire.CoarseHold(h.Hold)
-}
-
-// sample takes the round trip of packet k.
-func (c *Client) sample(
-	s *clientSlot, k uint32, held time.Duration, now monotime.Time,
-) time.Duration {
 	at := s.sentAt
 	if k > 0 {
 		at = s.times.at[k&uint32(len(s.times.at)-1)]
@@ -227,10 +212,9 @@ func (c *Client) sample(
 	c.sampled = at
 	c.latest = max(c.latest, at)
 	took := now.Sub(at)
-	c.floor.took(took)
 	rtt := max(took-held, 1)
-	if rtt < c.floor.least/2 {
-		rtt = c.floor.bound(rtt)
+	if f := &c.floor; took < f.least || rtt < f.least/2 || f.least == 0 {
+		rtt = f.check(took, rtt)
 	}
 	c.rtt.sample(rtt)
 	return rtt
@@ -270,7 +254,12 @@ func (c *Client) lost(i uint8, try uint16, now monotime.Time, out *Out) {
 
 // finish ends the request in slot i and starts waiting ones.
 func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
-	c.vacate(i, out)
+	s := &c.slots[i]
+	c.credits += int(s.numTx - s.numRx)
+	if c.queued(s, out) {
+		out.Flush()
+	}
+	c.release(i)
 	if c.stalled.n > 0 {
 		c.pump(now, out)
 	}
@@ -279,17 +268,11 @@ func (c *Client) finish(i uint8, now monotime.Time, out *Out) {
 	}
 }
 
-// vacate ends the request in slot i.
-func (c *Client) vacate(i uint8, out *Out) {
-	s := &c.slots[i]
-	c.credits += int(s.numTx - s.numRx)
-	// Only a peer that answers what it cannot have got, or the owner who cancels, ends a request
-	// whose packets are still queued. The answer may be to the first copy of a packet, while the
-	// transport has the second.
-	if s.txGen == out.gen || out.lends && s.againGen > out.clean {
-		out.Flush()
-	}
-	c.release(i)
+// queued reports whether packets of a slot's request may be in queues. Only a peer that answers
+// what it cannot have got, or the owner who cancels, ends a request whose packets are still queued.
+// The answer may be to the first copy of a packet, while the transport has the second.
+func (c *Client) queued(s *clientSlot, out *Out) bool {
+	return s.txGen == out.gen || out.lends && s.againGen > out.clean
 }
 
 // Scan looks for requests whose answers are overdue and rolls them back

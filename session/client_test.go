@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -17,14 +18,14 @@ func TestQueueRemove(t *testing.T) {
 			for at := range n {
 				q := opQueue{max: 16}
 				for range turn { // moves the head
-					if err := q.push(Op{}); err != nil {
+					if err := q.push(Op{}, 0); err != nil {
 						t.Fatal(err)
 					}
 					q.pop()
 				}
 				var want []uint32
 				for ref := range uint32(n) {
-					if err := q.push(Op{Ref: ref}); err != nil {
+					if err := q.push(Op{Ref: ref}, monotime.Time(ref)); err != nil {
 						t.Fatal(err)
 					}
 					if int(ref) != at {
@@ -36,7 +37,10 @@ func TestQueueRemove(t *testing.T) {
 				}
 				var got []uint32
 				for q.n > 0 {
-					got = append(got, q.pop().Ref)
+					op, deadline := q.pop()
+					if got = append(got, op.Ref); deadline != monotime.Time(op.Ref) {
+						t.Fatalf("request %d has the deadline of %d", op.Ref, deadline)
+					}
 				}
 				if !slices.Equal(got, want) {
 					t.Fatalf("head %d, without %d: %v, want %v", turn, at, got, want)
@@ -122,7 +126,7 @@ func TestMaxPackets(t *testing.T) {
 		code wire.Code
 	}{{most + 1, ErrTooLarge, wire.CodeTooLarge}, {most, nil, wire.CodeOK}} {
 		op := r.hugeOp(1, c.size, 10)
-		if err := r.cl.Start(op, 0, r.cout); err != c.err {
+		if err := r.cl.Start(op, 0, 0, r.cout); err != c.err {
 			t.Errorf("request of %d bytes: %v, want %v", c.size, err, c.err)
 		}
 		r.takeClient()

@@ -28,10 +28,7 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 	retries := s.retries
 	s.retries, s.fast = 0, 0
 	s.progress = in.Now
-	rtt := time.Duration(0)
-	if held, known := c.coarse(s, h, retries); known {
-		rtt = c.sample(s, uint32(h.PktNum), held, in.Now)
-	}
+	rtt := c.waitRTT(s, h, in.Now, retries)
 	c.learn(in, rtt, wire.HeaderSize, h)
 	c.credits += int(s.numTx - s.numRx)
 	s.numRx, s.numTx = s.numReq-1, s.numReq-1
@@ -44,6 +41,28 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 	}
 	ev := out.add(EventProgress)
 	ev.Ref, ev.RTT = ref, rtt
+}
+
+// waitRTT returns the round trip of a packet that a WAIT answers, 0 if it is not known.
+func (c *Client) waitRTT(
+	s *clientSlot, h *wire.Header, now monotime.Time, retries uint8,
+) time.Duration {
+	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
+		c.rtt.keep(retries)
+		return 0
+	}
+	held, known := wire.CoarseHold(h.Hold)
+	if !known {
+		return 0
+	}
+	at := s.sentAt
+	if k := uint32(h.PktNum); k > 0 {
+		at = s.times.at[k&uint32(len(s.times.at)-1)]
+	}
+	took := now.Sub(at)
+	rtt := c.floor.check(took, max(took-held, 1))
+	c.rtt.sample(rtt)
+	return rtt
 }
 
 // scanQuiet looks after a slot that expects no answer. A waiting request is asked after now and

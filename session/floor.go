@@ -36,10 +36,15 @@ func (f *pathFloor) took(d time.Duration) {
 	}
 }
 
-// bound returns a round trip that is below half of the floor, or the floor. It is rare.
+// check takes a round trip of which hold times have left rtt, and returns it, or half of the floor
+// if that is more and the floor is sure. It is rare that there is anything to do.
 //
 //go:noinline
-func (f *pathFloor) bound(rtt time.Duration) time.Duration {
+func (f *pathFloor) check(took, rtt time.Duration) time.Duration {
+	f.took(took)
+	if rtt >= f.least/2 {
+		return rtt
+	}
 	f.doubt = true
 	if f.answered >= sureAnswers || f.asked >= sureAsked {
 		return max(f.least/2, 1)

@@ -59,7 +59,7 @@ func FuzzClient(f *testing.F) {
 		ops := map[uint32]Op{}
 		for ref := uint32(1); ref <= 4; ref++ {
 			ops[ref] = r.op(ref, int(ref-1)*1500, int(ref)*1000)
-			if err := r.cl.Start(ops[ref], r.now, r.cout); err != nil {
+			if err := r.cl.Start(ops[ref], 0, r.now, r.cout); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -106,7 +106,7 @@ func works(t *testing.T, r *rig) {
 	t.Helper()
 	r.c2s, r.s2c, r.ended = nil, nil, nil
 	op := r.op(99, 2500, 2500)
-	if err := r.cl.Start(op, r.now, r.cout); err != nil {
+	if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
 		t.Fatal(err)
 	}
 	r.takeClient()

@@ -19,7 +19,7 @@ func TestHoldCounts(t *testing.T) {
 		r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
 		r.open(0)
 		op := r.op(1, 2000, 2000)
-		if err := r.cl.Start(op, 0, r.cout); err != nil {
+		if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
 			t.Fatal(err)
 		}
 		r.takeClient()

@@ -65,7 +65,7 @@ func (m *model) start() {
 	d := op.Req.Bytes()
 	d[0], d[1], d[2], d[3] = byte(ref), byte(m.want[ref]), byte(m.want[ref]>>8), byte(m.want[ref]>>16)
 	m.ops[ref] = op
-	if err := m.cl.Start(op, m.now, m.cout); err != nil {
+	if err := m.cl.Start(op, 0, m.now, m.cout); err != nil {
 		m.tb.Fatal(err)
 	}
 	m.takeClient()

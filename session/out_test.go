@@ -101,7 +101,7 @@ func TestOpenedLast(t *testing.T) {
 	r := newRig(t, p, Timing{}, 5, msgbuf.Config{})
 	ops := []Op{r.op(1, 101, 10), r.op(2, 100, 10), r.op(3, 101, 10)}
 	for _, op := range ops {
-		if err := r.cl.Start(op, 0, r.cout); err != nil {
+		if err := r.cl.Start(op, 0, 0, r.cout); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +306,7 @@ func TestFlushBeforeEnd(t *testing.T) {
 	want(t, "end, though a copy is queued", r.cout, EventFlush, EventDone)
 	r.takeClient()
 
-	if err := r.cl.Start(ops[2], r.now, r.cout); err != nil {
+	if err := r.cl.Start(ops[2], 0, r.now, r.cout); err != nil {
 		t.Fatal(err)
 	}
 	r.cl.Cancel(3, errCancelled, r.now, r.cout)

@@ -67,7 +67,7 @@ func pacedRig(t *testing.T, f *fakeControl, adjust func(*Pacing)) *rig {
 func (r *rig) slowDown(f *fakeControl) {
 	r.tb.Helper()
 	op := r.op(99, 10, 10)
-	if err := r.cl.Start(op, r.now, r.cout); err != nil {
+	if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
 		r.tb.Fatal(err)
 	}
 	r.takeClient()
@@ -133,7 +133,7 @@ func (r *rig) runPaced(delay time.Duration, respSize int) (log []sent) {
 // start begins a request that must not fail.
 func (r *rig) start(op Op) {
 	r.tb.Helper()
-	if err := r.cl.Start(op, r.now, r.cout); err != nil {
+	if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
 		r.tb.Fatal(err)
 	}
 	r.takeClient()

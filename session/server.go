@@ -27,14 +27,14 @@ type serverSlot struct {
 	reqNum  uint64
 	state   serverState
 	reqType uint8
-	isError bool // the response is an error
 	ce      bool // the last packet that was answered met congestion
-	waits   bool // the client was told that the handler waits
-	late    bool // the answer is repeated until it is acknowledged
-	gone    bool // the client gave the request up while its handler ran
 	cut     wire.Cut
-	try     uint16  // of the last RFR, or of the packet that completed the request
+	isError bool    // the response is an error
+	waits   bool    // the client was told that the handler waits
+	late    bool    // the answer is repeated until it is acknowledged
+	gone    bool    // the client gave the request up while its handler ran
 	why     Refusal // of an error response without a text of its own
+	try     uint16  // of the last RFR, or of the packet that completed the request
 	per     uint32  // data bytes in a packet of both messages
 	numReq  uint32
 	numRx   uint32 // request packets received
@@ -179,7 +179,10 @@ func (s *Server) OnReq(h *wire.Header, data []byte, in *Arrival, out *Out) {
 func (s *Server) startRequest(
 	i uint8, sl *serverSlot, h *wire.Header, in *Arrival, out *Out,
 ) bool {
-	per := s.perCut(h.Flags.Cut())
+	per := s.PerPacket
+	if cut := h.Flags.Cut(); cut != 0 {
+		per = s.perCut(cut)
+	}
 	if per == 0 || h.ReqNum-sl.reqNum > maxSkip*uint64(len(s.slots)) {
 		s.stats.DropFuture++
 		return false

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -263,11 +264,12 @@ func (s *script) clientCommand(name string, a args) bool {
 	case "start":
 		op := s.op(uint32(a.num("ref", 0)), a.num("req", 0), a.num("resp", 0))
 		op.ReqType = uint8(a.num("type", 1))
+		deadline := monotime.Time(0)
 		if d := a.dur("timeout"); d != 0 {
-			op.Deadline = s.now.Add(d)
+			deadline = s.now.Add(d)
 		}
 		s.ops[op.Ref] = op
-		if err := s.cl.Start(op, s.now, s.cout); err != nil {
+		if err := s.cl.Start(op, deadline, s.now, s.cout); err != nil {
 			s.print("error: %v", err)
 		}
 		s.takeClient()
