@@ -189,7 +189,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	e.shares.join(s)
 	s.live.Heard(e.in.Now)
 	e.peers.addEpoch(from, c.Epoch)
-	e.peers.join(s, &e.seam, e.in.Now)
+	e.joinPeer(s)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }

@@ -43,6 +43,8 @@ type engine struct {
 	hand *Session        // its session
 	out  *session.Out
 
+	sealing bool // seam has something to do
+
 	table  sessionTable
 	shares shareTable
 	peers  peerTable
@@ -91,7 +93,7 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 	if e.cfg.Experiment.NoBatchedTime {
 		e.in.Now = e.port.readClock()
 	}
-	if e.seam.on() && !e.open(p) {
+	if e.sealing && !e.open(p) {
 		e.stats.DropSealed++
 		return
 	}

@@ -88,7 +88,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.state = sessConnected
 			s.epoch = a.Epoch
 			s.live.Heard(e.in.Now)
-			e.peers.join(s, &e.seam, e.in.Now)
+			e.joinPeer(s)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -157,12 +157,19 @@ func (e *engine) disconnect(s *Session) {
 	s.live.Disconnect(s.end, e.out)
 }
 
+// joinPeer notes an open session with its peer.
+func (e *engine) joinPeer(s *Session) {
+	e.peers.join(s, &e.seam, e.in.Now)
+	e.sealing = e.seam.on()
+}
+
 // forget removes a session from the table; its number can be used again.
 func (e *engine) forget(s *Session) {
 	s.state = sessDead
 	e.table.remove(s)
 	e.stats.SessionsEnded++
 	e.peers.leave(s, &e.seam)
+	e.sealing = e.seam.on()
 	if s.sv != nil {
 		e.peers.dropEpoch(s.end.Peer)
 		e.shares.leave(s)

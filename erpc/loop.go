@@ -115,7 +115,7 @@ func (r *Rpc) transmit() error {
 	}
 	r.lastWork = e.in.Now // an answer may come soon
 	e.out.Settled()
-	if e.seam.on() {
+	if e.sealing {
 		e.seam.seal(e.out.Tx)
 	}
 	items := e.out.Tx
@@ -135,12 +135,16 @@ func (r *Rpc) transmit() error {
 	}
 	if r.full = len(items) > 0; r.full && len(items) <= r.cfg.Burst*keepBursts {
 		e.out.Keep(len(items)) // for the next pass; meanwhile packets can be received
-		e.seam.kept(len(items))
+		if e.sealing {
+			e.seam.kept(len(items))
+		}
 		return nil
 	}
 	e.stats.TxDropped += uint64(len(items))
 	e.out.Reset()
-	e.seam.kept(0)
+	if e.sealing {
+		e.seam.kept(0)
+	}
 	return nil
 }
 
@@ -164,14 +168,16 @@ func (r *Rpc) drain() {
 	e := &r.engine
 	if len(e.out.Tx) > 0 {
 		r.noteHold()
-		if e.seam.on() {
+		if e.sealing {
 			e.seam.seal(e.out.Tx)
 		}
 		r.sendAll(e.out.Tx)
 	}
 	r.tr.Flush()
 	e.out.Flushed()
-	e.seam.kept(0)
+	if e.sealing {
+		e.seam.kept(0)
+	}
 	e.stats.Flushes++
 }
 

@@ -41,8 +41,8 @@ type sealGroup struct {
 	pkts []*session.Tx
 }
 
-// on reports whether anything may have to be sealed. It is what the seam costs when nothing is.
-func (s *seam) on() bool { return len(s.byAddr) > 0 }
+// on reports whether anything may have to be sealed.
+func (s *seam) on() bool { return len(s.byAddr)+s.done > 0 }
 
 // join and leave follow the peers.
 func (s *seam) join(p *peer) {

@@ -186,7 +186,9 @@ func (s *Server) RespondError(slot uint8, e *wire.Error, now monotime.Time, out 
 func (s *Server) responded(sl *serverSlot) {
 	s.running--
 	sl.state = stateResponded
-	s.freeRequest(sl)
+	if sl.req != nil || sl.rare != nil {
+		s.freeRequest(sl)
+	}
 }
 
 // codeError returns the error answer of a request whose handler did not run.
@@ -294,7 +296,9 @@ func (s *Server) freeRequest(sl *serverSlot) {
 
 // clear gives back what the slot's last request held.
 func (s *Server) clear(sl *serverSlot, out *Out) {
-	s.freeRequest(sl)
+	if sl.req != nil || sl.rare != nil {
+		s.freeRequest(sl)
+	}
 	if sl.late {
 		s.stopLate(sl)
 	}
