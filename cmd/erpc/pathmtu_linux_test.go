@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+const (
+	wide, narrow = 9000, 1400 // MTU of the link in bytes
+	headers      = 28         // of IPv4 and UDP
+)
+
+// echoAcross serves an echo on side B of a link that counts how often each call ran, by the number
+// at the start of its request. The server ends with the test.
+func echoAcross(t *testing.T, p *vethtest.Pair) (addr string, ran func() map[uint64]int) {
+	t.Helper()
+	counts := map[uint64]int{}
+	srv, err := erpc.NewServer(erpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = srv.HandleInline(1, func(h erpc.ReqHandle) {
+		counts[binary.LittleEndian.Uint64(h.Data())]++
+		_ = h.RespondBytes(h.Data())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = netip.AddrPortFrom(p.B.IP4, 31999).String()
+	ended := make(chan error, 1)
+	go p.B.Do(func() {
+		tr, err := udp.Listen(addr, udp.Config{})
+		if err == nil {
+			err = srv.Serve(tr)
+		}
+		ended <- err
+	})
+	stop := func() {
+		_ = srv.Close()
+		if err := <-ended; err != nil && !errors.Is(err, erpc.ErrClosed) {
+			t.Error(err)
+		}
+		ended <- nil
+	}
+	t.Cleanup(stop)
+	return addr, func() map[uint64]int {
+		stop()
+		return counts
+	}
+}
+
+// narrowed calls an echo across a link of MTU wide, which becomes narrow with calls under way, and
+// returns the size of the session's packets after it.
+func narrowed(t *testing.T, p *vethtest.Pair, addr string, lower func()) (before, after int) {
+	n, err := erpc.NewNexus(erpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	tr, err := udp.Listen(netip.AddrPortFrom(p.A.IP4, 0).String(), udp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := n.NewRpc(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s, err := r.CreateSession(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func() int { return s.Params().PerPacket }
+	id, left := uint64(0), 0
+	call := func() {
+		req, err := r.Alloc(16_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id++
+		for i := range req.Data() {
+			req.Data()[i] = byte(i) ^ byte(i>>8) ^ byte(id)
+		}
+		binary.LittleEndian.PutUint64(req.Data(), id)
+		left++
+		_, err = r.EnqueueRequest(s, erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
+			left--
+			if c.Err != nil || !bytes.Equal(c.Req.Data(), c.Resp.Data()) {
+				t.Errorf("a call ended with %v", c.Err)
+			}
+			c.Req.Free()
+			if c.Resp != nil {
+				c.Resp.Free()
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	finish := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := r.Run(func() bool { return left == 0 || ctx.Err() != nil }); err != nil {
+			t.Error(err)
+		}
+		if left > 0 {
+			t.Errorf("%d calls never ended", left)
+		}
+	}
+	for range 20 {
+		call()
+	}
+	finish()
+	before = size()
+	for range 8 {
+		call()
+	}
+	lower()
+	start := time.Now()
+	finish()
+	t.Logf("the calls under way ended after %v", time.Since(start))
+	call()
+	finish()
+	return before, size()
+}
+
+// TestPathNarrowsAcrossLink: the MTU of the path falls from 9000 to 1400 with calls of 16 kB under
+// way, at both ends or in silence at the far one. They end with their responses, each handler has
+// run once, and the session's packets fit the path.
+func TestPathNarrowsAcrossLink(t *testing.T) {
+	for name, both := range map[string]bool{"both ends": true, "far end": false} {
+		t.Run(name, func(t *testing.T) {
+			p := vethtest.New(t, wide)
+			addr, ran := echoAcross(t, p)
+			var before, after int
+			p.A.Do(func() {
+				before, after = narrowed(t, p, addr, func() {
+					err := p.B.Handle.LinkSetMTU(p.B.Link(), narrow)
+					if both {
+						err = errors.Join(err, p.A.Handle.LinkSetMTU(p.A.Link(), narrow))
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				})
+			})
+			if before < 8000 || after > narrow-headers {
+				t.Errorf("packets of %d bytes, then of %d", before, after)
+			}
+			counts := ran()
+			if len(counts) != 29 {
+				t.Errorf("%d calls ran", len(counts))
+			}
+			for id, n := range counts {
+				if n != 1 {
+					t.Errorf("call %d ran %d times", id, n)
+				}
+			}
+		})
+	}
+}
