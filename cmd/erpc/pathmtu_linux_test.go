@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
@@ -166,5 +167,60 @@ func TestPathNarrowsAcrossLink(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTooLargeForTheFarEnd: packets that the far end of a link does not take are lost, alone and
+// among others. They hold no other packet up.
+func TestTooLargeForTheFarEnd(t *testing.T) {
+	p := vethtest.New(t, wide)
+	if err := p.B.Handle.LinkSetMTU(p.B.Link(), narrow); err != nil {
+		t.Fatal(err)
+	}
+	var a, b *udp.Conn
+	listen := func(c **udp.Conn, s *vethtest.Side) {
+		s.Do(func() {
+			var err error
+			if *c, err = udp.Listen(netip.AddrPortFrom(s.IP4, 0).String(), udp.Config{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		t.Cleanup(func() { (*c).Close() })
+	}
+	listen(&a, p.A)
+	listen(&b, p.B)
+	item := func(n int) transport.TxItem {
+		return transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, n)}
+	}
+	send := func(items ...transport.TxItem) {
+		t.Helper()
+		if n, err := a.TxBurst(items); n != len(items) || err != nil {
+			t.Fatalf("%d of %d packets were taken, %v", n, len(items), err)
+		}
+	}
+	for range 100 { // the link says so to the sender now and then only
+		send(item(5000))
+		send(item(5000), item(5000), item(5000))
+	}
+	send(item(10))
+	send(item(11), item(5000), item(12), item(13))
+	var pkts [8]transport.RxPacket
+	for want := 10; want <= 13; {
+		if err := b.Wait(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		n, err := b.RxBurst(pkts[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range pkts[:n] {
+			if len(x.Data) == 5000 {
+				continue // in a train it comes through
+			}
+			if len(x.Data) != want {
+				t.Errorf("a packet of %d bytes, want %d", len(x.Data), want)
+			}
+			want++
+		}
 	}
 }

@@ -38,7 +38,7 @@ func TestLimit(t *testing.T) {
 			"sys/fs/cgroup/memory/a/memory.limit_in_bytes": "134217728\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes":   "9223372036854771712\n"}},
 		{"version 1, seen from inside", 1 << 26, map[string]string{"proc/meminfo": meminfo,
-			"proc/self/cgroup": "4:memory:/docker/0123\n0::/\n",
+			"proc/self/cgroup":                           "4:memory:/docker/0123\n0::/\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes": "67108864\n"}},
 		{"nonsense", all, map[string]string{"proc/meminfo": meminfo,
 			"proc/self/cgroup":         "0::\n:::\nx\n4:memory\n0::/\n",

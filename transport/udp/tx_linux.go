@@ -32,6 +32,7 @@ type verdict int
 const (
 	sent    verdict = iota
 	refused         // it can never be sent
+	lost            // the network dropped it on the way out
 	stalled         // the network takes no more now
 	broken          // the socket is unusable
 )
@@ -142,7 +143,7 @@ func (t *transmitter) plain(items []transport.TxItem) (int, unix.Errno) {
 			return i, 0
 		case broken:
 			return i, err
-		case refused:
+		case refused, lost:
 			t.dropped++
 		}
 	}
@@ -224,8 +225,10 @@ func (t *transmitter) tell(i int, dst *transport.Addr, n int) bool {
 // not sent.
 func (t *transmitter) judge(err unix.Errno) (v verdict, retry bool) {
 	switch err {
-	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+	case unix.EAGAIN, unix.ENOMEM:
 		return stalled, false
+	case unix.ENOBUFS: // said only to sockets that ask for errors; others never hear of such a drop
+		return lost, false
 	case unix.EBADF, unix.ENOTSOCK:
 		return broken, false
 	case unix.EINVAL, unix.EIO:
@@ -369,6 +372,12 @@ func (t *transmitter) flush(items []transport.TxItem) (int, unix.Errno) {
 				fatal = err
 				break
 			}
+			m++
+			continue
+		}
+		if v == lost {
+			t.dropped += uint64(k)
+			done += k
 			m++
 			continue
 		}
