@@ -45,8 +45,8 @@ func (r *Rpc) pass() (int, error) {
 	work := 0
 	if !r.commands.Empty() {
 		work = r.drainCommands()
-		e.settle()
 	}
+	e.settle() // also what handlers left that responded between two passes
 	e.in.Unseen = 0
 	if gap := e.in.Now.Sub(r.polledAt); r.polling && gap >= slowPass {
 		e.in.Unseen = gap // nobody looked for packets meanwhile
