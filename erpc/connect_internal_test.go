@@ -431,16 +431,16 @@ func BenchmarkConnect(b *testing.B) {
 	for name, c := range map[string]*wire.Connect{
 		"no cookie": {Nonce: 5, Offer: wrong.Offer}, "wrong cookie": wrong,
 	} {
-		size := 0
+		size, every := 0, time.Second/firstsPerSecond // so that each one is answered
 		if name == "wrong cookie" {
-			size = 1400
+			size, every = 1400, time.Second/stalePerSecond
 		}
 		p := transport.RxPacket{Data: connectPkt(c, nil, size), From: stubAddr(1)}
 		b.Run(name, func(b *testing.B) {
 			e := &st.engine
 			b.ReportAllocs()
 			for b.Loop() {
-				e.in.Now = e.in.Now.Add(time.Microsecond * 10)
+				e.in.Now = e.in.Now.Add(every)
 				e.onPacket(&p)
 				e.answerConnects()
 				if len(e.out.Tx) == 64 {

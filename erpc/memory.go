@@ -69,7 +69,7 @@ func (b *memoryBook) scarce() bool {
 	return max(b.used.Load(), b.budget.Used()) > lastQuarter(b.budget.Limit())
 }
 
-// holder is what the sessions of one address use, at all endpoints of a Nexus. It is their bank.
+// holder counts what the sessions of one address use at all endpoints of a Nexus. It is their bank.
 type holder struct {
 	book *memoryBook
 	key  transport.Addr

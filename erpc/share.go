@@ -76,8 +76,8 @@ func (s *Shares) fair(all, own, limit, users int) bool {
 	return own < limit/(users+1)
 }
 
-// share is what one address uses of an endpoint. It is there while it has a session or a request
-// at work.
+// share counts what one address uses of an endpoint. It is there while it has a session or a
+// request at work.
 type share struct {
 	key      transport.Addr
 	sessions int

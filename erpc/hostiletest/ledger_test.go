@@ -92,7 +92,7 @@ func (y *ledger) ran(id uint64) {
 	y.runs[id] = min(y.runs[id], 254) + 1
 }
 
-// ended notes how the call of a request ended; bad is what is wrong with its answer.
+// ended notes how the call of a request ended; bad names the fault of its answer.
 func (y *ledger) ended(id uint64, f fate, err error, bad string) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -112,7 +112,7 @@ func (y *ledger) note(format string, args ...any) {
 	}
 }
 
-// sum is what a ledger says.
+// sum holds the totals of a ledger.
 type sum struct {
 	Calls, Answered, Unsent, Unknown, Underway int
 	Twice                                      int // requests that ran more than once

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lab is what all tests of this package begin with.
+// lab holds what all tests of this package begin with.
 type lab struct {
 	testing.TB
 	seed  uint64

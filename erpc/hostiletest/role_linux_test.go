@@ -21,8 +21,8 @@ import (
 // roleEnv holds a role as JSON in the environment of a child.
 const roleEnv = "ERPC_HOSTILETEST_ROLE"
 
-// role is what a child process is to do. It writes what it did to Log, in records, with one system
-// call each: what was written outlives kill -9.
+// role tells a child process its task. The process writes what it did to Log, in records, with
+// one system call each: what was written outlives kill -9.
 type role struct {
 	Name        string // "server" or "client"
 	Addr        string // where it serves, or whom it calls

@@ -19,7 +19,7 @@ type rules struct {
 // packets arrive whole or not at all.
 func (r *rules) strict() bool { return !r.forge && (r.checksum || !r.damage) }
 
-// way is what can happen to a packet.
+// way names one thing that can happen to a packet.
 type way uint8
 
 const (
@@ -37,7 +37,7 @@ const (
 	storm     = 5 // how many happen at a time
 )
 
-// weather is what a network does for a while.
+// weather describes how a network treats packets for a while.
 type weather struct {
 	touch int // of 1000 packets
 	ways  [storm]way

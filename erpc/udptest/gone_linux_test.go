@@ -45,7 +45,13 @@ const forgeFor = 2 * time.Second
 // TestForgedErrors stops the server, and somebody sends the client errors that say that nobody
 // listens at the server's port, and quote what the server might have been sent. No call fails.
 func TestForgedErrors(t *testing.T) {
-	if os.Getuid() != 0 || os.Getenv(transportEnv) != "" {
+	if os.Getenv(transportEnv) != "" {
+		t.Skip("needs the errors of UDP sockets")
+	}
+	if os.Getuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("forging errors of UDP sockets needs root")
+		}
 		t.Skip("forging errors of UDP sockets needs root")
 	}
 	s := server(t, role{})
