@@ -14,6 +14,10 @@ import (
 // makes this side ask the peer: a few pings with random numbers. If the network then sends back
 // the pings themselves, it or a reader of the network speaks, and if the peer is silent meanwhile
 // it has gone. A peer that is only slow or stopped has a socket, and draws no such messages.
+//
+// Hosts send few such messages, Linux six at once and then one a second to each address, and
+// requests under way use them up. So packets of those count as pings do: to forge one takes the
+// session's token, and with that any answer can be forged.
 const (
 	// quotesNeeded is how many pings of a series must come back.
 	quotesNeeded = 3
@@ -25,11 +29,15 @@ const (
 	maxDoubted = 1024
 	// hintsOnce bounds the hints that one tick takes.
 	hintsOnce = 64
+	// lastWords is how long a peer that was heard must be silent. Packets that came before the
+	// network's word may be read after it.
+	lastWords = 10 * time.Millisecond
+	// maxQuoted bounds the hints of a series that are looked at as packets of requests.
+	maxQuoted = 16
 )
 
-// pingAfter says when the pings of a series are due. Hosts send few such messages, Linux six at
-// once and then one a second to each address: three pings follow each other at once, before other
-// packets to the peer use them up. The others are for messages that got lost.
+// pingAfter says when the pings of a series are due. Three follow each other at once, before other
+// packets to the peer use the messages up. The others are for messages that got lost.
 var pingAfter = [seriesPings]time.Duration{
 	0, 2500 * time.Microsecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond,
@@ -46,9 +54,22 @@ type doubt struct {
 	sent   int
 	seen   [seriesPings]bool
 	pings  [seriesPings][pingSize]byte
+	heard  bool // the peer, since the series began
+	looked int  // hints that were looked at as packets of requests
+	data   [quotesNeeded]quotedData
+	datas  int
 }
 
-// quotes counts the pings that came back from the network, since a time.
+// quotedData is what came back of a packet of a request.
+type quotedData struct {
+	mem [transport.QuotedMax]byte
+	n   int
+}
+
+// dataHead is how many bytes name a packet of a request: session, request, packet and try.
+const dataHead = wire.HeaderSize
+
+// quotes counts the packets that came back from the network, while the peer was silent since a time.
 type quotes struct {
 	count int
 	since monotime.Time
@@ -57,11 +78,13 @@ type quotes struct {
 // onHints takes what the network says about packets sent earlier.
 func (e *engine) onHints() {
 	for _, h := range e.port.hints() {
-		if h.Kind != transport.HintUnreachable {
-			continue
-		}
 		for p := e.peers.byAddr[h.To]; p != nil; p = p.twin {
-			e.doubt(p, h.Quoted)
+			switch h.Kind {
+			case transport.HintUnreachable:
+				e.doubt(p, h.Quoted)
+			case transport.HintTooBig:
+				e.narrow(p, &h)
+			}
 		}
 	}
 }
@@ -70,21 +93,68 @@ func (e *engine) onHints() {
 func (e *engine) doubt(p *peer, quoted []byte) {
 	d := p.doubt
 	if d == nil {
-		if len(e.peers.doubts) < maxDoubted {
-			d = &doubt{peer: p, began: e.in.Now, quotes: p.quotes}
-			if d.quotes.count == 0 || p.watch.HeardSince(d.quotes.since) {
-				d.quotes = quotes{since: e.in.Now}
-			}
-			p.doubt = d
-			e.peers.doubts = append(e.peers.doubts, d)
+		if len(e.peers.doubts) == maxDoubted {
+			return
 		}
-		return
+		d = &doubt{peer: p, began: e.in.Now, quotes: p.quotes}
+		if d.quotes.count == 0 || p.watch.HeardSince(d.quotes.since) {
+			d.quotes = quotes{since: e.in.Now}
+		}
+		p.doubt = d
+		e.peers.doubts = append(e.peers.doubts, d)
 	}
 	for i := range d.sent {
 		if !d.seen[i] && bytes.HasPrefix(quoted, d.pings[i][:]) {
 			d.seen[i] = true
 			d.quotes.count++
 			return
+		}
+	}
+	if d.datas < quotesNeeded && d.looked < maxQuoted {
+		d.looked++
+		if !d.has(quoted) && p.awaits(quoted) {
+			d.data[d.datas].n = copy(d.data[d.datas].mem[:], quoted)
+			d.datas++
+			d.quotes.count++
+		}
+	}
+}
+
+// has reports whether a packet of a request came back before.
+func (d *doubt) has(quoted []byte) bool {
+	for i := range d.datas {
+		if bytes.HasPrefix(quoted, d.data[i].mem[:dataHead]) {
+			return true
+		}
+	}
+	return false
+}
+
+// awaits reports whether some session with p awaits the answer to a packet of which the network
+// gave the first bytes back, perhaps with those of other packets that left with it behind them.
+func (p *peer) awaits(quoted []byte) bool {
+	var h wire.Header
+	if len(quoted) < dataHead || h.Parse(quoted[:dataHead]) != nil {
+		return false
+	}
+	for _, s := range p.sessions {
+		if s.cl != nil && s.state == sessConnected && s.cl.Awaits(&h, quoted) {
+			return true
+		}
+	}
+	return false
+}
+
+// narrow takes the network's word that a packet was too large for the path to a peer. Whether that
+// is so is found out by probes, as soon as a request is under way.
+func (e *engine) narrow(p *peer, h *transport.Hint) {
+	if e.in.Now < p.narrowAt {
+		return
+	}
+	p.narrowAt = e.in.Now.Add(seriesEvery)
+	for _, s := range p.sessions {
+		if s.cl != nil && s.state == sessConnected && s.cl.PacketSize() > h.MTU {
+			s.cl.Doubt(e.in.Now)
 		}
 	}
 }
@@ -109,18 +179,36 @@ func (e *engine) checkDoubts() {
 // checkDoubt goes on with a series. It reports false when that is over.
 func (e *engine) checkDoubt(d *doubt) bool {
 	now := e.in.Now
+	if d.peer.watch.HeardSince(d.quotes.since) {
+		d.hear(now)
+	}
 	switch {
 	case len(d.peer.sessions) == 0:
 		return false
-	case d.peer.watch.HeardSince(d.quotes.since): // the peer lives: no pings until the next series
-	case d.quotes.count >= quotesNeeded:
+	case d.quotes.count >= quotesNeeded && (!d.heard || now >= d.quotes.since.Add(lastWords)):
 		e.lose(d.peer, fmt.Errorf("%w: nobody listens at its port", ErrPeerLost))
 		return false
-	case d.sent < seriesPings && now >= d.began.Add(pingAfter[d.sent]):
+	case !d.heard && d.sent < seriesPings && now >= d.began.Add(pingAfter[d.sent]):
 		if e.probeAny(d.peer) {
 			copy(d.pings[d.sent][:], e.out.Tx[len(e.out.Tx)-1].Head)
 			d.sent++
 		}
 	}
 	return now.Sub(d.began) < seriesEvery
+}
+
+// hear notes that the peer was heard. It gets no more pings until the next series, and those that
+// came back count no more. Packets of requests do that the peer has not answered yet: what was
+// heard may have waited here since before it died.
+func (d *doubt) hear(now monotime.Time) {
+	d.heard = true
+	kept := 0
+	for i := range d.datas {
+		if x := &d.data[i]; d.peer.awaits(x.mem[:x.n]) {
+			d.data[kept] = *x
+			kept++
+		}
+	}
+	d.datas = kept
+	d.quotes = quotes{count: kept, since: now}
 }

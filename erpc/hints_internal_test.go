@@ -124,6 +124,172 @@ func TestForgedHints(t *testing.T) {
 	}
 }
 
+// ask starts n requests of size bytes, and returns the packets that leave.
+func (st *stub) ask(s *Session, n, size int) (sent [][]byte) {
+	st.tb.Helper()
+	for range n {
+		req, err := st.Alloc(size)
+		if err != nil {
+			st.tb.Fatal(err)
+		}
+		if _, err = st.EnqueueRequest(s, Request{Type: 1, Req: req, Done: func(Completion) {}}); err != nil {
+			st.tb.Fatal(err)
+		}
+	}
+	st.pass(1000)
+	for _, p := range st.end.sent {
+		sent = append(sent, p.data)
+	}
+	st.end.sent = nil
+	return sent
+}
+
+// TestPeerGoneUnderRequests: three packets of requests come back, and no ping does. They end the
+// sessions. The same packet again, one of a stranger, and one that was answered count for nothing.
+func TestPeerGoneUnderRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		quote func(s *Session, sent [][]byte) [][]byte
+		gone  bool
+	}{
+		"three": {func(_ *Session, sent [][]byte) [][]byte { return sent[:3] }, true},
+		"their heads": {func(_ *Session, sent [][]byte) [][]byte {
+			return [][]byte{sent[0][:24], sent[1][:24], sent[2][:24]}
+		}, true},
+		"behind junk": {func(_ *Session, sent [][]byte) [][]byte {
+			junk := make([][]byte, maxQuoted-3)
+			for i := range junk {
+				junk[i] = flip(sent[0], 12+i%4)
+			}
+			return append(junk, sent[:3]...)
+		}, true},
+		"behind more junk": {func(_ *Session, sent [][]byte) [][]byte {
+			junk := make([][]byte, maxQuoted-2)
+			for i := range junk {
+				junk[i] = flip(sent[0], 12+i%4)
+			}
+			return append(junk, sent[:3]...)
+		}, false},
+		"one, thrice": {func(_ *Session, sent [][]byte) [][]byte {
+			return [][]byte{sent[0], sent[0], sent[0]}
+		}, false},
+		"two": {func(_ *Session, sent [][]byte) [][]byte { return sent[:2] }, false},
+		"answers": {func(s *Session, sent [][]byte) [][]byte {
+			for _, p := range sent {
+				p[0] += byte(wire.TypeResp)
+			}
+			return sent
+		}, false},
+		"with other tokens": {func(s *Session, sent [][]byte) [][]byte {
+			return [][]byte{flip(sent[0], 12), flip(sent[1], 13), flip(sent[2], 15)}
+		}, false},
+		"too short": {func(s *Session, sent [][]byte) [][]byte {
+			return [][]byte{sent[0][:23], sent[1][:23], sent[2][:23]}
+		}, false},
+	} {
+		st, s, other := hintStub(t)
+		for _, quoted := range c.quote(s, st.ask(s, 4, 32)) {
+			st.say(1, unreachable, quoted)
+		}
+		st.pass(2 * time.Millisecond)
+		st.pass(2 * time.Millisecond)
+		if gone := errors.Is(s.Err(), ErrPeerLost); gone != c.gone || other.Err() != nil {
+			t.Errorf("%s: the sessions ended with %v, %v", name, s.Err(), other.Err())
+		}
+	}
+}
+
+// TestLastWords: two packets of requests come back, then the peer is heard, with something that may
+// have been on its way, and then a third one comes back. The peer counts as gone, unless it has
+// answered one of the three; and only once it has been silent for a while.
+func TestLastWords(t *testing.T) {
+	for _, answers := range []int{0, 1, 4} {
+		st, s, _ := hintStub(t)
+		tick := func(d time.Duration) {
+			st.engine.timers.nextScan = 0
+			st.pass(d)
+		}
+		sent := st.ask(s, 4, 32)
+		st.say(1, unreachable, sent[0])
+		st.say(1, unreachable, sent[1])
+		tick(1000)
+		x := alive(s)
+		st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+		for _, p := range sent[:answers] {
+			st.respond(1, s, p)
+		}
+		tick(1000)
+		st.say(1, unreachable, sent[2])
+		tick(1000)
+		tick(lastWords - 1001)
+		if s.Err() != nil {
+			t.Errorf("%d answers: the session ended at once: %v", answers, s.Err())
+		}
+		tick(1)
+		if gone := errors.Is(s.Err(), ErrPeerLost); gone != (answers == 0) {
+			t.Errorf("%d answers: %v", answers, s.Err())
+		}
+	}
+}
+
+// respond lets peer i answer a request packet of s with nothing.
+func (st *stub) respond(i int, s *Session, req []byte) {
+	var h wire.Header
+	if err := h.Parse(req); err != nil {
+		st.tb.Fatal(err)
+	}
+	h.Type, h.MsgSize, h.Session, h.Hold = wire.TypeResp, 0, s.end.Local, 0
+	pkt := make([]byte, wire.HeaderSize)
+	h.Put(pkt, s.end.LocalToken)
+	st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(i)})
+}
+
+// TestTooBig: the network says that packets are too large. Nothing happens to a session at rest.
+// Under a request its path is probed, at once and not for each hint, unless its packets are small
+// enough.
+func TestTooBig(t *testing.T) {
+	for _, c := range []struct {
+		mtu  int
+		asks bool
+	}{{stubMTU, false}, {stubMTU - 1, true}, {0, true}} {
+		st, s, _ := hintStub(t)
+		say := func() {
+			st.say(1, transport.HintTooBig, nil)
+			st.end.said[len(st.end.said)-1].MTU = c.mtu
+		}
+		say()
+		if n := len(st.pinged(2 * time.Millisecond)); n != 0 {
+			t.Errorf("MTU %d: %d pings without a request", c.mtu, n)
+		}
+		st.ask(s, 1, 32)
+		probes := 0
+		for range 10 { // milliseconds, before requests time out
+			say()
+			x := alive(s)
+			st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+			for _, p := range st.pinged(time.Millisecond) {
+				if len(p) == stubMTU {
+					probes++
+					st.answer(1, s, p)
+				}
+			}
+		}
+		if want := map[bool]int{true: 1}[c.asks]; probes != want {
+			t.Errorf("MTU %d: %d probes", c.mtu, probes)
+		}
+		if s.Err() != nil {
+			t.Errorf("MTU %d: %v", c.mtu, s.Err())
+		}
+	}
+}
+
+// answer lets peer i answer a ping of s.
+func (st *stub) answer(i int, s *Session, ping []byte) {
+	var x wire.Alive
+	x.Parse(ping[wire.HeaderSize:])
+	x = wire.Alive{Session: x.Session, Token: x.Token, Seq: x.Seq, To: s.end.LocalToken}
+	st.receive(i, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+}
+
 // TestFewQuotes: hosts send few messages. One ping of each series comes back, and the third one
 // shows that the peer has gone, unless it was heard meanwhile: then that counts from the start.
 func TestFewQuotes(t *testing.T) {

@@ -39,13 +39,14 @@ type peer struct {
 	watch    session.Watch
 	seal     sealer // nil: nothing is sealed
 	sessions []*Session
-	clients  int    // of sessions: those that this side opened
-	turn     int    // which session asks next
-	suspect  int    // how many sessions are still to ask whether the peer knows them
-	at       int    // place in peerTable.watched
-	twin     *peer  // another incarnation of its address
-	doubt    *doubt // nil without one
-	quotes   quotes // of its series so far
+	clients  int           // of sessions: those that this side opened
+	turn     int           // which session asks next
+	suspect  int           // how many sessions are still to ask whether the peer knows them
+	at       int           // place in peerTable.watched
+	twin     *peer         // another incarnation of its address
+	doubt    *doubt        // nil without one
+	quotes   quotes        // of its series so far
+	narrowAt monotime.Time // when it may next be said that its path carries less
 }
 
 const (

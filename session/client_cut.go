@@ -16,10 +16,16 @@ func (c *Client) suspect(i uint8, now monotime.Time, out *Out) bool {
 	if s.cut < c.cut { // the session is below already
 		return c.recount(i, now, out)
 	}
-	if !c.stuck && c.nextCut(c.cut) != 0 {
+	c.Doubt(now)
+	return true
+}
+
+// Doubt makes the session suspect that the path does not carry its packets, before requests have
+// timed out. Nothing happens if there are no smaller ones.
+func (c *Client) Doubt(now monotime.Time) {
+	if c.open && !c.stuck && c.nextCut(c.cut) != 0 {
 		c.stuck, c.stuckAt = true, now
 	}
-	return true
 }
 
 // Suspects reports since when requests have had no answer, though they were repeated: ok is false

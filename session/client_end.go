@@ -172,6 +172,25 @@ func (c *Client) Drain(out *Out) bool {
 	return true
 }
 
+// Awaits reports whether a packet that this half has sent and that has no answer begins with b, or
+// b with it. With checksums only all of a packet shows that. B holds at least the header, which h
+// says again.
+func (c *Client) Awaits(h *wire.Header, b []byte) bool {
+	if !c.open || h.Session != c.Remote || h.Type != wire.TypeReq && h.Type != wire.TypeRFR {
+		return false
+	}
+	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
+	k := uint32(h.PktNum)
+	if !s.busy || s.reqNum != h.ReqNum || k < s.numRx || k >= max(s.numTx, s.highTx) {
+		return false
+	}
+	size := wire.HeaderSize
+	if k < s.numReq {
+		size += payload(s.op.Req.Size(), int(s.per), k)
+	}
+	return c.TokenIn(b[:min(len(b), size)]) == c.RemoteToken
+}
+
 // Draining reports whether the peer takes no new requests.
 func (c *Client) Draining() bool { return c.drains }
 

@@ -86,6 +86,26 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// TestHintInTheMiddle: a packet to nobody leaves in one call with others. The kernel ends the call
+// there and says no error, since it has sent something. The hint comes all the same.
+func TestHintInTheMiddle(t *testing.T) {
+	const local = "127.0.0.1:0"
+	c, other, to := listen(t, local, Config{}), listen(t, local, Config{}), nobody(t, local)
+	for range 10 {
+		transmit(t, c, []transport.TxItem{
+			{Dst: to, Head: []byte("nobody")}, {Dst: other.LocalAddr(), Head: []byte("somebody")},
+		})
+		h := make([]transport.Hint, 2)
+		if n := c.Hints(h); n != 1 || string(h[0].Quoted) != "nobody" {
+			t.Fatalf("%d hints, %+v", n, h[0])
+		}
+		c.idle(t)
+	}
+	if got := receive(t, other, 10, 4); len(got) != 10 {
+		t.Errorf("%d packets", len(got))
+	}
+}
+
 // TestManyHints: hints are kept in their order, as many as there is room for, and until the next
 // call of Hints. The kernel's queue is emptied all the same.
 func TestManyHints(t *testing.T) {

@@ -402,7 +402,11 @@ func (t *transmitter) send(m int) (int, unix.Errno) {
 	if m+1 == t.count {
 		return 1, sysSendmsg(t.fd, &t.msgs[m])
 	}
-	return sysSendmmsg(t.fd, t.msgs[m:t.count])
+	n, err := sysSendmmsg(t.fd, t.msgs[m:t.count])
+	if n < t.count-m {
+		t.errors.due = true // the call ends at the first error, and says none if it has sent something
+	}
+	return n, err
 }
 
 // untrain sends the packets of a message that the kernel refused one by one. If that works, and
