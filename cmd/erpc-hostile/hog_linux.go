@@ -38,13 +38,14 @@ var hogAddr = [4]byte{127, 0, 0, 66}
 
 func victimAddr(i int) string { return fmt.Sprintf("127.0.1.%d:0", i+1) }
 
-// serve runs a server with default limits whose handlers run in the background, and prints its
-// address.
+// serve runs a server whose handlers run in the background, with default limits but perhaps that of
+// memory, and prints its address.
 func serve(o options) error {
-	s, err := erpc.NewServer(erpc.Config{})
+	s, err := erpc.NewServer(erpc.Config{MemoryLimit: o.memory << 20})
 	if err != nil {
 		return err
 	}
+	large := make([]byte, largeSize) // the hog is to cost memory, and not the making of responses
 	err = errors.Join(
 		s.HandleBorrowed(echoType, func(_ context.Context, b []byte) ([]byte, error) { return b, nil }),
 		s.HandleBorrowed(slowType, func(context.Context, []byte) ([]byte, error) {
@@ -52,7 +53,7 @@ func serve(o options) error {
 			return nil, nil
 		}),
 		s.HandleBorrowed(largeType, func(context.Context, []byte) ([]byte, error) {
-			return make([]byte, largeSize), nil
+			return large, nil
 		}))
 	if err != nil {
 		return err

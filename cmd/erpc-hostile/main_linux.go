@@ -19,6 +19,7 @@ func main() {
 	flag.IntVar(&o.size, "size", 88, "of junk, bytes")
 	flag.IntVar(&o.dials, "dials", 0, "dial so often as honest clients do, instead of attacking")
 	flag.BoolVar(&o.serve, "serve", false, "run a server at the target for as long, in place of an attack")
+	flag.Int64Var(&o.memory, "memory", 0, "the server's memory limit in MiB; 0 is the default")
 	flag.BoolVar(&o.victims, "victims", false, "print the rate of ten clients, each from another address")
 	flag.Parse()
 	switch {
@@ -59,6 +60,7 @@ type options struct {
 	dials          int
 	duration       time.Duration
 	serve, victims bool
+	memory         int64
 }
 
 // source makes the next packet of an attack, in memory of its own, and says from which address of
