@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,7 +114,11 @@ func TestStreams(t *testing.T) {
 // TestStreamLatency: from Send until the poll that brings the response.
 func TestStreamLatency(t *testing.T) {
 	const least = 2 * time.Millisecond
-	s := &fakeStream{answer: func(_ *fakeStream, r sentRequest) answers { time.Sleep(least); return answers{r} }}
+	s := &fakeStream{answer: func(_ *fakeStream, r sentRequest) answers {
+		for begin := time.Now(); time.Since(begin) < least; {
+		}
+		return answers{r}
+	}}
 	c := config(streams(s))
 	c.Window, c.Duration = 1, 10*time.Millisecond
 	r, err := Run(t.Context(), c)
@@ -187,5 +192,25 @@ func TestNoStream(t *testing.T) {
 	p.Streams = true
 	if _, err := Run(t.Context(), config(p)); err == nil || !strings.Contains(err.Error(), "no stream") || f.closed.Load() != 1 {
 		t.Errorf("%v, closed %d times", err, f.closed.Load())
+	}
+}
+
+// TestStreamGoesOn: each response makes room for the next request, until over.
+func TestStreamGoesOn(t *testing.T) {
+	const window, total = 5, 1000
+	var over atomic.Bool
+	answered := 0
+	s := &fakeStream{answer: func(_ *fakeStream, r sentRequest) answers {
+		if answered++; answered == total {
+			over.Store(true)
+		}
+		return answers{r}
+	}}
+	d := newDriver(echo.Sizes{Request: 16, Response: 16}, 0, s, window)
+	if err := d.run(t.Context(), &over, true); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.latencies().TotalCount(); answered != total+window-1 || n != int64(answered) || s.most != window {
+		t.Errorf("%d answers, %d latencies, %d in flight", answered, n, s.most)
 	}
 }
