@@ -12,7 +12,8 @@ import (
 // many messages at once as there are. It has no sessions, no at-most-once across
 // connections, no recovery, no congestion control of its own and no timeouts.
 var tcpPeer = Peer{
-	Name: "tcp", Transport: "tcp", Streams: true, Unfit: tcpUnfit, Listen: listenTCPEcho, Dial: dialTCPEcho,
+	Name: "tcp", Transport: "tcp", Streams: true, Unfit: tcpUnfit,
+	Listen: listenTCPEcho, Dial: dialTCPEcho,
 }
 
 // Every message begins with these bytes: its size without them (4), its type (4) and its
@@ -111,7 +112,9 @@ func (p *tcpPipe) next() (m tcpMessage, ok bool, err error) {
 	}
 	end := tcpHeader + int(size)
 	p.begin += end
-	return tcpMessage{binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), b[tcpHeader:end:end]}, true, nil
+	m.typ, m.id = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:])
+	m.body = b[tcpHeader:end:end]
+	return m, true, nil
 }
 
 // fill reads once, behind the part of a message that has come. The buffer doubles when

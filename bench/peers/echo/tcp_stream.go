@@ -29,7 +29,8 @@ func listenTCPEcho(z Sizes) (Server, error) {
 		return nil, err
 	}
 	answer := newReplier(z)
-	return &tcpServer{listener: l, handlers: []tcpHandler{echoType: answer.reply}, limit: z.limit(), came: make(chan *tcpPipe)}, nil
+	return &tcpServer{listener: l, handlers: []tcpHandler{echoType: answer.reply},
+		limit: z.limit(), came: make(chan *tcpPipe)}, nil
 }
 
 func (s *tcpServer) Addr() string { return s.listener.Addr().String() }

@@ -189,7 +189,8 @@ func TestTCPServerLeaves(t *testing.T) {
 	}
 	stop()
 	for _, c := range list {
-		if _, err := c.NewCall()(t.Context(), Payload(8)); err == nil || errors.Is(err, context.Canceled) {
+		_, err := c.NewCall()(t.Context(), Payload(8))
+		if err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("after the server's end: %v", err)
 		}
 	}
@@ -220,7 +221,8 @@ func TestTakeFD(t *testing.T) {
 	if err := c.Close(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the connection was not closed: %v", err)
 	}
-	if v, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NODELAY); v == 0 || err != nil {
+	v, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NODELAY)
+	if v == 0 || err != nil {
 		t.Errorf("TCP_NODELAY %d, %v", v, err)
 	}
 	if v, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); v&unix.FD_CLOEXEC == 0 || err != nil {

@@ -63,13 +63,14 @@ func (s *fakeStream) Poll(got func(uint64, []byte) error) (busy bool, err error)
 // streams is a peer whose connections are the streams, in turn.
 func streams(list ...*fakeStream) echo.Peer {
 	var mu sync.Mutex
-	return echo.Peer{Name: "fake", Streams: true, Dial: func(context.Context, string, echo.Sizes) (echo.Conn, error) {
+	dial := func(context.Context, string, echo.Sizes) (echo.Conn, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		s := list[0]
 		list = list[1:]
 		return s, nil
-	}}
+	}
+	return echo.Peer{Name: "fake", Streams: true, Dial: dial}
 }
 
 // TestStreams: the window is in flight in all, each stream has its share, every request
@@ -94,13 +95,15 @@ func TestStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Rpcs < int64(tt.window) || r.Rpcs != r.Hist.TotalCount() || r.Elapsed <= 0 || r.Conns != len(tt.want) {
+		if r.Rpcs < int64(tt.window) || r.Rpcs != r.Hist.TotalCount() || r.Elapsed <= 0 ||
+			r.Conns != len(tt.want) {
 			t.Errorf("%+v: %d RPCs, %v, %d connections", tt, r.Rpcs, r.Elapsed, r.Conns)
 		}
 		all := map[string]int{}
 		for i, s := range list {
 			if s.most != tt.want[i] || s.left != 0 || s.closed != 1 {
-				t.Errorf("%+v: stream %d: %d in flight, %d at the end, closed %d times", tt, i, s.most, s.left, s.closed)
+				t.Errorf("%+v: stream %d: %d in flight, %d at the end, closed %d times",
+					tt, i, s.most, s.left, s.closed)
 			}
 			for request, n := range seen[i] {
 				if all[request] += n; all[request] > 1 {
@@ -170,7 +173,8 @@ func TestStreamTwiceAtTheEnd(t *testing.T) {
 	c := config(streams(s))
 	c.Warmup = 0
 	d := newDriver(c.Sizes, 0, s, 1)
-	if err := all(t.Context(), []worker{d}, 0, true); err == nil || !strings.Contains(err.Error(), "not in flight") {
+	err := all(t.Context(), []worker{d}, 0, true)
+	if err == nil || !strings.Contains(err.Error(), "not in flight") {
 		t.Error(err)
 	}
 }
@@ -180,7 +184,8 @@ func TestStreamCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &fakeStream{}
 	s.answer = func(*fakeStream, sentRequest) answers { cancel(); return nil }
-	if _, err := Run(ctx, config(streams(s))); !errors.Is(err, context.Canceled) || s.closed != 1 {
+	_, err := Run(ctx, config(streams(s)))
+	if !errors.Is(err, context.Canceled) || s.closed != 1 {
 		t.Errorf("%v, closed %d times", err, s.closed)
 	}
 }
@@ -190,7 +195,8 @@ func TestNoStream(t *testing.T) {
 	f := &fake{call: right}
 	p := f.peer(false)
 	p.Streams = true
-	if _, err := Run(t.Context(), config(p)); err == nil || !strings.Contains(err.Error(), "no stream") || f.closed.Load() != 1 {
+	_, err := Run(t.Context(), config(p))
+	if err == nil || !strings.Contains(err.Error(), "no stream") || f.closed.Load() != 1 {
 		t.Errorf("%v, closed %d times", err, f.closed.Load())
 	}
 }
@@ -210,7 +216,8 @@ func TestStreamGoesOn(t *testing.T) {
 	if err := d.run(t.Context(), &over, true); err != nil {
 		t.Fatal(err)
 	}
-	if n := d.latencies().TotalCount(); answered != total+window-1 || n != int64(answered) || s.most != window {
+	n := d.latencies().TotalCount()
+	if answered != total+window-1 || n != int64(answered) || s.most != window {
 		t.Errorf("%d answers, %d latencies, %d in flight", answered, n, s.most)
 	}
 }
