@@ -34,7 +34,8 @@ type shape struct {
 func (s *shape) flags(set *flag.FlagSet) {
 	set.IntVar(&s.size, "size", 32, "`bytes` in a request")
 	set.IntVar(&s.resp, "resp-size", -1, "`bytes` in a response; -1: an echo of the request")
-	set.IntVar(&s.window, "window", 60, "RPCs in flight, each from a goroutine of its own; of tcp one keeps all of its connection")
+	set.IntVar(&s.window, "window", 60,
+		"RPCs in flight, each from a goroutine of its own; of tcp one keeps all of its connection")
 	set.IntVar(&s.conns, "conns", 1, "connections that they share; drpc always has one for each RPC in flight")
 	set.DurationVar(&s.duration, "duration", time.Second, "how long to measure")
 }
