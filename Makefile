@@ -55,7 +55,7 @@ GREMLINS    := v0.6.0
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race hostile fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-raw bench-hostile raft-demo bench-raft mutants clean check-go
+.PHONY: help build demo test race hostile fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-tcp bench-raw bench-hostile raft-demo bench-raft mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -68,8 +68,9 @@ help:
 	@echo 'make lint    gofmt, vet, house rules, builds for other systems, staticcheck'
 	@echo 'make bench   figures of bin/erpc, its peers, Go benchmarks beside the baseline; into out/bench'
 	@echo 'make bench-baseline   the Go benchmarks, kept as the new baseline'
-	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc and net/rpc'
+	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc, net/rpc and an echo over plain TCP'
 	@echo 'make bench-grpc       ... beside grpc-go alone'
+	@echo 'make bench-tcp        ... beside the echo over plain TCP alone, with 60 and 512 in flight'
 	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
@@ -185,6 +186,10 @@ bench-peers: build bin/peers
 
 bench-grpc: build bin/peers
 	bin/peers compare -transports "$(TRANSPORTS)" -peers grpc-go
+
+bench-tcp: build bin/peers
+	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp -base tcp
+	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp -base tcp -window 512
 
 bench-hostile:
 	scripts/bench-hostile

@@ -34,7 +34,8 @@ type shape struct {
 func (s *shape) flags(set *flag.FlagSet) {
 	set.IntVar(&s.size, "size", 32, "`bytes` in a request")
 	set.IntVar(&s.resp, "resp-size", -1, "`bytes` in a response; -1: an echo of the request")
-	set.IntVar(&s.window, "window", 60, "RPCs in flight, each from a goroutine of its own")
+	set.IntVar(&s.window, "window", 60,
+		"RPCs in flight, each from a goroutine of its own; of tcp one keeps all of its connection")
 	set.IntVar(&s.conns, "conns", 1, "connections that they share; drpc always has one for each RPC in flight")
 	set.DurationVar(&s.duration, "duration", time.Second, "how long to measure")
 }
@@ -66,18 +67,29 @@ func (s *shape) args() []string {
 
 func (s *shape) sizes() echo.Sizes { return echo.Sizes{Request: s.size, Response: s.resp} }
 
-// findPeer says which there are if it is none.
-func findPeer(name string) (echo.Peer, error) {
+// findPeer says which there are if it is none. Flag is where the name is from.
+func findPeer(flag, name string) (echo.Peer, error) {
 	p, ok := echo.ByName(name)
 	if !ok {
-		return p, usagef("--peer %q is unknown; there are %s", name, strings.Join(peerNames(), ", "))
+		return p, usagef("%s: %q is unknown; there are %s", flag, name, strings.Join(peerNames(), ", "))
 	}
-	return p, nil
+	return p, fit(flag, p)
 }
 
+// fit is an error if the peer cannot work on this system.
+func fit(flag string, p echo.Peer) error {
+	if p.Unfit != "" {
+		return usagef("%s: %s cannot work here: %s", flag, p.Name, p.Unfit)
+	}
+	return nil
+}
+
+// peerNames are those that can work on this system.
 func peerNames() (names []string) {
 	for _, p := range echo.Peers() {
-		names = append(names, p.Name)
+		if p.Unfit == "" {
+			names = append(names, p.Name)
+		}
 	}
 	return names
 }
@@ -89,7 +101,7 @@ func setupServe(set *flag.FlagSet) func(env) error {
 	s.flags(set)
 	name := set.String("peer", "", "the peer's `name`")
 	return func(e env) error {
-		p, err := findPeer(*name)
+		p, err := findPeer("--peer", *name)
 		if err = errors.Join(err, s.check()); err != nil {
 			return err
 		}
@@ -124,7 +136,7 @@ func setupClient(set *flag.FlagSet) func(env) error {
 	addr := set.String("addr", "", "the server's `address`")
 	pid := set.Int("server-pid", 0, "the server's process, whose CPU time is counted")
 	return func(e env) error {
-		p, err := findPeer(*name)
+		p, err := findPeer("--peer", *name)
 		if err = errors.Join(err, s.check()); err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/userspace-rpc/erpc/bench/peers/echo"
 	"github.com/userspace-rpc/erpc/bench/peers/report"
 )
 
@@ -26,7 +25,7 @@ func setupRun(set *flag.FlagSet) func(env) error {
 		if err := s.check(); err != nil {
 			return err
 		}
-		p, err := findPeer(*name)
+		p, err := findPeer("--peer", *name)
 		if err != nil {
 			return err
 		}
@@ -127,9 +126,9 @@ func (p *plan) contestants(warn io.Writer) (list []contestant, err error) {
 		return nil, err
 	}
 	for _, name := range split(p.peers) {
-		peer, ok := echo.ByName(name)
-		if !ok {
-			return nil, usagef("--peers: %q is unknown; there are %s", name, strings.Join(peerNames(), ", "))
+		peer, err := findPeer("--peers", name)
+		if err != nil {
+			return nil, err
 		}
 		for _, c := range cores {
 			list = append(list, contestant{name, c, func(ctx context.Context, s shape) (report.Run, error) {

@@ -12,7 +12,7 @@ require (
 	gonum.org/v1/plot v0.17.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
-	storj.io/drpc v0.0.34
+	storj.io/drpc v1.0.0
 )
 
 require (

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/bench/peers/echo"
 	"github.com/userspace-rpc/erpc/bench/peers/report"
 )
 
@@ -139,6 +142,21 @@ func TestHelp(t *testing.T) {
 	for _, c := range commands() {
 		if code, _, said := try(t, c.name, "--help"); code != 0 || !strings.Contains(said, "peers "+c.name) {
 			t.Errorf("%s --help: exit %d: %s", c.name, code, said)
+		}
+	}
+}
+
+// TestUnfit: a peer that cannot work here is refused in one line that says why.
+func TestUnfit(t *testing.T) {
+	err := fit("--peers", echo.Peer{Name: "fake", Unfit: "it needs more"})
+	var wrong usageError
+	if !errors.As(err, &wrong) || err.Error() != "--peers: fake cannot work here: it needs more" {
+		t.Error(err)
+	}
+	for _, p := range echo.Peers() {
+		_, err := findPeer("--peer", p.Name)
+		if named := slices.Contains(peerNames(), p.Name); named != (p.Unfit == "") || named != (err == nil) {
+			t.Errorf("%s: %q, %v, among those that can work: %v", p.Name, p.Unfit, err, named)
 		}
 	}
 }

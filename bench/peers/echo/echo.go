@@ -18,6 +18,13 @@ type Peer struct {
 	// ConnPerCall says that a connection carries one RPC at a time.
 	ConnPerCall bool
 
+	// Streams says that a connection is a Stream: it belongs to one goroutine, which keeps
+	// many RPCs in flight itself.
+	Streams bool
+
+	// Unfit says why the peer cannot work on this system; empty if it can.
+	Unfit string
+
 	// Listen opens a server on 127.0.0.1.
 	Listen func(Sizes) (Server, error)
 
@@ -43,16 +50,29 @@ type Server interface {
 type Conn interface {
 	// NewCall returns calls for one goroutine, which may reuse memory: a response is
 	// valid until the next call. Several such calls share the connection, unless
-	// the peer's ConnPerCall says otherwise.
+	// the peer's ConnPerCall or Streams says otherwise.
 	NewCall() Call
 	Close() error
+}
+
+// Stream is a Conn for one goroutine that keeps many RPCs in flight without waiting.
+type Stream interface {
+	Conn
+
+	// Send copies a request; it leaves with the next Poll. Its response has the same id.
+	Send(id uint64, request []byte)
+
+	// Poll reads and writes what it can without waiting, and calls got for each response,
+	// which is valid until got returns; got may Send. Busy says whether anything came or
+	// went. After an error, got's too, the Stream is of no use but to be closed.
+	Poll(got func(id uint64, response []byte) error) (busy bool, err error)
 }
 
 // Call does one RPC and waits for its response.
 type Call func(ctx context.Context, request []byte) (response []byte, err error)
 
 // Peers are all that there are, in the order of tables.
-func Peers() []Peer { return []Peer{grpcPeer, connectPeer, drpcPeer, netRPCPeer, erpcPeer} }
+func Peers() []Peer { return []Peer{grpcPeer, connectPeer, drpcPeer, netRPCPeer, tcpPeer, erpcPeer} }
 
 // ByName finds a peer.
 func ByName(name string) (Peer, bool) {

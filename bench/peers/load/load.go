@@ -61,37 +61,63 @@ func Run(ctx context.Context, c Config) (res Result, err error) {
 		}
 		conns = append(conns, conn)
 	}
-	callers := make([]*caller, c.Window)
-	for i := range callers {
-		callers[i] = newCaller(c.Sizes, uint64(i), conns[i%n].NewCall())
-	}
-	if err := all(ctx, callers, c.Warmup, true); err != nil {
+	workers, err := newWorkers(c, conns)
+	if err != nil {
 		return res, err
 	}
-	for _, k := range callers {
-		k.hist.Reset()
+	if err := all(ctx, workers, c.Warmup, true); err != nil {
+		return res, err
+	}
+	for _, w := range workers {
+		w.latencies().Reset()
 	}
 	cpu, begin := c.CPU(), time.Now()
-	if err := all(ctx, callers, c.Duration, false); err != nil {
+	if err := all(ctx, workers, c.Duration, false); err != nil {
 		return res, err
 	}
 	res = Result{Hist: newHistogram(), Elapsed: time.Since(begin), CPU: c.CPU() - cpu, Conns: n}
-	for _, k := range callers {
-		res.Hist.Merge(k.hist)
+	for _, w := range workers {
+		res.Hist.Merge(w.latencies())
 	}
 	res.Rpcs = res.Hist.TotalCount()
 	return res, nil
 }
 
-// all runs the callers for d; each does at least one RPC.
-func all(ctx context.Context, callers []*caller, d time.Duration, whole bool) error {
+// worker is one goroutine of the load.
+type worker interface {
+	// run does RPCs until over, at least one for each that it keeps in flight, and
+	// returns once none is. Whole compares all of each response: that takes longer for
+	// large ones, so only a warm-up does it.
+	run(ctx context.Context, over *atomic.Bool, whole bool) error
+	latencies() *hdrhistogram.Histogram
+}
+
+// newWorkers: one for each stream, or one for each RPC in flight.
+func newWorkers(c Config, conns []echo.Conn) (list []worker, err error) {
+	n := len(conns)
+	for i := range c.Window {
+		if !c.Peer.Streams {
+			list = append(list, newCaller(c.Sizes, uint64(i), conns[i%n].NewCall()))
+		} else if i < n {
+			s, ok := conns[i].(echo.Stream)
+			if !ok {
+				return nil, fmt.Errorf("%s: connection of type %T is no stream", c.Peer.Name, conns[i])
+			}
+			list = append(list, newDriver(c.Sizes, uint64(i), s, (c.Window-i+n-1)/n))
+		}
+	}
+	return list, nil
+}
+
+// all runs the workers for d.
+func all(ctx context.Context, workers []worker, d time.Duration, whole bool) error {
 	var over atomic.Bool
 	defer time.AfterFunc(d, func() { over.Store(true) }).Stop()
 	var wg sync.WaitGroup
-	errs := make([]error, len(callers))
-	for i, k := range callers {
+	errs := make([]error, len(workers))
+	for i, w := range workers {
 		wg.Go(func() {
-			if errs[i] = k.run(ctx, &over, whole); errs[i] != nil {
+			if errs[i] = w.run(ctx, &over, whole); errs[i] != nil {
 				over.Store(true)
 			}
 		})
@@ -122,8 +148,9 @@ func newCaller(z echo.Sizes, id uint64, call echo.Call) *caller {
 	return k
 }
 
-// run does RPCs until over. Whole compares all of each response: that takes longer for
-// large ones, so only a warm-up does it.
+func (k *caller) latencies() *hdrhistogram.Histogram { return k.hist }
+
+// run implements worker.
 func (k *caller) run(ctx context.Context, over *atomic.Bool, whole bool) error {
 	for {
 		k.seq++

@@ -142,6 +142,9 @@ var notes = []string{
 	"Goroutine-based peers were measured pinned (client on one core, server on another) and unpinned; the table has the better of both for each peer, told by the median.",
 	"erpc over a transport is the event loop, measured by bin/erpc with its two threads pinned; erpc-client is the same library's Client and Server, used from goroutines as the other peers are.",
 	"drpc carries one RPC at a time per connection, so it has a connection for each RPC in flight; the others share one unless told otherwise.",
+	"tcp is no library but an echo written by hand, read(2) and write(2) in a loop: no sessions, " +
+		"no at-most-once across connections, no recovery, no congestion control of its own, " +
+		"no timeouts. One thread of each side spins on a connection.",
 	"Every response of the peers is checked; bin/erpc does not compare contents. The garbage collector is set alike everywhere (GOGC 400).",
 }
 
