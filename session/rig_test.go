@@ -266,16 +266,23 @@ func (r *rig) sendServer(n int) {
 // for one packet that is outstanding.
 func (r *rig) checkCredits() {
 	r.tb.Helper()
-	sum, busy := r.cl.credits, 0
+	sum, busy, rest := r.cl.credits, 0, 0
 	for i := range r.cl.slots {
 		if s := &r.cl.slots[i]; s.busy {
 			sum += int(s.numTx - s.numRx)
 			busy++
+		} else if s.gaveUp != nil && s.gaveUp.withheld {
+			rest++
 		}
 	}
-	if r.cl.credits < 0 || sum != r.params.Credits || busy != r.cl.busy || busy+len(r.cl.free) != r.params.Slots {
-		r.tb.Fatalf("books do not balance: %d credits free, %d with the outstanding ones, want %d; %d of %d slots busy, %d free",
-			r.cl.credits, sum, r.params.Credits, busy, r.cl.busy, len(r.cl.free))
+	free := len(r.cl.free)
+	if r.cl.credits < 0 || sum != r.params.Credits {
+		r.tb.Fatalf("books do not balance: %d credits free, %d with the outstanding ones, want %d",
+			r.cl.credits, sum, r.params.Credits)
+	}
+	if busy != r.cl.busy || busy+rest+free != r.params.Slots {
+		r.tb.Fatalf("books do not balance: %d slots are busy, %d are counted, %d rest, %d are free",
+			busy, r.cl.busy, rest, free)
 	}
 }
 
