@@ -80,6 +80,37 @@ func TestAwaits(t *testing.T) {
 	}
 }
 
+// TestAwaitsRFR: the client half knows a request for response packets by its header alone, with or
+// without other bytes behind it.
+func TestAwaitsRFR(t *testing.T) {
+	for _, checksum := range []bool{false, true} {
+		p := rigParams
+		p.Checksum = checksum
+		r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
+		r.open(0)
+		op := r.op(1, 500, 2500)
+		r.start(op)
+		ev := r.toServer(r.c2s[0])
+		r.c2s = nil
+		if err := r.respond(ev.Slot, 2500); err != nil {
+			t.Fatal(err)
+		}
+		r.toClient(r.s2c[0])
+		if len(r.c2s) != 1 || r.c2s[0].header().Type != wire.TypeRFR {
+			t.Fatalf("%d packets after response packet 0", len(r.c2s))
+		}
+		h, raw := r.c2s[0].header(), r.c2s[0].raw
+		for _, more := range []string{"", "of the next packet"} {
+			if !r.cl.Awaits(&h, append(raw[:len(raw):len(raw)], more...)) {
+				t.Errorf("checksum %v: an RFR is not known with %q behind it", checksum, more)
+			}
+		}
+		r.closeClient(ErrPeerLost)
+		giveBack(op)
+		r.noLeak()
+	}
+}
+
 // TestAwaitsAfterRollback: what was sent before a rollback is known until it is answered, though it
 // has not been sent again.
 func TestAwaitsAfterRollback(t *testing.T) {
