@@ -94,6 +94,18 @@ func TestNext(t *testing.T) {
 	out.Settled()
 }
 
+// TestFlushOnce: a flush that is the last outcome, and the only one or not, stands for later ones.
+func TestFlushOnce(t *testing.T) {
+	out := NewOut(4, true)
+	out.Flush()
+	out.Flush()
+	want(t, "asked twice", out, EventFlush)
+	out.add(EventPace)
+	out.Flush()
+	out.Flush()
+	want(t, "asked twice behind another outcome", out, EventPace, EventFlush)
+}
+
 // TestOpenedLast: what waited for the session is started or has failed when it opens.
 func TestOpenedLast(t *testing.T) {
 	p := rigParams
