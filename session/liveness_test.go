@@ -129,6 +129,39 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// TestHeardSince: a packet has come after a time if that is earlier than its own.
+func TestHeardSince(t *testing.T) {
+	var w Watch
+	var l Liveness
+	w.Heard(100)
+	l.Heard(100)
+	for at, want := range map[monotime.Time]bool{99: true, 100: false, 101: false} {
+		if w.HeardSince(at) != want || l.HeardSince(at) != want {
+			t.Errorf("after %d: peer %v, session %v", at, w.HeardSince(at), l.HeardSince(at))
+		}
+	}
+}
+
+// TestUnanswered: the last question is unanswered until something comes later, and only its number
+// says how long the answer took.
+func TestUnanswered(t *testing.T) {
+	var l Liveness
+	l.Heard(100)
+	l.Probe(clientEnd(), 5, 100, NewOut(4, false))
+	if !l.Unanswered(5) || l.Unanswered(4) || l.Unanswered(6) {
+		t.Errorf("questions 4 to 6: %v, %v, %v", l.Unanswered(4), l.Unanswered(5), l.Unanswered(6))
+	}
+	for seq := range uint64(8) {
+		if d, ok := l.Took(seq, 130); d != 30 || ok != (seq == 5) {
+			t.Errorf("the answer to question %d took %d, %v", seq, d, ok)
+		}
+	}
+	l.Heard(101)
+	if l.Unanswered(5) {
+		t.Error("a question is unanswered though the session was heard")
+	}
+}
+
 func TestLivenessPackets(t *testing.T) {
 	var l Liveness
 	e, out := clientEnd(), NewOut(4, false)
