@@ -143,7 +143,7 @@ func checkRecord(b []byte, refused byte) (size int, err error) {
 	if head+payload > len(b) {
 		return 0, ErrBundle
 	}
-	h.readRecord(b)
+	h.readRecord(b[:head])
 	return head + payload, h.check(payload)
 }
 
@@ -159,23 +159,22 @@ func headSize(first byte) int {
 	return size
 }
 
-// readRecord reads the head of the record that b begins with, all of which is there. The session
-// stays as it is if the record has none. It returns the token, zero then.
+// readRecord reads the head of a record, which is all of b. The session stays as it is if the
+// record has none. It returns the token, zero then.
 func (h *Header) readRecord(b []byte) (token uint32) {
-	first := binary.LittleEndian.Uint32(b)
-	num := binary.LittleEndian.Uint64(b[4:])
+	first, num := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:])
 	h.Type, h.ReqType, h.Hold = Type(first&0x0F), uint8(first>>8), uint16(first>>16)
 	h.Flags, h.PktNum, h.MsgSize, h.ReqNum = 0, 0, uint32(num&0xFFFF), num>>16
-	b = b[recordSize:]
 	if first&recordAnother != 0 {
-		h.Session = binary.LittleEndian.Uint32(b)
-		token = binary.LittleEndian.Uint32(b[4:])
-		b = b[anotherSize:]
+		q := (*[recordSize + anotherSize]byte)(b)
+		h.Session = binary.LittleEndian.Uint32(q[recordSize:])
+		token = binary.LittleEndian.Uint32(q[recordSize+4:])
 	}
 	if first&recordWhole == 0 {
-		sizeFlags := binary.LittleEndian.Uint32(b)
+		q := b[len(b)-partSize:]
+		sizeFlags := binary.LittleEndian.Uint32(q)
 		h.MsgSize, h.Flags = sizeFlags&MaxMsgSize, Flags(sizeFlags>>28)
-		h.PktNum = binary.LittleEndian.Uint16(b[4:])
+		h.PktNum = binary.LittleEndian.Uint16(q[4:])
 	}
 	return token
 }
@@ -206,7 +205,7 @@ func (b *Bundle) nextLong(h *Header) (payload []byte) {
 	size := head + int(binary.LittleEndian.Uint16(rec[4:]))
 	b.another = rec[0]&recordAnother != 0
 	h.Session = b.session
-	if token := h.readRecord(rec); b.another {
+	if token := h.readRecord(rec[:head]); b.another {
 		b.session, b.token = h.Session, token
 	}
 	b.at += size
@@ -220,6 +219,10 @@ func (b *Bundle) Another() bool { return b.another }
 // Token returns the token of the session of the packet that Next gave last. The bundle's first
 // session has it as it stands in the header: see [Token] and [Checksum].
 func (b *Bundle) Token() uint32 { return b.token }
+
+// Offset returns where in the datagram the next packet's record begins, or where the last one
+// ended.
+func (b *Bundle) Offset() int { return BundleHeaderSize + b.at }
 
 // PutBundle writes the header of a bundle into the first BundleHeaderSize bytes of b: for count
 // packets whose records take content bytes. Session and token are those of the first packet. In a

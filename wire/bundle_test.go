@@ -31,7 +31,7 @@ func bundle(list ...inside) []byte {
 // open reads all packets of a bundle, and checks that those that say so change the session.
 func open(t *testing.T, b *Bundle) (list []inside) {
 	t.Helper()
-	session, token := b.session, b.Token()
+	session, token, at := b.session, b.Token(), BundleHeaderSize
 	h := Header{Type: 9, ReqType: 9, Hold: 9, Flags: 9, PktNum: 9, MsgSize: 9, Session: 9, ReqNum: 9}
 	for payload, ok := b.Next(&h); ok; payload, ok = b.Next(&h) {
 		if !b.Another() && (h.Session != session || b.Token() != token) {
@@ -40,6 +40,10 @@ func open(t *testing.T, b *Bundle) (list []inside) {
 		}
 		if cap(payload) != len(payload) {
 			t.Fatalf("packet %d: room for %d bytes behind the payload", len(list), cap(payload))
+		}
+		at += headSize(b.records[at-BundleHeaderSize]) + len(payload)
+		if b.Offset() != at {
+			t.Fatalf("packet %d ends at %d, not %d", len(list), b.Offset(), at)
 		}
 		session, token = h.Session, b.Token()
 		list = append(list, inside{h, token, payload})
