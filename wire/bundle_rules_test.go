@@ -104,6 +104,29 @@ func TestBundleRules(t *testing.T) {
 	}
 }
 
+// TestBundleCount: the count is exact, whatever the records are.
+func TestBundleCount(t *testing.T) {
+	req := inside{Header: Header{Type: TypeReq, MsgSize: 1}, payload: []byte("a")}
+	empty := inside{Header: Header{Type: TypeResp}}
+	ack := inside{Header: Header{Type: TypeAck}}
+	for i, list := range [][]inside{
+		{req, req, req}, {empty, empty, empty}, {ack, ack, ack}, {ack, req, req}, {req, ack, req},
+		{req, req, ack}, {ack, empty, ack},
+	} {
+		pkt := bundle(list...)
+		for n := range 256 {
+			pkt[1] = byte(n)
+			want := ErrBundle
+			if n == len(list) {
+				want = nil
+			}
+			if err := new(Bundle).Parse(pkt); err != want {
+				t.Errorf("bundle %d says %d packets: %v", i, n, err)
+			}
+		}
+	}
+}
+
 // TestBundleShort gives Parse every length below that of a sound bundle, also none at all.
 func TestBundleShort(t *testing.T) {
 	pkt := twoRecords()

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -203,7 +204,8 @@ func TestRecordFieldLimits(t *testing.T) {
 func TestPutBundleOverwrites(t *testing.T) {
 	b := bytes.Repeat([]byte{0xFF}, BundleHeaderSize+8)
 	PutBundle(b, 0, 0, 0, 0)
-	if want := "2a" + "000000000000000000000000000000" + "ffffffffffffffff"; hex.EncodeToString(b) != want {
+	want := "2a" + strings.Repeat("00", 15) + strings.Repeat("ff", 8)
+	if hex.EncodeToString(b) != want {
 		t.Errorf("got %x", b)
 	}
 }
@@ -222,8 +224,8 @@ func TestBundlePadding(t *testing.T) {
 	}
 }
 
-// TestHoldOfRecord: Hold and SetHold work on a record, even the shortest at the end of a bundle, and
-// change nothing else.
+// TestHoldOfRecord: Hold and SetHold work on a record, even the shortest at the end of a bundle,
+// and change nothing else.
 func TestHoldOfRecord(t *testing.T) {
 	cr := inside{Header: Header{Type: TypeCR, Hold: 7, PktNum: 1, Session: 3}, token: 1}
 	ack := inside{Header: Header{Type: TypeAck, Hold: 0x1234, Session: 3}, token: 1}
@@ -259,7 +261,8 @@ func TestBundleChecksum(t *testing.T) {
 			t.Errorf("token field %#x, want %#x", Token(pkt), token^slowCRC(rest))
 		}
 		var b Bundle
-		if n, ok := SessionOf(pkt); !ok || b.Parse(pkt) != nil || n != b.session || b.Token() != Token(pkt) {
+		n, ok := SessionOf(pkt)
+		if b.Parse(pkt) != nil || !ok || n != b.session || b.Token() != Token(pkt) {
 			t.Errorf("session %d, token %#x", n, b.Token())
 		}
 		for bit := range len(pkt) * 8 {

@@ -173,7 +173,8 @@ func checkBundle(t *testing.T, pkt []byte, list []inside) {
 	if !same(mustOpen(t, again), list) {
 		t.Fatalf("% x\nwas written back as % x", pkt, again)
 	}
-	if size := BundleHeaderSize + content; len(again) > size || len(again) == size && !bytes.Equal(again, pkt[:size]) {
+	size := BundleHeaderSize + content
+	if len(again) > size || len(again) == size && !bytes.Equal(again, pkt[:size]) {
 		t.Fatalf("% x\nwas written back as % x", pkt[:size], again)
 	}
 }

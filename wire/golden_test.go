@@ -97,12 +97,13 @@ func goldenPackets() []goldenPacket {
 		{"MOVED", mgmt(OpMoved, 9, token, &reset, 0)},
 		{"DRAIN", mgmt(OpDrain, 9, token, &testAlive, 0)},
 		{"DRAINACK", mgmt(OpDrainAck, 9, token, &testAlive, 0)},
-		{"BUNDLE of one", bundle(inside{Header: Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12}, token: token})},
+		{"BUNDLE of one", bundle(inside{token: token,
+			Header: Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12}})},
 		{"BUNDLE of all types, checksummed and padded by 3", goldenBundle(token, req, fault)},
 	}
 }
 
-// goldenBundle returns a bundle of three sessions, which is checksummed, with a packet of each type.
+// goldenBundle returns a checksummed bundle of three sessions, with a packet of each type.
 func goldenBundle(token uint32, req Header, fault []byte) []byte {
 	at := func(h Header, session uint32) inside {
 		h.ReqType, h.Session, h.ReqNum = 3, session, 12

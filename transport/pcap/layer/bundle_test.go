@@ -143,7 +143,8 @@ func TestBundleParser(t *testing.T) {
 	if err := parser.DecodeLayers(pkt[:15], &found); err != wire.ErrShort || !parser.Truncated {
 		t.Errorf("cut: %v, truncated %v", err, parser.Truncated)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = b.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback) }); n != 0 {
+	n := testing.AllocsPerRun(100, func() { _ = b.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback) })
+	if n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if BundleType.String() != "eRPC bundle" || b.LayerType() != BundleType {
@@ -170,7 +171,8 @@ func TestSerializeBundle(t *testing.T) {
 	if err != nil || len(alone) != wire.HeaderSize+12 || wire.Token(alone) != 6 {
 		t.Errorf("%v, % x", err, alone)
 	}
-	if _, err := buildBundle(testBundle(), "", gopacket.SerializeOptions{}); !errors.Is(err, wire.ErrSize) {
+	_, err = buildBundle(testBundle(), "", gopacket.SerializeOptions{})
+	if !errors.Is(err, wire.ErrSize) {
 		t.Errorf("sizes that do not fit: %v", err)
 	}
 	for name, change := range map[string]func(*Bundle){

@@ -171,7 +171,7 @@ func TestMalformed(t *testing.T) {
 	}
 	for want, pkt := range map[error][]byte{
 		wire.ErrBundle: spoil(0, 0x2A),
-		wire.ErrShort: good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x2B),
+		wire.ErrShort:  good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x2B),
 		wire.ErrFlags:   append([]byte{0x21}, spoil(7, 0x10)[1:]...),
 		wire.ErrReqType: spoil(1, 255), wire.ErrSize: append(bytes.Clone(good), 1),
 		wire.ErrSession: append(append(bytes.Clone(good[:8]), 255, 255, 255, 0), good[12:]...),
