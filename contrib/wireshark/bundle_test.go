@@ -1,6 +1,7 @@
 package wireshark
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -41,6 +42,16 @@ func randomBundle(rng *rand.Rand) []byte {
 		b = b[:1+rng.IntN(len(b)-1)]
 	}
 	return b
+}
+
+// bundleBits returns a bundle with each bit of the first record's first byte wrong.
+func bundleBits(pkt []byte) (list [][]byte) {
+	for bit := range 8 {
+		bad := bytes.Clone(pkt)
+		bad[wire.BundleHeaderSize] ^= 1 << bit
+		list = append(list, bad)
+	}
+	return list
 }
 
 // randomRecord returns a record that is sound, but for its flags once in a while.

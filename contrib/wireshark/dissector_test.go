@@ -145,6 +145,7 @@ func packets(t *testing.T, n int) [][]byte {
 		smaller, larger, at := bytes.Clone(pkt), bytes.Clone(pkt), 4
 		if wire.IsBundle(pkt) {
 			at = 2
+			list = append(list, bundleBits(pkt)...)
 		}
 		smaller[at]--
 		larger[at]++
