@@ -92,6 +92,9 @@ func (b *Bundle) Opened() uint32 { return b.Token ^ wire.Checksum(b.Contents, b.
 // session's, and the bundle gets that XOR its CRC-32C. A bundle that a receiver would refuse is an
 // error.
 func (b *Bundle) SerializeTo(s gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
+	if len(b.Packets) == 0 {
+		return wire.ErrBundle
+	}
 	pkt := make([]byte, wire.BundleHeaderSize)
 	for i := range b.Packets {
 		record, err := b.record(i, opts)
@@ -101,12 +104,12 @@ func (b *Bundle) SerializeTo(s gopacket.SerializeBuffer, opts gopacket.Serialize
 		pkt = append(pkt, record...)
 	}
 	content := len(pkt) - wire.BundleHeaderSize
-	if len(b.Packets) == 0 || len(b.Packets) > wire.MaxBundled || content > wire.MaxContent {
+	if content > wire.MaxContent {
 		return wire.ErrBundle
 	}
 	first := &b.Packets[0]
 	wire.PutBundle(pkt, len(b.Packets), content, first.Session, first.Token)
-	if err := b.same(pkt, opts); err != nil {
+	if err := b.same(pkt, opts); err != nil { // that there are too many is among it
 		return err
 	}
 	space, err := s.PrependBytes(len(pkt))

@@ -166,6 +166,15 @@ func TestSerializeBundle(t *testing.T) {
 		b.Packets[1].Token != 6 || string(b.Payload) != "pad" {
 		t.Errorf("%v, %+v", err, b)
 	}
+	// Sessions with the same token, and tokens of the same session.
+	tokens := &Bundle{Packets: slices.Repeat(testBundle().Packets[2:], 3)}
+	tokens.Packets[1].Session, tokens.Packets[2].Session, tokens.Packets[2].Token = 9, 9, 10
+	pkt, err = buildBundle(tokens, "", fix)
+	var again Bundle
+	if err != nil || again.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback) != nil ||
+		!sameInside(again.Packets[1:], tokens.Packets[1:]) {
+		t.Errorf("%v, %+v", err, again)
+	}
 	// A packet of it alone.
 	alone, err := build(&b.Packets[1], nil, gopacket.SerializeOptions{})
 	if err != nil || len(alone) != wire.HeaderSize+12 || wire.Token(alone) != 6 {
@@ -179,7 +188,11 @@ func TestSerializeBundle(t *testing.T) {
 		"no packet":   func(b *Bundle) { b.Packets = nil },
 		"256 packets": func(b *Bundle) { b.Packets = slices.Repeat(b.Packets[2:], 256) },
 		"65536 bytes": func(b *Bundle) { b.Packets[0].Payload = make([]byte, 65536-12-32-18) },
-		"management":  func(b *Bundle) { b.Packets[2].Type = wire.TypeMgmt },
+		"65541 bytes in one": func(b *Bundle) {
+			b.Packets = b.Packets[:1]
+			b.Packets[0].Flags, b.Packets[0].Payload = wire.FlagQuiet, make([]byte, 65541)
+		},
+		"management": func(b *Bundle) { b.Packets[2].Type = wire.TypeMgmt },
 		"ping": func(b *Bundle) {
 			b.Packets[2] = ERPC{Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing)},
 				Body: new(wire.Alive)}
