@@ -190,7 +190,7 @@ func TestSerializeBundle(t *testing.T) {
 		"65536 bytes": func(b *Bundle) { b.Packets[0].Payload = make([]byte, 65536-12-32-18) },
 		"65541 bytes in one": func(b *Bundle) {
 			b.Packets = b.Packets[:1]
-			b.Packets[0].Flags, b.Packets[0].Payload = wire.FlagQuiet, make([]byte, 65541)
+			b.Packets[0].MsgSize, b.Packets[0].Payload = 70000, make([]byte, 65541)
 		},
 		"management": func(b *Bundle) { b.Packets[2].Type = wire.TypeMgmt },
 		"ping": func(b *Bundle) {
