@@ -31,7 +31,7 @@ const (
 // ErrBundle is the error of a bundle whose records are not as many or as long as it says.
 var ErrBundle = errors.New("wire: a bundle's packets do not fit its count or its content")
 
-// IsBundle reports whether pkt begins as a bundle of this version does. What is none is for
+// IsBundle reports whether pkt begins as a bundle of this version does. All other packets go to
 // [Header.Parse], which refuses a bundle with ErrType.
 func IsBundle(pkt []byte) bool {
 	return len(pkt) > 0 && pkt[0] == byte(TypeBundle)|Version<<4
@@ -47,9 +47,9 @@ type Bundle struct {
 	another bool
 }
 
-// Parse checks all of a datagram that is a bundle: its header, and of each packet inside what
-// [Header.Parse] checks of a lone one. Then Next gives the first packet. After an error b has no
-// packets.
+// Parse checks all of a datagram that is a bundle: its header, and each packet inside by the rules
+// of [Header.Parse]. Then Next gives the first packet. After an error b has no packets. The errors
+// are those of Header.Parse and ErrBundle.
 func (b *Bundle) Parse(pkt []byte) error { return b.ParseCut(pkt, len(pkt)) }
 
 // ParseCut is Parse for a datagram of size bytes of which a capture kept no more than pkt. Next
