@@ -1,5 +1,5 @@
 // Package wire defines what travels in a packet: the 24-byte header of every
-// packet and the bodies of the management packets.
+// packet, the bodies of the management packets, and bundles of packets.
 //
 // Nothing here allocates, does I/O or reads the clock. A packet is a []byte;
 // [Header.Parse] checks every field that can be checked without knowing the session
@@ -93,4 +93,46 @@
 // In a session that agreed on checksums, and in every management packet, the
 // field holds token XOR CRC-32C of all other bytes of the packet, so that a
 // single comparison checks both and the checksum takes no room.
+//
+// # Bundles
+//
+// A bundle is a datagram with several packets of any sessions between two endpoints, of any types
+// but management. Sessions that agreed on [FeatureBundle] may use it. Version, session, upper bits
+// and token stand where a packet alone has them:
+//
+//	offset  width    field     unit and meaning
+//	0       4 bits   type      [TypeBundle] (low bits of the byte)
+//	0       4 bits   version   [Version] (high bits)
+//	1       8 bits   count     packets inside, at least 1
+//	2       16 bits  content   bytes of the records, which follow the header back to back
+//	4       32 bits  zero      reserved; a receiver refuses others
+//	8       24 bits  session   that of the first packet inside; never [NoSession]
+//	11      8 bits   upper     zero
+//	12      32 bits  token     of that session; with a checksum as above
+//
+// What stands behind the records in the datagram is padding, and a receiver skips it. The checksum
+// covers all of the datagram, the padding too. It stands for all packets inside, so sessions with
+// checksums and sessions without do not share a bundle. A record is a packet's header without what
+// the bundle says, and its payload:
+//
+//	offset  width    field     unit and meaning
+//	0       4 bits   type      as in a packet alone (low bits of the byte)
+//	0       1 bit    another   bit 4: another session than that of the packet before; never in the
+//	                           first record
+//	0       1 bit    whole     bit 5: packet number and flags are 0, and the message is the payload
+//	0       2 bits   zero      bits 6 and 7
+//	1       8 bits   reqtype   as in a packet alone
+//	2       16 bits  hold      as in a packet alone, and in the same place
+//	4       16 bits  size      bytes of the payload
+//	6       48 bits  reqnum    as in a packet alone
+//	12      32 bits  session   if another: its number; the upper 8 bits are zero
+//	        32 bits  token     if another: the token of that session, without a checksum
+//	        28 bits  msgsize   if not whole: as in a packet alone
+//	        4 bits   flags     if not whole: as in a packet alone
+//	        16 bits  pktnum    if not whole: as in a packet alone
+//	                           then the payload
+//
+// A packet inside obeys all rules of a packet alone. [Bundle.Parse] checks all of them before
+// [Bundle.Next] hands out the first. A record that could be whole need not say so, but [PutRecord]
+// says it whenever it can.
 package wire

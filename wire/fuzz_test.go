@@ -2,6 +2,8 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 	"testing"
 )
 
@@ -120,4 +122,59 @@ func FuzzMgmt(f *testing.F) {
 			t.Fatalf("%v: got % x, want % x", op, got, want)
 		}
 	})
+}
+
+// FuzzBundle: Parse never panics, what it accepts holds sound packets, and these are written back
+// to a bundle of the same packets. Nothing behind the datagram counts.
+func FuzzBundle(f *testing.F) {
+	for _, g := range goldenPackets() {
+		f.Add(g.bytes)
+	}
+	f.Add(twoRecords())
+	f.Add(benchBundle(3))
+	f.Fuzz(func(t *testing.T, pkt []byte) {
+		pkt = slices.Clip(bytes.Clone(pkt)) // to read beyond it is a panic
+		var b, more Bundle
+		err := b.Parse(pkt)
+		roomy := append(bytes.Clone(pkt), "behind it"...)[:len(pkt)]
+		if again := more.Parse(roomy); again != err {
+			t.Fatalf("%v, with room behind it %v", err, again)
+		}
+		list := open(t, &b)
+		if (err == nil) != (len(list) > 0) || len(list) > 0 && len(list) != int(pkt[1]) {
+			t.Fatalf("%v, %d packets", err, len(list))
+		}
+		if !same(open(t, &more), list) {
+			t.Fatal("what stands behind the datagram counts")
+		}
+		if err != nil {
+			return
+		}
+		for _, x := range list {
+			var h Header
+			if err := h.Parse(packet(x.Header, 0, x.payload)); err != nil || h != x.Header {
+				t.Fatalf("%+v alone: %v, %+v", x, err, h)
+			}
+		}
+		checkBundle(t, pkt, list)
+	})
+}
+
+// checkBundle: the packets of a bundle are written back to a bundle of the same packets, which is
+// no larger. Both are the same bytes if they are as large, but for the padding.
+func checkBundle(t *testing.T, pkt []byte, list []inside) {
+	for i := 1; i < len(list); i++ {
+		if list[i].Session == list[i-1].Session && list[i].token != list[i-1].token {
+			return // the helper tells sessions apart by their numbers
+		}
+	}
+	content := int(binary.LittleEndian.Uint16(pkt[2:]))
+	again := bundle(list...)
+	if !same(mustOpen(t, again), list) {
+		t.Fatalf("% x\nwas written back as % x", pkt, again)
+	}
+	size := BundleHeaderSize + content
+	if len(again) > size || len(again) == size && !bytes.Equal(again, pkt[:size]) {
+		t.Fatalf("% x\nwas written back as % x", pkt[:size], again)
+	}
 }

@@ -47,7 +47,7 @@ var (
 	testAlive = Alive{Session: 7, Token: 0xA1B2C3D4, Seq: 0x0102030405060708}
 )
 
-// goldenPackets returns one packet of each type and of each management operation.
+// goldenPackets returns one packet of each type and of each management operation, and bundles.
 func goldenPackets() []goldenPacket {
 	const token = 0xDEADBEEF
 	second := testConnect
@@ -97,7 +97,34 @@ func goldenPackets() []goldenPacket {
 		{"MOVED", mgmt(OpMoved, 9, token, &reset, 0)},
 		{"DRAIN", mgmt(OpDrain, 9, token, &testAlive, 0)},
 		{"DRAINACK", mgmt(OpDrainAck, 9, token, &testAlive, 0)},
+		{"BUNDLE of one", bundle(inside{token: token,
+			Header: Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12}})},
+		{"BUNDLE of all types, checksummed and padded by 3", goldenBundle(token, req, fault)},
 	}
+}
+
+// goldenBundle returns a checksummed bundle of three sessions, with a packet of each type.
+func goldenBundle(token uint32, req Header, fault []byte) []byte {
+	at := func(h Header, session uint32) inside {
+		h.ReqType, h.Session, h.ReqNum = 3, session, 12
+		return inside{h, token + session - 9, nil}
+	}
+	hello := inside{req, token, []byte("hello")}
+	long := inside{req, token, []byte("four")} // and a byte follows
+	resp := at(Header{Type: TypeResp, Hold: 0x1234, MsgSize: 2}, 10)
+	part := at(Header{Type: TypeResp, Hold: 7, Flags: FlagCE | FlagLate, MsgSize: 5000, PktNum: 3}, 10)
+	resp.payload, part.payload = []byte("ok"), []byte("part")
+	e := at(Header{Type: TypeErr, Flags: FlagLate, MsgSize: uint32(len(fault))}, 11)
+	e.payload = fault
+	pkt := bundle(hello, long, resp, part, e,
+		at(Header{Type: TypeRFR, MsgSize: 1, PktNum: 4}, 9),
+		at(Header{Type: TypeCR, Hold: 2, Flags: FlagCE, PktNum: 1}, 9),
+		at(Header{Type: TypeWait, Hold: 2, Flags: FlagKeep, PktNum: 1}, 9),
+		at(Header{Type: TypePast, Hold: 2}, 9), at(Header{Type: TypeCancel}, 9),
+		at(Header{Type: TypeAck, PktNum: 3}, 9))
+	pkt = append(pkt, 1, 2, 3)
+	SetToken(pkt, token^Checksum(pkt, nil))
+	return pkt
 }
 
 // TestGolden compares every kind of packet with the bytes kept in testdata: a
@@ -129,12 +156,16 @@ func TestGolden(t *testing.T) {
 
 // TestGoldenCoversAll keeps the list above complete when types or operations are added.
 func TestGoldenCoversAll(t *testing.T) {
-	var types [numTypes]bool
+	var types [TypeBundle + 1]bool
 	var ops [numOps]bool
 	for _, g := range goldenPackets() {
 		var h Header
 		if new(VersionRefusal).Parse(g.bytes) {
 			continue // of no version
+		}
+		if IsBundle(g.bytes) {
+			types[TypeBundle] = new(Bundle).Parse(g.bytes) == nil
+			continue
 		}
 		if err := h.Parse(g.bytes); err != nil {
 			t.Errorf("%s: %v", g.name, err)

@@ -49,13 +49,16 @@ const (
 	TypeCancel Type = 8 // the client gave the request up, client to server
 	TypeAck    Type = 9 // a late answer has come, client to server
 	numTypes        = 10
+
+	// TypeBundle is no packet's type: several packets follow its header, see [Bundle].
+	TypeBundle Type = 10
 )
 
 // String returns the name that the paper uses, if the type is of the paper.
 func (t Type) String() string {
-	if t < numTypes {
-		return [numTypes]string{"REQ", "RFR", "CR", "RESP", "MGMT", "ERR", "WAIT", "PAST",
-			"CANCEL", "ACK"}[t]
+	if t <= TypeBundle {
+		return [TypeBundle + 1]string{"REQ", "RFR", "CR", "RESP", "MGMT", "ERR", "WAIT", "PAST",
+			"CANCEL", "ACK", "BUNDLE"}[t]
 	}
 	return "INVALID"
 }
@@ -294,19 +297,19 @@ func Remaining(field uint16) (left time.Duration, ok bool) {
 	return units * remainUnit << (field >> (tryBits + mantissaBits)), units != 0
 }
 
-// Hold returns the hold field of pkt, which holds a header.
+// Hold returns the hold field of pkt, which holds a header or begins with a bundle's record.
 func Hold(pkt []byte) uint16 {
-	return binary.LittleEndian.Uint16((*[HeaderSize]byte)(pkt)[2:])
+	return binary.LittleEndian.Uint16((*[4]byte)(pkt)[2:])
 }
 
-// SetHold writes the hold field of pkt, which holds a header.
+// SetHold writes the hold field of pkt, which holds a header or begins with a bundle's record.
 func SetHold(pkt []byte, hold uint16) {
-	binary.LittleEndian.PutUint16((*[HeaderSize]byte)(pkt)[2:], hold)
+	binary.LittleEndian.PutUint16((*[4]byte)(pkt)[2:], hold)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Checksum returns the CRC-32C (RFC 3720, appendix B.4) of a packet that is
+// Checksum returns the CRC-32C (RFC 3720, appendix B.4) of a packet or a bundle that is
 // given in two parts, leaving out the token field. Head holds at least the header.
 func Checksum(head, data []byte) uint32 {
 	c := crc32.Update(0, castagnoli, head[:12])

@@ -142,7 +142,7 @@ func TestParseVersion(t *testing.T) {
 // TestErrorsDiffer makes sure that a caller can tell the rules apart.
 func TestErrorsDiffer(t *testing.T) {
 	all := []error{ErrShort, ErrVersion, ErrType, ErrFlags, ErrReqType, ErrSession, ErrSize,
-		ErrStatus}
+		ErrStatus, ErrBundle}
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if errors.Is(a, b) || a.Error() == b.Error() {
@@ -270,7 +270,7 @@ func TestStrings(t *testing.T) {
 		seen[s] = true
 	}
 	for i := range 256 {
-		name(Type(i).String(), i < numTypes)
+		name(Type(i).String(), i <= int(TypeBundle))
 		name(Op(i).String(), i > 0 && i < numOps)
 		name(Code(i).String(), i < numCodes)
 	}

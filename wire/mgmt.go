@@ -82,6 +82,8 @@ type Features uint32
 const (
 	// FeatureChecksum: every packet carries a CRC-32C. One side that asks for it is enough.
 	FeatureChecksum Features = 1 << 0
+	// FeatureBundle: the side takes bundles, see [Bundle]; both must.
+	FeatureBundle Features = 1 << 1
 )
 
 // Offer is what a side proposes, or what both agreed on, for one session.

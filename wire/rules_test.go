@@ -111,7 +111,8 @@ func TestSizesByType(t *testing.T) {
 // TestNumbers holds the numbers on the wire to names that were written by hand: those of gRPC for
 // statuses.
 func TestNumbers(t *testing.T) {
-	types := []string{"REQ", "RFR", "CR", "RESP", "MGMT", "ERR", "WAIT", "PAST", "CANCEL", "ACK"}
+	types := []string{"REQ", "RFR", "CR", "RESP", "MGMT", "ERR", "WAIT", "PAST", "CANCEL", "ACK",
+		"BUNDLE", "INVALID"}
 	for i, name := range types {
 		if Type(i).String() != name {
 			t.Errorf("type %d is %v, want %s", i, Type(i), name)

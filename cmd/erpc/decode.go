@@ -35,15 +35,19 @@ Without --port a packet counts as eRPC if its header is sound, if its port is 31
 if its sender or receiver has sent or received a sound one before. Exit status is 1 if the
 file is no capture or is damaged; malformed packets in a sound file are no failure.
 
+A bundle is a line of its own, and so is each packet inside: inside=2 is the second of the bundle
+above.
+
 tcpdump on loopback sees several packets of a UDP GSO train as one, which then looks
-malformed; --pcap of the other commands captures them one by one.`
+malformed, or as the first bundle and its padding; --pcap of the other commands captures them one
+by one.`
 }
 
 // decodeSummary ends what decode prints.
 type decodeSummary struct {
 	Packets   int            `json:"captured"` // frames in the file
 	Erpc      int            `json:"erpc"`     // sound ones
-	Types     map[string]int `json:"types"`
+	Types     map[string]int `json:"types"`    // bundles, and the packets inside too
 	Malformed int            `json:"malformed"`
 	Other     int            `json:"other"` // not eRPC
 	Duration  float64        `json:"duration_s"`
@@ -55,6 +59,7 @@ type decoder struct {
 	*decodeCmd
 	out         *bufio.Writer
 	e           layer.ERPC
+	bundle      layer.Bundle
 	speakers    map[netip.AddrPort]bool // endpoints of sound packets
 	sum         decodeSummary
 	first, last time.Time
@@ -145,21 +150,45 @@ func (d *decoder) show(g *datagram) bool {
 		d.sum.Malformed++
 		l.Type, l.Malformed = "MALFORMED", reason(err)
 	} else {
-		d.sum.Erpc++
-		d.sum.Types[d.e.Type.String()]++
-		if len(d.speakers) < maxSpeakers {
-			d.speakers[g.src], d.speakers[g.dst] = true, true
-		}
-		l.fill(&d.e, g.captured == len(g.data))
+		d.sound(g, &l)
+		return true
 	}
 	d.print(&l)
 	return true
 }
 
+// sound prints a sound packet, or a bundle and each packet inside; l has time and addresses.
+func (d *decoder) sound(g *datagram, l *line) {
+	d.sum.Erpc++
+	if len(d.speakers) < maxSpeakers {
+		d.speakers[g.src], d.speakers[g.dst] = true, true
+	}
+	if !wire.IsBundle(g.data) {
+		l.fill(&d.e, g.captured == len(g.data))
+		d.sum.Types[l.Type]++
+		d.print(l)
+		return
+	}
+	l.bundle(&d.bundle)
+	d.sum.Types[l.Type]++
+	d.print(l)
+	for i := range d.bundle.Packets {
+		e := &d.bundle.Packets[i]
+		in := line{Time: l.Time, Src: l.Src, Dst: l.Dst, Inside: i + 1,
+			Bytes: len(e.Contents) + len(e.Payload)}
+		in.fill(e, true)
+		d.sum.Types[in.Type]++
+		d.print(&in)
+	}
+}
+
 var errCut = errors.New("cut short by the capture")
 
-// parse reads the header of g into d.e.
+// parse reads the header of g into d.e, or all of a bundle into d.bundle.
 func (d *decoder) parse(g *datagram) error {
+	if wire.IsBundle(g.data) && (g.captured == len(g.data) || g.captured >= wire.BundleHeaderSize) {
+		return d.bundle.DecodeCut(g.data[:g.captured], len(g.data), gopacket.NilDecodeFeedback)
+	}
 	if g.captured < len(g.data) && g.captured < wire.HeaderSize {
 		return errCut
 	}
@@ -212,7 +241,7 @@ func (d *decoder) finish(file *captureFile, why error) error {
 		return d.out.Flush()
 	}
 	var types []string
-	for t := wire.TypeReq; t <= wire.TypeAck; t++ {
+	for t := wire.TypeReq; t <= wire.TypeBundle; t++ {
 		if n := s.Types[t.String()]; n > 0 || t <= wire.TypeMgmt { // the paper's always
 			types = append(types, fmt.Sprintf("%d %v", n, t))
 		}

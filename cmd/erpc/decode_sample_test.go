@@ -27,7 +27,7 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 	add("10.0.0.9:53", elsewhere, short, "") // nobody knows yet that eRPC speaks there
 	add(testClient, testServer, sealed, fmt.Sprintf("MGMT CONNECT session=none req=0 pkt=0 size=64 data=0 flags=- token=%08x "+
 		"nonce=00000000000000ab epoch=00000000000000cd from_session=7 from_token=000000ef credits=32 slots=8 mtu=1472 max_message=1048576 "+
-		"waiting=6 checksum=true cookie=00000000000000000000000000000099", wire.Token(sealed)))
+		"waiting=6 checksum=true bundles=false cookie=00000000000000000000000000000099", wire.Token(sealed)))
 	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeReq, ReqType: 3, MsgSize: 5000, Session: 9, ReqNum: 1 << 40, PktNum: 2, Hold: 5}, 0xDEADBEEF, nil, "four"),
 		"REQ session=9 req=1099511627776 pkt=2 size=5000 data=4 reqtype=3 flags=- try=5 token=deadbeef")
 	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeCR, Session: 1, Flags: wire.FlagCE | wire.FlagGap, Hold: wire.TryHold(5, 20480)}, 1, nil, ""),

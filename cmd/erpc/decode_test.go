@@ -338,6 +338,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, ether[:3]))
 	f.Add(pcapFile(binary.BigEndian, false, layers.LinkTypeRaw, frames[:3]))
 	f.Add(pcapngFile(f, layers.LinkTypeEthernet, ether[:3]))
+	f.Add(bundleFile(f, 87))
+	f.Add(bundleFile(f, 40))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		for _, c := range []decodeCmd{{File: "-"}, {File: "-", JSON: true}, {File: "-", Port: 40000}} {
 			var out bytes.Buffer

@@ -16,12 +16,13 @@ type line struct {
 	Src       string         `json:"src"`
 	Dst       string         `json:"dst"`
 	Type      string         `json:"type"`
+	Inside    int            `json:"inside,omitempty"`   // which packet of the bundle before, from 1
 	Bytes     int            `json:"bytes"`              // of the packet, header included
 	Captured  *int           `json:"captured,omitempty"` // of these, if not all
 	Malformed string         `json:"malformed,omitempty"`
 	Header    *lineHeader    `json:"header,omitempty"`
 	Op        string         `json:"op,omitempty"`
-	Body      map[string]any `json:"body,omitempty"` // of a management packet or an ERR
+	Body      map[string]any `json:"body,omitempty"` // of a MGMT or an ERR; a bundle's header
 
 	details []string // Body as text, in order
 }
@@ -134,7 +135,8 @@ func (l *line) body(e *layer.ERPC) {
 		l.detail("max_message", o.MaxMessage)
 		l.detail("waiting", o.Waiting)
 		l.detail("checksum", o.Features&wire.FeatureChecksum != 0)
-		if rest := o.Features &^ wire.FeatureChecksum; rest != 0 {
+		l.detail("bundles", o.Features&wire.FeatureBundle != 0)
+		if rest := o.Features &^ (wire.FeatureChecksum | wire.FeatureBundle); rest != 0 {
 			l.detail("features", hex32(uint32(rest)))
 		}
 	}
@@ -182,6 +184,16 @@ func (l *line) refusal(r *wire.VersionRefusal) {
 	l.detail("asked", r.Asked)
 	l.detail("least", r.Least)
 	l.detail("most", r.Most)
+}
+
+// bundle takes the header of a bundle.
+func (l *line) bundle(b *layer.Bundle) {
+	l.Type, l.Body = wire.TypeBundle.String(), map[string]any{}
+	l.detail("packets", b.Count)
+	l.detail("content", b.Content)
+	l.detail("padding", l.Bytes-wire.BundleHeaderSize-b.Content)
+	l.detail("session", b.Session)
+	l.detail("token", fmt.Sprintf("%08x", b.Token))
 }
 
 // extensions takes the extensions of a Connect or an Accept.
@@ -233,6 +245,9 @@ func (l *line) text() string {
 			add("left=%s", span(*h.LeftNS))
 		}
 		add("token=%s", h.Token)
+		if l.Inside > 0 {
+			add("inside=%d", l.Inside)
+		}
 		parts = append(parts, l.details...)
 	} else if l.Malformed == "" {
 		add("bytes=%d", l.Bytes)

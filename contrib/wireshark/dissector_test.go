@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,6 +77,7 @@ var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "e
 	"erpc.slots", "erpc.mtu", "erpc.waiting", "erpc.features", "erpc.ext.type", "erpc.ext.value",
 	"erpc.version_asked", "erpc.version_least", "erpc.version_most",
 	"erpc.max_message", "erpc.checksum", "erpc.cookie", "erpc.code", "erpc.seq", "erpc.to_token", "erpc.padding_len", "erpc.malformed",
+	"erpc.bundles", "erpc.bundle.count", "erpc.bundle.content", "erpc.bundle.another", "erpc.bundle.whole",
 	"udp.srcport", "udp.dstport", "udp.checksum.status", "_ws.malformed", "_ws.lua.error"}
 
 // tshark runs tshark with the dissector and returns what it prints.
@@ -140,9 +142,13 @@ func golden(t *testing.T) (packets [][]byte) {
 func packets(t *testing.T, n int) [][]byte {
 	list := golden(t)
 	for _, pkt := range golden(t) { // one byte short, and with sizes that are one off
-		smaller, larger := bytes.Clone(pkt), bytes.Clone(pkt)
-		smaller[4]--
-		larger[4]++
+		smaller, larger, at := bytes.Clone(pkt), bytes.Clone(pkt), 4
+		if wire.IsBundle(pkt) {
+			at = 2
+			list = append(list, bundleBits(pkt)...)
+		}
+		smaller[at]--
+		larger[at]++
 		list = append(list, pkt[:len(pkt)-1], smaller, larger)
 	}
 	for _, size := range [][2]int{ // of an ERR's text and all of its body, at the limits and beyond
@@ -158,6 +164,10 @@ func packets(t *testing.T, n int) [][]byte {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for len(list) < n {
+		if rng.IntN(4) == 0 {
+			list = append(list, randomBundle(rng))
+			continue
+		}
 		pkt := make([]byte, wire.HeaderSize+rng.IntN(60))
 		for i := range pkt {
 			pkt[i] = byte(rng.Uint32())
@@ -235,8 +245,12 @@ func randomError(rng *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// same compares values of a field; versions of tshark print truth as 1 or as True.
+// same compares values of a field; versions of tshark print truth as 1 or as True. Commas are
+// between the values of the packets of a bundle.
 func same(got, want string) bool {
+	if g, w := strings.Split(got, ","), strings.Split(want, ","); len(w) > 1 {
+		return slices.EqualFunc(g, w, same)
+	}
 	if want == "true" || want == "false" {
 		is, err := strconv.ParseBool(got)
 		return err == nil && is == (want == "true")
@@ -296,9 +310,10 @@ func TestDissector(t *testing.T) {
 		}
 		compare(t, i, pkt, rows[i], want)
 		reasons[want["erpc.malformed"]]++
-		kinds[want["erpc.type"]+"/"+want["erpc.op"]]++
+		kind, _, _ := strings.Cut(want["erpc.type"], ",") // the first is that of the bundle
+		kinds[kind+"/"+want["erpc.op"]]++
 	}
-	if len(reasons) != 1+8 || len(kinds) != 9+12+1+1 {
+	if len(reasons) != 1+9 || len(kinds) != 9+12+1+1+1 {
 		t.Errorf("not every case is there: %v, %v", reasons, kinds)
 	}
 }
@@ -366,7 +381,10 @@ func TestCut(t *testing.T) {
 	}
 	for i, pkt := range list {
 		want := expect(pkt)
-		for _, f := range []string{"erpc.type", "erpc.size", "erpc.reqnum", "erpc.data_len", "erpc.padding_len", "erpc.hold_ns", "erpc.malformed"} {
+		if wire.IsBundle(pkt) {
+			want = expectBundle(pkt[:wire.HeaderSize], len(pkt)) // which has no packet to its end
+		}
+		for _, f := range []string{"erpc.type", "erpc.bundle.count", "erpc.size", "erpc.reqnum", "erpc.data_len", "erpc.padding_len", "erpc.hold_ns", "erpc.malformed"} {
 			if rows[i][f] != want[f] {
 				t.Errorf("packet %d, % x: %s is %q, want %q", i, pkt, f, rows[i][f], want[f])
 			}

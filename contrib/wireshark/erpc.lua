@@ -1,4 +1,4 @@
--- Wireshark and tshark dissector for the eRPC packet header of this project.
+-- Wireshark and tshark dissector for the eRPC packets of this project, alone and in bundles.
 --
 -- Use it once:        tshark -X lua_script:erpc.lua -r traffic.pcap
 -- or always:          copy it into the folder that Help > About Wireshark > Folders calls
@@ -10,15 +10,19 @@
 -- (wire/doc.go); a header that breaks them is shown with the reason in erpc.malformed.
 --
 -- Filters: erpc, erpc.type == 3, erpc.flags.ce, erpc.flags.late, erpc.flags.cut > 0,
--- erpc.error_status == 14, erpc.left_ns < 1000000, erpc.malformed, erpc.reqnum == 17, ...
+-- erpc.error_status == 14, erpc.left_ns < 1000000, erpc.malformed, erpc.reqnum == 17,
+-- erpc.bundle.count > 1, ... A bundle has these fields once for each packet inside.
 
 local erpc = Proto("erpc", "eRPC")
 
 local HEADER, VERSION, NO_SESSION = 24, 2, 0xFFFFFF
+local BUNDLE_HEADER, RECORD = 16, 12 -- bytes; of a record without what only some have
 local REQ, RFR, CR, RESP, MGMT, ERR, WAIT, PAST, CANCEL, ACK = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+local BUNDLE = 10
 
 local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGMT] = "MGMT",
-  [ERR] = "ERR", [WAIT] = "WAIT", [PAST] = "PAST", [CANCEL] = "CANCEL", [ACK] = "ACK" }
+  [ERR] = "ERR", [WAIT] = "WAIT", [PAST] = "PAST", [CANCEL] = "CANCEL", [ACK] = "ACK",
+  [BUNDLE] = "BUNDLE" }
 local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING",
   "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK" }
 -- at least, bytes, by operation
@@ -34,11 +38,14 @@ local cuts = { [0] = "as agreed", "1452 bytes", "1232 bytes", "1024 bytes" }
 local ERROR_HEADER, MAX_TEXT, MAX_DETAILS = 8, 512, 480 -- of the body of an ERR, bytes
 local MAX_ERROR = ERROR_HEADER + MAX_TEXT + MAX_DETAILS
 
--- The flags that each type has. The second bit (2) means something else in each.
+-- The flags that the type of a packet has. The second bit (2) means something else in each.
 local allowed = { [REQ] = 14, [RFR] = 12, [CR] = 15, [RESP] = 15, [MGMT] = 0, [ERR] = 14,
   [WAIT] = 15, [PAST] = 0, [CANCEL] = 0, [ACK] = 0 }
 
 local bad_size = "payload does not fit the packet type or the message size"
+local bad_flags = "reserved bits set, or flags that the packet type does not have"
+local bad_session = "session number missing or out of range"
+local bad_bundle = "a bundle's packets do not fit its count or its content"
 
 local f = {
   version = ProtoField.uint8("erpc.version", "Version", base.DEC, nil, 0xF0),
@@ -81,6 +88,7 @@ local f = {
   max_message = ProtoField.uint32("erpc.max_message", "Largest message, bytes", base.DEC),
   features = ProtoField.uint32("erpc.features", "Features", base.HEX),
   checksum = ProtoField.bool("erpc.checksum", "Checksums", 32, nil, 1),
+  bundles = ProtoField.bool("erpc.bundles", "Bundles", 32, nil, 2),
   ext_type = ProtoField.uint16("erpc.ext.type", "Extension", base.DEC),
   ext_value = ProtoField.bytes("erpc.ext.value", "Value"),
   asked = ProtoField.uint8("erpc.version_asked", "Version that is refused", base.DEC),
@@ -90,6 +98,10 @@ local f = {
   code = ProtoField.uint8("erpc.code", "Reason", base.DEC, codes),
   seq = ProtoField.uint64("erpc.seq", "Sequence number", base.HEX),
   to_token = ProtoField.uint32("erpc.to_token", "Token of the receiver's session", base.HEX),
+  count = ProtoField.uint8("erpc.bundle.count", "Packets inside", base.DEC),
+  content = ProtoField.uint16("erpc.bundle.content", "Bytes of the packets inside", base.DEC),
+  another = ProtoField.bool("erpc.bundle.another", "Another session than before", 8, nil, 0x10),
+  whole = ProtoField.bool("erpc.bundle.whole", "Whole message, no flags", 8, nil, 0x20),
   padding = ProtoField.uint32("erpc.padding_len", "Padding, bytes", base.DEC),
   malformed = ProtoField.string("erpc.malformed", "Malformed"),
 }
@@ -145,45 +157,118 @@ local function only(flags, mask)
   return true
 end
 
--- check returns nil if the header is sound, else why not, in the words of package wire.
--- size is the packet's true size; at least HEADER bytes are there.
-local function check(tvb, size)
-  local first = tvb(0, 1):uint()
-  if math.floor(first / 16) ~= VERSION then return "unknown protocol version" end
-  local type, reqtype = first % 16, tvb(1, 1):uint()
-  local word = tvb(4, 4):le_uint()
-  local flags, msgsize, payload = math.floor(word / 0x10000000), word % 0x10000000, size - HEADER
-  local badsession = "session number missing or out of range"
-  local badflags = "reserved bits set, or flags that the packet type does not have"
-  if type == MGMT then
-    if ops[reqtype] == nil then return "request type out of range" end
-    if flags ~= 0 then return badflags end
-    if msgsize < body_size[reqtype] or payload < msgsize then return bad_size end
-    if tvb(8, 3):le_uint() ~= NO_SESSION and tvb(11, 1):uint() ~= 0 then return badsession end
-    if (reqtype == 1 or reqtype == 3) and tvb:len() >= HEADER + msgsize and
-      not whole(tvb(HEADER, msgsize), body_size[reqtype]) then
-      return "an extension is longer than its packet"
-    end
-    return nil
-  elseif types[type] == nil then
-    return "unknown packet type"
+-- check_fields returns nil if the header of a packet other than management is sound, else why not,
+-- in the words of package wire.
+local function check_fields(h)
+  if allowed[h.type] == nil then return "unknown packet type" end
+  if not size_fits(h.type, h.payload, h.msgsize) then return bad_size end
+  if not only(h.flags, allowed[h.type]) then return bad_flags end
+  if h.reqtype > 254 then return "request type out of range" end
+  return h.session_field >= NO_SESSION and bad_session or nil
+end
+
+-- check does the same for any packet alone.
+local function check(tvb, h)
+  if h.version ~= VERSION then return "unknown protocol version" end
+  if h.type ~= MGMT then return check_fields(h) end
+  if ops[h.reqtype] == nil then return "request type out of range" end
+  if h.flags ~= 0 then return bad_flags end
+  if h.msgsize < body_size[h.reqtype] or h.payload < h.msgsize then return bad_size end
+  if h.session ~= NO_SESSION and h.session_field > NO_SESSION then return bad_session end
+  if (h.reqtype == 1 or h.reqtype == 3) and tvb:len() >= HEADER + h.msgsize and
+    not whole(tvb(HEADER, h.msgsize), body_size[h.reqtype]) then
+    return "an extension is longer than its packet"
   end
-  if not size_fits(type, payload, msgsize) then return bad_size end
-  if not only(flags, allowed[type]) then return badflags end
-  if reqtype > 254 then return "request type out of range" end
-  if tvb(8, 4):le_uint() >= NO_SESSION then return badsession end
   return nil
+end
+
+-- add_first reads into h what a packet alone and a record have in the same place, from at on.
+local function add_first(h, tvb, at)
+  h.first, h.code, h.hold = tvb(at, 1), tvb(at + 1, 1), tvb(at + 2, 2)
+  h.type, h.reqtype = h.first:uint() % 16, h.code:uint()
+  return h
+end
+
+-- add_sizes reads msgsize and flags into h.
+local function add_sizes(h, tvb, at)
+  h.word, h.flag_bits = tvb(at, 4), tvb(at + 3, 1)
+  local word = h.word:le_uint()
+  h.msgsize, h.flags = word % 0x10000000, math.floor(word / 0x10000000)
+end
+
+-- read_header returns the header of a packet alone: values, and the ranges where they stand. At
+-- least HEADER bytes are there.
+local function read_header(tvb, size)
+  local h = add_first({ payload = size - HEADER }, tvb, 0)
+  h.version = math.floor(h.first:uint() / 16)
+  add_sizes(h, tvb, 4)
+  h.session_field, h.session_range, h.session = tvb(8, 4):le_uint(), tvb(8, 3), tvb(8, 3):le_uint()
+  h.upper, h.token_range, h.token = tvb(11, 1), tvb(12, 4), tvb(12, 4):le_uint()
+  h.reqnum, h.pktnum_range, h.pktnum = tvb(16, 6), tvb(22, 2), tvb(22, 2):le_uint()
+  return h
+end
+
+-- read_record returns the packet whose record begins at at, of which left bytes are there, or nil
+-- and why there is none. What the record does not say has no range. The header of a bundle stands
+-- for the packet before the first.
+local function read_record(tvb, at, left, before)
+  if left < RECORD then return nil, bad_bundle end
+  local h = add_first({ at = at, flags = 0, pktnum = 0 }, tvb, at)
+  local bits = math.floor(h.first:uint() / 16) -- another, whole, and two that are zero
+  local another, is_whole = bits % 2 == 1, bits >= 2
+  if bits >= 4 or another and before.count then return nil, bad_flags end
+  if h.type == MGMT then return nil, "unknown packet type" end
+  h.payload, h.reqnum = tvb(at + 4, 2):le_uint(), tvb(at + 6, 6)
+  h.head = RECORD + (another and 8 or 0) + (is_whole and 0 or 6)
+  if h.head + h.payload > left then return nil, bad_bundle end
+  h.session, h.token, h.msgsize = before.session, before.token, h.payload
+  if another then
+    h.session_range, h.token_range = tvb(at + RECORD, 4), tvb(at + RECORD + 4, 4)
+    h.session, h.token = h.session_range:le_uint(), h.token_range:le_uint()
+  end
+  if not is_whole then
+    add_sizes(h, tvb, at + h.head - 6)
+    h.pktnum_range = tvb(at + h.head - 2, 2)
+    h.pktnum = h.pktnum_range:le_uint()
+  end
+  h.session_field = h.session
+  local why = check_fields(h)
+  return not why and h or nil, why
+end
+
+-- is_bundle reports whether tvb begins as a bundle does, least how many bytes a header takes then.
+local function is_bundle(tvb) return tvb:len() > 0 and tvb(0, 1):uint() == VERSION * 16 + BUNDLE end
+local function least(tvb) return is_bundle(tvb) and BUNDLE_HEADER or HEADER end
+
+-- read_bundle returns the header of a bundle with the packets inside that the capture has from end
+-- to end, or nil and why the bundle is not sound. size is its true size; its header is there.
+local function read_bundle(tvb, size)
+  local b = { count = tvb(1, 1):uint(), content = tvb(2, 2):le_uint() }
+  b.session, b.token = tvb(8, 4):le_uint(), tvb(12, 4):le_uint()
+  if tvb(4, 4):le_uint() ~= 0 then return nil, bad_flags end
+  if b.session >= NO_SESSION then return nil, bad_session end
+  b.stop = BUNDLE_HEADER + b.content
+  if b.count == 0 or b.stop > size then return nil, bad_bundle end
+  local at, there, before, why = BUNDLE_HEADER, math.min(tvb:len(), b.stop), b, nil
+  for i = 1, b.count do
+    before, why = read_record(tvb, at, there - at, before)
+    if why == bad_bundle and there < b.stop then return b end
+    if why then return nil, why end
+    b[i], at = before, at + before.head + before.payload
+  end
+  if at ~= b.stop then return nil, bad_bundle end
+  return b
 end
 
 -- add_hold shows what the hold field means, as far as this packet alone tells. Whether a
 -- response packet is number 0 of its response is certain for packet 0, and for one that
 -- holds the whole message.
-local function add_hold(tree, tvb, type, pktnum, msgsize, payload)
-  local range = tvb(2, 2)
+local function add_hold(tree, h)
+  local range, type = h.hold, h.type
   local hold = range:le_uint()
   local item = tree:add_le(f.hold, range)
   if type == MGMT or type == ACK then return end
-  if type == ERR or type == RESP and (pktnum == 0 or payload == msgsize) then
+  if type == ERR or type == RESP and (h.pktnum == 0 or h.payload == h.msgsize) then
     if hold ~= 0xFFFF then tree:add(f.hold_ns, range, hold * 64):set_generated()
     else item:append_text(" (longer than the field can say)") end
     return
@@ -196,18 +281,44 @@ local function add_hold(tree, tvb, type, pktnum, msgsize, payload)
   if type == CR or type == WAIT then
     if units ~= 1023 then tree:add(f.hold_ns, range, units * 1024):set_generated()
     else item:append_text(" (longer than the field can say)") end
-  elseif type == REQ and pktnum == 0 and units % 32 ~= 0 then
+  elseif type == REQ and h.pktnum == 0 and units % 32 ~= 0 then
     local us = units % 32 * 2 ^ math.floor(units / 32) -- at most 18 hours
     local left = UInt64.new(us % 2 ^ 32, math.floor(us / 2 ^ 32)) * 1000
     tree:add(f.left_ns, range, left):set_generated()
   end
 end
 
+-- add_value shows a field where it stands, or as generated if it stands nowhere.
+local function add_value(tree, field, range, value)
+  return range and tree:add(field, range, value) or tree:add(field, value):set_generated()
+end
+
+-- add_header shows the header of a packet, alone or in a bundle.
+local function add_header(tree, h)
+  tree:add(f.type, h.first)
+  tree:add(h.type == MGMT and f.op or f.reqtype, h.code)
+  add_hold(tree, h)
+  add_value(tree, f.size, h.word, h.msgsize)
+  local flags = add_value(tree, f.flags, h.flag_bits, h.flags)
+  local bits = h.flags * 16 -- as in the byte
+  add_value(flags, f.ce, h.flag_bits, bits)
+  if second[h.type] then add_value(flags, second[h.type], h.flag_bits, bits) end
+  add_value(flags, f.cut, h.flag_bits, bits)
+  local item = add_value(tree, f.session, h.session_range, h.session)
+  if h.session == NO_SESSION then item:append_text(" (none)") end
+  if h.upper then tree:add(f.upper, h.upper) end
+  add_value(tree, f.token, h.token_range, h.token)
+  tree:add(f.reqnum, h.reqnum, h.reqnum:le_uint64())
+  add_value(tree, f.pktnum, h.pktnum_range, h.pktnum)
+end
+
 local function add_offer(tree, b)
   tree:add_le(f.max_message, b(0, 4))
   tree:add_le(f.credits, b(4, 2))
   tree:add_le(f.slots, b(6, 2))
-  tree:add_le(f.features, b(8, 4)):add_le(f.checksum, b(8, 4))
+  local features = tree:add_le(f.features, b(8, 4))
+  features:add_le(f.checksum, b(8, 4))
+  features:add_le(f.bundles, b(8, 4))
   tree:add_le(f.waiting, b(12, 2))
   tree:add_le(f.mtu, b(16, 4))
 end
@@ -285,69 +396,89 @@ local function fail(tree, range, pinfo, why)
   pinfo.cols.info = "MALFORMED " .. why
 end
 
+-- add_payload shows what follows the head of a packet other than management, as far as it is
+-- there: b, or nil for nothing. It returns the packet's name.
+local function add_payload(tree, h, b)
+  tree:add(f.data_len, h.payload):set_generated()
+  if h.type == ERR and b and b:len() >= h.msgsize then
+    return "ERR " .. add_error(tree:add(b, "Error"), b)
+  end
+  if b then tree:add(f.data, b) end
+  return types[h.type]
+end
+
+-- show_bundle shows a bundle, whose header is there, and each packet inside.
+local function show_bundle(tree, tvb, pinfo, size)
+  local head = tree:add(tvb(0, BUNDLE_HEADER), "Header of the bundle")
+  for _, x in ipairs({ { f.version, 0, 1 }, { f.type, 0, 1 }, { f.count, 1, 1 },
+    { f.content, 2, 2 }, { f.session, 8, 3 }, { f.upper, 11, 1 }, { f.token, 12, 4 } }) do
+    head:add_le(x[1], tvb(x[2], x[3]))
+  end
+  local b, why = read_bundle(tvb, size)
+  if why then return fail(tree, tvb(0, BUNDLE_HEADER), pinfo, why) end
+  local names = {}
+  for i, h in ipairs(b) do
+    local item = tree:add(tvb(h.at, h.head + h.payload), "Packet " .. i)
+    item:add(f.another, h.first)
+    item:add(f.whole, h.first)
+    add_header(item, h)
+    names[i] = add_payload(item, h, h.payload > 0 and tvb(h.at + h.head, h.payload) or nil)
+    item:append_text(": " .. names[i])
+  end
+  tree:add(f.padding, size - b.stop):set_generated()
+  local list = table.concat(names, ", ", 1, math.min(#names, 8)) .. (#names > 8 and ", ..." or "")
+  pinfo.cols.info = string.format("BUNDLE packets=%d content=%d padding=%d: %s", b.count, b.content,
+    size - b.stop, list)
+end
+
 function erpc.dissector(tvb, pinfo, root)
   local size = tvb:reported_len()
   pinfo.cols.protocol = "eRPC"
   local tree = root:add(erpc, tvb())
-  if tvb:len() < HEADER then
-    fail(tree, tvb(), pinfo, size < HEADER and "packet shorter than a header" or "cut short by the capture")
+  if tvb:len() < least(tvb) then
+    local short = size < least(tvb)
+    fail(tree, tvb(), pinfo, short and "packet shorter than a header" or "cut short by the capture")
     return tvb:len()
   end
-  local first, reqtype, word = tvb(0, 1):uint(), tvb(1, 1):uint(), tvb(4, 4):le_uint()
-  local type, msgsize, payload = first % 16, word % 0x10000000, size - HEADER
-  local session, pktnum = tvb(8, 3):le_uint(), tvb(22, 2):le_uint()
+  if is_bundle(tvb) then
+    show_bundle(tree, tvb, pinfo, size)
+    return tvb:len()
+  end
+  local h = read_header(tvb, size)
   local head = tree:add(tvb(0, HEADER), "Header")
   head:add(f.version, tvb(0, 1))
-  head:add(f.type, tvb(0, 1))
-  head:add(type == MGMT and f.op or f.reqtype, tvb(1, 1))
-  add_hold(head, tvb, type, pktnum, msgsize, payload)
-  head:add(f.size, tvb(4, 4), msgsize)
-  local flags = head:add(f.flags, tvb(7, 1), math.floor(word / 0x10000000))
-  flags:add(f.ce, tvb(7, 1))
-  if second[type] then flags:add(second[type], tvb(7, 1)) end
-  flags:add(f.cut, tvb(7, 1))
-  local item = head:add_le(f.session, tvb(8, 3))
-  if session == NO_SESSION then item:append_text(" (none)") end
-  head:add(f.upper, tvb(11, 1))
-  head:add_le(f.token, tvb(12, 4))
-  local reqnum = tvb(16, 6):le_uint64()
-  head:add(f.reqnum, tvb(16, 6), reqnum)
-  head:add_le(f.pktnum, tvb(22, 2))
-
+  add_header(head, h)
+  local why = check(tvb, h)
   if is_refusal(tvb) then
     refusal(tree, tvb, pinfo)
     return tvb:len()
-  end
-  local why = check(tvb, size)
-  if why then
+  elseif why then
     fail(tree, tvb(0, HEADER), pinfo, why)
     return tvb:len()
   end
-  local name = types[type]
-  if type == MGMT then
-    name = "MGMT " .. ops[reqtype]
-    payload = payload - msgsize
+  local name, data = types[h.type], h.payload
+  if h.type == MGMT then
+    local op, msgsize = ops[h.reqtype], h.msgsize
+    name, data = "MGMT " .. op, h.payload - msgsize
     if tvb:len() >= HEADER + msgsize then
-      add_body(tree:add(tvb(HEADER, msgsize), "Body of " .. ops[reqtype]), tvb(HEADER, msgsize), reqtype)
+      add_body(tree:add(tvb(HEADER, msgsize), "Body of " .. op), tvb(HEADER, msgsize), h.reqtype)
     end
-    tree:add(f.padding, tvb(0, 0), payload):set_generated()
+    tree:add(f.padding, data):set_generated()
   else
-    tree:add(f.data_len, tvb(0, 0), payload):set_generated()
-    local there = tvb:len() - HEADER
-    if type == ERR and there >= msgsize then
-      name = "ERR " .. add_error(tree:add(tvb(HEADER, msgsize), "Error"), tvb(HEADER, msgsize))
-    elseif there > 0 then
-      tree:add(f.data, tvb(HEADER))
-    end
+    name = add_payload(tree, h, tvb:len() > HEADER and tvb(HEADER) or nil)
   end
   pinfo.cols.info = string.format("%s session=%s req=%s pkt=%d size=%d data=%d", name,
-    session == NO_SESSION and "none" or tostring(session), tostring(reqnum), pktnum, msgsize, payload)
+    h.session == NO_SESSION and "none" or tostring(h.session), tostring(h.reqnum:le_uint64()),
+    h.pktnum, h.msgsize, data)
   return tvb:len()
 end
 
 -- Any port: a sound header, and with it the conversation.
 local function heuristic(tvb, pinfo, root)
-  if tvb:len() < HEADER or not is_refusal(tvb) and check(tvb, tvb:reported_len()) then return false end
+  local size = tvb:reported_len()
+  if tvb:len() < least(tvb) then return false end
+  if is_bundle(tvb) and not read_bundle(tvb, size) or not is_bundle(tvb) and not is_refusal(tvb) and
+    check(tvb, read_header(tvb, size)) then return false end
   pinfo.conversation = erpc
   erpc.dissector(tvb, pinfo, root)
   return true

@@ -3,6 +3,7 @@ package wireshark
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,9 @@ import (
 
 // expect returns what the dissector is to show of a packet, according to package wire.
 func expect(pkt []byte) map[string]string {
+	if wire.IsBundle(pkt) {
+		return expectBundle(pkt, len(pkt))
+	}
 	want := map[string]string{}
 	set := func(name, format string, v any) { want["erpc."+name] = fmt.Sprintf(format, v) }
 	e := new(layer.ERPC)
@@ -24,7 +28,8 @@ func expect(pkt []byte) map[string]string {
 		set("version_least", "%d", r.Least)
 		set("version_most", "%d", r.Most)
 		e.Type, e.Session, e.Token = wire.TypeMgmt, wire.NoSession, wire.Token(pkt)
-		expectHeader(set, e, pkt)
+		expectFirst(set, pkt)
+		expectHeader(set, e)
 		set("op", "%d", 0)
 		return want
 	}
@@ -32,13 +37,8 @@ func expect(pkt []byte) map[string]string {
 		set("malformed", "%s", strings.TrimPrefix(err.Error(), "wire: "))
 		return want
 	}
-	expectHeader(set, e, pkt)
-	if try, ok := e.Try(); ok {
-		set("try", "%d", try)
-	}
-	if d, ok := e.HoldTime(); ok {
-		set("hold_ns", "%d", d.Nanoseconds())
-	}
+	expectFirst(set, pkt)
+	expectHeader(set, e)
 	if e.Type == wire.TypeMgmt {
 		set("op", "%d", e.ReqType)
 		set("padding_len", "%d", len(e.Payload))
@@ -48,21 +48,66 @@ func expect(pkt []byte) map[string]string {
 		}
 		return want
 	}
+	expectPacket(set, e)
+	return want
+}
+
+// expectBundle returns what the dissector is to show of a bundle of size bytes, of which pkt was
+// captured: the fields of its header, and then those of each packet inside, with commas between.
+func expectBundle(pkt []byte, size int) map[string]string {
+	want := map[string]string{}
+	set := func(name, format string, v any) {
+		if text := fmt.Sprintf(format, v); text != "" {
+			want["erpc."+name] = strings.TrimPrefix(want["erpc."+name]+","+text, ",")
+		}
+	}
+	b := new(layer.Bundle)
+	if err := b.DecodeCut(pkt, size, gopacket.NilDecodeFeedback); err != nil {
+		set("malformed", "%s", strings.TrimPrefix(err.Error(), "wire: "))
+		return want
+	}
+	expectFirst(set, pkt)
+	set("type", "%d", uint8(wire.TypeBundle))
+	set("bundle.count", "%d", b.Count)
+	set("bundle.content", "%d", b.Content)
+	set("session", "%d", b.Session)
+	set("token", "0x%08x", b.Token)
+	for i := range b.Packets {
+		e := &b.Packets[i]
+		set("bundle.another", "%t", e.Contents[0]&0x10 != 0)
+		set("bundle.whole", "%t", e.Contents[0]&0x20 != 0)
+		expectHeader(set, e)
+		expectPacket(set, e)
+	}
+	set("padding_len", "%d", size-wire.BundleHeaderSize-b.Content)
+	return want
+}
+
+// expectPacket sets what a packet other than management has beside its header.
+func expectPacket(set func(name, format string, v any), e *layer.ERPC) {
 	set("reqtype", "%d", e.ReqType)
-	set("data_len", "%d", len(pkt)-wire.HeaderSize)
 	if left, ok := e.Remaining(); ok {
 		set("left_ns", "%d", left.Nanoseconds())
 	}
 	if e.Type == wire.TypeErr {
-		expectFault(set, pkt[wire.HeaderSize:])
-	} else if len(e.Payload) > 0 {
+		set("data_len", "%d", e.MsgSize)
+		all := append(slices.Clone(e.Contents), e.Payload...)
+		expectFault(set, all[len(all)-int(e.MsgSize):])
+		return
+	}
+	set("data_len", "%d", len(e.Payload))
+	if len(e.Payload) > 0 {
 		set("data", "%x", e.Payload)
 	}
-	return want
 }
 
-func expectHeader(set func(name, format string, v any), e *layer.ERPC, pkt []byte) {
+// expectFirst sets what a packet alone and the header of a bundle have.
+func expectFirst(set func(name, format string, v any), pkt []byte) {
 	set("version", "%d", pkt[0]>>4)
+	set("upper", "0x%02x", pkt[11])
+}
+
+func expectHeader(set func(name, format string, v any), e *layer.ERPC) {
 	set("type", "%d", uint8(e.Type))
 	set("hold", "0x%04x", e.Hold)
 	set("size", "%d", e.MsgSize)
@@ -80,10 +125,15 @@ func expectHeader(set func(name, format string, v any), e *layer.ERPC, pkt []byt
 	}
 	set("flags.cut", "%d", e.Flags.Cut())
 	set("session", "%d", e.Session)
-	set("upper", "0x%02x", pkt[11])
 	set("token", "0x%08x", e.Token)
 	set("reqnum", "%d", e.ReqNum)
 	set("pktnum", "%d", e.PktNum)
+	if try, ok := e.Try(); ok {
+		set("try", "%d", try)
+	}
+	if d, ok := e.HoldTime(); ok {
+		set("hold_ns", "%d", d.Nanoseconds())
+	}
 }
 
 func expectFault(set func(name, format string, v any), body []byte) {
@@ -124,6 +174,7 @@ func expectBody(set func(name, format string, v any), body layer.Body) {
 		set("max_message", "%d", o.MaxMessage)
 		set("waiting", "%d", o.Waiting)
 		set("checksum", "%t", o.Features&wire.FeatureChecksum != 0)
+		set("bundles", "%t", o.Features&wire.FeatureBundle != 0)
 		set("features", "0x%08x", uint32(o.Features))
 	}
 	switch b := body.(type) {

@@ -26,7 +26,7 @@ func TestNames(t *testing.T) {
 	}
 	types, ops, codes, statuses := 0, 0, 0, 0
 	for v := wire.Type(0); v.String() != "INVALID"; v++ {
-		if types++; v != wire.TypeMgmt && v != wire.TypeErr {
+		if types++; v != wire.TypeMgmt && v != wire.TypeErr && v != wire.TypeBundle {
 			add(wire.Header{Type: v}, nil, "erpc.type", fmt.Sprintf("Type: %v (%d)", v, v))
 		}
 	}
@@ -55,7 +55,12 @@ func TestNames(t *testing.T) {
 	}
 	addError(wire.Error{Status: 1, Code: 1, Text: []byte("größer")},
 		"erpc.error_text", "Error text: größer")
-	if types != 10 || ops != 12 || codes != 10 || statuses != 16 {
+	bundle := make([]byte, wire.BundleHeaderSize+12)
+	wire.PutRecord(bundle[wire.BundleHeaderSize:], &wire.Header{Type: wire.TypeReq}, 0, false, 0)
+	wire.PutBundle(bundle, 1, 12, 1, 0)
+	list = append(list, bundle)
+	want = append(want, "erpc.type", "Type: BUNDLE (10)")
+	if types != 11 || ops != 12 || codes != 10 || statuses != 16 {
 		t.Errorf("%d types, %d operations, %d codes, %d statuses", types, ops, codes, statuses)
 	}
 

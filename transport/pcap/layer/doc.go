@@ -7,7 +7,8 @@
 //	if l, ok := p.Layer(layer.LayerType).(*layer.ERPC); ok { ... }
 //
 // finds eRPC headers in UDP packets to and from that port. [RegisterPort] adds others;
-// a payload from anywhere else decodes with [ERPC.DecodeFromBytes]. A packet that
+// a payload from anywhere else decodes with [ERPC.DecodeFromBytes]. A bundle becomes a layer
+// [Bundle], and each packet inside a layer ERPC of its own, in their order. A packet that
 // package wire refuses becomes gopacket's DecodeFailure layer, with wire's error. That is what
 // wire's Parse and CheckExtensions refuse; an ERR whose body is broken is a layer without a
 // [ERPC.Fault].

@@ -41,13 +41,16 @@ type ERPC struct {
 	layers.BaseLayer
 	wire.Header
 	// Token as it stands in the packet. In management packets and sessions with checksums
-	// it holds the checksum too, see Opened.
+	// it holds the checksum too, see Opened. In a bundle it is the session's that the last record
+	// with a token named, or what stands in the bundle's header.
 	Token uint32
 	// Body is nil unless Type is wire.TypeMgmt.
 	Body Body
 	// Extensions follow the least body of a management packet, up to MsgSize; see
 	// wire.NextExtension. They alias the bytes that were decoded.
 	Extensions []byte
+	// Bundled says that the packet is one of a bundle. Contents and Payload are its record then.
+	Bundled bool
 	// Fault is the body of an ERR. Its Status is wire.StatusOK in packets of other types, and if
 	// wire.ParseError refuses the body: the packet is a sound one all the same, since only its
 	// receiver reads the body. Text and Details alias the bytes that were decoded.
@@ -77,8 +80,8 @@ func (e *ERPC) NextLayerType() gopacket.LayerType {
 // Op returns the operation of a management packet.
 func (e *ERPC) Op() wire.Op { return wire.Op(e.ReqType) }
 
-// DecodeFromBytes reads one packet, which is all of data. It allocates for management
-// packets only. The error is one of package wire's; e holds no promise then.
+// DecodeFromBytes reads one packet, which is all of data, and no bundle. It allocates for
+// management packets only. The error is one of package wire's; e holds no promise then.
 func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	if len(data) < wire.HeaderSize {
 		df.SetTruncated()
@@ -88,14 +91,8 @@ func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		return err
 	}
 	size := wire.HeaderSize
-	e.Token, e.Body, e.Extensions, e.Fault = wire.Token(data), nil, nil, wire.Error{}
-	switch e.Type {
-	case wire.TypeErr:
-		if fault, err := wire.ParseError(data[size:]); err == nil {
-			e.Fault = fault
-			size = len(data)
-		}
-	case wire.TypeMgmt:
+	e.Token, e.Body, e.Extensions, e.Bundled = wire.Token(data), nil, nil, false
+	if e.Type == wire.TypeMgmt {
 		e.Body = newBody(e.Op())
 		e.Body.Parse(data[size:])
 		least, _ := bodyOf(e.Op(), e.Body)
@@ -107,8 +104,20 @@ func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		}
 		size += int(e.MsgSize)
 	}
-	e.BaseLayer = layers.BaseLayer{Contents: data[:size:size], Payload: data[size:]}
+	e.split(data, size)
 	return nil
+}
+
+// split divides the bytes of a packet into Contents, of at least size bytes, and Payload. It reads
+// the body of an ERR.
+func (e *ERPC) split(data []byte, size int) {
+	e.Fault = wire.Error{}
+	if e.Type == wire.TypeErr {
+		if fault, err := wire.ParseError(data[size:]); err == nil {
+			e.Fault, size = fault, len(data)
+		}
+	}
+	e.BaseLayer = layers.BaseLayer{Contents: data[:size:size], Payload: data[size:]}
 }
 
 // newBody returns an empty body for an operation that wire's Parse accepted.
@@ -145,16 +154,22 @@ func bodyOf(op wire.Op, body Body) (size int, ok bool) {
 
 // Opened returns the token that the sender of a management packet meant, or of a packet in
 // a session with checksums; a random-looking number if the packet was damaged or has no checksum.
-func (e *ERPC) Opened() uint32 { return e.Token ^ wire.Checksum(e.Contents, e.Payload) }
+// A packet of a bundle has none of its own: Opened returns Token.
+func (e *ERPC) Opened() uint32 {
+	if e.Bundled {
+		return e.Token
+	}
+	return e.Token ^ wire.Checksum(e.Contents, e.Payload)
+}
 
 // SerializeTo puts the header, and the body of a management packet or of an ERR, in front of
-// what b holds. An ERR without a Fault has its body in b. With opts.FixLengths, MsgSize becomes
-// the size of the body in a management packet, the size of everything behind the header in an
-// ERR, a WAIT, a PAST, a CANCEL and an ACK, and in others at least the payload's. With
-// opts.ComputeChecksums, Token is the session's token and the packet gets Token XOR its CRC-32C,
-// as management packets and sessions with checksums have it; else it gets Token as it is. A body
-// that does not belong to the operation or the type is an error, as is a packet or a Fault that
-// a receiver would refuse.
+// what b holds. That is a packet alone, also if e is Bundled. An ERR without a Fault has its body
+// in b. With opts.FixLengths, MsgSize becomes the size of the body in a management packet, the size
+// of everything behind the header in an ERR, a WAIT, a PAST, a CANCEL and an ACK, and in others at
+// least the payload's. With opts.ComputeChecksums, Token is the session's token and the packet gets
+// Token XOR its CRC-32C, as management packets and sessions with checksums have it; else it gets
+// Token as it is. A body that does not belong to the operation or the type is an error, as is a
+// packet or a Fault that a receiver would refuse.
 func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	h, payload := e.Header, len(b.Bytes())
 	n, err := e.bodySize()
@@ -163,14 +178,7 @@ func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 	}
 	size := wire.HeaderSize + n
 	if opts.FixLengths {
-		switch e.Type {
-		case wire.TypeMgmt:
-			h.MsgSize = uint32(n)
-		case wire.TypeErr, wire.TypeWait, wire.TypePast, wire.TypeCancel, wire.TypeAck:
-			h.MsgSize = uint32(n + payload)
-		default:
-			h.MsgSize = max(h.MsgSize, uint32(payload))
-		}
+		h.MsgSize = e.fixedSize(n, payload)
 	}
 	if _, err := b.PrependBytes(size); err != nil {
 		return err
@@ -190,10 +198,27 @@ func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 	if err := again.Parse(pkt); err != nil {
 		return err
 	}
-	if again != h {
-		return fmt.Errorf("layer: a field does not fit its place: %+v", h)
+	return fits(&again, &h)
+}
+
+// fits returns an error unless the header that was read is the one that was written.
+func fits(got, want *wire.Header) error {
+	if *got != *want {
+		return fmt.Errorf("layer: a field does not fit its place: %+v", *want)
 	}
 	return nil
+}
+
+// fixedSize returns what MsgSize becomes with opts.FixLengths, by the bytes of the body and of what
+// is behind it.
+func (e *ERPC) fixedSize(body, payload int) uint32 {
+	switch e.Type {
+	case wire.TypeMgmt:
+		return uint32(body)
+	case wire.TypeErr, wire.TypeWait, wire.TypePast, wire.TypeCancel, wire.TypeAck:
+		return uint32(body + payload)
+	}
+	return max(e.MsgSize, uint32(payload))
 }
 
 // bodySize returns how many bytes Body and Extensions, or Fault, take.
@@ -220,6 +245,9 @@ func (e *ERPC) bodySize() (int, error) {
 }
 
 func decode(data []byte, p gopacket.PacketBuilder) error {
+	if wire.IsBundle(data) {
+		return decodeBundle(data, p)
+	}
 	e := new(ERPC)
 	if err := e.DecodeFromBytes(data, p); err != nil {
 		return err

@@ -81,6 +81,11 @@ func TestGolden(t *testing.T) {
 				}
 				return
 			}
+			if wire.IsBundle(pkt) {
+				types[wire.TypeBundle]++
+				checkBundle(t, p, pkt)
+				return
+			}
 			e, ok := p.Layer(LayerType).(*ERPC)
 			if !ok || p.ErrorLayer() != nil {
 				t.Fatalf("no layer in %v", p)
@@ -116,7 +121,7 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	if len(types) != 10 || len(ops) != 12 {
+	if len(types) != 11 || len(ops) != 12 {
 		t.Errorf("types %v, operations %v", types, ops)
 	}
 }
@@ -165,7 +170,8 @@ func TestMalformed(t *testing.T) {
 		return x
 	}
 	for want, pkt := range map[error][]byte{
-		wire.ErrShort: good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x2A),
+		wire.ErrBundle: spoil(0, 0x2A),
+		wire.ErrShort:  good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x2B),
 		wire.ErrFlags:   append([]byte{0x21}, spoil(7, 0x10)[1:]...),
 		wire.ErrReqType: spoil(1, 255), wire.ErrSize: append(bytes.Clone(good), 1),
 		wire.ErrSession: append(append(bytes.Clone(good[:8]), 255, 255, 255, 0), good[12:]...),
@@ -352,6 +358,11 @@ func FuzzLayer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pkt []byte) {
 		opts := gopacket.DecodeOptions{SkipDecodeRecovery: true, NoCopy: true}
 		p := gopacket.NewPacket(pkt, LayerType, opts)
+		if wire.IsBundle(pkt) {
+			_ = p.String()
+			checkBundle(t, p, pkt)
+			return
+		}
 		var want wire.Header
 		err := accepts(&want, pkt)
 		e, ok := p.Layer(LayerType).(*ERPC)

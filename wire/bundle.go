@@ -1,0 +1,282 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Sizes and limits of a bundle.
+const (
+	// BundleHeaderSize is the size of a bundle's header in bytes.
+	BundleHeaderSize = 16
+	// MaxBundled is the largest number of packets in a bundle.
+	MaxBundled = 1<<8 - 1
+	// MaxContent is the largest size in bytes of all records of a bundle together.
+	MaxContent = 1<<16 - 1
+	// MaxRecordHead is the largest size of a record's head in bytes.
+	MaxRecordHead = recordSize + anotherSize + partSize
+
+	recordSize  = 12 // of a head that has no more than every record has
+	anotherSize = 8  // of session and token
+	partSize    = 6  // of msgsize, flags and pktnum
+)
+
+// The upper bits of a record's first byte.
+const (
+	recordAnother  = 1 << 4 // another session than the packet before
+	recordWhole    = 1 << 5 // a packet number 0 without flags that has all of its message
+	recordReserved = 3 << 6
+)
+
+// ErrBundle is the error of a bundle whose records are not as many or as long as it says.
+var ErrBundle = errors.New("wire: a bundle's packets do not fit its count or its content")
+
+// IsBundle reports whether pkt begins as a bundle of this version does. All other packets go to
+// [Header.Parse], which refuses a bundle with ErrType.
+func IsBundle(pkt []byte) bool {
+	return len(pkt) > 0 && pkt[0] == byte(TypeBundle)|Version<<4
+}
+
+// Bundle reads the packets of a bundle, one by one. It refers to the datagram and copies nothing.
+// The zero value is a bundle without packets.
+type Bundle struct {
+	records []byte // those of the datagram, nothing behind them
+	at      int    // where the next record begins
+	session uint32 // of the packet that Next gave last
+	token   uint32 // of that session
+	another bool
+}
+
+// Parse checks all of a datagram that is a bundle: its header, and each packet inside by the rules
+// of [Header.Parse]. Then Next gives the first packet. After an error b has no packets. The errors
+// are those of Header.Parse and ErrBundle.
+func (b *Bundle) Parse(pkt []byte) error { return b.ParseCut(pkt, len(pkt)) }
+
+// ParseCut is Parse for a datagram of size bytes of which a capture kept no more than pkt. Next
+// gives the packets that are there from end to end.
+func (b *Bundle) ParseCut(pkt []byte, size int) error {
+	*b = Bundle{}
+	if len(pkt) < BundleHeaderSize {
+		return ErrShort
+	}
+	p := (*[BundleHeaderSize]byte)(pkt)
+	first := binary.LittleEndian.Uint64(p[0:])
+	session := binary.LittleEndian.Uint32(p[8:])
+	count, content := int(first>>8&0xFF), int(first>>16&0xFFFF)
+	switch {
+	case p[0]>>4 != Version:
+		return ErrVersion
+	case Type(p[0]&0x0F) != TypeBundle:
+		return ErrType
+	case first>>32 != 0:
+		return ErrFlags
+	case session >= NoSession:
+		return ErrSession
+	case count == 0 || content > size-BundleHeaderSize:
+		return ErrBundle
+	}
+	records := pkt[BundleHeaderSize:min(len(pkt), BundleHeaderSize+content)]
+	n, err := checkRecords(records, count)
+	if err == nil && n != content {
+		return ErrBundle
+	}
+	if err != nil && (err != ErrBundle || len(records) == content) {
+		return err
+	}
+	b.records = records[:n]
+	b.session, b.token = session, binary.LittleEndian.Uint32(p[12:])
+	return nil
+}
+
+// checkRecords checks that b begins with count sound records. It returns their bytes, or those
+// before the first that is not sound, or not all there: the error is ErrBundle then.
+func checkRecords(b []byte, count int) (at int, err error) {
+	at, n := skipPlain(b, count)
+	for n < count {
+		refused := byte(recordReserved)
+		if n == 0 {
+			refused |= recordAnother
+		}
+		size, err := checkRecord(b[at:], refused)
+		if err != nil {
+			return at, err
+		}
+		skipped, m := skipPlain(b[at+size:], count-n-1)
+		at, n = at+size+skipped, n+1+m
+	}
+	return at, nil
+}
+
+// skipPlain returns how many of the next count records are requests or responses of one packet
+// and surely sound, and the bytes of these. It only saves time.
+func skipPlain(b []byte, count int) (at, n int) {
+	b = b[:len(b):len(b)] // the compiler leaves out the check of a bound that is the length
+	for ; n < count && len(b)-at >= recordSize; n++ {
+		rec := b[at:]
+		first, size := binary.LittleEndian.Uint32(rec), int(binary.LittleEndian.Uint16(rec[4:]))
+		if t := byte(first); t != byte(TypeReq)|recordWhole && t != byte(TypeResp)|recordWhole {
+			break
+		}
+		if byte(first>>8) > MaxReqType || recordSize+size > len(rec) {
+			break
+		}
+		at += recordSize + size
+	}
+	return at, n
+}
+
+// checkRecord checks the record that b begins with, and returns its size in bytes. The bits in
+// refused are refused.
+func checkRecord(b []byte, refused byte) (size int, err error) {
+	if len(b) < recordSize {
+		return 0, ErrBundle
+	}
+	var h Header
+	head := headSize(b[0])
+	if b[0]&refused != 0 {
+		return 0, ErrFlags
+	}
+	if Type(b[0]&0x0F) == TypeMgmt {
+		return 0, ErrType
+	}
+	payload := int(binary.LittleEndian.Uint16(b[4:]))
+	if head+payload > len(b) {
+		return 0, ErrBundle
+	}
+	h.readRecord(b[:head])
+	return head + payload, h.check(payload)
+}
+
+// headSize returns the size of a record's head in bytes, by its first byte.
+func headSize(first byte) int {
+	size := recordSize
+	if first&recordAnother != 0 {
+		size += anotherSize
+	}
+	if first&recordWhole == 0 {
+		size += partSize
+	}
+	return size
+}
+
+// readRecord reads the head of a record, which is all of b. The session stays as it is if the
+// record has none. It returns the token, zero then.
+func (h *Header) readRecord(b []byte) (token uint32) {
+	first, num := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:])
+	h.Type, h.ReqType, h.Hold = Type(first&0x0F), uint8(first>>8), uint16(first>>16)
+	h.Flags, h.PktNum, h.MsgSize, h.ReqNum = 0, 0, uint32(num&0xFFFF), num>>16
+	if first&recordAnother != 0 {
+		q := (*[recordSize + anotherSize]byte)(b)
+		h.Session = binary.LittleEndian.Uint32(q[recordSize:])
+		token = binary.LittleEndian.Uint32(q[recordSize+4:])
+	}
+	if first&recordWhole == 0 {
+		q := b[len(b)-partSize:]
+		sizeFlags := binary.LittleEndian.Uint32(q)
+		h.MsgSize, h.Flags = sizeFlags&MaxMsgSize, Flags(sizeFlags>>28)
+		h.PktNum = binary.LittleEndian.Uint16(q[4:])
+	}
+	return token
+}
+
+// Next reads the next packet into h, all of its fields, and returns its payload, which aliases the
+// datagram; ok is false if there is none.
+func (b *Bundle) Next(h *Header) (payload []byte, ok bool) {
+	at, all := b.at, b.records[:len(b.records):len(b.records)]
+	if len(all)-at < recordSize {
+		return nil, false
+	}
+	rec := all[at:]
+	first, num := binary.LittleEndian.Uint32(rec), binary.LittleEndian.Uint64(rec[4:])
+	if first&(recordAnother|recordWhole) != recordWhole {
+		return b.nextLong(h), true
+	}
+	size := int(num & 0xFFFF)
+	b.at, b.another = at+recordSize+size, false
+	h.Type, h.ReqType, h.Hold = Type(first&0x0F), uint8(first>>8), uint16(first>>16)
+	h.Flags, h.PktNum, h.MsgSize, h.Session, h.ReqNum = 0, 0, uint32(size), b.session, num>>16
+	return rec[recordSize : recordSize+size : recordSize+size], true
+}
+
+// nextLong is Next for a record that says more than every record says.
+func (b *Bundle) nextLong(h *Header) (payload []byte) {
+	rec := b.records[b.at:]
+	head := headSize(rec[0])
+	size := head + int(binary.LittleEndian.Uint16(rec[4:]))
+	b.another = rec[0]&recordAnother != 0
+	h.Session = b.session
+	if token := h.readRecord(rec[:head]); b.another {
+		b.session, b.token = h.Session, token
+	}
+	b.at += size
+	return rec[head:size:size]
+}
+
+// Another reports whether the packet that Next gave last is of another session than the packet
+// before it. The first packet is not: its session is that of the bundle, see [SessionOf].
+func (b *Bundle) Another() bool { return b.another }
+
+// Token returns the token of the session of the packet that Next gave last. The bundle's first
+// session has it as it stands in the header: see [Token] and [Checksum].
+func (b *Bundle) Token() uint32 { return b.token }
+
+// Offset returns where in the datagram the next packet's record begins, or where the last one
+// ended.
+func (b *Bundle) Offset() int { return BundleHeaderSize + b.at }
+
+// PutBundle writes the header of a bundle into the first BundleHeaderSize bytes of b: for count
+// packets whose records take content bytes. Session and token are those of the first packet. In a
+// session with checksums [SetToken] follows once the datagram is whole, as for a lone packet:
+// [Checksum] leaves out the same bytes.
+func PutBundle(b []byte, count, content int, session, token uint32) {
+	p := (*[BundleHeaderSize]byte)(b)
+	binary.LittleEndian.PutUint64(p[0:], uint64(TypeBundle)|Version<<4|uint64(uint8(count))<<8|
+		uint64(uint16(content))<<16)
+	binary.LittleEndian.PutUint64(p[8:], uint64(session)|uint64(token)<<32)
+}
+
+// whole reports whether a record with so many bytes of payload need not say h's flags, packet
+// number and message size.
+func (h *Header) whole(payload int) bool {
+	return h.Flags == 0 && h.PktNum == 0 && int(h.MsgSize) == payload
+}
+
+// RecordSize returns how many bytes of a bundle a packet takes that has the header h and so many
+// bytes of payload. Another says that its session is not that of the packet before it.
+func RecordSize(h *Header, payload int, another bool) int {
+	size := recordSize + payload
+	if another {
+		size += anotherSize
+	}
+	if !h.whole(payload) {
+		size += partSize
+	}
+	return size
+}
+
+// PutRecord writes the head of a record to b, and returns its size in bytes: at most
+// MaxRecordHead, and RecordSize without the payload, which the caller puts behind it. The token of
+// h's session counts if it is another session. Fields wider than their place are cut; callers keep
+// the limits. [Hold] and [SetHold] work on a record too.
+func PutRecord(b []byte, h *Header, payload int, another bool, token uint32) int {
+	p := (*[recordSize]byte)(b)
+	first := uint32(h.Type&0x0F) | uint32(h.ReqType)<<8 | uint32(h.Hold)<<16
+	binary.LittleEndian.PutUint64(p[4:], uint64(uint16(payload))|h.ReqNum<<16)
+	n := recordSize
+	if another {
+		first |= recordAnother
+		q := (*[anotherSize]byte)(b[n:])
+		binary.LittleEndian.PutUint64(q[0:], uint64(h.Session)|uint64(token)<<32)
+		n += anotherSize
+	}
+	if h.whole(payload) {
+		first |= recordWhole
+	} else {
+		q := (*[partSize]byte)(b[n:])
+		binary.LittleEndian.PutUint32(q[0:], h.MsgSize&MaxMsgSize|uint32(h.Flags)<<28)
+		binary.LittleEndian.PutUint16(q[4:], h.PktNum)
+		n += partSize
+	}
+	binary.LittleEndian.PutUint32(p[0:], first)
+	return n
+}
