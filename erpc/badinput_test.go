@@ -205,20 +205,24 @@ func TestBadInput(t *testing.T) {
 	if testing.Short() || invariants.Enabled {
 		count = 200_000
 	}
-	t.Run("checksum", func(t *testing.T) { badInput(t, newMemNet(), count*5/8, false) })
-	t.Run("informed", func(t *testing.T) { badInput(t, newMemNet(), count/4, true) })
+	t.Run("checksum", func(t *testing.T) { badInput(t, newMemNet(), count*3/8, false, false) })
+	t.Run("bundles", func(t *testing.T) { badInput(t, newMemNet(), count/4, false, true) })
+	t.Run("informed", func(t *testing.T) { badInput(t, newMemNet(), count/8, true, false) })
+	t.Run("informed bundles", func(t *testing.T) { badInput(t, newMemNet(), count/8, true, true) })
 	t.Run("lends", func(t *testing.T) {
 		net := newMemNet()
 		net.lends = true
-		badInput(t, net, count/8, false)
+		badInput(t, net, count/8, false, false)
 	})
 }
 
 // badInput attacks. An informed attacker knows the tokens and meets no checksum: it
 // may ruin the session, but nothing else.
-func badInput(t *testing.T, net *memNet, count int, informed bool) {
+func badInput(t *testing.T, net *memNet, count int, informed, bundles bool) {
 	w := &traffic{tb: t, r: rand.New(rand.NewPCG(1, 1)), strict: !informed, served: make([]uint8, 1024)}
-	cfg := erpc.Config{Checksum: !informed, MaxMessage: 64 << 10, MaxSessions: 500}
+	cfg := erpc.Config{
+		Checksum: !informed, MaxMessage: 64 << 10, MaxSessions: 500, NoBundles: !bundles,
+	}
 	p := newMemPairOn(t, net, cfg, func(n *erpc.Nexus) {
 		if err := n.Register(1, erpc.Dispatch, w.handle); err != nil {
 			t.Fatal(err)
@@ -234,7 +238,11 @@ func badInput(t *testing.T, net *memNet, count int, informed bool) {
 			types[100+b[1]] = true
 		}
 	}
-	for _, k := range []byte{0, 1, 2, 3, 4, 101, 102, 103, 105, 106, 107, 108} {
+	kinds := []byte{0, 1, 2, 3, 4, 101, 102, 103, 105, 106, 107, 108}
+	if bundles {
+		kinds = []byte{0, 3, 4, 10, 101, 102, 103, 105, 106, 107, 108}
+	}
+	for _, k := range kinds {
 		if !types[k] {
 			t.Fatalf("no packet of kind %d was recorded", k)
 		}

@@ -74,6 +74,9 @@ type Config struct {
 	MemoryLimit int64
 	// Shares says what one client's address can have of sessions, workers and memory.
 	Shares Shares
+	// NoBundles makes each packet a datagram, in sessions of either side. Otherwise the small packets
+	// that a burst has for a peer share datagrams, unless the transport does better without.
+	NoBundles bool
 	// NoHugepages keeps message buffers in ordinary pages even if the machine has
 	// huge pages reserved and free.
 	NoHugepages bool

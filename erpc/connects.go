@@ -165,7 +165,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	}
 	path := e.port.pathTo(from)
 	mtu := min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)
-	mine := e.paths.offer(int(mtu), path.Checksummed)
+	mine := e.paths.offer(int(mtu), &path)
 	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
 	if err != nil || c.Session >= wire.NoSession {
 		return nil, wire.CodeBadOffer
@@ -189,7 +189,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	e.shares.join(s)
 	s.live.Heard(e.in.Now)
 	e.peers.addEpoch(from, c.Epoch)
-	e.joinPeer(s)
+	e.joinPeer(s, &s.end.Params)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }

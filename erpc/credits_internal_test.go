@@ -1,6 +1,10 @@
 package erpc
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/transport"
+)
 
 // TestDefaultCredits: small packets get more credits, as far as the receiving side holds them.
 func TestDefaultCredits(t *testing.T) {
@@ -12,7 +16,7 @@ func TestDefaultCredits(t *testing.T) {
 		if got := p.credits(c.mtu); got != c.want {
 			t.Errorf("%+v: got %d", c, got)
 		}
-		if o := p.offer(c.mtu, true); int(o.Credits) != c.want || int(o.MTU) != c.mtu {
+		if o := p.offer(c.mtu, &transport.Path{Checksummed: true}); int(o.Credits) != c.want || int(o.MTU) != c.mtu {
 			t.Errorf("%+v: offer %+v", c, o)
 		}
 	}

@@ -72,11 +72,10 @@ const coldSessions = 256
 func (e *engine) prefetch(pkts []transport.RxPacket) {
 	e.ahead = e.ahead[:0]
 	for i := range pkts {
-		if n, ok := wire.SessionOf(pkts[i].Data); ok {
-			if s := e.table.at(n); s != nil {
-				sys.Prefetch(&s.live, hotSession+session.ClientHot)
-				e.ahead = append(e.ahead, s)
-			}
+		if p := pkts[i].Data; wire.IsBundle(p) {
+			e.prefetchBundle(p)
+		} else if n, ok := wire.SessionOf(p); ok {
+			e.prefetchSession(n)
 		}
 	}
 	for step := range session.PrefetchSteps {
@@ -85,6 +84,14 @@ func (e *engine) prefetch(pkts []transport.RxPacket) {
 				s.sv.Prefetch(step)
 			}
 		}
+	}
+}
+
+// prefetchSession is the first step of prefetch for a session.
+func (e *engine) prefetchSession(number uint32) {
+	if s := e.table.at(number); s != nil {
+		sys.Prefetch(&s.live, hotSession+session.ClientHot)
+		e.ahead = append(e.ahead, s)
 	}
 }
 
@@ -118,21 +125,26 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 		e.stats.DropToken++
 		return
 	}
-	s.live.Heard(e.in.Now)
 	s.peer.watch.Heard(e.in.Now)
-	e.in.CE, e.hand = p.CE, s
-	payload := p.Data[wire.HeaderSize:]
+	e.in.CE = p.CE
+	e.handle(s, &h, p.Data[wire.HeaderSize:])
+}
+
+// handle takes a packet of a session.
+func (e *engine) handle(s *Session, h *wire.Header, payload []byte) {
+	s.live.Heard(e.in.Now)
+	e.hand = s
 	switch {
 	case s.sv != nil && h.Type == wire.TypeReq:
-		s.sv.OnReq(&h, payload, &e.in, e.out)
+		s.sv.OnReq(h, payload, &e.in, e.out)
 	case s.sv != nil && h.Type == wire.TypeRFR:
-		s.sv.OnRFR(&h, &e.in, e.out)
+		s.sv.OnRFR(h, &e.in, e.out)
 	case s.cl != nil && h.Type == wire.TypeResp:
-		s.cl.OnResp(&h, payload, &e.in, e.out)
+		s.cl.OnResp(h, payload, &e.in, e.out)
 	case s.cl != nil && h.Type == wire.TypeCR:
-		s.cl.OnCR(&h, &e.in, e.out)
+		s.cl.OnCR(h, &e.in, e.out)
 	default:
-		e.onRare(s, &h, payload)
+		e.onRare(s, h, payload)
 	}
 }
 

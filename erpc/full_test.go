@@ -12,7 +12,7 @@ import (
 // newFullPair is a pair whose client's transport takes nothing. Arrived counts the request
 // packets that come to the server.
 func newFullPair(t *testing.T) (p *errPair, arrived *int) {
-	p = newErrPair(t, erpc.Config{Burst: 4, Slots: 64, Credits: 64})
+	p = newErrPair(t, erpc.Config{Burst: 4, Slots: 64, Credits: 64, NoBundles: true})
 	p.cend.takes = func(int) int { return 0 }
 	p.cend.record = true
 	arrived = new(int)

@@ -47,7 +47,7 @@ func (e *engine) dial(to transport.Addr, limit time.Duration) (*Session, error) 
 	e.table.add(s)
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
-		Offer: e.paths.offer(e.paths.limit(&path)-e.seam.overhead, path.Checksummed),
+		Offer: e.paths.offer(e.paths.limit(&path)-e.seam.overhead, &path),
 	}
 	timing := plan.timing
 	timing.ConnectTimeout = limit
@@ -88,7 +88,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.state = sessConnected
 			s.epoch = a.Epoch
 			s.live.Heard(e.in.Now)
-			e.joinPeer(s)
+			e.joinPeer(s, &params)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -158,8 +158,8 @@ func (e *engine) disconnect(s *Session) {
 }
 
 // joinPeer notes an open session with its peer.
-func (e *engine) joinPeer(s *Session) {
-	e.peers.join(s, &e.seam, e.in.Now)
+func (e *engine) joinPeer(s *Session, params *session.Params) {
+	e.peers.join(s, &e.seam, params, e.in.Now)
 	e.sealing = e.seam.on()
 }
 

@@ -66,8 +66,9 @@ type quotedData struct {
 	n   int
 }
 
-// dataHead is how many bytes name a packet of a request: session, request, packet and try.
-const dataHead = wire.HeaderSize
+// dataHead is how many bytes name a packet of a request, alone or the first in a bundle: session,
+// request, packet and try. One alone may have fewer.
+const dataHead = wire.HeaderSize + 4
 
 // quotes counts the packets that came back from the network, while the peer was silent since a time.
 type quotes struct {
@@ -123,7 +124,7 @@ func (e *engine) doubt(p *peer, quoted []byte) {
 // has reports whether a packet of a request came back before.
 func (d *doubt) has(quoted []byte) bool {
 	for i := range d.datas {
-		if bytes.HasPrefix(quoted, d.data[i].mem[:dataHead]) {
+		if x := &d.data[i]; bytes.HasPrefix(quoted, x.mem[:min(x.n, dataHead)]) {
 			return true
 		}
 	}
@@ -134,7 +135,10 @@ func (d *doubt) has(quoted []byte) bool {
 // gave the first bytes back, perhaps with those of other packets that left with it behind them.
 func (p *peer) awaits(quoted []byte) bool {
 	var h wire.Header
-	if len(quoted) < dataHead || h.Parse(quoted[:dataHead]) != nil {
+	if len(quoted) < wire.HeaderSize {
+		return false
+	}
+	if h.ParseFirst(quoted) != nil && h.Parse(quoted[:wire.HeaderSize]) != nil {
 		return false
 	}
 	for _, s := range p.sessions {

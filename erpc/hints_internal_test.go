@@ -124,6 +124,9 @@ func TestForgedHints(t *testing.T) {
 	}
 }
 
+// alone is the size of a request that no bundle takes.
+const alone = 1000
+
 // ask starts n requests of size bytes, and returns the packets that leave.
 func (st *stub) ask(s *Session, n, size int) (sent [][]byte) {
 	st.tb.Helper()
@@ -187,13 +190,37 @@ func TestPeerGoneUnderRequests(t *testing.T) {
 		}, false},
 	} {
 		st, s, other := hintStub(t)
-		for _, quoted := range c.quote(s, st.ask(s, 4, 32)) {
+		for _, quoted := range c.quote(s, st.ask(s, 4, alone)) {
 			st.say(1, unreachable, quoted)
 		}
 		st.pass(2 * time.Millisecond)
 		st.pass(2 * time.Millisecond)
 		if gone := errors.Is(s.Err(), ErrPeerLost); gone != c.gone || other.Err() != nil {
 			t.Errorf("%s: the sessions ended with %v, %v", name, s.Err(), other.Err())
+		}
+	}
+}
+
+// TestBundlesCameBack: bundles that come back count as the requests in them do, each once.
+func TestBundlesCameBack(t *testing.T) {
+	for _, n := range []int{1, 2, 3} {
+		st, s, _ := hintStub(t)
+		var sent [][]byte
+		for range n {
+			sent = append(sent, st.ask(s, 2, 32)...)
+		}
+		for range 3 {
+			for _, p := range sent {
+				if !wire.IsBundle(p) {
+					t.Fatalf("a packet of %d bytes is alone", len(p))
+				}
+				st.say(1, unreachable, p)
+			}
+		}
+		st.pass(2 * time.Millisecond)
+		st.pass(2 * time.Millisecond)
+		if gone := errors.Is(s.Err(), ErrPeerLost); len(sent) != n || gone != (n == 3) {
+			t.Errorf("%d bundles: %v", len(sent), s.Err())
 		}
 	}
 }
@@ -208,7 +235,7 @@ func TestLastWords(t *testing.T) {
 			st.engine.timers.nextScan = 0
 			st.pass(d)
 		}
-		sent := st.ask(s, 4, 32)
+		sent := st.ask(s, 4, alone)
 		st.say(1, unreachable, sent[0])
 		st.say(1, unreachable, sent[1])
 		tick(1000)

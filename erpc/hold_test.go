@@ -80,7 +80,7 @@ func eachChecksum(t *testing.T, run func(t *testing.T, checksum bool)) {
 // TestHoldOfAPass: what a pass takes counts as hold time of all its answers, from 10 us on.
 func TestHoldOfAPass(t *testing.T) {
 	eachChecksum(t, func(t *testing.T, checksum bool) {
-		p := newHoldPair(t, erpc.Config{Checksum: checksum})
+		p := newHoldPair(t, erpc.Config{Checksum: checksum, NoBundles: true})
 		for _, c := range []struct {
 			cost, want time.Duration
 			n          int
@@ -104,7 +104,7 @@ func TestHoldOfAPass(t *testing.T) {
 func TestHoldOfKeptAnswers(t *testing.T) {
 	const first, second = 30_000, 70_000
 	eachChecksum(t, func(t *testing.T, checksum bool) {
-		p := newHoldPair(t, erpc.Config{Checksum: checksum})
+		p := newHoldPair(t, erpc.Config{Checksum: checksum, NoBundles: true})
 		room := 1
 		p.send.takes = func(n int) int {
 			n = min(n, room)
@@ -135,7 +135,7 @@ func TestHoldOfKeptAnswers(t *testing.T) {
 // TestHoldOfAPause: so does the time for which a loop that never sleeps did not look for packets,
 // from 10 us on.
 func TestHoldOfAPause(t *testing.T) {
-	p := newHoldPair(t, erpc.Config{Wait: erpc.WaitSpin})
+	p := newHoldPair(t, erpc.Config{Wait: erpc.WaitSpin, NoBundles: true})
 	for _, c := range []struct{ gap, want time.Duration }{
 		{9_999, 0}, {10_000, 10_000}, {200_000, 200_000}, {0, 0},
 	} {

@@ -251,7 +251,7 @@ func TestLentResponsesAreBounded(t *testing.T) {
 // same preallocated buffer. The client gave the first one up, and sees both responses.
 func preallocPair(t *testing.T, net *memNet, first, second erpc.Handler) {
 	n := 0
-	p := newMemPairOn(t, net, erpc.Config{Slots: 1}, func(nx *erpc.Nexus) {
+	p := newMemPairOn(t, net, erpc.Config{Slots: 1, NoBundles: true}, func(nx *erpc.Nexus) {
 		is(t, "register", nx.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) {
 			if n++; n == 1 {
 				first(h)
@@ -325,7 +325,7 @@ func TestGrownPrealloc(t *testing.T) {
 // have it again while the transport refers to the second packet.
 func TestStretchedPrealloc(t *testing.T) {
 	const size = memMTU // the buffer has room for so much, and a packet for less
-	p, _ := newLendPair(t, erpc.Config{Slots: 1})
+	p, _ := newLendPair(t, erpc.Config{Slots: 1, NoBundles: true})
 	for range 2 {
 		held := len(p.held)
 		res := p.enqueue(tHold, 10, 0)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // A full transport is offered packets again in the next pass, after fewStalls tries, as
@@ -71,14 +72,17 @@ func (r *Rpc) pass() (int, error) {
 	}
 	r.found = n
 	for i := range r.rx[:n] {
-		e.onPacket(&r.rx[i])
-		e.settle()
-		if len(e.out.Tx) >= batch {
-			if err = r.transmit(); err != nil {
+		if p := &r.rx[i]; wire.IsBundle(p.Data) {
+			if batch, err = r.unbundle(p, batch); err != nil {
 				return work, err
 			}
-			if len(e.out.Tx) > 0 {
-				batch = math.MaxInt // the transport is full
+			continue
+		}
+		e.onPacket(&r.rx[i])
+		e.settle()
+		if e.out.Packets >= batch {
+			if batch, err = r.transmitFull(batch); err != nil {
+				return work, err
 			}
 		}
 	}
@@ -107,12 +111,22 @@ func (r *Rpc) pass() (int, error) {
 	return work, nil
 }
 
+// transmitFull transmits a batch in the middle of a pass. It returns how many packets are one from
+// now on.
+func (r *Rpc) transmitFull(batch int) (int, error) {
+	if err := r.transmit(); err != nil {
+		return batch, err
+	}
+	if len(r.engine.out.Tx) > 0 {
+		return math.MaxInt, nil // the transport is full
+	}
+	return batch, nil
+}
+
 // transmit gives the TX batch to the transport.
 func (r *Rpc) transmit() error {
 	e := &r.engine
-	if e.out.HasAnswers() {
-		r.noteHold()
-	}
+	r.finish()
 	r.lastWork = e.in.Now // an answer may come soon
 	e.out.Settled()
 	if e.sealing {
@@ -152,14 +166,17 @@ func (r *Rpc) transmit() error {
 // not worth rewriting headers.
 const slowPass = 10_000
 
-// noteHold adds what this pass took to the hold times in the answers that leave now: it
-// is time that the server held the requests. Else slow handlers would look like congestion.
-func (r *Rpc) noteHold() {
-	late := r.clock().Sub(r.engine.in.Now)
-	if late < slowPass {
-		late = 0
+// finish makes the TX batch ready. What this pass took is added to the hold times in the answers
+// that leave now: it is time that the server held the requests. Else slow handlers would look like
+// congestion.
+func (r *Rpc) finish() {
+	e, late := &r.engine, time.Duration(0)
+	if e.out.HasAnswers() {
+		if late = r.clock().Sub(e.in.Now); late < slowPass {
+			late = 0
+		}
 	}
-	r.engine.out.Delayed(late)
+	e.out.Finish(late)
 }
 
 // drain sends the TX batch and waits until the transport refers to no buffer, also of the batches
@@ -167,7 +184,7 @@ func (r *Rpc) noteHold() {
 func (r *Rpc) drain() {
 	e := &r.engine
 	if len(e.out.Tx) > 0 {
-		r.noteHold()
+		r.finish()
 		if e.sealing {
 			e.seam.seal(e.out.Tx)
 		}

@@ -90,6 +90,7 @@ type Params struct {
 	MaxMessage int  // bytes
 	Waiting    int  // requests that may wait at the server without a credit
 	Checksum   bool // packets carry a CRC-32C
+	Bundles    bool // small packets share datagrams
 }
 
 // Timing holds the time constants of sessions. The zero value of a field means its default.

@@ -60,15 +60,18 @@ func (p *paths) limit(path *transport.Path) int {
 	return min(p.mtu, path.MTU)
 }
 
-// offer returns what this endpoint proposes for a session whose packets are up to mtu bytes, on a
-// path that drops damaged packets or does not.
-func (p *paths) offer(mtu int, checksummed bool) wire.Offer {
+// offer returns what this endpoint proposes for a session on a path whose packets are up to mtu
+// bytes. Bundles are checked as a whole first, so their sender must not be able to change them then.
+func (p *paths) offer(mtu int, path *transport.Path) wire.Offer {
 	o := wire.Offer{
 		Credits: uint16(p.credits(mtu)), Slots: uint16(p.cfg.Slots), MTU: uint32(mtu),
 		MaxMessage: uint32(p.cfg.MaxMessage), Waiting: uint16(max(0, p.cfg.Waiting)),
 	}
-	if p.cfg.Checksum || !checksummed {
+	if p.cfg.Checksum || !path.Checksummed {
 		o.Features = wire.FeatureChecksum
+	}
+	if !p.cfg.NoBundles && !path.Alone && !path.Shared {
+		o.Features |= wire.FeatureBundle
 	}
 	return o
 }

@@ -68,7 +68,7 @@ func TestPathOffers(t *testing.T) {
 		}
 		p := paths{cfg: &cfg}
 		for _, checked := range []bool{false, true} {
-			o := p.offer(1300, checked)
+			o := p.offer(1300, &transport.Path{Checksummed: checked, Alone: true})
 			if o.Slots != 4 || o.Credits != 9 || o.MTU != 1300 || o.MaxMessage != 5000 ||
 				(o.Features == wire.FeatureChecksum) != (wanted || !checked) {
 				t.Errorf("wanted %v, checked %v: offer %+v", wanted, checked, o)
@@ -89,7 +89,7 @@ func TestPathOfEachPeer(t *testing.T) {
 		mtu := min(1400, way.MTU)
 		s := st.dialTo(1)
 		o := s.dialer.Connect.Offer
-		if int(o.MTU) != mtu || (o.Features != 0) == way.Checksummed {
+		if int(o.MTU) != mtu || (o.Features&wire.FeatureChecksum != 0) == way.Checksummed {
 			t.Errorf("path %+v: offer %+v", way, o)
 		}
 		if s.plan != e.paths.plan(&way) {

@@ -7,6 +7,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // peerTable holds the endpoints that have sessions here. Whether one lives is watched for all of
@@ -37,7 +38,8 @@ type peerKey struct {
 type peer struct {
 	key      peerKey
 	watch    session.Watch
-	seal     sealer // nil: nothing is sealed
+	link     session.Link // for small packets
+	seal     sealer       // nil: nothing is sealed
 	sessions []*Session
 	clients  int           // of sessions: those that this side opened
 	turn     int           // which session asks next
@@ -58,16 +60,21 @@ const (
 )
 
 // join notes a session with a peer; its epoch is known.
-func (t *peerTable) join(s *Session, seam *seam, now monotime.Time) {
+func (t *peerTable) join(s *Session, seam *seam, params *session.Params, now monotime.Time) {
 	key := peerKey{s.end.Peer, s.epoch}
 	p := t.byKey[key]
 	if p == nil {
 		p = &peer{key: key, at: len(t.watched), twin: t.byAddr[key.addr]}
+		p.link = session.NewLink(1 << 16)
 		t.byKey[key], t.byAddr[key.addr] = p, p
 		t.watched = append(t.watched, p)
 		seam.join(p)
 	}
 	p.watch.Heard(now)
+	if params.Bundles {
+		p.link.Limit(params.PerPacket + wire.HeaderSize)
+		s.end.SetLink(&p.link)
+	}
 	s.peer, s.listed = p, int32(len(p.sessions))
 	p.sessions = append(p.sessions, s)
 	if s.cl != nil {

@@ -110,7 +110,7 @@ func newServedPair(t *testing.T, register ...func(*erpc.Server) error) *servedPa
 	net := newMemNet()
 	p.memPair = &memPair{tb: t, net: net, cend: net.end(true), send: net.end(true), tick: 100_000}
 	p.end = &parkedEnd{p.send, make(chan struct{}, 1)}
-	cfg := erpc.Config{Wait: erpc.WaitSleep}
+	cfg := erpc.Config{Wait: erpc.WaitSleep, NoBundles: true}
 	cfg.Simulation = erpc.Simulation{Clock: net.Now, Seed: 7, Executor: &p.errPair}
 	var err error
 	p.srv, err = erpc.NewServer(cfg)

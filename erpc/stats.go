@@ -11,6 +11,7 @@ import (
 // Stats counts what an Rpc did since it was made.
 type Stats struct {
 	RxPackets, TxPackets uint64
+	RxBundled, TxBundled uint64 // packets in bundles; each bundle counts as one above
 	TxDropped            uint64 // packets that a full transport did not take
 	Flushes              uint64 // TX queue flushes, each for a rare event
 
@@ -32,6 +33,7 @@ type Stats struct {
 	DropToken     uint64 // wrong token, checksum or sender
 	DropConnects  uint64 // Connects beyond what an endpoint looks at in a second
 	DropSealed    uint64 // could not be opened
+	DropBundle    uint64 // bundles that the session did not agree on
 	DropRole      uint64 // a client's packet at a client, or the reverse
 
 	Protocol  ProtocolStats
@@ -128,6 +130,7 @@ func (p *publishedStats) publish(r *Rpc) {
 func (r *Rpc) snapshot() Stats {
 	e := &r.engine
 	s := e.stats
+	s.TxBundled = e.out.Bundled
 	s.Protocol = ProtocolStats(e.proto)
 	s.Transport = r.tr.Stats()
 	s.Sessions = e.table.live

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -175,9 +174,13 @@ func alive(s *Session) wire.Alive {
 // connectFrom lets peer i open a session here, as an endpoint with an epoch.
 func (st *stub) connectFrom(i int, epoch, nonce uint64) *Session {
 	st.tb.Helper()
-	c := wire.Connect{Nonce: nonce, Epoch: epoch, Session: 8, Token: uint32(nonce)}
-	p := session.Params{Slots: 8, Credits: 8, PerPacket: 1000, MaxMessage: 1 << 20}
-	c.Offer = p.Offer()
+	return st.connectWith(i, epoch, nonce, 0)
+}
+
+// connectOffer is connectFrom with another offer.
+func (st *stub) connectOffer(i int, epoch, nonce uint64, o wire.Offer) *Session {
+	st.tb.Helper()
+	c := wire.Connect{Nonce: nonce, Epoch: epoch, Session: 8, Token: uint32(nonce), Offer: o}
 	from := stubAddr(i)
 	body := make([]byte, wire.ConnectSize)
 	c.Put(body)

@@ -33,7 +33,7 @@ func TestTxBatch(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			net := &memNet{now: 1e9, batch: c.batch, dear: c.dear}
-			p := newMemPairOn(t, net, erpc.Config{Slots: 32, Credits: 32}, register)
+			p := newMemPairOn(t, net, erpc.Config{Slots: 32, Credits: 32, NoBundles: true}, register)
 			done := 0
 			run(p.server)
 			for _, want := range [][4]int{c.waited, c.atOnce} {
@@ -64,7 +64,7 @@ func TestTxBatch(t *testing.T) {
 // TestSendFirst: what is enqueued between two passes leaves before the next one looks for packets, unless
 // the one before found many: then all leaves together.
 func TestSendFirst(t *testing.T) {
-	p := newMemPair(t, erpc.Config{Slots: 32, Credits: 32}, func(n *erpc.Nexus) {
+	p := newMemPair(t, erpc.Config{Slots: 32, Credits: 32, NoBundles: true}, func(n *erpc.Nexus) {
 		if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
 			t.Fatal(err)
 		}

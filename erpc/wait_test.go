@@ -21,7 +21,7 @@ func (p *memPair) types() *[16]int {
 // both loops sleep between sweeps. Their answers arrive though the network loses packets.
 func TestLongPolls(t *testing.T) {
 	for _, early := range []bool{false, true} {
-		p := newErrPair(t, erpc.Config{Slots: 4, Credits: 4})
+		p := newErrPair(t, erpc.Config{Slots: 4, Credits: 4, NoBundles: true})
 		if early {
 			p.hold = func(h erpc.ReqHandle) {
 				is(t, "wait", h.Wait(), nil)
@@ -108,7 +108,7 @@ func TestWaitingLimit(t *testing.T) {
 
 // TestLateAnswerInTime: at 2 % loss 999 of 1,000 late answers arrive within 50 ms.
 func TestLateAnswerInTime(t *testing.T) {
-	p := newErrPair(t, erpc.Config{Slots: 1})
+	p := newErrPair(t, erpc.Config{Slots: 1, NoBundles: true})
 	p.hold = func(h erpc.ReqHandle) {
 		_ = h.Wait()
 		p.held = append(p.held, h)
@@ -142,7 +142,7 @@ func TestLateAnswerInTime(t *testing.T) {
 // TestOutOfStep: a damaged request number that no checksum caught uses a slot's numbers up. The
 // session ends with a name for that, and a new one works.
 func TestOutOfStep(t *testing.T) {
-	p := newErrPair(t, erpc.Config{Slots: 1})
+	p := newErrPair(t, erpc.Config{Slots: 1, NoBundles: true})
 	is(t, "a call", p.call(tEcho, 10).err, nil)
 	p.send.tap = nil
 	damaged := false

@@ -74,6 +74,7 @@ func (c *Client) LowerCut(size int) bool {
 	}
 	c.cut = cut
 	c.PerPacket = wire.CutSizes[cut] - wire.HeaderSize
+	c.narrow(cut)
 	return true
 }
 

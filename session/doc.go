@@ -119,6 +119,19 @@
 // finds out with a PathProbe: pings of that size, which are answered in their size, beside small
 // ones. Six that are lost while small ones are answered lower the session.
 //
+// # Bundles
+//
+// Between two endpoints that agreed on it small packets travel in bundles (package wire). What a
+// batch has for a peer, of whichever sessions, is copied into one memory as it is queued; nothing
+// waits for company. A [Link] stands for the peer: all sessions with it share one. A bundle ends when
+// the next packet does not fit into what the path carries, when a packet that is alone comes behind
+// it, so that none is overtaken, and when the batch leaves ([Out.Finish]): then hold times grow, and
+// after that it gets its checksum. A full one is padded, since trains want packets of one size.
+//
+// A lost bundle is several lost packets, and nothing else: credits, tries, gaps and round trips are
+// those of packets. A bundle refers to no message buffer, so what it carries can be given back at
+// once; the rules above treat it as if it did.
+//
 // # Draining
 //
 // A server that shuts down tells each client until it acknowledges that. The client sends nothing
@@ -126,6 +139,9 @@
 // says that no handler ran; the notice, or silence, proves nothing.
 //
 // # What a peer can do wrong
+//
+// A session's packets are recognised by number and token, also inside a bundle: a peer may use the
+// number of a session that has not ended here for a new one.
 //
 // Every answer is checked against what was sent, every request against what the slot has seen; what
 // does not fit is counted in Stats and dropped. What a peer can make a session keep is bounded by

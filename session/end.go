@@ -14,6 +14,15 @@ type End struct {
 	Remote      uint32 // session number at the peer
 	RemoteToken uint32 // that packets to the peer carry
 	Params
+
+	link *Link // nil: its packets travel alone
+}
+
+// narrow makes the bundles no larger than the packets of a cut.
+func (e *End) narrow(cut wire.Cut) {
+	if e.link != nil {
+		e.link.Limit(wire.CutSizes[cut])
+	}
 }
 
 // TokenIn returns the token that pkt carries. If both sides agreed on checksums it is the right

@@ -40,7 +40,7 @@ func TestHoldCounts(t *testing.T) {
 			if !r.sout.HasAnswers() {
 				t.Fatalf("answer %d is not noted", k)
 			}
-			r.sout.Delayed(late)
+			r.sout.Finish(late)
 			r.takeServer()
 			out := r.s2c[k]
 			got := time.Duration(out.header().Hold) * wire.HoldUnit

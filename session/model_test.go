@@ -2,11 +2,13 @@ package session
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // model runs random requests over a channel that loses, copies, reorders and damages.
@@ -20,6 +22,7 @@ type model struct {
 	gaveUp   int  // requests
 	odd      bool // requests are given up, and wait
 	narrows  bool // the packets become smaller on the way
+	bundled  bool // small packets travel in bundles, and get lost with them
 	handling []Event
 	total    uint32
 	started  uint32
@@ -41,6 +44,9 @@ func newModel(t *testing.T, seed uint64) *model {
 		m.fault = rnd.Float64() * 0.1
 	}
 	m.odd, m.narrows = rnd.IntN(4) > 0, rnd.IntN(2) == 0
+	if m.bundled = seed&4 != 0; m.bundled {
+		m.bundles(p.PerPacket + wire.HeaderSize)
+	}
 	if rnd.IntN(2) == 0 {
 		m.open(0)
 	}
@@ -164,6 +170,9 @@ func (m *model) transfer(q *[]dgram, deliver func(dgram)) {
 	}
 	if m.rnd.Float64() < m.fault {
 		p.read(m.tb)
+		if p.in != nil && m.rnd.IntN(2) == 0 {
+			*q = slices.DeleteFunc(*q, func(o dgram) bool { return o.in == p.in })
+		}
 		return
 	}
 	if m.rnd.Float64() < m.fault {
@@ -234,7 +243,7 @@ func (m *model) run() {
 
 // TestModel: whatever the channel does, each request ends once with the right bytes,
 // its handler ran once, and credits and buffers come back. Some requests are given up, some wait,
-// and the packets may become smaller on the way.
+// the packets may become smaller on the way, and small ones travel in bundles or alone.
 func TestModel(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {

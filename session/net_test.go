@@ -16,6 +16,7 @@ import (
 type dgram struct {
 	raw  []byte // in memory of its own
 	loan *loan  // of the transport that sends it; nil if it has copied all
+	in   *Tx    // the bundle in which it travels; nil if it is alone
 }
 
 func (p dgram) header() (h wire.Header) {
@@ -33,6 +34,36 @@ func (p dgram) read(tb testing.TB) {
 
 func flatten(t Tx) dgram {
 	return dgram{raw: append(append([]byte(nil), t.Head...), t.Data...)}
+}
+
+// unbundle returns the packets of a bundle as they would be alone.
+func unbundle(tb testing.TB, t *Tx, sums bool) (ps []dgram) {
+	tb.Helper()
+	var b wire.Bundle
+	if err := b.Parse(t.Head); err != nil || len(t.Data) > 0 {
+		tb.Fatalf("a session made a bundle that does not parse: %v, %d bytes behind it", err, len(t.Data))
+	}
+	token := wire.Token(t.Head)
+	if sums {
+		token ^= wire.Checksum(t.Head, nil)
+	}
+	in := new(Tx)
+	for {
+		var h wire.Header
+		data, ok := b.Next(&h)
+		if !ok {
+			return ps
+		}
+		if b.Another() {
+			token = b.Token()
+		}
+		raw := append(make([]byte, wire.HeaderSize), data...)
+		h.Put(raw, token)
+		if sums {
+			wire.SetToken(raw, token^wire.Checksum(raw, nil))
+		}
+		ps = append(ps, dgram{raw: raw, in: in})
+	}
 }
 
 // loan is packet data to which a lending transport refers.
@@ -72,11 +103,19 @@ type sender struct {
 	loans []*loan
 	rnd   *rand.Rand // not nil: it takes only some packets of a batch
 	kept  []uint64   // sums of the packets that it did not take
+	sums  bool       // the session has checksums
+	count int        // bundles taken
 }
 
 // sum is of the message data in a packet that waits. Its header may be written again: a copy of
 // the packet has the same memory.
-func sum(t *Tx) uint64 { return maphash.Bytes(sumSeed, flatten(*t).raw[wire.HeaderSize:]) }
+func sum(t *Tx) uint64 {
+	head := wire.HeaderSize
+	if wire.IsBundle(t.Head) {
+		head = 0 // nobody writes it again
+	}
+	return maphash.Bytes(sumSeed, flatten(*t).raw[head:])
+}
 
 // take takes the first n packets of out.
 func (s *sender) take(tb testing.TB, out *Out, n int) (ps []dgram) {
@@ -89,6 +128,11 @@ func (s *sender) take(tb testing.TB, out *Out, n int) (ps []dgram) {
 			tb.Fatal("a packet was changed while it waited for the transport")
 		}
 		if i >= n {
+			continue
+		}
+		if wire.IsBundle(t.Head) {
+			s.count++
+			ps = append(ps, unbundle(tb, t, s.sums)...)
 			continue
 		}
 		p := flatten(*t)

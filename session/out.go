@@ -25,15 +25,27 @@ type Out struct {
 	taken    int     // of those, by Next
 	flush    int     // place of the last EventFlush, from 1; another event may be there now
 
-	held   []heldTx // answers in Tx whose hold time may have to grow
-	mem    []byte   // control headers and management packets of this batch
-	used   int
-	lends  bool             // the transport refers to packet data until it is flushed
-	gen    uint64           // number of this batch, from 1
-	clean  uint64           // packets of batches up to this one are in no queue
-	fault  wire.Error       // of the last EventError
-	unread []*msgbuf.Buffer // to be freed when no queue refers to them
-	size   int              // of those, bytes
+	// Packets counts those that were queued since the last Finish, in bundles or alone.
+	Packets int
+
+	// Bundled counts the packets in bundles since the start.
+	Bundled uint64
+
+	last    int32    // place in Tx of the packet queued last
+	at      int32    // where in it that begins
+	held    []heldTx // answers in Tx whose hold time may have to grow
+	links   []*Link  // those with bundles of this batch
+	sums    []int32  // places in Tx of bundles whose checksum is missing
+	bundles []byte   // memory of the bundles of this batch
+	filled  int      // of it
+	mem     []byte   // control headers and management packets of this batch
+	used    int
+	lends   bool             // the transport refers to packet data until it is flushed
+	gen     uint64           // number of this batch, from 1
+	clean   uint64           // packets of batches up to this one are in no queue
+	fault   wire.Error       // of the last EventError
+	unread  []*msgbuf.Buffer // to be freed when no queue refers to them
+	size    int              // of those, bytes
 }
 
 const (
@@ -53,13 +65,21 @@ func NewOut(batch int, lends bool) *Out {
 
 // Reset forgets all packets, which the transport has taken or which are given up.
 func (o *Out) Reset() {
-	o.Tx = o.Tx[:0]
-	o.held = o.held[:0]
-	o.used = 0
+	o.abandon()
+	o.used, o.filled = 0, 0
 	o.gen++
 	if len(o.unread) > 0 && !o.lends {
 		o.free()
 	}
+}
+
+// abandon forgets all packets.
+func (o *Out) abandon() {
+	if len(o.links) > 0 {
+		o.closeBundles()
+		o.sums = o.sums[:0]
+	}
+	o.Tx, o.held, o.Packets = o.Tx[:0], o.held[:0], 0
 }
 
 // Keep forgets all packets but the last n, which could not be sent yet.
@@ -92,8 +112,7 @@ func (o *Out) flushing() bool {
 // Flushed notes that the transport has taken all packets and refers to none of them. Control
 // memory stays until Reset, since packets of before may have been sent only in part.
 func (o *Out) Flushed() {
-	o.Tx = o.Tx[:0]
-	o.held = o.held[:0]
+	o.abandon()
 	o.clean = o.gen
 	o.gen++
 	o.free()
@@ -124,21 +143,38 @@ func (o *Out) discard(b *msgbuf.Buffer, gen uint64, lent bool) {
 // heldTx is an answer that was made in this batch.
 type heldTx struct {
 	item     int32
-	coarse   bool // its hold field is one of wire.TryHold
-	checksum bool
+	at       int32 // where in it the answer begins
+	coarse   bool  // its hold field is one of wire.TryHold
+	checksum bool  // it has one of its own
 }
 
 // answer notes that the packet just queued says how long the server held something.
 func (o *Out) answer(coarse, checksum bool) {
-	o.held = append(o.held, heldTx{int32(len(o.Tx) - 1), coarse, checksum})
+	o.held = append(o.held, heldTx{o.last, o.at, coarse, checksum && o.at == 0})
 }
 
-// HasAnswers reports whether Delayed has anything to do.
+// HasAnswers reports whether Finish wants to know how late the answers are.
 func (o *Out) HasAnswers() bool { return len(o.held) > 0 }
 
-// Delayed adds d to the hold times in the answers of the batch: what handlers and copies of
+// Finish makes all packets ready to leave: no more join the bundles. Late is added to the hold
+// times in the answers.
+func (o *Out) Finish(late time.Duration) {
+	if len(o.links) > 0 {
+		o.closeBundles()
+	}
+	if len(o.held) > 0 {
+		o.delayed(late)
+	}
+	for _, i := range o.sums {
+		p := o.Tx[i].Head
+		wire.SetToken(p, wire.Token(p)^wire.Checksum(p, nil))
+	}
+	o.sums, o.Packets = o.sums[:0], 0
+}
+
+// delayed adds d to the hold times in the answers of the batch: what handlers and copies of
 // the same batch took is the server's time, not the path's.
-func (o *Out) Delayed(d time.Duration) {
+func (o *Out) delayed(d time.Duration) {
 	held := o.held
 	if o.held = o.held[:0]; d == 0 {
 		return
@@ -149,15 +185,16 @@ func (o *Out) Delayed(d time.Duration) {
 		if a.checksum {
 			sum = wire.Checksum(p.Head, p.Data)
 		}
-		h := wire.Hold(p.Head)
+		head := p.Head[a.at:]
+		h := wire.Hold(head)
 		if a.coarse {
 			was, known := wire.CoarseHold(h)
 			if !known {
 				continue
 			}
-			wire.SetHold(p.Head, wire.TryHold(h, was+d))
+			wire.SetHold(head, wire.TryHold(h, was+d))
 		} else {
-			wire.SetHold(p.Head, uint16(min(time.Duration(h)+d/wire.HoldUnit, wire.HoldUnknown)))
+			wire.SetHold(head, uint16(min(time.Duration(h)+d/wire.HoldUnit, wire.HoldUnknown)))
 		}
 		if a.checksum {
 			wire.SetToken(p.Head, wire.Token(p.Head)^sum^wire.Checksum(p.Head, p.Data))
@@ -180,6 +217,15 @@ func (o *Out) grab(n int) []byte {
 // alone; data the rest.
 func (e *End) send(o *Out, h *wire.Header, head, data []byte) {
 	h.Session = e.Remote
+	if l := e.link; l != nil {
+		if len(head)+len(data) <= l.inside {
+			e.join(l, o, h, head, data)
+			return
+		}
+		if l.buf != nil {
+			l.close(o, false)
+		}
+	}
 	h.Put(head, e.RemoteToken)
 	if e.Checksum {
 		wire.SetToken(head, e.RemoteToken^wire.Checksum(head, data))
@@ -189,18 +235,35 @@ func (e *End) send(o *Out, h *wire.Header, head, data []byte) {
 
 // sendControl queues a packet that is only a header.
 func (e *End) sendControl(o *Out, h *wire.Header) {
+	if l := e.link; l != nil {
+		h.Session = e.Remote
+		e.join(l, o, h, nothing[:], nil)
+		return
+	}
 	e.send(o, h, o.grab(wire.HeaderSize), nil)
 }
 
+// nothing stands for the packets that have no payload.
+var nothing [wire.HeaderSize]byte
+
 // push adds a packet to Tx, in place.
 func (o *Out) push(to *packet.Addr, head, data []byte) {
+	t := o.place(to)
+	t.Head, t.Data = head, data
+	o.last, o.at = int32(len(o.Tx)-1), 0
+	o.Packets++
+}
+
+// place adds a place to Tx.
+func (o *Out) place(to *packet.Addr) *Tx {
 	n := len(o.Tx)
 	if n == cap(o.Tx) {
 		o.Tx = append(o.Tx, Tx{})
 	}
 	o.Tx = o.Tx[:n+1]
 	t := &o.Tx[n]
-	t.Dst, t.Head, t.Data = *to, head, data
+	t.Dst, t.Data = *to, nil
+	return t
 }
 
 // Mgmt queues a management packet to an endpoint, for its session number and token

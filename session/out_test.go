@@ -156,7 +156,7 @@ func TestKeep(t *testing.T) {
 	if r.sout.HasAnswers() {
 		t.Error("answers in a batch of which the transport has seen a part")
 	}
-	r.sout.Delayed(time.Millisecond)
+	r.sout.Finish(time.Millisecond)
 	if string(r.sout.Tx[0].Head) != last {
 		t.Error("a packet was changed that waits for the transport")
 	}

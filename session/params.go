@@ -44,6 +44,7 @@ type Params struct {
 	MaxMessage int  // bytes
 	Waiting    int  // requests that may wait at the server without a credit
 	Checksum   bool // packets carry a CRC-32C in the token field
+	Bundles    bool // both sides take bundles
 }
 
 // ParamsOf turns an agreed offer into Params. An offer outside the limits gives ErrBadOffer.
@@ -52,6 +53,7 @@ func ParamsOf(o wire.Offer) (Params, error) {
 		Slots: int(o.Slots), Credits: int(o.Credits), PerPacket: int(o.MTU) - wire.HeaderSize,
 		MaxMessage: int(o.MaxMessage), Waiting: int(o.Waiting),
 		Checksum: o.Features&wire.FeatureChecksum != 0,
+		Bundles:  o.Features&wire.FeatureBundle != 0,
 	}
 	switch {
 	case p.Slots < 1 || p.Slots > MaxSlots || p.Slots&(p.Slots-1) != 0,
@@ -71,6 +73,9 @@ func (p *Params) Offer() wire.Offer {
 	}
 	if p.Checksum {
 		o.Features = wire.FeatureChecksum
+	}
+	if p.Bundles {
+		o.Features |= wire.FeatureBundle
 	}
 	return o
 }

@@ -43,6 +43,7 @@ type rig struct {
 	paced      bool    // the client wants a call of Release
 	flushes    int     // client calls that wanted one
 	ended      []Event // by packets, in pump
+	links      [2]Link // the client's and the server's; see bundles
 	onTx       func(fromClient bool, p dgram, at int)
 	onEvent    func(Event) // of the client, before the outcomes behind it
 }
@@ -93,6 +94,15 @@ func (r *rig) lends() { r.transport(true) }
 func (r *rig) transport(lends bool) {
 	r.cout, r.sout = NewOut(64, lends), NewOut(64, lends)
 	r.cnet, r.snet = sender{to: serverHost, lends: lends}, sender{to: clientHost, lends: lends}
+}
+
+// bundles makes small packets travel in bundles of up to limit bytes. It comes before anything is
+// sent.
+func (r *rig) bundles(limit int) {
+	r.links = [2]Link{NewLink(limit), NewLink(limit)}
+	r.cl.SetLink(&r.links[0])
+	r.sv.SetLink(&r.links[1])
+	r.cnet.sums, r.snet.sums = r.params.Checksum, r.params.Checksum
 }
 
 // partly makes the transport take only some packets at a time.
@@ -169,6 +179,7 @@ func (r *rig) takeClient() (last Event) {
 	r.flushC = false
 	for ev := r.cout.Next(); ev != nil; ev = r.cout.Next() {
 		if ev.Kind == EventFlush {
+			r.cout.Finish(0)
 			r.sendClient(len(r.cout.Tx))
 			r.cnet.flush(r.tb)
 			r.cout.Flushed()
@@ -197,6 +208,7 @@ func (r *rig) takeClient() (last Event) {
 	if r.flushC {
 		r.flushes++
 	}
+	r.cout.Finish(0)
 	n := r.cnet.share(r.cout)
 	r.sendClient(n)
 	r.cnet.sent(r.cout, n)
@@ -229,6 +241,7 @@ func (r *rig) takeServer() (last Event) {
 	r.flushS = false
 	for ev := r.sout.Next(); ev != nil; ev = r.sout.Next() {
 		if ev.Kind == EventFlush {
+			r.sout.Finish(0)
 			r.sendServer(len(r.sout.Tx))
 			r.snet.flush(r.tb)
 			r.sout.Flushed()
@@ -246,6 +259,7 @@ func (r *rig) takeServer() (last Event) {
 		}
 	}
 	r.sout.Settled()
+	r.sout.Finish(0)
 	n := r.snet.share(r.sout)
 	r.sendServer(n)
 	r.snet.sent(r.sout, n)

@@ -86,7 +86,7 @@ type Server struct {
 }
 
 // ServerHot is how many bytes from the start of a Server on a small RPC touches.
-const ServerHot = 320
+const ServerHot = 328
 
 // NewServer returns the answering half of the session that both sides have named and agreed on.
 // Requests of type t with refuse[t] != CodeOK are answered with that error; the owner may change
@@ -182,6 +182,7 @@ func (s *Server) startRequest(
 	per := s.PerPacket
 	if cut := h.Flags.Cut(); cut != 0 {
 		per = s.perCut(cut)
+		s.narrow(cut)
 	}
 	if per == 0 || h.ReqNum-sl.reqNum > maxSkip*uint64(len(s.slots)) {
 		s.stats.DropFuture++

@@ -243,6 +243,7 @@ func (s *Server) recount(sl *serverSlot, h *wire.Header, now monotime.Time, out 
 		return false
 	}
 	s.stats.Recounts++
+	s.narrow(cut)
 	sl.cut, sl.per = cut, uint32(per)
 	sl.numReq = packets(int(sl.msgSize), per)
 	sl.repeats, sl.again = 0, 0

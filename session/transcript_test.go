@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(old), false)
+			got := play(t, string(old), false, false)
 			if *rewrite {
 				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -42,10 +42,13 @@ func TestTranscripts(t *testing.T) {
 			} else if got != string(old) {
 				t.Errorf("%s: %s", name, firstDifference(string(old), got))
 			}
+			if inside := play(t, string(old), false, true); inside != got {
+				t.Errorf("%s, in bundles: %s", name, firstDifference(got, inside))
+			}
 			if strings.HasPrefix(filepath.Base(name), "errors") {
 				return // in it a server cheats, and answers what a lending transport still has
 			}
-			lent := strings.ReplaceAll(play(t, string(old), true), flushLine, "")
+			lent := strings.ReplaceAll(play(t, string(old), true, false), flushLine, "")
 			if want := strings.ReplaceAll(got, flushLine, ""); lent != want {
 				t.Errorf("%s, lending: %s", name, firstDifference(want, lent))
 			}
@@ -67,9 +70,10 @@ func firstDifference(want, got string) string {
 }
 
 // play runs the commands of a transcript and returns it with what they printed. Lends is of the
-// transport.
-func play(t *testing.T, text string, lends bool) string {
-	s := script{lending: lends}
+// transport; bundled says that small packets travel in bundles, of which the transcript shows
+// nothing.
+func play(t *testing.T, text string, lends, bundled bool) string {
+	s := script{lending: lends, bundled: bundled}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -90,6 +94,7 @@ func play(t *testing.T, text string, lends bool) string {
 type script struct {
 	*rig
 	lending bool
+	bundled bool
 	ops     map[uint32]Op
 	lines   []string
 	was     [2]Stats
@@ -153,7 +158,10 @@ func (s *script) session(t *testing.T, a args) {
 	cfg := msgbuf.Config{Limit: int64(a.num("limit", 0))}
 	r := newRig(t, p, timing, a.num("queue", 8), cfg)
 	r.transport(s.lending)
-	*s = script{rig: r, lending: s.lending, ops: map[uint32]Op{}}
+	if s.bundled {
+		r.bundles(r.params.PerPacket + wire.HeaderSize)
+	}
+	*s = script{rig: r, lending: s.lending, bundled: s.bundled, ops: map[uint32]Op{}}
 	s.onTx = func(fromClient bool, p dgram, later int) {
 		line := s.describe(fromClient, p)
 		if fromClient {

@@ -22,4 +22,7 @@ type Path struct {
 	// Private says that no third party can read, change or forge packets: both ends are
 	// processes of one user (or of root) and share memory. It is false for networks.
 	Private bool
+	// Alone says that small packets do best alone: one costs no more than copying it to others in
+	// a larger one. So it is in shared memory.
+	Alone bool
 }

@@ -91,7 +91,7 @@ func (b *Bundle) ParseCut(pkt []byte, size int) error {
 // checkRecords checks that b begins with count sound records. It returns their bytes, or those
 // before the first that is not sound, or not all there: the error is ErrBundle then.
 func checkRecords(b []byte, count int) (at int, err error) {
-	at, n := skipPlain(b, count)
+	at, n := skipPlain(b, count, true)
 	for n < count {
 		refused := byte(recordReserved)
 		if n == 0 {
@@ -101,7 +101,7 @@ func checkRecords(b []byte, count int) (at int, err error) {
 		if err != nil {
 			return at, err
 		}
-		skipped, m := skipPlain(b[at+size:], count-n-1)
+		skipped, m := skipPlain(b[at+size:], count-n-1, false)
 		at, n = at+size+skipped, n+1+m
 	}
 	return at, nil
@@ -109,18 +109,27 @@ func checkRecords(b []byte, count int) (at int, err error) {
 
 // skipPlain returns how many of the next count records are requests or responses of one packet
 // and surely sound, and the bytes of these. It only saves time.
-func skipPlain(b []byte, count int) (at, n int) {
+func skipPlain(b []byte, count int, begins bool) (at, n int) {
 	b = b[:len(b):len(b)] // the compiler leaves out the check of a bound that is the length
 	for ; n < count && len(b)-at >= recordSize; n++ {
 		rec := b[at:]
 		first, size := binary.LittleEndian.Uint32(rec), int(binary.LittleEndian.Uint16(rec[4:]))
-		if t := byte(first); t != byte(TypeReq)|recordWhole && t != byte(TypeResp)|recordWhole {
+		switch byte(first) {
+		case byte(TypeReq) | recordWhole, byte(TypeResp) | recordWhole:
+			size += recordSize
+		case byte(TypeReq) | recordWhole | recordAnother, byte(TypeResp) | recordWhole | recordAnother:
+			size += recordSize + anotherSize
+			if begins || size > len(rec) || binary.LittleEndian.Uint32(rec[recordSize:]) >= NoSession {
+				return at, n
+			}
+		default:
+			return at, n
+		}
+		if byte(first>>8) > MaxReqType || size > len(rec) {
 			break
 		}
-		if byte(first>>8) > MaxReqType || recordSize+size > len(rec) {
-			break
-		}
-		at += recordSize + size
+		begins = false
+		at += size
 	}
 	return at, n
 }
@@ -188,28 +197,42 @@ func (b *Bundle) Next(h *Header) (payload []byte, ok bool) {
 	}
 	rec := all[at:]
 	first, num := binary.LittleEndian.Uint32(rec), binary.LittleEndian.Uint64(rec[4:])
-	if first&(recordAnother|recordWhole) != recordWhole {
-		return b.nextLong(h), true
+	if first&recordWhole == 0 {
+		return b.nextPart(h)
 	}
-	size := int(num & 0xFFFF)
-	b.at, b.another = at+recordSize+size, false
+	size, head := int(num&0xFFFF), recordSize
+	b.another = first&recordAnother != 0
+	if b.another {
+		if head = recordSize + anotherSize; head > len(rec) {
+			return nil, false
+		}
+		who := binary.LittleEndian.Uint64(rec[recordSize:head])
+		b.session, b.token = uint32(who), uint32(who>>32)
+	}
+	if head+size > len(rec) {
+		return nil, false // the memory has changed since Parse
+	}
+	b.at = at + head + size
 	h.Type, h.ReqType, h.Hold = Type(first&0x0F), uint8(first>>8), uint16(first>>16)
 	h.Flags, h.PktNum, h.MsgSize, h.Session, h.ReqNum = 0, 0, uint32(size), b.session, num>>16
-	return rec[recordSize : recordSize+size : recordSize+size], true
+	return rec[head : head+size : head+size], true
 }
 
-// nextLong is Next for a record that says more than every record says.
-func (b *Bundle) nextLong(h *Header) (payload []byte) {
+// nextPart is Next for a packet that is not all of its message.
+func (b *Bundle) nextPart(h *Header) (payload []byte, ok bool) {
 	rec := b.records[b.at:]
 	head := headSize(rec[0])
 	size := head + int(binary.LittleEndian.Uint16(rec[4:]))
+	if size > len(rec) {
+		return nil, false
+	}
 	b.another = rec[0]&recordAnother != 0
 	h.Session = b.session
 	if token := h.readRecord(rec[:head]); b.another {
 		b.session, b.token = h.Session, token
 	}
 	b.at += size
-	return rec[head:size:size]
+	return rec[head:size:size], true
 }
 
 // Another reports whether the packet that Next gave last is of another session than the packet
@@ -219,6 +242,27 @@ func (b *Bundle) Another() bool { return b.another }
 // Token returns the token of the session of the packet that Next gave last. The bundle's first
 // session has it as it stands in the header: see [Token] and [Checksum].
 func (b *Bundle) Token() uint32 { return b.token }
+
+// ParseFirst reads the header of the first packet in a bundle of which b has the first bytes, with
+// that header or more, and checks it. [Token] is that of its session, if there are no checksums.
+func (h *Header) ParseFirst(b []byte) error {
+	if len(b) < BundleHeaderSize+recordSize {
+		return ErrShort
+	}
+	rec := b[BundleHeaderSize:]
+	head := headSize(rec[0])
+	switch {
+	case !IsBundle(b) || Type(rec[0]&0x0F) == TypeMgmt:
+		return ErrType
+	case rec[0]&(recordReserved|recordAnother) != 0:
+		return ErrFlags
+	case len(rec) < head:
+		return ErrShort
+	}
+	h.Session = binary.LittleEndian.Uint32(b[8:])
+	h.readRecord(rec[:head])
+	return h.check(int(binary.LittleEndian.Uint16(rec[4:])))
+}
 
 // Offset returns where in the datagram the next packet's record begins, or where the last one
 // ended.

@@ -307,3 +307,38 @@ func TestBundleNoAllocations(t *testing.T) {
 		t.Errorf("%v allocations, %d packets", n, count)
 	}
 }
+
+// TestBundleChangesBetween: a sender that shares the memory changes it after the check. What Next
+// gives lies in the datagram, whatever it is.
+func TestBundleChangesBetween(t *testing.T) {
+	h := Header{Type: TypeReq, MsgSize: 9, Session: 1}
+	pkt := make([]byte, BundleHeaderSize, 200)
+	for i := range 3 {
+		rec := make([]byte, MaxRecordHead)
+		h.PktNum = uint16(i)
+		n := PutRecord(rec, &h, 9, i > 0, 5)
+		pkt = append(append(pkt, rec[:n]...), "123456789"...)
+	}
+	PutBundle(pkt, 3, len(pkt)-BundleHeaderSize, 1, 5)
+	for at := BundleHeaderSize; at < len(pkt); at++ {
+		for _, v := range []byte{0, 0x10, 0x20, 0x30, 0x80, 0xff} {
+			p := append(make([]byte, 0, len(pkt)), pkt...)
+			var b Bundle
+			if err := b.Parse(p); err != nil {
+				t.Fatal(err)
+			}
+			p[at] = v
+			bytes, n := 0, 0
+			for {
+				data, ok := b.Next(&h)
+				if !ok {
+					break
+				}
+				bytes, n = bytes+len(data), n+1
+			}
+			if bytes > len(pkt) || n > 10 {
+				t.Errorf("byte %d is %#x: %d packets of %d bytes", at, v, n, bytes)
+			}
+		}
+	}
+}

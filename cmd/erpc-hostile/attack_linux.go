@@ -41,6 +41,8 @@ func (s *socket) source(o options) (source, error) {
 		}, nil
 	case "hog-memory":
 		return s.hollow()
+	case "repeat-bundle", "same-bundle":
+		return s.repeats(o.attack == "repeat-bundle")
 	case "repeat", "same":
 		peer, err := s.dial()
 		if err != nil {
@@ -66,6 +68,40 @@ func (s *socket) source(o options) (source, error) {
 	return nil, fmt.Errorf("no attack %q", o.attack)
 }
 
+// inBundle is how many packets the attacks with bundles have in each.
+const inBundle = 25
+
+// repeats returns bundles that repeat one request, with another try in each packet or with the same.
+func (s *socket) repeats(vary bool) (source, error) {
+	o := offer
+	o.Features = wire.FeatureBundle
+	peer, err := s.dialWith(o, [4]byte{127, 0, 0, 1})
+	if err != nil {
+		return nil, err
+	}
+	h := wire.Header{
+		Type: wire.TypeReq, ReqType: echoType, MsgSize: 32, Session: peer.Session,
+		ReqNum: uint64(peer.Offer.Slots),
+	}
+	pkt := make([]byte, wire.BundleHeaderSize+inBundle*wire.RecordSize(&h, 32, false))
+	try := uint16(0)
+	return func() ([]byte, [4]byte) {
+		at := wire.BundleHeaderSize
+		for range inBundle {
+			if vary {
+				try++
+			}
+			h.Hold = wire.TryHold(try, 0)
+			at += wire.PutRecord(pkt[at:], &h, 32, false, 0) + 32
+		}
+		wire.PutBundle(pkt, inBundle, at-wire.BundleHeaderSize, peer.Session, peer.Token)
+		if peer.Offer.Features&wire.FeatureChecksum != 0 {
+			wire.SetToken(pkt, peer.Token^wire.Checksum(pkt, nil))
+		}
+		return pkt, [4]byte{127, 0, 0, 1}
+	}, nil
+}
+
 // echoType is the request type of the echo of "erpc server".
 const echoType = 1
 
@@ -86,7 +122,10 @@ func connect(pkt []byte, c *wire.Connect) {
 func (s *socket) dial() (*wire.Accept, error) { return s.dialFrom([4]byte{127, 0, 0, 1}) }
 
 // dialFrom is dial from an address.
-func (s *socket) dialFrom(from [4]byte) (*wire.Accept, error) {
+func (s *socket) dialFrom(from [4]byte) (*wire.Accept, error) { return s.dialWith(offer, from) }
+
+// dialWith is dialFrom with another offer.
+func (s *socket) dialWith(offer wire.Offer, from [4]byte) (*wire.Accept, error) {
 	c := wire.Connect{
 		Nonce: rand.Uint64(), Epoch: s.epoch, Session: 1, Token: rand.Uint32(), Offer: offer,
 	}

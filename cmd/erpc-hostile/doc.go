@@ -8,6 +8,7 @@
 //	junk       datagrams that mean nothing: what any program with a UDP socket pays
 //	repeat     one client that repeats a request whose response it has, with another try each time
 //	same       the same without another try
+//	repeat-bundle, same-bundle  the same two, 25 packets to a datagram, at the same rate of packets
 //	connect    Connects without a cookie, each from another address of 127.0.0.0/8
 //	cookie     Connects as large as a packet, with cookies that are wrong, from as many addresses
 //	version    Connects of another version of the protocol

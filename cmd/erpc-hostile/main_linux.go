@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -82,13 +83,17 @@ func run(o options) (sent int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	each := 1 // packets in a datagram
+	if strings.HasSuffix(o.attack, "-bundle") {
+		each = inBundle
+	}
 	start := time.Now()
 	for {
 		elapsed := time.Since(start)
 		if elapsed >= o.duration {
 			return sent, nil
 		}
-		for due := int(elapsed.Seconds() * float64(o.rate)); sent < due; sent++ {
+		for due := int(elapsed.Seconds() * float64(o.rate)); sent < due; sent += each {
 			pkt, from := next()
 			if err := s.send(pkt, from); err != nil {
 				return sent, err

@@ -59,6 +59,7 @@ func TestFlagsReachConfig(t *testing.T) {
 		"no-rate-bypass":   {func(f *netFlags) { f.NoRateBypass = true }, func(c *erpc.Config) { c.Experiment.NoRateBypass = true }},
 		"no-pacing-bypass": {func(f *netFlags) { f.NoPacingBypass = true }, func(c *erpc.Config) { c.Experiment.NoPacingBypass = true }},
 		"no-prealloc":      {func(f *netFlags) { f.NoPrealloc = true }, func(c *erpc.Config) { c.Experiment.NoPrealloc = true }},
+		"no-bundles":       {func(f *netFlags) { f.NoBundles = true }, func(c *erpc.Config) { c.NoBundles = true }},
 		"no-zero-copy":     {func(f *netFlags) { f.NoZeroCopy = true }, func(c *erpc.Config) { c.Experiment.NoZeroCopy = true }},
 	} {
 		f, want := base, erpc.Config{MaxMessage: maxMessage}
@@ -77,7 +78,7 @@ func TestFlagsReachConfig(t *testing.T) {
 // TestChildGetsFlags: a server process that is started gets the flags of its client,
 // and knows them all.
 func TestChildGetsFlags(t *testing.T) {
-	f := netFlags{Transport: "udp", CC: "none", LinkRate: 25e9, OwnCore: true, GC: 400, switches: switches{true, true, true, true, true}}
+	f := netFlags{Transport: "udp", CC: "none", LinkRate: 25e9, OwnCore: true, GC: 400, switches: switches{true, true, true, true, true, true}}
 	c, err := startServer(&f, 1, "none")
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,7 @@ var optimisations = []optimisation{
 	{"pacing_bypass", "rate limiter bypass", func(f *netFlags) { f.NoPacingBypass = true }, 4.8, true},
 	{"prealloc", "preallocated responses", func(f *netFlags) { f.NoPrealloc = true }, 12.6, true},
 	{"zero_copy", "zero-copy requests", func(f *netFlags) { f.NoZeroCopy = true }, 14.0, true},
+	{"bundles", "bundles", func(f *netFlags) { f.NoBundles = true }, 0, false},
 	{"cc", "congestion control", func(f *netFlags) { f.CC = "none" }, -9.7, false},
 }
 

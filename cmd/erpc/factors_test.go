@@ -49,7 +49,7 @@ func TestFactorsTable(t *testing.T) {
 // series they go off one by one.
 func TestFactorVariants(t *testing.T) {
 	want := map[string]string{
-		"nothing": "", "batched_time": "T", "rate_bypass": "R", "pacing_bypass": "P", "prealloc": "A", "zero_copy": "Z", "cc": "C",
+		"nothing": "", "batched_time": "T", "rate_bypass": "R", "pacing_bypass": "P", "prealloc": "A", "zero_copy": "Z", "cc": "C", "bundles": "B",
 		"... rate_bypass": "TR", "... pacing_bypass": "TRP", "... prealloc": "TRPA", "... zero_copy": "TRPAZ",
 	}
 	list := factorVariants()
@@ -63,7 +63,7 @@ func TestFactorVariants(t *testing.T) {
 		for _, s := range []struct {
 			on   bool
 			mark string
-		}{{f.NoBatchedTime, "T"}, {f.NoRateBypass, "R"}, {f.NoPacingBypass, "P"}, {f.NoPrealloc, "A"}, {f.NoZeroCopy, "Z"}, {f.CC == "none", "C"}} {
+		}{{f.NoBatchedTime, "T"}, {f.NoRateBypass, "R"}, {f.NoPacingBypass, "P"}, {f.NoPrealloc, "A"}, {f.NoZeroCopy, "Z"}, {f.CC == "none", "C"}, {f.NoBundles, "B"}} {
 			if s.on {
 				got += s.mark
 			}
@@ -87,15 +87,15 @@ func TestServerKinds(t *testing.T) {
 	}
 	b := &bench{flags: &benchFlags{loadFlags: loadFlags{netFlags: netFlags{CC: "timely"}}}}
 	ecn := []variant{{name: "dcqcn", set: func(f *netFlags) { f.CC = "dcqcn" }}, {name: "none", set: func(f *netFlags) { f.CC = "none" }}}
-	if n := count(b, factorVariants()); n != 4 { // prealloc and zero_copy, both on or off
-		t.Errorf("%d kinds of servers, want 4", n)
+	if n := count(b, factorVariants()); n != 5 { // prealloc and zero_copy, both on or off; bundles off
+		t.Errorf("%d kinds of servers, want 5", n)
 	}
 	if n := count(b, ecn); n != 2 {
 		t.Errorf("%d kinds of servers, want 2: with ECN and without", n)
 	}
 	b.symmetric = true
-	if n := count(b, factorVariants()); n != 12 {
-		t.Errorf("%d kinds of servers, want 12", n)
+	if n := count(b, factorVariants()); n != 13 {
+		t.Errorf("%d kinds of servers, want 13", n)
 	}
 }
 

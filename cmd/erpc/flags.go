@@ -53,6 +53,7 @@ func (f *netFlags) note(format string, args ...any) {
 
 // switches turn off optimisations of the common case, to measure what they bring.
 type switches struct {
+	NoBundles      bool `hidden:"" help:"Each packet is a datagram."`
 	NoBatchedTime  bool `hidden:"" help:"Clients read the clock for each packet."`
 	NoRateBypass   bool `hidden:"" help:"Clients compute a rate after each answer."`
 	NoPacingBypass bool `hidden:"" help:"Clients send every packet through the rate limiter."`
@@ -67,7 +68,7 @@ func (s *switches) list() (names []string) {
 		name string
 	}{
 		{s.NoBatchedTime, "no-batched-time"}, {s.NoRateBypass, "no-rate-bypass"}, {s.NoPacingBypass, "no-pacing-bypass"},
-		{s.NoPrealloc, "no-prealloc"}, {s.NoZeroCopy, "no-zero-copy"},
+		{s.NoPrealloc, "no-prealloc"}, {s.NoZeroCopy, "no-zero-copy"}, {s.NoBundles, "no-bundles"},
 	} {
 		if f.on {
 			names = append(names, f.name)
@@ -135,7 +136,7 @@ func (f *netFlags) config() erpc.Config {
 	}
 	return erpc.Config{
 		Timing: timing, Credits: f.Credits, Slots: f.Slots, MTU: f.MTU, Wait: waits[f.Wait],
-		NoHugepages: f.NoHugepages, MaxMessage: maxMessage,
+		NoHugepages: f.NoHugepages, NoBundles: f.NoBundles, MaxMessage: maxMessage,
 		Congestion: erpc.Congestion{Algorithm: algorithms[f.CC], LinkRate: int64(f.LinkRate)},
 		Experiment: erpc.Experiment{
 			NoPrealloc: f.NoPrealloc, NoZeroCopy: f.NoZeroCopy, NoBatchedTime: f.NoBatchedTime,

@@ -10,6 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/sim"
+	"github.com/userspace-rpc/erpc/wire"
 	"go.uber.org/goleak"
 )
 
@@ -133,11 +134,29 @@ func (s ceSpy) RxBurst(pkts []transport.RxPacket) (int, error) {
 		if pkts[i].CE {
 			*s.marked++
 		}
-		if p := pkts[i].Data; p[0]&15 != 4 && p[7]>>4&1 != 0 { // no management packet, CE flag
-			*s.echoed++
-		}
+		*s.echoed += echoes(pkts[i].Data)
 	}
 	return n, err
+}
+
+// echoes counts the packets in a datagram that echo a CE mark.
+func echoes(p []byte) (n int) {
+	var h wire.Header
+	var b wire.Bundle
+	if b.Parse(p) != nil {
+		if h.Parse(p) == nil && h.Type != wire.TypeMgmt && h.Flags&wire.FlagCE != 0 {
+			n++
+		}
+		return n
+	}
+	for {
+		if _, ok := b.Next(&h); !ok {
+			return n
+		}
+		if h.Flags&wire.FlagCE != 0 {
+			n++
+		}
+	}
 }
 
 // TestCE: the server echoes each mark of a client's packet, and no other.

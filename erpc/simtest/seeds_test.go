@@ -70,6 +70,7 @@ type scenario struct {
 	cuts     bool
 	cancels  bool
 	deadline bool
+	alone    int // 0: small packets travel in bundles; 1: some nodes make none; 2: all
 }
 
 // runSeed runs one cluster and returns the hash of its trace.
@@ -84,6 +85,7 @@ func runSeed(t *testing.T, seed uint64, sum *tally) uint64 {
 	if s.calm { // handlers that wait for others' answers must not look like losses
 		s.timing.RTOMin, s.timing.RTOInitial, s.timing.RTOMax = 8*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond
 	}
+	s.alone = int(seed / 2 % 3)
 	mtu := pick(r, 1024, 1100, 1472)
 	s.perPkt = mtu - 24
 	s.maxPkts = pick(r, 1, 4, 64)
@@ -121,12 +123,13 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 		s.c.slow = pick(r, 10*time.Microsecond, time.Millisecond, 10*time.Millisecond)
 	}
 	s.slots = pick(r, 1, 2, 8, 32)
-	for range 2 + r.IntN(4) {
+	for i := range 2 + r.IntN(4) {
 		ec := erpc.Config{
 			Slots: s.slots, Credits: pick(r, 1, 2, 7, 32), Checksum: true, Timing: s.timing, MaxQueue: pick(r, 10, 1000),
 			MaxSessions: 64, MaxMessage: 256 << 10, Burst: pick(r, 1, 16, 64), MaxBackground: pick(r, 2, 64),
 		}
 		ec.Congestion, ec.Experiment = s.congestion()
+		ec.NoBundles = s.alone > i%2
 		if s.calm {
 			ec.MaxQueue, ec.MaxBackground, ec.Credits = 1000, 1000, 8
 		}

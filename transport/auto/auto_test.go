@@ -184,7 +184,8 @@ func TestPath(t *testing.T) {
 		t.Errorf("Caps %+v of %+v and %+v", c, u, s)
 	}
 	shared := transport.Path{
-		MTU: 20_000, HostDelay: time.Millisecond, Shared: true, Checksummed: true, Private: true,
+		MTU: 20_000, HostDelay: time.Millisecond, Shared: true, Alone: true, Checksummed: true,
+		Private: true,
 	}
 	network := transport.Path{MTU: 3000, HostDelay: 100 * time.Microsecond, Checksummed: true}
 	for to, want := range map[transport.Transport]transport.Path{b: shared, plain: network} {

@@ -85,7 +85,7 @@ func Listen(name string, cfg Config) (*Conn, error) {
 	}
 	c.path = transport.Path{
 		MTU: cfg.MTU, HostDelay: hostDelay,
-		Shared: true, Checksummed: true, Private: !cfg.AllowOtherUsers,
+		Shared: true, Alone: true, Checksummed: true, Private: !cfg.AllowOtherUsers,
 	}
 	c.rx.init()
 	c.tx.patience = stuckAfter

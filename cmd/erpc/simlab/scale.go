@@ -87,6 +87,7 @@ func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (
 	net.RackOf, net.ECN = c.rackOf, marksFor(c.Algorithm)
 	l, err := newLab(ctx, net, erpc.Config{
 		Slots: c.slots(threads), MaxQueue: max(64, c.Window), Burst: 32, MaxBackground: 1, MaxMessage: 4096,
+		NoBundles:   true, // the paper has none, and what a packet costs is its measure
 		MaxSessions: 2 * threads * c.Nodes, Timing: patient,
 		Congestion: erpc.Congestion{Algorithm: c.Algorithm},
 	}, progress)

@@ -1,0 +1,125 @@
+package erpc
+
+import (
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// bundle is a received datagram with several packets, of sessions with one peer.
+type bundle struct {
+	wire.Bundle
+	pkt    *transport.RxPacket
+	peer   *peer // nil until a packet has named one of its sessions
+	summed bool  // the bundle's checksum is right
+	begun  bool
+}
+
+// openBundle checks all of a bundle before its first packet is handled. It reports false if the
+// bundle is dropped.
+func (e *engine) openBundle(b *bundle, p *transport.RxPacket) bool {
+	if e.cfg.Experiment.NoBatchedTime {
+		e.in.Now = e.port.readClock()
+	}
+	if e.sealing && !e.open(p) {
+		e.stats.DropSealed++
+		return false
+	}
+	if b.Parse(p.Data) != nil {
+		e.stats.DropMalformed++
+		return false
+	}
+	b.pkt = p
+	e.in.CE = p.CE
+	return true
+}
+
+// has reports whether the packet read last is surely one of s.
+func (b *bundle) has(s *Session) bool {
+	return s.peer == b.peer && s.peer != nil && b.Token() == s.end.LocalToken && b.begun &&
+		s.end.Checksum == b.summed && s.end.Bundles && s.state == sessConnected
+}
+
+// residentOf returns the session of the packet in a bundle that was read last, when it is not that
+// of the packet before; nil if the packet is dropped.
+func (e *engine) residentOf(b *bundle, h *wire.Header) *Session {
+	first := !b.begun
+	b.begun = true
+	s := e.table.at(h.Session)
+	if s == nil {
+		e.stats.DropNoSession++
+		return nil
+	}
+	token := b.Token()
+	if first {
+		token = s.end.TokenIn(b.pkt.Data)
+	}
+	switch {
+	case s.state != sessConnected || token != s.end.LocalToken,
+		b.peer == nil && s.end.Peer != b.pkt.From, b.peer != nil && s.peer != b.peer:
+		e.stats.DropToken++
+		return nil
+	case !s.end.Bundles || !first && s.end.Checksum != b.summed:
+		e.stats.DropBundle++
+		return nil
+	}
+	if b.peer == nil {
+		b.peer, b.summed = s.peer, s.end.Checksum
+		s.peer.watch.Heard(e.in.Now)
+	}
+	return s
+}
+
+// prefetchBundle is the first step of prefetch for the sessions of a bundle.
+func (e *engine) prefetchBundle(pkt []byte) {
+	var b wire.Bundle
+	var h wire.Header
+	if b.Parse(pkt) != nil {
+		return
+	}
+	for first := true; ; first = false {
+		if _, ok := b.Next(&h); !ok {
+			return
+		}
+		if first || b.Another() {
+			e.prefetchSession(h.Session)
+		}
+	}
+}
+
+// unbundle takes the packets of a bundle, one after the other.
+func (r *Rpc) unbundle(p *transport.RxPacket, batch int) (int, error) {
+	var (
+		e   = &r.engine
+		b   bundle
+		h   wire.Header
+		s   *Session
+		err error
+	)
+	if !e.openBundle(&b, p) {
+		return batch, nil
+	}
+	r.found-- // the datagram was counted
+	for {
+		payload, ok := b.Next(&h)
+		if !ok {
+			return batch, nil
+		}
+		e.stats.RxBundled++
+		r.found++
+		if b.Another() || !b.begun {
+			if s = e.table.at(h.Session); s == nil || !b.has(s) {
+				s = e.residentOf(&b, &h)
+			}
+		}
+		if s == nil || s.state != sessConnected {
+			continue // it may have ended by the packet before
+		}
+		e.handle(s, &h, payload)
+		e.settle()
+		if e.out.Packets >= batch {
+			if batch, err = r.transmitFull(batch); err != nil {
+				return batch, err
+			}
+		}
+	}
+}

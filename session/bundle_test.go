@@ -1,0 +1,335 @@
+package session
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/packet"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// linked returns the ends of sessions with one peer, of which the numbers begin at 1, and their
+// link.
+func linked(n, limit int, checksum bool) ([]*End, *Link) {
+	l := NewLink(limit)
+	ends := make([]*End, n)
+	for i := range ends {
+		ends[i] = &End{Peer: serverHost, Remote: uint32(i + 1), RemoteToken: uint32(0x1111 * (i + 1))}
+		ends[i].Checksum = checksum
+		ends[i].SetLink(&l)
+	}
+	return ends, &l
+}
+
+// put queues a request of one packet.
+func (e *End) put(o *Out, num uint64, data string) {
+	h := wire.Header{Type: wire.TypeReq, ReqType: 7, MsgSize: uint32(len(data)), ReqNum: num, Hold: 3}
+	e.send(o, &h, append(make([]byte, wire.HeaderSize), data...), nil)
+}
+
+// TestBundleBytes: what two sessions send to one peer in a batch leaves in one datagram. A packet
+// says of its session what the one before it did not say.
+func TestBundleBytes(t *testing.T) {
+	ends, _ := linked(2, 1400, false)
+	o := NewOut(8, false)
+	ends[0].put(o, 8, "one")
+	ends[0].put(o, 9, "two")
+	ends[1].put(o, 16, "three")
+	ends[1].sendControl(o, &wire.Header{Type: wire.TypeRFR, ReqNum: 17, PktNum: 2, MsgSize: 1})
+	if o.Packets != 4 {
+		t.Errorf("%d packets are queued", o.Packets)
+	}
+	o.Finish(0)
+	if len(o.Tx) != 1 || len(o.Tx[0].Data) != 0 || o.Tx[0].Dst != serverHost || o.Packets != 0 ||
+		o.Bundled != 4 {
+		t.Fatalf("%d datagrams, %d packets more, %d in bundles", len(o.Tx), o.Packets, o.Bundled)
+	}
+	want := strings.Join([]string{
+		"2a044900" + "00000000" + "01000000" + "11110000", // 4 packets, 73 bytes
+		"20070300" + "0300" + "080000000000" + hex.EncodeToString([]byte("one")),
+		"20070300" + "0300" + "090000000000" + hex.EncodeToString([]byte("two")),
+		"30070300" + "0500" + "100000000000" + "02000000" + "22220000" +
+			hex.EncodeToString([]byte("three")),
+		"01000000" + "0000" + "110000000000" + "01000000" + "0200",
+	}, "")
+	if got := hex.EncodeToString(o.Tx[0].Head); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestBundleRules: whatever is queued, bundles are no larger than the path carries, full ones are
+// padded to that, packets leave in the order of each peer, large ones alone, and no packet is
+// lost or changed.
+func TestBundleRules(t *testing.T) {
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		limit := 1024 + rnd.IntN(8000)
+		ends, _ := linked(1+rnd.IntN(4), limit, seed&1 != 0)
+		others, _ := linked(2, 1024, false)
+		other := packet.Addr{Port: 77}
+		for _, e := range others {
+			e.Peer = other
+		}
+		all := append(append([]*End(nil), ends...), others...)
+		o := NewOut(4, false)
+		for batch := range 3 {
+			var want [2][]string
+			for i := range rnd.IntN(700) {
+				data := strings.Repeat(string(rune('a'+i%26)), rnd.IntN(40))
+				e := all[rnd.IntN(len(all))]
+				if rnd.IntN(20) == 0 && e.Peer != other {
+					data = strings.Repeat("x", rnd.IntN(limit-wire.HeaderSize))
+				}
+				which := 0
+				if e.Peer == other {
+					which = 1
+				}
+				e.put(o, uint64(i), data)
+				want[which] = append(want[which], data)
+			}
+			o.Finish(0)
+			var got [2][]string
+			for i := range o.Tx {
+				tx, which := &o.Tx[i], 0
+				if tx.Dst == other {
+					which = 1
+				}
+				if n := len(tx.Head) + len(tx.Data); n > limit || which == 1 && n > 1024 {
+					t.Fatalf("seed %d: a datagram of %d bytes", seed, n)
+				}
+				if !wire.IsBundle(tx.Head) {
+					if n := len(tx.Head); n <= min(maxInBundle, limit/2) {
+						t.Fatalf("seed %d: a packet of %d bytes is alone", seed, n)
+					}
+					got[which] = append(got[which], string(tx.Head[wire.HeaderSize:])+string(tx.Data))
+					continue
+				}
+				for _, p := range unbundle(t, tx, which == 0 && seed&1 != 0) {
+					got[which] = append(got[which], string(p.raw[wire.HeaderSize:]))
+				}
+			}
+			for w := range want {
+				if strings.Join(got[w], "|") != strings.Join(want[w], "|") {
+					t.Fatalf("seed %d, batch %d: other packets came out than went in", seed, batch)
+				}
+			}
+			o.Reset()
+		}
+	}
+}
+
+// TestBundleSizes: a bundle is full when no other packet of the largest head fits, or at 255
+// packets. Full ones have all the size that the path carries, the last one has what it needs.
+func TestBundleSizes(t *testing.T) {
+	ends, _ := linked(1, 1400, false)
+	o := NewOut(8, false)
+	for i := range 100 {
+		ends[0].put(o, uint64(i), strings.Repeat("a", 32))
+	}
+	o.Finish(0)
+	sizes := []int{}
+	for i := range o.Tx {
+		sizes = append(sizes, len(o.Tx[i].Head))
+	}
+	const record = 12 + 32
+	each := (1400-wire.BundleHeaderSize-(wire.MaxRecordHead-12)-record)/record + 1
+	if len(sizes) != 4 || sizes[0] != 1400 || sizes[1] != 1400 || sizes[2] != 1400 ||
+		sizes[3] != wire.BundleHeaderSize+(100-3*each)*record {
+		t.Errorf("bundles of %v bytes", sizes)
+	}
+	o.Reset()
+	ends, _ = linked(1, 60000, false)
+	for i := range 300 {
+		ends[0].put(o, uint64(i), "")
+	}
+	o.Finish(0)
+	if len(o.Tx) != 2 || o.Tx[0].Head[1] != wire.MaxBundled || o.Tx[1].Head[1] != 300-wire.MaxBundled {
+		t.Errorf("%d bundles, the first one of %d packets", len(o.Tx), o.Tx[0].Head[1])
+	}
+}
+
+// TestBundleOrder: a packet that is alone ends the bundle before it, so that it is overtaken by
+// none behind it. One for another peer does not.
+func TestBundleOrder(t *testing.T) {
+	ends, _ := linked(1, 1400, false)
+	o := NewOut(8, false)
+	large := strings.Repeat("x", 1000)
+	ends[0].put(o, 1, "a")
+	o.Mgmt(&clientHost, wire.OpPing, 1, 2, wire.AliveSize, 0, func([]byte) {})
+	ends[0].put(o, 2, "b")
+	ends[0].put(o, 3, large)
+	ends[0].put(o, 4, "c")
+	o.Finish(0)
+	var counts []int
+	for i := range o.Tx {
+		n := 1
+		if wire.IsBundle(o.Tx[i].Head) {
+			n = 10 * int(o.Tx[i].Head[1])
+		}
+		counts = append(counts, n)
+	}
+	if len(counts) != 4 || counts[0] != 20 || counts[1] != 1 || counts[2] != 1 || counts[3] != 10 {
+		t.Errorf("datagrams of %v packets", counts)
+	}
+}
+
+// TestBundleHold: what the server held its answers for is added inside the bundle too, and the
+// checksum is that of the bytes that leave.
+func TestBundleHold(t *testing.T) {
+	for _, checksum := range []bool{false, true} {
+		ends, _ := linked(1, 1400, checksum)
+		o := NewOut(8, false)
+		for i := range 2 {
+			h := wire.Header{Type: wire.TypeResp, Hold: 1, ReqNum: uint64(i)}
+			ends[0].send(o, &h, make([]byte, wire.HeaderSize), nil)
+			o.answer(false, checksum)
+		}
+		ends[0].sendControl(o, &wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(5, 0), ReqNum: 3})
+		o.answer(true, checksum)
+		ends[0].put(o, 4, "no answer")
+		if !o.HasAnswers() {
+			t.Error("there are no answers")
+		}
+		o.Finish(2048 * time.Nanosecond)
+		ps := unbundle(t, &o.Tx[0], checksum)
+		var holds []uint16
+		for _, p := range ps {
+			holds = append(holds, p.header().Hold)
+		}
+		if len(holds) != 4 || holds[0] != 33 || holds[1] != 33 || holds[3] != 3 ||
+			holds[2] != wire.TryHold(5, 2048) {
+			t.Errorf("checksum %v: hold fields %v", checksum, holds)
+		}
+		if token := wire.Token(ps[0].raw); !checksum && token != 0x1111 ||
+			checksum && token^wire.Checksum(ps[0].raw, nil) != 0x1111 {
+			t.Errorf("checksum %v: the token is %#x", checksum, token)
+		}
+	}
+}
+
+// TestBundleMixed: packets with a checksum and packets without do not share a bundle.
+func TestBundleMixed(t *testing.T) {
+	ends, _ := linked(2, 1400, false)
+	ends[1].Checksum = true
+	o := NewOut(8, false)
+	for i := range 6 {
+		ends[i/2%2].put(o, uint64(i), "x")
+	}
+	o.Finish(0)
+	if len(o.Tx) != 3 {
+		t.Fatalf("%d bundles", len(o.Tx))
+	}
+	for i := range o.Tx {
+		if n := len(unbundle(t, &o.Tx[i], i == 1)); n != 2 {
+			t.Errorf("bundle %d has %d packets", i, n)
+		}
+	}
+}
+
+// TestBundleSameNumber: sessions that the peer gave one number, since it has forgotten the one, are
+// told from each other by their tokens.
+func TestBundleSameNumber(t *testing.T) {
+	ends, _ := linked(2, 1400, false)
+	ends[1].Remote = ends[0].Remote
+	o := NewOut(8, false)
+	for i := range 4 {
+		ends[i/2].put(o, uint64(i), "x")
+	}
+	o.Finish(0)
+	var tokens []uint32
+	for _, p := range unbundle(t, &o.Tx[0], false) {
+		tokens = append(tokens, wire.Token(p.raw))
+	}
+	if len(o.Tx) != 1 || len(tokens) != 4 || tokens[1] != 0x1111 || tokens[2] != 0x2222 ||
+		tokens[3] != 0x2222 {
+		t.Errorf("%d bundles, tokens %#x", len(o.Tx), tokens)
+	}
+}
+
+// TestBundleKept: what a full transport did not take leaves later byte for byte, and nothing joins
+// it. What is given up leaves nothing open.
+func TestBundleKept(t *testing.T) {
+	ends, l := linked(1, 1400, true)
+	o := NewOut(8, false)
+	ends[0].put(o, 1, "one")
+	o.Finish(0)
+	was := bytes.Clone(o.Tx[0].Head)
+	o.Keep(1)
+	ends[0].put(o, 2, "two")
+	o.Finish(0)
+	if len(o.Tx) != 2 || !bytes.Equal(o.Tx[0].Head, was) || len(unbundle(t, &o.Tx[1], true)) != 1 {
+		t.Errorf("%d datagrams, the first one %x, was %x", len(o.Tx), o.Tx[0].Head, was)
+	}
+	for name, forget := range map[string]func(){"Reset": o.Reset, "Flushed": o.Flushed} {
+		ends[0].put(o, 3, "three")
+		forget()
+		if l.buf != nil || len(o.links) > 0 || len(o.sums) > 0 || len(o.Tx) > 0 || o.Packets > 0 {
+			t.Errorf("after %s: %d links, %d sums, %d packets", name, len(o.links), len(o.sums), o.Packets)
+		}
+		ends[0].put(o, 4, "four")
+		o.Finish(0)
+		if len(o.Tx) != 1 || len(unbundle(t, &o.Tx[0], true)) != 1 {
+			t.Errorf("after %s: %d datagrams", name, len(o.Tx))
+		}
+		o.Reset()
+	}
+}
+
+// TestBundleNarrows: when the packets of one session become smaller, so do the bundles of its link,
+// at both ends.
+func TestBundleNarrows(t *testing.T) {
+	p := rigParams
+	p.PerPacket = 4000
+	r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
+	r.bundles(4000 + wire.HeaderSize)
+	r.open(0)
+	r.cl.LowerCut(wire.CutSizes[1])
+	if r.links[0].limit != wire.CutSizes[1] {
+		t.Errorf("the client's bundles have up to %d bytes", r.links[0].limit)
+	}
+	op := r.op(1, 100, 100)
+	if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
+		t.Fatal(err)
+	}
+	r.takeClient()
+	r.pump(func(uint8) int { return 100 })
+	if r.links[1].limit != wire.CutSizes[1] || r.cnet.count != 1 || r.snet.count != 1 {
+		t.Errorf("the server's bundles have up to %d bytes; %d and %d left", r.links[1].limit,
+			r.cnet.count, r.snet.count)
+	}
+	giveBack(op)
+	r.noLeak()
+}
+
+// TestBundleAllocs: packets join bundles without allocations, also of many peers.
+func TestBundleAllocs(t *testing.T) {
+	const peers = 64
+	var ends []*End
+	for i := range peers {
+		e, _ := linked(1, 1400, i&1 != 0)
+		e[0].Peer.Port = uint32(i + 1)
+		ends = append(ends, e[0])
+	}
+	o := NewOut(2*peers, false)
+	head := make([]byte, wire.HeaderSize+32)
+	h := wire.Header{Type: wire.TypeReq, MsgSize: 32}
+	send := func() {
+		for range 20 {
+			for _, e := range ends {
+				e.send(o, &h, head, nil)
+			}
+		}
+		o.Finish(0)
+		o.Reset()
+	}
+	send()
+	send()
+	if n := testing.AllocsPerRun(50, send); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
