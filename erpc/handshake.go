@@ -39,23 +39,66 @@ func (e *engine) dial(to transport.Addr, limit time.Duration) (*Session, error) 
 		return nil, ErrExhausted
 	}
 	path := e.port.pathTo(to)
-	plan := e.paths.plan(&path)
+	s := e.newDial(to, &path)
+	e.connect(s, to, &path, limit)
+	e.shakes.repeating = append(e.shakes.repeating, s)
+	return s, nil
+}
+
+// dialName makes a client session to an address that is not known yet. It gives up after limit.
+func (e *engine) dialName(limit time.Duration) (*Session, error) {
+	if e.closing {
+		return nil, ErrClosed
+	}
+	if e.table.live >= e.cfg.MaxSessions {
+		return nil, ErrExhausted
+	}
+	path := e.port.pathTo(transport.Addr{})
+	s := e.newDial(transport.Addr{}, &path)
+	s.nextAt = e.in.Now.Add(limit)
+	e.shakes.repeating = append(e.shakes.repeating, s)
+	return s, nil
+}
+
+// named takes the address of a session that dialName made, or the reason why there is none.
+func (e *engine) named(s *Session, to transport.Addr, err error) {
+	if s.state != sessConnecting {
+		return // it was closed, or took too long
+	}
+	if err != nil {
+		e.end(s, err, SessionRefused)
+		e.settle()
+		return
+	}
+	path := e.port.pathTo(to)
+	s.plan = e.paths.plan(&path)
+	s.cl.Readdress(to, s.plan.timing, s.plan.pacing)
+	e.connect(s, to, &path, max(s.nextAt.Sub(e.in.Now), 1))
+}
+
+// newDial makes a client session.
+func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
 	s := newClientSession(e)
-	s.plan = plan
-	s.cl.Init(to, e.table.next(), e.rng.Uint32(), plan.timing, e.cfg.MaxQueue,
-		e.pool, plan.pacing, &e.proto)
+	s.plan = e.paths.plan(path)
+	s.cl.Init(to, e.table.next(), e.rng.Uint32(), s.plan.timing, e.cfg.MaxQueue,
+		e.pool, s.plan.pacing, &e.proto)
 	e.table.add(s)
+	return s
+}
+
+// connect sends a session's first Connect.
+func (e *engine) connect(
+	s *Session, to transport.Addr, path *transport.Path, limit time.Duration,
+) {
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
-		Offer: e.paths.offer(e.paths.limit(&path)-e.seam.overhead, &path),
+		Offer: e.paths.offer(e.paths.limit(path)-e.seam.overhead, path),
 	}
-	timing := plan.timing
+	timing := s.plan.timing
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
 	s.dialer.Overhead = e.seam.overhead
-	e.shakes.repeating = append(e.shakes.repeating, s)
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out yet
-	return s, nil
 }
 
 // onDialAnswer is the client's side of the handshake.
@@ -183,6 +226,10 @@ func (e *engine) repeat() {
 	for i := 0; i < len(h.repeating); {
 		s := h.repeating[i]
 		switch {
+		case s.state == sessConnecting && s.dialer == nil: // its address is not known
+			if now >= s.nextAt {
+				e.end(s, fmt.Errorf("%w: no answer", ErrResolve), SessionRefused)
+			}
 		case s.state == sessConnecting && s.dialer.Repeats(now) && !h.budgets.repeats.take(now):
 			s.dialer.Skip(now)
 		case s.state == sessConnecting:

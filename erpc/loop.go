@@ -63,7 +63,7 @@ func (r *Rpc) pass() (int, error) {
 	if err != nil {
 		return work, err
 	}
-	if n > 1 && e.table.live >= coldSessions {
+	if e.table.live >= coldSessions && (n > 1 || n == 1 && wire.IsBundle(r.rx[0].Data)) {
 		e.prefetch(r.rx[:n])
 	}
 	batch := r.txBatch

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/netip"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -222,15 +225,49 @@ func (r *Rpc) trim() {
 // outcome. Errors: those of the transport's Resolve, ErrExhausted, ErrWrongThread,
 // ErrClosed.
 //
-// It resolves addr here, and the loop stands still until the transport's Resolve returns:
-// nothing is received, no heartbeat is sent. Where that matters, and addr is a name, call
-// Resolve in another goroutine and CreateSessionTo with its result.
+// The name of a host is looked up in another goroutine, and the loop goes on. A session whose name
+// has no answer within Timing.ConnectTimeout ends with ErrResolve; the goroutine stays until the
+// name service has answered or given up.
 func (r *Rpc) CreateSession(addr string) (*Session, error) {
+	if hasName(addr) {
+		return r.createNamed(addr)
+	}
 	to, err := r.tr.Resolve(addr)
 	if err != nil {
 		return nil, err
 	}
 	return r.CreateSessionTo(to)
+}
+
+// hasName reports whether an address has the name of a host, which takes a name service.
+func hasName(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || strings.HasPrefix(addr, "shm:") {
+		return false
+	}
+	_, err = netip.ParseAddr(host)
+	return err != nil
+}
+
+// createNamed is CreateSession with the name of a host.
+func (r *Rpc) createNamed(addr string) (*Session, error) {
+	nested, err := r.enter()
+	if err != nil {
+		return nil, err
+	}
+	if !nested {
+		defer r.leave()
+	}
+	s, err := r.engine.dialName(r.cfg.Timing.ConnectTimeout)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		to, err := r.tr.Resolve(addr)
+		err = resolveError(err)
+		_ = r.Post(func(*Rpc) { r.engine.named(s, to, err) }) // in vain only if the loop has ended
+	}()
+	return s, nil
 }
 
 // CreateSessionTo is CreateSession with an address of the transport.

@@ -14,6 +14,8 @@ type stubEnd struct {
 	sent []stubPacket
 	in   []transport.RxPacket
 	said []transport.Hint
+	// resolve stands for the name service, if not nil.
+	resolve func(text string) (transport.Addr, error)
 }
 
 type stubPacket struct {
@@ -47,13 +49,19 @@ func (e *stubEnd) Hints(hints []transport.Hint) int {
 	return n
 }
 
-func (e *stubEnd) LocalAddr() transport.Addr              { return stubAddr(0) }
-func (e *stubEnd) Resolve(string) (transport.Addr, error) { return stubAddr(1), nil }
-func (e *stubEnd) Flush()                                 {}
-func (e *stubEnd) Wait(time.Duration) error               { return nil }
-func (e *stubEnd) Wake()                                  {}
-func (e *stubEnd) Stats() transport.Stats                 { return transport.Stats{} }
-func (e *stubEnd) Close() error                           { return nil }
+func (e *stubEnd) Resolve(text string) (transport.Addr, error) {
+	if e.resolve != nil {
+		return e.resolve(text)
+	}
+	return stubAddr(1), nil
+}
+
+func (e *stubEnd) LocalAddr() transport.Addr { return stubAddr(0) }
+func (e *stubEnd) Flush()                    {}
+func (e *stubEnd) Wait(time.Duration) error  { return nil }
+func (e *stubEnd) Wake()                     {}
+func (e *stubEnd) Stats() transport.Stats    { return transport.Stats{} }
+func (e *stubEnd) Close() error              { return nil }
 
 // stubAddr returns the address of peer i.
 func stubAddr(i int) (a transport.Addr) {

@@ -129,6 +129,13 @@ func (c *Client) Init(
 	c.slots = c.inline[:1]
 }
 
+// Readdress makes a session that is not open one with another endpoint.
+func (c *Client) Readdress(peer packet.Addr, t Timing, pacing *Pacing) {
+	c.Peer = peer
+	c.rtt, c.pace = newRTOEstimator(&t), newPacer(pacing)
+	c.askEvery = t.FailureTimeout / 2
+}
+
 // Open makes the session usable with the agreed params. Remote and token name the session at
 // the peer. Queued requests start, and what is too large for the session fails; rtt, if not 0,
 // is the first sample. The outcome after those is EventOpened.

@@ -65,8 +65,11 @@ func TestLowerMTU(t *testing.T) {
 				r.takeServer()
 				want = before
 			}
-			if r.sv.LowerMTU(c.mtu); r.sv.PerPacket != want {
-				t.Errorf("MTU %d, used %v: %d bytes, want %d", c.mtu, used, r.sv.PerPacket, want)
+			l := NewLink(before + wire.HeaderSize)
+			r.sv.SetLink(&l)
+			if r.sv.LowerMTU(c.mtu); r.sv.PerPacket != want || l.limit != want+wire.HeaderSize {
+				t.Errorf("MTU %d, used %v: %d bytes, bundles of %d, want %d", c.mtu, used,
+					r.sv.PerPacket, l.limit, want)
 			}
 			r.noLeak()
 		}
@@ -78,6 +81,7 @@ func TestOffer(t *testing.T) {
 	for _, o := range []wire.Offer{
 		{Credits: 1, Slots: 1, MTU: MinMTU, MaxMessage: 0},
 		{Credits: 7, Slots: 16, MTU: 1452, MaxMessage: 12345, Features: wire.FeatureChecksum},
+		{Credits: 7, Slots: 16, MTU: 1452, MaxMessage: 12345, Features: wire.FeatureBundle},
 		{Credits: MaxCredits, Slots: MaxSlots, MTU: 1<<16 + wire.HeaderSize, MaxMessage: wire.MaxMsgSize},
 	} {
 		p, err := ParamsOf(o)

@@ -118,6 +118,9 @@ func (s *Server) Init(
 func (s *Server) LowerMTU(mtu uint32) {
 	if mtu >= MinMTU && mtu < uint32(s.PerPacket+wire.HeaderSize) && s.unused() {
 		s.PerPacket = int(mtu) - wire.HeaderSize
+		if s.link != nil {
+			s.link.Limit(int(mtu))
+		}
 	}
 }
 
