@@ -3,6 +3,7 @@ package erpc
 import (
 	"math"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
@@ -276,14 +277,21 @@ func (r *Rpc) pause(work int, limit time.Duration) error {
 	return r.sleep(limit)
 }
 
-// yield lets other goroutines run while the loop spins: now and then, and at once
-// when background handlers have work. On a locked thread yielding costs a switch of
+// yield lets other goroutines run while the loop spins: now and then, more often if the process has
+// more loops than processors, and at once when background handlers have work. It is dear: the
+// runtime wakes a thread for what might be to do. On a locked thread yielding costs a switch of
 // threads, so there the loop keeps its core.
 func (r *Rpc) yield() {
-	if !r.cfg.LockThread && (r.idle&15 == 0 || r.engine.jobs.running > 0) {
+	if r.cfg.LockThread || r.idle&15 != 0 && r.engine.jobs.running == 0 {
+		return
+	}
+	if r.idle&63 == 0 || r.engine.jobs.running > 0 || loops.Load() > r.procs {
 		runtime.Gosched()
 	}
 }
+
+// loops counts the endpoints of the process.
+var loops atomic.Int64
 
 // lockThread locks the caller to its thread if the configuration says so, and
 // returns what undoes it.

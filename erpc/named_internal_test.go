@@ -91,7 +91,7 @@ func TestNamedSession(t *testing.T) {
 	n.pass(1000)
 	requests := 0
 	for _, p := range n.end.sent {
-		if wire.IsBundle(p.data) && p.to == stubAddr(1) {
+		if p.data[0]&15 == byte(wire.TypeReq) && p.to == stubAddr(1) {
 			requests++
 		}
 	}

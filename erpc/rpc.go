@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -49,6 +50,7 @@ type Rpc struct {
 	polledAt monotime.Time // when the loop last looked for packets
 	polling  bool          // it has not slept, or done anything else, since
 	idle     int           // passes without work since
+	procs    int64         // goroutines that can run at a time
 
 	shared     atomic.Pointer[msgbuf.Pool] // for background handlers; safe in any goroutine
 	sharedOnce sync.Once
@@ -112,6 +114,8 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	}
 	e.in.Now = r.clock()
 	r.lastWork = e.in.Now
+	r.procs = int64(runtime.GOMAXPROCS(0))
+	loops.Add(1)
 	return r, nil
 }
 
@@ -341,6 +345,7 @@ func (r *Rpc) Close() error {
 	r.engine.settle()
 	r.drain()
 	r.closed.Store(true)
+	loops.Add(-1)
 	r.drainCommands() // what came before closed was seen
 	r.published.publish(r)
 	r.engine.shares.close()

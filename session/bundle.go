@@ -6,12 +6,14 @@ import "github.com/userspace-rpc/erpc/wire"
 // the endpoint share it, whichever side opened them, and none of them waits for company: a bundle
 // holds what a batch has for the peer. Its owner is that of the sessions.
 //
-// A bundle is open while packets may join it. Any other packet for the peer closes it, so that the
-// packets of a request leave in their order.
+// The first packet of a batch is queued alone. The second one makes a bundle of both, which is open
+// for more. Any other packet for the peer closes it, so that the packets of a request leave in their
+// order.
 type Link struct {
 	limit  int // bytes that the path carries, of the sessions' largest packets the smallest
 	inside int // the largest packet that travels in a bundle, bytes, header included
 
+	batch    uint64 // Out batch in which a packet was queued that others can join
 	buf      []byte // of the open bundle, nil if none is open
 	used     int
 	most     int   // records end before it
@@ -47,16 +49,47 @@ func (l *Link) Limit(size int) {
 // SetLink makes the session's small packets travel in the bundles of a link, nil for none.
 func (e *End) SetLink(l *Link) { e.link = l }
 
+// mayJoin reports whether a packet of n bytes, header included, can join one that was queued before.
+// If not, it is queued alone, and others may join it.
+func (l *Link) mayJoin(o *Out, e *End, n int) bool {
+	if n > l.inside {
+		l.end(o)
+		return false
+	}
+	if l.batch == o.batch {
+		if l.checksum == e.Checksum {
+			return true
+		}
+		l.end(o)
+	}
+	l.batch, l.item = o.batch, int32(len(o.Tx))
+	l.first, l.checksum = name{e.Remote, e.RemoteToken}, e.Checksum
+	return false
+}
+
+// end lets no packet join what is queued.
+func (l *Link) end(o *Out) {
+	if l.buf != nil {
+		l.close(o, false)
+	}
+	l.batch = 0
+}
+
 // join puts a packet into the bundle that is open to its peer.
 func (e *End) join(l *Link, o *Out, h *wire.Header, head, data []byte) {
 	n := len(head) - wire.HeaderSize + len(data)
-	if l.used+n+wire.MaxRecordHead > l.most || l.checksum != e.Checksum {
+	if l.used+n+wire.MaxRecordHead > l.most {
 		l.room(o, e, n)
 	}
+	l.put(h, name{e.Remote, e.RemoteToken}, head, data, o)
+	o.Packets++
+}
+
+// put writes a packet into the open bundle, which has room for it.
+func (l *Link) put(h *wire.Header, who name, head, data []byte, o *Out) {
 	at := l.used
 	b := l.buf[at:]
-	who := name{e.Remote, e.RemoteToken}
-	k := wire.PutRecord(b, h, n, who != l.last, e.RemoteToken)
+	k := wire.PutRecord(b, h, len(head)-wire.HeaderSize+len(data), who != l.last, who.token)
 	k += copy(b[k:], head[wire.HeaderSize:])
 	if len(data) > 0 {
 		k += copy(b[k:], data)
@@ -67,7 +100,6 @@ func (e *End) join(l *Link, o *Out, h *wire.Header, head, data []byte) {
 		l.most = 0
 	}
 	o.last, o.at = l.item, int32(at)
-	o.Packets++
 }
 
 // room makes room for a packet with n bytes of payload: more memory for the open bundle, or a new
@@ -75,23 +107,38 @@ func (e *End) join(l *Link, o *Out, h *wire.Header, head, data []byte) {
 //
 //go:noinline
 func (l *Link) room(o *Out, e *End, n int) {
-	if l.buf != nil {
-		fits := l.used+n+wire.MaxRecordHead <= l.limit
-		if fits && len(l.buf) < l.limit && l.count < wire.MaxBundled && l.checksum == e.Checksum {
-			b := o.arena(l.limit)
-			copy(b, l.buf[:l.used])
-			l.buf, l.most = b, l.limit
+	if l.buf == nil {
+		first := &o.Tx[l.item]
+		size := len(first.Head) + len(first.Data)
+		l.open(o, size+n)
+		var h wire.Header
+		_ = h.Parse(first.Head) // it may lack data, and was written here
+		l.put(&h, l.first, first.Head, first.Data, o)
+		first.Data = nil
+		o.moveAnswer(l.item)
+		if l.used+n+wire.MaxRecordHead <= l.most {
 			return
 		}
-		l.close(o, !fits)
 	}
-	l.buf = o.arena(max(bundleStart, wire.BundleHeaderSize+n+wire.MaxRecordHead))
-	l.used, l.most = wire.BundleHeaderSize, len(l.buf)
-	l.count, l.checksum = 0, e.Checksum
+	fits := l.used+n+wire.MaxRecordHead <= l.limit
+	if fits && len(l.buf) < l.limit && l.count < wire.MaxBundled {
+		b := o.arena(l.limit)
+		copy(b, l.buf[:l.used])
+		l.buf, l.most = b, l.limit
+		return
+	}
+	l.close(o, !fits)
 	l.first = name{e.Remote, e.RemoteToken}
-	l.last = l.first
 	l.item = int32(len(o.Tx))
 	o.place(&e.Peer)
+	l.open(o, n)
+}
+
+// open begins a bundle at l.item, of the session l.first and with at least n bytes of payload.
+func (l *Link) open(o *Out, n int) {
+	l.buf = o.arena(min(l.limit, max(bundleStart, wire.BundleHeaderSize+n+2*wire.MaxRecordHead)))
+	l.used, l.most = wire.BundleHeaderSize, len(l.buf)
+	l.count, l.last = 0, l.first
 	o.links = append(o.links, l)
 }
 

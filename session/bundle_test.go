@@ -94,6 +94,7 @@ func TestBundleRules(t *testing.T) {
 			}
 			o.Finish(0)
 			var got [2][]string
+			var wasSmall [2]bool // the datagram before, to that peer
 			for i := range o.Tx {
 				tx, which := &o.Tx[i], 0
 				if tx.Dst == other {
@@ -103,12 +104,15 @@ func TestBundleRules(t *testing.T) {
 					t.Fatalf("seed %d: a datagram of %d bytes", seed, n)
 				}
 				if !wire.IsBundle(tx.Head) {
-					if n := len(tx.Head); n <= min(maxInBundle, limit/2) {
+					if n := len(tx.Head); n <= min(maxInBundle, limit/2) && wasSmall[which] {
 						t.Fatalf("seed %d: a packet of %d bytes is alone", seed, n)
+					} else {
+						wasSmall[which] = n <= min(maxInBundle, limit/2)
 					}
 					got[which] = append(got[which], string(tx.Head[wire.HeaderSize:])+string(tx.Data))
 					continue
 				}
+				wasSmall[which] = true
 				for _, p := range unbundle(t, tx, which == 0 && seed&1 != 0) {
 					got[which] = append(got[which], string(p.raw[wire.HeaderSize:]))
 				}
@@ -173,7 +177,7 @@ func TestBundleOrder(t *testing.T) {
 		}
 		counts = append(counts, n)
 	}
-	if len(counts) != 4 || counts[0] != 20 || counts[1] != 1 || counts[2] != 1 || counts[3] != 10 {
+	if len(counts) != 4 || counts[0] != 20 || counts[1] != 1 || counts[2] != 1 || counts[3] != 1 {
 		t.Errorf("datagrams of %v packets", counts)
 	}
 }
@@ -208,6 +212,37 @@ func TestBundleHold(t *testing.T) {
 		if token := wire.Token(ps[0].raw); !checksum && token != 0x1111 ||
 			checksum && token^wire.Checksum(ps[0].raw, nil) != 0x1111 {
 			t.Errorf("checksum %v: the token is %#x", checksum, token)
+		}
+	}
+}
+
+// TestBundleOfAnswers: an answer that was queued alone, and is in a bundle then, has its hold time
+// lengthened there.
+func TestBundleOfAnswers(t *testing.T) {
+	for _, checksum := range []bool{false, true} {
+		for n := 1; n <= 3; n++ {
+			ends, _ := linked(1, 1400, checksum)
+			o := NewOut(8, false)
+			for i := range n {
+				h := wire.Header{Type: wire.TypeResp, Hold: 1, ReqNum: uint64(i)}
+				ends[0].send(o, &h, make([]byte, wire.HeaderSize), nil)
+				o.answer(false, checksum)
+			}
+			o.Finish(640 * time.Nanosecond)
+			ps := []dgram{flatten(o.Tx[0])}
+			if n > 1 {
+				ps = unbundle(t, &o.Tx[0], checksum)
+			}
+			for i, p := range ps {
+				token := wire.Token(p.raw)
+				if checksum {
+					token ^= wire.Checksum(p.raw, nil)
+				}
+				if h := p.header(); h.Hold != 11 || token != 0x1111 || len(o.Tx) != 1 {
+					t.Errorf("%d answers, checksum %v: answer %d has hold %d, token %#x", n, checksum,
+						i, h.Hold, token)
+				}
+			}
 		}
 	}
 }
@@ -257,23 +292,27 @@ func TestBundleKept(t *testing.T) {
 	ends, l := linked(1, 1400, true)
 	o := NewOut(8, false)
 	ends[0].put(o, 1, "one")
+	ends[0].put(o, 1, "more")
 	o.Finish(0)
 	was := bytes.Clone(o.Tx[0].Head)
 	o.Keep(1)
 	ends[0].put(o, 2, "two")
+	ends[0].put(o, 2, "more")
 	o.Finish(0)
-	if len(o.Tx) != 2 || !bytes.Equal(o.Tx[0].Head, was) || len(unbundle(t, &o.Tx[1], true)) != 1 {
+	if len(o.Tx) != 2 || !bytes.Equal(o.Tx[0].Head, was) || len(unbundle(t, &o.Tx[1], true)) != 2 {
 		t.Errorf("%d datagrams, the first one %x, was %x", len(o.Tx), o.Tx[0].Head, was)
 	}
 	for name, forget := range map[string]func(){"Reset": o.Reset, "Flushed": o.Flushed} {
 		ends[0].put(o, 3, "three")
+		ends[0].put(o, 3, "more")
 		forget()
 		if l.buf != nil || len(o.links) > 0 || len(o.sums) > 0 || len(o.Tx) > 0 || o.Packets > 0 {
 			t.Errorf("after %s: %d links, %d sums, %d packets", name, len(o.links), len(o.sums), o.Packets)
 		}
 		ends[0].put(o, 4, "four")
+		ends[0].put(o, 4, "more")
 		o.Finish(0)
-		if len(o.Tx) != 1 || len(unbundle(t, &o.Tx[0], true)) != 1 {
+		if len(o.Tx) != 1 || len(unbundle(t, &o.Tx[0], true)) != 2 {
 			t.Errorf("after %s: %d datagrams", name, len(o.Tx))
 		}
 		o.Reset()
@@ -292,17 +331,20 @@ func TestBundleNarrows(t *testing.T) {
 	if r.links[0].limit != wire.CutSizes[1] {
 		t.Errorf("the client's bundles have up to %d bytes", r.links[0].limit)
 	}
-	op := r.op(1, 100, 100)
-	if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
-		t.Fatal(err)
+	ops := [2]Op{r.op(1, 100, 100), r.op(2, 100, 100)}
+	for _, op := range ops {
+		if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.takeClient()
 	r.pump(func(uint8) int { return 100 })
-	if r.links[1].limit != wire.CutSizes[1] || r.cnet.count != 1 || r.snet.count != 1 {
-		t.Errorf("the server's bundles have up to %d bytes; %d and %d left", r.links[1].limit,
-			r.cnet.count, r.snet.count)
+	if r.links[1].limit != wire.CutSizes[1] || r.cnet.count != 1 {
+		t.Errorf("the server's bundles have up to %d bytes; %d left", r.links[1].limit, r.cnet.count)
 	}
-	giveBack(op)
+	for _, op := range ops {
+		giveBack(op)
+	}
 	r.noLeak()
 }
 

@@ -34,6 +34,7 @@ type Out struct {
 	last    int32    // place in Tx of the packet queued last
 	at      int32    // where in it that begins
 	held    []heldTx // answers in Tx whose hold time may have to grow
+	batch   uint64   // number of those that are queued between two calls of Finish, from 1
 	links   []*Link  // those with bundles of this batch
 	sums    []int32  // places in Tx of bundles whose checksum is missing
 	bundles []byte   // memory of the bundles of this batch
@@ -60,7 +61,7 @@ const (
 // NewOut returns an Out with room for batch packets before it grows. Lends says that the
 // transport may refer to the Data of packets after it took them, until it is flushed.
 func NewOut(batch int, lends bool) *Out {
-	return &Out{Tx: make([]Tx, 0, batch), mem: make([]byte, outMemory), lends: lends, gen: 1}
+	return &Out{Tx: make([]Tx, 0, batch), mem: make([]byte, outMemory), lends: lends, gen: 1, batch: 1}
 }
 
 // Reset forgets all packets, which the transport has taken or which are given up.
@@ -80,6 +81,7 @@ func (o *Out) abandon() {
 		o.sums = o.sums[:0]
 	}
 	o.Tx, o.held, o.Packets = o.Tx[:0], o.held[:0], 0
+	o.batch++
 }
 
 // Keep forgets all packets but the last n, which could not be sent yet.
@@ -156,6 +158,17 @@ func (o *Out) answer(coarse, checksum bool) {
 // HasAnswers reports whether Finish wants to know how late the answers are.
 func (o *Out) HasAnswers() bool { return len(o.held) > 0 }
 
+// moveAnswer notes that the packet at a place of Tx, if it is an answer, has become the first one of
+// a bundle.
+func (o *Out) moveAnswer(item int32) {
+	for i := len(o.held) - 1; i >= 0; i-- {
+		if a := &o.held[i]; a.item == item {
+			a.at, a.checksum = wire.BundleHeaderSize, false
+			return
+		}
+	}
+}
+
 // Finish makes all packets ready to leave: no more join the bundles. Late is added to the hold
 // times in the answers.
 func (o *Out) Finish(late time.Duration) {
@@ -170,6 +183,7 @@ func (o *Out) Finish(late time.Duration) {
 		wire.SetToken(p, wire.Token(p)^wire.Checksum(p, nil))
 	}
 	o.sums, o.Packets = o.sums[:0], 0
+	o.batch++
 }
 
 // delayed adds d to the hold times in the answers of the batch: what handlers and copies of
@@ -217,14 +231,9 @@ func (o *Out) grab(n int) []byte {
 // alone; data the rest.
 func (e *End) send(o *Out, h *wire.Header, head, data []byte) {
 	h.Session = e.Remote
-	if l := e.link; l != nil {
-		if len(head)+len(data) <= l.inside {
-			e.join(l, o, h, head, data)
-			return
-		}
-		if l.buf != nil {
-			l.close(o, false)
-		}
+	if l := e.link; l != nil && l.mayJoin(o, e, len(head)+len(data)) {
+		e.join(l, o, h, head, data)
+		return
 	}
 	h.Put(head, e.RemoteToken)
 	if e.Checksum {
@@ -235,16 +244,8 @@ func (e *End) send(o *Out, h *wire.Header, head, data []byte) {
 
 // sendControl queues a packet that is only a header.
 func (e *End) sendControl(o *Out, h *wire.Header) {
-	if l := e.link; l != nil {
-		h.Session = e.Remote
-		e.join(l, o, h, nothing[:], nil)
-		return
-	}
 	e.send(o, h, o.grab(wire.HeaderSize), nil)
 }
-
-// nothing stands for the packets that have no payload.
-var nothing [wire.HeaderSize]byte
 
 // push adds a packet to Tx, in place.
 func (o *Out) push(to *packet.Addr, head, data []byte) {
