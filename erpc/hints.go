@@ -60,7 +60,7 @@ type doubt struct {
 	datas  int
 }
 
-// quotedData is what came back of a packet of a request.
+// quotedData holds the first bytes of a packet of a request, as they came back.
 type quotedData struct {
 	mem [transport.QuotedMax]byte
 	n   int

@@ -24,7 +24,7 @@ type Link struct {
 	checksum bool
 }
 
-// name is what packets to a peer call a session. Numbers alone are not enough: a peer may have
+// name is how packets to a peer name a session. Numbers alone are not enough: a peer may have
 // opened another session under the number of one that has not ended here.
 type name struct{ session, token uint32 }
 
@@ -34,6 +34,8 @@ const (
 	// maxInBundle is the largest packet that travels in a bundle, in bytes, header included. It is
 	// also no larger than half of what the path carries: copying more costs more than it saves.
 	maxInBundle = 1024
+	// maxArena is how large the memory of a batch's bundles grows in bytes.
+	maxArena = 1 << 20
 )
 
 // NewLink returns a link to an endpoint whose path carries packets of limit bytes, header included.
@@ -171,7 +173,8 @@ func (o *Out) closeBundles() {
 func (o *Out) arena(n int) []byte {
 	end := o.filled + n
 	if end > len(o.bundles) {
-		o.bundles = make([]byte, max(2*len(o.bundles), 16*n)) // packets keep the old memory
+		// Packets keep the old memory. A transport that stays full keeps it from being used again.
+		o.bundles = make([]byte, max(min(2*len(o.bundles), maxArena), 16*n))
 		o.filled, end = 0, n
 	}
 	b := o.bundles[o.filled:end:end]

@@ -348,6 +348,23 @@ func TestBundleNarrows(t *testing.T) {
 	r.noLeak()
 }
 
+// TestBundleArena: a transport that is full for long keeps the memory of bundles from being used
+// again. What the batch holds stays bounded.
+func TestBundleArena(t *testing.T) {
+	ends, _ := linked(1, 8952, false)
+	o := NewOut(64, false)
+	for i := range 2000 {
+		for range 50 {
+			ends[0].put(o, uint64(i), strings.Repeat("x", 500))
+		}
+		o.Finish(0)
+		o.Keep(1)
+	}
+	if n := len(o.bundles); n > maxArena || n < maxArena/2 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
 // TestBundleAllocs: packets join bundles without allocations, also of many peers.
 func TestBundleAllocs(t *testing.T) {
 	const peers = 64

@@ -31,7 +31,7 @@ func erpcBundle(t testing.TB) []byte {
 	return bytes.Clone(b.Bytes())
 }
 
-// bundleLines is what decode prints of that bundle.
+// bundleLines holds the lines that decode prints of that bundle.
 var bundleLines = []string{
 	"BUNDLE bytes=87 packets=3 content=68 padding=3 session=9 token=deadbeef",
 	"REQ session=9 req=5 pkt=0 size=4 data=4 reqtype=3 flags=- try=7 token=deadbeef inside=1",

@@ -15,10 +15,12 @@ import (
 
 // TestServerGoneAcrossLink: the socket of a server across a link closes without a word, as when its
 // process is killed, with calls under way. Its client would wait for an hour, but the network says
-// that nobody listens. Linux says so six times and then once a second: packets of the calls use
-// that up, and are what the client knows by.
+// that nobody listens. Linux says so six times and then once a second. Packets of the calls use
+// that up, so they must count for the client.
 func TestServerGoneAcrossLink(t *testing.T) {
-	for _, c := range []struct{ calls, size int }{{1, 32}, {8, 32}, {16, 32}, {2, 100_000}, {16, 100_000}} {
+	for _, c := range []struct{ calls, size int }{
+		{1, 32}, {8, 32}, {16, 32}, {2, 100_000}, {16, 100_000},
+	} {
 		p := vethtest.New(t, 1500)
 		srv, err := erpc.NewServer(erpc.Config{})
 		if err != nil {

@@ -22,7 +22,7 @@ const bundleNumber = layerNumber + 1
 // decoded.
 type Bundle struct {
 	layers.BaseLayer
-	// Count and Content are what the bundle says: how many packets, and bytes of records, follow
+	// The header claims Count packets, and Content bytes of records: so many are to follow
 	// its header.
 	Count, Content int
 	// Session and Token are those of the first packet, as they stand in the bundle's header. In
