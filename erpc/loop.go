@@ -277,17 +277,25 @@ func (r *Rpc) pause(work int, limit time.Duration) error {
 	return r.sleep(limit)
 }
 
-// yield lets other goroutines run while the loop spins: now and then, more often if the process has
-// more loops than processors, and at once when background handlers have work. It is dear: the
-// runtime wakes a thread for what might be to do. On a locked thread yielding costs a switch of
-// threads, so there the loop keeps its core.
+// yield lets other goroutines run while the loop spins.
 func (r *Rpc) yield() {
-	if r.cfg.LockThread || r.idle&15 != 0 && r.engine.jobs.running == 0 {
-		return
-	}
-	if r.idle&63 == 0 || r.engine.jobs.running > 0 || loops.Load() > r.procs {
+	if r.yields() {
 		runtime.Gosched()
 	}
+}
+
+// yields reports whether the loop yields after an idle pass: now and then, more often if the process
+// has more loops than processors, and at once when background handlers have work. It is dear: the
+// runtime wakes a thread for what might be to do. On a locked thread yielding costs a switch of
+// threads, so there the loop keeps its core.
+func (r *Rpc) yields() bool {
+	switch {
+	case r.cfg.LockThread:
+		return false
+	case r.engine.jobs.running > 0 || r.idle&63 == 0:
+		return true
+	}
+	return r.idle&15 == 0 && loops.Load() > r.procs
 }
 
 // loops counts the endpoints of the process.

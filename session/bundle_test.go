@@ -157,6 +157,33 @@ func TestBundleSizes(t *testing.T) {
 	}
 }
 
+// TestBundlePadding: the padding of a bundle says nothing of what its memory held before, which may
+// have been for another peer.
+func TestBundlePadding(t *testing.T) {
+	o := NewOut(8, false)
+	for _, data := range []string{"s", ""} {
+		ends, _ := linked(1, 1400, false)
+		for i := range 120 {
+			ends[0].put(o, uint64(i), strings.Repeat(data, 32))
+		}
+		o.Finish(0)
+		p := o.Tx[0].Head
+		end := wire.BundleHeaderSize + int(p[2]) + int(p[3])<<8
+		if len(p) != 1400 || end == len(p) {
+			t.Fatalf("a bundle of %d bytes, %d of them used", len(p), end)
+		}
+		for i, b := range p[end:] {
+			if b != 0 {
+				t.Fatalf("byte %d of the padding is %#x", i, b)
+			}
+		}
+		o.Reset()
+		for i := range o.bundles {
+			o.bundles[i] = 0xAA
+		}
+	}
+}
+
 // TestBundleOrder: a packet that is alone ends the bundle before it, so that it is overtaken by
 // none behind it. One for another peer does not.
 func TestBundleOrder(t *testing.T) {

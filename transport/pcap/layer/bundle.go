@@ -22,8 +22,7 @@ const bundleNumber = layerNumber + 1
 // decoded.
 type Bundle struct {
 	layers.BaseLayer
-	// The header claims Count packets, and Content bytes of records: so many are to follow
-	// its header.
+	// The header claims that Count packets follow, and Content bytes of records.
 	Count, Content int
 	// Session and Token are those of the first packet, as they stand in the bundle's header. In
 	// sessions with checksums Token holds the checksum too, see Opened.
