@@ -13,10 +13,10 @@ import (
 //
 // is what the table says about the packages that exist.
 func checkArchitecture(t *tree, rows []row) (bad []string) {
-	if t.arch == nil {
+	text, ok := t.docs["ARCHITECTURE.md"]
+	if !ok {
 		return nil
 	}
-	text := string(t.arch)
 	for _, dir := range sortedDirs(t) {
 		top := firstElement(dir) + "/"
 		if complaint := "ARCHITECTURE.md does not mention " + top; dir != "." && !strings.Contains(text, top) && !slices.Contains(bad, complaint) {

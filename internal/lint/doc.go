@@ -1,5 +1,5 @@
-// Package lint holds the house rules as tests: who may import whom, how long files
-// and functions get, where the clock, unsafe and cgo may be used. It has no code
+// Package lint holds the house rules as tests: who may import whom, how long files,
+// functions and lines get, where the clock, unsafe and cgo may be used. It has no code
 // of its own.
 //
 // The tests read the source tree with go/parser alone, without building anything

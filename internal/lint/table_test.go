@@ -30,7 +30,8 @@ var xsys = []string{"golang.org/x/sys"}
 var gopacket = []string{"github.com/gopacket/gopacket"}
 
 // testThird is what every test may import besides.
-var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/gopacket/gopacket"}
+var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/gopacket/gopacket",
+	"github.com/anishathalye/porcupine"}
 
 // transportImpl is what an implementation of the transport contract may import.
 var transportImpl = []string{"transport", "internal/..."}
@@ -75,6 +76,8 @@ var table = []row{
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
 	{path: "internal/gid"},
 	{path: "internal/memsize"},
+	{path: "internal/cpuquota", may: []string{"internal/monotime"}},
+	{path: "internal/idle", may: []string{"internal/monotime"}, traits: pure},
 	{path: "internal/cmac", traits: pure},
 	{path: "internal/ring", may: []string{"internal/invariants", "internal/sys"}, third: xsys, traits: mayUnsafe},
 	{path: "internal/shmem", third: xsys, traits: mayUnsafe},
@@ -94,12 +97,23 @@ var table = []row{
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
 
+	{path: "gopt", may: []string{"internal/sys"}, traits: mayUnsafe},
+	{path: "gopt/...", may: []string{"gopt"}, traits: pure},
+	{path: "index", may: []string{"gopt", "internal/invariants"}, traits: pure | mayUnsafe}, // of two kinds of nodes
+	{path: "index/message", may: []string{"index"}, traits: pure},
+	{path: "index/snapshot", may: []string{"index"}},
+	{path: "index/server", may: []string{"index", "index/message", "erpc"}},
+	{path: "index/client", may: []string{"index", "index/message", "erpc"}},
+
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
-		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf"}, traits: mayClock},
+		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf",
+		"github.com/klauspost/cpuid/v2"}, traits: mayClock},
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
+	{path: "bench/index", may: []string{"index", "gopt/..."}, third: []string{"github.com/tidwall/btree",
+		"github.com/gaissmai/bart", "github.com/cloudflare/ahocorasick"}, traits: mayClock},
 	{path: "bench/...", may: []string{"bench/...", "erpc", "transport", "transport/udp", "transport/shm", "raft-example/...", "internal/monotime"}, third: []string{"go.etcd.io/raft/v3", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
-		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock},
+		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},
 	{path: "examples/...", may: anything, traits: mayClock},
 	{path: "raft-example/kv", traits: pure},
 	{path: "raft-example/wal", third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}},

@@ -18,7 +18,7 @@ type tree struct {
 	files   []*goFile
 	dirs    map[string][]*goFile // by folder
 	modules map[string]string    // module path to its folder, "" for the root
-	arch    []byte               // ARCHITECTURE.md, nil if there is none
+	docs    map[string]string    // Markdown, by file name
 }
 
 // goFile is one Go file.
@@ -50,7 +50,8 @@ func skipped(name string) bool {
 
 // load reads the tree. Nothing is built.
 func load(root fs.FS) (*tree, error) {
-	t := &tree{fset: token.NewFileSet(), dirs: map[string][]*goFile{}, modules: map[string]string{}}
+	t := &tree{fset: token.NewFileSet(), dirs: map[string][]*goFile{}, docs: map[string]string{},
+		modules: map[string]string{}}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -63,6 +64,10 @@ func load(root fs.FS) (*tree, error) {
 			return t.addModule(root, name)
 		case path.Ext(name) == ".go":
 			return t.addFile(root, name)
+		case path.Ext(name) == ".md":
+			text, err := fs.ReadFile(root, name)
+			t.docs[name] = string(text)
+			return err
 		}
 		return nil
 	})
@@ -71,10 +76,6 @@ func load(root fs.FS) (*tree, error) {
 	}
 	if len(t.modules) == 0 {
 		return nil, fmt.Errorf("no go.mod in the tree")
-	}
-	t.arch, err = fs.ReadFile(root, "ARCHITECTURE.md")
-	if err != nil {
-		t.arch = nil
 	}
 	return t, nil
 }

@@ -2,9 +2,11 @@ package poll
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
@@ -22,6 +24,7 @@ const (
 // Stop and Free for any. The zero Sleeper may be freed.
 type Sleeper struct {
 	Set
+	nap    Set          // the eventfd alone
 	closed *atomic.Bool // the transport's
 	state  atomic.Uint32
 	mu     sync.Mutex // held from Prepare to Unlock
@@ -41,6 +44,7 @@ func (s *Sleeper) Init(name string, closed *atomic.Bool) error {
 	}
 	s.name, s.closed = name, closed
 	s.event, s.open = fd, true
+	s.nap = NewSet(name, fd)
 	return nil
 }
 
@@ -82,6 +86,21 @@ func (s *Sleeper) Finish(woken bool) error {
 // Unlock ends the wait. Only then Stop returns, so until then the transport's descriptors and
 // devices can be used.
 func (s *Sleeper) Unlock() { s.mu.Unlock() }
+
+// Nap waits until timeout has passed, or for Wake or Stop, whatever else is in the set. Errors are
+// transport.ErrClosed and those of the system call.
+func (s *Sleeper) Nap(timeout time.Duration) error {
+	idle, err := s.Prepare()
+	if err != nil {
+		return err
+	}
+	defer s.Unlock()
+	var ready uint32
+	if idle && timeout > 0 {
+		ready, err = s.nap.Sleep(timeout)
+	}
+	return errors.Join(err, s.Finish(ready != 0))
+}
 
 // Wake makes the current or else the next wait end. Safe from any goroutine, also after Free.
 func (s *Sleeper) Wake() {

@@ -105,6 +105,44 @@ func TestWakeDuringSleep(t *testing.T) {
 	e.finish(t, false)
 }
 
+// TestNap: a nap lasts until its end, or until Wake, Stop or Wake before; what else is readable
+// does not matter.
+func TestNap(t *testing.T) {
+	bound(t)
+	e := newEndpoint(t)
+	other := newEvent(t)
+	e.Watch(other)
+	add(t, other)
+	from := time.Now()
+	if err := e.Nap(5 * time.Millisecond); err != nil || time.Since(from) < 5*time.Millisecond {
+		t.Errorf("%v after %v", err, time.Since(from))
+	}
+	e.Wake()
+	if err := e.Nap(time.Hour); err != nil {
+		t.Error(err)
+	}
+	e.prepare(t, true) // nothing is left of that Wake
+	e.finish(t, false)
+	for _, end := range []func(){e.Wake, e.close} {
+		napped := make(chan error, 1)
+		go func() { napped <- e.Nap(time.Hour) }()
+		for e.state.Load() != asleep {
+			runtime.Gosched()
+		}
+		end()
+		want := error(nil)
+		if e.closed.Load() {
+			want = transport.ErrClosed
+		}
+		if err := <-napped; !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	if err := e.Nap(time.Hour); !errors.Is(err, transport.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
 // TestCancel: a wait that does not sleep needs no eventfd, and leaves nothing to the next one.
 func TestCancel(t *testing.T) {
 	e := newEndpoint(t)

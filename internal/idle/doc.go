@@ -1,0 +1,24 @@
+// Package idle decides how an event loop waits when a pass found nothing: look again, give the
+// core away for a moment, or sleep. A Policy learns from the times of the passes alone. It makes no
+// system call and reads no clock, so all of it is tested in virtual time.
+//
+// Three things are learned:
+//
+//   - Whether others want the core. A loop that polls starts a pass every microsecond or less. If
+//     the next pass comes much later, the loop was switched off the core in between. Threads that
+//     come back soon after a Yield share the core well, and then each idle pass yields. Threads
+//     that keep the core, as a computation does, make the loop sleep for a while instead: a thread
+//     that sleeps gets the core at once when a packet comes, one that spins must wait its turn.
+//   - The cost of a sleep: how much longer it takes until the loop sees a packet. Neither a clock
+//     nor the length of a sleep shows this, since it is unknown when the packet came. So the loop
+//     compares: now and then it sleeps at once for some spells though it usually spins, or spins
+//     though it usually sleeps, and takes the difference of the average lengths of such spells. On
+//     a machine of its own that is some 5 us; a virtual machine that halts a core may need 55 us.
+//   - Whether the next packet usually comes within the time that is worth spinning: twice that
+//     cost, or a quarter of it for a loop that is to save CPU. If it does not, the loop sleeps
+//     without spinning first. A peer that sleeps too makes packets late by its own wake-up; twice
+//     the cost lets one of the two begin to spin.
+//
+// Packets that come at random are met by a spin if most come within that time. If few do, the loop
+// sleeps but for the tries; in between it changes from one to the other.
+package idle

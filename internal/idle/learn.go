@@ -1,0 +1,59 @@
+package idle
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+const (
+	// offCore is a gap between two passes that only a thread that keeps the core explains.
+	// Interrupts and threads that do little take less.
+	offCore = 500 * time.Microsecond
+	// Others want the core if they had it for tooMuch, not counting an eighth of the time: two
+	// time slices or so. The odd thread of the system gets less.
+	tooMuch = 2 * time.Millisecond
+	leak    = 8
+	// That is believed for leastHold, and each time that it is found true again soon for twice
+	// as long: to find out costs about tooMuch.
+	leastHold = 20 * time.Millisecond
+	mostHold  = time.Second
+	// A quota is a setting, and lasts. To find out costs a good part of a period of 100 ms.
+	leastQuotaHold = 2 * time.Second
+	mostQuotaHold  = 2 * time.Minute
+)
+
+// rivals tracks how much other threads want a loop's core.
+type rivals struct {
+	lost  time.Duration // time off the core, less the part that is forgiven
+	at    monotime.Time // when it was
+	until monotime.Time // others are supposed to want the core
+	hold  time.Duration
+}
+
+func (r *rivals) want(now monotime.Time) bool { return now < r.until }
+
+// off notes that the loop was off the core for a gap that ends now.
+//
+//go:noinline
+func (r *rivals) off(now monotime.Time, gap time.Duration) {
+	r.lost = max(0, r.lost-now.Sub(r.at)/leak) + gap
+	r.at = now
+	if r.lost < tooMuch || r.want(now) {
+		return
+	}
+	r.believe(now, leastHold, mostHold)
+}
+
+// throttle notes that a quota was used up.
+func (r *rivals) throttle(now monotime.Time) { r.believe(now, leastQuotaHold, mostQuotaHold) }
+
+// believe makes the loop sleep for twice as long as the last time, if that was not long ago.
+func (r *rivals) believe(now monotime.Time, least, most time.Duration) {
+	if now.Sub(r.until) > 2*r.hold {
+		r.hold = 0
+	}
+	r.lost = 0
+	r.hold = max(least, min(2*r.hold, most))
+	r.until = now.Add(r.hold)
+}

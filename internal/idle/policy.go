@@ -1,0 +1,249 @@
+package idle
+
+import (
+	"math"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+// Step is the next step of a loop after a pass that found nothing.
+type Step uint8
+
+// The steps.
+const (
+	Poll   Step = iota // look again at once
+	Yield              // let another thread of the machine have the core first
+	Switch             // let another goroutine of the process have the thread first
+	Sleep              // wait until something comes
+)
+
+// Mode is how patient a Policy is.
+type Mode uint8
+
+// The modes.
+const (
+	Adaptive Mode = iota // spin where that pays, at most for Config.SpinFor, then sleep
+	Spin                 // spin unless others want the core
+	Rest                 // like Adaptive, but spin only where that takes far less than a sleep
+)
+
+// Config has the settings of a Policy, which do not change.
+type Config struct {
+	Mode    Mode
+	SpinFor time.Duration // most that Adaptive and Rest spin in one spell
+	Locked  bool          // the loop has a thread of its own: never Switch
+}
+
+// State describes the loop and its process at an idle pass.
+type State struct {
+	// Awaiting says that answers are due: to own requests, or from handlers elsewhere. Spells
+	// in which they are differ in length from the others, and are learned apart.
+	Awaiting bool
+	// Handlers says that goroutines of the process work for this loop.
+	Handlers bool
+	// Spare is the number of processors, in the sense of GOMAXPROCS, that the loops of the
+	// process leave to other goroutines. It is negative if loops outnumber processors.
+	Spare int64
+}
+
+const (
+	// A loop that nobody disturbs yields after yieldFirst, and then every yieldEvery: no round trip
+	// over loopback feels that, and it shows whether the core is shared.
+	yieldFirst = 30 * time.Microsecond
+	yieldEvery = 4 * time.Microsecond
+	// Goroutines that are ready to run find a spare processor themselves. If there is none, the
+	// loop gives its own away often; the runtime itself takes it every 10 ms.
+	switchOften = 4 * yieldEvery
+	// A Yield that takes longer than handover let another thread run. It alone takes some
+	// 300 ns.
+	handover = 2 * time.Microsecond
+	// Rest spins where packets come within this part of the cost of a sleep.
+	restShare = 4
+	// Adaptive spins where they come within so many times the cost. A peer that sleeps too adds
+	// its own cost to the time of a packet; with less than 2, both would sleep on.
+	adaptiveTimes = 2
+	// brief is about the time to fall asleep, apart from the wake-up.
+	brief = 2 * time.Microsecond
+	// forever is longer than any spell, and can be added to any time.
+	forever = math.MaxInt64 / 2 * time.Nanosecond
+)
+
+// Policy decides for one loop. Init comes first.
+type Policy struct {
+	cfg Config
+
+	// The spell: the idle passes since the last work.
+	idling   bool
+	seen     monotime.Time // the last of them, or the end of a sleep after it
+	calm     monotime.Time // there is nothing to decide before
+	yieldAt  monotime.Time // the next Yield is due
+	switchAt monotime.Time // the next Switch is due; it goes on from spell to spell
+	yielded  bool          // after the last of them
+	slept    bool          // in this spell
+	forced   bool          // to sleep in this spell, whatever the guess
+	guess    *guess        // for such spells
+
+	shared  int // above 0: the last Yields let other threads run
+	rivals  rivals
+	guesses [2]guess
+}
+
+// Init makes the Policy that of a loop of which nothing is known. It supposes a machine without
+// other work, and that packets come soon unless the loop is to rest.
+func (p *Policy) Init(cfg Config) {
+	*p = Policy{cfg: cfg, switchAt: monotime.Never}
+	for i := range p.guesses {
+		p.guesses[i].init(cfg.Mode != Rest)
+	}
+}
+
+// Idling reports whether the last pass found nothing. If so, the next one that finds something
+// calls Work.
+func (p *Policy) Idling() bool { return p.idling }
+
+// Polls reports whether the step after a pass that began at now and found nothing is Poll, and
+// Idle need not be asked. Most are.
+func (p *Policy) Polls(now monotime.Time) bool {
+	if now >= p.calm {
+		return false
+	}
+	p.seen = now
+	return true
+}
+
+// Idle returns what to do after a pass that found nothing. The pass began at now, the spell at
+// since, with the last work or packet sent.
+//
+//go:noinline
+func (p *Policy) Idle(now, since monotime.Time, s State) Step {
+	if p.idling {
+		p.gap(now)
+	} else {
+		p.begin(now, &s)
+	}
+	p.seen, p.calm = now, 0
+	if now >= p.switchAt && !p.cfg.Locked {
+		p.switchAt = now.Add(s.switchEvery())
+		return Switch
+	}
+	limit := p.patience(now, &s)
+	if now.Sub(since) >= limit {
+		return Sleep
+	}
+	if p.shared > 0 || now >= p.yieldAt {
+		p.yieldAt = now.Add(yieldEvery)
+		p.yielded = true
+		return Yield
+	}
+	if p.calm = p.yieldAt; !p.cfg.Locked {
+		p.calm = min(p.calm, p.switchAt)
+	}
+	p.calm = min(p.calm, since.Add(limit))
+	return Poll
+}
+
+// begin begins a spell.
+func (p *Policy) begin(now monotime.Time, s *State) {
+	p.guess = &p.guesses[0]
+	if s.Awaiting {
+		p.guess = &p.guesses[1]
+	}
+	p.idling, p.slept, p.forced, p.yielded = true, false, false, false
+	p.yieldAt = now.Add(yieldFirst)
+	if p.switchAt = min(p.switchAt, now.Add(s.switchEvery())); s.Handlers {
+		p.switchAt = now // they may wait for this very processor, which a sleep gives away late
+	}
+}
+
+// switchEvery is how often goroutines are let run.
+func (s *State) switchEvery() time.Duration {
+	switch {
+	case s.Handlers:
+		return yieldEvery
+	case s.Spare == 0:
+		return switchOften
+	}
+	return forever
+}
+
+// patience returns how long a spell may take until the loop sleeps.
+func (p *Policy) patience(now monotime.Time, s *State) time.Duration {
+	switch {
+	case p.slept:
+		return 0 // one pass after each sleep
+	case p.rivals.want(now), s.Spare < 0: // Spare: another loop waits for the processor
+		p.forced = true
+		return 0
+	case p.cfg.Mode == Spin:
+		return forever
+	case !p.guess.spin:
+		return min(brief, p.cfg.SpinFor)
+	}
+	return p.cfg.SpinFor
+}
+
+// gap looks at the time since the pass before.
+func (p *Policy) gap(now monotime.Time) {
+	gap := now.Sub(p.seen)
+	if p.yielded {
+		p.yielded = false
+		p.shared = max(p.shared-1, 0)
+		if gap >= handover {
+			p.shared = min(p.shared+1+sharedStep, mostShared)
+		}
+	}
+	if gap >= offCore {
+		p.rivals.off(now, gap)
+	}
+}
+
+// One Yield that lets another thread run makes sharedStep idle passes yield at once, several at
+// most mostShared.
+const (
+	sharedStep = 2
+	mostShared = 8
+)
+
+// Slept notes a sleep that ended at now.
+func (p *Policy) Slept(now monotime.Time) {
+	p.slept, p.yielded = true, false
+	p.seen, p.calm = now, 0
+}
+
+// Work ends the spell that began at since: the pass that began at now found something. It is to
+// be called once, if Idling.
+//
+//go:noinline
+func (p *Policy) Work(now, since monotime.Time) {
+	p.gap(now)
+	p.idling, p.calm = false, 0
+	if p.cfg.Mode == Spin {
+		return
+	}
+	g, spinFor := p.guess, p.cfg.SpinFor
+	took, cost := now.Sub(since), g.price()
+	if !p.forced {
+		// The longest spell that can be worth a comparison is one asleep, where a spin would
+		// have met the packet at last.
+		near := took <= spinFor+mostCost
+		g.measure(took, near, near && !(g.spin && p.slept), took <= p.worth(leastCost))
+	}
+	came := took
+	if p.slept && g.found > 0 {
+		came -= cost // when it came, not when the loop heard of it
+	}
+	g.count(came <= p.worth(cost) && took <= spinFor) // decides on the next spell
+}
+
+// worth returns how long it is worth spinning to save the cost of a sleep.
+func (p *Policy) worth(cost time.Duration) time.Duration {
+	if p.cfg.Mode == Rest {
+		return cost / restShare
+	}
+	return cost * adaptiveTimes
+}
+
+// Throttled says that the system keeps the process off all cores for part of the time, since it
+// has used up its quota. The rest is for work.
+func (p *Policy) Throttled(now monotime.Time) { p.rivals.throttle(now) }

@@ -1,0 +1,64 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// maxColumns bounds the length of a line; a tab counts as one column.
+const maxColumns = 100
+
+// longLines has the number of longer lines in each top-level folder that are older than the rule.
+var longLines = map[string]int{
+	".": 10, "bench": 135, "cc": 30, "cmd": 472, "contrib": 13, "erpc": 140, "internal": 66,
+	"msgbuf": 19, "raft-example": 250, "ratelimit": 8, "session": 45, "transport": 454, "wire": 44,
+}
+
+// checkColumns keeps lines of Go and Markdown short, but for those with a URL, rows of tables, and
+// as many others in a top-level folder as allowed has. The number must go down with the lines.
+func checkColumns(t *tree, allowed map[string]int) (bad []string) {
+	count := map[string]int{}
+	add := func(name, text string) {
+		for line := range strings.Lines(text) {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\r\n")) > maxColumns &&
+				!strings.HasPrefix(line, "|") && !strings.Contains(line, "://") {
+				count[firstElement(path.Dir(name))]++
+			}
+		}
+	}
+	for _, f := range t.files {
+		if !f.generated {
+			add(f.name, string(f.src))
+		}
+	}
+	for name, text := range t.docs {
+		add(name, text)
+	}
+	for top, n := range allowed {
+		count[top] -= n
+	}
+	for _, top := range slices.Sorted(maps.Keys(count)) {
+		if n := count[top]; n != 0 {
+			bad = append(bad, fmt.Sprintf("%s: %+d lines of more than %d columns: wrap new ones, "+
+				"or lower the number in columns_test.go", top, n, maxColumns))
+		}
+	}
+	return bad
+}
+
+func TestCheckColumns(t *testing.T) {
+	check := func(tree *tree) []string { return checkColumns(tree, map[string]int{"low": 1}) }
+	full := "//" + strings.Repeat("ä", maxColumns-2) + "\n"
+	for text, want := range map[string]string{
+		"\t" + full: "", "\t" + full + "\t" + full: "low: +1 lines", full: "low: -1 lines",
+		"\t" + full + "//" + full + "// https://a" + full: "low: +1 lines",
+	} {
+		expect(t, map[string]string{"low/a.go": text}, want, check)
+		expect(t, map[string]string{"low/b/a.md": text + "| " + full}, want, check)
+	}
+}
