@@ -70,7 +70,7 @@ func (b *Bundle) ParseCut(pkt []byte, size int) error {
 		return ErrType
 	case first>>32 != 0:
 		return ErrFlags
-	case session >= NoSession:
+	case !IsSession(session):
 		return ErrSession
 	case count == 0 || content > size-BundleHeaderSize:
 		return ErrBundle
@@ -119,7 +119,7 @@ func skipPlain(b []byte, count int, begins bool) (at, n int) {
 			size += recordSize
 		case byte(TypeReq) | recordWhole | recordAnother, byte(TypeResp) | recordWhole | recordAnother:
 			size += recordSize + anotherSize
-			if begins || size > len(rec) || binary.LittleEndian.Uint32(rec[recordSize:]) >= NoSession {
+			if begins || size > len(rec) || !IsSession(binary.LittleEndian.Uint32(rec[recordSize:])) {
 				return at, n
 			}
 		default:
@@ -296,6 +296,24 @@ func RecordSize(h *Header, payload int, another bool) int {
 		size += partSize
 	}
 	return size
+}
+
+// PutWhole writes the same as PutRecord for packet number 0, without flags and with all of its
+// message, of the session of the packet before it. It returns the size of the head.
+func PutWhole(b []byte, t Type, reqType uint8, hold uint16, reqNum uint64, payload int) int {
+	p := (*[recordSize]byte)(b)
+	binary.LittleEndian.PutUint32(p[0:], uint32(t)|recordWhole|uint32(reqType)<<8|uint32(hold)<<16)
+	binary.LittleEndian.PutUint64(p[4:], uint64(uint16(payload))|reqNum<<16)
+	return recordSize
+}
+
+// PutAnother makes the record that PutWhole wrote to b one of another session than that of the
+// packet before it. It returns by how much the head has grown.
+func PutAnother(b []byte, session, token uint32) int {
+	p := (*[recordSize + anotherSize]byte)(b)
+	p[0] |= recordAnother
+	binary.LittleEndian.PutUint64(p[recordSize:], uint64(session)|uint64(token)<<32)
+	return anotherSize
 }
 
 // PutRecord writes the head of a record to b, and returns its size in bytes: at most

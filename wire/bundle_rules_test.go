@@ -45,7 +45,10 @@ func TestBundleRules(t *testing.T) {
 		{"reserved word, last bit", set(7, 0x80), ErrFlags},
 		{"last session", set(8, 0xFE, 0xFF, 0xFF), nil},
 		{"no session", set(8, 0xFF, 0xFF, 0xFF), ErrSession},
-		{"upper bits", set(11, 1), ErrSession},
+		{"loop 1", set(11, 1), nil},
+		{"loop 127", set(11, 0x7F), nil},
+		{"key phase", set(11, 0x80), ErrSession},
+		{"loop 127, no session", set(8, 0xFF, 0xFF, 0xFF, 0x7F), ErrSession},
 		{"upper bits and no session", set(8, 0xFF, 0xFF, 0xFF, 0xFF), ErrSession},
 		{"any token", set(12, 1, 2, 3, 4), nil},
 
@@ -75,7 +78,10 @@ func TestBundleRules(t *testing.T) {
 		{"second: without its session", set(second, 0x02), ErrBundle},
 		{"second: last session", set(second+12, 0xFE, 0xFF, 0xFF), nil},
 		{"second: no session", set(second+12, 0xFF, 0xFF, 0xFF), ErrSession},
-		{"second: upper bits", set(second+15, 1), ErrSession},
+		{"second: loop 1", set(second+15, 1), nil},
+		{"second: loop 127", set(second+15, 0x7F), nil},
+		{"second: key phase", set(second+15, 0x80), ErrSession},
+		{"second: loop 127, no session", set(second+12, 0xFF, 0xFF, 0xFF, 0x7F), ErrSession},
 		{"second: CE and gap", set(second+23, 0x30), nil},
 		{"second: an ACK with flags", set(second, 0x19, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0,
 			6, 0, 0, 0, 0, 0, 0, 0x10), ErrFlags},
@@ -180,7 +186,7 @@ func TestBundleRulesOfLone(t *testing.T) {
 		case 2:
 			h.ReqType = 255
 		case 3:
-			h.Session = NoSession + r.Uint32N(2)*r.Uint32N(1<<31)
+			h.Session = []uint32{NoSession, 1 << 31, FirstOf(MaxLoop), NoSession | FirstOf(9)}[r.IntN(4)]
 		case 4:
 			h.Type = Type(r.UintN(16))
 		case 5:
@@ -196,7 +202,7 @@ func TestBundleRulesOfLone(t *testing.T) {
 		alone, second := bundle(x), bundle(ack, x)
 		verdicts[want]++
 		for name, b := range map[string][]byte{"first": alone, "second": second} {
-			if name == "first" && h.Session >= NoSession {
+			if name == "first" && !IsSession(h.Session) {
 				continue // a rule of the bundle's header, which is looked at before
 			}
 			if err := new(Bundle).Parse(b); err != want {

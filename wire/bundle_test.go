@@ -179,6 +179,27 @@ func TestRecordSize(t *testing.T) {
 	}
 }
 
+// TestPutWhole: PutWhole and PutAnother write the same as PutRecord, and nothing behind it.
+func TestPutWhole(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 9))
+	for range 1000 {
+		size, another, token := r.IntN(1<<16), r.IntN(2) == 0, r.Uint32()
+		h := Header{
+			Type: Type(r.IntN(numTypes)), ReqType: uint8(r.Uint32()), Hold: uint16(r.Uint32()),
+			Session: r.Uint32(), ReqNum: r.Uint64() & MaxReqNum, MsgSize: uint32(size),
+		}
+		want, got := bytes.Repeat([]byte{0xEE}, 40), bytes.Repeat([]byte{0xEE}, 40)
+		n := PutRecord(want, &h, size, another, token)
+		m := PutWhole(got, h.Type, h.ReqType, h.Hold, h.ReqNum, size)
+		if another {
+			m += PutAnother(got, h.Session, token)
+		}
+		if n != m || !bytes.Equal(got, want) {
+			t.Fatalf("%+v, %d bytes, another %v:\n% x\n% x", h, size, another, got[:m], want[:n])
+		}
+	}
+}
+
 // TestRecordFieldLimits: a field that is wider than its place spills into no other.
 func TestRecordFieldLimits(t *testing.T) {
 	zero := Header{Type: TypeResp}

@@ -25,8 +25,10 @@
 //	4       4 bits   flags     bit 28 CE echo; bit 29 quiet (REQ), gap (CR), late (RESP, ERR) or
 //	                           keep (WAIT); bits 30 and 31 the cut
 //	8       24 bits  session   session number at the receiver, or [NoSession]
-//	11      8 bits   upper     zero; reserved for a key phase and the receiver's loop. Without
-//	                           a session a receiver skips it, with one it refuses others
+//	11      7 bits   loop      the receiver's loop, 0 if it has only one (low bits of the byte);
+//	                           without a session the loop that the sender asks for
+//	11      1 bit    phase     zero; reserved for a key phase. Without a session a receiver skips
+//	                           it, with one it refuses others
 //	12      32 bits  token     token of that session at the receiver; see below
 //	16      48 bits  reqnum    request number within the session
 //	22      16 bits  pktnum    packet number within the request
@@ -40,6 +42,15 @@
 // an [Extension], and a receiver skips those it does not know. Sizes of management bodies are
 // minima. A version that is not spoken is refused by a packet that names both ([VersionRefusal]);
 // it and what it needs of a Connect never change.
+//
+// # Loops
+//
+// A server may run several event loops on one address. It numbers them from 1, and the numbers of
+// their sessions say the loop, so that any receiver of a datagram finds the loop at a fixed
+// place: bits 24 to 30 of the session field, byte 11 of the datagram. A server with one loop says
+// 0. To a client loop and number together are a name of 31 bits that it repeats. A Connect has no
+// session, and may arrive at any loop. The cookie that it repeats is the server's own, and a server
+// with several loops writes into it, at [CookieLoop], which of them takes the session.
 //
 // # Packet numbers
 //
@@ -107,7 +118,9 @@
 //	2       16 bits  content   bytes of the records, which follow the header back to back
 //	4       32 bits  zero      reserved; a receiver refuses others
 //	8       24 bits  session   that of the first packet inside; never [NoSession]
-//	11      8 bits   upper     zero
+//	11      7 bits   loop      that of all packets inside (low bits of the byte); a receiver
+//	                           drops packets of others
+//	11      1 bit    phase     zero
 //	12      32 bits  token     of that session; with a checksum as above
 //
 // What stands behind the records in the datagram is padding, and a receiver skips it. The checksum
@@ -125,7 +138,7 @@
 //	2       16 bits  hold      as in a packet alone, and in the same place
 //	4       16 bits  size      bytes of the payload
 //	6       48 bits  reqnum    as in a packet alone
-//	12      32 bits  session   if another: its number; the upper 8 bits are zero
+//	12      32 bits  session   if another: its number, and the loop above as in a packet alone
 //	        32 bits  token     if another: the token of that session, without a checksum
 //	        28 bits  msgsize   if not whole: as in a packet alone
 //	        4 bits   flags     if not whole: as in a packet alone

@@ -19,7 +19,8 @@ func FuzzParse(f *testing.F) {
 		if err := h.Parse(pkt); err != nil {
 			return
 		}
-		if h.Type >= numTypes || h.Type != TypeMgmt && h.Session == NoSession {
+		if h.Type >= numTypes || h.Session>>31 != 0 ||
+			h.Type != TypeMgmt && h.Session&NoSession == NoSession {
 			t.Fatalf("accepted %+v", h)
 		}
 		if h.Type != TypeMgmt && len(pkt)-HeaderSize > int(h.MsgSize) {

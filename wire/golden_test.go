@@ -82,6 +82,8 @@ func goldenPackets() []goldenPacket {
 		{"CANCEL", packet(Header{Type: TypeCancel, ReqType: 3, Session: 9, ReqNum: 12}, token, nil)},
 		{"ACK", packet(Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12, PktNum: 3}, token, nil)},
 		{"RESP, every field at its limit", packet(limits, 0xFFFFFFFF, nil)},
+		{"RESP of the last session of loop 127", packet(Header{Type: TypeResp, ReqType: 3, MsgSize: 2,
+			Session: FirstOf(MaxLoop) + NoSession - 1, ReqNum: 12}, token, []byte("ok"))},
 		{"CONNECT, first", mgmt(OpConnect, NoSession, 0, &testConnect, 0)},
 		{"CONNECT with cookie, padded by 8", mgmt(OpConnect, NoSession, 0, &second, 8)},
 		{"CONNECT with extensions", extended},
@@ -92,6 +94,8 @@ func goldenPackets() []goldenPacket {
 		{"DISCONNECT", mgmt(OpDisconnect, 9, token, &testAlive, 0)},
 		{"DISCONNECTACK", mgmt(OpDisconnectAck, 9, token, &testAlive, 0)},
 		{"PING", mgmt(OpPing, 9, token, &testAlive, 0)},
+		{"PING of loop 3 to loop 2", mgmt(OpPing, FirstOf(2)+9, token,
+			&Alive{Session: FirstOf(3) + 7, Token: testAlive.Token, Seq: testAlive.Seq}, 0)},
 		{"PONG", mgmt(OpPong, 9, token, &testAlive, 0)},
 		{"RESET", mgmt(OpReset, 9, token, &reset, 0)},
 		{"MOVED", mgmt(OpMoved, 9, token, &reset, 0)},
@@ -99,8 +103,17 @@ func goldenPackets() []goldenPacket {
 		{"DRAINACK", mgmt(OpDrainAck, 9, token, &testAlive, 0)},
 		{"BUNDLE of one", bundle(inside{token: token,
 			Header: Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12}})},
+		{"BUNDLE of two sessions of loop 2", bundle(
+			inside{req.of(FirstOf(2) + 9), token, []byte("hello")},
+			inside{req.of(FirstOf(2) + 10), token + 1, []byte("there")})},
 		{"BUNDLE of all types, checksummed and padded by 3", goldenBundle(token, req, fault)},
 	}
+}
+
+// of returns h with another session field.
+func (h Header) of(session uint32) Header {
+	h.Session = session
+	return h
 }
 
 // goldenBundle returns a checksummed bundle of three sessions, with a packet of each type.
@@ -203,6 +216,9 @@ func TestHandWritten(t *testing.T) {
 			"23" + "2a" + "3412" + "efcdab90" + "33221100" + "88776655" + "0f0e0d0c0b0a" + "efbe"},
 		{"request header", packet(Header{Type: TypeReq, ReqType: 1, PktNum: 2, MsgSize: 3, Session: 4, ReqNum: 5}, 6, nil),
 			"20" + "01" + "0000" + "03000000" + "04000000" + "06000000" + "050000000000" + "0200"},
+		{"request header, loop 0x44", packet(Header{Type: TypeReq, ReqType: 1,
+			Session: FirstOf(0x44) + 0x332211}, 6, nil),
+			"20" + "01" + "0000" + "00000000" + "112233" + "44" + "06000000" + "000000000000" + "0000"},
 		{"connect body", mgmt(OpConnect, NoSession, 0, &testConnect, 0)[HeaderSize:],
 			"8877665544332211" + "00ffeeddccbbaa99" + "07000000" + "d4c3b2a1" +
 				"00008000" + "2000" + "0800" + "01000000" + "0600" + "0000" + "c0050000" + "00000000" +

@@ -23,6 +23,10 @@ const (
 	// NoSession in the low 24 bits of the session field means that the sender knows no session
 	// of the receiver. Only management packets carry it.
 	NoSession = 1<<24 - 1
+	// MaxLoop is the largest number of a loop; the first one has number 1.
+	MaxLoop = 1<<7 - 1
+	// KeyPhase is the highest bit of the session field. It is reserved: a receiver refuses it.
+	KeyPhase = 1 << 31
 	// MaxReqType is the largest request type an application may use.
 	MaxReqType = 254
 	// HoldUnit is the unit of the hold field in nanoseconds.
@@ -143,6 +147,17 @@ func (h *Header) Put(b []byte, token uint32) {
 	binary.LittleEndian.PutUint64(p[16:], h.ReqNum&MaxReqNum|uint64(h.PktNum)<<48)
 }
 
+// PutOnly writes the same as [Header.Put] for packet number 0 without flags.
+func PutOnly(
+	b []byte, t Type, reqType uint8, hold uint16, msgSize, session, token uint32, reqNum uint64,
+) {
+	p := (*[HeaderSize]byte)(b)
+	binary.LittleEndian.PutUint64(p[0:], uint64(t)|Version<<4|uint64(reqType)<<8|uint64(hold)<<16|
+		uint64(msgSize&MaxMsgSize)<<32)
+	binary.LittleEndian.PutUint64(p[8:], uint64(session)|uint64(token)<<32)
+	binary.LittleEndian.PutUint64(p[16:], reqNum&MaxReqNum)
+}
+
 // Parse reads the header of pkt into h and checks every field that can be
 // checked without the session's state. After an error h holds no promise.
 func (h *Header) Parse(pkt []byte) error {
@@ -166,7 +181,7 @@ func (h *Header) Parse(pkt []byte) error {
 	h.PktNum = uint16(num >> 48)
 	payload := len(pkt) - HeaderSize
 	if h.Flags == 0 && h.carriesData() && payload <= int(h.MsgSize) &&
-		h.ReqType <= MaxReqType && h.Session < NoSession {
+		h.ReqType <= MaxReqType && IsSession(h.Session) {
 		return nil // nearly every packet of small messages
 	}
 	return h.check(payload)
@@ -201,7 +216,7 @@ func (h *Header) check(payload int) error {
 	if h.ReqType > MaxReqType {
 		return ErrReqType
 	}
-	if h.Session >= NoSession {
+	if !IsSession(h.Session) {
 		return ErrSession
 	}
 	return nil
@@ -229,6 +244,18 @@ func Token(pkt []byte) uint32 {
 func SetToken(pkt []byte, token uint32) {
 	binary.LittleEndian.PutUint32((*[HeaderSize]byte)(pkt)[12:], token)
 }
+
+// loopShift is the place of the loop in the session field.
+const loopShift = 24
+
+// IsSession reports whether a session field names a session, of any loop.
+func IsSession(field uint32) bool { return field&(KeyPhase|NoSession) < NoSession }
+
+// LoopOf returns the loop in a session field, 0 if it says none.
+func LoopOf(field uint32) uint8 { return uint8(field >> loopShift & MaxLoop) }
+
+// FirstOf returns the session field of session 0 of a loop. The loop's other sessions follow.
+func FirstOf(loop uint8) uint32 { return uint32(loop&MaxLoop) << loopShift }
 
 // SessionOf returns the session field of a packet, false if it is too short.
 func SessionOf(pkt []byte) (uint32, bool) {

@@ -15,6 +15,24 @@ func good(t Type) Header {
 	return h
 }
 
+// TestPutOnly: PutOnly writes the same as Put.
+func TestPutOnly(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 10))
+	for range 1000 {
+		h := Header{
+			Type: Type(r.IntN(numTypes)), ReqType: uint8(r.Uint32()), Hold: uint16(r.Uint32()),
+			Session: r.Uint32(), ReqNum: r.Uint64() & MaxReqNum, MsgSize: r.Uint32() & MaxMsgSize,
+		}
+		token := r.Uint32()
+		var want, got [HeaderSize]byte
+		h.Put(want[:], token)
+		PutOnly(got[:], h.Type, h.ReqType, h.Hold, h.MsgSize, h.Session, token, h.ReqNum)
+		if got != want {
+			t.Fatalf("%+v: % x, want % x", h, got, want)
+		}
+	}
+}
+
 // TestParseRules breaks one rule at a time and wants that rule's own error.
 func TestParseRules(t *testing.T) {
 	with := func(typ Type, change func(*Header)) Header {
@@ -78,7 +96,12 @@ func TestParseRules(t *testing.T) {
 		{"CR: CE", with(TypeCR, func(h *Header) { h.Flags = FlagCE }), 0, nil},
 		{"CR: payload", good(TypeCR), 1, ErrSize},
 		{"CR: type 255", with(TypeCR, func(h *Header) { h.ReqType = 255 }), 0, ErrReqType},
-		{"CR: upper bits", with(TypeCR, func(h *Header) { h.Session |= 1 << 24 }), 0, ErrSession},
+		{"request: last loop", with(TypeReq, func(h *Header) { h.Session |= 127 << 24 }), 100, nil},
+		{"request: loop and no session", with(TypeReq, func(h *Header) {
+			h.Session = 127<<24 | NoSession
+		}), 100, ErrSession},
+		{"CR: loop", with(TypeCR, func(h *Header) { h.Session |= 1 << 24 }), 0, nil},
+		{"CR: key phase", with(TypeCR, func(h *Header) { h.Session |= 1 << 31 }), 0, ErrSession},
 		{"CR: no session", with(TypeCR, func(h *Header) { h.Session = NoSession }), 0, ErrSession},
 
 		{"management", good(TypeMgmt), AliveSize, nil},
@@ -88,7 +111,12 @@ func TestParseRules(t *testing.T) {
 		{"management: another size", with(TypeMgmt, func(h *Header) { h.MsgSize-- }), AliveSize, ErrSize},
 		{"management: larger body", with(TypeMgmt, func(h *Header) { h.MsgSize++ }), AliveSize + 1, nil},
 		{"management: larger body, cut", with(TypeMgmt, func(h *Header) { h.MsgSize++ }), AliveSize, ErrSize},
-		{"management: session and loop", with(TypeMgmt, func(h *Header) { h.Session |= 1 << 24 }), AliveSize, ErrSession},
+		{"management: session and loop", with(TypeMgmt, func(h *Header) {
+			h.Session |= 1 << 24
+		}), AliveSize, nil},
+		{"management: session and key phase", with(TypeMgmt, func(h *Header) {
+			h.Session |= 1 << 31
+		}), AliveSize, ErrSession},
 		{"management: flag", with(TypeMgmt, func(h *Header) { h.Flags = FlagCE }), AliveSize, ErrFlags},
 		{"management: operation 0", with(TypeMgmt, func(h *Header) { h.ReqType = 0 }), AliveSize, ErrReqType},
 		{"management: operation after the last", with(TypeMgmt, func(h *Header) { h.ReqType = numOps }), AliveSize, ErrReqType},

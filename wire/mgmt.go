@@ -37,6 +37,13 @@ func (o Op) String() string {
 // CookieSize is the size of an address-validation cookie in bytes.
 const CookieSize = 16
 
+// CookieLoop is where in a Connect, counted from the packet's start, a server with several loops
+// finds the loop that its cookie names. Clients and other servers know nothing of it.
+const CookieLoop = HeaderSize + 48 + CookieLoopAt
+
+// CookieLoopAt is the same place in the cookie.
+const CookieLoopAt = 1
+
 // Least sizes of the management bodies in bytes. A body may be longer: extensions follow in a
 // Connect and an Accept, see [Extensions]; what follows in others is skipped.
 const (
@@ -68,7 +75,7 @@ func (h *Header) checkMgmt(payload int) error {
 	}
 	if h.Session&NoSession == NoSession {
 		h.Session = NoSession // the bits above may ask for a loop
-	} else if h.Session > NoSession {
+	} else if h.Session&KeyPhase != 0 {
 		return ErrSession
 	}
 	return nil
