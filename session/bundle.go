@@ -24,9 +24,16 @@ type Link struct {
 	checksum bool
 }
 
-// name is how packets to a peer name a session. Numbers alone are not enough: a peer may have
-// opened another session under the number of one that has not ended here.
-type name struct{ session, token uint32 }
+// name is how packets to a peer name a session: its number, and above it its token. Numbers alone
+// are not enough: a peer may have opened another session under the number of one that has not ended
+// here.
+type name uint64
+
+// name returns the session's name at the peer.
+func (e *End) name() name { return name(uint64(e.Remote) | uint64(e.RemoteToken)<<32) }
+
+func (n name) session() uint32 { return uint32(n) }
+func (n name) token() uint32   { return uint32(n >> 32) }
 
 const (
 	// bundleStart is the size of the memory in which a bundle begins. Most do not need more.
@@ -65,7 +72,7 @@ func (l *Link) mayJoin(o *Out, e *End, n int) bool {
 		l.end(o)
 	}
 	l.batch, l.item = o.batch, int32(len(o.Tx))
-	l.first, l.checksum = name{e.Remote, e.RemoteToken}, e.Checksum
+	l.first, l.checksum = e.name(), e.Checksum
 	return false
 }
 
@@ -83,7 +90,7 @@ func (e *End) join(l *Link, o *Out, h *wire.Header, head, data []byte) {
 	if l.used+n+wire.MaxRecordHead > l.most {
 		l.room(o, e, n)
 	}
-	l.put(h, name{e.Remote, e.RemoteToken}, head, data, o)
+	l.put(h, e.name(), head, data, o)
 	o.Packets++
 }
 
@@ -91,7 +98,7 @@ func (e *End) join(l *Link, o *Out, h *wire.Header, head, data []byte) {
 func (l *Link) put(h *wire.Header, who name, head, data []byte, o *Out) {
 	at := l.used
 	b := l.buf[at:]
-	k := wire.PutRecord(b, h, len(head)-wire.HeaderSize+len(data), who != l.last, who.token)
+	k := wire.PutRecord(b, h, len(head)-wire.HeaderSize+len(data), who != l.last, who.token())
 	k += copy(b[k:], head[wire.HeaderSize:])
 	if len(data) > 0 {
 		k += copy(b[k:], data)
@@ -130,7 +137,7 @@ func (l *Link) room(o *Out, e *End, n int) {
 		return
 	}
 	l.close(o, !fits)
-	l.first = name{e.Remote, e.RemoteToken}
+	l.first = e.name()
 	l.item = int32(len(o.Tx))
 	o.place(&e.Peer)
 	l.open(o, n)
@@ -146,7 +153,8 @@ func (l *Link) open(o *Out, n int) {
 
 // close ends the open bundle. A full one gets padding: trains want packets of one size.
 func (l *Link) close(o *Out, full bool) {
-	wire.PutBundle(l.buf, int(l.count), l.used-wire.BundleHeaderSize, l.first.session, l.first.token)
+	wire.PutBundle(l.buf, int(l.count), l.used-wire.BundleHeaderSize, l.first.session(),
+		l.first.token())
 	if full && len(l.buf) == l.limit {
 		clear(l.buf[l.used:])
 		l.used = l.limit

@@ -26,8 +26,12 @@ func linked(n, limit int, checksum bool) ([]*End, *Link) {
 	return ends, &l
 }
 
-// put queues a request of one packet.
+// put queues a request of one packet, every second one the short way if it can.
 func (e *End) put(o *Out, num uint64, data string) {
+	if num&1 != 0 && e.link.takes(len(data), e.Checksum) {
+		e.putWhole(o, wire.TypeReq, 7, 3, num, []byte(data))
+		return
+	}
 	h := wire.Header{Type: wire.TypeReq, ReqType: 7, MsgSize: uint32(len(data)), ReqNum: num, Hold: 3}
 	e.send(o, &h, append(make([]byte, wire.HeaderSize), data...), nil)
 }
@@ -59,6 +63,75 @@ func TestBundleBytes(t *testing.T) {
 	}, "")
 	if got := hex.EncodeToString(o.Tx[0].Head); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestShortWay: packets leave the short way as they would by End.send, byte for byte, and answers
+// begin where they begin there.
+func TestShortWay(t *testing.T) {
+	short := 0
+	for seed := range uint64(300) {
+		pool, err := msgbuf.NewPool(msgbuf.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rnd := rand.New(rand.NewPCG(seed, 11))
+		limit, n, sums := 1024+rnd.IntN(8000), 1+rnd.IntN(4), rnd.IntN(2) == 0
+		ends, _ := linked(n, limit, sums)
+		twins, _ := linked(n, limit, sums)
+		ends[0].Checksum, twins[0].Checksum = seed%7 == 0, seed%7 == 0
+		for i := range ends {
+			ends[i].PerPacket, twins[i].PerPacket = limit-wire.HeaderSize, limit-wire.HeaderSize
+			if seed%11 == 0 { // the peer wants none
+				ends[i].SetLink(nil)
+				twins[i].SetLink(nil)
+			}
+		}
+		most := 1 + rnd.IntN(limit/2)
+		if seed%5 == 0 {
+			most = 4 // a bundle holds as many as its header can count
+		}
+		o, twin := NewOut(4, false), NewOut(4, false)
+		for num := range uint64(1 + rnd.IntN(1000)) {
+			e, w := ends[rnd.IntN(n)], (*End)(nil)
+			w = twins[e.Remote-1]
+			typ := wire.Type(3 * rnd.IntN(2)) // REQ or RESP
+			h := wire.Header{Type: typ, ReqType: 9, ReqNum: num, Hold: uint16(num), Session: w.Remote}
+			data := make([]byte, rnd.IntN(most))
+			h.MsgSize = uint32(len(data))
+			w.send(twin, &h, append(make([]byte, wire.HeaderSize), data...), nil)
+			if e.link.takes(len(data), e.Checksum) {
+				short++
+			}
+			buf, err := pool.Alloc(len(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			clear(buf.Data())
+			e.sendWhole(o, typ, 9, uint16(num), num, buf)
+			if o.last != twin.last || o.at != twin.at || o.Packets != twin.Packets {
+				t.Fatalf("seed %d, packet %d is at %d, %d, want %d, %d", seed, num, o.last, o.at,
+					twin.last, twin.at)
+			}
+			if rnd.IntN(100) == 0 {
+				o.Finish(0)
+				twin.Finish(0)
+			}
+		}
+		o.Finish(0)
+		twin.Finish(0)
+		if len(o.Tx) != len(twin.Tx) || o.Bundled != twin.Bundled {
+			t.Fatalf("seed %d: %d datagrams, want %d", seed, len(o.Tx), len(twin.Tx))
+		}
+		for i := range o.Tx {
+			if !bytes.Equal(o.Tx[i].Head, twin.Tx[i].Head) {
+				t.Fatalf("seed %d, datagram %d\n%x\n%x", seed, i, o.Tx[i].Head, twin.Tx[i].Head)
+			}
+		}
+		_ = pool.Close() // the buffers are in use
+	}
+	if short < 1000 {
+		t.Errorf("only %d packets went the short way", short)
 	}
 }
 

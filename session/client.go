@@ -95,7 +95,7 @@ type Client struct {
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
-const ClientHot = 496
+const ClientHot = 512
 
 // txTimes remembers when the packets in flight were sent.
 type txTimes struct {
@@ -219,7 +219,7 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 	s.progress = now
 	c.busy++
 	if s.numReq == 1 && c.credits > 0 && c.stalled.n == 0 && (!c.pace.gated || c.may(now, out)) {
-		c.sendNext(s, 1, now, out)
+		c.sendOnly(s, now, out)
 		return
 	}
 	c.kick(i, now, out)

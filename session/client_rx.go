@@ -65,7 +65,11 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	if h.Flags&wire.FlagLate != 0 {
 		c.ack(h, out)
 	}
-	if j == 0 && !c.firstResp(i, s, h, in.Now, out) {
+	if n := len(data); j == 0 && n == int(h.MsgSize) && n <= c.MaxMessage && s.op.Resp != nil &&
+		n <= s.op.Resp.MaxSize() { // nearly every response
+		s.op.Resp.SetSize(n)
+		s.numResp = 1
+	} else if j == 0 && !c.firstResp(i, s, h, in.Now, out) {
 		return
 	}
 	if int(h.MsgSize) != s.op.Resp.Size() {

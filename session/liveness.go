@@ -31,11 +31,23 @@ func (w *Watch) Heard(now monotime.Time) {
 // HeardSince reports whether a packet of the peer has arrived after t.
 func (w *Watch) HeardSince(t monotime.Time) bool { return w.lastRx > t }
 
-// Ask says whether some session is to ping the peer now, after a silence of heartbeat.
-// Alive is false when the peer is lost: a silence of timeout and enough pings unanswered.
-func (w *Watch) Ask(now monotime.Time, heartbeat, timeout time.Duration) (ping, alive bool) {
+// IdleAsk returns the silence after which a peer is pinged first. The pings that follow one without
+// answer come each heartbeat, so there is time for minPings of them within timeout. Without that
+// bound it is idleBeats heartbeats, and it is one at least.
+func IdleAsk(heartbeat, timeout time.Duration) time.Duration {
+	return min(max(timeout-minPings*heartbeat, heartbeat), idleBeats*heartbeat)
+}
+
+// idleBeats bounds how long a restart of an idle peer stays unnoticed, and a pause of a peer that
+// is taken for its end: FailureTimeout less this many heartbeats.
+const idleBeats = 3
+
+// Ask says whether some session is to ping the peer now, after a silence of quiet at first, and
+// then each heartbeat. Alive is false when the peer is lost: a silence of timeout and enough pings
+// unanswered.
+func (w *Watch) Ask(now monotime.Time, quiet, heartbeat, timeout time.Duration) (ping, alive bool) {
 	silence := now.Sub(w.lastRx)
-	if silence < heartbeat || now.Sub(w.lastPing) < heartbeat {
+	if silence < quiet || now.Sub(w.lastPing) < heartbeat {
 		return false, true
 	}
 	if silence >= timeout && w.unanswered >= minPings {

@@ -46,6 +46,9 @@ func newModel(t *testing.T, seed uint64) *model {
 	m.odd, m.narrows = rnd.IntN(4) > 0, rnd.IntN(2) == 0
 	if m.bundled = seed&4 != 0; m.bundled {
 		m.bundles(p.PerPacket + wire.HeaderSize)
+		if seed&8 != 0 {
+			m.accompany()
+		}
 	}
 	if rnd.IntN(2) == 0 {
 		m.open(0)

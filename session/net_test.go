@@ -105,6 +105,19 @@ type sender struct {
 	kept  []uint64   // sums of the packets that it did not take
 	sums  bool       // the session has checksums
 	count int        // bundles taken
+
+	company *End // whose packets are in each batch before the others; nil if nobody's are
+}
+
+// stranger is the number of the session of sender.company.
+const stranger = 0xABCDEF
+
+// accompany opens a bundle, so that small packets go the short way.
+func (s *sender) accompany(out *Out) {
+	if s.company != nil {
+		s.company.put(out, 2, "company")
+		s.company.put(out, 4, "company")
+	}
 }
 
 // sum is of the message data in a packet that waits. Its header may be written again: a copy of
@@ -132,7 +145,11 @@ func (s *sender) take(tb testing.TB, out *Out, n int) (ps []dgram) {
 		}
 		if wire.IsBundle(t.Head) {
 			s.count++
-			ps = append(ps, unbundle(tb, t, s.sums)...)
+			for _, p := range unbundle(tb, t, s.sums) {
+				if p.header().Session != stranger {
+					ps = append(ps, p)
+				}
+			}
 			continue
 		}
 		p := flatten(*t)
@@ -174,6 +191,7 @@ func (s *sender) sent(out *Out, n int) {
 		}
 	}
 	s.loans = slices.DeleteFunc(s.loans, func(l *loan) bool { return l.over })
+	s.accompany(out)
 }
 
 // spoilFree writes over buffers that the pool gives out next, of the sizes of those to which the

@@ -144,15 +144,26 @@ func (o *Out) discard(b *msgbuf.Buffer, gen uint64, lent bool) {
 
 // heldTx is an answer that was made in this batch.
 type heldTx struct {
-	item     int32
-	at       int32 // where in it the answer begins
-	coarse   bool  // its hold field is one of wire.TryHold
-	checksum bool  // it has one of its own
+	item int32
+	how  int32 // where in it the answer begins, times 4, and the bits below
 }
+
+const (
+	heldCoarse   = 1 << 0 // its hold field is one of wire.TryHold
+	heldChecksum = 1 << 1 // it has one of its own
+	heldBits     = 2
+)
 
 // answer notes that the packet just queued says how long the server held something.
 func (o *Out) answer(coarse, checksum bool) {
-	o.held = append(o.held, heldTx{o.last, o.at, coarse, checksum && o.at == 0})
+	how := o.at << heldBits
+	if coarse {
+		how |= heldCoarse
+	}
+	if checksum && o.at == 0 {
+		how |= heldChecksum
+	}
+	o.held = append(o.held, heldTx{o.last, how})
 }
 
 // HasAnswers reports whether Finish wants to know how late the answers are.
@@ -163,7 +174,7 @@ func (o *Out) HasAnswers() bool { return len(o.held) > 0 }
 func (o *Out) moveAnswer(item int32) {
 	for i := len(o.held) - 1; i >= 0; i-- {
 		if a := &o.held[i]; a.item == item {
-			a.at, a.checksum = wire.BundleHeaderSize, false
+			a.how = wire.BundleHeaderSize<<heldBits | a.how&heldCoarse
 			return
 		}
 	}
@@ -196,12 +207,12 @@ func (o *Out) delayed(d time.Duration) {
 	for _, a := range held {
 		p := &o.Tx[a.item]
 		sum := uint32(0)
-		if a.checksum {
+		if a.how&heldChecksum != 0 {
 			sum = wire.Checksum(p.Head, p.Data)
 		}
-		head := p.Head[a.at:]
+		head := p.Head[a.how>>heldBits:]
 		h := wire.Hold(head)
-		if a.coarse {
+		if a.how&heldCoarse != 0 {
 			was, known := wire.CoarseHold(h)
 			if !known {
 				continue
@@ -210,7 +221,7 @@ func (o *Out) delayed(d time.Duration) {
 		} else {
 			wire.SetHold(head, uint16(min(time.Duration(h)+d/wire.HoldUnit, wire.HoldUnknown)))
 		}
-		if a.checksum {
+		if a.how&heldChecksum != 0 {
 			wire.SetToken(p.Head, wire.Token(p.Head)^sum^wire.Checksum(p.Head, p.Data))
 		}
 	}

@@ -34,18 +34,20 @@ const rateBits = 20
 // pacer is what a client session knows of congestion. An uncongested session is at
 // link rate: its packets leave at once, and answers with a low RTT are not looked at.
 type pacer struct {
-	cfg     *Pacing
-	ctl     cc.Controller // nil until first needed
-	bypass  time.Duration // at link rate, answers up to this RTT change nothing
-	limit   time.Duration // the same, whatever the switches say
-	spikeAt monotime.Time // when round trips became very long; 0 if they are not
-	perByte int64         // time that a byte takes at the present rate, 2^-rateBits ns
-	next    monotime.Time // when the next packet may leave
-	rest    int64         // fraction of next, 2^-rateBits ns
-	slow    bool          // below link rate
-	gated   bool          // packets wait for their time
-	waiting bool          // the owner was asked to call Release
-	late    bool          // inside Release: time lost by coming late is made up for
+	cfg      *Pacing
+	ctl      cc.Controller // nil until first needed
+	bypass   time.Duration // at link rate, answers up to this RTT change nothing
+	limit    time.Duration // the same, whatever the switches say
+	spikeAt  monotime.Time // when round trips became very long; 0 if they are not
+	perByte  int64         // time that a byte takes at the present rate, 2^-rateBits ns
+	next     monotime.Time // when the next packet may leave
+	rest     int64         // fraction of next, 2^-rateBits ns
+	toldAt   monotime.Time // when the controller last got an answer
+	answered int           // bytes of answers since then
+	slow     bool          // below link rate
+	gated    bool          // packets wait for their time
+	waiting  bool          // the owner was asked to call Release
+	late     bool          // inside Release: time lost by coming late is made up for
 }
 
 func newPacer(cfg *Pacing) pacer {
@@ -133,7 +135,12 @@ func (c *Client) learn(in *Arrival, rtt time.Duration, bytes int, h *wire.Header
 		p.spikeAt = 0
 	}
 	if rtt > p.bypass || p.slow || ce {
-		c.control(now, rtt, bytes+wireOverhead, ce)
+		p.answered += bytes + wireOverhead
+		if now == p.toldAt && !ce && rtt > 0 {
+			return // answers that were found at the same time say the same: the first one counts
+		}
+		c.control(now, rtt, p.answered, ce)
+		p.answered, p.toldAt = 0, now
 	}
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ func TestBytesTold(t *testing.T) {
 			h.MsgSize = 1500
 			r.cl.OnResp(&h, make([]byte, c.payload), r.arrival(), r.cout)
 		}
+		r.now++
 		r.takeClient()
 		if len(f.acks) != i+1 || r.cst.RateUpdates != uint64(i+1) {
 			t.Fatalf("answer %d: told %+v, %d updates", i, f.acks, r.cst.RateUpdates)
@@ -52,6 +54,44 @@ func TestBytesTold(t *testing.T) {
 		}
 	}
 	giveBack(op)
+	r.noLeak()
+}
+
+// TestToldOnce: of answers that are found at the same time congestion control gets the first, and
+// the bytes of the others with the next one. It gets a mark at once.
+func TestToldOnce(t *testing.T) {
+	f := &fakeControl{rate: 1e8}
+	r := pacedRig(t, f, nil)
+	r.slowDown(f)
+	in, size := Arrival{Now: r.now}, 100+wireOverhead
+	h := wire.Header{}
+	for i, c := range []struct {
+		now  time.Duration
+		ce   bool
+		want []int // bytes told so far
+	}{
+		{1, false, []int{size}},
+		{1, false, []int{size}},
+		{1, false, []int{size}},
+		{2, false, []int{size, 3 * size}},
+		{2, true, []int{size, 3 * size, size}},
+		{2, true, []int{size, 3 * size, size, size}},
+		{3, false, []int{size, 3 * size, size, size, size}},
+	} {
+		in.Now, in.CE = r.now.Add(c.now), c.ce
+		r.cl.learn(&in, 50*time.Microsecond, 100, &h)
+		var got []int
+		for _, a := range f.acks {
+			got = append(got, a.bytes)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("answer %d: told %v bytes, want %v", i, got, c.want)
+		}
+	}
+	in.Now, in.CE = r.now.Add(3), false
+	if r.cl.learn(&in, 0, 100, &h); len(f.acks) != 6 {
+		t.Errorf("a round trip that is not known: told %d times", len(f.acks))
+	}
 	r.noLeak()
 }
 

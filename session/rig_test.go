@@ -105,6 +105,17 @@ func (r *rig) bundles(limit int) {
 	r.cnet.sums, r.snet.sums = r.params.Checksum, r.params.Checksum
 }
 
+// accompany makes all packets leave with some of another session, so that bundles are open for
+// them. It comes after bundles.
+func (r *rig) accompany() {
+	for i, n := range []*sender{&r.cnet, &r.snet} {
+		n.company = &End{Peer: n.to, Remote: stranger, RemoteToken: 7}
+		n.company.Checksum = r.params.Checksum
+		n.company.SetLink(&r.links[i])
+		n.accompany([]*Out{r.cout, r.sout}[i])
+	}
+}
+
 // partly makes the transport take only some packets at a time.
 func (r *rig) partly(rnd *rand.Rand) { r.cnet.rnd, r.snet.rnd = rnd, rnd }
 
@@ -183,6 +194,7 @@ func (r *rig) takeClient() (last Event) {
 			r.sendClient(len(r.cout.Tx))
 			r.cnet.flush(r.tb)
 			r.cout.Flushed()
+			r.cnet.accompany(r.cout)
 			r.flushC, r.asked = !r.asked, false
 			continue
 		}
@@ -245,6 +257,7 @@ func (r *rig) takeServer() (last Event) {
 			r.sendServer(len(r.sout.Tx))
 			r.snet.flush(r.tb)
 			r.sout.Flushed()
+			r.snet.accompany(r.sout)
 			r.flushS, r.asked = !r.asked, false
 			continue
 		}

@@ -67,6 +67,21 @@ func (s *Server) forgetView(slot uint8) {
 	}
 }
 
+// Detach returns the slot's request in the receive buffer and forgets where it is: the caller keeps
+// that for as long as it stays there. It reports false if the request is not there. A session knows
+// of one such request at a time, and callers may have more.
+func (s *Server) Detach(slot uint8) (view []byte, ok bool) {
+	if s.slots[slot].req != nil {
+		return nil, false
+	}
+	view = s.viewOf(slot)
+	s.forgetView(slot)
+	return view, true
+}
+
+// Attach undoes Detach.
+func (s *Server) Attach(slot uint8, view []byte) { s.view, s.viewSlot = view, slot }
+
 // Take hands the slot's request over to the caller, who frees it: for handlers that
 // run in other goroutines, and may outlive the session. It counts in the account until the caller
 // releases its footprint there.
@@ -236,6 +251,12 @@ func (s *Server) errorBody(e *wire.Error) *msgbuf.Buffer {
 func (s *Server) sendResp(
 	sl *serverSlot, j uint32, now monotime.Time, unseen time.Duration, out *Out,
 ) {
+	if sl.numReq == 1 && sl.numResp == 1 && !sl.ce && !sl.late && sl.cut == 0 {
+		sl.txGen = out.gen
+		s.sendWhole(out, wire.TypeResp, sl.reqType, hold(now.Sub(sl.rxAt)), sl.reqNum, sl.resp)
+		out.answer(false, s.Checksum)
+		return
+	}
 	var h wire.Header // not a literal, which would be built elsewhere and copied
 	h.Type, h.ReqType, h.ReqNum = wire.TypeResp, sl.reqType, sl.reqNum
 	h.MsgSize, h.PktNum = uint32(sl.resp.Size()), uint16(sl.numReq-1+j)

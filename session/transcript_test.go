@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(old), false, false)
+			got := play(t, string(old), ways{})
 			if *rewrite {
 				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -42,13 +42,16 @@ func TestTranscripts(t *testing.T) {
 			} else if got != string(old) {
 				t.Errorf("%s: %s", name, firstDifference(string(old), got))
 			}
-			if inside := play(t, string(old), false, true); inside != got {
+			if inside := play(t, string(old), ways{bundled: true}); inside != got {
 				t.Errorf("%s, in bundles: %s", name, firstDifference(got, inside))
+			}
+			if inside := play(t, string(old), ways{bundled: true, crowded: true}); inside != got {
+				t.Errorf("%s, in bundles with others: %s", name, firstDifference(got, inside))
 			}
 			if strings.HasPrefix(filepath.Base(name), "errors") {
 				return // in it a server cheats, and answers what a lending transport still has
 			}
-			lent := strings.ReplaceAll(play(t, string(old), true, false), flushLine, "")
+			lent := strings.ReplaceAll(play(t, string(old), ways{lending: true}), flushLine, "")
 			if want := strings.ReplaceAll(got, flushLine, ""); lent != want {
 				t.Errorf("%s, lending: %s", name, firstDifference(want, lent))
 			}
@@ -69,11 +72,16 @@ func firstDifference(want, got string) string {
 	return "one is longer than the other"
 }
 
-// play runs the commands of a transcript and returns it with what they printed. Lends is of the
-// transport; bundled says that small packets travel in bundles, of which the transcript shows
-// nothing.
-func play(t *testing.T, text string, lends, bundled bool) string {
-	s := script{lending: lends, bundled: bundled}
+// ways are how packets travel, of which a transcript shows nothing.
+type ways struct {
+	lending bool // the transport lends
+	bundled bool // small packets travel in bundles
+	crowded bool // ... with those of another session
+}
+
+// play runs the commands of a transcript and returns it with their output.
+func play(t *testing.T, text string, w ways) string {
+	s := script{ways: w}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -93,12 +101,11 @@ func play(t *testing.T, text string, lends, bundled bool) string {
 // script is the state between the commands of a transcript.
 type script struct {
 	*rig
-	lending bool
-	bundled bool
-	ops     map[uint32]Op
-	lines   []string
-	was     [2]Stats
-	bad     int
+	ways
+	ops   map[uint32]Op
+	lines []string
+	was   [2]Stats
+	bad   int
 }
 
 func (s *script) print(format string, args ...any) {
@@ -161,7 +168,10 @@ func (s *script) session(t *testing.T, a args) {
 	if s.bundled {
 		r.bundles(r.params.PerPacket + wire.HeaderSize)
 	}
-	*s = script{rig: r, lending: s.lending, bundled: s.bundled, ops: map[uint32]Op{}}
+	if s.crowded {
+		r.accompany()
+	}
+	*s = script{rig: r, ways: s.ways, ops: map[uint32]Op{}}
 	s.onTx = func(fromClient bool, p dgram, later int) {
 		line := s.describe(fromClient, p)
 		if fromClient {

@@ -1,0 +1,76 @@
+package session
+
+import (
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// The short way of most packets: requests and responses of one packet, without flags. It writes the
+// same as [End.send] does for them.
+
+// takes reports whether a bundle is open that takes a packet with n bytes of payload.
+func (l *Link) takes(n int, checksum bool) bool {
+	return l != nil && l.used+n+wire.MaxRecordHead <= l.most && n <= l.inside-wire.HeaderSize &&
+		l.checksum == checksum
+}
+
+// putWhole writes a packet that is all of its message into the open bundle, which takes it.
+func (e *End) putWhole(
+	o *Out, t wire.Type, reqType uint8, hold uint16, reqNum uint64, payload []byte,
+) {
+	l := e.link
+	at := l.used
+	b := l.buf[at:]
+	k := wire.PutWhole(b, t, reqType, hold, reqNum, len(payload))
+	if who := e.name(); who != l.last {
+		k += wire.PutAnother(b, e.Remote, e.RemoteToken)
+		l.last = who
+	}
+	l.used = at + k + copy(b[k:], payload)
+	if l.count++; l.count == wire.MaxBundled {
+		l.most = 0
+	}
+	o.last, o.at = l.item, int32(at)
+	o.Packets++
+}
+
+// sendWhole queues packet number 0 of a message of one packet, without flags, as [End.send] does,
+// with less to do.
+func (e *End) sendWhole(
+	o *Out, t wire.Type, reqType uint8, hold uint16, reqNum uint64, b *msgbuf.Buffer,
+) {
+	payload, l := b.Bytes(), e.link
+	if l.takes(len(payload), e.Checksum) {
+		e.putWhole(o, t, reqType, hold, reqNum, payload)
+		return
+	}
+	pkt, _ := b.Packet(0, e.PerPacket)
+	if e.Checksum || l != nil && l.mayJoin(o, e, len(pkt)) {
+		h := wire.Header{
+			Type: t, ReqType: reqType, Hold: hold, ReqNum: reqNum, MsgSize: uint32(len(payload)),
+		}
+		e.send(o, &h, pkt, nil)
+		return
+	}
+	wire.PutOnly(pkt, t, reqType, hold, uint32(len(payload)), e.Remote, e.RemoteToken, reqNum)
+	o.push(&e.Peer, pkt, nil)
+}
+
+// sendOnly sends the only packet of a request for the first time.
+func (c *Client) sendOnly(s *clientSlot, now monotime.Time, out *Out) {
+	if s.cut != 0 {
+		c.sendNext(s, 1, now, out)
+		return
+	}
+	hold := uint16(0)
+	if s.deadline != 0 {
+		hold = wire.TryRemaining(0, s.deadline.Sub(now))
+	}
+	c.sendWhole(out, wire.TypeReq, s.op.ReqType, hold, s.reqNum, s.op.Req)
+	if c.pace.gated {
+		c.pace.charge(wire.HeaderSize + s.op.Req.Size())
+	}
+	s.txGen, s.numTx, s.sentAt = out.gen, 1, now // progress is now since begin
+	c.credits--
+}
