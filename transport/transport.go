@@ -150,6 +150,14 @@ type Waiter interface {
 	FinishWait(ready uint32) error
 }
 
+// Napper is an optional interface. A transport implements it if it can leave packets alone for a
+// while: each wake-up of a thread costs more than the packet that makes it.
+type Napper interface {
+	// Nap is Wait, but packets that arrive meanwhile do not end it. What ends it early is Wake, and
+	// Close. Only for the using goroutine.
+	Nap(timeout time.Duration) error
+}
+
 // Hinter is an optional interface. A transport implements it if the network tells it about packets
 // sent earlier, as ICMP does. Anybody can forge such a message, and many get lost: it is a hint.
 type Hinter interface {

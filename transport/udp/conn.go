@@ -17,6 +17,7 @@ type implementation interface {
 	TxBurst(items []transport.TxItem) (int, error)
 	RxBurst(pkts []transport.RxPacket) (int, error)
 	Wait(timeout time.Duration) error
+	Nap(timeout time.Duration) error
 	Wake()
 	Stats() transport.Stats
 	Close() error
@@ -98,6 +99,9 @@ func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) { return c.impl.R
 
 // Wait blocks until there is something to do, see transport.Transport.
 func (c *Conn) Wait(timeout time.Duration) error { return c.impl.Wait(timeout) }
+
+// Nap makes the Conn a transport.Napper; with the portable implementation packets end it.
+func (c *Conn) Nap(timeout time.Duration) error { return c.impl.Nap(timeout) }
 
 // WaitFDs makes the Conn a transport.Waiter; the portable implementation has none.
 func (c *Conn) WaitFDs() []int { return c.impl.WaitFDs() }

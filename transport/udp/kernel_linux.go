@@ -21,7 +21,8 @@ const pollWake = 1
 
 // kernelConn is the Linux implementation.
 type kernelConn struct {
-	fd     int // the socket
+	fd     int    // the socket
+	group  *group // nil for a socket alone
 	ip4    bool
 	closed atomic.Bool
 	tx     transmitter
@@ -43,6 +44,15 @@ func listenKernel(l listenAddr, cfg Config) (implementation, error) {
 	if err != nil {
 		return nil, err
 	}
+	c, err := newKernel(fd, ip4, l, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// newKernel makes a kernelConn of a socket, which it owns from now on, also when it fails.
+func newKernel(fd int, ip4 bool, l listenAddr, cfg Config) (*kernelConn, error) {
 	sa, err := unix.Getsockname(fd)
 	if err != nil {
 		unix.Close(fd)
@@ -118,6 +128,8 @@ func (c *kernelConn) RxBurst(pkts []transport.RxPacket) (int, error) {
 
 func (c *kernelConn) Wait(timeout time.Duration) error { return c.sleeper.Wait(c, timeout) }
 
+func (c *kernelConn) Nap(timeout time.Duration) error { return c.sleeper.Nap(timeout) }
+
 func (c *kernelConn) WaitFDs() []int { return c.sleeper.FDs() }
 
 func (c *kernelConn) PrepareWait() (idle bool, err error) {
@@ -174,7 +186,11 @@ func (c *kernelConn) Close() error {
 	c.freeMu.Lock()
 	defer c.freeMu.Unlock()
 	c.freed = true
-	if err := unix.Close(c.fd); err != nil {
+	closes := unix.Close
+	if c.group != nil {
+		closes = c.group.close
+	}
+	if err := closes(c.fd); err != nil {
 		return os.NewSyscallError("close", err)
 	}
 	return nil

@@ -203,6 +203,9 @@ func sendWithout(t *testing.T, server *Conn, askers []asker, count int) {
 		for _, a := range askers {
 			items = append(items, packets(a.client.LocalAddr(), count, 48)...)
 		}
+		for i := range items { // several trains to each
+			items[i].Head[loopAt] = byte(i / 4 % 2)
+		}
 		transmit(t, server, items)
 		for _, a := range askers {
 			for _, p := range receive(t, a.client, count, 16) {

@@ -10,6 +10,10 @@ func listenKernel(listenAddr, Config) (implementation, error) {
 	return nil, transport.ErrUnsupported
 }
 
+func listenKernelGroup(listenAddr, int, Config) ([]implementation, error) {
+	return nil, transport.ErrUnsupported
+}
+
 // Probe reports what the kernel offers: nothing of it outside Linux.
 func Probe() Features { return Features{} }
 

@@ -267,6 +267,9 @@ func (c *portableConn) Wait(timeout time.Duration) error {
 }
 
 // A channel cannot be polled, so this wait is not joined with others.
+// Nap is Wait: a wake-up of this goroutine costs no more than that of the one that reads.
+func (c *portableConn) Nap(timeout time.Duration) error { return c.Wait(timeout) }
+
 func (c *portableConn) WaitFDs() []int             { return nil }
 func (c *portableConn) PrepareWait() (bool, error) { return false, nil }
 func (c *portableConn) FinishWait(uint32) error    { return nil }

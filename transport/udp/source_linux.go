@@ -30,9 +30,8 @@ type source struct {
 // memory is fixed: sourceSets times sourceWays peers. The doc of the package says how a peer gets
 // in, and what it means to be lost.
 type sources struct {
-	seed   maphash.Seed // secret, so that nobody can aim at a set
-	last   *peerSource  // the entry found last, or one of no peer
-	forgot uint64       // calls of forget
+	seed maphash.Seed // secret, so that nobody can aim at a set
+	last *peerSource  // the entry found last, or one of no peer
 	// epoch counts sessions that opened, but not two within epochLen.
 	epoch   uint16
 	epochAt monotime.Time // when it began
@@ -142,7 +141,6 @@ func (t *sourceSet) admit() *peerSource {
 
 // forget drops what is known of dst: the kernel sends to it, but not from there.
 func (s *sources) forget(dst *transport.Addr) {
-	s.forgot++
 	if e := s.lookup(dst); e != nil {
 		e.src, e.heard = source{}, 0
 	}

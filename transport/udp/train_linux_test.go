@@ -9,10 +9,14 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// fillPattern fills p with bytes that depend on seed and position.
+// fillPattern fills p with bytes that depend on seed and position, but for the one that says a
+// loop.
 func fillPattern(p []byte, seed int) []byte {
 	for i := range p {
 		p[i] = byte(seed*31 + i*7 + i>>8)
+	}
+	if len(p) > loopAt {
+		p[loopAt] = 1
 	}
 	return p
 }

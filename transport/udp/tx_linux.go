@@ -270,18 +270,18 @@ func (t *transmitter) build(items []transport.TxItem) int {
 }
 
 // measure returns how many of items, the first of size bytes, can form a train,
-// and their bytes: same destination, same size but for a shorter last one.
+// and their bytes: same destination and loop, same size but for a shorter last one.
 func (t *transmitter) measure(items []transport.TxItem, size int) (n, bytes int) {
 	limit := 1
 	if size > 0 {
 		limit = min(len(items), t.segments, max(1, maxTrain/size))
 	}
-	dst := &items[0].Dst
+	dst, loop := &items[0].Dst, loopByte(&items[0])
 	for n = 1; n < limit; n++ {
 		it := &items[n]
 		k := len(it.Head) + len(it.Data)
-		if k != size || it.Dst != *dst {
-			if 0 < k && k < size && it.Dst == *dst {
+		if k != size || it.Dst != *dst || loopByte(it) != loop {
+			if 0 < k && k < size && it.Dst == *dst && loopByte(it) == loop {
 				return n + 1, n*size + k
 			}
 			break
@@ -366,7 +366,7 @@ func (t *transmitter) flush(items []transport.TxItem) (int, unix.Errno) {
 		tries = 0
 		k := t.trains[m].items
 		if v == refused && (k > 1 || t.trains[m].told) {
-			ok, err := t.untrain(items[done:done+k], err)
+			ok, err := t.untrain(items[done:done+k], t.trains[m].told, err)
 			done += ok
 			if err != 0 || ok < k {
 				fatal = err
@@ -411,20 +411,16 @@ func (t *transmitter) send(m int) (int, unix.Errno) {
 
 // untrain sends the packets of a message that the kernel refused one by one. If that works, and
 // for no other reason than that, trains do not work, on this route at least, and are not tried
-// again. The other reason: the address to leave from has gone.
-func (t *transmitter) untrain(items []transport.TxItem, why unix.Errno) (int, unix.Errno) {
-	before, forgot := t.packets, t.forgot()
+// again. The other reason: the address to leave from, which the message was told, has gone. An
+// earlier message of the batch may have found that out.
+func (t *transmitter) untrain(
+	items []transport.TxItem, told bool, why unix.Errno,
+) (int, unix.Errno) {
+	before := t.packets
 	n, err := t.plain(items)
-	if t.packets > before && t.forgot() == forgot && (why == unix.EIO || why == unix.EINVAL) {
+	gone := told && t.sources.find(&items[0].Dst) == nil
+	if t.packets > before && !gone && (why == unix.EIO || why == unix.EINVAL) {
 		t.segments = 1
 	}
 	return n, err
-}
-
-// forgot returns how often the kernel refused an address to leave from.
-func (t *transmitter) forgot() uint64 {
-	if t.sources == nil {
-		return 0
-	}
-	return t.sources.forgot
 }

@@ -77,6 +77,16 @@ func (e *ERPC) NextLayerType() gopacket.LayerType {
 	return gopacket.LayerTypePayload
 }
 
+// Loop returns the loop of the receiver that the packet is for, 0 if it says none. Session has it
+// too, in its upper bits, but without a session.
+func (e *ERPC) Loop() uint8 {
+	if e.Session == wire.NoSession && !e.Bundled && len(e.Contents) >= wire.HeaderSize {
+		field, _ := wire.SessionOf(e.Contents)
+		return wire.LoopOf(field)
+	}
+	return wire.LoopOf(e.Session)
+}
+
 // Op returns the operation of a management packet.
 func (e *ERPC) Op() wire.Op { return wire.Op(e.ReqType) }
 
