@@ -21,7 +21,6 @@ func (e *engine) openBundle(b *bundle, p *transport.RxPacket) bool {
 		e.in.Now = e.port.readClock()
 	}
 	if e.sealing && !e.open(p) {
-		e.stats.DropSealed++
 		return false
 	}
 	if b.Parse(p.Data) != nil {
@@ -46,7 +45,12 @@ func (e *engine) residentOf(b *bundle, h *wire.Header) *Session {
 	b.begun = true
 	s := e.table.at(h.Session)
 	if s == nil {
-		e.stats.DropNoSession++
+		if !first {
+			e.stats.DropNoSession++
+		} else if e.unknown(h.Session, b.pkt) {
+			e.stats.RxBundled--
+			b.Bundle = wire.Bundle{} // all of it is for another loop
+		}
 		return nil
 	}
 	token := b.Token()
@@ -116,7 +120,7 @@ func (r *Rpc) unbundle(p *transport.RxPacket, batch int) (int, error) {
 		}
 		e.handle(s, &h, payload)
 		e.settle()
-		if e.out.Packets >= batch {
+		if e.out.Packets+e.batches.waiting+e.handed >= batch {
 			if batch, err = r.transmitFull(batch); err != nil {
 				return batch, err
 			}

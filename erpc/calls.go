@@ -60,6 +60,8 @@ type callTable struct {
 	calls     []call
 	free      []uint32
 	deadlines int // calls with a deadline
+	// The server gets it as the deadline of the call that starts. The code that sets it ends the call.
+	until monotime.Time
 }
 
 // alloc returns the index of a call that is not in use.
@@ -155,13 +157,15 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 	// Field by field, here and below: a struct that is written in parts and then copied
 	// whole makes the processor wait for its own stores.
 	c.s, c.done, c.req, c.resp, c.tag, c.used = s, q.Done, q.Req, q.Resp, q.Tag, true
+	deadline := e.calls.until
 	if q.Timeout > 0 {
-		c.deadline = e.in.Now.Add(q.Timeout)
+		deadline = e.in.Now.Add(q.Timeout)
+		c.deadline = deadline
 		e.calls.deadlines++
 	}
 	id := e.calls.id(i)
 	op := session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}
-	err := s.cl.Start(op, c.deadline, e.in.Now, e.out)
+	err := s.cl.Start(op, deadline, e.in.Now, e.out)
 	if err != nil {
 		q.Req.Return()
 		if q.Resp != nil {

@@ -4,132 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
-	"github.com/userspace-rpc/erpc/transport"
 )
-
-// Client calls one server from any number of goroutines. It runs its own Rpc in a
-// goroutine of its own, and opens a new session when the old one fails. It never
-// repeats a call.
-//
-// Before it opens a new session it looks the server's name up again, in another goroutine.
-// Calls wait meanwhile, for name and session together at most Timing.ConnectTimeout. If the
-// lookup fails, or takes more than half of that, the address found last is tried. If that is
-// in vain too, the calls' errors match ErrResolve beside ErrConnect or ErrRefused.
-type Client struct {
-	rpc    *Rpc
-	nexus  *Nexus
-	text   string        // the server's address as Dial was given it
-	done   chan struct{} // the loop has ended
-	closed atomic.Bool
-	err    error // why the loop ended; read after done
-
-	// In the loop only.
-	sess      *Session       // open or on its way
-	addr      transport.Addr // what text was last resolved to
-	redial    redial
-	waiting   []chan error // Dial and Ready, which wait for a session
-	parked    []*goCall    // calls that do
-	delivered bool         // a call has ended in this pass: let its goroutine run
-	over      bool         // the loop is ending
-	failedAt  monotime.Time
-	failure   error
-}
-
-// Dial makes a Client of the server at addr (text that tr resolves) and waits until
-// the session is open. Dial owns tr. Errors: a *ConfigError, ErrResolve with the cause
-// that tr gave, ErrRefused, ErrConnect, or the context's as in Call. If ctx ends while
-// tr.Resolve is at work, Dial closes tr and returns; a goroutine stays until Resolve does.
-func Dial(ctx context.Context, tr transport.Transport, addr string, cfg Config) (*Client, error) {
-	to, err := resolve(ctx, tr, addr)
-	if err != nil {
-		return nil, errors.Join(err, tr.Close())
-	}
-	c := &Client{text: addr, addr: to, done: make(chan struct{})}
-	user := cfg.OnSession
-	cfg.OnSession = func(r *Rpc, s *Session, ev SessionEvent) {
-		c.onSession(s, ev)
-		if user != nil {
-			user(r, s, ev)
-		}
-	}
-	if c.nexus, err = NewNexus(cfg); err != nil {
-		return nil, errors.Join(err, tr.Close())
-	}
-	if c.rpc, err = c.nexus.NewRpc(tr); err != nil {
-		return nil, err
-	}
-	go c.loop()
-	if err = c.Ready(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
-}
-
-// Ready waits until a session to the server is open, opening one if there is none. Errors
-// are those of a call that could not be sent.
-func (c *Client) Ready(ctx context.Context) error {
-	ready := make(chan error, 1)
-	err := c.rpc.Post(func(*Rpc) {
-		if _, err := c.session(); err != errWait {
-			ready <- err
-			return
-		}
-		c.waiting = append(c.waiting, ready)
-	})
-	if err != nil {
-		return err
-	}
-	select {
-	case err = <-ready:
-		return err
-	case <-ctx.Done():
-		return contextError(ctx)
-	case <-c.done:
-		return ErrClosed
-	}
-}
-
-// loop runs the event loop until Close.
-func (c *Client) loop() {
-	defer close(c.done)
-	for !c.closed.Load() {
-		work, err := c.rpc.RunOnce()
-		if err == nil {
-			if c.delivered {
-				c.delivered = false
-				runtime.Gosched()
-			}
-			err = c.rpc.pause(work, -1)
-		}
-		if err != nil {
-			c.err = err
-			break
-		}
-	}
-	c.over = true
-	c.stopAsking()
-	c.tell(ErrClosed)
-	c.err = errors.Join(c.err, c.rpc.Close(), c.nexus.Close())
-}
-
-// Close ends the session and the loop. Calls under way end with ErrClosed. It does not
-// wait for a lookup of the server's name, which cannot be ended: the lookup's goroutine
-// ends when the transport's Resolve returns.
-func (c *Client) Close() error {
-	if !c.closed.Swap(true) {
-		c.rpc.Wake()
-	}
-	<-c.done
-	return c.err
-}
-
-// Stats returns the counters of the Client's Rpc.
-func (c *Client) Stats() Stats { return c.rpc.Stats() }
 
 // goCall is one Client.Call between two goroutines. The caller fills it and waits for
 // ended; the loop writes the result. After a call that was given up the struct is
@@ -139,13 +18,22 @@ type goCall struct {
 	req     []byte
 	resp    []byte // appended to
 	err     error
-	id      RequestID
 	typ     uint8
-	started bool // loop only, as the next two
-	parked  bool // it waits for a session
-	over    bool
-	ended   chan struct{}
-	finish  Continuation // c.onDone, bound once
+	timeout time.Duration // the time that the context has left; 0: it has no deadline
+	// Of a Pool's call: another server may have room.
+	elsewhere bool
+	ended     chan struct{}
+	finish    Continuation // k.onDone, bound once
+
+	// In the loop only.
+	id         RequestID
+	deadline   monotime.Time // 0 if none
+	lane       *lane         // of the session that it is in
+	prev, next *goCall       // in the queue
+	refusal    error         // why the server of a Pool refused it last
+	queued     bool
+	started    bool
+	over       bool
 }
 
 var calls = sync.Pool{New: func() any {
@@ -156,40 +44,67 @@ var calls = sync.Pool{New: func() any {
 
 // Call sends request to the server's handler for reqType and returns its response,
 // in memory of its own. It may be called from any number of goroutines. When ctx
-// ends first the error matches ErrDeadline or ErrCancelled and the context's own,
-// and the server may or may not have run the request. Other errors: see ErrClosed
-// and its neighbours; the server's are *RemoteError. If there is no session the call
-// waits for one, see Client.
+// ends first the error matches ErrDeadline or ErrCancelled and the context's own; the server
+// learns ctx's deadline and its end. Other errors: see ErrNotRun and its neighbours; the
+// server's are *Error. The server may or may not have run the request, unless the error matches
+// ErrNotRun. If there is no session or no free slot the call waits for one, see Client.
 func (c *Client) Call(ctx context.Context, reqType uint8, request []byte) ([]byte, error) {
-	return c.AppendCall(ctx, nil, reqType, request)
+	return c.call(ctx, nil, reqType, request, false)
 }
 
 // AppendCall is Call with the response appended to buf, for callers that reuse memory.
-func (c *Client) AppendCall(ctx context.Context, buf []byte, reqType uint8, request []byte) ([]byte, error) {
+func (c *Client) AppendCall(
+	ctx context.Context, buf []byte, reqType uint8, request []byte,
+) ([]byte, error) {
+	return c.call(ctx, buf, reqType, request, false)
+}
+
+// call is AppendCall. Elsewhere says that another server may be asked if this one has no room.
+func (c *Client) call(
+	ctx context.Context, buf []byte, reqType uint8, request []byte, elsewhere bool,
+) ([]byte, error) {
 	if ctx.Err() != nil {
-		return buf, contextError(ctx)
+		return buf, unsent(contextError(ctx))
 	}
 	if c.closed.Load() {
-		return buf, ErrClosed
+		return buf, c.closedError()
 	}
 	k := calls.Get().(*goCall)
-	k.client, k.typ, k.req, k.resp, k.err, k.started, k.over = c, reqType, request, buf, nil, false, false
+	k.client, k.typ, k.req, k.resp = c, reqType, request, buf
+	k.err, k.started, k.over = nil, false, false
+	k.timeout, k.elsewhere, k.refusal = 0, elsewhere, nil
+	if at, ok := ctx.Deadline(); ok {
+		k.timeout = max(monotime.Until(at), 1)
+	}
 	if !c.rpc.post(command{c: k}) {
-		return buf, ErrClosed
+		return buf, unsent(ErrClosed)
+	}
+	gone := ctx.Done()
+	if gone == nil {
+		<-k.ended // a select takes longer
+		return k.reuse()
 	}
 	select {
 	case <-k.ended:
-	case <-ctx.Done():
+	case <-gone:
 		if c.rpc.post(command{c: k}) { // the second time means cancel
 			<-k.ended
 		} else {
 			return buf, ErrClosed
+		}
+		if errors.Is(k.err, ErrNotRun) {
+			return buf, unsent(contextError(ctx))
 		}
 		if k.err != nil {
 			return buf, contextError(ctx)
 		}
 		return k.resp, nil // it ended just before
 	}
+	return k.reuse()
+}
+
+// reuse returns the result of a call that has ended, and gives the struct back.
+func (k *goCall) reuse() ([]byte, error) {
 	resp, err := k.resp, k.err
 	k.client, k.req, k.resp = nil, nil, nil
 	calls.Put(k)
@@ -203,62 +118,98 @@ func (k *goCall) onLoop(r *Rpc) {
 		k.started = true
 		k.begin(r)
 	case k.over:
-	case k.parked:
-		k.end(ErrCancelled) // Client.tell leaves it out
+	case k.queued:
+		k.client.queue.remove(k)
+		k.end(unsent(ErrCancelled))
 	default:
 		r.cancel(k.id)
 	}
 }
 
-// begin sends the request, or parks the call until there is a session.
+// begin sends the request, or lets it wait for a session or a slot.
 func (k *goCall) begin(r *Rpc) {
-	k.parked = false
-	s, err := k.client.session()
-	if err == errWait && len(k.client.parked) >= r.cfg.MaxQueue {
-		err = ErrExhausted
-	}
-	if err == errWait {
-		k.parked = true
-		k.client.parked = append(k.client.parked, k)
+	c := k.client
+	if c.member != nil && c.member.state != ServerReady {
+		k.deliver(errNotSent)
 		return
 	}
-	if err == nil {
-		err = k.send(r, s)
+	if c.calls >= r.cfg.MaxQueue {
+		k.deliver(unsent(ErrExhausted))
+		return
 	}
-	if err != nil {
-		k.end(err)
+	c.calls++
+	if k.deadline = 0; k.timeout > 0 {
+		k.deadline = r.engine.in.Now.Add(k.timeout)
+	}
+	if c.queue.n == 0 {
+		if l := c.pick(); l != nil {
+			k.send(l)
+			return
+		}
+	}
+	c.queue.pushBack(k)
+	if err := c.want(); err != nil {
+		c.queue.remove(k)
+		k.end(unsent(err))
 	}
 }
 
-func (k *goCall) send(r *Rpc, s *Session) error {
+// send sends the request in a session that has a free slot.
+func (k *goCall) send(l *lane) {
+	r := k.client.rpc
 	req, err := r.Alloc(len(k.req))
 	if err != nil {
-		return err
+		k.end(unsent(err))
+		return
 	}
 	copy(req.Data(), k.req)
-	k.id, err = r.start(s, &Request{Type: k.typ, Req: req, Done: k.finish})
+	k.id, err = r.start(l.s, &Request{Type: k.typ, Req: req, Done: k.finish}, k.deadline)
 	if err != nil {
 		req.Free()
+		k.end(unsent(err))
+		return
 	}
-	return err
+	k.lane = l
+	k.client.bytes += len(k.req)
+	k.client.occupy(l)
 }
 
 // onDone is the call's continuation.
-func (k *goCall) onDone(c Completion) {
-	if c.Err == nil {
-		k.resp = append(k.resp, c.Resp.Data()...)
+func (k *goCall) onDone(d Completion) {
+	c, l := k.client, k.lane
+	k.lane = nil
+	c.bytes -= len(k.req)
+	c.vacate(l)
+	if d.Err == nil {
+		k.resp = append(k.resp, d.Resp.Data()...)
 	}
-	c.Req.Free()
-	if c.Resp != nil {
-		c.Resp.Free()
+	d.Req.Free()
+	if d.Resp != nil {
+		d.Resp.Free()
 	}
-	k.end(c.Err)
+	if d.Err == nil || !c.again(k, l, d.Err) {
+		k.end(d.Err)
+		if c.queue.n > 0 {
+			c.serveNext()
+		}
+	}
 }
 
+// end ends a call that has begun.
 func (k *goCall) end(err error) {
+	c := k.client
+	c.calls--
+	k.deliver(err)
+	if c.member != nil && c.calls == 0 {
+		c.member.emptied()
+	}
+}
+
+// deliver hands the result to the caller.
+func (k *goCall) deliver(err error) {
 	k.err = err
 	k.over = true
-	k.client.delivered = true
+	k.client.rpc.engine.handed++
 	k.ended <- struct{}{}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ const (
 	typeFail       = 4
 	typePanic      = 5
 	typeGrow       = 6 // response of the size that the request says
+	typeGoexit     = 7
 	typeNobody     = 99
 )
 
@@ -83,6 +85,10 @@ func newRig(t testing.TB, cfg erpc.Config) *rig {
 	g.handle(t, typePanic, func(context.Context, []byte) ([]byte, error) { panic("on purpose") })
 	g.handle(t, typeGrow, func(_ context.Context, req []byte) ([]byte, error) {
 		return make([]byte, binary.LittleEndian.Uint32(req)), nil
+	})
+	g.handle(t, typeGoexit, func(context.Context, []byte) ([]byte, error) {
+		runtime.Goexit()
+		return nil, nil
 	})
 	if err := s.HandleInline(typeEchoInline, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
 		t.Fatal(err)
@@ -412,22 +418,24 @@ func TestErrorsOfTheServer(t *testing.T) {
 		typ  uint8
 		req  []byte
 		want error
-		code erpc.Code
+		code erpc.Reason
 		text string
 	}{
-		{"application", typeFail, []byte("key 7"), erpc.ErrRemote, erpc.CodeApplication, "no such key: key 7"},
-		{"panic", typePanic, nil, erpc.ErrPanic, erpc.CodePanic, ""},
-		{"nobody serves", typeNobody, nil, erpc.ErrNoHandler, erpc.CodeNoHandler, ""},
-		{"response too large", typeGrow, size(1001), erpc.ErrTooLarge, erpc.CodeTooLarge, ""},
+		{"application", typeFail, []byte("key 7"), erpc.ErrRemote, erpc.ReasonApplication,
+			"no such key: key 7"},
+		{"panic", typePanic, nil, erpc.ErrPanic, erpc.ReasonPanic, ""},
+		{"nobody serves", typeNobody, nil, erpc.ErrNoHandler, erpc.ReasonNoHandler, ""},
+		{"response too large", typeGrow, size(1001), erpc.ErrTooLarge, erpc.ReasonTooLarge, ""},
 	} {
 		_, err := c.Call(bg, tc.typ, tc.req)
-		var remote *erpc.RemoteError
+		var remote *erpc.Error
 		if !errors.As(err, &remote) || !errors.Is(err, erpc.ErrRemote) || !errors.Is(err, tc.want) {
-			t.Errorf("%s: %v, want a *RemoteError that matches %v", tc.name, err, tc.want)
+			t.Errorf("%s: %v, want an *Error that matches %v", tc.name, err, tc.want)
 			continue
 		}
-		if remote.Code != tc.code || remote.Text != tc.text {
-			t.Errorf("%s: code %v, text %q; want %v, %q", tc.name, remote.Code, remote.Text, tc.code, tc.text)
+		if remote.Reason != tc.code || remote.Text != tc.text {
+			t.Errorf("%s: code %v, text %q; want %v, %q",
+				tc.name, remote.Reason, remote.Text, tc.code, tc.text)
 		}
 	}
 	if resp, err := c.Call(bg, typeGrow, size(1000)); err != nil || len(resp) != 1000 {
@@ -442,7 +450,7 @@ func TestErrorTextIsCut(t *testing.T) {
 	g := newRig(t, erpc.Config{})
 	c := dial(t, g.serve(t, "127.0.0.1:0"), erpc.Config{})
 	_, err := c.Call(bg, typeFail, bytes.Repeat([]byte("k"), 5000))
-	var remote *erpc.RemoteError
+	var remote *erpc.Error
 	if !errors.As(err, &remote) || len(remote.Text) == 0 || len(remote.Text) > wire.MaxErrorText {
 		t.Fatalf("a long error text: %v", err)
 	}

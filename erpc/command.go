@@ -48,8 +48,15 @@ func (r *Rpc) Post(fn func(*Rpc)) error {
 // Wake makes a sleeping loop run a pass. It is safe in any goroutine.
 func (r *Rpc) Wake() { r.tr.Wake() }
 
-// start begins a request for a command.
-func (r *Rpc) start(s *Session, q *Request) (RequestID, error) { return r.engine.start(s, q) }
+// start begins a request for a command. The request carries the deadline, 0 for none; the caller
+// cancels the request then.
+func (r *Rpc) start(s *Session, q *Request, deadline monotime.Time) (RequestID, error) {
+	e := &r.engine
+	e.calls.until = deadline
+	id, err := e.start(s, q)
+	e.calls.until = 0
+	return id, err
+}
 
 // cancel ends a request for a command, when that is over.
 func (r *Rpc) cancel(id RequestID) { r.engine.cancel(id, ErrCancelled) }

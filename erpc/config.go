@@ -3,6 +3,7 @@ package erpc
 import (
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"time"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
@@ -11,23 +12,35 @@ import (
 )
 
 // Wait says what an event loop does when it has nothing to do.
+//
+// A loop that spins yields to other threads of the machine every few microseconds. Where they keep
+// the core, which shows in gaps of half a millisecond and more between two looks at the network,
+// loops of all kinds sleep at once for 20 ms to a second, and then try again. After the process
+// used up the CPU quota of its control group they do so for 2 s to 2 minutes. In a process that
+// has more loops than GOMAXPROCS they always do: a larger GOMAXPROCS, so that each loop has a
+// processor and one is left, is twice as fast.
 type Wait uint8
 
 const (
-	// WaitAdaptive spins for Config.SpinFor after the last packet, then sleeps
-	// until a packet, a command or a timer comes. It is the default.
+	// WaitAdaptive spins where the next packet usually comes sooner than a wake-up costs, for
+	// Config.SpinFor at most, and else sleeps until a packet, a command or a timer comes. The loop
+	// measures both. It is the default.
 	WaitAdaptive Wait = iota
-	// WaitSpin never sleeps: lowest latency, one core busy.
+	// WaitSpin spins as long as it has its core to itself: lowest latency, one core busy. On a
+	// core that others want, or under a used-up CPU quota, it sleeps like WaitAdaptive: a loop
+	// that only spun would lose its core for milliseconds at a time, packets or not.
 	WaitSpin
-	// WaitSleep sleeps whenever there is nothing to do: least CPU, and every
-	// sleep costs a wake-up (tens of microseconds).
+	// WaitSleep is for the least CPU per call. It sleeps when there is nothing to do, unless most
+	// packets come in a quarter of the time that a wake-up costs (tens of microseconds): to spin
+	// until then takes less CPU than to fall asleep and be woken.
 	WaitSleep
 )
 
-// Config configures a Nexus and the Rpcs made from it. The zero value works.
+// Config configures a Nexus and the Rpcs made from it. The zero value works, for handlers that
+// block too. The table in docs/limits.md says which field bounds what, and what happens beyond it.
 type Config struct {
-	// Slots is the number of requests in flight per session, rounded down to a
-	// power of two; at most MaxSlots. Default 8 (eRPC, section 4.3).
+	// Slots is the number of requests in flight per session: a power of two, at most MaxSlots.
+	// Default 8 (eRPC, section 4.3).
 	Slots int
 	// Credits is the number of packets in flight per session, at most MaxCredits. Default 0:
 	// 32 (eRPC, section 4.3.1), or with packets smaller than 8 KiB as many as make 256 KiB, up
@@ -44,7 +57,8 @@ type Config struct {
 	MaxMessage int
 	// MaxSessions bounds the sessions of one Rpc, both kinds together. Default 32768.
 	MaxSessions int
-	// MaxQueue bounds the requests of one session that wait for a slot. Default 65536.
+	// MaxQueue bounds the requests of one session that wait for a slot, and all calls of a Client,
+	// those under way too. Default 65536.
 	MaxQueue int
 	// Checksum adds a CRC-32C to every packet, for transports and networks that
 	// do not drop damaged packets. Transports that say they do not check get it anyway.
@@ -53,17 +67,21 @@ type Config struct {
 	Timing Timing
 	// Congestion chooses and tunes congestion control.
 	Congestion Congestion
-	// Wait and SpinFor say how an idle event loop waits. SpinFor defaults to 200 us.
+	// Wait and SpinFor say how an idle event loop waits. SpinFor bounds the spinning of
+	// WaitAdaptive and WaitSleep after the last packet; it defaults to 200 us.
 	Wait    Wait
 	SpinFor time.Duration
 	// LockThread makes Run and RunFor lock their goroutine to its OS thread, and
-	// not yield to other goroutines while they spin: for loops that have a core of
-	// their own. Handing work to goroutines is slower from a locked thread.
+	// not yield to other goroutines while they spin, only to other threads: for loops that have a
+	// core of their own. Handing work to goroutines is slower from a locked thread.
 	LockThread bool
 	// Burst is the number of packets taken in by one pass of the loop. Default 256.
 	Burst int
-	// Workers is the number of goroutines for background handlers. One address has three quarters
-	// of them at most; see Shares. Default: so many that these are 2 * GOMAXPROCS.
+	// Workers bounds the goroutines for background handlers of all Rpcs of the Nexus. They come when
+	// there is work for them, and go when they have had none for some seconds. One address has three
+	// quarters of the limit at most; see Shares. Default: as many as are needed, up to
+	// MaxBackground, and the event loop of a Server runs quick handlers itself. If Workers is set
+	// handlers run in the pool only: so no more than that many run at a time.
 	Workers int
 	// MaxBackground bounds the background requests of one Rpc that wait or run;
 	// more are answered with "resource exhausted". Default 4096.
@@ -112,7 +130,7 @@ type Simulation struct {
 	Seed uint64
 	// Clock returns the time. Default: the system's monotonic clock.
 	Clock func() Time
-	// Executor runs background handlers. Default: a pool of Config.Workers goroutines.
+	// Executor runs background handlers. Default: a pool of goroutines; see Config.Workers.
 	Executor Executor
 }
 
@@ -150,7 +168,7 @@ func (c Config) fill() (Config, error) {
 		{&c.MaxSessions, 32768, 1, wire.NoSession, "MaxSessions"},
 		{&c.MaxQueue, 65536, 1, 1 << 24, "MaxQueue"},
 		{&c.Burst, 256, 1, 4096, "Burst"},
-		{&c.Workers, (8*gomaxprocs() + 2) / 3, 1, 1 << 16, "Workers"},
+		{&c.Workers, 0, 0, 1 << 16, "Workers"},
 		{&c.MaxBackground, 4096, 1, 1 << 20, "MaxBackground"},
 	} {
 		if *f.v == 0 {
@@ -160,8 +178,10 @@ func (c Config) fill() (Config, error) {
 			return c, &ConfigError{f.name, fmt.Sprintf("is %d, must be %d to %d", *f.v, f.min, f.max)}
 		}
 	}
-	for c.Slots&(c.Slots-1) != 0 {
-		c.Slots &= c.Slots - 1
+	if c.Slots&(c.Slots-1) != 0 {
+		below := 1 << (bits.Len(uint(c.Slots)) - 1)
+		return c, &ConfigError{"Slots", fmt.Sprintf("is %d, must be a power of two: %d or %d",
+			c.Slots, below, 2*below)}
 	}
 	if c.MTU != 0 && (c.MTU < MinMTU || c.MTU > 1<<16) {
 		return c, &ConfigError{"MTU", fmt.Sprintf("is %d, must be %d to %d", c.MTU, MinMTU, 1<<16)}

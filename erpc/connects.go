@@ -125,8 +125,14 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		e.stats.DropToken++
 		return true
 	}
+	if here, gone := true, false; proved {
+		if here, gone = e.placed(&c, p); !here && !gone {
+			return true
+		}
+		proved = !gone
+	}
 	if !proved {
-		ch := wire.Challenge{Nonce: c.Nonce, Cookie: cookies.Make(&p.From, body, now)}
+		ch := wire.Challenge{Nonce: c.Nonce, Cookie: e.cookie(&c, p, body)}
 		e.out.Mgmt(&p.From, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
 		return true
 	}
@@ -167,7 +173,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	mtu := min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)
 	mine := e.paths.offer(int(mtu), &path)
 	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
-	if err != nil || c.Session >= wire.NoSession {
+	if err != nil || !wire.IsSession(c.Session) {
 		return nil, wire.CodeBadOffer
 	}
 	if !e.shares.admits(from, e.table.live, e.cfg.MaxSessions) {
@@ -176,7 +182,8 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 		}
 		return nil, wire.CodeExhausted
 	}
-	if e.peers.noteEpoch(from, c.Epoch) {
+	sender := loopAddr{from, wire.LoopOf(c.Session)}
+	if e.peers.noteEpoch(sender, c.Epoch) {
 		e.timers.hurry()
 	}
 	s := newServerSession(e)
@@ -188,7 +195,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 	e.table.add(s)
 	e.shares.join(s)
 	s.live.Heard(e.in.Now)
-	e.peers.addEpoch(from, c.Epoch)
+	e.peers.addEpoch(sender, c.Epoch)
 	e.joinPeer(s, &s.end.Params)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK

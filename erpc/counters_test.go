@@ -63,9 +63,9 @@ func TestUnknownSession(t *testing.T) {
 	p.close()
 }
 
-// TestSlotsArePowersOfTwo: other numbers are rounded down.
-func TestSlotsArePowersOfTwo(t *testing.T) {
-	for slots, want := range map[int]int{1: 1, 3: 2, 5: 4, 8: 8, 127: 64} {
+// TestSlots: a session has as many slots as both sides were given.
+func TestSlots(t *testing.T) {
+	for slots, want := range map[int]int{0: 8, 1: 1, 2: 2, 64: 64, 128: 128} {
 		p := newErrPair(t, erpc.Config{Slots: slots})
 		if got := p.sess.Params().Slots; got != want {
 			t.Errorf("%d slots became %d, want %d", slots, got, want)

@@ -59,9 +59,9 @@ func TestNeverRan(t *testing.T) {
 	is(t, "refuse", p.server.Refuse(), nil)
 	res := p.enqueue(tEcho, 10, 0)
 	p.until(func() bool { return res.ends > 0 })
-	var remote *erpc.RemoteError
+	var remote *erpc.Error
 	is(t, "the request", res.err, erpc.ErrDraining, erpc.ErrRemote)
-	if !errors.As(res.err, &remote) || remote.Ran || remote.Status != erpc.StatusUnavailable {
+	if !errors.As(res.err, &remote) || !remote.NotRun || remote.Code != erpc.CodeUnavailable {
 		t.Errorf("%+v", remote)
 	}
 	p.close()

@@ -22,6 +22,9 @@ type port interface {
 	pathTo(to transport.Addr) transport.Path
 	// hints returns what the network says about packets sent earlier, until the next call.
 	hints() []transport.Hint
+	// handOver gives a copy of a packet to another loop of the endpoint's address. It reports
+	// whether there is such a loop, and whether that had room.
+	handOver(loop uint8, p *transport.RxPacket) (runs, took bool)
 }
 
 // engine is the endpoint without I/O. What happens comes in by a method: a packet, a request, a
@@ -38,6 +41,7 @@ type engine struct {
 	refusals [256]wire.Code // per request type: why it is refused
 	pool     *msgbuf.Pool
 	rng      *rand.Rand
+	group    *group // the loops of the address; nil if there is one
 
 	in   session.Arrival // of the packet at hand; in.Now is the time of the pass
 	hand *Session        // its session
@@ -55,6 +59,12 @@ type engine struct {
 	paths  paths
 	ahead  []*Session // of prefetch
 
+	// What other goroutines can work at since they were last let run: requests for handlers, and
+	// calls that have ended.
+	handed int
+
+	batches batchTable
+	after   callTimers
 	seam    seam
 	notices []*Session // clients that have not acknowledged that this side shuts down
 
@@ -101,7 +111,6 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 		e.in.Now = e.port.readClock()
 	}
 	if e.sealing && !e.open(p) {
-		e.stats.DropSealed++
 		return
 	}
 	var h wire.Header
@@ -118,7 +127,7 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 	}
 	s := e.table.at(h.Session)
 	if s == nil {
-		e.stats.DropNoSession++
+		e.unknown(h.Session, p)
 		return
 	}
 	if s.state != sessConnected || !s.end.Names(s.end.TokenIn(p.Data), &p.From) {
@@ -206,7 +215,7 @@ func (e *engine) settleAll() {
 func (e *engine) settleRare(ev *session.Event) {
 	switch ev.Kind {
 	case session.EventError:
-		e.complete(ev.Ref, nil, remoteError(ev.Fault))
+		e.complete(ev.Ref, nil, receivedError(ev.Fault))
 	case session.EventProgress:
 		if ev.RTT > 0 {
 			e.stats.RTT.Add(int64(ev.RTT))
@@ -238,19 +247,23 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 	entry := &e.handlers[typ]
 	e.stats.RequestsServed++
 	h := ReqHandle{s: s, reqNum: num, bits: uint64(slot)<<slotShift | uint64(typ)}
-	if entry.mode == Background {
-		e.background(h, entry.fn)
+	if entry.mode != Dispatch {
+		if entry.mode == Background {
+			e.background(h, entry.fn)
+		} else {
+			e.join(h, entry.batch)
+		}
 		return
 	}
 	exposed := s.shared && len(data)+wire.HeaderSize > transport.PrivateBytes
 	if (exposed || e.cfg.Experiment.NoZeroCopy) && s.sv.Unborrow(slot) != nil {
-		h.refuse(CodeExhausted, "no memory for the request")
+		h.refuse(ReasonExhausted, "no memory for the request")
 		return
 	}
 	entry.fn(h)
 	if s.state == sessConnected && s.sv.Handling(slot, num) {
 		if err := s.sv.Unborrow(slot); err != nil {
-			_ = h.RespondError(CodeExhausted, "no memory for the request")
+			_ = h.fail(ReasonExhausted, "no memory for the request")
 		}
 	}
 }

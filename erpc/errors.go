@@ -1,40 +1,45 @@
 package erpc
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
-	"github.com/userspace-rpc/erpc/wire"
 )
 
-// The errors of the library; use errors.Is. After ErrPeerLost, ErrPeerRestarted, ErrOutOfStep,
-// ErrDeadline, ErrCancelled and ErrClosed the server may or may not have run the
-// request: the outcome is unknown, and the library never repeats it. A *RemoteError says whether
-// the handler ran.
+// The errors of the library; use errors.Is.
+//
+// An error that matches ErrNotRun says that the handler certainly did not run: the request was not
+// sent, or the server refused it, or it was given up in a queue. After ErrPeerLost,
+// ErrPeerRestarted, ErrPeerClosed, ErrOutOfStep, ErrDeadline, ErrCancelled and ErrClosed without
+// that the server may or may not have run the request: the outcome is unknown, and the library
+// never repeats it. An answer of the server is an *Error.
 var (
-	ErrResolve       = errors.New("address not resolved")            // with the transport's error
-	ErrRefused       = errors.New("session refused")                 // by the server
-	ErrConnect       = errors.New("connect timeout")                 // nobody answered
-	ErrVersion       = errors.New("protocol version not spoken")     // by the peer
+	ErrNotRun = errors.New("request not run")
+
+	// These match ErrNotRun.
+	ErrResolve  = notRun("address not resolved")        // with the transport's error
+	ErrRefused  = notRun("session refused")             // by the server
+	ErrConnect  = notRun("connect timeout")             // nobody answered
+	ErrVersion  = notRun("protocol version not spoken") // by the peer
+	ErrDraining = notRun("peer is shutting down, request not run")
+
 	ErrPeerLost      = errors.New("peer lost")                       // silent for FailureTimeout
 	ErrPeerRestarted = errors.New("peer restarted, outcome unknown") // it does not know the session
+	ErrPeerClosed    = errors.New("session closed by the peer, outcome unknown")
 	ErrDeadline      = errors.New("deadline exceeded")
 	ErrCancelled     = errors.New("cancelled")
 	ErrOutOfStep     = errors.New("session out of step, outcome unknown") // a damaged packet
-	ErrDraining      = errors.New("peer is shutting down, request not run")
 	ErrNoHandler     = errors.New("no handler for this request type")
 	ErrTooLarge      = errors.New("message too large")  // for one of the sides
 	ErrExhausted     = errors.New("resource exhausted") // queue, sessions, memory or workers
 	ErrWrongThread   = errors.New("called while another goroutine runs this Rpc's event loop")
-	ErrClosed        = errors.New("closed")                             // session, Rpc, Client, Server
+	ErrClosed        = errors.New("closed")                             // by this side
 	ErrResponded     = errors.New("no request waits for this response") // or its session ended
 	ErrBufferInUse   = msgbuf.ErrInUse                                  // the library owns the buffer
 	ErrBufferFreed   = msgbuf.ErrFreed                                  // the buffer was freed
 	ErrBufferLeak    = msgbuf.ErrLeak                                   // from Rpc.Close
-	ErrRemote        = errors.New("remote error")                       // matches every *RemoteError
+	ErrRemote        = errors.New("remote error")                       // matches every *Error
 	ErrConfig        = errors.New("bad config")                         // matches every *ConfigError
 	ErrReqType       = errors.New("request type out of range")
 	ErrRequest       = errors.New("request incomplete or for another Rpc's session")
@@ -80,54 +85,25 @@ type causedError struct {
 
 func (e *causedError) Unwrap() []error { return []error{e.error, e.own} }
 
-// RemoteError is an error that the server sent instead of a response. It matches
-// ErrRemote and the named error of its code.
-type RemoteError struct {
-	Status  Status // as gRPC has it
-	Code    Code   // as this library has it
-	Text    string
-	Details []byte // the application's
-	Ran     bool   // the handler ran, or may have run
+// notRunError is a named error that matches ErrNotRun.
+type notRunError struct{ text string }
+
+func notRun(text string) error { return &notRunError{text} }
+
+func (e *notRunError) Error() string { return e.text }
+
+// Is reports whether target is ErrNotRun.
+func (*notRunError) Is(target error) bool { return target == ErrNotRun }
+
+// unsent makes an error match ErrNotRun.
+func unsent(err error) error {
+	if errors.Is(err, ErrNotRun) {
+		return err
+	}
+	return &unsentError{err}
 }
 
-// remoteError copies an error answer out of its packet.
-func remoteError(f *wire.Error) *RemoteError {
-	return &RemoteError{
-		Status: Status(f.Status), Code: Code(f.Code), Text: string(f.Text),
-		Details: bytes.Clone(f.Details), Ran: f.Ran,
-	}
-}
+// unsentError is the error of a request that was not sent.
+type unsentError struct{ error }
 
-func (e *RemoteError) Error() string {
-	if e.Code == CodeApplication {
-		return e.Text
-	}
-	if e.Text == "" {
-		return "remote: " + e.Code.String()
-	}
-	return fmt.Sprintf("remote: %s: %s", e.Code, e.Text)
-}
-
-// Is reports whether target is ErrRemote or the error of e's code.
-func (e *RemoteError) Is(target error) bool {
-	if target == ErrRemote {
-		return true
-	}
-	switch e.Code {
-	case CodeNoHandler:
-		return target == ErrNoHandler
-	case CodeTooLarge:
-		return target == ErrTooLarge
-	case CodeExhausted:
-		return target == ErrExhausted
-	case CodeShutdown:
-		return target == ErrClosed || target == ErrDraining
-	case CodeCancelled:
-		return target == ErrCancelled
-	case CodeDeadline:
-		return target == ErrDeadline
-	case CodePanic:
-		return target == ErrPanic
-	}
-	return false
-}
+func (e *unsentError) Unwrap() []error { return []error{e.error, ErrNotRun} }

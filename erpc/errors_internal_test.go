@@ -69,17 +69,18 @@ func TestOwnErrorsNamesAll(t *testing.T) {
 	}
 }
 
-// TestCodes: codes are equal on the wire and here, and have texts of their own.
-func TestCodes(t *testing.T) {
-	texts := map[string]Code{}
+// TestReasons: reasons are equal on the wire and here, and have texts of their own.
+func TestReasons(t *testing.T) {
+	texts := map[string]Reason{}
 	for _, c := range []struct {
-		own   Code
+		own   Reason
 		below wire.Code
 	}{
-		{CodeOK, wire.CodeOK}, {CodeNoHandler, wire.CodeNoHandler}, {CodeTooLarge, wire.CodeTooLarge},
-		{CodeExhausted, wire.CodeExhausted}, {CodeShutdown, wire.CodeShutdown},
-		{CodeApplication, wire.CodeApplication}, {CodeBadOffer, wire.CodeBadOffer},
-		{CodePanic, wire.CodePanic},
+		{ReasonNone, wire.CodeOK}, {ReasonNoHandler, wire.CodeNoHandler},
+		{ReasonTooLarge, wire.CodeTooLarge}, {ReasonExhausted, wire.CodeExhausted},
+		{ReasonShutdown, wire.CodeShutdown},
+		{ReasonApplication, wire.CodeApplication}, {ReasonBadOffer, wire.CodeBadOffer},
+		{ReasonPanic, wire.CodePanic},
 	} {
 		if uint8(c.own) != uint8(c.below) || c.own.wire() != c.below || c.own.String() != c.below.String() {
 			t.Errorf("code %d (%v) is %d (%v) on the wire", c.own, c.own, c.below, c.below)
@@ -89,7 +90,7 @@ func TestCodes(t *testing.T) {
 		}
 		texts[c.own.String()] = c.own
 	}
-	if s := (CodeForgotten + 1).String(); s != "unknown code" {
+	if s := (ReasonForgotten + 1).String(); s != "unknown code" {
 		t.Errorf("a code that nobody knows is %q", s)
 	}
 }

@@ -161,15 +161,22 @@ func checkRemoteErrors(t *testing.T, net *memNet) {
 	res = p.enqueue(tHold, 1, 0)
 	p.until(func() bool { return len(p.held) > 0 })
 	text := strings.Repeat("x", 600)
-	is(t, "RespondError", p.held[0].RespondError(erpc.CodeOK, text), nil)
+	is(t, "RespondError", p.held[0].RespondError(errors.New(text)), nil)
 	p.until(func() bool { return res.ends > 0 })
-	var remote *erpc.RemoteError
-	if !errors.As(res.err, &remote) || remote.Code != erpc.CodeApplication || remote.Text != text[:wire.MaxErrorText] || remote.Error() != remote.Text {
+	var remote *erpc.Error
+	if !errors.As(res.err, &remote) || remote.Reason != erpc.ReasonApplication ||
+		remote.Code != erpc.CodeUnknown || remote.Text != text[:wire.MaxErrorText] ||
+		remote.Error() != remote.Text {
 		t.Errorf("application error: %+v", remote)
 	}
-	for code, want := range map[erpc.Code]error{erpc.CodeNoHandler: erpc.ErrNoHandler, erpc.CodeTooLarge: erpc.ErrTooLarge,
-		erpc.CodeExhausted: erpc.ErrExhausted, erpc.CodeShutdown: erpc.ErrClosed, erpc.CodePanic: erpc.ErrPanic} {
-		err := error(&erpc.RemoteError{Code: code, Text: "why"})
+	for code, want := range map[erpc.Reason]error{
+		erpc.ReasonNoHandler: erpc.ErrNoHandler,
+		erpc.ReasonTooLarge:  erpc.ErrTooLarge,
+		erpc.ReasonExhausted: erpc.ErrExhausted,
+		erpc.ReasonShutdown:  erpc.ErrDraining,
+		erpc.ReasonPanic:     erpc.ErrPanic,
+	} {
+		err := error(&erpc.Error{Reason: code, Text: "why"})
 		is(t, "remote", err, want, erpc.ErrRemote)
 		if errors.Is(err, erpc.ErrDeadline) || !strings.Contains(err.Error(), "why") || !strings.Contains(err.Error(), code.String()) {
 			t.Errorf("%v", err)
@@ -316,7 +323,7 @@ func TestMemoryLimit(t *testing.T) {
 // TestConfig: each field out of range is named.
 func TestConfig(t *testing.T) {
 	for field, bad := range map[string][]erpc.Config{
-		"Slots":         {{Slots: -1}, {Slots: session.MaxSlots + 1}},
+		"Slots":         {{Slots: -1}, {Slots: 3}, {Slots: 127}, {Slots: session.MaxSlots + 1}},
 		"Credits":       {{Credits: -1}, {Credits: session.MaxCredits + 1}},
 		"MTU":           {{MTU: -1}, {MTU: session.MinMTU - 1}, {MTU: 1<<16 + 1}},
 		"MaxMessage":    {{MaxMessage: -1}, {MaxMessage: wire.MaxMsgSize + 1}},

@@ -62,7 +62,7 @@ func ExampleClient_Call_deadline() {
 		log.Fatal(err)
 	}
 	err = server.Handle(slow, func(ctx context.Context, _ []byte) ([]byte, error) {
-		<-ctx.Done() // until the server closes
+		<-ctx.Done() // the caller's deadline
 		return nil, ctx.Err()
 	})
 	if err != nil {
@@ -78,15 +78,82 @@ func ExampleClient_Call_deadline() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	_, err = client.Call(ctx, slow, nil)
-	fmt.Println(err)
 	fmt.Println(errors.Is(err, erpc.ErrDeadline), errors.Is(err, context.DeadlineExceeded))
 
 	if err := errors.Join(client.Close(), server.Close()); err != nil {
 		log.Fatal(err)
 	}
+	// Output: true true
+}
+
+// Clients of many servers share a Loop: one socket and one goroutine.
+func ExampleLoop() {
+	const name = 1
+	loop, err := erpc.NewLoop(mustListen(), erpc.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, answer := range []string{"north", "south"} {
+		server, addr := mustServe(name, func(context.Context, []byte) ([]byte, error) {
+			return []byte(answer), nil
+		})
+		client, err := loop.Dial(ctx, addr)
+		if err != nil {
+			log.Fatal(err)
+		}
+		got, err := client.Call(ctx, name, nil)
+		fmt.Println(string(got), err)
+		if err := errors.Join(client.Close(), server.Close()); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := loop.Close(); err != nil {
+		log.Fatal(err)
+	}
 	// Output:
-	// deadline exceeded: context deadline exceeded
-	// true true
+	// north <nil>
+	// south <nil>
+}
+
+// A Pool calls several servers. One of them stops; its calls go to the other one.
+func ExamplePool() {
+	const name = 1
+	var servers []*erpc.Server
+	var addrs []string
+	for range 2 {
+		server, addr := mustServe(name, func(context.Context, []byte) ([]byte, error) {
+			return []byte("here"), nil
+		})
+		servers, addrs = append(servers, server), append(addrs, addr)
+	}
+	loop, err := erpc.NewLoop(mustListen(), erpc.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	pool, err := erpc.NewPool(erpc.PoolConfig{Servers: addrs}, loop)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	options := erpc.CallOptions{WaitForReady: true, Repeat: true}
+	answer, err := pool.CallWith(ctx, options, nil, name, nil)
+	fmt.Println(string(answer), err)
+
+	if err := servers[0].Shutdown(ctx); err != nil {
+		log.Fatal(err)
+	}
+	answer, err = pool.CallWith(ctx, options, nil, name, nil)
+	fmt.Println(string(answer), err)
+
+	if err := errors.Join(pool.Close(), loop.Close(), servers[1].Close()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// here <nil>
+	// here <nil>
 }
 
 // The event-loop API: each Rpc belongs to one goroutine, which calls RunOnce or Run.
@@ -137,6 +204,75 @@ func ExampleRpc() {
 	step(&done, server, client)
 	mustClose(nexus, client, server)
 	// Output: quiet -> QUIET
+}
+
+// Handlers by the burst: all requests for a type that came together, in one call, while their data
+// is still in the receive ring. A lookup can ask for the memory of all of them before it reads any.
+func ExampleServer_HandleBatch() {
+	const price = 1
+	prices := map[string]string{"pear": "0.30", "plum": "0.20"}
+	server, err := erpc.NewServer(erpc.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = server.HandleBatch(price, func(reqs []erpc.ReqHandle) { // in the event loop: must not block
+		for _, r := range reqs {
+			if p, ok := prices[string(r.Data())]; ok {
+				_ = r.RespondBytes([]byte(p))
+			} else {
+				_ = r.RespondError(&erpc.Error{Code: erpc.CodeNotFound, Text: "no such fruit"})
+			}
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	conn := mustListen()
+	go func() { _ = server.Serve(conn) }()
+	addr := conn.LocalAddr().String()
+	client, err := erpc.Dial(context.Background(), mustListen(), addr, erpc.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, fruit := range []string{"pear", "plum", "fig"} {
+		answer, err := client.Call(context.Background(), price, []byte(fruit))
+		fmt.Println(fruit, string(answer), err)
+	}
+
+	if err := errors.Join(client.Close(), server.Close()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// pear 0.30 <nil>
+	// plum 0.20 <nil>
+	// fig  no such fruit
+}
+
+// A timer in the loop. One that sets itself again is a ticker, and needs no goroutine.
+func ExampleRpc_AfterFunc() {
+	nexus, err := erpc.NewNexus(erpc.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	r := mustRpc(nexus)
+	ticks := 0
+	var tick *erpc.Timer
+	tick, err = r.AfterFunc(time.Millisecond, func() { // runs inside r.Run
+		ticks++
+		fmt.Println("tick", ticks)
+		_ = tick.Reset(time.Millisecond)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := r.Run(func() bool { return ticks == 3 }); err != nil {
+		log.Fatal(err)
+	}
+	mustClose(nexus, r)
+	// Output:
+	// tick 1
+	// tick 2
+	// tick 3
 }
 
 // A nested RPC: the front server's handler returns without an answer, and answers
@@ -207,6 +343,20 @@ func step(done *bool, rpcs ...*erpc.Rpc) {
 			}
 		}
 	}
+}
+
+// mustServe serves fn for requests of one type, and returns the server's address.
+func mustServe(reqType uint8, fn erpc.Func) (*erpc.Server, string) {
+	server, err := erpc.NewServer(erpc.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := server.Handle(reqType, fn); err != nil {
+		log.Fatal(err)
+	}
+	conn := mustListen()
+	go func() { _ = server.Serve(conn) }() // ErrClosed after Close
+	return server, conn.LocalAddr().String()
 }
 
 func mustListen() transport.Transport {

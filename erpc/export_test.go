@@ -3,6 +3,9 @@ package erpc
 import (
 	"context"
 	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // Forget makes a server drop its end of a client's session without a word.
@@ -59,3 +62,33 @@ func (r *Rpc) Accounted() (all, addresses int64) {
 	}
 	return r.engine.shares.book.used.Load(), addresses
 }
+
+// Gathered returns how many background requests of the last pass the workers have not got.
+func (r *Rpc) Gathered() int { return len(r.engine.jobs.batch) }
+
+// Lanes returns how many sessions a Client has, those on their way too. Its loop must sleep.
+func (c *Client) Lanes() int { return len(c.all) }
+
+// Posted returns how many commands wait for a Client's loop, which must sleep.
+func (c *Client) Posted() int { return c.rpc.commands.Len() }
+
+// Posted returns how many commands wait for a Loop, which must sleep.
+func (l *Loop) Posted() int { return l.rpc.commands.Len() }
+
+// Clients returns how many Clients a Loop has. It must sleep.
+func (l *Loop) Clients() int { return len(l.clients) }
+
+// Sessions returns how many sessions a Loop has. It must sleep.
+func (l *Loop) Sessions() int { return l.rpc.Sessions() }
+
+// Owns reports whether a session is one of the endpoint's.
+func (r *Rpc) Owns(s *Session) bool { return s.engine == &r.engine }
+
+// RemoteLoop returns the loop of the peer that has the other end of a session.
+func (s *Session) RemoteLoop() uint8 { return wire.LoopOf(s.end.Remote) }
+
+// Counters returns the counters of now.
+func (r *Rpc) Counters() Stats { return r.snapshot() }
+
+// Serves reports whether an endpoint has a transport.
+func (r *Rpc) Serves(tr transport.Transport) bool { return r.tr == tr }

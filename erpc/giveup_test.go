@@ -85,9 +85,9 @@ func TestServerSaysTooLate(t *testing.T) {
 	p.net.now = p.net.now.Add(-79 * time.Millisecond) // of the client
 	p.cend.deaf = false
 	p.run(p.client)
-	var remote *erpc.RemoteError
+	var remote *erpc.Error
 	is(t, "the call", res.err, erpc.ErrDeadline, erpc.ErrRemote)
-	if !errors.As(res.err, &remote) || remote.Ran || remote.Status != erpc.StatusDeadlineExceeded {
+	if !errors.As(res.err, &remote) || !remote.NotRun || remote.Code != erpc.CodeDeadlineExceeded {
 		t.Errorf("%+v", remote)
 	}
 	p.net.now = p.net.now.Add(100 * time.Millisecond)
@@ -153,20 +153,23 @@ func TestCancelledBackground(t *testing.T) {
 // one of the library says that it did not.
 func TestStatus(t *testing.T) {
 	p := newErrPair(t, erpc.Config{})
-	var remote *erpc.RemoteError
-	for _, c := range []struct{ give, want erpc.Status }{
-		{erpc.StatusNotFound, erpc.StatusNotFound}, {erpc.StatusUnauthenticated, erpc.StatusUnauthenticated},
-		{erpc.StatusOK, erpc.StatusUnknown}, {erpc.StatusUnauthenticated + 1, erpc.StatusUnknown},
+	var remote *erpc.Error
+	for _, c := range []struct{ give, want erpc.Code }{
+		{erpc.CodeNotFound, erpc.CodeNotFound}, {erpc.CodeUnauthenticated, erpc.CodeUnauthenticated},
+		{erpc.CodeOK, erpc.CodeUnknown}, {erpc.CodeUnauthenticated + 1, erpc.CodeUnknown},
 	} {
 		details := []byte{1, 2, 3}
-		p.hold = func(h erpc.ReqHandle) { is(t, "respond", h.RespondStatus(c.give, "text", details), nil) }
+		p.hold = func(h erpc.ReqHandle) {
+			is(t, "respond", h.RespondError(&erpc.Error{Code: c.give, Text: "text", Details: details}), nil)
+		}
 		err := p.call(tHold, 10).err
-		if !errors.As(err, &remote) || remote.Status != c.want || remote.Code != erpc.CodeApplication ||
-			remote.Text != "text" || string(remote.Details) != "\x01\x02\x03" || !remote.Ran {
+		if !errors.As(err, &remote) || remote.Code != c.want || remote.Reason != erpc.ReasonApplication ||
+			remote.Text != "text" || string(remote.Details) != "\x01\x02\x03" || remote.NotRun {
 			t.Errorf("status %v came as %+v", c.give, remote)
 		}
 	}
-	if err := p.call(99, 10).err; !errors.As(err, &remote) || remote.Ran || remote.Status != erpc.StatusUnimplemented {
+	err := p.call(99, 10).err
+	if !errors.As(err, &remote) || !remote.NotRun || remote.Code != erpc.CodeUnimplemented {
 		t.Errorf("no handler: %+v", remote)
 	}
 	p.close()

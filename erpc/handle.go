@@ -1,8 +1,6 @@
 package erpc
 
 import (
-	"bytes"
-
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -20,24 +18,32 @@ type ReqHandle struct {
 	s      *Session
 	job    *job // background only
 	reqNum uint64
-	// Generation of job, slot, request type. The compiler keeps four fields in registers, no more.
+	// Place in a batch, generation of job, slot, request type. The compiler keeps four fields in
+	// registers, no more.
 	bits uint64
 }
 
 // Places in ReqHandle.bits.
 const (
-	slotShift = 8
-	genShift  = 16
+	slotShift  = 8
+	genShift   = 16
+	placeShift = 48
 )
 
 func (r ReqHandle) slot() uint8 { return uint8(r.bits >> slotShift) }
 func (r ReqHandle) gen() uint32 { return uint32(r.bits >> genShift) }
+
+// place returns where a batch has the request's data, from 1; 0 if it has not.
+func (r ReqHandle) place() int { return int(r.bits >> placeShift) }
 
 // Type returns the request type.
 func (r ReqHandle) Type() uint8 { return uint8(r.bits) }
 
 // Peer returns the client's address.
 func (r ReqHandle) Peer() transport.Addr { return r.s.end.Peer }
+
+// Session returns the session that the request came in.
+func (r ReqHandle) Session() *Session { return r.s }
 
 // Rpc returns the endpoint that received the request.
 func (r ReqHandle) Rpc() *Rpc { return r.s.engine.owner }
@@ -56,6 +62,10 @@ func (r ReqHandle) Data() []byte {
 		return nil
 	}
 	_, _, data := r.s.sv.Request(r.slot())
+	if data == nil && r.place() != 0 {
+		e := r.s.engine
+		return e.batches.view(&e.handlers[r.Type()], r)
+	}
 	return data
 }
 
@@ -101,44 +111,35 @@ func (r ReqHandle) RespondBytes(b []byte) error {
 	buf, err := r.Alloc(len(b))
 	if err != nil {
 		if err != ErrResponded {
-			_ = r.RespondError(codeOf(err), "")
+			_ = r.fail(reasonOf(err), "")
 		}
 		return err
 	}
 	copy(buf.Bytes(), b)
 	if err = r.Respond(buf); err != nil {
 		if err != ErrResponded {
-			_ = r.RespondError(codeOf(err), "")
+			_ = r.fail(reasonOf(err), "")
 		}
 		buf.Free()
 	}
 	return err
 }
 
-// RespondError answers with an error: the client sees a *RemoteError of the given
-// code with text, cut to MaxErrorText bytes.
-func (r ReqHandle) RespondError(code Code, text string) error {
-	if code == CodeOK {
-		code = CodeApplication
-	}
-	f := faultOf(code, text)
+// RespondError answers with an error. The client gets the Code, Text and Details of an *Error, also
+// of one that err wraps; then the text is that of err. Other errors have the code of CodeOf and
+// their text; the client of ErrTooLarge and ErrExhausted gets errors that match these. Text and
+// details are cut to MaxErrorText and MaxErrorDetails bytes. The error is ErrResponded.
+func (r ReqHandle) RespondError(err error) error { return r.respondError(faultFrom(err)) }
+
+// fail answers with an error of the library, after the handler has run.
+func (r ReqHandle) fail(why Reason, text string) error {
+	f := faultOf(why, text)
 	f.Ran = true
 	return r.respondError(f)
 }
 
-// RespondStatus answers with an error of the application: the client sees a *RemoteError with a
-// gRPC status, text cut to MaxErrorText bytes, and details, cut to MaxErrorDetails.
-func (r ReqHandle) RespondStatus(st Status, text string, details []byte) error {
-	if st == StatusOK || st > StatusUnauthenticated {
-		st = StatusUnknown
-	}
-	f := faultOf(CodeApplication, text)
-	f.Status, f.Ran, f.Details = st.wire(), true, bytes.Clone(details)
-	return r.respondError(f)
-}
-
 // refuse answers with an error of the library: the handler did not run.
-func (r ReqHandle) refuse(code Code, text string) { _ = r.respondError(faultOf(code, text)) }
+func (r ReqHandle) refuse(why Reason, text string) { _ = r.respondError(faultOf(why, text)) }
 
 func (r ReqHandle) respondError(f *wire.Error) error {
 	if r.job != nil {
@@ -148,8 +149,8 @@ func (r ReqHandle) respondError(f *wire.Error) error {
 }
 
 // faultOf is an error on its way to the client.
-func faultOf(code Code, text string) *wire.Error {
-	return &wire.Error{Status: code.wire().Status(), Code: code.wire(), Text: []byte(text)}
+func faultOf(why Reason, text string) *wire.Error {
+	return &wire.Error{Status: why.wire().Status(), Code: why.wire(), Text: []byte(text)}
 }
 
 // Deadline returns when the client gives the request up, on the clock of the Rpc; ok is false if
@@ -164,8 +165,9 @@ func (r ReqHandle) Deadline() (t Time, ok bool) {
 	return t, t != 0
 }
 
-// Cancelled reports whether the client gave the request up: nobody waits for its response. The
-// handler still has to respond, which ends the request and drops what it responds.
+// Cancelled reports whether the client gave the request up, or the session of a background request
+// has ended: nobody waits for its response. The handler still has to respond, which ends the
+// request and drops what it responds.
 func (r ReqHandle) Cancelled() bool {
 	if r.job != nil {
 		return r.job.current(r.gen()) && r.job.cancelled.Load()
@@ -187,15 +189,15 @@ func (r ReqHandle) Wait() error {
 	return ownError(r.s.sv.Wait(r.slot(), r.s.engine.in.Now, r.s.engine.out))
 }
 
-// tooLate says why a request that waited for a worker is not to run any more, CodeOK if it is.
-func (r ReqHandle) tooLate() (code Code, text string) {
+// tooLate says why a request that waited for a worker is not to run any more, ReasonNone if it is.
+func (r ReqHandle) tooLate() (why Reason, text string) {
 	if r.job.cancelled.Load() {
-		return CodeCancelled, "given up before it ran"
+		return ReasonCancelled, "given up before it ran"
 	}
 	if at := r.job.deadline; at != 0 && r.Rpc().clock() > at {
-		return CodeDeadline, "its time passed before it ran"
+		return ReasonDeadline, "its time passed before it ran"
 	}
-	return CodeOK, ""
+	return ReasonNone, ""
 }
 
 // respond answers the request in slot with buf.

@@ -152,6 +152,7 @@ func (e *engine) end(s *Session, err error, fate SessionEvent) {
 	s.err, s.fate, s.dialer = err, fate, nil
 	e.out.Flush()
 	if s.sv != nil {
+		s.jobs.cancelAll()
 		s.sv.Close(e.out)
 	} else {
 		s.cl.Close(err, e.out)
@@ -214,7 +215,7 @@ func (e *engine) forget(s *Session) {
 	e.peers.leave(s, &e.seam)
 	e.sealing = e.seam.on()
 	if s.sv != nil {
-		e.peers.dropEpoch(s.end.Peer)
+		e.peers.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
 		e.shares.leave(s)
 	}
 }

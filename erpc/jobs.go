@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"context"
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/wire"
@@ -8,9 +9,15 @@ import (
 
 // jobTable holds the background requests of an endpoint, which wait or run elsewhere.
 type jobTable struct {
-	exec    Executor
+	exec    Executor    // nil if pool runs them
+	pool    *workerPool // nil if exec does
+	batch   []*job      // of this pass, for pool
 	running int
-	free    []*job
+	// If a relay runs the loop: what it knows of handlers, and the requests of this pass that it
+	// runs itself.
+	paces *paces
+	own   []*job
+	free  []*job
 }
 
 // job is a background request: it owns the request's buffer while the handler
@@ -22,7 +29,7 @@ type job struct {
 	fn     Handler
 	share  *share // of the client's address
 	next   *job   // in the line of a workerPool
-	// When the client gives the request up, 0 if it did not say.
+	// When the client gives the request up, 0 if it did not say. It stays while the handler runs.
 	deadline Time
 	state    atomic.Uint64 // gen<<1 | responded; written by the loop (new gen) and by the one responder
 
@@ -30,7 +37,8 @@ type job struct {
 	resp  *MsgBuffer
 	fault wire.Error // if resp is nil
 
-	cancelled atomic.Bool // the client gave the request up
+	cancelled atomic.Bool // nobody waits for the request any more
+	ctx       atomic.Pointer[handlerContext]
 }
 
 // slotJobs holds the background requests of a session by slot.
@@ -47,7 +55,24 @@ func (s *slotJobs) set(slot uint8, j *job) {
 // cancel tells a slot's job, if there is one, that the client gave the request up.
 func (s slotJobs) cancel(slot uint8) {
 	if int(slot) < len(s) && s[slot] != nil {
-		s[slot].cancelled.Store(true)
+		s[slot].cancel()
+	}
+}
+
+// cancelAll tells all jobs that their session has ended.
+func (s slotJobs) cancelAll() {
+	for _, j := range s {
+		if j != nil {
+			j.cancel()
+		}
+	}
+}
+
+// cancel notes that nobody waits for the request any more.
+func (j *job) cancel() {
+	j.cancelled.Store(true)
+	if c := j.ctx.Load(); c != nil {
+		c.end(context.Canceled)
 	}
 }
 
@@ -61,17 +86,19 @@ func (j *job) claim(gen uint32) bool {
 // Run runs the handler, in a worker.
 func (j *job) Run() {
 	h := j.handle
-	if code, text := h.tooLate(); code != CodeOK {
-		h.refuse(code, text)
+	if why, text := h.tooLate(); why != ReasonNone {
+		h.refuse(why, text)
 		return
 	}
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			h.Rpc().logPanic(h.Type(), p)
-			_ = h.RespondError(CodePanic, "")
+		if !returned { // a panic, or runtime.Goexit
+			h.Rpc().logPanic(h.Type(), recover())
+			_ = h.fail(ReasonPanic, "")
 		}
 	}()
 	j.fn(h)
+	returned = true
 }
 
 func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
@@ -111,6 +138,13 @@ func (t *jobTable) take() (j *job, gen uint32) {
 	return j, gen
 }
 
+// toPool has the pool run the requests that a relay has not run itself.
+func (t *jobTable) toPool(rest []*job) {
+	t.batch = append(append(t.batch, rest...), t.own...)
+	clear(t.own)
+	t.own = t.own[:0]
+}
+
 // put takes back a job that has ended.
 func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
@@ -129,7 +163,7 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	}
 	buf, err := h.s.sv.Take(h.slot())
 	if err != nil {
-		h.refuse(CodeExhausted, "no memory for the request")
+		h.refuse(ReasonExhausted, "no memory for the request")
 		return
 	}
 	j, gen := e.jobs.take()
@@ -139,12 +173,37 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	j.deadline = h.s.sv.Deadline(h.slot())
 	h.s.jobs.set(h.slot(), j)
 	e.shares.startWork(sh)
-	if !e.jobs.exec.Submit(j) {
-		_ = j.claim(gen)
-		e.stats.WorkRefused++
-		j.resp, j.fault = nil, *faultOf(CodeExhausted, "background workers are busy")
-		e.finishJob(j)
+	t := &e.jobs
+	if t.paces != nil && len(t.own) < mostOwn && t.paces.quick(sh, h.Type(), e.in.Now) {
+		t.own = append(t.own, j)
+	} else if t.pool != nil {
+		t.batch = append(t.batch, j)
+		e.handed++
+	} else if !e.jobs.exec.Submit(j) {
+		e.unworked(j)
 	}
+}
+
+// handOver gives the background requests of the last pass to the workers, all at once: the lock
+// and the wake-up are paid once.
+//
+//go:noinline
+func (e *engine) handOver() {
+	batch := e.jobs.batch
+	refused := e.jobs.pool.submit(batch)
+	for _, j := range batch[:refused] {
+		e.unworked(j)
+	}
+	clear(batch)
+	e.jobs.batch = batch[:0]
+}
+
+// unworked ends a job for which the executor has no room.
+func (e *engine) unworked(j *job) {
+	_ = j.claim(j.handle.gen())
+	e.stats.WorkRefused++
+	j.resp, j.fault = nil, *faultOf(ReasonExhausted, "background workers are busy")
+	e.finishJob(j)
 }
 
 // refuseWork answers a background request for which there is no room. Share says that the address
@@ -156,7 +215,7 @@ func (e *engine) refuseWork(h ReqHandle, share bool) {
 		e.stats.WorkOverShare++
 		text = "background requests of this address"
 	}
-	h.refuse(CodeExhausted, text)
+	h.refuse(ReasonExhausted, text)
 }
 
 // finishJob sends the response of a background request, if its session still waits for it.
@@ -167,7 +226,7 @@ func (e *engine) finishJob(j *job) {
 		if j.resp == nil {
 			_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)
 		} else if err := h.Respond(j.resp); err != nil {
-			_ = h.RespondError(codeOf(err), "")
+			_ = h.fail(reasonOf(err), "")
 			j.resp.Free()
 		}
 	} else if j.resp != nil {
@@ -182,10 +241,10 @@ func (e *engine) finishJob(j *job) {
 	e.shares.endWork(sh, n)
 }
 
-// codeOf says how a server-side error travels.
-func codeOf(err error) Code {
+// reasonOf says how a server-side error travels.
+func reasonOf(err error) Reason {
 	if err == ErrTooLarge {
-		return CodeTooLarge
+		return ReasonTooLarge
 	}
-	return CodeExhausted
+	return ReasonExhausted
 }

@@ -67,6 +67,7 @@ func TestLentRequestEnds(t *testing.T) {
 			case "close endpoint":
 				is(t, how, p.client.Close(), nil)
 			case "disconnect":
+				want = erpc.ErrPeerClosed
 				is(t, how, p.server.CloseSession((*served)[0]), nil)
 				p.send.deaf = true
 				p.run(p.server) // sends alone

@@ -151,7 +151,7 @@ func (p *lookups) endSession(t *testing.T) {
 // TestLookupBesideTheLoop: while the name service hangs, heartbeats and calls to another peer of
 // the same Rpc go on.
 func TestLookupBesideTheLoop(t *testing.T) {
-	p := newLookups(t)
+	p := newLookupsOf(t, erpc.Config{Timing: erpc.Timing{Heartbeat: 200 * time.Millisecond}})
 	p.awaitWake(func() {
 		is(t, "post", p.client.Post(func(r *erpc.Rpc) {
 			var err error

@@ -3,7 +3,6 @@ package erpc
 import (
 	"math"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
@@ -60,12 +59,9 @@ func (r *Rpc) pass() (int, error) {
 			return work, err
 		}
 	}
-	n, err := r.tr.RxBurst(r.rx)
+	n, err := r.receive()
 	if err != nil {
 		return work, err
-	}
-	if e.table.live >= coldSessions && (n > 1 || n == 1 && wire.IsBundle(r.rx[0].Data)) {
-		e.prefetch(r.rx[:n])
 	}
 	batch := r.txBatch
 	if r.txCostly && r.found > 0 {
@@ -81,11 +77,14 @@ func (r *Rpc) pass() (int, error) {
 		}
 		e.onPacket(&r.rx[i])
 		e.settle()
-		if e.out.Packets >= batch {
+		if e.out.Packets+e.batches.waiting+e.handed >= batch {
 			if batch, err = r.transmitFull(batch); err != nil {
 				return work, err
 			}
 		}
+	}
+	if e.batches.waiting > 0 {
+		e.runBatches()
 	}
 	if len(e.shakes.asked) > 0 {
 		e.answerConnects()
@@ -98,12 +97,10 @@ func (r *Rpc) pass() (int, error) {
 		e.settle()
 	}
 	if e.in.Now >= e.timers.nextScan {
-		e.tick()
-		e.settle()
-		if e.timers.trim {
-			r.trim()
-		}
-		r.published.publish(r)
+		r.tick()
+	}
+	if e.in.Now >= e.after.at {
+		e.runTimers()
 	}
 	if len(e.out.Tx) > 0 {
 		return work, r.transmit()
@@ -112,9 +109,64 @@ func (r *Rpc) pass() (int, error) {
 	return work, nil
 }
 
-// transmitFull transmits a batch in the middle of a pass. It returns how many packets are one from
-// now on.
+// letRun lets the goroutines run that this pass has work or results for. Those that find no other
+// processor have this one.
+//
+//go:noinline
+func (r *Rpc) letRun() {
+	e := &r.engine
+	e.handed = 0
+	if len(e.jobs.batch) > 0 {
+		e.handOver()
+	}
+	if !r.cfg.LockThread {
+		runtime.Gosched()
+	}
+}
+
+// tick does what is due once per epoch.
+func (r *Rpc) tick() {
+	r.engine.tick()
+	r.engine.settle()
+	if r.engine.timers.trim {
+		r.trim()
+	}
+	r.published.publish(r)
+}
+
+// receive takes a burst in.
+func (r *Rpc) receive() (int, error) {
+	n, err := r.tr.RxBurst(r.rx)
+	if err != nil {
+		return 0, err
+	}
+	if r.hasHanded() {
+		n = r.takeHanded(n)
+	}
+	if r.engine.table.live >= coldSessions && (n > 1 || n == 1 && wire.IsBundle(r.rx[0].Data)) {
+		r.engine.prefetch(r.rx[:n])
+	}
+	return n, nil
+}
+
+// transmitFull transmits a batch in the middle of a pass, after the requests that wait for batch
+// handlers have run, and goroutines had their turn: so both sides work at the same time. It returns
+// how many packets are a batch from now on.
 func (r *Rpc) transmitFull(batch int) (int, error) {
+	e := &r.engine
+	if e.handed > 0 {
+		r.letRun()
+		r.drainCommands()
+		e.settle()
+	}
+	if e.batches.waiting > 0 {
+		if e.runBatches(); e.out.Packets < batch {
+			return batch, nil // most of them are answered later
+		}
+	}
+	if len(e.out.Tx) == 0 {
+		return batch, nil
+	}
 	if err := r.transmit(); err != nil {
 		return batch, err
 	}
@@ -254,98 +306,10 @@ func (r *Rpc) RunFor(d time.Duration) error {
 	}
 }
 
-// pause waits as the configuration says after a pass that did work things, at most
-// for limit (negative: no limit).
-func (r *Rpc) pause(work int, limit time.Duration) error {
-	now := r.engine.in.Now
-	r.polling = true
-	if work > 0 {
-		r.lastWork = now
-		r.idle = 0
-		return nil
-	}
-	r.idle++
-	switch r.cfg.Wait {
-	case WaitSpin:
-		return nil
-	case WaitAdaptive:
-		if now.Sub(r.lastWork) < r.cfg.SpinFor {
-			r.yield()
-			return nil
-		}
-	}
-	return r.sleep(limit)
-}
-
-// yield lets other goroutines run while the loop spins.
-func (r *Rpc) yield() {
-	if r.yields() {
-		runtime.Gosched()
-	}
-}
-
-// yields reports whether the loop yields after an idle pass: now and then, more often if the process
-// has more loops than processors, and at once when background handlers have work. It is dear: the
-// runtime wakes a thread for what might be to do. On a locked thread yielding costs a switch of
-// threads, so there the loop keeps its core.
-func (r *Rpc) yields() bool {
-	switch {
-	case r.cfg.LockThread:
-		return false
-	case r.engine.jobs.running > 0 || r.idle&63 == 0:
-		return true
-	}
-	return r.idle&15 == 0 && loops.Load() > r.procs
-}
-
-// loops counts the endpoints of the process.
-var loops atomic.Int64
-
-// lockThread locks the caller to its thread if the configuration says so, and
-// returns what undoes it.
-func (r *Rpc) lockThread() func() {
-	if !r.cfg.LockThread {
-		return func() {}
-	}
-	runtime.LockOSThread()
-	return runtime.UnlockOSThread
-}
-
-// sleep blocks until a packet, a command or a timer comes.
-func (r *Rpc) sleep(limit time.Duration) error {
-	if r.hinter != nil && r.waiting == 0 {
-		if r.waiting = r.hinter.Hints(r.heard); r.waiting > 0 {
-			r.engine.timers.nextScan = r.engine.in.Now // the next pass acts on them
-			return nil
-		}
-	}
-	timeout := r.engine.wakeAt().Sub(r.engine.in.Now)
-	if limit >= 0 {
-		timeout = min(timeout, limit)
-	}
-	if timeout <= 0 {
-		return nil
-	}
-	r.polling = false
-	r.sleeping.Store(true)
-	var err error
-	if r.commands.Empty() { // a producer that pushed before sees sleeping, or we see its command
-		r.published.publish(r)
-		if timeout > time.Hour {
-			timeout = -1
-		}
-		err = r.tr.Wait(timeout)
-	}
-	r.sleeping.Store(false)
-	r.wokenFor.Store(false)
-	r.lastWork = r.clock().Add(-r.cfg.SpinFor) // one pass, then sleep again if nothing came
-	return err
-}
-
 // NextWake returns when the loop wants to run next if no packet and no command
 // comes. Simulations use it instead of sleeping.
 func (r *Rpc) NextWake() Time {
-	if !r.commands.Empty() {
+	if !r.commands.Empty() || r.hasHanded() {
 		return r.clock()
 	}
 	return r.engine.wakeAt()

@@ -18,7 +18,8 @@ type memNet struct {
 	dear   bool          // Caps.TxCostly
 	lends  bool          // not Caps.TxCopies; see loan
 	ends   []*memEnd
-	tb     testing.TB // is told when a loan was broken
+	route  func(to int, pkt []byte) int // changes which end gets a packet, if not nil; for tests
+	tb     testing.TB                   // is told when a loan was broken
 }
 
 const (
@@ -116,6 +117,9 @@ func (e *memEnd) txFaulty(items []transport.TxItem) (int, error) {
 		to := int(t.Dst.Port) - 1
 		if to < 0 || to >= len(e.net.ends) {
 			continue
+		}
+		if e.net.route != nil {
+			to = e.net.route(to, t.Head)
 		}
 		if peer := e.net.ends[to]; peer.put(t.Head, t.Data, &e.addr) && e.net.lends {
 			e.lendTo(peer, t.Data)

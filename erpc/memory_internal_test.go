@@ -85,8 +85,10 @@ func BenchmarkWorkers(b *testing.B) {
 		done <- j
 	}
 	b.ReportAllocs()
+	batch := make([]*job, 1)
 	for b.Loop() {
-		p.Submit(<-done)
+		batch[0] = <-done
+		p.submit(batch)
 	}
 	p.stop()
 }

@@ -19,6 +19,9 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
 		return
 	}
 	s := e.table.at(h.Session)
+	if s == nil && e.astray(h.Session, p) {
+		return
+	}
 	token := wire.OpenMgmt(p.Data)
 	body := p.Data[wire.HeaderSize:][:h.MsgSize]
 	if s == nil || token != s.end.LocalToken {
@@ -121,7 +124,7 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 		e.end(s, ErrPeerRestarted, SessionRestarted)
 	case wire.OpDisconnect:
 		session.Answer(&s.end.Peer, wire.OpDisconnectAck, &a, e.out)
-		e.end(s, fmt.Errorf("session %w by the peer", ErrClosed), SessionDisconnected)
+		e.end(s, ErrPeerClosed, SessionDisconnected)
 	case wire.OpDisconnectAck:
 		if s.state == sessClosing {
 			e.forget(s)

@@ -96,7 +96,7 @@ func checkDoubleResponse(t *testing.T, net *memNet) {
 		late := func(when string) {
 			t.Helper()
 			name := fmt.Sprintf("type %d, %s", typ, when)
-			is(t, name+": RespondError", h.RespondError(erpc.CodeApplication, "x"), erpc.ErrResponded)
+			is(t, name+": RespondError", h.RespondError(erpc.ErrRequest), erpc.ErrResponded)
 			is(t, name+": RespondBytes", h.RespondBytes([]byte{2}), erpc.ErrResponded)
 			b, err := p.server.Alloc(5)
 			is(t, name, err, nil)

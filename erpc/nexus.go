@@ -5,11 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 )
-
-func gomaxprocs() int { return runtime.GOMAXPROCS(0) }
 
 // Mode says where a handler runs (eRPC, section 3.2).
 type Mode uint8
@@ -30,9 +27,12 @@ const (
 type Handler func(r ReqHandle)
 
 type handlerEntry struct {
-	fn   Handler
-	mode Mode
+	fn    Handler // nil for batches
+	mode  Mode
+	batch uint8 // place in Nexus.batches if mode is batched
 }
+
+func (e *handlerEntry) registered() bool { return e.fn != nil || e.mode == batched }
 
 // Nexus is what the Rpcs of a process share: the handlers, the background workers
 // and the configuration. Make one per process and service (eRPC, section 3.1).
@@ -41,6 +41,7 @@ type Nexus struct {
 	mu       sync.Mutex
 	frozen   bool // an Rpc exists: handlers are fixed
 	handlers [MaxReqType + 1]handlerEntry
+	batches  []BatchHandler
 	pool     *workerPool // nil if the config has an Executor
 	memory   *memoryBook
 	closed   bool
@@ -61,17 +62,26 @@ func NewNexus(cfg Config) (*Nexus, error) {
 func (n *Nexus) Register(reqType uint8, mode Mode, fn Handler) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if err := n.mayRegister(reqType, fn == nil || mode > Background); err != nil {
+		return err
+	}
+	n.handlers[reqType] = handlerEntry{fn: fn, mode: mode}
+	return nil
+}
+
+// mayRegister says why a handler for requests of reqType cannot be registered; bad says that it is
+// none.
+func (n *Nexus) mayRegister(reqType uint8, bad bool) error {
 	switch {
 	case reqType > MaxReqType:
 		return fmt.Errorf("erpc: register %d: %w", reqType, ErrReqType)
-	case fn == nil || mode > Background:
+	case bad:
 		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "is nil or has an unknown mode"})
 	case n.frozen:
 		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "comes after the first Rpc"})
-	case n.handlers[reqType].fn != nil:
+	case n.handlers[reqType].registered():
 		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "is registered already"})
 	}
-	n.handlers[reqType] = handlerEntry{fn, mode}
 	return nil
 }
 
@@ -89,19 +99,17 @@ func (n *Nexus) Close() error {
 	return nil
 }
 
-// executor returns what runs background handlers, starting the workers when the
-// first Rpc with a background handler is made.
-func (n *Nexus) executor() Executor {
-	if n.cfg.Simulation.Executor != nil {
-		return n.cfg.Simulation.Executor
-	}
+// workers returns the pool that runs background handlers, nil if there are no such handlers. It is
+// made with the first Rpc.
+func (n *Nexus) workers() *workerPool {
 	for i := range n.handlers {
 		if n.pool == nil && n.handlers[i].mode == Background {
-			n.pool = newWorkerPool(&n.cfg.Shares, n.cfg.Workers, n.cfg.MaxBackground)
+			limit := n.cfg.Workers
+			if limit == 0 {
+				limit = n.cfg.MaxBackground
+			}
+			n.pool = newWorkerPool(&n.cfg.Shares, limit, n.cfg.MaxBackground)
 		}
-	}
-	if n.pool == nil {
-		return nil
 	}
 	return n.pool
 }

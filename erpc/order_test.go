@@ -223,7 +223,7 @@ func TestHandlerClosesItsSession(t *testing.T) {
 				if mode == "after the response" {
 					o.want(mode, "0", "disconnected")
 				} else {
-					o.want(mode, "0 session closed by the peer", "disconnected")
+					o.want(mode, "0 session closed by the peer, outcome unknown", "disconnected")
 				}
 				o.close()
 			})

@@ -27,57 +27,58 @@ const (
 	_ = uint(-(MaxSlots ^ session.MaxSlots | MaxCredits ^ session.MaxCredits))
 )
 
-// Code says how a server refused a request, or that its handler did.
+// Reason says why the library answered a request with an error, in place of its handler or beside
+// it.
+type Reason uint8
+
+// The reasons.
+const (
+	ReasonNone        Reason = iota // of an error that was not received
+	ReasonNoHandler                 // no handler for this request type
+	ReasonTooLarge                  // the message is larger than the receiver takes
+	ReasonExhausted                 // out of sessions, buffers or workers
+	ReasonShutdown                  // the receiver is closing
+	ReasonApplication               // the handler returned an error; its text follows
+	ReasonBadOffer                  // the client's offer for a session cannot be met
+	ReasonPanic                     // the handler panicked
+	ReasonCancelled                 // the client gave the request up
+	ReasonDeadline                  // the request's time passed at the server
+	ReasonForgotten                 // the handler ran, and its response is not kept any more
+)
+
+// String returns the reason's name.
+func (r Reason) String() string { return r.wire().String() }
+
+func (r Reason) wire() wire.Code { return wire.Code(r) }
+
+// Code is a gRPC status code (grpc.io, "Status codes and their use in gRPC").
 type Code uint8
 
 // The codes.
 const (
-	CodeOK          Code = iota // never sent
-	CodeNoHandler               // no handler for this request type
-	CodeTooLarge                // the message is larger than the receiver takes
-	CodeExhausted               // out of sessions, buffers or workers
-	CodeShutdown                // the receiver is closing
-	CodeApplication             // the handler returned an error; its text follows
-	CodeBadOffer                // what the client offered for a session cannot be met
-	CodePanic                   // the handler panicked
-	CodeCancelled               // the client gave the request up
-	CodeDeadline                // the request's time passed at the server
-	CodeForgotten               // the handler ran, and its response is not kept any more
-)
-
-// String returns the code's name.
-func (c Code) String() string { return c.wire().String() }
-
-func (c Code) wire() wire.Code { return wire.Code(c) }
-
-// Status is a gRPC status code (grpc.io, "Status codes and their use in gRPC").
-type Status uint8
-
-// The status codes.
-const (
-	StatusOK Status = iota // never sent
-	StatusCancelled
-	StatusUnknown
-	StatusInvalidArgument
-	StatusDeadlineExceeded
-	StatusNotFound
-	StatusAlreadyExists
-	StatusPermissionDenied
-	StatusResourceExhausted
-	StatusFailedPrecondition
-	StatusAborted
-	StatusOutOfRange
-	StatusUnimplemented
-	StatusInternal
-	StatusUnavailable
-	StatusDataLoss
-	StatusUnauthenticated
+	CodeOK Code = iota // of no error
+	CodeCancelled
+	CodeUnknown
+	CodeInvalidArgument
+	CodeDeadlineExceeded
+	CodeNotFound
+	CodeAlreadyExists
+	CodePermissionDenied
+	CodeResourceExhausted
+	CodeFailedPrecondition
+	CodeAborted
+	CodeOutOfRange
+	CodeUnimplemented
+	CodeInternal
+	CodeUnavailable
+	CodeDataLoss
+	CodeUnauthenticated
 )
 
 // String returns the name that gRPC uses.
-func (s Status) String() string { return s.wire().String() }
+func (c Code) String() string { return c.wire().String() }
 
-func (s Status) wire() wire.Status { return wire.Status(s) }
+func (c Code) wire() wire.Status { return wire.Status(c) }
 
 // Time is a point on the clock of an Rpc, in nanoseconds since an arbitrary start.
 type Time = monotime.Time
@@ -94,11 +95,15 @@ type Params struct {
 }
 
 // Timing holds the time constants of sessions. The zero value of a field means its default.
+//
+// A client pings a peer that was silent for FailureTimeout less three Heartbeats, one Heartbeat at
+// least and three at most: 1.5 s by default. A server does so a Heartbeat later. So three pings go
+// unanswered before the peer counts as lost, and an idle one costs little.
 type Timing struct {
 	RTOMin           time.Duration // least retransmission timeout, default 5 ms, the paper's fixed one
 	RTOMax           time.Duration // largest, after backoff, default 200 ms
 	RTOInitial       time.Duration // before the first RTT sample, default 20 ms
-	Heartbeat        time.Duration // silence before a ping, default 500 ms
+	Heartbeat        time.Duration // between pings without answer, default 500 ms; see below
 	FailureTimeout   time.Duration // silence before the peer counts as lost, default 3 s
 	ConnectTimeout   time.Duration // for the handshake, and a Client's lookup before; default 3 s
 	ConnectRetry     time.Duration // repetition of a handshake packet, at first, default 10 ms

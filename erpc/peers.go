@@ -17,14 +17,20 @@ type peerTable struct {
 	byAddr  map[transport.Addr]*peer // the first one of an address; peer.twin leads to the next
 	watched []*peer
 	doubts  []*doubt
-	// The incarnation of each address that opened sessions here last, and how many it has.
-	epochs map[transport.Addr]*peerEpoch
+
+	latest   time.Duration // of a peer's silence until it is asked
+	quiet    time.Duration // the same in this sweep
+	asked    bool          // a sweep has pinged, and the loop has not slept since
+	nextBeat monotime.Time // when those are asked together that are nearly due
+	swept    monotime.Time // the last sweep
+	// The incarnation of each loop that opened sessions here last, and how many it has.
+	epochs map[loopAddr]*peerEpoch
 }
 
 func newPeerTable() peerTable {
 	return peerTable{
 		byKey: make(map[peerKey]*peer), byAddr: make(map[transport.Addr]*peer),
-		epochs: make(map[transport.Addr]*peerEpoch),
+		epochs: make(map[loopAddr]*peerEpoch),
 	}
 }
 
@@ -169,8 +175,15 @@ func (t *peerTable) check() {
 
 // sweep asks silent peers whether they live, and gives up on dead ones.
 func (e *engine) sweep() {
+	e.peers.beat(e.in.Now, &e.cfg.Timing)
+	last := e.peers.swept
+	stood := last != 0 && e.in.Now.Sub(last) > e.cfg.Timing.FailureTimeout/2
+	e.peers.swept = e.in.Now
 	for i := 0; i < len(e.peers.watched); {
 		p := e.peers.watched[i]
+		if stood { // this process stood still: peers may have given up its sessions
+			p.suspectAll()
+		}
 		e.checkPeer(p)
 		if i < len(e.peers.watched) && e.peers.watched[i] == p {
 			i++ // else it is gone, and another is in its place
@@ -178,20 +191,44 @@ func (e *engine) sweep() {
 	}
 }
 
+// beat sets the silence after which peers are asked in this sweep. Once a heartbeat those are
+// asked, too, that would be due before the next such sweep. So the answers of idle peers come
+// together, and one wake-up of the loop serves many.
+func (t *peerTable) beat(now monotime.Time, timing *Timing) {
+	t.latest = session.IdleAsk(timing.Heartbeat, timing.FailureTimeout)
+	t.quiet = t.latest
+	if now >= t.nextBeat {
+		t.nextBeat = now.Add(timing.Heartbeat)
+		// Less than a whole heartbeat: who answered two beats ago is to wait for the next one, though
+		// sweeps are somewhat late.
+		t.quiet = max(timing.Heartbeat, t.latest-timing.Heartbeat*3/4)
+	}
+}
+
+// mayNap reports, once after each sweep that has pinged, whether answers to pings are all that the
+// loop expects. Who has a session with a client here may send a request at any time.
+func (e *engine) mayNap() bool {
+	asked := e.peers.asked
+	e.peers.asked = false
+	return asked && len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.peers.doubts) == 0
+}
+
 // checkPeer asks a peer what is to be asked. The side that opened sessions asks first; the
 // other one only when that should have asked and did not.
 func (e *engine) checkPeer(p *peer) {
 	t := &e.cfg.Timing
-	heartbeat := t.Heartbeat
+	heartbeat, quiet := t.Heartbeat, e.peers.quiet
 	if p.clients == 0 {
 		heartbeat *= 2
+		quiet = e.peers.latest + t.Heartbeat
 	}
-	ping, alive := p.watch.Ask(e.in.Now, heartbeat, t.FailureTimeout)
+	ping, alive := p.watch.Ask(e.in.Now, quiet, t.Heartbeat, t.FailureTimeout)
 	if !alive {
 		e.lose(p, ErrPeerLost)
 		return
 	}
 	if ping {
+		e.peers.asked = true
 		e.probeAny(p)
 	}
 	for range min(p.suspect, suspectsPerSweep) {
@@ -243,22 +280,29 @@ func (p *peer) suspectAll() {
 	}
 }
 
-// peerEpoch is the incarnation of an address that has opened sessions here.
+// loopAddr names an endpoint whatever its incarnation: one address may have several, each with
+// an epoch of its own.
+type loopAddr struct {
+	addr transport.Addr
+	loop uint8
+}
+
+// peerEpoch is the incarnation of an endpoint that has opened sessions here.
 type peerEpoch struct {
 	epoch    uint64
 	sessions int
 }
 
-// noteEpoch asks after the sessions of an address whose endpoint is not the one that
+// noteEpoch asks after the sessions of a sender whose endpoint is not the one that
 // opened them: if it restarted it answers with Reset, and they end. They do not end
 // at once, since the Connect may be an old one that was under way for long. It reports whether
 // the next sweep is to come at once.
-func (t *peerTable) noteEpoch(from transport.Addr, epoch uint64) (hurry bool) {
+func (t *peerTable) noteEpoch(from loopAddr, epoch uint64) (hurry bool) {
 	ps := t.epochs[from]
 	if ps == nil || ps.epoch == epoch {
 		return false
 	}
-	p := t.byKey[peerKey{from, ps.epoch}]
+	p := t.byKey[peerKey{from.addr, ps.epoch}]
 	if p == nil {
 		return false
 	}
@@ -266,7 +310,7 @@ func (t *peerTable) noteEpoch(from transport.Addr, epoch uint64) (hurry bool) {
 	return true
 }
 
-func (t *peerTable) addEpoch(from transport.Addr, epoch uint64) {
+func (t *peerTable) addEpoch(from loopAddr, epoch uint64) {
 	ps := t.epochs[from]
 	if ps == nil {
 		ps = &peerEpoch{}
@@ -277,7 +321,7 @@ func (t *peerTable) addEpoch(from transport.Addr, epoch uint64) {
 }
 
 // dropEpoch notes that a session that from had opened has ended.
-func (t *peerTable) dropEpoch(from transport.Addr) {
+func (t *peerTable) dropEpoch(from loopAddr) {
 	if ps := t.epochs[from]; ps != nil {
 		if ps.sessions--; ps.sessions == 0 {
 			delete(t.epochs, from)

@@ -34,7 +34,7 @@ func TestPeerTable(t *testing.T) {
 				s := newClientSession(&st.engine)
 				if op == 1 {
 					s = newServerSession(&st.engine)
-					table.addEpoch(addr, epoch)
+					table.addEpoch(loopAddr{addr: addr}, epoch)
 					if epochs[addr] == nil {
 						epochs[addr] = &incarnation{}
 					}
@@ -62,7 +62,7 @@ func TestPeerTable(t *testing.T) {
 					table.leave(s, new(seam))
 				}
 				if s.sv != nil {
-					table.dropEpoch(s.end.Peer)
+					table.dropEpoch(loopAddr{addr: s.end.Peer})
 					if epochs[s.end.Peer].sessions--; epochs[s.end.Peer].sessions == 0 {
 						delete(epochs, s.end.Peer)
 					}
@@ -70,7 +70,7 @@ func TestPeerTable(t *testing.T) {
 			case op == 3:
 				known := epochs[addr]
 				want := known != nil && known.epoch != epoch && len(peers[peerKey{addr, known.epoch}]) > 0
-				if got := table.noteEpoch(addr, epoch); got != want {
+				if got := table.noteEpoch(loopAddr{addr: addr}, epoch); got != want {
 					t.Fatalf("sessions of another incarnation are suspected: %v, want %v", got, want)
 				}
 				if want {
@@ -98,7 +98,8 @@ func TestPeerTable(t *testing.T) {
 				}
 			}
 			for addr, e := range epochs {
-				if got := table.epochs[addr]; got == nil || *got != (peerEpoch{e.epoch, e.sessions}) {
+				got := table.epochs[loopAddr{addr: addr}]
+				if got == nil || *got != (peerEpoch{e.epoch, e.sessions}) {
 					t.Fatalf("address %v: %+v, want %+v", addr, got, e)
 				}
 			}
@@ -204,7 +205,7 @@ func TestSweepMissesNobody(t *testing.T) {
 				p.watch.Heard(at.Add(10 * time.Second))
 			} else {
 				for i := range 3 { // it was asked already
-					p.watch.Ask(monotime.Time(i+1)*1e9, 1, time.Hour)
+					p.watch.Ask(monotime.Time(i+1)*1e9, 1, 1, time.Hour)
 				}
 			}
 		}

@@ -2,7 +2,6 @@ package erpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 
 // redialAfter is how long a Client fails calls at once after it could not connect.
 const redialAfter = 20 * time.Millisecond
-
-// errWait means that a session is on its way.
-var errWait = errors.New("no session yet")
 
 // redial is a Client's way to its next session. It belongs to the loop.
 //
@@ -28,41 +24,41 @@ type redial struct {
 	dialed    bool          // there was a session before this one
 	resolving bool          // the goroutine is at work
 	asking    bool          // its answer is waited for
+	unknown   bool          // there was no answer so far: no address is known
 	began     monotime.Time // what goes on now; ConnectTimeout later it ends
 	doubt     error         // why the address may be an old one
 }
 
-// session returns the open session. If there is none it makes sure that one is on its way and
-// returns errWait; the Client tells those in waiting and parked.
-func (c *Client) session() (*Session, error) {
+// want makes sure that a session for the calls that wait is open or on its way. An error says that
+// none can be.
+func (c *Client) want() error {
 	d := &c.redial
 	switch {
-	case c.sess != nil && c.sess.Connected():
-		return c.sess, nil
 	case c.over:
-		return nil, ErrClosed
-	case c.sess != nil || d.asking:
-		return nil, errWait
+		return ErrClosed
+	case len(c.all) > 0:
+		c.grow()
+		return nil
+	case d.asking:
+		return nil
 	case c.failure != nil && c.rpc.readClock().Sub(c.failedAt) < redialAfter:
-		return nil, c.failure
+		return c.failure
 	}
 	d.began = c.rpc.readClock()
 	if d.dialed {
 		c.ask()
-		return nil, errWait
+		return nil
 	}
 	d.dialed = true // Dial has just looked the name up
-	if err := c.connect(); err != nil {
-		return nil, err
-	}
-	return nil, errWait
+	return c.connect()
 }
 
 // ask begins to look the name up, and to wait for the answer.
 func (c *Client) ask() {
 	d := &c.redial
 	d.asking = true
-	c.rpc.setAlarm(d.began.Add(c.rpc.cfg.Timing.ConnectTimeout/2), c.tooLate)
+	c.alarms.lookup = d.began.Add(c.rpc.cfg.Timing.ConnectTimeout / 2)
+	c.arm()
 	if d.resolving {
 		return // an earlier lookup: its answer will do
 	}
@@ -89,17 +85,19 @@ func (c *Client) resolved(to transport.Addr, err error) {
 	moved := false
 	if err == nil {
 		moved = to != c.addr
-		c.addr, d.doubt = to, nil
+		c.addr, d.doubt, d.unknown = to, nil, false
 	} else {
 		d.doubt = resolveError(err)
 	}
 	switch {
 	case d.asking:
 		c.proceed()
-	case moved && c.sess != nil && !c.sess.Connected(): // it tries the old address
-		old := c.sess
-		c.sess = nil
-		c.rpc.drop(old)
+	case moved && len(c.all) > 0 && len(c.all) == c.connecting: // it tries the old address
+		for len(c.all) > 0 {
+			l := c.all[0]
+			c.detach(l)
+			c.rpc.drop(l.s)
+		}
 		c.proceed()
 	}
 }
@@ -109,57 +107,83 @@ func (c *Client) proceed() {
 	c.stopAsking()
 	if err := c.connect(); err != nil {
 		c.tell(err)
+		if c.member != nil {
+			c.member.fail(err)
+		}
 	}
 }
 
 func (c *Client) stopAsking() {
 	c.redial.asking = false
-	c.rpc.setAlarm(0, nil)
+	c.alarms.lookup = 0
+	c.arm()
 }
 
-// connect opens a session, in what is left of ConnectTimeout.
-func (c *Client) connect() (err error) {
+// connect opens the first session, in what is left of ConnectTimeout.
+func (c *Client) connect() error {
+	if c.redial.unknown {
+		return c.redial.doubt
+	}
 	left := c.rpc.cfg.Timing.ConnectTimeout - c.rpc.readClock().Sub(c.redial.began)
-	c.sess, err = c.rpc.dial(c.addr, max(left, 1))
+	s, err := c.rpc.dial(c.addr, max(left, 1))
+	if err == nil {
+		c.open(s, false)
+	}
 	return err
 }
 
-// onSession follows the session's fate.
+// onSession follows the fate of a session.
 func (c *Client) onSession(s *Session, ev SessionEvent) {
-	if s != c.sess {
+	l := s.lane
+	if l == nil {
 		return
 	}
-	if ev == SessionConnected {
-		c.tell(nil)
+	switch ev {
+	case SessionConnected:
+		c.opened(l)
 		return
+	case SessionDraining:
+		c.retire(l)
+	case SessionRestarted:
+		c.detach(l)
+		c.retireAll(s.epoch)
+	default:
+		c.detach(l)
 	}
-	c.sess = nil
-	err := s.Err()
-	if ev == SessionRefused {
+	switch {
+	case ev == SessionRefused && len(c.all) > 0:
+		c.growLater()
+	case c.member != nil:
+		c.member.onSession(l, ev)
+	case ev == SessionRefused && !l.more: // else the name may lead elsewhere by now
+		err := s.Err()
 		if d := c.redial.doubt; d != nil {
 			err = fmt.Errorf("%w (%w)", err, d)
 		}
 		c.failure, c.failedAt = err, c.rpc.readClock()
+		c.tell(err)
+	case len(c.all) == 0 && c.queue.n+len(c.waiting) > 0:
+		c.seek()
 	}
-	c.tell(err)
 }
 
-// tell lets calls that wait for a session begin, or ends them with err.
+// tell answers all that wait for a session: nil lets them go on, an error ends them.
 func (c *Client) tell(err error) {
 	for _, w := range c.waiting {
 		w <- err
 	}
 	c.waiting = c.waiting[:0]
-	parked := c.parked
-	c.parked = nil
-	for _, k := range parked {
-		switch {
-		case k.over: // it was given up
-		case err != nil:
-			k.end(err)
-		default:
-			k.begin(c.rpc)
+	if err == nil {
+		if !c.holding {
+			c.serve(c.queue.n)
 		}
+		return
+	}
+	c.holding = false
+	for c.queue.n > 0 {
+		k := c.queue.first
+		c.queue.remove(k)
+		k.end(unsent(err))
 	}
 }
 

@@ -12,7 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/userspace-rpc/erpc/internal/cpuquota"
 	"github.com/userspace-rpc/erpc/internal/gid"
+	"github.com/userspace-rpc/erpc/internal/idle"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/ring"
 	"github.com/userspace-rpc/erpc/msgbuf"
@@ -38,6 +40,7 @@ type Rpc struct {
 	found    int              // packets that it found
 	hinter   transport.Hinter // nil if tr is none
 	heard    []transport.Hint // memory for its hints
+	napper   transport.Napper // nil if tr is none
 	waiting  int              // hints in heard that the engine has not got
 	full     bool             // the transport did not take all packets
 
@@ -49,11 +52,15 @@ type Rpc struct {
 	lastWork monotime.Time // when the loop last had something to do
 	polledAt monotime.Time // when the loop last looked for packets
 	polling  bool          // it has not slept, or done anything else, since
-	idle     int           // passes without work since
+	idle     idle.Policy   // how the loop waits when it has nothing to do
 	procs    int64         // goroutines that can run at a time
+
+	quota     *cpuquota.Watch
+	throttled uint64 // its last count
 
 	shared     atomic.Pointer[msgbuf.Pool] // for background handlers; safe in any goroutine
 	sharedOnce sync.Once
+	inbox      *inbox // datagrams from other loops of the address; nil if there are none
 	published  publishedStats
 }
 
@@ -75,8 +82,9 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	n.frozen = true
 	caps := tr.Caps()
 	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, clock: n.cfg.Simulation.Clock}
+	r.quota = new(cpuquota.Watch)
 	if r.clock == nil {
-		r.clock = monotime.Now
+		r.clock, r.quota = monotime.Now, quota
 	}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
@@ -85,6 +93,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.hinter, _ = tr.(transport.Hinter); r.hinter != nil {
 		r.heard = make([]transport.Hint, hintsOnce)
 	}
+	r.napper, _ = tr.(transport.Napper)
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	mtu := caps.MTU
 	if r.cfg.MTU != 0 {
@@ -103,18 +112,31 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e.shakes = newHandshakes(e.rng)
 	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
 	e.peers = newPeerTable()
-	e.jobs.exec = n.executor()
+	e.jobs.exec = n.cfg.Simulation.Executor
+	if e.jobs.exec == nil {
+		e.jobs.pool = n.workers()
+	}
 	e.shares = n.shareTable(&r.cfg)
+	e.batches, e.after = newBatchTable(n.batches), newCallTimers()
 	e.timers = newTimers(&r.cfg.Timing)
 	e.paths = paths{cfg: &r.cfg, mtu: mtu, rxRing: caps.RxRing, link: r.cfg.Congestion.linkRate(&caps)}
 	for t := range e.refusals {
-		if t > MaxReqType || n.handlers[t].fn == nil {
-			e.refusals[t] = CodeNoHandler.wire()
+		if t > MaxReqType || !n.handlers[t].registered() {
+			e.refusals[t] = ReasonNoHandler.wire()
 		}
 	}
 	e.in.Now = r.clock()
 	r.lastWork = e.in.Now
-	r.procs = int64(runtime.GOMAXPROCS(0))
+	r.throttled = r.quota.Throttled(r.lastWork)
+	if r.procs = int64(runtime.GOMAXPROCS(0)); n.cfg.Simulation.Clock != nil {
+		r.procs = math.MaxInt64 // the machine below a simulation does not matter
+		if r.cfg.Wait == WaitSleep {
+			r.cfg.SpinFor = 0 // its time may stand still until the loop sleeps
+		}
+	}
+	r.idle.Init(idle.Config{
+		Mode: idle.Mode(r.cfg.Wait), SpinFor: r.cfg.SpinFor, Locked: r.cfg.LockThread,
+	})
 	loops.Add(1)
 	return r, nil
 }
@@ -163,6 +185,9 @@ func (r *Rpc) enter() (nested bool, err error) {
 		return false, ErrClosed
 	}
 	r.engine.in.Now = r.clock()
+	if len(r.engine.jobs.batch) > 0 {
+		r.engine.handOver() // of the last pass, after which there is always another one
+	}
 	return false, nil
 }
 
@@ -340,6 +365,7 @@ func (r *Rpc) Close() error {
 		return fmt.Errorf("close inside a callback: %w", ErrWrongThread)
 	}
 	defer r.leave()
+	r.leaveGroup()
 	r.engine.closeAll()
 	r.drainCommands()
 	r.engine.settle()

@@ -124,16 +124,21 @@ func (s *seam) groupOf(to sealer) *sealGroup {
 func (s *seam) kept(n int) { s.done = n }
 
 // open opens a packet whose peer seals, before anything is noted of it. It returns false if the
-// packet is not the peer's.
+// packet is not the peer's, or went to another loop.
 func (e *engine) open(p *transport.RxPacket) (ok bool) {
 	n, ok := wire.SessionOf(p.Data)
 	if !ok || isPlain(p.Data) {
 		return true // for Parse to judge
 	}
-	s := e.table.at(n & wire.NoSession)
-	if s == nil || s.peer == nil || s.peer.seal == nil {
+	s := e.table.at(n &^ wire.KeyPhase)
+	switch {
+	case s == nil:
+		return !e.astray(n, p)
+	case s.peer == nil || s.peer.seal == nil:
 		return true
 	}
-	p.Data, ok = s.peer.seal.open(p.Data)
+	if p.Data, ok = s.peer.seal.open(p.Data); !ok {
+		e.stats.DropSealed++
+	}
 	return ok
 }

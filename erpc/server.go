@@ -15,11 +15,18 @@ import (
 // last handler has finished, so that a lost response can be sent again.
 const shutdownGrace = 50 * time.Millisecond
 
-// Func is a handler of a Server. It runs in a goroutine of the background pool and
-// may block. Handle and HandleBorrowed say whose memory request is. The response is
-// copied before Func's goroutine goes on; it may be request itself. An error becomes
-// a *RemoteError at the client, with the error's text; a panic becomes ErrPanic. The
-// context ends when the server is closed.
+// Func is a handler of a Server. It may block, and hundreds of them may run at a time. It runs in a
+// goroutine of the background pool, or in the one that runs the event loop: handlers of types that
+// return within some microseconds do. If one blocks after all, another goroutine goes on with the
+// loop a few milliseconds later. With Config.Workers all run in the pool.
+//
+// Handle and HandleBorrowed say whose memory request is. The response is copied before Func's
+// goroutine goes on; it may be request itself. An error travels as ReqHandle.RespondError says:
+// return an *Error to give it a code and details. A panic becomes ErrPanic.
+//
+// The context has the client's deadline. It ends when Func returns, when the client gives the call
+// up, and when the session or the server ends. HandleFrom finds the request in it: the peer's
+// address, the session and its user data. A request that was given up before it ran does not run.
 type Func func(ctx context.Context, request []byte) ([]byte, error)
 
 // Server serves handlers from any number of transports, one event loop each. It is
@@ -77,14 +84,21 @@ func (s *Server) HandleBorrowed(reqType uint8, fn Func) error {
 		return s.nexus.Register(reqType, Background, nil)
 	}
 	return s.nexus.Register(reqType, Background, func(r ReqHandle) {
-		resp, err := fn(s.ctx, r.Data())
+		resp, err := s.handle(fn, r)
 		if err == nil {
 			err = r.RespondBytes(resp)
 		}
 		if err != nil {
-			_ = r.RespondError(CodeApplication, err.Error()) // gives ErrResponded if an answer is out
+			_ = r.RespondError(err) // gives ErrResponded if an answer is out
 		}
 	})
+}
+
+// handle calls fn with a context of its own, which ends before the request is answered.
+func (s *Server) handle(fn Func, r ReqHandle) ([]byte, error) {
+	ctx := newHandlerContext(r, s.ctx)
+	defer ctx.finish()
+	return fn(ctx, r.Data())
 }
 
 // HandleInline registers a Dispatch handler, which runs inside the event loop: for
@@ -97,29 +111,7 @@ func (s *Server) HandleInline(reqType uint8, fn Handler) error {
 // Serve runs the event loop of tr, which it owns, until Shutdown or Close, and then
 // returns ErrClosed. Call it once per transport, each in its own goroutine.
 func (s *Server) Serve(tr transport.Transport) error {
-	r, err := s.nexus.NewRpc(tr)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return errors.Join(ErrClosed, r.Close())
-	}
-	ended := make(chan struct{})
-	s.rpcs = append(s.rpcs, served{r, ended})
-	s.loops.Add(1)
-	s.mu.Unlock()
-	defer s.loops.Done()
-	defer close(ended)
-	err = r.Run(func() bool { return s.ctx.Err() != nil && r.quiesce() })
-	if err == nil {
-		err = ErrClosed
-	}
-	if cerr := r.Close(); cerr != nil {
-		err = errors.Join(err, cerr)
-	}
-	return err
+	return s.ServeGroup([]transport.Transport{tr})
 }
 
 // quiesce refuses new sessions and requests, and reports whether all background handlers have
@@ -176,17 +168,6 @@ func (s *Server) Close() error {
 		return fmt.Errorf("erpc: close: %w", err)
 	}
 	return nil
-}
-
-// Addrs returns the addresses that are served now.
-func (s *Server) Addrs() []transport.Addr {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var a []transport.Addr
-	for _, r := range s.rpcs {
-		a = append(a, r.LocalAddr())
-	}
-	return a
 }
 
 // Stats returns the counters of each event loop.

@@ -1,6 +1,9 @@
 package erpc
 
 import (
+	"sync/atomic"
+	"time"
+
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/session"
@@ -41,11 +44,10 @@ const (
 	sessDead    // not in the table any more
 )
 
-// Session is one end of a session, the client's or the server's. It belongs to an
-// Rpc and is used only in that Rpc's thread.
+// Session is one end of a session, the client's or the server's. It belongs to an Rpc and is used
+// only in that Rpc's thread, except Peer, UserData and SetUserData, which are safe anywhere.
 type Session struct {
-	// UserData is the application's own.
-	UserData any
+	user atomic.Pointer[any]
 
 	dialer   *session.Dialer    // while connecting
 	plan     *pathPlan          // client: what the way to the peer asks for
@@ -59,6 +61,7 @@ type Session struct {
 	notice   notice             // server: of a shutdown
 	probe    *session.PathProbe // client: while it suspects that its packets are too large
 	share    *share             // server: of the peer's address
+	lane     *lane              // client: of a Client
 
 	// What each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness
@@ -116,6 +119,18 @@ func (s *Session) Prefetch() {
 // Peer returns the address of the other side.
 func (s *Session) Peer() transport.Addr { return s.end.Peer }
 
+// UserData returns the last value of SetUserData, nil before.
+func (s *Session) UserData() any {
+	if p := s.user.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// SetUserData keeps a value of the application's own with the session, such as the peer's name.
+// Handlers find it through ReqHandle.Session.
+func (s *Session) SetUserData(v any) { s.user.Store(&v) }
+
 // IsClient reports whether this side sends the requests.
 func (s *Session) IsClient() bool { return s.cl != nil }
 
@@ -138,6 +153,21 @@ func (s *Session) Pending() (inFlight, queued int) {
 		return 0, 0
 	}
 	return s.cl.Pending()
+}
+
+// Silence returns how long the server of a client session has owed an answer while nothing was
+// heard of it, in any session with it; 0 if it owes none. A handler that takes long is no silence:
+// its server says that it works on the request. Rto is the session's retransmission timeout without
+// backoff. It looks at all slots of the session.
+func (s *Session) Silence() (silent, rto time.Duration) {
+	if s.cl == nil || s.peer == nil {
+		return 0, 0
+	}
+	since, rto, ok := s.cl.Owed()
+	if !ok {
+		return 0, rto
+	}
+	return max(s.engine.in.Now.Sub(max(since, s.peer.watch.LastHeard())), 0), rto
 }
 
 // Rate returns the rate in bits per second that congestion control allows a client

@@ -84,7 +84,8 @@ type share struct {
 	atWork   int // background requests that wait or run
 	account  session.Account
 	holder   *holder
-	line     *workLine // nil if another executor than the workers runs background handlers
+	line     *workLine          // nil if another executor than the workers runs background handlers
+	blocked  map[uint8]*blocked // by request type; nil until a handler has held up the loop
 }
 
 // shareTable holds the shares of an endpoint.

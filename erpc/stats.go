@@ -36,6 +36,12 @@ type Stats struct {
 	DropBundle    uint64 // bundles that the session did not agree on
 	DropRole      uint64 // a client's packet at a client, or the reverse
 
+	// Datagrams at another loop of the address than their own; see Nexus.NewRpcs.
+	HandedOver   uint64 // given to their loop
+	HandedIn     uint64 // taken from other loops; they are among RxPackets
+	DropHandover uint64 // lost because many wait at their loop
+	DropNoLoop   uint64 // their loop does not run
+
 	Protocol  ProtocolStats
 	Transport transport.Stats
 	Sessions  int       // now

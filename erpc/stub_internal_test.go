@@ -16,6 +16,9 @@ type stubEnd struct {
 	said []transport.Hint
 	// resolve stands for the name service, if not nil.
 	resolve func(text string) (transport.Addr, error)
+	// onWait is called in Wait, if not nil: time may pass.
+	onWait func()
+	waits  int // calls of Wait
 }
 
 type stubPacket struct {
@@ -58,10 +61,16 @@ func (e *stubEnd) Resolve(text string) (transport.Addr, error) {
 
 func (e *stubEnd) LocalAddr() transport.Addr { return stubAddr(0) }
 func (e *stubEnd) Flush()                    {}
-func (e *stubEnd) Wait(time.Duration) error  { return nil }
 func (e *stubEnd) Wake()                     {}
 func (e *stubEnd) Stats() transport.Stats    { return transport.Stats{} }
 func (e *stubEnd) Close() error              { return nil }
+
+func (e *stubEnd) Wait(time.Duration) error {
+	if e.waits++; e.onWait != nil {
+		e.onWait()
+	}
+	return nil
+}
 
 // stubAddr returns the address of peer i.
 func stubAddr(i int) (a transport.Addr) {

@@ -8,7 +8,8 @@ import (
 // sessionTable holds the sessions of an endpoint: by number, and the server's ends also by the
 // attempt to connect that made them. A session is in it until everybody has been told of its end.
 type sessionTable struct {
-	byNumber []*Session // nil is free
+	first    uint32     // the first number: it says the endpoint's loop
+	byNumber []*Session // from first on; nil is free
 	free     []uint32   // the number free for longest first
 	live     int        // sessions in the table
 	byKey    map[connKey]*Session
@@ -20,12 +21,13 @@ type connKey struct {
 	nonce uint64
 }
 
-// at returns the session with a number, or nil.
+// at returns the session with a number, or nil. Those of other loops are not in the table.
 func (t *sessionTable) at(number uint32) *Session {
-	if number >= uint32(len(t.byNumber)) {
+	i := number - t.first
+	if i >= uint32(len(t.byNumber)) {
 		return nil
 	}
-	return t.byNumber[number]
+	return t.byNumber[i]
 }
 
 // next returns the number that the next session gets.
@@ -33,14 +35,14 @@ func (t *sessionTable) next() uint32 {
 	if len(t.free) > 0 {
 		return t.free[0]
 	}
-	return uint32(len(t.byNumber))
+	return t.first + uint32(len(t.byNumber))
 }
 
 // add puts s under the number that next has returned, which is s.end.Local.
 func (t *sessionTable) add(s *Session) {
 	if len(t.free) > 0 {
 		t.free = t.free[1:]
-		t.byNumber[s.end.Local] = s
+		t.byNumber[s.end.Local-t.first] = s
 	} else {
 		t.byNumber = append(t.byNumber, s)
 	}
@@ -61,7 +63,7 @@ func (t *sessionTable) addKey(key connKey, s *Session) {
 
 // remove takes s out. Its number can be used again.
 func (t *sessionTable) remove(s *Session) {
-	t.byNumber[s.end.Local] = nil
+	t.byNumber[s.end.Local-t.first] = nil
 	t.free = append(t.free, s.end.Local)
 	t.live--
 	if t.byKey[s.key] == s {
@@ -89,7 +91,7 @@ func (t *sessionTable) check() {
 		panic("erpc: session numbers were lost")
 	}
 	for _, n := range t.free {
-		if t.byNumber[n] != nil {
+		if t.at(n) != nil {
 			panic("erpc: the number of a session is free")
 		}
 	}

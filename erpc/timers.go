@@ -133,8 +133,8 @@ func (e *engine) scanLoss() {
 			continue
 		}
 		retries := s.cl.Scan(e.in.Now, e.out)
-		if retries >= 2 && e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
-			s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // does it know this session?
+		if retries >= 2 {
+			e.overdue(s)
 		}
 		if _, stuck := s.cl.Suspects(); stuck || s.probe != nil {
 			e.probePath(s)
@@ -142,6 +142,18 @@ func (e *engine) scanLoss() {
 		if s.cl.AsksPath(e.in.Now) {
 			s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // are its hold times true?
 		}
+	}
+}
+
+// overdue acts on a session with a request that has timed out twice.
+//
+//go:noinline
+func (e *engine) overdue(s *Session) {
+	if e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
+		s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // does it know this session?
+	}
+	if l := s.lane; l != nil && l.client.member != nil {
+		l.client.member.overdue()
 	}
 }
 
@@ -219,7 +231,10 @@ func (e *engine) wakeAt() monotime.Time {
 	if len(e.out.Tx) > 0 {
 		return e.in.Now.Add(fullFor)
 	}
-	wake := e.nextTick()
+	if len(e.jobs.batch) > 0 {
+		return e.in.Now
+	}
+	wake := min(e.nextTick(), e.nextCall())
 	if w := e.timers.wheel; w != nil {
 		if at, ok := w.Next(); ok {
 			wake = min(wake, at)

@@ -92,7 +92,7 @@ func runTraffic(t *testing.T, net *memNet, r *rand.Rand) {
 // isGivenUp reports whether err is none, or one that the client itself made.
 func isGivenUp(err error) bool {
 	return err == nil || errors.Is(err, erpc.ErrDeadline) || errors.Is(err, erpc.ErrCancelled) ||
-		errors.Is(err, erpc.ErrClosed)
+		errors.Is(err, erpc.ErrClosed) || errors.Is(err, erpc.ErrPeerClosed)
 }
 
 // respondSome answers some of the requests that wait. Those that have ended are no harm.

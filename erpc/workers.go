@@ -2,29 +2,52 @@ package erpc
 
 import (
 	"sync"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// workerPool is the default Executor: a fixed number of goroutines. The requests of each address
-// wait in a line, and the lines are served in turn, so that slow handlers of one address hold up
-// that one. It can have three quarters of the workers; see Shares.
+// idleFor is how long a worker waits for work at least until it ends. It may wait twice as long.
+const idleFor = 10 * time.Second
+
+// workerPool runs background handlers in goroutines of its own: as many as there is work for, up to
+// a limit. The requests of each address wait in a line, and the lines are served in turn, so that
+// slow handlers of one address hold up that one. It can have three quarters of the workers; see
+// Shares.
+//
+// At most one worker at a time is on its way to look for work. It starts or wakes the next one when
+// it has found some and more waits. So an endpoint wakes one worker at most when it hands over the
+// requests of a pass, and handlers that return at once need few workers, however many requests
+// there are.
 type workerPool struct {
-	cfg     *Shares
-	workers int
-	most    int // jobs that may wait
+	cfg   *Shares
+	limit int // workers
+	most  int // jobs that may wait
 
 	mu      sync.Mutex
-	wake    sync.Cond
-	idle    int // workers that wait in it
 	lines   map[transport.Addr]*workLine
 	next    *workLine // the ring of lines in which jobs wait; nil if there are none
 	queues  int       // lines in the ring
 	waiting int       // jobs in lines
 	running int       // jobs in workers
 	users   int       // lines that have some of either
-	closed  bool
-	done    sync.WaitGroup
+
+	workers  int       // all of them
+	idle     []*worker // those that wait; the last one was at work last
+	coming   bool      // a worker is on its way
+	spare    int       // the least length of idle since it was trimmed
+	trimming bool      // trimmer is set
+	trimmer  *time.Timer
+	closed   bool
+	done     sync.WaitGroup
+}
+
+// worker is a goroutine of the pool.
+type worker struct {
+	wake sync.Cond
+	line *workLine // of the job at work
+	// Both under the pool's lock.
+	awake, retired bool
 }
 
 // workLine is the work of one address, from all endpoints. All of it is under the pool's lock.
@@ -36,15 +59,10 @@ type workLine struct {
 	next, prev       *workLine // in the ring, while jobs wait
 }
 
-func newWorkerPool(cfg *Shares, workers, most int) *workerPool {
-	p := &workerPool{
-		cfg: cfg, workers: workers, most: most, lines: make(map[transport.Addr]*workLine),
+func newWorkerPool(cfg *Shares, limit, most int) *workerPool {
+	return &workerPool{
+		cfg: cfg, limit: limit, most: most, lines: make(map[transport.Addr]*workLine),
 	}
-	p.wake.L = &p.mu
-	for range workers {
-		p.done.Go(p.work)
-	}
-	return p
 }
 
 // open returns the line of an address. Without shares there is one line.
@@ -72,12 +90,24 @@ func (p *workerPool) close(l *workLine) {
 	}
 }
 
-// Submit puts a job at the end of its line. The engine submits nothing else than jobs.
-func (p *workerPool) Submit(t Task) bool {
-	j := t.(*job)
-	l := j.share.line
+// submit puts each job at the end of its line, and has a worker come. The jobs for which there is
+// no room are the first ones of jobs afterwards; it returns their number.
+func (p *workerPool) submit(jobs []*job) (refused int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for i, j := range jobs {
+		if !p.admit(j) {
+			jobs[i], jobs[refused] = jobs[refused], j
+			refused++
+		}
+	}
+	p.call()
+	return refused
+}
+
+// admit puts a job at the end of its line if there is room.
+func (p *workerPool) admit(j *job) bool {
+	l := j.share.line
 	queues := p.queues
 	if l.waiting == 0 {
 		queues++
@@ -89,9 +119,6 @@ func (p *workerPool) Submit(t Task) bool {
 		p.users++
 	}
 	p.push(l, j)
-	if p.idle > 0 && p.serves(l) {
-		p.wake.Signal()
-	}
 	return true
 }
 
@@ -135,56 +162,154 @@ func (p *workerPool) pop(l *workLine) *job {
 
 // serves reports whether a line may have one more worker.
 func (p *workerPool) serves(l *workLine) bool {
-	return p.closed || l.running == 0 || p.cfg.fair(p.running, l.running, p.workers, p.users)
+	return p.closed || l.running == 0 || p.cfg.fair(p.running, l.running, p.limit, p.users)
 }
 
-// take takes the next job that may run, nil if there is none. It passes over lines that have
-// workers only, so there are no more of them than workers.
-func (p *workerPool) take() *job {
+// ready returns the line whose job is the next to run, nil if there is none. It passes over lines
+// that have workers only, so there are no more of them than workers.
+func (p *workerPool) ready() *workLine {
 	l := p.next
 	for range p.queues {
 		if p.serves(l) {
-			return p.pop(l)
+			return l
 		}
 		l = l.next
 	}
 	return nil
 }
 
-// work runs jobs until the pool is closed and no job waits.
-func (p *workerPool) work() {
+// call makes a worker come if there is a job for it and none is on its way.
+func (p *workerPool) call() {
+	if p.coming || p.waiting == 0 || len(p.idle) == 0 && p.workers == p.limit || p.ready() == nil {
+		return
+	}
+	p.coming = true
+	if n := len(p.idle); n > 0 {
+		w := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.spare = min(p.spare, n-1)
+		w.rouse()
+		return
+	}
+	p.workers++
+	w := &worker{awake: true}
+	w.wake.L = &p.mu
+	p.done.Go(func() { p.work(w) })
+}
+
+// rouse ends a worker's wait.
+func (w *worker) rouse() {
+	w.awake = true
+	w.wake.Signal()
+}
+
+// work runs jobs until the worker is retired, or the pool is closed and no job waits.
+func (p *workerPool) work(w *worker) {
+	defer p.end(w)
 	p.mu.Lock()
+	p.coming = false
 	for {
-		j := p.take()
-		if j == nil {
-			if p.closed && p.waiting == 0 {
-				p.mu.Unlock()
+		l := p.ready()
+		if l == nil {
+			if !p.rest(w) {
 				return
 			}
-			p.idle++
-			p.wake.Wait()
-			p.idle--
 			continue
 		}
-		l := j.share.line // the job may be used again before Run returns
+		j := p.pop(l)
+		p.call()
+		w.line = l
 		p.mu.Unlock()
-		j.Run()
+		j.Run() // it may be used again before that returns
 		p.mu.Lock()
-		p.running--
-		if l.running--; l.running+l.waiting == 0 {
-			p.users--
-			if p.idle > 0 && p.waiting > 0 {
-				p.wake.Signal() // shares have grown
-			}
+		p.ran(w)
+	}
+}
+
+// ran notes that the worker's job has ended.
+func (p *workerPool) ran(w *worker) {
+	l := w.line
+	w.line = nil
+	p.running--
+	if l.running--; l.running+l.waiting == 0 {
+		p.users-- // shares have grown
+	}
+}
+
+// end ends a worker, which holds the lock unless its handler called runtime.Goexit.
+func (p *workerPool) end(w *worker) {
+	if w.line != nil {
+		p.mu.Lock()
+		p.ran(w)
+	}
+	p.workers--
+	p.call()
+	if p.closed && p.waiting == 0 {
+		p.retire(len(p.idle))
+	}
+	p.mu.Unlock()
+}
+
+// rest waits until there may be a job. It returns false if the worker is to end.
+func (p *workerPool) rest(w *worker) bool {
+	if p.closed && p.waiting == 0 {
+		return false
+	}
+	p.idle = append(p.idle, w)
+	if !p.trimming {
+		p.trimming, p.spare = true, len(p.idle)
+		if p.trimmer == nil {
+			p.trimmer = time.AfterFunc(idleFor, p.trim)
+		} else {
+			p.trimmer.Reset(idleFor)
 		}
 	}
+	for w.awake = false; !w.awake; {
+		w.wake.Wait()
+	}
+	if w.retired {
+		return false
+	}
+	p.coming = false
+	return true
+}
+
+// trim retires the workers that no job needed since it was last called, or since the first one
+// waited.
+func (p *workerPool) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.retire(p.spare)
+	p.spare = len(p.idle)
+	p.trimming = p.spare > 0 && !p.closed
+	if p.trimming {
+		p.trimmer.Reset(idleFor)
+	}
+}
+
+// retire ends the n workers that have waited longest.
+func (p *workerPool) retire(n int) {
+	for _, w := range p.idle[:n] {
+		w.retired = true
+		w.rouse()
+	}
+	left := copy(p.idle, p.idle[n:])
+	clear(p.idle[left:])
+	p.idle = p.idle[:left]
+	p.spare = min(p.spare, left)
 }
 
 // stop lets the workers end when no job waits, and waits for them.
 func (p *workerPool) stop() {
 	p.mu.Lock()
 	p.closed = true
-	p.wake.Broadcast()
+	if p.waiting == 0 {
+		p.retire(len(p.idle))
+	}
+	p.call() // closed lines wait for no share
+	if p.trimmer != nil {
+		p.trimmer.Stop()
+	}
 	p.mu.Unlock()
 	p.done.Wait()
 }

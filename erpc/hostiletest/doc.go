@@ -6,9 +6,11 @@
 //	crash_linux_test.go   kill -9 and SIGSTOP of server and client processes
 //	cancel_test.go        calls that are given up at any moment
 //	forger_test.go        packets with guessed tokens from the addresses of honest peers
+//	soak_linux_test.go    a thousand callers of Clients and a Pool, two groups of loops, bad handlers
 //	repeat_test.go        one client that repeats what was answered
 //
-// make test runs them for some seconds each; make hostile runs them for minutes, see the flags in
+// make test runs them for some seconds each; make hostile runs them for minutes, and make soak
+// the soak alone for an hour under the race detector, see the flags in
 // main_test.go. Every choice comes from a seed, which a failure prints: the script of faults is
 // the same each time, while the kernel decides which packet meets which fault. Nothing is
 // asserted about time. Spans of time bound only what would never end.

@@ -31,30 +31,25 @@ func fateOf(err error) (f fate, ok bool) {
 	if err == nil {
 		return answered, true
 	}
-	remote := new(erpc.RemoteError)
+	remote := new(erpc.Error)
 	if errors.As(err, &remote) {
 		switch {
-		case !remote.Ran:
+		case remote.NotRun:
 			return unsent, true
-		case remote.Code == erpc.CodeApplication:
+		case remote.Reason == erpc.ReasonApplication:
 			return answered, true
 		}
 		return unknown, true
 	}
-	if errors.Is(err, erpc.ErrDraining) {
+	if errors.Is(err, erpc.ErrNotRun) {
 		return unsent, true
 	}
 	for _, e := range []error{
 		erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrOutOfStep, erpc.ErrDeadline,
-		erpc.ErrCancelled, erpc.ErrClosed,
+		erpc.ErrCancelled, erpc.ErrClosed, erpc.ErrPeerClosed,
 	} {
 		if errors.Is(err, e) {
 			return unknown, true
-		}
-	}
-	for _, e := range []error{erpc.ErrRefused, erpc.ErrConnect, erpc.ErrResolve, erpc.ErrVersion} {
-		if errors.Is(err, e) {
-			return unsent, true
 		}
 	}
 	return underway, false
@@ -237,7 +232,7 @@ func answer(incarnation uint32, req []byte) ([]byte, error) {
 
 // verify compares an answer with what it must be, and says which incarnation gave it.
 func verify(req, resp []byte, err error) (incarnation uint32, bad string) {
-	remote := new(erpc.RemoteError)
+	remote := new(erpc.Error)
 	if errors.As(err, &remote) {
 		_, _ = fmt.Sscanf(remote.Text, "incarnation %d", &incarnation)
 	} else if len(resp) >= 4 {
@@ -251,8 +246,13 @@ func verify(req, resp []byte, err error) (incarnation uint32, bad string) {
 	return incarnation, fmt.Sprintf("%d bytes, %v; want %d, %v", len(resp), err, len(want), wantErr)
 }
 
+// callee is an *erpc.Client or an *erpc.Pool.
+type callee interface {
+	Call(ctx context.Context, typ uint8, req []byte) ([]byte, error)
+}
+
 // call makes one call and enters it. It returns whether it was answered.
-func (y *ledger) call(ctx context.Context, c *erpc.Client, typ uint8, size, most int) bool {
+func (y *ledger) call(ctx context.Context, c callee, typ uint8, size, most int) bool {
 	id := y.next()
 	req := request(id, size, most)
 	resp, err := c.Call(ctx, typ, req)

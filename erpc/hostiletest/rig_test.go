@@ -76,7 +76,7 @@ func (s *server) start() {
 		s.HandleInline(typeInline, func(h erpc.ReqHandle) {
 			resp, err := s.run(now, h.Data())
 			if err != nil {
-				_ = h.RespondError(erpc.CodeApplication, err.Error())
+				_ = h.RespondError(err)
 			} else {
 				_ = h.RespondBytes(resp)
 			}

@@ -122,7 +122,7 @@ func (r *role) serve(log *os.File) error {
 		s.Handle(typeWorker, func(_ context.Context, req []byte) ([]byte, error) { return run(req) }),
 		s.HandleInline(typeInline, func(h erpc.ReqHandle) {
 			if resp, err := run(h.Data()); err != nil {
-				_ = h.RespondError(erpc.CodeApplication, err.Error())
+				_ = h.RespondError(err)
 			} else {
 				_ = h.RespondBytes(resp)
 			}

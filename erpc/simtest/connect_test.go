@@ -132,7 +132,7 @@ func TestShutdownRefuses(t *testing.T) {
 	k := echo(c)
 	c.must(time.Second, k)
 	want(t, nil, late)
-	want(t, erpc.ErrClosed, k)
+	want(t, erpc.ErrDraining, k)
 	other := c.add(erpc.Config{Checksum: true}, sim.EndpointConfig{})
 	k = echo(c)
 	k.from = other

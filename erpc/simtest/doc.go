@@ -9,7 +9,8 @@
 //
 //	go test ./erpc/simtest -run TestSeeds -seed=N -v
 //
-// with -trace for what the network did. A third of the seeds run on transports
+// with -trace for what the network did; -from=N -for=10m runs as many seeds from N on as
+// there is time for (make seeds). A third of the seeds run on transports
 // that lend (package transport/lending), so that a buffer that came back too early is noticed.
 // The other tests direct one event each.
 package simtest

@@ -60,7 +60,7 @@ func TestIdleServerRestart(t *testing.T) {
 	c.must(time.Second, echo(c))
 	server.crash()
 	server.start()
-	c.run(time.Second)
+	c.run(2 * time.Second)
 	if ev := client.events; len(ev) != 2 || ev[1] != erpc.SessionRestarted {
 		t.Errorf("events %v", ev)
 	}

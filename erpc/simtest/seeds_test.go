@@ -17,6 +17,8 @@ import (
 
 var (
 	seedFlag  = flag.Int64("seed", -1, "run TestSeeds with this seed only")
+	fromFlag  = flag.Uint64("from", 0, "with -for, the first seed")
+	forFlag   = flag.Duration("for", 0, "run TestSeeds with seeds from -from on for so long")
 	traceFlag = flag.Bool("trace", false, "print what the simulated network does")
 )
 
@@ -27,8 +29,12 @@ func TestSeeds(t *testing.T) {
 		t.Logf("trace hash %016x", hash)
 		return
 	}
-	count := 1000
-	if testing.Short() || invariants.Enabled {
+	if *forFlag > 0 {
+		manySeeds(t)
+		return
+	}
+	count, few := 1000, testing.Short() || invariants.Enabled
+	if few {
 		count = 100
 	}
 	running := goleak.IgnoreCurrent()
@@ -49,10 +55,27 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
-	sum.check(t)
+	sum.check(t, few)
 	if err := goleak.Find(running); err != nil {
 		t.Error(err)
 	}
+}
+
+// manySeeds runs one seed after the other until the time is over or one fails: make seeds.
+func manySeeds(t *testing.T) {
+	seed := *fromFlag
+	defer func() {
+		if t.Failed() {
+			t.Logf("repeat with: go test ./erpc/simtest -run TestSeeds -seed=%d -v", seed)
+		}
+	}()
+	for end := time.Now().Add(*forFlag); time.Now().Before(end); seed++ {
+		runSeed(t, seed, nil)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d seeds from %d on", seed-*fromFlag, *fromFlag)
 }
 
 // scenario is what a seed decides before the run.

@@ -23,8 +23,15 @@ type tally struct {
 }
 
 // reasons holds what RPCs are to fail with somewhere.
-var reasons = [...]error{erpc.ErrConnect, erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrDeadline, erpc.ErrCancelled,
-	erpc.ErrExhausted, erpc.ErrClosed, erpc.ErrNoHandler, erpc.ErrTooLarge, erpc.ErrRemote}
+var reasons = [...]error{
+	erpc.ErrConnect, erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrDeadline, erpc.ErrCancelled,
+	erpc.ErrExhausted, erpc.ErrClosed, erpc.ErrPeerClosed, erpc.ErrNoHandler, erpc.ErrTooLarge,
+	erpc.ErrRemote,
+}
+
+// rare reports whether an error comes in so few runs, one in fifty, that only many runs must meet
+// it.
+func rare(err error) bool { return err == erpc.ErrPeerClosed }
 
 // add counts one run before its nodes are closed.
 func (y *tally) add(c *cluster) {
@@ -70,14 +77,15 @@ func (y *tally) add(c *cluster) {
 	}
 }
 
-func (y *tally) check(t *testing.T) {
+// check sees that the runs met all events that they are meant to meet; few excuses rare ones.
+func (y *tally) check(t *testing.T, few bool) {
 	t.Logf("%d RPCs, %d with a response; %+v; %d bad tokens", y.calls, y.ok, y.proto, y.token)
 	if y.lent == 0 {
 		t.Error("no packet was lent")
 	}
 	for i, e := range reasons {
 		t.Logf("%6d x %v", y.errs[i], e)
-		if y.errs[i] == 0 {
+		if y.errs[i] == 0 && !(few && rare(e)) {
 			t.Errorf("no RPC ended with %v", e)
 		}
 	}

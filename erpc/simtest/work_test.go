@@ -20,7 +20,7 @@ func (n *node) register() {
 		typeLate:       {erpc.Dispatch, n.serveLate},
 		typeFail: {erpc.Dispatch, func(h erpc.ReqHandle) {
 			n.arrived(h)
-			n.responded(h.RespondError(erpc.CodeApplication, "as asked"))
+			n.responded(h.RespondError(errors.New("as asked")))
 		}},
 	} {
 		if err := n.nexus.Register(typ, h.mode, h.fn); err != nil {
@@ -79,7 +79,7 @@ func (n *node) answer(h erpc.ReqHandle, q request) {
 		n.responded(err)
 		buf.Free()
 		if errors.Is(err, erpc.ErrTooLarge) {
-			n.responded(h.RespondError(erpc.CodeTooLarge, ""))
+			n.responded(h.RespondError(erpc.ErrTooLarge))
 		}
 	}
 }
@@ -116,11 +116,11 @@ func (n *node) serveNested(h erpc.ReqHandle) {
 		if k.err == nil {
 			n.answer(h, q)
 		} else {
-			n.responded(h.RespondError(erpc.CodeApplication, "third node: "+k.err.Error()))
+			n.responded(h.RespondError(errors.New("third node: " + k.err.Error())))
 		}
 	}
 	if n.c.issue(k) != nil {
-		n.responded(h.RespondError(erpc.CodeApplication, "third node"))
+		n.responded(h.RespondError(errors.New("third node")))
 	}
 }
 
@@ -208,16 +208,16 @@ func (c *cluster) done(e erpc.Completion) {
 // named holds the errors that an RPC may end with when the network or a peer fails.
 // Nobody refuses sessions here, but for want of room.
 var named = []error{erpc.ErrConnect, erpc.ErrPeerLost, erpc.ErrPeerRestarted, erpc.ErrDeadline,
-	erpc.ErrCancelled, erpc.ErrExhausted, erpc.ErrClosed}
+	erpc.ErrCancelled, erpc.ErrExhausted, erpc.ErrClosed, erpc.ErrPeerClosed, erpc.ErrDraining}
 
 // allowed checks that an RPC's error is one of the named, and fits the RPC.
 func (c *cluster) allowed(k *call, err error) {
-	var remote *erpc.RemoteError
+	var remote *erpc.Error
 	if errors.As(err, &remote) {
 		switch {
-		case k.typ == typeFail && remote.Code == erpc.CodeApplication && remote.Text == "as asked",
+		case k.typ == typeFail && remote.Reason == erpc.ReasonApplication && remote.Text == "as asked",
 			k.typ == typeNone && errors.Is(err, erpc.ErrNoHandler),
-			k.typ == typeNested && remote.Code == erpc.CodeApplication,
+			k.typ == typeNested && remote.Reason == erpc.ReasonApplication,
 			errors.Is(err, erpc.ErrExhausted):
 			return
 		}

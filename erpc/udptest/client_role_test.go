@@ -15,10 +15,12 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// job is what a client is told to do; its calls go to all servers in turn.
+// job is a command to a client; its calls go to all servers in turn.
 type job struct {
-	Op      string // "calls", "flow" (until halt), "fail" (each worker until its first error), "heal" (one call until it succeeds), "memory"
-	Calls   int    // "calls": how many
+	// Op is "calls", "flow" (until halt), "fail" (each worker until one has an error), "heal" (one
+	// call until it succeeds) or "memory".
+	Op      string
+	Calls   int // "calls": how many
 	Workers int
 	Size    int // the largest message, bytes; sizes vary below unless Exact
 	Exact   bool
@@ -105,6 +107,7 @@ func (w *worker) do(j *job) result {
 	start := time.Now()
 	var all, flowing sync.WaitGroup
 	var left atomic.Int64
+	var failed atomic.Bool
 	left.Store(int64(j.Calls))
 	flowing.Add(j.Workers)
 	for range j.Workers {
@@ -117,7 +120,12 @@ func (w *worker) do(j *job) result {
 				}
 				err := w.call(j)
 				first()
-				if err != nil && j.Op == "fail" || err == nil && j.Op == "heal" {
+				if j.Op == "heal" && err == nil {
+					return
+				}
+				// Whose call ended before the others failed may never see an error.
+				if j.Op == "fail" && (err != nil || failed.Load()) {
+					failed.Store(true)
 					return
 				}
 			}

@@ -1,0 +1,409 @@
+package erpc
+
+import (
+	"slices"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+// The times of a Client.
+const (
+	// laneIdle is how long a further session stays without a call at least; twice that at most.
+	laneIdle = 10 * time.Second
+	// A server that refused a further session is asked for one again after leastGrow, then less and
+	// less often.
+	leastGrow, mostGrow = 50 * time.Millisecond, 5 * time.Second
+	// Calls that a server refused for its limits are tried again after leastHold, then less and less
+	// often.
+	leastHold, mostHold = time.Millisecond, 100 * time.Millisecond
+)
+
+// While requests under way have manyBytes no further session opens: they wait for the network, and
+// each session has credits of its own.
+const manyBytes = 4 << 20
+
+// lane is a session of a Client. It belongs to the loop, as all here does.
+type lane struct {
+	s      *Session
+	client *Client
+	slots  int  // 0 while it is not open
+	busy   int  // calls in it
+	at     int  // place in lanes.free, from 1; 0 if it is not there
+	used   bool // since trim looked last
+	out    bool // its server takes no new calls
+	more   bool // it was opened beside others
+}
+
+// lanes are the sessions of a Client, and the calls that wait for one. A call takes a free slot of
+// the session that had one last, so that sessions which are not needed stay idle. If there is none
+// it waits in the queue, and further sessions open: at most as many at a time as there are.
+//
+// A server may refuse a call for its limits: too many requests at work, no memory. Such a call goes
+// back to the head of the queue, and the Client holds: each call that ends lets one go. Beside that
+// some are tried now and then, less and less often while all of them are refused. It holds until
+// the queue is empty.
+type lanes struct {
+	all        []*lane // but for those that are out
+	retired    []*lane // that are out, and have calls under way
+	free       []*lane // open, with free slots
+	connecting int     // of all
+	growAt     monotime.Time
+	growWait   time.Duration
+	queue      callQueue
+	calls      int // in lanes and in the queue
+	bytes      int // of requests in lanes
+	holding    bool
+	refused    bool // a call was, since some were tried
+	holdFor    time.Duration
+}
+
+// callQueue is a line of calls.
+type callQueue struct {
+	first, last *goCall
+	n           int
+}
+
+func (q *callQueue) pushBack(k *goCall)  { q.insert(q.last, k, nil) }
+func (q *callQueue) pushFront(k *goCall) { q.insert(nil, k, q.first) }
+
+// insert puts k between two neighbours; nil stands for an end of the line.
+func (q *callQueue) insert(prev, k, next *goCall) {
+	k.prev, k.next, k.queued = prev, next, true
+	*q.behind(prev), *q.before(next) = k, k
+	q.n++
+}
+
+func (q *callQueue) remove(k *goCall) {
+	*q.behind(k.prev), *q.before(k.next) = k.next, k.prev
+	k.prev, k.next, k.queued = nil, nil, false
+	q.n--
+}
+
+// behind returns the place of the call behind k; of the first one for nil.
+func (q *callQueue) behind(k *goCall) **goCall {
+	if k == nil {
+		return &q.first
+	}
+	return &k.next
+}
+
+// before returns the place of the call before k; of the last one for nil.
+func (q *callQueue) before(k *goCall) **goCall {
+	if k == nil {
+		return &q.last
+	}
+	return &k.prev
+}
+
+// pick returns a session with a free slot, nil if there is none.
+func (c *Client) pick() *lane {
+	for n := len(c.free); n > 0; n-- {
+		l := c.free[n-1]
+		if l.s.state == sessConnected && !l.s.cl.Draining() {
+			return l
+		}
+		c.unlist(l) // an event that says why is on its way
+	}
+	return nil
+}
+
+// list notes that a session has free slots.
+func (c *Client) list(l *lane) {
+	c.free = append(c.free, l)
+	l.at = len(c.free)
+}
+
+// unlist undoes list, if it was done.
+func (c *Client) unlist(l *lane) {
+	if l.at == 0 {
+		return
+	}
+	n := len(c.free) - 1
+	c.free[l.at-1] = c.free[n]
+	c.free[l.at-1].at = l.at
+	c.free[n] = nil
+	c.free = c.free[:n]
+	l.at = 0
+}
+
+// occupy notes that a call has a slot of l.
+func (c *Client) occupy(l *lane) {
+	l.used = true
+	if l.busy++; l.busy == l.slots {
+		c.unlist(l)
+	}
+}
+
+// vacate undoes occupy.
+func (c *Client) vacate(l *lane) {
+	l.busy--
+	switch {
+	case l.s.state != sessConnected:
+	case l.out && l.busy == 0:
+		c.rpc.drop(l.s)
+	case l.at == 0 && !l.out:
+		c.list(l)
+	}
+}
+
+// open takes a session that is being opened, beside others or alone.
+func (c *Client) open(s *Session, more bool) {
+	l := &lane{s: s, client: c, more: more}
+	s.lane = l
+	c.all = append(c.all, l)
+	c.connecting++
+}
+
+// opened takes a session that has been opened.
+func (c *Client) opened(l *lane) {
+	l.slots = l.s.Params().Slots
+	c.connecting--
+	c.growAt, c.growWait, c.failure = 0, 0, nil
+	c.list(l)
+	if c.member != nil {
+		c.member.opened()
+	}
+	if len(c.all) > 1 && c.alarms.trim == 0 {
+		c.alarms.trim = c.rpc.readClock().Add(laneIdle)
+		c.arm()
+	}
+	c.tell(nil)
+}
+
+// detach forgets a session.
+func (c *Client) detach(l *lane) {
+	l.s.lane = nil
+	c.unlist(l)
+	c.leave(l)
+	if i := slices.Index(c.retired, l); i >= 0 {
+		c.retired = slices.Delete(c.retired, i, i+1)
+	}
+}
+
+// leave takes a session out of all.
+func (c *Client) leave(l *lane) {
+	for i := range c.all {
+		if c.all[i] == l {
+			if l.slots == 0 {
+				c.connecting--
+			}
+			last := len(c.all) - 1
+			c.all[i] = c.all[last]
+			c.all[last] = nil
+			c.all = c.all[:last]
+			return
+		}
+	}
+}
+
+// retire gives a session whose server shuts down no more calls. Those under way go on.
+func (c *Client) retire(l *lane) {
+	if l.out {
+		return
+	}
+	l.out = true
+	c.unlist(l)
+	c.leave(l)
+	switch {
+	case l.s.lane == nil: // its session has ended
+	case l.busy == 0 && l.s.state == sessConnected:
+		c.rpc.drop(l.s)
+	default:
+		c.retired = append(c.retired, l)
+	}
+}
+
+// retireAll retires the sessions with an incarnation of the server that is gone.
+func (c *Client) retireAll(epoch uint64) {
+	for i := len(c.all) - 1; i >= 0; i-- {
+		if l := c.all[i]; l.slots > 0 && l.s.epoch == epoch {
+			c.retire(l)
+		}
+	}
+}
+
+// grow opens further sessions for the calls that wait, if there are not enough of them on their
+// way.
+func (c *Client) grow() {
+	open := len(c.all) - c.connecting
+	if c.holding || open == 0 || c.connecting >= open || c.queue.n == 0 || c.bytes >= manyBytes {
+		return
+	}
+	now := c.rpc.readClock()
+	if now < c.growAt {
+		return
+	}
+	slots := 1
+	for _, l := range c.all {
+		if slots = l.slots; slots > 0 {
+			break
+		}
+	}
+	need := min((c.queue.n+slots-1)/slots, open) - c.connecting
+	for range need {
+		s, err := c.rpc.dial(c.all[0].s.Peer(), c.rpc.cfg.Timing.ConnectTimeout)
+		if err != nil {
+			c.growLater()
+			return
+		}
+		c.open(s, true)
+	}
+}
+
+// growLater puts off the next further session, for longer each time. That is no error.
+func (c *Client) growLater() {
+	c.growWait = min(max(2*c.growWait, leastGrow), mostGrow)
+	c.growAt = c.rpc.readClock().Add(c.growWait)
+}
+
+// trim closes sessions that had no call since it looked last, but for one.
+func (c *Client) trim() {
+	for i := len(c.all) - 1; i >= 0 && len(c.all)-c.connecting > 1; i-- {
+		l := c.all[i]
+		if l.slots > 0 && l.busy == 0 && !l.used {
+			c.detach(l)
+			c.rpc.drop(l.s)
+		}
+	}
+	for _, l := range c.all {
+		l.used = false
+	}
+	if len(c.all) > 1 {
+		c.alarms.trim = c.rpc.readClock().Add(laneIdle)
+	}
+}
+
+// serve lets at most n calls of the queue go.
+func (c *Client) serve(n int) {
+	for ; n > 0 && c.queue.n > 0; n-- {
+		l := c.pick()
+		if l == nil {
+			c.seek()
+			break
+		}
+		k := c.queue.first
+		c.queue.remove(k)
+		k.send(l)
+	}
+	if c.queue.n == 0 {
+		c.holding = false
+	}
+}
+
+// serveNext lets the calls go that may after one has ended.
+func (c *Client) serveNext() {
+	if c.holding {
+		c.serve(1)
+	} else {
+		c.serve(c.queue.n)
+	}
+}
+
+// seek has calls that wait get a session, or ends them.
+func (c *Client) seek() {
+	if err := c.want(); err != nil {
+		c.tell(err)
+	}
+}
+
+// again puts a call that certainly never ran back into the queue, if another try may help. L is
+// the session that it came back from.
+func (c *Client) again(k *goCall, l *lane, err error) bool {
+	if c.over {
+		return false
+	}
+	r, remote := err.(*Error)
+	refused := remote && r.NotRun
+	switch {
+	case err == ErrDraining, refused && r.Reason == ReasonShutdown:
+		c.retire(l)
+		if c.member != nil {
+			c.member.drain()
+			return false
+		}
+	case refused && r.Reason == ReasonExhausted:
+		if k.elsewhere {
+			return false
+		}
+		k.refusal = err
+		c.hold()
+	default:
+		return false
+	}
+	c.queue.pushFront(k)
+	if c.want() != nil {
+		c.queue.remove(k)
+		return false
+	}
+	if !c.holding {
+		c.serve(c.queue.n)
+	}
+	return true
+}
+
+// hold begins to hold calls back, after a refusal.
+func (c *Client) hold() {
+	c.refused = true
+	if !c.holding {
+		c.holding, c.holdFor = true, leastHold
+		c.holdOn()
+	}
+}
+
+// holdOn sets when calls are tried again. Chance keeps many clients apart.
+func (c *Client) holdOn() {
+	wait := c.holdFor + time.Duration(c.rpc.engine.rng.Int64N(int64(c.holdFor)))
+	c.alarms.hold = c.rpc.readClock().Add(wait)
+	c.arm()
+}
+
+// try lets some calls go that were held back: one, or a quarter of those at the server.
+func (c *Client) try() {
+	if !c.holding {
+		return
+	}
+	if c.refused {
+		c.holdFor = min(2*c.holdFor, mostHold)
+	} else {
+		c.holdFor = leastHold
+	}
+	c.refused = false
+	c.serve(max(1, (c.calls-c.queue.n)/4))
+	if c.holding {
+		c.holdOn()
+	}
+}
+
+// clientAlarms are the times at which a Client has something to do; 0 for none.
+type clientAlarms struct{ lookup, hold, trim, redial, listen monotime.Time }
+
+// arm has onAlarm called when the first alarm is due.
+func (c *Client) arm() {
+	first := monotime.Never
+	a := &c.alarms
+	for _, at := range [...]monotime.Time{a.lookup, a.hold, a.trim, a.redial, a.listen} {
+		if at != 0 {
+			first = min(first, at)
+		}
+	}
+	c.loop.set(&c.alarm, first)
+}
+
+// onAlarm does what is due.
+func (c *Client) onAlarm() {
+	now, a := c.rpc.readClock(), &c.alarms
+	for _, due := range []struct {
+		at *monotime.Time
+		do func()
+	}{
+		{&a.lookup, c.tooLate}, {&a.hold, c.try}, {&a.trim, c.trim},
+		{&a.redial, c.member.redial}, {&a.listen, c.member.listen},
+	} {
+		if *due.at != 0 && now >= *due.at {
+			*due.at = 0
+			due.do()
+		}
+	}
+	c.arm()
+}

@@ -1,0 +1,135 @@
+package erpc
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
+
+const (
+	// A handler is quick if it takes less than quickFor: little more than it costs to wake a
+	// goroutine for it.
+	quickFor = 5 * time.Microsecond
+	// Each measurement above that adds slowStep, each other one takes 1 away, and a type whose sum
+	// reaches slowSum is slow. So are those with one slow handler in four or so, not those that the
+	// system interrupts now and then.
+	slowStep = 3
+	slowSum  = 8
+	// A type that is slow is believed to be for leastSlow, and each time that it is found slow for
+	// twice as long; after each trustAfter quick ones for half as long.
+	leastSlow  = 100 * time.Millisecond
+	mostSlow   = 10 * time.Second
+	trustAfter = 256
+	// When a handler of a type has blocked, requests of that type and address go to the pool for
+	// leastBlocked, and for twice as long each time; for half as long after each believeAfter that
+	// did not block.
+	leastBlocked = 20 * time.Millisecond
+	believeAfter = 16
+	// Handlers that block after all may hold up the loop for mostStalled, and a twentieth of the
+	// time. Beyond that all go to the pool for stallPause.
+	mostStalled = 50 * time.Millisecond
+	stallLeak   = 20
+	stallPause  = time.Second
+)
+
+// pace holds measurements of how long the handlers of a request type take. Without any they
+// count as quick.
+type pace struct {
+	sum   int
+	trust int           // measurements that were quick since hold was halved
+	until monotime.Time // the type is slow
+	hold  time.Duration // for how long, the last time
+}
+
+// paces are those of all request types, and what shifts that blocked have cost.
+type paces struct {
+	types   [256]pace
+	blocked [256]struct {
+		blocked        // if more than one address called handlers that blocked
+		by      *share // the last one, to compare
+	}
+	stalled time.Duration // by shifts that blocked, less what is forgiven
+	at      monotime.Time // when it was
+	until   monotime.Time // no type is quick
+}
+
+// quick reports whether the handler of a request of an address and a type is supposed to return at
+// once.
+func (p *paces) quick(sh *share, typ uint8, now monotime.Time) bool {
+	if now < p.until || !p.types[typ].quick(now) {
+		return false
+	}
+	b := &p.blocked[typ]
+	return b.by == nil || b.ends(now) && (sh.blocked[typ] == nil || sh.blocked[typ].ends(now))
+}
+
+// stall notes that the handler of such a request has held up the loop.
+func (p *paces) stall(sh *share, typ uint8, now monotime.Time, d time.Duration) {
+	if sh.blocked == nil {
+		sh.blocked = make(map[uint8]*blocked)
+	}
+	if sh.blocked[typ] == nil {
+		sh.blocked[typ] = new(blocked)
+	}
+	sh.blocked[typ].begin(now)
+	b := &p.blocked[typ]
+	if b.by != nil && b.by != sh {
+		b.begin(now)
+	}
+	b.by = sh
+	p.stalled = max(0, p.stalled-now.Sub(p.at)/stallLeak) + d
+	p.at = now
+	if p.stalled > mostStalled {
+		p.until = now.Add(stallPause)
+	}
+}
+
+// blocked is a time in which handlers are supposed to block, since one did.
+type blocked struct {
+	until monotime.Time
+	hold  time.Duration // how long it was
+	quick int           // requests since hold was set
+}
+
+// begin begins such a time.
+func (b *blocked) begin(now monotime.Time) {
+	b.hold = max(leastBlocked, min(2*b.hold, mostSlow))
+	b.until, b.quick = now.Add(b.hold), 0
+}
+
+// ends reports whether it is over. If so, one request is tried.
+func (b *blocked) ends(now monotime.Time) bool {
+	if now < b.until {
+		return false
+	}
+	if b.quick++; b.quick == believeAfter {
+		b.quick, b.hold = 0, b.hold/2
+	}
+	return true
+}
+
+// quick reports whether handlers are supposed to return at once.
+func (p *pace) quick(now monotime.Time) bool { return now >= p.until }
+
+// note says how long n handlers took together.
+func (p *pace) note(now monotime.Time, took time.Duration, n int) {
+	if took >= time.Duration(n)*quickFor {
+		p.slow(now)
+		return
+	}
+	p.sum = max(p.sum-1, 0)
+	if p.trust++; p.trust == trustAfter {
+		p.trust, p.hold = 0, p.hold/2
+	}
+}
+
+// slow says that handlers were not quick once.
+func (p *pace) slow(now monotime.Time) {
+	p.trust = 0
+	if p.sum += slowStep; p.sum < slowSum {
+		return
+	}
+	p.sum = slowSum - slowStep // one more, and it is slow again
+	p.hold = max(leastSlow, min(2*p.hold, mostSlow))
+	p.until = now.Add(p.hold)
+}
