@@ -200,7 +200,7 @@ func (b *bench) run(e *env) error {
 	if b.flags.endpoints = b.flags.Threads; b.flags.Raw {
 		b.flags.endpoints *= 2
 	}
-	b.flags.tune()
+	b.flags.tune(b.flags.Threads)
 	stopProfile, err := startProfile(b.flags.Profile)
 	if err != nil {
 		return err
@@ -214,6 +214,11 @@ func (b *bench) run(e *env) error {
 	err = b.measure(e, t)
 	stopProfile()
 	err = errors.Join(err, b.closeRaw(), t.close())
+	return b.report(e, err)
+}
+
+// report prints what was measured, also if err or Ctrl-C cut it short, and returns err.
+func (b *bench) report(e *env, err error) error {
 	interrupted := e.ctx.Err() != nil
 	if len(b.rounds) == 0 || b.total() == 0 {
 		if interrupted && err == nil {
@@ -221,11 +226,11 @@ func (b *bench) run(e *env) error {
 		}
 		return err
 	}
-	if err != nil && !interrupted {
-		return err
-	}
 	res := b.result()
 	res.Interrupted = interrupted
+	if err != nil && !interrupted {
+		res.Failed = oneLine(err)
+	}
 	return errors.Join(err, res.print(e.out, b.flags.JSON))
 }
 
@@ -292,7 +297,8 @@ func (b *bench) measure(e *env, t *team) error {
 	return nil
 }
 
-// rpcRound runs the load in all threads for d.
+// rpcRound runs the load in all threads for d. A round that fails counts only if it is the first:
+// the rounds before it are whole.
 func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 	w := t.workers[0]
 	var before, after report
@@ -322,13 +328,15 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 		return err
 	})
 	s.average()
-	b.rounds = append(b.rounds, s)
-	if err != nil {
-		return s, err
-	}
 	cpu = processCPU() - cpu
-	b.resent += t.retransmits() - resent
-	if err = w.do(func(w *worker) (err error) { after, err = w.ask(control{Op: "stats"}); return err }); err != nil {
+	if err == nil {
+		err = w.do(func(w *worker) (err error) { after, err = w.ask(control{Op: "stats"}); return err })
+	}
+	if err == nil || len(b.rounds) == 0 {
+		b.rounds = append(b.rounds, s)
+		b.resent += t.retransmits() - resent
+	}
+	if err != nil {
 		return s, err
 	}
 	if cpu > 0 && after.CPU > before.CPU {

@@ -53,7 +53,7 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 			return c, err
 		}
 	}
-	f.tune()
+	f.tune(f.Threads)
 	stopProfile, err := startProfile(f.Profile)
 	if err != nil {
 		return c, err
@@ -261,18 +261,32 @@ func (b *bench) runVersus(e *env, other string) error {
 	if b.flags.Raw {
 		return usagef("--versus and --raw do not go together")
 	}
-	c, err := b.compare(e, []variant{{name: "--cc " + other, set: func(f *netFlags) { f.CC = other }}})
-	if err != nil {
+	c, failed, err := b.compared(e, []variant{{name: "--cc " + other,
+		set: func(f *netFlags) { f.CC = other }}})
+	if c == nil {
 		return err
 	}
 	base, arm := c.arms[0].bench, c.arms[1]
-	if len(arm.ratios) == 0 {
-		return errStopped
-	}
 	r := base.result()
-	r.Interrupted = e.ctx.Err() != nil
+	r.Interrupted, r.Failed = e.ctx.Err() != nil, failed
 	s := spreadOf(inverses(arm.ratios))
 	r.Rounds, r.Versus, r.VersusRps = len(arm.ratios), other, medianOf(arm.bench.rounds, rateOf)
 	r.VersusRatio, r.VersusMin, r.VersusMax, r.VersusCost = s.median, s.min, s.max, loss(s.median)
-	return r.print(e.out, b.flags.JSON)
+	return errors.Join(err, r.print(e.out, b.flags.JSON))
+}
+
+// compared is compare for callers that print: c is nil unless all variants were measured once.
+// Failed says why it ended early, if it did; err is to be returned in any case.
+func (b *bench) compared(e *env, variants []variant) (c *comparison, failed string, err error) {
+	c, err = b.compare(e, variants)
+	switch {
+	case c == nil || len(c.arms[len(c.arms)-1].ratios) == 0: // not one round
+		if err == nil {
+			err = errStopped
+		}
+		return nil, "", err
+	case err != nil:
+		failed = oneLine(err)
+	}
+	return c, failed, err
 }

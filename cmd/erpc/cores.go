@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"sync"
@@ -9,6 +10,32 @@ import (
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
+
+// crowded says that event loops outnumber the cores that they may run on; "" if they do not. The
+// flags' pins are the cores of loops, -1 for one that may run on any of those allowed.
+func crowded(pins, allowed []int) string {
+	cores := make(map[int]bool)
+	for _, c := range pins {
+		if c < 0 {
+			cores = nil
+			break
+		}
+		cores[c] = true
+	}
+	n := len(cores)
+	if cores == nil {
+		n = len(allowed)
+	}
+	if n == 0 || n >= len(pins) {
+		return ""
+	}
+	plural := "s"
+	if n == 1 {
+		plural = ""
+	}
+	return fmt.Sprintf("%d event loops take turns on %d core%s: "+
+		"with cores of their own they do better", len(pins), n, plural)
+}
 
 // nearCores is below how many ns of round trip two cores share a cache. Measured on
 // machines of this kind: 110 ns within one, 470 ns between two.

@@ -19,9 +19,11 @@ func erpcBundle(t testing.TB) []byte {
 	t.Helper()
 	b, fix := gopacket.NewSerializeBuffer(), gopacket.SerializeOptions{FixLengths: true}
 	err := gopacket.SerializeLayers(b, fix, &layer.Bundle{Packets: []layer.ERPC{
-		{Header: wire.Header{Type: wire.TypeReq, ReqType: 3, Session: 9, ReqNum: 5, Hold: 7},
+		{Header: wire.Header{Type: wire.TypeReq, ReqType: 3, Session: wire.FirstOf(2) + 9, ReqNum: 5,
+			Hold: 7},
 			Token: 0xDEADBEEF, BaseLayer: layers.BaseLayer{Payload: []byte("four")}},
-		{Header: wire.Header{Type: wire.TypeErr, Session: 9, ReqNum: 6, Flags: wire.FlagLate, Hold: 100},
+		{Header: wire.Header{Type: wire.TypeErr, Session: wire.FirstOf(2) + 9, ReqNum: 6,
+			Flags: wire.FlagLate, Hold: 100},
 			Token: 0xDEADBEEF, Fault: wire.Error{Status: wire.StatusAborted, Code: wire.CodePanic}},
 		{Header: wire.Header{Type: wire.TypeAck, Session: 8, PktNum: 4}, Token: 2},
 	}}, gopacket.Payload("pad"))
@@ -33,9 +35,9 @@ func erpcBundle(t testing.TB) []byte {
 
 // bundleLines holds the lines that decode prints of that bundle.
 var bundleLines = []string{
-	"BUNDLE bytes=87 packets=3 content=68 padding=3 session=9 token=deadbeef",
-	"REQ session=9 req=5 pkt=0 size=4 data=4 reqtype=3 flags=- try=7 token=deadbeef inside=1",
-	"ERR session=9 req=6 pkt=0 size=8 data=8 reqtype=0 flags=LATE hold=6.4us token=deadbeef " +
+	"BUNDLE bytes=87 packets=3 content=68 padding=3 session=9 loop=2 token=deadbeef",
+	"REQ session=9 loop=2 req=5 pkt=0 size=4 data=4 reqtype=3 flags=- try=7 token=deadbeef inside=1",
+	"ERR session=9 loop=2 req=6 pkt=0 size=8 data=8 reqtype=0 flags=LATE hold=6.4us token=deadbeef " +
 		`inside=2 status=ABORTED code="handler panicked" ran=false text=""`,
 	"ACK session=8 req=0 pkt=4 size=0 data=0 reqtype=0 flags=- token=00000002 inside=3",
 }
@@ -94,7 +96,7 @@ func TestDecodeBundleJSON(t *testing.T) {
 		t.Fatalf("status %d, err %q, %+v", status, errOut, d)
 	}
 	if b := d.Packets[0]; b.Type != "BUNDLE" || b.Inside != 0 || b.Bytes != 87 ||
-		fmt.Sprint(b.Body) != "map[content:68 packets:3 padding:3 session:9 token:deadbeef]" {
+		fmt.Sprint(b.Body) != "map[content:68 loop:2 packets:3 padding:3 session:9 token:deadbeef]" {
 		t.Errorf("%+v", b)
 	}
 	for i, size := range []int{16, 26, 26} {

@@ -74,12 +74,14 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeCancel, Session: 1,
 		Hold: 7}, 1, nil, ""),
 		"CANCEL session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=- try=7 token=00000001")
-	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeAck, Session: 1, PktNum: 4},
-		1, nil, ""), "ACK session=1 req=0 pkt=4 size=0 data=0 reqtype=0 flags=- token=00000001")
+	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeAck, PktNum: 4,
+		Session: wire.FirstOf(127) + 1}, 1, nil, ""),
+		"ACK session=1 loop=127 req=0 pkt=4 size=0 data=0 reqtype=0 flags=- token=00000001")
 	drain := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpDrain),
-		Session: 2}, 5, &wire.Alive{Session: 3, Token: 4, Seq: 5, To: 5}, "")
-	add(elsewhere, testClient, drain, fmt.Sprintf("MGMT DRAIN session=2 req=0 pkt=0 size=24 data=0 "+
-		"flags=- token=%08x from_session=3 from_token=00000004 seq=0000000000000005 "+
+		Session: wire.FirstOf(9) + 2}, 5, &wire.Alive{Session: wire.FirstOf(8) + 3, Token: 4, Seq: 5,
+		To: 5}, "")
+	add(elsewhere, testClient, drain, fmt.Sprintf("MGMT DRAIN session=2 loop=9 req=0 pkt=0 size=24 "+
+		"data=0 flags=- token=%08x from_session=3 from_loop=8 from_token=00000004 seq=0000000000000005 "+
 		"to_token=00000005", wire.Token(drain)))
 	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeRFR, Session: 1, PktNum: 65535, Hold: 63}, 1, nil, ""),
 		"RFR session=1 req=0 pkt=65535 size=0 data=0 reqtype=0 flags=- try=63 token=00000001")

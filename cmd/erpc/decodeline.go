@@ -30,6 +30,7 @@ type line struct {
 // lineHeader is the header of a sound packet.
 type lineHeader struct {
 	Session *uint32  `json:"session"` // null: none
+	Loop    uint8    `json:"loop,omitempty"`
 	Req     uint64   `json:"req"`
 	Pkt     uint16   `json:"pkt"`
 	Size    uint32   `json:"size"` // of the message
@@ -55,8 +56,8 @@ func (l *line) fill(e *layer.ERPC, whole bool) {
 		h.Data = int(e.MsgSize) // which is in Contents if it is sound
 	}
 	l.Header = h
-	if e.Session != wire.NoSession {
-		session := e.Session
+	if h.Loop = e.Loop(); e.Session != wire.NoSession {
+		session := e.Session & wire.NoSession
 		h.Session = &session
 	}
 	if try, ok := e.Try(); ok {
@@ -91,6 +92,14 @@ func (l *line) fill(e *layer.ERPC, whole bool) {
 func (l *line) detail(name string, value any) {
 	l.Body[name] = value
 	l.details = append(l.details, fmt.Sprintf("%s=%v", name, value))
+}
+
+// session adds a session and, if it says one, its loop.
+func (l *line) session(name, loop string, field uint32) {
+	l.detail(name, field&wire.NoSession)
+	if n := wire.LoopOf(field); n != 0 {
+		l.detail(loop, n)
+	}
 }
 
 // quoted adds one field whose text has quotation marks.
@@ -144,7 +153,7 @@ func (l *line) body(e *layer.ERPC) {
 	case *wire.Connect:
 		l.detail("nonce", hex64(b.Nonce))
 		l.detail("epoch", hex64(b.Epoch))
-		l.detail("from_session", b.Session)
+		l.session("from_session", "from_loop", b.Session)
 		l.detail("from_token", hex32(b.Token))
 		offer(&b.Offer)
 		l.detail("cookie", fmt.Sprintf("%x", b.Cookie))
@@ -155,7 +164,7 @@ func (l *line) body(e *layer.ERPC) {
 	case *wire.Accept:
 		l.detail("nonce", hex64(b.Nonce))
 		l.detail("epoch", hex64(b.Epoch))
-		l.detail("from_session", b.Session)
+		l.session("from_session", "from_loop", b.Session)
 		l.detail("from_token", hex32(b.Token))
 		offer(&b.Offer)
 		l.extensions(e.Extensions)
@@ -166,7 +175,7 @@ func (l *line) body(e *layer.ERPC) {
 		if b.Session == wire.NoSession {
 			l.detail("from_session", "none")
 		} else {
-			l.detail("from_session", b.Session)
+			l.session("from_session", "from_loop", b.Session)
 		}
 		l.detail("from_token", hex32(b.Token))
 		l.detail("seq", hex64(b.Seq))
@@ -192,7 +201,7 @@ func (l *line) bundle(b *layer.Bundle) {
 	l.detail("packets", b.Count)
 	l.detail("content", b.Content)
 	l.detail("padding", l.Bytes-wire.BundleHeaderSize-b.Content)
-	l.detail("session", b.Session)
+	l.session("session", "loop", b.Session)
 	l.detail("token", fmt.Sprintf("%08x", b.Token))
 }
 
@@ -221,7 +230,11 @@ func (l *line) text() string {
 		if h.Session != nil {
 			session = strconv.FormatUint(uint64(*h.Session), 10)
 		}
-		add("session=%s req=%d pkt=%d size=%d data=%d", session, h.Req, h.Pkt, h.Size, h.Data)
+		add("session=%s", session)
+		if h.Loop != 0 {
+			add("loop=%d", h.Loop)
+		}
+		add("req=%d pkt=%d size=%d data=%d", h.Req, h.Pkt, h.Size, h.Data)
 		if l.Op == "" {
 			add("reqtype=%d", h.ReqType)
 		}

@@ -81,7 +81,7 @@ func (c *demoCmd) Run(e *env) error {
 		return err
 	}
 	c.endpoints = 2 // the table's and the Client's
-	c.tune()
+	c.tune(1)
 	begin := monotime.Now()
 	t, err := openTeam(e, &c.netFlags, &faultFlags{}, peer{}, 1)
 	if err != nil {

@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -53,4 +56,33 @@ func findSocket(name string, family int, mend string) finding {
 		return finding{name, false, "not in this kernel", "a kernel that has such sockets"}
 	}
 	return finding{name, false, err.Error(), mend}
+}
+
+// sharedCores returns the processors that are threads of one core, a text for each such core.
+func sharedCores() (list []string) {
+	files, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list")
+	for _, f := range files {
+		s := readWord(f)
+		if strings.ContainsAny(s, ",-") && !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// invariantClock reports whether the processor's counter runs at one rate, always; ok is false if
+// the kernel does not say.
+func invariantClock() (is, ok bool) {
+	if runtime.GOARCH == "arm64" {
+		return true, true // Arm's generic timer
+	}
+	b, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(b)) {
+		if name, flags, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
+			all := strings.Fields(flags)
+			return slices.Contains(all, "constant_tsc") && slices.Contains(all, "nonstop_tsc"), true
+		}
+	}
+	return false, false
 }

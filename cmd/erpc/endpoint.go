@@ -24,13 +24,13 @@ const (
 
 // endpoint is one event loop: an Rpc with the built-in service on it.
 type endpoint struct {
-	nexus  *erpc.Nexus
 	rpc    *erpc.Rpc
 	flags  *netFlags
 	core   int
 	stop   *atomic.Bool
 	served uint64
 
+	closeNexus          func() error // when the Rpc has been closed
 	allowRaw, allowLoad bool
 	siblings            []string // addresses of all the process's endpoints
 	raw                 *rawServer
@@ -41,25 +41,37 @@ type endpoint struct {
 // openEndpoint makes an endpoint on tr, which it owns.
 func openEndpoint(f *netFlags, tr transport.Transport, core int, stop *atomic.Bool) (*endpoint, error) {
 	ep := &endpoint{flags: f, core: core, stop: stop}
+	nexus, err := f.newNexus(ep.echo, ep.bench, ep.control)
+	if err != nil {
+		return nil, errors.Join(err, tr.Close())
+	}
+	ep.closeNexus = nexus.Close
+	ep.rpc, err = nexus.NewRpc(tr)
+	if err != nil {
+		return nil, errors.Join(err, nexus.Close())
+	}
+	return ep, nil
+}
+
+// newNexus makes a Nexus with the built-in service.
+func (f *netFlags) newNexus(echo, bench, control erpc.Handler) (*erpc.Nexus, error) {
 	cfg := f.config()
 	cfg.LockThread = f.OwnCore
 	// A loop that sleeps asks its stop function only after it woke; a session can end
 	// by a timer, without a packet.
 	cfg.OnSession = func(r *erpc.Rpc, _ *erpc.Session, _ erpc.SessionEvent) { r.Wake() }
 	nexus, err := erpc.NewNexus(cfg)
-	if err == nil {
-		ep.nexus = nexus
-		err = errors.Join(nexus.Register(typeEcho, erpc.Dispatch, ep.echo), nexus.Register(typeBench, erpc.Dispatch, ep.bench),
-			nexus.Register(typeControl, erpc.Dispatch, ep.control), nexus.Register(typeWork, erpc.Background, work))
-	}
 	if err != nil {
-		return nil, errors.Join(err, tr.Close())
+		return nil, err
 	}
-	ep.rpc, err = nexus.NewRpc(tr)
+	err = errors.Join(
+		nexus.Register(typeEcho, erpc.Dispatch, echo), nexus.Register(typeBench, erpc.Dispatch, bench),
+		nexus.Register(typeControl, erpc.Dispatch, control),
+		nexus.Register(typeWork, erpc.Background, work))
 	if err != nil {
 		return nil, errors.Join(err, nexus.Close())
 	}
-	return ep, nil
+	return nexus, nil
 }
 
 func (ep *endpoint) close() error {
@@ -70,7 +82,7 @@ func (ep *endpoint) close() error {
 	if ep.raw != nil {
 		err = errors.Join(err, ep.raw.close())
 	}
-	return errors.Join(err, ep.nexus.Close())
+	return errors.Join(err, ep.closeNexus())
 }
 
 // lock ties the caller to its thread and the thread to the endpoint's core and network. Where
@@ -100,29 +112,29 @@ func (ep *endpoint) leave() error {
 	return ep.flags.pair.home.enter()
 }
 
-func (ep *endpoint) echo(h erpc.ReqHandle) { ep.respond(h, len(h.Data())) }
-
-func (ep *endpoint) bench(h erpc.ReqHandle) {
-	n := len(h.Data())
-	if n >= 4 {
-		n = int(binary.LittleEndian.Uint32(h.Data()))
-	}
-	ep.respond(h, n)
+func (ep *endpoint) echo(h erpc.ReqHandle) {
+	data := h.Data()
+	ep.respond(h, len(data), data)
 }
 
-// respond answers with n bytes that begin like the request.
-func (ep *endpoint) respond(h erpc.ReqHandle, n int) {
+func (ep *endpoint) bench(h erpc.ReqHandle) {
+	data := h.Data()
+	n := len(data)
+	if n >= 4 {
+		n = int(binary.LittleEndian.Uint32(data))
+	}
+	ep.respond(h, n, data)
+}
+
+// respond answers with n bytes that begin like data, the request's.
+func (ep *endpoint) respond(h erpc.ReqHandle, n int, data []byte) {
 	ep.served++
 	buf, err := h.Alloc(n)
 	if err != nil {
-		code := erpc.CodeExhausted
-		if errors.Is(err, erpc.ErrTooLarge) {
-			code = erpc.CodeTooLarge
-		}
-		_ = h.RespondError(code, "")
+		_ = h.RespondError(err)
 		return
 	}
-	copy(buf.Data(), h.Data())
+	copy(buf.Data(), data)
 	if h.Respond(buf) != nil {
 		buf.Free()
 	}

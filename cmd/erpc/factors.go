@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -140,6 +141,7 @@ type factorsResult struct {
 	PaperPlainCost float64  `json:"paper_cc_unoptimised_cost_percent"`
 	Seed           uint64   `json:"seed,omitempty"`
 	Interrupted    bool     `json:"interrupted,omitempty"`
+	Failed         string   `json:"failed,omitempty"` // why it ended early
 }
 
 // Run implements the subcommand.
@@ -156,16 +158,13 @@ func (c *factorsCmd) Run(e *env) error {
 	if off := c.switches.list(); len(off) > 0 {
 		return usagef("--%s: factors itself switches optimisations off", off[0])
 	}
-	comp, err := b.compare(e, factorVariants())
-	if err != nil {
+	comp, failed, err := b.compared(e, factorVariants())
+	if comp == nil {
 		return err
 	}
-	if len(comp.arms[len(comp.arms)-1].ratios) == 0 { // not one round
-		return errStopped
-	}
 	res := factorsOf(comp)
-	res.Interrupted = e.ctx.Err() != nil
-	return res.print(e.out, c.JSON)
+	res.Interrupted, res.Failed = e.ctx.Err() != nil, failed
+	return errors.Join(err, res.print(e.out, c.JSON))
 }
 
 // factorsOf sums up.
@@ -252,6 +251,9 @@ func (r *factorsResult) print(w io.Writer, asJSON bool) error {
 	note := ""
 	if r.Interrupted {
 		note = "interrupted: measured so far\n"
+	}
+	if r.Failed != "" {
+		note += "measured until it failed: " + r.Failed + "\n"
 	}
 	_, err := fmt.Fprintf(w, "\ncongestion control costs %.1f %% of the rate without it (paper: %.0f %%), and %.1f %% without its three optimisations (paper: %.0f %%)\n%s",
 		r.Cost, r.PaperCost, r.PlainCost, r.PaperPlainCost, note)

@@ -140,8 +140,9 @@ func TestFactorsArithmetic(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	r.Interrupted = true
-	if err := r.print(&out, false); err != nil || !strings.Contains(out.String(), "costs 20.0 %") || !strings.Contains(out.String(), "interrupted") {
+	r.Interrupted, r.Failed = true, "the server died"
+	if err := r.print(&out, false); err != nil || !strings.Contains(out.String(), "costs 20.0 %") ||
+		!strings.Contains(out.String(), "interrupted") || !strings.Contains(out.String(), r.Failed) {
 		t.Errorf("%v: %q", err, out.String())
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -148,8 +150,15 @@ func (f *netFlags) config() erpc.Config {
 // maxMessage is the largest request or response of the commands.
 const maxMessage = 64 << 20
 
-// tune applies the flags that concern the whole process.
-func (f *netFlags) tune() { debug.SetGCPercent(f.GC) }
+// tune applies the flags that concern the whole process, which is to run so many event loops.
+// Goroutines on fewer processors (GOMAXPROCS) than loops would hand them round, which takes far
+// longer than the system takes to switch threads. A user's GOMAXPROCS stays.
+func (f *netFlags) tune(loops int) {
+	debug.SetGCPercent(f.GC)
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) <= loops {
+		runtime.GOMAXPROCS(loops + 1)
+	}
+}
 
 // spoil wraps tr in the injected faults, if any.
 func (f *faultFlags) spoil(tr transport.Transport, seed uint64) (transport.Transport, error) {

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -121,5 +126,73 @@ func TestRatioIsMedianOfRounds(t *testing.T) {
 	}
 	if r := b.result(); r.Ratio != 0.5 || r.Rps != 50 || r.RawRps != 100 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestCrowded: loops that outnumber the cores of their pins, or those allowed, are worth a word.
+func TestCrowded(t *testing.T) {
+	for _, c := range []struct {
+		pins, allowed []int
+		want          string
+	}{
+		{[]int{0, 1}, []int{0, 1}, ""},
+		{[]int{-1, -1}, []int{0, 1}, ""},
+		{[]int{-1, -1, -1}, []int{0, 1}, "3 event loops take turns on 2 cores:"},
+		{[]int{0, 1, 0, 1, 0, 1, 0, 1}, []int{0, 1, 2, 3, 4, 5, 6, 7},
+			"8 event loops take turns on 2 cores:"},
+		{[]int{3, 3}, []int{0, 1, 2, 3}, "2 event loops take turns on 1 core:"},
+		{[]int{-1, -1, -1}, nil, ""}, // the system does not say
+	} {
+		got := crowded(c.pins, c.allowed)
+		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%v of %v: %q, want %q", c.pins, c.allowed, got, c.want)
+		}
+	}
+}
+
+// TestTuneProcessors: loops get a processor each and leave one, unless the user says how many there
+// are.
+func TestTuneProcessors(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	gc := debug.SetGCPercent(100)
+	t.Cleanup(func() {
+		runtime.GOMAXPROCS(before)
+		debug.SetGCPercent(gc)
+	})
+	f := &netFlags{GC: 100}
+	for _, c := range []struct {
+		env               string
+		have, loops, want int
+	}{
+		{"", 2, 1, 2}, {"", 1, 1, 2}, {"", 2, 4, 5}, {"", 8, 4, 8}, {"2", 2, 4, 2},
+	} {
+		t.Setenv("GOMAXPROCS", c.env)
+		runtime.GOMAXPROCS(c.have)
+		f.tune(c.loops)
+		if got := runtime.GOMAXPROCS(0); got != c.want {
+			t.Errorf("%d loops, %d processors, GOMAXPROCS=%q: %d, want %d",
+				c.loops, c.have, c.env, got, c.want)
+		}
+	}
+}
+
+// TestBenchTellsCrowd: a bench whose loops outnumber its cores says so once.
+func TestBenchTellsCrowd(t *testing.T) {
+	if len(allowedCores()) < 2 {
+		if os.Getenv("CI") == "true" && runtime.GOOS == "linux" && runtime.NumCPU() >= 2 {
+			t.Fatal("the machine has cores, and the command does not find them")
+		}
+		t.Skip("one core is a crowd for two processes")
+	}
+	for threads, want := range map[int]int{1: 0, 2: 1} {
+		line := "bench rate --pin 0,0 --duration 10ms --rounds 2 --versus none --threads "
+		line += strconv.Itoa(threads)
+		if threads == 1 {
+			line = strings.Replace(line, "--pin 0,0", "--pin none", 1)
+		}
+		status, _, errOut := runCommand(t, line+" --wait adaptive")
+		if n := strings.Count(errOut, "event loops take turns"); status != 0 || n != want {
+			t.Errorf("%s: status %d, said %d times, want %d\n%s", line, status, n, want, errOut)
+		}
 	}
 }

@@ -29,6 +29,8 @@ type command struct {
 	Sim    simCmds   `cmd:"" help:"The cluster experiments of the eRPC paper, in a simulated network."`
 	Decode decodeCmd `cmd:"" help:"Print the packets of a capture, made by --pcap or tcpdump."`
 	Doctor doctorCmd `cmd:"" help:"What this machine offers and lacks, and how to mend it."`
+
+	Version kong.VersionFlag `help:"Print which build this is."`
 }
 
 type benchCmds struct {
@@ -47,7 +49,8 @@ type env struct {
 	err    io.Writer // progress, logs, errors
 	usedBy string    // the subcommand, for messages
 
-	atEnd []func() error // run when the subcommand has ended, however it did
+	atEnd     []func() error // run when the subcommand has ended, however it did
+	crowdTold bool           // that loops outnumber cores
 }
 
 // usageError is a mistake in the command line: exit status 2.
@@ -64,7 +67,7 @@ func main() {
 	os.Exit(status)
 }
 
-// helped is panicked with by kong's exit hook after --help has been printed.
+// helped is panicked with by kong's exit hook after --help or --version has been printed.
 type helped int
 
 // run runs one command line and returns the exit status.
@@ -80,7 +83,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	}()
 	var c command
 	parser, err := kong.New(&c, kong.Name("erpc"), kong.Description(description), kong.Writers(out, errOut),
-		kong.Exit(func(code int) { panic(helped(code)) }),
+		kong.Exit(func(code int) { panic(helped(code)) }), kong.Vars{"version": thisBuild()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}))
 	if err != nil {
 		return fail(errOut, err)

@@ -51,6 +51,8 @@ func TestWrongUsage(t *testing.T) {
 		"bench rate --size 3":                             "must be at least 4",
 		"bench rate --size=-1":                            "--size -1",
 		"bench rate --threads 0":                          "--threads 0",
+		"bench rate --slots 3":                            "Slots is 3, must be a power of two: 2 or 4",
+		"server --slots 100":                              "is 100, must be a power of two: 64 or 128",
 		"bench rate --transport shm --cc dcqcn":           "no ECN marks",
 		"bench rate --transport shm --iface eth0":         "below IP, not for shm",
 		"bench rate --transport auto --iface eth0":        "below IP; with auto give --addr",
@@ -121,16 +123,8 @@ func TestWrongUsage(t *testing.T) {
 		"doctor --pin 0":                                  "unknown flag",
 		"server --addr 127.0.0.1:0 --mtu 100000 --json":   "MTU",
 	} {
-		status, out, errOut := runCommand(t, line)
-		if status != exitUsage || out != "" || !oneLineWith(errOut, want) {
-			t.Errorf("erpc %s: status %d, out %q, err %q; want 2 and one line with %q", line, status, out, errOut, want)
-		}
+		checkUsage(t, line, want)
 	}
-}
-
-// oneLineWith reports whether s is one line, ours, that contains want.
-func oneLineWith(s, want string) bool {
-	return strings.HasPrefix(s, "erpc: ") && strings.Count(s, "\n") == 1 && strings.HasSuffix(s, "\n") && strings.Contains(s, want)
 }
 
 func TestFailures(t *testing.T) {

@@ -67,7 +67,7 @@ func (f *netFlags) listen(addr string) (transport.Transport, error) {
 type udpMedium struct{}
 
 func (udpMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
-	conn, err := udp.Listen(addr, udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()})
+	conn, err := udp.Listen(addr, f.udpConfig())
 	var bad *udp.ConfigError
 	if errors.As(err, &bad) {
 		return nil, usageError(oneLine(err))
@@ -76,6 +76,11 @@ func (udpMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// udpConfig describes a UDP socket.
+func (f *netFlags) udpConfig() udp.Config {
+	return udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()}
 }
 
 func (udpMedium) check(f *netFlags) error {

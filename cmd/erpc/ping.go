@@ -74,7 +74,7 @@ func (c *pingCmd) Run(e *env) error {
 	if err := c.startCapture(e); err != nil {
 		return err
 	}
-	c.tune()
+	c.tune(1)
 	stopProfile, err := startProfile(c.Profile)
 	if err != nil {
 		return err
@@ -164,9 +164,7 @@ func (p *pinger) once(w *worker, body []byte) error {
 
 // idleUntil keeps the session alive until the given time or Ctrl-C.
 func (w *worker) idleUntil(end monotime.Time) error {
-	wake := time.AfterFunc(end.Sub(monotime.Now()), w.ep.rpc.Wake)
-	defer wake.Stop()
-	return w.ep.rpc.Run(func() bool { return w.ep.stop.Load() || monotime.Now() >= end })
+	return runFor(w.ep.rpc, end.Sub(monotime.Now()), w.ep.stop.Load)
 }
 
 func (p *pinger) summary(out io.Writer) error {

@@ -56,6 +56,7 @@ type result struct {
 	Rounds      int      `json:"rounds,omitempty"`
 	Seed        uint64   `json:"seed,omitempty"`
 	Interrupted bool     `json:"interrupted,omitempty"`
+	Failed      string   `json:"failed,omitempty"` // why it ended early
 }
 
 // overText says what the bench ran over.
@@ -99,6 +100,7 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 		countText(r.VersusRps), r.Versus, r.CC, r.VersusCost, loss(r.VersusMax), loss(r.VersusMin), r.Rounds)
 	row(r.Seed > 0, "faults", "injected, seed %d", r.Seed)
 	row(r.Interrupted, "note", "interrupted: measured so far")
+	row(r.Failed != "", "note", "measured until it failed: %s", r.Failed)
 	return t.Flush()
 }
 

@@ -19,6 +19,7 @@ type serverCmd struct {
 	netFlags
 	Addr      string `help:"Address to serve on; thread i adds i to the port; default :31850. With shm a name; default erpc. With afpacket and afxdp an address of the interface, or :PORT and --iface." placeholder:"HOST:PORT"`
 	Threads   int    `default:"1" help:"Event loops, each with a port of its own; default ${default}." placeholder:"N"`
+	OnePort   bool   `help:"All event loops serve on one address and share its sessions. Linux, udp."`
 	Raw       bool   `help:"Clients may ask for raw echo sockets, for bench --raw. Only on trusted networks."`
 	Symmetric bool   `help:"Clients may ask for requests, for bench rate --symmetric. Only on trusted networks."`
 	Child     bool   `hidden:"" help:"End when standard input ends."`
@@ -29,6 +30,7 @@ func (serverCmd) Help() string {
 	return `Examples:
   erpc server                              on all addresses, port 31850
   erpc server --addr 10.0.0.1:31850 --threads 4 --pin 0,1,2,3 --wait spin
+  erpc server --threads 4 --one-port       four loops on port 31850
   sudo erpc server --transport afpacket --iface eth0       or afxdp
   erpc server --transport ud --iface mlx5_0
   erpc server --pcap server.pcap           capture, for erpc decode and Wireshark
@@ -44,7 +46,8 @@ type readyLine struct {
 
 // Run implements the subcommand.
 func (c *serverCmd) Run(e *env) error {
-	if err := errors.Join(c.check(), positive("--threads", c.Threads, 1)); err != nil {
+	err := errors.Join(c.check(), positive("--threads", c.Threads, 1), c.checkOnePort())
+	if err != nil {
 		return err
 	}
 	known, anywhere := c.medium().serves()
@@ -62,7 +65,7 @@ func (c *serverCmd) Run(e *env) error {
 		return err
 	}
 	c.notes = e.err
-	c.tune()
+	c.tune(c.Threads)
 	stopProfile, err := startProfile(c.Profile)
 	if err != nil {
 		return err
@@ -110,6 +113,9 @@ func (c *serverCmd) open(stop *atomic.Bool) (eps []*endpoint, err error) {
 	}
 	if c.Pin == "auto" {
 		cores, _ = (&netFlags{Pin: "none"}).cores(c.Threads) // a lone server leaves it to the system
+	}
+	if c.OnePort {
+		return c.openOnePort(cores, stop)
 	}
 	var addrs []string
 	for i := range c.Threads {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -62,6 +63,7 @@ type sessionsResult struct {
 	Errors      uint64        `json:"errors"`
 	Rows        []sessionsRow `json:"rows"`
 	Interrupted bool          `json:"interrupted,omitempty"`
+	Failed      string        `json:"failed,omitempty"` // why it ended early
 }
 
 // manySessions is from where on memory per session is told: below it other things weigh more.
@@ -87,16 +89,13 @@ func (c *sessionsCmd) Run(e *env) error {
 		variants = append(variants, variant{name: fmt.Sprint(n), set: func(*netFlags) {}, sessions: n})
 	}
 	slices.SortStableFunc(variants, func(a, b variant) int { return a.sessions - b.sessions })
-	comp, err := b.compare(e, variants)
-	if err != nil {
+	comp, failed, err := b.compared(e, variants)
+	if comp == nil {
 		return err
 	}
-	if len(comp.arms[len(comp.arms)-1].ratios) == 0 { // not one round
-		return errStopped
-	}
 	res := sessionsOf(comp)
-	res.Interrupted = e.ctx.Err() != nil
-	return res.print(e.out, c.JSON)
+	res.Interrupted, res.Failed = e.ctx.Err() != nil, failed
+	return errors.Join(err, res.print(e.out, c.JSON))
 }
 
 // sessionsOf sums up.
@@ -144,6 +143,9 @@ func (r *sessionsResult) print(w io.Writer, asJSON bool) error {
 	}
 	if r.Interrupted {
 		fmt.Fprintln(t, "interrupted: measured so far")
+	}
+	if r.Failed != "" {
+		fmt.Fprintf(t, "measured until it failed: %s\n", r.Failed)
 	}
 	return t.Flush()
 }

@@ -49,10 +49,7 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim scale --duration 1us --threads 1":         "--duration 1µs",
 		"sim scale --threads 1 --algorithm off --json": "--algorithm \"off\"",
 	} {
-		status, out, errOut := runCommand(t, line)
-		if status != exitUsage || out != "" || !oneLineWith(errOut, want) {
-			t.Errorf("erpc %s: status %d, out %q, err %q; want 2 and one line with %q", line, status, out, errOut, want)
-		}
+		checkUsage(t, line, want)
 	}
 }
 

@@ -56,6 +56,14 @@ func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int, serv
 	if err != nil {
 		return t, err
 	}
+	loops := cores[:threads]
+	if p.addr == "" { // the server shares the machine
+		loops = cores
+	}
+	if said := crowded(loops, allowedCores()); said != "" && !e.crowdTold {
+		e.crowdTold = true
+		fmt.Fprintln(e.err, said)
+	}
 	addrs := []string{p.addr}
 	if p.addr == "" && t.server == nil {
 		if t.server, err = startServer(f, threads, pinList(cores[threads:]), serverFlags...); err != nil {
@@ -300,19 +308,23 @@ func (w *worker) prepare(s shape) (err error) {
 // drainLimit bounds the wait for RPCs in flight at the end of a round.
 const drainLimit = 2 * time.Second
 
+// runFor runs the event loop until stop returns true, at most for d.
+func runFor(r *erpc.Rpc, d time.Duration, stop func() bool) error {
+	over := false
+	timer, err := r.AfterFunc(d, func() { over = true })
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.Run(func() bool { return stop() || over }), timer.Stop())
+}
+
 // load starts RPCs for d, and waits for those in flight then.
 func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
 	l, r := w.ep.load, w.ep.rpc
 	l.begin(keepLatency)
-	end := l.begun.Add(d)
-	wake := time.AfterFunc(d, r.Wake) // for loops that sleep
-	defer wake.Stop()
-	pass := 0
-	err := r.Run(func() bool {
-		pass++
-		over := l.dead != nil || w.ep.stop.Load() || (l.now != 0 || pass&63 == 0) && l.clock() >= end
+	err := runFor(r, d, func() bool {
 		l.now = 0
-		return over
+		return l.dead != nil || w.ep.stop.Load()
 	})
 	if err != nil {
 		return round{}, err
@@ -340,12 +352,9 @@ func (w *worker) settle() error {
 // drain waits until no RPC of the load is in flight. They count, and so does the wait.
 func (w *worker) drain() error {
 	l, r := w.ep.load, w.ep.rpc
-	limit := l.clock().Add(drainLimit)
-	wake := time.AfterFunc(drainLimit, r.Wake)
-	defer wake.Stop()
-	err := r.Run(func() bool {
+	err := runFor(r, drainLimit, func() bool {
 		l.now = 0
-		return l.inFlight == 0 || l.dead != nil || l.clock() > limit
+		return l.inFlight == 0 || l.dead != nil
 	})
 	if l.inFlight > 0 {
 		l.lastAt = l.clock()

@@ -14,12 +14,12 @@ import (
 // randomBundle returns a bundle of up to five packets, sound or with some bits changed.
 func randomBundle(rng *rand.Rand) []byte {
 	b := make([]byte, wire.BundleHeaderSize)
-	first, session, token, count := uint32(0), rng.Uint32N(4), rng.Uint32(), 1+rng.IntN(5)
+	first, session, token, count := uint32(0), randomSession(rng), rng.Uint32(), 1+rng.IntN(5)
 	firstToken := token
 	for i := range count {
 		another := i > 0 && rng.IntN(3) == 0
 		if another {
-			session, token = rng.Uint32N(wire.NoSession), rng.Uint32()
+			session, token = randomSession(rng), rng.Uint32()
 		}
 		if i == 0 {
 			first = session

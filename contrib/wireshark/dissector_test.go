@@ -70,12 +70,12 @@ func record(t *testing.T, cfg pcap.Config, make func(send func(src, dst string, 
 // fields are those that tshark is asked for.
 var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "erpc.hold", "erpc.try", "erpc.hold_ns", "erpc.size", "erpc.flags",
 	"erpc.flags.ce", "erpc.flags.quiet", "erpc.flags.gap", "erpc.flags.late", "erpc.flags.keep",
-	"erpc.flags.cut", "erpc.left_ns", "erpc.session", "erpc.upper", "erpc.token", "erpc.reqnum",
-	"erpc.pktnum", "erpc.data_len", "erpc.data", "erpc.error_status", "erpc.error_code",
+	"erpc.flags.cut", "erpc.left_ns", "erpc.session", "erpc.loop", "erpc.phase", "erpc.token",
+	"erpc.reqnum", "erpc.pktnum", "erpc.data_len", "erpc.data", "erpc.error_status", "erpc.error_code",
 	"erpc.error_ran", "erpc.error_text", "erpc.error_details", "erpc.error_malformed",
-	"erpc.nonce", "erpc.epoch", "erpc.from_session", "erpc.from_token", "erpc.credits",
-	"erpc.slots", "erpc.mtu", "erpc.waiting", "erpc.features", "erpc.ext.type", "erpc.ext.value",
-	"erpc.version_asked", "erpc.version_least", "erpc.version_most",
+	"erpc.nonce", "erpc.epoch", "erpc.from_session", "erpc.from_loop", "erpc.from_token",
+	"erpc.credits", "erpc.slots", "erpc.mtu", "erpc.waiting", "erpc.features", "erpc.ext.type",
+	"erpc.ext.value", "erpc.version_asked", "erpc.version_least", "erpc.version_most",
 	"erpc.max_message", "erpc.checksum", "erpc.cookie", "erpc.code", "erpc.seq", "erpc.to_token", "erpc.padding_len", "erpc.malformed",
 	"erpc.bundles", "erpc.bundle.count", "erpc.bundle.content", "erpc.bundle.another", "erpc.bundle.whole",
 	"udp.srcport", "udp.dstport", "udp.checksum.status", "_ws.malformed", "_ws.lua.error"}
@@ -172,8 +172,10 @@ func packets(t *testing.T, n int) [][]byte {
 		for i := range pkt {
 			pkt[i] = byte(rng.Uint32())
 		}
-		h := wire.Header{Type: randomTypes[rng.IntN(len(randomTypes))], ReqType: uint8(rng.IntN(255)), Hold: uint16(rng.Uint32()), PktNum: uint16(rng.IntN(3)),
-			MsgSize: rng.Uint32N(wire.MaxMsgSize), Session: rng.Uint32N(wire.NoSession), ReqNum: rng.Uint64N(wire.MaxReqNum)}
+		h := wire.Header{Type: randomTypes[rng.IntN(len(randomTypes))],
+			ReqType: uint8(rng.IntN(255)), Hold: uint16(rng.Uint32()), PktNum: uint16(rng.IntN(3)),
+			MsgSize: rng.Uint32N(wire.MaxMsgSize), Session: randomSession(rng),
+			ReqNum: rng.Uint64N(wire.MaxReqNum)}
 		switch h.Type {
 		case wire.TypeRFR, wire.TypeCR:
 			pkt = pkt[:wire.HeaderSize]
@@ -204,11 +206,16 @@ func packets(t *testing.T, n int) [][]byte {
 		case 2:
 			pkt[1] = 255
 		case 3:
-			binary.LittleEndian.PutUint32(pkt[8:], wire.NoSession)
+			binary.LittleEndian.PutUint32(pkt[8:], wire.NoSession|wire.FirstOf(uint8(rng.IntN(2))))
 		}
 		list = append(list, pkt)
 	}
 	return list
+}
+
+// randomSession returns a session of no loop, or of any.
+func randomSession(rng *rand.Rand) uint32 {
+	return rng.Uint32N(wire.NoSession) | wire.FirstOf(uint8(rng.IntN(2)*rng.IntN(wire.MaxLoop+1)))
 }
 
 // randomTypes are those of random packets; operations come from the golden ones.

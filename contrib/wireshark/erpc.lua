@@ -16,6 +16,7 @@
 local erpc = Proto("erpc", "eRPC")
 
 local HEADER, VERSION, NO_SESSION = 24, 2, 0xFFFFFF
+local LOOP, KEY_PHASE = 2 ^ 24, 2 ^ 31 -- in the session field: one loop, and the highest bit
 local BUNDLE_HEADER, RECORD = 16, 12 -- bytes; of a record without what only some have
 local REQ, RFR, CR, RESP, MGMT, ERR, WAIT, PAST, CANCEL, ACK = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local BUNDLE = 10
@@ -65,7 +66,8 @@ local f = {
   keep = ProtoField.bool("erpc.flags.keep", "Keep", 8, nil, 0x20),
   cut = ProtoField.uint8("erpc.flags.cut", "Cut, packets of", base.DEC, cuts, 0xC0),
   session = ProtoField.uint32("erpc.session", "Session at the receiver", base.DEC),
-  upper = ProtoField.uint8("erpc.upper", "Reserved, or the loop that is asked for", base.HEX),
+  loop = ProtoField.uint8("erpc.loop", "Loop of the receiver", base.DEC, nil, 0x7F),
+  phase = ProtoField.bool("erpc.phase", "Key phase, reserved", 8, nil, 0x80),
   token = ProtoField.uint32("erpc.token", "Token, or token XOR checksum", base.HEX),
   reqnum = ProtoField.uint64("erpc.reqnum", "Request number", base.DEC),
   pktnum = ProtoField.uint16("erpc.pktnum", "Packet number", base.DEC),
@@ -80,6 +82,7 @@ local f = {
   nonce = ProtoField.uint64("erpc.nonce", "Nonce of the attempt to connect", base.HEX),
   epoch = ProtoField.uint64("erpc.epoch", "Epoch of the sender's endpoint", base.HEX),
   from_session = ProtoField.uint32("erpc.from_session", "Session at the sender", base.DEC),
+  from_loop = ProtoField.uint8("erpc.from_loop", "Loop of the sender", base.DEC, nil, 0x7F),
   from_token = ProtoField.uint32("erpc.from_token", "Token of that session", base.HEX),
   credits = ProtoField.uint16("erpc.credits", "Credits", base.DEC),
   slots = ProtoField.uint16("erpc.slots", "Slots", base.DEC),
@@ -148,6 +151,9 @@ local function size_fits(type, payload, msgsize)
   return payload == 0 and (type == RFR or type == CR or msgsize == 0)
 end
 
+-- is_session reports whether a session field names a session, of any loop.
+local function is_session(field) return field < KEY_PHASE and field % LOOP ~= NO_SESSION end
+
 -- only reports whether flags has no other bits than mask.
 local function only(flags, mask)
   for bit = 0, 3 do
@@ -164,7 +170,7 @@ local function check_fields(h)
   if not size_fits(h.type, h.payload, h.msgsize) then return bad_size end
   if not only(h.flags, allowed[h.type]) then return bad_flags end
   if h.reqtype > 254 then return "request type out of range" end
-  return h.session_field >= NO_SESSION and bad_session or nil
+  return not is_session(h.session_field) and bad_session or nil
 end
 
 -- check does the same for any packet alone.
@@ -174,7 +180,9 @@ local function check(tvb, h)
   if ops[h.reqtype] == nil then return "request type out of range" end
   if h.flags ~= 0 then return bad_flags end
   if h.msgsize < body_size[h.reqtype] or h.payload < h.msgsize then return bad_size end
-  if h.session ~= NO_SESSION and h.session_field > NO_SESSION then return bad_session end
+  if h.session_field % LOOP ~= NO_SESSION and h.session_field >= KEY_PHASE then
+    return bad_session
+  end
   if (h.reqtype == 1 or h.reqtype == 3) and tvb:len() >= HEADER + h.msgsize and
     not whole(tvb(HEADER, h.msgsize), body_size[h.reqtype]) then
     return "an extension is longer than its packet"
@@ -202,8 +210,8 @@ local function read_header(tvb, size)
   local h = add_first({ payload = size - HEADER }, tvb, 0)
   h.version = math.floor(h.first:uint() / 16)
   add_sizes(h, tvb, 4)
-  h.session_field, h.session_range, h.session = tvb(8, 4):le_uint(), tvb(8, 3), tvb(8, 3):le_uint()
-  h.upper, h.token_range, h.token = tvb(11, 1), tvb(12, 4), tvb(12, 4):le_uint()
+  h.session_field, h.session_range = tvb(8, 4):le_uint(), tvb(8, 4)
+  h.token_range, h.token = tvb(12, 4), tvb(12, 4):le_uint()
   h.reqnum, h.pktnum_range, h.pktnum = tvb(16, 6), tvb(22, 2), tvb(22, 2):le_uint()
   return h
 end
@@ -221,17 +229,16 @@ local function read_record(tvb, at, left, before)
   h.payload, h.reqnum = tvb(at + 4, 2):le_uint(), tvb(at + 6, 6)
   h.head = RECORD + (another and 8 or 0) + (is_whole and 0 or 6)
   if h.head + h.payload > left then return nil, bad_bundle end
-  h.session, h.token, h.msgsize = before.session, before.token, h.payload
+  h.session_field, h.token, h.msgsize = before.session_field, before.token, h.payload
   if another then
     h.session_range, h.token_range = tvb(at + RECORD, 4), tvb(at + RECORD + 4, 4)
-    h.session, h.token = h.session_range:le_uint(), h.token_range:le_uint()
+    h.session_field, h.token = h.session_range:le_uint(), h.token_range:le_uint()
   end
   if not is_whole then
     add_sizes(h, tvb, at + h.head - 6)
     h.pktnum_range = tvb(at + h.head - 2, 2)
     h.pktnum = h.pktnum_range:le_uint()
   end
-  h.session_field = h.session
   local why = check_fields(h)
   return not why and h or nil, why
 end
@@ -244,9 +251,9 @@ local function least(tvb) return is_bundle(tvb) and BUNDLE_HEADER or HEADER end
 -- to end, or nil and why the bundle is not sound. size is its true size; its header is there.
 local function read_bundle(tvb, size)
   local b = { count = tvb(1, 1):uint(), content = tvb(2, 2):le_uint() }
-  b.session, b.token = tvb(8, 4):le_uint(), tvb(12, 4):le_uint()
+  b.session_field, b.token = tvb(8, 4):le_uint(), tvb(12, 4):le_uint()
   if tvb(4, 4):le_uint() ~= 0 then return nil, bad_flags end
-  if b.session >= NO_SESSION then return nil, bad_session end
+  if not is_session(b.session_field) then return nil, bad_session end
   b.stop = BUNDLE_HEADER + b.content
   if b.count == 0 or b.stop > size then return nil, bad_bundle end
   local at, there, before, why = BUNDLE_HEADER, math.min(tvb:len(), b.stop), b, nil
@@ -293,6 +300,29 @@ local function add_value(tree, field, range, value)
   return range and tree:add(field, range, value) or tree:add(field, value):set_generated()
 end
 
+-- add_session shows the parts of the session field.
+local function add_session(tree, h)
+  local range, number = h.session_range, h.session_field % LOOP
+  local upper = math.floor(h.session_field / LOOP)
+  local item = add_value(tree, f.session, range and range(0, 3), number)
+  if number == NO_SESSION then item:append_text(" (none)") end
+  add_value(tree, f.loop, range and range(3, 1), upper)
+  add_value(tree, f.phase, range and range(3, 1), upper)
+end
+
+-- session_text names a session, and its loop if it has one.
+local function session_text(field)
+  local number, loop = field % LOOP, math.floor(field / LOOP) % 128
+  return (number == NO_SESSION and "none" or tostring(number)) ..
+    (loop > 0 and " loop=" .. loop or "")
+end
+
+-- add_from shows the sender's session in a body, of which b are the four bytes.
+local function add_from(tree, b)
+  tree:add_le(f.from_session, b(0, 3))
+  tree:add(f.from_loop, b(3, 1))
+end
+
 -- add_header shows the header of a packet, alone or in a bundle.
 local function add_header(tree, h)
   tree:add(f.type, h.first)
@@ -304,9 +334,7 @@ local function add_header(tree, h)
   add_value(flags, f.ce, h.flag_bits, bits)
   if second[h.type] then add_value(flags, second[h.type], h.flag_bits, bits) end
   add_value(flags, f.cut, h.flag_bits, bits)
-  local item = add_value(tree, f.session, h.session_range, h.session)
-  if h.session == NO_SESSION then item:append_text(" (none)") end
-  if h.upper then tree:add(f.upper, h.upper) end
+  add_session(tree, h)
   add_value(tree, f.token, h.token_range, h.token)
   tree:add(f.reqnum, h.reqnum, h.reqnum:le_uint64())
   add_value(tree, f.pktnum, h.pktnum_range, h.pktnum)
@@ -371,7 +399,7 @@ local function add_body(tree, b, op)
   if op == 1 or op == 3 then
     tree:add_le(f.nonce, b(0, 8))
     tree:add_le(f.epoch, b(8, 8))
-    tree:add_le(f.from_session, b(16, 4))
+    add_from(tree, b(16, 4))
     tree:add_le(f.from_token, b(20, 4))
     add_offer(tree, b(24, 24))
     if op == 1 then tree:add(f.cookie, b(48, 16)) end
@@ -383,7 +411,7 @@ local function add_body(tree, b, op)
     tree:add_le(f.nonce, b(0, 8))
     tree:add_le(f.code, b(8, 1))
   else
-    tree:add_le(f.from_session, b(0, 4))
+    add_from(tree, b(0, 4))
     tree:add_le(f.from_token, b(4, 4))
     tree:add_le(f.seq, b(8, 8))
     tree:add_le(f.to_token, b(16, 4))
@@ -411,7 +439,8 @@ end
 local function show_bundle(tree, tvb, pinfo, size)
   local head = tree:add(tvb(0, BUNDLE_HEADER), "Header of the bundle")
   for _, x in ipairs({ { f.version, 0, 1 }, { f.type, 0, 1 }, { f.count, 1, 1 },
-    { f.content, 2, 2 }, { f.session, 8, 3 }, { f.upper, 11, 1 }, { f.token, 12, 4 } }) do
+    { f.content, 2, 2 }, { f.session, 8, 3 }, { f.loop, 11, 1 }, { f.phase, 11, 1 },
+    { f.token, 12, 4 } }) do
     head:add_le(x[1], tvb(x[2], x[3]))
   end
   local b, why = read_bundle(tvb, size)
@@ -468,7 +497,7 @@ function erpc.dissector(tvb, pinfo, root)
     name = add_payload(tree, h, tvb:len() > HEADER and tvb(HEADER) or nil)
   end
   pinfo.cols.info = string.format("%s session=%s req=%s pkt=%d size=%d data=%d", name,
-    h.session == NO_SESSION and "none" or tostring(h.session), tostring(h.reqnum:le_uint64()),
+    session_text(h.session_field), tostring(h.reqnum:le_uint64()),
     h.pktnum, h.msgsize, data)
   return tvb:len()
 end

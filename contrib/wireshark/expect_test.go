@@ -38,6 +38,7 @@ func expect(pkt []byte) map[string]string {
 		return want
 	}
 	expectFirst(set, pkt)
+	e.Session, _ = wire.SessionOf(pkt) // without a session Parse skips the rest of the field
 	expectHeader(set, e)
 	if e.Type == wire.TypeMgmt {
 		set("op", "%d", e.ReqType)
@@ -70,7 +71,7 @@ func expectBundle(pkt []byte, size int) map[string]string {
 	set("type", "%d", uint8(wire.TypeBundle))
 	set("bundle.count", "%d", b.Count)
 	set("bundle.content", "%d", b.Content)
-	set("session", "%d", b.Session)
+	expectSession(set, b.Session)
 	set("token", "0x%08x", b.Token)
 	for i := range b.Packets {
 		e := &b.Packets[i]
@@ -104,7 +105,19 @@ func expectPacket(set func(name, format string, v any), e *layer.ERPC) {
 // expectFirst sets what a packet alone and the header of a bundle have.
 func expectFirst(set func(name, format string, v any), pkt []byte) {
 	set("version", "%d", pkt[0]>>4)
-	set("upper", "0x%02x", pkt[11])
+}
+
+// expectSession sets the parts of a session field.
+func expectSession(set func(name, format string, v any), field uint32) {
+	set("session", "%d", field&wire.NoSession)
+	set("loop", "%d", wire.LoopOf(field))
+	set("phase", "%t", field&wire.KeyPhase != 0)
+}
+
+// expectFrom sets the sender's session in a body.
+func expectFrom(set func(name, format string, v any), field uint32) {
+	set("from_session", "%d", field&wire.NoSession)
+	set("from_loop", "%d", wire.LoopOf(field))
 }
 
 func expectHeader(set func(name, format string, v any), e *layer.ERPC) {
@@ -124,7 +137,7 @@ func expectHeader(set func(name, format string, v any), e *layer.ERPC) {
 		set("flags.keep", "%t", e.Flags&wire.FlagKeep != 0)
 	}
 	set("flags.cut", "%d", e.Flags.Cut())
-	set("session", "%d", e.Session)
+	expectSession(set, e.Session)
 	set("token", "0x%08x", e.Token)
 	set("reqnum", "%d", e.ReqNum)
 	set("pktnum", "%d", e.PktNum)
@@ -181,7 +194,7 @@ func expectBody(set func(name, format string, v any), body layer.Body) {
 	case *wire.Connect:
 		set("nonce", "0x%016x", b.Nonce)
 		set("epoch", "0x%016x", b.Epoch)
-		set("from_session", "%d", b.Session)
+		expectFrom(set, b.Session)
 		set("from_token", "0x%08x", b.Token)
 		offer(b.Offer)
 		set("cookie", "%x", b.Cookie)
@@ -191,14 +204,14 @@ func expectBody(set func(name, format string, v any), body layer.Body) {
 	case *wire.Accept:
 		set("nonce", "0x%016x", b.Nonce)
 		set("epoch", "0x%016x", b.Epoch)
-		set("from_session", "%d", b.Session)
+		expectFrom(set, b.Session)
 		set("from_token", "0x%08x", b.Token)
 		offer(b.Offer)
 	case *wire.Refuse:
 		set("nonce", "0x%016x", b.Nonce)
 		set("code", "%d", uint8(b.Code))
 	case *wire.Alive:
-		set("from_session", "%d", b.Session)
+		expectFrom(set, b.Session)
 		set("from_token", "0x%08x", b.Token)
 		set("seq", "0x%016x", b.Seq)
 		set("to_token", "0x%08x", b.To)

@@ -102,7 +102,7 @@ func (l *lab) fail(err error) {
 func (l *lab) serve(h erpc.ReqHandle) {
 	b := h.Data()
 	if len(b) < minRequest {
-		l.fail(h.RespondError(erpc.CodeApplication, "short request"))
+		l.fail(h.RespondError(errors.New("short request")))
 		return
 	}
 	buf, err := h.Alloc(int(binary.LittleEndian.Uint32(b)))
