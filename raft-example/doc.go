@@ -38,23 +38,33 @@
 // A MsgApp without entries that only tells a commit index waits, up to
 // replica.Config.CommitDelay, for a message to ride on. That is one more delay to Raft.
 //
-// # One Ready at a time
+// # The disk
 //
-// replica takes a Ready, gives its entries and hard state to the disk if there is one, and
-// only then sends messages, applies and advances. Meanwhile everything that arrives is
-// stepped, and the next Ready takes all of it: so fsync is batched by the time it takes, and
-// nothing is acknowledged that is not durable. Without a disk the three steps follow
-// each other at once. A node handles the first event of a pass of its loop at once, for
-// latency, and those that follow together at the end of the pass, for throughput.
+// Without a disk, replica takes a Ready, appends, sends, applies and advances. With one, raft
+// runs with asynchronous storage writes: each Ready names what is to be written and the
+// messages that wait for that (answers that promise durability, votes). All other messages
+// leave at once, so a leader sends heartbeats and a follower answers them while the disk is at
+// work. One write is under way at a time and the next one takes all that came meanwhile: so
+// fsync is batched by the time it takes, and nothing is acknowledged that is not durable.
+// The time of a write does not count towards an election timeout while no leader is known. A
+// disk that takes more than half an election timeout gets a warning once a minute, with the
+// tick that would do.
+//
+// A node handles the first event of a pass of its loop at once, for latency, and those that
+// follow together at the end of the pass, for throughput.
 //
 // # Exactly once
 //
 // A client opens a session through the log (its number is the index of that entry) and
 // numbers its writes. The state machine keeps the last number and result of each
-// session and answers a repetition from there. The table is bounded: of more than
-// kv.MaxSessions the one whose last write is oldest in the log goes, on all replicas
-// the same one, and its client gets kv.ErrExpired, nothing applied (the policy of the Raft
-// dissertation, section 6.3). Snapshots hold the table.
+// session and answers a repetition from there. The table is bounded by kv.MaxSessions. Of a
+// full one, the oldest session that never wrote goes, or else the one whose last write is
+// oldest, if that is more than kv.SessionIdle ago; if there is neither, no session is opened
+// (kv.ErrFull). The time is that of the log: a leader adds it as an entry every ten seconds
+// while the table is more than half full, so that all replicas decide the same (Raft
+// dissertation, section 6.3). A write of a session that has gone is kv.Expired: nothing is
+// applied by that attempt. If an earlier attempt had no answer the outcome is unknown
+// (client.ErrUnknown). Snapshots hold the table.
 //
 // # Reads
 //
@@ -67,13 +77,17 @@
 // A log has a random identity, made with it. Every message carries its sender's,
 // and a replica that knows another one of the same sender refuses the message
 // (node.ErrForeignLog): a replica that lost its log would vote twice in one term. So a replica
-// without a disk that died comes back as a new member, under a new number.
+// without a disk that died comes back as a new member, under a new number. With a disk, the
+// identity of a peer is durable before anything that it sends counts: a replica whose disk
+// was wiped is recognised also when all start again.
 //
 // # Snapshots and compaction
 //
 // The log keeps Config.KeepEntries applied entries in memory. A follower that needs an older
 // one gets a snapshot, in chunks, each one RPC. The store is 1024 shards; a snapshot is
 // written shard after shard between passes of the loop, and a shard that is about to change
-// first of all, so that no pass takes long. On disk, a snapshot and a new log that
-// begins behind it take the place of the old ones every Config.SnapshotEvery entries.
+// first of all, so that no pass takes long. A snapshot that comes in is read in pieces, too,
+// before raft hears of it. On disk, a snapshot and a new log that begins behind it take the
+// place of the old ones every Config.SnapshotEvery entries. The snapshot is written beside the
+// old one while the log goes on; only the change-over is in order with what is saved.
 package raftexample

@@ -39,8 +39,12 @@ func Dial(tr transport.Transport, cfg Config, ec erpc.Config) (*Blocking, error)
 		return nil, errors.Join(err, r.Close(), nexus.Close())
 	}
 	b := &Blocking{c: c, nexus: nexus, rpc: r, stop: make(chan struct{}), ended: make(chan struct{})}
+	// The loop is to look at the clock, for repetitions.
+	var wake *erpc.Timer
+	if wake, err = r.AfterFunc(c.cfg.Backoff, func() { _ = wake.Reset(c.cfg.Backoff) }); err != nil {
+		return nil, errors.Join(err, r.Close(), nexus.Close())
+	}
 	go b.run()
-	go b.wake()
 	return b, nil
 }
 
@@ -60,20 +64,6 @@ func (b *Blocking) run() {
 	b.c.Close()
 	_ = b.rpc.Close() // ends what is under way
 	_ = b.nexus.Close()
-}
-
-// wake makes the loop look at the clock, for repetitions.
-func (b *Blocking) wake() {
-	t := time.NewTicker(b.c.cfg.Backoff)
-	defer t.Stop()
-	for {
-		select {
-		case <-b.ended:
-			return
-		case <-t.C:
-			b.rpc.Wake()
-		}
-	}
 }
 
 // Close ends the client. Calls under way end with ErrClosed.
@@ -98,15 +88,23 @@ func (b *Blocking) Do(ctx context.Context, cmd kv.Command) (kv.Answer, error) {
 	case r := <-got:
 		return r.Answer, r.Err
 	case <-ctx.Done():
-		return kv.Answer{}, fmt.Errorf("%w: %w", ErrDeadline, ctx.Err())
+		return kv.Answer{}, given(cmd, fmt.Errorf("%w: %w", ErrDeadline, ctx.Err()))
 	case <-b.ended:
 		select {
 		case r := <-got:
 			return r.Answer, r.Err
 		default:
-			return kv.Answer{}, ErrClosed
+			return kv.Answer{}, given(cmd, ErrClosed)
 		}
 	}
+}
+
+// given is the error of a request whose end was not waited for.
+func given(cmd kv.Command, err error) error {
+	if cmd.Op == kv.Get {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
 // Get returns the value of a key; found is false if there is none.
@@ -156,6 +154,23 @@ func (b *Blocking) CAS(ctx context.Context, key string, old, value []byte) (swap
 	return a.Status == kv.OK, now, err
 }
 
+// Members returns the addresses of the servers that are known: the cluster's members, once
+// it has told them.
+func (b *Blocking) Members(ctx context.Context) ([]string, error) {
+	got := make(chan []string, 1)
+	if err := b.rpc.Post(func(*erpc.Rpc) { got <- b.c.known() }); err != nil {
+		return nil, ErrClosed
+	}
+	select {
+	case list := <-got:
+		return list, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrDeadline, ctx.Err())
+	case <-b.ended:
+		return nil, ErrClosed
+	}
+}
+
 // Call does a request of another type to one server, once.
 func (b *Blocking) Call(ctx context.Context, addr string, reqType uint8, body []byte) ([]byte, error) {
 	type end struct {
@@ -164,7 +179,7 @@ func (b *Blocking) Call(ctx context.Context, addr string, reqType uint8, body []
 	}
 	got := make(chan end, 1)
 	err := b.rpc.Post(func(r *erpc.Rpc) {
-		s, err := b.c.session(b.c.servers[b.c.server(addr)])
+		s, err := b.c.session(b.c.other(addr))
 		var req *erpc.MsgBuffer
 		if err == nil {
 			req, err = r.Alloc(len(body))

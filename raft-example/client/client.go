@@ -17,12 +17,24 @@ var (
 	ErrDeadline = errors.New("client: deadline exceeded")
 	ErrClosed   = errors.New("client: closed")
 	ErrConfig   = errors.New("client: bad config")
+	ErrNoServer = errors.New("client: no address of a server is known yet")
+	// ErrUnknown means that a write may have been applied, once, or not at all.
+	ErrUnknown = errors.New("client: outcome unknown: the write may have been applied")
 )
 
 // Config configures a Client.
 type Config struct {
 	Cluster uint64
-	Servers []string // addresses of replicas; more are learnt from hints
+	// Servers are addresses of replicas, to begin with and to return to; the cluster tells
+	// the others. Empty if Resolver finds them.
+	Servers []string
+	// Resolver finds replicas when none that is known answers. Default: none.
+	Resolver Resolver
+	// Refresh is how often the members are asked for. Default 10 s.
+	Refresh time.Duration
+	// Members is called in the Rpc's thread with the addresses of all members, when they are first
+	// known and when they have changed: for a program that wants to know them when it starts again.
+	Members func(addrs []string)
 	// Attempt is how long to wait for one answer before asking again. Default 250 ms.
 	Attempt time.Duration
 	// Backoff is the pause before a request is repeated. Default 5 ms.
@@ -43,19 +55,14 @@ type Result struct {
 type Client struct {
 	cfg     Config
 	rpc     *erpc.Rpc
-	servers []*server
-	leader  int // whom to ask first
+	members members
+	leader  *server // the one to ask first
 	lanes   []*lane
 	calls   []call
 	free    []uint32
 	later   []uint32 // calls that wait to be repeated
 	done    erpc.Continuation
 	closed  bool
-}
-
-type server struct {
-	addr string
-	sess *erpc.Session
 }
 
 // lane is a session of the store: one write at a time.
@@ -69,11 +76,12 @@ type call struct {
 	lane     *lane // of a write
 	deadline monotime.Time
 	again    monotime.Time // when to repeat, if it is in later
-	server   int
+	server   *server
 	attempts int
 	last     error
 	done     func(Result)
 	opening  bool // the lane's session comes first
+	unknown  bool // an attempt of the write ended without an answer: it may be applied
 }
 
 // New makes a client on an Rpc.
@@ -87,25 +95,22 @@ func New(r *erpc.Rpc, cfg Config) (*Client, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = monotime.Now
 	}
-	if len(cfg.Servers) == 0 || cfg.Attempt < 0 || cfg.Backoff < 0 {
-		return nil, fmt.Errorf("%w: %d servers, attempt %v, backoff %v", ErrConfig, len(cfg.Servers), cfg.Attempt, cfg.Backoff)
+	if cfg.Refresh == 0 {
+		cfg.Refresh = 10 * time.Second
+	}
+	if len(cfg.Servers) == 0 && cfg.Resolver == nil || cfg.Attempt < 0 || cfg.Backoff < 0 || cfg.Refresh < 0 {
+		return nil, fmt.Errorf("%w: %d servers, attempt %v, backoff %v, refresh %v",
+			ErrConfig, len(cfg.Servers), cfg.Attempt, cfg.Backoff, cfg.Refresh)
 	}
 	c := &Client{cfg: cfg, rpc: r}
-	c.done = c.onDone
+	c.done, c.members.done = c.onDone, c.onMembers
 	for _, addr := range cfg.Servers {
 		c.server(addr)
 	}
-	return c, nil
-}
-
-// server returns the place of an address in the list.
-func (c *Client) server(addr string) int {
-	i := slices.IndexFunc(c.servers, func(s *server) bool { return s.addr == addr })
-	if i < 0 {
-		i = len(c.servers)
-		c.servers = append(c.servers, &server{addr: addr})
+	if len(cfg.Servers) == 0 {
+		c.roots(cfg.Clock())
 	}
-	return i
+	return c, nil
 }
 
 // Do starts a request. Only Op, Absent, Key, Value and Old of cmd count. Done is called
@@ -154,11 +159,14 @@ func (c *Client) try(i uint32) {
 	k := &c.calls[i]
 	left := k.deadline.Sub(c.cfg.Clock())
 	if left <= 0 {
-		c.end(i, Result{Err: errors.Join(ErrDeadline, k.last)})
+		c.end(i, Result{Err: k.failed(errors.Join(ErrDeadline, k.last))})
 		return
 	}
 	k.attempts++
-	k.server = c.leader
+	if k.server = c.leader; k.server == nil {
+		c.repeat(i, ErrNoServer)
+		return
+	}
 	if err := c.send(i, min(left, c.cfg.Attempt)); err != nil {
 		c.next(k)
 		c.repeat(i, err)
@@ -167,7 +175,7 @@ func (c *Client) try(i uint32) {
 
 func (c *Client) send(i uint32, timeout time.Duration) error {
 	k := &c.calls[i]
-	s, err := c.session(c.servers[k.server])
+	s, err := c.session(k.server)
 	if err != nil {
 		return err
 	}
@@ -198,10 +206,17 @@ func (c *Client) session(s *server) (*erpc.Session, error) {
 }
 
 // next asks another server, if nobody has found a better one meanwhile.
-func (c *Client) next(k *call) {
-	if k.server == c.leader {
-		c.leader = (c.leader + 1) % len(c.servers)
+func (c *Client) next(k *call) { c.after(k.server) }
+
+// lost notes that an attempt ended without an answer.
+func (k *call) lost() { k.unknown = k.unknown || k.lane != nil && !k.opening }
+
+// failed adds to err what is known of the outcome.
+func (k *call) failed(err error) error {
+	if k.unknown {
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
+	return err
 }
 
 // repeat tries a call again, after a pause.
@@ -209,7 +224,7 @@ func (c *Client) repeat(i uint32, why error) {
 	k := &c.calls[i]
 	k.last = why
 	if c.closed {
-		c.end(i, Result{Err: ErrClosed})
+		c.end(i, Result{Err: k.failed(ErrClosed)})
 		return
 	}
 	k.again = min(c.cfg.Clock().Add(c.cfg.Backoff), k.deadline)
@@ -222,13 +237,17 @@ func (c *Client) onDone(d erpc.Completion) {
 	k := &c.calls[i]
 	d.Req.Free()
 	if d.Err != nil {
+		k.lost()
+		c.silent()
 		c.next(k)
 		c.repeat(i, d.Err)
 		return
 	}
+	c.members.silent = 0
 	a, err := kv.ParseAnswer(d.Resp.Data())
 	d.Resp.Free()
 	if err != nil {
+		k.lost()
 		c.next(k)
 		c.repeat(i, err)
 		return
@@ -245,13 +264,16 @@ func (c *Client) answered(i uint32, k *call, a kv.Answer) {
 			return
 		}
 		was := k.server
-		c.leader = c.server(a.Value.String())
+		c.leader = c.hinted(a.Value.String())
 		if c.leader == was || k.attempts%8 == 0 { // hints that go round
 			c.repeat(i, a.Status.Err())
 			return
 		}
 		c.try(i)
-	case kv.Retry, kv.Busy:
+	case kv.Retry, kv.Busy, kv.Full:
+		if a.Status == kv.Retry {
+			k.lost()
+		}
 		c.repeat(i, a.Status.Err())
 	case kv.OK:
 		if k.opening {
@@ -263,12 +285,34 @@ func (c *Client) answered(i uint32, k *call, a kv.Answer) {
 		c.end(i, Result{Answer: a})
 	case kv.NotFound, kv.Mismatch:
 		c.end(i, Result{Answer: a})
+	case kv.Expired:
+		c.expired(i, k, a)
 	default:
-		if a.Status == kv.Expired {
-			k.lane = nil // the next write opens another session
-		}
-		c.end(i, Result{Answer: a, Err: a.Status.Err()})
+		c.end(i, Result{Answer: a, Err: k.refused(a.Status)})
 	}
+}
+
+// expired takes the end of a session. A write of which no attempt can have been applied goes
+// on in a new one; of another one the outcome is unknown, since with the session its answer
+// was forgotten.
+func (c *Client) expired(i uint32, k *call, a kv.Answer) {
+	if k.unknown {
+		k.lane = nil
+		c.end(i, Result{Answer: a, Err: k.refused(a.Status)})
+		return
+	}
+	*k.lane = lane{}
+	k.opening = true
+	c.repeat(i, a.Status.Err())
+}
+
+// refused is the error of a status. It is not the status's own error after an attempt
+// without an answer, since that says that nothing was applied.
+func (k *call) refused(s kv.Status) error {
+	if k.unknown {
+		return fmt.Errorf("%w: an attempt had no answer, and a later one: %v", ErrUnknown, s.Err())
+	}
+	return s.Err()
 }
 
 // end ends a call.
@@ -287,10 +331,11 @@ func (c *Client) end(i uint32, r Result) {
 // Poll repeats what is to be repeated. Call it after each pass of the loop. It reports
 // whether it sent anything.
 func (c *Client) Poll() (sent bool) {
-	if len(c.later) == 0 {
-		return false
-	}
 	now := c.cfg.Clock()
+	sent = c.refresh(now)
+	if len(c.later) == 0 {
+		return sent
+	}
 	var due []uint32
 	c.later = slices.DeleteFunc(c.later, func(i uint32) bool {
 		if c.calls[i].again > now {
@@ -302,12 +347,12 @@ func (c *Client) Poll() (sent bool) {
 	for _, i := range due {
 		c.try(i)
 	}
-	return len(due) > 0
+	return sent || len(due) > 0
 }
 
 // NextWake returns when Poll wants to be called next.
 func (c *Client) NextWake() monotime.Time {
-	wake := monotime.Never
+	wake := c.members.next
 	for _, i := range c.later {
 		wake = min(wake, c.calls[i].again)
 	}
@@ -323,6 +368,6 @@ func (c *Client) Close() {
 	later := c.later
 	c.later = nil
 	for _, i := range later {
-		c.end(i, Result{Err: ErrClosed})
+		c.end(i, Result{Err: c.calls[i].failed(ErrClosed)})
 	}
 }

@@ -1,11 +1,20 @@
 // Package client talks to a replicated store. [Client] lives in the event loop of an
 // erpc.Rpc; [Blocking] wraps one for goroutines.
 //
-// It finds the leader by asking any replica, follows its hints, and repeats a request that
-// got no answer or that no leader took, until the request's deadline. A write has a
-// session and a number, so that it is applied once however often it is sent. Reads are
-// simply asked again.
+// It finds the leader by asking any replica, fetches the addresses of all members again and
+// again, follows hints, and repeats a request that got no answer or that no leader took, until
+// the request's deadline. A write has a session and a number, so that it is applied once
+// however often it is sent. Reads are simply asked again.
 //
-// When a write ends with ErrDeadline its outcome is unknown: it may be applied now, later, or
-// never. It cannot be applied after a later write of the same session.
+// When a write ends with ErrUnknown one of its attempts had no answer: it may be applied
+// now, later, or never. It cannot be applied after a later write of the same session. The
+// session may have expired meanwhile: that is ErrUnknown, too. With another error, ErrDeadline
+// alone among them, nothing was applied.
+//
+// A session is kept for kv.SessionIdle after its last write. If it has gone all the same and no
+// attempt of a write can have been applied, the client opens another one.
+//
+// A client that knows one member survives the replacement of all, if it hears of the cluster
+// every Config.Refresh. When no server that it knows answers, it goes back to Config.Servers
+// and Config.Resolver. A program that ends can keep what Config.Members told it.
 package client

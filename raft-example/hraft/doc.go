@@ -13,8 +13,15 @@
 // # On the wire
 //
 // Requests and answers are the library's structs in MessagePack. An answer begins with
-// a byte: 0, or 1 and the text of an error. A request of a pipeline begins with the
-// pipeline's random number and its own place in it: RPCs may overtake each other, so the
-// server puts them in order again. A snapshot is opened, then sent in pieces, each
-// answered when the receiving Raft has read it, then ended, which gives the answer.
+// a byte: 0, or 1 and the text of an error. A pipeline is opened with a random number; each of
+// its requests begins with that and with its own place: RPCs may overtake each other, so the
+// server puts them in order again. A pipeline that it does not know, it refuses. A snapshot is
+// opened, then sent in pieces, each answered when the receiving Raft has read it, then ended,
+// which gives the answer.
+//
+// # Beside raft.NetworkTransport
+//
+// make hraft-suite runs hashicorp's own tests over this transport. Timeout, MaxRPCsInFlight,
+// the address to advertise and ServerAddressProvider mean what they mean there. CloseStreams
+// ends pipelines and replaces sessions, but no RPC that is under way.
 package hraft

@@ -23,15 +23,25 @@ type pipeline struct {
 	finished sync.WaitGroup
 }
 
-// AppendEntriesPipeline implements raft.Transport.
-func (t *Transport) AppendEntriesPipeline(_ raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
+// AppendEntriesPipeline implements raft.Transport. The error is
+// raft.ErrPipelineReplicationNotSupported if Config.MaxRPCsInFlight is 1. The peer is asked
+// first, so there is no pipeline to one that does not answer.
+func (t *Transport) AppendEntriesPipeline(server raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
 	select {
 	case <-t.closing:
 		return nil, ErrShutdown
 	default:
 	}
-	n := t.cfg.MaxPipeline
-	p := &pipeline{t: t, to: to, id: newNumber(), room: make(chan struct{}, n), waiting: make(chan *future, n), done: make(chan raft.AppendFuture, n), closing: make(chan struct{})}
+	n := t.cfg.MaxRPCsInFlight
+	if n < 2 {
+		return nil, raft.ErrPipelineReplicationNotSupported
+	}
+	p := &pipeline{t: t, to: t.address(server, to), id: newNumber(), room: make(chan struct{}, n-1),
+		waiting: make(chan *future, n), done: make(chan raft.AppendFuture), closing: make(chan struct{})}
+	id := binary.LittleEndian.AppendUint64(nil, p.id)
+	if err := t.roundTrip(p.to, typePipeOpen, id, t.cfg.Timeout, new(struct{})); err != nil {
+		return nil, err
+	}
 	p.finished.Go(p.deliver)
 	return p, nil
 }
@@ -60,40 +70,42 @@ func (f *future) Request() *raft.AppendEntriesRequest { return f.args }
 // Response implements raft.AppendFuture.
 func (f *future) Response() *raft.AppendEntriesResponse { return f.resp }
 
-// AppendEntries implements raft.AppendPipeline. It waits while the pipeline is full.
+// AppendEntries implements raft.AppendPipeline. The one that fills the pipeline is sent, too,
+// and then waits until the answer to another one has been taken from Consumer.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	f := &future{start: time.Now(), args: args, resp: resp, ended: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	select {
-	case <-p.closing:
-	case <-p.t.closing:
-	case p.room <- struct{}{}:
-	}
-	select { // once more: of several that are ready, any may be chosen
 	case <-p.closing:
 		return nil, raft.ErrPipelineShutdown
 	case <-p.t.closing:
 		return nil, ErrShutdown
 	default:
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	head := binary.LittleEndian.AppendUint64(nil, p.id)
 	head = binary.LittleEndian.AppendUint64(head, p.place)
 	b, err := encode(head, args)
 	if err != nil {
-		<-p.room
 		return nil, err
 	}
 	p.place++
-	p.waiting <- f // there is room
-	p.t.send(p.to, typePipeline, b, func(answer []byte, err error) {
+	p.waiting <- f // there is room: all before this one but room's are delivered
+	p.t.send(p.to, typePipeline, b, p.t.cfg.Timeout, func(answer []byte, err error) {
 		if err == nil {
 			err = parse(answer, resp)
 		}
 		f.err = err
 		close(f.ended)
 	})
-	return f, nil
+	select {
+	case <-p.closing:
+		return nil, raft.ErrPipelineShutdown
+	case <-p.t.closing:
+		return nil, ErrShutdown
+	case p.room <- struct{}{}:
+		return f, nil
+	}
 }
 
 // deliver hands futures to the consumer in order, as they end.
@@ -110,11 +122,15 @@ func (p *pipeline) deliver() {
 			return
 		case <-f.ended:
 		}
-		<-p.room
 		select {
 		case <-p.closing:
 			return
 		case p.done <- f:
+		}
+		select {
+		case <-p.closing:
+			return
+		case <-p.room:
 		}
 	}
 }

@@ -23,8 +23,19 @@ type order struct {
 	used    uint64 // for forgetting the oldest
 }
 
+// close refuses what waits.
+func (o *order) close() {
+	for place, in := range o.waiting {
+		_ = in.req.RespondBytes(answer(nil, ErrStreamsClosed))
+		delete(o.waiting, place)
+	}
+}
+
 // maxPipelines bounds the pipelines of all peers that are remembered.
 const maxPipelines = 256
+
+// maxAhead bounds the requests of a pipeline that wait for an earlier one.
+const maxAhead = 512
 
 // respond answers in the loop; safe in any goroutine.
 func (t *Transport) respond(req erpc.ReqHandle, b []byte) {
@@ -38,6 +49,12 @@ func (t *Transport) onRequest(req erpc.ReqHandle) {
 	case typeSnapOpen, typeSnapData, typeSnapEnd:
 		t.onSnapshot(req, data)
 		return
+	case typePipeOpen:
+		if len(data) == 8 {
+			t.openPipeline(binary.LittleEndian.Uint64(data))
+			_ = req.RespondBytes(answer(struct{}{}, nil))
+			return
+		}
 	case typePipeline:
 		if len(data) < 16 {
 			break
@@ -74,19 +91,26 @@ func (t *Transport) incoming(req erpc.ReqHandle, data []byte, args any) *incomin
 	return in
 }
 
+// openPipeline makes room for a pipeline. The caller sends nothing on it before the answer.
+func (t *Transport) openPipeline(id uint64) {
+	if t.pipelines[id] == nil {
+		t.pipelines[id] = &order{waiting: map[uint64]*incoming{}}
+		t.forget()
+	}
+}
+
 // ordered passes requests of a pipeline on in their order.
 func (t *Transport) ordered(pipeline, place uint64, in *incoming) {
 	o := t.pipelines[pipeline]
 	if o == nil {
-		o = &order{waiting: map[uint64]*incoming{}}
-		t.pipelines[pipeline] = o
-		t.forget()
+		_ = in.req.RespondBytes(answer(nil, ErrStreamsClosed))
+		return
 	}
 	for _, other := range t.pipelines {
 		other.used++
 	}
 	o.used = 0
-	if place < o.next || place >= o.next+uint64(4*t.cfg.MaxPipeline) || o.waiting[place] != nil {
+	if place < o.next || place >= o.next+maxAhead || o.waiting[place] != nil {
 		_ = in.req.RespondBytes(answer(nil, ErrMalformed))
 		return
 	}
@@ -109,6 +133,7 @@ func (t *Transport) forget() {
 			oldest, used = id, o.used
 		}
 	}
+	t.pipelines[oldest].close()
 	delete(t.pipelines, oldest)
 }
 

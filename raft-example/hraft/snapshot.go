@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"time"
 
@@ -18,13 +19,26 @@ const pieceSize = 256 << 10
 // maxSnapshots bounds the snapshots that come in at once.
 const maxSnapshots = 16
 
-// InstallSnapshot implements raft.Transport. Each piece has the whole timeout.
-func (t *Transport) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+// timeoutScale is the size for which a snapshot has one Config.Timeout, as in
+// raft.NetworkTransport.
+const timeoutScale = raft.DefaultTimeoutScale
+
+// patience is how long a snapshot of this size may stand still.
+func (t *Transport) patience(size int64) time.Duration {
+	most := int64(math.MaxInt64 / t.cfg.Timeout)
+	return t.cfg.Timeout * time.Duration(min(max(size/timeoutScale, 1), most))
+}
+
+// InstallSnapshot implements raft.Transport. Each piece that the receiver has read begins the
+// deadline anew, and so does the last one, after which the receiver restores its state.
+func (t *Transport) InstallSnapshot(server raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	to = t.address(server, to)
 	id := binary.LittleEndian.AppendUint64(nil, newNumber())
 	var ok struct{}
 	if err := t.call(to, typeSnapOpen, id[:8:8], args, &ok); err != nil {
 		return err
 	}
+	patience := t.patience(args.Size)
 	buf := make([]byte, 16, 16+pieceSize)
 	copy(buf, id)
 	for sent := int64(0); sent < args.Size; {
@@ -36,20 +50,16 @@ func (t *Transport) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, args
 			return fmt.Errorf("hraft: the snapshot ends after %d of %d bytes: %w", sent+int64(n), args.Size, err)
 		}
 		binary.LittleEndian.PutUint64(buf[8:], uint64(sent))
-		b := append([]byte(nil), buf[:16+n]...)
-		got := make(chan error, 1)
-		t.send(to, typeSnapData, b, func(answer []byte, err error) {
-			if err == nil {
-				err = parse(answer, &ok)
-			}
-			got <- err
-		})
-		if err := <-got; err != nil {
+		if err := t.roundTrip(to, typeSnapData, append([]byte(nil), buf[:16+n]...), patience, &ok); err != nil {
 			return err
 		}
 		sent += int64(n)
 	}
-	return t.call(to, typeSnapEnd, id[:8:8], struct{}{}, resp)
+	b, err := encode(id[:8:8], struct{}{})
+	if err != nil {
+		return err
+	}
+	return t.roundTrip(to, typeSnapEnd, b, patience, resp)
 }
 
 // stream is a snapshot that comes in. A goroutine of its own writes to the pipe that

@@ -15,9 +15,15 @@ import (
 // pair is a transport that calls and one that a test answers for.
 func pair(t *testing.T) (from, to *Transport) {
 	t.Helper()
+	return pairWith(t, Config{Timeout: 10 * time.Second})
+}
+
+func pairWith(t *testing.T, cfg Config) (from, to *Transport) {
+	t.Helper()
+	cfg.Erpc = erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}
 	var list [2]*Transport
 	for i := range list {
-		tr, err := NewUDPTransport("127.0.0.1:0", Config{Timeout: 10 * time.Second, Erpc: erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}})
+		tr, err := NewUDPTransport("127.0.0.1:0", cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,10 +157,10 @@ func TestSnapshot(t *testing.T) {
 // TestMalformed: what is no request is refused.
 func TestMalformed(t *testing.T) {
 	from, to := pair(t)
-	for typ := uint8(typeAppend); typ <= typeSnapEnd; typ++ {
+	for typ := uint8(typeAppend); typ <= typePipeOpen; typ++ {
 		for _, b := range [][]byte{nil, {0xff}, bytes.Repeat([]byte{0xff}, 40), bytes.Repeat([]byte{0x81}, 100)} {
 			got := make(chan error, 1)
-			from.send(to.LocalAddr(), typ, b, func(answer []byte, err error) {
+			from.send(to.LocalAddr(), typ, b, from.cfg.Timeout, func(answer []byte, err error) {
 				if err == nil {
 					err = parse(answer, new(struct{}))
 				}

@@ -15,13 +15,15 @@ const (
 // Op is what a request asks for.
 type Op uint8
 
-// The operations. Open makes a session; Get is no entry of the log.
+// The operations. Open makes a session; Get is no entry of the log. Clock comes from the
+// leader only: Seq milliseconds have passed since the last one.
 const (
 	Open Op = 1 + iota
 	Get
 	Put
 	Delete
 	CAS
+	Clock
 	numOps
 )
 
@@ -30,14 +32,15 @@ func (o Op) String() string {
 	if o == 0 || o >= numOps {
 		return fmt.Sprintf("op(%d)", uint8(o))
 	}
-	return [...]string{"open", "get", "put", "delete", "cas"}[o-1]
+	return [...]string{"open", "get", "put", "delete", "cas", "clock"}[o-1]
 }
 
 // Status is the outcome of a request.
 type Status uint8
 
 // The outcomes. Those from NotLeader on mean that nothing was applied by this attempt,
-// except for Retry.
+// except for Retry. An earlier attempt of the same write may have been applied for all that:
+// after one without an answer, Expired and Stale leave the outcome unknown.
 const (
 	OK           Status = 1 + iota
 	NotFound            // Get, Delete, CAS: no such key
@@ -50,6 +53,7 @@ const (
 	TooLarge            // key or value
 	Malformed           // not a request
 	Busy                // the leader takes no more now
+	Full                // Open: all sessions are in use
 	numStatus
 )
 
@@ -59,17 +63,18 @@ var (
 	ErrMismatch     = errors.New("kv: the value is another one")
 	ErrNotLeader    = errors.New("kv: not the leader")
 	ErrRetry        = errors.New("kv: leadership lost: outcome unknown")
-	ErrExpired      = errors.New("kv: session expired: nothing applied")
-	ErrStale        = errors.New("kv: an older write than the session's last: nothing applied")
+	ErrExpired      = errors.New("kv: session expired: nothing applied by this attempt")
+	ErrStale        = errors.New("kv: an older write than the session's last: nothing applied by this attempt")
 	ErrWrongCluster = errors.New("kv: wrong cluster id: nothing applied")
 	ErrTooLarge     = errors.New("kv: key or value too large: nothing applied")
 	ErrMalformed    = errors.New("kv: malformed request: nothing applied")
-	ErrBusy         = errors.New("kv: too many requests: nothing applied")
+	ErrBusy         = errors.New("kv: too many requests: nothing applied by this attempt")
+	ErrFull         = errors.New("kv: all sessions are in use: no session opened")
 	ErrAnswer       = errors.New("kv: malformed answer")
 )
 
 var statusErrs = [numStatus]error{nil, nil, ErrNotFound, ErrMismatch, ErrNotLeader, ErrRetry, ErrExpired, ErrStale,
-	ErrWrongCluster, ErrTooLarge, ErrMalformed, ErrBusy}
+	ErrWrongCluster, ErrTooLarge, ErrMalformed, ErrBusy, ErrFull}
 
 // Err returns the error that the outcome stands for, nil for OK.
 func (s Status) Err() error {
@@ -193,6 +198,8 @@ func (c *Command) shape(k, v, o int) bool {
 	switch c.Op {
 	case Open:
 		return k+v+o == 0 && !c.Absent
+	case Clock:
+		return k+v+o == 0 && !c.Absent && c.Session == 0
 	case Get:
 		return k > 0 && v+o == 0 && !c.Absent
 	case Put:

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 )
 
 func key(t testing.TB, text string) Key {
@@ -104,10 +105,11 @@ func TestLoadRefuses(t *testing.T) {
 		b := binary.LittleEndian.AppendUint32(nil, snapMagic)
 		b = binary.LittleEndian.AppendUint32(b, snapVersion)
 		b = binary.LittleEndian.AppendUint64(b, sessions)
-		b = append(binary.LittleEndian.AppendUint64(b, keys), rest...)
+		b = binary.LittleEndian.AppendUint64(b, keys)
+		b = append(binary.LittleEndian.AppendUint64(b, 0), rest...)
 		return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	}
-	session := append(binary.LittleEndian.AppendUint64(nil, 5), make([]byte, 9)...)
+	session := append(binary.LittleEndian.AppendUint64(nil, 5), make([]byte, 17)...)
 	for name, c := range map[string]struct {
 		b    []byte
 		want error
@@ -132,14 +134,14 @@ func FuzzLoad(f *testing.F) {
 	s := NewStore()
 	s.Apply(5, (&Command{Op: Open}).Append(nil))
 	s.Apply(6, (&Command{Op: Put, Session: 5, Seq: 1, Key: key(f, "k"), Value: value(f, "v")}).Append(nil))
-	b := s.Save().Step(numShards)
+	b := s.Save(nil).Step(1 << 30)
 	f.Add(b[:len(b)-4])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := Load(binary.LittleEndian.AppendUint32(bytes.Clone(b), crc32.Checksum(b, castagnoli)))
 		if err != nil {
 			return
 		}
-		if again := s.Save().Step(numShards); len(again) != len(b)+4 {
+		if again := s.Save(nil).Step(1 << 30); len(again) != len(b)+4 {
 			t.Errorf("%x is saved as %x", b, again)
 		}
 	})
@@ -173,20 +175,43 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestExpire: of too many sessions the one with the oldest last write goes.
+// TestExpire: a full table loses a session that never wrote, then one whose last write is long
+// ago. One in use stays, however many are opened.
 func TestExpire(t *testing.T) {
 	s := NewStore()
-	s.max = 3
+	s.sessions.max = 3
+	index := uint64(0)
+	open := func() Answer {
+		index++
+		return s.Apply(index, (&Command{Op: Open}).Append(nil))
+	}
 	put := func(session, seq uint64) Status {
 		return s.Apply(0, (&Command{Op: Put, Session: session, Seq: seq, Key: key(t, "k")}).Append(nil)).Status
 	}
-	for id := uint64(1); id <= 3; id++ {
-		s.Apply(id, (&Command{Op: Open}).Append(nil))
+	for range 3 {
+		open()
 	}
-	put(1, 1)
-	s.Apply(4, (&Command{Op: Open}).Append(nil)) // session 2 goes
-	if s.Sessions() != 3 || put(2, 1) != Expired || put(1, 2) != OK || put(3, 1) != OK || put(4, 1) != OK {
+	if put(2, 1) != OK {
+		t.Fatal("no session 2")
+	}
+	for range 3 * s.sessions.max {
+		if open().Status != OK {
+			t.Fatal("there is room")
+		}
+	}
+	if s.Sessions() != 3 || put(1, 1) != Expired || put(2, 2) != OK || put(index, 1) != OK || put(index-1, 1) != OK {
 		t.Error("another session went")
+	}
+	if a := open(); a.Status != Full {
+		t.Errorf("three sessions are in use: %+v", a)
+	}
+	for range SessionIdle / time.Minute {
+		put(index-2, 7)
+		s.Apply(0, (&Command{Op: Clock, Seq: 3600_000}).Append(nil)) // counts as a minute
+	}
+	put(index-1, 2)
+	if a := open(); a.Status != OK || put(2, 3) != Expired || put(index-2, 8) != OK {
+		t.Errorf("%+v: the session without a write for long is to go", a)
 	}
 }
 
@@ -209,11 +234,11 @@ func TestSnapshot(t *testing.T) {
 	}
 	change(5000)
 	want := s.Digest()
-	v := s.Save()
+	v := s.Save(nil)
 	var data []byte
 	for data == nil {
 		change(10)
-		data = v.Step(3)
+		data = v.Step(10)
 	}
 	got, err := Load(data)
 	if err != nil || got.Digest() != want || want == s.Digest() {

@@ -3,34 +3,16 @@ package kv
 // numShards is a power of two. A million keys are about a thousand in each.
 const numShards = 1024
 
-// MaxSessions bounds the sessions of a store. Of more, the one with the oldest last
-// write goes.
-const MaxSessions = 16384
-
-// session is the state of one client.
-type session struct {
-	id         uint64
-	seq        uint64 // of the last write
-	answer     Answer // to it
-	prev, next *session
-}
-
 // Store is the state machine. It belongs to one goroutine.
 type Store struct {
 	shards   [numShards]map[Key]Value
 	keys     int
-	sessions map[uint64]*session
-	lru      session // head of the ring: lru.next is the oldest
-	max      int
+	sessions *sessions
 	saver    *Saver // the snapshot that is being written, or nil
 }
 
 // NewStore returns an empty store.
-func NewStore() *Store {
-	s := &Store{sessions: map[uint64]*session{}, max: MaxSessions}
-	s.lru.prev, s.lru.next = &s.lru, &s.lru
-	return s
-}
+func NewStore() *Store { return &Store{sessions: newSessions()} }
 
 // Grow makes room for n keys, so that writes do not wait for it.
 func (s *Store) Grow(n int) {
@@ -45,7 +27,7 @@ func (s *Store) Grow(n int) {
 func (s *Store) Len() int { return s.keys }
 
 // Sessions returns the number of sessions.
-func (s *Store) Sessions() int { return len(s.sessions) }
+func (s *Store) Sessions() int { return len(s.sessions.byID) }
 
 // Get returns the value of a key.
 func (s *Store) Get(k Key) (Value, bool) {
@@ -62,36 +44,25 @@ func (s *Store) Apply(index uint64, data []byte) Answer {
 	}
 	switch c.Op {
 	case Open:
-		s.open(index)
+		if !s.sessions.open(index) {
+			return Answer{Status: Full}
+		}
 		return Answer{Status: OK, Number: index}
+	case Clock:
+		s.sessions.tick(c.Seq)
+		return Answer{Status: OK}
 	case Put, Delete, CAS:
 		return s.write(&c)
 	}
 	return Answer{Status: Malformed}
 }
 
-func (s *Store) open(id uint64) {
-	if len(s.sessions) >= s.max {
-		oldest := s.lru.next
-		oldest.unlink()
-		delete(s.sessions, oldest.id)
-	}
-	n := &session{id: id}
-	s.sessions[id] = n
-	s.lru.append(n)
-}
-
-func (n *session) unlink() { n.prev.next, n.next.prev = n.next, n.prev }
-
-// append makes n the newest of the ring whose head is h.
-func (h *session) append(n *session) {
-	n.prev, n.next = h.prev, h
-	h.prev.next, h.prev = n, n
-}
+// Crowded reports whether there are so many sessions that the log's time counts.
+func (s *Store) Crowded() bool { return len(s.sessions.byID) > s.sessions.max/2 }
 
 // write applies a write unless it was applied already.
 func (s *Store) write(c *Command) Answer {
-	n := s.sessions[c.Session]
+	n := s.sessions.byID[c.Session]
 	switch {
 	case n == nil:
 		return Answer{Status: Expired}
@@ -100,9 +71,7 @@ func (s *Store) write(c *Command) Answer {
 	case c.Seq < n.seq:
 		return Answer{Status: Stale}
 	}
-	n.unlink()
-	s.lru.append(n)
-	n.seq, n.answer = c.Seq, s.change(c)
+	s.sessions.wrote(n, c.Seq, s.change(c))
 	return n.answer
 }
 

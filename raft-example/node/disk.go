@@ -4,8 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"sync"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	"github.com/userspace-rpc/erpc/raft-example/wal"
 	"go.etcd.io/raft/v3"
@@ -21,16 +25,24 @@ func NewLogID() uint64 {
 
 // Files is a Disk in a folder. A goroutine of its own writes and syncs, so that the loop
 // goes on; there is one Save at a time, so that each sync covers all that came meanwhile.
+// Large snapshots are written by another one, so that no Save waits for them.
 type Files struct {
 	dir   *wal.Dir
 	jobs  chan job
 	ended chan struct{}
+	side  sync.WaitGroup // Prepare, SavePeers, Scrub
+	stop  chan struct{}  // ends Scrub, nil without it
+	path  string
+	id    uint64
 	rpc   *erpc.Rpc
+	pace  pace
 }
 
+// job is one of Save, which has a done, and Compact.
 type job struct {
 	record   wal.Record
 	snapshot *pb.Snapshot
+	install  bool
 	done     func(error)
 }
 
@@ -39,7 +51,7 @@ type job struct {
 func OpenFiles(path string, cfg *Config, boot replica.Start) (*Files, error) {
 	dir, s, err := wal.Open(path, wal.Identity{Cluster: cfg.Cluster, Replica: cfg.ID, Log: NewLogID()})
 	if err != nil {
-		return nil, err
+		return nil, advise(err, path, cfg.ID)
 	}
 	if s.Snapshot == nil && s.Hard == nil && len(s.Entries) == 0 && !raft.IsEmptySnap(boot.Snapshot) {
 		if err := dir.Compact(boot.Snapshot, nil, nil); err != nil {
@@ -47,10 +59,48 @@ func OpenFiles(path string, cfg *Config, boot replica.Start) (*Files, error) {
 		}
 		s.Snapshot = boot.Snapshot
 	}
-	f := &Files{dir: dir, jobs: make(chan job, 4), ended: make(chan struct{})}
+	cfg.Peers, dir.Forget = s.Peers, forgetCached
+	f := &Files{dir: dir, path: path, id: cfg.ID, jobs: make(chan job, 4), ended: make(chan struct{})}
+	for range probes { // before there is anything to hold up
+		began := monotime.Now()
+		if err := dir.Probe(); err != nil {
+			return nil, errors.Join(err, dir.Close())
+		}
+		f.pace.add(monotime.Now().Sub(began))
+	}
 	cfg.Log, cfg.Disk = dir.ID().Log, f
 	cfg.Start = replica.Start{Hard: s.Hard, Snapshot: s.Snapshot, Entries: s.Entries}
 	return f, nil
+}
+
+// advise adds to damage what can be done about it.
+func advise(err error, path string, id uint64) error {
+	if !errors.Is(err, wal.ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w; the other replicas have what it held: remove replica %d (raft-kv member remove %d), "+
+		"keep %s away from it, and add a replica under a new id with an empty folder", err, id, id, path)
+}
+
+// Scrub checks the log and the snapshot on the disk again and again, and ends the node when
+// something of them is damaged. Call it once, after Attach. Every must be positive.
+func (f *Files) Scrub(n *Node, every time.Duration) {
+	f.stop = make(chan struct{})
+	f.side.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-f.stop:
+				return
+			case <-tick.C:
+			}
+			if err := f.dir.Scrub(); err != nil {
+				f.post(n.fail, advise(err, f.path, f.id))
+				return
+			}
+		}
+	})
 }
 
 // Attach gives the disk the Rpc in whose thread it tells what is done, and starts it.
@@ -63,16 +113,26 @@ func (f *Files) run() {
 	defer close(f.ended)
 	for j := range f.jobs {
 		err := f.do(&j)
-		done := j.done
-		_ = f.rpc.Post(func(*erpc.Rpc) { done(err) }) // a closed Rpc has nobody to tell
+		f.post(j.done, err)
 	}
 }
 
+// post tells the loop; a closed Rpc has nobody to tell.
+func (f *Files) post(done func(error), err error) {
+	_ = f.rpc.Post(func(*erpc.Rpc) { done(err) })
+}
+
 func (f *Files) do(j *job) error {
-	if j.snapshot != nil { // own, or from the leader: then nothing before it counts
+	switch {
+	case j.install:
+		return f.dir.Install(j.snapshot.GetMetadata(), j.record.Hard, j.record.Entries)
+	case j.snapshot != nil: // from the leader: then nothing before it counts
 		return f.dir.Compact(j.snapshot, j.record.Hard, j.record.Entries)
 	}
-	return f.dir.Save(&j.record)
+	began := monotime.Now()
+	err := f.dir.Save(&j.record)
+	f.pace.add(monotime.Now().Sub(began))
+	return err
 }
 
 // Save implements Disk.
@@ -84,13 +144,30 @@ func (f *Files) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snaps
 	f.jobs <- j
 }
 
+// Prepare implements Disk.
+func (f *Files) Prepare(s *pb.Snapshot, done func(error)) {
+	f.side.Go(func() { f.post(done, f.dir.Prepare(s)) })
+}
+
 // Compact implements Disk.
 func (f *Files) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error)) {
-	f.jobs <- job{record: wal.Record{Hard: hard, Entries: entries}, snapshot: s, done: done}
+	f.jobs <- job{record: wal.Record{Hard: hard, Entries: entries}, snapshot: s, install: true, done: done}
 }
+
+// SavePeers implements Disk.
+func (f *Files) SavePeers(peers map[uint64]uint64, done func(error)) {
+	f.side.Go(func() { f.post(done, f.dir.SavePeers(peers)) })
+}
+
+// SyncTime implements Disk.
+func (f *Files) SyncTime() time.Duration { return f.pace.typical() }
 
 // Close waits for what is under way. The loop must not run any more.
 func (f *Files) Close() error {
+	if f.stop != nil {
+		close(f.stop)
+	}
+	f.side.Wait()
 	close(f.jobs)
 	if f.rpc != nil {
 		<-f.ended

@@ -12,6 +12,7 @@
 //	TypeStatus  a replica.Status as JSON
 //	TypeAdmin   a change of membership or of the leader
 //	TypeEcho    gives back what it got: the plain RPC to compare with
+//	TypeMembers the addresses of all members, see Members
 //
 // TypeRaft and TypeSnap begin with a header of 40 bytes, and so do their answers:
 //

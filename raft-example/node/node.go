@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -15,12 +16,13 @@ import (
 
 // Request types.
 const (
-	TypeRaft   = 1
-	TypeSnap   = 2
-	TypeKV     = 3
-	TypeStatus = 4
-	TypeAdmin  = 5
-	TypeEcho   = 6
+	TypeRaft    = 1
+	TypeSnap    = 2
+	TypeKV      = 3
+	TypeStatus  = 4
+	TypeAdmin   = 5
+	TypeEcho    = 6
+	TypeMembers = 7
 )
 
 // The errors that end a node; those of package replica do, too.
@@ -36,13 +38,16 @@ type Config struct {
 	replica.Config
 	// Log is the random identity of the replica's log.
 	Log uint64
+	// Peers are the identities of other replicas' logs that the disk knows, by replica.
+	Peers map[uint64]uint64
 	// Start is what the replica begins with.
 	Start replica.Start
 	// Disk makes the log durable; nil: in memory only.
 	Disk Disk
 	// Clock returns the time, which never goes backwards. Default: the system's.
 	Clock func() monotime.Time
-	// MaxSnapshot bounds the bytes of a received snapshot. Default 1 GiB.
+	// MaxSnapshot bounds the bytes of a received snapshot. Default just under 2 GiB, the most
+	// that a file of package wal can hold.
 	MaxSnapshot int
 	// Logger gets rare events. Default: none.
 	Logger *slog.Logger
@@ -51,7 +56,13 @@ type Config struct {
 // Disk makes records durable, in order. Done is called in the Rpc's thread, later.
 type Disk interface {
 	Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot, done func(error))
+	// Prepare writes a snapshot while Saves go on; Compact puts it in its place.
+	Prepare(s *pb.Snapshot, done func(error))
 	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error))
+	// SavePeers makes the identities of other replicas' logs durable; in no order with the rest.
+	SavePeers(peers map[uint64]uint64, done func(error))
+	// SyncTime is how long a write takes until it is durable, as measured; 0 if unknown.
+	SyncTime() time.Duration
 }
 
 // Node is a replica on an Rpc.
@@ -60,12 +71,16 @@ type Node struct {
 	rpc     *erpc.Rpc
 	rep     *replica.Replica
 	peers   map[uint64]*peer
+	known   identities
 	touched []*peer // with something to send or to answer
 	waiting slots   // requests that wait for Host.Answer, by tag
 	err     error
 
 	busy  bool // something was processed in this pass
 	moved bool // packets may have been left to send since the last Poll
+
+	nextCheck monotime.Time // of the disk
+	nextTurn  monotime.Time // when requests that are still open are answered
 
 	commits  erpc.Histogram // from propose to commit at the leader
 	measured bool
@@ -77,12 +92,13 @@ func New(cfg Config) (*Node, error) {
 		cfg.Clock = monotime.Now
 	}
 	if cfg.MaxSnapshot == 0 {
-		cfg.MaxSnapshot = 1 << 30
+		cfg.MaxSnapshot = 1<<31 - 1<<20
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{cfg: cfg, peers: map[uint64]*peer{}}
+	n.known.durable = maps.Clone(cfg.Peers)
 	rep, err := replica.New(cfg.Config, n, cfg.Start, cfg.Clock())
 	n.rep = rep
 	return n, err
@@ -111,13 +127,14 @@ func (n *Node) Register(x *erpc.Nexus) error {
 func RegisterLate(x *erpc.Nexus, get func() *Node) error {
 	for typ, fn := range map[uint8]func(*Node, erpc.ReqHandle){
 		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV, TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
+		TypeMembers: (*Node).onMembers,
 	} {
 		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
 			if n := get(); n != nil {
 				fn(n, r)
 				return
 			}
-			_ = r.RespondError(erpc.CodeShutdown, "starting")
+			_ = r.RespondError(&erpc.Error{Code: erpc.CodeUnavailable, Text: "starting"})
 		})
 		if err != nil {
 			return err
@@ -156,6 +173,8 @@ func (n *Node) Poll() bool {
 	now := n.cfg.Clock()
 	n.rep.Tick(now)
 	n.process()
+	n.release(now)
+	n.checkDisk()
 	more := n.rep.Background()
 	n.busy = false
 	moved := n.moved
@@ -189,34 +208,23 @@ func (n *Node) process() {
 
 // Run runs the Rpc's loop until stop returns true or the node has ended.
 func (n *Node) Run(stop func() bool) error {
-	over := make(chan struct{})
-	defer close(over)
-	go n.wake(over)
-	err := n.rpc.Run(func() bool {
+	every := n.cfg.Tick
+	if every <= 0 {
+		every = 20 * time.Millisecond
+	}
+	// A loop that sleeps is to look at the clock. The ticks themselves come from the clock, in Poll.
+	var wake *erpc.Timer
+	wake, err := n.rpc.AfterFunc(every, func() { _ = wake.Reset(every) })
+	if err != nil {
+		return err
+	}
+	err = n.rpc.Run(func() bool {
 		if n.Poll() {
 			n.rpc.Wake()
 		}
 		return n.Err() != nil || stop()
 	})
-	return errors.Join(n.Err(), err)
-}
-
-// wake makes a loop that sleeps look at the clock. The ticks themselves come from the clock.
-func (n *Node) wake(over <-chan struct{}) {
-	every := n.cfg.Tick
-	if every <= 0 {
-		every = 20 * time.Millisecond
-	}
-	t := time.NewTicker(every)
-	defer t.Stop()
-	for {
-		select {
-		case <-over:
-			return
-		case <-t.C:
-			n.rpc.Wake()
-		}
-	}
+	return errors.Join(n.Err(), err, wake.Stop())
 }
 
 // Turn steps several nodes once, in this order, in one goroutine: replicas as threads, where
@@ -240,6 +248,14 @@ func (n *Node) Durable() bool { return n.cfg.Disk != nil }
 func (n *Node) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot) {
 	n.cfg.Disk.Save(hard, entries, snapshot, func(err error) {
 		n.rep.Saved(err)
+		n.work()
+	})
+}
+
+// Prepare implements replica.Host.
+func (n *Node) Prepare(s *pb.Snapshot) {
+	n.cfg.Disk.Prepare(s, func(err error) {
+		n.rep.Prepared(err)
 		n.work()
 	})
 }

@@ -1,10 +1,12 @@
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,11 +92,17 @@ func (g *group) close() {
 
 func (g *group) dial() *client.Blocking {
 	g.t.Helper()
+	return g.dialWith(client.Config{Servers: g.addrs})
+}
+
+func (g *group) dialWith(cfg client.Config) *client.Blocking {
+	g.t.Helper()
+	cfg.Cluster = testCluster
 	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	c, err := client.Dial(conn, client.Config{Cluster: testCluster, Servers: g.addrs}, erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true})
+	c, err := client.Dial(conn, cfg, erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -186,4 +194,47 @@ func TestBadPeers(t *testing.T) {
 	if err := g.dial().Put(ctx, "k", []byte("v")); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestResolver: a client that knows no server, or only one that does not answer, asks its
+// resolver, learns the members from the cluster, and tells its program.
+func TestResolver(t *testing.T) {
+	g := startGroup(t, 3)
+	dead, err := udp.Listen("127.0.0.1:0", udp.Config{}) // takes packets and answers none
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Close()
+	for _, servers := range [][]string{nil, {dead.LocalAddr().String()}} {
+		told := make(chan []string, 10)
+		asked := 0
+		c := g.dialWith(client.Config{Servers: servers, Attempt: 100 * time.Millisecond, Members: func(a []string) { told <- a },
+			Resolver: func(context.Context) ([]string, error) {
+				if asked++; asked == 1 {
+					return nil, errors.New("no such name")
+				}
+				return g.addrs[:1], nil
+			}})
+		ctx := testContext(t)
+		if err := c.Put(ctx, "k", []byte("v")); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-told; !slices.Equal(got, g.addrs) {
+			t.Errorf("the members are %v, want %v", got, g.addrs)
+		}
+		if got, err := c.Members(ctx); err != nil || !slices.Equal(got, g.addrs) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+}
+
+// FuzzMembers: a list that is taken is appended as it was.
+func FuzzMembers(f *testing.F) {
+	f.Add((&node.Members{Cluster: 1, Index: 2, Addrs: []string{"10.0.0.1:31850", "b"}}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := node.ParseMembers(b)
+		if err == nil && !bytes.Equal(m.Append(nil), b) {
+			t.Errorf("%x is appended as %x", b, m.Append(nil))
+		}
+	})
 }

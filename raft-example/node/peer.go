@@ -1,10 +1,13 @@
 package node
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -17,6 +20,7 @@ type peer struct {
 	sess  *erpc.Session
 	log   uint64           // its log's identity, 0 before it is known
 	open  []erpc.ReqHandle // its requests that are not answered yet
+	old   int              // of them, how many were open at the last tick
 	buf   []byte           // messages to it
 	isOut bool             // it is in Node.touched
 	snap  *transfer        // to it
@@ -36,9 +40,12 @@ const (
 	wrongReplica
 	foreignLog
 	malformed
+	notYet // the sender's log is new, and the disk does not know it yet
 )
 
-var verdicts = []error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage}
+var verdicts = []error{nil, ErrCluster, ErrReplica, ErrForeignLog, ErrBadMessage, errNotYet}
+
+var errNotYet = errors.New("node: the sender is not known on the disk yet")
 
 func (n *Node) appendHeader(b []byte, verdict, to uint64) []byte {
 	b = binary.LittleEndian.AppendUint64(b, verdict)
@@ -64,6 +71,12 @@ func (n *Node) check(b []byte) (p *peer, body []byte, verdict uint64) {
 	p = n.peer(from)
 	if p == nil {
 		return nil, nil, wrongReplica
+	}
+	if p.log == 0 {
+		p.log = n.known.durable[from]
+	}
+	if p.log == 0 && n.cfg.Disk != nil {
+		return nil, nil, n.learn(from, log)
 	}
 	if p.log == 0 {
 		p.log = log
@@ -101,6 +114,9 @@ func (p *peer) touch() {
 
 // onRaft handles messages of a peer.
 func (n *Node) onRaft(req erpc.ReqHandle) {
+	if b := req.Data(); len(b) >= headerSize && binary.LittleEndian.Uint64(b) == foreignLog && binary.LittleEndian.Uint64(b[24:]) == n.cfg.ID {
+		n.refused(b)
+	}
 	p, body, verdict := n.check(req.Data())
 	if verdict != taken {
 		n.refuse(req, verdict)
@@ -138,7 +154,11 @@ func (n *Node) step(p *peer, body []byte) error {
 
 func (n *Node) refuse(req erpc.ReqHandle, verdict uint64) {
 	n.moved = true
-	n.cfg.Logger.Warn("peer refused", "replica", n.cfg.ID, "reason", verdicts[verdict], "from", req.Peer().String())
+	level := slog.LevelWarn
+	if verdict == notYet {
+		level = slog.LevelDebug
+	}
+	n.cfg.Logger.Log(context.Background(), level, "peer refused", "replica", n.cfg.ID, "reason", verdicts[verdict], "from", req.Peer().String())
 	_ = req.RespondBytes(n.appendHeader(nil, verdict, 0))
 }
 
@@ -156,9 +176,13 @@ func (n *Node) Send(m *pb.Message) {
 	p.touch()
 }
 
+// maxOpen is how many requests of a peer may stay open while something is being saved. The
+// peer has a bounded number under way, and heartbeats need some of them.
+const maxOpen = 4
+
 // flush sends what Process left: in the answer to a request of the peer if there is
-// one, else in a request. While something is being saved, requests stay open: the
-// answer to their messages comes after.
+// one, else in a request. While something is being saved, requests stay open for a while: the
+// answer to their messages may come soon.
 func (n *Node) flush() {
 	keep := n.touched[:0]
 	for _, p := range n.touched {
@@ -170,6 +194,10 @@ func (n *Node) flush() {
 				p.request()
 			}
 			p.buf = p.buf[:0]
+		}
+		for n.rep.Saving() && len(p.open) > maxOpen {
+			n.moved = true
+			p.respond()
 		}
 		if n.rep.Saving() && len(p.open) > 0 {
 			keep = append(keep, p)
@@ -185,9 +213,27 @@ func (n *Node) flush() {
 	n.touched = keep
 }
 
+// release answers, once a tick, the requests that are open since the last one or longer: a
+// slow disk must not use up what the peer may have under way.
+func (n *Node) release(now monotime.Time) {
+	if tick := n.rep.TickTime(); now < n.nextTurn && n.nextTurn <= now.Add(tick) {
+		return
+	} else {
+		n.nextTurn = now.Add(tick)
+	}
+	for _, p := range n.touched {
+		for p.old > 0 && len(p.open) > 0 { // respond counts
+			n.moved = true
+			p.respond()
+		}
+		p.old = len(p.open)
+	}
+}
+
 // respond answers the oldest open request with what is in buf.
 func (p *peer) respond() {
 	req := p.open[0]
+	p.old = max(0, p.old-1)
 	p.open = append(p.open[:0], p.open[1:]...)
 	buf, err := req.Alloc(headerSize + len(p.buf))
 	if err != nil {
@@ -267,6 +313,32 @@ func (p *peer) onDone(c erpc.Completion) {
 		n.refused(c.Resp.Data())
 	}
 	c.Resp.Free()
+	if verdict == foreignLog {
+		p.reject()
+	}
+}
+
+// reject tells a peer that answers with another log than the one that is known. It may hear of
+// it in no other way: as a follower it only answers.
+func (p *peer) reject() {
+	s := p.session()
+	if s == nil {
+		return
+	}
+	req, err := p.n.rpc.Alloc(headerSize)
+	if err != nil {
+		return
+	}
+	p.n.appendHeader(req.Data()[:0], foreignLog, p.id)
+	_, err = p.n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Timeout: p.n.cfg.ElectionTimeout(), Done: func(c erpc.Completion) {
+		c.Req.Free()
+		if c.Err == nil {
+			c.Resp.Free()
+		}
+	}})
+	if err != nil {
+		req.Free()
+	}
 }
 
 // refused takes a peer's refusal. Only one of them means that this replica must not go on.

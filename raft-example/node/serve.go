@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -20,6 +21,10 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 	}
 	if c.Cluster != n.cfg.Cluster {
 		n.answer(req, &kv.Answer{Status: kv.WrongCluster})
+		return
+	}
+	if c.Op == kv.Clock { // the leader's own
+		n.answer(req, &kv.Answer{Status: kv.Malformed})
 		return
 	}
 	var began monotime.Time
@@ -54,12 +59,17 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 	if n.Err() != nil {
 		s.Err = n.Err().Error()
 	}
+	var took time.Duration
+	if n.cfg.Disk != nil {
+		took = n.cfg.Disk.SyncTime()
+	}
 	b, err := json.Marshal(struct {
 		Cluster uint64 `json:"cluster"`
 		replica.Status
-	}{n.cfg.Cluster, s})
+		SyncTime float64 `json:"sync_ms,omitempty"`
+	}{n.cfg.Cluster, s, took.Seconds() * 1e3})
 	if err != nil {
-		_ = req.RespondError(erpc.CodeApplication, err.Error())
+		_ = req.RespondError(err)
 		return
 	}
 	_ = req.RespondBytes(b)

@@ -166,13 +166,16 @@ func (n *Node) takePiece(p *peer, b []byte) (verdict uint64) {
 		*g = receipt{id: id, total: total}
 	}
 	end := offset + uint64(len(data))
-	// Pieces come nearly in order: memory grows with what has come, not with what is announced.
+	// Pieces come nearly in order: memory grows with what has come, up to sixteenfold, not with
+	// what is announced.
 	if total != g.total || end < offset || end > total || len(data) == 0 || offset%pieceSize != 0 || offset > uint64(len(g.data))+piecesOut*pieceSize {
 		return malformed
 	}
-	if end > uint64(len(g.data)) {
-		g.data = append(g.data, make([]byte, end-uint64(len(g.data)))...)
+	if end > uint64(cap(g.data)) { // rarely, since what is there is copied
+		room := min(total, max(16*end, 1<<20))
+		g.data = append(make([]byte, 0, room), g.data...)
 	}
+	g.data = g.data[:max(end, uint64(len(g.data)))]
 	copy(g.data[offset:], data)
 	g.got += uint64(len(data))
 	if size == 0 {

@@ -81,6 +81,7 @@ func TestUsage(t *testing.T) {
 		{"server --id 1 --addr 127.0.0.1:0 --peers x", "want 1=HOST:PORT"},
 		{"bench --replicas 0", "want 1 to 9"},
 		{"bench --placement x", "want together"},
+		{"get k --resolve nonsense", "want NAME:PORT"},
 		{"member add 4", "an address goes with"},
 		{"cluster --replicas 99", "want 1 to 9"},
 	} {
@@ -124,6 +125,28 @@ func TestOps(t *testing.T) {
 	}
 	if status, _, errOut := runCommand(t, append([]string{"status", "--json"}, "--servers", f.addrs()[0], "--cluster", "5")...); status != 0 {
 		t.Error(errOut)
+	}
+}
+
+// TestRemember: a command writes the members down, and finds the cluster again by them.
+func TestRemember(t *testing.T) {
+	f, cf := testFleet(t, "")
+	file := filepath.Join(t.TempDir(), "members")
+	for _, servers := range []string{f.addrs()[1], "127.0.0.1:1"} { // nobody is at the second
+		status, _, errOut := runCommand(t, "put", "k", "v", "--servers", servers, "--cluster", "5", "--timeout", "30s", "--remember", file)
+		if status != exitDone {
+			t.Fatalf("--servers %s: %s", servers, errOut)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil || strings.Join(strings.Fields(string(b)), ",") != cf.Servers {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	if err := os.WriteFile(file, []byte("no addresses at all"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errOut := runCommand(t, "get", "k", "--remember", file); status != exitFailed || !strings.Contains(errOut, "not a list of addresses") {
+		t.Errorf("status %d, %q", status, errOut)
 	}
 }
 

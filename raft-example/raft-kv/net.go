@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/auto"
 	"github.com/userspace-rpc/erpc/transport/shm"
@@ -44,17 +48,78 @@ type clientFlags struct {
 	netFlags
 	Servers string        `default:"127.0.0.1:31850,127.0.0.1:31851,127.0.0.1:31852" help:"Addresses of replicas, with commas; default ${default}." placeholder:"LIST"`
 	Timeout time.Duration `default:"5s" help:"How long to try; default ${default}." placeholder:"TIME"`
+
+	Resolve  string `help:"A DNS name of all replicas, asked when no known one answers." placeholder:"NAME:PORT"`
+	Remember string `help:"File that keeps the addresses of all members for the next time." placeholder:"PATH"`
+
+	told chan []string // the members, with --remember
 }
+
+// errRemembered is a file of --remember that is none.
+var errRemembered = errors.New("not a list of addresses, one a line: remove the file, or name another one")
 
 func (f *clientFlags) dial() (*client.Blocking, error) {
 	if f.Timeout <= 0 {
 		return nil, usagef("--timeout %v: must be positive", f.Timeout)
 	}
+	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ",")}
+	if f.Resolve != "" {
+		host, port, err := net.SplitHostPort(f.Resolve)
+		if err != nil || host == "" {
+			return nil, usagef("--resolve %q: want NAME:PORT", f.Resolve)
+		}
+		cfg.Resolver = client.DNS(host, port)
+	}
+	if f.Remember != "" {
+		known, err := remembered(f.Remember)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Servers = append(known, cfg.Servers...)
+		f.told = make(chan []string, 1)
+		cfg.Members = func(addrs []string) {
+			select {
+			case f.told <- addrs:
+			default: // the file is written once
+			}
+		}
+	}
 	tr, err := f.listen("")
 	if err != nil {
 		return nil, err
 	}
-	return client.Dial(tr, client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ",")}, erpc.Config{NoHugepages: true})
+	return client.Dial(tr, cfg, erpc.Config{NoHugepages: true})
+}
+
+// remembered reads the file of --remember; there may be none yet.
+func remembered(path string) ([]string, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := strings.Fields(string(b))
+	for _, addr := range list {
+		if len(addr) > 64 || !strings.Contains(addr, ":") || len(list) > node.MaxMembers {
+			return nil, fmt.Errorf("--remember %s: %w", path, errRemembered)
+		}
+	}
+	return list, nil
+}
+
+// remember writes the file of --remember when the cluster has told its members.
+func (f *clientFlags) remember(ctx context.Context) error {
+	if f.told == nil {
+		return nil
+	}
+	select {
+	case addrs := <-f.told:
+		return os.WriteFile(f.Remember, []byte(strings.Join(addrs, "\n")+"\n"), 0o600)
+	case <-ctx.Done():
+		return nil // the members are the ones that were known, or nobody told them
+	}
 }
 
 // parsePeers reads "1=HOST:PORT,2=...".

@@ -25,7 +25,11 @@ func (f *clientFlags) with(e *env, do func(ctx context.Context, c *client.Blocki
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(e.ctx, f.Timeout)
 	defer cancel()
-	err = do(ctx, c)
+	if err = do(ctx, c); err == nil {
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		err = f.remember(short)
+	}
 	if errors.Is(err, kv.ErrTooLarge) {
 		return usageError(oneLine(err))
 	}

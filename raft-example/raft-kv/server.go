@@ -22,6 +22,7 @@ type serverCmd struct {
 	Join  bool          `help:"Wait to be added by raft-kv member add, instead of --peers."`
 	Dir   string        `help:"Folder of a durable log; without it all is in memory only." placeholder:"PATH"`
 	Tick  time.Duration `default:"20ms" help:"Raft's unit of time; an election starts after 10 to 20 of them; default ${default}." placeholder:"TIME"`
+	Scrub time.Duration `default:"1h" help:"How often the checksums on the disk are checked; 0: never; default ${default}." placeholder:"TIME"`
 	Keys  int           `help:"How many keys to make room for." placeholder:"N"`
 	Spin  bool          `help:"Never sleep: lowest latency, one core busy."`
 	GC    int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
@@ -49,6 +50,8 @@ func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
 		return cfg, start, usagef("--id 0: replicas are numbered from 1")
 	case c.Tick < time.Millisecond:
 		return cfg, start, usagef("--tick %v: at least 1ms", c.Tick)
+	case c.Scrub < 0:
+		return cfg, start, usagef("--scrub %v: must not be negative", c.Scrub)
 	case c.Join == (c.Peers != ""):
 		return cfg, start, usagef("want --peers, or --join")
 	case c.Join:
@@ -107,6 +110,9 @@ func (c *serverCmd) Run(e *env) (err error) {
 	n.Attach(r)
 	if files != nil {
 		files.Attach(r)
+		if c.Scrub > 0 {
+			files.Scrub(n, c.Scrub)
+		}
 	}
 	if err := e.print(c.JSON, ready{true, c.ID, r.LocalAddr().String()}, "replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {
 		return err

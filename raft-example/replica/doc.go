@@ -4,7 +4,7 @@
 // through a [Host]. So the simulator and a real network run the same code.
 //
 // A Replica belongs to one goroutine. Step, Propose, Read and the rest only change state;
-// [Replica.Quick] and [Replica.Process] then do what is to be done: see "One Ready at a time" in the
+// [Replica.Quick] and [Replica.Process] then do what is to be done: see "The disk" in the
 // documentation of package raftexample.
 //
 // # Messages as bytes

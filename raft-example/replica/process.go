@@ -14,51 +14,59 @@ import (
 // and answers. What only raft's own books need is left for Process, which must follow when
 // the packets are on their way.
 func (r *Replica) Quick() {
-	if r.err != nil || r.saving || !r.changed {
+	if r.err != nil || !r.changed {
 		return
 	}
 	defer r.guard()
+	if r.durable {
+		r.processDurable()
+		return
+	}
 	r.advance()
 	r.ask()
 	r.take(r.rn.Ready(), true)
 }
 
 // Process does all that can be done now: it asks for reads, sends, saves, applies and
-// answers. While a save is under way it does nothing.
+// answers.
 func (r *Replica) Process() {
-	if r.err != nil || !r.changed || r.saving {
+	if r.err != nil || !r.changed {
 		return
 	}
 	defer r.guard()
-	r.advance()
 	for _, k := range r.expect {
 		r.store.Get(k)
 	}
 	r.expect = r.expect[:0]
-	r.ask()
-	for !r.saving && r.err == nil && r.rn.HasReady() {
-		r.take(r.rn.Ready(), false)
-		if !r.saving {
-			r.advance()
-			r.ask()
-		}
+	if r.durable {
+		r.processDurable()
+		return
 	}
-	r.changed = r.saving
+	r.advance()
+	r.ask()
+	for r.err == nil && r.rn.HasReady() {
+		r.take(r.rn.Ready(), false)
+		r.advance()
+		r.ask()
+	}
+	r.forget()
+	r.changed = false
 }
 
-// take does one Ready, all but its Advance, or begins to save it. When it shall be quick,
-// a follower applies later, too: nobody waits for that.
+// take does one Ready of a replica without a disk, all but its Advance. When it shall be
+// quick, a follower applies later, too: nobody waits for that.
 func (r *Replica) take(rd raft.Ready, quick bool) {
 	r.lead(&rd)
 	r.match(rd.Entries)
 	r.ready = rd
-	if r.durable && (rd.MustSync || !raft.IsEmptySnap(rd.Snapshot)) {
-		r.saving = true
-		r.sendEarly()
-		r.host.Save(r.hard(&rd), rd.Entries, rd.Snapshot)
-		return
+	w := write{hard: rd.HardState, entries: rd.Entries}
+	if !raft.IsEmptySnap(rd.Snapshot) {
+		w.snapshot = r.loaded(rd.Snapshot)
 	}
-	r.finish(&r.ready)
+	r.keep(&w)
+	for _, m := range rd.Messages {
+		r.send(m)
+	}
 	r.behind = true
 	if !quick || r.state == raft.StateLeader {
 		r.applyAll()
@@ -75,32 +83,6 @@ func (r *Replica) advance() {
 	r.rn.Advance(r.ready)
 	r.ready = raft.Ready{}
 	r.compact()
-}
-
-// Saved tells that the last Save is durable, or failed: then the replica ends, since
-// what its disk holds is unknown. The caller then calls Process.
-func (r *Replica) Saved(err error) {
-	if !r.saving || r.err != nil {
-		return
-	}
-	defer r.guard()
-	if err != nil {
-		r.fail(fmt.Errorf("replica: the log could not be written: %w", err))
-		return
-	}
-	r.saving, r.changed = false, true
-	r.finish(&r.ready)
-	r.behind = true
-	r.applyAll()
-}
-
-// hard is the hard state to save: also if only entries are new, it tells the commit index.
-func (r *Replica) hard(rd *raft.Ready) *pb.HardState {
-	if !raft.IsEmptyHardState(rd.HardState) {
-		return rd.HardState
-	}
-	h, _, _ := r.log.InitialState()
-	return h
 }
 
 // lead follows who leads, before anything else of a Ready is done.
@@ -121,42 +103,21 @@ func (r *Replica) lead(rd *raft.Ready) {
 	r.term, r.state = term, state
 }
 
-// sendEarly sends what a leader may send before its own log is durable (Raft
-// dissertation, section 10.2.1): it counts itself only after that.
-func (r *Replica) sendEarly() {
-	if r.state != raft.StateLeader {
-		return
-	}
-	later := r.ready.Messages[:0:0]
-	for _, m := range r.ready.Messages {
-		if t := m.GetType(); t == pb.MsgApp || t == pb.MsgHeartbeat {
-			r.send(m)
-		} else {
-			later = append(later, m)
-		}
-	}
-	r.ready.Messages = later
-}
-
-// finish keeps and sends what is in a Ready whose entries are durable, as far as they shall be.
-func (r *Replica) finish(rd *raft.Ready) {
-	if !raft.IsEmptySnap(rd.Snapshot) {
-		if err := r.restore(rd.Snapshot); err != nil {
+// keep takes what a Ready says into the log in memory, from which raft reads.
+func (r *Replica) keep(w *write) {
+	if w.snapshot != nil {
+		if err := r.restore(w.snapshot); err != nil {
 			r.fail(err)
 			return
 		}
 	}
-	if !raft.IsEmptyHardState(rd.HardState) {
-		_ = r.log.SetHardState(rd.HardState)
+	if !raft.IsEmptyHardState(w.hard) {
+		_ = r.log.SetHardState(w.hard)
 	}
-	if len(rd.Entries) > 0 {
-		if err := r.log.Append(rd.Entries); err != nil {
+	if len(w.entries) > 0 {
+		if err := r.log.Append(w.entries); err != nil {
 			r.fail(err)
-			return
 		}
-	}
-	for _, m := range rd.Messages {
-		r.send(m)
 	}
 }
 
@@ -203,7 +164,7 @@ func (r *Replica) match(entries []*pb.Entry) {
 func (r *Replica) send(m *pb.Message) {
 	to := m.GetTo()
 	if m.GetType() == pb.MsgApp && r.cfg.CommitDelay > 0 {
-		if last, _ := r.log.LastIndex(); len(m.Entries) == 0 && m.GetIndex() == last {
+		if len(m.Entries) == 0 && m.GetIndex() == r.tail() {
 			if len(r.held) == 0 {
 				r.heldFrom = r.now
 			}
@@ -211,6 +172,14 @@ func (r *Replica) send(m *pb.Message) {
 			return
 		}
 		delete(r.held, to) // this one tells as much
+	}
+	if m.GetType() == pb.MsgSnap {
+		s := r.log.snap
+		if s.GetMetadata().GetIndex() != m.GetSnapshot().GetMetadata().GetIndex() {
+			r.rn.ReportSnapshot(to, raft.SnapshotFailure)
+			return
+		}
+		m.Snapshot = s
 	}
 	r.host.Send(m)
 }

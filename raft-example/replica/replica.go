@@ -76,6 +76,13 @@ func (c Config) ElectionTimeout() time.Duration {
 	return c.Tick * time.Duration(c.ElectionTicks)
 }
 
+// TickFor returns a tick whose election timeout is four times what the disk takes.
+func (c Config) TickFor(sync time.Duration) time.Duration {
+	c, _ = c.fill()
+	tick := 4 * sync / time.Duration(c.ElectionTicks)
+	return max(c.Tick, (tick + time.Millisecond - 1).Truncate(time.Millisecond))
+}
+
 // Host is the outside of a Replica. Its methods are called inside Process, Tick and
 // Background, and must not call back before they return.
 type Host interface {
@@ -83,10 +90,14 @@ type Host interface {
 	Send(m *pb.Message)
 	// Answer answers what Propose, Read or Change got with this tag. Once.
 	Answer(tag uint64, a kv.Answer)
-	// Save makes all of it durable and then calls Saved, later. Only if Durable.
+	// Save makes all of it durable and then calls Saved, later. Only if Durable; one at a
+	// time.
 	Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot)
-	// Compact makes durable a snapshot and a log that begins behind it. It comes in order
-	// with Save.
+	// Prepare writes a snapshot beside the one that is there, while Saves go on, and then
+	// calls Prepared, later.
+	Prepare(s *pb.Snapshot)
+	// Compact puts the prepared snapshot in its place, with a log that begins behind it. It
+	// comes in order with Save, and nothing waits for it.
 	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry)
 	// Durable reports whether there is a disk.
 	Durable() bool
@@ -102,27 +113,33 @@ type Replica struct {
 	members map[uint64]string // addresses by id
 	err     error             // why it ended
 
-	leader   uint64
-	state    raft.StateType
-	term     uint64
-	applied  uint64
-	ready    raft.Ready // that is being saved
-	saving   bool
-	expect   []kv.Key // see Expect
-	behind   bool     // ready is done and raft not told
-	changed  bool     // there may be something to process
-	durable  bool
-	proposed fifo[uint64] // tags of what was given to raft and has no index yet
-	waiting  fifo[waiter] // by index
-	reads    []read       // to be asked for
-	asked    fifo[batch]
-	lastRead uint64
-	held     map[uint64]*pb.Message // notices of a commit index, by receiver
-	heldFrom monotime.Time          // when the first one came
+	leader  uint64
+	state   raft.StateType
+	term    uint64
+	applied uint64
+	ready   raft.Ready // the last one, without a disk; what of it is not applied yet
+	saving  bool
+	under   write         // that is being saved
+	next    write         // that waits for it
+	commits []*pb.Message // committed entries that wait, see applyCommits
+	// durableCommit is the commit index that the disk knows.
+	durableCommit uint64
+	expect        []kv.Key // see Expect
+	behind        bool     // ready is done and raft not told
+	changed       bool     // there may be something to process
+	durable       bool
+	proposed      fifo[uint64] // tags of what was given to raft and has no index yet
+	waiting       fifo[waiter] // by index
+	reads         []read       // to be asked for
+	asked         fifo[batch]
+	lastRead      uint64
+	held          map[uint64]*pb.Message // notices of a commit index, by receiver
+	heldFrom      monotime.Time          // when the first one came
 
 	now      monotime.Time // as of the last call with a time
 	nextTick monotime.Time
-	elected  uint64 // elections that this replica won
+	aged     monotime.Time // up to when the log's time was told
+	elected  uint64        // elections that this replica won
 }
 
 type waiter struct{ index, tag uint64 }
@@ -159,7 +176,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 		ID: cfg.ID, ElectionTick: cfg.ElectionTicks, HeartbeatTick: 1, Storage: r.log, Applied: r.applied,
 		MaxSizePerMsg: 256 << 10, MaxInflightMsgs: 256, MaxUncommittedEntriesSize: 64 << 20,
 		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true,
-		StepDownOnRemoval: true, Logger: quiet{},
+		StepDownOnRemoval: true, Logger: quiet{}, AsyncStorageWrites: r.durable,
 	})
 	return r, err
 }
@@ -191,19 +208,33 @@ func (r *Replica) Step(m *pb.Message) {
 	if m.GetType() == pb.MsgHeartbeat && m.GetTerm() >= r.term {
 		// The leader sends min(its commit index, what we confirmed): more than we have
 		// means that what we confirmed is gone.
-		if last := r.lastIndex(); m.GetCommit() > last && !r.saving {
+		if last := r.lastIndex(); m.GetCommit() > last {
 			r.fail(fmt.Errorf("%w (it asks for %d, the last is %d)", ErrLogLost, m.GetCommit(), last))
 			return
 		}
+	}
+	if m.GetType() == pb.MsgSnap {
+		_ = r.stepSnapshot(m) // a damaged one is lost
+		return
 	}
 	r.changed = true
 	_ = r.rn.Step(m) // its errors are about messages that are too late
 }
 
-// lastIndex is the last index that raft has or is given to Save.
+// lastIndex is the last index that the log in memory has: with a disk, of what is durable.
 func (r *Replica) lastIndex() uint64 {
 	last, _ := r.log.LastIndex()
 	return last
+}
+
+// tail is the last index that raft has given out.
+func (r *Replica) tail() uint64 {
+	for _, list := range [][]*pb.Entry{r.next.entries, r.under.entries} {
+		if n := len(list); n > 0 {
+			return list[n-1].GetIndex()
+		}
+	}
+	return r.lastIndex()
 }
 
 // Propose proposes the bytes of a write, which raft copies. If ok, the answer comes
@@ -301,7 +332,33 @@ func (r *Replica) Tick(now monotime.Time) {
 	if now >= r.nextTick {
 		r.nextTick = now.Add(r.cfg.Tick)
 		r.changed = true
-		r.rn.Tick()
+		if !r.waitsForDisk() {
+			r.rn.Tick()
+		}
+		r.age()
+	}
+}
+
+// ageEvery is how often a leader tells the log the time, if somebody needs it.
+const ageEvery = 10 * time.Second
+
+// noTag is the tag of what nobody waits for.
+const noTag = ^uint64(0)
+
+// age lets the sessions grow older while there are many.
+func (r *Replica) age() {
+	if r.state != raft.StateLeader || !r.store.Crowded() || r.now < r.aged {
+		r.aged = r.now
+		return
+	}
+	past := r.now.Sub(r.aged)
+	if past < ageEvery {
+		return
+	}
+	r.aged = r.now
+	c := kv.Command{Op: kv.Clock, Cluster: r.cfg.Cluster, Seq: uint64(past / time.Millisecond)}
+	if r.rn.Propose(c.Append(nil)) == nil {
+		r.proposed.push(noTag)
 	}
 }
 

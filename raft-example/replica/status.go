@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
@@ -137,5 +138,8 @@ func (quiet) Panicf(format string, v ...any) { panic(fmt.Sprintf(format, v...)) 
 // Elsewhere is the answer to a request that only the leader takes.
 func (r *Replica) Elsewhere() kv.Answer { return r.elsewhere() }
 
-// Saving reports whether a save is under way, which answers to messages wait for.
+// Saving reports whether a save is under way, which some answers to messages wait for.
 func (r *Replica) Saving() bool { return r.saving }
+
+// TickTime is the unit of Raft's time.
+func (r *Replica) TickTime() time.Duration { return r.cfg.Tick }

@@ -18,12 +18,25 @@ type storage struct {
 	conf    *pb.ConfState
 	snap    *pb.Snapshot // the last one made, or nil
 	making  *making
+	// With a disk: the snapshot that is being written there, and then that is written and
+	// waits for install.
+	preparing, prepared *pb.Snapshot
+	writing             bool // the host's Prepare is under way, maybe of one that is out of date
+
+	loading *loading
+}
+
+// loading is a snapshot of the leader that is being read; raft has not seen it yet.
+type loading struct {
+	m       *pb.Message
+	members map[uint64]string
+	loader  *kv.Loader
+	store   *kv.Store // once all is read
 }
 
 // making is a snapshot that is being written.
 type making struct {
 	saver *kv.Saver
-	head  []byte
 	meta  *pb.SnapshotMetadata
 	keep  bool // for the disk
 }
@@ -38,8 +51,7 @@ type Start struct {
 // Boot returns the start of a new cluster: the same on all of its replicas.
 func Boot(members map[uint64]string) Start {
 	conf := &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))}
-	data := appendMembers(nil, members)
-	data = append(data, kv.NewStore().Save().Step(1<<20)...)
+	data := kv.NewStore().Save(appendMembers(nil, members)).Step(1 << 20)
 	return Start{Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{ConfState: conf, Index: new(uint64(1)), Term: new(uint64(1))}}}
 }
 
@@ -47,7 +59,14 @@ func Boot(members map[uint64]string) Start {
 func (r *Replica) load(s Start) error {
 	r.log.conf = &pb.ConfState{}
 	if !raft.IsEmptySnap(s.Snapshot) {
-		if err := r.restore(s.Snapshot); err != nil {
+		k, err := load(&pb.Message{Snapshot: s.Snapshot})
+		if err == nil {
+			k.store, err = k.loader.Step(1 << 30)
+		}
+		if err == nil {
+			err = r.restore(k)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -59,29 +78,83 @@ func (r *Replica) load(s Start) error {
 		}
 		h.Commit = new(min(max(h.GetCommit(), r.applied), last))
 		_ = r.log.SetHardState(h)
-		r.term = h.GetTerm()
+		r.term, r.durableCommit = h.GetTerm(), h.GetCommit()
 	} else if r.applied > 0 {
 		_ = r.log.SetHardState(&pb.HardState{Term: new(s.Snapshot.GetMetadata().GetTerm()), Commit: new(r.applied)})
 	}
 	return r.log.Append(s.Entries)
 }
 
-// restore puts the state of a snapshot in the place of what there is.
-func (r *Replica) restore(s *pb.Snapshot) error {
-	members, rest, ok := parseMembers(s.Data)
-	if !ok {
-		return fmt.Errorf("%w: its members", kv.ErrSnapshot)
+// restore puts the state of a snapshot, of which all is read, in the place of what there is.
+func (r *Replica) restore(k *loading) error {
+	s := k.m.GetSnapshot()
+	if err := r.log.ApplySnapshot(light(s)); err != nil {
+		return err
 	}
-	store, err := kv.Load(rest)
+	r.store, r.members, r.applied = k.store, k.members, s.GetMetadata().GetIndex()
+	r.log.conf, r.log.snap, r.log.making = s.GetMetadata().GetConfState(), nil, nil
+	r.log.preparing, r.log.prepared = nil, nil
+	return nil
+}
+
+// load begins to read a snapshot. The error is kv.ErrSnapshot.
+func load(m *pb.Message) (*loading, error) {
+	members, rest, ok := parseMembers(m.GetSnapshot().GetData())
+	if !ok {
+		return nil, fmt.Errorf("%w: its members", kv.ErrSnapshot)
+	}
+	loader, err := kv.NewLoader(rest)
+	return &loading{m: m, members: members, loader: loader}, err
+}
+
+// stepSnapshot reads a snapshot of the leader piece by piece, in Background, and only then
+// gives it to raft: so the loop goes on answering meanwhile. One that comes while another is
+// read is lost, as any message may be.
+func (r *Replica) stepSnapshot(m *pb.Message) error {
+	if r.log.loading != nil { // being read, or read and not taken by raft yet
+		return nil
+	}
+	k, err := load(m)
 	if err != nil {
 		return err
 	}
-	if err := r.log.ApplySnapshot(s); err != nil {
-		return err
-	}
-	r.store, r.members, r.applied = store, members, s.GetMetadata().GetIndex()
-	r.log.conf, r.log.snap, r.log.making = s.GetMetadata().GetConfState(), nil, nil
+	r.log.loading = k
 	return nil
+}
+
+// read goes on reading the leader's snapshot. It reports whether there is more.
+func (k *loading) read(r *Replica) (more bool) {
+	store, err := k.loader.Step(atOnce)
+	if err != nil {
+		r.log.loading = nil // the leader sends it again
+		return false
+	}
+	if store == nil {
+		return true
+	}
+	k.store = store
+	r.changed = true
+	m := k.m
+	_ = r.rn.Step(&pb.Message{Type: m.Type, To: m.To, From: m.From, Term: m.Term, Snapshot: light(m.GetSnapshot())})
+	return false
+}
+
+// loaded returns what was read of the snapshot that a Ready names.
+func (r *Replica) loaded(s *pb.Snapshot) *loading {
+	k := r.log.loading
+	if k == nil || k.store == nil || k.m.GetSnapshot().GetMetadata().GetIndex() != s.GetMetadata().GetIndex() {
+		r.fail(fmt.Errorf("%w: raft takes one that was not read", kv.ErrSnapshot))
+		return nil
+	}
+	r.log.loading = nil
+	return k
+}
+
+// forget drops a snapshot that raft did not take.
+func (r *Replica) forget() {
+	if k := r.log.loading; k != nil && k.store != nil {
+		r.log.loading = nil
+	}
 }
 
 // Snapshot implements raft.Storage: raft asks when a follower needs entries that are gone.
@@ -90,11 +163,14 @@ func (r *Replica) restore(s *pb.Snapshot) error {
 func (s *storage) Snapshot() (*pb.Snapshot, error) {
 	first, _ := s.FirstIndex()
 	if s.snap != nil && s.snap.GetMetadata().GetIndex()+1 >= first && s.snap.GetMetadata().GetConfState() == s.conf {
-		return s.snap, nil
+		return light(s.snap), nil
 	}
 	s.make(false)
 	return nil, raft.ErrSnapshotTemporarilyUnavailable
 }
+
+// light is a snapshot without its state, for raft, which copies what it is given.
+func light(s *pb.Snapshot) *pb.Snapshot { return &pb.Snapshot{Metadata: s.GetMetadata()} }
 
 // make begins a snapshot of what is applied now, unless one is being made.
 func (s *storage) make(keep bool) {
@@ -107,51 +183,58 @@ func (s *storage) make(keep bool) {
 	if err != nil {
 		return // nothing is applied yet
 	}
-	s.making = &making{saver: r.store.Save(), head: appendMembers(nil, r.members), keep: keep,
+	s.making = &making{saver: r.store.Save(appendMembers(nil, r.members)), keep: keep,
 		meta: &pb.SnapshotMetadata{ConfState: s.conf, Index: new(r.applied), Term: new(term)}}
 }
 
+// atOnce is how many keys are copied in one pass: some hundred microseconds.
+const atOnce = 4096
+
 // Background does a piece of what can wait. It reports whether there is more.
 func (r *Replica) Background() (more bool) {
-	const shards = 8 // of a thousand keys each: tens of microseconds
+	if k := r.log.loading; k != nil && k.store == nil && r.err == nil {
+		defer r.guard()
+		if more = k.read(r); more {
+			return true
+		}
+	}
 	k := r.log.making
 	if k == nil || r.err != nil {
 		return false
 	}
-	data := k.saver.Step(shards)
+	data := k.saver.Step(atOnce)
 	if data == nil {
 		return true
 	}
-	if k.keep && r.saving {
-		return true // in order with what is saved
-	}
 	r.log.making = nil
-	r.log.snap = &pb.Snapshot{Data: append(k.head, data...), Metadata: k.meta}
+	r.log.snap = &pb.Snapshot{Data: data, Metadata: k.meta}
 	if k.keep {
-		hard, _, _ := r.log.InitialState()
-		var entries []*pb.Entry
-		if last, _ := r.log.LastIndex(); last > k.meta.GetIndex() {
-			entries, _ = r.log.Entries(k.meta.GetIndex()+1, last+1, 1<<62) // kept by compact
-		}
-		r.host.Compact(r.log.snap, hard, entries)
+		r.log.preparing, r.log.writing = r.log.snap, true
+		r.host.Prepare(r.log.snap)
 	}
 	return false
 }
 
 // compact drops entries that no follower should need, and begins a snapshot for the disk
-// when the log there has grown.
+// when the log there has grown. Entries behind a snapshot that is being written stay: the
+// new log on the disk begins there, or the log of the follower that gets the snapshot.
 func (r *Replica) compact() {
 	first, _ := r.log.FirstIndex()
 	if keep := r.cfg.KeepEntries; r.applied > keep && r.applied-keep >= first+keep/2 {
 		upTo := r.applied - keep
-		if k := r.log.making; k != nil && k.keep {
-			upTo = min(upTo, k.meta.GetIndex()) // the new log on disk begins there
+		if k := r.log.making; k != nil {
+			upTo = min(upTo, k.meta.GetIndex()) // keep may still be set
+		}
+		for _, s := range []*pb.Snapshot{r.log.preparing, r.log.prepared} {
+			if s != nil {
+				upTo = min(upTo, s.GetMetadata().GetIndex())
+			}
 		}
 		if upTo >= first {
 			_ = r.log.Compact(upTo)
 		}
 	}
-	if r.durable && r.applied >= r.snapped()+r.cfg.SnapshotEvery {
+	if r.durable && r.applied >= r.snapped()+r.cfg.SnapshotEvery && !r.log.writing && r.log.prepared == nil {
 		r.log.make(true)
 	}
 }

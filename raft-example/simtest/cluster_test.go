@@ -23,12 +23,22 @@ const testCluster = 77
 
 const tick = 5 * time.Millisecond // an election timeout is 50 to 100 ms
 
+// shape describes a cluster.
+type shape struct {
+	replicas    int
+	durable     bool
+	tick        time.Duration
+	keep, every uint64        // KeepEntries, SnapshotEvery
+	disk        time.Duration // the longest that a disk takes for one write
+	steady      bool          // it always takes that long
+}
+
 // cluster is a simulated cluster with its clients.
 type cluster struct {
+	shape
 	t       testing.TB
 	r       *rand.Rand
 	net     *sim.Network
-	durable bool
 	members map[uint64]string // of the first configuration
 	servers []*server
 	clients []*user
@@ -53,15 +63,16 @@ type server struct {
 	down    bool
 	gone    bool // removed for good
 	paused  bool
+	ends    func(error) // takes an end that a test expects
 }
 
-func newCluster(t testing.TB, r *rand.Rand, cfg sim.Config, replicas int, durable bool) *cluster {
+func newCluster(t testing.TB, r *rand.Rand, cfg sim.Config, sh shape) *cluster {
 	net, err := sim.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, r: r, net: net, durable: durable, members: map[uint64]string{}, nextSim: 1}
-	for range replicas {
+	c := &cluster{shape: sh, t: t, r: r, net: net, members: map[uint64]string{}, nextSim: 1}
+	for range c.replicas {
 		c.machine()
 	}
 	for _, s := range c.servers {
@@ -90,7 +101,7 @@ func (c *cluster) endpoint(machine int) (*sim.Endpoint, *erpc.Config) {
 	}
 	ec := node.ErpcConfig(erpc.Config{NoHugepages: true, Simulation: erpc.Simulation{
 		Clock: c.net.Now, Seed: c.r.Uint64() | 1, Executor: noExecutor{},
-	}}, 10*tick)
+	}}, 10*c.tick)
 	return ep, &ec
 }
 
@@ -106,14 +117,15 @@ func (s *server) start() {
 	if got := ep.LocalAddr().String(); got != s.addr {
 		c.t.Fatalf("machine %d has the address %s", s.machine, got)
 	}
-	cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: s.id, Tick: tick, KeepEntries: 40, SnapshotEvery: 60},
+	cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: s.id, Tick: c.tick,
+		KeepEntries: c.keep, SnapshotEvery: c.every},
 		Log: s.log, Start: s.boot, Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
 	if c.durable {
 		if s.disk == nil {
 			s.disk = newDisk(s)
 		}
 		cfg.Start = s.disk.open()
-		cfg.Disk = s.disk
+		cfg.Disk, cfg.Peers = s.disk, s.disk.peers
 	}
 	var err error
 	if s.n, err = node.New(cfg); err != nil {
@@ -161,7 +173,10 @@ func (d serverDriver) RunOnce() {
 	if d.n.Poll() {
 		d.pass()
 	}
-	if err := d.n.Err(); err != nil {
+	if err := d.n.Err(); err != nil && d.s.ends != nil {
+		d.s.ends(err)
+		d.s.crash()
+	} else if err != nil {
 		d.s.c.t.Errorf("at %v: replica %d: %v", time.Duration(d.s.c.net.Now()), d.s.id, err)
 		d.s.crash()
 	}
@@ -179,21 +194,22 @@ func (d serverDriver) NextWake() sim.Time {
 
 // user is a client that makes one request after the other.
 type user struct {
-	c     *cluster
-	id    int
-	ep    *sim.Endpoint
-	rpc   *erpc.Rpc
-	nexus *erpc.Nexus
-	cl    *client.Client
-	count int
-	until sim.Time
-	busy  bool
-	wait  time.Duration // deadline of a request
-	keys  int
+	c       *cluster
+	id      int
+	machine int
+	ep      *sim.Endpoint
+	rpc     *erpc.Rpc
+	nexus   *erpc.Nexus
+	cl      *client.Client
+	count   int
+	until   sim.Time
+	busy    bool
+	wait    time.Duration // deadline of a request
+	keys    int
 }
 
 func (c *cluster) user(keys int) *user {
-	u := &user{c: c, id: len(c.clients), wait: time.Duration(100+c.r.IntN(900)) * time.Millisecond, keys: keys}
+	u := &user{c: c, id: len(c.clients), machine: c.nextSim, wait: time.Duration(100+c.r.IntN(900)) * time.Millisecond, keys: keys}
 	ep, ec := c.endpoint(c.nextSim)
 	c.nextSim++
 	u.ep = ep
@@ -206,7 +222,8 @@ func (c *cluster) user(keys int) *user {
 		for _, s := range c.servers {
 			addrs = append(addrs, s.addr)
 		}
-		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs, Attempt: 40 * time.Millisecond, Backoff: 2 * time.Millisecond, Clock: c.net.Now})
+		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs, Attempt: 40*time.Millisecond + 4*c.disk,
+			Backoff: 2 * time.Millisecond, Clock: c.net.Now, Refresh: 500 * time.Millisecond})
 	}
 	if err != nil {
 		c.t.Fatal(err)

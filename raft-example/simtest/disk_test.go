@@ -12,14 +12,15 @@ import (
 // disk is a simulated one: what is written is durable after a while, in order, and a
 // crash leaves any part of what was under way.
 type disk struct {
-	s    *server
-	id   wal.Identity
-	log  []byte // durable
-	snap []byte
-	gen  int                  // crashes so far
-	free sim.Time             // when what is under way is durable
-	jobs []func(part float64) // under way; part 1 completes
-	torn int
+	s     *server
+	id    wal.Identity
+	log   []byte // durable
+	snap  []byte
+	gen   int                  // crashes so far
+	free  sim.Time             // when what is under way is durable
+	jobs  []func(part float64) // under way; part 1 completes
+	torn  int
+	peers map[uint64]uint64 // durable
 }
 
 func newDisk(s *server) *disk {
@@ -62,7 +63,7 @@ func (d *disk) do(job func(part float64), done func(error)) {
 		return // the dead do not write
 	}
 	d.jobs = append(d.jobs, job)
-	d.free = max(d.free, c.net.Now()).Add(c.below(2 * time.Millisecond))
+	d.free = max(d.free, c.net.Now()).Add(d.takes())
 	c.net.After(d.free.Sub(c.net.Now()), func() {
 		if d.gen != gen {
 			return
@@ -74,10 +75,51 @@ func (d *disk) do(job func(part float64), done func(error)) {
 	})
 }
 
+// takes is how long the next write takes.
+func (d *disk) takes() time.Duration {
+	c := d.s.c
+	if c.steady {
+		return c.disk
+	}
+	return c.below(c.disk)
+}
+
+// SyncTime implements node.Disk.
+func (d *disk) SyncTime() time.Duration { return d.s.c.disk }
+
+// SavePeers implements node.Disk.
+func (d *disk) SavePeers(peers map[uint64]uint64, done func(error)) {
+	c, gen := d.s.c, d.gen
+	if d.s.down {
+		return
+	}
+	c.net.After(d.takes(), func() {
+		if d.gen == gen {
+			d.peers = peers
+			done(nil)
+			d.s.ep.Wake()
+		}
+	})
+}
+
+// Prepare implements node.Disk. It takes much longer than a write; a crash leaves nothing.
+func (d *disk) Prepare(_ *pb.Snapshot, done func(error)) {
+	c, gen := d.s.c, d.gen
+	if d.s.down {
+		return
+	}
+	c.net.After(5*d.takes(), func() {
+		if d.gen == gen {
+			done(nil)
+			d.s.ep.Wake()
+		}
+	})
+}
+
 // Save implements node.Disk.
 func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot, done func(error)) {
 	if snapshot.GetMetadata().GetIndex() > 0 {
-		d.Compact(snapshot, hard, entries, done)
+		d.do(func(part float64) { d.replace(snapshot, hard, entries, part) }, done)
 		return
 	}
 	d.do(func(part float64) {

@@ -9,4 +9,7 @@
 // repeated by
 //
 //	go test ./simtest -run TestSeeds -seed=N -v
+//
+// -from=N -for=10m runs as many seeds from N on as there is time for; with -long they are of
+// a longer kind, with more members, slower disks and more compactions (make seeds).
 package simtest

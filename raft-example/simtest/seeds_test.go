@@ -2,6 +2,7 @@ package simtest
 
 import (
 	crand "crypto/rand"
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +15,12 @@ import (
 	"github.com/userspace-rpc/erpc/transport/sim"
 )
 
-var seedFlag = flag.Int64("seed", -1, "run TestSeeds with this seed only")
+var (
+	seedFlag = flag.Int64("seed", -1, "run TestSeeds with this seed only")
+	fromFlag = flag.Uint64("from", 0, "with -for, the first seed")
+	forFlag  = flag.Duration("for", 0, "run TestSeeds with seeds from -from on for so long")
+	longFlag = flag.Bool("long", false, "with -seed or -for, the longer kind of run")
+)
 
 // totals is what all runs together did: a test that does not do what it says is no test.
 type totals struct {
@@ -24,9 +30,13 @@ type totals struct {
 // TestSeeds runs one random cluster per seed; see the package comment.
 func TestSeeds(t *testing.T) {
 	var sum totals
-	if *seedFlag >= 0 {
-		hash := runSeed(t, uint64(*seedFlag), &sum)
+	switch {
+	case *seedFlag >= 0:
+		hash := runSeed(t, uint64(*seedFlag), *longFlag, &sum)
 		t.Logf("%+v, trace hash %x", sum, hash)
+		return
+	case *forFlag > 0:
+		manySeeds(t)
 		return
 	}
 	count := 200
@@ -35,7 +45,7 @@ func TestSeeds(t *testing.T) {
 	}
 	for seed := range count {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			runSeed(t, uint64(seed), &sum)
+			runSeed(t, uint64(seed), false, &sum)
 			if t.Failed() {
 				t.Logf("repeat with: go test ./simtest -run TestSeeds -seed=%d -v", seed)
 			}
@@ -48,11 +58,45 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// manySeeds runs one seed after the other until the time is over or one fails: make seeds.
+func manySeeds(t *testing.T) {
+	var sum totals
+	seed := *fromFlag
+	defer func() {
+		if t.Failed() {
+			t.Logf("repeat with: go test ./simtest -run TestSeeds -seed=%d -long=%v -v", seed, *longFlag)
+		}
+	}()
+	for end := time.Now().Add(*forFlag); time.Now().Before(end); seed++ {
+		runSeed(t, seed, *longFlag, &sum)
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d seeds from %d on, long %v: %+v", seed-*fromFlag, *fromFlag, *longFlag, sum)
+}
+
+// TestLongSeeds runs some of the longer kind.
+func TestLongSeeds(t *testing.T) {
+	count := 10
+	if testing.Short() {
+		count = 2
+	}
+	var sum totals
+	for seed := range count {
+		runSeed(t, uint64(seed), true, &sum)
+	}
+	t.Logf("%d seeds: %+v", count, sum)
+	if sum.kills < count || sum.snapshots == 0 {
+		t.Errorf("the runs did too little: %+v", sum)
+	}
+}
+
 // TestSameSeed: the same seed gives the same run.
 func TestSameSeed(t *testing.T) {
 	for _, seed := range []uint64{1, 2} {
 		var a, b totals
-		if runSeed(t, seed, &a) != runSeed(t, seed, &b) || a != b {
+		if runSeed(t, seed, false, &a) != runSeed(t, seed, false, &b) || a != b {
 			t.Errorf("seed %d: %+v, then %+v", seed, a, b)
 		}
 	}
@@ -66,30 +110,45 @@ type run struct {
 	busy  bool     // a member is being replaced
 }
 
+// shapeOf draws what a cluster is. The longer kind has more members, slower disks and more
+// compactions, and runs for several times as long.
+func shapeOf(r *rand.Rand, long bool) (s shape, chaos time.Duration) {
+	s = shape{replicas: 3, tick: tick, keep: 40, every: 60, disk: 2 * time.Millisecond}
+	if r.IntN(4) == 0 {
+		s.replicas = 5
+	}
+	if !long {
+		s.durable = r.IntN(5) < 3
+		return s, time.Duration(800+r.IntN(1200)) * time.Millisecond
+	}
+	s.replicas = []int{3, 5, 7}[r.IntN(3)]
+	s.keep, s.every = uint64(4+r.IntN(40)), uint64(8+r.IntN(60))
+	s.durable = r.IntN(5) > 0
+	s.disk = []time.Duration{1, 5, 20, 60}[r.IntN(4)] * time.Millisecond
+	return s, time.Duration(4000+r.IntN(4000)) * time.Millisecond
+}
+
 // runSeed runs one cluster and returns a hash of the history's times.
-func runSeed(t *testing.T, seed uint64, sum *totals) (hash uint64) {
+func runSeed(t *testing.T, seed uint64, long bool, sum *totals) (hash uint64) {
 	r := rand.New(rand.NewPCG(seed, 4711))
 	was := crand.Reader // raft draws its election timeouts from it
 	var key [32]byte
-	key[0], key[1] = byte(seed), byte(seed>>8)
+	binary.LittleEndian.PutUint64(key[:], seed)
 	crand.Reader = rand.NewChaCha8(key)
 	defer func() { crand.Reader = was }()
-	replicas := 3
-	if r.IntN(4) == 0 {
-		replicas = 5
-	}
 	cfg := sim.Config{Seed: seed, Checksum: true}
 	cfg.PropDelay = time.Duration(1000 + r.Int64N(100_000))
-	c := newCluster(t, r, cfg, replicas, r.IntN(5) < 3)
+	shape, chaos := shapeOf(r, long)
+	c := newCluster(t, r, cfg, shape)
 	defer c.close()
 	x := &run{cluster: c, sum: sum}
 	keys := 2 + r.IntN(4)
 	for range 3 + r.IntN(3) {
 		c.user(keys)
 	}
-	x.trace("%d replicas, durable %v", replicas, c.durable)
+	x.trace("%+v", shape)
 	c.run(150 * time.Millisecond)
-	x.until = c.net.Now().Add(time.Duration(800+r.IntN(1200)) * time.Millisecond)
+	x.until = c.net.Now().Add(chaos)
 	for _, u := range c.clients {
 		u.until = x.until
 		u.loop()
@@ -101,7 +160,7 @@ func runSeed(t *testing.T, seed uint64, sum *totals) (hash uint64) {
 	x.settle(keys)
 	ops, unknown := c.hist.Len()
 	sum.ops, sum.unknown = sum.ops+ops, sum.unknown+unknown
-	if err := c.hist.Check(30 * time.Second); err != nil {
+	if err := c.hist.Check(5 * time.Minute); err != nil {
 		t.Errorf("seed %d: %v", seed, err)
 	}
 	return uint64(c.net.Now()) ^ uint64(ops)<<40 ^ c.net.Stats().Sent
@@ -248,7 +307,7 @@ func (x *run) member(old, fresh *server) {
 			_ = rep.Change(replica.Remove, old.id, "", 0) // asked again until it is so
 		case !will:
 			_ = rep.Change(replica.Add, fresh.id, fresh.addr, 0)
-		default:
+		case x.knows(fresh):
 			x.sum.changes++
 			x.busy = false
 			return
@@ -257,6 +316,21 @@ func (x *run) member(old, fresh *server) {
 		l.ep.Wake()
 	}
 	c.net.After(20*time.Millisecond, func() { x.member(old, fresh) })
+}
+
+// knows reports whether a majority of the members has applied that s is one: only then may
+// another one be taken away. The operator of a cluster reads it in the status of each.
+func (x *run) knows(s *server) bool {
+	count, members := 0, len(x.leader().n.Replica().Status().Members)
+	for _, other := range x.servers {
+		if other.down {
+			continue
+		}
+		if _, is := other.n.Replica().Member(s.id); is {
+			count++
+		}
+	}
+	return count > members/2
 }
 
 // settle ends all faults: then every key can be read, and the replicas agree.

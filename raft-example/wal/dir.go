@@ -1,36 +1,54 @@
 package wal
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
+	"sync/atomic"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // Dir is a folder with a log. It belongs to one goroutine.
 type Dir struct {
+	// Forget asks the system to read so much of a file from the disk the next time, and not
+	// from memory. Nil: it is not asked. Set it before Scrub.
+	Forget func(f *os.File, size int64)
+
 	path string
 	id   Identity
 	file *os.File
-	end  int64
 	buf  []byte
+
+	end      atomic.Int64 // where the next record goes
+	synced   atomic.Int64 // all before it is synced
+	first    uint32       // see firstSum
+	markFile *os.File
+	markBuf  []byte
+	swap     sync.Mutex // while another log takes the place of this one
 }
 
 const (
-	logName  = "log"
-	snapName = "snapshot"
-	newName  = ".new" // added to a file that is not complete yet
+	logName   = "log"
+	snapName  = "snapshot"
+	peersName = "peers"
+	markName  = "synced"
+	newName   = ".new" // added to a file that is not complete yet
+
+	probeName    = "probe"
+	preparedName = ".prepared" // added to a snapshot that waits for Install
 )
 
 // Open opens the log in the folder, or makes both if there is none, with id.Log as its
-// identity; an existing log keeps its own. A torn record is cut off. Errors: those of
-// Load and of the system.
+// identity; an existing log keeps its own. A torn record is cut off; one that was synced and is
+// bad is ErrCorrupt. Errors: those of Load and of the system.
 func Open(path string, id Identity) (*Dir, State, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := makeDir(path); err != nil {
 		return nil, State{}, err
 	}
 	d := &Dir{path: path, id: id}
@@ -56,14 +74,70 @@ func Open(path string, id Identity) (*Dir, State, error) {
 		return nil, s, fmt.Errorf("%s: %w", path, err)
 	}
 	d.id = s.ID
+	if err := d.checkMark(log, &s); err != nil {
+		return nil, s, fmt.Errorf("%s: %w", path, err)
+	}
+	if s.Peers, err = d.loadPeers(); err != nil {
+		return nil, s, fmt.Errorf("%s: %w", path, err)
+	}
+	d.first, _ = firstSum(log)
 	if s.Stale {
 		log := s.Rebuild()
 		if err := d.replace(logName, log); err != nil {
 			return nil, s, err
 		}
 		s.Good, s.Cut = int64(len(log)), 0
+		d.first, _ = firstSum(log)
 	}
 	return d, s, d.open(s.Good, s.Cut > 0)
+}
+
+// checkMark compares what is good of the log with what was synced.
+func (d *Dir) checkMark(log []byte, s *State) error {
+	mark, err := os.ReadFile(d.name(markName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if was := marked(mark, log); s.Good < was {
+		return fmt.Errorf("%w: bad at byte %d, and %d bytes were synced", ErrCorrupt, s.Good, was)
+	}
+	return nil
+}
+
+// syncDir makes the names in a folder durable. Tests watch it.
+var syncDir = func(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders cannot be synced there
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// makeDir makes a folder and those above it, and makes all of their names durable.
+func makeDir(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	var made []string // parents of what is made
+	for at := path; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
+			break
+		}
+		made = append(made, filepath.Dir(at))
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	for i := len(made) - 1; i >= 0; i-- {
+		if err := syncDir(made[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *Dir) name(file string) string { return filepath.Join(d.path, file) }
@@ -73,11 +147,18 @@ func (d *Dir) open(end int64, cut bool) (err error) {
 	if d.file, err = os.OpenFile(d.name(logName), os.O_RDWR, 0); err != nil {
 		return err
 	}
-	d.end = end
+	d.end.Store(end)
+	d.synced.Store(end)
 	if cut {
 		if err = d.file.Truncate(end); err == nil {
 			err = d.file.Sync()
 		}
+	}
+	if err == nil {
+		err = d.openMark()
+	}
+	if err == nil && end > headerSize {
+		err = d.mark()
 	}
 	return err
 }
@@ -88,66 +169,119 @@ func (d *Dir) ID() Identity { return d.id }
 // Save appends a record and returns when it is durable. After an error the log must not
 // be used any more: what is in it is unknown until it is opened again.
 func (d *Dir) Save(r *Record) error {
-	d.buf = AppendRecord(d.buf[:0], d.id, d.end, r)
-	if _, err := d.file.WriteAt(d.buf, d.end); err != nil {
+	end := d.end.Load()
+	d.buf = AppendRecord(d.buf[:0], d.id, end, r)
+	if _, err := d.file.WriteAt(d.buf, end); err != nil {
 		return err
 	}
-	d.end += int64(len(d.buf))
-	return d.file.Sync()
+	if end == headerSize {
+		d.first = binary.LittleEndian.Uint32(d.buf[8:])
+	}
+	d.end.Store(end + int64(len(d.buf)))
+	if err := d.file.Sync(); err != nil {
+		return err
+	}
+	d.synced.Store(d.end.Load())
+	return d.mark()
 }
 
-// Compact puts a snapshot and a log that begins behind it in the place of the present
-// ones. hard and entries are what the new log begins with.
+// Probe writes and syncs as Save does, but nothing of the log.
+func (d *Dir) Probe() error { return writeFile(d.name(probeName), make([]byte, 512)) }
+
+// Prepare writes a snapshot beside the present one. It may run in another goroutine than the
+// rest, once at a time; Install takes what it wrote.
+func (d *Dir) Prepare(s *pb.Snapshot) error {
+	parts, err := snapshotParts(d.id, s)
+	if err != nil {
+		return err
+	}
+	return writeFile(d.name(snapName)+preparedName, parts...)
+}
+
+// Install puts the prepared snapshot and a log that begins behind it in the place of the
+// present ones. hard and entries are what the new log begins with.
+func (d *Dir) Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error {
+	if err := d.rename(snapName+preparedName, snapName); err != nil {
+		return err
+	}
+	return d.restart(meta, hard, entries)
+}
+
+// Compact is Prepare and Install at once, of a snapshot that came from the leader.
 func (d *Dir) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) error {
-	b, err := AppendSnapshot(nil, d.id, s)
+	parts, err := snapshotParts(d.id, s)
 	if err == nil {
-		err = d.replace(snapName, b)
+		err = d.replace(snapName, parts...)
 	}
 	if err != nil {
 		return err
 	}
+	return d.restart(s.GetMetadata(), hard, entries)
+}
+
+// restart begins a new log.
+func (d *Dir) restart(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error {
 	log := NewLog(d.id)
-	log = AppendRecord(log, d.id, int64(len(log)), &Record{Hard: hard, Reset: s.GetMetadata(), Entries: entries})
+	log = AppendRecord(log, d.id, int64(len(log)), &Record{Hard: hard, Reset: meta, Entries: entries})
+	d.swap.Lock()
+	defer d.swap.Unlock()
 	if err := d.replace(logName, log); err != nil {
 		return err
 	}
 	if err := d.file.Close(); err != nil {
 		return err
 	}
+	d.first, _ = firstSum(log)
 	return d.open(int64(len(log)), false)
 }
 
 // replace makes a file with these bytes, all of them or not at all.
-func (d *Dir) replace(file string, b []byte) error {
-	tmp := d.name(file) + newName
-	f, err := os.Create(tmp)
+func (d *Dir) replace(file string, parts ...[]byte) error {
+	if err := writeFile(d.name(file)+newName, parts...); err != nil {
+		return err
+	}
+	return d.rename(file+newName, file)
+}
+
+// writtenAtOnce is after how many bytes a large file is synced: one sync of all of it would
+// hold up the log's on the same disk for as long as it takes.
+const writtenAtOnce = 4 << 20
+
+// writeFile makes a file that is durable.
+func writeFile(name string, parts ...[]byte) error {
+	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	for _, p := range parts {
+		for len(p) > 0 && err == nil {
+			n := min(len(p), writtenAtOnce)
+			if _, err = f.Write(p[:n]); err == nil && n == writtenAtOnce {
+				err = f.Sync()
+			}
+			p = p[n:]
+		}
+	}
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, d.name(file)); err != nil {
+	return errors.Join(err, f.Close())
+}
+
+func (d *Dir) rename(from, to string) error {
+	if err := os.Rename(d.name(from), d.name(to)); err != nil {
 		return err
 	}
 	return d.sync()
 }
 
 // sync makes the folder's names durable.
-func (d *Dir) sync() error {
-	if runtime.GOOS == "windows" {
-		return nil // folders cannot be synced there
-	}
-	f, err := os.Open(d.path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+func (d *Dir) sync() error { return syncDir(d.path) }
 
-// Close closes the file.
-func (d *Dir) Close() error { return d.file.Close() }
+// Close closes the files.
+func (d *Dir) Close() error {
+	if d.markFile == nil {
+		return d.file.Close()
+	}
+	return errors.Join(d.file.Close(), d.markFile.Close())
+}

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 
 	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -20,6 +21,7 @@ var (
 const (
 	logMagic   = 0x31474f4c43505245 // "ERPCLOG1"
 	snapMagic  = 0x3150414e53435045 // "EPCSNAP1"
+	peersMagic = 0x3152454550435045 // "EPCPEER1"
 	recMagic   = 0x4345522e         // ".REC"
 	version    = 1
 	headerSize = 48
@@ -168,14 +170,31 @@ func parseRecord(p []byte) (r Record, ok bool) {
 
 // AppendSnapshot appends the bytes of a snapshot file.
 func AppendSnapshot(b []byte, id Identity, s *pb.Snapshot) ([]byte, error) {
-	b = appendHeader(b, snapMagic, id)
-	at := len(b)
-	b, err := proto.MarshalOptions{}.MarshalAppend(b, s)
+	parts, err := snapshotParts(id, s)
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b, err
+}
+
+// snapshotParts returns what a snapshot file consists of, one after the other. The state
+// itself, which may be large, is a part of its own and not copied.
+func snapshotParts(id Identity, s *pb.Snapshot) ([][]byte, error) {
+	rest, err := proto.Marshal(&pb.Snapshot{Metadata: s.GetMetadata()})
 	if err != nil {
 		return nil, err
 	}
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[at:], castagnoli)), nil
+	head := appendHeader(nil, snapMagic, id)
+	at := len(head)
+	head = protowire.AppendTag(head, dataField, protowire.BytesType)
+	head = protowire.AppendVarint(head, uint64(len(s.GetData())))
+	sum := crc32.Update(crc32.Checksum(head[at:], castagnoli), castagnoli, s.GetData())
+	sum = crc32.Update(sum, castagnoli, rest)
+	return [][]byte{head, s.GetData(), binary.LittleEndian.AppendUint32(rest, sum)}, nil
 }
+
+// dataField is the number of raftpb.Snapshot's field data.
+const dataField = 1
 
 // parseSnapshot reads a snapshot file.
 func parseSnapshot(b []byte, want Identity) (*pb.Snapshot, error) {

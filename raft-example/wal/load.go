@@ -9,12 +9,13 @@ import (
 // State is what a log and its snapshot hold.
 type State struct {
 	ID       Identity
-	Hard     *pb.HardState // nil if none was written
-	Snapshot *pb.Snapshot  // nil if there is none
-	Entries  []*pb.Entry   // consecutive, behind the snapshot if there is one
-	Good     int64         // bytes of the log that are valid: append here
-	Cut      int64         // bytes behind them: a torn record
-	Stale    bool          // the snapshot is newer than the log: put Rebuild in its place first
+	Hard     *pb.HardState     // nil if none was written
+	Snapshot *pb.Snapshot      // nil if there is none
+	Entries  []*pb.Entry       // consecutive, behind the snapshot if there is one
+	Peers    map[uint64]uint64 // identities of other replicas' logs, by replica; from Open only
+	Good     int64             // bytes of the log that are valid: append here
+	Cut      int64             // bytes behind them: a torn record
+	Stale    bool              // the snapshot is newer than the log: put Rebuild in its place first
 }
 
 // Rebuild returns the bytes of a log that begins behind the snapshot, after a crash

@@ -1,0 +1,239 @@
+package hraft
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/userspace-rpc/erpc/erpc"
+)
+
+// TestLongRestore: the receiver restores a snapshot for longer than Timeout, which an RPC
+// without an answer measures. Its size allows for that.
+func TestLongRestore(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	from, to := pairWith(t, Config{Timeout: timeout})
+	if a, b := from.patience(1), from.patience(10<<20); a != timeout || b != 40*timeout {
+		t.Errorf("a snapshot of a byte may stand still for %v, one of 10 MiB for %v", a, b)
+	}
+	data := bytes.Repeat([]byte("x"), 10<<20)
+	go func() {
+		r := <-to.Consumer()
+		if n, err := io.Copy(io.Discard, r.Reader); n != int64(len(data)) {
+			t.Error(n, err)
+		}
+		go func() { // takes what is not answered
+			<-to.Consumer()
+			<-to.Consumer()
+		}()
+		for range 2 { // the follower restores its state
+			err := from.RequestVote("", to.LocalAddr(), &raft.RequestVoteRequest{}, new(raft.RequestVoteResponse))
+			if !errors.Is(err, erpc.ErrDeadline) {
+				t.Errorf("a call without an answer ends with %v", err)
+			}
+		}
+		r.Respond(&raft.InstallSnapshotResponse{Success: true}, nil)
+	}()
+	var resp raft.InstallSnapshotResponse
+	err := from.InstallSnapshot("", to.LocalAddr(), &raft.InstallSnapshotRequest{Size: int64(len(data))}, &resp, bytes.NewReader(data))
+	if err != nil || !resp.Success {
+		t.Errorf("%v, %+v", err, resp)
+	}
+}
+
+// TestAddresses: an address that nobody can reach is refused; one to advertise takes its place.
+func TestAddresses(t *testing.T) {
+	for _, tt := range []struct {
+		addr string
+		cfg  Config
+		want error
+	}{
+		{"0.0.0.0:0", Config{}, ErrNotAdvertisable},
+		{"[::]:0", Config{}, ErrNotAdvertisable},
+		{":0", Config{}, ErrNotAdvertisable},
+		{"127.0.0.1:0", Config{Advertise: "0.0.0.0:7000"}, ErrNotAdvertisable},
+		{"127.0.0.1:0", Config{Advertise: ":7000"}, ErrNotAdvertisable},
+		{"127.0.0.1:0", Config{Advertise: "nonsense"}, ErrConfig},
+		{"127.0.0.1:0", Config{MaxRPCsInFlight: -1}, ErrConfig},
+		{"127.0.0.1:0", Config{MaxRPCsInFlight: 513}, ErrConfig},
+		{"0.0.0.0:0", Config{Advertise: "raft1.example:7000"}, nil},
+	} {
+		tt.cfg.Erpc = erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}
+		tr, err := NewUDPTransport(tt.addr, tt.cfg)
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s, %q: %v, want %v", tt.addr, tt.cfg.Advertise, err, tt.want)
+		}
+		if err == nil {
+			if got := tr.LocalAddr(); string(got) != tt.cfg.Advertise {
+				t.Errorf("it says %s", got)
+			}
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// book is a raft.ServerAddressProvider.
+type book map[raft.ServerID]raft.ServerAddress
+
+func (b book) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
+	if a, ok := b[id]; ok {
+		return a, nil
+	}
+	return "", fmt.Errorf("no server %s", id)
+}
+
+// votes answers n votes.
+func votes(to *Transport, n int) {
+	for range n {
+		r := <-to.Consumer()
+		r.Respond(&raft.RequestVoteResponse{Granted: true}, nil)
+	}
+}
+
+// TestAddressProvider: the provider's address counts, and Raft's where it has none.
+func TestAddressProvider(t *testing.T) {
+	b := book{}
+	from, to := pairWith(t, Config{ServerAddressProvider: b})
+	b["there"] = to.LocalAddr()
+	go votes(to, 2)
+	for id, addr := range map[raft.ServerID]raft.ServerAddress{"there": "192.0.2.1:1", "other": to.LocalAddr()} {
+		if err := from.RequestVote(id, addr, &raft.RequestVoteRequest{}, new(raft.RequestVoteResponse)); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		if got := from.DecodePeer(from.EncodePeer(id, addr)); got != to.LocalAddr() {
+			t.Errorf("%s is told as %s", id, got)
+		}
+	}
+}
+
+// TestInFlight: without overlap there is no pipeline; the call that fills one returns when an
+// answer has been consumed.
+func TestInFlight(t *testing.T) {
+	from, to := pairWith(t, Config{MaxRPCsInFlight: 1})
+	if _, err := from.AppendEntriesPipeline("", to.LocalAddr()); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+		t.Error(err)
+	}
+	for _, n := range []int{0, 2, 10} {
+		from, to := pairWith(t, Config{MaxRPCsInFlight: n})
+		p, err := from.AppendEntriesPipeline("", to.LocalAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := max(n, 2)
+		for range limit - 1 {
+			if _, err := p.AppendEntries(&raft.AppendEntriesRequest{}, new(raft.AppendEntriesResponse)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := make(chan error)
+		go func() {
+			_, err := p.AppendEntries(&raft.AppendEntriesRequest{}, new(raft.AppendEntriesResponse))
+			last <- err
+		}()
+		var all []raft.RPC
+		for range limit { // the last one is on its way, too
+			all = append(all, <-to.Consumer())
+		}
+		all[0].Respond(&raft.AppendEntriesResponse{Success: true}, nil)
+		select {
+		case err := <-last:
+			t.Errorf("%d in flight: the last call has returned (%v), and no answer was consumed", n, err)
+		case f := <-p.Consumer():
+			if err := errors.Join(f.Error(), <-last); err != nil {
+				t.Error(err)
+			}
+		}
+		go func() { // a full pipeline that closes
+			_, _ = p.AppendEntries(&raft.AppendEntriesRequest{}, new(raft.AppendEntriesResponse))
+			_, err := p.AppendEntries(&raft.AppendEntriesRequest{}, new(raft.AppendEntriesResponse))
+			last <- err
+		}()
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-last; !errors.Is(err, raft.ErrPipelineShutdown) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCloseStreams: what is under way ends well, and what comes later has other sessions.
+func TestCloseStreams(t *testing.T) {
+	from, to := pairWith(t, Config{})
+	sessions := func() (n int) {
+		done := make(chan int)
+		if err := from.rpc.Post(func(*erpc.Rpc) { done <- len(from.sessions) }); err != nil {
+			t.Fatal(err)
+		}
+		return <-done
+	}
+	ended := make(chan error)
+	vote := func() {
+		ended <- from.RequestVote("", to.LocalAddr(), &raft.RequestVoteRequest{}, new(raft.RequestVoteResponse))
+	}
+	go vote()
+	under := <-to.Consumer()
+	if sessions() != 1 {
+		t.Error("no session")
+	}
+	from.CloseStreams()
+	if sessions() != 0 {
+		t.Error("the session is still used")
+	}
+	go votes(to, 1)
+	go vote()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	under.Respond(&raft.RequestVoteResponse{}, nil)
+	if err := <-ended; err != nil {
+		t.Errorf("a call that was under way: %v", err)
+	}
+}
+
+// TestUnknownPipeline: what comes on a pipeline that the receiver does not know is refused, and
+// does not wait for what would have to come before it.
+func TestUnknownPipeline(t *testing.T) {
+	from, to := pairWith(t, Config{})
+	b, err := encode(make([]byte, 16), &raft.AppendEntriesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[0], b[8] = 77, 5
+	if err := from.roundTrip(to.LocalAddr(), typePipeline, b, from.cfg.Timeout, new(raft.AppendEntriesResponse)); !errors.Is(err, ErrRemote) {
+		t.Error(err)
+	}
+}
+
+// TestCloseIncoming: a pipeline ends when the side that is called closes its streams.
+func TestCloseIncoming(t *testing.T) {
+	from, to := pairWith(t, Config{MaxRPCsInFlight: 10})
+	p, err := from.AppendEntriesPipeline("", to.LocalAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func() raft.AppendFuture {
+		f, err := p.AppendEntries(&raft.AppendEntriesRequest{}, new(raft.AppendEntriesResponse))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first := send()
+	under := <-to.Consumer()
+	to.CloseStreams()
+	if err := send().Error(); !errors.Is(err, ErrRemote) || !strings.Contains(err.Error(), ErrStreamsClosed.Error()) {
+		t.Errorf("a call of the closed pipeline: %v", err)
+	}
+	under.Respond(&raft.AppendEntriesResponse{Success: true}, nil)
+	if err := errors.Join(first.Error(), p.Close()); err != nil {
+		t.Error(err)
+	}
+}

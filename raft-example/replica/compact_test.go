@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// drive is a host whose disk is done when settle says so, and whose log is what a disk would
+// hold: its last index, or a gap.
+type drive struct {
+	t     *testing.T
+	r     *Replica
+	under bool
+	made  bool   // a snapshot is written
+	last  uint64 // index of the last entry that is durable
+	cuts  int    // compactions
+}
+
+func (d *drive) Send(*pb.Message)         {}
+func (d *drive) Answer(uint64, kv.Answer) {}
+func (d *drive) Durable() bool            { return true }
+
+func (d *drive) append(entries []*pb.Entry) {
+	for _, e := range entries {
+		if e.GetIndex() > d.last+1 {
+			d.t.Errorf("entry %d where %d should be", e.GetIndex(), d.last+1)
+		}
+		d.last = e.GetIndex()
+	}
+}
+
+func (d *drive) Save(_ *pb.HardState, entries []*pb.Entry, s *pb.Snapshot) {
+	d.append(entries)
+	d.under = true
+}
+
+func (d *drive) Prepare(*pb.Snapshot) { d.made = true }
+
+func (d *drive) Compact(s *pb.Snapshot, _ *pb.HardState, entries []*pb.Entry) {
+	was := d.last
+	d.last = s.GetMetadata().GetIndex()
+	d.append(entries)
+	if d.last != was {
+		d.t.Errorf("a compaction at %d leaves the log until %d, it went until %d", s.GetMetadata().GetIndex(), d.last, was)
+	}
+	d.cuts++
+}
+
+// settle lets the disk and the replica do all that is to do.
+func (d *drive) settle() {
+	for range 20 {
+		d.r.Process()
+		if d.under {
+			d.under = false
+			d.r.Saved(nil)
+		}
+		if d.made {
+			d.made = false
+			d.r.Prepared(nil)
+		}
+	}
+}
+
+// TestCompactionKeepsTheLog: raft asks for a snapshot for a follower, and while it is being
+// written the time comes for one of the disk's own. The log on the disk loses nothing.
+func TestCompactionKeepsTheLog(t *testing.T) {
+	d := &drive{t: t, last: 1}
+	r, err := New(Config{ID: 1, KeepEntries: 4, SnapshotEvery: 20}, d, Boot(map[uint64]string{1: "1"}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.r = r
+	r.Campaign()
+	d.settle()
+	put := func() {
+		if _, ok := r.Propose((&kv.Command{Op: kv.Open}).Append(nil), 1); !ok {
+			t.Fatal("not the leader")
+		}
+		d.settle()
+	}
+	for range 10 {
+		put()
+	}
+	if _, err := r.log.Snapshot(); err == nil { // as raft does for a slow follower
+		t.Fatal("the snapshot was there at once")
+	}
+	for range 30 {
+		put()
+	}
+	for range 2 {
+		for r.Background() {
+			d.settle()
+		}
+		d.settle()
+	}
+	if d.cuts == 0 || r.Err() != nil {
+		t.Errorf("%d compactions, %v", d.cuts, r.Err())
+	}
+}

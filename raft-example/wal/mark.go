@@ -1,0 +1,57 @@
+package wal
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+)
+
+// A mark says up to where the log was synced when it was last written:
+//
+//	0 the checksum of the log's first record u32 · 4 zero u32 · 8 end u64 · 16 CRC-32C u32 · 20 zero u32
+//
+// It is written in place after each sync and not synced itself. So it survives the end of the
+// process, and after a power failure it is at most too early, or of an older log: then it says
+// nothing.
+const markSize = 24
+
+// firstSum is the checksum of the first record of a log, which tells it from other logs of the
+// same replica; ok is false if it has none.
+func firstSum(log []byte) (sum uint32, ok bool) {
+	if len(log) < headerSize+frameSize {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint32(log[headerSize+8:]), true
+}
+
+func appendMark(b []byte, first uint32, end int64) []byte {
+	at := len(b)
+	b = binary.LittleEndian.AppendUint32(b, first)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(end))
+	return binary.LittleEndian.AppendUint64(b, uint64(crc32.Checksum(b[at:], castagnoli)))
+}
+
+// marked returns how many bytes of a log are known to have been synced, 0 if nothing is known.
+func marked(mark, log []byte) int64 {
+	first, ok := firstSum(log)
+	if !ok || len(mark) != markSize || binary.LittleEndian.Uint32(mark) != first ||
+		uint64(crc32.Checksum(mark[:16], castagnoli)) != binary.LittleEndian.Uint64(mark[16:]) {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(mark[8:]))
+}
+
+// mark notes that all until d.end is synced.
+func (d *Dir) mark() error {
+	d.markBuf = appendMark(d.markBuf[:0], d.first, d.end.Load())
+	_, err := d.markFile.WriteAt(d.markBuf, 0)
+	return err
+}
+
+func (d *Dir) openMark() (err error) {
+	if d.markFile == nil {
+		d.markFile, err = os.OpenFile(d.name(markName), os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	return err
+}
