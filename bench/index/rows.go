@@ -1,0 +1,254 @@
+package main
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/btree"
+	"github.com/userspace-rpc/erpc/index"
+)
+
+// bench has the same random keys in a B-tree and in an index, each grown by inserts.
+type bench struct {
+	keys  []uint64 // in the order of insertion; value i belongs to keys[i]
+	look  []uint32 // which keys to look up
+	at    int
+	tree  *btree.Map[uint64, uint64]
+	m     *index.Map
+	other *index.Map // for a writer to another tree
+	wrong int
+	sum   uint64
+}
+
+func newBench(n int) *bench {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := &bench{keys: make([]uint64, n), look: make([]uint32, 1<<20)}
+	for i := range b.keys {
+		b.keys[i] = r.Uint64()
+	}
+	for i := range b.look {
+		b.look[i] = uint32(r.IntN(n))
+	}
+	b.tree, b.m, b.other = b.growTree(b.keys, nil), b.growIndex(b.keys, 1), b.growIndex(b.keys, 1)
+	runtime.GC()
+	return b
+}
+
+func (b *bench) growTree(keys []uint64, mu *sync.RWMutex) *btree.Map[uint64, uint64] {
+	var t btree.Map[uint64, uint64]
+	for i, k := range keys {
+		if mu != nil {
+			mu.Lock()
+		}
+		t.Set(k, uint64(i))
+		if mu != nil {
+			mu.Unlock()
+		}
+	}
+	return &t
+}
+
+// growIndex inserts keys with so many writers, each every so many.
+func (b *bench) growIndex(keys []uint64, writers int) *index.Map {
+	m := index.NewMap()
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			var key [8]byte
+			for i := w; i < len(keys); i += writers {
+				binary.BigEndian.PutUint64(key[:], keys[i])
+				_, _, _ = m.Put(key[:], uint64(i)) // keys are not too long
+			}
+		})
+	}
+	all.Wait()
+	return m
+}
+
+// next returns the numbers of the next n keys to look up.
+func (b *bench) next(n int) []uint32 {
+	if b.at+n > len(b.look) {
+		b.at = 0
+	}
+	b.at += n
+	return b.look[b.at-n : b.at]
+}
+
+const chunk = 512
+
+// timed calls fn, which does n operations, for some time.
+func timed(each time.Duration, n int, fn func()) float64 {
+	begin := time.Now()
+	for ops := 0; ; {
+		fn()
+		ops += n
+		if t := time.Since(begin); t >= each {
+			return float64(t) / float64(ops)
+		}
+	}
+}
+
+func (b *bench) check(got uint64, want uint32, ok bool) {
+	if !ok || got != uint64(want) {
+		b.wrong++
+	}
+}
+
+func (b *bench) getTree(mu *sync.RWMutex) func(time.Duration) float64 {
+	return func(each time.Duration) float64 {
+		return timed(each, chunk, func() {
+			for _, i := range b.next(chunk) {
+				if mu != nil {
+					mu.RLock()
+				}
+				v, ok := b.tree.Get(b.keys[i])
+				if mu != nil {
+					mu.RUnlock()
+				}
+				b.check(v, i, ok)
+			}
+		})
+	}
+}
+
+func (b *bench) getIndex(each time.Duration) float64 {
+	var key [8]byte
+	return timed(each, chunk, func() {
+		for _, i := range b.next(chunk) {
+			binary.BigEndian.PutUint64(key[:], b.keys[i])
+			v, ok := b.m.Get(key[:])
+			b.check(v, i, ok)
+		}
+	})
+}
+
+func (b *bench) getBatch(size int) func(time.Duration) float64 {
+	return func(each time.Duration) float64 {
+		text := make([]byte, 8*size)
+		keys, values, ok := make([][]byte, size), make([]uint64, size), make([]bool, size)
+		for i := range keys {
+			keys[i] = text[8*i : 8*i+8]
+		}
+		return timed(each, chunk, func() {
+			for range chunk / size {
+				list := b.next(size)
+				for j, i := range list {
+					binary.BigEndian.PutUint64(keys[j], b.keys[i])
+				}
+				b.m.GetBatch(keys, values, ok)
+				for j, i := range list {
+					b.check(values[j], i, ok[j])
+				}
+			}
+		})
+	}
+}
+
+// beside measures GETs while another thread stores values in m as fast as it can.
+func (b *bench) beside(m *index.Map) func(time.Duration) float64 {
+	return func(each time.Duration) float64 {
+		var stop atomic.Bool
+		var all sync.WaitGroup
+		all.Go(func() {
+			var key [8]byte
+			for i := 0; !stop.Load(); i = (i + 7919) % len(b.keys) {
+				binary.BigEndian.PutUint64(key[:], b.keys[i])
+				_, _, _ = m.Put(key[:], uint64(i)) // keys are not too long
+			}
+		})
+		defer all.Wait()
+		defer stop.Store(true)
+		return b.getIndex(each)
+	}
+}
+
+func (b *bench) scanTree(each time.Duration) float64 {
+	return timed(each, 16, func() {
+		for _, i := range b.next(16) {
+			n := 0
+			b.tree.Ascend(b.keys[i], func(_, v uint64) bool {
+				b.sum += v
+				n++
+				return n < 128
+			})
+		}
+	})
+}
+
+func (b *bench) scanIndex(each time.Duration) float64 {
+	var key [8]byte
+	return timed(each, 16, func() {
+		for _, i := range b.next(16) {
+			binary.BigEndian.PutUint64(key[:], b.keys[i])
+			b.m.Scan(key[:], 128, func(_ []byte, v uint64) bool { b.sum += v; return true })
+		}
+	})
+}
+
+func (b *bench) sumIndex(each time.Duration) float64 {
+	var key [8]byte
+	return timed(each, 16, func() {
+		for _, i := range b.next(16) {
+			binary.BigEndian.PutUint64(key[:], b.keys[i])
+			sum, _ := b.m.SumAfter(key[:], 128)
+			b.sum += sum
+		}
+	})
+}
+
+func (b *bench) lookups() []row {
+	return []row{
+		{"get btree", "", 0, b.getTree(nil)},
+		{"get btree locked", "", 0, b.getTree(new(sync.RWMutex))},
+		{"get index", "get btree", 1.2, b.getIndex},
+		{"get index again", "get btree locked", 1.5, b.getIndex},
+		{"batch 8", "get btree", 0, b.getBatch(8)},
+		{"batch 16", "get btree", 4, b.getBatch(16)},
+		{"batch 32", "get btree", 0, b.getBatch(32)},
+		{"get beside writer elsewhere", "", 0, b.beside(b.other)},
+		{"get beside writer", "get beside writer elsewhere", 0.7, b.beside(b.m)},
+		{"scan 128 btree", "", 0, b.scanTree},
+		{"scan 128 index", "scan 128 btree", 2, b.scanIndex},
+		{"sum 128 index", "scan 128 btree", 2, b.sumIndex},
+	}
+}
+
+// grown times one filling from nothing, until the collector has gone through the result.
+func (b *bench) grown(fill func() any) func(time.Duration) float64 {
+	return func(time.Duration) float64 {
+		runtime.GC()
+		begin := time.Now()
+		kept := fill()
+		runtime.GC()
+		t := time.Since(begin)
+		runtime.KeepAlive(kept)
+		return float64(t) / float64(len(b.keys))
+	}
+}
+
+func (b *bench) inserts() []row {
+	ascending := make([]uint64, len(b.keys))
+	for i := range ascending {
+		ascending[i] = uint64(i)
+	}
+	tree := func(keys []uint64, mu *sync.RWMutex) func(time.Duration) float64 {
+		return b.grown(func() any { return b.growTree(keys, mu) })
+	}
+	grow := func(keys []uint64, writers int) func(time.Duration) float64 {
+		return b.grown(func() any { return b.growIndex(keys, writers) })
+	}
+	return []row{
+		{"insert random btree", "", 0, tree(b.keys, nil)},
+		{"insert random btree locked", "", 0, tree(b.keys, new(sync.RWMutex))},
+		{"insert random index", "insert random btree", 0.5, grow(b.keys, 1)},
+		{"insert random index, two", "insert random btree locked", 1, grow(b.keys, 2)},
+		{"insert ascending btree", "", 0, tree(ascending, nil)},
+		{"insert ascending btree locked", "", 0, tree(ascending, new(sync.RWMutex))},
+		{"insert ascending index", "insert ascending btree", 0.5, grow(ascending, 1)},
+		{"insert ascending index, two", "insert ascending btree locked", 1, grow(ascending, 2)},
+	}
+}

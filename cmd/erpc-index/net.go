@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/index/client"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/auto"
+	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// netFlags choose the network path.
+type netFlags struct {
+	Transport string `default:"udp" help:"${transport_help}" placeholder:"NAME"`
+	JSON      bool   `name:"json" help:"Print one JSON object."`
+}
+
+// listen opens an endpoint; addr "" is any.
+func (f *netFlags) listen(addr string) (transport.Transport, error) {
+	if addr == "" && f.Transport != "shm" {
+		addr = ":0"
+	}
+	var tr transport.Transport
+	var err error
+	switch f.Transport {
+	case "udp":
+		tr, err = udp.Listen(addr, udp.Config{})
+	case "shm":
+		tr, err = shm.Listen(strings.TrimPrefix(addr, "shm:"), shm.Config{})
+	case "auto":
+		tr, err = auto.Listen(addr, auto.Config{})
+	default:
+		return nil, usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = fmt.Errorf("cannot listen on %s: %w; choose another --addr", addr, err)
+	}
+	return tr, err
+}
+
+// clientFlags are those of all that talk to running servers.
+type clientFlags struct {
+	netFlags
+	Servers string        `default:"127.0.0.1:31860" help:"${servers_help}" placeholder:"MAP"`
+	Timeout time.Duration `default:"5s" help:"${timeout_help}" placeholder:"TIME"`
+}
+
+// server is where a range of keys is.
+type server struct {
+	from []byte
+	addr string
+}
+
+// list reads --servers.
+func (f *clientFlags) list() (list []server, err error) {
+	if f.Timeout <= 0 {
+		return nil, usagef("--timeout %v: must be positive", f.Timeout)
+	}
+	for part := range strings.SplitSeq(f.Servers, ",") {
+		s := server{addr: part}
+		if len(list) > 0 {
+			from, addr, ok := strings.Cut(part, "=")
+			if !ok || addr == "" {
+				return nil, usagef("--servers %q: want ADDR,KEY=ADDR,...", f.Servers)
+			}
+			s = server{[]byte(from), addr}
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// dial opens a client for goroutines. The returned function ends it.
+func (f *clientFlags) dial(e *env) (*client.Client, func() error, error) {
+	list, err := f.list()
+	if err != nil {
+		return nil, nil, err
+	}
+	tr, err := f.listen("")
+	if err != nil {
+		return nil, nil, err
+	}
+	loop, err := erpc.NewLoop(tr, f.config())
+	if err != nil {
+		return nil, nil, err
+	}
+	var ranges client.Ranges[client.Caller]
+	for _, s := range list {
+		c, err := loop.Dial(e.ctx, s.addr)
+		if err != nil {
+			return nil, nil, errors.Join(err, loop.Close())
+		}
+		ranges = append(ranges, client.Range[client.Caller]{From: s.from, Server: c})
+	}
+	c, err := client.New(ranges)
+	if err != nil {
+		return nil, nil, errors.Join(err, loop.Close())
+	}
+	return c, loop.Close, nil
+}
+
+func (f *clientFlags) config() erpc.Config {
+	return erpc.Config{NoHugepages: true, Timing: erpc.Timing{ConnectTimeout: f.Timeout}}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/index"
+	ixserver "github.com/userspace-rpc/erpc/index/server"
+	"github.com/userspace-rpc/erpc/index/snapshot"
+)
+
+type serveCmd struct {
+	netFlags
+	Addr     string        `default:"127.0.0.1:31860" help:"Where to listen." placeholder:"ADDR"`
+	Scan     string        `default:"workers" help:"${scan_help}" placeholder:"WHERE"`
+	Workers  int           `default:"2" help:"Workers at most; default ${default}." placeholder:"N"`
+	OneByOne bool          `help:"Look each GET up by itself."`
+	Pin      int           `default:"-1" help:"Core of the event loop; -1: any." placeholder:"CORE"`
+	Snapshot string        `help:"${snapshot_help}" placeholder:"FILE"`
+	Every    time.Duration `help:"Write the snapshot this often too." placeholder:"TIME"`
+	GC       int           `name:"gc" default:"100" help:"GOGC." placeholder:"PERCENT"`
+	Child    bool          `hidden:"" help:"End with standard input."`
+}
+
+// ready is printed with --json when the server listens.
+type ready struct {
+	Ready bool   `json:"ready"`
+	Addr  string `json:"addr"`
+	Keys  int    `json:"keys"`
+}
+
+func (c *serveCmd) check() error {
+	switch {
+	case c.Scan != "workers" && c.Scan != "loop":
+		return usagef("--scan %s: want workers or loop", c.Scan)
+	case c.Every < 0 || c.Every > 0 && c.Snapshot == "":
+		return usagef("--every %v: want a positive time, and --snapshot", c.Every)
+	case c.Workers < 1:
+		return usagef("--workers %d: want at least 1", c.Workers)
+	}
+	return nil
+}
+
+// Run implements the subcommand.
+func (c *serveCmd) Run(e *env) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	debug.SetGCPercent(c.GC)
+	m, err := c.load(e)
+	if err != nil {
+		return err
+	}
+	srv, err := erpc.NewServer(erpc.Config{NoHugepages: true, Workers: c.Workers})
+	if err != nil {
+		return err
+	}
+	s := ixserver.New(m, ixserver.Config{ScanInLoop: c.Scan == "loop", OneByOne: c.OneByOne})
+	if err := s.Handle(srv); err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	tr, err := c.listen(c.Addr)
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	ended := make(chan error, 1)
+	go func() {
+		if c.Pin >= 0 {
+			runtime.LockOSThread() // the thread ends with the goroutine
+			if err := pinThread(c.Pin); err != nil {
+				fmt.Fprintf(e.err, "core %d: %v\n", c.Pin, err)
+			}
+		}
+		ended <- srv.Serve(tr)
+	}()
+	addr := tr.LocalAddr().String()
+	err = e.print(c.JSON, ready{true, addr, m.Len()}, "serving %d keys on %v", m.Len(), addr)
+	if err == nil {
+		err = c.wait(e, m, ended)
+	}
+	return errors.Join(err, srv.Close(), c.save(e, m))
+}
+
+// load starts from the snapshot, if there is one, and says what that means.
+func (c *serveCmd) load(e *env) (*index.Map, error) {
+	if c.Snapshot == "" {
+		return index.NewMap(), nil
+	}
+	m, at, err := snapshot.Load(c.Snapshot)
+	if errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(e.err, "no snapshot %s yet: the index is empty\n", c.Snapshot)
+		return index.NewMap(), nil
+	}
+	if err == nil {
+		fmt.Fprintf(e.err, "%d keys from a snapshot of %s; what was stored after it is lost\n",
+			m.Len(), at.UTC().Format(time.RFC3339))
+	}
+	return m, err
+}
+
+// save writes the snapshot, when nobody is served any more.
+func (c *serveCmd) save(e *env, m *index.Map) error {
+	if c.Snapshot == "" {
+		return nil
+	}
+	n, err := snapshot.Save(c.Snapshot, m, time.Now())
+	if err == nil {
+		fmt.Fprintf(e.err, "%d keys are in %s\n", n, c.Snapshot)
+	}
+	return err
+}
+
+// wait waits for Ctrl-C, or the end of the parent or of the server, and writes snapshots meanwhile.
+func (c *serveCmd) wait(e *env, m *index.Map, ended <-chan error) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	if c.Child {
+		go func() {
+			_, _ = io.Copy(io.Discard, e.in)
+			cancel()
+		}()
+	}
+	var again <-chan time.Time
+	if c.Every > 0 {
+		t := time.NewTicker(c.Every)
+		defer t.Stop()
+		again = t.C
+	}
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return nil
+		case <-again:
+			if err := c.save(e, m); err != nil {
+				fmt.Fprintf(e.err, "no snapshot: %v\n", err) // the next one may succeed
+			}
+		}
+	}
+}

@@ -1,0 +1,3 @@
+// Package chase follows chains of pointers, one after the other or many interleaved: the
+// microbenchmark of the G-Opt paper (section 3.3, D = 100) in which latency is all there is.
+package chase

@@ -1,0 +1,228 @@
+package cuckoo
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+
+	"github.com/userspace-rpc/erpc/gopt"
+)
+
+// Errors of Put.
+var (
+	ErrFull = errors.New("cuckoo: table full") // after maxKicks keys were moved; nothing was lost
+	ErrKey  = errors.New("cuckoo: key 0 is not allowed")
+)
+
+const (
+	ways     = 8
+	maxKicks = 500
+)
+
+// bucket is 128 bytes: a key of 0 is an empty place.
+type bucket struct {
+	keys   [ways]uint64
+	values [ways]uint64
+}
+
+// Table maps numbers other than 0 to numbers.
+type Table struct {
+	buckets []bucket
+	mask    uint64
+	n       int
+	seed    uint64 // of the choice of who moves
+}
+
+// New returns a Table that is likely to hold n keys: it is at most 90 % full then.
+func New(n int) *Table {
+	size := 1 << bits.Len(uint(max(n*10/9/ways, 1)))
+	return &Table{buckets: make([]bucket, size), mask: uint64(size - 1), seed: 1}
+}
+
+// hash mixes the bits of a key (the finalizer of splitmix64).
+func hash(k uint64) uint64 {
+	k = (k ^ k>>30) * 0xBF58476D1CE4E5B9
+	k = (k ^ k>>27) * 0x94D049BB133111EB
+	return k ^ k>>31
+}
+
+// first and second are the numbers of a key's buckets. They differ, unless there is one bucket.
+func (t *Table) first(h uint64) uint32 { return uint32(h & t.mask) }
+
+func (t *Table) second(h uint64) uint32 { return uint32((h ^ (h>>40 | 1)) & t.mask) }
+
+// find returns the place of a key, or ways.
+func (b *bucket) find(k uint64) int {
+	for i := range ways {
+		if b.keys[i] == k {
+			return i
+		}
+	}
+	return ways
+}
+
+// Len returns the number of keys.
+func (t *Table) Len() int { return t.n }
+
+// Get returns the value of k.
+func (t *Table) Get(k uint64) (value uint64, ok bool) {
+	h := hash(k)
+	b := &t.buckets[t.first(h)]
+	i := b.find(k)
+	if i == ways {
+		b = &t.buckets[t.second(h)]
+		i = b.find(k)
+	}
+	if i == ways || k == 0 {
+		return 0, false
+	}
+	return b.values[i], true
+}
+
+// GetBatch looks all keys up, interleaved: values[i] and ok[i] are those of keys[i]. Both are at
+// least as long as keys.
+func (t *Table) GetBatch(keys, values []uint64, ok []bool) {
+	var at [gopt.Batch]uint32
+	var hashes [gopt.Batch]uint64
+	var again [gopt.Batch]uint8 // lookups that need their second bucket
+	for len(keys) > 0 {
+		n := min(len(keys), gopt.Batch)
+		for i, k := range keys[:n] {
+			hashes[i] = hash(k)
+			at[i] = t.first(hashes[i])
+		}
+		gopt.PrefetchAt(t.buckets, at[:n], 2)
+		left := 0
+		for i, k := range keys[:n] {
+			if values[i], ok[i] = t.buckets[at[i]].get(k); !ok[i] {
+				at[left], again[left] = t.second(hashes[i]), uint8(i)
+				left++
+			}
+		}
+		gopt.PrefetchAt(t.buckets, at[:left], 2)
+		for j, i := range again[:left] {
+			values[i], ok[i] = t.buckets[at[j]].get(keys[i])
+		}
+		keys, values, ok = keys[n:], values[n:], ok[n:]
+	}
+}
+
+func (b *bucket) get(k uint64) (value uint64, ok bool) {
+	if i := b.find(k); i < ways && k != 0 {
+		return b.values[i], true
+	}
+	return 0, false
+}
+
+// Put stores a value. Errors: ErrKey, ErrFull; then nothing has changed but places.
+func (t *Table) Put(k, value uint64) error {
+	if k == 0 {
+		return ErrKey
+	}
+	h := hash(k)
+	a, b := &t.buckets[t.first(h)], &t.buckets[t.second(h)]
+	for _, x := range [2]*bucket{a, b} {
+		if i := x.find(k); i < ways {
+			x.values[i] = value
+			return nil
+		}
+	}
+	for _, x := range [2]*bucket{a, b} {
+		if i := x.find(0); i < ways {
+			x.keys[i], x.values[i] = k, value
+			t.n++
+			return nil
+		}
+	}
+	return t.kick(k, value)
+}
+
+// kick makes room along a random walk. What it moved is moved back if it finds none.
+func (t *Table) kick(k, value uint64) error {
+	type move struct {
+		at    uint32
+		place int
+	}
+	var path [maxKicks]move
+	at := t.first(hash(k))
+	for n := range path {
+		b := &t.buckets[at]
+		if i := b.find(0); i < ways {
+			b.keys[i], b.values[i] = k, value
+			t.n++
+			return nil
+		}
+		t.seed = t.seed*6364136223846793005 + 1442695040888963407
+		i := int(t.seed >> 61)
+		path[n] = move{at, i}
+		k, b.keys[i] = b.keys[i], k
+		value, b.values[i] = b.values[i], value
+		h := hash(k)
+		if other := t.first(h); other != at {
+			at = other
+		} else {
+			at = t.second(h)
+		}
+	}
+	for n := len(path) - 1; n >= 0; n-- {
+		b, i := &t.buckets[path[n].at], path[n].place
+		k, b.keys[i] = b.keys[i], k
+		value, b.values[i] = b.values[i], value
+	}
+	return ErrFull
+}
+
+// Delete removes a key and reports whether it was there.
+func (t *Table) Delete(k uint64) bool {
+	h := hash(k)
+	for _, at := range [2]uint32{t.first(h), t.second(h)} {
+		if i := t.buckets[at].find(k); i < ways && k != 0 {
+			t.buckets[at].keys[i], t.buckets[at].values[i] = 0, 0
+			t.n--
+			return true
+		}
+	}
+	return false
+}
+
+// MAC is an Ethernet address.
+type MAC [6]byte
+
+// Switch maps MAC addresses to output ports.
+type Switch struct{ table *Table }
+
+// NewSwitch returns a Switch for n addresses.
+func NewSwitch(n int) *Switch { return &Switch{New(n)} }
+
+// number returns a as a key, which is not 0.
+func (a MAC) number() uint64 {
+	return 1<<48 | uint64(binary.BigEndian.Uint16(a[:]))<<32 | uint64(binary.BigEndian.Uint32(a[2:]))
+}
+
+// Learn remembers the port of an address. The error is ErrFull.
+func (s *Switch) Learn(a MAC, port uint16) error { return s.table.Put(a.number(), uint64(port)) }
+
+// Forget removes an address and reports whether it was there.
+func (s *Switch) Forget(a MAC) bool { return s.table.Delete(a.number()) }
+
+// Port returns the port of an address.
+func (s *Switch) Port(a MAC) (port uint16, ok bool) {
+	v, ok := s.table.Get(a.number())
+	return uint16(v), ok
+}
+
+// PortBatch looks all addresses up, interleaved: ports[i] and ok[i] are those of list[i].
+func (s *Switch) PortBatch(list []MAC, ports []uint16, ok []bool) {
+	var keys, values [gopt.Batch]uint64
+	for len(list) > 0 {
+		n := min(len(list), gopt.Batch)
+		for i, a := range list[:n] {
+			keys[i] = a.number()
+		}
+		s.table.GetBatch(keys[:n], values[:], ok)
+		for i, v := range values[:n] {
+			ports[i] = uint16(v)
+		}
+		list, ports, ok = list[n:], ports[n:], ok[n:]
+	}
+}

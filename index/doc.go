@@ -1,0 +1,55 @@
+// Package index is an ordered map in memory for many readers and writers at the same time. Readers
+// wait for nobody. It is the index of the eRPC paper's second application (section 7.2), which has
+// Masstree there, rebuilt under Go's memory model: no plain access races with another.
+//
+// [Map] holds values of 8 bytes, [Bytes] values of any length. Keys have 0 to 255 bytes and are in
+// the order of bytes.Compare. Keys of up to 8 bytes lie in one B+tree; longer keys share a further
+// tree per 8 bytes that they have in common, as in Masstree.
+//
+// # Nodes
+//
+// A key is cut into slices of 8 bytes, each a big-endian integer. A tree of one layer orders
+// slices.
+//
+//	inner   29 separators, 30 children; separators never change, children are atomic pointers
+//	leaf    15 places for slices and values, and one word that says which of them are keys, in order
+//
+// A place of a leaf is used once: a writer fills it, and then stores the leaf's order word with the
+// place in it. Only the value changes afterwards, by an atomic store. Deletion stores an order word
+// without the place. When no place is left the leaf is replaced by one or two new ones. So whoever
+// has loaded an order word reads only what was written before that was stored, and nothing is torn.
+// The garbage collector keeps what readers still look at, and thus does the work of epochs.
+//
+// A node is replaced, never moved: its field moved then says by what, and its parent's child
+// pointer follows. An inner node is replaced to get another separator. Which entries a dead node
+// had when it died stays readable for ever.
+//
+// # Readers
+//
+// Get, GetBatch and SumAfter take no lock, allocate nothing and never try again. A reader goes from
+// the root to a leaf with one atomic load per level, and follows the field moved at most once per
+// level. That is enough. Who replaces a node holds its parent's lock from before the node's death
+// until the parent's pointer, and all that follows from it above, is stored. A node that dies must
+// have the lock of its own parent. So when a reader comes to a dead node by a parent that was
+// alive, the node's heir died, if at all, after the reader began: its last entries were current
+// at a moment between call and return, and the reader may use them. In a parent that died meanwhile
+// the same holds for its last children.
+//
+// # Writers
+//
+// A writer locks one leaf. It locks the parent too when the leaf has no place left, or has become
+// nearly empty; then locks go from below to above, and siblings are only tried. An empty layer is
+// taken out of the layer above it.
+//
+// # Consistency
+//
+// Each Get, Put, PutIfAbsent and Delete is linearizable. A batch is that many single lookups. Scan,
+// SumAfter and the iterators see each key that is there from their begin to their end exactly once,
+// and no key twice, in order. Keys that come or go meanwhile may be seen. There is no snapshot of
+// several keys.
+//
+// # Why leaves are written in place
+//
+// Leaves that are copied for each insert are simpler. They write 320 bytes instead of 24, and the
+// collector has to find them again. BenchmarkLeafInsert has both, with the collector counted.
+package index

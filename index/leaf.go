@@ -1,0 +1,154 @@
+package index
+
+import "sync/atomic"
+
+// width is how many places a leaf has. Arrays have one more, so that four bits need no check.
+const width = 15
+
+// Kinds of entries. Up to 8 it is the length of the key's last slice.
+const (
+	suffixed = 9  // a longer key, alone with its slice: the rest is in long.rest
+	layered  = 10 // longer keys: the rests are in long.layer
+)
+
+// order says which places of a leaf are keys, in order: the lowest four bits are their number, four
+// bits each name the places.
+type order uint64
+
+func (o order) size() int { return int(o & 15) }
+
+// at returns the place of the i-th key.
+func (o order) at(i int) int { return int(o>>(4*i+4)) & 15 }
+
+// with returns o with a place put before the i-th key.
+func (o order) with(i, place int) order {
+	low := order(1)<<(4*i+4) - 1
+	return (o&low | order(place)<<(4*i+4) | o&^low<<4) + 1
+}
+
+// without returns o without its i-th key.
+func (o order) without(i int) order {
+	low := order(1)<<(4*i+4) - 1
+	return (o&low | o>>(4*i+8)<<(4*i+4)) - 1
+}
+
+// swapped returns o with another place for its i-th key.
+func (o order) swapped(i, place int) order {
+	return o&^(15<<(4*i+4)) | order(place)<<(4*i+4)
+}
+
+// inOrder returns the order of n keys in the first n places.
+func inOrder(n int) order {
+	return 0xEDCBA9876543210<<4&(1<<(4*n+4)-1) | order(n)
+}
+
+// leaf is a leaf: 320 bytes, five cache lines, if values have 8 bytes. The first line is the node,
+// the next two are slices, then come the values.
+type leaf[C any] struct {
+	node
+	order atomic.Uint64
+	kinds atomic.Uint64   // four bits for each place
+	long  *[width]long[C] // made with the first long key, under mu
+	keys  [width + 1]uint64
+	vals  [width + 1]C
+}
+
+// long holds the rest of an entry for longer keys, beside its slice. It never changes.
+type long[C any] struct {
+	rest  string   // of suffixed: what follows the slice
+	layer *tree[C] // of layered
+}
+
+func (l *leaf[C]) load() order { return order(l.order.Load()) }
+
+func (l *leaf[C]) kind(place int) uint8 { return uint8(l.kinds.Load()>>(4*place)) & 15 }
+
+// sameKind says whether an entry's kind is the wanted one; all longer keys of a slice are one
+// entry.
+func sameKind(kind, want uint8) bool { return kind == want || kind > 8 && want > 8 }
+
+// find returns the place of an entry, or -1. Kind is at most suffixed.
+func (l *leaf[C]) find(o order, k uint64, kind uint8) int {
+	for n := o.size(); n > 0; n-- {
+		o >>= 4
+		if place := int(o & 15); l.keys[place] == k && sameKind(l.kind(place), kind) {
+			return place
+		}
+	}
+	return -1
+}
+
+// rank returns how many entries come before an entry, and whether that one is there. Kind is at
+// most suffixed.
+func (l *leaf[C]) rank(o order, k uint64, kind uint8) (i int, found bool) {
+	for n := o.size(); i < n; i++ {
+		place := o.at(i)
+		if at := l.keys[place]; at < k {
+			continue
+		} else if at > k {
+			return i, false
+		}
+		if has := min(l.kind(place), suffixed); has >= kind {
+			return i, has == kind
+		}
+	}
+	return i, false
+}
+
+// entry is one place of a leaf.
+type entry[C any] struct {
+	key  uint64
+	kind uint8
+	long long[C]
+	val  *C // copied while its leaf is locked
+}
+
+// fill writes an entry to a place that nobody reads yet.
+func (l *leaf[C]) fill(place int, e *entry[C]) {
+	l.keys[place] = e.key
+	if e.val != nil {
+		l.vals[place] = *e.val
+	}
+	if e.kind > 8 {
+		if l.long == nil {
+			l.long = new([width]long[C])
+		}
+		l.long[place] = e.long
+	}
+	if kinds := l.kinds.Load(); e.kind != 8 {
+		l.kinds.Store(kinds&^(15<<(4*place)) | uint64(e.kind)<<(4*place))
+	}
+}
+
+// whole is the kinds of a leaf without entries: who puts a key of 8 bytes need not store any.
+const whole = 0x8888_8888_8888_8888
+
+// take appends the entries of a locked leaf to buf, in order.
+func (l *leaf[C]) take(buf []entry[C]) []entry[C] {
+	o := l.load()
+	for i := range o.size() {
+		place := o.at(i)
+		e := entry[C]{key: l.keys[place], kind: l.kind(place), val: &l.vals[place]}
+		if e.kind > 8 {
+			e.long = l.long[place]
+		}
+		buf = append(buf, e)
+	}
+	return buf
+}
+
+// newLeaf returns a leaf with these entries, at most width, for the slices from low to high.
+func newLeaf[C any](low, high uint64, list []entry[C]) *leaf[C] {
+	l := &leaf[C]{}
+	l.low, l.high = low, high
+	l.kinds.Store(whole)
+	for i := range list {
+		l.fill(i, &list[i])
+	}
+	l.used = uint8(len(list))
+	l.order.Store(uint64(inOrder(len(list))))
+	return l
+}
+
+// entryBuf has room for the entries of a full leaf and one more.
+type entryBuf[C any] [width + 1]entry[C]

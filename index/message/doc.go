@@ -1,0 +1,17 @@
+// Package message is what an index server and its clients say to each other: views of requests and
+// responses over bytes, every field checked. Numbers are little-endian.
+//
+//	type    request                       response
+//	Get     key                           value, or nothing if the key is not there
+//	Put     value (8), key                the value before, or nothing
+//	Absent  value (8), key                the value that is there, or nothing: then it is stored
+//	Delete  key                           the value before, or nothing
+//	Sum     count (4), after (1), key     flags (1), count (4), sum (8), and the last key if More
+//	Scan    count (4), after (1), key     flags (1), entries
+//	Count   nothing                       keys (8)
+//
+// An entry is the length of its key (1), the key, and its value (8). Sum and Scan begin behind
+// their key if after is 1, and with it if after is 0. A server answers with at most MaxSum and
+// MaxEntries keys, whatever count is. The flag More says that the count is not reached and there
+// may be further keys; who wants them asks again, after the last key.
+package message

@@ -1,0 +1,142 @@
+package index
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// node is what inner nodes and leaves begin with. A *node points at the first field of one of them;
+// level says which.
+type node struct {
+	level uint8 // 0: a leaf; an inner node's is one more than that of its children
+	// Of a leaf: places that are used up, under mu. Of an inner node: its separators, fixed.
+	used  uint8
+	moved atomic.Pointer[heirs]
+	mu    sync.Mutex // writers only
+	// The slices that belong here, both inclusive. They never change.
+	low, high uint64
+}
+
+// heirs are the nodes that took the place of a dead one.
+type heirs struct {
+	left  *node // nil: the layer has gone
+	right *node // nil: left alone
+}
+
+// pick returns the node for slice k, nil if the layer has gone.
+func (h *heirs) pick(k uint64) *node {
+	if h.right != nil && k >= h.right.low {
+		return h.right
+	}
+	return h.left
+}
+
+// die names the heirs of n, which is locked and alive.
+func (n *node) die(left, right *node) {
+	point(pointDie)
+	n.moved.Store(&heirs{left, right})
+	point(pointDead)
+}
+
+// alive reports whether n has no heirs; n is locked.
+func (n *node) alive() bool { return n.moved.Load() == nil }
+
+func (n *node) inner() *inner { return (*inner)(unsafe.Pointer(n)) }
+
+func leafOf[C any](n *node) *leaf[C] { return (*leaf[C])(unsafe.Pointer(n)) }
+
+// Sizes of inner nodes. One has 512 bytes, eight cache lines.
+const (
+	maxKids = 30
+	maxSeps = maxKids - 1
+	minKids = 10              // one with fewer looks for a sibling to join
+	sumKids = maxKids * 3 / 4 // that two siblings have together at most when they join
+)
+
+// inner is an inner node: child i has the slices from seps[i-1] on and below seps[i].
+type inner struct {
+	node
+	seps [maxSeps]uint64 // behind the used ones: the largest number
+	kids [maxKids]*node  // by kid and setKid once p is where others find it
+}
+
+// kid loads child i.
+func (p *inner) kid(i int) *node {
+	return (*node)(atomic.LoadPointer((*unsafe.Pointer)(unsafe.Pointer(&p.kids[i]))))
+}
+
+// setKid stores child i of p, which is locked and alive.
+func (p *inner) setKid(i int, n *node) {
+	atomic.StorePointer((*unsafe.Pointer)(unsafe.Pointer(&p.kids[i])), unsafe.Pointer(n))
+}
+
+// newInner returns an inner node with these children, at least one.
+func newInner(kids []*node) *inner {
+	p := &inner{}
+	p.level = kids[0].level + 1
+	p.used = uint8(len(kids) - 1)
+	p.low, p.high = kids[0].low, kids[len(kids)-1].high
+	copy(p.kids[:], kids)
+	for i, kid := range kids[1:] {
+		p.seps[i] = kid.low
+	}
+	for i := len(kids) - 1; i < maxSeps; i++ {
+		p.seps[i] = ^uint64(0)
+	}
+	return p
+}
+
+// route returns the number of the child for slice k. It compares with three separators, and then
+// with eight in a row, without a branch that depends on k.
+func (p *inner) route(k uint64) int {
+	at := 0
+	if p.seps[7] <= k {
+		at = 8
+	}
+	if p.seps[15] <= k {
+		at = 16
+	}
+	if p.seps[20] <= k {
+		at = maxSeps - 8
+	}
+	s := p.seps[at : at+8 : at+8]
+	_ = s[7]
+	n := 0
+	if s[0] <= k {
+		n = 1
+	}
+	if s[1] <= k {
+		n = 2
+	}
+	if s[2] <= k {
+		n = 3
+	}
+	if s[3] <= k {
+		n = 4
+	}
+	if s[4] <= k {
+		n = 5
+	}
+	if s[5] <= k {
+		n = 6
+	}
+	if s[6] <= k {
+		n = 7
+	}
+	if s[7] <= k {
+		n = 8
+	}
+	return min(at+n, int(p.used)) // the largest slice is not below what fills the rest
+}
+
+// size returns the number of children.
+func (p *inner) size() int { return int(p.used) + 1 }
+
+// list appends the children of p, which is locked, to buf.
+func (p *inner) list(buf []*node) []*node {
+	return append(buf, p.kids[:p.size()]...)
+}
+
+// kidBuf has room for the children of two nodes.
+type kidBuf [2 * maxKids]*node

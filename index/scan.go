@@ -1,0 +1,118 @@
+package index
+
+import "iter"
+
+// Scan calls fn for the first n keys from a key on, in order, until fn returns false. It returns
+// how many calls there were. The key that fn gets is Scan's own and changes with the next call.
+func (m *Map) Scan(from []byte, n int, fn func(key []byte, value uint64) bool) (seen int) {
+	if n <= 0 {
+		return 0
+	}
+	var buf keyBuf
+	m.tree.ascend(&buf, 0, from, func(key []byte, c *word) bool {
+		seen++
+		return fn(key, c.Load()) && seen < n
+	})
+	return seen
+}
+
+// Ascend returns the keys from a key on and their values, in order; all of them from nil. A key is
+// the iterator's own and changes with the next one.
+func (m *Map) Ascend(from []byte) iter.Seq2[[]byte, uint64] {
+	return func(yield func([]byte, uint64) bool) {
+		var buf keyBuf
+		m.tree.ascend(&buf, 0, from, func(key []byte, c *word) bool { return yield(key, c.Load()) })
+	}
+}
+
+// Descend returns the keys up to a key and their values, the largest first; all of them from nil.
+// A key is the iterator's own and changes with the next one.
+func (m *Map) Descend(to []byte) iter.Seq2[[]byte, uint64] {
+	return func(yield func([]byte, uint64) bool) {
+		var buf keyBuf
+		m.tree.descendAll(&buf, 0, to, to == nil, func(key []byte, c *word) bool {
+			return yield(key, c.Load())
+		})
+	}
+}
+
+// SumAfter adds the values of the n keys that come after key, or fewer if there are no more. It
+// takes no lock and does not allocate.
+func (m *Map) SumAfter(key []byte, n int) (sum uint64, count int) {
+	if n > 0 {
+		count = n - sumAfter(m.tree, key, true, n, &sum)
+	}
+	return sum, count
+}
+
+// sumAfter adds the values of keys of a layer that come after a key, or from the first one on if
+// after is not set. It returns how many of n are left.
+func sumAfter(t *tree[word], key []byte, after bool, n int, sum *uint64) (left int) {
+	first, kind := head(key)
+	w := walk[word]{tree: t}
+	for k := first; ; after = false {
+		l, o := w.leaf(k)
+		if l == nil {
+			return n
+		}
+		if !after && l.low == k && o.size() < n && l.short() {
+			*sum += sumLeaf(l, o)
+			n -= o.size()
+			o = 0
+		}
+		for i := o.size(); i > 0; i-- {
+			o >>= 4
+			place := int(o & 15)
+			at := l.keys[place]
+			is := l.kind(place)
+			border := after && at == first
+			if at < k || border && is <= 8 && is <= kind {
+				continue
+			}
+			if is <= 8 {
+				*sum += l.vals[place].Load()
+				n--
+			} else {
+				n = sumLong(l, place, key, border && kind > 8, n, sum)
+			}
+			if n == 0 {
+				return 0
+			}
+		}
+		if l.high == ^uint64(0) {
+			return n
+		}
+		k = l.high + 1
+	}
+}
+
+// short reports whether no entry of a leaf can be for longer keys: the kinds that it has, or has
+// had, are 0 and 8.
+func (l *leaf[C]) short() bool { return l.kinds.Load()&0x777_7777_7777_7777 == 0 }
+
+// sumLeaf adds all values of a leaf.
+func sumLeaf(l *leaf[word], o order) (sum uint64) {
+	for n := o.size(); n > 0; n-- {
+		o >>= 4
+		sum += l.vals[o&15].Load()
+	}
+	return sum
+}
+
+// sumLong is sumAfter for an entry of longer keys.
+func sumLong(l *leaf[word], place int, key []byte, after bool, n int, sum *uint64) (left int) {
+	x := &l.long[place]
+	if after {
+		key = key[8:]
+	}
+	switch {
+	case x.layer != nil && after:
+		return sumAfter(x.layer, key, true, n, sum)
+	case x.layer != nil:
+		return sumAfter(x.layer, nil, false, n, sum)
+	case after && x.rest <= string(key):
+		return n
+	}
+	*sum += l.vals[place].Load()
+	return n - 1
+}

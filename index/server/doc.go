@@ -1,0 +1,15 @@
+// Package server serves an index.Map over erpc: the server of the eRPC paper's section 7.2.
+//
+// Lookups come by the burst. A burst of GETs is one call of Map.GetBatch, so that their cache
+// misses overlap. PUT and DELETE are short and run in the event loop too. SCAN and SUM take long,
+// so they run in background workers. The paper measures what that is good for: with scans in the
+// event loop the 99th percentile of GETs is 26 us, with workers 12 us. [Config.ScanInLoop] has the
+// former.
+//
+// The map is the application's: others may use it while it is served. A Service keeps no state of
+// its own, so that one may serve any number of event loops.
+//
+// What comes from clients is checked, and an answer is bounded however much a scan asks for. Errors
+// have the code InvalidArgument; a client of package client finds index.ErrKeyTooLong and
+// message.ErrRequest in them. A PUT runs at most once, as every request of erpc does.
+package server

@@ -1,0 +1,160 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/index"
+	"github.com/userspace-rpc/erpc/index/message"
+)
+
+// Config says how requests are run. The zero value is for use; its fields are for measurements.
+type Config struct {
+	ScanInLoop bool // SCAN and SUM run in the event loop, in place of background workers
+	OneByOne   bool // each GET is looked up by itself
+}
+
+// Service serves a map.
+type Service struct {
+	m   *index.Map
+	cfg Config
+}
+
+// New returns a Service of m.
+func New(m *index.Map, cfg Config) *Service { return &Service{m, cfg} }
+
+// Register adds the handlers of a Service to a Nexus, before its first Rpc. Errors: those of
+// erpc.Nexus.Register.
+func (s *Service) Register(n *erpc.Nexus) error {
+	scans := erpc.Background
+	if s.cfg.ScanInLoop {
+		scans = erpc.Dispatch
+	}
+	var err error
+	if s.cfg.OneByOne {
+		err = n.Register(message.Get, erpc.Dispatch, s.handler(s.get))
+	} else {
+		err = n.RegisterBatch(message.Get, s.gets)
+	}
+	for typ, fn := range s.inLoop() {
+		err = errors.Join(err, n.Register(typ, erpc.Dispatch, s.handler(fn)))
+	}
+	return errors.Join(err, n.Register(message.Sum, scans, s.handler(s.sum)),
+		n.Register(message.Scan, scans, s.handler(s.scan)))
+}
+
+// Handle adds the handlers to a Server, before it serves. Errors: those of erpc.Nexus.Register.
+func (s *Service) Handle(srv *erpc.Server) error {
+	var err error
+	if s.cfg.OneByOne {
+		err = srv.HandleInline(message.Get, s.handler(s.get))
+	} else {
+		err = srv.HandleBatch(message.Get, s.gets)
+	}
+	for typ, fn := range s.inLoop() {
+		err = errors.Join(err, srv.HandleInline(typ, s.handler(fn)))
+	}
+	for typ, fn := range map[uint8]answer{message.Sum: s.sum, message.Scan: s.scan} {
+		if s.cfg.ScanInLoop {
+			err = errors.Join(err, srv.HandleInline(typ, s.handler(fn)))
+		} else {
+			err = errors.Join(err, srv.HandleBorrowed(typ, fn.background))
+		}
+	}
+	return err
+}
+
+// inLoop returns what runs in the event loop beside GETs.
+func (s *Service) inLoop() map[uint8]answer {
+	return map[uint8]answer{message.Put: s.put, message.Absent: s.absent, message.Delete: s.delete,
+		message.Count: s.count}
+}
+
+// answer appends the response to a request to buf.
+type answer func(buf, req []byte) ([]byte, error)
+
+// handler answers by fn.
+func (s *Service) handler(fn answer) erpc.Handler {
+	return func(h erpc.ReqHandle) {
+		var buf [64]byte
+		resp, err := fn(buf[:0], h.Data())
+		if err != nil {
+			refuse(h, err)
+			return
+		}
+		_ = h.RespondBytes(resp) // the client gets its errors
+	}
+}
+
+// refuse tells a client what was wrong with its request.
+func refuse(h erpc.ReqHandle, err error) {
+	_ = h.RespondError(fault(err)) // the session may have ended
+}
+
+// fault gives an error the code with which it travels.
+func fault(err error) error {
+	return &erpc.Error{Code: erpc.CodeInvalidArgument, Text: err.Error()}
+}
+
+// gets answers a burst of GETs.
+func (s *Service) gets(reqs []erpc.ReqHandle) {
+	var keys [erpc.MaxBatch][]byte
+	var values [erpc.MaxBatch]uint64
+	var there [erpc.MaxBatch]bool
+	n := 0
+	for _, h := range reqs {
+		key, err := message.ParseKey(h.Data())
+		if err != nil {
+			refuse(h, err)
+			continue
+		}
+		reqs[n], keys[n] = h, key
+		n++
+	}
+	s.m.GetBatch(keys[:n], values[:], there[:])
+	for i, h := range reqs[:n] {
+		var buf [8]byte
+		_ = h.RespondBytes(message.AppendValue(buf[:0], values[i], there[i]))
+	}
+}
+
+func (s *Service) get(buf, req []byte) ([]byte, error) {
+	key, err := message.ParseKey(req)
+	if err != nil {
+		return nil, err
+	}
+	v, ok := s.m.Get(key)
+	return message.AppendValue(buf, v, ok), nil
+}
+
+func (s *Service) put(buf, req []byte) ([]byte, error) { return store(buf, req, s.m.Put) }
+
+func (s *Service) absent(buf, req []byte) ([]byte, error) {
+	return store(buf, req, s.m.PutIfAbsent)
+}
+
+func store(buf, req []byte, fn func([]byte, uint64) (uint64, bool, error)) ([]byte, error) {
+	key, value, err := message.ParsePut(req)
+	if err != nil {
+		return nil, err
+	}
+	old, there, err := fn(key, value)
+	return message.AppendValue(buf, old, there), err
+}
+
+func (s *Service) delete(buf, req []byte) ([]byte, error) {
+	key, err := message.ParseKey(req)
+	if err != nil {
+		return nil, err
+	}
+	old, there := s.m.Delete(key)
+	return message.AppendValue(buf, old, there), nil
+}
+
+func (s *Service) count(buf, req []byte) ([]byte, error) {
+	if len(req) != 0 {
+		return nil, fmt.Errorf("%w: a count of %d bytes", message.ErrRequest, len(req))
+	}
+	return message.AppendValue(buf, uint64(s.m.Len()), true), nil
+}

@@ -1,0 +1,188 @@
+package index
+
+// spot is where a key is or belongs: a locked leaf, and a rank in it.
+type spot[C any] struct {
+	tree *tree[C]
+	leaf *leaf[C]
+	key  uint64
+	kind uint8  // at most suffixed
+	rest []byte // of a longer key
+	i    int    // its rank among the entries
+	here bool
+	// The layer above, and the slice that leads from there to tree; nil in the first layer.
+	above *tree[C]
+	via   uint64
+}
+
+// cell returns the value of a key that is there.
+func (s *spot[C]) cell() *C { return &s.leaf.vals[s.leaf.load().at(s.i)] }
+
+// lockKey finds key and locks its leaf. If another longer key alone has its slice, and grow is set,
+// it makes a layer for the two.
+func (t *tree[C]) lockKey(key []byte, grow bool) (s spot[C]) {
+	s.tree = t
+	left := key // what the layers so far have not used up
+	for {
+		s.key, s.kind = head(left)
+		l := s.tree.lockLeaf(s.key)
+		if l == nil { // the layer has gone meanwhile
+			s, left = spot[C]{tree: t}, key
+			wait()
+			continue
+		}
+		s.leaf = l
+		o := l.load()
+		s.i, s.here = l.rank(o, s.key, s.kind)
+		if s.kind <= 8 {
+			return s
+		}
+		s.rest = left[8:]
+		if !s.here {
+			return s
+		}
+		x := &l.long[o.at(s.i)]
+		if x.layer == nil {
+			if s.here = x.rest == string(s.rest); s.here || !grow {
+				return s
+			}
+			if l.used == width {
+				s.tree.renew(l, s.i, nil)
+				l.mu.Unlock()
+				continue
+			}
+			x = l.deepen(s.i)
+		}
+		l.mu.Unlock()
+		s.above, s.via, s.tree, left = s.tree, s.key, x.layer, s.rest
+	}
+}
+
+// deepen gives the i-th entry, a longer key, a layer of its own. The leaf is locked and has a place
+// left.
+func (l *leaf[C]) deepen(i int) *long[C] {
+	o := l.load()
+	old := o.at(i)
+	rest := l.long[old].rest
+	e := entry[C]{val: &l.vals[old]}
+	if e.key, e.kind = head([]byte(rest)); e.kind > 8 {
+		e.long.rest = rest[8:]
+	}
+	x := long[C]{layer: newTree([]entry[C]{e})}
+	place := int(l.used)
+	l.fill(place, &entry[C]{key: l.keys[old], kind: layered, long: x})
+	l.used++
+	point(pointPublish)
+	l.order.Store(uint64(o.swapped(i, place)))
+	return &l.long[place]
+}
+
+// insert puts a key that is not there where it belongs, and unlocks the leaf.
+func (s *spot[C]) insert(val *C) {
+	l := s.leaf
+	e := entry[C]{key: s.key, kind: s.kind, val: val}
+	if s.kind > 8 {
+		e.long.rest = string(s.rest)
+	}
+	if l.used == width {
+		s.tree.renew(l, s.i, &e)
+	} else {
+		place := int(l.used)
+		l.fill(place, &e)
+		l.used++
+		point(pointPublish)
+		l.order.Store(uint64(l.load().with(s.i, place)))
+	}
+	l.mu.Unlock()
+}
+
+// Entries that leaves have. A renewed leaf has room for some more, so that renewals are rare.
+const (
+	packed   = 11 // a leaf with more is split when it is renewed
+	thin     = 4  // one with fewer looks for a sibling to join
+	together = 11 // that two have at most when they join
+)
+
+// renew replaces a leaf, which is locked, by one or two that have places left. A new entry, which
+// may be nil, comes before the i-th one.
+func (t *tree[C]) renew(l *leaf[C], i int, e *entry[C]) {
+	var buf entryBuf[C]
+	list := l.take(buf[:0])
+	last := i == len(list) && l.high == ^uint64(0)
+	if e != nil {
+		list = append(list, entry[C]{})
+		copy(list[i+1:], list[i:])
+		list[i] = *e
+	}
+	if len(list) <= packed {
+		t.replace(&l.node, &newLeaf(l.low, l.high, list).node, nil)
+		return
+	}
+	at := cut(list, last && e != nil)
+	sep := list[at].key
+	left := newLeaf(l.low, sep-1, list[:at])
+	right := newLeaf(sep, l.high, list[at:])
+	t.replace(&l.node, &left.node, &right.node)
+}
+
+// cut returns where to split entries: in the middle, or before the last one if keys are likely to
+// come in order. Entries of one slice stay together. There are at most ten of them, so there
+// is such a place among more.
+func cut[C any](list []entry[C], last bool) int {
+	if n := len(list) - 1; last && list[n-1].key != list[n].key {
+		return n
+	}
+	mid := len(list) / 2
+	for d := 0; ; d++ {
+		if at := mid - d; at > 0 && list[at-1].key != list[at].key {
+			return at
+		}
+		if at := mid + d; at < len(list) && list[at-1].key != list[at].key {
+			return at
+		}
+	}
+}
+
+// replace puts left, and right behind it if it is not nil, in the place of old, which is locked and
+// alive.
+func (t *tree[C]) replace(old, left, right *node) {
+	p, i := t.lockParent(old)
+	switch {
+	case p == nil:
+		top := left
+		if right != nil {
+			top = &newInner([]*node{left, right}).node
+		}
+		old.die(left, right)
+		t.setRoot(top)
+	case right == nil:
+		old.die(left, nil)
+		p.setKid(i, left)
+	default:
+		old.die(left, right)
+		a, b := p.grown(i, left, right)
+		t.replace(&p.node, a, b)
+	}
+	t.unlockParent(p)
+}
+
+func (t *tree[C]) setRoot(n *node) {
+	point(pointRoot)
+	t.root.Store(n)
+}
+
+// grown returns a copy of p, or two, with left and right in the place of child i.
+func (p *inner) grown(i int, left, right *node) (a, b *node) {
+	var buf kidBuf
+	kids := p.list(buf[:0])
+	kids = append(kids, nil)
+	copy(kids[i+1:], kids[i:])
+	kids[i], kids[i+1] = left, right
+	if len(kids) <= maxKids {
+		return &newInner(kids).node, nil
+	}
+	mid := len(kids) / 2
+	if i == p.size()-1 && p.high == ^uint64(0) {
+		mid = len(kids) - 1
+	}
+	return &newInner(kids[:mid]).node, &newInner(kids[mid:]).node
+}
