@@ -28,6 +28,7 @@ type shape struct {
 	size, resp    int
 	window, conns int
 	duration      time.Duration
+	work          echo.Work
 }
 
 // flags declares those of a shape.
@@ -35,9 +36,11 @@ func (s *shape) flags(set *flag.FlagSet) {
 	set.IntVar(&s.size, "size", 32, "`bytes` in a request")
 	set.IntVar(&s.resp, "resp-size", -1, "`bytes` in a response; -1: an echo of the request")
 	set.IntVar(&s.window, "window", 60,
-		"RPCs in flight, each from a goroutine of its own; of tcp one keeps all of its connection")
+		"RPCs in flight, each from a goroutine of its own; of tcp and udp one keeps all of its "+
+			"connection")
 	set.IntVar(&s.conns, "conns", 1, "connections that they share; drpc always has one for each RPC in flight")
 	set.DurationVar(&s.duration, "duration", time.Second, "how long to measure")
+	set.Var(&s.work, "work", "what handlers do: none, sleep:`TIME` or compute:TIME")
 }
 
 func (s *shape) check() error {
@@ -61,11 +64,16 @@ func (s *shape) check() error {
 
 // args are the flags that give another process this shape.
 func (s *shape) args() []string {
-	return []string{fmt.Sprint("--size=", s.size), fmt.Sprint("--resp-size=", s.resp), fmt.Sprint("--window=", s.window),
-		fmt.Sprint("--conns=", s.conns), fmt.Sprint("--duration=", s.duration)}
+	return []string{
+		fmt.Sprint("--size=", s.size), fmt.Sprint("--resp-size=", s.resp),
+		fmt.Sprint("--window=", s.window), fmt.Sprint("--conns=", s.conns),
+		fmt.Sprint("--duration=", s.duration), fmt.Sprint("--work=", s.work),
+	}
 }
 
-func (s *shape) sizes() echo.Sizes { return echo.Sizes{Request: s.size, Response: s.resp} }
+func (s *shape) sizes() echo.Sizes {
+	return echo.Sizes{Request: s.size, Response: s.resp, Work: s.work}
+}
 
 // findPeer says which there are if it is none. Flag is where the name is from.
 func findPeer(flag, name string) (echo.Peer, error) {
@@ -80,6 +88,14 @@ func findPeer(flag, name string) (echo.Peer, error) {
 func fit(flag string, p echo.Peer) error {
 	if p.Unfit != "" {
 		return usagef("%s: %s cannot work here: %s", flag, p.Name, p.Unfit)
+	}
+	return nil
+}
+
+// carries is an error if messages of this shape are too large for the peer.
+func carries(p echo.Peer, s shape) error {
+	if n := max(s.size, s.resp); p.MaxSize > 0 && n > p.MaxSize {
+		return fmt.Errorf("%s carries messages of at most %d bytes, not %d", p.Name, p.MaxSize, n)
 	}
 	return nil
 }
@@ -100,54 +116,82 @@ func setupServe(set *flag.FlagSet) func(env) error {
 	var s shape
 	s.flags(set)
 	name := set.String("peer", "", "the peer's `name`")
+	at := set.String("at", "", "the `address` to listen at, of peers that can choose; any without it")
 	return func(e env) error {
 		p, err := findPeer("--peer", *name)
 		if err = errors.Join(err, s.check()); err != nil {
 			return err
 		}
 		debug.SetGCPercent(gcPercent)
-		srv, err := p.Listen(s.sizes())
+		listen := p.Listen
+		if *at != "" {
+			if p.ListenAt == nil {
+				return usagef("--at: %s chooses its address", p.Name)
+			}
+			listen = func(z echo.Sizes) (echo.Server, error) { return p.ListenAt(*at, z) }
+		}
+		srv, err := listen(s.sizes())
 		if err != nil {
 			return err
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- srv.Serve() }()
 		fmt.Fprintln(e.out, srv.Addr())
-		closed := make(chan struct{})
-		go func() {
-			defer close(closed)
-			_, _ = io.Copy(io.Discard, e.in)
-		}()
 		select {
 		case err := <-ended:
 			return fmt.Errorf("%s: the server ended: %w", p.Name, err)
-		case <-closed:
+		case <-inputEnds(e):
 			_ = srv.Close() // nobody is left to be told
 			return nil
 		}
 	}
 }
 
-// setupClient is the client process: it measures and prints a report.Run.
+// inputEnds returns a channel that is closed when the standard input ends: a parent's way to
+// end a child.
+func inputEnds(e env) <-chan struct{} {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_, _ = io.Copy(io.Discard, e.in)
+	}()
+	return closed
+}
+
+// setupClient is the client process: it measures and prints a report.Turn.
 func setupClient(set *flag.FlagSet) func(env) error {
 	var s shape
 	s.flags(set)
 	name := set.String("peer", "", "the peer's `name`")
 	addr := set.String("addr", "", "the server's `address`")
 	pid := set.Int("server-pid", 0, "the server's process, whose CPU time is counted")
+	var a load.Arrivals
+	set.Float64Var(&a.Rate, "arrivals", 0,
+		"`calls` per second that arrive at random; 0: the window is kept full")
+	set.Uint64Var(&a.Seed, "seed", 1, "of the arrivals")
 	return func(e env) error {
 		p, err := findPeer("--peer", *name)
 		if err = errors.Join(err, s.check()); err != nil {
 			return err
 		}
 		debug.SetGCPercent(gcPercent)
-		res, err := load.Run(e.ctx, load.Config{Peer: p, Addr: *addr, Sizes: s.sizes(), Window: s.window, Conns: s.conns,
+		c := load.Config{Peer: p, Addr: *addr, Sizes: s.sizes(), Window: s.window, Conns: s.conns,
 			Warmup: min(s.duration/10, 300*time.Millisecond), Duration: s.duration, // the warm-up as in bin/erpc
-			CPU: func() time.Duration { return cpuTime(os.Getpid()) + cpuTime(*pid) }})
+			CPU: func() time.Duration { return cpuTime(os.Getpid()) + cpuTime(*pid) }}
+		var res load.Result
+		if a.Rate == 0 {
+			res, err = load.Run(e.ctx, c)
+		} else {
+			res, err = load.Open(e.ctx, c, a)
+		}
 		if err != nil {
 			return err
 		}
-		return json.NewEncoder(e.out).Encode(newRun(p, s, res))
+		t := report.Turn{Run: newRun(p, s, res)}
+		if res.Late != nil {
+			t.Bench, t.Late = "open", float64(res.Late.ValueAtQuantile(50))/1e3
+		}
+		return json.NewEncoder(e.out).Encode(t)
 	}
 }
 

@@ -29,6 +29,9 @@ func setupRun(set *flag.FlagSet) func(env) error {
 		if err != nil {
 			return err
 		}
+		if err := carries(p, s); err != nil {
+			return usagef("--size: %v", err)
+		}
 		placements, err := placements(*cores, e.err)
 		if err != nil || len(placements) != 1 {
 			return usagef("--cores %s: want pinned or unpinned", *cores)
@@ -76,6 +79,7 @@ type plan struct {
 	transports string // of bin/erpc, with commas
 	cores      string
 	bin        string
+	leftOut    []string // peers that contestants left out, and why
 }
 
 // flags declares those that bench has too.
@@ -130,6 +134,11 @@ func (p *plan) contestants(warn io.Writer) (list []contestant, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := carries(peer, p.shape); err != nil { // the others are worth having
+			p.leftOut = append(p.leftOut, err.Error())
+			fmt.Fprintln(warn, "left out:", err)
+			continue
+		}
 		for _, c := range cores {
 			list = append(list, contestant{name, c, func(ctx context.Context, s shape) (report.Run, error) {
 				return measurePeer(ctx, peer, s, c)
@@ -180,15 +189,19 @@ func (p *plan) compare(e env) (c report.Comparison, err error) {
 		return c, failed(c)
 	}
 	return report.Compare(report.Comparison{Machine: report.ThisMachine(), Size: p.size, RespSize: p.resp, Window: p.window,
-		Rounds: p.rounds, Duration: p.duration.Seconds(), Base: p.base, Interrupted: c.Interrupted, Failures: c.Failures}, runs), nil
+		Rounds: p.rounds, Duration: p.duration.Seconds(), Base: p.base,
+		Interrupted: c.Interrupted, Failures: c.Failures,
+		LeftOut: p.leftOut}, runs), nil
 }
 
 // failed is an error if a run has failed.
-func failed(c report.Comparison) error {
-	if len(c.Failures) == 0 {
+func failed(c report.Comparison) error { return failures(c.Failures) }
+
+func failures(list []string) error {
+	if len(list) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d turns failed, the first: %s", len(c.Failures), c.Failures[0])
+	return fmt.Errorf("%d turns failed, the first: %s", len(list), list[0])
 }
 
 // measure is one turn: the rate with the window in flight, then the latency alone.

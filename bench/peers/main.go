@@ -32,11 +32,17 @@ func commands() []command {
 		{name: "compare", does: "all peers and this library in turns, and a table of them", setup: setupCompare},
 		{name: "run", does: "one peer, once", setup: setupRun},
 		{name: "bench", does: "the figures of make bench: bin/erpc, the peers, the Go benchmarks", setup: setupBench},
+		{name: "goroutines", setup: setupGoroutines,
+			does: "calls from goroutines in the situations that programs meet, and their bars"},
 		{name: "raw", does: "udp and raw Ethernet across a veth pair, beside their raw transports; needs root", setup: setupRaw},
 		{name: "table", does: "a Markdown table of the JSON files that bench wrote", setup: setupTable},
 		{name: "plot", does: "SVG plots of them", setup: setupPlot},
 		{name: "serve", hidden: true, setup: setupServe},
 		{name: "client", hidden: true, setup: setupClient},
+		{name: "idle-serve", hidden: true, setup: setupIdleServe},
+		{name: "idle-client", hidden: true, setup: setupIdleClient},
+		{name: "kill-client", hidden: true, setup: setupKillClient},
+		{name: "busy", hidden: true, setup: setupBusy},
 	}
 }
 
@@ -101,7 +107,7 @@ func usage() string {
 	b.WriteString("usage: peers COMMAND [FLAGS]; peers COMMAND --help lists the flags\n\n")
 	for _, c := range commands() {
 		if !c.hidden {
-			fmt.Fprintf(&b, "  %-8s %s\n", c.name, c.does)
+			fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.does)
 		}
 	}
 	return b.String()

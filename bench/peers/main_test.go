@@ -34,7 +34,7 @@ Parse-2   10.00n ± 9%   9.01n ± 40%  ~ (p=0.589 n=6)
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "serve", "client":
+		case "serve", "client", "idle-serve", "idle-client", "kill-client", "busy":
 			main()
 		case "test":
 			fmt.Println("BenchmarkX 1 2 ns/op", strings.Join(os.Args[2:], " "))
@@ -117,6 +117,15 @@ func TestBadUsage(t *testing.T) {
 		{"compare --size=-2", "--size -2"},
 		{"compare --transports= --peers=drpc --base=net/rpc", `--base "net/rpc"`},
 		{"compare --erpc=" + none, "make build"},
+		{"run --peer=drpc --work=rest:1ms", "want none, sleep:TIME"},
+		{"goroutines --rows=some", `"some" is unknown`},
+		{"goroutines --rows=", "nothing to measure"},
+		{"goroutines --peers=nobody", `"nobody" is unknown`},
+		{"goroutines --rounds=0", "--rounds 0"},
+		{"goroutines --duration=0s", "--duration 0s"},
+		{"goroutines --erpc=" + none, "make build"},
+		{"idle-serve --peer=nobody", `"nobody" is unknown`},
+		{"idle-client --peer=nobody", `"nobody" is unknown`},
 		{"bench --only=some", `"some" is unknown`},
 		{"bench --benchtime=0s", "--benchtime 0s"},
 		{"bench --count=0", "--count 0"},
@@ -158,6 +167,30 @@ func TestUnfit(t *testing.T) {
 		if named := slices.Contains(peerNames(), p.Name); named != (p.Unfit == "") || named != (err == nil) {
 			t.Errorf("%s: %q, %v, among those that can work: %v", p.Name, p.Unfit, err, named)
 		}
+	}
+}
+
+// TestTooLarge: messages that a peer cannot carry are refused, and a comparison goes on without it.
+func TestTooLarge(t *testing.T) {
+	if p, _ := echo.ByName("udp"); p.Unfit != "" {
+		t.Skip(p.Unfit)
+	}
+	const why = "udp carries messages of at most 8936 bytes, not 8937"
+	for _, args := range []string{"run --peer=udp --size=8937", "run --peer=udp --resp-size=8937",
+		"compare --peers=udp --transports= --size=8937"} {
+		code, out, said := try(t, strings.Fields(args)...)
+		if code != 2 || out != "" || !strings.Contains(said, why) {
+			t.Errorf("peers %s: exit %d: %s%s", args, code, out, said)
+		}
+	}
+	code, out, said := try(t, "compare", "--peers=udp,net/rpc", "--transports=", "--size=8937",
+		"--cores=unpinned", "--rounds=1", "--duration=1ms")
+	if code != 0 || !strings.Contains(out, "Left out: "+why) || !strings.Contains(out, "net/rpc go") {
+		t.Errorf("exit %d: %s%s", code, out, said)
+	}
+	code, _, said = try(t, "run", "--peer=udp", "--size=8936", "--window=3", "--duration=1ms")
+	if code != 0 {
+		t.Errorf("as large as may be: exit %d: %s", code, said)
 	}
 }
 
@@ -254,17 +287,25 @@ func (c cancelOn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestInterrupt: what was measured until then is shown.
+// TestInterrupt: an interruption leaves the turns that were made, and they are shown.
 func TestInterrupt(t *testing.T) {
-	args := []string{"compare", "--transports=", "--peers=net/rpc", "--cores=unpinned", "--rounds=1000", "--duration=1ms"}
+	checkInterrupt(t, "net/rpc", "compare", "--transports=", "--peers=net/rpc",
+		"--cores=unpinned", "--rounds=1000", "--duration=1ms")
+}
+
+// checkInterrupt runs a command that measures in rounds, and interrupts it in round 2: want is in
+// its report. Then it runs the command interrupted from the beginning: there is no report.
+func checkInterrupt(t *testing.T, want string, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var out bytes.Buffer
-	code := run(env{ctx: ctx, in: strings.NewReader(""), out: &out, err: cancelOn{"round 2 of", cancel}}, args)
-	if code != 0 || !strings.Contains(out.String(), "interrupted") || !strings.Contains(out.String(), "net/rpc") {
-		t.Errorf("exit %d: %s", code, out.String())
+	var out, said bytes.Buffer
+	code := run(env{ctx: ctx, in: strings.NewReader(""), out: &out,
+		err: cancelOn{"round 2 of", cancel}}, args)
+	if text := out.String(); code != 0 || !strings.Contains(text, "interrupted") ||
+		!strings.Contains(text, want) {
+		t.Errorf("exit %d: %s", code, text)
 	}
 	out.Reset()
-	var said bytes.Buffer
 	code = run(env{ctx: ctx, in: strings.NewReader(""), out: &out, err: &said}, args)
 	if code != 1 || out.Len() > 0 || !strings.Contains(said.String(), "interrupted before anything") {
 		t.Errorf("exit %d: %s%s", code, out.String(), said.String())

@@ -9,22 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// twoCores returns the first two cores that this process may use.
-func twoCores() (client, server int, ok bool) {
+// allCores returns the cores that this process may use; none if that is not known.
+func allCores() (list []int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {
-		return 0, 0, false
+		return nil
 	}
-	var list []int
-	for c := 0; c < len(set)*64 && len(list) < 2; c++ {
+	for c := range len(set) * 64 {
 		if set.IsSet(c) {
 			list = append(list, c)
 		}
 	}
-	if len(list) < 2 {
-		return 0, 0, false
-	}
-	return list[0], list[1], true
+	return list
 }
 
 // start starts a process, on one core unless it is negative: it inherits the placement of
@@ -58,4 +54,13 @@ func cpuTime(pid int) time.Duration {
 		return 0
 	}
 	return time.Duration(t.Nano())
+}
+
+// noThreads says why threads cannot be counted; empty if they can.
+const noThreads = ""
+
+// threads returns how many this process has.
+func threads() (int, error) {
+	list, err := os.ReadDir("/proc/self/task")
+	return len(list), err
 }

@@ -20,59 +20,91 @@ import (
 // patience is how much longer than its measurement a process may take.
 const patience = 30 * time.Second
 
+// place says on which cores client and server run; a negative one is not chosen.
+type place struct{ client, server int }
+
+// anywhere leaves both to the kernel.
+var anywhere = place{-1, -1}
+
+// twoCores returns the first two cores that this process may use.
+func twoCores() (client, server int, ok bool) {
+	list := allCores()
+	if len(list) < 2 {
+		return 0, 0, false
+	}
+	return list[0], list[1], true
+}
+
 // measurePeer runs one measurement in a server and a client process of its own. Cores is
 // report.Pinned or report.Unpinned.
-func measurePeer(ctx context.Context, p echo.Peer, s shape, cores string) (r report.Run, err error) {
-	clientCore, serverCore := -1, -1
+func measurePeer(ctx context.Context, p echo.Peer, s shape, cores string) (report.Run, error) {
+	at := anywhere
 	if cores == report.Pinned {
 		var ok bool
-		if clientCore, serverCore, ok = twoCores(); !ok {
-			return r, errors.New("processes cannot be pinned to two cores here")
+		if at.client, at.server, ok = twoCores(); !ok {
+			return report.Run{}, errors.New("processes cannot be pinned to two cores here")
 		}
 	}
+	t, err := measureAt(ctx, p, s, at)
+	t.Cores = cores
+	return t.Run, err
+}
+
+// measureAt is measurePeer at a place. The client gets the flags too.
+func measureAt(ctx context.Context, p echo.Peer, s shape, at place, flags ...string) (t report.Turn,
+	err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.duration+patience)
 	defer cancel()
-	srv, err := startServer(ctx, p, s, serverCore)
+	serve := append([]string{"serve", "--peer=" + p.Name}, s.args()...)
+	srv, err := startChild(ctx, at.server, serve...)
 	if err != nil {
-		return r, err
+		return t, fmt.Errorf("the server of %s did not start: %w", p.Name, err)
 	}
 	defer func() { err = errors.Join(err, srv.stop()) }()
+	client := append([]string{"client", "--peer=" + p.Name, "--addr=" + srv.line, srv.pidFlag()},
+		s.args()...)
+	if err := runChild(ctx, at.client, &t, append(client, flags...)...); err != nil {
+		return t, fmt.Errorf("client of %s: %w", p.Name, err)
+	}
+	return t, nil
+}
+
+// runChild runs a command of this program to its end, and decodes the JSON that it printed.
+func runChild(ctx context.Context, core int, result any, args ...string) error {
 	self, err := os.Executable()
 	if err != nil {
-		return r, err
+		return err
 	}
-	args := append([]string{"client", "--peer=" + p.Name, "--addr=" + srv.addr, fmt.Sprint("--server-pid=", srv.cmd.Process.Pid)}, s.args()...)
 	var out, said bytes.Buffer
 	c := exec.CommandContext(ctx, self, args...)
 	c.Stdout, c.Stderr = &out, &said
-	if err = start(c, clientCore); err == nil {
+	if err = start(c, core); err == nil {
 		err = c.Wait()
 	}
 	if err != nil {
-		return r, fmt.Errorf("client of %s: %w: %s", p.Name, err, lastLine(&said))
+		return fmt.Errorf("%w: %s", err, lastLine(&said))
 	}
-	if err = json.Unmarshal(out.Bytes(), &r); err != nil {
-		return r, fmt.Errorf("client of %s: %w", p.Name, err)
-	}
-	r.Cores = cores
-	return r, nil
+	return json.Unmarshal(out.Bytes(), result)
 }
 
-// server is a server process. It ends when its standard input ends, so it never
-// outlives this process.
-type server struct {
+// child is a process of this program that prints a line once it is ready. It ends when its
+// standard input ends, so it never outlives this process.
+type child struct {
 	cmd  *exec.Cmd
 	in   io.Closer
-	addr string
+	line string
 	said bytes.Buffer
+
+	killed bool
 }
 
-func startServer(ctx context.Context, p echo.Peer, s shape, core int) (*server, error) {
+// startChild returns once the child is ready.
+func startChild(ctx context.Context, core int, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	v := &server{cmd: exec.CommandContext(ctx, self, append([]string{"serve", "--peer=" + p.Name}, s.args()...)...)}
+	v := &child{cmd: exec.CommandContext(ctx, self, args...)}
 	v.cmd.Stderr = &v.said
 	if v.in, err = v.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -86,15 +118,31 @@ func startServer(ctx context.Context, p echo.Peer, s shape, core int) (*server, 
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("the server of %s did not start: %w", p.Name, errors.Join(v.stop(), err))
+		return nil, errors.Join(v.stop(), err)
 	}
-	v.addr = strings.TrimSpace(line)
+	v.line = strings.TrimSpace(line)
 	return v, nil
 }
 
+// pidFlag tells a client whose CPU time counts with its own.
+func (v *child) pidFlag() string { return fmt.Sprint("--server-pid=", v.cmd.Process.Pid) }
+
+// kill ends the process at once, and reaps it; stop has nothing to do then.
+func (v *child) kill() error {
+	if err := v.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = v.cmd.Wait() // it was killed
+	v.killed = true
+	return nil
+}
+
 // stop ends the process and reaps it.
-func (v *server) stop() error {
+func (v *child) stop() error {
 	_ = v.in.Close()
+	if v.killed {
+		return nil
+	}
 	if err := v.cmd.Wait(); err != nil {
 		return fmt.Errorf("%w: %s", err, lastLine(&v.said))
 	}

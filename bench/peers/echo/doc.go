@@ -3,9 +3,9 @@
 // loopback, without encryption or compression. Those that speak Protocol Buffers
 // send the same message, a BytesValue.
 //
-// One peer is no library: tcp is an echo over TCP written by hand, in tcp*.go. A thread of
-// the client and the server each spin on one non-blocking socket, and what has come is
-// answered in place. It has no sessions, no at-most-once across connections, no recovery,
-// no congestion control of its own and no timeouts: who loses the connection does not know
-// which requests ran.
+// Two peers are no library but echoes written by hand, in raw.go, tcp*.go and udp*.go. A thread
+// of the client and the server each spin on one non-blocking socket, and what has come is
+// answered in place. They have no sessions, no at-most-once across connections, no recovery and
+// no congestion control of their own. If a connection of tcp ends, the client does not know
+// which requests ran, and nothing has a timeout. If a datagram of udp is lost, the run ends.
 package echo

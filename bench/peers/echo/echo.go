@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -22,6 +23,9 @@ type Peer struct {
 	// many RPCs in flight itself.
 	Streams bool
 
+	// MaxSize is how many bytes a request or a response has at most; 0: no limit of the peer's.
+	MaxSize int
+
 	// Unfit says why the peer cannot work on this system; empty if it can.
 	Unfit string
 
@@ -30,10 +34,59 @@ type Peer struct {
 
 	// Dial opens a connection. The caller must close it.
 	Dial func(ctx context.Context, addr string, s Sizes) (Conn, error)
+
+	// DialAll opens a connection to each address; they share what the library lets them share.
+	// The caller must close all. Nil: nothing is shared, and Dial opens each.
+	DialAll func(ctx context.Context, addrs []string, s Sizes) ([]Conn, error)
+
+	// DialPool opens one connection that spreads its calls over servers at all of the addresses, and
+	// leaves out those that are dead. Nil: the peer has no such thing.
+	DialPool func(ctx context.Context, addrs []string, s Sizes) (Pool, error)
+
+	// ListenAt is Listen at an address. Nil: the peer has no DialPool.
+	ListenAt func(addr string, s Sizes) (Server, error)
 }
 
-// Sizes are the bytes of a request and of a response.
-type Sizes struct{ Request, Response int }
+// Pool is a Conn to several servers.
+type Pool interface {
+	Conn
+
+	// Ready returns how many servers get calls, -1 if that is not known.
+	Ready() int
+
+	// NotRun reports whether a call that ended with err certainly did not run.
+	NotRun(err error) bool
+}
+
+// Connect opens a connection to each address, by DialAll if the peer has it. On an error none is
+// left open.
+func (p *Peer) Connect(ctx context.Context, addrs []string, s Sizes) (list []Conn, err error) {
+	if p.DialAll != nil {
+		return p.DialAll(ctx, addrs, s)
+	}
+	for _, addr := range addrs {
+		c, err := p.Dial(ctx, addr, s)
+		if err != nil {
+			return nil, errors.Join(err, CloseAll(list))
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// CloseAll closes connections.
+func CloseAll(list []Conn) (err error) {
+	for _, c := range list {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// Sizes are the bytes of a request and of a response, and the work between them.
+type Sizes struct {
+	Request, Response int
+	Work              Work // of the handler, before it answers
+}
 
 // limit is the largest message that libraries with a limit are told to take: with
 // room for the envelope, and never below their default.
@@ -72,7 +125,9 @@ type Stream interface {
 type Call func(ctx context.Context, request []byte) (response []byte, err error)
 
 // Peers are all that there are, in the order of tables.
-func Peers() []Peer { return []Peer{grpcPeer, connectPeer, drpcPeer, netRPCPeer, tcpPeer, erpcPeer} }
+func Peers() []Peer {
+	return []Peer{grpcPeer, connectPeer, drpcPeer, netRPCPeer, tcpPeer, udpPeer, erpcPeer}
+}
 
 // ByName finds a peer.
 func ByName(name string) (Peer, bool) {
@@ -105,17 +160,24 @@ func Stamp(request []byte, seq uint64) {
 }
 
 // replier makes responses.
-type replier struct{ fixed []byte }
+type replier struct {
+	fixed []byte
+	work  func() // nil: none
+}
 
 // newReplier: without a size of its own a response is the request.
 func newReplier(s Sizes) replier {
-	if s.Request == s.Response {
-		return replier{}
+	r := replier{work: s.Work.worker()}
+	if s.Request != s.Response {
+		r.fixed = Payload(s.Response)
 	}
-	return replier{fixed: Payload(s.Response)}
+	return r
 }
 
 func (r replier) reply(request []byte) []byte {
+	if r.work != nil {
+		r.work()
+	}
 	if r.fixed == nil {
 		return request
 	}

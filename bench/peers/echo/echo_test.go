@@ -44,10 +44,15 @@ func fit() []Peer {
 }
 
 func TestPeers(t *testing.T) {
-	sizes := []Sizes{{0, 0}, {1, 1}, {32, 32}, {1024, 1024}, {32, 5000}, {5000, 0}, {8 << 20, 8 << 20}, {8 << 20, 32}}
+	sizes := [][2]int{{0, 0}, {1, 1}, {32, 32}, {1024, 1024}, {32, 5000}, {5000, 0},
+		{8 << 20, 8 << 20}, {8 << 20, 32}}
 	for _, p := range fit() {
 		t.Run(p.Name, func(t *testing.T) {
-			for _, z := range sizes {
+			for _, size := range sizes {
+				z := Sizes{Request: size[0], Response: size[1]}
+				if p.MaxSize > 0 && max(z.Request, z.Response) > p.MaxSize {
+					continue // the peer's own tests see it refused
+				}
 				one := serve(t, p, z, 1)[0]
 				request, fixed := Payload(z.Request), fixedOf(z)
 				for seq := range uint64(3) {
@@ -77,7 +82,7 @@ func TestConcurrent(t *testing.T) {
 	const calls, each = 16, 20
 	for _, p := range fit() {
 		t.Run(p.Name, func(t *testing.T) {
-			z := Sizes{48, 48}
+			z := Sizes{Request: 48, Response: 48}
 			done := make(chan error, calls)
 			for i, call := range serve(t, p, z, calls) {
 				go func() {
@@ -107,7 +112,7 @@ func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, p := range fit() {
-		call := serve(t, p, Sizes{8, 8}, 1)[0]
+		call := serve(t, p, Sizes{Request: 8, Response: 8}, 1)[0]
 		for range 100 { // net/rpc has no contexts: a response may have come in time
 			if _, err := call(ctx, Payload(8)); err != nil {
 				break
@@ -124,14 +129,15 @@ func TestNobody(t *testing.T) {
 		if p.Transport != "tcp" {
 			continue // datagrams: only time tells
 		}
-		srv, err := p.Listen(Sizes{8, 8})
+		srv, err := p.Listen(Sizes{Request: 8, Response: 8})
 		if err != nil {
 			t.Fatal(err)
 		}
 		addr := srv.Addr()
 		ended := make(chan error, 1)
 		go func() { ended <- srv.Serve() }()
-		if conn, err := p.Dial(t.Context(), addr, Sizes{8, 8}); err == nil { // it serves
+		conn, err := p.Dial(t.Context(), addr, Sizes{Request: 8, Response: 8})
+		if err == nil { // it serves
 			_, err = conn.NewCall()(t.Context(), Payload(8))
 			if err = errors.Join(err, conn.Close()); err != nil {
 				t.Errorf("%s: %v", p.Name, err)
@@ -139,7 +145,7 @@ func TestNobody(t *testing.T) {
 		}
 		_ = srv.Close()
 		<-ended
-		conn, err := p.Dial(t.Context(), addr, Sizes{8, 8})
+		conn, err = p.Dial(t.Context(), addr, Sizes{Request: 8, Response: 8})
 		if err == nil {
 			_, err = conn.NewCall()(t.Context(), Payload(8))
 			_ = conn.Close()

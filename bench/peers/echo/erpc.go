@@ -12,6 +12,7 @@ import (
 // peers are. Its event loop is faster; bin/erpc measures that.
 var erpcPeer = Peer{
 	Name: "erpc-client", Module: "github.com/userspace-rpc/erpc", Transport: "udp", Listen: listenERPC, Dial: dialERPC,
+	DialAll: dialLoop, DialPool: dialERPCPool, ListenAt: listenERPCAt,
 }
 
 const echoType = 1
@@ -23,7 +24,9 @@ type erpcServer struct {
 	conn *udp.Conn
 }
 
-func listenERPC(z Sizes) (Server, error) {
+func listenERPC(z Sizes) (Server, error) { return listenERPCAt("127.0.0.1:0", z) }
+
+func listenERPCAt(addr string, z Sizes) (Server, error) {
 	s, err := erpc.NewServer(erpcConfig(z))
 	if err != nil {
 		return nil, err
@@ -35,7 +38,7 @@ func listenERPC(z Sizes) (Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	conn, err := udp.Listen(addr, udp.Config{})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -57,6 +60,48 @@ func dialERPC(ctx context.Context, addr string, z Sizes) (Conn, error) {
 		return nil, err
 	}
 	return erpcConn{c}, nil
+}
+
+// loopConn is a Client of a Loop that ends with its last one.
+type loopConn struct {
+	erpcConn
+	loop *erpc.Loop
+	left *int // of the Loop's Clients
+}
+
+// dialLoop makes Clients that share a Loop.
+func dialLoop(ctx context.Context, addrs []string, z Sizes) (list []Conn, err error) {
+	local, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		return nil, err
+	}
+	loop, err := erpc.NewLoop(local, erpcConfig(z))
+	if err != nil {
+		return nil, err
+	}
+	left := new(int)
+	for _, addr := range addrs {
+		c, err := loop.Dial(ctx, addr)
+		if err != nil {
+			return nil, errors.Join(err, loop.Close())
+		}
+		*left++
+		list = append(list, &loopConn{erpcConn{c}, loop, left})
+	}
+	if len(list) == 0 {
+		return nil, loop.Close()
+	}
+	return list, nil
+}
+
+// Close ends the Client, and the Loop with the last one. It is for one goroutine, as those of the
+// other Clients.
+func (c *loopConn) Close() error {
+	err := c.Client.Close()
+	if *c.left--; *c.left == 0 {
+		err = errors.Join(err, c.loop.Close())
+	}
+	return err
 }
 
 func (c erpcConn) NewCall() Call {

@@ -11,6 +11,7 @@ import (
 
 var grpcPeer = Peer{
 	Name: "grpc-go", Module: "google.golang.org/grpc", Transport: "tcp", Listen: listenGRPC, Dial: dialGRPC,
+	DialPool: dialGRPCPool, ListenAt: listenGRPCAt,
 }
 
 const (
@@ -27,8 +28,10 @@ func (s *grpcServer) Addr() string { return s.listener.Addr().String() }
 func (s *grpcServer) Serve() error { return s.Server.Serve(s.listener) }
 func (s *grpcServer) Close() error { s.Stop(); return nil }
 
-func listenGRPC(z Sizes) (Server, error) {
-	l, err := listenTCP()
+func listenGRPC(z Sizes) (Server, error) { return listenGRPCAt("127.0.0.1:0", z) }
+
+func listenGRPCAt(addr string, z Sizes) (Server, error) {
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}

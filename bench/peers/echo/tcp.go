@@ -1,7 +1,6 @@
 package echo
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -12,23 +11,12 @@ import (
 // many messages at once as there are. It has no sessions, no at-most-once across
 // connections, no recovery, no congestion control of its own and no timeouts.
 var tcpPeer = Peer{
-	Name: "tcp", Transport: "tcp", Streams: true, Unfit: tcpUnfit,
+	Name: "tcp", Transport: "tcp", Streams: true, Unfit: rawUnfit,
 	Listen: listenTCPEcho, Dial: dialTCPEcho,
 }
 
-// Every message begins with these bytes: its size without them (4), its type (4) and its
-// id (8), little-endian. A response has its request's type and id.
-const tcpHeader = 16
-
 // backlog is how many unsent bytes make a server stop reading requests.
 const backlog = 1 << 20
-
-// tcpMessage is one request or response. Its body is valid until the next step.
-type tcpMessage struct {
-	typ  uint32
-	id   uint64
-	body []byte
-}
 
 // rawFD is a connected, non-blocking socket. Read and Write return 0 and no error where
 // they would have to wait; at the end of the stream Read returns io.EOF.
@@ -54,21 +42,18 @@ func newTCPPipe(fd rawFD, limit, backlog int) *tcpPipe {
 }
 
 // add copies a message to those that step sends.
-func (p *tcpPipe) add(m tcpMessage) {
+func (p *tcpPipe) add(m rawMessage) {
 	if p.sent > len(p.out)/2 { // so that out stays small if it is never empty
 		p.out = p.out[:copy(p.out, p.out[p.sent:])]
 		p.sent = 0
 	}
-	p.out = binary.LittleEndian.AppendUint32(p.out, uint32(len(m.body)))
-	p.out = binary.LittleEndian.AppendUint32(p.out, m.typ)
-	p.out = binary.LittleEndian.AppendUint64(p.out, m.id)
-	p.out = append(p.out, m.body...)
+	p.out = appendRaw(p.out, m)
 }
 
 // step reads once, calls handle for each whole message that is there, and writes what
 // was added, all without waiting. Busy says whether anything came or went. After an
 // error the connection is of no use: io.EOF if the other side closed it between messages.
-func (p *tcpPipe) step(handle func(tcpMessage) error) (busy bool, err error) {
+func (p *tcpPipe) step(handle func(rawMessage) error) (busy bool, err error) {
 	for read := false; len(p.out)-p.sent < p.backlog; {
 		m, ok, err := p.next()
 		if err != nil {
@@ -98,23 +83,20 @@ func (p *tcpPipe) step(handle func(tcpMessage) error) (busy bool, err error) {
 }
 
 // next takes a message out of what came, if a whole one did.
-func (p *tcpPipe) next() (m tcpMessage, ok bool, err error) {
+func (p *tcpPipe) next() (m rawMessage, ok bool, err error) {
 	b := p.in[p.begin:p.end]
-	if len(b) < tcpHeader {
+	if len(b) < rawHeader {
 		return m, false, nil
 	}
-	size := uint64(binary.LittleEndian.Uint32(b))
+	size := rawSize(b)
 	if size > uint64(p.limit) {
 		return m, false, fmt.Errorf("tcp: message of %d bytes, and %d are allowed", size, p.limit)
 	}
-	if uint64(len(b)-tcpHeader) < size {
+	if uint64(len(b)-rawHeader) < size {
 		return m, false, nil
 	}
-	end := tcpHeader + int(size)
-	p.begin += end
-	m.typ, m.id = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:])
-	m.body = b[tcpHeader:end:end]
-	return m, true, nil
+	p.begin += rawHeader + int(size)
+	return parseRaw(b, int(size)), true, nil
 }
 
 // fill reads once, behind the part of a message that has come. The buffer doubles when
@@ -144,19 +126,20 @@ func (p *tcpPipe) flush() (n int, err error) {
 	return n, err
 }
 
-// tcpHandler returns the body of the response, which may be the request's.
-type tcpHandler func(request []byte) []byte
-
 // serveStep answers the requests that came, each by the handler of its type.
-func (p *tcpPipe) serveStep(handlers []tcpHandler) (busy bool, err error) {
-	return p.step(func(m tcpMessage) error {
-		if uint64(m.typ) >= uint64(len(handlers)) || handlers[m.typ] == nil {
-			return fmt.Errorf("tcp: no handler for requests of type %d", m.typ)
+func (p *tcpPipe) serveStep(handlers []rawHandler) (busy bool, err error) {
+	return p.step(func(m rawMessage) error {
+		h, err := handlerOf(handlers, m.typ)
+		if err != nil {
+			return fmt.Errorf("tcp: %w", err)
 		}
-		p.add(tcpMessage{m.typ, m.id, handlers[m.typ](m.body)})
+		p.add(rawMessage{m.typ, m.id, h(m.body)})
 		return nil
 	})
 }
+
+// Close closes the socket.
+func (p *tcpPipe) Close() error { return p.fd.Close() }
 
 // noBacklog lets clients always read: if both sides stopped, neither would go on.
 const noBacklog = math.MaxInt

@@ -51,7 +51,7 @@ func bytesOf(size, typ uint32, id uint64, body []byte) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, id), body...)
 }
 
-var echoHandlers = []tcpHandler{echoType: replier{}.reply}
+var echoHandlers = []rawHandler{echoType: replier{}.reply}
 
 // TestTCPSplits: messages arrive whole and in order, however reads and writes cut them.
 func TestTCPSplits(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTCPSplits(t *testing.T) {
 		server := newTCPPipe(&fakeFD{in: there, out: back, most: some}, 1<<20, backlog)
 		var want [][]byte
 		got := 0
-		check := func(m tcpMessage) error {
+		check := func(m rawMessage) error {
 			if m.typ != echoType || m.id != uint64(got) || !bytes.Equal(m.body, want[got]) {
 				t.Fatalf("at most %d bytes: response %d, type %d, %d bytes; want %d, %d bytes",
 					most, m.id, m.typ, len(m.body), got, len(want[got]))
@@ -87,7 +87,7 @@ func TestTCPSplits(t *testing.T) {
 				for i := range body {
 					body[i] = byte(rng.Uint32())
 				}
-				client.add(tcpMessage{echoType, uint64(len(want)), body})
+				client.add(rawMessage{echoType, uint64(len(want)), body})
 				want = append(want, body)
 			}
 			_, err := client.step(check)
@@ -136,7 +136,7 @@ func TestTCPNeverEmpty(t *testing.T) {
 	fd.most = func() int { return len(p.out) - p.sent - 1 }
 	var want []byte
 	for id := range uint64(3000) {
-		p.add(tcpMessage{echoType, id, Payload(84)})
+		p.add(rawMessage{echoType, id, Payload(84)})
 		want = append(want, bytesOf(84, echoType, id, Payload(84))...)
 		if _, err := p.flush(); err != nil {
 			t.Fatal(err)
@@ -156,13 +156,13 @@ func TestTCPBacklog(t *testing.T) {
 		fd.in.Write(bytesOf(0, echoType, id, nil))
 	}
 	calls, answer := 0, Payload(10_000)
-	handlers := []tcpHandler{echoType: func([]byte) []byte { calls++; return answer }}
+	handlers := []rawHandler{echoType: func([]byte) []byte { calls++; return answer }}
 	for range 1000 {
 		if _, err := p.serveStep(handlers); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := backlog/(10_000+tcpHeader) + 1
+	want := backlog/(10_000+rawHeader) + 1
 	if calls != want || len(p.in) != 64<<10 || fd.in.Len() == 0 {
 		t.Errorf("%d requests handled, want %d; %d bytes to read into, %d not read",
 			calls, want, len(p.in), fd.in.Len())
@@ -173,7 +173,7 @@ func TestTCPBacklog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if calls != 1000 || fd.out.Len() != 1000*(10_000+tcpHeader) {
+	if calls != 1000 || fd.out.Len() != 1000*(10_000+rawHeader) {
 		t.Errorf("afterwards %d requests handled, %d bytes of answers", calls, fd.out.Len())
 	}
 }
@@ -207,7 +207,7 @@ func TestTCPBrokenRules(t *testing.T) {
 		calls := 0
 		var err error
 		for err == nil {
-			_, err = p.serveStep([]tcpHandler{echoType: func(b []byte) []byte { calls++; return b }})
+			_, err = p.serveStep([]rawHandler{echoType: func(b []byte) []byte { calls++; return b }})
 		}
 		if calls != tt.calls || tt.is != nil && err != tt.is || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %d calls, %v", name, calls, err)
@@ -257,7 +257,7 @@ func TestTCPBadResponses(t *testing.T) {
 	} {
 		fd := &fakeFD{in: bytes.NewBuffer(tt.sent), out: new(bytes.Buffer), ended: true}
 		fd.most = always(1000)
-		c := newTCPConn(fd, Sizes{8, 8})
+		c := newTCPConn(fd, Sizes{Request: 8, Response: 8})
 		response, err := c.NewCall()(t.Context(), Payload(8))
 		same := bytes.Equal(response, Payload(8)) && bytes.Equal(fd.out.Bytes(), first)
 		if tt.want == "" && (err != nil || !same) {

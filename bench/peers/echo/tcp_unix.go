@@ -7,11 +7,12 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-const tcpUnfit = ""
+const rawUnfit = ""
 
 // sysFD is a rawFD of the kernel's. Closing it twice would close another file.
 type sysFD int
@@ -27,19 +28,25 @@ func takeFD(c net.Conn) (fd sysFD, err error) {
 	if err := tcp.SetNoDelay(true); err != nil {
 		return -1, err
 	}
-	raw, err := tcp.SyscallConn()
+	n, err := dup(tcp)
+	return sysFD(n), err
+}
+
+// dup returns another descriptor of a connection's socket: non-blocking, out of Go's poller.
+func dup(c syscall.Conn) (fd int, err error) {
+	raw, err := c.SyscallConn()
 	if err != nil {
 		return -1, err
 	}
-	n, dupErr := -1, error(nil)
-	if err := raw.Control(func(fd uintptr) { n, dupErr = unix.Dup(int(fd)) }); err != nil {
+	fd, dupErr := -1, error(nil)
+	if err := raw.Control(func(of uintptr) { fd, dupErr = unix.Dup(int(of)) }); err != nil {
 		return -1, err
 	}
 	if dupErr != nil {
 		return -1, os.NewSyscallError("dup", dupErr)
 	}
-	unix.CloseOnExec(n)
-	return sysFD(n), nil
+	unix.CloseOnExec(fd)
+	return fd, nil
 }
 
 // Read implements rawFD.

@@ -69,7 +69,7 @@ func tiny(t *testing.T, fd int) {
 // hold, so each side reads while it cannot write.
 func TestTCPTinyBuffers(t *testing.T) {
 	const window, total = 40, 60
-	z := Sizes{100_000, 100_000}
+	z := Sizes{Request: 100_000, Response: 100_000}
 	addr, _ := tcpServing(t, z, func(s *tcpServer) {
 		raw, err := s.listener.(*net.TCPListener).SyscallConn()
 		if err == nil {
@@ -121,7 +121,7 @@ func TestTCPTinyBuffers(t *testing.T) {
 
 // TestTCPLiar: who breaks the rules loses its connection, and the others go on.
 func TestTCPLiar(t *testing.T) {
-	z := Sizes{8, 8}
+	z := Sizes{Request: 8, Response: 8}
 	addr, _ := tcpServing(t, z, nil)
 	honest := tcpDial(t, addr, z).NewCall()
 	for name, sent := range map[string][]byte{
@@ -151,7 +151,7 @@ func TestTCPLiar(t *testing.T) {
 
 // TestTCPClientLeaves: with requests and responses under way; the others go on.
 func TestTCPClientLeaves(t *testing.T) {
-	z := Sizes{100_000, 100_000}
+	z := Sizes{Request: 100_000, Response: 100_000}
 	addr, _ := tcpServing(t, z, nil)
 	stays := tcpDial(t, addr, z).NewCall()
 	for range 5 {
@@ -177,7 +177,7 @@ func TestTCPClientLeaves(t *testing.T) {
 
 // TestTCPServerLeaves: its clients notice, and it closes its sockets.
 func TestTCPServerLeaves(t *testing.T) {
-	z := Sizes{8, 8}
+	z := Sizes{Request: 8, Response: 8}
 	addr, stop := tcpServing(t, z, nil)
 	var list []*tcpConn
 	for range 3 {

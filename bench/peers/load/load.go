@@ -33,33 +33,49 @@ type Result struct {
 	Elapsed time.Duration // from the first RPC's begin to the last one's end
 	CPU     time.Duration
 	Conns   int
+
+	// Late is how long after their arrival the calls of an open loop began, ns; else nil.
+	Late *hdrhistogram.Histogram
 }
 
 // newHistogram records 1 ns to 60 s with three digits, as bin/erpc does.
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60e9, 3) }
 
-// Run connects, warms up, measures and disconnects. Any RPC that fails or gives a wrong
-// response is an error.
-func Run(ctx context.Context, c Config) (res Result, err error) {
+// dial opens the connections that the Config asks for. The caller closes them, after an
+// error too.
+func (c *Config) dial(ctx context.Context) (conns []echo.Conn, err error) {
 	n := min(c.Conns, c.Window)
 	if c.Peer.ConnPerCall {
 		n = c.Window
 	}
 	if n < 1 {
-		return res, fmt.Errorf("%d connections for %d RPCs in flight", c.Conns, c.Window)
+		return nil, fmt.Errorf("%d connections for %d RPCs in flight", c.Conns, c.Window)
 	}
-	var conns []echo.Conn
-	defer func() {
-		for _, conn := range conns {
-			err = errors.Join(err, conn.Close())
-		}
-	}()
 	for range n {
 		conn, err := c.Peer.Dial(ctx, c.Addr, c.Sizes)
 		if err != nil {
-			return res, err
+			return conns, err
 		}
 		conns = append(conns, conn)
+	}
+	return conns, nil
+}
+
+// closeAll adds what goes wrong to err.
+func closeAll(conns []echo.Conn, err error) error {
+	for _, conn := range conns {
+		err = errors.Join(err, conn.Close())
+	}
+	return err
+}
+
+// Run connects, warms up, measures and disconnects. Any RPC that fails or gives a wrong
+// response is an error.
+func Run(ctx context.Context, c Config) (res Result, err error) {
+	conns, err := c.dial(ctx)
+	defer func() { err = closeAll(conns, err) }()
+	if err != nil {
+		return res, err
 	}
 	workers, err := newWorkers(c, conns)
 	if err != nil {
@@ -75,7 +91,8 @@ func Run(ctx context.Context, c Config) (res Result, err error) {
 	if err := all(ctx, workers, c.Duration, false); err != nil {
 		return res, err
 	}
-	res = Result{Hist: newHistogram(), Elapsed: time.Since(begin), CPU: c.CPU() - cpu, Conns: n}
+	res = Result{Hist: newHistogram(), Elapsed: time.Since(begin), CPU: c.CPU() - cpu,
+		Conns: len(conns)}
 	for _, w := range workers {
 		res.Hist.Merge(w.latencies())
 	}
@@ -137,11 +154,19 @@ type caller struct {
 	request []byte
 	fixed   []byte // the response, if it is not an echo
 	seq     uint64
+	took    []time.Duration // of the last calls; hist has the others
 	hist    *hdrhistogram.Histogram
 }
 
+// mostTook is how many latencies a caller gathers. A histogram is large, and those of many callers
+// would push the peer's own data out of the caches at each call.
+const mostTook = 512
+
 func newCaller(z echo.Sizes, id uint64, call echo.Call) *caller {
-	k := &caller{call: call, request: echo.Payload(z.Request), seq: id << 40, hist: newHistogram()}
+	k := &caller{
+		call: call, request: echo.Payload(z.Request), seq: id << 40, hist: newHistogram(),
+		took: make([]time.Duration, 0, mostTook),
+	}
 	if z.Response != z.Request {
 		k.fixed = echo.Payload(z.Response)
 	}
@@ -151,7 +176,8 @@ func newCaller(z echo.Sizes, id uint64, call echo.Call) *caller {
 func (k *caller) latencies() *hdrhistogram.Histogram { return k.hist }
 
 // run implements worker.
-func (k *caller) run(ctx context.Context, over *atomic.Bool, whole bool) error {
+func (k *caller) run(ctx context.Context, over *atomic.Bool, whole bool) (err error) {
+	defer func() { err = errors.Join(err, k.record()) }()
 	for {
 		k.seq++
 		echo.Stamp(k.request, k.seq)
@@ -164,11 +190,24 @@ func (k *caller) run(ctx context.Context, over *atomic.Bool, whole bool) error {
 		if err != nil {
 			return err
 		}
-		if err := k.hist.RecordValue(max(1, int64(took))); err != nil {
-			return err // longer than a minute
+		if k.took = append(k.took, took); len(k.took) == mostTook {
+			if err := k.record(); err != nil {
+				return err
+			}
 		}
 		if over.Load() {
 			return nil
 		}
 	}
+}
+
+// record moves the latencies to the histogram. It fails if one is longer than a minute.
+func (k *caller) record() error {
+	defer func() { k.took = k.took[:0] }()
+	for _, d := range k.took {
+		if err := k.hist.RecordValue(max(1, int64(d))); err != nil {
+			return err
+		}
+	}
+	return nil
 }

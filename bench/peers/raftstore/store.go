@@ -208,5 +208,8 @@ func (s *store) Durable() bool { return false }
 // Save implements replica.Host; it is not called.
 func (s *store) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot) {}
 
+// Prepare implements replica.Host: nothing is durable.
+func (s *store) Prepare(*pb.Snapshot) {}
+
 // Compact implements replica.Host; it is not called.
 func (s *store) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}

@@ -76,6 +76,7 @@ type Comparison struct {
 	Base        string   `json:"base"`       // the peer that ratios are to
 	Interrupted bool     `json:"interrupted,omitempty"`
 	Failures    []string `json:"failures,omitempty"` // turns that gave no runs, and why
+	LeftOut     []string `json:"left_out,omitempty"` // peers that cannot do it, and why
 	Rows        []Row    `json:"rows"`
 	Notes       []string `json:"notes"`
 	Runs        []Run    `json:"runs"`
@@ -102,6 +103,9 @@ type Row struct {
 func Compare(c Comparison, runs []Run) Comparison {
 	c.Bench, c.Runs = "peers", runs
 	c.Notes = slices.Clone(notes)
+	for _, why := range c.LeftOut {
+		c.Notes = append(c.Notes, "Left out: "+why)
+	}
 	for _, f := range c.Failures {
 		c.Notes = append(c.Notes, "Failed, and not in the figures: "+f)
 	}
@@ -145,6 +149,10 @@ var notes = []string{
 	"tcp is no library but an echo written by hand, read(2) and write(2) in a loop: no sessions, " +
 		"no at-most-once across connections, no recovery, no congestion control of its own, " +
 		"no timeouts. One thread of each side spins on a connection.",
+	"udp is the same over the transport of erpc udp, recvfrom(2) and sendto(2) in a loop, with as " +
+		"many messages in a datagram as are ready and fit into 8952 bytes: it lacks what tcp " +
+		"lacks, and TCP's recovery, flow control and congestion control as well. A lost datagram " +
+		"ends the run. Messages have at most 8936 bytes.",
 	"Every response of the peers is checked; bin/erpc does not compare contents. The garbage collector is set alike everywhere (GOGC 400).",
 }
 

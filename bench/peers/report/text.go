@@ -44,15 +44,12 @@ func micros(n float64) string {
 	return fmt.Sprintf("%.2f ms", n/1000)
 }
 
-// text is the median, and the least and the most if they differ from it.
+// text is spread, or a dash if there is no figure.
 func (s Stat) text(f func(float64) string) string {
-	switch {
-	case s == Stat{}:
+	if s == (Stat{}) {
 		return "-"
-	case s.Min == s.Max:
-		return f(s.Median)
 	}
-	return fmt.Sprintf("%s (%s .. %s)", f(s.Median), f(s.Min), f(s.Max))
+	return s.spread(f)
 }
 
 // cells are the rows of the comparison's table, the first one its heading.
