@@ -4,6 +4,7 @@
 #   FUZZTIME   how long each fuzz target runs
 #   BENCHTIME  how long each Go benchmark runs in make bench; its other measurements go with it
 #   TRANSPORTS what make bench measures erpc over, with commas between them
+#   ROWS       the rows of make bench-goroutines, with commas between them; all without it
 #   RUNS       how often make bench-raw measures each; its table has the medians
 #   RAWFLAGS   further flags for its benches, such as --mtu=3776
 #   PKG        the packages of make mutants, such as "wire msgbuf"
@@ -13,13 +14,19 @@
 #   FORCE      1: run files again that have not changed
 #   WORKERS    mutants at a time; one per CPU without it
 #   HOSTILETIME  how long each test of make hostile makes trouble
+#   SOAK       how long make soak goes on
 #   HOSTILESEED  the seed of its choices; a new one without it
+#   SEEDTIME   how long make seeds runs each simulator
+#   FROM       its first seed; changes with the date without it
+#   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
+#   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
 #   GOTEST     further flags for go test, such as -count=1 or -v
 
 GO        ?= go
 FUZZTIME  ?= 10s
 BENCHTIME ?= 200ms
 TRANSPORTS ?= udp
+ROWS      ?=
 RUNS      ?= 3
 RAWFLAGS  ?=
 PKG       ?=
@@ -29,7 +36,12 @@ SEED      ?= 1
 FORCE     ?=
 WORKERS   ?= 0
 HOSTILETIME ?= 3m
+SOAK      ?= 1h
 HOSTILESEED ?= 0
+SEEDTIME  ?= 10m
+FROM      ?= $(shell date +%Y%m%d%H)0000
+KINDS     ?=
+SUITEFLAGS ?=
 GOTEST    ?=
 MAKEFLAGS += --no-print-directory
 
@@ -55,26 +67,33 @@ GREMLINS    := v0.6.0
 # each,COMMAND runs a shell command in every module and stops at the first failure.
 each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
 
-.PHONY: help build demo test race hostile fuzz lint fmt vet house cross staticcheck test-rdma bench bench-baseline bench-peers bench-grpc bench-tcp bench-raw bench-hostile raft-demo bench-raft mutants clean check-go
+.PHONY: help build demo test race seeds hostile soak fuzz lint fmt vet house cross staticcheck test-rdma
+.PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
+.PHONY: bench-hostile raft-demo index-demo bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
 	@echo 'make demo    build, then bin/erpc demo'
 	@echo 'make test    all tests; the core once more with assertions on'
 	@echo 'make race    short tests under the race detector (needs a C compiler)'
+	@echo 'make seeds   both simulators, with as many new seeds as SEEDTIME ($(SEEDTIME)) for each kind allows'
 	@echo 'make hostile hostile peers and networks against servers, HOSTILETIME ($(HOSTILETIME)) for each test'
+	@echo 'make soak    callers, cancellations, bad handlers, race detector, for SOAK ($(SOAK))'
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
 	@echo 'make test-rdma   InfiniBand and RoCE: real verbs in a guest kernel (Debian; installs QEMU with apt)'
 	@echo 'make lint    gofmt, vet, house rules, builds for other systems, staticcheck'
 	@echo 'make bench   figures of bin/erpc, its peers, Go benchmarks beside the baseline; into out/bench'
 	@echo 'make bench-baseline   the Go benchmarks, kept as the new baseline'
-	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc, net/rpc and an echo over plain TCP'
+	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc, net/rpc, plain TCP, UDP'
 	@echo 'make bench-grpc       ... beside grpc-go alone'
-	@echo 'make bench-tcp        ... beside the echo over plain TCP alone, with 60 and 512 in flight'
+	@echo 'make bench-tcp        ... beside echoes over plain TCP and UDP, with 60 and 512 in flight'
+	@echo 'make bench-goroutines Client and Server beside other libraries in many situations; ROWS'
 	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
+	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, over UDP and shared memory, and beside gRPC'
+	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
 	@echo 'make clean   removes bin/ and out/'
 
@@ -86,9 +105,12 @@ check-go:
 	if [ "$${major:-0}" -lt 1 ] || { [ "$$major" -eq 1 ] && [ "$${minor:-0}" -lt 26 ]; }; then \
 		echo "erpc needs Go 1.26 or newer, and this is $$v: see https://go.dev/dl" >&2; exit 1; fi
 
+# Whether git knows this tree: a build asks it for the revision that erpc --version shows.
+VCS = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
+
 build: check-go
 	@test -d cmd/erpc || { echo 'make build: there is no ./cmd/erpc' >&2; exit 1; }
-	$(GO) build -buildvcs=false -o bin/erpc ./cmd/erpc
+	$(GO) build -buildvcs=$(VCS) -o bin/erpc ./cmd/erpc
 
 demo: build
 	bin/erpc demo
@@ -102,10 +124,22 @@ race: check-go
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
 	$(call each,$(GO) test $(GOTEST) -race -short ./...)
 
+# Fixed seeds are in make test; these begin elsewhere each hour. A failure names its seed.
+SEEDS_ARGS = -count=1 -timeout 0 -run TestSeeds -for $(SEEDTIME) -from $(FROM)
+seeds: check-go
+	$(GO) test $(GOTEST) ./erpc/simtest -v $(SEEDS_ARGS)
+	cd raft-example && $(GO) test $(GOTEST) ./simtest -v $(SEEDS_ARGS)
+	cd raft-example && $(GO) test $(GOTEST) ./simtest -v $(SEEDS_ARGS) -long
+
 # make test runs the same tests for some seconds each.
 hostile: check-go
 	$(GO) test $(GOTEST) -count=1 -v -timeout 0 ./erpc/hostiletest \
 		-hostile.for $(HOSTILETIME) -hostile.seed $(HOSTILESEED)
+
+# make test runs it for some seconds, without the race detector. HOSTILESEED as above.
+soak: check-go
+	$(GO) test $(GOTEST) -race -count=1 -v -timeout 0 -run '^TestSoak$$' ./erpc/hostiletest \
+		-hostile.for $(SOAK) -hostile.seed $(HOSTILESEED)
 
 # The go command does not see that a system header came or changed; its checksum among the
 # flags makes it look.
@@ -188,8 +222,12 @@ bench-grpc: build bin/peers
 	bin/peers compare -transports "$(TRANSPORTS)" -peers grpc-go
 
 bench-tcp: build bin/peers
-	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp -base tcp
-	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp -base tcp -window 512
+	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp,udp -base tcp
+	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp,udp -base tcp -window 512
+
+# Bars beside the figures; bin/peers goroutines --help lists the rows.
+bench-goroutines: build bin/peers
+	bin/peers goroutines $(if $(ROWS),-rows "$(ROWS)")
 
 bench-hostile:
 	scripts/bench-hostile
@@ -213,6 +251,16 @@ bench-raft: bin/raft-kv bin/raftstore
 	bin/raft-kv bench --placement together
 	bin/raft-kv bench --placement spread --transport shm
 	bin/raftstore
+
+hraft-suite: check-go
+	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)
+
+.PHONY: bin/erpc-index
+bin/erpc-index: check-go
+	$(GO) build -buildvcs=$(VCS) -o bin/erpc-index ./cmd/erpc-index
+
+index-demo: bin/erpc-index
+	bin/erpc-index demo
 
 .PHONY: bin/gremlins
 bin/gremlins: check-go
