@@ -185,34 +185,54 @@ func (r *Rpc) transmit() error {
 	if e.sealing {
 		e.seam.seal(e.out.Tx)
 	}
-	items := e.out.Tx
-	stalls := 0
-	for len(items) > 0 {
+	n, err := r.tr.TxBurst(e.out.Tx)
+	if err != nil {
+		return err
+	}
+	e.stats.TxPackets += uint64(n)
+	left := len(e.out.Tx) - n
+	if left > 0 {
+		if left, err = r.insist(n); err != nil {
+			return err
+		}
+	}
+	if r.full = left > 0; r.full && left <= r.cfg.Burst*keepBursts {
+		e.out.Keep(left) // for the next pass; meanwhile packets can be received
+	} else {
+		e.stats.TxDropped += uint64(left)
+		e.out.Reset()
+		left = 0
+	}
+	if e.sealing {
+		e.seam.kept(left)
+	}
+	return nil
+}
+
+// insist offers the batch, all but the first taken packets, to a transport that has taken only
+// those. It returns how many are left.
+//
+//go:noinline
+func (r *Rpc) insist(taken int) (int, error) {
+	e, stalls := &r.engine, 0
+	if taken == 0 {
+		stalls = 1
+	}
+	for items := e.out.Tx[taken:]; len(items) > 0; {
+		if stalls == fewStalls {
+			return len(items), nil
+		}
 		n, err := r.tr.TxBurst(items)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		e.stats.TxPackets += uint64(n)
 		items = items[n:]
-		if n > 0 {
+		if stalls++; n > 0 {
 			stalls = 0
-		} else if stalls++; stalls == fewStalls {
-			break
 		}
 	}
-	if r.full = len(items) > 0; r.full && len(items) <= r.cfg.Burst*keepBursts {
-		e.out.Keep(len(items)) // for the next pass; meanwhile packets can be received
-		if e.sealing {
-			e.seam.kept(len(items))
-		}
-		return nil
-	}
-	e.stats.TxDropped += uint64(len(items))
-	e.out.Reset()
-	if e.sealing {
-		e.seam.kept(0)
-	}
-	return nil
+	return 0, nil
 }
 
 // slowPass is how long a pass may take until it is accounted for. Below it the difference is

@@ -77,11 +77,16 @@ func (o *Out) Reset() {
 // abandon forgets all packets.
 func (o *Out) abandon() {
 	if len(o.links) > 0 {
-		o.closeBundles()
-		o.sums = o.sums[:0]
+		o.dropBundles()
 	}
 	o.Tx, o.held, o.Packets = o.Tx[:0], o.held[:0], 0
 	o.batch++
+}
+
+// dropBundles closes the bundles of packets that are forgotten.
+func (o *Out) dropBundles() {
+	o.closeBundles()
+	o.sums = o.sums[:0]
 }
 
 // Keep forgets all packets but the last n, which could not be sent yet.
@@ -189,12 +194,20 @@ func (o *Out) Finish(late time.Duration) {
 	if len(o.held) > 0 {
 		o.delayed(late)
 	}
+	if len(o.sums) > 0 {
+		o.checksums()
+	}
+	o.Packets = 0
+	o.batch++
+}
+
+// checksums completes the bundles that have one.
+func (o *Out) checksums() {
 	for _, i := range o.sums {
 		p := o.Tx[i].Head
 		wire.SetToken(p, wire.Token(p)^wire.Checksum(p, nil))
 	}
-	o.sums, o.Packets = o.sums[:0], 0
-	o.batch++
+	o.sums = o.sums[:0]
 }
 
 // delayed adds d to the hold times in the answers of the batch: what handlers and copies of

@@ -40,20 +40,20 @@ func (e *End) putWhole(
 func (e *End) sendWhole(
 	o *Out, t wire.Type, reqType uint8, hold uint16, reqNum uint64, b *msgbuf.Buffer,
 ) {
-	payload, l := b.Bytes(), e.link
-	if l.takes(len(payload), e.Checksum) {
-		e.putWhole(o, t, reqType, hold, reqNum, payload)
+	size, l := b.Size(), e.link
+	if l.takes(size, e.Checksum) {
+		e.putWhole(o, t, reqType, hold, reqNum, b.Bytes())
 		return
 	}
 	pkt, _ := b.Packet(0, e.PerPacket)
 	if e.Checksum || l != nil && l.mayJoin(o, e, len(pkt)) {
 		h := wire.Header{
-			Type: t, ReqType: reqType, Hold: hold, ReqNum: reqNum, MsgSize: uint32(len(payload)),
+			Type: t, ReqType: reqType, Hold: hold, ReqNum: reqNum, MsgSize: uint32(size),
 		}
 		e.send(o, &h, pkt, nil)
 		return
 	}
-	wire.PutOnly(pkt, t, reqType, hold, uint32(len(payload)), e.Remote, e.RemoteToken, reqNum)
+	wire.PutOnly(pkt, t, reqType, hold, uint32(size), e.Remote, e.RemoteToken, reqNum)
 	o.push(&e.Peer, pkt, nil)
 }
 

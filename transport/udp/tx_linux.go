@@ -111,7 +111,7 @@ func (t *transmitter) nameLen() int {
 // burst sends items and returns how many it took.
 func (t *transmitter) burst(items []transport.TxItem) (int, unix.Errno) {
 	if len(items) == 1 { // the latency of a lone packet matters most
-		return t.plain(items)
+		return t.lonely(&items[0])
 	}
 	done := 0
 	for done < len(items) {
@@ -148,6 +148,23 @@ func (t *transmitter) plain(items []transport.TxItem) (int, unix.Errno) {
 		}
 	}
 	return len(items), 0
+}
+
+// lonely sends the only packet of a burst. Nearly all of them take the shortest way.
+func (t *transmitter) lonely(it *transport.TxItem) (int, unix.Errno) {
+	name := &t.names[loneSlot]
+	if t.sources == nil && len(it.Data) == 0 && len(it.Head) <= t.mtu && name.put(&it.Dst, t.ip4) {
+		t.calls++
+		err := sysSendto(t.fd, it.Head, name, t.nameLen())
+		if err == 0 {
+			t.packets++
+			t.bytes += uint64(len(it.Head))
+			return 1, 0
+		}
+		t.judge(err) // plain tries again
+	}
+	one := [1]transport.TxItem{*it}
+	return t.plain(one[:])
 }
 
 // sendOne sends one datagram by the shortest way: sendto where the kernel chooses the source.
