@@ -103,7 +103,6 @@ func (e *engine) tick() {
 	}
 	e.scanLoss()
 	e.repeatLate()
-	e.repeat()
 	e.expire()
 	e.repeatNotices()
 	if m := e.shares.memory; e.in.Now >= m.Next() {
@@ -124,6 +123,7 @@ func (e *engine) tick() {
 		e.sweep()
 		t.trim = e.shares.book.scarce()
 	}
+	e.repeat() // behind the sweep, which may end sessions that repeat something
 }
 
 // scanLoss looks for overdue answers in the sessions that have requests.
