@@ -43,11 +43,20 @@ func (r *Rpc) wait(now monotime.Time, limit time.Duration) error {
 		sys.Yield()
 	case idle.Switch:
 		r.lookAtQuota(now)
-		runtime.Gosched()
+		r.switchOver()
 	case idle.Sleep:
 		return r.sleep(limit)
 	}
 	return nil
+}
+
+// switchOver lets other goroutines run.
+func (r *Rpc) switchOver() {
+	if e := &r.engine; e.jobs.pool != nil && e.jobs.running > 0 {
+		e.jobs.pool.letRun()
+		return
+	}
+	runtime.Gosched()
 }
 
 // idleState returns the state of the loop on which its way to wait depends.

@@ -1,9 +1,12 @@
 package erpc
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -40,6 +43,9 @@ type workerPool struct {
 	trimmer  *time.Timer
 	closed   bool
 	done     sync.WaitGroup
+
+	// since when a loop has waited for a processor; 0 if none does, as far as is known.
+	waited atomic.Int64
 }
 
 // worker is a goroutine of the pool.
@@ -180,7 +186,14 @@ func (p *workerPool) ready() *workLine {
 
 // call makes a worker come if there is a job for it and none is on its way.
 func (p *workerPool) call() {
-	if p.coming || p.waiting == 0 || len(p.idle) == 0 && p.workers == p.limit || p.ready() == nil {
+	if !p.coming {
+		p.bring()
+	}
+}
+
+// bring makes a worker come if there is a job for it.
+func (p *workerPool) bring() {
+	if p.waiting == 0 || len(p.idle) == 0 && p.workers == p.limit || p.ready() == nil {
 		return
 	}
 	p.coming = true
@@ -221,8 +234,35 @@ func (p *workerPool) work(w *worker) {
 		w.line = l
 		p.mu.Unlock()
 		j.Run() // it may be used again before that returns
+		p.giveWay()
 		p.mu.Lock()
 		p.ran(w)
+	}
+}
+
+// loopPatience is how long a loop waits for a processor until a worker gives it its own. Results
+// gather meanwhile, which leave together.
+const loopPatience = 200 * time.Microsecond
+
+// letRun has a loop that has nothing to do wait until other goroutines have run. A worker that is on
+// its way waits for the processor of the one that called it, so another one comes to the loop's.
+//
+// Workers that always find another job would keep the processors for up to 10 ms, and the results
+// of the jobs with them. They give way to the loop.
+func (p *workerPool) letRun() {
+	p.mu.Lock()
+	p.bring()
+	p.mu.Unlock()
+	now := int64(monotime.Now())
+	p.waited.CompareAndSwap(0, now)
+	runtime.Gosched()
+	p.waited.CompareAndSwap(now, 0)
+}
+
+// giveWay lets a loop run that has waited for long.
+func (p *workerPool) giveWay() {
+	if at := p.waited.Load(); at != 0 && monotime.Now().Sub(monotime.Time(at)) >= loopPatience {
+		runtime.Gosched()
 	}
 }
 

@@ -80,6 +80,7 @@ type Policy struct {
 	yieldAt  monotime.Time // the next Yield is due
 	switchAt monotime.Time // the next Switch is due; it goes on from spell to spell
 	yielded  bool          // after the last of them
+	switched bool          // ... to another goroutine
 	slept    bool          // in this spell
 	forced   bool          // to sleep in this spell, whatever the guess
 	guess    *guess        // for such spells
@@ -125,6 +126,7 @@ func (p *Policy) Idle(now, since monotime.Time, s State) Step {
 	p.seen, p.calm = now, 0
 	if now >= p.switchAt && !p.cfg.Locked {
 		p.switchAt = now.Add(s.switchEvery())
+		p.switched = s.Handlers
 		return Switch
 	}
 	limit := p.patience(now, &s)
@@ -149,7 +151,7 @@ func (p *Policy) begin(now monotime.Time, s *State) {
 	if s.Awaiting {
 		p.guess = &p.guesses[1]
 	}
-	p.idling, p.slept, p.forced, p.yielded = true, false, false, false
+	p.idling, p.slept, p.forced, p.yielded, p.switched = true, false, false, false, false
 	p.yieldAt = now.Add(yieldFirst)
 	if p.switchAt = min(p.switchAt, now.Add(s.switchEvery())); s.Handlers {
 		p.switchAt = now // they may wait for this very processor, which a sleep gives away late
@@ -191,6 +193,15 @@ func (p *Policy) gap(now monotime.Time) {
 		p.shared = max(p.shared-1, 0)
 		if gap >= handover {
 			p.shared = min(p.shared+1+sharedStep, mostShared)
+		}
+	}
+	if p.switched {
+		p.switched = false
+		if gap >= handover {
+			// A handler had the processor, so that this spell costs nothing. The next one gets it in
+			// the same way: to sleep would cost a wake-up for each of them.
+			p.forced = true
+			return
 		}
 	}
 	if gap >= offCore {

@@ -1,6 +1,7 @@
 package idle
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -405,5 +406,52 @@ func TestShortSpellsSwitchToo(t *testing.T) {
 	m.spells(1000, 7*us)
 	if n := m.taken(); n[Switch] < 300 || n[Switch] > 600 {
 		t.Errorf("%d switches in 7 ms", n[Switch])
+	}
+}
+
+// TestHandlersHaveTheProcessor: while handlers run whenever the loop lets them, it goes on to let
+// them run and does not sleep. That they had the core is no reason to believe in other threads, and
+// such a spell is not measured. When none runs any more the spell ends as others do.
+func TestHandlersHaveTheProcessor(t *testing.T) {
+	m := newMachine(Config{Mode: Rest, SpinFor: 200 * us})
+	m.state = State{Handlers: true, Spare: 1}
+	busy, believed := 60, false
+	m.off = func(s Step) time.Duration {
+		believed = believed || m.p.rivals.want(m.now)
+		if s != Switch || busy == 0 {
+			return 0
+		}
+		busy--
+		return ms
+	}
+	m.spell(70 * ms)
+	if busy != 0 || believed {
+		t.Errorf("%d handlers were not let run, other threads are believed in: %v", busy, believed)
+	}
+	first := slices.Index(m.order, Sleep)
+	if first < 60 {
+		t.Errorf("step %d is to sleep", first)
+	}
+	if !m.p.forced {
+		t.Error("the spell was measured")
+	}
+}
+
+// TestOthersHaveTheProcessor: goroutines that are no handlers and keep the processor are taken for
+// other threads.
+func TestOthersHaveTheProcessor(t *testing.T) {
+	m := newMachine(adaptive)
+	m.state.Spare = 0
+	believed := false
+	m.off = func(s Step) time.Duration {
+		believed = believed || m.p.rivals.want(m.now)
+		if s == Switch {
+			return ms
+		}
+		return 0
+	}
+	m.spell(70 * ms)
+	if !believed {
+		t.Error("nobody is believed in")
 	}
 }
