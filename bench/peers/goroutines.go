@@ -194,7 +194,11 @@ func (g *goroutines) contestants(c *goCase) (list []goContestant, out []string) 
 	if c.kind == idleKind && noThreads != "" {
 		return nil, []string{"all: " + noThreads}
 	}
-	for _, name := range split(g.peers) {
+	names := split(g.peers)
+	if c.arrivals > 0 && !slices.Contains(names, leastName) {
+		names = append(names, leastName)
+	}
+	for _, name := range names {
 		p, _ := echo.ByName(name)
 		if p.Streams {
 			out = append(out, p.Name+": one thread that spins makes all calls; none comes from a goroutine")

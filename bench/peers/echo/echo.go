@@ -129,9 +129,10 @@ func Peers() []Peer {
 	return []Peer{grpcPeer, connectPeer, drpcPeer, netRPCPeer, tcpPeer, udpPeer, erpcPeer}
 }
 
-// ByName finds a peer.
+// ByName finds a peer. Beside Peers there is net-udp, no library but the least program that calls
+// from goroutines.
 func ByName(name string) (Peer, bool) {
-	list := Peers()
+	list := append(Peers(), leastPeer)
 	i := slices.IndexFunc(list, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false
