@@ -244,8 +244,8 @@ func (p *workerPool) work(w *worker) {
 // gather meanwhile, which leave together.
 const loopPatience = 200 * time.Microsecond
 
-// letRun has a loop that has nothing to do wait until other goroutines have run. A worker that is on
-// its way waits for the processor of the one that called it, so another one comes to the loop's.
+// letRun has a loop that has nothing to do wait until other goroutines have run. A worker that is
+// on its way waits for the processor of the one that called it, so another one comes to the loop's.
 //
 // Workers that always find another job would keep the processors for up to 10 ms, and the results
 // of the jobs with them. They give way to the loop.
