@@ -7,8 +7,9 @@ const batch = gopt.Batch
 
 // Cache lines that lookups ask for ahead.
 const (
-	innerLines = 5 // the node, and all separators
-	leafLines  = 5
+	innerLines = 8 // all of it
+	leafLines  = 5 // all of it
+	sumLines   = 3 // without the keys
 )
 
 // findBatch looks up to batch keys up: cells[i] is the value of keys[i], or nil. All lookups go

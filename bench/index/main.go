@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -25,7 +26,13 @@ func main() {
 	each := flag.Duration("each", 300*time.Millisecond, "time for a row in a round")
 	only := flag.String("rows", "", "begins of names of rows, with commas; their bases run too")
 	lookups := flag.Int("gopt", 0, "in place of the index, package gopt with tables of so many MiB")
+	clock := flag.String("clock", "wall", "wall, or cpu: CPU time, for machines that others use")
+	pages := flag.String("pages", "default", "of the heap: huge, ordinary or default")
 	flag.Parse()
+	if err := errors.Join(setClock(*clock), setPages(*pages)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	if *lookups < 0 || *keys < 1 || *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
@@ -33,13 +40,25 @@ func main() {
 	b := new(bench)
 	var rows []row
 	if *lookups > 0 {
-		rows = lookupRows(*lookups << 20)
+		rows = lookupRows(*lookups<<20, func(name string) bool {
+			return *only == "" || slices.ContainsFunc(strings.Split(*only, ","), func(o string) bool {
+				return strings.HasPrefix(o, name) || strings.HasPrefix(name, o)
+			})
+		})
 	} else {
 		b = newBench(*keys)
 		rows = slices.Concat(b.lookups(), b.inserts())
 	}
 	if *only != "" {
 		rows = choose(rows, strings.Split(*only, ","))
+	}
+	if *pages == "huge" {
+		bytes, err := collapse()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Printf("%d MiB in huge pages\n", bytes>>20)
 	}
 	times := map[string][]float64{}
 	for range *rounds {

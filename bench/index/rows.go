@@ -15,7 +15,7 @@ import (
 // bench has the same random keys in a B-tree and in an index, each grown by inserts.
 type bench struct {
 	keys  []uint64 // in the order of insertion; value i belongs to keys[i]
-	look  []uint32 // which keys to look up
+	look  []entry  // what to look up, in this order
 	at    int
 	tree  *btree.Map[uint64, uint64]
 	m     *index.Map
@@ -24,14 +24,18 @@ type bench struct {
 	sum   uint64
 }
 
+// entry is a key and its value.
+type entry struct{ key, value uint64 }
+
 func newBench(n int) *bench {
 	r := rand.New(rand.NewPCG(1, 2))
-	b := &bench{keys: make([]uint64, n), look: make([]uint32, 1<<20)}
+	b := &bench{keys: make([]uint64, n), look: make([]entry, 1<<20)}
 	for i := range b.keys {
 		b.keys[i] = r.Uint64()
 	}
 	for i := range b.look {
-		b.look[i] = uint32(r.IntN(n))
+		at := r.IntN(n)
+		b.look[i] = entry{b.keys[at], uint64(at)}
 	}
 	b.tree, b.m, b.other = b.growTree(b.keys, nil), b.growIndex(b.keys, 1), b.growIndex(b.keys, 1)
 	runtime.GC()
@@ -69,8 +73,8 @@ func (b *bench) growIndex(keys []uint64, writers int) *index.Map {
 	return m
 }
 
-// next returns the numbers of the next n keys to look up.
-func (b *bench) next(n int) []uint32 {
+// next returns the next n keys to look up. They lie in a row, so that rows measure the map.
+func (b *bench) next(n int) []entry {
 	if b.at+n > len(b.look) {
 		b.at = 0
 	}
@@ -82,18 +86,18 @@ const chunk = 512
 
 // timed calls fn, which does n operations, for some time.
 func timed(each time.Duration, n int, fn func()) float64 {
-	begin := time.Now()
+	begin := use.now()
 	for ops := 0; ; {
 		fn()
 		ops += n
-		if t := time.Since(begin); t >= each {
+		if t := use.now() - begin; t >= each {
 			return float64(t) / float64(ops)
 		}
 	}
 }
 
-func (b *bench) check(got uint64, want uint32, ok bool) {
-	if !ok || got != uint64(want) {
+func (b *bench) check(got, want uint64, ok bool) {
+	if !ok || got != want {
 		b.wrong++
 	}
 }
@@ -101,15 +105,15 @@ func (b *bench) check(got uint64, want uint32, ok bool) {
 func (b *bench) getTree(mu *sync.RWMutex) func(time.Duration) float64 {
 	return func(each time.Duration) float64 {
 		return timed(each, chunk, func() {
-			for _, i := range b.next(chunk) {
+			for _, e := range b.next(chunk) {
 				if mu != nil {
 					mu.RLock()
 				}
-				v, ok := b.tree.Get(b.keys[i])
+				v, ok := b.tree.Get(e.key)
 				if mu != nil {
 					mu.RUnlock()
 				}
-				b.check(v, i, ok)
+				b.check(v, e.value, ok)
 			}
 		})
 	}
@@ -118,10 +122,10 @@ func (b *bench) getTree(mu *sync.RWMutex) func(time.Duration) float64 {
 func (b *bench) getIndex(each time.Duration) float64 {
 	var key [8]byte
 	return timed(each, chunk, func() {
-		for _, i := range b.next(chunk) {
-			binary.BigEndian.PutUint64(key[:], b.keys[i])
+		for _, e := range b.next(chunk) {
+			binary.BigEndian.PutUint64(key[:], e.key)
 			v, ok := b.m.Get(key[:])
-			b.check(v, i, ok)
+			b.check(v, e.value, ok)
 		}
 	})
 }
@@ -136,12 +140,12 @@ func (b *bench) getBatch(size int) func(time.Duration) float64 {
 		return timed(each, chunk, func() {
 			for range chunk / size {
 				list := b.next(size)
-				for j, i := range list {
-					binary.BigEndian.PutUint64(keys[j], b.keys[i])
+				for j, e := range list {
+					binary.BigEndian.PutUint64(keys[j], e.key)
 				}
 				b.m.GetBatch(keys, values, ok)
-				for j, i := range list {
-					b.check(values[j], i, ok[j])
+				for j, e := range list {
+					b.check(values[j], e.value, ok[j])
 				}
 			}
 		})
@@ -168,9 +172,9 @@ func (b *bench) beside(m *index.Map) func(time.Duration) float64 {
 
 func (b *bench) scanTree(each time.Duration) float64 {
 	return timed(each, 16, func() {
-		for _, i := range b.next(16) {
+		for _, e := range b.next(16) {
 			n := 0
-			b.tree.Ascend(b.keys[i], func(_, v uint64) bool {
+			b.tree.Ascend(e.key, func(_, v uint64) bool {
 				b.sum += v
 				n++
 				return n < 128
@@ -182,8 +186,8 @@ func (b *bench) scanTree(each time.Duration) float64 {
 func (b *bench) scanIndex(each time.Duration) float64 {
 	var key [8]byte
 	return timed(each, 16, func() {
-		for _, i := range b.next(16) {
-			binary.BigEndian.PutUint64(key[:], b.keys[i])
+		for _, e := range b.next(16) {
+			binary.BigEndian.PutUint64(key[:], e.key)
 			b.m.Scan(key[:], 128, func(_ []byte, v uint64) bool { b.sum += v; return true })
 		}
 	})
@@ -192,8 +196,8 @@ func (b *bench) scanIndex(each time.Duration) float64 {
 func (b *bench) sumIndex(each time.Duration) float64 {
 	var key [8]byte
 	return timed(each, 16, func() {
-		for _, i := range b.next(16) {
-			binary.BigEndian.PutUint64(key[:], b.keys[i])
+		for _, e := range b.next(16) {
+			binary.BigEndian.PutUint64(key[:], e.key)
 			sum, _ := b.m.SumAfter(key[:], 128)
 			b.sum += sum
 		}
@@ -221,10 +225,10 @@ func (b *bench) lookups() []row {
 func (b *bench) grown(fill func() any) func(time.Duration) float64 {
 	return func(time.Duration) float64 {
 		runtime.GC()
-		begin := time.Now()
+		begin := use.all()
 		kept := fill()
 		runtime.GC()
-		t := time.Since(begin)
+		t := use.all() - begin
 		runtime.KeepAlive(kept)
 		return float64(t) / float64(len(b.keys))
 	}
