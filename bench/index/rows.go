@@ -27,32 +27,67 @@ type bench struct {
 // entry is a key and its value.
 type entry struct{ key, value uint64 }
 
-func newBench(n int) *bench {
+// newKeys returns n random keys, the same ones each time.
+func newKeys(n int) []uint64 {
 	r := rand.New(rand.NewPCG(1, 2))
-	b := &bench{keys: make([]uint64, n), look: make([]entry, 1<<20)}
-	for i := range b.keys {
-		b.keys[i] = r.Uint64()
+	keys := make([]uint64, n)
+	for i := range keys {
+		keys[i] = r.Uint64()
 	}
+	return keys
+}
+
+// newBench has keys and what to look up, but no maps.
+func newBench(n int) *bench {
+	r := rand.New(rand.NewPCG(3, 4))
+	b := &bench{keys: newKeys(n), look: make([]entry, 1<<20)}
 	for i := range b.look {
 		at := r.IntN(n)
 		b.look[i] = entry{b.keys[at], uint64(at)}
 	}
-	b.tree, b.m, b.other = b.growTree(b.keys, nil), b.growIndex(b.keys, 1), b.growIndex(b.keys, 1)
-	runtime.GC()
 	return b
 }
 
-func (b *bench) growTree(keys []uint64, mu *sync.RWMutex) *btree.Map[uint64, uint64] {
+// grow makes the maps.
+func (b *bench) grow() {
+	b.tree, b.m, b.other = b.growTree(b.keys, 1, nil), b.growIndex(b.keys, 1), b.growIndex(b.keys, 1)
+	runtime.GC()
+}
+
+// fill inserts keys one after the other.
+func fill(m *index.Map, keys []uint64) { fillEach(m, keys, 0, 1) }
+
+// fillEach inserts every so many of the keys, from one on.
+func fillEach(m *index.Map, keys []uint64, from, each int) {
+	var key [8]byte
+	for i := from; i < len(keys); i += each {
+		binary.BigEndian.PutUint64(key[:], keys[i])
+		_, _, _ = m.Put(key[:], uint64(i)) // keys are not too long
+	}
+}
+
+// growTree inserts keys with so many writers; several need a lock.
+func (b *bench) growTree(
+	keys []uint64, writers int, mu *sync.RWMutex,
+) *btree.Map[uint64, uint64] {
 	var t btree.Map[uint64, uint64]
-	for i, k := range keys {
-		if mu != nil {
-			mu.Lock()
-		}
-		t.Set(k, uint64(i))
-		if mu != nil {
-			mu.Unlock()
+	var all sync.WaitGroup
+	put := func(from int) {
+		for i := from; i < len(keys); i += writers {
+			if mu != nil {
+				mu.Lock()
+			}
+			t.Set(keys[i], uint64(i))
+			if mu != nil {
+				mu.Unlock()
+			}
 		}
 	}
+	for w := range writers - 1 {
+		all.Go(func() { put(w + 1) })
+	}
+	put(0)
+	all.Wait()
 	return &t
 }
 
@@ -60,15 +95,10 @@ func (b *bench) growTree(keys []uint64, mu *sync.RWMutex) *btree.Map[uint64, uin
 func (b *bench) growIndex(keys []uint64, writers int) *index.Map {
 	m := index.NewMap()
 	var all sync.WaitGroup
-	for w := range writers {
-		all.Go(func() {
-			var key [8]byte
-			for i := w; i < len(keys); i += writers {
-				binary.BigEndian.PutUint64(key[:], keys[i])
-				_, _, _ = m.Put(key[:], uint64(i)) // keys are not too long
-			}
-		})
+	for w := range writers - 1 {
+		all.Go(func() { fillEach(m, keys, w+1, writers) })
 	}
+	fillEach(m, keys, 0, writers)
 	all.Wait()
 	return m
 }
@@ -239,20 +269,24 @@ func (b *bench) inserts() []row {
 	for i := range ascending {
 		ascending[i] = uint64(i)
 	}
-	tree := func(keys []uint64, mu *sync.RWMutex) func(time.Duration) float64 {
-		return b.grown(func() any { return b.growTree(keys, mu) })
+	tree := func(keys []uint64, writers int, mu *sync.RWMutex) func(time.Duration) float64 {
+		return b.grown(func() any { return b.growTree(keys, writers, mu) })
 	}
 	grow := func(keys []uint64, writers int) func(time.Duration) float64 {
 		return b.grown(func() any { return b.growIndex(keys, writers) })
 	}
 	return []row{
-		{"insert random btree", "", 0, tree(b.keys, nil)},
-		{"insert random btree locked", "", 0, tree(b.keys, new(sync.RWMutex))},
+		{"insert random btree", "", 0, tree(b.keys, 1, nil)},
+		{"insert random btree locked", "", 0, tree(b.keys, 1, new(sync.RWMutex))},
+		{"insert random btree locked, two", "", 0, tree(b.keys, 2, new(sync.RWMutex))},
 		{"insert random index", "insert random btree", 0.5, grow(b.keys, 1)},
-		{"insert random index, two", "insert random btree locked", 1, grow(b.keys, 2)},
-		{"insert ascending btree", "", 0, tree(ascending, nil)},
-		{"insert ascending btree locked", "", 0, tree(ascending, new(sync.RWMutex))},
+		{"insert random index, two", "insert random btree locked, two", 1, grow(b.keys, 2)},
+		{"insert random index, two again", "insert random btree locked", 0, grow(b.keys, 2)},
+		{"insert ascending btree", "", 0, tree(ascending, 1, nil)},
+		{"insert ascending btree locked", "", 0, tree(ascending, 1, new(sync.RWMutex))},
+		{"insert ascending btree locked, two", "", 0, tree(ascending, 2, new(sync.RWMutex))},
 		{"insert ascending index", "insert ascending btree", 0.5, grow(ascending, 1)},
-		{"insert ascending index, two", "insert ascending btree locked", 1, grow(ascending, 2)},
+		{"insert ascending index, two", "insert ascending btree locked, two", 1, grow(ascending, 2)},
+		{"insert ascending index, two again", "insert ascending btree locked", 0, grow(ascending, 2)},
 	}
 }
