@@ -21,14 +21,17 @@ func (m *Map) Scan(from []byte, n int, fn func(key []byte, value uint64) bool) (
 	}
 	m.tree.ascend(&buf, 0, from, n, visit, func(l *leaf[word], o order, key []byte) bool {
 		slice := key[len(key)-8:]
-		for i := o.size(); i > 0; i-- {
+		size := min(o.size(), n-seen)
+		for i := range size {
 			o >>= 4
 			binary.BigEndian.PutUint64(slice, l.keys[o&15])
-			if seen++; !fn(key, l.vals[o&15].Load()) || seen == n {
+			if !fn(key, l.vals[o&15].Load()) {
+				seen += i + 1
 				return false
 			}
 		}
-		return true
+		seen += size
+		return seen < n
 	})
 	return seen
 }

@@ -17,11 +17,6 @@ func (o *options) server() (err error) {
 	b := newBench(o.keys)
 	b.m = index.NewMap()
 	fill(b.m, b.keys)
-	r, err := newRemote(b, o.network, o.pages, bare, batched, single)
-	defer func() { err = errors.Join(err, r.close()) }()
-	if err != nil {
-		return err
-	}
 	var rd *redis
 	switch {
 	case !o.wants("redis"):
@@ -34,6 +29,11 @@ func (o *options) server() (err error) {
 		} else {
 			defer rd.stop()
 		}
+	}
+	r, err := newRemote(b, o.network, o.pages, bare, batched, single)
+	defer func() { err = errors.Join(err, r.close()) }()
+	if err != nil {
+		return err
 	}
 	// Differences are formed within a round, as ratios are.
 	var times [3]float64
