@@ -51,8 +51,10 @@ func (t *tree[C]) descend(k uint64, level uint8) *node {
 		}
 		p := n.inner()
 		n = p.kid(p.route(k))
-		if p.level <= 2 {
-			kid := [1]*node{n}
+		switch kid := [1]*node{n}; p.level {
+		case 1:
+			gopt.Prefetch(kid[:], leafLines)
+		case 2:
 			gopt.Prefetch(kid[:], innerLines)
 		}
 	}

@@ -70,13 +70,15 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 	if r.rpc, err = r.nexus.NewRpc(tr); err != nil {
 		return r, errors.Join(err, tr.Close())
 	}
-	for i, kind := range kinds {
-		addr, err := r.children[i].address()
-		if err != nil {
+	addrs := make([]string, len(kinds))
+	for i, c := range r.children {
+		if addrs[i], err = c.address(); err != nil {
 			return r, err
 		}
+	}
+	for i, kind := range kinds {
 		for range sessions {
-			s, err := r.rpc.CreateSession(addr)
+			s, err := r.rpc.CreateSession(addrs[i])
 			if err != nil {
 				return r, err
 			}
