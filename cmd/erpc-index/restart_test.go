@@ -54,7 +54,7 @@ func TestKilledServer(t *testing.T) {
 	at := "--servers=" + said.Addr
 	put := func(i int) {
 		t.Helper()
-		args := []string{"put", fmt.Sprintf("key %03d", i), fmt.Sprint(i), at}
+		args := []string{"put", fmt.Sprintf("key %09d", i), fmt.Sprint(i), at}
 		if status, _, errOut := try(t, args...); status != exitDone {
 			t.Fatalf("put %d: status %d: %s", i, status, errOut)
 		}
@@ -69,7 +69,6 @@ func TestKilledServer(t *testing.T) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err) // a file is in place when all of it is written
 		}
-		time.Sleep(time.Millisecond)
 	}
 	kill()
 	m, when, err := snapshot.Load(file)
@@ -80,7 +79,7 @@ func TestKilledServer(t *testing.T) {
 	_, list, _ := try(t, "scan", "--count=1000000", "--servers="+addr)
 	var want bytes.Buffer
 	for i := range m.Len() { // a beginning of what was stored, in order
-		fmt.Fprintf(&want, "%q %d\n", fmt.Sprintf("key %03d", i), i)
+		fmt.Fprintf(&want, "%q %d\n", fmt.Sprintf("key %09d", i), i)
 	}
 	if list != want.String() || m.Len() > stored+1 {
 		t.Errorf("%d stored, %d in the snapshot: %s", stored+1, m.Len(), list)

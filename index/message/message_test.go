@@ -17,7 +17,8 @@ func FuzzMessages(f *testing.F) {
 	entries := message.AppendEntry(message.AppendEntry([]byte{message.More}, nil, 1), []byte("k"), 2)
 	total := message.Total{Count: 3, Sum: 4, More: true, Last: []byte("last")}.Append(nil)
 	bytesEntries := message.AppendBytesEntry([]byte{0}, []byte("k"), []byte("value"))
-	for _, b := range [][]byte{page, put, entries, bytesEntries, total, nil, {0}, {1}, make([]byte, 300)} {
+	for _, b := range [][]byte{page, put, entries, bytesEntries, total, nil,
+		{0}, {1}, make([]byte, 300)} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
