@@ -82,7 +82,7 @@ func serveChild(kind, network string, n int, pages string) (err error) {
 		return errors.Join(err, tr.Close(), nexus.Close())
 	}
 	runtime.LockOSThread()
-	pin(0, serverCore)
+	pin(serverCore)
 	ended := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -2,4 +2,6 @@
 
 package main
 
-func pin(pid, core int) {}
+func pin(core int) {}
+
+func pinProcess(pid, core int) {}

@@ -40,7 +40,7 @@ func newRedis(b *bench) (r *redis, err error) {
 	if err := r.cmd.Start(); err != nil {
 		return nil, err
 	}
-	pin(r.cmd.Process.Pid, serverCore)
+	pinProcess(r.cmd.Process.Pid, serverCore)
 	for range 600 {
 		if r.conn, err = net.Dial("tcp", addr); err == nil {
 			break

@@ -51,6 +51,7 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 		}
 		r.children = append(r.children, c)
 	}
+	pin(clientCore) // not before: children inherit it, and fill their maps on all cores
 	connected := 0
 	cfg := erpc.Config{NoHugepages: true}
 	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {

@@ -13,7 +13,6 @@ const redisKeys = 2_000_000
 
 // server measures the index behind RPCs: servers on one core, their client on another.
 func (o *options) server() (err error) {
-	pin(0, clientCore)
 	b := newBench(o.keys)
 	b.m = index.NewMap()
 	fill(b.m, b.keys)
