@@ -81,7 +81,11 @@ func (l *leaf[C]) find(o order, k uint64, kind uint8) int {
 // rank returns how many entries come before an entry, and whether that one is there. Kind is at
 // most suffixed.
 func (l *leaf[C]) rank(o order, k uint64, kind uint8) (i int, found bool) {
-	for n := o.size(); i < n; i++ {
+	n := o.size()
+	if n > 0 && l.keys[o.at(n-1)] < k {
+		return n, false // keys that come in order
+	}
+	for ; i < n; i++ {
 		place := o.at(i)
 		if at := l.keys[place]; at < k {
 			continue
