@@ -69,7 +69,7 @@ each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); d
 
 .PHONY: help build demo test race seeds hostile soak fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile raft-demo index-demo bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile raft-demo index-demo index-oracle bench-index bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -92,6 +92,8 @@ help:
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
+	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
+	@echo 'make bench-index      the index, its server and package gopt beside their peers; INDEXFLAGS'
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, over UDP and shared memory, and beside gRPC'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
@@ -261,6 +263,20 @@ bin/erpc-index: check-go
 
 index-demo: bin/erpc-index
 	bin/erpc-index demo
+
+# All rows of the index. For CPU time in place of the time of day: INDEXFLAGS="-clock cpu".
+INDEXFLAGS =
+bench-index: check-go
+	cd bench/index && $(GO) build -o ../../bin/bench-index .
+	bin/bench-index $(INDEXFLAGS)
+	for n in 1000000 16000000; do for t in udp shm; do \
+		echo "$$n keys, $$t"; bin/bench-index -net $$t -keys $$n || exit; done; done
+	for m in 8 1024; do echo "gopt, $$m MiB"; bin/bench-index -gopt $$m $(INDEXFLAGS) || exit; done
+
+# What make test has in short: random operations beside a model, and seeded schedules.
+index-oracle: check-go
+	$(GO) test ./index -v -count=1 -timeout 0 -run TestOracle -index.steps 10000000
+	$(GO) test ./index -v -count=1 -timeout 0 -tags invariants -run TestSchedules -index.seeds 20000
 
 .PHONY: bin/gremlins
 bin/gremlins: check-go

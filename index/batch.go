@@ -7,9 +7,14 @@ const batch = gopt.Batch
 
 // Cache lines that lookups ask for ahead.
 const (
-	innerLines = 5 // the node, and all separators
-	leafLines  = 5
+	innerLines = 8 // all of it
+	leafLines  = 5 // all of it
+	sumLines   = 3 // without the keys
 )
+
+// hotLevels is how many levels of inner nodes below the root are in the cache anyhow: some hundred
+// nodes at most, which are used all the time. To ask for them takes longer than to find them there.
+const hotLevels = 2
 
 // findBatch looks up to batch keys up: cells[i] is the value of keys[i], or nil. All lookups go
 // down one level before the first one goes down the next; see package gopt.
@@ -41,7 +46,9 @@ func (t *tree[C]) findBatch(keys [][]byte, cells *[batch]*C) {
 			p := n.inner()
 			at[i] = p.kid(p.route(k))
 		}
-		gopt.Prefetch(at, lines)
+		if level == 1 || int(root.level)-level >= hotLevels {
+			gopt.Prefetch(at, lines)
+		}
 	}
 	for i, n := range at {
 		cells[i] = t.inLeaf(n, slices[i], keys[i])

@@ -115,7 +115,8 @@ func (m *Bytes) Len() int { return m.keys.sum() }
 func (m *Bytes) Ascend(from []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		var buf keyBuf
-		m.tree.ascend(&buf, 0, from, func(key []byte, c *blob) bool { return c.visit(key, yield) })
+		visit := func(key []byte, c *blob) bool { return c.visit(key, yield) }
+		m.tree.ascend(&buf, 0, from, someKeys, visit, nil)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestScansAmidChurn(t *testing.T) {
 	for w := range uint64(4) {
 		writers.Go(func() { churn(m, w, keys, keep, &stop) })
 	}
-	for kind := range 4 {
+	for kind := range 5 {
 		readers.Go(func() {
 			for range rounds(200) {
 				if why := look(m, kind, keys, keep); why != "" {
@@ -80,7 +80,7 @@ func TestScansAmidChurn(t *testing.T) {
 	}
 }
 
-// look reads the keys that stay in one of four ways, and says what was wrong.
+// look reads the keys that stay in one of five ways, and says what was wrong.
 func look(m *index.Map, kind int, keys, keep uint64) string {
 	seen := make(map[string]bool)
 	var before []byte
@@ -100,6 +100,8 @@ func look(m *index.Map, kind int, keys, keep uint64) string {
 		m.Ascend(nil)(order(-1))
 	case 1:
 		m.Descend(nil)(order(1))
+	case 4:
+		m.Scan(nil, 2*int(keys), order(-1))
 	case 2:
 		for i := uint64(0); i < keys; i += keep {
 			if v, ok := m.Get(numbered(i)); v != i || !ok {

@@ -48,8 +48,21 @@
 // and no key twice, in order. Keys that come or go meanwhile may be seen. There is no snapshot of
 // several keys.
 //
+// # Memory
+//
+// Maps larger than the caches wait for memory, so what is read next is asked for early. A lookup
+// asks for whole nodes of the last two levels: the separators, the child's pointer or the value
+// come together. A batch does so for all its lookups at once. A scan asks for as many leaves as its
+// keys may need, up to 16 ahead, and for the next parent when its leaves do not suffice; a sum
+// leaves their keys out. A leaf whose keys all have 8 bytes goes to the scan in one piece.
+//
 // # Why leaves are written in place
 //
-// Leaves that are copied for each insert are simpler. They write 320 bytes instead of 24, and the
-// collector has to find them again. BenchmarkLeafInsert has both, with the collector counted.
+// Leaves that are copied for each insert are simpler: an immutable leaf behind an atomic pointer.
+// They were measured before the choice, by BenchmarkLeafInsert: 3 M random inserts into 100,000
+// leaves, a full one is halved, the collector's work counts. In place an insert allocates 85 bytes
+// and takes 0.39 to 0.56 us of CPU time; copied, 405 bytes and 1.01 to 1.25 us: 2.2 to 2.6 times as
+// much (three runs in turns). Most of the difference is the allocation and the collector, which has
+// to find each dead leaf again; the copy itself is small. Masstree's order word brings the rest: an
+// insert is published by one store, and readers need no version.
 package index

@@ -43,14 +43,14 @@ func inOrder(n int) order {
 }
 
 // leaf is a leaf: 320 bytes, five cache lines, if values have 8 bytes. The first line is the node,
-// the next two are slices, then come the values.
+// the next two are values, then come the slices.
 type leaf[C any] struct {
 	node
 	order atomic.Uint64
 	kinds atomic.Uint64   // four bits for each place
 	long  *[width]long[C] // made with the first long key, under mu
-	keys  [width + 1]uint64
 	vals  [width + 1]C
+	keys  [width + 1]uint64
 }
 
 // long holds the rest of an entry for longer keys, beside its slice. It never changes.
@@ -81,7 +81,11 @@ func (l *leaf[C]) find(o order, k uint64, kind uint8) int {
 // rank returns how many entries come before an entry, and whether that one is there. Kind is at
 // most suffixed.
 func (l *leaf[C]) rank(o order, k uint64, kind uint8) (i int, found bool) {
-	for n := o.size(); i < n; i++ {
+	n := o.size()
+	if n > 0 && l.keys[o.at(n-1)] < k {
+		return n, false // keys that come in order
+	}
+	for ; i < n; i++ {
 		place := o.at(i)
 		if at := l.keys[place]; at < k {
 			continue

@@ -1,6 +1,12 @@
 package index
 
-import "iter"
+import (
+	"encoding/binary"
+	"iter"
+)
+
+// someKeys is how many keys an iterator is made for.
+const someKeys = 64
 
 // Scan calls fn for the first n keys from a key on, in order, until fn returns false. It returns
 // how many calls there were. The key that fn gets is Scan's own and changes with the next call.
@@ -9,9 +15,23 @@ func (m *Map) Scan(from []byte, n int, fn func(key []byte, value uint64) bool) (
 		return 0
 	}
 	var buf keyBuf
-	m.tree.ascend(&buf, 0, from, func(key []byte, c *word) bool {
+	visit := func(key []byte, c *word) bool {
 		seen++
 		return fn(key, c.Load()) && seen < n
+	}
+	m.tree.ascend(&buf, 0, from, n, visit, func(l *leaf[word], o order, key []byte) bool {
+		slice := key[len(key)-8:]
+		size := min(o.size(), n-seen)
+		for i := range size {
+			o >>= 4
+			binary.BigEndian.PutUint64(slice, l.keys[o&15])
+			if !fn(key, l.vals[o&15].Load()) {
+				seen += i + 1
+				return false
+			}
+		}
+		seen += size
+		return seen < n
 	})
 	return seen
 }
@@ -21,7 +41,8 @@ func (m *Map) Scan(from []byte, n int, fn func(key []byte, value uint64) bool) (
 func (m *Map) Ascend(from []byte) iter.Seq2[[]byte, uint64] {
 	return func(yield func([]byte, uint64) bool) {
 		var buf keyBuf
-		m.tree.ascend(&buf, 0, from, func(key []byte, c *word) bool { return yield(key, c.Load()) })
+		visit := func(key []byte, c *word) bool { return yield(key, c.Load()) }
+		m.tree.ascend(&buf, 0, from, someKeys, visit, nil)
 	}
 }
 
@@ -49,7 +70,7 @@ func (m *Map) SumAfter(key []byte, n int) (sum uint64, count int) {
 // after is not set. It returns how many of n are left.
 func sumAfter(t *tree[word], key []byte, after bool, n int, sum *uint64) (left int) {
 	first, kind := head(key)
-	w := walk[word]{tree: t}
+	w := newWalk(t, sumLines, n)
 	for k := first; ; after = false {
 		l, o := w.leaf(k)
 		if l == nil {

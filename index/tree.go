@@ -51,9 +51,11 @@ func (t *tree[C]) descend(k uint64, level uint8) *node {
 		}
 		p := n.inner()
 		n = p.kid(p.route(k))
-		if p.level <= 2 {
-			kid := [1]*node{n}
-			gopt.Prefetch(kid[:], 5)
+		switch kid := [1]*node{n}; p.level {
+		case 1:
+			gopt.Prefetch(kid[:], leafLines)
+		case 2:
+			gopt.Prefetch(kid[:], innerLines)
 		}
 	}
 	return n
@@ -68,6 +70,9 @@ func (t *tree[C]) leaf(k uint64) (*leaf[C], order) {
 // heir loads the order word of the leaf n, or of the one that took its place. The order of the
 // loads matters: without an heir afterwards, the word was the leaf's last one when it was loaded.
 func heir[C any](n *node, k uint64) (*leaf[C], order) {
+	if n == nil {
+		return nil, 0
+	}
 	point(pointRead)
 	l := leafOf[C](n)
 	o := l.load()

@@ -6,49 +6,101 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
-// ahead is how many leaves a walk asks for before it comes to them.
-const ahead = 4
+// ahead is how many leaves a walk asks for at once, at most.
+const ahead = 16
 
 // walk goes through the leaves of a layer upwards. As long as the parent of a leaf lives it has the
-// next leaf too.
+// next leaf too; then comes the parent's next sibling, if the two were siblings.
 type walk[C any] struct {
-	tree *tree[C]
-	p    *inner // nil: look from the root
-	i    int
+	tree  *tree[C]
+	lines int    // of a leaf, that the walk reads
+	want  int    // leaves to ask for yet
+	p     *inner // nil: look from the root
+	i     int
+	asked int    // children of p that need no asking
+	next  *inner // the parent behind p, nil if it is not known
+	early int    // children of next that need no asking
+}
+
+// newWalk returns a walk for about so many keys.
+func newWalk[C any](t *tree[C], lines, keys int) walk[C] {
+	return walk[C]{tree: t, lines: lines, want: keys/8 + 1}
 }
 
 // leaf returns the leaf for slice k, and its order word: the first one of the walk, or the one
 // behind the last one. nil if the layer has gone.
 func (w *walk[C]) leaf(k uint64) (*leaf[C], order) {
-	if p := w.p; p != nil && w.i+1 < p.size() {
-		n := p.kid(w.i + 1)
+	if w.p == nil {
+		return heir[C](w.seek(k), k)
+	}
+	if w.i++; w.i == w.p.size() {
+		w.p, w.i, w.asked, w.next, w.early = w.next, 0, w.early, nil, 0
+	}
+	if p := w.p; p != nil {
+		n := p.kid(w.i)
 		if p.alive() && n.low == k {
-			w.i++
-			w.prefetch(w.i + ahead)
+			if w.want > 0 {
+				w.ask()
+			}
 			return heir[C](n, k)
 		}
 	}
-	n := w.tree.descend(k, 1)
-	if w.p = nil; n != nil && n.level == 1 {
-		w.p = n.inner()
-		w.i = w.p.route(k)
-		n = w.p.kid(w.i)
-		for i := w.i + 1; i <= w.i+ahead; i++ {
-			w.prefetch(i)
-		}
-	}
-	if n == nil {
-		return nil, 0
-	}
-	return heir[C](n, k)
+	return heir[C](w.seek(k), k)
 }
 
-// prefetch asks for a child of the parent.
-func (w *walk[C]) prefetch(i int) {
-	if i < w.p.size() {
-		kid := [1]*node{w.p.kid(i)}
-		gopt.Prefetch(kid[:], leafLines)
+// seek is descend to level 0, and keeps what it comes by.
+func (w *walk[C]) seek(k uint64) *node {
+	w.p, w.next, w.early = nil, nil, 0
+	n := w.tree.root.Load()
+	for n.level > 1 {
+		point(pointRead)
+		if h := n.moved.Load(); h != nil {
+			if n = h.pick(k); n.level <= 1 {
+				break
+			}
+		}
+		p := n.inner()
+		i := p.route(k)
+		n = p.kid(i)
+		if p.level == 2 {
+			two := [2]*node{n}
+			if i++; i < p.size() {
+				two[1] = p.kid(i)
+				w.next = two[1].inner()
+			}
+			gopt.Prefetch(two[:], innerLines)
+		}
 	}
+	if n.level != 1 {
+		return n
+	}
+	w.p = n.inner()
+	w.i = w.p.route(k)
+	w.asked = w.i
+	n = w.p.kid(w.i)
+	w.ask()
+	return n
+}
+
+// ask asks for the leaves that come next, some at a time.
+func (w *walk[C]) ask() {
+	if w.asked > w.i+ahead/2 {
+		return
+	}
+	var list [ahead]*node
+	n := 0
+	for ; n < min(ahead, w.want) && w.asked < w.p.size(); w.asked++ {
+		list[n] = w.p.kid(w.asked)
+		n++
+	}
+	if q := w.next; n == 0 && q != nil {
+		for ; n < min(ahead, w.want) && w.early < q.size(); w.early++ {
+			list[n] = q.kid(w.early)
+			n++
+		}
+	}
+	w.want -= n
+	gopt.Prefetch(list[:n], w.lines)
 }
 
 // visit gets a key, which it must not keep, and its value. It returns false to end the walk.
@@ -57,15 +109,28 @@ type visit[C any] func(key []byte, c *C) bool
 // keyBuf has room for a key of MaxKey bytes and a slice.
 type keyBuf [MaxKey + 8]byte
 
-// ascend visits the keys of a layer from a key on, in order. The first 8*depth bytes of buf are
-// what the keys of the layer have in common. It returns false if fn did.
-func (t *tree[C]) ascend(buf *keyBuf, depth int, from []byte, fn visit[C]) bool {
+// span gets a leaf all of whose keys have 8 bytes, and buf[:end], whose last 8 bytes are for a key.
+// It returns false to end the walk.
+type span[C any] func(l *leaf[C], o order, key []byte) bool
+
+// ascend visits the keys of a layer from a key on, in order, about so many. The first 8*depth bytes
+// of buf are what the keys of the layer have in common. It returns false if fn did. Whole leaves of
+// keys of 8 bytes go to all, if it is not nil.
+func (t *tree[C]) ascend(
+	buf *keyBuf, depth int, from []byte, about int, fn visit[C], all span[C],
+) bool {
 	first, kind := head(from)
-	w := walk[C]{tree: t}
+	w := newWalk(t, leafLines, about)
 	for k, begun := first, false; ; begun = true {
 		l, o := w.leaf(k)
 		if l == nil {
 			return true
+		}
+		if all != nil && k == l.low && begun && l.kinds.Load() == whole {
+			if !all(l, o, buf[:8*depth+8]) {
+				return false
+			}
+			o = 0
 		}
 		for n := o.size(); n > 0; n-- {
 			o >>= 4
@@ -86,7 +151,7 @@ func (t *tree[C]) ascend(buf *keyBuf, depth int, from []byte, fn visit[C]) bool 
 			if border && kind > 8 {
 				rest = from[8:]
 			}
-			if !l.ascend(buf, depth, place, rest, fn) {
+			if !l.ascend(buf, depth, place, rest, about, fn, all) {
 				return false
 			}
 		}
@@ -98,11 +163,13 @@ func (t *tree[C]) ascend(buf *keyBuf, depth int, from []byte, fn visit[C]) bool 
 }
 
 // ascend visits an entry of longer keys, from rest on.
-func (l *leaf[C]) ascend(buf *keyBuf, depth, place int, rest []byte, fn visit[C]) bool {
+func (l *leaf[C]) ascend(
+	buf *keyBuf, depth, place int, rest []byte, about int, fn visit[C], all span[C],
+) bool {
 	end := 8*depth + 8
 	x := &l.long[place]
 	if x.layer != nil {
-		return x.layer.ascend(buf, depth+1, rest, fn)
+		return x.layer.ascend(buf, depth+1, rest, about, fn, all)
 	}
 	if x.rest < string(rest) {
 		return true

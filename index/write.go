@@ -172,17 +172,32 @@ func (t *tree[C]) setRoot(n *node) {
 
 // grown returns a copy of p, or two, with left and right in the place of child i.
 func (p *inner) grown(i int, left, right *node) (a, b *node) {
+	if p.size() < maxKids {
+		return &p.with(i, left, right).node, nil
+	}
 	var buf kidBuf
 	kids := p.list(buf[:0])
 	kids = append(kids, nil)
 	copy(kids[i+1:], kids[i:])
 	kids[i], kids[i+1] = left, right
-	if len(kids) <= maxKids {
-		return &newInner(kids).node, nil
-	}
 	mid := len(kids) / 2
 	if i == p.size()-1 && p.high == ^uint64(0) {
 		mid = len(kids) - 1
 	}
 	return &newInner(kids[:mid]).node, &newInner(kids[mid:]).node
+}
+
+// with is grown for a node that has room. It takes the separators from p: the other children are
+// not in the cache.
+func (p *inner) with(i int, left, right *node) *inner {
+	q := &inner{}
+	q.level, q.used = p.level, p.used+1
+	q.low, q.high = p.low, p.high
+	copy(q.seps[:i], p.seps[:i])
+	q.seps[i] = right.low
+	copy(q.seps[i+1:], p.seps[i:])
+	copy(q.kids[:i], p.kids[:i])
+	q.kids[i], q.kids[i+1] = left, right
+	copy(q.kids[i+2:], p.kids[i+1:p.size()])
+	return q
 }

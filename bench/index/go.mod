@@ -9,6 +9,6 @@ require (
 	github.com/userspace-rpc/erpc v0.0.0
 )
 
-require golang.org/x/sys v0.49.0 // indirect
+require golang.org/x/sys v0.49.0
 
 replace github.com/userspace-rpc/erpc => ../..

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,39 +20,89 @@ type row struct {
 	run  func(each time.Duration) float64
 }
 
-func main() {
-	keys := flag.Int("keys", 1_000_000, "keys")
-	rounds := flag.Int("rounds", 7, "rounds")
-	each := flag.Duration("each", 300*time.Millisecond, "time for a row in a round")
-	only := flag.String("rows", "", "begins of names of rows, with commas; their bases run too")
-	lookups := flag.Int("gopt", 0, "in place of the index, package gopt with tables of so many MiB")
+// options is the command line.
+type options struct {
+	keys    int
+	rounds  int
+	each    time.Duration
+	only    string
+	lookups int
+	network string
+	child   string
+	clock   string
+	pages   string
+}
+
+func parse() (o options) {
+	flag.IntVar(&o.keys, "keys", 1_000_000, "keys")
+	flag.IntVar(&o.rounds, "rounds", 7, "rounds")
+	flag.DurationVar(&o.each, "each", 300*time.Millisecond, "time for a row in a round")
+	flag.StringVar(&o.only, "rows", "", "begins of names of rows, with commas; their bases run too")
+	flag.IntVar(&o.lookups, "gopt", 0, "measure package gopt, with tables of so many MiB")
+	flag.StringVar(&o.network, "net", "", "udp or shm: measure the server, over this transport")
+	flag.StringVar(&o.child, "child", "", "for the program itself: be such a server")
+	flag.StringVar(&o.clock, "clock", "wall", "wall, or cpu: CPU time, where others use the machine")
+	flag.StringVar(&o.pages, "pages", "default", "of the heap: huge, ordinary or default")
 	flag.Parse()
-	if *lookups < 0 || *keys < 1 || *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
+	if o.lookups < 0 || o.keys < 1 || o.rounds < 1 || o.each <= 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	b := new(bench)
-	var rows []row
-	if *lookups > 0 {
-		rows = lookupRows(*lookups << 20)
-	} else {
-		b = newBench(*keys)
-		rows = slices.Concat(b.lookups(), b.inserts())
+	return o
+}
+
+func main() {
+	o := parse()
+	err := errors.Join(setClock(o.clock), setPages(o.pages))
+	switch {
+	case err != nil:
+	case o.child != "":
+		err = serveChild(o.child, o.network, o.keys, o.pages)
+	case o.lookups > 0:
+		err = o.measure(new(bench), lookupRows(o.lookups<<20, o.wants))
+	case o.network != "":
+		err = o.server()
+	default:
+		b := newBench(o.keys)
+		b.grow()
+		err = o.measure(b, slices.Concat(b.lookups(), b.inserts()))
 	}
-	if *only != "" {
-		rows = choose(rows, strings.Split(*only, ","))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// wants reports whether rows that begin with a name may be wanted.
+func (o *options) wants(name string) bool {
+	return o.only == "" || slices.ContainsFunc(strings.Split(o.only, ","), func(begin string) bool {
+		return strings.HasPrefix(begin, name) || strings.HasPrefix(name, begin)
+	})
+}
+
+// measure runs rows in turns and prints the table.
+func (o *options) measure(b *bench, rows []row) error {
+	if o.only != "" {
+		rows = choose(rows, strings.Split(o.only, ","))
+	}
+	if o.pages == "huge" {
+		bytes, err := collapse()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%d MiB in huge pages\n", bytes>>20)
 	}
 	times := map[string][]float64{}
-	for range *rounds {
+	for range o.rounds {
 		for _, r := range rows {
-			times[r.name] = append(times[r.name], r.run(*each))
+			times[r.name] = append(times[r.name], r.run(o.each))
 		}
 	}
 	report(rows, times)
 	if b.wrong > 0 {
-		fmt.Fprintf(os.Stderr, "%d wrong answers\n", b.wrong)
-		os.Exit(1)
+		return fmt.Errorf("%d wrong answers", b.wrong)
 	}
+	return nil
 }
 
 // choose returns the rows that are asked for, and their bases.

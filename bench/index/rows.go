@@ -15,7 +15,7 @@ import (
 // bench has the same random keys in a B-tree and in an index, each grown by inserts.
 type bench struct {
 	keys  []uint64 // in the order of insertion; value i belongs to keys[i]
-	look  []uint32 // which keys to look up
+	look  []entry  // what to look up, in this order
 	at    int
 	tree  *btree.Map[uint64, uint64]
 	m     *index.Map
@@ -24,31 +24,70 @@ type bench struct {
 	sum   uint64
 }
 
-func newBench(n int) *bench {
+// entry is a key and its value.
+type entry struct{ key, value uint64 }
+
+// newKeys returns n random keys, the same ones each time.
+func newKeys(n int) []uint64 {
 	r := rand.New(rand.NewPCG(1, 2))
-	b := &bench{keys: make([]uint64, n), look: make([]uint32, 1<<20)}
-	for i := range b.keys {
-		b.keys[i] = r.Uint64()
+	keys := make([]uint64, n)
+	for i := range keys {
+		keys[i] = r.Uint64()
 	}
+	return keys
+}
+
+// newBench has keys and what to look up, but no maps.
+func newBench(n int) *bench {
+	r := rand.New(rand.NewPCG(3, 4))
+	b := &bench{keys: newKeys(n), look: make([]entry, 1<<20)}
 	for i := range b.look {
-		b.look[i] = uint32(r.IntN(n))
+		at := r.IntN(n)
+		b.look[i] = entry{b.keys[at], uint64(at)}
 	}
-	b.tree, b.m, b.other = b.growTree(b.keys, nil), b.growIndex(b.keys, 1), b.growIndex(b.keys, 1)
-	runtime.GC()
 	return b
 }
 
-func (b *bench) growTree(keys []uint64, mu *sync.RWMutex) *btree.Map[uint64, uint64] {
+// grow makes the maps.
+func (b *bench) grow() {
+	b.tree, b.m, b.other = b.growTree(b.keys, 1, nil), b.growIndex(b.keys, 1), b.growIndex(b.keys, 1)
+	runtime.GC()
+}
+
+// fill inserts keys one after the other.
+func fill(m *index.Map, keys []uint64) { fillEach(m, keys, 0, 1) }
+
+// fillEach inserts every so many of the keys, from one on.
+func fillEach(m *index.Map, keys []uint64, from, each int) {
+	var key [8]byte
+	for i := from; i < len(keys); i += each {
+		binary.BigEndian.PutUint64(key[:], keys[i])
+		_, _, _ = m.Put(key[:], uint64(i)) // keys are not too long
+	}
+}
+
+// growTree inserts keys with so many writers; several need a lock.
+func (b *bench) growTree(
+	keys []uint64, writers int, mu *sync.RWMutex,
+) *btree.Map[uint64, uint64] {
 	var t btree.Map[uint64, uint64]
-	for i, k := range keys {
-		if mu != nil {
-			mu.Lock()
-		}
-		t.Set(k, uint64(i))
-		if mu != nil {
-			mu.Unlock()
+	var all sync.WaitGroup
+	put := func(from int) {
+		for i := from; i < len(keys); i += writers {
+			if mu != nil {
+				mu.Lock()
+			}
+			t.Set(keys[i], uint64(i))
+			if mu != nil {
+				mu.Unlock()
+			}
 		}
 	}
+	for w := range writers - 1 {
+		all.Go(func() { put(w + 1) })
+	}
+	put(0)
+	all.Wait()
 	return &t
 }
 
@@ -56,21 +95,16 @@ func (b *bench) growTree(keys []uint64, mu *sync.RWMutex) *btree.Map[uint64, uin
 func (b *bench) growIndex(keys []uint64, writers int) *index.Map {
 	m := index.NewMap()
 	var all sync.WaitGroup
-	for w := range writers {
-		all.Go(func() {
-			var key [8]byte
-			for i := w; i < len(keys); i += writers {
-				binary.BigEndian.PutUint64(key[:], keys[i])
-				_, _, _ = m.Put(key[:], uint64(i)) // keys are not too long
-			}
-		})
+	for w := range writers - 1 {
+		all.Go(func() { fillEach(m, keys, w+1, writers) })
 	}
+	fillEach(m, keys, 0, writers)
 	all.Wait()
 	return m
 }
 
-// next returns the numbers of the next n keys to look up.
-func (b *bench) next(n int) []uint32 {
+// next returns the next n keys to look up. They lie in a row, so that rows measure the map.
+func (b *bench) next(n int) []entry {
 	if b.at+n > len(b.look) {
 		b.at = 0
 	}
@@ -82,18 +116,18 @@ const chunk = 512
 
 // timed calls fn, which does n operations, for some time.
 func timed(each time.Duration, n int, fn func()) float64 {
-	begin := time.Now()
+	begin := use.now()
 	for ops := 0; ; {
 		fn()
 		ops += n
-		if t := time.Since(begin); t >= each {
+		if t := use.now() - begin; t >= each {
 			return float64(t) / float64(ops)
 		}
 	}
 }
 
-func (b *bench) check(got uint64, want uint32, ok bool) {
-	if !ok || got != uint64(want) {
+func (b *bench) check(got, want uint64, ok bool) {
+	if !ok || got != want {
 		b.wrong++
 	}
 }
@@ -101,15 +135,15 @@ func (b *bench) check(got uint64, want uint32, ok bool) {
 func (b *bench) getTree(mu *sync.RWMutex) func(time.Duration) float64 {
 	return func(each time.Duration) float64 {
 		return timed(each, chunk, func() {
-			for _, i := range b.next(chunk) {
+			for _, e := range b.next(chunk) {
 				if mu != nil {
 					mu.RLock()
 				}
-				v, ok := b.tree.Get(b.keys[i])
+				v, ok := b.tree.Get(e.key)
 				if mu != nil {
 					mu.RUnlock()
 				}
-				b.check(v, i, ok)
+				b.check(v, e.value, ok)
 			}
 		})
 	}
@@ -118,10 +152,10 @@ func (b *bench) getTree(mu *sync.RWMutex) func(time.Duration) float64 {
 func (b *bench) getIndex(each time.Duration) float64 {
 	var key [8]byte
 	return timed(each, chunk, func() {
-		for _, i := range b.next(chunk) {
-			binary.BigEndian.PutUint64(key[:], b.keys[i])
+		for _, e := range b.next(chunk) {
+			binary.BigEndian.PutUint64(key[:], e.key)
 			v, ok := b.m.Get(key[:])
-			b.check(v, i, ok)
+			b.check(v, e.value, ok)
 		}
 	})
 }
@@ -136,12 +170,12 @@ func (b *bench) getBatch(size int) func(time.Duration) float64 {
 		return timed(each, chunk, func() {
 			for range chunk / size {
 				list := b.next(size)
-				for j, i := range list {
-					binary.BigEndian.PutUint64(keys[j], b.keys[i])
+				for j, e := range list {
+					binary.BigEndian.PutUint64(keys[j], e.key)
 				}
 				b.m.GetBatch(keys, values, ok)
-				for j, i := range list {
-					b.check(values[j], i, ok[j])
+				for j, e := range list {
+					b.check(values[j], e.value, ok[j])
 				}
 			}
 		})
@@ -168,9 +202,9 @@ func (b *bench) beside(m *index.Map) func(time.Duration) float64 {
 
 func (b *bench) scanTree(each time.Duration) float64 {
 	return timed(each, 16, func() {
-		for _, i := range b.next(16) {
+		for _, e := range b.next(16) {
 			n := 0
-			b.tree.Ascend(b.keys[i], func(_, v uint64) bool {
+			b.tree.Ascend(e.key, func(_, v uint64) bool {
 				b.sum += v
 				n++
 				return n < 128
@@ -182,8 +216,8 @@ func (b *bench) scanTree(each time.Duration) float64 {
 func (b *bench) scanIndex(each time.Duration) float64 {
 	var key [8]byte
 	return timed(each, 16, func() {
-		for _, i := range b.next(16) {
-			binary.BigEndian.PutUint64(key[:], b.keys[i])
+		for _, e := range b.next(16) {
+			binary.BigEndian.PutUint64(key[:], e.key)
 			b.m.Scan(key[:], 128, func(_ []byte, v uint64) bool { b.sum += v; return true })
 		}
 	})
@@ -192,12 +226,27 @@ func (b *bench) scanIndex(each time.Duration) float64 {
 func (b *bench) sumIndex(each time.Duration) float64 {
 	var key [8]byte
 	return timed(each, 16, func() {
-		for _, i := range b.next(16) {
-			binary.BigEndian.PutUint64(key[:], b.keys[i])
+		for _, e := range b.next(16) {
+			binary.BigEndian.PutUint64(key[:], e.key)
 			sum, _ := b.m.SumAfter(key[:], 128)
 			b.sum += sum
 		}
 	})
+}
+
+// hot is a row with few keys, which stay in the cache: what it takes is not the memory.
+func (b *bench) hot(run func(time.Duration) float64) func(time.Duration) float64 {
+	const few = 16
+	list := make([]entry, chunk)
+	for i := range list {
+		list[i] = b.look[i%few]
+	}
+	return func(each time.Duration) float64 {
+		all := b.look
+		b.look = list
+		defer func() { b.look = all }()
+		return run(each)
+	}
 }
 
 func (b *bench) lookups() []row {
@@ -214,6 +263,11 @@ func (b *bench) lookups() []row {
 		{"scan 128 btree", "", 0, b.scanTree},
 		{"scan 128 index", "scan 128 btree", 2, b.scanIndex},
 		{"sum 128 index", "scan 128 btree", 2, b.sumIndex},
+		{"hot get index", "", 0, b.hot(b.getIndex)},
+		{"hot batch 16", "", 0, b.hot(b.getBatch(16))},
+		{"hot scan 128 btree", "", 0, b.hot(b.scanTree)},
+		{"hot scan 128 index", "hot scan 128 btree", 0, b.hot(b.scanIndex)},
+		{"hot sum 128 index", "hot scan 128 btree", 0, b.hot(b.sumIndex)},
 	}
 }
 
@@ -221,10 +275,10 @@ func (b *bench) lookups() []row {
 func (b *bench) grown(fill func() any) func(time.Duration) float64 {
 	return func(time.Duration) float64 {
 		runtime.GC()
-		begin := time.Now()
+		begin := use.all()
 		kept := fill()
 		runtime.GC()
-		t := time.Since(begin)
+		t := use.all() - begin
 		runtime.KeepAlive(kept)
 		return float64(t) / float64(len(b.keys))
 	}
@@ -235,20 +289,24 @@ func (b *bench) inserts() []row {
 	for i := range ascending {
 		ascending[i] = uint64(i)
 	}
-	tree := func(keys []uint64, mu *sync.RWMutex) func(time.Duration) float64 {
-		return b.grown(func() any { return b.growTree(keys, mu) })
+	tree := func(keys []uint64, writers int, mu *sync.RWMutex) func(time.Duration) float64 {
+		return b.grown(func() any { return b.growTree(keys, writers, mu) })
 	}
 	grow := func(keys []uint64, writers int) func(time.Duration) float64 {
 		return b.grown(func() any { return b.growIndex(keys, writers) })
 	}
 	return []row{
-		{"insert random btree", "", 0, tree(b.keys, nil)},
-		{"insert random btree locked", "", 0, tree(b.keys, new(sync.RWMutex))},
+		{"insert random btree", "", 0, tree(b.keys, 1, nil)},
+		{"insert random btree locked", "", 0, tree(b.keys, 1, new(sync.RWMutex))},
+		{"insert random btree locked, two", "", 0, tree(b.keys, 2, new(sync.RWMutex))},
 		{"insert random index", "insert random btree", 0.5, grow(b.keys, 1)},
-		{"insert random index, two", "insert random btree locked", 1, grow(b.keys, 2)},
-		{"insert ascending btree", "", 0, tree(ascending, nil)},
-		{"insert ascending btree locked", "", 0, tree(ascending, new(sync.RWMutex))},
+		{"insert random index, two", "insert random btree locked, two", 1, grow(b.keys, 2)},
+		{"insert random index, two again", "insert random btree locked", 0, grow(b.keys, 2)},
+		{"insert ascending btree", "", 0, tree(ascending, 1, nil)},
+		{"insert ascending btree locked", "", 0, tree(ascending, 1, new(sync.RWMutex))},
+		{"insert ascending btree locked, two", "", 0, tree(ascending, 2, new(sync.RWMutex))},
 		{"insert ascending index", "insert ascending btree", 0.5, grow(ascending, 1)},
-		{"insert ascending index, two", "insert ascending btree locked", 1, grow(ascending, 2)},
+		{"insert ascending index, two", "insert ascending btree locked, two", 1, grow(ascending, 2)},
+		{"insert ascending index, two again", "insert ascending btree locked", 0, grow(ascending, 2)},
 	}
 }

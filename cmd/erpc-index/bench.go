@@ -73,6 +73,7 @@ type benchCmd struct {
 	Outstanding int           `default:"2" help:"${outstanding_help}" placeholder:"N"`
 	Rate        float64       `help:"${rate_help}" placeholder:"RATE"`
 	Each        time.Duration `default:"5s" help:"How long; default ${default}." placeholder:"TIME"`
+	Plot        string        `help:"${plot_help}" placeholder:"FILE"`
 }
 
 // benchResult is the output of bench; times in microseconds.
@@ -83,6 +84,7 @@ type benchResult struct {
 	Get   quant   `json:"get_us"`
 	Scan  quant   `json:"scan_us"`
 	Wrong uint64  `json:"wrong_answers"`
+	curve []point // of GETs
 }
 
 // quant is the distribution of a latency in microseconds.
@@ -105,9 +107,17 @@ func (c *benchCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if err := checkPlot(c.Plot); err != nil {
+		return err
+	}
 	r, err := c.measure(e, keys)
 	if err != nil {
 		return err
+	}
+	if c.Plot != "" {
+		if err := savePlot(c.Plot, []curve{{"GETs", r.curve}}); err != nil {
+			return err
+		}
 	}
 	if c.JSON {
 		return e.print(true, r, "")
@@ -154,7 +164,7 @@ func (c *benchCmd) measure(e *env, keys *keyset) (r benchResult, err error) {
 	}
 	s := d.t.seconds()
 	r = benchResult{GETs: float64(d.t.gets) / s, Scans: float64(d.t.sums) / s, Wrong: d.t.wrong,
-		Get: quantiles(&d.t.get), Scan: quantiles(&d.t.sum)}
+		Get: quantiles(&d.t.get), Scan: quantiles(&d.t.sum), curve: curveOf(&d.t.get)}
 	if err == nil && r.Wrong > 0 {
 		err = fmt.Errorf("%d of %d answers were wrong: were other keys put there?",
 			r.Wrong, d.t.gets+d.t.sums)

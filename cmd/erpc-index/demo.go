@@ -16,6 +16,7 @@ type demoCmd struct {
 	netFlags
 	keyFlags
 	Each time.Duration `default:"4s" help:"How long for each line; ${default}." placeholder:"TIME"`
+	Plot string        `help:"${plot_help}" placeholder:"FILE"`
 }
 
 // demoResult is the output of the demonstration with --json.
@@ -33,12 +34,26 @@ func (c *demoCmd) Run(e *env) error {
 	if c.Each < time.Millisecond || c.Each > time.Minute {
 		return usagef("--each %v: want 1ms to 1m", c.Each)
 	}
+	if err := checkPlot(c.Plot); err != nil {
+		return err
+	}
 	var r demoResult
 	if err := c.with(e, keys, "loop", &r); err != nil {
 		return err
 	}
 	if err := c.with(e, keys, "workers", &r); err != nil {
 		return err
+	}
+	if c.Plot != "" {
+		var curves []curve
+		for _, row := range r.Rows {
+			if row.What != rowLow {
+				curves = append(curves, curve{row.What, row.curve})
+			}
+		}
+		if err := savePlot(c.Plot, curves); err != nil {
+			return err
+		}
 	}
 	if c.JSON {
 		return e.print(true, r, "")

@@ -65,6 +65,7 @@ var help = kong.Vars{
 	"scan_help":        "Where scans run: workers, or loop, the event loop; default workers.",
 	"snapshot_help":    "Start from this file, and write it at the end; without it all is in memory.",
 	"outstanding_help": "Requests under way per client, closed loop; default 2.",
+	"plot_help":        "Draw the distribution of GETs: FILE.svg, or FILE.csv for its points.",
 	"rate_help":        "Open loop: requests per second, at random times.",
 }
 

@@ -69,7 +69,9 @@ func wrong(err error) error {
 	if err == nil || !errors.As(err, &e) || e.Code != erpc.CodeInvalidArgument {
 		return err
 	}
-	for _, known := range []error{index.ErrKeyTooLong, message.ErrRequest} {
+	for _, known := range []error{
+		index.ErrKeyTooLong, message.ErrValueTooLarge, message.ErrRequest,
+	} {
 		if strings.HasPrefix(e.Text, known.Error()) {
 			return fmt.Errorf("%w: %w", known, err)
 		}

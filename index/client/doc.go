@@ -1,5 +1,5 @@
 // Package client talks to index servers: [Client] from goroutines, [Loop] in the thread of an event
-// loop.
+// loop; [Bytes] is a Client for values of any length.
 //
 // Both know a static [Map] of ranges: which server has the keys from where on. One server alone is
 // a map with one range. A scan goes on at the next server when it has reached the border of a

@@ -10,6 +10,14 @@
 //	Scan    count (4), after (1), key     flags (1), entries
 //	Count   nothing                       keys (8)
 //
+// and for a map of values of any length:
+//
+//	GetBytes     key                            1 and the value, or nothing if it is not there
+//	PutBytes     length of key (1), key, value  1 and the value before, or nothing
+//	AbsentBytes  length of key (1), key, value  1 and the value that is there, or nothing
+//	DeleteBytes  key                            1 and the value before, or nothing
+//	ScanBytes    as Scan                        flags (1), entries with the length of a value (4)
+//
 // An entry is the length of its key (1), the key, and its value (8). Sum and Scan begin behind
 // their key if after is 1, and with it if after is 0. A server answers with at most MaxSum and
 // MaxEntries keys, whatever count is. The flag More says that the count is not reached and there

@@ -16,7 +16,9 @@ func FuzzMessages(f *testing.F) {
 	put, _ := message.AppendPut(nil, []byte("key"), 7)
 	entries := message.AppendEntry(message.AppendEntry([]byte{message.More}, nil, 1), []byte("k"), 2)
 	total := message.Total{Count: 3, Sum: 4, More: true, Last: []byte("last")}.Append(nil)
-	for _, b := range [][]byte{page, put, entries, total, nil, {0}, {1}, make([]byte, 300)} {
+	bytesEntries := message.AppendBytesEntry([]byte{0}, []byte("k"), []byte("value"))
+	for _, b := range [][]byte{page, put, entries, bytesEntries, total, nil,
+		{0}, {1}, make([]byte, 300)} {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -61,6 +63,27 @@ func FuzzMessages(f *testing.F) {
 			same(nil, err, message.ErrResponse)
 		} else {
 			same(total.Append(nil), err)
+		}
+		if key, v, err := message.ParsePutBytes(b); err != nil {
+			same(nil, err, message.ErrRequest)
+		} else {
+			same(again(message.AppendPutBytes(nil, key, v)), err)
+		}
+		if v, there, err := message.ParseFound(b); err != nil {
+			same(nil, err, message.ErrResponse)
+		} else {
+			resp := make([]byte, message.FoundSize(v, there))
+			message.PutFound(resp, v)
+			same(resp, err)
+		}
+		if e, err := message.ParseBytesEntries(b); err != nil {
+			same(nil, err, message.ErrResponse)
+		} else {
+			list := []byte{b[0]}
+			for key, v, ok := e.Next(); ok; key, v, ok = e.Next() {
+				list = message.AppendBytesEntry(list, key, v)
+			}
+			same(list, nil)
 		}
 		e, err := message.ParseEntries(b)
 		if err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/userspace-rpc/erpc/index/message"
 )
@@ -39,6 +40,9 @@ func (s *Service) sum(buf, req []byte) ([]byte, error) {
 	return t.Append(buf), nil
 }
 
+// entrySize is how long an entry is expected to be: that of a key of 8 bytes.
+const entrySize = 1 + 8 + 8
+
 // scan answers a request for keys and values.
 func (s *Service) scan(buf, req []byte) ([]byte, error) {
 	p, err := message.ParsePage(req)
@@ -46,7 +50,7 @@ func (s *Service) scan(buf, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	start := len(buf)
-	buf = append(buf, 0)
+	buf = append(slices.Grow(buf, 1+entrySize*int(min(p.Count, message.MaxEntries))), 0)
 	more := s.page(p, message.MaxEntries, func(key []byte, value uint64) {
 		buf = message.AppendEntry(buf, key, value)
 	})

@@ -26,9 +26,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // serve runs a server of m over UDP until the test ends, and returns its address.
 func serve(t *testing.T, m *index.Map, cfg server.Config) string {
 	t.Helper()
+	return serveWith(t, server.New(m, cfg).Handle)
+}
+
+func serveWith(t *testing.T, handle func(*erpc.Server) error) string {
+	t.Helper()
 	srv, err := erpc.NewServer(erpc.Config{NoHugepages: true})
 	if err == nil {
-		err = server.New(m, cfg).Handle(srv)
+		err = handle(srv)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -110,8 +110,9 @@ var table = []row{
 		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf",
 		"github.com/klauspost/cpuid/v2"}, traits: mayClock},
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
-	{path: "bench/index", may: []string{"index", "gopt/..."}, third: []string{"github.com/tidwall/btree",
-		"github.com/gaissmai/bart", "github.com/cloudflare/ahocorasick"}, traits: mayClock},
+	{path: "bench/index", may: []string{"index/...", "gopt/...", "erpc", "transport", "transport/udp",
+		"transport/shm"}, third: []string{"github.com/tidwall/btree", "github.com/gaissmai/bart",
+		"github.com/cloudflare/ahocorasick", "golang.org/x/sys"}, traits: mayClock},
 	{path: "bench/...", may: []string{"bench/...", "erpc", "transport", "transport/udp", "transport/shm", "raft-example/...", "internal/monotime"}, third: []string{"go.etcd.io/raft/v3", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},
 	{path: "examples/...", may: anything, traits: mayClock},

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/index"
+	"github.com/userspace-rpc/erpc/index/message"
+	"github.com/userspace-rpc/erpc/index/server"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// Kinds of servers. All answer requests of type message.Get with 8 bytes.
+const (
+	bare    = "bare"    // with the request: an RPC and nothing else
+	batched = "batched" // the index, a burst at a time
+	single  = "single"  // the index, one by one
+)
+
+// Cores, where there are two.
+const (
+	serverCore = 0
+	clientCore = 1
+)
+
+// listen opens an endpoint of a transport.
+func listen(name string) (transport.Transport, error) {
+	switch name {
+	case "udp":
+		return udp.Listen("127.0.0.1:0", udp.Config{})
+	case "shm":
+		return shm.Listen("erpc-bench-index-"+strconv.Itoa(os.Getpid()), shm.Config{})
+	}
+	return nil, fmt.Errorf("transport %q: want udp or shm", name)
+}
+
+// serveChild is the child process: it serves keys 0 to n-1 of the seed on a core of its own, prints
+// its address, and ends with its standard input.
+func serveChild(kind, network string, n int, pages string) (err error) {
+	nexus, err := erpc.NewNexus(erpc.Config{NoHugepages: true, Workers: 1})
+	if err != nil {
+		return err
+	}
+	if kind == bare {
+		err = nexus.Register(message.Get, erpc.Dispatch, func(h erpc.ReqHandle) {
+			_ = h.RespondBytes(h.Data()) // the client gets its errors
+		})
+	} else {
+		if err := setPages(pages); err != nil {
+			return err
+		}
+		m := index.NewMap()
+		fill(m, newKeys(n))
+		if pages == "huge" {
+			if _, err := collapse(); err != nil {
+				return err
+			}
+		}
+		runtime.GC()
+		err = server.New(m, server.Config{OneByOne: kind == single}).Register(nexus)
+	}
+	if err != nil {
+		return errors.Join(err, nexus.Close())
+	}
+	tr, err := listen(network)
+	if err != nil {
+		return errors.Join(err, nexus.Close())
+	}
+	rpc, err := nexus.NewRpc(tr)
+	if err != nil {
+		return errors.Join(err, tr.Close(), nexus.Close())
+	}
+	runtime.LockOSThread()
+	pin(serverCore)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(ended)
+		rpc.Wake()
+	}()
+	fmt.Printf("%q\n", tr.LocalAddr().String())
+	err = rpc.Run(func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	return errors.Join(err, rpc.Close(), nexus.Close())
+}
+
+// child is a process that ends with its standard input.
+type child struct {
+	name  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	said  strings.Builder
+	out   *bufio.Reader
+}
+
+// startChild starts a process.
+func startChild(name string, args ...string) (*child, error) {
+	c := &child{name: name, cmd: exec.Command(name, args...)}
+	c.cmd.Stderr = &c.said
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.stdin, c.out = in, bufio.NewReader(out)
+	return c, c.cmd.Start()
+}
+
+// address waits for the address that a server of this program prints.
+func (c *child) address() (addr string, err error) {
+	if err := json.NewDecoder(c.out).Decode(&addr); err != nil {
+		return "", fmt.Errorf("%s did not start: %w: %s", c.name, err, c.said.String())
+	}
+	return addr, nil
+}
+
+// stop ends it in peace.
+func (c *child) stop() error { return errors.Join(c.stdin.Close(), c.cmd.Wait()) }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package main
+
+func pin(core int) {}
+
+func pinProcess(pid, core int) {}

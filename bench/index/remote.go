@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/index/client"
+	"github.com/userspace-rpc/erpc/index/message"
+)
+
+// The load: sessions with each server, and requests under way in all of them together.
+const (
+	sessions = 8
+	depth    = 64
+)
+
+// remote is the client of some servers, in this thread.
+type remote struct {
+	b        *bench
+	nexus    *erpc.Nexus
+	rpc      *erpc.Rpc
+	children []*child
+	servers  map[string][]*client.Loop
+	sessions map[string][]*erpc.Session
+	asked    [depth]entry
+	until    time.Time
+	pending  int
+	ops      int
+	err      error
+	scanned  func(erpc.Completion)
+}
+
+// newRemote starts a server of each kind over a transport, and connects.
+func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err error) {
+	r = &remote{b: b, servers: map[string][]*client.Loop{}, sessions: map[string][]*erpc.Session{}}
+	r.scanned = r.gotPage
+	exe, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	for _, kind := range kinds {
+		c, err := startChild(exe, "-child", kind, "-net", network, "-pages", pages,
+			"-keys", fmt.Sprint(len(b.keys)))
+		if err != nil {
+			return r, err
+		}
+		r.children = append(r.children, c)
+	}
+	pin(clientCore) // not before: children inherit it, and fill their maps on all cores
+	connected := 0
+	cfg := erpc.Config{NoHugepages: true}
+	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
+		if ev == erpc.SessionConnected {
+			connected++
+		} else if err := s.Err(); err != nil {
+			r.err = err
+		}
+	}
+	if r.nexus, err = erpc.NewNexus(cfg); err != nil {
+		return r, err
+	}
+	tr, err := listen(network)
+	if err != nil {
+		return r, err
+	}
+	if r.rpc, err = r.nexus.NewRpc(tr); err != nil {
+		return r, errors.Join(err, tr.Close())
+	}
+	addrs := make([]string, len(kinds))
+	for i, c := range r.children {
+		if addrs[i], err = c.address(); err != nil {
+			return r, err
+		}
+	}
+	for i, kind := range kinds {
+		for range sessions {
+			s, err := r.rpc.CreateSession(addrs[i])
+			if err != nil {
+				return r, err
+			}
+			l, err := client.NewLoop(r.rpc, client.One(s))
+			if err != nil {
+				return r, err
+			}
+			r.servers[kind] = append(r.servers[kind], l)
+			r.sessions[kind] = append(r.sessions[kind], s)
+		}
+	}
+	err = r.rpc.Run(func() bool { return r.err != nil || connected == sessions*len(kinds) })
+	return r, errors.Join(err, r.err)
+}
+
+// close ends everything.
+func (r *remote) close() (err error) {
+	if r.rpc != nil {
+		err = r.rpc.Close()
+	}
+	if r.nexus != nil {
+		err = errors.Join(err, r.nexus.Close())
+	}
+	for _, c := range r.children {
+		err = errors.Join(err, c.stop())
+	}
+	return err
+}
+
+// gets keeps depth GETs at a server under way for a while.
+func (r *remote) gets(kind string) func(time.Duration) float64 {
+	list := r.servers[kind]
+	var done client.Done
+	issue := func(i uint64) {
+		r.asked[i] = r.b.next(1)[0]
+		var key [8]byte
+		binary.BigEndian.PutUint64(key[:], r.asked[i].key)
+		r.fail(list[i%sessions].Get(key[:], i, done))
+	}
+	done = func(res client.Result) {
+		want := r.asked[res.Tag].value
+		if kind == bare {
+			var key [8]byte
+			binary.BigEndian.PutUint64(key[:], r.asked[res.Tag].key)
+			want = binary.LittleEndian.Uint64(key[:])
+		}
+		r.fail(res.Err)
+		r.b.check(res.Value, want, res.Found)
+		r.ended(res.Tag, issue)
+	}
+	return r.closed(issue)
+}
+
+// scans keeps some scans of 128 keys and values under way.
+func (r *remote) scans(kind string) func(time.Duration) float64 {
+	list := r.sessions[kind]
+	issue := func(i uint64) {
+		var key [8]byte
+		binary.BigEndian.PutUint64(key[:], r.b.next(1)[0].key)
+		req, _ := message.Page{Key: key[:], Count: 128}.Append(nil) // 8 bytes are not too many
+		buf, err := r.rpc.Alloc(len(req))
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		copy(buf.Data(), req)
+		_, err = r.rpc.EnqueueRequest(list[i%sessions],
+			erpc.Request{Type: message.Scan, Req: buf, Done: r.scanned, Tag: i})
+		r.fail(err)
+	}
+	return func(each time.Duration) float64 {
+		r.scanned = func(c erpc.Completion) { r.gotPage(c); r.ended(c.Tag, issue) }
+		return r.closed(issue)(each)
+	}
+}
+
+// gotPage checks the answer to a scan.
+func (r *remote) gotPage(c erpc.Completion) {
+	c.Req.Free()
+	if r.fail(c.Err); c.Err != nil {
+		return
+	}
+	e, err := message.ParseEntries(c.Resp.Data())
+	r.fail(err)
+	for key, _, ok := e.Next(); ok; key, _, ok = e.Next() {
+		if len(key) != 8 {
+			r.b.wrong++
+		}
+	}
+	c.Resp.Free()
+}
+
+func (r *remote) fail(err error) {
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+}
+
+// ended goes on in a slot, until the time is over.
+func (r *remote) ended(slot uint64, issue func(uint64)) {
+	r.ops++
+	if r.err == nil && time.Now().Before(r.until) {
+		issue(slot)
+	} else {
+		r.pending--
+	}
+}
+
+// closed runs a closed loop.
+func (r *remote) closed(issue func(uint64)) func(time.Duration) float64 {
+	return func(each time.Duration) float64 {
+		runtime.LockOSThread()
+		begin := time.Now()
+		r.until, r.ops, r.pending = begin.Add(each), 0, depth
+		for i := range uint64(depth) {
+			issue(i)
+		}
+		r.fail(r.rpc.Run(func() bool { return r.pending == 0 || r.err != nil }))
+		if r.err != nil {
+			fmt.Fprintln(os.Stderr, r.err)
+			os.Exit(1)
+		}
+		return float64(time.Since(begin)) / float64(r.ops)
+	}
+}

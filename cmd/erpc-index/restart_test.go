@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/index/snapshot"
+)
+
+// TestKilledServer: a server that is killed in the middle of its work comes back with a snapshot of
+// before, whole, and says that the rest is lost.
+func TestKilledServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "index")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "serve", "--json", "--child", "--addr=127.0.0.1:0", "--every=1ms",
+		"--snapshot="+file)
+	cmd.Env = append(os.Environ(), childEnv...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	kill := func() {
+		if !killed {
+			killed = true
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // the status is that of the kill
+		}
+	}
+	defer kill()
+	var said ready
+	if err := json.NewDecoder(out).Decode(&said); err != nil {
+		t.Fatal(err)
+	}
+	at := "--servers=" + said.Addr
+	put := func(i int) {
+		t.Helper()
+		args := []string{"put", fmt.Sprintf("key %09d", i), fmt.Sprint(i), at}
+		if status, _, errOut := try(t, args...); status != exitDone {
+			t.Fatalf("put %d: status %d: %s", i, status, errOut)
+		}
+	}
+	stored := 0
+	for ; ; stored++ {
+		put(stored)
+		m, _, err := snapshot.Load(file)
+		if err == nil && m.Len() > 3 {
+			break
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err) // a file is in place when all of it is written
+		}
+	}
+	kill()
+	m, when, err := snapshot.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, _ := serve(t, "--snapshot="+file)
+	_, list, _ := try(t, "scan", "--count=1000000", "--servers="+addr)
+	var want bytes.Buffer
+	for i := range m.Len() { // a beginning of what was stored, in order
+		fmt.Fprintf(&want, "%q %d\n", fmt.Sprintf("key %09d", i), i)
+	}
+	if list != want.String() || m.Len() > stored+1 {
+		t.Errorf("%d stored, %d in the snapshot: %s", stored+1, m.Len(), list)
+	}
+	var errOut strings.Builder
+	c := serveCmd{Snapshot: file}
+	if _, err := c.load(&env{err: &errOut}); err != nil ||
+		!strings.Contains(errOut.String(), "is lost") ||
+		!strings.Contains(errOut.String(), when.UTC().Format(time.RFC3339)) {
+		t.Errorf("said %q, %v", errOut.String(), err)
+	}
+}
