@@ -92,7 +92,7 @@ help:
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
-	@echo 'make bench-raft       replicated PUTs beside plain RPCs, over UDP and shared memory, and beside gRPC'
+	@echo 'make bench-raft       replicated PUTs beside plain RPCs, and with 64 clients beside gRPC and etcd'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
 	@echo 'make clean   removes bin/ and out/'
@@ -240,7 +240,7 @@ bin/raft-kv: check-go
 	cd raft-example && $(GO) build -buildvcs=false -o ../bin/raft-kv ./raft-kv
 
 bin/raftstore: check-go
-	cd bench/peers && $(GO) build -buildvcs=false -o ../../bin/raftstore ./raftstore
+	cd bench/raft && $(GO) build -buildvcs=false -o ../../bin/raftstore .
 
 raft-demo: bin/raft-kv
 	bin/raft-kv demo
@@ -251,6 +251,7 @@ bench-raft: bin/raft-kv bin/raftstore
 	bin/raft-kv bench --placement together
 	bin/raft-kv bench --placement spread --transport shm
 	bin/raftstore
+	bin/raftstore load
 
 hraft-suite: check-go
 	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)
