@@ -189,7 +189,7 @@ func (s *store) call(ctx context.Context, b []byte) ([]byte, error) {
 	var a kv.Answer
 	var ok bool
 	if c.Op == kv.Get {
-		a, ok = s.rep.Read(c.Key, tag)
+		a, ok = s.rep.Read(c.Key, false, tag)
 	} else {
 		a, ok = s.rep.Propose(b, tag)
 	}
