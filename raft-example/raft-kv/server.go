@@ -22,6 +22,7 @@ type serverCmd struct {
 	Join  bool          `help:"Wait to be added by raft-kv member add, instead of --peers."`
 	Dir   string        `help:"Folder of a durable log; without it all is in memory only." placeholder:"PATH"`
 	Tick  time.Duration `default:"20ms" help:"Raft's unit of time; an election starts after 10 to 20 of them; default ${default}." placeholder:"TIME"`
+	Lease time.Duration `help:"Serve reads at once for so long after a majority has answered the leader: at most 9 ticks, and the same on all replicas. Clocks must run at about the same rate: while the leader's advances by this time, no other one may advance by 9 ticks. Default: no leases." placeholder:"TIME"`
 	Scrub time.Duration `default:"1h" help:"How often the checksums on the disk are checked; 0: never; default ${default}." placeholder:"TIME"`
 	Keys  int           `help:"How many keys to make room for." placeholder:"N"`
 	Spin  bool          `help:"Never sleep: lowest latency, one core busy."`
@@ -44,12 +45,14 @@ type ready struct {
 }
 
 func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
-	cfg = node.Config{Config: replica.Config{Cluster: c.netFlags.Cluster, ID: c.ID, Tick: c.Tick, Keys: c.Keys}, Log: node.NewLogID()}
+	cfg = node.Config{Config: replica.Config{Cluster: c.netFlags.Cluster, ID: c.ID, Tick: c.Tick, Lease: c.Lease, Keys: c.Keys}, Log: node.NewLogID()}
 	switch {
 	case c.ID == 0:
 		return cfg, start, usagef("--id 0: replicas are numbered from 1")
 	case c.Tick < time.Millisecond:
 		return cfg, start, usagef("--tick %v: at least 1ms", c.Tick)
+	case c.Lease < 0 || c.Lease > 9*c.Tick:
+		return cfg, start, usagef("--lease %v: at most 9 ticks, %v", c.Lease, 9*c.Tick)
 	case c.Scrub < 0:
 		return cfg, start, usagef("--scrub %v: must not be negative", c.Scrub)
 	case c.Join == (c.Peers != ""):

@@ -43,6 +43,7 @@ type mesh struct {
 	now   monotime.Time
 	cut   map[uint64]bool // neither sends nor gets anything
 	moved map[pb.MessageType]int
+	after func(p *post) // each step, if not nil
 }
 
 func newMesh(t *testing.T, cfg Config, voters ...uint64) *mesh {
@@ -91,6 +92,9 @@ func (m *mesh) carry() (any bool) {
 			m.moved[msg.GetType()]++
 			if to := m.posts[msg.GetTo()]; to != nil && !m.cut[id] && !m.cut[msg.GetTo()] {
 				to.Step(msg)
+				if m.after != nil {
+					m.after(to)
+				}
 			}
 		}
 	}

@@ -114,7 +114,7 @@ func (r *Replica) checkMember(what Change, id uint64, addr string) (t pb.ConfCha
 
 func (r *Replica) proposeChange(typ pb.EntryType, data []byte, tag uint64) error {
 	defer r.guard()
-	r.offer() // tags are in the order of the log
+	r.offer() // what came before comes first
 	entries := []*pb.Entry{{Type: &typ, Data: data}}
 	err := r.rn.Step(&pb.Message{Type: pb.MsgProp.Enum(), From: new(r.cfg.ID), Entries: entries})
 	if err != nil {

@@ -32,6 +32,7 @@ type shape struct {
 	disk        time.Duration // the longest that a disk takes for one write
 	steady      bool          // it always takes that long
 	lease       time.Duration // replica.Config.Lease
+	attempt     time.Duration // client.Config.Attempt
 	gather      int           // node.Config.Gather
 	anywhere    bool          // half of the clients read at any replica
 	joint       bool          // members are replaced by joint consensus, up to two at once
@@ -226,7 +227,7 @@ func (c *cluster) user(keys int) *user {
 		for _, s := range c.servers {
 			addrs = append(addrs, s.addr)
 		}
-		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs, Attempt: 40*time.Millisecond + 4*c.disk,
+		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs, Attempt: cmp.Or(c.attempt, 40*time.Millisecond+4*c.disk),
 			Backoff: 2 * time.Millisecond, Anywhere: c.anywhere && c.r.IntN(2) == 0, Clock: c.net.Now, Refresh: 500 * time.Millisecond})
 	}
 	if err != nil {
