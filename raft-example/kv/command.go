@@ -190,7 +190,8 @@ func ParseCommand(b []byte) (c Command, err error) {
 	c = Command{Op: Op(b[0]), Absent: b[1]&flagAbsent != 0,
 		Anywhere: b[1]&flagAnywhere != 0, Cluster: binary.LittleEndian.Uint64(b[8:]),
 		Session: binary.LittleEndian.Uint64(b[16:]), Seq: binary.LittleEndian.Uint64(b[24:])}
-	if b[1] > flagAbsent|flagAnywhere || c.Anywhere && c.Op != Get || b[5]|b[6]|b[7] != 0 || len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
+	if b[1] > flagAbsent|flagAnywhere || c.Anywhere && c.Op != Get || b[5]|b[6]|b[7] != 0 ||
+		len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
 		return c, ErrMalformed
 	}
 	c.Key.n = uint8(copy(c.Key.b[:], b[cmdHeader:cmdHeader+k]))

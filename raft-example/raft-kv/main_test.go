@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"os"
 	"path/filepath"
@@ -131,11 +132,13 @@ func TestOps(t *testing.T) {
 	}
 	two := fmt.Sprintf("1=%s,2=%s", f.addrs()[0], f.addrs()[1])
 	for _, args := range [][]string{{"members", two}, {"put", "color", "last"}} {
-		if status, _, errOut := runCommand(t, append(append(args[:1:1], flags...), args[1:]...)...); status != 0 {
+		with := append(args[:1:1], flags...)
+		if status, _, errOut := runCommand(t, append(with, args[1:]...)...); status != 0 {
 			t.Errorf("%v: %s", args, errOut)
 		}
 	}
-	if l, err := leaderOf(testContext(t), cf, f.addrs()[:2]); err != nil || memberText(l.Members) != two {
+	l, err := leaderOf(testContext(t), cf, f.addrs()[:2])
+	if err != nil || memberText(l.Members) != two {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

@@ -63,7 +63,8 @@ func (f *clientFlags) dial() (*client.Blocking, error) {
 	if f.Timeout <= 0 {
 		return nil, usagef("--timeout %v: must be positive", f.Timeout)
 	}
-	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ","), Anywhere: f.anywhere}
+	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ","),
+		Anywhere: f.anywhere}
 	if f.Resolve != "" {
 		host, port, err := net.SplitHostPort(f.Resolve)
 		if err != nil || host == "" {

@@ -234,7 +234,8 @@ type membersCmd struct {
 
 // Help is shown by --help.
 func (membersCmd) Help() string {
-	return `All changes take effect at once, by joint consensus. Replicas that are new must run (raft-kv server --join).
+	return `All changes take effect at once, by joint consensus. Replicas that are new must run
+(raft-kv server --join).
 
 Examples:
   raft-kv members 1=10.0.0.1:31850,4=10.0.0.4:31850,5=10.0.0.5:31850`

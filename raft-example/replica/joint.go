@@ -97,7 +97,8 @@ func (r *Replica) reconfigure(data []byte) {
 	r.log.conf = conf
 	for id := range r.members {
 		is := false
-		for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(), conf.GetLearnersNext()} {
+		for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(),
+			conf.GetLearnersNext()} {
 			is = is || slices.Contains(ids, id)
 		}
 		if !is {

@@ -28,7 +28,9 @@ func TestJoint(t *testing.T) {
 	if a := l.answers[1]; a.Status != kv.OK {
 		t.Fatalf("the joint configuration is not entered: %+v", a)
 	}
-	if got := l.Status(); !slices.Equal(got.Outgoing, []uint64{1, 2, 3}) || !slices.Equal(ids(l), []uint64{1, 2, 3, 4, 5}) {
+	got := l.Status()
+	if !slices.Equal(got.Outgoing, []uint64{1, 2, 3}) ||
+		!slices.Equal(ids(l), []uint64{1, 2, 3, 4, 5}) {
 		t.Errorf("%+v", got)
 	}
 	l.Propose(putBytes(s, 1, "v"), 2)
@@ -47,7 +49,8 @@ func TestJoint(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	for _, id := range []uint64{1, 4, 5} {
-		if st := m.posts[id].Status(); !slices.Equal(ids(m.posts[id]), []uint64{1, 4, 5}) || len(st.Outgoing) > 0 {
+		st := m.posts[id].Status()
+		if !slices.Equal(ids(m.posts[id]), []uint64{1, 4, 5}) || len(st.Outgoing) > 0 {
 			t.Errorf("replica %d: %+v", id, st)
 		}
 	}
@@ -95,9 +98,11 @@ func TestJointTags(t *testing.T) {
 func TestJointRefused(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	l := m.posts[1]
-	for _, list := range [][]Member{nil, make([]Member, MaxChanges+1), {{Add, 0, "x"}}, {{Add, 4, ""}}, {{Remove, 9, ""}},
+	for _, list := range [][]Member{nil, make([]Member, MaxChanges+1), {{Add, 0, "x"}}, {{Add, 4, ""}},
+		{{Remove, 9, ""}},
 		{{Change(9), 4, "x"}}, {{Add, 4, "x"}, {Remove, 4, ""}}, {{Add, 4, "x"}, {Add, 4, "y"}},
-		{{Remove, 1, ""}, {Remove, 2, ""}, {Remove, 3, ""}}, {{Remove, 1, ""}, {Remove, 2, ""}, {Learner, 3, "c"}}} {
+		{{Remove, 1, ""}, {Remove, 2, ""}, {Remove, 3, ""}},
+		{{Remove, 1, ""}, {Remove, 2, ""}, {Learner, 3, "c"}}} {
 		if err := l.Reconfigure(list, 1); !errors.Is(err, ErrMember) {
 			t.Errorf("%v: %v", list, err)
 		}
@@ -105,7 +110,9 @@ func TestJointRefused(t *testing.T) {
 	if err := m.posts[2].Reconfigure([]Member{{Add, 4, "d"}}, 1); !errors.Is(err, ErrLeader) {
 		t.Error(err)
 	}
-	if err := errors.Join(l.Reconfigure([]Member{{Add, 4, "d"}}, 2), l.Reconfigure([]Member{{Add, 5, "e"}}, 3)); err != nil {
+	err := errors.Join(l.Reconfigure([]Member{{Add, 4, "d"}}, 2),
+		l.Reconfigure([]Member{{Add, 5, "e"}}, 3))
+	if err != nil {
 		t.Fatal(err)
 	}
 	m.settle()

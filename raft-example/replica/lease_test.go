@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,7 +152,7 @@ func TestRestartedIsSilent(t *testing.T) {
 
 // TestLeaseConfig: one that is longer than what followers keep is refused.
 func TestLeaseConfig(t *testing.T) {
-	for lease, ok := range map[time.Duration]bool{180 * time.Millisecond: true, 181 * time.Millisecond: false, -1: false} {
+	for lease, ok := range map[time.Duration]bool{9 * tick20: true, 9*tick20 + 1: false, -1: false} {
 		_, err := Config{ID: 1, Lease: lease}.fill()
 		if (err == nil) != ok || err != nil && !errors.Is(err, ErrConfig) {
 			t.Errorf("lease %v: %v", lease, err)
@@ -195,8 +196,10 @@ func TestForeignRound(t *testing.T) {
 	m.atOnce(f, 1)
 	m.settle()
 	typ := pb.MsgReadIndexResp
-	for _, ctx := range []string{"", "12345678", "\x09\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00"} {
-		f.Step(&pb.Message{Type: &typ, To: new(uint64(2)), From: new(uint64(1)), Term: new(f.Status().Term),
+	foreign := "\x09" + strings.Repeat("\x00", 7) + "\x01" + strings.Repeat("\x00", 7)
+	for _, ctx := range []string{"", "12345678", foreign} {
+		f.Step(&pb.Message{Type: &typ, To: new(uint64(2)), From: new(uint64(1)),
+			Term:  new(f.Status().Term),
 			Index: new(uint64(1)), Entries: []*pb.Entry{{Data: []byte(ctx)}}})
 		f.Process()
 	}

@@ -273,7 +273,7 @@ const readCtx = 16
 
 // readable notes from which index on a batch may be served.
 func (r *Replica) readable(s *raft.ReadState) {
-	if len(s.RequestCtx) != readCtx || binary.LittleEndian.Uint64(s.RequestCtx) != r.cfg.Incarnation {
+	if b := s.RequestCtx; len(b) != readCtx || binary.LittleEndian.Uint64(b) != r.cfg.Incarnation {
 		return
 	}
 	ctx := binary.LittleEndian.Uint64(s.RequestCtx[8:])

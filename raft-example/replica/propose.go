@@ -18,7 +18,8 @@ type offers struct {
 }
 
 func (o *offers) add(data []byte, tag uint64) {
-	o.tags, o.sizes, o.data = append(o.tags, tag), append(o.sizes, len(data)), append(o.data, data...)
+	o.tags, o.sizes = append(o.tags, tag), append(o.sizes, len(data))
+	o.data = append(o.data, data...)
 }
 
 // message makes the message of all that is there.

@@ -26,7 +26,7 @@ type Status struct {
 	Durable  bool              `json:"durable"`
 	Members  map[uint64]string `json:"members"`
 	Learners []uint64          `json:"learners,omitempty"`
-	Outgoing []uint64          `json:"outgoing,omitempty"` // voters of before, in a joint configuration
+	Outgoing []uint64          `json:"outgoing,omitempty"` // voters of before, while joint
 	Err      string            `json:"error,omitempty"`
 }
 
@@ -97,9 +97,9 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 }
 
 // checkMember says what is wrong with one change, or raft's type of it.
-func (r *Replica) checkMember(what Change, id uint64, addr string) (t pb.ConfChangeType, err error) {
-	t, ok := map[Change]pb.ConfChangeType{Add: pb.ConfChangeAddNode, Learner: pb.ConfChangeAddLearnerNode,
-		Remove: pb.ConfChangeRemoveNode}[what]
+func (r *Replica) checkMember(what Change, id uint64, addr string) (pb.ConfChangeType, error) {
+	t, ok := map[Change]pb.ConfChangeType{Add: pb.ConfChangeAddNode,
+		Learner: pb.ConfChangeAddLearnerNode, Remove: pb.ConfChangeRemoveNode}[what]
 	_, member := r.members[id]
 	switch {
 	case !ok || id == 0:

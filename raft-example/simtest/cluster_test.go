@@ -124,7 +124,8 @@ func (s *server) start() {
 	}
 	cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: s.id, Tick: c.tick,
 		KeepEntries: c.keep, SnapshotEvery: c.every, Lease: c.lease, Incarnation: c.r.Uint64() | 1},
-		Log: s.log, Gather: c.gather, Start: s.boot, Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
+		Log: s.log, Gather: c.gather, Start: s.boot,
+		Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
 	if c.durable {
 		if s.disk == nil {
 			s.disk = newDisk(s)
@@ -227,8 +228,9 @@ func (c *cluster) user(keys int) *user {
 		for _, s := range c.servers {
 			addrs = append(addrs, s.addr)
 		}
-		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs, Attempt: cmp.Or(c.attempt, 40*time.Millisecond+4*c.disk),
-			Backoff: 2 * time.Millisecond, Anywhere: c.anywhere && c.r.IntN(2) == 0, Clock: c.net.Now, Refresh: 500 * time.Millisecond})
+		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs,
+			Attempt: cmp.Or(c.attempt, 40*time.Millisecond+4*c.disk), Backoff: 2 * time.Millisecond,
+			Anywhere: c.anywhere && c.r.IntN(2) == 0, Clock: c.net.Now, Refresh: 500 * time.Millisecond})
 	}
 	if err != nil {
 		c.t.Fatal(err)

@@ -55,7 +55,9 @@ func testSplits(t *testing.T, tick time.Duration, cut func(s *split, l, f, g *se
 	}
 }
 
-func runSplit(t *testing.T, seed uint64, tick time.Duration, cut func(s *split, l, f, g *server)) *split {
+func runSplit(
+	t *testing.T, seed uint64, tick time.Duration, cut func(s *split, l, f, g *server),
+) *split {
 	sh := small
 	sh.tick, sh.lease, sh.disk, sh.attempt = tick, 9*tick, 100*time.Microsecond, 3*time.Millisecond
 	cfg := sim.Config{Seed: seed + 1, Checksum: true, PropDelay: 5 * time.Microsecond}
@@ -84,7 +86,8 @@ func runSplit(t *testing.T, seed uint64, tick time.Duration, cut func(s *split, 
 	s.write()
 	s.run(60 * tick)
 	s.net.Heal()
-	s.await(10*time.Second, "requests have no end", func() bool { return !s.reader.busy && !s.writer.busy })
+	s.await(10*time.Second, "requests have no end",
+		func() bool { return !s.reader.busy && !s.writer.busy })
 	if err := s.hist.Check(time.Minute); err != nil {
 		t.Errorf("seed %d: %v", seed, err)
 	}

@@ -54,7 +54,8 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d seeds: %+v", count, sum)
 	if sum.ops < 100*count || sum.elections < count || sum.torn == 0 || sum.snapshots == 0 || sum.changes == 0 ||
-		sum.kills == 0 || sum.leased < count || sum.followed < count || sum.joint == 0 || sum.cuts == 0 || sum.jumps == 0 || sum.pauses == 0 || sum.unknown == 0 {
+		sum.kills == 0 || sum.leased < count || sum.followed < count || sum.joint == 0 ||
+		sum.cuts == 0 || sum.jumps == 0 || sum.pauses == 0 || sum.unknown == 0 {
 		t.Errorf("the runs did too little: %+v", sum)
 	}
 }
