@@ -22,6 +22,7 @@ type start struct {
 	Keys    int               `json:"keys"`
 	Dir     string            `json:"dir"`  // of its files; empty: none, if the system can do without
 	Sync    bool              `json:"sync"` // fsync what is written there
+	Lease   time.Duration     `json:"lease"`
 }
 
 // used is what a child has used and measured so far.
@@ -44,9 +45,10 @@ var systems = map[string]struct {
 	dial   dialer
 	files  bool // it has files even if nothing shall be durable
 }{
-	"erpc":    {newErpc, dialErpc, false},
-	"grpc-go": {newGRPC, dialGRPC, false},
-	"etcd":    {newEtcd, dialEtcd, true},
+	"erpc":       {newErpc, dialErpc, false},
+	"erpc-lease": {newErpc, dialErpc, false}, // reads under a lease of 100 ms
+	"grpc-go":    {newGRPC, dialGRPC, false},
+	"etcd":       {newEtcd, dialEtcd, true},
 }
 
 // runMember is a member in a process of its own: it prints its address, reads a start, answers

@@ -10,7 +10,8 @@
 //
 // raftstore load: PUT/s and GET/s of many clients, which are goroutines of this process and share
 // some endpoints or connections; each member is a process. The systems take turns: this library's
-// store, the same over grpc-go, and etcd's own server, which runs as it is (package embed).
+// store, the same with a lease for reads, the same over grpc-go, and etcd's own server, which runs
+// as it is (package embed).
 // Rows in memory: etcd has its files in a folder in memory and leaves fsync out
 // (UnsafeNoFsync). Durable rows: all have their files in one folder, and sync. Keys have 16 B,
 // values 64 B; reads are linearizable. CPU is that of all members together, without the clients.

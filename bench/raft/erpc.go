@@ -48,7 +48,7 @@ func newErpc() (member, error) {
 func (m *erpcMember) addr() string { return m.rpc.LocalAddr().String() }
 
 func (m *erpcMember) start(_ context.Context, st *start) error {
-	cfg := node.Config{Config: replica.Config{Cluster: 1, ID: st.ID, Keys: st.Keys},
+	cfg := node.Config{Config: replica.Config{Cluster: 1, ID: st.ID, Keys: st.Keys, Lease: st.Lease},
 		Log: node.NewLogID(), Start: replica.Boot(st.Members)}
 	if st.Dir != "" {
 		var err error

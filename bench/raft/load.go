@@ -65,7 +65,7 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	set := flag.NewFlagSet("raftstore load", flag.ContinueOnError)
 	set.SetOutput(progress)
 	var c loadConfig
-	names := set.String("systems", "erpc,grpc-go,etcd", "`names`, with commas")
+	names := set.String("systems", "erpc,erpc-lease,grpc-go,etcd", "`names`, with commas")
 	set.IntVar(&c.clients, "clients", 64, "clients, each a goroutine with one request under way")
 	set.IntVar(&c.endpoints, "endpoints", 4, "endpoints or connections that the clients share")
 	set.IntVar(&c.keys, "keys", 10_000, "`keys` to choose from")
@@ -136,8 +136,8 @@ func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, e
 	}()
 	for _, durable := range []bool{false, true} {
 		for _, name := range c.systems {
-			if durable && (c.durable == "" || name == "grpc-go") { // which has no disk
-				continue
+			if durable && (c.durable == "" || name == "grpc-go" || name == "erpc-lease") {
+				continue // grpc-go's has no disk, and a lease has nothing to do with one
 			}
 			s, err := openSubject(ctx, name, durable, c)
 			if err != nil {
@@ -198,6 +198,9 @@ func (s *subject) open(ctx context.Context, name string, durable bool, c *loadCo
 		}
 	}
 	each := start{Keys: c.keys, Sync: durable}
+	if name == "erpc-lease" {
+		each.Lease = 100 * time.Millisecond
+	}
 	if s.children, err = startChildren(ctx, name, 3, each, s.dir); err != nil {
 		return err
 	}
