@@ -94,7 +94,7 @@ help:
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make bench-index      the index, its server and package gopt beside their peers; INDEXFLAGS'
-	@echo 'make bench-raft       replicated PUTs beside plain RPCs, over UDP and shared memory, and beside gRPC'
+	@echo 'make bench-raft       replicated PUTs beside plain RPCs, and with 64 clients beside gRPC and etcd'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
 	@echo 'make clean   removes bin/ and out/'
@@ -242,7 +242,7 @@ bin/raft-kv: check-go
 	cd raft-example && $(GO) build -buildvcs=false -o ../bin/raft-kv ./raft-kv
 
 bin/raftstore: check-go
-	cd bench/peers && $(GO) build -buildvcs=false -o ../../bin/raftstore ./raftstore
+	cd bench/raft && $(GO) build -buildvcs=false -o ../../bin/raftstore .
 
 raft-demo: bin/raft-kv
 	bin/raft-kv demo
@@ -253,6 +253,7 @@ bench-raft: bin/raft-kv bin/raftstore
 	bin/raft-kv bench --placement together
 	bin/raft-kv bench --placement spread --transport shm
 	bin/raftstore
+	bin/raftstore load
 
 hraft-suite: check-go
 	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)

@@ -51,7 +51,9 @@
 // tick that would do.
 //
 // A node handles the first event of a pass of its loop at once, for latency, and those that
-// follow together at the end of the pass, for throughput.
+// follow together at the end of the pass, for throughput. After a pass with more than
+// node.Config.Gather events all wait for the end of the next one. Raft gets the proposals of a
+// pass as one message, so each follower gets one with all their entries, and answers once.
 //
 // # Exactly once
 //
@@ -69,8 +71,20 @@
 // # Reads
 //
 // GET goes to the leader, which confirms by a round of heartbeats that it still is
-// the leader (ReadIndex, dissertation section 6.4; no lease, so clocks do not matter).
-// All reads that wait share one round.
+// the leader (ReadIndex, dissertation section 6.4; clocks do not matter). One round is under way
+// at a time, and all reads that come meanwhile share the next.
+//
+// A read that may go anywhere (client.Config.Anywhere) is served by a follower, too: it asks the
+// leader for such a round, and answers when it has applied what was committed then.
+//
+// With replica.Config.Lease the leader answers at once for a while after a round. That needs
+// clocks of about the same rate, as the option says. Nothing else is assumed: a process may stop
+// for any time, since the clock is read after the request came and before the answer is made.
+//
+// # Members
+//
+// Members change one at a time (replica.Change), or any number at once by joint consensus
+// (replica.Reconfigure). Who leaves keeps its address until the joint configuration is left.
 //
 // # Log identity
 //

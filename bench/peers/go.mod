@@ -6,8 +6,6 @@ require (
 	connectrpc.com/connect v1.21.1
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/userspace-rpc/erpc v0.0.0
-	github.com/userspace-rpc/erpc/raft-example v0.0.0
-	go.etcd.io/raft/v3 v3.7.0
 	golang.org/x/sys v0.49.0
 	gonum.org/v1/plot v0.17.0
 	google.golang.org/grpc v1.85.0

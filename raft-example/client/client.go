@@ -35,6 +35,9 @@ type Config struct {
 	// Members is called in the Rpc's thread with the addresses of all members, when they are first
 	// known and when they have changed: for a program that wants to know them when it starts again.
 	Members func(addrs []string)
+	// Anywhere sends reads to all members in turn, not to the leader alone. They are linearizable
+	// all the same: a follower asks the leader up to where its log must be applied.
+	Anywhere bool
 	// Attempt is how long to wait for one answer before asking again. Default 250 ms.
 	Attempt time.Duration
 	// Backoff is the pause before a request is repeated. Default 5 ms.
@@ -127,12 +130,23 @@ func (c *Client) Do(cmd kv.Command, deadline monotime.Time, done func(Result)) {
 	}
 	i := c.free[len(c.free)-1]
 	c.free = c.free[:len(c.free)-1]
+	cmd.Anywhere = cmd.Op == kv.Get && c.cfg.Anywhere
 	k := &c.calls[i]
 	*k = call{cmd: cmd, deadline: deadline, done: done}
 	if cmd.Op != kv.Get && cmd.Op != kv.Open {
 		c.take(k)
 	}
 	c.try(i)
+}
+
+// anyone returns the next of the members, for a read.
+func (c *Client) anyone() *server {
+	m := &c.members
+	if len(m.list) == 0 {
+		return nil
+	}
+	m.turn++
+	return m.list[m.turn%len(m.list)]
 }
 
 // take gives a write a lane of its own.
@@ -163,7 +177,10 @@ func (c *Client) try(i uint32) {
 		return
 	}
 	k.attempts++
-	if k.server = c.leader; k.server == nil {
+	if k.server = c.leader; k.cmd.Anywhere && k.attempts == 1 {
+		k.server = c.anyone()
+	}
+	if k.server == nil {
 		c.repeat(i, ErrNoServer)
 		return
 	}

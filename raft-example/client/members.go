@@ -35,6 +35,7 @@ type server struct {
 // members holds the addresses of the cluster's members, as far as a client knows them.
 type members struct {
 	list      []*server     // to be asked in turn
+	turn      int           // of reads that go anywhere
 	index     uint64        // of the log up to which the cluster's own list is known
 	next      monotime.Time // when to ask for it
 	asking    *server

@@ -135,20 +135,23 @@ func (k *Key) hash() uint64 {
 
 // Command is a request.
 type Command struct {
-	Op      Op
-	Absent  bool // CAS: the key shall not exist
-	Cluster uint64
-	Session uint64 // the number that Open gave
-	Seq     uint64 // of the write in its session, from 1
-	Key     Key
-	Value   Value
-	Old     Value // CAS: what the value shall be
+	Op     Op
+	Absent bool // CAS: the key shall not exist
+	// Anywhere: a Get that any replica may serve, not only the leader. It is linearizable, too.
+	Anywhere bool
+	Cluster  uint64
+	Session  uint64 // the number that Open gave
+	Seq      uint64 // of the write in its session, from 1
+	Key      Key
+	Value    Value
+	Old      Value // CAS: what the value shall be
 }
 
 const (
-	cmdHeader  = 32
-	flagAbsent = 1
-	ansHeader  = 16
+	cmdHeader    = 32
+	flagAbsent   = 1
+	flagAnywhere = 2
+	ansHeader    = 16
 	// MaxCommand and MaxAnswer are the largest sizes of both in bytes.
 	MaxCommand = cmdHeader + MaxKey + 2*MaxValue
 	MaxAnswer  = ansHeader + MaxValue
@@ -162,6 +165,9 @@ func (c *Command) Append(b []byte) []byte {
 	flags := byte(0)
 	if c.Absent {
 		flags = flagAbsent
+	}
+	if c.Anywhere {
+		flags |= flagAnywhere
 	}
 	b = append(b, byte(c.Op), flags, c.Key.n, c.Value.n, c.Old.n, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, c.Cluster)
@@ -181,9 +187,11 @@ func ParseCommand(b []byte) (c Command, err error) {
 	if k > MaxKey || v > MaxValue || o > MaxValue {
 		return c, ErrTooLarge
 	}
-	c = Command{Op: Op(b[0]), Absent: b[1] == flagAbsent, Cluster: binary.LittleEndian.Uint64(b[8:]),
+	c = Command{Op: Op(b[0]), Absent: b[1]&flagAbsent != 0,
+		Anywhere: b[1]&flagAnywhere != 0, Cluster: binary.LittleEndian.Uint64(b[8:]),
 		Session: binary.LittleEndian.Uint64(b[16:]), Seq: binary.LittleEndian.Uint64(b[24:])}
-	if b[1] > flagAbsent || b[5]|b[6]|b[7] != 0 || len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
+	if b[1] > flagAbsent|flagAnywhere || c.Anywhere && c.Op != Get || b[5]|b[6]|b[7] != 0 ||
+		len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
 		return c, ErrMalformed
 	}
 	c.Key.n = uint8(copy(c.Key.b[:], b[cmdHeader:cmdHeader+k]))

@@ -35,6 +35,7 @@ func TestCommandBytes(t *testing.T) {
 	for _, c := range []Command{
 		{Op: Open, Cluster: 9},
 		{Op: Get, Cluster: 9, Key: key(t, "k")},
+		{Op: Get, Cluster: 9, Key: key(t, "k"), Anywhere: true},
 		{Op: Put, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "0123456789abcdef"), Value: value(t, strings.Repeat("v", MaxValue))},
 		{Op: Delete, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k")},
 		{Op: CAS, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k"), Value: value(t, "new"), Old: value(t, "old")},
@@ -63,7 +64,9 @@ func TestBadCommands(t *testing.T) {
 		at   int
 		set  byte
 		want error
-	}{{0, 0, ErrMalformed}, {0, 9, ErrMalformed}, {1, 1, ErrMalformed}, {1, 2, ErrMalformed}, {2, 17, ErrTooLarge}, {3, 65, ErrTooLarge},
+	}{{0, 0, ErrMalformed}, {0, 9, ErrMalformed}, {1, 1, ErrMalformed}, {1, 2, ErrMalformed},
+		{1, 4, ErrMalformed},
+		{2, 17, ErrTooLarge}, {3, 65, ErrTooLarge},
 		{4, 65, ErrTooLarge}, {5, 1, ErrMalformed}, {2, 0, ErrMalformed}, {16, 0, ErrMalformed}, {24, 0, ErrMalformed}} {
 		b := c.Append(nil)
 		b[tt.at] = tt.set

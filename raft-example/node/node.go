@@ -49,6 +49,10 @@ type Config struct {
 	// MaxSnapshot bounds the bytes of a received snapshot. Default just under 2 GiB, the most
 	// that a file of package wal can hold.
 	MaxSnapshot int
+	// Gather is how many events a pass of the loop has before the next one gathers: it handles
+	// all of its events at its end, with one Ready, one write and one message to each peer. In
+	// others the first event is handled at once, for latency. Default 4; negative: always gather.
+	Gather int
 	// Logger gets rare events. Default: none.
 	Logger *slog.Logger
 }
@@ -76,8 +80,9 @@ type Node struct {
 	waiting slots   // requests that wait for Host.Answer, by tag
 	err     error
 
-	busy  bool // something was processed in this pass
-	moved bool // packets may have been left to send since the last Poll
+	busy   bool // something was processed in this pass, or nothing shall be before its end
+	events int  // in this pass
+	moved  bool // packets may have been left to send since the last Poll
 
 	nextCheck monotime.Time // of the disk
 	nextTurn  monotime.Time // when requests that are still open are answered
@@ -94,10 +99,16 @@ func New(cfg Config) (*Node, error) {
 	if cfg.MaxSnapshot == 0 {
 		cfg.MaxSnapshot = 1<<31 - 1<<20
 	}
+	if cfg.Incarnation == 0 {
+		cfg.Incarnation = NewLogID()
+	}
+	if cfg.Gather == 0 {
+		cfg.Gather = 4
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{cfg: cfg, peers: map[uint64]*peer{}}
+	n := &Node{cfg: cfg, peers: map[uint64]*peer{}, busy: cfg.Gather < 0}
 	n.known.durable = maps.Clone(cfg.Peers)
 	rep, err := replica.New(cfg.Config, n, cfg.Start, cfg.Clock())
 	n.rep = rep
@@ -176,7 +187,7 @@ func (n *Node) Poll() bool {
 	n.release(now)
 	n.checkDisk()
 	more := n.rep.Background()
-	n.busy = false
+	n.busy, n.events = n.events > n.cfg.Gather, 0
 	moved := n.moved
 	n.moved = false
 	return moved || more
@@ -188,10 +199,14 @@ func (n *Node) NextWake() monotime.Time { return n.rep.NextWake() }
 // work handles what an event changed: the first of a pass at once, so that its packets
 // leave in the same pass; the rest of it, and later events, in Poll.
 func (n *Node) work() {
+	n.events++
 	if n.busy || n.Err() != nil {
 		return
 	}
 	n.busy = true
+	if n.cfg.Lease > 0 {
+		n.rep.Now(n.cfg.Clock())
+	}
 	n.rep.Quick()
 	n.flush()
 }

@@ -35,7 +35,7 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 	var a kv.Answer
 	var ok bool
 	if c.Op == kv.Get {
-		a, ok = n.rep.Read(c.Key, tag)
+		a, ok = n.rep.Read(c.Key, c.Anywhere, tag)
 	} else {
 		a, ok = n.rep.Propose(req.Data(), tag)
 		n.rep.Expect(c.Key)
@@ -82,6 +82,8 @@ type Admin struct {
 	ID       uint64         `json:"id"`
 	Addr     string         `json:"addr,omitempty"`
 	Transfer bool           `json:"transfer,omitempty"` // make ID the leader
+	// Members are changed at once, by joint consensus, instead of Change, ID and Addr.
+	Members []replica.Member `json:"members,omitempty"`
 }
 
 func (n *Node) onAdmin(req erpc.ReqHandle) {
@@ -100,7 +102,12 @@ func (n *Node) onAdmin(req erpc.ReqHandle) {
 		return
 	}
 	tag := n.waiting.put(req, 0)
-	err := n.rep.Change(a.Change, a.ID, a.Addr, tag)
+	var err error
+	if len(a.Members) > 0 {
+		err = n.rep.Reconfigure(a.Members, tag)
+	} else {
+		err = n.rep.Change(a.Change, a.ID, a.Addr, tag)
+	}
 	if err == nil {
 		n.work()
 		return

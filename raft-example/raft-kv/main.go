@@ -31,6 +31,7 @@ type command struct {
 	CAS     casCmd     `cmd:"" name:"cas" help:"Set a key if it has a certain value."`
 	Status  statusCmd  `cmd:"" help:"What each replica knows of itself and the cluster."`
 	Member  memberCmd  `cmd:"" help:"Add or remove a replica, or hand over leadership."`
+	Members membersCmd `cmd:"" help:"Change any members at once."`
 	Bench   benchCmd   `cmd:"" help:"Latency of replicated PUTs beside that of plain RPCs."`
 	Demo    demoCmd    `cmd:"" help:"Three replicas; the leader is killed under load; nothing acknowledged is lost."`
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"os"
 	"path/filepath"
@@ -79,6 +80,8 @@ func TestUsage(t *testing.T) {
 		{"server --id 1 --addr 127.0.0.1:0 --peers 2=a:1", "itself is missing"},
 		{"server --id 1 --addr 127.0.0.1:0 --peers 1=a:1,1=b:1", "twice"},
 		{"server --id 1 --addr 127.0.0.1:0 --peers x", "want 1=HOST:PORT"},
+		{"server --id 1 --addr 127.0.0.1:0 --join --lease 181ms", "at most 9 ticks"},
+		{"members 1:2", "want 1=HOST:PORT"},
 		{"bench --replicas 0", "want 1 to 9"},
 		{"bench --placement x", "want together"},
 		{"get k --resolve nonsense", "want NAME:PORT"},
@@ -105,6 +108,7 @@ func TestOps(t *testing.T) {
 	}{
 		{"put color red", "ok", 0},
 		{"get color", "red", 0},
+		{"get color --anywhere", "red", 0},
 		{"get color --json", `"value":"red"`, 0},
 		{"cas color green blue", `no: the value is "red"`, 0},
 		{"cas color red blue", "ok", 0},
@@ -125,6 +129,17 @@ func TestOps(t *testing.T) {
 	}
 	if status, _, errOut := runCommand(t, append([]string{"status", "--json"}, "--servers", f.addrs()[0], "--cluster", "5")...); status != 0 {
 		t.Error(errOut)
+	}
+	two := fmt.Sprintf("1=%s,2=%s", f.addrs()[0], f.addrs()[1])
+	for _, args := range [][]string{{"members", two}, {"put", "color", "last"}} {
+		with := append(args[:1:1], flags...)
+		if status, _, errOut := runCommand(t, append(with, args[1:]...)...); status != 0 {
+			t.Errorf("%v: %s", args, errOut)
+		}
+	}
+	l, err := leaderOf(testContext(t), cf, f.addrs()[:2])
+	if err != nil || memberText(l.Members) != two {
+		t.Errorf("%+v, %v", l, err)
 	}
 }
 

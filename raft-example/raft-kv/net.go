@@ -52,7 +52,8 @@ type clientFlags struct {
 	Resolve  string `help:"A DNS name of all replicas, asked when no known one answers." placeholder:"NAME:PORT"`
 	Remember string `help:"File that keeps the addresses of all members for the next time." placeholder:"PATH"`
 
-	told chan []string // the members, with --remember
+	told     chan []string // the members, with --remember
+	anywhere bool          // reads
 }
 
 // errRemembered is a file of --remember that is none.
@@ -62,7 +63,8 @@ func (f *clientFlags) dial() (*client.Blocking, error) {
 	if f.Timeout <= 0 {
 		return nil, usagef("--timeout %v: must be positive", f.Timeout)
 	}
-	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ",")}
+	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ","),
+		Anywhere: f.anywhere}
 	if f.Resolve != "" {
 		host, port, err := net.SplitHostPort(f.Resolve)
 		if err != nil || host == "" {
@@ -122,17 +124,23 @@ func (f *clientFlags) remember(ctx context.Context) error {
 	}
 }
 
-// parsePeers reads "1=HOST:PORT,2=...".
-func parsePeers(text string) (map[uint64]string, error) {
+// parsePeers reads --peers.
+func parsePeers(text string) (map[uint64]string, error) { return parseList("--peers", text) }
+
+// parseMembers reads an argument of that form.
+func parseMembers(text string) (map[uint64]string, error) { return parseList("members", text) }
+
+// parseList reads "1=HOST:PORT,2=...".
+func parseList(what, text string) (map[uint64]string, error) {
 	peers := map[uint64]string{}
 	for part := range strings.SplitSeq(text, ",") {
 		id, addr, ok := strings.Cut(part, "=")
 		n, err := strconv.ParseUint(id, 10, 64)
 		if !ok || err != nil || n == 0 || addr == "" || len(addr) > 64 {
-			return nil, usagef("--peers %q: want 1=HOST:PORT,2=HOST:PORT,...", text)
+			return nil, usagef("%s %q: want 1=HOST:PORT,2=HOST:PORT,...", what, text)
 		}
 		if _, twice := peers[n]; twice {
-			return nil, usagef("--peers: replica %d is there twice", n)
+			return nil, usagef("%s: replica %d is there twice", what, n)
 		}
 		peers[n] = addr
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -62,11 +64,13 @@ func (c *putCmd) Run(e *env) error {
 
 type getCmd struct {
 	clientFlags
-	Key string `arg:"" help:"1 to 16 bytes."`
+	Key      string `arg:"" help:"1 to 16 bytes."`
+	Anywhere bool   `help:"Ask any replica, not the leader alone; the answer is as fresh."`
 }
 
 // Run implements the subcommand.
 func (c *getCmd) Run(e *env) error {
+	c.anywhere = c.Anywhere
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		v, found, err := b.Get(ctx, c.Key)
 		text := string(v)
@@ -221,6 +225,94 @@ func (c *memberCmd) Run(e *env) error {
 			Done bool `json:"done"`
 		}{true}, "ok")
 	})
+}
+
+type membersCmd struct {
+	clientFlags
+	List string `arg:"" help:"All voters that there shall be, as 1=HOST:PORT,2=..." placeholder:"LIST"`
+}
+
+// Help is shown by --help.
+func (membersCmd) Help() string {
+	return `All changes take effect at once, by joint consensus. Replicas that are new must run
+(raft-kv server --join).
+
+Examples:
+  raft-kv members 1=10.0.0.1:31850,4=10.0.0.4:31850,5=10.0.0.5:31850`
+}
+
+// Run implements the subcommand.
+func (c *membersCmd) Run(e *env) error {
+	want, err := parseMembers(c.List)
+	if err != nil {
+		return err
+	}
+	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
+		servers := strings.Split(c.Servers, ",")
+		a := node.Admin{Cluster: c.netFlags.Cluster}
+		for {
+			now, err := leading(ctx, b, servers)
+			if err != nil {
+				return err
+			}
+			a.Members = changes(now, want)
+			switch {
+			case len(now.Outgoing) > 0: // it is not complete
+			case len(a.Members) == 0:
+				return e.print(c.JSON, struct {
+					Done bool `json:"done"`
+				}{true}, "ok")
+			default:
+				if err := change(ctx, b, servers, a); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%w: the change is not complete: %w", client.ErrDeadline, ctx.Err())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// leading returns the status of the leader.
+func leading(ctx context.Context, b *client.Blocking, servers []string) (best report, err error) {
+	for best.ID == 0 {
+		list, err := statuses(ctx, b, servers)
+		if ctx.Err() != nil {
+			return best, fmt.Errorf("%w: no leader: %w", client.ErrDeadline, ctx.Err())
+		}
+		if err != nil {
+			continue
+		}
+		for _, s := range list {
+			if s.State == "StateLeader" && s.Term > best.Term {
+				best = s
+			}
+			for _, addr := range s.Members { // the leader may be a new one
+				if !slices.Contains(servers, addr) {
+					servers = append(slices.Clone(servers), addr)
+				}
+			}
+		}
+	}
+	return best, nil
+}
+
+// changes lists what makes the members those of want.
+func changes(now report, want map[uint64]string) (list []replica.Member) {
+	for _, id := range slices.Sorted(maps.Keys(want)) {
+		if now.Members[id] != want[id] || slices.Contains(now.Learners, id) {
+			list = append(list, replica.Member{Change: replica.Add, ID: id, Addr: want[id]})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(now.Members)) {
+		if _, is := want[id]; !is {
+			list = append(list, replica.Member{Change: replica.Remove, ID: id})
+		}
+	}
+	return list
 }
 
 // change asks one server after the other, until the leader has done it.

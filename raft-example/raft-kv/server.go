@@ -22,6 +22,7 @@ type serverCmd struct {
 	Join  bool          `help:"Wait to be added by raft-kv member add, instead of --peers."`
 	Dir   string        `help:"Folder of a durable log; without it all is in memory only." placeholder:"PATH"`
 	Tick  time.Duration `default:"20ms" help:"Raft's unit of time; an election starts after 10 to 20 of them; default ${default}." placeholder:"TIME"`
+	Lease time.Duration `help:"Lease for reads, at most 9 ticks; see --help." placeholder:"TIME"`
 	Scrub time.Duration `default:"1h" help:"How often the checksums on the disk are checked; 0: never; default ${default}." placeholder:"TIME"`
 	Keys  int           `help:"How many keys to make room for." placeholder:"N"`
 	Spin  bool          `help:"Never sleep: lowest latency, one core busy."`
@@ -33,7 +34,11 @@ type serverCmd struct {
 func (serverCmd) Help() string {
 	return `Examples:
   raft-kv server --id 1 --addr 10.0.0.1:31850 --peers 1=10.0.0.1:31850,2=10.0.0.2:31850,3=10.0.0.3:31850 --dir /var/lib/raft-kv
-  raft-kv server --id 4 --addr 10.0.0.4:31850 --join`
+  raft-kv server --id 4 --addr 10.0.0.4:31850 --join
+
+With --lease the leader serves reads at once for so long after a majority has answered it. All
+replicas need the same one. It assumes that clocks run at about the same rate: while the leader's
+advances by that time, no other one may advance by 9 ticks. Otherwise reads may be stale.`
 }
 
 // ready is printed with --json when the replica listens.
@@ -44,12 +49,15 @@ type ready struct {
 }
 
 func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
-	cfg = node.Config{Config: replica.Config{Cluster: c.netFlags.Cluster, ID: c.ID, Tick: c.Tick, Keys: c.Keys}, Log: node.NewLogID()}
+	cfg = node.Config{Config: replica.Config{Cluster: c.netFlags.Cluster, ID: c.ID, Tick: c.Tick,
+		Keys: c.Keys, Lease: c.Lease}, Log: node.NewLogID()}
 	switch {
 	case c.ID == 0:
 		return cfg, start, usagef("--id 0: replicas are numbered from 1")
 	case c.Tick < time.Millisecond:
 		return cfg, start, usagef("--tick %v: at least 1ms", c.Tick)
+	case c.Lease < 0 || c.Lease > 9*c.Tick:
+		return cfg, start, usagef("--lease %v: at most 9 ticks, %v", c.Lease, 9*c.Tick)
 	case c.Scrub < 0:
 		return cfg, start, usagef("--scrub %v: must not be negative", c.Scrub)
 	case c.Join == (c.Peers != ""):

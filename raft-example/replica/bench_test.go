@@ -69,11 +69,13 @@ func (t *trio) deliver(from, to int) {
 	t.wires[from].sent[to] = t.wires[from].sent[to][:0]
 }
 
-// put does one PUT; path is the time of what comes one after the other between the client's
-// request and its answer: the rest can overlap with packets on their way.
-func (t *trio) put(cmd []byte) (path time.Duration) {
+// put does n PUTs of one pass; path is the time of what comes one after the other between the
+// client's request and its answer: the rest can overlap with packets on their way.
+func (t *trio) put(cmd []byte, n int) (path time.Duration) {
 	begin := monotime.Now()
-	t.reps[1].Propose(cmd, 1)
+	for range n {
+		t.reps[1].Propose(cmd, 1)
+	}
 	t.reps[1].Quick()
 	t.deliver(1, 2)
 	t.reps[2].Quick()
@@ -96,7 +98,12 @@ func (t *trio) put(cmd []byte) (path time.Duration) {
 
 // BenchmarkPut is what Raft and the store cost on the three replicas together, with
 // everything in the cache; path-ns of it are in the way of the answer.
-func BenchmarkPut(b *testing.B) {
+func BenchmarkPut(b *testing.B) { benchPut(b, 1) }
+
+// BenchmarkPuts is the same for 64 PUTs that come in one pass, all together.
+func BenchmarkPuts(b *testing.B) { benchPut(b, 64) }
+
+func benchPut(b *testing.B, n int) {
 	t := newTrio(b)
 	b.ReportAllocs()
 	cmd := kv.Command{Op: kv.Put, Session: 1, Seq: 1}
@@ -105,10 +112,10 @@ func BenchmarkPut(b *testing.B) {
 	data := cmd.Append(nil)
 	path := time.Duration(0)
 	for b.Loop() {
-		path += t.put(data)
+		path += t.put(data, n)
 	}
 	b.ReportMetric(float64(path)/float64(b.N), "path-ns/op")
-	if t.wires[1].answered != b.N {
+	if t.wires[1].answered != b.N*n {
 		b.Errorf("%d of %d answered", t.wires[1].answered, b.N)
 	}
 }

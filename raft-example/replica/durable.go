@@ -23,6 +23,7 @@ type write struct {
 
 // processDurable does all that can be done without waiting for the disk.
 func (r *Replica) processDurable() {
+	r.offer()
 	for again := true; again && r.err == nil; again = r.save() {
 		r.ask()
 		for r.err == nil && r.rn.HasReady() {

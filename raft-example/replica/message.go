@@ -36,10 +36,22 @@ type entryBox struct {
 func between(t pb.MessageType) bool {
 	switch t {
 	case pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp,
-		pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgTimeoutNow:
+		pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgTimeoutNow, pb.MsgReadIndex, pb.MsgReadIndexResp:
 		return true
 	}
 	return false
+}
+
+// entriesOf reports whether a message of this type may have so many entries. That of a question
+// for a read index, and of its answer, is the question's name.
+func entriesOf(t pb.MessageType, count int) bool {
+	switch t {
+	case pb.MsgApp:
+		return true
+	case pb.MsgReadIndex, pb.MsgReadIndexResp:
+		return count == 1
+	}
+	return count == 0
 }
 
 // Size returns how many bytes AppendMessage appends.
@@ -85,7 +97,7 @@ func ParseMessage(b []byte) (m *pb.Message, rest []byte, err error) {
 		*p = binary.LittleEndian.Uint64(b[8+8*i:])
 	}
 	b = b[msgHeader:]
-	if len(b) < ctx || count > (len(b)-ctx)/entHeader || count > 0 && x.typ != pb.MsgApp || x.index > 1<<62 {
+	if len(b) < ctx || count > (len(b)-ctx)/entHeader || !entriesOf(x.typ, count) || x.index > 1<<62 {
 		return nil, nil, ErrMessage
 	}
 	x.fill()

@@ -20,6 +20,12 @@ func sampleMessages() []*pb.Message {
 		}
 		list = append(list, m)
 	}
+	for _, typ := range []pb.MessageType{pb.MsgReadIndex, pb.MsgReadIndexResp} {
+		entry := &pb.Entry{Type: pb.EntryNormal.Enum(), Term: u(0), Index: u(8), Data: []byte("name")}
+		list = append(list, &pb.Message{Type: typ.Enum(), To: u(1), From: u(2), Term: u(3), LogTerm: u(0),
+			Index: u(7), Commit: u(0), Vote: u(0), RejectHint: u(0), Reject: new(false),
+			Entries: []*pb.Entry{entry}})
+	}
 	return append(list, &pb.Message{Type: pb.MsgApp.Enum(), To: u(1), From: u(2), Term: u(3), LogTerm: u(4), Index: u(7), Commit: u(6), Vote: u(0), RejectHint: u(0), Reject: new(false), Entries: entries[:1]})
 }
 
@@ -42,6 +48,17 @@ func TestMessages(t *testing.T) {
 	far := AppendMessage(nil, &pb.Message{Type: pb.MsgApp.Enum(), Index: new(uint64(1<<62 + 1))})
 	if m, _, err := ParseMessage(far); err == nil {
 		t.Errorf("%v was taken: the indexes of its entries could overflow", m)
+	}
+	for _, m := range sampleMessages() { // raft takes the one entry of a question for granted
+		switch m.GetType() {
+		case pb.MsgReadIndex, pb.MsgReadIndexResp:
+			one := m.Entries[0]
+			for _, m.Entries = range [][]*pb.Entry{nil, {one, one}} {
+				if _, _, err := ParseMessage(AppendMessage(nil, m)); err == nil {
+					t.Errorf("%v with %d entries was taken", m.GetType(), len(m.Entries))
+				}
+			}
+		}
 	}
 	count := 0
 	for rest := all; len(rest) > 0; count++ {

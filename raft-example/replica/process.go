@@ -23,6 +23,7 @@ func (r *Replica) Quick() {
 		return
 	}
 	r.advance()
+	r.offer()
 	r.ask()
 	r.take(r.rn.Ready(), true)
 }
@@ -43,6 +44,7 @@ func (r *Replica) Process() {
 		return
 	}
 	r.advance()
+	r.offer()
 	r.ask()
 	for r.err == nil && r.rn.HasReady() {
 		r.take(r.rn.Ready(), false)
@@ -89,13 +91,16 @@ func (r *Replica) advance() {
 func (r *Replica) lead(rd *raft.Ready) {
 	term, state := r.term, r.state
 	if !raft.IsEmptyHardState(rd.HardState) {
-		term = rd.HardState.GetTerm()
+		term, r.committed = rd.HardState.GetTerm(), rd.HardState.GetCommit()
 	}
+	leader := r.leader
 	if rd.SoftState != nil {
 		r.leader, state = rd.SoftState.Lead, rd.SoftState.RaftState
 	}
 	if r.state == raft.StateLeader && (state != raft.StateLeader || term != r.term) {
 		r.lost()
+	} else if r.leader != leader || r.state != state {
+		r.lostReads()
 	}
 	if state == raft.StateLeader && (r.state != state || r.term != term) {
 		r.elected++
@@ -148,8 +153,8 @@ func (r *Replica) match(entries []*pb.Entry) {
 		if r.proposed.len() == 0 {
 			break
 		}
-		if e.GetTerm() != r.term {
-			continue
+		if e.GetTerm() != r.term || e.GetType() == pb.EntryConfChangeV2 && len(e.Data) == 0 {
+			continue // of an earlier leader, or raft's own: it leaves a joint configuration
 		}
 		tag := r.proposed.pop()
 		if len(e.Data) == 0 { // raft puts that in the place of a change that must wait for another
@@ -163,6 +168,13 @@ func (r *Replica) match(entries []*pb.Entry) {
 // send sends a message, or holds it back if it only tells a commit index.
 func (r *Replica) send(m *pb.Message) {
 	to := m.GetTo()
+	if m.GetFrom() != r.cfg.ID {
+		return // raft passes on a read of another replica: it will ask the new leader
+	}
+	if m.GetType() == pb.MsgTimeoutNow {
+		r.lease.never = r.term // whoever gets it is elected at once, however late it comes
+		r.void()
+	}
 	if m.GetType() == pb.MsgApp && r.cfg.CommitDelay > 0 {
 		if len(m.Entries) == 0 && m.GetIndex() == r.tail() {
 			if len(r.held) == 0 {
@@ -209,7 +221,7 @@ func (r *Replica) apply(e *pb.Entry) {
 	case pb.EntryConfChange:
 		r.change(e.Data)
 	case pb.EntryConfChangeV2:
-		r.rn.ApplyConfChange(&pb.ConfChangeV2{}) // never proposed here
+		r.reconfigure(e.Data)
 	}
 	if r.waiting.len() > 0 && r.waiting.front().index == e.GetIndex() {
 		r.host.Answer(r.waiting.pop().tag, a)
@@ -223,6 +235,7 @@ func (r *Replica) change(data []byte) {
 		r.fail(fmt.Errorf("%w: %w", ErrMember, err))
 		return
 	}
+	r.void()
 	r.log.conf = r.rn.ApplyConfChange(cc)
 	switch cc.GetType() {
 	case pb.ConfChangeRemoveNode:
@@ -233,26 +246,41 @@ func (r *Replica) change(data []byte) {
 	}
 }
 
-// ask starts one round of heartbeats for all reads that wait.
+// ask starts one round of heartbeats for all reads that wait; a follower asks the leader for
+// one. One round is under way at a time, and the next one serves all that came meanwhile: many
+// clients share it. A round that takes longer than a tick has lost messages and is not waited for.
 func (r *Replica) ask() {
-	if len(r.reads) == 0 || r.state != raft.StateLeader {
+	if len(r.reads) == 0 || r.state != raft.StateLeader && !r.follows() {
+		return
+	}
+	if r.leased() && !r.readNow() {
+		return
+	}
+	if n := len(r.asked.list); r.asked.len() > 0 && !r.asked.list[n-1].known &&
+		r.now < r.asked.list[n-1].at.Add(r.cfg.Tick) {
 		return
 	}
 	r.lastRead++
-	r.asked.push(batch{ctx: r.lastRead, reads: r.reads})
+	r.served.Rounds++
+	r.asked.push(batch{ctx: r.lastRead, at: r.now, reads: r.reads})
 	r.reads = nil
-	r.rn.ReadIndex(binary.LittleEndian.AppendUint64(nil, r.lastRead))
+	ctx := binary.LittleEndian.AppendUint64(make([]byte, 0, readCtx), r.cfg.Incarnation)
+	r.rn.ReadIndex(binary.LittleEndian.AppendUint64(ctx, r.lastRead))
 }
+
+// readCtx is the size of a round's name: the incarnation and a number.
+const readCtx = 16
 
 // readable notes from which index on a batch may be served.
 func (r *Replica) readable(s *raft.ReadState) {
-	if len(s.RequestCtx) != 8 {
+	if b := s.RequestCtx; len(b) != readCtx || binary.LittleEndian.Uint64(b) != r.cfg.Incarnation {
 		return
 	}
-	ctx := binary.LittleEndian.Uint64(s.RequestCtx)
+	ctx := binary.LittleEndian.Uint64(s.RequestCtx[8:])
 	for i := r.asked.head; i < len(r.asked.list); i++ {
 		if b := &r.asked.list[i]; b.ctx == ctx {
 			b.index, b.known = s.Index, true
+			r.extend(b)
 		}
 	}
 }
@@ -263,14 +291,24 @@ func (r *Replica) serveReads() {
 		if !b.known || b.index > r.applied {
 			return
 		}
+		if r.state == raft.StateLeader {
+			r.served.Waited += uint64(len(b.reads))
+		} else {
+			r.served.Followed += uint64(len(b.reads))
+		}
 		for _, q := range b.reads {
-			v, found := r.store.Get(q.key)
-			a := kv.Answer{Status: kv.OK, Found: found, Value: v}
-			if !found {
-				a.Status = kv.NotFound
-			}
-			r.host.Answer(q.tag, a)
+			r.read(q)
 		}
 		r.asked.pop()
 	}
+}
+
+// read answers one read with what is applied now.
+func (r *Replica) read(q read) {
+	v, found := r.store.Get(q.key)
+	a := kv.Answer{Status: kv.OK, Found: found, Value: v}
+	if !found {
+		a.Status = kv.NotFound
+	}
+	r.host.Answer(q.tag, a)
 }

@@ -35,6 +35,19 @@ type Config struct {
 	KeepEntries uint64
 	// SnapshotEvery is after how many entries a durable replica makes a snapshot. Default 100000.
 	SnapshotEvery uint64
+	// Lease lets a leader serve reads at once for so long after it began a round of heartbeats
+	// that a quorum has answered. Default 0: each read waits for a round of its own or of others.
+	//
+	// It assumes clocks of about the same rate: while the leader's clock advances by Lease, that of
+	// no other replica advances by Tick * (ElectionTicks-1), the longest that Lease may be. So 2/3
+	// of it allows for clocks of which one is half as fast again as the other. A clock must not go
+	// back. Their settings do not matter, nor does it if a process stops for a while. All replicas of
+	// a cluster must have a Lease, or none: one that starts again votes for nobody for
+	// ElectionTicks. If the assumption is broken reads may be stale; writes never are.
+	Lease time.Duration
+	// Incarnation is a number that no earlier start of this replica had, such as a random one.
+	// Answers to reads of an earlier one are known by it.
+	Incarnation uint64
 	// MaxWaiting bounds the requests that wait for an answer. Default 65536.
 	MaxWaiting int
 	// Keys is how many keys to make room for.
@@ -66,6 +79,9 @@ func (c Config) fill() (Config, error) {
 	}
 	if c.Tick < 0 || c.ElectionTicks < 2 || c.MaxWaiting < 0 {
 		return c, fmt.Errorf("%w: tick %v, %d election ticks, %d waiting", ErrConfig, c.Tick, c.ElectionTicks, c.MaxWaiting)
+	}
+	if longest := c.Tick * time.Duration(c.ElectionTicks-1); c.Lease < 0 || c.Lease > longest {
+		return c, fmt.Errorf("%w: lease %v, want at most %v", ErrConfig, c.Lease, longest)
 	}
 	return c, nil
 }
@@ -128,11 +144,15 @@ type Replica struct {
 	behind        bool     // ready is done and raft not told
 	changed       bool     // there may be something to process
 	durable       bool
+	lease         lease
+	committed     uint64 // as far as others may know
+	offers        offers
 	proposed      fifo[uint64] // tags of what was given to raft and has no index yet
 	waiting       fifo[waiter] // by index
 	reads         []read       // to be asked for
 	asked         fifo[batch]
 	lastRead      uint64
+	served        Reads
 	held          map[uint64]*pb.Message // notices of a commit index, by receiver
 	heldFrom      monotime.Time          // when the first one came
 
@@ -151,6 +171,7 @@ type read struct {
 
 type batch struct {
 	ctx   uint64
+	at    monotime.Time // when it was asked for
 	index uint64
 	known bool // index is
 	reads []read
@@ -178,6 +199,9 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true,
 		StepDownOnRemoval: true, Logger: quiet{}, AsyncStorageWrites: r.durable,
 	})
+	if cfg.Lease > 0 && from.Hard != nil {
+		r.lease.silent = cfg.ElectionTicks
+	}
 	return r, err
 }
 
@@ -217,6 +241,9 @@ func (r *Replica) Step(m *pb.Message) {
 		_ = r.stepSnapshot(m) // a damaged one is lost
 		return
 	}
+	if r.barred(m) {
+		return
+	}
 	r.changed = true
 	_ = r.rn.Step(m) // its errors are about messages that are too late
 }
@@ -237,21 +264,6 @@ func (r *Replica) tail() uint64 {
 	return r.lastIndex()
 }
 
-// Propose proposes the bytes of a write, which raft copies. If ok, the answer comes
-// through Host.Answer; else it is the one returned.
-func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
-	if a, no := r.refuse(); no {
-		return a, false
-	}
-	defer r.guard()
-	if err := r.rn.Propose(data); err != nil {
-		return kv.Answer{Status: kv.Busy}, false
-	}
-	r.changed = true
-	r.proposed.push(tag)
-	return now, true
-}
-
 // Expect tells that a write of this key was proposed: Process looks at the key while the
 // messages are on their way, so that it is in the cache when the write is applied.
 func (r *Replica) Expect(key kv.Key) {
@@ -260,12 +272,14 @@ func (r *Replica) Expect(key kv.Key) {
 	}
 }
 
-// Read asks for the value of a key, linearizably; like Propose.
-func (r *Replica) Read(key kv.Key, tag uint64) (now kv.Answer, ok bool) {
-	if a, no := r.refuse(); no {
+// Read asks for the value of a key, linearizably; like Propose. A replica that does not lead
+// refuses it unless anywhere is set: then it asks the leader up to which index to apply, and
+// serves the read itself.
+func (r *Replica) Read(key kv.Key, anywhere bool, tag uint64) (now kv.Answer, ok bool) {
+	if a, no := r.refuse(); no && !(anywhere && r.err == nil && r.follows() && !r.full()) {
 		return a, false
 	}
-	r.changed = true
+	r.changed, r.lease.fresh = true, false
 	r.reads = append(r.reads, read{key, tag})
 	return now, true
 }
@@ -277,10 +291,23 @@ func (r *Replica) refuse() (a kv.Answer, no bool) {
 		return kv.Answer{Status: kv.NotLeader}, true
 	case r.state != raft.StateLeader:
 		return r.elsewhere(), true
-	case r.proposed.len()+r.waiting.len()+len(r.reads)+r.asked.len() >= r.cfg.MaxWaiting:
+	case r.full():
 		return kv.Answer{Status: kv.Busy}, true
 	}
 	return a, false
+}
+
+func (r *Replica) full() bool {
+	reads := len(r.reads)
+	for i := r.asked.head; i < len(r.asked.list); i++ {
+		reads += len(r.asked.list[i].reads)
+	}
+	return len(r.offers.tags)+r.proposed.len()+r.waiting.len()+reads >= r.cfg.MaxWaiting
+}
+
+// follows reports whether this replica knows a leader, another one.
+func (r *Replica) follows() bool {
+	return r.state == raft.StateFollower && r.leader != 0 && r.leader != r.cfg.ID
 }
 
 // elsewhere names the leader.
@@ -297,12 +324,21 @@ func (r *Replica) elsewhere() kv.Answer {
 // lost answers all that waits: leadership is gone, and whether writes are applied unknown.
 func (r *Replica) lost() {
 	again := kv.Answer{Status: kv.Retry}
+	r.withdraw()
 	for r.proposed.len() > 0 {
 		r.host.Answer(r.proposed.pop(), again)
 	}
 	for r.waiting.len() > 0 {
 		r.host.Answer(r.waiting.pop().tag, again)
 	}
+	r.lostReads()
+	clear(r.held)
+}
+
+// lostReads answers the reads that wait: they are to be asked again.
+func (r *Replica) lostReads() {
+	again := kv.Answer{Status: kv.Retry}
+	r.void()
 	for _, q := range r.reads {
 		r.host.Answer(q.tag, again)
 	}
@@ -312,7 +348,6 @@ func (r *Replica) lost() {
 			r.host.Answer(q.tag, again)
 		}
 	}
-	clear(r.held)
 }
 
 // Tick tells the time. Missed ticks are left out, so that a process that was stopped, or
@@ -322,7 +357,7 @@ func (r *Replica) Tick(now monotime.Time) {
 		return
 	}
 	defer r.guard()
-	r.now = now
+	r.Now(now)
 	if len(r.held) > 0 && (now >= r.heldFrom.Add(r.cfg.CommitDelay) || now < r.heldFrom) {
 		r.release()
 	}
@@ -336,6 +371,18 @@ func (r *Replica) Tick(now monotime.Time) {
 			r.rn.Tick()
 		}
 		r.age()
+		r.lease.silent = max(0, r.lease.silent-1)
+		r.giveUp()
+	}
+}
+
+// giveUp ends reads of a follower whose question to the leader, or the answer, was lost.
+func (r *Replica) giveUp() {
+	if r.state == raft.StateLeader || r.asked.len() == 0 {
+		return
+	}
+	if at := r.asked.front().at; r.now >= at.Add(r.cfg.ElectionTimeout()/2) || r.now < at {
+		r.lostReads()
 	}
 }
 
@@ -357,9 +404,7 @@ func (r *Replica) age() {
 	}
 	r.aged = r.now
 	c := kv.Command{Op: kv.Clock, Cluster: r.cfg.Cluster, Seq: uint64(past / time.Millisecond)}
-	if r.rn.Propose(c.Append(nil)) == nil {
-		r.proposed.push(noTag)
-	}
+	r.offers.add(c.Append(nil), noTag)
 }
 
 // NextWake returns when Tick wants to be called next.

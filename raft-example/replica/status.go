@@ -22,10 +22,20 @@ type Status struct {
 	Keys     int               `json:"keys"`
 	Sessions int               `json:"sessions"`
 	Elected  uint64            `json:"elected"` // elections that it won
+	Reads    Reads             `json:"reads"`
 	Durable  bool              `json:"durable"`
 	Members  map[uint64]string `json:"members"`
 	Learners []uint64          `json:"learners,omitempty"`
+	Outgoing []uint64          `json:"outgoing,omitempty"` // voters of before, while joint
 	Err      string            `json:"error,omitempty"`
+}
+
+// Reads counts the reads that a replica has served.
+type Reads struct {
+	Leased   uint64 `json:"leased"`   // under a lease
+	Rounds   uint64 `json:"rounds"`   // of heartbeats that others have waited for
+	Waited   uint64 `json:"waited"`   // for a round, at the leader
+	Followed uint64 `json:"followed"` // as a follower
 }
 
 // Status returns it.
@@ -33,7 +43,8 @@ func (r *Replica) Status() Status {
 	first, _ := r.log.FirstIndex()
 	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first, Last: r.lastIndex(),
 		Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
-		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners()}
+		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
+		Outgoing: r.log.conf.GetVotersOutgoing()}
 	if r.err != nil {
 		s.Err = r.err.Error()
 	}
@@ -70,16 +81,9 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	if r.state != raft.StateLeader || r.err != nil {
 		return ErrLeader
 	}
-	typ := map[Change]pb.ConfChangeType{Add: pb.ConfChangeAddNode, Learner: pb.ConfChangeAddLearnerNode, Remove: pb.ConfChangeRemoveNode}
-	t, ok := typ[what]
-	_, member := r.members[id]
-	switch {
-	case !ok || id == 0:
-		return ErrMember
-	case what == Remove && !member:
-		return fmt.Errorf("%w: there is no replica %d", ErrMember, id)
-	case what != Remove && (addr == "" || len(addr) > maxAddr):
-		return fmt.Errorf("%w: address of %d bytes, want 1 to %d", ErrMember, len(addr), maxAddr)
+	t, err := r.checkMember(what, id, addr)
+	if err != nil {
+		return err
 	}
 	cc := &pb.ConfChange{Type: t.Enum(), NodeId: new(id)}
 	if what != Remove {
@@ -89,9 +93,30 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	if err != nil {
 		return err
 	}
+	return r.proposeChange(pb.EntryConfChange, data, tag)
+}
+
+// checkMember says what is wrong with one change, or raft's type of it.
+func (r *Replica) checkMember(what Change, id uint64, addr string) (pb.ConfChangeType, error) {
+	t, ok := map[Change]pb.ConfChangeType{Add: pb.ConfChangeAddNode,
+		Learner: pb.ConfChangeAddLearnerNode, Remove: pb.ConfChangeRemoveNode}[what]
+	_, member := r.members[id]
+	switch {
+	case !ok || id == 0:
+		return t, ErrMember
+	case what == Remove && !member:
+		return t, fmt.Errorf("%w: there is no replica %d", ErrMember, id)
+	case what != Remove && (addr == "" || len(addr) > maxAddr):
+		return t, fmt.Errorf("%w: address of %d bytes, want 1 to %d", ErrMember, len(addr), maxAddr)
+	}
+	return t, nil
+}
+
+func (r *Replica) proposeChange(typ pb.EntryType, data []byte, tag uint64) error {
 	defer r.guard()
-	typ2 := pb.EntryConfChange
-	err = r.rn.Step(&pb.Message{Type: pb.MsgProp.Enum(), From: new(r.cfg.ID), Entries: []*pb.Entry{{Type: &typ2, Data: data}}})
+	r.offer() // what came before comes first
+	entries := []*pb.Entry{{Type: &typ, Data: data}}
+	err := r.rn.Step(&pb.Message{Type: pb.MsgProp.Enum(), From: new(r.cfg.ID), Entries: entries})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMember, err)
 	}

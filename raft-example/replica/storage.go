@@ -78,7 +78,7 @@ func (r *Replica) load(s Start) error {
 		}
 		h.Commit = new(min(max(h.GetCommit(), r.applied), last))
 		_ = r.log.SetHardState(h)
-		r.term, r.durableCommit = h.GetTerm(), h.GetCommit()
+		r.term, r.durableCommit, r.committed = h.GetTerm(), h.GetCommit(), h.GetCommit()
 	} else if r.applied > 0 {
 		_ = r.log.SetHardState(&pb.HardState{Term: new(s.Snapshot.GetMetadata().GetTerm()), Commit: new(r.applied)})
 	}

@@ -31,6 +31,11 @@ type shape struct {
 	keep, every uint64        // KeepEntries, SnapshotEvery
 	disk        time.Duration // the longest that a disk takes for one write
 	steady      bool          // it always takes that long
+	lease       time.Duration // replica.Config.Lease
+	attempt     time.Duration // client.Config.Attempt
+	gather      int           // node.Config.Gather
+	anywhere    bool          // half of the clients read at any replica
+	joint       bool          // members are replaced by joint consensus, up to two at once
 }
 
 // cluster is a simulated cluster with its clients.
@@ -118,8 +123,9 @@ func (s *server) start() {
 		c.t.Fatalf("machine %d has the address %s", s.machine, got)
 	}
 	cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: s.id, Tick: c.tick,
-		KeepEntries: c.keep, SnapshotEvery: c.every},
-		Log: s.log, Start: s.boot, Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
+		KeepEntries: c.keep, SnapshotEvery: c.every, Lease: c.lease, Incarnation: c.r.Uint64() | 1},
+		Log: s.log, Gather: c.gather, Start: s.boot,
+		Clock: func() sim.Time { return c.net.Now().Add(s.skew) }}
 	if c.durable {
 		if s.disk == nil {
 			s.disk = newDisk(s)
@@ -222,8 +228,9 @@ func (c *cluster) user(keys int) *user {
 		for _, s := range c.servers {
 			addrs = append(addrs, s.addr)
 		}
-		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs, Attempt: 40*time.Millisecond + 4*c.disk,
-			Backoff: 2 * time.Millisecond, Clock: c.net.Now, Refresh: 500 * time.Millisecond})
+		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs,
+			Attempt: cmp.Or(c.attempt, 40*time.Millisecond+4*c.disk), Backoff: 2 * time.Millisecond,
+			Anywhere: c.anywhere && c.r.IntN(2) == 0, Clock: c.net.Now, Refresh: 500 * time.Millisecond})
 	}
 	if err != nil {
 		c.t.Fatal(err)

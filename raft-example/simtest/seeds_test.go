@@ -25,6 +25,7 @@ var (
 // totals is what all runs together did: a test that does not do what it says is no test.
 type totals struct {
 	ops, unknown, elections, torn, snapshots, changes, kills, cuts, jumps, pauses int
+	leased, followed, joint                                                       int
 }
 
 // TestSeeds runs one random cluster per seed; see the package comment.
@@ -53,7 +54,8 @@ func TestSeeds(t *testing.T) {
 	}
 	t.Logf("%d seeds: %+v", count, sum)
 	if sum.ops < 100*count || sum.elections < count || sum.torn == 0 || sum.snapshots == 0 || sum.changes == 0 ||
-		sum.kills == 0 || sum.cuts == 0 || sum.jumps == 0 || sum.pauses == 0 || sum.unknown == 0 {
+		sum.kills == 0 || sum.leased < count || sum.followed < count || sum.joint == 0 ||
+		sum.cuts == 0 || sum.jumps == 0 || sum.pauses == 0 || sum.unknown == 0 {
 		t.Errorf("the runs did too little: %+v", sum)
 	}
 }
@@ -117,6 +119,8 @@ func shapeOf(r *rand.Rand, long bool) (s shape, chaos time.Duration) {
 	if r.IntN(4) == 0 {
 		s.replicas = 5
 	}
+	s.lease = []time.Duration{0, 6 * tick}[r.IntN(2)]
+	s.gather, s.anywhere, s.joint = []int{0, -1}[r.IntN(2)], r.IntN(2) == 0, r.IntN(2) == 0
 	if !long {
 		s.durable = r.IntN(5) < 3
 		return s, time.Duration(800+r.IntN(1200)) * time.Millisecond
@@ -210,7 +214,9 @@ func (x *run) fault() {
 		})
 	case kind < 10:
 		x.sum.jumps++
-		victim.skew += c.below(4*time.Second) - time.Second
+		if victim.skew += c.below(3 * time.Second); c.lease == 0 {
+			victim.skew -= time.Second // which leases do not allow
+		}
 		if !victim.down {
 			victim.ep.Wake()
 		}
@@ -285,13 +291,59 @@ func (x *run) replace() {
 		}
 	}
 	x.busy = true
-	old := live[c.r.IntN(len(live))]
+	first := c.r.IntN(len(live))
+	old := live[first]
 	fresh := c.machine()
 	old.gone, fresh.gone = true, false
 	x.sum.kills++
 	old.crash()
 	fresh.start()
-	x.member(old, fresh)
+	if !c.joint {
+		x.member(old, fresh)
+		return
+	}
+	olds, all := []*server{old}, []*server{fresh}
+	if other := live[(first+1)%len(live)]; other != old && c.r.IntN(2) == 0 { // which still runs
+		other.gone = true
+		olds, all = append(olds, other), append(all, c.machine())
+		all[1].start()
+	}
+	x.members(olds, all)
+}
+
+// members asks for a change of several members at once until it is done, and all know it.
+func (x *run) members(olds, fresh []*server) {
+	c := x.cluster
+	if l := c.leader(); l != nil {
+		rep := l.n.Replica()
+		var list []replica.Member
+		for _, s := range fresh {
+			if _, is := rep.Member(s.id); !is {
+				list = append(list, replica.Member{Change: replica.Add, ID: s.id, Addr: s.addr})
+			}
+		}
+		for _, s := range olds {
+			if _, is := rep.Member(s.id); is {
+				list = append(list, replica.Member{Change: replica.Remove, ID: s.id})
+			}
+		}
+		switch {
+		case len(rep.Status().Outgoing) > 0: // it is under way
+		case len(list) > 0:
+			_ = rep.Reconfigure(list, 0)
+		case x.knows(fresh[0]):
+			x.sum.changes++
+			x.sum.joint++
+			x.busy = false
+			for _, s := range olds {
+				s.crash()
+			}
+			return
+		}
+		l.n.Poll()
+		l.ep.Wake()
+	}
+	c.net.After(20*time.Millisecond, func() { x.members(olds, fresh) })
 }
 
 // member asks for the change until it is done.
@@ -326,7 +378,8 @@ func (x *run) knows(s *server) bool {
 		if other.down {
 			continue
 		}
-		if _, is := other.n.Replica().Member(s.id); is {
+		_, is := other.n.Replica().Member(s.id)
+		if st := other.n.Replica().Status(); is && len(st.Outgoing) == 0 && st.Members[other.id] != "" {
 			count++
 		}
 	}
@@ -374,6 +427,8 @@ func (x *run) settle(keys int) {
 		st := s.n.Replica().Status()
 		x.trace("%+v", st)
 		x.sum.elections += int(st.Elected)
+		x.sum.leased += int(st.Reads.Leased)
+		x.sum.followed += int(st.Reads.Followed)
 		if st.First > 2 {
 			x.sum.snapshots++
 		}

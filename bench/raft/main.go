@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -50,9 +49,9 @@ const gcPercent = 100
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if os.Getenv(childEnv) != "" {
+	if system := os.Getenv(childEnv); system != "" {
 		debug.SetGCPercent(gcPercent)
-		if err := replicaProcess(os.Stdin, os.Stdout); err != nil {
+		if err := runMember(system, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "raftstore:", err)
 			os.Exit(1)
 		}
@@ -65,6 +64,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
+	if len(args) > 0 && args[0] == "load" {
+		debug.SetGCPercent(gcPercent)
+		return runLoad(ctx, args[1:], out, progress)
+	}
 	set := flag.NewFlagSet("raftstore", flag.ContinueOnError)
 	set.SetOutput(progress)
 	keys := set.Int("keys", 100_000, "`keys` to choose from")
@@ -152,7 +155,6 @@ type grpcLab struct {
 	seq      uint64
 	keys     int
 	rng      *rand.Rand
-	wg       sync.WaitGroup
 	cancel   context.CancelFunc
 }
 
@@ -162,23 +164,36 @@ func openGRPC(ctx context.Context, n, keys int, processes bool) (g *grpcLab, err
 	ctx, g.cancel = context.WithCancel(ctx)
 	var members map[uint64]string
 	if processes {
-		g.children, members, err = startChildren(ctx, n, keys)
+		if g.children, err = startChildren(ctx, "grpc-go", n, start{Keys: keys}, ""); err == nil {
+			members = g.children.members
+		}
 	} else {
 		members, err = g.startHere(ctx, n)
 	}
 	if err == nil {
 		g.conn, err = grpc.NewClient(members[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
-	for err == nil && g.session == 0 { // until it leads
-		var a kv.Answer
-		if a, err = g.call(ctx, kv.Command{Op: kv.Open, Cluster: 1}); a.Status == kv.OK {
-			g.session = a.Number
-		}
+	if err == nil {
+		err = g.open(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, g.close())
 	}
 	return g, nil
+}
+
+// open opens a session, when the replica leads.
+func (g *grpcLab) open(ctx context.Context) error {
+	for g.session == 0 {
+		a, err := g.call(ctx, kv.Command{Op: kv.Open, Cluster: 1})
+		if err != nil {
+			return err
+		}
+		if a.Status == kv.OK {
+			g.session = a.Number
+		}
+	}
+	return nil
 }
 
 // startHere starts the replicas in this process.
@@ -193,11 +208,10 @@ func (g *grpcLab) startHere(ctx context.Context, n int) (members map[uint64]stri
 		members[uint64(i+1)] = s.lis.Addr().String()
 	}
 	for i, s := range g.stores {
-		if err := s.start(ctx, &g.wg, uint64(i+1), members, g.keys); err != nil {
+		if err := s.start(ctx, &start{ID: uint64(i + 1), Members: members, Keys: g.keys}); err != nil {
 			return nil, err
 		}
 	}
-	g.stores[0].campaign()
 	return members, nil
 }
 
@@ -210,9 +224,8 @@ func (g *grpcLab) close() (err error) {
 	}
 	g.cancel()
 	for _, s := range g.stores {
-		s.server.Stop()
+		err = errors.Join(err, s.close())
 	}
-	g.wg.Wait()
 	return err
 }
 

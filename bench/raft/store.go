@@ -34,6 +34,25 @@ type store struct {
 	waiting map[uint64]chan kv.Answer
 	lastTag uint64
 	ready   chan struct{} // closed when rep is there
+	wg      sync.WaitGroup
+	stop    context.CancelFunc
+}
+
+// newGRPC is a replica over grpc-go.
+func newGRPC() (member, error) { return newStore() }
+
+func (s *store) addr() string { return s.lis.Addr().String() }
+
+func (s *store) figures() used { return used{} }
+
+// close ends the replica.
+func (s *store) close() error {
+	if s.stop != nil {
+		s.stop()
+	}
+	s.server.Stop()
+	s.wg.Wait()
+	return nil
 }
 
 // newStore listens; start gives it its replica.
@@ -64,8 +83,10 @@ func newStore() (*store, error) {
 func echo(_ context.Context, b []byte) ([]byte, error) { return b[:min(16, len(b))], nil }
 
 // start makes the replica, and a stream to each peer.
-func (s *store) start(ctx context.Context, wg *sync.WaitGroup, id uint64, members map[uint64]string, keys int) error {
-	rep, err := replica.New(replica.Config{Cluster: 1, ID: id, Keys: keys}, s, replica.Boot(members), monotime.Now())
+func (s *store) start(ctx context.Context, st *start) error {
+	ctx, s.stop = context.WithCancel(ctx)
+	id, members := st.ID, st.Members
+	rep, err := replica.New(replica.Config{Cluster: 1, ID: id, Keys: st.Keys}, s, replica.Boot(members), monotime.Now())
 	if err != nil {
 		return err
 	}
@@ -78,20 +99,20 @@ func (s *store) start(ctx context.Context, wg *sync.WaitGroup, id uint64, member
 		if err != nil {
 			return err
 		}
-		st, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pipeMethod)
+		pipe, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pipeMethod)
 		if err != nil {
 			return errors.Join(err, conn.Close())
 		}
 		ch := make(chan []byte, 1024)
 		s.out[peer] = ch
-		wg.Go(func() {
+		s.wg.Go(func() {
 			defer conn.Close()
 			for {
 				select {
 				case <-ctx.Done():
 					return
 				case b := <-ch:
-					if st.SendMsg(&wrapperspb.BytesValue{Value: b}) != nil {
+					if pipe.SendMsg(&wrapperspb.BytesValue{Value: b}) != nil {
 						return
 					}
 				}
@@ -99,7 +120,10 @@ func (s *store) start(ctx context.Context, wg *sync.WaitGroup, id uint64, member
 		})
 	}
 	close(s.ready)
-	wg.Go(func() { s.tick(ctx) })
+	s.wg.Go(func() { s.tick(ctx) })
+	if id == 1 {
+		s.campaign()
+	}
 	return nil
 }
 
@@ -165,7 +189,7 @@ func (s *store) call(ctx context.Context, b []byte) ([]byte, error) {
 	var a kv.Answer
 	var ok bool
 	if c.Op == kv.Get {
-		a, ok = s.rep.Read(c.Key, tag)
+		a, ok = s.rep.Read(c.Key, false, tag)
 	} else {
 		a, ok = s.rep.Propose(b, tag)
 	}

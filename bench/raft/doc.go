@@ -1,0 +1,18 @@
+// Command raftstore measures the replicated store of raft-example beside its peers. It is a
+// module of its own, since etcd imports much.
+//
+// Without a subcommand: the latency of one PUT after the other, of the store over grpc-go and, in
+// the same run, over this library. The store over grpc-go has the same replicas, state machine
+// and log, driven by grpc-go's goroutines. Clients call PUT as a unary RPC; between replicas each
+// pair has a stream in each direction, the fastest way in gRPC. They may use all cores, and are
+// measured twice: all in one process with the client, and each replica a process of its own, as
+// they are deployed.
+//
+// raftstore load: PUT/s and GET/s of many clients, which are goroutines of this process and share
+// some endpoints or connections; each member is a process. The systems take turns: this library's
+// store, the same with a lease for reads, the same over grpc-go, and etcd's own server, which runs
+// as it is (package embed).
+// Rows in memory: etcd has its files in a folder in memory and leaves fsync out
+// (UnsafeNoFsync). Durable rows: all have their files in one folder, and sync. Keys have 16 B,
+// values 64 B; reads are linearizable. CPU is that of all members together, without the clients.
+package main

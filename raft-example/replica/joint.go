@@ -1,0 +1,109 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	pb "go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Member is one part of a change of several members at once.
+type Member struct {
+	Change Change `json:"change"`
+	ID     uint64 `json:"id"`
+	Addr   string `json:"addr,omitempty"` // to add it
+}
+
+// MaxChanges bounds the parts of one change.
+const MaxChanges = 64
+
+// Reconfigure proposes to change any members at once, by joint consensus (Raft dissertation,
+// section 4.3): until the change is complete, elections and commits need a majority of the old
+// voters and one of the new. Raft itself leaves the joint configuration when a majority of both
+// has entered it. Like Propose: the answer comes when it is entered; Status.Outgoing is empty
+// again when it is left. Errors: ErrMember, ErrLeader.
+func (r *Replica) Reconfigure(list []Member, tag uint64) error {
+	if r.state != raft.StateLeader || r.err != nil {
+		return ErrLeader
+	}
+	cc, err := r.joint(list)
+	if err != nil {
+		return err
+	}
+	data, err := proto.Marshal(cc)
+	if err != nil {
+		return err
+	}
+	return r.proposeChange(pb.EntryConfChangeV2, data, tag)
+}
+
+// joint makes the change of a list, or says what is wrong with it.
+func (r *Replica) joint(list []Member) (*pb.ConfChangeV2, error) {
+	if len(list) == 0 || len(list) > MaxChanges {
+		return nil, fmt.Errorf("%w: %d parts, want 1 to %d", ErrMember, len(list), MaxChanges)
+	}
+	cc := &pb.ConfChangeV2{Transition: pb.ConfChangeTransitionJointImplicit.Enum()}
+	voters, addrs := map[uint64]bool{}, map[uint64]string{}
+	for _, id := range r.log.conf.GetVoters() {
+		voters[id] = true
+	}
+	seen := map[uint64]bool{}
+	for _, m := range list {
+		t, err := r.checkMember(m.Change, m.ID, m.Addr)
+		if err == nil && seen[m.ID] {
+			err = fmt.Errorf("%w: replica %d is there twice", ErrMember, m.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		seen[m.ID] = true
+		if delete(voters, m.ID); m.Change == Add {
+			voters[m.ID] = true
+		}
+		if m.Change != Remove {
+			addrs[m.ID] = m.Addr
+		}
+		cc.Changes = append(cc.Changes, &pb.ConfChangeSingle{Type: t.Enum(), NodeId: new(m.ID)})
+	}
+	if len(voters) == 0 {
+		return nil, fmt.Errorf("%w: nobody would have a vote", ErrMember)
+	}
+	cc.Context = appendMembers(nil, addrs)
+	return cc, nil
+}
+
+// reconfigure applies a change of several members, or, if it is empty, the end of one. Who has
+// left is forgotten then: until that its vote counts.
+func (r *Replica) reconfigure(data []byte) {
+	cc := &pb.ConfChangeV2{}
+	if err := proto.Unmarshal(data, cc); err != nil {
+		r.fail(fmt.Errorf("%w: %w", ErrMember, err))
+		return
+	}
+	if len(cc.Context) > 0 {
+		addrs, rest, ok := parseMembers(cc.Context)
+		if !ok || len(rest) > 0 {
+			r.fail(fmt.Errorf("%w: its addresses", ErrMember))
+			return
+		}
+		for id, addr := range addrs {
+			r.members[id] = addr
+		}
+	}
+	r.void()
+	conf := r.rn.ApplyConfChange(cc)
+	r.log.conf = conf
+	for id := range r.members {
+		is := false
+		for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(),
+			conf.GetLearnersNext()} {
+			is = is || slices.Contains(ids, id)
+		}
+		if !is {
+			delete(r.members, id)
+			delete(r.held, id)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package replica
+
+import (
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// offers holds proposals that raft was not given yet. One message gives it all of a pass: raft
+// sends followers one message for it, with all of their entries, and gets one answer. Raft
+// copies what it is given, so the memory is used again and again.
+type offers struct {
+	tags    []uint64
+	sizes   []int
+	data    []byte // of all, one after the other
+	entries []pb.Entry
+	list    []*pb.Entry
+	msg     pb.Message
+}
+
+func (o *offers) add(data []byte, tag uint64) {
+	o.tags, o.sizes = append(o.tags, tag), append(o.sizes, len(data))
+	o.data = append(o.data, data...)
+}
+
+// message makes the message of all that is there.
+func (o *offers) message(from *uint64) *pb.Message {
+	for len(o.entries) < len(o.tags) {
+		o.entries = append(o.entries, make([]pb.Entry, 64)...)
+	}
+	o.list = o.list[:0]
+	rest := o.data
+	for i, n := range o.sizes {
+		e := &o.entries[i]
+		e.Data, rest = rest[:n:n], rest[n:]
+		o.list = append(o.list, e)
+	}
+	o.msg.Type, o.msg.From, o.msg.Entries = pb.MsgProp.Enum(), from, o.list
+	return &o.msg
+}
+
+// Propose proposes the bytes of a write, which it copies. If ok, the answer comes through
+// Host.Answer; else it is the one returned.
+func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
+	if a, no := r.refuse(); no {
+		return a, false
+	}
+	r.changed = true
+	r.offers.add(data, tag)
+	return now, true
+}
+
+// offer gives raft all proposals that wait.
+func (r *Replica) offer() {
+	o := &r.offers
+	if len(o.tags) == 0 || r.err != nil {
+		return
+	}
+	err := r.rn.Step(o.message(&r.cfg.ID))
+	for _, tag := range o.tags {
+		if err != nil { // there is too much that is not committed, or leadership goes
+			r.host.Answer(tag, kv.Answer{Status: kv.Busy})
+			continue
+		}
+		r.proposed.push(tag)
+	}
+	o.tags, o.sizes, o.data = o.tags[:0], o.sizes[:0], o.data[:0]
+}
+
+// withdraw answers proposals that raft was never given.
+func (r *Replica) withdraw() {
+	o := &r.offers
+	for _, tag := range o.tags {
+		r.host.Answer(tag, r.elsewhere())
+	}
+	o.tags, o.sizes, o.data = o.tags[:0], o.sizes[:0], o.data[:0]
+}
