@@ -104,6 +104,11 @@ var table = []row{
 	{path: "index/snapshot", may: []string{"index"}},
 	{path: "index/server", may: []string{"index", "index/message", "erpc"}},
 	{path: "index/client", may: []string{"index", "index/message", "erpc"}},
+	{path: "kv/mica", may: []string{"gopt", "internal/hugemem"}, traits: pure | mayUnsafe},
+	{path: "kv/message", may: []string{"kv/mica"}, traits: pure},
+	{path: "kv/server", may: []string{"kv/mica", "kv/message", "erpc", "transport"}, traits: mayClock},
+	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}},
+	{path: "kv/memcached", may: []string{"kv/mica"}},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
