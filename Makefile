@@ -69,7 +69,7 @@ each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); d
 
 .PHONY: help build demo test race seeds hostile soak fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile raft-demo index-demo bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile raft-demo index-demo kv-demo bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -92,6 +92,7 @@ help:
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
+	@echo 'make kv-demo          a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, over UDP and shared memory, and beside gRPC'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
@@ -261,6 +262,13 @@ bin/erpc-index: check-go
 
 index-demo: bin/erpc-index
 	bin/erpc-index demo
+
+.PHONY: bin/erpc-kv
+bin/erpc-kv: check-go
+	$(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
+
+kv-demo: bin/erpc-kv
+	bin/erpc-kv demo
 
 .PHONY: bin/gremlins
 bin/gremlins: check-go

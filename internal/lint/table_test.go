@@ -107,7 +107,7 @@ var table = []row{
 	{path: "kv/mica", may: []string{"gopt", "internal/hugemem"}, traits: pure | mayUnsafe},
 	{path: "kv/message", may: []string{"kv/mica"}, traits: pure},
 	{path: "kv/server", may: []string{"kv/mica", "kv/message", "erpc", "transport"}, traits: mayClock},
-	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}},
+	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}, traits: mayClock},
 	{path: "kv/memcached", may: []string{"kv/mica"}},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
