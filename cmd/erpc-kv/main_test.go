@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -35,6 +36,12 @@ func try(t *testing.T, args ...string) (status int, out, errOut string) {
 // serve runs a server in this process until the test ends, and returns its addresses.
 func serve(t *testing.T, args ...string) []string {
 	t.Helper()
+	return serveAll(t, args...).Addrs
+}
+
+// serveAll is serve for all addresses.
+func serveAll(t *testing.T, args ...string) ready {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	var errOut bytes.Buffer
@@ -54,7 +61,29 @@ func serve(t *testing.T, args ...string) []string {
 			t.Errorf("status %d: %s", status, errOut.String())
 		}
 	})
-	return said.Addrs
+	return said
+}
+
+// TestMemcached: memcached's clients find what others have put, and the reverse.
+func TestMemcached(t *testing.T) {
+	s := serveAll(t, "--partitions=2", "--memory=4", "--memcached=127.0.0.1:0")
+	at := "--servers=" + s.Addrs[0]
+	if status, _, errOut := try(t, "put", "apple", "red", at); status != exitDone {
+		t.Fatal(errOut)
+	}
+	c, err := net.Dial("tcp", s.Memcached)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "get apple\r\nset pear 0 0 5\r\ngreen\r\nquit\r\n")
+	got, err := io.ReadAll(c)
+	if string(got) != "VALUE apple 0 3\r\nred\r\nEND\r\nSTORED\r\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if status, out, errOut := try(t, "get", "pear", at); status != exitDone || out != "green\n" {
+		t.Errorf("%d, %q, %s", status, out, errOut)
+	}
 }
 
 // TestDemo: the demonstration checks every answer itself.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"runtime"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/kv/memcached"
 	"github.com/userspace-rpc/erpc/kv/mica"
 	kvserver "github.com/userspace-rpc/erpc/kv/server"
 )
@@ -24,6 +26,7 @@ type serveCmd struct {
 	OneByOne   bool    `help:"Run each request by itself, in place of batches."`
 	Pin        []int   `help:"Cores of the event loops, with commas." placeholder:"CORE"`
 	NoHuge     bool    `name:"no-hugepages" help:"Use ordinary pages."`
+	Memcached  string  `help:"Serve memcached's clients here too, over TCP." placeholder:"ADDR"`
 	Child      bool    `hidden:"" help:"End with standard input."`
 }
 
@@ -32,6 +35,8 @@ type ready struct {
 	Ready bool     `json:"ready"`
 	Addrs []string `json:"addrs"`
 	Mode  string   `json:"mode"`
+
+	Memcached string `json:"memcached,omitempty"`
 }
 
 func (c *serveCmd) check() error {
@@ -91,6 +96,14 @@ func (c *serveCmd) Run(e *env) (err error) {
 	for _, tr := range trs {
 		r.Addrs = append(r.Addrs, tr.LocalAddr().String())
 	}
+	mc, err := c.memcached(srv, &r)
+	if err != nil {
+		for _, tr := range trs {
+			err = errors.Join(err, tr.Close())
+		}
+		return errors.Join(err, srv.Close())
+	}
+	defer func() { err = errors.Join(err, mc()) }()
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(trs) }()
 	err = e.print(c.JSON, r, "an empty %s of %d MiB on %v", r.Mode, c.Memory, r.Addrs)
@@ -114,4 +127,27 @@ func (c *serveCmd) Run(e *env) (err error) {
 		err = errors.Join(err, e)
 	}
 	return err
+}
+
+// memcached begins to serve memcached's clients, if that is asked for. The returned function ends
+// it.
+func (c *serveCmd) memcached(srv *kvserver.Server, r *ready) (end func() error, err error) {
+	if c.Memcached == "" {
+		return func() error { return nil }, nil
+	}
+	ln, err := net.Listen("tcp", c.Memcached)
+	if err != nil {
+		return nil, err
+	}
+	r.Memcached = ln.Addr().String()
+	s := memcached.New(memcached.Config{Store: srv})
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ln) }()
+	return func() error {
+		err := s.Close()
+		if e := <-ended; !errors.Is(e, memcached.ErrClosed) {
+			err = errors.Join(err, e)
+		}
+		return err
+	}, nil
 }

@@ -108,7 +108,7 @@ var table = []row{
 	{path: "kv/message", may: []string{"kv/mica"}, traits: pure},
 	{path: "kv/server", may: []string{"kv/mica", "kv/message", "erpc", "transport"}, traits: mayClock},
 	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}, traits: mayClock},
-	{path: "kv/memcached", may: []string{"kv/mica"}},
+	{path: "kv/memcached", may: []string{"kv/mica"}, traits: mayClock},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
@@ -117,6 +117,10 @@ var table = []row{
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
 	{path: "bench/index", may: []string{"index", "gopt/..."}, third: []string{"github.com/tidwall/btree",
 		"github.com/gaissmai/bart", "github.com/cloudflare/ahocorasick"}, traits: mayClock},
+	{path: "bench/kv", may: []string{"kv/mica", "kv/memcached"}, third: []string{
+		"github.com/dgraph-io/ristretto/v2", "github.com/maypok86/otter/v2",
+		"github.com/VictoriaMetrics/fastcache",
+		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache"}, traits: mayClock},
 	{path: "bench/...", may: []string{"bench/...", "erpc", "transport", "transport/udp", "transport/shm", "raft-example/...", "internal/monotime"}, third: []string{"go.etcd.io/raft/v3", "golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},
 	{path: "examples/...", may: anything, traits: mayClock},

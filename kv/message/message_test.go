@@ -90,6 +90,9 @@ func TestMulti(t *testing.T) {
 		t.Errorf("%d bytes", len(b))
 	}
 	rest, err := message.OpenEntries(b)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []message.Status{message.OK, message.NotFound, message.Later} {
 		var v message.Value
 		var s message.Status

@@ -48,9 +48,10 @@ func (p *Partition) rewrite(hash uint64, key []byte, at place, old *Item) (uint6
 const maxDigits = 20
 
 // Increment adds to a value that is a decimal number, or subtracts if down is set: modulo 2^64
-// upwards, and down to 0. The item keeps its flags and its time. As in memcached a number that
-// becomes shorter is padded by spaces. It returns the new number and version. Errors: ErrNotFound,
-// ErrVersion if version is neither 0 nor the item's, ErrNumber, ErrFull.
+// upwards, and down to 0. The item keeps its flags and its time. As in memcached a value that
+// becomes shorter is padded by spaces, and what follows a space does not count. It returns the new
+// number and version. Errors: ErrNotFound, ErrVersion if version is neither 0 nor the item's,
+// ErrNumber, ErrFull.
 func (p *Partition) Increment(
 	hash uint64, key []byte, delta uint64, down bool, version uint64,
 ) (value, newVersion uint64, err error) {
@@ -83,13 +84,12 @@ func (p *Partition) Increment(
 	return value, newVersion, err
 }
 
-// number reads a decimal number that may end in spaces.
+// number reads a decimal number, up to the first space if there is one.
 func number(b []byte) (uint64, bool) {
-	if len(b) > maxDigits {
-		return 0, false
+	if end := bytes.IndexByte(b, ' '); end >= 0 {
+		b = b[:end]
 	}
-	b = bytes.TrimRight(b, " ")
-	if len(b) == 0 || b[0] == '+' {
+	if len(b) == 0 || len(b) > maxDigits || b[0] == '+' {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(string(b), 10, 64)

@@ -192,8 +192,9 @@ func (m *model) change() {
 
 func (m *model) increment(h uint64, key []byte, old Item, want error) {
 	m.t.Helper()
-	n, err := strconv.ParseUint(string(bytes.TrimRight(old.Value, " ")), 10, 64)
-	if want == nil && (err != nil || len(old.Value) > 20) {
+	digits, _, _ := bytes.Cut(old.Value, []byte(" "))
+	n, err := strconv.ParseUint(string(digits), 10, 64)
+	if want == nil && (err != nil || len(digits) > 20) {
 		want = ErrNumber
 	}
 	delta, down := m.r.Uint64()>>m.r.IntN(64), m.r.IntN(2) == 0
