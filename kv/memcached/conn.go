@@ -2,6 +2,7 @@ package memcached
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"net"
 	"strconv"
@@ -94,7 +95,7 @@ func (c *conn) idle() error {
 func (c *conn) command() error {
 	if c.r.Buffered() > 0 && c.w.Buffered() > 0 {
 		// Not all of the line may be here, and the client may wait for the answers before it.
-		if b, _ := c.r.Peek(c.r.Buffered()); !hasLine(b) {
+		if b, _ := c.r.Peek(c.r.Buffered()); bytes.IndexByte(b, '\n') < 0 {
 			if err := c.w.Flush(); err != nil {
 				return err
 			}
@@ -115,15 +116,6 @@ func (c *conn) command() error {
 		return nil
 	}
 	return c.run(string(c.words[0]))
-}
-
-func hasLine(b []byte) bool {
-	for _, x := range b {
-		if x == '\n' {
-			return true
-		}
-	}
-	return false
 }
 
 // split finds the words of a line.

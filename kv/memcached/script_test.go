@@ -449,7 +449,7 @@ func TestSizes(t *testing.T) {
 	if got != "CLIENT_ERROR line too long\r\n" {
 		t.Errorf("%q", got)
 	}
-	many := "get" + strings.Repeat(" b", 200)
+	many := "set small 0 0 1 noreply\r\nx\r\nget" + strings.Repeat(" small", 200)
 	got = play(s, many+"\r\n", 5000)
 	if strings.Count(got, "VALUE") != 200 || !strings.HasSuffix(got, "END\r\n") {
 		t.Errorf("%d values", strings.Count(got, "VALUE"))
