@@ -69,7 +69,7 @@ each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); d
 
 .PHONY: help build demo test race seeds hostile soak fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile raft-demo index-demo index-oracle bench-index bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile raft-demo index-demo index-oracle kv-demo bench-index bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -92,6 +92,7 @@ help:
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
+	@echo 'make kv-demo          a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make bench-index      the index, its server and package gopt beside their peers; INDEXFLAGS'
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, and with 64 clients beside gRPC and etcd'
@@ -278,6 +279,13 @@ bench-index: check-go
 index-oracle: check-go
 	$(GO) test ./index -v -count=1 -timeout 0 -run TestOracle -index.steps 10000000
 	$(GO) test ./index -v -count=1 -timeout 0 -tags invariants -run TestSchedules -index.seeds 20000
+
+.PHONY: bin/erpc-kv
+bin/erpc-kv: check-go
+	$(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
+
+kv-demo: bin/erpc-kv
+	bin/erpc-kv demo
 
 .PHONY: bin/gremlins
 bin/gremlins: check-go

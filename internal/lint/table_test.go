@@ -104,6 +104,11 @@ var table = []row{
 	{path: "index/snapshot", may: []string{"index"}},
 	{path: "index/server", may: []string{"index", "index/message", "erpc"}},
 	{path: "index/client", may: []string{"index", "index/message", "erpc"}},
+	{path: "kv/mica", may: []string{"gopt", "internal/hugemem"}, traits: pure | mayUnsafe},
+	{path: "kv/message", may: []string{"kv/mica"}, traits: pure},
+	{path: "kv/server", may: []string{"kv/mica", "kv/message", "erpc", "transport"}, traits: mayClock},
+	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}, traits: mayClock},
+	{path: "kv/memcached", may: []string{"kv/mica"}, traits: mayClock},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
@@ -113,6 +118,10 @@ var table = []row{
 	{path: "bench/index", may: []string{"index/...", "gopt/...", "erpc", "transport", "transport/udp",
 		"transport/shm"}, third: []string{"github.com/tidwall/btree", "github.com/gaissmai/bart",
 		"github.com/cloudflare/ahocorasick", "golang.org/x/sys"}, traits: mayClock},
+	{path: "bench/kv", may: []string{"kv/mica", "kv/memcached"}, third: []string{
+		"github.com/dgraph-io/ristretto/v2", "github.com/maypok86/otter/v2",
+		"github.com/VictoriaMetrics/fastcache",
+		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache"}, traits: mayClock},
 	{path: "bench/raft", may: []string{"erpc", "transport", "transport/udp", "transport/shm",
 		"raft-example/...", "internal/monotime"},
 		third: []string{"go.etcd.io/raft/v3", "go.etcd.io/etcd", "google.golang.org/grpc", "google.golang.org/protobuf",

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	keys := flag.Int("keys", 1_000_000, "keys")
+	rounds := flag.Int("rounds", 7, "rounds")
+	each := flag.Duration("each", 300*time.Millisecond, "time for a row in a round")
+	only := flag.String("rows", "", "begins of names of caches, with commas; mica is always there")
+	flag.Parse()
+	if *keys < 1 || *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	b := newBench(*keys)
+	caches, err := b.fill(strings.Split(*only, ","))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for range *rounds {
+		for _, c := range caches {
+			c.gets = append(c.gets, b.time(*each, func() { b.get(c) }))
+			if c.batch != nil {
+				c.batches = append(c.batches, b.time(*each, func() { b.getBatch(c) }))
+			}
+			c.puts = append(c.puts, b.time(*each, func() { b.put(c) }))
+		}
+	}
+	report(*keys, caches)
+	if b.wrong > 0 {
+		fmt.Fprintf(os.Stderr, "%d wrong answers\n", b.wrong)
+		os.Exit(1)
+	}
+}
+
+func report(keys int, caches []*cache) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%d keys\tns\tM/s\tmica is so many times as fast\trange\tmissing\n", keys)
+	line := func(name string, times, mica []float64, missing uint64) {
+		ratios := make([]float64, len(times))
+		for i := range times {
+			ratios[i] = times[i] / mica[i]
+		}
+		fmt.Fprintf(w, "%s\t%.1f\t%.2f\t%.2f\t%.2f to %.2f\t%d\n", name, median(times),
+			1e3/median(times), median(ratios), slices.Min(ratios), slices.Max(ratios), missing)
+	}
+	first := caches[0]
+	for _, c := range caches {
+		line(c.name+" GET", c.gets, first.gets, c.missing)
+	}
+	for _, c := range caches {
+		times := c.gets
+		if c.batches != nil {
+			times = c.batches
+		}
+		line(c.name+" GET, mica in batches of 32", times, first.batches, c.missing)
+	}
+	for _, c := range caches {
+		line(c.name+" PUT", c.puts, first.puts, c.missing)
+	}
+	_ = w.Flush() // to standard output
+}
+
+func median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+type demoCmd struct {
+	netFlags
+	keyFlags
+	Each   time.Duration `default:"4s" help:"How long for each line; ${default}." placeholder:"TIME"`
+	Memory int           `default:"256" help:"${memory_help}" placeholder:"MIB"`
+}
+
+// demoResult is the output of the demonstration with --json.
+type demoResult struct {
+	Load loadResult    `json:"load"`
+	Rows []benchResult `json:"rows"`
+}
+
+// row is a line of the demonstration. The paper's figures: HERD, section 5, 6 cores at the server,
+// 51 clients.
+type row struct {
+	what        string
+	gets, zipf  float64
+	outstanding int
+	paper       string
+}
+
+var rows = []row{
+	{"one GET at a time", 1, 0, 1, "less than 5 us"},
+	{"95 % GETs, uniform", 0.95, 0, 64, "26 M/s, about 5 us"},
+	{"50 % GETs, uniform", 0.5, 0, 64, "26 M/s"},
+	{"95 % GETs, Zipf .99", 0.95, 0.99, 64, "as uniform"},
+	{"50 % GETs, Zipf .99", 0.5, 0.99, 64, "as uniform"},
+}
+
+// Run implements the subcommand.
+func (c *demoCmd) Run(e *env) (err error) {
+	if _, err := c.set(); err != nil {
+		return err
+	}
+	if c.Each < time.Millisecond || c.Each > time.Minute {
+		return usagef("--each %v: want 1ms to 1m", c.Each)
+	}
+	r, err := c.run(e)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return e.print(true, r, "")
+	}
+	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%d keys, %d B values, %s\tM/s\tGET p50\tp99\tp99.9\tmissing\tthe paper\n",
+		c.Keys, c.Value, c.Transport)
+	for i, row := range r.Rows {
+		fmt.Fprintf(w, "%s\t%.3f\t%.1f us\t%.1f us\t%.1f us\t%d\t%s\n", row.What, row.Rate/1e6,
+			row.Get.P50, row.Get.P99, row.Get.P999, row.Missing, rows[i].paper)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(e.out, "The paper (HERD): RDMA, 6 server cores, 51 client processes; one "+
+		"core alone 6.3 M/s.\nHere one server thread and one client thread; missing: keys that the "+
+		"cache has forgotten.")
+	return err
+}
+
+// run starts a server, fills it and measures all rows.
+func (c *demoCmd) run(e *env) (r demoResult, err error) {
+	s, err := c.start()
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	fmt.Fprintf(e.err, "an empty cache of %d MiB listens on %s\n", c.Memory, s.addr)
+	flags := clientFlags{netFlags: c.netFlags, Servers: []string{s.addr}, Timeout: 10 * time.Second}
+	r.Load, err = (&loadCmd{clientFlags: flags, keyFlags: c.keyFlags, Depth: 64}).load(e)
+	if err != nil {
+		return r, err
+	}
+	fmt.Fprintf(e.err, "%d keys in %.1f s\n", r.Load.Keys, r.Load.Seconds)
+	for _, row := range rows {
+		b := benchCmd{clientFlags: flags, keyFlags: c.keyFlags, Gets: row.gets, Zipf: row.zipf,
+			Outstanding: row.outstanding, Each: c.Each}
+		res, err := b.measure(e)
+		if err != nil {
+			return r, err
+		}
+		res.What = row.what
+		r.Rows = append(r.Rows, res)
+		fmt.Fprintf(e.err, "%s: measured\n", row.what)
+	}
+	return r, nil
+}
+
+// child is a server in a process of its own. It ends when its standard input ends.
+type child struct {
+	addr  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	said  strings.Builder // its standard error
+}
+
+// start starts a server and waits until it listens.
+func (c *demoCmd) start() (*child, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	addr := "127.0.0.1:0"
+	if c.Transport == "shm" {
+		addr = fmt.Sprintf("shm:erpc-kv-%d", os.Getpid())
+	}
+	s := &child{cmd: exec.Command(exe, "serve", "--child", "--json", "--addr="+addr,
+		"--transport="+c.Transport, fmt.Sprint("--memory=", c.Memory),
+		fmt.Sprint("--item-size=", keySize+c.Value))}
+	s.cmd.Env = append(os.Environ(), childEnv...)
+	s.cmd.Stderr = &s.said
+	ownGroup(s.cmd)
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	var r ready
+	if err := json.NewDecoder(out).Decode(&r); err != nil || len(r.Addrs) == 0 {
+		err = errors.Join(err, s.stop())
+		return nil, fmt.Errorf("the server did not start: %w; %s", err, s.said.String())
+	}
+	s.addr = r.Addrs[0]
+	return s, nil
+}
+
+// childEnv is added to a child's environment by tests, which are the program themselves.
+var childEnv []string
+
+// stop ends the process in peace.
+func (s *child) stop() error { return errors.Join(s.stdin.Close(), s.cmd.Wait()) }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/kv/client"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/auto"
+	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/udp"
+)
+
+// netFlags choose the network path.
+type netFlags struct {
+	Transport string `default:"udp" help:"${transport_help}" placeholder:"NAME"`
+	JSON      bool   `name:"json" help:"Print one JSON object."`
+}
+
+// listen opens an endpoint; addr "" is any.
+func (f *netFlags) listen(addr string) (transport.Transport, error) {
+	if addr == "" && f.Transport != "shm" {
+		addr = ":0"
+	}
+	var tr transport.Transport
+	var err error
+	switch f.Transport {
+	case "udp":
+		tr, err = udp.Listen(addr, udp.Config{})
+	case "shm":
+		tr, err = shm.Listen(strings.TrimPrefix(addr, "shm:"), shm.Config{})
+	case "auto":
+		tr, err = auto.Listen(addr, auto.Config{})
+	default:
+		return nil, usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = fmt.Errorf("cannot listen on %s: %w; choose another --addr", addr, err)
+	}
+	return tr, err
+}
+
+// listenAll opens an endpoint for each of n partitions: on one port after the other, or any ports
+// if that of addr is 0. Names of shared memory get the number of the partition.
+func (f *netFlags) listenAll(addr string, n int) (trs []transport.Transport, err error) {
+	for i := range n {
+		at := addr
+		if host, text, e := net.SplitHostPort(addr); f.Transport == "shm" {
+			at = fmt.Sprintf("%s-%d", addr, i)
+		} else if port, e2 := strconv.Atoi(text); e == nil && e2 == nil && port != 0 {
+			at = net.JoinHostPort(host, strconv.Itoa(port+i))
+		}
+		tr, e := f.listen(at)
+		if e != nil {
+			err = e
+			break
+		}
+		trs = append(trs, tr)
+	}
+	if err != nil {
+		for _, tr := range trs {
+			err = errors.Join(err, tr.Close())
+		}
+		return nil, err
+	}
+	return trs, nil
+}
+
+// clientFlags are those of all that talk to running servers.
+type clientFlags struct {
+	netFlags
+	Servers []string      `default:"127.0.0.1:31870" help:"${servers_help}" placeholder:"ADDR"`
+	Timeout time.Duration `default:"5s" help:"${timeout_help}" placeholder:"TIME"`
+}
+
+// dial opens a client for goroutines. The returned function ends it.
+func (f *clientFlags) dial(e *env) (*client.Client, func() error, error) {
+	if f.Timeout <= 0 {
+		return nil, nil, usagef("--timeout %v: must be positive", f.Timeout)
+	}
+	tr, err := f.listen("")
+	if err != nil {
+		return nil, nil, err
+	}
+	loop, err := erpc.NewLoop(tr, f.config())
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := client.New(e.ctx, loop, client.Config{Servers: f.Servers})
+	if err != nil {
+		return nil, nil, errors.Join(err, loop.Close())
+	}
+	return c, func() error { return errors.Join(c.Close(), loop.Close()) }, nil
+}
+
+func (f *clientFlags) config() erpc.Config {
+	return erpc.Config{NoHugepages: true, Timing: erpc.Timing{ConnectTimeout: f.Timeout}}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/userspace-rpc/erpc/kv/message"
+	"github.com/userspace-rpc/erpc/kv/mica"
+)
+
+type getCmd struct {
+	clientFlags
+	Key string `arg:"" help:"The key."`
+}
+
+type putCmd struct {
+	clientFlags
+	Key    string `arg:"" help:"The key."`
+	Value  string `arg:"" help:"The value."`
+	Absent bool   `help:"Only if the key is not there."`
+	Life   uint32 `help:"Seconds until it goes; 0, the default: it stays." placeholder:"SECONDS"`
+}
+
+type deleteCmd struct {
+	clientFlags
+	Key string `arg:"" help:"The key."`
+}
+
+type statsCmd struct{ clientFlags }
+
+// item is an item as it is printed.
+type item struct {
+	Key     string `json:"key"`
+	Value   string `json:"value"`
+	Version uint64 `json:"version"`
+}
+
+var errNoKey = errors.New("no such key")
+
+// missing gives an error the words of this program.
+func missing(err error) error {
+	if errors.Is(err, mica.ErrNotFound) {
+		return errNoKey
+	}
+	return err
+}
+
+// Run implements the subcommand.
+func (c *getCmd) Run(e *env) (err error) {
+	x, end, err := c.dial(e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	v, err := x.Get(e.ctx, []byte(c.Key))
+	if err != nil {
+		return missing(err)
+	}
+	return e.print(c.JSON, item{c.Key, string(v.Value), v.Version}, "%s", v.Value)
+}
+
+// Run implements the subcommand.
+func (c *putCmd) Run(e *env) (err error) {
+	x, end, err := c.dial(e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	w := message.Item{Key: []byte(c.Key), Value: []byte(c.Value), Life: c.Life}
+	if c.Absent {
+		w.If = mica.IfAbsent
+	}
+	version, err := x.Write(e.ctx, w)
+	if err != nil {
+		return err
+	}
+	return e.print(c.JSON, item{c.Key, c.Value, version}, "stored")
+}
+
+// Run implements the subcommand.
+func (c *deleteCmd) Run(e *env) (err error) {
+	x, end, err := c.dial(e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	if err := x.Delete(e.ctx, []byte(c.Key), 0); err != nil {
+		return missing(err)
+	}
+	return e.print(c.JSON, item{Key: c.Key}, "deleted")
+}
+
+// Run implements the subcommand.
+func (c *statsCmd) Run(e *env) (err error) {
+	x, end, err := c.dial(e)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	stats, errs := x.Stats(e.ctx)
+	for name, err := range errs {
+		fmt.Fprintf(e.err, "%s: %v\n", name, err)
+	}
+	if len(stats) == 0 {
+		return errors.New("no server answered")
+	}
+	if c.JSON {
+		return e.print(true, stats, "")
+	}
+	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "server\tpartition\titems\tMiB\tbytes per item\thits\tmisses\tputs\tevicted\t"+
+		"lost place\texpired\t")
+	names := slices.Clone(c.Servers)
+	for _, name := range slices.Compact(names) {
+		for i, s := range stats[name] {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, i, s.Items,
+				s.Memory>>20, s.BytesPerItem(), s.Hits, s.Misses, s.Puts, s.Evictions, s.IndexEvictions,
+				s.Expired)
+		}
+	}
+	return w.Flush()
+}

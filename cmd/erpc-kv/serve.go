@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/kv/memcached"
+	"github.com/userspace-rpc/erpc/kv/mica"
+	kvserver "github.com/userspace-rpc/erpc/kv/server"
+)
+
+type serveCmd struct {
+	netFlags
+	Addr       string  `default:"127.0.0.1:31870" help:"${addr_help}" placeholder:"ADDR"`
+	Partitions int     `default:"1" help:"Partitions, an event loop each; default ${default}."`
+	Memory     int     `default:"256" help:"${memory_help}" placeholder:"MIB"`
+	Store      bool    `help:"Refuse new items when full, in place of forgetting old ones."`
+	ItemSize   int     `default:"48" help:"Expected size of key and value; default ${default}."`
+	MoveToHead float64 `default:"0" help:"${move_help}" placeholder:"PART"`
+	OneByOne   bool    `help:"Run each request by itself, in place of batches."`
+	Pin        []int   `help:"Cores of the event loops, with commas." placeholder:"CORE"`
+	NoHuge     bool    `name:"no-hugepages" help:"Use ordinary pages."`
+	Memcached  string  `help:"Serve memcached's clients here too, over TCP." placeholder:"ADDR"`
+	Child      bool    `hidden:"" help:"End with standard input."`
+}
+
+// ready is printed with --json when the server listens.
+type ready struct {
+	Ready bool     `json:"ready"`
+	Addrs []string `json:"addrs"`
+	Mode  string   `json:"mode"`
+
+	Memcached string `json:"memcached,omitempty"`
+}
+
+func (c *serveCmd) check() error {
+	switch {
+	case c.Partitions < 1 || c.Partitions > 256:
+		return usagef("--partitions %d: want 1 to 256", c.Partitions)
+	case c.Memory < 1 || c.Memory > 1<<24:
+		return usagef("--memory %d: want 1 to 2^24", c.Memory)
+	case len(c.Pin) != 0 && len(c.Pin) != c.Partitions:
+		return usagef("--pin: %d cores for %d partitions", len(c.Pin), c.Partitions)
+	case !(c.MoveToHead >= 0 && c.MoveToHead <= 1) || c.Store && c.MoveToHead > 0:
+		return usagef("--move-to-head %v: want 0 to 1, and a cache", c.MoveToHead)
+	case c.ItemSize < 1 || c.ItemSize > mica.MaxKey+mica.MaxValue:
+		return usagef("--item-size %d: want 1 to %d", c.ItemSize, mica.MaxKey+mica.MaxValue)
+	}
+	return nil
+}
+
+// config returns the server's configuration.
+func (c *serveCmd) config(e *env) kvserver.Config {
+	cfg := kvserver.Config{Partitions: c.Partitions, OneByOne: c.OneByOne,
+		Rpc:    erpc.Config{NoHugepages: true},
+		Logger: slog.New(slog.NewTextHandler(e.err, nil)),
+		Store: mica.Config{Memory: c.Memory << 20 / c.Partitions, ItemSize: c.ItemSize,
+			MoveToHead: c.MoveToHead, NoHugepages: c.NoHuge}}
+	if c.Store {
+		cfg.Store.Mode = mica.Store
+	}
+	if c.Pin != nil {
+		cfg.Start = func(partition int) {
+			runtime.LockOSThread() // the thread ends with the goroutine
+			if err := pinThread(c.Pin[partition]); err != nil {
+				fmt.Fprintf(e.err, "core %d: %v\n", c.Pin[partition], err)
+			}
+		}
+	}
+	return cfg
+}
+
+// Run implements the subcommand.
+func (c *serveCmd) Run(e *env) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	srv, err := kvserver.New(c.config(e))
+	if err != nil {
+		return err
+	}
+	trs, err := c.listenAll(c.Addr, c.Partitions)
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	r := ready{Ready: true, Mode: mica.Cache.String()}
+	if c.Store {
+		r.Mode = mica.Store.String()
+	}
+	for _, tr := range trs {
+		r.Addrs = append(r.Addrs, tr.LocalAddr().String())
+	}
+	mc, err := c.memcached(srv, &r)
+	if err != nil {
+		for _, tr := range trs {
+			err = errors.Join(err, tr.Close())
+		}
+		return errors.Join(err, srv.Close())
+	}
+	defer func() { err = errors.Join(err, mc()) }()
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(trs) }()
+	err = e.print(c.JSON, r, "an empty %s of %d MiB on %v", r.Mode, c.Memory, r.Addrs)
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	if c.Child {
+		go func() {
+			_, _ = io.Copy(io.Discard, e.in)
+			cancel()
+		}()
+	}
+	if err == nil {
+		select {
+		case err = <-ended:
+			return errors.Join(err, srv.Close())
+		case <-ctx.Done():
+		}
+	}
+	err = errors.Join(err, srv.Close())
+	if e := <-ended; !errors.Is(e, erpc.ErrClosed) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// memcached begins to serve memcached's clients, if that is asked for. The returned function ends
+// it.
+func (c *serveCmd) memcached(srv *kvserver.Server, r *ready) (end func() error, err error) {
+	if c.Memcached == "" {
+		return func() error { return nil }, nil
+	}
+	ln, err := net.Listen("tcp", c.Memcached)
+	if err != nil {
+		return nil, err
+	}
+	r.Memcached = ln.Addr().String()
+	s := memcached.New(memcached.Config{Store: srv})
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ln) }()
+	return func() error {
+		err := s.Close()
+		if e := <-ended; !errors.Is(e, memcached.ErrClosed) {
+			err = errors.Join(err, e)
+		}
+		return err
+	}, nil
+}

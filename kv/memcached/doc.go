@@ -1,0 +1,29 @@
+// Package memcached serves partitions of package mica to existing clients of memcached, over TCP in
+// memcached's text protocol (memcached's protocol.txt): the classic commands get, gets, gat, gats,
+// set, add, replace, append, prepend, cas, incr, decr, touch, delete, stats, version, verbosity,
+// flush_all and quit, and the meta commands mg, ms, md, ma and mn.
+//
+// # Who owns what
+//
+// A [Store] runs functions on its partitions, one at a time on each. [Local] is one with a lock per
+// partition. kv/server.Server is one too: then eRPC's clients and memcached's share the items, and
+// each command waits for the partition's event loop. The clock of the partitions has to be seconds
+// since 1970, since some clients send such times.
+//
+// A connection has a goroutine. What a client sends without waiting for answers is answered in one
+// write, and the keys of one get are looked up in a batch.
+//
+// # What differs from memcached
+//
+//   - Keys have up to 250 bytes and values up to 1 MiB, as there. A set of a larger value keeps the
+//     old item, which memcached removes.
+//   - The meta flags E, N, R, I, h, l and x are refused: there are no stale items, and nobody
+//     counts reads of an item. So are the binary protocol, UDP and SASL.
+//   - stats has the general counters only.
+//
+// # Bad input
+//
+// A line has 32 KiB at most, and a connection whose line is longer is closed. A value takes memory
+// as it comes. Answers wait for a slow client for [Config.WriteTimeout], and then the connection
+// ends. Connections beyond [Config.MaxConns] are closed with an error.
+package memcached

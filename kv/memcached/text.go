@@ -1,0 +1,370 @@
+package memcached
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/userspace-rpc/erpc/kv/mica"
+)
+
+// batch is how many keys are looked up at a time.
+const batch = 64
+
+// lookups are those of one get.
+type lookups struct {
+	list  [batch]mica.Lookup
+	at    [batch]int    // which key of the batch each of list is
+	ends  [batch][2]int // the answer for each key, in out
+	out   []byte
+	parts [batch]int // partition of each key
+}
+
+// get answers get, gets, gat and gats.
+func (c *conn) get(keys [][]byte, withCAS, touch bool, exptime int64) error {
+	if len(keys) == 0 {
+		c.say("ERROR")
+		return nil
+	}
+	for _, key := range keys {
+		if len(key) > maxKey {
+			c.say(badFormat)
+			return nil
+		}
+	}
+	for len(keys) > 0 {
+		n := min(len(keys), batch)
+		if err := c.getSome(keys[:n], withCAS, touch, exptime); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	c.say("END")
+	return nil
+}
+
+// getSome looks keys up, a batch for each partition, and answers in their order.
+func (c *conn) getSome(keys [][]byte, withCAS, touch bool, exptime int64) error {
+	m := &c.multi
+	m.out = m.out[:0]
+	parts := c.s.cfg.Store.Partitions()
+	var hashes [batch]uint64
+	for i, key := range keys {
+		hashes[i] = mica.Hash(key)
+		m.parts[i] = mica.PartitionOf(hashes[i], parts)
+		m.ends[i] = [2]int{}
+	}
+	for i := range keys {
+		part, n := m.parts[i], 0
+		if part < 0 {
+			continue // done
+		}
+		for j := i; j < len(keys); j++ {
+			if m.parts[j] == part {
+				m.list[n], m.at[n] = mica.Lookup{Hash: hashes[j], Key: keys[j]}, j
+				m.parts[j] = -1
+				n++
+			}
+		}
+		err := c.s.cfg.Store.Do(part, func(p *mica.Partition) {
+			if !touch {
+				p.GetBatch(m.list[:n])
+			}
+			for k := range n {
+				l := &m.list[k]
+				if touch {
+					l.Item, l.Found = p.Touch(l.Hash, l.Key, expires(p.Now(), exptime))
+				}
+				if l.Found {
+					from := len(m.out)
+					m.out = appendItem(m.out, l, withCAS)
+					m.ends[m.at[k]] = [2]int{from, len(m.out)}
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i := range keys {
+		_, _ = c.w.Write(m.out[m.ends[i][0]:m.ends[i][1]]) // errors come with the flush
+	}
+	if cap(m.out) > keep {
+		m.out = nil
+	}
+	return nil
+}
+
+func appendItem(b []byte, l *mica.Lookup, withCAS bool) []byte {
+	b = append(append(b, "VALUE "...), l.Key...)
+	b = strconv.AppendUint(append(b, ' '), uint64(l.Item.Flags), 10)
+	b = strconv.AppendInt(append(b, ' '), int64(len(l.Item.Value)), 10)
+	if withCAS {
+		b = strconv.AppendUint(append(b, ' '), l.Item.Version, 10)
+	}
+	b = append(append(b, "\r\n"...), l.Item.Value...)
+	return append(b, "\r\n"...)
+}
+
+func (c *conn) gat(withCAS bool) error {
+	if len(c.words) < 3 {
+		if len(c.words) == 2 {
+			c.say("END") // so does memcached
+		} else {
+			c.say("ERROR")
+		}
+		return nil
+	}
+	exptime, ok := signed(c.words[1])
+	if !ok {
+		c.say("CLIENT_ERROR invalid exptime argument")
+		return nil
+	}
+	return c.get(c.words[2:], withCAS, true, exptime)
+}
+
+// write is a command that brings a value.
+type write struct {
+	key     []byte
+	flags   uint32
+	exptime int64
+	cas     uint64
+	size    int
+}
+
+// parse reads the line of a write; ok is false if it is none.
+func (c *conn) parse(name string) (w write, ok bool) {
+	words := 5
+	if name == "cas" {
+		words = 6
+	}
+	c.noreply(words)
+	if len(c.words) != words || len(c.words[1]) > maxKey {
+		return w, false
+	}
+	flags, ok1 := number(c.words[2])
+	exptime, ok2 := signed(c.words[3])
+	size, ok3 := signed(c.words[4])
+	if name == "cas" {
+		if w.cas, ok = number(c.words[5]); !ok {
+			return w, false
+		}
+	}
+	w.key = c.key[:copy(c.key[:], c.words[1])]
+	w.flags, w.exptime, w.size = uint32(flags), exptime, int(min(size, 1<<30))
+	return w, ok1 && ok2 && ok3 && flags < 1<<32 && size >= 0 && size < 1<<30
+}
+
+// store answers set, add, replace, append, prepend and cas.
+func (c *conn) store(name string) error {
+	if len(c.words) < 5 {
+		c.say("ERROR")
+		return nil
+	}
+	w, ok := c.parse(name)
+	if !ok {
+		c.say(badFormat)
+		return nil
+	}
+	if w.size > mica.MaxValue {
+		c.say(tooLarge)
+		return c.swallow(w.size)
+	}
+	value, ok, err := c.value(w.size)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		c.say(badChunk)
+		return nil
+	}
+	var result error
+	err = c.do(w.key, func(p *mica.Partition, hash uint64) {
+		x := mica.Write{Hash: hash, Key: w.key, Value: value, Flags: w.flags,
+			Expires: expires(p.Now(), w.exptime), Version: w.cas}
+		switch name {
+		case "add":
+			x.If = mica.IfAbsent
+		case "replace":
+			x.If = mica.IfPresent
+		case "cas":
+			x.If = mica.IfVersion
+		case "append", "prepend":
+			_, result = p.Concat(hash, w.key, value, name == "prepend", 0)
+			return
+		}
+		_, result = p.Write(&x)
+	})
+	if err != nil {
+		return err
+	}
+	switch {
+	case result == nil:
+		c.say("STORED")
+	case result == mica.ErrVersion:
+		c.say("EXISTS")
+	case result == mica.ErrNotFound && name == "cas":
+		c.say("NOT_FOUND")
+	case result == mica.ErrExists || result == mica.ErrNotFound:
+		c.say("NOT_STORED")
+	default:
+		c.say(problem(result))
+	}
+	return nil
+}
+
+// problem returns the answer to an error that is the server's, or that of a size.
+func problem(err error) string {
+	switch err {
+	case mica.ErrFull:
+		return noMemory
+	case mica.ErrTooLarge, mica.ErrValue:
+		return tooLarge
+	case mica.ErrNumber:
+		return "CLIENT_ERROR cannot increment or decrement non-numeric value"
+	}
+	return "SERVER_ERROR " + err.Error()
+}
+
+func (c *conn) delete() error {
+	c.noreply(2)
+	n := len(c.words)
+	if n < 2 {
+		c.say("ERROR")
+		return nil
+	}
+	if n > 3 || n == 3 && string(c.words[2]) != "0" {
+		c.say(badFormat + ".  Usage: delete <key> [noreply]")
+		return nil
+	}
+	if len(c.words[1]) > maxKey {
+		c.say(badFormat)
+		return nil
+	}
+	var result error
+	key := c.words[1]
+	err := c.do(key, func(p *mica.Partition, hash uint64) { result = p.Delete(hash, key, 0) })
+	if err != nil {
+		return err
+	}
+	if result != nil {
+		c.say("NOT_FOUND")
+	} else {
+		c.say("DELETED")
+	}
+	return nil
+}
+
+func (c *conn) increment(down bool) error {
+	c.noreply(3)
+	if len(c.words) != 3 {
+		c.say("ERROR")
+		return nil
+	}
+	delta, ok := number(c.words[2])
+	switch {
+	case len(c.words[1]) > maxKey:
+		c.say(badFormat)
+		return nil
+	case !ok:
+		c.say("CLIENT_ERROR invalid numeric delta argument")
+		return nil
+	}
+	var result error
+	var value uint64
+	key := c.words[1]
+	err := c.do(key, func(p *mica.Partition, hash uint64) {
+		value, _, result = p.Increment(hash, key, delta, down, 0)
+	})
+	switch {
+	case err != nil:
+		return err
+	case result == mica.ErrNotFound:
+		c.say("NOT_FOUND")
+	case result != nil:
+		c.say(problem(result))
+	default:
+		c.say(strconv.FormatUint(value, 10))
+	}
+	return nil
+}
+
+func (c *conn) touch() error {
+	c.noreply(3)
+	if len(c.words) != 3 {
+		c.say("ERROR")
+		return nil
+	}
+	exptime, ok := signed(c.words[2])
+	switch {
+	case len(c.words[1]) > maxKey:
+		c.say(badFormat)
+		return nil
+	case !ok:
+		c.say("CLIENT_ERROR invalid exptime argument")
+		return nil
+	}
+	key := c.words[1]
+	err := c.do(key, func(p *mica.Partition, hash uint64) {
+		_, ok = p.Touch(hash, key, expires(p.Now(), exptime))
+	})
+	if err != nil {
+		return err
+	}
+	if ok {
+		c.say("TOUCHED")
+	} else {
+		c.say("NOT_FOUND")
+	}
+	return nil
+}
+
+func (c *conn) flushAll() {
+	c.noreply(1)
+	delay, ok := int64(0), true
+	if len(c.words) > 1 {
+		delay, ok = signed(c.words[1])
+	}
+	switch {
+	case !ok || delay > month:
+		c.say("CLIENT_ERROR bad command line format")
+		return
+	case delay <= 0:
+		c.s.clear()
+	default:
+		c.s.clearAfter(delay)
+	}
+	c.say("OK")
+}
+
+// stats answers with the general counters.
+func (c *conn) stats() error {
+	if len(c.words) > 1 {
+		c.say("CLIENT_ERROR only the general statistics are kept")
+		return nil
+	}
+	t, err := c.s.sum()
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, line := range []struct {
+		name  string
+		value any
+	}{
+		{"pid", os.Getpid()}, {"uptime", int64(now.Sub(c.s.start) / time.Second)},
+		{"time", now.Unix()}, {"version", c.s.cfg.Version}, {"pointer_size", strconv.IntSize},
+		{"threads", runtime.GOMAXPROCS(0)}, {"curr_connections", c.s.open()},
+		{"total_connections", c.s.total.Load()}, {"max_connections", c.s.cfg.MaxConns},
+		{"cmd_get", t.Hits + t.Misses}, {"cmd_set", t.Puts}, {"get_hits", t.Hits},
+		{"get_misses", t.Misses}, {"get_expired", t.Expired}, {"curr_items", t.Items},
+		{"total_items", t.Puts}, {"bytes", t.Bytes}, {"limit_maxbytes", t.Memory},
+		{"evictions", t.Evictions}, {"partitions", c.s.cfg.Store.Partitions()},
+	} {
+		c.say(fmt.Sprint("STAT ", line.name, " ", line.value))
+	}
+	c.say("END")
+	return nil
+}

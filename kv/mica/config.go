@@ -1,0 +1,235 @@
+package mica
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/userspace-rpc/erpc/internal/hugemem"
+)
+
+// Limits of items in bytes.
+const (
+	MinKey   = 1
+	MaxKey   = 255
+	MaxValue = 1 << 20
+)
+
+// MaxPartitions is how many partitions a server can have.
+const MaxPartitions = 1 << 16
+
+// Errors of partitions.
+var (
+	ErrConfig   = errors.New("mica: bad config")
+	ErrKey      = errors.New("mica: a key has 1 to 255 bytes")
+	ErrValue    = errors.New("mica: a value has at most 1 MiB")
+	ErrTooLarge = errors.New("mica: item larger than the partition")
+	ErrFull     = errors.New("mica: full")                             // a store; nothing changed
+	ErrExists   = errors.New("mica: the key is there")                 // of Add
+	ErrNotFound = errors.New("mica: the key is not there")             // of what needs it
+	ErrVersion  = errors.New("mica: the item has changed")             // of CompareAndSwap
+	ErrNumber   = errors.New("mica: the value is not a 64-bit number") // of Increment
+)
+
+// Mode says what a partition does when it is full.
+type Mode uint8
+
+// The modes.
+const (
+	Cache Mode = iota // it forgets old items
+	Store             // it refuses new ones
+)
+
+// String returns "cache" or "store".
+func (m Mode) String() string {
+	if m == Store {
+		return "store"
+	}
+	return "cache"
+}
+
+// Config describes a partition.
+type Config struct {
+	Mode Mode
+	// Memory is what the partition takes, index and items together, in bytes: 64 KiB at least.
+	Memory int
+	// ItemSize is the expected size of key and value together in bytes, from which the size of the
+	// index follows: 4 items per bucket of 7. Default 48 (HERD, section 5).
+	ItemSize int
+	// MoveToHead is the part of the log, at its old end, whose items are appended anew when they are
+	// read: 0 none (FIFO), 1 all (LRU). MICA's threshold is 1 less this. For caches.
+	MoveToHead float64
+	// FirstVersion is the version before that of the first item. A server whose clients outlive it
+	// gives one that grows from start to start.
+	FirstVersion uint64
+	// NoHugepages keeps the memory in ordinary pages.
+	NoHugepages bool
+
+	offsetBits int // width of offsets, less than 48 in tests
+	maxChain   int // extra buckets of a chain
+}
+
+const (
+	bucketSize = 64
+	minMemory  = 64 << 10
+	headBytes  = 16
+)
+
+func (c *Config) check() error {
+	switch {
+	case c.Mode > Store:
+		return fmt.Errorf("%w: mode %d", ErrConfig, c.Mode)
+	case c.Memory < minMemory || uint64(c.Memory) > 1<<46:
+		return fmt.Errorf("%w: %d bytes of memory, want %d to 2^46", ErrConfig, c.Memory, minMemory)
+	case c.ItemSize < 0 || c.ItemSize > MaxKey+MaxValue:
+		return fmt.Errorf("%w: items of %d bytes", ErrConfig, c.ItemSize)
+	case !(c.MoveToHead >= 0 && c.MoveToHead <= 1):
+		return fmt.Errorf("%w: MoveToHead is %v, want 0 to 1", ErrConfig, c.MoveToHead)
+	case c.MoveToHead != 0 && c.Mode == Store:
+		return fmt.Errorf("%w: MoveToHead is for caches", ErrConfig)
+	}
+	if c.ItemSize == 0 {
+		c.ItemSize = 48
+	}
+	if c.offsetBits == 0 {
+		c.offsetBits = 48
+	}
+	if c.maxChain == 0 {
+		c.maxChain = 16
+	}
+	if c.Memory >= 4*hugemem.HugeSize && !c.NoHugepages {
+		c.Memory &^= hugemem.HugeSize - 1
+	}
+	return nil
+}
+
+// split divides the memory: so many bytes for buckets, extra ones included, and for items.
+func (c *Config) split() (buckets, extra int, items int) {
+	size := (c.ItemSize + headBytes + 7) &^ 7
+	if c.Mode == Store {
+		size = (size + 63) &^ 63
+	}
+	perBucket := 4*size + bucketSize
+	if c.Mode == Store {
+		perBucket += bucketSize / 8
+	}
+	buckets = max(c.Memory/perBucket, 8)
+	buckets = min(buckets, math.MaxUint32/2)
+	if c.Mode == Store {
+		extra = buckets/8 + 1
+	}
+	items = c.Memory - (buckets+extra)*bucketSize
+	return buckets, extra, items &^ (hugemem.PageSize - 1)
+}
+
+// Partition is a part of the keys, with one owner.
+type Partition struct {
+	mode    Mode
+	buckets []bucket // the index, and behind it extra buckets
+	index   uint32   // how many are of the index
+	spare   uint32   // first free extra bucket, its number and 1; 0: none
+	log     ring     // the items of a cache
+	heap    heap     // ... of a store
+	now     uint32
+	version uint64
+	chain   int    // extra buckets of a chain at most
+	mask    uint64 // of offsets in entries
+	old     uint64 // age from which reading moves an item, in units
+	sweeper
+	moves   [maxMoves]move
+	moving  int
+	scratch []byte // a value that is put together
+	stats   Stats
+	mem     []byte
+}
+
+// New makes a partition, with all of its memory. Errors: ErrConfig, those of the system.
+func New(cfg Config) (*Partition, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	buckets, extra, items := cfg.split()
+	alloc, huge := (buckets+extra)*bucketSize+items, false
+	if cfg.Memory%hugemem.HugeSize == 0 {
+		alloc = cfg.Memory // less than a page was left over
+	}
+	var mem []byte
+	var err error
+	if cfg.NoHugepages {
+		mem, err = hugemem.AllocPlain(alloc)
+	} else if mem, huge, err = hugemem.Alloc(alloc); err == nil && !huge && alloc >= hugemem.HugeSize {
+		hugemem.Advise(mem)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &Partition{mode: cfg.Mode, mem: mem, index: uint32(buckets), chain: cfg.maxChain,
+		mask: 1<<cfg.offsetBits - 1, version: cfg.FirstVersion & versionMask}
+	p.buckets = unsafe.Slice((*bucket)(unsafe.Pointer(&mem[0])), buckets+extra)
+	data := mem[(buckets+extra)*bucketSize:][:items:items]
+	if err := p.setUp(data, &cfg); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	p.stats.Huge, p.stats.Memory, p.stats.Index = huge, uint64(len(mem)), uint64(buckets)*bucketSize
+	return p, nil
+}
+
+// setUp prepares the memory of items, and the extra buckets.
+func (p *Partition) setUp(data []byte, cfg *Config) error {
+	s := space{data, unsafe.Slice((*uint64)(unsafe.Pointer(&data[0])), len(data)/unit)}
+	units := uint64(len(s.words))
+	if units*4 > p.mask+1 {
+		return fmt.Errorf("%w: %d bytes are too much for offsets of %d bits",
+			ErrConfig, len(data), cfg.offsetBits)
+	}
+	p.stats.Capacity = units * unit
+	if p.mode == Store {
+		p.heap.space = s
+		p.heap.reset()
+		p.resetExtra()
+		return nil
+	}
+	p.log.space, p.log.stats = s, &p.stats
+	p.old = units - uint64(cfg.MoveToHead*float64(units))
+	p.step = (p.mask + 1) / 2 / uint64(p.index)
+	if p.step == 0 {
+		return fmt.Errorf("%w: %d buckets are too many for offsets of %d bits",
+			ErrConfig, p.index, cfg.offsetBits)
+	}
+	p.next = p.step
+	return nil
+}
+
+// Close gives the memory back. Nobody may use the partition, or views of it, any more.
+func (p *Partition) Close() error {
+	mem := p.mem
+	*p = Partition{}
+	if mem == nil {
+		return nil
+	}
+	return hugemem.Free(mem)
+}
+
+// SetNow tells the time, in seconds from any start that stays the same; it must not go back. Items
+// expire by it.
+func (p *Partition) SetNow(seconds uint32) { p.now = seconds }
+
+// Now returns the last time of SetNow.
+func (p *Partition) Now() uint32 { return p.now }
+
+// Mode returns the mode.
+func (p *Partition) Mode() Mode { return p.mode }
+
+// Clear forgets all items.
+func (p *Partition) Clear() {
+	p.moving = 0
+	p.stats.Items, p.stats.Bytes = 0, 0
+	if p.mode == Cache {
+		p.log.clear()
+		return
+	}
+	clear(p.buckets)
+	p.heap.reset()
+	p.resetExtra()
+}

@@ -1,0 +1,69 @@
+// Package mica is a key-value cache and store in memory, after MICA's, which HERD serves ("Using
+// RDMA Efficiently for Key-Value Services", SIGCOMM 2014, section 4).
+//
+// # Partitions
+//
+// A [Partition] has one owner: one goroutine at a time calls it, and there are no locks in it. A
+// server has one partition per event loop, and keys belong to partitions by [PartitionOf] their
+// [Hash] (MICA's EREW mode). Readers beside the owner (CREW) are left out: MICA's readers copy an
+// item while it may be written to, and look at a version afterwards. That is a data race under Go's
+// memory model, unless all stores of a writer are atomic, and each of those costs some 20 cycles.
+//
+// All memory lies outside the Go heap, in huge pages where there are any, and has no Go pointers:
+// the garbage collector never looks at it. A partition takes its memory when it is made and never
+// more.
+//
+// # The index
+//
+// A bucket is one cache line: 7 entries and a link. An entry is 0, or 16 bits of the hash that are
+// never 0 (the tag) and a 48-bit offset of an item. So a lookup reads one line of the index, and
+// one item for each entry with its tag: nearly always the right one, since keys are compared in
+// full.
+//
+//	bits of the hash    63-48       47-32   31-0
+//	are for             partition   tag     bucket
+//
+// # Items
+//
+//	word 0    key length (8), value length (24), expiry in seconds (32)
+//	word 1    bits (16), version (48)
+//	word 2    the client's flags (32): only if they are not 0
+//	          key, value
+//
+// A key of 16 bytes and a value of 32 make one cache line. Items begin at multiples of 8 bytes, and
+// those of up to 64 bytes lie within one line. A version is new with each change of an item;
+// [Partition.CompareAndSwap] compares it.
+//
+// # Cache mode
+//
+// Items are appended to a circular log, where new ones overwrite the oldest. An offset is that of
+// the log as if it had no end, so it says by itself whether the item is still there: whether the
+// distance to the tail is at most what the log holds. Entries of overwritten items stay in the
+// index until their place is needed. A full bucket loses the entry that is nearest to being
+// overwritten. With [Config.MoveToHead] items that are read when they have become old are appended
+// anew.
+//
+// Offsets count units of 8 bytes modulo 2^48. While the tail goes round half of that range, a sweep
+// visits each bucket once and clears entries of what was overwritten, so that no entry is old
+// enough to look new.
+//
+// # Store mode
+//
+// Nothing that was acknowledged is lost while the process lives: if there is no memory a write
+// fails with [ErrFull] and changes nothing. Full buckets go on in extra ones. Items lie in blocks
+// of whole cache lines, from lists of free blocks by size; blocks that become free are joined with
+// their neighbours at once. A chain of extra buckets is bounded, so keys with equal hashes cost
+// their owner an ErrFull, not others their time.
+//
+// # Batches
+//
+// A lookup in a partition larger than the caches waits for two lines of memory, one after the
+// other. [Partition.GetBatch] and [Partition.Warm] ask for the lines of all lookups at once
+// (package gopt).
+//
+// # Views
+//
+// What a lookup returns lies in the partition's memory, and is valid until the next call of any
+// other method but Stats and Now. Keys and values that are given to a partition must not be views
+// of it.
+package mica

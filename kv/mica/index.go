@@ -1,0 +1,173 @@
+package mica
+
+// ways is how many entries a bucket has.
+const ways = 7
+
+// bucket is one cache line. The link is the number of an extra bucket and 1, or 0.
+type bucket struct {
+	entries [ways]uint64
+	link    uint64
+}
+
+const (
+	tagShift   = 48
+	offsetMask = 1<<tagShift - 1
+)
+
+// place is where the index has an item.
+type place struct {
+	b   *bucket // nil: nowhere
+	i   int
+	pos uint64 // of the item
+	age uint64 // in a log: its distance from the tail
+}
+
+// space returns the memory of items.
+func (p *Partition) space() *space {
+	if p.mode == Cache {
+		return &p.log.space
+	}
+	return &p.heap.space
+}
+
+// position returns where the item of an entry is; ok is false if it has been overwritten.
+func (p *Partition) position(entry uint64) (pos, age uint64, ok bool) {
+	if p.mode == Cache {
+		return p.log.position(entry&offsetMask, p.mask)
+	}
+	return entry & offsetMask, 0, true
+}
+
+// find looks a key up. An item past its time is removed.
+func (p *Partition) find(hash uint64, key []byte) place {
+	tag, s := tagOf(hash), p.space()
+	for b := &p.buckets[p.bucketOf(hash)]; ; b = &p.buckets[b.link-1] {
+		for i, e := range b.entries {
+			if e>>tagShift != tag {
+				continue
+			}
+			pos, age, ok := p.position(e)
+			if !ok || !s.has(pos, key) {
+				continue
+			}
+			at := place{b, i, pos, age}
+			if p.expired(pos) {
+				p.stats.Expired++
+				p.remove(hash, at)
+				return place{}
+			}
+			return at
+		}
+		if b.link == 0 {
+			return place{}
+		}
+	}
+}
+
+func (p *Partition) expired(pos uint64) bool {
+	t := p.space().expires(pos)
+	return t != 0 && t <= p.now
+}
+
+// remove takes an item out of the index, and gives its memory up.
+func (p *Partition) remove(hash uint64, at place) {
+	at.b.entries[at.i] = 0
+	p.release(at.pos)
+	if p.mode == Store {
+		p.prune(p.bucketOf(hash))
+	}
+}
+
+// release gives the memory of an item up.
+func (p *Partition) release(pos uint64) {
+	p.stats.Items--
+	if p.mode == Cache {
+		p.log.words[pos+1] |= bitDead
+		p.stats.Bytes -= p.log.size(pos) * unit
+		return
+	}
+	n := p.heap.lines(pos)
+	p.stats.Bytes -= n * lineUnits * unit
+	p.heap.free(pos, n)
+}
+
+// room finds a place for a new entry. In a cache there is always one: the item that is nearest to
+// being overwritten loses its place if need be. In a store b is nil if there is none.
+func (p *Partition) room(hash uint64) (b *bucket, i int) {
+	b = &p.buckets[p.bucketOf(hash)]
+	if p.mode == Store {
+		return p.roomInChain(b)
+	}
+	var oldest, at uint64
+	for j, e := range b.entries {
+		if e == 0 {
+			return b, j
+		}
+		pos, age, ok := p.position(e)
+		if !ok {
+			return b, j
+		}
+		if age > oldest {
+			oldest, i, at = age, j, pos
+		}
+	}
+	p.stats.IndexEvictions++
+	p.release(at)
+	b.entries[i] = 0
+	return b, i
+}
+
+func (p *Partition) roomInChain(b *bucket) (*bucket, int) {
+	for n := 0; ; n++ {
+		for i, e := range b.entries {
+			if e == 0 {
+				return b, i
+			}
+		}
+		if b.link == 0 {
+			if n == p.chain || p.spare == 0 {
+				return nil, 0
+			}
+			b.link = uint64(p.spare)
+			b = &p.buckets[p.spare-1]
+			p.spare, b.link = uint32(b.link), 0
+			p.stats.Extra++
+			return b, 0
+		}
+		b = &p.buckets[b.link-1]
+	}
+}
+
+// resetExtra makes the list of free extra buckets.
+func (p *Partition) resetExtra() {
+	p.spare, p.stats.Extra = 0, 0
+	for n := uint32(len(p.buckets)); n > p.index; n-- {
+		p.buckets[n-1].link = uint64(p.spare)
+		p.spare = n
+	}
+}
+
+// prune takes empty extra buckets out of the chain of bucket n.
+func (p *Partition) prune(n uint32) {
+	for b := &p.buckets[n]; b.link != 0; {
+		next := &p.buckets[b.link-1]
+		if next.entries != [ways]uint64{} {
+			b = next
+			continue
+		}
+		number := uint32(b.link)
+		b.link, next.link = next.link, uint64(p.spare)
+		p.spare = number
+		p.stats.Extra--
+	}
+}
+
+// entry returns the entry of an item that has been written to pos just now, in a log as the last
+// one.
+func (p *Partition) entry(hash, pos, size uint64) uint64 {
+	offset := pos
+	if p.mode == Cache {
+		offset = (p.log.tail - size) & p.mask
+	}
+	return tagOf(hash)<<tagShift | offset
+}

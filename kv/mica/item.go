@@ -1,0 +1,116 @@
+package mica
+
+// unit is the size in bytes of what offsets count.
+const unit = 8
+
+// lineUnits is how many units a cache line has.
+const lineUnits = 8
+
+// Bits of word 1 of an item.
+const (
+	bitDead     = 1 << iota // log: nobody refers to the item. heap: the block is free
+	bitPrevFree             // heap: the block before this one is free
+	bitFlags                // the item has a word of flags
+)
+
+const (
+	versionShift = 16
+	versionMask  = 1<<48 - 1
+)
+
+// Item is what a lookup found. Value is a view.
+type Item struct {
+	Value   []byte
+	Version uint64 // changes with each write to the item
+	Flags   uint32 // the client's, as they were written
+	Expires uint32 // on the clock of SetNow; 0: never
+}
+
+// space is memory for items.
+type space struct {
+	bytes []byte
+	words []uint64
+}
+
+// sizes returns the lengths of key and value, and where the key begins, in bytes.
+func (s *space) sizes(pos uint64) (key, value, at uint64) {
+	w := s.words[pos]
+	at = (pos + 2) * unit
+	if s.words[pos+1]&bitFlags != 0 {
+		at += unit
+	}
+	return w & 0xFF, w >> 8 & 0xFFFFFF, at
+}
+
+// units returns the size of an item.
+func units(key, value int, flags uint32) uint64 {
+	n := headBytes + key + value
+	if flags != 0 {
+		n += unit
+	}
+	return uint64(n+unit-1) / unit
+}
+
+// size returns the size of the item at pos in units.
+func (s *space) size(pos uint64) uint64 {
+	key, value, at := s.sizes(pos)
+	return (at+key+value+unit-1)/unit - pos
+}
+
+// has reports whether the item at pos has that key.
+func (s *space) has(pos uint64, key []byte) bool {
+	n, _, at := s.sizes(pos)
+	return n == uint64(len(key)) && string(s.bytes[at:at+n]) == string(key)
+}
+
+func (s *space) key(pos uint64) []byte {
+	n, _, at := s.sizes(pos)
+	return s.bytes[at : at+n : at+n]
+}
+
+func (s *space) value(pos uint64) []byte {
+	k, v, at := s.sizes(pos)
+	return s.bytes[at+k : at+k+v : at+k+v]
+}
+
+func (s *space) expires(pos uint64) uint32 { return uint32(s.words[pos] >> 32) }
+
+func (s *space) setExpires(pos uint64, t uint32) {
+	s.words[pos] = s.words[pos]&0xFFFFFFFF | uint64(t)<<32
+}
+
+func (s *space) version(pos uint64) uint64 { return s.words[pos+1] >> versionShift }
+
+func (s *space) flags(pos uint64) uint32 {
+	if s.words[pos+1]&bitFlags == 0 {
+		return 0
+	}
+	return uint32(s.words[pos+2])
+}
+
+// item returns a view of the item at pos.
+func (s *space) item(pos uint64) Item {
+	return Item{s.value(pos), s.version(pos), s.flags(pos), s.expires(pos)}
+}
+
+// content is an item to write.
+type content struct {
+	key, value     []byte
+	flags, expires uint32
+}
+
+func (c *content) units() uint64 { return units(len(c.key), len(c.value), c.flags) }
+
+// put writes an item, with the given bits beside bitFlags.
+func (s *space) put(pos uint64, c *content, version, bits uint64) {
+	at := pos + 2
+	if c.flags != 0 {
+		bits |= bitFlags
+		s.words[at] = uint64(c.flags)
+		at++
+	}
+	s.words[pos] = uint64(len(c.key)) | uint64(len(c.value))<<8 | uint64(c.expires)<<32
+	s.words[pos+1] = bits | version<<versionShift
+	to := s.bytes[at*unit:]
+	copy(to[copy(to, c.key):], c.value)
+}

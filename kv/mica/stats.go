@@ -1,0 +1,32 @@
+package mica
+
+// Stats counts what a partition did, and what it has.
+type Stats struct {
+	Items    uint64 // in memory; expired ones too, until they are found
+	Bytes    uint64 // that they take, headers included
+	Capacity uint64 // bytes for items
+	Index    uint64 // bytes of the index, without extra buckets
+	Memory   uint64 // all bytes that the partition has from the system
+	Huge     bool   // ... in huge pages that were reserved
+
+	Hits, Misses   uint64
+	Puts           uint64 // items written
+	Deletes        uint64
+	Expired        uint64 // found when they were past their time
+	Evictions      uint64 // cache: items overwritten by newer ones
+	IndexEvictions uint64 // cache: items that lost their place in a full bucket
+	Moves          uint64 // cache: items appended anew when they were read
+	Fulls          uint64 // store: writes refused
+	Extra          uint64 // store: extra buckets in use
+}
+
+// BytesPerItem returns the memory of the partition divided by its items, 0 if there are none.
+func (s *Stats) BytesPerItem() float64 {
+	if s.Items == 0 {
+		return 0
+	}
+	return float64(s.Memory) / float64(s.Items)
+}
+
+// Stats returns the counters.
+func (p *Partition) Stats() Stats { return p.stats }

@@ -1,0 +1,189 @@
+package mica
+
+// Condition says when a write takes place.
+type Condition uint8
+
+// The conditions.
+const (
+	Always    Condition = iota
+	IfAbsent            // ErrExists if the key is there
+	IfPresent           // ErrNotFound if it is not
+	IfVersion           // ErrNotFound, or ErrVersion if the item has another version
+)
+
+// Write is an item to write. Keys and values are copied.
+type Write struct {
+	Hash    uint64
+	Key     []byte
+	Value   []byte
+	Flags   uint32 // kept with the item, for the client
+	Expires uint32 // on the clock of SetNow; 0: never
+	If      Condition
+	Version uint64 // for IfVersion
+}
+
+// atFull is how many buckets a write looks at for expired items when the partition is full.
+const atFull = 64
+
+// Write writes an item, and returns its version. Errors: ErrKey, ErrValue, ErrTooLarge, ErrFull,
+// ErrExists, ErrNotFound, ErrVersion; nothing has changed then.
+func (p *Partition) Write(w *Write) (version uint64, err error) {
+	p.settle()
+	if version, err = p.write(w); err == ErrFull {
+		found := p.stats.Expired
+		if p.Sweep(atFull); p.stats.Expired != found {
+			version, err = p.write(w)
+		}
+	}
+	return version, err
+}
+
+func (p *Partition) write(w *Write) (version uint64, err error) {
+	c := content{w.Key, w.Value, w.Flags, w.Expires}
+	if err := p.check(&c); err != nil {
+		return 0, err
+	}
+	at := p.find(w.Hash, w.Key)
+	switch {
+	case w.If == IfAbsent && at.b != nil:
+		return 0, ErrExists
+	case w.If >= IfPresent && at.b == nil:
+		return 0, ErrNotFound
+	case w.If == IfVersion && p.space().version(at.pos) != w.Version:
+		return 0, ErrVersion
+	}
+	return p.store(w.Hash, at, &c)
+}
+
+// check looks at the lengths of an item.
+func (p *Partition) check(c *content) error {
+	switch {
+	case len(c.key) < MinKey || len(c.key) > MaxKey:
+		return ErrKey
+	case len(c.value) > MaxValue:
+		return ErrValue
+	case c.units() > uint64(len(p.space().words)):
+		return ErrTooLarge
+	}
+	return nil
+}
+
+// Put writes an item that never expires. Errors: ErrKey, ErrValue, ErrTooLarge, ErrFull.
+func (p *Partition) Put(hash uint64, key, value []byte) error {
+	_, err := p.Write(&Write{Hash: hash, Key: key, Value: value})
+	return err
+}
+
+// Add is Put of a key that is not there. Errors: those of Put, and ErrExists.
+func (p *Partition) Add(hash uint64, key, value []byte) error {
+	_, err := p.Write(&Write{Hash: hash, Key: key, Value: value, If: IfAbsent})
+	return err
+}
+
+// CompareAndSwap is Put of a key whose item has that version. It returns the new version. Errors:
+// those of Put, ErrNotFound and ErrVersion.
+func (p *Partition) CompareAndSwap(
+	hash uint64, key, value []byte, version uint64,
+) (uint64, error) {
+	return p.Write(&Write{Hash: hash, Key: key, Value: value, If: IfVersion, Version: version})
+}
+
+// Delete removes a key, if its item has that version; 0 is any. Errors: ErrNotFound, ErrVersion.
+func (p *Partition) Delete(hash uint64, key []byte, version uint64) error {
+	p.settle()
+	at := p.find(hash, key)
+	switch {
+	case at.b == nil:
+		return ErrNotFound
+	case version != 0 && p.space().version(at.pos) != version:
+		return ErrVersion
+	}
+	p.stats.Deletes++
+	p.remove(hash, at)
+	return nil
+}
+
+// Touch sets when an item expires, and returns the item as Get does.
+func (p *Partition) Touch(hash uint64, key []byte, expires uint32) (Item, bool) {
+	p.settle()
+	at := p.find(hash, key)
+	if at.b == nil {
+		p.stats.Misses++
+		return Item{}, false
+	}
+	p.space().setExpires(at.pos, expires)
+	return p.hit(at), true
+}
+
+// nextVersion returns a version that no item has had. It is never 0.
+func (p *Partition) nextVersion() uint64 {
+	if p.version = (p.version + 1) & versionMask; p.version == 0 {
+		p.version = 1
+	}
+	return p.version
+}
+
+// store writes an item, whose old one is at a place if there is one.
+func (p *Partition) store(hash uint64, at place, c *content) (version uint64, err error) {
+	if p.mode == Cache {
+		version = p.append(hash, at, c)
+	} else if version, err = p.keep(hash, at, c); err != nil {
+		p.stats.Fulls++
+		return 0, err
+	}
+	p.stats.Puts++
+	return version, nil
+}
+
+// append writes an item to the log, or over its old one if that has the same size and is not old.
+func (p *Partition) append(hash uint64, at place, c *content) uint64 {
+	n, v := c.units(), p.nextVersion()
+	if at.b != nil {
+		if p.log.size(at.pos) == n && at.age <= p.old {
+			p.log.put(at.pos, c, v, 0)
+			return v
+		}
+		p.release(at.pos)
+	} else {
+		at.b, at.i = p.room(hash)
+	}
+	pos := p.log.reserve(n)
+	p.log.put(pos, c, v, 0)
+	at.b.entries[at.i] = p.entry(hash, pos, n)
+	p.stats.Items++
+	p.stats.Bytes += n * unit
+	p.sweep()
+	return v
+}
+
+// keep writes an item to the heap, or over its old one if that has as many lines.
+func (p *Partition) keep(hash uint64, at place, c *content) (uint64, error) {
+	s, n := &p.heap.space, (c.units()+lineUnits-1)/lineUnits
+	if at.b != nil && p.heap.lines(at.pos) == n {
+		v := p.nextVersion()
+		s.put(at.pos, c, v, s.words[at.pos+1]&bitPrevFree)
+		return v, nil
+	}
+	b, i := at.b, at.i
+	if b == nil {
+		if b, i = p.room(hash); b == nil {
+			return 0, ErrFull
+		}
+	}
+	pos, ok := p.heap.alloc(n)
+	if !ok {
+		if at.b == nil {
+			p.prune(p.bucketOf(hash)) // an extra bucket may have come for it
+		}
+		return 0, ErrFull
+	}
+	v := p.nextVersion()
+	s.put(pos, c, v, s.words[pos+1]&bitPrevFree)
+	p.stats.Items++
+	p.stats.Bytes += n * lineUnits * unit
+	b.entries[i] = p.entry(hash, pos, 0)
+	if at.b != nil {
+		p.release(at.pos)
+	}
+	return v, nil
+}

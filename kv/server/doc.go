@@ -1,0 +1,33 @@
+// Package server serves partitions of package mica over erpc, by the design of HERD ("Using RDMA
+// Efficiently for Key-Value Services", SIGCOMM 2014): one event loop per partition, one round trip
+// per request, and lookups that overlap.
+//
+// # Partitions
+//
+// A [Server] has one partition per event loop, and each has an address of its own: the loop is the
+// partition's owner, so nothing is locked. Clients know the partition of a key from its hash. They
+// learn the addresses from any partition (message.Info). A request at another partition than that
+// of its hash is refused, and so is a write under a hash that is not that of its key: otherwise a
+// client could leave items where others do not find them.
+//
+// # Batches
+//
+// Requests come by the burst (erpc.BatchHandler). A burst of GETs is one call of
+// Partition.GetBatch, so that their cache misses overlap; before a burst of writes Partition.Warm
+// does the same. Values are copied once, from the partition into the response. A multi-get has up
+// to 64 keys of one partition, and answers with 2 MiB at most; it says of the others that they are
+// to be asked for again.
+//
+// # Others
+//
+// [Server.Do] runs a function in the thread that owns a partition: for other protocols on the same
+// items, such as that of package memcached.
+//
+// # Restarts
+//
+// A server starts empty, and Serve says so in its log. Versions begin at the time of the start in
+// seconds, times 65,536: a compare-and-swap by a version of an earlier process fails, unless that
+// one wrote more than 65,536 items per second from start to end.
+//
+// A write runs at most once, as every request of erpc does.
+package server
