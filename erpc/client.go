@@ -108,9 +108,9 @@ func (c *Client) call(
 
 // Start is Call without waiting: done is called once, in the loop, with the response or an error.
 // The response belongs to the library when done has returned; the request is the library's until
-// done is called. Done must not block, nor close the Client; it uses StartInLoop. The call has no deadline
-// and cannot be cancelled: it is for requests that the server answers some time or other. The error
-// is ErrClosed, and then done is never called.
+// done is called. Done must not block, nor close the Client; it uses StartInLoop. The call has no
+// deadline and cannot be cancelled: it is for requests that the server answers some time or other.
+// The error is ErrClosed, and then done is never called.
 func (c *Client) Start(
 	reqType uint8, request []byte, done func(response []byte, err error),
 ) error {
@@ -124,8 +124,8 @@ func (c *Client) Start(
 	return nil
 }
 
-// StartInLoop is Start for callbacks of the loop, such as the done of another call: it does not wait
-// for room in the ring that leads into the loop. It must be called nowhere else.
+// StartInLoop is Start for callbacks of the loop, such as the done of another call: it does not
+// wait for room in the ring that leads into the loop. It must be called nowhere else.
 func (c *Client) StartInLoop(
 	reqType uint8, request []byte, done func(response []byte, err error),
 ) error {

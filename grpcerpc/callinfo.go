@@ -183,7 +183,9 @@ func (c *callInfo) head() frame.Head {
 }
 
 // within applies the timeout of the service config.
-func (cc *ClientConn) within(ctx context.Context, method string) (context.Context, context.CancelFunc) {
+func (cc *ClientConn) within(
+	ctx context.Context, method string,
+) (context.Context, context.CancelFunc) {
 	if t := cc.config.Load().of(method).timeout; t != nil {
 		return context.WithTimeout(ctx, *t)
 	}

@@ -300,7 +300,8 @@ func (s *clientStream) release() {
 			*t = s.trailer
 		}
 		if s.done != nil {
-			info := balancer.DoneInfo{Err: s.err, Trailer: s.trailer, BytesSent: true, BytesReceived: s.next > 0}
+			info := balancer.DoneInfo{Err: s.err, Trailer: s.trailer, BytesSent: true,
+				BytesReceived: s.next > 0}
 			s.done(info)
 		}
 	}

@@ -1,12 +1,14 @@
-// Package grpcerpc is gRPC's API over erpc: stubs of protoc-gen-go-grpc run unchanged when the lines
-// that dial and listen are.
+// Package grpcerpc is gRPC's API over erpc: stubs of protoc-gen-go-grpc run unchanged when the
+// lines that dial and listen are.
 //
 //	cc, err := grpcerpc.NewClient("server:31850")        // in place of grpc.NewClient
 //	client := pb.NewGreeterClient(cc)
 //
 //	s := grpcerpc.NewServer()                            // in place of grpc.NewServer
 //	pb.RegisterGreeterServer(s, greeter)
-//	err := s.Serve(tr)                                   // a transport of erpc in place of a listener
+//	err := s.Serve(tr)                                   // a transport of erpc in place of a
+//
+// listener
 //
 // # Who owns what
 //
@@ -28,17 +30,17 @@
 // the server is. An answer is gRPC's GOAWAY. A parked request costs erpc no credit and no packet.
 //
 // Unary is a call: token, method, metadata, message. Its deadline, its cancellation, its slot and
-// late answers are erpc's own. So are its limits: a call that blocks holds a slot, and erpc's Client
-// opens further sessions when slots are in use. Success without metadata is a zero byte and the
-// message. Status and details travel in the answer.
+// late answers are erpc's own. So are its limits: a call that blocks holds a slot, and erpc's
+// Client opens further sessions when slots are in use. Success without metadata is a zero byte and
+// the message. Status and details travel in the answer.
 //
-// Exchange belongs to a stream: a batch of frames from the client, and a batch from the server in its
-// reply. Both are numbered, so they may overtake each other. A client has up to 6 of a stream under
-// way. A server leaves up to 2 unanswered as long as it has nothing to say. So a message of either
-// side finds an exchange to travel in; a ping-pong costs one RPC for each pair of messages; what is
-// sent meanwhile gathers in batches of 64 KiB. An idle stream costs a slot or two. A stream outlives
-// every RPC of it, so its deadline travels once, as gRPC's timeout does, and cancelling it is an
-// exchange of its own.
+// Exchange belongs to a stream: a batch of frames from the client, and a batch from the server in
+// its reply. Both are numbered, so they may overtake each other. A client has up to 6 of a stream
+// under way. A server leaves up to 2 unanswered as long as it has nothing to say. So a message of
+// either side finds an exchange to travel in; a ping-pong costs one RPC for each pair of messages;
+// what is sent meanwhile gathers in batches of 64 KiB. An idle stream costs a slot or two. A stream
+// outlives every RPC of it, so its deadline travels once, as gRPC's timeout does, and cancelling it
+// is an exchange of its own.
 //
 // # Flow control
 //
@@ -52,24 +54,24 @@
 //
 // Malformed requests are answered with a status. Frames out of order, messages beyond limits and
 // windows end their stream. Numbers of streams that were skipped are remembered, 4096 at most.
-// Hello without Life is forgotten after 10 s. Metadata is bounded as in gRPC. A token that is guessed
-// does not help: it counts from its address alone.
+// Hello without Life is forgotten after 10 s. Metadata is bounded as in gRPC. A token that is
+// guessed does not help: it counts from its address alone.
 //
 // # What differs from grpc-go
 //
 //   - A panic of a handler is an Internal error for its client; the server goes on.
 //   - Stop waits for handlers, as with grpc.WaitForHandlers.
 //   - Beyond MaxConcurrentStreams new streams fail with ResourceExhausted; they do not wait.
-//   - A stream that was refused because the server stops ends with Unavailable. It is not tried again
-//     by itself; unary calls that never ran are.
-//   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those of
-//     streams have no such bound.
+//   - A stream that was refused because the server stops ends with Unavailable. It is not tried
+//     again by itself; unary calls that never ran are.
+//   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
+//     of streams have no such bound.
 //   - Keepalive is erpc's: Config.Timing.Heartbeat and FailureTimeout, always on.
 //   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
 //   - SendHeader of a unary handler travels with the answer.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
-//   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, MaxMessage of 65 MiB, MaxBackground
-//     of 65536.
+//   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, MaxMessage of 65 MiB,
+//     MaxBackground of 65536.
 //
 // # What is refused
 //
@@ -78,7 +80,7 @@
 // call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
 // MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,
 // ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging, weighted_round_robin,
-// SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient those without a counterpart
-// here do not compile: channelz, binary logs, xDS, ORCA, tap handles, dialers, window and buffer
-// sizes, idle timeouts.
+// SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient those without a
+// counterpart here do not compile: channelz, binary logs, xDS, ORCA, tap handles, dialers, window
+// and buffer sizes, idle timeouts.
 package grpcerpc

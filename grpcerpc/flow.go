@@ -169,7 +169,8 @@ func (out *outbox) blocked() bool {
 // ready reports whether something can be sent.
 func (out *outbox) ready() bool { return len(out.items) > 0 && !out.blocked() }
 
-// fill appends frames to b, up to maxBatch bytes and some more. It returns the kind of the last one.
+// fill appends frames to b, up to maxBatch bytes and some more. It returns the kind of the last
+// one.
 func (out *outbox) fill(b []byte) (_ []byte, last frame.Kind) {
 	for begin := len(b); out.ready() && len(b)-begin < maxBatch; {
 		it := &out.items[0]

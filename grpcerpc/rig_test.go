@@ -63,14 +63,16 @@ func (g *greeter) SayHello(ctx context.Context, in *pb.HelloRequest) (*pb.HelloR
 		}
 	case "metadata":
 		in, _ := metadata.FromIncomingContext(ctx)
-		if err := grpc.SetHeader(ctx, metadata.Pairs("one", in.Get("one")[0], "one", "b")); err != nil {
+		md := metadata.Pairs("one", in.Get("one")[0], "one", "b")
+		if err := grpc.SetHeader(ctx, md); err != nil {
 			return nil, err
 		}
 		if err := grpc.SetTrailer(ctx, metadata.Pairs("two-bin", in.Get("two-bin")[0])); err != nil {
 			return nil, err
 		}
 		for _, k := range []string{":authority", "user-agent", "content-type"} {
-			if err := grpc.SetHeader(ctx, metadata.Pairs("got-"+strings.Trim(k, ":"), in.Get(k)[0])); err != nil {
+			md := metadata.Pairs("got-"+strings.Trim(k, ":"), in.Get(k)[0])
+			if err := grpc.SetHeader(ctx, md); err != nil {
 				return nil, err
 			}
 		}
@@ -78,7 +80,9 @@ func (g *greeter) SayHello(ctx context.Context, in *pb.HelloRequest) (*pb.HelloR
 	return &pb.HelloReply{Message: "Hello " + in.Name, Payload: make([]byte, in.Times)}, nil
 }
 
-func (g *greeter) SayHelloAgain(in *pb.HelloRequest, s grpc.ServerStreamingServer[pb.HelloReply]) error {
+func (g *greeter) SayHelloAgain(
+	in *pb.HelloRequest, s grpc.ServerStreamingServer[pb.HelloReply],
+) error {
 	if in.Name == "wait" {
 		return g.wait(s.Context())
 	}
@@ -93,11 +97,10 @@ func (g *greeter) SayHelloAgain(in *pb.HelloRequest, s grpc.ServerStreamingServe
 
 func (g *greeter) Collect(s grpc.ClientStreamingServer[pb.HelloRequest, pb.HelloReply]) error {
 	var all strings.Builder
-	size := 0
 	for {
 		in, err := s.Recv()
 		if err == io.EOF {
-			return s.SendAndClose(&pb.HelloReply{Message: all.String(), Payload: make([]byte, min(size, 1000))})
+			return s.SendAndClose(&pb.HelloReply{Message: all.String()})
 		}
 		if err != nil {
 			return err
@@ -110,7 +113,6 @@ func (g *greeter) Collect(s grpc.ClientStreamingServer[pb.HelloRequest, pb.Hello
 				return err
 			}
 		}
-		size += len(in.Payload)
 		all.WriteString(in.Name)
 	}
 }
@@ -169,7 +171,9 @@ func newRig(
 }
 
 // serve serves a greeter until the test ends.
-func serve(t testing.TB, g pb.GreeterServer, opts ...grpcerpc.ServerOption) (*grpcerpc.Server, string) {
+func serve(
+	t testing.TB, g pb.GreeterServer, opts ...grpcerpc.ServerOption,
+) (*grpcerpc.Server, string) {
 	t.Helper()
 	s := grpcerpc.NewServer(opts...)
 	pb.RegisterGreeterServer(s, g)

@@ -2,8 +2,8 @@ package grpcerpc
 
 import "sync"
 
-// serial runs functions one after the other, in the order in which they came, in a goroutine that is
-// there while there are some. Balancers and resolvers ask for that.
+// serial runs functions one after the other, in the order in which they came, in a goroutine that
+// is there while there are some. Balancers and resolvers ask for that.
 type serial struct {
 	mu      sync.Mutex
 	queue   []func()

@@ -175,8 +175,8 @@ func (s *Server) end() {
 	}
 }
 
-// GracefulStop refuses new calls, tells all clients to go elsewhere, waits until the calls under way
-// have ended, and stops.
+// GracefulStop refuses new calls, tells all clients to go elsewhere, waits until the calls under
+// way have ended, and stops.
 func (s *Server) GracefulStop() {
 	s.goAway()
 	s.mu.Lock()

@@ -24,8 +24,8 @@ type serverOptions struct {
 	codec      encoding.CodecV2
 }
 
-// ServerConfig sets the configuration of the event loops. Fields that are zero get the defaults that
-// package doc names.
+// ServerConfig sets the configuration of the event loops. Fields that are zero get the defaults
+// that package doc names.
 func ServerConfig(cfg erpc.Config) ServerOption {
 	return func(o *serverOptions) { o.config = cfg }
 }
@@ -61,8 +61,8 @@ func MaxRecvMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxR
 func MaxSendMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxSend = n } }
 
 // MaxConcurrentStreams bounds the streams of one connection. Unary calls do not count: erpc's
-// Config.MaxBackground bounds them. Default 16384. Beyond it new streams end with ResourceExhausted;
-// they do not wait.
+// Config.MaxBackground bounds them. Default 16384. Beyond it new streams end with
+// ResourceExhausted; they do not wait.
 func MaxConcurrentStreams(n uint32) ServerOption {
 	return func(o *serverOptions) { o.maxStreams = int(n) }
 }

@@ -12,8 +12,9 @@ import (
 	"google.golang.org/grpc/serviceconfig"
 )
 
-// serviceConfig is a service config as gRPC documents it ("Service Config in gRPC"), as far as it is
-// supported: the balancer, and methodConfig with timeout, waitForReady, message sizes, retryPolicy.
+// serviceConfig is a service config as gRPC documents it ("Service Config in gRPC"), as far as it
+// is supported: the balancer, and methodConfig with timeout, waitForReady, message sizes,
+// retryPolicy.
 type serviceConfig struct {
 	serviceconfig.Config // of grpc, sealed; nil
 	balancer             string

@@ -56,7 +56,8 @@ func TestChat(t *testing.T) {
 		is(t, "send", s.Send(&pb.HelloRequest{Name: name, Payload: make([]byte, size)}), codes.OK)
 		out, err := s.Recv()
 		if err != nil || out.Message != "Hello "+name || len(out.Payload) != size {
-			t.Fatalf("message %d: %q, %d of %d bytes, %v", i, out.GetMessage(), len(out.GetPayload()), size, err)
+			t.Fatalf("message %d: %q, %d of %d bytes, %v",
+				i, out.GetMessage(), len(out.GetPayload()), size, err)
 		}
 	}
 	is(t, "close", s.CloseSend(), codes.OK)
@@ -144,8 +145,8 @@ func TestStreamMetadata(t *testing.T) {
 	is(t, "the end", err, codes.Aborted)
 }
 
-// TestReaderThatStops: a stream whose client does not read holds up itself alone, and what waits for
-// it is bounded.
+// TestReaderThatStops: a stream whose client does not read holds up itself alone, and what waits
+// for it is bounded.
 func TestReaderThatStops(t *testing.T) {
 	r := newRig(t, nil)
 	in := &pb.HelloRequest{Name: "x", Times: 400, Payload: make([]byte, 10000)}
@@ -204,8 +205,8 @@ func TestManyIdle(t *testing.T) {
 	}
 }
 
-// TestGracefulStop: calls and streams under way end as they would; new ones are refused, and come to
-// another server if there is one.
+// TestGracefulStop: calls and streams under way end as they would; new ones are refused, and come
+// to another server if there is one.
 func TestGracefulStop(t *testing.T) {
 	r := newRig(t, nil)
 	ctx := within(t)

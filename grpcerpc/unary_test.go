@@ -68,8 +68,11 @@ func TestStatus(t *testing.T) {
 
 // TestMetadata: metadata travels both ways, raw under -bin keys.
 func TestMetadata(t *testing.T) {
-	r := newRig(t, []grpcerpc.DialOption{grpcerpc.WithUserAgent("mine"), grpcerpc.WithAuthority("me.test")})
-	ctx := metadata.AppendToOutgoingContext(within(t), "One", "a", "two-bin", "\x00\xff", "te", "dropped")
+	r := newRig(t, []grpcerpc.DialOption{
+		grpcerpc.WithUserAgent("mine"), grpcerpc.WithAuthority("me.test"),
+	})
+	ctx := metadata.AppendToOutgoingContext(within(t),
+		"One", "a", "two-bin", "\x00\xff", "te", "dropped")
 	var header, trailer metadata.MD
 	var p peer.Peer
 	_, err := r.client.SayHello(ctx, &pb.HelloRequest{Name: "metadata"},
@@ -126,8 +129,10 @@ func TestSizes(t *testing.T) {
 	is(t, "small messages", call(1900, 4900), codes.OK)
 	is(t, "a large request", call(2001, 0), codes.ResourceExhausted)
 	is(t, "a large response", call(0, 5001), codes.ResourceExhausted)
-	is(t, "a request beyond the client's", call(100, 0, grpc.MaxCallSendMsgSize(50)), codes.ResourceExhausted)
-	is(t, "a response beyond the client's", call(0, 100, grpc.MaxCallRecvMsgSize(50)), codes.ResourceExhausted)
+	is(t, "a request beyond the client's",
+		call(100, 0, grpc.MaxCallSendMsgSize(50)), codes.ResourceExhausted)
+	is(t, "a response beyond the client's",
+		call(0, 100, grpc.MaxCallRecvMsgSize(50)), codes.ResourceExhausted)
 }
 
 // TestLargeMessages: 4 MiB by default, 64 MiB when allowed.
@@ -171,12 +176,16 @@ func TestInterceptors(t *testing.T) {
 		grpcerpc.ChainUnaryInterceptor(server("e")), grpcerpc.UnaryInterceptor(server("d")))
 	_, err := r.client.SayHello(within(t), &pb.HelloRequest{})
 	is(t, "a call", err, codes.OK)
+	mu.Lock()
 	if got := strings.Join(order, " "); got != "apass bpass cpass d/hel e/hel" {
 		t.Errorf("order: %s", got)
 	}
 	order = nil
+	mu.Unlock()
 	_, err = pb.NewGreeterClient(r.cc.GRPC()).SayHello(within(t), &pb.HelloRequest{})
 	is(t, "a call of the grpc.ClientConn", err, codes.OK)
+	mu.Lock()
+	defer mu.Unlock()
 	if len(order) != 5 {
 		t.Errorf("order: %s", order)
 	}
@@ -188,7 +197,8 @@ func TestCodecs(t *testing.T) {
 	in := &pb.HelloRequest{Name: strings.Repeat("x", 10000)}
 	_, err := r.client.SayHello(within(t), in, grpc.UseCompressor("gzip"))
 	is(t, "gzip", err, codes.OK)
-	_, err = r.client.SayHello(within(t), in, grpc.UseCompressor("gzip"), grpc.MaxCallRecvMsgSize(9000))
+	_, err = r.client.SayHello(within(t), in,
+		grpc.UseCompressor("gzip"), grpc.MaxCallRecvMsgSize(9000))
 	is(t, "gzip beyond the limit", err, codes.ResourceExhausted)
 	_, err = r.client.SayHello(within(t), in, grpc.UseCompressor("none"))
 	is(t, "an unknown compressor", err, codes.Internal)

@@ -30,8 +30,7 @@ var xsys = []string{"golang.org/x/sys"}
 var gopacket = []string{"github.com/gopacket/gopacket"}
 
 // grpcThird is what gRPC's API is made of.
-var grpcThird = []string{"google.golang.org/grpc", "google.golang.org/protobuf",
-	"google.golang.org/genproto/googleapis/rpc"}
+var grpcThird = []string{"google.golang.org"}
 
 // testThird is what every test may import besides.
 var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/gopacket/gopacket",
@@ -121,7 +120,7 @@ var table = []row{
 	{path: "grpcerpc", may: []string{"grpcerpc/internal/frame", "erpc", "transport", "transport/auto",
 		"transport/shm"}, third: grpcThird, traits: mayClock},
 	{path: "grpcerpc/internal/frame", traits: pure},
-	{path: "grpcerpc/...", may: anything, third: grpcThird, traits: mayClock | mayUnsafe}, // generated code
+	{path: "grpcerpc/...", may: anything, third: grpcThird, traits: mayClock | mayUnsafe},
 	{path: "examples/...", may: anything, traits: mayClock},
 	{path: "raft-example/kv", traits: pure},
 	{path: "raft-example/wal", third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}},

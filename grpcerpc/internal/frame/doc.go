@@ -3,5 +3,6 @@
 // lists begin with their length. Package grpcerpc says what the messages mean.
 //
 // Nothing here trusts what it reads: every decoder returns ErrFormat for what it cannot read, keeps
-// no slice of its input but where it says so, and makes at most a small multiple of the input's size.
+// no slice of its input but where it says so, and makes at most a small multiple of the input's
+// size.
 package frame

@@ -45,13 +45,17 @@ func TestRoundTrip(t *testing.T) {
 		}
 		same(t, got, a)
 	}
-	x := Exchange{Token: 1, Stream: 2, Seq: 3, Limit: 4, Cancel: true, Open: &sampleHead, Frames: []byte("f")}
+	x := Exchange{Token: 1, Stream: 2, Seq: 3, Limit: 4, Cancel: true, Open: &sampleHead,
+		Frames: []byte("f")}
 	gotX, err := ParseExchange(x.Append(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, gotX, x)
-	for _, y := range []Reply{{Seq: 1, Limit: 2, Frames: []byte("f")}, {Gone: true, NotRun: true, Status: Status{Code: 1, Text: "t"}}} {
+	for _, y := range []Reply{
+		{Seq: 1, Limit: 2, Frames: []byte("f")},
+		{Gone: true, NotRun: true, Status: Status{Code: 1, Text: "t"}},
+	} {
 		got, err := ParseReply(y.Append(nil))
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +121,8 @@ func FuzzAnswer(f *testing.F) {
 
 // FuzzExchange: exchanges, replies and their frames.
 func FuzzExchange(f *testing.F) {
-	x := Exchange{Open: &sampleHead, Frames: AppendFrame(nil, Trailers, AppendTrailers(nil, &Status{Code: 2}, sampleMD))}
+	trailers := AppendTrailers(nil, &Status{Code: 2}, sampleMD)
+	x := Exchange{Open: &sampleHead, Frames: AppendFrame(nil, Trailers, trailers)}
 	f.Add(x.Append(nil))
 	f.Add((&Reply{Frames: AppendFrame(nil, Message, []byte{3, 'a', 'b', 'c'})}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
