@@ -2,8 +2,6 @@ package grpcerpc
 
 import (
 	"context"
-	"errors"
-	"io"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -12,7 +10,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
@@ -29,7 +26,10 @@ type clientStream struct {
 	id     uint64
 	done   func(balancer.DoneInfo)      // of the picker; may be nil
 	reply  func(resp []byte, err error) // s.onReply, bound once
+	watch  watch
+	told   sync.Once // of the end: the options and the stats handlers
 
+	watched    bool // of the goroutine that receives: the handlers have the header
 	mu         sync.Mutex
 	changed    sync.Cond
 	in         inbox
@@ -46,7 +46,7 @@ type clientStream struct {
 	over       bool  // no more comes
 	err        error // how it ended, nil for success
 	released   bool
-	finished   bool // the options know
+	finished   bool // context and picker know
 }
 
 // newStream begins a stream: it waits for a connection, not for the server.
@@ -62,23 +62,32 @@ func (cc *ClientConn) newStream(
 			c.finish(err)
 		}
 	}()
-	if err := ctx.Err(); err != nil {
-		return nil, status.FromContextError(err).Err()
+	if ctx.Err() != nil {
+		err = status.FromContextError(ctx.Err()).Err()
+		return nil, err
 	}
 	var cancelTimeout context.CancelFunc
 	ctx, cancelTimeout = cc.within(ctx, method)
+	w, ctx := newWatch(ctx, cc.opts.stats, true, method, c.failFast)
+	w.begin(c.failFast, desc.ClientStreams, desc.ServerStreams)
+	defer func() {
+		if err != nil {
+			cancelTimeout()
+			w.end(nil, err)
+		}
+	}()
 	l, picked, err := cc.pick(ctx, method, c.failFast)
 	if err != nil {
-		cancelTimeout()
 		return nil, err
 	}
-	if err := cc.outgoing(ctx, c, picked.Metadata); err != nil {
-		cancelTimeout()
+	if err = cc.outgoing(ctx, c, picked.Metadata); err != nil {
 		l.release()
 		return nil, err
 	}
 	s := &clientStream{cc: cc, info: c, desc: desc, link: l, done: picked.Done, cancel: cancelTimeout,
 		id: l.stream.Add(1), ctx: ctx, in: newInbox(c.maxRecv), out: newOutbox()}
+	w.outHeader(method, c.compressName, c.md, l.peer)
+	s.watch = w
 	s.changed.L = &s.mu
 	s.reply = s.onReply
 	s.mu.Lock()
@@ -280,6 +289,18 @@ func (s *clientStream) expire() {
 	}
 	s.release()
 	s.mu.Unlock()
+	s.conclude()
+}
+
+// conclude tells options and stats handlers how the stream ended, once the application knows.
+func (s *clientStream) conclude() {
+	s.told.Do(func() {
+		s.mu.Lock()
+		trailer, err := s.trailer, s.err
+		s.mu.Unlock()
+		s.watch.end(trailer, err)
+		s.info.finish(err)
+	})
 }
 
 // release gives the link back when the stream has ended and no exchange is under way.
@@ -292,9 +313,6 @@ func (s *clientStream) release() {
 		s.stop()
 		if s.cancel != nil {
 			s.cancel()
-		}
-		if err := s.err; len(s.info.onFinish) > 0 {
-			s.cc.background(func() { s.info.finish(err) })
 		}
 		for _, t := range s.info.trailers {
 			*t = s.trailer
@@ -309,163 +327,4 @@ func (s *clientStream) release() {
 		s.released = true
 		s.link.release()
 	}
-}
-
-// Context implements grpc.ClientStream, as the following methods do.
-func (s *clientStream) Context() context.Context { return s.ctx }
-
-// wait waits until something may have come. The lock is held.
-func (s *clientStream) wait() {
-	s.waiting++
-	if s.calls == 0 || s.in.due() && s.calls < mostCalls {
-		s.mu.Unlock()
-		s.flush(false)
-		s.mu.Lock() // what was waited for may have come
-	} else {
-		s.changed.Wait()
-	}
-	s.waiting--
-}
-
-func (s *clientStream) Header() (metadata.MD, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !s.headerDone && !s.over {
-		s.wait()
-	}
-	if s.header == nil && s.err != nil && s.next == 0 {
-		return nil, s.err
-	}
-	return s.header, nil
-}
-
-func (s *clientStream) Trailer() metadata.MD {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.trailer
-}
-
-func (s *clientStream) CloseSend() error {
-	s.mu.Lock()
-	if !s.closed && !s.over {
-		s.closed = true
-		s.out.put(frame.HalfClose, nil)
-	}
-	s.mu.Unlock()
-	s.flush(false)
-	return nil
-}
-
-func (s *clientStream) SendMsg(m any) error {
-	data, err := s.info.encode(nil, m, s.info.maxSend)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed && s.desc.ClientStreams:
-		return status.Error(codes.Internal, "SendMsg called after CloseSend")
-	case err != nil:
-		s.end(err)
-		return err
-	case s.over:
-		return s.sendError()
-	}
-	s.out.put(s.info.kind(), data)
-	if !s.desc.ClientStreams && !s.closed {
-		s.closed = true
-		s.out.put(frame.HalfClose, nil)
-	}
-	s.mu.Unlock()
-	s.flush(false)
-	s.mu.Lock()
-	for !s.over && s.out.queued > maxQueued {
-		s.wait()
-	}
-	if s.over {
-		return s.sendError()
-	}
-	return nil
-}
-
-// sendError is what SendMsg returns when the stream has ended: RecvMsg has the status.
-func (s *clientStream) sendError() error {
-	if !s.desc.ClientStreams {
-		return nil
-	}
-	return io.EOF
-}
-
-func (s *clientStream) RecvMsg(m any) error {
-	msg, err := s.receive()
-	if err != nil {
-		return err
-	}
-	if err := s.info.decode(msg.data, msg.compressed, s.info.maxRecv, m); err != nil {
-		s.mu.Lock()
-		s.end(err)
-		s.release()
-		s.mu.Unlock()
-		return err
-	}
-	if s.desc.ServerStreams {
-		return nil
-	}
-	// The only message: the status follows.
-	if _, err = s.receive(); err == nil {
-		err = status.Error(codes.Internal, "cardinality violation: expected <EOF> for non "+
-			"server-streaming RPCs, but received another message")
-		s.mu.Lock()
-		s.end(err)
-		s.release()
-		s.mu.Unlock()
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-// receive waits for the next message. It returns io.EOF after the last one of a stream that
-// succeeded.
-func (s *clientStream) receive() (m message, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for {
-		m, ok := s.in.take()
-		if ok {
-			if s.in.due() && !s.over {
-				s.mu.Unlock()
-				s.flush(false)
-				s.mu.Lock()
-			}
-			s.info.received(s)
-			return m, nil
-		}
-		if s.over {
-			s.info.received(s)
-			s.release()
-			if s.err == nil {
-				return m, io.EOF
-			}
-			return m, s.err
-		}
-		s.wait()
-	}
-}
-
-// received fills what the options of a stream ask for.
-func (c *callInfo) received(s *clientStream) {
-	for _, h := range c.headers {
-		*h = s.header
-	}
-	for _, p := range c.peers {
-		*p = *s.link.peer
-	}
-}
-
-// callError is the status of an error of erpc.
-func (cc *ClientConn) callError(ctx context.Context, err error) error {
-	if cc.ctx.Err() != nil && errors.Is(err, erpc.ErrClosed) {
-		return errClosing
-	}
-	return callError(ctx, err)
 }

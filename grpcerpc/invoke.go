@@ -61,13 +61,18 @@ func (cc *ClientConn) attempts(ctx context.Context, c *callInfo, args, reply any
 }
 
 // attempt makes a call, again while it certainly never ran.
-func (cc *ClientConn) attempt(ctx context.Context, c *callInfo, args, reply any) error {
+func (cc *ClientConn) attempt(ctx context.Context, c *callInfo, args, reply any) (err error) {
+	w, ctx := newWatch(ctx, cc.opts.stats, true, c.method, c.failFast)
+	w.begin(c.failFast, false, false)
+	var answer frame.Answer
+	defer func() { w.end(answer.Trailer, err) }()
 	for refusals := 1; ; refusals++ {
 		l, picked, err := cc.pick(ctx, c.method, c.failFast)
 		if err != nil {
 			return err
 		}
-		answer, notRun, err := cc.send(ctx, c, l, picked.Metadata, args, reply)
+		var notRun bool
+		answer, notRun, err = cc.send(ctx, &w, c, l, picked.Metadata, args, reply)
 		l.release()
 		if picked.Done != nil {
 			picked.Done(balancer.DoneInfo{Err: err, Trailer: answer.Trailer, BytesSent: !notRun,
@@ -82,7 +87,7 @@ func (cc *ClientConn) attempt(ctx context.Context, c *callInfo, args, reply any)
 
 // send sends a call to one server. NotRun says that another try is harmless.
 func (cc *ClientConn) send(
-	ctx context.Context, c *callInfo, l *link, extra metadata.MD, args, reply any,
+	ctx context.Context, w *watch, c *callInfo, l *link, extra metadata.MD, args, reply any,
 ) (a frame.Answer, notRun bool, err error) {
 	if err = cc.outgoing(ctx, c, extra); err != nil {
 		return a, false, err
@@ -91,10 +96,13 @@ func (cc *ClientConn) send(
 	defer putBuffer(resp)
 	head := c.head()
 	*req = head.Append(binary.LittleEndian.AppendUint64((*req)[:0], l.token))
+	at := len(*req)
 	if *req, err = c.encode(*req, args, c.maxSend); err != nil {
 		putBuffer(req)
 		return a, false, err
 	}
+	w.outHeader(c.method, c.compressName, c.md, l.peer)
+	w.outPayload(args, len(*req)-at)
 	*resp, err = l.client.AppendCall(ctx, (*resp)[:0], frame.TypeUnary, *req)
 	if !errors.Is(err, erpc.ErrClosed) { // the loop may still read it then
 		putBuffer(req)
@@ -114,7 +122,11 @@ func (cc *ClientConn) send(
 	if max(frame.MDSize(a.Header), frame.MDSize(a.Trailer)) > cc.opts.maxHeaders {
 		return a, false, status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
 	}
-	return a, false, c.decode(message, a.Compressed, c.maxRecv, reply)
+	w.inHeader(c.method, c.compressName, a.Header, l.peer)
+	if err = c.decode(message, a.Compressed, c.maxRecv, reply); err == nil {
+		w.inPayload(reply, len(message))
+	}
+	return a, false, err
 }
 
 // retryable reports whether a call that did not run may be refused for a passing reason.

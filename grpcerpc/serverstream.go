@@ -30,7 +30,8 @@ type serverStream struct {
 	method *method
 	name   string
 
-	stop func() bool // of expire
+	stop  func() bool // of expire
+	watch watch
 
 	mu         sync.Mutex
 	changed    sync.Cond
@@ -190,8 +191,12 @@ func (st *serverStream) begin(h *frame.Head) error {
 		st.ctx, st.cancel = context.WithCancel(s.ctx)
 	}
 	st.stop = context.AfterFunc(st.ctx, st.expire)
-	ctx := metadata.NewIncomingContext(st.ctx, st.conn.incoming(h))
+	md := st.conn.incoming(h)
+	ctx := metadata.NewIncomingContext(st.ctx, md)
 	ctx = peer.NewContext(ctx, st.conn.peer)
+	st.watch, ctx = newWatch(ctx, s.opts.stats, false, st.name, false)
+	st.watch.inHeader(st.name, string(h.Compressor), md, st.conn.peer)
+	st.watch.begin(false, info == nil || info.IsClientStream, info == nil || info.IsServerStream)
 	st.ctx = grpc.NewContextWithServerTransportStream(ctx, transportStream{st})
 	go st.run(handler, impl, info)
 	return nil
@@ -274,7 +279,9 @@ func (st *serverStream) conclude() {
 func (st *serverStream) finish(err error) {
 	st.mu.Lock()
 	st.end(err)
+	trailer := st.trailer
 	st.mu.Unlock()
+	st.watch.end(trailer, err)
 	st.flush()
 }
 
@@ -392,78 +399,3 @@ func (st *serverStream) reply(buf *[]byte) (h erpc.ReqHandle, ok bool) {
 	}
 	return h, true
 }
-
-// Context implements grpc.ServerStream, as the following methods do.
-func (st *serverStream) Context() context.Context { return st.ctx }
-
-func (st *serverStream) SetHeader(md metadata.MD) error {
-	if err := checkMD(md); err != nil {
-		return err
-	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.headerSent {
-		return errHeaderSent
-	}
-	st.header = metadata.Join(st.header, md)
-	return nil
-}
-
-func (st *serverStream) SendHeader(md metadata.MD) error {
-	if err := st.SetHeader(md); err != nil {
-		return err
-	}
-	st.mu.Lock()
-	if !st.ended {
-		st.putHeader(true)
-	}
-	st.mu.Unlock()
-	st.flush()
-	return nil
-}
-
-func (st *serverStream) SetTrailer(md metadata.MD) { _ = st.setTrailer(md) }
-
-func (st *serverStream) setTrailer(md metadata.MD) error {
-	if err := checkMD(md); err != nil {
-		return err
-	}
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.trailer = metadata.Join(st.trailer, md)
-	return nil
-}
-
-func (st *serverStream) SendMsg(m any) error {
-	data, err := st.coding.encode(nil, m, st.conn.server.opts.maxSend)
-	if err != nil {
-		return err
-	}
-	st.mu.Lock()
-	if st.err == nil && !st.ended {
-		st.putHeader(true)
-		st.out.put(st.coding.kind(), data)
-		st.mu.Unlock()
-		st.flush()
-		st.mu.Lock()
-	}
-	defer st.mu.Unlock()
-	for st.err == nil && st.out.queued > maxQueued {
-		st.changed.Wait()
-	}
-	return st.err
-}
-
-func (st *serverStream) RecvMsg(m any) error {
-	msg, err := st.receive()
-	if err != nil {
-		return err
-	}
-	return st.coding.decode(msg.data, msg.compressed, st.conn.server.opts.maxRecv, m)
-}
-
-// transportStream is the grpc.ServerTransportStream of a stream.
-type transportStream struct{ *serverStream }
-
-func (t transportStream) Method() string                  { return t.name }
-func (t transportStream) SetTrailer(md metadata.MD) error { return t.setTrailer(md) }

@@ -82,6 +82,7 @@ type unaryCall struct {
 	name    string
 	message []byte
 	ctx     context.Context
+	watch   watch
 
 	mu      sync.Mutex
 	sent    bool // SendHeader was called
@@ -118,7 +119,13 @@ func (s *Server) onUnary(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	ctx = metadata.NewIncomingContext(ctx, conn.incoming(&head))
 	ctx = peer.NewContext(ctx, conn.peer)
+	k.watch, ctx = newWatch(ctx, s.opts.stats, false, k.name, false)
 	k.ctx = grpc.NewContextWithServerTransportStream(ctx, k)
+	if len(s.opts.stats) > 0 {
+		md, _ := metadata.FromIncomingContext(ctx)
+		k.watch.inHeader(k.name, string(head.Compressor), md, conn.peer)
+		k.watch.begin(false, false, false)
+	}
 	return k.answer(k.run()), nil
 }
 
@@ -145,7 +152,11 @@ func (k *unaryCall) run() (any, error) {
 }
 
 func (k *unaryCall) decodeRequest(v any) error {
-	return k.decode(k.message, k.compressor != nil, k.server.opts.maxRecv, v)
+	err := k.decode(k.message, k.compressor != nil, k.server.opts.maxRecv, v)
+	if err == nil {
+		k.watch.inPayload(v, len(k.message))
+	}
+	return err
 }
 
 // answer returns the call's answer.
@@ -154,9 +165,12 @@ func (k *unaryCall) answer(reply any, err error) []byte {
 	k.sent = true
 	a := frame.Answer{Header: k.header, Trailer: k.trailer, Compressed: k.compressor != nil}
 	k.mu.Unlock()
+	defer func() { k.watch.end(a.Trailer, err) }()
 	if err == nil {
 		out := a.AppendHead(make([]byte, 0, 8+sizeHint(reply)))
 		if out, err = k.encode(out, reply, k.server.opts.maxSend); err == nil {
+			k.watch.outHeader(k.name, "", a.Header, k.conn.peer)
+			k.watch.outPayload(reply, len(out))
 			return out
 		}
 	}
