@@ -242,3 +242,5 @@ func (upper) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, 
 func (upper) Name() string                       { return "upper" }
 
 func init() { encoding.RegisterCodec(upper{}) }
+
+func listenAt(addr string) (transport.Transport, error) { return udp.Listen(addr, udp.Config{}) }
