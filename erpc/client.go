@@ -250,13 +250,13 @@ func (k *goCall) end(err error) {
 func (k *goCall) deliver(err error) {
 	k.err = err
 	k.over = true
+	k.client.rpc.engine.handed++
 	if k.done != nil {
 		if !k.told.Swap(true) {
 			k.done(k.resp, err)
 		}
 		return
 	}
-	k.client.rpc.engine.handed++
 	k.ended <- struct{}{}
 }
 
