@@ -406,3 +406,6 @@ func (static) Build(
 func (static) ResolveNow(resolver.ResolveNowOptions) {}
 
 func (static) Close() {}
+
+// Stats returns the counters of erpc's event loop: packets, retransmissions, sessions.
+func (cc *ClientConn) Stats() erpc.Stats { return cc.loop.Stats() }

@@ -70,7 +70,7 @@
 //   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
 //   - SendHeader of a unary handler travels with the answer.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
-//   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, MaxMessage of 65 MiB,
+//   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, 128 Credits, MaxMessage of 65 MiB,
 //     MaxBackground of 65536.
 //
 // # What is refused

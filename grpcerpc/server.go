@@ -279,3 +279,6 @@ func streamFrom(
 		return list[at](srv, ss, info, streamFrom(list, at+1, info, last))
 	}
 }
+
+// Stats returns the counters of erpc's event loops, one for each Serve.
+func (s *Server) Stats() []erpc.Stats { return s.rpc.Stats() }
