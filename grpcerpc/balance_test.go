@@ -95,7 +95,8 @@ func TestFailover(t *testing.T) {
 func TestServerComesBack(t *testing.T) {
 	checkLeaks(t)
 	s, addr := serve(t, newGreeter())
-	cc := connect(t, addr, grpcerpc.WithConfig(hurried), grpcerpc.WithConnectParams(grpc.ConnectParams{}))
+	cc := connect(t, addr, grpcerpc.WithConfig(hurried),
+		grpcerpc.WithConnectParams(grpc.ConnectParams{}))
 	client := pb.NewGreeterClient(cc)
 	whoAnswers(t, client, 1, 1)
 	s.Stop()
@@ -149,14 +150,15 @@ func TestRetry(t *testing.T) {
 // TestServiceConfig: what a service config says of methods holds; what cannot be is an error.
 func TestServiceConfig(t *testing.T) {
 	r := newRig(t, []grpcerpc.DialOption{grpcerpc.WithDefaultServiceConfig(`{"methodConfig": [
-		{"name": [{"service": "helloworld.Greeter", "method": "SayHello"}], "timeout": "0.01s",
-		"maxRequestMessageBytes": "100"}]}`)})
+		{"name": [{"service": "helloworld.Greeter", "method": "SayHello"}], "timeout": "0.01s"},
+		{"name": [{"service": "helloworld.Greeter"}], "maxRequestMessageBytes": "100"}]}`)})
 	_, err := r.client.SayHello(within(t), &pb.HelloRequest{Name: "wait"})
 	is(t, "a timeout", err, codes.DeadlineExceeded)
-	_, err = r.client.SayHello(within(t), &pb.HelloRequest{Name: strings.Repeat("x", 200)})
+	_, err = r.client.SayHelloAgain(within(t), &pb.HelloRequest{Name: strings.Repeat("x", 200)})
 	is(t, "a large message", err, codes.ResourceExhausted)
 	for _, text := range []string{
-		`x`, `{"loadBalancingConfig": [{"none": {}}]}`, `{"loadBalancingConfig": [{"weighted_round_robin": {}}]}`,
+		`x`, `{"loadBalancingConfig": [{"none": {}}]}`,
+		`{"loadBalancingConfig": [{"weighted_round_robin": {}}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": "1"}]}`,
 		`{"methodConfig": [{"name": [{}], "hedgingPolicy": {}}]}`,
 		`{"methodConfig": [{"name": [{}], "retryPolicy": {}}]}`, `{"methodConfig": [{"name": [{}, {}]}]}`,
@@ -184,7 +186,8 @@ func (c token) RequireTransportSecurity() bool { return c.secure }
 func TestCredentials(t *testing.T) {
 	r := newRig(t, nil)
 	call := func(c token) error {
-		_, err := r.client.SayHello(within(t), &pb.HelloRequest{Name: "metadata"}, grpc.PerRPCCredentials(c))
+		_, err := r.client.SayHello(within(t), &pb.HelloRequest{Name: "metadata"},
+			grpc.PerRPCCredentials(c))
 		return err
 	}
 	is(t, "a token", call(token{}), codes.OK)
