@@ -56,7 +56,8 @@ func (r resolverConn) ParseServiceConfig(text string) *serviceconfig.ParseResult
 func (cc *ClientConn) update(s resolver.State) error {
 	if len(s.Endpoints) == 0 {
 		for _, a := range s.Addresses {
-			e := resolver.Endpoint{Addresses: []resolver.Address{a}, Attributes: a.BalancerAttributes}
+			e := resolver.Endpoint{Addresses: []resolver.Address{a}}
+			e.Attributes = a.BalancerAttributes //lint:ignore SA1019 as grpc does, for older resolvers
 			s.Endpoints = append(s.Endpoints, e)
 		}
 	} else if len(s.Addresses) == 0 {
@@ -118,7 +119,9 @@ func (b *balancerConn) NewSubConn(
 ) (balancer.SubConn, error) {
 	sc := &subConn{cc: b.cc, addrs: list, tell: opts.StateListener, state: connectivity.Idle}
 	if sc.tell == nil {
-		sc.tell = func(s balancer.SubConnState) { b.cc.balancer.UpdateSubConnState(sc, s) }
+		sc.tell = func(s balancer.SubConnState) {
+			b.cc.balancer.UpdateSubConnState(sc, s) //lint:ignore SA1019 for older balancers
+		}
 	}
 	b.cc.mu.Lock()
 	defer b.cc.mu.Unlock()
@@ -134,7 +137,7 @@ func (b *balancerConn) RemoveSubConn(sc balancer.SubConn) { sc.Shutdown() }
 
 // UpdateAddresses is SubConn.UpdateAddresses.
 func (b *balancerConn) UpdateAddresses(sc balancer.SubConn, list []resolver.Address) {
-	sc.UpdateAddresses(list)
+	sc.UpdateAddresses(list) //lint:ignore SA1019 for older balancers
 }
 
 // UpdateState takes a new picker.
