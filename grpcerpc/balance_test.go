@@ -160,7 +160,7 @@ func TestServiceConfig(t *testing.T) {
 		`x`, `{"loadBalancingConfig": [{"none": {}}]}`,
 		`{"loadBalancingConfig": [{"weighted_round_robin": {}}]}`,
 		`{"methodConfig": [{"name": [{}], "timeout": "1"}]}`,
-		`{"methodConfig": [{"name": [{}], "hedgingPolicy": {}}]}`,
+		`{"methodConfig": [{"name": [{}], "hedgingPolicy": {}}]}`, `{"retryThrottling": {}}`,
 		`{"methodConfig": [{"name": [{}], "retryPolicy": {}}]}`, `{"methodConfig": [{"name": [{}, {}]}]}`,
 	} {
 		if cc, err := grpcerpc.NewClient("x:1", grpcerpc.WithDefaultServiceConfig(text)); err == nil {

@@ -49,7 +49,7 @@ func (s *clientStream) Trailer() metadata.MD {
 
 func (s *clientStream) CloseSend() error {
 	s.mu.Lock()
-	if !s.closed && !s.over {
+	if s.check(); !s.closed && !s.over {
 		s.closed = true
 		s.out.put(frame.HalfClose, nil)
 	}
@@ -62,6 +62,7 @@ func (s *clientStream) SendMsg(m any) error {
 	data, err := s.info.encode(nil, m, s.info.maxSend)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.check()
 	switch {
 	case s.closed && s.desc.ClientStreams:
 		return status.Error(codes.Internal, "SendMsg called after CloseSend")
@@ -145,6 +146,7 @@ func (s *clientStream) receive() (m message, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
+		s.check()
 		m, ok := s.in.take()
 		if ok {
 			if s.in.due() && !s.over {

@@ -283,13 +283,20 @@ func (s *clientStream) end(err error) {
 // expire ends the stream when its context has ended.
 func (s *clientStream) expire() {
 	s.mu.Lock()
-	if !s.over {
-		s.in.ready = nil
-		s.end(status.FromContextError(s.ctx.Err()).Err())
-	}
-	s.release()
+	s.check()
 	s.mu.Unlock()
 	s.conclude()
+}
+
+// check ends the stream if its context has ended, which the goroutine of expire may see late. The
+// lock is held.
+func (s *clientStream) check() {
+	if s.over || s.ctx.Err() == nil {
+		return
+	}
+	s.in.ready = nil
+	s.end(status.FromContextError(s.ctx.Err()).Err())
+	s.release()
 }
 
 // conclude tells options and stats handlers how the stream ended, once the application knows.

@@ -64,6 +64,10 @@
 //   - Beyond MaxConcurrentStreams new streams fail with ResourceExhausted; they do not wait.
 //   - A stream that was refused because the server stops ends with Unavailable. It is not tried
 //     again by itself; unary calls that never ran are.
+//   - The retryPolicy of a service config holds for unary calls alone. Nothing falls back to
+//     TCP by itself.
+//   - TagConn and HandleConn of stats handlers are not called, and the compressed and the plain
+//     length of a payload are the same number.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
 //     of streams have no such bound.
 //   - Keepalive is erpc's: Config.Timing.Heartbeat and FailureTimeout, always on.
@@ -79,8 +83,8 @@
 // insecure and per-RPC credentials that require security (sessions are not encrypted), PreparedMsg,
 // call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
 // MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,
-// ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging, weighted_round_robin,
-// SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient those without a
+// ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging, retryThrottling,
+// weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient those without a
 // counterpart here do not compile: channelz, binary logs, xDS, ORCA, tap handles, dialers, window
 // and buffer sizes, idle timeouts.
 package grpcerpc

@@ -48,6 +48,9 @@ func (h *hostile) exchange(x frame.Exchange) codes.Code {
 	is(h, "exchange", err, codes.OK)
 	y, err := frame.ParseReply(b)
 	is(h, "reply", err, codes.OK)
+	if y.Gone && y.Status.Code == 0 {
+		return codes.Unavailable // it has ended
+	}
 	if y.Gone {
 		return codes.Code(y.Status.Code)
 	}

@@ -77,9 +77,7 @@ func (s *Server) onExchange(h erpc.ReqHandle) {
 	}
 	st, err := c.stream(x.Stream)
 	if st == nil {
-		if err == nil {
-			err = status.Error(codes.Unavailable, "grpcerpc: the stream has ended")
-		}
+		// Without a status: the stream has ended, and this may overtake its trailers.
 		sayGone(h, status.Code(err), status.Convert(err).Message(), false)
 		return
 	}

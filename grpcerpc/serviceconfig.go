@@ -60,6 +60,7 @@ type jsonConfig struct {
 	LoadBalancingPolicy string                       `json:"loadBalancingPolicy"`
 	LoadBalancingConfig []map[string]json.RawMessage `json:"loadBalancingConfig"`
 	MethodConfig        []jsonMethod                 `json:"methodConfig"`
+	RetryThrottling     any                          `json:"retryThrottling"`
 }
 
 type jsonMethod struct {
@@ -88,6 +89,9 @@ func parseServiceConfig(text string) (*serviceConfig, error) {
 	var j jsonConfig
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
 		return nil, fmt.Errorf("grpcerpc: service config: %w", err)
+	}
+	if j.RetryThrottling != nil {
+		return nil, fmt.Errorf("grpcerpc: service config: retryThrottling is not supported")
 	}
 	c := &serviceConfig{methods: make(map[string]*methodConfig), balancer: j.LoadBalancingPolicy}
 	if err := c.chooseBalancer(j.LoadBalancingConfig); err != nil {
