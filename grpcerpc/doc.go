@@ -84,7 +84,7 @@
 // call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
 // MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,
 // ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging, retryThrottling,
-// weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient those without a
-// counterpart here do not compile: channelz, binary logs, xDS, ORCA, tap handles, dialers, window
-// and buffer sizes, idle timeouts.
+// weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient
+// those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA, tap handles,
+// dialers, window and buffer sizes, idle timeouts.
 package grpcerpc
