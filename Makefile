@@ -69,7 +69,7 @@ each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); d
 
 .PHONY: help build demo test race seeds hostile soak fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile raft-demo index-demo index-oracle kv-demo bench-index bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile grpc-demo raft-demo index-demo index-oracle kv-demo bench-index bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -90,6 +90,7 @@ help:
 	@echo 'make bench-goroutines Client and Server beside other libraries in many situations; ROWS'
 	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
+	@echo 'make grpc-demo        the same stubs over grpc-go and over grpcerpc, UDP and shared memory: a table'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
 	@echo 'make kv-demo          a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
@@ -244,6 +245,10 @@ bin/raft-kv: check-go
 
 bin/raftstore: check-go
 	cd bench/raft && $(GO) build -buildvcs=false -o ../../bin/raftstore .
+
+grpc-demo: check-go
+	cd grpcerpc && $(GO) build -buildvcs=false -o ../bin/grpc-demo ./examples/demo
+	bin/grpc-demo
 
 raft-demo: bin/raft-kv
 	bin/raft-kv demo

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -23,7 +24,9 @@ type goCall struct {
 	// Of a Pool's call: another server may have room.
 	elsewhere bool
 	ended     chan struct{}
-	finish    Continuation // k.onDone, bound once
+	finish    Continuation        // k.onDone, bound once
+	done      func([]byte, error) // of Start; nil for a Call
+	told      atomic.Bool         // done has been called, or never will be
 
 	// In the loop only.
 	id         RequestID
@@ -103,6 +106,42 @@ func (c *Client) call(
 	return k.reuse()
 }
 
+// Start is Call without waiting: done is called once, in the loop, with the response or an error.
+// The response belongs to the library when done has returned; the request is the library's until
+// done is called. Done must not block, nor close the Client; it uses StartInLoop. The call has no
+// deadline and cannot be cancelled: it is for requests that the server answers some time or other.
+// The error is ErrClosed, and then done is never called.
+func (c *Client) Start(
+	reqType uint8, request []byte, done func(response []byte, err error),
+) error {
+	if c.closed.Load() {
+		return c.closedError()
+	}
+	k := newStart(c, reqType, request, done)
+	if !c.rpc.post(command{c: k}) && !k.told.Swap(true) {
+		return unsent(ErrClosed)
+	}
+	return nil
+}
+
+// StartInLoop is Start for callbacks of the loop, such as the done of another call: it does not
+// wait for room in the ring that leads into the loop. It must be called nowhere else.
+func (c *Client) StartInLoop(
+	reqType uint8, request []byte, done func(response []byte, err error),
+) error {
+	if c.closed.Load() || c.over {
+		return unsent(ErrClosed)
+	}
+	newStart(c, reqType, request, done).onLoop(c.rpc)
+	return nil
+}
+
+func newStart(c *Client, reqType uint8, request []byte, done func([]byte, error)) *goCall {
+	k := &goCall{client: c, typ: reqType, req: request, done: done}
+	k.finish = k.onDone
+	return k
+}
+
 // reuse returns the result of a call that has ended, and gives the struct back.
 func (k *goCall) reuse() ([]byte, error) {
 	resp, err := k.resp, k.err
@@ -180,18 +219,20 @@ func (k *goCall) onDone(d Completion) {
 	k.lane = nil
 	c.bytes -= len(k.req)
 	c.vacate(l)
-	if d.Err == nil {
-		k.resp = append(k.resp, d.Resp.Data()...)
-	}
 	d.Req.Free()
-	if d.Resp != nil {
-		d.Resp.Free()
+	if d.Err == nil && k.done == nil {
+		k.resp = append(k.resp, d.Resp.Data()...)
+	} else if d.Err == nil {
+		k.resp = d.Resp.Data()
 	}
 	if d.Err == nil || !c.again(k, l, d.Err) {
 		k.end(d.Err)
 		if c.queue.n > 0 {
 			c.serveNext()
 		}
+	}
+	if d.Resp != nil {
+		d.Resp.Free()
 	}
 }
 
@@ -210,6 +251,12 @@ func (k *goCall) deliver(err error) {
 	k.err = err
 	k.over = true
 	k.client.rpc.engine.handed++
+	if k.done != nil {
+		if !k.told.Swap(true) {
+			k.done(k.resp, err)
+		}
+		return
+	}
 	k.ended <- struct{}{}
 }
 

@@ -78,6 +78,9 @@ func (j *job) cancel() {
 
 func (j *job) current(gen uint32) bool { return j.state.Load() == uint64(gen)<<1 }
 
+// responded reports whether the request has its answer.
+func (j *job) responded() bool { return j.state.Load()&1 != 0 }
+
 // claim makes the caller the one who responds.
 func (j *job) claim(gen uint32) bool {
 	return j.state.CompareAndSwap(uint64(gen)<<1, uint64(gen)<<1|1)

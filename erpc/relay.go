@@ -141,7 +141,7 @@ func (y *relay) shift(n uint64) (mine bool) {
 	clear(rest)
 	from := y.r.clock()
 	y.began.Store(int64(from))
-	word, ran := n<<turnShift, 0
+	word, ran, later := n<<turnShift, 0, 0
 	var took shiftTimes
 	for last := from; ran < len(own) && last.Sub(from) < shiftFor; {
 		if !y.word.CompareAndSwap(word, word+1) {
@@ -151,6 +151,9 @@ func (y *relay) shift(n uint64) (mine bool) {
 			y.call <- struct{}{}
 		}
 		own[ran].Run() // the job may be used again before that returns
+		if !own[ran].responded() {
+			later++
+		}
 		took.n++
 		if ran++; took.n == shiftLook || types[ran] != types[ran-1] {
 			now := y.r.clock()
@@ -161,6 +164,7 @@ func (y *relay) shift(n uint64) (mine bool) {
 	if !y.word.CompareAndSwap(word, n<<turnShift) {
 		return false
 	}
+	y.r.engine.handed += later // goroutines that it woke work at them
 	y.settle(own[ran:], &took)
 	clear(own)
 	return true

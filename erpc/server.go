@@ -101,6 +101,14 @@ func (s *Server) handle(fn Func, r ReqHandle) ([]byte, error) {
 	return fn(ctx, r.Data())
 }
 
+// HandleLater registers a handler that may answer after it has returned, from any goroutine: it
+// keeps its ReqHandle, and no goroutine waits. It runs where a Func does, and ReqHandle.Data lasts
+// until the answer. It has no context: ReqHandle.Deadline and Cancelled say what one would. It has
+// to answer every request, also one that nobody waits for any more: Close waits for that.
+func (s *Server) HandleLater(reqType uint8, fn Handler) error {
+	return s.nexus.Register(reqType, Background, fn)
+}
+
 // HandleInline registers a Dispatch handler, which runs inside the event loop: for
 // work of at most some microseconds that never blocks. It borrows its request, see
 // ReqHandle.Data.

@@ -29,6 +29,9 @@ var xsys = []string{"golang.org/x/sys"}
 // gopacket reads and writes captures; the core never imports it.
 var gopacket = []string{"github.com/gopacket/gopacket"}
 
+// grpcThird is what gRPC's API is made of.
+var grpcThird = []string{"google.golang.org"}
+
 // testThird is what every test may import besides.
 var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/gopacket/gopacket",
 	"github.com/anishathalye/porcupine"}
@@ -129,6 +132,10 @@ var table = []row{
 	{path: "bench/...", may: []string{"bench/...", "erpc", "transport", "transport/udp", "transport/shm", "raft-example/...", "internal/monotime"}, third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go",
 		"gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},
+	{path: "grpcerpc", may: []string{"grpcerpc/internal/frame", "erpc", "transport", "transport/auto",
+		"transport/shm"}, third: grpcThird, traits: mayClock},
+	{path: "grpcerpc/internal/frame", traits: pure},
+	{path: "grpcerpc/...", may: anything, third: grpcThird, traits: mayClock | mayUnsafe},
 	{path: "examples/...", may: anything, traits: mayClock},
 	{path: "raft-example/kv", traits: pure},
 	{path: "raft-example/wal", third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}},

@@ -1,0 +1,209 @@
+package grpcerpc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+)
+
+// callInfo is what the options, the service config and the context say of a call.
+type callInfo struct {
+	coding
+	method       string
+	subtype      string
+	compressName string
+	failFast     bool
+	maxRecv      int
+	maxSend      int
+	creds        []credentials.PerRPCCredentials
+	md           metadata.MD
+	retry        *retryPolicy
+	headers      []*metadata.MD
+	trailers     []*metadata.MD
+	peers        []*peer.Peer
+	onFinish     []func(error)
+}
+
+// callInfoOf reads the options of a call.
+func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callInfo, error) {
+	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend}
+	if !strings.HasPrefix(method, "/") || strings.LastIndexByte(method, '/') == 0 {
+		return nil, status.Errorf(codes.Internal, "malformed method name: %q", method)
+	}
+	m := cc.config.Load().of(method)
+	if m.waitForReady != nil {
+		c.failFast = !*m.waitForReady
+	}
+	if !cc.opts.noRetry {
+		c.retry = m.retry
+	}
+	for _, o := range opts {
+		if err := c.take(o); err != nil {
+			return nil, err
+		}
+	}
+	if m.maxRequest != nil {
+		c.maxSend = min(c.maxSend, *m.maxRequest)
+	}
+	if m.maxResponse != nil {
+		c.maxRecv = min(c.maxRecv, *m.maxResponse)
+	}
+	return c, c.chooseCoding()
+}
+
+// take reads one option.
+func (c *callInfo) take(o grpc.CallOption) error {
+	switch o := o.(type) {
+	case grpc.EmptyCallOption, grpc.StaticMethodCallOption, *grpc.EmptyCallOption,
+		*grpc.StaticMethodCallOption:
+	case grpc.HeaderCallOption:
+		c.headers = append(c.headers, o.HeaderAddr)
+	case grpc.TrailerCallOption:
+		c.trailers = append(c.trailers, o.TrailerAddr)
+	case grpc.PeerCallOption:
+		c.peers = append(c.peers, o.PeerAddr)
+	case grpc.FailFastCallOption:
+		c.failFast = o.FailFast
+	case grpc.OnFinishCallOption:
+		c.onFinish = append(c.onFinish, o.OnFinish)
+	case grpc.MaxRecvMsgSizeCallOption:
+		c.maxRecv = o.MaxRecvMsgSize
+	case grpc.MaxSendMsgSizeCallOption:
+		c.maxSend = o.MaxSendMsgSize
+	case grpc.PerRPCCredsCallOption:
+		c.creds = append(c.creds, o.Creds)
+	case grpc.CompressorCallOption:
+		c.compressName = o.CompressorType
+	case grpc.ContentSubtypeCallOption:
+		c.subtype = o.ContentSubtype
+	case grpc.ForceCodecCallOption:
+		c.codec = codecV1{o.Codec}
+	case grpc.ForceCodecV2CallOption:
+		c.codec = o.CodecV2
+	case grpc.MaxRetryRPCBufferSizeCallOption: // requests are kept whole: erpc has them in memory
+	default:
+		return status.Errorf(codes.Internal, "grpcerpc: call option %T is not supported", o)
+	}
+	return nil
+}
+
+// chooseCoding finds codec and compressor.
+func (c *callInfo) chooseCoding() error {
+	switch {
+	case c.codec != nil:
+		if c.subtype == "" {
+			c.subtype = strings.ToLower(c.codec.Name())
+		}
+	default:
+		if c.codec = codecFor(c.subtype); c.codec == nil {
+			return status.Errorf(codes.Internal, "no codec registered for content-subtype %s", c.subtype)
+		}
+	}
+	if c.compressName != "" && c.compressName != encoding.Identity {
+		if c.compressor = encoding.GetCompressor(c.compressName); c.compressor == nil {
+			return status.Errorf(codes.Internal,
+				"grpc: Compressor is not installed for requested grpc-encoding %q", c.compressName)
+		}
+	} else {
+		c.compressName = ""
+	}
+	return nil
+}
+
+// outgoing collects the metadata of a call: the context's, the credentials', the balancer's.
+func (cc *ClientConn) outgoing(ctx context.Context, c *callInfo, extra metadata.MD) error {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	if len(extra) > 0 {
+		md = metadata.Join(md, extra)
+	}
+	if len(cc.opts.perRPC)+len(c.creds) > 0 {
+		more, err := cc.authenticate(ctx, c)
+		if err != nil {
+			return err
+		}
+		md = metadata.Join(md, more)
+	}
+	if len(md) > 0 {
+		if err := checkMD(md); err != nil {
+			return err
+		}
+	}
+	c.md = md
+	return nil
+}
+
+// authenticate asks the credentials for metadata.
+func (cc *ClientConn) authenticate(ctx context.Context, c *callInfo) (metadata.MD, error) {
+	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{
+		Method: c.method, AuthInfo: security.AuthInfo,
+	})
+	audience := "https://" + cc.authority + c.method[:strings.LastIndexByte(c.method, '/')]
+	md := metadata.MD{}
+	add := func(from credentials.PerRPCCredentials, code codes.Code) error {
+		data, err := from.GetRequestMetadata(ctx, audience)
+		if err != nil {
+			return asStatus(err, code)
+		}
+		for k, v := range data {
+			md.Append(k, v)
+		}
+		return nil
+	}
+	for _, from := range cc.opts.perRPC {
+		if err := add(from, codes.Unauthenticated); err != nil {
+			return nil, err
+		}
+	}
+	for _, from := range c.creds {
+		if from.RequireTransportSecurity() {
+			return nil, status.Error(codes.Unauthenticated,
+				"transport: cannot send secure credentials on an insecure connection")
+		}
+		if err := add(from, codes.Internal); err != nil {
+			return nil, err
+		}
+	}
+	return md, nil
+}
+
+// head returns what the call begins with.
+func (c *callInfo) head() frame.Head {
+	return frame.Head{Method: []byte(c.method), MD: c.md, Compressor: []byte(c.compressName),
+		Subtype: []byte(c.subtype)}
+}
+
+// within applies the timeout of the service config.
+func (cc *ClientConn) within(
+	ctx context.Context, method string,
+) (context.Context, context.CancelFunc) {
+	if t := cc.config.Load().of(method).timeout; t != nil {
+		return context.WithTimeout(ctx, *t)
+	}
+	return ctx, func() {}
+}
+
+// finish tells the options how the call ended.
+func (c *callInfo) finish(err error) {
+	for _, f := range c.onFinish {
+		f(err)
+	}
+}
+
+// timeoutOf returns how much time a context has left, in microseconds; 0 if it has no deadline.
+func timeoutOf(ctx context.Context) uint64 {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return uint64(max(time.Until(at).Microseconds(), 1))
+}

@@ -1,0 +1,188 @@
+package grpcerpc
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+)
+
+// Context implements grpc.ClientStream, as the following methods do.
+func (s *clientStream) Context() context.Context { return s.ctx }
+
+// wait waits until something may have come. The lock is held.
+func (s *clientStream) wait() {
+	s.waiting++
+	if s.calls == 0 || s.in.due() && s.calls < mostCalls {
+		s.mu.Unlock()
+		s.flush(false)
+		s.mu.Lock() // what was waited for may have come
+	} else {
+		s.changed.Wait()
+	}
+	s.waiting--
+}
+
+func (s *clientStream) Header() (metadata.MD, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.headerDone && !s.over {
+		s.wait()
+	}
+	if s.header == nil && s.err != nil && s.next == 0 {
+		return nil, s.err
+	}
+	return s.header, nil
+}
+
+func (s *clientStream) Trailer() metadata.MD {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trailer
+}
+
+func (s *clientStream) CloseSend() error {
+	s.mu.Lock()
+	if s.check(); !s.closed && !s.over {
+		s.closed = true
+		s.out.put(frame.HalfClose, nil)
+	}
+	s.mu.Unlock()
+	s.flush(false)
+	return nil
+}
+
+func (s *clientStream) SendMsg(m any) error {
+	data, err := s.info.encode(nil, m, s.info.maxSend)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.check()
+	switch {
+	case s.closed && s.desc.ClientStreams:
+		return status.Error(codes.Internal, "SendMsg called after CloseSend")
+	case err != nil:
+		s.end(err)
+		return err
+	case s.over:
+		return s.sendError()
+	}
+	s.out.put(s.info.kind(), data)
+	if !s.desc.ClientStreams && !s.closed {
+		s.closed = true
+		s.out.put(frame.HalfClose, nil)
+	}
+	s.mu.Unlock()
+	s.watch.outPayload(m, len(data))
+	s.flush(false)
+	s.mu.Lock()
+	for s.out.queued > maxQueued {
+		if s.wait(); s.over {
+			return s.sendError()
+		}
+	}
+	return nil
+}
+
+// sendError is what SendMsg returns when the stream has ended: RecvMsg has the status.
+func (s *clientStream) sendError() error {
+	if !s.desc.ClientStreams {
+		return nil
+	}
+	return io.EOF
+}
+
+func (s *clientStream) RecvMsg(m any) error {
+	err := s.recvMsg(m)
+	if err != nil || !s.desc.ServerStreams {
+		s.conclude()
+	}
+	return err
+}
+
+func (s *clientStream) recvMsg(m any) error {
+	msg, err := s.receive()
+	if err != nil {
+		return err
+	}
+	if err := s.info.decode(msg.data, msg.compressed, s.info.maxRecv, m); err != nil {
+		s.mu.Lock()
+		s.end(err)
+		s.release()
+		s.mu.Unlock()
+		return err
+	}
+	if !s.watched {
+		s.watched = true
+		s.watch.inHeader(s.info.method, "", s.header, s.link.peer)
+	}
+	s.watch.inPayload(m, len(msg.data))
+	if s.desc.ServerStreams {
+		return nil
+	}
+	// The only message: the status follows.
+	if _, err = s.receive(); err == nil {
+		err = status.Error(codes.Internal, "cardinality violation: expected <EOF> for non "+
+			"server-streaming RPCs, but received another message")
+		s.mu.Lock()
+		s.end(err)
+		s.release()
+		s.mu.Unlock()
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// receive waits for the next message. It returns io.EOF after the last one of a stream that
+// succeeded.
+func (s *clientStream) receive() (m message, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		s.check()
+		m, ok := s.in.take()
+		if ok {
+			if s.in.due() && !s.over {
+				s.mu.Unlock()
+				s.flush(false)
+				s.mu.Lock()
+			}
+			s.info.received(s)
+			return m, nil
+		}
+		if s.over {
+			s.info.received(s)
+			s.release()
+			if s.err == nil {
+				return m, io.EOF
+			}
+			return m, s.err
+		}
+		s.wait()
+	}
+}
+
+// received fills what the options of a stream ask for.
+func (c *callInfo) received(s *clientStream) {
+	for _, h := range c.headers {
+		*h = s.header
+	}
+	for _, p := range c.peers {
+		*p = *s.link.peer
+	}
+}
+
+// callError is the status of an error of erpc.
+func (cc *ClientConn) callError(ctx context.Context, err error) error {
+	if cc.ctx.Err() != nil && errors.Is(err, erpc.ErrClosed) {
+		return errClosing
+	}
+	return callError(ctx, err)
+}

@@ -1,0 +1,411 @@
+package grpcerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	_ "google.golang.org/grpc/resolver/dns" // registers dns
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/auto"
+)
+
+var errNoAddress = errors.New("grpcerpc: the resolver gave no address")
+
+// ClientConn calls the servers of a target. It takes the place of a *grpc.ClientConn in generated
+// stubs. It may be used from any number of goroutines.
+type ClientConn struct {
+	target    string
+	parsed    resolver.Target
+	builder   resolver.Builder
+	authority string
+	opts      dialOptions
+	loop      *erpc.Loop
+	transport transport.Transport
+	grpc      *grpc.ClientConn // never dialled; runs the interceptors
+	ctx       context.Context
+	cancel    context.CancelFunc
+	begun     sync.Once
+	config    atomic.Pointer[serviceConfig]
+	picker    atomic.Pointer[picking]
+	links     sync.WaitGroup // of links that close
+	work      sync.WaitGroup // goroutines of background
+
+	serial        serial // all below runs in it
+	balancer      balancer.Balancer
+	balancerName  string
+	defaultConfig *serviceConfig // fixed
+
+	mu       sync.Mutex
+	closed   bool
+	subConns []*subConn
+	resolver resolver.Resolver
+	state    connectivity.State
+	changed  chan struct{} // closed when state changes
+}
+
+// picking is a picker, until there is another.
+type picking struct {
+	picker balancer.Picker // nil before the first one
+	newer  chan struct{}   // closed when there is another
+	closed bool            // the ClientConn is
+}
+
+// NewClient makes a ClientConn of a target as gRPC names it: scheme:///name for each resolver that
+// is registered with grpc or given by WithResolvers, HOST:PORT, which is dns:///HOST:PORT, or
+// addresses with commas between them, which is static:///A,B. It opens the transport, and connects
+// with the first call.
+func NewClient(target string, options ...DialOption) (*ClientConn, error) {
+	cc := &ClientConn{target: target, state: connectivity.Idle, changed: make(chan struct{})}
+	cc.opts = dialOptions{
+		userAgent: "grpc-go/" + grpc.Version + " grpcerpc/1", backoff: backoff.DefaultConfig,
+		maxHeaders: defaultMaxHeaders,
+		transport:  func() (transport.Transport, error) { return auto.Listen(":0", auto.Config{}) },
+	}
+	for _, opt := range options {
+		if err := opt(&cc.opts); err != nil {
+			return nil, err
+		}
+	}
+	if cc.opts.serviceConfig != "" {
+		cc.defaultConfig, _ = parseServiceConfig(cc.opts.serviceConfig) // it was parsed before
+	}
+	if err := cc.parseTarget(); err != nil {
+		return nil, err
+	}
+	if err := cc.shadow(); err != nil {
+		return nil, err
+	}
+	cc.picker.Store(&picking{newer: make(chan struct{})})
+	cc.config.Store(cc.defaultConfig)
+	var err error
+	if cc.transport, err = cc.opts.transport(); err != nil {
+		return nil, errors.Join(fmt.Errorf("grpcerpc: transport: %w", err), cc.grpc.Close())
+	}
+	if cc.loop, err = erpc.NewLoop(cc.transport, withDefaults(cc.opts.config)); err != nil {
+		return nil, errors.Join(fmt.Errorf("grpcerpc: %w", err), cc.grpc.Close())
+	}
+	cc.ctx, cc.cancel = context.WithCancel(context.Background())
+	return cc, nil
+}
+
+// parseTarget finds the resolver of the target, and its authority.
+func (cc *ClientConn) parseTarget() error {
+	u, err := url.Parse(cc.target)
+	if err == nil {
+		cc.builder = cc.resolverFor(u.Scheme)
+	}
+	if cc.builder == nil {
+		scheme := "dns:///"
+		if strings.Contains(cc.target, ",") {
+			scheme = "static:///"
+		}
+		if u, err = url.Parse(scheme + cc.target); err != nil {
+			return fmt.Errorf("grpcerpc: target %q: %w", cc.target, err)
+		}
+		cc.builder = cc.resolverFor(u.Scheme)
+	}
+	cc.parsed = resolver.Target{URL: *u}
+	switch o, ok := cc.builder.(resolver.AuthorityOverrider); {
+	case cc.opts.authority != "":
+		cc.authority = cc.opts.authority
+	case ok:
+		cc.authority = o.OverrideAuthority(cc.parsed)
+	default:
+		cc.authority = cc.parsed.Endpoint()
+		if strings.HasPrefix(cc.authority, ":") {
+			cc.authority = "localhost" + cc.authority
+		}
+	}
+	return nil
+}
+
+// resolverFor returns the resolver of a scheme, nil if there is none.
+func (cc *ClientConn) resolverFor(scheme string) resolver.Builder {
+	for _, b := range cc.opts.resolvers {
+		if b.Scheme() == scheme {
+			return b
+		}
+	}
+	if scheme == "static" {
+		return static{}
+	}
+	return resolver.Get(scheme)
+}
+
+// shadow makes the grpc.ClientConn that interceptors get, and that runs them. The last interceptor
+// is ours: no call gets further, so it never dials.
+func (cc *ClientConn) shadow() (err error) {
+	unary := append(cc.opts.unary[:len(cc.opts.unary):len(cc.opts.unary)], func(
+		ctx context.Context, method string, req, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		return cc.invoke(ctx, method, req, reply, opts)
+	})
+	stream := append(cc.opts.stream[:len(cc.opts.stream):len(cc.opts.stream)], func(
+		ctx context.Context, desc *grpc.StreamDesc, _ *grpc.ClientConn, method string,
+		_ grpc.Streamer, opts ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		return cc.newStream(ctx, desc, method, opts)
+	})
+	cc.grpc, err = grpc.NewClient(cc.target,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithResolvers(append(cc.opts.resolvers, static{})...),
+		grpc.WithDefaultCallOptions(cc.opts.callOptions...),
+		grpc.WithChainUnaryInterceptor(unary...), grpc.WithChainStreamInterceptor(stream...))
+	if err != nil {
+		return fmt.Errorf("grpcerpc: %w", err)
+	}
+	return nil
+}
+
+// GRPC returns a *grpc.ClientConn whose calls are those of cc, for code that asks for the type. It
+// has no connection of its own: its state is always idle. Close cc instead of it.
+func (cc *ClientConn) GRPC() *grpc.ClientConn { return cc.grpc }
+
+// Target returns the target of NewClient.
+func (cc *ClientConn) Target() string { return cc.target }
+
+// Invoke makes a unary call; generated code calls it.
+func (cc *ClientConn) Invoke(
+	ctx context.Context, method string, args, reply any, opts ...grpc.CallOption,
+) error {
+	if len(cc.opts.unary) > 0 {
+		return cc.grpc.Invoke(ctx, method, args, reply, opts...)
+	}
+	return cc.invoke(ctx, method, args, reply, cc.combine(opts))
+}
+
+// NewStream begins a stream; generated code calls it.
+func (cc *ClientConn) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	if len(cc.opts.stream) > 0 {
+		return cc.grpc.NewStream(ctx, desc, method, opts...)
+	}
+	return cc.newStream(ctx, desc, method, cc.combine(opts))
+}
+
+// combine puts the options of a call behind those of all calls.
+func (cc *ClientConn) combine(opts []grpc.CallOption) []grpc.CallOption {
+	if d := cc.opts.callOptions; len(d) > 0 {
+		return append(d[:len(d):len(d)], opts...)
+	}
+	return opts
+}
+
+// Connect begins to connect, as the first call does.
+func (cc *ClientConn) Connect() {
+	cc.begin()
+	cc.serial.do(func() {
+		if cc.balancer != nil {
+			cc.balancer.ExitIdle()
+		}
+	})
+}
+
+// begin makes the resolver, once.
+func (cc *ClientConn) begin() {
+	cc.begun.Do(func() {
+		r, err := cc.builder.Build(cc.parsed, resolverConn{cc: cc}, resolver.BuildOptions{
+			DisableServiceConfig: cc.opts.noService, Authority: cc.authority,
+			DialCreds: insecure.NewCredentials(),
+		})
+		if err != nil {
+			cc.serial.do(func() { cc.needBalancer(nil).ResolverError(err) })
+			return
+		}
+		cc.mu.Lock()
+		cc.resolver = r
+		closed := cc.closed
+		cc.mu.Unlock()
+		if closed {
+			r.Close()
+		}
+	})
+}
+
+// background runs f in a goroutine that Close waits for. It reports false after Close.
+func (cc *ClientConn) background(f func()) bool {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	if cc.closed {
+		return false
+	}
+	cc.work.Go(f)
+	return true
+}
+
+func (cc *ClientConn) forget(sc *subConn) {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	for i, other := range cc.subConns {
+		if other == sc {
+			cc.subConns = append(cc.subConns[:i:i], cc.subConns[i+1:]...)
+			return
+		}
+	}
+}
+
+// setPicker takes what the balancer says.
+func (cc *ClientConn) setPicker(s balancer.State) {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	if cc.closed {
+		return
+	}
+	cc.setState(s.ConnectivityState)
+	old := cc.picker.Swap(&picking{picker: s.Picker, newer: make(chan struct{})})
+	close(old.newer)
+}
+
+func (cc *ClientConn) setState(s connectivity.State) {
+	if cc.state != s {
+		cc.state = s
+		close(cc.changed)
+		cc.changed = make(chan struct{})
+	}
+}
+
+// GetState returns the state of the connections together.
+func (cc *ClientConn) GetState() connectivity.State {
+	cc.mu.Lock()
+	defer cc.mu.Unlock()
+	return cc.state
+}
+
+// WaitForStateChange waits until the state is another than s. It reports false if ctx ends first.
+func (cc *ClientConn) WaitForStateChange(ctx context.Context, s connectivity.State) bool {
+	cc.mu.Lock()
+	changed, same := cc.changed, cc.state == s
+	cc.mu.Unlock()
+	if !same {
+		return true
+	}
+	select {
+	case <-changed:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Close ends all calls with Canceled, and all connections.
+func (cc *ClientConn) Close() error {
+	cc.mu.Lock()
+	if cc.closed {
+		cc.mu.Unlock()
+		return status.Error(codes.Canceled, "grpc: the client connection is closing")
+	}
+	cc.closed = true
+	cc.setState(connectivity.Shutdown)
+	old := cc.picker.Swap(&picking{closed: true})
+	close(old.newer)
+	r := cc.resolver
+	cc.mu.Unlock()
+	cc.cancel()
+	if r != nil {
+		r.Close()
+	}
+	cc.serial.close(func() {
+		if cc.balancer != nil {
+			cc.balancer.Close()
+		}
+		cc.shutDown()
+	})
+	err := errors.Join(cc.loop.Close(), cc.grpc.Close())
+	cc.work.Wait()
+	cc.links.Wait()
+	return err
+}
+
+// pick chooses a connection, and waits for one as the call wants it. The call is counted in at the
+// link.
+func (cc *ClientConn) pick(
+	ctx context.Context, method string, failFast bool,
+) (*link, balancer.PickResult, error) {
+	cc.begin()
+	var last error
+	for {
+		p := cc.picker.Load()
+		if p.closed {
+			return nil, balancer.PickResult{}, errClosing
+		}
+		if p.picker != nil {
+			r, err := p.picker.Pick(balancer.PickInfo{FullMethodName: method, Ctx: ctx})
+			if err == nil {
+				if sc, ok := r.SubConn.(*subConn); ok {
+					if l := sc.use(); l != nil {
+						return l, r, nil
+					}
+				}
+				if r.Done != nil {
+					r.Done(balancer.DoneInfo{})
+				}
+			} else if err != balancer.ErrNoSubConnAvailable {
+				if st, ok := status.FromError(err); ok {
+					return nil, r, st.Err()
+				}
+				if last = err; failFast {
+					return nil, r, status.Error(codes.Unavailable, err.Error())
+				}
+			}
+		}
+		select {
+		case <-p.newer:
+		case <-ctx.Done():
+			return nil, balancer.PickResult{}, waitError(ctx, last)
+		}
+	}
+}
+
+// waitError is the error of a call whose context ended while it waited for a connection.
+func waitError(ctx context.Context, last error) error {
+	st := status.FromContextError(ctx.Err())
+	if last == nil {
+		return st.Err()
+	}
+	return status.Errorf(st.Code(), "%s while waiting for connections to become ready; last error: %v",
+		st.Message(), last)
+}
+
+// static is the resolver of lists of addresses.
+type static struct{}
+
+func (static) Scheme() string { return "static" }
+
+func (static) Build(
+	t resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions,
+) (resolver.Resolver, error) {
+	var s resolver.State
+	for _, a := range strings.Split(t.Endpoint(), ",") {
+		if a = strings.TrimSpace(a); a != "" {
+			s.Addresses = append(s.Addresses, resolver.Address{Addr: a})
+		}
+	}
+	if len(s.Addresses) == 0 {
+		return nil, errNoAddress
+	}
+	return static{}, cc.UpdateState(s)
+}
+
+func (static) ResolveNow(resolver.ResolveNowOptions) {}
+
+func (static) Close() {}
+
+// Stats returns the counters of erpc's event loop: packets, retransmissions, sessions.
+func (cc *ClientConn) Stats() erpc.Stats { return cc.loop.Stats() }

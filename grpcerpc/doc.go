@@ -1,0 +1,88 @@
+// Package grpcerpc is gRPC's API over erpc: stubs of protoc-gen-go-grpc run unchanged when the
+// lines that dial and listen are.
+//
+//	cc, err := grpcerpc.NewClient("server:31850")        // in place of grpc.NewClient
+//	client := pb.NewGreeterClient(cc)
+//
+//	s := grpcerpc.NewServer()                            // in place of grpc.NewServer
+//	pb.RegisterGreeterServer(s, greeter)
+//	err := s.Serve(tr)                                   // a transport, not a listener
+//
+// # Who owns what
+//
+//	ClientConn    a transport, an event loop, a resolver and a balancer of grpc
+//	subConn       a server that the balancer asked for: at most one link at a time
+//	link          a connection: an erpc.Client, the token that the server drew for it
+//	clientStream  a stream at the client; it uses its link until no exchange is under way
+//	Server        an erpc.Server, the registered services, the connections
+//	serverConn    the server's end of a link, found by token and address; its streams by number
+//	serverStream  a stream at the server, with the goroutine of its handler
+//
+// # Messages
+//
+// Four request types of erpc carry all; package internal/frame has the bytes.
+//
+// Hello opens a connection: versions, user agent, authority. The server draws a token of 64 bits,
+// which counts only from the address that it was given to. Life follows and stays unanswered: when
+// its context ends at the server the client is gone, and when it is answered or fails at the client
+// the server is. An answer is gRPC's GOAWAY. A parked request costs erpc no credit and no packet.
+//
+// Unary is a call: token, method, metadata, message. Its deadline, its cancellation, its slot and
+// late answers are erpc's own. So are its limits: a call that blocks holds a slot, and erpc's
+// Client opens further sessions when slots are in use. Success without metadata is a zero byte and
+// the message. Status and details travel in the answer.
+//
+// Exchange belongs to a stream: a batch of frames from the client, and a batch from the server in
+// its reply. Both are numbered, so they may overtake each other. A client has up to 6 of a stream
+// under way. A server leaves up to 2 unanswered as long as it has nothing to say. So a message of
+// either side finds an exchange to travel in; a ping-pong costs one RPC for each pair of messages;
+// what is sent meanwhile gathers in batches of 64 KiB. An idle stream costs a slot or two. A stream
+// outlives every RPC of it, so its deadline travels once, as gRPC's timeout does, and cancelling it
+// is an exchange of its own.
+//
+// # Flow control
+//
+// Each side may have sent as many bytes of a stream's messages as the other one's application has
+// read, and 256 KiB. A message costs 32 bytes beside its own. Limits are sums since the stream's
+// begin, and travel in all exchanges and replies, so losing one costs nothing. While RecvMsg waits,
+// parts of its message count as read. So a message may be larger than the window, and an unread
+// stream holds 256 KiB at most on each side beside the 64 KiB that SendMsg leaves behind.
+//
+// # What a peer can do wrong
+//
+// Malformed requests are answered with a status. Frames out of order, messages beyond limits and
+// windows end their stream. Numbers of streams that were skipped are remembered, 4096 at most.
+// Hello without Life is forgotten after 10 s. Metadata is bounded as in gRPC. A token that is
+// guessed does not help: it counts from its address alone.
+//
+// # What differs from grpc-go
+//
+//   - A panic of a handler is an Internal error for its client; the server goes on.
+//   - Stop waits for handlers, as with grpc.WaitForHandlers.
+//   - Beyond MaxConcurrentStreams new streams fail with ResourceExhausted; they do not wait.
+//   - A stream that was refused because the server stops ends with Unavailable. It is not tried
+//     again by itself; unary calls that never ran are.
+//   - The retryPolicy of a service config holds for unary calls alone. Nothing falls back to
+//     TCP by itself.
+//   - TagConn and HandleConn of stats handlers are not called, and the compressed and the plain
+//     length of a payload are the same number.
+//   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
+//     of streams have no such bound.
+//   - Keepalive is erpc's: Config.Timing.Heartbeat and FailureTimeout, always on.
+//   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
+//   - SendHeader of a unary handler travels with the answer.
+//   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
+//   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, 128 Credits, MaxMessage of 65 MiB,
+//     MaxBackground of 65536.
+//
+// # What is refused
+//
+// Each of these is an error that names it: transport credentials other than those of package
+// insecure and per-RPC credentials that require security (sessions are not encrypted), PreparedMsg,
+// call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
+// MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,
+// ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging, retryThrottling,
+// weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient
+// those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA, tap handles,
+// dialers, window and buffer sizes, idle timeouts.
+package grpcerpc

@@ -1,0 +1,226 @@
+package grpcerpc
+
+import (
+	"encoding/binary"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+)
+
+// Flow control of streams. Each side may have sent messages up to a limit that the other one tells
+// it: what its application has read, and a window.
+const (
+	window      = 256 << 10
+	messageCost = 32 // what a message counts beside its bytes, so that empty ones are bounded too
+	maxBatch    = 64 << 10
+	maxQueued   = 64 << 10 // bytes that SendMsg leaves behind without waiting
+	// A client has at most mostCalls exchanges of a stream under way. The server keeps mostParked
+	// unanswered when it has nothing to say, so the others are there to send with.
+	mostCalls  = 6
+	mostParked = 2
+)
+
+// message is a message that was received.
+type message struct {
+	data       []byte
+	compressed bool
+	credited   int // bytes that count as read already
+}
+
+// inbox holds what a stream has received and the application has not read.
+type inbox struct {
+	most    int // bytes of the largest message
+	ready   []message
+	part    message // under way
+	size    uint64  // of part, when it is complete
+	partial bool
+	got     uint64 // bytes received in all
+	read    uint64 // bytes read in all
+	told    uint64 // what the peer may send in all
+	reading bool   // the application waits for a message
+}
+
+func newInbox(most int) inbox { return inbox{most: most, told: window} }
+
+// accept takes a frame of a message.
+func (in *inbox) accept(k frame.Kind, payload []byte) error {
+	if k == frame.More {
+		if !in.partial {
+			return errFrames
+		}
+		return in.grow(payload)
+	}
+	size, first, err := frame.ParseMessage(payload)
+	if err != nil || in.partial {
+		return errFrames
+	}
+	if size > uint64(in.most) {
+		return tooLarge(int(min(size, 1<<62)), in.most)
+	}
+	in.part, in.size, in.partial = message{compressed: k == frame.Compressed}, size, true
+	in.got += messageCost
+	return in.grow(first)
+}
+
+// grow adds bytes to the message under way.
+func (in *inbox) grow(b []byte) error {
+	if in.got += uint64(len(b)); in.got > in.told {
+		return status.Error(codes.ResourceExhausted, "grpcerpc: the peer ignores flow control")
+	}
+	m := &in.part
+	if uint64(len(m.data)+len(b)) > in.size {
+		return errFrames
+	}
+	if m.data == nil && uint64(len(b)) < in.size {
+		m.data = make([]byte, 0, min(in.size, window))
+	}
+	m.data = append(m.data, b...)
+	if in.reading && len(in.ready) == 0 {
+		in.credit()
+	}
+	if uint64(len(m.data)) == in.size {
+		in.ready = append(in.ready, *m)
+		in.part, in.partial = message{}, false
+	}
+	return nil
+}
+
+// credit counts what has come of the message under way as read: the application waits for it.
+func (in *inbox) credit() {
+	in.read += uint64(len(in.part.data) - in.part.credited)
+	in.part.credited = len(in.part.data)
+}
+
+// take returns the next message.
+func (in *inbox) take() (m message, ok bool) {
+	if len(in.ready) == 0 {
+		if in.reading = true; in.partial {
+			in.credit()
+		}
+		return m, false
+	}
+	in.reading = false
+	m = in.ready[0]
+	in.ready[0] = message{}
+	if in.ready = in.ready[1:]; len(in.ready) == 0 {
+		in.ready = nil
+	}
+	in.read += uint64(len(m.data)-m.credited) + messageCost
+	return m, true
+}
+
+// due reports whether the peer has to be told that it may send more.
+func (in *inbox) due() bool { return in.read+window-in.told >= window/2 }
+
+// tell returns the limit that the peer is told now.
+func (in *inbox) tell() uint64 {
+	in.told = in.read + window
+	return in.told
+}
+
+// outbox holds what a stream has to send.
+type outbox struct {
+	items  []item
+	queued int    // bytes of messages
+	sent   uint64 // bytes of messages in all
+	limit  uint64 // what the peer takes in all
+}
+
+// item is a message or another frame.
+type item struct {
+	kind  frame.Kind
+	data  []byte // payload, or the message
+	at    int    // bytes of the message that were sent
+	begun bool
+}
+
+func newOutbox() outbox { return outbox{limit: window} }
+
+func (it *item) isMessage() bool { return it.kind == frame.Message || it.kind == frame.Compressed }
+
+// put adds a frame, whose data it owns.
+func (out *outbox) put(k frame.Kind, data []byte) {
+	it := item{kind: k, data: data}
+	if it.isMessage() {
+		out.queued += len(data)
+	}
+	out.items = append(out.items, it)
+}
+
+// allow notes what the peer takes.
+func (out *outbox) allow(limit uint64) { out.limit = max(out.limit, limit) }
+
+// need returns what the next part of a message takes of the limit at least.
+func (it *item) need() uint64 {
+	n := uint64(min(len(it.data)-it.at, 1))
+	if !it.begun {
+		n += messageCost
+	}
+	return n
+}
+
+// blocked reports whether the next thing to send is beyond the limit.
+func (out *outbox) blocked() bool {
+	return len(out.items) > 0 && out.items[0].isMessage() && out.items[0].need() > out.limit-out.sent
+}
+
+// ready reports whether something can be sent.
+func (out *outbox) ready() bool { return len(out.items) > 0 && !out.blocked() }
+
+// fill appends frames to b, up to maxBatch bytes and some more. It returns the kind of the last
+// one.
+func (out *outbox) fill(b []byte) (_ []byte, last frame.Kind) {
+	for begin := len(b); out.ready() && len(b)-begin < maxBatch; {
+		it := &out.items[0]
+		last = it.kind
+		if it.isMessage() {
+			if b = out.fillMessage(b, it, maxBatch-(len(b)-begin)); it.at < len(it.data) {
+				continue
+			}
+		} else {
+			b = frame.AppendFrame(b, it.kind, it.data)
+		}
+		out.items[0] = item{}
+		if out.items = out.items[1:]; len(out.items) == 0 {
+			out.items = nil
+		}
+	}
+	return b, last
+}
+
+// fillMessage appends as much of a message as room and the limit allow, one byte at least.
+func (out *outbox) fillMessage(b []byte, it *item, room int) []byte {
+	kind, size := frame.More, len(it.data)
+	if !it.begun {
+		kind = it.kind
+		out.sent += messageCost
+	}
+	chunk := it.data[it.at:]
+	chunk = chunk[:min(uint64(len(chunk)), out.limit-out.sent, uint64(max(room, 1)))]
+	var head [binary.MaxVarintLen64]byte
+	n := 0
+	if !it.begun {
+		n = binary.PutUvarint(head[:], uint64(size))
+	}
+	b = append(b, byte(kind))
+	b = binary.AppendUvarint(b, uint64(n+len(chunk)))
+	b = append(append(b, head[:n]...), chunk...)
+	it.begun = true
+	it.at += len(chunk)
+	out.sent += uint64(len(chunk))
+	out.queued -= len(chunk)
+	return b
+}
+
+// drop forgets all that was not sent.
+func (out *outbox) drop() { out.items, out.queued = nil, 0 }
+
+// kind returns the kind of frame that messages of a call begin with.
+func (c *coding) kind() frame.Kind {
+	if c.compressor != nil {
+		return frame.Compressed
+	}
+	return frame.Message
+}

@@ -1,0 +1,152 @@
+package grpcerpc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+)
+
+// mostRefusals is how often a call is tried that certainly never ran.
+const mostRefusals = 5
+
+// invoke makes a unary call.
+func (cc *ClientConn) invoke(
+	ctx context.Context, method string, args, reply any, opts []grpc.CallOption,
+) error {
+	c, err := cc.callInfoOf(method, opts)
+	if err == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = cc.within(ctx, method)
+		err = cc.attempts(ctx, c, args, reply)
+		cancel()
+	}
+	if c != nil {
+		c.finish(err)
+	}
+	return err
+}
+
+// attempts makes a call as often as the service config says.
+func (cc *ClientConn) attempts(ctx context.Context, c *callInfo, args, reply any) error {
+	if err := ctx.Err(); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	for tries := 1; ; tries++ {
+		err := cc.attempt(ctx, c, args, reply)
+		p := c.retry
+		if err == nil || p == nil || tries >= p.attempts || !p.codes[status.Code(err)] {
+			return err
+		}
+		pause := min(float64(p.initial)*math.Pow(p.multiplier, float64(tries-1)), float64(p.most))
+		timer := time.NewTimer(time.Duration(pause * (0.8 + 0.4*rand.Float64())))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+// attempt makes a call, again while it certainly never ran.
+func (cc *ClientConn) attempt(ctx context.Context, c *callInfo, args, reply any) (err error) {
+	w, ctx := newWatch(ctx, cc.opts.stats, true, c.method, c.failFast)
+	w.begin(c.failFast, false, false)
+	var answer frame.Answer
+	defer func() { w.end(answer.Trailer, err) }()
+	for refusals := 1; ; refusals++ {
+		l, picked, err := cc.pick(ctx, c.method, c.failFast)
+		if err != nil {
+			return err
+		}
+		var notRun bool
+		answer, notRun, err = cc.send(ctx, &w, c, l, picked.Metadata, args, reply)
+		l.release()
+		if picked.Done != nil {
+			picked.Done(balancer.DoneInfo{Err: err, Trailer: answer.Trailer, BytesSent: !notRun,
+				BytesReceived: err == nil})
+		}
+		if notRun && refusals < mostRefusals && ctx.Err() == nil {
+			continue
+		}
+		return err
+	}
+}
+
+// send sends a call to one server. NotRun says that another try is harmless.
+func (cc *ClientConn) send(
+	ctx context.Context, w *watch, c *callInfo, l *link, extra metadata.MD, args, reply any,
+) (a frame.Answer, notRun bool, err error) {
+	if err = cc.outgoing(ctx, c, extra); err != nil {
+		return a, false, err
+	}
+	req, resp := getBuffer(), getBuffer()
+	defer putBuffer(resp)
+	head := c.head()
+	*req = head.Append(binary.LittleEndian.AppendUint64((*req)[:0], l.token))
+	at := len(*req)
+	if *req, err = c.encode(*req, args, c.maxSend); err != nil {
+		putBuffer(req)
+		return a, false, err
+	}
+	w.outHeader(c.method, c.compressName, c.md, l.peer)
+	w.outPayload(args, len(*req)-at)
+	*resp, err = l.client.AppendCall(ctx, (*resp)[:0], frame.TypeUnary, *req)
+	if !errors.Is(err, erpc.ErrClosed) { // the loop may still read it then
+		putBuffer(req)
+	}
+	if err != nil {
+		return a, errors.Is(err, erpc.ErrNotRun) && retryable(err), cc.callError(ctx, err)
+	}
+	if a, err = frame.ParseAnswer(*resp); err != nil {
+		return a, false, status.Error(codes.Internal, "grpcerpc: malformed answer")
+	}
+	message := a.Message
+	a.Message = nil // it is in resp
+	c.answered(l, a.Header, a.Trailer)
+	if err = fromFrame(&a.Status); err != nil {
+		return a, a.NotRun, err
+	}
+	if max(frame.MDSize(a.Header), frame.MDSize(a.Trailer)) > cc.opts.maxHeaders {
+		return a, false, status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
+	}
+	w.inHeader(c.method, c.compressName, a.Header, l.peer)
+	if err = c.decode(message, a.Compressed, c.maxRecv, reply); err == nil {
+		w.inPayload(reply, len(message))
+	}
+	return a, false, err
+}
+
+// retryable reports whether a call that did not run may be refused for a passing reason.
+func retryable(err error) bool {
+	switch codes.Code(erpc.CodeOf(err)) {
+	case codes.Unavailable, codes.Canceled:
+		return true
+	}
+	return false
+}
+
+// answered fills what the options ask for.
+func (c *callInfo) answered(l *link, header, trailer metadata.MD) {
+	for _, h := range c.headers {
+		*h = header
+	}
+	for _, t := range c.trailers {
+		*t = trailer
+	}
+	for _, p := range c.peers {
+		*p = *l.peer
+	}
+}

@@ -1,0 +1,111 @@
+package grpcerpc
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/peer"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+)
+
+// link is a connection to one server, the client's end of a serverConn. It ends when the server's
+// sessions are lost, when the server says that it goes, and when its subConn is shut down. In the
+// last two cases the calls that it has go on, and the last of them closes it.
+type link struct {
+	client *erpc.Client
+	token  uint64
+	peer   *peer.Peer
+	stream atomic.Uint64 // number of the last stream
+	onEnd  func()        // called once, in the loop or any goroutine: no new calls are wanted
+
+	mu      sync.Mutex
+	users   int
+	retired bool
+	closed  bool
+	wg      *sync.WaitGroup // of the ClientConn
+	ended   sync.Once
+}
+
+// openLink connects to a server.
+func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (*link, error) {
+	client, err := cc.loop.Dial(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: cc.authority}
+	answer, err := client.Call(ctx, frame.TypeHello, hello.Append(nil))
+	var w frame.Welcome
+	if err == nil {
+		w, err = frame.ParseWelcome(answer)
+	}
+	if err == nil && w.Refusal != "" {
+		err = fmt.Errorf("grpcerpc: %s refused the connection: %s", addr, w.Refusal)
+	}
+	if err == nil && w.Version != frame.Version {
+		err = fmt.Errorf("grpcerpc: %s speaks version %d of the format", addr, w.Version)
+	}
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	p := *security
+	if to, err := cc.transport.Resolve(addr); err == nil {
+		p.Addr = addrOf(to)
+	}
+	p.LocalAddr = addrOf(cc.transport.LocalAddr())
+	l := &link{client: client, token: w.Token, peer: &p, onEnd: onEnd, wg: &cc.links}
+	life := binary.LittleEndian.AppendUint64(nil, w.Token)
+	if err := client.Start(frame.TypeLife, life, func([]byte, error) { l.retire() }); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// acquire counts a call in. It reports false if the link takes none.
+func (l *link) acquire() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.retired {
+		return false
+	}
+	l.users++
+	return true
+}
+
+// release counts a call out. It may be called in the loop.
+func (l *link) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users--
+	l.tryClose()
+}
+
+// retire lets the link take no more calls.
+func (l *link) retire() {
+	l.mu.Lock()
+	l.retired = true
+	l.tryClose()
+	l.mu.Unlock()
+	l.ended.Do(l.onEnd)
+}
+
+// tryClose closes the client when nobody uses it. That may not happen in the loop.
+func (l *link) tryClose() {
+	if l.retired && l.users == 0 && !l.closed {
+		l.closed = true
+		l.wg.Go(func() { _ = l.client.Close() })
+	}
+}
+
+// alive reports whether the link takes calls.
+func (l *link) alive() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.retired
+}

@@ -1,0 +1,52 @@
+package grpcerpc
+
+import "sync"
+
+// serial runs functions one after the other, in the order in which they came, in a goroutine that
+// is there while there are some. Balancers and resolvers ask for that.
+type serial struct {
+	mu      sync.Mutex
+	queue   []func()
+	running bool
+	closed  bool
+	wg      sync.WaitGroup
+}
+
+// do has f run. It reports false, and f does not run, after close.
+func (s *serial) do(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.queue = append(s.queue, f)
+	if !s.running {
+		s.running = true
+		s.wg.Go(s.drain)
+	}
+	return true
+}
+
+func (s *serial) drain() {
+	for {
+		s.mu.Lock()
+		if len(s.queue) == 0 {
+			s.running = false
+			s.mu.Unlock()
+			return
+		}
+		f := s.queue[0]
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		f()
+	}
+}
+
+// close has last run behind all others, and waits.
+func (s *serial) close(last func()) {
+	s.do(last)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.wg.Wait()
+}

@@ -1,0 +1,284 @@
+package grpcerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// ErrStopped is returned by Serve after Stop or GracefulStop, as grpc.ErrServerStopped.
+var ErrStopped = grpc.ErrServerStopped
+
+// service is what was registered under a name.
+type service struct {
+	desc *grpc.ServiceDesc
+	impl any
+}
+
+// method is one method of a service.
+type method struct {
+	name   string // "/service/method"
+	impl   any
+	unary  *grpc.MethodDesc // nil for one of streams
+	stream *grpc.StreamDesc
+	info   grpc.UnaryServerInfo
+}
+
+// Server serves services that are registered as with a grpc.Server, on any number of transports.
+type Server struct {
+	opts     serverOptions
+	rpc      *erpc.Server
+	unary    grpc.UnaryServerInterceptor  // nil if there is none
+	stream   grpc.StreamServerInterceptor // nil if there is none
+	ctx      context.Context
+	cancel   context.CancelFunc
+	services map[string]service
+	methods  map[string]*method // fixed once serving has begun
+
+	mu       sync.Mutex
+	idle     sync.Cond // active has become 0
+	serving  bool
+	draining bool
+	active   int // calls under way
+	conns    map[uint64]*serverConn
+	handlers sync.WaitGroup // goroutines of streams
+}
+
+// NewServer returns a Server without services. It panics if the configuration that ServerConfig
+// gave is wrong, as grpc.NewServer does for options that contradict each other.
+func NewServer(opts ...ServerOption) *Server {
+	o := serverOptions{maxRecv: defaultMaxRecv, maxSend: defaultMaxSend, maxStreams: 1 << 14,
+		maxHeaders: defaultMaxHeaders}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	rpc, err := erpc.NewServer(withDefaults(o.config))
+	if err != nil {
+		panic(fmt.Sprintf("grpcerpc: %v", err))
+	}
+	s := &Server{
+		opts: o, rpc: rpc, unary: chainUnary(o.unary), stream: chainStream(o.stream),
+		services: make(map[string]service), methods: make(map[string]*method),
+		conns: make(map[uint64]*serverConn),
+	}
+	s.idle.L = &s.mu
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	err = errors.Join(
+		rpc.Handle(frame.TypeHello, s.onHello),
+		rpc.Handle(frame.TypeLife, s.onLife),
+		rpc.HandleBorrowed(frame.TypeUnary, s.onUnary),
+		rpc.HandleLater(frame.TypeExchange, s.onExchange),
+	)
+	if err != nil {
+		panic(fmt.Sprintf("grpcerpc: %v", err))
+	}
+	return s
+}
+
+// RegisterService registers a service, as generated code does. It panics as grpc.Server does: after
+// Serve, for a service that is registered already, and if impl is not of the service's type.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	if impl != nil {
+		want := reflect.TypeOf(desc.HandlerType).Elem()
+		if got := reflect.TypeOf(impl); !got.Implements(want) {
+			panic(fmt.Sprintf("grpcerpc: %v is no %v", got, want))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.serving {
+		panic(fmt.Sprintf("grpcerpc: RegisterService(%q) after Serve", desc.ServiceName))
+	}
+	if _, ok := s.services[desc.ServiceName]; ok {
+		panic(fmt.Sprintf("grpcerpc: service %q is registered already", desc.ServiceName))
+	}
+	s.services[desc.ServiceName] = service{desc, impl}
+	for i := range desc.Methods {
+		name := "/" + desc.ServiceName + "/" + desc.Methods[i].MethodName
+		s.methods[name] = &method{name: name, impl: impl, unary: &desc.Methods[i],
+			info: grpc.UnaryServerInfo{Server: impl, FullMethod: name}}
+	}
+	for i := range desc.Streams {
+		name := "/" + desc.ServiceName + "/" + desc.Streams[i].StreamName
+		s.methods[name] = &method{name: name, impl: impl, stream: &desc.Streams[i]}
+	}
+}
+
+// GetServiceInfo returns the registered services, as package reflection asks for them.
+func (s *Server) GetServiceInfo() map[string]grpc.ServiceInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make(map[string]grpc.ServiceInfo, len(s.services))
+	for name, sv := range s.services {
+		info := grpc.ServiceInfo{Metadata: sv.desc.Metadata}
+		for _, m := range sv.desc.Methods {
+			info.Methods = append(info.Methods, grpc.MethodInfo{Name: m.MethodName})
+		}
+		for _, m := range sv.desc.Streams {
+			info.Methods = append(info.Methods, grpc.MethodInfo{
+				Name: m.StreamName, IsClientStream: m.ClientStreams, IsServerStream: m.ServerStreams,
+			})
+		}
+		list[name] = info
+	}
+	return list
+}
+
+// Serve serves on a transport, which it owns, until Stop or GracefulStop. Then it returns nil. Call
+// it once per transport, each in its own goroutine. After Stop it returns ErrStopped.
+func (s *Server) Serve(tr transport.Transport) error {
+	s.mu.Lock()
+	s.serving = true
+	stopped := s.draining
+	s.mu.Unlock()
+	if stopped {
+		return errors.Join(ErrStopped, tr.Close())
+	}
+	err := s.rpc.Serve(tr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining && errors.Is(err, erpc.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// begin counts a call in, unless the server stops. A stream has a goroutine of its own.
+func (s *Server) begin(stream bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return false
+	}
+	s.active++
+	if stream {
+		s.handlers.Add(1)
+	}
+	return true
+}
+
+// end counts a call out.
+func (s *Server) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active--; s.active == 0 {
+		s.idle.Broadcast()
+	}
+}
+
+// GracefulStop refuses new calls, tells all clients to go elsewhere, waits until the calls under
+// way have ended, and stops.
+func (s *Server) GracefulStop() {
+	s.goAway()
+	s.mu.Lock()
+	for s.active > 0 && s.ctx.Err() == nil {
+		s.idle.Wait()
+	}
+	s.mu.Unlock()
+	s.settleConns()
+	_ = s.rpc.Shutdown(s.ctx) // its error says that Stop came in between
+	s.Stop()
+}
+
+// goAway refuses what is new and tells the clients.
+func (s *Server) goAway() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+	for _, c := range s.conns {
+		c.leave()
+	}
+}
+
+// Stop ends all calls and all connections. It waits for handlers to return, whose contexts it ends:
+// as a grpc.Server with WaitForHandlers.
+func (s *Server) Stop() {
+	s.goAway()
+	s.cancel()
+	s.mu.Lock()
+	conns := make([]*serverConn, 0, len(s.conns))
+	for _, c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.idle.Broadcast()
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.close()
+	}
+	_ = s.rpc.Close() // nothing is left to be done about it
+	s.handlers.Wait()
+}
+
+// lookup returns the method of a name, nil if there is none.
+func (s *Server) lookup(name []byte) *method { return s.methods[string(name)] }
+
+// unknownText says which part of a method's name is not registered.
+func (s *Server) unknownText(name string) string {
+	at := strings.LastIndexByte(name, '/')
+	if !strings.HasPrefix(name, "/") || at <= 0 {
+		return fmt.Sprintf("malformed method name: %q", name)
+	}
+	if _, ok := s.services[name[1:at]]; !ok {
+		return "unknown service " + name[1:at]
+	}
+	return fmt.Sprintf("unknown method %v for service %v", name[at+1:], name[1:at])
+}
+
+// chainUnary makes one interceptor of several; nil of none.
+func chainUnary(list []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	if len(list) == 0 {
+		return nil
+	}
+	return func(
+		ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+	) (any, error) {
+		return unaryFrom(list, 0, info, handler)(ctx, req)
+	}
+}
+
+func unaryFrom(
+	list []grpc.UnaryServerInterceptor, at int, info *grpc.UnaryServerInfo, last grpc.UnaryHandler,
+) grpc.UnaryHandler {
+	if at == len(list) {
+		return last
+	}
+	return func(ctx context.Context, req any) (any, error) {
+		return list[at](ctx, req, info, unaryFrom(list, at+1, info, last))
+	}
+}
+
+// chainStream makes one interceptor of several; nil of none.
+func chainStream(list []grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
+	if len(list) == 0 {
+		return nil
+	}
+	return func(
+		srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+	) error {
+		return streamFrom(list, 0, info, handler)(srv, ss)
+	}
+}
+
+func streamFrom(
+	list []grpc.StreamServerInterceptor, at int, info *grpc.StreamServerInfo,
+	last grpc.StreamHandler,
+) grpc.StreamHandler {
+	if at == len(list) {
+		return last
+	}
+	return func(srv any, ss grpc.ServerStream) error {
+		return list[at](srv, ss, info, streamFrom(list, at+1, info, last))
+	}
+}
+
+// Stats returns the counters of erpc's event loops, one for each Serve.
+func (s *Server) Stats() []erpc.Stats { return s.rpc.Stats() }

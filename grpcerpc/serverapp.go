@@ -1,0 +1,121 @@
+package grpcerpc
+
+import (
+	"context"
+	"io"
+
+	"google.golang.org/grpc/metadata"
+)
+
+// receive waits for the next message of a client.
+func (st *serverStream) receive() (m message, err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for {
+		m, ok := st.in.take()
+		if st.in.due() && len(st.parked) > 0 {
+			st.mu.Unlock()
+			st.flush()
+			st.mu.Lock()
+			if !ok {
+				continue
+			}
+		}
+		switch {
+		case ok:
+			return m, nil
+		case st.err != nil:
+			return m, st.err
+		case st.halfClosed && st.in.partial:
+			return m, errFrames
+		case st.halfClosed:
+			return m, io.EOF
+		}
+		st.changed.Wait()
+	}
+}
+
+// Context implements grpc.ServerStream, as the following methods do.
+func (st *serverStream) Context() context.Context { return st.ctx }
+
+func (st *serverStream) SetHeader(md metadata.MD) error {
+	if err := checkMD(md); err != nil {
+		return err
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.headerSent {
+		return errHeaderSent
+	}
+	st.header = metadata.Join(st.header, md)
+	return nil
+}
+
+func (st *serverStream) SendHeader(md metadata.MD) error {
+	if err := st.SetHeader(md); err != nil {
+		return err
+	}
+	st.mu.Lock()
+	if !st.ended {
+		st.putHeader(true)
+	}
+	st.mu.Unlock()
+	st.flush()
+	return nil
+}
+
+func (st *serverStream) SetTrailer(md metadata.MD) { _ = st.setTrailer(md) }
+
+func (st *serverStream) setTrailer(md metadata.MD) error {
+	if err := checkMD(md); err != nil {
+		return err
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.trailer = metadata.Join(st.trailer, md)
+	return nil
+}
+
+func (st *serverStream) SendMsg(m any) error {
+	data, err := st.coding.encode(nil, m, st.conn.server.opts.maxSend)
+	if err != nil {
+		return err
+	}
+	st.mu.Lock()
+	if st.err == nil && !st.ended {
+		first := !st.headerSent
+		st.putHeader(true)
+		st.out.put(st.coding.kind(), data)
+		header := st.header
+		st.mu.Unlock()
+		if first {
+			st.watch.outHeader(st.name, "", header, st.conn.peer)
+		}
+		st.watch.outPayload(m, len(data))
+		st.flush()
+		st.mu.Lock()
+	}
+	defer st.mu.Unlock()
+	for st.err == nil && st.out.queued > maxQueued {
+		st.changed.Wait()
+	}
+	return st.err
+}
+
+func (st *serverStream) RecvMsg(m any) error {
+	msg, err := st.receive()
+	if err != nil {
+		return err
+	}
+	err = st.coding.decode(msg.data, msg.compressed, st.conn.server.opts.maxRecv, m)
+	if err == nil {
+		st.watch.inPayload(m, len(msg.data))
+	}
+	return err
+}
+
+// transportStream is the grpc.ServerTransportStream of a stream.
+type transportStream struct{ *serverStream }
+
+func (t transportStream) Method() string                  { return t.name }
+func (t transportStream) SetTrailer(md metadata.MD) error { return t.setTrailer(md) }

@@ -1,0 +1,272 @@
+package grpcerpc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/shm"
+)
+
+const (
+	mostConns  = 1 << 16          // of one server
+	lifeWithin = 10 * time.Second // of Hello; else the connection is forgotten
+	mostGaps   = 1 << 12          // numbers of streams that a connection has skipped
+)
+
+// Addr is the address of a peer, in a peer.Peer. Its network is "udp" or "shm".
+type Addr struct {
+	netip.AddrPort
+	Shared bool // over shared memory
+}
+
+// Network implements net.Addr.
+func (a Addr) Network() string {
+	if a.Shared {
+		return "shm"
+	}
+	return "udp"
+}
+
+func addrOf(a transport.Addr) Addr { return Addr{a.AddrPort(), shm.IsAddr(&a)} }
+
+// security is the AuthInfo of connections that are not encrypted.
+var security = func() *peer.Peer {
+	_, info, _ := insecure.NewCredentials().ClientHandshake(context.Background(), "", nil)
+	return &peer.Peer{AuthInfo: info}
+}()
+
+// serverConn is a connection: what one ClientConn has with this server. Its token, which the server
+// draws, names it together with the client's address.
+type serverConn struct {
+	server    *Server
+	token     uint64
+	from      transport.Addr
+	peer      *peer.Peer
+	userAgent string
+	authority string
+	expiry    *time.Timer // until Life comes
+	away      chan struct{}
+
+	mu      sync.Mutex
+	alive   bool // Life has come
+	leaving bool // away is closed
+	over    bool
+	streams map[uint64]*serverStream
+	high    uint64              // the highest number of a stream that was seen
+	gaps    map[uint64]struct{} // those below that were not: exchanges overtake each other
+}
+
+// onHello opens a connection.
+func (s *Server) onHello(ctx context.Context, req []byte) ([]byte, error) {
+	h, err := frame.ParseHello(req)
+	if err != nil {
+		return nil, err
+	}
+	w := frame.Welcome{Version: frame.Version}
+	if h.Version != frame.Version {
+		w.Refusal = fmt.Sprintf("the server speaks version %d of grpcerpc's format, the client %d",
+			frame.Version, h.Version)
+		return w.Append(nil), nil
+	}
+	r, _ := erpc.HandleFrom(ctx)
+	c, refusal := s.newConn(r, &h)
+	if w.Refusal = refusal; c != nil {
+		w.Token = c.token
+	}
+	return w.Append(nil), nil
+}
+
+// newConn makes a connection, or says why not.
+func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string) {
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	p := *security
+	p.Addr, p.LocalAddr = addrOf(r.Peer()), addrOf(r.Rpc().LocalAddr())
+	c := &serverConn{
+		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), peer: &p,
+		userAgent: h.UserAgent, authority: h.Authority, away: make(chan struct{}),
+		streams: make(map[uint64]*serverStream), gaps: make(map[uint64]struct{}),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		return nil, "the server is shutting down"
+	case len(s.conns) >= mostConns:
+		return nil, "too many connections"
+	}
+	s.conns[c.token] = c
+	c.expiry = time.AfterFunc(lifeWithin, c.expire)
+	return c, ""
+}
+
+// conn returns a client's connection, nil if it has none of that token.
+func (s *Server) conn(token uint64, from transport.Addr) *serverConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.conns[token]; c != nil && c.from == from {
+		return c
+	}
+	return nil
+}
+
+// expire forgets a connection whose client did not come back.
+func (c *serverConn) expire() {
+	c.mu.Lock()
+	alive := c.alive
+	c.mu.Unlock()
+	if !alive {
+		c.close()
+	}
+}
+
+// onLife stays until the connection ends. Its answer tells the client to go elsewhere.
+func (s *Server) onLife(ctx context.Context, req []byte) ([]byte, error) {
+	r := frame.NewReader(req)
+	token := r.Fixed()
+	h, _ := erpc.HandleFrom(ctx)
+	c := s.conn(token, h.Peer())
+	if c == nil {
+		return nil, nil
+	}
+	c.mu.Lock()
+	c.alive = true
+	c.mu.Unlock()
+	c.expiry.Stop()
+	select {
+	case <-ctx.Done():
+		c.close()
+	case <-c.away:
+	}
+	return nil, nil
+}
+
+// leave answers Life. The connection stays for the streams that it has.
+func (c *serverConn) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.leaving {
+		c.leaving = true
+		close(c.away)
+	}
+}
+
+// close ends the connection and all its streams.
+func (c *serverConn) close() {
+	c.expiry.Stop()
+	c.leave()
+	s := c.server
+	s.mu.Lock()
+	delete(s.conns, c.token)
+	s.mu.Unlock()
+	c.mu.Lock()
+	c.over = true
+	streams := make([]*serverStream, 0, len(c.streams))
+	for _, st := range c.streams {
+		streams = append(streams, st)
+	}
+	c.mu.Unlock()
+	for _, st := range streams {
+		st.abort(context.Canceled)
+	}
+}
+
+// settleConns waits until clients have had a chance to fetch the ends of their streams.
+func (s *Server) settleConns() {
+	s.mu.Lock()
+	conns := make([]*serverConn, 0, len(s.conns))
+	for _, c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.close()
+	}
+}
+
+// stream returns the stream of a number; a new one if the number was not seen. It returns nil for a
+// stream that has ended, and an error for one that cannot be.
+func (c *serverConn) stream(id uint64) (*serverStream, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if st := c.streams[id]; st != nil || c.over {
+		return st, nil
+	}
+	if fresh, err := c.see(id); !fresh {
+		return nil, err
+	}
+	if len(c.streams) >= c.server.opts.maxStreams {
+		return nil, status.Error(codes.ResourceExhausted,
+			"grpcerpc: too many streams of the connection")
+	}
+	st := newServerStream(c, id)
+	c.streams[id] = st
+	return st, nil
+}
+
+// see notes that the number of a stream was seen. It reports whether that is the first time.
+func (c *serverConn) see(id uint64) (fresh bool, err error) {
+	if id <= c.high {
+		_, fresh = c.gaps[id]
+		delete(c.gaps, id)
+		return fresh, nil
+	}
+	if id-c.high > mostGaps || len(c.gaps)+int(id-c.high) > mostGaps {
+		return false, status.Error(codes.ResourceExhausted,
+			"grpcerpc: the client skips numbers of streams")
+	}
+	for c.high++; c.high < id; c.high++ {
+		c.gaps[c.high] = struct{}{}
+	}
+	return true, nil
+}
+
+// cancelStream ends a stream, or sees to it that it never begins.
+func (c *serverConn) cancelStream(id uint64) {
+	c.mu.Lock()
+	st := c.streams[id]
+	if st == nil {
+		_, _ = c.see(id)
+	}
+	c.mu.Unlock()
+	if st != nil {
+		st.abort(context.Canceled)
+	}
+}
+
+// forget takes a stream that has ended out of the connection.
+func (c *serverConn) forget(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.streams, id)
+}
+
+// incoming completes metadata that came with a call.
+func (c *serverConn) incoming(h *frame.Head) metadata.MD {
+	md := metadata.MD(h.MD)
+	if md == nil {
+		md = make(metadata.MD, 3)
+	}
+	md[":authority"] = []string{c.authority}
+	md["user-agent"] = []string{c.userAgent}
+	contentType := "application/grpc"
+	if len(h.Subtype) > 0 {
+		contentType += "+" + string(h.Subtype)
+	}
+	md["content-type"] = []string{contentType}
+	return md
+}

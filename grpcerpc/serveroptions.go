@@ -1,0 +1,97 @@
+package grpcerpc
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/stats"
+
+	"github.com/userspace-rpc/erpc/erpc"
+)
+
+// ServerOption configures a Server. The options have the names of grpc's.
+type ServerOption func(*serverOptions)
+
+type serverOptions struct {
+	config     erpc.Config
+	unary      []grpc.UnaryServerInterceptor
+	stream     []grpc.StreamServerInterceptor
+	maxRecv    int
+	maxSend    int
+	maxStreams int
+	maxHeaders int
+	unknown    grpc.StreamHandler
+	stats      []stats.Handler
+	codec      encoding.CodecV2
+}
+
+// ServerConfig sets the configuration of the event loops. Fields that are zero get the defaults
+// that package doc names.
+func ServerConfig(cfg erpc.Config) ServerOption {
+	return func(o *serverOptions) { o.config = cfg }
+}
+
+// UnaryInterceptor puts an interceptor in front of all others.
+func UnaryInterceptor(i grpc.UnaryServerInterceptor) ServerOption {
+	return func(o *serverOptions) {
+		o.unary = append([]grpc.UnaryServerInterceptor{i}, o.unary...)
+	}
+}
+
+// ChainUnaryInterceptor adds interceptors; the first one is the outermost.
+func ChainUnaryInterceptor(list ...grpc.UnaryServerInterceptor) ServerOption {
+	return func(o *serverOptions) { o.unary = append(o.unary, list...) }
+}
+
+// StreamInterceptor puts an interceptor in front of all others.
+func StreamInterceptor(i grpc.StreamServerInterceptor) ServerOption {
+	return func(o *serverOptions) {
+		o.stream = append([]grpc.StreamServerInterceptor{i}, o.stream...)
+	}
+}
+
+// ChainStreamInterceptor adds interceptors; the first one is the outermost.
+func ChainStreamInterceptor(list ...grpc.StreamServerInterceptor) ServerOption {
+	return func(o *serverOptions) { o.stream = append(o.stream, list...) }
+}
+
+// MaxRecvMsgSize bounds a request message, in bytes. Default 4 MiB.
+func MaxRecvMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxRecv = n } }
+
+// MaxSendMsgSize bounds a response message, in bytes. Default: as large as an int32.
+func MaxSendMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxSend = n } }
+
+// MaxConcurrentStreams bounds the streams of one connection. Unary calls do not count: erpc's
+// Config.MaxBackground bounds them. Default 16384. Beyond it new streams end with
+// ResourceExhausted; they do not wait.
+func MaxConcurrentStreams(n uint32) ServerOption {
+	return func(o *serverOptions) { o.maxStreams = int(n) }
+}
+
+// MaxHeaderListSize bounds the metadata of a call, as gRPC counts it. Default 16 MiB.
+func MaxHeaderListSize(n uint32) ServerOption {
+	return func(o *serverOptions) { o.maxHeaders = int(n) }
+}
+
+// UnknownServiceHandler runs for methods that no registered service has.
+func UnknownServiceHandler(h grpc.StreamHandler) ServerOption {
+	return func(o *serverOptions) { o.unknown = h }
+}
+
+// StatsHandler adds a stats handler.
+func StatsHandler(h stats.Handler) ServerOption {
+	return func(o *serverOptions) {
+		if h != nil {
+			o.stats = append(o.stats, h)
+		}
+	}
+}
+
+// ForceServerCodecV2 makes the server use a codec for all messages, whatever the client names.
+func ForceServerCodecV2(c encoding.CodecV2) ServerOption {
+	return func(o *serverOptions) { o.codec = c }
+}
+
+// ForceServerCodec is ForceServerCodecV2 for a codec of the older kind.
+func ForceServerCodec(c encoding.Codec) ServerOption {
+	return func(o *serverOptions) { o.codec = codecV1{c} }
+}

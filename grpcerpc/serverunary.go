@@ -1,0 +1,286 @@
+package grpcerpc
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+)
+
+// coding is how the messages of a call are encoded.
+type coding struct {
+	codec      encoding.CodecV2
+	compressor encoding.Compressor // nil if messages are not compressed
+}
+
+// codingOf finds what the head of a call names.
+func (s *Server) codingOf(h *frame.Head) (c coding, err error) {
+	if c.codec = s.opts.codec; c.codec == nil {
+		if c.codec = codecFor(string(h.Subtype)); c.codec == nil {
+			return c, status.Errorf(codes.Unimplemented,
+				"grpcerpc: no codec is registered for content subtype %q", h.Subtype)
+		}
+	}
+	if len(h.Compressor) > 0 {
+		if c.compressor = encoding.GetCompressor(string(h.Compressor)); c.compressor == nil {
+			return c, status.Errorf(codes.Unimplemented,
+				"grpc: Decompressor is not installed for grpc-encoding %q", h.Compressor)
+		}
+	}
+	return c, nil
+}
+
+// decode decodes a message that was received.
+func (c *coding) decode(data []byte, compressed bool, most int, v any) error {
+	if len(data) > most {
+		return tooLarge(len(data), most)
+	}
+	if compressed {
+		if c.compressor == nil {
+			return status.Error(codes.Internal, "grpc: compressed message without a compressor")
+		}
+		var err error
+		if data, err = decompress(c.compressor, data, most); err != nil {
+			return err
+		}
+	}
+	return decodeMessage(data, c.codec, v)
+}
+
+// encode appends a message to b.
+func (c *coding) encode(b []byte, v any, most int) (_ []byte, err error) {
+	at := len(b)
+	if c.compressor == nil {
+		b, err = appendMessage(b, c.codec, v)
+	} else {
+		var plain []byte
+		if plain, err = appendMessage(nil, c.codec, v); err == nil {
+			b, err = compress(b, c.compressor, plain)
+		}
+	}
+	if err == nil && len(b)-at > most {
+		err = tooLargeToSend(len(b)-at, most)
+	}
+	return b, err
+}
+
+// unaryCall is a call of one request at the server. It is the ServerTransportStream of its handler.
+type unaryCall struct {
+	coding
+	server  *Server
+	conn    *serverConn
+	method  *method // nil for the handler of unknown services
+	name    string
+	message []byte
+	ctx     context.Context
+	watch   watch
+
+	mu      sync.Mutex
+	sent    bool // SendHeader was called
+	header  metadata.MD
+	trailer metadata.MD
+}
+
+// onUnary serves a call. The request is borrowed: it is decoded before the handler runs.
+func (s *Server) onUnary(ctx context.Context, req []byte) ([]byte, error) {
+	token, head, message, err := frame.ParseUnary(req)
+	if err != nil {
+		return refusal(codes.Internal, "grpcerpc: malformed request", false), nil
+	}
+	r, _ := erpc.HandleFrom(ctx)
+	conn := s.conn(token, r.Peer())
+	if conn == nil {
+		return refusal(codes.Unavailable, "grpcerpc: the server does not know the connection", true), nil
+	}
+	if !s.begin(false) {
+		return refusal(codes.Unavailable, "grpcerpc: the server is shutting down", true), nil
+	}
+	defer s.end()
+	k := &unaryCall{server: s, conn: conn, message: message, method: s.lookup(head.Method)}
+	if k.method != nil {
+		k.name = k.method.name
+	} else {
+		k.name = string(head.Method)
+	}
+	if frame.MDSize(head.MD) > s.opts.maxHeaders {
+		return refusal(codes.ResourceExhausted, "grpcerpc: metadata beyond the limit", false), nil
+	}
+	if k.coding, err = s.codingOf(&head); err != nil {
+		return k.answer(nil, err), nil
+	}
+	ctx = metadata.NewIncomingContext(ctx, conn.incoming(&head))
+	ctx = peer.NewContext(ctx, conn.peer)
+	k.watch, ctx = newWatch(ctx, s.opts.stats, false, k.name, false)
+	k.ctx = grpc.NewContextWithServerTransportStream(ctx, k)
+	if len(s.opts.stats) > 0 {
+		md, _ := metadata.FromIncomingContext(ctx)
+		k.watch.inHeader(k.name, string(head.Compressor), md, conn.peer)
+		k.watch.begin(false, false, false)
+	}
+	return k.answer(k.run()), nil
+}
+
+// refusal is the answer to a call that does not run.
+func refusal(code codes.Code, text string, notRun bool) []byte {
+	a := frame.Answer{Status: frame.Status{Code: uint64(code), Text: text}, NotRun: notRun}
+	return a.AppendHead(nil)
+}
+
+// run runs the handler.
+func (k *unaryCall) run() (any, error) {
+	switch s, m := k.server, k.method; {
+	case m != nil && m.unary != nil:
+		return m.unary.Handler(m.impl, k.ctx, k.decodeRequest, s.unary)
+	case m != nil:
+		return k.runStream(m.stream.Handler, m.impl, &grpc.StreamServerInfo{FullMethod: k.name,
+			IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams})
+	case s.opts.unknown != nil:
+		return k.runStream(s.opts.unknown, nil, &grpc.StreamServerInfo{FullMethod: k.name,
+			IsClientStream: true, IsServerStream: true})
+	default:
+		return nil, status.Error(codes.Unimplemented, s.unknownText(k.name))
+	}
+}
+
+func (k *unaryCall) decodeRequest(v any) error {
+	err := k.decode(k.message, k.compressor != nil, k.server.opts.maxRecv, v)
+	if err == nil {
+		k.watch.inPayload(v, len(k.message))
+	}
+	return err
+}
+
+// answer returns the call's answer.
+func (k *unaryCall) answer(reply any, err error) []byte {
+	k.mu.Lock()
+	k.sent = true
+	a := frame.Answer{Header: k.header, Trailer: k.trailer, Compressed: k.compressor != nil}
+	k.mu.Unlock()
+	defer func() { k.watch.end(a.Trailer, err) }()
+	if err == nil {
+		out := a.AppendHead(make([]byte, 0, 8+sizeHint(reply)))
+		if out, err = k.encode(out, reply, k.server.opts.maxSend); err == nil {
+			k.watch.outHeader(k.name, "", a.Header, k.conn.peer)
+			k.watch.outPayload(reply, len(out))
+			return out
+		}
+	}
+	a.Status, a.Compressed = toFrame(handlerStatus(err)), false
+	return a.AppendHead(nil)
+}
+
+// Method implements grpc.ServerTransportStream, as the following methods do.
+func (k *unaryCall) Method() string { return k.name }
+
+func (k *unaryCall) SetHeader(md metadata.MD) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sent {
+		return errHeaderSent
+	}
+	if err := checkMD(md); err != nil {
+		return err
+	}
+	k.header = metadata.Join(k.header, md)
+	return nil
+}
+
+func (k *unaryCall) SendHeader(md metadata.MD) error {
+	if err := k.SetHeader(md); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sent = true
+	return nil
+}
+
+func (k *unaryCall) SetTrailer(md metadata.MD) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := checkMD(md); err != nil {
+		return err
+	}
+	k.trailer = metadata.Join(k.trailer, md)
+	return nil
+}
+
+var errHeaderSent = status.Error(codes.Internal,
+	"transport: the stream is done or WriteHeader was already called")
+
+// checkMD returns an error of code Internal for metadata that gRPC does not allow.
+func checkMD(md metadata.MD) error {
+	for k, vals := range md {
+		if frame.Reserved(k) {
+			continue
+		}
+		if !frame.ValidKey(k) {
+			return status.Errorf(codes.Internal,
+				"header key %q contains illegal characters not in [0-9a-z-_.]", k)
+		}
+		for _, v := range vals {
+			if !frame.ValidValue(k, v) {
+				return status.Errorf(codes.Internal,
+					"header key %q contains value with non-printable ASCII characters", k)
+			}
+		}
+	}
+	return nil
+}
+
+// runStream runs a handler of streams for a call of one request and one answer.
+func (k *unaryCall) runStream(
+	handler grpc.StreamHandler, impl any, info *grpc.StreamServerInfo,
+) (any, error) {
+	o := &oneShot{unaryCall: k}
+	var err error
+	if k.server.stream != nil {
+		err = k.server.stream(impl, o, info, handler)
+	} else {
+		err = handler(impl, o)
+	}
+	if err == nil && !o.answered {
+		err = status.Error(codes.Internal, "grpcerpc: the handler sent no message")
+	}
+	return o.reply, err
+}
+
+// oneShot is the ServerStream of runStream.
+type oneShot struct {
+	*unaryCall
+	read, answered bool
+	reply          any
+}
+
+func (o *oneShot) Context() context.Context { return o.ctx }
+
+func (o *oneShot) SetTrailer(md metadata.MD) { _ = o.unaryCall.SetTrailer(md) }
+
+func (o *oneShot) RecvMsg(m any) error {
+	if o.read {
+		return io.EOF
+	}
+	o.read = true
+	return o.decodeRequest(m)
+}
+
+func (o *oneShot) SendMsg(m any) error {
+	if o.answered {
+		return status.Error(codes.Internal, "grpcerpc: a second message for a unary call")
+	}
+	data, err := appendMessage(nil, o.codec, m)
+	o.answered, o.reply = true, raw(data)
+	return err
+}
+
+// raw is a message that is encoded already.
+type raw []byte

@@ -1,0 +1,216 @@
+package grpcerpc
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/serviceconfig"
+)
+
+// serviceConfig is a service config as gRPC documents it ("Service Config in gRPC"), as far as it
+// is supported: the balancer, and methodConfig with timeout, waitForReady, message sizes,
+// retryPolicy.
+type serviceConfig struct {
+	serviceconfig.Config // of grpc, sealed; nil
+	balancer             string
+	balancerConfig       serviceconfig.LoadBalancingConfig
+	methods              map[string]*methodConfig // "/service/method", "/service/", or ""
+}
+
+// methodConfig is what a service config says of a method. Fields are nil if it says nothing.
+type methodConfig struct {
+	timeout      *time.Duration
+	waitForReady *bool
+	maxRequest   *int
+	maxResponse  *int
+	retry        *retryPolicy
+}
+
+// retryPolicy says when a call is made again, though it may have run.
+type retryPolicy struct {
+	attempts   int
+	initial    time.Duration
+	most       time.Duration
+	multiplier float64
+	codes      map[codes.Code]bool
+}
+
+// of returns the config of a method, never nil.
+func (c *serviceConfig) of(method string) *methodConfig {
+	if c != nil && len(c.methods) > 0 {
+		if m := c.methods[method]; m != nil {
+			return m
+		}
+		if m := c.methods[method[:strings.LastIndexByte(method, '/')+1]]; m != nil {
+			return m
+		}
+		if m := c.methods[""]; m != nil {
+			return m
+		}
+	}
+	return new(methodConfig)
+}
+
+type jsonConfig struct {
+	LoadBalancingPolicy string                       `json:"loadBalancingPolicy"`
+	LoadBalancingConfig []map[string]json.RawMessage `json:"loadBalancingConfig"`
+	MethodConfig        []jsonMethod                 `json:"methodConfig"`
+	RetryThrottling     any                          `json:"retryThrottling"`
+}
+
+type jsonMethod struct {
+	Name []struct {
+		Service string `json:"service"`
+		Method  string `json:"method"`
+	} `json:"name"`
+	Timeout                 *string      `json:"timeout"`
+	WaitForReady            *bool        `json:"waitForReady"`
+	MaxRequestMessageBytes  *json.Number `json:"maxRequestMessageBytes"`
+	MaxResponseMessageBytes *json.Number `json:"maxResponseMessageBytes"`
+	RetryPolicy             *jsonRetry   `json:"retryPolicy"`
+	HedgingPolicy           any          `json:"hedgingPolicy"`
+}
+
+type jsonRetry struct {
+	MaxAttempts          int     `json:"maxAttempts"`
+	InitialBackoff       string  `json:"initialBackoff"`
+	MaxBackoff           string  `json:"maxBackoff"`
+	BackoffMultiplier    float64 `json:"backoffMultiplier"`
+	RetryableStatusCodes []any   `json:"retryableStatusCodes"`
+}
+
+// parseServiceConfig reads a service config. Unknown fields are left out, as in gRPC.
+func parseServiceConfig(text string) (*serviceConfig, error) {
+	var j jsonConfig
+	if err := json.Unmarshal([]byte(text), &j); err != nil {
+		return nil, fmt.Errorf("grpcerpc: service config: %w", err)
+	}
+	if j.RetryThrottling != nil {
+		return nil, fmt.Errorf("grpcerpc: service config: retryThrottling is not supported")
+	}
+	c := &serviceConfig{methods: make(map[string]*methodConfig), balancer: j.LoadBalancingPolicy}
+	if err := c.chooseBalancer(j.LoadBalancingConfig); err != nil {
+		return nil, err
+	}
+	for i := range j.MethodConfig {
+		m, err := j.MethodConfig[i].parse()
+		if err != nil {
+			return nil, fmt.Errorf("grpcerpc: service config: methodConfig[%d]: %w", i, err)
+		}
+		for _, n := range j.MethodConfig[i].Name {
+			key := ""
+			if n.Service != "" {
+				key = "/" + n.Service + "/" + n.Method
+			} else if n.Method != "" {
+				return nil, fmt.Errorf("grpcerpc: service config: method %q without a service", n.Method)
+			}
+			if c.methods[key] != nil {
+				return nil, fmt.Errorf("grpcerpc: service config: two methodConfigs for %q", key)
+			}
+			c.methods[key] = m
+		}
+	}
+	return c, nil
+}
+
+// chooseBalancer takes the first balancer of a list that is registered.
+func (c *serviceConfig) chooseBalancer(list []map[string]json.RawMessage) error {
+	for _, entry := range list {
+		for name, raw := range entry {
+			if name == "weighted_round_robin" {
+				return fmt.Errorf("grpcerpc: service config: %s needs ORCA, which is not supported", name)
+			}
+			b := balancer.Get(name)
+			if b == nil || len(entry) != 1 {
+				continue
+			}
+			c.balancer = name
+			p, ok := b.(balancer.ConfigParser)
+			if !ok {
+				return nil
+			}
+			var err error
+			if c.balancerConfig, err = p.ParseConfig(raw); err != nil {
+				return fmt.Errorf("grpcerpc: service config: %s: %w", name, err)
+			}
+			return nil
+		}
+	}
+	if len(list) > 0 {
+		return fmt.Errorf("grpcerpc: service config: none of the balancers is registered")
+	}
+	return nil
+}
+
+func (j *jsonMethod) parse() (m *methodConfig, err error) {
+	if j.HedgingPolicy != nil {
+		return nil, fmt.Errorf("hedgingPolicy is not supported")
+	}
+	m = &methodConfig{waitForReady: j.WaitForReady}
+	if j.Timeout != nil {
+		d, err := parseDuration(*j.Timeout)
+		if err != nil {
+			return nil, err
+		}
+		m.timeout = &d
+	}
+	for _, f := range []struct {
+		from *json.Number
+		to   **int
+	}{{j.MaxRequestMessageBytes, &m.maxRequest}, {j.MaxResponseMessageBytes, &m.maxResponse}} {
+		if f.from == nil {
+			continue
+		}
+		n, err := strconv.Atoi(f.from.String())
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("a message size of %q", f.from)
+		}
+		*f.to = &n
+	}
+	if j.RetryPolicy != nil {
+		m.retry, err = j.RetryPolicy.parse()
+	}
+	return m, err
+}
+
+func (j *jsonRetry) parse() (p *retryPolicy, err error) {
+	p = &retryPolicy{attempts: min(j.MaxAttempts, 5), multiplier: j.BackoffMultiplier,
+		codes: make(map[codes.Code]bool)}
+	if p.initial, err = parseDuration(j.InitialBackoff); err != nil {
+		return nil, err
+	}
+	if p.most, err = parseDuration(j.MaxBackoff); err != nil {
+		return nil, err
+	}
+	for _, c := range j.RetryableStatusCodes {
+		text, err := json.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		var code codes.Code
+		if err := code.UnmarshalJSON(text); err != nil {
+			return nil, err
+		}
+		p.codes[code] = true
+	}
+	if p.attempts < 2 || p.initial <= 0 || p.most <= 0 || p.multiplier <= 0 || len(p.codes) == 0 {
+		return nil, fmt.Errorf("retryPolicy is incomplete")
+	}
+	return p, nil
+}
+
+// parseDuration reads a duration as JSON has it for protobuf: seconds with an "s".
+func parseDuration(text string) (time.Duration, error) {
+	number, ok := strings.CutSuffix(text, "s")
+	if ok {
+		if f, err := strconv.ParseFloat(number, 64); err == nil && f >= 0 && f < 1e9 {
+			return time.Duration(f * float64(time.Second)), nil
+		}
+	}
+	return 0, fmt.Errorf("a duration of %q, which must be as in 1.5s", text)
+}

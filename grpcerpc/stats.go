@@ -1,0 +1,103 @@
+package grpcerpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+)
+
+// frameHeader is what gRPC counts for a message on the wire beside its bytes.
+const frameHeader = 5
+
+// watch tells stats handlers of one call. Without any its methods do nothing.
+type watch struct {
+	list   []stats.Handler
+	ctx    context.Context
+	client bool
+	began  time.Time
+}
+
+// newWatch tags the context of a call.
+func newWatch(
+	ctx context.Context, list []stats.Handler, client bool, method string, failFast bool,
+) (watch, context.Context) {
+	w := watch{list: list, client: client}
+	for _, h := range list {
+		ctx = h.TagRPC(ctx, &stats.RPCTagInfo{FullMethodName: method, FailFast: failFast})
+	}
+	if w.ctx = ctx; len(list) > 0 {
+		w.began = time.Now()
+	}
+	return w, ctx
+}
+
+func (w *watch) handle(s stats.RPCStats) {
+	for _, h := range w.list {
+		h.HandleRPC(w.ctx, s)
+	}
+}
+
+// begin says that the call begins.
+func (w *watch) begin(failFast, clientStreams, serverStreams bool) {
+	if len(w.list) > 0 {
+		w.handle(&stats.Begin{Client: w.client, BeginTime: w.began, FailFast: failFast,
+			IsClientStream: clientStreams, IsServerStream: serverStreams})
+	}
+}
+
+// inHeader says which metadata came.
+func (w *watch) inHeader(method, compressor string, md metadata.MD, p *peer.Peer) {
+	if len(w.list) > 0 {
+		s := &stats.InHeader{Client: w.client, Compression: compressor, Header: md.Copy()}
+		if !w.client {
+			s.FullMethod, s.RemoteAddr, s.LocalAddr = method, p.Addr, p.LocalAddr
+		}
+		w.handle(s)
+	}
+}
+
+// outHeader says which metadata goes.
+func (w *watch) outHeader(method, compressor string, md metadata.MD, p *peer.Peer) {
+	if len(w.list) > 0 {
+		s := &stats.OutHeader{Client: w.client, Compression: compressor, Header: md.Copy()}
+		if w.client {
+			s.FullMethod, s.RemoteAddr, s.LocalAddr = method, p.Addr, p.LocalAddr
+		}
+		w.handle(s)
+	}
+}
+
+// inPayload says that a message came, of so many bytes.
+func (w *watch) inPayload(v any, n int) {
+	if len(w.list) > 0 {
+		w.handle(&stats.InPayload{Client: w.client, Payload: v, Length: n, CompressedLength: n,
+			WireLength: n + frameHeader, RecvTime: time.Now()})
+	}
+}
+
+// outPayload says that a message goes.
+func (w *watch) outPayload(v any, n int) {
+	if len(w.list) > 0 {
+		w.handle(&stats.OutPayload{Client: w.client, Payload: v, Length: n, CompressedLength: n,
+			WireLength: n + frameHeader, SentTime: time.Now()})
+	}
+}
+
+// end says how the call ended.
+func (w *watch) end(trailer metadata.MD, err error) {
+	if len(w.list) == 0 {
+		return
+	}
+	if w.client {
+		w.handle(&stats.InTrailer{Client: true, Trailer: trailer.Copy()})
+	} else {
+		w.handle(&stats.OutTrailer{Trailer: trailer.Copy()})
+		err = status.Convert(err).Err()
+	}
+	w.handle(&stats.End{Client: w.client, BeginTime: w.began, EndTime: time.Now(),
+		Trailer: trailer.Copy(), Error: err})
+}
