@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -19,7 +20,7 @@ type keyFlags struct {
 
 func (f *keyFlags) set() (*keyset, error) {
 	if f.Keys < 1 || f.Keys > 1<<30 {
-		return nil, usagef("--keys %d: want 1 to %d", f.Keys, 1<<30)
+		return nil, cli.Usagef("--keys %d: want 1 to %d", f.Keys, 1<<30)
 	}
 	return &keyset{n: f.Keys, seed: f.Seed}, nil
 }
@@ -38,28 +39,28 @@ type loadResult struct {
 }
 
 // Run implements the subcommand.
-func (c *loadCmd) Run(e *env) error {
+func (c *loadCmd) Run(e *cli.Env) error {
 	r, err := c.load(e)
 	if err != nil {
 		return err
 	}
-	return e.print(c.JSON, r, "%d keys stored in %.1f s, %.3f M/s", r.Keys, r.Seconds, r.Rate/1e6)
+	return e.Print(c.JSON, r, "%d keys stored in %.1f s, %.3f M/s", r.Keys, r.Seconds, r.Rate/1e6)
 }
 
-func (c *loadCmd) load(e *env) (r loadResult, err error) {
+func (c *loadCmd) load(e *cli.Env) (r loadResult, err error) {
 	keys, err := c.set()
 	if err != nil {
 		return r, err
 	}
 	if c.Depth < 1 {
-		return r, usagef("--depth %d: want at least 1", c.Depth)
+		return r, cli.Usagef("--depth %d: want at least 1", c.Depth)
 	}
 	d, err := c.connect(e, 8, keys)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	err = d.load(c.Depth, func(n uint64) { fmt.Fprintf(e.err, "%d of %d keys stored\n", n, keys.n) })
+	err = d.load(c.Depth, func(n uint64) { fmt.Fprintf(e.Err, "%d of %d keys stored\n", n, keys.n) })
 	r = loadResult{Keys: keys.n, Seconds: d.t.seconds()}
 	r.Rate = float64(r.Keys) / r.Seconds
 	return r, err
@@ -102,7 +103,7 @@ func quantiles(h *erpc.Histogram) quant {
 func (t *tally) seconds() float64 { return max(t.end.Sub(t.began).Seconds(), 1e-9) }
 
 // Run implements the subcommand.
-func (c *benchCmd) Run(e *env) error {
+func (c *benchCmd) Run(e *cli.Env) error {
 	keys, err := c.set()
 	if err != nil {
 		return err
@@ -120,9 +121,9 @@ func (c *benchCmd) Run(e *env) error {
 		}
 	}
 	if c.JSON {
-		return e.print(true, r, "")
+		return e.Print(true, r, "")
 	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\tper second\tp50\tp99\tp99.9\n")
 	const line = "%s\t%.0f\t%.1f us\t%.1f us\t%.1f us\n"
 	fmt.Fprintf(w, line, "GET", r.GETs, r.Get.P50, r.Get.P99, r.Get.P999)
@@ -133,17 +134,17 @@ func (c *benchCmd) Run(e *env) error {
 func (c *benchCmd) check() error {
 	switch {
 	case !(c.Scans >= 0 && c.Scans <= 1):
-		return usagef("--scans %v: want 0 to 1", c.Scans)
+		return cli.Usagef("--scans %v: want 0 to 1", c.Scans)
 	case c.Clients < 1 || c.Outstanding < 1 || c.Clients > 4096 || c.Outstanding > 4096:
-		return usagef("--clients %d, --outstanding %d: want 1 to 4096", c.Clients, c.Outstanding)
+		return cli.Usagef("--clients %d, --outstanding %d: want 1 to 4096", c.Clients, c.Outstanding)
 	case !(c.Rate >= 0 && c.Rate < 1e9) || c.Each < time.Millisecond || c.Each > time.Hour:
-		return usagef("--rate %v, --each %v: want up to 1e9, and 1ms to 1h", c.Rate, c.Each)
+		return cli.Usagef("--rate %v, --each %v: want up to 1e9, and 1ms to 1h", c.Rate, c.Each)
 	}
 	return nil
 }
 
 // measure runs the workload. An answer that is not the right one is an error.
-func (c *benchCmd) measure(e *env, keys *keyset) (r benchResult, err error) {
+func (c *benchCmd) measure(e *cli.Env, keys *keyset) (r benchResult, err error) {
 	if err := c.check(); err != nil {
 		return r, err
 	}

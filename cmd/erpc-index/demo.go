@@ -1,15 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type demoCmd struct {
@@ -26,13 +24,13 @@ type demoResult struct {
 }
 
 // Run implements the subcommand.
-func (c *demoCmd) Run(e *env) error {
+func (c *demoCmd) Run(e *cli.Env) error {
 	keys, err := c.set()
 	if err != nil {
 		return err
 	}
 	if c.Each < time.Millisecond || c.Each > time.Minute {
-		return usagef("--each %v: want 1ms to 1m", c.Each)
+		return cli.Usagef("--each %v: want 1ms to 1m", c.Each)
 	}
 	if err := checkPlot(c.Plot); err != nil {
 		return err
@@ -56,9 +54,9 @@ func (c *demoCmd) Run(e *env) error {
 		}
 	}
 	if c.JSON {
-		return e.print(true, r, "")
+		return e.Print(true, r, "")
 	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%d keys, %s\tGET/s\tp50\tp99\tp99.9\tscans/s\tscan p50\tthe paper's p99\n",
 		keys.n, c.Transport)
 	for _, row := range r.Rows {
@@ -68,7 +66,7 @@ func (c *demoCmd) Run(e *env) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(e.out, "The paper: 14.3 M GET/s on 14 dispatch and 2 worker threads, "+
+	_, err = fmt.Fprintln(e.Out, "The paper: 14.3 M GET/s on 14 dispatch and 2 worker threads, "+
 		"64 clients\n"+
 		"on 8 machines; median at low load 2.7 us. With few cores workers take time from the loop.")
 	return err
@@ -85,20 +83,20 @@ const (
 var paper = map[string]string{rowWorkers: "12 us", rowLoop: "26 us"}
 
 // with measures a server whose scans run in workers, or in its loop.
-func (c *demoCmd) with(e *env, keys *keyset, scan string, r *demoResult) (err error) {
-	s, err := c.start(scan)
+func (c *demoCmd) with(e *cli.Env, keys *keyset, scan string, r *demoResult) (err error) {
+	s, addr, err := c.start(scan)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	fmt.Fprintf(e.err, "a server with scans in %s listens on %s\n", scan, s.addr)
-	flags := clientFlags{netFlags: c.netFlags, Servers: s.addr, Timeout: 10 * time.Second}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	fmt.Fprintf(e.Err, "a server with scans in %s listens on %s\n", scan, addr)
+	flags := clientFlags{netFlags: c.netFlags, Servers: addr, Timeout: 10 * time.Second}
 	l, err := (&loadCmd{clientFlags: flags, keyFlags: c.keyFlags, Depth: 64}).load(e)
 	if err != nil {
 		return err
 	}
 	r.Load = append(r.Load, l)
-	fmt.Fprintf(e.err, "%d keys in %.1f s\n", l.Keys, l.Seconds)
+	fmt.Fprintf(e.Err, "%d keys in %.1f s\n", l.Keys, l.Seconds)
 	row := func(what string, scans float64, clients, outstanding int) {
 		if err != nil {
 			return
@@ -109,7 +107,7 @@ func (c *demoCmd) with(e *env, keys *keyset, scan string, r *demoResult) (err er
 		if res, err = b.measure(e, keys); err == nil {
 			res.What = what
 			r.Rows = append(r.Rows, res)
-			fmt.Fprintf(e.err, "%s: measured\n", what)
+			fmt.Fprintf(e.Err, "%s: measured\n", what)
 		}
 	}
 	if scan == "loop" {
@@ -122,50 +120,20 @@ func (c *demoCmd) with(e *env, keys *keyset, scan string, r *demoResult) (err er
 	return err
 }
 
-// child is a server in a process of its own. It ends when its standard input ends.
-type child struct {
-	addr  string
-	cmd   *exec.Cmd
-	stdin io.Closer
-	said  strings.Builder // its standard error
-}
-
-// start starts a server and waits until it listens.
-func (c *demoCmd) start(scan string) (*child, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	addr := "127.0.0.1:0"
-	if c.Transport == "shm" {
+// start starts a server in a process of its own and returns its address.
+func (c *demoCmd) start(scan string) (s *cli.Child, addr string, err error) {
+	if addr = "127.0.0.1:0"; c.Transport == "shm" {
 		addr = fmt.Sprintf("shm:erpc-index-%d", os.Getpid())
 	}
-	s := &child{cmd: exec.Command(exe, "serve", "--child", "--json", "--addr="+addr,
-		"--transport="+c.Transport, "--scan="+scan)}
-	s.cmd.Env = append(os.Environ(), childEnv...)
-	s.cmd.Stderr = &s.said
-	ownGroup(s.cmd)
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
+	args := []string{"serve", "--child", "--json", "--addr=" + addr,
+		"--transport=" + c.Transport, "--scan=" + scan}
 	var r ready
-	if err := json.NewDecoder(out).Decode(&r); err != nil {
-		err = errors.Join(err, s.stop())
-		return nil, fmt.Errorf("the server did not start: %w; %s", err, s.said.String())
+	s, err = cli.StartChild(args, childEnv, &r)
+	if err != nil {
+		return nil, "", err
 	}
-	s.addr = r.Addr
-	return s, nil
+	return s, r.Addr, nil
 }
 
 // childEnv is added to a child's environment by tests, which are the program themselves.
 var childEnv []string
-
-// stop ends the process in peace.
-func (s *child) stop() error { return errors.Join(s.stdin.Close(), s.cmd.Wait()) }

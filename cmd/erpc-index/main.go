@@ -1,24 +1,9 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
-
 	"github.com/alecthomas/kong"
-)
 
-// Exit statuses.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // command is the command line.
@@ -31,28 +16,6 @@ type command struct {
 	Put    putCmd    `cmd:"" help:"Store a value, a number."`
 	Delete deleteCmd `cmd:"" help:"Remove a key."`
 	Scan   scanCmd   `cmd:"" help:"Print keys and values in order."`
-}
-
-// env holds the context and the outputs of a subcommand.
-type env struct {
-	ctx context.Context // ends with Ctrl-C
-	in  io.Reader
-	out io.Writer // results only
-	err io.Writer // progress, errors
-}
-
-// usageError is a mistake in the command line: exit status 2.
-type usageError string
-
-func (e usageError) Error() string { return string(e) }
-
-func usagef(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := run(&env{ctx, os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])
-	stop()
-	os.Exit(status)
 }
 
 // help holds the longer texts of flags.
@@ -69,61 +32,14 @@ var help = kong.Vars{
 	"rate_help":        "Open loop: requests per second, at random times.",
 }
 
-// helped is panicked with by kong's exit hook after --help has been printed.
-type helped int
+func main() { cli.Main(run) }
 
 // run runs one command line and returns the exit status.
-func run(e *env, args []string) (status int) {
-	defer func() {
-		if p := recover(); p != nil {
-			h, ok := p.(helped)
-			if !ok {
-				panic(p)
-			}
-			status = int(h)
-		}
-	}()
+func run(e *cli.Env, args []string) int {
+	app := cli.App{
+		Name: "erpc-index", Description: `An ordered index over erpc: try "erpc-index demo".`,
+		Options: []kong.Option{help},
+	}
 	var c command
-	parser, err := kong.New(&c, kong.Name("erpc-index"),
-		kong.Description(`An ordered index over erpc: try "erpc-index demo".`),
-		kong.Writers(e.out, e.err), help, kong.Exit(func(code int) { panic(helped(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}))
-	if err != nil {
-		return e.fail(err)
-	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	parsed, err := parser.Parse(args)
-	if err != nil {
-		fmt.Fprintf(e.err, "erpc-index: %s; see erpc-index --help\n", oneLine(err))
-		return exitUsage
-	}
-	if err := parsed.Run(e); err != nil {
-		return e.fail(err)
-	}
-	return exitDone
-}
-
-// fail prints one line and returns the exit status that err stands for.
-func (e *env) fail(err error) int {
-	fmt.Fprintf(e.err, "erpc-index: %s\n", oneLine(err))
-	var u usageError
-	if errors.As(err, &u) {
-		return exitUsage
-	}
-	return exitFailed
-}
-
-func oneLine(err error) string {
-	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-}
-
-// print prints a result: v as JSON, or text.
-func (e *env) print(asJSON bool, v any, text string, args ...any) error {
-	if asJSON {
-		return json.NewEncoder(e.out).Encode(v)
-	}
-	_, err := fmt.Fprintf(e.out, text+"\n", args...)
-	return err
+	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
 }

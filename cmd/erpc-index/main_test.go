@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // TestMain lets the test binary be the program, for children.
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 func try(t *testing.T, args ...string) (status int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	status = run(&env{t.Context(), strings.NewReader(""), &o, &e}, args)
+	status = run(&cli.Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &o, Err: &e}, args)
 	return status, o.String(), e.String()
 }
 
@@ -40,7 +42,7 @@ func serve(t *testing.T, args ...string) (addr string, stop func()) {
 	var errOut bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(&env{ctx, strings.NewReader(""), w, &errOut},
+		ended <- run(&cli.Env{Ctx: ctx, In: strings.NewReader(""), Out: w, Err: &errOut},
 			append([]string{"serve", "--json", "--addr=127.0.0.1:0"}, args...))
 		w.Close()
 	}()
@@ -55,7 +57,7 @@ func serve(t *testing.T, args ...string) (addr string, stop func()) {
 		}
 		stopped = true
 		cancel()
-		if status := <-ended; status != exitDone {
+		if status := <-ended; status != cli.Done {
 			t.Errorf("status %d: %s", status, errOut.String())
 		}
 	}
@@ -67,7 +69,7 @@ func serve(t *testing.T, args ...string) (addr string, stop func()) {
 func TestDemo(t *testing.T) {
 	status, out, errOut := try(t, "demo", "--keys=3000", "--each=20ms", "--json")
 	var r demoResult
-	if err := json.Unmarshal([]byte(out), &r); status != exitDone || err != nil {
+	if err := json.Unmarshal([]byte(out), &r); status != cli.Done || err != nil {
 		t.Fatalf("status %d, %v: %s", status, err, errOut)
 	}
 	if len(r.Rows) != 4 {
@@ -79,7 +81,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	status, out, errOut = try(t, "demo", "--keys=1000", "--each=10ms")
-	if status != exitDone || !strings.Contains(out, rowWorkers) || !strings.Contains(out, "26 us") {
+	if status != cli.Done || !strings.Contains(out, rowWorkers) || !strings.Contains(out, "26 us") {
 		t.Errorf("status %d: %s%s", status, out, errOut)
 	}
 }
@@ -94,19 +96,19 @@ func TestOperations(t *testing.T) {
 		status int
 		out    string
 	}{
-		{"put apple 1", exitDone, "the key was not there\n"},
-		{"put pear 2", exitDone, "the key was not there\n"},
-		{"put pear 3", exitDone, "the key had 2\n"},
-		{"put pear 4 --absent", exitDone, "the key had 3\n"},
-		{"get pear", exitDone, "3\n"},
-		{"get pear --json", exitDone, `{"key":"pear","value":3}` + "\n"},
-		{"get plum", exitFailed, ""},
-		{"scan", exitDone, "\"apple\" 1\n\"pear\" 3\n"},
-		{"scan --from b", exitDone, "\"pear\" 3\n"},
-		{"scan --count 1", exitDone, "\"apple\" 1\n"},
-		{"delete apple", exitDone, "the key had 1\n"},
-		{"scan --from=", exitDone, "\"pear\" 3\n"},
-		{"get " + strings.Repeat("k", 256), exitFailed, ""},
+		{"put apple 1", cli.Done, "the key was not there\n"},
+		{"put pear 2", cli.Done, "the key was not there\n"},
+		{"put pear 3", cli.Done, "the key had 2\n"},
+		{"put pear 4 --absent", cli.Done, "the key had 3\n"},
+		{"get pear", cli.Done, "3\n"},
+		{"get pear --json", cli.Done, `{"key":"pear","value":3}` + "\n"},
+		{"get plum", cli.Failed, ""},
+		{"scan", cli.Done, "\"apple\" 1\n\"pear\" 3\n"},
+		{"scan --from b", cli.Done, "\"pear\" 3\n"},
+		{"scan --count 1", cli.Done, "\"apple\" 1\n"},
+		{"delete apple", cli.Done, "the key had 1\n"},
+		{"scan --from=", cli.Done, "\"pear\" 3\n"},
+		{"get " + strings.Repeat("k", 256), cli.Failed, ""},
 	}
 	for _, s := range steps {
 		status, out, errOut := try(t, append(strings.Fields(s.args), at)...)
@@ -120,7 +122,7 @@ func TestOperations(t *testing.T) {
 func TestLoadBench(t *testing.T) {
 	addr, _ := serve(t)
 	at := "--servers=" + addr
-	if status, _, errOut := try(t, "load", "--keys=2000", at); status != exitDone ||
+	if status, _, errOut := try(t, "load", "--keys=2000", at); status != cli.Done ||
 		!strings.Contains(errOut, "1600 of 2000") && !strings.Contains(errOut, "of 2000 keys stored") {
 		t.Fatalf("load: %d, %s", status, errOut)
 	}
@@ -129,12 +131,12 @@ func TestLoadBench(t *testing.T) {
 		status, out, errOut := try(t, args...)
 		var r benchResult
 		err := json.Unmarshal([]byte(out), &r)
-		if status != exitDone || err != nil || r.GETs == 0 || r.Scans == 0 {
+		if status != cli.Done || err != nil || r.GETs == 0 || r.Scans == 0 {
 			t.Errorf("%v: status %d, %+v, %v: %s", args, status, r, err, errOut)
 		}
 	}
 	status, _, errOut := try(t, "bench", at, "--keys=2001", "--each=1s")
-	if status != exitFailed || !strings.Contains(errOut, "were wrong") {
+	if status != cli.Failed || !strings.Contains(errOut, "were wrong") {
 		t.Errorf("a missing key: status %d, %s", status, errOut)
 	}
 }
@@ -145,7 +147,7 @@ func TestSnapshot(t *testing.T) {
 	for i, want := range []string{"", "\"key 0\" 0\n", "\"key 0\" 0\n\"key 1\" 1\n"} {
 		addr, stop := serve(t, "--snapshot="+file)
 		at := "--servers=" + addr
-		if status, out, errOut := try(t, "scan", at); status != exitDone || out != want {
+		if status, out, errOut := try(t, "scan", at); status != cli.Done || out != want {
 			t.Errorf("start %d: %d, %q, want %q; %s", i, status, out, want, errOut)
 		}
 		try(t, "put", fmt.Sprint("key ", i), fmt.Sprint(i), at)
@@ -159,7 +161,7 @@ func TestSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, errOut := try(t, "serve", "--snapshot="+file, "--addr=127.0.0.1:0")
-	if status != exitFailed || out != "" || !strings.Contains(errOut, "ends early") {
+	if status != cli.Failed || out != "" || !strings.Contains(errOut, "ends early") {
 		t.Errorf("a snapshot cut short: %d, %q, %s", status, out, errOut)
 	}
 }
@@ -170,11 +172,11 @@ func TestUsage(t *testing.T) {
 		"load --keys=0", "load --depth=0", "bench --scans=2", "bench --clients=0", "bench --each=0s",
 		"bench --rate=-1", "get",
 		"get a --servers=x,y", "get a --timeout=-1s", "demo --each=1h", "demo --keys=0", "nothing"} {
-		if status, _, errOut := try(t, strings.Fields(args)...); status != exitUsage || errOut == "" {
+		if status, _, errOut := try(t, strings.Fields(args)...); status != cli.Usage || errOut == "" {
 			t.Errorf("%s: status %d, %q", args, status, errOut)
 		}
 	}
-	if status, out, _ := try(t, "--help"); status != exitDone || !strings.Contains(out, "demo") {
+	if status, out, _ := try(t, "--help"); status != cli.Done || !strings.Contains(out, "demo") {
 		t.Errorf("help: %d, %s", status, out)
 	}
 }

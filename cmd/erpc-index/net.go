@@ -9,6 +9,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index/client"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/auto"
 	"github.com/userspace-rpc/erpc/transport/shm"
@@ -36,7 +37,7 @@ func (f *netFlags) listen(addr string) (transport.Transport, error) {
 	case "auto":
 		tr, err = auto.Listen(addr, auto.Config{})
 	default:
-		return nil, usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
+		return nil, cli.Usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -61,14 +62,14 @@ type server struct {
 // list reads --servers.
 func (f *clientFlags) list() (list []server, err error) {
 	if f.Timeout <= 0 {
-		return nil, usagef("--timeout %v: must be positive", f.Timeout)
+		return nil, cli.Usagef("--timeout %v: must be positive", f.Timeout)
 	}
 	for part := range strings.SplitSeq(f.Servers, ",") {
 		s := server{addr: part}
 		if len(list) > 0 {
 			from, addr, ok := strings.Cut(part, "=")
 			if !ok || addr == "" {
-				return nil, usagef("--servers %q: want ADDR,KEY=ADDR,...", f.Servers)
+				return nil, cli.Usagef("--servers %q: want ADDR,KEY=ADDR,...", f.Servers)
 			}
 			s = server{[]byte(from), addr}
 		}
@@ -78,7 +79,7 @@ func (f *clientFlags) list() (list []server, err error) {
 }
 
 // dial opens a client for goroutines. The returned function ends it.
-func (f *clientFlags) dial(e *env) (*client.Client, func() error, error) {
+func (f *clientFlags) dial(e *cli.Env) (*client.Client, func() error, error) {
 	list, err := f.list()
 	if err != nil {
 		return nil, nil, err
@@ -93,7 +94,7 @@ func (f *clientFlags) dial(e *env) (*client.Client, func() error, error) {
 	}
 	var ranges client.Ranges[client.Caller]
 	for _, s := range list {
-		c, err := loop.Dial(e.ctx, s.addr)
+		c, err := loop.Dial(e.Ctx, s.addr)
 		if err != nil {
 			return nil, nil, errors.Join(err, loop.Close())
 		}

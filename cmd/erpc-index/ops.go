@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type getCmd struct {
@@ -37,20 +39,20 @@ type pair struct {
 var errNoKey = errors.New("no such key")
 
 // Run implements the subcommand.
-func (c *getCmd) Run(e *env) (err error) {
+func (c *getCmd) Run(e *cli.Env) (err error) {
 	x, end, err := c.dial(e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	v, ok, err := x.Get(e.ctx, []byte(c.Key))
+	v, ok, err := x.Get(e.Ctx, []byte(c.Key))
 	if err == nil && !ok {
 		err = errNoKey
 	}
 	if err != nil {
 		return err
 	}
-	return e.print(c.JSON, pair{c.Key, v}, "%d", v)
+	return e.Print(c.JSON, pair{c.Key, v}, "%d", v)
 }
 
 // before is the value that an operation found.
@@ -68,7 +70,7 @@ func (b before) text() string {
 }
 
 // Run implements the subcommand.
-func (c *putCmd) Run(e *env) (err error) {
+func (c *putCmd) Run(e *cli.Env) (err error) {
 	x, end, err := c.dial(e)
 	if err != nil {
 		return err
@@ -78,39 +80,39 @@ func (c *putCmd) Run(e *env) (err error) {
 	if c.Absent {
 		put = x.PutIfAbsent
 	}
-	old, there, err := put(e.ctx, []byte(c.Key), c.Value)
+	old, there, err := put(e.Ctx, []byte(c.Key), c.Value)
 	if err != nil {
 		return err
 	}
 	b := before{c.Key, there, old}
-	return e.print(c.JSON, b, "%s", b.text())
+	return e.Print(c.JSON, b, "%s", b.text())
 }
 
 // Run implements the subcommand.
-func (c *deleteCmd) Run(e *env) (err error) {
+func (c *deleteCmd) Run(e *cli.Env) (err error) {
 	x, end, err := c.dial(e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	old, there, err := x.Delete(e.ctx, []byte(c.Key))
+	old, there, err := x.Delete(e.Ctx, []byte(c.Key))
 	if err != nil {
 		return err
 	}
 	b := before{c.Key, there, old}
-	return e.print(c.JSON, b, "%s", b.text())
+	return e.Print(c.JSON, b, "%s", b.text())
 }
 
 // Run implements the subcommand.
-func (c *scanCmd) Run(e *env) (err error) {
+func (c *scanCmd) Run(e *cli.Env) (err error) {
 	x, end, err := c.dial(e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	var failed error
-	_, err = x.Scan(e.ctx, []byte(c.From), c.Count, func(key []byte, v uint64) bool {
-		failed = e.print(c.JSON, pair{string(key), v}, "%q %d", key, v)
+	_, err = x.Scan(e.Ctx, []byte(c.From), c.Count, func(key []byte, v uint64) bool {
+		failed = e.Print(c.JSON, pair{string(key), v}, "%q %d", key, v)
 		return failed == nil
 	})
 	return errors.Join(err, failed)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // point is one of a distribution: a share Q of all took at most US microseconds.
@@ -36,7 +37,7 @@ func curveOf(h *erpc.Histogram) (list []point) {
 // checkPlot reports a name, unless it is empty, that says neither what to draw.
 func checkPlot(name string) error {
 	if name != "" && !strings.HasSuffix(name, ".svg") && !strings.HasSuffix(name, ".csv") {
-		return usagef("--plot %s: want a name that ends in .svg or .csv", name)
+		return cli.Usagef("--plot %s: want a name that ends in .svg or .csv", name)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // TestCurve: the points are quantiles, as many as the samples allow.
@@ -44,7 +45,7 @@ func TestPlots(t *testing.T) {
 	svg, table := filepath.Join(dir, "a.svg"), filepath.Join(dir, "a.csv")
 	for _, name := range []string{svg, table} {
 		status, _, errOut := try(t, "demo", "--keys=1000", "--each=5ms", "--plot="+name)
-		if status != exitDone {
+		if status != cli.Done {
 			t.Fatalf("%s: status %d: %s", name, status, errOut)
 		}
 	}
@@ -86,7 +87,7 @@ func TestPlots(t *testing.T) {
 	if names[rowNone] < 2 || names[rowWorkers] < 2 || names[rowLoop] < 2 {
 		t.Errorf("rows of %v", names)
 	}
-	if status, _, _ := try(t, "demo", "--plot=x.png"); status != exitUsage {
+	if status, _, _ := try(t, "demo", "--plot=x.png"); status != cli.Usage {
 		t.Errorf("a name without a known end: status %d", status)
 	}
 }

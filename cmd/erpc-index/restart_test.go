@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/index/snapshot"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // TestKilledServer: a server that is killed in the middle of its work comes back with a snapshot of
@@ -55,7 +56,7 @@ func TestKilledServer(t *testing.T) {
 	put := func(i int) {
 		t.Helper()
 		args := []string{"put", fmt.Sprintf("key %09d", i), fmt.Sprint(i), at}
-		if status, _, errOut := try(t, args...); status != exitDone {
+		if status, _, errOut := try(t, args...); status != cli.Done {
 			t.Fatalf("put %d: status %d: %s", i, status, errOut)
 		}
 	}
@@ -86,7 +87,7 @@ func TestKilledServer(t *testing.T) {
 	}
 	var errOut strings.Builder
 	c := serveCmd{Snapshot: file}
-	if _, err := c.load(&env{err: &errOut}); err != nil ||
+	if _, err := c.load(&cli.Env{Err: &errOut}); err != nil ||
 		!strings.Contains(errOut.String(), "is lost") ||
 		!strings.Contains(errOut.String(), when.UTC().Format(time.RFC3339)) {
 		t.Errorf("said %q, %v", errOut.String(), err)

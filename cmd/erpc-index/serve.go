@@ -14,6 +14,7 @@ import (
 	"github.com/userspace-rpc/erpc/index"
 	ixserver "github.com/userspace-rpc/erpc/index/server"
 	"github.com/userspace-rpc/erpc/index/snapshot"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type serveCmd struct {
@@ -39,17 +40,17 @@ type ready struct {
 func (c *serveCmd) check() error {
 	switch {
 	case c.Scan != "workers" && c.Scan != "loop":
-		return usagef("--scan %s: want workers or loop", c.Scan)
+		return cli.Usagef("--scan %s: want workers or loop", c.Scan)
 	case c.Every < 0 || c.Every > 0 && c.Snapshot == "":
-		return usagef("--every %v: want a positive time, and --snapshot", c.Every)
+		return cli.Usagef("--every %v: want a positive time, and --snapshot", c.Every)
 	case c.Workers < 1:
-		return usagef("--workers %d: want at least 1", c.Workers)
+		return cli.Usagef("--workers %d: want at least 1", c.Workers)
 	}
 	return nil
 }
 
 // Run implements the subcommand.
-func (c *serveCmd) Run(e *env) (err error) {
+func (c *serveCmd) Run(e *cli.Env) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -74,14 +75,14 @@ func (c *serveCmd) Run(e *env) (err error) {
 	go func() {
 		if c.Pin >= 0 {
 			runtime.LockOSThread() // the thread ends with the goroutine
-			if err := pinThread(c.Pin); err != nil {
-				fmt.Fprintf(e.err, "core %d: %v\n", c.Pin, err)
+			if err := cli.PinThread(c.Pin); err != nil {
+				fmt.Fprintf(e.Err, "core %d: %v\n", c.Pin, err)
 			}
 		}
 		ended <- srv.Serve(tr)
 	}()
 	addr := tr.LocalAddr().String()
-	err = e.print(c.JSON, ready{true, addr, m.Len()}, "serving %d keys on %v", m.Len(), addr)
+	err = e.Print(c.JSON, ready{true, addr, m.Len()}, "serving %d keys on %v", m.Len(), addr)
 	if err == nil {
 		err = c.wait(e, m, ended)
 	}
@@ -89,41 +90,41 @@ func (c *serveCmd) Run(e *env) (err error) {
 }
 
 // load starts from the snapshot, if there is one, and says what that means.
-func (c *serveCmd) load(e *env) (*index.Map, error) {
+func (c *serveCmd) load(e *cli.Env) (*index.Map, error) {
 	if c.Snapshot == "" {
 		return index.NewMap(), nil
 	}
 	m, at, err := snapshot.Load(c.Snapshot)
 	if errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintf(e.err, "no snapshot %s yet: the index is empty\n", c.Snapshot)
+		fmt.Fprintf(e.Err, "no snapshot %s yet: the index is empty\n", c.Snapshot)
 		return index.NewMap(), nil
 	}
 	if err == nil {
-		fmt.Fprintf(e.err, "%d keys from a snapshot of %s; what was stored after it is lost\n",
+		fmt.Fprintf(e.Err, "%d keys from a snapshot of %s; what was stored after it is lost\n",
 			m.Len(), at.UTC().Format(time.RFC3339))
 	}
 	return m, err
 }
 
 // save writes the snapshot, when nobody is served any more.
-func (c *serveCmd) save(e *env, m *index.Map) error {
+func (c *serveCmd) save(e *cli.Env, m *index.Map) error {
 	if c.Snapshot == "" {
 		return nil
 	}
 	n, err := snapshot.Save(c.Snapshot, m, time.Now())
 	if err == nil {
-		fmt.Fprintf(e.err, "%d keys are in %s\n", n, c.Snapshot)
+		fmt.Fprintf(e.Err, "%d keys are in %s\n", n, c.Snapshot)
 	}
 	return err
 }
 
 // wait waits for Ctrl-C, or the end of the parent or of the server, and writes snapshots meanwhile.
-func (c *serveCmd) wait(e *env, m *index.Map, ended <-chan error) error {
-	ctx, cancel := context.WithCancel(e.ctx)
+func (c *serveCmd) wait(e *cli.Env, m *index.Map, ended <-chan error) error {
+	ctx, cancel := context.WithCancel(e.Ctx)
 	defer cancel()
 	if c.Child {
 		go func() {
-			_, _ = io.Copy(io.Discard, e.in)
+			_, _ = io.Copy(io.Discard, e.In)
 			cancel()
 		}()
 	}
@@ -141,7 +142,7 @@ func (c *serveCmd) wait(e *env, m *index.Map, ended <-chan error) error {
 			return nil
 		case <-again:
 			if err := c.save(e, m); err != nil {
-				fmt.Fprintf(e.err, "no snapshot: %v\n", err) // the next one may succeed
+				fmt.Fprintf(e.Err, "no snapshot: %v\n", err) // the next one may succeed
 			}
 		}
 	}

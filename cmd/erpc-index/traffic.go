@@ -10,6 +10,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index/client"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -54,7 +55,7 @@ type tally struct {
 }
 
 // connect opens n clients to the servers.
-func (f *clientFlags) connect(e *env, n int, keys *keyset) (d *drive, err error) {
+func (f *clientFlags) connect(e *cli.Env, n int, keys *keyset) (d *drive, err error) {
 	list, err := f.list()
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (f *clientFlags) connect(e *env, n int, keys *keyset) (d *drive, err error)
 	if err != nil {
 		return nil, errors.Join(err, nexus.Close())
 	}
-	d = &drive{ctx: e.ctx, nexus: nexus, rpc: rpc, keys: keys}
+	d = &drive{ctx: e.Ctx, nexus: nexus, rpc: rpc, keys: keys}
 	d.onGet, d.onSum, d.onPut = d.gotValue, d.gotSum, d.stored
 	for range n {
 		var ranges client.Ranges[*erpc.Session]
@@ -102,12 +103,12 @@ func (f *clientFlags) connect(e *env, n int, keys *keyset) (d *drive, err error)
 		}
 		d.clients = append(d.clients, c)
 	}
-	stop := context.AfterFunc(e.ctx, rpc.Wake)
+	stop := context.AfterFunc(e.Ctx, rpc.Wake)
 	defer stop()
 	err = rpc.Run(func() bool {
-		return failed != nil || connected == n*len(list) || e.ctx.Err() != nil
+		return failed != nil || connected == n*len(list) || e.Ctx.Err() != nil
 	})
-	if err = errors.Join(err, failed, e.ctx.Err()); err != nil {
+	if err = errors.Join(err, failed, e.Ctx.Err()); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
@@ -22,9 +23,9 @@ type keyFlags struct {
 func (f *keyFlags) set() (*keyset, error) {
 	switch {
 	case f.Keys < 1 || f.Keys > 1<<32:
-		return nil, usagef("--keys %d: want 1 to 2^32", f.Keys)
+		return nil, cli.Usagef("--keys %d: want 1 to 2^32", f.Keys)
 	case f.Value < 4 || f.Value > mica.MaxValue:
-		return nil, usagef("--value %d: want 4 to %d", f.Value, mica.MaxValue)
+		return nil, cli.Usagef("--value %d: want 4 to %d", f.Value, mica.MaxValue)
 	}
 	return &keyset{f.Keys, f.Seed, f.Value}, nil
 }
@@ -43,28 +44,28 @@ type loadResult struct {
 }
 
 // Run implements the subcommand.
-func (c *loadCmd) Run(e *env) error {
+func (c *loadCmd) Run(e *cli.Env) error {
 	r, err := c.load(e)
 	if err != nil {
 		return err
 	}
-	return e.print(c.JSON, r, "%d keys in %.2f s: %.0f per second", r.Keys, r.Seconds, r.Rate)
+	return e.Print(c.JSON, r, "%d keys in %.2f s: %.0f per second", r.Keys, r.Seconds, r.Rate)
 }
 
-func (c *loadCmd) load(e *env) (r loadResult, err error) {
+func (c *loadCmd) load(e *cli.Env) (r loadResult, err error) {
 	keys, err := c.set()
 	if err != nil {
 		return r, err
 	}
 	if c.Depth < 1 {
-		return r, usagef("--depth %d: want at least 1", c.Depth)
+		return r, cli.Usagef("--depth %d: want at least 1", c.Depth)
 	}
 	d, err := c.connect(e, c.Depth, keys)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	err = d.load(c.Depth, func(n uint64) { fmt.Fprintf(e.err, "%d of %d keys stored\n", n, keys.n) })
+	err = d.load(c.Depth, func(n uint64) { fmt.Fprintf(e.Err, "%d of %d keys stored\n", n, keys.n) })
 	r = loadResult{Keys: keys.n, Seconds: d.t.seconds()}
 	r.Rate = float64(r.Keys) / r.Seconds
 	return r, err
@@ -107,15 +108,15 @@ func quantiles(h *erpc.Histogram) quant {
 func (t *tally) seconds() float64 { return max(t.end.Sub(t.began).Seconds(), 1e-9) }
 
 // Run implements the subcommand.
-func (c *benchCmd) Run(e *env) error {
+func (c *benchCmd) Run(e *cli.Env) error {
 	r, err := c.measure(e)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return e.print(true, r, "")
+		return e.Print(true, r, "")
 	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%.0f per second\tcount\tp50\tp99\tp99.9\n", r.Rate)
 	const line = "%s\t%d\t%.1f us\t%.1f us\t%.1f us\n"
 	fmt.Fprintf(w, line, "GET", r.GETs, r.Get.P50, r.Get.P99, r.Get.P999)
@@ -127,19 +128,19 @@ func (c *benchCmd) Run(e *env) error {
 func (c *benchCmd) check() error {
 	switch {
 	case !(c.Gets >= 0 && c.Gets <= 1):
-		return usagef("--gets %v: want 0 to 1", c.Gets)
+		return cli.Usagef("--gets %v: want 0 to 1", c.Gets)
 	case !(c.Zipf >= 0 && c.Zipf <= 0.999):
-		return usagef("--zipf %v: want 0 to 0.999", c.Zipf)
+		return cli.Usagef("--zipf %v: want 0 to 0.999", c.Zipf)
 	case c.Outstanding < 1 || c.Outstanding > 4096:
-		return usagef("--outstanding %d: want 1 to 4096", c.Outstanding)
+		return cli.Usagef("--outstanding %d: want 1 to 4096", c.Outstanding)
 	case !(c.Rate >= 0 && c.Rate < 1e9) || c.Each < time.Millisecond || c.Each > time.Hour:
-		return usagef("--rate %v, --each %v: want up to 1e9, and 1ms to 1h", c.Rate, c.Each)
+		return cli.Usagef("--rate %v, --each %v: want up to 1e9, and 1ms to 1h", c.Rate, c.Each)
 	}
 	return nil
 }
 
 // measure runs the workload. An answer that is not the right one is an error.
-func (c *benchCmd) measure(e *env) (r benchResult, err error) {
+func (c *benchCmd) measure(e *cli.Env) (r benchResult, err error) {
 	if err := c.check(); err != nil {
 		return r, err
 	}

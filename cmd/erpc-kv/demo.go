@@ -1,15 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type demoCmd struct {
@@ -43,21 +41,21 @@ var rows = []row{
 }
 
 // Run implements the subcommand.
-func (c *demoCmd) Run(e *env) (err error) {
+func (c *demoCmd) Run(e *cli.Env) (err error) {
 	if _, err := c.set(); err != nil {
 		return err
 	}
 	if c.Each < time.Millisecond || c.Each > time.Minute {
-		return usagef("--each %v: want 1ms to 1m", c.Each)
+		return cli.Usagef("--each %v: want 1ms to 1m", c.Each)
 	}
 	r, err := c.run(e)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return e.print(true, r, "")
+		return e.Print(true, r, "")
 	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%d keys, %d B values, %s\tM/s\tGET p50\tp99\tp99.9\tmissing\tthe paper\n",
 		c.Keys, c.Value, c.Transport)
 	for i, row := range r.Rows {
@@ -67,26 +65,26 @@ func (c *demoCmd) Run(e *env) (err error) {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(e.out, "The paper (HERD): RDMA, 6 server cores, 51 client processes; one "+
+	_, err = fmt.Fprintln(e.Out, "The paper (HERD): RDMA, 6 server cores, 51 client processes; one "+
 		"core alone 6.3 M/s.\nHere one server thread and one client thread; missing: keys that the "+
 		"cache has forgotten.")
 	return err
 }
 
 // run starts a server, fills it and measures all rows.
-func (c *demoCmd) run(e *env) (r demoResult, err error) {
-	s, err := c.start()
+func (c *demoCmd) run(e *cli.Env) (r demoResult, err error) {
+	s, addr, err := c.start()
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	fmt.Fprintf(e.err, "an empty cache of %d MiB listens on %s\n", c.Memory, s.addr)
-	flags := clientFlags{netFlags: c.netFlags, Servers: []string{s.addr}, Timeout: 10 * time.Second}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	fmt.Fprintf(e.Err, "an empty cache of %d MiB listens on %s\n", c.Memory, addr)
+	flags := clientFlags{netFlags: c.netFlags, Servers: []string{addr}, Timeout: 10 * time.Second}
 	r.Load, err = (&loadCmd{clientFlags: flags, keyFlags: c.keyFlags, Depth: 64}).load(e)
 	if err != nil {
 		return r, err
 	}
-	fmt.Fprintf(e.err, "%d keys in %.1f s\n", r.Load.Keys, r.Load.Seconds)
+	fmt.Fprintf(e.Err, "%d keys in %.1f s\n", r.Load.Keys, r.Load.Seconds)
 	for _, row := range rows {
 		b := benchCmd{clientFlags: flags, keyFlags: c.keyFlags, Gets: row.gets, Zipf: row.zipf,
 			Outstanding: row.outstanding, Each: c.Each}
@@ -96,56 +94,29 @@ func (c *demoCmd) run(e *env) (r demoResult, err error) {
 		}
 		res.What = row.what
 		r.Rows = append(r.Rows, res)
-		fmt.Fprintf(e.err, "%s: measured\n", row.what)
+		fmt.Fprintf(e.Err, "%s: measured\n", row.what)
 	}
 	return r, nil
 }
 
-// child is a server in a process of its own. It ends when its standard input ends.
-type child struct {
-	addr  string
-	cmd   *exec.Cmd
-	stdin io.Closer
-	said  strings.Builder // its standard error
-}
-
-// start starts a server and waits until it listens.
-func (c *demoCmd) start() (*child, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	addr := "127.0.0.1:0"
-	if c.Transport == "shm" {
+// start starts a server in a process of its own and returns its address.
+func (c *demoCmd) start() (s *cli.Child, addr string, err error) {
+	if addr = "127.0.0.1:0"; c.Transport == "shm" {
 		addr = fmt.Sprintf("shm:erpc-kv-%d", os.Getpid())
 	}
-	s := &child{cmd: exec.Command(exe, "serve", "--child", "--json", "--addr="+addr,
-		"--transport="+c.Transport, fmt.Sprint("--memory=", c.Memory),
-		fmt.Sprint("--item-size=", keySize+c.Value))}
-	s.cmd.Env = append(os.Environ(), childEnv...)
-	s.cmd.Stderr = &s.said
-	ownGroup(s.cmd)
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
+	args := []string{"serve", "--child", "--json", "--addr=" + addr,
+		"--transport=" + c.Transport, fmt.Sprint("--memory=", c.Memory),
+		fmt.Sprint("--item-size=", keySize+c.Value)}
 	var r ready
-	if err := json.NewDecoder(out).Decode(&r); err != nil || len(r.Addrs) == 0 {
-		err = errors.Join(err, s.stop())
-		return nil, fmt.Errorf("the server did not start: %w; %s", err, s.said.String())
+	s, err = cli.StartChild(args, childEnv, &r)
+	if err == nil && len(r.Addrs) == 0 {
+		err = errors.Join(errors.New("the server has no address"), s.Stop())
 	}
-	s.addr = r.Addrs[0]
-	return s, nil
+	if err != nil {
+		return nil, "", err
+	}
+	return s, r.Addrs[0], nil
 }
 
 // childEnv is added to a child's environment by tests, which are the program themselves.
 var childEnv []string
-
-// stop ends the process in peace.
-func (s *child) stop() error { return errors.Join(s.stdin.Close(), s.cmd.Wait()) }

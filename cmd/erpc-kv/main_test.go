@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // TestMain lets the test binary be the program, for children.
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 func try(t *testing.T, args ...string) (status int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	status = run(&env{t.Context(), strings.NewReader(""), &o, &e}, args)
+	status = run(&cli.Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &o, Err: &e}, args)
 	return status, o.String(), e.String()
 }
 
@@ -47,8 +49,9 @@ func serveAll(t *testing.T, args ...string) ready {
 	var errOut bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(&env{ctx, strings.NewReader(""), w, &errOut}, append([]string{"serve", "--json",
-			"--addr=127.0.0.1:0", "--no-hugepages"}, args...))
+		ended <- run(&cli.Env{Ctx: ctx, In: strings.NewReader(""), Out: w, Err: &errOut},
+			append([]string{"serve", "--json",
+				"--addr=127.0.0.1:0", "--no-hugepages"}, args...))
 		w.Close()
 	}()
 	var said ready
@@ -57,7 +60,7 @@ func serveAll(t *testing.T, args ...string) ready {
 	}
 	t.Cleanup(func() {
 		cancel()
-		if status := <-ended; status != exitDone || !strings.Contains(errOut.String(), "serving, empty") {
+		if status := <-ended; status != cli.Done || !strings.Contains(errOut.String(), "serving, empty") {
 			t.Errorf("status %d: %s", status, errOut.String())
 		}
 	})
@@ -68,7 +71,7 @@ func serveAll(t *testing.T, args ...string) ready {
 func TestMemcached(t *testing.T) {
 	s := serveAll(t, "--partitions=2", "--memory=4", "--memcached=127.0.0.1:0")
 	at := "--servers=" + s.Addrs[0]
-	if status, _, errOut := try(t, "put", "apple", "red", at); status != exitDone {
+	if status, _, errOut := try(t, "put", "apple", "red", at); status != cli.Done {
 		t.Fatal(errOut)
 	}
 	c, err := net.Dial("tcp", s.Memcached)
@@ -81,7 +84,7 @@ func TestMemcached(t *testing.T) {
 	if string(got) != "VALUE apple 0 3\r\nred\r\nEND\r\nSTORED\r\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if status, out, errOut := try(t, "get", "pear", at); status != exitDone || out != "green\n" {
+	if status, out, errOut := try(t, "get", "pear", at); status != cli.Done || out != "green\n" {
 		t.Errorf("%d, %q, %s", status, out, errOut)
 	}
 }
@@ -90,7 +93,7 @@ func TestMemcached(t *testing.T) {
 func TestDemo(t *testing.T) {
 	status, out, errOut := try(t, "demo", "--keys=3000", "--each=20ms", "--memory=2", "--json")
 	var r demoResult
-	if err := json.Unmarshal([]byte(out), &r); status != exitDone || err != nil {
+	if err := json.Unmarshal([]byte(out), &r); status != cli.Done || err != nil {
 		t.Fatalf("status %d, %v: %s", status, err, errOut)
 	}
 	if len(r.Rows) != len(rows) {
@@ -102,7 +105,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	status, out, errOut = try(t, "demo", "--keys=1000", "--each=10ms", "--memory=2")
-	if status != exitDone || !strings.Contains(out, rows[1].what) || !strings.Contains(out, "26 M/s") {
+	if status != cli.Done || !strings.Contains(out, rows[1].what) || !strings.Contains(out, "26 M/s") {
 		t.Errorf("status %d: %s%s", status, out, errOut)
 	}
 }
@@ -116,16 +119,16 @@ func TestOperations(t *testing.T) {
 		status int
 		out    string
 	}{
-		{"put apple red", exitDone, "stored\n"},
-		{"put pear green", exitDone, "stored\n"},
-		{"put pear yellow --absent", exitFailed, ""},
-		{"get pear", exitDone, "green\n"},
-		{"put pear yellow --life=1000", exitDone, "stored\n"},
-		{"get pear", exitDone, "yellow\n"},
-		{"get plum", exitFailed, ""},
-		{"delete apple", exitDone, "deleted\n"},
-		{"delete apple", exitFailed, ""},
-		{"get " + strings.Repeat("k", 256), exitFailed, ""},
+		{"put apple red", cli.Done, "stored\n"},
+		{"put pear green", cli.Done, "stored\n"},
+		{"put pear yellow --absent", cli.Failed, ""},
+		{"get pear", cli.Done, "green\n"},
+		{"put pear yellow --life=1000", cli.Done, "stored\n"},
+		{"get pear", cli.Done, "yellow\n"},
+		{"get plum", cli.Failed, ""},
+		{"delete apple", cli.Done, "deleted\n"},
+		{"delete apple", cli.Failed, ""},
+		{"get " + strings.Repeat("k", 256), cli.Failed, ""},
 	}
 	for _, s := range steps {
 		status, out, errOut := try(t, append(strings.Fields(s.args), at)...)
@@ -134,7 +137,7 @@ func TestOperations(t *testing.T) {
 		}
 	}
 	status, out, errOut := try(t, "stats", at)
-	if status != exitDone || strings.Count(out, "\n") != 4 {
+	if status != cli.Done || strings.Count(out, "\n") != 4 {
 		t.Errorf("stats: %d, %s%s", status, out, errOut)
 	}
 }
@@ -143,7 +146,7 @@ func TestOperations(t *testing.T) {
 // and other values are noticed.
 func TestLoadBench(t *testing.T) {
 	at := "--servers=" + strings.Join(serve(t, "--partitions=2", "--memory=4")[:1], ",")
-	if status, _, errOut := try(t, "load", "--keys=2000", at); status != exitDone ||
+	if status, _, errOut := try(t, "load", "--keys=2000", at); status != cli.Done ||
 		!strings.Contains(errOut, "of 2000 keys stored") {
 		t.Fatalf("load: %d, %s", status, errOut)
 	}
@@ -153,13 +156,13 @@ func TestLoadBench(t *testing.T) {
 		status, out, errOut := try(t, args...)
 		var r benchResult
 		err := json.Unmarshal([]byte(out), &r)
-		if status != exitDone || err != nil || r.GETs == 0 || r.PUTs == 0 ||
+		if status != cli.Done || err != nil || r.GETs == 0 || r.PUTs == 0 ||
 			(r.Missing > 0) != (args[len(args)-1] == "--keys=4000") {
 			t.Errorf("%v: status %d, %+v, %v: %s", args, status, r, err, errOut)
 		}
 	}
 	status, _, errOut := try(t, "bench", at, "--keys=2000", "--each=50ms", "--value=31", "--gets=1")
-	if status != exitFailed || !strings.Contains(errOut, "were wrong") {
+	if status != cli.Failed || !strings.Contains(errOut, "were wrong") {
 		t.Errorf("another value: status %d, %s", status, errOut)
 	}
 }
@@ -171,11 +174,11 @@ func TestUsage(t *testing.T) {
 		"load --keys=0", "load --depth=0", "load --value=3", "bench --gets=2", "bench --outstanding=0",
 		"bench --each=0s", "bench --rate=-1", "bench --zipf=1", "get",
 		"get a --timeout=-1s", "demo --each=1h", "demo --keys=0", "nothing"} {
-		if status, _, errOut := try(t, strings.Fields(args)...); status != exitUsage || errOut == "" {
+		if status, _, errOut := try(t, strings.Fields(args)...); status != cli.Usage || errOut == "" {
 			t.Errorf("%s: status %d, %q", args, status, errOut)
 		}
 	}
-	if status, out, _ := try(t, "--help"); status != exitDone || !strings.Contains(out, "demo") {
+	if status, out, _ := try(t, "--help"); status != cli.Done || !strings.Contains(out, "demo") {
 		t.Errorf("help: %d, %s", status, out)
 	}
 }

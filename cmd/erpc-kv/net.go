@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/kv/client"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/auto"
@@ -37,7 +38,7 @@ func (f *netFlags) listen(addr string) (transport.Transport, error) {
 	case "auto":
 		tr, err = auto.Listen(addr, auto.Config{})
 	default:
-		return nil, usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
+		return nil, cli.Usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -80,9 +81,9 @@ type clientFlags struct {
 }
 
 // dial opens a client for goroutines. The returned function ends it.
-func (f *clientFlags) dial(e *env) (*client.Client, func() error, error) {
+func (f *clientFlags) dial(e *cli.Env) (*client.Client, func() error, error) {
 	if f.Timeout <= 0 {
-		return nil, nil, usagef("--timeout %v: must be positive", f.Timeout)
+		return nil, nil, cli.Usagef("--timeout %v: must be positive", f.Timeout)
 	}
 	tr, err := f.listen("")
 	if err != nil {
@@ -92,7 +93,7 @@ func (f *clientFlags) dial(e *env) (*client.Client, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := client.New(e.ctx, loop, client.Config{Servers: f.Servers})
+	c, err := client.New(e.Ctx, loop, client.Config{Servers: f.Servers})
 	if err != nil {
 		return nil, nil, errors.Join(err, loop.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/kv/message"
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
@@ -48,21 +49,21 @@ func missing(err error) error {
 }
 
 // Run implements the subcommand.
-func (c *getCmd) Run(e *env) (err error) {
+func (c *getCmd) Run(e *cli.Env) (err error) {
 	x, end, err := c.dial(e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	v, err := x.Get(e.ctx, []byte(c.Key))
+	v, err := x.Get(e.Ctx, []byte(c.Key))
 	if err != nil {
 		return missing(err)
 	}
-	return e.print(c.JSON, item{c.Key, string(v.Value), v.Version}, "%s", v.Value)
+	return e.Print(c.JSON, item{c.Key, string(v.Value), v.Version}, "%s", v.Value)
 }
 
 // Run implements the subcommand.
-func (c *putCmd) Run(e *env) (err error) {
+func (c *putCmd) Run(e *cli.Env) (err error) {
 	x, end, err := c.dial(e)
 	if err != nil {
 		return err
@@ -72,44 +73,44 @@ func (c *putCmd) Run(e *env) (err error) {
 	if c.Absent {
 		w.If = mica.IfAbsent
 	}
-	version, err := x.Write(e.ctx, w)
+	version, err := x.Write(e.Ctx, w)
 	if err != nil {
 		return err
 	}
-	return e.print(c.JSON, item{c.Key, c.Value, version}, "stored")
+	return e.Print(c.JSON, item{c.Key, c.Value, version}, "stored")
 }
 
 // Run implements the subcommand.
-func (c *deleteCmd) Run(e *env) (err error) {
+func (c *deleteCmd) Run(e *cli.Env) (err error) {
 	x, end, err := c.dial(e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if err := x.Delete(e.ctx, []byte(c.Key), 0); err != nil {
+	if err := x.Delete(e.Ctx, []byte(c.Key), 0); err != nil {
 		return missing(err)
 	}
-	return e.print(c.JSON, item{Key: c.Key}, "deleted")
+	return e.Print(c.JSON, item{Key: c.Key}, "deleted")
 }
 
 // Run implements the subcommand.
-func (c *statsCmd) Run(e *env) (err error) {
+func (c *statsCmd) Run(e *cli.Env) (err error) {
 	x, end, err := c.dial(e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	stats, errs := x.Stats(e.ctx)
+	stats, errs := x.Stats(e.Ctx)
 	for name, err := range errs {
-		fmt.Fprintf(e.err, "%s: %v\n", name, err)
+		fmt.Fprintf(e.Err, "%s: %v\n", name, err)
 	}
 	if len(stats) == 0 {
 		return errors.New("no server answered")
 	}
 	if c.JSON {
-		return e.print(true, stats, "")
+		return e.Print(true, stats, "")
 	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "server\tpartition\titems\tMiB\tbytes per item\thits\tmisses\tputs\tevicted\t"+
 		"lost place\texpired\t")
 	names := slices.Clone(c.Servers)

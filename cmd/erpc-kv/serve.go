@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/kv/memcached"
 	"github.com/userspace-rpc/erpc/kv/mica"
 	kvserver "github.com/userspace-rpc/erpc/kv/server"
@@ -42,24 +43,24 @@ type ready struct {
 func (c *serveCmd) check() error {
 	switch {
 	case c.Partitions < 1 || c.Partitions > 256:
-		return usagef("--partitions %d: want 1 to 256", c.Partitions)
+		return cli.Usagef("--partitions %d: want 1 to 256", c.Partitions)
 	case c.Memory < 1 || c.Memory > 1<<24:
-		return usagef("--memory %d: want 1 to 2^24", c.Memory)
+		return cli.Usagef("--memory %d: want 1 to 2^24", c.Memory)
 	case len(c.Pin) != 0 && len(c.Pin) != c.Partitions:
-		return usagef("--pin: %d cores for %d partitions", len(c.Pin), c.Partitions)
+		return cli.Usagef("--pin: %d cores for %d partitions", len(c.Pin), c.Partitions)
 	case !(c.MoveToHead >= 0 && c.MoveToHead <= 1) || c.Store && c.MoveToHead > 0:
-		return usagef("--move-to-head %v: want 0 to 1, and a cache", c.MoveToHead)
+		return cli.Usagef("--move-to-head %v: want 0 to 1, and a cache", c.MoveToHead)
 	case c.ItemSize < 1 || c.ItemSize > mica.MaxKey+mica.MaxValue:
-		return usagef("--item-size %d: want 1 to %d", c.ItemSize, mica.MaxKey+mica.MaxValue)
+		return cli.Usagef("--item-size %d: want 1 to %d", c.ItemSize, mica.MaxKey+mica.MaxValue)
 	}
 	return nil
 }
 
 // config returns the server's configuration.
-func (c *serveCmd) config(e *env) kvserver.Config {
+func (c *serveCmd) config(e *cli.Env) kvserver.Config {
 	cfg := kvserver.Config{Partitions: c.Partitions, OneByOne: c.OneByOne,
 		Rpc:    erpc.Config{NoHugepages: true},
-		Logger: slog.New(slog.NewTextHandler(e.err, nil)),
+		Logger: slog.New(slog.NewTextHandler(e.Err, nil)),
 		Store: mica.Config{Memory: c.Memory << 20 / c.Partitions, ItemSize: c.ItemSize,
 			MoveToHead: c.MoveToHead, NoHugepages: c.NoHuge}}
 	if c.Store {
@@ -68,8 +69,8 @@ func (c *serveCmd) config(e *env) kvserver.Config {
 	if c.Pin != nil {
 		cfg.Start = func(partition int) {
 			runtime.LockOSThread() // the thread ends with the goroutine
-			if err := pinThread(c.Pin[partition]); err != nil {
-				fmt.Fprintf(e.err, "core %d: %v\n", c.Pin[partition], err)
+			if err := cli.PinThread(c.Pin[partition]); err != nil {
+				fmt.Fprintf(e.Err, "core %d: %v\n", c.Pin[partition], err)
 			}
 		}
 	}
@@ -77,7 +78,7 @@ func (c *serveCmd) config(e *env) kvserver.Config {
 }
 
 // Run implements the subcommand.
-func (c *serveCmd) Run(e *env) (err error) {
+func (c *serveCmd) Run(e *cli.Env) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -106,12 +107,12 @@ func (c *serveCmd) Run(e *env) (err error) {
 	defer func() { err = errors.Join(err, mc()) }()
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(trs) }()
-	err = e.print(c.JSON, r, "an empty %s of %d MiB on %v", r.Mode, c.Memory, r.Addrs)
-	ctx, cancel := context.WithCancel(e.ctx)
+	err = e.Print(c.JSON, r, "an empty %s of %d MiB on %v", r.Mode, c.Memory, r.Addrs)
+	ctx, cancel := context.WithCancel(e.Ctx)
 	defer cancel()
 	if c.Child {
 		go func() {
-			_, _ = io.Copy(io.Discard, e.in)
+			_, _ = io.Copy(io.Discard, e.In)
 			cancel()
 		}()
 	}

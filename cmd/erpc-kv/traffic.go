@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/kv/client"
 	"github.com/userspace-rpc/erpc/kv/message"
@@ -53,7 +54,7 @@ type tally struct {
 }
 
 // layouts asks each server for the addresses of its partitions.
-func (f *clientFlags) layouts(e *env) (list []message.Layout, err error) {
+func (f *clientFlags) layouts(e *cli.Env) (list []message.Layout, err error) {
 	tr, err := f.listen("")
 	if err != nil {
 		return nil, err
@@ -64,11 +65,11 @@ func (f *clientFlags) layouts(e *env) (list []message.Layout, err error) {
 	}
 	defer func() { err = errors.Join(err, loop.Close()) }()
 	for _, addr := range f.Servers {
-		c, err := loop.Dial(e.ctx, addr)
+		c, err := loop.Dial(e.Ctx, addr)
 		if err != nil {
 			return nil, err
 		}
-		resp, err := c.Call(e.ctx, message.Info, nil)
+		resp, err := c.Call(e.Ctx, message.Info, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -82,9 +83,9 @@ func (f *clientFlags) layouts(e *env) (list []message.Layout, err error) {
 }
 
 // connect opens sessions with all partitions of the servers, for so many requests at a time.
-func (f *clientFlags) connect(e *env, depth int, keys *keyset) (d *drive, err error) {
+func (f *clientFlags) connect(e *cli.Env, depth int, keys *keyset) (d *drive, err error) {
 	if f.Timeout <= 0 {
-		return nil, usagef("--timeout %v: must be positive", f.Timeout)
+		return nil, cli.Usagef("--timeout %v: must be positive", f.Timeout)
 	}
 	layouts, err := f.layouts(e)
 	if err != nil {
@@ -118,7 +119,7 @@ func (f *clientFlags) connect(e *env, depth int, keys *keyset) (d *drive, err er
 	if err != nil {
 		return nil, errors.Join(err, nexus.Close())
 	}
-	d = &drive{ctx: e.ctx, nexus: nexus, rpc: rpc, keys: keys, value: make([]byte, keys.value)}
+	d = &drive{ctx: e.Ctx, nexus: nexus, rpc: rpc, keys: keys, value: make([]byte, keys.value)}
 	d.onGet, d.onPut = d.got, d.stored
 	var servers []client.Sessions
 	for i, l := range layouts {
@@ -135,10 +136,10 @@ func (f *clientFlags) connect(e *env, depth int, keys *keyset) (d *drive, err er
 	}
 	d.loop, err = client.NewLoop(rpc, servers...)
 	if err == nil {
-		stop := context.AfterFunc(e.ctx, rpc.Wake)
+		stop := context.AfterFunc(e.Ctx, rpc.Wake)
 		defer stop()
-		err = rpc.Run(func() bool { return failed != nil || connected == all || e.ctx.Err() != nil })
-		err = errors.Join(err, failed, e.ctx.Err())
+		err = rpc.Run(func() bool { return failed != nil || connected == all || e.Ctx.Err() != nil })
+		err = errors.Join(err, failed, e.Ctx.Err())
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.close())

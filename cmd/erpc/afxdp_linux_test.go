@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/vishvananda/netlink"
 )
@@ -104,7 +105,7 @@ func TestLinkBusy(t *testing.T) {
 func TestServersOnOneLink(t *testing.T) {
 	needsRoot(t)
 	status, _, errOut := runCommand(t, "bench factors --transport afxdp --duration 10ms")
-	if status != exitUsage || !strings.Contains(errOut, "one at a time has a link of afxdp") {
+	if status != cli.Usage || !strings.Contains(errOut, "one at a time has a link of afxdp") {
 		t.Errorf("status %d, err %q", status, errOut)
 	}
 	nothingLeft(t)

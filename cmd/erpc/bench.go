@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -165,15 +166,15 @@ func (b *bench) check() error {
 	case f.checkVeth(f.Veth, f.Addr) != nil:
 		return f.checkVeth(f.Veth, f.Addr)
 	case s.Size > maxMessage || s.RespSize > maxMessage:
-		return usagef("--size and --resp-size: at most %d", maxMessage)
+		return cli.Usagef("--size and --resp-size: at most %d", maxMessage)
 	case s.Size < 4 && s.RespSize != s.Size:
-		return usagef("--size %d: must be at least 4 unless --resp-size is the same", s.Size)
+		return cli.Usagef("--size %d: must be at least 4 unless --resp-size is the same", s.Size)
 	case s.Batch > s.Window:
-		return usagef("--batch %d: must not exceed --window %d", s.Batch, s.Window)
+		return cli.Usagef("--batch %d: must not exceed --window %d", s.Batch, s.Window)
 	case s.Window > 1<<16:
-		return usagef("--window %d: at most %d", s.Window, 1<<16)
+		return cli.Usagef("--window %d: at most %d", s.Window, 1<<16)
 	case f.Duration < time.Millisecond:
-		return usagef("--duration %v: must be at least 1ms", f.Duration)
+		return cli.Usagef("--duration %v: must be at least 1ms", f.Duration)
 	}
 	s.Sessions = f.Sessions
 	if s.Sessions == 0 {
@@ -229,7 +230,7 @@ func (b *bench) report(e *env, err error) error {
 	res := b.result()
 	res.Interrupted = interrupted
 	if err != nil && !interrupted {
-		res.Failed = oneLine(err)
+		res.Failed = cli.OneLine(err)
 	}
 	return errors.Join(err, res.print(e.out, b.flags.JSON))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport/pcap"
 )
 
@@ -19,14 +20,14 @@ type captureFlags struct {
 func (f *captureFlags) startCapture(e *env) error {
 	if f.Pcap == "" {
 		if f.SnapLen != 0 {
-			return usagef("--snaplen is for --pcap")
+			return cli.Usagef("--snaplen is for --pcap")
 		}
 		return nil
 	}
 	c, err := pcap.Create(f.Pcap, pcap.Config{SnapLen: f.SnapLen})
 	var bad *pcap.ConfigError
 	if errors.As(err, &bad) {
-		return usagef("--snaplen %d: %s", f.SnapLen, bad.Reason)
+		return cli.Usagef("--snaplen %d: %s", f.SnapLen, bad.Reason)
 	}
 	if err != nil {
 		return fmt.Errorf("--pcap: %w", err)

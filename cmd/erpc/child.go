@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // child is a server process that this one started. It ends when its standard input
@@ -57,7 +59,7 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	}
 	c := &child{cmd: exec.Command(self, append(args, extra...)...), ended: make(chan struct{})}
 	c.cmd.Stderr = &c.said
-	ownGroup(c.cmd)
+	cli.OwnGroup(c.cmd)
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -77,7 +79,8 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	}()
 	if derr != nil || len(ready.Addrs) == 0 {
 		err := c.stop()
-		return nil, fmt.Errorf("the server process did not start: %s", oneLine(errors.Join(err, derr)))
+		return nil, fmt.Errorf("the server process did not start: %s",
+			cli.OneLine(errors.Join(err, derr)))
 	}
 	c.addrs = ready.Addrs
 	return c, nil
@@ -95,7 +98,7 @@ func (c *child) stop() error {
 
 // failure says how the process ended, in its own words if it said any.
 func (c *child) failure() error {
-	said := strings.TrimPrefix(oneLine(errors.New(c.said.String())), "erpc: ")
+	said := strings.TrimPrefix(cli.OneLine(errors.New(c.said.String())), "erpc: ")
 	if said == "" {
 		said = fmt.Sprint(c.err)
 	}

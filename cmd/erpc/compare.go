@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // variant is the load of a bench with other flags.
@@ -39,7 +41,7 @@ type comparison struct {
 func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 	f := b.flags
 	if f.Pcap != "" || f.SnapLen != 0 {
-		return nil, usagef("--pcap: not where measurements are compared; capturing slows them down")
+		return nil, cli.Usagef("--pcap: not where measurements are compared; capturing slows them down")
 	}
 	if err := f.layLink(e, f.Veth, f.Addr); err != nil {
 		return nil, err
@@ -104,7 +106,7 @@ func (c *comparison) open(e *env) error {
 		kinds[a.serverKind()] = true
 	}
 	if f := c.arms[0].bench.flags; len(kinds) > 1 && f.Addr == "" && f.frames().alone {
-		return usagef("%s: these variants need several server processes, and one at a time has a link of %s; use another transport",
+		return cli.Usagef("%s: these variants need several server processes, and one at a time has a link of %s; use another transport",
 			c.arms[0].bench.name, f.Transport)
 	}
 	for _, a := range c.arms {
@@ -256,10 +258,10 @@ func (b *bench) runVersus(e *env, other string) error {
 		return err
 	}
 	if _, ok := algorithms[other]; !ok {
-		return usagef("--versus %s: want timely, dcqcn or none", other)
+		return cli.Usagef("--versus %s: want timely, dcqcn or none", other)
 	}
 	if b.flags.Raw {
-		return usagef("--versus and --raw do not go together")
+		return cli.Usagef("--versus and --raw do not go together")
 	}
 	c, failed, err := b.compared(e, []variant{{name: "--cc " + other,
 		set: func(f *netFlags) { f.CC = other }}})
@@ -286,7 +288,7 @@ func (b *bench) compared(e *env, variants []variant) (c *comparison, failed stri
 		}
 		return nil, "", err
 	case err != nil:
-		failed = oneLine(err)
+		failed = cli.OneLine(err)
 	}
 	return c, failed, err
 }

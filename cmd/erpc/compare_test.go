@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // TestCongestionControls runs each congestion control in each subcommand that has one.
@@ -19,7 +20,7 @@ func TestCongestionControls(t *testing.T) {
 				t.Skip("ECN marks are read on Linux only")
 			}
 			status, out, errOut := runCommand(t, "bench rate --duration 20ms --json --link-rate 25e9 --cc "+name+gentle)
-			if status != exitDone {
+			if status != cli.Done {
 				t.Fatalf("status %d, err %q", status, errOut)
 			}
 			var r result
@@ -30,10 +31,10 @@ func TestCongestionControls(t *testing.T) {
 			server := start(t, "server --addr 127.0.0.1:0 --json --cc "+name)
 			var ready readyLine
 			decodeOne(t, waitFor(t, server.out, "ready"), &ready)
-			if status, _, errOut := runCommand(t, "ping "+ready.Addr+" --count 2 --interval 1ms --cc "+name); status != exitDone {
+			if status, _, errOut := runCommand(t, "ping "+ready.Addr+" --count 2 --interval 1ms --cc "+name); status != cli.Done {
 				t.Errorf("ping: status %d, err %q", status, errOut)
 			}
-			if status, _, errOut := runCommand(t, "demo --each 2ms --pin none --cc "+name); status != exitDone {
+			if status, _, errOut := runCommand(t, "demo --each 2ms --pin none --cc "+name); status != cli.Done {
 				t.Errorf("demo: status %d, err %q", status, errOut)
 			}
 			if _, err := server.interrupt(t); err != nil {
@@ -97,7 +98,7 @@ func TestChildGetsFlags(t *testing.T) {
 func TestVersus(t *testing.T) {
 	for _, more := range []string{"", " --symmetric", " --threads 2"} {
 		status, out, errOut := runCommand(t, "bench rate --versus none --rounds 3 --duration 70ms --json"+more+gentle)
-		if status != exitDone {
+		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", more, status, errOut)
 		}
 		var r result
@@ -114,7 +115,7 @@ func TestVersusAtAddress(t *testing.T) {
 	var ready readyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 	status, out, errOut := runCommand(t, "bench rate --versus none --cc none --rounds 1 --duration 20ms --addr "+ready.Addr+gentle)
-	if status != exitDone || !strings.Contains(out, "with --cc none: none costs") || !strings.Contains(errOut, "0 server process") {
+	if status != cli.Done || !strings.Contains(out, "with --cc none: none costs") || !strings.Contains(errOut, "0 server process") {
 		t.Errorf("status %d, out %q, err %q", status, out, errOut)
 	}
 	if _, err := server.interrupt(t); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -56,7 +57,7 @@ func coreRoundTrip(a, b int) float64 {
 	// not given back: it ends with its goroutine.
 	side := func(core int, from uint64) {
 		runtime.LockOSThread()
-		if pinThread(core) != nil {
+		if cli.PinThread(core) != nil {
 			failed.Store(true)
 		}
 		begin := monotime.Now()

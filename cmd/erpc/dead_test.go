@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // TestServerDies: figures from before the server was killed are printed, with the reason, and the
@@ -56,7 +58,7 @@ func TestServerDies(t *testing.T) {
 			}
 			last := <-said
 			var exit *exec.ExitError
-			if err := p.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+			if err := p.cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != cli.Failed {
 				t.Errorf("ended with %v", err)
 			}
 			var r struct {

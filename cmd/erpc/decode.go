@@ -13,6 +13,7 @@ import (
 
 	"github.com/gopacket/gopacket"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport/pcap/layer"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -72,7 +73,7 @@ const maxSpeakers = 1 << 16
 // Run implements the subcommand.
 func (c *decodeCmd) Run(e *env) error {
 	if c.Port < 0 || c.Port > 65535 {
-		return usagef("--port %d: want 1 to 65535, or 0", c.Port)
+		return cli.Usagef("--port %d: want 1 to 65535, or 0", c.Port)
 	}
 	in := e.in
 	if c.File != "-" {
@@ -231,7 +232,7 @@ func (d *decoder) finish(file *captureFile, why error) error {
 	s.Duration = d.last.Sub(d.first).Seconds()
 	if d.JSON {
 		if why != nil {
-			s.Error = oneLine(why)
+			s.Error = cli.OneLine(why)
 		}
 		b, err := json.Marshal(s)
 		if err != nil {

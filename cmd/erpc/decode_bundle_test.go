@@ -10,6 +10,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport/pcap/layer"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -77,7 +78,7 @@ func TestDecodeBundle(t *testing.T) {
 		fmt.Fprintf(&want, "%s %sMALFORMED bytes=87 why=\"unknown packet type\"\n"+
 			"--- FILE: 2 packets, 1 eRPC (%s), 1 malformed, 0 other, 1.000000 s\n",
 			stamp(1).UTC().Format("2006-01-02T15:04:05.000000000Z"), head, types)
-		if status != exitDone || out != want.String() || errOut != "" {
+		if status != cli.Done || out != want.String() || errOut != "" {
 			t.Errorf("%d captured: status %d, err %q, out\n%swant\n%s", captured, status, errOut, out, &want)
 		}
 	}
@@ -91,7 +92,7 @@ func TestDecodeBundleJSON(t *testing.T) {
 	status, out, errOut := decodeFile(t, bundleFile(t, 87), "--json")
 	var d decoded
 	decodeOne(t, out, &d)
-	if status != exitDone || errOut != "" || len(d.Packets) != 5 || d.Erpc != 1 || d.Malformed != 1 ||
+	if status != cli.Done || errOut != "" || len(d.Packets) != 5 || d.Erpc != 1 || d.Malformed != 1 ||
 		fmt.Sprint(d.Types) != "map[ACK:1 BUNDLE:1 ERR:1 REQ:1]" {
 		t.Fatalf("status %d, err %q, %+v", status, errOut, d)
 	}

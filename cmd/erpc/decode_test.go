@@ -17,6 +17,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport/pcap/layer"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -147,7 +148,7 @@ func TestDecode(t *testing.T) {
 		"any interface and pcapng": pcapngFile(t, layers.LinkTypeLinuxSLL, sll),
 	} {
 		status, out, errOut := decodeFile(t, file)
-		if status != exitDone || out != want.String() || errOut != "" {
+		if status != cli.Done || out != want.String() || errOut != "" {
 			t.Errorf("%s: status %d, err %q, out\n%swant\n%s", name, status, errOut, out, want.String())
 		}
 	}
@@ -163,7 +164,7 @@ type decoded struct {
 func TestDecodeJSON(t *testing.T) {
 	frames, lines := sample(t)
 	status, out, errOut := decodeFile(t, pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, wrapped(frames, etherHead...)), "--json")
-	if status != exitDone || errOut != "" {
+	if status != cli.Done || errOut != "" {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
 	var d decoded
@@ -202,7 +203,7 @@ func TestDecodeJSON(t *testing.T) {
 	status, out, _ = decodeFile(t, pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, nil), "--json")
 	d = decoded{}
 	decodeOne(t, out, &d)
-	if status != exitDone || d.decodeSummary.Packets != 0 || len(d.Packets) != 0 {
+	if status != cli.Done || d.decodeSummary.Packets != 0 || len(d.Packets) != 0 {
 		t.Errorf("status %d, %q", status, out)
 	}
 }
@@ -230,12 +231,12 @@ func TestDecodePort(t *testing.T) {
 		"54":    "25 packets, 0 eRPC (0 REQ, 0 RFR, 0 CR, 0 RESP, 0 MGMT), 1 malformed, 24 other",
 	} {
 		status, out, _ := decodeFile(t, file, "--port", port)
-		if status != exitDone || !strings.Contains(out, want) {
+		if status != cli.Done || !strings.Contains(out, want) {
 			t.Errorf("port %s: status %d, out\n%s", port, status, out)
 		}
 	}
 	status, out, _ := decodeFile(t, pcapFile(binary.LittleEndian, true, layers.LinkTypeEthernet, wrapped(frames[:1], etherHead...)))
-	if status != exitDone || !strings.Contains(out, "no packet looks like eRPC; if one should, name its port with --port") {
+	if status != cli.Done || !strings.Contains(out, "no packet looks like eRPC; if one should, name its port with --port") {
 		t.Errorf("status %d, out %q", status, out)
 	}
 }
@@ -268,7 +269,7 @@ func TestDecodeCut(t *testing.T) {
 			t.Errorf("line %d: %s\nwant %s", i, lines[i], want)
 		}
 	}
-	if status != exitDone {
+	if status != cli.Done {
 		t.Errorf("status %d", status)
 	}
 }
@@ -313,19 +314,19 @@ func TestDecodeBadFiles(t *testing.T) {
 		"pcapng, cut":    {ng[:len(ng)-8], "is cut off after 1 packets", 1},
 	} {
 		status, out, errOut := decodeFile(t, x.file)
-		if status != exitFailed || !oneLineWith(errOut, "FILE ") || !strings.Contains(errOut, x.want) || strings.Count(out, "10.0.0.1:40000") != x.lines {
+		if status != cli.Failed || !oneLineWith(errOut, "FILE ") || !strings.Contains(errOut, x.want) || strings.Count(out, "10.0.0.1:40000") != x.lines {
 			t.Errorf("%s: status %d, err %q, out %q; want %q", name, status, errOut, out, x.want)
 		}
 		if status, out, _ = decodeFile(t, x.file, "--json"); x.lines > 0 {
 			var d decoded
 			decodeOne(t, out, &d)
-			if status != exitFailed || !strings.Contains(d.Error, x.want) || len(d.Packets) != x.lines {
+			if status != cli.Failed || !strings.Contains(d.Error, x.want) || len(d.Packets) != x.lines {
 				t.Errorf("%s: status %d, %q", name, status, out)
 			}
 		}
 	}
 	missing := filepath.Join(t.TempDir(), "none")
-	if status, _, errOut := runCommand(t, "decode "+missing); status != exitFailed || !oneLineWith(errOut, missing) {
+	if status, _, errOut := runCommand(t, "decode "+missing); status != cli.Failed || !oneLineWith(errOut, missing) {
 		t.Errorf("a file that is not there: status %d, err %q", status, errOut)
 	}
 }
@@ -355,7 +356,7 @@ func FuzzDecode(f *testing.F) {
 func decodeCapture(t *testing.T, name string) decoded {
 	t.Helper()
 	status, out, errOut := runCommand(t, "decode --json "+name)
-	if status != exitDone {
+	if status != cli.Done {
 		t.Fatalf("decode %s: status %d, err %q", name, status, errOut)
 	}
 	var d decoded
@@ -373,7 +374,7 @@ func TestPcapFlag(t *testing.T) {
 	var ready readyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 	status, _, errOut := runCommand(t, "ping "+ready.Addr+" --count 3 --interval 1ms --pcap "+dir+"/ping.pcap")
-	if status != exitDone || !strings.Contains(errOut, "packets captured in "+dir+"/ping.pcap") {
+	if status != cli.Done || !strings.Contains(errOut, "packets captured in "+dir+"/ping.pcap") {
 		t.Fatalf("ping: status %d, err %q", status, errOut)
 	}
 	if _, err := server.interrupt(t); err != nil {
@@ -406,7 +407,7 @@ func TestPcapFlagOfOthers(t *testing.T) {
 	for _, l := range list {
 		name := filepath.Join(t.TempDir(), "x.pcap")
 		status, _, errOut := runCommand(t, l+" --pcap "+name)
-		if status != exitDone || !strings.Contains(errOut, "packets captured in") {
+		if status != cli.Done || !strings.Contains(errOut, "packets captured in") {
 			t.Errorf("%s: status %d, err %q", l, status, errOut)
 			continue
 		}
@@ -420,12 +421,12 @@ func TestPcapFlagOfOthers(t *testing.T) {
 // not stop the traffic.
 func TestPcapFails(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none", "x")
-	if status, _, errOut := runCommand(t, "ping 127.0.0.1:9 --count 1 --pcap "+none); status != exitFailed || !oneLineWith(errOut, "--pcap: open "+none) {
+	if status, _, errOut := runCommand(t, "ping 127.0.0.1:9 --count 1 --pcap "+none); status != cli.Failed || !oneLineWith(errOut, "--pcap: open "+none) {
 		t.Errorf("status %d, err %q", status, errOut)
 	}
 	// The handshake of a ping that nobody answers is in the capture.
 	name := filepath.Join(t.TempDir(), "x.pcap")
-	if status, _, _ := runCommand(t, "ping 127.0.0.1:9 --count 1 --pcap "+name); status != exitFailed {
+	if status, _, _ := runCommand(t, "ping 127.0.0.1:9 --count 1 --pcap "+name); status != cli.Failed {
 		t.Errorf("status %d", status)
 	}
 	if d := decodeCapture(t, name); d.Types["MGMT"] == 0 || d.Packets[0].Op != "CONNECT" {
@@ -437,7 +438,7 @@ func TestPcapFails(t *testing.T) {
 	status, out, errOut := runCommand(t, "bench latency --duration 20ms --json --pcap /dev/full"+gentle)
 	var r result
 	decodeOne(t, out, &r)
-	if status != exitFailed || r.Rpcs == 0 || r.Errors != 0 || !strings.Contains(errOut, "capture ended: write /dev/full") {
+	if status != cli.Failed || r.Rpcs == 0 || r.Errors != 0 || !strings.Contains(errOut, "capture ended: write /dev/full") {
 		t.Errorf("status %d, err %q, %+v", status, errOut, r)
 	}
 }

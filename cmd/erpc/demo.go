@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -69,7 +70,7 @@ func (c *demoCmd) Run(e *env) error {
 		return err
 	}
 	if c.Each < time.Millisecond {
-		return usagef("--each %v: must be at least 1ms", c.Each)
+		return cli.Usagef("--each %v: must be at least 1ms", c.Each)
 	}
 	if err := c.startCapture(e); err != nil {
 		return err

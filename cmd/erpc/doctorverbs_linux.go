@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/verbs"
 	"golang.org/x/sys/unix"
 )
@@ -51,17 +52,17 @@ func findDevices() finding {
 func describeDevice(name string, active *bool) (lines []string) {
 	d, err := verbs.Open(name)
 	if err != nil {
-		return []string{name + ": " + oneLine(err)}
+		return []string{name + ": " + cli.OneLine(err)}
 	}
 	defer d.Close()
 	a, err := d.Attr()
 	if err != nil {
-		return []string{name + ": " + oneLine(err)}
+		return []string{name + ": " + cli.OneLine(err)}
 	}
 	for port := 1; port <= int(a.Ports); port++ {
 		p, err := d.Port(port)
 		if err != nil {
-			lines = append(lines, fmt.Sprintf("%s/%d: %s", name, port, oneLine(err)))
+			lines = append(lines, fmt.Sprintf("%s/%d: %s", name, port, cli.OneLine(err)))
 			continue
 		}
 		if p.State == verbs.PortActive {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -97,7 +98,7 @@ func (ep *endpoint) lock() error {
 	if ep.core < 0 {
 		return nil
 	}
-	if err := pinThread(ep.core); err != nil {
+	if err := cli.PinThread(ep.core); err != nil {
 		return fmt.Errorf("--pin: core %d: %w; this process may use %v", ep.core, err, allowedCores())
 	}
 	return nil
@@ -180,7 +181,7 @@ func (ep *endpoint) control(h erpc.ReqHandle) {
 		err = ep.obey(&c, &rep, h.Peer())
 	}
 	if err != nil {
-		rep.Error = oneLine(err)
+		rep.Error = cli.OneLine(err)
 	}
 	out, _ := json.Marshal(rep) // a struct of numbers and strings
 	_ = h.RespondBytes(out)

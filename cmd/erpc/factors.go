@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type factorsCmd struct {
@@ -153,10 +155,10 @@ func (c *factorsCmd) Run(e *env) error {
 		return err
 	}
 	if c.CC == "none" {
-		return usagef("--cc none: factors switches parts of congestion control off; want timely or dcqcn")
+		return cli.Usagef("--cc none: factors switches parts of congestion control off; want timely or dcqcn")
 	}
 	if off := c.switches.list(); len(off) > 0 {
-		return usagef("--%s: factors itself switches optimisations off", off[0])
+		return cli.Usagef("--%s: factors itself switches optimisations off", off[0])
 	}
 	comp, failed, err := b.compared(e, factorVariants())
 	if comp == nil {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 func TestFactors(t *testing.T) {
 	for _, more := range []string{"", " --symmetric"} {
 		status, out, errOut := runCommand(t, "bench factors --rounds 2 --duration 200ms --json"+more+gentle)
-		if status != exitDone {
+		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", more, status, errOut)
 		}
 		var r factorsResult
@@ -35,7 +37,7 @@ func TestFactors(t *testing.T) {
 
 func TestFactorsTable(t *testing.T) {
 	status, out, errOut := runCommand(t, "bench factors --rounds 1 --duration 100ms"+gentle)
-	if status != exitDone || !strings.Contains(out, "congestion control costs") {
+	if status != cli.Done || !strings.Contains(out, "congestion control costs") {
 		t.Errorf("status %d, out %q, err %q", status, out, errOut)
 	}
 	for _, o := range optimisations {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/faulty"
 )
@@ -90,35 +91,35 @@ type faultFlags struct {
 
 func (f *faultFlags) any() bool { return f.Loss+f.Dup+f.Reorder+f.Corrupt != 0 }
 
-// check reports the first wrong flag as a usageError.
+// check reports the first wrong flag as a cli.UsageError.
 func (f *netFlags) check() error {
 	if f.medium() == nil {
-		return usagef("transport %q is unknown; there are udp, shm, auto, afpacket, afxdp and ud", f.Transport)
+		return cli.Usagef("transport %q is unknown; there are udp, shm, auto, afpacket, afxdp and ud", f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
-		return usagef("--cc %s: want timely, dcqcn or none", f.CC)
+		return cli.Usagef("--cc %s: want timely, dcqcn or none", f.CC)
 	}
 	if f.LinkRate != math.Trunc(f.LinkRate) || math.Abs(f.LinkRate) > 1e18 { // not a number is not equal to itself
-		return usagef("--link-rate %v: want bits per second, as 25e9", f.LinkRate)
+		return cli.Usagef("--link-rate %v: want bits per second, as 25e9", f.LinkRate)
 	}
 	if err := f.checkXDPMode(); err != nil {
 		return err
 	}
 	if f.GID != "" && f.Transport != "ud" {
-		return usagef("--gid is for --transport ud")
+		return cli.Usagef("--gid is for --transport ud")
 	}
 	if err := f.medium().check(f); err != nil {
 		return err
 	}
 	if _, ok := waits[f.Wait]; !ok {
-		return usagef("--wait %s: want adaptive, spin or sleep", f.Wait)
+		return cli.Usagef("--wait %s: want adaptive, spin or sleep", f.Wait)
 	}
 	if _, err := f.cores(1); err != nil {
 		return err
 	}
 	nexus, err := erpc.NewNexus(f.config())
 	if err != nil {
-		return usageError(oneLine(err))
+		return cli.UsageError(cli.OneLine(err))
 	}
 	return nexus.Close()
 }
@@ -168,7 +169,7 @@ func (f *faultFlags) spoil(tr transport.Transport, seed uint64) (transport.Trans
 	faults := faulty.Faults{Loss: f.Loss, Dup: f.Dup, Reorder: f.Reorder, Corrupt: f.Corrupt}
 	bad, err := faulty.New(tr, faulty.Config{Seed: f.Seed + seed, TX: faults, RX: faults})
 	if err != nil {
-		return nil, errors.Join(usageError(oneLine(err)), tr.Close())
+		return nil, errors.Join(cli.UsageError(cli.OneLine(err)), tr.Close())
 	}
 	return bad, nil
 }
@@ -176,7 +177,7 @@ func (f *faultFlags) spoil(tr transport.Transport, seed uint64) (transport.Trans
 func (f *faultFlags) check() error {
 	c := faulty.Config{TX: faulty.Faults{Loss: f.Loss, Dup: f.Dup, Reorder: f.Reorder, Corrupt: f.Corrupt}}
 	if err := c.Validate(); err != nil {
-		return usageError(oneLine(err))
+		return cli.UsageError(cli.OneLine(err))
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func (f *netFlags) cores(n int) ([]int, error) {
 		for part := range strings.SplitSeq(f.Pin, ",") {
 			c, err := strconv.Atoi(part)
 			if err != nil || c < 0 {
-				return nil, usagef("--pin %s: want core numbers as 0,1, or auto or none", f.Pin)
+				return nil, cli.Usagef("--pin %s: want core numbers as 0,1, or auto or none", f.Pin)
 			}
 			from = append(from, c)
 		}
@@ -223,7 +224,7 @@ func (f *netFlags) coreDistance(threads int) float64 {
 // positive complains about a flag that is not at least min.
 func positive(flag string, value, min int) error {
 	if value < min {
-		return usagef("%s %d: must be at least %d", flag, value, min)
+		return cli.Usagef("%s %d: must be at least %d", flag, value, min)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -211,7 +212,7 @@ func TestBenchAcrossVeth(t *testing.T) {
 	} {
 		status, out, errOut := runCommand(t, line+" --rounds 1 --duration 20ms --json"+gentle)
 		var r result
-		if status != exitDone {
+		if status != cli.Done {
 			t.Fatalf("erpc %s: status %d, err %q", line, status, errOut)
 		}
 		decodeOne(t, out, &r)
@@ -229,7 +230,7 @@ func TestBenchAcrossVeth(t *testing.T) {
 	for tr := range frameMedia {
 		for _, line := range []string{"demo --each 1ms", "bench sessions --counts 2 --rounds 1 --duration 50ms"} {
 			line += " --transport " + tr
-			if status, out, errOut := runCommand(t, line); status != exitDone {
+			if status, out, errOut := runCommand(t, line); status != cli.Done {
 				t.Errorf("erpc %s: status %d, out %q, err %q", line, status, out, errOut)
 			}
 			nothingLeft(t)
@@ -244,7 +245,7 @@ func TestBenchAcrossVeth(t *testing.T) {
 func TestVethIsRemoved(t *testing.T) {
 	needsRoot(t)
 	status, _, errOut := runCommand(t, "bench rate --transport afpacket --pin 0,99999 --duration 1ms")
-	if status != exitFailed || !strings.Contains(errOut, "core 99999") {
+	if status != cli.Failed || !strings.Contains(errOut, "core 99999") {
 		t.Errorf("status %d, err %q", status, errOut)
 	}
 	nothingLeft(t)
@@ -317,7 +318,7 @@ func without(t *testing.T, s *vethtest.Side, line string, capabilities ...uintpt
 func TestMissingRights(t *testing.T) {
 	needsRoot(t)
 	status, _, errOut := without(t, nil, "bench rate --transport afpacket", unix.CAP_SYS_ADMIN)
-	if want := "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: operation not permitted; run as root"; status != exitFailed || !oneLineWith(errOut, want) {
+	if want := "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: operation not permitted; run as root"; status != cli.Failed || !oneLineWith(errOut, want) {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
 	}
 	p := vethtest.New(t, 1500)
@@ -326,7 +327,7 @@ func TestMissingRights(t *testing.T) {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
 	}
 	status, _, errOut = without(t, p.A, "server --transport afpacket --iface "+p.A.Name, unix.CAP_NET_RAW)
-	if want := "needs CAP_NET_RAW: operation not permitted; run as root, or once: sudo setcap"; status != exitFailed || !oneLineWith(errOut, want) {
+	if want := "needs CAP_NET_RAW: operation not permitted; run as root, or once: sudo setcap"; status != cli.Failed || !oneLineWith(errOut, want) {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
 	}
 	for _, c := range []struct {
@@ -340,7 +341,7 @@ func TestMissingRights(t *testing.T) {
 	} {
 		limitLocked(t, 1<<20)
 		status, _, errOut = without(t, p.A, "server --transport afxdp --iface "+p.A.Name, c.missing...)
-		if status != exitFailed || !oneLineWith(errOut, c.want) || !strings.Contains(errOut, "cap_ipc_lock") {
+		if status != cli.Failed || !oneLineWith(errOut, c.want) || !strings.Contains(errOut, "cap_ipc_lock") {
 			t.Errorf("status %d, err %q, want %q", status, errOut, c.want)
 		}
 	}

@@ -3,21 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
-)
 
-// Exit statuses.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // command is the command line.
@@ -53,72 +43,24 @@ type env struct {
 	crowdTold bool           // that loops outnumber cores
 }
 
-// usageError is a mistake in the command line: exit status 2.
-type usageError string
-
-func (e usageError) Error() string { return string(e) }
-
-func usagef(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
-
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+	cli.Main(func(e *cli.Env, args []string) int { return run(e.Ctx, args, e.In, e.Out, e.Err) })
 }
-
-// helped is panicked with by kong's exit hook after --help or --version has been printed.
-type helped int
 
 // run runs one command line and returns the exit status.
-func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) (status int) {
-	defer func() {
-		if p := recover(); p != nil {
-			h, ok := p.(helped)
-			if !ok {
-				panic(p)
-			}
-			status = int(h)
-		}
-	}()
+func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	app := cli.App{Name: "erpc", Description: description,
+		Options: []kong.Option{kong.Vars{"version": thisBuild()}}}
 	var c command
-	parser, err := kong.New(&c, kong.Name("erpc"), kong.Description(description), kong.Writers(out, errOut),
-		kong.Exit(func(code int) { panic(helped(code)) }), kong.Vars{"version": thisBuild()},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}))
-	if err != nil {
-		return fail(errOut, err)
-	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	parsed, err := parser.Parse(args)
-	if err != nil {
-		fmt.Fprintf(errOut, "erpc: %s; see erpc --help\n", oneLine(err))
-		return exitUsage
-	}
-	e := &env{ctx: ctx, in: in, out: out, err: errOut, usedBy: parsed.Command()}
-	err = parsed.Run(e)
-	for _, end := range e.atEnd {
-		err = errors.Join(err, end())
-	}
-	if err != nil {
-		return fail(errOut, err)
-	}
-	return exitDone
-}
-
-// fail prints one line and returns the exit status that err stands for.
-func fail(w io.Writer, err error) int {
-	fmt.Fprintf(w, "erpc: %s\n", oneLine(err))
-	var u usageError
-	if errors.As(err, &u) {
-		return exitUsage
-	}
-	return exitFailed
-}
-
-func oneLine(err error) string {
-	return strings.TrimPrefix(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "), "erpc: ")
+	return app.Run(&cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut}, &c, args,
+		func(parsed *kong.Context) error {
+			e := &env{ctx: ctx, in: in, out: out, err: errOut, usedBy: parsed.Command()}
+			err := parsed.Run(e)
+			for _, end := range e.atEnd {
+				err = errors.Join(err, end())
+			}
+			return err
+		})
 }
 
 const description = `Fast RPCs over datagrams: try "erpc demo", then "erpc bench rate --raw".`

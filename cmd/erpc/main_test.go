@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // asCommand makes the test binary behave as the command, for the server processes
@@ -143,7 +145,7 @@ func TestFailures(t *testing.T) {
 	} {
 		status, out, errOut := runCommand(t, line)
 		lines := strings.Split(strings.TrimSpace(errOut), "\n")
-		if last := lines[len(lines)-1] + "\n"; status != exitFailed || out != "" || !oneLineWith(last, want) {
+		if last := lines[len(lines)-1] + "\n"; status != cli.Failed || out != "" || !oneLineWith(last, want) {
 			t.Errorf("erpc %s: status %d, out %q, err %q; want 1 and one line with %q", line, status, out, errOut, want)
 		}
 	}
@@ -152,11 +154,11 @@ func TestFailures(t *testing.T) {
 func TestHelpHasExamples(t *testing.T) {
 	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate", "bench bandwidth", "bench factors", "decode", "doctor"} {
 		status, out, errOut := runCommand(t, sub+" --help")
-		if status != exitDone || errOut != "" || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
+		if status != cli.Done || errOut != "" || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
 			t.Errorf("erpc %s --help: status %d, out %q, err %q", sub, status, out, errOut)
 		}
 	}
-	if status, out, _ := runCommand(t, ""); status != exitDone || !strings.Contains(out, "demo") {
+	if status, out, _ := runCommand(t, ""); status != cli.Done || !strings.Contains(out, "demo") {
 		t.Errorf("erpc: status %d, out %q", status, out)
 	}
 }
@@ -185,7 +187,7 @@ func TestBenchJSON(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out, errOut := runCommand(t, line+gentle)
-			if status != exitDone {
+			if status != cli.Done {
 				t.Fatalf("status %d, err %q", status, errOut)
 			}
 			var r result
@@ -216,7 +218,7 @@ func TestBenchOverSharedMemory(t *testing.T) {
 		"bench bandwidth --raw --rounds 3 --size 1048576",
 	} {
 		status, out, errOut := runCommand(t, line+" --transport shm --duration 60ms --json"+gentle)
-		if status != exitDone {
+		if status != cli.Done {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)
 			continue
 		}
@@ -227,7 +229,7 @@ func TestBenchOverSharedMemory(t *testing.T) {
 		}
 	}
 	status, _, errOut := runCommand(t, "ping nobody-is-here --transport shm --count 1")
-	if status != exitFailed || !strings.Contains(errOut, "nobody-is-here") {
+	if status != cli.Failed || !strings.Contains(errOut, "nobody-is-here") {
 		t.Errorf("status %d, err %q", status, errOut)
 	}
 }
@@ -240,7 +242,7 @@ func TestBenchFindsSharedMemory(t *testing.T) {
 	}
 	for _, line := range []string{"bench latency --raw --rounds 3", "bench rate --symmetric --threads 2", "bench bandwidth --size 1048576"} {
 		status, out, errOut := runCommand(t, line+" --transport auto --duration 60ms --json"+gentle)
-		if status != exitDone {
+		if status != cli.Done {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)
 			continue
 		}
@@ -255,7 +257,7 @@ func TestBenchFindsSharedMemory(t *testing.T) {
 // TestSessions: rate and memory of many sessions.
 func TestSessions(t *testing.T) {
 	status, out, errOut := runCommand(t, "bench sessions --counts 2,1000 --base 3 --rounds 2 --duration 200ms --json"+gentle)
-	if status != exitDone {
+	if status != cli.Done {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
 	var r sessionsResult
@@ -267,7 +269,7 @@ func TestSessions(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	for line, want := range map[string]string{"bench sessions --counts 0": "--counts 0", "bench sessions --sessions 5": "--counts and --base"} {
-		if status, _, errOut := runCommand(t, line); status != exitUsage || !strings.Contains(errOut, want) {
+		if status, _, errOut := runCommand(t, line); status != cli.Usage || !strings.Contains(errOut, want) {
 			t.Errorf("%s: status %d, %q", line, status, errOut)
 		}
 	}
@@ -283,7 +285,7 @@ func TestBenchVariants(t *testing.T) {
 		"bench latency --no-gso --no-hugepages",
 	} {
 		status, out, errOut := runCommand(t, line+" --duration 30ms --json"+gentle)
-		if status != exitDone {
+		if status != cli.Done {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)
 			continue
 		}
@@ -297,7 +299,7 @@ func TestBenchVariants(t *testing.T) {
 
 func TestBenchWithFaults(t *testing.T) {
 	status, out, errOut := runCommand(t, "bench rate --loss 0.05 --dup 0.01 --reorder 0.01 --seed 7 --duration 200ms --json"+gentle)
-	if status != exitDone {
+	if status != cli.Done {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
 	var r result
@@ -309,14 +311,14 @@ func TestBenchWithFaults(t *testing.T) {
 
 func TestBenchTable(t *testing.T) {
 	status, out, errOut := runCommand(t, "bench latency --duration 20ms"+gentle)
-	if status != exitDone || !strings.Contains(out, "p99.9") || !strings.Contains(out, "latency over udp") {
+	if status != cli.Done || !strings.Contains(out, "p99.9") || !strings.Contains(out, "latency over udp") {
 		t.Errorf("status %d, out %q, err %q", status, out, errOut)
 	}
 }
 
 func TestDemo(t *testing.T) {
 	status, out, errOut := runCommand(t, "demo --each 5ms --json --pin none")
-	if status != exitDone {
+	if status != cli.Done {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
 	var r demoResult
@@ -330,7 +332,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	status, out, _ = runCommand(t, "demo --each 2ms --pin none")
-	if status != exitDone || strings.Count(out, "\n") != len(demoSteps)+3 {
+	if status != cli.Done || strings.Count(out, "\n") != len(demoSteps)+3 {
 		t.Errorf("status %d, table %q", status, out)
 	}
 }
@@ -344,7 +346,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("finding without text or without a way to mend: %+v", f)
 		}
 	}
-	if status, out, _ := runCommand(t, "doctor"); status != exitDone || strings.Count(out, "\n") <= len(d.Findings) {
+	if status, out, _ := runCommand(t, "doctor"); status != cli.Done || strings.Count(out, "\n") <= len(d.Findings) {
 		t.Errorf("status %d, out %q", status, out)
 	}
 }
@@ -415,10 +417,10 @@ func TestServerPingInterrupt(t *testing.T) {
 	status, out, _ := runCommand(t, "ping "+ready.Addr+" --count 3 --interval 1ms --json")
 	var r pingResult
 	decodeOne(t, out, &r)
-	if status != exitDone || r.Sent != 3 || r.Received != 3 || r.Min <= 0 || r.Min > r.Max {
+	if status != cli.Done || r.Sent != 3 || r.Received != 3 || r.Min <= 0 || r.Min > r.Max {
 		t.Errorf("status %d, %+v", status, r)
 	}
-	if status, out, errOut := runCommand(t, "bench rate --raw --duration 5ms --addr "+ready.Addr+gentle); status != exitFailed || !strings.Contains(errOut, "start it with --raw") {
+	if status, out, errOut := runCommand(t, "bench rate --raw --duration 5ms --addr "+ready.Addr+gentle); status != cli.Failed || !strings.Contains(errOut, "start it with --raw") {
 		t.Errorf("raw without leave: status %d, out %q, err %q", status, out, errOut)
 	}
 
@@ -466,7 +468,7 @@ func TestInterruptedBeforeStart(t *testing.T) {
 	for _, line := range []string{"bench rate --addr 127.0.0.1:9", "bench rate --versus none --addr 127.0.0.1:9", "bench factors"} {
 		var out, errOut bytes.Buffer
 		status := run(ctx, strings.Fields(line+gentle), strings.NewReader(""), &out, &errOut)
-		if status != exitFailed || out.Len() != 0 || !oneLineWith(errOut.String(), "interrupted before anything") {
+		if status != cli.Failed || out.Len() != 0 || !oneLineWith(errOut.String(), "interrupted before anything") {
 			t.Errorf("%s: status %d, out %q, err %q", line, status, out.String(), errOut.String())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/auto"
 	"github.com/userspace-rpc/erpc/transport/shm"
@@ -70,7 +71,7 @@ func (udpMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 	conn, err := udp.Listen(addr, f.udpConfig())
 	var bad *udp.ConfigError
 	if errors.As(err, &bad) {
-		return nil, usageError(oneLine(err))
+		return nil, cli.UsageError(cli.OneLine(err))
 	}
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (f *netFlags) udpConfig() udp.Config {
 
 func (udpMedium) check(f *netFlags) error {
 	if f.Iface != "" {
-		return usagef("--iface is for transports below IP; with udp give --addr")
+		return cli.Usagef("--iface is for transports below IP; with udp give --addr")
 	}
 	return nil
 }
@@ -93,7 +94,7 @@ func (udpMedium) check(f *netFlags) error {
 func (udpMedium) checkAddr(flag, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "" {
-		return usagef("%s %q: want HOST:PORT", flag, addr)
+		return cli.Usagef("%s %q: want HOST:PORT", flag, addr)
 	}
 	return nil
 }
@@ -104,7 +105,7 @@ func (udpMedium) thread(addr string, i int) (string, error) {
 	host, port, _ := net.SplitHostPort(addr)
 	first, err := strconv.Atoi(port)
 	if err != nil {
-		return "", usagef("--addr %s: want a port number", addr)
+		return "", cli.Usagef("--addr %s: want a port number", addr)
 	}
 	if first != 0 {
 		first += i
@@ -150,7 +151,7 @@ func (autoMedium) listen(f *netFlags, addr string) (transport.Transport, error) 
 	var badUDP *udp.ConfigError
 	var badSHM *shm.ConfigError
 	if errors.As(err, &badUDP) || errors.As(err, &badSHM) {
-		return nil, usageError(oneLine(err))
+		return nil, cli.UsageError(cli.OneLine(err))
 	}
 	if err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (autoMedium) listen(f *netFlags, addr string) (transport.Transport, error) 
 
 func (autoMedium) check(f *netFlags) error {
 	if f.Iface != "" {
-		return usagef("--iface is for transports below IP; with auto give --addr")
+		return cli.Usagef("--iface is for transports below IP; with auto give --addr")
 	}
 	return nil
 }
@@ -183,7 +184,7 @@ func (shmMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 	conn, err := shm.Listen(addr, shm.Config{MTU: f.MTU})
 	var bad *shm.ConfigError
 	if errors.As(err, &bad) || errors.Is(err, transport.ErrBadAddress) {
-		return nil, usageError(oneLine(err))
+		return nil, cli.UsageError(cli.OneLine(err))
 	}
 	if err != nil {
 		return nil, err
@@ -194,16 +195,16 @@ func (shmMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 func (shmMedium) check(f *netFlags) error {
 	switch {
 	case f.Iface != "":
-		return usagef("--iface is for transports below IP, not for shm")
+		return cli.Usagef("--iface is for transports below IP, not for shm")
 	case f.ecn():
-		return usagef("--cc dcqcn: shared memory has no ECN marks; use timely or none")
+		return cli.Usagef("--cc dcqcn: shared memory has no ECN marks; use timely or none")
 	}
 	return nil
 }
 
 func (shmMedium) checkAddr(flag, addr string) error {
 	if addr == "" {
-		return usagef("%s: want the name of a server on this machine", flag)
+		return cli.Usagef("%s: want the name of a server on this machine", flag)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
 	"github.com/userspace-rpc/erpc/transport/rawudp/afpacket"
@@ -51,7 +52,7 @@ func openAfpacket(f *netFlags, addr string) (transport.Transport, error) {
 	conn, err := afpacket.Listen(addr, afpacket.Config{Interface: f.Iface, MTU: f.MTU, NoTrains: f.NoGSO, ECN: f.ecn()})
 	var bad *afpacket.ConfigError
 	if errors.As(err, &bad) {
-		return nil, usageError(oneLine(err))
+		return nil, cli.UsageError(cli.OneLine(err))
 	}
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (f *netFlags) noteGuard(tr transport.Transport) {
 		return
 	}
 	if on, why := guarded.Guarded(); !on && why != nil {
-		f.note("no guard keeps the kernel from the frames, which makes it slower: %s; see erpc doctor", oneLine(why))
+		f.note("no guard keeps the kernel from the frames, which makes it slower: %s; see erpc doctor", cli.OneLine(why))
 	}
 }
 
@@ -78,7 +79,7 @@ func openAfxdp(f *netFlags, addr string) (transport.Transport, error) {
 	})
 	var bad *afxdp.ConfigError
 	if errors.As(err, &bad) {
-		return nil, usageError(oneLine(err))
+		return nil, cli.UsageError(cli.OneLine(err))
 	}
 	if err != nil {
 		return nil, err
@@ -96,9 +97,9 @@ func (f *netFlags) checkXDPMode() error {
 	mode, ok := xdpModes[f.XDPMode]
 	switch {
 	case !ok:
-		return usagef("--xdp-mode %s: want auto, native or generic", f.XDPMode)
+		return cli.Usagef("--xdp-mode %s: want auto, native or generic", f.XDPMode)
 	case mode != afxdp.ModeAuto && f.Transport != "afxdp":
-		return usagef("--xdp-mode is for afxdp, not for %s", f.Transport)
+		return cli.Usagef("--xdp-mode is for afxdp, not for %s", f.Transport)
 	}
 	return nil
 }
@@ -118,11 +119,11 @@ func (f *netFlags) frames() frameMedium { return frameMedia[f.Transport] }
 func (m frameMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 	host, _, _ := net.SplitHostPort(addr)
 	if f.Iface == "" && host == "" {
-		return nil, usagef("--transport %s: give --iface, or with --addr an address of the interface", f.Transport)
+		return nil, cli.Usagef("--transport %s: give --iface, or with --addr an address of the interface", f.Transport)
 	}
 	tr, err := m.open(f, addr)
 	if errors.Is(err, transport.ErrBadAddress) {
-		return nil, usageError(oneLine(err))
+		return nil, cli.UsageError(cli.OneLine(err))
 	}
 	if err != nil {
 		return nil, m.explain(f, err)
@@ -149,7 +150,7 @@ func (m frameMedium) explain(f *netFlags, err error) error {
 
 func (m frameMedium) check(f *netFlags) error {
 	if m.largest != 0 && f.MTU > m.largest {
-		return usagef("--mtu %d: packets of %s are at most %d bytes", f.MTU, f.Transport, m.largest)
+		return cli.Usagef("--mtu %d: packets of %s are at most %d bytes", f.MTU, f.Transport, m.largest)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/verbs"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/ud"
@@ -30,7 +31,7 @@ func udConfig(f *netFlags) (ud.Config, error) {
 	if found {
 		n, err := strconv.Atoi(port)
 		if err != nil || n < 1 || n > 255 {
-			return cfg, usagef("--iface %s: want DEVICE or DEVICE/PORT, as mlx5_0/1", f.Iface)
+			return cfg, cli.Usagef("--iface %s: want DEVICE or DEVICE/PORT, as mlx5_0/1", f.Iface)
 		}
 		cfg.Port = n
 	}
@@ -38,14 +39,14 @@ func udConfig(f *netFlags) (ud.Config, error) {
 	return cfg, nil
 }
 
-// udErr makes what the user can mend a usageError.
+// udErr makes what the user can mend a cli.UsageError.
 func udErr(err error) error {
 	var bad *ud.ConfigError
 	switch {
 	case errors.As(err, &bad) || errors.Is(err, transport.ErrBadAddress):
-		return usageError(oneLine(err))
+		return cli.UsageError(cli.OneLine(err))
 	case errors.Is(err, transport.ErrUnsupported):
-		return usageError(oneLine(err) + "; see erpc doctor")
+		return cli.UsageError(cli.OneLine(err) + "; see erpc doctor")
 	}
 	return err
 }
@@ -81,9 +82,9 @@ func (udMedium) check(f *netFlags) error {
 	names, err := verbs.Devices()
 	switch {
 	case err != nil:
-		return usagef("transport ud needs an RDMA device and libibverbs: %s; see erpc doctor", oneLine(err))
+		return cli.Usagef("transport ud needs an RDMA device and libibverbs: %s; see erpc doctor", cli.OneLine(err))
 	case len(names) == 0:
-		return usagef("transport ud needs an RDMA device, and this machine has none; see erpc doctor")
+		return cli.Usagef("transport ud needs an RDMA device, and this machine has none; see erpc doctor")
 	}
 	return nil
 }

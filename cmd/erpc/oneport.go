@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
@@ -15,9 +16,9 @@ func (c *serverCmd) checkOnePort() error {
 	case !c.OnePort:
 		return nil
 	case c.Transport != "udp":
-		return usagef("--one-port is for --transport udp, not %s", c.Transport)
+		return cli.Usagef("--one-port is for --transport udp, not %s", c.Transport)
 	case c.Raw || c.Symmetric:
-		return usagef("--one-port does not go with --raw and --symmetric: " +
+		return cli.Usagef("--one-port does not go with --raw and --symmetric: " +
 			"their clients choose a loop by its port")
 	}
 	return nil
@@ -67,7 +68,7 @@ func (f *netFlags) listenGroup(addr string, n int) (trs []transport.Transport, e
 	var bad *udp.ConfigError
 	var badGroup *udp.GroupError
 	if errors.As(err, &bad) || errors.As(err, &badGroup) {
-		return nil, usageError(oneLine(err))
+		return nil, cli.UsageError(cli.OneLine(err))
 	}
 	for _, c := range conns {
 		var tr transport.Transport = c

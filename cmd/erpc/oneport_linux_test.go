@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
+)
 
 // TestServerOnePort: several loops on one address serve clients with several threads.
 func TestServerOnePort(t *testing.T) {
@@ -14,7 +18,7 @@ func TestServerOnePort(t *testing.T) {
 		"bench rate --threads 2 --sessions 3 --duration 20ms --json --addr "+ready.Addr+gentle)
 	var r result
 	decodeOne(t, out, &r)
-	if status != exitDone || r.Rpcs == 0 || r.Errors != 0 {
+	if status != cli.Done || r.Rpcs == 0 || r.Errors != 0 {
 		t.Errorf("status %d, err %q, %+v", status, errOut, r)
 	}
 	if _, err := server.interrupt(t); err != nil {

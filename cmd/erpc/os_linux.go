@@ -3,33 +3,14 @@ package main
 import (
 	"net"
 	"net/netip"
-	"os/exec"
-	"syscall"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"golang.org/x/sys/unix"
 )
 
-// pinThread pins the calling thread to a core.
-func pinThread(core int) error {
-	var set unix.CPUSet
-	set.Set(core)
-	return unix.SchedSetaffinity(0, &set)
-}
-
 // initial is where this process may run, before any thread was pinned.
-var initial = func() (cores []int) {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return nil
-	}
-	for c := range len(set) * 64 {
-		if set.IsSet(c) {
-			cores = append(cores, c)
-		}
-	}
-	return cores
-}()
+var initial = cli.AllowedCores()
 
 // allowedCores returns the cores that this process may use.
 func allowedCores() []int { return initial }
@@ -42,9 +23,6 @@ func processCPU() time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
-
-// ownGroup keeps a terminal's Ctrl-C from the child: the parent ends it.
-func ownGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // plainSocket is a UDP socket without any of the transport's cleverness: one system
 // call per packet, never blocking.

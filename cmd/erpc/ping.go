@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -67,9 +68,9 @@ func (c *pingCmd) Run(e *env) error {
 	case c.medium().checkAddr("address", c.Addr) != nil:
 		return c.medium().checkAddr("address", c.Addr)
 	case c.Size > maxMessage:
-		return usagef("--size %d: at most %d", c.Size, maxMessage)
+		return cli.Usagef("--size %d: at most %d", c.Size, maxMessage)
 	case c.Interval < 0 || c.Timeout <= 0:
-		return usagef("--interval and --timeout must not be negative")
+		return cli.Usagef("--interval and --timeout must not be negative")
 	}
 	if err := c.startCapture(e); err != nil {
 		return err
@@ -131,14 +132,14 @@ func (p *pinger) loop(w *worker) error {
 func (p *pinger) once(w *worker, body []byte) error {
 	p.res.Sent++
 	if why := w.control.Err(); why != nil {
-		fmt.Fprintf(p.lines, "session with %s ended: %s; connecting again\n", w.addr, oneLine(why))
+		fmt.Fprintf(p.lines, "session with %s ended: %s; connecting again\n", w.addr, cli.OneLine(why))
 		s, err := w.dial()
 		switch {
 		case errors.Is(err, errStopped):
 			p.res.Sent--
 			return nil
 		case err != nil:
-			fmt.Fprintf(p.lines, "seq=%d not sent: %s\n", p.res.Sent, oneLine(err))
+			fmt.Fprintf(p.lines, "seq=%d not sent: %s\n", p.res.Sent, cli.OneLine(err))
 			return nil
 		}
 		w.control = s
@@ -152,7 +153,7 @@ func (p *pinger) once(w *worker, body []byte) error {
 		err = fmt.Errorf("%d bytes came back instead of %d", len(resp), len(body))
 	}
 	if err != nil {
-		fmt.Fprintf(p.lines, "seq=%d failed: %s\n", p.res.Sent, oneLine(err))
+		fmt.Fprintf(p.lines, "seq=%d failed: %s\n", p.res.Sent, cli.OneLine(err))
 		return nil
 	}
 	p.res.Received++

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type sessionsCmd struct {
@@ -76,7 +78,7 @@ func (c *sessionsCmd) Run(e *env) error {
 	b := bench{name: "sessions", flags: &flags,
 		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch, Random: true}}
 	if c.Sessions != 0 {
-		return usagef("--sessions: want --counts and --base")
+		return cli.Usagef("--sessions: want --counts and --base")
 	}
 	if err := b.check(); err != nil {
 		return err
@@ -84,7 +86,7 @@ func (c *sessionsCmd) Run(e *env) error {
 	var variants []variant
 	for _, n := range c.Counts {
 		if n < 1 || n > 32000 {
-			return usagef("--counts %d: want 1 to 32000", n)
+			return cli.Usagef("--counts %d: want 1 to 32000", n)
 		}
 		variants = append(variants, variant{name: fmt.Sprint(n), set: func(*netFlags) {}, sessions: n})
 	}

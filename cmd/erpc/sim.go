@@ -15,6 +15,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -39,10 +40,10 @@ func (f *simFlags) check() error {
 		return nil
 	}
 	if ext := strings.ToLower(filepath.Ext(f.Plot)); ext != ".svg" && ext != ".png" {
-		return usagef("--plot %q: want a file that ends in .svg or .png", f.Plot)
+		return cli.Usagef("--plot %q: want a file that ends in .svg or .png", f.Plot)
 	}
 	if d, err := os.Stat(filepath.Dir(f.Plot)); err != nil || !d.IsDir() {
-		return usagef("--plot %q: there is no folder %s", f.Plot, filepath.Dir(f.Plot))
+		return cli.Usagef("--plot %q: there is no folder %s", f.Plot, filepath.Dir(f.Plot))
 	}
 	return nil
 }
@@ -113,7 +114,7 @@ func numbers(flag, text string, low, high int) (list []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < low || n > high {
-			return nil, usagef("%s %q: want numbers from %d to %d, with commas between", flag, text, low, high)
+			return nil, cli.Usagef("%s %q: want numbers from %d to %d, with commas between", flag, text, low, high)
 		}
 		list = append(list, n)
 	}
@@ -123,7 +124,7 @@ func numbers(flag, text string, low, high int) (list []int, err error) {
 // algorithm reads the name of a congestion control, one of those that may be.
 func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
 	if !slices.Contains(may, name) {
-		return 0, usagef("--algorithm %q: want one of %s", name, strings.Join(may, ", "))
+		return 0, cli.Usagef("--algorithm %q: want one of %s", name, strings.Join(may, ", "))
 	}
 	return map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN, "none": erpc.CCNone}[name], nil
 }
@@ -131,7 +132,7 @@ func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
 // between complains about a flag outside its limits.
 func between(flag string, value, low, high int) error {
 	if value < low || value > high {
-		return usagef("%s %d: must be %d to %d", flag, value, low, high)
+		return cli.Usagef("%s %d: must be %d to %d", flag, value, low, high)
 	}
 	return nil
 }
@@ -143,7 +144,7 @@ func credits(n int) error { return between("--credits", n, 1, 4096) }
 // simulated complains about a virtual time that is too short or absurdly long.
 func simulated(flag string, d, least time.Duration) error {
 	if d < least || d > time.Minute {
-		return usagef("%s %v: must be %v to 1m", flag, d, least)
+		return cli.Usagef("%s %v: must be %v to 1m", flag, d, least)
 	}
 	return nil
 }

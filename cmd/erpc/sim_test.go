@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 func TestSimWrongUsage(t *testing.T) {
@@ -56,7 +57,7 @@ func TestSimWrongUsage(t *testing.T) {
 func TestSimHelp(t *testing.T) {
 	for _, sub := range []string{"sim incast", "sim loss", "sim scale"} {
 		status, out, _ := runCommand(t, sub+" --help")
-		if status != exitDone || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
+		if status != cli.Done || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
 			t.Errorf("erpc %s --help: status %d, out %q", sub, status, out)
 		}
 	}
@@ -73,7 +74,7 @@ const (
 func TestSimJSON(t *testing.T) {
 	for line, into := range map[string]any{quickIncast: &simlab.IncastResult{}, quickLoss: &simlab.LossResult{}, quickScale: &simlab.ScaleResult{}} {
 		status, out, errOut := runCommand(t, line+" --json")
-		if status != exitDone {
+		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", line, status, errOut)
 		}
 		decodeOne(t, out, into)
@@ -81,7 +82,7 @@ func TestSimJSON(t *testing.T) {
 			t.Errorf("%s: %s", line, out)
 		}
 		file := filepath.Join(t.TempDir(), "x.png")
-		if status, again, errOut := runCommand(t, line+" --json --plot "+file); status != exitDone || again != out {
+		if status, again, errOut := runCommand(t, line+" --json --plot "+file); status != cli.Done || again != out {
 			t.Errorf("%s: status %d, err %q\nfirst %s\nagain %s", line, status, errOut, out, again)
 		}
 		checkPNG(t, file)
@@ -102,7 +103,7 @@ func TestSimTables(t *testing.T) {
 			continue // takes long under the race detector
 		}
 		status, out, errOut := runCommand(t, line)
-		if status != exitDone {
+		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", line, status, errOut)
 		}
 		for _, want := range wants {
@@ -221,7 +222,7 @@ func TestSimInterrupted(t *testing.T) {
 	for _, line := range []string{quickIncast, quickLoss, quickScale} {
 		var out, errOut bytes.Buffer
 		status := run(ctx, strings.Fields(line), strings.NewReader(""), &out, &errOut)
-		if status != exitFailed || out.Len() != 0 || !oneLineWith(errOut.String(), "interrupted before anything") {
+		if status != cli.Failed || out.Len() != 0 || !oneLineWith(errOut.String(), "interrupted before anything") {
 			t.Errorf("%s: status %d, out %q, err %q", line, status, out.String(), errOut.String())
 		}
 	}

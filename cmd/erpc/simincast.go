@@ -9,6 +9,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type simIncastCmd struct {
@@ -56,7 +57,7 @@ func (c *simIncastCmd) config() (f simlab.IncastConfig, err error) {
 		case "on", "off":
 			f.CC = append(f.CC, part == "on")
 		default:
-			return f, usagef("--cc %q: want on, off or both with a comma between", c.CC)
+			return f, cli.Usagef("--cc %q: want on, off or both with a comma between", c.CC)
 		}
 	}
 	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type simLossCmd struct {
@@ -39,7 +40,8 @@ func (c *simLossCmd) config() (f simlab.LossConfig, err error) {
 	for part := range strings.SplitSeq(c.Rates, ",") {
 		p, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
 		if err != nil || !(p >= 0 && p <= 0.5) {
-			return f, usagef("--rates %q: want probabilities from 0 to 0.5, with commas between", c.Rates)
+			return f, cli.Usagef("--rates %q: want probabilities from 0 to 0.5, with commas between",
+				c.Rates)
 		}
 		f.Rates = append(f.Rates, p)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/verbs"
 )
 
@@ -38,7 +39,7 @@ func TestUdFlags(t *testing.T) {
 }
 
 func isUsage(err error) bool {
-	_, ok := errors.AsType[usageError](err)
+	_, ok := errors.AsType[cli.UsageError](err)
 	return ok
 }
 

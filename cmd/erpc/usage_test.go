@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // checkUsage checks that a command line is refused: the exit status is that of a wrong use, and
@@ -10,7 +12,7 @@ import (
 func checkUsage(t *testing.T, line, want string) {
 	t.Helper()
 	status, out, errOut := runCommand(t, line)
-	if status != exitUsage || out != "" || !oneLineWith(errOut, want) {
+	if status != cli.Usage || out != "" || !oneLineWith(errOut, want) {
 		t.Errorf("erpc %s: status %d, out %q, err %q; want 2 and one line with %q",
 			line, status, out, errOut, want)
 	}

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/klauspost/cpuid/v2"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // TestVersion: a build describes itself, with all of its information and without.
 func TestVersion(t *testing.T) {
 	status, out, errOut := runCommand(t, "--version")
-	if status != exitDone || !strings.HasPrefix(out, "erpc ") || errOut != "" ||
+	if status != cli.Done || !strings.HasPrefix(out, "erpc ") || errOut != "" ||
 		!strings.Contains(out, runtime.Version()) || !strings.Contains(out, runtime.GOARCH) {
 		t.Errorf("status %d, %q, %q", status, out, errOut)
 	}

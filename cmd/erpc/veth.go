@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // rightsError says which capabilities this process lacks, and for what.
@@ -37,11 +39,11 @@ func (f *netFlags) vethMTU() int { return max(1500, f.MTU+48) }
 func (f *netFlags) checkVeth(veth bool, addr string) error {
 	switch {
 	case veth && addr != "":
-		return usagef("--veth and --addr do not go together: the server is at that address already")
+		return cli.Usagef("--veth and --addr do not go together: the server is at that address already")
 	case veth && f.Transport != "udp" && !f.framed():
-		return usagef("--veth: not with %s; want udp, afpacket or afxdp", f.Transport)
+		return cli.Usagef("--veth: not with %s; want udp, afpacket or afxdp", f.Transport)
 	case f.framed() && addr == "" && f.Iface != "":
-		return usagef("--iface %s: only with --addr; without, client and server get interfaces of their own", f.Iface)
+		return cli.Usagef("--iface %s: only with --addr; without, client and server get interfaces of their own", f.Iface)
 	}
 	return nil
 }

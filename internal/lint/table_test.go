@@ -79,6 +79,7 @@ var table = []row{
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
 	{path: "internal/gid"},
 	{path: "internal/memsize"},
+	{path: "internal/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
 	{path: "internal/cpuquota", may: []string{"internal/monotime"}},
 	{path: "internal/idle", may: []string{"internal/monotime"}, traits: pure},
 	{path: "internal/cmac", traits: pure},

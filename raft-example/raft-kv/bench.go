@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/raft-example/lab"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -35,16 +36,16 @@ func (benchCmd) Help() string {
 }
 
 // Run implements the subcommand.
-func (c *benchCmd) Run(e *env) error {
+func (c *benchCmd) Run(e *cli.Env) error {
 	switch {
 	case c.Replicas < 1 || c.Replicas > 9:
-		return usagef("--replicas %d: want 1 to 9", c.Replicas)
+		return cli.Usagef("--replicas %d: want 1 to 9", c.Replicas)
 	case !slices.Contains([]lab.Placement{lab.Together, lab.Spread}, lab.Placement(c.Placement)):
-		return usagef("--placement %q: want together or spread", c.Placement)
+		return cli.Usagef("--placement %q: want together or spread", c.Placement)
 	case c.Keys < 1 || c.Keys > 100_000_000:
-		return usagef("--keys %d: want 1 to 100000000", c.Keys)
+		return cli.Usagef("--keys %d: want 1 to 100000000", c.Keys)
 	case c.Rounds < 1 || c.Each < time.Millisecond || c.Each > time.Second:
-		return usagef("--rounds %d, --each %v: want at least 1, and 1ms to 1s", c.Rounds, c.Each)
+		return cli.Usagef("--rounds %d, --each %v: want at least 1, and 1ms to 1s", c.Rounds, c.Each)
 	}
 	debug.SetGCPercent(c.GC)
 	listen := "127.0.0.1:0"
@@ -52,25 +53,25 @@ func (c *benchCmd) Run(e *env) error {
 		listen = ""
 	}
 	cfg := lab.Config{Transport: c.Transport, Replicas: c.Replicas, Placement: lab.Placement(c.Placement), Keys: c.Keys, Rounds: c.Rounds, Each: c.Each,
-		Pin: pinThread, Listen: func() (transport.Transport, error) { return c.listen(listen) },
-		Progress: func(line string) { fmt.Fprintln(e.err, line) }}
-	if cores := allowedCores(); c.Pin && len(cores) >= 2 {
+		Pin: cli.PinThread, Listen: func() (transport.Transport, error) { return c.listen(listen) },
+		Progress: func(line string) { fmt.Fprintln(e.Err, line) }}
+	if cores := cli.AllowedCores(); c.Pin && len(cores) >= 2 {
 		cfg.Cores = cores[:2]
 	}
-	fmt.Fprintf(e.err, "storing %d keys\n", c.Keys)
+	fmt.Fprintf(e.Err, "storing %d keys\n", c.Keys)
 	stop, err := startProfile(c.Profile)
 	if err != nil {
 		return err
 	}
-	r, err := lab.Run(e.ctx, cfg)
+	r, err := lab.Run(e.Ctx, cfg)
 	stop()
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(e.out).Encode(r)
+		return json.NewEncoder(e.Out).Encode(r)
 	}
-	w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s, %d replicas as threads, %s on 2 cores, %d keys\tp50\tp99\n", r.Transport, r.Replicas, r.Placement, r.Keys)
 	for _, row := range []struct {
 		what string

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // child is a replica in a process of its own. It ends when its standard input ends.
@@ -83,7 +85,7 @@ func (f *fleet) start(c *child) error {
 	cmd := exec.Command(f.exe, args...)
 	cmd.Env = append(os.Environ(), f.env...)
 	cmd.Stderr = c
-	ownGroup(cmd)
+	cli.OwnGroup(cmd)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -106,7 +108,7 @@ func (f *fleet) start(c *child) error {
 	}()
 	if derr != nil || !r.Ready {
 		c.stop()
-		return fmt.Errorf("replica %d did not start: %s", c.id, oneLine(errors.New(c.text())))
+		return fmt.Errorf("replica %d did not start: %s", c.id, cli.OneLine(errors.New(c.text())))
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 type clusterCmd struct {
@@ -22,9 +24,9 @@ func (clusterCmd) Help() string {
 }
 
 // Run implements the subcommand.
-func (c *clusterCmd) Run(e *env) error {
+func (c *clusterCmd) Run(e *cli.Env) error {
 	if c.Replicas < 1 || c.Replicas > 9 || c.Port < 1 || c.Port+c.Replicas > 65536 {
-		return usagef("--replicas %d, --port %d: want 1 to 9, and ports up to 65535", c.Replicas, c.Port)
+		return cli.Usagef("--replicas %d, --port %d: want 1 to 9, and ports up to 65535", c.Replicas, c.Port)
 	}
 	var addrs []string
 	for i := range c.Replicas {
@@ -42,13 +44,13 @@ func (c *clusterCmd) Run(e *env) error {
 		return err
 	}
 	list := strings.Join(addrs, ",")
-	err = e.print(c.JSON, struct {
+	err = e.Print(c.JSON, struct {
 		Ready   bool   `json:"ready"`
 		Servers string `json:"servers"`
 	}{true, list}, "%d replicas serve; use raft-kv status --servers %s", c.Replicas, list)
 	if err != nil {
 		return err
 	}
-	<-e.ctx.Done()
+	<-e.Ctx.Done()
 	return f.stopAll()
 }

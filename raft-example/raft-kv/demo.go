@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -37,9 +38,9 @@ type demoResult struct {
 }
 
 // Run implements the subcommand.
-func (c *demoCmd) Run(e *env) (err error) {
+func (c *demoCmd) Run(e *cli.Env) (err error) {
 	if c.Transport == "shm" || c.Tick < time.Millisecond || c.Writes < 1 {
-		return usagef("--transport %s, --tick %v, --writes %d: want udp or auto, at least 1ms and 1", c.Transport, c.Tick, c.Writes)
+		return cli.Usagef("--transport %s, --tick %v, --writes %d: want udp or auto, at least 1ms and 1", c.Transport, c.Tick, c.Writes)
 	}
 	dir := ""
 	if c.Durable {
@@ -60,25 +61,25 @@ func (c *demoCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.stopAll()) }()
-	ctx, cancel := context.WithTimeout(e.ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(e.Ctx, 2*time.Minute)
 	defer cancel()
 	r, err := c.play(ctx, e, f)
 	if err != nil {
 		return err
 	}
-	return e.print(c.JSON, r, "%d writes acknowledged, none lost; %d operations, linearizable; %d of unknown outcome; no write for %.0f ms (%.1f election timeouts)",
+	return e.Print(c.JSON, r, "%d writes acknowledged, none lost; %d operations, linearizable; %d of unknown outcome; no write for %.0f ms (%.1f election timeouts)",
 		r.Acked, r.Ops, r.Unknown, r.Gap, r.Elections)
 }
 
 // play runs the traffic, kills the leader, and looks what became of it.
-func (c *demoCmd) play(ctx context.Context, e *env, f *fleet) (r demoResult, err error) {
+func (c *demoCmd) play(ctx context.Context, e *cli.Env, f *fleet) (r demoResult, err error) {
 	cf := clientFlags{netFlags: c.netFlags, Servers: strings.Join(f.addrs(), ","), Timeout: 10 * time.Second}
 	old, err := leaderOf(ctx, cf, f.addrs())
 	if err != nil {
 		return r, err
 	}
 	r.OldLeader = old.ID
-	fmt.Fprintf(e.err, "three replicas run; replica %d leads in term %d; 4 clients write\n", old.ID, old.Term)
+	fmt.Fprintf(e.Err, "three replicas run; replica %d leads in term %d; 4 clients write\n", old.ID, old.Term)
 	t, err := startTraffic(ctx, cf, 4, 8)
 	if err != nil {
 		return r, err
@@ -88,7 +89,7 @@ func (c *demoCmd) play(ctx context.Context, e *env, f *fleet) (r demoResult, err
 		return r, err
 	}
 	victim := f.children[old.ID-1]
-	fmt.Fprintf(e.err, "%d writes acknowledged; kill -9 of replica %d\n", t.acked.Load(), old.ID)
+	fmt.Fprintf(e.Err, "%d writes acknowledged; kill -9 of replica %d\n", t.acked.Load(), old.ID)
 	t.gap.Store(0)
 	at := monotime.Now()
 	if err := victim.kill(); err != nil {
@@ -104,13 +105,13 @@ func (c *demoCmd) play(ctx context.Context, e *env, f *fleet) (r demoResult, err
 	r.NewLeader = now.ID
 	r.Gap = float64(t.gap.Load()) / 1e6
 	r.Elections = r.Gap / (float64(10*c.Tick) / 1e6)
-	fmt.Fprintf(e.err, "replica %d leads in term %d; %d writes acknowledged, %v after the kill\n",
+	fmt.Fprintf(e.Err, "replica %d leads in term %d; %d writes acknowledged, %v after the kill\n",
 		now.ID, now.Term, t.acked.Load(), monotime.Now().Sub(at).Round(time.Millisecond))
 	if c.Durable {
 		if err := f.start(victim); err != nil {
 			return r, err
 		}
-		fmt.Fprintf(e.err, "replica %d is back from its log\n", victim.id)
+		fmt.Fprintf(e.Err, "replica %d is back from its log\n", victim.id)
 		if err := t.more(ctx, c.Writes); err != nil {
 			return r, err
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // asCommand makes this test program the command: so that tests have processes to kill.
@@ -41,7 +43,7 @@ func testContext(t *testing.T) context.Context {
 func runCommand(t *testing.T, args ...string) (status int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	status = run(&env{testContext(t), strings.NewReader(""), &o, &e}, args)
+	status = run(&cli.Env{Ctx: testContext(t), In: strings.NewReader(""), Out: &o, Err: &e}, args)
 	return status, o.String(), e.String()
 }
 
@@ -89,11 +91,11 @@ func TestUsage(t *testing.T) {
 		{"cluster --replicas 99", "want 1 to 9"},
 	} {
 		status, out, errOut := runCommand(t, strings.Fields(tt.args)...)
-		if status != exitUsage || out != "" || !strings.Contains(errOut, tt.want) || strings.Count(errOut, "\n") != 1 {
+		if status != cli.Usage || out != "" || !strings.Contains(errOut, tt.want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("%s: status %d, %q, %q", tt.args, status, out, errOut)
 		}
 	}
-	if status, out, _ := runCommand(t, "--help"); status != exitDone || !strings.Contains(out, "raft-kv") {
+	if status, out, _ := runCommand(t, "--help"); status != cli.Done || !strings.Contains(out, "raft-kv") {
 		t.Errorf("--help: %d %q", status, out)
 	}
 }
@@ -149,7 +151,7 @@ func TestRemember(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "members")
 	for _, servers := range []string{f.addrs()[1], "127.0.0.1:1"} { // nobody is at the second
 		status, _, errOut := runCommand(t, "put", "k", "v", "--servers", servers, "--cluster", "5", "--timeout", "30s", "--remember", file)
-		if status != exitDone {
+		if status != cli.Done {
 			t.Fatalf("--servers %s: %s", servers, errOut)
 		}
 		b, err := os.ReadFile(file)
@@ -160,7 +162,7 @@ func TestRemember(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no addresses at all"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errOut := runCommand(t, "get", "k", "--remember", file); status != exitFailed || !strings.Contains(errOut, "not a list of addresses") {
+	if status, _, errOut := runCommand(t, "get", "k", "--remember", file); status != cli.Failed || !strings.Contains(errOut, "not a list of addresses") {
 		t.Errorf("status %d, %q", status, errOut)
 	}
 }

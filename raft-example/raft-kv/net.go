@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/transport"
@@ -40,7 +41,7 @@ func (f *netFlags) listen(addr string) (transport.Transport, error) {
 	case "auto":
 		return auto.Listen(addr, auto.Config{})
 	}
-	return nil, usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
+	return nil, cli.Usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
 }
 
 // clientFlags are those of all that talk to a running cluster.
@@ -61,14 +62,14 @@ var errRemembered = errors.New("not a list of addresses, one a line: remove the 
 
 func (f *clientFlags) dial() (*client.Blocking, error) {
 	if f.Timeout <= 0 {
-		return nil, usagef("--timeout %v: must be positive", f.Timeout)
+		return nil, cli.Usagef("--timeout %v: must be positive", f.Timeout)
 	}
 	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ","),
 		Anywhere: f.anywhere}
 	if f.Resolve != "" {
 		host, port, err := net.SplitHostPort(f.Resolve)
 		if err != nil || host == "" {
-			return nil, usagef("--resolve %q: want NAME:PORT", f.Resolve)
+			return nil, cli.Usagef("--resolve %q: want NAME:PORT", f.Resolve)
 		}
 		cfg.Resolver = client.DNS(host, port)
 	}
@@ -137,10 +138,10 @@ func parseList(what, text string) (map[uint64]string, error) {
 		id, addr, ok := strings.Cut(part, "=")
 		n, err := strconv.ParseUint(id, 10, 64)
 		if !ok || err != nil || n == 0 || addr == "" || len(addr) > 64 {
-			return nil, usagef("%s %q: want 1=HOST:PORT,2=HOST:PORT,...", what, text)
+			return nil, cli.Usagef("%s %q: want 1=HOST:PORT,2=HOST:PORT,...", what, text)
 		}
 		if _, twice := peers[n]; twice {
-			return nil, usagef("%s: replica %d is there twice", what, n)
+			return nil, cli.Usagef("%s: replica %d is there twice", what, n)
 		}
 		peers[n] = addr
 	}

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/node"
@@ -19,13 +20,15 @@ import (
 )
 
 // with runs f with a client.
-func (f *clientFlags) with(e *env, do func(ctx context.Context, c *client.Blocking) error) error {
+func (f *clientFlags) with(
+	e *cli.Env, do func(ctx context.Context, c *client.Blocking) error,
+) error {
 	c, err := f.dial()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(e.ctx, f.Timeout)
+	ctx, cancel := context.WithTimeout(e.Ctx, f.Timeout)
 	defer cancel()
 	if err = do(ctx, c); err == nil {
 		short, cancel := context.WithTimeout(ctx, time.Second)
@@ -33,7 +36,7 @@ func (f *clientFlags) with(e *env, do func(ctx context.Context, c *client.Blocki
 		err = f.remember(short)
 	}
 	if errors.Is(err, kv.ErrTooLarge) {
-		return usageError(oneLine(err))
+		return cli.UsageError(cli.OneLine(err))
 	}
 	return err
 }
@@ -53,12 +56,12 @@ type putCmd struct {
 }
 
 // Run implements the subcommand.
-func (c *putCmd) Run(e *env) error {
+func (c *putCmd) Run(e *cli.Env) error {
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		if err := b.Put(ctx, c.Key, []byte(c.Value)); err != nil {
 			return err
 		}
-		return e.print(c.JSON, outcome{Key: c.Key, Found: true, Done: true, Value: &c.Value}, "ok")
+		return e.Print(c.JSON, outcome{Key: c.Key, Found: true, Done: true, Value: &c.Value}, "ok")
 	})
 }
 
@@ -69,7 +72,7 @@ type getCmd struct {
 }
 
 // Run implements the subcommand.
-func (c *getCmd) Run(e *env) error {
+func (c *getCmd) Run(e *cli.Env) error {
 	c.anywhere = c.Anywhere
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		v, found, err := b.Get(ctx, c.Key)
@@ -78,11 +81,11 @@ func (c *getCmd) Run(e *env) error {
 		case err != nil:
 			return err
 		case !found && c.JSON:
-			return e.print(true, outcome{Key: c.Key}, "")
+			return e.Print(true, outcome{Key: c.Key}, "")
 		case !found:
 			return fmt.Errorf("%w: %q", kv.ErrNotFound, c.Key)
 		}
-		return e.print(c.JSON, outcome{Key: c.Key, Found: true, Done: true, Value: &text}, "%s", text)
+		return e.Print(c.JSON, outcome{Key: c.Key, Found: true, Done: true, Value: &text}, "%s", text)
 	})
 }
 
@@ -92,7 +95,7 @@ type deleteCmd struct {
 }
 
 // Run implements the subcommand.
-func (c *deleteCmd) Run(e *env) error {
+func (c *deleteCmd) Run(e *cli.Env) error {
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		found, err := b.Delete(ctx, c.Key)
 		if err != nil {
@@ -102,7 +105,7 @@ func (c *deleteCmd) Run(e *env) error {
 		if !found {
 			text = "there was none"
 		}
-		return e.print(c.JSON, outcome{Key: c.Key, Found: found, Done: found}, "%s", text)
+		return e.Print(c.JSON, outcome{Key: c.Key, Found: found, Done: found}, "%s", text)
 	})
 }
 
@@ -115,7 +118,7 @@ type casCmd struct {
 }
 
 // Run implements the subcommand.
-func (c *casCmd) Run(e *env) error {
+func (c *casCmd) Run(e *cli.Env) error {
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		old := []byte(c.Old)
 		if c.Absent {
@@ -132,7 +135,7 @@ func (c *casCmd) Run(e *env) error {
 				o.Value, text = &value, fmt.Sprintf("no: the value is %q", now)
 			}
 		}
-		return e.print(c.JSON, o, "%s", text)
+		return e.Print(c.JSON, o, "%s", text)
 	})
 }
 
@@ -146,18 +149,18 @@ type report struct {
 type statusCmd struct{ clientFlags }
 
 // Run implements the subcommand.
-func (c *statusCmd) Run(e *env) error {
+func (c *statusCmd) Run(e *cli.Env) error {
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		list, err := statuses(ctx, b, strings.Split(c.Servers, ","))
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return json.NewEncoder(e.out).Encode(struct {
+			return json.NewEncoder(e.Out).Encode(struct {
 				Replicas []report `json:"replicas"`
 			}{list})
 		}
-		w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "replica\taddress\tstate\tterm\tleader\tapplied\tlog\tkeys\tdurable\tmembers")
 		for _, s := range list {
 			if s.ID == 0 {
@@ -192,7 +195,7 @@ func statuses(ctx context.Context, b *client.Blocking, servers []string) (list [
 			err = json.Unmarshal(body, &s)
 		}
 		if err != nil {
-			s.Err = oneLine(err)
+			s.Err = cli.OneLine(err)
 		}
 		alive = alive || err == nil
 		list = append(list, s)
@@ -211,17 +214,17 @@ type memberCmd struct {
 }
 
 // Run implements the subcommand.
-func (c *memberCmd) Run(e *env) error {
+func (c *memberCmd) Run(e *cli.Env) error {
 	a := node.Admin{Cluster: c.netFlags.Cluster, ID: c.ID, Addr: c.Addr, Transfer: c.What == "lead"}
 	a.Change = map[string]replica.Change{"add": replica.Add, "learner": replica.Learner, "remove": replica.Remove}[c.What]
 	if (c.Addr == "") == (c.What == "add" || c.What == "learner") {
-		return usagef("member %s: an address goes with add and learner, and only with them", c.What)
+		return cli.Usagef("member %s: an address goes with add and learner, and only with them", c.What)
 	}
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		if err := change(ctx, b, strings.Split(c.Servers, ","), a); err != nil {
 			return err
 		}
-		return e.print(c.JSON, struct {
+		return e.Print(c.JSON, struct {
 			Done bool `json:"done"`
 		}{true}, "ok")
 	})
@@ -242,7 +245,7 @@ Examples:
 }
 
 // Run implements the subcommand.
-func (c *membersCmd) Run(e *env) error {
+func (c *membersCmd) Run(e *cli.Env) error {
 	want, err := parseMembers(c.List)
 	if err != nil {
 		return err
@@ -259,7 +262,7 @@ func (c *membersCmd) Run(e *env) error {
 			switch {
 			case len(now.Outgoing) > 0: // it is not complete
 			case len(a.Members) == 0:
-				return e.print(c.JSON, struct {
+				return e.Print(c.JSON, struct {
 					Done bool `json:"done"`
 				}{true}, "ok")
 			default:

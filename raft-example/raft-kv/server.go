@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 )
@@ -53,15 +54,15 @@ func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
 		Keys: c.Keys, Lease: c.Lease}, Log: node.NewLogID()}
 	switch {
 	case c.ID == 0:
-		return cfg, start, usagef("--id 0: replicas are numbered from 1")
+		return cfg, start, cli.Usagef("--id 0: replicas are numbered from 1")
 	case c.Tick < time.Millisecond:
-		return cfg, start, usagef("--tick %v: at least 1ms", c.Tick)
+		return cfg, start, cli.Usagef("--tick %v: at least 1ms", c.Tick)
 	case c.Lease < 0 || c.Lease > 9*c.Tick:
-		return cfg, start, usagef("--lease %v: at most 9 ticks, %v", c.Lease, 9*c.Tick)
+		return cfg, start, cli.Usagef("--lease %v: at most 9 ticks, %v", c.Lease, 9*c.Tick)
 	case c.Scrub < 0:
-		return cfg, start, usagef("--scrub %v: must not be negative", c.Scrub)
+		return cfg, start, cli.Usagef("--scrub %v: must not be negative", c.Scrub)
 	case c.Join == (c.Peers != ""):
-		return cfg, start, usagef("want --peers, or --join")
+		return cfg, start, cli.Usagef("want --peers, or --join")
 	case c.Join:
 		return cfg, start, nil
 	}
@@ -70,19 +71,19 @@ func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
 		return cfg, start, err
 	}
 	if _, ok := peers[c.ID]; !ok {
-		return cfg, start, usagef("--peers: replica %d itself is missing", c.ID)
+		return cfg, start, cli.Usagef("--peers: replica %d itself is missing", c.ID)
 	}
 	return cfg, replica.Boot(peers), nil
 }
 
 // Run implements the subcommand.
-func (c *serverCmd) Run(e *env) (err error) {
+func (c *serverCmd) Run(e *cli.Env) (err error) {
 	cfg, start, err := c.config()
 	if err != nil {
 		return err
 	}
 	debug.SetGCPercent(c.GC)
-	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var files *node.Files
 	if c.Dir != "" {
 		if files, err = node.OpenFiles(c.Dir, &cfg, start); err != nil {
@@ -122,19 +123,19 @@ func (c *serverCmd) Run(e *env) (err error) {
 			files.Scrub(n, c.Scrub)
 		}
 	}
-	if err := e.print(c.JSON, ready{true, c.ID, r.LocalAddr().String()}, "replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {
+	if err := e.Print(c.JSON, ready{true, c.ID, r.LocalAddr().String()}, "replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {
 		return err
 	}
 	return c.serve(e, n)
 }
 
 // serve runs the loop until Ctrl-C, or the end of the parent.
-func (c *serverCmd) serve(e *env, n *node.Node) error {
-	ctx, cancel := context.WithCancel(e.ctx)
+func (c *serverCmd) serve(e *cli.Env, n *node.Node) error {
+	ctx, cancel := context.WithCancel(e.Ctx)
 	defer cancel()
 	if c.Child {
 		go func() {
-			_, _ = io.Copy(io.Discard, e.in)
+			_, _ = io.Copy(io.Discard, e.In)
 			cancel()
 		}()
 	}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit statuses.
+const (
+	Done   = 0
+	Failed = 1
+	Usage  = 2
+)
+
+// Env holds the context and the streams of a subcommand.
+type Env struct {
+	Ctx context.Context // ends with Ctrl-C
+	In  io.Reader
+	Out io.Writer // results only
+	Err io.Writer // progress, logs, errors
+}
+
+// Print prints a result: v as JSON, or text and a newline.
+func (e *Env) Print(asJSON bool, v any, text string, args ...any) error {
+	if asJSON {
+		return json.NewEncoder(e.Out).Encode(v)
+	}
+	_, err := fmt.Fprintf(e.Out, text+"\n", args...)
+	return err
+}
+
+// UsageError is a mistake in the command line.
+type UsageError string
+
+func (e UsageError) Error() string { return string(e) }
+
+// Usagef returns a UsageError.
+func Usagef(format string, args ...any) error { return UsageError(fmt.Sprintf(format, args...)) }
+
+// OneLine returns the text of an error in one line, without the library's name in front.
+func OneLine(err error) string {
+	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	return strings.TrimPrefix(text, "erpc: ")
+}
+
+// App is a command.
+type App struct {
+	Name        string
+	Description string        // one line
+	Options     []kong.Option // further ones, such as kong.Vars
+}
+
+// Main runs the process's command line. Run is as in App.Run, and ends the process with the status
+// that it returns.
+func Main(run func(e *Env, args []string) (status int)) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(&Env{ctx, os.Stdin, os.Stdout, os.Stderr}, os.Args[1:])
+	stop()
+	os.Exit(status)
+}
+
+// helped is panicked with by kong's exit hook after --help or --version has been printed.
+type helped int
+
+// Run parses a command line into grammar, a pointer to a struct as kong wants it, and calls run
+// with what was parsed. Without arguments it prints the help. It returns the exit status, after a
+// line on e.Err if that is not Done.
+func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) error) (status int) {
+	defer func() {
+		if p := recover(); p != nil {
+			h, ok := p.(helped)
+			if !ok {
+				panic(p)
+			}
+			status = int(h)
+		}
+	}()
+	options := append([]kong.Option{
+		kong.Name(a.Name), kong.Description(a.Description), kong.Writers(e.Out, e.Err),
+		kong.Exit(func(code int) { panic(helped(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	}, a.Options...)
+	parser, err := kong.New(grammar, options...)
+	if err != nil {
+		return a.fail(e, err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(e.Err, "%s: %s; see %[1]s --help\n", a.Name, OneLine(err))
+		return Usage
+	}
+	if err := run(parsed); err != nil {
+		return a.fail(e, err)
+	}
+	return Done
+}
+
+// fail prints one line and returns the exit status that err stands for.
+func (a App) fail(e *Env, err error) int {
+	fmt.Fprintf(e.Err, "%s: %s\n", a.Name, OneLine(err))
+	var u UsageError
+	if errors.As(err, &u) {
+		return Usage
+	}
+	return Failed
+}

@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// childKey makes the test program a child, which does what the variable says.
+const childKey = "CLI_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childKey) {
+	case "":
+		os.Exit(m.Run())
+	case "ready":
+		fmt.Println(`{"Arg": "` + os.Args[1] + `"}`)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "fails":
+		fmt.Fprintln(os.Stderr, "no room")
+		os.Exit(3)
+	}
+}
+
+// grammar has a subcommand that fails as asked.
+type grammar struct {
+	Say sayCmd `cmd:"" help:"Say it."`
+}
+
+type sayCmd struct {
+	Word string `arg:""`
+	JSON bool
+}
+
+func (c *sayCmd) Run(e *Env) error {
+	switch c.Word {
+	case "usage":
+		return fmt.Errorf("say: %w", Usagef("%d words too many", 2))
+	case "lines":
+		return errors.Join(errors.New("erpc: one"), errors.New("two"))
+	}
+	return e.Print(c.JSON, []string{c.Word}, "said %s", c.Word)
+}
+
+// TestRun: each outcome has its status, and its line on the right stream.
+func TestRun(t *testing.T) {
+	for args, want := range map[string]struct {
+		status   int
+		out, err string // parts; empty: nothing at all
+	}{
+		"say hi":        {Done, "said hi\n", ""},
+		"say hi --json": {Done, `["hi"]` + "\n", ""},
+		"":              {Done, "Say it.", ""},
+		"--help":        {Done, "Say it.", ""},
+		"say usage":     {Usage, "", "tell: say: 2 words too many\n"},
+		"say lines":     {Failed, "", "tell: one; two\n"},
+		"say":           {Usage, "", "; see tell --help\n"},
+		"--nonsense":    {Usage, "", "tell: unknown flag --nonsense; see tell --help\n"},
+	} {
+		var out, err strings.Builder
+		e := &Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &out, Err: &err}
+		app := App{Name: "tell", Description: "Says things."}
+		status := app.Run(e, &grammar{}, strings.Fields(args), func(k *kong.Context) error {
+			return k.Run(e)
+		})
+		if status != want.status || !said(out.String(), want.out) || !said(err.String(), want.err) {
+			t.Errorf("%q: status %d, %q, %q", args, status, out.String(), err.String())
+		}
+	}
+}
+
+// said reports whether a stream has what it should have.
+func said(got, want string) bool {
+	return strings.Contains(got, want) && (want != "" || got == "")
+}
+
+// TestBadGrammar: a grammar that kong refuses fails.
+func TestBadGrammar(t *testing.T) {
+	var err strings.Builder
+	e := &Env{Ctx: t.Context(), Out: io.Discard, Err: &err}
+	if s := (App{Name: "tell"}).Run(e, grammar{}, nil, nil); s != Failed || err.Len() == 0 {
+		t.Errorf("status %d, %q", s, err.String())
+	}
+}
+
+// TestPanic: a panic of a subcommand is not taken for the end of --help.
+func TestPanic(t *testing.T) {
+	defer func() {
+		if p := recover(); p != "boom" {
+			t.Errorf("recovered %v", p)
+		}
+	}()
+	e := &Env{Ctx: t.Context(), Out: io.Discard, Err: io.Discard}
+	App{Name: "tell"}.Run(e, &grammar{}, []string{"say", "x"}, func(*kong.Context) error {
+		panic("boom")
+	})
+}
+
+// TestStartChild: a child says that it is ready and ends when it is stopped; if it ends before, the
+// error has what it said.
+func TestStartChild(t *testing.T) {
+	var ready struct{ Arg string }
+	c, err := StartChild([]string{"x"}, []string{childKey + "=ready"}, &ready)
+	if err != nil || ready.Arg != "x" {
+		t.Fatalf("%+v, %v", ready, err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+	_, err = StartChild(nil, []string{childKey + "=fails"}, &ready)
+	if err == nil || !strings.Contains(err.Error(), "no room") ||
+		!strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCores: a thread may be pinned to any core that it may use.
+func TestCores(t *testing.T) {
+	cores := AllowedCores()
+	done := make(chan error)
+	for _, core := range cores {
+		go func() { done <- pinned(core) }()
+		if err := <-done; err != nil {
+			t.Errorf("core %d: %v", core, err)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+// Package cli is what the project's commands share: how a command line is parsed and run, exit
+// statuses, one line for each error, and child processes. Only commands import it.
+//
+// Results go to standard output and nothing else does; progress and errors go to standard error. A
+// mistake in the command line is a [UsageError] and ends with [Usage], any other error with
+// [Failed].
+package cli
