@@ -117,3 +117,34 @@ func TestSeamRefuses(t *testing.T) {
 	p.send.deaf = false
 	p.close()
 }
+
+// TestSeamAfterDrop: when a full transport has made the endpoint drop a batch, nothing of it counts
+// as sealed any more.
+func TestSeamAfterDrop(t *testing.T) {
+	p := newSealedPair(t, false,
+		erpc.Config{Slots: 32, Credits: 32, Burst: 1, NoBundles: true})
+	secret := []byte("\x00\x07\x0e\x15\x1c\x23\x2a\x31\x38\x3f\x46\x4d") // of fillPattern
+	p.send.tap = func(pkt []byte, _ transport.Addr) {
+		if bytes.Contains(pkt, secret) {
+			t.Error("a packet left that is not sealed")
+		}
+	}
+	p.cend.takes = func(int) int { return 0 }
+	var calls []*result
+	for range 20 {
+		calls = append(calls, p.enqueue(tEcho, 100, 0))
+	}
+	if _, err := p.errPair.client.RunOnce(); err != nil {
+		t.Fatal(err)
+	}
+	p.cend.takes = nil // the batch has been dropped
+	calls = append(calls, p.enqueue(tEcho, 100, 0))
+	for _, res := range calls {
+		p.until(func() bool { return res.ends > 0 })
+		is(t, "a call", res.err, nil)
+	}
+	if n := p.published().TxDropped; n != 20 {
+		t.Errorf("%d packets were dropped", n)
+	}
+	p.close()
+}

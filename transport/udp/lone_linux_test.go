@@ -62,3 +62,23 @@ func TestLone(t *testing.T) {
 		send(40, 1000)
 	}
 }
+
+// TestLonely: a packet that leaves alone takes one call, and one that is larger than the MTU takes
+// none and is dropped.
+func TestLonely(t *testing.T) {
+	a, b := listen(t, "127.0.0.1:0", Config{MTU: 1500}), listen(t, "127.0.0.1:0", Config{})
+	dst, err := a.Resolve("127.0.0.1:" + portText(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{1500, 1501} {
+		n, err := a.TxBurst([]transport.TxItem{{Dst: dst, Head: make([]byte, size)}})
+		if n != 1 || err != nil {
+			t.Fatalf("%d bytes: %d taken, %v", size, n, err)
+		}
+	}
+	receive(t, b, 1, 8)
+	if s := a.Stats(); s.TxPackets != 1 || s.TxBytes != 1500 || s.TxCalls != 1 || s.TxDropped != 1 {
+		t.Errorf("%+v", s)
+	}
+}
