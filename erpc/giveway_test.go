@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
@@ -59,4 +60,15 @@ func TestWorkerGivesWay(t *testing.T) {
 		t.Error("all jobs ran before the loop")
 	}
 	p.close(sh.line)
+}
+
+// TestLoopPatience: results gather for a while.
+func TestLoopPatience(t *testing.T) {
+	for wait, want := range map[time.Duration]bool{
+		0: false, loopPatience - 1: false, loopPatience: true, time.Second: true,
+	} {
+		if got := overdue(5, monotime.Time(5).Add(wait)); got != want {
+			t.Errorf("after %v: %v", wait, got)
+		}
+	}
 }

@@ -261,10 +261,13 @@ func (p *workerPool) letRun() {
 
 // giveWay lets a loop run that has waited for long.
 func (p *workerPool) giveWay() {
-	if at := p.waited.Load(); at != 0 && monotime.Now().Sub(monotime.Time(at)) >= loopPatience {
+	if at := p.waited.Load(); at != 0 && overdue(monotime.Time(at), monotime.Now()) {
 		runtime.Gosched()
 	}
 }
+
+// overdue reports whether a loop that has waited since at is to run now.
+func overdue(at, now monotime.Time) bool { return now.Sub(at) >= loopPatience }
 
 // ran notes that the worker's job has ended.
 func (p *workerPool) ran(w *worker) {
