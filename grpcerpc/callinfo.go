@@ -16,7 +16,7 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// callInfo is what the options, the service config and the context say of a call.
+// callInfo holds what the options, the service config and the context say of a call.
 type callInfo struct {
 	coding
 	method       string

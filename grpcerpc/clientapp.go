@@ -89,7 +89,7 @@ func (s *clientStream) SendMsg(m any) error {
 	return nil
 }
 
-// sendError is what SendMsg returns when the stream has ended: RecvMsg has the status.
+// sendError returns the error of SendMsg when the stream has ended: RecvMsg has the status.
 func (s *clientStream) sendError() error {
 	if !s.desc.ClientStreams {
 		return nil

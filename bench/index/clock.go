@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// clock is what rows are timed with. On a machine that others use, CPU time is steadier than the
+// clock times the rows. On a machine that others use, CPU time is steadier than the
 // time of day: a row that waits for its turn gets no slower.
 type clock struct {
 	now func() time.Duration // for rows of one thread

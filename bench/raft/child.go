@@ -15,7 +15,7 @@ import (
 // childEnv makes this program, and its tests, a member of its own, of the system that it names.
 const childEnv = "RAFTSTORE_MEMBER"
 
-// start is what a child reads from its standard input first, one JSON object.
+// start is the first thing on a child's standard input, one JSON object.
 type start struct {
 	ID      uint64            `json:"id"`
 	Members map[uint64]string `json:"members"` // what each has printed
@@ -25,7 +25,7 @@ type start struct {
 	Lease   time.Duration     `json:"lease"`
 }
 
-// used is what a child has used and measured so far.
+// used counts what a child has used and measured so far.
 type used struct {
 	CPU   time.Duration `json:"cpu"`   // of this process since it began
 	Fsync time.Duration `json:"fsync"` // median of one, 0 without

@@ -25,7 +25,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
-// kinds are what the stubs run over, in the order of the server's addresses.
+// kinds names the networks below the stubs, in the order of the server's addresses.
 var kinds = []string{"grpc-go TCP", "grpcerpc UDP", "grpcerpc shm"}
 
 func main() {
@@ -106,7 +106,7 @@ func run(each time.Duration, rounds int) (err error) {
 	return measureAll(clients, each, rounds)
 }
 
-// conn is what both libraries dial.
+// conn is a connection of either library.
 type conn interface {
 	grpc.ClientConnInterface
 	io.Closer
