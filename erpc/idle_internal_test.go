@@ -61,8 +61,15 @@ func TestWhenLoopsSleep(t *testing.T) {
 }
 
 // TestWorkEndsSpells: sleeps and work are told to the policy, which learns from both: that packets
-// come late, and later that they come soon.
+// come late, and later that they come soon. It is the same for calls, which the pass that finds
+// them sends at once.
 func TestWorkEndsSpells(t *testing.T) {
+	for _, sends := range []bool{false, true} {
+		testWorkEndsSpells(t, sends)
+	}
+}
+
+func testWorkEndsSpells(t *testing.T, sends bool) {
 	const us = time.Microsecond
 	st := newStub(t, Config{})
 	st.procs = loops.Load() + 1
@@ -72,7 +79,9 @@ func TestWorkEndsSpells(t *testing.T) {
 			slept = st.idlePass(us)
 			passes++
 		}
-		st.pass(us)
+		if st.pass(us); sends {
+			st.lastWork = st.now
+		}
 		if err := st.pause(1, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -85,14 +94,15 @@ func TestWorkEndsSpells(t *testing.T) {
 		spell(300)
 	}
 	if n, slept := spell(300); !slept || n > 5 {
-		t.Errorf("%d passes, slept %v, though packets come after a millisecond", n, slept)
+		t.Errorf("sends %v: %d passes, slept %v, though packets come after a millisecond",
+			sends, n, slept)
 	}
 	for range 50 {
 		spell(1)
 	}
 	for range 50 {
 		if _, slept := spell(8); slept {
-			t.Fatal("slept though packets come soon")
+			t.Fatalf("sends %v: slept though packets come soon", sends)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (r *Rpc) pause(work int, limit time.Duration) error {
 	r.polling = true
 	if work > 0 {
 		if r.idle.Idling() {
-			r.idle.Work(now, r.lastWork)
+			r.idle.Work(now)
 		}
 		r.lastWork = now
 		if r.engine.handed > 0 {

@@ -40,7 +40,7 @@ func TestNoAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		m.step(since)
 		m.p.Slept(m.now.Add(ms))
-		m.p.Work(m.now, since)
+		m.p.Work(m.now)
 		m.p.Throttled(m.now)
 		m.now = m.now.Add(us)
 	}); n != 0 {

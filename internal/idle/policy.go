@@ -75,6 +75,7 @@ type Policy struct {
 
 	// The spell: the idle passes since the last work.
 	idling   bool
+	since    monotime.Time // it began, with the last work or packet sent
 	seen     monotime.Time // the last of them, or the end of a sleep after it
 	calm     monotime.Time // there is nothing to decide before
 	yieldAt  monotime.Time // the next Yield is due
@@ -123,7 +124,7 @@ func (p *Policy) Idle(now, since monotime.Time, s State) Step {
 	} else {
 		p.begin(now, &s)
 	}
-	p.seen, p.calm = now, 0
+	p.seen, p.since, p.calm = now, since, 0
 	if now >= p.switchAt && !p.cfg.Locked {
 		p.switchAt = now.Add(s.switchEvery())
 		p.switched = s.Handlers
@@ -222,18 +223,18 @@ func (p *Policy) Slept(now monotime.Time) {
 	p.seen, p.calm = now, 0
 }
 
-// Work ends the spell that began at since: the pass that began at now found something. It is to
-// be called once, if Idling.
+// Work ends the spell: the pass that began at now found something. It is to be called once, if
+// Idling. What that pass has sent already does not shorten the spell.
 //
 //go:noinline
-func (p *Policy) Work(now, since monotime.Time) {
+func (p *Policy) Work(now monotime.Time) {
 	p.gap(now)
 	p.idling, p.calm = false, 0
 	if p.cfg.Mode == Spin {
 		return
 	}
 	g, spinFor := p.guess, p.cfg.SpinFor
-	took, cost := now.Sub(since), g.price()
+	took, cost := now.Sub(p.since), g.price()
 	if !p.forced {
 		// The longest spell that can be worth a comparison is one asleep, where a spin would
 		// have met the packet at last.

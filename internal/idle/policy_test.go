@@ -48,7 +48,7 @@ func (m *machine) spell(d time.Duration) time.Duration {
 		m.now = m.now.Add(pass)
 		m.spent += pass
 		if m.now >= at && m.p.Idling() {
-			m.p.Work(m.now, since)
+			m.p.Work(m.now)
 			return m.now.Sub(at)
 		}
 		s := m.step(since)
