@@ -47,6 +47,9 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	if f.NoGSO {
 		args = append(args, "--no-gso")
 	}
+	if f.Portable {
+		args = append(args, "--portable")
+	}
 	if f.NoHugepages {
 		args = append(args, "--no-hugepages")
 	}

@@ -33,6 +33,7 @@ type netFlags struct {
 	Wait        string  `help:"What an idle loop does: adaptive, spin, sleep; default spin in bench, else adaptive." placeholder:"HOW"`
 	OwnCore     bool    `hidden:"" help:"An adaptive loop does not yield to other goroutines while it spins."`
 	NoGSO       bool    `name:"no-gso" hidden:"" help:"Every packet a datagram of its own."`
+	Portable    bool    `hidden:"" help:"UDP through package net, as on systems other than Linux."`
 	NoHugepages bool    `hidden:"" help:"No hugepages for message buffers."`
 	GC          int     `name:"gc" default:"400" help:"The garbage collector's GOGC while running; default ${default}." placeholder:"PERCENT"`
 	JSON        bool    `name:"json" help:"Print one JSON object."`

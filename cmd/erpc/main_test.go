@@ -283,6 +283,7 @@ func TestBenchVariants(t *testing.T) {
 		"bench rate --size 4 --resp-size 5000 --window 20",
 		"bench bandwidth --reverse --size 300000 --window 2 --mtu 8952 --credits 64",
 		"bench latency --no-gso --no-hugepages",
+		"bench latency --portable",
 	} {
 		status, out, errOut := runCommand(t, line+" --duration 30ms --json"+gentle)
 		if status != cli.Done {

@@ -81,7 +81,9 @@ func (udpMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 
 // udpConfig describes a UDP socket.
 func (f *netFlags) udpConfig() udp.Config {
-	return udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()}
+	return udp.Config{
+		MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn(), Portable: f.Portable,
+	}
 }
 
 func (udpMedium) check(f *netFlags) error {
