@@ -19,8 +19,8 @@ type ProcessorConfig struct {
 	Wake time.Duration
 }
 
-// Processor is a set of virtual cores that threads share. A thread that is ready gets a core that is
-// idle, its last one if possible, else it waits in one queue with the others, in order.
+// Processor is a set of virtual cores that threads share. A thread that is ready gets a core that
+// is idle, its last one if possible, else it waits in one queue with the others, in order.
 type Processor struct {
 	net    *Network
 	cfg    ProcessorConfig

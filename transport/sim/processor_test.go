@@ -148,7 +148,9 @@ func TestSlices(t *testing.T) {
 		a := open(t, n, EndpointConfig{Node: 0})
 		b := open(t, n, EndpointConfig{Node: 1, Processor: p})
 		attach(t, b, echo(t, b, 2*us))
-		attach(t, a, func(now Time, _ *transport.RxPacket) { packets = append(packets, now.Sub(StartTime)) })
+		attach(t, a, func(now Time, _ *transport.RxPacket) {
+			packets = append(packets, now.Sub(StartTime))
+		})
 		n.RunUntil(StartTime.Add(10))
 		n.now = StartTime.Add(100 * us)
 		ws.Submit(job(n, 50*us, &jobs)) // begins at 101: another thread had the core
@@ -185,7 +187,7 @@ func TestWaiting(t *testing.T) {
 		n.RunUntil(StartTime.Add(200 * us))
 		wantTimes(t, spin.String(), at, want...)
 		s := b.Thread().Stats()
-		spun := map[time.Duration]time.Duration{0: 0, 30 * us: 5*us + 30*us + 30*us, SpinForever: 191 * us}
+		spun := map[time.Duration]time.Duration{0: 0, 30 * us: 65 * us, SpinForever: 191 * us}
 		if s.Busy != 4*us || s.Spun != spun[spin] {
 			t.Errorf("spin %v: %+v, want %v spun", spin, s, spun[spin])
 		}
@@ -284,8 +286,8 @@ func randomLoad(t *testing.T, seed uint64) uint64 {
 	waiting := func() Waiting {
 		return Waiting{[]time.Duration{0, below(20 * us), SpinForever}[r.IntN(3)], r.IntN(2) == 0}
 	}
-	p := cores(t, n, ProcessorConfig{Cores: 1 + r.IntN(3), Slice: 1 + below(50*us), Switch: below(2 * us),
-		Wake: below(5 * us)})
+	p := cores(t, n, ProcessorConfig{Cores: 1 + r.IntN(3), Slice: 1 + below(50*us),
+		Switch: below(2 * us), Wake: below(5 * us)})
 	ws := workers(t, p, 1+r.IntN(3), 0, waiting())
 	a := open(t, n, EndpointConfig{Node: 0})
 	var charged time.Duration
@@ -319,8 +321,8 @@ func randomLoad(t *testing.T, seed uint64) uint64 {
 		sum.Spun += s.Spun
 	}
 	if got != sent || done.Done != uint64(jobs) || sum.Busy != charged {
-		t.Errorf("seed %d: %d of %d packets, %d of %d jobs, busy %v of %v", seed, got, sent, done.Done, jobs,
-			sum.Busy, charged)
+		t.Errorf("seed %d: %d of %d packets, %d of %d jobs, busy %v of %v", seed, got, sent, done.Done,
+			jobs, sum.Busy, charged)
 	}
 	if most := time.Duration(p.cfg.Cores) * time.Second; sum.Busy+sum.Spun > most {
 		t.Errorf("seed %d: %v of %v", seed, sum.Busy+sum.Spun, most)
