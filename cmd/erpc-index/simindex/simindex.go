@@ -32,7 +32,8 @@ type Model struct {
 }
 
 // Paper is a model that gives the paper's figures: a lookup as fast as Masstree's (1.5 M/s per
-// thread), packets so that 14 threads make 14.3 M/s, the way so that a GET at low load takes 2.7 us.
+// thread), packets so that 14 threads make 14.3 M/s, the way so that a GET at low load
+// takes 2.7 us.
 // The time of a sum is fitted to the two percentiles.
 var Paper = Model{Name: "the paper's", Run: 50, Packet: 140, Get: 670, Batched: 670,
 	Scan: 11 * time.Microsecond, HandOver: 100, Spread: 0.7, Way: 390}
