@@ -16,6 +16,7 @@ type command struct {
 	Put    putCmd    `cmd:"" help:"Store a value, a number."`
 	Delete deleteCmd `cmd:"" help:"Remove a key."`
 	Scan   scanCmd   `cmd:"" help:"Print keys and values in order."`
+	Sim    simCmd    `cmd:"" help:"The paper's experiment on virtual cores."`
 }
 
 // help holds the longer texts of flags.

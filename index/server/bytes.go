@@ -21,7 +21,7 @@ func NewBytes(m *index.Bytes, cfg Config) *Bytes { return &Bytes{m, cfg} }
 
 // Register adds the handlers to a Nexus, before its first Rpc. Errors: those of
 // erpc.Nexus.Register.
-func (s *Bytes) Register(n *erpc.Nexus) error {
+func (s *Bytes) Register(n Registrar) error {
 	scans := erpc.Background
 	if s.cfg.ScanInLoop {
 		scans = erpc.Dispatch

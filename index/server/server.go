@@ -24,9 +24,15 @@ type Service struct {
 // New returns a Service of m.
 func New(m *index.Map, cfg Config) *Service { return &Service{m, cfg} }
 
+// Registrar takes handlers. An erpc.Nexus is one.
+type Registrar interface {
+	Register(typ uint8, mode erpc.Mode, fn erpc.Handler) error
+	RegisterBatch(typ uint8, fn erpc.BatchHandler) error
+}
+
 // Register adds the handlers of a Service to a Nexus, before its first Rpc. Errors: those of
 // erpc.Nexus.Register.
-func (s *Service) Register(n *erpc.Nexus) error {
+func (s *Service) Register(n Registrar) error {
 	scans := erpc.Background
 	if s.cfg.ScanInLoop {
 		scans = erpc.Dispatch

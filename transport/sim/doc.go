@@ -25,6 +25,22 @@
 //
 // Links of rate 0 are infinitely fast and have no queue.
 //
+// # Processors
+//
+// An endpoint has a core of its own, of a simple kind: its driver runs at one moment, packets leave
+// at that moment, and what the run cost ([EndpointConfig], [Endpoint.Charge]) keeps the next run
+// back.
+//
+// An endpoint with a [Processor] shares virtual cores. Its driver is a [Thread], and so is each of
+// [Workers]. A thread works in bursts. A burst happens at one moment, the thread is charged for it
+// ([Network.Charge]), and then needs a core for as long. What it did is seen by others when the
+// time charged before has passed: packets leave, jobs are submitted, functions of [Network.Then]
+// are called. Meanwhile other threads can take the core, at the end of a slice. [Waiting] says
+// whether a thread without work keeps its core (polling) or sleeps and has to be woken.
+//
+// Memory is not delayed: what a burst writes into memory that threads share, others see from its
+// first moment on.
+//
 // # Driving
 //
 // Nobody blocks in a simulation: [Endpoint.Wait] returns at once. Instead the

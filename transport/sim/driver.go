@@ -31,6 +31,13 @@ func (n *Network) Attach(e *Endpoint, d Driver) {
 // Charge takes d of the endpoint's processor time, from the end of what is charged
 // already: its driver runs no earlier than that. A handler that takes time calls it.
 func (e *Endpoint) Charge(d time.Duration) {
+	if t := e.thread; t.inBurst() {
+		t.spent += max(d, 0)
+		return
+	} else if t != nil {
+		t.debt += max(d, 0)
+		return
+	}
 	e.busy = max(e.busy, e.net.now).Add(max(d, 0))
 	if e.runPos >= 0 && e.runAt < e.busy {
 		e.net.runs.set(e, e.busy, e.net.newSeq())
@@ -98,23 +105,52 @@ func (n *Network) noteWakes() {
 	}
 }
 
-// run lets the driver run and finds out when it is to run again.
+// run lets the driver run, or its thread.
 func (e *Endpoint) run() {
-	n, d := e.net, e.driver
+	n := e.net
 	n.runs.remove(e)
-	n.noteEndpoint(trRun, e)
-	e.lastRun = n.now
-	e.stalled = false
+	if e.thread != nil {
+		e.thread.notify()
+		return
+	}
+	outer := n.runner
+	n.runner = e
 	rx, tx := e.stats.RxPackets, e.stats.TxPackets
-	d.RunOnce()
+	received := e.pass()
+	n.runner = outer
 	rx, tx = e.stats.RxPackets-rx, e.stats.TxPackets-tx
 	if cost := e.cfg.RunCost + e.cfg.PacketCost*time.Duration(rx+tx); cost > 0 {
 		e.Charge(cost)
 	}
+	e.runAgain(received)
+}
+
+// drive is a burst of the endpoint's thread.
+func (e *Endpoint) drive() {
+	if e.driver == nil || e.paused || e.closed.Load() {
+		return
+	}
+	e.thread.spent += e.cfg.RunCost
+	e.runAgain(e.pass())
+}
+
+// pass lets the driver run, and reports whether it received packets.
+func (e *Endpoint) pass() bool {
+	e.net.noteEndpoint(trRun, e)
+	e.lastRun = e.net.now
+	e.stalled = false
+	rx := e.stats.RxPackets
+	e.driver.RunOnce()
+	return e.stats.RxPackets > rx
+}
+
+// runAgain finds out when the driver is to run again.
+func (e *Endpoint) runAgain(received bool) {
+	n, d := e.net, e.driver
 	if e.closed.Load() || e.driver == nil {
 		return
 	}
-	if rx > 0 && e.ring.length > 0 {
+	if received && e.ring.length > 0 {
 		e.wantRun(n.now)
 	}
 	if e.stalled && e.txFull() {

@@ -29,6 +29,10 @@ type EndpointConfig struct {
 	// RunCost and PacketCost are the processor time that a run of the driver
 	// takes, for itself and for each packet received or sent in it.
 	RunCost, PacketCost time.Duration
+	// Processor has the cores on which the driver runs, as a thread that waits as Wait says.
+	// Nil: a core of its own, and packets leave before the run's time has passed.
+	Processor *Processor
+	Wait      Waiting
 }
 
 // Endpoint is one end of a simulated network. It implements transport.Transport.
@@ -55,6 +59,9 @@ type Endpoint struct {
 	busy    Time // the processor is taken until then
 	paused  bool
 	stalled bool // the last TxBurst took less than all
+
+	thread *Thread // nil without a Processor
+	unsent int     // packets of the thread's burst that have not left yet
 }
 
 var _ transport.Transport = (*Endpoint)(nil)
@@ -85,6 +92,14 @@ func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
 		ring: newRing(c.RxRing), runPos: -1, lastRun: -1}
 	e.caps = transport.Caps{Name: "sim", MTU: n.cfg.MTU, RxRing: c.RxRing, TxCopies: true, ECN: true,
 		LinkRate: n.cfg.LinkBitsPerSec}
+	if p := c.Processor; p != nil {
+		if p.net != n {
+			return nil, fmt.Errorf("%w: a processor of another network", errConfig)
+		}
+		if e.thread, err = p.newThread(c.Wait, e.drive); err != nil {
+			return nil, err
+		}
+	}
 	n.opened++
 	n.endpoints = append(n.endpoints, e)
 	n.bind(d, e)
@@ -114,6 +129,9 @@ func (e *Endpoint) Name() string { return e.name }
 
 // Node returns the number of the endpoint's node.
 func (e *Endpoint) Node() int { return e.node.id }
+
+// Thread returns the endpoint's thread, nil without a Processor.
+func (e *Endpoint) Thread() *Thread { return e.thread }
 
 // Caps implements transport.Transport.
 func (e *Endpoint) Caps() transport.Caps { return e.caps }
@@ -147,7 +165,7 @@ func (e *Endpoint) Resolve(text string) (transport.Addr, error) {
 }
 
 // TxBurst implements transport.Transport. It copies; packets leave at the
-// present virtual time, in order.
+// present virtual time, in order, or as the thread of a Processor has time for them.
 func (e *Endpoint) TxBurst(items []transport.TxItem) (int, error) {
 	if e.closed.Load() {
 		return 0, transport.ErrClosed
@@ -169,7 +187,12 @@ func (e *Endpoint) TxBurst(items []transport.TxItem) (int, error) {
 		}
 		e.stats.TxPackets++
 		e.stats.TxBytes += uint64(len(it.Head) + len(it.Data))
-		n.send(e, dst, it)
+		if e.thread.inBurst() {
+			e.txLater(dst, it)
+			continue
+		}
+		k, _ := n.pack(e, dst, it)
+		n.launch(e, k)
 	}
 	return len(items), nil
 }
@@ -181,7 +204,7 @@ func (e *Endpoint) txFull() bool {
 	}
 	nic := &e.node.nic
 	nic.drain(e.net.now)
-	return nic.length >= e.cfg.TxRing
+	return nic.length+e.unsent >= e.cfg.TxRing
 }
 
 // Flush implements transport.Transport. There is nothing to do.
@@ -203,6 +226,9 @@ func (e *Endpoint) RxBurst(pkts []transport.RxPacket) (int, error) {
 		e.held = append(e.held, i)
 	}
 	e.stats.RxPackets += uint64(n)
+	if e.thread.inBurst() {
+		e.thread.spent += time.Duration(n) * e.cfg.PacketCost
+	}
 	return n, nil
 }
 
@@ -253,6 +279,9 @@ func (e *Endpoint) vanish(kind traceKind) {
 	}
 	n.runs.remove(e)
 	e.driver = nil
+	if e.thread != nil {
+		e.thread.end()
+	}
 	if b := e.node.binds[e.addr.Port]; b.ep == e {
 		b.ep = nil
 	}

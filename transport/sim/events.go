@@ -7,6 +7,8 @@ const (
 	evHop     eventKind = iota // packet arg joins the next output queue
 	evDeliver                  // packet arg arrives at its endpoint
 	evTimer                    // timer arg fires
+	evCore                     // core arg goes on
+	evThread                   // thread arg is awake
 )
 
 // event is something that will happen. It holds no pointer, so that moving it

@@ -23,6 +23,11 @@ type Network struct {
 	timers []func()
 	freeTm []uint32
 
+	cores   []*core
+	threads []*Thread
+	running *Thread   // whose burst this is
+	runner  *Endpoint // whose run this is, of those without a thread
+
 	nodes     []*node
 	racks     []*rack
 	spine     fabric
@@ -76,8 +81,14 @@ func New(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// Now returns the virtual time. It starts at StartTime.
-func (n *Network) Now() Time { return n.now }
+// Now returns the virtual time. It starts at StartTime. In a burst of a thread it includes what
+// the thread has been charged so far.
+func (n *Network) Now() Time {
+	if n.running != nil {
+		return n.now.Add(n.running.spent)
+	}
+	return n.now
+}
 
 // Rand returns a random source for the use of the scenario: seeded by the same
 // seed, but not the one that decides the faults.
@@ -98,7 +109,7 @@ func (n *Network) After(d time.Duration, f func()) {
 		i = uint32(len(n.timers))
 		n.timers = append(n.timers, f)
 	}
-	n.push(n.now.Add(max(d, 0)), evTimer, i)
+	n.push(n.Now().Add(max(d, 0)), evTimer, i)
 }
 
 // Step moves the time to the next event and processes it. It returns false if
@@ -169,6 +180,12 @@ func (n *Network) process(e event) {
 		n.freeTm = append(n.freeTm, e.arg)
 		n.noteTimer(e.arg)
 		f()
+	case evCore:
+		n.cores[e.arg].onEvent()
+	case evThread:
+		if t := n.threads[e.arg]; t.state == isWaking {
+			t.proc.enqueue(t)
+		}
 	}
 }
 
@@ -186,16 +203,24 @@ func (n *Network) newID() uint64 {
 	return n.lastID
 }
 
-// send puts one packet on the way that e sends to a port of dst.
-func (n *Network) send(e *Endpoint, dst *node, it *transport.TxItem) {
+// pack makes a packet that e will send to a port of dst.
+func (n *Network) pack(e *Endpoint, dst *node, it *transport.TxItem) (uint32, *packet) {
 	i, p := n.pool.get(len(it.Head) + len(it.Data))
 	copy(p.buf[copy(p.buf, it.Head):], it.Data)
 	p.from, p.src, p.dst, p.port = e.addr, e.node, dst, it.Dst.Port
-	p.id, p.hop, p.ce, p.damaged = n.newID(), 1, false, false
+	p.hop, p.ce, p.damaged = 1, false, false
 	p.wire = int32(max(len(p.buf)+n.cfg.WireOverhead, n.cfg.MinWire))
 	if n.cfg.Racks > 1 {
 		p.flow = n.flowHash(e, dst, it.Dst.Port)
 	}
+	return i, p
+}
+
+// launch puts a packet of e on the way.
+func (n *Network) launch(e *Endpoint, i uint32) {
+	p := n.pool.all[i]
+	dst := p.dst
+	p.id = n.newID()
 	n.stats.Sent++
 	n.hash = mix(n.hash, uint64(crc32.Checksum(p.buf, castagnoli))<<32|uint64(len(p.buf)))
 	n.hash = mix(n.hash, uint64(e.index)<<48^uint64(dst.id)<<24^uint64(p.port))
