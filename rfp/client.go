@@ -47,8 +47,9 @@ type Client struct {
 	slots   [MaxSlots]slot
 	busy    uint64 // slots under way, a bit each
 	free    uint64
-	open    int  // slot whose message takes calls, -1: none
-	fresh   bool // calls came since the last Poll
+	leaving uint64 // ... whose message goes with the next doorbell
+	open    int    // slot whose message takes calls, -1: none
+	fresh   bool   // calls came since the last Poll
 	modes   [256]mode
 	sizer   Sizer
 	batch   onesided.Batch
@@ -66,7 +67,6 @@ type slot struct {
 	size    int // of its body
 	opened  Time
 	sent    Time
-	posted  Time // the last READ
 	next    Time // when to post one; never: something else has to happen before
 	reads   int  // that found nothing
 	reading bool
@@ -214,14 +214,24 @@ func (c *Client) flush() {
 		h.flags |= flagSum
 	}
 	finish(c.message(i), c.control.nonce, &h)
-	s.asked, s.reading, s.reads, s.have, s.sent, s.next = false, false, 0, 0, c.now, never
+	s.asked, s.reading, s.reads, s.have, s.next = false, false, 0, 0, never
 	signal := !s.reply && c.cfg.First == After && c.view == nil
 	at := c.cfg.requestAt(i)
 	c.batch.Write(clientPrivate, at, serverRequests, at, messageBytes(s.size),
 		opID(opWrite, i, s.seq), signal)
 	c.busy |= 1 << i
-	if !s.reply && c.view == nil {
-		c.first(i, m)
+	c.leaving |= 1 << i
+}
+
+// depart notes when the messages leave that this doorbell has, and plans their first READs.
+func (c *Client) depart() {
+	for ; c.leaving != 0; c.leaving &= c.leaving - 1 {
+		i := bits.TrailingZeros64(c.leaving)
+		s := &c.slots[i]
+		s.sent = c.now
+		if !s.reply && c.view == nil {
+			c.first(i, &c.modes[s.entries[0].kind])
+		}
 	}
 }
 
@@ -254,6 +264,7 @@ func (c *Client) Poll(now Time) int {
 		c.flush()
 	}
 	c.fresh = false
+	c.depart()
 	c.ring()
 	return int(c.stats.Calls - ended)
 }
@@ -262,7 +273,7 @@ func (c *Client) Poll(now Time) int {
 // now at the earliest.
 func (c *Client) NextWake() Time {
 	at := min(c.wake, c.soonest)
-	if c.open >= 0 {
+	if c.open >= 0 || c.leaving != 0 || len(c.batch.Ops) > 0 {
 		at = c.now
 	}
 	return max(at, c.now)

@@ -14,7 +14,6 @@ type mode struct {
 	reply   bool
 	slow    int           // messages in a row that speak for replies
 	fast    int           // ... for fetching
-	wait    time.Duration // from sending to the first READ
 	process time.Duration // reported last
 }
 
@@ -24,11 +23,11 @@ func (c *Client) first(i int, m *mode) {
 	case Behind:
 		c.read(i)
 	case Paced:
-		if m.wait == 0 {
+		if m.process == 0 {
 			c.read(i)
 			return
 		}
-		c.plan(i, c.now.Add(m.wait))
+		c.plan(i, c.now.Add(m.process))
 	}
 }
 
@@ -54,7 +53,7 @@ func (c *Client) readDue() {
 // read puts a READ of F bytes into the doorbell.
 func (c *Client) read(i int) {
 	s := &c.slots[i]
-	s.reading, s.next, s.posted, s.have = true, never, c.now, 0
+	s.reading, s.next, s.have = true, never, 0
 	c.stats.Reads++
 	c.batch.Read(clientPrivate, c.cfg.landingAt(i), serverResponses, c.cfg.responseAt(i), c.cfg.F,
 		opID(opRead, i, s.seq))
@@ -254,23 +253,10 @@ func (c *Client) accept(i int, h *head, mem []byte) {
 	kind := s.entries[0].kind
 	m := &c.modes[kind]
 	m.process = unitsTime(h.aux)
-	if !s.reply && c.cfg.First == Paced && c.view == nil {
-		m.learn(s.reads, s.posted.Sub(s.sent))
-	}
 	if c.cfg.Mode == Hybrid {
 		c.judge(kind, m, s, messageBytes(h.size))
 	}
 	c.deliver(i, h, mem)
-}
-
-// learn adapts when the first READ goes: later when it came too early, by steps a little earlier
-// as long as it does not.
-func (m *mode) learn(missed int, at time.Duration) {
-	if missed > 0 {
-		m.wait += (at - m.wait) / 2
-		return
-	}
-	m.wait -= m.wait / 128
 }
 
 // judge changes the mode of a type by the message that has ended.

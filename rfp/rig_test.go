@@ -1,15 +1,12 @@
 package rfp
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/rfp/onesided"
 	"github.com/userspace-rpc/erpc/rfp/onesided/model"
 )
 
@@ -301,7 +298,3 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
-
-var _ = rand.N[int]
-var _ = bytes.Equal
-var _ onesided.Link

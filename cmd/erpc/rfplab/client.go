@@ -16,6 +16,7 @@ import (
 // clientThread makes calls in a closed loop: messages to a server that it draws, so many under way.
 type clientThread struct {
 	l      *lab
+	id     int
 	m      *model.Machine
 	th     *model.Thread
 	rng    *rand.Rand
@@ -37,7 +38,7 @@ type message struct {
 }
 
 func (l *lab) addClient(m *model.Machine, id int) error {
-	c := &clientThread{l: l, m: m, rng: rand.New(rand.NewPCG(l.Seed, uint64(id)+100)),
+	c := &clientThread{l: l, id: id, m: m, rng: rand.New(rand.NewPCG(l.Seed, uint64(id)+100)),
 		begun: make([]message, l.Outstanding)}
 	c.th = m.Thread(c.step)
 	if l.Choose != nil {
@@ -116,6 +117,9 @@ func (c *clientThread) begin(now model.Time) {
 	}
 	key := l.zipf.next(c.rng)
 	part := int(mix(key) % uint64(l.Servers))
+	if l.Own {
+		part = c.id % l.Servers
+	}
 	m := &c.begun[i]
 	*m = message{at: now, used: true}
 	if c.choose != nil {

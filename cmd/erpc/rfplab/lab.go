@@ -30,7 +30,10 @@ type Run struct {
 	Calls       int     // that count
 	Warm        int     // calls before
 	Seed        uint64
-	Machines    int // of clients; default 7, the papers'
+	Machines    int // of clients; default 7, as in the papers
+	// Own gives each client thread one server thread, to which all its messages go. Otherwise each
+	// message goes where its key belongs.
+	Own bool
 	// Choose, if not nil, makes the mode of each client's messages its own affair.
 	Choose func(now model.Time) Chooser
 }
