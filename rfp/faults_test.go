@@ -222,10 +222,12 @@ func TestHostile(t *testing.T) {
 		rng := r.net.Rand()
 		l := &load{n: 100, window: 3}
 		r.start(good, l)
-		for l.ended < l.n {
-			if !r.net.Step() {
-				break
+		var scribble func()
+		scribble = func() {
+			if l.ended == l.n {
+				return
 			}
+			r.net.At(r.net.Now().Add(200*time.Nanosecond), scribble)
 			slot := small.requestAt(rng.IntN(small.Slots))
 			h := head{seq: 1 + uint32(rng.IntN(3)), size: rng.IntN(300), flags: uint8(rng.IntN(6)),
 				count: rng.IntN(80)}
@@ -238,6 +240,8 @@ func TestHostile(t *testing.T) {
 			onesided.Store(mem, slot, first)
 			r.thread.Wake()
 		}
+		scribble()
+		r.until("end of all calls", func() bool { return l.ended == l.n })
 		if l.ended != l.n || l.failed > 0 {
 			t.Fatalf("seed %d: %d calls of another client ended, %d failed: %v", seed, l.ended, l.failed, l.lastErr)
 		}

@@ -31,8 +31,8 @@ type Report struct {
 	Cut       bool
 }
 
-// jakiro is the store of the papers: 7 client machines of 5 threads each.
-func jakiro(seed uint64, servers int) Run {
+// store is the store of the papers: 7 client machines of 5 threads each.
+func store(seed uint64, servers int) Run {
 	return Run{Params: model.Paper(), Servers: servers, Clients: 35, Gets: .95, Seed: seed,
 		Config: rfp.Config{Paper: true, F: 64}}
 }
@@ -45,7 +45,7 @@ func reply(r Run) Run {
 
 // batched is a run with batches; each client has a server thread of its own.
 func batched(seed uint64, n int, own bool) Run {
-	r := jakiro(seed, 16)
+	r := store(seed, 16)
 	r.Own, r.Calls = own, 2000*n
 	r.Config.Batch, r.Config.F = n, 64*n
 	return r
@@ -66,8 +66,8 @@ func Figures(ctx context.Context, seed uint64, tell func(string, float64)) (rep 
 		rep.Figures = append(rep.Figures, Figure{what, got, paper, unit})
 	}
 	tell("peaks", 0)
-	jak := run(jakiro(seed, 4))
-	one := jakiro(seed, 6)
+	jak := run(store(seed, 4))
+	one := store(seed, 6)
 	one.Clients = 28
 	rep1 := run(reply(one))
 	add("Jakiro, 4 server threads, 35 clients", jak.Rate/1e6, 5.5, "M/s")
@@ -105,14 +105,14 @@ func values(run func(Run) Result, seed uint64, add func(string, float64, float64
 		paper   float64
 	}{{36, 32, 5.5}, {36, 64, 3.7}, {36, 256, 3.7}, {36, 512, 3.7}, {132, 32, 5.5}, {132, 128, 5.5},
 		{36, 1024, 3.1}} {
-		r := jakiro(seed, 4)
+		r := store(seed, 4)
 		r.Value = v.size
 		r.Config.F = v.f - 4 + rfp.Overhead + rfp.Entry + 4
 		name := "values of " + itoa(v.size) + " bytes, F = " + itoa(v.f)
 		add(name, run(r).Rate/1e6, v.paper, "M/s")
 	}
 	for _, v := range []struct{ gets, theta float64 }{{.5, 0}, {.05, 0}, {.95, .99}} {
-		r := jakiro(seed, 4)
+		r := store(seed, 4)
 		r.Gets, r.Theta = v.gets, v.theta
 		name := itoa(int(100*v.gets)) + " % GETs"
 		if v.theta > 0 {
@@ -124,7 +124,7 @@ func values(run func(Run) Result, seed uint64, add func(string, float64, float64
 
 // pipelined is what the review says: replies that are not waited for.
 func pipelined(run func(Run) Result, seed uint64, add func(string, float64, float64, string)) {
-	r := jakiro(seed, 16)
+	r := store(seed, 16)
 	r.Params, r.Config.Mode = model.PipelinedReply(), rfp.Reply
 	add("pipelined replies at 20 M/s, the paper's in-bound rate", run(r).Rate/1e6, 0, "M/s")
 	r.Params, r.Outstanding = model.Pipelined(), 8
@@ -157,7 +157,7 @@ func batches(run func(Run) Result, seed uint64, jak Result, add func(string, flo
 
 // point measures the modes at a process time.
 func point(run func(Run) Result, seed uint64, process time.Duration) Point {
-	r := jakiro(seed, 16)
+	r := store(seed, 16)
 	r.Own, r.Process, r.Calls = true, process, 8000
 	f := r
 	f.Config.Mode = rfp.Fetch
