@@ -46,7 +46,7 @@ func reply(r Run) Run {
 // batched is a run with batches; each client has a server thread of its own.
 func batched(seed uint64, n int, own bool) Run {
 	r := store(seed, 16)
-	r.Own, r.Calls = own, 2000*n
+	r.Own, r.Calls = own, 600*n
 	r.Config.Batch, r.Config.F = n, 64*n
 	return r
 }
@@ -81,8 +81,8 @@ func Figures(ctx context.Context, seed uint64, tell func(string, float64)) (rep 
 	pipelined(run, seed, add)
 	tell("batches", .3)
 	batches(run, seed, jak, add)
-	for i, p := range []float64{0, 1, 2, 3, 4, 5, 5.5, 6, 6.5, 7, 7.5, 8, 10, 12, 15, 20} {
-		tell("process times", .5+float64(i)/32)
+	for i, p := range []float64{0, 2, 4, 5, 6, 6.5, 7, 8, 10, 15} {
+		tell("process times", .5+float64(i)/20)
 		rep.Points = append(rep.Points, point(run, seed, time.Duration(p*1000)))
 	}
 	for _, p := range rep.Points {
@@ -158,7 +158,7 @@ func batches(run func(Run) Result, seed uint64, jak Result, add func(string, flo
 // point measures the modes at a process time.
 func point(run func(Run) Result, seed uint64, process time.Duration) Point {
 	r := store(seed, 16)
-	r.Own, r.Process, r.Calls = true, process, 8000
+	r.Own, r.Process, r.Calls = true, process, 4000
 	f := r
 	f.Config.Mode = rfp.Fetch
 	h := r
