@@ -27,9 +27,11 @@
 //	         entries: size (24 bits), type or status (8), bytes, each from a multiple of 4 on
 //	tail     made of the sequence, a number that only the two sides know, and perhaps a CRC-32C
 //
-// The sequence grows by one with each message of a slot and wraps; nothing is ever cleared. A reader
+// The sequence grows by one with each message of a slot and wraps; nothing is ever cleared. A
+// reader
 // takes a message if its first word has the sequence that is due and its tail belongs to that. The
-// writer stores the first word last, so a READ that sees two moments of it is noticed whichever half
+// writer stores the first word last, so a READ that sees two moments of it is noticed whichever
+// half
 // came first: a new first word means that all was written when it was read, and a tail of the same
 // message that all before it was. Memory that is placed in more than two pieces in any order needs
 // Checksum.
@@ -38,7 +40,8 @@
 //
 // Each type begins with fetching. Messages of a type in reply mode carry a flag. The server always
 // leaves the result in its own memory, and then writes it to the client too if the message has the
-// flag, or if the slot's word names its sequence. A client that wants to change the mode of a message
+// flag, or if the slot's word names its sequence. A client that wants to change the mode of a
+// message
 // under way writes that word and posts a READ behind it. The server stores the result before it
 // looks at the word, so either it sees the word and replies, or the READ finds the result.
 //
@@ -58,6 +61,7 @@
 //
 // # Threads
 //
-// A client and a server belong to one goroutine each, which polls them. Poller joins an event loop of
+// A client and a server belong to one goroutine each, which polls them. Poller joins an event
+// loop of
 // package erpc. Time is an argument, or a clock that the caller gives.
 package rfp

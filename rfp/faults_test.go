@@ -243,7 +243,8 @@ func TestHostile(t *testing.T) {
 		scribble()
 		r.until("end of all calls", func() bool { return l.ended == l.n })
 		if l.ended != l.n || l.failed > 0 {
-			t.Fatalf("seed %d: %d calls of another client ended, %d failed: %v", seed, l.ended, l.failed, l.lastErr)
+			t.Fatalf("seed %d: %d calls of another client ended, %d failed: %v", seed, l.ended,
+				l.failed, l.lastErr)
 		}
 		if r.server.Stats().Malformed == 0 {
 			t.Errorf("seed %d: nothing was found malformed", seed)

@@ -161,7 +161,8 @@ func (r *rig) start(c *rigClient, l *load) {
 	c.every = func() {
 		for l.begun < l.n && l.begun-l.ended < l.window && c.Ready() {
 			id, n := l.first+uint64(l.begun), l.size(l.begun)
-			q := Call{Kind: 1, Body: request(id, n), Tag: id, Done: func(tag uint64, resp []byte, err error) {
+			q := Call{Kind: 1, Body: request(id, n), Tag: id, Done: func(tag uint64, resp []byte,
+				err error) {
 				l.ended++
 				l.ends[tag]++
 				l.latency += r.net.Now().Sub(l.sentAt[tag])
@@ -275,7 +276,8 @@ func TestErrors(t *testing.T) {
 	send(1, 3, request(3, 5000))
 	c.thread.Wake()
 	r.until("answers", func() bool { return len(got) == 3 })
-	if !errors.Is(got[1], ErrNoHandler) || got[2] != RemoteError("no luck") || !errors.Is(got[3], ErrTooLarge) {
+	if !errors.Is(got[1],
+		ErrNoHandler) || got[2] != RemoteError("no luck") || !errors.Is(got[3], ErrTooLarge) {
 		t.Errorf("%v", got)
 	}
 	if err := c.Send(&Call{Kind: 1, Body: make([]byte, 300)}); !errors.Is(err, ErrTooLarge) {
@@ -285,7 +287,8 @@ func TestErrors(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for i, c := range []Config{
-		{}, {Geometry: Geometry{65, 64, 64}}, {Geometry: Geometry{1, 1 << 24, 64}}, {Geometry: Geometry{1, 64, 0}},
+		{}, {Geometry: Geometry{65, 64, 64}}, {Geometry: Geometry{1, 1 << 24, 64}},
+		{Geometry: Geometry{1, 64, 0}},
 		{Geometry: Geometry{64, 1<<24 - 1, 64}},
 		{Geometry: small, F: 8}, {Geometry: small, F: -1}, {Geometry: small, R: -1},
 		{Geometry: small, R: MaxR + 1}, {Geometry: small, Mode: 9}, {Geometry: small, First: 9},

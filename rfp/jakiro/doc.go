@@ -1,5 +1,6 @@
 // Package jakiro is RFP's key-value store: partitions of package kv/mica, each behind a server of
-// package rfp, and the design that the papers compare with, in which clients read the store's memory
+// package rfp, and the design that the papers compare with, in which clients read the store's
+// memory
 // themselves.
 //
 // # Requests

@@ -19,10 +19,12 @@
 //   - A completion follows each READ, and each WRITE posted with Signal, in the order of posting.
 //     [Link.Post] fails as a whole, and posts nothing, if the batch names memory outside the
 //     peer's regions, or an access that the peer did not grant. The link goes on.
-//   - A link that has ended delivers one completion with an error for each operation that would have
+//   - A link that has ended delivers one completion with an error for each operation that would
+//     have
 //     had one, and [Link.Err] says why.
 //
-// [Link.View] is a short way: where the peer's memory is mapped (shared memory), the reader may look
+// [Link.View] is a short way: where the peer's memory is mapped (shared memory), the reader may
+// look
 // at it in place, which is what a READ of zero cost would be.
 //
 // One goroutine at a time uses a side of a link.

@@ -47,11 +47,12 @@ func reply(r Run) Run {
 func batched(seed uint64, n int, own bool) Run {
 	r := store(seed, 16)
 	r.Own, r.Calls = own, 600*n
-	r.Config.Batch, r.Config.F = n, 64*n
+	r.Config.Batch, r.Config.F = n, rfp.DefaultF // RF-RPC section 5.1
 	return r
 }
 
-// Gain is the part by which fetching must be faster to count, at the crossover (RF-RPC section 3.2).
+// Gain is the part by which fetching must be faster to count, at the crossover (RF-RPC section
+// 3.2).
 const Gain = 1.1
 
 // Figures carries the experiments out.
@@ -134,7 +135,8 @@ func pipelined(run func(Run) Result, seed uint64, add func(string, float64, floa
 }
 
 // batches is RF-RPC's figures 13 and 14.
-func batches(run func(Run) Result, seed uint64, jak Result, add func(string, float64, float64, string)) {
+func batches(run func(Run) Result, seed uint64, jak Result, add func(string, float64,
+	float64, string)) {
 	for _, own := range []bool{true, false} {
 		name, best, paper := "clients with a server thread each: ", 0.0, 1.0
 		if !own {
@@ -146,7 +148,8 @@ func batches(run func(Run) Result, seed uint64, jak Result, add func(string, flo
 			switch {
 			case n == 4:
 				add(name+"batch 4, rate to unbatched", res.Rate/jak.Rate, 3.9*paper, "times")
-				add(name+"batch 4, latency to unbatched", float64(res.Mean)/float64(jak.Mean), 1.08*paper, "times")
+				add(name+"batch 4, latency to unbatched", float64(res.Mean)/float64(jak.Mean),
+					1.08*paper, "times")
 			case n == 24:
 				add(name+"batch 24", res.Rate/1e6, 45.8*paper, "M/s")
 			}

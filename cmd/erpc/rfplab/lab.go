@@ -133,7 +133,8 @@ func (r *Run) defaults() {
 		most = 1024
 	}
 	entry := most + 24 + rfp.Entry
-	r.Config.Geometry = rfp.Geometry{Slots: max(1, r.Outstanding), Request: batch * entry, Response: batch * entry}
+	r.Config.Geometry = rfp.Geometry{Slots: max(1, r.Outstanding), Request: batch * entry,
+		Response: batch * entry}
 	if r.Config.BatchBytes == 0 {
 		r.Config.BatchBytes = min(r.Config.Request, max(rfp.DefaultBatchBytes, batch*entry))
 	}

@@ -5,7 +5,8 @@
 // # An adapter
 //
 // An operation passes, in this order: the issuing adapter's out-bound engine, the wire, and the
-// serving adapter's in-bound engine. A READ's answer passes the wire once more. Each engine and each
+// serving adapter's in-bound engine. A READ's answer passes the wire once more. Each engine and
+// each
 // direction of the wire serves one at a time, in the order of arrival:
 //
 //	stage        takes                                  rate is the adapter's

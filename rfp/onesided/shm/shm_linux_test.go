@@ -57,7 +57,8 @@ func TestConformance(t *testing.T) {
 // TestSealed holds that a client cannot get a writable mapping of what it may only read, nor cut a
 // file short.
 func TestSealed(t *testing.T) {
-	own := []onesided.Spec{{Size: 4096, Access: onesided.PeerReads}, {Size: 4096, Access: onesided.PeerWrites}}
+	own := []onesided.Spec{{Size: 4096, Access: onesided.PeerReads}, {Size: 4096,
+		Access: onesided.PeerWrites}}
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path, own, nil)
 	if err != nil {
