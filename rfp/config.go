@@ -42,7 +42,7 @@ type First uint8
 
 // The ways.
 const (
-	// Paced posts it after the process time that the server reported last for that type.
+	// Paced posts it after 1.5 times the process time reported last for its type.
 	Paced First = iota
 	// After posts it when the WRITE has ended, as the papers do.
 	After

@@ -15,7 +15,7 @@
 // # Memory
 //
 //	region          owner    the peer   holds
-//	requests        server   writes     a request per slot; behind them a word per slot: "reply to it"
+//	requests        server   writes     a request per slot; a word per slot: "reply to it"
 //	responses       server   reads      64 bytes about the server; a response per slot
 //	replies         client   writes     a response per slot
 //	private         client   -          what is written from and read into

@@ -27,7 +27,7 @@ func (c *Client) first(i int, m *mode) {
 			c.read(i)
 			return
 		}
-		c.plan(i, c.now.Add(m.process*5/4))
+		c.plan(i, c.now.Add(m.process*3/2))
 	}
 }
 

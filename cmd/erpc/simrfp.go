@@ -44,7 +44,7 @@ func printRfp(w io.Writer, r *rfplab.Report) {
 		fmt.Fprintf(t, "%s\t%.2f\t%s\t%s\n", f.What, f.Model, paper, f.Unit)
 	}
 	_ = t.Flush()
-	fmt.Fprintln(w, "\nBy process time, 16 server threads: calls per second, and client time per call.")
+	fmt.Fprintln(w, "\nBy process time, 16 server threads: calls/s, client time per call.")
 	t = table(w)
 	fmt.Fprintln(t, "process\tfetch\treply\thybrid\tfetch\treply\thybrid")
 	for _, p := range r.Points {

@@ -119,7 +119,8 @@ var table = []row{
 	{path: "rfp/onesided", traits: pure | mayUnsafe},
 	{path: "rfp/onesided/conformance", may: []string{"rfp/onesided"}, traits: suite},
 	{path: "rfp/onesided/model", may: []string{"rfp/onesided", "internal/monotime"}, traits: pure},
-	{path: "rfp/onesided/shm", may: []string{"rfp/onesided", "internal/shmem"}, third: xsys, traits: mayClock},
+	{path: "rfp/onesided/shm", may: []string{"rfp/onesided", "internal/shmem"}, third: xsys,
+		traits: mayClock},
 
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",

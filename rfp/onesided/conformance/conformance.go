@@ -38,7 +38,8 @@ func specs() []onesided.Spec {
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"Regions": regions, "WriteRead": writeRead, "Refused": refused, "Order": order,
-		"Signals": signals, "Random": random, "View": view, "Close": closing, "NoAllocation": noAllocation,
+		"Signals": signals, "Random": random, "View": view, "Close": closing,
+		"NoAllocation": noAllocation,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
