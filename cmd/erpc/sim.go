@@ -23,6 +23,7 @@ type simCmds struct {
 	Incast simIncastCmd `cmd:"" help:"Many clients send large requests to one server: Table 5."`
 	Loss   simLossCmd   `cmd:"" help:"Large requests over a lossy link: Table 4."`
 	Scale  simScaleCmd  `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
+	Rfp    simRfpCmd    `cmd:"" help:"Remote fetching beside replies, on modelled adapters: RF-RPC."`
 }
 
 // simFlags are the flags of every experiment.

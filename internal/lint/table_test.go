@@ -115,6 +115,14 @@ var table = []row{
 	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}, traits: mayClock},
 	{path: "kv/memcached", may: []string{"kv/mica"}, traits: mayClock},
 
+	{path: "rfp", may: []string{"rfp/onesided", "internal/monotime"}, traits: pure},
+	{path: "rfp/jakiro", may: []string{"rfp", "kv/mica"}, traits: pure},
+	{path: "rfp/onesided", traits: pure | mayUnsafe},
+	{path: "rfp/onesided/conformance", may: []string{"rfp/onesided"}, traits: suite},
+	{path: "rfp/onesided/model", may: []string{"rfp/onesided", "internal/monotime"}, traits: pure},
+	{path: "rfp/onesided/shm", may: []string{"rfp/onesided", "internal/shmem"}, third: xsys,
+		traits: mayClock},
+
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
 		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf",

@@ -28,6 +28,9 @@ func Create(size int) (fd int, mem []byte, err error) { return create(size, size
 // CreateBell returns a memory file for a Bell: others can only map it for reading.
 func CreateBell() (fd int, mem []byte, err error) { return create(BellSize, bellSeals) }
 
+// CreateReadOnly is Create, but others can only map the file for reading.
+func CreateReadOnly(size int) (fd int, mem []byte, err error) { return create(size, bellSeals) }
+
 func create(size, seals int) (fd int, mem []byte, err error) {
 	fd, err = unix.MemfdCreate("erpc", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -57,11 +60,14 @@ func Open(fd, size int) ([]byte, error) {
 }
 
 // OpenBell maps a file that CreateBell made, for reading.
-func OpenBell(fd int) ([]byte, error) {
-	if err := check(fd, BellSize, sizeSeals, 0); err != nil {
+func OpenBell(fd int) ([]byte, error) { return OpenReadOnly(fd, BellSize) }
+
+// OpenReadOnly maps a file that CreateReadOnly made, for reading. Errors as of Open.
+func OpenReadOnly(fd, size int) ([]byte, error) {
+	if err := check(fd, size, sizeSeals, 0); err != nil {
 		return nil, err
 	}
-	return mapFile(fd, BellSize, unix.PROT_READ)
+	return mapFile(fd, size, unix.PROT_READ)
 }
 
 // check reports whether fd is a memory file of that size with all of the wanted seals

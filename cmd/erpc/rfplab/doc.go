@@ -1,0 +1,12 @@
+// Package rfplab repeats the experiments of the papers on remote fetching with the library's own
+// client and server on the network of package rfp/onesided/model, whose parameters are the papers'
+// measurements of adapters alone. Time is virtual, and a run depends on its configuration and seed
+// alone. Nothing here prints.
+//
+// A server thread takes, for each request, the time to read it, to look in two places of memory,
+// and to write the result; a client thread that to write a request and to read a result; both that
+// of each post. A client's thread that waits costs nothing: it is as if it slept or had other work,
+// so processor time of clients counts what they do, not how long they wait.
+//
+// The papers' clients wait for each operation, and so do these with Config.Paper.
+package rfplab

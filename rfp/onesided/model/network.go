@@ -1,0 +1,191 @@
+package model
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/rfp/onesided"
+)
+
+// Time is a point in virtual time.
+type Time = monotime.Time
+
+// Network is a set of machines with one clock. One goroutine uses it with all that belongs to it.
+type Network struct {
+	p      Params
+	oneway time.Duration
+	now    Time
+	events events
+	made   uint64 // events
+	rng    *rand.Rand
+	torn   bool
+}
+
+// New returns a network without machines, at time 1.
+func New(p Params, seed uint64) *Network {
+	return &Network{p: p, oneway: p.Oneway(), now: 1, rng: rand.New(rand.NewPCG(seed, 1))}
+}
+
+// Tear makes each WRITE visible in two steps from now on, and each READ see two moments, as far
+// as the contract of package onesided allows.
+func (n *Network) Tear() { n.torn = true }
+
+// Params returns what the network was made with.
+func (n *Network) Params() *Params { return &n.p }
+
+// Now returns the virtual time.
+func (n *Network) Now() Time { return n.now }
+
+// Rand returns the source of everything that is random in this network.
+func (n *Network) Rand() *rand.Rand { return n.rng }
+
+// At runs fn at time t, or now if that is later.
+func (n *Network) At(t Time, fn func()) {
+	n.made++
+	heap.Push(&n.events, event{max(t, n.now), n.made, fn})
+}
+
+// Step runs the next event. It reports false if there is none.
+func (n *Network) Step() bool {
+	if len(n.events) == 0 {
+		return false
+	}
+	e := heap.Pop(&n.events).(event)
+	n.now = e.at
+	e.fn()
+	return true
+}
+
+// RunUntil runs all events up to time t, and sets the clock to it.
+func (n *Network) RunUntil(t Time) {
+	for len(n.events) > 0 && n.events[0].at <= t {
+		n.Step()
+	}
+	n.now = max(n.now, t)
+}
+
+type event struct {
+	at  Time
+	seq uint64
+	fn  func()
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1].fn = nil
+	*q = old[:len(old)-1]
+	return e
+}
+
+// server is something that serves one at a time.
+type server struct{ free Time }
+
+// serve returns when that which comes at t and takes d is done.
+func (s *server) serve(t Time, d time.Duration) Time {
+	s.free = max(s.free, t).Add(d)
+	return s.free
+}
+
+// Machine is a host with one adapter.
+type Machine struct {
+	net     *Network
+	nic     NIC
+	out, in server // engines
+	tx, rx  server // directions of the wire
+	dead    bool
+	links   []*Link
+	stats   Stats
+}
+
+// Stats counts what an adapter has served and issued.
+type Stats struct{ In, Out, InBytes, OutBytes uint64 }
+
+// Machine adds a machine.
+func (n *Network) Machine(nic NIC) *Machine { return &Machine{net: n, nic: nic} }
+
+// Stats returns the counters of the adapter.
+func (m *Machine) Stats() Stats { return m.stats }
+
+// Kill ends the machine: it neither issues nor serves any more, and its threads stand still. Its
+// peers learn it after a while.
+func (m *Machine) Kill() {
+	m.dead = true
+	for _, l := range m.links {
+		m.net.At(m.net.now.Add(gone), func() { l.peer.fail(onesided.ErrPeer) })
+	}
+}
+
+// wire is the time of so many payload bytes on the link.
+func (n *Network) wire(bytes int) time.Duration {
+	return second(float64(8*(bytes+n.p.Header)) / n.p.Bandwidth)
+}
+
+// Thread is a processor that runs one function.
+type Thread struct {
+	m       *Machine
+	step    func(now Time) time.Duration
+	clock   Time // where it stands: not before the network's time while it runs
+	free    Time // busy until then
+	planned Time // next step, 0: none
+	busy    time.Duration
+}
+
+// Thread adds a thread. It runs step when it is woken and has nothing else to do. The step
+// returns after how long it wants to run again, the time that it has spent included; 0: not
+// before it is woken. What it posts leaves behind what it has spent.
+func (m *Machine) Thread(step func(now Time) time.Duration) *Thread {
+	return &Thread{m: m, step: step}
+}
+
+// Wake makes the thread run as soon as it is free.
+func (t *Thread) Wake() { t.plan(t.m.net.now) }
+
+func (t *Thread) plan(at Time) {
+	at = max(at, t.free)
+	if t.planned != 0 && t.planned <= at {
+		return
+	}
+	t.planned = at
+	t.m.net.At(at, func() { t.run(at) })
+}
+
+// run is the step planned for time at, unless another took its place.
+func (t *Thread) run(at Time) {
+	if t.planned != at || t.m.dead {
+		return
+	}
+	t.planned = 0
+	if t.free > at {
+		t.plan(t.free)
+		return
+	}
+	t.clock = at
+	again := t.step(at)
+	t.free = t.clock
+	if again > 0 {
+		t.plan(max(at.Add(again), t.free))
+	}
+}
+
+// Spend counts processor time. It is for the running step.
+func (t *Thread) Spend(d time.Duration) {
+	t.clock = t.clock.Add(d)
+	t.busy += d
+}
+
+// Busy returns the processor time that the thread has spent.
+func (t *Thread) Busy() time.Duration { return t.busy }
+
+// Clock returns the time where the running step stands.
+func (t *Thread) Clock() Time { return t.clock }

@@ -1,0 +1,99 @@
+package model
+
+import "time"
+
+// NIC has the rates of an adapter, in operations per second.
+type NIC struct {
+	InRead, InWrite   float64 // served for others
+	OutRead, OutWrite float64 // issued
+}
+
+// Params are the inputs of a model, all of them. None was changed to make a result come out.
+type Params struct {
+	Server, Client NIC
+	Bandwidth      float64 // of the link in each direction, bits per second of payload and headers
+	Header         int     // bytes around each message
+	RoundTrip      time.Duration
+	Inline         int           // bytes; a larger payload is fetched by the adapter
+	Fetch          time.Duration // ... which takes so long
+	Post           time.Duration // processor time to post an operation and to take its completion
+	Touch          time.Duration // processor time to read or write a message in memory
+	DRAM           time.Duration // a random access beyond the caches
+}
+
+// The sources.
+//
+//	RFP      "RFP: a remote fetching paradigm", the early version, table and section numbers of it
+//	RF-RPC   "RF-RPC: Remote Fetching RPC Paradigm for RDMA-Enabled Network", TPDS
+//	HERD     "Using RDMA Efficiently for Key-Value Services", SIGCOMM 2014
+//	review   the comment of June 7, 2017 under the review of RFP's EuroSys version
+const (
+	// Peak rate of in-bound READs of 32 bytes; table II gives WRITEs the same: RFP section III.B.
+	paperIn = 11.26e6
+	// Peak rate of out-bound WRITEs of 32 bytes, each waited for: RFP section III.B; table II gives
+	// READs the same.
+	paperOut = 2.11e6
+	// Out-bound WRITEs per second of one thread that waits for each: RFP table I, first row.
+	oneThread = 0.62e6
+	// 40 Gbit/s signalled (RFP section V.A) by a switch of the QDR generation, which codes 8 bits in
+	// 10 (InfiniBand architecture, volume 2).
+	qdr = 40e9 * 8 / 10
+	// LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2: InfiniBand architecture, volume 1, chapter 5.
+	ibHeader = 8 + 12 + 16 + 4 + 2
+	// Payloads below are inlined: RF-RPC section 3.2.
+	inline = 92
+	// Latency of a WRITE of 8 bytes and of 256, which is not inlined: RF-RPC section 2.4.
+	write8, write256 = 1120 * time.Nanosecond, 2040 * time.Nanosecond
+	// Time of a post: HERD section 4.
+	post = 150 * time.Nanosecond
+	// One core reads or writes 32 bytes 41.9 million times per second: RFP table II.
+	touch = time.Second / 41_900_000
+	// DRAM takes 60 to 120 ns: HERD section 4; the middle.
+	dram = 90 * time.Nanosecond
+
+	// Rates on ConnectX-3 with posts that are not waited for: HERD section 3 (in-bound WRITE and
+	// READ, out-bound READ); review (out-bound WRITE, "more than 20").
+	herdInWrite, herdInRead  = 35e6, 26e6
+	herdOutRead, reviewWrite = 22e6, 20e6
+)
+
+// Paper is the cluster of RFP and RF-RPC: every operation is waited for.
+func Paper() Params {
+	nic := NIC{InRead: paperIn, InWrite: paperIn, OutRead: paperOut, OutWrite: paperOut}
+	wire := func(n int) time.Duration {
+		return time.Duration(float64(8*(n+ibHeader)) / qdr * float64(time.Second))
+	}
+	return Params{
+		Server: nic, Client: nic, Bandwidth: qdr, Header: ibHeader,
+		RoundTrip: second(1 / oneThread),
+		Inline:    inline, Fetch: write256 - write8 - (wire(256) - wire(8)),
+		Post: post, Touch: touch, DRAM: dram,
+	}
+}
+
+// PipelinedReply is Paper, but the server issues its WRITEs without waiting for each, at the rate
+// that the review gives. In-bound rates are the paper's.
+func PipelinedReply() Params {
+	p := Paper()
+	p.Server.OutWrite = reviewWrite
+	return p
+}
+
+// Pipelined has the rates of adapters whose users wait for no single operation, on all machines.
+func Pipelined() Params {
+	p := Paper()
+	nic := NIC{InRead: herdInRead, InWrite: herdInWrite, OutRead: herdOutRead, OutWrite: reviewWrite}
+	p.Server, p.Client = nic, nic
+	return p
+}
+
+// second returns a time in seconds.
+func second(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// per is the time of one of so many per second.
+func per(rate float64) time.Duration { return second(1 / rate) }
+
+// Oneway is the part of a round trip that is no stage: wire, switch and buses of one direction.
+func (p *Params) Oneway() time.Duration {
+	return (p.RoundTrip - p.Post - per(p.Client.OutWrite) - per(p.Server.InWrite)) / 2
+}
