@@ -33,8 +33,8 @@
 // the message. Status and details travel in the answer.
 //
 // Exchange belongs to a stream: a batch of frames from the client, and a batch from the server in
-// its reply. Both are numbered, so they may overtake each other. A client has up to 6 of a stream
-// under way. A server leaves up to 2 unanswered as long as it has nothing to say. So a message of
+// its reply. Both are numbered, so they may overtake each other. A client has up to 8 of a stream
+// under way. A server leaves up to 4 unanswered as long as it has nothing to say. So a message of
 // either side finds an exchange to travel in; a ping-pong costs one RPC for each pair of messages;
 // what is sent meanwhile gathers in batches of 64 KiB. An idle stream costs a slot or two. A stream
 // outlives every RPC of it, so its deadline travels once, as gRPC's timeout does, and cancelling it
