@@ -2,6 +2,7 @@ package grpcerpc
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -50,16 +51,35 @@ type clientStream struct {
 	finished   bool // context and picker know
 }
 
-// newStream begins a stream: it waits for a connection, not for the server.
+// newStream begins a stream, over TCP if erpc has no connection and that may be.
 func (cc *ClientConn) newStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
-) (_ grpc.ClientStream, err error) {
+) (grpc.ClientStream, error) {
+	if cc.onlyTCP() {
+		return cc.tcp.NewStream(ctx, desc, method, opts...)
+	}
+	s, err := cc.beginStream(ctx, desc, method, opts)
+	if errors.Is(err, errOverTCP) {
+		return cc.tcp.NewStream(ctx, desc, method, opts...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// beginStream begins a stream over erpc: it waits for a connection, not for the server. The error is
+// errOverTCP if there is none and the stream may begin over TCP.
+func (cc *ClientConn) beginStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
+) (_ *clientStream, err error) {
+	given := ctx
 	c, err := cc.callInfoOf(method, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && err != errOverTCP {
 			c.finish(err)
 		}
 	}()
@@ -77,7 +97,10 @@ func (cc *ClientConn) newStream(
 			w.end(nil, err)
 		}
 	}()
-	l, picked, err := cc.pick(ctx, method, c.failFast)
+	l, picked, err := cc.pick(ctx, method, c.failFast || cc.tcp != nil)
+	if unreached(err) && cc.mayTCP(given) {
+		err = errOverTCP
+	}
 	if err != nil {
 		return nil, err
 	}
