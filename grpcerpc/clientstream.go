@@ -68,8 +68,8 @@ func (cc *ClientConn) newStream(
 	return s, nil
 }
 
-// beginStream begins a stream over erpc: it waits for a connection, not for the server. The error is
-// errOverTCP if there is none and the stream may begin over TCP.
+// beginStream begins a stream over erpc: it waits for a connection, not for the server. The error
+// is errOverTCP if there is none and the stream may begin over TCP.
 func (cc *ClientConn) beginStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
 ) (_ *clientStream, err error) {

@@ -25,10 +25,12 @@ type tcpOptions struct {
 // server may have the same number for its ports of UDP and TCP. Transport credentials, per-RPC
 // credentials, resolvers, stats handlers, user agent and default service config are those of the
 // ClientConn; opts come behind them. A stream goes over TCP if erpc has no connection when it
-// begins.
+// begins. Until the first try to connect has failed calls wait for it, for
+// Config.Timing.ConnectTimeout at most; WaitForReady waits for TCP alone.
 //
-// Sessions of erpc are not encrypted. So a ClientConn with other transport credentials than those of
-// package insecure makes all calls over TCP, with these credentials, and never connects over erpc.
+// Sessions of erpc are not encrypted. So a ClientConn with other transport credentials than those
+// of package insecure makes all calls over TCP, with these credentials, and never connects over
+// erpc.
 func WithTCP(target string, opts ...grpc.DialOption) DialOption {
 	return func(o *dialOptions) error {
 		o.tcp = &tcpOptions{target: target, opts: opts}
