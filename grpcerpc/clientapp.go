@@ -110,7 +110,10 @@ func (s *clientStream) recvMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	if err := s.info.decode(msg.data, msg.compressed, s.info.maxRecv, m); err != nil {
+	size := len(msg.data)
+	err = s.info.decode(msg.data, msg.compressed, s.info.maxRecv, m)
+	msg.free()
+	if err != nil {
 		s.mu.Lock()
 		s.end(err)
 		s.release()
@@ -121,7 +124,7 @@ func (s *clientStream) recvMsg(m any) error {
 		s.watched = true
 		s.watch.inHeader(s.info.method, "", s.header, s.link.peer)
 	}
-	s.watch.inPayload(m, len(msg.data))
+	s.watch.inPayload(m, size)
 	if s.desc.ServerStreams {
 		return nil
 	}

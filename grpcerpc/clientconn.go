@@ -37,6 +37,7 @@ type ClientConn struct {
 	loop      *erpc.Loop
 	transport transport.Transport
 	grpc      *grpc.ClientConn // never dialled; runs the interceptors
+	tcp       *grpc.ClientConn // for calls that cannot go over erpc; nil if none may
 	ctx       context.Context
 	cancel    context.CancelFunc
 	begun     sync.Once
@@ -81,6 +82,9 @@ func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 			return nil, err
 		}
 	}
+	if err := cc.opts.checkSecurity(); err != nil {
+		return nil, err
+	}
 	if cc.opts.serviceConfig != "" {
 		cc.defaultConfig, _ = parseServiceConfig(cc.opts.serviceConfig) // it was parsed before
 	}
@@ -92,15 +96,26 @@ func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 	}
 	cc.picker.Store(&picking{newer: make(chan struct{})})
 	cc.config.Store(cc.defaultConfig)
+	if err := cc.dialTCP(); err != nil {
+		return nil, errors.Join(err, cc.closeGRPC())
+	}
 	var err error
 	if cc.transport, err = cc.opts.transport(); err != nil {
-		return nil, errors.Join(fmt.Errorf("grpcerpc: transport: %w", err), cc.grpc.Close())
+		return nil, errors.Join(fmt.Errorf("grpcerpc: transport: %w", err), cc.closeGRPC())
 	}
 	if cc.loop, err = erpc.NewLoop(cc.transport, withDefaults(cc.opts.config)); err != nil {
-		return nil, errors.Join(fmt.Errorf("grpcerpc: %w", err), cc.grpc.Close())
+		return nil, errors.Join(fmt.Errorf("grpcerpc: %w", err), cc.closeGRPC())
 	}
 	cc.ctx, cc.cancel = context.WithCancel(context.Background())
 	return cc, nil
+}
+
+// closeGRPC closes the connections of grpc-go.
+func (cc *ClientConn) closeGRPC() error {
+	if cc.tcp == nil {
+		return cc.grpc.Close()
+	}
+	return errors.Join(cc.grpc.Close(), cc.tcp.Close())
 }
 
 // parseTarget finds the resolver of the target, and its authority.
@@ -210,6 +225,10 @@ func (cc *ClientConn) combine(opts []grpc.CallOption) []grpc.CallOption {
 
 // Connect begins to connect, as the first call does.
 func (cc *ClientConn) Connect() {
+	if cc.onlyTCP() {
+		cc.tcp.Connect()
+		return
+	}
 	cc.begin()
 	cc.serial.do(func() {
 		if cc.balancer != nil {
@@ -283,6 +302,9 @@ func (cc *ClientConn) setState(s connectivity.State) {
 
 // GetState returns the state of the connections together.
 func (cc *ClientConn) GetState() connectivity.State {
+	if cc.onlyTCP() {
+		return cc.tcp.GetState()
+	}
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
 	return cc.state
@@ -290,6 +312,9 @@ func (cc *ClientConn) GetState() connectivity.State {
 
 // WaitForStateChange waits until the state is another than s. It reports false if ctx ends first.
 func (cc *ClientConn) WaitForStateChange(ctx context.Context, s connectivity.State) bool {
+	if cc.onlyTCP() {
+		return cc.tcp.WaitForStateChange(ctx, s)
+	}
 	cc.mu.Lock()
 	changed, same := cc.changed, cc.state == s
 	cc.mu.Unlock()
@@ -327,7 +352,7 @@ func (cc *ClientConn) Close() error {
 		}
 		cc.shutDown()
 	})
-	err := errors.Join(cc.loop.Close(), cc.grpc.Close())
+	err := errors.Join(cc.loop.Close(), cc.closeGRPC())
 	cc.work.Wait()
 	cc.links.Wait()
 	return err

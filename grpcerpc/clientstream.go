@@ -2,6 +2,7 @@ package grpcerpc
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -36,6 +37,7 @@ type clientStream struct {
 	out        outbox
 	seq        uint64 // number of the next exchange
 	calls      int    // exchanges under way
+	keep       int    // how many of them stay at the server when there is nothing to send
 	next       uint64 // number of the next reply
 	held       map[uint64]frame.Reply
 	waiting    int  // goroutines of the application that wait for the server
@@ -49,16 +51,35 @@ type clientStream struct {
 	finished   bool // context and picker know
 }
 
-// newStream begins a stream: it waits for a connection, not for the server.
+// newStream begins a stream, over TCP if erpc has no connection and that may be.
 func (cc *ClientConn) newStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
-) (_ grpc.ClientStream, err error) {
+) (grpc.ClientStream, error) {
+	if cc.onlyTCP() {
+		return cc.tcp.NewStream(ctx, desc, method, opts...)
+	}
+	s, err := cc.beginStream(ctx, desc, method, opts)
+	if errors.Is(err, errOverTCP) {
+		return cc.tcp.NewStream(ctx, desc, method, opts...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// beginStream begins a stream over erpc: it waits for a connection, not for the server. The error
+// is errOverTCP if there is none and the stream may begin over TCP.
+func (cc *ClientConn) beginStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
+) (_ *clientStream, err error) {
+	given := ctx
 	c, err := cc.callInfoOf(method, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && err != errOverTCP {
 			c.finish(err)
 		}
 	}()
@@ -76,7 +97,10 @@ func (cc *ClientConn) newStream(
 			w.end(nil, err)
 		}
 	}()
-	l, picked, err := cc.pick(ctx, method, c.failFast)
+	l, picked, err := cc.pick(ctx, method, c.failFast || cc.tcp != nil)
+	if unreached(err) && cc.mayTCP(given) {
+		err = errOverTCP
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +109,8 @@ func (cc *ClientConn) newStream(
 		return nil, err
 	}
 	s := &clientStream{cc: cc, info: c, desc: desc, link: l, done: picked.Done, cancel: cancelTimeout,
-		id: l.stream.Add(1), ctx: ctx, in: newInbox(c.maxRecv), out: newOutbox()}
+		id: l.stream.Add(1), ctx: ctx, in: newInbox(c.maxRecv), out: newOutbox(),
+		keep: 1}
 	w.outHeader(method, c.compressName, c.md, l.peer)
 	s.watch = w
 	s.changed.L = &s.mu
@@ -115,7 +140,7 @@ func (s *clientStream) build() []byte {
 	s.seq++
 	s.calls++
 	before := s.out.queued
-	req, _ := s.out.fill(x.Append(nil))
+	req, _ := s.out.fill(x.Append(make([]byte, 0, s.out.batch())))
 	if before > maxQueued && s.out.queued <= maxQueued {
 		s.changed.Broadcast()
 	}
@@ -138,7 +163,7 @@ func (s *clientStream) flush(inLoop bool) {
 	for {
 		s.mu.Lock()
 		send := !s.over && s.calls < mostCalls && (s.out.ready() || s.in.due() ||
-			s.seq == 0 || s.calls == 0 && (s.waiting > 0 || s.out.blocked()))
+			s.seq == 0 || s.calls < s.keep && (s.keep > 1 || s.waiting > 0 || s.out.blocked()))
 		var req []byte
 		if send {
 			req = s.build()
@@ -220,6 +245,9 @@ func (s *clientStream) hold(y frame.Reply) {
 // accept takes what a reply brings.
 func (s *clientStream) accept(y *frame.Reply) {
 	s.out.allow(y.Limit)
+	if s.keep = 1; len(y.Frames) >= maxBatch/2 { // more follows, and needs exchanges to travel in
+		s.keep = mostParked
+	}
 	for frames := y.Frames; len(frames) > 0 && !s.over; {
 		kind, payload, rest, err := frame.Next(frames)
 		if frames = rest; err == nil {
@@ -294,7 +322,7 @@ func (s *clientStream) check() {
 	if s.over || s.ctx.Err() == nil {
 		return
 	}
-	s.in.ready = nil
+	s.in.ready = fifo[message]{}
 	s.end(status.FromContextError(s.ctx.Err()).Err())
 	s.release()
 }

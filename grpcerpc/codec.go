@@ -55,9 +55,10 @@ func codecFor(subtype string) encoding.CodecV2 {
 
 // isProto reports whether a codec is gRPC's own for protobuf. Messages go around it then, with one
 // copy less.
-func isProto(c encoding.CodecV2) bool {
-	return reflect.TypeOf(c).PkgPath() == "google.golang.org/grpc/encoding/proto"
-}
+func isProto(c encoding.CodecV2) bool { return reflect.TypeOf(c) == protoCodec }
+
+// protoCodec is the type of gRPC's own codec for protobuf.
+var protoCodec = reflect.TypeOf(encoding.GetCodecV2(protocodec.Name))
 
 // appendMessage appends v to b, encoded by codec. A nil message is empty.
 func appendMessage(b []byte, codec encoding.CodecV2, v any) ([]byte, error) {

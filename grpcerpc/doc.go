@@ -33,8 +33,8 @@
 // the message. Status and details travel in the answer.
 //
 // Exchange belongs to a stream: a batch of frames from the client, and a batch from the server in
-// its reply. Both are numbered, so they may overtake each other. A client has up to 6 of a stream
-// under way. A server leaves up to 2 unanswered as long as it has nothing to say. So a message of
+// its reply. Both are numbered, so they may overtake each other. A client has up to 8 of a stream
+// under way. A server leaves up to 4 unanswered as long as it has nothing to say. So a message of
 // either side finds an exchange to travel in; a ping-pong costs one RPC for each pair of messages;
 // what is sent meanwhile gathers in batches of 64 KiB. An idle stream costs a slot or two. A stream
 // outlives every RPC of it, so its deadline travels once, as gRPC's timeout does, and cancelling it
@@ -52,8 +52,15 @@
 //
 // Malformed requests are answered with a status. Frames out of order, messages beyond limits and
 // windows end their stream. Numbers of streams that were skipped are remembered, 4096 at most.
-// Hello without Life is forgotten after 10 s. Metadata is bounded as in gRPC. A token that is
+// Hello without Life is forgotten after 10 s. An address
+// may have 256 connections, and a server 65,536. Metadata is bounded as in gRPC. A token that is
 // guessed does not help: it counts from its address alone.
+//
+// # Both networks
+//
+// Server.ServeTCP answers grpc-go over TCP with the same services. WithTCP lets a client use TCP if
+// erpc has no connection, and for calls that certainly never ran. A client with TLS credentials
+// uses TCP alone: nothing goes from TLS to plain.
 //
 // # What differs from grpc-go
 //
@@ -62,8 +69,7 @@
 //   - Beyond MaxConcurrentStreams new streams fail with ResourceExhausted; they do not wait.
 //   - A stream that was refused because the server stops ends with Unavailable. It is not tried
 //     again by itself; unary calls that never ran are.
-//   - The retryPolicy of a service config holds for unary calls alone. Nothing falls back to
-//     TCP by itself.
+//   - The retryPolicy of a service config holds for unary calls alone.
 //   - TagConn and HandleConn of stats handlers are not called, and the compressed and the plain
 //     length of a payload are the same number.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those
@@ -77,8 +83,9 @@
 //
 // # What is refused
 //
-// Each of these is an error that names it: transport credentials other than those of package
-// insecure and per-RPC credentials that require security (sessions are not encrypted), PreparedMsg,
+// Each of these is an error that names it: without WithTCP, transport credentials other than those
+// of package insecure and per-RPC credentials that require security (sessions are not encrypted);
+// PreparedMsg,
 // call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
 // MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,
 // ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging, retryThrottling,

@@ -2,6 +2,7 @@ package grpcerpc
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,23 +17,34 @@ const (
 	messageCost = 32 // what a message counts beside its bytes, so that empty ones are bounded too
 	maxBatch    = 64 << 10
 	maxQueued   = 64 << 10 // bytes that SendMsg leaves behind without waiting
+	slack       = 4 << 10  // bytes by which a batch may be larger, to end a message
 	// A client has at most mostCalls exchanges of a stream under way. The server keeps mostParked
 	// unanswered when it has nothing to say, so the others are there to send with.
-	mostCalls  = 6
-	mostParked = 2
+	mostCalls  = 8
+	mostParked = 4
 )
 
 // message is a message that was received.
 type message struct {
 	data       []byte
+	memory     *[]byte // of buffers; data grows in it
 	compressed bool
 	credited   int // bytes that count as read already
+}
+
+// free gives the memory of a message back, when it has been decoded.
+func (m *message) free() {
+	if m.memory != nil {
+		*m.memory = m.data
+		putBuffer(m.memory)
+		m.memory, m.data = nil, nil
+	}
 }
 
 // inbox holds what a stream has received and the application has not read.
 type inbox struct {
 	most    int // bytes of the largest message
-	ready   []message
+	ready   fifo[message]
 	part    message // under way
 	size    uint64  // of part, when it is complete
 	partial bool
@@ -73,15 +85,16 @@ func (in *inbox) grow(b []byte) error {
 	if uint64(len(m.data)+len(b)) > in.size {
 		return errFrames
 	}
-	if m.data == nil && uint64(len(b)) < in.size {
-		m.data = make([]byte, 0, min(in.size, window))
+	if m.memory == nil {
+		m.memory = getBuffer()
+		m.data = slices.Grow((*m.memory)[:0], int(min(in.size, window)))
 	}
 	m.data = append(m.data, b...)
-	if in.reading && len(in.ready) == 0 {
+	if in.reading && in.ready.len() == 0 {
 		in.credit()
 	}
 	if uint64(len(m.data)) == in.size {
-		in.ready = append(in.ready, *m)
+		in.ready.push(*m)
 		in.part, in.partial = message{}, false
 	}
 	return nil
@@ -95,18 +108,14 @@ func (in *inbox) credit() {
 
 // take returns the next message.
 func (in *inbox) take() (m message, ok bool) {
-	if len(in.ready) == 0 {
+	if in.ready.len() == 0 {
 		if in.reading = true; in.partial {
 			in.credit()
 		}
 		return m, false
 	}
 	in.reading = false
-	m = in.ready[0]
-	in.ready[0] = message{}
-	if in.ready = in.ready[1:]; len(in.ready) == 0 {
-		in.ready = nil
-	}
+	m = in.ready.pop()
 	in.read += uint64(len(m.data)-m.credited) + messageCost
 	return m, true
 }
@@ -122,7 +131,7 @@ func (in *inbox) tell() uint64 {
 
 // outbox holds what a stream has to send.
 type outbox struct {
-	items  []item
+	items  fifo[item]
 	queued int    // bytes of messages
 	sent   uint64 // bytes of messages in all
 	limit  uint64 // what the peer takes in all
@@ -146,7 +155,7 @@ func (out *outbox) put(k frame.Kind, data []byte) {
 	if it.isMessage() {
 		out.queued += len(data)
 	}
-	out.items = append(out.items, it)
+	out.items.push(it)
 }
 
 // allow notes what the peer takes.
@@ -163,17 +172,21 @@ func (it *item) need() uint64 {
 
 // blocked reports whether the next thing to send is beyond the limit.
 func (out *outbox) blocked() bool {
-	return len(out.items) > 0 && out.items[0].isMessage() && out.items[0].need() > out.limit-out.sent
+	if out.items.len() == 0 {
+		return false
+	}
+	it := out.items.first()
+	return it.isMessage() && it.need() > out.limit-out.sent
 }
 
 // ready reports whether something can be sent.
-func (out *outbox) ready() bool { return len(out.items) > 0 && !out.blocked() }
+func (out *outbox) ready() bool { return out.items.len() > 0 && !out.blocked() }
 
 // fill appends frames to b, up to maxBatch bytes and some more. It returns the kind of the last
 // one.
 func (out *outbox) fill(b []byte) (_ []byte, last frame.Kind) {
 	for begin := len(b); out.ready() && len(b)-begin < maxBatch; {
-		it := &out.items[0]
+		it := out.items.first()
 		last = it.kind
 		if it.isMessage() {
 			if b = out.fillMessage(b, it, maxBatch-(len(b)-begin)); it.at < len(it.data) {
@@ -182,10 +195,7 @@ func (out *outbox) fill(b []byte) (_ []byte, last frame.Kind) {
 		} else {
 			b = frame.AppendFrame(b, it.kind, it.data)
 		}
-		out.items[0] = item{}
-		if out.items = out.items[1:]; len(out.items) == 0 {
-			out.items = nil
-		}
+		out.items.pop()
 	}
 	return b, last
 }
@@ -198,6 +208,9 @@ func (out *outbox) fillMessage(b []byte, it *item, room int) []byte {
 		out.sent += messageCost
 	}
 	chunk := it.data[it.at:]
+	if len(chunk) <= room+slack {
+		room += slack
+	}
 	chunk = chunk[:min(uint64(len(chunk)), out.limit-out.sent, uint64(max(room, 1)))]
 	var head [binary.MaxVarintLen64]byte
 	n := 0
@@ -215,7 +228,10 @@ func (out *outbox) fillMessage(b []byte, it *item, room int) []byte {
 }
 
 // drop forgets all that was not sent.
-func (out *outbox) drop() { out.items, out.queued = nil, 0 }
+func (out *outbox) drop() { out.items, out.queued = fifo[item]{}, 0 }
+
+// batch returns how many bytes the next batch takes, or some more than that.
+func (out *outbox) batch() int { return min(out.queued, maxBatch+slack) + 128 }
 
 // kind returns the kind of frame that messages of a call begin with.
 func (c *coding) kind() frame.Kind {

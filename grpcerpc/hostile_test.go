@@ -148,3 +148,20 @@ func TestHostileIdle(t *testing.T) {
 	is(t, "close", h.Close(), codes.OK)
 	eventually(t, at.Done(), "the end of the handler's context")
 }
+
+// TestHostileHellos: one address opens so many connections and no more, and others are served.
+func TestHostileHellos(t *testing.T) {
+	r := newRig(t, nil)
+	h := newHostile(t, r)
+	opened := 1
+	for w := h.hello(frame.Version); w.Refusal == ""; w = h.hello(frame.Version) {
+		if opened++; opened > 1000 {
+			t.Fatal("connections without end")
+		}
+	}
+	if opened != 256 {
+		t.Errorf("%d connections", opened)
+	}
+	_, err := r.client.SayHello(within(t), &pb.HelloRequest{})
+	is(t, "a call of another client", err, codes.OK)
+}

@@ -25,12 +25,18 @@ const mostRefusals = 5
 func (cc *ClientConn) invoke(
 	ctx context.Context, method string, args, reply any, opts []grpc.CallOption,
 ) error {
+	if cc.onlyTCP() {
+		return cc.tcp.Invoke(ctx, method, args, reply, opts...)
+	}
 	c, err := cc.callInfoOf(method, opts)
 	if err == nil {
-		var cancel context.CancelFunc
-		ctx, cancel = cc.within(ctx, method)
-		err = cc.attempts(ctx, c, args, reply)
+		limited, cancel := cc.within(ctx, method)
+		var notRun bool
+		notRun, err = cc.attempts(limited, c, args, reply)
 		cancel()
+		if notRun && cc.mayTCP(ctx) {
+			return cc.tcp.Invoke(ctx, method, args, reply, opts...)
+		}
 	}
 	if c != nil {
 		c.finish(err)
@@ -38,16 +44,20 @@ func (cc *ClientConn) invoke(
 	return err
 }
 
-// attempts makes a call as often as the service config says.
-func (cc *ClientConn) attempts(ctx context.Context, c *callInfo, args, reply any) error {
+// attempts makes a call as often as the service config says. NotRun says that the last attempt
+// certainly did not run.
+func (cc *ClientConn) attempts(
+	ctx context.Context, c *callInfo, args, reply any,
+) (notRun bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return status.FromContextError(err).Err()
+		return false, status.FromContextError(err).Err()
 	}
 	for tries := 1; ; tries++ {
-		err := cc.attempt(ctx, c, args, reply)
+		notRun, err = cc.attempt(ctx, c, args, reply)
 		p := c.retry
-		if err == nil || p == nil || tries >= p.attempts || !p.codes[status.Code(err)] {
-			return err
+		if err == nil || p == nil || tries >= p.attempts || !p.codes[status.Code(err)] ||
+			notRun && cc.mayTCP(ctx) {
+			return notRun, err
 		}
 		pause := min(float64(p.initial)*math.Pow(p.multiplier, float64(tries-1)), float64(p.most))
 		timer := time.NewTimer(time.Duration(pause * (0.8 + 0.4*rand.Float64())))
@@ -55,23 +65,24 @@ func (cc *ClientConn) attempts(ctx context.Context, c *callInfo, args, reply any
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return status.FromContextError(ctx.Err()).Err()
+			return false, status.FromContextError(ctx.Err()).Err()
 		}
 	}
 }
 
 // attempt makes a call, again while it certainly never ran.
-func (cc *ClientConn) attempt(ctx context.Context, c *callInfo, args, reply any) (err error) {
+func (cc *ClientConn) attempt(
+	ctx context.Context, c *callInfo, args, reply any,
+) (notRun bool, err error) {
 	w, ctx := newWatch(ctx, cc.opts.stats, true, c.method, c.failFast)
 	w.begin(c.failFast, false, false)
 	var answer frame.Answer
 	defer func() { w.end(answer.Trailer, err) }()
 	for refusals := 1; ; refusals++ {
-		l, picked, err := cc.pick(ctx, c.method, c.failFast)
+		l, picked, err := cc.pick(ctx, c.method, c.failFast || cc.tcp != nil)
 		if err != nil {
-			return err
+			return unreached(err), err
 		}
-		var notRun bool
 		answer, notRun, err = cc.send(ctx, &w, c, l, picked.Metadata, args, reply)
 		l.release()
 		if picked.Done != nil {
@@ -81,7 +92,7 @@ func (cc *ClientConn) attempt(ctx context.Context, c *callInfo, args, reply any)
 		if notRun && refusals < mostRefusals && ctx.Err() == nil {
 			continue
 		}
-		return err
+		return notRun, err
 	}
 }
 

@@ -1,9 +1,6 @@
 package grpcerpc
 
 import (
-	"errors"
-	"fmt"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
@@ -34,6 +31,8 @@ type dialOptions struct {
 	perRPC        []credentials.PerRPCCredentials
 	stats         []stats.Handler
 	maxHeaders    int
+	creds         credentials.TransportCredentials // nil: none were given
+	tcp           *tcpOptions                      // nil: calls go over erpc alone
 }
 
 // WithTransport chooses what packets travel over. The function is called once, and the ClientConn
@@ -155,26 +154,20 @@ func WithConnectParams(p grpc.ConnectParams) DialOption {
 }
 
 // WithPerRPCCredentials adds what the credentials give to the metadata of each call. Credentials
-// that require transport security are an error: sessions are not encrypted.
+// that require transport security are an error but for a ClientConn whose calls are all over TCP:
+// sessions are not encrypted. See WithTCP.
 func WithPerRPCCredentials(c credentials.PerRPCCredentials) DialOption {
 	return func(o *dialOptions) error {
-		if c.RequireTransportSecurity() {
-			return errors.New("grpcerpc: the credentials require transport level security, " +
-				"and sessions are not encrypted")
-		}
 		o.perRPC = append(o.perRPC, c)
 		return nil
 	}
 }
 
-// WithTransportCredentials takes credentials of package insecure. Others are an error: sessions are
-// not encrypted. See package doc for clients with TLS.
+// WithTransportCredentials takes credentials of package insecure. Sessions are not encrypted, so
+// with others all calls go over TCP if WithTCP says how; without it they are an error of NewClient.
 func WithTransportCredentials(c credentials.TransportCredentials) DialOption {
-	return func(*dialOptions) error {
-		if p := c.Info().SecurityProtocol; p != "insecure" {
-			return fmt.Errorf("grpcerpc: transport credentials %q: sessions are not encrypted; "+
-				"use grpc.NewClient over TCP", p)
-		}
+	return func(o *dialOptions) error {
+		o.creds = c
 		return nil
 	}
 }

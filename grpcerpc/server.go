@@ -50,7 +50,9 @@ type Server struct {
 	draining bool
 	active   int // calls under way
 	conns    map[uint64]*serverConn
-	handlers sync.WaitGroup // goroutines of streams
+	peers    map[transport.Addr]int // how many of them each address has
+	handlers sync.WaitGroup         // goroutines of streams
+	tcp      []*grpc.Server         // of ServeTCP
 }
 
 // NewServer returns a Server without services. It panics if the configuration that ServerConfig
@@ -68,7 +70,7 @@ func NewServer(opts ...ServerOption) *Server {
 	s := &Server{
 		opts: o, rpc: rpc, unary: chainUnary(o.unary), stream: chainStream(o.stream),
 		services: make(map[string]service), methods: make(map[string]*method),
-		conns: make(map[uint64]*serverConn),
+		conns: make(map[uint64]*serverConn), peers: make(map[transport.Addr]int),
 	}
 	s.idle.L = &s.mu
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -179,6 +181,7 @@ func (s *Server) end() {
 // way have ended, and stops.
 func (s *Server) GracefulStop() {
 	s.goAway()
+	s.eachTCP((*grpc.Server).GracefulStop)
 	s.mu.Lock()
 	for s.active > 0 && s.ctx.Err() == nil {
 		s.idle.Wait()
@@ -215,6 +218,7 @@ func (s *Server) Stop() {
 		c.close()
 	}
 	_ = s.rpc.Close() // nothing is left to be done about it
+	s.eachTCP((*grpc.Server).Stop)
 	s.handlers.Wait()
 }
 

@@ -107,9 +107,11 @@ func (st *serverStream) RecvMsg(m any) error {
 	if err != nil {
 		return err
 	}
+	size := len(msg.data)
 	err = st.coding.decode(msg.data, msg.compressed, st.conn.server.opts.maxRecv, m)
+	msg.free()
 	if err == nil {
-		st.watch.inPayload(m, len(msg.data))
+		st.watch.inPayload(m, size)
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 
 const (
 	mostConns  = 1 << 16          // of one server
+	mostOfPeer = 1 << 8           // of one address of a client: one loop of its
 	lifeWithin = 10 * time.Second // of Hello; else the connection is forgotten
 	mostGaps   = 1 << 12          // numbers of streams that a connection has skipped
 )
@@ -108,7 +109,10 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 		return nil, "the server is shutting down"
 	case len(s.conns) >= mostConns:
 		return nil, "too many connections"
+	case s.peers[c.from] >= mostOfPeer:
+		return nil, "too many connections of this address"
 	}
+	s.peers[c.from]++
 	s.conns[c.token] = c
 	c.expiry = time.AfterFunc(lifeWithin, c.expire)
 	return c, ""
@@ -171,7 +175,12 @@ func (c *serverConn) close() {
 	c.leave()
 	s := c.server
 	s.mu.Lock()
-	delete(s.conns, c.token)
+	if s.conns[c.token] == c {
+		delete(s.conns, c.token)
+		if s.peers[c.from]--; s.peers[c.from] == 0 {
+			delete(s.peers, c.from)
+		}
+	}
 	s.mu.Unlock()
 	c.mu.Lock()
 	c.over = true

@@ -1,0 +1,175 @@
+package grpcerpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+// tcpOptions say how calls go over TCP.
+type tcpOptions struct {
+	target string
+	opts   []grpc.DialOption
+}
+
+// WithTCP lets calls go over grpc-go and TCP when erpc cannot reach a server, and when they
+// certainly never ran there. The target is that of grpc.NewClient; "" is the ClientConn's own: a
+// server may have the same number for its ports of UDP and TCP. Transport credentials, per-RPC
+// credentials, resolvers, stats handlers, user agent and default service config are those of the
+// ClientConn; opts come behind them. A stream goes over TCP if erpc has no connection when it
+// begins. Until the first try to connect has failed calls wait for it, for
+// Config.Timing.ConnectTimeout at most; WaitForReady waits for TCP alone.
+//
+// Sessions of erpc are not encrypted. So a ClientConn with other transport credentials than those
+// of package insecure makes all calls over TCP, with these credentials, and never connects over
+// erpc.
+func WithTCP(target string, opts ...grpc.DialOption) DialOption {
+	return func(o *dialOptions) error {
+		o.tcp = &tcpOptions{target: target, opts: opts}
+		return nil
+	}
+}
+
+// isSecure reports whether credentials ask for more than sessions have.
+func isSecure(c credentials.TransportCredentials) bool {
+	return c != nil && c.Info().SecurityProtocol != "insecure"
+}
+
+// checkSecurity returns an error if the options ask for security that there is no way to have.
+func (o *dialOptions) checkSecurity() error {
+	if isSecure(o.creds) {
+		if o.tcp == nil {
+			return fmt.Errorf("grpcerpc: transport credentials %q: sessions are not encrypted; "+
+				"use WithTCP, or grpc.NewClient over TCP", o.creds.Info().SecurityProtocol)
+		}
+		return nil
+	}
+	for _, c := range o.perRPC {
+		if c.RequireTransportSecurity() {
+			return errors.New("grpcerpc: the credentials require transport level security, " +
+				"and sessions are not encrypted")
+		}
+	}
+	return nil
+}
+
+// dialTCP makes the connection for what cannot go over erpc. It connects with the first call.
+func (cc *ClientConn) dialTCP() (err error) {
+	o, t := &cc.opts, cc.opts.tcp
+	if t == nil {
+		return nil
+	}
+	target, creds := t.target, o.creds
+	if target == "" {
+		target = cc.target
+	}
+	if creds == nil {
+		creds = insecure.NewCredentials()
+	}
+	opts := []grpc.DialOption{
+		grpc.WithTransportCredentials(creds), grpc.WithUserAgent(o.userAgent),
+		grpc.WithResolvers(append(o.resolvers[:len(o.resolvers):len(o.resolvers)], static{})...),
+		grpc.WithMaxHeaderListSize(uint32(o.maxHeaders)),
+	}
+	if o.authority != "" {
+		opts = append(opts, grpc.WithAuthority(o.authority))
+	}
+	if o.serviceConfig != "" {
+		opts = append(opts, grpc.WithDefaultServiceConfig(o.serviceConfig))
+	}
+	if o.noService {
+		opts = append(opts, grpc.WithDisableServiceConfig())
+	}
+	if o.noRetry {
+		opts = append(opts, grpc.WithDisableRetry())
+	}
+	for _, c := range o.perRPC {
+		opts = append(opts, grpc.WithPerRPCCredentials(c))
+	}
+	for _, h := range o.stats {
+		opts = append(opts, grpc.WithStatsHandler(h))
+	}
+	if cc.tcp, err = grpc.NewClient(target, append(opts, t.opts...)...); err != nil {
+		return fmt.Errorf("grpcerpc: over TCP: %w", err)
+	}
+	return nil
+}
+
+// onlyTCP reports whether no call may go over erpc.
+func (cc *ClientConn) onlyTCP() bool { return cc.tcp != nil && isSecure(cc.opts.creds) }
+
+// mayTCP reports whether a call may go over TCP that certainly did not run over erpc.
+func (cc *ClientConn) mayTCP(ctx context.Context) bool {
+	return cc.tcp != nil && ctx.Err() == nil && cc.ctx.Err() == nil
+}
+
+// errOverTCP says that a stream is to begin over TCP.
+var errOverTCP = status.Error(codes.Unavailable, "grpcerpc: no connection; TCP is tried")
+
+// unreached reports whether the error of pick says that there is no connection.
+func unreached(err error) bool { return status.Code(err) == codes.Unavailable }
+
+// ServeTCP serves the registered services over grpc-go on a listener, which it owns, until Stop or
+// GracefulStop. Then it returns nil. It may be called beside Serve: one server answers both. The
+// interceptors, stats handlers and limits of messages are the Server's; opts, such as grpc.Creds,
+// come behind them.
+func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
+	o := &s.opts
+	all := []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(o.unary...), grpc.ChainStreamInterceptor(o.stream...),
+		grpc.MaxRecvMsgSize(o.maxRecv), grpc.MaxSendMsgSize(o.maxSend), grpc.WaitForHandlers(true),
+		grpc.MaxConcurrentStreams(uint32(o.maxStreams)),
+		grpc.MaxHeaderListSize(uint32(o.maxHeaders)),
+	}
+	for _, h := range o.stats {
+		all = append(all, grpc.StatsHandler(h))
+	}
+	if o.unknown != nil {
+		all = append(all, grpc.UnknownServiceHandler(o.unknown))
+	}
+	if o.codec != nil {
+		all = append(all, grpc.ForceServerCodecV2(o.codec))
+	}
+	g := grpc.NewServer(append(all, opts...)...)
+	s.mu.Lock()
+	s.serving = true
+	stopped := s.draining
+	if !stopped {
+		s.tcp = append(s.tcp, g)
+		for _, sv := range s.services {
+			g.RegisterService(sv.desc, sv.impl)
+		}
+	}
+	s.mu.Unlock()
+	if stopped {
+		g.Stop()
+		return errors.Join(ErrStopped, lis.Close())
+	}
+	err := g.Serve(lis)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining && errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// eachTCP calls f for all servers over TCP at once, and waits.
+func (s *Server) eachTCP(f func(*grpc.Server)) {
+	s.mu.Lock()
+	list := s.tcp
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, g := range list {
+		all.Go(func() { f(g) })
+	}
+	all.Wait()
+}
