@@ -63,6 +63,8 @@ type engine struct {
 	// calls that have ended.
 	handed int
 
+	meter *meter // counts by request type; nil until somebody asks for a snapshot
+
 	batches batchTable
 	after   callTimers
 	seam    seam
@@ -199,7 +201,11 @@ func (e *engine) settleAll() {
 			if ev.RTT > 0 {
 				e.stats.RTT.Add(int64(ev.RTT))
 			}
-			e.complete(ev.Ref, ev.Resp, nil)
+			if e.meter != nil {
+				e.meterEnd(ev.Ref, ev.Resp, nil, ev.RTT)
+			} else {
+				e.complete(ev.Ref, ev.Resp, nil)
+			}
 		} else {
 			e.settleRare(ev)
 		}
@@ -215,13 +221,13 @@ func (e *engine) settleAll() {
 func (e *engine) settleRare(ev *session.Event) {
 	switch ev.Kind {
 	case session.EventError:
-		e.complete(ev.Ref, nil, receivedError(ev.Fault))
+		e.meterEnd(ev.Ref, nil, receivedError(ev.Fault), 0)
 	case session.EventProgress:
 		if ev.RTT > 0 {
 			e.stats.RTT.Add(int64(ev.RTT))
 		}
 	case session.EventFailed:
-		e.complete(ev.Ref, nil, ownError(ev.Err))
+		e.meterEnd(ev.Ref, nil, ownError(ev.Err), 0)
 	case session.EventFlush:
 		e.port.drain()
 	case session.EventPace:
@@ -234,6 +240,8 @@ func (e *engine) settleRare(ev *session.Event) {
 		e.table.at(ev.Session).jobs.cancel(ev.Slot)
 	case session.EventLate:
 		e.timers.late = append(e.timers.late, e.table.at(ev.Session))
+	case session.EventSent, session.EventAnswered:
+		e.meter.mark(ev, e.in.Now)
 	case session.EventBroken:
 		e.end(e.table.at(ev.Session), ownError(ev.Err), SessionLost)
 	case session.EventClosed:

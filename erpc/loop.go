@@ -51,6 +51,7 @@ func (r *Rpc) pass() (int, error) {
 	e.in.Unseen = 0
 	if gap := e.in.Now.Sub(r.polledAt); r.polling && gap >= slowPass {
 		e.in.Unseen = gap // nobody looked for packets meanwhile
+		e.blind(gap)
 	}
 	r.polledAt = e.in.Now
 	if len(e.out.Tx) > 0 && r.found <= fewPackets && !r.full {
