@@ -113,11 +113,16 @@ func (h *Histogram) Since(earlier *Histogram) Histogram {
 	return d
 }
 
-// Buckets calls yield for each bucket that has samples, the shortest first, until it returns false:
-// n durations of at least low and less than high ns.
-func (h *Histogram) Buckets(yield func(low, high int64, n uint64) bool) {
+// Bucket says how many durations were at least Low and less than High, ns.
+type Bucket struct {
+	Low, High int64
+	Count     uint64
+}
+
+// Buckets yields the buckets that have samples, the shortest durations first.
+func (h *Histogram) Buckets(yield func(Bucket) bool) {
 	for i, n := range h.buckets {
-		if n > 0 && !yield(floorOf(i), floorOf(i+1), uint64(n)) {
+		if n > 0 && !yield(Bucket{floorOf(i), floorOf(i + 1), uint64(n)}) {
 			return
 		}
 	}

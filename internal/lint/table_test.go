@@ -101,6 +101,10 @@ var table = []row{
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
 
+	{path: "metrics", may: []string{"erpc"}, traits: pure},
+	{path: "metrics/prometheus", may: []string{"erpc", "metrics", "transport/udp"},
+		third: []string{"github.com/prometheus"}},
+
 	{path: "gopt", may: []string{"internal/sys"}, traits: mayUnsafe},
 	{path: "gopt/...", may: []string{"gopt"}, traits: pure},
 	{path: "index", may: []string{"gopt", "internal/invariants"}, traits: pure | mayUnsafe}, // of two kinds of nodes
