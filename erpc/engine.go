@@ -3,6 +3,7 @@ package erpc
 import (
 	"math/rand/v2"
 
+	"github.com/userspace-rpc/erpc/flight"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/msgbuf"
@@ -63,7 +64,8 @@ type engine struct {
 	// calls that have ended.
 	handed int
 
-	meter *meter // counts by request type; nil until somebody asks for a snapshot
+	recorder *flight.Ring // the last datagrams; nil if they are not recorded
+	meter    *meter       // counts by request type; nil until somebody asks for a snapshot
 
 	batches batchTable
 	after   callTimers

@@ -215,6 +215,9 @@ func (s *Session) respondMetered(slot uint8, buf *MsgBuffer) error {
 func (e *engine) blind(gap time.Duration) {
 	e.stats.BlindSpells++
 	e.stats.BlindTime += gap
+	if e.recorder != nil {
+		e.recorder.AddBlind(int64(e.in.Now), gap)
+	}
 }
 
 // types returns copies of what the meter counted, by type.

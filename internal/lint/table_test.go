@@ -96,7 +96,8 @@ var table = []row{
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "cc/dcqcn", "ratelimit/carousel", "transport",
-		"msgbuf", "wire", "internal/..."}},
+		"msgbuf", "wire", "flight", "internal/..."}},
+	{path: "flight", may: []string{"packet", "wire"}, traits: pure},
 	{path: "erpc/simtest", traits: suite},
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},

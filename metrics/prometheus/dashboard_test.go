@@ -83,7 +83,7 @@ func wantData(t *testing.T, api string, missing []string) {
 	if len(missing) < 30 {
 		t.Fatalf("the dashboard has %d queries only", len(missing))
 	}
-	for end := time.Now().Add(time.Minute); len(missing) > 0; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(missing) > 0; <-time.After(200 * time.Millisecond) {
 		var left []string
 		for _, q := range missing {
 			if !answers(t, api, q) {
