@@ -41,8 +41,8 @@ type Ring struct {
 	used    uint64  // bytes ever put in data, and those skipped at its end
 }
 
-// NewRing returns a ring of about n datagrams. It takes some 64 bytes for each, and as much again or
-// 1 MiB for what they hold, whichever is more.
+// NewRing returns a ring of about n datagrams. It takes some 64 bytes for each, and as much again
+// for what they hold, or 1 MiB if that is more.
 func NewRing(n int) *Ring {
 	size := 64
 	for size < n && size < 1<<20 {

@@ -58,7 +58,9 @@ func (c *collection) add(m *Metric, value float64, labels ...string) {
 	c.points = append(c.points, Point{m, c.endpoint, c.loop, labels, value, nil})
 }
 
-func (c *collection) count(m *Metric, n uint64, labels ...string) { c.add(m, float64(n), labels...) }
+func (c *collection) count(m *Metric, n uint64, labels ...string) {
+	c.add(m, float64(n), labels...)
+}
 
 func (c *collection) durations(m *Metric, h *erpc.Histogram, labels ...string) {
 	c.points = append(c.points, Point{m, c.endpoint, c.loop, labels, 0, h})

@@ -34,7 +34,8 @@ func newRig(t *testing.T) *rig {
 		return nil, &erpc.Error{Code: erpc.CodeNotFound}
 	}
 	inline := func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }
-	if err := errors.Join(s.Handle(1, echo), s.HandleInline(2, inline), s.Handle(3, fail)); err != nil {
+	err = errors.Join(s.Handle(1, echo), s.HandleInline(2, inline), s.Handle(3, fail))
+	if err != nil {
 		t.Fatal(err)
 	}
 	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
