@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDependencies: a program of erpc and transport/udp depends on golang.org/x/sys and nothing else
-// beyond the standard library and this module.
+// TestDependencies: a program of erpc and transport/udp depends on golang.org/x/sys and nothing
+// else beyond the standard library and this module.
 func TestDependencies(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}",
 		"github.com/userspace-rpc/erpc/erpc", "github.com/userspace-rpc/erpc/transport/udp")

@@ -36,8 +36,8 @@ func (r *Rpc) Record(n int) error {
 }
 
 // Flight returns what the loop recorded, nil if it does not record. The loop goes on with an
-// empty recorder. It is safe in any goroutine but the loop's. Errors: ErrClosed, or the context's if
-// the loop does not answer before its end, as in Client.Call: then the record is lost.
+// empty recorder. It is safe in any goroutine but the loop's. Errors: ErrClosed, or those of a
+// context as in Client.Call if the loop does not answer before its end: then the record is lost.
 func (r *Rpc) Flight(ctx context.Context) (*flight.Dump, error) {
 	type taken struct {
 		ring  *flight.Ring

@@ -30,7 +30,7 @@ func (p *memPair) fly(r *erpc.Rpc) *flight.Dump {
 	}
 }
 
-// TestFlight: each call is in the records of both sides, whatever its size, with its answer; a file
+// TestFlight: each call is in the records of both sides, whatever its size, with its answer. A file
 // brings them back.
 func TestFlight(t *testing.T) {
 	for _, size := range [][2]int{{32, 32}, {20_000, 32}, {32, 20_000}} {

@@ -97,7 +97,7 @@ var table = []row{
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "cc/dcqcn", "ratelimit/carousel", "transport",
 		"msgbuf", "wire", "flight", "internal/..."}},
-	{path: "flight", may: []string{"packet", "wire"}, traits: pure},
+	{path: "flight", may: []string{"packet", "wire"}},
 	{path: "erpc/simtest", traits: suite},
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
