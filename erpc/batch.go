@@ -146,7 +146,11 @@ func (e *engine) runBatch(b *batch) {
 		}
 	}
 	if n > 0 {
-		b.fn(b.given[:n:n])
+		if e.meter != nil {
+			e.meterBatch(b, n)
+		} else {
+			b.fn(b.given[:n:n])
+		}
 	}
 	for i, h := range b.reqs[:b.n] {
 		h.endBatch(b.views[i])

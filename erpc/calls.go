@@ -21,6 +21,8 @@ type Request struct {
 	Done Continuation
 	// Tag is handed to Done.
 	Tag uint64
+	// Trace, if it is not nil, gets the times of the RPC. It belongs to the library until Done.
+	Trace *CallTrace
 	// Timeout ends the RPC with ErrDeadline after that time; 0 means never. The handler can ask
 	// for what is left, see ReqHandle.Deadline.
 	Timeout time.Duration
@@ -165,12 +167,16 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 	}
 	id := e.calls.id(i)
 	op := session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}
+	if e.meter != nil || q.Trace != nil {
+		op.Ref = e.meterStart(i, s, q)
+	}
 	err := s.cl.Start(op, deadline, e.in.Now, e.out)
 	if err != nil {
 		q.Req.Return()
 		if q.Resp != nil {
 			q.Resp.Return()
 		}
+		e.meterUndo(i)
 		e.calls.release(i)
 		return 0, ownError(err)
 	}
@@ -220,7 +226,7 @@ func (e *engine) complete(ref uint32, resp *MsgBuffer, err error) {
 func (e *engine) cancel(id RequestID, why error) {
 	if i, ok := e.calls.find(id); ok {
 		e.out.Flush()
-		e.calls.calls[i].s.cl.Cancel(i, why, e.in.Now, e.out)
+		e.calls.calls[i].s.cl.Cancel(e.refOf(i), why, e.in.Now, e.out)
 	}
 }
 

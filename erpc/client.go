@@ -30,6 +30,7 @@ type goCall struct {
 
 	// In the loop only.
 	id         RequestID
+	trace      *CallTrace    // or nil
 	deadline   monotime.Time // 0 if none
 	lane       *lane         // of the session that it is in
 	prev, next *goCall       // in the queue
@@ -76,6 +77,9 @@ func (c *Client) call(
 	k.client, k.typ, k.req, k.resp = c, reqType, request, buf
 	k.err, k.started, k.over = nil, false, false
 	k.timeout, k.elsewhere, k.refusal = 0, elsewhere, nil
+	if k.trace = traceOf(ctx); k.trace != nil {
+		*k.trace = CallTrace{Called: c.rpc.clock()}
+	}
 	if at, ok := ctx.Deadline(); ok {
 		k.timeout = max(monotime.Until(at), 1)
 	}
@@ -145,7 +149,7 @@ func newStart(c *Client, reqType uint8, request []byte, done func([]byte, error)
 // reuse returns the result of a call that has ended, and gives the struct back.
 func (k *goCall) reuse() ([]byte, error) {
 	resp, err := k.resp, k.err
-	k.client, k.req, k.resp = nil, nil, nil
+	k.client, k.req, k.resp, k.trace = nil, nil, nil, nil
 	calls.Put(k)
 	return resp, err
 }
@@ -202,7 +206,9 @@ func (k *goCall) send(l *lane) {
 		return
 	}
 	copy(req.Data(), k.req)
-	k.id, err = r.start(l.s, &Request{Type: k.typ, Req: req, Done: k.finish}, k.deadline)
+	k.id, err = r.start(l.s, &Request{
+		Type: k.typ, Req: req, Done: k.finish, Trace: k.trace,
+	}, k.deadline)
 	if err != nil {
 		req.Free()
 		k.end(unsent(err))

@@ -55,6 +55,7 @@ func NewLoop(tr transport.Transport, cfg Config) (*Loop, error) {
 	if l.rpc, err = l.nexus.NewRpc(tr); err != nil {
 		return nil, errors.Join(err, l.nexus.Close())
 	}
+	l.rpc.snapshots.waiting = l.waiting
 	go l.run()
 	return l, nil
 }
@@ -154,6 +155,14 @@ func (l *Loop) Close() error {
 
 // Stats returns the counters of the Loop's Rpc, which are those of all its Clients together.
 func (l *Loop) Stats() Stats { return l.rpc.Stats() }
+
+// waiting returns how many calls wait for a session or a slot.
+func (l *Loop) waiting() (n int) {
+	for _, c := range l.clients {
+		n += c.queue.n
+	}
+	return n
+}
 
 // finish ends all that a Client has, when it alone is closed.
 func (c *Client) finish() {

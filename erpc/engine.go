@@ -3,6 +3,7 @@ package erpc
 import (
 	"math/rand/v2"
 
+	"github.com/userspace-rpc/erpc/flight"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/msgbuf"
@@ -62,6 +63,9 @@ type engine struct {
 	// What other goroutines can work at since they were last let run: requests for handlers, and
 	// calls that have ended.
 	handed int
+
+	recorder *flight.Ring // the last datagrams; nil if they are not recorded
+	meter    *meter       // counts by request type; nil until somebody asks for a snapshot
 
 	batches batchTable
 	after   callTimers
@@ -199,7 +203,11 @@ func (e *engine) settleAll() {
 			if ev.RTT > 0 {
 				e.stats.RTT.Add(int64(ev.RTT))
 			}
-			e.complete(ev.Ref, ev.Resp, nil)
+			if e.meter != nil {
+				e.meterEnd(ev.Ref, ev.Resp, nil, ev.RTT)
+			} else {
+				e.complete(ev.Ref, ev.Resp, nil)
+			}
 		} else {
 			e.settleRare(ev)
 		}
@@ -215,13 +223,13 @@ func (e *engine) settleAll() {
 func (e *engine) settleRare(ev *session.Event) {
 	switch ev.Kind {
 	case session.EventError:
-		e.complete(ev.Ref, nil, receivedError(ev.Fault))
+		e.meterEnd(ev.Ref, nil, receivedError(ev.Fault), 0)
 	case session.EventProgress:
 		if ev.RTT > 0 {
 			e.stats.RTT.Add(int64(ev.RTT))
 		}
 	case session.EventFailed:
-		e.complete(ev.Ref, nil, ownError(ev.Err))
+		e.meterEnd(ev.Ref, nil, ownError(ev.Err), 0)
 	case session.EventFlush:
 		e.port.drain()
 	case session.EventPace:
@@ -234,6 +242,8 @@ func (e *engine) settleRare(ev *session.Event) {
 		e.table.at(ev.Session).jobs.cancel(ev.Slot)
 	case session.EventLate:
 		e.timers.late = append(e.timers.late, e.table.at(ev.Session))
+	case session.EventSent, session.EventAnswered:
+		e.meter.mark(ev, e.in.Now)
 	case session.EventBroken:
 		e.end(e.table.at(ev.Session), ownError(ev.Err), SessionLost)
 	case session.EventClosed:

@@ -84,6 +84,7 @@ func (r *Rpc) join(g *group, i int) {
 	}
 	e.group, r.inbox = g, &inbox{taken: make([]handed, r.cfg.Burst)}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst, 2*r.cfg.Burst) // behind it what was handed over
+	r.number = i + 1
 	e.table.first = wire.FirstOf(uint8(i + 1))
 	e.shakes.cookies = session.NewLoopCookies(g.secret)
 	g.members[i].Store(r)

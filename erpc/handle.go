@@ -202,6 +202,9 @@ func (r ReqHandle) tooLate() (why Reason, text string) {
 
 // respond answers the request in slot with buf.
 func (s *Session) respond(slot uint8, buf *MsgBuffer) error {
+	if s.engine.meter != nil {
+		return s.respondMetered(slot, buf)
+	}
 	return s.sv.Respond(slot, buf, s.engine.in.Now, s.engine.out)
 }
 
@@ -210,6 +213,7 @@ func (s *Session) respondError(slot uint8, num uint64, f *wire.Error) error {
 	if !s.sv.Handling(slot, num) {
 		return ErrResponded
 	}
+	s.engine.meterAnswer(s, slot, Code(f.Status), 0)
 	return ownError(s.sv.RespondError(slot, f, s.engine.in.Now, s.engine.out))
 }
 

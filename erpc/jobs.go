@@ -3,7 +3,9 @@ package erpc
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -33,7 +35,11 @@ type job struct {
 	deadline Time
 	state    atomic.Uint64 // gen<<1 | responded; written by the loop (new gen) and by the one responder
 
+	timed bool          // note began and took, for the meter
+	began monotime.Time // when the handler was called
+
 	// Set by the responder before it hands the job back.
+	took  time.Duration
 	resp  *MsgBuffer
 	fault wire.Error // if resp is nil
 
@@ -100,6 +106,9 @@ func (j *job) Run() {
 			_ = h.fail(ReasonPanic, "")
 		}
 	}()
+	if j.timed {
+		j.began = h.Rpc().clock()
+	}
 	j.fn(h)
 	returned = true
 }
@@ -114,6 +123,7 @@ func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
 	}
 	buf.Return() // lent only to see that it can be; the loop lends it for good
 	j.resp = buf
+	j.stop(r)
 	r.Rpc().post(command{job: j})
 	return nil
 }
@@ -123,8 +133,16 @@ func (j *job) respondError(r ReqHandle, f *wire.Error) error {
 		return ErrResponded
 	}
 	j.resp, j.fault = nil, *f
+	j.stop(r)
 	r.Rpc().post(command{job: j})
 	return nil
+}
+
+// stop notes how long the handler of a timed job took to answer.
+func (j *job) stop(r ReqHandle) {
+	if j.timed && j.began != 0 {
+		j.took = r.Rpc().clock().Sub(j.began)
+	}
 }
 
 // take returns a job that is not in use, of a new generation.
@@ -152,6 +170,7 @@ func (t *jobTable) toPool(rest []*job) {
 func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
 	j.share = nil
+	j.timed, j.began, j.took = false, 0, 0
 	j.cancelled.Store(false)
 	t.free = append(t.free, j)
 	t.running--
@@ -175,6 +194,7 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	j.handle, j.req, j.fn, j.share = h, buf, fn, sh
 	j.deadline = h.s.sv.Deadline(h.slot())
 	h.s.jobs.set(h.slot(), j)
+	j.timed = e.meter != nil
 	e.shares.startWork(sh)
 	t := &e.jobs
 	if t.paces != nil && len(t.own) < mostOwn && t.paces.quick(sh, h.Type(), e.in.Now) {
@@ -225,6 +245,9 @@ func (e *engine) refuseWork(h ReqHandle, share bool) {
 func (e *engine) finishJob(j *job) {
 	h := j.handle
 	h.job = nil
+	if j.began != 0 && e.meter != nil {
+		e.meter.server(h.Type()).Handler.Add(int64(j.took))
+	}
 	if h.s.state == sessConnected && h.s.sv.Handling(h.slot(), h.reqNum) {
 		if j.resp == nil {
 			_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)

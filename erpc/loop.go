@@ -51,6 +51,7 @@ func (r *Rpc) pass() (int, error) {
 	e.in.Unseen = 0
 	if gap := e.in.Now.Sub(r.polledAt); r.polling && gap >= slowPass {
 		e.in.Unseen = gap // nobody looked for packets meanwhile
+		e.blind(gap)
 	}
 	r.polledAt = e.in.Now
 	if len(e.out.Tx) > 0 && r.found <= fewPackets && !r.full {
@@ -143,6 +144,9 @@ func (r *Rpc) receive() (int, error) {
 	if r.hasHanded() {
 		n = r.takeHanded(n)
 	}
+	if r.engine.recorder != nil {
+		r.engine.recordRx(r.rx[:n])
+	}
 	if r.engine.table.live >= coldSessions && (n > 1 || n == 1 && wire.IsBundle(r.rx[0].Data)) {
 		r.engine.prefetch(r.rx[:n])
 	}
@@ -189,6 +193,9 @@ func (r *Rpc) transmit() error {
 	if err != nil {
 		return err
 	}
+	if e.recorder != nil {
+		e.recordTx(e.out.Tx[:n])
+	}
 	e.stats.TxPackets += uint64(n)
 	left := len(e.out.Tx) - n
 	if left > 0 {
@@ -227,6 +234,9 @@ func (r *Rpc) insist(taken int) (int, error) {
 			return 0, err
 		}
 		e.stats.TxPackets += uint64(n)
+		if e.recorder != nil {
+			e.recordTx(items[:n])
+		}
 		items = items[n:]
 		if stalls++; n > 0 {
 			stalls = 0
@@ -280,6 +290,9 @@ func (r *Rpc) sendAll(items []transport.TxItem) {
 			return // the next pass meets the same error and returns it
 		}
 		e.stats.TxPackets += uint64(n)
+		if e.recorder != nil {
+			e.recordTx(items[:n])
+		}
 		items = items[n:]
 		if stalls++; n > 0 {
 			stalls = 0

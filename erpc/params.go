@@ -115,6 +115,8 @@ type ProtocolStats struct {
 	Retransmits   uint64 // packets sent again, by client and server
 	Rollbacks     uint64 // go-back-N rollbacks after a timeout
 	FastRollbacks uint64 // ... on evidence of loss
+	FastResends   uint64 // of Retransmits: by a client, after a FastRollback
+	Reanswers     uint64 // of Retransmits: by a server, asked for by repeated packets
 	Gaps          uint64 // by a server: gaps told to the client
 	Waits         uint64 // by a server: clients told that a handler waits
 	Pasts         uint64 // by a server: clients told that a number has passed

@@ -26,7 +26,7 @@ import (
 // thread (eRPC, section 3.1). It is both client and server.
 //
 // All methods belong to the goroutine that runs the loop, and to callbacks inside
-// it, except Post, Wake, Stats and LocalAddr, which are safe anywhere. A call from
+// it, except Post, Wake, Stats, Snapshot, Rpcs and LocalAddr, which are safe anywhere. A call from
 // another goroutine while the loop runs gives ErrWrongThread.
 type Rpc struct {
 	engine   engine
@@ -62,6 +62,8 @@ type Rpc struct {
 	sharedOnce sync.Once
 	inbox      *inbox // datagrams from other loops of the address; nil if there are none
 	published  publishedStats
+	snapshots  snapshots
+	number     int // of the loop in its group, 0 if it is alone
 }
 
 // NewRpc makes an endpoint on tr, which it owns from now on, also when it fails.

@@ -42,6 +42,11 @@ type Stats struct {
 	DropHandover uint64 // lost because many wait at their loop
 	DropNoLoop   uint64 // their loop does not run
 
+	// Times that the loop took slowPass or longer from one look for packets to the next, because of
+	// a handler, a continuation, or the machine.
+	BlindSpells uint64
+	BlindTime   time.Duration
+
 	Protocol  ProtocolStats
 	Transport transport.Stats
 	Sessions  int       // now
@@ -60,12 +65,14 @@ const (
 // Histogram counts durations in buckets that are at most 3.2 % wide.
 type Histogram struct {
 	Count   uint64
+	Sum     int64 // ns
 	buckets [histBuckets]uint32
 }
 
 // Add counts one duration in ns.
 func (h *Histogram) Add(ns int64) {
 	h.Count++
+	h.Sum += ns
 	h.buckets[bucketOf(ns)]++
 }
 
@@ -89,6 +96,7 @@ func floorOf(i int) int64 {
 // Merge adds the counts of other.
 func (h *Histogram) Merge(other *Histogram) {
 	h.Count += other.Count
+	h.Sum += other.Sum
 	for i, n := range other.buckets {
 		h.buckets[i] += n
 	}
@@ -98,10 +106,26 @@ func (h *Histogram) Merge(other *Histogram) {
 func (h *Histogram) Since(earlier *Histogram) Histogram {
 	d := *h
 	d.Count -= earlier.Count
+	d.Sum -= earlier.Sum
 	for i, n := range earlier.buckets {
 		d.buckets[i] -= n
 	}
 	return d
+}
+
+// Bucket says how many durations were at least Low and less than High, ns.
+type Bucket struct {
+	Low, High int64
+	Count     uint64
+}
+
+// Buckets yields the buckets that have samples, the shortest durations first.
+func (h *Histogram) Buckets(yield func(Bucket) bool) {
+	for i, n := range h.buckets {
+		if n > 0 && !yield(Bucket{floorOf(i), floorOf(i + 1), uint64(n)}) {
+			return
+		}
+	}
 }
 
 // Quantile returns the duration that a fraction q of all samples do not exceed, to

@@ -333,10 +333,9 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 		}
 	}
 	if k < s.highTx {
-		c.stats.Retransmits++
-		if k < s.numReq {
-			s.againGen = out.gen
-		}
+		c.resent(s, k, out)
+	} else if k == 0 && s.op.Ref&Marked != 0 {
+		out.add(EventSent).Ref = s.op.Ref
 	}
 	if s.numTx == s.numRx {
 		s.progress = now // nothing was outstanding: the timeout starts here
@@ -352,6 +351,19 @@ func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) 
 	}
 	if invariants.Enabled && c.credits < 0 {
 		panic("session: credits below zero")
+	}
+}
+
+// resent counts packet k of a slot, which was sent before.
+//
+//go:noinline
+func (c *Client) resent(s *clientSlot, k uint32, out *Out) {
+	c.stats.Retransmits++
+	if s.fast > 0 {
+		c.stats.FastResends++
+	}
+	if k < s.numReq {
+		s.againGen = out.gen
 	}
 }
 

@@ -33,6 +33,9 @@ func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out)
 	rtt := c.received(s, h, in.Now)
 	c.learn(in, rtt, n, h)
 	ref := s.op.Ref
+	if ref&Marked != 0 && h.Type == wire.TypeResp && uint32(h.PktNum)+1 == s.numReq {
+		out.add(EventAnswered).Ref = ref
+	}
 	c.kick(i, in.Now, out)
 	ev := out.add(EventProgress)
 	ev.Ref, ev.RTT = ref, rtt

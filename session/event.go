@@ -54,7 +54,14 @@ const (
 	EventLate
 	// EventBroken: the session cannot go on, for the reason Err. The owner ends it.
 	EventBroken
+	// EventSent: the first packet of request Ref, which is Marked, was queued to leave.
+	EventSent
+	// EventAnswered: the first of several response packets of request Ref, which is Marked, is here.
+	EventAnswered
 )
+
+// Marked is a bit of Op.Ref: the owner gets EventSent and EventAnswered for the request.
+const Marked = 1 << 31
 
 // Event is an outcome that a session leaves in an Out. A field that the kind does not name
 // is old.
@@ -74,6 +81,8 @@ type Stats struct {
 	Retransmits   uint64 // packets sent again, by client and server
 	Rollbacks     uint64 // go-back-N rollbacks after a timeout
 	FastRollbacks uint64 // ... on evidence of loss
+	FastResends   uint64 // of Retransmits: by a client, after a FastRollback
+	Reanswers     uint64 // of Retransmits: by a server, asked for by repeated packets
 	Gaps          uint64 // by a server: gaps told to the client
 	Waits         uint64 // by a server: clients told that a handler waits
 	Pasts         uint64 // by a server: clients told that a number has passed

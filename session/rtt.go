@@ -88,3 +88,15 @@ func (e *rtoEstimator) keep(retries uint8) { e.rto = e.timeout(retries) }
 
 // SRTT returns the smoothed round-trip time, or 0 before the first sample.
 func (c *Client) SRTT() time.Duration { return c.rtt.srtt }
+
+// RoundTrips says what the session knows of its path.
+type RoundTrips struct {
+	Smoothed time.Duration // 0 before the first sample, as the others
+	Least    time.Duration // of the last minutes
+	Timeout  time.Duration // for retransmission, without backoff
+}
+
+// RoundTrips returns the round-trip times of the session, without the server's hold.
+func (c *Client) RoundTrips() RoundTrips {
+	return RoundTrips{c.rtt.srtt, c.rtt.base, c.rtt.rto}
+}

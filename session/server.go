@@ -155,6 +155,7 @@ func (s *Server) OnReq(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	case sl.state == stateResponded && sl.isError:
 		if s.mayRepeat(sl, h, 1, in.Now) {
 			s.stats.Retransmits++
+			s.stats.Reanswers++
 			s.sendError(sl, uint32(h.PktNum), in.Now, out)
 		}
 		return
@@ -270,6 +271,7 @@ func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out)
 		return
 	}
 	s.stats.Retransmits++
+	s.stats.Reanswers++
 	sl.watched().note(in.Now)
 	if !last {
 		s.sendCR(h, in, out)
@@ -350,6 +352,7 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 	case sl.isError:
 		if s.mayRepeat(sl, h, 1, in.Now) {
 			s.stats.Retransmits++
+			s.stats.Reanswers++
 			s.sendError(sl, pkt, in.Now, out)
 		}
 	case pkt < sl.numReq || pkt+h.MsgSize >= sl.numReq+sl.numResp-1:
@@ -365,6 +368,7 @@ func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 				return
 			}
 			s.stats.Retransmits += uint64(again)
+			s.stats.Reanswers += uint64(again)
 		}
 		sl.watched().note(in.Now)
 		sl.nextRFR = max(sl.nextRFR, end+1)

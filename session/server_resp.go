@@ -379,3 +379,16 @@ func (s *Server) Prefetch(step int) {
 		b.Prefetch()
 	}
 }
+
+// Served describes the request that a slot's handler works on, or has answered last.
+type Served struct {
+	ReqType uint8
+	Size    int           // bytes of the request
+	At      monotime.Time // when it was complete
+}
+
+// Served describes the request of a slot.
+func (s *Server) Served(slot uint8) Served {
+	sl := &s.slots[slot]
+	return Served{sl.reqType, int(sl.msgSize), sl.rxAt}
+}

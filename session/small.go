@@ -73,4 +73,7 @@ func (c *Client) sendOnly(s *clientSlot, now monotime.Time, out *Out) {
 	}
 	s.txGen, s.numTx, s.sentAt = out.gen, 1, now // progress is now since begin
 	c.credits--
+	if s.op.Ref&Marked != 0 {
+		out.add(EventSent).Ref = s.op.Ref
+	}
 }

@@ -96,11 +96,16 @@ var table = []row{
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
 	{path: "erpc", may: []string{"session", "cc", "cc/timely", "cc/dcqcn", "ratelimit/carousel", "transport",
-		"msgbuf", "wire", "internal/..."}},
+		"msgbuf", "wire", "flight", "internal/..."}},
 	{path: "erpc/simhost", may: []string{"erpc", "transport", "transport/sim"}},
+	{path: "flight", may: []string{"packet", "wire"}},
 	{path: "erpc/simtest", traits: suite},
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
+
+	{path: "metrics", may: []string{"erpc"}, traits: pure},
+	{path: "metrics/prometheus", may: []string{"erpc", "metrics", "transport/udp"},
+		third: []string{"github.com/prometheus"}},
 
 	{path: "gopt", may: []string{"internal/sys"}, traits: mayUnsafe},
 	{path: "gopt/...", may: []string{"gopt"}, traits: pure},

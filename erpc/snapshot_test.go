@@ -1,0 +1,216 @@
+package erpc_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/invariants"
+)
+
+// snap takes a snapshot of r while both ends are stepped.
+func (p *memPair) snap(r *erpc.Rpc) *erpc.Snapshot {
+	got := make(chan *erpc.Snapshot)
+	go func() {
+		got <- r.Snapshot(context.Background(), erpc.SnapshotOptions{Sessions: 8})
+	}()
+	for {
+		select {
+		case s := <-got:
+			return s
+		default:
+			p.step()
+		}
+	}
+}
+
+// one returns the statistics of the only type that was counted.
+func one(t *testing.T, s *erpc.Snapshot, typ uint8) erpc.TypeStats {
+	t.Helper()
+	if len(s.Types) != 1 || s.Types[0].Type != typ {
+		t.Fatalf("types %+v, want %d alone", s.Types, typ)
+	}
+	return s.Types[0]
+}
+
+// TestSnapshotCounts: from the first snapshot on, both sides count calls, bytes and codes by type.
+func TestSnapshotCounts(t *testing.T) {
+	w := newStepper(t, erpc.Config{}, 32, 100)
+	w.rpc(t)
+	for _, r := range []*erpc.Rpc{w.p.client, w.p.server} {
+		if s := w.p.snap(r); len(s.Types) != 0 || s.Late || s.Stats.RxPackets == 0 {
+			t.Errorf("first snapshot: late %v, %d types, %d packets", s.Late, len(s.Types),
+				s.Stats.RxPackets)
+		}
+	}
+	const n = 3 * erpc.HandlerSample
+	for range n {
+		w.rpc(t)
+	}
+	c := one(t, w.p.snap(w.p.client), 1)
+	if k := c.Client; c.Server != nil || k.Started != n || k.Ended[erpc.CodeOK] != n ||
+		k.Count() != n || k.Requests != 32*n || k.Answers != 100*n || k.Latency.Count != n {
+		t.Errorf("client: %+v", k)
+	}
+	s := one(t, w.p.snap(w.p.server), 1)
+	if k := s.Server; s.Client != nil || k.Ended[erpc.CodeOK] != n || k.Requests != 32*n ||
+		k.Answers != 100*n || k.Latency.Count != n || k.Handler.Count != 3 {
+		t.Errorf("server: %+v", k)
+	}
+	snap := w.p.snap(w.p.client)
+	if len(snap.Sessions) != 1 || !snap.Sessions[0].Client || !snap.Sessions[0].Connected ||
+		snap.Sessions[0].RTT == 0 || snap.Sessions[0].MaxCredits == 0 || snap.Memory.Used == 0 {
+		t.Errorf("sessions %+v, memory %+v", snap.Sessions, snap.Memory)
+	}
+	w.req.Free()
+	w.resp.Free()
+	w.p.close()
+}
+
+// TestSnapshotErrors: errors are counted by their codes, at both sides.
+func TestSnapshotErrors(t *testing.T) {
+	p := newMemPair(t, erpc.Config{}, func(n *erpc.Nexus) {
+		_ = n.Register(7, erpc.Dispatch, func(h erpc.ReqHandle) {
+			_ = h.RespondError(&erpc.Error{Code: erpc.CodeNotFound})
+		})
+	})
+	p.snap(p.client)
+	p.snap(p.server)
+	req, _ := p.client.Alloc(10)
+	ended := false
+	_, err := p.client.EnqueueRequest(p.sess, erpc.Request{
+		Type: 7, Req: req, Done: func(erpc.Completion) { ended = true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.until(func() bool { return ended })
+	if c := one(t, p.snap(p.client), 7).Client; c.Ended[erpc.CodeNotFound] != 1 || c.Count() != 1 {
+		t.Errorf("client: %+v", c.Ended)
+	}
+	if s := one(t, p.snap(p.server), 7).Server; s.Ended[erpc.CodeNotFound] != 1 || s.Count() != 1 {
+		t.Errorf("server: %+v", s.Ended)
+	}
+	// A request that cannot start is not counted as one under way.
+	if err := p.client.CloseSession(p.sess); err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.client.EnqueueRequest(p.sess, erpc.Request{
+		Type: 7, Req: req, Done: func(erpc.Completion) {}, Trace: new(erpc.CallTrace),
+	})
+	if c := one(t, p.snap(p.client), 7).Client; err == nil || c.Started != 1 {
+		t.Errorf("%v, %d started", err, c.Started)
+	}
+	req.Free()
+	p.close()
+}
+
+// TestSnapshotOfStuckLoop: a loop that nobody runs keeps no asker longer than its context, and no
+// more than one request; once it runs, snapshots are fresh again.
+func TestSnapshotOfStuckLoop(t *testing.T) {
+	p := newMemPair(t, erpc.Config{}, nil)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 5000 { // more than the ring of commands holds
+		if s := p.client.Snapshot(ended, erpc.SnapshotOptions{}); !s.Late {
+			t.Fatal("a snapshot of a loop that nobody runs is fresh")
+		}
+	}
+	if s := p.snap(p.client); s.Late || s.Addr != p.client.LocalAddr() {
+		t.Errorf("%+v", s)
+	}
+	client := p.client
+	p.close()
+	if s := client.Snapshot(context.Background(), erpc.SnapshotOptions{}); s.Late ||
+		s.Stats.RxPackets == 0 {
+		t.Errorf("after Close: late %v, %d packets", s.Late, s.Stats.RxPackets)
+	}
+}
+
+// TestNoAllocationsMetered: a loop that is watched allocates nothing either.
+func TestNoAllocationsMetered(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("assertions allocate")
+	}
+	w := newStepper(t, erpc.Config{}, 32, 32)
+	w.p.snap(w.p.client)
+	w.p.snap(w.p.server)
+	for range 50 {
+		w.rpc(t)
+	}
+	if n := testing.AllocsPerRun(200, func() { w.rpc(t) }); n != 0 {
+		t.Errorf("%v allocations for one RPC", n)
+	}
+	w.req.Free()
+	w.resp.Free()
+	w.p.close()
+}
+
+// TestCallTrace: the steps of a request are in their order, whatever its size. A request that is
+// given up leaves out what did not happen.
+func TestCallTrace(t *testing.T) {
+	for _, size := range [][2]int{{32, 32}, {32, 50_000}, {50_000, 32}} {
+		w := newStepper(t, erpc.Config{}, size[0], size[1])
+		var tr erpc.CallTrace
+		_, err := w.p.client.EnqueueRequest(w.p.sess, erpc.Request{
+			Type: 1, Req: w.req, Resp: w.resp, Done: w.finish, Trace: &tr,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.p.until(func() bool { return w.done == 1 })
+		many := size[1] > 10_000
+		if !(tr.Enqueued > 0 && tr.Enqueued <= tr.Sent && tr.Sent < tr.Answered &&
+			tr.Answered <= tr.Ended) || many != (tr.Answered < tr.Ended) || tr.Unloaded <= 0 ||
+			tr.Request != size[0] || tr.Response != size[1] || tr.Code != erpc.CodeOK ||
+			tr.Peer != w.p.server.LocalAddr() || tr.WallClock.IsZero() {
+			t.Errorf("%v: %+v", size, tr)
+		}
+		if at := tr.Wall(tr.Sent); tr.WallClock.Sub(at) != tr.Ended.Sub(tr.Sent) ||
+			!tr.Wall(tr.Called).IsZero() {
+			t.Errorf("%v: sent at %v, ended at %v", size, at, tr.WallClock)
+		}
+		w.req.Free()
+		w.resp.Free()
+		w.p.close()
+	}
+	p := newMemPair(t, erpc.Config{}, func(n *erpc.Nexus) {
+		_ = n.Register(1, erpc.Dispatch, func(erpc.ReqHandle) {})
+	})
+	req, _ := p.client.Alloc(8)
+	var tr erpc.CallTrace
+	var failed error
+	id, err := p.client.EnqueueRequest(p.sess, erpc.Request{
+		Type: 1, Req: req, Trace: &tr, Done: func(c erpc.Completion) { failed = c.Err },
+	})
+	if err == nil {
+		err = p.client.Cancel(id)
+	}
+	if err != nil || !errors.Is(failed, erpc.ErrCancelled) || tr.Sent == 0 || tr.Answered != 0 ||
+		tr.Ended == 0 || tr.Code != erpc.CodeCancelled {
+		t.Errorf("%v, %v: %+v", err, failed, tr)
+	}
+	req.Free()
+	p.close()
+}
+
+// TestClientCallTrace: a Client's call fills in the trace of its context.
+func TestClientCallTrace(t *testing.T) {
+	_, c := pair(t, erpc.Config{})
+	var tr erpc.CallTrace
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := c.Call(erpc.WithCallTrace(ctx, &tr), 1, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if !(0 < tr.Called && tr.Called <= tr.Enqueued && tr.Enqueued <= tr.Sent &&
+		tr.Sent < tr.Ended) || tr.Request != 5 || tr.Response != 5 {
+		t.Errorf("%+v", tr)
+	}
+	snaps := erpc.Snapshots(ctx, erpc.SnapshotOptions{}, c, c)
+	if len(snaps) != 1 || one(t, snaps[0], 1).Client.Started != 1 {
+		t.Errorf("%d snapshots", len(snaps))
+	}
+}
