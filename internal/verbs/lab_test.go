@@ -95,30 +95,34 @@ func open(t testing.TB, name string, kind QPType) *side {
 	return s
 }
 
-func (s *side) modify(a QPAttr) {
-	s.t.Helper()
-	if err := s.qp.Modify(a); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // way is how s reaches p.
 func (s *side) way(p *side) AHAttr {
-	return AHAttr{GID: p.gid.GID, SGID: uint32(s.gid.Index), HopLimit: 64, Port: 1, Global: 1}
+	site := Site{Port: 1, Attr: PortAttr{LinkLayer: Ethernet}, GID: s.gid}
+	return site.Way(p.gid.GID, 0)
 }
 
 const qkey = 0x1234567
+
+// psn of both sides: one is about to wrap.
+var psn = [2]uint32{0xFFFFFF, 77}
 
 // pair opens two sides that are ready to send to each other.
 func pair(t testing.TB, kind QPType) (a, b *side) {
 	t.Helper()
 	na, nb := needDevices(t)
 	a, b = open(t, na, kind), open(t, nb, kind)
-	for _, x := range [][2]*side{{a, b}, {b, a}} {
+	for i, x := range [][2]*side{{a, b}, {b, a}} {
 		s, p := x[0], x[1]
-		s.modify(QPAttr{State: StateInit, Port: 1, QKey: qkey, Access: RemoteWrite | RemoteRead})
-		s.modify(QPAttr{State: StateRTR, MTU: 1024, DestQPN: p.qp.Num(), MaxServe: 1, MinRNR: 12, AH: s.way(p)})
-		s.modify(QPAttr{State: StateRTS, MaxReads: 1, Timeout: 12, Retry: 7, RNRRetry: 7})
+		var err error
+		if kind == UD {
+			err = s.qp.Open(1, qkey)
+		} else {
+			err = s.qp.Connect(&Link{To: s.way(p), QPN: p.qp.Num(), MTU: 1024, Reads: 16,
+				PSN: psn[i], PeerPSN: psn[1-i], Access: RemoteWrite | RemoteRead})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return a, b
 }

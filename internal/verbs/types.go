@@ -215,6 +215,7 @@ const (
 	StatusOK       = 0
 	StatusProtErr  = 4  // memory that is not registered
 	StatusFlushed  = 5  // the queue pair is in an error state
+	StatusAccess   = 10 // RC: the peer does not allow it
 	StatusRetryExc = 12 // RC: the peer does not answer
 	StatusRNRExc   = 13 // RC: the peer has no receive request
 )
