@@ -1,7 +1,9 @@
 //go:build !linux
 
-package main
+package benchrows
 
-func pin(core int) {}
+// Pin does nothing here.
+func Pin(core int) {}
 
-func pinProcess(pid, core int) {}
+// PinProcess does nothing here.
+func PinProcess(pid, core int) {}
