@@ -82,7 +82,9 @@ func (b *bench) fill(names []string) (list []*cache, err error) {
 		if err != nil {
 			return nil, err
 		}
-		wanted := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(c.name, n) })
+		wanted := slices.ContainsFunc(names, func(n string) bool {
+			return strings.HasPrefix(c.name, n)
+		})
 		if c.name != "mica" && !wanted {
 			continue
 		}

@@ -1,7 +1,5 @@
 package mica
 
-import "math/bits"
-
 // ways is how many entries a bucket has.
 const ways = 7
 
@@ -15,19 +13,6 @@ const (
 	tagShift   = 48
 	offsetMask = 1<<tagShift - 1
 )
-
-// match returns which entries have a tag: bit i stands for entry i. It has no branches, since where
-// in the bucket an entry is can't be predicted: a processor that guesses wrong has waited for the
-// bucket before it begins with the next lookup.
-func (b *bucket) match(tag uint64) uint32 {
-	e := &b.entries
-	return uint32(equal(e[0], tag) | equal(e[1], tag)<<1 | equal(e[2], tag)<<2 |
-		equal(e[3], tag)<<3 | equal(e[4], tag)<<4 | equal(e[5], tag)<<5 | equal(e[6], tag)<<6)
-}
-
-// equal returns 1 if an entry has a tag, otherwise 0: tags have 16 bits, so the difference less 1
-// is negative for equal ones only.
-func equal(entry, tag uint64) uint64 { return ((entry>>tagShift ^ tag) - 1) >> 63 }
 
 // place is where the index has an item.
 type place struct {
@@ -57,9 +42,11 @@ func (p *Partition) position(entry uint64) (pos, age uint64, ok bool) {
 func (p *Partition) find(hash uint64, key []byte) place {
 	tag, s := tagOf(hash), p.space()
 	for b := &p.buckets[p.bucketOf(hash)]; ; b = &p.buckets[b.link-1] {
-		for m := b.match(tag); m != 0; m &= m - 1 {
-			i := bits.TrailingZeros32(m)
-			pos, age, ok := p.position(b.entries[i])
+		for i, e := range b.entries {
+			if e>>tagShift != tag {
+				continue
+			}
+			pos, age, ok := p.position(e)
 			if !ok || !s.has(pos, key) {
 				continue
 			}

@@ -1,10 +1,6 @@
 package mica
 
-import (
-	"math/bits"
-
-	"github.com/userspace-rpc/erpc/gopt"
-)
+import "github.com/userspace-rpc/erpc/gopt"
 
 // Get looks up a key by its hash. The value is a view.
 func (p *Partition) Get(hash uint64, key []byte) (Item, bool) {
@@ -90,9 +86,11 @@ func (p *Partition) look(hashes []uint64, c *candidates) {
 	words := p.space().words
 	for i, h := range hashes {
 		b, tag := &p.buckets[numbers[i]], tagOf(h)
-		for m := b.match(tag); m != 0; m &= m - 1 {
-			j := bits.TrailingZeros32(m)
-			if pos, age, ok := p.position(b.entries[j]); ok {
+		for j, e := range b.entries {
+			if e>>tagShift != tag {
+				continue
+			}
+			if pos, age, ok := p.position(e); ok {
 				c.at[i], c.words[i] = place{b, j, pos, age}, &words[pos]
 				break
 			}
