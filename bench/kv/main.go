@@ -60,7 +60,8 @@ func report(keys int, caches []*cache) {
 			ratios[i] = times[i] / mica[i]
 		}
 		fmt.Fprintf(w, "%s\t%.1f\t%.2f\t%.2f\t%.2f to %.2f\t%d\n", name, benchrows.Median(times),
-			1e3/benchrows.Median(times), benchrows.Median(ratios), slices.Min(ratios), slices.Max(ratios), missing)
+			1e3/benchrows.Median(times), benchrows.Median(ratios), slices.Min(ratios),
+			slices.Max(ratios), missing)
 	}
 	first := caches[0]
 	for _, c := range caches {
