@@ -1,21 +1,17 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index"
 	"github.com/userspace-rpc/erpc/index/message"
 	"github.com/userspace-rpc/erpc/index/server"
+	"github.com/userspace-rpc/erpc/internal/benchrows"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/shm"
 	"github.com/userspace-rpc/erpc/transport/udp"
@@ -26,12 +22,6 @@ const (
 	bare    = "bare"    // with the request: an RPC and nothing else
 	batched = "batched" // the index, a burst at a time
 	single  = "single"  // the index, one by one
-)
-
-// Cores, where there are two.
-const (
-	serverCore = 0
-	clientCore = 1
 )
 
 // listen opens an endpoint of a transport.
@@ -82,13 +72,9 @@ func serveChild(kind, network string, n int, pages string) (err error) {
 		return errors.Join(err, tr.Close(), nexus.Close())
 	}
 	runtime.LockOSThread()
-	pin(serverCore)
+	benchrows.Pin(benchrows.ServerCore)
 	ended := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		close(ended)
-		rpc.Wake()
-	}()
+	go benchrows.UntilParentEnds(func() { close(ended); rpc.Wake() })
 	fmt.Printf("%q\n", tr.LocalAddr().String())
 	err = rpc.Run(func() bool {
 		select {
@@ -100,39 +86,3 @@ func serveChild(kind, network string, n int, pages string) (err error) {
 	})
 	return errors.Join(err, rpc.Close(), nexus.Close())
 }
-
-// child is a process that ends with its standard input.
-type child struct {
-	name  string
-	cmd   *exec.Cmd
-	stdin io.Closer
-	said  strings.Builder
-	out   *bufio.Reader
-}
-
-// startChild starts a process.
-func startChild(name string, args ...string) (*child, error) {
-	c := &child{name: name, cmd: exec.Command(name, args...)}
-	c.cmd.Stderr = &c.said
-	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	c.stdin, c.out = in, bufio.NewReader(out)
-	return c, c.cmd.Start()
-}
-
-// address waits for the address that a server of this program prints.
-func (c *child) address() (addr string, err error) {
-	if err := json.NewDecoder(c.out).Decode(&addr); err != nil {
-		return "", fmt.Errorf("%s did not start: %w: %s", c.name, err, c.said.String())
-	}
-	return addr, nil
-}
-
-// stop ends it in peace.
-func (c *child) stop() error { return errors.Join(c.stdin.Close(), c.cmd.Wait()) }

@@ -102,9 +102,9 @@ func spared(prepare, fn func()) func(time.Duration) float64 {
 		var t time.Duration
 		for ops := 0; ; {
 			prepare()
-			begin := use.now()
+			begin := use.Thread()
 			fn()
-			t += use.now() - begin
+			t += use.Thread() - begin
 			if ops += chunk; t >= each {
 				return float64(t) / float64(ops)
 			}

@@ -7,17 +7,16 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/benchrows"
 )
 
-// row is something to measure. Run works for about the given time and returns nanoseconds per
-// operation, of which lower is better.
+// row is a benchrows.Row.
 type row struct {
-	name string
-	base string  // the row that its ratio refers to
-	bar  float64 // the least ratio base / row; 0: none
-	run  func(each time.Duration) float64
+	name, base string
+	bar        float64
+	run        func(each time.Duration) float64
 }
 
 // options is the command line.
@@ -81,9 +80,13 @@ func (o *options) wants(name string) bool {
 }
 
 // measure runs rows in turns and prints the table.
-func (o *options) measure(b *bench, rows []row) error {
+func (o *options) measure(b *bench, list []row) error {
+	var rows []benchrows.Row
+	for _, r := range list {
+		rows = append(rows, benchrows.Row{Name: r.name, Base: r.base, Bar: r.bar, Run: r.run})
+	}
 	if o.only != "" {
-		rows = choose(rows, strings.Split(o.only, ","))
+		rows = benchrows.Choose(rows, strings.Split(o.only, ","))
 	}
 	if o.pages == "huge" {
 		bytes, err := collapse()
@@ -92,59 +95,21 @@ func (o *options) measure(b *bench, rows []row) error {
 		}
 		fmt.Printf("%d MiB in huge pages\n", bytes>>20)
 	}
-	times := map[string][]float64{}
-	for range o.rounds {
-		for _, r := range rows {
-			times[r.name] = append(times[r.name], r.run(o.each))
-		}
+	times := benchrows.Measure(rows, o.rounds, o.each)
+	if err := times.Report(os.Stdout, rows); err != nil {
+		return err
 	}
-	report(rows, times)
 	if b.wrong > 0 {
 		return fmt.Errorf("%d wrong answers", b.wrong)
 	}
 	return nil
 }
 
-// choose returns the rows that are asked for, and their bases.
-func choose(rows []row, names []string) []row {
-	want := map[string]bool{}
-	for _, r := range rows {
-		for _, n := range names {
-			if strings.HasPrefix(r.name, n) {
-				want[r.name], want[r.base] = true, true
-			}
-		}
-	}
-	return slices.DeleteFunc(rows, func(r row) bool { return !want[r.name] })
-}
+// use is the clock of this run.
+var use *benchrows.Clock
 
-func report(rows []row, times map[string][]float64) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "row\tns\tbest\tM/s\ttimes as fast\trange\tas\tbar\t")
-	for _, r := range rows {
-		t := times[r.name]
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t", r.name, median(t), slices.Min(t), 1e3/median(t))
-		if r.base != "" {
-			ratios := make([]float64, len(t))
-			for i := range t {
-				ratios[i] = times[r.base][i] / t[i]
-			}
-			fmt.Fprintf(w, "%.2f\t%.2f to %.2f\t%s\t",
-				median(ratios), slices.Min(ratios), slices.Max(ratios), r.base)
-			if r.bar > 0 {
-				met := "met"
-				if median(ratios) < r.bar {
-					met = "missed"
-				}
-				fmt.Fprintf(w, "%.2f\t%s", r.bar, met)
-			}
-		}
-		fmt.Fprintln(w)
-	}
-	_ = w.Flush()
-}
-
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
+// setClock chooses the clock, "wall" or "cpu", for the calling goroutine.
+func setClock(name string) (err error) {
+	use, err = benchrows.NewClock(name)
+	return err
 }

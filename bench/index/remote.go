@@ -11,6 +11,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index/client"
 	"github.com/userspace-rpc/erpc/index/message"
+	"github.com/userspace-rpc/erpc/internal/benchrows"
 )
 
 // The load: sessions with each server, and requests under way in all of them together.
@@ -24,7 +25,7 @@ type remote struct {
 	b        *bench
 	nexus    *erpc.Nexus
 	rpc      *erpc.Rpc
-	children []*child
+	children []*benchrows.Child
 	servers  map[string][]*client.Loop
 	sessions map[string][]*erpc.Session
 	asked    [depth]entry
@@ -44,14 +45,15 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 		return r, err
 	}
 	for _, kind := range kinds {
-		c, err := startChild(exe, "-child", kind, "-net", network, "-pages", pages,
+		c, err := benchrows.StartChild(exe, "-child", kind, "-net", network, "-pages", pages,
 			"-keys", fmt.Sprint(len(b.keys)))
 		if err != nil {
 			return r, err
 		}
 		r.children = append(r.children, c)
 	}
-	pin(clientCore) // not before: children inherit it, and fill their maps on all cores
+	// Not before: children inherit it, and fill their maps on all cores.
+	benchrows.Pin(benchrows.ClientCore)
 	connected := 0
 	cfg := erpc.Config{NoHugepages: true}
 	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
@@ -73,7 +75,7 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 	}
 	addrs := make([]string, len(kinds))
 	for i, c := range r.children {
-		if addrs[i], err = c.address(); err != nil {
+		if addrs[i], err = c.Address(); err != nil {
 			return r, err
 		}
 	}
@@ -104,7 +106,7 @@ func (r *remote) close() (err error) {
 		err = errors.Join(err, r.nexus.Close())
 	}
 	for _, c := range r.children {
-		err = errors.Join(err, c.stop())
+		err = errors.Join(err, c.Stop())
 	}
 	return err
 }

@@ -115,16 +115,7 @@ func (b *bench) next(n int) []entry {
 const chunk = 512
 
 // timed calls fn, which does n operations, for some time.
-func timed(each time.Duration, n int, fn func()) float64 {
-	begin := use.now()
-	for ops := 0; ; {
-		fn()
-		ops += n
-		if t := use.now() - begin; t >= each {
-			return float64(t) / float64(ops)
-		}
-	}
-}
+func timed(each time.Duration, n int, fn func()) float64 { return use.Loop(each, n, fn) }
 
 func (b *bench) check(got, want uint64, ok bool) {
 	if !ok || got != want {
@@ -275,10 +266,10 @@ func (b *bench) lookups() []row {
 func (b *bench) grown(fill func() any) func(time.Duration) float64 {
 	return func(time.Duration) float64 {
 		runtime.GC()
-		begin := use.all()
+		begin := use.Process()
 		kept := fill()
 		runtime.GC()
-		t := use.all() - begin
+		t := use.Process() - begin
 		runtime.KeepAlive(kept)
 		return float64(t) / float64(len(b.keys))
 	}

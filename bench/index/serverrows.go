@@ -26,7 +26,7 @@ func (o *options) server() (err error) {
 			fmt.Printf("no rows of redis: %v\n", err)
 			err = nil
 		} else {
-			defer rd.stop()
+			defer rd.Stop()
 		}
 	}
 	r, err := newRemote(b, o.network, o.pages, bare, batched, single)
@@ -69,7 +69,7 @@ func (o *options) server() (err error) {
 	}
 	err = o.measure(b, rows)
 	if rd != nil {
-		err = errors.Join(err, rd.err)
+		err = errors.Join(err, rd.Err)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/coocood/freecache"
 	"github.com/dgraph-io/ristretto/v2"
 	"github.com/maypok86/otter/v2"
+	"github.com/userspace-rpc/erpc/internal/benchrows"
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
 
@@ -46,6 +47,7 @@ type bench struct {
 	ids   []uint64
 	at    int
 	wrong int
+	clock *benchrows.Clock
 }
 
 func newBench(n int) *bench {
@@ -80,7 +82,9 @@ func (b *bench) fill(names []string) (list []*cache, err error) {
 		if err != nil {
 			return nil, err
 		}
-		wanted := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(c.name, n) })
+		wanted := slices.ContainsFunc(names, func(n string) bool {
+			return strings.HasPrefix(c.name, n)
+		})
 		if c.name != "mica" && !wanted {
 			continue
 		}
@@ -99,13 +103,10 @@ func (b *bench) fill(names []string) (list []*cache, err error) {
 
 // time runs op, which does group operations, for some time, and returns the time of one in ns.
 func (b *bench) time(each time.Duration, op func()) float64 {
-	n, start := 0, time.Now()
-	for time.Since(start) < each {
+	return b.clock.Loop(each, group, func() {
 		op()
 		b.at = (b.at + group) % len(b.look)
-		n += group
-	}
-	return float64(time.Since(start).Nanoseconds()) / float64(n)
+	})
 }
 
 func (b *bench) check(c *cache, i int, got []byte, ok bool) {

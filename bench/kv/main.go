@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/benchrows"
 )
 
 func main() {
@@ -15,12 +17,19 @@ func main() {
 	rounds := flag.Int("rounds", 7, "rounds")
 	each := flag.Duration("each", 300*time.Millisecond, "time for a row in a round")
 	only := flag.String("rows", "", "begins of names of caches, with commas; mica is always there")
+	name := flag.String("clock", "wall", "wall, or cpu: CPU time of the thread, on a busy machine")
 	flag.Parse()
 	if *keys < 1 || *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
+	clock, err := benchrows.NewClock(*name)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	b := newBench(*keys)
+	b.clock = clock
 	caches, err := b.fill(strings.Split(*only, ","))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -50,8 +59,9 @@ func report(keys int, caches []*cache) {
 		for i := range times {
 			ratios[i] = times[i] / mica[i]
 		}
-		fmt.Fprintf(w, "%s\t%.1f\t%.2f\t%.2f\t%.2f to %.2f\t%d\n", name, median(times),
-			1e3/median(times), median(ratios), slices.Min(ratios), slices.Max(ratios), missing)
+		fmt.Fprintf(w, "%s\t%.1f\t%.2f\t%.2f\t%.2f to %.2f\t%d\n", name, benchrows.Median(times),
+			1e3/benchrows.Median(times), benchrows.Median(ratios), slices.Min(ratios),
+			slices.Max(ratios), missing)
 	}
 	first := caches[0]
 	for _, c := range caches {
@@ -68,9 +78,4 @@ func report(keys int, caches []*cache) {
 		line(c.name+" PUT", c.puts, first.puts, c.missing)
 	}
 	_ = w.Flush() // to standard output
-}
-
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
 }

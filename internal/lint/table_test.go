@@ -79,6 +79,7 @@ var table = []row{
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
 	{path: "internal/gid"},
 	{path: "internal/memsize"},
+	{path: "internal/benchrows", third: xsys, traits: mayClock}, // of benchmarks
 	{path: "internal/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
 	{path: "internal/cpuquota", may: []string{"internal/monotime"}},
 	{path: "internal/idle", may: []string{"internal/monotime"}, traits: pure},
@@ -134,9 +135,11 @@ var table = []row{
 		"github.com/klauspost/cpuid/v2"}, traits: mayClock},
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
 	{path: "bench/index", may: []string{"index/...", "gopt/...", "erpc", "transport", "transport/udp",
-		"transport/shm"}, third: []string{"github.com/tidwall/btree", "github.com/gaissmai/bart",
+		"transport/shm", "internal/benchrows"}, third: []string{
+		"github.com/tidwall/btree", "github.com/gaissmai/bart",
 		"github.com/cloudflare/ahocorasick", "golang.org/x/sys"}, traits: mayClock},
-	{path: "bench/kv", may: []string{"kv/mica", "kv/memcached"}, third: []string{
+	{path: "bench/kv", may: []string{"kv/...", "erpc", "transport", "transport/udp", "transport/shm",
+		"internal/benchrows"}, third: []string{
 		"github.com/dgraph-io/ristretto/v2", "github.com/maypok86/otter/v2",
 		"github.com/VictoriaMetrics/fastcache",
 		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache"}, traits: mayClock},

@@ -1,4 +1,4 @@
-package main
+package benchrows
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin puts this process on a core, if there is more than one.
-func pin(core int) { pinProcess(os.Getpid(), core) }
+// Pin puts this process on a core, if there is more than one.
+func Pin(core int) { PinProcess(os.Getpid(), core) }
 
-// pinProcess puts all threads of a process on a core; those that they start follow.
-func pinProcess(pid, core int) {
+// PinProcess puts all threads of a process on a core; those that they start follow.
+func PinProcess(pid, core int) {
 	if runtime.NumCPU() < 2 {
 		return
 	}

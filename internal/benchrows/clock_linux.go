@@ -1,4 +1,4 @@
-package main
+package benchrows
 
 import (
 	"time"

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package main
-
-func pin(core int) {}
-
-func pinProcess(pid, core int) {}

@@ -1,0 +1,61 @@
+package benchrows
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Cores of servers and clients, where there are two.
+const (
+	ServerCore = 0
+	ClientCore = 1
+)
+
+// Child is a process that ends with its standard input.
+type Child struct {
+	name  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	said  strings.Builder
+	out   *bufio.Reader
+}
+
+// StartChild starts a program, whose errors are kept for [Child.Address]. The caller must Stop
+// it.
+func StartChild(name string, args ...string) (*Child, error) {
+	c := &Child{name: name, cmd: exec.Command(name, args...)}
+	c.cmd.Stderr = &c.said
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.stdin, c.out = in, bufio.NewReader(out)
+	return c, c.cmd.Start()
+}
+
+// Address waits for the address that a server prints, in quotes.
+func (c *Child) Address() (addr string, err error) {
+	if err := json.NewDecoder(c.out).Decode(&addr); err != nil {
+		return "", fmt.Errorf("%s did not start: %w: %s", c.name, err, c.said.String())
+	}
+	return addr, nil
+}
+
+// Stop ends it in peace.
+func (c *Child) Stop() error { return errors.Join(c.stdin.Close(), c.cmd.Wait()) }
+
+// UntilParentEnds calls end when standard input ends: for the child itself.
+func UntilParentEnds(end func()) {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	end()
+}
