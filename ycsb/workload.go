@@ -19,12 +19,12 @@ type Op uint8
 
 // The operations.
 const (
-	Read            Op = iota // a whole record
-	Update                    // one field
-	Insert                    // a new record
-	Scan                      // records in order of keys, from one on
-	ReadModifyWrite           // Read, then Update of the same record
-	Ops             = iota    // how many kinds there are
+	Read            Op     = iota // a whole record
+	Update                        // one field
+	Insert                        // a new record
+	Scan                          // records in order of keys, from one on
+	ReadModifyWrite               // Read, then Update of the same record
+	Ops             = iota        // how many kinds there are
 )
 
 // String returns the name that YCSB prints: "read", "read-modify-write".
