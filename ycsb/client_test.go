@@ -122,7 +122,8 @@ func TestMissing(t *testing.T) {
 			delete(m.records, string(AppendKey(nil, i)))
 		}
 		n := steps(t, c, m, 500, ErrNotFound)
-		if n.Missing == 0 || n.Done == 0 && name != "e" || n.Missing+n.Done != 500 || n.Bad() != n.Missing {
+		if n.Missing == 0 || n.Done == 0 && name != "e" || n.Missing+n.Done != 500 ||
+			n.Bad() != n.Missing {
 			t.Errorf("%s: %+v", name, n)
 		}
 	}

@@ -99,7 +99,8 @@ func TestLatest(t *testing.T) {
 		}
 	}
 	zeta := Zeta(n)
-	if off := chiSquare(counts, func(i int) float64 { return density(float64(i+1)) / zeta }); off > 5 {
+	share := func(i int) float64 { return density(float64(i+1)) / zeta }
+	if off := chiSquare(counts, share); off > 5 {
 		t.Errorf("chi square is %.1f deviations off", off)
 	}
 }

@@ -56,7 +56,8 @@ func TestZipf(t *testing.T) {
 		if n == 1 {
 			continue
 		}
-		if off := chiSquare(counts, func(i int) float64 { return density(float64(i+1)) / zeta }); off > 5 {
+		share := func(i int) float64 { return density(float64(i+1)) / zeta }
+		if off := chiSquare(counts, share); off > 5 {
 			t.Errorf("%d ranks: chi square is %.1f deviations off", n, off)
 		}
 	}

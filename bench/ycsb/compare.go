@@ -45,11 +45,12 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 	if !slices.Contains(peers, peer.Base) {
 		peers = append([]string{peer.Base}, peers...)
 	}
-	fmt.Fprintf(out, "%s, %d records of %d bytes, %d clients, connections: %d (0: one each), %d rounds of %v\n",
+	fmt.Fprintf(out, "%s, %d records of %d bytes, %d clients, connections: %d (0: one each), "+
+		"%d rounds of %v\n",
 		o.store, o.records, o.schema.Bytes(), o.clients, o.conns, o.rounds, o.each)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "workload\tpeer\tops/s\tp50 us\tp99 us\tCPU us/op\trate : grpc-tcp\t(range)\tpaper\t"+
-		"CPU : grpc-tcp\t(range)\t")
+	fmt.Fprintln(t, "workload\tpeer\tops/s\tp50 us\tp99 us\tCPU us/op\trate : grpc-tcp\t(range)\t"+
+		"paper\tCPU : grpc-tcp\t(range)\t")
 	var cells []*cell
 	var errs []error
 	for _, w := range strings.Split(o.workloads, "") {
@@ -60,9 +61,9 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 			if strings.HasPrefix(c.Peer, "erpc") {
 				said = fmt.Sprint(paper[w])
 			}
-			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.1f\t%.2f\t(%.2f-%.2f)\t%s\t%.2f\t(%.2f-%.2f)\t\n",
-				strings.ToUpper(w), c.Peer, c.Rate, c.P50, c.P99, c.CPU, c.Ratio[0], c.Ratio[1], c.Ratio[2],
-				said, c.CPURatio[0], c.CPURatio[1], c.CPURatio[2])
+			fmt.Fprintf(t, "%s\t%s\t%.0f\t%.0f\t%.0f\t%.1f\t%.2f\t(%.2f-%.2f)\t%s\t"+
+				"%.2f\t(%.2f-%.2f)\t\n", strings.ToUpper(w), c.Peer, c.Rate, c.P50, c.P99, c.CPU, c.Ratio[0],
+				c.Ratio[1], c.Ratio[2], said, c.CPURatio[0], c.CPURatio[1], c.CPURatio[2])
 		}
 		cells = append(cells, row...)
 		if ctx.Err() != nil {

@@ -56,7 +56,9 @@ func runOne(ctx context.Context, o *options, out io.Writer) error {
 
 // measure makes a run, with a server of its own unless the options name one. It is an error if it
 // could not begin; what goes wrong afterwards is in the Result.
-func measure(ctx context.Context, o *options, over string, spec run.Spec) (_ *run.Result, err error) {
+func measure(
+	ctx context.Context, o *options, over string, spec run.Spec,
+) (_ *run.Result, err error) {
 	addr, cpu := o.addr, func() (time.Duration, error) { return 0, nil }
 	if addr == "" {
 		s, err := startServer(o, over)
@@ -97,7 +99,8 @@ func measure(ctx context.Context, o *options, over string, spec run.Spec) (_ *ru
 func hdrLog(w io.Writer) (func(run.Progress) error, error) {
 	l := hdrhistogram.NewHistogramLogWriter(w)
 	start := time.Now()
-	err := errors.Join(l.OutputLogFormatVersion(), l.OutputStartTime(start.UnixMilli()), l.OutputLegend())
+	err := errors.Join(
+		l.OutputLogFormatVersion(), l.OutputStartTime(start.UnixMilli()), l.OutputLegend())
 	last := start
 	return func(p run.Progress) error {
 		now := time.Now()

@@ -155,6 +155,7 @@ func load(ctx context.Context, o *options, out io.Writer) error {
 			fmt.Fprintf(os.Stderr, "%d of %d records\n", i, o.records)
 		}
 	}
-	_, err = fmt.Fprintf(out, "%d records in %v\n", o.records, time.Since(begin).Round(time.Millisecond))
+	took := time.Since(begin).Round(time.Millisecond)
+	_, err = fmt.Fprintf(out, "%d records in %v\n", o.records, took)
 	return err
 }

@@ -114,6 +114,8 @@ var table = []row{
 	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}, traits: mayClock},
 	{path: "kv/memcached", may: []string{"kv/mica"}, traits: mayClock},
 
+	{path: "ycsb", traits: pure},
+
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
 		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf",
@@ -130,6 +132,11 @@ var table = []row{
 		"raft-example/...", "internal/monotime"},
 		third: []string{"go.etcd.io/raft/v3", "go.etcd.io/etcd", "google.golang.org/grpc", "google.golang.org/protobuf",
 			"github.com/prometheus", "github.com/HdrHistogram/hdrhistogram-go"}, traits: mayClock},
+	{path: "bench/ycsb/...", may: []string{"bench/ycsb/...", "ycsb", "index", "kv/mica", "grpcerpc",
+		"transport", "transport/udp", "transport/auto"}, third: []string{"google.golang.org/grpc",
+		"google.golang.org/protobuf", "connectrpc.com/connect", "storj.io/drpc", "golang.org/x/sys",
+		"github.com/HdrHistogram/hdrhistogram-go", "github.com/cockroachdb/pebble/v2",
+		"gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},
 	{path: "bench/...", may: []string{"bench/...", "erpc", "transport", "transport/udp", "transport/shm", "raft-example/...", "internal/monotime"}, third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 		"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go",
 		"gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},

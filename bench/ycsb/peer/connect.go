@@ -69,7 +69,8 @@ func dialConnect(addr string) *Conn {
 // newConnect returns the client of a method. It does not ask for compressed answers, as no other
 // peer does.
 func newConnect[In, Out any](h *http.Client, addr, name string) *connect.Client[In, Out] {
-	return connect.NewClient[In, Out](h, "http://"+addr+name, connect.WithAcceptCompression("gzip", nil, nil))
+	plain := connect.WithAcceptCompression("gzip", nil, nil)
+	return connect.NewClient[In, Out](h, "http://"+addr+name, plain)
 }
 
 // call makes a call and gives its error the status that gRPC has for it.

@@ -67,8 +67,8 @@ type run struct {
 	workers  []*worker
 }
 
-// Do runs the clients. dial returns connection i; Do closes none. The error is that of the Spec; all
-// else is in the Result.
+// Do runs the clients. dial returns connection i; Do closes none. The error is that of the Spec or
+// of dial; all else is in the Result.
 func Do(ctx context.Context, spec Spec, dial func(i int) (ycsb.DB, error)) (*Result, error) {
 	r, err := prepare(spec, dial)
 	if err != nil {
