@@ -94,6 +94,7 @@ help:
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
 	@echo 'make kv-demo          a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
+	@echo 'make ycsb             YCSB A to F over grpcerpc and other libraries: a table, within two minutes; YCSBFLAGS'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make bench-index      the index, its server and package gopt beside their peers; INDEXFLAGS'
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, and with 64 clients beside gRPC and etcd'
@@ -291,6 +292,16 @@ bin/erpc-kv: check-go
 
 kv-demo: bin/erpc-kv
 	bin/erpc-kv demo
+
+.PHONY: bin/ycsb ycsb
+bin/ycsb: check-go
+	cd bench/ycsb && $(GO) build -buildvcs=false -o ../../bin/ycsb .
+
+# Longer, larger, with a connection for each client, on disk:
+# YCSBFLAGS="-for 2s", "-records 1000000 -peers erpc-udp", "-conns 0", "-store pebble".
+YCSBFLAGS =
+ycsb: bin/ycsb
+	bin/ycsb compare -for 300ms -warmup 100ms -out out/ycsb $(YCSBFLAGS)
 
 .PHONY: bin/gremlins
 bin/gremlins: check-go
