@@ -117,6 +117,9 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		e.jobs.pool = n.workers()
 	}
 	e.shares = n.shareTable(&r.cfg)
+	if n.guard != nil {
+		e.secure(n.guard)
+	}
 	e.batches, e.after = newBatchTable(n.batches), newCallTimers()
 	e.timers = newTimers(&r.cfg.Timing)
 	e.paths = paths{cfg: &r.cfg, mtu: mtu, rxRing: caps.RxRing, link: r.cfg.Congestion.linkRate(&caps)}
@@ -287,7 +290,7 @@ func (r *Rpc) createNamed(addr string) (*Session, error) {
 	if !nested {
 		defer r.leave()
 	}
-	s, err := r.engine.dialName(r.cfg.Timing.ConnectTimeout)
+	s, err := r.engine.dialName(hostOf(addr), r.cfg.Timing.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +311,7 @@ func (r *Rpc) CreateSessionTo(to transport.Addr) (*Session, error) {
 	if !nested {
 		defer r.leave()
 	}
-	return r.engine.dial(to, r.cfg.Timing.ConnectTimeout)
+	return r.engine.dial(to, "", r.cfg.Timing.ConnectTimeout)
 }
 
 // CloseSession ends a session of either kind. Requests in flight end with
