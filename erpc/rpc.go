@@ -18,6 +18,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/ring"
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -99,8 +100,12 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
 	}
-	if mtu < MinMTU {
-		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", mtu, MinMTU)}
+	least := MinMTU
+	if n.guard != nil {
+		least += security.Overhead
+	}
+	if mtu < least {
+		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", mtu, least)}
 	}
 	pool, err := msgbuf.NewPool(r.poolConfig())
 	if err != nil {

@@ -77,8 +77,8 @@ func (p *peer) use(a *association) {
 	}
 }
 
-// plainOps are the operations whose packets are not sealed: those of the handshake. An Accept proves
-// itself.
+// plainOps are the operations whose packets are not sealed: those of the handshake. An Accept
+// proves itself.
 const plainOps = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpAccept | 1<<wire.OpRefuse |
 	1<<wire.OpCrypto
 
@@ -197,8 +197,8 @@ func (e *engine) openAny(p *peer, pkt *transport.RxPacket) bool {
 	return false
 }
 
-// openUnknown opens a packet of a session that is not known here, by the keys of who sent it: it may
-// be about a session that has ended. Without any it is taken from peers of this user alone.
+// openUnknown opens a packet of a session that is not known here, by the keys of who sent it: it
+// may be about a session that has ended. Without any it is taken from peers of this user alone.
 func (e *engine) openUnknown(pkt *transport.RxPacket) bool {
 	known := false
 	for p := e.peers.byAddr[pkt.From]; p != nil; p = p.twin {

@@ -135,7 +135,9 @@ func (g *guard) serves() string {
 }
 
 // handshake makes one of either side. Rng is nil, or that of a simulation.
-func (g *guard) handshake(name string, client bool, rng *rand.Rand, o security.Opening) *security.Handshake {
+func (g *guard) handshake(
+	name string, client bool, rng *rand.Rand, o security.Opening,
+) *security.Handshake {
 	switch {
 	case g.server == nil && rng != nil:
 		return security.NewPSK(g.cfg.PSK, &randomBytes{rng}, client, o)
@@ -268,8 +270,8 @@ func (e *engine) secure(g *guard) {
 	}
 }
 
-// step runs work of a handshake in a worker, and then done in the loop. It reports false if there is
-// no room.
+// step runs work of a handshake in a worker, and then done in the loop. It reports false if there
+// is no room.
 func (e *engine) step(work, done func()) bool {
 	if e.shield.inline {
 		work()

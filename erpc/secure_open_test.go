@@ -9,7 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// TestOneAssociation: sessions that are opened together, and later ones, share the keys of the first.
+// TestOneAssociation: sessions that are opened together, and later ones, share the first one's keys.
 func TestOneAssociation(t *testing.T) {
 	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
 	var all []*erpc.Session
@@ -32,11 +32,11 @@ func TestOneAssociation(t *testing.T) {
 	p.close()
 }
 
-// TestAlteredOpening: whichever byte of the opening is changed once, the session opens with what was
-// offered, by a repetition, or not at all: never with less. Checksums are made right again.
+// TestAlteredOpening: whichever byte of the opening is changed once, the session opens with what
+// was offered, by a repetition, or not at all: never with less. Checksums are made right again.
 func TestAlteredOpening(t *testing.T) {
 	for _, op := range []wire.Op{wire.OpConnect, wire.OpChallenge, wire.OpAccept, wire.OpCrypto} {
-		for at := wire.HeaderSize; at < wire.HeaderSize+wire.ConnectSize+80; at += 1 {
+		for at := wire.HeaderSize; at < wire.HeaderSize+wire.ConnectSize+80; at++ {
 			alterOpening(t, op, at)
 		}
 	}
@@ -50,7 +50,8 @@ func alterOpening(t *testing.T, op wire.Op, at int) {
 	p.tick = 50_000
 	done := 0
 	alter := func(pkt []byte, _ transport.Addr) {
-		if len(pkt) <= at || pkt[0] != byte(wire.TypeMgmt)|wire.Version<<4 || wire.Op(pkt[1]) != op || done == 2 {
+		mgmt := pkt[0] == byte(wire.TypeMgmt)|wire.Version<<4 && wire.Op(pkt[1]) == op
+		if len(pkt) <= at || !mgmt || done == 2 {
 			return
 		}
 		token := wire.OpenMgmt(pkt)

@@ -63,8 +63,8 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestSealedRefuses: a packet that was changed, or comes twice, is dropped before anything is noted:
-// it is no sign of life.
+// TestSealedRefuses: a packet that was changed, or comes twice, is dropped before anything is
+// noted: it is no sign of life.
 func TestSealedRefuses(t *testing.T) {
 	p := newErrPairOn(t, newMemNet(), erpc.Config{
 		PSK: testPSK, Timing: erpc.Timing{FailureTimeout: time.Second},
@@ -162,6 +162,9 @@ func TestTLS(t *testing.T) {
 	wrongName.ServerName = "elsewhere.test"
 	foreign := ca.Config("", id)
 	foreign.RootCAs = other.Pool
+	elsewhere := &tls.Config{
+		RootCAs: ca.Pool, Certificates: other.Config("", id).Certificates,
+	}
 	for name, c := range map[string]struct {
 		cfg  erpc.Config
 		want error
@@ -172,7 +175,7 @@ func TestTLS(t *testing.T) {
 		"no entry":     {erpc.Config{TLS: ca.Config("", "spiffe://test/bad")}, erpc.ErrDenied, "no entry"},
 		"no cert":      {erpc.Config{TLS: &tls.Config{RootCAs: ca.Pool}}, erpc.ErrDenied, "certificate"},
 		"another CA":   {erpc.Config{TLS: foreign}, erpc.ErrDenied, "unknown authority"},
-		"its CA":       {erpc.Config{TLS: &tls.Config{RootCAs: ca.Pool, Certificates: other.Config("", id).Certificates}}, erpc.ErrDenied, "certificate"},
+		"its CA":       {erpc.Config{TLS: elsewhere}, erpc.ErrDenied, "certificate"},
 		"expired":      {erpc.Config{TLS: expired}, erpc.ErrDenied, "expired"},
 		"another name": {erpc.Config{TLS: wrongName}, erpc.ErrDenied, "elsewhere.test"},
 		"postquantum":  {erpc.Config{TLS: hybrid}, nil, ""},

@@ -85,8 +85,8 @@ var hasAES = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ || cpu.ARM64.HasAES && cpu.A
 // HasAES reports whether the processor computes AES and GCM itself.
 func HasAES() bool { return hasAES }
 
-// Ciphers is a set of ciphers, a bit for each, as a side of a handshake names those that it has. Bit
-// 0 says that its processor computes AES itself.
+// Ciphers is a set of ciphers, a bit for each, as a side of a handshake names those that it has.
+// Bit 0 says that its processor computes AES itself.
 type Ciphers uint8
 
 // Own returns the ciphers of this program.

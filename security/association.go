@@ -169,7 +169,8 @@ func (a *Association) Open(pkt []byte) ([]byte, error) {
 		return nil, ErrForged
 	}
 	a.number(&k.iv, n)
-	if _, err := k.aead.Open(pkt[clearSize:clearSize], a.nonce[:], pkt[clearSize:], pkt[:clearSize]); err != nil {
+	head, body := pkt[:clearSize], pkt[clearSize:]
+	if _, err := k.aead.Open(body[:0], a.nonce[:], body, head); err != nil {
 		a.forged++
 		return nil, ErrForged
 	}

@@ -24,14 +24,15 @@ var ErrPSK = errors.New("security: bad shared key")
 func CheckPSK(keys [][]byte) error {
 	for i, k := range keys {
 		if len(k) < LeastPSK {
-			return fmt.Errorf("%w: key %d has %d bytes, at least %d are needed", ErrPSK, i+1, len(k), LeastPSK)
+			return fmt.Errorf("%w: key %d has %d bytes, at least %d are needed",
+				ErrPSK, i+1, len(k), LeastPSK)
 		}
 	}
 	return nil
 }
 
-// ParsePSK reads a file of shared keys: one a line, in hexadecimal digits or base64. Empty lines and
-// those that begin with # are skipped.
+// ParsePSK reads a file of shared keys: one a line, in hexadecimal digits or base64. Empty lines
+// and those that begin with # are skipped.
 func ParsePSK(file []byte) (keys [][]byte, err error) {
 	n := 0
 	for line := range strings.Lines(string(file)) {
@@ -88,7 +89,8 @@ func NewPSK(keys [][]byte, random io.Reader, client bool, o Opening) *Handshake 
 	if random == nil {
 		random = rand.Reader
 	}
-	h.psk = &pskHandshake{keys: keys, random: random, params: append([]byte{byte(h.mine)}, o.Params...)}
+	params := append([]byte{byte(h.mine)}, o.Params...)
+	h.psk = &pskHandshake{keys: keys, random: random, params: params}
 	return h
 }
 

@@ -41,7 +41,7 @@ func (s *Secret) derive(label string, context []byte) (d Secret) {
 func extract(key, salt []byte) (s Secret) {
 	out, err := hkdf.Extract(sha256.New, key, salt)
 	if err != nil {
-		panic("security: " + err.Error()) // only a FIPS mode that refuses short keys; they are checked before
+		panic("security: " + err.Error()) // keys are not too short for any mode
 	}
 	copy(s[:], out)
 	return s

@@ -37,7 +37,7 @@ type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
 	Overhead int          // bytes that a packet of the session will be longer on the path
 	// Pad writes into the padding of a Connect with a cookie, which is behind the body; nil for none.
-	Pad func(body, padding []byte)
+	Pad      func(body, padding []byte)
 	to       packet.Addr
 	timing   Timing
 	maxMTU   uint32 // the largest that was offered

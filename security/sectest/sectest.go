@@ -1,4 +1,3 @@
-// Package sectest makes certificates for tests.
 package sectest
 
 import (
