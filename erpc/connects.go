@@ -167,22 +167,24 @@ func (e *engine) onProved(c *wire.Connect, from transport.Addr) {
 		e.accept(s, c) // the Accept was lost, or is still under way
 		return
 	}
-	if s := e.welcome(c, from, nil); s != nil {
+	if s, _ := e.welcome(c, from, nil); s != nil {
 		e.accept(s, c)
 		e.out.Opened(s.end.Local)
 	}
 }
 
-// welcome makes the server's end of a session and returns it, or nil and refuses it. Via is the
-// association that it was opened by.
-func (e *engine) welcome(c *wire.Connect, from transport.Addr, via *association) *Session {
+// welcome makes the server's end of a session and returns it, or refuses it and says why. Via is
+// the association that it was opened by.
+func (e *engine) welcome(
+	c *wire.Connect, from transport.Addr, via *association,
+) (*Session, wire.Code) {
 	s, code := e.admit(c, from, via)
 	if code != wire.CodeOK {
 		e.refuse(c, &from, code, "")
-		return nil
+		return nil, code
 	}
 	e.table.addKey(connKey{from, c.Nonce}, s)
-	return s
+	return s, wire.CodeOK
 }
 
 // refuse refuses a session, and says why in a text that may be empty.

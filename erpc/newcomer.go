@@ -15,6 +15,7 @@ import (
 const (
 	mostNewcomers = 4096
 	mostPerHost   = mostNewcomers / 4 // of one IP address
+	mostEnded     = 1 << 16           // that are remembered
 	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
 	answerEvery = 5 * time.Millisecond
 )
@@ -26,6 +27,9 @@ type newcomer struct {
 	body    []byte // of the Connect as it came last
 	expires monotime.Time
 	sentAt  monotime.Time
+	ended   bool      // it is here only so that repetitions begin nothing new
+	code    wire.Code // why it was refused; wire.CodeOK if it was not
+	text    string
 	stream
 }
 
@@ -59,6 +63,10 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
 	n := e.shield.newcomers[key]
 	switch {
+	case n != nil && n.ended:
+		if n.code != wire.CodeOK {
+			e.refuse(c, &p.From, n.code, n.text)
+		}
 	case n != nil:
 		n.connect, n.body = *c, append(n.body[:0], body...)
 		if kind == wire.ChunkCrypto {
@@ -94,7 +102,7 @@ func (e *engine) onJoin(c *wire.Connect, from transport.Addr, body, proof []byte
 
 // welcomeBy admits a session by an association, and answers.
 func (e *engine) welcomeBy(a *association, c *wire.Connect, from transport.Addr, body []byte) {
-	if s := e.welcome(c, from, a); s != nil {
+	if s, _ := e.welcome(c, from, a); s != nil {
 		e.acceptProved(s, c, body)
 		e.out.Opened(s.end.Local)
 	}
@@ -123,7 +131,7 @@ func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
 		return
 	}
 	sh, host := e.shield, key.host()
-	if e.refusing || len(sh.newcomers) >= mostNewcomers || sh.perHost[host] >= mostPerHost {
+	if e.refusing || sh.active >= mostNewcomers || len(sh.newcomers) >= mostEnded || sh.perHost[host] >= mostPerHost {
 		code := wire.CodeExhausted
 		if e.refusing {
 			code = wire.CodeShutdown
@@ -148,6 +156,7 @@ func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
 	})
 	sh.newcomers[key] = n
 	sh.perHost[host]++
+	sh.active++
 	e.hearNewcomer(n, 0, value)
 	if len(n.out) == 0 { // the client learns at once that the path carries its packets
 		e.answerNewcomer(n)
@@ -163,7 +172,7 @@ func (e *engine) onClientsCrypto(p *transport.RxPacket, body []byte) {
 	var c wire.Crypto
 	c.Parse(body)
 	n := e.shield.newcomers[connKey{p.From, c.Nonce}]
-	if n == nil {
+	if n == nil || n.ended {
 		return
 	}
 	n.took = max(n.took, min(int(c.Ack), len(n.out)))
@@ -211,13 +220,19 @@ func (e *engine) steppedNewcomer(n *newcomer, out []byte, a *association, err er
 		return
 	}
 	if a != nil {
-		e.dropNewcomer(n)
-		e.welcomeBy(a, &n.connect, n.key.from, n.body)
+		e.shield.conclude(n)
+		s, code := e.welcome(&n.connect, n.key.from, a)
+		if n.code = code; s != nil {
+			e.acceptProved(s, &n.connect, n.body)
+			e.out.Opened(s.end.Local)
+		}
 	}
 	if len(out) > 0 {
 		e.sendNewcomer(n, from)
 	}
-	if a == nil {
+	if a != nil {
+		n.stream = stream{over: true}
+	} else {
 		e.hearNewcomer(n, uint32(len(n.in)), nil) // what has come meanwhile
 	}
 }
@@ -239,19 +254,20 @@ func (e *engine) sendNewcomer(n *newcomer, from int) {
 
 // turnAway ends a handshake that has failed, and tells the client.
 func (e *engine) turnAway(n *newcomer, err error) {
-	e.dropNewcomer(n)
+	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
+	e.shield.conclude(n)
+	n.stream = stream{over: true}
 	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
 	e.refuse(&n.connect, &n.key.from, wire.CodeDenied, err.Error())
 }
 
-// dropNewcomer forgets a handshake.
-func (e *engine) dropNewcomer(n *newcomer) { e.shield.drop(n) }
-
-func (sh *shield) drop(n *newcomer) {
-	if sh.newcomers[n.key] != n {
+// conclude ends a handshake. That there was one is remembered until it expires.
+func (sh *shield) conclude(n *newcomer) {
+	if n.over {
 		return
 	}
-	delete(sh.newcomers, n.key)
+	n.ended = true
+	sh.active--
 	host := n.key.host()
 	if sh.perHost[host]--; sh.perHost[host] == 0 {
 		delete(sh.perHost, host)
@@ -263,7 +279,8 @@ func (sh *shield) drop(n *newcomer) {
 func (sh *shield) expire(now monotime.Time) {
 	for _, n := range sh.newcomers {
 		if now >= n.expires {
-			sh.drop(n)
+			sh.conclude(n)
+			delete(sh.newcomers, n.key)
 		}
 	}
 }

@@ -249,6 +249,7 @@ type shield struct {
 	rng       *rand.Rand // of a simulation, else nil
 	inline    bool       // steps of handshakes run in the loop: time is made up
 	newcomers map[connKey]*newcomer
+	active    int // newcomers whose handshakes have not ended
 	perHost   map[transport.Addr]int // newcomers by address without port
 	leaders   map[leaderKey]*Session // those whose handshake others wait for
 }

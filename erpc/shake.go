@@ -143,6 +143,11 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 		return
 	}
 	h.challenge = *c
+	if epoch := binary.LittleEndian.Uint64(who); h.epoch != 0 && h.epoch != epoch {
+		e.shaken(s) // another endpoint takes the session: all begins anew
+		h.close()
+		h.stream, h.assoc, h.joins, h.waits = stream{}, nil, false, false
+	}
 	if h.waits || h.hs != nil {
 		if !h.waits {
 			s.dialer.OnChallenge(c, e.in.Now, e.out) // the cookie was too old
@@ -235,7 +240,7 @@ func (e *engine) stepShake(s *Session) {
 			}
 		}
 	}
-	if !e.step(work, func() { e.stepped(s, out, a, err) }) {
+	if !e.step(work, func() { e.stepped(s, hs, out, a, err) }) {
 		h.busy, h.fed = false, h.fed-len(in)
 	}
 }
@@ -249,9 +254,12 @@ func (s *Session) dialerNonce() uint64 {
 }
 
 // stepped takes what a worker has done.
-func (e *engine) stepped(s *Session, out []byte, a *association, err error) {
+func (e *engine) stepped(
+	s *Session, hs *security.Handshake, out []byte, a *association, err error,
+) {
 	h := s.shake
-	if h == nil {
+	if h == nil || h.hs != hs {
+		hs.Close()
 		return
 	}
 	h.busy = false
