@@ -115,7 +115,7 @@ func (t *peerTable) leave(s *Session, seam *seam) {
 	if len(p.sessions) == 0 {
 		delete(t.byKey, p.key)
 		t.separate(p)
-		seam.leave(p)
+		seam.leave(p, t.byAddr[p.key.addr])
 		end := t.watched[len(t.watched)-1]
 		t.watched[p.at] = end
 		end.at = p.at

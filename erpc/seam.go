@@ -13,7 +13,6 @@ type association struct {
 	state  *ConnectionState
 	name   string         // that a client wanted the server to have
 	opener bool           // this side opened it
-	tried  bool           // the peer has sealed with it
 	share  transport.Addr // what the peer's sessions count for; zero for its address
 }
 
@@ -21,6 +20,7 @@ type association struct {
 type seam struct {
 	overhead int // bytes that a sealed packet is longer; 0 if nothing is sealed
 	byEnd    map[loopAddr]*association
+	plain    func(to transport.Addr) bool // of this user, over shared memory; nil: nobody is
 
 	done  int    // packets at the start of Out.Tx that stay as they are
 	arena []byte // of the sealed ones
@@ -31,7 +31,8 @@ type seam struct {
 const mostOthers = 3
 
 // join gives a peer an association. The opener seals with it at once, since the other side has
-// answered with it; that one when the opener has.
+// answered with it; that one when the opener has. If there are several, that one seals by which the
+// peer was heard last.
 func (s *seam) join(p *peer, a *association, loop uint8) {
 	switch {
 	case p.seal == a || p.has(a):
@@ -51,10 +52,16 @@ func (s *seam) join(p *peer, a *association, loop uint8) {
 	s.byEnd[loopAddr{p.key.addr, loop}] = p.seal
 }
 
-// leave forgets a peer.
-func (s *seam) leave(p *peer) {
-	if p.seal != nil && s.byEnd[loopAddr{p.key.addr, p.loop}] == p.seal {
-		delete(s.byEnd, loopAddr{p.key.addr, p.loop})
+// leave forgets a peer. First is the first one left at its address.
+func (s *seam) leave(p *peer, first *peer) {
+	if p.seal == nil || s.byEnd[loopAddr{p.key.addr, p.loop}] != p.seal {
+		return
+	}
+	delete(s.byEnd, loopAddr{p.key.addr, p.loop})
+	for o := first; o != nil; o = o.twin {
+		if o != p && o.seal != nil && o.loop == p.loop {
+			s.byEnd[loopAddr{o.key.addr, o.loop}] = o.seal
+		}
 	}
 }
 
@@ -116,7 +123,10 @@ func (s *seam) seal(tx []session.Tx) {
 			a = s.byEnd[to]
 		}
 		if a == nil {
-			continue // to a peer of this user over shared memory
+			if s.plain == nil || !s.plain(t.Dst) {
+				t.Head, t.Data = unsealable[:], nil // nothing leaves in the clear
+			}
+			continue
 		}
 		start, ok := len(s.arena), false
 		if s.arena, ok = a.Seal(s.arena, t.Head, t.Data); ok {
@@ -142,10 +152,8 @@ func (e *engine) open(p *transport.RxPacket) (ok bool) {
 	switch {
 	case s == nil && e.astray(n, p):
 		return false
-	case s == nil:
-		ok = e.openUnknown(p)
-	case s.peer == nil:
-		ok = false // it is not open yet, or not any more
+	case s == nil || s.peer == nil || s.peer.key.addr != p.From || s.peer.twin != nil:
+		ok = e.openUnknown(p) // the number may have been another session's before
 	case s.peer.seal == nil:
 		return p.From == s.end.Peer // a session over shared memory
 	default:
@@ -169,7 +177,6 @@ func (e *engine) openFrom(p *peer, pkt *transport.RxPacket) bool {
 	if err != nil {
 		return false
 	}
-	p.seal.tried = true
 	pkt.Data = data
 	return true
 }
@@ -187,18 +194,17 @@ func (e *engine) openAny(p *peer, pkt *transport.RxPacket) bool {
 		if err != nil {
 			continue
 		}
-		if pkt.Data = data; !a.tried && i >= 0 && !a.opener {
+		if pkt.Data = data; i >= 0 { // the peer surely has these keys now
 			p.use(a)
 			e.seam.byEnd[loopAddr{p.key.addr, p.loop}] = p.seal
 		}
-		a.tried = true
 		return true
 	}
 	return false
 }
 
-// openUnknown opens a packet of a session that is not known here, by the keys of who sent it: it
-// may be about a session that has ended. Without any it is taken from peers of this user alone.
+// openUnknown opens a packet of a session that is not known here, by the keys of its sender: it may
+// be about a session that has ended. Without any it is taken from peers of this user alone.
 func (e *engine) openUnknown(pkt *transport.RxPacket) bool {
 	known := false
 	for p := e.peers.byAddr[pkt.From]; p != nil; p = p.twin {
