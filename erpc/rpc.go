@@ -100,11 +100,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
 	}
-	least := MinMTU
-	if n.guard != nil {
-		least += security.Overhead
-	}
-	if mtu < least {
+	if least := n.leastMTU(); mtu < least {
 		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", mtu, least)}
 	}
 	pool, err := msgbuf.NewPool(r.poolConfig())
@@ -147,6 +143,14 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	})
 	loops.Add(1)
 	return r, nil
+}
+
+// leastMTU is the size of the smallest packets that a transport must carry, in bytes.
+func (n *Nexus) leastMTU() int {
+	if n.guard != nil {
+		return MinMTU + security.Overhead
+	}
+	return MinMTU
 }
 
 // hints takes what the transport has heard.

@@ -228,3 +228,19 @@ func (s *seam) copyOf(pkt []byte) []byte {
 	s.spare = append(s.spare, pkt...)
 	return s.spare[start:len(s.spare):len(s.spare)]
 }
+
+// supersede ends the sessions with earlier incarnations of a peer that has just proved who it is.
+func (e *engine) supersede(p *peer, loop uint8) {
+	for again := true; again; {
+		again = false
+		for old := e.peers.byAddr[p.key.addr]; old != nil; old = old.twin {
+			if old != p && old.seal != nil && old.loop == loop && !old.ending {
+				old.ending, again = true, true
+				for i := len(old.sessions) - 1; i >= 0; i-- {
+					e.end(old.sessions[i], ErrPeerRestarted, SessionRestarted)
+				}
+				break
+			}
+		}
+	}
+}

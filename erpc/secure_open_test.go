@@ -9,7 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// TestOneAssociation: sessions that are opened together, and later ones, share the first one's keys.
+// TestOneAssociation: sessions that are opened together, and later ones, share the keys of one.
 func TestOneAssociation(t *testing.T) {
 	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
 	var all []*erpc.Session
