@@ -27,7 +27,7 @@ local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGM
 local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING",
   "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK", "CRYPTO" }
 -- at least, bytes, by operation
-local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24, 24, 24 }
+local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24, 24, 24, 16 }
 local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down",
   "application error", "bad offer", "handler panicked", "cancelled", "deadline exceeded",
   "response forgotten",
@@ -411,6 +411,8 @@ local function add_body(tree, b, op)
   elseif op == 4 then
     tree:add_le(f.nonce, b(0, 8))
     tree:add_le(f.code, b(8, 1))
+  elseif op == 13 then
+    tree:add_le(f.nonce, b(0, 8))
   else
     add_from(tree, b(0, 4))
     tree:add_le(f.from_token, b(4, 4))
