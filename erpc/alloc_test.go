@@ -77,10 +77,11 @@ func TestNoAllocations(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("assertions allocate")
 	}
-	for _, checksum := range []bool{false, true} {
+	for _, cfg := range []erpc.Config{{}, {Checksum: true}, {PSK: testPSK}} {
+		checksum := cfg.Checksum
 		for _, size := range [][2]int{{32, 32}, {0, 0}, {1448, 1448}, {32, 20_000}, {20_000, 32}, {200_000, 200_000}} {
-			t.Run(fmt.Sprintf("%d-%d-%v", size[0], size[1], checksum), func(t *testing.T) {
-				w := newStepper(t, erpc.Config{Checksum: checksum}, size[0], size[1])
+			t.Run(fmt.Sprintf("%d-%d-%v-%v", size[0], size[1], checksum, cfg.PSK != nil), func(t *testing.T) {
+				w := newStepper(t, cfg, size[0], size[1])
 				for range 50 {
 					w.rpc(t)
 				}

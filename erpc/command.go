@@ -62,8 +62,8 @@ func (r *Rpc) start(s *Session, q *Request, deadline monotime.Time) (RequestID, 
 func (r *Rpc) cancel(id RequestID) { r.engine.cancel(id, ErrCancelled) }
 
 // dial starts to open a session for a command, and gives up after limit.
-func (r *Rpc) dial(to transport.Addr, limit time.Duration) (*Session, error) {
-	return r.engine.dial(to, limit)
+func (r *Rpc) dial(to transport.Addr, host string, limit time.Duration) (*Session, error) {
+	return r.engine.dial(to, host, limit)
 }
 
 // drop ends a session for a command.

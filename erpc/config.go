@@ -1,7 +1,9 @@
 package erpc
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/bits"
 	"time"
@@ -98,6 +100,34 @@ type Config struct {
 	// NoHugepages keeps message buffers in ordinary pages even if the machine has
 	// huge pages reserved and free.
 	NoHugepages bool
+	// TLS makes all sessions secure, of either side: TLS 1.3 makes keys for each pair of endpoints,
+	// and every packet is encrypted and authenticated. A server needs Certificates or
+	// GetCertificate; with ClientCAs its clients must have certificates that these vouch for
+	// (mutual TLS). A client checks the server's name, which is ServerName or the host that was
+	// dialled, against RootCAs, and shows Certificates if it is asked. Certificates can change
+	// without a restart by the config's callbacks (GetCertificate, GetClientCertificate,
+	// GetConfigForClient). Keys are agreed on by X25519; CurvePreferences with X25519MLKEM768 makes
+	// that safe from quantum computers, and takes one more packet; servers take both. The
+	// protocol's name (ALPN) and the least version are the library's.
+	//
+	// A certificate is checked when endpoints meet. One that expires later ends nothing: the keys
+	// stay as long as sessions between the two do.
+	TLS *tls.Config
+	// PSK makes all sessions secure by keys that the members of a closed cluster share. The first
+	// one is used to dial, and all are taken, so that keys can be replaced one member after the
+	// other. Each has at least 16 random bytes. A key tells members from strangers, and no member
+	// from another; whoever learns it later can read what was recorded. Not beside TLS.
+	PSK [][]byte
+	// TrustLocal lets sessions over shared memory be without encryption: the kernel vouches that
+	// both processes are of one user, or root. It counts with TLS or PSK.
+	TrustLocal bool
+	// Authorize decides, with TLS, PSK or TrustLocal, whether a peer may have sessions: nil means
+	// yes. It is asked once per pair of endpoints, by a server and by a client, in a goroutine that
+	// is not the loop's, and in several at a time.
+	Authorize func(ConnectionState) error
+	// KeyLog gets the secrets of each pair of endpoints, a line each, for "erpc decode" and
+	// dissectors. Whoever has them can read all packets.
+	KeyLog io.Writer
 	// OnSession is called in the Rpc's thread when a session of either kind
 	// comes, fails or goes.
 	OnSession func(r *Rpc, s *Session, ev SessionEvent)
@@ -209,6 +239,9 @@ func (c Config) fill() (Config, error) {
 		return c, &ConfigError{"Timing", err.Error()}
 	}
 	c.Timing = Timing(t)
+	if err = c.checkSecurity(); err != nil {
+		return c, err
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -133,12 +133,28 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	}
 	if !proved {
 		ch := wire.Challenge{Nonce: c.Nonce, Cookie: e.cookie(&c, p, body)}
-		e.out.Mgmt(&p.From, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
+		put, size := ch.Put, wire.ChallengeSize
+		if e.shield != nil {
+			size += whoSize
+			put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
+		}
+		e.out.Mgmt(&p.From, wire.OpChallenge, c.Session, c.Token, size, 0, put)
 		return true
 	}
-	whole := int(c.Offer.MTU) + e.seam.overhead
+	whole := int(c.Offer.MTU)
+	if c.Offer.Features&wire.FeatureSeal != 0 {
+		whole += e.seam.overhead
+	}
 	if len(p.Data) < whole || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
 		e.stats.DropMalformed++ // the answer would be larger than what was received
+		return true
+	}
+	if e.shield != nil && !e.trusts(&c, p.From) {
+		e.onSecured(&c, p, body)
+		return true
+	}
+	if c.Offer.Features&wire.FeatureSeal != 0 {
+		e.refuse(&c, &p.From, wire.CodeInsecure, "")
 		return true
 	}
 	e.onProved(&c, p.From)
@@ -147,36 +163,57 @@ func (e *engine) onConnect(p *connectPacket) bool {
 
 // onProved takes a Connect whose sender has proved its address.
 func (e *engine) onProved(c *wire.Connect, from transport.Addr) {
-	key := connKey{from, c.Nonce}
-	if s := e.table.byKey[key]; s != nil {
+	if s := e.table.byKey[connKey{from, c.Nonce}]; s != nil {
 		e.accept(s, c) // the Accept was lost, or is still under way
 		return
 	}
-	s, code := e.admit(c, from)
-	if code != wire.CodeOK {
-		e.stats.SessionsRefused++
-		r := wire.Refuse{Nonce: c.Nonce, Code: code}
-		e.out.Mgmt(&from, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize, 0, r.Put)
-		return
+	if s, _ := e.welcome(c, from, nil); s != nil {
+		e.accept(s, c)
+		e.out.Opened(s.end.Local)
 	}
-	e.table.addKey(key, s)
-	e.accept(s, c)
-	e.out.Opened(s.end.Local)
+}
+
+// welcome makes the server's end of a session and returns it, or refuses it and says why. Via is
+// the association that it was opened by.
+func (e *engine) welcome(
+	c *wire.Connect, from transport.Addr, via *association,
+) (*Session, wire.Code) {
+	s, code := e.admit(c, from, via)
+	if code != wire.CodeOK {
+		e.refuse(c, &from, code, "")
+		return nil, code
+	}
+	e.table.addKey(connKey{from, c.Nonce}, s)
+	return s, wire.CodeOK
+}
+
+// refuse refuses a session, and says why in a text that may be empty.
+func (e *engine) refuse(c *wire.Connect, to *transport.Addr, code wire.Code, text string) {
+	e.stats.SessionsRefused++
+	r := wire.Refuse{Nonce: c.Nonce, Code: code}
+	text = text[:min(len(text), maxRefusal)]
+	put := func(b []byte) { r.Put(b[:wire.RefuseSize]); copy(b[wire.RefuseSize:], text) }
+	e.out.Mgmt(to, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize+len(text), 0, put)
 }
 
 // admit makes the server's end of a session, or says why not.
-func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Code) {
+func (e *engine) admit(
+	c *wire.Connect, from transport.Addr, via *association,
+) (*Session, wire.Code) {
 	if e.refusing {
 		return nil, wire.CodeShutdown
 	}
 	path := e.port.pathTo(from)
 	mtu := min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)
 	mine := e.paths.offer(int(mtu), &path)
+	if via != nil {
+		mine.Features |= wire.FeatureSeal
+	}
 	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
 	if err != nil || !wire.IsSession(c.Session) {
 		return nil, wire.CodeBadOffer
 	}
-	if !e.shares.admits(from, e.table.live, e.cfg.MaxSessions) {
+	if !e.shares.admits(e.shares.keyOf(from, via), e.table.live, e.cfg.MaxSessions) {
 		if e.table.live < e.cfg.MaxSessions {
 			e.stats.SessionsOverShare++
 		}
@@ -187,6 +224,7 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 		e.timers.hurry()
 	}
 	s := newServerSession(e)
+	s.via = via
 	s.shared, s.epoch, s.state = path.Shared, c.Epoch, sessConnected
 	s.sv.Init(session.End{
 		Peer: from, Local: e.table.next(), LocalToken: e.rng.Uint32(),
@@ -205,12 +243,17 @@ func (e *engine) admit(c *wire.Connect, from transport.Addr) (*Session, wire.Cod
 // than first offered may say so until it uses the session.
 func (e *engine) accept(s *Session, c *wire.Connect) {
 	s.sv.LowerMTU(c.Offer.MTU)
-	a := wire.Accept{
+	a := e.acceptOf(s, c)
+	size := int(a.Offer.MTU) + e.seam.overhead
+	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
+}
+
+// acceptOf returns the answer to a Connect.
+func (e *engine) acceptOf(s *Session, c *wire.Connect) wire.Accept {
+	return wire.Accept{
 		Nonce: c.Nonce, Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: s.end.Offer(),
 	}
-	size := int(a.Offer.MTU) + e.seam.overhead
-	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
 }
 
 // onOtherVersion takes a packet of another version of the protocol: a Connect, which is told so, or

@@ -48,7 +48,8 @@ type engine struct {
 	hand *Session        // its session
 	out  *session.Out
 
-	sealing bool // seam has something to do
+	sealing bool    // packets are sealed
+	shield  *shield // nil if they are not
 
 	table  sessionTable
 	shares shareTable

@@ -23,6 +23,8 @@ var (
 	ErrConnect  = notRun("connect timeout")             // nobody answered
 	ErrVersion  = notRun("protocol version not spoken") // by the peer
 	ErrDraining = notRun("peer is shutting down, request not run")
+	ErrInsecure = notRun("the peer does not encrypt, and this side demands it, or the reverse")
+	ErrDenied   = notRun("peer not authenticated") // with the reason of crypto/tls or Authorize
 
 	ErrPeerLost      = errors.New("peer lost")                       // silent for FailureTimeout
 	ErrPeerRestarted = errors.New("peer restarted, outcome unknown") // it does not know the session

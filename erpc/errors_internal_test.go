@@ -90,7 +90,7 @@ func TestReasons(t *testing.T) {
 		}
 		texts[c.own.String()] = c.own
 	}
-	if s := (ReasonForgotten + 1).String(); s != "unknown code" {
+	if s := (ReasonNoKeys + 1).String(); s != "unknown code" {
 		t.Errorf("a code that nobody knows is %q", s)
 	}
 }

@@ -30,8 +30,9 @@ func newHandshakes(rng *rand.Rand) handshakes {
 	return h
 }
 
-// dial makes a client session and starts to connect it. It gives up after limit.
-func (e *engine) dial(to transport.Addr, limit time.Duration) (*Session, error) {
+// dial makes a client session and starts to connect it. Host is the server's name, "" if it was
+// given by its address. It gives up after limit.
+func (e *engine) dial(to transport.Addr, host string, limit time.Duration) (*Session, error) {
 	if e.closing {
 		return nil, ErrClosed
 	}
@@ -40,13 +41,14 @@ func (e *engine) dial(to transport.Addr, limit time.Duration) (*Session, error) 
 	}
 	path := e.port.pathTo(to)
 	s := e.newDial(to, &path)
+	s.host = host
 	e.connect(s, to, &path, limit)
 	e.shakes.repeating = append(e.shakes.repeating, s)
 	return s, nil
 }
 
 // dialName makes a client session to an address that is not known yet. It gives up after limit.
-func (e *engine) dialName(limit time.Duration) (*Session, error) {
+func (e *engine) dialName(host string, limit time.Duration) (*Session, error) {
 	if e.closing {
 		return nil, ErrClosed
 	}
@@ -55,6 +57,7 @@ func (e *engine) dialName(limit time.Duration) (*Session, error) {
 	}
 	path := e.port.pathTo(transport.Addr{})
 	s := e.newDial(transport.Addr{}, &path)
+	s.host = host
 	s.nextAt = e.in.Now.Add(limit)
 	e.shakes.repeating = append(e.shakes.repeating, s)
 	return s, nil
@@ -98,27 +101,40 @@ func (e *engine) connect(
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
 	s.dialer.Overhead = e.seam.overhead
+	if e.shield != nil {
+		e.guardDial(s, path)
+	}
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out yet
 }
 
-// onDialAnswer is the client's side of the handshake.
-func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
+// onDialAnswer is the client's side of the handshake. Padding is behind the body.
+func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 	switch op {
 	case wire.OpChallenge:
 		var c wire.Challenge
 		c.Parse(body)
+		if s.shake != nil {
+			e.onChallenge(s, &c, body[wire.ChallengeSize:])
+			return
+		}
 		s.dialer.OnChallenge(&c, e.in.Now, e.out)
 	case wire.OpRefuse:
 		var r wire.Refuse
 		r.Parse(body)
+		if s.shake != nil && e.onRefused(s, &r, body[wire.RefuseSize:]) {
+			return
+		}
 		if err, ok := s.dialer.OnRefuse(&r); ok {
-			e.end(s, ownError(err), SessionRefused)
+			e.end(s, refusalError(&r, err, body[wire.RefuseSize:]), SessionRefused)
 		}
 	case wire.OpAccept:
 		var a wire.Accept
 		a.Parse(body)
 		if wire.CheckExtensions(body[wire.AcceptSize:]) != nil {
 			e.stats.DropMalformed++
+			return
+		}
+		if s.shake != nil && !e.proven(s, body, padding) {
 			return
 		}
 		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
@@ -132,6 +148,9 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.epoch = a.Epoch
 			s.live.Heard(e.in.Now)
 			e.joinPeer(s, &params)
+			if s.shake != nil {
+				e.shaken(s)
+			}
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -204,7 +223,10 @@ func (e *engine) disconnect(s *Session) {
 // joinPeer notes an open session with its peer.
 func (e *engine) joinPeer(s *Session, params *session.Params) {
 	e.peers.join(s, &e.seam, params, e.in.Now)
-	e.sealing = e.seam.on()
+	if s.via != nil {
+		s.peer.shared = e.port.pathTo(s.end.Peer).Shared
+		e.supersede(s.peer, wire.LoopOf(s.end.Remote))
+	}
 }
 
 // forget removes a session from the table; its number can be used again.
@@ -213,7 +235,9 @@ func (e *engine) forget(s *Session) {
 	e.table.remove(s)
 	e.stats.SessionsEnded++
 	e.peers.leave(s, &e.seam)
-	e.sealing = e.seam.on()
+	if s.shake != nil {
+		e.abandonShake(s)
+	}
 	if s.sv != nil {
 		e.peers.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
 		e.shares.leave(s)
@@ -233,6 +257,8 @@ func (e *engine) repeat() {
 			}
 		case s.state == sessConnecting && s.dialer.Repeats(now) && !h.budgets.repeats.take(now):
 			s.dialer.Skip(now)
+		case s.state == sessConnecting && s.shake != nil:
+			e.repeatShake(s)
 		case s.state == sessConnecting:
 			if err := s.dialer.Tick(now, e.out); err != nil {
 				e.end(s, ownError(err), SessionRefused)

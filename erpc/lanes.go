@@ -242,7 +242,7 @@ func (c *Client) grow() {
 	}
 	need := min((c.queue.n+slots-1)/slots, open) - c.connecting
 	for range need {
-		s, err := c.rpc.dial(c.all[0].s.Peer(), c.rpc.cfg.Timing.ConnectTimeout)
+		s, err := c.rpc.dial(c.all[0].s.Peer(), hostOf(c.text), c.rpc.cfg.Timing.ConnectTimeout)
 		if err != nil {
 			c.growLater()
 			return

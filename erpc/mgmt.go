@@ -24,6 +24,12 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
 	}
 	token := wire.OpenMgmt(p.Data)
 	body := p.Data[wire.HeaderSize:][:h.MsgSize]
+	if op == wire.OpCrypto && h.Session == wire.NoSession {
+		if e.shield != nil && token == 0 {
+			e.onClientsCrypto(p, body)
+		}
+		return
+	}
 	if s == nil || token != s.end.LocalToken {
 		e.onStranger(op, token, body, &p.From)
 		return
@@ -43,7 +49,11 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
 	switch op {
 	case wire.OpChallenge, wire.OpAccept, wire.OpRefuse:
 		if s.dialer != nil {
-			e.onDialAnswer(s, op, body)
+			e.onDialAnswer(s, op, body, p.Data[wire.HeaderSize+h.MsgSize:])
+		}
+	case wire.OpCrypto:
+		if s.shake != nil {
+			e.onServersCrypto(s, body)
 		}
 	default:
 		e.onAlive(s, op, body, len(p.Data))

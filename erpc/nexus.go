@@ -44,6 +44,7 @@ type Nexus struct {
 	batches  []BatchHandler
 	pool     *workerPool // nil if the config has an Executor
 	memory   *memoryBook
+	guard    *guard // nil if nothing is sealed
 	closed   bool
 	rpcs     int
 }
@@ -54,7 +55,7 @@ func NewNexus(cfg Config) (*Nexus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Nexus{cfg: cfg, memory: bookOf(&cfg)}, nil
+	return &Nexus{cfg: cfg, memory: bookOf(&cfg), guard: newGuard(&cfg)}, nil
 }
 
 // Register names the handler for requests of reqType, 0 to MaxReqType. All

@@ -44,6 +44,9 @@ const (
 	ReasonCancelled                 // the client gave the request up
 	ReasonDeadline                  // the request's time passed at the server
 	ReasonForgotten                 // the handler ran, and its response is not kept any more
+	ReasonInsecure                  // one side demands security, and the other one has none
+	ReasonDenied                    // the peer's identity was not proved, or is not welcome
+	ReasonNoKeys                    // the peer has lost the keys
 )
 
 // String returns the reason's name.
@@ -92,6 +95,7 @@ type Params struct {
 	Waiting    int  // requests that may wait at the server without a credit
 	Checksum   bool // packets carry a CRC-32C
 	Bundles    bool // small packets share datagrams
+	Sealed     bool // packets are encrypted; see Config.TLS
 }
 
 // Timing holds the time constants of sessions. The zero value of a field means its default.

@@ -44,14 +44,18 @@ type peerKey struct {
 type peer struct {
 	key      peerKey
 	watch    session.Watch
-	link     session.Link // for small packets
-	seal     sealer       // nil: nothing is sealed
+	link     session.Link   // for small packets
+	seal     *association   // seals what leaves; nil: nothing is sealed
+	others   []*association // that open what comes, too
 	sessions []*Session
 	clients  int           // of sessions: those that this side opened
 	turn     int           // which session asks next
 	suspect  int           // how many sessions are still to ask whether the peer knows them
 	at       int           // place in peerTable.watched
 	twin     *peer         // another incarnation of its address
+	ending   bool          // another incarnation has taken its place
+	shared   bool          // it could change packets that it has sent
+	loop     uint8         // of its endpoint, if packets are sealed
 	doubt    *doubt        // nil without one
 	quotes   quotes        // of its series so far
 	narrowAt monotime.Time // when it may next be said that its path carries less
@@ -74,7 +78,9 @@ func (t *peerTable) join(s *Session, seam *seam, params *session.Params, now mon
 		p.link = session.NewLink(1 << 16)
 		t.byKey[key], t.byAddr[key.addr] = p, p
 		t.watched = append(t.watched, p)
-		seam.join(p)
+	}
+	if s.via != nil {
+		seam.join(p, s.via, wire.LoopOf(s.end.Remote))
 	}
 	p.watch.Heard(now)
 	if params.Bundles {
@@ -109,7 +115,7 @@ func (t *peerTable) leave(s *Session, seam *seam) {
 	if len(p.sessions) == 0 {
 		delete(t.byKey, p.key)
 		t.separate(p)
-		seam.leave(p)
+		seam.leave(p, t.byAddr[p.key.addr])
 		end := t.watched[len(t.watched)-1]
 		t.watched[p.at] = end
 		end.at = p.at

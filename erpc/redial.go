@@ -125,7 +125,7 @@ func (c *Client) connect() error {
 		return c.redial.doubt
 	}
 	left := c.rpc.cfg.Timing.ConnectTimeout - c.rpc.readClock().Sub(c.redial.began)
-	s, err := c.rpc.dial(c.addr, max(left, 1))
+	s, err := c.rpc.dial(c.addr, hostOf(c.text), max(left, 1))
 	if err == nil {
 		c.open(s, false)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/ring"
 	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -101,8 +102,8 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
 	}
-	if mtu < MinMTU {
-		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", mtu, MinMTU)}
+	if least := n.leastMTU(); mtu < least {
+		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", mtu, least)}
 	}
 	pool, err := msgbuf.NewPool(r.poolConfig())
 	if err != nil {
@@ -119,6 +120,9 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		e.jobs.pool = n.workers()
 	}
 	e.shares = n.shareTable(&r.cfg)
+	if n.guard != nil {
+		e.secure(n.guard)
+	}
 	e.batches, e.after = newBatchTable(n.batches), newCallTimers()
 	e.timers = newTimers(&r.cfg.Timing)
 	e.paths = paths{cfg: &r.cfg, mtu: mtu, rxRing: caps.RxRing, link: r.cfg.Congestion.linkRate(&caps)}
@@ -141,6 +145,14 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	})
 	loops.Add(1)
 	return r, nil
+}
+
+// leastMTU is the size of the smallest packets that a transport must carry, in bytes.
+func (n *Nexus) leastMTU() int {
+	if n.guard != nil {
+		return MinMTU + security.Overhead
+	}
+	return MinMTU
 }
 
 // hints takes what the transport has heard.
@@ -289,7 +301,7 @@ func (r *Rpc) createNamed(addr string) (*Session, error) {
 	if !nested {
 		defer r.leave()
 	}
-	s, err := r.engine.dialName(r.cfg.Timing.ConnectTimeout)
+	s, err := r.engine.dialName(hostOf(addr), r.cfg.Timing.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +322,7 @@ func (r *Rpc) CreateSessionTo(to transport.Addr) (*Session, error) {
 	if !nested {
 		defer r.leave()
 	}
-	return r.engine.dial(to, r.cfg.Timing.ConnectTimeout)
+	return r.engine.dial(to, "", r.cfg.Timing.ConnectTimeout)
 }
 
 // CloseSession ends a session of either kind. Requests in flight end with

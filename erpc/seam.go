@@ -1,72 +1,93 @@
 package erpc
 
 import (
+	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// sealer protects what two endpoints send each other: one association for all sessions between
-// them. An endpoint is one thread, so a sealer needs no lock. Nothing seals yet: the seam is here
-// so that sessions, transports and the loop need not change when something does.
-type sealer interface {
-	// overhead is how many bytes a sealed packet is longer.
-	overhead() int
-	// seal makes each packet its sealed form: Head, in memory behind arena, and no Data. The
-	// first wire.HeaderSize bytes stay where receivers look for them. It is called once for a
-	// burst, with all packets for the peer, and never twice for a packet. Arena has room. It
-	// returns what follows the sealed packets.
-	seal(arena []byte, pkts []*session.Tx) []byte
-	// open returns a packet as its sender made it, in the packet's memory; false if it is not
-	// the peer's, or not for the first time.
-	open(pkt []byte) ([]byte, bool)
+// association protects what two endpoints send each other: all sessions between them.
+type association struct {
+	security.Association
+	state  *ConnectionState
+	name   string         // that a client wanted the server to have
+	opener bool           // this side opened it
+	share  transport.Addr // what the peer's sessions count for; zero for its address
 }
 
 // seam is where bursts are sealed when they leave, after everything is written in them.
 type seam struct {
-	// associate makes the association with a peer endpoint, nil for none. Both are nil unless
-	// something seals.
-	associate func(addr transport.Addr, epoch uint64) sealer
-	byAddr    map[transport.Addr]sealer
-	overhead  int // of any of them, bytes
+	overhead int // bytes that a sealed packet is longer; 0 if nothing is sealed
+	byEnd    map[loopAddr]*association
+	plain    func(to transport.Addr) bool // of this user, over shared memory; nil: nobody is
 
-	done   int    // packets at the start of Out.Tx that stay as they are
-	arena  []byte // of the sealed ones
-	groups []sealGroup
+	done  int    // packets at the start of Out.Tx that stay as they are
+	arena []byte // of the sealed ones
+	spare []byte // memory for packets that may have to be opened twice, or that a peer can change
 }
 
-// sealGroup holds the packets of a burst for one peer.
-type sealGroup struct {
-	to   sealer
-	pkts []*session.Tx
+// mostOthers bounds the associations of a peer beside the one that seals.
+const mostOthers = 3
+
+// join gives a peer an association. The opener seals with it at once, since the other side has
+// answered with it; that one when the opener has. If there are several, that one seals by which the
+// peer was heard last.
+func (s *seam) join(p *peer, a *association, loop uint8) {
+	switch {
+	case p.seal == a || p.has(a):
+		return
+	case p.seal == nil:
+		p.seal = a
+	default:
+		if len(p.others) == mostOthers {
+			p.others = append(p.others[:0], p.others[1:]...)
+		}
+		p.others = append(p.others, a)
+		if a.opener {
+			p.use(a)
+		}
+	}
+	p.loop = loop
+	s.byEnd[loopAddr{p.key.addr, loop}] = p.seal
 }
 
-// on reports whether anything may have to be sealed.
-func (s *seam) on() bool { return len(s.byAddr)+s.done > 0 }
-
-// join and leave follow the peers.
-func (s *seam) join(p *peer) {
-	if s.associate == nil {
+// leave forgets a peer. First is the first one left at its address.
+func (s *seam) leave(p *peer, first *peer) {
+	if p.seal == nil || s.byEnd[loopAddr{p.key.addr, p.loop}] != p.seal {
 		return
 	}
-	if p.seal = s.associate(p.key.addr, p.key.epoch); p.seal != nil {
-		if s.byAddr == nil {
-			s.byAddr = make(map[transport.Addr]sealer)
+	delete(s.byEnd, loopAddr{p.key.addr, p.loop})
+	for o := first; o != nil; o = o.twin {
+		if o != p && o.seal != nil && o.loop == p.loop {
+			s.byEnd[loopAddr{o.key.addr, o.loop}] = o.seal
 		}
-		s.byAddr[p.key.addr] = p.seal
 	}
 }
 
-func (s *seam) leave(p *peer) {
-	if s.byAddr[p.key.addr] == p.seal {
-		delete(s.byAddr, p.key.addr)
+// has reports whether an association is among those that do not seal.
+func (p *peer) has(a *association) bool {
+	for _, o := range p.others {
+		if o == a {
+			return true
+		}
+	}
+	return false
+}
+
+// use makes an association of the peer the one that seals.
+func (p *peer) use(a *association) {
+	for i, o := range p.others {
+		if o == a {
+			p.seal, p.others[i] = a, p.seal
+		}
 	}
 }
 
-// plainOps are the operations whose packets are not sealed: those of the handshake, and answers of
-// an endpoint that does not know the session.
+// plainOps are the operations whose packets are not sealed: those of the handshake. An Accept
+// proves itself.
 const plainOps = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpAccept | 1<<wire.OpRefuse |
-	1<<wire.OpReset | 1<<wire.OpMoved | 1<<wire.OpDisconnectAck
+	1<<wire.OpCrypto
 
 // isPlain reports whether a packet is one of those, or of no version.
 func isPlain(head []byte) bool {
@@ -74,18 +95,14 @@ func isPlain(head []byte) bool {
 	return t == wire.TypeMgmt && (head[0]>>4 != wire.Version || plainOps>>(head[1]&31)&1 != 0)
 }
 
-// seal seals what was queued since the last call: all packets of a peer at once, in the order in
-// which they leave.
+// unsealable is what leaves in place of a packet whose keys are spent: nobody takes it.
+var unsealable [wire.HeaderSize]byte
+
+// seal seals what was queued since the last call, in the order in which it leaves.
 func (s *seam) seal(tx []session.Tx) {
 	need := 0
 	for i := s.done; i < len(tx); i++ {
-		t := &tx[i]
-		to := s.byAddr[t.Dst]
-		if to == nil || isPlain(t.Head) {
-			continue
-		}
-		need += len(t.Head) + len(t.Data) + to.overhead()
-		s.groupOf(to).pkts = append(s.groupOf(to).pkts, t)
+		need += len(tx[i].Head) + len(tx[i].Data) + s.overhead
 	}
 	if s.done == 0 {
 		s.arena = s.arena[:0]
@@ -93,38 +110,39 @@ func (s *seam) seal(tx []session.Tx) {
 	if cap(s.arena)-len(s.arena) < need {
 		s.arena = make([]byte, 0, 2*need) // what is sealed already keeps the old one
 	}
-	for i := range s.groups {
-		g := &s.groups[i]
-		s.arena = g.to.seal(s.arena, g.pkts)
-		clear(g.pkts)
-		g.pkts, g.to = g.pkts[:0], nil
-	}
-	s.groups = s.groups[:0]
-	s.done = len(tx)
-}
-
-// groupOf returns the group of a peer, of which a burst has few.
-func (s *seam) groupOf(to sealer) *sealGroup {
-	for i := range s.groups {
-		if s.groups[i].to == to {
-			return &s.groups[i]
+	var to loopAddr
+	var a *association
+	for i := s.done; i < len(tx); i++ {
+		t := &tx[i]
+		if isPlain(t.Head) {
+			continue
+		}
+		field, _ := wire.SessionOf(t.Head[:wire.HeaderSize:wire.HeaderSize])
+		if loop := wire.LoopOf(field); a == nil || to.loop != loop || to.addr != t.Dst {
+			to = loopAddr{t.Dst, loop}
+			a = s.byEnd[to]
+		}
+		if a == nil {
+			if s.plain == nil || !s.plain(t.Dst) {
+				t.Head, t.Data = unsealable[:], nil // nothing leaves in the clear
+			}
+			continue
+		}
+		start, ok := len(s.arena), false
+		if s.arena, ok = a.Seal(s.arena, t.Head, t.Data); ok {
+			t.Head, t.Data = s.arena[start:len(s.arena):len(s.arena)], nil
+		} else {
+			t.Head, t.Data = unsealable[:], nil
 		}
 	}
-	if len(s.groups) < cap(s.groups) {
-		s.groups = s.groups[:len(s.groups)+1]
-	} else {
-		s.groups = append(s.groups, sealGroup{})
-	}
-	g := &s.groups[len(s.groups)-1]
-	g.to = to
-	return g
+	s.done = len(tx)
 }
 
 // kept notes that the last n packets stay in the queue: they leave byte for byte as they are.
 func (s *seam) kept(n int) { s.done = n }
 
-// open opens a packet whose peer seals, before anything is noted of it. It returns false if the
-// packet is not the peer's, or went to another loop.
+// open opens a packet, before anything is noted of it. It returns false if the packet is not to be
+// taken, or went to another loop.
 func (e *engine) open(p *transport.RxPacket) (ok bool) {
 	n, ok := wire.SessionOf(p.Data)
 	if !ok || isPlain(p.Data) {
@@ -132,13 +150,97 @@ func (e *engine) open(p *transport.RxPacket) (ok bool) {
 	}
 	s := e.table.at(n &^ wire.KeyPhase)
 	switch {
-	case s == nil:
-		return !e.astray(n, p)
-	case s.peer == nil || s.peer.seal == nil:
-		return true
+	case s == nil && e.astray(n, p):
+		return false
+	case s == nil || s.peer == nil || s.peer.key.addr != p.From || s.peer.twin != nil:
+		ok = e.openUnknown(p) // the number may have been another session's before
+	case s.peer.seal == nil:
+		return p.From == s.end.Peer // a session over shared memory
+	default:
+		ok = e.openFrom(s.peer, p)
 	}
-	if p.Data, ok = s.peer.seal.open(p.Data); !ok {
+	if !ok {
 		e.stats.DropSealed++
 	}
 	return ok
+}
+
+// openFrom opens a packet of a peer.
+func (e *engine) openFrom(p *peer, pkt *transport.RxPacket) bool {
+	if len(p.others) > 0 {
+		return e.openAny(p, pkt)
+	}
+	if p.shared {
+		pkt.Data = e.seam.copyOf(pkt.Data) // its sender could change it while it is looked at
+	}
+	data, err := p.seal.Open(pkt.Data)
+	if err != nil {
+		return false
+	}
+	pkt.Data = data
+	return true
+}
+
+// openAny is openFrom if there are several associations.
+//
+//go:noinline
+func (e *engine) openAny(p *peer, pkt *transport.RxPacket) bool {
+	for i := -1; i < len(p.others); i++ {
+		a := p.seal
+		if i >= 0 {
+			a = p.others[i]
+		}
+		data, err := a.Open(e.seam.copyOf(pkt.Data))
+		if err != nil {
+			continue
+		}
+		if pkt.Data = data; i >= 0 { // the peer surely has these keys now
+			p.use(a)
+			e.seam.byEnd[loopAddr{p.key.addr, p.loop}] = p.seal
+		}
+		return true
+	}
+	return false
+}
+
+// openUnknown opens a packet of a session that is not known here, by the keys of its sender: it may
+// be about a session that has ended. Without any it is taken from peers of this user alone.
+func (e *engine) openUnknown(pkt *transport.RxPacket) bool {
+	known := false
+	for p := e.peers.byAddr[pkt.From]; p != nil; p = p.twin {
+		if p.seal != nil {
+			known = true
+			if e.openAny(p, pkt) {
+				return true
+			}
+		}
+	}
+	path := e.port.pathTo(pkt.From)
+	return !known && e.cfg.TrustLocal && path.Private
+}
+
+// copyOf returns a copy of a packet, which lives until the end of the pass.
+func (s *seam) copyOf(pkt []byte) []byte {
+	if cap(s.spare)-len(s.spare) < len(pkt) {
+		s.spare = make([]byte, 0, max(2*cap(s.spare), 16*len(pkt)))
+	}
+	start := len(s.spare)
+	s.spare = append(s.spare, pkt...)
+	return s.spare[start:len(s.spare):len(s.spare)]
+}
+
+// supersede ends the sessions with earlier incarnations of a peer that has just proved who it is.
+func (e *engine) supersede(p *peer, loop uint8) {
+	for again := true; again; {
+		again = false
+		for old := e.peers.byAddr[p.key.addr]; old != nil; old = old.twin {
+			if old != p && old.seal != nil && old.loop == loop && !old.ending {
+				old.ending, again = true, true
+				for i := len(old.sessions) - 1; i >= 0; i-- {
+					e.end(old.sessions[i], ErrPeerRestarted, SessionRestarted)
+				}
+				break
+			}
+		}
+	}
 }

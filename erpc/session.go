@@ -62,6 +62,9 @@ type Session struct {
 	probe    *session.PathProbe // client: while it suspects that its packets are too large
 	share    *share             // server: of the peer's address
 	lane     *lane              // client: of a Client
+	host     string             // client: of the server, as it was dialled; "" for an IP address
+	shake    *clientShake       // client: while keys are made or used first; nil without security
+	via      *association       // whose handshake opened it; nil without security
 
 	// What each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness

@@ -113,9 +113,17 @@ func (t *shareTable) close() {
 	}
 }
 
-// admits reports whether the address of a peer may have one more session. All are in the table.
-func (t *shareTable) admits(peer transport.Addr, all, limit int) bool {
-	sh := t.byKey[t.cfg.key(peer)]
+// keyOf returns the key of a peer's share: its identity if it has proved one, else its address.
+func (t *shareTable) keyOf(peer transport.Addr, via *association) transport.Addr {
+	if via != nil && via.share.IsValid() && !t.cfg.Off {
+		return via.share
+	}
+	return t.cfg.key(peer)
+}
+
+// admits reports whether a peer may have one more session. All are in the table.
+func (t *shareTable) admits(key transport.Addr, all, limit int) bool {
+	sh := t.byKey[key]
 	if sh == nil {
 		return t.cfg.fair(all, 0, limit, len(t.byKey)+1)
 	}
@@ -124,7 +132,7 @@ func (t *shareTable) admits(peer transport.Addr, all, limit int) bool {
 
 // join notes a server's session with its address.
 func (t *shareTable) join(s *Session) {
-	key := t.cfg.key(s.end.Peer)
+	key := t.keyOf(s.end.Peer, s.via)
 	sh := t.byKey[key]
 	if sh == nil {
 		sh = &share{key: key, holder: t.book.open(key)}

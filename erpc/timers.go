@@ -121,6 +121,9 @@ func (e *engine) tick() {
 			t.resetsLeft, t.resetsAt = resetsPerSweep, e.in.Now.Add(t.sweepEvery)
 		}
 		e.sweep()
+		if e.shield != nil {
+			e.shield.expire(e.in.Now)
+		}
 		t.trim = e.shares.book.scarce()
 	}
 	e.repeat() // behind the sweep, which may end sessions that repeat something
@@ -268,7 +271,7 @@ func (e *engine) nextTick() monotime.Time {
 	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
 		len(e.shakes.repeating) > 0, len(e.peers.doubts) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
 		return t.nextScan
-	case e.table.live > 0:
+	case e.table.live > 0 || e.shield != nil && len(e.shield.newcomers) > 0:
 		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)
 	}
 	if t.alarm.fn != nil {

@@ -36,6 +36,8 @@ var mtuLadder = [...]uint32{1452, 1232, MinMTU}
 type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
 	Overhead int          // bytes that a packet of the session will be longer on the path
+	// Pad writes into the padding of a Connect with a cookie, which is behind the body; nil for none.
+	Pad      func(body, padding []byte)
 	to       packet.Addr
 	timing   Timing
 	maxMTU   uint32 // the largest that was offered
@@ -89,8 +91,24 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 	d.tries++
 	d.sentAt = now
 	d.plan(now)
-	out.Mgmt(&d.to, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
+	out.Mgmt(&d.to, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, size, d.put)
 }
+
+func (d *Dialer) put(b []byte) {
+	d.Connect.Put(b)
+	if d.Pad != nil && d.proved() {
+		d.Pad(b[:wire.ConnectSize], b[wire.ConnectSize:])
+	}
+}
+
+// Hears notes that the server works on the Connect with the cookie: the path carries it.
+func (d *Dialer) Hears(now monotime.Time) {
+	d.tries = 1
+	d.nextAt = max(d.nextAt, now.Add(d.retry))
+}
+
+// Rest sends nothing before a time, but time may be up.
+func (d *Dialer) Rest(until monotime.Time) { d.nextAt = until }
 
 // plan sets the time of the next try.
 func (d *Dialer) plan(now monotime.Time) {

@@ -45,6 +45,7 @@ type Params struct {
 	Waiting    int  // requests that may wait at the server without a credit
 	Checksum   bool // packets carry a CRC-32C in the token field
 	Bundles    bool // both sides take bundles
+	Sealed     bool // packets are sealed, see package security
 }
 
 // ParamsOf turns an agreed offer into Params. An offer outside the limits gives ErrBadOffer.
@@ -54,6 +55,7 @@ func ParamsOf(o wire.Offer) (Params, error) {
 		MaxMessage: int(o.MaxMessage), Waiting: int(o.Waiting),
 		Checksum: o.Features&wire.FeatureChecksum != 0,
 		Bundles:  o.Features&wire.FeatureBundle != 0,
+		Sealed:   o.Features&wire.FeatureSeal != 0,
 	}
 	switch {
 	case p.Slots < 1 || p.Slots > MaxSlots || p.Slots&(p.Slots-1) != 0,
@@ -76,6 +78,9 @@ func (p *Params) Offer() wire.Offer {
 	}
 	if p.Bundles {
 		o.Features |= wire.FeatureBundle
+	}
+	if p.Sealed {
+		o.Features |= wire.FeatureSeal
 	}
 	return o
 }

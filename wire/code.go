@@ -18,7 +18,10 @@ const (
 	CodeCancelled   Code = 8  // the client gave the request up
 	CodeDeadline    Code = 9  // the request's remaining time passed at the server
 	CodeForgotten   Code = 10 // the handler ran, and its response is not kept any more
-	numCodes             = 11
+	CodeInsecure    Code = 11 // one side seals packets, and the other one does not
+	CodeDenied      Code = 12 // the peer's identity was not proved, or is not welcome
+	CodeNoKeys      Code = 13 // the receiver does not have the keys that the Connect was proved with
+	numCodes             = 14
 )
 
 // String returns a short text for the code.
@@ -26,7 +29,8 @@ func (c Code) String() string {
 	if c < numCodes {
 		return [numCodes]string{"ok", "no handler", "too large", "resource exhausted",
 			"shutting down", "application error", "bad offer", "handler panicked", "cancelled",
-			"deadline exceeded", "response forgotten"}[c]
+			"deadline exceeded", "response forgotten", "security demanded by one side only",
+			"identity refused", "keys unknown"}[c]
 	}
 	return "unknown code"
 }
@@ -36,7 +40,8 @@ func (c Code) Status() Status {
 	if c < numCodes {
 		return [numCodes]Status{StatusOK, StatusUnimplemented, StatusResourceExhausted,
 			StatusResourceExhausted, StatusUnavailable, StatusUnknown, StatusFailedPrecondition,
-			StatusInternal, StatusCancelled, StatusDeadlineExceeded, StatusDataLoss}[c]
+			StatusInternal, StatusCancelled, StatusDeadlineExceeded, StatusDataLoss,
+			StatusFailedPrecondition, StatusUnauthenticated, StatusUnavailable}[c]
 	}
 	return StatusUnknown
 }

@@ -27,8 +27,8 @@
 //	8       24 bits  session   session number at the receiver, or [NoSession]
 //	11      7 bits   loop      the receiver's loop, 0 if it has only one (low bits of the byte);
 //	                           without a session the loop that the sender asks for
-//	11      1 bit    phase     zero; reserved for a key phase. Without a session a receiver skips
-//	                           it, with one it refuses others
+//	11      1 bit    phase     zero; in a sealed packet (package security) the key phase. Without a
+//	                           session a receiver skips it, with one it refuses others
 //	12      32 bits  token     token of that session at the receiver; see below
 //	16      48 bits  reqnum    request number within the session
 //	22      16 bits  pktnum    packet number within the request

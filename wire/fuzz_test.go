@@ -77,6 +77,9 @@ func newBody(op Op) body {
 	case OpRefuse:
 		return new(Refuse)
 	}
+	if op == OpCrypto {
+		return new(Crypto)
+	}
 	return new(Alive)
 }
 

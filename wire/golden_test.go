@@ -101,6 +101,8 @@ func goldenPackets() []goldenPacket {
 		{"MOVED", mgmt(OpMoved, 9, token, &reset, 0)},
 		{"DRAIN", mgmt(OpDrain, 9, token, &testAlive, 0)},
 		{"DRAINACK", mgmt(OpDrainAck, 9, token, &testAlive, 0)},
+		{"CRYPTO", mgmt(OpCrypto, NoSession, 0,
+			&Crypto{Nonce: testConnect.Nonce, Offset: 1300, Ack: 257}, 8)},
 		{"BUNDLE of one", bundle(inside{token: token,
 			Header: Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12}})},
 		{"BUNDLE of two sessions of loop 2", bundle(

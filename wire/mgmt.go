@@ -21,7 +21,8 @@ const (
 	OpMoved         Op = 10 // answer to Ping: I know this session under another address of yours
 	OpDrain         Op = 11 // S to C: I am shutting down, send no new requests
 	OpDrainAck      Op = 12 // answer to Drain
-	numOps             = 13
+	OpCrypto        Op = 13 // either: more of the handshake that makes keys
+	numOps             = 14
 )
 
 // String returns the operation's name.
@@ -29,7 +30,7 @@ func (o Op) String() string {
 	if o > 0 && o < numOps {
 		return [numOps]string{"", "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT",
 			"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED", "DRAIN",
-			"DRAINACK"}[o]
+			"DRAINACK", "CRYPTO"}[o]
 	}
 	return "INVALID"
 }
@@ -52,13 +53,14 @@ const (
 	AcceptSize    = 48
 	RefuseSize    = 16
 	AliveSize     = 24
+	CryptoSize    = 16
 )
 
 // bodySize is the least size of the body of each operation.
 var bodySize = [numOps]int{
 	OpConnect: ConnectSize, OpChallenge: ChallengeSize, OpAccept: AcceptSize, OpRefuse: RefuseSize,
 	OpDisconnect: AliveSize, OpDisconnectAck: AliveSize, OpPing: AliveSize, OpPong: AliveSize, OpReset: AliveSize,
-	OpMoved: AliveSize, OpDrain: AliveSize, OpDrainAck: AliveSize,
+	OpMoved: AliveSize, OpDrain: AliveSize, OpDrainAck: AliveSize, OpCrypto: CryptoSize,
 }
 
 // checkMgmt holds the rules of management packets. The packet may be longer than
@@ -91,6 +93,8 @@ const (
 	FeatureChecksum Features = 1 << 0
 	// FeatureBundle: the side takes bundles, see [Bundle]; both must.
 	FeatureBundle Features = 1 << 1
+	// FeatureSeal: the packets of the session are sealed, see package security; both must.
+	FeatureSeal Features = 1 << 2
 )
 
 // Offer is what a side proposes, or what both agreed on, for one session.

@@ -35,6 +35,8 @@ func sameBody(a, b body) bool {
 	switch a := a.(type) {
 	case *Connect:
 		return *a == *b.(*Connect)
+	case *Crypto:
+		return *a == *b.(*Crypto)
 	case *Challenge:
 		return *a == *b.(*Challenge)
 	case *Accept:

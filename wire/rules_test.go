@@ -95,7 +95,7 @@ func TestSizesByType(t *testing.T) {
 		}
 	}
 	for op := Op(1); op < numOps; op++ {
-		size := map[Op]int{OpConnect: 64, OpChallenge: 24, OpAccept: 48, OpRefuse: 16}[op]
+		size := map[Op]int{OpConnect: 64, OpChallenge: 24, OpAccept: 48, OpRefuse: 16, OpCrypto: 16}[op]
 		if size == 0 {
 			size = 24
 		}
@@ -119,7 +119,7 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	ops := []string{"INVALID", "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT",
-		"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK", "INVALID"}
+		"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK", "CRYPTO", "INVALID"}
 	for i, name := range ops {
 		if Op(i).String() != name {
 			t.Errorf("operation %d is %v, want %s", i, Op(i), name)
@@ -140,6 +140,8 @@ func TestNumbers(t *testing.T) {
 		{"application error", "UNKNOWN"}, {"bad offer", "FAILED_PRECONDITION"},
 		{"handler panicked", "INTERNAL"}, {"cancelled", "CANCELLED"},
 		{"deadline exceeded", "DEADLINE_EXCEEDED"}, {"response forgotten", "DATA_LOSS"},
+		{"security demanded by one side only", "FAILED_PRECONDITION"},
+		{"identity refused", "UNAUTHENTICATED"}, {"keys unknown", "UNAVAILABLE"},
 		{"unknown code", "UNKNOWN"},
 	}
 	for i, c := range codes {

@@ -45,6 +45,7 @@ func (c *doctorCmd) Run(e *env) error {
 	d := diagnosis{System: runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version()}
 	d.Findings = append(d.Findings, findCores(), findClock())
 	d.Findings = append(d.Findings, findProcessor(thisProcessor())...)
+	d.Findings = append(d.Findings, findCiphers()...)
 	d.Findings = append(d.Findings, findUDP(udp.Probe())...)
 	d.Findings = append(d.Findings, findHugepages())
 	d.Findings = append(d.Findings, findSystem()...)

@@ -39,6 +39,7 @@ type netFlags struct {
 	JSON        bool    `name:"json" help:"Print one JSON object."`
 	Profile     string  `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
 	captureFlags
+	tlsFlags
 	switches
 	slowHeartbeat bool // many idle sessions shall not disturb what is measured
 
@@ -118,6 +119,9 @@ func (f *netFlags) check() error {
 	if _, err := f.cores(1); err != nil {
 		return err
 	}
+	if err := f.load(); err != nil {
+		return err
+	}
 	nexus, err := erpc.NewNexus(f.config())
 	if err != nil {
 		return cli.UsageError(cli.OneLine(err))
@@ -138,7 +142,7 @@ func (f *netFlags) config() erpc.Config {
 	if f.slowHeartbeat {
 		timing.Heartbeat, timing.FailureTimeout = 30*time.Second, 90*time.Second
 	}
-	return erpc.Config{
+	cfg := erpc.Config{
 		Timing: timing, Credits: f.Credits, Slots: f.Slots, MTU: f.MTU, Wait: waits[f.Wait],
 		NoHugepages: f.NoHugepages, NoBundles: f.NoBundles, MaxMessage: maxMessage,
 		Congestion: erpc.Congestion{Algorithm: algorithms[f.CC], LinkRate: int64(f.LinkRate)},
@@ -147,6 +151,8 @@ func (f *netFlags) config() erpc.Config {
 			NoRateBypass: f.NoRateBypass, NoPacingBypass: f.NoPacingBypass,
 		},
 	}
+	f.secure(&cfg)
+	return cfg
 }
 
 // maxMessage is the largest request or response of the commands.

@@ -18,6 +18,7 @@ type command struct {
 	Bench  benchCmds `cmd:"" help:"Measure latency, rate, bandwidth, or what each optimisation brings."`
 	Sim    simCmds   `cmd:"" help:"The cluster experiments of the eRPC paper, in a simulated network."`
 	Decode decodeCmd `cmd:"" help:"Print the packets of a capture, made by --pcap or tcpdump."`
+	Cert   certCmd   `cmd:"" help:"Make a certificate authority and certificates for a lab."`
 	Doctor doctorCmd `cmd:"" help:"What this machine offers and lacks, and how to mend it."`
 
 	Version kong.VersionFlag `help:"Print which build this is."`

@@ -25,12 +25,13 @@ local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGM
   [ERR] = "ERR", [WAIT] = "WAIT", [PAST] = "PAST", [CANCEL] = "CANCEL", [ACK] = "ACK",
   [BUNDLE] = "BUNDLE" }
 local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING",
-  "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK" }
+  "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK", "CRYPTO" }
 -- at least, bytes, by operation
-local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24, 24, 24 }
+local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24, 24, 24, 16 }
 local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down",
   "application error", "bad offer", "handler panicked", "cancelled", "deadline exceeded",
-  "response forgotten" }
+  "response forgotten",
+  "security demanded by one side only", "identity refused", "keys unknown" }
 local statuses = { [0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
   "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
   "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
@@ -67,7 +68,7 @@ local f = {
   cut = ProtoField.uint8("erpc.flags.cut", "Cut, packets of", base.DEC, cuts, 0xC0),
   session = ProtoField.uint32("erpc.session", "Session at the receiver", base.DEC),
   loop = ProtoField.uint8("erpc.loop", "Loop of the receiver", base.DEC, nil, 0x7F),
-  phase = ProtoField.bool("erpc.phase", "Key phase, reserved", 8, nil, 0x80),
+  phase = ProtoField.bool("erpc.phase", "Key phase", 8, nil, 0x80),
   token = ProtoField.uint32("erpc.token", "Token, or token XOR checksum", base.HEX),
   reqnum = ProtoField.uint64("erpc.reqnum", "Request number", base.DEC),
   pktnum = ProtoField.uint16("erpc.pktnum", "Packet number", base.DEC),
@@ -410,6 +411,8 @@ local function add_body(tree, b, op)
   elseif op == 4 then
     tree:add_le(f.nonce, b(0, 8))
     tree:add_le(f.code, b(8, 1))
+  elseif op == 13 then
+    tree:add_le(f.nonce, b(0, 8))
   else
     add_from(tree, b(0, 4))
     tree:add_le(f.from_token, b(4, 4))

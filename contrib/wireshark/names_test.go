@@ -60,7 +60,7 @@ func TestNames(t *testing.T) {
 	wire.PutBundle(bundle, 1, 12, 1, 0)
 	list = append(list, bundle)
 	want = append(want, "erpc.type", "Type: BUNDLE (10)")
-	if types != 11 || ops != 12 || codes != 10 || statuses != 16 {
+	if types != 11 || ops != 13 || codes != 13 || statuses != 16 {
 		t.Errorf("%d types, %d operations, %d codes, %d statuses", types, ops, codes, statuses)
 	}
 

@@ -11,6 +11,7 @@ import (
 	"github.com/userspace-rpc/erpc/cc"
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport/sim"
 	"go.uber.org/goleak"
 )
@@ -152,6 +153,9 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 			MaxSessions: 64, MaxMessage: 256 << 10, Burst: pick(r, 1, 16, 64), MaxBackground: pick(r, 2, 64),
 		}
 		ec.Congestion, ec.Experiment = s.congestion()
+		if seed%3 == 0 && mtu >= erpc.MinMTU+security.Overhead {
+			ec.PSK = [][]byte{[]byte("what all the nodes have")}
+		}
 		ec.NoBundles = s.alone > i%2
 		if s.calm {
 			ec.MaxQueue, ec.MaxBackground, ec.Credits = 1000, 1000, 8

@@ -45,6 +45,9 @@ var table = []row{
 	{path: "wire", traits: pure},
 	{path: "msgbuf", may: []string{"wire", "internal/hugemem", "internal/invariants", "internal/sys"}, traits: pure},
 	{path: "packet", traits: pure},
+	{path: "security", third: []string{"golang.org/x/sys"}, traits: pure},
+	{path: "security/chacha", may: []string{"security"}, third: []string{"golang.org/x/crypto"}},
+	{path: "security/sectest", traits: suite},
 	{path: "session", may: []string{"wire", "msgbuf", "packet", "cc", "internal/..."}, traits: pure},
 	{path: "cc", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/timely", may: []string{"internal/monotime"}, traits: pure},
@@ -96,8 +99,8 @@ var table = []row{
 
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
-	{path: "erpc", may: []string{"session", "cc", "cc/timely", "cc/dcqcn", "ratelimit/carousel", "transport",
-		"msgbuf", "wire", "flight", "internal/..."}},
+	{path: "erpc", may: []string{"security", "session", "cc", "cc/timely", "cc/dcqcn",
+		"ratelimit/carousel", "transport", "msgbuf", "wire", "flight", "internal/..."}},
 	{path: "erpc/simhost", may: []string{"erpc", "transport", "transport/sim"}},
 	{path: "flight", may: []string{"packet", "wire"}},
 	{path: "erpc/simtest", traits: suite},

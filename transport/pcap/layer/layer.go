@@ -141,6 +141,8 @@ func newBody(op wire.Op) Body {
 		return new(wire.Accept)
 	case wire.OpRefuse:
 		return new(wire.Refuse)
+	case wire.OpCrypto:
+		return new(wire.Crypto)
 	}
 	return new(wire.Alive)
 }
@@ -156,6 +158,8 @@ func bodyOf(op wire.Op, body Body) (size int, ok bool) {
 		return wire.AcceptSize, op == wire.OpAccept
 	case *wire.Refuse:
 		return wire.RefuseSize, op == wire.OpRefuse
+	case *wire.Crypto:
+		return wire.CryptoSize, op == wire.OpCrypto
 	case *wire.Alive:
 		return wire.AliveSize, op >= wire.OpDisconnect && op <= wire.OpDrainAck
 	}

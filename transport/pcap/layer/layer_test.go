@@ -121,7 +121,7 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	if len(types) != 11 || len(ops) != 12 {
+	if len(types) != 11 || len(ops) != 13 {
 		t.Errorf("types %v, operations %v", types, ops)
 	}
 }
@@ -151,6 +151,8 @@ func checkBody(t *testing.T, op wire.Op, got Body, b []byte) {
 		want = new(wire.Accept)
 	case wire.OpRefuse:
 		want = new(wire.Refuse)
+	case wire.OpCrypto:
+		want = new(wire.Crypto)
 	default:
 		want = new(wire.Alive)
 	}
@@ -257,7 +259,7 @@ func TestSerialize(t *testing.T) {
 	for name, bad := range map[string]ERPC{
 		"no body":         {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}},
 		"another body":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}, Body: new(wire.Refuse)},
-		"no operation":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 13, Session: 1}, Body: new(wire.Alive)},
+		"no operation":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 14, Session: 1}, Body: new(wire.Alive)},
 		"flags of others": {Header: wire.Header{Type: wire.TypeReq, Flags: wire.FlagCE, Session: 1}},
 		"wide size":       {Header: wire.Header{Type: wire.TypeReq, MsgSize: wire.MaxMsgSize + 1, Session: 1}},
 		"wide number":     {Header: wire.Header{Type: wire.TypeReq, ReqNum: wire.MaxReqNum + 1, Session: 1}},

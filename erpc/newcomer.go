@@ -1,0 +1,286 @@
+package erpc
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/security"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// Bounds of handshakes that clients have begun, which have proved their address.
+const (
+	mostNewcomers = 4096
+	mostPerHost   = mostNewcomers / 4 // of one IP address
+	mostEnded     = 1 << 16           // that are remembered
+	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
+	answerEvery = 5 * time.Millisecond
+)
+
+// newcomer is a client whose handshake is under way.
+type newcomer struct {
+	key     connKey
+	connect wire.Connect
+	body    []byte // of the Connect as it came last
+	expires monotime.Time
+	sentAt  monotime.Time
+	ended   bool      // it is here only so that repetitions begin nothing new
+	code    wire.Code // why it was refused; wire.CodeOK if it was not
+	text    string
+	stream
+}
+
+// host returns what newcomers are counted by.
+func (k *connKey) host() transport.Addr {
+	a := k.from
+	a.Port = 0
+	return a
+}
+
+// trusts reports whether a Connect is of a process of this user, and may go without encryption.
+func (e *engine) trusts(c *wire.Connect, from transport.Addr) bool {
+	if !e.cfg.TrustLocal || c.Offer.Features&wire.FeatureSeal != 0 {
+		return false
+	}
+	path := e.port.pathTo(from)
+	return path.Private && (e.cfg.Authorize == nil || e.cfg.Authorize(localState(from, false)) == nil)
+}
+
+// onSecured takes a Connect whose sender has proved its address, where security is demanded.
+func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
+	key := connKey{p.From, c.Nonce}
+	if s := e.table.byKey[key]; s != nil {
+		e.acceptProved(s, c, body)
+		return
+	}
+	if c.Offer.Features&wire.FeatureSeal == 0 {
+		e.refuse(c, &p.From, wire.CodeInsecure, "")
+		return
+	}
+	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
+	n := e.shield.newcomers[key]
+	switch {
+	case n != nil && n.ended:
+		if n.code != wire.CodeOK {
+			e.refuse(c, &p.From, n.code, n.text)
+		}
+	case n != nil:
+		n.connect, n.body = *c, append(n.body[:0], body...)
+		if kind == wire.ChunkCrypto {
+			e.hearNewcomer(n, 0, value)
+		}
+		e.answerNewcomer(n)
+	case kind == wire.ChunkProof:
+		e.onJoin(c, p.From, body, value)
+	case kind == wire.ChunkCrypto:
+		e.onNewcomer(c, key, body, value)
+	default:
+		e.stats.DropMalformed++
+	}
+}
+
+// onJoin takes a Connect by keys that both sides have.
+func (e *engine) onJoin(c *wire.Connect, from transport.Addr, body, proof []byte) {
+	seen := connectProof(body)
+	if p := e.peers.byKey[peerKey{from, c.Epoch}]; p != nil && p.seal != nil {
+		for i := -1; i < len(p.others); i++ {
+			a := p.seal
+			if i >= 0 {
+				a = p.others[i]
+			}
+			if !a.opener && a.Check(proof, seen) {
+				e.welcomeBy(a, c, from, body)
+				return
+			}
+		}
+	}
+	e.refuse(c, &from, wire.CodeNoKeys, "")
+}
+
+// welcomeBy admits a session by an association, and answers.
+func (e *engine) welcomeBy(a *association, c *wire.Connect, from transport.Addr, body []byte) {
+	if s, _ := e.welcome(c, from, a); s != nil {
+		e.acceptProved(s, c, body)
+		e.out.Opened(s.end.Local)
+	}
+}
+
+// acceptProved sends or repeats an Accept that proves what it answers.
+func (e *engine) acceptProved(s *Session, c *wire.Connect, connect []byte) {
+	if s.via == nil {
+		return
+	}
+	s.sv.LowerMTU(c.Offer.MTU)
+	a := e.acceptOf(s, c)
+	size := int(a.Offer.MTU) + e.seam.overhead
+	put := func(b []byte) {
+		a.Put(b)
+		seen := acceptProof(connect[:wire.ConnectSize], b[:wire.AcceptSize])
+		wire.PutChunk(b[wire.AcceptSize:], wire.ChunkProof, s.via.Prove(nil, seen))
+	}
+	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, put)
+}
+
+// onNewcomer begins a handshake with a client.
+func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
+	if why := e.shield.guard.serves(); why != "" {
+		e.refuse(c, &key.from, wire.CodeDenied, why)
+		return
+	}
+	sh, host := e.shield, key.host()
+	if e.refusing || sh.active >= mostNewcomers || len(sh.newcomers) >= mostEnded || sh.perHost[host] >= mostPerHost {
+		code := wire.CodeExhausted
+		if e.refusing {
+			code = wire.CodeShutdown
+		}
+		e.refuse(c, &key.from, code, "")
+		return
+	}
+	n := &newcomer{
+		key: key, connect: *c, body: bytes.Clone(body),
+		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
+	}
+	head, tail := wire.Fixed(n.body)
+	said := append(bytes.Clone(head), tail...)
+	mine := binary.LittleEndian.AppendUint64(nil, e.shakes.epoch)
+	n.hs = sh.guard.handshake("", false, sh.rng, security.Opening{
+		Judge: func(peer []byte) ([]byte, error) {
+			if !bytes.Equal(peer, said) {
+				return nil, security.ErrParams
+			}
+			return mine, nil
+		},
+	})
+	sh.newcomers[key] = n
+	sh.perHost[host]++
+	sh.active++
+	e.hearNewcomer(n, 0, value)
+	if len(n.out) == 0 { // the client learns at once that the path carries its packets
+		e.answerNewcomer(n)
+	}
+}
+
+// onClientsCrypto takes a part of a client's stream.
+func (e *engine) onClientsCrypto(p *transport.RxPacket, body []byte) {
+	field, _ := wire.SessionOf(p.Data)
+	if e.group != nil && e.astray(field, p) {
+		return
+	}
+	var c wire.Crypto
+	c.Parse(body)
+	n := e.shield.newcomers[connKey{p.From, c.Nonce}]
+	if n == nil || n.ended {
+		return
+	}
+	n.took = max(n.took, min(int(c.Ack), len(n.out)))
+	e.hearNewcomer(n, c.Offset, body[wire.CryptoSize:])
+}
+
+// hearNewcomer takes a part of a client's stream, and goes on with the handshake.
+func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
+	if !n.take(offset, part) {
+		e.turnAway(n, security.ErrMessage)
+		return
+	}
+	if n.busy || n.over || n.fed == len(n.in) {
+		return
+	}
+	in := n.in[n.fed:len(n.in):len(n.in)]
+	var out []byte
+	var err error
+	var a *association
+	g, hs := e.shield.guard, n.hs
+	work := func() {
+		if out, err = hs.Step(in); err == nil && hs.Done() {
+			if a, err = g.associate(hs, n.key.from, "", false); err == nil && g.cfg.KeyLog != nil {
+				g.log(g.cfg.KeyLog, n.key.nonce, hs.Secrets())
+			}
+		}
+	}
+	n.busy, n.fed = true, len(n.in)
+	if !e.step(work, func() { e.steppedNewcomer(n, out, a, err) }) {
+		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
+	}
+}
+
+// steppedNewcomer takes what a worker has done.
+func (e *engine) steppedNewcomer(n *newcomer, out []byte, a *association, err error) {
+	n.busy = false
+	if n.over {
+		n.close()
+		return
+	}
+	from := len(n.out)
+	n.out = append(n.out, out...)
+	if err != nil {
+		e.turnAway(n, err)
+		return
+	}
+	if a != nil {
+		e.shield.conclude(n)
+		s, code := e.welcome(&n.connect, n.key.from, a)
+		if n.code = code; s != nil {
+			e.acceptProved(s, &n.connect, n.body)
+			e.out.Opened(s.end.Local)
+		}
+	}
+	if len(out) > 0 {
+		e.sendNewcomer(n, from)
+	}
+	if a != nil {
+		n.stream = stream{over: true}
+	} else {
+		e.hearNewcomer(n, uint32(len(n.in)), nil) // what has come meanwhile
+	}
+}
+
+// answerNewcomer repeats what the client may have missed.
+func (e *engine) answerNewcomer(n *newcomer) {
+	if n.over || n.sentAt != 0 && e.in.Now.Sub(n.sentAt) < answerEvery {
+		return
+	}
+	e.sendNewcomer(n, n.took)
+}
+
+func (e *engine) sendNewcomer(n *newcomer, from int) {
+	n.sentAt = e.in.Now
+	c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
+	mtu := int(n.connect.Offer.MTU)
+	e.sendStream(&n.key.from, n.connect.Session, n.connect.Token, &c, n.out, from, mtu)
+}
+
+// turnAway ends a handshake that has failed, and tells the client.
+func (e *engine) turnAway(n *newcomer, err error) {
+	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
+	e.shield.conclude(n)
+	n.stream = stream{over: true}
+	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
+	e.refuse(&n.connect, &n.key.from, wire.CodeDenied, err.Error())
+}
+
+// conclude ends a handshake. That there was one is remembered until it expires.
+func (sh *shield) conclude(n *newcomer) {
+	if n.over {
+		return
+	}
+	n.ended = true
+	sh.active--
+	host := n.key.host()
+	if sh.perHost[host]--; sh.perHost[host] == 0 {
+		delete(sh.perHost, host)
+	}
+	n.close()
+}
+
+// expire forgets handshakes that have taken too long.
+func (sh *shield) expire(now monotime.Time) {
+	for _, n := range sh.newcomers {
+		if now >= n.expires {
+			sh.conclude(n)
+			delete(sh.newcomers, n.key)
+		}
+	}
+}

@@ -1,0 +1,311 @@
+package erpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/userspace-rpc/erpc/security"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// ConnectionState says what is known of a peer whose packets are secure.
+type ConnectionState struct {
+	Peer   transport.Addr
+	Client bool // this side opened the association
+	// TLS is what crypto/tls knows, nil without TLS. Resumed sessions have what the first one had.
+	TLS *tls.ConnectionState
+	// PSK says that the peer has a shared key.
+	PSK bool
+	// UID is the user of a peer over shared memory, with Config.TrustLocal; -1 for all others. It is
+	// this process's own: the kernel lets no other one but root connect.
+	UID int
+	// Cipher is that of packets, "" for a peer over shared memory.
+	Cipher string
+}
+
+// Certificate returns the peer's certificate, which was verified; nil if it showed none.
+func (c *ConnectionState) Certificate() *x509.Certificate {
+	if c == nil || c.TLS == nil || len(c.TLS.PeerCertificates) == 0 {
+		return nil
+	}
+	return c.TLS.PeerCertificates[0]
+}
+
+// DNSNames returns the host names in the peer's certificate.
+func (c *ConnectionState) DNSNames() []string {
+	if cert := c.Certificate(); cert != nil {
+		return cert.DNSNames
+	}
+	return nil
+}
+
+// SPIFFE returns the peer's SPIFFE ID, the one URI of its certificate; nil if it has none.
+func (c *ConnectionState) SPIFFE() *url.URL {
+	cert := c.Certificate()
+	if cert == nil || len(cert.URIs) != 1 || cert.URIs[0].Scheme != "spiffe" {
+		return nil
+	}
+	return cert.URIs[0]
+}
+
+// share returns what stands for the peer's identity where quotas count, zero if it has none: its
+// SPIFFE ID, else the subject of its certificate and who issued it.
+func (c *ConnectionState) share() (a transport.Addr) {
+	cert := c.Certificate()
+	if cert == nil {
+		return a
+	}
+	text := append([]byte("subject "), cert.RawSubject...)
+	for _, name := range cert.DNSNames {
+		text = append(append(text, 0), name...)
+	}
+	text = append(append(text, 0), cert.RawIssuer...)
+	if id := c.SPIFFE(); id != nil {
+		text = []byte("id " + id.String())
+	}
+	sum := sha256.Sum256(text)
+	copy(a.IP[:], sum[:])
+	a.Scope = 1<<32 - 1 // no interface has that number
+	return a
+}
+
+// checkSecurity says what is wrong with the fields of security.
+func (c *Config) checkSecurity() error {
+	switch {
+	case c.TLS != nil && c.PSK != nil:
+		return &ConfigError{"PSK", "is set beside TLS: choose one"}
+	case c.PSK != nil && len(c.PSK) == 0:
+		return &ConfigError{"PSK", "has no key"}
+	case c.TLS != nil && c.TLS.MaxVersion != 0 && c.TLS.MaxVersion < tls.VersionTLS13:
+		return &ConfigError{"TLS", "has a MaxVersion below TLS 1.3, which is needed"}
+	case c.TLS == nil && c.PSK == nil && (c.TrustLocal || c.Authorize != nil || c.KeyLog != nil):
+		return &ConfigError{"TLS", "is missing: TrustLocal, Authorize and KeyLog need TLS or PSK"}
+	}
+	if err := security.CheckPSK(c.PSK); err != nil {
+		return &ConfigError{"PSK", err.Error()}
+	}
+	return nil
+}
+
+// guard is what the endpoints of a Nexus that demand security share.
+type guard struct {
+	cfg    *Config
+	server *tls.Config // nil with shared keys
+	client *tls.Config
+	queue  shakeQueue
+	logs   sync.Mutex // of cfg.KeyLog
+}
+
+// ticketCache is how many servers a client can resume sessions with.
+const ticketCache = 256
+
+func newGuard(cfg *Config) *guard {
+	if cfg.TLS == nil && cfg.PSK == nil {
+		return nil
+	}
+	g := &guard{cfg: cfg}
+	g.queue.most = max(1, runtime.GOMAXPROCS(0)/2)
+	if cfg.TLS != nil {
+		g.server = security.ServerConfig(cfg.TLS)
+		g.client = security.ClientConfig(cfg.TLS, "")
+		if g.client.ClientSessionCache == nil {
+			g.client.ClientSessionCache = tls.NewLRUClientSessionCache(ticketCache)
+		}
+	}
+	return g
+}
+
+// serves says why an endpoint cannot take handshakes, "" if it can.
+func (g *guard) serves() string {
+	t := g.cfg.TLS
+	if t == nil || len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil {
+		return ""
+	}
+	return "this side has no certificate"
+}
+
+// handshake makes one of either side. Rng is nil, or that of a simulation.
+func (g *guard) handshake(
+	name string, client bool, rng *rand.Rand, o security.Opening,
+) *security.Handshake {
+	switch {
+	case g.server == nil && rng != nil:
+		return security.NewPSK(g.cfg.PSK, &randomBytes{rng}, client, o)
+	case g.server == nil:
+		return security.NewPSK(g.cfg.PSK, nil, client, o)
+	case client:
+		cfg := g.client
+		if cfg.ServerName == "" {
+			cfg = cfg.Clone()
+			cfg.ServerName = name
+		}
+		return security.NewTLS(cfg, true, o)
+	}
+	return security.NewTLS(g.server, false, o)
+}
+
+// randomBytes reads from a generator.
+type randomBytes struct{ rng *rand.Rand }
+
+func (r *randomBytes) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(r.rng.Uint32())
+	}
+	return len(b), nil
+}
+
+// associate makes the association that a handshake has led to, once its peer is welcome.
+func (g *guard) associate(
+	h *security.Handshake, peer transport.Addr, name string, client bool,
+) (*association, error) {
+	secrets := h.Secrets()
+	made, err := security.NewAssociation(secrets, client)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	a := &association{Association: *made, name: name, opener: client}
+	a.state = &ConnectionState{
+		Peer: peer, Client: client, TLS: h.TLS(), PSK: g.server == nil, UID: -1,
+		Cipher: secrets.AEAD.String(),
+	}
+	a.share = a.state.share()
+	if f := g.cfg.Authorize; f != nil {
+		if err := f(*a.state); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDenied, err)
+		}
+	}
+	return a, nil
+}
+
+// log writes the secrets of an association.
+func (g *guard) log(w io.Writer, nonce uint64, s *security.Secrets) {
+	g.logs.Lock()
+	defer g.logs.Unlock()
+	for side, secret := range map[string]*security.Secret{"CLIENT": &s.Client, "SERVER": &s.Server} {
+		fmt.Fprintf(w, "ERPC_%s_SECRET_%d %016x %s\n", side, s.AEAD, nonce, hex.EncodeToString(secret[:]))
+	}
+}
+
+// localState is that of a peer over shared memory, which the kernel vouches for.
+func localState(peer transport.Addr, client bool) ConnectionState {
+	return ConnectionState{Peer: peer, Client: client, UID: os.Getuid()}
+}
+
+// mostShakes bounds the steps of handshakes that wait for a worker.
+const mostShakes = 1024
+
+// shakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
+type shakeQueue struct {
+	mu      sync.Mutex
+	waiting []func()
+	running int
+	most    int // goroutines
+}
+
+// submit runs fn soon. It reports false if too much waits.
+func (q *shakeQueue) submit(fn func()) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) >= mostShakes {
+		return false
+	}
+	q.waiting = append(q.waiting, fn)
+	if q.running < q.most {
+		q.running++
+		go q.work()
+	}
+	return true
+}
+
+func (q *shakeQueue) work() {
+	for {
+		q.mu.Lock()
+		if len(q.waiting) == 0 {
+			q.running--
+			q.mu.Unlock()
+			return
+		}
+		fn := q.waiting[0]
+		q.waiting[0] = nil
+		q.waiting = q.waiting[1:]
+		q.mu.Unlock()
+		fn()
+	}
+}
+
+// shield is what an endpoint that demands security has beside others.
+type shield struct {
+	guard     *guard
+	rng       *rand.Rand // of a simulation, else nil
+	inline    bool       // steps of handshakes run in the loop: time is made up
+	newcomers map[connKey]*newcomer
+	active    int                    // newcomers whose handshakes have not ended
+	perHost   map[transport.Addr]int // newcomers by address without port
+	leaders   map[leaderKey]*Session // those whose handshake others wait for
+}
+
+// secure makes the endpoint demand security.
+func (e *engine) secure(g *guard) {
+	e.sealing = true
+	e.seam.overhead = security.Overhead
+	e.seam.byEnd = make(map[loopAddr]*association)
+	e.shield = &shield{
+		guard: g, newcomers: make(map[connKey]*newcomer), perHost: make(map[transport.Addr]int),
+		leaders: make(map[leaderKey]*Session),
+	}
+	if e.cfg.TrustLocal {
+		e.seam.plain = func(to transport.Addr) bool { return e.port.pathTo(to).Private }
+	}
+	if e.cfg.Simulation.Clock != nil {
+		e.shield.inline = true
+	}
+	if e.cfg.Simulation.Seed != 0 {
+		e.shield.rng = e.rng
+	}
+}
+
+// step runs work of a handshake in a worker, and then done in the loop. It reports false if there
+// is no room.
+func (e *engine) step(work, done func()) bool {
+	if e.shield.inline {
+		work()
+		done()
+		return true
+	}
+	return e.shield.guard.queue.submit(func() {
+		work()
+		_ = e.owner.Post(func(*Rpc) { done(); e.settle() }) // in vain only if the loop has ended
+	})
+}
+
+// State returns what is known of the peer of a secure session; nil if its packets are plain, or
+// before it is open. It stays as it is. It is for the session's thread, callbacks and handlers.
+func (s *Session) State() *ConnectionState {
+	if s.via == nil {
+		return nil
+	}
+	return s.via.state
+}
+
+// State returns what is known of the client, nil if its packets are plain.
+func (r ReqHandle) State() *ConnectionState { return r.s.State() }
+
+// StateFrom returns what is known of the client of the request that a context is of, as HandleFrom
+// finds it; nil if its packets are plain, or the context is of no request.
+func StateFrom(ctx context.Context) *ConnectionState {
+	h, ok := HandleFrom(ctx)
+	if !ok {
+		return nil
+	}
+	return h.State()
+}

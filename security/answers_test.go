@@ -1,0 +1,10 @@
+package security
+
+// What TestKnownAnswers wants.
+const (
+	kaClient = "c51ac2394c88a96ca85d4adaaf1e019124682acc3b21c1095cc3093d064e2899"
+	kaServer = "4106469d30e9df6c27c5871839ab5613c8b6fe013fc31536e4e56934f6a1119e"
+	kaIV     = "da6a58df210e0007835549f4"
+	kaPacket = "070a0d101316191c1f22252802000000e3a064bbc32c12e163743155c4be7f30" +
+		"dc9fd5d27d8bf02f109e976b3b0a03721e4ac58b344085d6aae81c11"
+)

@@ -1,0 +1,259 @@
+package security
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Sizes of a sealed packet in bytes.
+const (
+	// Overhead is by how much it is longer than the packet.
+	Overhead = clearSize - tokenAt + tagSize
+	// ProofSize is the size of a [Association.Prove].
+	ProofSize = 8 + tagSize
+
+	clearSize = 16 // its part that is not encrypted
+	tokenAt   = 12 // from where on the packet is encrypted
+	phaseAt   = 11 // the byte with the key phase
+	phaseBit  = 0x80
+	tagSize   = 16
+	nonceSize = 12
+	// least is the size of the smallest packet that is sealed, a header of a bundle.
+	least = 16
+)
+
+// When keys are changed: see the package's comment.
+const (
+	packetsPerPhase = 1 << 28
+	bytesPerPhase   = 1 << 38
+)
+
+// Reasons for which nothing is opened.
+var (
+	ErrShort     = errors.New("security: packet too short to be a sealed one")
+	ErrReplay    = errors.New("security: packet came twice, or far too late")
+	ErrForged    = errors.New("security: packet is not the peer's, or damaged")
+	ErrExhausted = errors.New("security: too many packets were forged under these keys")
+)
+
+// Association has the keys of one pair of endpoints. It belongs to one thread, and allocates
+// nothing but when keys change.
+type Association struct {
+	aead   AEAD
+	opener bool // this side opened the association, and begins key updates
+
+	send      keys
+	sendPhase uint64
+	counter   uint64 // of the next packet
+	nonce     [nonceSize]byte
+
+	recv      keys
+	recvPhase uint64
+	firstSeen uint64 // the smallest counter that was opened in this phase
+	last      keys   // of the phase before; no aead if it is over
+	ahead     keys   // of the next phase; no aead until needed
+	window    window
+	forged    uint64
+
+	// In this phase, both directions together.
+	packets, bytes uint64
+	mostPackets    uint64
+}
+
+// NewAssociation returns an association. Opener says that this side opened it. The error is that
+// of AEAD.New.
+func NewAssociation(s *Secrets, opener bool) (*Association, error) {
+	mine, theirs := &s.Client, &s.Server
+	if !opener {
+		mine, theirs = theirs, mine
+	}
+	a := &Association{aead: s.AEAD, opener: opener, mostPackets: packetsPerPhase}
+	var err error
+	if a.send, err = newKeys(s.AEAD, mine); err != nil {
+		return nil, err
+	}
+	a.recv, err = newKeys(s.AEAD, theirs)
+	return a, err
+}
+
+// AEAD returns the cipher.
+func (a *Association) AEAD() AEAD { return a.aead }
+
+// Phase returns how often the keys of what this side sends have changed.
+func (a *Association) Phase() uint64 { return a.sendPhase }
+
+// Counter returns how many packets were sealed.
+func (a *Association) Counter() uint64 { return a.counter }
+
+// Forged returns how many packets could not be opened.
+func (a *Association) Forged() uint64 { return a.forged }
+
+// number sets the nonce to that of a counter.
+func (a *Association) number(iv *[nonceSize]byte, n uint64) {
+	a.nonce = *iv
+	x := binary.BigEndian.Uint64(a.nonce[4:])
+	binary.BigEndian.PutUint64(a.nonce[4:], x^n)
+}
+
+// account counts a packet in its phase. The opener changes keys in time.
+func (a *Association) account(n int) {
+	a.packets++
+	a.bytes += uint64(n)
+	if a.packets >= a.mostPackets || a.bytes >= bytesPerPhase {
+		a.Update()
+	}
+}
+
+// Spent reports whether the keys have sealed and opened twice as much as they should, because the
+// peer did not change them. Nothing is sealed any more.
+func (a *Association) Spent() bool {
+	return a.packets >= 2*a.mostPackets || a.bytes >= 2*bytesPerPhase || a.counter == 1<<64-1
+}
+
+// Update makes this side change keys, if it is the opener and the peer has followed the last
+// change. It reports whether it did.
+func (a *Association) Update() bool {
+	if !a.opener || a.sendPhase != a.recvPhase {
+		return false
+	}
+	a.advance()
+	return true
+}
+
+// advance changes the keys of what this side sends.
+func (a *Association) advance() {
+	a.send = a.send.next(a.aead)
+	a.sendPhase++
+	a.packets, a.bytes = 0, 0
+}
+
+// Seal appends the sealed form of a packet, which is head followed by data and at least a header
+// long. Dst has room for it and [Overhead] more, and overlaps neither. It reports false, and
+// appends nothing, if the keys are spent.
+func (a *Association) Seal(dst, head, data []byte) ([]byte, bool) {
+	if a.Spent() {
+		return dst, false
+	}
+	start := len(dst)
+	dst = append(dst, head[:tokenAt]...)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(a.counter))
+	dst[start+phaseAt] = dst[start+phaseAt]&^phaseBit | byte(a.sendPhase&1)<<7
+	clear, plain := dst[start:], head[tokenAt:]
+	if len(data) > 0 {
+		dst = append(append(dst, plain...), data...)
+		plain = dst[start+clearSize:]
+	}
+	a.number(&a.send.iv, a.counter)
+	a.counter++
+	out := a.send.aead.Seal(dst[:start+clearSize], a.nonce[:], plain, clear)
+	a.account(len(out) - start)
+	return out, true
+}
+
+// Open returns the packet that a peer sealed, in pkt's memory and not at its start. After an error
+// pkt is of no use any more. The errors are ErrShort, ErrReplay, ErrForged and ErrExhausted.
+func (a *Association) Open(pkt []byte) ([]byte, error) {
+	if len(pkt) < least+Overhead {
+		return nil, ErrShort
+	}
+	n := a.window.whole(binary.LittleEndian.Uint32(pkt[tokenAt:]))
+	if !a.window.fresh(n) {
+		return nil, ErrReplay
+	}
+	if a.forged >= a.aead.forgeries() {
+		return nil, ErrExhausted
+	}
+	k, newer := a.keysFor(n, pkt[phaseAt]&phaseBit != 0)
+	if k == nil {
+		a.forged++
+		return nil, ErrForged
+	}
+	a.number(&k.iv, n)
+	head, body := pkt[:clearSize], pkt[clearSize:]
+	if _, err := k.aead.Open(body[:0], a.nonce[:], body, head); err != nil {
+		a.forged++
+		return nil, ErrForged
+	}
+	if newer {
+		a.follow(n)
+	}
+	if k == &a.recv && n < a.firstSeen {
+		a.firstSeen = n
+	}
+	a.window.add(n)
+	a.account(len(pkt))
+	pkt[phaseAt] &^= phaseBit
+	copy(pkt[clearSize-tokenAt:clearSize], pkt[:tokenAt])
+	return pkt[clearSize-tokenAt : len(pkt)-tagSize], nil
+}
+
+// keysFor returns the keys for a packet with a counter and the phase's low bit, nil if there are
+// none. Newer says that they are those of the next phase.
+func (a *Association) keysFor(n uint64, odd bool) (k *keys, newer bool) {
+	if odd == (a.recvPhase&1 != 0) {
+		return &a.recv, false
+	}
+	if a.recvPhase > 0 && n < a.firstSeen {
+		if a.last.aead == nil || a.window.next-a.firstSeen > WindowSize {
+			a.last = keys{}
+			return nil, false
+		}
+		return &a.last, false
+	}
+	if a.opener && a.sendPhase == a.recvPhase {
+		return nil, false // only this side begins
+	}
+	if a.ahead.aead == nil {
+		a.ahead = a.recv.next(a.aead)
+	}
+	return &a.ahead, true
+}
+
+// follow goes to the next phase, of which the packet with a counter was the first.
+func (a *Association) follow(n uint64) {
+	a.last, a.recv, a.ahead = a.recv, a.ahead, keys{}
+	a.recvPhase++
+	a.firstSeen = n
+	if a.sendPhase < a.recvPhase {
+		a.advance()
+	}
+}
+
+// Prove appends a proof that this side has seen some bytes and has the keys, of [ProofSize] bytes.
+// It takes a counter, as a packet does.
+func (a *Association) Prove(dst, seen []byte) []byte {
+	if a.Spent() {
+		return append(dst, make([]byte, ProofSize)...)
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, a.counter<<1|a.sendPhase&1)
+	a.number(&a.send.iv, a.counter)
+	a.counter++
+	return a.send.aead.Seal(dst, a.nonce[:], nil, seen)
+}
+
+// Check reports whether the peer has proved that it saw some bytes. Each proof counts once.
+func (a *Association) Check(proof, seen []byte) bool {
+	if len(proof) != ProofSize || a.forged >= a.aead.forgeries() {
+		return false
+	}
+	word := binary.LittleEndian.Uint64(proof)
+	n := word >> 1
+	if n > a.window.next+1<<31 || !a.window.fresh(n) {
+		return false
+	}
+	k, newer := a.keysFor(n, word&1 != 0)
+	if k == nil {
+		a.forged++
+		return false
+	}
+	a.number(&k.iv, n)
+	if _, err := k.aead.Open(nil, a.nonce[:], proof[8:], seen); err != nil {
+		a.forged++
+		return false
+	}
+	if newer {
+		a.follow(n)
+	}
+	a.window.add(n)
+	return true
+}

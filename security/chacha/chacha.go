@@ -1,0 +1,9 @@
+package chacha
+
+import (
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/userspace-rpc/erpc/security"
+)
+
+func init() { security.RegisterChaCha20Poly1305(chacha20poly1305.New) }

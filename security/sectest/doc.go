@@ -1,0 +1,2 @@
+// Package sectest makes certificates for tests.
+package sectest
