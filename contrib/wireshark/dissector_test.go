@@ -320,7 +320,7 @@ func TestDissector(t *testing.T) {
 		kind, _, _ := strings.Cut(want["erpc.type"], ",") // the first is that of the bundle
 		kinds[kind+"/"+want["erpc.op"]]++
 	}
-	if len(reasons) != 1+9 || len(kinds) != 9+12+1+1+1 {
+	if len(reasons) != 1+9 || len(kinds) != 9+13+1+1+1 {
 		t.Errorf("not every case is there: %v, %v", reasons, kinds)
 	}
 }

@@ -210,6 +210,8 @@ func expectBody(set func(name, format string, v any), body layer.Body) {
 	case *wire.Refuse:
 		set("nonce", "0x%016x", b.Nonce)
 		set("code", "%d", uint8(b.Code))
+	case *wire.Crypto:
+		set("nonce", "0x%016x", b.Nonce)
 	case *wire.Alive:
 		expectFrom(set, b.Session)
 		set("from_token", "0x%08x", b.Token)

@@ -15,7 +15,7 @@ const maxColumns = 100
 
 // longLines has the number of longer lines in each top-level folder that are older than the rule.
 var longLines = map[string]int{
-	".": 13, "bench": 134, "cc": 30, "cmd": 481, "contrib": 13, "erpc": 140, "internal": 65,
+	".": 14, "bench": 134, "cc": 30, "cmd": 481, "contrib": 13, "erpc": 140, "internal": 64,
 	"msgbuf": 19, "raft-example": 244, "ratelimit": 8, "session": 45, "transport": 454, "wire": 44,
 }
 
