@@ -84,7 +84,7 @@
 // # What is refused
 //
 // Each of these is an error that names it: without WithTCP, transport credentials other than those
-// of package insecure and per-RPC credentials that require security (sessions are not encrypted);
+// of package insecure and per-RPC credentials that require security (its sessions are not sealed);
 // PreparedMsg,
 // call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
 // MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,

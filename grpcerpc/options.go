@@ -155,7 +155,7 @@ func WithConnectParams(p grpc.ConnectParams) DialOption {
 
 // WithPerRPCCredentials adds what the credentials give to the metadata of each call. Credentials
 // that require transport security are an error but for a ClientConn whose calls are all over TCP:
-// sessions are not encrypted. See WithTCP.
+// sessions are not sealed. See WithTCP.
 func WithPerRPCCredentials(c credentials.PerRPCCredentials) DialOption {
 	return func(o *dialOptions) error {
 		o.perRPC = append(o.perRPC, c)

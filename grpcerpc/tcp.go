@@ -47,7 +47,7 @@ func isSecure(c credentials.TransportCredentials) bool {
 func (o *dialOptions) checkSecurity() error {
 	if isSecure(o.creds) {
 		if o.tcp == nil {
-			return fmt.Errorf("grpcerpc: transport credentials %q: sessions are not encrypted; "+
+			return fmt.Errorf("grpcerpc: transport credentials %q: its sessions are not sealed; "+
 				"use WithTCP, or grpc.NewClient over TCP", o.creds.Info().SecurityProtocol)
 		}
 		return nil
@@ -55,7 +55,7 @@ func (o *dialOptions) checkSecurity() error {
 	for _, c := range o.perRPC {
 		if c.RequireTransportSecurity() {
 			return errors.New("grpcerpc: the credentials require transport level security, " +
-				"and sessions are not encrypted")
+				"and the sessions of grpcerpc are not sealed")
 		}
 	}
 	return nil

@@ -2,8 +2,8 @@
 // into the server's memory, the server leaves the result in its own, and the client reads it there
 // with one-sided operations. It follows RF-RPC (TPDS) and its forerunner RFP; sections below are
 // those of RF-RPC. The papers' claim rests on adapters that serve operations faster than they issue
-// them, where issuing waits for each. Where there is no such asymmetry, as in shared memory or on
-// a soft adapter, fetching has no advantage over replies: docs/remote-fetching.md has measurements.
+// them, where issuing waits for each. Without that asymmetry fetching has no advantage over
+// replies: docs/remote-fetching.md has the figures of both on modelled adapters.
 //
 // # Nouns
 //
@@ -28,22 +28,20 @@
 //	tail     made of the sequence, a number that only the two sides know, and perhaps a CRC-32C
 //
 // The sequence grows by one with each message of a slot and wraps; nothing is ever cleared. A
-// reader
-// takes a message if its first word has the sequence that is due and its tail belongs to that. The
-// writer stores the first word last, so a READ that sees two moments of it is noticed whichever
-// half
-// came first: a new first word means that all was written when it was read, and a tail of the same
-// message that all before it was. Memory that is placed in more than two pieces in any order needs
-// Checksum.
+// reader takes a message if its first word has the sequence that is due and its tail belongs to
+// that. The writer stores the first word last, so a READ that sees two moments of it is noticed
+// whichever half came first: a new first word means that all was written when it was read, and a
+// tail of the same message that all before it was. Memory that is placed in more than two pieces
+// in any order needs Checksum.
 //
 // # The mode
 //
 // Each type begins with fetching. Messages of a type in reply mode carry a flag. The server always
 // leaves the result in its own memory, and then writes it to the client too if the message has the
 // flag, or if the slot's word names its sequence. A client that wants to change the mode of a
-// message
-// under way writes that word and posts a READ behind it. The server stores the result before it
-// looks at the word, so either it sees the word and replies, or the READ finds the result.
+// message under way writes that word and posts a READ behind it. The server stores the result
+// before it looks at the word, so either it sees the word and replies, or the READ finds the
+// result.
 //
 // With Paper the mode changes as in section 3.2: to replies after two messages in a row that missed
 // more than R times, and back when a process time is short. Otherwise the reported process time
@@ -61,7 +59,6 @@
 //
 // # Threads
 //
-// A client and a server belong to one goroutine each, which polls them. Poller joins an event
-// loop of
-// package erpc. Time is an argument, or a clock that the caller gives.
+// A client and a server belong to one goroutine each, which polls them. Time is an argument, or a
+// clock that the caller gives.
 package rfp

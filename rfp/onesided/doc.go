@@ -24,8 +24,7 @@
 //     had one, and [Link.Err] says why.
 //
 // [Link.View] is a short way: where the peer's memory is mapped (shared memory), the reader may
-// look
-// at it in place, which is what a READ of zero cost would be.
+// look at it in place, which is what a READ of zero cost would be.
 //
 // One goroutine at a time uses a side of a link.
 //

@@ -6,8 +6,7 @@
 //
 // An operation passes, in this order: the issuing adapter's out-bound engine, the wire, and the
 // serving adapter's in-bound engine. A READ's answer passes the wire once more. Each engine and
-// each
-// direction of the wire serves one at a time, in the order of arrival:
+// each direction of the wire serves one at a time, in the order of arrival:
 //
 //	stage        takes                                  rate is the adapter's
 //	post         the thread's time, per operation       -

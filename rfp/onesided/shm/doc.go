@@ -5,8 +5,7 @@
 // # Who can do what
 //
 // The listening side makes all files, and hands them over a unix socket. Their size is sealed, so
-// no
-// access can fault. A file that the peer may only read is sealed against writing, so a client
+// no access can fault. A file that the peer may only read is sealed against writing, so a client
 // cannot change the server's answers, its own or those of others: each link has files of its own.
 // The dialling side checks size, seals and kind of each file before it maps it.
 //
