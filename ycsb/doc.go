@@ -1,7 +1,7 @@
 // Package ycsb is the Yahoo! Cloud Serving Benchmark: its workloads A to F as generators, records
 // that can be checked, and clients that use a store and check each answer. Source: B. Cooper et
-// al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010, sections 4 and 5, and the defaults
-// of its program. The package reads no clock and opens nothing: a program measures.
+// al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010, sections 4 and 5, and the
+// defaults of its program. The package reads no clock and opens nothing: a program measures.
 //
 //	w, err := ycsb.Standard("b")              // 95 % reads, 5 % updates, scrambled Zipf
 //	keys := ycsb.NewKeyspace(20_000, 0)       // shared by all clients
