@@ -63,6 +63,38 @@ func TestSealed(t *testing.T) {
 	}
 }
 
+// TestSealedAfterDrop: when a full transport has made the endpoint drop a batch, nothing of it
+// counts as sealed any more.
+func TestSealedAfterDrop(t *testing.T) {
+	p := newErrPairOn(t, newMemNet(), erpc.Config{
+		Slots: 32, Credits: 32, Burst: 1, NoBundles: true, PSK: testPSK,
+	})
+	p.connect()
+	p.send.tap = func(pkt []byte, _ transport.Addr) {
+		if bytes.Contains(pkt, secret) {
+			t.Error("a packet left that is not sealed")
+		}
+	}
+	p.cend.takes = func(int) int { return 0 }
+	var calls []*result
+	for range 20 {
+		calls = append(calls, p.enqueue(tEcho, 100, 0))
+	}
+	if _, err := p.client.RunOnce(); err != nil {
+		t.Fatal(err)
+	}
+	p.cend.takes = nil // the batch has been dropped
+	calls = append(calls, p.enqueue(tEcho, 100, 0))
+	for _, res := range calls {
+		p.until(func() bool { return res.ends > 0 })
+		is(t, "a call", res.err, nil)
+	}
+	if n := p.published().TxDropped; n != 20 {
+		t.Errorf("%d packets were dropped", n)
+	}
+	p.close()
+}
+
 // TestSealedRefuses: a packet that was changed, or comes twice, is dropped before anything is
 // noted: it is no sign of life.
 func TestSealedRefuses(t *testing.T) {
