@@ -21,9 +21,9 @@ const MaxChanges = 64
 
 // Reconfigure proposes to change any members at once, by joint consensus (Raft dissertation,
 // section 4.3): until the change is complete, elections and commits need a majority of the old
-// voters and one of the new. Raft itself leaves the joint configuration when a majority of both
-// has entered it. Like Propose: the answer comes when it is entered; Status.Outgoing is empty
-// again when it is left. Errors: ErrMember, ErrLeader.
+// voters and one of the new. The leader leaves the joint configuration once it has entered it; one
+// that is to go hands over first. Like Propose: the answer comes when it is entered;
+// Status.Outgoing is empty again when it is left. Errors: ErrMember, ErrLeader.
 func (r *Replica) Reconfigure(list []Member, tag uint64) error {
 	if r.state != raft.StateLeader || r.err != nil {
 		return ErrLeader
@@ -44,7 +44,7 @@ func (r *Replica) joint(list []Member) (*pb.ConfChangeV2, error) {
 	if len(list) == 0 || len(list) > MaxChanges {
 		return nil, fmt.Errorf("%w: %d parts, want 1 to %d", ErrMember, len(list), MaxChanges)
 	}
-	cc := &pb.ConfChangeV2{Transition: pb.ConfChangeTransitionJointImplicit.Enum()}
+	cc := &pb.ConfChangeV2{Transition: pb.ConfChangeTransitionJointExplicit.Enum()}
 	voters, addrs := map[uint64]bool{}, map[uint64]string{}
 	for _, id := range r.log.conf.GetVoters() {
 		voters[id] = true
@@ -94,7 +94,7 @@ func (r *Replica) reconfigure(data []byte) {
 	}
 	r.void()
 	conf := r.rn.ApplyConfChange(cc)
-	r.log.conf = conf
+	r.log.conf, r.left = conf, 0
 	for id := range r.members {
 		is := false
 		for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(),

@@ -65,8 +65,8 @@ func TestJoint(t *testing.T) {
 	}
 }
 
-// TestJointTags: raft's own entry, that leaves the joint configuration, takes the answer of no
-// proposal beside it.
+// TestJointTags: the entry that leaves the joint configuration takes the answer of no proposal
+// beside it.
 func TestJointTags(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	l := m.posts[1]
@@ -79,7 +79,10 @@ func TestJointTags(t *testing.T) {
 	m.after = func(p *post) { // as in a loop that handles the first event of a pass at once
 		if p.Quick(); p == l && i < n { // those with an odd tag name no session
 			l.Propose(putBytes(s+i%2*1000, i+1, "v"), i)
-			i++
+			if i++; i == n/2 {
+				m.now = m.now.Add(tick20)
+				l.Tick(m.now)
+			}
 		}
 	}
 	for m.carry() || i < n {

@@ -104,6 +104,7 @@ func (r *Replica) lead(rd *raft.Ready) {
 	}
 	if state == raft.StateLeader && (r.state != state || r.term != term) {
 		r.elected++
+		r.ledFrom = r.tail() + 1
 	}
 	r.term, r.state = term, state
 }

@@ -160,6 +160,8 @@ type Replica struct {
 	nextTick monotime.Time
 	aged     monotime.Time // up to when the log's time was told
 	elected  uint64        // elections that this replica won
+	ledFrom  uint64        // the first entry of the term in which it leads
+	left     uint64        // the term in which it has proposed to leave a joint configuration
 }
 
 type waiter struct{ index, tag uint64 }
@@ -373,6 +375,7 @@ func (r *Replica) Tick(now monotime.Time) {
 		r.age()
 		r.lease.silent = max(0, r.lease.silent-1)
 		r.giveUp()
+		r.leave()
 	}
 }
 

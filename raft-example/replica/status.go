@@ -76,7 +76,8 @@ const (
 // maxAddr is the longest address of a member.
 const maxAddr = kv.MaxValue
 
-// Change proposes a change of membership; like Propose. Errors: ErrMember, ErrLeader.
+// Change proposes a change of membership; like Propose. A leader that is to go hands over instead,
+// and the next one is to be asked. Errors: ErrMember, ErrLeader.
 func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error {
 	if r.state != raft.StateLeader || r.err != nil {
 		return ErrLeader
@@ -84,6 +85,9 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	t, err := r.checkMember(what, id, addr)
 	if err != nil {
 		return err
+	}
+	if what == Remove && id == r.cfg.ID && r.handOver() {
+		return ErrLeader
 	}
 	cc := &pb.ConfChange{Type: t.Enum(), NodeId: new(id)}
 	if what != Remove {
