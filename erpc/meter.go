@@ -53,7 +53,7 @@ type meter struct {
 	started Time
 }
 
-// meteredCall is what the meter knows of a request under way; typ is meaningless if at is 0.
+// meteredCall notes a request under way for the meter; typ is meaningless if at is 0.
 type meteredCall struct {
 	at    monotime.Time // 0: it was under way before there was a meter
 	size  int

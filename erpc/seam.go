@@ -95,7 +95,7 @@ func isPlain(head []byte) bool {
 	return t == wire.TypeMgmt && (head[0]>>4 != wire.Version || plainOps>>(head[1]&31)&1 != 0)
 }
 
-// unsealable is what leaves in place of a packet whose keys are spent: nobody takes it.
+// unsealable leaves in place of a packet whose keys are spent: nobody takes it.
 var unsealable [wire.HeaderSize]byte
 
 // seal seals what was queued since the last call, in the order in which it leaves.

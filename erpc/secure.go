@@ -22,7 +22,7 @@ import (
 type ConnectionState struct {
 	Peer   transport.Addr
 	Client bool // this side opened the association
-	// TLS is what crypto/tls knows, nil without TLS. Resumed sessions have what the first one had.
+	// TLS is the state of crypto/tls, nil without TLS. Resumed sessions have that of the first one.
 	TLS *tls.ConnectionState
 	// PSK says that the peer has a shared key.
 	PSK bool
@@ -97,7 +97,7 @@ func (c *Config) checkSecurity() error {
 	return nil
 }
 
-// guard is what the endpoints of a Nexus that demand security share.
+// guard holds the state that the endpoints of a Nexus share if they demand security.
 type guard struct {
 	cfg    *Config
 	server *tls.Config // nil with shared keys
@@ -243,7 +243,7 @@ func (q *shakeQueue) work() {
 	}
 }
 
-// shield is what an endpoint that demands security has beside others.
+// shield holds the further state of an endpoint that demands security.
 type shield struct {
 	guard     *guard
 	rng       *rand.Rand // of a simulation, else nil

@@ -154,7 +154,7 @@ func (l *Loop) Rpcs() []*Rpc { return []*Rpc{l.rpc} }
 // Rpcs returns the endpoint of the Client's loop; see Server.Rpcs.
 func (c *Client) Rpcs() []*Rpc { return []*Rpc{c.rpc} }
 
-// Watched is what can be watched: a Server, a Loop, a Client, an Rpc.
+// Watched has endpoints that can be watched: a Server, a Loop, a Client, an Rpc.
 type Watched interface {
 	// Rpcs returns the endpoints that there are now.
 	Rpcs() []*Rpc

@@ -98,7 +98,7 @@ type Entry struct {
 // Time returns the time of day.
 func (e *Entry) Time() time.Time { return time.Unix(0, e.At) }
 
-// Dump is what a ring had.
+// Dump has the contents of a ring.
 type Dump struct {
 	Own     packet.Addr // the loop's endpoint
 	Loop    int         // its number at that address, 0 if there is one

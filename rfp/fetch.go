@@ -9,7 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/rfp/onesided"
 )
 
-// mode is what is known of a request type.
+// mode holds the state of a request type.
 type mode struct {
 	reply   bool
 	slow    int           // messages in a row that speak for replies

@@ -38,12 +38,12 @@ const (
 	entryBytes   = 4
 	controlBytes = 64
 	lineBytes    = 64
-	// Overhead is what a message has besides its entries, and Entry what each entry has, in bytes.
+	// Overhead is the size of a message without its entries, and Entry that of each entry's header.
 	Overhead = headBytes + tailBytes
 	Entry    = entryBytes
 )
 
-// Geometry is what both sides of a link agree on.
+// Geometry has the sizes on which both sides of a link agree.
 type Geometry struct {
 	Slots    int // messages under way, 1 to MaxSlots
 	Request  int // bytes of entries in a request message
@@ -157,7 +157,7 @@ func timeUnits(d time.Duration) uint16 {
 
 func unitsTime(u uint16) time.Duration { return time.Duration(u) << timeShift }
 
-// control is what a client learns first.
+// control has the words that a client reads first.
 type control struct {
 	epoch, nonce uint64
 	first        uint32 // sequence of the first message in each slot
@@ -216,5 +216,5 @@ func nextEntry(body []byte) (data []byte, kind uint8, rest []byte, ok bool) {
 	return body[entryBytes : entryBytes+size : entryBytes+size], uint8(word >> 24), body[end:], true
 }
 
-// entrySize is what an entry of n bytes takes.
+// entrySize returns the size of an entry with n bytes of data.
 func entrySize(n int) int { return entryBytes + (n+3)&^3 }

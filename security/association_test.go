@@ -121,7 +121,7 @@ func TestTampering(t *testing.T) {
 }
 
 // TestNonces: over many seeds with loss, repetition, reordering and key updates no key has a nonce
-// twice, what is opened is what was sealed, nothing is opened twice, and both sides end in step.
+// twice, each packet opens as it was sealed, nothing is opened twice, and both sides end in step.
 func TestNonces(t *testing.T) {
 	seeds := 10_000
 	if testing.Short() {

@@ -43,7 +43,7 @@ type Handshake struct {
 	err     error
 }
 
-// Opening is what a side of a handshake says and wants to know.
+// Opening has the statements of a side of a handshake, and its questions.
 type Opening struct {
 	// Params are what a client says. Those of a server follow from the client's.
 	Params []byte

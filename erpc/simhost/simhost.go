@@ -13,7 +13,7 @@ import (
 // ErrConfig is matched by errors about a Config.
 var ErrConfig = errors.New("simhost: bad configuration")
 
-// Work is what a handler is about to do.
+// Work describes the call that a handler is about to serve.
 type Work struct {
 	Type     uint8
 	Requests []erpc.ReqHandle // one, or those of a batch handler; valid during the call
@@ -26,7 +26,7 @@ type Config struct {
 	Erpc erpc.Config
 	// Workers run background handlers. Nil: there are none, and their requests are refused.
 	Workers *sim.Workers
-	// HandOver is what a loop spends on giving a request to a worker, and on its answer.
+	// HandOver is the loop's time for giving a request to a worker, and for its answer.
 	HandOver time.Duration
 	// Cost returns the processor time of a handler. Nil: none.
 	Cost func(Work) time.Duration

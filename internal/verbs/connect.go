@@ -91,7 +91,7 @@ func (s *Site) Way(to GID, lid uint32) AHAttr {
 	return a
 }
 
-// Link is what connects two queue pairs of type UC or RC.
+// Link has the parameters that connect two queue pairs of type UC or RC.
 type Link struct {
 	To      AHAttr // the peer: Site.Way
 	QPN     uint32 // the peer's queue pair

@@ -23,7 +23,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// dashboard is what the test needs of Grafana's file.
+// dashboard has the fields of Grafana's file that the test needs.
 const dashboard = "../../deploy/grafana/erpc.json"
 
 // queries returns the queries of the dashboard with its variables filled in.
@@ -59,7 +59,7 @@ func TestDashboard(t *testing.T) {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("prometheus is missing: apt-get install prometheus")
 		}
-		t.Skip("prometheus is not installed")
+		t.Skip("prometheus is missing: apt-get install prometheus")
 	}
 	for mode, flags := range map[string][]string{
 		"classic": nil, "native": {"--enable-feature=native-histograms"},

@@ -41,7 +41,7 @@ const (
 	isParked               // as isSpinning, but without a core
 )
 
-// Thread is what runs on a Processor: the driver of an endpoint, or a worker. It works in bursts. A
+// Thread runs on a Processor: the driver of an endpoint, or a worker. It works in bursts. A
 // burst happens at one moment in the simulation; it is charged time while it happens; then the
 // thread has a core for as long, and what the burst did is seen by others bit by bit.
 type Thread struct {

@@ -22,7 +22,7 @@ import (
 	pb "github.com/userspace-rpc/erpc/bench/ycsb/ycsbpb"
 )
 
-// protoEncoding is what drpc's generator writes for protobuf.
+// protoEncoding encodes protobuf messages as the code of drpc's generator does.
 type protoEncoding struct{}
 
 func (protoEncoding) Marshal(m drpc.Message) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/ycsb"
 )
 
-// Result is what a run measured.
+// Result has the measurements of a run.
 type Result struct {
 	Clients   int
 	Conns     int

@@ -57,7 +57,7 @@ type worker struct {
 // maxTexts bounds the different error texts that are kept.
 const maxTexts = 8
 
-// run is what the workers share.
+// run holds the state that the workers share.
 type run struct {
 	spec     Spec
 	left     atomic.Int64 // operations, if Spec.Ops

@@ -18,11 +18,11 @@ import (
 // Model holds the processor times of the server and the way to it.
 type Model struct {
 	Name string
-	// Run and Packet are what a pass of an event loop takes, and each packet in it.
+	// Run is the time of a pass of an event loop, Packet that of each packet in it.
 	Run, Packet time.Duration
-	// Get is what a lookup takes, Batched one of several that come together.
+	// Get is the time of a lookup, Batched that of one of several that come together.
 	Get, Batched time.Duration
-	// Scan is what a sum of 128 takes, HandOver what it costs a loop to have a worker do it.
+	// Scan is the time of a sum of 128, HandOver the loop's own time when a worker does it.
 	Scan, HandOver time.Duration
 	// Spread is the part of lookups and sums that is random, exponentially distributed, 0 to 1:
 	// their times depend on what is in the caches.
@@ -56,7 +56,7 @@ type Config struct {
 	Warmup, Time time.Duration
 }
 
-// Result is what the clients saw.
+// Result has the rates and times that the clients saw.
 type Result struct {
 	GETs      uint64
 	Rate      float64 // of GETs, per second

@@ -28,7 +28,7 @@ type clientThread struct {
 	want   []byte
 }
 
-// message is what a client waits for.
+// message is a message under way, for which its client waits.
 type message struct {
 	at    model.Time
 	left  int

@@ -123,7 +123,7 @@ func values(run func(Run) Result, seed uint64, add func(string, float64, float64
 	}
 }
 
-// pipelined is what the review says: replies that are not waited for.
+// pipelined compares with replies that are not waited for, as the review asks.
 func pipelined(run func(Run) Result, seed uint64, add func(string, float64, float64, string)) {
 	r := store(seed, 16)
 	r.Params, r.Config.Mode = model.PipelinedReply(), rfp.Reply

@@ -5,7 +5,7 @@ import "testing"
 // TestFigures holds the papers' figures to a quarter, and the hybrid to the better of its modes.
 func TestFigures(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long")
+		t.Skip("takes some 20 s: not with -short")
 	}
 	rep, err := Figures(t.Context(), 1, func(string, float64) {})
 	if err != nil {

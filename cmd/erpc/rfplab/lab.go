@@ -44,7 +44,7 @@ type Chooser interface {
 	Ended(way int, now model.Time, took time.Duration)
 }
 
-// Result is what came out.
+// Result has the measurements of a run.
 type Result struct {
 	Rate      float64 // calls per second
 	Mean      time.Duration
@@ -276,7 +276,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// value is what belongs to a key.
+// value returns the value of a key.
 func value(b, key []byte, n int) []byte {
 	x := mix(binary.LittleEndian.Uint64(key))
 	for i := range n {

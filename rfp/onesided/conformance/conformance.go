@@ -263,7 +263,7 @@ func view(t *testing.T, open Open) {
 	}
 	v := r.A.View(readable)
 	if v == nil {
-		t.Skip("this link shows nothing in place")
+		t.Skip("links without View, as the model's, show no memory in place")
 	}
 	onesided.Store(r.B.Region(readable), 8, 4711)
 	r.until("store in the view", func() bool { return onesided.Load(v, 8) == 4711 })
@@ -303,7 +303,7 @@ func closing(t *testing.T, open Open) {
 func noAllocation(t *testing.T, open Open) {
 	r := start(t, open)
 	if r.A.View(readable) == nil {
-		t.Skip("for links in real memory")
+		t.Skip("links without View, as the model's, may allocate")
 	}
 	var room [4]onesided.Completion
 	n := testing.AllocsPerRun(1000, func() {

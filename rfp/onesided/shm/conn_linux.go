@@ -140,7 +140,7 @@ func (l *Link) watch(c *net.UnixConn, maps [][]byte) {
 	}
 }
 
-// hello is what the dialling side says.
+// hello is the first message of the dialling side.
 func hello(own, peer []onesided.Spec) (b [helloBytes]byte) {
 	binary.LittleEndian.PutUint64(b[:], magic)
 	b[8], b[9] = byte(len(own)), byte(len(peer))
