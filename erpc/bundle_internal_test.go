@@ -65,7 +65,7 @@ func newBundleStub(t *testing.T) *bundleStub {
 }
 
 // TestBundleIn: each packet of a bundle is its session's or is dropped, and counted by its reason.
-// What is wrong with one costs the others nothing, but for the checksum.
+// A fault of one costs the others nothing, but for the checksum.
 func TestBundleIn(t *testing.T) {
 	type drops struct{ malformed, session, token, bundle uint64 }
 	for name, c := range map[string]struct {

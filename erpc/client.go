@@ -21,6 +21,8 @@ type goCall struct {
 	err     error
 	typ     uint8
 	timeout time.Duration // the time that the context has left; 0: it has no deadline
+	msg     *MsgBuffer    // a copy of req that the caller made; nil if the loop makes it
+	large   *MsgBuffer    // a response that the caller copies, with the loop's memory
 	// Of a Pool's call: another server may have room.
 	elsewhere bool
 	ended     chan struct{}
@@ -83,6 +85,9 @@ func (c *Client) call(
 	if at, ok := ctx.Deadline(); ok {
 		k.timeout = max(monotime.Until(at), 1)
 	}
+	if len(request) >= largeMessage {
+		k.msg = c.loop.copyIn(request)
+	}
 	if !c.rpc.post(command{c: k}) {
 		return buf, unsent(ErrClosed)
 	}
@@ -105,7 +110,8 @@ func (c *Client) call(
 		if k.err != nil {
 			return buf, contextError(ctx)
 		}
-		return k.resp, nil // it ended just before
+		k.fetch()
+		return k.resp, k.err // it ended just before
 	}
 	return k.reuse()
 }
@@ -148,6 +154,7 @@ func newStart(c *Client, reqType uint8, request []byte, done func([]byte, error)
 
 // reuse returns the result of a call that has ended, and gives the struct back.
 func (k *goCall) reuse() ([]byte, error) {
+	k.fetch()
 	resp, err := k.resp, k.err
 	k.client, k.req, k.resp, k.trace = nil, nil, nil, nil
 	calls.Put(k)
@@ -200,12 +207,15 @@ func (k *goCall) begin(r *Rpc) {
 // send sends the request in a session that has a free slot.
 func (k *goCall) send(l *lane) {
 	r := k.client.rpc
-	req, err := r.Alloc(len(k.req))
-	if err != nil {
-		k.end(unsent(err))
-		return
+	req := k.takeCopy()
+	var err error
+	if req == nil {
+		if req, err = r.Alloc(len(k.req)); err != nil {
+			k.end(unsent(err))
+			return
+		}
+		copy(req.Data(), k.req)
 	}
-	copy(req.Data(), k.req)
 	k.id, err = r.start(l.s, &Request{
 		Type: k.typ, Req: req, Done: k.finish, Trace: k.trace,
 	}, k.deadline)
@@ -226,7 +236,10 @@ func (k *goCall) onDone(d Completion) {
 	c.bytes -= len(k.req)
 	c.vacate(l)
 	d.Req.Free()
-	if d.Err == nil && k.done == nil {
+	if d.Err == nil && k.done == nil && len(d.Resp.Data()) >= largeMessage {
+		k.large, d.Resp = d.Resp, nil
+		c.loop.copies.hold(k.large)
+	} else if d.Err == nil && k.done == nil {
 		k.resp = append(k.resp, d.Resp.Data()...)
 	} else if d.Err == nil {
 		k.resp = d.Resp.Data()
@@ -254,6 +267,9 @@ func (k *goCall) end(err error) {
 
 // deliver hands the result to the caller.
 func (k *goCall) deliver(err error) {
+	if msg := k.takeCopy(); msg != nil {
+		msg.Free()
+	}
 	k.err = err
 	k.over = true
 	k.client.rpc.engine.handed++

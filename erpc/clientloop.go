@@ -28,6 +28,7 @@ type Loop struct {
 	done   chan struct{} // the loop has ended
 	closed atomic.Bool
 	err    error // why the loop ended; read after done
+	copies copies
 
 	// In the loop only.
 	clients []*Client
@@ -136,6 +137,7 @@ func (l *Loop) run() {
 			c.member.look()
 		}
 	}
+	l.copies.end()
 	l.err = errors.Join(l.err, l.rpc.Close(), l.nexus.Close())
 	for _, c := range l.clients {
 		close(c.done)
@@ -155,6 +157,20 @@ func (l *Loop) Close() error {
 
 // Stats returns the counters of the Loop's Rpc, which are those of all its Clients together.
 func (l *Loop) Stats() Stats { return l.rpc.Stats() }
+
+// Post runs fn in the loop, in its next pass. It is safe in any goroutine; fn is a callback, as of
+// Rpc.Post. The error is ErrClosed.
+func (l *Loop) Post(fn func(*Rpc)) error { return l.rpc.Post(fn) }
+
+// Ended reports whether the loop has ended, by Close or because its transport failed.
+func (l *Loop) Ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // waiting returns how many calls wait for a session or a slot.
 func (l *Loop) waiting() (n int) {

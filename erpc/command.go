@@ -45,6 +45,10 @@ func (r *Rpc) Post(fn func(*Rpc)) error {
 	return nil
 }
 
+// GiveWay says that a callback has woken other goroutines, which will have something for the loop:
+// it lets them run before it looks for packets again. It is for callbacks and Dispatch handlers.
+func (r *Rpc) GiveWay() { r.engine.handed++ }
+
 // Wake makes a sleeping loop run a pass. It is safe in any goroutine.
 func (r *Rpc) Wake() { r.tr.Wake() }
 

@@ -118,6 +118,10 @@ type Config struct {
 	// other. Each has at least 16 random bytes. A key tells members from strangers, and no member
 	// from another; whoever learns it later can read what was recorded. Not beside TLS.
 	PSK [][]byte
+	// KeyUpdate is how long the keys of packets are used, with TLS or PSK: the next ones follow
+	// from them, and the old ones are forgotten. Whichever side opened the association changes
+	// them, also after 2^28 packets or 256 GiB. Default an hour.
+	KeyUpdate time.Duration
 	// TrustLocal lets sessions over shared memory be without encryption: the kernel vouches that
 	// both processes are of one user, or root. It counts with TLS or PSK.
 	TrustLocal bool

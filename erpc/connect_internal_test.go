@@ -305,7 +305,7 @@ func TestHurriedSweeps(t *testing.T) {
 	if st.engine.stats.DropConnects != 0 {
 		t.Fatal("Connects were dropped")
 	}
-	// What strangers get is not more either.
+	// Strangers get no more either.
 	answers := 0
 	old := make([]byte, 64)
 	h := wire.Header{

@@ -234,7 +234,7 @@ func (e *engine) admit(
 	e.shares.join(s)
 	s.live.Heard(e.in.Now)
 	e.peers.addEpoch(sender, c.Epoch)
-	e.joinPeer(s, &s.end.Params)
+	e.joinPeer(s, sender.loop, &s.end.Params)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }

@@ -1,6 +1,13 @@
 // Package erpc is a general and fast RPC library over datagrams, after eRPC
 // ("Datacenter RPCs can be General and Fast", NSDI 2019).
 //
+// # Map
+//
+//	owns       the event loop, the engine in it, sessions by number, calls, shares, memory
+//	called by  applications
+//	never      a handler runs twice; a call ends twice or never; a packet makes it panic; the
+//	           hot path allocates, locks or blocks
+//
 // # The two ways in
 //
 // [Client] and [Server] are for goroutines: Client.Call from anywhere, with a

@@ -61,7 +61,7 @@ type engine struct {
 	paths  paths
 	ahead  []*Session // of prefetch
 
-	// What other goroutines can work at since they were last let run: requests for handlers, and
+	// Work for other goroutines since they were last let run: requests for handlers, and
 	// calls that have ended.
 	handed int
 
@@ -90,7 +90,7 @@ func (e *engine) prefetch(pkts []transport.RxPacket) {
 		if p := pkts[i].Data; wire.IsBundle(p) {
 			e.prefetchBundle(p)
 		} else if n, ok := wire.SessionOf(p); ok {
-			e.prefetchSession(n)
+			e.prefetchSession(n &^ wire.KeyPhase)
 		}
 	}
 	for step := range session.PrefetchSteps {

@@ -28,7 +28,7 @@ type errPair struct {
 	held  []erpc.ReqHandle
 	hold  func(h erpc.ReqHandle) // takes the handle instead, if not nil
 	tasks []erpc.Task            // background handlers that wait
-	// What a background handler does before it responds, if not nil.
+	// Called by a background handler before it responds, if not nil.
 	onTask func(h erpc.ReqHandle)
 }
 
@@ -79,7 +79,7 @@ func newErrPairOn(t *testing.T, net *memNet, cfg erpc.Config) *errPair {
 	return p
 }
 
-// result is what became of one RPC.
+// result is the outcome of one RPC.
 type result struct {
 	id      erpc.RequestID
 	ends    int

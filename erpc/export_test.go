@@ -92,3 +92,25 @@ func (r *Rpc) Counters() Stats { return r.snapshot() }
 
 // Serves reports whether an endpoint has a transport.
 func (r *Rpc) Serves(tr transport.Transport) bool { return r.tr == tr }
+
+// Associations returns how many associations an endpoint's peers have, and the packets that its
+// first one has sealed.
+func (r *Rpc) Associations() (n int, sealed uint64) {
+	for _, p := range r.engine.peers.watched {
+		if p.seal != nil {
+			n += 1 + len(p.others)
+			sealed += p.seal.Counter()
+		}
+	}
+	return n, sealed
+}
+
+// Forged returns how many packets of its peers an endpoint could not open.
+func (r *Rpc) Forged() (n uint64) {
+	for _, p := range r.engine.peers.watched {
+		if p.seal != nil {
+			n += p.seal.Forged()
+		}
+	}
+	return n
+}

@@ -95,7 +95,7 @@ func TestServerSaysTooLate(t *testing.T) {
 }
 
 // TestCancelReachesHandler: a running handler of either kind can see that its client has gone.
-// What it responds is dropped, and then its slot is used again.
+// Its response is dropped, and then its slot is used again.
 func TestCancelReachesHandler(t *testing.T) {
 	for _, how := range []string{"cancel", "cancel is lost"} {
 		p := newErrPair(t, erpc.Config{Slots: 1})

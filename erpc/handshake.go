@@ -147,7 +147,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 			s.state = sessConnected
 			s.epoch = a.Epoch
 			s.live.Heard(e.in.Now)
-			e.joinPeer(s, &params)
+			e.joinPeer(s, wire.LoopOf(a.Session), &params)
 			if s.shake != nil {
 				e.shaken(s)
 			}
@@ -195,6 +195,9 @@ func (e *engine) closeAll() {
 			e.closeSession(s)
 		}
 	}
+	if e.shield != nil {
+		e.shield.close()
+	}
 	e.settle()
 }
 
@@ -220,12 +223,13 @@ func (e *engine) disconnect(s *Session) {
 	s.live.Disconnect(s.end, e.out)
 }
 
-// joinPeer notes an open session with its peer.
-func (e *engine) joinPeer(s *Session, params *session.Params) {
-	e.peers.join(s, &e.seam, params, e.in.Now)
+// joinPeer notes an open session with its peer, an endpoint with a loop. A client session does not
+// know that itself yet.
+func (e *engine) joinPeer(s *Session, loop uint8, params *session.Params) {
+	e.peers.join(s, loop, &e.seam, params, e.in.Now)
 	if s.via != nil {
 		s.peer.shared = e.port.pathTo(s.end.Peer).Shared
-		e.supersede(s.peer, wire.LoopOf(s.end.Remote))
+		e.supersede(s.peer, loop)
 	}
 }
 

@@ -70,7 +70,8 @@ type quotedData struct {
 // request, packet and try. One alone may have fewer.
 const dataHead = wire.HeaderSize + 4
 
-// quotes counts the packets that came back from the network, while the peer was silent since a time.
+// quotes counts the packets that came back from the network, while the peer was silent since a
+// time.
 type quotes struct {
 	count int
 	since monotime.Time

@@ -28,8 +28,8 @@ func TestWhenLoopsSleep(t *testing.T) {
 		set  func(st *stub)
 		want time.Duration // until it sleeps; 0: it does not within 10 ms
 	}{
-		"adaptive":        {Config{}, func(st *stub) {}, 200 * us},
-		"adaptive, 1 ms":  {Config{SpinFor: ms}, func(st *stub) {}, ms},
+		"adaptive":        {Config{}, func(st *stub) {}, us + 200*us},
+		"adaptive, 1 ms":  {Config{SpinFor: ms}, func(st *stub) {}, us + ms},
 		"spin":            {Config{Wait: WaitSpin}, func(st *stub) {}, 0},
 		"sleep":           {Config{Wait: WaitSleep}, func(st *stub) {}, us},
 		"sleep, crowded":  {Config{Wait: WaitSleep}, func(st *stub) { st.procs = loops.Load() - 1 }, us},
@@ -103,6 +103,26 @@ func testWorkEndsSpells(t *testing.T, sends bool) {
 	for range 50 {
 		if _, slept := spell(8); slept {
 			t.Fatalf("sends %v: slept though packets come soon", sends)
+		}
+	}
+}
+
+// TestHandlersAreNoSpell: the time that handlers take is not one in which the loop waited. It
+// does not sleep after it at once.
+func TestHandlersAreNoSpell(t *testing.T) {
+	const us = time.Microsecond
+	st := newStub(t, Config{})
+	st.procs = loops.Load() + 1
+	for range 100 {
+		st.pass(us)
+		if err := st.pause(1, -1); err != nil {
+			t.Fatal(err)
+		}
+		st.now = st.now.Add(time.Millisecond)
+		for range 3 {
+			if st.idlePass(us) {
+				t.Fatal("slept though packets come soon")
+			}
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (r *Rpc) pass() (int, error) {
 	}
 	r.polledAt = e.in.Now
 	if len(e.out.Tx) > 0 && r.found <= fewPackets && !r.full {
-		// What was enqueued since the last pass does not wait for a look at the receive ring.
+		// Requests enqueued since the last pass do not wait for a look at the receive ring.
 		if err := r.transmit(); err != nil {
 			return work, err
 		}

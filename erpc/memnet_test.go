@@ -9,7 +9,7 @@ import (
 )
 
 // memNet joins endpoints through memory: no system call, no allocation, no clock.
-// What does not fit a ring is dropped.
+// A packet that does not fit a ring is dropped.
 type memNet struct {
 	now    erpc.Time     // the endpoints' clock
 	shared bool          // transport.Path.Shared

@@ -11,11 +11,12 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Bounds of handshakes that clients have begun, which have proved their address.
+// Bounds of handshakes that clients have begun, which have proved their address. One share, see
+// Config.Shares, has a quarter at most, so that it leaves room for others.
 const (
-	mostNewcomers = 4096
-	mostPerHost   = mostNewcomers / 4 // of one IP address
-	mostEnded     = 1 << 16           // that are remembered
+	mostNewcomers = 4096    // under way
+	mostKnown     = 1 << 16 // with those that have ended and are remembered
+	perShare      = 4       // one share has at most this part of either
 	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
 	answerEvery = 5 * time.Millisecond
 )
@@ -23,6 +24,7 @@ const (
 // newcomer is a client whose handshake is under way.
 type newcomer struct {
 	key     connKey
+	share   transport.Addr // for which it counts
 	connect wire.Connect
 	body    []byte // of the Connect as it came last
 	expires monotime.Time
@@ -33,11 +35,27 @@ type newcomer struct {
 	stream
 }
 
-// host returns what newcomers are counted by.
-func (k *connKey) host() transport.Addr {
-	a := k.from
-	a.Port = 0
-	return a
+// crowd counts newcomers, in all and by share.
+type crowd struct {
+	active, known int // under way; with those that are remembered
+}
+
+// room reports whether one more fits beside all others and those of its share.
+func (c crowd) room(own crowd) bool {
+	return c.active < mostNewcomers && own.active < mostNewcomers/perShare &&
+		c.known < mostKnown && own.known < mostKnown/perShare
+}
+
+// count adds to the newcomers of a client's share, and to all.
+func (sh *shield) count(share transport.Addr, active, known int) {
+	c := sh.crowds[share]
+	c.active += active
+	c.known += known
+	if sh.crowds[share] = c; c == (crowd{}) {
+		delete(sh.crowds, share)
+	}
+	sh.all.active += active
+	sh.all.known += known
 }
 
 // trusts reports whether a Connect is of a process of this user, and may go without encryption.
@@ -130,8 +148,8 @@ func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
 		e.refuse(c, &key.from, wire.CodeDenied, why)
 		return
 	}
-	sh, host := e.shield, key.host()
-	if e.refusing || sh.active >= mostNewcomers || len(sh.newcomers) >= mostEnded || sh.perHost[host] >= mostPerHost {
+	sh, share := e.shield, e.shares.keyOf(key.from, nil)
+	if e.refusing || !sh.all.room(sh.crowds[share]) {
 		code := wire.CodeExhausted
 		if e.refusing {
 			code = wire.CodeShutdown
@@ -140,7 +158,7 @@ func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
 		return
 	}
 	n := &newcomer{
-		key: key, connect: *c, body: bytes.Clone(body),
+		key: key, share: share, connect: *c, body: bytes.Clone(body),
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	head, tail := wire.Fixed(n.body)
@@ -155,8 +173,7 @@ func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
 		},
 	})
 	sh.newcomers[key] = n
-	sh.perHost[host]++
-	sh.active++
+	sh.count(share, 1, 1)
 	e.hearNewcomer(n, 0, value)
 	if len(n.out) == 0 { // the client learns at once that the path carries its packets
 		e.answerNewcomer(n)
@@ -201,7 +218,7 @@ func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
 		}
 	}
 	n.busy, n.fed = true, len(n.in)
-	if !e.step(work, func() { e.steppedNewcomer(n, out, a, err) }) {
+	if !e.step(hs, work, func() { e.steppedNewcomer(n, out, a, err) }) {
 		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
 	}
 }
@@ -267,11 +284,7 @@ func (sh *shield) conclude(n *newcomer) {
 		return
 	}
 	n.ended = true
-	sh.active--
-	host := n.key.host()
-	if sh.perHost[host]--; sh.perHost[host] == 0 {
-		delete(sh.perHost, host)
-	}
+	sh.count(n.share, -1, 0)
 	n.close()
 }
 
@@ -281,6 +294,7 @@ func (sh *shield) expire(now monotime.Time) {
 		if now >= n.expires {
 			sh.conclude(n)
 			delete(sh.newcomers, n.key)
+			sh.count(n.share, 0, -1)
 		}
 	}
 }

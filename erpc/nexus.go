@@ -34,7 +34,7 @@ type handlerEntry struct {
 
 func (e *handlerEntry) registered() bool { return e.fn != nil || e.mode == batched }
 
-// Nexus is what the Rpcs of a process share: the handlers, the background workers
+// Nexus holds what the Rpcs of a process share: the handlers, the background workers
 // and the configuration. Make one per process and service (eRPC, section 3.1).
 type Nexus struct {
 	cfg      Config

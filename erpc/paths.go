@@ -17,7 +17,7 @@ type paths struct {
 	plans  []*pathPlan
 }
 
-// pathPlan is what client sessions need whose hosts add the same delay to round trips.
+// pathPlan holds the pacing of client sessions whose hosts add the same delay to round trips.
 type pathPlan struct {
 	hostDelay time.Duration
 	timing    session.Timing
@@ -61,7 +61,8 @@ func (p *paths) limit(path *transport.Path) int {
 }
 
 // offer returns what this endpoint proposes for a session on a path whose packets are up to mtu
-// bytes. Bundles are checked as a whole first, so their sender must not be able to change them then.
+// bytes. Bundles are checked as a whole first, so their sender must not be able to change them
+// then.
 func (p *paths) offer(mtu int, path *transport.Path) wire.Offer {
 	o := wire.Offer{
 		Credits: uint16(p.credits(mtu)), Slots: uint16(p.cfg.Slots), MTU: uint32(mtu),

@@ -47,6 +47,7 @@ type peer struct {
 	link     session.Link   // for small packets
 	seal     *association   // seals what leaves; nil: nothing is sealed
 	others   []*association // that open what comes, too
+	move     *move          // while it may have another address; nil else
 	sessions []*Session
 	clients  int           // of sessions: those that this side opened
 	turn     int           // which session asks next
@@ -69,8 +70,10 @@ const (
 	suspectsPerSweep = resetsPerSweep / 2
 )
 
-// join notes a session with a peer; its epoch is known.
-func (t *peerTable) join(s *Session, seam *seam, params *session.Params, now monotime.Time) {
+// join notes a session with a peer, of which the epoch and the loop are known.
+func (t *peerTable) join(
+	s *Session, loop uint8, seam *seam, params *session.Params, now monotime.Time,
+) {
 	key := peerKey{s.end.Peer, s.epoch}
 	p := t.byKey[key]
 	if p == nil {
@@ -80,7 +83,7 @@ func (t *peerTable) join(s *Session, seam *seam, params *session.Params, now mon
 		t.watched = append(t.watched, p)
 	}
 	if s.via != nil {
-		seam.join(p, s.via, wire.LoopOf(s.end.Remote))
+		seam.join(p, s.via, loop)
 	}
 	p.watch.Heard(now)
 	if params.Bundles {
@@ -191,6 +194,9 @@ func (e *engine) sweep() {
 			p.suspectAll()
 		}
 		e.checkPeer(p)
+		if p.seal != nil {
+			e.updateKeys(p)
+		}
 		if i < len(e.peers.watched) && e.peers.watched[i] == p {
 			i++ // else it is gone, and another is in its place
 		}

@@ -42,7 +42,7 @@ func TestPeerTable(t *testing.T) {
 					epochs[addr].sessions++
 				}
 				s.end.Peer, s.epoch = addr, epoch
-				table.join(s, new(seam), new(session.Params), 1)
+				table.join(s, 0, new(seam), new(session.Params), 1)
 				key := peerKey{addr, epoch}
 				if peers[key] == nil {
 					peers[key] = map[*Session]bool{}
@@ -125,7 +125,7 @@ func TestPeerTableCheck(t *testing.T) {
 		for i := range 4 {
 			s := newClientSession(&st.engine)
 			s.end.Peer = stubAddr(i / 2)
-			table.join(s, new(seam), new(session.Params), 1)
+			table.join(s, 0, new(seam), new(session.Params), 1)
 		}
 		table.check()
 		spoil(&table, table.watched[0])

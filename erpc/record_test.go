@@ -3,6 +3,7 @@ package erpc_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -10,24 +11,41 @@ import (
 	"github.com/userspace-rpc/erpc/internal/invariants"
 )
 
-// fly takes the record of r while both ends are stepped.
-func (p *memPair) fly(r *erpc.Rpc) *flight.Dump {
-	got := make(chan *flight.Dump)
+// beside runs fn in a goroutine while both ends are stepped.
+func (p *memPair) beside(fn func()) {
+	done := make(chan struct{})
 	go func() {
-		d, err := r.Flight(context.Background())
-		if err != nil {
-			p.tb.Error(err)
-		}
-		got <- d
+		defer close(done)
+		fn()
 	}()
 	for {
 		select {
-		case d := <-got:
-			return d
+		case <-done:
+			return
 		default:
 			p.step()
 		}
 	}
+}
+
+// fly takes the record of r.
+func (p *memPair) fly(r *erpc.Rpc) (d *flight.Dump) {
+	p.beside(func() {
+		var err error
+		if d, err = r.Flight(context.Background()); err != nil {
+			p.tb.Error(err)
+		}
+	})
+	return d
+}
+
+// record makes r record.
+func (p *memPair) record(r *erpc.Rpc, n int) {
+	p.beside(func() {
+		if err := r.Record(context.Background(), n); err != nil {
+			p.tb.Error(err)
+		}
+	})
 }
 
 // TestFlight: each call is in the records of both sides, whatever its size, with its answer. A file
@@ -39,9 +57,7 @@ func TestFlight(t *testing.T) {
 			t.Error("there is a record though none was asked for")
 		}
 		for _, r := range []*erpc.Rpc{w.p.client, w.p.server} {
-			if err := r.Record(1000); err != nil {
-				t.Fatal(err)
-			}
+			w.p.record(r, 1000)
 		}
 		const n = 5
 		for range n {
@@ -76,9 +92,7 @@ func TestFlight(t *testing.T) {
 // TestFlightOverflow: a ring that is full says how many datagrams are missing.
 func TestFlightOverflow(t *testing.T) {
 	w := newStepper(t, erpc.Config{}, 32, 32)
-	if err := w.p.client.Record(1); err != nil { // 64 at least
-		t.Fatal(err)
-	}
+	w.p.record(w.p.client, 1) // 64 at least
 	for range 500 {
 		w.rpc(t)
 	}
@@ -91,15 +105,43 @@ func TestFlightOverflow(t *testing.T) {
 	w.p.close()
 }
 
+// TestFlightOfStuckLoop: a loop that nobody runs keeps no asker longer than its context, and
+// gathers no commands. Its record is there when it runs again.
+func TestFlightOfStuckLoop(t *testing.T) {
+	w := newStepper(t, erpc.Config{}, 32, 32)
+	w.p.record(w.p.client, 1000)
+	w.rpc(t)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 5000 { // more than the ring of commands holds
+		if _, err := w.p.client.Flight(ended); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if err := w.p.client.Record(ended, 0); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if d := w.p.fly(w.p.client); d == nil || len(d.Calls()) != 1 {
+		t.Errorf("the record is %+v", d)
+	}
+	w.req.Free()
+	w.resp.Free()
+	client := w.p.client
+	w.p.close()
+	for range 2 {
+		if err := client.Record(context.Background(), 1); !errors.Is(err, erpc.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
+
 // TestNoAllocationsRecorded: a loop that records allocates nothing.
 func TestNoAllocationsRecorded(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("assertions allocate")
 	}
 	w := newStepper(t, erpc.Config{}, 32, 32)
-	if err := w.p.client.Record(1000); err != nil {
-		t.Fatal(err)
-	}
+	w.p.record(w.p.client, 1000)
 	for range 50 {
 		w.rpc(t)
 	}

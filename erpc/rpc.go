@@ -64,7 +64,8 @@ type Rpc struct {
 	inbox      *inbox // datagrams from other loops of the address; nil if there are none
 	published  publishedStats
 	snapshots  snapshots
-	number     int // of the loop in its group, 0 if it is alone
+	errands    chan struct{} // has room while no errand is under way
+	number     int           // of the loop in its group, 0 if it is alone
 }
 
 // NewRpc makes an endpoint on tr, which it owns from now on, also when it fails.
@@ -85,6 +86,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	n.frozen = true
 	caps := tr.Caps()
 	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, clock: n.cfg.Simulation.Clock}
+	r.errands = make(chan struct{}, 1)
 	r.quota = new(cpuquota.Watch)
 	if r.clock == nil {
 		r.clock, r.quota = monotime.Now, quota

@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
@@ -14,6 +15,8 @@ type association struct {
 	name   string         // that a client wanted the server to have
 	opener bool           // this side opened it
 	share  transport.Addr // what the peer's sessions count for; zero for its address
+	// When this side changes its keys, if it is the opener; zero before the first look.
+	updateAt monotime.Time
 }
 
 // seam is where bursts are sealed when they leave, after everything is written in them.
@@ -22,6 +25,7 @@ type seam struct {
 	byEnd    map[loopAddr]*association
 	plain    func(to transport.Addr) bool // of this user, over shared memory; nil: nobody is
 
+	asks  []ask  // pings that leave with the next burst to where a peer may be
 	done  int    // packets at the start of Out.Tx that stay as they are
 	arena []byte // of the sealed ones
 	spare []byte // memory for packets that may have to be opened twice, or that a peer can change
@@ -122,20 +126,26 @@ func (s *seam) seal(tx []session.Tx) {
 			to = loopAddr{t.Dst, loop}
 			a = s.byEnd[to]
 		}
-		if a == nil {
+		by := a
+		if len(s.asks) > 0 {
+			if asked := s.asked(t.Head); asked != nil {
+				by = asked
+			}
+		}
+		if by == nil {
 			if s.plain == nil || !s.plain(t.Dst) {
 				t.Head, t.Data = unsealable[:], nil // nothing leaves in the clear
 			}
 			continue
 		}
 		start, ok := len(s.arena), false
-		if s.arena, ok = a.Seal(s.arena, t.Head, t.Data); ok {
+		if s.arena, ok = by.Seal(s.arena, t.Head, t.Data); ok {
 			t.Head, t.Data = s.arena[start:len(s.arena):len(s.arena)], nil
 		} else {
 			t.Head, t.Data = unsealable[:], nil
 		}
 	}
-	s.done = len(tx)
+	s.done, s.asks = len(tx), s.asks[:0]
 }
 
 // kept notes that the last n packets stay in the queue: they leave byte for byte as they are.
@@ -152,10 +162,12 @@ func (e *engine) open(p *transport.RxPacket) (ok bool) {
 	switch {
 	case s == nil && e.astray(n, p):
 		return false
-	case s == nil || s.peer == nil || s.peer.key.addr != p.From || s.peer.twin != nil:
-		ok = e.openUnknown(p) // the number may have been another session's before
+	case s == nil || s.peer == nil || s.peer.key.addr != p.From:
+		ok = e.openUnknown(s, p)
 	case s.peer.seal == nil:
 		return p.From == s.end.Peer // a session over shared memory
+	case s.peer.twin != nil: // the number may have been another session's before
+		ok = e.openAny(s.peer, p) || e.openUnknown(s, p)
 	default:
 		ok = e.openFrom(s.peer, p)
 	}
@@ -204,16 +216,21 @@ func (e *engine) openAny(p *peer, pkt *transport.RxPacket) bool {
 }
 
 // openUnknown opens a packet of a session that is not known here, by the keys of its sender: it may
-// be about a session that has ended. Without any it is taken from peers of this user alone.
-func (e *engine) openUnknown(pkt *transport.RxPacket) bool {
+// be about a session that has ended. S is the session under its number, of another peer or of one
+// that may have moved; nil without. Its keys are not tried at their own address. Without any keys
+// it is taken from peers of this user alone.
+func (e *engine) openUnknown(s *Session, pkt *transport.RxPacket) bool {
 	known := false
 	for p := e.peers.byAddr[pkt.From]; p != nil; p = p.twin {
 		if p.seal != nil {
 			known = true
-			if e.openAny(p, pkt) {
+			if (s == nil || s.peer != p) && e.openAny(p, pkt) {
 				return true
 			}
 		}
+	}
+	if s != nil && s.peer != nil && s.peer.key.addr != pkt.From && e.openMoved(s, pkt) {
+		return true
 	}
 	path := e.port.pathTo(pkt.From)
 	return !known && e.cfg.TrustLocal && path.Private

@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport"
@@ -79,7 +80,7 @@ func (c *ConnectionState) share() (a transport.Addr) {
 	return a
 }
 
-// checkSecurity says what is wrong with the fields of security.
+// checkSecurity says what is wrong with the fields of security, and puts in their defaults.
 func (c *Config) checkSecurity() error {
 	switch {
 	case c.TLS != nil && c.PSK != nil:
@@ -90,6 +91,12 @@ func (c *Config) checkSecurity() error {
 		return &ConfigError{"TLS", "has a MaxVersion below TLS 1.3, which is needed"}
 	case c.TLS == nil && c.PSK == nil && (c.TrustLocal || c.Authorize != nil || c.KeyLog != nil):
 		return &ConfigError{"TLS", "is missing: TrustLocal, Authorize and KeyLog need TLS or PSK"}
+	}
+	if c.KeyUpdate < 0 {
+		return &ConfigError{"KeyUpdate", "is negative"}
+	}
+	if c.KeyUpdate == 0 {
+		c.KeyUpdate = time.Hour
 	}
 	if err := security.CheckPSK(c.PSK); err != nil {
 		return &ConfigError{"PSK", err.Error()}
@@ -201,8 +208,9 @@ func localState(peer transport.Addr, client bool) ConnectionState {
 	return ConnectionState{Peer: peer, Client: client, UID: os.Getuid()}
 }
 
-// mostShakes bounds the steps of handshakes that wait for a worker.
-const mostShakes = 1024
+// mostShakes bounds the steps of handshakes that wait for a worker. Each newcomer has one at most,
+// so one share cannot fill the queue.
+const mostShakes = mostNewcomers
 
 // shakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
 type shakeQueue struct {
@@ -249,9 +257,9 @@ type shield struct {
 	rng       *rand.Rand // of a simulation, else nil
 	inline    bool       // steps of handshakes run in the loop: time is made up
 	newcomers map[connKey]*newcomer
-	active    int                    // newcomers whose handshakes have not ended
-	perHost   map[transport.Addr]int // newcomers by address without port
-	leaders   map[leaderKey]*Session // those whose handshake others wait for
+	all       crowd
+	crowds    map[transport.Addr]crowd // by share
+	leaders   map[leaderKey]*Session   // those whose handshake others wait for
 }
 
 // secure makes the endpoint demand security.
@@ -260,7 +268,7 @@ func (e *engine) secure(g *guard) {
 	e.seam.overhead = security.Overhead
 	e.seam.byEnd = make(map[loopAddr]*association)
 	e.shield = &shield{
-		guard: g, newcomers: make(map[connKey]*newcomer), perHost: make(map[transport.Addr]int),
+		guard: g, newcomers: make(map[connKey]*newcomer), crowds: make(map[transport.Addr]crowd),
 		leaders: make(map[leaderKey]*Session),
 	}
 	if e.cfg.TrustLocal {
@@ -274,9 +282,9 @@ func (e *engine) secure(g *guard) {
 	}
 }
 
-// step runs work of a handshake in a worker, and then done in the loop. It reports false if there
-// is no room.
-func (e *engine) step(work, done func()) bool {
+// step runs work of a handshake in a worker, and then done in the loop. If that has ended meanwhile
+// so does the handshake. It reports false if there is no room.
+func (e *engine) step(hs *security.Handshake, work, done func()) bool {
 	if e.shield.inline {
 		work()
 		done()
@@ -284,8 +292,17 @@ func (e *engine) step(work, done func()) bool {
 	}
 	return e.shield.guard.queue.submit(func() {
 		work()
-		_ = e.owner.Post(func(*Rpc) { done(); e.settle() }) // in vain only if the loop has ended
+		if e.owner.Post(func(*Rpc) { done(); e.settle() }) != nil {
+			hs.Close()
+		}
 	})
+}
+
+// close ends the handshakes of clients, when the endpoint ends. Workers end those that they have.
+func (sh *shield) close() {
+	for _, n := range sh.newcomers {
+		sh.conclude(n)
+	}
 }
 
 // State returns what is known of the peer of a secure session; nil if its packets are plain, or

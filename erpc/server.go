@@ -94,6 +94,23 @@ func (s *Server) HandleBorrowed(reqType uint8, fn Func) error {
 	})
 }
 
+// HandleRequest is HandleBorrowed for handlers that answer by their ReqHandle: with Respond, a
+// response that they wrote into a buffer of ReqHandle.Alloc is not copied. They answer before they
+// return; the context ends then. A request without an answer is answered with an error.
+func (s *Server) HandleRequest(reqType uint8, fn func(context.Context, ReqHandle)) error {
+	if fn == nil {
+		return s.nexus.Register(reqType, Background, nil)
+	}
+	return s.nexus.Register(reqType, Background, func(r ReqHandle) {
+		ctx := newHandlerContext(r, s.ctx)
+		defer ctx.finish()
+		fn(ctx, r)
+		if r.job.current(r.gen()) {
+			_ = r.RespondError(&Error{Code: CodeInternal, Text: "the handler gave no answer"})
+		}
+	})
+}
+
 // handle calls fn with a context of its own, which ends before the request is answered.
 func (s *Server) handle(fn Func, r ReqHandle) ([]byte, error) {
 	ctx := newHandlerContext(r, s.ctx)

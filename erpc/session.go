@@ -66,7 +66,7 @@ type Session struct {
 	shake    *clientShake       // client: while keys are made or used first; nil without security
 	via      *association       // whose handshake opened it; nil without security
 
-	// What each packet needs, and at the end, next to the half: see prefetch.
+	// State that each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness
 	peer     *peer // while connected
 	err      error // why it ended

@@ -240,7 +240,7 @@ func (e *engine) stepShake(s *Session) {
 			}
 		}
 	}
-	if !e.step(work, func() { e.stepped(s, hs, out, a, err) }) {
+	if !e.step(hs, work, func() { e.stepped(s, hs, out, a, err) }) {
 		h.busy, h.fed = false, h.fed-len(in)
 	}
 }

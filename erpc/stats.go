@@ -1,6 +1,8 @@
 package erpc
 
 import (
+	"encoding/json"
+	"fmt"
 	"math/bits"
 	"sync"
 	"time"
@@ -21,6 +23,9 @@ type Stats struct {
 	RequestsServed uint64 // given to a handler
 
 	SessionsOpened, SessionsEnded, SessionsRefused uint64
+
+	SessionsMoved uint64 // to another address of their client; see Config.TLS
+	KeyUpdates    uint64 // that this side has begun
 
 	// Of those refused, because the client's address had its share; see Shares.
 	SessionsOverShare uint64
@@ -126,6 +131,40 @@ func (h *Histogram) Buckets(yield func(Bucket) bool) {
 			return
 		}
 	}
+}
+
+// histogramJSON is a Histogram in JSON, without its empty buckets: pairs of place and count.
+type histogramJSON struct {
+	Count   uint64
+	Sum     int64
+	Buckets [][2]uint32
+}
+
+// MarshalJSON implements json.Marshaler.
+func (h *Histogram) MarshalJSON() ([]byte, error) {
+	j := histogramJSON{Count: h.Count, Sum: h.Sum, Buckets: [][2]uint32{}}
+	for i, n := range h.buckets {
+		if n > 0 {
+			j.Buckets = append(j.Buckets, [2]uint32{uint32(i), n})
+		}
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *Histogram) UnmarshalJSON(text []byte) error {
+	var j histogramJSON
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	*h = Histogram{Count: j.Count, Sum: j.Sum}
+	for _, b := range j.Buckets {
+		if b[0] >= histBuckets {
+			return fmt.Errorf("erpc: histogram: there is no bucket %d", b[0])
+		}
+		h.buckets[b[0]] = b[1]
+	}
+	return nil
 }
 
 // Quantile returns the duration that a fraction q of all samples do not exceed, to

@@ -61,6 +61,14 @@ func (t *sessionTable) addKey(key connKey, s *Session) {
 	t.byKey[key] = s
 }
 
+// rekey notes that the attempt that opened s came from what is now another address.
+func (t *sessionTable) rekey(s *Session, from transport.Addr) {
+	if t.byKey[s.key] == s {
+		delete(t.byKey, s.key)
+		t.addKey(connKey{from, s.key.nonce}, s)
+	}
+}
+
 // remove takes s out. Its number can be used again.
 func (t *sessionTable) remove(s *Session) {
 	t.byNumber[s.end.Local-t.first] = nil

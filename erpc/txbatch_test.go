@@ -6,8 +6,8 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// TestTxBatch: answers leave in the middle of a long receive burst, so that the peer has work early; where
-// sending is dear, only if the burst was waited for.
+// TestTxBatch: answers leave in the middle of a long receive burst, so that the peer has work
+// early; where sending is dear, only if the burst was waited for.
 func TestTxBatch(t *testing.T) {
 	run := func(r *erpc.Rpc) {
 		t.Helper()
@@ -61,8 +61,8 @@ func TestTxBatch(t *testing.T) {
 	}
 }
 
-// TestSendFirst: what is enqueued between two passes leaves before the next one looks for packets, unless
-// the one before found many: then all leaves together.
+// TestSendFirst: what is enqueued between two passes leaves before the next one looks for packets,
+// unless the one before found many: then all leaves together.
 func TestSendFirst(t *testing.T) {
 	p := newMemPair(t, erpc.Config{Slots: 32, Credits: 32, NoBundles: true}, func(n *erpc.Nexus) {
 		if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {

@@ -37,6 +37,9 @@ func (r *Rpc) pause(work int, limit time.Duration) error {
 
 // wait does the next step of a spell without work.
 func (r *Rpc) wait(now monotime.Time, limit time.Duration) error {
+	if !r.idle.Idling() {
+		r.lastWork = now // the pass with the last work began before its handlers
+	}
 	switch r.idle.Idle(now, r.lastWork, r.idleState()) {
 	case idle.Yield:
 		r.lookAtQuota(now)

@@ -115,7 +115,7 @@ func TestHogOfWorkers(t *testing.T) {
 	if who := c.begin(2); !slices.Equal(who, []int{1, 1}) && !slices.Equal(who, []int{1, 2}) {
 		t.Errorf("then %v", who)
 	}
-	// Whoever ends makes room for the others, not for the hog.
+	// A request that ends makes room for the others, not for the hog.
 	c.finish[1] <- struct{}{}
 	if who := c.begin(1); who[0] == 0 {
 		t.Error("the hog has a worker more")

@@ -104,6 +104,7 @@ type Dump struct {
 	Loop    int         // its number at that address, 0 if there is one
 	Missed  uint64      // datagrams before the first entry that the ring had no room for
 	Entries []Entry     // in the order in which they were kept
+	Late    bool        `json:",omitempty"` // the loop did not answer: it has them still
 }
 
 // Dump returns what is in the ring, which must not be used any more. Wall less the loop's clock is

@@ -85,6 +85,9 @@ func (a *Association) Phase() uint64 { return a.sendPhase }
 // Counter returns how many packets were sealed.
 func (a *Association) Counter() uint64 { return a.counter }
 
+// Newest returns one more than the highest counter of a packet that was opened.
+func (a *Association) Newest() uint64 { return a.window.next }
+
 // Forged returns how many packets could not be opened.
 func (a *Association) Forged() uint64 { return a.forged }
 

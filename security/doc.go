@@ -33,8 +33,9 @@
 // Both directions change keys together (RFC 9001, section 6). The side that opened the association
 // begins: it seals in the next phase, and the other side follows when it has opened such a packet.
 // It begins again only after that, so neither side is ever two phases ahead. One update is due
-// every 2^28 packets or 2^38 bytes; a peer that does not follow gets no packets after twice as
-// many.
+// every 2^28 packets or 2^38 bytes, or when the owner asks. A peer that does not follow gets no
+// packets after twice as many, which is 2^35 blocks: the limit of AES-128-GCM for one key (RFC
+// 9001, appendix B.1.1).
 // The keys of the phase before open late packets, as far as the window reaches.
 //
 // Packets that are not opened are counted, because each is a guess. At 2^52 (AES-128-GCM) or 2^36

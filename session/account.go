@@ -14,7 +14,7 @@ const (
 	ResponseGone         // the response was not asked for, and made room
 )
 
-// refusalText is what the client reads.
+// refusalText is the text of the error that the client gets.
 var refusalText = [...][]byte{
 	Granted:      nil,
 	NoMemory:     []byte("no memory for the request"),

@@ -7,8 +7,8 @@ import "github.com/userspace-rpc/erpc/wire"
 // holds what a batch has for the peer. Its owner is that of the sessions.
 //
 // The first packet of a batch is queued alone. The second one makes a bundle of both, which is open
-// for more. Any other packet for the peer closes it, so that the packets of a request leave in their
-// order.
+// for more. Any other packet for the peer closes it, so that the packets of a request leave in
+// their order.
 type Link struct {
 	limit  int // bytes that the path carries, of the sessions' largest packets the smallest
 	inside int // the largest packet that travels in a bundle, bytes, header included
@@ -58,8 +58,8 @@ func (l *Link) Limit(size int) {
 // SetLink makes the session's small packets travel in the bundles of a link, nil for none.
 func (e *End) SetLink(l *Link) { e.link = l }
 
-// mayJoin reports whether a packet of n bytes, header included, can join one that was queued before.
-// If not, it is queued alone, and others may join it.
+// mayJoin reports whether a packet of n bytes, header included, can join one that was queued
+// before. If not, it is queued alone, and others may join it.
 func (l *Link) mayJoin(o *Out, e *End, n int) bool {
 	if n > l.inside {
 		l.end(o)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestCongestionEcho: each answer echoes the mark of the packet that it answers, and
-// the client's event tells of it.
+// the client's event reports it.
 func TestCongestionEcho(t *testing.T) {
 	r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
 	r.open(0)

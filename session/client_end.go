@@ -5,7 +5,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// gaveUp is what a slot remembers of requests that it gave up.
+// gaveUp is a slot's memory of requests that it gave up.
 type gaveUp struct {
 	num       uint64 // of the last one
 	count     uint32 // numbers in a row up to num

@@ -232,7 +232,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 func (c *Client) onGap(i uint8, h *wire.Header, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	if !wire.SameTry(h.Hold, s.try) {
-		c.stats.DropPast++ // it tells of packets sent before the last rollback
+		c.stats.DropPast++ // it answers packets sent before the last rollback
 		return
 	}
 	if m := uint32(h.PktNum); m < s.numReq && m > s.numRx {

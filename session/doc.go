@@ -7,6 +7,12 @@
 // order in which they came about. Nothing is returned, so nothing can be overlooked. So the
 // simulator and production run the same code.
 //
+// # Map
+//
+//	owns       one session's slots, credits, queue, timers and handshake
+//	called by  package erpc, with packets and the time
+//	never      it reads a clock, does I/O, or believes a packet of another incarnation
+//
 // # Parts
 //
 //	End        names and agreed parameters of one end of a session, in either half
@@ -78,10 +84,10 @@
 // # Waiting
 //
 // A request whose handler has not responded when its last packet comes again is told to wait
-// (WAIT): it gives its credit back and is not repeated. A handler that knows can say so at once. The
-// session agreed on how many of its requests may wait; the others are told to keep their credits
-// (the keep flag), and their timeouts go on. What answers a waiting request is late: this is the
-// one thing that a server sends by itself. It repeats response packet 0 (or the error), with
+// (WAIT): it gives its credit back and is not repeated. A handler that knows can say so at once.
+// The session agreed on how many of its requests may wait; the others are told to keep their
+// credits (the keep flag), and their timeouts go on. What answers a waiting request is late: this
+// is the one thing that a server sends by itself. It repeats response packet 0 (or the error), with
 // backoff after a round trip that it measures, until an ACK, an RFR, a newer number, a CANCEL or
 // the session's end, and at most for FailureTimeout. The client acknowledges every late answer that
 // is not ahead of its slot, also to requests that it has forgotten. It asks after each waiting
@@ -123,10 +129,11 @@
 //
 // Between two endpoints that agreed on it small packets travel in bundles (package wire). What a
 // batch has for a peer, of whichever sessions, is copied into one memory as it is queued; nothing
-// waits for company. A [Link] stands for the peer: all sessions with it share one. A bundle ends when
-// the next packet does not fit into what the path carries, when a packet that is alone comes behind
-// it, so that none is overtaken, and when the batch leaves ([Out.Finish]): then hold times grow, and
-// after that it gets its checksum. A full one is padded, since trains want packets of one size.
+// waits for company. A [Link] stands for the peer: all sessions with it share one. A bundle ends
+// when the next packet does not fit into what the path carries, when a packet that is alone comes
+// behind it, so that none is overtaken, and when the batch leaves ([Out.Finish]): then hold times
+// grow, and after that it gets its checksum. A full one is padded, since trains want packets of one
+// size.
 //
 // A lost bundle is several lost packets, and nothing else: credits, tries, gaps and round trips are
 // those of packets. A bundle refers to no message buffer, so what it carries can be given back at

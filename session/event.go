@@ -8,7 +8,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Arrival is what a receiver knows of a packet beside its bytes.
+// Arrival describes a received packet beside its bytes.
 type Arrival struct {
 	// Now is the time.
 	Now monotime.Time

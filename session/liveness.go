@@ -87,6 +87,10 @@ func (l *Liveness) Probe(e *End, seq uint64, now monotime.Time, out *Out) {
 	l.send(e, wire.OpPing, l.seq, out)
 }
 
+// Ask is Probe at an address where the peer may be. It changes nothing: e is a copy with that
+// address.
+func (l *Liveness) Ask(e *End, seq uint64, out *Out) { l.send(e, wire.OpPing, seq, out) }
+
 // Unanswered reports whether the last question has this number and nothing of the session has come
 // since it was asked.
 func (l *Liveness) Unanswered(seq uint64) bool { return l.seq == seq && l.lastRx <= l.lastProbe }

@@ -12,7 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// lean is what a testBank lets a peer lean.
+// lean is the allowance of a testBank for unfinished requests of a peer.
 const lean = 2 << 20
 
 // testBank is a bank with so much.

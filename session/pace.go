@@ -24,14 +24,14 @@ type Pacing struct {
 	NoRateBypass, NoPacingBypass bool
 }
 
-// wireOverhead is what Ethernet, IP and UDP add to a packet on the wire, bytes:
+// wireOverhead is the size of Ethernet, IP and UDP around a packet, in bytes:
 // preamble 8, header 14, check sequence 4, gap 12, IPv4 20, UDP 8.
 const wireOverhead = 66
 
 // rateBits is the number of fraction bits in pacer.perByte and pacer.rest.
 const rateBits = 20
 
-// pacer is what a client session knows of congestion. An uncongested session is at
+// pacer is a client session's view of congestion. An uncongested session is at
 // link rate: its packets leave at once, and answers with a low RTT are not looked at.
 type pacer struct {
 	cfg      *Pacing

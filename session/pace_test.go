@@ -427,7 +427,7 @@ func TestBaseRTT(t *testing.T) {
 
 // TestSpikesNeedAWitness: one burst of very long round trips, as a host makes that does
 // not get to run, is not told; if those of packets sent later are as long, they are.
-// What the loop here did not see for its own pauses does not count.
+// Time that the loop here did not see for its own pauses does not count.
 func TestSpikesNeedAWitness(t *testing.T) {
 	f := &fakeControl{rate: 1e8}
 	r := pacedRig(t, f, nil)

@@ -36,7 +36,7 @@ var (
 	ErrDraining      = errors.New("peer is shutting down, request not sent")
 )
 
-// Params is what the two sides of a session agreed on.
+// Params holds the values that the two sides of a session agreed on.
 type Params struct {
 	Slots      int  // requests in flight; a power of two
 	Credits    int  // packets in flight

@@ -162,7 +162,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 		t.Errorf("%d gaps were told, want %d", gaps, repeatTimes)
 	}
 	r.now = r.now.Add(time.Millisecond)
-	// What was never sent is not a repeat.
+	// A packet that was never sent is not a repeat.
 	r.req(16, 1, 0, 0)
 	if err := r.respond(0, 2*rigParams.PerPacket); err != nil {
 		t.Fatal(err)

@@ -313,7 +313,7 @@ func (r *rig) checkCredits() {
 	}
 }
 
-// arrival is what the owner knows of a packet that comes now.
+// arrival describes a packet that comes now.
 func (r *rig) arrival() *Arrival { return &Arrival{Now: r.now} }
 
 // toServer delivers a packet as the owner of a server session does. It returns the last

@@ -85,8 +85,8 @@ func TestAgreeSlots(t *testing.T) {
 	}
 }
 
-// TestDialerPace: after a hundred first Connects one is repeated each time half as late again, up to
-// RTOMax, give or take a quarter; after a Challenge that came late the repetitions are exact and
+// TestDialerPace: after a hundred first Connects one is repeated each time half as late again, up
+// to RTOMax, give or take a quarter; after a Challenge that came late the repetitions are exact and
 // leave time for every rung of the ladder.
 func TestDialerPace(t *testing.T) {
 	timing, err := Timing{}.Fill()

@@ -7,7 +7,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// rareSlot is what few slots need.
+// rareSlot holds state that few slots need.
 type rareSlot struct {
 	endedTo uint64 // numbers up to this one were given up before they came
 	// Of an answer to a request that waited:
@@ -50,7 +50,7 @@ func (s *Server) past(sl *serverSlot, h *wire.Header, now monotime.Time, out *Ou
 }
 
 // OnCancel takes the client's word that it gave a request up: a hint that may be early or late.
-// What waits for the client is dropped; a number that has not come yet never runs.
+// An answer that waits for the client is dropped; a number that has not come yet never runs.
 func (s *Server) OnCancel(h *wire.Header, in *Arrival, out *Out) {
 	i := uint8(h.ReqNum & uint64(len(s.slots)-1))
 	sl := &s.slots[i]

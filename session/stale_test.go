@@ -119,8 +119,8 @@ func TestStaleResponse(t *testing.T) {
 	}
 }
 
-// TestLateResponseStays: a large response that is repeated to a client that waits stays, and as long
-// again once the client has its first packet, or asks for it.
+// TestLateResponseStays: a large response that is repeated to a client that waits stays, and as
+// long again once the client has its first packet, or asks for it.
 func TestLateResponseStays(t *testing.T) {
 	for _, acked := range []bool{false, true} {
 		p := hoardParams

@@ -59,7 +59,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// flushLine tells of a flush, of which a transport that lends may need more.
+// flushLine reports a flush; a transport that lends may need more of them.
 const flushLine = "  flush\n"
 
 func firstDifference(want, got string) string {

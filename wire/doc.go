@@ -5,6 +5,12 @@
 // [Header.Parse] checks every field that can be checked without knowing the session
 // and fills in the [Header], a small value that holds the fields in host order.
 //
+// # Map
+//
+//	owns       the layout of packets, bundles and management bodies
+//	called by  session and erpc; captures and dissectors read with it
+//	never      a byte is used that was not checked; parsing allocates or panics
+//
 // # Header
 //
 // All integers are little-endian, all offsets fixed.
@@ -89,7 +95,7 @@
 // this request, mod 64. Their answers (CR, response packets from 1 on) echo it,
 // so that the client knows which copy of a packet was answered.
 //
-// A server that gets a packet out of order drops it, and may tell of the one it
+// A server that gets a packet out of order drops it, and may name the one it
 // misses: a CR with the gap flag, the number of the missing packet, and the try of
 // the packet that came too early. It returns no credit.
 //
@@ -123,7 +129,7 @@
 //	11      1 bit    phase     zero
 //	12      32 bits  token     of that session; with a checksum as above
 //
-// What stands behind the records in the datagram is padding, and a receiver skips it. The checksum
+// Bytes behind the records in the datagram are padding, and a receiver skips them. The checksum
 // covers all of the datagram, the padding too. It stands for all packets inside, so sessions with
 // checksums and sessions without do not share a bundle. A record is a packet's header without what
 // the bundle says, and its payload:

@@ -97,7 +97,7 @@ const (
 	FeatureSeal Features = 1 << 2
 )
 
-// Offer is what a side proposes, or what both agreed on, for one session.
+// Offer holds the values of one session that a side proposes, or that both agreed on.
 type Offer struct {
 	Credits    uint16 // packets in flight
 	Slots      uint16 // requests in flight

@@ -30,8 +30,8 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// TestRemainingFields compares fields with the layout that the wire has: six bits of try, above them
-// five bits of mantissa and five of exponent. Times are in microseconds.
+// TestRemainingFields compares fields with the layout that the wire has: six bits of try, above
+// them five bits of mantissa and five of exponent. Times are in microseconds.
 func TestRemainingFields(t *testing.T) {
 	for _, x := range []struct {
 		try      uint16

@@ -9,11 +9,11 @@
 //	soak_linux_test.go    a thousand callers of Clients and a Pool, two groups of loops, bad handlers
 //	repeat_test.go        one client that repeats what was answered
 //
-// make test runs them for some seconds each; make hostile runs them for minutes, and make soak
-// the soak alone for an hour under the race detector, see the flags in
-// main_test.go. Every choice comes from a seed, which a failure prints: the script of faults is
-// the same each time, while the kernel decides which packet meets which fault. Nothing is
-// asserted about time. Spans of time bound only what would never end.
+// make test runs them for some seconds each; make hostile runs them for minutes, and make soak and
+// make soak-tls the soak alone for an hour under the race detector, see the flags in main_test.go.
+// Every choice comes from a seed, which a failure prints: the script of faults is the same each
+// time, while the kernel decides which packet meets which fault. Nothing is asserted about time.
+// Spans of time bound only what would never end.
 //
 // # What a network may do
 //

@@ -18,7 +18,7 @@ func TestMiddle(t *testing.T) {
 		name  string
 		rules rules
 	}{
-		// What a network without a mind of its own may do.
+		// Faults of a network without a mind of its own.
 		{"checksums", rules{checksum: true, damage: true}},
 		{"whole packets", rules{}},
 		// Damage that nothing can notice. Requests may run twice, or be others than were sent.

@@ -138,7 +138,7 @@ func (f *flow) pass(dir int, pkt []byte) {
 		return
 	}
 	f.n.passed.Add(1)
-	// What the kernel does not take is lost, as in any network.
+	// Packets that the kernel does not take are lost, as in any network.
 	if dir == toServer {
 		_, _ = f.socket().WriteToUDPAddrPort(pkt, f.n.server)
 	} else {

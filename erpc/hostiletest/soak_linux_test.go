@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/security/sectest"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
@@ -31,14 +32,14 @@ type groupServer struct {
 	twice  sync.Once // a second answer was taken
 }
 
-func serveGroup(l *lab, book *ledger) *groupServer {
+func serveGroup(l *lab, book *ledger, cfg erpc.Config) *groupServer {
 	l.Helper()
 	conns, err := udp.ListenGroup("127.0.0.1:0", 2, udp.Config{})
 	if err != nil {
 		l.Fatal(err)
 	}
 	g := &groupServer{l: l, book: book, addr: conns[0].LocalAddr().String()}
-	if g.Server, err = erpc.NewServer(steady()); err == nil {
+	if g.Server, err = erpc.NewServer(cfg); err == nil {
 		err = g.handle()
 	}
 	if err != nil {
@@ -108,28 +109,43 @@ func (g *groupServer) stop() {
 // TestSoak: a thousand callers use Clients of one Loop and a Pool on it against two groups of
 // loops, whose handlers block, panic and answer twice. Calls are cancelled and meet deadlines at
 // any moment. What is answered ran once, nothing ran twice, and at the end nothing is left.
-func TestSoak(t *testing.T) {
+func TestSoak(t *testing.T) { soak(begin(t), steady()) }
+
+// TestSoakTLS: the same with mutual TLS, and other keys every second, in a short run more often.
+func TestSoakTLS(t *testing.T) {
 	l := begin(t)
+	cfg := steady()
+	cfg.TLS = sectest.NewCA("soak").Config("127.0.0.1", "spiffe://soak/all")
+	cfg.KeyUpdate = time.Duration(l.pick(200, 1000)) * time.Millisecond
+	updates := soak(l, cfg)
+	if updates == 0 { // how many there are is up to the machine
+		t.Error("the keys have not changed")
+	}
+	t.Logf("%d key updates", updates)
+}
+
+// soak returns how often the clients have changed keys.
+func soak(l *lab, cfg erpc.Config) (updates uint64) {
 	callers := 1000
 	book := newLedger()
-	groups := []*groupServer{serveGroup(l, book), serveGroup(l, book)}
+	groups := []*groupServer{serveGroup(l, book, cfg), serveGroup(l, book, cfg)}
 	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
 	if err != nil {
-		t.Fatal(err)
+		l.Fatal(err)
 	}
-	loop, err := erpc.NewLoop(tr, steady())
+	loop, err := erpc.NewLoop(tr, cfg)
 	if err != nil {
-		t.Fatal(err)
+		l.Fatal(err)
 	}
 	pool, err := erpc.NewPool(erpc.PoolConfig{Servers: []string{groups[0].addr, groups[1].addr}}, loop)
 	if err != nil {
-		t.Fatal(err)
+		l.Fatal(err)
 	}
 	list := []callee{pool}
 	for i := range 4 {
 		c, err := loop.Dial(context.Background(), groups[i%2].addr)
 		if err != nil {
-			t.Fatal(err)
+			l.Fatal(err)
 		}
 		list = append(list, c)
 	}
@@ -149,19 +165,21 @@ func TestSoak(t *testing.T) {
 	for _, c := range list { // all goes on as before
 		for range 20 {
 			if !book.call(context.Background(), c, typeWorker, 20, 100) {
-				t.Error("a call after the soak has no answer")
+				l.Error("a call after the soak has no answer")
 			}
 		}
 	}
+	updates = loop.Stats().KeyUpdates
 	if err := errors.Join(pool.Close(), loop.Close()); err != nil {
-		t.Error(err)
+		l.Error(err)
 	}
 	for _, g := range groups {
 		g.stop()
 	}
 	if s := book.check(l, true); s.Answered < callers/2 || s.Unknown+s.Unsent < callers/20 {
-		t.Errorf("seed %d: %+v", l.seed, s)
+		l.Errorf("seed %d: %+v", l.seed, s)
 	}
+	return updates
 }
 
 // soakCall makes one call of any type; every third one is given up.

@@ -10,4 +10,10 @@
 // The handlers are real and so is what they answer. A handler in a loop runs at the beginning of
 // the loop's burst, and its answer leaves when the time is over. A handler in a worker runs when
 // its time is over.
+//
+// # Map
+//
+//	owns       simulated processes: loops and workers on virtual cores
+//	called by  simulations, and the commands' experiments
+//	never      a result depends on the machine or on real time
 package simhost

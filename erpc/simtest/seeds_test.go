@@ -79,7 +79,7 @@ func manySeeds(t *testing.T) {
 	t.Logf("%d seeds from %d on", seed-*fromFlag, *fromFlag)
 }
 
-// scenario is what a seed decides before the run.
+// scenario holds the choices that a seed makes before the run.
 type scenario struct {
 	r        *rand.Rand
 	c        *cluster
@@ -155,6 +155,7 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 		ec.Congestion, ec.Experiment = s.congestion()
 		if seed%3 == 0 && mtu >= erpc.MinMTU+security.Overhead {
 			ec.PSK = [][]byte{[]byte("what all the nodes have")}
+			ec.KeyUpdate = time.Duration(1+seed%50) * time.Millisecond
 		}
 		ec.NoBundles = s.alone > i%2
 		if s.calm {

@@ -29,7 +29,7 @@ func (n *node) register() {
 	}
 }
 
-// request is what a handler reads from a message.
+// request is the content of a message, as a handler reads it.
 type request struct {
 	id       uint64
 	respSize int

@@ -26,7 +26,8 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// onCore runs f in a thread of its own on a core; the thread ends with it. The result is closed at the end.
+// onCore runs f in a thread of its own on a core; the thread ends with it. The result is closed at
+// the end.
 func onCore(core int, f func()) chan struct{} {
 	ended := make(chan struct{})
 	go func() {

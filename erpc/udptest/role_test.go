@@ -42,7 +42,7 @@ func listen(bind string) (transport.Transport, error) {
 	return udp.Listen(bind, udp.Config{})
 }
 
-// role is what a child is to do.
+// role is the task of a child.
 type role struct {
 	Name    string   // "server" or "client"
 	Bind    string   // address of its socket

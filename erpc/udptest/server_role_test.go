@@ -24,7 +24,7 @@ type tally struct {
 	runs map[string]int
 }
 
-// report is what a tally says.
+// report is the content of a tally.
 type report struct{ Distinct, Repeated int }
 
 func (y *tally) note(_ context.Context, req []byte) ([]byte, error) {

@@ -6,4 +6,4 @@ import (
 	"github.com/userspace-rpc/erpc/security"
 )
 
-func init() { security.RegisterChaCha20Poly1305(chacha20poly1305.New) }
+func init() { security.Register(security.ChaCha20Poly1305, chacha20poly1305.New) }

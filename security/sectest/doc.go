@@ -1,2 +1,2 @@
-// Package sectest makes certificates for tests.
+// Package sectest makes certificates for tests, and watches nonces.
 package sectest

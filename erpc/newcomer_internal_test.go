@@ -1,0 +1,55 @@
+package erpc
+
+import (
+	"testing"
+
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+func TestCrowd(t *testing.T) {
+	const quarter, known = mostNewcomers / perShare, mostKnown / perShare
+	for _, c := range []struct {
+		name     string
+		all, own crowd
+		room     bool
+	}{
+		{"nobody", crowd{}, crowd{}, true},
+		{"the last under way", crowd{mostNewcomers - 1, 0}, crowd{}, true},
+		{"too many under way", crowd{mostNewcomers, 0}, crowd{}, false},
+		{"the last remembered", crowd{0, mostKnown - 1}, crowd{}, true},
+		{"too many remembered", crowd{0, mostKnown}, crowd{}, false},
+		{"the last of a share", crowd{quarter, known}, crowd{quarter - 1, known - 1}, true},
+		{"too many of a share under way", crowd{quarter, known}, crowd{quarter, 0}, false},
+		{"too many of a share remembered", crowd{quarter, known}, crowd{0, known}, false},
+	} {
+		if got := c.all.room(c.own); got != c.room {
+			t.Errorf("%s: room %t", c.name, got)
+		}
+	}
+}
+
+// A share that has had all that it may have leaves room for others, and has room again when its
+// handshakes are forgotten.
+func TestCrowdOfShares(t *testing.T) {
+	sh := &shield{crowds: make(map[transport.Addr]crowd)}
+	one, other := transport.Addr{Port: 1}, transport.Addr{Port: 2}
+	for range mostNewcomers / perShare {
+		sh.count(one, 1, 1)
+	}
+	if sh.all.room(sh.crowds[one]) || !sh.all.room(sh.crowds[other]) {
+		t.Error("the share has room, or others have none")
+	}
+	for range mostNewcomers / perShare {
+		sh.count(one, -1, 0) // its handshakes end
+	}
+	known := crowd{known: mostNewcomers / perShare}
+	if sh.crowds[one] != known || sh.all != known {
+		t.Errorf("after the end: %+v, %+v in all", sh.crowds[one], sh.all)
+	}
+	for range mostNewcomers / perShare {
+		sh.count(one, 0, -1)
+	}
+	if len(sh.crowds) != 0 || sh.all != (crowd{}) {
+		t.Errorf("%d shares are counted, %+v in all", len(sh.crowds), sh.all)
+	}
+}

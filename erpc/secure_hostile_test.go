@@ -1,0 +1,244 @@
+package erpc_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/security/sectest"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// TestEachBit: no packet of a session, of whatever kind, has a bit that can change, or a byte that
+// can be missing: nothing happens but that a counter goes up. After that the packet itself is
+// taken.
+func TestEachBit(t *testing.T) {
+	m := newMiddle(t, erpc.Config{PSK: testPSK})
+	tried := 0
+	m.script(func(c caught, from transport.Addr) {
+		if !sealed(c.pkt) {
+			return
+		}
+		for bit := range 8 * len(c.pkt) {
+			if at := bit / 8; at > 80 && at < len(c.pkt)-20 && at%97 != 0 {
+				continue // many alike
+			}
+			bad := bytes.Clone(c.pkt)
+			bad[bit/8] ^= 1 << (bit % 8)
+			tried++
+			if m.put(c.to, from, bad) {
+				t.Errorf("bit %d of % x: something happened", bit, c.pkt[:24])
+			}
+		}
+		for n := 0; n < len(c.pkt); n += 1 + n/64 {
+			if m.put(c.to, from, c.pkt[:n]) {
+				t.Errorf("%d of %d bytes: something happened", n, len(c.pkt))
+			}
+		}
+	})
+	if tried < 10_000 {
+		t.Errorf("%d bits", tried)
+	}
+	m.close()
+}
+
+// TestReplay: every packet of a session again at every later moment, to its receiver, back to its
+// sender, and from other addresses, changes nothing.
+func TestReplay(t *testing.T) {
+	m := newMiddle(t, erpc.Config{PSK: testPSK})
+	elsewhere := m.send.addr
+	elsewhere.Port = 900
+	tried := 0
+	m.script(func(_ caught, _ transport.Addr) {
+		for _, old := range m.seen {
+			if !sealed(old.pkt) {
+				continue
+			}
+			sender, _ := m.end(1 - old.to)
+			receiver, _ := m.end(old.to)
+			tried += 3
+			if m.put(old.to, sender.addr, old.pkt) {
+				t.Errorf("% x again: something happened", old.pkt[:24])
+			}
+			if m.put(1-old.to, receiver.addr, old.pkt) {
+				t.Errorf("% x back to its sender: something happened", old.pkt[:24])
+			}
+			if m.put(old.to, elsewhere, old.pkt) {
+				t.Errorf("% x from elsewhere: something happened", old.pkt[:24])
+			}
+		}
+	})
+	if tried < 500 {
+		t.Errorf("%d replays", tried)
+	}
+	m.close()
+}
+
+// TestSplicing: no mixture of the packets of two associations is taken by either.
+func TestSplicing(t *testing.T) {
+	var other []caught
+	for _, seed := range []uint64{8, 9} {
+		cfg := erpc.Config{PSK: testPSK}
+		cfg.Simulation.Seed = seed
+		m := newMiddle(t, cfg)
+		tried := 0
+		m.script(func(c caught, from transport.Addr) {
+			for _, o := range other {
+				if o.to != c.to || !sealed(c.pkt) || !sealed(o.pkt) {
+					continue
+				}
+				for _, cut := range []int{0, 8, 12, 16, 24, len(c.pkt) - 16} {
+					if cut >= len(o.pkt) {
+						continue
+					}
+					tried++
+					mixed := append(bytes.Clone(c.pkt[:cut]), o.pkt[cut:]...)
+					if m.put(c.to, from, mixed) {
+						t.Errorf("spliced at %d: something happened", cut)
+					}
+				}
+			}
+		})
+		if other = m.seen; seed == 9 && tried < 1000 {
+			t.Errorf("%d mixtures", tried)
+		}
+		m.close()
+	}
+}
+
+// TestBlind: ten million packets with the right addresses and session, by a sender without the
+// keys, change nothing but a counter, and take no memory.
+func TestBlind(t *testing.T) {
+	count := 10_000_000
+	if testing.Short() {
+		count = 100_000
+	}
+	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
+	p.tick = 1000
+	is(t, "a call", p.call(tEcho, 10).err, nil)
+	var real []byte
+	p.send.tap = func(pkt []byte, _ transport.Addr) { real = bytes.Clone(pkt) }
+	is(t, "a call", p.call(tEcho, 10).err, nil)
+	p.send.tap = nil
+	var before erpc.Stats
+	var heap int64
+	r := rand.New(rand.NewPCG(1, 1))
+	pkt := make([]byte, 100)
+	for sent := 0; sent < count; sent += 250 {
+		if sent == count/10 {
+			p.run(p.server)
+			before, heap = harmless(p.server.Counters()), heapInUse()
+		}
+		for i := range 250 {
+			n := 36 + i%64
+			for at := 0; at+8 <= n; at += 8 {
+				putUint64(pkt[at:], r.Uint64())
+			}
+			copy(pkt, real[:12]) // all that can be guessed, and often the counter
+			if i&1 == 0 {
+				copy(pkt[12:], real[12:16])
+				pkt[12] += byte(i)
+			}
+			pkt[11] ^= byte(i) << 7
+			p.send.put(pkt[:n], nil, &p.cend.addr)
+		}
+		p.run(p.server)
+	}
+	if h := heapInUse(); h > heap+1<<20 {
+		t.Errorf("the heap grew from %d to %d bytes", heap, h)
+	}
+	now := p.server.Counters()
+	if harmless(now) != before || now.DropSealed < uint64(count) {
+		t.Errorf("%d packets were refused of %d; something else happened: %v",
+			now.DropSealed, count, harmless(now) != before)
+	}
+	is(t, "a call", p.call(tEcho, 10).err, nil)
+	p.close()
+}
+
+func putUint64(b []byte, x uint64) {
+	for i := range 8 {
+		b[i] = byte(x >> (8 * i))
+	}
+}
+
+// TestStrippedOpening: without what makes it secure no session opens, whatever is left out of which
+// packet, and how often. Checksums are made right again.
+func TestStrippedOpening(t *testing.T) {
+	const featuresAt = wire.HeaderSize + 24 + 8 // in a Connect and an Accept
+	noSeal := func(pkt []byte) { pkt[featuresAt] &^= byte(wire.FeatureSeal) }
+	without := func(from int) func(pkt []byte) {
+		return func(pkt []byte) { clear(pkt[min(len(pkt), wire.HeaderSize+from):]) }
+	}
+	for name, c := range map[string]struct {
+		op    wire.Op
+		strip func(pkt []byte)
+	}{
+		"Connect without the feature":   {wire.OpConnect, noSeal},
+		"Accept without the feature":    {wire.OpAccept, noSeal},
+		"Connect without a handshake":   {wire.OpConnect, without(wire.ConnectSize)},
+		"Accept without a proof":        {wire.OpAccept, without(wire.AcceptSize)},
+		"Challenge without an endpoint": {wire.OpChallenge, without(wire.ChallengeSize)},
+		"Challenge without a cookie":    {wire.OpChallenge, without(8)},
+		"Crypto without a stream":       {wire.OpCrypto, without(wire.CryptoSize)},
+	} {
+		p := newErrPairOn(t, newMemNet(), erpc.Config{
+			PSK: testPSK, Timing: erpc.Timing{ConnectTimeout: 300 * time.Millisecond},
+		})
+		_ = p.client.CloseSession(p.sess) // with the last one the keys go
+		p.until(func() bool { return p.client.Sessions()+p.server.Sessions() == 0 })
+		p.tick = 50_000
+		stripped := 0
+		p.net.route = func(to int, pkt []byte) int {
+			if pkt[0] == byte(wire.TypeMgmt)|wire.Version<<4 && wire.Op(pkt[1]) == c.op {
+				token := wire.OpenMgmt(pkt)
+				c.strip(pkt)
+				wire.SealMgmt(pkt, token)
+				stripped++
+			}
+			return to
+		}
+		s, err := p.client.CreateSessionTo(p.send.addr)
+		is(t, "a session", err, nil)
+		p.until(func() bool { return s.Connected() || s.Err() != nil })
+		if s.Connected() || stripped == 0 {
+			t.Errorf("%s: opened: %v; %d packets, %+v", name, s.Connected(), stripped, s.Params())
+		}
+		p.close()
+	}
+}
+
+// TestTypedErrors: what is wrong with a certificate can be told from the error.
+func TestTypedErrors(t *testing.T) {
+	ca, other := sectest.NewCA("ours"), sectest.NewCA("theirs")
+	old := ca.Config("127.0.0.1", "")
+	old.Certificates[0] = ca.Issue("127.0.0.1", "", time.Now().Add(-time.Hour))
+	good := secureServer(t, erpc.Config{TLS: ca.Config("127.0.0.1", "")})
+	expired := secureServer(t, erpc.Config{TLS: old})
+	client := func(change func(c *tls.Config)) erpc.Config {
+		c := ca.Config("", "spiffe://test/client")
+		change(c)
+		return erpc.Config{TLS: c}
+	}
+	_, err := ask(t, good, client(func(c *tls.Config) { c.ServerName = "elsewhere.test" }))
+	var name x509.HostnameError
+	if !errors.As(err, &name) || name.Host != "elsewhere.test" {
+		t.Errorf("name: %v", err)
+	}
+	_, err = ask(t, good, client(func(c *tls.Config) { c.RootCAs = other.Pool }))
+	var unknown x509.UnknownAuthorityError
+	if !errors.As(err, &unknown) {
+		t.Errorf("authority: %v", err)
+	}
+	_, err = ask(t, expired, client(func(*tls.Config) {}))
+	var invalid x509.CertificateInvalidError
+	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired {
+		t.Errorf("expired: %v", err)
+	}
+}
