@@ -10,4 +10,10 @@
 // Implementations live below this package; each passes the tests of package
 // conformance. The endpoint never imports an implementation: commands, examples
 // and tests choose one.
+//
+// # Map
+//
+//	owns       the contract of transports, addresses, paths
+//	called by  erpc, which knows no implementation
+//	never      an interface call per packet: bursts only
 package transport

@@ -167,7 +167,7 @@ type Hinter interface {
 	Hints(hints []Hint) int
 }
 
-// Hint is what the network says about a packet sent earlier.
+// Hint is news from the network about a packet sent earlier.
 type Hint struct {
 	Kind HintKind
 	To   Addr // where the packet was sent; of HintTooBig perhaps without the port

@@ -40,7 +40,7 @@ type Conn struct {
 
 	hosts hosts
 
-	// What only the using goroutine touches.
+	// Touched by the using goroutine alone.
 	turns turns
 	sleep sleeper
 }

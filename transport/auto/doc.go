@@ -2,6 +2,12 @@
 // kernel UDP to all others, and finds out by itself which is which. An endpoint is a UDP
 // socket with an endpoint of shared memory beside it; applications only see "host:port".
 //
+// # Map
+//
+//	owns       a udp and a shm endpoint under one address
+//	called by  erpc by the contract
+//	never      a peer of another machine is taken for one of this machine
+//
 // # Who is reached how
 //
 // Resolve decides. A peer is reached over shared memory if its IP address is one of this

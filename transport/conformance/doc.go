@@ -19,4 +19,10 @@
 // at all, and give up after [WithPatience]. The tests of this package run the
 // cases against transports that are broken on purpose, to prove that each kind
 // of breakage is noticed.
+//
+// # Map
+//
+//	owns       the tests of the contract
+//	called by  tests of each transport
+//	never      a transport passes without a test of each rule that its Caps claim
 package conformance

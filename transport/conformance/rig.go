@@ -19,7 +19,7 @@ const shortWait = 20 * time.Millisecond
 // sender when it could go on.
 const stallWait = 50 * time.Microsecond
 
-// rig is what a case works with: two endpoints and the means to move packets
+// rig serves one case: two endpoints and the means to move packets
 // between them and check what arrives.
 type rig struct {
 	testing.TB

@@ -33,7 +33,7 @@ type Config struct {
 	Clock func() Time
 }
 
-// Faults are what goes wrong in one direction. Loss, Dup, Reorder and Corrupt are
+// Faults are the faults of one direction. Loss, Dup, Reorder and Corrupt are
 // probabilities per packet, 0 to 1, independent of each other.
 type Faults struct {
 	Loss    float64

@@ -17,4 +17,10 @@
 //	Delay     held for a time
 //
 // Without faults, packets and buffers go straight through.
+//
+// # Map
+//
+//	owns       the fate of each packet, and held packets
+//	called by  tests, between erpc and another transport
+//	never      memory grows with traffic; a fault is drawn from anything but the seed
 package faulty

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// fate is what was drawn for one packet.
+// fate is the outcome of the draws for one packet.
 type fate struct {
 	lose, dup, corrupt bool
 	reorder            int           // later packets that overtake; 0 means none

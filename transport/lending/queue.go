@@ -19,14 +19,14 @@ type queue struct {
 	seed   maphash.Seed
 }
 
-// mark is what is known of a packet that is lent.
+// mark describes a packet that is lent.
 type mark struct {
 	number uint64
 	after  uint64 // it may leave when Transport.ticks is so much
 	bytes  content
 }
 
-// content is what is remembered of a packet's bytes.
+// content remembers a packet's bytes.
 type content struct {
 	front [FrontBytes]byte
 	rest  uint64 // hash of the bytes behind

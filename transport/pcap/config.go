@@ -12,7 +12,7 @@ const (
 	MaxSnapLen = 262144
 	// MinSnapLen has room for Ethernet, IPv6, UDP and a packet header.
 	MinSnapLen = 14 + 40 + 8 + 24
-	// recordHeader is what pcap puts in front of each frame, in bytes.
+	// recordHeader is the size in bytes of the header in front of each frame.
 	recordHeader = 16
 )
 

@@ -11,6 +11,12 @@
 //	...
 //	err = errors.Join(rpc.Close(), capture.Close())
 //
+// # Map
+//
+//	owns       a capture file and the buffer before it
+//	called by  commands and tests, around any transport
+//	never      the traffic waits for the disk, unless Config.Block says so
+//
 // # What is in the file
 //
 // The classic pcap format with nanoseconds, link type Ethernet. The frame around each

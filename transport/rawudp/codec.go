@@ -35,7 +35,7 @@ const (
 	ecnCE      = 3
 )
 
-// Local is what the frames of one endpoint have in common.
+// Local has the common parts of the frames of one endpoint.
 type Local struct {
 	MAC  MAC
 	IP   netip.Addr // IPv4 or IPv6; the endpoint speaks that version only
@@ -151,8 +151,8 @@ func (c *Codec) Template(dst netip.Addr) Template {
 
 // Put writes the header of a packet with size bytes of payload into frame, which has
 // room for it, and returns the bytes written. The UDP checksum is left as the sum of
-// the pseudo header, ready for a device to complete (or for [Codec.Complete]), or 0 if the endpoint sends
-// none. For a train size is that of all packets together.
+// the pseudo header, ready for a device to complete (or for [Codec.Complete]), or 0 if the endpoint
+// sends none. For a train size is that of all packets together.
 func (c *Codec) Put(frame []byte, t *Template, to MAC, port uint16, size int) int {
 	if c.v6 || c.local.VLAN != 0 {
 		copy(frame, t.head[:c.size])

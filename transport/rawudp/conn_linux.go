@@ -11,7 +11,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// hostDelay is what two hosts add to a round trip without any congestion: see package udp.
+// hostDelay is two hosts' part of a round trip without any congestion: see package udp.
 const hostDelay = 100 * time.Microsecond
 
 // txBatch is half of what is usually in flight: see package udp.
@@ -207,7 +207,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// linkState is what the Conn knows of its link.
+// linkState is the Conn's view of its link.
 type linkState struct {
 	Link
 	sick  bool

@@ -62,8 +62,8 @@ func take(t *testing.T, c *memEnd, sizes ...int) {
 	}
 }
 
-// TestStall: what a device does not take was not seen, and is not counted; packets that can never be
-// sent, before and behind, are counted once.
+// TestStall: what a device does not take was not seen, and is not counted; packets that can never
+// be sent, before and behind, are counted once.
 func TestStall(t *testing.T) {
 	w := newWire()
 	a, b := w.open(t, memKind{caps: plainCaps, lend: 4, take: 2}, Config{}), w.open(t, plainKind, Config{})

@@ -3,7 +3,7 @@ package rawudp
 // NoVLAN is RxFrame.VLAN of a frame from which the device took no tag.
 const NoVLAN = -1
 
-// Checksum is what a device knows about the UDP checksum of a received frame.
+// Checksum is a device's knowledge about the UDP checksum of a received frame.
 type Checksum uint8
 
 const (

@@ -2,6 +2,12 @@
 // stack. A peer sees ordinary UDP datagrams: it may be another rawudp endpoint on any
 // device, or a plain socket.
 //
+// # Map
+//
+//	owns       Ethernet, IP and UDP headers, routes of peers
+//	called by  erpc by the contract; below it a frame device
+//	never      a frame leaves with a wrong checksum or to a neighbour that is not resolved
+//
 // # Parts
 //
 //   - [Codec] writes and reads the Ethernet, 802.1Q, IPv4, IPv6 and UDP headers, once

@@ -30,7 +30,7 @@ func (w *wire) memory() []byte {
 	return make([]byte, 0, 1<<16)
 }
 
-// memKind is what a device in memory is like.
+// memKind holds the properties of a device in memory.
 type memKind struct {
 	caps    DeviceCaps
 	lend    int  // most frames that Reserve lends

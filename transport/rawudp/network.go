@@ -26,7 +26,7 @@ type Link struct {
 	Up    bool // administratively up, and has a carrier
 }
 
-// Network is what a Conn needs to know of the world around its device.
+// Network describes the surroundings of a device to its Conn.
 type Network interface {
 	// Link returns the state of the link, as of the last Poll.
 	Link() Link

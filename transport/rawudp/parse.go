@@ -18,7 +18,7 @@ const (
 	Damaged
 )
 
-// Datagram is what Parse found in a frame.
+// Datagram is the content of a frame, as Parse found it.
 type Datagram struct {
 	Payload []byte   // within the frame; of a train, of all its packets
 	IP      [16]byte // of the sender, IPv4 as IPv4-mapped
@@ -27,8 +27,8 @@ type Datagram struct {
 }
 
 // Parse reads the headers of a frame. What it puts into d counts only if the verdict is
-// Mine. Nothing in a frame can make it panic. Checksums of UDP are added up only where the device says
-// that it does not know them; that of IPv4 always.
+// Mine. Nothing in a frame can make it panic. Checksums of UDP are added up only where the device
+// says that it does not know them; that of IPv4 always.
 func (c *Codec) Parse(f *RxFrame, d *Datagram) Verdict {
 	p := f.Data
 	if len(p) < ethernetSize {

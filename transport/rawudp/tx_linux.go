@@ -137,7 +137,8 @@ func (t *transmitter) measure(items []transport.TxItem, size int) (n, bytes int)
 	return n, n * size
 }
 
-// fill makes f the frame of items, which have size bytes each, but for the last, and bytes together.
+// fill makes f the frame of items, which have size bytes each, but for the last, and bytes
+// together.
 func (t *transmitter) fill(f *TxFrame, p *path, items []transport.TxItem, size, bytes int) {
 	codec := t.c.codec
 	n := codec.Put(f.Mem, &p.header, p.hop.mac, uint16(items[0].Dst.Port), bytes)

@@ -275,7 +275,7 @@ func bulk(b *testing.B, x, y *Conn) {
 	})
 }
 
-// BenchmarkCopy is what BenchmarkBulk is measured against: one core copying 8 MiB.
+// BenchmarkCopy is the reference of BenchmarkBulk: one core copying 8 MiB.
 func BenchmarkCopy(b *testing.B) {
 	src, dst := make([]byte, messageBytes), make([]byte, messageBytes)
 	pinnedOn(0, func() {
@@ -317,7 +317,7 @@ func BenchmarkRawLine(b *testing.B) {
 	})
 }
 
-// BenchmarkInstructions is what TxBurst and RxBurst take without any cache miss: both
+// BenchmarkInstructions measures TxBurst and RxBurst without any cache miss: both
 // ends of a connection in turn on one core.
 func BenchmarkInstructions(b *testing.B) {
 	for _, burst := range []int{1, 3, 16} {

@@ -37,7 +37,7 @@ const (
 )
 
 const (
-	// hostDelay is what the hosts add to a round trip. There is nothing else: no
+	// hostDelay is the hosts' part of a round trip. There is nothing else: no
 	// network can be congested, so congestion control is to see nothing.
 	hostDelay = time.Millisecond
 	// txBatch keeps both sides busy: without it one works while the other waits for a
@@ -122,7 +122,7 @@ func setDefault[T int | int64](field *T, value T) {
 	}
 }
 
-// peerMemory is what a connection costs in bytes: the rings and the two bells.
+// peerMemory is the size of a connection in bytes: the rings and the two bells.
 func peerMemory(ring int) int64 { return int64(shmem.PairSize(ring)) + 2*shmem.BellSize }
 
 // rxRing is how many packets of mtu bytes can wait in a ring for sure: an eighth may be

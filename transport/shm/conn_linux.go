@@ -21,7 +21,7 @@ type Conn struct {
 	closed atomic.Bool
 	news   atomic.Bool // hub.events is not empty; set by the hub, cleared by the user
 
-	// What only the using goroutine touches.
+	// Touched by the using goroutine alone.
 	rx    receiver
 	tx    transmitter
 	peers table

@@ -2,6 +2,12 @@
 // one copy into a ring by the sender, none by the receiver for large packets. It needs
 // Linux 5.1 and no privileges; elsewhere [Listen] returns transport.ErrUnsupported.
 //
+// # Map
+//
+//	owns       rings in shared memory, one pair for each peer, and their bells
+//	called by  erpc by the contract
+//	never      a peer reaches memory of others; a dead peer leaves files behind
+//
 // # Addresses
 //
 // An endpoint has a random address, which is never used again, and if it likes a name,
@@ -52,8 +58,8 @@
 // shares with us at any time, send anything over its socket, and stop or die. It can
 // neither make us read or write elsewhere, nor fault us (the file's size is sealed), nor
 // take our wake-ups from others (it has neither our eventfd nor write access to our
-// bell), nor use more memory than [Config.MaxMemory]. Packets of up to 256 bytes are copied out before
-// anyone sees them; larger ones stay where the sender can change them, which
+// bell), nor use more memory than [Config.MaxMemory]. Packets of up to 256 bytes are copied out
+// before anyone sees them; larger ones stay where the sender can change them, which
 // transport.Path.Shared says. It can make us busy, as any sender of packets can.
 //
 // Nobody else can touch packets, which transport.Path.Private says: only the two processes have

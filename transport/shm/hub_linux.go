@@ -38,7 +38,7 @@ type hub struct {
 	sockets   map[*net.UnixConn]struct{}
 }
 
-// event is what the hub tells the using goroutine.
+// event goes from the hub to the using goroutine.
 type event struct {
 	kind int
 	peer *peer          // of eventOpen and eventGone

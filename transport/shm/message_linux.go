@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is what endpoints say to each other while they connect. Sockets keep the
+// message goes between endpoints while they connect. Sockets keep the
 // boundaries of messages (SOCK_SEQPACKET).
 //
 //	connecting side -> hello   + the pair's memory file, its bell's

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiter is what Wait sleeps on: an epoll instance with Wake's eventfd and the sockets of all
+// waiter has what wakes Wait: an epoll instance with Wake's eventfd and the sockets of all
 // peers, on which a peer that sees our bell sends a byte. Peers do not get the eventfd: one that
 // reads from it could steal the wake-ups of others.
 type waiter struct {

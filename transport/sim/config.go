@@ -57,7 +57,7 @@ type Config struct {
 	// the least it may be.
 	WireOverhead, MinWire int
 
-	// SwitchLatency is what each switch on the way adds.
+	// SwitchLatency is added by each switch on the way.
 	SwitchLatency time.Duration
 	// CutThrough lets a switch send a packet on before its last bit has come, if
 	// the outgoing link is no faster than the incoming one.

@@ -2,6 +2,12 @@
 // with shared buffers and ECN, and faults, all on a virtual clock. The endpoint
 // code that runs over a real network runs over it unchanged.
 //
+// # Map
+//
+//	owns       virtual time, links, switches, cores, faults
+//	called by  erpc by the contract; simhost, tests, experiments
+//	never      two runs with one seed differ
+//
 // # Determinism
 //
 // A [Network] has one event queue, ordered by time and then by the order in

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// Driver is what owns an endpoint and makes it work, such as the event loop of
+// Driver owns an endpoint and makes it work, such as the event loop of
 // an RPC endpoint.
 type Driver interface {
 	// RunOnce does one round of work: receive, process, send, without waiting.

@@ -32,7 +32,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// What cannot be sent counts as taken; what nobody listens to is lost in the network.
+// A packet that cannot be sent counts as taken; one without a listener is lost.
 func TestUnsendable(t *testing.T) {
 	n := newNet(t, Config{MTU: 100})
 	a, b := pairOf(t, n)
@@ -180,7 +180,7 @@ func TestClose(t *testing.T) {
 		t.Error("TxBurst:", err)
 	}
 	want(t, "Wait", b.Wait(time.Hour), transport.ErrClosed)
-	// What is on the way is received by the next owner of the address.
+	// Packets on the way are received by the next owner of the address.
 	b2 := open(t, n, EndpointConfig{Node: 1})
 	want(t, "address", b2.LocalAddr(), b.LocalAddr())
 	for n.Step() {

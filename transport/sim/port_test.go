@@ -141,7 +141,7 @@ func TestDynamicThreshold(t *testing.T) {
 	}
 }
 
-// What other ports have sent meanwhile counts as free, although nobody asked them.
+// Memory that other ports have freed meanwhile counts as free, although nobody asked them.
 func TestBufferFreedElsewhere(t *testing.T) {
 	n := newNet(t, Config{LinkBitsPerSec: 8e9, SwitchBuffer: 1000})
 	a, b := pairOf(t, n)

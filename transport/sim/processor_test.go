@@ -117,7 +117,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// What waits is bounded, and what a burst submits comes when its time has passed.
+// The queue is bounded, and what a burst submits comes when its time has passed.
 func TestSubmit(t *testing.T) {
 	n := newNet(t, Config{})
 	p := cores(t, n, ProcessorConfig{Cores: 2})
@@ -194,7 +194,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// Who spins keeps the core from others until its slice is over, unless it yields.
+// A thread that spins keeps the core from others until its slice is over, unless it yields.
 func TestSpinningBesideWork(t *testing.T) {
 	for _, c := range []struct {
 		yield     bool
@@ -358,4 +358,46 @@ func TestBadProcessors(t *testing.T) {
 	}
 	n.Charge(time.Second) // nobody runs
 	want(t, "time", n.Now(), StartTime)
+}
+
+// TestOwnThread: a thread without an endpoint wakes late, goes on at once while it spins, and
+// changes how it waits.
+func TestOwnThread(t *testing.T) {
+	n := newNet(t, Config{})
+	p := cores(t, n, ProcessorConfig{Cores: 1, Wake: 5 * us})
+	var at []time.Duration
+	th, err := p.NewThread(Waiting{SpinFor: 20 * us}, func() {
+		at = append(at, n.Now().Sub(StartTime))
+		n.Charge(10 * us)
+	})
+	if err != nil || !th.Asleep() {
+		t.Fatal(err, th.Asleep())
+	}
+	th.Wake()                // 5 to 15 us, spins until 35
+	n.After(20*us, th.Wake)  // 20 to 30, spins until 50
+	n.After(25*us, th.Wake)  // 30 to 40, spins until 60
+	n.After(100*us, th.Wake) // 105 to 115
+	n.After(110*us, func() { _ = th.SetWaiting(Waiting{}) })
+	n.After(120*us, th.Wake) // 125
+	n.After(58*us, func() {
+		if th.Asleep() {
+			t.Error("asleep before its time")
+		}
+	})
+	n.After(61*us, func() {
+		if !th.Asleep() {
+			t.Error("awake after its time")
+		}
+	})
+	n.RunUntil(StartTime.Add(time.Millisecond))
+	wantTimes(t, "bursts", at, 5*us, 20*us, 30*us, 105*us, 125*us)
+	if st := th.Stats(); st.Busy != 50*us || st.Spun != 25*us || st.Wakes != 3 {
+		t.Errorf("%+v", st)
+	}
+	if th.SetWaiting(Waiting{SpinFor: -1}) == nil {
+		t.Error("a negative time to spin is taken")
+	}
+	if _, err := p.NewThread(Waiting{}, nil); err == nil {
+		t.Error("a thread without a burst is made")
+	}
 }

@@ -79,6 +79,34 @@ func (p *Processor) newThread(w Waiting, start func()) (*Thread, error) {
 	return t, nil
 }
 
+// NewThread adds a thread without an endpoint, asleep. Each time that it is woken, burst is called
+// when the thread has a core: it does something, and calls Network.Charge for its time.
+func (p *Processor) NewThread(w Waiting, burst func()) (*Thread, error) {
+	if burst == nil {
+		return nil, fmt.Errorf("%w: a thread without a burst", errConfig)
+	}
+	return p.newThread(w, burst)
+}
+
+// Wake says that there is something to do. A thread that spins begins its burst at once, one
+// in a burst begins another one after it, one that sleeps comes after ProcessorConfig.Wake.
+func (t *Thread) Wake() { t.notify() }
+
+// SetWaiting changes what the thread does when it has nothing to do, from its present or next
+// burst on.
+func (t *Thread) SetWaiting(w Waiting) error {
+	if w.SpinFor < 0 {
+		return fmt.Errorf("%w: waiting %+v", errConfig, w)
+	}
+	t.wait = w
+	return nil
+}
+
+// Asleep reports whether the thread sleeps and has not been woken.
+func (t *Thread) Asleep() bool {
+	return t.state == isAsleep || t.state == isParked && t.until <= t.proc.net.now
+}
+
 // Stats returns the counters as of now.
 func (t *Thread) Stats() ThreadStats {
 	if t.core != nil {

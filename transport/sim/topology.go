@@ -18,7 +18,7 @@ type node struct {
 	paths []*faults // by destination node: faults in place of the network's
 }
 
-// binding is what a port of a node is bound to.
+// binding is the other end of a bound port of a node.
 type binding struct {
 	ep      *Endpoint
 	crashID uint64 // packets sent before this one died with an earlier owner

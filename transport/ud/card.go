@@ -26,7 +26,7 @@ const (
 	refuseNoWay
 )
 
-// card is what endpoints tell each other when they meet; doc.go has its layout.
+// card is the message of two endpoints that meet; doc.go has its layout.
 type card struct {
 	kind    byte
 	layer   byte

@@ -122,7 +122,7 @@ func unsupported(err error) error { return fmt.Errorf("ud: %w: %w", transport.Er
 // txBatch is half of what is usually in flight: see package udp.
 const txBatch = 32
 
-// hostDelay is what two hosts add to a round trip without any congestion: nothing
+// hostDelay is two hosts' part of a round trip without any congestion: nothing
 // when the adapter is hardware. With soft-RoCE the kernel computes a checksum over every
 // packet on the processors that also run the program, so that a full window waits for them.
 func hostDelay(a verbs.DeviceAttr) time.Duration {

@@ -260,7 +260,7 @@ func (c *Conn) reset() error {
 	if err != nil {
 		return c.broken(err)
 	}
-	// What the completion queues still hold belongs to requests that are gone.
+	// Entries left in the completion queues belong to requests that are gone.
 	for {
 		if err := c.rx.poll(rxBurst); err != nil {
 			return c.broken(err)
@@ -331,7 +331,8 @@ func (c *Conn) Unregister(mem []byte, _ uint32) {
 	}
 }
 
-// Stats returns counters since the start. What the adapter drops for lack of buffers it does not tell.
+// Stats returns counters since the start. What the adapter drops for lack of buffers it does not
+// tell.
 func (c *Conn) Stats() transport.Stats {
 	t, r := &c.tx, &c.rx
 	return transport.Stats{TxPackets: t.packets, TxBytes: t.bytes, TxDropped: t.dropped, TxStalls: t.stalls, TxCalls: t.calls,

@@ -3,6 +3,12 @@
 // package internal/verbs in full, libibverbs at run time and a device; what is missing
 // [Listen] says, with an error that matches transport.ErrUnsupported.
 //
+// # Map
+//
+//	owns       queue pairs, registered memory, and the socket at which endpoints meet
+//	called by  erpc by the contract
+//	never      memory is given back while the adapter may write to it
+//
 // # Addresses, and how endpoints meet
 //
 // A datagram needs more than an IP address and a port: the peer's GID or LID, the number of its
@@ -48,8 +54,8 @@
 //
 // A ring of buffers is posted, each with 40 bytes in front for the global route header (GRH), whose
 // source GID together with the queue pair number names the sender. Over RoCE v2 with IPv4 the
-// last 20 of them are the IPv4 header and the others undefined (RoCEv2 annex A17). The ECN field there says
-// whether a switch marked the packet. Packets are handed out where they arrived; their
+// last 20 of them are the IPv4 header and the others undefined (RoCEv2 annex A17). The ECN field
+// there says whether a switch marked the packet. Packets are handed out where they arrived; their
 // buffers are posted again, many at once, after the next RxBurst.
 //
 // # Sending
@@ -58,15 +64,15 @@
 // into a ring of send buffers; the adapter reads larger ones where they are, if their memory
 // was registered ([Conn.Register]). One call posts a burst. Only every so many requests are
 // signaled, that is complete visibly; that takes all before them off the queue. [Conn.Flush]
-// (eRPC, section 4.2.2) posts a signaled datagram without bytes to the own queue pair and waits for its
-// completion, after which the adapter refers to no buffer. It is for rare events only.
+// (eRPC, section 4.2.2) posts a signaled datagram without bytes to the own queue pair and waits for
+// its completion, after which the adapter refers to no buffer. It is for rare events only.
 //
 // # Sleeping
 //
 // Wait arms the completion queue, looks at it once more and sleeps on the completion
-// channel, an eventfd for Wake, the device's asynchronous events, and the device's node in /dev, since some
-// drivers tell of their removal in no other way. An endpoint that spins arms nothing, and looks
-// after the device every few thousand polls.
+// channel, an eventfd for Wake, the device's asynchronous events, and the device's node in /dev,
+// since some drivers tell of their removal in no other way. An endpoint that spins arms nothing,
+// and looks after the device every few thousand polls.
 //
 // # Failures
 //

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// What can be wrong; errors of this package wrap one of these, transport.ErrUnsupported, or
+// Faults; errors of this package wrap one of these, transport.ErrUnsupported, or
 // an error of internal/verbs.
 var (
 	ErrNoDevice   = errors.New("no such RDMA device")

@@ -238,7 +238,8 @@ func TestForeignPackets(t *testing.T) {
 	}
 }
 
-// TestBrokenQueuePair: a queue pair that falls into an error state is reset, and packets flow again.
+// TestBrokenQueuePair: a queue pair that falls into an error state is reset, and packets flow
+// again.
 func TestBrokenQueuePair(t *testing.T) {
 	a, b := pairOf(t, Config{})
 	for round := range 4 {

@@ -11,7 +11,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/verbs"
 )
 
-// hardware is what an endpoint has of its device.
+// hardware holds the objects of an endpoint at its device.
 type hardware struct {
 	place
 	dev    *verbs.Device

@@ -111,17 +111,17 @@ func (m *meeting) reply(c card, query uint64, to netip.AddrPort) {
 	_, _ = m.conn.WriteToUDPAddrPort(b[:], to) // if it gets lost the query comes again
 }
 
-// unproven is what introduce returns for somebody who claims the address of another.
+// unproven is the result of introduce for a sender that claims the address of another.
 const unproven = 0xFF
 
-// identity is what of a card tells endpoints apart.
+// identity is the part of a card by which endpoints differ.
 func (c *card) identity() card {
 	return card{gid: c.gid, lid: c.lid, qpn: c.qpn, qkey: c.qkey, mtu: c.mtu}
 }
 
-// introduce makes a peer of a card, for collect. It returns the reason if it cannot. A query does not prove that its
-// sender has the address it claims; proven says that an answer from there does: only with that an address
-// passes from one queue pair to another.
+// introduce makes a peer of a card, for collect. It returns the reason if it cannot. A query does
+// not prove that its sender has the address it claims; proven says that an answer from there does:
+// only with that an address passes from one queue pair to another.
 func (m *meeting) introduce(c *card, addr transport.Addr, proven bool) (reason byte) {
 	if c.layer != m.own.layer || c.gidKind != m.own.gidKind || c.gidKind == kindIB && [8]byte(c.gid[:8]) != [8]byte(m.own.gid[:8]) {
 		return refuseMismatch

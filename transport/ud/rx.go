@@ -70,7 +70,8 @@ func (r *receiver) release() {
 	}
 }
 
-// fill posts the free slots. They stay free if that fails; the queue pair is in an error state then.
+// fill posts the free slots. They stay free if that fails; the queue pair is in an error state
+// then.
 func (r *receiver) fill() error {
 	r.repost = r.repost[:0]
 	for _, slot := range r.free {

@@ -101,7 +101,7 @@ func (t *transmitter) room(want int) int {
 	return min(free, want)
 }
 
-// reap takes completions. It reports false if one tells of an error.
+// reap takes completions. It reports false if one is an error.
 func (t *transmitter) reap() (ok bool) {
 	n, err := t.h.sendCQ.Poll(t.wc[:])
 	ok = err == nil

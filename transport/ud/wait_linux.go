@@ -22,7 +22,7 @@ const (
 	pollNode // only if the node is known
 )
 
-// waiter is what Wait sleeps on: completions, Wake's eventfd, and the device's own events.
+// waiter has what wakes Wait: completions, Wake's eventfd, and the device's own events.
 type waiter struct {
 	sleeper poll.Sleeper
 	nodeFD  int // inotify of the folder with the device's node, or -1

@@ -25,12 +25,12 @@ const (
 	maxBuffer     = 1 << 30
 )
 
-// hostDelay is what two hosts add to a round trip through sockets without any congestion:
+// hostDelay is two hosts' part of a round trip through sockets without any congestion:
 // a wake-up of either side (tens of microseconds) and packets that wait in batches.
 const hostDelay = 100 * time.Microsecond
 
-// txBatch is how many packets are worth a train of their own where one side waits for the other: half of
-// what is usually in flight, so that both have work.
+// txBatch is how many packets are worth a train of their own where one side waits for the other:
+// half of what is usually in flight, so that both have work.
 const txBatch = 32
 
 // Config describes a socket. The zero Config is a good one.

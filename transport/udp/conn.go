@@ -8,7 +8,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// implementation is what both implementations offer: the contract but for what Conn does
+// implementation is common to both implementations: the contract but for what Conn does
 // itself, and the errors that the network reported about packets sent earlier.
 type implementation interface {
 	Caps() transport.Caps

@@ -1,6 +1,12 @@
 // Package udp carries packets over the kernel's UDP sockets. It is the default
 // transport: it needs no privileges and works over IPv4 and IPv6.
 //
+// # Map
+//
+//	owns       a UDP socket, its rings of buffers, trains
+//	called by  erpc by the contract
+//	never      a packet is joined or cut; it waits inside RxBurst or TxBurst
+//
 // # How it is fast on Linux
 //
 // One system call moves many packets. Consecutive packets of equal size to one

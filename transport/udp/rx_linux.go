@@ -16,7 +16,7 @@ const (
 	rxSkew = 5 * 64
 )
 
-// rxMeta is what the kernel fills in for one message beside its bytes.
+// rxMeta is filled in by the kernel for one message, beside its bytes.
 type rxMeta struct {
 	from    sockaddr
 	control [144]byte // room for UDP_GRO, and a TOS and a PKTINFO of each family

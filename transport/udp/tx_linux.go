@@ -26,7 +26,7 @@ const (
 	pendingTries = 8
 )
 
-// verdict is what became of a packet or train.
+// verdict is the fate of a packet or train.
 type verdict int
 
 const (

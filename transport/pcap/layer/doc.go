@@ -12,4 +12,10 @@
 // package wire refuses becomes gopacket's DecodeFailure layer, with wire's error. That is what
 // wire's Parse and CheckExtensions refuse; an ERR whose body is broken is a layer without a
 // [ERPC.Fault].
+//
+// # Map
+//
+//	owns       the eRPC layers of gopacket
+//	called by  erpc decode, and programs that read captures
+//	never      a malformed packet makes it panic
 package layer

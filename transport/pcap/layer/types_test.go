@@ -53,7 +53,7 @@ func TestErr(t *testing.T) {
 		string(e.Fault.Details) != "details" {
 		t.Errorf("%+v", e.Fault)
 	}
-	// What is there of an ERR is gone with the next packet.
+	// Fields of an ERR are gone with the next packet.
 	pkt, err := build(&ERPC{Header: wire.Header{Type: wire.TypeAck, Session: 1}}, nil,
 		gopacket.SerializeOptions{})
 	if err != nil || e.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback) != nil ||

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkBulk makes calls with requests of 8 MiB, one after the other, in turns with the same bytes sent raw in
-// trains of packets of the same size, since what the machine can do changes from one second to the next. An operation
-// is one request, and its bytes raw: once as trains that are always the same bytes and that nobody reads, and once
-// ("copied") from a message in memory to another one, which is the least that carrying a message takes.
-// Credits are how many packets may be in flight.
+// BenchmarkBulk makes calls with requests of 8 MiB, one after the other, in turns with the same
+// bytes sent raw in trains of packets of the same size, since what the machine can do changes from
+// one second to the next. An operation is one request, and its bytes raw: once as trains that are
+// always the same bytes and that nobody reads, and once ("copied") from a message in memory to
+// another one, which is the least that carrying a message takes. Credits are how many packets may
+// be in flight.
 func BenchmarkBulk(b *testing.B) {
 	const message = 8 << 20
 	for _, size := range []int{1400, 8900} {
@@ -52,8 +53,8 @@ func pin(b *testing.B, cpu int) (undo func()) {
 	}
 }
 
-// contest moves b.N messages raw, copied and by calls, in turns, and reports the medians and how long a cache line takes to the other
-// processor and back.
+// contest moves b.N messages raw, copied and by calls, in turns, and reports the medians and how
+// long a cache line takes to the other processor and back.
 func contest(b *testing.B, message int, sides ...side) {
 	var turn, stop, line atomic.Uint32
 	done := make(chan struct{})
@@ -102,7 +103,8 @@ func contest(b *testing.B, message int, sides ...side) {
 	b.ReportMetric(bounce, "line-ns")
 }
 
-// rawBulk returns the raw side: trains of up to 64 KB, four in a call, no more under way than the ring has room for.
+// rawBulk returns the raw side: trains of up to 64 KB, four in a call, no more under way than the
+// ring has room for.
 func rawBulk(b *testing.B, size, message int) side {
 	x := newBench(b, 9000, Config{})
 	train := min((maxFrame-rawudp.MaxHeader)/size, 64)

@@ -28,7 +28,7 @@ const (
 	// MaxRing is the largest ring.
 	MaxRing = 16384
 
-	// ringUnit is what rings are multiples of: so many frames are whole pages, of 64 KiB too.
+	// ringUnit divides the size of each ring: so many frames are whole pages, of 64 KiB too.
 	ringUnit = 128
 )
 

@@ -117,7 +117,8 @@ func (d *device) options(offload bool, cfg Config) error {
 	return nil
 }
 
-// reserveFor returns the bytes to leave free in front of a frame so that its UDP payload begins on a cache line.
+// reserveFor returns the bytes to leave free in front of a frame so that its UDP payload begins on
+// a cache line.
 func reserveFor(v6, vnet bool) int {
 	net := 80 // where the kernel puts the IP header: struct tpacket2_hdr, sockaddr_ll, Ethernet, aligned
 	if vnet {

@@ -89,8 +89,8 @@ func TestRPCWhileLinkIsDown(t *testing.T) {
 	}
 }
 
-// TestRPCOverDeletedLink: when the link is deleted calls fail, and both loops end with errors that name
-// their links.
+// TestRPCOverDeletedLink: when the link is deleted calls fail, and both loops end with errors that
+// name their links.
 func TestRPCOverDeletedLink(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	server := listenOn(t, p.B, p.B.IP4, Config{})

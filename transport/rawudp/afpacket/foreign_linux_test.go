@@ -56,7 +56,8 @@ func TestForeignTraffic(t *testing.T) {
 	}
 }
 
-// TestTooLarge: packets larger than the endpoint's MTU are dropped and counted, alone and in trains.
+// TestTooLarge: packets larger than the endpoint's MTU are dropped and counted, alone and in
+// trains.
 func TestTooLarge(t *testing.T) {
 	p := vethtest.New(t, 9000)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{MTU: 1400})
@@ -168,8 +169,8 @@ func dialFrom(t *testing.T, s *vethtest.Side, to netip.AddrPort) (c *net.UDPConn
 	return c
 }
 
-// TestVLANInterface: over an interface of a VLAN an endpoint gets that VLAN's packets, and the one of
-// the untagged interface below, on the same port, its own.
+// TestVLANInterface: over an interface of a VLAN an endpoint gets that VLAN's packets, and the one
+// of the untagged interface below, on the same port, its own.
 func TestVLANInterface(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	switch err := p.AddVLAN(5); {

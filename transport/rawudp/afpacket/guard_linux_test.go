@@ -115,8 +115,8 @@ func TestGuardOfKilledProcess(t *testing.T) {
 	}
 }
 
-// TestGuardKeepsKernelOut counts what the kernel's own socket of the endpoint's port gets: everything
-// without guard (and drops it), nothing with.
+// TestGuardKeepsKernelOut counts what the kernel's own socket of the endpoint's port gets:
+// everything without guard (and drops it), nothing with.
 func TestGuardKeepsKernelOut(t *testing.T) {
 	for _, guard := range []Guard{GuardMust, GuardOff} {
 		p := vethtest.New(t, 1500)
@@ -269,8 +269,8 @@ func TestListenErrors(t *testing.T) {
 	})
 }
 
-// TestNeighbours: one that does not answer and one that no route leads to are told apart; a static one is
-// not asked for.
+// TestNeighbours: one that does not answer and one that no route leads to are told apart; a static
+// one is not asked for.
 func TestNeighbours(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	silent := netip.MustParseAddr("10.111.0.77")

@@ -10,7 +10,8 @@ import (
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 )
 
-// TestLinks: endpoints err with the link's name while it is down or gone, sleep meanwhile, and work again when it is back.
+// TestLinks: endpoints err with the link's name while it is down or gone, sleep meanwhile, and work
+// again when it is back.
 func TestLinks(t *testing.T) {
 	rawtest.TestLinks(t, &rawtest.Device{
 		Listen: func(t *testing.T, s *vethtest.Side, ip netip.Addr, grace time.Duration) transport.Transport {

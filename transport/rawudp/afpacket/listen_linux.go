@@ -23,9 +23,9 @@ type Conn struct {
 
 // Listen opens an endpoint on addr: "host:port", where host is an IP address of the interface; an
 // empty one means the interface's first address, IPv4 before IPv6, and port 0 one that the
-// system picks. The interface and its addresses are those of the calling thread's network namespace.
-// Errors match transport.ErrBadAddress or transport.ErrUnsupported, are a *ConfigError, a
-// *rawudp.LinkError, a *rawudp.PrivilegeError, or the system's. The caller must Close the Conn.
+// system picks. The interface and its addresses are those of the calling thread's network
+// namespace. Errors match transport.ErrBadAddress or transport.ErrUnsupported, are a *ConfigError,
+// a *rawudp.LinkError, a *rawudp.PrivilegeError, or the system's. The caller must Close the Conn.
 func Listen(addr string, cfg Config) (*Conn, error) {
 	cfg, err := cfg.complete()
 	if err != nil {

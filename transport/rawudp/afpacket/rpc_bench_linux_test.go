@@ -10,8 +10,8 @@ import (
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 )
 
-// BenchmarkRPC makes calls of the library one after the other across a pair, over packet sockets and
-// over the kernel's UDP sockets.
+// BenchmarkRPC makes calls of the library one after the other across a pair, over packet sockets
+// and over the kernel's UDP sockets.
 func BenchmarkRPC(b *testing.B) {
 	for _, name := range []string{"afpacket", "udp"} {
 		b.Run(name, func(b *testing.B) {

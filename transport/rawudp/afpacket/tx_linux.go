@@ -9,8 +9,8 @@ import (
 
 const (
 	txFrames = 32 // most frames of a sendmmsg
-	// maxSegments is the most packets that the kernel takes in a train (UDP_MAX_SEGMENTS since 6.11; 64 before,
-	// which it also says of larger ones by refusing them).
+	// maxSegments is the most packets that the kernel takes in a train (UDP_MAX_SEGMENTS since 6.11;
+	// 64 before, which it also says of larger ones by refusing them).
 	maxSegments = 128
 	maxPieces   = 2 * maxSegments // of a frame outside the staging area
 	txLead      = 16              // bytes in front of a frame; the virtio header ends there
@@ -125,7 +125,8 @@ func (s *sender) head(i int) []byte {
 		binary.NativeEndian.PutUint16(h[6:], uint16(f.L4))
 		binary.NativeEndian.PutUint16(h[8:], udpCheck)
 	}
-	// What the kernel copies into the first part of its buffer: without, it wants all of it in one piece of memory.
+	// What the kernel copies into the first part of its buffer: without, it wants all of it in one
+	// piece of memory.
 	binary.NativeEndian.PutUint16(h[2:], uint16(f.Header))
 	if f.Segment > 0 {
 		h[1] = vnetGSOUDP

@@ -20,7 +20,8 @@ const (
 	benchBurst = 32 // packets
 )
 
-// names are the sides of a contest: raw sockets, raw sockets that look into what they get, the transport.
+// names are the sides of a contest: raw sockets, raw sockets that look into what they get, the
+// transport.
 var names = [3]string{"raw", "look", "ours"}
 
 // side is one way to use a pair of endpoints.
@@ -54,9 +55,10 @@ func pin(b *testing.B, cpu int) (undo func()) {
 	}
 }
 
-// contest does b.N operations both ways, slice by slice in turn, since what the machine can do changes from one
-// second to the next. It returns how long the slices took, and reports how long a cache line takes to the other
-// processor and back: not always the same on a virtual machine, and only who looks into packets feels it.
+// contest does b.N operations both ways, slice by slice in turn, since what the machine can do
+// changes from one second to the next. It returns how long the slices took, and reports how long a
+// cache line takes to the other processor and back: not always the same on a virtual machine, and
+// only who looks into packets feels it.
 func contest(b *testing.B, slice int, sides [3]side) (took [3][]time.Duration) {
 	var turn, stop, line atomic.Uint32
 	done := make(chan struct{})
@@ -268,7 +270,8 @@ func rawOneWay(b *testing.B, mode Mode, size int, look bool) side {
 	return oneWay(near.send, func() int { return far.take(64) })
 }
 
-// oneWay returns a side that sends packets and keeps no more under way than the receiver has room for.
+// oneWay returns a side that sends packets and keeps no more under way than the receiver has room
+// for.
 func oneWay(send func(n int) int, take func() int) side {
 	var got atomic.Int64 // all of them
 	all := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// BenchmarkBulk makes calls with requests of 8 MiB, one after the other, beside the same bytes sent raw in frames of the
-// same size. An operation is one request.
+// BenchmarkBulk makes calls with requests of 8 MiB, one after the other, beside the same bytes sent
+// raw in frames of the same size. An operation is one request.
 func BenchmarkBulk(b *testing.B) {
 	const message = 8 << 20
 	for _, size := range []int{1400, 3400} {

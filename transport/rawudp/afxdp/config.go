@@ -52,7 +52,8 @@ const (
 const (
 	// MaxPacket is the largest packet over IPv4 in bytes, headers of IP and UDP not included.
 	MaxPacket = frameSize - 14 - 20 - 8
-	// EndpointMemory is the locked memory in bytes that an endpoint takes for each queue with DefaultRing.
+	// EndpointMemory is the locked memory in bytes that an endpoint takes for each queue with
+	// DefaultRing.
 	EndpointMemory = (DefaultRing + txChunks + rxSpare) * chunkSize
 	// DefaultRing is the default number of frames of a receive ring.
 	DefaultRing = 512
@@ -76,8 +77,8 @@ var (
 )
 
 // Config describes an endpoint. The zero Config is a good one. Ring, Endpoints, Queues and Mode are
-// those of the first endpoint of the process on the link, whatever later ones say; but a Mode that differs
-// from what the link is in is an error.
+// those of the first endpoint of the process on the link, whatever later ones say; but a Mode that
+// differs from what the link is in is an error.
 type Config struct {
 	// Interface is the name of the network interface. "" means the one that has the IP
 	// address given to Listen.
@@ -90,15 +91,15 @@ type Config struct {
 	// Neighbours are MAC addresses that override the kernel's tables: of peers on the link, or of the
 	// gateway to them.
 	Neighbours map[netip.Addr]rawudp.MAC
-	// Ring is the number of frames of a receive ring, a power of 2. There is one for each queue. 0 means
-	// DefaultRing.
+	// Ring is the number of frames of a receive ring, a power of 2. There is one for each queue. 0
+	// means DefaultRing.
 	Ring int
 	// Endpoints is how many endpoints of this process can share the link. Each takes
-	// (Ring + 352) * 4 KiB of locked memory for each queue, also before it is opened: EndpointMemory by default.
-	// 0 means DefaultEndpoints.
+	// (Ring + 352) * 4 KiB of locked memory for each queue, also before it is opened: EndpointMemory
+	// by default. 0 means DefaultEndpoints.
 	Endpoints int
-	// Queues is the most receive queues to take frames from, beginning with the first. Frames that come
-	// in through others are left to the kernel, which drops them. 0 means all, up to MaxQueues.
+	// Queues is the most receive queues to take frames from, beginning with the first. Frames that
+	// come in through others are left to the kernel, which drops them. 0 means all, up to MaxQueues.
 	Queues int
 	// Mode says where the XDP program runs.
 	Mode Mode

@@ -66,9 +66,9 @@ func (d *device) use(m *member) {
 	d.member, d.next, d.out = m, 0, m.lanes[m.slot%len(m.lanes)]
 }
 
-// arm has FD tell of what happens on the lanes, and reports whether it will. The kernel does much work for each
-// frame that comes in on an armed lane, so lanes are armed only while somebody is about to sleep. What came in
-// before counts, too.
+// arm has FD tell of what happens on the lanes, and reports whether it will. The kernel does much
+// work for each frame that comes in on an armed lane, so lanes are armed only while somebody is
+// about to sleep. What came in before counts, too.
 func (d *device) arm() bool {
 	d.armed = true
 	d.event.Events = unix.EPOLLIN
@@ -137,8 +137,8 @@ func (d *device) forget() {
 	}
 }
 
-// Pending implements rawudp.Device. Where FD cannot be had to tell of frames it says that there are some, so that nobody
-// sleeps in vain.
+// Pending implements rawudp.Device. Where FD cannot be had to tell of frames it says that there are
+// some, so that nobody sleeps in vain.
 func (d *device) Pending() bool {
 	for _, l := range d.lanes {
 		if l.pending() {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRPC makes calls of the library across the pair: XDP to XDP, with loss, and to and from packet sockets and
-// kernel sockets, which speak the same on the wire.
+// TestRPC makes calls of the library across the pair: XDP to XDP, with loss, and to and from packet
+// sockets and kernel sockets, which speak the same on the wire.
 func TestRPC(t *testing.T) {
 	small, large := 20_000, 10
 	if testing.Short() {
@@ -85,8 +85,8 @@ func packetOn(tb testing.TB, s *vethtest.Side, ip netip.Addr) *afpacket.Conn {
 	return c
 }
 
-// TestOffloads: in generic mode packets that a peer's kernel left to hardware never come in joined. With the
-// peer's offload off all of them come in.
+// TestOffloads: in generic mode packets that a peer's kernel left to hardware never come in joined.
+// With the peer's offload off all of them come in.
 func TestOffloads(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := packetOn(t, p.A, p.A.IP4), listenOn(t, p.B, p.B.IP4, Config{Mode: ModeGeneric})
@@ -151,8 +151,8 @@ func TestRPCWhileLinkIsDown(t *testing.T) {
 	}
 }
 
-// TestRPCOverDeletedLink: when the link is deleted calls fail, and both loops end with errors that name
-// their links.
+// TestRPCOverDeletedLink: when the link is deleted calls fail, and both loops end with errors that
+// name their links.
 func TestRPCOverDeletedLink(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	server := listenOn(t, p.B, p.B.IP4, Config{})

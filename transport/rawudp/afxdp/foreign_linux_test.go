@@ -56,8 +56,8 @@ func TestForeignTraffic(t *testing.T) {
 	}
 }
 
-// TestTooLarge: packets larger than the endpoint's MTU are dropped and counted; frames that are larger than
-// a chunk are left to the kernel.
+// TestTooLarge: packets larger than the endpoint's MTU are dropped and counted; frames that are
+// larger than a chunk are left to the kernel.
 func TestTooLarge(t *testing.T) {
 	for _, mode := range []Mode{ModeNative, ModeGeneric} {
 		p := vethtest.New(t, 9000)
@@ -179,8 +179,8 @@ func dialFrom(t *testing.T, s *vethtest.Side, to netip.AddrPort) (c *net.UDPConn
 	return c
 }
 
-// TestVLANInterface: over an interface of a VLAN an endpoint gets that VLAN's packets, and the one of
-// the untagged interface below, on the same port, its own.
+// TestVLANInterface: over an interface of a VLAN an endpoint gets that VLAN's packets, and the one
+// of the untagged interface below, on the same port, its own.
 func TestVLANInterface(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	switch err := p.AddVLAN(5); {

@@ -17,7 +17,7 @@ type place struct {
 	index     int
 }
 
-// hub is what the endpoints of this process on one link share: the program, and the
+// hub belongs to the endpoints of this process on one link: the program, and the
 // packet memory of each queue. It lives as long as one of them does.
 type hub struct {
 	place
@@ -163,7 +163,8 @@ func (h *hub) openQueues(l rawudp.Link, mode Mode, cfg Config) error {
 	return nil
 }
 
-// virtual reports whether frames on the link come from this machine, perhaps with incomplete checksums.
+// virtual reports whether frames on the link come from this machine, perhaps with incomplete
+// checksums.
 func virtual(name string) bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -125,7 +125,8 @@ func (l *lane) send(frames []rawudp.TxFrame) (int, error) {
 	return len(frames), nil
 }
 
-// flush has the kernel take all of the transmit ring, as far as it can now. Errors are those of the link.
+// flush has the kernel take all of the transmit ring, as far as it can now. Errors are those of the
+// link.
 func (l *lane) flush() error {
 	l.unsent = false
 	for left := l.sent - atomic.LoadUint32(l.tx.consumer); ; {
@@ -153,8 +154,8 @@ func (l *lane) flush() error {
 	}
 }
 
-// takeBack takes up to n frames that the kernel has not seen out of the ring again, the last ones. It
-// looks at the ring in system calls of this thread only, unless the driver reads it.
+// takeBack takes up to n frames that the kernel has not seen out of the ring again, the last ones.
+// It looks at the ring in system calls of this thread only, unless the driver reads it.
 func (l *lane) takeBack(n int) int {
 	n = min(n, int(l.sent-atomic.LoadUint32(l.tx.consumer)))
 	for range n {

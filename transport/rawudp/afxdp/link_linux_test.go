@@ -11,7 +11,8 @@ import (
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 )
 
-// TestLinks: endpoints err with the link's name while it is down or gone, sleep meanwhile, and work again when it is back.
+// TestLinks: endpoints err with the link's name while it is down or gone, sleep meanwhile, and work
+// again when it is back.
 func TestLinks(t *testing.T) {
 	rawtest.TestLinks(t, &rawtest.Device{
 		Listen: func(t *testing.T, s *vethtest.Side, ip netip.Addr, grace time.Duration) transport.Transport {
@@ -25,7 +26,8 @@ func TestLinks(t *testing.T) {
 	})
 }
 
-// TestSharedLinkDeleted: when a link comes back all endpoints that shared it move to the new one, and share it.
+// TestSharedLinkDeleted: when a link comes back all endpoints that shared it move to the new one,
+// and share it.
 func TestSharedLinkDeleted(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	cfg := Config{Endpoints: 2, Ring: 64}

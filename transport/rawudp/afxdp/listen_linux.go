@@ -20,10 +20,10 @@ type Conn struct {
 
 // Listen opens an endpoint on addr: "host:port", where host is an IP address of the interface; an
 // empty one means the interface's first address, IPv4 before IPv6, and port 0 one that the
-// system picks. The interface and its addresses are those of the calling thread's network namespace.
-// Errors match transport.ErrBadAddress or transport.ErrUnsupported, are a *ConfigError, a
-// *rawudp.LinkError (which may match ErrBusy or ErrFull), a *rawudp.PrivilegeError, or the system's. The
-// caller must Close the Conn.
+// system picks. The interface and its addresses are those of the calling thread's network
+// namespace. Errors match transport.ErrBadAddress or transport.ErrUnsupported, are a *ConfigError,
+// a *rawudp.LinkError (which may match ErrBusy or ErrFull), a *rawudp.PrivilegeError, or the
+// system's. The caller must Close the Conn.
 func Listen(addr string, cfg Config) (*Conn, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -59,7 +59,8 @@ func Listen(addr string, cfg Config) (*Conn, error) {
 // Mode returns the mode that the link's program runs in. Only for the using goroutine.
 func (c *Conn) Mode() Mode { return c.dev.steer.mode }
 
-// Queues returns how many queues of the link the endpoint receives from. Only for the using goroutine.
+// Queues returns how many queues of the link the endpoint receives from. Only for the using
+// goroutine.
 func (c *Conn) Queues() int { return len(c.dev.lanes) }
 
 // ZeroCopy reports whether the link's driver reads and writes the packet memory itself. Only for

@@ -2,9 +2,10 @@ package afxdp
 
 import "encoding/binary"
 
-// isPartial reports whether the UDP checksum field of a frame that the program let in holds the sum of the pseudo header
-// only: the sender's kernel left the rest to hardware that the frame never met. The program sees the frame
-// only, not what the kernel knows of it. A frame damaged in memory has this value as rarely as the right one.
+// isPartial reports whether the UDP checksum field of a frame that the program let in holds the sum
+// of the pseudo header only: the sender's kernel left the rest to hardware that the frame never
+// met. The program sees the frame only, not what the kernel knows of it. A frame damaged in memory
+// has this value as rarely as the right one.
 func isPartial(p []byte) bool {
 	var addrs, udp []byte
 	switch {

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batch is how many chunks are given back to the kernel, or taken back from it, at once: the rings are shared.
+// batch is how many chunks are given back to the kernel, or taken back from it, at once: the rings
+// are shared.
 const batch = 32
 
 // pool is the packet memory of one queue of a link with its fill and completion rings. The kernel
@@ -65,7 +66,8 @@ func openPool(index, queue, slots, ring int, flags uint16) (p *pool, err error) 
 	if err = p.done.openCompletion(p.anchor, ceilPow2(tx)); err != nil {
 		return p, err
 	}
-	// A socket can be bound only with a ring of frames. A receive ring does not hold up the sending of others.
+	// A socket can be bound only with a ring of frames. A receive ring does not hold up the sending of
+	// others.
 	if err = unix.SetsockoptInt(p.anchor, unix.SOL_XDP, unix.XDP_RX_RING, 1); err != nil {
 		return p, fmt.Errorf("afxdp: %w", os.NewSyscallError("setsockopt XDP_RX_RING", err))
 	}
@@ -76,8 +78,8 @@ func openPool(index, queue, slots, ring int, flags uint16) (p *pool, err error) 
 	return p, nil
 }
 
-// bind binds the memory to its queue. A queue stays busy for a while after the sockets of whoever had
-// it were closed, since the kernel cleans up later: that is waited for.
+// bind binds the memory to its queue. A queue stays busy for a while after the sockets of whoever
+// had it were closed, since the kernel cleans up later: that is waited for.
 func (p *pool) bind(index int, flags uint16) error {
 	const patience, pause = time.Second, time.Millisecond
 	for end := monotime.Now().Add(patience); ; {
@@ -141,8 +143,8 @@ func (p *pool) put(chunks []uint64) {
 	atomic.StoreUint32(p.fill.producer, p.filled)
 }
 
-// refill gives receive chunks back to the kernel, and reports whether it did: not if another endpoint is
-// at it now, which is no reason to wait.
+// refill gives receive chunks back to the kernel, and reports whether it did: not if another
+// endpoint is at it now, which is no reason to wait.
 func (p *pool) refill(chunks []uint64) bool {
 	if !p.mu.TryLock() {
 		return false

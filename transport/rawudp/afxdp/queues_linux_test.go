@@ -43,8 +43,8 @@ func ethtool(t *testing.T, s *vethtest.Side, value unsafe.Pointer) (err error) {
 	return err
 }
 
-// TestQueues: an endpoint gets its packets from whatever queue they come in by, several endpoints send by
-// different ones, and queues that it does not have are left to the kernel.
+// TestQueues: an endpoint gets its packets from whatever queue they come in by, several endpoints
+// send by different ones, and queues that it does not have are left to the kernel.
 func TestQueues(t *testing.T) {
 	for _, mode := range []Mode{ModeNative, ModeGeneric} {
 		t.Run(mode.String(), func(t *testing.T) { queues(t, mode) })

@@ -7,11 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The raw sides of the benchmarks are the least that a program can do with the same sockets: they poll
-// the ring, answer with frames made beforehand in the same memory, and look at nothing in them, so that the bytes of
-// a packet never come to the receiver's cache: what no program that wants them can do. Those that look read a byte of each line, in
-// whatever order the processor likes. What the transport adds is the codec with its checksums, the checks, the
-// routes and the copy into the frame.
+// The raw sides of the benchmarks are the least that a program can do with the same sockets: they
+// poll the ring, answer with frames made beforehand in the same memory, and look at nothing in
+// them, so that the bytes of a packet never come to the receiver's cache: what no program that
+// wants them can do. Those that look read a byte of each line, in whatever order the processor
+// likes. What the transport adds is the codec with its checksums, the checks, the routes and the
+// copy into the frame.
 
 // rawSide is a socket used with as little as possible.
 type rawSide struct {

@@ -70,8 +70,8 @@ func other(t *testing.T, s *vethtest.Side) (cmd *exec.Cmd, said string) {
 	return cmd, string(buf[:n])
 }
 
-// TestKilledProcess: the program does not outlive its process, however that ends. While it lives, this process
-// cannot have the link, and is told why; afterwards it can.
+// TestKilledProcess: the program does not outlive its process, however that ends. While it lives,
+// this process cannot have the link, and is told why; afterwards it can.
 func TestKilledProcess(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	cmd, said := other(t, p.A)
@@ -146,8 +146,8 @@ func TestForeignProgram(t *testing.T) {
 	listenOn(t, p.A, p.A.IP4, Config{})
 }
 
-// TestShare: endpoints of one process share the link's program, each gets its own packets, and any of them can go
-// first. The program goes with the last.
+// TestShare: endpoints of one process share the link's program, each gets its own packets, and any
+// of them can go first. The program goes with the last.
 func TestShare(t *testing.T) {
 	for _, mode := range []Mode{ModeNative, ModeGeneric} {
 		p := vethtest.New(t, 1500)
@@ -202,8 +202,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// allChunks checks that no receive chunk of the queues is lost or in two places, while nothing moves. ends are all
-// endpoints on the link.
+// allChunks checks that no receive chunk of the queues is lost or in two places, while nothing
+// moves. ends are all endpoints on the link.
 func allChunks(t *testing.T, ends []*Conn) {
 	t.Helper()
 	for q, p := range ends[0].dev.pools {
@@ -264,7 +264,8 @@ func TestSlowNeighbour(t *testing.T) {
 	}
 }
 
-// TestShareUnderLoad: endpoints of one link send and receive at the same time, from goroutines of their own.
+// TestShareUnderLoad: endpoints of one link send and receive at the same time, from goroutines of
+// their own.
 func TestShareUnderLoad(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	const pairs, each = 3, 20_000

@@ -51,8 +51,8 @@ func tap(t *testing.T, s *vethtest.Side) (next func() []byte) {
 	}
 }
 
-// TestWireBytes: a frame of this transport is, to the last bit, the one that a packet socket and the kernel's UDP
-// socket send from the same address and port.
+// TestWireBytes: a frame of this transport is, to the last bit, the one that a packet socket and
+// the kernel's UDP socket send from the same address and port.
 func TestWireBytes(t *testing.T) {
 	for _, v6 := range []bool{false, true} {
 		p := vethtest.New(t, 1500)
@@ -125,8 +125,8 @@ func TestLinkLocal(t *testing.T) {
 	}
 }
 
-// TestArmed: the sockets tell of frames only from the moment on when somebody is about to sleep to the next look, and
-// nobody sleeps if they cannot.
+// TestArmed: the sockets tell of frames only from the moment on when somebody is about to sleep to
+// the next look, and nobody sleeps if they cannot.
 func TestArmed(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := listenOn(t, p.A, p.A.IP4, Config{}), listenOn(t, p.B, p.B.IP4, Config{})

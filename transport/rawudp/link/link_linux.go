@@ -34,8 +34,9 @@ type Network struct {
 var _ rawudp.Network = (*Network)(nil)
 
 // Open opens the interface of that name; "" means the one that has the address ip. It returns
-// the IP address to use: ip, or if that is the zero Addr the interface's first one, IPv4 before IPv6. The
-// calling thread's network namespace is the one meant. Errors are a *rawudp.LinkError or the system's.
+// the IP address to use: ip, or if that is the zero Addr the interface's first one, IPv4 before
+// IPv6. The calling thread's network namespace is the one meant. Errors are a *rawudp.LinkError or
+// the system's.
 func Open(name string, ip netip.Addr, cfg Config) (*Network, netip.Addr, error) {
 	n := &Network{news: -1, static: cfg.Neighbours, buf: make([]byte, 1<<16), closed: make(chan struct{})}
 	if err := n.open(name, ip.WithZone("").Unmap()); err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel knows of a neighbour.
+// The kernel's states of a neighbour.
 const (
 	pending = iota // nothing, or it is looking
 	failed         // it looked and got no answer

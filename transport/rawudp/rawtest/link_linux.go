@@ -14,7 +14,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 )
 
-// Device is what TestLinks has to know of a frame device.
+// Device describes a frame device to TestLinks.
 type Device struct {
 	// Listen opens an endpoint that is closed when the test ends. grace is its LinkGrace.
 	Listen func(t *testing.T, s *vethtest.Side, ip netip.Addr, grace time.Duration) transport.Transport
@@ -227,8 +227,8 @@ func load(t *testing.T, c transport.Transport, to transport.Addr, got *atomic.In
 	}
 }
 
-// flapsUnderLoad takes the link down and up while both ends send and receive all they can: within the
-// grace nothing fails, and packets flow again each time.
+// flapsUnderLoad takes the link down and up while both ends send and receive all they can: within
+// the grace nothing fails, and packets flow again each time.
 func (d *Device) flapsUnderLoad(t *testing.T) {
 	times := 100
 	if testing.Short() {

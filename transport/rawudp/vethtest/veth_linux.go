@@ -206,7 +206,8 @@ func (s *Side) Renumber(mac net.HardwareAddr) {
 	s.MAC = mac
 }
 
-// Learn tells the kernel the MAC address of the other side's IPv4 address, as an announcement of it would.
+// Learn tells the kernel the MAC address of the other side's IPv4 address, as an announcement of it
+// would.
 func (s *Side) Learn(other *Side) {
 	s.tb.Helper()
 	err := s.Handle.NeighSet(&netlink.Neigh{
