@@ -53,6 +53,7 @@ type Client struct {
 	modes   [256]mode
 	sizer   Sizer
 	batch   onesided.Batch
+	done    [16]onesided.Completion // room for a Poll of the link
 	now     Time
 	soonest Time // deadline, or before
 	wake    Time // READ to post
@@ -270,8 +271,11 @@ func (c *Client) Poll(now Time) int {
 }
 
 // NextWake returns when Poll has something to do if nothing comes: a time of the caller's clock,
-// now at the earliest.
+// now at the earliest. After the client's end there is nothing more to do.
 func (c *Client) NextWake() Time {
+	if c.err != nil {
+		return never
+	}
 	at := min(c.wake, c.soonest)
 	if c.open >= 0 || c.leaving != 0 || len(c.batch.Ops) > 0 {
 		at = c.now
@@ -437,9 +441,17 @@ func (c *Client) Mode(kind uint8) Mode {
 	return Fetch
 }
 
-// SetMode chooses it for the next messages, for callers that choose themselves. The mode Hybrid
-// may change it again.
-func (c *Client) SetMode(kind uint8, m Mode) { c.modes[kind].reply = m == Reply }
+// SetMode chooses it for the next calls, for callers that choose themselves. The mode Hybrid may
+// change it again.
+func (c *Client) SetMode(kind uint8, m Mode) {
+	if c.modes[kind].reply == (m == Reply) {
+		return
+	}
+	if c.open >= 0 && c.slots[c.open].entries[0].kind == kind {
+		c.flush() // its calls were made before
+	}
+	c.modes[kind].reply = m == Reply
+}
 
 // Took is the process time that the server reported last for a type.
 func (c *Client) Took(kind uint8) time.Duration { return c.modes[kind].process }

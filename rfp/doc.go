@@ -31,8 +31,9 @@
 // reader takes a message if its first word has the sequence that is due and its tail belongs to
 // that. The writer stores the first word last, so a READ that sees two moments of it is noticed
 // whichever half came first: a new first word means that all was written when it was read, and a
-// tail of the same message that all before it was. Memory that is placed in more than two pieces
-// in any order needs Checksum.
+// tail of the same message that all before it was. A message that takes two READs is read again
+// behind its first word, since the tail vouches for one READ only. Memory that is placed in more
+// than two pieces in any order needs Checksum.
 //
 // # The mode
 //
@@ -60,5 +61,10 @@
 // # Threads
 //
 // A client and a server belong to one goroutine each, which polls them. Time is an argument, or a
-// clock that the caller gives.
+// clock that the caller gives. Nothing here starts a goroutine, or sleeps.
+//
+// So they join the loop of an erpc.Rpc by being polled beside it: a loop that calls RunOnce calls
+// Poll too, and may sleep until the earlier NextWake where nothing can come by itself. Rpc has no
+// hook for that. One would cost each pass of each Rpc a look, and the order of polling, which says
+// what waits for what, is the program's affair.
 package rfp

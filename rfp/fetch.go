@@ -76,10 +76,9 @@ func (c *Client) ask(i int) {
 
 // completions takes what the link has done.
 func (c *Client) completions() {
-	var room [16]onesided.Completion
 	for {
-		n := c.link.Poll(room[:])
-		for _, d := range room[:n] {
+		n := c.link.Poll(c.done[:])
+		for _, d := range c.done[:n] {
 			if d.Err != nil {
 				return // Poll sees the link's error
 			}
@@ -88,7 +87,7 @@ func (c *Client) completions() {
 				return
 			}
 		}
-		if n < len(room) {
+		if n < len(c.done) {
 			return
 		}
 	}
@@ -137,10 +136,7 @@ func (c *Client) landed(i int) {
 		return
 	}
 	if total := messageBytes(h.size); total > s.have {
-		s.reading = true
-		c.stats.Rests++
-		c.batch.Read(clientPrivate, c.cfg.landingAt(i)+s.have, serverResponses,
-			c.cfg.responseAt(i)+s.have, total-s.have, opID(opRest, i, s.seq))
+		c.rest(i, total)
 		return
 	}
 	if !c.whole(&h, mem) {
@@ -148,6 +144,21 @@ func (c *Client) landed(i int) {
 		return
 	}
 	c.accept(i, &h, mem)
+}
+
+// rest READs what F did not cover. The tail vouches for what one READ has seen; this one sees only
+// what is complete, as the first word was there before it. So it fetches all behind that word
+// again, unless a checksum covers both READs.
+func (c *Client) rest(i, total int) {
+	s := &c.slots[i]
+	from := wordBytes
+	if c.cfg.Checksum {
+		from = s.have
+	}
+	s.reading = true
+	c.stats.Rests++
+	c.batch.Read(clientPrivate, c.cfg.landingAt(i)+from, serverResponses, c.cfg.responseAt(i)+from,
+		total-from, opID(opRest, i, s.seq))
 }
 
 // plausible ends the client if a header cannot be the server's.

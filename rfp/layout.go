@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/bits"
 	"time"
 
 	"github.com/userspace-rpc/erpc/rfp/onesided"
@@ -35,6 +36,7 @@ const (
 const (
 	headBytes    = 16
 	tailBytes    = 8
+	wordBytes    = 8
 	entryBytes   = 4
 	controlBytes = 64
 	lineBytes    = 64
@@ -131,10 +133,8 @@ func tail(nonce uint64, h *head, body []byte) uint64 {
 	t := nonce + uint64(h.seq)*0x9E3779B97F4A7C15
 	if h.flags&flagSum != 0 {
 		first, second := h.words()
-		var b [16]byte
-		binary.LittleEndian.PutUint64(b[:], first)
-		binary.LittleEndian.PutUint64(b[8:], second)
-		t ^= uint64(crc32.Update(crc32.Update(0, castagnoli, b[:]), castagnoli, body))
+		words := (first ^ bits.RotateLeft64(second, 29)) * 0xBF58476D1CE4E5B9
+		t ^= uint64(crc32.Checksum(body, castagnoli)) ^ words ^ words>>31
 	}
 	return t
 }

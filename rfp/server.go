@@ -57,8 +57,9 @@ type Server struct {
 	at       int // connection to look at next
 	stats    ServerStats
 	batch    onesided.Batch
-	queue    []reply // OneAtATime: those that wait
-	waiting  *conn   // whose reply is under way
+	done     [16]onesided.Completion // room for a Poll of a link
+	queue    []reply                 // OneAtATime: those that wait
+	waiting  *conn                   // whose reply is under way
 	current  Message
 	kinds    []uint8
 	reqs     [][]byte
@@ -76,9 +77,10 @@ type conn struct {
 	responses []byte
 	nonce     uint64
 	expect    [MaxSlots]uint32
-	at        int // slot to look at next
-	unsignal  int // replies since the last one with a completion
-	signaled  int // completions to come
+	at        int    // slot to look at next
+	unsignal  int    // replies since the last one with a completion
+	signaled  int    // completions to come
+	queued    uint64 // slots whose replies wait, a bit each
 }
 
 // signalEvery is how many replies have one completion.
@@ -273,6 +275,7 @@ func (s *Server) drop(c *conn, why error) {
 	}
 	s.queue = kept
 	_ = c.link.Close()
+	s.flushReplies() // they may have waited for this link
 }
 
 // Close ends all links.
@@ -366,9 +369,14 @@ func (s *Server) call(kind uint8, req, room []byte) (status uint8, size int) {
 	return statusOK, len(out)
 }
 
-// reply writes a result to the client too.
+// reply writes a result to the client too. A slot waits once: what is written is what it holds
+// then, so a client that does not wait for its replies makes no queue grow.
 func (s *Server) reply(c *conn, slot int) {
+	if c.queued>>slot&1 != 0 {
+		return
+	}
 	if s.cfg.OneAtATime || len(s.queue) > 0 || !s.write(c, slot) {
+		c.queued |= 1 << slot
 		s.queue = append(s.queue, reply{c, slot})
 	}
 	s.flushReplies()
@@ -381,6 +389,7 @@ func (s *Server) flushReplies() {
 		if !s.write(r.c, r.slot) {
 			return
 		}
+		r.c.queued &^= 1 << r.slot
 		s.queue = s.queue[:copy(s.queue, s.queue[1:])]
 		if s.cfg.OneAtATime {
 			s.waiting = r.c
@@ -415,8 +424,7 @@ func (s *Server) completions() {
 		if c.signaled == 0 {
 			continue
 		}
-		var room [16]onesided.Completion
-		n := c.link.Poll(room[:])
+		n := c.link.Poll(s.done[:])
 		c.signaled -= n
 		if n > 0 && s.waiting == c {
 			s.waiting = nil

@@ -39,7 +39,7 @@ func (s *Store) Warm(kinds []uint8, reqs [][]byte) {
 		key := req
 		if kinds[i] == Put {
 			var ok bool
-			if key, _, ok = splitPut(req); !ok {
+			if key, _, ok = SplitPut(req); !ok {
 				continue
 			}
 		}
@@ -64,7 +64,7 @@ func (s *Store) get(key, resp []byte) ([]byte, error) {
 }
 
 func (s *Store) put(req, resp []byte) ([]byte, error) {
-	key, value, ok := splitPut(req)
+	key, value, ok := SplitPut(req)
 	if !ok {
 		return nil, ErrRequest
 	}
@@ -93,7 +93,8 @@ func AppendPut(b, key, value []byte) []byte {
 	return append(append(append(b, byte(len(key))), key...), value...)
 }
 
-func splitPut(req []byte) (key, value []byte, ok bool) {
+// SplitPut reads the request of a PUT. Key and value are parts of it.
+func SplitPut(req []byte) (key, value []byte, ok bool) {
 	if len(req) < 1 || req[0] == 0 || len(req) < 1+int(req[0]) {
 		return nil, nil, false
 	}

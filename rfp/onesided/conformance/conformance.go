@@ -201,7 +201,9 @@ func order(t *testing.T, open Open) {
 // signals holds that completions come for those operations that have one, in their order.
 func signals(t *testing.T, open Open) {
 	r := start(t, open)
-	var want []uint64
+	want := []uint64{1000, 1001} // a WRITE behind a READ that takes longer
+	r.b.Read(private, 0, both, 0, regionSize, want[0])
+	r.b.Write(private, 0, both, 0, 8, want[1], true)
 	for i := range uint64(60) {
 		switch i % 3 {
 		case 0:

@@ -25,8 +25,8 @@ type Link struct {
 	specs  []onesided.Spec
 	done   []onesided.Completion // to be polled
 	arrive Time                  // of the last operation at the peer
-	ended  Time                  // of the last completion
 	under  []*flight             // operations under way, in the order of posting
+	sends  bool                  // WRITEs are datagrams
 	err    error
 }
 
@@ -34,7 +34,7 @@ type Link struct {
 type flight struct {
 	op   onesided.Op
 	data []byte // what a WRITE carries or a READ saw
-	over bool   // its completion has been given
+	over bool   // it has taken place, or its link has ended
 }
 
 var _ onesided.Link = (*Link)(nil)
@@ -65,6 +65,15 @@ func side(m *Machine, specs []onesided.Spec) *Link {
 // Bind gives the link to a thread, which is woken when something happens on this side and pays
 // for what it posts.
 func (l *Link) Bind(t *Thread) { l.thread = t }
+
+// Datagrams makes each WRITE of this side travel as a datagram that the peer's adapter puts where
+// the WRITE would: at the rates OutSend and InSend, and complete when it has left. It is the
+// transport of HERD's responses and of eRPC, whose loss is not modelled. READs stay what they are.
+func (l *Link) Datagrams() { l.sends = true }
+
+// Share puts other memory in the place of an own region, of the same size: several links of a
+// machine may so have one. It is for before the first operation.
+func (l *Link) Share(i int, mem []byte) { l.mem[i] = mem[:l.specs[i].Size] }
 
 // Region returns own memory.
 func (l *Link) Region(i int) []byte { return l.mem[i] }
@@ -139,9 +148,13 @@ func (l *Link) issue(f *flight) {
 		return
 	}
 	rate, extra := m.nic.OutWrite, time.Duration(0)
-	if f.op.Read {
+	switch {
+	case f.op.Read:
 		rate = m.nic.OutRead
-	} else if f.op.Size > net.p.Inline {
+	case l.sends:
+		rate = m.nic.OutSend
+	}
+	if !f.op.Read && f.op.Size > net.p.Inline {
 		extra = net.p.Fetch
 	}
 	m.stats.Out++
@@ -151,6 +164,9 @@ func (l *Link) issue(f *flight) {
 	// The first bit is there while the last one is still sent.
 	l.arrive = max(sent.Add(net.oneway+extra-wire), l.arrive)
 	net.At(l.arrive, func() { l.serve(f) })
+	if l.sends && !f.op.Read {
+		l.complete(f, sent)
+	}
 }
 
 // serve is the way through the peer's adapter.
@@ -162,8 +178,11 @@ func (l *Link) serve(f *flight) {
 		return
 	}
 	rate := m.nic.InWrite
-	if f.op.Read {
+	switch {
+	case f.op.Read:
 		rate = m.nic.InRead
+	case l.sends:
+		rate = m.nic.InSend
 	}
 	m.stats.In++
 	m.stats.InBytes += uint64(len(f.data))
@@ -179,7 +198,9 @@ func (l *Link) serve(f *flight) {
 		if peer.thread != nil {
 			peer.thread.Wake()
 		}
-		l.complete(f, net.now.Add(net.oneway))
+		if !l.sends {
+			l.complete(f, net.now.Add(net.oneway))
+		}
 	})
 }
 
@@ -224,19 +245,21 @@ func (l *Link) answer(f *flight) {
 	net.At(first, func() { l.complete(f, l.m.rx.serve(net.now, wire)) })
 }
 
-// complete ends an operation at time at, behind those before it.
+// complete ends an operation at time at, or with the last one before it, if that is later.
 func (l *Link) complete(f *flight, at Time) {
-	l.ended = max(l.ended, at)
-	l.m.net.At(l.ended, func() {
+	l.m.net.At(at, func() {
 		if l.m.dead || f.over {
 			return
 		}
 		f.over = true
-		l.under = l.under[1:] // the order of completions is that of posting
-		if f.op.Read {
-			copy(l.mem[f.op.Local][f.op.At:], f.data)
+		for len(l.under) > 0 && l.under[0].over {
+			f := l.under[0]
+			l.under = l.under[1:]
+			if f.op.Read {
+				copy(l.mem[f.op.Local][f.op.At:], f.data)
+			}
+			l.tell(f)
 		}
-		l.tell(f)
 	})
 }
 

@@ -6,6 +6,7 @@ import "time"
 type NIC struct {
 	InRead, InWrite   float64 // served for others
 	OutRead, OutWrite float64 // issued
+	InSend, OutSend   float64 // datagrams received and sent, see Link.Datagrams
 }
 
 // Params are the inputs of a model, all of them. None was changed to make a result come out.
@@ -55,11 +56,17 @@ const (
 	// READ, out-bound READ); review (out-bound WRITE, "more than 20").
 	herdInWrite, herdInRead  = 35e6, 26e6
 	herdOutRead, reviewWrite = 22e6, 20e6
+	// Echoes of 32 bytes on the same adapters, by datagrams both ways, and by a WRITE and a datagram
+	// back: what is received in the one, and sent in the other, is received and sent so often. HERD
+	// section 3.2.2, figure 5.
+	herdInSend, herdOutSend = 21e6, 26e6
 )
 
-// Paper is the cluster of RFP and RF-RPC: every operation is waited for.
+// Paper is the cluster of RFP and RF-RPC: every operation is waited for. Its adapters are of the
+// same family as HERD's, from which the rates of datagrams are.
 func Paper() Params {
-	nic := NIC{InRead: paperIn, InWrite: paperIn, OutRead: paperOut, OutWrite: paperOut}
+	nic := NIC{InRead: paperIn, InWrite: paperIn, OutRead: paperOut, OutWrite: paperOut,
+		InSend: herdInSend, OutSend: herdOutSend}
 	wire := func(n int) time.Duration {
 		return time.Duration(float64(8*(n+ibHeader)) / qdr * float64(time.Second))
 	}
@@ -82,7 +89,8 @@ func PipelinedReply() Params {
 // Pipelined has the rates of adapters whose users wait for no single operation, on all machines.
 func Pipelined() Params {
 	p := Paper()
-	nic := NIC{InRead: herdInRead, InWrite: herdInWrite, OutRead: herdOutRead, OutWrite: reviewWrite}
+	nic := NIC{InRead: herdInRead, InWrite: herdInWrite, OutRead: herdOutRead, OutWrite: reviewWrite,
+		InSend: herdInSend, OutSend: herdOutSend}
 	p.Server, p.Client = nic, nic
 	return p
 }

@@ -24,50 +24,8 @@ const (
 	patience = 5 * time.Second
 )
 
-// Listener makes links with the processes that dial.
-type Listener struct {
-	socket    *net.UnixListener
-	own, peer []onesided.Spec
-}
-
-// Listen waits at a path for dialling processes. Its links have the regions own, and the peer's
-// are peer. Errors: onesided.ErrSpec, those of the system.
-func Listen(path string, own, peer []onesided.Spec) (*Listener, error) {
-	if err := errors.Join(onesided.CheckSpecs(own), onesided.CheckSpecs(peer)); err != nil {
-		return nil, err
-	}
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	return &Listener{socket, own, peer}, nil
-}
-
-// Close ends the listener. Its links live on.
-func (l *Listener) Close() error { return l.socket.Close() }
-
-// Accept waits for the next link. A peer that breaks the handshake costs it at most some
-// seconds, and is not reported. Errors: net.ErrClosed, those of the system.
-func (l *Listener) Accept() (*Link, error) {
-	for {
-		c, err := l.socket.AcceptUnix()
-		if err != nil {
-			return nil, err
-		}
-		link, err := l.shake(c)
-		if err == nil {
-			return link, nil
-		}
-		_ = c.Close()
-		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
-			return nil, err
-		}
-	}
-}
-
 // shake is the listening side's part of the handshake.
 func (l *Listener) shake(c *net.UnixConn) (*Link, error) {
-	_ = c.SetDeadline(time.Now().Add(patience))
 	var got [helloBytes]byte
 	if _, err := io.ReadFull(c, got[:]); err != nil {
 		return nil, err
