@@ -32,6 +32,7 @@ func (f *keyFlags) set() (*keyset, error) {
 
 type loadCmd struct {
 	clientFlags
+	designFlags
 	keyFlags
 	Depth int `default:"64" help:"PUTs under way; default ${default}." placeholder:"N"`
 }
@@ -60,7 +61,7 @@ func (c *loadCmd) load(e *cli.Env) (r loadResult, err error) {
 	if c.Depth < 1 {
 		return r, cli.Usagef("--depth %d: want at least 1", c.Depth)
 	}
-	d, err := c.connect(e, c.Depth, keys)
+	d, err := connect(e, &c.clientFlags, &c.designFlags, c.Depth, keys)
 	if err != nil {
 		return r, err
 	}
@@ -73,6 +74,7 @@ func (c *loadCmd) load(e *cli.Env) (r loadResult, err error) {
 
 type benchCmd struct {
 	clientFlags
+	designFlags
 	keyFlags
 	Gets        float64       `default:"0.95" help:"Share of GETs; ${default}." placeholder:"P"`
 	Zipf        float64       `default:"0" help:"${zipf_help}" placeholder:"THETA"`
@@ -149,7 +151,7 @@ func (c *benchCmd) measure(e *cli.Env) (r benchResult, err error) {
 		return r, err
 	}
 	z := newZipf(keys.n, c.Zipf)
-	d, err := c.connect(e, c.Outstanding, keys)
+	d, err := connect(e, &c.clientFlags, &c.designFlags, c.Outstanding, keys)
 	if err != nil {
 		return r, err
 	}

@@ -80,14 +80,16 @@ func (c *demoCmd) run(e *cli.Env) (r demoResult, err error) {
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	fmt.Fprintf(e.Err, "an empty cache of %d MiB listens on %s\n", c.Memory, addr)
 	flags := clientFlags{netFlags: c.netFlags, Servers: []string{addr}, Timeout: 10 * time.Second}
-	r.Load, err = (&loadCmd{clientFlags: flags, keyFlags: c.keyFlags, Depth: 64}).load(e)
+	by := designFlags{Design: "erpc"}
+	load := loadCmd{clientFlags: flags, designFlags: by, keyFlags: c.keyFlags, Depth: 64}
+	r.Load, err = load.load(e)
 	if err != nil {
 		return r, err
 	}
 	fmt.Fprintf(e.Err, "%d keys in %.1f s\n", r.Load.Keys, r.Load.Seconds)
 	for _, row := range rows {
-		b := benchCmd{clientFlags: flags, keyFlags: c.keyFlags, Gets: row.gets, Zipf: row.zipf,
-			Outstanding: row.outstanding, Each: c.Each}
+		b := benchCmd{clientFlags: flags, designFlags: by, keyFlags: c.keyFlags, Gets: row.gets,
+			Zipf: row.zipf, Outstanding: row.outstanding, Each: c.Each}
 		res, err := b.measure(e)
 		if err != nil {
 			return r, err

@@ -10,4 +10,13 @@
 //	erpc-kv put greeting hello --life 60
 //	erpc-kv get greeting
 //	erpc-kv stats
+//	erpc-kv serve --design herd --addr 10.0.0.1:31870
+//	erpc-kv plots --out out/kv
+//	erpc-kv designs --addr 10.0.0.1:0
+//
+// # Map
+//
+//	owns       the command line of the key-value server, its load
+//	called by  people and scripts
+//	never      an answer is counted that was not checked
 package main

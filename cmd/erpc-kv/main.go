@@ -16,12 +16,22 @@ type command struct {
 	Put    putCmd    `cmd:"" help:"Store a value."`
 	Delete deleteCmd `cmd:"" help:"Remove a key."`
 	Stats  statsCmd  `cmd:"" help:"Print the counters of servers."`
+
+	Plots   plotsCmd   `cmd:"" help:"Draw throughput against value size, and latency against load."`
+	Designs designsCmd `cmd:"" help:"Measure all designs in turns over RDMA devices."`
 }
 
 // help holds the longer texts of flags.
 var help = kong.Vars{
 	"transport_help": "Transport: udp, the default; shm on one machine; " +
-		"auto, shm to this machine and udp elsewhere.",
+		"auto, shm to this machine and udp elsewhere; ud, InfiniBand and RoCE.",
+	"iface_help": "RDMA device, such as mlx5_0, for transport ud and designs but erpc; " +
+		"default: by address.",
+	"designs_addr_help": "Where the servers listen: an address of an RDMA device, port 0.",
+	"window_help":       "All designs but erpc: requests of a client under way; default 16.",
+	"slot_help":         "All designs but erpc: bytes of the largest message; default 1024.",
+	"design_help": "Design: erpc, the default; over queue pairs herd (requests written over UC, " +
+		"answers over UD), send (UD both ways), write (RC both ways).",
 	"servers_help": "Servers, the address of any partition of each, with commas; " +
 		"default 127.0.0.1:31870.",
 	"timeout_help":     "How long to wait for a server; default 5s.",

@@ -173,6 +173,12 @@ func TestUsage(t *testing.T) {
 		"serve --move-to-head=2", "serve --store --move-to-head=1", "serve --item-size=0",
 		"load --keys=0", "load --depth=0", "load --value=3", "bench --gets=2", "bench --outstanding=0",
 		"bench --each=0s", "bench --rate=-1", "bench --zipf=1", "get",
+		"serve --design=x", "plots --keys=0", "plots --each=1h",
+		"bench --design=x", "load --design=herd --servers=a,b",
+		"serve --design=herd --memcached=127.0.0.1:0", "bench --transport=x",
+		"designs", "designs --addr=a --rounds=0", "designs --addr=a --each=1h",
+		"designs --addr=a --keys=0",
+		"designs --addr=a --outstanding=0", "designs --addr=a --outstanding=257",
 		"get a --timeout=-1s", "demo --each=1h", "demo --keys=0", "nothing"} {
 		if status, _, errOut := try(t, strings.Fields(args)...); status != cli.Usage || errOut == "" {
 			t.Errorf("%s: status %d, %q", args, status, errOut)

@@ -14,12 +14,14 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/auto"
 	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/ud"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // netFlags choose the network path.
 type netFlags struct {
 	Transport string `default:"udp" help:"${transport_help}" placeholder:"NAME"`
+	Iface     string `help:"${iface_help}" placeholder:"DEVICE"`
 	JSON      bool   `name:"json" help:"Print one JSON object."`
 }
 
@@ -37,8 +39,10 @@ func (f *netFlags) listen(addr string) (transport.Transport, error) {
 		tr, err = shm.Listen(strings.TrimPrefix(addr, "shm:"), shm.Config{})
 	case "auto":
 		tr, err = auto.Listen(addr, auto.Config{})
+	case "ud":
+		tr, err = ud.Listen(addr, ud.Config{Device: f.Iface})
 	default:
-		return nil, cli.Usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
+		return nil, cli.Usagef("transport %q is unknown; there are udp, shm, auto and ud", f.Transport)
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kv/herd"
+	"github.com/userspace-rpc/erpc/kv/herd/rdma"
 	"github.com/userspace-rpc/erpc/kv/memcached"
 	"github.com/userspace-rpc/erpc/kv/mica"
 	kvserver "github.com/userspace-rpc/erpc/kv/server"
@@ -18,6 +20,9 @@ import (
 
 type serveCmd struct {
 	netFlags
+	designFlags
+	Window     int     `default:"16" help:"${window_help}" placeholder:"N"`
+	Slot       int     `default:"1024" help:"${slot_help}" placeholder:"SIZE"`
 	Addr       string  `default:"127.0.0.1:31870" help:"${addr_help}" placeholder:"ADDR"`
 	Partitions int     `default:"1" help:"Partitions, an event loop each; default ${default}."`
 	Memory     int     `default:"256" help:"${memory_help}" placeholder:"MIB"`
@@ -41,6 +46,9 @@ type ready struct {
 }
 
 func (c *serveCmd) check() error {
+	if err := c.designFlags.check(); err != nil {
+		return err
+	}
 	switch {
 	case c.Partitions < 1 || c.Partitions > 256:
 		return cli.Usagef("--partitions %d: want 1 to 256", c.Partitions)
@@ -77,10 +85,29 @@ func (c *serveCmd) config(e *cli.Env) kvserver.Config {
 	return cfg
 }
 
+// serveHerd serves clients of all designs but erpc.
+func (c *serveCmd) serveHerd(e *cli.Env) error {
+	if c.Memcached != "" {
+		return cli.Usagef("--memcached: with design erpc only")
+	}
+	cfg := c.config(e)
+	srv, err := rdma.Listen(c.Addr, rdma.Config{Device: c.Iface, Store: cfg.Store, Start: cfg.Start,
+		Logger: cfg.Logger, Geometry: herd.Geometry{Partitions: c.Partitions, Window: c.Window,
+			Slot: c.Slot}})
+	if err != nil {
+		return err
+	}
+	r := ready{Ready: true, Mode: cfg.Store.Mode.String(), Addrs: []string{srv.Addr().String()}}
+	return c.until(e, r, srv.Serve, srv.Close, rdma.ErrClosed)
+}
+
 // Run implements the subcommand.
 func (c *serveCmd) Run(e *cli.Env) (err error) {
 	if err := c.check(); err != nil {
 		return err
+	}
+	if c.Design != "erpc" {
+		return c.serveHerd(e)
 	}
 	srv, err := kvserver.New(c.config(e))
 	if err != nil {
@@ -105,9 +132,15 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 		return errors.Join(err, srv.Close())
 	}
 	defer func() { err = errors.Join(err, mc()) }()
+	return c.until(e, r, func() error { return srv.Serve(trs) }, srv.Close, erpc.ErrClosed)
+}
+
+// until prints that a server is ready, and serves until the context ends. Then serve returns
+// closed.
+func (c *serveCmd) until(e *cli.Env, r ready, serve, stop func() error, closed error) error {
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(trs) }()
-	err = e.Print(c.JSON, r, "an empty %s of %d MiB on %v", r.Mode, c.Memory, r.Addrs)
+	go func() { ended <- serve() }()
+	err := e.Print(c.JSON, r, "an empty %s of %d MiB on %v", r.Mode, c.Memory, r.Addrs)
 	ctx, cancel := context.WithCancel(e.Ctx)
 	defer cancel()
 	if c.Child {
@@ -119,12 +152,12 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	if err == nil {
 		select {
 		case err = <-ended:
-			return errors.Join(err, srv.Close())
+			return errors.Join(err, stop())
 		case <-ctx.Done():
 		}
 	}
-	err = errors.Join(err, srv.Close())
-	if e := <-ended; !errors.Is(e, erpc.ErrClosed) {
+	err = errors.Join(err, stop())
+	if e := <-ended; !errors.Is(e, closed) {
 		err = errors.Join(err, e)
 	}
 	return err

@@ -16,12 +16,10 @@ import (
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
 
-// drive is the client side of a measurement: one event loop with a session per partition.
+// drive is the client side of a measurement: one event loop.
 type drive struct {
 	ctx    context.Context
-	nexus  *erpc.Nexus
-	rpc    *erpc.Rpc
-	loop   *client.Loop
+	path   path
 	keys   *keyset
 	slots  []slot
 	r      *rand.Rand
@@ -34,8 +32,8 @@ type drive struct {
 	next   uint64
 	writes uint64
 	value  []byte
-	onGet  client.Done
-	onPut  client.Done
+	onGet  message.Done
+	onPut  message.Done
 }
 
 // slot is an operation under way.
@@ -82,11 +80,8 @@ func (f *clientFlags) layouts(e *cli.Env) (list []message.Layout, err error) {
 	return list, nil
 }
 
-// connect opens sessions with all partitions of the servers, for so many requests at a time.
-func (f *clientFlags) connect(e *cli.Env, depth int, keys *keyset) (d *drive, err error) {
-	if f.Timeout <= 0 {
-		return nil, cli.Usagef("--timeout %v: must be positive", f.Timeout)
-	}
+// sessions opens sessions with all partitions of the servers, for so many requests at a time.
+func (f *clientFlags) sessions(e *cli.Env, depth int) (p *sessions, err error) {
 	layouts, err := f.layouts(e)
 	if err != nil {
 		return nil, err
@@ -119,22 +114,21 @@ func (f *clientFlags) connect(e *cli.Env, depth int, keys *keyset) (d *drive, er
 	if err != nil {
 		return nil, errors.Join(err, nexus.Close())
 	}
-	d = &drive{ctx: e.Ctx, nexus: nexus, rpc: rpc, keys: keys, value: make([]byte, keys.value)}
-	d.onGet, d.onPut = d.got, d.stored
+	p = &sessions{nexus: nexus, rpc: rpc}
 	var servers []client.Sessions
 	for i, l := range layouts {
 		s := client.Sessions{Name: f.Servers[i]}
 		for _, addr := range l.Addrs {
 			sess, err := rpc.CreateSession(addr)
 			if err != nil {
-				return nil, errors.Join(err, d.close())
+				return nil, errors.Join(err, p.Close())
 			}
 			s.Partitions = append(s.Partitions, sess)
 			all++
 		}
 		servers = append(servers, s)
 	}
-	d.loop, err = client.NewLoop(rpc, servers...)
+	p.Loop, err = client.NewLoop(rpc, servers...)
 	if err == nil {
 		stop := context.AfterFunc(e.Ctx, rpc.Wake)
 		defer stop()
@@ -142,12 +136,12 @@ func (f *clientFlags) connect(e *cli.Env, depth int, keys *keyset) (d *drive, er
 		err = errors.Join(err, failed, e.Ctx.Err())
 	}
 	if err != nil {
-		return nil, errors.Join(err, d.close())
+		return nil, errors.Join(err, p.Close())
 	}
-	return d, nil
+	return p, nil
 }
 
-func (d *drive) close() error { return errors.Join(d.rpc.Close(), d.nexus.Close()) }
+func (d *drive) close() error { return d.path.Close() }
 
 // issue starts the next operation in a slot; start is when it was due.
 func (d *drive) issue(i uint64, start monotime.Time) {
@@ -165,11 +159,11 @@ func (d *drive) issue(i uint64, start monotime.Time) {
 	d.keys.put(&key, s.key)
 	var err error
 	if get {
-		err = d.loop.Get(key[:], i, d.onGet)
+		err = d.path.Get(key[:], i, d.onGet)
 	} else {
 		d.writes++
 		d.keys.fill(d.value, s.key, d.writes)
-		err = d.loop.Put(key[:], d.value, i, d.onPut)
+		err = d.path.Put(key[:], d.value, i, d.onPut)
 	}
 	if err != nil && d.err == nil {
 		d.err = err
@@ -177,7 +171,7 @@ func (d *drive) issue(i uint64, start monotime.Time) {
 }
 
 // ended records the end of an operation and starts the next one.
-func (d *drive) ended(r *client.Result, h *erpc.Histogram) {
+func (d *drive) ended(r *message.Result, h *erpc.Histogram) {
 	s := &d.slots[r.Tag]
 	now := monotime.Now()
 	h.Add(int64(now.Sub(s.start)))
@@ -192,7 +186,7 @@ func (d *drive) ended(r *client.Result, h *erpc.Histogram) {
 	}
 }
 
-func (d *drive) got(r client.Result) {
+func (d *drive) got(r message.Result) {
 	d.t.gets++
 	switch {
 	case r.Err == mica.ErrNotFound:
@@ -203,13 +197,13 @@ func (d *drive) got(r client.Result) {
 	d.ended(&r, &d.t.get)
 }
 
-func (d *drive) stored(r client.Result) {
+func (d *drive) stored(r message.Result) {
 	d.t.puts++
 	d.ended(&r, &d.t.put)
 }
 
 // over reports whether a run has ended.
-func (d *drive) over() bool { return d.err != nil || d.ctx.Err() != nil || d.loop.Pending() == 0 }
+func (d *drive) over() bool { return d.err != nil || d.ctx.Err() != nil || d.path.Pending() == 0 }
 
 // load puts all keys, with so many under way, and reports its progress.
 func (d *drive) load(depth int, progress func(stored uint64)) error {
@@ -233,9 +227,9 @@ func (d *drive) closed(depth int, look func()) error {
 	for i := range min(uint64(depth), d.keys.n) {
 		d.issue(i, d.t.began)
 	}
-	stop := context.AfterFunc(d.ctx, d.rpc.Wake)
+	stop := context.AfterFunc(d.ctx, d.path.Wake)
 	defer stop()
-	err := d.rpc.Run(func() bool { look(); return d.over() })
+	err := d.path.Run(func() bool { look(); return d.over() })
 	d.t.end = monotime.Now()
 	return errors.Join(err, d.err, d.ctx.Err())
 }
@@ -264,7 +258,7 @@ func (d *drive) open(rate float64) error {
 			d.t.free = d.t.free[:len(d.t.free)-1]
 			d.issue(i, due)
 		}
-		if _, err := d.rpc.RunOnce(); err != nil {
+		if err := d.path.Pass(); err != nil {
 			return err
 		}
 	}

@@ -14,15 +14,11 @@ type Sessions struct {
 	Partitions []*erpc.Session
 }
 
-// Result is the end of one operation of a Loop. The Value is valid until the Done returns.
-type Result struct {
-	message.Value
-	Tag uint64 // as the operation was given it
-	Err error  // those of Client.Get and Client.Put
-}
+// Result is the end of one operation of a Loop. Errors are those of Client.Get and Client.Put.
+type Result = message.Result
 
 // Done is called in the thread of the loop when an operation ends. It may start others.
-type Done func(Result)
+type Done = message.Done
 
 // Loop does operations in the thread of an Rpc, which alone may use it.
 type Loop struct {

@@ -138,6 +138,9 @@ func (c *conn) split(line []byte) {
 func (c *conn) run(name string) error {
 	switch name {
 	case "get", "gets":
+		if len(c.words) == 2 && len(c.words[1]) <= maxKey {
+			return c.single(name)
+		}
 		return c.get(c.words[1:], name == "gets", false, 0)
 	case "gat", "gats":
 		return c.gat(name == "gats")

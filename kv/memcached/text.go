@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"runtime"
@@ -36,7 +37,7 @@ func (c *conn) get(keys [][]byte, withCAS, touch bool, exptime int64) error {
 	}
 	for len(keys) > 0 {
 		n := min(len(keys), batch)
-		if err := c.getSome(keys[:n], withCAS, touch, exptime); err != nil {
+		if err := c.getSome(keys[:n], withCAS, touch, exptime, ""); err != nil {
 			return err
 		}
 		keys = keys[n:]
@@ -45,8 +46,34 @@ func (c *conn) get(keys [][]byte, withCAS, touch bool, exptime int64) error {
 	return nil
 }
 
-// getSome looks keys up, a batch for each partition, and answers in their order.
-func (c *conn) getSome(keys [][]byte, withCAS, touch bool, exptime int64) error {
+// single answers a get or gets of one key, and those like it that are in the buffer behind it: as
+// each visit to a partition can wait for its owner, they share one.
+func (c *conn) single(name string) error {
+	b, _ := c.r.Peek(c.r.Buffered()) // nothing is read
+	used := 0
+	for len(c.words) <= batch {
+		end := bytes.IndexByte(b[used:], '\n')
+		if end <= len(name) {
+			break
+		}
+		line := b[used : used+end]
+		if line[end-1] == '\r' {
+			line = line[:end-1]
+		}
+		key := line[len(name):]
+		if string(line[:len(name)]) != name || len(key) < 2 || len(key) > maxKey+1 ||
+			bytes.LastIndexByte(key, ' ') != 0 {
+			break
+		}
+		c.words = append(c.words, key[1:])
+		used += end + 1
+	}
+	_, _ = c.r.Discard(used) // they are in the buffer
+	return c.getSome(c.words[1:], name == "gets", false, 0, "END\r\n")
+}
+
+// getSome looks keys up, a batch for each partition, and answers in their order, each with an end.
+func (c *conn) getSome(keys [][]byte, withCAS, touch bool, exptime int64, end string) error {
 	m := &c.multi
 	m.out = m.out[:0]
 	parts := c.s.cfg.Store.Partitions()
@@ -90,6 +117,7 @@ func (c *conn) getSome(keys [][]byte, withCAS, touch bool, exptime int64) error 
 	}
 	for i := range keys {
 		_, _ = c.w.Write(m.out[m.ends[i][0]:m.ends[i][1]]) // errors come with the flush
+		_, _ = c.w.WriteString(end)
 	}
 	if cap(m.out) > keep {
 		m.out = nil

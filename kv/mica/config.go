@@ -233,3 +233,11 @@ func (p *Partition) Clear() {
 	p.heap.reset()
 	p.resetExtra()
 }
+
+// Expiry returns when an item ends that is given a life in seconds from now; 0 is for ever.
+func (p *Partition) Expiry(life uint32) uint32 {
+	if life == 0 {
+		return 0
+	}
+	return max(p.now+min(life, 1<<32-1-p.now), 1)
+}

@@ -30,3 +30,17 @@ func (s *Stats) BytesPerItem() float64 {
 
 // Stats returns the counters.
 func (p *Partition) Stats() Stats { return p.stats }
+
+// Add adds what another partition did and has.
+func (s *Stats) Add(o *Stats) {
+	sum := [...]struct{ to, from *uint64 }{{&s.Items, &o.Items}, {&s.Bytes, &o.Bytes},
+		{&s.Capacity, &o.Capacity}, {&s.Index, &o.Index}, {&s.Memory, &o.Memory},
+		{&s.Hits, &o.Hits}, {&s.Misses, &o.Misses}, {&s.Puts, &o.Puts}, {&s.Deletes, &o.Deletes},
+		{&s.Expired, &o.Expired}, {&s.Evictions, &o.Evictions},
+		{&s.IndexEvictions, &o.IndexEvictions}, {&s.Moves, &o.Moves}, {&s.Fulls, &o.Fulls},
+		{&s.Extra, &o.Extra}}
+	for _, c := range sum {
+		*c.to += *c.from
+	}
+	s.Huge = s.Huge || o.Huge
+}

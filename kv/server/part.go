@@ -77,14 +77,6 @@ func (p *part) startTicks() (err error) {
 	return err
 }
 
-// expires returns when an item with a life ends.
-func (p *part) expires(life uint32) uint32 {
-	if life == 0 {
-		return 0
-	}
-	return max(p.store.Now()+min(life, 1<<32-1-p.store.Now()), 1)
-}
-
 // own returns an error if a hash belongs to another partition.
 func (p *part) own(hash uint64) error {
 	if at := mica.PartitionOf(hash, len(p.s.parts)); at != p.number {
@@ -203,7 +195,7 @@ func (p *part) writes(reqs []erpc.ReqHandle) {
 	for i, h := range reqs[:n] {
 		w := &list[i]
 		version, err := p.store.Write(&mica.Write{Hash: w.Hash, Key: w.Key, Value: w.Value,
-			Flags: w.Flags, Expires: p.expires(w.Life), If: w.If, Version: w.Version})
+			Flags: w.Flags, Expires: p.store.Expiry(w.Life), If: w.If, Version: w.Version})
 		if err != nil {
 			failed(h, err)
 			continue
@@ -252,7 +244,7 @@ func (p *part) touch(h erpc.ReqHandle) {
 		refuse(h, err)
 		return
 	}
-	if it, ok := p.store.Touch(k.Hash, k.Key, p.expires(k.Life)); ok {
+	if it, ok := p.store.Touch(k.Hash, k.Key, p.store.Expiry(k.Life)); ok {
 		found(h, &it)
 	} else {
 		failed(h, mica.ErrNotFound)

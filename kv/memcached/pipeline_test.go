@@ -1,0 +1,56 @@
+package memcached
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/kv/mica"
+)
+
+// visited counts the visits to the partitions of a store.
+type visited struct {
+	Store
+	times int
+}
+
+func (v *visited) Do(part int, fn func(p *mica.Partition)) error {
+	v.times++
+	return v.Store.Do(part, fn)
+}
+
+// TestPipelinedGets: gets of one key that come together share a visit to each partition, and have
+// the answers that they have alone.
+func TestPipelinedGets(t *testing.T) {
+	s, _ := newServer(t, 2, mica.Config{})
+	v := &visited{Store: s.cfg.Store}
+	s.cfg.Store = v
+	var set strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&set, "set key%d 0 0 1\r\n%d\r\n", i, i)
+	}
+	play(s, set.String(), 1<<20)
+	long := strings.Repeat("k", maxKey)
+	for _, row := range []struct {
+		said   string
+		visits int // at most
+	}{
+		{strings.Repeat("get key1\r\nget key2\nget none\r\n", 21), 2},
+		{strings.Repeat("get key1\r\nget key2\r\n", batch), 4},
+		{strings.Repeat("gets key1\r\n", 10) + strings.Repeat("get key1\r\n", 10), 2},
+		{"get key1\r\nset key1 0 0 1\r\nX\r\nget key1\r\nset key1 0 0 1\r\n1\r\nget key1\r\n", 5},
+		{"get key1\r\nget " + long + "\r\nget " + long + "k\r\nget key2\r\n", 4},
+		{"get key1\r\nget \r\nget\r\nget  key2\r\nget key3 key4\r\nget key5 \r\ng\r\n\r\nget key6", 6},
+		{"get key1\r\ngets key2\r\ngetx key3\r\nget key4\r\nquit\r\nget key5\r\n", 4},
+	} {
+		alone := play(s, row.said, 1)
+		v.times = 0
+		together := play(s, row.said, 1<<20)
+		if together != alone {
+			t.Errorf("%.60q: %q, want %q", row.said, together, alone)
+		}
+		if v.times > row.visits {
+			t.Errorf("%.60q: %d visits, want %d", row.said, v.times, row.visits)
+		}
+	}
+}
