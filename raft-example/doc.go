@@ -10,6 +10,8 @@
 //	node      a replica on an erpc.Rpc: handlers, sessions with peers, the disk
 //	client    finds the leader, repeats with request ids, meets deadlines
 //	raft-kv   the command
+//	lab       measures a PUT beside a plain RPC
+//	simlab    the same on the simulator's virtual cores
 //	simtest   seeded clusters in the simulated network, histories checked by porcupine
 //	hraft     another Raft, hashicorp/raft: a Transport for it
 //
@@ -84,7 +86,8 @@
 // # Members
 //
 // Members change one at a time (replica.Change), or any number at once by joint consensus
-// (replica.Reconfigure). Who leaves keeps its address until the joint configuration is left.
+// (replica.Reconfigure). A vote is taken away by joint consensus in both cases, which only a leader
+// that stays may end. Who leaves keeps its address until the joint configuration is left.
 //
 // # Log identity
 //

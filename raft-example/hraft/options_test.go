@@ -1,50 +1,14 @@
 package hraft
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/userspace-rpc/erpc/erpc"
 )
-
-// TestLongRestore: the receiver restores a snapshot for longer than Timeout, which an RPC
-// without an answer measures. Its size allows for that.
-func TestLongRestore(t *testing.T) {
-	const timeout = 200 * time.Millisecond
-	from, to := pairWith(t, Config{Timeout: timeout})
-	if a, b := from.patience(1), from.patience(10<<20); a != timeout || b != 40*timeout {
-		t.Errorf("a snapshot of a byte may stand still for %v, one of 10 MiB for %v", a, b)
-	}
-	data := bytes.Repeat([]byte("x"), 10<<20)
-	go func() {
-		r := <-to.Consumer()
-		if n, err := io.Copy(io.Discard, r.Reader); n != int64(len(data)) {
-			t.Error(n, err)
-		}
-		go func() { // takes what is not answered
-			<-to.Consumer()
-			<-to.Consumer()
-		}()
-		for range 2 { // the follower restores its state
-			err := from.RequestVote("", to.LocalAddr(), &raft.RequestVoteRequest{}, new(raft.RequestVoteResponse))
-			if !errors.Is(err, erpc.ErrDeadline) {
-				t.Errorf("a call without an answer ends with %v", err)
-			}
-		}
-		r.Respond(&raft.InstallSnapshotResponse{Success: true}, nil)
-	}()
-	var resp raft.InstallSnapshotResponse
-	err := from.InstallSnapshot("", to.LocalAddr(), &raft.InstallSnapshotRequest{Size: int64(len(data))}, &resp, bytes.NewReader(data))
-	if err != nil || !resp.Success {
-		t.Errorf("%v, %+v", err, resp)
-	}
-}
 
 // TestAddresses: an address that nobody can reach is refused; one to advertise takes its place.
 func TestAddresses(t *testing.T) {
@@ -235,5 +199,50 @@ func TestCloseIncoming(t *testing.T) {
 	under.Respond(&raft.AppendEntriesResponse{Success: true}, nil)
 	if err := errors.Join(first.Error(), p.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPipelineEnds: Raft consumes nothing behind an answer that is no success. A call that would
+// wait for room then returns all the same, and so does one that comes later.
+func TestPipelineEnds(t *testing.T) {
+	for name, end := range map[string]func(r raft.RPC){
+		"refused": func(r raft.RPC) { r.Respond(&raft.AppendEntriesResponse{}, nil) },
+		"failed":  func(r raft.RPC) { r.Respond(nil, errors.New("not today")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := pair(t)
+			p, err := from.AppendEntriesPipeline("", to.LocalAddr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			send := func() error {
+				_, err := p.AppendEntries(&raft.AppendEntriesRequest{}, new(raft.AppendEntriesResponse))
+				return err
+			}
+			if err := send(); err != nil {
+				t.Fatal(err)
+			}
+			first := <-to.Consumer()
+			waits := make(chan error)
+			go func() {
+				_ = send() // it may have found room, when the first one was taken
+				waits <- send()
+			}()
+			second := <-to.Consumer()
+			end(first)
+			if f := <-p.Consumer(); f.Error() == nil && f.Response().Success {
+				t.Error("success")
+			}
+			end(second)
+			if err := <-waits; !errors.Is(err, raft.ErrPipelineShutdown) {
+				t.Errorf("a call behind the end: %v", err)
+			}
+			if err := send(); !errors.Is(err, raft.ErrPipelineShutdown) {
+				t.Errorf("a later one: %v", err)
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

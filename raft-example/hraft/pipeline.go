@@ -18,6 +18,7 @@ type pipeline struct {
 	room     chan struct{}
 	waiting  chan *future
 	done     chan raft.AppendFuture
+	over     chan struct{} // an answer was no success: nobody consumes any more
 	closing  chan struct{}
 	closed   sync.Once
 	finished sync.WaitGroup
@@ -37,7 +38,8 @@ func (t *Transport) AppendEntriesPipeline(server raft.ServerID, to raft.ServerAd
 		return nil, raft.ErrPipelineReplicationNotSupported
 	}
 	p := &pipeline{t: t, to: t.address(server, to), id: newNumber(), room: make(chan struct{}, n-1),
-		waiting: make(chan *future, n), done: make(chan raft.AppendFuture), closing: make(chan struct{})}
+		waiting: make(chan *future, n), done: make(chan raft.AppendFuture), over: make(chan struct{}),
+		closing: make(chan struct{})}
 	id := binary.LittleEndian.AppendUint64(nil, p.id)
 	if err := t.roundTrip(p.to, typePipeOpen, id, t.cfg.Timeout, new(struct{})); err != nil {
 		return nil, err
@@ -71,7 +73,9 @@ func (f *future) Request() *raft.AppendEntriesRequest { return f.args }
 func (f *future) Response() *raft.AppendEntriesResponse { return f.resp }
 
 // AppendEntries implements raft.AppendPipeline. The one that fills the pipeline is sent, too,
-// and then waits until the answer to another one has been taken from Consumer.
+// and then waits until the answer to another one has been taken from Consumer. When one was taken
+// that is no success the error is raft.ErrPipelineShutdown, at once: Raft takes no more after it,
+// and would wait for room for ever.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	f := &future{start: time.Now(), args: args, resp: resp, ended: make(chan struct{})}
 	p.mu.Lock()
@@ -81,6 +85,8 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 		return nil, raft.ErrPipelineShutdown
 	case <-p.t.closing:
 		return nil, ErrShutdown
+	case <-p.over:
+		return nil, raft.ErrPipelineShutdown
 	default:
 	}
 	head := binary.LittleEndian.AppendUint64(nil, p.id)
@@ -103,6 +109,8 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 		return nil, raft.ErrPipelineShutdown
 	case <-p.t.closing:
 		return nil, ErrShutdown
+	case <-p.over:
+		return nil, raft.ErrPipelineShutdown
 	case p.room <- struct{}{}:
 		return f, nil
 	}
@@ -110,6 +118,7 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 
 // deliver hands futures to the consumer in order, as they end.
 func (p *pipeline) deliver() {
+	over := false
 	for {
 		var f *future
 		select {
@@ -126,6 +135,10 @@ func (p *pipeline) deliver() {
 		case <-p.closing:
 			return
 		case p.done <- f:
+		}
+		if !over && (f.err != nil || !f.resp.Success) {
+			over = true
+			close(p.over)
 		}
 		select {
 		case <-p.closing:

@@ -70,8 +70,13 @@ type stream struct {
 	pipe   *io.PipeWriter
 	read   *io.PipeReader
 	pieces chan piece
-	got    int64 // bytes given to pieces; the loop's
 	size   int64
+
+	// The loop's.
+	got    int64         // bytes given to pieces
+	unread int           // pieces that Raft has not read
+	silent *erpc.Timer   // runs while there are none
+	over   chan struct{} // closed when nothing has come for the timeout
 
 	mu     sync.Mutex
 	answer []byte          // of Raft
@@ -99,6 +104,8 @@ func (t *Transport) onSnapshot(req erpc.ReqHandle, data []byte) {
 		at := int64(binary.LittleEndian.Uint64(data[8:]))
 		if n := int64(len(data) - 16); at == s.got && n <= s.size-s.got && len(s.pieces) < cap(s.pieces) {
 			s.got += n
+			s.unread++
+			_ = s.silent.Stop() // this is the loop
 			s.pieces <- piece{req, append([]byte(nil), data[16:]...)}
 			return
 		}
@@ -120,7 +127,13 @@ func (t *Transport) openSnapshot(id uint64, req erpc.ReqHandle, data []byte) {
 		return
 	}
 	r, w := io.Pipe()
-	s := &stream{t: t, id: id, pipe: w, read: r, pieces: make(chan piece, 4), size: args.Size}
+	s := &stream{t: t, id: id, pipe: w, read: r, pieces: make(chan piece, 4), size: args.Size,
+		over: make(chan struct{})}
+	var err error
+	if s.silent, err = t.rpc.AfterFunc(t.cfg.Timeout, func() { close(s.over) }); err != nil {
+		_ = req.RespondBytes(answer(nil, err))
+		return
+	}
 	t.snapshots[id] = s
 	in.snap, in.rpc.Reader = s, io.LimitReader(r, args.Size)
 	t.wg.Go(s.write)
@@ -133,30 +146,37 @@ func (t *Transport) openSnapshot(id uint64, req erpc.ReqHandle, data []byte) {
 // writes then gets an error.
 func (s *stream) write() {
 	defer s.forget()
-	over := make(chan struct{})
-	defer close(over)
+	done := make(chan struct{})
+	defer close(done)
 	go func() { // a write ends only when it is read
 		select {
 		case <-s.t.closing:
 			_ = s.read.CloseWithError(ErrShutdown)
-		case <-over:
+		case <-done:
 		}
 	}()
-	silent := time.NewTimer(s.t.cfg.Timeout)
-	defer silent.Stop()
 	for {
 		select {
 		case <-s.t.closing:
 			return
-		case <-silent.C:
+		case <-s.over:
 			_ = s.pipe.CloseWithError(io.ErrUnexpectedEOF)
 			return
 		case p := <-s.pieces:
 			_, err := s.pipe.Write(p.data)
-			s.t.respond(p.req, answer(struct{}{}, err))
-			silent.Reset(s.t.cfg.Timeout)
+			s.wasRead(p.req, answer(struct{}{}, err))
 		}
 	}
+}
+
+// wasRead answers a piece, and waits for the next one.
+func (s *stream) wasRead(req erpc.ReqHandle, b []byte) {
+	_ = s.t.rpc.Post(func(*erpc.Rpc) { // a closed Rpc has nobody to answer
+		_ = req.RespondBytes(b)
+		if s.unread--; s.unread == 0 {
+			_ = s.silent.Reset(s.t.cfg.Timeout)
+		}
+	})
 }
 
 // forget ends the stream's place in the table.

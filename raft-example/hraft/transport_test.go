@@ -20,7 +20,7 @@ func pair(t *testing.T) (from, to *Transport) {
 
 func pairWith(t *testing.T, cfg Config) (from, to *Transport) {
 	t.Helper()
-	cfg.Erpc = erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}
+	cfg.Erpc.Wait, cfg.Erpc.NoHugepages = erpc.WaitSleep, true
 	var list [2]*Transport
 	for i := range list {
 		tr, err := NewUDPTransport("127.0.0.1:0", cfg)

@@ -53,9 +53,24 @@ type Config struct {
 	// all of its events at its end, with one Ready, one write and one message to each peer. In
 	// others the first event is handled at once, for latency. Default 4; negative: always gather.
 	Gather int
+	// Charge is called before each step of a write, with how many entries or answers it has. A
+	// simulation takes virtual time for it. Default: none.
+	Charge func(s Step, n int)
 	// Logger gets rare events. Default: none.
 	Logger *slog.Logger
 }
+
+// Step is a part of a replica's work for writes.
+type Step uint8
+
+// The steps. The client waits for all but StepRest, which follows when the packets have left.
+const (
+	StepPropose Step = iota // the leader appends a write and makes the messages to its followers
+	StepAppend              // a follower appends entries and makes its answer
+	StepAck                 // the leader counts a follower's answer
+	StepAnswer              // what is committed is applied, and the client answered; reads, too
+	StepRest                // raft's books, and what a follower applies, after some events
+)
 
 // Disk makes records durable, in order. Done is called in the Rpc's thread, later.
 type Disk interface {
@@ -128,14 +143,19 @@ func ErpcConfig(c erpc.Config, election time.Duration) erpc.Config {
 	return c
 }
 
-// Register registers the node's handlers.
-func (n *Node) Register(x *erpc.Nexus) error {
+// Registrar takes handlers. An erpc.Nexus is one.
+type Registrar interface {
+	Register(typ uint8, mode erpc.Mode, fn erpc.Handler) error
+}
+
+// Register registers the node's handlers. Errors: those of erpc.Nexus.Register.
+func (n *Node) Register(x Registrar) error {
 	return RegisterLate(x, func() *Node { return n })
 }
 
 // RegisterLate registers the handlers of a node that is made later, when the addresses of
 // all members are known. Requests before that are refused.
-func RegisterLate(x *erpc.Nexus, get func() *Node) error {
+func RegisterLate(x Registrar, get func() *Node) error {
 	for typ, fn := range map[uint8]func(*Node, erpc.ReqHandle){
 		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV, TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
 		TypeMembers: (*Node).onMembers,
@@ -183,6 +203,9 @@ func (n *Node) fail(err error) {
 func (n *Node) Poll() bool {
 	now := n.cfg.Clock()
 	n.rep.Tick(now)
+	if n.events > 0 {
+		n.charge(StepRest, n.events)
+	}
 	n.process()
 	n.release(now)
 	n.checkDisk()
@@ -209,6 +232,13 @@ func (n *Node) work() {
 	}
 	n.rep.Quick()
 	n.flush()
+}
+
+// charge tells of a step.
+func (n *Node) charge(s Step, count int) {
+	if n.cfg.Charge != nil {
+		n.cfg.Charge(s, count)
+	}
 }
 
 func (n *Node) process() {
@@ -293,6 +323,7 @@ func (n *Node) Answer(tag uint64, a kv.Answer) {
 	if q.began != 0 && a.Status == kv.OK {
 		n.commits.Add(int64(n.cfg.Clock().Sub(q.began)))
 	}
+	n.charge(StepAnswer, 1)
 	n.answer(q.req, &a)
 }
 

@@ -139,17 +139,28 @@ func (n *Node) step(p *peer, body []byte) error {
 			return errors.Join(ErrBadMessage, err)
 		}
 		if len(rest) == len(body) && len(after) == 0 { // one, nearly always
-			n.rep.Step(m)
+			n.take(m)
 			return nil
 		}
 		rest = after
 	}
 	for len(body) > 0 {
 		m, after, _ := replica.ParseMessage(body)
-		n.rep.Step(m)
+		n.take(m)
 		body = after
 	}
 	return nil
+}
+
+// take steps one message.
+func (n *Node) take(m *pb.Message) {
+	switch m.GetType() {
+	case pb.MsgApp:
+		n.charge(StepAppend, len(m.Entries))
+	case pb.MsgAppResp:
+		n.charge(StepAck, 1)
+	}
+	n.rep.Step(m)
 }
 
 func (n *Node) refuse(req erpc.ReqHandle, verdict uint64) {

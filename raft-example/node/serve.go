@@ -37,6 +37,7 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 	if c.Op == kv.Get {
 		a, ok = n.rep.Read(c.Key, c.Anywhere, tag)
 	} else {
+		n.charge(StepPropose, 1)
 		a, ok = n.rep.Propose(req.Data(), tag)
 		n.rep.Expect(c.Key)
 	}

@@ -3,6 +3,7 @@
 //	raft-kv cluster                        three replicas, each a process, on loopback
 //	raft-kv put KEY VALUE, get, delete, cas, status, member
 //	raft-kv bench                          latency as the eRPC paper measures it
+//	raft-kv sim                            the same on virtual cores, for round trips of all lengths
 //	raft-kv demo                           three replicas, the leader is killed under load
 //	raft-kv server                         one replica
 //

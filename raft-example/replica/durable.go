@@ -24,14 +24,17 @@ type write struct {
 // processDurable does all that can be done without waiting for the disk.
 func (r *Replica) processDurable() {
 	r.offer()
-	for again := true; again && r.err == nil; again = r.save() {
+	for again := true; again && r.err == nil; {
 		r.ask()
 		for r.err == nil && r.rn.HasReady() {
 			r.takeDurable(r.rn.Ready())
 			r.ask()
 		}
+		if again = r.save(); r.forget() {
+			r.applyCommits()
+			again = true
+		}
 	}
-	r.forget()
 	r.compact()
 	r.changed = false
 }
@@ -45,6 +48,7 @@ func (r *Replica) takeDurable(rd raft.Ready) {
 		case raft.LocalAppendThread:
 			if !raft.IsEmptySnap(rd.Snapshot) {
 				r.next.snapshot, r.next.entries = r.loaded(rd.Snapshot), nil // before it nothing counts
+				r.overtaken()
 			}
 			r.next.add(&rd, m)
 		case raft.LocalApplyThread:
@@ -58,11 +62,28 @@ func (r *Replica) takeDurable(rd raft.Ready) {
 	r.applyCommits()
 }
 
+// overtaken drops what waits to be applied: the snapshot that raft has just taken holds it.
+func (r *Replica) overtaken() {
+	for _, m := range r.commits {
+		for _, resp := range m.GetResponses() {
+			_ = r.rn.Step(resp)
+		}
+	}
+	r.commits = nil
+}
+
+// restoring reports whether raft may have taken a snapshot that is not the state yet. Its members
+// are those of the snapshot then, and an earlier change must not be applied to them.
+func (r *Replica) restoring() bool {
+	k := r.log.loading
+	return k != nil && k.store != nil || r.next.snapshot != nil || r.under.snapshot != nil
+}
+
 // applyCommits applies what is committed. A change of membership waits until this disk knows
 // that it is committed: a replica that restarts with the membership of before may wait for a
 // member that is gone for good.
 func (r *Replica) applyCommits() {
-	for len(r.commits) > 0 && r.err == nil {
+	for len(r.commits) > 0 && r.err == nil && !r.restoring() {
 		m := r.commits[0]
 		if lastChange(m.Entries) > r.durableCommit {
 			r.next.sync = true

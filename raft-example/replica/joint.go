@@ -2,8 +2,10 @@ package replica
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
@@ -25,6 +27,12 @@ const MaxChanges = 64
 // that is to go hands over first. Like Propose: the answer comes when it is entered;
 // Status.Outgoing is empty again when it is left. Errors: ErrMember, ErrLeader.
 func (r *Replica) Reconfigure(list []Member, tag uint64) error {
+	return r.enter(list, tag, false)
+}
+
+// enter proposes to enter a joint configuration. If it is to be whole, the answer comes when it is
+// left again.
+func (r *Replica) enter(list []Member, tag uint64, whole bool) error {
 	if r.state != raft.StateLeader || r.err != nil {
 		return ErrLeader
 	}
@@ -36,7 +44,7 @@ func (r *Replica) Reconfigure(list []Member, tag uint64) error {
 	if err != nil {
 		return err
 	}
-	return r.proposeChange(pb.EntryConfChangeV2, data, tag)
+	return r.proposeChange(pb.EntryConfChangeV2, data, proposal{tag, whole})
 }
 
 // joint makes the change of a list, or says what is wrong with it.
@@ -82,19 +90,19 @@ func (r *Replica) reconfigure(data []byte) {
 		r.fail(fmt.Errorf("%w: %w", ErrMember, err))
 		return
 	}
+	var addrs map[uint64]string
 	if len(cc.Context) > 0 {
-		addrs, rest, ok := parseMembers(cc.Context)
-		if !ok || len(rest) > 0 {
+		var rest []byte
+		var ok bool
+		if addrs, rest, ok = parseMembers(cc.Context); !ok || len(rest) > 0 {
 			r.fail(fmt.Errorf("%w: its addresses", ErrMember))
 			return
-		}
-		for id, addr := range addrs {
-			r.members[id] = addr
 		}
 	}
 	r.void()
 	conf := r.rn.ApplyConfChange(cc)
 	r.log.conf, r.left = conf, 0
+	maps.Copy(r.members, addrs)
 	for id := range r.members {
 		is := false
 		for _, ids := range [][]uint64{conf.GetVoters(), conf.GetVotersOutgoing(), conf.GetLearners(),
@@ -105,5 +113,11 @@ func (r *Replica) reconfigure(data []byte) {
 			delete(r.members, id)
 			delete(r.held, id)
 		}
+	}
+	if len(conf.GetVotersOutgoing()) == 0 {
+		for _, tag := range r.joined {
+			r.host.Answer(tag, kv.Answer{Status: kv.OK})
+		}
+		r.joined = nil
 	}
 }

@@ -11,7 +11,8 @@ import (
 // Raft uses a configuration when it is applied. A leader that is not in the next one applies it
 // first, and has a vote in the one that the others still use: if it stops leading then, or fails,
 // nobody may be elected any more. Its log is longer than theirs, so it refuses its vote, and it has
-// none to win itself. So only a leader that stays may end a membership.
+// none to win itself. So only a leader that stays may end a membership: a voter goes by way of a
+// joint configuration, also alone, since it may be the leader when the change is committed.
 
 // leave has a leader leave a joint configuration. It is called once a tick.
 func (r *Replica) leave() {
@@ -28,7 +29,7 @@ func (r *Replica) leave() {
 	}
 	// The empty list of addresses makes it differ from raft's own.
 	data, err := proto.Marshal(&pb.ConfChangeV2{Context: appendMembers(nil, nil)})
-	if err == nil && r.proposeChange(pb.EntryConfChangeV2, data, 0) == nil {
+	if err == nil && r.proposeChange(pb.EntryConfChangeV2, data, proposal{}) == nil {
 		r.left = r.term
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // leaders returns which of the replicas lead.
@@ -70,12 +73,109 @@ func TestLeaderStays(t *testing.T) {
 	if err := l.Change(Remove, 1, "", 2); err != nil {
 		t.Fatal(err)
 	}
-	m.settle()
+	m.ticks(2)
 	if !slices.Equal(ids(l), []uint64{2, 3}) {
 		t.Errorf("%+v", l.Status())
 	}
 	alone := newMesh(t, Config{}, 1)
 	if alone.posts[1].handOver() {
 		t.Error("handed over to nobody")
+	}
+}
+
+// TestLeaderMeanwhile: replica 2, which is to go, becomes the leader before that is committed, and
+// fails when it has gone. Of four members two others run then, a majority of those that stay: they
+// must not need its vote.
+func TestLeaderMeanwhile(t *testing.T) {
+	for what, change := range map[string]Change{"remove": Remove, "learner": Learner} {
+		t.Run(what, func(t *testing.T) { leaderMeanwhile(t, change) })
+	}
+}
+
+func leaderMeanwhile(t *testing.T, change Change) {
+	m := newMesh(t, Config{}, 1, 2, 3, 4)
+	if err := m.posts[1].Change(change, 2, "b", 1); err != nil {
+		t.Fatal(err)
+	}
+	m.carry() // all have the entry, and nobody knows that it is committed
+	l, p := m.posts[1], m.posts[2]
+	l.Transfer(2)
+	l.Process()
+	for _, msg := range l.out {
+		if msg.GetType() == pb.MsgTimeoutNow {
+			p.Step(msg)
+		}
+	}
+	l.out = nil
+	m.cut[1] = true
+	led := false
+	votes := func() bool {
+		return slices.Contains(p.log.conf.GetVoters(), 2) ||
+			slices.Contains(p.log.conf.GetVotersOutgoing(), 2)
+	}
+	m.after = func(*post) {
+		p.Process()
+		led = led || p.Leads()
+		if !votes() {
+			m.cut[2] = true // what it would have sent is lost, too
+		}
+	}
+	m.ticks(200)
+	if !led || !m.cut[2] {
+		t.Fatalf("replica 2 led: %v, and has gone: %v", led, m.cut[2])
+	}
+	lead := m.leaders(3, 4)
+	if len(lead) != 1 {
+		t.Fatalf("%v lead", lead)
+	}
+	conf := m.posts[lead[0]].log.conf
+	if len(conf.GetVotersOutgoing()) > 0 || slices.Contains(conf.GetVoters(), 2) {
+		t.Errorf("%v", conf)
+	}
+}
+
+// TestRemoved: who asks for the removal of a voter hears when that is not needed any more, and not
+// before.
+func TestRemoved(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2)
+	l := m.posts[1]
+	if err := l.Change(Remove, 2, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	m.settle()
+	if a, ok := l.answers[1]; ok || len(l.Status().Outgoing) != 2 {
+		t.Fatalf("%+v while replica 2 still has a vote: %+v", a, l.Status())
+	}
+	m.ticks(2)
+	if a := l.answers[1]; a.Status != kv.OK || !slices.Equal(ids(l), []uint64{1}) {
+		t.Fatalf("%+v, %+v", a, l.Status())
+	}
+	m.cut[2] = true
+	s := m.session(l)
+	l.Propose(putBytes(s, 1, "v"), 2)
+	m.settle()
+	if a := l.answers[2]; a.Status != kv.OK {
+		t.Errorf("alone: %+v", a)
+	}
+	if err := l.Change(Remove, 1, "", 3); !errors.Is(err, ErrMember) {
+		t.Errorf("the last one goes: %v", err)
+	}
+}
+
+// TestRemovedUnknown: a leader that stops leading during a removal says that it does not know.
+func TestRemovedUnknown(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3, 4)
+	l := m.posts[1]
+	if err := l.Change(Remove, 4, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	m.settle()
+	m.cut[1] = true
+	m.ticks(100)
+	if a, ok := l.answers[1]; !ok || a.Status != kv.Retry || l.Leads() {
+		t.Errorf("%+v, leads %v", a, l.Leads())
+	}
+	if lead := m.leaders(2, 3, 4); len(lead) != 1 {
+		t.Errorf("%v lead", lead)
 	}
 }

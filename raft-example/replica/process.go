@@ -157,12 +157,12 @@ func (r *Replica) match(entries []*pb.Entry) {
 		if e.GetTerm() != r.term || e.GetType() == pb.EntryConfChangeV2 && len(e.Data) == 0 {
 			continue // of an earlier leader, or raft's own: it leaves a joint configuration
 		}
-		tag := r.proposed.pop()
+		p := r.proposed.pop()
 		if len(e.Data) == 0 { // raft puts that in the place of a change that must wait for another
-			r.host.Answer(tag, kv.Answer{Status: kv.Busy})
+			r.host.Answer(p.tag, kv.Answer{Status: kv.Busy})
 			continue
 		}
-		r.waiting.push(waiter{e.GetIndex(), tag})
+		r.waiting.push(waiter{e.GetIndex(), p})
 	}
 }
 
@@ -211,21 +211,26 @@ func (r *Replica) release() {
 
 // apply applies one committed entry and answers who waits for it.
 func (r *Replica) apply(e *pb.Entry) {
-	r.applied = e.GetIndex()
 	a := kv.Answer{Status: kv.OK}
 	switch e.GetType() {
 	case pb.EntryNormal:
-		if len(e.Data) == 0 {
-			return // a leader's first entry
+		if len(e.Data) > 0 { // else it is a leader's first entry
+			a = r.store.Apply(e.GetIndex(), e.Data)
 		}
-		a = r.store.Apply(e.GetIndex(), e.Data)
 	case pb.EntryConfChange:
 		r.change(e.Data)
 	case pb.EntryConfChangeV2:
 		r.reconfigure(e.Data)
 	}
+	// Not before: raft may ask for a snapshot while it changes its configuration.
+	r.applied = e.GetIndex()
 	if r.waiting.len() > 0 && r.waiting.front().index == e.GetIndex() {
-		r.host.Answer(r.waiting.pop().tag, a)
+		w := r.waiting.pop()
+		if w.whole && len(r.log.conf.GetVotersOutgoing()) > 0 {
+			r.joined = append(r.joined, w.tag)
+			return
+		}
+		r.host.Answer(w.tag, a)
 	}
 }
 

@@ -61,7 +61,7 @@ func (r *Replica) offer() {
 			r.host.Answer(tag, kv.Answer{Status: kv.Busy})
 			continue
 		}
-		r.proposed.push(tag)
+		r.proposed.push(proposal{tag: tag})
 	}
 	o.tags, o.sizes, o.data = o.tags[:0], o.sizes[:0], o.data[:0]
 }

@@ -147,9 +147,9 @@ type Replica struct {
 	lease         lease
 	committed     uint64 // as far as others may know
 	offers        offers
-	proposed      fifo[uint64] // tags of what was given to raft and has no index yet
-	waiting       fifo[waiter] // by index
-	reads         []read       // to be asked for
+	proposed      fifo[proposal] // what was given to raft and has no index yet
+	waiting       fifo[waiter]   // by index
+	reads         []read         // to be asked for
 	asked         fifo[batch]
 	lastRead      uint64
 	served        Reads
@@ -162,9 +162,20 @@ type Replica struct {
 	elected  uint64        // elections that this replica won
 	ledFrom  uint64        // the first entry of the term in which it leads
 	left     uint64        // the term in which it has proposed to leave a joint configuration
+	joined   []uint64      // tags that are answered when the joint configuration is left
 }
 
-type waiter struct{ index, tag uint64 }
+// proposal is what somebody waits for. One that is whole is answered when the joint configuration
+// that it enters has been left.
+type proposal struct {
+	tag   uint64
+	whole bool
+}
+
+type waiter struct {
+	index uint64
+	proposal
+}
 
 type read struct {
 	key kv.Key
@@ -328,11 +339,15 @@ func (r *Replica) lost() {
 	again := kv.Answer{Status: kv.Retry}
 	r.withdraw()
 	for r.proposed.len() > 0 {
-		r.host.Answer(r.proposed.pop(), again)
+		r.host.Answer(r.proposed.pop().tag, again)
 	}
 	for r.waiting.len() > 0 {
 		r.host.Answer(r.waiting.pop().tag, again)
 	}
+	for _, tag := range r.joined {
+		r.host.Answer(tag, again)
+	}
+	r.joined = nil
 	r.lostReads()
 	clear(r.held)
 }

@@ -3,6 +3,7 @@ package replica
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -76,8 +77,10 @@ const (
 // maxAddr is the longest address of a member.
 const maxAddr = kv.MaxValue
 
-// Change proposes a change of membership; like Propose. A leader that is to go hands over instead,
-// and the next one is to be asked. Errors: ErrMember, ErrLeader.
+// Change proposes a change of membership; like Propose. A voter goes by way of a joint
+// configuration, since it may be the leader by then; the answer comes when that is left, and the
+// replica is not needed any more. A leader that is to go hands over instead, and the next one is to
+// be asked. Errors: ErrMember, ErrLeader.
 func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error {
 	if r.state != raft.StateLeader || r.err != nil {
 		return ErrLeader
@@ -89,6 +92,9 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	if what == Remove && id == r.cfg.ID && r.handOver() {
 		return ErrLeader
 	}
+	if what != Add && slices.Contains(r.log.conf.GetVoters(), id) {
+		return r.enter([]Member{{what, id, addr}}, tag, true)
+	}
 	cc := &pb.ConfChange{Type: t.Enum(), NodeId: new(id)}
 	if what != Remove {
 		cc.Context = []byte(addr)
@@ -97,7 +103,7 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	if err != nil {
 		return err
 	}
-	return r.proposeChange(pb.EntryConfChange, data, tag)
+	return r.proposeChange(pb.EntryConfChange, data, proposal{tag: tag})
 }
 
 // checkMember says what is wrong with one change, or raft's type of it.
@@ -116,7 +122,7 @@ func (r *Replica) checkMember(what Change, id uint64, addr string) (pb.ConfChang
 	return t, nil
 }
 
-func (r *Replica) proposeChange(typ pb.EntryType, data []byte, tag uint64) error {
+func (r *Replica) proposeChange(typ pb.EntryType, data []byte, p proposal) error {
 	defer r.guard()
 	r.offer() // what came before comes first
 	entries := []*pb.Entry{{Type: &typ, Data: data}}
@@ -125,7 +131,7 @@ func (r *Replica) proposeChange(typ pb.EntryType, data []byte, tag uint64) error
 		return fmt.Errorf("%w: %w", ErrMember, err)
 	}
 	r.changed = true
-	r.proposed.push(tag)
+	r.proposed.push(p)
 	return nil
 }
 

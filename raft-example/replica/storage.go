@@ -150,11 +150,14 @@ func (r *Replica) loaded(s *pb.Snapshot) *loading {
 	return k
 }
 
-// forget drops a snapshot that raft did not take.
-func (r *Replica) forget() {
-	if k := r.log.loading; k != nil && k.store != nil {
-		r.log.loading = nil
+// forget drops a snapshot that raft did not take, and reports whether there was one.
+func (r *Replica) forget() bool {
+	k := r.log.loading
+	if k == nil || k.store == nil {
+		return false
 	}
+	r.log.loading = nil
+	return true
 }
 
 // Snapshot implements raft.Storage: raft asks when a follower needs entries that are gone.
