@@ -145,7 +145,7 @@ func (cc *ClientConn) outgoing(ctx context.Context, c *callInfo, extra metadata.
 // authenticate asks the credentials for metadata.
 func (cc *ClientConn) authenticate(ctx context.Context, c *callInfo) (metadata.MD, error) {
 	ctx = credentials.NewContextWithRequestInfo(ctx, credentials.RequestInfo{
-		Method: c.method, AuthInfo: security.AuthInfo,
+		Method: c.method, AuthInfo: cc.opts.authInfo(),
 	})
 	audience := "https://" + cc.authority + c.method[:strings.LastIndexByte(c.method, '/')]
 	md := metadata.MD{}
@@ -165,7 +165,7 @@ func (cc *ClientConn) authenticate(ctx context.Context, c *callInfo) (metadata.M
 		}
 	}
 	for _, from := range c.creds {
-		if from.RequireTransportSecurity() {
+		if from.RequireTransportSecurity() && !cc.opts.seals() {
 			return nil, status.Error(codes.Unauthenticated,
 				"transport: cannot send secure credentials on an insecure connection")
 		}

@@ -18,15 +18,17 @@ func (s *clientStream) Context() context.Context { return s.ctx }
 
 // wait waits until something may have come. The lock is held.
 func (s *clientStream) wait() {
-	s.waiting++
-	if s.calls == 0 || s.in.due() && s.calls < mostCalls {
+	s.count(true)
+	if s.in.ask() || s.pipe.calls.Load() == 0 {
+		seen := s.events
 		s.mu.Unlock()
-		s.flush(false)
-		s.mu.Lock() // what was waited for may have come
-	} else {
-		s.changed.Wait()
+		s.say()
+		s.mu.Lock()
+		if s.events != seen || s.over {
+			return // what was waited for may have come
+		}
 	}
-	s.waiting--
+	s.changed.Wait()
 }
 
 func (s *clientStream) Header() (metadata.MD, error) {
@@ -35,7 +37,7 @@ func (s *clientStream) Header() (metadata.MD, error) {
 	for !s.headerDone && !s.over {
 		s.wait()
 	}
-	if s.header == nil && s.err != nil && s.next == 0 {
+	if s.header == nil && s.err != nil && !s.heard {
 		return nil, s.err
 	}
 	return s.header, nil
@@ -54,12 +56,14 @@ func (s *clientStream) CloseSend() error {
 		s.out.put(frame.HalfClose, nil)
 	}
 	s.mu.Unlock()
-	s.flush(false)
+	s.say()
 	return nil
 }
 
 func (s *clientStream) SendMsg(m any) error {
-	data, err := s.info.encode(nil, m, s.info.maxSend)
+	memory := getBuffer()
+	data, err := s.info.encode((*memory)[:0], m, s.info.maxSend)
+	*memory = data
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.check()
@@ -72,14 +76,15 @@ func (s *clientStream) SendMsg(m any) error {
 	case s.over:
 		return s.sendError()
 	}
-	s.out.put(s.info.kind(), data)
+	size := len(data)
+	s.out.putMessage(s.info.kind(), memory)
 	if !s.desc.ClientStreams && !s.closed {
 		s.closed = true
 		s.out.put(frame.HalfClose, nil)
 	}
 	s.mu.Unlock()
-	s.watch.outPayload(m, len(data))
-	s.flush(false)
+	s.watch.outPayload(m, size)
+	s.say()
 	s.mu.Lock()
 	for s.out.queued > maxQueued {
 		if s.wait(); s.over {
@@ -152,9 +157,9 @@ func (s *clientStream) receive() (m message, err error) {
 		s.check()
 		m, ok := s.in.take()
 		if ok {
-			if s.in.due() && !s.over {
+			if !s.over && s.in.ask() {
 				s.mu.Unlock()
-				s.flush(false)
+				s.say()
 				s.mu.Lock()
 			}
 			s.info.received(s)

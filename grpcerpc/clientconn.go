@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,8 +22,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/auto"
 )
 
 var errNoAddress = errors.New("grpcerpc: the resolver gave no address")
@@ -34,8 +34,7 @@ type ClientConn struct {
 	builder   resolver.Builder
 	authority string
 	opts      dialOptions
-	loop      *erpc.Loop
-	transport transport.Transport
+	loop      *sharedLoop
 	grpc      *grpc.ClientConn // never dialled; runs the interceptors
 	tcp       *grpc.ClientConn // for calls that cannot go over erpc; nil if none may
 	ctx       context.Context
@@ -43,7 +42,7 @@ type ClientConn struct {
 	begun     sync.Once
 	config    atomic.Pointer[serviceConfig]
 	picker    atomic.Pointer[picking]
-	links     sync.WaitGroup // of links that close
+	closing   sync.WaitGroup // of links that close
 	work      sync.WaitGroup // goroutines of background
 
 	serial        serial // all below runs in it
@@ -54,6 +53,7 @@ type ClientConn struct {
 	mu       sync.Mutex
 	closed   bool
 	subConns []*subConn
+	links    map[*link]struct{} // that are open
 	resolver resolver.Resolver
 	state    connectivity.State
 	changed  chan struct{} // closed when state changes
@@ -68,14 +68,14 @@ type picking struct {
 
 // NewClient makes a ClientConn of a target as gRPC names it: scheme:///name for each resolver that
 // is registered with grpc or given by WithResolvers, HOST:PORT, which is dns:///HOST:PORT, or
-// addresses with commas between them, which is static:///A,B. It opens the transport, and connects
-// with the first call.
+// addresses with commas between them, which is static:///A,B. It connects with the first call, over
+// the event loop of a Loops.
 func NewClient(target string, options ...DialOption) (*ClientConn, error) {
-	cc := &ClientConn{target: target, state: connectivity.Idle, changed: make(chan struct{})}
+	cc := &ClientConn{target: target, state: connectivity.Idle, changed: make(chan struct{}),
+		links: make(map[*link]struct{})}
 	cc.opts = dialOptions{
 		userAgent: "grpc-go/" + grpc.Version + " grpcerpc/1", backoff: backoff.DefaultConfig,
 		maxHeaders: defaultMaxHeaders,
-		transport:  func() (transport.Transport, error) { return auto.Listen(":0", auto.Config{}) },
 	}
 	for _, opt := range options {
 		if err := opt(&cc.opts); err != nil {
@@ -99,12 +99,12 @@ func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 	if err := cc.dialTCP(); err != nil {
 		return nil, errors.Join(err, cc.closeGRPC())
 	}
-	var err error
-	if cc.transport, err = cc.opts.transport(); err != nil {
-		return nil, errors.Join(fmt.Errorf("grpcerpc: transport: %w", err), cc.closeGRPC())
+	loops, err := cc.loops()
+	if err != nil {
+		return nil, errors.Join(err, cc.closeGRPC())
 	}
-	if cc.loop, err = erpc.NewLoop(cc.transport, withDefaults(cc.opts.config)); err != nil {
-		return nil, errors.Join(fmt.Errorf("grpcerpc: %w", err), cc.closeGRPC())
+	if cc.loop, err = loops.acquire(); err != nil {
+		return nil, errors.Join(err, cc.closeGRPC())
 	}
 	cc.ctx, cc.cancel = context.WithCancel(context.Background())
 	return cc, nil
@@ -352,10 +352,20 @@ func (cc *ClientConn) Close() error {
 		}
 		cc.shutDown()
 	})
-	err := errors.Join(cc.loop.Close(), cc.closeGRPC())
 	cc.work.Wait()
-	cc.links.Wait()
-	return err
+	cc.closeLinks()
+	return errors.Join(cc.loop.release(), cc.closeGRPC())
+}
+
+// closeLinks ends all connections, and the calls that they have.
+func (cc *ClientConn) closeLinks() {
+	cc.mu.Lock()
+	links := slices.Collect(maps.Keys(cc.links))
+	cc.mu.Unlock()
+	for _, l := range links {
+		l.end()
+	}
+	cc.closing.Wait()
 }
 
 // pick chooses a connection, and waits for one as the call wants it. The call is counted in at the
@@ -432,5 +442,6 @@ func (static) ResolveNow(resolver.ResolveNowOptions) {}
 
 func (static) Close() {}
 
-// Stats returns the counters of erpc's event loop: packets, retransmissions, sessions.
+// Stats returns the counters of the event loop: packets, retransmissions, sessions. They are those
+// of all ClientConns that share it.
 func (cc *ClientConn) Stats() erpc.Stats { return cc.loop.Stats() }

@@ -14,8 +14,7 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// clientStream is a stream at the client. It sends what it has in exchanges, several under way at a
-// time, and keeps one at the server while the application waits.
+// clientStream is a stream at the client. What it has to say goes through the pipe of its link.
 type clientStream struct {
 	cc     *ClientConn
 	info   *callInfo
@@ -24,31 +23,30 @@ type clientStream struct {
 	cancel context.CancelFunc
 	stop   func() bool // of the listener to ctx's end
 	link   *link
-	id     uint64
-	done   func(balancer.DoneInfo)      // of the picker; may be nil
-	reply  func(resp []byte, err error) // s.onReply, bound once
+	pipe   *pipe
+	done   func(balancer.DoneInfo) // of the picker; may be nil
 	watch  watch
 	told   sync.Once // of the end: the options and the stats handlers
 
-	watched    bool // of the goroutine that receives: the handlers have the header
+	inLine
+	id      uint64 // from 1; the loop's alone
+	watched bool   // of the goroutine that receives: the handlers have the header
+
 	mu         sync.Mutex
 	changed    sync.Cond
+	events     int // how often changed was told
 	in         inbox
 	out        outbox
-	seq        uint64 // number of the next exchange
-	calls      int    // exchanges under way
-	keep       int    // how many of them stay at the server when there is nothing to send
-	next       uint64 // number of the next reply
-	held       map[uint64]frame.Reply
-	waiting    int  // goroutines of the application that wait for the server
+	counted    bool // the pipe knows that it waits
 	closed     bool // CloseSend was called
+	heard      bool // the server has said something
 	headerDone bool
 	header     metadata.MD
 	trailer    metadata.MD
 	over       bool  // no more comes
+	ending     bool  // the server has to be told
 	err        error // how it ended, nil for success
 	released   bool
-	finished   bool // context and picker know
 }
 
 // newStream begins a stream, over TCP if erpc has no connection and that may be.
@@ -108,20 +106,25 @@ func (cc *ClientConn) beginStream(
 		l.release()
 		return nil, err
 	}
-	s := &clientStream{cc: cc, info: c, desc: desc, link: l, done: picked.Done, cancel: cancelTimeout,
-		id: l.stream.Add(1), ctx: ctx, in: newInbox(c.maxRecv), out: newOutbox(),
-		keep: 1}
+	s := &clientStream{cc: cc, info: c, desc: desc, link: l, pipe: l.pipe, done: picked.Done,
+		cancel: cancelTimeout, ctx: ctx, in: newInbox(c.maxRecv), out: newOutbox()}
 	w.outHeader(method, c.compressName, c.md, l.peer)
 	s.watch = w
 	s.changed.L = &s.mu
-	s.reply = s.onReply
 	s.mu.Lock()
 	s.stop = context.AfterFunc(ctx, s.expire)
 	s.mu.Unlock()
 	if desc.ClientStreams { // else the message follows at once
-		s.flush(false)
+		s.say()
 	}
 	return s, nil
+}
+
+// say has the loop send what the stream has to say. The lock is not held.
+func (s *clientStream) say() {
+	if err := s.pipe.say(s); err != nil {
+		s.lose(err)
+	}
 }
 
 // openHead returns what the first exchange begins with.
@@ -131,124 +134,11 @@ func (s *clientStream) openHead() *frame.Head {
 	return &h
 }
 
-// build returns the next exchange. The lock is held.
-func (s *clientStream) build() []byte {
-	x := frame.Exchange{Token: s.link.token, Stream: s.id, Seq: s.seq, Limit: s.in.tell()}
-	if s.seq == 0 {
-		x.Open = s.openHead()
-	}
-	s.seq++
-	s.calls++
-	before := s.out.queued
-	req, _ := s.out.fill(x.Append(make([]byte, 0, s.out.batch())))
-	if before > maxQueued && s.out.queued <= maxQueued {
-		s.changed.Broadcast()
-	}
-	return req
-}
-
-// start sends an exchange.
-func (s *clientStream) start(req []byte, inLoop bool) {
-	begin := s.link.client.Start
-	if inLoop {
-		begin = s.link.client.StartInLoop
-	}
-	if err := begin(frame.TypeExchange, req, s.reply); err != nil {
-		s.onEnd(err)
-	}
-}
-
-// flush sends exchanges as long as there is reason to.
-func (s *clientStream) flush(inLoop bool) {
-	for {
-		s.mu.Lock()
-		send := !s.over && s.calls < mostCalls && (s.out.ready() || s.in.due() ||
-			s.seq == 0 || s.calls < s.keep && (s.keep > 1 || s.waiting > 0 || s.out.blocked()))
-		var req []byte
-		if send {
-			req = s.build()
-		}
-		s.mu.Unlock()
-		if !send {
-			return
-		}
-		s.start(req, inLoop)
-	}
-}
-
-// onReply takes the answer to an exchange, in the loop.
-func (s *clientStream) onReply(resp []byte, err error) {
-	if err != nil {
-		s.onEnd(err)
-		return
-	}
-	y, err := frame.ParseReply(resp)
-	s.mu.Lock()
-	s.calls--
-	switch {
-	case s.over:
-	case err != nil:
-		s.end(errFrames)
-	case y.Gone:
-		s.gone(&y)
-	case y.Seq != s.next:
-		s.hold(y)
-	default:
-		for ok := true; ok && !s.over; {
-			s.next++
-			s.accept(&y)
-			if y, ok = s.held[s.next]; ok {
-				delete(s.held, s.next)
-			}
-		}
-	}
-	s.changed.Broadcast()
-	s.release()
-	s.mu.Unlock()
-	s.flush(true)
-}
-
-// onEnd takes the failure of an exchange.
-func (s *clientStream) onEnd(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls--
-	if !s.over {
-		s.end(s.cc.callError(s.ctx, err))
-	}
-	s.changed.Broadcast()
-	s.release()
-}
-
-// gone notes that the server does not have the stream. Replies with its end may be on their way.
-func (s *clientStream) gone(y *frame.Reply) {
-	if y.Status.Code != 0 {
-		s.end(fromFrame(&y.Status))
-	} else if s.calls == 0 {
-		s.end(status.Error(codes.Unavailable, "grpcerpc: the server has forgotten the stream"))
-	}
-}
-
-// hold keeps a reply that overtook others.
-func (s *clientStream) hold(y frame.Reply) {
-	if y.Seq < s.next || y.Seq-s.next > 2*mostCalls || len(s.held) > 2*mostCalls {
-		s.end(errFrames)
-		return
-	}
-	if s.held == nil {
-		s.held = make(map[uint64]frame.Reply)
-	}
-	y.Frames = append([]byte(nil), y.Frames...)
-	s.held[y.Seq] = y
-}
-
-// accept takes what a reply brings.
-func (s *clientStream) accept(y *frame.Reply) {
-	s.out.allow(y.Limit)
-	if s.keep = 1; len(y.Frames) >= maxBatch/2 { // more follows, and needs exchanges to travel in
-		s.keep = mostParked
-	}
-	for frames := y.Frames; len(frames) > 0 && !s.over; {
+// accept takes what the server says.
+func (s *clientStream) accept(sec *frame.Section) {
+	s.heard = true
+	s.out.allow(sec.Limit)
+	for frames := sec.Frames; len(frames) > 0 && !s.over; {
 		kind, payload, rest, err := frame.Next(frames)
 		if frames = rest; err == nil {
 			err = s.acceptFrame(kind, payload)
@@ -290,8 +180,8 @@ func (s *clientStream) acceptFrame(kind frame.Kind, payload []byte) error {
 func (s *clientStream) finishWith(err error) {
 	s.over, s.err, s.headerDone = true, err, true
 	s.out.drop()
-	s.held = nil
-	s.changed.Broadcast()
+	s.count(false)
+	s.wake()
 }
 
 // end ends the stream from this side, and tells the server.
@@ -299,13 +189,9 @@ func (s *clientStream) end(err error) {
 	if s.over {
 		return
 	}
+	s.ending = true
 	s.finishWith(err)
-	x := frame.Exchange{Token: s.link.token, Stream: s.id, Cancel: true}
-	req := x.Append(nil)
-	s.calls++
-	if !s.cc.background(func() { s.start(req, false) }) {
-		s.calls--
-	}
+	s.cc.background(func() { _ = s.pipe.say(s) }) // in vain if the server knows
 }
 
 // expire ends the stream when its context has ended.
@@ -338,28 +224,22 @@ func (s *clientStream) conclude() {
 	})
 }
 
-// release gives the link back when the stream has ended and no exchange is under way.
+// release gives the link back when the stream has ended, and tells the picker.
 func (s *clientStream) release() {
-	if !s.over {
+	if !s.over || s.released {
 		return
 	}
-	if !s.finished {
-		s.finished = true
-		s.stop()
-		if s.cancel != nil {
-			s.cancel()
-		}
-		for _, t := range s.info.trailers {
-			*t = s.trailer
-		}
-		if s.done != nil {
-			info := balancer.DoneInfo{Err: s.err, Trailer: s.trailer, BytesSent: true,
-				BytesReceived: s.next > 0}
-			s.done(info)
-		}
+	s.released = true
+	s.stop()
+	if s.cancel != nil {
+		s.cancel()
 	}
-	if s.calls == 0 && !s.released {
-		s.released = true
-		s.link.release()
+	for _, t := range s.info.trailers {
+		*t = s.trailer
 	}
+	if s.done != nil {
+		s.done(balancer.DoneInfo{Err: s.err, Trailer: s.trailer, BytesSent: true,
+			BytesReceived: s.heard})
+	}
+	s.link.release()
 }

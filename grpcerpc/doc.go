@@ -10,17 +10,20 @@
 //
 // # Who owns what
 //
-//	ClientConn    a transport, an event loop, a resolver and a balancer of grpc
+//	Loops         event loops, with a transport each, that ClientConns share
+//	ClientConn    a resolver and a balancer of grpc, and a part in a loop
 //	subConn       a server that the balancer asked for: at most one link at a time
 //	link          a connection: an erpc.Client, the token that the server drew for it
-//	clientStream  a stream at the client; it uses its link until no exchange is under way
+//	pipe          the streams of a link, and the exchanges that carry them
+//	clientStream  a stream at the client
 //	Server        an erpc.Server, the registered services, the connections
-//	serverConn    the server's end of a link, found by token and address; its streams by number
+//	serverConn    the server's end of a link, found by token and address
+//	serverPipe    the server's end of a pipe: its streams by number, exchanges without an answer
 //	serverStream  a stream at the server, with the goroutine of its handler
 //
 // # Messages
 //
-// Four request types of erpc carry all; package internal/frame has the bytes.
+// Five request types of erpc carry all; package internal/frame has the bytes.
 //
 // Hello opens a connection: versions, user agent, authority. The server draws a token of 64 bits,
 // which counts only from the address that it was given to. Life follows and stays unanswered: when
@@ -30,31 +33,35 @@
 // Unary is a call: token, method, metadata, message. Its deadline, its cancellation, its slot and
 // late answers are erpc's own. So are its limits: a call that blocks holds a slot, and erpc's
 // Client opens further sessions when slots are in use. Success without metadata is a zero byte and
-// the message. Status and details travel in the answer.
+// the message. Status and details travel in the answer. Large is the same for 64 KiB and more: the
+// loop runs handlers itself whose type is quick, and should not run one that decodes some MiB.
 //
-// Exchange belongs to a stream: a batch of frames from the client, and a batch from the server in
-// its reply. Both are numbered, so they may overtake each other. A client has up to 8 of a stream
-// under way. A server leaves up to 4 unanswered as long as it has nothing to say. So a message of
-// either side finds an exchange to travel in; a ping-pong costs one RPC for each pair of messages;
-// what is sent meanwhile gathers in batches of 64 KiB. An idle stream costs a slot or two. A stream
-// outlives every RPC of it, so its deadline travels once, as gRPC's timeout does, and cancelling it
-// is an exchange of its own.
+// Exchange belongs to the streams of a connection: a batch of frames from the client, and a batch
+// from the server in its reply, each with a section for every stream that had something to say when
+// the loop came to it. Exchanges and replies are numbered and taken in order. A client has up to 8
+// under way. A server leaves up to 4 unanswered as long as no stream has anything to say. So a
+// message of either side finds an exchange to travel in, what is sent meanwhile gathers in batches
+// of 64 KiB, and idle streams cost nothing beyond one exchange of their connection. Streams that
+// are ready take turns. A packet that is lost holds up all streams of its connection until it is
+// repeated, as with HTTP/2. A stream's deadline travels once, as gRPC's timeout does, and
+// cancelling it is a flag of its section. An exchange that fails ends all streams of its
+// connection.
 //
 // # Flow control
 //
 // Each side may have sent as many bytes of a stream's messages as the other one's application has
 // read, and 256 KiB. A message costs 32 bytes beside its own. Limits are sums since the stream's
-// begin, and travel in all exchanges and replies, so losing one costs nothing. While RecvMsg waits,
-// parts of its message count as read. So a message may be larger than the window, and an unread
-// stream holds 256 KiB at most on each side beside the 64 KiB that SendMsg leaves behind.
+// begin, and travel in each section. While RecvMsg waits, parts of its message count as read. So a
+// message may be larger than the window, and an unread stream holds 256 KiB at most on each side
+// beside the 64 KiB that SendMsg leaves behind.
 //
 // # What a peer can do wrong
 //
 // Malformed requests are answered with a status. Frames out of order, messages beyond limits and
-// windows end their stream. Numbers of streams that were skipped are remembered, 4096 at most.
-// Hello without Life is forgotten after 10 s. An address
-// may have 256 connections, and a server 65,536. Metadata is bounded as in gRPC. A token that is
-// guessed does not help: it counts from its address alone.
+// windows end their stream; exchanges out of order and sections that cannot be read end the
+// connection. The numbers of a connection's streams grow. Hello without Life is forgotten after
+// 10 s. An address may have 1024 connections, and a server 65,536. Metadata is bounded as in gRPC.
+// A token that is guessed does not help: it counts from its address alone.
 //
 // # Both networks
 //
@@ -84,7 +91,7 @@
 // # What is refused
 //
 // Each of these is an error that names it: without WithTCP, transport credentials other than those
-// of package insecure and per-RPC credentials that require security (its sessions are not sealed);
+// of NewTLS and of package insecure; per-RPC credentials that require security, without the former;
 // PreparedMsg,
 // call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
 // MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,

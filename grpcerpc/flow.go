@@ -17,8 +17,9 @@ const (
 	messageCost = 32 // what a message counts beside its bytes, so that empty ones are bounded too
 	maxBatch    = 64 << 10
 	maxQueued   = 64 << 10 // bytes that SendMsg leaves behind without waiting
+	turn        = 16 << 10 // bytes that a stream says of a batch before others have their turn
 	slack       = 4 << 10  // bytes by which a batch may be larger, to end a message
-	// A client has at most mostCalls exchanges of a stream under way. The server keeps mostParked
+	// A client has at most mostCalls exchanges of a connection under way. The server keeps mostParked
 	// unanswered when it has nothing to say, so the others are there to send with.
 	mostCalls  = 8
 	mostParked = 4
@@ -52,6 +53,7 @@ type inbox struct {
 	read    uint64 // bytes read in all
 	told    uint64 // what the peer may send in all
 	reading bool   // the application waits for a message
+	asked   bool   // the loop is about to tell the peer that it may send more
 }
 
 func newInbox(most int) inbox { return inbox{most: most, told: window} }
@@ -123,9 +125,18 @@ func (in *inbox) take() (m message, ok bool) {
 // due reports whether the peer has to be told that it may send more.
 func (in *inbox) due() bool { return in.read+window-in.told >= window/2 }
 
+// ask is due, once until tell.
+func (in *inbox) ask() bool {
+	if in.asked || !in.due() {
+		return false
+	}
+	in.asked = true
+	return true
+}
+
 // tell returns the limit that the peer is told now.
 func (in *inbox) tell() uint64 {
-	in.told = in.read + window
+	in.told, in.asked = in.read+window, false
 	return in.told
 }
 
@@ -139,10 +150,11 @@ type outbox struct {
 
 // item is a message or another frame.
 type item struct {
-	kind  frame.Kind
-	data  []byte // payload, or the message
-	at    int    // bytes of the message that were sent
-	begun bool
+	kind   frame.Kind
+	data   []byte  // payload, or the message
+	memory *[]byte // of buffers, which data lies in; nil if it does not
+	at     int     // bytes of the message that were sent
+	begun  bool
 }
 
 func newOutbox() outbox { return outbox{limit: window} }
@@ -156,6 +168,12 @@ func (out *outbox) put(k frame.Kind, data []byte) {
 		out.queued += len(data)
 	}
 	out.items.push(it)
+}
+
+// putMessage adds a message in memory of buffers, which goes back there.
+func (out *outbox) putMessage(k frame.Kind, memory *[]byte) {
+	out.queued += len(*memory)
+	out.items.push(item{kind: k, data: *memory, memory: memory})
 }
 
 // allow notes what the peer takes.
@@ -182,15 +200,17 @@ func (out *outbox) blocked() bool {
 // ready reports whether something can be sent.
 func (out *outbox) ready() bool { return out.items.len() > 0 && !out.blocked() }
 
-// fill appends frames to b, up to maxBatch bytes and some more. It returns the kind of the last
-// one.
-func (out *outbox) fill(b []byte) (_ []byte, last frame.Kind) {
-	for begin := len(b); out.ready() && len(b)-begin < maxBatch; {
+// fill appends frames to b, up to most bytes and some more. It returns the kind of the last one.
+func (out *outbox) fill(b []byte, most int) (_ []byte, last frame.Kind) {
+	for begin := len(b); out.ready() && len(b)-begin < most; {
 		it := out.items.first()
 		last = it.kind
 		if it.isMessage() {
-			if b = out.fillMessage(b, it, maxBatch-(len(b)-begin)); it.at < len(it.data) {
+			if b = out.fillMessage(b, it, most-(len(b)-begin)); it.at < len(it.data) {
 				continue
+			}
+			if it.memory != nil {
+				putBuffer(it.memory)
 			}
 		} else {
 			b = frame.AppendFrame(b, it.kind, it.data)
@@ -229,9 +249,6 @@ func (out *outbox) fillMessage(b []byte, it *item, room int) []byte {
 
 // drop forgets all that was not sent.
 func (out *outbox) drop() { out.items, out.queued = fifo[item]{}, 0 }
-
-// batch returns how many bytes the next batch takes, or some more than that.
-func (out *outbox) batch() int { return min(out.queued, maxBatch+slack) + 128 }
 
 // kind returns the kind of frame that messages of a call begin with.
 func (c *coding) kind() frame.Kind {

@@ -3,9 +3,12 @@ package grpcerpc_test
 import (
 	"bytes"
 	"encoding/binary"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
@@ -42,19 +45,28 @@ func (h *hostile) hello(version uint64) frame.Welcome {
 	return w
 }
 
-// exchange sends an exchange and returns the code that the stream ended with.
-func (h *hostile) exchange(x frame.Exchange) codes.Code {
+// exchange sends an exchange of one section on a connection of its own, and returns the code that
+// the stream ended with.
+func (h *hostile) exchange(sec frame.Section) codes.Code {
+	w := h.hello(frame.Version)
+	return h.send(frame.Exchange{Token: w.Token, Sections: sec.Append(nil)})
+}
+
+// send sends an exchange and returns the code that the stream or the connection ended with.
+func (h *hostile) send(x frame.Exchange) codes.Code {
 	b, err := h.Call(within(h), frame.TypeExchange, x.Append(nil))
 	is(h, "exchange", err, codes.OK)
 	y, err := frame.ParseReply(b)
 	is(h, "reply", err, codes.OK)
-	if y.Gone && y.Status.Code == 0 {
-		return codes.Unavailable // it has ended
-	}
 	if y.Gone {
 		return codes.Code(y.Status.Code)
 	}
-	for frames := y.Frames; len(frames) > 0; {
+	sec, rest, err := frame.NextSection(y.Sections)
+	is(h, "section", err, codes.OK)
+	if len(rest) > 0 {
+		h.Fatal("more sections than streams")
+	}
+	for frames := sec.Frames; len(frames) > 0; {
 		kind, payload, rest, err := frame.Next(frames)
 		is(h, "frame", err, codes.OK)
 		if frames = rest; kind == frame.Trailers {
@@ -86,7 +98,6 @@ func TestHostileClient(t *testing.T) {
 		}
 		return all
 	}
-	id := uint64(0)
 	for what, v := range map[string]struct {
 		head   *frame.Head
 		frames []byte
@@ -108,23 +119,29 @@ func TestHostileClient(t *testing.T) {
 		"too large":     {chat, message(1<<40, 0), codes.ResourceExhausted},
 		"beyond window": {chat, join(message(1<<20, 1<<18), more(1<<18)), codes.ResourceExhausted},
 	} {
-		id++
-		if got := h.exchange(frame.Exchange{Token: h.token, Stream: id, Limit: 1 << 20, Open: v.head,
+		if got := h.exchange(frame.Section{Stream: 1, Limit: 1 << 20, Open: v.head,
 			Frames: v.frames}); got != v.want {
 			t.Errorf("%s: %v, want %v", what, got, v.want)
 		}
 	}
+	sec := frame.Section{Stream: 1, Open: chat}
+	end := frame.Section{Stream: 1, End: true}
 	for what, x := range map[string]frame.Exchange{
-		"another token":  {Token: h.token + 1, Stream: 50, Open: chat},
-		"a past stream":  {Token: h.token, Stream: 1, Open: chat},
-		"a far number":   {Token: h.token, Stream: 1 << 60, Open: chat},
-		"a far exchange": {Token: h.token, Stream: 51, Seq: 1 << 40, Open: chat},
-		"cancelled":      {Token: h.token, Stream: 52, Cancel: true},
+		"another token":  {Token: h.token + 1, Sections: sec.Append(nil)},
+		"a far exchange": {Token: h.token, Seq: 1 << 40, Sections: sec.Append(nil)},
+		"after that":     {Token: h.token, Sections: sec.Append(nil)},
+		"no section":     {Token: h.hello(frame.Version).Token, Sections: []byte{0xff}},
+		"half of one":    {Token: h.hello(frame.Version).Token, Sections: sec.Append(nil)[:5]},
 	} {
-		if got := h.exchange(x); got == codes.OK {
+		if got := h.send(x); got == codes.OK {
 			t.Errorf("%s: success", what)
 		}
 	}
+	// Streams that have ended, or never began, are passed over; the next one answers.
+	bad := frame.Section{Stream: 9, Open: &frame.Head{Method: []byte("x")}}
+	all := bad.Append(sec.Append(end.Append(nil)))
+	got := h.send(frame.Exchange{Token: h.hello(frame.Version).Token, Sections: all})
+	is(t, "a stream behind others", status.Error(got, ""), codes.Unimplemented)
 	for _, typ := range []uint8{frame.TypeHello, frame.TypeUnary, frame.TypeExchange, frame.TypeLife} {
 		for _, b := range [][]byte{nil, {0}, make([]byte, 20), bytes.Repeat([]byte{0xff}, 20)} {
 			_, _ = h.Call(within(t), typ, b)
@@ -141,8 +158,9 @@ func TestHostileIdle(t *testing.T) {
 	life := binary.LittleEndian.AppendUint64(nil, h.token)
 	is(t, "life", h.Start(frame.TypeLife, life, func([]byte, error) {}), codes.OK)
 	wait := []byte{byte(frame.Message), 7, 6, 10, 4, 'w', 'a', 'i', 't'}
-	x := frame.Exchange{Token: h.token, Stream: 1, Frames: wait,
+	sec := frame.Section{Stream: 1, Frames: wait,
 		Open: &frame.Head{Method: []byte("/helloworld.Greeter/Chat")}}
+	x := frame.Exchange{Token: h.token, Sections: sec.Append(nil)}
 	is(t, "stream", h.Start(frame.TypeExchange, x.Append(nil), func([]byte, error) {}), codes.OK)
 	at := eventually(t, r.began, "the handler")
 	is(t, "close", h.Close(), codes.OK)
@@ -153,14 +171,29 @@ func TestHostileIdle(t *testing.T) {
 func TestHostileHellos(t *testing.T) {
 	r := newRig(t, nil)
 	h := newHostile(t, r)
-	opened := 1
-	for w := h.hello(frame.Version); w.Refusal == ""; w = h.hello(frame.Version) {
-		if opened++; opened > 1000 {
-			t.Fatal("connections without end")
-		}
+	var opened atomic.Int32
+	opened.Store(1)
+	var all sync.WaitGroup
+	for range 32 { // at once: connections without Life are forgotten after 10 s
+		all.Go(func() {
+			hello := frame.Hello{Version: frame.Version}
+			for opened.Load() < 10000 {
+				b, err := h.Call(within(t), frame.TypeHello, hello.Append(nil))
+				w, err2 := frame.ParseWelcome(b)
+				if err != nil || err2 != nil {
+					t.Error(err, err2)
+					return
+				}
+				if w.Refusal != "" {
+					return
+				}
+				opened.Add(1)
+			}
+		})
 	}
-	if opened != 256 {
-		t.Errorf("%d connections", opened)
+	all.Wait()
+	if n := opened.Load(); n != 1024 {
+		t.Errorf("%d connections", n)
 	}
 	_, err := r.client.SayHello(within(t), &pb.HelloRequest{})
 	is(t, "a call of another client", err, codes.OK)

@@ -114,7 +114,11 @@ func (cc *ClientConn) send(
 	}
 	w.outHeader(c.method, c.compressName, c.md, l.peer)
 	w.outPayload(args, len(*req)-at)
-	*resp, err = l.client.AppendCall(ctx, (*resp)[:0], frame.TypeUnary, *req)
+	kind := uint8(frame.TypeUnary)
+	if len(*req) >= frame.LargeCall {
+		kind = frame.TypeLarge
+	}
+	*resp, err = l.client.AppendCall(ctx, (*resp)[:0], kind, *req)
 	if !errors.Is(err, erpc.ErrClosed) { // the loop may still read it then
 		putBuffer(req)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc/peer"
 
@@ -17,17 +16,17 @@ import (
 // sessions are lost, when the server says that it goes, and when its subConn is shut down. In the
 // last two cases the calls that it has go on, and the last of them closes it.
 type link struct {
+	cc     *ClientConn
 	client *erpc.Client
 	token  uint64
 	peer   *peer.Peer
-	stream atomic.Uint64 // number of the last stream
-	onEnd  func()        // called once, in the loop or any goroutine: no new calls are wanted
+	pipe   *pipe  // of its streams
+	onEnd  func() // called once, in the loop or any goroutine: no new calls are wanted
 
 	mu      sync.Mutex
 	users   int
 	retired bool
 	closed  bool
-	wg      *sync.WaitGroup // of the ClientConn
 	ended   sync.Once
 }
 
@@ -54,17 +53,30 @@ func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (
 		return nil, err
 	}
 	p := *security
-	if to, err := cc.transport.Resolve(addr); err == nil {
+	if to, err := cc.loop.transport.Resolve(addr); err == nil {
 		p.Addr = addrOf(to)
 	}
-	p.LocalAddr = addrOf(cc.transport.LocalAddr())
-	l := &link{client: client, token: w.Token, peer: &p, onEnd: onEnd, wg: &cc.links}
+	p.LocalAddr = addrOf(cc.loop.transport.LocalAddr())
+	l := &link{cc: cc, client: client, token: w.Token, peer: &p, onEnd: onEnd}
+	l.pipe = newPipe(l)
+	cc.mu.Lock()
+	cc.links[l] = struct{}{}
+	cc.mu.Unlock()
 	life := binary.LittleEndian.AppendUint64(nil, w.Token)
-	if err := client.Start(frame.TypeLife, life, func([]byte, error) { l.retire() }); err != nil {
-		_ = client.Close()
+	if err := client.Start(frame.TypeLife, life, l.onLife); err != nil {
+		l.close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// onLife takes the end of Life, in the loop: its answer says that the server goes, an error that
+// the server is gone.
+func (l *link) onLife(_ []byte, err error) {
+	if err != nil {
+		l.pipe.fail(err)
+	}
+	l.retire()
 }
 
 // acquire counts a call in. It reports false if the link takes none.
@@ -99,8 +111,29 @@ func (l *link) retire() {
 func (l *link) tryClose() {
 	if l.retired && l.users == 0 && !l.closed {
 		l.closed = true
-		l.wg.Go(func() { _ = l.client.Close() })
+		l.cc.closing.Go(l.close)
 	}
+}
+
+// end ends the link and the calls that it has.
+func (l *link) end() {
+	l.mu.Lock()
+	l.retired = true
+	mine := !l.closed
+	l.closed = true
+	l.mu.Unlock()
+	l.ended.Do(l.onEnd)
+	if mine {
+		l.close()
+	}
+}
+
+// close closes the client and forgets the link.
+func (l *link) close() {
+	_ = l.client.Close() // nothing is left to be done about it
+	l.cc.mu.Lock()
+	defer l.cc.mu.Unlock()
+	delete(l.cc.links, l)
 }
 
 // alive reports whether the link takes calls.

@@ -16,8 +16,10 @@ import (
 type DialOption func(*dialOptions) error
 
 type dialOptions struct {
-	transport     func() (transport.Transport, error)
+	transport     func() (transport.Transport, error) // nil: it was not given
 	config        erpc.Config
+	configured    bool   // config was given
+	loops         *Loops // nil: they were not given
 	unary         []grpc.UnaryClientInterceptor
 	stream        []grpc.StreamClientInterceptor
 	callOptions   []grpc.CallOption
@@ -36,8 +38,8 @@ type dialOptions struct {
 }
 
 // WithTransport chooses what packets travel over. The function is called once, and the ClientConn
-// owns what it returns. The default is package transport/auto on any port: shared memory to servers
-// of this machine that have it, UDP to all others.
+// owns what it returns: it has an event loop of its own. The default is package transport/auto on
+// any port: shared memory to servers of this machine that have it, UDP to all others.
 func WithTransport(open func() (transport.Transport, error)) DialOption {
 	return func(o *dialOptions) error {
 		o.transport = open
@@ -45,11 +47,20 @@ func WithTransport(open func() (transport.Transport, error)) DialOption {
 	}
 }
 
-// WithConfig sets the configuration of the event loop. Fields that are zero get the defaults that
-// package doc names.
+// WithConfig sets the configuration of the event loop, which is the ClientConn's own then. Fields
+// that are zero get the defaults that package doc names.
 func WithConfig(cfg erpc.Config) DialOption {
 	return func(o *dialOptions) error {
-		o.config = cfg
+		o.config, o.configured = cfg, true
+		return nil
+	}
+}
+
+// WithLoops has the ClientConn share event loops with all others that have the same Loops. It does
+// not go with WithTransport and WithConfig.
+func WithLoops(l *Loops) DialOption {
+	return func(o *dialOptions) error {
+		o.loops = l
 		return nil
 	}
 }
@@ -154,8 +165,8 @@ func WithConnectParams(p grpc.ConnectParams) DialOption {
 }
 
 // WithPerRPCCredentials adds what the credentials give to the metadata of each call. Credentials
-// that require transport security are an error but for a ClientConn whose calls are all over TCP:
-// sessions are not sealed. See WithTCP.
+// that require transport security are an error but for a ClientConn with transport credentials of
+// NewTLS, or whose calls are all over TCP; see WithTCP.
 func WithPerRPCCredentials(c credentials.PerRPCCredentials) DialOption {
 	return func(o *dialOptions) error {
 		o.perRPC = append(o.perRPC, c)
@@ -163,8 +174,9 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) DialOption {
 	}
 }
 
-// WithTransportCredentials takes credentials of package insecure. Sessions are not encrypted, so
-// with others all calls go over TCP if WithTCP says how; without it they are an error of NewClient.
+// WithTransportCredentials takes credentials of NewTLS, by which sessions are encrypted, or of
+// package insecure. With others all calls go over TCP if WithTCP says how; without it they are an
+// error of NewClient.
 func WithTransportCredentials(c credentials.TransportCredentials) DialOption {
 	return func(o *dialOptions) error {
 		o.creds = c

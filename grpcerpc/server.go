@@ -63,7 +63,7 @@ func NewServer(opts ...ServerOption) *Server {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	rpc, err := erpc.NewServer(withDefaults(o.config))
+	rpc, err := erpc.NewServer(o.secured())
 	if err != nil {
 		panic(fmt.Sprintf("grpcerpc: %v", err))
 	}
@@ -77,8 +77,9 @@ func NewServer(opts ...ServerOption) *Server {
 	err = errors.Join(
 		rpc.Handle(frame.TypeHello, s.onHello),
 		rpc.Handle(frame.TypeLife, s.onLife),
-		rpc.HandleBorrowed(frame.TypeUnary, s.onUnary),
-		rpc.HandleLater(frame.TypeExchange, s.onExchange),
+		rpc.HandleRequest(frame.TypeUnary, s.onUnary),
+		rpc.HandleRequest(frame.TypeLarge, s.onUnary),
+		rpc.HandleInline(frame.TypeExchange, s.onExchange),
 	)
 	if err != nil {
 		panic(fmt.Sprintf("grpcerpc: %v", err))

@@ -13,9 +13,9 @@ func (st *serverStream) receive() (m message, err error) {
 	defer st.mu.Unlock()
 	for {
 		m, ok := st.in.take()
-		if st.in.due() && len(st.parked) > 0 {
+		if st.in.ask() {
 			st.mu.Unlock()
-			st.flush()
+			st.say()
 			st.mu.Lock()
 			if !ok {
 				continue
@@ -60,7 +60,7 @@ func (st *serverStream) SendHeader(md metadata.MD) error {
 		st.putHeader(true)
 	}
 	st.mu.Unlock()
-	st.flush()
+	st.say()
 	return nil
 }
 
@@ -77,22 +77,24 @@ func (st *serverStream) setTrailer(md metadata.MD) error {
 }
 
 func (st *serverStream) SendMsg(m any) error {
-	data, err := st.coding.encode(nil, m, st.conn.server.opts.maxSend)
-	if err != nil {
+	memory := getBuffer()
+	data, err := st.coding.encode((*memory)[:0], m, st.conn.server.opts.maxSend)
+	if *memory = data; err != nil {
 		return err
 	}
 	st.mu.Lock()
 	if st.err == nil && !st.ended {
 		first := !st.headerSent
 		st.putHeader(true)
-		st.out.put(st.coding.kind(), data)
+		size := len(data)
+		st.out.putMessage(st.coding.kind(), memory)
 		header := st.header
 		st.mu.Unlock()
 		if first {
 			st.watch.outHeader(st.name, "", header, st.conn.peer)
 		}
-		st.watch.outPayload(m, len(data))
-		st.flush()
+		st.watch.outPayload(m, size)
+		st.say()
 		st.mu.Lock()
 	}
 	defer st.mu.Unlock()

@@ -23,9 +23,8 @@ import (
 
 const (
 	mostConns  = 1 << 16          // of one server
-	mostOfPeer = 1 << 8           // of one address of a client: one loop of its
+	mostOfPeer = 1 << 10          // of one address of a client: of one loop, which ClientConns share
 	lifeWithin = 10 * time.Second // of Hello; else the connection is forgotten
-	mostGaps   = 1 << 12          // numbers of streams that a connection has skipped
 )
 
 // Addr is the address of a peer, in a peer.Peer. Its network is "udp" or "shm".
@@ -57,8 +56,8 @@ type serverConn struct {
 	token     uint64
 	from      transport.Addr
 	peer      *peer.Peer
-	userAgent string
-	authority string
+	userAgent []string // as values of metadata
+	authority []string
 	expiry    *time.Timer // until Life comes
 	away      chan struct{}
 
@@ -67,8 +66,7 @@ type serverConn struct {
 	leaving bool // away is closed
 	over    bool
 	streams map[uint64]*serverStream
-	high    uint64              // the highest number of a stream that was seen
-	gaps    map[uint64]struct{} // those below that were not: exchanges overtake each other
+	pipe    serverPipe
 }
 
 // onHello opens a connection.
@@ -97,11 +95,13 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	_, _ = rand.Read(random[:]) // it never fails
 	p := *security
 	p.Addr, p.LocalAddr = addrOf(r.Peer()), addrOf(r.Rpc().LocalAddr())
+	identify(&p, r.State())
 	c := &serverConn{
 		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), peer: &p,
-		userAgent: h.UserAgent, authority: h.Authority, away: make(chan struct{}),
-		streams: make(map[uint64]*serverStream), gaps: make(map[uint64]struct{}),
+		userAgent: []string{h.UserAgent}, authority: []string{h.Authority}, away: make(chan struct{}),
+		streams: make(map[uint64]*serverStream),
 	}
+	c.pipe.init(c, r.Rpc())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -171,10 +171,10 @@ func (c *serverConn) leave() {
 
 // close ends the connection and all its streams.
 func (c *serverConn) close() {
-	c.expiry.Stop()
 	c.leave()
 	s := c.server
 	s.mu.Lock()
+	c.expiry.Stop() // it was set under the lock
 	if s.conns[c.token] == c {
 		delete(s.conns, c.token)
 		if s.peers[c.from]--; s.peers[c.from] == 0 {
@@ -190,8 +190,10 @@ func (c *serverConn) close() {
 	}
 	c.mu.Unlock()
 	for _, st := range streams {
-		st.abort(context.Canceled)
+		st.abort()
 	}
+	gone := status.New(codes.Unavailable, "grpcerpc: the connection has ended")
+	_ = c.pipe.rpc.Post(func(*erpc.Rpc) { c.pipe.shut(gone) }) // in vain if the loop has ended
 }
 
 // settleConns waits until clients have had a chance to fetch the ends of their streams.
@@ -207,54 +209,27 @@ func (s *Server) settleConns() {
 	}
 }
 
-// stream returns the stream of a number; a new one if the number was not seen. It returns nil for a
-// stream that has ended, and an error for one that cannot be.
-func (c *serverConn) stream(id uint64) (*serverStream, error) {
+// stream returns the stream of a section, a new one if it opens one. It returns nil for a stream
+// that has ended, and an error for one that cannot be. It is called in the loop.
+func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if st := c.streams[id]; st != nil || c.over {
+	if st := c.streams[sec.Stream]; st != nil || c.over || sec.Stream <= c.pipe.high {
 		return st, nil
 	}
-	if fresh, err := c.see(id); !fresh {
-		return nil, err
-	}
-	if len(c.streams) >= c.server.opts.maxStreams {
+	c.pipe.high = sec.Stream
+	switch {
+	case sec.End:
+		return nil, nil
+	case sec.Open == nil:
+		return nil, errFrames
+	case len(c.streams) >= c.server.opts.maxStreams:
 		return nil, status.Error(codes.ResourceExhausted,
 			"grpcerpc: too many streams of the connection")
 	}
-	st := newServerStream(c, id)
-	c.streams[id] = st
+	st := newServerStream(c, sec.Stream)
+	c.streams[sec.Stream] = st
 	return st, nil
-}
-
-// see notes that the number of a stream was seen. It reports whether that is the first time.
-func (c *serverConn) see(id uint64) (fresh bool, err error) {
-	if id <= c.high {
-		_, fresh = c.gaps[id]
-		delete(c.gaps, id)
-		return fresh, nil
-	}
-	if id-c.high > mostGaps || len(c.gaps)+int(id-c.high) > mostGaps {
-		return false, status.Error(codes.ResourceExhausted,
-			"grpcerpc: the client skips numbers of streams")
-	}
-	for c.high++; c.high < id; c.high++ {
-		c.gaps[c.high] = struct{}{}
-	}
-	return true, nil
-}
-
-// cancelStream ends a stream, or sees to it that it never begins.
-func (c *serverConn) cancelStream(id uint64) {
-	c.mu.Lock()
-	st := c.streams[id]
-	if st == nil {
-		_, _ = c.see(id)
-	}
-	c.mu.Unlock()
-	if st != nil {
-		st.abort(context.Canceled)
-	}
 }
 
 // forget takes a stream that has ended out of the connection.
@@ -264,18 +239,19 @@ func (c *serverConn) forget(id uint64) {
 	delete(c.streams, id)
 }
 
-// incoming completes metadata that came with a call.
-func (c *serverConn) incoming(h *frame.Head) metadata.MD {
-	md := metadata.MD(h.MD)
+// incoming completes metadata that came with a call. The values are shared: package metadata copies
+// what it gives to applications.
+func (c *serverConn) incoming(md metadata.MD, subtype string) metadata.MD {
 	if md == nil {
 		md = make(metadata.MD, 3)
 	}
-	md[":authority"] = []string{c.authority}
-	md["user-agent"] = []string{c.userAgent}
-	contentType := "application/grpc"
-	if len(h.Subtype) > 0 {
-		contentType += "+" + string(h.Subtype)
+	md[":authority"], md["user-agent"] = c.authority, c.userAgent
+	md["content-type"] = plainType
+	if subtype != "" {
+		md["content-type"] = []string{plainType[0] + "+" + subtype}
 	}
-	md["content-type"] = []string{contentType}
 	return md
 }
+
+// plainType is the content type of calls that name no codec.
+var plainType = []string{"application/grpc"}

@@ -2,6 +2,7 @@ package grpcerpc
 
 import (
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/stats"
 
@@ -22,6 +23,7 @@ type serverOptions struct {
 	unknown    grpc.StreamHandler
 	stats      []stats.Handler
 	codec      encoding.CodecV2
+	creds      credentials.TransportCredentials // nil: none were given
 }
 
 // ServerConfig sets the configuration of the event loops. Fields that are zero get the defaults

@@ -12,24 +12,21 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// serverStream is a stream at the server. Exchanges of the client bring frames, and stay unanswered
-// until there are frames for their replies.
-//
-// Exchanges arrive in any order and are taken in that of their numbers. The requests of those that
-// wait are memory of erpc.
+// serverStream is a stream at the server. What it has to say goes through the connection's pipe.
 type serverStream struct {
 	conn   *serverConn
 	id     uint64
-	ctx    context.Context // fixed once the stream has begun, as the following are
+	ctx    context.Context // of the handler
+	base   context.Context // fixed once the stream has begun, as the following are
 	cancel context.CancelFunc
 	coding coding
 	method *method
 	name   string
 
+	inLine
 	stop  func() bool // of expire
 	watch watch
 
@@ -37,10 +34,6 @@ type serverStream struct {
 	changed    sync.Cond
 	in         inbox
 	out        outbox
-	next       uint64                    // number of the next exchange
-	held       map[uint64]erpc.ReqHandle // those ahead of it
-	parked     []erpc.ReqHandle          // taken, and unanswered
-	replies    uint64
 	begun      bool // the handler runs, or has run
 	halfClosed bool
 	ended      bool  // the trailers are in out, or nobody wants them
@@ -58,78 +51,11 @@ func newServerStream(c *serverConn, id uint64) *serverStream {
 	return st
 }
 
-// onExchange takes frames of a stream, and answers when there is something to say.
-func (s *Server) onExchange(h erpc.ReqHandle) {
-	x, err := frame.ParseExchange(h.Data())
-	if err != nil {
-		sayGone(h, codes.Internal, "grpcerpc: malformed exchange", false)
-		return
-	}
-	c := s.conn(x.Token, h.Peer())
-	if c == nil {
-		sayGone(h, codes.Unavailable, "grpcerpc: the server does not know the connection", true)
-		return
-	}
-	if x.Cancel {
-		c.cancelStream(x.Stream)
-		sayGone(h, codes.Canceled, "", false)
-		return
-	}
-	st, err := c.stream(x.Stream)
-	if st == nil {
-		// Without a status: the stream has ended, and this may overtake its trailers.
-		sayGone(h, status.Code(err), status.Convert(err).Message(), false)
-		return
-	}
-	st.take(h, x)
-	st.flush()
-}
+// say has the loop send what the stream has to say. The lock is not held.
+func (st *serverStream) say() { st.conn.pipe.say(st) }
 
-// sayGone answers an exchange whose stream is not there.
-func sayGone(h erpc.ReqHandle, code codes.Code, text string, notRun bool) {
-	y := frame.Reply{Gone: true, NotRun: notRun,
-		Status: frame.Status{Code: uint64(code), Text: text}}
-	_ = h.RespondBytes(y.Append(nil)) // in vain if the session has ended
-}
-
-// take takes an exchange, or keeps it until those before it have come.
-func (st *serverStream) take(h erpc.ReqHandle, x frame.Exchange) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	defer st.changed.Broadcast()
-	if x.Seq != st.next {
-		st.hold(h, x.Seq)
-		return
-	}
-	for ok := true; ok; {
-		st.next++
-		st.parked = append(st.parked, h)
-		if err := st.accept(&x); err != nil {
-			st.fail(err)
-		}
-		if h, ok = st.held[st.next]; ok {
-			delete(st.held, st.next)
-			x, _ = frame.ParseExchange(h.Data()) // it was parsed before
-		}
-	}
-}
-
-// hold keeps an exchange that is ahead of others.
-func (st *serverStream) hold(h erpc.ReqHandle, seq uint64) {
-	_, twice := st.held[seq]
-	if seq < st.next || seq-st.next > 2*mostCalls || twice {
-		st.parked = append(st.parked, h)
-		st.fail(errFrames)
-		return
-	}
-	if st.held == nil {
-		st.held = make(map[uint64]erpc.ReqHandle)
-	}
-	st.held[seq] = h
-}
-
-// accept takes what an exchange brings.
-func (st *serverStream) accept(x *frame.Exchange) error {
+// accept takes what a client says.
+func (st *serverStream) accept(x *frame.Section) error {
 	st.out.allow(x.Limit)
 	if x.Open != nil {
 		if err := st.begin(x.Open); err != nil {
@@ -139,7 +65,7 @@ func (st *serverStream) accept(x *frame.Exchange) error {
 	if st.ended {
 		return nil
 	}
-	if !st.begun || len(st.parked) > 2*mostCalls {
+	if !st.begun {
 		return errFrames
 	}
 	for frames := x.Frames; len(frames) > 0 && !st.ended; {
@@ -184,20 +110,27 @@ func (st *serverStream) begin(h *frame.Head) error {
 	}
 	st.begun = true
 	if us := h.Timeout; us > 0 && us < uint64(1<<63-1)/1000 {
-		st.ctx, st.cancel = context.WithTimeout(s.ctx, time.Duration(us)*time.Microsecond)
+		st.base, st.cancel = context.WithTimeout(s.ctx, time.Duration(us)*time.Microsecond)
 	} else {
-		st.ctx, st.cancel = context.WithCancel(s.ctx)
+		st.base, st.cancel = context.WithCancel(s.ctx)
 	}
-	st.stop = context.AfterFunc(st.ctx, st.expire)
-	md := st.conn.incoming(h)
-	ctx := metadata.NewIncomingContext(st.ctx, md)
+	st.stop = context.AfterFunc(st.base, st.expire)
+	md, compressor := st.conn.incoming(h.MD, string(h.Subtype)), string(h.Compressor)
+	go func() {
+		st.prepare(md, compressor, info)
+		st.run(handler, impl, info)
+	}()
+	return nil
+}
+
+// prepare makes the context of the handler.
+func (st *serverStream) prepare(md metadata.MD, compressor string, info *grpc.StreamServerInfo) {
+	ctx := metadata.NewIncomingContext(st.base, md)
 	ctx = peer.NewContext(ctx, st.conn.peer)
-	st.watch, ctx = newWatch(ctx, s.opts.stats, false, st.name, false)
-	st.watch.inHeader(st.name, string(h.Compressor), md, st.conn.peer)
+	st.watch, ctx = newWatch(ctx, st.conn.server.opts.stats, false, st.name, false)
+	st.watch.inHeader(st.name, compressor, md, st.conn.peer)
 	st.watch.begin(false, info == nil || info.IsClientStream, info == nil || info.IsServerStream)
 	st.ctx = grpc.NewContextWithServerTransportStream(ctx, transportStream{st})
-	go st.run(handler, impl, info)
-	return nil
 }
 
 // handler returns what runs for the stream's method; nil if nothing does.
@@ -280,7 +213,7 @@ func (st *serverStream) finish(err error) {
 	trailer := st.trailer
 	st.mu.Unlock()
 	st.watch.end(trailer, err)
-	st.flush()
+	st.say()
 }
 
 // end puts the trailers behind what is to be sent.
@@ -309,21 +242,19 @@ func (st *serverStream) fail(err error) {
 }
 
 // abort ends a stream that its client has left.
-func (st *serverStream) abort(why error) {
+func (st *serverStream) abort() {
 	st.mu.Lock()
+	defer st.mu.Unlock()
 	if st.err == nil {
-		st.err = status.FromContextError(why).Err()
+		st.err = status.FromContextError(context.Canceled).Err()
 	}
 	st.out.drop()
 	st.ended = true
 	st.conclude()
-	cancel := st.cancel
 	st.changed.Broadcast()
-	st.mu.Unlock()
-	if cancel != nil {
-		cancel()
+	if st.cancel != nil {
+		st.cancel() // expire runs in another goroutine
 	}
-	st.flush()
 }
 
 // expire wakes the application when the context has ended.
@@ -331,7 +262,7 @@ func (st *serverStream) expire() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.err == nil {
-		st.err = status.FromContextError(st.ctx.Err()).Err()
+		st.err = status.FromContextError(st.base.Err()).Err()
 	}
 	st.changed.Broadcast()
 }
@@ -345,55 +276,4 @@ func (st *serverStream) putHeader(always bool) {
 	if always || len(st.header) > 0 {
 		st.out.put(frame.Headers, frame.AppendMD(nil, st.header))
 	}
-}
-
-// flush answers exchanges as long as there is reason to.
-func (st *serverStream) flush() {
-	for {
-		buf := getBuffer()
-		h, ok := st.reply(buf)
-		if ok {
-			_ = h.RespondBytes(*buf) // in vain if the session has ended
-		}
-		putBuffer(buf)
-		if !ok {
-			return
-		}
-	}
-}
-
-// reply takes an exchange that can be answered, and its reply.
-func (st *serverStream) reply(buf *[]byte) (h erpc.ReqHandle, ok bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.over {
-		for seq, ahead := range st.held {
-			st.parked = append(st.parked, ahead)
-			delete(st.held, seq)
-		}
-	}
-	n := len(st.parked)
-	if n == 0 || !st.over && !st.out.ready() && !st.in.due() && n <= mostParked {
-		return h, false
-	}
-	h = st.parked[0]
-	if st.parked = st.parked[1:]; n == 1 {
-		st.parked = nil
-	}
-	if st.over {
-		y := frame.Reply{Gone: true}
-		*buf = y.Append((*buf)[:0])
-		return h, true
-	}
-	y := frame.Reply{Seq: st.replies, Limit: st.in.tell()}
-	st.replies++
-	before, last := st.out.queued, frame.Kind(0)
-	*buf, last = st.out.fill(y.Append((*buf)[:0]))
-	if last == frame.Trailers {
-		st.conclude()
-	}
-	if before > maxQueued && st.out.queued <= maxQueued {
-		st.changed.Broadcast()
-	}
-	return h, true
 }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -80,59 +80,66 @@ type unaryCall struct {
 	conn    *serverConn
 	method  *method // nil for the handler of unknown services
 	name    string
+	subtype string
 	message []byte
+	base    context.Context // of erpc
 	ctx     context.Context
 	watch   watch
 
-	mu      sync.Mutex
-	sent    bool // SendHeader was called
-	header  metadata.MD
-	trailer metadata.MD
+	mu       sync.Mutex
+	incoming metadata.MD // what came; complete once it was asked for
+	complete bool
+	sent     bool // SendHeader was called
+	header   metadata.MD
+	trailer  metadata.MD
 }
 
 // onUnary serves a call. The request is borrowed: it is decoded before the handler runs.
-func (s *Server) onUnary(ctx context.Context, req []byte) ([]byte, error) {
-	token, head, message, err := frame.ParseUnary(req)
+func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
+	token, head, message, err := frame.ParseUnary(r.Data())
 	if err != nil {
-		return refusal(codes.Internal, "grpcerpc: malformed request", false), nil
+		refuse(r, codes.Internal, "grpcerpc: malformed request", false)
+		return
 	}
-	r, _ := erpc.HandleFrom(ctx)
 	conn := s.conn(token, r.Peer())
 	if conn == nil {
-		return refusal(codes.Unavailable, "grpcerpc: the server does not know the connection", true), nil
+		refuse(r, codes.Unavailable, "grpcerpc: the server does not know the connection", true)
+		return
 	}
 	if !s.begin(false) {
-		return refusal(codes.Unavailable, "grpcerpc: the server is shutting down", true), nil
+		refuse(r, codes.Unavailable, "grpcerpc: the server is shutting down", true)
+		return
 	}
 	defer s.end()
-	k := &unaryCall{server: s, conn: conn, message: message, method: s.lookup(head.Method)}
+	k := &unaryCall{server: s, conn: conn, message: message, base: ctx, incoming: head.MD,
+		subtype: string(head.Subtype), method: s.lookup(head.Method)}
 	if k.method != nil {
 		k.name = k.method.name
 	} else {
 		k.name = string(head.Method)
 	}
 	if frame.MDSize(head.MD) > s.opts.maxHeaders {
-		return refusal(codes.ResourceExhausted, "grpcerpc: metadata beyond the limit", false), nil
+		refuse(r, codes.ResourceExhausted, "grpcerpc: metadata beyond the limit", false)
+		return
 	}
 	if k.coding, err = s.codingOf(&head); err != nil {
-		return k.answer(nil, err), nil
+		k.answer(r, nil, err)
+		return
 	}
-	ctx = metadata.NewIncomingContext(ctx, conn.incoming(&head))
-	ctx = peer.NewContext(ctx, conn.peer)
-	k.watch, ctx = newWatch(ctx, s.opts.stats, false, k.name, false)
-	k.ctx = grpc.NewContextWithServerTransportStream(ctx, k)
+	k.ctx = callContext{k}
 	if len(s.opts.stats) > 0 {
-		md, _ := metadata.FromIncomingContext(ctx)
-		k.watch.inHeader(k.name, string(head.Compressor), md, conn.peer)
+		k.watch, k.ctx = newWatch(k.ctx, s.opts.stats, false, k.name, false)
+		k.watch.inHeader(k.name, string(head.Compressor), k.metadata(), conn.peer)
 		k.watch.begin(false, false, false)
 	}
-	return k.answer(k.run()), nil
+	reply, err := k.run()
+	k.answer(r, reply, err)
 }
 
-// refusal is the answer to a call that does not run.
-func refusal(code codes.Code, text string, notRun bool) []byte {
+// refuse answers a call that does not run.
+func refuse(r erpc.ReqHandle, code codes.Code, text string, notRun bool) {
 	a := frame.Answer{Status: frame.Status{Code: uint64(code), Text: text}, NotRun: notRun}
-	return a.AppendHead(nil)
+	_ = r.RespondBytes(a.AppendHead(nil)) // in vain if the session has ended
 }
 
 // run runs the handler.
@@ -159,23 +166,64 @@ func (k *unaryCall) decodeRequest(v any) error {
 	return err
 }
 
-// answer returns the call's answer.
-func (k *unaryCall) answer(reply any, err error) []byte {
+// answer answers the call. In vain if the session has ended, which nobody can be told.
+func (k *unaryCall) answer(r erpc.ReqHandle, reply any, err error) {
 	k.mu.Lock()
 	k.sent = true
 	a := frame.Answer{Header: k.header, Trailer: k.trailer, Compressed: k.compressor != nil}
 	k.mu.Unlock()
 	defer func() { k.watch.end(a.Trailer, err) }()
 	if err == nil {
-		out := a.AppendHead(make([]byte, 0, 8+sizeHint(reply)))
-		if out, err = k.encode(out, reply, k.server.opts.maxSend); err == nil {
+		var size int
+		if size, err = k.succeed(r, &a, reply); err == nil {
 			k.watch.outHeader(k.name, "", a.Header, k.conn.peer)
-			k.watch.outPayload(reply, len(out))
-			return out
+			k.watch.outPayload(reply, size)
+			return
 		}
 	}
 	a.Status, a.Compressed = toFrame(handlerStatus(err)), false
-	return a.AppendHead(nil)
+	_ = r.RespondBytes(a.AppendHead(nil))
+}
+
+// succeed answers with a message and returns its size. The error is that of its encoding.
+func (k *unaryCall) succeed(r erpc.ReqHandle, a *frame.Answer, reply any) (size int, err error) {
+	most := k.server.opts.maxSend
+	var small [64]byte
+	head := a.AppendHead(small[:0])
+	if m, ok := reply.(proto.Message); ok && k.compressor == nil && isProto(k.codec) {
+		if size = proto.Size(m); size > most {
+			return size, tooLargeToSend(size, most)
+		}
+		if done, err := respondProto(r, head, m, size); done || err != nil {
+			return size, err
+		}
+	}
+	out, err := k.encode(append(make([]byte, 0, len(head)+sizeHint(reply)), head...), reply, most)
+	if err == nil {
+		_ = r.RespondBytes(out)
+	}
+	return len(out) - len(head), err
+}
+
+// respondProto encodes a message of size bytes where it is sent from, behind head. It reports false
+// if there is no such memory, or the message has changed.
+func respondProto(
+	r erpc.ReqHandle, head []byte, m proto.Message, size int,
+) (done bool, err error) {
+	buf, err := r.Alloc(len(head) + size)
+	if err != nil {
+		return false, nil // RespondBytes tells the client
+	}
+	mem := buf.Data()
+	out, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(append(mem[:0], head...), m)
+	if err == nil && len(out) == len(mem) && r.Respond(buf) == nil {
+		return true, nil
+	}
+	buf.Free()
+	if err != nil {
+		err = status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
+	}
+	return false, err
 }
 
 // Method implements grpc.ServerTransportStream, as the following methods do.

@@ -53,8 +53,11 @@ func (c *serviceConfig) of(method string) *methodConfig {
 			return m
 		}
 	}
-	return new(methodConfig)
+	return &noConfig
 }
+
+// noConfig is the config of methods that have none.
+var noConfig methodConfig
 
 type jsonConfig struct {
 	LoadBalancingPolicy string                       `json:"loadBalancingPolicy"`

@@ -28,9 +28,8 @@ type tcpOptions struct {
 // begins. Until the first try to connect has failed calls wait for it, for
 // Config.Timing.ConnectTimeout at most; WaitForReady waits for TCP alone.
 //
-// Sessions of erpc are not encrypted. So a ClientConn with other transport credentials than those
-// of package insecure makes all calls over TCP, with these credentials, and never connects over
-// erpc.
+// A ClientConn with other transport credentials than those of NewTLS and of package insecure makes
+// all calls over TCP, with these credentials, and never connects over erpc.
 func WithTCP(target string, opts ...grpc.DialOption) DialOption {
 	return func(o *dialOptions) error {
 		o.tcp = &tcpOptions{target: target, opts: opts}
@@ -38,22 +37,23 @@ func WithTCP(target string, opts ...grpc.DialOption) DialOption {
 	}
 }
 
-// isSecure reports whether credentials ask for more than sessions have.
+// isSecure reports whether credentials ask for what sessions cannot have.
 func isSecure(c credentials.TransportCredentials) bool {
-	return c != nil && c.Info().SecurityProtocol != "insecure"
+	_, ours := c.(*tlsCreds)
+	return c != nil && !ours && c.Info().SecurityProtocol != "insecure"
 }
 
 // checkSecurity returns an error if the options ask for security that there is no way to have.
 func (o *dialOptions) checkSecurity() error {
 	if isSecure(o.creds) {
 		if o.tcp == nil {
-			return fmt.Errorf("grpcerpc: transport credentials %q: its sessions are not sealed; "+
-				"use WithTCP, or grpc.NewClient over TCP", o.creds.Info().SecurityProtocol)
+			return fmt.Errorf("grpcerpc: transport credentials %q are not of grpcerpc.NewTLS; "+
+				"use that, or WithTCP, or grpc.NewClient over TCP", o.creds.Info().SecurityProtocol)
 		}
 		return nil
 	}
 	for _, c := range o.perRPC {
-		if c.RequireTransportSecurity() {
+		if c.RequireTransportSecurity() && !o.seals() {
 			return errors.New("grpcerpc: the credentials require transport level security, " +
 				"and the sessions of grpcerpc are not sealed")
 		}

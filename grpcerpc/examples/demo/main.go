@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,9 +9,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,18 +22,21 @@ import (
 )
 
 // kinds names the networks below the stubs, in the order of the server's addresses.
-var kinds = []string{"grpc-go TCP", "grpcerpc UDP", "grpcerpc shm"}
+var kinds = [...]string{"grpc-go TCP", "grpcerpc UDP", "grpcerpc shm"}
 
 func main() {
 	serve := flag.Bool("serve", false, "run the server alone")
-	each := flag.Duration("each", 400*time.Millisecond, "how long a measurement takes")
-	rounds := flag.Int("rounds", 3, "measurements of each kind")
+	var o options
+	flag.DurationVar(&o.each, "each", 400*time.Millisecond, "how long a measurement takes")
+	flag.IntVar(&o.rounds, "rounds", 3, "measurements of each kind")
+	flag.StringVar(&o.only, "only", "", "measure only rows whose names have this text")
+	flag.BoolVar(&o.bars, "bars", false, "print ranges, CPU and whether the bars are met")
 	flag.Parse()
 	var err error
 	if *serve {
 		err = runServer()
 	} else {
-		err = run(*each, *rounds)
+		err = run(&o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -45,10 +44,21 @@ func main() {
 	}
 }
 
+// options are what the flags say.
+type options struct {
+	each   time.Duration
+	rounds int
+	only   string
+	bars   bool
+}
+
 // overUDP and overBoth open the transports.
 func overUDP() (transport.Transport, error) { return udp.Listen("127.0.0.1:0", udp.Config{}) }
 
 func overBoth() (transport.Transport, error) { return auto.Listen("127.0.0.1:0", auto.Config{}) }
+
+// largest is more than the largest message has.
+const largest = 16 << 20
 
 // runServer serves over all kinds, prints the addresses, and ends with its standard input.
 func runServer() error {
@@ -56,7 +66,7 @@ func runServer() error {
 	if err != nil {
 		return err
 	}
-	gs := grpc.NewServer()
+	gs := grpc.NewServer(grpc.MaxRecvMsgSize(largest))
 	pb.RegisterGreeterServer(gs, greeter{})
 	go func() { _ = gs.Serve(tcp) }() // ends with the process
 	fmt.Println(tcp.Addr())
@@ -65,17 +75,20 @@ func runServer() error {
 		if err != nil {
 			return err
 		}
-		s := grpcerpc.NewServer()
+		s := grpcerpc.NewServer(grpcerpc.MaxRecvMsgSize(largest))
 		pb.RegisterGreeterServer(s, greeter{})
 		go func() { _ = s.Serve(tr) }()
 		fmt.Println(tr.LocalAddr())
 	}
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() { // each line asks for the CPU time
+		fmt.Println(cpu().Nanoseconds())
+	}
+	return in.Err()
 }
 
 // run starts the server, measures, and prints the table.
-func run(each time.Duration, rounds int) (err error) {
+func run(o *options) (err error) {
 	server := exec.Command(os.Args[0], "-serve")
 	server.Stderr = os.Stderr
 	in, err := server.StdinPipe()
@@ -90,20 +103,19 @@ func run(each time.Duration, rounds int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close(), server.Wait()) }()
-	lines := bufio.NewScanner(out)
-	var clients []pb.GreeterClient
+	b := &bench{options: o, in: in, out: bufio.NewScanner(out)}
 	for i := range kinds {
-		if !lines.Scan() {
-			return fmt.Errorf("the server said nothing: %w", lines.Err())
+		if !b.out.Scan() {
+			return fmt.Errorf("the server said nothing: %w", b.out.Err())
 		}
-		cc, err := dial(i, lines.Text())
+		cc, err := dial(i, b.out.Text())
 		if err != nil {
 			return err
 		}
 		defer cc.Close()
-		clients = append(clients, pb.NewGreeterClient(cc))
+		b.clients = append(b.clients, pb.NewGreeterClient(cc))
 	}
-	return measureAll(clients, each, rounds)
+	return b.measureAll()
 }
 
 // conn is a connection of either library.
@@ -121,38 +133,4 @@ func dial(kind int, addr string) (conn, error) {
 		return grpcerpc.NewClient(target, grpcerpc.WithTransport(overUDP))
 	}
 	return grpcerpc.NewClient(target, grpcerpc.WithTransport(overBoth))
-}
-
-// measureAll measures all rows and prints them.
-func measureAll(clients []pb.GreeterClient, each time.Duration, rounds int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-	defer cancel()
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "\t%s\t\n", strings.Join(kinds, "\t"))
-	for _, row := range rows {
-		figures := make([][]float64, len(clients))
-		for range rounds {
-			for i, client := range clients {
-				v, err := row.measure(ctx, client, each)
-				if err != nil {
-					return fmt.Errorf("%s over %s: %w", row.name, kinds[i], err)
-				}
-				figures[i] = append(figures[i], v)
-			}
-		}
-		fmt.Fprint(table, row.name, "\t")
-		var base float64
-		for i, f := range figures {
-			slices.Sort(f)
-			median := f[len(f)/2]
-			if i == 0 {
-				base = median
-				fmt.Fprintf(table, row.format+"\t", median)
-			} else {
-				fmt.Fprintf(table, row.format+" (%.1fx)\t", median, median/base)
-			}
-		}
-		fmt.Fprintln(table)
-	}
-	return table.Flush()
 }

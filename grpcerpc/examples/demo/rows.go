@@ -14,10 +14,13 @@ import (
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
 )
 
-// greeter echoes payloads.
+// greeter echoes payloads, but for those of the name "length".
 type greeter struct{ pb.UnimplementedGreeterServer }
 
 func (greeter) SayHello(_ context.Context, in *pb.HelloRequest) (*pb.HelloReply, error) {
+	if in.Name == "length" {
+		return &pb.HelloReply{}, nil
+	}
 	return &pb.HelloReply{Payload: in.Payload}, nil
 }
 
@@ -46,43 +49,62 @@ func (greeter) Chat(s grpc.BidiStreamingServer[pb.HelloRequest, pb.HelloReply]) 
 	}
 }
 
-// row is a line of the table.
+// row is a line of the table. Its bars are the least ratios to grpc-go over UDP and in shared
+// memory; those of times are the largest.
 type row struct {
 	name    string
-	format  string
-	measure func(context.Context, pb.GreeterClient, time.Duration) (float64, error)
+	time    bool
+	measure func(context.Context, pb.GreeterClient, time.Duration) (figure, error)
+	bars    [2]float64
+	cpu     float64 // bar of the CPU per operation; 0 without one
+}
+
+// figure is what a measurement found: a rate per second or a time in microseconds, and how many
+// operations there were.
+type figure struct {
+	value float64
+	ops   int
 }
 
 const callers = 64
 
 var rows = []row{
-	{"one caller, 32 B: us", "%.0f", oneCaller},
-	{"64 callers, 32 B: calls/s", "%.0f", unary(32)},
-	{"64 callers, 1 KiB: calls/s", "%.0f", unary(1 << 10)},
-	{"64 callers, 64 KiB: calls/s", "%.0f", unary(64 << 10)},
-	{"64 streams, ping-pong: msgs/s", "%.0f", pingPong},
-	{"one way, 32 B: msgs/s", "%.0f", oneWay(32, 1)},
-	{"one way, 64 KiB: MB/s", "%.0f", oneWay(64<<10, 64<<10/1e6)},
+	{"one caller, 32 B: us", true, oneCaller, [2]float64{0.25, 0.25}, 0},
+	{"64 callers, 32 B: calls/s", false, unary(32), [2]float64{5, 6}, 0.25},
+	{"64 callers, 1 KiB: calls/s", false, unary(1 << 10), [2]float64{3, 3}, 0},
+	{"64 callers, 64 KiB: calls/s", false, unary(64 << 10), [2]float64{1, 1.3}, 0},
+	{"64 streams, ping-pong: msgs/s", false, pingPong, [2]float64{3, 3}, 0},
+	{"one way, 32 B: msgs/s", false, oneWay(32, 1), [2]float64{1.2, 1.2}, 0},
+	{"one way, 64 KiB: MB/s", false, oneWay(64<<10, 64<<10/1e6), [2]float64{1, 1}, 0},
+	{"20,000 calls/s, p99: us", true, openLoop, [2]float64{1, 1}, 0.5},
+	{"beside 64 KiB, p99: us", true, beside(64 << 10), [2]float64{1, 1}, 0},
+	{"beside 12 MiB, p99: us", true, beside(12 << 20), [2]float64{1, 1}, 0},
 }
 
-// oneCaller returns the median time of a call, in microseconds.
-func oneCaller(ctx context.Context, c pb.GreeterClient, d time.Duration) (float64, error) {
+// oneCaller returns the median time of a call.
+func oneCaller(ctx context.Context, c pb.GreeterClient, d time.Duration) (figure, error) {
 	in := &pb.HelloRequest{Payload: make([]byte, 32)}
 	var took []time.Duration
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		begin := time.Now()
 		if _, err := c.SayHello(ctx, in); err != nil {
-			return 0, err
+			return figure{}, err
 		}
 		took = append(took, time.Since(begin))
 	}
+	return quantile(took, 0.5), nil
+}
+
+// quantile returns the time that a part of the operations did not take.
+func quantile(took []time.Duration, part float64) figure {
 	slices.Sort(took)
-	return float64(took[len(took)/2]) / 1e3, nil
+	at := min(int(part*float64(len(took))), len(took)-1)
+	return figure{float64(took[at]) / 1e3, len(took)}
 }
 
 // together runs one function per caller until d has passed, and returns how often each second it
 // was called.
-func together(d time.Duration, begin func() (step func() error, err error)) (float64, error) {
+func together(d time.Duration, begin func() (step func() error, err error)) (figure, error) {
 	var stop atomic.Bool
 	var n atomic.Int64
 	errs := make(chan error, callers)
@@ -91,7 +113,7 @@ func together(d time.Duration, begin func() (step func() error, err error)) (flo
 	for range callers {
 		step, err := begin()
 		if err != nil {
-			return 0, err
+			return figure{}, err
 		}
 		all.Go(func() {
 			for !stop.Load() {
@@ -106,17 +128,17 @@ func together(d time.Duration, begin func() (step func() error, err error)) (flo
 	time.Sleep(d)
 	stop.Store(true)
 	all.Wait()
-	rate := float64(n.Load()) / time.Since(start).Seconds()
+	f := figure{float64(n.Load()) / time.Since(start).Seconds(), int(n.Load())}
 	select {
 	case err := <-errs:
-		return 0, err
+		return f, err
 	default:
-		return rate, nil
+		return f, nil
 	}
 }
 
-func unary(size int) func(context.Context, pb.GreeterClient, time.Duration) (float64, error) {
-	return func(ctx context.Context, c pb.GreeterClient, d time.Duration) (float64, error) {
+func unary(size int) func(context.Context, pb.GreeterClient, time.Duration) (figure, error) {
+	return func(ctx context.Context, c pb.GreeterClient, d time.Duration) (figure, error) {
 		in := &pb.HelloRequest{Payload: make([]byte, size)}
 		return together(d, func() (func() error, error) {
 			return func() error {
@@ -127,7 +149,7 @@ func unary(size int) func(context.Context, pb.GreeterClient, time.Duration) (flo
 	}
 }
 
-func pingPong(ctx context.Context, c pb.GreeterClient, d time.Duration) (float64, error) {
+func pingPong(ctx context.Context, c pb.GreeterClient, d time.Duration) (figure, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in := &pb.HelloRequest{Payload: make([]byte, 32)}
@@ -146,21 +168,71 @@ func pingPong(ctx context.Context, c pb.GreeterClient, d time.Duration) (float64
 // oneWay returns how many messages of a server come each second, times unit.
 func oneWay(
 	size int, unit float64,
-) func(context.Context, pb.GreeterClient, time.Duration) (float64, error) {
-	return func(ctx context.Context, c pb.GreeterClient, d time.Duration) (float64, error) {
+) func(context.Context, pb.GreeterClient, time.Duration) (figure, error) {
+	return func(ctx context.Context, c pb.GreeterClient, d time.Duration) (figure, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		s, err := c.SayHelloAgain(ctx, &pb.HelloRequest{Payload: make([]byte, size)})
 		if err != nil {
-			return 0, err
+			return figure{}, err
 		}
 		n := 0
 		start := time.Now()
 		for ; time.Since(start) < d; n++ {
 			if _, err := s.Recv(); err != nil {
-				return 0, err
+				return figure{}, err
 			}
 		}
-		return float64(n) / time.Since(start).Seconds() * unit, nil
+		return figure{float64(n) / time.Since(start).Seconds() * unit, n}, nil
+	}
+}
+
+// openLoop begins 20,000 calls each second, whether or not those before have ended, and returns the
+// time that one of a hundred takes longer than, from when it was to begin.
+func openLoop(ctx context.Context, c pb.GreeterClient, d time.Duration) (figure, error) {
+	const rate = 20_000
+	in := &pb.HelloRequest{Payload: make([]byte, 32)}
+	n := int(d.Seconds() * rate)
+	took, errs := make([]time.Duration, n), make([]error, n)
+	var all sync.WaitGroup
+	start := time.Now()
+	for i := 0; i < n; {
+		for due := min(int(time.Since(start).Seconds()*rate), n); i < due; i++ {
+			call, at := i, start.Add(time.Duration(i)*time.Second/rate)
+			all.Go(func() {
+				_, errs[call] = c.SayHello(ctx, in)
+				took[call] = time.Since(at)
+			})
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	all.Wait()
+	return quantile(took, 0.99), errors.Join(errs...)
+}
+
+// beside returns the time that one small call of a hundred takes longer than while another caller
+// sends requests of size bytes.
+func beside(size int) func(context.Context, pb.GreeterClient, time.Duration) (figure, error) {
+	return func(ctx context.Context, c pb.GreeterClient, d time.Duration) (figure, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		var other sync.WaitGroup
+		other.Go(func() {
+			in := &pb.HelloRequest{Name: "length", Payload: make([]byte, size)}
+			for ctx.Err() == nil {
+				_, _ = c.SayHello(ctx, in) // the small ones' errors count
+			}
+		})
+		defer other.Wait()
+		defer cancel()
+		in := &pb.HelloRequest{Payload: make([]byte, 32)}
+		var took []time.Duration
+		for end := time.Now().Add(d); time.Now().Before(end); {
+			begin := time.Now()
+			if _, err := c.SayHello(ctx, in); err != nil {
+				return figure{}, err
+			}
+			took = append(took, time.Since(begin))
+		}
+		return quantile(took, 0.99), nil
 	}
 }

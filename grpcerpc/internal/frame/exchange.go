@@ -2,111 +2,135 @@ package frame
 
 import "encoding/binary"
 
-// Flags of an Exchange.
-const (
-	exchangeOpen = 1 << iota
-	exchangeCancel
-	exchangeAll = exchangeOpen | exchangeCancel
-)
-
-// Exchange is a request of TypeExchange: what a client sends in a stream.
+// Exchange is a request of TypeExchange: what a client sends in its streams.
 type Exchange struct {
-	Token  uint64 // of the connection
-	Stream uint64 // its number, the client's choice
-	Seq    uint64 // of the stream's exchanges, from 0
-	Limit  uint64 // how many bytes of messages the server may have sent in all
-	Cancel bool   // the client gives the stream up
-	Open   *Head  // of the first one
-	Frames []byte // a part of the input
+	Token    uint64 // of the connection
+	Seq      uint64 // of the connection's exchanges, from 0
+	Sections []byte // a part of the input; see NextSection
 }
 
 // Append appends all of the Exchange to b.
 func (x *Exchange) Append(b []byte) []byte {
-	flags := byte(0)
-	if x.Cancel {
-		flags |= exchangeCancel
-	}
-	if x.Open != nil {
-		flags |= exchangeOpen
-	}
-	b = append(b, flags)
 	b = binary.LittleEndian.AppendUint64(b, x.Token)
-	b = binary.AppendUvarint(b, x.Stream)
 	b = binary.AppendUvarint(b, x.Seq)
-	b = binary.AppendUvarint(b, x.Limit)
-	if x.Open != nil {
-		b = x.Open.Append(b)
-	}
-	return append(b, x.Frames...)
+	return append(b, x.Sections...)
 }
 
-// ParseExchange reads an Exchange.
+// ParseExchange reads an Exchange, but for its sections.
 func ParseExchange(b []byte) (x Exchange, err error) {
 	r := NewReader(b)
-	flags := r.Byte()
-	if flags&^exchangeAll != 0 {
-		r.fail()
-	}
-	x.Token, x.Stream, x.Seq, x.Limit = r.Fixed(), r.Number(), r.Number(), r.Number()
-	x.Cancel = flags&exchangeCancel != 0
-	if flags&exchangeOpen != 0 {
-		h := r.Head()
-		x.Open = &h
-	}
-	x.Frames = r.Rest()
+	x.Token, x.Seq = r.Fixed(), r.Number()
+	x.Sections = r.Rest()
 	return x, r.Err()
 }
 
-// Flags of a Reply.
-const (
-	replyGone = 1 << iota
-	replyNotRun
-	replyAll = replyGone | replyNotRun
-)
+// replyGone is the first byte of a Reply without sections; that of others is 0.
+const replyGone = 1
 
-// Reply answers an Exchange: what a server sends in a stream.
+// Reply answers an Exchange: what a server sends in the streams of a connection.
 type Reply struct {
-	Seq    uint64 // of the stream's replies, from 0
-	Limit  uint64 // how many bytes of messages the client may have sent in all
-	Gone   bool   // there is no such stream: it has ended, or Status says why it never began
-	NotRun bool   // it certainly never began; another server may be asked
-	Status Status // if it is gone
-	Frames []byte // a part of the input
+	Seq      uint64 // of the connection's replies, from 0
+	Gone     bool   // there is no such connection any more; Status says why
+	Status   Status // if it is gone
+	Sections []byte // a part of the input; see NextSection
 }
 
 // Append appends all of the Reply to b.
 func (y *Reply) Append(b []byte) []byte {
-	flags := byte(0)
 	if y.Gone {
-		flags |= replyGone
+		return y.Status.Append(append(b, replyGone))
 	}
-	if y.NotRun {
-		flags |= replyNotRun
-	}
-	b = append(b, flags)
-	if y.Gone {
-		return y.Status.Append(b)
-	}
-	b = binary.AppendUvarint(b, y.Seq)
-	b = binary.AppendUvarint(b, y.Limit)
-	return append(b, y.Frames...)
+	b = binary.AppendUvarint(append(b, 0), y.Seq)
+	return append(b, y.Sections...)
 }
 
-// ParseReply reads a Reply.
+// ParseReply reads a Reply, but for its sections.
 func ParseReply(b []byte) (y Reply, err error) {
 	r := NewReader(b)
-	flags := r.Byte()
-	if flags&^replyAll != 0 || flags == replyNotRun {
+	switch flags := r.Byte(); flags {
+	case 0:
+		y.Seq = r.Number()
+		y.Sections = r.Rest()
+	case replyGone:
+		if y.Gone, y.Status = true, r.Status(); y.Status.Code == 0 {
+			r.fail()
+		}
+	default:
 		r.fail()
 	}
-	y.Gone, y.NotRun = flags&replyGone != 0, flags&replyNotRun != 0
-	if y.Gone {
-		y.Status = r.Status()
-		return y, r.Err()
-	}
-	y.Seq, y.Limit = r.Number(), r.Number()
-	y.Frames = r.Rest()
 	return y, r.Err()
+}
+
+// Flags of a Section.
+const (
+	sectionOpen = 1 << iota
+	sectionEnd
+	sectionNotRun
+	sectionAll = sectionOpen | sectionEnd | sectionNotRun
+)
+
+// Section is what an Exchange or a Reply has of one stream.
+type Section struct {
+	Stream uint64 // its number: those of a connection grow with each one that begins
+	Limit  uint64 // how many bytes of messages the peer may have sent in all
+	End    bool   // a client gives the stream up, a server does not have it any more
+	NotRun bool   // of a server, with End: the stream certainly never began
+	Open   *Head  // of a client's first one
+	Frames []byte // a part of the input
+}
+
+// AppendHead appends all of the Section but its frames, which follow with their length.
+func (s *Section) AppendHead(b []byte) []byte {
+	flags := byte(0)
+	if s.Open != nil {
+		flags |= sectionOpen
+	}
+	if s.End {
+		flags |= sectionEnd
+	}
+	if s.NotRun {
+		flags |= sectionNotRun
+	}
+	b = binary.AppendUvarint(append(b, flags), s.Stream)
+	b = binary.AppendUvarint(b, s.Limit)
+	if s.Open != nil {
+		b = s.Open.Append(b)
+	}
+	return b
+}
+
+// Append appends all of the Section to b.
+func (s *Section) Append(b []byte) []byte { return AppendBytes(s.AppendHead(b), s.Frames) }
+
+// NextSection takes the first section from b. It and rest refer to b.
+func NextSection(b []byte) (s Section, rest []byte, err error) {
+	r := NewReader(b)
+	flags := r.Byte()
+	if flags&^sectionAll != 0 {
+		r.fail()
+	}
+	s.End, s.NotRun = flags&sectionEnd != 0, flags&sectionNotRun != 0
+	s.Stream, s.Limit = r.Number(), r.Number()
+	if flags&sectionOpen != 0 {
+		h := r.Head()
+		s.Open = &h
+	}
+	s.Frames = r.Bytes()
+	return s, r.Rest(), r.Err()
+}
+
+// lengthSize is how many bytes BeginFrames leaves for the length of frames.
+const lengthSize = 4
+
+// BeginFrames leaves room for the length of frames that are appended to b next.
+func BeginFrames(b []byte) []byte { return append(b, make([]byte, lengthSize)...) }
+
+// EndFrames writes the length of the frames that begin at from, where BeginFrames ended. There may
+// be 256 MiB of them less one byte.
+func EndFrames(b []byte, from int) {
+	n := len(b) - from
+	at := b[from-lengthSize : from]
+	at[0], at[1], at[2], at[3] = byte(n)|0x80, byte(n>>7)|0x80, byte(n>>14)|0x80, byte(n>>21)
 }
 
 // Kind says what a frame is.

@@ -45,16 +45,21 @@ func TestRoundTrip(t *testing.T) {
 		}
 		same(t, got, a)
 	}
-	x := Exchange{Token: 1, Stream: 2, Seq: 3, Limit: 4, Cancel: true, Open: &sampleHead,
+	sec := Section{Stream: 2, Limit: 4, End: true, NotRun: true, Open: &sampleHead,
 		Frames: []byte("f")}
+	gotSec, rest, err := NextSection(append(sec.Append(nil), "rest"...))
+	if err != nil || string(rest) != "rest" {
+		t.Fatal(rest, err)
+	}
+	same(t, gotSec, sec)
+	x := Exchange{Token: 1, Seq: 3, Sections: sec.Append(nil)}
 	gotX, err := ParseExchange(x.Append(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, gotX, x)
 	for _, y := range []Reply{
-		{Seq: 1, Limit: 2, Frames: []byte("f")},
-		{Gone: true, NotRun: true, Status: Status{Code: 1, Text: "t"}},
+		{Seq: 1, Sections: []byte("s")}, {Gone: true, Status: Status{Code: 1, Text: "t"}},
 	} {
 		got, err := ParseReply(y.Append(nil))
 		if err != nil {
@@ -74,6 +79,20 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, gotW, w)
+}
+
+// TestLengths: frames whose length is written behind them are read again.
+func TestLengths(t *testing.T) {
+	for _, n := range []int{0, 1, 127, 128, 1 << 14, 1 << 21, 1<<21 + 5} {
+		b := BeginFrames((&Section{Stream: 7, Limit: 9}).AppendHead(nil))
+		from := len(b)
+		b = append(b, make([]byte, n)...)
+		EndFrames(b, from)
+		s, rest, err := NextSection(append(b, 'x'))
+		if err != nil || len(s.Frames) != n || string(rest) != "x" || s.Stream != 7 || s.Limit != 9 {
+			t.Errorf("%d bytes: %d, %d left, %v", n, len(s.Frames), len(rest), err)
+		}
+	}
 }
 
 // TestBadMD: keys that gRPC does not allow do not pass.
@@ -119,44 +138,69 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzExchange: exchanges, replies and their frames.
+// FuzzExchange: exchanges, replies, their sections and frames.
 func FuzzExchange(f *testing.F) {
 	trailers := AppendTrailers(nil, &Status{Code: 2}, sampleMD)
-	x := Exchange{Open: &sampleHead, Frames: AppendFrame(nil, Trailers, trailers)}
+	s := Section{Open: &sampleHead, Frames: AppendFrame(nil, Trailers, trailers)}
+	x := Exchange{Sections: s.Append(s.Append(nil))}
 	f.Add(x.Append(nil))
-	f.Add((&Reply{Frames: AppendFrame(nil, Message, []byte{3, 'a', 'b', 'c'})}).Append(nil))
+	s.Open, s.Frames = nil, AppendFrame(nil, Message, []byte{3, 'a', 'b', 'c'})
+	f.Add((&Reply{Sections: s.Append(nil)}).Append(nil))
+	f.Add((&Reply{Gone: true, Status: Status{Code: 3}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var frames []byte
 		if x, err := ParseExchange(b); err == nil {
-			frames = x.Frames
 			if _, err := ParseExchange(x.Append(nil)); err != nil {
 				t.Fatal(err)
 			}
+			readSections(t, x.Sections)
 		}
-		if y, err := ParseReply(b); err == nil && frames == nil {
-			frames = y.Frames
-		}
-		for len(frames) > 0 {
-			kind, payload, rest, err := Next(frames)
-			if err != nil {
-				return
+		if y, err := ParseReply(b); err == nil {
+			if _, err := ParseReply(y.Append(nil)); err != nil {
+				t.Fatal(err)
 			}
-			if len(rest) >= len(frames) {
-				t.Fatal("no progress")
-			}
-			frames = rest
-			switch kind {
-			case Headers:
-				_, _ = ParseHeaders(payload)
-			case Trailers:
-				_, _, _ = ParseTrailers(payload)
-			case Message, Compressed:
-				if size, first, err := ParseMessage(payload); err == nil && uint64(len(first)) > size {
-					t.Fatal("more than there is")
-				}
-			}
+			readSections(t, y.Sections)
 		}
 	})
+}
+
+func readSections(t *testing.T, b []byte) {
+	for len(b) > 0 {
+		s, rest, err := NextSection(b)
+		if err != nil {
+			return
+		}
+		if len(rest) >= len(b) {
+			t.Fatal("no progress")
+		}
+		if again, _, err := NextSection(s.Append(nil)); err != nil || again.Stream != s.Stream {
+			t.Fatalf("%+v became %+v, %v", s, again, err)
+		}
+		b = rest
+		readFrames(t, s.Frames)
+	}
+}
+
+func readFrames(t *testing.T, frames []byte) {
+	for len(frames) > 0 {
+		kind, payload, rest, err := Next(frames)
+		if err != nil {
+			return
+		}
+		if len(rest) >= len(frames) {
+			t.Fatal("no progress")
+		}
+		frames = rest
+		switch kind {
+		case Headers:
+			_, _ = ParseHeaders(payload)
+		case Trailers:
+			_, _, _ = ParseTrailers(payload)
+		case Message, Compressed:
+			if size, first, err := ParseMessage(payload); err == nil && uint64(len(first)) > size {
+				t.Fatal("more than there is")
+			}
+		}
+	}
 }
 
 func FuzzHello(f *testing.F) {

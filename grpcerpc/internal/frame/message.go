@@ -3,15 +3,19 @@ package frame
 import "encoding/binary"
 
 // Version is the version of the format. A server refuses a client of another one by name.
-const Version = 1
+const Version = 2
 
 // The request types of erpc.
 const (
 	TypeHello    = 0xE0 // opens a connection; answered at once
 	TypeLife     = 0xE1 // stays unanswered as long as the connection lives
 	TypeUnary    = 0xE2 // one call
-	TypeExchange = 0xE3 // frames of a stream, both ways
+	TypeExchange = 0xE3 // frames of streams, both ways
+	TypeLarge    = 0xE4 // one call of LargeCall bytes or more: it takes long, small ones do not
 )
+
+// LargeCall is the least size of a TypeLarge request.
+const LargeCall = 64 << 10
 
 // Hello opens a connection.
 type Hello struct {

@@ -1,0 +1,284 @@
+package grpcerpc
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
+)
+
+// pipe carries the streams of a link. It sends exchanges, several at a time, each with what all
+// streams had to say when the event loop came to it, and keeps one at the server while an
+// application waits for it. Exchanges and replies are taken in the order of their numbers.
+type pipe struct {
+	link *link
+	run  func(*erpc.Rpc) // flush, bound once
+
+	calls   atomic.Int32 // exchanges under way; the loop alone changes it
+	waiting atomic.Int32 // streams that wait for the server
+
+	ready turns[*clientStream]
+
+	mu  sync.Mutex
+	err error // why there are no exchanges any more
+
+	// In the loop only.
+	streams map[uint64]*clientStream // that have begun, by number
+	last    uint64                   // number of the last stream
+	seq     uint64                   // number of the next exchange
+	next    uint64                   // number of the next reply
+	held    map[uint64][]byte        // replies that overtook others
+	keep    int32                    // how many exchanges stay at the server while streams wait
+}
+
+func newPipe(l *link) *pipe {
+	p := &pipe{link: l, streams: make(map[uint64]*clientStream), keep: 1}
+	p.run = func(*erpc.Rpc) { p.flush() }
+	return p
+}
+
+// say has the loop send what a stream has to say. The stream's lock is not held: the way into the
+// loop may be full. The error is that of the pipe, when it has failed.
+func (p *pipe) say(s *clientStream) error {
+	if err := p.failure(); err != nil {
+		return err
+	}
+	if p.ready.add(s) {
+		_ = p.link.cc.loop.Post(p.run) // in vain only if the loop has ended, and the pipe with it
+	}
+	return p.failure() // if it failed meanwhile, nobody may have seen s
+}
+
+func (p *pipe) failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// flush sends exchanges as long as there is reason to, in the loop.
+func (p *pipe) flush() {
+	p.ready.expect(false)
+	for p.failure() == nil && p.calls.Load() < mostCalls {
+		x := p.build()
+		if x == nil {
+			return
+		}
+		p.calls.Add(1)
+		err := p.link.client.StartInLoop(frame.TypeExchange, *x.memory, x.onReply)
+		if err != nil {
+			x.onReply(nil, err)
+			return
+		}
+	}
+	p.ready.expect(true) // the next reply has the loop look
+}
+
+// exchange is one under way.
+type exchange struct {
+	pipe   *pipe
+	memory *[]byte // of buffers
+}
+
+// build returns the next exchange, nil if there is no reason for one.
+func (p *pipe) build() *exchange {
+	memory := getBuffer()
+	x := frame.Exchange{Token: p.link.token, Seq: p.seq}
+	b := x.Append((*memory)[:0])
+	empty := len(b)
+	for len(b)-empty < maxBatch {
+		s, room, ok := p.ready.next(maxBatch - (len(b) - empty))
+		if !ok {
+			break
+		}
+		var more bool
+		if b, more = s.speak(b, room); more {
+			p.ready.again(s)
+		}
+	}
+	*memory = b
+	if len(b) == empty && (p.waiting.Load() == 0 || p.calls.Load() >= p.keep) {
+		putBuffer(memory)
+		return nil
+	}
+	p.seq++
+	return &exchange{p, memory}
+}
+
+// onReply takes the answer to an exchange, in the loop.
+func (x *exchange) onReply(resp []byte, err error) {
+	p := x.pipe
+	p.calls.Add(-1)
+	if err != nil {
+		p.fail(err) // the loop may still read the exchange
+		return
+	}
+	putBuffer(x.memory)
+	y, err := frame.ParseReply(resp)
+	switch {
+	case err != nil:
+		p.fail(errFrames)
+	case y.Gone:
+		p.fail(fromFrame(&y.Status))
+	case y.Seq != p.next:
+		p.hold(&y)
+	default:
+		p.accept(&y)
+		for next, ok := p.held[p.next]; ok; next, ok = p.held[p.next] {
+			delete(p.held, p.next)
+			p.accept(&frame.Reply{Sections: next})
+		}
+	}
+	p.flush()
+}
+
+// hold keeps a reply that overtook others.
+func (p *pipe) hold(y *frame.Reply) {
+	if y.Seq < p.next || y.Seq-p.next > 2*mostCalls || len(p.held) > 2*mostCalls {
+		p.fail(errFrames)
+		return
+	}
+	if p.held == nil {
+		p.held = make(map[uint64][]byte)
+	}
+	p.held[y.Seq] = append([]byte{}, y.Sections...)
+}
+
+// accept takes what a reply brings.
+func (p *pipe) accept(y *frame.Reply) {
+	p.next++
+	if p.keep = 1; len(y.Sections) >= maxBatch/2 { // more follows, and needs exchanges to travel in
+		p.keep = mostParked
+	}
+	for rest := y.Sections; len(rest) > 0; {
+		var sec frame.Section
+		var err error
+		if sec, rest, err = frame.NextSection(rest); err != nil {
+			p.fail(errFrames)
+			return
+		}
+		s := p.streams[sec.Stream]
+		if s == nil {
+			continue // it was given up
+		}
+		over, more := s.hear(&sec)
+		if over {
+			delete(p.streams, sec.Stream)
+		} else if more {
+			p.ready.again(s)
+		}
+	}
+}
+
+// fail ends the pipe and all its streams: one reply that does not come holds up all that follow.
+func (p *pipe) fail(err error) {
+	if err == nil {
+		err = status.Error(codes.Unavailable, "grpcerpc: the server has forgotten the connection")
+	}
+	p.mu.Lock()
+	if p.err != nil {
+		p.mu.Unlock()
+		return
+	}
+	p.err = err
+	p.mu.Unlock()
+	list := p.ready.drop()
+	for _, s := range p.streams {
+		s.lose(err)
+	}
+	for _, s := range list {
+		s.lose(err)
+	}
+	clear(p.streams)
+	p.held = nil
+	p.link.retire()
+}
+
+// lose ends a stream whose pipe has failed.
+func (s *clientStream) lose(err error) {
+	if _, ok := status.FromError(err); !ok || errors.Is(err, erpc.ErrClosed) {
+		err = s.cc.callError(s.ctx, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.finishWith(err)
+		s.release()
+	}
+}
+
+// speak appends what a stream has to say, about room bytes, in the loop. More says that there is
+// more.
+func (s *clientStream) speak(b []byte, room int) (_ []byte, more bool) {
+	p := s.pipe
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sec := frame.Section{Stream: s.id}
+	switch {
+	case s.over && (s.id == 0 || !s.ending):
+		return b, false // the server knows nothing of it, or knows
+	case s.over:
+		s.ending = false
+		delete(p.streams, s.id)
+		sec.End = true
+		return sec.Append(b), false
+	case s.id == 0:
+		p.last++
+		s.id = p.last
+		p.streams[s.id] = s
+		sec.Stream, sec.Open = s.id, s.openHead()
+	case !s.out.ready() && !s.in.due():
+		s.count(s.counted || s.out.blocked())
+		return b, false
+	}
+	sec.Limit = s.in.tell()
+	b = frame.BeginFrames(sec.AppendHead(b))
+	from, before := len(b), s.out.queued
+	b, _ = s.out.fill(b, room)
+	frame.EndFrames(b, from)
+	if before > maxQueued && s.out.queued <= maxQueued {
+		s.wake()
+	}
+	s.count(s.counted || s.out.blocked())
+	return b, s.out.ready()
+}
+
+// hear takes what the server says in a stream, in the loop. More says that the stream has something
+// to answer.
+func (s *clientStream) hear(sec *frame.Section) (over, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return true, false
+	}
+	s.accept(sec)
+	if sec.End && !s.over {
+		s.finishWith(status.Error(codes.Unavailable, "grpcerpc: the server has forgotten the stream"))
+	}
+	s.count(!s.over && s.out.blocked())
+	s.wake()
+	s.release()
+	return s.over && !s.ending, !s.over && (s.out.ready() || s.in.due())
+}
+
+// count counts the stream among those that wait for the server, or not. The lock is held.
+func (s *clientStream) count(waits bool) {
+	if s.counted != waits {
+		s.counted = waits
+		if waits {
+			s.pipe.waiting.Add(1)
+		} else {
+			s.pipe.waiting.Add(-1)
+		}
+	}
+}
+
+// wake wakes the application. The lock is held.
+func (s *clientStream) wake() {
+	s.events++
+	s.changed.Broadcast()
+}

@@ -1,0 +1,92 @@
+package grpcerpc
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/userspace-rpc/erpc/erpc"
+)
+
+// tlsCreds are the credentials of NewTLS.
+type tlsCreds struct {
+	credentials.TransportCredentials // for connections over TCP
+	cfg                              *tls.Config
+}
+
+// NewTLS makes credentials from a config, as [credentials.NewTLS] does. These can secure erpc's
+// sessions too: with them calls go over erpc, encrypted, and over TCP with TLS where WithTCP or
+// ServeTCP say so. It is for WithTransportCredentials and Creds. See erpc.Config.TLS for what of
+// the config counts; a client checks the host in the ClientConn's authority.
+func NewTLS(cfg *tls.Config) credentials.TransportCredentials {
+	return &tlsCreds{credentials.NewTLS(cfg), cfg.Clone()}
+}
+
+// Clone returns a copy.
+func (c *tlsCreds) Clone() credentials.TransportCredentials {
+	return &tlsCreds{c.TransportCredentials.Clone(), c.cfg.Clone()}
+}
+
+// Creds makes a server's sessions secure. It takes credentials of NewTLS and of package insecure;
+// with others NewServer panics, since it could not make sessions by them.
+func Creds(c credentials.TransportCredentials) ServerOption {
+	return func(o *serverOptions) { o.creds = c }
+}
+
+// secured returns the configuration of a server's loops.
+func (o *serverOptions) secured() erpc.Config {
+	cfg := withDefaults(o.config)
+	if t, ok := o.creds.(*tlsCreds); ok {
+		cfg.TLS = t.cfg
+	} else if isSecure(o.creds) {
+		panic(fmt.Sprintf("grpcerpc: Creds: credentials %q are not of grpcerpc.NewTLS",
+			o.creds.Info().SecurityProtocol))
+	}
+	return cfg
+}
+
+// secured returns the configuration of a ClientConn's loop.
+func (cc *ClientConn) secured() erpc.Config {
+	cfg := withDefaults(cc.opts.config)
+	if t, ok := cc.opts.creds.(*tlsCreds); ok {
+		cfg.TLS = t.cfg
+		if cfg.TLS.ServerName == "" {
+			cfg.TLS = t.cfg.Clone()
+			cfg.TLS.ServerName = cc.authority
+			if host, _, err := net.SplitHostPort(cc.authority); err == nil {
+				cfg.TLS.ServerName = host
+			}
+		}
+	}
+	return cfg
+}
+
+// seals reports whether a ClientConn's sessions are encrypted, and the server is known by a name.
+func (o *dialOptions) seals() bool {
+	_, ok := o.creds.(*tlsCreds)
+	return ok || o.config.TLS != nil || o.loops != nil && o.loops.config.TLS != nil
+}
+
+// authInfo returns what per-RPC credentials learn of the connections.
+func (o *dialOptions) authInfo() credentials.AuthInfo {
+	if o.seals() {
+		return credentials.TLSInfo{CommonAuthInfo: private}
+	}
+	return security.AuthInfo
+}
+
+// private is what sealed sessions are.
+var private = credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
+
+// identify adds what is known of the other side of a session to a peer.
+func identify(p *peer.Peer, s *erpc.ConnectionState) {
+	if s == nil || s.TLS == nil {
+		return
+	}
+	p.AuthInfo = credentials.TLSInfo{
+		State: *s.TLS, SPIFFEID: s.SPIFFE(), CommonAuthInfo: private,
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package grpcerpc_test
+
+const raceEnabled = false
