@@ -108,6 +108,7 @@ func (c *collection) loopCounters(s *erpc.Stats) {
 	c.count(SessionEvents, s.SessionsOpened, "opened")
 	c.count(SessionEvents, s.SessionsEnded, "ended")
 	c.count(SessionEvents, s.SessionsRefused, "refused")
+	c.count(SessionEvents, s.SessionsMoved, "moved")
 }
 
 // protocol adds what sessions counted.
