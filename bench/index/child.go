@@ -73,16 +73,8 @@ func serveChild(kind, network string, n int, pages string) (err error) {
 	}
 	runtime.LockOSThread()
 	benchrows.Pin(benchrows.ServerCore)
-	ended := make(chan struct{})
-	go benchrows.UntilParentEnds(func() { close(ended); rpc.Wake() })
+	ended := benchrows.ParentEnds(rpc.Wake)
 	fmt.Printf("%q\n", tr.LocalAddr().String())
-	err = rpc.Run(func() bool {
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
-	})
+	err = rpc.Run(ended)
 	return errors.Join(err, rpc.Close(), nexus.Close())
 }

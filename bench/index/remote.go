@@ -29,10 +29,7 @@ type remote struct {
 	servers  map[string][]*client.Loop
 	sessions map[string][]*erpc.Session
 	asked    [depth]entry
-	until    time.Time
-	pending  int
-	ops      int
-	err      error
+	load     benchrows.Closed
 	scanned  func(erpc.Completion)
 }
 
@@ -60,7 +57,7 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 		if ev == erpc.SessionConnected {
 			connected++
 		} else if err := s.Err(); err != nil {
-			r.err = err
+			r.load.Fail(err)
 		}
 	}
 	if r.nexus, err = erpc.NewNexus(cfg); err != nil {
@@ -93,8 +90,8 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 			r.sessions[kind] = append(r.sessions[kind], s)
 		}
 	}
-	err = r.rpc.Run(func() bool { return r.err != nil || connected == sessions*len(kinds) })
-	return r, errors.Join(err, r.err)
+	err = r.rpc.Run(func() bool { return r.load.Err != nil || connected == sessions*len(kinds) })
+	return r, errors.Join(err, r.load.Err)
 }
 
 // close ends everything.
@@ -119,7 +116,7 @@ func (r *remote) gets(kind string) func(time.Duration) float64 {
 		r.asked[i] = r.b.next(1)[0]
 		var key [8]byte
 		binary.BigEndian.PutUint64(key[:], r.asked[i].key)
-		r.fail(list[i%sessions].Get(key[:], i, done))
+		r.load.Fail(list[i%sessions].Get(key[:], i, done))
 	}
 	done = func(res client.Result) {
 		want := r.asked[res.Tag].value
@@ -128,9 +125,9 @@ func (r *remote) gets(kind string) func(time.Duration) float64 {
 			binary.BigEndian.PutUint64(key[:], r.asked[res.Tag].key)
 			want = binary.LittleEndian.Uint64(key[:])
 		}
-		r.fail(res.Err)
+		r.load.Fail(res.Err)
 		r.b.check(res.Value, want, res.Found)
-		r.ended(res.Tag, issue)
+		r.load.Ended(res.Tag, issue)
 	}
 	return r.closed(issue)
 }
@@ -144,16 +141,16 @@ func (r *remote) scans(kind string) func(time.Duration) float64 {
 		req, _ := message.Page{Key: key[:], Count: 128}.Append(nil) // 8 bytes are not too many
 		buf, err := r.rpc.Alloc(len(req))
 		if err != nil {
-			r.fail(err)
+			r.load.Fail(err)
 			return
 		}
 		copy(buf.Data(), req)
 		_, err = r.rpc.EnqueueRequest(list[i%sessions],
 			erpc.Request{Type: message.Scan, Req: buf, Done: r.scanned, Tag: i})
-		r.fail(err)
+		r.load.Fail(err)
 	}
 	return func(each time.Duration) float64 {
-		r.scanned = func(c erpc.Completion) { r.gotPage(c); r.ended(c.Tag, issue) }
+		r.scanned = func(c erpc.Completion) { r.gotPage(c); r.load.Ended(c.Tag, issue) }
 		return r.closed(issue)(each)
 	}
 }
@@ -161,11 +158,11 @@ func (r *remote) scans(kind string) func(time.Duration) float64 {
 // gotPage checks the answer to a scan.
 func (r *remote) gotPage(c erpc.Completion) {
 	c.Req.Free()
-	if r.fail(c.Err); c.Err != nil {
+	if r.load.Fail(c.Err); c.Err != nil {
 		return
 	}
 	e, err := message.ParseEntries(c.Resp.Data())
-	r.fail(err)
+	r.load.Fail(err)
 	for key, _, ok := e.Next(); ok; key, _, ok = e.Next() {
 		if len(key) != 8 {
 			r.b.wrong++
@@ -174,36 +171,15 @@ func (r *remote) gotPage(c erpc.Completion) {
 	c.Resp.Free()
 }
 
-func (r *remote) fail(err error) {
-	if err != nil && r.err == nil {
-		r.err = err
-	}
-}
-
-// ended goes on in a slot, until the time is over.
-func (r *remote) ended(slot uint64, issue func(uint64)) {
-	r.ops++
-	if r.err == nil && time.Now().Before(r.until) {
-		issue(slot)
-	} else {
-		r.pending--
-	}
-}
-
 // closed runs a closed loop.
 func (r *remote) closed(issue func(uint64)) func(time.Duration) float64 {
 	return func(each time.Duration) float64 {
 		runtime.LockOSThread()
-		begin := time.Now()
-		r.until, r.ops, r.pending = begin.Add(each), 0, depth
-		for i := range uint64(depth) {
-			issue(i)
-		}
-		r.fail(r.rpc.Run(func() bool { return r.pending == 0 || r.err != nil }))
-		if r.err != nil {
-			fmt.Fprintln(os.Stderr, r.err)
+		ns := r.load.Run(each, depth, issue, r.rpc.Run)
+		if r.load.Err != nil {
+			fmt.Fprintln(os.Stderr, r.load.Err)
 			os.Exit(1)
 		}
-		return float64(time.Since(begin)) / float64(r.ops)
+		return ns
 	}
 }

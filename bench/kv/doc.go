@@ -4,10 +4,17 @@
 //
 //	go run . -keys 1000000 -rounds 7
 //	go run . -keys 16000000 -rows mica,fastcache
+//	go run . -net udp
 //
 // Keys have 16 bytes and values 32. The rows take turns in each round. A ratio is formed within a
 // round; the table has medians, and the range of the ratios. Each value that is found is compared.
 // A miss is counted: caches may have forgotten, and each has room for twice the items.
+//
+// With -net it measures the server of package kv/server over UDP or shared memory beside bare RPCs,
+// and beside memcached and redis if they are installed, each pipelined and with multi-gets; and
+// package kv/memcached beside memcached in the same protocol. Servers are on one core, their
+// clients on another, and 64 keys or more are under way. Ours is a store there, so that all keys
+// are found.
 //
 // Its tests run gomemcache, a client of memcached, against package kv/memcached.
 package main

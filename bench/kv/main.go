@@ -18,6 +18,9 @@ func main() {
 	each := flag.Duration("each", 300*time.Millisecond, "time for a row in a round")
 	only := flag.String("rows", "", "begins of names of caches, with commas; mica is always there")
 	name := flag.String("clock", "wall", "wall, or cpu: CPU time of the thread, on a busy machine")
+	network := flag.String("net", "", "udp or shm: measure the server, over this transport")
+	child := flag.String("child", "", "for the program itself: be such a server")
+	asJSON := flag.Bool("json", false, "with -net: print one JSON object")
 	flag.Parse()
 	if *keys < 1 || *rounds < 1 || *each <= 0 || flag.NArg() > 0 {
 		flag.Usage()
@@ -27,6 +30,19 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
+	}
+	if *network != "" {
+		var err error
+		if *child != "" {
+			err = serveChild(*child, *network, *keys)
+		} else {
+			err = measureServers(*keys, *network, *rounds, *each, *asJSON)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	b := newBench(*keys)
 	b.clock = clock

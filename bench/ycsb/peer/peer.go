@@ -16,6 +16,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/bench/ycsb/store"
 	pb "github.com/userspace-rpc/erpc/bench/ycsb/ycsbpb"
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/auto"
@@ -116,6 +117,16 @@ func open(name, addr string) (transport.Transport, error) {
 	return auto.Listen(addr, auto.Config{})
 }
 
+// loops has the event loops of all connections of a peer.
+var loops = map[string]*grpcerpc.Loops{
+	"erpc-udp": loopsOf("erpc-udp"), "erpc-shm": loopsOf("erpc-shm"),
+}
+
+func loopsOf(name string) *grpcerpc.Loops {
+	return grpcerpc.NewLoops(
+		func() (transport.Transport, error) { return open(name, ":0") }, erpc.Config{})
+}
+
 func listenERPC(name, addr string, service *store.Service) (*Server, error) {
 	tr, err := open(name, addr)
 	if err != nil {
@@ -155,9 +166,7 @@ func Dial(ctx context.Context, name, addr string) (*Conn, error) {
 	case "erpc-udp", "erpc-shm":
 		cc, err := grpcerpc.NewClient("passthrough:///"+addr,
 			grpcerpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-			grpcerpc.WithTransport(func() (transport.Transport, error) {
-				return open(name, ":0")
-			}))
+			grpcerpc.WithLoops(loops[name]))
 		return stubbed(cc, cc, err)
 	case "drpc":
 		cc, err := dialDRPC(ctx, addr)

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/benchrows"
+	"github.com/userspace-rpc/erpc/kv/client"
+)
+
+// The load: sessions with a server, and requests under way in all of them together.
+const (
+	sessions = 8
+	depth    = 64
+)
+
+// remote is the client of our servers, in this thread.
+type remote struct {
+	w        *words
+	nexus    *erpc.Nexus
+	rpc      *erpc.Rpc
+	children []*benchrows.Child
+	loops    []*client.Loop
+	bare     []*erpc.Session
+	text     string // the address for memcached's clients
+	asked    [depth]uint64
+	load     benchrows.Closed
+	echoed   erpc.Continuation
+}
+
+// words are the keys as memcached and redis can have them, in random order, and their values.
+type words struct {
+	n     uint64
+	r     *rand.Rand
+	wrong int
+	key   [keySize]byte
+	value [valueSize]byte
+}
+
+func newWords(n int) *words { return &words{n: uint64(n), r: rand.New(rand.NewPCG(3, 4))} }
+
+func (w *words) next() uint64 { return w.r.Uint64N(w.n) }
+
+// of returns key i, valid until the next call.
+func (w *words) of(i uint64) []byte {
+	const digits = "0123456789abcdef"
+	x := (i ^ i>>31) * 0x9E3779B97F4A7C15 // no two are the same
+	for at := range w.key {
+		w.key[at] = digits[x>>60]
+		x <<= 4
+	}
+	return w.key[:]
+}
+
+// valueOf returns its value, of which the same holds.
+func (w *words) valueOf(i uint64) []byte {
+	for at := 0; at < valueSize; at += keySize {
+		copy(w.value[at:], w.of(i+uint64(at)))
+	}
+	return w.value[:]
+}
+
+// found takes what was found for key i.
+func (w *words) found(i uint64, value []byte) {
+	if string(w.valueOf(i)) != string(value) {
+		w.wrong++
+	}
+}
+
+// newRemote starts our servers over a transport, and connects.
+func newRemote(w *words, network string) (r *remote, err error) {
+	r = &remote{w: w}
+	exe, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	for _, kind := range []string{childBare, childStore} {
+		c, err := benchrows.StartChild(exe, "-child", kind, "-net", network, "-keys", fmt.Sprint(w.n))
+		if err != nil {
+			return r, err
+		}
+		r.children = append(r.children, c)
+	}
+	benchrows.Pin(benchrows.ClientCore) // not before: children inherit it
+	var addrs [2]string
+	for i, c := range r.children {
+		text, err := c.Address()
+		if err != nil {
+			return r, err
+		}
+		if _, err := fmt.Sscan(text, &addrs[i], &r.text); err != nil && i == 1 {
+			return r, err
+		}
+	}
+	return r, r.connect(network, addrs)
+}
+
+// connect opens the sessions.
+func (r *remote) connect(network string, addrs [2]string) (err error) {
+	connected := 0
+	cfg := erpc.Config{NoHugepages: true}
+	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
+		if ev == erpc.SessionConnected {
+			connected++
+		} else if err := s.Err(); err != nil {
+			r.load.Fail(err)
+		}
+	}
+	if r.nexus, err = erpc.NewNexus(cfg); err != nil {
+		return err
+	}
+	tr, err := listen(network)
+	if err != nil {
+		return err
+	}
+	if r.rpc, err = r.nexus.NewRpc(tr); err != nil {
+		return errors.Join(err, tr.Close())
+	}
+	for range sessions {
+		s, err := r.rpc.CreateSession(addrs[0])
+		if err != nil {
+			return err
+		}
+		r.bare = append(r.bare, s)
+		if s, err = r.rpc.CreateSession(addrs[1]); err != nil {
+			return err
+		}
+		l, err := client.NewLoop(r.rpc, client.Sessions{Name: addrs[1], Partitions: []*erpc.Session{s}})
+		if err != nil {
+			return err
+		}
+		r.loops = append(r.loops, l)
+	}
+	err = r.rpc.Run(func() bool { return r.load.Err != nil || connected == 2*sessions })
+	return errors.Join(err, r.load.Err)
+}
+
+func (r *remote) close() (err error) {
+	if r.rpc != nil {
+		err = r.rpc.Close()
+	}
+	if r.nexus != nil {
+		err = errors.Join(err, r.nexus.Close())
+	}
+	for _, c := range r.children {
+		err = errors.Join(err, c.Stop())
+	}
+	return err
+}
+
+// gets keeps depth GETs under way for a while, and returns the nanoseconds of one.
+func (r *remote) gets(each time.Duration) float64 {
+	var done client.Done
+	issue := func(i uint64) {
+		r.asked[i] = r.w.next()
+		r.load.Fail(r.loops[i%sessions].Get(r.w.of(r.asked[i]), i, done))
+	}
+	done = func(res client.Result) {
+		r.load.Fail(res.Err)
+		r.w.found(r.asked[res.Tag], res.Value.Value)
+		r.load.Ended(res.Tag, issue)
+	}
+	return r.closed(each, issue)
+}
+
+// bares does the same with RPCs of 48 bytes both ways and nothing behind them.
+func (r *remote) bares(each time.Duration) float64 {
+	issue := func(i uint64) {
+		b, err := r.rpc.Alloc(keySize + valueSize)
+		if err == nil {
+			clear(b.Data())
+			_, err = r.rpc.EnqueueRequest(r.bare[i%sessions],
+				erpc.Request{Type: bareType, Req: b, Done: r.echoed, Tag: i})
+		}
+		r.load.Fail(err)
+	}
+	r.echoed = func(c erpc.Completion) {
+		c.Req.Free()
+		if r.load.Fail(c.Err); c.Err == nil {
+			c.Resp.Free()
+		}
+		r.load.Ended(c.Tag, issue)
+	}
+	return r.closed(each, issue)
+}
+
+// closed runs a closed loop.
+func (r *remote) closed(each time.Duration, issue func(uint64)) float64 {
+	runtime.LockOSThread()
+	return r.load.Run(each, depth, issue, r.rpc.Run)
+}
