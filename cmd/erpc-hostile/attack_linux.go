@@ -71,7 +71,8 @@ func (s *socket) source(o options) (source, error) {
 // inBundle is how many packets the attacks with bundles have in each.
 const inBundle = 25
 
-// repeats returns bundles that repeat one request, with another try in each packet or with the same.
+// repeats returns bundles that repeat one request, with another try in each packet or with the
+// same.
 func (s *socket) repeats(vary bool) (source, error) {
 	o := offer
 	o.Features = wire.FeatureBundle

@@ -24,4 +24,10 @@
 // from a new socket, and says how many had a session within a second. Run beside an attack.
 //
 // It sends to addresses of this machine only.
+//
+// # Map
+//
+//	owns       attackers and the honest clients beside them
+//	called by  make bench-hostile
+//	never      it attacks anything but the server that it is given
 package main

@@ -7,4 +7,10 @@
 //	erpc-index bench --scans 0.01
 //	erpc-index bench --rate 100000
 //	erpc-index scan --from user: --count 20
+//
+// # Map
+//
+//	owns       the command line of the index server, its load
+//	called by  people and scripts
+//	never      an answer is counted that was not checked
 package main

@@ -38,8 +38,8 @@ func TestXDPModes(t *testing.T) {
 	}
 }
 
-// TestXDPWithoutDriver: a link whose driver has no XDP gets the generic mode, and the user is told; if that is not
-// wanted it is an error.
+// TestXDPWithoutDriver: a link whose driver has no XDP gets the generic mode, and the user is told;
+// if that is not wanted it is an error.
 func TestXDPWithoutDriver(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	attrs := netlink.NewLinkAttrs()
@@ -101,7 +101,8 @@ func TestLinkBusy(t *testing.T) {
 	}
 }
 
-// TestServersOnOneLink: a comparison that needs several server processes on the link says that it cannot be.
+// TestServersOnOneLink: a comparison that needs several server processes on the link says that it
+// cannot be.
 func TestServersOnOneLink(t *testing.T) {
 	needsRoot(t)
 	status, _, errOut := runCommand(t, "bench factors --transport afxdp --duration 10ms")

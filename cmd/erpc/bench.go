@@ -13,8 +13,8 @@ import (
 
 // loadFlags are the flags of everything that puts a load on a server.
 type loadFlags struct {
-	netFlags
-	faultFlags
+	netFlags   `group:"net"`
+	faultFlags `group:"faults"`
 	vethFlags
 	Threads  int `default:"1" help:"Client threads; default ${default}." placeholder:"N"`
 	Sessions int `help:"Sessions per thread; 0: as many as the window needs." placeholder:"N"`
@@ -23,6 +23,7 @@ type loadFlags struct {
 // benchFlags are the flags of a bench of one thing.
 type benchFlags struct {
 	loadFlags
+	outFlags
 	Addr     string        `help:"Server to measure against; without it a server process is started on loopback, or with --veth or a transport below IP in a network namespace." placeholder:"HOST:PORT"`
 	Duration time.Duration `default:"5s" help:"How long to measure, default ${default}; with --raw the raw rounds come on top." placeholder:"TIME"`
 	Raw      bool          `help:"Also measure the raw transport, in turns with the RPCs."`
@@ -39,6 +40,7 @@ type latencyCmd struct {
 func (latencyCmd) Help() string {
 	return `Examples:
   erpc bench latency --raw
+  erpc bench latency --plot latency.svg --hdr latency.hlog
   erpc bench latency --addr 10.0.0.1:31850 --size 1024 --duration 10s --json
   erpc bench latency --wait adaptive --loss 0.01
   sudo erpc bench latency --transport afpacket --raw       or afxdp
@@ -119,6 +121,9 @@ type bench struct {
 	raws    []sum
 	plains  []sum
 	hist    *hdrhistogram.Histogram
+	hists   []*hdrhistogram.Histogram // one per round
+	line    timeline
+	begunAt time.Time
 	rawEnds map[*worker]*rawClient
 	cpu     time.Duration
 	resent  uint64
@@ -155,7 +160,8 @@ func (b *bench) check() error {
 	if f.Wait == "" {
 		f.Wait = "spin"
 	}
-	err := errors.Join(f.netFlags.check(), f.faultFlags.check(), positive("--threads", f.Threads, 1), positive("--sessions", f.Sessions, 0),
+	err := errors.Join(f.netFlags.check(), f.faultFlags.check(), f.outFlags.check(),
+		positive("--threads", f.Threads, 1), positive("--sessions", f.Sessions, 0),
 		positive("--size", s.Size, 0), positive("--resp-size", s.RespSize, 0), positive("--window", s.Window, 1),
 		positive("--batch", s.Batch, 1), positive("--rounds", f.Rounds, 1))
 	switch {
@@ -232,10 +238,11 @@ func (b *bench) report(e *env, err error) error {
 	if err != nil && !interrupted {
 		res.Failed = cli.OneLine(err)
 	}
+	err = errors.Join(err, b.write(&b.flags.outFlags, res))
 	return errors.Join(err, res.print(e.out, b.flags.JSON))
 }
 
-// serverFlags are what the bench asks of a server process beside netFlags.
+// serverFlags are given by the bench to a server process beside netFlags.
 func (b *bench) serverFlags() (list []string) {
 	if b.flags.Raw {
 		list = append(list, "--raw")
@@ -257,7 +264,8 @@ func (b *bench) warmUp(t *team, d time.Duration) error {
 	b.way = b.flags.wayTo(first.Peer())
 	b.mtu, b.credits = p.PerPacket+wire.HeaderSize, p.Credits
 	_, err := b.rpcRound(t, min(d, 300*time.Millisecond))
-	b.rounds, b.cpu, b.resent = nil, 0, 0
+	b.rounds, b.hists, b.line, b.cpu, b.resent = nil, nil, timeline{}, 0, 0
+	b.begunAt = time.Now()
 	b.hist.Reset()
 	return err
 }
@@ -306,7 +314,8 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 	if err := w.do(func(w *worker) (err error) { before, err = w.ask(control{Op: "stats"}); return err }); err != nil {
 		return s, err
 	}
-	cpu, resent := processCPU(), t.retransmits()
+	cpu, resent, one := processCPU(), t.retransmits(), newHistogram()
+	b.line.next()
 	err = t.each(func(w *worker) error {
 		if b.symmetric {
 			if _, err := w.ask(control{Op: "load", Load: b.shape}); err != nil {
@@ -326,6 +335,9 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 		defer b.mu.Unlock()
 		s.add(r)
 		b.hist.Merge(w.ep.load.hist)
+		one.Merge(w.ep.load.hist)
+		b.line.every = w.ep.load.pace
+		b.line.add(w.ep.load.marks)
 		return err
 	})
 	s.average()
@@ -334,7 +346,7 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 		err = w.do(func(w *worker) (err error) { after, err = w.ask(control{Op: "stats"}); return err })
 	}
 	if err == nil || len(b.rounds) == 0 {
-		b.rounds = append(b.rounds, s)
+		b.rounds, b.hists = append(b.rounds, s), append(b.hists, one)
 		b.resent += t.retransmits() - resent
 	}
 	if err != nil {
@@ -403,7 +415,7 @@ func (b *bench) result() *result {
 	return r
 }
 
-// rawClient is what a thread keeps open between raw rounds.
+// rawClient stays open between the raw rounds of a thread.
 type rawClient struct {
 	end  *rawEnd
 	data []byte

@@ -24,8 +24,8 @@ type child struct {
 	said  strings.Builder
 }
 
-// startServer starts `erpc server` on loopback, or across the flags' link, with the given extra arguments and
-// waits until it is ready.
+// startServer starts `erpc server` on loopback, or across the flags' link, with the given extra
+// arguments and waits until it is ready.
 func startServer(f *netFlags, threads int, pin string, extra ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {

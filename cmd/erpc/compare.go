@@ -83,8 +83,8 @@ func (c *comparison) add(b *bench, v variant) *arm {
 // serverKind says what an arm wants of its server process: arms that want the same
 // share it.
 type serverKind struct {
-	netFlags
-	only string // the arm that has it to itself
+	netFlags `group:"net"`
+	only     string // the arm that has it to itself
 }
 
 func (a *arm) serverKind() serverKind {

@@ -154,7 +154,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// decoded is what decode --json prints.
+// decoded is printed by decode --json.
 type decoded struct {
 	Decode  string `json:"decode"`
 	Packets []line `json:"packets"`

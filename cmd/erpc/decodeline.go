@@ -10,7 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// line is what decode prints about one packet.
+// line is printed by decode for one packet.
 type line struct {
 	Time      string         `json:"time"`
 	Src       string         `json:"src"`

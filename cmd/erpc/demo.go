@@ -16,8 +16,8 @@ import (
 )
 
 type demoCmd struct {
-	netFlags
-	Each time.Duration `default:"700ms" help:"How long each of the lines of the table runs; default ${default}." placeholder:"TIME"`
+	netFlags `group:"net"`
+	Each     time.Duration `default:"700ms" help:"How long each of the lines of the table runs; default ${default}." placeholder:"TIME"`
 }
 
 // Help is shown by --help.
@@ -38,7 +38,7 @@ type demoRow struct {
 	Errors uint64  `json:"errors"`
 }
 
-// demoResult is what the demonstration prints with --json.
+// demoResult is printed by the demonstration with --json.
 type demoResult struct {
 	Demo        []demoRow `json:"demo"`
 	Transport   string    `json:"transport"`

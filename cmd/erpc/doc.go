@@ -19,4 +19,10 @@
 // one run, each beside a baseline, and report the median of the paired ratios: on a
 // machine that others use too, only those say something. Threads and server processes
 // that are not in turn sleep.
+//
+// # Map
+//
+//	owns       the command line, child processes, measurements
+//	called by  people and scripts
+//	never      a result goes to standard error, or progress to standard output
 package main

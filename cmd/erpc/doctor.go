@@ -26,7 +26,7 @@ It changes nothing. Lines marked "lacks" cost speed or a transport, not function
 erpc runs on plain UDP anyway.`
 }
 
-// finding is what the doctor found about one thing.
+// finding is the doctor's judgement of one thing.
 type finding struct {
 	Name  string `json:"name"`
 	OK    bool   `json:"ok"`
@@ -34,7 +34,7 @@ type finding struct {
 	Mend  string `json:"mend,omitempty"` // the command or deed that mends it
 }
 
-// diagnosis is what the doctor prints with --json.
+// diagnosis is printed by the doctor with --json.
 type diagnosis struct {
 	System   string    `json:"system"`
 	Findings []finding `json:"findings"`

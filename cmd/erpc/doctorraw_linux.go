@@ -42,8 +42,8 @@ func findAfxdp() []finding {
 	}
 }
 
-// findLocked says for how many endpoints of afxdp this process may lock memory. The kernel asks no more of who
-// has CAP_IPC_LOCK.
+// findLocked says for how many endpoints of afxdp this process may lock memory. The kernel asks no
+// more of who has CAP_IPC_LOCK.
 func findLocked(name string) finding {
 	const each = afxdp.EndpointMemory
 	var limit unix.Rlimit
@@ -102,8 +102,8 @@ func hasCap(c int) bool {
 	return data[c/32].Effective&(1<<(c%32)) != 0
 }
 
-// findTCX asks the kernel for the programs on loopback's ingress; if that is not allowed its version
-// has to do.
+// findTCX asks the kernel for the programs on loopback's ingress; if that is not allowed its
+// version has to do.
 func findTCX(name string) finding {
 	const without = "slower, for the kernel looks at each frame as well"
 	if !mayBPF(unix.CAP_NET_ADMIN) || !mayBPF(unix.CAP_BPF) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udMemory is what an endpoint of transport ud locks with its default rings, bytes.
+// udMemory is locked by an endpoint of transport ud with its default rings, in bytes.
 const udMemory = 20 << 20
 
 // findVerbs looks at what transport ud needs: the library, devices, and memory that may be locked.
@@ -48,7 +48,8 @@ func findDevices() finding {
 	return f
 }
 
-// describeDevice says in a line for each port of a device what it is. active is set if one can be used.
+// describeDevice says in a line for each port of a device what it is. active is set if one can be
+// used.
 func describeDevice(name string, active *bool) (lines []string) {
 	d, err := verbs.Open(name)
 	if err != nil {

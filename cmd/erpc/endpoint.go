@@ -104,8 +104,8 @@ func (ep *endpoint) lock() error {
 	return nil
 }
 
-// leave takes the thread out of a network namespace that lock put it into: a thread that outlives its
-// goroutine, as a process's first one does, must not keep it.
+// leave takes the thread out of a network namespace that lock put it into: a thread that outlives
+// its goroutine, as a process's first one does, must not keep it.
 func (ep *endpoint) leave() error {
 	if ep.flags.pair == nil {
 		return nil

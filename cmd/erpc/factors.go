@@ -44,7 +44,7 @@ type optimisation struct {
 	step        bool    // part of the series in which all are switched off one after the other
 }
 
-// paperCost is what congestion control costs in the paper's section 6.2 with its
+// paperCost is the cost of congestion control in the paper's section 6.2 with its
 // optimisations and without, percent.
 const paperCost, paperPlainCost = 9, 20
 
@@ -90,7 +90,7 @@ func factorVariants() (list []variant) {
 // seriesName is the name of the variant in which all up to the named one are off.
 func seriesName(name string) string { return "... " + name }
 
-// factor is what switching one optimisation off does. Ratios are medians over the
+// factor is the effect of switching one optimisation off. Ratios are medians over the
 // rounds of rates measured side by side.
 type factor struct {
 	Name      string  `json:"name"`
@@ -111,7 +111,7 @@ type factor struct {
 	title string
 }
 
-// factorsResult is what bench factors prints with --json. Costs say how much lower
+// factorsResult is printed by bench factors with --json. Costs say how much lower
 // the rate is than with no congestion control.
 type factorsResult struct {
 	Bench          string   `json:"bench"`

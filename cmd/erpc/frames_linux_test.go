@@ -33,8 +33,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// programs returns what is attached to a side's interface: tcx programs, XDP, queueing disciplines that
-// hold filters.
+// programs returns what is attached to a side's interface: tcx programs, XDP, queueing disciplines
+// that hold filters.
 func programs(t *testing.T, s *vethtest.Side) (list []string) {
 	t.Helper()
 	attrs := s.Link().Attrs()
@@ -64,11 +64,12 @@ func programs(t *testing.T, s *vethtest.Side) (list []string) {
 	return list
 }
 
-// onLink is what each transport has on its link.
+// onLink holds the objects of each transport on its link.
 var onLink = map[string]string{"afpacket": ebpf.AttachTCXIngress.String(), "afxdp": "XDP", "udp": ""}
 
 // TestAcrossNamespaces runs server and ping as processes on two machines, so to speak: both over
-// frames, and each with kernel UDP on the other side. Nothing stays on the link of a server that was killed.
+// frames, and each with kernel UDP on the other side. Nothing stays on the link of a server that
+// was killed.
 func TestAcrossNamespaces(t *testing.T) {
 	for _, c := range []struct{ server, client string }{
 		{"afpacket", "afpacket"}, {"afpacket", "udp"}, {"udp", "afpacket"},
@@ -198,8 +199,8 @@ func nothingLeft(t *testing.T) {
 	}
 }
 
-// TestBenchAcrossVeth: a bench makes its link, measures both transports and the raw one across it, and
-// leaves nothing behind.
+// TestBenchAcrossVeth: a bench makes its link, measures both transports and the raw one across it,
+// and leaves nothing behind.
 func TestBenchAcrossVeth(t *testing.T) {
 	needsRoot(t)
 	for _, line := range []string{
@@ -282,7 +283,8 @@ func namespacesOf(t *testing.T, pid int) map[string]bool {
 	return found
 }
 
-// without runs a command line in a process without capabilities, on a side if there is one, and returns how it ended.
+// without runs a command line in a process without capabilities, on a side if there is one, and
+// returns how it ended.
 func without(t *testing.T, s *vethtest.Side, line string, capabilities ...uintptr) (status int, out, errOut string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], strings.Fields(line)...)

@@ -48,8 +48,11 @@ type load struct {
 	lastAt monotime.Time // when the last RPC ended
 	done   uint64
 	errs   uint64
-	err    error // the last one
-	dead   error // why no more can be started
+	marks  []mark        // of done over time
+	pace   time.Duration // from one mark to the next
+	due    time.Duration // when the next one is
+	err    error         // the last one
+	dead   error         // why no more can be started
 }
 
 type loadOp struct {
@@ -64,6 +67,7 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60e9, 3
 // newLoad prepares a load with sessions that dial opens.
 func newLoad(r *erpc.Rpc, s shape, dial func() (*erpc.Session, error)) (*load, error) {
 	l := &load{shape: s, asked: s, rpc: r, hist: newHistogram(), every: sampleEvery}
+	l.marks = make([]mark, 0, 2*marksPerRound)
 	if s.reqType == 0 {
 		l.reqType, s.arg = typeBench, uint32(s.RespSize)
 	}
@@ -106,6 +110,7 @@ func (l *load) begin(keepLatency bool) {
 		l.hist.Reset()
 	}
 	l.done, l.errs, l.stopping, l.now, l.skip = 0, 0, false, 0, l.every
+	l.marks, l.due = l.marks[:0], l.pace
 	l.begun = l.clock()
 	l.lastAt = l.begun
 	l.start()
@@ -116,6 +121,16 @@ func (l *load) clock() monotime.Time {
 		l.now = monotime.Now()
 	}
 	return l.now
+}
+
+// tick is called before each pass: it notes a mark when it is time, and makes the pass read the
+// clock if it needs it.
+func (l *load) tick() {
+	if since := l.now.Sub(l.begun); l.now != 0 && since >= l.due && len(l.marks) < cap(l.marks) {
+		l.marks = append(l.marks, mark{since, l.done})
+		l.due = (since/l.pace + 1) * l.pace
+	}
+	l.now = 0
 }
 
 // start issues all that is idle.
@@ -190,7 +205,7 @@ func (l *load) free() {
 	l.ops, l.idle = nil, nil
 }
 
-// round is what one round of a measurement gave.
+// round is the result of one round of a measurement.
 type round struct {
 	done, errs uint64
 	elapsed    time.Duration

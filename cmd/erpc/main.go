@@ -4,24 +4,47 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/rfplab"
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
-// command is the command line.
+// command is the command line. Groups come in the order of their first commands: what one wants
+// first stands first.
 type command struct {
-	Demo   demoCmd   `cmd:"" help:"Run a server process and a client on this machine, and print measured RPCs."`
-	Server serverCmd `cmd:"" help:"Serve the echo and bench service until interrupted."`
-	Ping   pingCmd   `cmd:"" help:"One line per RPC, and a summary."`
-	Bench  benchCmds `cmd:"" help:"Measure latency, rate, bandwidth, or what each optimisation brings."`
-	Sim    simCmds   `cmd:"" help:"The cluster experiments of the eRPC paper, in a simulated network."`
-	Decode decodeCmd `cmd:"" help:"Print the packets of a capture, made by --pcap or tcpdump."`
-	Cert   certCmd   `cmd:"" help:"Make a certificate authority and certificates for a lab."`
-	Doctor doctorCmd `cmd:"" help:"What this machine offers and lacks, and how to mend it."`
+	Demo   demoCmd   `cmd:"" group:"try" help:"Measured RPCs between two processes of this machine."`
+	Server serverCmd `cmd:"" group:"try" help:"Serve the echo and bench service until interrupted."`
+	Call   callCmd   `cmd:"" group:"try" help:"Make one RPC and print its response."`
+	Ping   pingCmd   `cmd:"" group:"try" help:"One line per RPC, and a summary."`
+
+	Top       topCmd       `cmd:"" group:"watch" help:"Loops, rates, latencies and sessions of it."`
+	Trace     traceCmds    `cmd:"" group:"watch" help:"Its packets: where did calls wait?"`
+	WatchDemo watchDemoCmd `cmd:"" group:"watch" help:"A server, a load and the web page of top."`
+	Decode    decodeCmd    `cmd:"" group:"watch" help:"Packets of a capture, as --pcap makes them."`
+
+	Bench benchCmds `cmd:"" group:"measure" help:"Latency, rate, bandwidth, what optimisations bring."`
+	Sim   simCmds   `cmd:"" group:"measure" help:"Experiments of the papers in a simulated network."`
+
+	Doctor doctorCmd `cmd:"" group:"set up" help:"What this machine lacks, and how to mend it."`
+	Cert   certCmd   `cmd:"" group:"set up" help:"A certificate authority and certificates for a lab."`
 
 	Version kong.VersionFlag `help:"Print which build this is."`
+}
+
+// groups are the titles of the groups of commands.
+var groups = []kong.Group{
+	{Key: "try", Title: "Try it:"},
+	{Key: "watch", Title: "Watch a running program:"},
+	{Key: "measure", Title: "Measure:"},
+	{Key: "set up", Title: "Set up a machine:"},
+	{Key: "debug", Title: "Debug socket:"},
+	{Key: "faults", Title: "Faults to inject:"},
+	{Key: "net", Title: "Network path and event loops:"},
 }
 
 type benchCmds struct {
@@ -30,9 +53,10 @@ type benchCmds struct {
 	Bandwidth bandwidthCmd `cmd:"" help:"Large requests or responses."`
 	Sessions  sessionsCmd  `cmd:"" help:"The rate with one to many sessions, and the memory of one."`
 	Factors   factorsCmd   `cmd:"" help:"The rate with each optimisation switched off in turn."`
+	Waiting   waitingCmd   `cmd:"" help:"Servers that spin, sleep, or do both: RR-Compound."`
 }
 
-// env is what a subcommand gets beside its flags.
+// env is given to a subcommand beside its flags.
 type env struct {
 	ctx    context.Context // ends with Ctrl-C
 	in     io.Reader
@@ -51,7 +75,9 @@ func main() {
 // run runs one command line and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	app := cli.App{Name: "erpc", Description: description,
-		Options: []kong.Option{kong.Vars{"version": thisBuild()}}}
+		Options: []kong.Option{kong.ExplicitGroups(groups), kong.Vars{
+			"version": thisBuild(), "maxtype": strconv.Itoa(erpc.MaxReqType),
+			"rfp_figures": "process, " + strings.Join(rfplab.CurveNames, ", ")}}}
 	var c command
 	return app.Run(&cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut}, &c, args,
 		func(parsed *kong.Context) error {

@@ -61,8 +61,8 @@ func openAfpacket(f *netFlags, addr string) (transport.Transport, error) {
 	return conn, nil
 }
 
-// noteGuard tells the user if the kernel looks at the transport's frames as well. Only Linux's transports
-// can say that.
+// noteGuard tells the user if the kernel looks at the transport's frames as well. Only Linux's
+// transports can say that.
 func (f *netFlags) noteGuard(tr transport.Transport) {
 	guarded, ok := tr.(interface{ Guarded() (bool, error) })
 	if !ok {

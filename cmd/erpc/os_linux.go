@@ -3,6 +3,8 @@ package main
 import (
 	"net"
 	"net/netip"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
@@ -14,6 +16,9 @@ var initial = cli.AllowedCores()
 
 // allowedCores returns the cores that this process may use.
 func allowedCores() []int { return initial }
+
+// dumpSignals make a program write what it has recorded.
+var dumpSignals = []os.Signal{syscall.SIGUSR2}
 
 // processCPU returns the CPU time that this process has used.
 func processCPU() time.Duration {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
@@ -23,3 +24,6 @@ func (*plainSocket) close() error                      { return nil }
 func (*plainSocket) write([]byte) error                { return cli.ErrLinuxOnly }
 func (*plainSocket) read() (int, error)                { return 0, cli.ErrLinuxOnly }
 func (*plainSocket) echo(int) (int, error)             { return 0, cli.ErrLinuxOnly }
+
+// dumpSignals make a program write what it has recorded: none here.
+var dumpSignals []os.Signal

@@ -13,13 +13,13 @@ import (
 )
 
 type pingCmd struct {
-	netFlags
-	faultFlags
-	Addr     string        `arg:"" help:"Server, HOST:PORT."`
-	Count    int           `short:"c" help:"End after so many RPCs; 0: go on until Ctrl-C." placeholder:"N"`
-	Interval time.Duration `short:"i" default:"1s" help:"Time from one RPC to the next; default ${default}." placeholder:"TIME"`
-	Timeout  time.Duration `short:"W" default:"1s" help:"Deadline of an RPC; default ${default}." placeholder:"TIME"`
-	Size     int           `short:"s" default:"32" help:"Bytes in request and response; default ${default}." placeholder:"BYTES"`
+	netFlags   `group:"net"`
+	faultFlags `group:"faults"`
+	Addr       string        `arg:"" help:"Server, HOST:PORT."`
+	Count      int           `short:"c" help:"End after so many RPCs; 0: go on until Ctrl-C." placeholder:"N"`
+	Interval   time.Duration `short:"i" default:"1s" help:"Time from one RPC to the next; default ${default}." placeholder:"TIME"`
+	Timeout    time.Duration `short:"W" default:"1s" help:"Deadline of an RPC; default ${default}." placeholder:"TIME"`
+	Size       int           `short:"s" default:"32" help:"Bytes in request and response; default ${default}." placeholder:"BYTES"`
 }
 
 // Help is shown by --help.
@@ -34,7 +34,7 @@ Exit status is 1 if no RPC was answered. When the server goes away or restarts,
 ping says so, and opens a new session when it can.`
 }
 
-// pingResult is what ping prints with --json.
+// pingResult is printed by ping with --json.
 type pingResult struct {
 	Ping        string  `json:"ping"`
 	Transport   string  `json:"transport"`

@@ -6,10 +6,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
-// result is what a measurement prints with --json. Zero fields do not apply.
+// result is printed by a measurement with --json. Zero fields do not apply.
 type result struct {
 	Bench       string   `json:"bench"`
 	Transport   string   `json:"transport"`
@@ -104,7 +105,8 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 	return t.Flush()
 }
 
-func table(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 4, 2, ' ', 0) }
+// table lines up cells that are separated by tabs, within the width of the terminal.
+func table(w io.Writer) *cli.Table { return cli.NewTable(w) }
 
 // nearText says what a round trip between two cores means.
 func nearText(ns float64) string {

@@ -16,13 +16,14 @@ import (
 )
 
 type serverCmd struct {
-	netFlags
-	Addr      string `help:"Address to serve on; thread i adds i to the port; default :31850. With shm a name; default erpc. With afpacket and afxdp an address of the interface, or :PORT and --iface." placeholder:"HOST:PORT"`
-	Threads   int    `default:"1" help:"Event loops, each with a port of its own; default ${default}." placeholder:"N"`
-	OnePort   bool   `help:"All event loops serve on one address and share its sessions. Linux, udp."`
-	Raw       bool   `help:"Clients may ask for raw echo sockets, for bench --raw. Only on trusted networks."`
-	Symmetric bool   `help:"Clients may ask for requests, for bench rate --symmetric. Only on trusted networks."`
-	Child     bool   `hidden:"" help:"End when standard input ends."`
+	netFlags   `group:"net"`
+	debugFlags `group:"debug"`
+	Addr       string `help:"Address to serve on; thread i adds i to the port; default :31850. With shm a name; default erpc. With afpacket and afxdp an address of the interface, or :PORT and --iface." placeholder:"HOST:PORT"`
+	Threads    int    `default:"1" help:"Event loops, each with a port of its own; default ${default}." placeholder:"N"`
+	OnePort    bool   `help:"All event loops serve on one address and share its sessions. Linux, udp."`
+	Raw        bool   `help:"Clients may ask for raw echo sockets, for bench --raw. Only on trusted networks."`
+	Symmetric  bool   `help:"Clients may ask for requests, for bench rate --symmetric. Only on trusted networks."`
+	Child      bool   `hidden:"" help:"End when standard input ends."`
 }
 
 // Help is shown by --help.
@@ -33,11 +34,12 @@ func (serverCmd) Help() string {
   erpc server --threads 4 --one-port       four loops on port 31850
   sudo erpc server --transport afpacket --iface eth0       or afxdp
   erpc server --transport ud --iface mlx5_0
+  erpc server --debug --record 65536       for erpc top and erpc trace; see docs/observe.md
   erpc server --pcap server.pcap           capture, for erpc decode and Wireshark
   erpc server --addr 127.0.0.1:0 --json    any free port; prints {"ready":true,"addr":"..."}`
 }
 
-// readyLine is what a server prints with --json.
+// readyLine is printed by a server with --json.
 type readyLine struct {
 	Ready bool     `json:"ready"`
 	Addr  string   `json:"addr"`
@@ -92,6 +94,12 @@ func (c *serverCmd) Run(e *env) error {
 			_, _ = io.Copy(io.Discard, e.in)
 			cancel() // the parent has gone
 		}()
+	}
+	if err := c.startDebug(e, eps); err != nil {
+		for _, ep := range eps {
+			err = errors.Join(err, ep.close())
+		}
+		return err
 	}
 	c.announce(e, eps)
 	err = c.serve(eps, cancel)

@@ -35,7 +35,7 @@ Examples:
   erpc bench sessions --counts 8,20000 --rounds 9 --json`
 }
 
-// sessionsRow is what one number of sessions gave.
+// sessionsRow is the result with one number of sessions.
 type sessionsRow struct {
 	Sessions int     `json:"sessions"` // per thread
 	Rps      float64 `json:"rps"`
@@ -46,7 +46,7 @@ type sessionsRow struct {
 	Server   float64 `json:"server_bytes_per_session,omitempty"`
 }
 
-// sessionsResult is what bench sessions prints with --json.
+// sessionsResult is printed by bench sessions with --json.
 type sessionsResult struct {
 	Bench       string        `json:"bench"`
 	Transport   string        `json:"transport"`

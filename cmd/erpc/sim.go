@@ -20,10 +20,11 @@ import (
 )
 
 type simCmds struct {
-	Incast simIncastCmd `cmd:"" help:"Many clients send large requests to one server: Table 5."`
-	Loss   simLossCmd   `cmd:"" help:"Large requests over a lossy link: Table 4."`
-	Scale  simScaleCmd  `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
-	Rfp    simRfpCmd    `cmd:"" help:"Remote fetching beside replies, on modelled adapters: RF-RPC."`
+	Incast  simIncastCmd  `cmd:"" help:"Many clients send large requests to one server: Table 5."`
+	Loss    simLossCmd    `cmd:"" help:"Large requests over a lossy link: Table 4."`
+	Scale   simScaleCmd   `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
+	Rfp     simRfpCmd     `cmd:"" help:"Remote fetching beside replies, on modelled adapters: RF-RPC."`
+	Waiting simWaitingCmd `cmd:"" help:"Loops that spin, sleep, or both, on virtual cores: RR-Compound."`
 }
 
 // simFlags are the flags of every experiment.
@@ -49,7 +50,7 @@ func (f *simFlags) check() error {
 	return nil
 }
 
-// outcome is what an experiment has to show.
+// outcome is the result of an experiment.
 type outcome struct {
 	result any // for JSON
 	rows   int // finished

@@ -48,6 +48,8 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim scale --batch 61":                         "--batch 61: must be 1 to 60",
 		"sim scale --size 3":                           "--size 3",
 		"sim scale --duration 1us --threads 1":         "--duration 1µs",
+		"sim waiting --cores 1":                        "--cores 1: must be 2 to 1024",
+		"sim waiting --conns 0":                        "--conns \"0\"",
 		"sim scale --threads 1 --algorithm off --json": "--algorithm \"off\"",
 	} {
 		checkUsage(t, line, want)
@@ -55,7 +57,7 @@ func TestSimWrongUsage(t *testing.T) {
 }
 
 func TestSimHelp(t *testing.T) {
-	for _, sub := range []string{"sim incast", "sim loss", "sim scale"} {
+	for _, sub := range []string{"sim incast", "sim loss", "sim scale", "sim waiting"} {
 		status, out, _ := runCommand(t, sub+" --help")
 		if status != cli.Done || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
 			t.Errorf("erpc %s --help: status %d, out %q", sub, status, out)
@@ -187,7 +189,7 @@ func TestCharts(t *testing.T) {
 	}{
 		"incast": {incast, []string{"timely p50", "no cc p99", "paper: timely p50"}, []string{"paper: no cc p50"}},
 		"loss":   {loss, []string{"erpc", "paper", "probability of loss"}, nil},
-		"scale":  {scale, []string{"p50", "p99.9"}, []string{"p99.99"}},
+		"scale":  {scale, []string{"p50", "p99.9", "threads per node: 1"}, []string{"p99.99"}},
 		"odd":    {odd, []string{"<a & b>", "one"}, []string{"nothing", "odd"}},
 	} {
 		file := filepath.Join(dir, name+".SVG")

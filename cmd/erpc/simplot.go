@@ -20,6 +20,7 @@ import (
 type chart struct {
 	title, x, y string
 	logX, logY  bool
+	shares      bool // x is 1/(1-share)
 	legendLow   bool // in the lower left corner, not the upper one
 	series      []series
 }
@@ -40,7 +41,37 @@ var colours = []color.RGBA{{0, 114, 178, 255}, {230, 159, 0, 255}, {0, 158, 115,
 var errNothingToDraw = errors.New("--plot: there is nothing to draw")
 
 // save draws the chart into a file, in the format that its name ends with.
-func (c *chart) save(file string) error {
+func (c *chart) save(file string) error { return savePlots(file, *c) }
+
+// savePlots draws charts, one below the other, into a file, in the format that its name ends with.
+func savePlots(file string, charts ...chart) error {
+	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(file), "."))
+	const width, height = 22 * vg.Centimeter, 14 * vg.Centimeter
+	canvas, err := draw.NewFormattedCanvas(width, height*vg.Length(len(charts)), format)
+	if err != nil {
+		return err
+	}
+	tiles := draw.Tiles{Rows: len(charts), Cols: 1, PadTop: 3 * vg.Millimeter,
+		PadRight: 5 * vg.Millimeter, PadY: 8 * vg.Millimeter}
+	for i := range charts {
+		p, err := charts[i].plot()
+		if err != nil {
+			return err
+		}
+		p.Draw(tiles.At(draw.New(canvas), 0, i))
+	}
+	var b bytes.Buffer
+	if _, err = canvas.WriteTo(&b); err != nil {
+		return err
+	}
+	return os.WriteFile(file, b.Bytes(), 0o644)
+}
+
+// plot draws the chart. A sweep of one point comes as bars.
+func (c *chart) plot() (*plot.Plot, error) {
+	if c.single() {
+		return c.bars()
+	}
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.x, c.y
 	p.Add(plotter.NewGrid())
@@ -54,23 +85,18 @@ func (c *chart) save(file string) error {
 		}
 	}
 	if drawn == 0 {
-		return errNothingToDraw
+		return nil, errNothingToDraw
 	}
 	scale(&p.X, c.logX)
 	scale(&p.Y, c.logY)
 	if !c.legendLow && c.logY {
 		p.Y.Max *= 5 // room for the legend
 	}
+	if c.shares {
+		p.X.Tick.Marker = shareTicks{}
+	}
 	c.dress(p)
-	w, err := p.WriterTo(22*vg.Centimeter, 14*vg.Centimeter, strings.ToLower(strings.TrimPrefix(filepath.Ext(file), ".")))
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if _, err = w.WriteTo(&b); err != nil {
-		return err
-	}
-	return os.WriteFile(file, b.Bytes(), 0o644)
+	return p, nil
 }
 
 // dress sets fonts and distances.

@@ -3,18 +3,26 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/rfplab"
 	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
-type simRfpCmd struct{ simFlags }
+type simRfpCmd struct {
+	simFlags
+	Figure string `default:"process" help:"Which one: ${rfp_figures}." placeholder:"NAME"`
+}
 
 // Help is shown by --help.
 func (simRfpCmd) Help() string {
 	return `Examples:
   erpc sim rfp
   erpc sim rfp --plot rfp.svg
+  erpc sim rfp --figure batches --plot batches.svg
 
 Package rfp's clients and server on adapters whose rates the papers on remote
 fetching measured, beside what the papers report of whole systems. The inputs,
@@ -26,11 +34,63 @@ func (c *simRfpCmd) Run(e *env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if c.Figure != "process" {
+		return c.curve(e)
+	}
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
 		rep, err := rfplab.Figures(e.ctx, c.Seed, p)
 		return outcome{&rep, len(rep.Figures), rep.Cut,
 			func(w io.Writer) { printRfp(w, &rep) }, func() chart { return rfpChart(&rep) }}, err
 	})
+}
+
+// curve runs one of the other figures.
+func (c *simRfpCmd) curve(e *env) error {
+	if !slices.Contains(rfplab.CurveNames, c.Figure) {
+		return cli.Usagef("--figure %s: want process, %s", c.Figure,
+			strings.Join(rfplab.CurveNames, ", "))
+	}
+	return c.run(e, func(p simlab.Progress) (outcome, error) {
+		cv, err := rfplab.Curves(e.ctx, c.Seed, c.Figure, p)
+		return outcome{&cv, len(cv.Lines), cv.Cut, func(w io.Writer) { printCurve(w, &cv) },
+			func() chart { return curveChart(&cv) }}, err
+	})
+}
+
+// printCurve prints a row for each x, a column for each line.
+func printCurve(w io.Writer, c *rfplab.Curve) {
+	fmt.Fprintf(w, "%s; %s.\n", c.Title, c.Y)
+	rows := map[float64][]string{}
+	t := table(w)
+	fmt.Fprint(t, c.X)
+	for i, l := range c.Lines {
+		fmt.Fprint(t, "\t", l.Name)
+		for _, p := range l.Points {
+			row := rows[p[0]]
+			if row == nil {
+				row = make([]string, len(c.Lines))
+				rows[p[0]] = row
+			}
+			row[i] = fmt.Sprintf("%.2f", p[1])
+		}
+	}
+	fmt.Fprintln(t)
+	for _, x := range slices.Sorted(maps.Keys(rows)) {
+		fmt.Fprintf(t, "%.4g\t%s\n", x, strings.Join(rows[x], "\t"))
+	}
+	_ = t.Flush()
+}
+
+func curveChart(c *rfplab.Curve) chart {
+	ch := chart{title: c.Title, x: c.X, y: c.Y, logX: c.LogX}
+	for _, l := range c.Lines {
+		s := series{name: l.Name, paper: l.Paper}
+		for _, p := range l.Points {
+			s.add(p[0], p[1])
+		}
+		ch.series = append(ch.series, s)
+	}
+	return ch
 }
 
 func printRfp(w io.Writer, r *rfplab.Report) {

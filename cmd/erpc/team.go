@@ -321,9 +321,10 @@ func runFor(r *erpc.Rpc, d time.Duration, stop func() bool) error {
 // load starts RPCs for d, and waits for those in flight then.
 func (w *worker) load(d time.Duration, keepLatency bool) (round, error) {
 	l, r := w.ep.load, w.ep.rpc
+	l.pace = max(time.Millisecond, d/marksPerRound)
 	l.begin(keepLatency)
 	err := runFor(r, d, func() bool {
-		l.now = 0
+		l.tick()
 		return l.dead != nil || w.ep.stop.Load()
 	})
 	if err != nil {
@@ -360,7 +361,16 @@ func (w *worker) drain() error {
 		l.lastAt = l.clock()
 	}
 	if err == nil && l.done == 0 && l.dead == nil && !w.ep.stop.Load() {
-		err = fmt.Errorf("%s: no RPC ended; last error: %v", w.addr, l.err)
+		err = w.silent()
 	}
 	return err
+}
+
+// silent returns the error of a turn in which no RPC has ended.
+func (w *worker) silent() error {
+	if l := w.ep.load; l.err == nil {
+		return fmt.Errorf("%s: no RPC ended, %d are in flight: nothing runs the server's loop, "+
+			"or the machine is too busy", w.addr, l.inFlight)
+	}
+	return fmt.Errorf("%s: no RPC ended: %w", w.addr, w.ep.load.err)
 }

@@ -24,7 +24,7 @@ type tlsFlags struct {
 	keys *loadedKeys // nil: nothing is encrypted
 }
 
-// loadedKeys are what the files of tlsFlags hold.
+// loadedKeys have the contents of the files of tlsFlags.
 type loadedKeys struct {
 	tls    *tls.Config
 	psk    [][]byte

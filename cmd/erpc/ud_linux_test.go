@@ -10,7 +10,8 @@ import (
 	"github.com/userspace-rpc/erpc/internal/verbs"
 )
 
-// TestUdFlags: what makes no sense with an RDMA device is a wrong usage, and so is a machine without one.
+// TestUdFlags: what makes no sense with an RDMA device is a wrong usage, and so is a machine
+// without one.
 func TestUdFlags(t *testing.T) {
 	for _, f := range []netFlags{
 		{Transport: "ud", CC: "none", Iface: "mlx5_0/x"}, {Transport: "ud", CC: "none", Iface: "mlx5_0/0"},

@@ -30,8 +30,8 @@ const (
 	vethBits   = 24
 )
 
-// vethMTU is that of Ethernet, unless packets are to be larger; headers of IPv6 and UDP come on top. Packets of
-// afxdp are never so large that a veth pair has no native XDP.
+// vethMTU is that of Ethernet, unless packets are to be larger; headers of IPv6 and UDP come on
+// top. Packets of afxdp are never so large that a veth pair has no native XDP.
 func (f *netFlags) vethMTU() int { return max(1500, f.MTU+48) }
 
 // checkVeth complains if a link between namespaces does not fit the other flags. addr is the
@@ -48,9 +48,9 @@ func (f *netFlags) checkVeth(veth bool, addr string) error {
 	return nil
 }
 
-// layLink joins the client's and the server's namespace, which it makes, if veth is set or the transport
-// needs that. e removes all of it with the subcommand; and if this process is killed the kernel does, since
-// the namespaces have no name.
+// layLink joins the client's and the server's namespace, which it makes, if veth is set or the
+// transport needs that. e removes all of it with the subcommand; and if this process is killed the
+// kernel does, since the namespaces have no name.
 func (f *netFlags) layLink(e *env, veth bool, addr string) error {
 	if addr != "" || !veth && !f.framed() {
 		return nil

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // Cores of servers and clients, where there are two.
@@ -22,8 +24,26 @@ type Child struct {
 	name  string
 	cmd   *exec.Cmd
 	stdin io.Closer
-	said  strings.Builder
+	said  words
 	out   *bufio.Reader
+}
+
+// words is what a process says. It may say more while it is read.
+type words struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (w *words) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *words) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }
 
 // StartChild starts a program, whose errors are kept for [Child.Address]. The caller must Stop
@@ -53,6 +73,14 @@ func (c *Child) Address() (addr string, err error) {
 
 // Stop ends it in peace.
 func (c *Child) Stop() error { return errors.Join(c.stdin.Close(), c.cmd.Wait()) }
+
+// ParentEnds returns a function for an event loop of the child itself: it reports whether standard
+// input has ended. When it ends wake is called.
+func ParentEnds(wake func()) func() bool {
+	var ended atomic.Bool
+	go UntilParentEnds(func() { ended.Store(true); wake() })
+	return ended.Load
+}
 
 // UntilParentEnds calls end when standard input ends: for the child itself.
 func UntilParentEnds(end func()) {

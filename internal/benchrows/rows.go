@@ -1,6 +1,7 @@
 package benchrows
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -77,6 +78,29 @@ func (t Times) Report(out io.Writer, rows []Row) error {
 		fmt.Fprintln(w)
 	}
 	return w.Flush()
+}
+
+// figure is a row in JSON.
+type figure struct {
+	Name   string    `json:"name"`
+	NS     []float64 `json:"ns"` // by round
+	Median float64   `json:"median_ns"`
+	Base   string    `json:"base,omitempty"`
+	Ratio  float64   `json:"ratio,omitempty"` // the median of those to the base, by round
+	Bar    float64   `json:"bar,omitempty"`
+}
+
+// JSON prints the table as one array.
+func (t Times) JSON(out io.Writer, rows []Row) error {
+	list := []figure{}
+	for _, r := range rows {
+		f := figure{Name: r.Name, NS: t[r.Name], Median: Median(t[r.Name]), Base: r.Base, Bar: r.Bar}
+		if r.Base != "" {
+			f.Ratio = Median(t.Ratios(r.Name, r.Base))
+		}
+		list = append(list, f)
+	}
+	return json.NewEncoder(out).Encode(list)
 }
 
 // Median returns the middle one of a list.

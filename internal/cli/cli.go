@@ -98,18 +98,42 @@ func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) err
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(e.Err, "%s: %s; see %[1]s --help\n", a.Name, OneLine(err))
+		fmt.Fprintf(e.Err, "%s: %s; see %s --help\n", a.Name, OneLine(err), a.where(err))
 		return Usage
 	}
 	if err := run(parsed); err != nil {
+		var u UsageError
+		if node := parsed.Selected(); errors.As(err, &u) && node != nil {
+			fmt.Fprintf(e.Err, "%s: %s; see %s --help\n", a.Name, OneLine(err), node.FullPath())
+			return Usage
+		}
 		return a.fail(e, err)
 	}
 	return Done
 }
 
+// where returns the command whose help says more about a line that cannot be parsed.
+func (a App) where(err error) string {
+	var bad *kong.ParseError
+	if errors.As(err, &bad) && bad.Context != nil {
+		if node := bad.Context.Selected(); node != nil {
+			return node.FullPath()
+		}
+		for i := len(bad.Context.Path) - 1; i >= 0; i-- { // a command that has subcommands
+			if node := bad.Context.Path[i].Command; node != nil {
+				return node.FullPath()
+			}
+		}
+	}
+	return a.Name
+}
+
 // fail prints one line and returns the exit status that err stands for.
 func (a App) fail(e *Env, err error) int {
 	fmt.Fprintf(e.Err, "%s: %s\n", a.Name, OneLine(err))
+	if cure := Cure(err); cure != "" {
+		fmt.Fprintln(e.Err, cure)
+	}
 	var u UsageError
 	if errors.As(err, &u) {
 		return Usage

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -41,6 +42,8 @@ func (c *sayCmd) Run(e *Env) error {
 	switch c.Word {
 	case "usage":
 		return fmt.Errorf("say: %w", Usagef("%d words too many", 2))
+	case "full":
+		return fmt.Errorf("no socket: %w", syscall.EMFILE)
 	case "lines":
 		return errors.Join(errors.New("erpc: one"), errors.New("two"))
 	}
@@ -57,9 +60,11 @@ func TestRun(t *testing.T) {
 		"say hi --json": {Done, `["hi"]` + "\n", ""},
 		"":              {Done, "Say it.", ""},
 		"--help":        {Done, "Say it.", ""},
-		"say usage":     {Usage, "", "tell: say: 2 words too many\n"},
+		"say usage":     {Usage, "", "tell: say: 2 words too many; see tell say --help\n"},
 		"say lines":     {Failed, "", "tell: one; two\n"},
-		"say":           {Usage, "", "; see tell --help\n"},
+		"say":           {Usage, "", "; see tell say --help\n"},
+		"say x --bad":   {Usage, "", "unknown flag --bad; see tell say --help\n"},
+		"say full":      {Failed, "", "ulimit -n"},
 		"--nonsense":    {Usage, "", "tell: unknown flag --nonsense; see tell --help\n"},
 	} {
 		var out, err strings.Builder

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 
@@ -26,6 +27,24 @@ func AllowedCores() (cores []int) {
 		}
 	}
 	return cores
+}
+
+// terminalWidth returns the columns of a terminal; 0 if f is none.
+func terminalWidth(f *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// openFiles returns how many files this process may open; 0 if that is not known.
+func openFiles() uint64 {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return limit.Cur
 }
 
 // OwnGroup keeps a terminal's Ctrl-C from the child: the parent ends it.

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 )
 
@@ -15,6 +16,10 @@ func PinThread(int) error { return ErrLinuxOnly }
 
 // AllowedCores returns nil: threads are not pinned here.
 func AllowedCores() []int { return nil }
+
+func terminalWidth(*os.File) int { return 0 }
+
+func openFiles() uint64 { return 0 }
 
 // OwnGroup does nothing here.
 func OwnGroup(*exec.Cmd) {}

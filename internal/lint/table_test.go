@@ -34,7 +34,8 @@ var grpcThird = []string{"google.golang.org"}
 
 // testThird is what every test may import besides.
 var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/gopacket/gopacket",
-	"github.com/anishathalye/porcupine"}
+	"github.com/anishathalye/porcupine", "github.com/HdrHistogram/hdrhistogram-go",
+	"google.golang.org/grpc", "go.opentelemetry.io"}
 
 // transportImpl is what an implementation of the transport contract may import.
 var transportImpl = []string{"transport", "internal/..."}
@@ -47,7 +48,7 @@ var table = []row{
 	{path: "packet", traits: pure},
 	{path: "security", third: []string{"golang.org/x/sys"}, traits: pure},
 	{path: "security/chacha", may: []string{"security"}, third: []string{"golang.org/x/crypto"}},
-	{path: "security/sectest", traits: suite},
+	{path: "security/sectest", may: []string{"security"}, traits: suite},
 	{path: "session", may: []string{"wire", "msgbuf", "packet", "cc", "internal/..."}, traits: pure},
 	{path: "cc", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/timely", may: []string{"internal/monotime"}, traits: pure},
@@ -76,7 +77,7 @@ var table = []row{
 	{path: "transport/sim", may: transportImpl},
 	{path: "transport/faulty", may: transportImpl},
 	{path: "transport/lending", may: transportImpl},
-	{path: "transport/pcap", may: transportImpl, third: gopacket, traits: mayClock}, // stamps with wall time
+	{path: "transport/pcap", may: []string{"transport", "flight", "internal/..."}, third: gopacket, traits: mayClock}, // stamps with wall time
 	{path: "transport/pcap/layer", may: []string{"wire"}, third: gopacket},
 
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
@@ -95,7 +96,11 @@ var table = []row{
 	{path: "internal/invariants"},
 	{path: "internal/verbs", may: []string{"internal/sys"}, third: xsys, traits: mayUnsafe | mayCgo},
 	{path: "internal/lint"},
+	{path: "internal/packaging", traits: mayClock}, // tests of what is released
+	{path: "internal/pages", traits: mayClock},     // tests of the documents
+	{path: "scripts/budget"},
 	{path: "scripts/mutants"}, // drives go-gremlins, a command
+	{path: "scripts/thirdparty"},
 
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
@@ -107,9 +112,12 @@ var table = []row{
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
 
+	{path: "debug", may: []string{"erpc", "flight"}, third: xsys, traits: mayClock},
 	{path: "metrics", may: []string{"erpc"}, traits: pure},
 	{path: "metrics/prometheus", may: []string{"erpc", "metrics", "transport/udp"},
 		third: []string{"github.com/prometheus"}},
+	{path: "metrics/otel", may: []string{"erpc", "metrics"},
+		third: []string{"go.opentelemetry.io"}, traits: mayClock},
 
 	{path: "gopt", may: []string{"internal/sys"}, traits: mayUnsafe},
 	{path: "gopt/...", may: []string{"gopt"}, traits: pure},
@@ -123,20 +131,34 @@ var table = []row{
 	{path: "kv/server", may: []string{"kv/mica", "kv/message", "erpc", "transport"}, traits: mayClock},
 	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}, traits: mayClock},
 	{path: "kv/memcached", may: []string{"kv/mica"}, traits: mayClock},
+	{path: "kv/herd", may: []string{"kv/mica", "kv/message", "rfp/onesided", "internal/monotime"},
+		traits: pure},
+	// The one application that may import internal/verbs.
+	{path: "kv/herd/rdma", may: []string{"kv/herd", "kv/mica", "kv/message", "internal/...",
+		"internal/verbs"}, traits: mayClock},
 
 	{path: "rfp", may: []string{"rfp/onesided", "internal/monotime"}, traits: pure},
 	{path: "rfp/jakiro", may: []string{"rfp", "kv/mica"}, traits: pure},
+	{path: "rfp/jakiro/bypass", may: []string{"rfp", "rfp/jakiro", "rfp/onesided", "kv/mica"},
+		traits: pure},
+	{path: "rfp/simtest", traits: suite},
 	{path: "rfp/onesided", traits: pure | mayUnsafe},
 	{path: "rfp/onesided/conformance", may: []string{"rfp/onesided"}, traits: suite},
 	{path: "rfp/onesided/model", may: []string{"rfp/onesided", "internal/monotime"}, traits: pure},
 	{path: "rfp/onesided/shm", may: []string{"rfp/onesided", "internal/shmem"}, third: xsys,
 		traits: mayClock},
+	{path: "rfp/onesided/rc", may: []string{"rfp/onesided", "internal/hugemem", "internal/verbs"},
+		traits: mayClock},
+	{path: "rfp/adaptive", may: []string{"rfp", "erpc", "internal/monotime"}},
 	{path: "ycsb", traits: pure},
 
+	{path: "cmd/erpc/watch", may: []string{"debug", "erpc"}},
+	{path: "cmd/erpc/watch/browsertest", may: []string{"cmd/erpc/watch"},
+		third: []string{"github.com/chromedp"}, traits: suite},
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
 		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf",
-		"github.com/klauspost/cpuid/v2"}, traits: mayClock},
+		"github.com/klauspost/cpuid/v2", "golang.org/x/term"}, traits: mayClock},
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
 	{path: "bench/index", may: []string{"index/...", "gopt/...", "erpc", "transport", "transport/udp",
 		"transport/shm", "internal/benchrows"}, third: []string{
@@ -152,7 +174,7 @@ var table = []row{
 		third: []string{"go.etcd.io/raft/v3", "go.etcd.io/etcd", "google.golang.org/grpc", "google.golang.org/protobuf",
 			"github.com/prometheus", "github.com/HdrHistogram/hdrhistogram-go"}, traits: mayClock},
 	{path: "bench/ycsb/...", may: []string{"bench/ycsb/...", "ycsb", "index", "kv/mica", "grpcerpc",
-		"transport", "transport/udp", "transport/auto"}, third: []string{"google.golang.org/grpc",
+		"erpc", "transport", "transport/udp", "transport/auto"}, third: []string{"google.golang.org/grpc",
 		"google.golang.org/protobuf", "connectrpc.com/connect", "storj.io/drpc", "golang.org/x/sys",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/cockroachdb/pebble/v2",
 		"gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},
@@ -162,6 +184,8 @@ var table = []row{
 	{path: "grpcerpc", may: []string{"grpcerpc/internal/frame", "erpc", "transport", "transport/auto",
 		"transport/shm"}, third: grpcThird, traits: mayClock},
 	{path: "grpcerpc/internal/frame", traits: pure},
+	{path: "grpcerpc/ecosystem", may: anything, third: []string{"google.golang.org", "go.etcd.io",
+		"go.opentelemetry.io", "github.com"}, traits: mayClock}, // tests alone
 	{path: "grpcerpc/...", may: anything, third: grpcThird, traits: mayClock | mayUnsafe},
 	{path: "examples/...", may: anything, traits: mayClock},
 	{path: "raft-example/kv", traits: pure},
@@ -170,6 +194,8 @@ var table = []row{
 		third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}, traits: pure},
 	{path: "raft-example/history", may: []string{"raft-example/kv", "internal/monotime"},
 		third: []string{"github.com/anishathalye/porcupine"}},
+	{path: "raft-example/simlab", may: []string{"erpc", "erpc/simhost", "raft-example/...",
+		"transport/sim"}},
 	{path: "raft-example/hraft", may: []string{"erpc", "transport", "transport/udp"}, third: []string{"github.com/hashicorp"}, traits: mayClock},
 	{path: "raft-example/...", may: anything, third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf", "golang.org/x/sys",
 		"github.com/alecthomas/kong"}, traits: mayClock},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/rfp"
+	"github.com/userspace-rpc/erpc/rfp/adaptive"
 	"github.com/userspace-rpc/erpc/rfp/jakiro"
 	"github.com/userspace-rpc/erpc/rfp/onesided/model"
 )
@@ -23,7 +24,7 @@ type clientThread struct {
 	ways   [][]*rfp.Client // by way and server
 	out    int             // messages under way
 	begun  []message
-	choose Chooser
+	choose *adaptive.Chooser
 	buf    []byte
 	want   []byte
 }
@@ -41,13 +42,14 @@ func (l *lab) addClient(m *model.Machine, id int) error {
 	c := &clientThread{l: l, id: id, m: m, rng: rand.New(rand.NewPCG(l.Seed, uint64(id)+100)),
 		begun: make([]message, l.Outstanding)}
 	c.th = m.Thread(c.step)
-	if l.Choose != nil {
-		c.choose = l.Choose(l.net.Now())
+	links := []Design{l.Design}
+	if l.Adaptive {
+		c.choose, links = adaptive.NewChooser(ways, l.Seed<<16+uint64(id)), []Design{RC, ERPC}
 	}
-	for range 1 {
+	for _, d := range links {
 		var way []*rfp.Client
 		for _, s := range l.servers {
-			k, err := c.dial(s)
+			k, err := c.dial(s, d)
 			if err != nil {
 				return err
 			}
@@ -61,7 +63,7 @@ func (l *lab) addClient(m *model.Machine, id int) error {
 }
 
 // dial joins a server's thread.
-func (c *clientThread) dial(s *serverThread) (*rfp.Client, error) {
+func (c *clientThread) dial(s *serverThread, d Design) (*rfp.Client, error) {
 	g := c.l.Config.Geometry
 	x, y, err := model.Connect(c.m, c.l.server, rfp.ClientSpecs(g), rfp.ServerSpecs(g))
 	if err != nil {
@@ -72,7 +74,15 @@ func (c *clientThread) dial(s *serverThread) (*rfp.Client, error) {
 	}
 	y.Bind(s.th)
 	x.Bind(c.th)
-	return rfp.NewClient(x, c.l.Config)
+	cfg := c.l.Config
+	if d != RC {
+		y.Datagrams()
+		cfg.Mode = rfp.Reply
+	}
+	if d == ERPC {
+		x.Datagrams()
+	}
+	return rfp.NewClient(x, cfg)
 }
 
 // step polls, and begins messages.
@@ -127,7 +137,13 @@ func (c *clientThread) begin(now model.Time) {
 	}
 	k := c.ways[0][part]
 	if c.choose != nil {
-		mode := []rfp.Mode{rfp.Fetch, rfp.Reply}[m.way]
+		mode := rfp.Fetch
+		switch m.way {
+		case wayReply:
+			mode = rfp.Reply
+		case wayERPC:
+			k, mode = c.ways[1][part], rfp.Reply
+		}
 		k.SetMode(jakiro.Get, mode)
 		k.SetMode(jakiro.Put, mode)
 	}
@@ -192,7 +208,7 @@ func (c *clientThread) ended(i, part int, number uint64, put bool, resp []byte, 
 		l.lat = append(l.lat, took)
 	}
 	if c.choose != nil {
-		c.choose.Ended(m.way, l.net.Now(), took)
+		c.choose.Ended(m.way, took)
 	}
 	m.used = false
 	c.out--

@@ -9,4 +9,10 @@
 // so processor time of clients counts what they do, not how long they wait.
 //
 // The papers' clients wait for each operation, and so do these with Config.Paper.
+//
+// # Map
+//
+//	owns       the experiments on remote fetching
+//	called by  erpc sim rfp
+//	never      a result of the papers is an input of the model
 package rfplab

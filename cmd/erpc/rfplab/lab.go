@@ -34,15 +34,31 @@ type Run struct {
 	// Own gives each client thread one server thread, to which all its messages go. Otherwise each
 	// message goes where its key belongs.
 	Own bool
-	// Choose, if not nil, makes the mode of each client's messages its own affair.
-	Choose func(now model.Time) Chooser
+	// Design names the way between clients and servers.
+	Design Design
+	// Prefetch overlaps accesses to memory of different requests (HERD, section 4.1.1).
+	Prefetch bool
+	// Adaptive lets each client choose among all ways by what they take: package rfp/adaptive.
+	Adaptive bool
 }
 
-// Chooser picks the way of the next message and learns from its end.
-type Chooser interface {
-	Next() int
-	Ended(way int, now model.Time, took time.Duration)
-}
+// Design is a set of verbs.
+type Design int
+
+// Designs.
+const (
+	RC   Design = iota // WRITEs and READs of remote fetching and of server replies
+	HERD               // requests by WRITEs, responses by datagrams
+	ERPC               // datagrams both ways, as eRPC's
+)
+
+// Ways of an adaptive client.
+const (
+	wayFetch = iota
+	wayReply
+	wayERPC
+	ways
+)
 
 // Result has the measurements of a run.
 type Result struct {
@@ -59,7 +75,8 @@ type Result struct {
 	Replies   float64         // messages answered by a WRITE, a share
 	Inbound   float64         // operations per second that the server's adapter served
 	Switches  uint64
-	BatchSize float64 // mean of the clients at the end
+	BatchSize float64   // mean of the clients at the end
+	Ways      [ways]int // clients whose best way each is, at the end
 }
 
 const keysPerPart = 512
@@ -182,7 +199,7 @@ func (l *lab) measure() (res Result, err error) {
 		Trips:    1 + reads/messages,
 		Replies:  float64(after.replies-before.replies) / messages,
 		Inbound:  float64(after.in-before.in) / span,
-		Switches: after.switches, BatchSize: after.batch / float64(len(l.clients)),
+		Switches: after.switches, BatchSize: after.batch / float64(len(l.clients)), Ways: after.ways,
 	}
 	return res, nil
 }
@@ -191,10 +208,14 @@ type totals struct {
 	messages, reads, missed, replies, in, switches uint64
 	clientCPU, serverCPU                           time.Duration
 	batch                                          float64
+	ways                                           [ways]int
 }
 
 func (l *lab) totals() (t totals) {
 	for _, c := range l.clients {
+		if c.choose != nil {
+			t.ways[c.choose.Best()]++
+		}
 		t.clientCPU += c.th.Busy()
 		for _, k := range c.ways {
 			for _, r := range k {
@@ -258,7 +279,10 @@ func (s *serverThread) step(model.Time) time.Duration {
 // cost is the time of a message of n requests at the server: each is read, looked up in two places
 // of memory, and answered.
 func (l *lab) cost(n int) time.Duration {
-	each := 2*l.Params.Touch + 2*l.Params.DRAM
+	each := 2 * l.Params.Touch
+	if !l.Prefetch {
+		each += 2 * l.Params.DRAM
+	}
 	return l.Process + time.Duration(n)*each
 }
 

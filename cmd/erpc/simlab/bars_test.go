@@ -7,7 +7,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// What congestion control and loss recovery have to reach. The figures of the paper
+// Bars for congestion control and loss recovery. The figures of the paper
 // (NSDI'19, tables 4 and 5) are in paper.go.
 
 var withControl = []erpc.CCAlgorithm{erpc.CCTimely, erpc.CCDCQCN}

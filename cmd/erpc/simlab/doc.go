@@ -11,4 +11,10 @@
 // packet and per pass of its loop, nothing else runs, and nothing is lost but by
 // full queues and injected faults. What differs between two rows of one result is
 // therefore due to what the experiment varied.
+//
+// # Map
+//
+//	owns       the cluster experiments of the paper
+//	called by  erpc sim
+//	never      a figure depends on the machine
 package simlab

@@ -89,7 +89,7 @@ type IncastPair struct {
 	Paper  *IncastPair `json:"paper,omitempty"`
 }
 
-// IncastResult is what Incast measured.
+// IncastResult is the result of Incast.
 type IncastResult struct {
 	Sim         string          `json:"sim"`
 	Algorithm   string          `json:"algorithm"`

@@ -59,7 +59,7 @@ type LossRow struct {
 	Paper       float64 `json:"paper_gbps,omitempty"`
 }
 
-// LossResult is what Loss measured.
+// LossResult is the result of Loss.
 type LossResult struct {
 	Sim         string    `json:"sim"`
 	Seed        uint64    `json:"seed"`

@@ -9,7 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// mark is what a thread had counted at some moment. The transport's counters are
+// mark has the counters of a thread at some moment. The transport's counters are
 // exact; those of the Rpc are about a millisecond of virtual time old.
 type mark struct {
 	rpc erpc.Stats

@@ -50,7 +50,7 @@ type ScaleRow struct {
 	Buffers float64 `json:"-"`
 }
 
-// ScaleResult is what Scale measured.
+// ScaleResult is the result of Scale.
 type ScaleResult struct {
 	Sim         string     `json:"sim"`
 	Seed        uint64     `json:"seed"`
@@ -179,7 +179,7 @@ type issuer struct {
 	finish erpc.Continuation
 }
 
-// scaleTotal is what the threads have in common.
+// scaleTotal is shared by the threads.
 type scaleTotal struct {
 	latency erpc.Histogram
 	counts  bool // the time that counts

@@ -55,7 +55,8 @@ func TestIncastWithoutCC(t *testing.T) {
 	queue := 5.0 * 32 * wire
 	near(t, "p50", row.P50, queue*8/25e9*1e6, 0.05)
 	near(t, "p99", row.P99, queue*8/25e9*1e6, 0.05)
-	// One CR stands for 8 packets, so up to 7 of a client's 32 may be neither in the queue nor sent anew.
+	// One CR stands for 8 packets, so up to 7 of a client's 32 may be neither in the queue nor sent
+	// anew.
 	near(t, "deepest queue", float64(row.MaxQueue), 5*(32-7/2.0)*wire, 0.1)
 	near(t, "samples", float64(row.Packets), row.Gbps*6e6/8/1000/8, 0.25) // the ends are a millisecond old
 	if row.Jain < 0.999 || row.Drops != 0 || row.Retransmits != 0 || row.CC != "none" || row.Paper != nil {

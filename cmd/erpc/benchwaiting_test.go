@@ -1,0 +1,46 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
+)
+
+// TestBenchWaiting: every mode serves every load, and each response is the request.
+func TestBenchWaiting(t *testing.T) {
+	status, out, errOut := runCommand(t,
+		"bench waiting --conns 1,3 --pauses 0,100 --duration 20ms --json")
+	if status != cli.Done {
+		t.Fatalf("status %d: %s", status, errOut)
+	}
+	var res struct{ Rows []waitingRow }
+	if err := json.Unmarshal([]byte(out), &res); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for _, r := range res.Rows {
+		if seen[r.Mode]++; r.Wrong != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, m := range waitingModes {
+		if seen[m] != 4 {
+			t.Errorf("%s: %d rows, want 4", m, seen[m])
+		}
+	}
+}
+
+func TestBenchWaitingUsage(t *testing.T) {
+	for line, want := range map[string]string{
+		"bench waiting --conns 65":         "--conns \"65\"",
+		"bench waiting --pauses x":         "--pauses \"x\"",
+		"bench waiting --loops 0":          "--loops 0",
+		"bench waiting --duration 1ms":     "--duration 1ms",
+		"bench waiting --serve nap":        "--serve \"nap\": want one of",
+		"bench waiting --spin-for=-1us":    "--spin-for -1µs",
+		"bench waiting --pauses 1,2000000": "--pauses",
+	} {
+		checkUsage(t, line, want)
+	}
+}

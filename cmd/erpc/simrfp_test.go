@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
+)
+
+// TestSimRfp runs the quickest figure as a table, as JSON and as a picture.
+func TestSimRfp(t *testing.T) {
+	try := func(args ...string) (int, string) {
+		var out bytes.Buffer
+		status := run(t.Context(), append([]string{"sim", "rfp"}, args...), strings.NewReader(""),
+			&out, io.Discard)
+		return status, out.String()
+	}
+	plot := filepath.Join(t.TempDir(), "a.svg")
+	status, out := try("--figure=sizes", "--plot="+plot)
+	if status != cli.Done || !strings.Contains(out, "out-bound WRITEs") ||
+		!strings.Contains(out, "2.11") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if svg, err := os.ReadFile(plot); err != nil || !bytes.Contains(svg, []byte("in-bound READs")) {
+		t.Errorf("%d bytes of a picture, %v", len(svg), err)
+	}
+	if status, _ := try("--figure=nothing"); status != cli.Usage {
+		t.Errorf("status %d", status)
+	}
+}
