@@ -21,6 +21,7 @@
 #   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
 #   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
 #   GOTEST     further flags for go test, such as -count=1 or -v
+#   JOBS       modules that are tested side by side; half of the cores without it
 
 GO        ?= go
 FUZZTIME  ?= 10s
@@ -50,7 +51,9 @@ MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name t
 
 # Packages that also run with their assertions compiled in, and those with benchmarks
 # of the hot path; the ones that exist.
-CORE  := $(wildcard wire msgbuf session cc ratelimit transport internal erpc)
+# Those of internal that have tests of documents and the like have no assertions.
+CORE  := $(wildcard wire msgbuf session cc ratelimit transport erpc) \
+	$(filter-out %/lint %/packaging %/pages %/cli %/benchrows,$(patsubst %/,%,$(wildcard internal/*/)))
 CORE  := $(patsubst %,./%/...,$(CORE))
 
 # Packages whose Go benchmarks are compared with bench/baseline/go.txt: the hot path.
@@ -63,44 +66,58 @@ CROSS := linux/arm64 darwin/arm64 windows/amd64
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GREMLINS    := v0.6.0
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.14.3
 
-# each,COMMAND runs a shell command in every module and stops at the first failure.
-each = @set -e; for m in $(MODULES); do echo "[$$m] $(1)"; (cd "$$m" && $(1)); done
+# Modules side by side: a job for two cores, since go test and go vet use two themselves.
+JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n / 2)) || echo 1)
 
-.PHONY: help build demo test race seeds hostile soak fuzz lint fmt vet house cross staticcheck test-rdma
+# each,NAME,COMMAND runs a shell command in every module. It goes on when one fails, and fails at
+# the end. The output is in out/NAME too.
+each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
+
+.PHONY: help build demo test race seeds hostile soak soak-tls fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile grpc-demo raft-demo index-demo index-oracle kv-demo bench-index bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile grpc-demo raft-demo index-demo index-oracle kv-demo bench-herd bench-kv bench-index bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
 	@echo 'make demo    build, then bin/erpc demo'
 	@echo 'make test    all tests; the core once more with assertions on'
 	@echo 'make race    short tests under the race detector (needs a C compiler)'
-	@echo 'make seeds   both simulators, with as many new seeds as SEEDTIME ($(SEEDTIME)) for each kind allows'
+	@echo 'make seeds   the simulators, with as many new seeds as SEEDTIME ($(SEEDTIME)) for each kind allows'
 	@echo 'make hostile hostile peers and networks against servers, HOSTILETIME ($(HOSTILETIME)) for each test'
 	@echo 'make soak    callers, cancellations, bad handlers, race detector, for SOAK ($(SOAK))'
+	@echo 'make soak-tls    ... with mutual TLS and an update of the keys every second'
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
 	@echo 'make test-rdma   InfiniBand and RoCE: real verbs in a guest kernel (Debian; installs QEMU with apt)'
 	@echo 'make lint    gofmt, vet, house rules, builds for other systems, staticcheck'
 	@echo 'make bench   figures of bin/erpc, its peers, Go benchmarks beside the baseline; into out/bench'
 	@echo 'make bench-baseline   the Go benchmarks, kept as the new baseline'
 	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc, net/rpc, plain TCP, UDP'
-	@echo 'make bench-grpc       ... beside grpc-go alone'
+	@echo 'make bench-grpc       ... beside grpc-go alone; grpcerpc beside it, with its bars and whether they are met'
 	@echo 'make bench-tcp        ... beside echoes over plain TCP and UDP, with 60 and 512 in flight'
 	@echo 'make bench-goroutines Client and Server beside other libraries in many situations; ROWS'
 	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
+	@echo 'make watch-demo       a server, a load and a web page that shows them; WATCHFLAGS'
 	@echo 'make grpc-demo        the same stubs over grpc-go and over grpcerpc, UDP and shared memory: a table'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
 	@echo 'make kv-demo          a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
+	@echo 'make rfp-demo         a key-value store whose answers are fetched, beside five other ways: a table'
+	@echo 'make bench-kv         the cache and its server beside cache libraries, memcached and redis; KVBENCHFLAGS'
+	@echo 'make bench-herd       HERD over RDMA in the guest of test-rdma, beside RC WRITEs and our ud; HERDFLAGS'
 	@echo 'make ycsb             YCSB A to F over grpcerpc and other libraries: a table, within two minutes; YCSBFLAGS'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make bench-index      the index, its server and package gopt beside their peers; INDEXFLAGS'
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, and with 64 clients beside gRPC and etcd'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
-	@echo 'make clean   removes bin/ and out/'
+	@echo 'make site    the site of the documents into out/site, strict, its links checked (needs mkdocs-material)'
+	@echo 'make plots   the simulated plots of the site anew; minutes'
+	@echo 'make licenses         THIRD_PARTY.txt: what the commands link, and under which license'
+	@echo 'make release-check    goreleaser checks .goreleaser.yaml; make release-dry builds all archives into dist/'
+	@echo 'make clean   removes bin/, dist/ and out/'
 
 check-go:
 	@command -v $(GO) >/dev/null || { echo 'erpc needs Go 1.26 or newer, and there is no "$(GO)" command: see https://go.dev/dl' >&2; exit 1; }
@@ -121,18 +138,22 @@ demo: build
 	bin/erpc demo
 
 test: check-go
-	$(call each,$(GO) test $(GOTEST) ./...)
-	$(GO) test $(GOTEST) -tags invariants $(CORE)
+	@status=0; \
+	$(call each,test,$(GO) test $(GOTEST) ./...) || status=1; \
+	echo '[.] with assertions'; $(GO) test $(GOTEST) -tags invariants $(CORE) || status=1; \
+	$(GO) run ./scripts/budget out/test/*.log || status=1; \
+	exit $$status
 
 race: check-go
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
-	$(call each,$(GO) test $(GOTEST) -race -short ./...)
+	@$(call each,race,$(GO) test $(GOTEST) -race -short ./...)
 
 # Fixed seeds are in make test; these begin elsewhere each hour. A failure names its seed.
 SEEDS_ARGS = -count=1 -timeout 0 -run TestSeeds -for $(SEEDTIME) -from $(FROM)
 seeds: check-go
 	$(GO) test $(GOTEST) ./erpc/simtest -v $(SEEDS_ARGS)
+	$(GO) test $(GOTEST) ./rfp/simtest -v $(SEEDS_ARGS)
 	cd raft-example && $(GO) test $(GOTEST) ./simtest -v $(SEEDS_ARGS)
 	cd raft-example && $(GO) test $(GOTEST) ./simtest -v $(SEEDS_ARGS) -long
 
@@ -146,6 +167,10 @@ soak: check-go
 	$(GO) test $(GOTEST) -race -count=1 -v -timeout 0 -run '^TestSoak$$' ./erpc/hostiletest \
 		-hostile.for $(SOAK) -hostile.seed $(HOSTILESEED)
 
+soak-tls: check-go
+	$(GO) test $(GOTEST) -race -count=1 -v -timeout 0 -run '^TestSoakTLS$$' ./erpc/hostiletest \
+		-hostile.for $(SOAK) -hostile.seed $(HOSTILESEED)
+
 # The go command does not see that a system header came or changed; its checksum among the
 # flags makes it look.
 VERBS_CFLAGS = -O2 -g -DVERBS_HEADER=$$(cksum </usr/include/infiniband/verbs.h | cut -d' ' -f1)
@@ -155,7 +180,10 @@ RDMA = CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) test $(GOTEST) -count=1 
 test-rdma: check-go
 	scripts/rdma-lab need
 	CGO_ENABLED=1 CGO_CFLAGS="-DERPC_NO_VERBS_HEADER" $(GO) test $(GOTEST) -count=1 -run 'Missing|Without' ./internal/verbs ./transport/ud
-	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" ./internal/verbs ./transport/ud
+	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" ./internal/verbs ./transport/ud ./kv/herd/rdma ./rfp/onesided/rc
+	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
+		$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" ./kv/herd/rdma
+	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run TestDesigns ./cmd/erpc-kv
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run env ERPC_UDPTEST_TRANSPORT=ud" -short \
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses|TestLoss|TestLargeMessages' ./erpc/udptest
 	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
@@ -181,7 +209,7 @@ fmt: check-go
 	if [ -n "$$bad" ]; then echo "not formatted, run gofmt -w:" >&2; echo "$$bad" >&2; exit 1; fi
 
 vet: check-go
-	$(call each,$(GO) vet ./...)
+	@$(call each,vet,$(GO) vet ./...)
 
 # -count=1: the tests read files that the test cache need not know about.
 house: check-go
@@ -223,8 +251,9 @@ bench-baseline: bin/peers
 bench-peers: build bin/peers
 	bin/peers compare -transports "$(TRANSPORTS)"
 
-bench-grpc: build bin/peers
+bench-grpc: build bin/peers bin/grpc-demo
 	bin/peers compare -transports "$(TRANSPORTS)" -peers grpc-go
+	bin/grpc-demo -bars -rounds 5
 
 bench-tcp: build bin/peers
 	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp,udp -base tcp
@@ -247,8 +276,11 @@ bin/raft-kv: check-go
 bin/raftstore: check-go
 	cd bench/raft && $(GO) build -buildvcs=false -o ../../bin/raftstore .
 
-grpc-demo: check-go
+.PHONY: bin/grpc-demo
+bin/grpc-demo: check-go
 	cd grpcerpc && $(GO) build -buildvcs=false -o ../bin/grpc-demo ./examples/demo
+
+grpc-demo: bin/grpc-demo
 	bin/grpc-demo
 
 raft-demo: bin/raft-kv
@@ -264,6 +296,12 @@ bench-raft: bin/raft-kv bin/raftstore
 
 hraft-suite: check-go
 	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)
+
+# A server, a load and the page of erpc top; WATCHFLAGS="--http :8080 --for 1m".
+.PHONY: watch-demo
+WATCHFLAGS =
+watch-demo: build
+	bin/erpc watch-demo $(WATCHFLAGS)
 
 .PHONY: bin/erpc-index
 bin/erpc-index: check-go
@@ -293,6 +331,30 @@ bin/erpc-kv: check-go
 kv-demo: bin/erpc-kv
 	bin/erpc-kv demo
 
+.PHONY: bin/erpc-rfp rfp-demo
+bin/erpc-rfp: check-go
+	$(GO) build -buildvcs=$(VCS) -o bin/erpc-rfp ./cmd/erpc-rfp
+
+rfp-demo: bin/erpc-rfp
+	bin/erpc-rfp demo
+
+# In the guest of make test-rdma, whose clock counts instructions: about a minute of processor time
+# for each round.
+HERDFLAGS ?= --rounds 3 --keys 500 --each 150ms
+bench-herd: check-go
+	scripts/rdma-lab need
+	CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
+	RDMA_LAB_ICOUNT=1 RDMA_LAB_TIMEOUT=3600 scripts/rdma-lab run bin/erpc-kv designs \
+		--addr 10.9.0.2:0 --iface rxe0 $(HERDFLAGS)
+
+# The cache beside others: in one process, and as a server over both transports. KVBENCHFLAGS as
+# "-keys 16000000 -each 1s".
+KVBENCHFLAGS =
+bench-kv: check-go
+	cd bench/kv && $(GO) build -buildvcs=false -o ../../bin/bench-kv .
+	bin/bench-kv $(KVBENCHFLAGS)
+	for t in udp shm; do echo "server, $$t"; bin/bench-kv -net $$t $(KVBENCHFLAGS) || exit; done
+
 .PHONY: bin/ycsb ycsb
 bin/ycsb: check-go
 	cd bench/ycsb && $(GO) build -buildvcs=false -o ../../bin/ycsb .
@@ -312,5 +374,32 @@ mutants: bin/gremlins
 	$(GO) run ./scripts/mutants -go "$(GO)" -gremlins bin/gremlins -version $(GREMLINS) -min $(MIN) \
 		-sample $(SAMPLE) -seed $(SEED) -workers $(WORKERS) $(if $(filter 1,$(FORCE)),-force) $(PKG)
 
+# mkdocs and mkdocs-material from the system; Debian: apt-get install mkdocs-material.
+.PHONY: site site-serve plots licenses release-check release-dry
+site:
+	@command -v mkdocs >/dev/null || { echo 'make site: mkdocs is missing: apt-get install mkdocs mkdocs-material' >&2; exit 1; }
+	mkdocs build --strict --quiet --clean
+	python3 scripts/site/links.py out/site
+
+site-serve:
+	mkdocs serve --dev-addr 127.0.0.1:8000
+
+plots: build bin/erpc-index
+	bin/erpc sim incast --degree 20,50 --warmup 5ms --duration 10ms --no-fairness --plot docs/plots/incast.svg
+	bin/erpc sim loss --seeds 1 --duration 50ms --plot docs/plots/loss.svg
+	bin/erpc sim scale --nodes 10 --threads 1,2,5 --plot docs/plots/scale.svg
+	bin/erpc sim rfp --plot docs/plots/rfp.svg
+	bin/erpc-index sim --each 2ms --plot docs/plots/index.svg
+
+licenses: check-go
+	$(GO) run ./scripts/thirdparty -out THIRD_PARTY.txt
+
+# Compiling goreleaser takes minutes the first time.
+release-check: check-go
+	$(GO) run $(GORELEASER) check
+
+release-dry: check-go
+	$(GO) run $(GORELEASER) release --snapshot --clean --skip publish
+
 clean:
-	rm -rf bin out
+	rm -rf bin dist out
