@@ -2,7 +2,7 @@
 // core away for a moment, or sleep. A Policy learns from the times of the passes alone. It makes no
 // system call and reads no clock, so all of it is tested in virtual time.
 //
-// Three things are learned:
+// Four things are learned:
 //
 //   - Whether others want the core. A loop that polls starts a pass every microsecond or less. If
 //     the next pass comes much later, the loop was switched off the core in between. Threads that
@@ -18,6 +18,9 @@
 //     cost, or a quarter of it for a loop that is to save CPU. If it does not, the loop sleeps
 //     without spinning first. A peer that sleeps too makes packets late by its own wake-up; twice
 //     the cost lets one of the two begin to spin.
+//   - How much of its time the loop works. A sleep saves a busy loop little, and many calls wait for
+//     its wake-up, so a sleep is taken to cost at least 25 us then, and is not tried. Without that,
+//     two busy loops can each find that the other one's packets come too late for a spin.
 //
 // Packets that come at random are met by a spin if most come within that time. If few do, the loop
 // sleeps but for the tries; in between it changes from one to the other.

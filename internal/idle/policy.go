@@ -88,6 +88,7 @@ type Policy struct {
 
 	shared  int // above 0: the last Yields let other threads run
 	rivals  rivals
+	load    load
 	guesses [2]guess
 }
 
@@ -122,7 +123,7 @@ func (p *Policy) Idle(now, since monotime.Time, s State) Step {
 	if p.idling {
 		p.gap(now)
 	} else {
-		p.begin(now, &s)
+		p.begin(now, since, &s)
 	}
 	p.seen, p.since, p.calm = now, since, 0
 	if now >= p.switchAt && !p.cfg.Locked {
@@ -147,12 +148,13 @@ func (p *Policy) Idle(now, since monotime.Time, s State) Step {
 }
 
 // begin begins a spell.
-func (p *Policy) begin(now monotime.Time, s *State) {
+func (p *Policy) begin(now, since monotime.Time, s *State) {
 	p.guess = &p.guesses[0]
 	if s.Awaiting {
 		p.guess = &p.guesses[1]
 	}
 	p.idling, p.slept, p.forced, p.yielded, p.switched = true, false, false, false, false
+	p.load.begin(since)
 	p.yieldAt = now.Add(yieldFirst)
 	if p.switchAt = min(p.switchAt, now.Add(s.switchEvery())); s.Handlers {
 		p.switchAt = now // they may wait for this very processor, which a sleep gives away late
@@ -235,11 +237,16 @@ func (p *Policy) Work(now monotime.Time) {
 	}
 	g, spinFor := p.guess, p.cfg.SpinFor
 	took, cost := now.Sub(p.since), g.price()
+	busy := p.load.end(now, took) && p.cfg.Mode == Adaptive
+	if busy {
+		cost = max(cost, busyCost)
+	}
 	if !p.forced {
 		// The longest spell that can be worth a comparison is one asleep, where a spin would
 		// have met the packet at last.
 		near := took <= spinFor+mostCost
-		g.measure(took, near, near && !(g.spin && p.slept), took <= p.worth(leastCost))
+		keep := took <= p.worth(leastCost) || busy && g.spin
+		g.measure(took, near, near && !(g.spin && p.slept), keep)
 	}
 	came := took
 	if p.slept && g.found > 0 {
