@@ -18,9 +18,9 @@
 //     cost, or a quarter of it for a loop that is to save CPU. If it does not, the loop sleeps
 //     without spinning first. A peer that sleeps too makes packets late by its own wake-up; twice
 //     the cost lets one of the two begin to spin.
-//   - How much of its time the loop works. A sleep saves a busy loop little, and many calls wait for
-//     its wake-up, so a sleep is taken to cost at least 25 us then, and is not tried. Without that,
-//     two busy loops can each find that the other one's packets come too late for a spin.
+//   - How much the loop works. A sleep saves a busy loop little for each call, and many calls wait
+//     for its wake-up, so a sleep is taken to cost at least 25 us then, and is not tried. Without
+//     that, two busy loops can each find that the other's packets come too late for a spin.
 //
 // Packets that come at random are met by a spin if most come within that time. If few do, the loop
 // sleeps but for the tries; in between it changes from one to the other.

@@ -45,6 +45,8 @@ type State struct {
 	// Spare is the number of processors, in the sense of GOMAXPROCS, that the loops of the
 	// process leave to other goroutines. It is negative if loops outnumber processors.
 	Spare int64
+	// Calls counts the calls that the loop has served or that have ended. Only differences matter.
+	Calls uint64
 }
 
 const (
@@ -154,7 +156,7 @@ func (p *Policy) begin(now, since monotime.Time, s *State) {
 		p.guess = &p.guesses[1]
 	}
 	p.idling, p.slept, p.forced, p.yielded, p.switched = true, false, false, false, false
-	p.load.begin(since)
+	p.load.begin(since, s.Calls)
 	p.yieldAt = now.Add(yieldFirst)
 	if p.switchAt = min(p.switchAt, now.Add(s.switchEvery())); s.Handlers {
 		p.switchAt = now // they may wait for this very processor, which a sleep gives away late
