@@ -5,6 +5,10 @@ import "time"
 const (
 	mostScore  = 8
 	leastScore = -4
+	// A packet that does not come in the long time counts against lateCounts that do. Nearly all
+	// must: more than 15 of 16.
+	lateCounts = 15
+	mostSure   = 2 * lateCounts
 	// A try takes tryFor spells. A peer that spins does not give up for that many late packets. A
 	// loop that sleeps spins on after a try if all its packets came soon.
 	tryFor = 1 - leastScore
@@ -23,12 +27,14 @@ const (
 )
 
 // guess says whether the loop is to spin in the next spell: most of the last packets came within
-// the time that is worth spinning. That time depends on the cost of a sleep: how much longer a
-// spell takes if the loop sleeps at once than if it spins. Tries measure this: now and then the
-// loop does the opposite for some spells.
+// the time that is worth spinning, or nearly all within a longer one. These times depend on the cost
+// of a sleep: how much longer a spell takes if the loop sleeps at once than if it spins. Tries
+// measure this: now and then the loop does the opposite for some spells.
 type guess struct {
 	spin  bool // in the next spell
 	score int
+	sure  int           // how regularly packets come in the long time
+	even  bool          // they did, and not too few have since
 	slept time.Duration // average length of the spells in which the loop slept at once
 	spun  time.Duration // ... of those in which it spun
 	cost  time.Duration // slept-spun as tries found it, on average
@@ -47,9 +53,12 @@ type guess struct {
 func (g *guess) init(soon bool) {
 	*g = guess{spin: soon, wait: firstTry, every: firstTry}
 	if soon {
-		g.score = mostScore
+		g.score, g.sure, g.even = mostScore, mostSure, true
 	}
 }
+
+// wants reports whether the packets tell to spin.
+func (g *guess) wants() bool { return g.score > 0 || g.even }
 
 // price returns the cost of a sleep to reckon with.
 func (g *guess) price() time.Duration {
@@ -59,14 +68,22 @@ func (g *guess) price() time.Duration {
 	return bound(g.cost)
 }
 
-// count notes whether a packet came soon.
-func (g *guess) count(soon bool) {
+// count notes whether a packet came soon, and whether in the long time at least.
+func (g *guess) count(soon, soonish bool) {
 	if soon {
 		g.score = min(g.score+1, mostScore)
 	} else {
 		g.score = max(g.score-1, leastScore)
 	}
-	if spin := g.score > 0; g.tries == 0 && spin != g.spin {
+	if soonish {
+		g.sure = min(g.sure+1, mostSure)
+	} else {
+		g.sure = max(g.sure-lateCounts, 0)
+	}
+	if g.sure == 0 || g.sure == mostSure {
+		g.even = g.sure > 0
+	}
+	if spin := g.wants(); g.tries == 0 && spin != g.spin {
 		g.spin = spin
 		if g.ran >= firstTry {
 			*g.average() = 0 // of long ago
@@ -129,7 +146,7 @@ func (g *guess) try(took time.Duration, near, met bool) {
 	} else {
 		g.every = max(g.every/2, firstTry)
 	}
-	g.spin = g.score > 0
+	g.spin = g.wants()
 	if g.wait = g.every; g.spin {
 		g.wait *= 2
 	}

@@ -11,24 +11,58 @@ func TestGuess(t *testing.T) {
 	var g guess
 	g.init(true)
 	for n := range 100 {
-		g.count(false)
+		g.count(false, false)
 		if g.spin != (n < mostScore-1) {
 			t.Fatalf("after %d late packets: spin %v", n+1, g.spin)
 		}
 	}
 	for n := range 100 {
-		g.count(true)
+		g.count(true, true)
 		if g.spin != (n >= -leastScore) {
 			t.Fatalf("after %d early packets: spin %v", n+1, g.spin)
 		}
 	}
 	for range 100 { // two of three
-		g.count(true)
-		g.count(false)
-		g.count(true)
+		g.count(true, true)
+		g.count(false, false)
+		g.count(true, true)
 		if !g.spin {
 			t.Fatal("one late packet of three")
 		}
+	}
+}
+
+// TestRegular: nearly all of the packets come in the long time or they do not. Thirty in a row are
+// enough, and then two late ones are too many unless fifteen others come between them.
+func TestRegular(t *testing.T) {
+	var g guess
+	g.init(false)
+	for n := range 40 {
+		g.count(false, true)
+		if g.spin != (n+1 >= mostSure) {
+			t.Fatalf("after %d packets: spin %v", n+1, g.spin)
+		}
+	}
+	for range 10 {
+		g.count(false, false)
+		for range lateCounts {
+			if g.count(false, true); !g.spin {
+				t.Fatal("one late packet of sixteen")
+			}
+		}
+	}
+	g.count(false, false)
+	if !g.spin {
+		t.Fatal("one late packet")
+	}
+	if g.count(false, false); g.spin {
+		t.Fatal("two late packets")
+	}
+	for range mostScore {
+		g.count(true, true)
+	}
+	if !g.spin {
+		t.Fatal("packets come soon")
 	}
 }
 
@@ -112,7 +146,7 @@ func TestAverages(t *testing.T) {
 		g := guess{spin: true, score: 1, wait: 1000, spun: 40 * us, slept: 100 * us}
 		g.measure(48*us, true, true, false)
 		g.ran = ran
-		g.count(false)
+		g.count(false, false)
 		g.measure(60*us, true, true, false)
 		if g.spin || g.spun != 41*us || g.slept != want || g.ran != 1 {
 			t.Errorf("%d spells before: %+v, want %v", ran, g, want)
@@ -180,6 +214,9 @@ func TestRandomArrivals(t *testing.T) {
 		{55 * us, 20 * us, 0.98, 1},
 		{55 * us, 50 * us, 0.95, 1},
 		{55 * us, 200 * us, 0.1, 0.7}, // 42 % come within 110 us
+		// Few come within twice the cost, and not nearly all within nine times or 200 us.
+		{30 * us, 200 * us, 0, 0.2},
+		{12 * us, 50 * us, 0.1, 0.6},
 	} {
 		m := newMachine(adaptive)
 		m.wake = c.wake

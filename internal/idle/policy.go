@@ -63,6 +63,10 @@ const (
 	// Adaptive spins where they come within so many times the cost. A peer that sleeps too adds
 	// its own cost to the time of a packet; with less than 2, both would sleep on.
 	adaptiveTimes = 2
+	// It also spins where nearly all packets come within so many times the cost. A caller that
+	// waits for each answer and then does something for that long loses a tenth of its calls by a
+	// sleep. Packets that come at random do not come so regularly unless they come often.
+	regularTimes = 9
 	// brief is about the time to fall asleep, apart from the wake-up.
 	brief = 2 * time.Microsecond
 	// forever is longer than any spell, and can be added to any time.
@@ -245,7 +249,9 @@ func (p *Policy) Work(now monotime.Time) {
 	if p.slept && g.found > 0 {
 		came -= cost // when it came, not when the loop heard of it
 	}
-	g.count(came <= p.worth(cost) && took <= spinFor) // decides on the next spell
+	// This decides on the next spell.
+	g.count(came <= p.worth(cost) && took <= spinFor,
+		p.cfg.Mode == Adaptive && came <= min(cost*regularTimes, spinFor))
 }
 
 // worth returns how long it is worth spinning to save the cost of a sleep.
