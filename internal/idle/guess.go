@@ -5,10 +5,12 @@ import "time"
 const (
 	mostScore  = 8
 	leastScore = -4
-	// A packet that does not come in the long time counts against lateCounts that do. Nearly all
-	// must: more than 15 of 16.
-	lateCounts = 15
-	mostSure   = 2 * lateCounts
+	// A packet that does not come when the others did counts against oddCounts that do. Nearly all
+	// must: more than 15 of 16, within a third of the usual time.
+	oddCounts = 15
+	mostSure  = 2 * oddCounts
+	oddPart   = 3
+	usualOf   = 8
 	// A try takes tryFor spells. A peer that spins does not give up for that many late packets. A
 	// loop that sleeps spins on after a try if all its packets came soon.
 	tryFor = 1 - leastScore
@@ -27,14 +29,15 @@ const (
 )
 
 // guess says whether the loop is to spin in the next spell: most of the last packets came within
-// the time that is worth spinning, or nearly all within a longer one. These times depend on the cost
-// of a sleep: how much longer a spell takes if the loop sleeps at once than if it spins. Tries
-// measure this: now and then the loop does the opposite for some spells.
+// the time that is worth spinning, or those that did not came regularly, within a longer one. These
+// times depend on the cost of a sleep: how much longer a spell takes if the loop sleeps at once than
+// if it spins. Tries measure this: now and then the loop does the opposite for some spells.
 type guess struct {
 	spin  bool // in the next spell
 	score int
-	sure  int           // how regularly packets come in the long time
-	even  bool          // they did, and not too few have since
+	sure  int           // how regularly packets came that did not come soon
+	even  bool          // sure reached mostSure, and has not been 0 since
+	usual time.Duration // average time of such packets
 	slept time.Duration // average length of the spells in which the loop slept at once
 	spun  time.Duration // ... of those in which it spun
 	cost  time.Duration // slept-spun as tries found it, on average
@@ -53,7 +56,7 @@ type guess struct {
 func (g *guess) init(soon bool) {
 	*g = guess{spin: soon, wait: firstTry, every: firstTry}
 	if soon {
-		g.score, g.sure, g.even = mostScore, mostSure, true
+		g.score = mostScore
 	}
 }
 
@@ -68,17 +71,17 @@ func (g *guess) price() time.Duration {
 	return bound(g.cost)
 }
 
-// count notes whether a packet came soon, and whether in the long time at least.
-func (g *guess) count(soon, soonish bool) {
-	if soon {
+// count notes whether a packet came soon, and if not, whether regularly.
+func (g *guess) count(soon, regular bool) {
+	switch {
+	case soon:
 		g.score = min(g.score+1, mostScore)
-	} else {
+	case regular:
 		g.score = max(g.score-1, leastScore)
-	}
-	if soonish {
 		g.sure = min(g.sure+1, mostSure)
-	} else {
-		g.sure = max(g.sure-lateCounts, 0)
+	default:
+		g.score = max(g.score-1, leastScore)
+		g.sure = max(g.sure-oddCounts, 0)
 	}
 	if g.sure == 0 || g.sure == mostSure {
 		g.even = g.sure > 0
@@ -90,6 +93,18 @@ func (g *guess) count(soon, soonish bool) {
 		}
 		g.ran = 0
 	}
+}
+
+// regular notes when a packet came that did not come soon. It reports whether that was about the
+// usual time, and not beyond the limit. Packets that come at random do so too rarely to count.
+func (g *guess) regular(came, limit time.Duration) bool {
+	odd := came - g.usual
+	ok := came <= limit && max(odd, -odd) <= g.usual/oddPart
+	if g.usual == 0 {
+		g.usual = came
+	}
+	g.usual += (min(came, 2*g.usual) - g.usual) / usualOf
+	return ok
 }
 
 // measure notes the length of a spell in which the loop did as the guess said, if near: a spell

@@ -32,8 +32,8 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// TestRegular: nearly all of the packets come in the long time or they do not. Thirty in a row are
-// enough, and then two late ones are too many unless fifteen others come between them.
+// TestRegular: thirty regular packets in a row are enough, and then two odd ones are too many unless
+// fifteen others come between them. Those that come soon do not count.
 func TestRegular(t *testing.T) {
 	var g guess
 	g.init(false)
@@ -45,24 +45,53 @@ func TestRegular(t *testing.T) {
 	}
 	for range 10 {
 		g.count(false, false)
-		for range lateCounts {
+		for range oddCounts {
 			if g.count(false, true); !g.spin {
-				t.Fatal("one late packet of sixteen")
+				t.Fatal("one odd packet of sixteen")
 			}
 		}
 	}
-	g.count(false, false)
-	if !g.spin {
-		t.Fatal("one late packet")
+	if g.count(false, false); !g.spin {
+		t.Fatal("one odd packet")
 	}
-	if g.count(false, false); g.spin {
-		t.Fatal("two late packets")
+	sure := g.sure
+	for range 100 {
+		g.count(true, false)
+	}
+	if g.sure != sure {
+		t.Errorf("packets that come soon count: %d, before %d", g.sure, sure)
 	}
 	for range mostScore {
-		g.count(true, true)
+		g.count(false, false)
 	}
-	if !g.spin {
-		t.Fatal("packets come soon")
+	if g.spin {
+		t.Fatal("odd packets alone")
+	}
+}
+
+// TestUsual: a packet is regular if it comes within a third of the usual time and within the
+// limit. The usual time follows, and one packet that is very late does not change it much.
+func TestUsual(t *testing.T) {
+	const limit = 140 * us
+	g := guess{usual: 90 * us}
+	for came, want := range map[time.Duration]bool{59 * us: false, 60 * us: true, 90 * us: true,
+		120 * us: true, 121 * us: false} {
+		g.usual = 90 * us
+		if g.regular(came, limit) != want {
+			t.Errorf("%v: %v", came, !want)
+		}
+	}
+	g.usual = 120 * us
+	if !g.regular(limit, limit) || g.regular(limit+1, limit) {
+		t.Error("the limit")
+	}
+	g.usual = 80 * us
+	if g.regular(time.Hour, limit); g.usual != 90*us {
+		t.Errorf("%v after a packet that is very late", g.usual)
+	}
+	g = guess{}
+	if g.regular(50*us, limit); g.usual != 50*us {
+		t.Errorf("%v after the first packet", g.usual)
 	}
 }
 
@@ -214,9 +243,11 @@ func TestRandomArrivals(t *testing.T) {
 		{55 * us, 20 * us, 0.98, 1},
 		{55 * us, 50 * us, 0.95, 1},
 		{55 * us, 200 * us, 0.1, 0.7}, // 42 % come within 110 us
-		// Few come within twice the cost, and not nearly all within nine times or 200 us.
+		// Few come within twice the cost, and all within nine times or 200 us: but not regularly.
 		{30 * us, 200 * us, 0, 0.2},
 		{12 * us, 50 * us, 0.1, 0.6},
+		{7 * us, 20 * us, 0.2, 0.7},
+		{7 * us, 30 * us, 0.05, 0.4},
 	} {
 		m := newMachine(adaptive)
 		m.wake = c.wake

@@ -63,9 +63,9 @@ const (
 	// Adaptive spins where they come within so many times the cost. A peer that sleeps too adds
 	// its own cost to the time of a packet; with less than 2, both would sleep on.
 	adaptiveTimes = 2
-	// It also spins where nearly all packets come within so many times the cost. A caller that
+	// It also spins where packets come regularly, within so many times the cost. A caller that
 	// waits for each answer and then does something for that long loses a tenth of its calls by a
-	// sleep. Packets that come at random do not come so regularly unless they come often.
+	// sleep. A packet that comes at random tells nobody to hurry.
 	regularTimes = 9
 	// brief is about the time to fall asleep, apart from the wake-up.
 	brief = 2 * time.Microsecond
@@ -249,9 +249,9 @@ func (p *Policy) Work(now monotime.Time) {
 	if p.slept && g.found > 0 {
 		came -= cost // when it came, not when the loop heard of it
 	}
-	// This decides on the next spell.
-	g.count(came <= p.worth(cost) && took <= spinFor,
-		p.cfg.Mode == Adaptive && came <= min(cost*regularTimes, spinFor))
+	soon := came <= p.worth(cost) && took <= spinFor
+	regular := !soon && p.cfg.Mode == Adaptive && g.regular(came, min(cost*regularTimes, spinFor))
+	g.count(soon, regular) // decides on the next spell
 }
 
 // worth returns how long it is worth spinning to save the cost of a sleep.
