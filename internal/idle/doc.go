@@ -18,8 +18,8 @@
 //     cost, or a quarter of it for a loop that is to save CPU. If it does not, the loop sleeps
 //     without spinning first. A peer that sleeps too makes packets late by its own wake-up; twice
 //     the cost lets one of the two begin to spin.
-//   - Whether packets that come later come regularly: fifteen of sixteen within a third of the usual
-//     time, and that is at most nine times the cost. Such are the calls of one who waits for each
+//   - Whether packets that come later come regularly: nearly all within the usual time and half of
+//     it, and that is at most nine times the cost. Such are the calls of one who waits for each
 //     answer and then does something else. Each wake-up delays all calls after it, so to sleep
 //     would cost a tenth of the rate or more. Then the loop spins, though that may take four times
 //     the CPU. A loop that is to save CPU does not.

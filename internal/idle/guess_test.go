@@ -69,13 +69,13 @@ func TestRegular(t *testing.T) {
 	}
 }
 
-// TestUsual: a packet is regular if it comes within a third of the usual time and within the
+// TestUsual: a packet is regular if it comes within the usual time and half of it, and within the
 // limit. The usual time follows, and one packet that is very late does not change it much.
 func TestUsual(t *testing.T) {
 	const limit = 140 * us
 	g := guess{usual: 90 * us}
-	for came, want := range map[time.Duration]bool{59 * us: false, 60 * us: true, 90 * us: true,
-		120 * us: true, 121 * us: false} {
+	for came, want := range map[time.Duration]bool{us: true, 90 * us: true, 135 * us: true,
+		136 * us: false} {
 		g.usual = 90 * us
 		if g.regular(came, limit) != want {
 			t.Errorf("%v: %v", came, !want)

@@ -347,6 +347,23 @@ func TestRegularPackets(t *testing.T) {
 	}
 }
 
+// TestBunches: calls of several callers come in two bunches, and then all of them pause. The loop
+// spins: each wake-up would delay them all.
+func TestBunches(t *testing.T) {
+	m := newMachine(adaptive)
+	for i := range 4000 {
+		if i == 2000 {
+			m.taken()
+		}
+		if m.spell(70 * us); i%2 == 0 {
+			m.spell(100 * us)
+		}
+	}
+	if n := m.taken()[Sleep]; n > 100 {
+		t.Errorf("slept %d of 3,000 times", n)
+	}
+}
+
 // TestOddPacket: of regular packets one of twenty may be late, one of ten may not.
 func TestOddPacket(t *testing.T) {
 	for _, c := range []struct {
