@@ -72,32 +72,36 @@ func TestBusyLoopSpins(t *testing.T) {
 		calls       uint64
 		sleeps      bool
 	}{
-		{Adaptive, 22 * us, 38 * us, 10, false},
-		{Adaptive, 22 * us, 38 * us, 7, true},
-		{Adaptive, 17 * us, 38 * us, 10, true},
+		{Adaptive, 31 * us, 38 * us, 10, false},
+		{Adaptive, 31 * us, 38 * us, 7, true},
+		{Adaptive, 25 * us, 38 * us, 10, true},
 		{Adaptive, 40 * us, 49 * us, 1000, false},
 		{Adaptive, 90 * us, 90 * us, 1000, true},
 		{Rest, 40 * us, 38 * us, 1000, true},
 	} {
 		m := newMachine(Config{Mode: c.mode, SpinFor: 200 * us})
 		m.wake = 2 * us
-		m.spells(2000, c.after) // sleeps, and finds that they cost little
-		m.taken()
-		for range 1000 {
-			m.now = m.now.Add(c.work)
-			m.state.Calls += c.calls
-			m.spell(c.after)
+		spells := func(n int) {
+			for i := range n {
+				m.now = m.now.Add(c.work)
+				m.state.Calls += c.calls
+				if m.spell(c.after); i%4 == 3 {
+					m.spell(2 * c.after) // not regularly
+				}
+			}
 		}
+		work, calls := c.work, c.calls
+		c.work, c.calls = 0, 0
+		spells(2000) // sleeps, and finds that they cost little
+		m.taken()
+		c.work, c.calls = work, calls
+		spells(1000)
 		n := m.taken()[Sleep]
 		if few := 4 * loadOf; c.sleeps && n < 900 || !c.sleeps && n > few {
 			t.Errorf("%+v: slept %d of 1000 times", c, n)
 		}
 		m.p.Init(m.p.cfg)
-		for range 1000 {
-			m.now = m.now.Add(c.work)
-			m.state.Calls += c.calls
-			m.spell(c.after)
-		}
+		spells(1000)
 		if n = m.taken()[Sleep]; c.calls == 1000 && !c.sleeps && n > 0 {
 			t.Errorf("%+v: slept %d times from the start", c, n)
 		}

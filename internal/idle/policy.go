@@ -65,6 +65,10 @@ const (
 	// Adaptive spins where they come within so many times the cost. A peer that sleeps too adds
 	// its own cost to the time of a packet; with less than 2, both would sleep on.
 	adaptiveTimes = 2
+	// It also spins where packets come regularly, within so many times the cost. A caller that
+	// waits for each answer and then does something for that long loses a tenth of its calls by a
+	// sleep. A packet that comes at random tells nobody to hurry.
+	regularTimes = 9
 	// brief is about the time to fall asleep, apart from the wake-up.
 	brief = 2 * time.Microsecond
 	// forever is longer than any spell, and can be added to any time.
@@ -254,7 +258,9 @@ func (p *Policy) Work(now monotime.Time) {
 	if p.slept && g.found > 0 {
 		came -= cost // when it came, not when the loop heard of it
 	}
-	g.count(came <= p.worth(cost) && took <= spinFor) // decides on the next spell
+	soon := came <= p.worth(cost) && took <= spinFor
+	regular := !soon && p.cfg.Mode == Adaptive && g.regular(came, min(cost*regularTimes, spinFor))
+	g.count(soon, regular) // decides on the next spell
 }
 
 // worth returns how long it is worth spinning to save the cost of a sleep.
