@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // leaders returns which of the replicas lead.
 func (m *mesh) leaders(ids ...uint64) (lead []uint64) {
 	for _, id := range ids {
-		if m.posts[id].Leads() {
+		if p := m.posts[id]; p != nil && p.Leads() {
 			lead = append(lead, id)
 		}
 	}
@@ -177,5 +178,87 @@ func TestRemovedUnknown(t *testing.T) {
 	}
 	if lead := m.leaders(2, 3, 4); len(lead) != 1 {
 		t.Errorf("%v lead", lead)
+	}
+}
+
+// TestChangeRepeated: of a change whose answer was lost with its leader, the next leader says that it
+// is made, and that nothing more was. A repeat while it is under way is told to come again.
+func TestChangeRepeated(t *testing.T) {
+	for what, change := range map[string]Member{"remove": {Remove, 4, ""}, "learner": {Learner, 4, "a"},
+		"add": {Add, 5, "e"}} {
+		t.Run(what, func(t *testing.T) { changeRepeated(t, change) })
+	}
+}
+
+func changeRepeated(t *testing.T, c Member) {
+	m := newMesh(t, Config{}, 1, 2, 3, 4)
+	if c.ID == 5 {
+		m.add(5, Start{})
+	}
+	l := m.posts[1]
+	if err := l.Change(c.Change, c.ID, c.Addr, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Change(c.Change, c.ID, c.Addr, 2); err != nil {
+		t.Fatal(err)
+	}
+	l.Process()
+	if a := l.answers[2]; a.Status != kv.Busy {
+		t.Errorf("a repeat while it is under way: %+v", a)
+	}
+	for _, msg := range l.out { // all get the entry, and none of their answers arrives
+		m.posts[msg.GetTo()].Step(msg)
+	}
+	m.cut[1] = true
+	m.ticks(200)
+	if a := l.answers[1]; a.Status != kv.Retry {
+		t.Fatalf("the leader that was cut off says %+v", a)
+	}
+	lead := m.leaders(2, 3, 4, 5)
+	if len(lead) != 1 {
+		t.Fatalf("%v lead", lead)
+	}
+	l = m.posts[lead[0]]
+	before := l.Status()
+	for i, again := range []func(tag uint64) error{
+		func(tag uint64) error { return l.Change(c.Change, c.ID, c.Addr, tag) },
+		func(tag uint64) error { return l.Reconfigure([]Member{c}, tag) },
+	} {
+		tag := uint64(100 + i)
+		if err := again(tag); err != nil {
+			t.Fatal(err)
+		}
+		l.Process()
+		if _, ok := l.answers[tag]; ok {
+			t.Error("answered before anybody agreed")
+		}
+		m.settle()
+		if a := l.answers[tag]; a.Status != kv.OK || !a.Found {
+			t.Errorf("repeated: %+v", a)
+		}
+	}
+	after := l.Status()
+	if !maps.Equal(before.Members, after.Members) ||
+		!slices.Equal(before.Learners, after.Learners) || len(after.Outgoing) > 0 {
+		t.Errorf("%+v, then %+v", before, after)
+	}
+}
+
+// TestChangeStale: a leader that was deposed, and does not know that a member was added, does not say
+// that there is none.
+func TestChangeStale(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	m.add(4, Start{})
+	m.cut[1] = true
+	if err := m.posts[1].Change(Remove, 4, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	m.ticks(5)
+	if a, ok := m.posts[1].answers[1]; ok {
+		t.Errorf("alone it says %+v", a)
+	}
+	m.ticks(200)
+	if a := m.posts[1].answers[1]; a.Status != kv.Retry {
+		t.Errorf("when it leads no more it says %+v", a)
 	}
 }

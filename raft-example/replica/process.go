@@ -230,6 +230,7 @@ func (r *Replica) apply(e *pb.Entry) {
 			r.joined = append(r.joined, w.tag)
 			return
 		}
+		a.Found = a.Found || w.settled
 		r.host.Answer(w.tag, a)
 	}
 }

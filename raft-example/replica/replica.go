@@ -166,10 +166,11 @@ type Replica struct {
 }
 
 // proposal is what somebody waits for. One that is whole is answered when the joint configuration
-// that it enters has been left.
+// that it enters has been left. One that is settled changes nothing, and its answer says so.
 type proposal struct {
-	tag   uint64
-	whole bool
+	tag     uint64
+	whole   bool
+	settled bool
 }
 
 type waiter struct {
