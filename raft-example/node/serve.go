@@ -77,8 +77,8 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 	_ = req.RespondBytes(b)
 }
 
-// Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv: with Found if all of it
-// was so already; of a bad change, Malformed, the value is the reason.
+// Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv: with Found if all of
+// it was so already; of a bad change, Malformed, the value is the reason.
 type Admin struct {
 	Cluster  uint64         `json:"cluster"`
 	Change   replica.Change `json:"change,omitempty"`

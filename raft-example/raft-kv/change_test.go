@@ -63,8 +63,8 @@ func startAdmins(t *testing.T, a *admins) (addr string, b *client.Blocking) {
 		defer close(ended)
 		_ = r.Run(func() bool { return ctx.Err() != nil })
 	}()
-	cf := clientFlags{netFlags: netFlags{Transport: "udp", Cluster: 1}, Servers: r.LocalAddr().String(),
-		Timeout: time.Minute}
+	cf := clientFlags{netFlags: netFlags{Transport: "udp", Cluster: 1},
+		Servers: r.LocalAddr().String(), Timeout: time.Minute}
 	if b, err = cf.dial(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +90,15 @@ func TestChange(t *testing.T) {
 		err     error
 		text    string
 	}{
-		"done":              {answers: []*kv.Answer{{Status: kv.OK}}},
-		"so already":        {answers: []*kv.Answer{so}, already: true},
-		"no answer, then":   {answers: []*kv.Answer{nil, so}},
-		"lost, then":        {answers: []*kv.Answer{{Status: kv.Retry}, so}},
-		"another is made":   {answers: []*kv.Answer{{Status: kv.Busy}, so}, already: true},
-		"no leader":         {answers: []*kv.Answer{{Status: kv.NotLeader}, {Status: kv.OK}}},
-		"bad":               {answers: []*kv.Answer{{Status: kv.Malformed}}, err: replica.ErrMember},
-		"bad, with reason":  {[]*kv.Answer{{Status: kv.Malformed, Value: reason}}, false, replica.ErrMember, "a vote"},
+		"done":            {answers: []*kv.Answer{{Status: kv.OK}}},
+		"so already":      {answers: []*kv.Answer{so}, already: true},
+		"no answer, then": {answers: []*kv.Answer{nil, so}},
+		"lost, then":      {answers: []*kv.Answer{{Status: kv.Retry}, so}},
+		"another is made": {answers: []*kv.Answer{{Status: kv.Busy}, so}, already: true},
+		"no leader":       {answers: []*kv.Answer{{Status: kv.NotLeader}, {Status: kv.OK}}},
+		"bad":             {answers: []*kv.Answer{{Status: kv.Malformed}}, err: replica.ErrMember},
+		"bad, with reason": {[]*kv.Answer{{Status: kv.Malformed, Value: reason}}, false,
+			replica.ErrMember, "a vote"},
 		"of another":        {answers: []*kv.Answer{{Status: kv.WrongCluster}}, err: kv.ErrWrongCluster},
 		"an answer of none": {answers: []*kv.Answer{{Status: 200}}, err: kv.ErrAnswer},
 	} {

@@ -181,11 +181,11 @@ func TestRemovedUnknown(t *testing.T) {
 	}
 }
 
-// TestChangeRepeated: of a change whose answer was lost with its leader, the next leader says that it
-// is made, and that nothing more was. A repeat while it is under way is told to come again.
+// TestChangeRepeated: of a change whose answer was lost with its leader, the next leader says that
+// it is made, and that nothing more was. A repeat while it is under way is told to come again.
 func TestChangeRepeated(t *testing.T) {
-	for what, change := range map[string]Member{"remove": {Remove, 4, ""}, "learner": {Learner, 4, "a"},
-		"add": {Add, 5, "e"}} {
+	for what, change := range map[string]Member{"remove": {Remove, 4, ""},
+		"learner": {Learner, 4, "a"}, "add": {Add, 5, "e"}} {
 		t.Run(what, func(t *testing.T) { changeRepeated(t, change) })
 	}
 }
@@ -244,8 +244,8 @@ func changeRepeated(t *testing.T, c Member) {
 	}
 }
 
-// TestChangeStale: a leader that was deposed, and does not know that a member was added, does not say
-// that there is none.
+// TestChangeStale: a leader that was deposed, and does not know that a member was added, does not
+// say that there is none.
 func TestChangeStale(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	m.add(4, Start{})
