@@ -262,3 +262,106 @@ func TestChangeStale(t *testing.T) {
 		t.Errorf("when it leads no more it says %+v", a)
 	}
 }
+
+// TestLeftFirst: replica 2 hears first that its vote is taken, and has more of the log than the
+// others, who do not know that and need it. The leader fails, and 3, which is to go, too, has little
+// of the log.
+func TestLeftFirst(t *testing.T) {
+	for what, c := range map[string]Member{"remove": {Remove, 2, ""}, "learner": {Learner, 2, "b"}} {
+		t.Run(what, func(t *testing.T) { leftFirst(t, c) })
+	}
+}
+
+func leftFirst(t *testing.T, c Member) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	m.add(4, Start{})
+	m.add(5, Start{})
+	l := m.posts[1]
+	s := m.session(l)
+	list := []Member{c, {Remove, 3, ""}, {Add, 4, "d"}, {Add, 5, "e"}}
+	if err := l.Reconfigure(list, 1); err != nil {
+		t.Fatal(err)
+	}
+	m.settle()
+	l.left = l.term // do not leave the joint configuration yet
+	m.ticks(40)
+	give := func(from *post, to ...uint64) { // all else that it sends is lost
+		from.Process()
+		for _, msg := range from.out {
+			if slices.Contains(to, msg.GetTo()) {
+				m.posts[msg.GetTo()].Step(msg)
+			}
+		}
+		from.out = nil
+	}
+	l.left = 0
+	l.leave()
+	give(l, 2, 4)
+	give(m.posts[2], 1)
+	give(m.posts[4], 1)
+	l.Propose(putBytes(s, 1, "v"), 2)
+	give(l, 2)
+	m.posts[2].Process()
+	if st := m.posts[2].Status(); len(st.Outgoing) > 0 || st.Last <= m.posts[4].Status().Last {
+		t.Fatalf("%+v", st)
+	}
+	if st := m.posts[4].Status(); len(st.Outgoing) == 0 {
+		t.Fatalf("%+v", st)
+	}
+	m.cut[1] = true
+	m.after = func(*post) {
+		if m.posts[3].Leads() {
+			t.Error("3 leads, without what is committed")
+		}
+	}
+	m.ticks(200)
+	if lead := m.leaders(4, 5); len(lead) != 1 {
+		t.Fatalf("%v lead", lead)
+	}
+	for _, id := range []uint64{4, 5} {
+		if st := m.posts[id].Status(); len(st.Outgoing) > 0 || st.Members[3] != "" {
+			t.Errorf("replica %d: %+v", id, st)
+		}
+	}
+}
+
+// TestAbsolve: for which candidates the log of a replica without a vote does not count.
+func TestAbsolve(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	l, p := m.posts[1], m.posts[2]
+	if err := l.Change(Remove, 2, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	m.ticks(5)
+	at, term := p.change.at, p.change.term
+	if at == 0 || len(p.Status().Outgoing) > 0 {
+		t.Fatalf("%+v, %+v", p.change, p.Status())
+	}
+	const far = 1 << 62
+	for _, tt := range []struct{ logTerm, index, seen, want uint64 }{
+		{term, at, at, far},
+		{term, at - 1, at, at - 1},
+		{term - 1, at + 9, at, at + 9},
+		{term + 1, 1, at, far},
+		{term, at + 1, at + 1, at + 1}, // a later change may have given the vote back
+	} {
+		p.change.seen = tt.seen
+		for _, typ := range []pb.MessageType{pb.MsgVote, pb.MsgPreVote, pb.MsgApp} {
+			msg := &pb.Message{Type: typ.Enum(), Term: new(term + 2), LogTerm: new(tt.logTerm),
+				Index: new(tt.index)}
+			want := tt.want
+			if typ == pb.MsgApp {
+				want = tt.index
+			}
+			if p.absolve(msg); msg.GetIndex() != want {
+				t.Errorf("%v %+v: %d", typ, tt, msg.GetIndex())
+			}
+		}
+	}
+	l.change = p.change
+	l.change.seen = at
+	msg := &pb.Message{Type: pb.MsgVote.Enum(), LogTerm: new(term), Index: new(at)}
+	if l.absolve(msg); msg.GetIndex() != at {
+		t.Error("a voter's log does not count")
+	}
+}

@@ -150,6 +150,7 @@ func (r *Replica) match(entries []*pb.Entry) {
 	if r.state != raft.StateLeader {
 		return
 	}
+	r.change.note(entries)
 	for _, e := range entries {
 		if r.proposed.len() == 0 {
 			break
@@ -218,9 +219,11 @@ func (r *Replica) apply(e *pb.Entry) {
 			a = r.store.Apply(e.GetIndex(), e.Data)
 		}
 	case pb.EntryConfChange:
-		r.change(e.Data)
+		r.changeOne(e.Data)
+		r.change.at, r.change.term = e.GetIndex(), e.GetTerm()
 	case pb.EntryConfChangeV2:
 		r.reconfigure(e.Data)
+		r.change.at, r.change.term = e.GetIndex(), e.GetTerm()
 	}
 	// Not before: raft may ask for a snapshot while it changes its configuration.
 	r.applied = e.GetIndex()
@@ -235,8 +238,8 @@ func (r *Replica) apply(e *pb.Entry) {
 	}
 }
 
-// change applies a change of membership.
-func (r *Replica) change(data []byte) {
+// changeOne applies a change of membership.
+func (r *Replica) changeOne(data []byte) {
 	cc := &pb.ConfChange{}
 	if err := proto.Unmarshal(data, cc); err != nil {
 		r.fail(fmt.Errorf("%w: %w", ErrMember, err))

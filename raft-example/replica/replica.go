@@ -162,6 +162,7 @@ type Replica struct {
 	elected  uint64        // elections that this replica won
 	ledFrom  uint64        // the first entry of the term in which it leads
 	left     uint64        // the term in which it has proposed to leave a joint configuration
+	change   change        // of membership, the last one
 	joined   []uint64      // tags that are answered when the joint configuration is left
 }
 
@@ -237,7 +238,7 @@ func (r *Replica) fail(err error) {
 	}
 }
 
-// Step takes a message from a peer. The caller then calls Process.
+// Step takes a message from a peer, which it may change. The caller then calls Process.
 func (r *Replica) Step(m *pb.Message) {
 	if r.err != nil || m.GetTo() != r.cfg.ID {
 		return
@@ -258,6 +259,8 @@ func (r *Replica) Step(m *pb.Message) {
 	if r.barred(m) {
 		return
 	}
+	r.change.note(m.Entries)
+	r.absolve(m)
 	r.changed = true
 	_ = r.rn.Step(m) // its errors are about messages that are too late
 }

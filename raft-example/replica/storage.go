@@ -82,6 +82,7 @@ func (r *Replica) load(s Start) error {
 	} else if r.applied > 0 {
 		_ = r.log.SetHardState(&pb.HardState{Term: new(s.Snapshot.GetMetadata().GetTerm()), Commit: new(r.applied)})
 	}
+	r.change.note(s.Entries)
 	return r.log.Append(s.Entries)
 }
 
@@ -94,6 +95,7 @@ func (r *Replica) restore(k *loading) error {
 	r.store, r.members, r.applied = k.store, k.members, s.GetMetadata().GetIndex()
 	r.log.conf, r.log.snap, r.log.making = s.GetMetadata().GetConfState(), nil, nil
 	r.log.preparing, r.log.prepared = nil, nil
+	r.change.at, r.change.term = r.applied, s.GetMetadata().GetTerm()
 	return nil
 }
 
