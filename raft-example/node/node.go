@@ -95,7 +95,8 @@ type Node struct {
 	peers   map[uint64]*peer
 	known   identities
 	touched []*peer // with something to send or to answer
-	waiting slots   // requests that wait for Host.Answer, by tag
+	parser  replica.Parser
+	waiting slots // requests that wait for Host.Answer, by tag
 	err     error
 
 	busy   bool // something was processed in this pass, or nothing shall be before its end

@@ -118,7 +118,7 @@ func (r *Replica) keep(w *write) {
 		}
 	}
 	if !raft.IsEmptyHardState(w.hard) {
-		_ = r.log.SetHardState(w.hard)
+		r.log.SetHardState(w.hard)
 	}
 	if len(w.entries) > 0 {
 		if err := r.log.Append(w.entries); err != nil {

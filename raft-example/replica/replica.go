@@ -201,7 +201,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{}, durable: host.Durable(),
 		now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
 		expect: make([]kv.Key, 0, 16)}
-	r.log = &storage{MemoryStorage: raft.NewMemoryStorage(), replica: r}
+	r.log = &storage{replica: r}
 	if err := r.load(from); err != nil {
 		return nil, err
 	}
@@ -267,8 +267,7 @@ func (r *Replica) Step(m *pb.Message) {
 
 // lastIndex is the last index that the log in memory has: with a disk, of what is durable.
 func (r *Replica) lastIndex() uint64 {
-	last, _ := r.log.LastIndex()
-	return last
+	return r.log.last()
 }
 
 // tail is the last index that raft has given out.
