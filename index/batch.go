@@ -51,8 +51,8 @@ func (t *tree[C]) findBatch(keys [][]byte, cells *[batch]*C) {
 	}
 }
 
-// step returns at[i] or its heir for slice k, nil if that is below level: the tree became lower, and
-// at[i] is where the lookup is now.
+// step returns at[i] or its heir for slice k. It returns nil if that is below level, because the
+// tree became lower; at[i] is where the lookup is now.
 func step(at []*node, i int, k uint64, level int) *inner {
 	n := at[i]
 	if int(n.level) < level {
