@@ -68,7 +68,7 @@ func main() {
 	default:
 		b := newBench(o.keys)
 		b.grow()
-		err = o.measure(b, slices.Concat(b.lookups(), b.inserts()))
+		err = errors.Join(b.size(), o.measure(b, slices.Concat(b.lookups(), b.inserts())))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -113,6 +113,16 @@ func (o *options) measure(b *bench, list []row) error {
 		return fmt.Errorf("%d wrong answers", b.wrong)
 	}
 	return nil
+}
+
+// size prints what the index takes.
+func (b *bench) size() error {
+	s, err := b.m.Check()
+	if err == nil {
+		fmt.Printf("%.1f bytes per key, %.1f keys per leaf, %d levels\n", s.PerKey(),
+			float64(s.Keys)/float64(s.Leaves), s.Height)
+	}
+	return err
 }
 
 // use is the clock of this run.
