@@ -2,7 +2,6 @@ package grpcerpc
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -103,45 +102,22 @@ func (cc *ClientConn) send(
 	if err = cc.outgoing(ctx, c, extra); err != nil {
 		return a, false, err
 	}
-	req, resp := getBuffer(), getBuffer()
-	defer putBuffer(resp)
-	head := c.head()
-	*req = head.Append(binary.LittleEndian.AppendUint64((*req)[:0], l.token))
-	at := len(*req)
-	if *req, err = c.encode(*req, args, c.maxSend); err != nil {
-		putBuffer(req)
+	t := tries.Get().(*unaryTry)
+	defer t.free()
+	t.cc, t.info, t.link, t.watch, t.args, t.reply = cc, c, l, w, args, reply
+	if err = t.prepare(); err != nil {
 		return a, false, err
 	}
 	w.outHeader(c.method, c.compressName, c.md, l.peer)
-	w.outPayload(args, len(*req)-at)
-	kind := uint8(frame.TypeUnary)
-	if len(*req) >= frame.LargeCall {
-		kind = frame.TypeLarge
-	}
-	*resp, err = l.client.AppendCall(ctx, (*resp)[:0], kind, *req)
-	if !errors.Is(err, erpc.ErrClosed) { // the loop may still read it then
-		putBuffer(req)
-	}
-	if err != nil {
+	w.outPayload(args, t.size)
+	err = l.client.CallInPlace(ctx, t.kind(), len(t.head)+t.size, t)
+	switch {
+	case t.err != nil:
+		return t.answer, t.answer.NotRun, t.err
+	case err != nil:
 		return a, errors.Is(err, erpc.ErrNotRun) && retryable(err), cc.callError(ctx, err)
 	}
-	if a, err = frame.ParseAnswer(*resp); err != nil {
-		return a, false, status.Error(codes.Internal, "grpcerpc: malformed answer")
-	}
-	message := a.Message
-	a.Message = nil // it is in resp
-	c.answered(l, a.Header, a.Trailer)
-	if err = fromFrame(&a.Status); err != nil {
-		return a, a.NotRun, err
-	}
-	if max(frame.MDSize(a.Header), frame.MDSize(a.Trailer)) > cc.opts.maxHeaders {
-		return a, false, status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
-	}
-	w.inHeader(c.method, c.compressName, a.Header, l.peer)
-	if err = c.decode(message, a.Compressed, c.maxRecv, reply); err == nil {
-		w.inPayload(reply, len(message))
-	}
-	return a, false, err
+	return t.answer, false, nil
 }
 
 // retryable reports whether a call that did not run may be refused for a passing reason.
