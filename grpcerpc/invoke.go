@@ -58,14 +58,22 @@ func (cc *ClientConn) attempts(
 			notRun && cc.mayTCP(ctx) {
 			return notRun, err
 		}
-		pause := min(float64(p.initial)*math.Pow(p.multiplier, float64(tries-1)), float64(p.most))
-		timer := time.NewTimer(time.Duration(pause * (0.8 + 0.4*rand.Float64())))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !p.wait(ctx, tries) {
 			return false, status.FromContextError(ctx.Err()).Err()
 		}
+	}
+}
+
+// wait waits until the next try after so many. It reports false if ctx ends first.
+func (p *retryPolicy) wait(ctx context.Context, tries int) bool {
+	pause := min(float64(p.initial)*math.Pow(p.multiplier, float64(tries-1)), float64(p.most))
+	timer := time.NewTimer(time.Duration(pause * (0.8 + 0.4*rand.Float64())))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
