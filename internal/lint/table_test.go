@@ -85,6 +85,10 @@ var table = []row{
 	{path: "internal/memsize"},
 	{path: "internal/benchrows", third: xsys, traits: mayClock}, // of benchmarks
 	{path: "internal/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
+	{path: "internal/cli/secure", may: []string{"erpc", "internal/cli", "security",
+		"security/chacha"}},
+	{path: "internal/cli/secure/securetest", may: []string{"internal/cli", "security/sectest"},
+		traits: suite},
 	{path: "internal/cpuquota", may: []string{"internal/monotime"}},
 	{path: "internal/idle", may: []string{"internal/monotime"}, traits: pure},
 	{path: "internal/cmac", traits: pure},
