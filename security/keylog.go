@@ -1,12 +1,10 @@
 package security
 
 import (
-	"bufio"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -39,13 +37,14 @@ type Logged struct {
 	Secret Secret
 }
 
-// ReadKeyLog reads the lines of a key log that have labels of this package, each once. It skips all
-// others. Errors: ErrKeyLog with the line's number, those of r.
-func ReadKeyLog(r io.Reader) (list []Logged, err error) {
+// ParseKeyLog returns the lines of a key log that have labels of this package, each once. It skips
+// all others. The error is ErrKeyLog with the line's number.
+func ParseKeyLog(log []byte) (list []Logged, err error) {
 	seen := map[Logged]bool{}
-	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
-		l, ours, err := parseLogged(lines.Text())
+	n := 0
+	for text := range strings.Lines(string(log)) {
+		n++
+		l, ours, err := parseLogged(text)
 		if err != nil {
 			return nil, fmt.Errorf("%w: line %d", err, n)
 		}
@@ -54,7 +53,7 @@ func ReadKeyLog(r io.Reader) (list []Logged, err error) {
 			list = append(list, l)
 		}
 	}
-	return list, lines.Err()
+	return list, nil
 }
 
 // parseLogged parses a line. Ours says that it has one of the labels.

@@ -10,7 +10,7 @@ import (
 // logged returns the lines of an association.
 func logged(t *testing.T, s *Secrets, nonce uint64) []Logged {
 	t.Helper()
-	list, err := ReadKeyLog(bytes.NewReader(s.AppendKeyLog(nil, nonce)))
+	list, err := ParseKeyLog(s.AppendKeyLog(nil, nonce))
 	if err != nil || len(list) != 2 || !list[0].Client || list[1].Client || list[0].Nonce != nonce {
 		t.Fatal(list, err)
 	}
@@ -98,7 +98,7 @@ func TestOpenerLate(t *testing.T) {
 func TestKeyLog(t *testing.T) {
 	secret := strings.Repeat("ab", 32)
 	good := "ERPC_SERVER_SECRET_2 00000000000000ff " + secret + "\n"
-	list, err := ReadKeyLog(strings.NewReader("# text\nCLIENT_RANDOM 12 34\n\n" + good + good))
+	list, err := ParseKeyLog([]byte("# text\nCLIENT_RANDOM 12 34\n\n" + good + good))
 	if err != nil || len(list) != 1 || list[0].Nonce != 255 || list[0].AEAD != ChaCha20Poly1305 {
 		t.Error(list, err)
 	}
@@ -108,7 +108,7 @@ func TestKeyLog(t *testing.T) {
 		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret[1:],
 		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret[1:] + "x",
 		"ERPC_CLIENT_SECRET_9 00000000000000ff " + secret, strings.TrimSpace(good) + " more"} {
-		list, err := ReadKeyLog(strings.NewReader(good + bad))
+		list, err := ParseKeyLog([]byte(good + bad))
 		if !errors.Is(err, ErrKeyLog) || list != nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v, %v", bad, list, err)
 		}

@@ -46,12 +46,11 @@ func loadKeyLog(name string) (*keyring, error) {
 	if name == "" {
 		return k, nil
 	}
-	f, err := os.Open(name)
+	log, err := os.ReadFile(name)
 	if err != nil {
 		return nil, cli.Usagef("--keylog: %v", err)
 	}
-	defer f.Close()
-	list, err := security.ReadKeyLog(f)
+	list, err := security.ParseKeyLog(log)
 	if err != nil {
 		return nil, cli.Usagef("--keylog %s: %v", name, err)
 	}
