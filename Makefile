@@ -81,7 +81,7 @@ each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: help build demo test race seeds hostile soak soak-tls fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-kv bench-index bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-rfp bench-kv bench-index bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -113,6 +113,7 @@ help:
 	@echo 'make rfp-demo         a key-value store whose answers are fetched, beside five other ways: a table'
 	@echo 'make bench-kv         the cache and its server beside cache libraries, memcached and redis; KVBENCHFLAGS'
 	@echo 'make bench-herd       HERD over RDMA in the guest of test-rdma, beside RC WRITEs and our ud; HERDFLAGS'
+	@echo 'make bench-rfp        remote fetching in that guest, beside replies, HERD and erpc over ud; RFPFLAGS'
 	@echo 'make ycsb             YCSB A to F over grpcerpc and other libraries: a table, within two minutes; YCSBFLAGS'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make bench-index      the index, its server and package gopt beside their peers; INDEXFLAGS'
@@ -190,6 +191,7 @@ test-rdma: check-go
 	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
 		$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" ./kv/herd/rdma
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run TestDesigns ./cmd/erpc-kv
+	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run TestRdma ./cmd/erpc-rfp
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run env ERPC_UDPTEST_TRANSPORT=ud" -short \
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses|TestLoss|TestLargeMessages' ./erpc/udptest
 	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
@@ -361,6 +363,14 @@ bench-herd: check-go
 	CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
 	RDMA_LAB_ICOUNT=1 RDMA_LAB_TIMEOUT=3600 scripts/rdma-lab run bin/erpc-kv designs \
 		--addr 10.9.0.2:0 --iface rxe0 $(HERDFLAGS)
+
+# Remote fetching in the same guest, beside replies, HERD and erpc over ud.
+RFPFLAGS ?= --rounds 5 --keys 500 --each 100ms
+bench-rfp: check-go
+	scripts/rdma-lab need
+	CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) build -buildvcs=$(VCS) -o bin/erpc-rfp-rdma ./cmd/erpc-rfp
+	RDMA_LAB_ICOUNT=1 RDMA_LAB_TIMEOUT=3600 scripts/rdma-lab run bin/erpc-rfp-rdma rdma \
+		--server 10.9.0.2 --client 10.9.0.1 $(RFPFLAGS)
 
 # The cache beside others: in one process, and as a server over both transports. KVBENCHFLAGS as
 # "-keys 16000000 -each 1s".
