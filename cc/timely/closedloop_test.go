@@ -30,7 +30,8 @@ func at(cfg *Config) func(rate float64) cc.Algorithm {
 
 // TestTwoConverge: two sessions that begin far apart get equal rates.
 func TestTwoConverge(t *testing.T) {
-	cctest.Converge(t, model(), at(filled(t, Config{})), cctest.Want{Jain: 0.95, Utilisation: 0.95, Delay99: 100 * us})
+	cctest.Converge(t, model(), at(filled(t, Config{})),
+		cctest.Want{Jain: 0.95, Utilisation: 0.95, Delay99: 100 * us})
 }
 
 // shared is what sessions reach: the round trip's 99th percentile is below 150 us.
