@@ -55,7 +55,8 @@ func open(l rawudp.Link, local *rawudp.Local, cfg Config) (d *device, err error)
 	}
 	d.use(m)
 	d.caps = rawudp.DeviceCaps{
-		Name: "afxdp", FrameSize: frameSize, TrainSize: frameSize, RxRing: m.pools[0].ring, Segments: 1, TxCopies: true,
+		Name: "afxdp", FrameSize: frameSize, TrainSize: frameSize, RxRing: m.pools[0].ring, Segments: 1,
+		TxCopies: true,
 	}
 	return d, nil
 }
