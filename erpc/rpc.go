@@ -400,5 +400,6 @@ func (r *Rpc) Close() error {
 }
 
 func (r *Rpc) logPanic(reqType uint8, p any) {
-	r.cfg.Logger.Error("background handler panicked", "reqtype", reqType, "panic", p, "stack", string(debug.Stack()))
+	r.cfg.Logger.Error("background handler panicked", "reqtype", reqType, "panic", p, "stack",
+		string(debug.Stack()))
 }
