@@ -10,7 +10,8 @@ import (
 )
 
 var grpcPeer = Peer{
-	Name: "grpc-go", Module: "google.golang.org/grpc", Transport: "tcp", Listen: listenGRPC, Dial: dialGRPC,
+	Name: "grpc-go", Module: "google.golang.org/grpc", Transport: "tcp", Listen: listenGRPC,
+	Dial:     dialGRPC,
 	DialPool: dialGRPCPool, ListenAt: listenGRPCAt,
 }
 
@@ -37,7 +38,8 @@ func listenGRPCAt(addr string, z Sizes) (Server, error) {
 	}
 	answer := newReplier(z)
 	// The handler that generated code would contain.
-	handler := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	handler := func(_ any, _ context.Context, decode func(any) error,
+		_ grpc.UnaryServerInterceptor) (any, error) {
 		in := new(wrapperspb.BytesValue)
 		if err := decode(in); err != nil {
 			return nil, err
@@ -57,7 +59,8 @@ type grpcConn struct{ *grpc.ClientConn }
 
 func dialGRPC(_ context.Context, addr string, z Sizes) (Conn, error) {
 	c, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(z.limit()), grpc.MaxCallSendMsgSize(z.limit())))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(z.limit()),
+			grpc.MaxCallSendMsgSize(z.limit())))
 	if err != nil {
 		return nil, err
 	}
