@@ -130,7 +130,8 @@ func (d *decoder) show(g *datagram) bool {
 		return false
 	}
 	err := d.parse(g)
-	if d.Port == 0 && err != nil && g.src.Port() != layer.DefaultPort && g.dst.Port() != layer.DefaultPort &&
+	if d.Port == 0 && err != nil && g.src.Port() != layer.DefaultPort &&
+		g.dst.Port() != layer.DefaultPort &&
 		!d.speakers[g.src] && !d.speakers[g.dst] {
 		return false
 	}
@@ -138,7 +139,8 @@ func (d *decoder) show(g *datagram) bool {
 		d.first = g.at
 	}
 	d.last = g.at
-	l := line{Time: g.at.UTC().Format("2006-01-02T15:04:05.000000000Z"), Src: g.src.String(), Dst: g.dst.String(), Bytes: len(g.data)}
+	l := line{Time: g.at.UTC().Format("2006-01-02T15:04:05.000000000Z"), Src: g.src.String(),
+		Dst: g.dst.String(), Bytes: len(g.data)}
 	if g.captured < len(g.data) {
 		l.Captured = &g.captured
 	}

@@ -121,7 +121,8 @@ func (d *Device) GIDs(port int) ([]GIDEntry, error) {
 
 // gidAttr reads what the kernel's sysfs-class-infiniband tells of a GID.
 func (d *Device) gidAttr(port int, attr string, index int) string {
-	name := filepath.Join("/sys/class/infiniband", d.name, "ports", fmt.Sprint(port), "gid_attrs", attr, fmt.Sprint(index))
+	name := filepath.Join("/sys/class/infiniband", d.name, "ports", fmt.Sprint(port), "gid_attrs",
+		attr, fmt.Sprint(index))
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return ""
