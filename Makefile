@@ -2,6 +2,8 @@
 #
 #   GO         the go command
 #   FUZZTIME   how long each fuzz target runs
+#   FUZZJOBS   fuzz targets that run side by side; as many as cores without it
+#   FUZZ       a folder whose fuzz targets run; all without it
 #   BENCHTIME  how long each Go benchmark runs in make bench; its other measurements go with it
 #   TRANSPORTS what make bench measures erpc over, with commas between them
 #   ROWS       the rows of make bench-goroutines, with commas between them; all without it
@@ -25,6 +27,8 @@
 
 GO        ?= go
 FUZZTIME  ?= 10s
+FUZZJOBS  ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ      ?=
 BENCHTIME ?= 200ms
 TRANSPORTS ?= udp
 ROWS      ?=
@@ -191,16 +195,9 @@ test-rdma: check-go
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses' ./erpc/udptest
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run "TestUd|TestDoctorVerbs" ./cmd/erpc
 
-# The targets are found by name, so that a new one needs no line here.
+# One target for each core. FUZZ=./wire runs those of a folder.
 fuzz: check-go
-	@set -e; found=0; \
-	for t in $$(grep -rEo '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's/:func /:/' | sort -u); do \
-		file=$${t%%:*}; name=$${t##*:}; found=$$((found+1)); \
-		echo "[$$(dirname $$file)] $$name for $(FUZZTIME)"; \
-		(cd "$$(dirname $$file)" && $(CURDIR)/scripts/fuzz-one "$(GO)" "$$name" $(FUZZTIME)); \
-	done; \
-	test $$found -gt 0 || { echo 'make fuzz: no fuzz target found' >&2; exit 1; }; \
-	echo "$$found fuzz targets ran"
+	@scripts/fuzz "$(GO)" $(FUZZTIME) $(FUZZJOBS) $(FUZZ)
 
 lint: fmt vet house cross staticcheck
 
