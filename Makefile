@@ -23,6 +23,7 @@
 #   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
 #   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
 #   GOTEST     further flags for go test, such as -count=1 or -v
+#   RACED      modules of make race; without it all but bench/ and the browser's
 #   JOBS       modules that are tested side by side; half of the cores without it
 
 GO        ?= go
@@ -74,6 +75,11 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.14.3
 
 # Modules side by side: a job for two cores, since go test and go vet use two themselves.
 JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n / 2)) || echo 1)
+
+# The race detector looks at the library and its commands. Programs that measure, and a browser's
+# test, have few goroutines of their own, and their dependencies take minutes to compile for it. No
+# vet there: make vet and make test have the same source.
+RACED ?= $(filter-out ./bench/% %/browsertest,$(MODULES))
 
 # each,NAME,COMMAND runs a shell command in every module. It goes on when one fails, and fails at
 # the end. The output is in out/NAME too.
@@ -151,7 +157,7 @@ test: check-go
 race: check-go
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
-	@$(call each,race,$(GO) test $(GOTEST) -race -short ./...)
+	@scripts/modules $(JOBS) out/race "$(RACED)" '$(GO) test $(GOTEST) -race -short -vet=off ./...'
 
 # Fixed seeds are in make test; these begin elsewhere each hour. A failure names its seed.
 SEEDS_ARGS = -count=1 -timeout 0 -run TestSeeds -for $(SEEDTIME) -from $(FROM)
@@ -212,15 +218,16 @@ vet: check-go
 house: check-go
 	$(GO) test -count=1 ./internal/lint
 
-# vet also type-checks the tests of each system, which build does not.
+# vet also type-checks the tests of each system, which build does not. Programs that measure are for
+# this one.
 cross: check-go
 	@set -e; for m in $(MODULES); do \
 		echo "[$$m] build without cgo"; (cd "$$m" && CGO_ENABLED=0 $(GO) build ./...); \
-		for p in $(CROSS); do \
-			echo "[$$m] build and vet for $$p"; \
-			(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
-		done; \
 	done
+	@set -e; for m in $(filter-out ./bench/%,$(MODULES)); do for p in $(CROSS); do \
+		echo "[$$m] build and vet for $$p"; \
+		(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
+	done; done
 
 # Skipped where it cannot be fetched, except in CI.
 staticcheck: check-go

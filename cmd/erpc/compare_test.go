@@ -114,7 +114,7 @@ func TestChildGetsFlags(t *testing.T) {
 }
 
 func TestVersus(t *testing.T) {
-	for _, more := range []string{"", " --symmetric", " --threads 2"} {
+	for _, more := range some(2, " --symmetric", "", " --threads 2") {
 		status, out, errOut := runCommand(t, "bench rate --versus none --rounds 3 --duration 70ms --json"+
 			more+gentle)
 		if status != cli.Done {

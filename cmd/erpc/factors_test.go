@@ -9,7 +9,7 @@ import (
 )
 
 func TestFactors(t *testing.T) {
-	for _, more := range []string{"", " --symmetric"} {
+	for _, more := range some(2, " --symmetric", "") {
 		status, out, errOut := runCommand(t, "bench factors --rounds 2 --duration 200ms --json"+
 			more+gentle)
 		if status != cli.Done {

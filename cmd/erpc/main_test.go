@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -41,7 +42,7 @@ func runCommand(t *testing.T, line string) (status int, out, errOut string) {
 }
 
 func TestWrongUsage(t *testing.T) {
-	for line, want := range map[string]string{
+	cases := map[string]string{
 		"nonsense":                                        "unexpected argument nonsense",
 		"bench":                                           "expected one of",
 		"bench rate --bogus":                              "unknown flag --bogus",
@@ -123,8 +124,9 @@ func TestWrongUsage(t *testing.T) {
 		"bench sessions --pcap x":                       "not where measurements are compared",
 		"doctor --pin 0":                                "unknown flag",
 		"server --addr 127.0.0.1:0 --mtu 100000 --json": "MTU",
-	} {
-		checkUsage(t, line, want)
+	}
+	for _, line := range some(4, slices.Sorted(maps.Keys(cases))...) {
+		checkUsage(t, line, cases[line])
 	}
 }
 
@@ -287,15 +289,15 @@ func TestSessions(t *testing.T) {
 }
 
 func TestBenchVariants(t *testing.T) {
-	for _, line := range []string{
-		"bench rate --symmetric --batch 3",
+	for _, line := range some(2,
 		"bench rate --threads 2 --sessions 3",
 		"bench rate --size 0 --resp-size 0",
+		"bench rate --symmetric --batch 3",
 		"bench rate --size 4 --resp-size 5000 --window 20",
 		"bench bandwidth --reverse --size 300000 --window 2 --mtu 8952 --credits 64",
 		"bench latency --no-gso --no-hugepages",
 		"bench latency --portable",
-	} {
+	) {
 		status, out, errOut := runCommand(t, line+" --duration 30ms --json"+gentle)
 		if status != cli.Done {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)

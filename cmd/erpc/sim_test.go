@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +23,7 @@ import (
 
 func TestSimWrongUsage(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none", "x.svg")
-	for line, want := range map[string]string{
+	cases := map[string]string{
 		"sim":                       "expected one of",
 		"sim incast --bogus":        "unknown flag --bogus",
 		"sim incast --degree x":     "--degree \"x\"",
@@ -53,8 +55,9 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim waiting --cores 1":                        "--cores 1: must be 2 to 1024",
 		"sim waiting --conns 0":                        "--conns \"0\"",
 		"sim scale --threads 1 --algorithm off --json": "--algorithm \"off\"",
-	} {
-		checkUsage(t, line, want)
+	}
+	for _, line := range some(4, slices.Sorted(maps.Keys(cases))...) {
+		checkUsage(t, line, cases[line])
 	}
 }
 
@@ -80,6 +83,9 @@ const (
 func TestSimJSON(t *testing.T) {
 	for line, into := range map[string]any{quickIncast: &simlab.IncastResult{},
 		quickLoss: &simlab.LossResult{}, quickScale: &simlab.ScaleResult{}} {
+		if testing.Short() && line == quickIncast {
+			continue // takes long under the race detector; TestSimTables runs it
+		}
 		status, out, errOut := runCommand(t, line+" --json")
 		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", line, status, errOut)
