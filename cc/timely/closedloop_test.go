@@ -8,7 +8,7 @@ import (
 	"github.com/userspace-rpc/erpc/cc/cctest"
 )
 
-// model returns the test bed. Round trips are all that tells of its queue.
+// model returns the test bed. Only round trips show its queue.
 func model() *cctest.Bottleneck {
 	b := cctest.Testbed()
 	b.Warm, b.End = cc.Time(30*ms), cc.Time(60*ms)

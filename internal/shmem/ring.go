@@ -320,7 +320,7 @@ func (a *Arena) copy(from unsafe.Pointer, length uint64) []byte {
 	return to
 }
 
-// extra copies a packet for which NewArena was told of too few.
+// extra copies a packet that is beyond the number NewArena was given.
 func (a *Arena) extra(from unsafe.Pointer, length uint64) []byte {
 	return append([]byte{}, unsafe.Slice((*byte)(from), length)...)
 }

@@ -129,8 +129,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// What is inserted for the past comes out with what is due, and not before items of
-// the same flow that were inserted earlier.
+// TestPast: an item that is inserted for the past comes out with those that are due, and not before
+// items of the same flow that were inserted earlier.
 func TestPast(t *testing.T) {
 	w := newWheel(t, 1e6)
 	w.Insert(1e6+1000, 1)

@@ -261,7 +261,7 @@ func (c *Conn) fault(err error) error {
 	}
 	c.tend()
 	if !c.link.sick {
-		// The kernel has not told of the change yet, or it is over already: the device's
+		// The kernel has not announced the change yet, or it is over already: the device's
 		// word counts, and the next look takes it back.
 		l := c.link.Link
 		l.Up = false
