@@ -157,7 +157,10 @@ test: check-go
 race: check-go
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
-	@scripts/modules $(JOBS) out/race "$(RACED)" '$(GO) test $(GOTEST) -race -short -vet=off ./...'
+	@status=0; \
+	scripts/modules $(JOBS) out/race "$(RACED)" '$(GO) test $(GOTEST) -race -short -vet=off ./...' || status=1; \
+	$(GO) run ./scripts/budget -times 2 out/race/*.log || status=1; \
+	exit $$status
 
 # Fixed seeds are in make test; these begin elsewhere each hour. A failure names its seed.
 SEEDS_ARGS = -count=1 -timeout 0 -run TestSeeds -for $(SEEDTIME) -from $(FROM)
