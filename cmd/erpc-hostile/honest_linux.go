@@ -13,10 +13,8 @@ import (
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
-const (
-	dialers = 4           // honest clients that dial at the same time
-	inTime  = time.Second // what an honest client is ready to wait
-)
+// inTime is what an honest client is ready to wait.
+const inTime = time.Second
 
 // dialAll lets honest clients dial a server, count times, each time from a new socket, and says how
 // many have a session in time.
@@ -35,7 +33,7 @@ func dialAll(o *options) (string, error) {
 	if o.resume && cfg.TLS != nil {
 		cfg.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	}
-	for range dialers {
+	for range max(o.dialers, 1) {
 		wait.Go(func() {
 			for range jobs {
 				d, err := dialOnce(o.target, cfg)

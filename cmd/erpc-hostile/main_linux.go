@@ -21,6 +21,7 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long")
 	flag.IntVar(&o.size, "size", 88, "of junk, bytes")
 	flag.IntVar(&o.dials, "dials", 0, "dial so often as honest clients do, instead of attacking")
+	flag.IntVar(&o.dialers, "dialers", 4, "honest clients that dial at the same time")
 	flag.BoolVar(&o.serve, "serve", false,
 		"run a server at the target for as long, in place of an attack")
 	flag.Int64Var(&o.memory, "memory", 0, "the server's memory limit in MiB; 0 is the default")
@@ -74,7 +75,7 @@ func exit(err error) {
 type options struct {
 	target, attack string
 	rate, size     int
-	dials          int
+	dials, dialers int
 	duration       time.Duration
 	serve, victims bool
 	memory         int64

@@ -196,7 +196,10 @@ func statuses(ctx context.Context, b *client.Blocking, servers []string) (list [
 			err = json.Unmarshal(body, &s)
 		}
 		if err != nil {
-			s.Err, last = cli.OneLine(err), err
+			s.Err = cli.OneLine(err)
+			if last == nil || !errors.Is(err, client.ErrDeadline) { // a refusal says more
+				last = err
+			}
 		}
 		alive = alive || err == nil
 		list = append(list, s)

@@ -19,9 +19,12 @@ func TestSecure(t *testing.T) {
 		Serve: func(flags ...string) string {
 			return "--servers=" + strings.Join(serveThree(t, flags), ",")
 		},
-		Works:    []string{"put apple red --timeout=60s", "get apple --timeout=60s", "status"},
-		Clients:  []string{"get apple --timeout=60s", "put apple red --timeout=60s", "status"},
-		Mistakes: []string{"get apple", "status", "server --id=1 --addr=127.0.0.1:0 --join", "cluster", "demo", "bench"},
+		Works: []string{"put apple red --timeout=60s", "get apple --timeout=60s",
+			"status --timeout=60s"},
+		Clients: []string{"get apple --timeout=60s", "put apple red --timeout=60s",
+			"status --timeout=60s"},
+		Mistakes: []string{"get apple", "status", "server --id=1 --addr=127.0.0.1:0 --join",
+			"cluster", "demo", "bench"},
 	}
 	c.All(t)
 }

@@ -52,7 +52,8 @@ func serveGRPC(addr string, z Sizes, creds credentials.TransportCredentials) (Se
 		in.Value = answer.reply(in.Value)
 		return in, nil
 	}
-	s := grpc.NewServer(grpc.Creds(creds), grpc.MaxRecvMsgSize(z.limit()), grpc.MaxSendMsgSize(z.limit()))
+	s := grpc.NewServer(grpc.Creds(creds), grpc.MaxRecvMsgSize(z.limit()),
+		grpc.MaxSendMsgSize(z.limit()))
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service, HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: handler}},
