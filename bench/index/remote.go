@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/index"
 	"github.com/userspace-rpc/erpc/index/client"
 	"github.com/userspace-rpc/erpc/index/message"
 	"github.com/userspace-rpc/erpc/internal/benchrows"
@@ -35,7 +36,7 @@ type remote struct {
 	scanned  func(erpc.Completion)
 }
 
-// newRemote starts a server of each kind over a transport, and connects.
+// newRemote starts a server of each kind over a transport, fills b's map, and connects.
 func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err error) {
 	r = &remote{b: b, servers: map[string][]*client.Loop{}, sessions: map[string][]*erpc.Session{}}
 	r.scanned = r.gotPage
@@ -50,6 +51,11 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 			return r, err
 		}
 		r.children = append(r.children, c)
+	}
+	if b.m == nil { // while the children fill theirs
+		m := index.NewMap()
+		fill(m, b.keys)
+		b.m = m
 	}
 	// Not before: children inherit it, and fill their maps on all cores.
 	benchrows.Pin(benchrows.ClientCore)

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/userspace-rpc/erpc/index"
 )
 
 // redisKeys is how many keys redis gets at most: it takes some 300 bytes for each.
@@ -14,8 +12,6 @@ const redisKeys = 2_000_000
 // server measures the index behind RPCs: servers on one core, their client on another.
 func (o *options) server() (err error) {
 	b := newBench(o.keys)
-	b.m = index.NewMap()
-	fill(b.m, b.keys)
 	var rd *redis
 	switch {
 	case !o.wants("redis"):
