@@ -71,6 +71,7 @@ func (r *Rpc) idleState() idle.State {
 		Awaiting: running || len(r.engine.timers.active) > 0,
 		Handlers: running,
 		Spare:    r.procs - loops.Load(),
+		Calls:    r.engine.stats.RequestsServed + r.engine.stats.Completed,
 	}
 }
 

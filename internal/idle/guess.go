@@ -108,8 +108,8 @@ func (g *guess) regular(came, limit time.Duration) bool {
 
 // measure notes the length of a spell in which the loop did as the guess said, if near: a spell
 // that is longer says nothing about the cost. In a spin, met says that the packet came in time. If
-// brief, the loop spins whatever a sleep costs.
-func (g *guess) measure(took time.Duration, near, met, brief bool) {
+// keep, the loop does as before, whatever a sleep costs: a try would be wasted.
+func (g *guess) measure(took time.Duration, near, met, keep bool) {
 	if g.tries > 0 {
 		g.try(took, near, met)
 		return
@@ -123,7 +123,7 @@ func (g *guess) measure(took time.Duration, near, met, brief bool) {
 	} else {
 		*avg += (took - *avg) / spellsOf
 	}
-	if brief {
+	if keep {
 		return
 	}
 	if g.wait--; g.wait <= 0 {
