@@ -17,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/userspace-rpc/erpc/bench/ycsb/peer"
+	"github.com/userspace-rpc/erpc/bench/ycsb/run"
 	"github.com/userspace-rpc/erpc/bench/ycsb/store"
 	"github.com/userspace-rpc/erpc/ycsb"
 )
@@ -157,30 +158,60 @@ func TestMissing(t *testing.T) {
 }
 
 // TestServerKilled: a server that is killed in the middle of a run ends it with an error that
-// counts the clients, and a load with the number of records that it took. What was measured before
-// is printed.
+// counts the clients, and what was measured before is printed.
 func TestServerKilled(t *testing.T) {
-	kill := func(c *child) {
-		begun, err := c.cpu()
-		for now := begun; err == nil && now-begun < 20*time.Millisecond; {
-			now, err = c.cpu() // it works
-		}
-		if err = errors.Join(err, c.cmd.Process.Kill()); err != nil {
-			t.Error(err)
-		}
-	}
 	c := child1(t, 300)
-	go kill(c)
-	out, err := try(t, "run -peer erpc-udp -workload b -records 300 -for 1h -warmup 0 -clients 4 "+
-		"-addr "+c.addr)
-	if err == nil || !strings.Contains(err.Error(), "4 of 4 clients gave up") ||
-		!strings.Contains(out, "read") {
-		t.Errorf("run: %v:\n%s", err, out)
+	o, err := parse(strings.Fields("run -records 300 -for 1h -warmup 0 -clients 4 -addr " + c.addr))
+	if err != nil {
+		t.Fatal(err)
 	}
-	c = child1(t, 0)
-	go kill(c)
+	spec, err := o.spec("b", o.peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := int64(0)
+	spec.Each = func(p run.Progress) {
+		if before == 0 && p.Ops > 0 {
+			before = p.Ops
+			if err := c.cmd.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	r, err := measure(t.Context(), o, o.peer, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := printResult(&out, r); err != nil || !strings.Contains(out.String(), "read") {
+		t.Errorf("%v:\n%s", err, &out)
+	}
+	err = r.Err()
+	if r.Ops() < before || err == nil || !strings.Contains(err.Error(), "4 of 4 clients gave up") {
+		t.Errorf("%d done, %d of them before the end: %v", r.Ops(), before, err)
+	}
+}
+
+// TestLoadKilled: a load into a server that is killed says how many records it took.
+func TestLoadKilled(t *testing.T) {
+	c := child1(t, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	conn, err := peer.Dial(ctx, "erpc-udp", c.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() {
+		for ctx.Err() == nil { // until the first record is there
+			if _, err := conn.Read(ctx, ycsb.AppendKey(nil, 0)); err == nil {
+				break
+			}
+		}
+		if err := c.cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+	}()
 	line := "load -peer erpc-udp -records 1000000000 -addr " + c.addr
 	err = command(ctx, strings.Fields(line), io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "records are loaded, then") || ctx.Err() != nil {
