@@ -421,6 +421,7 @@ plots: build bin/erpc-index
 	bin/erpc sim loss --seeds 1 --duration 50ms --plot docs/plots/loss.svg
 	bin/erpc sim scale --nodes 10 --threads 1,2,5 --plot docs/plots/scale.svg
 	bin/erpc sim rfp --plot docs/plots/rfp.svg
+	bin/erpc sim waiting --plot docs/plots/waiting.svg
 	bin/erpc-index sim --each 2ms --plot docs/plots/index.svg
 
 licenses: check-go

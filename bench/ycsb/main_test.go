@@ -17,6 +17,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/userspace-rpc/erpc/bench/ycsb/peer"
+	"github.com/userspace-rpc/erpc/bench/ycsb/run"
 	"github.com/userspace-rpc/erpc/bench/ycsb/store"
 	"github.com/userspace-rpc/erpc/ycsb"
 )
@@ -89,6 +90,9 @@ func child1(t *testing.T, preload int64) *child {
 	return c
 }
 
+// counted is the beginning of a run that ends after so many operations.
+const counted = "run -peer erpc-udp -for 0 -warmup 0 "
+
 // TestLoadAndRun: records are loaded over the network, a run on them finds all, and leaves JSON and
 // a log of histograms that a reader of such logs takes.
 func TestLoadAndRun(t *testing.T) {
@@ -98,8 +102,8 @@ func TestLoadAndRun(t *testing.T) {
 		t.Fatalf("%q, %v", out, err)
 	}
 	file := filepath.Join(t.TempDir(), "log.hdr")
-	out, err = try(t, "run -peer erpc-udp -workload a -records 300 -ops 900 -for 0 -warmup 0 -clients 8 "+
-		"-json -hdr "+file+" -addr "+c.addr)
+	out, err = try(t, counted+"-workload a -records 300 -ops 900 -clients 8 -json -hdr "+file+
+		" -addr "+c.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +127,7 @@ func TestLoadAndRun(t *testing.T) {
 	if seen["read"]+seen["update"] != 900 || seen["read"] == 0 || seen["update"] == 0 {
 		t.Errorf("the log has %v", seen)
 	}
-	text, err := try(t, "run -peer erpc-udp -workload e -records 300 -ops 20 -for 0 -warmup 0 -addr "+c.addr)
+	text, err := try(t, counted+"-workload e -records 300 -ops 20 -addr "+c.addr)
 	if err != nil || !strings.Contains(text, "scan") || !strings.Contains(text, "p99.9 us") {
 		t.Errorf("%v:\n%s", err, text)
 	}
@@ -142,40 +146,74 @@ func checkJSON(t *testing.T, text string, ops int64) {
 	}
 }
 
-// TestMissing: a run on records that were never loaded counts them, prints what it has measured, and
-// fails.
+// TestMissing: a run on records that were never loaded counts them, prints what it has measured,
+// and fails.
 func TestMissing(t *testing.T) {
 	c := child1(t, 100)
-	out, err := try(t, "run -peer erpc-udp -workload c -records 200 -ops 400 -for 0 -warmup 0 -addr "+c.addr)
-	if err == nil || !strings.Contains(err.Error(), " missing") || strings.HasPrefix(err.Error(), "0") || !strings.Contains(out, "read") {
+	out, err := try(t, counted+"-workload c -records 200 -ops 400 -addr "+c.addr)
+	if err == nil || !strings.Contains(err.Error(), " missing") ||
+		strings.HasPrefix(err.Error(), "0") || !strings.Contains(out, "read") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
 
 // TestServerKilled: a server that is killed in the middle of a run ends it with an error that
-// counts the clients, and a load with the number of records that it took. What was measured before
-// is printed.
+// counts the clients, and what was measured before is printed.
 func TestServerKilled(t *testing.T) {
-	kill := func(c *child) {
-		begun, err := c.cpu()
-		for now := begun; err == nil && now-begun < 20*time.Millisecond; {
-			now, err = c.cpu() // it works
-		}
-		if err = errors.Join(err, c.cmd.Process.Kill()); err != nil {
-			t.Error(err)
-		}
-	}
 	c := child1(t, 300)
-	go kill(c)
-	out, err := try(t, "run -peer erpc-udp -workload b -records 300 -for 1h -warmup 0 -clients 4 -addr "+c.addr)
-	if err == nil || !strings.Contains(err.Error(), "4 of 4 clients gave up") || !strings.Contains(out, "read") {
-		t.Errorf("run: %v:\n%s", err, out)
+	o, err := parse(strings.Fields("run -records 300 -for 1h -warmup 0 -clients 4 -addr " + c.addr))
+	if err != nil {
+		t.Fatal(err)
 	}
-	c = child1(t, 0)
-	go kill(c)
+	spec, err := o.spec("b", o.peer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := int64(0)
+	spec.Each = func(p run.Progress) {
+		if before == 0 && p.Ops > 0 {
+			before = p.Ops
+			if err := c.cmd.Process.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	r, err := measure(t.Context(), o, o.peer, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := printResult(&out, r); err != nil || !strings.Contains(out.String(), "read") {
+		t.Errorf("%v:\n%s", err, &out)
+	}
+	err = r.Err()
+	if r.Ops() < before || err == nil || !strings.Contains(err.Error(), "4 of 4 clients gave up") {
+		t.Errorf("%d done, %d of them before the end: %v", r.Ops(), before, err)
+	}
+}
+
+// TestLoadKilled: a load into a server that is killed says how many records it took.
+func TestLoadKilled(t *testing.T) {
+	c := child1(t, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = command(ctx, strings.Fields("load -peer erpc-udp -records 1000000000 -addr "+c.addr), io.Discard)
+	conn, err := peer.Dial(ctx, "erpc-udp", c.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() {
+		for ctx.Err() == nil { // until the first record is there
+			if _, err := conn.Read(ctx, ycsb.AppendKey(nil, 0)); err == nil {
+				break
+			}
+		}
+		if err := c.cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+	}()
+	line := "load -peer erpc-udp -records 1000000000 -addr " + c.addr
+	err = command(ctx, strings.Fields(line), io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "records are loaded, then") || ctx.Err() != nil {
 		t.Errorf("load: %v", err)
 	}
@@ -184,8 +222,8 @@ func TestServerKilled(t *testing.T) {
 // TestCompare: a table with the paper's figures, JSON and a drawing.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
-	out, err := try(t, "compare -workloads cf -peers grpc-tcp,erpc-udp -rounds 2 -ops 150 -for 0 -warmup 0 "+
-		"-records 200 -clients 4 -out "+dir)
+	out, err := try(t, "compare -workloads cf -peers grpc-tcp,erpc-udp -rounds 2 -ops 150 -for 0 "+
+		"-warmup 0 -records 200 -clients 4 -out "+dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +243,8 @@ func TestCompare(t *testing.T) {
 	}
 	want(t, "cells", len(cells), 4)
 	for _, c := range cells {
-		if len(c.Rounds) != 2 || c.Ratio[1] > c.Ratio[0] || c.Ratio[0] > c.Ratio[2] || c.Ratio[1] <= 0 {
+		r := c.Ratio
+		if len(c.Rounds) != 2 || r[1] <= 0 || r[1] > r[0] || r[0] > r[2] {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -30,9 +30,9 @@ type waitingCmd struct {
 	Loops    int           `default:"1" help:"Loops that share the connections, in all modes but BP; default ${default}." placeholder:"N"`
 	SpinFor  time.Duration `default:"100us" help:"How long BPEV's worker spins; default ${default}." placeholder:"TIME"`
 	Duration time.Duration `default:"500ms" help:"How long each row is measured, after half as much that does not count; default ${default}." placeholder:"TIME"`
-	Modes    string        `default:"BP,BPTS,EVENT,BPEV,adaptive" help:"Which modes; default ${default}." placeholder:"MODE,..."`
-	Rounds   int           `default:"1" help:"Measurements of each row, the modes in turns: medians and ranges; default ${default}." placeholder:"N"`
-	Client   string        `default:"adaptive" enum:"adaptive,spin" help:"How the loop of the clients waits, adaptive or spin; default ${default}." placeholder:"HOW"`
+	Modes    string        `help:"Which modes; all without it." placeholder:"MODE,..."`
+	Rounds   int           `default:"1" help:"Rounds; default ${default}." placeholder:"N"`
+	Client   string        `default:"adaptive" enum:"adaptive,spin" help:"Its loop: adaptive or spin."`
 	JSON     bool          `name:"json" help:"Print one JSON object."`
 	Serve    string        `hidden:"" help:"Be the server, in this mode, with --loops loops."`
 }
@@ -69,7 +69,10 @@ func (c *waitingCmd) Run(e *env) error {
 	if err = errors.Join(err, err2, between("--loops", c.Loops, 1, mostWaiting)); err != nil {
 		return err
 	}
-	modes := strings.Split(c.Modes, ",")
+	modes := waitingModes
+	if c.Modes != "" {
+		modes = strings.Split(c.Modes, ",")
+	}
 	for _, m := range modes {
 		if !slices.Contains(waitingModes, m) {
 			return cli.Usagef("--modes %q: want some of %v", c.Modes, waitingModes)

@@ -242,7 +242,8 @@ func (p *Policy) Work(now monotime.Time) {
 		return
 	}
 	g, spinFor := p.guess, p.cfg.SpinFor
-	took, cost := now.Sub(p.since), g.price()
+	took, price := now.Sub(p.since), g.price()
+	cost := price
 	busy := p.load.end(now, took) && p.cfg.Mode == Adaptive
 	if busy {
 		cost = max(cost, busyCost)
@@ -259,7 +260,7 @@ func (p *Policy) Work(now monotime.Time) {
 		came -= cost // when it came, not when the loop heard of it
 	}
 	soon := came <= p.worth(cost) && took <= spinFor
-	regular := !soon && p.cfg.Mode == Adaptive && g.regular(came, min(cost*regularTimes, spinFor))
+	regular := !soon && p.cfg.Mode == Adaptive && g.regular(came, min(price*regularTimes, spinFor))
 	g.count(soon, regular) // decides on the next spell
 }
 
