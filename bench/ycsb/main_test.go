@@ -98,7 +98,8 @@ func TestLoadAndRun(t *testing.T) {
 		t.Fatalf("%q, %v", out, err)
 	}
 	file := filepath.Join(t.TempDir(), "log.hdr")
-	out, err = try(t, "run -peer erpc-udp -workload a -records 300 -ops 900 -for 0 -warmup 0 -clients 8 "+
+	out, err = try(t, "run -peer erpc-udp -workload a -records 300 -ops 900 -for 0 -warmup 0 "+
+		"-clients 8 "+
 		"-json -hdr "+file+" -addr "+c.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,8 @@ func TestLoadAndRun(t *testing.T) {
 	if seen["read"]+seen["update"] != 900 || seen["read"] == 0 || seen["update"] == 0 {
 		t.Errorf("the log has %v", seen)
 	}
-	text, err := try(t, "run -peer erpc-udp -workload e -records 300 -ops 20 -for 0 -warmup 0 -addr "+c.addr)
+	text, err := try(t, "run -peer erpc-udp -workload e -records 300 -ops 20 -for 0 -warmup 0 -addr "+
+		c.addr)
 	if err != nil || !strings.Contains(text, "scan") || !strings.Contains(text, "p99.9 us") {
 		t.Errorf("%v:\n%s", err, text)
 	}
@@ -142,12 +144,14 @@ func checkJSON(t *testing.T, text string, ops int64) {
 	}
 }
 
-// TestMissing: a run on records that were never loaded counts them, prints what it has measured, and
-// fails.
+// TestMissing: a run on records that were never loaded counts them, prints what it has measured,
+// and fails.
 func TestMissing(t *testing.T) {
 	c := child1(t, 100)
-	out, err := try(t, "run -peer erpc-udp -workload c -records 200 -ops 400 -for 0 -warmup 0 -addr "+c.addr)
-	if err == nil || !strings.Contains(err.Error(), " missing") || strings.HasPrefix(err.Error(), "0") || !strings.Contains(out, "read") {
+	out, err := try(t, "run -peer erpc-udp -workload c -records 200 -ops 400 -for 0 -warmup 0 -addr "+
+		c.addr)
+	if err == nil || !strings.Contains(err.Error(), " missing") ||
+		strings.HasPrefix(err.Error(), "0") || !strings.Contains(out, "read") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
@@ -167,15 +171,18 @@ func TestServerKilled(t *testing.T) {
 	}
 	c := child1(t, 300)
 	go kill(c)
-	out, err := try(t, "run -peer erpc-udp -workload b -records 300 -for 1h -warmup 0 -clients 4 -addr "+c.addr)
-	if err == nil || !strings.Contains(err.Error(), "4 of 4 clients gave up") || !strings.Contains(out, "read") {
+	out, err := try(t, "run -peer erpc-udp -workload b -records 300 -for 1h -warmup 0 -clients "+
+		"4 -addr "+c.addr)
+	if err == nil || !strings.Contains(err.Error(), "4 of 4 clients gave up") ||
+		!strings.Contains(out, "read") {
 		t.Errorf("run: %v:\n%s", err, out)
 	}
 	c = child1(t, 0)
 	go kill(c)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = command(ctx, strings.Fields("load -peer erpc-udp -records 1000000000 -addr "+c.addr), io.Discard)
+	err = command(ctx, strings.Fields("load -peer erpc-udp -records 1000000000 -addr "+c.addr),
+		io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "records are loaded, then") || ctx.Err() != nil {
 		t.Errorf("load: %v", err)
 	}
@@ -184,7 +191,8 @@ func TestServerKilled(t *testing.T) {
 // TestCompare: a table with the paper's figures, JSON and a drawing.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
-	out, err := try(t, "compare -workloads cf -peers grpc-tcp,erpc-udp -rounds 2 -ops 150 -for 0 -warmup 0 "+
+	out, err := try(t, "compare -workloads cf -peers grpc-tcp,erpc-udp -rounds 2 -ops 150 -for 0 "+
+		"-warmup 0 "+
 		"-records 200 -clients 4 -out "+dir)
 	if err != nil {
 		t.Fatal(err)

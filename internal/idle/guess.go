@@ -30,8 +30,8 @@ const (
 
 // guess says whether the loop is to spin in the next spell: most of the last packets came within
 // the time that is worth spinning, or those that did not came regularly, within a longer one. These
-// times depend on the cost of a sleep: how much longer a spell takes if the loop sleeps at once than
-// if it spins. Tries measure this: now and then the loop does the opposite for some spells.
+// times depend on the cost of a sleep: how much longer a spell takes if the loop sleeps at once
+// than if it spins. Tries measure this: now and then the loop does the opposite for some spells.
 type guess struct {
 	spin  bool // in the next spell
 	score int
@@ -96,7 +96,8 @@ func (g *guess) count(soon, regular bool) {
 }
 
 // regular notes when a packet came that did not come soon. It reports whether that was not
-// much later than usual, and not beyond the limit. Packets that come at random do so too rarely to count.
+// much later than usual, and not beyond the limit. Packets that come at random do so too rarely to
+// count.
 func (g *guess) regular(came, limit time.Duration) bool {
 	ok := came <= min(limit, g.usual+g.usual/2)
 	if g.usual == 0 {

@@ -32,8 +32,8 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// TestRegular: thirty regular packets in a row are enough, and then two odd ones are too many unless
-// fifteen others come between them. Those that come soon do not count.
+// TestRegular: thirty regular packets in a row are enough, and then two odd ones are too many
+// unless fifteen others come between them. Those that come soon do not count.
 func TestRegular(t *testing.T) {
 	var g guess
 	g.init(false)
