@@ -2,6 +2,8 @@
 #
 #   GO         the go command
 #   FUZZTIME   how long each fuzz target runs
+#   FUZZJOBS   fuzz targets that run side by side; as many as cores without it
+#   FUZZ       a folder whose fuzz targets run; all without it
 #   BENCHTIME  how long each Go benchmark runs in make bench; its other measurements go with it
 #   TRANSPORTS what make bench measures erpc over, with commas between them
 #   ROWS       the rows of make bench-goroutines, with commas between them; all without it
@@ -23,10 +25,13 @@
 #   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
 #   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
 #   GOTEST     further flags for go test, such as -count=1 or -v
+#   RACED      modules of make race; without it all but bench/ and the browser's
 #   JOBS       modules that are tested side by side; half of the cores without it
 
 GO        ?= go
 FUZZTIME  ?= 10s
+FUZZJOBS  ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ      ?=
 BENCHTIME ?= 200ms
 TRANSPORTS ?= udp
 ROWS      ?=
@@ -74,6 +79,11 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.14.3
 
 # Modules side by side: a job for two cores, since go test and go vet use two themselves.
 JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n / 2)) || echo 1)
+
+# The race detector looks at the library and its commands. Programs that measure, and a browser's
+# test, have few goroutines of their own, and their dependencies take minutes to compile for it. No
+# vet there: make vet and make test have the same source.
+RACED ?= $(filter-out ./bench/% %/browsertest,$(MODULES))
 
 # each,NAME,COMMAND runs a shell command in every module. It goes on when one fails, and fails at
 # the end. The output is in out/NAME too.
@@ -154,7 +164,10 @@ test: check-go
 race: check-go
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
-	@$(call each,race,$(GO) test $(GOTEST) -race -short ./...)
+	@status=0; \
+	scripts/modules $(JOBS) out/race "$(RACED)" '$(GO) test $(GOTEST) -race -short -vet=off ./...' || status=1; \
+	$(GO) run ./scripts/budget -times 2 out/race/*.log || status=1; \
+	exit $$status
 
 # Fixed seeds are in make test; these begin elsewhere each hour. A failure names its seed.
 SEEDS_ARGS = -count=1 -timeout 0 -run TestSeeds -for $(SEEDTIME) -from $(FROM)
@@ -199,16 +212,9 @@ test-rdma: check-go
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses' ./erpc/udptest
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run "TestUd|TestDoctorVerbs" ./cmd/erpc
 
-# The targets are found by name, so that a new one needs no line here.
+# One target for each core. FUZZ=./wire runs those of a folder.
 fuzz: check-go
-	@set -e; found=0; \
-	for t in $$(grep -rEo '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's/:func /:/' | sort -u); do \
-		file=$${t%%:*}; name=$${t##*:}; found=$$((found+1)); \
-		echo "[$$(dirname $$file)] $$name for $(FUZZTIME)"; \
-		(cd "$$(dirname $$file)" && $(CURDIR)/scripts/fuzz-one "$(GO)" "$$name" $(FUZZTIME)); \
-	done; \
-	test $$found -gt 0 || { echo 'make fuzz: no fuzz target found' >&2; exit 1; }; \
-	echo "$$found fuzz targets ran"
+	@scripts/fuzz "$(GO)" $(FUZZTIME) $(FUZZJOBS) $(FUZZ)
 
 lint: fmt vet house cross staticcheck
 
@@ -223,15 +229,16 @@ vet: check-go
 house: check-go
 	$(GO) test -count=1 ./internal/lint
 
-# vet also type-checks the tests of each system, which build does not.
+# vet also type-checks the tests of each system, which build does not. Programs that measure are for
+# this one.
 cross: check-go
 	@set -e; for m in $(MODULES); do \
 		echo "[$$m] build without cgo"; (cd "$$m" && CGO_ENABLED=0 $(GO) build ./...); \
-		for p in $(CROSS); do \
-			echo "[$$m] build and vet for $$p"; \
-			(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
-		done; \
 	done
+	@set -e; for m in $(filter-out ./bench/%,$(MODULES)); do for p in $(CROSS); do \
+		echo "[$$m] build and vet for $$p"; \
+		(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
+	done; done
 
 # Skipped where it cannot be fetched, except in CI.
 staticcheck: check-go
