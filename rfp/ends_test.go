@@ -46,10 +46,11 @@ func TestReplyLost(t *testing.T) {
 			w.s.Poll(1)
 		}
 		w.c.Poll(1)
-		if len(errs) != 2 || !errors.Is(errs[0], onesided.ErrPeer) || !errors.Is(errs[1], onesided.ErrPeer) {
+		gone := func(err error) bool { return errors.Is(err, onesided.ErrPeer) }
+		if len(errs) != 2 || !gone(errs[0]) || !gone(errs[1]) {
 			t.Errorf("%s: calls ended with %v, want ErrPeer twice", name, errs)
 		}
-		if st := w.s.Stats(); w.s.Links() != 0 || st.Ended != 1 || !errors.Is(w.c.Err(), onesided.ErrPeer) {
+		if st := w.s.Stats(); w.s.Links() != 0 || st.Ended != 1 || !gone(w.c.Err()) {
 			t.Errorf("%s: %d links, %+v, the client has %v", name, w.s.Links(), st, w.c.Err())
 		}
 	}
@@ -70,7 +71,9 @@ func TestFullLink(t *testing.T) {
 	b.c.Poll(1)
 	b.x.take()
 	b.c.Poll(1)
-	a.s.Handle(1, func(req, resp []byte) ([]byte, error) { return append(resp, req[0], req[0]^0x5a), nil })
+	a.s.Handle(1, func(req, resp []byte) ([]byte, error) {
+		return append(resp, req[0], req[0]^0x5a), nil
+	})
 	a.y.full = true
 	a.send()
 	a.toServer()

@@ -239,10 +239,7 @@ func (c *Client) missed(i int) {
 	case tooOften:
 		c.ask(i)
 	default:
-		c.plan(i, c.now.Add(max(m.process/4, 0)))
-	}
-	if s.next <= c.now {
-		c.read(i)
+		c.plan(i, c.now.Add(max(m.process/4, 0))) // Poll posts it, this one if it is due
 	}
 }
 

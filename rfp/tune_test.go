@@ -40,7 +40,7 @@ func TestTune(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.R != 3 || got.F != c.f || got.SwitchTime != 6500*time.Nanosecond || got.Most != 5 ||
-			got.Low != 256 || got.High != 512 {
+			got.Low != 256 || got.High != 512 || len(got.Table) != 5*5 {
 			t.Errorf("%v: R %d, F %d, switch %v, %d, %d to %d", c.sizes, got.R, got.F, got.SwitchTime,
 				got.Most, got.Low, got.High)
 		}

@@ -92,7 +92,8 @@ func (w *workload) dialRc(path string, own, peer []onesided.Spec) (onesided.Link
 }
 
 // listenRc makes a listener for one link, and has use called with that.
-func (s *server) listenRc(path string, own, peer []onesided.Spec, use func(onesided.Link) error) error {
+func (s *server) listenRc(path string, own, peer []onesided.Spec,
+	use func(onesided.Link) error) error {
 	ln, err := net.Listen("unix", path)
 	if err != nil {
 		return err

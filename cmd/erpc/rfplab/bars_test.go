@@ -19,7 +19,7 @@ func (c *Curve) line(t *testing.T, name string) Line {
 	return Line{}
 }
 
-// at returns the height of a line at x, between its points too. Behind the last one it goes on level.
+// at returns the height of a line at x, between its points too. Behind the last one it stays.
 func (l *Line) at(t *testing.T, x float64) float64 {
 	t.Helper()
 	for i, p := range l.Points {

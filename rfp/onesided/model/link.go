@@ -139,9 +139,9 @@ func (l *Link) Break(why error) {
 	l.peer.fail(why)
 }
 
-// BreakQueue puts the queue pair of this side into the error state. Nobody is told: this side learns
-// it from the first operation under way or posted later, by Poll, and the peer from its own, which
-// are not answered.
+// BreakQueue puts the queue pair of this side into the error state. Nobody is told: this side
+// learns it from the first operation under way or posted later, by Poll, and the peer from its own,
+// which are not answered.
 func (l *Link) BreakQueue() {
 	l.broken = true
 	l.flush()

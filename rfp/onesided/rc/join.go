@@ -28,8 +28,8 @@ const (
 	maxReads  = 16
 )
 
-// patience is how long a side waits for the other's part of the handshake. Tests wait for longer, as
-// their guest may stand still.
+// patience is how long a side waits for the other's part of the handshake. Tests wait for longer,
+// as their guest may stand still.
 var patience = 5 * time.Second
 
 // card is what a side tells the other.

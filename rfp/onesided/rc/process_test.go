@@ -8,9 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/rfp"
 	"github.com/userspace-rpc/erpc/rfp/onesided"
 )
@@ -147,7 +147,7 @@ func (e *echoes) step() error {
 // rest leaves the core to the kernel's own work on packets after a poll that found nothing.
 func rest(found int) {
 	if found == 0 {
-		time.Sleep(20 * time.Microsecond)
+		sys.Yield()
 	}
 }
 
