@@ -2,18 +2,14 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index/client"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/auto"
-	"github.com/userspace-rpc/erpc/transport/shm"
-	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // netFlags choose the network path.
@@ -24,24 +20,10 @@ type netFlags struct {
 
 // listen opens an endpoint; addr "" is any.
 func (f *netFlags) listen(addr string) (transport.Transport, error) {
-	if addr == "" && f.Transport != "shm" {
-		addr = ":0"
-	}
-	var tr transport.Transport
-	var err error
-	switch f.Transport {
-	case "udp":
-		tr, err = udp.Listen(addr, udp.Config{})
-	case "shm":
-		tr, err = shm.Listen(strings.TrimPrefix(addr, "shm:"), shm.Config{})
-	case "auto":
-		tr, err = auto.Listen(addr, auto.Config{})
-	default:
-		return nil, cli.Usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = fmt.Errorf("cannot listen on %s: %w; choose another --addr", addr, err)
+	tr, err := loadgen.Listen(f.Transport, addr)
+	var unknown *loadgen.UnknownError
+	if errors.As(err, &unknown) {
+		return nil, cli.Usagef("%v", err)
 	}
 	return tr, err
 }

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 
-	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/kv/client"
 	"github.com/userspace-rpc/erpc/kv/herd/rdma"
 	"github.com/userspace-rpc/erpc/kv/message"
@@ -28,17 +27,14 @@ type path interface {
 // sessions are the path over erpc.
 type sessions struct {
 	*client.Loop
-	nexus *erpc.Nexus
-	rpc   *erpc.Rpc
+	*loadgen.Endpoint
 }
 
-func (p *sessions) Run(until func() bool) error { return p.rpc.Run(until) }
-func (p *sessions) Wake()                       { p.rpc.Wake() }
-
-func (p *sessions) Close() error { return errors.Join(p.rpc.Close(), p.nexus.Close()) }
+func (p *sessions) Run(until func() bool) error { return p.Rpc.Run(until) }
+func (p *sessions) Wake()                       { p.Rpc.Wake() }
 
 func (p *sessions) Pass() error {
-	_, err := p.rpc.RunOnce()
+	_, err := p.Rpc.RunOnce()
 	return err
 }
 
