@@ -40,7 +40,8 @@ func largeMessages(t *testing.T) []proto.Message {
 			ResponseStatus: &testpb.EchoStatus{Code: 2, Message: string(filled(200 << 10))}},
 		&testpb.StreamingOutputCallResponse{Payload: body(12 << 20)},
 		any, wrapperspb.Bytes(filled(2 << 20)), unknown, structpb.NewListValue(list), nested,
-		&descriptorpb.UninterpretedOption{StringValue: filled(300 << 10), AggregateValue: proto.String("a")},
+		&descriptorpb.UninterpretedOption{StringValue: filled(300 << 10),
+			AggregateValue: proto.String("a")},
 	}
 }
 

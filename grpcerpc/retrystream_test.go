@@ -151,7 +151,9 @@ func TestStreamRetry(t *testing.T) {
 	with := pb.NewGreeterClient(connect(t, addr, grpcerpc.WithDefaultServiceConfig(retries)))
 	without := pb.NewGreeterClient(connect(t, addr, grpcerpc.WithDefaultServiceConfig(retries),
 		grpcerpc.WithDisableRetry()))
-	want := map[string][]string{"server": {"a", "a", "a"}, "both": {"a", "b", "c"}, "client": {"abc"}}
+	want := map[string][]string{
+		"server": {"a", "a", "a"}, "both": {"a", "b", "c"}, "client": {"abc"},
+	}
 	var finished atomic.Int32
 	onFinish := grpc.OnFinish(func(error) { finished.Add(1) })
 	for _, c := range []struct {
