@@ -20,6 +20,7 @@ type line struct {
 	Bytes     int            `json:"bytes"`              // of the packet, header included
 	Captured  *int           `json:"captured,omitempty"` // of these, if not all
 	Malformed string         `json:"malformed,omitempty"`
+	Sealed    *sealedLine    `json:"sealed,omitempty"` // of a packet that a key log opened
 	Header    *lineHeader    `json:"header,omitempty"`
 	Op        string         `json:"op,omitempty"`
 	Body      map[string]any `json:"body,omitempty"` // of a MGMT or an ERR; a bundle's header
@@ -41,8 +42,9 @@ type lineHeader struct {
 	Field   uint16   `json:"hold_field"`
 	Try     *int     `json:"try,omitempty"`
 	HoldNS  *int64   `json:"hold_ns,omitempty"`
-	Hold    string   `json:"hold,omitempty"`    // "long" or "unclear" if there should be a time and is none
-	LeftNS  *int64   `json:"left_ns,omitempty"` // until the client gives the request up
+	// "long" or "unclear" if there should be a time and is none
+	Hold   string `json:"hold,omitempty"`
+	LeftNS *int64 `json:"left_ns,omitempty"` // until the client gives the request up
 }
 
 // fill takes the fields of a sound packet; whole says that nothing of it was cut off.
@@ -267,6 +269,9 @@ func (l *line) text() string {
 		parts = append(parts, l.details...)
 	} else {
 		add("bytes=%d why=%q", l.Bytes, l.Malformed)
+	}
+	if l.Sealed != nil {
+		add("counter=%d phase=%d", l.Sealed.Counter, l.Sealed.Phase)
 	}
 	if l.Captured != nil {
 		add("captured=%d", *l.Captured)
