@@ -112,7 +112,7 @@ func (cc *ClientConn) send(
 	}
 	t := tries.Get().(*unaryTry)
 	defer t.free()
-	t.cc, t.info, t.link, t.watch, t.args, t.reply = cc, c, l, w, args, reply
+	t.cc, t.info, t.link, t.watch, t.args, t.reply = cc, c, l, *w, args, reply
 	if err = t.prepare(); err != nil {
 		return a, false, err
 	}

@@ -25,15 +25,15 @@ const retries = `{"methodConfig": [{"name": [{"service": "helloworld.Greeter"}],
 type unsteady struct {
 	pb.UnimplementedGreeterServer
 	streams atomic.Int32
-	enough  int32
-	late    bool // it answers before it fails
+	enough  atomic.Int32
+	late    atomic.Bool // it answers before it fails
 }
 
 func (u *unsteady) fails(send func(*pb.HelloReply) error) error {
-	if u.streams.Add(1) >= u.enough {
+	if u.streams.Add(1) >= u.enough.Load() {
 		return nil
 	}
-	if u.late {
+	if u.late.Load() {
 		if err := send(&pb.HelloReply{Message: "first"}); err != nil {
 			return err
 		}
@@ -151,7 +151,9 @@ func TestStreamRetry(t *testing.T) {
 	with := pb.NewGreeterClient(connect(t, addr, grpcerpc.WithDefaultServiceConfig(retries)))
 	without := pb.NewGreeterClient(connect(t, addr, grpcerpc.WithDefaultServiceConfig(retries),
 		grpcerpc.WithDisableRetry()))
-	want := map[string][]string{"server": {"a", "a", "a"}, "both": {"a", "b", "c"}, "client": {"abc"}}
+	want := map[string][]string{
+		"server": {"a", "a", "a"}, "both": {"a", "b", "c"}, "client": {"abc"},
+	}
 	var finished atomic.Int32
 	onFinish := grpc.OnFinish(func(error) { finished.Add(1) })
 	for _, c := range []struct {
@@ -176,7 +178,8 @@ func TestStreamRetry(t *testing.T) {
 			}
 			finished.Store(0)
 			u.streams.Store(0)
-			u.enough, u.late = c.enough, c.late
+			u.enough.Store(c.enough)
+			u.late.Store(c.late)
 			got, err := run()
 			if status.Code(err) != c.code || u.streams.Load() != c.streams || finished.Load() != 1 {
 				t.Errorf("%s, %s: %v after %d streams, finished %d times", c.name, kind, err,
@@ -192,7 +195,8 @@ func TestStreamRetry(t *testing.T) {
 // TestStreamRetryHeader: Header waits for that of the stream that goes on.
 func TestStreamRetryHeader(t *testing.T) {
 	checkLeaks(t)
-	u := &unsteady{enough: 3}
+	u := new(unsteady)
+	u.enough.Store(3)
 	_, addr := serve(t, u, grpcerpc.StreamInterceptor(func(srv any, ss grpc.ServerStream,
 		_ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		if u.streams.Load() == 2 {

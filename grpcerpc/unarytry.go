@@ -18,7 +18,7 @@ type unaryTry struct {
 	cc          *ClientConn
 	info        *callInfo
 	link        *link
-	watch       *watch
+	watch       watch
 	args, reply any
 	head        []byte        // of the request: token and Head
 	size        int           // of the message

@@ -50,6 +50,8 @@
 // wait, the server repeats the answer, which stays until that ends. So either the client does not
 // wait any more, or several packets in a row were lost. Then its next one is answered with an
 // error, which says whether the handler ran; it does not run again.
+// After an absence of its own an endpoint gives nothing up until clients had hasteFactor times
+// RTOMax to ask.
 //
 // # Numbers
 //

@@ -17,6 +17,8 @@ type Memory struct {
 	patient time.Duration // until a slot gives up
 	hasty   time.Duration // the same when memory is scarce
 	list    held          // the head of a ring; next is looked at next
+	behind  bool          // Expire has left slots that it was to look at
+	back    monotime.Time // when this side came back from an absence
 }
 
 // held is what a slot is known by whose memory waits for its client: an unfinished request, or a
@@ -55,23 +57,33 @@ func (m *Memory) Next() monotime.Time {
 }
 
 // Expire lets slots give up that were not asked for in time. Scarce says that memory is.
+//
+// It is called when Next says so. If that is long ago this side was away: stopped, or without a
+// processor. What clients sent meanwhile may be unread, and those on the same machine may have been
+// away too. So nothing is given up until they had time to ask.
 func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
 	span := m.patient
 	if scarce {
 		span = m.hasty
 	}
+	if x := m.list.next; x != &m.list && !m.behind && now.Sub(x.look) >= m.hasty/2 {
+		m.back = now
+	}
+	m.behind = false
+	asks := m.back == 0 || now.Sub(m.back) >= m.hasty // clients had time to
 	for range looks {
 		x := m.list.next
 		if x == &m.list || x.look > now {
 			return
 		}
-		if now.Sub(x.asked) >= span && !x.sl.late { // what is late is repeated to who waits
+		if asks && now.Sub(x.asked) >= span && !x.sl.late { // what is late is repeated to who waits
 			x.sv.giveUp(x.sl, out)
 			continue
 		}
 		x.unlink()
 		m.append(x, now)
 	}
+	m.behind = true
 }
 
 // append puts x behind the others. It is looked at several times before it may give up, so that

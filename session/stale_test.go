@@ -286,12 +286,76 @@ func TestExpireIsBounded(t *testing.T) {
 			g.packet(sv, 8+slot, 5000, 0)
 		}
 	}
-	g.now = g.now.Add(g.mem.patient)
+	for end := g.now.Add(g.mem.patient); g.now < end; {
+		if g.now = g.now.Add(g.mem.hasty / 4); g.now < end {
+			g.mem.Expire(g.now, false, g.out)
+			g.mem.Expire(g.now, false, g.out)
+		}
+	}
 	for i := range 3 {
 		g.mem.Expire(g.now, false, g.out)
 		if want := min(uint64(i+1), 2) * looks; g.stats.StaleRequests != want {
 			t.Errorf("call %d: %d requests ended, want %d", i, g.stats.StaleRequests, want)
 		}
+	}
+	g.close()
+}
+
+// TestExpireAfterAbsence: an endpoint that was stopped holds nothing against its clients: what they
+// asked for meanwhile may be unread, and they may have been stopped with it. They get the time to
+// ask. Those that do not ask then have waited long enough.
+func TestExpireAfterAbsence(t *testing.T) {
+	for _, scarce := range []bool{false, true} {
+		g := newHoard(t, 1, 1<<30, hoardParams)
+		sv, span := g.svs[0], g.mem.patient
+		if scarce {
+			span = g.mem.hasty
+		}
+		g.all(sv, 8, 100)
+		if err := g.respond(sv, 0, 5000); err != nil {
+			t.Fatal(err)
+		}
+		g.packet(sv, 9, 5000, 0) // a request that is not complete
+		for range 3 {            // absences
+			g.now = g.now.Add(10 * g.mem.patient)
+			g.mem.Expire(g.now, scarce, g.out)
+			g.expire(g.mem.hasty-ms, scarce)
+			if g.stats.StaleResponses+g.stats.StaleRequests != 0 {
+				t.Fatalf("scarce %v: given up after an absence", scarce)
+			}
+			g.packet(sv, 8, 100, 0)
+			g.packet(sv, 9, 5000, 1)
+			g.expire(span-ms, scarce)
+		}
+		if g.stats.StaleResponses+g.stats.StaleRequests != 0 {
+			t.Errorf("scarce %v: given up though the client asked", scarce)
+		}
+		g.expire(250*ms, scarce)
+		if g.stats.StaleResponses != 1 || g.stats.StaleRequests != 1 {
+			t.Errorf("scarce %v: %d responses, %d requests ended", scarce, g.stats.StaleResponses,
+				g.stats.StaleRequests)
+		}
+		g.now = g.now.Add(ms)
+		g.wantError(sv, 8, 100, 0, textOf(ResponseGone))
+		g.close()
+	}
+}
+
+// TestExpireBehind: an endpoint that has more to look at than it looks at is not taken for one that
+// was away, and gives up what nobody asks for.
+func TestExpireBehind(t *testing.T) {
+	g := newHoard(t, 8*looks/8, 1<<30, hoardParams)
+	for _, sv := range g.svs {
+		for slot := range uint64(8) {
+			g.packet(sv, 8+slot, 5000, 0)
+		}
+	}
+	for end := g.now.Add(g.mem.patient + 4*g.mem.hasty); g.now < end; {
+		g.now = g.now.Add(g.mem.hasty / 8)
+		g.mem.Expire(g.now, false, g.out)
+	}
+	if want := uint64(8 * looks); g.stats.StaleRequests != want {
+		t.Errorf("%d requests ended of %d", g.stats.StaleRequests, want)
 	}
 	g.close()
 }

@@ -61,8 +61,9 @@ func (r *rooms) Join(s grpc.BidiStreamingServer[pb.Line, pb.Line]) error {
 }
 
 // hear takes what a member says.
-func (r *rooms) hear(s grpc.BidiStreamingServer[pb.Line, pb.Line], first *pb.Line,
-	m *member) error {
+func (r *rooms) hear(
+	s grpc.BidiStreamingServer[pb.Line, pb.Line], first *pb.Line, m *member,
+) error {
 	if first.GetText() != "" {
 		r.say(first.GetRoom(), &pb.Line{Name: m.name, Text: first.GetText()})
 	}

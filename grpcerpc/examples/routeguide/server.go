@@ -126,6 +126,7 @@ func distance(a, b *pb.Point) float64 {
 	rad := func(x int32) float64 { return float64(x) / 1e7 * math.Pi / 180 }
 	latA, latB := rad(a.GetLatitude()), rad(b.GetLatitude())
 	north, east := latB-latA, rad(b.GetLongitude())-rad(a.GetLongitude())
-	h := math.Pow(math.Sin(north/2), 2) + math.Cos(latA)*math.Cos(latB)*math.Pow(math.Sin(east/2), 2)
+	h := math.Pow(math.Sin(north/2), 2) +
+		math.Cos(latA)*math.Cos(latB)*math.Pow(math.Sin(east/2), 2)
 	return 2 * radius * math.Asin(math.Sqrt(min(h, 1)))
 }
