@@ -16,6 +16,8 @@
 #   HOSTILETIME  how long each test of make hostile makes trouble
 #   SOAK       how long make soak goes on
 #   HOSTILESEED  the seed of its choices; a new one without it
+#   CHAOSTIME  how long make raft-chaos makes trouble
+#   CHAOSSEED  the seed of its choices; a new one without it
 #   SEEDTIME   how long make seeds runs each simulator
 #   FROM       its first seed; changes with the date without it
 #   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
@@ -39,6 +41,8 @@ WORKERS   ?= 0
 HOSTILETIME ?= 3m
 SOAK      ?= 1h
 HOSTILESEED ?= 0
+CHAOSTIME ?= 10m
+CHAOSSEED ?= 0
 SEEDTIME  ?= 10m
 FROM      ?= $(shell date +%Y%m%d%H)0000
 KINDS     ?=
@@ -77,7 +81,7 @@ each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: help build demo test race seeds hostile soak soak-tls fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile grpc-demo raft-demo index-demo index-oracle kv-demo bench-herd bench-kv bench-index bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-kv bench-index bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -98,10 +102,12 @@ help:
 	@echo 'make bench-tcp        ... beside echoes over plain TCP and UDP, with 60 and 512 in flight'
 	@echo 'make bench-goroutines Client and Server beside other libraries in many situations; ROWS'
 	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
+	@echo 'make bench-tls        secure sessions beside plain ones and grpc-go with TLS, and their handshakes'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make watch-demo       a server, a load and a web page that shows them; WATCHFLAGS'
 	@echo 'make grpc-demo        the same stubs over grpc-go and over grpcerpc, UDP and shared memory: a table'
 	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
+	@echo 'make raft-chaos       replicas that are killed, stopped, cut off and replaced for CHAOSTIME ($(CHAOSTIME))'
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
 	@echo 'make kv-demo          a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
 	@echo 'make rfp-demo         a key-value store whose answers are fetched, beside five other ways: a table'
@@ -266,6 +272,9 @@ bench-goroutines: build bin/peers
 bench-hostile:
 	scripts/bench-hostile
 
+bench-tls:
+	scripts/bench-tls
+
 bench-raw: build bin/peers
 	bin/peers raw -dir out/bench-raw -runs $(RUNS) -args "$(RAWFLAGS)"
 
@@ -286,6 +295,12 @@ grpc-demo: bin/grpc-demo
 raft-demo: bin/raft-kv
 	bin/raft-kv demo
 	bin/raft-kv demo --durable
+
+# As root each replica has a network namespace, else a proxy is between them. make test runs both for
+# some seconds. A failure prints its CHAOSSEED.
+raft-chaos: check-go
+	cd raft-example && $(GO) test $(GOTEST) ./raft-kv -count=1 -v -timeout 0 -run '^TestChaos$$' \
+		-chaos.for $(CHAOSTIME) -chaos.seed $(CHAOSSEED)
 
 bench-raft: bin/raft-kv bin/raftstore
 	bin/raft-kv bench --placement spread

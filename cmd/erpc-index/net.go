@@ -8,6 +8,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index/client"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/secure"
 	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -16,10 +17,14 @@ import (
 type netFlags struct {
 	Transport string `default:"udp" help:"${transport_help}" placeholder:"NAME"`
 	JSON      bool   `name:"json" help:"Print one JSON object."`
+	secure.Flags
 }
 
-// listen opens an endpoint; addr "" is any.
+// listen opens an endpoint; addr "" is any. The files of keys are loaded first.
 func (f *netFlags) listen(addr string) (transport.Transport, error) {
+	if err := f.Load(); err != nil {
+		return nil, err
+	}
 	tr, err := loadgen.Listen(f.Transport, addr)
 	var unknown *loadgen.UnknownError
 	if errors.As(err, &unknown) {
@@ -89,6 +94,9 @@ func (f *clientFlags) dial(e *cli.Env) (*client.Client, func() error, error) {
 	return c, loop.Close, nil
 }
 
+// config is that of a client, once the files of keys are loaded.
 func (f *clientFlags) config() erpc.Config {
-	return erpc.Config{NoHugepages: true, Timing: erpc.Timing{ConnectTimeout: f.Timeout}}
+	cfg := erpc.Config{NoHugepages: true, Timing: erpc.Timing{ConnectTimeout: f.Timeout}}
+	f.Apply(&cfg)
+	return cfg
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/secure"
 	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/kv/client"
 	"github.com/userspace-rpc/erpc/transport"
@@ -20,10 +21,14 @@ type netFlags struct {
 	Transport string `default:"udp" help:"${transport_help}" placeholder:"NAME"`
 	Iface     string `help:"${iface_help}" placeholder:"DEVICE"`
 	JSON      bool   `name:"json" help:"Print one JSON object."`
+	secure.Flags
 }
 
-// listen opens an endpoint; addr "" is any.
+// listen opens an endpoint; addr "" is any. The files of keys are loaded first.
 func (f *netFlags) listen(addr string) (transport.Transport, error) {
+	if err := f.Load(); err != nil {
+		return nil, err
+	}
 	tr, err := loadgen.Listen(f.Transport, addr, loadgen.Kind{Name: "ud",
 		Listen: func(addr string) (transport.Transport, error) {
 			return ud.Listen(addr, ud.Config{Device: f.Iface})
@@ -88,6 +93,9 @@ func (f *clientFlags) dial(e *cli.Env) (*client.Client, func() error, error) {
 	return c, func() error { return errors.Join(c.Close(), loop.Close()) }, nil
 }
 
+// config is that of a client, once the files of keys are loaded.
 func (f *clientFlags) config() erpc.Config {
-	return erpc.Config{NoHugepages: true, Timing: erpc.Timing{ConnectTimeout: f.Timeout}}
+	cfg := erpc.Config{NoHugepages: true, Timing: erpc.Timing{ConnectTimeout: f.Timeout}}
+	f.Apply(&cfg)
+	return cfg
 }

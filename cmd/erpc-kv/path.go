@@ -61,6 +61,12 @@ func (f *designFlags) check() error {
 	return cli.Usagef("design %q is unknown; there are erpc, herd, send and write", f.Design)
 }
 
+// errPlain refuses keys for queue pairs.
+func errPlain(design string) error {
+	return cli.Usagef("design %s sends everything in the clear: keys and certificates are for erpc",
+		design)
+}
+
 // connect opens a way to the servers, for so many operations at a time.
 func connect(
 	e *cli.Env, f *clientFlags, by *designFlags, depth int, keys *keyset,
@@ -73,6 +79,9 @@ func connect(
 	}
 	d = &drive{ctx: e.Ctx, keys: keys, value: make([]byte, keys.value)}
 	d.onGet, d.onPut = d.got, d.stored
+	if by.Design != "erpc" && f.Wanted() {
+		return nil, errPlain(by.Design)
+	}
 	if by.Design == "erpc" {
 		d.path, err = f.sessions(e, depth)
 	} else {

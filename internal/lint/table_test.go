@@ -88,6 +88,10 @@ var table = []row{
 	{path: "internal/cli/clitest", may: []string{"internal/cli"}, traits: suite},
 	{path: "internal/loadgen", may: []string{"erpc", "transport", "transport/udp", "transport/shm",
 		"transport/auto", "internal/monotime"}, traits: mayClock}, // of commands and benchmarks
+	{path: "internal/cli/secure", may: []string{"erpc", "internal/cli", "security",
+		"security/chacha"}},
+	{path: "internal/cli/secure/securetest", may: []string{"internal/cli", "security/sectest"},
+		traits: suite},
 	{path: "internal/cpuquota", may: []string{"internal/monotime"}},
 	{path: "internal/idle", may: []string{"internal/monotime"}, traits: pure},
 	{path: "internal/cmac", traits: pure},

@@ -49,7 +49,11 @@ type job struct {
 // OpenFiles opens the durable log in a folder, or makes it: then the replica begins with
 // boot. It completes cfg: Log, Start and Disk. Errors: those of package wal.
 func OpenFiles(path string, cfg *Config, boot replica.Start) (*Files, error) {
-	dir, s, err := wal.Open(path, wal.Identity{Cluster: cfg.Cluster, Replica: cfg.ID, Log: NewLogID()})
+	open := wal.Open
+	if cfg.Volatile {
+		open = wal.OpenVolatile
+	}
+	dir, s, err := open(path, wal.Identity{Cluster: cfg.Cluster, Replica: cfg.ID, Log: NewLogID()})
 	if err != nil {
 		return nil, advise(err, path, cfg.ID)
 	}

@@ -44,6 +44,9 @@ type Config struct {
 	Start replica.Start
 	// Disk makes the log durable; nil: in memory only.
 	Disk Disk
+	// Volatile makes OpenFiles take wal.OpenVolatile, for tests: then the end of the process is to
+	// the log what a power failure is.
+	Volatile bool
 	// Clock returns the time, which never goes backwards. Default: the system's.
 	Clock func() monotime.Time
 	// MaxSnapshot bounds the bytes of a received snapshot. Default just under 2 GiB, the most
@@ -92,7 +95,8 @@ type Node struct {
 	peers   map[uint64]*peer
 	known   identities
 	touched []*peer // with something to send or to answer
-	waiting slots   // requests that wait for Host.Answer, by tag
+	parser  replica.Parser
+	waiting slots // requests that wait for Host.Answer, by tag
 	err     error
 
 	busy   bool // something was processed in this pass, or nothing shall be before its end

@@ -134,7 +134,7 @@ func (n *Node) onRaft(req erpc.ReqHandle) {
 // step steps the messages in body, all or none.
 func (n *Node) step(p *peer, body []byte) error {
 	for rest := body; len(rest) > 0; {
-		m, after, err := replica.ParseMessage(rest)
+		m, after, err := n.parser.Parse(rest)
 		if err != nil || m.GetFrom() != p.id || m.GetTo() != n.cfg.ID {
 			return errors.Join(ErrBadMessage, err)
 		}
@@ -145,7 +145,7 @@ func (n *Node) step(p *peer, body []byte) error {
 		rest = after
 	}
 	for len(body) > 0 {
-		m, after, _ := replica.ParseMessage(body)
+		m, after, _ := n.parser.Parse(body)
 		n.take(m)
 		body = after
 	}

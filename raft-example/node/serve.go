@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -76,7 +77,8 @@ func (n *Node) onStatus(req erpc.ReqHandle) {
 	_ = req.RespondBytes(b)
 }
 
-// Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv.
+// Admin is a request of TypeAdmin, as JSON. Its answer is one of package kv: with Found if all of
+// it was so already; of a bad change, Malformed, the value is the reason.
 type Admin struct {
 	Cluster  uint64         `json:"cluster"`
 	Change   replica.Change `json:"change,omitempty"`
@@ -114,9 +116,16 @@ func (n *Node) onAdmin(req erpc.ReqHandle) {
 		return
 	}
 	n.waiting.take(tag)
-	answer := kv.Answer{Status: kv.Malformed}
-	if errors.Is(err, replica.ErrLeader) {
-		answer = n.rep.Elsewhere()
+	answer := n.rep.Elsewhere()
+	if !errors.Is(err, replica.ErrLeader) {
+		answer = kv.Answer{Status: kv.Malformed, Value: reason(err)}
 	}
 	n.answer(req, &answer)
+}
+
+// reason is what a bad change is refused for, as far as an answer has room for it.
+func reason(err error) kv.Value {
+	text := strings.TrimPrefix(err.Error(), replica.ErrMember.Error()+": ")
+	v, _ := kv.MakeValue(text[:min(len(text), kv.MaxValue)])
+	return v
 }

@@ -41,7 +41,6 @@ func (c *child) Write(b []byte) (int, error) {
 // fleet is a cluster of children on loopback.
 type fleet struct {
 	exe      string // of raft-kv; tests run themselves
-	env      []string
 	net      netFlags
 	tick     time.Duration
 	children []*child
@@ -50,6 +49,9 @@ type fleet struct {
 // newFleet plans n replicas; with a folder they are durable.
 func newFleet(net netFlags, n int, dir string, tick time.Duration, addrs []string) (*fleet, error) {
 	exe, err := os.Executable()
+	if err == nil {
+		err = net.Load() // here one line says what is wrong with them
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +84,12 @@ func (f *fleet) start(c *child) error {
 	if c.dir != "" {
 		args = append(args, "--dir="+c.dir)
 	}
-	cmd := exec.Command(f.exe, args...)
-	cmd.Env = append(os.Environ(), f.env...)
+	args = append(args, f.net.Args()...)
+	return c.launch(exec.Command(f.exe, args...), (*exec.Cmd).Start)
+}
+
+// launch starts the replica's process with run and waits until it listens.
+func (c *child) launch(cmd *exec.Cmd, run func(*exec.Cmd) error) error {
 	cmd.Stderr = c
 	cli.OwnGroup(cmd)
 	stdin, err := cmd.StdinPipe()
@@ -94,7 +100,7 @@ func (f *fleet) start(c *child) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := run(cmd); err != nil {
 		return err
 	}
 	c.cmd, c.stdin, c.ended = cmd, stdin, make(chan struct{})

@@ -186,6 +186,7 @@ func memberText(m map[uint64]string) string {
 // statuses asks all servers; one that does not answer has only an error. It fails if none does.
 func statuses(ctx context.Context, b *client.Blocking, servers []string) (list []report, err error) {
 	alive := false
+	var last error
 	for _, addr := range servers {
 		s := report{Addr: addr}
 		short, cancel := context.WithTimeout(ctx, time.Second)
@@ -195,13 +196,13 @@ func statuses(ctx context.Context, b *client.Blocking, servers []string) (list [
 			err = json.Unmarshal(body, &s)
 		}
 		if err != nil {
-			s.Err = cli.OneLine(err)
+			s.Err, last = cli.OneLine(err), err
 		}
 		alive = alive || err == nil
 		list = append(list, s)
 	}
 	if !alive {
-		return nil, fmt.Errorf("no replica answers at %s", strings.Join(servers, ", "))
+		return nil, fmt.Errorf("no replica answers at %s: %w", strings.Join(servers, ", "), last)
 	}
 	return list, nil
 }
@@ -221,12 +222,18 @@ func (c *memberCmd) Run(e *cli.Env) error {
 		return cli.Usagef("member %s: an address goes with add and learner, and only with them", c.What)
 	}
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
-		if err := change(ctx, b, strings.Split(c.Servers, ","), a); err != nil {
+		already, err := change(ctx, b, strings.Split(c.Servers, ","), a)
+		if err != nil {
 			return err
 		}
+		text := "ok"
+		if already {
+			text = "ok: it was so already"
+		}
 		return e.Print(c.JSON, struct {
-			Done bool `json:"done"`
-		}{true}, "ok")
+			Done    bool `json:"done"`
+			Already bool `json:"already"`
+		}{true, already}, "%s", text)
 	})
 }
 
@@ -266,7 +273,7 @@ func (c *membersCmd) Run(e *cli.Env) error {
 					Done bool `json:"done"`
 				}{true}, "ok")
 			default:
-				if err := change(ctx, b, servers, a); err != nil {
+				if _, err := change(ctx, b, servers, a); err != nil {
 					return err
 				}
 			}
@@ -316,35 +323,4 @@ func changes(now report, want map[uint64]string) (list []replica.Member) {
 		}
 	}
 	return list
-}
-
-// change asks one server after the other, until the leader has done it.
-func change(ctx context.Context, b *client.Blocking, servers []string, a node.Admin) error {
-	body, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		short, cancel := context.WithTimeout(ctx, time.Second)
-		got, err := b.Call(short, servers[i%len(servers)], node.TypeAdmin, body)
-		cancel()
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", client.ErrDeadline, ctx.Err())
-		}
-		if err != nil {
-			continue
-		}
-		answer, err := kv.ParseAnswer(got)
-		if err != nil {
-			return err
-		}
-		switch answer.Status {
-		case kv.OK:
-			return nil
-		case kv.Malformed:
-			return replica.ErrMember
-		case kv.WrongCluster:
-			return kv.ErrWrongCluster
-		}
-	}
 }

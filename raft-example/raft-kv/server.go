@@ -29,6 +29,8 @@ type serverCmd struct {
 	Spin  bool          `help:"Never sleep: lowest latency, one core busy."`
 	GC    int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
 	Child bool          `hidden:"" help:"End with standard input."`
+
+	Volatile bool `hidden:"" help:"Lose what is not synced when the process ends, for tests."`
 }
 
 // Help is shown by --help.
@@ -51,7 +53,7 @@ type ready struct {
 
 func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
 	cfg = node.Config{Config: replica.Config{Cluster: c.netFlags.Cluster, ID: c.ID, Tick: c.Tick,
-		Keys: c.Keys, Lease: c.Lease}, Log: node.NewLogID()}
+		Keys: c.Keys, Lease: c.Lease}, Log: node.NewLogID(), Volatile: c.Volatile}
 	switch {
 	case c.ID == 0:
 		return cfg, start, cli.Usagef("--id 0: replicas are numbered from 1")
@@ -91,7 +93,11 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 		}
 		defer func() { err = errors.Join(err, files.Close()) }()
 	}
+	if err := c.Load(); err != nil {
+		return err
+	}
 	ec := node.ErpcConfig(erpc.Config{Logger: cfg.Logger}, cfg.ElectionTimeout())
+	c.Apply(&ec)
 	if c.Spin {
 		ec.Wait = erpc.WaitSpin
 	}

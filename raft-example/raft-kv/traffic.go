@@ -23,6 +23,8 @@ type traffic struct {
 	lastAt atomic.Int64  // when the last one was, a monotime.Time
 	gap    atomic.Int64  // the longest time without one, a time.Duration
 	keys   int
+	epoch  atomic.Int64  // each has keys of its own
+	pause  time.Duration // of a client between two requests
 	wait   time.Duration // deadline of a request
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
@@ -33,32 +35,40 @@ type traffic struct {
 // startTraffic starts n clients of the servers in flags.
 func startTraffic(ctx context.Context, f clientFlags, n, keys int) (*traffic, error) {
 	t := &traffic{keys: keys, wait: 2 * time.Second}
+	return t, t.start(ctx, f, n)
+}
+
+// start starts the clients.
+func (t *traffic) start(ctx context.Context, f clientFlags, n int) error {
 	ctx, t.stop = context.WithCancel(ctx)
 	for i := range n {
 		c, err := f.dial()
 		if err != nil {
 			t.stop()
 			t.wg.Wait()
-			return nil, err
+			return err
 		}
 		t.wg.Go(func() {
 			defer c.Close()
 			t.run(ctx, c, i)
 		})
 	}
-	return t, nil
+	return nil
 }
 
 func (t *traffic) run(ctx context.Context, c *client.Blocking, id int) {
 	r := rand.New(rand.NewPCG(uint64(id), 1))
 	for i := 0; ctx.Err() == nil; i++ {
 		cmd := kv.Command{Op: []kv.Op{kv.Put, kv.Put, kv.Get, kv.CAS, kv.Delete}[r.IntN(5)]}
-		cmd.Key, _ = kv.MakeKey(fmt.Sprint("key", r.IntN(t.keys)))
+		cmd.Key, _ = kv.MakeKey(fmt.Sprint("key", int(t.epoch.Load())*t.keys+r.IntN(t.keys)))
 		if cmd.Op == kv.Put || cmd.Op == kv.CAS {
 			cmd.Value, _ = kv.MakeValue(fmt.Sprintf("%d.%d", id, i))
 		}
 		cmd.Absent = cmd.Op == kv.CAS
 		t.do(ctx, c, id, cmd)
+		if t.pause > 0 {
+			time.Sleep(t.pause)
+		}
 	}
 }
 
@@ -79,7 +89,7 @@ func (t *traffic) do(ctx context.Context, c *client.Blocking, id int, cmd kv.Com
 				most = t.gap.Load()
 			}
 		}
-	case err != nil && !errors.Is(err, client.ErrDeadline):
+	case err != nil && !errors.Is(err, client.ErrDeadline) && !errors.Is(err, client.ErrUnknown):
 		t.mu.Lock()
 		t.err = errors.Join(t.err, fmt.Errorf("client %d: %v of %s: %w", id, cmd.Op, cmd.Key, err))
 		t.mu.Unlock()
@@ -110,7 +120,7 @@ func (t *traffic) end(ctx context.Context, f clientFlags) error {
 	}
 	defer c.Close()
 	t.wait = 10 * time.Second
-	for i := range t.keys {
+	for i := range t.keys * (int(t.epoch.Load()) + 1) {
 		cmd := kv.Command{Op: kv.Get}
 		cmd.Key, _ = kv.MakeKey(fmt.Sprint("key", i))
 		if a := t.do(ctx, c, 1000, cmd); a.Status == 0 {

@@ -26,6 +26,7 @@ func (w *wire) Durable() bool                                    { return false 
 type trio struct {
 	wires [4]*wire
 	reps  [4]*Replica
+	parse [4]Parser // as each node has one
 }
 
 func newTrio(tb testing.TB) *trio {
@@ -59,7 +60,7 @@ func newTrio(tb testing.TB) *trio {
 func (t *trio) deliver(from, to int) {
 	b := t.wires[from].sent[to]
 	for len(b) > 0 {
-		m, rest, err := ParseMessage(b)
+		m, rest, err := t.parse[to].Parse(b)
 		if err != nil {
 			panic(err)
 		}

@@ -25,7 +25,8 @@ const MaxChanges = 64
 // section 4.3): until the change is complete, elections and commits need a majority of the old
 // voters and one of the new. The leader leaves the joint configuration once it has entered it; one
 // that is to go hands over first. Like Propose: the answer comes when it is entered;
-// Status.Outgoing is empty again when it is left. Errors: ErrMember, ErrLeader.
+// Status.Outgoing is empty again when it is left. If all of it is so already nothing is changed, as
+// with Change. Errors: ErrMember, ErrLeader.
 func (r *Replica) Reconfigure(list []Member, tag uint64) error {
 	return r.enter(list, tag, false)
 }
@@ -40,11 +41,15 @@ func (r *Replica) enter(list []Member, tag uint64, whole bool) error {
 	if err != nil {
 		return err
 	}
+	if !slices.ContainsFunc(list, func(m Member) bool { return !r.settled(m) }) {
+		t := cc.Changes[0].GetType()
+		return r.single(t, list[0], proposal{tag: tag, settled: true})
+	}
 	data, err := proto.Marshal(cc)
 	if err != nil {
 		return err
 	}
-	return r.proposeChange(pb.EntryConfChangeV2, data, proposal{tag, whole})
+	return r.proposeChange(pb.EntryConfChangeV2, data, proposal{tag: tag, whole: whole})
 }
 
 // joint makes the change of a list, or says what is wrong with it.

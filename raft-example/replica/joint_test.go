@@ -102,7 +102,6 @@ func TestJointRefused(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	l := m.posts[1]
 	for _, list := range [][]Member{nil, make([]Member, MaxChanges+1), {{Add, 0, "x"}}, {{Add, 4, ""}},
-		{{Remove, 9, ""}},
 		{{Change(9), 4, "x"}}, {{Add, 4, "x"}, {Remove, 4, ""}}, {{Add, 4, "x"}, {Add, 4, "y"}},
 		{{Remove, 1, ""}, {Remove, 2, ""}, {Remove, 3, ""}},
 		{{Remove, 1, ""}, {Remove, 2, ""}, {Learner, 3, "c"}}} {

@@ -56,3 +56,41 @@ func (r *Replica) handOver() bool {
 	r.rn.TransferLeader(next)
 	return true
 }
+
+// change is where the log has changes of membership.
+type change struct {
+	at, term uint64 // the last one that is applied, or a snapshot behind it
+	seen     uint64 // index of the last one that the log has had
+}
+
+// note looks for changes among entries that come to the log.
+func (c *change) note(entries []*pb.Entry) {
+	for _, e := range entries {
+		if e.GetType() != pb.EntryNormal {
+			c.seen = max(c.seen, e.GetIndex())
+		}
+	}
+}
+
+// absolve has a replica without a vote answer candidates as if its log ended with the change that
+// took it. It may have heard first that this change is committed: the others still need its vote
+// then, as voter of the old half of the joint configuration, and if its log is longer than theirs
+// they would never get it, while it cannot be elected itself.
+//
+// That is safe. Whoever has that change in its log knows of the joint configuration at least, and
+// is not elected without a majority of the new voters. What is committed is on such a majority,
+// too, so their logs decide. A later change might have given the vote back: then all of the log
+// counts, and so it does for candidates that do not have the change.
+func (r *Replica) absolve(m *pb.Message) {
+	if t := m.GetType(); t != pb.MsgVote && t != pb.MsgPreVote {
+		return
+	}
+	conf, c := r.log.conf, &r.change
+	if slices.Contains(conf.GetVoters(), r.cfg.ID) || len(conf.GetVotersOutgoing()) > 0 ||
+		c.at == 0 || c.seen > c.at {
+		return
+	}
+	if m.GetLogTerm() > c.term || m.GetLogTerm() == c.term && m.GetIndex() >= c.at {
+		m.LogTerm, m.Index = new(m.GetTerm()), new(uint64(1)<<62)
+	}
+}

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 // leaders returns which of the replicas lead.
 func (m *mesh) leaders(ids ...uint64) (lead []uint64) {
 	for _, id := range ids {
-		if m.posts[id].Leads() {
+		if p := m.posts[id]; p != nil && p.Leads() {
 			lead = append(lead, id)
 		}
 	}
@@ -177,5 +178,190 @@ func TestRemovedUnknown(t *testing.T) {
 	}
 	if lead := m.leaders(2, 3, 4); len(lead) != 1 {
 		t.Errorf("%v lead", lead)
+	}
+}
+
+// TestChangeRepeated: of a change whose answer was lost with its leader, the next leader says that
+// it is made, and that nothing more was. A repeat while it is under way is told to come again.
+func TestChangeRepeated(t *testing.T) {
+	for what, change := range map[string]Member{"remove": {Remove, 4, ""},
+		"learner": {Learner, 4, "a"}, "add": {Add, 5, "e"}} {
+		t.Run(what, func(t *testing.T) { changeRepeated(t, change) })
+	}
+}
+
+func changeRepeated(t *testing.T, c Member) {
+	m := newMesh(t, Config{}, 1, 2, 3, 4)
+	if c.ID == 5 {
+		m.add(5, Start{})
+	}
+	l := m.posts[1]
+	if err := l.Change(c.Change, c.ID, c.Addr, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Change(c.Change, c.ID, c.Addr, 2); err != nil {
+		t.Fatal(err)
+	}
+	l.Process()
+	if a := l.answers[2]; a.Status != kv.Busy {
+		t.Errorf("a repeat while it is under way: %+v", a)
+	}
+	for _, msg := range l.out { // all get the entry, and none of their answers arrives
+		m.posts[msg.GetTo()].Step(msg)
+	}
+	m.cut[1] = true
+	m.ticks(200)
+	if a := l.answers[1]; a.Status != kv.Retry {
+		t.Fatalf("the leader that was cut off says %+v", a)
+	}
+	lead := m.leaders(2, 3, 4, 5)
+	if len(lead) != 1 {
+		t.Fatalf("%v lead", lead)
+	}
+	l = m.posts[lead[0]]
+	before := l.Status()
+	for i, again := range []func(tag uint64) error{
+		func(tag uint64) error { return l.Change(c.Change, c.ID, c.Addr, tag) },
+		func(tag uint64) error { return l.Reconfigure([]Member{c}, tag) },
+	} {
+		tag := uint64(100 + i)
+		if err := again(tag); err != nil {
+			t.Fatal(err)
+		}
+		l.Process()
+		if _, ok := l.answers[tag]; ok {
+			t.Error("answered before anybody agreed")
+		}
+		m.settle()
+		if a := l.answers[tag]; a.Status != kv.OK || !a.Found {
+			t.Errorf("repeated: %+v", a)
+		}
+	}
+	after := l.Status()
+	if !maps.Equal(before.Members, after.Members) ||
+		!slices.Equal(before.Learners, after.Learners) || len(after.Outgoing) > 0 {
+		t.Errorf("%+v, then %+v", before, after)
+	}
+}
+
+// TestChangeStale: a leader that was deposed, and does not know that a member was added, does not
+// say that there is none.
+func TestChangeStale(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	m.add(4, Start{})
+	m.cut[1] = true
+	if err := m.posts[1].Change(Remove, 4, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	m.ticks(5)
+	if a, ok := m.posts[1].answers[1]; ok {
+		t.Errorf("alone it says %+v", a)
+	}
+	m.ticks(200)
+	if a := m.posts[1].answers[1]; a.Status != kv.Retry {
+		t.Errorf("when it leads no more it says %+v", a)
+	}
+}
+
+// TestLeftFirst: replica 2 hears first that its vote is taken, and has more of the log than the
+// others, who do not know that and need it. The leader fails, and 3, which is to go, too, has little
+// of the log.
+func TestLeftFirst(t *testing.T) {
+	for what, c := range map[string]Member{"remove": {Remove, 2, ""}, "learner": {Learner, 2, "b"}} {
+		t.Run(what, func(t *testing.T) { leftFirst(t, c) })
+	}
+}
+
+func leftFirst(t *testing.T, c Member) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	m.add(4, Start{})
+	m.add(5, Start{})
+	l := m.posts[1]
+	s := m.session(l)
+	list := []Member{c, {Remove, 3, ""}, {Add, 4, "d"}, {Add, 5, "e"}}
+	if err := l.Reconfigure(list, 1); err != nil {
+		t.Fatal(err)
+	}
+	m.settle()
+	l.left = l.term // do not leave the joint configuration yet
+	m.ticks(40)
+	give := func(from *post, to ...uint64) { // all else that it sends is lost
+		from.Process()
+		for _, msg := range from.out {
+			if slices.Contains(to, msg.GetTo()) {
+				m.posts[msg.GetTo()].Step(msg)
+			}
+		}
+		from.out = nil
+	}
+	l.left = 0
+	l.leave()
+	give(l, 2, 4)
+	give(m.posts[2], 1)
+	give(m.posts[4], 1)
+	l.Propose(putBytes(s, 1, "v"), 2)
+	give(l, 2)
+	m.posts[2].Process()
+	if st := m.posts[2].Status(); len(st.Outgoing) > 0 || st.Last <= m.posts[4].Status().Last {
+		t.Fatalf("%+v", st)
+	}
+	if st := m.posts[4].Status(); len(st.Outgoing) == 0 {
+		t.Fatalf("%+v", st)
+	}
+	m.cut[1] = true
+	m.after = func(*post) {
+		if m.posts[3].Leads() {
+			t.Error("3 leads, without what is committed")
+		}
+	}
+	m.ticks(200)
+	if lead := m.leaders(4, 5); len(lead) != 1 {
+		t.Fatalf("%v lead", lead)
+	}
+	for _, id := range []uint64{4, 5} {
+		if st := m.posts[id].Status(); len(st.Outgoing) > 0 || st.Members[3] != "" {
+			t.Errorf("replica %d: %+v", id, st)
+		}
+	}
+}
+
+// TestAbsolve: for which candidates the log of a replica without a vote does not count.
+func TestAbsolve(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	l, p := m.posts[1], m.posts[2]
+	if err := l.Change(Remove, 2, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	m.ticks(5)
+	at, term := p.change.at, p.change.term
+	if at == 0 || len(p.Status().Outgoing) > 0 {
+		t.Fatalf("%+v, %+v", p.change, p.Status())
+	}
+	const far = 1 << 62
+	for _, tt := range []struct{ logTerm, index, seen, want uint64 }{
+		{term, at, at, far},
+		{term, at - 1, at, at - 1},
+		{term - 1, at + 9, at, at + 9},
+		{term + 1, 1, at, far},
+		{term, at + 1, at + 1, at + 1}, // a later change may have given the vote back
+	} {
+		p.change.seen = tt.seen
+		for _, typ := range []pb.MessageType{pb.MsgVote, pb.MsgPreVote, pb.MsgApp} {
+			msg := &pb.Message{Type: typ.Enum(), Term: new(term + 2), LogTerm: new(tt.logTerm),
+				Index: new(tt.index)}
+			want := tt.want
+			if typ == pb.MsgApp {
+				want = tt.index
+			}
+			if p.absolve(msg); msg.GetIndex() != want {
+				t.Errorf("%v %+v: %d", typ, tt, msg.GetIndex())
+			}
+		}
+	}
+	l.change = p.change
+	l.change.seen = at
+	msg := &pb.Message{Type: pb.MsgVote.Enum(), LogTerm: new(term), Index: new(at)}
+	if l.absolve(msg); msg.GetIndex() != at {
+		t.Error("a voter's log does not count")
 	}
 }

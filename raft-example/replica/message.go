@@ -21,8 +21,6 @@ type box struct {
 	typ                                                     pb.MessageType
 	to, from, term, logTerm, index, commit, vote, rejectHnt uint64
 	reject                                                  bool
-	one                                                     entryBox // a single entry, which is usual
-	list                                                    [1]*pb.Entry
 }
 
 // entryBox likewise.
@@ -30,6 +28,28 @@ type entryBox struct {
 	e           pb.Entry
 	typ         pb.EntryType
 	term, index uint64
+}
+
+// oneEntry is a list of a single entry, which is usual, with its data.
+type oneEntry struct {
+	entryBox
+	list [1]*pb.Entry
+	data [usualData]byte
+}
+
+// usualData is room for a PUT of the largest key and value.
+const usualData = 112
+
+// Parser reads messages. Those that come with each write are in its own memory.
+type Parser struct{ own box }
+
+// brief reports whether raft keeps nothing of such a message when it has stepped it, but entries.
+func brief(t pb.MessageType) bool {
+	switch t {
+	case pb.MsgApp, pb.MsgAppResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp:
+		return true
+	}
+	return false
 }
 
 // between reports whether replicas send such messages to each other, in this form.
@@ -88,10 +108,20 @@ func AppendMessage(b []byte, m *pb.Message) []byte {
 // ParseMessage reads the first message of b and returns what follows it. Nothing of the
 // message refers to b. The error is ErrMessage.
 func ParseMessage(b []byte) (m *pb.Message, rest []byte, err error) {
+	return new(Parser).Parse(b)
+}
+
+// Parse is ParseMessage; the message may be overwritten by the next Parse. Its entries and context
+// are not.
+func (p *Parser) Parse(b []byte) (m *pb.Message, rest []byte, err error) {
 	if len(b) < msgHeader || b[1] > 1 || !between(pb.MessageType(b[0])) {
 		return nil, nil, ErrMessage
 	}
-	x := &box{typ: pb.MessageType(b[0]), reject: b[1] == 1}
+	x := &p.own
+	if !brief(pb.MessageType(b[0])) {
+		x = new(box)
+	}
+	x.typ, x.reject = pb.MessageType(b[0]), b[1] == 1
 	ctx, count := int(binary.LittleEndian.Uint16(b[2:])), int(binary.LittleEndian.Uint32(b[4:]))
 	for i, p := range [...]*uint64{&x.to, &x.from, &x.term, &x.logTerm, &x.index, &x.commit, &x.vote, &x.rejectHnt} {
 		*p = binary.LittleEndian.Uint64(b[8+8*i:])
@@ -101,6 +131,7 @@ func ParseMessage(b []byte) (m *pb.Message, rest []byte, err error) {
 		return nil, nil, ErrMessage
 	}
 	x.fill()
+	x.m.Context, x.m.Entries = nil, nil
 	if ctx > 0 {
 		x.m.Context = append([]byte(nil), b[:ctx]...)
 		b = b[ctx:]
@@ -134,27 +165,31 @@ func (x *box) entries(b []byte, count int) (rest []byte, err error) {
 		total += n
 		at = at[entHeader+n:]
 	}
-	list, data := x.list[:], make([]byte, 0, total)
-	var boxes []entryBox
-	if count > 1 {
-		list, boxes = make([]*pb.Entry, count), make([]entryBox, count)
+	if count == 1 && total <= usualData {
+		one := &oneEntry{}
+		x.m.Entries = one.list[:]
+		one.list[0] = &one.e
+		return one.read(b, x.index+1, one.data[:0]), nil
 	}
-	for i := range count {
-		e := &x.one
-		if boxes != nil {
-			e = &boxes[i]
-		}
-		e.typ, e.term, e.index = pb.EntryType(b[0]), binary.LittleEndian.Uint64(b[8:]), x.index+1+uint64(i)
-		n := int(binary.LittleEndian.Uint32(b[4:]))
-		e.e.Type, e.e.Term, e.e.Index = &e.typ, &e.term, &e.index
-		if n > 0 {
-			from := len(data)
-			data = append(data, b[entHeader:entHeader+n]...)
-			e.e.Data = data[from:len(data):len(data)]
-		}
+	list, boxes, data := make([]*pb.Entry, count), make([]entryBox, count), make([]byte, 0, total)
+	for i := range boxes {
+		e := &boxes[i]
+		b = e.read(b, x.index+1+uint64(i), data)
+		data = data[:len(data)+len(e.e.Data)]
 		list[i] = &e.e
-		b = b[entHeader+n:]
 	}
 	x.m.Entries = list
 	return b, nil
+}
+
+// read reads one entry, whose bytes were checked, and puts its data behind data.
+func (e *entryBox) read(b []byte, index uint64, data []byte) (rest []byte) {
+	e.typ, e.term, e.index = pb.EntryType(b[0]), binary.LittleEndian.Uint64(b[8:]), index
+	n := int(binary.LittleEndian.Uint32(b[4:]))
+	e.e.Type, e.e.Term, e.e.Index = &e.typ, &e.term, &e.index
+	if n > 0 {
+		data = append(data, b[entHeader:entHeader+n]...)
+		e.e.Data = data[len(data)-n : len(data) : len(data)]
+	}
+	return b[entHeader+n:]
 }

@@ -118,7 +118,7 @@ func (r *Replica) keep(w *write) {
 		}
 	}
 	if !raft.IsEmptyHardState(w.hard) {
-		_ = r.log.SetHardState(w.hard)
+		r.log.SetHardState(w.hard)
 	}
 	if len(w.entries) > 0 {
 		if err := r.log.Append(w.entries); err != nil {
@@ -150,6 +150,7 @@ func (r *Replica) match(entries []*pb.Entry) {
 	if r.state != raft.StateLeader {
 		return
 	}
+	r.change.note(entries)
 	for _, e := range entries {
 		if r.proposed.len() == 0 {
 			break
@@ -218,9 +219,11 @@ func (r *Replica) apply(e *pb.Entry) {
 			a = r.store.Apply(e.GetIndex(), e.Data)
 		}
 	case pb.EntryConfChange:
-		r.change(e.Data)
+		r.changeOne(e.Data)
+		r.change.at, r.change.term = e.GetIndex(), e.GetTerm()
 	case pb.EntryConfChangeV2:
 		r.reconfigure(e.Data)
+		r.change.at, r.change.term = e.GetIndex(), e.GetTerm()
 	}
 	// Not before: raft may ask for a snapshot while it changes its configuration.
 	r.applied = e.GetIndex()
@@ -230,12 +233,13 @@ func (r *Replica) apply(e *pb.Entry) {
 			r.joined = append(r.joined, w.tag)
 			return
 		}
+		a.Found = a.Found || w.settled
 		r.host.Answer(w.tag, a)
 	}
 }
 
-// change applies a change of membership.
-func (r *Replica) change(data []byte) {
+// changeOne applies a change of membership.
+func (r *Replica) changeOne(data []byte) {
 	cc := &pb.ConfChange{}
 	if err := proto.Unmarshal(data, cc); err != nil {
 		r.fail(fmt.Errorf("%w: %w", ErrMember, err))

@@ -162,14 +162,16 @@ type Replica struct {
 	elected  uint64        // elections that this replica won
 	ledFrom  uint64        // the first entry of the term in which it leads
 	left     uint64        // the term in which it has proposed to leave a joint configuration
+	change   change        // of membership, the last one
 	joined   []uint64      // tags that are answered when the joint configuration is left
 }
 
 // proposal is what somebody waits for. One that is whole is answered when the joint configuration
-// that it enters has been left.
+// that it enters has been left. One that is settled changes nothing, and its answer says so.
 type proposal struct {
-	tag   uint64
-	whole bool
+	tag     uint64
+	whole   bool
+	settled bool
 }
 
 type waiter struct {
@@ -199,7 +201,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{}, durable: host.Durable(),
 		now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
 		expect: make([]kv.Key, 0, 16)}
-	r.log = &storage{MemoryStorage: raft.NewMemoryStorage(), replica: r}
+	r.log = &storage{replica: r}
 	if err := r.load(from); err != nil {
 		return nil, err
 	}
@@ -236,7 +238,7 @@ func (r *Replica) fail(err error) {
 	}
 }
 
-// Step takes a message from a peer. The caller then calls Process.
+// Step takes a message from a peer, which it may change. The caller then calls Process.
 func (r *Replica) Step(m *pb.Message) {
 	if r.err != nil || m.GetTo() != r.cfg.ID {
 		return
@@ -257,14 +259,15 @@ func (r *Replica) Step(m *pb.Message) {
 	if r.barred(m) {
 		return
 	}
+	r.change.note(m.Entries)
+	r.absolve(m)
 	r.changed = true
 	_ = r.rn.Step(m) // its errors are about messages that are too late
 }
 
 // lastIndex is the last index that the log in memory has: with a disk, of what is durable.
 func (r *Replica) lastIndex() uint64 {
-	last, _ := r.log.LastIndex()
-	return last
+	return r.log.last()
 }
 
 // tail is the last index that raft has given out.

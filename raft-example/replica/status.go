@@ -80,7 +80,8 @@ const maxAddr = kv.MaxValue
 // Change proposes a change of membership; like Propose. A voter goes by way of a joint
 // configuration, since it may be the leader by then; the answer comes when that is left, and the
 // replica is not needed any more. A leader that is to go hands over instead, and the next one is to
-// be asked. Errors: ErrMember, ErrLeader.
+// be asked. What is so already is proposed all the same and changes nothing: see settled. Errors:
+// ErrMember, ErrLeader.
 func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error {
 	if r.state != raft.StateLeader || r.err != nil {
 		return ErrLeader
@@ -92,30 +93,53 @@ func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error 
 	if what == Remove && id == r.cfg.ID && r.handOver() {
 		return ErrLeader
 	}
+	if m := (Member{what, id, addr}); r.settled(m) {
+		return r.single(t, m, proposal{tag: tag, settled: true})
+	}
 	if what != Add && slices.Contains(r.log.conf.GetVoters(), id) {
 		return r.enter([]Member{{what, id, addr}}, tag, true)
 	}
-	cc := &pb.ConfChange{Type: t.Enum(), NodeId: new(id)}
-	if what != Remove {
-		cc.Context = []byte(addr)
+	return r.single(t, Member{what, id, addr}, proposal{tag: tag})
+}
+
+// settled reports whether a change would change nothing: most likely it is the repeat of one whose
+// answer was lost. It is proposed as any other, so that the answer is right: a leader that was
+// deposed, or a change under way, may have other members. Raft lets it pass only if no change is
+// under way, so the members are the same when it is applied.
+func (r *Replica) settled(m Member) bool {
+	addr, member := r.members[m.ID]
+	switch conf := r.log.conf; m.Change {
+	case Add:
+		return member && addr == m.Addr && slices.Contains(conf.GetVoters(), m.ID)
+	case Learner:
+		return member && addr == m.Addr && slices.Contains(conf.GetLearners(), m.ID)
+	default:
+		return !member
+	}
+}
+
+// single proposes a change of one member, without a joint configuration.
+func (r *Replica) single(t pb.ConfChangeType, m Member, p proposal) error {
+	cc := &pb.ConfChange{Type: t.Enum(), NodeId: new(m.ID)}
+	if m.Change != Remove {
+		cc.Context = []byte(m.Addr)
 	}
 	_, data, err := pb.MarshalConfChange(cc)
 	if err != nil {
 		return err
 	}
-	return r.proposeChange(pb.EntryConfChange, data, proposal{tag: tag})
+	return r.proposeChange(pb.EntryConfChange, data, p)
 }
 
 // checkMember says what is wrong with one change, or raft's type of it.
 func (r *Replica) checkMember(what Change, id uint64, addr string) (pb.ConfChangeType, error) {
 	t, ok := map[Change]pb.ConfChangeType{Add: pb.ConfChangeAddNode,
 		Learner: pb.ConfChangeAddLearnerNode, Remove: pb.ConfChangeRemoveNode}[what]
-	_, member := r.members[id]
 	switch {
-	case !ok || id == 0:
-		return t, ErrMember
-	case what == Remove && !member:
-		return t, fmt.Errorf("%w: there is no replica %d", ErrMember, id)
+	case !ok:
+		return t, fmt.Errorf("%w: there is no change %d", ErrMember, what)
+	case id == 0:
+		return t, fmt.Errorf("%w: replica 0", ErrMember)
 	case what != Remove && (addr == "" || len(addr) > maxAddr):
 		return t, fmt.Errorf("%w: address of %d bytes, want 1 to %d", ErrMember, len(addr), maxAddr)
 	}

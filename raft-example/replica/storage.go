@@ -11,9 +11,9 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// storage is raft's own MemoryStorage with snapshots that are made when they are needed.
+// storage is the log in memory with snapshots that are made when they are needed.
 type storage struct {
-	*raft.MemoryStorage
+	memlog
 	replica *Replica
 	conf    *pb.ConfState
 	snap    *pb.Snapshot // the last one made, or nil
@@ -77,11 +77,12 @@ func (r *Replica) load(s Start) error {
 			last = s.Entries[n-1].GetIndex()
 		}
 		h.Commit = new(min(max(h.GetCommit(), r.applied), last))
-		_ = r.log.SetHardState(h)
+		r.log.SetHardState(h)
 		r.term, r.durableCommit, r.committed = h.GetTerm(), h.GetCommit(), h.GetCommit()
 	} else if r.applied > 0 {
-		_ = r.log.SetHardState(&pb.HardState{Term: new(s.Snapshot.GetMetadata().GetTerm()), Commit: new(r.applied)})
+		r.log.SetHardState(&pb.HardState{Term: new(s.Snapshot.GetMetadata().GetTerm()), Commit: new(r.applied)})
 	}
+	r.change.note(s.Entries)
 	return r.log.Append(s.Entries)
 }
 
@@ -94,6 +95,7 @@ func (r *Replica) restore(k *loading) error {
 	r.store, r.members, r.applied = k.store, k.members, s.GetMetadata().GetIndex()
 	r.log.conf, r.log.snap, r.log.making = s.GetMetadata().GetConfState(), nil, nil
 	r.log.preparing, r.log.prepared = nil, nil
+	r.change.at, r.change.term = r.applied, s.GetMetadata().GetTerm()
 	return nil
 }
 
@@ -247,8 +249,7 @@ func (r *Replica) snapped() uint64 {
 	if r.log.snap != nil {
 		return r.log.snap.GetMetadata().GetIndex()
 	}
-	s, _ := r.log.MemoryStorage.Snapshot()
-	return s.GetMetadata().GetIndex()
+	return r.log.memlog.snap
 }
 
 // Members lead a snapshot: count u32 · id u64 · address size u8 · address ...

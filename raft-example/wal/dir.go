@@ -22,13 +22,14 @@ type Dir struct {
 
 	path string
 	id   Identity
-	file *os.File
+	disk disk
+	file file
 	buf  []byte
 
 	end      atomic.Int64 // where the next record goes
 	synced   atomic.Int64 // all before it is synced
 	first    uint32       // see firstSum
-	markFile *os.File
+	markFile file
 	markBuf  []byte
 	swap     sync.Mutex // while another log takes the place of this one
 }
@@ -47,11 +48,13 @@ const (
 // Open opens the log in the folder, or makes both if there is none, with id.Log as its
 // identity; an existing log keeps its own. A torn record is cut off; one that was synced and is
 // bad is ErrCorrupt. Errors: those of Load and of the system.
-func Open(path string, id Identity) (*Dir, State, error) {
+func Open(path string, id Identity) (*Dir, State, error) { return open(path, id, system{}) }
+
+func open(path string, id Identity, on disk) (*Dir, State, error) {
 	if err := makeDir(path); err != nil {
 		return nil, State{}, err
 	}
-	d := &Dir{path: path, id: id}
+	d := &Dir{path: path, id: id, disk: on}
 	log, err := os.ReadFile(d.name(logName))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(d.name(snapName)); err == nil {
@@ -144,7 +147,7 @@ func (d *Dir) name(file string) string { return filepath.Join(d.path, file) }
 
 // open opens the log for appending at end.
 func (d *Dir) open(end int64, cut bool) (err error) {
-	if d.file, err = os.OpenFile(d.name(logName), os.O_RDWR, 0); err != nil {
+	if d.file, err = d.disk.open(d.name(logName), os.O_RDWR); err != nil {
 		return err
 	}
 	d.end.Store(end)
@@ -186,7 +189,7 @@ func (d *Dir) Save(r *Record) error {
 }
 
 // Probe writes and syncs as Save does, but nothing of the log.
-func (d *Dir) Probe() error { return writeFile(d.name(probeName), make([]byte, 512)) }
+func (d *Dir) Probe() error { return d.writeFile(d.name(probeName), make([]byte, 512)) }
 
 // Prepare writes a snapshot beside the present one. It may run in another goroutine than the
 // rest, once at a time; Install takes what it wrote.
@@ -195,7 +198,7 @@ func (d *Dir) Prepare(s *pb.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(d.name(snapName)+preparedName, parts...)
+	return d.writeFile(d.name(snapName)+preparedName, parts...)
 }
 
 // Install puts the prepared snapshot and a log that begins behind it in the place of the
@@ -237,7 +240,7 @@ func (d *Dir) restart(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*
 
 // replace makes a file with these bytes, all of them or not at all.
 func (d *Dir) replace(file string, parts ...[]byte) error {
-	if err := writeFile(d.name(file)+newName, parts...); err != nil {
+	if err := d.writeFile(d.name(file)+newName, parts...); err != nil {
 		return err
 	}
 	return d.rename(file+newName, file)
@@ -248,18 +251,19 @@ func (d *Dir) replace(file string, parts ...[]byte) error {
 const writtenAtOnce = 4 << 20
 
 // writeFile makes a file that is durable.
-func writeFile(name string, parts ...[]byte) error {
-	f, err := os.Create(name)
+func (d *Dir) writeFile(name string, parts ...[]byte) error {
+	f, err := d.disk.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
+	at := int64(0)
 	for _, p := range parts {
 		for len(p) > 0 && err == nil {
 			n := min(len(p), writtenAtOnce)
-			if _, err = f.Write(p[:n]); err == nil && n == writtenAtOnce {
+			if _, err = f.WriteAt(p[:n], at); err == nil && n == writtenAtOnce {
 				err = f.Sync()
 			}
-			p = p[n:]
+			p, at = p[n:], at+int64(n)
 		}
 	}
 	if err == nil {
@@ -269,14 +273,14 @@ func writeFile(name string, parts ...[]byte) error {
 }
 
 func (d *Dir) rename(from, to string) error {
-	if err := os.Rename(d.name(from), d.name(to)); err != nil {
+	if err := d.disk.rename(d.name(from), d.name(to)); err != nil {
 		return err
 	}
 	return d.sync()
 }
 
 // sync makes the folder's names durable.
-func (d *Dir) sync() error { return syncDir(d.path) }
+func (d *Dir) sync() error { return d.disk.syncDir(d.path) }
 
 // Close closes the files.
 func (d *Dir) Close() error {

@@ -51,7 +51,7 @@ func (d *Dir) mark() error {
 
 func (d *Dir) openMark() (err error) {
 	if d.markFile == nil {
-		d.markFile, err = os.OpenFile(d.name(markName), os.O_RDWR|os.O_CREATE, 0o600)
+		d.markFile, err = d.disk.open(d.name(markName), os.O_RDWR|os.O_CREATE)
 	}
 	return err
 }
