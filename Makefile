@@ -2,6 +2,8 @@
 #
 #   GO         the go command
 #   FUZZTIME   how long each fuzz target runs
+#   FUZZJOBS   fuzz targets that run side by side; as many as cores without it
+#   FUZZ       a folder whose fuzz targets run; all without it
 #   BENCHTIME  how long each Go benchmark runs in make bench; its other measurements go with it
 #   TRANSPORTS what make bench measures erpc over, with commas between them
 #   ROWS       the rows of make bench-goroutines, with commas between them; all without it
@@ -23,10 +25,13 @@
 #   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
 #   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
 #   GOTEST     further flags for go test, such as -count=1 or -v
+#   RACED      modules of make race; without it all but bench/ and the browser's
 #   JOBS       modules that are tested side by side; half of the cores without it
 
 GO        ?= go
 FUZZTIME  ?= 10s
+FUZZJOBS  ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ      ?=
 BENCHTIME ?= 200ms
 TRANSPORTS ?= udp
 ROWS      ?=
@@ -75,13 +80,18 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.14.3
 # Modules side by side: a job for two cores, since go test and go vet use two themselves.
 JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n / 2)) || echo 1)
 
+# The race detector looks at the library and its commands. Programs that measure, and a browser's
+# test, have few goroutines of their own, and their dependencies take minutes to compile for it. No
+# vet there: make vet and make test have the same source.
+RACED ?= $(filter-out ./bench/% %/browsertest,$(MODULES))
+
 # each,NAME,COMMAND runs a shell command in every module. It goes on when one fails, and fails at
 # the end. The output is in out/NAME too.
 each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: help build demo test race seeds hostile soak soak-tls fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-kv bench-index bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-rfp bench-kv bench-index bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -113,6 +123,7 @@ help:
 	@echo 'make rfp-demo         a key-value store whose answers are fetched, beside five other ways: a table'
 	@echo 'make bench-kv         the cache and its server beside cache libraries, memcached and redis; KVBENCHFLAGS'
 	@echo 'make bench-herd       HERD over RDMA in the guest of test-rdma, beside RC WRITEs and our ud; HERDFLAGS'
+	@echo 'make bench-rfp        remote fetching in that guest, beside replies, HERD and erpc over ud; RFPFLAGS'
 	@echo 'make ycsb             YCSB A to F over grpcerpc and other libraries: a table, within two minutes; YCSBFLAGS'
 	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
 	@echo 'make bench-index      the index, its server and package gopt beside their peers; INDEXFLAGS'
@@ -153,7 +164,10 @@ test: check-go
 race: check-go
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
-	@$(call each,race,$(GO) test $(GOTEST) -race -short ./...)
+	@status=0; \
+	scripts/modules $(JOBS) out/race "$(RACED)" '$(GO) test $(GOTEST) -race -short -vet=off ./...' || status=1; \
+	$(GO) run ./scripts/budget -times 2 out/race/*.log || status=1; \
+	exit $$status
 
 # Fixed seeds are in make test; these begin elsewhere each hour. A failure names its seed.
 SEEDS_ARGS = -count=1 -timeout 0 -run TestSeeds -for $(SEEDTIME) -from $(FROM)
@@ -190,6 +204,7 @@ test-rdma: check-go
 	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
 		$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" ./kv/herd/rdma
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run TestDesigns ./cmd/erpc-kv
+	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run TestRdma ./cmd/erpc-rfp
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run env ERPC_UDPTEST_TRANSPORT=ud" -short \
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses|TestLoss|TestLargeMessages' ./erpc/udptest
 	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
@@ -197,16 +212,9 @@ test-rdma: check-go
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses' ./erpc/udptest
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run "TestUd|TestDoctorVerbs" ./cmd/erpc
 
-# The targets are found by name, so that a new one needs no line here.
+# One target for each core. FUZZ=./wire runs those of a folder.
 fuzz: check-go
-	@set -e; found=0; \
-	for t in $$(grep -rEo '^func Fuzz[A-Za-z0-9_]*' --include='*_test.go' . | sed 's/:func /:/' | sort -u); do \
-		file=$${t%%:*}; name=$${t##*:}; found=$$((found+1)); \
-		echo "[$$(dirname $$file)] $$name for $(FUZZTIME)"; \
-		(cd "$$(dirname $$file)" && $(CURDIR)/scripts/fuzz-one "$(GO)" "$$name" $(FUZZTIME)); \
-	done; \
-	test $$found -gt 0 || { echo 'make fuzz: no fuzz target found' >&2; exit 1; }; \
-	echo "$$found fuzz targets ran"
+	@scripts/fuzz "$(GO)" $(FUZZTIME) $(FUZZJOBS) $(FUZZ)
 
 lint: fmt vet house cross staticcheck
 
@@ -221,15 +229,16 @@ vet: check-go
 house: check-go
 	$(GO) test -count=1 ./internal/lint
 
-# vet also type-checks the tests of each system, which build does not.
+# vet also type-checks the tests of each system, which build does not. Programs that measure are for
+# this one.
 cross: check-go
 	@set -e; for m in $(MODULES); do \
 		echo "[$$m] build without cgo"; (cd "$$m" && CGO_ENABLED=0 $(GO) build ./...); \
-		for p in $(CROSS); do \
-			echo "[$$m] build and vet for $$p"; \
-			(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
-		done; \
 	done
+	@set -e; for m in $(filter-out ./bench/%,$(MODULES)); do for p in $(CROSS); do \
+		echo "[$$m] build and vet for $$p"; \
+		(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
+	done; done
 
 # Skipped where it cannot be fetched, except in CI.
 staticcheck: check-go
@@ -361,6 +370,14 @@ bench-herd: check-go
 	CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
 	RDMA_LAB_ICOUNT=1 RDMA_LAB_TIMEOUT=3600 scripts/rdma-lab run bin/erpc-kv designs \
 		--addr 10.9.0.2:0 --iface rxe0 $(HERDFLAGS)
+
+# Remote fetching in the same guest, beside replies, HERD and erpc over ud.
+RFPFLAGS ?= --rounds 5 --keys 500 --each 100ms
+bench-rfp: check-go
+	scripts/rdma-lab need
+	CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) build -buildvcs=$(VCS) -o bin/erpc-rfp-rdma ./cmd/erpc-rfp
+	RDMA_LAB_ICOUNT=1 RDMA_LAB_TIMEOUT=3600 scripts/rdma-lab run bin/erpc-rfp-rdma rdma \
+		--server 10.9.0.2 --client 10.9.0.1 $(RFPFLAGS)
 
 # The cache beside others: in one process, and as a server over both transports. KVBENCHFLAGS as
 # "-keys 16000000 -each 1s".

@@ -60,7 +60,8 @@ func (w *stepper) ended(c erpc.Completion) {
 // rpc makes one RPC and steps both ends until it is done.
 func (w *stepper) rpc(tb testing.TB) {
 	want := w.done + 1
-	if _, err := w.p.client.EnqueueRequest(w.p.sess, erpc.Request{Type: 1, Req: w.req, Resp: w.resp, Done: w.finish}); err != nil {
+	if _, err := w.p.client.EnqueueRequest(w.p.sess,
+		erpc.Request{Type: 1, Req: w.req, Resp: w.resp, Done: w.finish}); err != nil {
 		tb.Fatal(err)
 	}
 	for w.done < want {
@@ -79,19 +80,21 @@ func TestNoAllocations(t *testing.T) {
 	}
 	for _, cfg := range []erpc.Config{{}, {Checksum: true}, {PSK: testPSK}} {
 		checksum := cfg.Checksum
-		for _, size := range [][2]int{{32, 32}, {0, 0}, {1448, 1448}, {32, 20_000}, {20_000, 32}, {200_000, 200_000}} {
-			t.Run(fmt.Sprintf("%d-%d-%v-%v", size[0], size[1], checksum, cfg.PSK != nil), func(t *testing.T) {
-				w := newStepper(t, cfg, size[0], size[1])
-				for range 50 {
-					w.rpc(t)
-				}
-				if n := testing.AllocsPerRun(200, func() { w.rpc(t) }); n != 0 {
-					t.Errorf("%v allocations for one RPC", n)
-				}
-				w.req.Free()
-				w.resp.Free()
-				w.p.close()
-			})
+		for _, size := range [][2]int{{32, 32}, {0, 0}, {1448, 1448}, {32, 20_000}, {20_000, 32},
+			{200_000, 200_000}} {
+			t.Run(fmt.Sprintf("%d-%d-%v-%v", size[0], size[1], checksum, cfg.PSK != nil),
+				func(t *testing.T) {
+					w := newStepper(t, cfg, size[0], size[1])
+					for range 50 {
+						w.rpc(t)
+					}
+					if n := testing.AllocsPerRun(200, func() { w.rpc(t) }); n != 0 {
+						t.Errorf("%v allocations for one RPC", n)
+					}
+					w.req.Free()
+					w.resp.Free()
+					w.p.close()
+				})
 		}
 	}
 }
@@ -145,7 +148,8 @@ func benchmarkRPC(b *testing.B, cfg erpc.Config, window, reqSize, respSize int) 
 	var again erpc.Continuation
 	start := func(req, resp *erpc.MsgBuffer) {
 		left--
-		if _, err := w.p.client.EnqueueRequest(w.p.sess, erpc.Request{Type: 1, Req: req, Resp: resp, Done: again}); err != nil {
+		if _, err := w.p.client.EnqueueRequest(w.p.sess,
+			erpc.Request{Type: 1, Req: req, Resp: resp, Done: again}); err != nil {
 			b.Fatal(err)
 		}
 	}

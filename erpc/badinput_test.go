@@ -98,7 +98,8 @@ func (a *attacker) learn(pkt []byte, _ transport.Addr) {
 }
 
 // fields holds the places of the header fields.
-var fields = [...][2]int{{0, 1}, {1, 2}, {2, 4}, {4, 8}, {7, 8}, {8, 12}, {12, 16}, {16, 22}, {16, 18}, {22, 24}}
+var fields = [...][2]int{{0, 1}, {1, 2}, {2, 4}, {4, 8}, {7, 8}, {8, 12}, {12, 16}, {16, 22},
+	{16, 18}, {22, 24}}
 
 // traffic keeps RPCs under way and checks each.
 type traffic struct {
@@ -118,7 +119,8 @@ func (w *traffic) handle(h erpc.ReqHandle) {
 	b := h.Data()
 	if len(b) >= 8 && w.strict {
 		id := binary.LittleEndian.Uint64(b)
-		if w.served[id%uint64(len(w.served))]++; w.served[id%uint64(len(w.served))] > 1 || id >= w.issued {
+		if w.served[id%uint64(len(w.served))]++; w.served[id%uint64(len(w.served))] > 1 ||
+			id >= w.issued {
 			w.tb.Fatalf("request %d of %d ran twice, or was never made", id, w.issued)
 		}
 	}
@@ -143,7 +145,8 @@ func (w *traffic) issue() {
 		for i := 8; i < len(b); i++ {
 			b[i] = byte(int(w.issued) + i*i)
 		}
-		_, err = w.p.client.EnqueueRequest(w.p.sess, erpc.Request{Type: 1, Req: req, Done: w.ended, Timeout: w.timeout})
+		_, err = w.p.client.EnqueueRequest(w.p.sess,
+			erpc.Request{Type: 1, Req: req, Done: w.ended, Timeout: w.timeout})
 		if err != nil {
 			w.tb.Fatal(err)
 		}
@@ -219,7 +222,8 @@ func TestBadInput(t *testing.T) {
 // badInput attacks. An informed attacker knows the tokens and meets no checksum: it
 // may ruin the session, but nothing else.
 func badInput(t *testing.T, net *memNet, count int, informed, bundles bool) {
-	w := &traffic{tb: t, r: rand.New(rand.NewPCG(1, 1)), strict: !informed, served: make([]uint8, 1024)}
+	w := &traffic{tb: t, r: rand.New(rand.NewPCG(1, 1)), strict: !informed,
+		served: make([]uint8, 1024)}
 	cfg := erpc.Config{
 		Checksum: !informed, MaxMessage: 64 << 10, MaxSessions: 500, NoBundles: !bundles,
 	}
@@ -250,8 +254,10 @@ func badInput(t *testing.T, net *memNet, count int, informed, bundles bool) {
 	if informed {
 		w.timeout = time.Millisecond
 	}
-	ac := &attacker{r: rand.New(rand.NewPCG(1, 2)), recorded: toClient, informed: informed, peer: p.send.addr}
-	as := &attacker{r: rand.New(rand.NewPCG(1, 3)), recorded: toServer, informed: informed, peer: p.cend.addr}
+	ac := &attacker{r: rand.New(rand.NewPCG(1, 2)), recorded: toClient, informed: informed,
+		peer: p.send.addr}
+	as := &attacker{r: rand.New(rand.NewPCG(1, 3)), recorded: toServer, informed: informed,
+		peer: p.cend.addr}
 	running := goleak.IgnoreCurrent()
 	var heap, memory int64
 	start := w.done
@@ -308,16 +314,18 @@ func TestWrongSender(t *testing.T) {
 	for _, checksum := range []bool{false, true} {
 		ran := 0
 		p := newMemPair(t, erpc.Config{Checksum: checksum}, func(n *erpc.Nexus) {
-			if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { ran++; _ = h.RespondBytes(nil) }); err != nil {
+			if err := n.Register(1, erpc.Dispatch,
+				func(h erpc.ReqHandle) { ran++; _ = h.RespondBytes(nil) }); err != nil {
 				t.Fatal(err)
 			}
 		})
 		req, _ := p.client.Alloc(10)
 		done := 0
-		_, err := p.client.EnqueueRequest(p.sess, erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
-			done++
-			c.Resp.Free()
-		}})
+		_, err := p.client.EnqueueRequest(p.sess,
+			erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
+				done++
+				c.Resp.Free()
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,7 +374,8 @@ func FuzzEndpoint(f *testing.F) {
 }
 
 // fuzzConfig makes endpoints that are cheap to make, with tokens that are the same each time.
-var fuzzConfig = erpc.Config{Slots: 2, Credits: 4, MaxMessage: 16 << 10, MaxSessions: 8, Burst: 8, MaxBackground: 1, MaxQueue: 16,
+var fuzzConfig = erpc.Config{Slots: 2, Credits: 4, MaxMessage: 16 << 10, MaxSessions: 8, Burst: 8,
+	MaxBackground: 1, MaxQueue: 16,
 	Simulation: erpc.Simulation{Seed: 3}}
 
 func (w *traffic) register(n *erpc.Nexus) {
@@ -376,7 +385,8 @@ func (w *traffic) register(n *erpc.Nexus) {
 }
 
 func fuzzEndpoint(t *testing.T, data []byte) {
-	w := &traffic{tb: t, r: rand.New(rand.NewPCG(1, 1)), served: make([]uint8, 64), timeout: 50 * time.Millisecond}
+	w := &traffic{tb: t, r: rand.New(rand.NewPCG(1, 1)), served: make([]uint8, 64),
+		timeout: 50 * time.Millisecond}
 	p := newMemPair(t, fuzzConfig, w.register)
 	w.p = p
 	p.tick = 100_000

@@ -42,9 +42,13 @@ type BatchHandler func(reqs []ReqHandle)
 const batched = Background + 1
 
 // RegisterBatch names the handler for requests of reqType, 0 to MaxReqType, that it gets by the
-// burst: up to MaxBatch at a time, and no more than came in one pass of the loop. Nothing waits for
-// company. Requests of other types that came later may be served before. Errors: those of
-// Register.
+// burst: up to MaxBatch at a time, of one or many sessions, with their data still in the receive
+// ring. So it can start the memory accesses of all requests before it needs the first one.
+//
+// A batch ends at MaxBatch requests, at the end of the burst, and before packets leave in the
+// middle of the burst. Nothing waits for company. Requests that the handler does not answer before
+// it returns are copied out of the ring. Requests of other types that came later may be served
+// before. Errors: those of Register.
 func (n *Nexus) RegisterBatch(reqType uint8, fn BatchHandler) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

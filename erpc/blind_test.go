@@ -19,7 +19,8 @@ func TestPausesOfTheLoopAreNoCongestion(t *testing.T) {
 		}
 	}
 	start = func() { // in the loop, so that it leaves in the same pass
-		if _, err := w.p.client.EnqueueRequest(w.p.sess, erpc.Request{Type: 1, Req: w.req, Resp: w.resp, Done: w.finish}); err != nil {
+		if _, err := w.p.client.EnqueueRequest(w.p.sess,
+			erpc.Request{Type: 1, Req: w.req, Resp: w.resp, Done: w.finish}); err != nil {
 			t.Fatal(err)
 		}
 	}

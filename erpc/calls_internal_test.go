@@ -103,14 +103,16 @@ func TestFailedStart(t *testing.T) {
 		extra.Req.Free()
 		extra.Resp.Free()
 	}
-	if calls.deadlines != 1 || len(calls.calls)-len(calls.free) != 1 || len(st.engine.timers.active) != 1 {
+	if calls.deadlines != 1 || len(calls.calls)-len(calls.free) != 1 ||
+		len(st.engine.timers.active) != 1 {
 		t.Errorf("%d deadlines, %d calls, %d sessions active", calls.deadlines,
 			len(calls.calls)-len(calls.free), len(st.engine.timers.active))
 	}
 	if err := st.Close(); err != nil {
 		t.Error(err)
 	}
-	if calls.deadlines != 0 || len(calls.calls) != len(calls.free) || len(st.engine.timers.active) != 0 {
+	if calls.deadlines != 0 || len(calls.calls) != len(calls.free) ||
+		len(st.engine.timers.active) != 0 {
 		t.Errorf("after the end: %d deadlines, %d calls, %d sessions active", calls.deadlines,
 			len(calls.calls)-len(calls.free), len(st.engine.timers.active))
 	}

@@ -56,7 +56,8 @@ func TestSlowHandlersAreNoCongestion(t *testing.T) {
 						for range inFlight {
 							req, _ := w.p.client.Alloc(32)
 							resp, _ := w.p.client.Alloc(32)
-							if _, err := w.p.client.EnqueueRequest(w.p.sess, erpc.Request{Type: 1, Req: req, Resp: resp, Done: w.finish}); err != nil {
+							if _, err := w.p.client.EnqueueRequest(w.p.sess,
+								erpc.Request{Type: 1, Req: req, Resp: resp, Done: w.finish}); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -72,7 +73,8 @@ func TestSlowHandlersAreNoCongestion(t *testing.T) {
 					}
 					w.p.close()
 					st := w.p.client.Stats()
-					if p99 := st.RTT.Quantile(0.99); inFlight < 4 && st.RTT.Count == 0 || (p99 > 20*time.Microsecond) != onPath {
+					if p99 := st.RTT.Quantile(0.99); inFlight < 4 && st.RTT.Count == 0 ||
+						(p99 > 20*time.Microsecond) != onPath {
 						t.Errorf("%d round trips, 99 %% below %v", st.RTT.Count, p99)
 					}
 				})
@@ -136,7 +138,8 @@ func TestRateIsKept(t *testing.T) {
 		const perPacket = 1448 + 24 + 66
 		packets := (c.size + 1447) / 1448
 		least := time.Duration(float64((packets-1)*perPacket) / c.rate * 1e9)
-		if took := time.Duration(w.p.net.now - begin); took < least-2*time.Microsecond || took > least+least/100 {
+		if took := time.Duration(w.p.net.now - begin); took < least-2*time.Microsecond ||
+			took > least+least/100 {
 			t.Errorf("%d packets at %v bytes/s took %v, want %v", packets, c.rate, took, least)
 		}
 		w.req.Free()
@@ -154,10 +157,11 @@ func TestEndInRateLimiter(t *testing.T) {
 			w.rpc(t)
 			req, _ := w.p.client.Alloc(100_000)
 			var ended error
-			id, err := w.p.client.EnqueueRequest(w.p.sess, erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
-				ended = c.Err
-				c.Req.Free()
-			}})
+			id, err := w.p.client.EnqueueRequest(w.p.sess,
+				erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
+					ended = c.Err
+					c.Req.Free()
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,13 +211,15 @@ func TestCongestionConfig(t *testing.T) {
 		{"Congestion.LinkRate", erpc.Congestion{LinkRate: 1}},
 		{"Congestion.LinkRate", erpc.Congestion{LinkRate: math.MaxInt64}},
 		{"Congestion.Timely.TLow", erpc.Congestion{Timely: timely.Config{TLow: -1}}},
-		{"Congestion.Timely.TLow", erpc.Congestion{Timely: timely.Config{TLow: 2 * time.Second, THigh: time.Second}}},
+		{"Congestion.Timely.TLow",
+			erpc.Congestion{Timely: timely.Config{TLow: 2 * time.Second, THigh: time.Second}}},
 		{"Congestion.Timely.MinRTT", erpc.Congestion{Timely: timely.Config{MinRTT: -time.Second}}},
 		{"Congestion.Timely.Beta", erpc.Congestion{Timely: timely.Config{Beta: 1.5}}},
 		{"Congestion.Timely.Alpha", erpc.Congestion{Timely: timely.Config{Alpha: math.NaN()}}},
 		{"Congestion.Timely.MinRate", erpc.Congestion{Timely: timely.Config{MinRate: math.Inf(1)}}},
 		{"Congestion.DCQCN.Gain", erpc.Congestion{Algorithm: erpc.CCDCQCN, DCQCN: dcqcn.Config{Gain: 2}}},
-		{"Congestion.DCQCN.CNPInterval", erpc.Congestion{Algorithm: erpc.CCDCQCN, DCQCN: dcqcn.Config{CNPInterval: -1}}},
+		{"Congestion.DCQCN.CNPInterval",
+			erpc.Congestion{Algorithm: erpc.CCDCQCN, DCQCN: dcqcn.Config{CNPInterval: -1}}},
 	} {
 		_, err := erpc.NewNexus(erpc.Config{Congestion: c.set})
 		var bad *erpc.ConfigError
@@ -223,7 +229,8 @@ func TestCongestionConfig(t *testing.T) {
 			t.Errorf("error %q", err)
 		}
 	}
-	for _, ok := range []erpc.Congestion{{}, {Algorithm: erpc.CCDCQCN}, {Algorithm: erpc.CCNone}, {LinkRate: 1e9}, always(5), {Timely: timely.Config{Variant: timely.Paper}}} {
+	for _, ok := range []erpc.Congestion{{}, {Algorithm: erpc.CCDCQCN}, {Algorithm: erpc.CCNone},
+		{LinkRate: 1e9}, always(5), {Timely: timely.Config{Variant: timely.Paper}}} {
 		n, err := erpc.NewNexus(erpc.Config{Congestion: ok})
 		if err != nil {
 			t.Errorf("%+v: %v", ok, err)

@@ -355,7 +355,8 @@ func TestOtherVersion(t *testing.T) {
 	}
 	reply := st.end.sent[0].data
 	var r wire.VersionRefusal
-	if want := (wire.VersionRefusal{Nonce: 77, Asked: 1, Least: 2, Most: 2}); !r.Parse(reply) || r != want {
+	if want := (wire.VersionRefusal{Nonce: 77, Asked: 1, Least: 2, Most: 2}); !r.Parse(reply) ||
+		r != want {
 		t.Errorf("the refusal is %+v", r)
 	}
 	if len(reply) > len(old) {

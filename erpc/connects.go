@@ -16,9 +16,9 @@ type connectPacket struct {
 	size    int    // of its body, bytes
 }
 
-// What an endpoint does for strangers in a second, and at once after a rest. What is beyond that is
-// dropped for the price of reading its header: honest clients repeat it. A message to a stranger
-// costs a few microseconds, a look at a cookie half a microsecond.
+// Limits of the work for strangers in a second, and at once after a rest. Further packets of them
+// are dropped once their header was read: honest clients repeat them. A message to a stranger costs
+// a few microseconds, the check of a cookie half a microsecond.
 const (
 	// first Connects that are answered, with a Challenge. At once: 20,000 sessions that dial
 	firstsPerSecond, firstsAtOnce = 20_000, 20 << 10

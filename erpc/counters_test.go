@@ -23,7 +23,8 @@ func TestEndsAreCounted(t *testing.T) {
 	is(t, "a call that nobody handles", p.call(99, 1).err, erpc.ErrNoHandler)
 	is(t, "another", p.call(99, 1).err, erpc.ErrNoHandler)
 	st := p.published()
-	if done, failed := st.Completed-before.Completed, st.Failed-before.Failed; done != 1 || failed != 2 {
+	if done, failed := st.Completed-before.Completed, st.Failed-before.Failed; done != 1 ||
+		failed != 2 {
 		t.Errorf("%d succeeded, %d failed", done, failed)
 	}
 	p.close()
@@ -81,7 +82,8 @@ func TestRunFor(t *testing.T) {
 		now = now.Add(time.Microsecond) // each look takes so long
 		return now
 	}
-	n, err := erpc.NewNexus(erpc.Config{Wait: erpc.WaitSpin, Simulation: erpc.Simulation{Clock: clock, Seed: 1}})
+	n, err := erpc.NewNexus(erpc.Config{Wait: erpc.WaitSpin,
+		Simulation: erpc.Simulation{Clock: clock, Seed: 1}})
 	is(t, "nexus", err, nil)
 	r, err := n.NewRpc(newMemNet().end(true))
 	is(t, "rpc", err, nil)

@@ -60,7 +60,8 @@ func TestOwnErrorsNamesAll(t *testing.T) {
 	}
 	for _, err := range []error{
 		session.ErrRefused, session.ErrPeerLost, session.ErrPeerRestarted, session.ErrClosed,
-		session.ErrTooLarge, session.ErrExhausted, session.ErrTimeout, session.ErrBadOffer, session.ErrVersion,
+		session.ErrTooLarge, session.ErrExhausted, session.ErrTimeout, session.ErrBadOffer,
+		session.ErrVersion,
 		session.ErrNotHandling, session.ErrTiming,
 	} {
 		if ownError(err) == err && kept[err] == "" {
@@ -82,7 +83,8 @@ func TestReasons(t *testing.T) {
 		{ReasonApplication, wire.CodeApplication}, {ReasonBadOffer, wire.CodeBadOffer},
 		{ReasonPanic, wire.CodePanic},
 	} {
-		if uint8(c.own) != uint8(c.below) || c.own.wire() != c.below || c.own.String() != c.below.String() {
+		if uint8(c.own) != uint8(c.below) || c.own.wire() != c.below ||
+			c.own.String() != c.below.String() {
 			t.Errorf("code %d (%v) is %d (%v) on the wire", c.own, c.own, c.below, c.below)
 		}
 		if other, ok := texts[c.own.String()]; ok {

@@ -97,15 +97,16 @@ func (p *errPair) enqueue(typ uint8, n int, timeout time.Duration) *result {
 	}
 	fillPattern(req.Data())
 	res := &result{pattern: typ != tHuge}
-	res.id, err = p.client.EnqueueRequest(p.sess, erpc.Request{Type: typ, Req: req, Timeout: timeout, Done: func(c erpc.Completion) {
-		res.ends++
-		res.err = c.Err
-		spoil(c.Req)
-		if c.Resp != nil {
-			res.resp = append([]byte{}, c.Resp.Data()...)
-			spoil(c.Resp)
-		}
-	}})
+	res.id, err = p.client.EnqueueRequest(p.sess,
+		erpc.Request{Type: typ, Req: req, Timeout: timeout, Done: func(c erpc.Completion) {
+			res.ends++
+			res.err = c.Err
+			spoil(c.Req)
+			if c.Resp != nil {
+				res.resp = append([]byte{}, c.Resp.Data()...)
+				spoil(c.Resp)
+			}
+		}})
 	if err != nil {
 		req.Free()
 		res.ends, res.err = 1, err
@@ -178,7 +179,8 @@ func checkRemoteErrors(t *testing.T, net *memNet) {
 	} {
 		err := error(&erpc.Error{Reason: code, Text: "why"})
 		is(t, "remote", err, want, erpc.ErrRemote)
-		if errors.Is(err, erpc.ErrDeadline) || !strings.Contains(err.Error(), "why") || !strings.Contains(err.Error(), code.String()) {
+		if errors.Is(err, erpc.ErrDeadline) || !strings.Contains(err.Error(), "why") ||
+			!strings.Contains(err.Error(), code.String()) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -217,7 +219,8 @@ func TestAgreedLimit(t *testing.T) { eachNet(t, checkAgreedLimit) }
 func checkAgreedLimit(t *testing.T, net *memNet) {
 	p := newErrPairOn(t, net, erpc.Config{MaxMessage: 100_000})
 	end := p.net.end(true)
-	n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Clock: p.net.Now}, MaxMessage: 3000})
+	n, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Clock: p.net.Now},
+		MaxMessage: 3000})
 	is(t, "nexus", err, nil)
 	var respond error
 	is(t, "register", n.Register(tEcho, erpc.Dispatch, func(h erpc.ReqHandle) {
@@ -279,7 +282,8 @@ func checkExhausted(t *testing.T, net *memNet) {
 
 	one := p.enqueue(tBackground, 10, 0)
 	p.until(func() bool { return len(p.tasks) == 1 })
-	is(t, "one background request too many", p.call(tBackground, 10).err, erpc.ErrExhausted, erpc.ErrRemote)
+	is(t, "one background request too many", p.call(tBackground, 10).err, erpc.ErrExhausted,
+		erpc.ErrRemote)
 	p.runTasks()
 	p.until(func() bool { return one.ends > 0 })
 	is(t, "the first", one.err, nil)
@@ -341,7 +345,8 @@ func TestConfig(t *testing.T) {
 		for _, cfg := range bad {
 			_, err := erpc.NewNexus(cfg)
 			var ce *erpc.ConfigError
-			if !errors.Is(err, erpc.ErrConfig) || !errors.As(err, &ce) || ce.Field != field || !strings.Contains(err.Error(), field) {
+			if !errors.Is(err, erpc.ErrConfig) || !errors.As(err, &ce) || ce.Field != field ||
+				!strings.Contains(err.Error(), field) {
 				t.Errorf("%s: %v", field, err)
 			}
 		}

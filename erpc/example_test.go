@@ -70,7 +70,8 @@ func ExampleClient_Call_deadline() {
 	}
 	conn := mustListen()
 	go func() { _ = server.Serve(conn) }()
-	client, err := erpc.Dial(context.Background(), mustListen(), conn.LocalAddr().String(), erpc.Config{})
+	client, err := erpc.Dial(context.Background(), mustListen(), conn.LocalAddr().String(),
+		erpc.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -321,14 +322,15 @@ func call(r *erpc.Rpc, s *erpc.Session, typ uint8, text string, then func(answer
 		log.Fatal(err)
 	}
 	copy(req.Data(), text)
-	_, err = r.EnqueueRequest(s, erpc.Request{Type: typ, Req: req, Timeout: 10 * time.Second, Done: func(c erpc.Completion) {
-		if c.Err != nil {
-			log.Fatal(c.Err)
-		}
-		then(string(c.Resp.Data()))
-		c.Req.Free()
-		c.Resp.Free()
-	}})
+	_, err = r.EnqueueRequest(s,
+		erpc.Request{Type: typ, Req: req, Timeout: 10 * time.Second, Done: func(c erpc.Completion) {
+			if c.Err != nil {
+				log.Fatal(c.Err)
+			}
+			then(string(c.Resp.Data()))
+			c.Req.Free()
+			c.Resp.Free()
+		}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -34,7 +34,8 @@ func TestDeadlineReachesHandler(t *testing.T) {
 					t.Error("a deadline after the response")
 				}
 			}
-			if ok != (timeout > 0) || ok && (at < start.Add(left) || at > start.Add(left+left/16+time.Millisecond)) {
+			if ok != (timeout > 0) ||
+				ok && (at < start.Add(left) || at > start.Add(left+left/16+time.Millisecond)) {
 				t.Errorf("type %d, timeout %v: deadline %v after, %v", typ, timeout, at.Sub(start), ok)
 			}
 			p.until(func() bool { return res.ends > 0 })

@@ -6,7 +6,13 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// MsgBuffer is a message buffer; see package msgbuf for its layout and ownership.
+// MsgBuffer is memory for one message; see package msgbuf for its layout.
+//
+// The application owns a MsgBuffer that it allocated until it gives it away: with EnqueueRequest
+// until the continuation, with Respond for good. Meanwhile it must not touch the buffer; builds
+// with the tag "invariants" catch that. The request that a handler of Server.Handle gets is the
+// handler's own, on the Go heap. That of Server.HandleBorrowed, and ReqHandle.Data, belong to the
+// library and are read-only.
 type MsgBuffer = msgbuf.Buffer
 
 // ReqHandle is one request at the server. It is a small value: copy it, keep it,

@@ -135,7 +135,8 @@ func (st *stub) ask(s *Session, n, size int) (sent [][]byte) {
 		if err != nil {
 			st.tb.Fatal(err)
 		}
-		if _, err = st.EnqueueRequest(s, Request{Type: 1, Req: req, Done: func(Completion) {}}); err != nil {
+		if _, err = st.EnqueueRequest(s,
+			Request{Type: 1, Req: req, Done: func(Completion) {}}); err != nil {
 			st.tb.Fatal(err)
 		}
 	}

@@ -33,7 +33,8 @@ type job struct {
 	next   *job   // in the line of a workerPool
 	// When the client gives the request up, 0 if it did not say. It stays while the handler runs.
 	deadline Time
-	state    atomic.Uint64 // gen<<1 | responded; written by the loop (new gen) and by the one responder
+	// gen<<1 | responded; written by the loop (new gen) and by the one responder
+	state atomic.Uint64
 
 	timed bool          // note began and took, for the meter
 	began monotime.Time // when the handler was called

@@ -21,7 +21,8 @@ func TestJobTable(t *testing.T) {
 			switch op := rapid.IntRange(0, 3).Draw(t, "op"); {
 			case len(live) == 0 || op == 0:
 				j, gen := table.take()
-				if j.req != nil || j.resp != nil || j.fn != nil || j.fault.Code != 0 || j.handle != (ReqHandle{}) {
+				if j.req != nil || j.resp != nil || j.fn != nil || j.fault.Code != 0 ||
+					j.handle != (ReqHandle{}) {
 					t.Fatalf("a new job is not clean: %+v", j)
 				}
 				for _, o := range append(live, over...) {
@@ -73,7 +74,8 @@ func TestJobGenerationWraps(t *testing.T) {
 	}
 	table.put(j)
 	again, gen := table.take()
-	if again != j || gen != 0 || !j.current(gen) || j.current(1<<32-1) || !j.claim(gen) || j.claim(gen) {
+	if again != j || gen != 0 || !j.current(gen) || j.current(1<<32-1) || !j.claim(gen) ||
+		j.claim(gen) {
 		t.Errorf("generation %d after the last one", gen)
 	}
 }

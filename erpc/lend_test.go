@@ -162,7 +162,8 @@ func TestEarlyAnswer(t *testing.T) {
 		}
 		res := p.enqueue(tHold, largeSize, 0)
 		p.run(p.client)
-		fault := wire.AppendError(nil, &wire.Error{Status: wire.StatusAborted, Code: wire.CodeApplication})
+		fault := wire.AppendError(nil,
+			&wire.Error{Status: wire.StatusAborted, Code: wire.CodeApplication})
 		for _, h := range []wire.Header{
 			{Type: wire.TypeCR, ReqNum: first.ReqNum, ReqType: tHold},
 			{

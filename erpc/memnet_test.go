@@ -29,14 +29,15 @@ const (
 
 // memEnd is one endpoint. It implements transport.Transport.
 type memEnd struct {
-	net        *memNet
-	addr       transport.Addr
-	checked    bool // transport.Path.Checksummed
-	slots      [memRing]memPacket
-	head       uint // next to receive
-	held       uint // handed out by the last RxBurst, before head
-	tail       uint
-	bursts     [4]int                                // packets in the latest calls of TxBurst, the last one first
+	net     *memNet
+	addr    transport.Addr
+	checked bool // transport.Path.Checksummed
+	slots   [memRing]memPacket
+	head    uint // next to receive
+	held    uint // handed out by the last RxBurst, before head
+	tail    uint
+	// packets in the latest calls of TxBurst, the last one first
+	bursts     [4]int
 	tap        func(pkt []byte, from transport.Addr) // sees what arrives, if not nil
 	*memFaults                                       // nil in benchmarks, which measure no test double
 }
@@ -193,7 +194,8 @@ func newMemPair(tb testing.TB, cfg erpc.Config, register func(*erpc.Nexus)) *mem
 }
 
 // newMemPairOn is newMemPair on a given network.
-func newMemPairOn(tb testing.TB, net *memNet, cfg erpc.Config, register func(*erpc.Nexus)) *memPair {
+func newMemPairOn(tb testing.TB, net *memNet, cfg erpc.Config,
+	register func(*erpc.Nexus)) *memPair {
 	tb.Helper()
 	p := &memPair{tb: tb, net: net, tick: 1000}
 	net.tb = tb

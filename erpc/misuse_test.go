@@ -67,7 +67,8 @@ func TestWrongThread(t *testing.T) {
 	is(t, "afterwards", p.call(tEcho, 10).err, nil)
 	// Between passes any goroutine may take the loop over.
 	go func() {
-		errs <- map[string]error{"RunOnce": second(p.client.RunOnce()), "Alloc": second(p.client.Alloc(10))}
+		errs <- map[string]error{"RunOnce": second(p.client.RunOnce()),
+			"Alloc": second(p.client.Alloc(10))}
 	}()
 	for name, err := range <-errs {
 		is(t, "taken over: "+name, err, nil)
@@ -174,8 +175,12 @@ func checkBuffers(t *testing.T, net *memNet) {
 	is(t, "enqueue", err, nil)
 	other, _ := p.client.Alloc(10)
 	is(t, "both in use", second(p.client.EnqueueRequest(p.sess, q)), erpc.ErrBufferInUse)
-	is(t, "request in use", second(p.client.EnqueueRequest(p.sess, erpc.Request{Req: req, Resp: other, Done: q.Done})), erpc.ErrBufferInUse)
-	is(t, "response in use", second(p.client.EnqueueRequest(p.sess, erpc.Request{Req: other, Resp: resp, Done: q.Done})), erpc.ErrBufferInUse)
+	is(t, "request in use",
+		second(p.client.EnqueueRequest(p.sess,
+			erpc.Request{Req: req, Resp: other, Done: q.Done})), erpc.ErrBufferInUse)
+	is(t, "response in use",
+		second(p.client.EnqueueRequest(p.sess,
+			erpc.Request{Req: other, Resp: resp, Done: q.Done})), erpc.ErrBufferInUse)
 	is(t, "resize in use", req.Resize(5), erpc.ErrBufferInUse)
 	p.until(func() bool { return done == 1 })
 	is(t, "resize", req.Resize(5), nil)
@@ -201,13 +206,18 @@ func TestBadRequests(t *testing.T) {
 	other := newErrPair(t, erpc.Config{})
 	req, _ := p.client.Alloc(10)
 	done := func(erpc.Completion) { t.Error("it ended") }
-	enqueue := func(s *erpc.Session, q erpc.Request) error { return second(p.client.EnqueueRequest(s, q)) }
+	enqueue := func(s *erpc.Session,
+		q erpc.Request) error {
+		return second(p.client.EnqueueRequest(s, q))
+	}
 	is(t, "type 255", enqueue(p.sess, erpc.Request{Type: 255, Req: req, Done: done}), erpc.ErrReqType)
 	is(t, "no session", enqueue(nil, erpc.Request{Req: req, Done: done}), erpc.ErrRequest)
-	is(t, "another Rpc's session", enqueue(other.sess, erpc.Request{Req: req, Done: done}), erpc.ErrRequest)
+	is(t, "another Rpc's session", enqueue(other.sess, erpc.Request{Req: req, Done: done}),
+		erpc.ErrRequest)
 	is(t, "no buffer", enqueue(p.sess, erpc.Request{Done: done}), erpc.ErrRequest)
 	is(t, "no continuation", enqueue(p.sess, erpc.Request{Req: req}), erpc.ErrRequest)
-	is(t, "one buffer twice", enqueue(p.sess, erpc.Request{Req: req, Resp: req, Done: done}), erpc.ErrRequest)
+	is(t, "one buffer twice", enqueue(p.sess, erpc.Request{Req: req, Resp: req, Done: done}),
+		erpc.ErrRequest)
 	is(t, "close no session", p.client.CloseSession(nil), erpc.ErrRequest)
 	is(t, "close another Rpc's", p.client.CloseSession(other.sess), erpc.ErrRequest)
 	is(t, "cancel nothing", p.client.Cancel(erpc.RequestID(1<<63)), nil)

@@ -77,11 +77,14 @@ func (n *Nexus) mayRegister(reqType uint8, bad bool) error {
 	case reqType > MaxReqType:
 		return fmt.Errorf("erpc: register %d: %w", reqType, ErrReqType)
 	case bad:
-		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "is nil or has an unknown mode"})
+		return fmt.Errorf("erpc: register %d: %w", reqType,
+			&ConfigError{"Handler", "is nil or has an unknown mode"})
 	case n.frozen:
-		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "comes after the first Rpc"})
+		return fmt.Errorf("erpc: register %d: %w", reqType,
+			&ConfigError{"Handler", "comes after the first Rpc"})
 	case n.handlers[reqType].registered():
-		return fmt.Errorf("erpc: register %d: %w", reqType, &ConfigError{"Handler", "is registered already"})
+		return fmt.Errorf("erpc: register %d: %w", reqType,
+			&ConfigError{"Handler", "is registered already"})
 	}
 	return nil
 }

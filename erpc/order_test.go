@@ -36,7 +36,8 @@ func newOrdered(t *testing.T, net *memNet, cfg erpc.Config) *ordered {
 func (o *ordered) small(n int) {
 	o.tb.Helper()
 	end := o.net.end(true)
-	nexus, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Clock: o.net.Now}, MaxMessage: n})
+	nexus, err := erpc.NewNexus(erpc.Config{Simulation: erpc.Simulation{Clock: o.net.Now},
+		MaxMessage: n})
 	if err != nil {
 		o.tb.Fatal(err)
 	}
@@ -82,20 +83,21 @@ func (o *ordered) request(n int, typ uint8, end func(c erpc.Completion)) erpc.Re
 	if err != nil {
 		o.tb.Fatal(err)
 	}
-	id, err := o.client.EnqueueRequest(o.sess, erpc.Request{Type: typ, Req: req, Done: func(c erpc.Completion) {
-		text := fmt.Sprint(n)
-		if c.Err != nil {
-			text += " " + c.Err.Error()
-		}
-		o.told = append(o.told, text)
-		spoil(c.Req)
-		if c.Resp != nil {
-			spoil(c.Resp)
-		}
-		if end != nil {
-			end(c)
-		}
-	}})
+	id, err := o.client.EnqueueRequest(o.sess,
+		erpc.Request{Type: typ, Req: req, Done: func(c erpc.Completion) {
+			text := fmt.Sprint(n)
+			if c.Err != nil {
+				text += " " + c.Err.Error()
+			}
+			o.told = append(o.told, text)
+			spoil(c.Req)
+			if c.Resp != nil {
+				spoil(c.Resp)
+			}
+			if end != nil {
+				end(c)
+			}
+		}})
 	if err != nil {
 		req.Free()
 		o.told = append(o.told, fmt.Sprint(n, " not started: ", err))

@@ -14,7 +14,8 @@ const manySessions = 600
 // newManyPair is a memPair with many sessions; pings counts pings both ways.
 func newManyPair(t *testing.T) (p *memPair, sessions []*erpc.Session, pings *int) {
 	p = newMemPair(t, erpc.Config{MaxSessions: 2 * manySessions}, func(n *erpc.Nexus) {
-		if err := n.Register(1, erpc.Dispatch, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
+		if err := n.Register(1, erpc.Dispatch,
+			func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -144,7 +145,8 @@ func TestForgottenSession(t *testing.T) {
 	p.server.Forget(lost)
 	p.pass(110 * 500)
 	if !errors.Is(lost.Err(), erpc.ErrPeerRestarted) || ended(sessions, erpc.ErrPeerRestarted) != 1 {
-		t.Errorf("the session's error is %v, %d ended", lost.Err(), ended(sessions, erpc.ErrPeerRestarted))
+		t.Errorf("the session's error is %v, %d ended", lost.Err(),
+			ended(sessions, erpc.ErrPeerRestarted))
 	}
 	p.close()
 }

@@ -218,7 +218,7 @@ func (t *peerTable) beat(now monotime.Time, timing *Timing) {
 }
 
 // mayNap reports, once after each sweep that has pinged, whether answers to pings are all that the
-// loop expects. Who has a session with a client here may send a request at any time.
+// loop expects. A peer whose client has a session here may send a request at any time.
 func (e *engine) mayNap() bool {
 	asked := e.peers.asked
 	e.peers.asked = false

@@ -28,7 +28,8 @@ import (
 //
 // All methods belong to the goroutine that runs the loop, and to callbacks inside
 // it, except Post, Wake, Stats, Snapshot, Rpcs and LocalAddr, which are safe anywhere. A call from
-// another goroutine while the loop runs gives ErrWrongThread.
+// another goroutine while the loop runs gives ErrWrongThread; such goroutines use Post. A handler
+// of mode Background, and only it, may use its ReqHandle in another goroutine.
 type Rpc struct {
 	engine   engine
 	nexus    *Nexus
@@ -399,5 +400,6 @@ func (r *Rpc) Close() error {
 }
 
 func (r *Rpc) logPanic(reqType uint8, p any) {
-	r.cfg.Logger.Error("background handler panicked", "reqtype", reqType, "panic", p, "stack", string(debug.Stack()))
+	r.cfg.Logger.Error("background handler panicked", "reqtype", reqType, "panic", p, "stack",
+		string(debug.Stack()))
 }

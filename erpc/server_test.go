@@ -11,7 +11,8 @@ import (
 )
 
 func TestWaitModes(t *testing.T) {
-	for name, wait := range map[string]erpc.Wait{"adaptive": erpc.WaitAdaptive, "spin": erpc.WaitSpin, "sleep": erpc.WaitSleep} {
+	for name, wait := range map[string]erpc.Wait{"adaptive": erpc.WaitAdaptive, "spin": erpc.WaitSpin,
+		"sleep": erpc.WaitSleep} {
 		t.Run(name, func(t *testing.T) {
 			_, c := pair(t, erpc.Config{Wait: wait})
 			for i := range 20 {
@@ -77,7 +78,9 @@ func TestHandleAfterServe(t *testing.T) {
 	checkLeaks(t)
 	g := newRig(t, erpc.Config{})
 	dial(t, g.serve(t, "127.0.0.1:0"), erpc.Config{})
-	if err := g.Handle(50, func(context.Context, []byte) ([]byte, error) { return nil, nil }); !errors.Is(err, erpc.ErrConfig) {
+	if err := g.Handle(50, func(context.Context, []byte) ([]byte, error) {
+		return nil, nil
+	}); !errors.Is(err, erpc.ErrConfig) {
 		t.Errorf("Handle after Serve: %v", err)
 	}
 	if err := g.Handle(51, nil); !errors.Is(err, erpc.ErrConfig) {
@@ -139,8 +142,14 @@ func TestShutdownDrains(t *testing.T) {
 
 func TestShutdownExpires(t *testing.T) {
 	for name, ctx := range map[string]func() (context.Context, context.CancelFunc){
-		"in time":  func() (context.Context, context.CancelFunc) { return context.WithTimeout(bg, 20*time.Millisecond) },
-		"at start": func() (context.Context, context.CancelFunc) { return context.WithDeadline(bg, time.Unix(0, 0)) },
+		"in time": func() (context.Context,
+			context.CancelFunc) {
+			return context.WithTimeout(bg, 20*time.Millisecond)
+		},
+		"at start": func() (context.Context,
+			context.CancelFunc) {
+			return context.WithDeadline(bg, time.Unix(0, 0))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, c := pair(t, erpc.Config{})
@@ -206,7 +215,8 @@ func TestCloseEndsHandlersContexts(t *testing.T) {
 // error, and the client comes to the new server by itself.
 func TestServerRestart(t *testing.T) {
 	checkLeaks(t)
-	cfg := erpc.Config{Timing: erpc.Timing{Heartbeat: 50 * time.Millisecond, FailureTimeout: 10 * time.Second}}
+	cfg := erpc.Config{Timing: erpc.Timing{Heartbeat: 50 * time.Millisecond,
+		FailureTimeout: 10 * time.Second}}
 	g := newRig(t, cfg)
 	tr := &mute{Conn: listen(t, "127.0.0.1:0")}
 	addr := tr.LocalAddr().String()
@@ -240,7 +250,8 @@ func TestServerRestart(t *testing.T) {
 // TestPeerLost has a server that falls silent for good.
 func TestPeerLost(t *testing.T) {
 	checkLeaks(t)
-	cfg := erpc.Config{Timing: erpc.Timing{Heartbeat: 10 * time.Millisecond, FailureTimeout: 50 * time.Millisecond, ConnectTimeout: 100 * time.Millisecond}}
+	cfg := erpc.Config{Timing: erpc.Timing{Heartbeat: 10 * time.Millisecond,
+		FailureTimeout: 50 * time.Millisecond, ConnectTimeout: 100 * time.Millisecond}}
 	g := newRig(t, erpc.Config{})
 	tr := &mute{Conn: listen(t, "127.0.0.1:0")}
 	g.served.Go(func() { _ = g.Serve(tr) })

@@ -33,7 +33,8 @@ func BenchmarkSessions(b *testing.B) {
 				s := *next
 				*next = sessions[(rng>>32)*uint64(count)>>32]
 				(*next).Prefetch()
-				if _, err := w.p.client.EnqueueRequest(s, erpc.Request{Type: 1, Req: req, Resp: resp, Done: again}); err != nil {
+				if _, err := w.p.client.EnqueueRequest(s,
+					erpc.Request{Type: 1, Req: req, Resp: resp, Done: again}); err != nil {
 					b.Fatal(err)
 				}
 			}

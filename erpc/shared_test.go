@@ -40,15 +40,16 @@ func TestSharedPackets(t *testing.T) {
 			}
 			want := append([]byte(nil), req.Data()...)
 			over := false
-			if _, err := p.client.EnqueueRequest(p.sess, erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
-				over = true
-				if c.Err != nil {
-					t.Error(c.Err)
-				} else {
-					c.Resp.Free()
-				}
-				c.Req.Free()
-			}}); err != nil {
+			if _, err := p.client.EnqueueRequest(p.sess,
+				erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
+					over = true
+					if c.Err != nil {
+						t.Error(c.Err)
+					} else {
+						c.Resp.Free()
+					}
+					c.Req.Free()
+				}}); err != nil {
 				t.Fatal(err)
 			}
 			p.until(func() bool { return over })
@@ -73,6 +74,7 @@ func newSharedPair(t *testing.T, register func(n *erpc.Nexus, evil func())) *mem
 			}
 		}
 	}
-	p = newMemPairOn(t, &memNet{now: 1e9, shared: true}, erpc.Config{}, func(n *erpc.Nexus) { register(n, evil) })
+	p = newMemPairOn(t, &memNet{now: 1e9, shared: true}, erpc.Config{},
+		func(n *erpc.Nexus) { register(n, evil) })
 	return p
 }

@@ -37,7 +37,8 @@ func TestEchoInSimulation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
+			if err := n.Register(1, erpc.Dispatch,
+				func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
 				t.Fatal(err)
 			}
 			r, err := n.NewRpc(ep)
@@ -57,16 +58,17 @@ func TestEchoInSimulation(t *testing.T) {
 			req.Data()[i] = byte(i * 7)
 		}
 		var done int
-		_, err = client.EnqueueRequest(s, erpc.Request{Type: 1, Req: req, Tag: 5, Done: func(c erpc.Completion) {
-			done++
-			if c.Err != nil || c.Tag != 5 || !bytes.Equal(c.Req.Data(), c.Resp.Data()) {
-				t.Errorf("size %d: %v", size, c.Err)
-			}
-			c.Req.Free()
-			if c.Resp != nil {
-				c.Resp.Free()
-			}
-		}})
+		_, err = client.EnqueueRequest(s,
+			erpc.Request{Type: 1, Req: req, Tag: 5, Done: func(c erpc.Completion) {
+				done++
+				if c.Err != nil || c.Tag != 5 || !bytes.Equal(c.Req.Data(), c.Resp.Data()) {
+					t.Errorf("size %d: %v", size, c.Err)
+				}
+				c.Req.Free()
+				if c.Resp != nil {
+					c.Resp.Free()
+				}
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,8 @@ func TestStrangerPing(t *testing.T) {
 	}
 	const token = 1234
 	ping := make([]byte, wire.HeaderSize+wire.AliveSize)
-	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), MsgSize: wire.AliveSize, Session: 99}
+	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), MsgSize: wire.AliveSize,
+		Session: 99}
 	h.Put(ping, 0)
 	a := wire.Alive{Session: 3, Token: 77, Seq: 5, To: token}
 	a.Put(ping[wire.HeaderSize:])

@@ -163,7 +163,8 @@ func TestAlarm(t *testing.T) {
 // TestTickSweepsInTime: an epoch is a quarter of RTOMin, and a sweep comes each quarter of a
 // heartbeat; both are late by a pass at most, and none is missed.
 func TestTickSweepsInTime(t *testing.T) {
-	st := newStub(t, Config{Timing: Timing{RTOMin: 8 * time.Millisecond, Heartbeat: 80 * time.Millisecond}})
+	st := newStub(t, Config{Timing: Timing{RTOMin: 8 * time.Millisecond,
+		Heartbeat: 80 * time.Millisecond}})
 	tm := &st.engine.timers
 	if tm.epoch != 2*time.Millisecond || tm.sweepEvery != 20*time.Millisecond {
 		t.Fatalf("epochs of %v, sweeps each %v", tm.epoch, tm.sweepEvery)

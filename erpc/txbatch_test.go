@@ -16,7 +16,8 @@ func TestTxBatch(t *testing.T) {
 		}
 	}
 	register := func(n *erpc.Nexus) {
-		if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
+		if err := n.Register(1, erpc.Dispatch,
+			func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +43,12 @@ func TestTxBatch(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, err = p.client.EnqueueRequest(p.sess, erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) { c.Resp.Free(); req.Free(); done++ }}); err != nil {
+					if _, err = p.client.EnqueueRequest(p.sess,
+						erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
+							c.Resp.Free()
+							req.Free()
+							done++
+						}}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -65,7 +71,8 @@ func TestTxBatch(t *testing.T) {
 // unless the one before found many: then all leaves together.
 func TestSendFirst(t *testing.T) {
 	p := newMemPair(t, erpc.Config{Slots: 32, Credits: 32, NoBundles: true}, func(n *erpc.Nexus) {
-		if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
+		if err := n.Register(1, erpc.Dispatch,
+			func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -85,7 +92,12 @@ func TestSendFirst(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err = p.client.EnqueueRequest(p.sess, erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) { c.Resp.Free(); req.Free(); done++ }}); err != nil {
+			if _, err = p.client.EnqueueRequest(p.sess,
+				erpc.Request{Type: 1, Req: req, Done: func(c erpc.Completion) {
+					c.Resp.Free()
+					req.Free()
+					done++
+				}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -92,7 +92,8 @@ func (c *crew) end() {
 		c.close(sh.line)
 	}
 	if c.waiting+c.running+c.users+c.queues != 0 || c.next != nil || len(c.lines) != 0 {
-		c.tb.Errorf("at the end: %d wait, %d run, %d users, %d queues", c.waiting, c.running, c.users, c.queues)
+		c.tb.Errorf("at the end: %d wait, %d run, %d users, %d queues", c.waiting, c.running,
+			c.users, c.queues)
 	}
 	if c.workers+len(c.idle) != 0 {
 		c.tb.Errorf("at the end: %d workers, %d of them idle", c.workers, len(c.idle))

@@ -32,7 +32,8 @@ func closePool(t *testing.T, p *Pool) {
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	if st := p.Stats(); st.ReservedBytes != 0 || st.Regions != 0 || st.InUse != 0 || st.HugeBytes != 0 {
+	if st := p.Stats(); st.ReservedBytes != 0 || st.Regions != 0 || st.InUse != 0 ||
+		st.HugeBytes != 0 {
 		t.Errorf("after Close: %+v", st)
 	}
 }

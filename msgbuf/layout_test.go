@@ -30,7 +30,8 @@ func TestFigure2(t *testing.T) {
 	}
 	for i, w := range want {
 		head, data := b.Packet(i, 1000)
-		if at(b, head) != w.head || len(head) != w.headLen || len(data) != w.dataLen || i > 0 && at(b, data) != w.data {
+		if at(b, head) != w.head || len(head) != w.headLen || len(data) != w.dataLen ||
+			i > 0 && at(b, data) != w.data {
 			t.Errorf("packet %d: head at %d len %d, data at %d len %d; want %+v",
 				i, at(b, head), len(head), at(b, data), len(data), w)
 		}
@@ -75,7 +76,8 @@ func sizes(p *Pool) []int {
 	}
 	for i := range p.last + 1 {
 		for d := -2; d <= 2; d++ {
-			for _, n := range []int{int(p.classes[i].data) + d, int(p.classes[i].chunk) + d, 1<<(i/2+8) + d, 3<<(i/2+7) + d} {
+			for _, n := range []int{int(p.classes[i].data) + d, int(p.classes[i].chunk) + d, 1<<(i/2+8) + d,
+				3<<(i/2+7) + d} {
 				if n >= 0 && n <= p.max {
 					all = append(all, n)
 				}
@@ -87,7 +89,8 @@ func sizes(p *Pool) []int {
 
 // TestSizes checks every size against the layout rules and a linear search.
 func TestSizes(t *testing.T) {
-	for _, maxMessage := range []int{1, 40, 41, 100, 1000, 1 << 20, 8_000_000, 8 << 20, 16 << 20, wire.MaxMsgSize} {
+	for _, maxMessage := range []int{1, 40, 41, 100, 1000, 1 << 20, 8_000_000, 8 << 20, 16 << 20,
+		wire.MaxMsgSize} {
 		p := newPool(t, Config{MaxMessage: maxMessage})
 		if got := int(p.classes[p.last].data); got != maxMessage {
 			t.Errorf("MaxMessage %d: the last class takes %d", maxMessage, got)
@@ -104,8 +107,10 @@ func TestSizes(t *testing.T) {
 				continue // addresses only; no need to map all of it
 			}
 			b := alloc(t, p, n)
-			if b.Size() != n || len(b.Data()) != n || len(b.Bytes()) != n || b.MaxSize() < n || b.Owner() != OwnerApp {
-				t.Fatalf("size %d: %d, data %d, max %d, owner %v", n, b.Size(), len(b.Data()), b.MaxSize(), b.Owner())
+			if b.Size() != n || len(b.Data()) != n || len(b.Bytes()) != n || b.MaxSize() < n ||
+				b.Owner() != OwnerApp {
+				t.Fatalf("size %d: %d, data %d, max %d, owner %v", n, b.Size(), len(b.Data()),
+					b.MaxSize(), b.Owner())
 			}
 			if n > 0 {
 				b.Data()[0], b.Data()[n-1] = 1, 2
@@ -159,17 +164,21 @@ func checkPackets(t *testing.T, b *Buffer, perPacket int) {
 	headEnd := wire.HeaderSize + b.MaxSize() // and the headers here
 	for i := 1; i < n; i++ {
 		head, data := b.Packet(i, perPacket)
-		if at(b, data) != dataEnd || len(data) == 0 || len(data) > perPacket || i < n-1 && len(data) != perPacket {
-			t.Fatalf("size %d, %d per packet: data of packet %d at %d, %d bytes", b.Size(), perPacket, i, at(b, data), len(data))
+		if at(b, data) != dataEnd || len(data) == 0 || len(data) > perPacket ||
+			i < n-1 && len(data) != perPacket {
+			t.Fatalf("size %d, %d per packet: data of packet %d at %d, %d bytes", b.Size(), perPacket, i,
+				at(b, data), len(data))
 		}
 		dataEnd += len(data)
 		if at(b, head) < headEnd || len(head) != wire.HeaderSize {
-			t.Fatalf("size %d, %d per packet: header of packet %d at %d, before %d", b.Size(), perPacket, i, at(b, head), headEnd)
+			t.Fatalf("size %d, %d per packet: header of packet %d at %d, before %d", b.Size(), perPacket, i,
+				at(b, head), headEnd)
 		}
 		headEnd = at(b, head) + len(head)
 	}
 	if dataEnd != wire.HeaderSize+b.Size() || headEnd > len(b.mem) && n > 1 {
-		t.Fatalf("size %d, %d per packet: data ends at %d, headers at %d of %d", b.Size(), perPacket, dataEnd, headEnd, len(b.mem))
+		t.Fatalf("size %d, %d per packet: data ends at %d, headers at %d of %d", b.Size(), perPacket,
+			dataEnd, headEnd, len(b.mem))
 	}
 }
 

@@ -52,7 +52,8 @@ func TestModel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	reg := &registry{t: t, live: map[uint32][]byte{}}
 	const limit = 5 << 20
-	p := newPool(t, Config{MaxMessage: 3 << 20, Limit: limit, Register: reg.register, Unregister: reg.unregister})
+	p := newPool(t, Config{MaxMessage: 3 << 20, Limit: limit, Register: reg.register,
+		Unregister: reg.unregister})
 	type entry struct {
 		b  *Buffer
 		id uint64
@@ -183,7 +184,8 @@ func TestSharedDoubleFree(t *testing.T) {
 		}
 		wg.Wait()
 		if st := p.Stats(); st.DoubleFrees != before+workers-1 || st.InUse != 0 {
-			t.Fatalf("%d double frees noticed, want %d; %d in use", st.DoubleFrees-before, workers-1, st.InUse)
+			t.Fatalf("%d double frees noticed, want %d; %d in use", st.DoubleFrees-before,
+				workers-1, st.InUse)
 		}
 	}
 	closePool(t, p)

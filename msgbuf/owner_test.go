@@ -233,10 +233,12 @@ func TestFreedMemory(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	err := error(&LeakError{3})
-	if !errors.Is(err, ErrLeak) || errors.Is(err, ErrClosed) || err.Error() != "msgbuf: buffers in use at close: 3" {
+	if !errors.Is(err, ErrLeak) || errors.Is(err, ErrClosed) ||
+		err.Error() != "msgbuf: buffers in use at close: 3" {
 		t.Error(err)
 	}
-	for o, want := range map[Owner]string{OwnerNone: "none (freed)", OwnerApp: "application", OwnerLibrary: "library", 9: "invalid"} {
+	for o, want := range map[Owner]string{OwnerNone: "none (freed)", OwnerApp: "application",
+		OwnerLibrary: "library", 9: "invalid"} {
 		if o.String() != want {
 			t.Errorf("Owner(%d) = %q", o, o)
 		}

@@ -18,7 +18,7 @@ type Config struct {
 	MaxMessage int
 	// Hugepages asks for hugepages, as far as some are free.
 	Hugepages bool
-	// Register, if not nil, is told of every piece of memory before its first use
+	// Register, if not nil, is called with every piece of memory before its first use
 	// and returns the key that Buffer.Key then reports. Its error ends the Alloc.
 	Register func(mem []byte) (key uint32, err error)
 	// Unregister is told before the memory is given back. It goes with Register.

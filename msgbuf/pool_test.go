@@ -25,7 +25,8 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	var bad *ConfigError
-	if _, err := NewPool(Config{MaxMessage: wire.MaxMsgSize + 1}); !errors.As(err, &bad) || bad.Field != "MaxMessage" {
+	if _, err := NewPool(Config{MaxMessage: wire.MaxMsgSize + 1}); !errors.As(err, &bad) ||
+		bad.Field != "MaxMessage" {
 		t.Errorf("MaxMessage too large: %v", err)
 	}
 }
@@ -311,7 +312,8 @@ func TestHugepages(t *testing.T) {
 		checkPackets(t, b, 1000)
 		bufs = append(bufs, b)
 	}
-	if st := p.Stats(); st.HugeBytes < 0 || st.HugeBytes > st.ReservedBytes || st.HugeBytes%bigRegion != 0 {
+	if st := p.Stats(); st.HugeBytes < 0 || st.HugeBytes > st.ReservedBytes ||
+		st.HugeBytes%bigRegion != 0 {
 		t.Errorf("%d of %d bytes in hugepages", st.HugeBytes, st.ReservedBytes)
 	}
 	for _, b := range bufs {
@@ -327,10 +329,12 @@ func TestStats(t *testing.T) {
 	}
 	a, b := alloc(t, p, 40), alloc(t, p, 41)
 	st := p.Stats()
-	if st.InUse != 2 || st.UsedBytes != 64+128 || st.ReservedBytes != smallRegion || st.Regions != 1 || len(st.Classes) != 2 {
+	if st.InUse != 2 || st.UsedBytes != 64+128 || st.ReservedBytes != smallRegion || st.Regions != 1 ||
+		len(st.Classes) != 2 {
 		t.Fatalf("%+v", st)
 	}
-	if st.Classes[0] != (ClassStats{40, 64, 1, 1023}) || st.Classes[1] != (ClassStats{104, 128, 1, 511}) {
+	if st.Classes[0] != (ClassStats{40, 64, 1, 1023}) ||
+		st.Classes[1] != (ClassStats{104, 128, 1, 511}) {
 		t.Errorf("classes %+v", st.Classes)
 	}
 	a.Free()

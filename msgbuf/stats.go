@@ -8,8 +8,9 @@ type Stats struct {
 	HugeBytes     int64 // of that in hugepages
 	Regions       int   // pieces that ReservedBytes consists of, each registered once
 	DoubleFrees   uint64
-	Misuses       uint64       // all calls by somebody who did not own the buffer, double frees included
-	Classes       []ClassStats // those with buffers, smallest first
+	// all calls by somebody who did not own the buffer, double frees included
+	Misuses uint64
+	Classes []ClassStats // those with buffers, smallest first
 }
 
 // ClassStats describes the buffers of one size.

@@ -18,6 +18,10 @@ type manual struct {
 	done  []onesided.Completion
 	err   error
 	fresh bool // something came that the owner has not polled for
+	full  bool // takes no operations
+	// broken is the end of the adapter's queue: it carries nothing out any more, and Poll learns of
+	// that if operations were posted. Memory and Err show nothing before.
+	broken error
 }
 
 func manualPair(a, b []onesided.Spec) (x, y *manual) {
@@ -37,7 +41,14 @@ func (m *manual) Region(i int) []byte   { return m.mem[i] }
 func (m *manual) Peer() []onesided.Spec { return m.peer.specs }
 func (m *manual) View(int) []byte       { return nil }
 func (m *manual) Err() error            { return m.err }
-func (m *manual) Close() error          { m.err = onesided.ErrClosed; return nil }
+
+func (m *manual) Close() error {
+	m.err = onesided.ErrClosed
+	if m.peer.err == nil {
+		m.peer.err = onesided.ErrPeer
+	}
+	return nil
+}
 
 func (m *manual) Post(b *onesided.Batch) error {
 	for i := range b.Ops {
@@ -45,11 +56,17 @@ func (m *manual) Post(b *onesided.Batch) error {
 			return err
 		}
 	}
+	if m.full {
+		return onesided.ErrFull
+	}
 	m.queue = append(m.queue, b.Ops...)
 	return nil
 }
 
 func (m *manual) Poll(list []onesided.Completion) int {
+	if m.broken != nil && len(m.queue) > 0 {
+		m.err, m.queue = m.broken, nil
+	}
 	n := copy(list, m.done)
 	m.done = append(m.done[:0], m.done[n:]...)
 	return n

@@ -80,11 +80,17 @@ type conn struct {
 	at        int    // slot to look at next
 	unsignal  int    // replies since the last one with a completion
 	signaled  int    // completions to come
+	silent    int    // looks at it that found nothing
 	queued    uint64 // slots whose replies wait, a bit each
+	full      bool   // takes no WRITE before the next poll
 }
 
 // signalEvery is how many replies have one completion.
 const signalEvery = 32
+
+// silence is after how many looks that found nothing a link is polled whose replies have no
+// completion. A reply that failed is known by nothing else, and its client waits for it.
+const silence = 16
 
 // Message is a message under way at the server.
 type Message struct {
@@ -194,6 +200,9 @@ func (s *Server) Next() *Message {
 		s.at++
 		if m != nil {
 			return m
+		}
+		if c.silent++; c.silent%silence == 0 && c.unsignal > 0 {
+			s.collect(c)
 		}
 	}
 	return nil
@@ -375,22 +384,24 @@ func (s *Server) reply(c *conn, slot int) {
 	if c.queued>>slot&1 != 0 {
 		return
 	}
-	if s.cfg.OneAtATime || len(s.queue) > 0 || !s.write(c, slot) {
+	if s.cfg.OneAtATime || c.full || !s.write(c, slot) {
 		c.queued |= 1 << slot
 		s.queue = append(s.queue, reply{c, slot})
 	}
 	s.flushReplies()
 }
 
-// flushReplies sends those that wait, as far as it can.
+// flushReplies sends those that wait, as far as their links take them: a client whose link is full
+// holds up its own replies only.
 func (s *Server) flushReplies() {
-	for len(s.queue) > 0 && s.waiting == nil {
-		r := s.queue[0]
-		if !s.write(r.c, r.slot) {
-			return
+	for i := 0; i < len(s.queue) && s.waiting == nil; {
+		r := s.queue[i]
+		if r.c.full || !s.write(r.c, r.slot) {
+			i++
+			continue
 		}
 		r.c.queued &^= 1 << r.slot
-		s.queue = s.queue[:copy(s.queue, s.queue[1:])]
+		s.queue = append(s.queue[:i], s.queue[i+1:]...)
 		if s.cfg.OneAtATime {
 			s.waiting = r.c
 		}
@@ -407,7 +418,8 @@ func (s *Server) write(c *conn, slot int) bool {
 	s.batch.Reset()
 	s.batch.Write(serverResponses, at, clientReplies, g.replyAt(slot), messageBytes(h.size), 0, signal)
 	if err := c.link.Post(&s.batch); err != nil {
-		return !errors.Is(err, onesided.ErrFull)
+		c.full = errors.Is(err, onesided.ErrFull)
+		return !c.full
 	}
 	s.stats.Replies++
 	c.unsignal++
@@ -421,16 +433,21 @@ func (s *Server) write(c *conn, slot int) bool {
 // completions takes those of replies.
 func (s *Server) completions() {
 	for _, c := range s.conns {
-		if c.signaled == 0 {
-			continue
-		}
-		n := c.link.Poll(s.done[:])
-		c.signaled -= n
-		if n > 0 && s.waiting == c {
-			s.waiting = nil
+		if c.signaled > 0 || c.full {
+			s.collect(c)
 		}
 	}
 	if len(s.queue) > 0 {
 		s.flushReplies()
+	}
+}
+
+// collect takes the completions of a link, and has it notice that it has ended.
+func (s *Server) collect(c *conn) {
+	n := c.link.Poll(s.done[:])
+	c.signaled -= n
+	c.full = false
+	if n > 0 && s.waiting == c {
+		s.waiting = nil
 	}
 }

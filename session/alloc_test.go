@@ -98,7 +98,8 @@ var shapes = []struct {
 	name      string
 	req, resp int
 	packets   int64
-}{{"small", 32, 32, 2}, {"largeRequest", 1 << 20, 32, 2 * 1049}, {"largeResponse", 32, 1 << 20, 2 * 1049}}
+}{{"small", 32, 32, 2}, {"largeRequest", 1 << 20, 32, 2 * 1049},
+	{"largeResponse", 32, 1 << 20, 2 * 1049}}
 
 func TestNoAllocation(t *testing.T) {
 	if invariants.Enabled {

@@ -220,7 +220,8 @@ func TestRTOFollowsSlowPath(t *testing.T) {
 
 // TestRTOHuge: large configured bounds must not overflow when the timeout backs off.
 func TestRTOHuge(t *testing.T) {
-	e := newRTOEstimator(&Timing{RTOMin: time.Millisecond, RTOMax: 1000 * time.Hour, RTOInitial: 500 * time.Hour})
+	e := newRTOEstimator(&Timing{RTOMin: time.Millisecond, RTOMax: 1000 * time.Hour,
+		RTOInitial: 500 * time.Hour})
 	last := time.Duration(0)
 	for n := range 256 {
 		got := e.timeout(uint8(n))
@@ -254,11 +255,15 @@ func TestHugeOffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*wire.Offer){
-		"credits 0": func(o *wire.Offer) { o.Credits = 0 }, "credits": func(o *wire.Offer) { o.Credits = MaxCredits + 1 },
-		"slots 0": func(o *wire.Offer) { o.Slots = 0 }, "slots 3": func(o *wire.Offer) { o.Slots = 3 },
-		"slots": func(o *wire.Offer) { o.Slots = 2 * MaxSlots }, "mtu small": func(o *wire.Offer) { o.MTU = MinMTU - 1 },
-		"mtu": func(o *wire.Offer) { o.MTU = 1<<16 + wire.HeaderSize + 1 }, "mtu huge": func(o *wire.Offer) { o.MTU = 1<<32 - 1 },
-		"message": func(o *wire.Offer) { o.MaxMessage = wire.MaxMsgSize + 1 }, "message huge": func(o *wire.Offer) { o.MaxMessage = 1<<32 - 1 },
+		"credits 0": func(o *wire.Offer) { o.Credits = 0 },
+		"credits":   func(o *wire.Offer) { o.Credits = MaxCredits + 1 },
+		"slots 0":   func(o *wire.Offer) { o.Slots = 0 }, "slots 3": func(o *wire.Offer) { o.Slots = 3 },
+		"slots":        func(o *wire.Offer) { o.Slots = 2 * MaxSlots },
+		"mtu small":    func(o *wire.Offer) { o.MTU = MinMTU - 1 },
+		"mtu":          func(o *wire.Offer) { o.MTU = 1<<16 + wire.HeaderSize + 1 },
+		"mtu huge":     func(o *wire.Offer) { o.MTU = 1<<32 - 1 },
+		"message":      func(o *wire.Offer) { o.MaxMessage = wire.MaxMsgSize + 1 },
+		"message huge": func(o *wire.Offer) { o.MaxMessage = 1<<32 - 1 },
 	} {
 		o := good
 		change(&o)

@@ -16,7 +16,7 @@ const triesPerMTU = 4
 
 // fastTries is how many first Connects go out one ConnectRetry after the other. A server under a
 // flood of forged ones answers one in so many, whichever it is: what helps an honest client is to
-// ask often. Who has not been answered then dials a server that is down, in general.
+// ask often. A dialer without an answer by then has most likely dialled a server that is down.
 const fastTries = 100
 
 // mtuLadder holds the packet sizes that a dialer tries below the offered one: what

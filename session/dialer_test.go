@@ -77,7 +77,8 @@ func (a *acceptor) on(p dgram, now monotime.Time) []dgram {
 	}
 	acc := a.sessions[c.Nonce]
 	if acc == nil {
-		acc = &wire.Accept{Nonce: c.Nonce, Epoch: 5, Session: serverSession, Token: serverToken, Offer: Agree(c.Offer, a.offer)}
+		acc = &wire.Accept{Nonce: c.Nonce, Epoch: 5, Session: serverSession, Token: serverToken,
+			Offer: Agree(c.Offer, a.offer)}
 		a.sessions[c.Nonce] = acc
 	}
 	acc.Offer.MTU = min(acc.Offer.MTU, c.Offer.MTU)
@@ -116,7 +117,8 @@ func newDialRig(t testing.TB) *dialRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := wire.Connect{Nonce: 77, Epoch: 3, Session: clientSession, Token: clientToken, Offer: clientOffer}
+	c := wire.Connect{Nonce: 77, Epoch: 3, Session: clientSession, Token: clientToken,
+		Offer: clientOffer}
 	return &dialRig{
 		t: t, d: NewDialer(serverHost, c, timing, 0), a: newAcceptor(t),
 		delay: ms / 20, copies: 1, cout: NewOut(4, false),
@@ -247,7 +249,8 @@ func TestHandshakeDuplicates(t *testing.T) {
 
 // TestHandshakeMTU: the path does not carry large packets, in one or both directions.
 func TestHandshakeMTU(t *testing.T) {
-	for _, c := range []struct{ path, want int }{{9000, 9000}, {8999, 1452}, {1451, 1232}, {1231, MinMTU}, {MinMTU, MinMTU}} {
+	for _, c := range []struct{ path, want int }{{9000, 9000}, {8999, 1452}, {1451, 1232},
+		{1231, MinMTU}, {MinMTU, MinMTU}} {
 		for _, dir := range []string{"to server", "to client", "both"} {
 			r := newDialRig(t)
 			r.drop = func(_ int, toServer bool, p dgram) bool {
@@ -298,7 +301,8 @@ func TestHandshakeTimeout(t *testing.T) {
 }
 
 func TestHandshakeRefused(t *testing.T) {
-	for code, also := range map[wire.Code]error{wire.CodeExhausted: ErrExhausted, wire.CodeBadOffer: ErrBadOffer, wire.CodeShutdown: ErrDraining, 200: ErrRefused} {
+	for code, also := range map[wire.Code]error{wire.CodeExhausted: ErrExhausted,
+		wire.CodeBadOffer: ErrBadOffer, wire.CodeShutdown: ErrDraining, 200: ErrRefused} {
 		r := newDialRig(t)
 		r.a.refuse = code
 		r.run()
@@ -376,8 +380,9 @@ func TestOnVersion(t *testing.T) {
 		t.Errorf("a refusal: %v, %v", err, ok)
 	}
 	for name, change := range map[string]func(*wire.VersionRefusal){
-		"nonce": func(r *wire.VersionRefusal) { r.Nonce++ }, "version": func(r *wire.VersionRefusal) { r.Asked++ },
-		"range": func(r *wire.VersionRefusal) { r.Least = wire.Version },
+		"nonce":   func(r *wire.VersionRefusal) { r.Nonce++ },
+		"version": func(r *wire.VersionRefusal) { r.Asked++ },
+		"range":   func(r *wire.VersionRefusal) { r.Least = wire.Version },
 	} {
 		bad := good
 		if change(&bad); bad == good {

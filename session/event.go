@@ -91,7 +91,7 @@ type Stats struct {
 	Recounts      uint64 // messages counted anew in smaller packets
 	CreditStalls  uint64 // times a slot had to wait for credits
 	PaceStalls    uint64 // times a session had to wait for its rate
-	RateUpdates   uint64 // answers that congestion control was told of
+	RateUpdates   uint64 // answers that went to congestion control
 	DropPast      uint64 // packet of an earlier request or an earlier packet number
 	DropFuture    uint64 // packet ahead of the expected one
 	DropUnsent    uint64 // answer to a packet that was not sent, or is rolled back

@@ -145,7 +145,8 @@ func FuzzServer(f *testing.F) {
 			switch b[len(b)-1] & 6 {
 			case 0: // never answers
 			case 2:
-				if err := r.sv.RespondError(ev.Slot, fault(wire.CodeApplication, "x"), r.now, r.sout); err != nil {
+				if err := r.sv.RespondError(ev.Slot, fault(wire.CodeApplication, "x"), r.now,
+					r.sout); err != nil {
 					t.Fatal(err)
 				}
 				r.takeServer()

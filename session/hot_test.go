@@ -7,11 +7,14 @@ import (
 
 // TestHot: what Prefetch is told to fetch is what small RPCs need, with the first slot.
 func TestHot(t *testing.T) {
-	if got := unsafe.Offsetof(Client{}.inline) + unsafe.Sizeof(clientSlot{}); got > ClientHot || got+64 < ClientHot {
+	if got := unsafe.Offsetof(Client{}.inline) + unsafe.Sizeof(clientSlot{}); got > ClientHot ||
+		got+64 < ClientHot {
 		t.Errorf("ClientHot is %d, want %d", ClientHot, got)
 	}
-	if got := unsafe.Offsetof(Server{}.inline) + unsafe.Sizeof(serverSlot{}); got > ServerHot || got+64 < ServerHot {
+	if got := unsafe.Offsetof(Server{}.inline) + unsafe.Sizeof(serverSlot{}); got > ServerHot ||
+		got+64 < ServerHot {
 		t.Errorf("ServerHot is %d, want %d", ServerHot, got)
 	}
-	t.Logf("client %d bytes, slot %d; server %d, slot %d", unsafe.Sizeof(Client{}), unsafe.Sizeof(clientSlot{}), unsafe.Sizeof(Server{}), unsafe.Sizeof(serverSlot{}))
+	t.Logf("client %d bytes, slot %d; server %d, slot %d", unsafe.Sizeof(Client{}),
+		unsafe.Sizeof(clientSlot{}), unsafe.Sizeof(Server{}), unsafe.Sizeof(serverSlot{}))
 }

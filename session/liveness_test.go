@@ -250,10 +250,12 @@ func TestOutGrows(t *testing.T) {
 }
 
 func TestTimingFill(t *testing.T) {
-	if got, err := (Timing{}).Fill(); err != nil || got.RTOMin != 5_000_000 || got.DisconnectLinger != 200_000_000 {
+	if got, err := (Timing{}).Fill(); err != nil || got.RTOMin != 5_000_000 ||
+		got.DisconnectLinger != 200_000_000 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []Timing{{RTOMin: -1}, {DisconnectLinger: -1}, {RTOMin: 2, RTOMax: 1}, {Heartbeat: 2, FailureTimeout: 1}} {
+	for _, bad := range []Timing{{RTOMin: -1}, {DisconnectLinger: -1}, {RTOMin: 2, RTOMax: 1},
+		{Heartbeat: 2, FailureTimeout: 1}} {
 		if _, err := bad.Fill(); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}

@@ -188,7 +188,8 @@ func (g *hoard) check() {
 		g.tb.Fatalf("the sessions have %d bytes, %d are counted", counted, g.acct.used)
 	}
 	if g.bank.left+g.acct.used+g.acct.spare != testBankSize || g.acct.spare > 2*accountStep {
-		g.tb.Fatalf("the account has %d bytes to spare, %d are gone", g.acct.spare, testBankSize-g.bank.left)
+		g.tb.Fatalf("the account has %d bytes to spare, %d are gone", g.acct.spare,
+			testBankSize-g.bank.left)
 	}
 	if unfinished > 2*g.sent+lean {
 		g.tb.Fatalf("%d bytes for unfinished requests after %d", unfinished, g.sent)
@@ -231,7 +232,8 @@ func TestMemoryBound(t *testing.T) {
 		flows := map[[2]uint64]*flow{}
 		nums := map[[2]uint64]uint64{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			at := [2]uint64{rapid.Uint64Range(0, 2).Draw(t, "session"), rapid.Uint64Range(0, 7).Draw(t, "slot")}
+			at := [2]uint64{rapid.Uint64Range(0, 2).Draw(t, "session"),
+				rapid.Uint64Range(0, 7).Draw(t, "slot")}
 			sv, f := g.svs[at[0]], flows[at]
 			switch op := rapid.IntRange(0, 9).Draw(t, "op"); {
 			case op == 0:

@@ -32,8 +32,10 @@ type model struct {
 
 func newModel(t *testing.T, seed uint64) *model {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	p := Params{Slots: 1 << rnd.IntN(5), Credits: 1 + rnd.IntN(64), PerPacket: 1000 + rnd.IntN(1000), MaxMessage: 1 << 17, Checksum: true, Waiting: rnd.IntN(4)}
-	m := &model{rig: newRig(t, p, Timing{}, 1000, msgbuf.Config{}), rnd: rnd, ops: map[uint32]Op{}, want: map[uint32]int{}, handled: map[uint64]bool{}}
+	p := Params{Slots: 1 << rnd.IntN(5), Credits: 1 + rnd.IntN(64), PerPacket: 1000 + rnd.IntN(1000),
+		MaxMessage: 1 << 17, Checksum: true, Waiting: rnd.IntN(4)}
+	m := &model{rig: newRig(t, p, Timing{}, 1000, msgbuf.Config{}), rnd: rnd, ops: map[uint32]Op{},
+		want: map[uint32]int{}, handled: map[uint64]bool{}}
 	m.transport(seed&1 != 0)
 	if seed&2 != 0 {
 		m.partly(rand.New(rand.NewPCG(seed, 2)))
@@ -232,11 +234,14 @@ func (m *model) run() {
 		}
 		m.step()
 	}
-	if busy, queued := m.cl.Pending(); busy != 0 || queued != 0 || m.cl.FreeCredits() != m.params.Credits {
-		m.tb.Errorf("at the end %d busy, %d queued, %d of %d credits", busy, queued, m.cl.FreeCredits(), m.params.Credits)
+	if busy, queued := m.cl.Pending(); busy != 0 || queued != 0 ||
+		m.cl.FreeCredits() != m.params.Credits {
+		m.tb.Errorf("at the end %d busy, %d queued, %d of %d credits", busy, queued, m.cl.FreeCredits(),
+			m.params.Credits)
 	}
 	if m.ended+m.gaveUp != int(m.total) || len(m.handled) < m.ended || len(m.handled) > int(m.total) {
-		m.tb.Errorf("%d requests, %d ended, %d given up, %d handled", m.total, m.ended, m.gaveUp, len(m.handled))
+		m.tb.Errorf("%d requests, %d ended, %d given up, %d handled", m.total, m.ended, m.gaveUp,
+			len(m.handled))
 	}
 	for len(m.handling) > 0 {
 		m.respondOne()

@@ -245,7 +245,8 @@ func TestBypasses(t *testing.T) {
 				r.now = r.now.Add(c.rtt)
 				r.pump(func(uint8) int { return 10 })
 				if len(f.acks) != c.acks || f.made > c.made || r.cl.Congested() {
-					t.Errorf("%d answers told, %d controllers made, congested %v", len(f.acks), f.made, r.cl.Congested())
+					t.Errorf("%d answers told, %d controllers made, congested %v", len(f.acks), f.made,
+						r.cl.Congested())
 				}
 				giveBack(op)
 				r.now += 1_000_000

@@ -156,9 +156,12 @@ func (t Timing) Fill() (Timing, error) {
 		name string
 	}{
 		{&t.RTOMin, 5 * time.Millisecond, "RTOMin"}, {&t.RTOMax, 200 * time.Millisecond, "RTOMax"},
-		{&t.RTOInitial, 20 * time.Millisecond, "RTOInitial"}, {&t.Heartbeat, 500 * time.Millisecond, "Heartbeat"},
-		{&t.FailureTimeout, 3 * time.Second, "FailureTimeout"}, {&t.ConnectTimeout, 3 * time.Second, "ConnectTimeout"},
-		{&t.ConnectRetry, 10 * time.Millisecond, "ConnectRetry"}, {&t.DisconnectLinger, 200 * time.Millisecond, "DisconnectLinger"},
+		{&t.RTOInitial, 20 * time.Millisecond, "RTOInitial"},
+		{&t.Heartbeat, 500 * time.Millisecond, "Heartbeat"},
+		{&t.FailureTimeout, 3 * time.Second, "FailureTimeout"},
+		{&t.ConnectTimeout, 3 * time.Second, "ConnectTimeout"},
+		{&t.ConnectRetry, 10 * time.Millisecond, "ConnectRetry"},
+		{&t.DisconnectLinger, 200 * time.Millisecond, "DisconnectLinger"},
 	} {
 		if *f.v < 0 {
 			return t, errors.Join(ErrTiming, errors.New(f.name+" is negative"))

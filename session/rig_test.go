@@ -443,7 +443,8 @@ func (r *rig) noLeak() {
 	r.cnet.flush(r.tb)
 	st := r.pool.Stats()
 	if st.InUse != 0 || st.Misuses != 0 || st.DoubleFrees != 0 {
-		r.tb.Errorf("at the end: %d buffers in use, %d misuses, %d double frees", st.InUse, st.Misuses, st.DoubleFrees)
+		r.tb.Errorf("at the end: %d buffers in use, %d misuses, %d double frees", st.InUse, st.Misuses,
+			st.DoubleFrees)
 	}
 	if err := r.pool.Close(); err != nil {
 		r.tb.Error(err)

@@ -289,8 +289,8 @@ const repeatTimes = 4
 // mayRepeat reports whether packet h of a slot, which asks for n packets that were sent before, is
 // answered again, and counts them. A client repeats a packet after its least timeout, and then with
 // another try. So in a quarter of that time the same packet is answered once, and all repeats of a
-// slot no more often than a few times what the client can be waiting for. Who repeats more gets
-// nothing for it.
+// slot no more often than a few times what the client can be waiting for. A client that
+// repeats more gets nothing for it.
 func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n uint32, now monotime.Time) bool {
 	if now.Sub(sl.repeatAt) >= s.repeatSpan {
 		sl.repeatAt, sl.repeats, sl.again = now, 0, 0

@@ -152,7 +152,8 @@ func (s *script) run(t *testing.T, cmd string) []string {
 	if words[0] == "session" {
 		s.end(t)
 		s.session(t, a)
-	} else if !s.clientCommand(words[0], a) && !s.serverCommand(words[0], a) && !s.pathCommand(words[0], a) {
+	} else if !s.clientCommand(words[0], a) && !s.serverCommand(words[0], a) &&
+		!s.pathCommand(words[0], a) {
 		t.Fatalf("unknown command %q", cmd)
 	}
 	s.deltas()
@@ -160,7 +161,9 @@ func (s *script) run(t *testing.T, cmd string) []string {
 }
 
 func (s *script) session(t *testing.T, a args) {
-	p := Params{Slots: a.num("slots", 8), Credits: a.num("credits", 32), PerPacket: a.num("perpacket", 1000), MaxMessage: a.num("max", 1<<20), Checksum: a["checksum"] == "on", Waiting: a.num("waiting", 6)}
+	p := Params{Slots: a.num("slots", 8), Credits: a.num("credits", 32),
+		PerPacket: a.num("perpacket", 1000), MaxMessage: a.num("max", 1<<20),
+		Checksum: a["checksum"] == "on", Waiting: a.num("waiting", 6)}
 	timing := Timing{RTOMin: a.dur("rtomin"), RTOMax: a.dur("rtomax")}
 	cfg := msgbuf.Config{Limit: int64(a.num("limit", 0))}
 	r := newRig(t, p, timing, a.num("queue", 8), cfg)
@@ -372,7 +375,8 @@ func (s *script) serverCommand(name string, a args) bool {
 		s.takeServer()
 		s.print("left=%d", left)
 	case "fail":
-		if err := s.sv.RespondError(slot, fault(wire.Code(a.num("code", 5)), a["text"]), s.now, s.sout); err != nil {
+		if err := s.sv.RespondError(slot, fault(wire.Code(a.num("code", 5)), a["text"]), s.now,
+			s.sout); err != nil {
 			s.print("error: %v", err)
 		}
 		s.takeServer()
@@ -422,78 +426,4 @@ func (s *script) pathCommand(name string, a args) bool {
 		return false
 	}
 	return true
-}
-
-// inject delivers a packet made from its arguments.
-func (s *script) inject(toServer bool, a args) {
-	types := map[string]wire.Type{"REQ": wire.TypeReq, "RFR": wire.TypeRFR, "CR": wire.TypeCR, "RESP": wire.TypeResp,
-		"ERR": wire.TypeErr, "WAIT": wire.TypeWait, "PAST": wire.TypePast, "CANCEL": wire.TypeCancel, "ACK": wire.TypeAck}
-	h := wire.Header{Type: types[a["1"]], ReqType: uint8(a.num("type", 1)), ReqNum: uint64(a.num("req", 8)), PktNum: uint16(a.num("pkt", 0)), MsgSize: uint32(a.num("of", 0)), Hold: uint16(a.num("hold", 0)), Flags: wire.Flags(a.num("flags", 0))}
-	token := uint32(clientToken)
-	h.Session = clientSession
-	if toServer {
-		h.Session, token = serverSession, serverToken
-	}
-	h.Session = uint32(a.num("session", int(h.Session)))
-	raw := make([]byte, wire.HeaderSize+a.num("len", 0))
-	if h.Type == wire.TypeErr {
-		raw = append(raw[:wire.HeaderSize], wire.AppendError(nil, fault(wire.Code(a.num("code", 5)), ""))...)
-		raw = append(raw, make([]byte, a.num("len", 0))...)
-		h.MsgSize = uint32(a.num("of", len(raw)-wire.HeaderSize))
-	}
-	h.Put(raw, token^uint32(a.num("badtoken", 0)))
-	if s.params.Checksum {
-		wire.SetToken(raw, wire.Token(raw)^wire.Checksum(raw, nil))
-	}
-	if i, ok := a["flip"]; ok {
-		n, _ := strconv.Atoi(i)
-		raw[n] ^= 1
-	}
-	s.deliver(toServer, dgram{raw: raw})
-}
-
-// deliver hands a packet over and prints what it led to, before what was sent.
-func (s *script) deliver(toServer bool, p dgram) {
-	ev := Event{}
-	mark := len(s.lines)
-	if toServer {
-		ev = s.toServer(p)
-	} else {
-		ev = s.toClient(p)
-	}
-	line := ""
-	switch ev.Kind {
-	case EventRequest:
-		typ, num, data := s.sv.Request(ev.Slot)
-		line = fmt.Sprintf("request slot=%d type=%d req=%d size=%d", ev.Slot, typ, num, len(data))
-	case EventCancelled:
-		line = fmt.Sprintf("cancelled slot=%d", ev.Slot)
-	case EventLate:
-		line = "late"
-	case EventProgress:
-		line = fmt.Sprintf("progress ref=%d", ev.Ref)
-	case EventFailed:
-		line = fmt.Sprintf("done ref=%d here: %v", ev.Ref, ev.Err)
-		s.giveUp(ev.Ref)
-	case EventDone:
-		op := s.ops[ev.Ref]
-		line = fmt.Sprintf("done ref=%d size=%d", ev.Ref, op.Resp.Size())
-		if h := p.header(); checkFill(op.Resp.Bytes(), byte(h.ReqNum)) != nil || ev.Resp != op.Resp {
-			line += " CONTENTS DIFFER"
-		}
-		s.giveUp(ev.Ref)
-	case EventError:
-		line = fmt.Sprintf("done ref=%d code=%q text=%q", ev.Ref, ev.Fault.Code, ev.Fault.Text)
-		s.giveUp(ev.Ref)
-	}
-	if ev.RTT != 0 && (ev.Kind == EventProgress || ev.Kind == EventDone) {
-		line += fmt.Sprintf(" rtt=%v", ev.RTT)
-	}
-	if s.broken != nil {
-		s.print("broken: %v", s.broken)
-		s.broken = nil
-	}
-	if line != "" {
-		s.lines = append(s.lines[:mark], append([]string{line}, s.lines[mark:]...)...)
-	}
 }

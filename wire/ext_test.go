@@ -51,7 +51,8 @@ func TestBrokenExtensions(t *testing.T) {
 // FuzzExtensions: extensions that are accepted are written back to the same bytes.
 func FuzzExtensions(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(AppendExtension(AppendExtension(nil, Extension{Type: 1}), Extension{Type: 2, Value: []byte("x")}))
+	f.Add(AppendExtension(AppendExtension(nil, Extension{Type: 1}),
+		Extension{Type: 2, Value: []byte("x")}))
 	f.Add([]byte{1, 0, 255, 255, 1})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var again []byte

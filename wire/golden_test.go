@@ -54,7 +54,8 @@ func goldenPackets() []goldenPacket {
 	second.Cookie = testCookie
 	reset := Alive{Session: NoSession, Seq: testAlive.Seq}
 	req := Header{Type: TypeReq, ReqType: 3, MsgSize: 5, Session: 9, ReqNum: 0x010203040506}
-	limits := Header{Type: TypeResp, ReqType: MaxReqType, Hold: HoldUnknown, Flags: FlagCE | FlagLate | MaxCut.Flags(),
+	limits := Header{Type: TypeResp, ReqType: MaxReqType, Hold: HoldUnknown,
+		Flags:  FlagCE | FlagLate | MaxCut.Flags(),
 		PktNum: MaxPackets - 1, MsgSize: MaxMsgSize, Session: NoSession - 1, ReqNum: MaxReqNum}
 	sealed := packet(req, 0, []byte("hello"))
 	SetToken(sealed, token^Checksum(sealed, nil))
@@ -66,19 +67,27 @@ func goldenPackets() []goldenPacket {
 	fault := AppendError(nil, &Error{Status: StatusNotFound, Code: CodeApplication, Ran: true,
 		Text: []byte("bad"), Details: []byte{1, 2}})
 	var refusal [VersionRefusalSize]byte
-	(&VersionRefusal{Nonce: testConnect.Nonce, Asked: 1, Least: Version, Most: Version}).Put(refusal[:])
+	(&VersionRefusal{Nonce: testConnect.Nonce, Asked: 1, Least: Version,
+		Most: Version}).Put(refusal[:])
 	return []goldenPacket{
 		{"REQ of 5 bytes", packet(req, token, []byte("hello"))},
 		{"REQ of 5 bytes, checksummed", sealed},
-		{"RFR", packet(Header{Type: TypeRFR, ReqType: 3, MsgSize: 0, Session: 9, ReqNum: 12, PktNum: 4}, token, nil)},
-		{"CR with CE echo", packet(Header{Type: TypeCR, ReqType: 3, Hold: 2, Flags: FlagCE, Session: 9, ReqNum: 12, PktNum: 1}, token, nil)},
-		{"RESP of 2 bytes", packet(Header{Type: TypeResp, ReqType: 3, Hold: 0x1234, MsgSize: 2, Session: 9, ReqNum: 12, PktNum: 3}, token, []byte("ok"))},
+		{"RFR", packet(Header{Type: TypeRFR, ReqType: 3, MsgSize: 0, Session: 9, ReqNum: 12, PktNum: 4},
+			token, nil)},
+		{"CR with CE echo", packet(Header{Type: TypeCR, ReqType: 3, Hold: 2, Flags: FlagCE, Session: 9,
+			ReqNum: 12, PktNum: 1}, token, nil)},
+		{"RESP of 2 bytes", packet(Header{Type: TypeResp, ReqType: 3, Hold: 0x1234, MsgSize: 2,
+			Session: 9, ReqNum: 12, PktNum: 3}, token, []byte("ok"))},
 		{"REQ with 3 ms left, cut to 1452 bytes", packet(Header{Type: TypeReq, ReqType: 3,
 			Hold: TryRemaining(5, 3*time.Millisecond), Flags: Cut(1).Flags(), Session: 9}, token, nil)},
-		{"ERR", packet(Header{Type: TypeErr, ReqType: 3, Flags: FlagLate, MsgSize: uint32(len(fault)), Session: 9, ReqNum: 12},
+		{"ERR", packet(Header{Type: TypeErr, ReqType: 3, Flags: FlagLate, MsgSize: uint32(len(fault)),
+			Session: 9, ReqNum: 12},
 			token, fault)},
-		{"WAIT that keeps the credit", packet(Header{Type: TypeWait, ReqType: 3, Hold: 2, Flags: FlagKeep, Session: 9, ReqNum: 12, PktNum: 1}, token, nil)},
-		{"PAST", packet(Header{Type: TypePast, ReqType: 3, Hold: 2, Session: 9, ReqNum: 12, PktNum: 1}, token, nil)},
+		{"WAIT that keeps the credit",
+			packet(Header{Type: TypeWait, ReqType: 3, Hold: 2, Flags: FlagKeep, Session: 9, ReqNum: 12,
+				PktNum: 1}, token, nil)},
+		{"PAST", packet(Header{Type: TypePast, ReqType: 3, Hold: 2, Session: 9, ReqNum: 12, PktNum: 1},
+			token, nil)},
 		{"CANCEL", packet(Header{Type: TypeCancel, ReqType: 3, Session: 9, ReqNum: 12}, token, nil)},
 		{"ACK", packet(Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12, PktNum: 3}, token, nil)},
 		{"RESP, every field at its limit", packet(limits, 0xFFFFFFFF, nil)},
@@ -88,8 +97,10 @@ func goldenPackets() []goldenPacket {
 		{"CONNECT with cookie, padded by 8", mgmt(OpConnect, NoSession, 0, &second, 8)},
 		{"CONNECT with extensions", extended},
 		{"refusal of version 1", refusal[:]},
-		{"CHALLENGE", mgmt(OpChallenge, 7, token, &Challenge{Nonce: testConnect.Nonce, Cookie: testCookie}, 0)},
-		{"ACCEPT", mgmt(OpAccept, 7, token, &Accept{Nonce: testConnect.Nonce, Epoch: 5, Session: 11, Token: 0x0BADCAFE, Offer: testOffer}, 0)},
+		{"CHALLENGE", mgmt(OpChallenge, 7, token,
+			&Challenge{Nonce: testConnect.Nonce, Cookie: testCookie}, 0)},
+		{"ACCEPT", mgmt(OpAccept, 7, token, &Accept{Nonce: testConnect.Nonce, Epoch: 5, Session: 11,
+			Token: 0x0BADCAFE, Offer: testOffer}, 0)},
 		{"REFUSE", mgmt(OpRefuse, 7, token, &Refuse{Nonce: testConnect.Nonce, Code: CodeExhausted}, 0)},
 		{"DISCONNECT", mgmt(OpDisconnect, 9, token, &testAlive, 0)},
 		{"DISCONNECTACK", mgmt(OpDisconnectAck, 9, token, &testAlive, 0)},
@@ -165,7 +176,8 @@ func TestGolden(t *testing.T) {
 	// A checkout may have turned line ends round.
 	want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("the bytes on the wire changed; if that is meant, change Version and run go test ./wire -rewrite.\ngot:\n%s\nwant:\n%s", &got, want)
+		t.Errorf("the bytes on the wire changed; if that is meant, change Version and run "+
+			"go test ./wire -rewrite.\ngot:\n%s\nwant:\n%s", &got, want)
 	}
 }
 
@@ -213,10 +225,12 @@ func TestHandWritten(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"response header", packet(Header{Type: TypeResp, ReqType: 0x2A, Hold: 0x1234, Flags: FlagCE | Cut(2).Flags(),
+		{"response header", packet(Header{Type: TypeResp, ReqType: 0x2A, Hold: 0x1234,
+			Flags:  FlagCE | Cut(2).Flags(),
 			PktNum: 0xBEEF, MsgSize: 0x0ABCDEF, Session: 0x112233, ReqNum: 0x0A0B0C0D0E0F}, 0x55667788, nil),
 			"23" + "2a" + "3412" + "efcdab90" + "33221100" + "88776655" + "0f0e0d0c0b0a" + "efbe"},
-		{"request header", packet(Header{Type: TypeReq, ReqType: 1, PktNum: 2, MsgSize: 3, Session: 4, ReqNum: 5}, 6, nil),
+		{"request header", packet(Header{Type: TypeReq, ReqType: 1, PktNum: 2, MsgSize: 3, Session: 4,
+			ReqNum: 5}, 6, nil),
 			"20" + "01" + "0000" + "03000000" + "04000000" + "06000000" + "050000000000" + "0200"},
 		{"request header, loop 0x44", packet(Header{Type: TypeReq, ReqType: 1,
 			Session: FirstOf(0x44) + 0x332211}, 6, nil),
@@ -226,7 +240,8 @@ func TestHandWritten(t *testing.T) {
 				"00008000" + "2000" + "0800" + "01000000" + "0600" + "0000" + "c0050000" + "00000000" +
 				"00000000000000000000000000000000"},
 		{"error", AppendError(nil, &Error{Status: StatusAborted, Code: CodePanic, Ran: true,
-			Text: []byte("ab"), Details: []byte("c")}), "0a" + "07" + "01" + "00" + "0200" + "0000" + "6162" + "63"},
+			Text: []byte("ab"), Details: []byte("c")}),
+			"0a" + "07" + "01" + "00" + "0200" + "0000" + "6162" + "63"},
 		{"error that did not run", AppendError(nil, &Error{Status: StatusUnavailable,
 			Code: CodeShutdown}), "0e" + "04" + "00" + "00" + "0000" + "0000"},
 		{"request with 3 ms left, in packets of 1232 bytes", packet(Header{Type: TypeReq,
@@ -243,7 +258,8 @@ func TestHandWritten(t *testing.T) {
 			"29" + "00" + "0000" + "00000000" + "04000000" + "06000000" + "050000000000" + "0200"},
 		{"drain", mgmt(OpDrain, 9, 0, &Alive{Session: 1, Token: 2, Seq: 3, To: 4}, 0)[HeaderSize:],
 			"01000000" + "02000000" + "0300000000000000" + "04000000" + "00000000"},
-		{"extension", AppendExtension(nil, Extension{Type: 0x0102, Value: []byte("ab")}), "0201" + "0200" + "6162"},
+		{"extension", AppendExtension(nil, Extension{Type: 0x0102, Value: []byte("ab")}),
+			"0201" + "0200" + "6162"},
 		{"refusal of a version", refusal[:],
 			"04" + "00" + "0000" + "00000000" + "ffffff00" + hex.EncodeToString(refusal[12:16]) +
 				"0000000000000000" + "0102030405060708" + "07" + "02" + "03" + "0000000000"},

@@ -55,36 +55,47 @@ func TestParseRules(t *testing.T) {
 		{"request: cut", with(TypeReq, func(h *Header) { h.Flags = MaxCut.Flags() }), 100, nil},
 		{"RFR: quiet", with(TypeRFR, func(h *Header) { h.Flags = FlagQuiet }), 0, ErrFlags},
 		{"RFR: cut", with(TypeRFR, func(h *Header) { h.Flags = MaxCut.Flags() }), 0, nil},
-		{"CR: all", with(TypeCR, func(h *Header) { h.Flags = FlagCE | FlagGap | MaxCut.Flags() }), 0, nil},
+		{"CR: all", with(TypeCR, func(h *Header) { h.Flags = FlagCE | FlagGap | MaxCut.Flags() }), 0,
+			nil},
 		{"request: type 255", with(TypeReq, func(h *Header) { h.ReqType = 255 }), 100, ErrReqType},
 		{"request: type 254", with(TypeReq, func(h *Header) { h.ReqType = 254 }), 100, nil},
-		{"request: no session", with(TypeReq, func(h *Header) { h.Session = NoSession }), 100, ErrSession},
+		{"request: no session", with(TypeReq, func(h *Header) { h.Session = NoSession }), 100,
+			ErrSession},
 		{"request: upper bits", with(TypeReq, func(h *Header) { h.Session |= 1 << 31 }), 100, ErrSession},
-		{"request: upper bits and no session", with(TypeReq, func(h *Header) { h.Session = 1<<32 - 1 }), 100, ErrSession},
+		{"request: upper bits and no session", with(TypeReq, func(h *Header) { h.Session = 1<<32 - 1 }),
+			100, ErrSession},
 		{"request: last session", with(TypeReq, func(h *Header) { h.Session = NoSession - 1 }), 100, nil},
 
 		{"response", good(TypeResp), 100, nil},
-		{"response: all", with(TypeResp, func(h *Header) { h.Flags = FlagCE | FlagLate | MaxCut.Flags() }), 100, nil},
-		{"error: all", with(TypeErr, func(h *Header) { h.Flags, h.MsgSize = FlagLate|MaxCut.Flags(), 8 }), 8, nil},
+		{"response: all", with(TypeResp,
+			func(h *Header) { h.Flags = FlagCE | FlagLate | MaxCut.Flags() }), 100, nil},
+		{"error: all", with(TypeErr, func(h *Header) { h.Flags, h.MsgSize = FlagLate|MaxCut.Flags(), 8 }),
+			8, nil},
 		{"error: CE", with(TypeErr, func(h *Header) { h.Flags, h.MsgSize = FlagCE, 8 }), 8, ErrFlags},
 		{"error: short", with(TypeErr, func(h *Header) { h.MsgSize = 7 }), 7, ErrSize},
-		{"error: long", with(TypeErr, func(h *Header) { h.MsgSize = MaxErrorSize + 1 }), MaxErrorSize + 1, ErrSize},
-		{"error: longest", with(TypeErr, func(h *Header) { h.MsgSize = MaxErrorSize }), MaxErrorSize, nil},
+		{"error: long", with(TypeErr, func(h *Header) { h.MsgSize = MaxErrorSize + 1 }),
+			MaxErrorSize + 1, ErrSize},
+		{"error: longest", with(TypeErr, func(h *Header) { h.MsgSize = MaxErrorSize }),
+			MaxErrorSize, nil},
 		{"error: in parts", with(TypeErr, func(h *Header) { h.MsgSize = 9 }), 8, ErrSize},
-		{"wait: all", with(TypeWait, func(h *Header) { h.Flags, h.MsgSize = FlagCE|FlagKeep|MaxCut.Flags(), 0 }), 0, nil},
+		{"wait: all", with(TypeWait,
+			func(h *Header) { h.Flags, h.MsgSize = FlagCE|FlagKeep|MaxCut.Flags(), 0 }), 0, nil},
 		{"wait: size", with(TypeWait, func(h *Header) { h.MsgSize = 1 }), 0, ErrSize},
 		{"wait: payload", with(TypeWait, func(h *Header) { h.MsgSize = 1 }), 1, ErrSize},
 		{"past", with(TypePast, func(h *Header) { h.MsgSize = 0 }), 0, nil},
-		{"past: cut", with(TypePast, func(h *Header) { h.Flags, h.MsgSize = Cut(1).Flags(), 0 }), 0, ErrFlags},
+		{"past: cut", with(TypePast, func(h *Header) { h.Flags, h.MsgSize = Cut(1).Flags(), 0 }),
+			0, ErrFlags},
 		{"cancel", with(TypeCancel, func(h *Header) { h.MsgSize = 0 }), 0, nil},
-		{"cancel: keep", with(TypeCancel, func(h *Header) { h.Flags, h.MsgSize = FlagKeep, 0 }), 0, ErrFlags},
+		{"cancel: keep", with(TypeCancel, func(h *Header) { h.Flags, h.MsgSize = FlagKeep, 0 }),
+			0, ErrFlags},
 		{"ack", with(TypeAck, func(h *Header) { h.MsgSize = 0 }), 0, nil},
 		{"ack: CE", with(TypeAck, func(h *Header) { h.Flags, h.MsgSize = FlagCE, 0 }), 0, ErrFlags},
 		{"ack: size", with(TypeAck, func(h *Header) { h.MsgSize = 3 }), 0, ErrSize},
 		{"first unknown type", with(numTypes, func(h *Header) {}), 0, ErrType},
 		{"response: payload larger than the message", good(TypeResp), 101, ErrSize},
 		{"response: type 255", with(TypeResp, func(h *Header) { h.ReqType = 255 }), 100, ErrReqType},
-		{"response: no session", with(TypeResp, func(h *Header) { h.Session = NoSession }), 100, ErrSession},
+		{"response: no session", with(TypeResp, func(h *Header) { h.Session = NoSession }), 100,
+			ErrSession},
 
 		{"RFR", good(TypeRFR), 0, nil},
 		{"RFR: payload", good(TypeRFR), 1, ErrSize},
@@ -105,12 +116,14 @@ func TestParseRules(t *testing.T) {
 		{"CR: no session", with(TypeCR, func(h *Header) { h.Session = NoSession }), 0, ErrSession},
 
 		{"management", good(TypeMgmt), AliveSize, nil},
-		{"management: no session", with(TypeMgmt, func(h *Header) { h.Session = NoSession }), AliveSize, nil},
+		{"management: no session", with(TypeMgmt, func(h *Header) { h.Session = NoSession }),
+			AliveSize, nil},
 		{"management: padded", good(TypeMgmt), AliveSize + 1000, nil},
 		{"management: body cut", good(TypeMgmt), AliveSize - 1, ErrSize},
 		{"management: another size", with(TypeMgmt, func(h *Header) { h.MsgSize-- }), AliveSize, ErrSize},
 		{"management: larger body", with(TypeMgmt, func(h *Header) { h.MsgSize++ }), AliveSize + 1, nil},
-		{"management: larger body, cut", with(TypeMgmt, func(h *Header) { h.MsgSize++ }), AliveSize, ErrSize},
+		{"management: larger body, cut", with(TypeMgmt, func(h *Header) { h.MsgSize++ }),
+			AliveSize, ErrSize},
 		{"management: session and loop", with(TypeMgmt, func(h *Header) {
 			h.Session |= 1 << 24
 		}), AliveSize, nil},
@@ -118,9 +131,12 @@ func TestParseRules(t *testing.T) {
 			h.Session |= 1 << 31
 		}), AliveSize, ErrSession},
 		{"management: flag", with(TypeMgmt, func(h *Header) { h.Flags = FlagCE }), AliveSize, ErrFlags},
-		{"management: operation 0", with(TypeMgmt, func(h *Header) { h.ReqType = 0 }), AliveSize, ErrReqType},
-		{"management: operation after the last", with(TypeMgmt, func(h *Header) { h.ReqType = numOps }), AliveSize, ErrReqType},
-		{"management: operation 255", with(TypeMgmt, func(h *Header) { h.ReqType = 255 }), AliveSize, ErrReqType},
+		{"management: operation 0", with(TypeMgmt, func(h *Header) { h.ReqType = 0 }), AliveSize,
+			ErrReqType},
+		{"management: operation after the last", with(TypeMgmt, func(h *Header) { h.ReqType = numOps }),
+			AliveSize, ErrReqType},
+		{"management: operation 255", with(TypeMgmt, func(h *Header) { h.ReqType = 255 }), AliveSize,
+			ErrReqType},
 
 		{"unknown type", with(TypeReq, func(h *Header) { h.Type = numTypes }), 0, ErrType},
 		{"unknown type 15", with(TypeReq, func(h *Header) { h.Type = 15 }), 0, ErrType},
@@ -217,7 +233,8 @@ func TestRoundTrip(t *testing.T) {
 		want, payload := randomHeader(r)
 		token := r.Uint32()
 		pkt := packet(want, token, make([]byte, payload))
-		got := Header{Type: 9, ReqType: 9, Hold: 9, Flags: 9, PktNum: 9, MsgSize: 9, Session: 9, ReqNum: 9}
+		got := Header{Type: 9, ReqType: 9, Hold: 9, Flags: 9, PktNum: 9, MsgSize: 9,
+			Session: 9, ReqNum: 9}
 		if err := got.Parse(pkt); err != nil {
 			t.Fatalf("%+v, %d bytes: %v", want, payload, err)
 		}
@@ -237,12 +254,17 @@ func TestFieldLimits(t *testing.T) {
 		want Header
 	}{
 		{"zero", zero, zero},
-		{"reqtype", Header{Type: TypeResp, ReqType: MaxReqType}, Header{Type: TypeResp, ReqType: MaxReqType}},
+		{"reqtype", Header{Type: TypeResp, ReqType: MaxReqType},
+			Header{Type: TypeResp, ReqType: MaxReqType}},
 		{"hold", Header{Type: TypeResp, Hold: HoldUnknown}, Header{Type: TypeResp, Hold: HoldUnknown}},
-		{"flags", Header{Type: TypeResp, Flags: FlagCE | FlagLate}, Header{Type: TypeResp, Flags: FlagCE | FlagLate}},
-		{"pktnum", Header{Type: TypeResp, PktNum: MaxPackets - 1}, Header{Type: TypeResp, PktNum: MaxPackets - 1}},
-		{"msgsize", Header{Type: TypeResp, MsgSize: MaxMsgSize}, Header{Type: TypeResp, MsgSize: MaxMsgSize}},
-		{"session", Header{Type: TypeResp, Session: NoSession - 1}, Header{Type: TypeResp, Session: NoSession - 1}},
+		{"flags", Header{Type: TypeResp, Flags: FlagCE | FlagLate},
+			Header{Type: TypeResp, Flags: FlagCE | FlagLate}},
+		{"pktnum", Header{Type: TypeResp, PktNum: MaxPackets - 1},
+			Header{Type: TypeResp, PktNum: MaxPackets - 1}},
+		{"msgsize", Header{Type: TypeResp, MsgSize: MaxMsgSize},
+			Header{Type: TypeResp, MsgSize: MaxMsgSize}},
+		{"session", Header{Type: TypeResp, Session: NoSession - 1},
+			Header{Type: TypeResp, Session: NoSession - 1}},
 		{"reqnum", Header{Type: TypeResp, ReqNum: MaxReqNum}, Header{Type: TypeResp, ReqNum: MaxReqNum}},
 		{"type too wide", Header{Type: TypeResp | 0xF0}, zero},
 		{"flags too wide", Header{Type: TypeResp, Flags: 0xF0}, zero},
@@ -292,7 +314,8 @@ func TestSetToken(t *testing.T) {
 func TestStrings(t *testing.T) {
 	seen := map[string]bool{}
 	name := func(s string, known bool) {
-		if unknown := s == "INVALID" || s == "unknown code"; unknown == known || s == "" || known && seen[s] {
+		if unknown := s == "INVALID" || s == "unknown code"; unknown == known || s == "" ||
+			known && seen[s] {
 			t.Errorf("bad name %q", s)
 		}
 		seen[s] = true

@@ -59,7 +59,8 @@ const (
 // bodySize is the least size of the body of each operation.
 var bodySize = [numOps]int{
 	OpConnect: ConnectSize, OpChallenge: ChallengeSize, OpAccept: AcceptSize, OpRefuse: RefuseSize,
-	OpDisconnect: AliveSize, OpDisconnectAck: AliveSize, OpPing: AliveSize, OpPong: AliveSize, OpReset: AliveSize,
+	OpDisconnect: AliveSize, OpDisconnectAck: AliveSize, OpPing: AliveSize, OpPong: AliveSize,
+	OpReset: AliveSize,
 	OpMoved: AliveSize, OpDrain: AliveSize, OpDrainAck: AliveSize, OpCrypto: CryptoSize,
 }
 

@@ -64,7 +64,8 @@ func TestBodyLimits(t *testing.T) {
 		op   Op
 		body body
 	}{
-		{OpConnect, &Connect{Nonce: u64, Epoch: u64, Session: u32, Token: u32, Offer: offer, Cookie: cookie}},
+		{OpConnect, &Connect{Nonce: u64, Epoch: u64, Session: u32, Token: u32, Offer: offer,
+			Cookie: cookie}},
 		{OpChallenge, &Challenge{Nonce: u64, Cookie: cookie}},
 		{OpAccept, &Accept{Nonce: u64, Epoch: u64, Session: u32, Token: u32, Offer: offer}},
 		{OpRefuse, &Refuse{Nonce: u64, Code: 255}},

@@ -23,7 +23,8 @@ func TestRemaining(t *testing.T) {
 			t.Errorf("%v came back as %v, %v", x.in, got, ok)
 		}
 	}
-	for _, none := range []uint16{TryHold(9, 0), TryRemaining(9, 31*time.Microsecond<<31+1), TryRemaining(9, 1<<63-1)} {
+	for _, none := range []uint16{TryHold(9, 0), TryRemaining(9, 31*time.Microsecond<<31+1),
+		TryRemaining(9, 1<<63-1)} {
 		if left, ok := Remaining(none); ok || left != 0 || Try(none) != 9 {
 			t.Errorf("no limit came back as %v, %v, try %d", left, ok, Try(none))
 		}

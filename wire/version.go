@@ -2,8 +2,8 @@ package wire
 
 import "encoding/binary"
 
-// What follows never changes, in any version: where the version stands and the session field, how
-// a Connect is recognised, where its nonce is, and the refusal of a version.
+// The rest of this file never changes, in any version: where the version stands and the session
+// field, how a Connect is recognised, where its nonce is, and the refusal of a version.
 
 // VersionRefusalSize is the size of a refusal in bytes. No Connect is smaller.
 const VersionRefusalSize = HeaderSize + 16

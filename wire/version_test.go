@@ -26,7 +26,8 @@ func TestAsksVersion(t *testing.T) {
 		return b
 	}
 	for name, pkt := range map[string][]byte{
-		"empty": nil, "cut": connectOf(1, 0)[:HeaderSize+ConnectSize-1], "of another type": change(0, 0x13),
+		"empty": nil, "cut": connectOf(1, 0)[:HeaderSize+ConnectSize-1],
+		"of another type":      change(0, 0x13),
 		"of another operation": change(1, byte(OpPing)), "for a session": change(8, 7),
 		"for session 0xFEFFFF": change(10, 0xFE),
 	} {

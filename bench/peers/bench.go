@@ -46,12 +46,15 @@ func setupBench(set *flag.FlagSet) func(env) error {
 	set.Lookup("rounds").DefValue, s.rounds = "3", 3
 	set.StringVar(&s.dir, "dir", "out/bench", "the `folder` to write to")
 	set.StringVar(&s.only, "only", strings.Join(parts, ","), "the `parts` to do")
-	set.StringVar(&s.packages, "packages", "./...", "the Go benchmarks' `packages`, with spaces between them")
-	set.StringVar(&s.baseline, "baseline", "bench/baseline/go.txt", "the `file` that benchstat compares the Go benchmarks with; empty: no comparison")
+	set.StringVar(&s.packages, "packages", "./...",
+		"the Go benchmarks' `packages`, with spaces between them")
+	set.StringVar(&s.baseline, "baseline", "bench/baseline/go.txt",
+		"the `file` that benchstat compares the Go benchmarks with; empty: no comparison")
 	set.StringVar(&s.goCommand, "go", "go", "the go `command`")
 	set.IntVar(&s.count, "count", 6, "how often each Go benchmark runs")
 	set.DurationVar(&s.benchTime, "benchtime", 200*time.Millisecond,
-		fmt.Sprintf("how long each Go benchmark runs; a figure of bin/erpc takes %d times as long or more, a run of a peer %d times", figureTimes, peerTimes))
+		fmt.Sprintf("how long each Go benchmark runs; a figure of bin/erpc takes %d times as long or "+
+			"more, a run of a peer %d times", figureTimes, peerTimes))
 	return s.run
 }
 
@@ -73,7 +76,8 @@ func (s *suite) run(e env) error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	do := map[string]func(env) error{"figures": s.figures, "peers": s.comparison, "go": s.goBenchmarks, "plot": s.plot, "table": s.table}
+	do := map[string]func(env) error{"figures": s.figures, "peers": s.comparison, "go": s.goBenchmarks,
+		"plot": s.plot, "table": s.table}
 	var failures []error
 	for _, name := range parts {
 		if !slices.Contains(only, name) {
@@ -116,7 +120,8 @@ func (s *suite) figures(e env) (err error) {
 				return err
 			}
 			file := filepath.Join(s.dir, f.file+"-"+tr+".json")
-			fmt.Fprintf(e.err, "erpc bench %s over %s\n", strings.Join(append([]string{f.bench}, f.args...), " "), tr)
+			fmt.Fprintf(e.err, "erpc bench %s over %s\n",
+				strings.Join(append([]string{f.bench}, f.args...), " "), tr)
 			b, ferr := s.figure(e.ctx, f, tr, machine)
 			if ferr == nil {
 				ferr = os.WriteFile(file, b, 0o644)
@@ -130,7 +135,8 @@ func (s *suite) figures(e env) (err error) {
 }
 
 func (s *suite) figure(ctx context.Context, f figure, tr string, m report.Machine) ([]byte, error) {
-	b, err := runERPC(ctx, s.bin, f.bench, tr, figureTimes*s.benchTime, append([]string{"--raw"}, f.args...)...)
+	b, err := runERPC(ctx, s.bin, f.bench, tr, figureTimes*s.benchTime,
+		append([]string{"--raw"}, f.args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +159,8 @@ func (s *suite) goBenchmarks(e env) (err error) {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"test", "-run=^$", "-bench=.", "-benchmem", "-p=1", fmt.Sprint("-count=", s.count), fmt.Sprint("-benchtime=", s.benchTime)},
+	args := append([]string{"test", "-run=^$", "-bench=.", "-benchmem", "-p=1",
+		fmt.Sprint("-count=", s.count), fmt.Sprint("-benchtime=", s.benchTime)},
 		strings.Fields(s.packages)...)
 	c := exec.CommandContext(e.ctx, s.goCommand, args...)
 	progress := &lockedWriter{to: e.err}
@@ -165,7 +172,8 @@ func (s *suite) goBenchmarks(e env) (err error) {
 		return nil
 	}
 	if _, err := os.Stat(s.baseline); err != nil {
-		fmt.Fprintf(e.err, "no comparison of the Go benchmarks: there is no %s; make bench-baseline writes it\n", s.baseline)
+		fmt.Fprintf(e.err, "no comparison of the Go benchmarks: there is no %s; make bench-baseline "+
+			"writes it\n", s.baseline)
 		return nil
 	}
 	return s.benchstat(e, file)
@@ -191,7 +199,8 @@ func (s *suite) benchstat(e env, file string) error {
 	probe := exec.CommandContext(e.ctx, s.goCommand, "run", benchstat, os.DevNull)
 	probe.Stderr = &said
 	if err := probe.Run(); err != nil {
-		fmt.Fprintf(e.err, "no comparison of the Go benchmarks: %s cannot be run: %s\n", benchstat, lastLine(&said))
+		fmt.Fprintf(e.err, "no comparison of the Go benchmarks: %s cannot be run: %s\n", benchstat,
+			lastLine(&said))
 		return nil
 	}
 	c := exec.CommandContext(e.ctx, s.goCommand, "run", benchstat, "baseline="+s.baseline, "now="+file)

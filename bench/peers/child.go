@@ -38,7 +38,8 @@ func (s *shape) flags(set *flag.FlagSet) {
 	set.IntVar(&s.window, "window", 60,
 		"RPCs in flight, each from a goroutine of its own; of tcp and udp one keeps all of its "+
 			"connection")
-	set.IntVar(&s.conns, "conns", 1, "connections that they share; drpc always has one for each RPC in flight")
+	set.IntVar(&s.conns, "conns", 1,
+		"connections that they share; drpc always has one for each RPC in flight")
 	set.DurationVar(&s.duration, "duration", time.Second, "how long to measure")
 	set.Var(&s.work, "work", "what handlers do: none, sleep:`TIME` or compute:TIME")
 }
@@ -176,7 +177,8 @@ func setupClient(set *flag.FlagSet) func(env) error {
 		}
 		debug.SetGCPercent(gcPercent)
 		c := load.Config{Peer: p, Addr: *addr, Sizes: s.sizes(), Window: s.window, Conns: s.conns,
-			Warmup: min(s.duration/10, 300*time.Millisecond), Duration: s.duration, // the warm-up as in bin/erpc
+			// the warm-up as in bin/erpc
+			Warmup: min(s.duration/10, 300*time.Millisecond), Duration: s.duration,
 			CPU: func() time.Duration { return cpuTime(os.Getpid()) + cpuTime(*pid) }}
 		var res load.Result
 		if a.Rate == 0 {
@@ -198,8 +200,9 @@ func setupClient(set *flag.FlagSet) func(env) error {
 func newRun(p echo.Peer, s shape, res load.Result) report.Run {
 	us := func(q float64) float64 { return float64(res.Hist.ValueAtQuantile(q)) / 1e3 }
 	r := report.Run{
-		Bench: "rate", Peer: p.Name, Version: version(p), Transport: p.Transport, Size: s.size, RespSize: s.resp,
-		Window: s.window, Conns: res.Conns, Duration: res.Elapsed.Seconds(), Rpcs: res.Rpcs,
+		Bench: "rate", Peer: p.Name, Version: version(p), Transport: p.Transport, Size: s.size,
+		RespSize: s.resp,
+		Window:   s.window, Conns: res.Conns, Duration: res.Elapsed.Seconds(), Rpcs: res.Rpcs,
 		Rps: float64(res.Rpcs) / res.Elapsed.Seconds(), Mean: res.Hist.Mean() / 1e3,
 		P50: us(50), P99: us(99), P999: us(99.9), Max: float64(res.Hist.Max()) / 1e3,
 		CPU: float64(res.CPU) / float64(res.Rpcs),

@@ -19,7 +19,8 @@ func setupRun(set *flag.FlagSet) func(env) error {
 	var s shape
 	s.flags(set)
 	name := set.String("peer", "", "the peer's `name`: "+strings.Join(peerNames(), ", "))
-	cores := set.String("cores", report.Unpinned, "pinned: client on one core, server on another; or unpinned")
+	cores := set.String("cores", report.Unpinned,
+		"pinned: client on one core, server on another; or unpinned")
 	asJSON := set.Bool("json", false, "print one JSON object")
 	return func(e env) error {
 		if err := s.check(); err != nil {
@@ -43,8 +44,11 @@ func setupRun(set *flag.FlagSet) func(env) error {
 		if *asJSON {
 			return json.NewEncoder(e.out).Encode(r)
 		}
-		_, err = fmt.Fprintf(e.out, "%s %s, %s, %s, %d in flight, %d connections: %.0f RPC/s, p50 %.1f us, p99 %.1f us, CPU %.0f ns per RPC\n",
-			r.Peer, r.Version, report.SizeText(r.Size), r.Cores, r.Window, r.Conns, r.Rps, r.P50, r.P99, r.CPU)
+		_, err = fmt.Fprintf(e.out,
+			"%s %s, %s, %s, %d in flight, %d connections: %.0f RPC/s, p50 %.1f us, p99 %.1f us, CPU %.0f "+
+				"ns per RPC\n",
+			r.Peer, r.Version, report.SizeText(
+				r.Size), r.Cores, r.Window, r.Conns, r.Rps, r.P50, r.P99, r.CPU)
 		return err
 	}
 }
@@ -85,7 +89,8 @@ type plan struct {
 // flags declares those that bench has too.
 func (p *plan) flags(set *flag.FlagSet) {
 	set.StringVar(&p.peers, "peers", strings.Join(peerNames(), ","), "the peers' `names`")
-	set.StringVar(&p.transports, "transports", "udp", "`names` of the transports that erpc is measured over; empty: none")
+	set.StringVar(&p.transports, "transports", "udp",
+		"`names` of the transports that erpc is measured over; empty: none")
 	set.StringVar(&p.bin, "erpc", "bin/erpc", "the erpc `command`")
 	set.IntVar(&p.rounds, "rounds", 5, "how often each is measured")
 }
@@ -121,9 +126,10 @@ func (p *plan) contestants(warn io.Writer) (list []contestant, err error) {
 		if err := findERPC(p.bin); err != nil {
 			return nil, err
 		}
-		list = append(list, contestant{erpcName(tr), report.Pinned, func(ctx context.Context, s shape) (report.Run, error) {
-			return measureERPC(ctx, p.bin, tr, s)
-		}})
+		list = append(list, contestant{erpcName(tr), report.Pinned,
+			func(ctx context.Context, s shape) (report.Run, error) {
+				return measureERPC(ctx, p.bin, tr, s)
+			}})
 	}
 	cores, err := placements(p.cores, warn)
 	if err != nil {
@@ -148,7 +154,8 @@ func (p *plan) contestants(warn io.Writer) (list []contestant, err error) {
 	if len(list) == 0 {
 		return nil, usagef("--peers and --transports: nothing to compare")
 	}
-	if p.base != defaultBase && !slices.ContainsFunc(list, func(c contestant) bool { return c.name == p.base }) {
+	if p.base != defaultBase &&
+		!slices.ContainsFunc(list, func(c contestant) bool { return c.name == p.base }) {
 		return nil, usagef("--base %q is not among those compared", p.base)
 	}
 	return list, nil
@@ -173,7 +180,8 @@ func (p *plan) compare(e env) (c report.Comparison, err error) {
 			break
 		}
 		if err != nil { // the others' runs are worth keeping
-			c.Failures = append(c.Failures, fmt.Sprintf("round %d of %s, %s: %v", round+1, k.name, k.cores, err))
+			c.Failures = append(c.Failures,
+				fmt.Sprintf("round %d of %s, %s: %v", round+1, k.name, k.cores, err))
 			fmt.Fprintln(e.err, c.Failures[len(c.Failures)-1])
 			continue
 		}
@@ -188,7 +196,8 @@ func (p *plan) compare(e env) (c report.Comparison, err error) {
 	default:
 		return c, failed(c)
 	}
-	return report.Compare(report.Comparison{Machine: report.ThisMachine(), Size: p.size, RespSize: p.resp, Window: p.window,
+	return report.Compare(report.Comparison{Machine: report.ThisMachine(), Size: p.size,
+		RespSize: p.resp, Window: p.window,
 		Rounds: p.rounds, Duration: p.duration.Seconds(), Base: p.base,
 		Interrupted: c.Interrupted, Failures: c.Failures,
 		LeftOut: p.leftOut}, runs), nil
@@ -205,7 +214,8 @@ func failures(list []string) error {
 }
 
 // measure is one turn: the rate with the window in flight, then the latency alone.
-func (p *plan) measure(ctx context.Context, k contestant, round int) (rate, lat report.Run, err error) {
+func (p *plan) measure(ctx context.Context, k contestant, round int) (rate, lat report.Run,
+	err error) {
 	if rate, err = k.run(ctx, p.shape); err != nil {
 		return rate, lat, err
 	}
@@ -224,7 +234,8 @@ func setupCompare(set *flag.FlagSet) func(env) error {
 	p.shape.flags(set)
 	p.flags(set)
 	set.StringVar(&p.base, "base", defaultBase, "the peer that ratios are to")
-	set.StringVar(&p.cores, "cores", "both", "of the goroutine-based peers: pinned, client on one core, server on another; unpinned; or both")
+	set.StringVar(&p.cores, "cores", "both",
+		"of the goroutine-based peers: pinned, client on one core, server on another; unpinned; or both")
 	asJSON := set.Bool("json", false, "print one JSON object")
 	return func(e env) error {
 		c, err := p.compare(e)

@@ -29,12 +29,15 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{name: "compare", does: "all peers and this library in turns, and a table of them", setup: setupCompare},
+		{name: "compare", does: "all peers and this library in turns, and a table of them",
+			setup: setupCompare},
 		{name: "run", does: "one peer, once", setup: setupRun},
-		{name: "bench", does: "the figures of make bench: bin/erpc, the peers, the Go benchmarks", setup: setupBench},
+		{name: "bench", does: "the figures of make bench: bin/erpc, the peers, the Go benchmarks",
+			setup: setupBench},
 		{name: "goroutines", setup: setupGoroutines,
 			does: "calls from goroutines in the situations that programs meet, and their bars"},
-		{name: "raw", does: "udp and raw Ethernet across a veth pair, beside their raw transports; needs root", setup: setupRaw},
+		{name: "raw", does: "udp and raw Ethernet across a veth pair, beside their raw transports; " +
+			"needs root", setup: setupRaw},
 		{name: "table", does: "a Markdown table of the JSON files that bench wrote", setup: setupTable},
 		{name: "plot", does: "SVG plots of them", setup: setupPlot},
 		{name: "serve", hidden: true, setup: setupServe},

@@ -149,7 +149,8 @@ func TestHelp(t *testing.T) {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	for _, c := range commands() {
-		if code, _, said := try(t, c.name, "--help"); code != 0 || !strings.Contains(said, "peers "+c.name) {
+		if code, _, said := try(t, c.name, "--help"); code != 0 ||
+			!strings.Contains(said, "peers "+c.name) {
 			t.Errorf("%s --help: exit %d: %s", c.name, code, said)
 		}
 	}
@@ -164,7 +165,8 @@ func TestUnfit(t *testing.T) {
 	}
 	for _, p := range echo.Peers() {
 		_, err := findPeer("--peer", p.Name)
-		if named := slices.Contains(peerNames(), p.Name); named != (p.Unfit == "") || named != (err == nil) {
+		if named := slices.Contains(peerNames(), p.Name); named != (p.Unfit == "") ||
+			named != (err == nil) {
 			t.Errorf("%s: %q, %v, among those that can work: %v", p.Name, p.Unfit, err, named)
 		}
 	}
@@ -202,13 +204,16 @@ func TestRunPeers(t *testing.T) {
 	}
 	for _, name := range peerNames() {
 		for _, cores := range places {
-			code, out, said := try(t, "run", "--peer="+name, "--cores="+cores, "--window=3", "--size=5000", "--duration=5ms", "--json")
+			code, out, said := try(t, "run", "--peer="+name, "--cores="+cores, "--window=3", "--size=5000",
+				"--duration=5ms", "--json")
 			var r report.Run
 			if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 				t.Fatalf("%s, %s: exit %d, %v: %s", name, cores, code, err, said)
 			}
-			if r.Peer != name || r.Cores != cores || r.Bench != "rate" || r.Window != 3 || r.Size != 5000 || r.RespSize != 5000 ||
-				r.Rpcs < 3 || r.Rps <= 0 || r.P50 <= 0 || r.P99 < r.P50 || r.Max < r.P999 || r.Gbps <= 0 || r.Duration <= 0 {
+			if r.Peer != name || r.Cores != cores || r.Bench != "rate" || r.Window != 3 || r.Size != 5000 ||
+				r.RespSize != 5000 ||
+				r.Rpcs < 3 || r.Rps <= 0 || r.P50 <= 0 || r.P99 < r.P50 || r.Max < r.P999 || r.Gbps <= 0 ||
+				r.Duration <= 0 {
 				t.Errorf("%s, %s: %+v", name, cores, r)
 			}
 			if r.CPU <= 0 && len(places) == 2 { // where cores can be chosen, CPU time can be read
@@ -224,38 +229,47 @@ func TestRunPeers(t *testing.T) {
 
 // TestFailures: what children say reaches the caller.
 func TestFailures(t *testing.T) {
-	if code, _, said := try(t, "client", "--peer=drpc", "--addr=127.0.0.1:1", "--duration=1ms"); code != 1 || !strings.Contains(said, "refused") {
+	if code, _, said := try(t, "client", "--peer=drpc", "--addr=127.0.0.1:1",
+		"--duration=1ms"); code != 1 || !strings.Contains(said, "refused") {
 		t.Errorf("nobody there: exit %d: %s", code, said)
 	}
-	code, out, said := try(t, "compare", "--erpc="+erpcForTest(t), "--transports=nothing", "--peers=", "--duration=1ms")
+	code, out, said := try(t, "compare", "--erpc="+erpcForTest(t), "--transports=nothing", "--peers=",
+		"--duration=1ms")
 	if code != 1 || out != "" || !strings.Contains(said, `transport "nothing"`) {
 		t.Errorf("unknown transport: exit %d: %s", code, said)
 	}
-	code, out, said = try(t, "compare", "--erpc="+erpcForTest(t), "--transports=nothing", "--peers=drpc", "--rounds=1", "--duration=1ms")
-	if code != 1 || !strings.Contains(out, "drpc v") || !strings.Contains(out, "not in the figures: round 1 of erpc nothing") ||
+	code, out, said = try(t, "compare", "--erpc="+erpcForTest(t), "--transports=nothing",
+		"--peers=drpc", "--rounds=1", "--duration=1ms")
+	if code != 1 || !strings.Contains(out, "drpc v") ||
+		!strings.Contains(out, "not in the figures: round 1 of erpc nothing") ||
 		!strings.Contains(said, "1 turns failed") {
 		t.Errorf("one of two fails: exit %d: %s%s", code, out, said)
 	}
-	if code, _, said := try(t, "table", "--dir="+t.TempDir()); code != 1 || !strings.Contains(said, "no JSON") {
+	if code, _, said := try(t, "table", "--dir="+t.TempDir()); code != 1 ||
+		!strings.Contains(said, "no JSON") {
 		t.Errorf("nothing to show: exit %d: %s", code, said)
 	}
-	if code, _, said := try(t, "plot", "--dir="+t.TempDir()); code != 1 || !strings.Contains(said, "no JSON") {
+	if code, _, said := try(t, "plot", "--dir="+t.TempDir()); code != 1 ||
+		!strings.Contains(said, "no JSON") {
 		t.Errorf("nothing to draw: exit %d: %s", code, said)
 	}
 }
 
 func TestCompareAll(t *testing.T) {
-	code, out, said := try(t, "compare", "--erpc="+erpcForTest(t), "--rounds=2", "--window=4", "--duration=5ms", "--json")
+	code, out, said := try(t, "compare", "--erpc="+erpcForTest(t), "--rounds=2", "--window=4",
+		"--duration=5ms", "--json")
 	var c report.Comparison
 	if err := json.Unmarshal([]byte(out), &c); err != nil || code != 0 {
 		t.Fatalf("exit %d, %v: %s", code, err, said)
 	}
 	names := append([]string{"erpc udp"}, peerNames()...)
-	if len(c.Rows) != len(names) || c.Rounds != 2 || c.Window != 4 || c.Interrupted || c.Machine.Cores < 1 {
+	if len(c.Rows) != len(names) || c.Rounds != 2 || c.Window != 4 || c.Interrupted ||
+		c.Machine.Cores < 1 {
 		t.Fatalf("%+v", c)
 	}
 	for i, row := range c.Rows {
-		if row.Peer != names[i] || row.Rps.Min <= 0 || row.P50.Min <= 0 || row.Ratio == nil || row.Ratio.Min <= 0 {
+		if row.Peer != names[i] || row.Rps.Min <= 0 || row.P50.Min <= 0 || row.Ratio == nil ||
+			row.Ratio.Min <= 0 {
 			t.Errorf("%+v, want %s", row, names[i])
 		}
 	}
@@ -264,12 +278,15 @@ func TestCompareAll(t *testing.T) {
 		t.Errorf("%d runs, want %d", len(c.Runs), want)
 	}
 	for _, r := range c.Runs {
-		if want := map[string]int{"rate": 4, "latency": 1}[r.Bench]; r.Window != want || r.Round < 1 || r.Round > 2 {
+		if want := map[string]int{"rate": 4, "latency": 1}[r.Bench]; r.Window != want || r.Round < 1 ||
+			r.Round > 2 {
 			t.Errorf("%+v", r)
 		}
 	}
-	code, out, said = try(t, "compare", "--transports=", "--peers=drpc,net/rpc", "--cores=unpinned", "--rounds=1", "--duration=2ms", "--window=1", "--size=100000")
-	if code != 0 || !strings.Contains(out, "drpc v") || !strings.Contains(out, "Gbit/s") || !strings.Contains(out, "times grpc-go") {
+	code, out, said = try(t, "compare", "--transports=", "--peers=drpc,net/rpc", "--cores=unpinned",
+		"--rounds=1", "--duration=2ms", "--window=1", "--size=100000")
+	if code != 0 || !strings.Contains(out, "drpc v") || !strings.Contains(out, "Gbit/s") ||
+		!strings.Contains(out, "times grpc-go") {
 		t.Errorf("exit %d: %s%s", code, out, said)
 	}
 }
@@ -320,12 +337,15 @@ func TestBench(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "out", "bench")
 	baseline := filepath.Join(t.TempDir(), "go.txt")
-	args := []string{"bench", "--erpc=" + erpcForTest(t), "--dir=" + dir, "--go=" + self, "--packages=./a ./b", "--benchtime=1ms", "--rounds=1", "--baseline=" + baseline}
+	args := []string{"bench", "--erpc=" + erpcForTest(t), "--dir=" + dir, "--go=" + self,
+		"--packages=./a ./b", "--benchtime=1ms", "--rounds=1", "--baseline=" + baseline}
 	code, out, said := try(t, args...)
-	if code != 0 || !strings.Contains(out, "| 8 MiB responses ") || !strings.Contains(said, "make bench-baseline") {
+	if code != 0 || !strings.Contains(out, "| 8 MiB responses ") ||
+		!strings.Contains(said, "make bench-baseline") {
 		t.Fatalf("exit %d: %s%s", code, out, said)
 	}
-	for _, name := range []string{"latency-udp.json", "rate-udp.json", "bandwidth-udp.json", "bandwidth-reverse-udp.json", "peers.json",
+	for _, name := range []string{"latency-udp.json", "rate-udp.json", "bandwidth-udp.json",
+		"bandwidth-reverse-udp.json", "peers.json",
 		"ratio-latency.svg", "ratio-rate.svg", "ratio-bandwidth.svg", "peers.svg", "go.txt", "table.md"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
@@ -344,7 +364,8 @@ func TestBench(t *testing.T) {
 	if err != nil || !strings.Contains(string(benchmarks), "-count=6 -benchtime=1ms ./a ./b") {
 		t.Errorf("%v: %s", err, benchmarks)
 	}
-	if code, out, said = try(t, "table", "--dir="+dir); code != 0 || !strings.Contains(out, "grpc-go v") {
+	if code, out, said = try(t, "table", "--dir="+dir); code != 0 ||
+		!strings.Contains(out, "grpc-go v") {
 		t.Errorf("exit %d: %s%s", code, out, said)
 	}
 
@@ -353,14 +374,18 @@ func TestBench(t *testing.T) {
 		t.Fatal(err)
 	}
 	args = append(args, "--only=go")
-	if code, _, said = try(t, args...); code != 0 || !strings.Contains(said, "cannot be run: no such module") {
+	if code, _, said = try(t, args...); code != 0 ||
+		!strings.Contains(said, "cannot be run: no such module") {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	t.Setenv(fakeBench, "yes")
-	if got := changed(strings.Replace(benchstatTable, "+14.09%", "~", 1)); len(got) != 1 || got[0] != "none" {
+	if got := changed(strings.Replace(benchstatTable, "+14.09%", "~", 1)); len(got) != 1 ||
+		got[0] != "none" {
 		t.Errorf("nothing changed: %q", got)
 	}
-	if code, out, said = try(t, args...); code != 0 || !strings.Contains(out, "\nwire, sec/op: Put-2     13.41n ± 1%   15.30n ± 58%  +14.09%") || strings.Contains(out, "Parse") {
+	if code, out, said = try(t, args...); code != 0 ||
+		!strings.Contains(out, "\nwire, sec/op: Put-2     13.41n ± 1%   15.30n ± 58%  +14.09%") ||
+		strings.Contains(out, "Parse") {
 		t.Errorf("exit %d: %s%s", code, out, said)
 	}
 }
@@ -372,7 +397,8 @@ func TestBenchBadTransport(t *testing.T) {
 	if err := os.WriteFile(old, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	code, _, said := try(t, "bench", "--only=figures", "--erpc="+erpcForTest(t), "--dir="+dir, "--benchtime=1ms", "--transports=nothing,udp")
+	code, _, said := try(t, "bench", "--only=figures", "--erpc="+erpcForTest(t), "--dir="+dir,
+		"--benchtime=1ms", "--transports=nothing,udp")
 	if code != 1 || !strings.Contains(said, `transport "nothing"`) {
 		t.Errorf("exit %d: %s", code, said)
 	}

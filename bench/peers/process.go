@@ -175,12 +175,15 @@ func measureERPC(ctx context.Context, bin, transport string, s shape) (r report.
 }
 
 // runERPC runs bin/erpc bench and returns the object that it printed.
-func runERPC(ctx context.Context, bin, bench, transport string, d time.Duration, args ...string) ([]byte, error) {
+func runERPC(ctx context.Context, bin, bench, transport string, d time.Duration,
+	args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*d+patience) // with --raw it measures more
 	defer cancel()
 	var said bytes.Buffer
-	c := exec.CommandContext(ctx, bin, append([]string{"bench", bench, "--json", "--transport=" + transport, fmt.Sprint("--duration=", d),
-		fmt.Sprint("--gc=", gcPercent)}, args...)...)
+	c := exec.CommandContext(ctx, bin,
+		append([]string{"bench", bench, "--json", "--transport=" + transport,
+			fmt.Sprint("--duration=", d),
+			fmt.Sprint("--gc=", gcPercent)}, args...)...)
 	c.Stderr = &said
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // so that it ends its server
 	c.WaitDelay = 5 * time.Second

@@ -15,8 +15,8 @@ import (
 	"github.com/userspace-rpc/erpc/bench/peers/report"
 )
 
-// rawSuite measures transports that reach another machine beside their raw selves, across a link that
-// bin/erpc makes between two network namespaces.
+// rawSuite measures transports that reach another machine beside their raw selves, across a link
+// that bin/erpc makes between two network namespaces.
 type rawSuite struct {
 	bin, dir, transports, benches, args string
 	runs                                int
@@ -28,10 +28,13 @@ func setupRaw(set *flag.FlagSet) func(env) error {
 	set.StringVar(&s.bin, "erpc", "bin/erpc", "the erpc `command`")
 	set.StringVar(&s.dir, "dir", "", "the `folder` to write each run's JSON to; empty: none")
 	set.StringVar(&s.transports, "transports", "udp,afpacket,afxdp", "the transports' `names`")
-	set.StringVar(&s.benches, "benches", strings.Join(report.RawBenches, ","), "the `benches`, with commas")
-	set.StringVar(&s.args, "args", "", "further `flags` for all benches, with spaces between them, such as --mtu=3776")
+	set.StringVar(&s.benches, "benches", strings.Join(report.RawBenches, ","),
+		"the `benches`, with commas")
+	set.StringVar(&s.args, "args", "",
+		"further `flags` for all benches, with spaces between them, such as --mtu=3776")
 	set.IntVar(&s.runs, "runs", 3, "how often each is measured; the table has the medians")
-	set.DurationVar(&s.duration, "duration", 2*time.Second, "how long RPCs are measured in a run; the raw rounds take as long again")
+	set.DurationVar(&s.duration, "duration", 2*time.Second,
+		"how long RPCs are measured in a run; the raw rounds take as long again")
 	return s.run
 }
 
@@ -64,7 +67,8 @@ func (s *rawSuite) run(e env) error {
 func (s *rawSuite) check() error {
 	for _, name := range split(s.benches) {
 		if !slices.Contains(report.RawBenches, name) {
-			return usagef("--benches: %q is unknown; there are %s", name, strings.Join(report.RawBenches, ", "))
+			return usagef("--benches: %q is unknown; there are %s", name,
+				strings.Join(report.RawBenches, ", "))
 		}
 	}
 	switch {
@@ -82,7 +86,8 @@ func (s *rawSuite) check() error {
 }
 
 // one measures once.
-func (s *rawSuite) one(ctx context.Context, run int, bench, tr string, m report.Machine) (f report.Figure, err error) {
+func (s *rawSuite) one(ctx context.Context, run int, bench, tr string,
+	m report.Machine) (f report.Figure, err error) {
 	args := append([]string{"--raw"}, strings.Fields(s.args)...)
 	if tr == "udp" { // the others are never without
 		args = append(args, "--veth")
@@ -95,7 +100,8 @@ func (s *rawSuite) one(ctx context.Context, run int, bench, tr string, m report.
 		return f, err
 	}
 	if s.dir != "" {
-		if err := os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("%s-%s-%d.json", bench, tr, run+1)), b, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(s.dir, fmt.Sprintf("%s-%s-%d.json", bench, tr, run+1)), b,
+			0o644); err != nil {
 			return f, err
 		}
 	}

@@ -14,7 +14,8 @@ func TestRaw(t *testing.T) {
 		t.Skip("network namespaces need Linux and root")
 	}
 	dir := filepath.Join(t.TempDir(), "out")
-	code, out, said := try(t, "raw", "--erpc="+erpcForTest(t), "--dir="+dir, "--runs=1", "--duration=20ms", "--args=--rounds=1 --size=100000")
+	code, out, said := try(t, "raw", "--erpc="+erpcForTest(t), "--dir="+dir, "--runs=1",
+		"--duration=20ms", "--args=--rounds=1 --size=100000")
 	if code != 0 {
 		if strings.Contains(said, "CAP_SYS_ADMIN") && os.Getenv("CI") != "true" {
 			t.Skip(said)
@@ -30,7 +31,8 @@ func TestRaw(t *testing.T) {
 			t.Errorf("no full row for %s:\n%s", tr, out)
 		}
 	}
-	code, _, said = try(t, "raw", "--erpc="+erpcForTest(t), "--runs=1", "--duration=1ms", "--transports=nothing", "--benches=rate")
+	code, _, said = try(t, "raw", "--erpc="+erpcForTest(t), "--runs=1", "--duration=1ms",
+		"--transports=nothing", "--benches=rate")
 	if code != 1 || !strings.Contains(said, "nothing") {
 		t.Errorf("exit %d: %s", code, said)
 	}

@@ -72,7 +72,8 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	set.IntVar(&c.rounds, "rounds", 5, "turns, whose medians are reported")
 	set.DurationVar(&c.each, "each", time.Second, "how long a turn takes")
 	set.StringVar(&c.dir, "memory", shared(), "`folder` in memory for systems that must have files")
-	set.StringVar(&c.durable, "durable", os.TempDir(), "`folder` on a disk for durable rows; empty: none")
+	set.StringVar(&c.durable, "durable", os.TempDir(),
+		"`folder` on a disk for durable rows; empty: none")
 	asJSON := set.Bool("json", false, "print one JSON object")
 	if err := set.Parse(args); err != nil {
 		return err
@@ -302,6 +303,7 @@ func medianKind(list []kind) kind {
 		slices.Sort(v)
 		return v[len(v)/2]
 	}
-	return kind{mid(func(k kind) float64 { return k.PerSecond }), mid(func(k kind) float64 { return k.P50 }),
+	return kind{mid(func(k kind) float64 { return k.PerSecond }),
+		mid(func(k kind) float64 { return k.P50 }),
 		mid(func(k kind) float64 { return k.P99 }), mid(func(k kind) float64 { return k.CPU })}
 }

@@ -78,7 +78,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	if *keys < 1 || *rounds < 1 || *each < time.Millisecond || *each > time.Second {
-		return fmt.Errorf("-keys %d, -rounds %d, -each %v: want at least 1, 1 and 1ms to 1s", *keys, *rounds, *each)
+		return fmt.Errorf("-keys %d, -rounds %d, -each %v: want at least 1, 1 and 1ms to 1s", *keys,
+			*rounds, *each)
 	}
 	debug.SetGCPercent(gcPercent)
 	r := report{Keys: *keys, Rounds: *rounds}
@@ -96,7 +97,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		{"udp", func() (transport.Transport, error) { return udp.Listen("127.0.0.1:0", udp.Config{}) }},
 		{"shm", func() (transport.Transport, error) { return shm.Listen("", shm.Config{}) }},
 	} {
-		o, err := lab.Run(ctx, lab.Config{Transport: way.name, Listen: way.listen, Replicas: 3, Placement: lab.Spread, Keys: *keys, Rounds: *rounds, Each: *each})
+		o, err := lab.Run(ctx, lab.Config{Transport: way.name, Listen: way.listen, Replicas: 3,
+			Placement: lab.Spread, Keys: *keys, Rounds: *rounds, Each: *each})
 		if errors.Is(err, transport.ErrUnsupported) {
 			continue // on other systems than Linux
 		}
@@ -113,23 +115,27 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\tplain p50\tPUT p50\tPUT p99")
 	for i, g := range r.GRPC {
-		fmt.Fprintf(w, "gRPC, %s\t%.0f\t%.0f\t%.0f\n", []string{"all in one process", "a process each"}[i], g.Plain.P50, g.Put.P50, g.Put.P99)
+		fmt.Fprintf(w, "gRPC, %s\t%.0f\t%.0f\t%.0f\n",
+			[]string{"all in one process", "a process each"}[i], g.Plain.P50, g.Put.P50, g.Put.P99)
 	}
 	for _, o := range r.Ours {
-		fmt.Fprintf(w, "erpc over %s, threads of one process\t%.1f\t%.1f\t%.1f\n", o.Transport, o.Plain.P50, o.Put.P50, o.Put.P99)
+		fmt.Fprintf(w, "erpc over %s, threads of one process\t%.1f\t%.1f\t%.1f\n", o.Transport,
+			o.Plain.P50, o.Put.P50, o.Put.P99)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for i, o := range r.Ours {
-		fmt.Fprintf(out, "erpc over %s: PUT p50 %.1f times lower than gRPC in one process, %.1f times lower than with a process each\n",
+		fmt.Fprintf(out, "erpc over %s: PUT p50 %.1f times lower than gRPC in one process, %.1f times "+
+			"lower than with a process each\n",
 			o.Transport, r.Times[i][0], r.Times[i][1])
 	}
 	return nil
 }
 
 // measureGRPC measures the store over gRPC, plain RPCs and PUTs in turns.
-func measureGRPC(ctx context.Context, processes bool, keys, rounds int, each time.Duration) (figures, error) {
+func measureGRPC(ctx context.Context, processes bool, keys, rounds int,
+	each time.Duration) (figures, error) {
 	g, err := openGRPC(ctx, 3, keys, processes)
 	if err != nil {
 		return figures{}, err
@@ -231,7 +237,8 @@ func (g *grpcLab) close() (err error) {
 
 func (g *grpcLab) call(ctx context.Context, c kv.Command) (kv.Answer, error) {
 	out := new(wrapperspb.BytesValue)
-	if err := g.conn.Invoke(ctx, callMethod, &wrapperspb.BytesValue{Value: c.Append(nil)}, out); err != nil {
+	if err := g.conn.Invoke(ctx, callMethod, &wrapperspb.BytesValue{Value: c.Append(nil)},
+		out); err != nil {
 		return kv.Answer{}, err
 	}
 	return kv.ParseAnswer(out.Value)
@@ -248,11 +255,13 @@ func (g *grpcLab) put(ctx context.Context) error {
 
 func (g *grpcLab) plain(ctx context.Context) error {
 	out := new(wrapperspb.BytesValue)
-	return g.conn.Invoke(ctx, echoMethod, &wrapperspb.BytesValue{Value: make([]byte, 32+kv.MaxKey+kv.MaxValue)}, out)
+	return g.conn.Invoke(ctx, echoMethod,
+		&wrapperspb.BytesValue{Value: make([]byte, 32+kv.MaxKey+kv.MaxValue)}, out)
 }
 
 // phase does one kind of request, one at a time; a tenth of the time warms up.
-func (g *grpcLab) phase(ctx context.Context, d time.Duration, do func(context.Context) error) (lab.Latency, error) {
+func (g *grpcLab) phase(ctx context.Context, d time.Duration,
+	do func(context.Context) error) (lab.Latency, error) {
 	h := hdrhistogram.New(1, 60e9, 3)
 	begin := monotime.Now()
 	for now := begin; now < begin.Add(d); {
@@ -265,7 +274,8 @@ func (g *grpcLab) phase(ctx context.Context, d time.Duration, do func(context.Co
 		}
 		now = end
 	}
-	return lab.Latency{P50: float64(h.ValueAtQuantile(50)) / 1e3, P99: float64(h.ValueAtQuantile(99)) / 1e3}, nil
+	return lab.Latency{P50: float64(h.ValueAtQuantile(50)) / 1e3,
+		P99: float64(h.ValueAtQuantile(99)) / 1e3}, nil
 }
 
 func median(list []lab.Latency) lab.Latency {

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 // TestRun: both stores work, and figures come out.
 func TestRun(t *testing.T) {
 	var out, progress bytes.Buffer
-	if err := run(t.Context(), []string{"-keys=100", "-rounds=1", "-each=50ms", "-json"}, &out, &progress); err != nil {
+	if err := run(t.Context(), []string{"-keys=100", "-rounds=1", "-each=50ms", "-json"}, &out,
+		&progress); err != nil {
 		t.Fatal(err, progress.String())
 	}
 	var r report
@@ -63,7 +64,8 @@ func TestLoad(t *testing.T) {
 
 // TestUsage: bad flags are refused.
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{"-keys=0"}, {"-each=1h"}, {"-nonsense"}, {"load", "-systems=nobody"},
+	for _, args := range [][]string{{"-keys=0"}, {"-each=1h"}, {"-nonsense"},
+		{"load", "-systems=nobody"},
 		{"load", "-clients=0"}, {"load", "-endpoints=65"}} {
 		var out, progress bytes.Buffer
 		if err := run(t.Context(), args, &out, &progress); err == nil || out.Len() > 0 {

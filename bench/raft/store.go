@@ -61,9 +61,12 @@ func newStore() (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{lis: lis, out: map[uint64]chan []byte{}, waiting: map[uint64]chan kv.Answer{}, ready: make(chan struct{}), server: grpc.NewServer()}
-	unary := func(do func(context.Context, []byte) ([]byte, error)) func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
-		return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	s := &store{lis: lis, out: map[uint64]chan []byte{}, waiting: map[uint64]chan kv.Answer{},
+		ready: make(chan struct{}), server: grpc.NewServer()}
+	unary := func(do func(context.Context, []byte) ([]byte, error)) func(any, context.Context,
+		func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+		return func(_ any, ctx context.Context, decode func(any) error,
+			_ grpc.UnaryServerInterceptor) (any, error) {
 			in := new(wrapperspb.BytesValue)
 			if err := decode(in); err != nil {
 				return nil, err
@@ -73,8 +76,12 @@ func newStore() (*store, error) {
 		}
 	}
 	s.server.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Call", Handler: unary(s.call)}, {MethodName: "Echo", Handler: unary(echo)}},
-		Streams: []grpc.StreamDesc{{StreamName: "Pipe", ClientStreams: true, Handler: func(_ any, st grpc.ServerStream) error { return s.receive(st) }}},
+		Methods: []grpc.MethodDesc{{MethodName: "Call", Handler: unary(s.call)},
+			{MethodName: "Echo", Handler: unary(echo)}},
+		Streams: []grpc.StreamDesc{{StreamName: "Pipe", ClientStreams: true,
+			Handler: func(_ any, st grpc.ServerStream) error {
+				return s.receive(st)
+			}}},
 	}, struct{}{})
 	go func() { _ = s.server.Serve(lis) }() // its end is Stop's
 	return s, nil
@@ -86,7 +93,8 @@ func echo(_ context.Context, b []byte) ([]byte, error) { return b[:min(16, len(b
 func (s *store) start(ctx context.Context, st *start) error {
 	ctx, s.stop = context.WithCancel(ctx)
 	id, members := st.ID, st.Members
-	rep, err := replica.New(replica.Config{Cluster: 1, ID: id, Keys: st.Keys}, s, replica.Boot(members), monotime.Now())
+	rep, err := replica.New(replica.Config{Cluster: 1, ID: id, Keys: st.Keys}, s,
+		replica.Boot(members), monotime.Now())
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,8 @@ func TestIdle(t *testing.T) {
 	b, f := small(), &fixed{rate: 0.25e9, bypass: never}
 	b.Add(f.algorithm(), 1, f.rate, 0, 0)
 	b.Run()
-	if r := b.Rates(); len(r) != 1 || !near(r[0], 0.25e9) || !near(b.Utilisation(), 0.25) || b.Delay(100) != 0 {
+	if r := b.Rates(); len(r) != 1 || !near(r[0], 0.25e9) || !near(b.Utilisation(), 0.25) ||
+		b.Delay(100) != 0 {
 		t.Errorf("rates %v, utilisation %v, delay %v", r, b.Utilisation(), b.Delay(100))
 	}
 	// Below link rate every answer is told, the first at 3 us, one each 4 us.
@@ -133,9 +134,11 @@ func TestClosedLoop(t *testing.T) {
 		run  func(tb testing.TB)
 		says string
 	}{
-		{"keeps its rate", func(tb testing.TB) { Converge(tb, model(), stuck, w) }, "two sessions: rates"},
+		{"keeps its rate", func(tb testing.TB) { Converge(tb, model(), stuck, w) },
+			"two sessions: rates"},
 		{"is unfair", func(tb testing.TB) { Converge(tb, model(), stuck, w) }, "Jain's index 0.6"},
-		{"overloads", func(tb testing.TB) { Incast(tb, model(), stuck(Testbed().Link), 20, w) }, "99 % of the packets wait"},
+		{"overloads", func(tb testing.TB) { Incast(tb, model(), stuck(Testbed().Link), 20, w) },
+			"99 % of the packets wait"},
 		{"gives all up", func(tb testing.TB) {
 			a := stuck(1e6)
 			a.Bypass = 0

@@ -78,7 +78,8 @@ func (s Subject) apart(q Sequence) error {
 		q.Events[len(q.Events)-1-i].tell(other)
 		var got answer
 		if got.rate, got.bypass = e.tell(c); got != alone[i] {
-			return fmt.Errorf("event %d, %+v: beside another session the answer is %+v, alone it was %+v", i, e, got, alone[i])
+			return fmt.Errorf("event %d, %+v: beside another session the answer is %+v, alone it was %+v",
+				i, e, got, alone[i])
 		}
 	}
 	return nil

@@ -32,7 +32,8 @@ func (b *Bottleneck) reaches(w Want) error {
 	}
 	var errs []error
 	miss := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%d sessions: "+format, append([]any{len(b.sessions)}, args...)...))
+		errs = append(errs, fmt.Errorf("%d sessions: "+format,
+			append([]any{len(b.sessions)}, args...)...))
 	}
 	if got := Jain(b.Rates()); !(got >= w.Jain) {
 		miss("Jain's index %.3f, want %.2f", got, w.Jain)

@@ -21,10 +21,13 @@ func TestScript(t *testing.T) {
 	}.Play(&b, " ", f, func(e Event, rate float64, bypass time.Duration) string {
 		return fmt.Sprint(e.Now, e.Timeout, " ", Exact(rate), " ", int64(bypass))
 	})
-	if want := " one\n   1000010 false 0.1 7\n   1000020 false 0.1 7\n two\n   1000025 true 0.1 0\n"; b.String() != want {
+	const want = " one\n   1000010 false 0.1 7\n   1000020 false 0.1 7\n two\n" +
+		"   1000025 true 0.1 0\n"
+	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", &b, want)
 	}
-	if want := (Event{Now: 1000020, RTT: 1, Base: 3, Bytes: 4, CE: true}); len(f.told) != 2 || f.told[1] != want {
+	if want := (Event{Now: 1000020, RTT: 1, Base: 3, Bytes: 4, CE: true}); len(f.told) != 2 ||
+		f.told[1] != want {
 		t.Errorf("told %+v", f.told)
 	}
 }
@@ -39,9 +42,11 @@ func TestGolden(t *testing.T) {
 	}
 	Golden(t, file, []byte("a\nb\n"))
 	for _, tt := range []struct{ got, says string }{
-		{"a\nc\n", `:2: got "c", want "b"`}, {"a\nb\n\n", "4 lines, want 3"}, {"a\n", `:2: got ""`}, {"a\nb", "2 lines"}, {"", "nothing"},
+		{"a\nc\n", `:2: got "c", want "b"`}, {"a\nb\n\n", "4 lines, want 3"}, {"a\n", `:2: got ""`},
+		{"a\nb", "2 lines"}, {"", "nothing"},
 	} {
-		if err := golden(file, []byte(tt.got), false); err == nil || !strings.Contains(err.Error(), tt.says) {
+		if err := golden(file, []byte(tt.got), false); err == nil ||
+			!strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%q: %v, want %s", tt.got, err, tt.says)
 		}
 		if *rewrite {

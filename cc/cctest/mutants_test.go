@@ -109,7 +109,8 @@ var mutants = []struct {
 
 func TestMutants(t *testing.T) {
 	// They are meant to fail: no time and no files for the causes.
-	for name, value := range map[string]string{"rapid.nofailfile": "true", "rapid.shrinktime": "50ms"} {
+	for name, value := range map[string]string{"rapid.nofailfile": "true",
+		"rapid.shrinktime": "50ms"} {
 		f := flag.Lookup(name)
 		before := f.Value.String()
 		if err := flag.Set(name, value); err != nil {
@@ -125,7 +126,9 @@ func TestMutants(t *testing.T) {
 					continue
 				}
 				noticed[m.by] = true
-				got := record(t, func(tb testing.TB) { c.run(tb, Subject{New: spoilt(m.spoil), MinRate: steadyMin}) })
+				got := record(t, func(tb testing.TB) {
+					c.run(tb, Subject{New: spoilt(m.spoil), MinRate: steadyMin})
+				})
 				if !got.failed || !strings.Contains(got.text.String(), m.says) {
 					t.Fatalf("case %q does not say %q but:\n%s", m.by, m.says, &got.text)
 				}
@@ -143,9 +146,11 @@ func TestMutants(t *testing.T) {
 
 // TestEach: what an algorithm says about itself counts, with the step as it was.
 func TestEach(t *testing.T) {
-	q := Sequence{Link: 1e9, Events: []Event{{Now: 5, RTT: 1}, {Timeout: true, Now: 9}, {Timeout: true}}}
+	q := Sequence{Link: 1e9,
+		Events: []Event{{Now: 5, RTT: 1}, {Timeout: true, Now: 9}, {Timeout: true}}}
 	var steps []Step
-	s := Subject{New: newSteady, MinRate: steadyMin, Each: func(_ cc.Controller, s Step) error { steps = append(steps, s); return nil }}
+	s := Subject{New: newSteady, MinRate: steadyMin,
+		Each: func(_ cc.Controller, s Step) error { steps = append(steps, s); return nil }}
 	if err := s.play(q); err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,13 @@ import (
 
 func TestFillDefaults(t *testing.T) {
 	const us = time.Microsecond
-	want := Config{CNPInterval: 50 * us, AlphaInterval: 55 * us, IncreaseInterval: 55 * us, IncreaseBytes: 10e6,
-		Stages: 5, Gain: 1.0 / 256, AddRate: 2e6, HyperRate: 50e6, MinRate: 1.25e6}
+	want := Config{CNPInterval: 50 * us, AlphaInterval: 55 * us, IncreaseInterval: 55 * us,
+		IncreaseBytes: 10e6, Stages: 5, Gain: 1.0 / 256, AddRate: 2e6, HyperRate: 50e6, MinRate: 1.25e6}
 	if got := *filled(t, Config{}); got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	want = Config{CNPInterval: 1, AlphaInterval: 2, IncreaseInterval: 3, IncreaseBytes: 4, Stages: 6, Gain: 1,
-		AddRate: 7, HyperRate: 8, MinRate: 9}
+	want = Config{CNPInterval: 1, AlphaInterval: 2, IncreaseInterval: 3, IncreaseBytes: 4,
+		Stages: 6, Gain: 1, AddRate: 7, HyperRate: 8, MinRate: 9}
 	if got := *filled(t, want); got != want {
 		t.Errorf("what is set has changed: %+v", got)
 	}

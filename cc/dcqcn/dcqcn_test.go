@@ -60,7 +60,8 @@ func TestByHand(t *testing.T) {
 			{160, 1000, false, 437.5e6, 0.75 * 0.75},
 			{215, 1000, false, 468.75e6, 0.421875},
 			{270, 1000, false, 484.375e6, 0.31640625},
-			{325, 1000, false, 494.6875e6, 0.2373046875}, // the fifth adds 5e6 to the target: (484.375 + 505)/2
+			// the fifth adds 5e6 to the target: (484.375 + 505)/2
+			{325, 1000, false, 494.6875e6, 0.2373046875},
 			// 494.6875e6 * (1 - 0.2373046875/2); alpha = 0.75*0.2373046875 + 0.25
 			{325, 1000, true, 494.6875e6 * 0.88134765625, 0.427978515625},
 			// half way back to 494.6875e6; alpha * 0.75
@@ -82,13 +83,14 @@ func TestByHand(t *testing.T) {
 			{4, 2500, false, 937.5e6, 1}, // two periods, 500 bytes are left
 			{5, 500, false, 968.75e6, 1},
 		}},
-		{"hyper increase", Config{Stages: 1, IncreaseBytes: 1000, AddRate: 1e6, HyperRate: 10e6, Gain: 1}, 2, []ack{
-			{0, 1000, false, 250.5e6, 1},       // target 251e6
-			{55, 1000, false, 252.125e6, 0},    // timer: 252, 251.25; bytes: 253, 252.125
-			{110, 0, false, 257.5625e6, 0},     // both above 1: target 263e6
-			{110, 1000, false, 265.28125e6, 0}, // 273e6
-			{165, 0, false, 279.140625e6, 0},   // two steps: 293e6
-		}},
+		{"hyper increase", Config{Stages: 1, IncreaseBytes: 1000, AddRate: 1e6, HyperRate: 10e6, Gain: 1},
+			2, []ack{
+				{0, 1000, false, 250.5e6, 1},       // target 251e6
+				{55, 1000, false, 252.125e6, 0},    // timer: 252, 251.25; bytes: 253, 252.125
+				{110, 0, false, 257.5625e6, 0},     // both above 1: target 263e6
+				{110, 1000, false, 265.28125e6, 0}, // 273e6
+				{165, 0, false, 279.140625e6, 0},   // two steps: 293e6
+			}},
 		{"timeout", Config{Gain: 0.5, AddRate: 5e6}, 1, []ack{
 			{0, 1000, false, 500e6, 1},
 			{220, 1000, false, 500e6, 0.0625}, // nothing to recover to
@@ -132,7 +134,8 @@ func TestLateTimers(t *testing.T) {
 			prompt.OnAck(cc.Time(1).Add((i+1)*55*us), 1, 1, 0, false)
 		}
 		late.OnAck(cc.Time(1).Add(n*55*us), 1, 1, 0, false)
-		if math.Abs(late.rate-prompt.rate) > 1e-9*prompt.rate || math.Abs(late.target-prompt.target) > 1e-9*prompt.target ||
+		if math.Abs(late.rate-prompt.rate) > 1e-9*prompt.rate ||
+			math.Abs(late.target-prompt.target) > 1e-9*prompt.target ||
 			math.Abs(late.alpha-prompt.alpha) > 1e-9*prompt.alpha || late.timerRuns != prompt.timerRuns {
 			t.Fatalf("%d periods: late %+v\nprompt %+v", n, *late, *prompt)
 		}

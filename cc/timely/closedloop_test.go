@@ -8,7 +8,7 @@ import (
 	"github.com/userspace-rpc/erpc/cc/cctest"
 )
 
-// model returns the test bed. Round trips are all that tells of its queue.
+// model returns the test bed. Only round trips show its queue.
 func model() *cctest.Bottleneck {
 	b := cctest.Testbed()
 	b.Warm, b.End = cc.Time(30*ms), cc.Time(60*ms)
@@ -30,7 +30,8 @@ func at(cfg *Config) func(rate float64) cc.Algorithm {
 
 // TestTwoConverge: two sessions that begin far apart get equal rates.
 func TestTwoConverge(t *testing.T) {
-	cctest.Converge(t, model(), at(filled(t, Config{})), cctest.Want{Jain: 0.95, Utilisation: 0.95, Delay99: 100 * us})
+	cctest.Converge(t, model(), at(filled(t, Config{})),
+		cctest.Want{Jain: 0.95, Utilisation: 0.95, Delay99: 100 * us})
 }
 
 // shared is what sessions reach: the round trip's 99th percentile is below 150 us.

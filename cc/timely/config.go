@@ -75,8 +75,9 @@ type Config struct {
 // ERPC returns the constants of eRPC's C++ implementation: TIMELY's own rule.
 func ERPC() Config {
 	return Config{
-		Variant: Paper, TLow: 50 * time.Microsecond, THigh: 1000 * time.Microsecond, MinRTT: 2 * time.Microsecond,
-		Alpha: 0.46, Beta: 0.26, MaxDecrease: 0.5, AddRate: 5e6, MinRate: 15e6, HAIAfter: 5,
+		Variant: Paper, TLow: 50 * time.Microsecond, THigh: 1000 * time.Microsecond,
+		MinRTT: 2 * time.Microsecond, Alpha: 0.46, Beta: 0.26, MaxDecrease: 0.5,
+		AddRate: 5e6, MinRate: 15e6, HAIAfter: 5,
 	}
 }
 
@@ -84,7 +85,8 @@ func ERPC() Config {
 // (section 4.3): an additive step of 10 Mbit/s, a weak decrease.
 func ECNOrDelay() Config {
 	return Config{
-		Variant: Patched, TLow: 50 * time.Microsecond, THigh: 500 * time.Microsecond, MinRTT: 20 * time.Microsecond,
+		Variant: Patched, TLow: 50 * time.Microsecond, THigh: 500 * time.Microsecond,
+		MinRTT: 20 * time.Microsecond,
 		RTTRef: 50 * time.Microsecond, Alpha: 0.875, Beta: 0.008, AddRate: 1.25e6,
 	}
 }
@@ -109,7 +111,8 @@ func (c Config) Fill() (Config, error) {
 	for _, f := range [...]struct {
 		name  string
 		value time.Duration
-	}{{"TLow", c.TLow}, {"THigh", c.THigh}, {"MinRTT", c.MinRTT}, {"RTTRef", c.RTTRef}, {"BaseRTT", c.BaseRTT}} {
+	}{{"TLow", c.TLow}, {"THigh", c.THigh}, {"MinRTT", c.MinRTT}, {"RTTRef", c.RTTRef},
+		{"BaseRTT", c.BaseRTT}} {
 		if f.value < 0 {
 			return c, &ConfigError{f.name, "is negative"}
 		}

@@ -15,14 +15,17 @@ import (
 func anyConfig() *rapid.Generator[*Config] {
 	return rapid.Custom(func(t *rapid.T) *Config {
 		part := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(math.SmallestNonzeroFloat64, 1))
-		rate := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64))
-		span := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.Int64Range(1, math.MaxInt64), func(i int64) time.Duration { return time.Duration(i) }))
+		rate := rapid.OneOf(rapid.Just(0.0),
+			rapid.Float64Range(math.SmallestNonzeroFloat64, math.MaxFloat64))
+		span := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.Int64Range(1, math.MaxInt64),
+			func(i int64) time.Duration { return time.Duration(i) }))
 		c := Config{
 			Variant: rapid.SampledFrom([]Variant{Patched, Paper}).Draw(t, "variant"),
 			MinRTT:  span.Draw(t, "minRTT"),
 			BaseRTT: span.Draw(t, "baseRTT"),
-			Alpha:   part.Draw(t, "alpha"), Beta: part.Draw(t, "beta"), MaxDecrease: part.Draw(t, "maxDecrease"),
-			AddRate: rate.Draw(t, "addRate"), MinRate: rate.Draw(t, "minRate"),
+			Alpha:   part.Draw(t, "alpha"), Beta: part.Draw(t, "beta"),
+			MaxDecrease: part.Draw(t, "maxDecrease"),
+			AddRate:     rate.Draw(t, "addRate"), MinRate: rate.Draw(t, "minRate"),
 			HAIAfter: rapid.IntRange(0, maxHAIAfter).Draw(t, "haiAfter"),
 		}
 		c.THigh = time.Duration(rapid.Int64Range(2, math.MaxInt64).Draw(t, "tHigh"))

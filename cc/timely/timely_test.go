@@ -41,7 +41,8 @@ func algorithm(cfg *Config) cc.Algorithm {
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-12*math.Abs(want) }
 
 // classic are round numbers to compute with.
-var classic = Config{TLow: 50 * time.Microsecond, RTTRef: 50 * time.Microsecond, BaseRTT: 25 * time.Microsecond, Beta: 0.1, AddRate: 2e6}
+var classic = Config{TLow: 50 * time.Microsecond, RTTRef: 50 * time.Microsecond,
+	BaseRTT: 25 * time.Microsecond, Beta: 0.1, AddRate: 2e6}
 
 // TestByHand: sequences computed by hand. Each session begins with a timeout, at half
 // of a link of 1e9 bytes per second.

@@ -217,7 +217,8 @@ func runSessions(o options) error {
 		}
 		if first != nil {
 			pkt := make([]byte, wire.HeaderSize+32)
-			h := wire.Header{Type: wire.TypeReq, ReqType: echoType, MsgSize: 32, Session: first.Session, ReqNum: 8}
+			h := wire.Header{Type: wire.TypeReq, ReqType: echoType, MsgSize: 32, Session: first.Session,
+				ReqNum: 8}
 			h.Put(pkt, first.Token)
 			if err := s.send(pkt, hogAddr); err != nil {
 				return err
@@ -235,13 +236,14 @@ func (h *hog) call(s *erpc.Session) {
 		return
 	}
 	h.open++
-	_, err = h.rpc.EnqueueRequest(s, erpc.Request{Type: slowType, Req: req, Done: func(d erpc.Completion) {
-		h.open--
-		d.Req.Free()
-		if d.Resp != nil {
-			d.Resp.Free()
-		}
-	}})
+	_, err = h.rpc.EnqueueRequest(s,
+		erpc.Request{Type: slowType, Req: req, Done: func(d erpc.Completion) {
+			h.open--
+			d.Req.Free()
+			if d.Resp != nil {
+				d.Resp.Free()
+			}
+		}})
 	if err != nil {
 		h.open--
 		req.Free()

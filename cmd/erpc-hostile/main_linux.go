@@ -21,13 +21,16 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long")
 	flag.IntVar(&o.size, "size", 88, "of junk, bytes")
 	flag.IntVar(&o.dials, "dials", 0, "dial so often as honest clients do, instead of attacking")
-	flag.BoolVar(&o.serve, "serve", false, "run a server at the target for as long, in place of an attack")
+	flag.BoolVar(&o.serve, "serve", false,
+		"run a server at the target for as long, in place of an attack")
 	flag.Int64Var(&o.memory, "memory", 0, "the server's memory limit in MiB; 0 is the default")
-	flag.BoolVar(&o.victims, "victims", false, "print the rate of ten clients, each from another address")
-	alone := flag.String("tls-alone", "", "full or resumed: time such handshakes of crypto/tls alone")
+	flag.BoolVar(&o.victims, "victims", false,
+		"print the rate of ten clients, each from another address")
+	alone := flag.String("tls-alone", "",
+		"full or resumed: time such handshakes of crypto/tls alone")
 	flag.BoolVar(&o.resume, "resume", false, "dials resume one TLS session")
-	for name, value := range map[string]*string{"tls-cert": &o.keys.TLSCert, "tls-key": &o.keys.TLSKey,
-		"tls-ca": &o.keys.TLSCA, "psk-file": &o.keys.PSKFile} {
+	for name, value := range map[string]*string{"tls-cert": &o.keys.TLSCert,
+		"tls-key": &o.keys.TLSKey, "tls-ca": &o.keys.TLSCA, "psk-file": &o.keys.PSKFile} {
 		flag.StringVar(value, name, "", "of honest clients and of the attack forged, as erpc has it")
 	}
 	flag.Parse()

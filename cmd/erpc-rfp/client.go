@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/rfp"
 	"github.com/userspace-rpc/erpc/rfp/jakiro"
 	"github.com/userspace-rpc/erpc/rfp/jakiro/bypass"
@@ -35,7 +36,7 @@ type client struct {
 
 func newClient(w workload, gets float64, addrs []string) (c *client, err error) {
 	c = &client{workload: w, gets: gets, rng: rand.New(rand.NewPCG(1, 2))}
-	for i, r := range rowList() {
+	for i, r := range w.rows() {
 		var d driver
 		switch r.kind {
 		case kindRfp:
@@ -44,6 +45,8 @@ func newClient(w workload, gets float64, addrs []string) (c *client, err error) 
 			d, err = w.dialBypass(i, &r)
 		case kindErpc:
 			d, err = w.dialErpc(addrs[i], r.slots)
+		case kindHerd:
+			d, err = w.dialHerd(addrs[i], r.slots)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", r.name, err), c.end())
@@ -90,9 +93,13 @@ func (c *client) run(i int, each time.Duration) float64 {
 			}
 		}
 		now = monotime.Now()
+		got := d.ended()
 		if err := d.poll(now); err != nil {
 			c.err = err
 			return 0
+		}
+		if c.rdma() && d.ended() == got {
+			sys.Yield()
 		}
 		if !warm && d.ended() > before { // the server has noticed whose turn it is
 			warm, begin, before = true, now, d.ended()
@@ -163,21 +170,28 @@ type rfpDriver struct {
 	call rfp.Call
 }
 
+// dial joins the server's link of a row.
+func (w *workload) dial(i, part int, own, peer []onesided.Spec) (onesided.Link, error) {
+	if w.rdma() {
+		return w.dialRc(w.socket(i, part), own, peer)
+	}
+	return oneshm.Dial(w.socket(i, part), own, peer)
+}
+
 func (w *workload) dialRfp(i int, r *row) (*rfpDriver, error) {
 	g := r.geometry(w.Value)
-	link, err := oneshm.Dial(w.socket(i, 0), rfp.ClientSpecs(g), rfp.ServerSpecs(g))
+	l, err := w.dial(i, 0, rfp.ClientSpecs(g), rfp.ServerSpecs(g))
 	if err != nil {
 		return nil, err
 	}
-	var l onesided.Link = link
 	if r.blind {
-		l = blind{link}
+		l = blind{l}
 	}
 	cfg := r.cfg
 	cfg.Geometry = g
 	c, err := rfp.NewClient(l, cfg)
 	if err != nil {
-		return nil, errors.Join(err, link.Close())
+		return nil, errors.Join(err, l.Close())
 	}
 	d := &rfpDriver{checker: checker{w: w}, c: c}
 	d.call.Done = d.answer
@@ -220,7 +234,7 @@ type bypassDriver struct {
 
 func (w *workload) dialBypass(i int, r *row) (*bypassDriver, error) {
 	l := w.layout()
-	link, err := oneshm.Dial(w.socket(i, 1), l.ClientSpecs(r.slots), l.Specs())
+	link, err := w.dial(i, 1, l.ClientSpecs(r.slots), l.Specs())
 	if err != nil {
 		return nil, err
 	}

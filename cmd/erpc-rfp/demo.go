@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"time"
 
@@ -52,10 +51,17 @@ func (c *demoCmd) Run(e *cli.Env) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if c.Dir, err = os.MkdirTemp("", "erpc-rfp-"); err != nil {
+	return c.run(e)
+}
+
+// run starts the server, and measures.
+func (c *demoCmd) run(e *cli.Env) (err error) {
+	remove, err := c.folder()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(c.Dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
+	c.moreThreads()
 	core := -1
 	if cores := cli.AllowedCores(); len(cores) > 1 {
 		core = cores[0]
@@ -64,13 +70,17 @@ func (c *demoCmd) Run(e *cli.Env) (err error) {
 		_ = cli.PinThread(cores[1]) // without it the figures are worse, not wrong
 	}
 	var r ready
-	s, err := cli.StartChild([]string{"serve", "--dir=" + c.Dir, fmt.Sprint("--keys=", c.Keys),
-		fmt.Sprint("--value=", c.Value), fmt.Sprint("--core=", core)}, childEnv, &r)
+	args := []string{"serve", "--dir=" + c.Dir, fmt.Sprint("--keys=", c.Keys),
+		fmt.Sprint("--value=", c.Value), fmt.Sprint("--core=", core)}
+	if c.rdma() {
+		args = append(args, "--adapter="+c.server.String())
+	}
+	s, err := cli.StartChild(args, childEnv, &r)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
-	cl, err := newClient(c.workload, c.Gets, r.Erpc)
+	cl, err := newClient(c.workload, c.Gets, r.Addrs)
 	if err != nil {
 		return err
 	}
@@ -81,7 +91,7 @@ func (c *demoCmd) Run(e *cli.Env) (err error) {
 // measure lets the rows take turns.
 func (c *demoCmd) measure(e *cli.Env, cl *client) error {
 	var rows []benchrows.Row
-	for i, r := range rowList() {
+	for i, r := range c.rows() {
 		rows = append(rows, benchrows.Row{Name: r.name, Base: r.base, Bar: r.bar,
 			Run: func(each time.Duration) float64 { return cl.run(i, each) }})
 	}
@@ -111,6 +121,11 @@ func (c *demoCmd) measure(e *cli.Env, cl *client) error {
 		return e.Print(true, out, "")
 	}
 	if err := times.Report(e.Out, rows); err != nil {
+		return err
+	}
+	if c.rdma() {
+		fmt.Fprint(e.Out, perRound(times, rows))
+		_, err := fmt.Fprintf(e.Out, rdmaText, c.Keys, c.Value, 100*c.Gets, cl.total())
 		return err
 	}
 	_, err := fmt.Fprintf(e.Out, "%d keys, values of %d bytes, %.0f %% GETs; %d calls, each answer "+

@@ -9,7 +9,7 @@
 //
 // # Map
 //
-//	owns       the command line of remote fetching over shared memory
+//	owns       the command line of remote fetching over shared memory and RDMA
 //	called by  people and scripts
 //	never      an answer is counted that was not checked
 package main

@@ -2,11 +2,15 @@ package main
 
 import (
 	"errors"
+	"net"
+	"net/netip"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/rfp"
 	"github.com/userspace-rpc/erpc/rfp/jakiro"
+	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/shm"
+	"github.com/userspace-rpc/erpc/transport/ud"
 )
 
 // erpcDriver makes the same requests by RPCs of this library over shared memory.
@@ -25,12 +29,20 @@ type erpcDriver struct {
 // buffers are those of a call.
 type buffers struct{ req, resp *erpc.MsgBuffer }
 
+// endpoint opens one of this library's transports: ud at an adapter, or else shared memory.
+func (w *workload) endpoint(at netip.Addr) (transport.Transport, error) {
+	if w.rdma() {
+		return ud.Listen(net.JoinHostPort(at.String(), "0"), ud.Config{})
+	}
+	return shm.Listen("", shm.Config{})
+}
+
 func (w *workload) dialErpc(addr string, slots int) (*erpcDriver, error) {
 	n, err := erpc.NewNexus(erpc.Config{Timing: erpcTiming(), Slots: slots})
 	if err != nil {
 		return nil, err
 	}
-	conn, err := shm.Listen("", shm.Config{})
+	conn, err := w.endpoint(w.client)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 // command is the command line.
 type command struct {
 	Demo  demoCmd  `cmd:"" help:"All ways of answering in turns, with a server process."`
+	Rdma  rdmaCmd  `cmd:"" help:"The same over RDMA adapters, beside HERD and erpc over ud."`
 	Serve serveCmd `cmd:"" hidden:"" help:"The server of the demonstration."`
 }
 
@@ -17,7 +18,7 @@ func main() { cli.Main(run) }
 // run runs one command line and returns the exit status.
 func run(e *cli.Env, args []string) int {
 	app := cli.App{Name: "erpc-rfp",
-		Description: `Remote fetching over shared memory: try "erpc-rfp demo".`}
+		Description: `Remote fetching over shared memory and RDMA: try "erpc-rfp demo".`}
 	var c command
 	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
 }

@@ -2,11 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/benchrows"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/cli/clitest"
+	"github.com/userspace-rpc/erpc/internal/verbs"
 )
 
 // TestMain lets the test binary be the program, for children.
@@ -42,8 +46,54 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// TestRdma: each row over the adapters of the lab answers, and every answer is checked.
+func TestRdma(t *testing.T) {
+	if names, err := verbs.Devices(); !slices.Contains(names, "rxe0") {
+		if os.Getenv("RDMA_LAB") != "" {
+			t.Fatalf("devices %v, %v, and this is the lab", names, err)
+		}
+		t.Skipf("no device rxe0 (%v): see scripts/rdma-lab", err)
+	}
+	args := strings.Fields("rdma --server=10.9.0.2 --client=10.9.0.1 --keys=100 --each=20ms " +
+		"--rounds=1 --gets=0.5")
+	status, out, errOut := try(t, append(args, "--json")...)
+	var r result
+	if err := json.Unmarshal([]byte(out), &r); status != cli.Done || err != nil {
+		t.Fatalf("status %d, %v: %s", status, err, errOut)
+	}
+	if len(r.Rows) != len(rdmaRows()) {
+		t.Fatalf("%d rows", len(r.Rows))
+	}
+	for _, row := range r.Rows {
+		if row.Calls == 0 || len(row.Nanos) != 1 || row.Nanos[0] <= 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
+// TestNoAdapter: a machine without the adapter is told so.
+func TestNoAdapter(t *testing.T) {
+	status, _, errOut := try(t, "rdma", "--server=127.0.0.1", "--client=127.0.0.1", "--rounds=1")
+	if status == cli.Done || !strings.Contains(errOut, "ibv_") && !strings.Contains(errOut, "RDMA") &&
+		!strings.Contains(errOut, "verbs") {
+		t.Errorf("status %d: %s", status, errOut)
+	}
+}
+
+// TestPerRound: a line for each row has all of its rounds.
+func TestPerRound(t *testing.T) {
+	rows := []benchrows.Row{{Name: "fetch"}, {Name: "reply"}}
+	got := perRound(benchrows.Times{"fetch": {1e5, 2e5}, "reply": {1e4, 1e3}}, rows)
+	const want = "k/s of each round: fetch 10.0 5.0 reply 100.0 1000.0"
+	if got := strings.Join(strings.Fields(got), " "); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestUsage(t *testing.T) {
-	for _, args := range []string{"demo --keys=0", "demo --value=2", "demo --gets=2",
+	for _, args := range []string{"rdma", "rdma --server=x --client=10.0.0.1",
+		"rdma --server=10.0.0.1 --client=x", "rdma --server=10.0.0.1 --client=10.0.0.2 --rounds=0",
+		"demo --keys=0", "demo --value=2", "demo --gets=2",
 		"demo --rounds=0", "demo --each=1us", "nothing"} {
 		if status, _, errOut := try(t, strings.Fields(args)...); status != cli.Usage || errOut == "" {
 			t.Errorf("%s: status %d, %q", args, status, errOut)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 
 	"github.com/userspace-rpc/erpc/rfp"
@@ -17,6 +18,7 @@ const (
 	kindRfp kind = iota
 	kindBypass
 	kindErpc
+	kindHerd
 )
 
 // row is a way of answering. Client and server know it by its place in the list.
@@ -60,6 +62,17 @@ func rowList() []row {
 	}
 }
 
+// rows are those of the medium.
+func (w *workload) rows() []row {
+	if w.rdma() {
+		return rdmaRows()
+	}
+	return rowList()
+}
+
+// memory is how much a store of all keys takes.
+func (w *workload) memory() int { return max(1<<20, 3*w.Keys*(keyBytes+w.Value+32)) }
+
 // geometry of the messages of a row.
 func (r *row) geometry(value int) rfp.Geometry {
 	size := max(1, r.cfg.Batch) * (keyBytes + value + 1 + rfp.Entry + 4)
@@ -68,6 +81,8 @@ func (r *row) geometry(value int) rfp.Geometry {
 
 // workload has what both sides know.
 type workload struct {
+	server, client netip.Addr // adapters, of rows over RDMA
+
 	Dir   string `help:"Folder of the sockets." default:"" hidden:""`
 	Keys  int    `default:"100000" help:"Keys; default ${default}." placeholder:"N"`
 	Value int    `default:"32" help:"Size of a value in bytes; default ${default}." placeholder:"SIZE"`

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -12,24 +13,25 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/kv/mica"
 	"github.com/userspace-rpc/erpc/rfp"
 	"github.com/userspace-rpc/erpc/rfp/jakiro"
 	"github.com/userspace-rpc/erpc/rfp/jakiro/bypass"
 	"github.com/userspace-rpc/erpc/rfp/onesided"
 	oneshm "github.com/userspace-rpc/erpc/rfp/onesided/shm"
-	"github.com/userspace-rpc/erpc/transport/shm"
 )
 
 type serveCmd struct {
 	workload
-	Core int `hidden:"" default:"-1"`
+	Core    int    `hidden:"" default:"-1"`
+	Adapter string `hidden:""` // address, for RDMA
 }
 
 // ready is printed when the server listens.
 type ready struct {
 	Ready bool     `json:"ready"`
-	Erpc  []string `json:"erpc"` // address of each row that has one
+	Addrs []string `json:"addrs"` // of each row that has one
 }
 
 // server is the process behind all rows. Its goroutine polls the row that had something to do
@@ -45,6 +47,12 @@ type server struct {
 
 // Run implements the subcommand. It ends with standard input.
 func (c *serveCmd) Run(e *cli.Env) (err error) {
+	if c.Adapter != "" {
+		if c.server, err = netip.ParseAddr(c.Adapter); err != nil {
+			return cli.Usagef("--adapter: %v", err)
+		}
+	}
+	c.moreThreads()
 	s := &server{workload: c.workload, ready: ready{Ready: true}}
 	defer func() {
 		for _, f := range s.close {
@@ -85,6 +93,8 @@ func (s *server) poll(ended *atomic.Bool) {
 		for empty := 0; empty < silence; empty++ {
 			if poll() > 0 {
 				empty = 0
+			} else if s.rdma() {
+				sys.Yield()
 			}
 		}
 		runtime.Gosched()
@@ -93,7 +103,7 @@ func (s *server) poll(ended *atomic.Bool) {
 
 // open makes the store, and what listens for each row.
 func (s *server) open() (err error) {
-	s.part, err = mica.New(mica.Config{Memory: max(1<<20, 3*s.Keys*(keyBytes+s.Value+32)),
+	s.part, err = mica.New(mica.Config{Memory: s.memory(),
 		ItemSize: keyBytes + s.Value, Mode: mica.Store})
 	if err != nil {
 		return err
@@ -108,7 +118,7 @@ func (s *server) open() (err error) {
 			return err
 		}
 	}
-	for i, r := range rowList() {
+	for i, r := range s.rows() {
 		addr := ""
 		switch r.kind {
 		case kindRfp:
@@ -117,18 +127,23 @@ func (s *server) open() (err error) {
 			err = s.openBypass(i, &r)
 		case kindErpc:
 			addr, err = s.openErpc()
+		case kindHerd:
+			addr, err = s.openHerd(r.slots)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
-		s.ready.Erpc = append(s.ready.Erpc, addr)
+		s.ready.Addrs = append(s.ready.Addrs, addr)
 	}
 	return nil
 }
 
 // listen makes a listener for one link, and has use called with that.
 func (s *server) listen(path string, own, peer []onesided.Spec,
-	use func(*oneshm.Link) error) error {
+	use func(onesided.Link) error) error {
+	if s.rdma() {
+		return s.listenRc(path, own, peer, use)
+	}
 	l, err := oneshm.Listen(path, own, peer)
 	if err != nil {
 		return err
@@ -159,7 +174,7 @@ func (s *server) serve(i, part int, g rfp.Geometry, srv *rfp.Server) error {
 	s.polls = append(s.polls, func() int { return srv.Poll(32) })
 	s.close = append(s.close, func() error { srv.Close(); return nil })
 	return s.listen(s.socket(i, part), rfp.ServerSpecs(g), rfp.ClientSpecs(g),
-		func(l *oneshm.Link) error { return srv.Serve(l) })
+		func(l onesided.Link) error { return srv.Serve(l) })
 }
 
 func (s *server) openBypass(i int, r *row) error {
@@ -168,7 +183,7 @@ func (s *server) openBypass(i int, r *row) error {
 	if err != nil {
 		return err
 	}
-	err = s.listen(s.socket(i, 1), l.Specs(), l.ClientSpecs(r.slots), func(link *oneshm.Link) error {
+	err = s.listen(s.socket(i, 1), l.Specs(), l.ClientSpecs(r.slots), func(link onesided.Link) error {
 		s.close = append(s.close, link.Close)
 		table, err := bypass.NewTable(l, link.Region(0), link.Region(1))
 		if err != nil {
@@ -207,7 +222,7 @@ func (s *server) openErpc() (addr string, err error) {
 	if err := n.Register(jakiro.Put, erpc.Dispatch, s.put); err != nil {
 		return "", err
 	}
-	conn, err := shm.Listen("", shm.Config{})
+	conn, err := s.endpoint(s.workload.server)
 	if err != nil {
 		return "", err
 	}

@@ -20,16 +20,20 @@ const (
 
 // TestXDPModes: the program is where the flag says.
 func TestXDPModes(t *testing.T) {
-	for mode, want := range map[string]uint32{"auto": inDriver, "native": inDriver, "generic": inStack} {
+	for mode, want := range map[string]uint32{"auto": inDriver, "native": inDriver,
+		"generic": inStack} {
 		p := vethtest.New(t, 1500)
 		var server, ping *process
-		p.B.Do(func() { server = start(t, "server --transport afxdp --iface "+p.B.Name+" --xdp-mode "+mode) })
+		p.B.Do(func() {
+			server = start(t, "server --transport afxdp --iface "+p.B.Name+" --xdp-mode "+mode)
+		})
 		waitFor(t, server.out, "serving on")
 		if x := p.B.Link().Attrs().Xdp; x == nil || x.AttachMode != want {
 			t.Errorf("%s: on the link: %+v, want mode %d", mode, x, want)
 		}
 		p.A.Do(func() {
-			ping = start(t, fmt.Sprintf("ping %v:31850 --transport afxdp --count 1 --xdp-mode %s", p.B.IP4, mode))
+			ping = start(t, fmt.Sprintf("ping %v:31850 --transport afxdp --count 1 --xdp-mode %s",
+				p.B.IP4, mode))
 		})
 		waitFor(t, ping.out, "1 sent, 1 answered")
 		if err := ping.cmd.Wait(); err != nil {
@@ -47,7 +51,8 @@ func TestXDPWithoutDriver(t *testing.T) {
 	dummy := &netlink.Dummy{LinkAttrs: attrs}
 	for _, err := range []error{
 		p.B.Handle.LinkAdd(dummy),
-		p.B.Handle.AddrAdd(dummy, &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 77, 0, 1), Mask: net.CIDRMask(24, 32)}}),
+		p.B.Handle.AddrAdd(dummy,
+			&netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 77, 0, 1), Mask: net.CIDRMask(24, 32)}}),
 		p.B.Handle.LinkSetUp(dummy),
 	} {
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -58,8 +63,10 @@ func TestXDPWithoutDriver(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"server --transport afxdp --iface dummy0":                   "in generic mode, which makes it slower",
-		"server --transport afxdp --iface dummy0 --xdp-mode native": "use a smaller one, or --xdp-mode generic",
+		"server --transport afxdp --iface dummy0": "in generic mode, which makes " +
+			"it slower",
+		"server --transport afxdp --iface dummy0 --xdp-mode native": "use a smaller one, or " +
+			"--xdp-mode generic",
 	} {
 		var server *process
 		p.B.Do(func() { server = start(t, line) })
@@ -80,7 +87,9 @@ func TestXDPWithoutDriver(t *testing.T) {
 func TestLinkBusy(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var server, other *process
-	p.B.Do(func() { server = start(t, "server --json --transport afxdp --threads 3 --iface "+p.B.Name) })
+	p.B.Do(func() {
+		server = start(t, "server --json --transport afxdp --threads 3 --iface "+p.B.Name)
+	})
 	var ready readyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 	if len(ready.Addrs) != 3 {

@@ -49,7 +49,8 @@ func (latencyCmd) Help() string {
 
 // Run implements the subcommand.
 func (c *latencyCmd) Run(e *env) error {
-	b := bench{name: "latency", flags: &c.benchFlags, shape: shape{Size: c.Size, RespSize: c.RespSize, Window: 1, Batch: 1}}
+	b := bench{name: "latency", flags: &c.benchFlags,
+		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: 1, Batch: 1}}
 	return b.run(e)
 }
 
@@ -102,7 +103,8 @@ func (bandwidthCmd) Help() string {
 
 // Run implements the subcommand.
 func (c *bandwidthCmd) Run(e *env) error {
-	b := bench{name: "bandwidth", flags: &c.benchFlags, shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}}
+	b := bench{name: "bandwidth", flags: &c.benchFlags,
+		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}}
 	if c.Reverse {
 		b.shape.Size, b.shape.RespSize = c.RespSize, c.Size
 	}
@@ -162,7 +164,8 @@ func (b *bench) check() error {
 	}
 	err := errors.Join(f.netFlags.check(), f.faultFlags.check(), f.outFlags.check(),
 		positive("--threads", f.Threads, 1), positive("--sessions", f.Sessions, 0),
-		positive("--size", s.Size, 0), positive("--resp-size", s.RespSize, 0), positive("--window", s.Window, 1),
+		positive("--size", s.Size, 0), positive("--resp-size", s.RespSize, 0),
+		positive("--window", s.Window, 1),
 		positive("--batch", s.Batch, 1), positive("--rounds", f.Rounds, 1))
 	switch {
 	case err != nil:
@@ -213,7 +216,8 @@ func (b *bench) run(e *env) error {
 		return err
 	}
 	b.cores = b.flags.coreDistance(b.flags.Threads)
-	t, err := openTeam(e, &b.flags.netFlags, &b.flags.faultFlags, peer{addr: b.flags.Addr}, b.flags.Threads, b.serverFlags()...)
+	t, err := openTeam(e, &b.flags.netFlags, &b.flags.faultFlags, peer{addr: b.flags.Addr},
+		b.flags.Threads, b.serverFlags()...)
 	if err != nil {
 		stopProfile()
 		return err
@@ -311,7 +315,10 @@ func (b *bench) measure(e *env, t *team) error {
 func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 	w := t.workers[0]
 	var before, after report
-	if err := w.do(func(w *worker) (err error) { before, err = w.ask(control{Op: "stats"}); return err }); err != nil {
+	if err := w.do(func(w *worker) (err error) {
+		before, err = w.ask(control{Op: "stats"})
+		return err
+	}); err != nil {
 		return s, err
 	}
 	cpu, resent, one := processCPU(), t.retransmits(), newHistogram()
@@ -389,9 +396,12 @@ func p99Of(s sum) float64  { return s.p99 }
 func (b *bench) result() *result {
 	f := b.flags
 	r := &result{
-		Bench: b.name, Transport: f.Transport, Way: b.way, Link: f.link(), Size: b.shape.Size, RespSize: b.shape.RespSize, MTU: b.mtu,
-		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions, Credits: b.credits,
-		Symmetric: b.symmetric, CC: f.CC, LinkRate: f.LinkRate, Off: f.switches.list(), Rpcs: b.total(), Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
+		Bench: b.name, Transport: f.Transport, Way: b.way, Link: f.link(), Size: b.shape.Size,
+		RespSize: b.shape.RespSize, MTU: b.mtu,
+		Window: b.shape.Window, Batch: b.shape.Batch, Threads: f.Threads, Sessions: b.shape.Sessions,
+		Credits:   b.credits,
+		Symmetric: b.symmetric, CC: f.CC, LinkRate: f.LinkRate, Off: f.switches.list(), Rpcs: b.total(),
+		Rps: medianOf(b.rounds, rateOf), Retransmits: b.resent,
 	}
 	r.Cores = b.cores
 	for _, s := range b.rounds {
@@ -406,7 +416,8 @@ func (b *bench) result() *result {
 	}
 	if b.hist.TotalCount() > 0 {
 		us := func(q float64) float64 { return float64(b.hist.ValueAtQuantile(q)) / 1e3 }
-		r.Mean, r.P50, r.P99, r.P999, r.Max = b.hist.Mean()/1e3, us(50), us(99), us(99.9), float64(b.hist.Max())/1e3
+		r.Mean, r.P50, r.P99, r.P999, r.Max = b.hist.Mean()/1e3, us(50), us(99), us(99.9),
+			float64(b.hist.Max())/1e3
 	}
 	if b.name == "bandwidth" {
 		r.Gbps = r.Rps * float64(max(b.shape.Size, b.shape.RespSize)) * 8 / 1e9

@@ -23,7 +23,8 @@ func (b *bench) rawRound(t *team, d time.Duration) error {
 			if err != nil {
 				return err
 			}
-			b.rawEnds[w] = &rawClient{end: end, data: make([]byte, max(1<<20, b.shape.Size, b.shape.RespSize))}
+			b.rawEnds[w] = &rawClient{end: end,
+				data: make([]byte, max(1<<20, b.shape.Size, b.shape.RespSize))}
 		}
 	}
 	if b.name == "bandwidth" {
@@ -44,7 +45,8 @@ func (b *bench) rawRound(t *team, d time.Duration) error {
 const rawTries = 6
 
 // rawTurn runs one raw round in all threads and adds what it gave to list.
-func (b *bench) rawTurn(t *team, list *[]sum, d time.Duration, run func(*worker, time.Duration) (round, error)) error {
+func (b *bench) rawTurn(t *team, list *[]sum, d time.Duration,
+	run func(*worker, time.Duration) (round, error)) error {
 	for try := range rawTries {
 		var s sum
 		err := t.each(func(w *worker) error {
@@ -90,7 +92,8 @@ func (b *bench) rawEcho(w *worker, d time.Duration) (round, error) {
 	if err != nil {
 		return round{}, err
 	}
-	run := rawRun{size: b.packet(b.shape.Size), window: b.shape.Window, batch: b.shape.Batch, duration: d}
+	run := rawRun{size: b.packet(b.shape.Size), window: b.shape.Window, batch: b.shape.Batch,
+		duration: d}
 	if b.name == "latency" {
 		run.hist = newHistogram()
 	}
@@ -109,7 +112,8 @@ func (b *bench) rawPlain(w *worker, d time.Duration) (round, error) {
 	if err != nil {
 		return round{}, fmt.Errorf("%w: %w", errNoPlain, err)
 	}
-	r, err := w.ep.pingPlain(s, rawRun{size: b.packet(b.shape.Size), window: 1, batch: 1, duration: d, hist: newHistogram()})
+	r, err := w.ep.pingPlain(s, rawRun{size: b.packet(b.shape.Size), window: 1, batch: 1, duration: d,
+		hist: newHistogram()})
 	return r, errors.Join(err, s.close())
 }
 
@@ -120,7 +124,8 @@ func (b *bench) rawStream(w *worker, d time.Duration) (round, error) {
 	}
 	c := b.rawEnds[w]
 	window := max(1, min(4*rawBurst, c.end.tr.Caps().RxRing/2))
-	err = w.ep.streamRaw(c.end, to, rawRun{size: b.mtu, window: window, batch: rawBurst / 4, duration: d}, c.data)
+	err = w.ep.streamRaw(c.end, to,
+		rawRun{size: b.mtu, window: window, batch: rawBurst / 4, duration: d}, c.data)
 	if err != nil {
 		return round{}, err
 	}
@@ -153,13 +158,15 @@ func (b *bench) addRaw(r *result) {
 		case "rate":
 			ratios = append(ratios, b.rounds[i].rate/b.raws[i].rate)
 		case "bandwidth":
-			ratios = append(ratios, b.rounds[i].rate*float64(max(b.shape.Size, b.shape.RespSize))/b.raws[i].rate)
+			ratios = append(ratios,
+				b.rounds[i].rate*float64(max(b.shape.Size, b.shape.RespSize))/b.raws[i].rate)
 		}
 	}
 	r.Ratio = median(ratios)
 	switch b.name {
 	case "latency":
-		r.RawP50, r.RawPlainP50, r.RawP99 = medianOf(b.raws, p50Of), medianOf(b.plains, p50Of), medianOf(b.raws, p99Of)
+		r.RawP50, r.RawPlainP50, r.RawP99 = medianOf(b.raws, p50Of), medianOf(b.plains, p50Of),
+			medianOf(b.raws, p99Of)
 		if r.RawPlainP50 > 0 {
 			r.RawP50, r.RawP99 = min(r.RawP50, r.RawPlainP50), min(r.RawP99, medianOf(b.plains, p99Of))
 		}

@@ -9,8 +9,12 @@ import (
 
 // TestBenchWaiting: every mode serves every load, and each response is the request.
 func TestBenchWaiting(t *testing.T) {
+	conns, rows := "1,3", 4
+	if testing.Short() {
+		conns, rows = "3", 2
+	}
 	status, out, errOut := runCommand(t,
-		"bench waiting --conns 1,3 --pauses 0,100 --duration 20ms --json")
+		"bench waiting --pauses 0,100 --duration 20ms --json --conns "+conns)
 	if status != cli.Done {
 		t.Fatalf("status %d: %s", status, errOut)
 	}
@@ -25,8 +29,8 @@ func TestBenchWaiting(t *testing.T) {
 		}
 	}
 	for _, m := range waitingModes {
-		if seen[m] != 4 {
-			t.Errorf("%s: %d rows, want 4", m, seen[m])
+		if seen[m] != rows {
+			t.Errorf("%s: %d rows, want %d", m, seen[m], rows)
 		}
 	}
 }

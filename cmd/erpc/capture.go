@@ -38,7 +38,8 @@ func (f *captureFlags) startCapture(e *env) error {
 		n := c.Counts()
 		missing := ""
 		if n.Dropped > 0 {
-			missing = fmt.Sprintf("; %d are missing, as the file could not be written fast enough: try --snaplen 86", n.Dropped)
+			missing = fmt.Sprintf(
+				"; %d are missing, as the file could not be written fast enough: try --snaplen 86", n.Dropped)
 		}
 		fmt.Fprintf(e.err, "%d packets captured in %s%s\n", n.Packets, f.Pcap, missing)
 		return err

@@ -54,7 +54,8 @@ func openCapture(r io.Reader) (*captureFile, error) {
 	}
 	switch magic := [4]byte(start); {
 	case magic == magicNg:
-		ng, err := pcapgo.NewNgReader(in, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+		ng, err := pcapgo.NewNgReader(in,
+			pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
 		if err != nil {
 			return nil, fmt.Errorf("is no sound pcapng file: %w", unexpected(err))
 		}
@@ -67,7 +68,8 @@ func openCapture(r io.Reader) (*captureFile, error) {
 		// The upper half of the field is about check sequences, not the link type.
 		return &captureFile{read: p.ZeroCopyReadPacketData, link: p.LinkType()}, checkLink(p.LinkType())
 	}
-	return nil, fmt.Errorf("is no capture: it begins with % x, which is neither pcap nor pcapng", start)
+	return nil, fmt.Errorf("is no capture: it begins with % x, which is neither pcap nor pcapng",
+		start)
 }
 
 // unexpected is err, but the end of the file is one that comes too early.
@@ -80,8 +82,10 @@ func unexpected(err error) error {
 
 // checkLink complains about link types that gopacket does not decode.
 func checkLink(link layers.LinkType) error {
-	if int(link) >= len(layers.LinkTypeMetadata) || layers.LinkTypeMetadata[link].DecodeWith == nil || link.String() == "UnknownLinkType" {
-		return fmt.Errorf("has frames of link type %d, which is not understood; capture on an Ethernet interface, or any", int(link))
+	if int(link) >= len(layers.LinkTypeMetadata) || layers.LinkTypeMetadata[link].DecodeWith == nil ||
+		link.String() == "UnknownLinkType" {
+		return fmt.Errorf("has frames of link type %d, which is not understood; capture on an Ethernet "+
+			"interface, or any", int(link))
 	}
 	return nil
 }
@@ -111,7 +115,8 @@ func (c *captureFile) next() (d datagram, ok bool, err error) {
 	}
 	c.frames++
 	d.at = info.Timestamp
-	ok = d.find(gopacket.NewPacket(frame, link, gopacket.DecodeOptions{Lazy: true, NoCopy: true}), info.Length-info.CaptureLength)
+	ok = d.find(gopacket.NewPacket(frame, link, gopacket.DecodeOptions{Lazy: true, NoCopy: true}),
+		info.Length-info.CaptureLength)
 	return d, ok, nil
 }
 

@@ -32,8 +32,10 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 		return nil, err
 	}
 	args := []string{"server", "--child", "--json", "--threads=" + strconv.Itoa(threads),
-		"--transport=" + f.Transport, "--mtu=" + strconv.Itoa(f.MTU), "--credits=" + strconv.Itoa(f.Credits),
-		"--slots=" + strconv.Itoa(f.Slots), "--cc=" + f.CC, "--link-rate=" + strconv.FormatFloat(f.LinkRate, 'g', -1, 64),
+		"--transport=" + f.Transport, "--mtu=" + strconv.Itoa(f.MTU),
+		"--credits=" + strconv.Itoa(f.Credits),
+		"--slots=" + strconv.Itoa(f.Slots), "--cc=" + f.CC,
+		"--link-rate=" + strconv.FormatFloat(f.LinkRate, 'g', -1, 64),
 		"--pin=" + pin, "--gc=" + strconv.Itoa(f.GC)}
 	if f.XDPMode != "" {
 		args = append(args, "--xdp-mode="+f.XDPMode)

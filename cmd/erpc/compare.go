@@ -61,7 +61,8 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 		return c, err
 	}
 	if err = c.open(e); err == nil {
-		fmt.Fprintf(e.err, "measuring for %v, %v at a time, in %d rounds\n", f.Duration, c.turn.Round(time.Microsecond), c.rounds)
+		fmt.Fprintf(e.err, "measuring for %v, %v at a time, in %d rounds\n", f.Duration,
+			c.turn.Round(time.Microsecond), c.rounds)
 		err = c.run(e)
 	}
 	stopProfile()
@@ -72,7 +73,8 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 func (c *comparison) add(b *bench, v variant) *arm {
 	f := *b.flags
 	v.set(&f.netFlags)
-	a := &arm{name: v.name, bench: &bench{name: b.name, flags: &f, shape: b.shape, symmetric: b.symmetric}}
+	a := &arm{name: v.name,
+		bench: &bench{name: b.name, flags: &f, shape: b.shape, symmetric: b.symmetric}}
 	if v.sessions != 0 {
 		a.bench.shape.Sessions = v.sessions
 	}
@@ -106,7 +108,8 @@ func (c *comparison) open(e *env) error {
 		kinds[a.serverKind()] = true
 	}
 	if f := c.arms[0].bench.flags; len(kinds) > 1 && f.Addr == "" && f.frames().alone {
-		return cli.Usagef("%s: these variants need several server processes, and one at a time has a link of %s; use another transport",
+		return cli.Usagef("%s: these variants need several server processes, and one at a time has a "+
+			"link of %s; use another transport",
 			c.arms[0].bench.name, f.Transport)
 	}
 	for _, a := range c.arms {
@@ -129,7 +132,8 @@ func (c *comparison) open(e *env) error {
 		}
 		a.memory = t.footprint().less(before)
 	}
-	fmt.Fprintf(e.err, "%s: %d variants beside a baseline, %d server process(es)\n", c.arms[0].bench.name, len(c.arms)-1, len(c.order))
+	fmt.Fprintf(e.err, "%s: %d variants beside a baseline, %d server process(es)\n",
+		c.arms[0].bench.name, len(c.arms)-1, len(c.order))
 	return nil
 }
 

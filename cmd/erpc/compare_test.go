@@ -19,7 +19,8 @@ func TestCongestionControls(t *testing.T) {
 			if name == "dcqcn" && runtime.GOOS != "linux" {
 				t.Skip("ECN marks are read on Linux only")
 			}
-			status, out, errOut := runCommand(t, "bench rate --duration 20ms --json --link-rate 25e9 --cc "+name+gentle)
+			status, out, errOut := runCommand(t, "bench rate --duration 20ms --json --link-rate 25e9 --cc "+
+				name+gentle)
 			if status != cli.Done {
 				t.Fatalf("status %d, err %q", status, errOut)
 			}
@@ -31,14 +32,19 @@ func TestCongestionControls(t *testing.T) {
 			server := start(t, "server --addr 127.0.0.1:0 --json --cc "+name)
 			var ready readyLine
 			decodeOne(t, waitFor(t, server.out, "ready"), &ready)
-			if status, _, errOut := runCommand(t, "ping "+ready.Addr+" --count 2 --interval 1ms --cc "+name); status != cli.Done {
+			if status, _, errOut := runCommand(t, "ping "+ready.Addr+" --count 2 --interval 1ms --cc "+
+				name); status != cli.Done {
 				t.Errorf("ping: status %d, err %q", status, errOut)
-			}
-			if status, _, errOut := runCommand(t, "demo --each 2ms --pin none --cc "+name); status != cli.Done {
-				t.Errorf("demo: status %d, err %q", status, errOut)
 			}
 			if _, err := server.interrupt(t); err != nil {
 				t.Errorf("server ended with %v", err)
+			}
+			if testing.Short() && name != "dcqcn" {
+				return // TestDemo runs it, and takes long under the race detector
+			}
+			if status, _, errOut := runCommand(t, "demo --each 2ms --pin none --cc "+
+				name); status != cli.Done {
+				t.Errorf("demo: status %d, err %q", status, errOut)
 			}
 		})
 	}
@@ -52,16 +58,28 @@ func TestFlagsReachConfig(t *testing.T) {
 		set  func(*netFlags)
 		want func(*erpc.Config)
 	}{
-		"timely":           {func(f *netFlags) {}, func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCTimely }},
-		"none":             {func(f *netFlags) { f.CC = "none" }, func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCNone }},
-		"dcqcn":            {func(f *netFlags) { f.CC = "dcqcn" }, func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCDCQCN }},
-		"link-rate":        {func(f *netFlags) { f.LinkRate = 25e9 }, func(c *erpc.Config) { c.Congestion.LinkRate = 25e9 }},
-		"no-batched-time":  {func(f *netFlags) { f.NoBatchedTime = true }, func(c *erpc.Config) { c.Experiment.NoBatchedTime = true }},
-		"no-rate-bypass":   {func(f *netFlags) { f.NoRateBypass = true }, func(c *erpc.Config) { c.Experiment.NoRateBypass = true }},
-		"no-pacing-bypass": {func(f *netFlags) { f.NoPacingBypass = true }, func(c *erpc.Config) { c.Experiment.NoPacingBypass = true }},
-		"no-prealloc":      {func(f *netFlags) { f.NoPrealloc = true }, func(c *erpc.Config) { c.Experiment.NoPrealloc = true }},
-		"no-bundles":       {func(f *netFlags) { f.NoBundles = true }, func(c *erpc.Config) { c.NoBundles = true }},
-		"no-zero-copy":     {func(f *netFlags) { f.NoZeroCopy = true }, func(c *erpc.Config) { c.Experiment.NoZeroCopy = true }},
+		"timely": {func(f *netFlags) {
+		}, func(c *erpc.Config) {
+			c.Congestion.Algorithm = erpc.CCTimely
+		}},
+		"none": {func(f *netFlags) { f.CC = "none" },
+			func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCNone }},
+		"dcqcn": {func(f *netFlags) { f.CC = "dcqcn" },
+			func(c *erpc.Config) { c.Congestion.Algorithm = erpc.CCDCQCN }},
+		"link-rate": {func(f *netFlags) { f.LinkRate = 25e9 },
+			func(c *erpc.Config) { c.Congestion.LinkRate = 25e9 }},
+		"no-batched-time": {func(f *netFlags) { f.NoBatchedTime = true },
+			func(c *erpc.Config) { c.Experiment.NoBatchedTime = true }},
+		"no-rate-bypass": {func(f *netFlags) { f.NoRateBypass = true },
+			func(c *erpc.Config) { c.Experiment.NoRateBypass = true }},
+		"no-pacing-bypass": {func(f *netFlags) { f.NoPacingBypass = true },
+			func(c *erpc.Config) { c.Experiment.NoPacingBypass = true }},
+		"no-prealloc": {func(f *netFlags) { f.NoPrealloc = true },
+			func(c *erpc.Config) { c.Experiment.NoPrealloc = true }},
+		"no-bundles": {func(f *netFlags) { f.NoBundles = true },
+			func(c *erpc.Config) { c.NoBundles = true }},
+		"no-zero-copy": {func(f *netFlags) { f.NoZeroCopy = true },
+			func(c *erpc.Config) { c.Experiment.NoZeroCopy = true }},
 	} {
 		f, want := base, erpc.Config{MaxMessage: maxMessage}
 		c.set(&f)
@@ -70,7 +88,8 @@ func TestFlagsReachConfig(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 		off := f.switches.list()
-		if strings.HasPrefix(name, "no-") != slices.Equal(off, []string{name}) || f.ecn() != (name == "dcqcn") {
+		if strings.HasPrefix(name, "no-") != slices.Equal(off, []string{name}) ||
+			f.ecn() != (name == "dcqcn") {
 			t.Errorf("%s: switches %v, ECN %v", name, off, f.ecn())
 		}
 	}
@@ -79,12 +98,14 @@ func TestFlagsReachConfig(t *testing.T) {
 // TestChildGetsFlags: a server process that is started gets the flags of its client,
 // and knows them all.
 func TestChildGetsFlags(t *testing.T) {
-	f := netFlags{Transport: "udp", CC: "none", LinkRate: 25e9, OwnCore: true, GC: 400, switches: switches{true, true, true, true, true, true}}
+	f := netFlags{Transport: "udp", CC: "none", LinkRate: 25e9, OwnCore: true, GC: 400,
+		switches: switches{true, true, true, true, true, true}}
 	c, err := startServer(&f, 1, "none")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"--cc=none", "--link-rate=2.5e+10", "--own-core", "--no-batched-time", "--no-rate-bypass", "--no-pacing-bypass", "--no-prealloc", "--no-zero-copy"}
+	want := []string{"--cc=none", "--link-rate=2.5e+10", "--own-core", "--no-batched-time",
+		"--no-rate-bypass", "--no-pacing-bypass", "--no-prealloc", "--no-zero-copy"}
 	for _, w := range want {
 		if !slices.Contains(c.cmd.Args, w) {
 			t.Errorf("%s is not in %v", w, c.cmd.Args)
@@ -96,15 +117,18 @@ func TestChildGetsFlags(t *testing.T) {
 }
 
 func TestVersus(t *testing.T) {
-	for _, more := range []string{"", " --symmetric", " --threads 2"} {
-		status, out, errOut := runCommand(t, "bench rate --versus none --rounds 3 --duration 70ms --json"+more+gentle)
+	for _, more := range some(2, " --symmetric", "", " --threads 2") {
+		status, out, errOut := runCommand(t, "bench rate --versus none --rounds 3 --duration 70ms --json"+
+			more+gentle)
 		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", more, status, errOut)
 		}
 		var r result
 		decodeOne(t, out, &r)
-		if r.CC != "timely" || r.Versus != "none" || r.Rounds != 3 || r.Rps <= 0 || r.VersusRps <= 0 || r.Errors != 0 ||
-			r.VersusMin <= 0 || r.VersusMin > r.VersusRatio || r.VersusRatio > r.VersusMax || r.VersusCost != loss(r.VersusRatio) {
+		if r.CC != "timely" || r.Versus != "none" || r.Rounds != 3 || r.Rps <= 0 || r.VersusRps <= 0 ||
+			r.Errors != 0 ||
+			r.VersusMin <= 0 || r.VersusMin > r.VersusRatio || r.VersusRatio > r.VersusMax ||
+			r.VersusCost != loss(r.VersusRatio) {
 			t.Errorf("%s: %+v", more, r)
 		}
 	}
@@ -114,8 +138,10 @@ func TestVersusAtAddress(t *testing.T) {
 	server := start(t, "server --addr 127.0.0.1:0 --json")
 	var ready readyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
-	status, out, errOut := runCommand(t, "bench rate --versus none --cc none --rounds 1 --duration 20ms --addr "+ready.Addr+gentle)
-	if status != cli.Done || !strings.Contains(out, "with --cc none: none costs") || !strings.Contains(errOut, "0 server process") {
+	status, out, errOut := runCommand(t,
+		"bench rate --versus none --cc none --rounds 1 --duration 20ms --addr "+ready.Addr+gentle)
+	if status != cli.Done || !strings.Contains(out, "with --cc none: none costs") ||
+		!strings.Contains(errOut, "0 server process") {
 		t.Errorf("status %d, out %q, err %q", status, out, errOut)
 	}
 	if _, err := server.interrupt(t); err != nil {

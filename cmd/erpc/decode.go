@@ -141,7 +141,8 @@ func (d *decoder) show(g *datagram) bool {
 		return false
 	}
 	in, sealed, err := d.unseal(g, d.parse(g))
-	if !sealed && d.Port == 0 && err != nil && g.src.Port() != layer.DefaultPort && g.dst.Port() != layer.DefaultPort &&
+	if !sealed && d.Port == 0 && err != nil && g.src.Port() != layer.DefaultPort &&
+		g.dst.Port() != layer.DefaultPort &&
 		!d.speakers[g.src] && !d.speakers[g.dst] {
 		return false
 	}
@@ -149,7 +150,8 @@ func (d *decoder) show(g *datagram) bool {
 		d.first = g.at
 	}
 	d.last = g.at
-	l := line{Time: g.at.UTC().Format("2006-01-02T15:04:05.000000000Z"), Src: g.src.String(), Dst: g.dst.String(), Bytes: len(g.data)}
+	l := line{Time: g.at.UTC().Format("2006-01-02T15:04:05.000000000Z"), Src: g.src.String(),
+		Dst: g.dst.String(), Bytes: len(g.data)}
 	l.Sealed = in
 	if g.captured < len(g.data) {
 		l.Captured = &g.captured

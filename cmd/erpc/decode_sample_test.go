@@ -20,23 +20,35 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 	}
 	elsewhere := "10.0.0.2:5000" // an endpoint that no port gives away
 	short := []byte("no header")
-	connect := &wire.Connect{Nonce: 0xAB, Epoch: 0xCD, Session: 7, Token: 0xEF, Offer: wire.Offer{Credits: 32, Slots: 8, MTU: 1472, MaxMessage: 1 << 20, Waiting: 6, Features: wire.FeatureChecksum}}
+	connect := &wire.Connect{Nonce: 0xAB, Epoch: 0xCD, Session: 7, Token: 0xEF,
+		Offer: wire.Offer{Credits: 32, Slots: 8, MTU: 1472, MaxMessage: 1 << 20, Waiting: 6,
+			Features: wire.FeatureChecksum}}
 	connect.Cookie[15] = 0x99
-	sealed := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), Session: wire.NoSession}, 0, connect, "")
+	sealed := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect),
+		Session: wire.NoSession}, 0, connect, "")
 
 	add("10.0.0.9:53", elsewhere, short, "") // nobody knows yet that eRPC speaks there
-	add(testClient, testServer, sealed, fmt.Sprintf("MGMT CONNECT session=none req=0 pkt=0 size=64 data=0 flags=- token=%08x "+
-		"nonce=00000000000000ab epoch=00000000000000cd from_session=7 from_token=000000ef credits=32 slots=8 mtu=1472 max_message=1048576 "+
-		"waiting=6 checksum=true bundles=false cookie=00000000000000000000000000000099", wire.Token(sealed)))
-	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeReq, ReqType: 3, MsgSize: 5000, Session: 9, ReqNum: 1 << 40, PktNum: 2, Hold: 5}, 0xDEADBEEF, nil, "four"),
+	add(testClient, testServer, sealed,
+		fmt.Sprintf("MGMT CONNECT session=none req=0 pkt=0 size=64 data=0 flags=- token=%08x "+
+			"nonce=00000000000000ab epoch=00000000000000cd from_session=7 from_token=000000ef credits=32 "+
+			"slots=8 mtu=1472 max_message=1048576 "+
+			"waiting=6 checksum=true bundles=false cookie=00000000000000000000000000000099", wire.Token(
+			sealed)))
+	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeReq, ReqType: 3, MsgSize: 5000,
+		Session: 9, ReqNum: 1 << 40, PktNum: 2, Hold: 5}, 0xDEADBEEF, nil, "four"),
 		"REQ session=9 req=1099511627776 pkt=2 size=5000 data=4 reqtype=3 flags=- try=5 token=deadbeef")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeCR, Session: 1, Flags: wire.FlagCE | wire.FlagGap, Hold: wire.TryHold(5, 20480)}, 1, nil, ""),
+	add(elsewhere, testClient,
+		erpcPacket(t, wire.Header{Type: wire.TypeCR, Session: 1, Flags: wire.FlagCE | wire.FlagGap,
+			Hold: wire.TryHold(5, 20480)}, 1, nil, ""),
 		"CR session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=CE,GAP try=5 hold=20.48us token=00000001")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Hold: 100}, 1, nil, "four"),
+	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Hold: 100},
+		1, nil, "four"),
 		"RESP session=1 req=0 pkt=0 size=4 data=4 reqtype=0 flags=- hold=6.4us token=00000001")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Hold: wire.HoldUnknown, MsgSize: 9}, 1, nil, "four"),
+	add(elsewhere, testClient, erpcPacket(t,
+		wire.Header{Type: wire.TypeResp, Session: 1, Hold: wire.HoldUnknown, MsgSize: 9}, 1, nil, "four"),
 		"RESP session=1 req=0 pkt=0 size=9 data=4 reqtype=0 flags=- hold=long token=00000001")
-	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, PktNum: 6, MsgSize: 9}, 1, nil, "four"),
+	add(elsewhere, testClient, erpcPacket(t,
+		wire.Header{Type: wire.TypeResp, Session: 1, PktNum: 6, MsgSize: 9}, 1, nil, "four"),
 		"RESP session=1 req=0 pkt=6 size=9 data=4 reqtype=0 flags=- hold=unclear token=00000001")
 	fault := wire.AppendError(nil, &wire.Error{
 		Status: wire.StatusNotFound, Code: wire.CodeApplication, Ran: true,
@@ -83,17 +95,24 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 	add(elsewhere, testClient, drain, fmt.Sprintf("MGMT DRAIN session=2 loop=9 req=0 pkt=0 size=24 "+
 		"data=0 flags=- token=%08x from_session=3 from_loop=8 from_token=00000004 seq=0000000000000005 "+
 		"to_token=00000005", wire.Token(drain)))
-	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeRFR, Session: 1, PktNum: 65535, Hold: 63}, 1, nil, ""),
+	add(testClient, elsewhere,
+		erpcPacket(t, wire.Header{Type: wire.TypeRFR, Session: 1, PktNum: 65535, Hold: 63}, 1, nil, ""),
 		"RFR session=1 req=0 pkt=65535 size=0 data=0 reqtype=0 flags=- try=63 token=00000001")
-	reset := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpReset), Session: 2}, 5, &wire.Alive{Session: wire.NoSession, Seq: 3, To: 5}, "")
-	add(elsewhere, testClient, reset, fmt.Sprintf("MGMT RESET session=2 req=0 pkt=0 size=24 data=0 flags=- token=%08x "+
-		"from_session=none from_token=00000000 seq=0000000000000003 to_token=00000005", wire.Token(reset)))
-	refuse := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpRefuse), Session: 2}, 5, &wire.Refuse{Nonce: 1, Code: wire.CodeShutdown}, "pad")
-	add(testServer, "10.0.0.3:1", refuse, fmt.Sprintf("MGMT REFUSE session=2 req=0 pkt=0 size=16 data=3 flags=- token=%08x "+
-		`nonce=0000000000000001 reason="shutting down"`, wire.Token(refuse)))
+	reset := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpReset), Session: 2},
+		5, &wire.Alive{Session: wire.NoSession, Seq: 3, To: 5}, "")
+	add(elsewhere, testClient, reset,
+		fmt.Sprintf("MGMT RESET session=2 req=0 pkt=0 size=24 data=0 flags=- token=%08x "+
+			"from_session=none from_token=00000000 seq=0000000000000003 to_token=00000005", wire.Token(
+			reset)))
+	refuse := erpcPacket(t, wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpRefuse),
+		Session: 2}, 5, &wire.Refuse{Nonce: 1, Code: wire.CodeShutdown}, "pad")
+	add(testServer, "10.0.0.3:1", refuse,
+		fmt.Sprintf("MGMT REFUSE session=2 req=0 pkt=0 size=16 data=3 flags=- token=%08x "+
+			`nonce=0000000000000001 reason="shutting down"`, wire.Token(refuse)))
 	var old [wire.VersionRefusalSize]byte
 	(&wire.VersionRefusal{Nonce: 0xAB, Asked: 1, Least: 2, Most: 3}).Put(old[:])
-	add(testServer, testClient, old[:], "VERSION bytes=40 nonce=00000000000000ab asked=1 least=2 most=3")
+	add(testServer, testClient, old[:],
+		"VERSION bytes=40 nonce=00000000000000ab asked=1 least=2 most=3")
 	// Malformed: to an endpoint that has spoken, from one, and at the port of the server.
 	add("10.0.0.9:53", elsewhere, short, `MALFORMED bytes=9 why="packet shorter than a header"`)
 	bad := bytes.Clone(sealed)

@@ -42,8 +42,9 @@ type lineHeader struct {
 	Field   uint16   `json:"hold_field"`
 	Try     *int     `json:"try,omitempty"`
 	HoldNS  *int64   `json:"hold_ns,omitempty"`
-	Hold    string   `json:"hold,omitempty"`    // "long" or "unclear" if there should be a time and is none
-	LeftNS  *int64   `json:"left_ns,omitempty"` // until the client gives the request up
+	// "long" or "unclear" if there should be a time and is none
+	Hold   string `json:"hold,omitempty"`
+	LeftNS *int64 `json:"left_ns,omitempty"` // until the client gives the request up
 }
 
 // fill takes the fields of a sound packet; whole says that nothing of it was cut off.

@@ -58,10 +58,14 @@ const demoSleep = 1000 // us
 var demoSteps = []demoStep{
 	{"32 B, one at a time", shape{Size: 32, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}},
 	{"32 B, 60 in flight", shape{Size: 32, RespSize: 32, Window: 60, Batch: 1, Sessions: 8}},
-	{"1 MiB requests, one at a time", shape{Size: 1 << 20, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}},
-	{"8 MiB requests, one at a time", shape{Size: 8 << 20, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}},
-	{"8 MiB responses, one at a time", shape{Size: 32, RespSize: 8 << 20, Window: 1, Batch: 1, Sessions: 1}},
-	{"background handlers of 1 ms, 8 in flight", shape{Size: 32, RespSize: 32, Window: 8, Batch: 1, Sessions: 1, reqType: typeWork, arg: demoSleep}},
+	{"1 MiB requests, one at a time",
+		shape{Size: 1 << 20, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}},
+	{"8 MiB requests, one at a time",
+		shape{Size: 8 << 20, RespSize: 32, Window: 1, Batch: 1, Sessions: 1}},
+	{"8 MiB responses, one at a time",
+		shape{Size: 32, RespSize: 8 << 20, Window: 1, Batch: 1, Sessions: 1}},
+	{"background handlers of 1 ms, 8 in flight", shape{Size: 32, RespSize: 32, Window: 8, Batch: 1,
+		Sessions: 1, reqType: typeWork, arg: demoSleep}},
 }
 
 // Run implements the subcommand.
@@ -117,7 +121,10 @@ func (c *demoCmd) steps(e *env, t *team, res *demoResult) error {
 		}
 		fmt.Fprintln(e.err, "  "+s.what)
 		var row demoRow
-		if err := t.workers[0].do(func(w *worker) (err error) { row, err = w.show(s, c.Each); return err }); err != nil {
+		if err := t.workers[0].do(func(w *worker) (err error) {
+			row, err = w.show(s, c.Each)
+			return err
+		}); err != nil {
 			return err
 		}
 		if row.Rpcs > 0 {
@@ -210,7 +217,8 @@ func (r *demoResult) print(e *env, asJSON bool) error {
 		if row.Gbps > 0 {
 			goodput = fmt.Sprintf("%.1f Gbit/s", row.Gbps)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%.1f us\t%.1f us\t%s/s\t%s\n", row.What, row.Rpcs, row.Errors, row.P50, row.P99, countText(row.Rps), goodput)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.1f us\t%.1f us\t%s/s\t%s\n", row.What, row.Rpcs, row.Errors,
+			row.P50, row.P99, countText(row.Rps), goodput)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -219,6 +227,7 @@ func (r *demoResult) print(e *env, asJSON bool) error {
 	if r.Interrupted {
 		note = "; interrupted"
 	}
-	_, err := fmt.Fprintf(e.out, "measured in two processes over %s on this machine, %.1f s%s\n", r.Transport, r.Seconds, note)
+	_, err := fmt.Fprintf(e.out, "measured in two processes over %s on this machine, %.1f s%s\n",
+		r.Transport, r.Seconds, note)
 	return err
 }

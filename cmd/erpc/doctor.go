@@ -94,13 +94,16 @@ func findUDP(f udp.Features) []finding {
 	buffers := "sudo sysctl -w net.core.rmem_max=8388608 net.core.wmem_max=8388608"
 	const want = 8 << 20
 	return []finding{
-		{"UDP GSO", f.GSO, fmt.Sprintf("%s, up to %d packets a train", yes(f.GSO), f.MaxSegments), kernel},
+		{"UDP GSO", f.GSO, fmt.Sprintf("%s, up to %d packets a train", yes(f.GSO), f.MaxSegments),
+			kernel},
 		{"UDP GRO", f.GRO, yes(f.GRO), kernel},
 		{"sendmmsg, recvmmsg", f.MultiCall, yes(f.MultiCall), kernel},
 		{"ECN marks", f.ECN, yes(f.ECN), kernel},
 		{"IPv6", f.IPv6, yes(f.IPv6), "sudo sysctl -w net.ipv6.conf.all.disable_ipv6=0"},
-		{"receive buffer", f.RecvBuffer >= want, fmt.Sprintf("%s of %s asked for", bytesText(f.RecvBuffer), bytesText(want)), buffers},
-		{"send buffer", f.SendBuffer >= want, fmt.Sprintf("%s of %s asked for", bytesText(f.SendBuffer), bytesText(want)), buffers},
+		{"receive buffer", f.RecvBuffer >= want,
+			fmt.Sprintf("%s of %s asked for", bytesText(f.RecvBuffer), bytesText(want)), buffers},
+		{"send buffer", f.SendBuffer >= want,
+			fmt.Sprintf("%s of %s asked for", bytesText(f.SendBuffer), bytesText(want)), buffers},
 	}
 }
 
@@ -113,6 +116,7 @@ func yes(b bool) string {
 
 func findHugepages() finding {
 	free, total, size := hugemem.Available()
-	return finding{"hugepages", free > 0, fmt.Sprintf("%d of %d free, %s each", free, total, bytesText(size)),
+	return finding{"hugepages", free > 0,
+		fmt.Sprintf("%d of %d free, %s each", free, total, bytesText(size)),
 		"sudo sysctl -w vm.nr_hugepages=64"}
 }

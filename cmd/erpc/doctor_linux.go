@@ -36,7 +36,8 @@ func findSystem() []finding {
 
 func findGovernor() finding {
 	g := readWord("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-	f := finding{"CPU frequency", g == "" || g == "performance", g, "sudo cpupower frequency-set -g performance"}
+	f := finding{"CPU frequency", g == "" || g == "performance", g,
+		"sudo cpupower frequency-set -g performance"}
 	if g == "" {
 		f.Found = "not controlled from here"
 	}

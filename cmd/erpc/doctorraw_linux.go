@@ -26,7 +26,8 @@ func findRaw() (list []finding) {
 func findAfpacket() []finding {
 	return []finding{
 		findSocket("afpacket: socket", unix.AF_PACKET, mendOf("afpacket")),
-		findCaps("afpacket: guard", mendOf("afpacket"), "slower, for the kernel looks at each frame as well", mayBPF, unix.CAP_NET_ADMIN, unix.CAP_BPF),
+		findCaps("afpacket: guard", mendOf("afpacket"),
+			"slower, for the kernel looks at each frame as well", mayBPF, unix.CAP_NET_ADMIN, unix.CAP_BPF),
 		findTCX("afpacket: tcx, for the guard"),
 		findKernel("afpacket: trains", 6, 2, "slower where many packets are in flight"),
 	}
@@ -36,7 +37,8 @@ func findAfpacket() []finding {
 func findAfxdp() []finding {
 	return []finding{
 		findSocket("afxdp: socket", unix.AF_XDP, mendOf("afxdp")),
-		findCaps("afxdp: program", mendOf("afxdp"), "it does not run", mayBPF, unix.CAP_NET_ADMIN, unix.CAP_BPF),
+		findCaps("afxdp: program", mendOf("afxdp"), "it does not run", mayBPF, unix.CAP_NET_ADMIN,
+			unix.CAP_BPF),
 		findLocked("afxdp: locked memory"),
 		findKernel("afxdp: kernel", 5, 18, "it does not run"),
 	}
@@ -55,8 +57,12 @@ func findLocked(name string) finding {
 		return finding{name, false, err.Error(), ""}
 	}
 	n := limit.Cur / each
-	return finding{name, n >= 2, fmt.Sprintf("limit of %d KiB, and no CAP_IPC_LOCK: %d endpoint(s) on a link of one queue, %d KiB each",
-		limit.Cur>>10, n, each>>10), fmt.Sprintf("ulimit -l %d for 4 endpoints, times the queues (as root, or in limits.conf), or once: %s", 4*each>>10, setcap(frameMedia["afxdp"].caps))}
+	return finding{name, n >= 2,
+		fmt.Sprintf("limit of %d KiB, and no CAP_IPC_LOCK: %d endpoint(s) on a link of one queue, %d "+
+			"KiB each",
+			limit.Cur>>10, n, each>>10),
+		fmt.Sprintf("ulimit -l %d for 4 endpoints, times the queues (as root, or in limits.conf), or "+
+			"once: %s", 4*each>>10, setcap(frameMedia["afxdp"].caps))}
 }
 
 // mendOf says how to get the rights that a transport below IP needs.
@@ -65,7 +71,8 @@ func mendOf(transport string) string {
 }
 
 func findNamespaces() finding {
-	return findCaps("network namespaces", "run as root", "bench --veth, and bench of afpacket and afxdp without --addr do not run",
+	return findCaps("network namespaces", "run as root",
+		"bench --veth, and bench of afpacket and afxdp without --addr do not run",
 		hasCap, unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN)
 }
 
@@ -117,7 +124,8 @@ func findTCX(name string) finding {
 	case err == nil:
 		return finding{name, true, "yes", ""}
 	case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.EINVAL):
-		return finding{name, false, "not in this kernel: " + without, "Linux 6.6 or newer, with CONFIG_NET_XGRESS and CONFIG_BPF_SYSCALL"}
+		return finding{name, false, "not in this kernel: " + without,
+			"Linux 6.6 or newer, with CONFIG_NET_XGRESS and CONFIG_BPF_SYSCALL"}
 	}
 	return findKernel(name, 6, 6, without)
 }
@@ -129,10 +137,12 @@ func findKernel(name string, major, minor int, without string) finding {
 		return finding{name, false, err.Error(), ""}
 	}
 	release := unix.ByteSliceToString(u.Release[:])
-	if hasMajor, hasMinor, ok := kernelVersion(release); ok && (hasMajor > major || hasMajor == major && hasMinor >= minor) {
+	if hasMajor, hasMinor, ok := kernelVersion(release); ok && (hasMajor > major ||
+		hasMajor == major && hasMinor >= minor) {
 		return finding{name, true, "Linux " + release, ""}
 	}
-	return finding{name, false, "Linux " + release + ": " + without, fmt.Sprintf("Linux %d.%d or newer", major, minor)}
+	return finding{name, false, "Linux " + release + ": " + without,
+		fmt.Sprintf("Linux %d.%d or newer", major, minor)}
 }
 
 // kernelVersion reads the first two numbers of a release such as "6.18.44-generic" or "6.6-rc1".

@@ -29,7 +29,8 @@ func findVerbs() []finding {
 // findDevices lists the RDMA devices, with the library in full, else as the kernel names them.
 func findDevices() finding {
 	f := finding{Name: "ud: RDMA devices", Found: "none",
-		Mend: "an RDMA NIC; to try without: sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev eth0"}
+		Mend: "an RDMA NIC; to try without: sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe " +
+			"netdev eth0"}
 	var ports []string
 	if names, err := verbs.Devices(); err == nil {
 		for _, name := range names {
@@ -43,7 +44,8 @@ func findDevices() finding {
 	}
 	if len(ports) > 0 {
 		f.Found = strings.Join(ports, "; ")
-		f.Mend = "bring a port up: sudo ip link set IFACE up, or connect the cable; inside a container pass /dev/infiniband through"
+		f.Mend = "bring a port up: sudo ip link set IFACE up, or connect the cable; inside a container " +
+			"pass /dev/infiniband through"
 	}
 	return f
 }
@@ -83,7 +85,9 @@ func describeDevice(name string, active *bool) (lines []string) {
 
 // findMemlock looks at the limit on locked memory, which does not hold for root.
 func findMemlock() finding {
-	f := finding{Name: "ud: locked memory", Mend: "ulimit -l unlimited (limits.conf: memlock; systemd: LimitMEMLOCK=infinity; docker: --ulimit memlock=-1)"}
+	f := finding{Name: "ud: locked memory",
+		Mend: "ulimit -l unlimited (limits.conf: memlock; systemd: LimitMEMLOCK=infinity; docker: " +
+			"--ulimit memlock=-1)"}
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r); err != nil {
 		f.Found = err.Error()
@@ -96,7 +100,8 @@ func findMemlock() finding {
 		f.OK, f.Found = true, "not limited"
 	default:
 		f.OK = r.Cur >= udMemory
-		f.Found = fmt.Sprintf("%s, an endpoint takes %s", bytesText(int(min(r.Cur, 1<<50))), bytesText(udMemory))
+		f.Found = fmt.Sprintf("%s, an endpoint takes %s", bytesText(int(min(r.Cur, 1<<50))),
+			bytesText(udMemory))
 	}
 	return f
 }

@@ -20,7 +20,8 @@ const (
 	typeEcho    = 1 // response = request
 	typeBench   = 2 // response of as many bytes as the first four of the request say, little-endian
 	typeControl = 3 // a control as JSON, a report as JSON
-	typeWork    = 4 // background: sleeps for as many microseconds as the first four bytes say, at most a second
+	// background: sleeps for as many microseconds as the first four bytes say, at most a second
+	typeWork = 4
 )
 
 // endpoint is one event loop: an Rpc with the built-in service on it.
@@ -40,7 +41,8 @@ type endpoint struct {
 }
 
 // openEndpoint makes an endpoint on tr, which it owns.
-func openEndpoint(f *netFlags, tr transport.Transport, core int, stop *atomic.Bool) (*endpoint, error) {
+func openEndpoint(f *netFlags, tr transport.Transport, core int,
+	stop *atomic.Bool) (*endpoint, error) {
 	ep := &endpoint{flags: f, core: core, stop: stop}
 	nexus, err := f.newNexus(ep.echo, ep.bench, ep.control)
 	if err != nil {
@@ -224,7 +226,8 @@ func (ep *endpoint) startLoad(s shape, to transport.Addr) (err error) {
 	if !ep.allowLoad {
 		return errors.New("the server does not send requests; start it with --symmetric")
 	}
-	if s.Window < 1 || s.Window > 1<<16 || s.Sessions < 1 || s.Sessions > 1<<10 || s.Batch < 1 || s.Size < 0 || s.RespSize < 0 {
+	if s.Window < 1 || s.Window > 1<<16 || s.Sessions < 1 || s.Sessions > 1<<10 || s.Batch < 1 ||
+		s.Size < 0 || s.RespSize < 0 {
 		return errors.New("load out of range")
 	}
 	if l := ep.load; l != nil && (to != ep.loadTo || s != l.asked || l.dead != nil) {
@@ -236,7 +239,8 @@ func (ep *endpoint) startLoad(s shape, to transport.Addr) (err error) {
 	}
 	if ep.load == nil {
 		ep.loadTo = to
-		if ep.load, err = newLoad(ep.rpc, s, func() (*erpc.Session, error) { return ep.rpc.CreateSessionTo(to) }); err != nil {
+		if ep.load, err = newLoad(ep.rpc, s,
+			func() (*erpc.Session, error) { return ep.rpc.CreateSessionTo(to) }); err != nil {
 			ep.load = nil
 			return err
 		}

@@ -155,7 +155,8 @@ func (c *factorsCmd) Run(e *env) error {
 		return err
 	}
 	if c.CC == "none" {
-		return cli.Usagef("--cc none: factors switches parts of congestion control off; want timely or dcqcn")
+		return cli.Usagef("--cc none: factors switches parts of congestion control off; want timely " +
+			"or dcqcn")
 	}
 	if off := c.switches.list(); len(off) > 0 {
 		return cli.Usagef("--%s: factors itself switches optimisations off", off[0])
@@ -174,14 +175,18 @@ func factorsOf(c *comparison) *factorsResult {
 	base := c.arms[0].bench
 	b := base.result()
 	r := &factorsResult{
-		Bench: b.Bench, Transport: b.Transport, CC: b.CC, LinkRate: b.LinkRate, Size: b.Size, RespSize: b.RespSize, MTU: b.MTU,
-		Window: b.Window, Batch: b.Batch, Threads: b.Threads, Sessions: b.Sessions, Credits: b.Credits, Symmetric: b.Symmetric,
-		Turn: c.turn.Seconds(), Rps: b.Rps, PaperCost: paperCost, PaperPlainCost: paperPlainCost, Seed: b.Seed,
+		Bench: b.Bench, Transport: b.Transport, CC: b.CC, LinkRate: b.LinkRate, Size: b.Size,
+		RespSize: b.RespSize, MTU: b.MTU,
+		Window: b.Window, Batch: b.Batch, Threads: b.Threads, Sessions: b.Sessions, Credits: b.Credits,
+		Symmetric: b.Symmetric,
+		Turn:      c.turn.Seconds(), Rps: b.Rps, PaperCost: paperCost, PaperPlainCost: paperPlainCost,
+		Seed: b.Seed,
 	}
 	byName := map[string]*arm{}
 	for _, a := range c.arms {
 		sum := a.bench.result()
-		r.Rpcs, r.Retransmits, r.Errors, r.Duration = r.Rpcs+sum.Rpcs, r.Retransmits+sum.Retransmits, r.Errors+sum.Errors, r.Duration+sum.Duration
+		r.Rpcs, r.Retransmits, r.Errors, r.Duration = r.Rpcs+sum.Rpcs, r.Retransmits+sum.Retransmits,
+			r.Errors+sum.Errors, r.Duration+sum.Duration
 		byName[a.name] = a
 	}
 	var rates []float64
@@ -194,7 +199,8 @@ func factorsOf(c *comparison) *factorsResult {
 	for _, o := range optimisations {
 		a := byName[o.name]
 		s := spreadOf(a.ratios)
-		f := factor{Name: o.name, title: o.title, Rps: medianOf(a.bench.rounds, rateOf), Ratio: s.median, RatioMin: s.min, RatioMax: s.max,
+		f := factor{Name: o.name, title: o.title, Rps: medianOf(a.bench.rounds, rateOf), Ratio: s.median,
+			RatioMin: s.min, RatioMax: s.max,
 			Loss: loss(s.median), PaperLoss: o.paper}
 		if o.step {
 			if s := byName[seriesName(o.name)]; s != nil {
@@ -229,16 +235,21 @@ func (r *factorsResult) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}
-	fmt.Fprintf(w, "%s over %s, requests %s, responses %s, %d in flight in batches of %d, %d thread(s), %d session(s) each, %s\n",
-		r.Bench, r.Transport, bytesText(r.Size), bytesText(r.RespSize), r.Window, r.Batch, r.Threads, r.Sessions, ccText(r.CC, r.LinkRate))
+	fmt.Fprintf(w, "%s over %s, requests %s, responses %s, %d in flight in batches of %d, %d "+
+		"thread(s), %d session(s) each, %s\n",
+		r.Bench, r.Transport, bytesText(r.Size), bytesText(
+			r.RespSize), r.Window, r.Batch, r.Threads, r.Sessions, ccText(r.CC, r.LinkRate))
 	fmt.Fprintf(w, "baseline %s/s (%s to %s); medians of %d rounds of %.0f ms\n\n",
 		countText(r.Rps), countText(r.RpsMin), countText(r.RpsMax), r.Rounds, r.Turn*1e3)
 	t := table(w)
-	fmt.Fprintln(t, "switched off\talone\tratio (min to max)\tloss\twith all above\tratio (min to max)\tloss of this step\tpaper")
+	fmt.Fprintln(t, "switched off\talone\tratio (min to max)\tloss\twith all above\tratio (min to "+
+		"max)\tloss of this step\tpaper")
 	for _, f := range r.Factors {
-		fmt.Fprintf(t, "%s\t%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", f.title, countText(f.Rps), f.Ratio, f.RatioMin, f.RatioMax, f.Loss)
+		fmt.Fprintf(t, "%s\t%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", f.title, countText(f.Rps), f.Ratio,
+			f.RatioMin, f.RatioMax, f.Loss)
 		if f.CumRps > 0 {
-			fmt.Fprintf(t, "%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", countText(f.CumRps), f.CumRatio, f.CumMin, f.CumMax, f.StepLoss)
+			fmt.Fprintf(t, "%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", countText(f.CumRps), f.CumRatio, f.CumMin,
+				f.CumMax, f.StepLoss)
 		} else {
 			fmt.Fprint(t, "\t\t\t")
 		}
@@ -257,7 +268,9 @@ func (r *factorsResult) print(w io.Writer, asJSON bool) error {
 	if r.Failed != "" {
 		note += "measured until it failed: " + r.Failed + "\n"
 	}
-	_, err := fmt.Fprintf(w, "\ncongestion control costs %.1f %% of the rate without it (paper: %.0f %%), and %.1f %% without its three optimisations (paper: %.0f %%)\n%s",
+	_, err := fmt.Fprintf(w,
+		"\ncongestion control costs %.1f %% of the rate without it (paper: %.0f %%), and %.1f %% "+
+			"without its three optimisations (paper: %.0f %%)\n%s",
 		r.Cost, r.PaperCost, r.PlainCost, r.PaperPlainCost, note)
 	return err
 }

@@ -9,14 +9,16 @@ import (
 )
 
 func TestFactors(t *testing.T) {
-	for _, more := range []string{"", " --symmetric"} {
-		status, out, errOut := runCommand(t, "bench factors --rounds 2 --duration 200ms --json"+more+gentle)
+	for _, more := range some(2, " --symmetric", "") {
+		status, out, errOut := runCommand(t, "bench factors --rounds 2 --duration 200ms --json"+
+			more+gentle)
 		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", more, status, errOut)
 		}
 		var r factorsResult
 		decodeOne(t, out, &r)
-		if r.Bench != "factors" || r.Rounds != 2 || r.CC != "timely" || r.Rps <= 0 || r.Rps < r.RpsMin || r.Rps > r.RpsMax ||
+		if r.Bench != "factors" || r.Rounds != 2 || r.CC != "timely" || r.Rps <= 0 || r.Rps < r.RpsMin ||
+			r.Rps > r.RpsMax ||
 			r.Rpcs == 0 || r.Errors != 0 || r.Window != 60 || r.Batch != 3 || r.Symmetric != (more != "") {
 			t.Errorf("%+v", r)
 		}
@@ -25,7 +27,8 @@ func TestFactors(t *testing.T) {
 		}
 		for i, f := range r.Factors {
 			o := optimisations[i]
-			if f.Name != o.name || f.Rps <= 0 || f.RatioMin <= 0 || f.RatioMin > f.Ratio || f.Ratio > f.RatioMax || f.PaperLoss != o.paper {
+			if f.Name != o.name || f.Rps <= 0 || f.RatioMin <= 0 || f.RatioMin > f.Ratio ||
+				f.Ratio > f.RatioMax || f.PaperLoss != o.paper {
 				t.Errorf("%+v", f)
 			}
 			if (f.CumRps > 0) != o.step || f.CumMin > f.CumRatio || f.CumRatio > f.CumMax {
@@ -51,8 +54,10 @@ func TestFactorsTable(t *testing.T) {
 // series they go off one by one.
 func TestFactorVariants(t *testing.T) {
 	want := map[string]string{
-		"nothing": "", "batched_time": "T", "rate_bypass": "R", "pacing_bypass": "P", "prealloc": "A", "zero_copy": "Z", "cc": "C", "bundles": "B",
-		"... rate_bypass": "TR", "... pacing_bypass": "TRP", "... prealloc": "TRPA", "... zero_copy": "TRPAZ",
+		"nothing": "", "batched_time": "T", "rate_bypass": "R", "pacing_bypass": "P", "prealloc": "A",
+		"zero_copy": "Z", "cc": "C", "bundles": "B",
+		"... rate_bypass": "TR", "... pacing_bypass": "TRP", "... prealloc": "TRPA",
+		"... zero_copy": "TRPAZ",
 	}
 	list := factorVariants()
 	if len(list) != len(want) {
@@ -65,7 +70,8 @@ func TestFactorVariants(t *testing.T) {
 		for _, s := range []struct {
 			on   bool
 			mark string
-		}{{f.NoBatchedTime, "T"}, {f.NoRateBypass, "R"}, {f.NoPacingBypass, "P"}, {f.NoPrealloc, "A"}, {f.NoZeroCopy, "Z"}, {f.CC == "none", "C"}, {f.NoBundles, "B"}} {
+		}{{f.NoBatchedTime, "T"}, {f.NoRateBypass, "R"}, {f.NoPacingBypass, "P"}, {f.NoPrealloc,
+			"A"}, {f.NoZeroCopy, "Z"}, {f.CC == "none", "C"}, {f.NoBundles, "B"}} {
 			if s.on {
 				got += s.mark
 			}
@@ -81,14 +87,16 @@ func TestFactorVariants(t *testing.T) {
 func TestServerKinds(t *testing.T) {
 	count := func(b *bench, variants []variant) int {
 		c := &comparison{}
-		kinds := map[serverKind]bool{c.add(b, variant{name: "baseline", set: func(*netFlags) {}}).serverKind(): true}
+		kinds := map[serverKind]bool{c.add(b,
+			variant{name: "baseline", set: func(*netFlags) {}}).serverKind(): true}
 		for _, v := range variants {
 			kinds[c.add(b, v).serverKind()] = true
 		}
 		return len(kinds)
 	}
 	b := &bench{flags: &benchFlags{loadFlags: loadFlags{netFlags: netFlags{CC: "timely"}}}}
-	ecn := []variant{{name: "dcqcn", set: func(f *netFlags) { f.CC = "dcqcn" }}, {name: "none", set: func(f *netFlags) { f.CC = "none" }}}
+	ecn := []variant{{name: "dcqcn", set: func(f *netFlags) { f.CC = "dcqcn" }},
+		{name: "none", set: func(f *netFlags) { f.CC = "none" }}}
 	if n := count(b, factorVariants()); n != 5 { // prealloc and zero_copy, both on or off; bundles off
 		t.Errorf("%d kinds of servers, want 5", n)
 	}
@@ -122,10 +130,12 @@ func TestFactorsArithmetic(t *testing.T) {
 	}
 	for _, a := range c.arms {
 		a.bench.hist = newHistogram()
-		a.bench.rounds = []sum{{round: round{done: 2, rate: 10}}, {round: round{done: 2, rate: 30}}, {round: round{done: 2, rate: 20}}}
+		a.bench.rounds = []sum{{round: round{done: 2, rate: 10}}, {round: round{done: 2, rate: 30}},
+			{round: round{done: 2, rate: 20}}}
 	}
 	r := factorsOf(c)
-	if r.Rps != 20 || r.RpsMin != 10 || r.RpsMax != 30 || r.Rounds != 3 || r.Rpcs != 6*uint64(len(c.arms)) {
+	if r.Rps != 20 || r.RpsMin != 10 || r.RpsMax != 30 || r.Rounds != 3 ||
+		r.Rpcs != 6*uint64(len(c.arms)) {
 		t.Errorf("%+v", r)
 	}
 	if !near(r.Cost, 20) || !near(r.PlainCost, 90) { // 1/1.25 and 0.125/1.25
@@ -137,7 +147,8 @@ func TestFactorsArithmetic(t *testing.T) {
 			continue
 		}
 		cum /= 2
-		if !near(f.StepLoss, 50) || f.CumRatio != cum || f.CumMin != cum/2 || f.CumMax != 2*cum || f.Ratio != 0.5 || f.RatioMax != 1 || !near(f.Loss, 50) {
+		if !near(f.StepLoss, 50) || f.CumRatio != cum || f.CumMin != cum/2 || f.CumMax != 2*cum ||
+			f.Ratio != 0.5 || f.RatioMax != 1 || !near(f.Loss, 50) {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -174,7 +185,8 @@ func TestLoadChangesClient(t *testing.T) {
 		t.Errorf("second client beside the first: %v", err)
 	}
 	rep := report{}
-	if err := server.obey(&control{Op: "unload"}, &rep, first.rpc.LocalAddr()); err != nil || rep.Done == 0 || rep.InFlight == 0 {
+	if err := server.obey(&control{Op: "unload"}, &rep, first.rpc.LocalAddr()); err != nil ||
+		rep.Done == 0 || rep.InFlight == 0 {
 		t.Errorf("unload: %v, %+v", err, rep)
 	}
 	run(quiet)

@@ -73,7 +73,8 @@ func (s *switches) list() (names []string) {
 		on   bool
 		name string
 	}{
-		{s.NoBatchedTime, "no-batched-time"}, {s.NoRateBypass, "no-rate-bypass"}, {s.NoPacingBypass, "no-pacing-bypass"},
+		{s.NoBatchedTime, "no-batched-time"}, {s.NoRateBypass, "no-rate-bypass"},
+		{s.NoPacingBypass, "no-pacing-bypass"},
 		{s.NoPrealloc, "no-prealloc"}, {s.NoZeroCopy, "no-zero-copy"}, {s.NoBundles, "no-bundles"},
 	} {
 		if f.on {
@@ -97,12 +98,14 @@ func (f *faultFlags) any() bool { return f.Loss+f.Dup+f.Reorder+f.Corrupt != 0 }
 // check reports the first wrong flag as a cli.UsageError.
 func (f *netFlags) check() error {
 	if f.medium() == nil {
-		return cli.Usagef("transport %q is unknown; there are udp, shm, auto, afpacket, afxdp and ud", f.Transport)
+		return cli.Usagef("transport %q is unknown; there are udp, shm, auto, afpacket, afxdp and ud",
+			f.Transport)
 	}
 	if _, ok := algorithms[f.CC]; !ok {
 		return cli.Usagef("--cc %s: want timely, dcqcn or none", f.CC)
 	}
-	if f.LinkRate != math.Trunc(f.LinkRate) || math.Abs(f.LinkRate) > 1e18 { // not a number is not equal to itself
+	// not a number is not equal to itself
+	if f.LinkRate != math.Trunc(f.LinkRate) || math.Abs(f.LinkRate) > 1e18 {
 		return cli.Usagef("--link-rate %v: want bits per second, as 25e9", f.LinkRate)
 	}
 	if err := f.checkXDPMode(); err != nil {
@@ -130,9 +133,11 @@ func (f *netFlags) check() error {
 	return nexus.Close()
 }
 
-var waits = map[string]erpc.Wait{"": erpc.WaitAdaptive, "adaptive": erpc.WaitAdaptive, "spin": erpc.WaitSpin, "sleep": erpc.WaitSleep}
+var waits = map[string]erpc.Wait{"": erpc.WaitAdaptive, "adaptive": erpc.WaitAdaptive,
+	"spin": erpc.WaitSpin, "sleep": erpc.WaitSleep}
 
-var algorithms = map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN, "none": erpc.CCNone}
+var algorithms = map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
+	"none": erpc.CCNone}
 
 // ecn reports whether the transport is to show ECN marks.
 func (f *netFlags) ecn() bool { return f.CC == "dcqcn" }
@@ -183,7 +188,8 @@ func (f *faultFlags) spoil(tr transport.Transport, seed uint64) (transport.Trans
 }
 
 func (f *faultFlags) check() error {
-	c := faulty.Config{TX: faulty.Faults{Loss: f.Loss, Dup: f.Dup, Reorder: f.Reorder, Corrupt: f.Corrupt}}
+	c := faulty.Config{TX: faulty.Faults{Loss: f.Loss, Dup: f.Dup, Reorder: f.Reorder,
+		Corrupt: f.Corrupt}}
 	if err := c.Validate(); err != nil {
 		return cli.UsageError(cli.OneLine(err))
 	}

@@ -65,17 +65,23 @@ func programs(t *testing.T, s *vethtest.Side) (list []string) {
 }
 
 // onLink holds the objects of each transport on its link.
-var onLink = map[string]string{"afpacket": ebpf.AttachTCXIngress.String(), "afxdp": "XDP", "udp": ""}
+var onLink = map[string]string{"afpacket": ebpf.AttachTCXIngress.String(),
+	"afxdp": "XDP", "udp": ""}
 
 // TestAcrossNamespaces runs server and ping as processes on two machines, so to speak: both over
 // frames, and each with kernel UDP on the other side. Nothing stays on the link of a server that
 // was killed.
 func TestAcrossNamespaces(t *testing.T) {
-	for _, c := range []struct{ server, client string }{
-		{"afpacket", "afpacket"}, {"afpacket", "udp"}, {"udp", "afpacket"},
-		{"afxdp", "afxdp"}, {"afxdp", "udp"}, {"udp", "afxdp"}, {"afxdp", "afpacket"}, {"afpacket", "afxdp"},
-	} {
+	type pair struct{ server, client string }
+	for i, c := range some(2,
+		pair{"afpacket", "afpacket"}, pair{"afpacket", "udp"}, pair{"udp", "afpacket"},
+		pair{"afxdp", "afpacket"}, pair{"afxdp", "afxdp"}, pair{"afxdp", "udp"},
+		pair{"udp", "afxdp"}, pair{"afpacket", "afxdp"},
+	) {
 		for _, v6 := range []bool{false, true} {
+			if testing.Short() && v6 != (i%2 == 0) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s to %s IPv6 %v", c.client, c.server, v6), func(t *testing.T) {
 				p := vethtest.New(t, 1500)
 				ip := p.B.IP4
@@ -83,19 +89,23 @@ func TestAcrossNamespaces(t *testing.T) {
 					ip = p.B.IP6
 				}
 				var server, ping *process
-				p.B.Do(func() { server = start(t, fmt.Sprintf("server --json --transport %s --addr [%v]:0", c.server, ip)) })
+				p.B.Do(func() {
+					server = start(t, fmt.Sprintf("server --json --transport %s --addr [%v]:0", c.server, ip))
+				})
 				var ready readyLine
 				decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 				if got := strings.Join(programs(t, p.B), ", "); got != onLink[c.server] {
 					t.Errorf("on the server's link: %q, want %q", got, onLink[c.server])
 				}
 				p.A.Do(func() {
-					ping = start(t, fmt.Sprintf("ping %s --json --transport %s --count 3 --interval 1ms --size 100000", ready.Addr, c.client))
+					ping = start(t, fmt.Sprintf(
+						"ping %s --json --transport %s --count 3 --interval 1ms --size 100000", ready.Addr, c.client))
 				})
 				out := waitFor(t, ping.out, "received")
 				var r pingResult
 				decodeOne(t, out, &r)
-				if err := ping.cmd.Wait(); err != nil || r.Sent != 3 || r.Received != 3 || r.Transport != c.client {
+				if err := ping.cmd.Wait(); err != nil || r.Sent != 3 || r.Received != 3 ||
+					r.Transport != c.client {
 					t.Errorf("ping ended with %v, %+v", err, r)
 				}
 				if err := server.cmd.Process.Signal(unix.SIGKILL); err != nil {
@@ -123,7 +133,9 @@ func TestInterface(t *testing.T) {
 			if want := p.B.IP4.String() + ":31850"; ready.Addr != want {
 				t.Fatalf("serves on %s, want %s", ready.Addr, want)
 			}
-			p.A.Do(func() { ping = start(t, "ping "+ready.Addr+" --transport "+tr+" --count 1 --iface "+p.A.Name) })
+			p.A.Do(func() {
+				ping = start(t, "ping "+ready.Addr+" --transport "+tr+" --count 1 --iface "+p.A.Name)
+			})
 			waitFor(t, ping.out, "1 sent, 1 answered")
 			if err := ping.cmd.Wait(); err != nil {
 				t.Error(err)
@@ -168,7 +180,8 @@ func elsewhereNow(t *testing.T) (list []string) {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			if to, err := os.Readlink(name); err == nil && strings.HasPrefix(to, "net:") && to != homeNetwork {
+			if to, err := os.Readlink(name); err == nil && strings.HasPrefix(to, "net:") &&
+				to != homeNetwork {
 				list = append(list, name+" -> "+to)
 			}
 		}
@@ -203,14 +216,19 @@ func nothingLeft(t *testing.T) {
 // and leaves nothing behind.
 func TestBenchAcrossVeth(t *testing.T) {
 	needsRoot(t)
-	for _, line := range []string{
-		"bench latency --transport afpacket --raw", "bench latency --transport udp --veth --raw",
-		"bench rate --transport afpacket --symmetric", "bench rate --transport afpacket --raw",
-		"bench bandwidth --transport afpacket --raw --size 100000", "bench bandwidth --transport udp --veth --mtu 8952 --size 100000",
-		"bench latency --transport afxdp --raw", "bench rate --transport afxdp --raw --threads 2", "bench rate --transport afxdp --symmetric",
-		"bench rate --transport afxdp --xdp-mode generic --raw", "bench rate --transport afxdp --versus none",
-		"bench bandwidth --transport afxdp --raw --size 100000", "bench bandwidth --transport afxdp --mtu 3776 --xdp-mode native --size 100000",
-	} {
+	for _, line := range some(3,
+		"bench rate --transport afpacket --symmetric", "bench latency --transport afpacket --raw",
+		"bench latency --transport udp --veth --raw",
+		"bench bandwidth --transport udp --veth --mtu 8952 --size 100000",
+		"bench rate --transport afpacket --raw",
+		"bench bandwidth --transport afpacket --raw --size 100000",
+		"bench rate --transport afxdp --raw --threads 2", "bench latency --transport afxdp --raw",
+		"bench rate --transport afxdp --symmetric",
+		"bench rate --transport afxdp --versus none",
+		"bench rate --transport afxdp --xdp-mode generic --raw",
+		"bench bandwidth --transport afxdp --raw --size 100000",
+		"bench bandwidth --transport afxdp --mtu 3776 --xdp-mode native --size 100000",
+	) {
 		status, out, errOut := runCommand(t, line+" --rounds 1 --duration 20ms --json"+gentle)
 		var r result
 		if status != cli.Done {
@@ -223,13 +241,15 @@ func TestBenchAcrossVeth(t *testing.T) {
 				mtu = large
 			}
 		}
-		if r.Link != "veth" || r.Rpcs == 0 || r.Errors != 0 || r.MTU != mtu || strings.Contains(line, "--raw") != (r.Ratio > 0) {
+		if r.Link != "veth" || r.Rpcs == 0 || r.Errors != 0 || r.MTU != mtu ||
+			strings.Contains(line, "--raw") != (r.Ratio > 0) {
 			t.Errorf("erpc %s: %+v", line, r)
 		}
 		nothingLeft(t)
 	}
 	for tr := range frameMedia {
-		for _, line := range []string{"demo --each 1ms", "bench sessions --counts 2 --rounds 1 --duration 50ms"} {
+		for _, line := range some(2, "demo --each 1ms",
+			"bench sessions --counts 2 --rounds 1 --duration 50ms") {
 			line += " --transport " + tr
 			if status, out, errOut := runCommand(t, line); status != cli.Done {
 				t.Errorf("erpc %s: status %d, out %q, err %q", line, status, out, errOut)
@@ -285,7 +305,8 @@ func namespacesOf(t *testing.T, pid int) map[string]bool {
 
 // without runs a command line in a process without capabilities, on a side if there is one, and
 // returns how it ended.
-func without(t *testing.T, s *vethtest.Side, line string, capabilities ...uintptr) (status int, out, errOut string) {
+func without(t *testing.T, s *vethtest.Side, line string, capabilities ...uintptr) (status int,
+	out, errOut string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], strings.Fields(line)...)
 	var results, said bytes.Buffer
@@ -320,30 +341,38 @@ func without(t *testing.T, s *vethtest.Side, line string, capabilities ...uintpt
 func TestMissingRights(t *testing.T) {
 	needsRoot(t)
 	status, _, errOut := without(t, nil, "bench rate --transport afpacket", unix.CAP_SYS_ADMIN)
-	if want := "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: operation not permitted; run as root"; status != cli.Failed || !oneLineWith(errOut, want) {
+	want := "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: operation not permitted; run as root"
+	if status != cli.Failed || !oneLineWith(errOut, want) {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
 	}
 	p := vethtest.New(t, 1500)
-	status, _, errOut = without(t, p.A, fmt.Sprintf("ping %v:1 --transport afpacket --count 1", p.B.IP4), unix.CAP_BPF, unix.CAP_SYS_ADMIN)
-	if want := "afpacket: no guard keeps the kernel from the frames"; !strings.HasPrefix(errOut, want) || strings.Count(errOut, want) != 1 {
+	status, _, errOut = without(t, p.A, fmt.Sprintf("ping %v:1 --transport afpacket --count 1",
+		p.B.IP4), unix.CAP_BPF, unix.CAP_SYS_ADMIN)
+	want = "afpacket: no guard keeps the kernel from the frames"
+	if !strings.HasPrefix(errOut, want) || strings.Count(errOut, want) != 1 {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
 	}
-	status, _, errOut = without(t, p.A, "server --transport afpacket --iface "+p.A.Name, unix.CAP_NET_RAW)
-	if want := "needs CAP_NET_RAW: operation not permitted; run as root, or once: sudo setcap"; status != cli.Failed || !oneLineWith(errOut, want) {
+	status, _, errOut = without(t, p.A, "server --transport afpacket --iface "+p.A.Name,
+		unix.CAP_NET_RAW)
+	want = "needs CAP_NET_RAW: operation not permitted; run as root, or once: sudo setcap"
+	if status != cli.Failed || !oneLineWith(errOut, want) {
 		t.Errorf("status %d, err %q, want %q", status, errOut, want)
 	}
 	for _, c := range []struct {
 		want    string
 		missing []uintptr
 	}{
-		{"needs CAP_NET_RAW: socket: operation not permitted; run as root, or once: sudo setcap", []uintptr{unix.CAP_NET_RAW}},
+		{"needs CAP_NET_RAW: socket: operation not permitted; run as root, or once: sudo setcap",
+			[]uintptr{unix.CAP_NET_RAW}},
 		{"needs CAP_NET_ADMIN and CAP_BPF: ", []uintptr{unix.CAP_BPF, unix.CAP_SYS_ADMIN}},
 		{"needs CAP_NET_ADMIN and CAP_BPF: ", []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}},
-		{"ulimit -l allows too little locked memory: raise it, or once: sudo setcap", []uintptr{unix.CAP_IPC_LOCK}},
+		{"ulimit -l allows too little locked memory: raise it, or once: sudo setcap",
+			[]uintptr{unix.CAP_IPC_LOCK}},
 	} {
 		limitLocked(t, 1<<20)
 		status, _, errOut = without(t, p.A, "server --transport afxdp --iface "+p.A.Name, c.missing...)
-		if status != cli.Failed || !oneLineWith(errOut, c.want) || !strings.Contains(errOut, "cap_ipc_lock") {
+		if status != cli.Failed || !oneLineWith(errOut, c.want) ||
+			!strings.Contains(errOut, "cap_ipc_lock") {
 			t.Errorf("status %d, err %q, want %q", status, errOut, c.want)
 		}
 	}
@@ -370,12 +399,15 @@ func limitLocked(t *testing.T, bytes uint64) {
 func TestDoctorNamesCapabilities(t *testing.T) {
 	needsRoot(t)
 	limitLocked(t, 1<<20)
-	_, out, errOut := without(t, nil, "doctor --json", unix.CAP_NET_RAW, unix.CAP_BPF, unix.CAP_SYS_ADMIN, unix.CAP_IPC_LOCK)
+	_, out, errOut := without(t, nil, "doctor --json", unix.CAP_NET_RAW, unix.CAP_BPF,
+		unix.CAP_SYS_ADMIN, unix.CAP_IPC_LOCK)
 	var d diagnosis
 	decodeOne(t, out, &d)
 	missing := map[string]string{
-		"afpacket: socket": "CAP_NET_RAW missing", "afpacket: guard": "CAP_BPF missing", "network namespaces": "CAP_SYS_ADMIN missing",
-		"afxdp: socket": "CAP_NET_RAW missing", "afxdp: program": "CAP_BPF missing", "afxdp: locked memory": "limit of 1024 KiB, and no CAP_IPC_LOCK: 0 endpoint",
+		"afpacket: socket": "CAP_NET_RAW missing", "afpacket: guard": "CAP_BPF missing",
+		"network namespaces": "CAP_SYS_ADMIN missing",
+		"afxdp: socket":      "CAP_NET_RAW missing", "afxdp: program": "CAP_BPF missing",
+		"afxdp: locked memory": "limit of 1024 KiB, and no CAP_IPC_LOCK: 0 endpoint",
 	}
 	for _, f := range d.Findings {
 		want, ours := missing[f.Name]
@@ -391,7 +423,8 @@ func TestDoctorNamesCapabilities(t *testing.T) {
 
 func TestKernelVersion(t *testing.T) {
 	for text, want := range map[string]string{
-		"6.18.44-fc-v669": "6 18 true", "6.6-rc1": "6 6 true", "5.10": "5 10 true", "6": "6 0 false", "": "0 0 false", "x.y": "0 0 false",
+		"6.18.44-fc-v669": "6 18 true", "6.6-rc1": "6 6 true", "5.10": "5 10 true", "6": "6 0 false",
+		"": "0 0 false", "x.y": "0 0 false",
 	} {
 		major, minor, ok := kernelVersion(text)
 		if got := fmt.Sprint(major, minor, ok); got != want && (ok || strings.HasSuffix(want, "true")) {
@@ -401,7 +434,8 @@ func TestKernelVersion(t *testing.T) {
 	if f := findKernel("x", 1, 0, "slow"); !f.OK {
 		t.Errorf("%+v", f)
 	}
-	if f := findKernel("x", 1<<20, 0, "slow"); f.OK || f.Mend == "" || !strings.HasSuffix(f.Found, ": slow") {
+	if f := findKernel("x", 1<<20, 0, "slow"); f.OK || f.Mend == "" ||
+		!strings.HasSuffix(f.Found, ": slow") {
 		t.Errorf("%+v", f)
 	}
 }

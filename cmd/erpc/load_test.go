@@ -90,7 +90,8 @@ func TestLoadAllocatesNothing(t *testing.T) {
 func TestControlRefuses(t *testing.T) {
 	server, _, _ := testPair(t)
 	for _, c := range []control{
-		{Op: "raw", Raw: rawEcho, RespSize: 50}, {Op: "load", Load: shape{Window: 1, Sessions: 1, Batch: 1}}, {Op: "reboot"}, {},
+		{Op: "raw", Raw: rawEcho, RespSize: 50},
+		{Op: "load", Load: shape{Window: 1, Sessions: 1, Batch: 1}}, {Op: "reboot"}, {},
 	} {
 		if err := server.obey(&c, &report{}, server.rpc.LocalAddr()); err == nil {
 			t.Errorf("%+v was obeyed", c)
@@ -98,8 +99,10 @@ func TestControlRefuses(t *testing.T) {
 	}
 	server.allowRaw, server.allowLoad = true, true
 	for _, c := range []control{
-		{Op: "raw", Raw: rawEcho}, {Op: "raw", Raw: "nonsense", RespSize: 50}, {Op: "raw", Raw: rawSink, RespSize: 1 << 20},
-		{Op: "load"}, {Op: "load", Load: shape{Window: 1 << 30, Sessions: 1, Batch: 1}}, {Op: "load", Load: shape{Window: 1, Sessions: 1, Batch: 1, Size: -1}},
+		{Op: "raw", Raw: rawEcho}, {Op: "raw", Raw: "nonsense", RespSize: 50},
+		{Op: "raw", Raw: rawSink, RespSize: 1 << 20},
+		{Op: "load"}, {Op: "load", Load: shape{Window: 1 << 30, Sessions: 1, Batch: 1}},
+		{Op: "load", Load: shape{Window: 1, Sessions: 1, Batch: 1, Size: -1}},
 	} {
 		if err := server.obey(&c, &report{}, server.rpc.LocalAddr()); err == nil {
 			t.Errorf("%+v was obeyed", c)

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -43,7 +42,7 @@ func runCommand(t *testing.T, line string) (status int, out, errOut string) {
 }
 
 func TestWrongUsage(t *testing.T) {
-	for line, want := range map[string]string{
+	cases := map[string]string{
 		"nonsense":                                        "unexpected argument nonsense",
 		"bench":                                           "expected one of",
 		"bench rate --bogus":                              "unknown flag --bogus",
@@ -80,52 +79,54 @@ func TestWrongUsage(t *testing.T) {
 		"server --transport afxdp --iface x --mtu 10":     "MTU",
 		"server --transport afxdp --iface x --threads 65": "Config.Endpoints = 65: must be 1 to 64",
 		"bench rate --transport ud":                       "needs an RDMA device",
-		"bench rate --transport pigeon":                   "is unknown; there are udp, shm, auto, afpacket, afxdp and ud",
-		"bench rate --cc cubic":                           "want timely, dcqcn or none",
-		"ping 127.0.0.1:1 --cc cubic":                     "want timely, dcqcn or none",
-		"demo --cc cubic":                                 "want timely, dcqcn or none",
-		"server --link-rate fast":                         "--link-rate",
-		"server --link-rate NaN":                          "as 25e9",
-		"server --link-rate Inf":                          "as 25e9",
-		"server --link-rate 1.5":                          "as 25e9",
-		"server --link-rate 10":                           "LinkRate",
-		"server --link-rate=-25e9":                        "LinkRate",
-		"bench rate --versus cubic":                       "want timely, dcqcn or none",
-		"bench rate --versus none --raw":                  "do not go together",
-		"bench latency --versus none":                     "unknown flag --versus",
-		"bench factors --cc none":                         "want timely or dcqcn",
-		"bench factors --no-prealloc":                     "itself switches optimisations off",
-		"bench factors --rounds 0":                        "--rounds 0",
-		"bench factors --batch 61":                        "must not exceed --window 60",
-		"bench factors --duration 0s":                     "at least 1ms",
-		"bench factors --addr 127.0.0.1:1":                "unknown flag --addr",
-		"bench rate --iface eth0":                         "below IP",
-		"bench rate --wait long":                          "want adaptive, spin or sleep",
-		"bench rate --pin zero":                           "want core numbers",
-		"bench rate --loss 2":                             "TX.Loss",
-		"bench rate --credits=-1":                         "Credits",
-		"bench rate --mtu 10":                             "MTU",
-		"bench rate --addr nowhere":                       "want HOST:PORT",
-		"bench rate --duration 0s":                        "at least 1ms",
-		"bench bandwidth --size 1000000000":               "at most",
-		"ping":                                            "expected \"<addr>\"",
-		"ping nowhere":                                    "want HOST:PORT",
-		"ping 127.0.0.1:1 --count=-1":                     "--count -1",
-		"ping 127.0.0.1:1 --timeout 0s":                   "must not be negative",
-		"server --addr x":                                 "want HOST:PORT",
-		"server --threads 0":                              "--threads 0",
-		"demo --each 0s":                                  "at least 1ms",
-		"decode":                                          "expected \"<file>\"",
-		"decode x --port 65536":                           "--port 65536: want 1 to 65535",
-		"decode x --port=-1":                              "--port -1: want 1 to 65535",
-		"ping 127.0.0.1:1 --snaplen 90":                   "--snaplen is for --pcap",
-		"ping 127.0.0.1:1 --pcap x --snaplen 85":          "--snaplen 85: must be 86 to 262144 bytes",
-		"bench rate --versus none --pcap x":               "not where measurements are compared",
-		"bench sessions --pcap x":                         "not where measurements are compared",
-		"doctor --pin 0":                                  "unknown flag",
-		"server --addr 127.0.0.1:0 --mtu 100000 --json":   "MTU",
-	} {
-		checkUsage(t, line, want)
+		"bench rate --transport pigeon": "is unknown; there are udp, shm, auto, " +
+			"afpacket, afxdp and ud",
+		"bench rate --cc cubic":                         "want timely, dcqcn or none",
+		"ping 127.0.0.1:1 --cc cubic":                   "want timely, dcqcn or none",
+		"demo --cc cubic":                               "want timely, dcqcn or none",
+		"server --link-rate fast":                       "--link-rate",
+		"server --link-rate NaN":                        "as 25e9",
+		"server --link-rate Inf":                        "as 25e9",
+		"server --link-rate 1.5":                        "as 25e9",
+		"server --link-rate 10":                         "LinkRate",
+		"server --link-rate=-25e9":                      "LinkRate",
+		"bench rate --versus cubic":                     "want timely, dcqcn or none",
+		"bench rate --versus none --raw":                "do not go together",
+		"bench latency --versus none":                   "unknown flag --versus",
+		"bench factors --cc none":                       "want timely or dcqcn",
+		"bench factors --no-prealloc":                   "itself switches optimisations off",
+		"bench factors --rounds 0":                      "--rounds 0",
+		"bench factors --batch 61":                      "must not exceed --window 60",
+		"bench factors --duration 0s":                   "at least 1ms",
+		"bench factors --addr 127.0.0.1:1":              "unknown flag --addr",
+		"bench rate --iface eth0":                       "below IP",
+		"bench rate --wait long":                        "want adaptive, spin or sleep",
+		"bench rate --pin zero":                         "want core numbers",
+		"bench rate --loss 2":                           "TX.Loss",
+		"bench rate --credits=-1":                       "Credits",
+		"bench rate --mtu 10":                           "MTU",
+		"bench rate --addr nowhere":                     "want HOST:PORT",
+		"bench rate --duration 0s":                      "at least 1ms",
+		"bench bandwidth --size 1000000000":             "at most",
+		"ping":                                          "expected \"<addr>\"",
+		"ping nowhere":                                  "want HOST:PORT",
+		"ping 127.0.0.1:1 --count=-1":                   "--count -1",
+		"ping 127.0.0.1:1 --timeout 0s":                 "must not be negative",
+		"server --addr x":                               "want HOST:PORT",
+		"server --threads 0":                            "--threads 0",
+		"demo --each 0s":                                "at least 1ms",
+		"decode":                                        "expected \"<file>\"",
+		"decode x --port 65536":                         "--port 65536: want 1 to 65535",
+		"decode x --port=-1":                            "--port -1: want 1 to 65535",
+		"ping 127.0.0.1:1 --snaplen 90":                 "--snaplen is for --pcap",
+		"ping 127.0.0.1:1 --pcap x --snaplen 85":        "--snaplen 85: must be 86 to 262144 bytes",
+		"bench rate --versus none --pcap x":             "not where measurements are compared",
+		"bench sessions --pcap x":                       "not where measurements are compared",
+		"doctor --pin 0":                                "unknown flag",
+		"server --addr 127.0.0.1:0 --mtu 100000 --json": "MTU",
+	}
+	for _, line := range some(4, slices.Sorted(maps.Keys(cases))...) {
+		checkUsage(t, line, cases[line])
 	}
 }
 
@@ -145,16 +146,20 @@ func TestFailures(t *testing.T) {
 	} {
 		status, out, errOut := runCommand(t, line)
 		lines := strings.Split(strings.TrimSpace(errOut), "\n")
-		if last := lines[len(lines)-1] + "\n"; status != cli.Failed || out != "" || !oneLineWith(last, want) {
-			t.Errorf("erpc %s: status %d, out %q, err %q; want 1 and one line with %q", line, status, out, errOut, want)
+		if last := lines[len(lines)-1] + "\n"; status != cli.Failed || out != "" ||
+			!oneLineWith(last, want) {
+			t.Errorf("erpc %s: status %d, out %q, err %q; want 1 and one line with %q", line, status, out,
+				errOut, want)
 		}
 	}
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate", "bench bandwidth", "bench factors", "decode", "doctor"} {
+	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate",
+		"bench bandwidth", "bench factors", "decode", "doctor"} {
 		status, out, errOut := runCommand(t, sub+" --help")
-		if status != cli.Done || errOut != "" || !strings.Contains(out, "Examples:") || !strings.Contains(out, "erpc "+sub) {
+		if status != cli.Done || errOut != "" || !strings.Contains(out, "Examples:") ||
+			!strings.Contains(out, "erpc "+sub) {
 			t.Errorf("erpc %s --help: status %d, out %q, err %q", sub, status, out, errOut)
 		}
 	}
@@ -192,7 +197,8 @@ func TestBenchJSON(t *testing.T) {
 			}
 			var r result
 			decodeOne(t, out, &r)
-			if r.Bench != name || r.Transport != "udp" || r.Rpcs == 0 || r.Rps <= 0 || r.P50 <= 0 || r.Ratio <= 0 || r.MTU < 1452 || r.Credits != 32 || r.Errors != 0 {
+			if r.Bench != name || r.Transport != "udp" || r.Rpcs == 0 || r.Rps <= 0 || r.P50 <= 0 ||
+				r.Ratio <= 0 || r.MTU < 1452 || r.Credits != 32 || r.Errors != 0 {
 				t.Errorf("%+v", r)
 			}
 			if r.P50 > r.P99 || r.P99 > r.P999 || r.P999 > r.Max {
@@ -224,7 +230,8 @@ func TestBenchOverSharedMemory(t *testing.T) {
 		}
 		var r result
 		decodeOne(t, out, &r)
-		if r.Transport != "shm" || r.Rpcs == 0 || r.Errors != 0 || strings.Contains(line, "--raw") != (r.Ratio > 0) {
+		if r.Transport != "shm" || r.Rpcs == 0 || r.Errors != 0 ||
+			strings.Contains(line, "--raw") != (r.Ratio > 0) {
 			t.Errorf("%s: %+v", line, r)
 		}
 	}
@@ -240,7 +247,8 @@ func TestBenchFindsSharedMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("shared memory is for Linux")
 	}
-	for _, line := range []string{"bench latency --raw --rounds 3", "bench rate --symmetric --threads 2", "bench bandwidth --size 1048576"} {
+	for _, line := range []string{"bench latency --raw --rounds 3",
+		"bench rate --symmetric --threads 2", "bench bandwidth --size 1048576"} {
 		status, out, errOut := runCommand(t, line+" --transport auto --duration 60ms --json"+gentle)
 		if status != cli.Done {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)
@@ -256,35 +264,40 @@ func TestBenchFindsSharedMemory(t *testing.T) {
 
 // TestSessions: rate and memory of many sessions.
 func TestSessions(t *testing.T) {
-	status, out, errOut := runCommand(t, "bench sessions --counts 2,1000 --base 3 --rounds 2 --duration 200ms --json"+gentle)
+	status, out, errOut := runCommand(t,
+		"bench sessions --counts 2,1000 --base 3 --rounds 2 --duration 200ms --json"+gentle)
 	if status != cli.Done {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
 	var r sessionsResult
 	decodeOne(t, out, &r)
-	if len(r.Rows) != 2 || r.Base != 3 || r.Rounds != 2 || r.Rpcs == 0 || r.Errors != 0 || r.Rows[0].Sessions != 2 || r.Rows[0].Client != 0 {
+	if len(r.Rows) != 2 || r.Base != 3 || r.Rounds != 2 || r.Rpcs == 0 || r.Errors != 0 ||
+		r.Rows[0].Sessions != 2 || r.Rows[0].Client != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if row := r.Rows[1]; row.Ratio <= 0 || row.RatioMin > row.Ratio || row.Ratio > row.RatioMax || row.Client < 500 || row.Server < 500 {
+	if row := r.Rows[1]; row.Ratio <= 0 || row.RatioMin > row.Ratio || row.Ratio > row.RatioMax ||
+		row.Client < 500 || row.Server < 500 {
 		t.Errorf("%+v", row)
 	}
-	for line, want := range map[string]string{"bench sessions --counts 0": "--counts 0", "bench sessions --sessions 5": "--counts and --base"} {
-		if status, _, errOut := runCommand(t, line); status != cli.Usage || !strings.Contains(errOut, want) {
+	for line, want := range map[string]string{"bench sessions --counts 0": "--counts 0",
+		"bench sessions --sessions 5": "--counts and --base"} {
+		if status, _, errOut := runCommand(t, line); status != cli.Usage ||
+			!strings.Contains(errOut, want) {
 			t.Errorf("%s: status %d, %q", line, status, errOut)
 		}
 	}
 }
 
 func TestBenchVariants(t *testing.T) {
-	for _, line := range []string{
-		"bench rate --symmetric --batch 3",
+	for _, line := range some(2,
 		"bench rate --threads 2 --sessions 3",
 		"bench rate --size 0 --resp-size 0",
+		"bench rate --symmetric --batch 3",
 		"bench rate --size 4 --resp-size 5000 --window 20",
 		"bench bandwidth --reverse --size 300000 --window 2 --mtu 8952 --credits 64",
 		"bench latency --no-gso --no-hugepages",
 		"bench latency --portable",
-	} {
+	) {
 		status, out, errOut := runCommand(t, line+" --duration 30ms --json"+gentle)
 		if status != cli.Done {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)
@@ -299,7 +312,8 @@ func TestBenchVariants(t *testing.T) {
 }
 
 func TestBenchWithFaults(t *testing.T) {
-	status, out, errOut := runCommand(t, "bench rate --loss 0.05 --dup 0.01 --reorder 0.01 --seed 7 --duration 200ms --json"+gentle)
+	status, out, errOut := runCommand(t,
+		"bench rate --loss 0.05 --dup 0.01 --reorder 0.01 --seed 7 --duration 200ms --json"+gentle)
 	if status != cli.Done {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
@@ -312,7 +326,8 @@ func TestBenchWithFaults(t *testing.T) {
 
 func TestBenchTable(t *testing.T) {
 	status, out, errOut := runCommand(t, "bench latency --duration 20ms"+gentle)
-	if status != cli.Done || !strings.Contains(out, "p99.9") || !strings.Contains(out, "latency over udp") {
+	if status != cli.Done || !strings.Contains(out, "p99.9") ||
+		!strings.Contains(out, "latency over udp") {
 		t.Errorf("status %d, out %q, err %q", status, out, errOut)
 	}
 }
@@ -347,67 +362,10 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("finding without text or without a way to mend: %+v", f)
 		}
 	}
-	if status, out, _ := runCommand(t, "doctor"); status != cli.Done || strings.Count(out, "\n") <= len(d.Findings) {
+	if status, out, _ := runCommand(t, "doctor"); status != cli.Done ||
+		strings.Count(out, "\n") <= len(d.Findings) {
 		t.Errorf("status %d, out %q", status, out)
 	}
-}
-
-// process is a command that runs as a process of its own.
-type process struct {
-	cmd      *exec.Cmd
-	out      *bufio.Reader
-	errLines *bufio.Reader
-	in       io.WriteCloser
-}
-
-func start(t *testing.T, line string) *process {
-	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0], strings.Fields(line)...)}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	errOut, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	p.out, p.errLines = bufio.NewReader(out), bufio.NewReader(errOut)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() })
-	return p
-}
-
-// waitFor reads lines until one contains text.
-func waitFor(t *testing.T, r *bufio.Reader, text string) string {
-	t.Helper()
-	for {
-		line, err := r.ReadString('\n')
-		if strings.Contains(line, text) {
-			return line
-		}
-		if err != nil {
-			t.Fatalf("no line with %q: %v", text, err)
-		}
-	}
-}
-
-// interrupt sends Ctrl-C and returns the rest of standard output and how it ended.
-func (p *process) interrupt(t *testing.T) (string, error) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, p.errLines) }()
-	rest, err := io.ReadAll(p.out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(rest), p.cmd.Wait()
 }
 
 func TestServerPingInterrupt(t *testing.T) {
@@ -421,7 +379,8 @@ func TestServerPingInterrupt(t *testing.T) {
 	if status != cli.Done || r.Sent != 3 || r.Received != 3 || r.Min <= 0 || r.Min > r.Max {
 		t.Errorf("status %d, %+v", status, r)
 	}
-	if status, out, errOut := runCommand(t, "bench rate --raw --duration 5ms --addr "+ready.Addr+gentle); status != cli.Failed || !strings.Contains(errOut, "start it with --raw") {
+	if status, out, errOut := runCommand(t, "bench rate --raw --duration 5ms --addr "+
+		ready.Addr+gentle); status != cli.Failed || !strings.Contains(errOut, "start it with --raw") {
 		t.Errorf("raw without leave: status %d, out %q, err %q", status, out, errOut)
 	}
 
@@ -466,10 +425,12 @@ func TestBenchInterrupt(t *testing.T) {
 func TestInterruptedBeforeStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, line := range []string{"bench rate --addr 127.0.0.1:9", "bench rate --versus none --addr 127.0.0.1:9", "bench factors"} {
+	for _, line := range []string{"bench rate --addr 127.0.0.1:9",
+		"bench rate --versus none --addr 127.0.0.1:9", "bench factors"} {
 		var out, errOut bytes.Buffer
 		status := run(ctx, strings.Fields(line+gentle), strings.NewReader(""), &out, &errOut)
-		if status != cli.Failed || out.Len() != 0 || !oneLineWith(errOut.String(), "interrupted before anything") {
+		if status != cli.Failed || out.Len() != 0 ||
+			!oneLineWith(errOut.String(), "interrupted before anything") {
 			t.Errorf("%s: status %d, out %q, err %q", line, status, out.String(), errOut.String())
 		}
 	}

@@ -148,7 +148,8 @@ type autoMedium struct{ udpMedium }
 
 func (autoMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 	conn, err := auto.Listen(addr, auto.Config{
-		UDP: udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()}, SHM: shm.Config{MTU: f.MTU},
+		UDP: udp.Config{MTU: f.MTU, NoGSO: f.NoGSO, NoGRO: f.NoGSO, ECN: f.ecn()},
+		SHM: shm.Config{MTU: f.MTU},
 	})
 	var badUDP *udp.ConfigError
 	var badSHM *shm.ConfigError

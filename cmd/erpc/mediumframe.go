@@ -27,7 +27,8 @@ type frameMedium struct {
 // frameMedia are the transports below IP.
 var frameMedia = map[string]frameMedium{
 	"afpacket": {open: openAfpacket, caps: rawCaps},
-	"afxdp":    {open: openAfxdp, caps: rawCaps + ",cap_ipc_lock", largest: afxdp.MaxPacket, alone: true, locks: true},
+	"afxdp": {open: openAfxdp, caps: rawCaps + ",cap_ipc_lock", largest: afxdp.MaxPacket,
+		alone: true, locks: true},
 }
 
 func init() {
@@ -49,7 +50,8 @@ const rawCaps = "cap_net_raw,cap_net_admin,cap_bpf"
 func setcap(caps string) string { return `sudo setcap ` + caps + `+ep "$(command -v erpc)"` }
 
 func openAfpacket(f *netFlags, addr string) (transport.Transport, error) {
-	conn, err := afpacket.Listen(addr, afpacket.Config{Interface: f.Iface, MTU: f.MTU, NoTrains: f.NoGSO, ECN: f.ecn()})
+	conn, err := afpacket.Listen(addr,
+		afpacket.Config{Interface: f.Iface, MTU: f.MTU, NoTrains: f.NoGSO, ECN: f.ecn()})
 	var bad *afpacket.ConfigError
 	if errors.As(err, &bad) {
 		return nil, cli.UsageError(cli.OneLine(err))
@@ -69,13 +71,15 @@ func (f *netFlags) noteGuard(tr transport.Transport) {
 		return
 	}
 	if on, why := guarded.Guarded(); !on && why != nil {
-		f.note("no guard keeps the kernel from the frames, which makes it slower: %s; see erpc doctor", cli.OneLine(why))
+		f.note("no guard keeps the kernel from the frames, which makes it slower: %s; see erpc doctor",
+			cli.OneLine(why))
 	}
 }
 
 func openAfxdp(f *netFlags, addr string) (transport.Transport, error) {
 	conn, err := afxdp.Listen(addr, afxdp.Config{
-		Interface: f.Iface, MTU: f.MTU, ECN: f.ecn(), Mode: xdpModes[f.XDPMode], Endpoints: max(1, f.endpoints),
+		Interface: f.Iface, MTU: f.MTU, ECN: f.ecn(), Mode: xdpModes[f.XDPMode],
+		Endpoints: max(1, f.endpoints),
 	})
 	var bad *afxdp.ConfigError
 	if errors.As(err, &bad) {
@@ -90,7 +94,8 @@ func openAfxdp(f *netFlags, addr string) (transport.Transport, error) {
 
 // xdpModes are where the XDP program of afxdp may run.
 var xdpModes = map[string]afxdp.Mode{
-	"": afxdp.ModeAuto, "auto": afxdp.ModeAuto, "native": afxdp.ModeNative, "generic": afxdp.ModeGeneric,
+	"": afxdp.ModeAuto, "auto": afxdp.ModeAuto, "native": afxdp.ModeNative,
+	"generic": afxdp.ModeGeneric,
 }
 
 func (f *netFlags) checkXDPMode() error {
@@ -109,7 +114,8 @@ func (f *netFlags) checkXDPMode() error {
 func (f *netFlags) noteMode(tr transport.Transport) {
 	in, ok := tr.(interface{ Mode() afxdp.Mode })
 	if ok && in.Mode() == afxdp.ModeGeneric && xdpModes[f.XDPMode] == afxdp.ModeAuto {
-		f.note("the link's driver does not run XDP programs, or not at its MTU: in generic mode, which makes it slower")
+		f.note("the link's driver does not run XDP programs, or not at its MTU: in generic mode, which " +
+			"makes it slower")
 	}
 }
 
@@ -119,7 +125,8 @@ func (f *netFlags) frames() frameMedium { return frameMedia[f.Transport] }
 func (m frameMedium) listen(f *netFlags, addr string) (transport.Transport, error) {
 	host, _, _ := net.SplitHostPort(addr)
 	if f.Iface == "" && host == "" {
-		return nil, cli.Usagef("--transport %s: give --iface, or with --addr an address of the interface", f.Transport)
+		return nil, cli.Usagef("--transport %s: give --iface, or with --addr an address of the interface",
+			f.Transport)
 	}
 	tr, err := m.open(f, addr)
 	if errors.Is(err, transport.ErrBadAddress) {
@@ -139,11 +146,14 @@ func (m frameMedium) explain(f *netFlags, err error) error {
 	case errors.As(err, &rights):
 		return fmt.Errorf("%w; run as root, or once: %s", err, setcap(m.caps))
 	case errors.Is(err, afxdp.ErrBusy):
-		return fmt.Errorf("%w; one process at a time has a link: end the other one, or give another interface", err)
+		return fmt.Errorf("%w; one process at a time has a link: end the other one, or give another "+
+			"interface", err)
 	case errors.Is(err, syscall.ENOBUFS) && m.locks:
-		return fmt.Errorf("%w; ulimit -l allows too little locked memory: raise it, or once: %s", err, setcap(m.caps))
+		return fmt.Errorf("%w; ulimit -l allows too little locked memory: raise it, or once: %s", err,
+			setcap(m.caps))
 	case errors.As(err, &link) && f.XDPMode == "native" && !errors.Is(err, rawudp.ErrLinkGone):
-		return fmt.Errorf("%w; the driver has no XDP, or not for a link of this MTU: use a smaller one, or --xdp-mode generic", err)
+		return fmt.Errorf("%w; the driver has no XDP, or not for a link of this MTU: use a smaller "+
+			"one, or --xdp-mode generic", err)
 	}
 	return err
 }
@@ -156,7 +166,9 @@ func (m frameMedium) check(f *netFlags) error {
 }
 
 // errSameHost means that a transport below IP cannot reach a peer, since it is here.
-var errSameHost = errors.New("this is an address of this machine, and frames to it never leave it; use --transport udp, shm or auto")
+var errSameHost = errors.New(
+	"this is an address of this machine, and frames to it never leave it; use --transport udp, " +
+		"shm or auto")
 
 // near asks the system for the address from which it sends to addr. Nothing is sent for that.
 func (frameMedium) near(f *netFlags, addr string) (string, error) {

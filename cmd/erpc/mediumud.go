@@ -82,7 +82,8 @@ func (udMedium) check(f *netFlags) error {
 	names, err := verbs.Devices()
 	switch {
 	case err != nil:
-		return cli.Usagef("transport ud needs an RDMA device and libibverbs: %s; see erpc doctor", cli.OneLine(err))
+		return cli.Usagef("transport ud needs an RDMA device and libibverbs: %s; see erpc doctor",
+			cli.OneLine(err))
 	case len(names) == 0:
 		return cli.Usagef("transport ud needs an RDMA device, and this machine has none; see erpc doctor")
 	}

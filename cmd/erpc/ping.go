@@ -61,7 +61,8 @@ type pinger struct {
 
 // Run implements the subcommand.
 func (c *pingCmd) Run(e *env) error {
-	err := errors.Join(c.netFlags.check(), c.faultFlags.check(), positive("--count", c.Count, 0), positive("--size", c.Size, 0))
+	err := errors.Join(c.netFlags.check(), c.faultFlags.check(), positive("--count", c.Count, 0),
+		positive("--size", c.Size, 0))
 	switch {
 	case err != nil:
 		return err
@@ -88,7 +89,8 @@ func (c *pingCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	p := &pinger{pingCmd: c, lines: e.out, hist: newHistogram(), res: pingResult{Ping: c.Addr, Transport: c.Transport, Size: c.Size}}
+	p := &pinger{pingCmd: c, lines: e.out, hist: newHistogram(),
+		res: pingResult{Ping: c.Addr, Transport: c.Transport, Size: c.Size}}
 	if c.JSON {
 		p.lines = e.err
 	}
@@ -172,15 +174,18 @@ func (p *pinger) summary(out io.Writer) error {
 	r := &p.res
 	if p.hist.TotalCount() > 0 {
 		us := func(q float64) float64 { return float64(p.hist.ValueAtQuantile(q)) / 1e3 }
-		r.Min, r.Mean, r.P50, r.P99, r.Max = float64(p.hist.Min())/1e3, p.hist.Mean()/1e3, us(50), us(99), float64(p.hist.Max())/1e3
+		r.Min, r.Mean, r.P50, r.P99, r.Max = float64(p.hist.Min())/1e3, p.hist.Mean()/1e3, us(50), us(99),
+			float64(p.hist.Max())/1e3
 	}
 	if p.JSON {
 		return json.NewEncoder(out).Encode(r)
 	}
-	fmt.Fprintf(out, "--- %s: %d sent, %d answered, %d new sessions\n", r.Ping, r.Sent, r.Received, r.Reconnects)
+	fmt.Fprintf(out, "--- %s: %d sent, %d answered, %d new sessions\n", r.Ping, r.Sent, r.Received,
+		r.Reconnects)
 	if r.Received == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "min %.1f us, p50 %.1f, mean %.1f, p99 %.1f, max %.1f\n", r.Min, r.P50, r.Mean, r.P99, r.Max)
+	_, err := fmt.Fprintf(out, "min %.1f us, p50 %.1f, mean %.1f, p99 %.1f, max %.1f\n", r.Min, r.P50,
+		r.Mean, r.P99, r.Max)
 	return err
 }

@@ -45,7 +45,8 @@ func openRaw(f *netFlags, addr string) (*rawEnd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rawEnd{tr: tr, rx: make([]transport.RxPacket, rawBurst), tx: make([]transport.TxItem, 0, rawBurst),
+	return &rawEnd{tr: tr, rx: make([]transport.RxPacket, rawBurst),
+		tx:  make([]transport.TxItem, 0, rawBurst),
 		out: make([]byte, tr.Caps().MTU)}, nil
 }
 
@@ -92,7 +93,8 @@ func (ep *endpoint) startRaw(c *control) (err error) {
 	if !ep.allowRaw {
 		return errors.New("the server does not echo raw packets; start it with --raw")
 	}
-	if c.RespSize < 1 || c.RespSize > 1<<16 || c.Raw != rawEcho && c.Raw != rawSink && c.Raw != rawPlain {
+	if c.RespSize < 1 || c.RespSize > 1<<16 ||
+		c.Raw != rawEcho && c.Raw != rawSink && c.Raw != rawPlain {
 		return fmt.Errorf("bad raw control %q, %d bytes", c.Raw, c.RespSize)
 	}
 	if ep.raw != nil {
@@ -243,7 +245,8 @@ func (ep *endpoint) echoRaw(e *rawEnd, dst transport.Addr, r rawRun) (round, err
 func (r *rawRun) result(done uint64, elapsed time.Duration) round {
 	out := round{done: done, elapsed: elapsed, rate: float64(done) / elapsed.Seconds()}
 	if r.hist != nil {
-		out.p50, out.p99 = float64(r.hist.ValueAtQuantile(50))/1e3, float64(r.hist.ValueAtQuantile(99))/1e3
+		out.p50, out.p99 = float64(r.hist.ValueAtQuantile(50))/1e3,
+			float64(r.hist.ValueAtQuantile(99))/1e3
 	}
 	return out
 }
@@ -321,7 +324,8 @@ func (ep *endpoint) streamRaw(e *rawEnd, dst transport.Addr, r rawRun, data []by
 			if off+per > len(data) {
 				off = 0
 			}
-			e.tx = append(e.tx, transport.TxItem{Dst: dst, Head: e.out[:wire.HeaderSize], Data: data[off : off+per]})
+			e.tx = append(e.tx, transport.TxItem{Dst: dst, Head: e.out[:wire.HeaderSize],
+				Data: data[off : off+per]})
 			off += per
 		}
 		sent += uint64(room)

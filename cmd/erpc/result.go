@@ -50,14 +50,15 @@ type result struct {
 	Cores       float64  `json:"core_round_trip_ns,omitempty"`
 	Versus      string   `json:"versus,omitempty"` // the other congestion control
 	VersusRps   float64  `json:"versus_rps,omitempty"`
-	VersusRatio float64  `json:"ratio_to_versus,omitempty"` // median of rps to versus_rps, side by side
-	VersusMin   float64  `json:"ratio_to_versus_min,omitempty"`
-	VersusMax   float64  `json:"ratio_to_versus_max,omitempty"`
-	VersusCost  float64  `json:"versus_cost_percent,omitempty"` // 100 * (1 - ratio_to_versus)
-	Rounds      int      `json:"rounds,omitempty"`
-	Seed        uint64   `json:"seed,omitempty"`
-	Interrupted bool     `json:"interrupted,omitempty"`
-	Failed      string   `json:"failed,omitempty"` // why it ended early
+	// median of rps to versus_rps, side by side
+	VersusRatio float64 `json:"ratio_to_versus,omitempty"`
+	VersusMin   float64 `json:"ratio_to_versus_min,omitempty"`
+	VersusMax   float64 `json:"ratio_to_versus_max,omitempty"`
+	VersusCost  float64 `json:"versus_cost_percent,omitempty"` // 100 * (1 - ratio_to_versus)
+	Rounds      int     `json:"rounds,omitempty"`
+	Seed        uint64  `json:"seed,omitempty"`
+	Interrupted bool    `json:"interrupted,omitempty"`
+	Failed      string  `json:"failed,omitempty"` // why it ended early
 }
 
 // overText says what the bench ran over.
@@ -82,23 +83,31 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 		}
 	}
-	row(true, "bench", "%s over %s, requests %s, responses %s, packets up to %d B", r.Bench, r.overText(), bytesText(r.Size), bytesText(r.RespSize), r.MTU)
-	row(true, "load", "%d in flight per thread, %d thread(s), %d session(s) each, %d credits", r.Window, r.Threads, r.Sessions, r.Credits)
+	row(true, "bench", "%s over %s, requests %s, responses %s, packets up to %d B", r.Bench,
+		r.overText(), bytesText(r.Size), bytesText(r.RespSize), r.MTU)
+	row(true, "load", "%d in flight per thread, %d thread(s), %d session(s) each, %d credits",
+		r.Window, r.Threads, r.Sessions, r.Credits)
 	row(r.Symmetric, "", "every thread is client and server")
 	row(true, "congestion", "%s", ccText(r.CC, r.LinkRate))
 	row(len(r.Off) > 0, "switches", "%s", strings.Join(r.Off, ", "))
-	row(r.Cores > 0, "cores", "a cache line's round trip between client and server takes %.0f ns: %s", r.Cores, nearText(r.Cores))
+	row(r.Cores > 0, "cores", "a cache line's round trip between client and server takes %.0f ns: %s",
+		r.Cores, nearText(r.Cores))
 	row(true, "ran", "%.2f s, %d RPCs", r.Duration, r.Rpcs)
 	row(true, "rate", "%s/s", countText(r.Rps))
-	row(r.P50 > 0, "latency", "p50 %.2f us, p99 %.2f, p99.9 %.2f, max %.1f, mean %.2f", r.P50, r.P99, r.P999, r.Max, r.Mean)
+	row(r.P50 > 0, "latency", "p50 %.2f us, p99 %.2f, p99.9 %.2f, max %.1f, mean %.2f", r.P50, r.P99,
+		r.P999, r.Max, r.Mean)
 	row(r.Gbps > 0, "goodput", "%.2f Gbit/s", r.Gbps)
 	row(r.CPU > 0, "CPU", "%.0f ns per RPC, client and server", r.CPU)
-	row(r.Retransmits+r.Errors > 0, "trouble", "%d packets sent again, %d errors", r.Retransmits, r.Errors)
-	row(r.RawP50 > 0, "raw", "p50 %.2f us, p99 %.2f; latency is %.2f times raw, p99 %.2f times", r.RawP50, r.RawP99, r.Ratio, r.RatioP99)
-	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", countText(r.RawRps), r.Ratio)
+	row(r.Retransmits+r.Errors > 0, "trouble", "%d packets sent again, %d errors",
+		r.Retransmits, r.Errors)
+	row(r.RawP50 > 0, "raw", "p50 %.2f us, p99 %.2f; latency is %.2f times raw, p99 %.2f times",
+		r.RawP50, r.RawP99, r.Ratio, r.RatioP99)
+	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", countText(r.RawRps),
+		r.Ratio)
 	row(r.RawGbps > 0, "raw", "%.2f Gbit/s one way; RPC goodput is %.2f of it", r.RawGbps, r.Ratio)
 	row(r.Versus != "", "versus", "%s/s with --cc %s: %s costs %.1f %% (%.1f to %.1f in %d rounds)",
-		countText(r.VersusRps), r.Versus, r.CC, r.VersusCost, loss(r.VersusMax), loss(r.VersusMin), r.Rounds)
+		countText(r.VersusRps), r.Versus, r.CC, r.VersusCost, loss(r.VersusMax), loss(
+			r.VersusMin), r.Rounds)
 	row(r.Seed > 0, "faults", "injected, seed %d", r.Seed)
 	row(r.Interrupted, "note", "interrupted: measured so far")
 	row(r.Failed != "", "note", "measured until it failed: %s", r.Failed)

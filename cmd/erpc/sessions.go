@@ -110,15 +110,18 @@ func sessionsOf(c *comparison) *sessionsResult {
 	}
 	for i, a := range c.arms {
 		sum := a.bench.result()
-		r.Rpcs, r.Retransmits, r.Errors = r.Rpcs+sum.Rpcs, r.Retransmits+sum.Retransmits, r.Errors+sum.Errors
+		r.Rpcs, r.Retransmits, r.Errors = r.Rpcs+sum.Rpcs, r.Retransmits+sum.Retransmits,
+			r.Errors+sum.Errors
 		if i == 0 {
 			continue
 		}
 		n := a.bench.shape.Sessions
 		s := spreadOf(a.ratios)
-		row := sessionsRow{Sessions: n, Rps: medianOf(a.bench.rounds, rateOf), Ratio: s.median, RatioMin: s.min, RatioMax: s.max}
+		row := sessionsRow{Sessions: n, Rps: medianOf(a.bench.rounds, rateOf), Ratio: s.median,
+			RatioMin: s.min, RatioMax: s.max}
 		if all := float64(n * b.Threads); n >= manySessions {
-			row.Client, row.Server = float64(a.memory.client.total())/all, float64(a.memory.server.total())/all
+			row.Client, row.Server = float64(a.memory.client.total())/all,
+				float64(a.memory.server.total())/all
 		}
 		r.Rows = append(r.Rows, row)
 		r.Rounds = len(a.ratios)
@@ -131,13 +134,17 @@ func (r *sessionsResult) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}
-	fmt.Fprintf(w, "%s over %s, requests %s, responses %s, %d in flight in batches of %d, %d thread(s), %s\n",
-		r.Bench, r.Transport, bytesText(r.Size), bytesText(r.RespSize), r.Window, r.Batch, r.Threads, r.CC)
-	fmt.Fprintf(w, "baseline %d sessions: %s/s; medians of %d rounds\n\n", r.Base, countText(r.Rps), r.Rounds)
+	fmt.Fprintf(w, "%s over %s, requests %s, responses %s, %d in flight in batches of %d, %d "+
+		"thread(s), %s\n",
+		r.Bench, r.Transport, bytesText(r.Size), bytesText(
+			r.RespSize), r.Window, r.Batch, r.Threads, r.CC)
+	fmt.Fprintf(w, "baseline %d sessions: %s/s; medians of %d rounds\n\n", r.Base,
+		countText(r.Rps), r.Rounds)
 	t := table(w)
 	fmt.Fprintln(t, "sessions\trate\tratio (min to max)\tmemory of a client's end\tof a server's")
 	for _, row := range r.Rows {
-		fmt.Fprintf(t, "%d\t%s/s\t%.3f (%.3f to %.3f)\t", row.Sessions, countText(row.Rps), row.Ratio, row.RatioMin, row.RatioMax)
+		fmt.Fprintf(t, "%d\t%s/s\t%.3f (%.3f to %.3f)\t", row.Sessions, countText(row.Rps), row.Ratio,
+			row.RatioMin, row.RatioMax)
 		if row.Client != 0 {
 			fmt.Fprintf(t, "%.0f B\t%.0f B", row.Client, row.Server)
 		}

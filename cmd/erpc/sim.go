@@ -116,7 +116,8 @@ func numbers(flag, text string, low, high int) (list []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < low || n > high {
-			return nil, cli.Usagef("%s %q: want numbers from %d to %d, with commas between", flag, text, low, high)
+			return nil, cli.Usagef("%s %q: want numbers from %d to %d, with commas between", flag,
+				text, low, high)
 		}
 		list = append(list, n)
 	}
@@ -128,7 +129,8 @@ func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
 	if !slices.Contains(may, name) {
 		return 0, cli.Usagef("--algorithm %q: want one of %s", name, strings.Join(may, ", "))
 	}
-	return map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN, "none": erpc.CCNone}[name], nil
+	return map[string]erpc.CCAlgorithm{"timely": erpc.CCTimely, "dcqcn": erpc.CCDCQCN,
+		"none": erpc.CCNone}[name], nil
 }
 
 // between complains about a flag outside its limits.

@@ -47,8 +47,9 @@ func (c *simIncastCmd) config() (f simlab.IncastConfig, err error) {
 			c.Duration = 20 * time.Millisecond
 		}
 	}
-	f = simlab.IncastConfig{Size: c.Size, Credits: c.Credits, Reverse: c.Reverse, Background: c.Background,
-		Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed}
+	f = simlab.IncastConfig{Size: c.Size, Credits: c.Credits, Reverse: c.Reverse,
+		Background: c.Background,
+		Warmup:     c.Warmup, Duration: c.Duration, Seed: c.Seed}
 	if f.Degrees, err = numbers("--degree", c.Degree, 1, 1000); err != nil {
 		return f, err
 	}
@@ -100,17 +101,21 @@ func printIncast(w io.Writer, r *simlab.IncastResult) {
 	if r.Reverse {
 		what = "are asked for responses"
 	}
-	fmt.Fprintf(w, "Incast on a simulated CX4 cluster: clients %s of %s, one outstanding each, %d credits. Seed %d.\n",
+	fmt.Fprintf(w, "Incast on a simulated CX4 cluster: clients %s of %s, one outstanding each, %d "+
+		"credits. Seed %d.\n",
 		what, bytesText(r.Size), r.Credits, r.Seed)
-	fmt.Fprintf(w, "After a warm-up of %s, %s count. RTT is that of each packet; the switch queue is the victim's.\n\n", seconds(r.Warmup), seconds(r.Duration))
+	fmt.Fprintf(w, "After a warm-up of %s, %s count. RTT is that of each packet; the switch queue "+
+		"is the victim's.\n\n", seconds(r.Warmup), seconds(r.Duration))
 	t := table(w)
-	fmt.Fprintln(t, "clients\tcc\tgoodput\tRTT p50\tp99\tpaper\tp50\tp99\tJain\tdeepest queue\tdrops\tsent again")
+	fmt.Fprintln(t, "clients\tcc\tgoodput\tRTT p50\tp99\tpaper\tp50\tp99\tJain\tdeepest queue\t"+
+		"drops\tsent again")
 	for _, row := range r.Rows {
 		paper := "\t\t"
 		if p := row.Paper; p != nil {
 			paper = fmt.Sprintf("%.1f Gbit/s\t%.0f us\t%.0f us", p.Gbps, p.P50, p.P99)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%.1f Gbit/s\t%.0f us\t%.0f us\t%s\t%.3f\t%.0f kB\t%d\t%d\n", row.Degree, row.CC, row.Gbps, row.P50, row.P99,
+		fmt.Fprintf(t, "%d\t%s\t%.1f Gbit/s\t%.0f us\t%.0f us\t%s\t%.3f\t%.0f kB\t%d\t%d\n", row.Degree,
+			row.CC, row.Gbps, row.P50, row.P99,
 			paper, row.Jain, float64(row.MaxQueue)/1e3, row.Drops, row.Retransmits)
 	}
 	_ = t.Flush()
@@ -121,7 +126,8 @@ func printIncast(w io.Writer, r *simlab.IncastResult) {
 			if row.Degree == 100 && row.CC != "none" {
 				paper = fmt.Sprintf(" (paper %.0f)", simlab.PaperBackgroundP99)
 			}
-			fmt.Fprintf(w, "Background RPCs of 64 kB both ways, incast of %d, cc %s: p50 %.0f us, p99 %.0f us%s; %d RPCs.\n", row.Degree, row.CC, b.P50, b.P99, paper, b.Rpcs)
+			fmt.Fprintf(w, "Background RPCs of 64 kB both ways, incast of %d, cc %s: p50 %.0f us, p99 "+
+				"%.0f us%s; %d RPCs.\n", row.Degree, row.CC, b.P50, b.P99, paper, b.Rpcs)
 		}
 	}
 	if f := r.Fairness; f != nil {
@@ -136,37 +142,45 @@ func printPairs(w io.Writer, r *simlab.IncastResult) {
 	}
 	fmt.Fprintln(w)
 	t := table(w)
-	fmt.Fprintf(t, "%s against none\tRTT p50 lower\tpaper\tRTT p99 lower\tpaper\tof the bandwidth without\tpaper\n", r.Algorithm)
+	fmt.Fprintf(t, "%s against none\tRTT p50 lower\tpaper\tRTT p99 lower\tpaper\tof the bandwidth "+
+		"without\tpaper\n", r.Algorithm)
 	for _, p := range r.Pairs {
 		paper := [3]string{}
 		if q := p.Paper; q != nil {
-			paper = [3]string{fmt.Sprintf("%.1fx", q.P50), fmt.Sprintf("%.1fx", q.P99), fmt.Sprintf("%.0f %%", 100*q.Share)}
+			paper = [3]string{fmt.Sprintf("%.1fx", q.P50), fmt.Sprintf("%.1fx", q.P99),
+				fmt.Sprintf("%.0f %%", 100*q.Share)}
 		}
-		fmt.Fprintf(t, "%d clients\t%.1fx\t%s\t%.1fx\t%s\t%.0f %%\t%s\n", p.Degree, p.P50, paper[0], p.P99, paper[1], 100*p.Share, paper[2])
+		fmt.Fprintf(t, "%d clients\t%.1fx\t%s\t%.1fx\t%s\t%.0f %%\t%s\n", p.Degree, p.P50, paper[0],
+			p.P99, paper[1], 100*p.Share, paper[2])
 	}
 	_ = t.Flush()
 }
 
 func printFairness(w io.Writer, f *simlab.FairnessResult) {
-	fmt.Fprintf(w, "\nFairness, cc %s: Jain index of %d flows in windows of %s: mean %.3f, least %.3f.\n", f.CC, f.Flows, seconds(f.Window), f.Jain, f.JainMin)
-	fmt.Fprintf(w, "A second flow that starts %s after the first, slowed to 1/16 of the link: ", seconds(f.Late))
+	fmt.Fprintf(w, "\nFairness, cc %s: Jain index of %d flows in windows of %s: mean %.3f, "+
+		"least %.3f.\n", f.CC, f.Flows, seconds(f.Window), f.Jain, f.JainMin)
+	fmt.Fprintf(w, "A second flow that starts %s after the first, slowed to 1/16 of the link: ",
+		seconds(f.Late))
 	if f.Settled == nil {
 		fmt.Fprintf(w, "rates not within 20 %% of each other for good in %s.\n", seconds(f.Watched))
 		return
 	}
-	fmt.Fprintf(w, "rates within 20 %% of each other for good after %s (windows of %s).\n", seconds(*f.Settled), seconds(f.LateWindow))
+	fmt.Fprintf(w, "rates within 20 %% of each other for good after %s (windows of %s).\n",
+		seconds(*f.Settled), seconds(f.LateWindow))
 }
 
 // incastChart shows RTTs by degree, ours and the paper's.
 func incastChart(r *simlab.IncastResult) chart {
-	c := chart{title: fmt.Sprintf("RTT of packets during incast, seed %d", r.Seed), x: "clients", y: "us", logY: true}
+	c := chart{title: fmt.Sprintf("RTT of packets during incast, seed %d", r.Seed), x: "clients",
+		y: "us", logY: true}
 	for _, on := range []bool{true, false} {
 		name := "no cc"
 		if on {
 			name = r.Algorithm
 		}
 		p50, p99 := series{name: name + " p50"}, series{name: name + " p99"}
-		paper50, paper99 := series{name: "paper: " + name + " p50", paper: true}, series{name: "paper: " + name + " p99", paper: true}
+		paper50, paper99 := series{name: "paper: " + name + " p50", paper: true},
+			series{name: "paper: " + name + " p99", paper: true}
 		for _, row := range r.Rows {
 			if (row.CC != "none") != on {
 				continue
@@ -185,5 +199,6 @@ func incastChart(r *simlab.IncastResult) chart {
 }
 
 func algorithmName(a erpc.CCAlgorithm) string {
-	return map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn", erpc.CCNone: "none"}[a]
+	return map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn",
+		erpc.CCNone: "none"}[a]
 }

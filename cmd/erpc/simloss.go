@@ -36,7 +36,8 @@ time per packet as gives the paper's bandwidth without loss.`
 }
 
 func (c *simLossCmd) config() (f simlab.LossConfig, err error) {
-	f = simlab.LossConfig{Size: c.Size, Credits: c.Credits, Seeds: c.Seeds, Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed}
+	f = simlab.LossConfig{Size: c.Size, Credits: c.Credits, Seeds: c.Seeds, Warmup: c.Warmup,
+		Duration: c.Duration, Seed: c.Seed}
 	for part := range strings.SplitSeq(c.Rates, ",") {
 		p, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
 		if err != nil || !(p >= 0 && p <= 0.5) {
@@ -48,7 +49,8 @@ func (c *simLossCmd) config() (f simlab.LossConfig, err error) {
 	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "none"); err != nil {
 		return f, err
 	}
-	return f, errors.Join(c.check(), largeSize(c.Size), credits(c.Credits), between("--seeds", c.Seeds, 1, 1000),
+	return f, errors.Join(c.check(), largeSize(c.Size), credits(c.Credits),
+		between("--seeds", c.Seeds, 1, 1000),
 		simulated("--warmup", c.Warmup, 0), simulated("--duration", c.Duration, time.Millisecond))
 }
 
@@ -66,16 +68,19 @@ func (c *simLossCmd) Run(e *env) error {
 }
 
 func printLoss(w io.Writer, r *simlab.LossResult) {
-	fmt.Fprintf(w, "Requests of %s over a simulated 100 Gbit/s link that loses packets, one outstanding, %d credits, cc %s.\n", bytesText(r.Size), r.Credits, r.Algorithm)
+	fmt.Fprintf(w, "Requests of %s over a simulated 100 Gbit/s link that loses packets, one "+
+		"outstanding, %d credits, cc %s.\n", bytesText(r.Size), r.Credits, r.Algorithm)
 	fmt.Fprintf(w, "Median of %d seeds from %d on, %s each.\n\n", r.Seeds, r.Seed, seconds(r.Duration))
 	t := table(w)
-	fmt.Fprintln(t, "loss\tgoodput\tof loss-free\tpaper\tof loss-free\tleast and most\tpackets\tlost\tsent again")
+	fmt.Fprintln(t, "loss\tgoodput\tof loss-free\tpaper\tof loss-free\tleast and most\tpackets\t"+
+		"lost\tsent again")
 	for _, row := range r.Rows {
 		paper := "\t"
 		if row.Paper > 0 {
 			paper = fmt.Sprintf("%.3g Gbit/s\t%.0f %%", row.Paper, 100*row.Paper/simlab.PaperLossFree)
 		}
-		fmt.Fprintf(t, "%g\t%.1f Gbit/s\t%.0f %%\t%s\t%.1f ... %.1f\t%s\t%d\t%d\n", row.Rate, row.Gbps, 100*row.Share, paper,
+		fmt.Fprintf(t, "%g\t%.1f Gbit/s\t%.0f %%\t%s\t%.1f ... %.1f\t%s\t%d\t%d\n", row.Rate, row.Gbps,
+			100*row.Share, paper,
 			row.Least, row.Most, countText(float64(row.Packets)), row.Lost, row.Retransmits)
 	}
 	_ = t.Flush()
@@ -90,6 +95,7 @@ func lossChart(r *simlab.LossResult) chart {
 			paper.add(row.Rate, row.Paper)
 		}
 	}
-	return chart{title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d", bytesText(r.Size), r.Seed), x: "probability of loss", y: "Gbit/s",
+	return chart{title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d", bytesText(r.Size),
+		r.Seed), x: "probability of loss", y: "Gbit/s",
 		logX: true, legendLow: true, series: []series{ours, paper}}
 }

@@ -35,7 +35,8 @@ type series struct {
 func (s *series) add(x, y float64) { s.points = append(s.points, plotter.XY{X: x, Y: y}) }
 
 // colours are told apart also by those who see few of them (Okabe and Ito).
-var colours = []color.RGBA{{0, 114, 178, 255}, {230, 159, 0, 255}, {0, 158, 115, 255}, {213, 94, 0, 255},
+var colours = []color.RGBA{{0, 114, 178, 255}, {230, 159, 0, 255}, {0, 158, 115, 255},
+	{213, 94, 0, 255},
 	{204, 121, 167, 255}, {86, 180, 233, 255}, {120, 120, 120, 255}, {0, 0, 0, 255}}
 
 var errNothingToDraw = errors.New("--plot: there is nothing to draw")
@@ -101,7 +102,8 @@ func (c *chart) plot() (*plot.Plot, error) {
 
 // dress sets fonts and distances.
 func (c *chart) dress(p *plot.Plot) {
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
 		style.Font.Variant = "Sans"
 	}
 	p.Title.TextStyle.Font.Size = vg.Points(13)
@@ -119,7 +121,8 @@ func (c *chart) dress(p *plot.Plot) {
 func (c *chart) add(p *plot.Plot, s *series, col color.RGBA) bool {
 	var shown plotter.XYs
 	for _, q := range s.points {
-		if (q.X > 0 || !c.logX) && (q.Y > 0 || !c.logY) && !math.IsInf(q.X+q.Y, 0) && !math.IsNaN(q.X+q.Y) {
+		if (q.X > 0 || !c.logX) && (q.Y > 0 || !c.logY) && !math.IsInf(q.X+q.Y, 0) &&
+			!math.IsNaN(q.X+q.Y) {
 			shown = append(shown, q)
 		}
 	}

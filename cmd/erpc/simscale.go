@@ -34,15 +34,18 @@ process: it takes some gigabytes and minutes.`
 }
 
 func (c *simScaleCmd) config() (f simlab.ScaleConfig, err error) {
-	f = simlab.ScaleConfig{Nodes: c.Nodes, Size: c.Size, Batch: c.Batch, Window: c.Window, Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed}
+	f = simlab.ScaleConfig{Nodes: c.Nodes, Size: c.Size, Batch: c.Batch, Window: c.Window,
+		Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed}
 	if f.Threads, err = numbers("--threads", c.Threads, 1, 32); err != nil {
 		return f, err
 	}
 	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn", "none"); err != nil {
 		return f, err
 	}
-	return f, errors.Join(c.check(), between("--nodes", c.Nodes, 2, 1000), between("--size", c.Size, 4, 960), between("--window", c.Window, 1, 1000),
-		between("--batch", c.Batch, 1, max(1, c.Window)), simulated("--warmup", c.Warmup, 0), simulated("--duration", c.Duration, 10*time.Microsecond))
+	return f, errors.Join(c.check(), between("--nodes", c.Nodes, 2, 1000),
+		between("--size", c.Size, 4, 960), between("--window", c.Window, 1, 1000),
+		between("--batch", c.Batch, 1, max(1, c.Window)), simulated("--warmup", c.Warmup,
+			0), simulated("--duration", c.Duration, 10*time.Microsecond))
 }
 
 // Run implements the subcommand.
@@ -55,7 +58,8 @@ func (c *simScaleCmd) Run(e *env) error {
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
 		res, err := simlab.Scale(e.ctx, cfg, p)
 		for _, row := range res.Rows { // this machine's, not the simulation's: not part of the result
-			fmt.Fprintf(e.err, "%d thread(s): %.0f B of heap and %.0f B of message buffers per end of a session, with all of the simulation\n",
+			fmt.Fprintf(e.err, "%d thread(s): %.0f B of heap and %.0f B of message buffers per end of a "+
+				"session, with all of the simulation\n",
 				row.Threads, row.Heap, row.Buffers)
 		}
 		return outcome{&res, len(res.Rows), res.Interrupted,
@@ -64,14 +68,19 @@ func (c *simScaleCmd) Run(e *env) error {
 }
 
 func printScale(w io.Writer, r *simlab.ScaleResult) {
-	fmt.Fprintf(w, "Simulated CX4 cluster of %d nodes: RPCs of %d B between all threads, batches of %d, %d in flight per thread, cc %s. Seed %d.\n",
+	fmt.Fprintf(w, "Simulated CX4 cluster of %d nodes: RPCs of %d B between all threads, batches of "+
+		"%d, %d in flight per thread, cc %s. Seed %d.\n",
 		r.Nodes, r.Size, r.Batch, r.Window, r.Algorithm, r.Seed)
-	fmt.Fprintf(w, "After a warm-up of %s, %s count. Rates are per node; sessions are client and server ends.\n\n", seconds(r.Warmup), seconds(r.Duration))
+	fmt.Fprintf(w, "After a warm-up of %s, %s count. Rates are per node; sessions are client and "+
+		"server ends.\n\n", seconds(r.Warmup), seconds(r.Duration))
 	t := table(w)
-	fmt.Fprintln(t, "threads\tsessions\trate\tsent\tp50\tp99\tp99.9\tp99.99\tsent again\tset-up\tpaper")
+	fmt.Fprintln(t, "threads\tsessions\trate\tsent\tp50\tp99\tp99.9\tp99.99\tsent again\t"+
+		"set-up\tpaper")
 	for _, row := range r.Rows {
-		fmt.Fprintf(t, "%d\t%d\t%.2f Mrps\t%.1f Gbit/s\t%.1f us\t%.1f us\t%.1f us\t%.1f us\t%.0f /s\t%s\t%s\n", row.Threads, row.Sessions,
-			row.Mrps, row.Gbps, row.P50, row.P99, row.P999, row.P9999, row.Retransmits, seconds(row.Setup), paperScale(row.Paper))
+		fmt.Fprintf(t, "%d\t%d\t%.2f Mrps\t%.1f Gbit/s\t%.1f us\t%.1f us\t%.1f us\t%.1f us\t%.0f /s\t"+
+			"%s\t%s\n", row.Threads, row.Sessions,
+			row.Mrps, row.Gbps, row.P50, row.P99, row.P999, row.P9999, row.Retransmits, seconds(
+				row.Setup), paperScale(row.Paper))
 	}
 	_ = t.Flush()
 }
@@ -82,7 +91,8 @@ func paperScale(p *simlab.Section63) string {
 	case p == nil:
 		return ""
 	case p.Mrps > 0:
-		return fmt.Sprintf("%.1f Mrps, p99.99 < %.0f us, sent again < %.0f /s", p.Mrps, p.P9999Below, p.RetransmitsBelow)
+		return fmt.Sprintf("%.1f Mrps, p99.99 < %.0f us, sent again < %.0f /s", p.Mrps, p.P9999Below,
+			p.RetransmitsBelow)
 	}
 	return fmt.Sprintf("p50 %.1f us", p.P50)
 }
@@ -95,5 +105,6 @@ func scaleChart(r *simlab.ScaleResult) chart {
 			all[i].add(float64(row.Threads), y)
 		}
 	}
-	return chart{title: fmt.Sprintf("Latency of %d B RPCs on %d nodes, seed %d", r.Size, r.Nodes, r.Seed), x: "threads per node", y: "us", logY: true, series: all}
+	return chart{title: fmt.Sprintf("Latency of %d B RPCs on %d nodes, seed %d", r.Size, r.Nodes,
+		r.Seed), x: "threads per node", y: "us", logY: true, series: all}
 }

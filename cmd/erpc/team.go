@@ -44,7 +44,8 @@ type peer struct {
 
 // openTeam opens the client threads and their sessions for control, and starts a
 // server process if it is given none.
-func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int, serverFlags ...string) (t *team, err error) {
+func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int,
+	serverFlags ...string) (t *team, err error) {
 	f.notes = e.err
 	t = &team{cancel: func() bool { return true }, server: p.server, guest: p.server != nil}
 	defer func() {
@@ -81,7 +82,10 @@ func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int, serv
 		}
 		if i == 0 && t.server == nil { // the server has other threads, perhaps
 			var rep report
-			if err := w.do(func(w *worker) (err error) { rep, err = w.ask(control{Op: "stats"}); return err }); err != nil {
+			if err := w.do(func(w *worker) (err error) {
+				rep, err = w.ask(control{Op: "stats"})
+				return err
+			}); err != nil {
 				return t, err
 			}
 			addrs = peersOf(f.medium(), p.addr, rep.Addrs)
@@ -289,7 +293,8 @@ func (w *worker) call(typ uint8, body []byte, timeout time.Duration) (resp []byt
 			c.Resp.Free()
 		}
 	}
-	if _, err := r.EnqueueRequest(w.control, erpc.Request{Type: typ, Req: req, Done: done, Timeout: timeout}); err != nil {
+	if _, err := r.EnqueueRequest(w.control,
+		erpc.Request{Type: typ, Req: req, Done: done, Timeout: timeout}); err != nil {
 		req.Free()
 		return nil, err
 	}

@@ -14,7 +14,8 @@ import (
 // without one.
 func TestUdFlags(t *testing.T) {
 	for _, f := range []netFlags{
-		{Transport: "ud", CC: "none", Iface: "mlx5_0/x"}, {Transport: "ud", CC: "none", Iface: "mlx5_0/0"},
+		{Transport: "ud", CC: "none", Iface: "mlx5_0/x"},
+		{Transport: "ud", CC: "none", Iface: "mlx5_0/0"},
 		{Transport: "udp", CC: "none", GID: "1"},
 	} {
 		f.Pin = "none"
@@ -52,7 +53,8 @@ func TestDoctorVerbs(t *testing.T) {
 		}
 	}
 	if os.Getenv("RDMA_LAB") != "" {
-		if d := findDevices(); !d.OK || !strings.Contains(d.Found, "rxe1/1 Ethernet active MTU 4096 GID[1] 10.9.0.2") {
+		if d := findDevices(); !d.OK ||
+			!strings.Contains(d.Found, "rxe1/1 Ethernet active MTU 4096 GID[1] 10.9.0.2") {
 			t.Errorf("%+v", d)
 		}
 		if err := verbs.Available(); err != nil {
@@ -72,14 +74,16 @@ func TestUdAcrossDevices(t *testing.T) {
 	if want := "10.9.0.2:31850"; ready.Addr != want {
 		t.Fatalf("serves on %s, want %s", ready.Addr, want)
 	}
-	ping := start(t, "ping "+ready.Addr+" --transport ud --iface rxe0/1 --json --count 3 --interval 1ms --size 100000")
+	ping := start(t, "ping "+ready.Addr+
+		" --transport ud --iface rxe0/1 --json --count 3 --interval 1ms --size 100000")
 	var r pingResult
 	decodeOne(t, waitFor(t, ping.out, "received"), &r)
 	if err := ping.cmd.Wait(); err != nil || r.Sent != 3 || r.Received != 3 || r.Transport != "ud" {
 		t.Errorf("ping ended with %v, %+v", err, r)
 	}
 	for _, line := range []string{
-		"bench latency --addr " + ready.Addr, "bench rate --batch 8 --addr " + ready.Addr, "bench bandwidth --size 1000000 --addr " + ready.Addr,
+		"bench latency --addr " + ready.Addr, "bench rate --batch 8 --addr " + ready.Addr,
+		"bench bandwidth --size 1000000 --addr " + ready.Addr,
 		"bench latency", // with a server of its own, on the same device
 	} {
 		line += " --transport ud --iface rxe0 --raw --rounds 1 --duration 1s --json"
@@ -92,12 +96,13 @@ func TestUdAcrossDevices(t *testing.T) {
 		t.Logf("%s: ratio to raw %.2f", line, r.Ratio)
 	}
 	for line, want := range map[string]string{
-		"ping 10.9.0.2:1 --transport ud --count 1":                              "no endpoint answers",
-		"server --transport ud --iface mlx9":                                    "no such RDMA device",
-		"server --transport ud --iface rxe0 --gid 77":                           "no such GID",
-		"server --transport ud --iface rxe0/2":                                  "no such port",
-		"server --transport ud --iface rxe0 --mtu 5000":                         "larger than the link's MTU",
-		"ping " + ready.Addr + " --transport ud --gid 0 --iface rxe0 --count 1": "another link layer or kind of GID",
+		"ping 10.9.0.2:1 --transport ud --count 1":      "no endpoint answers",
+		"server --transport ud --iface mlx9":            "no such RDMA device",
+		"server --transport ud --iface rxe0 --gid 77":   "no such GID",
+		"server --transport ud --iface rxe0/2":          "no such port",
+		"server --transport ud --iface rxe0 --mtu 5000": "larger than the link's MTU",
+		"ping " + ready.Addr +
+			" --transport ud --gid 0 --iface rxe0 --count 1": "another link layer or kind of GID",
 	} {
 		p := start(t, line)
 		waitFor(t, p.errLines, want)

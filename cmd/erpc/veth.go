@@ -14,7 +14,9 @@ type rightsError struct {
 	err        error // the system's
 }
 
-func (e *rightsError) Error() string { return fmt.Sprintf("%s needs %s: %v", e.what, e.need, e.err) }
+func (e *rightsError) Error() string {
+	return fmt.Sprintf("%s needs %s: %v", e.what, e.need, e.err)
+}
 func (e *rightsError) Unwrap() error { return e.err }
 
 // vethFlags put the client and the server of a measurement on a link of their own.
@@ -43,7 +45,8 @@ func (f *netFlags) checkVeth(veth bool, addr string) error {
 	case veth && f.Transport != "udp" && !f.framed():
 		return cli.Usagef("--veth: not with %s; want udp, afpacket or afxdp", f.Transport)
 	case f.framed() && addr == "" && f.Iface != "":
-		return cli.Usagef("--iface %s: only with --addr; without, client and server get interfaces of their own", f.Iface)
+		return cli.Usagef("--iface %s: only with --addr; without, client and server get interfaces of "+
+			"their own", f.Iface)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func openPair(mtu int) (*vethPair, error) {
 		return p, nil
 	}
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		err = &rightsError{need: "CAP_SYS_ADMIN and CAP_NET_ADMIN", what: "a pair of network namespaces", err: err}
+		err = &rightsError{need: "CAP_SYS_ADMIN and CAP_NET_ADMIN", what: "a pair of network namespaces",
+			err: err}
 	}
 	return nil, errors.Join(err, p.close())
 }
@@ -85,7 +86,8 @@ func elsewhere(work func() error) error {
 func (p *vethPair) join(mtu int) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = vethName, mtu
-	link := &netlink.Veth{LinkAttrs: attrs, PeerName: vethName, PeerNamespace: netlink.NsFd(p.server.ns), PeerMTU: uint32(mtu)}
+	link := &netlink.Veth{LinkAttrs: attrs, PeerName: vethName,
+		PeerNamespace: netlink.NsFd(p.server.ns), PeerMTU: uint32(mtu)}
 	if err := p.client.handle.LinkAdd(link); err != nil {
 		return fmt.Errorf("veth: %w", err)
 	}
@@ -97,7 +99,8 @@ func (s *side) configure(ip string) error {
 	for _, name := range []string{"lo", vethName} {
 		l, err := s.handle.LinkByName(name)
 		if err == nil && name == vethName {
-			err = s.handle.AddrAdd(l, &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(ip), Mask: net.CIDRMask(vethBits, 32)}})
+			err = s.handle.AddrAdd(l,
+				&netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(ip), Mask: net.CIDRMask(vethBits, 32)}})
 		}
 		if err == nil {
 			err = s.handle.LinkSetUp(l)

@@ -15,7 +15,8 @@ type (
 )
 
 func openPair(int) (*vethPair, error) {
-	return nil, fmt.Errorf("a pair of network namespaces: %w: they need Linux", transport.ErrUnsupported)
+	return nil, fmt.Errorf("a pair of network namespaces: %w: they need Linux",
+		transport.ErrUnsupported)
 }
 
 func (*side) enter() error            { return nil }

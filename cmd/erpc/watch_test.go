@@ -89,7 +89,8 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	status, out, said = runCommand(t, "decode "+pcap)
-	if status != cli.Done || strings.Count(out, "reqtype=4") < 6 || strings.Contains(out, "MALFORMED") {
+	if status != cli.Done || strings.Count(out, "reqtype=4") < 6 ||
+		strings.Contains(out, "MALFORMED") {
 		t.Errorf("status %d, %q, %q", status, out, said)
 	}
 	if err := os.WriteFile(file, []byte("erpc flight 1\n{"), 0o600); err != nil {

@@ -46,13 +46,16 @@ type sink struct {
 func (s sink) LocalAddr() transport.Addr                     { return s.local }
 func (s sink) Caps() transport.Caps                          { return transport.Caps{MTU: 1 << 20} }
 func (s sink) TxBurst(items []transport.TxItem) (int, error) { return len(items), nil }
-func addr(text string) transport.Addr                        { return transport.AddrFrom(netip.MustParseAddrPort(text), 0) }
+func addr(text string) transport.Addr {
+	return transport.AddrFrom(netip.MustParseAddrPort(text), 0)
+}
 func send(tr transport.Transport, dst transport.Addr, pkt []byte) {
 	_, _ = tr.TxBurst([]transport.TxItem{{Dst: dst, Data: pkt}})
 }
 
 // record makes a capture of what make sends through the function that it is given.
-func record(t *testing.T, cfg pcap.Config, make func(send func(src, dst string, pkt []byte))) (file string) {
+func record(t *testing.T, cfg pcap.Config,
+	make func(send func(src, dst string, pkt []byte))) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "x.pcap")
 	cfg.Block = true
@@ -68,7 +71,8 @@ func record(t *testing.T, cfg pcap.Config, make func(send func(src, dst string, 
 }
 
 // fields are those that tshark is asked for.
-var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "erpc.hold", "erpc.try", "erpc.hold_ns", "erpc.size", "erpc.flags",
+var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "erpc.hold",
+	"erpc.try", "erpc.hold_ns", "erpc.size", "erpc.flags",
 	"erpc.flags.ce", "erpc.flags.quiet", "erpc.flags.gap", "erpc.flags.late", "erpc.flags.keep",
 	"erpc.flags.cut", "erpc.left_ns", "erpc.session", "erpc.loop", "erpc.phase", "erpc.token",
 	"erpc.reqnum", "erpc.pktnum", "erpc.data_len", "erpc.data", "erpc.error_status", "erpc.error_code",
@@ -76,8 +80,10 @@ var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "e
 	"erpc.nonce", "erpc.epoch", "erpc.from_session", "erpc.from_loop", "erpc.from_token",
 	"erpc.credits", "erpc.slots", "erpc.mtu", "erpc.waiting", "erpc.features", "erpc.ext.type",
 	"erpc.ext.value", "erpc.version_asked", "erpc.version_least", "erpc.version_most",
-	"erpc.max_message", "erpc.checksum", "erpc.cookie", "erpc.code", "erpc.seq", "erpc.to_token", "erpc.padding_len", "erpc.malformed",
-	"erpc.bundles", "erpc.bundle.count", "erpc.bundle.content", "erpc.bundle.another", "erpc.bundle.whole",
+	"erpc.max_message", "erpc.checksum", "erpc.cookie", "erpc.code", "erpc.seq", "erpc.to_token",
+	"erpc.padding_len", "erpc.malformed",
+	"erpc.bundles", "erpc.bundle.count", "erpc.bundle.content", "erpc.bundle.another",
+	"erpc.bundle.whole",
 	"udp.srcport", "udp.dstport", "udp.checksum.status", "_ws.malformed", "_ws.lua.error"}
 
 // tshark runs tshark with the dissector and returns what it prints.
@@ -274,7 +280,8 @@ func compare(t *testing.T, i int, pkt []byte, row, want map[string]string) {
 			continue
 		}
 		got, w := row[f], want[f]
-		if f == "erpc.error_text" && strings.ContainsFunc(w, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if f == "erpc.error_text" && strings.ContainsFunc(w,
+			func(r rune) bool { return r < ' ' || r > '~' }) {
 			continue // shown in some other way
 		}
 		if !same(got, w) {
@@ -363,13 +370,16 @@ func TestPort(t *testing.T) {
 		send("10.0.0.1:50001", "10.0.0.2:50002", []byte("no header"))
 		send("10.0.0.1:50001", "10.0.0.2:31850", []byte("no header"))
 	})
-	for pref, want := range map[string][2]bool{"31850": {false, true}, "50002": {true, false}, "0": {false, false}} {
+	for pref, want := range map[string][2]bool{"31850": {false, true}, "50002": {true, false},
+		"0": {false, false}} {
 		rows := dissect(t, file, "-o", "erpc.port:"+pref)
-		if len(rows) != 2 || (rows[0]["erpc.malformed"] != "") != want[0] || (rows[1]["erpc.malformed"] != "") != want[1] {
+		if len(rows) != 2 || (rows[0]["erpc.malformed"] != "") != want[0] ||
+			(rows[1]["erpc.malformed"] != "") != want[1] {
 			t.Errorf("port %s: %v", pref, rows)
 		}
 	}
-	if rows := dissect(t, file, "-d", "udp.port==50001,erpc"); len(rows) != 2 || rows[0]["erpc.malformed"] == "" {
+	if rows := dissect(t, file, "-d", "udp.port==50001,erpc"); len(rows) != 2 ||
+		rows[0]["erpc.malformed"] == "" {
 		t.Errorf("decode as: %v", rows)
 	}
 }
@@ -377,11 +387,12 @@ func TestPort(t *testing.T) {
 // TestCut: what a snapshot length cut off is not taken for missing.
 func TestCut(t *testing.T) {
 	list := golden(t)
-	file := record(t, pcap.Config{SnapLen: pcap.MinSnapLen}, func(send func(src, dst string, pkt []byte)) {
-		for _, pkt := range list {
-			send("[2001:db8::1]:40000", "[2001:db8::2]:31850", pkt)
-		}
-	})
+	file := record(t, pcap.Config{SnapLen: pcap.MinSnapLen},
+		func(send func(src, dst string, pkt []byte)) {
+			for _, pkt := range list {
+				send("[2001:db8::1]:40000", "[2001:db8::2]:31850", pkt)
+			}
+		})
 	rows := dissect(t, file)
 	if len(rows) != len(list) {
 		t.Fatalf("%d rows for %d packets", len(rows), len(list))
@@ -391,7 +402,8 @@ func TestCut(t *testing.T) {
 		if wire.IsBundle(pkt) {
 			want = expectBundle(pkt[:wire.HeaderSize], len(pkt)) // which has no packet to its end
 		}
-		for _, f := range []string{"erpc.type", "erpc.bundle.count", "erpc.size", "erpc.reqnum", "erpc.data_len", "erpc.padding_len", "erpc.hold_ns", "erpc.malformed"} {
+		for _, f := range []string{"erpc.type", "erpc.bundle.count", "erpc.size", "erpc.reqnum",
+			"erpc.data_len", "erpc.padding_len", "erpc.hold_ns", "erpc.malformed"} {
 			if rows[i][f] != want[f] {
 				t.Errorf("packet %d, % x: %s is %q, want %q", i, pkt, f, rows[i][f], want[f])
 			}
@@ -413,7 +425,8 @@ func TestTcpdump(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	cmd := exec.Command(tcpdump, "-nn", "-tt", "-r", "-") // from standard input: tcpdump gives up its right to the file
+	// from standard input: tcpdump gives up its right to the file
+	cmd := exec.Command(tcpdump, "-nn", "-tt", "-r", "-")
 	cmd.Stdin = f
 	out, err := cmd.Output()
 	var exit *exec.ExitError
@@ -425,7 +438,8 @@ func TestTcpdump(t *testing.T) {
 		t.Fatalf("%v, %d lines for %d packets:\n%s", err, len(lines), len(sizes), out)
 	}
 	for i, n := range sizes[:5] {
-		if want := fmt.Sprintf("IP 10.0.0.1.1 > 10.0.0.2.31850: UDP, length %d", n); !strings.HasSuffix(lines[i], want) {
+		if want := fmt.Sprintf("IP 10.0.0.1.1 > 10.0.0.2.31850: UDP, length %d",
+			n); !strings.HasSuffix(lines[i], want) {
 			t.Errorf("%q, want %q", lines[i], want)
 		}
 	}

@@ -31,7 +31,8 @@ func TestLargeMessages(t *testing.T) {
 
 // TestLargeMessageUnderLoss: go-back-N brings it over all the same.
 func TestLargeMessageUnderLoss(t *testing.T) {
-	c, _, _ := pair(t, sim.Config{LinkBitsPerSec: 25e9, Faults: sim.Faults{Loss: 0.01, Corrupt: 0.01, Duplicate: 0.01}}, erpc.Config{})
+	c, _, _ := pair(t, sim.Config{LinkBitsPerSec: 25e9,
+		Faults: sim.Faults{Loss: 0.01, Corrupt: 0.01, Duplicate: 0.01}}, erpc.Config{})
 	k := echo(c)
 	k.reqSize, k.respSize, k.typ = 1<<20, 1<<20, typeBackground
 	c.must(time.Minute, k)
@@ -162,8 +163,9 @@ func echoes(p []byte) (n int) {
 // TestCE: the server echoes each mark of a client's packet, and no other.
 func TestCE(t *testing.T) {
 	for _, kmax := range []int{0, 3000} {
-		c := newCluster(t, sim.Config{PropDelay: 1000, LinkBitsPerSec: 10e9, Trace: tracer(t), Checksum: true,
-			ECN: sim.ECN{Kmin: kmax, Kmax: kmax, Pmax: 1}})
+		c := newCluster(t, sim.Config{PropDelay: 1000, LinkBitsPerSec: 10e9, Trace: tracer(t),
+			Checksum: true,
+			ECN:      sim.ECN{Kmin: kmax, Kmax: kmax, Pmax: 1}})
 		var marked, echoed, m, e int
 		cfg := erpc.Config{Credits: 64}
 		c.wrap = func(tr transport.Transport) transport.Transport { return ceSpy{tr, &m, &echoed} }
@@ -192,7 +194,8 @@ func TestCE(t *testing.T) {
 func TestCloseInTraffic(t *testing.T) {
 	for after := range 40 {
 		for side := range 2 {
-			c, client, _ := pair(t, sim.Config{Seed: uint64(after), Faults: sim.Faults{Loss: 0.05}}, erpc.Config{})
+			c, client, _ := pair(t, sim.Config{Seed: uint64(after), Faults: sim.Faults{Loss: 0.05}},
+				erpc.Config{})
 			c.must(time.Second, echo(c))
 			for _, k := range several(c, 40) {
 				k.then = func(k *call) {
@@ -230,9 +233,12 @@ func TestCallAfterClose(t *testing.T) {
 	s := client.sessions[1]
 	client.close()
 	for name, err := range map[string]error{
-		"EnqueueRequest": c.issueOn(s, echo(c)), "Post": client.rpc.Post(func(*erpc.Rpc) {}), "Cancel": client.rpc.Cancel(1),
-		"CloseSession": client.rpc.CloseSession(s), "CreateSessionTo": second(client.rpc.CreateSessionTo(s.Peer())),
-		"RunOnce": second(client.rpc.RunOnce()), "Alloc": second(client.rpc.Alloc(1)), "Refuse": client.rpc.Refuse(),
+		"EnqueueRequest": c.issueOn(s, echo(c)), "Post": client.rpc.Post(func(*erpc.Rpc) {}),
+		"Cancel":          client.rpc.Cancel(1),
+		"CloseSession":    client.rpc.CloseSession(s),
+		"CreateSessionTo": second(client.rpc.CreateSessionTo(s.Peer())),
+		"RunOnce":         second(client.rpc.RunOnce()), "Alloc": second(client.rpc.Alloc(1)),
+		"Refuse": client.rpc.Refuse(),
 	} {
 		if !errors.Is(err, erpc.ErrClosed) {
 			t.Errorf("%s: %v", name, err)

@@ -233,7 +233,8 @@ type driver struct {
 }
 
 func (d driver) RunOnce() {
-	if _, err := d.r.RunOnce(); err != nil && !errors.Is(err, transport.ErrClosed) && !errors.Is(err, erpc.ErrClosed) {
+	if _, err := d.r.RunOnce(); err != nil && !errors.Is(err, transport.ErrClosed) &&
+		!errors.Is(err, erpc.ErrClosed) {
 		d.n.c.fail("node %d: RunOnce: %v", d.n.id, err)
 	}
 }

@@ -161,10 +161,13 @@ func (n narrow) RxBurst(pkts []transport.RxPacket) (int, error) {
 
 // TestPathMTU: a path that carries less than was offered is noticed while connecting.
 func TestPathMTU(t *testing.T) {
-	for _, tt := range []struct{ path, agreed int }{{8972, 8972}, {8000, 1452}, {1472, 1452}, {1300, 1232}, {1024, 1024}} {
+	for _, tt := range []struct{ path, agreed int }{{8972, 8972}, {8000, 1452}, {1472, 1452},
+		{1300, 1232}, {1024, 1024}} {
 		t.Run(fmt.Sprint(tt.path), func(t *testing.T) {
 			c := newCluster(t, sim.Config{MTU: 8972, PropDelay: 5000, Trace: tracer(t)})
-			c.wrap = func(tr transport.Transport) transport.Transport { return narrow{tr.(*sim.Endpoint), tt.path} }
+			c.wrap = func(tr transport.Transport) transport.Transport {
+				return narrow{tr.(*sim.Endpoint), tt.path}
+			}
 			c.add(erpc.Config{Checksum: true}, sim.EndpointConfig{})
 			c.add(erpc.Config{Checksum: true}, sim.EndpointConfig{})
 			k := echo(c)
@@ -195,7 +198,8 @@ func TestOfferedMTU(t *testing.T) {
 		c.must(3*time.Second, k)
 		want(t, nil, k)
 		p := c.nodes[0].sessions[1].Params()
-		if p.PerPacket != 1300-24 || p.Credits != 10 || p.Slots != 4 || p.MaxMessage != 100_000 || !p.Checksum {
+		if p.PerPacket != 1300-24 || p.Credits != 10 || p.Slots != 4 || p.MaxMessage != 100_000 ||
+			!p.Checksum {
 			t.Errorf("agreed on %+v", p)
 		}
 		c.closeAll()
@@ -231,14 +235,16 @@ func TestLateConnect(t *testing.T) {
 	c.must(time.Second, echo(c))
 	c.issueAll(calls)
 	for _, p := range sent {
-		if _, err := client.ep.TxBurst([]transport.TxItem{{Dst: server.ep.LocalAddr(), Head: p}}); err != nil {
+		if _, err := client.ep.TxBurst([]transport.TxItem{{Dst: server.ep.LocalAddr(),
+			Head: p}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c.must(time.Second)
 	want(t, nil, calls...)
 	c.run(5 * time.Second)
-	if len(client.events) != 3 || server.rpc.Sessions() != 1 { // connected, closed by the crash, connected
+	// connected, closed by the crash, connected
+	if len(client.events) != 3 || server.rpc.Sessions() != 1 {
 		t.Errorf("events %v, %d sessions at the server", client.events, server.rpc.Sessions())
 	}
 	c.closeAll()

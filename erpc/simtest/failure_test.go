@@ -135,7 +135,8 @@ func TestServerCrash(t *testing.T) {
 
 // TestServerPause: a server that stops for less than FailureTimeout loses nothing.
 func TestServerPause(t *testing.T) {
-	c, client, server := pair(t, sim.Config{}, erpc.Config{Timing: erpc.Timing{FailureTimeout: 30 * time.Second}})
+	c, client, server := pair(t, sim.Config{},
+		erpc.Config{Timing: erpc.Timing{FailureTimeout: 30 * time.Second}})
 	c.must(time.Second, echo(c))
 	calls := several(c, 30)
 	c.issueAll(calls)
@@ -165,7 +166,8 @@ func TestServerPauseTooLong(t *testing.T) {
 	k := echo(c)
 	c.must(time.Second, k)
 	want(t, nil, k)
-	if ev := client.events; len(ev) != 3 || ev[1] != erpc.SessionLost || ev[2] != erpc.SessionConnected {
+	if ev := client.events; len(ev) != 3 || ev[1] != erpc.SessionLost ||
+		ev[2] != erpc.SessionConnected {
 		t.Errorf("events %v", ev)
 	}
 	c.run(6 * time.Second)
@@ -215,7 +217,8 @@ func TestOwnPause(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		c := newCluster(t, sim.Config{PropDelay: 5000, Trace: tracer(t)})
 		client := c.add(erpc.Config{Checksum: true}, sim.EndpointConfig{})
-		c.add(erpc.Config{Checksum: true, Timing: erpc.Timing{FailureTimeout: time.Hour, Heartbeat: time.Hour}}, sim.EndpointConfig{})
+		c.add(erpc.Config{Checksum: true,
+			Timing: erpc.Timing{FailureTimeout: time.Hour, Heartbeat: time.Hour}}, sim.EndpointConfig{})
 		c.must(time.Second, echo(c))
 		calls := several(c, 30)
 		for range 5 {

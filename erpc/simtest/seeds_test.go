@@ -100,14 +100,18 @@ type scenario struct {
 // runSeed runs one cluster and returns the hash of its trace.
 func runSeed(t *testing.T, seed uint64, sum *tally) uint64 {
 	r := rand.New(rand.NewPCG(seed, 77))
-	s := &scenario{r: r, calm: r.IntN(10) == 0, chaos: time.Duration(20+r.IntN(400)) * time.Millisecond}
+	s := &scenario{r: r, calm: r.IntN(10) == 0,
+		chaos: time.Duration(20+r.IntN(400)) * time.Millisecond}
 	s.timing = erpc.Timing{
-		RTOMin: time.Duration(1000+r.IntN(2000)) * time.Microsecond, RTOMax: pick[time.Duration](r, 6, 20, 60) * time.Millisecond, RTOInitial: 5 * time.Millisecond,
+		RTOMin: time.Duration(1000+r.IntN(2000)) * time.Microsecond,
+		RTOMax: pick[time.Duration](r, 6, 20, 60) * time.Millisecond, RTOInitial: 5 * time.Millisecond,
 		Heartbeat: 20 * time.Millisecond, FailureTimeout: 150 * time.Millisecond,
-		ConnectTimeout: 150 * time.Millisecond, ConnectRetry: 2 * time.Millisecond, DisconnectLinger: 20 * time.Millisecond,
+		ConnectTimeout: 150 * time.Millisecond, ConnectRetry: 2 * time.Millisecond,
+		DisconnectLinger: 20 * time.Millisecond,
 	}
 	if s.calm { // handlers that wait for others' answers must not look like losses
-		s.timing.RTOMin, s.timing.RTOInitial, s.timing.RTOMax = 8*time.Millisecond, 10*time.Millisecond, 60*time.Millisecond
+		s.timing.RTOMin, s.timing.RTOInitial, s.timing.RTOMax = 8*time.Millisecond, 10*time.Millisecond,
+			60*time.Millisecond
 	}
 	s.alone = int(seed / 2 % 3)
 	mtu := pick(r, 1024, 1100, 1472)
@@ -149,7 +153,8 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 	s.slots = pick(r, 1, 2, 8, 32)
 	for i := range 2 + r.IntN(4) {
 		ec := erpc.Config{
-			Slots: s.slots, Credits: pick(r, 1, 2, 7, 32), Checksum: true, Timing: s.timing, MaxQueue: pick(r, 10, 1000),
+			Slots: s.slots, Credits: pick(r, 1, 2, 7, 32), Checksum: true, Timing: s.timing,
+			MaxQueue:    pick(r, 10, 1000),
 			MaxSessions: 64, MaxMessage: 256 << 10, Burst: pick(r, 1, 16, 64), MaxBackground: pick(r, 2, 64),
 		}
 		ec.Congestion, ec.Experiment = s.congestion()
@@ -176,9 +181,11 @@ func (s *scenario) build(t *testing.T, seed uint64, mtu int) {
 func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 	r := s.r
 	c = erpc.Congestion{
-		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCNone, erpc.CCCustom), LinkRate: pick[int64](r, 0, 1e9),
+		Algorithm: pick(r, erpc.CCTimely, erpc.CCTimely, erpc.CCDCQCN, erpc.CCNone, erpc.CCCustom),
+		LinkRate:  pick[int64](r, 0, 1e9),
 	}
-	x = erpc.Experiment{NoRateBypass: r.IntN(4) == 0, NoPacingBypass: r.IntN(4) == 0, NoBatchedTime: r.IntN(4) == 0}
+	x = erpc.Experiment{NoRateBypass: r.IntN(4) == 0, NoPacingBypass: r.IntN(4) == 0,
+		NoBatchedTime: r.IntN(4) == 0}
 	least := 3e6
 	if s.calm {
 		least = 1e7
@@ -241,7 +248,8 @@ func (s *scenario) randomCall(from *node) *call {
 	if to >= from.id {
 		to++
 	}
-	k := &call{from: from, to: to, typ: pick[uint8](r, typeEcho, typeEcho, typeBackground, typeNested, typeLate)}
+	k := &call{from: from, to: to,
+		typ: pick[uint8](r, typeEcho, typeEcho, typeBackground, typeNested, typeLate)}
 	k.reqSize, k.respSize, k.respMax = minRequest+s.size(), s.size(), -1
 	if r.IntN(2) == 0 {
 		k.respMax = k.respSize + r.IntN(100)
@@ -292,7 +300,8 @@ func (s *scenario) maybeCancel(k *call) {
 // faults plans what goes wrong.
 func (s *scenario) faults() {
 	r, c := s.r, s.c
-	f := sim.Faults{Loss: pick(r, 0, 0.001, 0.02, 0.1, 0.3), Duplicate: pick(r, 0, 0.01, 0.2), Corrupt: pick(r, 0, 0, 0.02, 0.1),
+	f := sim.Faults{Loss: pick(r, 0, 0.001, 0.02, 0.1, 0.3), Duplicate: pick(r, 0, 0.01, 0.2),
+		Corrupt: pick(r, 0, 0, 0.02, 0.1),
 		Reorder: pick(r, 0, 0, 0.05, 0.3), ReorderDelay: time.Duration(1 + r.Int64N(3e6))}
 	f.Jitter = pick(r, 0, time.Duration(r.Int64N(200_000)))
 	if err := c.net.SetFaults(f); err != nil {
@@ -386,7 +395,8 @@ func (s *scenario) check(sum *tally) {
 	if !c.settle(bound) && c.pending > 0 {
 		for _, k := range c.calls {
 			if k.rpcID != 0 && k.ends == 0 {
-				c.fail("request %d of type %d from %d to %d has not ended %v after the faults", k.id, k.typ, k.from.id, k.to, bound)
+				c.fail("request %d of type %d from %d to %d has not ended %v after the faults", k.id, k.typ,
+					k.from.id, k.to, bound)
 			}
 		}
 	}
@@ -411,7 +421,8 @@ func (s *scenario) probe() {
 				if to == from.id {
 					continue
 				}
-				k := &call{from: from, to: to, typ: typeEcho, reqSize: minRequest + 100, respSize: 3 * s.perPkt, respMax: -1}
+				k := &call{from: from, to: to, typ: typeEcho, reqSize: minRequest + 100, respSize: 3 * s.perPkt,
+					respMax: -1}
 				k.then = func(k *call) {
 					if k.err != nil && round == 1 {
 						c.fail("after the faults, %d to %d: %v", from.id, to, k.err)
@@ -431,12 +442,14 @@ func (s *scenario) probe() {
 func (s *scenario) checkCalm() {
 	for _, k := range s.c.calls {
 		if k.ends != 1 || k.err != nil {
-			s.c.fail("without faults request %d of type %d ended %d times with %v", k.id, k.typ, k.ends, k.err)
+			s.c.fail("without faults request %d of type %d ended %d times with %v", k.id, k.typ,
+				k.ends, k.err)
 		}
 	}
 	for _, n := range s.c.nodes {
 		st := n.rpc.Stats()
-		if st.Protocol.Retransmits+st.Protocol.Rollbacks != 0 || st.SessionsEnded != 0 || st.DropToken+st.DropMalformed+st.DropNoSession != 0 {
+		if st.Protocol.Retransmits+st.Protocol.Rollbacks != 0 || st.SessionsEnded != 0 ||
+			st.DropToken+st.DropMalformed+st.DropNoSession != 0 {
 			s.c.fail("without faults node %d: %+v", n.id, st.Protocol)
 		}
 	}

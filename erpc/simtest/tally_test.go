@@ -96,9 +96,13 @@ func (y *tally) check(t *testing.T, few bool) {
 		}
 	}
 	p := &y.proto
-	for name, n := range map[string]uint64{"Retransmits": p.Retransmits, "Rollbacks": p.Rollbacks, "CreditStalls": p.CreditStalls,
-		"FastRollbacks": p.FastRollbacks, "Gaps": p.Gaps, "PaceStalls": p.PaceStalls, "RateUpdates": p.RateUpdates,
-		"DropPast": p.DropPast, "DropFuture": p.DropFuture, "DropUnsent": p.DropUnsent, "Waits": p.Waits, "Cancels": p.Cancels, "Pasts": p.Pasts,
+	for name, n := range map[string]uint64{"Retransmits": p.Retransmits, "Rollbacks": p.Rollbacks,
+		"CreditStalls":  p.CreditStalls,
+		"FastRollbacks": p.FastRollbacks, "Gaps": p.Gaps, "PaceStalls": p.PaceStalls,
+		"RateUpdates": p.RateUpdates,
+		"DropPast":    p.DropPast, "DropFuture": p.DropFuture, "DropUnsent": p.DropUnsent,
+		"Waits":   p.Waits,
+		"Cancels": p.Cancels, "Pasts": p.Pasts,
 		"DropBusy": p.DropBusy, "DropToken": y.token} {
 		if n == 0 {
 			t.Errorf("%s never counted", name)

@@ -62,7 +62,8 @@ func (n *node) arrived(h erpc.ReqHandle) (q request) {
 
 // responded checks what a Respond call said: the session may have ended meanwhile.
 func (n *node) responded(err error) {
-	if err != nil && !errors.Is(err, erpc.ErrResponded) && !errors.Is(err, erpc.ErrTooLarge) && !errors.Is(err, erpc.ErrClosed) {
+	if err != nil && !errors.Is(err, erpc.ErrResponded) && !errors.Is(err, erpc.ErrTooLarge) &&
+		!errors.Is(err, erpc.ErrClosed) {
 		n.c.fail("node %d: respond: %v", n.id, err)
 	}
 }
@@ -88,7 +89,8 @@ func (n *node) serve(h erpc.ReqHandle) { n.answer(h, n.arrived(h)) }
 
 // stillThere checks that a request outlives its handler's return until it is answered.
 func (n *node) stillThere(h erpc.ReqHandle, q request) {
-	if b := h.Data(); b != nil && (len(b) != n.c.calls[q.id].reqSize || !filled(b[minRequest:], q.id)) {
+	if b := h.Data(); b != nil && (len(b) != n.c.calls[q.id].reqSize ||
+		!filled(b[minRequest:], q.id)) {
 		n.c.fail("node %d: request %d changed while it was served", n.id, q.id)
 	}
 }
@@ -110,7 +112,8 @@ func (n *node) serveLate(h erpc.ReqHandle) {
 // serveNested asks a third node before it answers.
 func (n *node) serveNested(h erpc.ReqHandle) {
 	q := n.arrived(h)
-	k := &call{from: n, to: q.next, typ: typeEcho, reqSize: minRequest + int(q.id%3000), respSize: int(q.id % 2000), respMax: -1, nested: true}
+	k := &call{from: n, to: q.next, typ: typeEcho, reqSize: minRequest + int(q.id%3000),
+		respSize: int(q.id % 2000), respMax: -1, nested: true}
 	k.then = func(k *call) {
 		n.stillThere(h, q)
 		if k.err == nil {

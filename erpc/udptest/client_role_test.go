@@ -159,7 +159,8 @@ func (w *worker) call(j *job) error {
 	want := content(w.id, n, max(size, 16))
 	got, err := w.clients[n%uint64(len(w.clients))].Call(ctx, j.Type, want)
 	if err == nil && !bytes.Equal(got, want) {
-		err = fmt.Errorf("call %d of %d bytes: the answer has %d bytes and differs", n, len(want), len(got))
+		err = fmt.Errorf("call %d of %d bytes: the answer has %d bytes and differs", n,
+			len(want), len(got))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

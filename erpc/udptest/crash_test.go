@@ -36,7 +36,8 @@ func lostSome(t *testing.T, errs map[string]int, workers int) {
 func TestServerKilled(t *testing.T) {
 	const failure = time.Second
 	const workers = 16
-	traffic := job{Op: "calls", Calls: 100, Workers: workers, Size: bulk(1 << 20), Exact: true, Type: typeEcho}
+	traffic := job{Op: "calls", Calls: 100, Workers: workers, Size: bulk(1 << 20), Exact: true,
+		Type: typeEcho}
 	s := server(t, role{})
 	c := client(t, role{Failure: failure, Slots: workers}, s)
 	addr := s.Addr
@@ -60,7 +61,8 @@ func TestServerKilled(t *testing.T) {
 		c.run(traffic)
 	}
 	after := c.run(job{Op: "memory"})
-	t.Logf("before: %d MB resident, %d MB of buffers; after: %d, %d", before.RSS>>20, before.Reserved>>20, after.RSS>>20, after.Reserved>>20)
+	t.Logf("before: %d MB resident, %d MB of buffers; after: %d, %d", before.RSS>>20,
+		before.Reserved>>20, after.RSS>>20, after.Reserved>>20)
 	if after.RSS > before.RSS+32<<20 {
 		t.Errorf("resident memory grew from %d to %d bytes", before.RSS, after.RSS)
 	}

@@ -90,7 +90,9 @@ func (m *marker) mark(on bool) {
 	}
 	raw, err := m.far.SyscallConn()
 	if err == nil {
-		err2 := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_TOS, tos) })
+		err2 := raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_TOS, tos)
+		})
 		if err == nil {
 			err = err2
 		}

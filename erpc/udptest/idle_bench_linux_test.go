@@ -20,7 +20,8 @@ import (
 //
 //	go test -run xxx -bench Idle -benchtime 100x ./erpc/udptest
 func BenchmarkIdle(b *testing.B) {
-	for _, idle := range []time.Duration{time.Millisecond, 10 * time.Millisecond, 200 * time.Millisecond} {
+	for _, idle := range []time.Duration{time.Millisecond, 10 * time.Millisecond,
+		200 * time.Millisecond} {
 		b.Run(fmt.Sprintf("plain/idle=%v", idle), func(b *testing.B) { idlePlain(b, idle) })
 		b.Run(fmt.Sprintf("erpc/idle=%v", idle), func(b *testing.B) { idleRPC(b, idle) })
 	}
@@ -112,7 +113,8 @@ func idleEndpoint(b *testing.B) *erpc.Rpc {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err = nexus.Register(1, erpc.Dispatch, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
+	if err = nexus.Register(1, erpc.Dispatch,
+		func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
 		b.Fatal(err)
 	}
 	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
@@ -169,7 +171,8 @@ func idleClient(b *testing.B, r *erpc.Rpc, addr string, idle time.Duration) (too
 	for range b.N + 1 {
 		start := time.Now()
 		done = false
-		if _, err = r.EnqueueRequest(s, erpc.Request{Type: 1, Req: req, Resp: resp, Done: finish}); err != nil {
+		if _, err = r.EnqueueRequest(s,
+			erpc.Request{Type: 1, Req: req, Resp: resp, Done: finish}); err != nil {
 			b.Error(err)
 			break
 		}

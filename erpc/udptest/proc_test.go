@@ -42,7 +42,8 @@ func start(t testing.TB, r role) *proc {
 	cmd.Env = append(os.Environ(), roleEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = dieWithParent()
-	p := &proc{t: t, name: fmt.Sprint(r.Name, " ", r.ID), cmd: cmd, lines: make(chan string, 10_000), ended: make(chan error, 1)}
+	p := &proc{t: t, name: fmt.Sprint(r.Name, " ", r.ID), cmd: cmd, lines: make(chan string, 10_000),
+		ended: make(chan error, 1)}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -159,7 +159,8 @@ type chain struct {
 
 func (c *chain) next(r *erpc.Rpc) {
 	copy(c.req.Data(), content(0, uint64(c.done), 100))
-	if _, err := r.EnqueueRequest(c.sess, erpc.Request{Type: typeInline, Req: c.req, Resp: c.resp, Done: c.ended, Timeout: hang}); err != nil {
+	if _, err := r.EnqueueRequest(c.sess, erpc.Request{Type: typeInline, Req: c.req, Resp: c.resp,
+		Done: c.ended, Timeout: hang}); err != nil {
 		c.t.Errorf("RPC %d: %v", c.done, err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 func TestParseMeminfo(t *testing.T) {
 	free, total, size := parseMeminfo([]byte("MemTotal:  8151300 kB\nHugePages_Total:      64\n" +
-		"HugePages_Free:       61\nHugePages_Rsvd:        1\n\nodd\nHugePages_Free: x\nHugepagesize:       2048 kB\n"))
+		"HugePages_Free:       61\nHugePages_Rsvd:        1\n\nodd\nHugePages_Free: x\nHugepagesize:   " +
+		"    2048 kB\n"))
 	if free != 61 || total != 64 || size != HugeSize {
 		t.Errorf("free %d, total %d, size %d", free, total, size)
 	}
@@ -106,7 +107,8 @@ func needHugepages(t *testing.T, n int) {
 		return
 	}
 	if os.Getenv("CI") != "true" || os.Getuid() != 0 {
-		t.Skipf("%d free hugepages of %d bytes, need %d of %d (see %s)", free, size, n, HugeSize, nrHugepages)
+		t.Skipf("%d free hugepages of %d bytes, need %d of %d (see %s)", free, size, n, HugeSize,
+			nrHugepages)
 	}
 	set := func(n int) {
 		if err := os.WriteFile(nrHugepages, []byte(strconv.Itoa(n)), 0); err != nil {

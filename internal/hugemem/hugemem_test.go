@@ -7,7 +7,8 @@ import (
 )
 
 func TestAlloc(t *testing.T) {
-	for _, size := range []int{1, PageSize - 1, PageSize, PageSize + 1, HugeSize - 1, HugeSize, 3 * HugeSize} {
+	for _, size := range []int{1, PageSize - 1, PageSize, PageSize + 1, HugeSize - 1, HugeSize,
+		3 * HugeSize} {
 		mem, huge, err := Alloc(size)
 		if err != nil {
 			t.Fatalf("Alloc(%d): %v", size, err)

@@ -19,17 +19,21 @@ func checkArchitecture(t *tree, rows []row) (bad []string) {
 	}
 	for _, dir := range sortedDirs(t) {
 		top := firstElement(dir) + "/"
-		if complaint := "ARCHITECTURE.md does not mention " + top; dir != "." && !strings.Contains(text, top) && !slices.Contains(bad, complaint) {
+		if complaint := "ARCHITECTURE.md does not mention " + top; dir != "." &&
+			!strings.Contains(text, top) && !slices.Contains(bad, complaint) {
 			bad = append(bad, complaint)
 		}
 	}
 	want := graph(t, rows)
 	block := importBlock(text)
 	if block == nil {
-		return append(bad, "ARCHITECTURE.md has no fenced block with the import graph; it should hold:\n"+strings.Join(want, "\n"))
+		return append(bad, "ARCHITECTURE.md has no fenced block with the import graph; it should hold:\n"+
+			strings.Join(want, "\n"))
 	}
 	if !slices.Equal(block, want) {
-		bad = append(bad, fmt.Sprintf("ARCHITECTURE.md: the import graph differs from the table.\nmissing: %q\ntoo much: %q\nIt should hold, in any order:\n%s",
+		bad = append(bad, fmt.Sprintf(
+			"ARCHITECTURE.md: the import graph differs from the table.\nmissing: %q\ntoo much: %q\nIt "+
+				"should hold, in any order:\n%s",
 			minus(want, block), minus(block, want), strings.Join(want, "\n")))
 	}
 	return bad

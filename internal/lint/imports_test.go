@@ -8,14 +8,16 @@ import (
 
 // impure are packages of the standard library that do I/O or start something: pure
 // packages do without.
-var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "log", "log/slog", "io/fs", "bufio"}
+var impure = []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "log", "log/slog",
+	"io/fs", "bufio"}
 
 // checkImports compares every import with the rows.
 func checkImports(t *tree, rows []row) (bad []string) {
 	for _, dir := range sortedDirs(t) {
 		r, ok := rowOf(rows, dir)
 		if !ok {
-			bad = append(bad, dir+": this package is in no row of the table: add it to table_test.go in internal/lint")
+			bad = append(bad, dir+
+				": this package is in no row of the table: add it to table_test.go in internal/lint")
 			continue
 		}
 		for _, f := range t.dirs[dir] {
@@ -32,7 +34,9 @@ func checkImports(t *tree, rows []row) (bad []string) {
 // forbidden says why f, in the package of r, may not have this import, or nothing.
 func forbidden(rows []row, r row, f *goFile, imp imported) string {
 	testCode := f.isTest || r.traits&suite != 0
-	third := func(prefix string) bool { return imp.path == prefix || strings.HasPrefix(imp.path, prefix+"/") }
+	third := func(prefix string) bool {
+		return imp.path == prefix || strings.HasPrefix(imp.path, prefix+"/")
+	}
 	switch {
 	case imp.path == "C":
 		if r.traits&mayCgo == 0 {

@@ -28,14 +28,16 @@ func checkDocs(t *tree) (bad []string) {
 		if len(files) == 0 {
 			continue
 		}
-		i := slices.IndexFunc(files, func(f *goFile) bool { return strings.HasSuffix("/"+f.name, "/doc.go") })
+		i := slices.IndexFunc(files,
+			func(f *goFile) bool { return strings.HasSuffix("/"+f.name, "/doc.go") })
 		if i < 0 {
 			bad = append(bad, dir+": no doc.go")
 			continue
 		}
 		name, text := files[i].ast.Name.Name, files[i].ast.Doc.Text()
 		if text == "" || name != "main" && !strings.HasPrefix(text, "Package "+name+" ") {
-			bad = append(bad, fmt.Sprintf("%s: the package comment must begin with %q", files[i].name, "Package "+name))
+			bad = append(bad, fmt.Sprintf("%s: the package comment must begin with %q", files[i].name,
+				"Package "+name))
 		}
 	}
 	return bad
@@ -110,7 +112,8 @@ func checkFuncLength(t *tree) (bad []string) {
 				continue
 			}
 			if n := t.span(fn) - t.tableLines(fn); n > maxFuncLines {
-				bad = append(bad, t.complaint(fn.Pos(), "%s has %d lines, at most %d", fn.Name.Name, n, maxFuncLines))
+				bad = append(bad, t.complaint(fn.Pos(), "%s has %d lines, at most %d", fn.Name.Name, n,
+					maxFuncLines))
 			}
 		}
 	}

@@ -99,7 +99,8 @@ func (t *tree) addFile(root fs.FS, name string) error {
 	if err != nil {
 		return err
 	}
-	parsed, err := parser.ParseFile(t.fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(t.fset, name, src,
+		parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}

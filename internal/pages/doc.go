@@ -7,4 +7,5 @@
 // for the reason in the row. A command that no row fits fails the test.
 //
 // TestErrors and TestSettings compare docs/errors.md and docs/settings.md with the source.
+// TestOverview counts what go doc prints of package erpc before its list of names.
 package pages

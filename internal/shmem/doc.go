@@ -23,8 +23,8 @@
 // ones 35 and 12.
 //
 // Larger packets take cells in a row. A block that begins with one, or in the middle of
-// one, is in order up to its end. If a large packet follows single cells it begins with the next block, and
-// one that does not fit before the end of the ring goes to the ring's start: a header of
+// one, is in order up to its end. If a large packet follows single cells it begins with the next
+// block, and one that does not fit before the end of the ring goes to the ring's start: a header of
 // kind "pad" says how many cells are left out.
 //
 // The reader looks at the header word of the cell where it stands: 0 means that

@@ -25,8 +25,8 @@ const (
 func PairSize(ringSize int) int { return ringsAt + 2*ringSize }
 
 // MinRingFor returns the smallest ring, in bytes, for packets of up to limit bytes.
-// The reader frees eighths, and a pad can take as much as a packet and a block: so those, the largest
-// packet and what is left of the block that the reader is in fit into three quarters of it.
+// The reader frees eighths, and a pad can take as much as a packet and a block: so those, the
+// largest packet and what is left of the block that the reader is in fit into three quarters of it.
 func MinRingFor(limit int) int {
 	size := MinRing
 	for size/CellSize*3/4 < 2*Cells(limit)+2*block {
@@ -41,7 +41,8 @@ func MinRingFor(limit int) int {
 func Attach(mem []byte, ringSize, limit, side int) (*Producer, *Consumer, error) {
 	switch {
 	case ringSize < MinRing || ringSize > MaxRing || ringSize&(ringSize-1) != 0:
-		return nil, nil, fmt.Errorf("shmem: ring of %d bytes: want a power of two from %d to %d", ringSize, MinRing, MaxRing)
+		return nil, nil, fmt.Errorf("shmem: ring of %d bytes: want a power of two from %d to %d",
+			ringSize, MinRing, MaxRing)
 	case limit < MinLimit || limit > ringSize || ringSize < MinRingFor(limit):
 		return nil, nil, fmt.Errorf("shmem: packets of %d bytes do not fit a ring of %d", limit, ringSize)
 	case len(mem) != PairSize(ringSize):
@@ -58,7 +59,8 @@ func loop(mem []byte, ringSize, limit, out, in int) (*Producer, *Consumer) {
 	at := func(offset int) unsafe.Pointer { return unsafe.Pointer(&mem[offset]) }
 	mask := uint64(ringSize/CellSize - 1)
 	return &Producer{
-			cells: at(ringsAt + out*ringSize), mask: mask, limit: limit, peer: (*uint64)(at(out * consumedStep)), step: scatter,
+			cells: at(ringsAt + out*ringSize), mask: mask, limit: limit,
+			peer: (*uint64)(at(out * consumedStep)), step: scatter,
 		}, &Consumer{
 			cells: at(ringsAt + in*ringSize), mask: mask, limit: uint64(limit), lag: (mask + 1) / 8,
 			own: (*uint64)(at(in * consumedStep)), step: scatter,

@@ -46,16 +46,17 @@ func Cells(length int) int { return (length + HeaderSize + CellSize - 1) / CellS
 
 // Producer is the writing side of a ring. One goroutine at a time uses it.
 type Producer struct {
-	cells  unsafe.Pointer // the first cell
-	mask   uint64         // number of cells - 1
-	limit  int            // largest packet in bytes
-	tail   uint64         // position of the next packet
-	head   uint64         // what consumed said when last read, the start of that block; never ahead of tail
-	step   uint64         // order of the cells of this block
-	first  uint64         // header word held back until Publish, 0 if there is none
-	start  uint64         // its position
-	at     *uint64        // its place
-	peer   *uint64        // shared; the reader's consumed position
+	cells unsafe.Pointer // the first cell
+	mask  uint64         // number of cells - 1
+	limit int            // largest packet in bytes
+	tail  uint64         // position of the next packet
+	// what consumed said when last read, the start of that block; never ahead of tail
+	head   uint64
+	step   uint64  // order of the cells of this block
+	first  uint64  // header word held back until Publish, 0 if there is none
+	start  uint64  // its position
+	at     *uint64 // its place
+	peer   *uint64 // shared; the reader's consumed position
 	broken bool
 	fence  bool // Publish is a full barrier
 }
@@ -182,7 +183,8 @@ func (p *Producer) Publish() {
 	p.first = 0
 }
 
-// Progress returns the reader's position as last seen, the start of its block; it grows when the reader frees cells.
+// Progress returns the reader's position as last seen, the start of its block; it grows when the
+// reader frees cells.
 func (p *Producer) Progress() uint64 { return p.head }
 
 // Limit returns the largest packet in bytes.
@@ -266,7 +268,8 @@ func (c *Consumer) Next(private *Arena) (packet []byte, ok bool) {
 func (c *Consumer) skip(word uint64) {
 	pad := word & lengthMask
 	end := c.head&c.mask + pad
-	if word&^lengthMask != c.head<<posShift|kindPad || pad == 0 || end&blockMask != 0 || end > c.mask+1 ||
+	if word&^lengthMask != c.head<<posShift|kindPad || pad == 0 || end&blockMask != 0 ||
+		end > c.mask+1 ||
 		c.head+pad+1-c.freed > c.mask+1 {
 		c.broken = true
 		return
@@ -317,7 +320,7 @@ func (a *Arena) copy(from unsafe.Pointer, length uint64) []byte {
 	return to
 }
 
-// extra copies a packet for which NewArena was told of too few.
+// extra copies a packet that is beyond the number NewArena was given.
 func (a *Arena) extra(from unsafe.Pointer, length uint64) []byte {
 	return append([]byte{}, unsafe.Slice((*byte)(from), length)...)
 }

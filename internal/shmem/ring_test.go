@@ -181,9 +181,12 @@ func TestFull(t *testing.T) {
 
 func TestAttachRefuses(t *testing.T) {
 	for _, x := range []struct{ memory, ring, limit int }{
-		{PairSize(8192), 8192, 0}, {PairSize(8192), 8192, -1}, {PairSize(8192), 8192, 63}, {PairSize(8192), 8192, 4000},
-		{PairSize(8192), 8192, 1 << 30}, {PairSize(8192) - 1, 8192, 700}, {PairSize(8192), 16384, 700}, {PairSize(8192), 0, 700},
-		{PairSize(8192), -8192, 700}, {PairSize(5000), 5000, 700}, {PairSize(2048), 2048, 64}, {0, 8192, 64},
+		{PairSize(8192), 8192, 0}, {PairSize(8192), 8192, -1}, {PairSize(8192), 8192, 63},
+		{PairSize(8192), 8192, 4000},
+		{PairSize(8192), 8192, 1 << 30}, {PairSize(8192) - 1, 8192, 700}, {PairSize(8192), 16384, 700},
+		{PairSize(8192), 0, 700},
+		{PairSize(8192), -8192, 700}, {PairSize(5000), 5000, 700}, {PairSize(2048), 2048, 64},
+		{0, 8192, 64},
 	} {
 		if _, _, err := Attach(aligned(x.memory), x.ring, x.limit, 0); err == nil {
 			t.Errorf("%+v: no error", x)
@@ -226,7 +229,8 @@ func FuzzConsumer(f *testing.F) {
 		f.Add(b)
 	}
 	add(header(0, 56), header(1, 700), header(12, 3))
-	add(header(0, 700), header(12, 700), header(24, 700), header(36, 700), header(48, 500), header(57, 0), header(58, 700))
+	add(header(0, 700), header(12, 700), header(24, 700), header(36, 700), header(48, 500),
+		header(57, 0), header(58, 700))
 	add(header(0, 701))
 	add(header(1, 5))
 	add(kindPad)

@@ -91,7 +91,8 @@ func sysAllocPD(ctx handle) (pd handle, rc int) {
 
 func sysDeallocPD(pd handle) int { return int(C.ev_dealloc_pd(pd)) }
 
-func sysRegMR(pd handle, addr, length uint64, access Access) (mr handle, lkey, rkey uint32, rc int) {
+func sysRegMR(pd handle, addr, length uint64,
+	access Access) (mr handle, lkey, rkey uint32, rc int) {
 	var l, r C.uint32_t
 	rc = int(C.ev_reg_mr(pd, C.uint64_t(addr), C.uint64_t(length), C.uint32_t(access), &mr, &l, &r))
 	return mr, uint32(l), uint32(r), rc
@@ -153,7 +154,8 @@ func sysDestroyQP(qp handle) int { return int(C.ev_destroy_qp(qp)) }
 
 func sysPostSend(qp handle, ud int, wr *SendWR, n int) (posted, rc int) {
 	var e C.int
-	posted = int(C.ev_post_send(number(qp), C.int(ud), (*C.struct_ev_send)(unsafe.Pointer(wr)), C.int(n), &e))
+	posted = int(C.ev_post_send(number(qp), C.int(ud), (*C.struct_ev_send)(unsafe.Pointer(wr)),
+		C.int(n), &e))
 	return posted, int(e)
 }
 

@@ -103,10 +103,11 @@ type Link struct {
 }
 
 // Timers of RC, as ibv_modify_qp(3) encodes them. Soft-RoCE at times waits for the whole timeout
-// though nothing was lost, so it is short: 4.096 us << 12 is 17 ms.
+// though nothing was lost, so it is short: 4.096 us << 12 is 17 ms. It also takes 7 retries, the most
+// that the field says, for no bound: a queue pair whose peer is in error would retry for ever.
 const (
 	ackTimeout = 12
-	ackRetries = 7
+	ackRetries = 6
 	rnrDelay   = 12 // 0.64 ms
 	rnrForever = 7
 )

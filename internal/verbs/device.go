@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// What to do about a MissingError.
+// Cures of a MissingError.
 const (
 	mendCgo     = "build with CGO_ENABLED=1 and a C compiler"
 	mendHeader  = "install libibverbs-dev (rdma-core-devel) and build again: go build -a"
@@ -119,9 +119,10 @@ func (d *Device) GIDs(port int) ([]GIDEntry, error) {
 	return list, nil
 }
 
-// gidAttr reads what the kernel's sysfs-class-infiniband tells of a GID.
+// gidAttr reads an attribute of a GID in the kernel's sysfs-class-infiniband.
 func (d *Device) gidAttr(port int, attr string, index int) string {
-	name := filepath.Join("/sys/class/infiniband", d.name, "ports", fmt.Sprint(port), "gid_attrs", attr, fmt.Sprint(index))
+	name := filepath.Join("/sys/class/infiniband", d.name, "ports", fmt.Sprint(port), "gid_attrs",
+		attr, fmt.Sprint(index))
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return ""

@@ -27,9 +27,9 @@
 // [PD.Register] with remote rights gives a key; who has it and a queue pair of the same protection
 // domain can WRITE to that region, or READ it over RC, and to no other. [QP.Connect] connects two
 // queue pairs, whose numbers, keys and addresses their programs exchange by other means. A WRITE
-// of UC tells the receiver nothing and is not repeated: the receiver polls its memory. Which byte of
-// a WRITE arrives first is not specified. Devices place a packet from left to right in practice, so
-// a message should fit in one packet, and its last word should say that all of it is there.
+// of UC tells the receiver nothing and is not repeated: the receiver polls its memory. Which byte
+// of a WRITE arrives first is not specified. Devices place a packet from left to right in practice,
+// so a message should fit in one packet, and its last word should say that all of it is there.
 //
 // A WRITE or READ that the key does not allow changes nothing. UC drops it; RC ends the connection,
 // and the sender's completion has [StatusAccess].

@@ -10,7 +10,8 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 	closeIn(t, "address handle", ah)
 	send, recv, wc := make([]SendWR, 16), make([]RecvWR, 16), make([]WC, 16)
 	for i := range send {
-		send[i] = SendWR{AH: ah.Handle(), QPN: b.qp.Num(), QKey: qkey, Opcode: OpSend, Flags: Inline, Num: 1,
+		send[i] = SendWR{AH: ah.Handle(), QPN: b.qp.Num(), QKey: qkey, Opcode: OpSend,
+			Flags: Inline, Num: 1,
 			Pieces: [2]Piece{a.piece(0, 32)}}
 		recv[i] = RecvWR{Piece: b.piece(i*4096, 4096)}
 	}

@@ -88,7 +88,8 @@ func open(t testing.TB, name string, kind QPType) *side {
 	closeIn(t, "send queue", s.send)
 	s.recv = must[*CQ](t)(s.dev.CreateCQ(depth, s.ch))
 	closeIn(t, "receive queue", s.recv)
-	cfg := QPConfig{Type: kind, SendCQ: s.send, RecvCQ: s.recv, MaxSend: depth, MaxRecv: depth, MaxInline: 64}
+	cfg := QPConfig{Type: kind, SendCQ: s.send, RecvCQ: s.recv, MaxSend: depth, MaxRecv: depth,
+		MaxInline: 64}
 	s.qp = must[*QP](t)(s.pd.CreateQP(&cfg))
 	closeIn(t, "queue pair", s.qp)
 	s.inline = cfg.MaxInline

@@ -72,7 +72,9 @@ func (c *Channel) FD() int { return c.fd }
 func (c *Channel) Drain() int { return sysDrainChannel(c.h) }
 
 // Close frees the channel.
-func (c *Channel) Close() error { return failed("ibv_destroy_comp_channel", sysDestroyChannel(c.h)) }
+func (c *Channel) Close() error {
+	return failed("ibv_destroy_comp_channel", sysDestroyChannel(c.h))
+}
 
 // CQ is a completion queue.
 type CQ struct {

@@ -105,7 +105,8 @@ type PortAttr struct {
 // Rate returns the rate of the link in bits per second, 0 if the encoding is unknown.
 func (p PortAttr) Rate() int64 {
 	lanes := map[uint32]int64{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}[p.Width]
-	lane := map[uint32]int64{1: 2.5e9, 2: 5e9, 4: 10e9, 8: 10e9, 16: 14e9, 32: 25e9, 64: 50e9, 128: 100e9}[p.Speed]
+	lane := map[uint32]int64{1: 2.5e9, 2: 5e9, 4: 10e9, 8: 10e9, 16: 14e9, 32: 25e9, 64: 50e9,
+		128: 100e9}[p.Speed]
 	return lanes * lane
 }
 

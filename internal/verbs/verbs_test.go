@@ -38,7 +38,8 @@ func TestNoSuchDevice(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, name := range []string{"", "none", "rxe0\x00"} {
-		if d, err := Open(name); !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.ENOSYS) || d != nil {
+		if d, err := Open(name); !errors.Is(err, syscall.ENODEV) && !errors.Is(err, syscall.ENOSYS) ||
+			d != nil {
 			t.Errorf("Open(%q): %v", name, err)
 		}
 	}
@@ -48,7 +49,8 @@ func TestPort(t *testing.T) {
 	name, _ := needDevices(t)
 	d := must[*Device](t)(Open(name))
 	closeIn(t, "device", d)
-	if a := must[DeviceAttr](t)(d.Attr()); a.Ports != 1 || a.VendorID != SoftVendor || a.MaxQP == 0 || a.MaxWR < depth {
+	if a := must[DeviceAttr](t)(d.Attr()); a.Ports != 1 || a.VendorID != SoftVendor || a.MaxQP == 0 ||
+		a.MaxWR < depth {
 		t.Errorf("device %+v", a)
 	}
 	p := must[PortAttr](t)(d.Port(1))
@@ -105,7 +107,8 @@ func TestConnected(t *testing.T) {
 			wr := SendWR{ID: 1, Opcode: OpSend, Flags: Signaled, Num: 1, Pieces: [2]Piece{a.piece(0, 10)}}
 			write, imm := wr, wr
 			write.ID, write.Opcode, write.Remote, write.RKey = 2, OpWrite, b.mr.Base()+100, b.mr.RKey()
-			imm.ID, imm.Opcode, imm.Remote, imm.RKey, imm.Imm = 3, OpWriteImm, b.mr.Base()+200, b.mr.RKey(), 77
+			imm.ID, imm.Opcode, imm.Remote, imm.RKey, imm.Imm = 3, OpWriteImm, b.mr.Base()+200,
+				b.mr.RKey(), 77
 			a.postSend(wr, write, imm)
 			got := completions(t, b.recv, 2)
 			if got[0].Opcode != WCRecv || got[0].Len != 10 || string(b.mem[1<<19:][:10]) != "0123456789" {
@@ -137,7 +140,8 @@ func read(t *testing.T, a, b *side) {
 	wr := SendWR{ID: 4, Opcode: OpRead, Flags: Signaled, Num: 1, Pieces: [2]Piece{a.piece(500, 6)},
 		Remote: b.mr.Base() + 300, RKey: b.mr.RKey()}
 	a.postSend(wr)
-	if wc := completions(t, a.send, 1)[0]; wc.Status != StatusOK || string(a.mem[500:506]) != "remote" {
+	if wc := completions(t, a.send, 1)[0]; wc.Status != StatusOK ||
+		string(a.mem[500:506]) != "remote" {
 		t.Errorf("READ: %+v, %q", wc, a.mem[500:506])
 	}
 	wr.RKey ^= 0x555500

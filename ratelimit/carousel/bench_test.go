@@ -85,7 +85,7 @@ func BenchmarkInsertPop(b *testing.B) {
 	}
 }
 
-// What a round of an event loop pays when nothing is due.
+// BenchmarkPopNothing is the cost of a round of an event loop when nothing is due.
 func BenchmarkPopNothing(b *testing.B) {
 	w, err := carousel.New[*paced](carousel.Config{}, 0)
 	if err != nil {

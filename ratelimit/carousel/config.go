@@ -51,7 +51,8 @@ func (c Config) shape() (shift uint, slots int64, err error) {
 		c.Horizon = DefaultHorizon
 	}
 	if c.Granularity < MinGranularity || c.Granularity > MaxGranularity {
-		return 0, 0, &ConfigError{"Granularity", fmt.Sprintf("is %v, must be %v to %v", c.Granularity, MinGranularity, MaxGranularity)}
+		return 0, 0, &ConfigError{"Granularity",
+			fmt.Sprintf("is %v, must be %v to %v", c.Granularity, MinGranularity, MaxGranularity)}
 	}
 	if c.Horizon < 0 {
 		return 0, 0, &ConfigError{"Horizon", fmt.Sprintf("is %v, must not be negative", c.Horizon)}

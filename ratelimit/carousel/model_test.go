@@ -130,7 +130,8 @@ func (p *pair) pop(now carousel.Time, n int) {
 	for range n {
 		got, ok := p.w.Pop(now)
 		if want := len(p.items) > 0 && p.items[0].key <= p.slot(p.seen); ok != want {
-			p.t.Fatalf("pop at %d, seen %d: got %+v, %v, want %v of %+v", now, p.seen, got, ok, want, p.items)
+			p.t.Fatalf("pop at %d, seen %d: got %+v, %v, want %v of %+v", now, p.seen, got, ok,
+				want, p.items)
 		}
 		if !ok {
 			return
@@ -212,7 +213,8 @@ func distance(t *rapid.T, p *pair) time.Duration {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPair(t, rapid.SampledFrom(shapes).Draw(t, "shape"), rapid.SampledFrom(origins).Draw(t, "origin"))
+		p := newPair(t, rapid.SampledFrom(shapes).Draw(t, "shape"),
+			rapid.SampledFrom(origins).Draw(t, "origin"))
 		insert := func(t *rapid.T) {
 			p.insert(rapid.IntRange(0, flows-1).Draw(t, "flow"), add(p.now, distance(t, p)))
 		}

@@ -155,7 +155,8 @@ func TestPacketsKeepOrderAndRate(t *testing.T) {
 		w.Advance(now)
 		for p, ok := w.Pop(now); ok; p, ok = w.Pop(now) {
 			if p.at > now || p.seq != p.flow.sent {
-				t.Fatalf("flow %d: packet %d of time %d at %d, want packet %d", p.flow.id, p.seq, p.at, now, p.flow.sent)
+				t.Fatalf("flow %d: packet %d of time %d at %d, want packet %d", p.flow.id, p.seq, p.at, now,
+					p.flow.sent)
 			}
 			p.flow.sent++
 			insert(p.flow)

@@ -50,8 +50,10 @@ func TestConfig(t *testing.T) {
 		{c: carousel.Config{Granularity: 512, Horizon: 62 * 512}, granule: 512, horizon: 62 * 512},
 		{c: carousel.Config{Granularity: 512, Horizon: 62*512 + 1}, granule: 512, horizon: 126 * 512},
 		{c: carousel.Config{Granularity: 513, Horizon: 1}, granule: 1024, horizon: 62 * 1024},
-		{c: carousel.Config{Granularity: 2, Horizon: (carousel.MaxSlots - 2) * 2}, granule: 2, horizon: (carousel.MaxSlots - 2) * 2},
-		{c: carousel.Config{Granularity: time.Second, Horizon: time.Minute}, granule: 1 << 30, horizon: 62 << 30},
+		{c: carousel.Config{Granularity: 2, Horizon: (carousel.MaxSlots - 2) * 2}, granule: 2,
+			horizon: (carousel.MaxSlots - 2) * 2},
+		{c: carousel.Config{Granularity: time.Second, Horizon: time.Minute}, granule: 1 << 30,
+			horizon: 62 << 30},
 		{c: carousel.Config{Granularity: 1}, field: "Granularity"},
 		{c: carousel.Config{Granularity: -us}, field: "Granularity"},
 		{c: carousel.Config{Granularity: time.Second + 1}, field: "Granularity"},
@@ -73,7 +75,8 @@ func TestConfig(t *testing.T) {
 			continue
 		}
 		if w.Granularity() != c.granule || w.Horizon() != c.horizon {
-			t.Errorf("%+v: granularity %v, horizon %v, want %v, %v", c.c, w.Granularity(), w.Horizon(), c.granule, c.horizon)
+			t.Errorf("%+v: granularity %v, horizon %v, want %v, %v", c.c, w.Granularity(), w.Horizon(),
+				c.granule, c.horizon)
 		}
 	}
 }
@@ -126,8 +129,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// What is inserted for the past comes out with what is due, and not before items of
-// the same flow that were inserted earlier.
+// TestPast: an item that is inserted for the past comes out with those that are due, and not before
+// items of the same flow that were inserted earlier.
 func TestPast(t *testing.T) {
 	w := newWheel(t, 1e6)
 	w.Insert(1e6+1000, 1)
@@ -148,7 +151,8 @@ func TestHorizon(t *testing.T) {
 	for i, c := range []struct {
 		at   carousel.Time
 		clip bool
-	}{{h, false}, {h + 512, false}, {h + 513, true}, {math.MaxInt64, true}, {h + 600, true}, {h, false}} {
+	}{{h, false}, {h + 512, false}, {h + 513, true}, {math.MaxInt64, true}, {h + 600,
+		true}, {h, false}} {
 		if got := w.Insert(c.at, i); got != c.clip {
 			t.Errorf("item %d at horizon%+d: clipped %v, want %v", i, c.at-h, got, c.clip)
 		}

@@ -43,7 +43,7 @@ type client struct {
 	id           uint64
 	to           *server
 	k            *rfp.Client
-	link         *model.Link
+	link, far    *model.Link // both sides
 	th           *model.Thread
 	n, window    int
 	begun, ended int
@@ -110,7 +110,12 @@ func (s *server) step(model.Time) time.Duration {
 		s.srv.Answer(s.current)
 		s.current = nil
 	}
-	if s.current = s.srv.Next(); s.current == nil {
+	for range s.c.looks() {
+		if s.current = s.srv.Next(); s.current != nil {
+			break
+		}
+	}
+	if s.current == nil {
 		return 0
 	}
 	d := time.Duration(1)
@@ -119,6 +124,15 @@ func (s *server) step(model.Time) time.Duration {
 	}
 	s.th.Spend(d)
 	return max(s.th.Clock().Sub(s.c.net.Now()), 1)
+}
+
+// looks is how often a server looks at its links when it is woken. Real ones look on and on, and so
+// find replies that failed without a completion.
+func (c *cluster) looks() int {
+	if c.faults {
+		return 40
+	}
+	return 1
 }
 
 // echo returns the number of the call, and as many bytes as its request has besides.
@@ -156,7 +170,7 @@ func (c *cluster) addClient(id uint64) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	k.link, k.th = x, m.Thread(k.step)
+	k.link, k.far, k.th = x, y, m.Thread(k.step)
 	x.Bind(k.th)
 	y.Bind(k.to.th)
 	k.th.Wake()
@@ -234,16 +248,20 @@ func (k *client) done(tag uint64, resp []byte, err error) {
 	}
 }
 
-// plan lets machines die and connections break.
+// plan lets machines die, connections break, and queue pairs go into the error state.
 func (c *cluster) plan() {
 	for range 1 + c.r.IntN(3) {
 		at := c.net.Now().Add(time.Duration(c.r.Int64N(300_000)))
-		if c.r.IntN(2) == 0 {
+		k := pick(c.r, c.clients...)
+		switch c.r.IntN(4) {
+		case 0:
 			s := pick(c.r, c.servers...)
 			c.net.At(at, func() { s.dead = true; s.m.Kill() })
-		} else {
-			k := pick(c.r, c.clients...)
+		case 1:
 			c.net.At(at, func() { k.broken = true; k.link.Break(onesided.ErrPeer) })
+		default:
+			side := pick(c.r, k.link, k.far)
+			c.net.At(at, func() { k.broken = true; side.BreakQueue(); k.got.queues++ })
 		}
 	}
 }

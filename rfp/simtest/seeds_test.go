@@ -43,7 +43,7 @@ func TestSeeds(t *testing.T) {
 	for what, n := range map[string]uint64{
 		"calls": sum.ended, "late ones": sum.late, "ends by the peer": sum.gone, "replies": sum.replies,
 		"READs without a result": sum.missed, "rests": sum.rests, "modes changed": sum.asked,
-		"switches": sum.switches, "batches": sum.batches,
+		"switches": sum.switches, "batches": sum.batches, "queue pairs in error": sum.queues,
 	} {
 		if n == 0 {
 			t.Errorf("no %s in %d seeds", what, count)
@@ -71,7 +71,7 @@ func manySeeds(t *testing.T) {
 // outcome counts what happened in a run, so that a test can tell that it happened at all.
 type outcome struct {
 	ended, late, gone, remote, replies, missed uint64
-	rests, asked, switches, batches            uint64
+	rests, asked, switches, batches, queues    uint64
 	at                                         int64 // virtual
 }
 
@@ -86,4 +86,5 @@ func (o *outcome) add(p outcome) {
 	o.asked += p.asked
 	o.switches += p.switches
 	o.batches += p.batches
+	o.queues += p.queues
 }

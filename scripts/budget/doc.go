@@ -2,6 +2,7 @@
 // so that a test that has become slow is seen when it does.
 //
 //	go run ./scripts/budget out/test/*.log
+//	go run ./scripts/budget -times 2 out/race/*.log
 //
 // It prints the packages that took longest, and those beyond their budget. Budgets are in
 // budget.txt, in seconds on two quiet cores; a package without a row has the default. Machines are

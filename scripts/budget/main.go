@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	_ "embed"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -28,13 +29,16 @@ type took struct {
 }
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
+	times := flag.Float64("times", 1, "how many `times` its budget a package may take")
+	flag.Parse()
+	if err := run(flag.Args(), *times, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "budget:", err)
 		os.Exit(1)
 	}
 }
 
-func run(names []string, out io.Writer) error {
+// run reports what the named files have of packages, whose budgets are multiplied by times.
+func run(names []string, times float64, out io.Writer) error {
 	budgets, err := parseTable(table)
 	if err != nil {
 		return err
@@ -49,6 +53,9 @@ func run(names []string, out io.Writer) error {
 		if err := f.Close(); err != nil {
 			return err
 		}
+	}
+	for i := range list {
+		list[i].budget = time.Duration(float64(list[i].budget) * times)
 	}
 	report(list, out)
 	return nil

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,5 +29,20 @@ func TestReport(t *testing.T) {
 	}
 	if _, err := parseTable("erpc soon\n"); err == nil {
 		t.Error("a bad row passes")
+	}
+}
+
+// TestTimes: budgets are multiplied.
+func TestTimes(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "root.log")
+	text := "ok  \t" + module + "nowhere\t30.0s\n" // the default is 20 s
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for times, want := range map[float64]string{1: "1 beyond", 2: "0 beyond", 1.4: "1 beyond"} {
+		var out strings.Builder
+		if err := run([]string{name}, times, &out); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v times: %v, no %q in\n%s", times, err, want, out.String())
+		}
 	}
 }

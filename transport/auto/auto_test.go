@@ -178,7 +178,8 @@ func TestPath(t *testing.T) {
 	needShared(t)
 	cfg := meeting(t)
 	cfg.SHM.MTU, cfg.UDP.MTU = 20_000, 3000
-	a, b, plain := listen(t, "127.0.0.1:0", cfg), listen(t, "127.0.0.1:0", cfg), listenUDP(t, "127.0.0.1:0")
+	a, b, plain := listen(t, "127.0.0.1:0", cfg), listen(t, "127.0.0.1:0", cfg),
+		listenUDP(t, "127.0.0.1:0")
 	u, s := a.udp.Caps(), a.shm.Caps()
 	if c := a.Caps(); c.MTU != 20_000 || c.RxRing != min(u.RxRing, s.RxRing) {
 		t.Errorf("Caps %+v of %+v and %+v", c, u, s)
@@ -275,7 +276,8 @@ func TestNameInUse(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, ns := range []uint64{0, 4026531840, 1<<32 - 1} {
-		for _, ip := range []string{"0.0.0.0", "::", "127.0.0.1", "255.255.255.255", "::1", "fe80::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"} {
+		for _, ip := range []string{"0.0.0.0", "::", "127.0.0.1", "255.255.255.255", "::1", "fe80::1",
+			"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"} {
 			for _, port := range []uint16{1, 65535} {
 				for _, scope := range []uint32{0, 1, 1<<32 - 1} {
 					addr := netip.MustParseAddr(ip)

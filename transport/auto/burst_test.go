@@ -15,7 +15,8 @@ func TestMixedBurst(t *testing.T) {
 	needShared(t)
 	cfg := meeting(t)
 	cfg.SHM.MTU, cfg.SHM.Ring = 256, 8192
-	a, b, plain := listen(t, "127.0.0.1:0", cfg), listen(t, "127.0.0.1:0", cfg), listenUDP(t, "127.0.0.1:0")
+	a, b, plain := listen(t, "127.0.0.1:0", cfg), listen(t, "127.0.0.1:0", cfg),
+		listenUDP(t, "127.0.0.1:0")
 	shared, err := a.Resolve(b.LocalAddr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +25,8 @@ func TestMixedBurst(t *testing.T) {
 	all := [2]int{count, count - 5} // the last five go one way
 	items := make([]transport.TxItem, count)
 	for i := range items {
-		items[i] = transport.TxItem{Dst: shared, Head: binary.LittleEndian.AppendUint64(nil, uint64(i)), Data: make([]byte, 200)}
+		items[i] = transport.TxItem{Dst: shared, Head: binary.LittleEndian.AppendUint64(nil, uint64(i)),
+			Data: make([]byte, 200)}
 		if i%7 < 2 {
 			items[i].Dst = plain.LocalAddr()
 		}
@@ -195,7 +197,8 @@ func TestNoAllocation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	items := []transport.TxItem{{Dst: shared, Head: make([]byte, 32)}, {Dst: b.LocalAddr(), Head: make([]byte, 32)}, {Dst: shared, Head: make([]byte, 32)}}
+	items := []transport.TxItem{{Dst: shared, Head: make([]byte, 32)},
+		{Dst: b.LocalAddr(), Head: make([]byte, 32)}, {Dst: shared, Head: make([]byte, 32)}}
 	pkts := make([]transport.RxPacket, 16)
 	round := func() {
 		for got := 0; got < len(items); {

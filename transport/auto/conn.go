@@ -100,7 +100,7 @@ func (c *Conn) share(cfg Config) (err error) {
 
 // join returns what the endpoint can do over both ways; a is that of UDP. ECN and LinkRate are
 // a's: shared memory has no link, and no queues that could mark packets. So are TxBatch and
-// TxDear: system calls are dear.
+// TxCostly, since a system call costs more than a write to a ring.
 func join(a, b transport.Caps) transport.Caps {
 	a.MTU = max(a.MTU, b.MTU) // Path has the limit of each destination
 	a.RxRing = min(a.RxRing, b.RxRing)

@@ -60,7 +60,8 @@ func TestDial(t *testing.T) {
 			tr := listen(t, "127.0.0.1:0", v.server)
 			stop, overShared, all := serve(t, tr)
 			defer stop()
-			c, err := erpc.Dial(ctx, listen(t, "127.0.0.1:0", v.client), tr.LocalAddr().String(), erpc.Config{})
+			c, err := erpc.Dial(ctx, listen(t, "127.0.0.1:0", v.client), tr.LocalAddr().String(),
+				erpc.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +97,10 @@ func TestReconnect(t *testing.T) {
 	stop, _, _ := serve(t, first)
 
 	var last erpc.SessionEvent
-	nexus, err := erpc.NewNexus(erpc.Config{OnSession: func(_ *erpc.Rpc, _ *erpc.Session, ev erpc.SessionEvent) { last = ev }})
+	nexus, err := erpc.NewNexus(erpc.Config{OnSession: func(_ *erpc.Rpc, _ *erpc.Session,
+		ev erpc.SessionEvent) {
+		last = ev
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +136,8 @@ func TestReconnect(t *testing.T) {
 	s := open(true)
 	big := s.Params().PerPacket
 	stop()
-	until("session does not end", func() bool { return last != erpc.SessionConnected && s.Err() != nil })
+	until("session does not end",
+		func() bool { return last != erpc.SessionConnected && s.Err() != nil })
 
 	stop, _, _ = serve(t, listenUDP(t, text))
 	defer stop()

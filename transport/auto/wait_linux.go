@@ -28,7 +28,8 @@ func networkNamespace() (uint64, error) {
 	const path = "/proc/thread-self/ns/net"
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		return 0, fmt.Errorf("auto: %w: %w", transport.ErrUnsupported, &os.PathError{Op: "stat", Path: path, Err: err})
+		return 0, fmt.Errorf("auto: %w: %w", transport.ErrUnsupported,
+			&os.PathError{Op: "stat", Path: path, Err: err})
 	}
 	return st.Ino & (1<<32 - 1), nil
 }

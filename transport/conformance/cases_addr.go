@@ -62,7 +62,8 @@ func testBadAddresses(r *rig) {
 		if err == nil {
 			r.Errorf("Resolve(%.40q) = %v, want an error", text, addr)
 		} else if !isAddressError(err) {
-			r.Errorf("Resolve(%.40q): error %v (%T) is neither ErrBadAddress nor a resolver's", text, err, err)
+			r.Errorf("Resolve(%.40q): error %v (%T) is neither ErrBadAddress nor a resolver's",
+				text, err, err)
 		}
 	}
 	r.sendTo(spec{head: 24}) // no harm done

@@ -70,7 +70,8 @@ var shapes = []struct {
 	{"mixed", func(i, n, mtu int) int { return 1 + (i*7919+n*104729)%mtu }},
 }
 
-var burstLengths = []int{1, 2, 3, 7, 8, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 300}
+var burstLengths = []int{1, 2, 3, 7, 8, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255,
+	256, 257, 300}
 
 // burst makes n packets of a shape, going to the destinations as route says.
 func burst(r *rig, n int, size func(i, n, mtu int) int, route func(i int) int) []spec {
@@ -141,7 +142,8 @@ func (r *rig) unsendable(what string, dst transport.Addr, size int) {
 	good := 5
 	for _, at := range []int{0, 2, 5} {
 		for split := range 2 {
-			specs := burst(r, r.window(good), func(i, n, mtu int) int { return 60 + i }, func(int) int { return 0 })
+			specs := burst(r, r.window(good), func(i, n, mtu int) int { return 60 + i },
+				func(int) int { return 0 })
 			f := []*flow{{to: r.b}}
 			items := r.build(specs, f)
 			bad := transport.TxItem{Dst: dst, Head: make([]byte, size)}

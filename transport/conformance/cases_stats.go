@@ -61,7 +61,8 @@ func testAllocations(r *rig) {
 	for _, shape := range shapes {
 		var items []transport.TxItem
 		for _, s := range burst(r, n, shape.size, func(int) int { return 0 }) {
-			items = append(items, transport.TxItem{Dst: r.b.LocalAddr(), Head: make([]byte, s.head), Data: make([]byte, s.data)})
+			items = append(items, transport.TxItem{Dst: r.b.LocalAddr(), Head: make([]byte, s.head),
+				Data: make([]byte, s.data)})
 		}
 		for range 3 {
 			r.round(items, nil) // warm up

@@ -115,7 +115,8 @@ func testWaitPacketsLeft(r *rig) {
 
 // testWaitTimeout: Wait ends by itself.
 func testWaitTimeout(r *rig) {
-	for _, timeout := range []time.Duration{0, 1, time.Microsecond, 50 * time.Microsecond, 1500 * time.Microsecond, 3 * time.Millisecond} {
+	for _, timeout := range []time.Duration{0, 1, time.Microsecond, 50 * time.Microsecond,
+		1500 * time.Microsecond, 3 * time.Millisecond} {
 		for range 3 {
 			_, done := waitIn(r.a, timeout)
 			if err := until(r, done, "Wait with timeout "+timeout.String()); err != nil {

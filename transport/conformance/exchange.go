@@ -176,7 +176,8 @@ func (r *rig) reuse(from transport.Transport, items []transport.TxItem, seq uint
 	}
 	for i := range items {
 		it := &items[i]
-		if joined := append(it.Head[:len(it.Head):len(it.Head)], it.Data...); !r.holds(joined, seq+uint64(i), len(joined)) {
+		if joined := append(it.Head[:len(it.Head):len(it.Head)], it.Data...); !r.holds(joined,
+			seq+uint64(i), len(joined)) {
 			r.Fatalf("the transport wrote to the memory of item %d", i)
 		}
 		garbage(it.Head)

@@ -75,7 +75,8 @@ func (w *memNet) open(m mutant) *mem {
 		w.last++
 	}
 	t := &mem{net: w, m: m, ring: make([]slot, memRing)}
-	t.local = transport.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), uint16(w.last)), 0)
+	t.local = transport.AddrFrom(netip.AddrPortFrom(netip.MustParseAddr("10.0.0.1"), uint16(w.last)),
+		0)
 	t.cond.L = &w.mu
 	for i := range t.ring {
 		t.ring[i].buf = make([]byte, memMTU+1)

@@ -123,7 +123,8 @@ func until[V any](r *rig, done <-chan V, what string) V {
 
 // waitIn runs t.Wait in a goroutine of its own, which says on began that it is
 // about to wait and on done how that ended. Until then the case leaves t alone.
-func waitIn(t transport.Transport, timeout time.Duration) (began <-chan struct{}, done <-chan error) {
+func waitIn(t transport.Transport, timeout time.Duration) (began <-chan struct{},
+	done <-chan error) {
 	b, d := make(chan struct{}), make(chan error, 1)
 	go func() {
 		close(b)

@@ -142,7 +142,8 @@ func TestRates(t *testing.T) {
 			for name, f := range map[string]Faults{
 				"Loss": {Loss: p}, "Dup": {Dup: p}, "Reorder": {Reorder: p}, "Corrupt": {Corrupt: p},
 			} {
-				t.Run(fmt.Sprintf("%s %s %g", on, name, p), func(t *testing.T) { checkRate(t, on, name, f, p, n) })
+				t.Run(fmt.Sprintf("%s %s %g", on, name, p),
+					func(t *testing.T) { checkRate(t, on, name, f, p, n) })
 			}
 		}
 	}
@@ -162,7 +163,8 @@ func checkRate(t *testing.T, on, name string, f Faults, prob float64, n int) {
 	if c.Packets != uint64(n) || c.Held != 0 || c.Overflows != 0 {
 		t.Fatalf("counts are %+v for %d packets", c, n)
 	}
-	faults := map[string]uint64{"Loss": c.Lost, "Dup": c.Repeated, "Reorder": c.Reordered, "Corrupt": c.Corrupted}
+	faults := map[string]uint64{"Loss": c.Lost, "Dup": c.Repeated, "Reorder": c.Reordered,
+		"Corrupt": c.Corrupted}
 	hit := faults[name]
 	delete(faults, name)
 	for other, count := range faults {
@@ -264,7 +266,8 @@ func TestDeterminism(t *testing.T) {
 
 // TestEverything: all faults at once; what arrives whole was sent.
 func TestEverything(t *testing.T) {
-	f := Faults{Loss: 0.1, Dup: 0.1, Reorder: 0.3, Delay: time.Microsecond, Jitter: 9 * time.Microsecond}
+	f := Faults{Loss: 0.1, Dup: 0.1, Reorder: 0.3, Delay: time.Microsecond,
+		Jitter: 9 * time.Microsecond}
 	for _, copies := range []bool{true, false} {
 		for seed := range uint64(5) {
 			p := newPair(t, Config{Seed: seed, TX: f, RX: f}, copies)

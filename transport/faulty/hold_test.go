@@ -154,7 +154,8 @@ func TestStall(t *testing.T) {
 	for _, room := range []int{1, 3} {
 		some, c2 := run(room)
 		if !slices.Equal(all, some) || c != c2 {
-			t.Errorf("room for %d: %d packets, %+v; without limit %d packets, %+v", room, len(some), c2, len(all), c)
+			t.Errorf("room for %d: %d packets, %+v; without limit %d packets, %+v", room, len(some), c2,
+				len(all), c)
 		}
 	}
 }

@@ -70,11 +70,13 @@ func (f *fake) Wait(d time.Duration) error {
 
 func (f *fake) PrepareWait() (idle bool, err error) { return true, nil }
 
-func (f *fake) Flush()                                      { f.flushes++ }
-func (f *fake) RxBurst([]transport.RxPacket) (int, error)   { return 0, nil }
-func (f *fake) Stats() transport.Stats                      { return f.stats }
-func (f *fake) Close() error                                { f.closed = true; return nil }
-func (f *fake) Path(dst transport.Addr) transport.Path      { return transport.Path{MTU: int(dst.Port)} }
+func (f *fake) Flush()                                    { f.flushes++ }
+func (f *fake) RxBurst([]transport.RxPacket) (int, error) { return 0, nil }
+func (f *fake) Stats() transport.Stats                    { return f.stats }
+func (f *fake) Close() error                              { f.closed = true; return nil }
+func (f *fake) Path(dst transport.Addr) transport.Path {
+	return transport.Path{MTU: int(dst.Port)}
+}
 func (f *fake) Register(mem []byte) (uint32, error)         { return uint32(len(mem)), nil }
 func (f *fake) Unregister(mem []byte, key uint32)           { clear(mem) }
 func (f *fake) WaitFDs() []int                              { return []int{7} }

@@ -60,7 +60,8 @@ func New(w io.Writer, cfg Config) (*Capture, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Capture{snap: cfg.SnapLen, limit: cfg.Buffer, block: cfg.Block, now: cfg.Now, done: make(chan struct{}), frames: newFramer()}
+	c := &Capture{snap: cfg.SnapLen, limit: cfg.Buffer, block: cfg.Block, now: cfg.Now,
+		done: make(chan struct{}), frames: newFramer()}
 	c.changed.L = &c.mu
 	// The file's header comes on top of what the buffer must hold.
 	const fileHeader = 24
@@ -130,7 +131,8 @@ func (c *Capture) add(at time.Time, own, peer place, sent, ce bool, head, data [
 		c.counts.Dropped++
 		return
 	}
-	info := gopacket.CaptureInfo{Timestamp: at, Length: len(frame), CaptureLength: min(len(frame), c.snap)}
+	info := gopacket.CaptureInfo{Timestamp: at, Length: len(frame),
+		CaptureLength: min(len(frame), c.snap)}
 	need := recordHeader + info.CaptureLength
 	for c.block && len(c.fill)+need > c.limit && !c.ended.Load() {
 		c.changed.Broadcast() // the writer may not know yet that there is something

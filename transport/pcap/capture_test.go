@@ -22,7 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // packets returns n packets to dst that hold their number.
 func packets(dst transport.Addr, n int) (list []transport.TxItem) {
 	for i := range n {
-		list = append(list, transport.TxItem{Dst: dst, Head: binary.BigEndian.AppendUint32(nil, uint32(i)), Data: make([]byte, 100)})
+		list = append(list, transport.TxItem{Dst: dst,
+			Head: binary.BigEndian.AppendUint32(nil, uint32(i)), Data: make([]byte, 100)})
 	}
 	return list
 }
@@ -46,7 +47,8 @@ func TestOnlyWhatWasTaken(t *testing.T) {
 	}
 	finish(t, c)
 	got := read(t, file.Bytes())
-	if len(got) != 3 || binary.BigEndian.Uint32(got[0].payload) != 0 || binary.BigEndian.Uint32(got[1].payload) != 3 || string(got[2].payload) != "x" {
+	if len(got) != 3 || binary.BigEndian.Uint32(got[0].payload) != 0 ||
+		binary.BigEndian.Uint32(got[1].payload) != 3 || string(got[2].payload) != "x" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -258,7 +260,8 @@ func TestCopies(t *testing.T) {
 	clear(in)
 	close(g.opened)
 	finish(t, c)
-	if got := read(t, g.file.Bytes()); len(got) != 2 || string(got[0].payload) != "headdata" || string(got[1].payload) != "input" {
+	if got := read(t, g.file.Bytes()); len(got) != 2 || string(got[0].payload) != "headdata" ||
+		string(got[1].payload) != "input" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -283,11 +286,14 @@ func TestAllocations(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for field, cfg := range map[string]Config{
-		"SnapLen": {SnapLen: MinSnapLen - 1}, "SnapLen ": {SnapLen: MaxSnapLen + 1}, "SnapLen  ": {SnapLen: -1},
-		"Buffer": {Buffer: -1}, "Buffer ": {Buffer: MaxSnapLen + recordHeader - 1}, "Buffer  ": {SnapLen: 100, Buffer: 115},
+		"SnapLen": {SnapLen: MinSnapLen - 1}, "SnapLen ": {SnapLen: MaxSnapLen + 1},
+		"SnapLen  ": {SnapLen: -1},
+		"Buffer":    {Buffer: -1}, "Buffer ": {Buffer: MaxSnapLen + recordHeader - 1},
+		"Buffer  ": {SnapLen: 100, Buffer: 115},
 	} {
 		var bad *ConfigError
-		if _, err := New(io.Discard, cfg); !errors.As(err, &bad) || bad.Field != string(bytes.TrimSpace([]byte(field))) {
+		if _, err := New(io.Discard, cfg); !errors.As(err, &bad) ||
+			bad.Field != string(bytes.TrimSpace([]byte(field))) {
 			t.Errorf("%+v: %v", cfg, err)
 		}
 		name := filepath.Join(t.TempDir(), "x")
@@ -322,10 +328,12 @@ func TestCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	finish(t, c)
-	if info, err := os.Stat(fresh); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(fresh); err != nil ||
+		runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if _, err := Create(filepath.Join(t.TempDir(), "none", "x"), Config{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Create(filepath.Join(t.TempDir(), "none", "x"), Config{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("Create in no folder: %v", err)
 	}
 }

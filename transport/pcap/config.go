@@ -50,7 +50,8 @@ func (c Config) complete() (Config, error) {
 		c.SnapLen = MaxSnapLen
 	}
 	if c.SnapLen < MinSnapLen || c.SnapLen > MaxSnapLen {
-		return c, &ConfigError{"SnapLen", c.SnapLen, fmt.Sprintf("must be %d to %d bytes", MinSnapLen, MaxSnapLen)}
+		return c, &ConfigError{"SnapLen", c.SnapLen,
+			fmt.Sprintf("must be %d to %d bytes", MinSnapLen, MaxSnapLen)}
 	}
 	if c.Buffer == 0 {
 		c.Buffer = DefaultBuffer

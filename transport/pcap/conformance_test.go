@@ -39,7 +39,8 @@ func captured(tb testing.TB) func(transport.Transport) transport.Transport {
 			wantReceived += t.Stats().RxPackets
 		}
 		if sent != wantSent || received != wantReceived {
-			tb.Errorf("captured %d sent and %d received, the transports counted %d and %d", sent, received, wantSent, wantReceived)
+			tb.Errorf("captured %d sent and %d received, the transports counted %d and %d", sent, received,
+				wantSent, wantReceived)
 		}
 	})
 	return func(inner transport.Transport) transport.Transport {

@@ -52,7 +52,8 @@ type framer struct {
 
 func newFramer() *framer {
 	f := &framer{buf: gopacket.NewSerializeBufferExpectedSize(2048, 0)}
-	f.ip4 = layers.IPv4{Version: 4, TTL: hopLimit, Protocol: layers.IPProtocolUDP, Flags: layers.IPv4DontFragment}
+	f.ip4 = layers.IPv4{Version: 4, TTL: hopLimit, Protocol: layers.IPProtocolUDP,
+		Flags: layers.IPv4DontFragment}
 	f.stack4 = []gopacket.SerializableLayer{&f.eth, &f.ip4, &f.udp, &f.packet}
 	f.stack6 = []gopacket.SerializableLayer{&f.eth, &f.ip6, &f.udp, &f.packet}
 	return f
@@ -81,13 +82,15 @@ func (f *framer) frame(own, peer place, sent, ce bool, head, data []byte) ([]byt
 	} else {
 		f.eth.EthernetType = layers.EthernetTypeIPv6
 		// All of it anew: after a jumbogram its extension header would stay.
-		f.ip6 = layers.IPv6{Version: 6, HopLimit: hopLimit, NextHeader: layers.IPProtocolUDP, TrafficClass: tos,
-			SrcIP: f.src.ip[:], DstIP: f.dst.ip[:]}
+		f.ip6 = layers.IPv6{Version: 6, HopLimit: hopLimit, NextHeader: layers.IPProtocolUDP,
+			TrafficClass: tos,
+			SrcIP:        f.src.ip[:], DstIP: f.dst.ip[:]}
 		network, stack = &f.ip6, f.stack6
 	}
 	err := f.udp.SetNetworkLayerForChecksum(network)
 	if err == nil {
-		err = gopacket.SerializeLayers(f.buf, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, stack...)
+		err = gopacket.SerializeLayers(f.buf,
+			gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, stack...)
 	}
 	f.packet = parts{} // keep no packet's memory alive
 	return f.buf.Bytes(), err

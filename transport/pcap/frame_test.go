@@ -22,16 +22,23 @@ func TestFrames(t *testing.T) {
 		src, dst  string // of the packet that is sent
 	}{
 		{"IPv4", addr("10.0.0.1:31850"), addr("10.0.0.2:4000"), 4, "10.0.0.1:31850", "10.0.0.2:4000"},
-		{"IPv6", addr("[2001:db8::1]:31850"), addr("[2001:db8::2]:65535"), 6, "[2001:db8::1]:31850", "[2001:db8::2]:65535"},
+		{"IPv6", addr("[2001:db8::1]:31850"), addr("[2001:db8::2]:65535"), 6, "[2001:db8::1]:31850",
+			"[2001:db8::2]:65535"},
 		{"link-local", addr("[fe80::1]:1"), scoped, 6, "[fe80::1]:1", "[fe80::5]:7"},
-		{"both families", addr("10.0.0.1:1"), addr("[2001:db8::2]:2"), 6, "[::ffff:10.0.0.1]:1", "[2001:db8::2]:2"},
+		{"both families", addr("10.0.0.1:1"), addr("[2001:db8::2]:2"), 6, "[::ffff:10.0.0.1]:1",
+			"[2001:db8::2]:2"},
 		{"all addresses", addr("[::]:1"), addr("10.0.0.2:2"), 4, "0.0.0.0:1", "10.0.0.2:2"},
-		{"all IPv4 addresses", addr("0.0.0.0:1"), addr("[2001:db8::2]:2"), 6, "[::]:1", "[2001:db8::2]:2"},
+		{"all IPv4 addresses", addr("0.0.0.0:1"), addr("[2001:db8::2]:2"), 6, "[::]:1",
+			"[2001:db8::2]:2"},
 		{"to all addresses", addr("10.0.0.1:1"), addr("[::]:2"), 4, "10.0.0.1:1", "0.0.0.0:2"},
-		{"shared memory", shm, shm, 6, "[fd65:7270:6334:5678:a100::a8]:48879", "[fd65:7270:6334:5678:a100::a8]:48879"},
-		{"shared memory and IPv4", addr("127.0.0.1:1"), shm, 6, "[::ffff:127.0.0.1]:1", "[fd65:7270:6334:5678:a100::a8]:48879"},
-		{"a port of Geneve", addr("10.0.0.1:6081"), addr("10.0.0.2:6081"), 4, "10.0.0.1:6081", "10.0.0.2:6081"},
-		{"wide port", wide, wide, 6, "[fd65:7270:6300:ab:b100::b8]:52719", "[fd65:7270:6300:ab:b100::b8]:52719"},
+		{"shared memory", shm, shm, 6, "[fd65:7270:6334:5678:a100::a8]:48879",
+			"[fd65:7270:6334:5678:a100::a8]:48879"},
+		{"shared memory and IPv4", addr("127.0.0.1:1"), shm, 6, "[::ffff:127.0.0.1]:1",
+			"[fd65:7270:6334:5678:a100::a8]:48879"},
+		{"a port of Geneve", addr("10.0.0.1:6081"), addr("10.0.0.2:6081"), 4, "10.0.0.1:6081",
+			"10.0.0.2:6081"},
+		{"wide port", wide, wide, 6, "[fd65:7270:6300:ab:b100::b8]:52719",
+			"[fd65:7270:6300:ab:b100::b8]:52719"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			var file bytes.Buffer
@@ -39,7 +46,8 @@ func TestFrames(t *testing.T) {
 			c := start(t, &file, Config{Now: func() time.Time { return now }})
 			f := &fake{local: x.own, mtu: 1400, take: 1, onTx: func() { now = now.Add(time.Hour) }}
 			tr := c.Wrap(f)
-			if n, err := tr.TxBurst([]transport.TxItem{{Dst: x.peer, Head: []byte("head "), Data: []byte("data")}}); n != 1 || err != nil {
+			if n, err := tr.TxBurst([]transport.TxItem{{Dst: x.peer, Head: []byte("head "),
+				Data: []byte("data")}}); n != 1 || err != nil {
 				t.Fatal(n, err)
 			}
 			f.rx = []transport.RxPacket{{Data: []byte("marked!"), From: x.peer, CE: true}, {From: x.peer}}
@@ -54,14 +62,17 @@ func TestFrames(t *testing.T) {
 			src, dst := netip.MustParseAddrPort(x.src), netip.MustParseAddrPort(x.dst)
 			for i, want := range []record{
 				{at: time.Unix(1_700_000_000, 123_456_789), src: src, dst: dst, payload: []byte("head data")},
-				{at: time.Unix(1_700_003_600, 123_456_789), src: dst, dst: src, payload: []byte("marked!"), tos: 3},
+				{at: time.Unix(1_700_003_600, 123_456_789), src: dst, dst: src, payload: []byte("marked!"),
+					tos: 3},
 				{at: time.Unix(1_700_003_600, 123_456_789), src: dst, dst: src},
 			} {
 				g := got[i]
-				if g.src != want.src || g.dst != want.dst || g.version != x.version || !g.at.Equal(want.at) || g.tos != want.tos || !bytes.Equal(g.payload, want.payload) {
+				if g.src != want.src || g.dst != want.dst || g.version != x.version || !g.at.Equal(want.at) ||
+					g.tos != want.tos || !bytes.Equal(g.payload, want.payload) {
 					t.Errorf("record %d: %+v, want %+v", i, g, want)
 				}
-				if g.sent() != (i == 0) || g.hops != 64 || g.kept != g.length || bytes.Equal(g.eth.SrcMAC, g.eth.DstMAC) {
+				if g.sent() != (i == 0) || g.hops != 64 || g.kept != g.length ||
+					bytes.Equal(g.eth.SrcMAC, g.eth.DstMAC) {
 					t.Errorf("record %d: %v, %d hops, %d of %d bytes", i, g.eth, g.hops, g.kept, g.length)
 				}
 			}
@@ -101,7 +112,8 @@ func TestAddressesStayApart(t *testing.T) {
 
 // TestSizes: from nothing to more than a jumbogram; the largest are cut at MaxSnapLen.
 func TestSizes(t *testing.T) {
-	for _, peer := range []transport.Addr{addr("10.0.0.2:2"), addr("[2001:db8::2]:2"), {IP: [16]byte{0: 1, 8: 1}, Scope: 1, Port: 1}} {
+	for _, peer := range []transport.Addr{addr("10.0.0.2:2"), addr("[2001:db8::2]:2"),
+		{IP: [16]byte{0: 1, 8: 1}, Scope: 1, Port: 1}} {
 		var file bytes.Buffer
 		c := start(t, &file, Config{})
 		tr := c.Wrap(&fake{local: addr("10.0.0.1:1"), mtu: 1 << 20, take: 1})
@@ -111,7 +123,8 @@ func TestSizes(t *testing.T) {
 			data[i] = byte(i * 7 >> 3)
 		}
 		for _, n := range sizes {
-			if _, err := tr.TxBurst([]transport.TxItem{{Dst: peer, Head: data[:n/3], Data: data[n/3 : n]}}); err != nil {
+			if _, err := tr.TxBurst([]transport.TxItem{{Dst: peer, Head: data[:n/3],
+				Data: data[n/3 : n]}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -127,8 +140,10 @@ func TestSizes(t *testing.T) {
 			if want4 := peer == addr("10.0.0.2:2") && n <= 65507; (g.version == 4) != want4 {
 				t.Errorf("%v, %d bytes: IP version %d", peer, n, g.version)
 			}
-			if !bytes.Equal(g.payload, want) || headers < 42 || headers > 70 || g.kept != min(g.length, MaxSnapLen) {
-				t.Errorf("%v, %d bytes: %d of payload, %d of headers, %d kept", peer, n, len(g.payload), headers, g.kept)
+			if !bytes.Equal(g.payload, want) || headers < 42 || headers > 70 ||
+				g.kept != min(g.length, MaxSnapLen) {
+				t.Errorf("%v, %d bytes: %d of payload, %d of headers, %d kept", peer, n, len(g.payload),
+					headers, g.kept)
 			}
 		}
 	}

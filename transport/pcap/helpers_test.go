@@ -85,7 +85,9 @@ func (r *record) sent() bool { return bytes.Equal(r.eth.SrcMAC, ownMAC) }
 // read decodes a capture with gopacket, strictly: every frame must be whole unless it was cut.
 func read(t testing.TB, file []byte) (list []record) {
 	t.Helper()
-	scan(t, file, func(frame []byte, info gopacket.CaptureInfo) { list = append(list, decodeFrame(t, frame, info)) })
+	scan(t, file, func(frame []byte, info gopacket.CaptureInfo) {
+		list = append(list, decodeFrame(t, frame, info))
+	})
 	return list
 }
 
@@ -96,7 +98,8 @@ func scan(t testing.TB, file []byte, f func(frame []byte, info gopacket.CaptureI
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.LinkType() != layers.LinkTypeEthernet || r.Resolution() != gopacket.TimestampResolutionNanosecond {
+	if r.LinkType() != layers.LinkTypeEthernet ||
+		r.Resolution() != gopacket.TimestampResolutionNanosecond {
 		t.Fatalf("link type %v, resolution %v", r.LinkType(), r.Resolution())
 	}
 	for n := 0; ; n++ {
@@ -124,7 +127,8 @@ func decodeFrame(t testing.TB, data []byte, info gopacket.CaptureInfo) record {
 	)
 	p := gopacket.NewDecodingLayerParser(layers.LayerTypeEthernet, &eth, &ip4, &ip6, &udp)
 	p.IgnoreUnsupported = true
-	if err := p.DecodeLayers(data, &found); err != nil || !slices.Contains(found, layers.LayerTypeUDP) {
+	if err := p.DecodeLayers(data, &found); err != nil ||
+		!slices.Contains(found, layers.LayerTypeUDP) {
 		t.Fatalf("%v, not down to UDP: %v in %x", found, err, data)
 	}
 	x := record{at: info.Timestamp, length: info.Length, kept: info.CaptureLength, eth: &eth}
@@ -134,7 +138,8 @@ func decodeFrame(t testing.TB, data []byte, info gopacket.CaptureInfo) record {
 		x.version, x.tos, x.hops, network = 4, ip4.TOS, ip4.TTL, &ip4
 		src, _ = netip.AddrFromSlice(ip4.SrcIP)
 		dst, _ = netip.AddrFromSlice(ip4.DstIP)
-		if err, ok := ip4.VerifyChecksum(); err != nil || !ok.Valid || ip4.Flags != layers.IPv4DontFragment {
+		if err, ok := ip4.VerifyChecksum(); err != nil || !ok.Valid ||
+			ip4.Flags != layers.IPv4DontFragment {
 			t.Errorf("IPv4 header: %v, %+v, flags %v", err, ok, ip4.Flags)
 		}
 	} else {
@@ -142,7 +147,8 @@ func decodeFrame(t testing.TB, data []byte, info gopacket.CaptureInfo) record {
 		src, _ = netip.AddrFromSlice(ip6.SrcIP)
 		dst, _ = netip.AddrFromSlice(ip6.DstIP)
 	}
-	x.src, x.dst = netip.AddrPortFrom(src, uint16(udp.SrcPort)), netip.AddrPortFrom(dst, uint16(udp.DstPort))
+	x.src, x.dst = netip.AddrPortFrom(src, uint16(udp.SrcPort)),
+		netip.AddrPortFrom(dst, uint16(udp.DstPort))
 	x.payload = udp.Payload
 	if x.kept < x.length {
 		return x

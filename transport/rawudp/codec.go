@@ -60,8 +60,10 @@ type Codec struct {
 // NewCodec returns the codec of an endpoint.
 func NewCodec(l Local) (*Codec, error) {
 	l.IP = l.IP.WithZone("").Unmap()
-	if !l.IP.IsValid() || l.IP.IsUnspecified() || l.IP.IsMulticast() || l.Port == 0 || l.VLAN > vlanIDMask-1 {
-		return nil, fmt.Errorf("rawudp: %w: %v port %d VLAN %d", transport.ErrBadAddress, l.IP, l.Port, l.VLAN)
+	if !l.IP.IsValid() || l.IP.IsUnspecified() || l.IP.IsMulticast() || l.Port == 0 ||
+		l.VLAN > vlanIDMask-1 {
+		return nil, fmt.Errorf("rawudp: %w: %v port %d VLAN %d", transport.ErrBadAddress, l.IP,
+			l.Port, l.VLAN)
 	}
 	c := &Codec{local: l, v6: l.IP.Is6(), l3: ethernetSize, ip: l.IP.As16(), vlan: NoVLAN}
 	if l.VLAN != 0 {
@@ -157,7 +159,8 @@ func (c *Codec) Put(frame []byte, t *Template, to MAC, port uint16, size int) in
 	if c.v6 || c.local.VLAN != 0 {
 		copy(frame, t.head[:c.size])
 	} else { // a length that the compiler knows
-		*(*[ethernetSize + ipv4Size + udpSize]byte)(frame) = [ethernetSize + ipv4Size + udpSize]byte(t.head[:])
+		*(*[ethernetSize + ipv4Size + udpSize]byte)(frame) = [ethernetSize + ipv4Size + udpSize]byte(
+			t.head[:])
 	}
 	*(*MAC)(frame) = to
 	size += udpSize

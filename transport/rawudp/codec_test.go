@@ -81,10 +81,12 @@ func TestFramesByGopacket(t *testing.T) {
 			if udp == nil || MAC(eth.SrcMAC) != a.MAC || MAC(eth.DstMAC) != b.MAC {
 				t.Fatalf("%+v: %v", k, p)
 			}
-			if uint16(udp.SrcPort) != a.Port || uint16(udp.DstPort) != b.Port || !bytes.Equal(udp.Payload, payload) {
+			if uint16(udp.SrcPort) != a.Port || uint16(udp.DstPort) != b.Port ||
+				!bytes.Equal(udp.Payload, payload) {
 				t.Fatalf("%+v: %v", k, p)
 			}
-			if tag, _ := p.Layer(layers.LayerTypeDot1Q).(*layers.Dot1Q); (tag != nil) != (k.vlan != 0) || tag != nil && tag.VLANIdentifier != k.vlan {
+			if tag, _ := p.Layer(layers.LayerTypeDot1Q).(*layers.Dot1Q); (tag != nil) != (k.vlan != 0) ||
+				tag != nil && tag.VLANIdentifier != k.vlan {
 				t.Fatalf("%+v: tag %v", k, tag)
 			}
 			if again := serialize(t, a, b, payload, a.ECN); !bytes.Equal(again, frame) {
@@ -113,8 +115,9 @@ func serialize(tb testing.TB, a, b Local, payload []byte, ecn bool) []byte {
 	}
 	udp := &layers.UDP{SrcPort: layers.UDPPort(a.Port), DstPort: layers.UDPPort(b.Port)}
 	if a.IP.Is6() {
-		ip := &layers.IPv6{Version: 6, TrafficClass: class, NextHeader: layers.IPProtocolUDP, HopLimit: hopLimit,
-			SrcIP: net.IP(a.IP.AsSlice()), DstIP: net.IP(b.IP.AsSlice())}
+		ip := &layers.IPv6{Version: 6, TrafficClass: class, NextHeader: layers.IPProtocolUDP,
+			HopLimit: hopLimit,
+			SrcIP:    net.IP(a.IP.AsSlice()), DstIP: net.IP(b.IP.AsSlice())}
 		_ = udp.SetNetworkLayerForChecksum(ip)
 		list = append(list, ip)
 	} else {
@@ -125,7 +128,8 @@ func serialize(tb testing.TB, a, b Local, payload []byte, ecn bool) []byte {
 	}
 	list = append(list, udp, gopacket.Payload(payload))
 	buf := gopacket.NewSerializeBuffer()
-	if err := gopacket.SerializeLayers(buf, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, list...); err != nil {
+	if err := gopacket.SerializeLayers(buf,
+		gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, list...); err != nil {
 		tb.Fatal(err)
 	}
 	// gopacket pads short frames, and leaves a checksum of 0 as it is: on the wire that would
@@ -218,13 +222,15 @@ func TestVerdicts(t *testing.T) {
 		{"as it is", false, func(*RxFrame) {}, Mine},
 		{"as it is, 6", true, func(*RxFrame) {}, Mine},
 		{"more fragments", false, func(f *RxFrame) { f.Data[20] = 0x20; fix(f.Data) }, Fragment},
-		{"last fragment", false, func(f *RxFrame) { f.Data[20], f.Data[21] = 0, 1; fix(f.Data) }, Fragment},
+		{"last fragment", false, func(f *RxFrame) { f.Data[20], f.Data[21] = 0, 1; fix(f.Data) },
+			Fragment},
 		{"fragment, 6", true, func(f *RxFrame) { f.Data[20] = 44 }, Fragment},
 		{"extension header, 6", true, func(f *RxFrame) { f.Data[20] = 0 }, Foreign},
 		{"options", false, func(f *RxFrame) { f.Data[14] = 0x46; fix(f.Data) }, Foreign},
 		{"TCP", false, func(f *RxFrame) { f.Data[23] = 6; fix(f.Data) }, Foreign},
 		{"IP longer than the frame", false, func(f *RxFrame) { f.Data[17]++; fix(f.Data) }, Malformed},
-		{"IP shorter than UDP", false, func(f *RxFrame) { f.Data[16], f.Data[17] = 0, 27; fix(f.Data) }, Malformed},
+		{"IP shorter than UDP", false, func(f *RxFrame) { f.Data[16], f.Data[17] = 0, 27; fix(f.Data) },
+			Malformed},
 		{"IP longer than the frame, 6", true, func(f *RxFrame) { f.Data[19]++ }, Malformed},
 		{"IP shorter than UDP, 6", true, func(f *RxFrame) { f.Data[18], f.Data[19] = 0, 7 }, Malformed},
 		{"UDP longer than IP", false, func(f *RxFrame) { f.Data[39]++ }, Malformed},
@@ -232,8 +238,10 @@ func TestVerdicts(t *testing.T) {
 		{"from port 0", false, func(f *RxFrame) { f.Data[34], f.Data[35] = 0, 0 }, Malformed},
 		{"bad IP checksum", false, func(f *RxFrame) { f.Data[24]++ }, Damaged},
 		{"bad UDP checksum", false, func(f *RxFrame) { f.Data[40]++ }, Damaged},
-		{"bad UDP checksum that the device knows good", false, func(f *RxFrame) { f.Data[40]++; f.Checksum = ChecksumGood }, Mine},
-		{"partial checksum", false, func(f *RxFrame) { f.Data[40]++; f.Checksum = ChecksumPartial }, Mine},
+		{"bad UDP checksum that the device knows good", false,
+			func(f *RxFrame) { f.Data[40]++; f.Checksum = ChecksumGood }, Mine},
+		{"partial checksum", false, func(f *RxFrame) { f.Data[40]++; f.Checksum = ChecksumPartial },
+			Mine},
 		{"no UDP checksum", false, func(f *RxFrame) { f.Data[40], f.Data[41] = 0, 0 }, Mine},
 		{"no UDP checksum, 6", true, func(f *RxFrame) { f.Data[60], f.Data[61] = 0, 0 }, Damaged},
 		{"train of unknown checksum", false, func(f *RxFrame) { f.Segment = 5 }, Damaged},
@@ -290,7 +298,8 @@ func TestNoChecksum(t *testing.T) {
 			t.Errorf("IPv6 %v: checksum %x", v6, frame[at:at+2])
 		}
 		var d Datagram
-		if v := newCodec(t, b).Parse(&RxFrame{Data: frame, VLAN: NoVLAN}, &d); v != Mine || string(d.Payload) != "x" {
+		if v := newCodec(t, b).Parse(&RxFrame{Data: frame, VLAN: NoVLAN}, &d); v != Mine ||
+			string(d.Payload) != "x" {
 			t.Errorf("IPv6 %v: verdict %d", v6, v)
 		}
 	}
@@ -322,7 +331,8 @@ func TestSum(t *testing.T) {
 			t.Fatalf("%x: sum %x, want %x", p, got, want)
 		}
 		cut := r.IntN(len(p)+1) &^ 1
-		if two := fold(sum(sum(0, p[:cut]), p[cut:])); uint32(two) != got && got%0xFFFF != uint32(two)%0xFFFF {
+		if two := fold(sum(sum(0, p[:cut]), p[cut:])); uint32(two) != got &&
+			got%0xFFFF != uint32(two)%0xFFFF {
 			t.Fatalf("in two pieces %x, in one %x", two, got)
 		}
 	}
@@ -356,7 +366,8 @@ func TestSpeaks(t *testing.T) {
 	}{
 		{"10.0.0.1:5", true, false}, {"10.0.0.1:0", false, false}, {"[2001:db8::1]:5", false, true},
 		{"0.0.0.0:5", false, false}, {"[::]:5", false, false}, {"224.0.0.1:5", false, false},
-		{"255.255.255.255:5", false, false}, {"[ff02::1]:5", false, false}, {"[::ffff:10.0.0.1]:5", true, false},
+		{"255.255.255.255:5", false, false}, {"[ff02::1]:5", false, false},
+		{"[::ffff:10.0.0.1]:5", true, false},
 	} {
 		to := transport.AddrFrom(netip.MustParseAddrPort(x.to), 0)
 		if c4.Speaks(&to) != x.v4 || c6.Speaks(&to) != x.v6 {

@@ -69,7 +69,8 @@ func New(dev Device, n Network, local Local, cfg Config) (c *Conn, err error) {
 		mtu = min(DefaultMTU, fits)
 	}
 	if mtu = min(mtu, fits); mtu < MinMTU {
-		return nil, fmt.Errorf("rawudp: %s: %w: packets of %d bytes are too small", link.Name, transport.ErrUnsupported, mtu)
+		return nil, fmt.Errorf("rawudp: %s: %w: packets of %d bytes are too small", link.Name,
+			transport.ErrUnsupported, mtu)
 	}
 	local = c.codec.Local()
 	c.local = transport.AddrFrom(netip.AddrPortFrom(local.IP, local.Port), local.Scope)
@@ -175,7 +176,8 @@ func (c *Conn) Stats() transport.Stats {
 	d := c.dev.Stats()
 	t, r := &c.tx, &c.rx
 	return transport.Stats{
-		TxPackets: t.packets, TxBytes: t.bytes, TxDropped: t.dropped, TxStalls: t.stalls, TxCalls: d.TxCalls,
+		TxPackets: t.packets, TxBytes: t.bytes, TxDropped: t.dropped, TxStalls: t.stalls,
+		TxCalls:   d.TxCalls,
 		RxPackets: r.packets, RxBytes: r.bytes, RxDropped: r.dropped + d.RxDropped, RxCalls: d.RxCalls,
 	}
 }
@@ -259,7 +261,7 @@ func (c *Conn) fault(err error) error {
 	}
 	c.tend()
 	if !c.link.sick {
-		// The kernel has not told of the change yet, or it is over already: the device's
+		// The kernel has not announced the change yet, or it is over already: the device's
 		// word counts, and the next look takes it back.
 		l := c.link.Link
 		l.Up = false

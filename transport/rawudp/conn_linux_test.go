@@ -18,7 +18,8 @@ func TestConformance(t *testing.T) {
 	for _, v := range []struct {
 		name string
 		kind memKind
-	}{{"plain", plainKind}, {"stingy", stingyKind}, {"trains", trainKind}, {"gather", gatherKind}, {"refused", refuseKind}} {
+	}{{"plain", plainKind}, {"stingy", stingyKind}, {"trains", trainKind}, {"gather",
+		gatherKind}, {"refused", refuseKind}} {
 		t.Run(v.name, func(t *testing.T) {
 			var w *wire
 			open := func(tb testing.TB) (a, b transport.Transport) {
@@ -66,7 +67,8 @@ func take(t *testing.T, c *memEnd, sizes ...int) {
 // be sent, before and behind, are counted once.
 func TestStall(t *testing.T) {
 	w := newWire()
-	a, b := w.open(t, memKind{caps: plainCaps, lend: 4, take: 2}, Config{}), w.open(t, plainKind, Config{})
+	a, b := w.open(t, memKind{caps: plainCaps, lend: 4, take: 2}, Config{}),
+		w.open(t, plainKind, Config{})
 	items := []transport.TxItem{
 		{Dst: b.LocalAddr(), Head: make([]byte, 5000)}, item(b, 1), {}, item(b, 2),
 		{Head: make([]byte, 5)}, item(b, 3), item(b, 4), {Dst: b.LocalAddr(), Head: make([]byte, 5000)},
@@ -92,7 +94,8 @@ func TestStall(t *testing.T) {
 func TestRefusedTrains(t *testing.T) {
 	w := newWire()
 	a, b := w.open(t, refuseKind, Config{}), w.open(t, plainKind, Config{})
-	items := []transport.TxItem{item(b, 10), item(b, 10), item(b, 300), item(b, 300), item(b, 300), item(b, 7)}
+	items := []transport.TxItem{item(b, 10), item(b, 10), item(b, 300), item(b, 300), item(b, 300),
+		item(b, 7)}
 	for range 2 {
 		if n, err := a.TxBurst(items); n != len(items) || err != nil {
 			t.Fatalf("TxBurst = %d, %v", n, err)
@@ -112,7 +115,8 @@ func TestTrainShapes(t *testing.T) {
 	for _, kind := range []memKind{trainKind, gatherKind} {
 		w := newWire()
 		a, b, c := w.open(t, kind, Config{}), w.open(t, kind, Config{}), w.open(t, kind, Config{})
-		items := []transport.TxItem{item(b, 9), item(b, 9), item(b, 8), item(b, 9), item(c, 9), item(c, 9), item(c, 1400), item(c, 1400)}
+		items := []transport.TxItem{item(b, 9), item(b, 9), item(b, 8), item(b, 9), item(c, 9),
+			item(c, 9), item(c, 1400), item(c, 1400)}
 		if _, err := a.TxBurst(items); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +162,8 @@ func TestPendingNeighbour(t *testing.T) {
 // TestMoves: a neighbour gets another MAC address, and the routes change.
 func TestMoves(t *testing.T) {
 	w := newWire()
-	a, b, c := w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{})
+	a, b, c := w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{}),
+		w.open(t, plainKind, Config{})
 	send := func() {
 		t.Helper()
 		if _, err := a.TxBurst([]transport.TxItem{item(b, 5)}); err != nil {
@@ -191,7 +196,8 @@ func TestMoves(t *testing.T) {
 // TestConfirm: now and then the kernel is told of the neighbours that were sent to since.
 func TestConfirm(t *testing.T) {
 	w := newWire()
-	a, b, c := w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{})
+	a, b, c := w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{}),
+		w.open(t, plainKind, Config{})
 	for round, to := range []*memEnd{b, c, b, nil} {
 		a.net.inUse = nil
 		var want []netip.Addr
@@ -233,7 +239,8 @@ func TestLinkNews(t *testing.T) {
 		_, txErr := a.TxBurst([]transport.TxItem{item(b, 5)})
 		_, rxErr := a.RxBurst(pkts[:])
 		for _, err := range []error{txErr, rxErr} {
-			if e, ok := errors.AsType[*LinkError](err); want != nil && (!ok || e.Link != "mem0" || e.Err != want) || want == nil && err != nil {
+			if e, ok := errors.AsType[*LinkError](err); want != nil && (!ok || e.Link != "mem0" ||
+				e.Err != want) || want == nil && err != nil {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
@@ -320,7 +327,8 @@ func TestDeviceFails(t *testing.T) {
 	}
 	a.dev.kind.offline = ErrLinkDown // before the network has told
 	n, err := a.TxBurst([]transport.TxItem{item(b, 5)})
-	if e, ok := errors.AsType[*LinkError](err); n != 0 && err != nil || err != nil && (!ok || e.Link != "mem0") {
+	if e, ok := errors.AsType[*LinkError](err); n != 0 && err != nil ||
+		err != nil && (!ok || e.Link != "mem0") {
 		t.Errorf("TxBurst = %d, %v", n, err)
 	}
 	a.dev.kind.offline = nil
@@ -343,7 +351,8 @@ func TestNoRoute(t *testing.T) {
 		t.Errorf("Resolve: %v", err)
 	}
 	to := transport.AddrFrom(netip.MustParseAddrPort("192.0.2.1:5"), 0)
-	if n, err := a.TxBurst([]transport.TxItem{{Dst: to, Head: []byte("x")}, {Dst: to, Head: []byte("x")}}); n != 2 || err != nil {
+	if n, err := a.TxBurst([]transport.TxItem{{Dst: to, Head: []byte("x")},
+		{Dst: to, Head: []byte("x")}}); n != 2 || err != nil {
 		t.Errorf("TxBurst = %d, %v", n, err)
 	}
 	if s := a.Stats(); s.TxDropped != 2 || a.net.routes != 2 {

@@ -18,7 +18,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(frame[:len(frame)-1], k.v6, k.vlan, uint8(2), uint16(3), 5)
 		f.Add(append(frame, 0, 0, 0), k.v6, k.vlan, uint8(1), uint16(0), NoVLAN)
 	}
-	f.Fuzz(func(t *testing.T, frame []byte, v6 bool, vlan uint16, check uint8, segment uint16, tag int) {
+	f.Fuzz(func(t *testing.T, frame []byte, v6 bool, vlan uint16, check uint8,
+		segment uint16, tag int) {
 		_, local := sides(v6, vlan%4095)
 		c := newCodec(t, local)
 		before := append([]byte(nil), frame...)
@@ -33,7 +34,8 @@ func FuzzParse(f *testing.F) {
 		}
 		p := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.DecodeOptions{})
 		udp, _ := p.Layer(layers.LayerTypeUDP).(*layers.UDP)
-		if udp == nil || uint16(udp.DstPort) != local.Port || uint16(udp.SrcPort) != d.Port || !bytes.Equal(udp.Payload, d.Payload) {
+		if udp == nil || uint16(udp.DstPort) != local.Port || uint16(udp.SrcPort) != d.Port ||
+			!bytes.Equal(udp.Payload, d.Payload) {
 			t.Fatalf("the codec reads %+v, gopacket %v", d, p)
 		}
 		if n := p.NetworkLayer().NetworkFlow(); !bytes.Equal(n.Dst().Raw(), local.IP.AsSlice()) {

@@ -264,9 +264,11 @@ func (w *wire) open(tb testing.TB, kind memKind, cfg Config) *memEnd {
 func newWire() *wire { return &wire{ends: map[MAC]*memDev{}} }
 
 var (
-	plainCaps  = DeviceCaps{Name: "mem", FrameSize: 2048, RxRing: 512, Segments: 1, TxCopies: true}
-	trainCaps  = DeviceCaps{Name: "mem", FrameSize: 65535, TrainSize: 65535, RxRing: 512, Segments: 64, Checksum: true, TxCopies: true}
-	gatherCaps = DeviceCaps{Name: "mem", FrameSize: 65535, TrainSize: 65535, RxRing: 512, Segments: 64, Gather: 128, Checksum: true, TxCopies: true}
+	plainCaps = DeviceCaps{Name: "mem", FrameSize: 2048, RxRing: 512, Segments: 1, TxCopies: true}
+	trainCaps = DeviceCaps{Name: "mem", FrameSize: 65535, TrainSize: 65535, RxRing: 512, Segments: 64,
+		Checksum: true, TxCopies: true}
+	gatherCaps = DeviceCaps{Name: "mem", FrameSize: 65535, TrainSize: 65535, RxRing: 512, Segments: 64,
+		Gather: 128, Checksum: true, TxCopies: true}
 
 	plainKind  = memKind{caps: plainCaps, lend: 64, take: 64}
 	stingyKind = memKind{caps: plainCaps, lend: 5, take: 3}

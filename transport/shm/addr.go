@@ -41,7 +41,8 @@ func IsAddr(a *transport.Addr) bool { return isAddr(*a) }
 
 // isAddr reports whether a is an address of this transport.
 func isAddr(a transport.Addr) bool {
-	return binary.BigEndian.Uint64(a.IP[:]) == prefix && a.Scope != 0 && a.Port != 0 && a.Port <= 0xFFFF
+	return binary.BigEndian.Uint64(a.IP[:]) == prefix && a.Scope != 0 && a.Port != 0 &&
+		a.Port <= 0xFFFF
 }
 
 // less orders addresses. Which of two endpoints decides a race between them depends on it.
@@ -88,7 +89,8 @@ func parse(text string) (target, error) {
 	}
 	ap, err := netip.ParseAddrPort(name)
 	if err != nil || !ap.Addr().Is6() {
-		return target{}, badAddress(text, "want shm:NAME, a name of 1 to 64 letters, digits, '.', '_' and '-'")
+		return target{}, badAddress(text,
+			"want shm:NAME, a name of 1 to 64 letters, digits, '.', '_' and '-'")
 	}
 	scope, err := strconv.ParseUint(ap.Addr().Zone(), 10, 32)
 	a := transport.AddrFrom(ap, uint32(scope))
@@ -104,7 +106,8 @@ func validName(s string) bool {
 	}
 	for i := range len(s) {
 		c := s[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' ||
+			c == '_' || c == '-') {
 			return false
 		}
 	}

@@ -246,7 +246,8 @@ func bulk(b *testing.B, x, y *Conn) {
 			for at := 0; at < messageBytes; {
 				items = items[:0]
 				for o := at; o < messageBytes && len(items) < cap(items); o += per {
-					items = append(items, transport.TxItem{Dst: y.LocalAddr(), Head: head, Data: src[o:min(o+per, messageBytes)]})
+					items = append(items,
+						transport.TxItem{Dst: y.LocalAddr(), Head: head, Data: src[o:min(o+per, messageBytes)]})
 				}
 				n, _ := x.TxBurst(items)
 				at += n * per

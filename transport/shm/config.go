@@ -100,7 +100,8 @@ func (c Config) complete() (Config, error) {
 	least := shmem.MinRingFor(c.MTU)
 	setDefault(&c.Ring, max(DefaultRing, least))
 	if c.Ring < least || c.Ring > shmem.MaxRing || c.Ring&(c.Ring-1) != 0 {
-		return c, &ConfigError{"Ring", int64(c.Ring), fmt.Sprintf("must be a power of two from %d to %d", least, shmem.MaxRing)}
+		return c, &ConfigError{"Ring", int64(c.Ring),
+			fmt.Sprintf("must be a power of two from %d to %d", least, shmem.MaxRing)}
 	}
 	setDefault(&c.MaxPeers, DefaultMaxPeers)
 	if c.MaxPeers < 1 || c.MaxPeers > 1<<20 {

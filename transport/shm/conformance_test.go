@@ -29,7 +29,8 @@ func listen(tb testing.TB, name string, cfg Config) *Conn {
 }
 
 var badTexts = []string{
-	"shm:", "shm:a/b", "a b", "..//x", "\x00", "shm:shm:x", ":", "127.0.0.1:80", "[::1]:5", "[100::1]:5", "[100::1%0]:5",
+	"shm:", "shm:a/b", "a b", "..//x", "\x00", "shm:shm:x", ":", "127.0.0.1:80", "[::1]:5",
+	"[100::1]:5", "[100::1%0]:5",
 	"[100::1%1]:0", "[100::1%eth0]:5", "[100::1%01]:5", "[100::1%99999999999]:5", "[100::]:1",
 	strings.Repeat("a", 65), strings.Repeat(":", 10000), "shm:" + strings.Repeat("a", 10000),
 }
@@ -48,9 +49,10 @@ func TestConformance(t *testing.T) {
 			conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {
 				cfg = meeting(tb, v.cfg)
 				return listen(tb, "a", cfg), listen(tb, "", cfg)
-			}, conformance.WithBadAddresses(badTexts...), conformance.WithThird(func(tb testing.TB) transport.Transport {
-				return listen(tb, "third", cfg)
-			}))
+			}, conformance.WithBadAddresses(badTexts...), conformance.WithThird(
+				func(tb testing.TB) transport.Transport {
+					return listen(tb, "third", cfg)
+				}))
 		})
 		t.Run(v.name+" to itself", func(t *testing.T) {
 			conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {

@@ -87,7 +87,8 @@ func (d *directory) socket(file string) *net.UnixAddr {
 }
 
 // claim opens the socket of addr and takes the name, if it is not "".
-func (d *directory) claim(addr transport.Addr, name string, mode uint32) (*net.UnixListener, error) {
+func (d *directory) claim(addr transport.Addr, name string,
+	mode uint32) (*net.UnixListener, error) {
 	unlock, err := d.lock()
 	if err != nil {
 		return nil, err
@@ -113,7 +114,8 @@ func (d *directory) claim(addr transport.Addr, name string, mode uint32) (*net.U
 	if err != nil {
 		_ = unix.Unlinkat(d.fd, file, 0)
 		l.Close()
-		return nil, fmt.Errorf("shm: %w", &os.PathError{Op: "claim", Path: filepath.Join(d.path, file), Err: err})
+		return nil, fmt.Errorf("shm: %w",
+			&os.PathError{Op: "claim", Path: filepath.Join(d.path, file), Err: err})
 	}
 	return l, nil
 }
@@ -131,7 +133,8 @@ func (d *directory) release(addr transport.Addr, name string) {
 
 // lock serializes those who take names. The kernel ends it with its holder.
 func (d *directory) lock() (unlock func(), err error) {
-	fd, err := unix.Openat(d.fd, lockFile, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	fd, err := unix.Openat(d.fd, lockFile, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW,
+		0o600)
 	if err == nil {
 		for err = unix.EINTR; err == unix.EINTR; {
 			err = unix.Flock(fd, unix.LOCK_EX)
@@ -141,7 +144,8 @@ func (d *directory) lock() (unlock func(), err error) {
 		}
 		unix.Close(fd)
 	}
-	return nil, fmt.Errorf("shm: %w", &os.PathError{Op: "lock", Path: filepath.Join(d.path, lockFile), Err: err})
+	return nil, fmt.Errorf("shm: %w",
+		&os.PathError{Op: "lock", Path: filepath.Join(d.path, lockFile), Err: err})
 }
 
 // lookup returns the address that a name stands for, dead or alive.

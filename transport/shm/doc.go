@@ -32,7 +32,8 @@
 //
 // # Memory
 //
-//	pair file:  | page: consumed positions | ring 0: connecting side writes | ring 1: accepting side writes |
+//	pair file:  | page: consumed positions | ring 0: connecting side writes |
+//	            | ring 1: accepting side writes |
 //	bell file:  | page: one count, odd while its owner sleeps; others map it read-only |
 //
 // Package shmem (internal) describes the rings, who writes which word, and how a reader

@@ -60,7 +60,8 @@ func (h *hub) tryDial(l *link) error {
 	}
 	defer unix.Close(file)
 	p := &peer{addr: l.addr, fd: -1, pair: mem}
-	hello := message{Kind: kindHello, From: h.c.local, To: l.addr, Ring: uint64(h.cfg.Ring), Limit: uint32(h.cfg.MTU), Flags: flags()}
+	hello := message{Kind: kindHello, From: h.c.local, To: l.addr, Ring: uint64(h.cfg.Ring),
+		Limit: uint32(h.cfg.MTU), Flags: flags()}
 	if err := sendMessage(s, hello, file, h.c.waiter.bellFD); err != nil {
 		p.free()
 		return fmt.Errorf("%w: %v", ErrHandshake, err)
@@ -126,7 +127,8 @@ func (h *hub) accept(s *net.UnixConn) {
 		return
 	}
 	defer closeAll(fds)
-	if m.To != h.c.local || m.From == h.c.local || !isAddr(m.From) || m.Ring > shmem.MaxRing || m.Limit > MaxMTU {
+	if m.To != h.c.local || m.From == h.c.local || !isAddr(m.From) || m.Ring > shmem.MaxRing ||
+		m.Limit > MaxMTU {
 		h.refuse(s, whyBad)
 		return
 	}
@@ -192,7 +194,8 @@ func (h *hub) welcome(s *net.UnixConn, l *link, m *message, fds []int) error {
 		return err
 	}
 	// If this fails the other side is gone, and the watch on its socket says so.
-	_ = sendMessage(s, message{Kind: kindWelcome, From: h.c.local, To: m.From, Limit: m.Limit, Flags: flags()}, h.c.waiter.bellFD)
+	_ = sendMessage(s, message{Kind: kindWelcome, From: h.c.local, To: m.From, Limit: m.Limit,
+		Flags: flags()}, h.c.waiter.bellFD)
 	return nil
 }
 

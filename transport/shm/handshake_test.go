@@ -120,7 +120,8 @@ func TestBadHandshakes(t *testing.T) {
 			t.Errorf("%s: accepted", x.name)
 		}
 	}
-	for _, raw := range [][]byte{{1}, make([]byte, messageSize), make([]byte, messageSize+1), make([]byte, 60000)} {
+	for _, raw := range [][]byte{{1}, make([]byte, messageSize), make([]byte, messageSize+1),
+		make([]byte, 60000)} {
 		s := newStranger(t, c)
 		if _, err := s.sock.Write(raw); err != nil {
 			t.Fatal(err)
@@ -148,7 +149,8 @@ func TestBadAnswers(t *testing.T) {
 		want   error
 	}{
 		{"nothing", nil, ErrHandshake},
-		{"refusal", func(m message) (message, []int) { return message{Kind: kindRefuse, Why: 99}, nil }, ErrRefused},
+		{"refusal", func(m message) (message, []int) { return message{Kind: kindRefuse, Why: 99}, nil },
+			ErrRefused},
 		{"no bell", func(m message) (message, []int) {
 			return message{Kind: kindWelcome, From: m.To, To: m.From, Limit: m.Limit}, nil
 		}, ErrHandshake},
@@ -162,7 +164,8 @@ func TestBadAnswers(t *testing.T) {
 			return message{Kind: kindWelcome, From: m.From, To: m.From, Limit: m.Limit}, []int{bell}
 		}, ErrHandshake},
 		{"bell is not memory", func(m message) (message, []int) {
-			return message{Kind: kindWelcome, From: m.To, To: m.From, Limit: m.Limit}, []int{int(os.Stdout.Fd())}
+			return message{Kind: kindWelcome, From: m.To, To: m.From, Limit: m.Limit},
+				[]int{int(os.Stdout.Fd())}
 		}, shmem.ErrUnsafeFile},
 	} {
 		addr := newAddr()
@@ -205,7 +208,8 @@ func TestBadAnswers(t *testing.T) {
 
 // FuzzMessage: no bytes of a stranger do more than end the conversation.
 func FuzzMessage(f *testing.F) {
-	good, _ := binary.Append(nil, binary.LittleEndian, &message{Magic: magic, Kind: kindHello, Ring: 1 << 20, Limit: 5000})
+	good, _ := binary.Append(nil, binary.LittleEndian,
+		&message{Magic: magic, Kind: kindHello, Ring: 1 << 20, Limit: 5000})
 	f.Add(good)
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -223,7 +227,8 @@ func FuzzMessage(f *testing.F) {
 		_ = unix.Sendto(fds[1], in, unix.MSG_NOSIGNAL, nil)
 		unix.Close(fds[1])
 		m, got, err := receiveMessage(conn.(*net.UnixConn), kindHello, 0)
-		if err == nil && (len(in) != messageSize || m.Magic != magic || m.Kind != kindHello || len(got) != 0) {
+		if err == nil && (len(in) != messageSize || m.Magic != magic || m.Kind != kindHello ||
+			len(got) != 0) {
 			t.Errorf("accepted %x", in)
 		}
 	})
@@ -242,7 +247,8 @@ func TestOtherUser(t *testing.T) {
 		{&hub{uid: mine + 1, cfg: Config{AllowOtherUsers: true}}, true},
 	} {
 		if got := x.h.mayTalk(s.sock); got != x.want {
-			t.Errorf("an endpoint of user %d (others: %v) talks to user %d: %v", x.h.uid, x.h.cfg.AllowOtherUsers, mine, got)
+			t.Errorf("an endpoint of user %d (others: %v) talks to user %d: %v", x.h.uid,
+				x.h.cfg.AllowOtherUsers, mine, got)
 		}
 	}
 }

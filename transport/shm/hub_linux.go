@@ -73,7 +73,8 @@ const (
 func (h *hub) init(c *Conn, name string, cfg Config) (err error) {
 	*h = hub{c: c, cfg: cfg, name: name, uid: uint32(os.Getuid()), epoll: -1,
 		slots: make(chan struct{}, maxHandshakes), stopped: make(chan struct{}),
-		links: map[transport.Addr]*link{}, tokens: map[int32]*peer{}, sockets: map[*net.UnixConn]struct{}{}}
+		links: map[transport.Addr]*link{}, tokens: map[int32]*peer{},
+		sockets: map[*net.UnixConn]struct{}{}}
 	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}

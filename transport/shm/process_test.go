@@ -127,7 +127,8 @@ func TestTwoProcesses(t *testing.T) {
 	}
 	echoes(t, c, to, 3000)
 	in.Close() // it closes in good order
-	within(t, "the end of the connection", func() bool { _, _ = c.RxBurst(nil); return c.Peers() == 0 })
+	within(t, "the end of the connection",
+		func() bool { _, _ = c.RxBurst(nil); return c.Peers() == 0 })
 }
 
 // TestKilledPeer: when a process is killed, what is known of it is freed, and its

@@ -136,7 +136,8 @@ func TestAddrs(t *testing.T) {
 			t.Fatalf("%v comes back from its file as %v", a, back)
 		}
 	}
-	for _, name := range []string{"", "i-", "i-00", "x", "i-" + strings.Repeat("0", 28), "i-" + strings.Repeat("F", 28)} {
+	for _, name := range []string{"", "i-", "i-00", "x", "i-" + strings.Repeat("0", 28),
+		"i-" + strings.Repeat("F", 28)} {
 		if a, ok := addrOfFile(name); ok {
 			t.Errorf("%q is the file of %v", name, a)
 		}
@@ -149,8 +150,10 @@ func TestConfig(t *testing.T) {
 		cfg   Config
 	}{
 		{"MTU", Config{MTU: 63}}, {"MTU", Config{MTU: -1}}, {"MTU", Config{MTU: 1 << 20}},
-		{"Ring", Config{Ring: 4096}}, {"Ring", Config{Ring: 3 << 20}}, {"Ring", Config{Ring: -1}}, {"Ring", Config{Ring: shmem.MaxRing + 64}},
-		{"MaxPeers", Config{MaxPeers: -1}}, {"MaxMemory", Config{MaxMemory: 1 << 20}}, {"AllowOtherUsers", Config{AllowOtherUsers: true}},
+		{"Ring", Config{Ring: 4096}}, {"Ring", Config{Ring: 3 << 20}}, {"Ring", Config{Ring: -1}},
+		{"Ring", Config{Ring: shmem.MaxRing + 64}},
+		{"MaxPeers", Config{MaxPeers: -1}}, {"MaxMemory", Config{MaxMemory: 1 << 20}},
+		{"AllowOtherUsers", Config{AllowOtherUsers: true}},
 	} {
 		var e *ConfigError
 		if _, err := Listen("", x.cfg); !errors.As(err, &e) || e.Field != x.field {

@@ -139,7 +139,8 @@ func TestPauseAndResume(t *testing.T) {
 // A driver may crash, close, pause or detach its own endpoint.
 func TestEndingWithinARun(t *testing.T) {
 	for name, end := range map[string]func(*Endpoint){
-		"crash": (*Endpoint).Crash, "pause": (*Endpoint).Pause, "close": func(e *Endpoint) { _ = e.Close() },
+		"crash": (*Endpoint).Crash, "pause": (*Endpoint).Pause,
+		"close":  func(e *Endpoint) { _ = e.Close() },
 		"detach": func(e *Endpoint) { e.net.Attach(e, nil) },
 	} {
 		n := newNet(t, Config{})

@@ -73,7 +73,8 @@ func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Port < 0 || c.Port > 65535 || c.RxRing < 0 || c.TxRing < 0 || c.RunCost < 0 || c.PacketCost < 0 {
+	if c.Port < 0 || c.Port > 65535 || c.RxRing < 0 || c.TxRing < 0 || c.RunCost < 0 ||
+		c.PacketCost < 0 {
 		return nil, fmt.Errorf("%w: endpoint %+v", errConfig, c)
 	}
 	for p := FirstPort; c.Port == 0; p++ {
@@ -88,7 +89,8 @@ func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
 		return nil, fmt.Errorf("%w: port %d of node %d is in use", errConfig, c.Port, c.Node)
 	}
 	setDefault(&c.RxRing, n.cfg.RxRing)
-	e := &Endpoint{net: n, node: d, name: c.Name, index: n.opened, addr: nodeAddr(c.Node, uint32(c.Port)), cfg: c,
+	e := &Endpoint{net: n, node: d, name: c.Name, index: n.opened,
+		addr: nodeAddr(c.Node, uint32(c.Port)), cfg: c,
 		ring: newRing(c.RxRing), runPos: -1, lastRun: -1}
 	e.caps = transport.Caps{Name: "sim", MTU: n.cfg.MTU, RxRing: c.RxRing, TxCopies: true, ECN: true,
 		LinkRate: n.cfg.LinkBitsPerSec}
@@ -161,7 +163,8 @@ func (e *Endpoint) Resolve(text string) (transport.Addr, error) {
 	if a := transport.AddrFrom(ap, 0); ap.Addr().Zone() == "" && isSimAddr(&a) {
 		return a, nil
 	}
-	return transport.Addr{}, fmt.Errorf("%w: %q is not in the simulated network", transport.ErrBadAddress, text)
+	return transport.Addr{},
+		fmt.Errorf("%w: %q is not in the simulated network", transport.ErrBadAddress, text)
 }
 
 // TxBurst implements transport.Transport. It copies; packets leave at the

@@ -22,7 +22,8 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("Resolve(%v) = %v, %v", e.LocalAddr(), got, err)
 		}
 	}
-	for _, s := range []string{"", "nobody", "127.0.0.1:5", "[fd01::1]:5", "[fd00::1%2]:5", "[fd00::1]:0", "[fd00::1:0:0:1]:5"} {
+	for _, s := range []string{"", "nobody", "127.0.0.1:5", "[fd01::1]:5", "[fd00::1%2]:5",
+		"[fd00::1]:0", "[fd00::1:0:0:1]:5"} {
 		if _, err := a.Resolve(s); !errors.Is(err, transport.ErrBadAddress) {
 			t.Errorf("Resolve(%q): %v", s, err)
 		}
@@ -41,8 +42,10 @@ func TestUnsendable(t *testing.T) {
 	nobody.Port = 9
 	far := nodeAddr(77, 5)
 	got, err := a.TxBurst([]transport.TxItem{
-		{Dst: to, Head: make([]byte, 60), Data: make([]byte, 41)}, {Dst: to, Head: make([]byte, 60), Data: make([]byte, 40)},
-		{Dst: transport.Addr{}, Head: []byte{1}}, {Dst: far, Head: []byte{1}}, {Dst: nobody, Head: []byte{1}}, {Dst: to},
+		{Dst: to, Head: make([]byte, 60), Data: make([]byte, 41)},
+		{Dst: to, Head: make([]byte, 60), Data: make([]byte, 40)},
+		{Dst: transport.Addr{}, Head: []byte{1}}, {Dst: far, Head: []byte{1}},
+		{Dst: nobody, Head: []byte{1}}, {Dst: to},
 	})
 	if got != 6 || err != nil {
 		t.Fatalf("TxBurst: %d, %v", got, err)
@@ -63,7 +66,8 @@ func TestUnsendable(t *testing.T) {
 // Without faults a flow arrives in order, through queues of any kind, and bytes
 // and sender are right.
 func TestFIFO(t *testing.T) {
-	for _, c := range []Config{{}, {PropDelay: 77}, CX4(1), {LinkBitsPerSec: 1e9, CutThrough: true, Racks: 2}} {
+	for _, c := range []Config{{}, {PropDelay: 77}, CX4(1),
+		{LinkBitsPerSec: 1e9, CutThrough: true, Racks: 2}} {
 		n := newNet(t, c)
 		a, b := pairOf(t, n)
 		twin := open(t, n, EndpointConfig{Node: 1}) // same node as b
@@ -235,7 +239,8 @@ func (n *Network) inUse() int {
 // Bursts and simulation allocate nothing once the pools have grown.
 func TestNoAllocation(t *testing.T) {
 	c := CX4(1)
-	c.Faults = Faults{Loss: .01, Duplicate: .01, Corrupt: .01, Reorder: .1, ReorderDelay: 5000, Jitter: 100}
+	c.Faults = Faults{Loss: .01, Duplicate: .01, Corrupt: .01, Reorder: .1, ReorderDelay: 5000,
+		Jitter: 100}
 	n := newNet(t, c)
 	a, b := pairOf(t, n)
 	echo := attach(t, b, nil)
@@ -247,7 +252,8 @@ func TestNoAllocation(t *testing.T) {
 	}
 	attach(t, a, nil)
 	head, data := make([]byte, 24), make([]byte, 900)
-	items := []transport.TxItem{{Dst: b.LocalAddr(), Head: head, Data: data}, {Dst: b.LocalAddr(), Head: head}}
+	items := []transport.TxItem{{Dst: b.LocalAddr(), Head: head, Data: data},
+		{Dst: b.LocalAddr(), Head: head}}
 	round := func() {
 		for range 20 {
 			if _, err := a.TxBurst(items); err != nil {

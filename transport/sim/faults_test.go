@@ -211,7 +211,9 @@ func TestPartition(t *testing.T) {
 	n.Heal()
 	check("healed", all)
 	must(t, n.Cut([]int{0, 3}, []int{1, 3}))
-	check("one way", func(i, j int) bool { return i == j || !((i == 0 || i == 3) && (j == 1 || j == 3)) })
+	check("one way", func(i, j int) bool {
+		return i == j || !((i == 0 || i == 3) && (j == 1 || j == 3))
+	})
 	n.Heal()
 
 	// Packets on their way are cut off too, those healed in time are not.

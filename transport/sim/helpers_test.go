@@ -28,7 +28,8 @@ func open(tb testing.TB, n *Network, c EndpointConfig) *Endpoint {
 // pair opens endpoints on nodes 0 and 1.
 func pairOf(tb testing.TB, n *Network) (a, b *Endpoint) {
 	tb.Helper()
-	return open(tb, n, EndpointConfig{Name: "a", Node: 0}), open(tb, n, EndpointConfig{Name: "b", Node: 1})
+	return open(tb, n, EndpointConfig{Name: "a", Node: 0}),
+		open(tb, n, EndpointConfig{Name: "b", Node: 1})
 }
 
 // send sends count packets of size bytes, numbered from first.

@@ -70,7 +70,8 @@ func New(cfg Config) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{cfg: cfg, now: StartTime, faults: f, hash: mix(cfg.Seed, 1), flowSeed: mix(cfg.Seed, 2)}
+	n := &Network{cfg: cfg, now: StartTime, faults: f, hash: mix(cfg.Seed, 1),
+		flowSeed: mix(cfg.Seed, 2)}
 	n.random.pcg.Seed(cfg.Seed, 3)
 	n.scenario = rand.New(rand.NewPCG(cfg.Seed, 4))
 	n.redSpan = float64(max(1, cfg.ECN.Kmax-cfg.ECN.Kmin))

@@ -15,7 +15,8 @@ func storm(tb testing.TB, seed uint64, trace *strings.Builder) (uint64, Stats) {
 	c.Checksum = seed%2 == 0
 	c.SwitchBuffer = 3000
 	c.ECN = ECN{Kmin: 800, Kmax: 2000, Pmax: 0.5}
-	c.Faults = Faults{Loss: .02, Duplicate: .02, Corrupt: .02, Reorder: .05, ReorderDelay: 20000, Delay: 100, Jitter: 300}
+	c.Faults = Faults{Loss: .02, Duplicate: .02, Corrupt: .02, Reorder: .05, ReorderDelay: 20000,
+		Delay: 100, Jitter: 300}
 	if trace != nil {
 		c.Trace = trace
 	}
@@ -24,7 +25,8 @@ func storm(tb testing.TB, seed uint64, trace *strings.Builder) (uint64, Stats) {
 	echo := func(e *Endpoint) {
 		attach(tb, e, func(_ Time, p *transport.RxPacket) {
 			if len(p.Data) > 100 {
-				if _, err := e.TxBurst([]transport.TxItem{{Dst: p.From, Head: p.Data[:100], Data: nil}}); err != nil {
+				if _, err := e.TxBurst([]transport.TxItem{{Dst: p.From, Head: p.Data[:100],
+					Data: nil}}); err != nil {
 					tb.Fatal(err)
 				}
 			}
@@ -83,7 +85,8 @@ func TestSameSeedSameRun(t *testing.T) {
 		sum.NoEndpoint += s.NoEndpoint
 		sum.Duplicated += s.Duplicated
 	}
-	for what, v := range map[string]uint64{"lost": sum.Lost, "cut": sum.Cut, "tail": sum.TailDrops, "marked": sum.Marked,
+	for what, v := range map[string]uint64{"lost": sum.Lost, "cut": sum.Cut, "tail": sum.TailDrops,
+		"marked":   sum.Marked,
 		"checksum": sum.Checksum, "gone": sum.NoEndpoint, "duplicated": sum.Duplicated} {
 		if v == 0 {
 			t.Errorf("the scenario never has a packet %s", what)
@@ -101,7 +104,8 @@ func TestTextTrace(t *testing.T) {
 	if a.String() != b.String() {
 		t.Error("traces differ")
 	}
-	for _, w := range []string{"send #", "deliver #", "crash", "lost", "tail drop", "pause", "mark #"} {
+	for _, w := range []string{"send #", "deliver #", "crash", "lost", "tail drop", "pause",
+		"mark #"} {
 		if !strings.Contains(a.String(), w) {
 			t.Errorf("no %q in the trace", w)
 		}
@@ -113,7 +117,8 @@ func TestTraceHashCoversBytes(t *testing.T) {
 	hash := func(v byte) uint64 {
 		n := newNet(t, Config{})
 		a, b := pairOf(t, n)
-		if _, err := a.TxBurst([]transport.TxItem{{Dst: b.LocalAddr(), Head: []byte{1, 2, v}}}); err != nil {
+		if _, err := a.TxBurst([]transport.TxItem{{Dst: b.LocalAddr(),
+			Head: []byte{1, 2, v}}}); err != nil {
 			t.Fatal(err)
 		}
 		for n.Step() {
@@ -235,7 +240,8 @@ func TestBadConfig(t *testing.T) {
 		}
 	}
 	must(t, n.SetFaults(Faults{}))
-	if n.SetFaults(Faults{Corrupt: -1}) == nil || n.SetLinkBits(0, -1) == nil || n.SetPathFaults(0, -1, nil) == nil ||
+	if n.SetFaults(Faults{Corrupt: -1}) == nil || n.SetLinkBits(0, -1) == nil ||
+		n.SetPathFaults(0, -1, nil) == nil ||
 		n.SetPathFaults(0, 1, &Faults{Jitter: -1}) == nil || n.Cut([]int{0}, []int{-3}) == nil {
 		t.Error("took a bad fault")
 	}

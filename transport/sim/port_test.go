@@ -87,18 +87,24 @@ func TestTailDropAtTheByte(t *testing.T) {
 		cfg    Config
 		admits uint64
 	}{
-		{"port, exact", Config{PortBuffer: 3000}, 3}, {"port, one byte short", Config{PortBuffer: 2999}, 2},
-		{"shared, exact", Config{SwitchBuffer: 3000}, 3}, {"shared, one byte short", Config{SwitchBuffer: 2999}, 2},
+		{"port, exact", Config{PortBuffer: 3000}, 3},
+		{"port, one byte short", Config{PortBuffer: 2999}, 2},
+		{"shared, exact", Config{SwitchBuffer: 3000}, 3},
+		{"shared, one byte short", Config{SwitchBuffer: 2999}, 2},
 		// alpha 1: depth+1000 <= free, so a third needs a buffer of 5000
-		{"alpha 1, exact", Config{SwitchBuffer: 5000, Alpha: 1}, 3}, {"alpha 1, one byte short", Config{SwitchBuffer: 4999, Alpha: 1}, 2},
+		{"alpha 1, exact", Config{SwitchBuffer: 5000, Alpha: 1}, 3},
+		{"alpha 1, one byte short", Config{SwitchBuffer: 4999, Alpha: 1}, 2},
 		// alpha 8: 3000 <= 8*(B-2000)
-		{"alpha 8, exact", Config{SwitchBuffer: 2375, Alpha: 8}, 2}, {"alpha 8, exact", Config{SwitchBuffer: 3000, Alpha: 8}, 3},
-		{"alpha 1/2, exact", Config{SwitchBuffer: 8000, Alpha: .5}, 3}, {"alpha 1/2, one byte short", Config{SwitchBuffer: 7999, Alpha: .5}, 2},
+		{"alpha 8, exact", Config{SwitchBuffer: 2375, Alpha: 8}, 2},
+		{"alpha 8, exact", Config{SwitchBuffer: 3000, Alpha: 8}, 3},
+		{"alpha 1/2, exact", Config{SwitchBuffer: 8000, Alpha: .5}, 3},
+		{"alpha 1/2, one byte short", Config{SwitchBuffer: 7999, Alpha: .5}, 2},
 	} {
 		n := burst(t, c.cfg, 1, 9)
 		n.RunUntil(StartTime + 950) // all nine have come, none has left
 		s := hostPort(t, n, 0)
-		if s.Packets != c.admits || s.Drops != 9-c.admits || s.MaxDepth != int(c.admits)*1000 || s.Depth != s.MaxDepth {
+		if s.Packets != c.admits || s.Drops != 9-c.admits || s.MaxDepth != int(c.admits)*1000 ||
+			s.Depth != s.MaxDepth {
 			t.Errorf("%s: %+v, want %d admitted", c.name, s, c.admits)
 		}
 		for n.Step() {
@@ -201,7 +207,8 @@ func TestCX4RoundTrip(t *testing.T) {
 		c := CX4(seed)
 		c.RackOf = func(node int) int { return node / 20 }
 		n := newNet(t, c)
-		a, far, near := open(t, n, EndpointConfig{Node: 0}), open(t, n, EndpointConfig{Node: 99}), open(t, n, EndpointConfig{Node: 1})
+		a, far, near := open(t, n, EndpointConfig{Node: 0}), open(t, n, EndpointConfig{Node: 99}),
+			open(t, n, EndpointConfig{Node: 1})
 		var end Time
 		attach(t, a, func(now Time, _ *transport.RxPacket) { end = now })
 		for _, e := range []*Endpoint{far, near} {

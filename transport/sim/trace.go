@@ -26,8 +26,10 @@ const (
 	trResume
 )
 
-var traceNames = [...]string{"", "send", "copy", "hop", "deliver", "lost", "cut", "tail drop", "bad checksum",
-	"no endpoint", "ring overflow", "mark", "timer", "run", "open", "close", "crash", "pause", "resume"}
+var traceNames = [...]string{"", "send", "copy", "hop", "deliver", "lost", "cut", "tail drop",
+	"bad checksum",
+	"no endpoint", "ring overflow", "mark", "timer", "run", "open", "close", "crash",
+	"pause", "resume"}
 
 // mix folds v into h: a multiply-and-shift step that spreads every bit of v.
 func mix(h, v uint64) uint64 {

@@ -56,7 +56,8 @@ type contender func(count, window, batch int) round
 
 // measure runs body with a client side that moves packets: issue starts n exchanges, progress
 // says how many ended.
-func measure(b *testing.B, count, window, batch int, lossy bool, issue func(n int) error, progress func() (int, error)) round {
+func measure(b *testing.B, count, window, batch int, lossy bool, issue func(n int) error,
+	progress func() (int, error)) round {
 	var times []float64
 	begin := monotime.Now()
 	sent, done, last := 0, 0, begin
@@ -129,7 +130,8 @@ func benchRpc(b *testing.B, addr string) *erpc.Rpc {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
+	if err := n.Register(1, erpc.Dispatch,
+		func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
 		b.Fatal(err)
 	}
 	c, err := Listen(addr, Config{})
@@ -206,7 +208,8 @@ func rpcs(b *testing.B, size int) contender {
 			for range n {
 				buf := free[len(free)-1]
 				free = free[:len(free)-1]
-				if _, err := client.EnqueueRequest(s, erpc.Request{Type: 1, Req: buf[0], Resp: buf[1], Done: done}); err != nil {
+				if _, err := client.EnqueueRequest(s,
+					erpc.Request{Type: 1, Req: buf[0], Resp: buf[1], Done: done}); err != nil {
 					return err
 				}
 			}

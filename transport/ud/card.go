@@ -61,8 +61,11 @@ func parseCard(b []byte) (c card, ok bool) {
 		return c, false
 	}
 	le := binary.LittleEndian
-	c = card{kind: b[8], layer: b[9], gidKind: b[10], reason: b[11], lid: le.Uint16(b[12:]), port: le.Uint16(b[14:]),
-		gid: verbs.GID(b[16:32]), qpn: le.Uint32(b[32:]), qkey: le.Uint32(b[36:]), mtu: le.Uint32(b[40:]), query: le.Uint64(b[48:])}
+	c = card{kind: b[8], layer: b[9], gidKind: b[10], reason: b[11], lid: le.Uint16(b[12:]),
+		port: le.Uint16(b[14:]),
+		gid:  verbs.GID(b[16:32]), qpn: le.Uint32(b[32:]), qkey: le.Uint32(b[36:]),
+		mtu:   le.Uint32(b[40:]),
+		query: le.Uint64(b[48:])}
 	switch {
 	case c.kind < cardQuery || c.kind > cardProbe || c.port == 0:
 		return c, false

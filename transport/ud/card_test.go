@@ -7,14 +7,17 @@ import (
 	"github.com/userspace-rpc/erpc/internal/verbs"
 )
 
-var golden = card{kind: cardQuery, layer: byte(verbs.Ethernet), gidKind: kindRoCE2v4, lid: 0x0102, port: 31850,
-	gid: verbs.GID{10: 0xFF, 11: 0xFF, 12: 10, 13: 9, 14: 0, 15: 1}, qpn: 0x030405, qkey: 0x11223344, mtu: 4096, query: 0x0807060504030201}
+var golden = card{kind: cardQuery, layer: byte(verbs.Ethernet), gidKind: kindRoCE2v4, lid: 0x0102,
+	port: 31850,
+	gid:  verbs.GID{10: 0xFF, 11: 0xFF, 12: 10, 13: 9, 14: 0, 15: 1}, qpn: 0x030405, qkey: 0x11223344,
+	mtu: 4096, query: 0x0807060504030201}
 
 // TestCardBytes holds the card to the layout in doc.go.
 func TestCardBytes(t *testing.T) {
 	var b [cardSize]byte
 	golden.encode(&b)
-	const want = "657270632d756431" + "01020200" + "0201" + "6a7c" + "00000000000000000000ffff0a090001" +
+	const want = "657270632d756431" + "01020200" + "0201" + "6a7c" +
+		"00000000000000000000ffff0a090001" +
 		"05040300" + "44332211" + "00100000" + "00000000" + "0102030405060708"
 	if got := hex.EncodeToString(b[:]); got != want {
 		t.Errorf("encoded\n%s, want\n%s", got, want)

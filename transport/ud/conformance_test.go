@@ -80,7 +80,8 @@ func TestZeroCopy(t *testing.T) {
 				data[k] = byte(round + i + k)
 			}
 			size := 10 + (round*32+i)*37%3990
-			items = append(items, transport.TxItem{Dst: y.LocalAddr(), Head: data[:10], Data: append([]byte(nil), data[10:size]...)})
+			items = append(items, transport.TxItem{Dst: y.LocalAddr(), Head: data[:10],
+				Data: append([]byte(nil), data[10:size]...)})
 		}
 		transmit(t, r, items...)
 		if x.tx.direct == 0 {

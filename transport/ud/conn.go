@@ -65,7 +65,8 @@ func Listen(addr string, cfg Config) (*Conn, error) {
 	cfg.complete()
 	limit := int(p.attr.ActiveMTU)
 	if cfg.MTU > limit {
-		return nil, &ConfigError{"MTU", cfg.MTU, fmt.Sprintf("%s port %d carries %d bytes", p.device, p.port, limit), ErrMTU}
+		return nil, &ConfigError{"MTU", cfg.MTU,
+			fmt.Sprintf("%s port %d carries %d bytes", p.device, p.port, limit), ErrMTU}
 	}
 	if cfg.MTU == 0 {
 		cfg.MTU = limit
@@ -100,7 +101,8 @@ func listen(h *hardware, local netip.AddrPort, cfg Config) (*Conn, error) {
 	c := &Conn{h: h, cfg: cfg, local: addrOf(at)}
 	c.peers.init(cfg.MaxPeers)
 	c.handles = handles{pd: h.pd, attr: h.toPeers(&cfg), made: map[way]*handle{}}
-	own := card{kind: cardAnswer, layer: byte(h.attr.LinkLayer), gidKind: kind(h.attr.LinkLayer, h.gid), lid: uint16(h.attr.LID),
+	own := card{kind: cardAnswer, layer: byte(h.attr.LinkLayer),
+		gidKind: kind(h.attr.LinkLayer, h.gid), lid: uint16(h.attr.LID),
 		port: at.Port(), gid: h.gid.GID, qpn: h.qp.Num(), qkey: h.qkey, mtu: uint32(cfg.MTU)}
 	c.meet = meeting{conn: sock, own: own, handles: &c.handles, limit: cfg.MaxPeers}
 	c.tx.init(h, &c.peers, &c.meet, &cfg)
@@ -335,7 +337,8 @@ func (c *Conn) Unregister(mem []byte, _ uint32) {
 // tell.
 func (c *Conn) Stats() transport.Stats {
 	t, r := &c.tx, &c.rx
-	return transport.Stats{TxPackets: t.packets, TxBytes: t.bytes, TxDropped: t.dropped, TxStalls: t.stalls, TxCalls: t.calls,
+	return transport.Stats{TxPackets: t.packets, TxBytes: t.bytes, TxDropped: t.dropped,
+		TxStalls: t.stalls, TxCalls: t.calls,
 		RxPackets: r.packets, RxBytes: r.bytes, RxDropped: r.rejects.Failed, RxCalls: r.calls}
 }
 

@@ -71,7 +71,7 @@
 //
 // Wait arms the completion queue, looks at it once more and sleeps on the completion
 // channel, an eventfd for Wake, the device's asynchronous events, and the device's node in /dev,
-// since some drivers tell of their removal in no other way. An endpoint that spins arms nothing,
+// since some drivers announce their removal in no other way. An endpoint that spins arms nothing,
 // and looks after the device every few thousand polls.
 //
 // # Failures

@@ -104,7 +104,8 @@ func TestDCQCNOnMarksOfRED(t *testing.T) {
 		}
 		return calls == 50
 	})
-	command(t, "tc qdisc add dev va parent 1:1 handle 2: red limit 1000000 min 8000 max 24000 avpkt 1000 burst 14 probability 1 bandwidth 100mbit ecn")
+	command(t, "tc qdisc add dev va parent 1:1 handle 2: red limit 1000000 min 8000 max 24000 avpkt "+
+		"1000 burst 14 probability 1 bandwidth 100mbit ecn")
 	call("slower", func(_ int, limited bool) bool { return limited })
 	clear()
 	clear = func() {}

@@ -8,12 +8,13 @@ import (
 // Faults; errors of this package wrap one of these, transport.ErrUnsupported, or
 // an error of internal/verbs.
 var (
-	ErrNoDevice   = errors.New("no such RDMA device")
-	ErrNoPort     = errors.New("the device has no such port")
-	ErrPortDown   = errors.New("the port is not active")
-	ErrNoGID      = errors.New("no such GID")
-	ErrMTU        = errors.New("larger than the link's MTU")
-	ErrMemlock    = errors.New("the limit on locked memory is too low (ulimit -l, or the container's memlock)")
+	ErrNoDevice = errors.New("no such RDMA device")
+	ErrNoPort   = errors.New("the device has no such port")
+	ErrPortDown = errors.New("the port is not active")
+	ErrNoGID    = errors.New("no such GID")
+	ErrMTU      = errors.New("larger than the link's MTU")
+	ErrMemlock  = errors.New(
+		"the limit on locked memory is too low (ulimit -l, or the container's memlock)")
 	ErrExhausted  = errors.New("the device has no more queue pairs or memory for them")
 	ErrNoAnswer   = errors.New("no endpoint answers there")
 	ErrMismatch   = errors.New("the peer has another link layer or kind of GID")

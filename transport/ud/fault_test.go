@@ -64,7 +64,8 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("Listen(:0, %+v): %v", cfg, err)
 			continue
 		}
-		if name, _, _ := c.Device(); name != want || !c.h.gid.GID.Is4() || c.LocalAddr().AddrPort().Addr() != c.h.gid.GID.Addr() {
+		if name, _, _ := c.Device(); name != want || !c.h.gid.GID.Is4() ||
+			c.LocalAddr().AddrPort().Addr() != c.h.gid.GID.Addr() {
 			t.Errorf("Listen(:0, %+v) is on %s at %v with GID %v", cfg, name, c.LocalAddr(), c.h.gid)
 		}
 		c.Close()
@@ -80,7 +81,8 @@ func TestMeeting(t *testing.T) {
 	// Nobody there; nobody answers.
 	for _, text := range []string{text, "10.9.0.1:4791", "192.0.2.1:1"} {
 		_, err := a.Resolve(text)
-		if e, ok := errors.AsType[*PeerError](err); !ok || e.Addr != text || !errors.Is(err, ErrNoAnswer) {
+		if e, ok := errors.AsType[*PeerError](err); !ok || e.Addr != text ||
+			!errors.Is(err, ErrNoAnswer) {
 			t.Errorf("Resolve(%s): %v", text, err)
 		}
 	}
@@ -202,8 +204,10 @@ func TestForeignPackets(t *testing.T) {
 	for round := range 100 {
 		wr := make([]verbs.SendWR, 8)
 		for i := range wr {
-			wr[i] = verbs.SendWR{AH: h.ah.Handle(), QPN: b.h.qp.Num(), QKey: b.h.qkey, Opcode: verbs.OpSend, Flags: verbs.Inline,
-				Num: 1, Pieces: [2]verbs.Piece{{Addr: s.h.tx.mr.Base(), Len: uint32(i), LKey: s.h.tx.mr.LKey()}}}
+			wr[i] = verbs.SendWR{AH: h.ah.Handle(), QPN: b.h.qp.Num(), QKey: b.h.qkey, Opcode: verbs.OpSend,
+				Flags: verbs.Inline,
+				Num:   1, Pieces: [2]verbs.Piece{{Addr: s.h.tx.mr.Base(), Len: uint32(i),
+					LKey: s.h.tx.mr.LKey()}}}
 			if i == 7 {
 				wr[i].QKey ^= 1
 			}
@@ -336,7 +340,8 @@ func TestDeviceRemoval(t *testing.T) {
 		}
 	}()
 	err = <-served
-	if e, ok := errors.AsType[*DeviceError](err); !ok || e.Device != "rxe1" || !errors.Is(err, ErrDeviceGone) {
+	if e, ok := errors.AsType[*DeviceError](err); !ok || e.Device != "rxe1" ||
+		!errors.Is(err, ErrDeviceGone) {
 		t.Errorf("the server's loop ends with %v", err)
 	}
 	if err := <-failed; !errors.Is(err, erpc.ErrPeerLost) && !errors.Is(err, erpc.ErrClosed) {

@@ -126,7 +126,8 @@ func (h *hardware) arenas(cfg *Config) (err error) {
 	}
 	ring, limit := cfg.RecvRing, int(h.info.MaxWR)
 	if ring > limit {
-		return &ConfigError{"RecvRing", ring, fmt.Sprintf("the device takes up to %d", limit), ErrExhausted}
+		return &ConfigError{"RecvRing", ring, fmt.Sprintf("the device takes up to %d", limit),
+			ErrExhausted}
 	}
 	if ring == 0 {
 		ring = min(defaultRing, floor2(limit))
@@ -149,7 +150,8 @@ func (h *hardware) register(slots, stride int) (a arena, err error) {
 	if a.mr, err = h.pd.Register(a.mem, verbs.LocalWrite); err != nil {
 		_ = hugemem.Free(a.mem) // just made
 		if errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EPERM) {
-			return a, &ConfigError{"RecvRing", slots, fmt.Sprintf("%d bytes wanted", len(a.mem)), errors.Join(ErrMemlock, err)}
+			return a, &ConfigError{"RecvRing", slots, fmt.Sprintf("%d bytes wanted", len(a.mem)),
+				errors.Join(ErrMemlock, err)}
 		}
 		return a, fmt.Errorf("ud: %w", err)
 	}

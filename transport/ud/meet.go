@@ -123,7 +123,8 @@ func (c *card) identity() card {
 // not prove that its sender has the address it claims; proven says that an answer from there does:
 // only with that an address passes from one queue pair to another.
 func (m *meeting) introduce(c *card, addr transport.Addr, proven bool) (reason byte) {
-	if c.layer != m.own.layer || c.gidKind != m.own.gidKind || c.gidKind == kindIB && [8]byte(c.gid[:8]) != [8]byte(m.own.gid[:8]) {
+	if c.layer != m.own.layer || c.gidKind != m.own.gidKind ||
+		c.gidKind == kindIB && [8]byte(c.gid[:8]) != [8]byte(m.own.gid[:8]) {
 		return refuseMismatch
 	}
 	w, src := way{gid: c.gid}, source{gid: c.gid, qpn: c.qpn}
@@ -146,7 +147,8 @@ func (m *meeting) introduce(c *card, addr transport.Addr, proven bool) (reason b
 	if err != nil {
 		return refuseNoWay
 	}
-	p := &peer{addr: addr, card: c.identity(), src: src, handle: h, ah: h.ah.Handle(), qpn: c.qpn, qkey: c.qkey, mtu: int(min(c.mtu, m.own.mtu))}
+	p := &peer{addr: addr, card: c.identity(), src: src, handle: h, ah: h.ah.Handle(), qpn: c.qpn,
+		qkey: c.qkey, mtu: int(min(c.mtu, m.own.mtu))}
 	m.mu.Lock()
 	m.met = append(m.met, p)
 	m.known[addr] = c.identity()
@@ -211,9 +213,11 @@ func (m *meeting) call(text string, addr transport.Addr, timeout time.Duration) 
 	// A socket of its own, connected, hears at once that nobody is there (ICMP).
 	from, to := m.conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), addr.AddrPort()
 	if !from.IsUnspecified() && from.Is4() != to.Addr().Is4() {
-		return &PeerError{Addr: text, Err: ErrMismatch, More: errors.New("one address is of IPv4, the other of IPv6")}
+		return &PeerError{Addr: text, Err: ErrMismatch,
+			More: errors.New("one address is of IPv4, the other of IPv6")}
 	}
-	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), net.UDPAddrFromAddrPort(to))
+	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)),
+		net.UDPAddrFromAddrPort(to))
 	if err != nil {
 		return &PeerError{Addr: text, Err: ErrNoAnswer, More: err}
 	}
@@ -264,7 +268,8 @@ func await(conn *net.UDPConn, query uint64, pause time.Duration) (card, error) {
 		if err != nil {
 			return card{}, err
 		}
-		if c, ok := parseCard(in[:n]); ok && c.query == query && (c.kind == cardAnswer || c.kind == cardRefusal) {
+		if c, ok := parseCard(in[:n]); ok && c.query == query && (c.kind == cardAnswer ||
+			c.kind == cardRefusal) {
 			return c, nil
 		}
 	}

@@ -124,8 +124,10 @@ func TestRPC(t *testing.T) {
 			}
 			serveEcho(t, server)
 			s := calls(t, client, server.LocalAddr().String(), v.small, v.large)
-			t.Logf("%d packets sent, %d received, %d sent again", s.TxPackets, s.RxPackets, s.Protocol.Retransmits)
-			if lossy := v.name == "loss" || v.name == "damage" || v.name == "all"; lossy && s.Protocol.Retransmits == 0 {
+			t.Logf("%d packets sent, %d received, %d sent again", s.TxPackets, s.RxPackets,
+				s.Protocol.Retransmits)
+			if lossy := v.name == "loss" || v.name == "damage" ||
+				v.name == "all"; lossy && s.Protocol.Retransmits == 0 {
 				t.Error("nothing was sent again: the network loses nothing")
 			}
 			if v.large > 0 && client.tx.direct == 0 {

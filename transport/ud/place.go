@@ -90,7 +90,8 @@ func choose(all []site, c *Config, host netip.Addr) (place, error) {
 			switch {
 			case c.GID != "" && !named(g, c.GID):
 				continue
-			case c.GID == "" && !anyHost && g.GID.Addr().WithZone("") == host.WithZone("") && s.attr.LinkLayer == verbs.Ethernet:
+			case c.GID == "" && !anyHost && g.GID.Addr().WithZone("") == host.WithZone("") &&
+				s.attr.LinkLayer == verbs.Ethernet:
 				r = 10
 			case c.GID == "" && !anyHost && c.Device == "" && s.attr.LinkLayer == verbs.Ethernet:
 				continue // the address must be one of this device

@@ -13,13 +13,18 @@ func gidOf(ip string) verbs.GID { return netip.MustParseAddr(ip).As16() }
 
 // machine has a RoCE device with two ports and an InfiniBand one.
 var machine = []site{
-	{"mlx5_0", 1, verbs.PortAttr{State: 1, LinkLayer: verbs.Ethernet}, []verbs.GIDEntry{{Index: 0, GID: gidOf("10.0.0.9"), Type: "RoCE v2"}}},
+	{"mlx5_0", 1, verbs.PortAttr{State: 1, LinkLayer: verbs.Ethernet},
+		[]verbs.GIDEntry{{Index: 0, GID: gidOf("10.0.0.9"), Type: "RoCE v2"}}},
 	{"mlx5_0", 2, verbs.PortAttr{State: verbs.PortActive, LinkLayer: verbs.Ethernet}, []verbs.GIDEntry{
-		{Index: 0, GID: gidOf("fe80::1"), Type: "IB/RoCE v1"}, {Index: 1, GID: gidOf("fe80::1"), Type: "RoCE v2"},
-		{Index: 2, GID: gidOf("10.0.0.1"), Type: "IB/RoCE v1"}, {Index: 3, GID: gidOf("10.0.0.1"), Type: "RoCE v2"},
-		{Index: 4, GID: gidOf("2001:db8::1"), Type: "RoCE v2"}, {Index: 5, GID: gidOf("10.0.0.2"), Type: "RoCE v2"}}},
-	{"mlx4_0", 1, verbs.PortAttr{State: verbs.PortActive, LinkLayer: verbs.InfiniBand}, []verbs.GIDEntry{
-		{Index: 0, GID: gidOf("fe80::2"), Type: "IB/RoCE v1"}}},
+		{Index: 0, GID: gidOf("fe80::1"), Type: "IB/RoCE v1"},
+		{Index: 1, GID: gidOf("fe80::1"), Type: "RoCE v2"},
+		{Index: 2, GID: gidOf("10.0.0.1"), Type: "IB/RoCE v1"},
+		{Index: 3, GID: gidOf("10.0.0.1"), Type: "RoCE v2"},
+		{Index: 4, GID: gidOf("2001:db8::1"), Type: "RoCE v2"},
+		{Index: 5, GID: gidOf("10.0.0.2"), Type: "RoCE v2"}}},
+	{"mlx4_0", 1, verbs.PortAttr{State: verbs.PortActive, LinkLayer: verbs.InfiniBand},
+		[]verbs.GIDEntry{
+			{Index: 0, GID: gidOf("fe80::2"), Type: "IB/RoCE v1"}}},
 }
 
 func TestChoose(t *testing.T) {
@@ -54,13 +59,15 @@ func TestChoose(t *testing.T) {
 		}
 		p, err := choose(machine, &v.cfg, host)
 		if p.device != v.want || p.gid.Index != v.gid || !errors.Is(err, v.err) {
-			t.Errorf("choose(%+v, %q) = %s GID %d, %v, want %s GID %d, %v", v.cfg, v.host, p.device, p.gid.Index, err, v.want, v.gid, v.err)
+			t.Errorf("choose(%+v, %q) = %s GID %d, %v, want %s GID %d, %v", v.cfg, v.host, p.device,
+				p.gid.Index, err, v.want, v.gid, v.err)
 		}
 	}
 	if _, err := choose(nil, &Config{}, netip.Addr{}); !errors.Is(err, ErrNoDevice) {
 		t.Errorf("a machine without devices: %v", err)
 	}
-	if _, err := choose(machine[:2], &Config{}, netip.MustParseAddr("192.168.0.1")); !errors.Is(err, ErrNoGID) {
+	if _, err := choose(machine[:2], &Config{}, netip.MustParseAddr("192.168.0.1")); !errors.Is(err,
+		ErrNoGID) {
 		t.Errorf("an address that no RoCE device has: %v", err)
 	}
 }
@@ -68,7 +75,8 @@ func TestChoose(t *testing.T) {
 func TestComplete(t *testing.T) {
 	c := Config{SendRing: 17, MaxInline: -1}
 	c.complete()
-	if c.SendRing != 32 || c.MaxInline != 0 || c.MaxPeers != defaultPeers || c.MeetTimeout != defaultMeet {
+	if c.SendRing != 32 || c.MaxInline != 0 || c.MaxPeers != defaultPeers ||
+		c.MeetTimeout != defaultMeet {
 		t.Errorf("%+v", c)
 	}
 	if class := (&Config{ECN: true, DSCP: 26}).class(); class != 26<<2|2 {

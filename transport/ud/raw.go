@@ -25,7 +25,8 @@ func ListenRaw(addr string, cfg Config) (*Raw, error) {
 	for i := range r.wr {
 		w := &r.wr[i]
 		w.Opcode, w.Num = verbs.OpSend, 1
-		w.Pieces[0] = verbs.Piece{Addr: c.h.tx.mr.Base() + uint64(i*c.h.tx.stride), LKey: c.h.tx.mr.LKey()}
+		w.Pieces[0] = verbs.Piece{Addr: c.h.tx.mr.Base() + uint64(i*c.h.tx.stride),
+			LKey: c.h.tx.mr.LKey()}
 		w.ID = uint64(i)
 		if (i+1)%int(c.tx.every) == 0 {
 			w.Flags = verbs.Signaled

@@ -23,8 +23,9 @@ type receiver struct {
 	ip    bool // Ethernet
 	ecn   bool
 
-	all    []verbs.RecvWR // one for each slot
-	free   []uint32       // slots to post again: nobody uses their packets after the next RxBurst begins
+	all []verbs.RecvWR // one for each slot
+	// slots to post again: nobody uses their packets after the next RxBurst begins
+	free   []uint32
 	batch  int            // slots worth a call
 	most   int            // completions polled at once
 	repost []verbs.RecvWR // of a call

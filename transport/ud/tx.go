@@ -36,10 +36,11 @@ type transmitter struct {
 
 	packets, bytes, dropped, stalls, calls uint64
 
-	wc      [16]verbs.WC
-	wr      [txBlock]verbs.SendWR
-	sizes   [txBlock]int     // bytes of each request's packet
-	from    [txBlock + 1]int // index of the first item after those before; what lies between cannot be sent
+	wc    [16]verbs.WC
+	wr    [txBlock]verbs.SendWR
+	sizes [txBlock]int // bytes of each request's packet
+	// index of the first item after those before; what lies between cannot be sent
+	from    [txBlock + 1]int
 	flushWR [1]verbs.SendWR
 }
 
@@ -190,8 +191,9 @@ func (t *transmitter) flush() (ok bool) {
 	}
 	// All before a signaled request are complete when it is. This one goes to our own queue pair,
 	// without bytes, and is dropped there.
-	t.flushWR[0] = verbs.SendWR{ID: t.posted + 1, AH: t.self, QPN: t.h.qp.Num(), QKey: t.h.qkey, Opcode: verbs.OpSend,
-		Flags: verbs.Signaled}
+	t.flushWR[0] = verbs.SendWR{ID: t.posted + 1, AH: t.self, QPN: t.h.qp.Num(), QKey: t.h.qkey,
+		Opcode: verbs.OpSend,
+		Flags:  verbs.Signaled}
 	if n, _ := t.h.qp.PostSend(t.flushWR[:]); n != 1 {
 		return false
 	}

@@ -52,7 +52,8 @@ func watch(node string) int {
 	if err != nil {
 		return -1
 	}
-	if _, err = unix.InotifyAddWatch(fd, filepath.Dir(node), unix.IN_DELETE|unix.IN_DELETE_SELF); err != nil {
+	if _, err = unix.InotifyAddWatch(fd, filepath.Dir(node),
+		unix.IN_DELETE|unix.IN_DELETE_SELF); err != nil {
 		unix.Close(fd)
 		return -1
 	}

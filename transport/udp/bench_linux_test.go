@@ -71,7 +71,8 @@ func BenchmarkPingPong(b *testing.B) {
 		b.Run(v.name, func(b *testing.B) {
 			x, y := listen(b, v.addr, Config{}), listen(b, v.addr, Config{})
 			took := make([]time.Duration, 0, b.N)
-			items := []transport.TxItem{{Dst: reach(b, x, y), Head: make([]byte, 24), Data: make([]byte, 24)}}
+			items := []transport.TxItem{{Dst: reach(b, x, y), Head: make([]byte, 24),
+				Data: make([]byte, 24)}}
 			pkts := make([]transport.RxPacket, 32)
 			beside(func(stop *atomic.Bool) { echo(y, stop) }, func() {
 				b.ResetTimer()
@@ -95,7 +96,8 @@ func BenchmarkPingPong(b *testing.B) {
 // BenchmarkRawPingPong is the floor for BenchmarkPingPong: sendto and recvfrom
 // and nothing else.
 func BenchmarkRawPingPong(b *testing.B) {
-	x, y := listen(b, "127.0.0.1:0", Config{NoGRO: true}), listen(b, "127.0.0.1:0", Config{NoGRO: true})
+	x, y := listen(b, "127.0.0.1:0", Config{NoGRO: true}),
+		listen(b, "127.0.0.1:0", Config{NoGRO: true})
 	took := make([]time.Duration, 0, b.N)
 	turn := func(c *Conn, to transport.Addr, stop *atomic.Bool, send, receive bool) {
 		k := c.impl.(*kernelConn)
@@ -177,7 +179,8 @@ func BenchmarkOneWay(b *testing.B) {
 			x, y := listen(b, "127.0.0.1:0", Config{}), listen(b, "127.0.0.1:0", Config{})
 			items := make([]transport.TxItem, 46)
 			for i := range items {
-				items[i] = transport.TxItem{Dst: y.LocalAddr(), Head: make([]byte, v.head), Data: make([]byte, 1400-v.head)}
+				items[i] = transport.TxItem{Dst: y.LocalAddr(), Head: make([]byte, v.head),
+					Data: make([]byte, 1400-v.head)}
 			}
 			b.SetBytes(1400)
 			var got atomic.Int64

@@ -87,7 +87,8 @@ func (c Config) complete(ip4 bool) (Config, error) {
 		}
 	}
 	if c.MTU < MinMTU || c.MTU > limit {
-		return c, &ConfigError{Field: "MTU", Value: c.MTU, Reason: fmt.Sprintf("must be %d to %d bytes", MinMTU, limit)}
+		return c, &ConfigError{Field: "MTU", Value: c.MTU,
+			Reason: fmt.Sprintf("must be %d to %d bytes", MinMTU, limit)}
 	}
 	if c.RecvBuffer < 0 || c.RecvBuffer > maxBuffer {
 		return c, &ConfigError{Field: "RecvBuffer", Value: c.RecvBuffer, Reason: "must be 0 to 1 GiB"}

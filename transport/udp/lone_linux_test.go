@@ -38,7 +38,8 @@ func TestLone(t *testing.T) {
 		transmit(t, a, items)
 		for i, p := range receive(t, b, count, 8) {
 			if len(p.Data) != size || p.Data[0] != byte(i) || p.From != a.LocalAddr() {
-				t.Fatalf("packet %d: %d bytes of %d, number %d, from %v", i, len(p.Data), size, p.Data[0], p.From)
+				t.Fatalf("packet %d: %d bytes of %d, number %d, from %v", i, len(p.Data), size,
+					p.Data[0], p.From)
 			}
 		}
 	}

@@ -53,11 +53,13 @@ func InterfaceMTU(dst transport.Addr) (int, error) {
 			continue
 		}
 		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().WithZone("") == local.WithZone("") {
+			if p, err := netip.ParsePrefix(a.String()); err == nil &&
+				p.Addr().WithZone("") == local.WithZone("") {
 				return payload(ifi.MTU, ap.Addr()), nil
 			}
 			// All of 127.0.0.0/8 is local though only one address is listed.
-			if p, err := netip.ParsePrefix(a.String()); err == nil && local.IsLoopback() && p.Contains(local) {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && local.IsLoopback() &&
+				p.Contains(local) {
 				return payload(ifi.MTU, ap.Addr()), nil
 			}
 		}

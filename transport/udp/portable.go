@@ -51,7 +51,8 @@ type slot struct {
 
 func listenPortable(l listenAddr, cfg Config) (implementation, error) {
 	if cfg.ReusePort {
-		return nil, &ConfigError{"ReusePort", 1, "not in the portable implementation", transport.ErrUnsupported}
+		return nil, &ConfigError{"ReusePort", 1, "not in the portable implementation",
+			transport.ErrUnsupported}
 	}
 	if cfg.ECN {
 		return nil, &ConfigError{"ECN", 1, "not in the portable implementation", transport.ErrUnsupported}
@@ -107,7 +108,8 @@ func (c *portableConn) opening(*transport.Addr, monotime.Time) {}
 func (c *portableConn) LocalAddr() transport.Addr {
 	a := c.conn.LocalAddr().(*net.UDPAddr)
 	scope, _ := scopeOf(a.Zone)
-	return transport.AddrFrom(netip.AddrPortFrom(a.AddrPort().Addr().WithZone(""), uint16(a.Port)), scope)
+	return transport.AddrFrom(netip.AddrPortFrom(a.AddrPort().Addr().WithZone(""), uint16(a.Port)),
+		scope)
 }
 
 func (c *portableConn) Resolve(text string) (transport.Addr, error) {
@@ -208,7 +210,8 @@ func (c *portableConn) reader() {
 		if zone := from.Addr().Zone(); zone != "" {
 			scope, _ = scopeOf(zone)
 		}
-		c.slots[at] = slot{transport.AddrFrom(netip.AddrPortFrom(from.Addr().WithZone(""), from.Port()), scope), n}
+		c.slots[at] = slot{transport.AddrFrom(netip.AddrPortFrom(from.Addr().WithZone(""), from.Port()),
+			scope), n}
 		tail++
 		c.tail.Store(tail)
 		signal(c.ready)

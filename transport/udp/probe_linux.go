@@ -46,7 +46,8 @@ func Probe() Features {
 	f.MultiCall = errno == unix.EBADF
 	if fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
 		f.IPv6 = unix.Bind(fd, &unix.SockaddrInet6{Addr: [16]byte{15: 1}}) == nil
-		f.DualStack = f.IPv6 && unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_V6ONLY, 0) != unix.ENOPROTOOPT
+		f.DualStack = f.IPv6 &&
+			unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_V6ONLY, 0) != unix.ENOPROTOOPT
 		unix.Close(fd)
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

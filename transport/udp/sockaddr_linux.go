@@ -66,7 +66,8 @@ func addrOf(sa unix.Sockaddr) transport.Addr {
 	case *unix.SockaddrInet4:
 		return transport.AddrFrom(netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)), 0)
 	case *unix.SockaddrInet6:
-		return transport.AddrFrom(netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port)), sa.ZoneId)
+		return transport.AddrFrom(netip.AddrPortFrom(netip.AddrFrom16(sa.Addr), uint16(sa.Port)),
+			sa.ZoneId)
 	}
 	return transport.Addr{}
 }

@@ -17,30 +17,35 @@ type mmsghdr struct {
 }
 
 func sysSendto(fd int, p []byte, name *sockaddr, nameLen int) unix.Errno {
-	_, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+	_, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p))),
 		uintptr(len(p)), 0, uintptr(unsafe.Pointer(name)), uintptr(nameLen))
 	return e
 }
 
 func sysSendmsg(fd int, m *mmsghdr) unix.Errno {
-	_, _, e := unix.RawSyscall6(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)), 0, 0, 0, 0)
+	_, _, e := unix.RawSyscall6(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)),
+		0, 0, 0, 0)
 	return e
 }
 
 func sysSendmmsg(fd int, m []mmsghdr) (int, unix.Errno) {
-	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(m))),
+	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(m))),
 		uintptr(len(m)), 0, 0, 0)
 	return int(n), e
 }
 
 func sysRecvmsg(fd int, m *mmsghdr) unix.Errno {
-	n, _, e := unix.RawSyscall6(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)), 0, 0, 0, 0)
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&m.hdr)),
+		0, 0, 0, 0)
 	m.len = uint32(n)
 	return e
 }
 
 func sysRecvmmsg(fd int, m []mmsghdr) (int, unix.Errno) {
-	n, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(m))),
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(m))),
 		uintptr(len(m)), 0, 0, 0)
 	return int(n), e
 }
@@ -56,7 +61,8 @@ func sysRecverr(fd int, m *mmsghdr) unix.Errno {
 // sysRecvfrom receives one datagram into b.
 func sysRecvfrom(fd int, b []byte, from *sockaddr) (int, unix.Errno) {
 	nameLen := uint32(unsafe.Sizeof(*from))
-	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
 		0, uintptr(unsafe.Pointer(from)), uintptr(unsafe.Pointer(&nameLen)))
 	return int(n), e
 }

@@ -23,7 +23,8 @@ func fillPattern(p []byte, seed int) []byte {
 
 // mixedItems makes items of random runs of sizes to dst[0] and dst[1], so that
 // trains of many shapes come out, and returns what each destination must get.
-func mixedItems(r *rand.Rand, dst [2]transport.Addr, count, mtu int) (items []transport.TxItem, want [2][][]byte) {
+func mixedItems(r *rand.Rand, dst [2]transport.Addr, count, mtu int) (items []transport.TxItem,
+	want [2][][]byte) {
 	sizes := []int{0, 1, 24, 48, txCopyMax, txCopyMax + 1, 1000, mtu}
 	for len(items) < count {
 		size, to := sizes[r.IntN(len(sizes))], r.IntN(2)
@@ -93,7 +94,8 @@ func TestTrainsAreTrains(t *testing.T) {
 		transmit(t, a, items)
 		receive(t, b, len(items), len(items))
 		if tx, rx := a.Stats().TxCalls, b.Stats().RxCalls; tx != 1 || rx > 2 {
-			t.Errorf("%s: %d packets took %d calls to send and %d to receive, want 1 and 1 or 2", addr, len(items), tx, rx)
+			t.Errorf("%s: %d packets took %d calls to send and %d to receive, want 1 and 1 or 2", addr,
+				len(items), tx, rx)
 		}
 	}
 }
@@ -137,7 +139,8 @@ func TestRefusedTrain(t *testing.T) {
 // TestRefusedTrainAhead has the kernel refuse a train whose packets are in two parts, with small
 // packets to somebody else behind it in the burst: they arrive unharmed.
 func TestRefusedTrainAhead(t *testing.T) {
-	a, b, c := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})
+	a, b, c := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{}),
+		listen(t, "127.0.0.1:0", Config{})
 	a.impl.(*kernelConn).tx.segments = 4 * newSegments
 	var items []transport.TxItem
 	var long, short [][]byte

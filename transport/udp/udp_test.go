@@ -109,13 +109,15 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func TestBadAddresses(t *testing.T) {
-	for _, text := range []string{"", "x", "1.2.3.4", "127.0.0.1:65536", "127.0.0.1:-1", "[::1", "::1:5:", "[fe80::1%nosuch]:5"} {
+	for _, text := range []string{"", "x", "1.2.3.4", "127.0.0.1:65536", "127.0.0.1:-1", "[::1",
+		"::1:5:", "[fe80::1%nosuch]:5"} {
 		if c, err := Listen(text, Config{}); !errors.Is(err, transport.ErrBadAddress) {
 			t.Errorf("Listen(%q) = %v, %v, want ErrBadAddress", text, c, err)
 		}
 	}
 	for _, portable := range []bool{false, true} {
-		c4, c6 := listen(t, "127.0.0.1:0", Config{Portable: portable}), listen(t, "[::1]:0", Config{Portable: portable})
+		c4, c6 := listen(t, "127.0.0.1:0", Config{Portable: portable}),
+			listen(t, "[::1]:0", Config{Portable: portable})
 		for _, text := range []string{":5", "127.0.0.1:0", "[::1]:5", "127.0.0.1:70000"} {
 			if a, err := c4.Resolve(text); !errors.Is(err, transport.ErrBadAddress) {
 				t.Errorf("IPv4 socket: Resolve(%q) = %v, %v, want ErrBadAddress", text, a, err)
@@ -280,7 +282,8 @@ func TestPathCache(t *testing.T) {
 func TestMTUs(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
 		dst := listen(t, addr, Config{}).LocalAddr()
-		for name, f := range map[string]func(transport.Addr) (int, error){"PathMTU": PathMTU, "InterfaceMTU": InterfaceMTU} {
+		for name, f := range map[string]func(transport.Addr) (int,
+			error){"PathMTU": PathMTU, "InterfaceMTU": InterfaceMTU} {
 			if n, err := f(dst); err != nil || n < DefaultMTU || n > MaxMTU4 {
 				t.Errorf("%s(%v) = %d, %v", name, dst, n, err)
 			}

@@ -11,7 +11,8 @@ import (
 
 // connectPeer speaks the Connect protocol over HTTP/2 without TLS.
 var connectPeer = Peer{
-	Name: "connect-go", Module: "connectrpc.com/connect", Transport: "tcp", Listen: listenConnect, Dial: dialConnect,
+	Name: "connect-go", Module: "connectrpc.com/connect", Transport: "tcp", Listen: listenConnect,
+	Dial: dialConnect,
 }
 
 // http2 allows HTTP/2 without TLS and nothing else.
@@ -37,7 +38,8 @@ func listenConnect(z Sizes) (Server, error) {
 	answer := newReplier(z)
 	mux := http.NewServeMux()
 	mux.Handle(method, connect.NewUnaryHandler(method,
-		func(_ context.Context, r *connect.Request[wrapperspb.BytesValue]) (*connect.Response[wrapperspb.BytesValue], error) {
+		func(_ context.Context,
+			r *connect.Request[wrapperspb.BytesValue]) (*connect.Response[wrapperspb.BytesValue], error) {
 			return connect.NewResponse(wrapperspb.Bytes(answer.reply(r.Msg.Value))), nil
 		}))
 	return &connectServer{listener: l, Server: http.Server{Handler: mux, Protocols: http2()}}, nil
@@ -52,8 +54,9 @@ func dialConnect(_ context.Context, addr string, _ Sizes) (Conn, error) {
 	t := &http.Transport{Protocols: http2()}
 	// Without this clients ask for compressed responses, and no other peer does.
 	plain := connect.WithAcceptCompression("gzip", nil, nil)
-	return &connectConn{transport: t, client: connect.NewClient[wrapperspb.BytesValue, wrapperspb.BytesValue](
-		&http.Client{Transport: t}, "http://"+addr+method, plain)}, nil
+	return &connectConn{transport: t,
+		client: connect.NewClient[wrapperspb.BytesValue, wrapperspb.BytesValue](
+			&http.Client{Transport: t}, "http://"+addr+method, plain)}, nil
 }
 
 func (c *connectConn) NewCall() Call {

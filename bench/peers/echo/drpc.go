@@ -17,13 +17,17 @@ import (
 
 // drpcPeer needs a connection for each RPC in flight: that is its design.
 var drpcPeer = Peer{
-	Name: "drpc", Module: "storj.io/drpc", Transport: "tcp", ConnPerCall: true, Listen: listenDRPC, Dial: dialDRPC,
+	Name: "drpc", Module: "storj.io/drpc", Transport: "tcp", ConnPerCall: true, Listen: listenDRPC,
+	Dial: dialDRPC,
 }
 
 // protoEncoding is what generated code contains.
 type protoEncoding struct{}
 
-func (protoEncoding) Marshal(m drpc.Message) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
+func (protoEncoding) Marshal(m drpc.Message) ([]byte,
+	error) {
+	return proto.Marshal(m.(proto.Message))
+}
 
 func (protoEncoding) MarshalAppend(b []byte, m drpc.Message) ([]byte, error) {
 	return proto.MarshalOptions{}.MarshalAppend(b, m.(proto.Message))
@@ -37,7 +41,8 @@ func (protoEncoding) Unmarshal(b []byte, m drpc.Message) error {
 type drpcEcho struct{ answer replier }
 
 // Echo is the method.
-func (e *drpcEcho) Echo(_ context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) {
+func (e *drpcEcho) Echo(_ context.Context, in *wrapperspb.BytesValue) (*wrapperspb.BytesValue,
+	error) {
 	in.Value = e.answer.reply(in.Value)
 	return in, nil
 }
@@ -79,7 +84,8 @@ func listenDRPC(z Sizes) (Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &drpcServer{listener: l, Server: drpcserver.NewWithOptions(mux, drpcserver.Options{Manager: drpcOptions(z)})}
+	s := &drpcServer{listener: l,
+		Server: drpcserver.NewWithOptions(mux, drpcserver.Options{Manager: drpcOptions(z)})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -205,7 +205,8 @@ func Check(request, fixed, response []byte, whole bool) error {
 	}
 	n := len(want)
 	if !whole && n > 2*probed {
-		if !bytes.Equal(response[:probed], want[:probed]) || !bytes.Equal(response[n-probed:], want[n-probed:]) {
+		if !bytes.Equal(response[:probed], want[:probed]) ||
+			!bytes.Equal(response[n-probed:], want[n-probed:]) {
 			return fmt.Errorf("response differs from what was asked for")
 		}
 		return nil

@@ -185,7 +185,8 @@ func TestCheck(t *testing.T) {
 	}
 	for _, tt := range tests {
 		err := Check(request, tt.fixed, tt.response, tt.whole)
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+		if tt.want == "" && err != nil ||
+			tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 // erpcPeer is this library's API for goroutines, Client and Server, used as the other
 // peers are. Its event loop is faster; bin/erpc measures that.
 var erpcPeer = Peer{
-	Name: "erpc-client", Module: "github.com/userspace-rpc/erpc", Transport: "udp", Listen: listenERPC, Dial: dialERPC,
+	Name: "erpc-client", Module: "github.com/userspace-rpc/erpc", Transport: "udp", Listen: listenERPC,
+	Dial:    dialERPC,
 	DialAll: dialLoop, DialPool: dialERPCPool, ListenAt: listenERPCAt,
 }
 

@@ -11,7 +11,8 @@ import (
 )
 
 var grpcPeer = Peer{
-	Name: "grpc-go", Module: "google.golang.org/grpc", Transport: "tcp", Listen: listenGRPC, Dial: dialGRPC,
+	Name: "grpc-go", Module: "google.golang.org/grpc", Transport: "tcp", Listen: listenGRPC,
+	Dial:     dialGRPC,
 	DialPool: dialGRPCPool, ListenAt: listenGRPCAt,
 }
 
@@ -42,7 +43,8 @@ func serveGRPC(addr string, z Sizes, creds credentials.TransportCredentials) (Se
 	}
 	answer := newReplier(z)
 	// The handler that generated code would contain.
-	handler := func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	handler := func(_ any, _ context.Context, decode func(any) error,
+		_ grpc.UnaryServerInterceptor) (any, error) {
 		in := new(wrapperspb.BytesValue)
 		if err := decode(in); err != nil {
 			return nil, err
@@ -66,7 +68,8 @@ func dialGRPC(_ context.Context, addr string, z Sizes) (Conn, error) {
 
 func clientGRPC(addr string, z Sizes, creds credentials.TransportCredentials) (Conn, error) {
 	c, err := grpc.NewClient(addr, grpc.WithTransportCredentials(creds),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(z.limit()), grpc.MaxCallSendMsgSize(z.limit())))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(z.limit()),
+			grpc.MaxCallSendMsgSize(z.limit())))
 	if err != nil {
 		return nil, err
 	}

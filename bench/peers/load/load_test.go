@@ -22,10 +22,11 @@ func (f *fake) NewCall() echo.Call { return f.call }
 func (f *fake) Close() error       { f.closed.Add(1); return nil }
 
 func (f *fake) peer(perCall bool) echo.Peer {
-	return echo.Peer{Name: "fake", ConnPerCall: perCall, Dial: func(context.Context, string, echo.Sizes) (echo.Conn, error) {
-		f.dialed.Add(1)
-		return f, nil
-	}}
+	return echo.Peer{Name: "fake", ConnPerCall: perCall,
+		Dial: func(context.Context, string, echo.Sizes) (echo.Conn, error) {
+			f.dialed.Add(1)
+			return f, nil
+		}}
 }
 
 func right(_ context.Context, request []byte) ([]byte, error) { return request, nil }
@@ -33,7 +34,8 @@ func right(_ context.Context, request []byte) ([]byte, error) { return request, 
 func config(p echo.Peer) Config {
 	cpu := time.Duration(0)
 	return Config{Peer: p, Sizes: echo.Sizes{Request: 16, Response: 16}, Window: 4, Conns: 1,
-		Warmup: time.Millisecond, Duration: time.Millisecond, CPU: func() time.Duration { cpu += time.Second; return cpu }}
+		Warmup: time.Millisecond, Duration: time.Millisecond,
+		CPU: func() time.Duration { cpu += time.Second; return cpu }}
 }
 
 func TestRun(t *testing.T) {
@@ -48,11 +50,13 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Rpcs < int64(c.Window) || r.Rpcs != r.Hist.TotalCount() || r.Elapsed <= 0 || r.CPU != time.Second {
+		if r.Rpcs < int64(c.Window) || r.Rpcs != r.Hist.TotalCount() || r.Elapsed <= 0 ||
+			r.CPU != time.Second {
 			t.Errorf("%+v: %d RPCs, %v, CPU %v", tt, r.Rpcs, r.Elapsed, r.CPU)
 		}
 		if r.Conns != tt.want || int(f.dialed.Load()) != tt.want || int(f.closed.Load()) != tt.want {
-			t.Errorf("%+v: %d connections, %d dialed, %d closed", tt, r.Conns, f.dialed.Load(), f.closed.Load())
+			t.Errorf("%+v: %d connections, %d dialed, %d closed", tt, r.Conns, f.dialed.Load(),
+				f.closed.Load())
 		}
 	}
 }
@@ -60,7 +64,10 @@ func TestRun(t *testing.T) {
 // TestWarmupDoesNotCount: what is recorded is the measurement alone.
 func TestWarmupDoesNotCount(t *testing.T) {
 	var calls atomic.Int64
-	f := &fake{call: func(_ context.Context, request []byte) ([]byte, error) { calls.Add(1); return request, nil }}
+	f := &fake{call: func(_ context.Context, request []byte) ([]byte, error) {
+		calls.Add(1)
+		return request, nil
+	}}
 	c := config(f.peer(false))
 	c.Warmup, c.Duration = 5*time.Millisecond, time.Millisecond
 	r, err := Run(t.Context(), c)
@@ -86,8 +93,11 @@ func TestErrors(t *testing.T) {
 			}
 			return request, nil
 		}, "boom"},
-		"short":        {func(_ context.Context, request []byte) ([]byte, error) { return request[1:], nil }, "15 bytes"},
-		"wrong answer": {func(context.Context, []byte) ([]byte, error) { return make([]byte, 16), nil }, "differs"},
+		"short": {func(_ context.Context, request []byte) ([]byte, error) {
+			return request[1:], nil
+		}, "15 bytes"},
+		"wrong answer": {func(context.Context, []byte) ([]byte, error) { return make([]byte, 16), nil },
+			"differs"},
 	}
 	for name, tt := range tests {
 		f := &fake{call: tt.call}

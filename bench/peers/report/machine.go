@@ -23,7 +23,8 @@ type Machine struct {
 
 // ThisMachine describes the machine that the program runs on.
 func ThisMachine() Machine {
-	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(),
+	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Go:     runtime.Version(),
 		Commit: commit(), Time: time.Now().UTC().Format(time.RFC3339)}
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		m.CPU = cpuModel(string(b))

@@ -46,11 +46,13 @@ func (r *Results) Plots(dir string) (files []string, err error) {
 	if r.Peers == nil || len(r.Peers.Rows) == 0 {
 		return files, nil
 	}
-	rate, err := dots(r.Peers, "RPC/s", fmt.Sprintf("%s, %d in flight", SizeText(r.Peers.Size), r.Peers.Window), func(row Row) Stat { return row.Rps })
+	rate, err := dots(r.Peers, "RPC/s", fmt.Sprintf("%s, %d in flight", SizeText(r.Peers.Size),
+		r.Peers.Window), func(row Row) Stat { return row.Rps })
 	if err != nil {
 		return files, err
 	}
-	latency, err := dots(r.Peers, "p50, us", SizeText(r.Peers.Size)+", 1 in flight", func(row Row) Stat { return row.P50 })
+	latency, err := dots(r.Peers, "p50, us", SizeText(r.Peers.Size)+", 1 in flight",
+		func(row Row) Stat { return row.P50 })
 	if err != nil {
 		return files, err
 	}
@@ -166,7 +168,8 @@ func newPlot() *plot.Plot {
 	grid := plotter.NewGrid()
 	grid.Vertical.Width = 0
 	p.Add(grid)
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
+		&p.X.Tick.Label, &p.Y.Tick.Label} {
 		style.Font.Variant = "Sans"
 	}
 	p.Title.TextStyle.Font.Size = vg.Points(13)
@@ -195,7 +198,8 @@ func save(file string, width vg.Length, plots [][]*plot.Plot) error {
 	const height = 10 * vg.Centimeter
 	c := vgsvg.New(width, height)
 	tiles := draw.Tiles{Rows: 1, Cols: len(plots[0]), PadX: vg.Centimeter,
-		PadTop: 2 * vg.Millimeter, PadBottom: 2 * vg.Millimeter, PadLeft: 2 * vg.Millimeter, PadRight: 2 * vg.Millimeter}
+		PadTop: 2 * vg.Millimeter, PadBottom: 2 * vg.Millimeter, PadLeft: 2 * vg.Millimeter,
+		PadRight: 2 * vg.Millimeter}
 	canvases := plot.Align(plots, tiles, draw.New(c))
 	for i, p := range plots[0] {
 		p.Draw(canvases[0][i])

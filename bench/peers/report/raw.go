@@ -10,7 +10,8 @@ import (
 // RawBenches are the benches of a RawTable.
 var RawBenches = []string{"latency", "rate", "bandwidth"}
 
-// nearCores is the round trip of a cache line in ns from which two cores share no cache; bin/erpc has the same.
+// nearCores is the round trip of a cache line in ns from which two cores share no cache; bin/erpc
+// has the same.
 const nearCores = 250
 
 // rawCell is what one bench gave over one transport.
@@ -27,8 +28,8 @@ func (c *rawCell) add(f *Figure) {
 	c.ours, c.raw, c.ratio = append(c.ours, ours), append(c.raw, raw), append(c.ratio, f.Ratio)
 }
 
-// RawTable writes a Markdown table with a row for each transport: medians of the figures, beside those of the raw
-// transport, and their ratios; and in how many runs the two cores were near.
+// RawTable writes a Markdown table with a row for each transport: medians of the figures, beside
+// those of the raw transport, and their ratios; and in how many runs the two cores were near.
 func RawTable(w io.Writer, figures []Figure) error {
 	var order []string
 	cells := map[[2]string]*rawCell{}
@@ -48,7 +49,8 @@ func RawTable(w io.Writer, figures []Figure) error {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| transport | p50 | raw | ratio | rate | raw | ratio | 8 MiB | raw | ratio | near cores |\n")
+	b.WriteString("| transport | p50 | raw | ratio | rate | raw | ratio | 8 MiB | raw | ratio | " +
+		"near cores |\n")
 	b.WriteString("|" + strings.Repeat("---|", 11) + "\n")
 	for _, tr := range order {
 		fmt.Fprintf(&b, "| %s |", tr)
@@ -72,5 +74,6 @@ func (c *rawCell) text(unit func(float64) string) string {
 	if c == nil {
 		return " - | - | - |"
 	}
-	return fmt.Sprintf(" %s | %s | %.2f |", unit(StatOf(c.ours).Median), unit(StatOf(c.raw).Median), StatOf(c.ratio).Median)
+	return fmt.Sprintf(" %s | %s | %.2f |", unit(StatOf(c.ours).Median), unit(StatOf(c.raw).Median),
+		StatOf(c.ratio).Median)
 }

@@ -34,8 +34,10 @@ func TestStatOf(t *testing.T) {
 func someRuns() (runs []Run) {
 	add := func(peer, cores string, round int, rps, p50 float64) {
 		runs = append(runs,
-			Run{Bench: "rate", Peer: peer, Cores: cores, Round: round, Rps: rps, P50: 999, P99: 999, CPU: 5000, Transport: "tcp"},
-			Run{Bench: "latency", Peer: peer, Cores: cores, Round: round, Rps: 1, P50: p50, P99: 2 * p50, Transport: "tcp"})
+			Run{Bench: "rate", Peer: peer, Cores: cores, Round: round, Rps: rps, P50: 999, P99: 999,
+				CPU: 5000, Transport: "tcp"},
+			Run{Bench: "latency", Peer: peer, Cores: cores, Round: round, Rps: 1, P50: p50, P99: 2 * p50,
+				Transport: "tcp"})
 	}
 	for round := 1; round <= 2; round++ {
 		r := float64(round)
@@ -51,8 +53,10 @@ func TestCompare(t *testing.T) {
 	if len(c.Rows) != 2 || len(c.Runs) != 12 || c.Bench != "peers" {
 		t.Fatalf("%d rows, %d runs", len(c.Rows), len(c.Runs))
 	}
-	want := Row{Peer: "fast", Transport: "tcp", RateCores: Pinned, Rps: Stat{600, 400, 800}, Ratio: &Stat{3, 2, 4},
-		CPU: Stat{5000, 5000, 5000}, LatencyCores: Unpinned, P50: Stat{20, 20, 20}, P99: Stat{40, 40, 40}}
+	want := Row{Peer: "fast", Transport: "tcp", RateCores: Pinned, Rps: Stat{600, 400, 800},
+		Ratio: &Stat{3, 2, 4},
+		CPU:   Stat{5000, 5000, 5000}, LatencyCores: Unpinned, P50: Stat{20, 20, 20},
+		P99: Stat{40, 40, 40}}
 	if !reflect.DeepEqual(c.Rows[0], want) {
 		t.Errorf("got %+v\nwant %+v", c.Rows[0], want)
 	}
@@ -75,12 +79,14 @@ func TestCompareIncomplete(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	c := Compare(Comparison{Base: "base", Window: 60, Size: 1 << 20, RespSize: 32, Rounds: 2, Duration: .5, Interrupted: true}, someRuns())
+	c := Compare(Comparison{Base: "base", Window: 60, Size: 1 << 20, RespSize: 32, Rounds: 2,
+		Duration: .5, Interrupted: true}, someRuns())
 	var b bytes.Buffer
 	if err := c.Text(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"requests 1 MiB, responses 32 B", "2 rounds of 0.5 s", "interrupted", "60 in flight", "times base",
+	for _, want := range []string{"requests 1 MiB, responses 32 B", "2 rounds of 0.5 s", "interrupted",
+		"60 in flight", "times base",
 		"600.0 (400.0 .. 800.0)", "3.00 (2.00 .. 4.00)", "5.0 us", "20.0 us", "unpinned"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
@@ -109,7 +115,8 @@ func TestSetGbps(t *testing.T) {
 
 func TestAddMachine(t *testing.T) {
 	m := Machine{CPU: "a cpu", Cores: 2, OS: "linux", Arch: "amd64", Go: "go", Time: "now"}
-	for _, in := range []string{`{"bench":"rate","near":true}` + "\n", `{}`, `{"machine":{"cpu":"old"},"bench":"rate"}`} {
+	for _, in := range []string{`{"bench":"rate","near":true}` + "\n", `{}`,
+		`{"machine":{"cpu":"old"},"bench":"rate"}`} {
 		out, err := AddMachine([]byte(in), m)
 		if err != nil {
 			t.Fatal(err)
@@ -153,12 +160,18 @@ func TestCPUModel(t *testing.T) {
 func folder(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"rate-udp.json":              `{"bench":"rate","transport":"udp","size":32,"resp_size":32,"window":60,"threads":1,"rps":2e6,"p50_us":29,"p99_us":54,"raw_rps":4e6,"ratio_to_raw":0.5,"cpu_ns_per_rpc":970,"machine":{"cpu":"a cpu","cores":2}}`,
-		"latency-udp.json":           `{"bench":"latency","transport":"udp","size":32,"resp_size":32,"window":1,"threads":1,"p50_us":8.5,"p99_us":15,"raw_p50_us":7,"ratio_to_raw":1.21}`,
-		"latency-shm.json":           `{"bench":"latency","transport":"shm","size":32,"resp_size":32,"window":1,"threads":1,"p50_us":0.5,"p99_us":1}`,
-		"bandwidth-udp.json":         `{"bench":"bandwidth","transport":"udp","size":8388608,"resp_size":32,"gbps":30.5,"raw_gbps":40,"ratio_to_raw":0.76}`,
-		"bandwidth-reverse-udp.json": `{"bench":"bandwidth","transport":"udp","size":32,"resp_size":8388608,"gbps":31.5,"raw_gbps":40,"ratio_to_raw":0.79}`,
-		"other.json":                 `{"no":"bench"}`,
+		"rate-udp.json": `{"bench":"rate","transport":"udp","size":32,"resp_size":32,"window":60,
+			"threads":1,"rps":2e6,"p50_us":29,"p99_us":54,"raw_rps":4e6,"ratio_to_raw":0.5,
+			"cpu_ns_per_rpc":970,"machine":{"cpu":"a cpu","cores":2}}`,
+		"latency-udp.json": `{"bench":"latency","transport":"udp","size":32,"resp_size":32,"window":1,
+			"threads":1,"p50_us":8.5,"p99_us":15,"raw_p50_us":7,"ratio_to_raw":1.21}`,
+		"latency-shm.json": `{"bench":"latency","transport":"shm","size":32,"resp_size":32,"window":1,
+			"threads":1,"p50_us":0.5,"p99_us":1}`,
+		"bandwidth-udp.json": `{"bench":"bandwidth","transport":"udp","size":8388608,"resp_size":32,
+			"gbps":30.5,"raw_gbps":40,"ratio_to_raw":0.76}`,
+		"bandwidth-reverse-udp.json": `{"bench":"bandwidth","transport":"udp","size":32,
+			"resp_size":8388608,"gbps":31.5,"raw_gbps":40,"ratio_to_raw":0.79}`,
+		"other.json": `{"no":"bench"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -190,11 +203,14 @@ func TestMarkdown(t *testing.T) {
 		"| what | transport | erpc | raw transport | ratio | CPU per RPC |", "",
 		"| 32 B RPC, 1 in flight | shm | p50 0.5 us, p99 1.0 us | - | - | - |",
 		"| 32 B RPC, 1 in flight | udp | p50 8.5 us, p99 15.0 us | p50 7.0 us | 1.21 | - |",
-		"| 32 B RPC, 60 in flight | udp | 2.00 M/s, p50 29.0 us, p99 54.0 us | 4.00 M/s echoed | 0.50 | 1.0 us |",
+		"| 32 B RPC, 60 in flight | udp | 2.00 M/s, p50 29.0 us, p99 54.0 us | 4.00 M/s echoed | 0.50 " +
+			"| 1.0 us |",
 		"| 8 MiB requests | udp | 30.5 Gbit/s | 40.0 Gbit/s | 0.76 | - |",
 		"| 8 MiB responses | udp | 31.5 Gbit/s | 40.0 Gbit/s | 0.79 | - |",
-		"| peer | 60 in flight, RPC/s | times base | CPU per RPC | cores | 1 in flight, p50 | p99 | cores |", "",
-		"| fast | 600.0 (400.0 .. 800.0) | 3.00 (2.00 .. 4.00) | 5.0 us | pinned | 20.0 us | 40.0 us | unpinned |",
+		"| peer | 60 in flight, RPC/s | times base | CPU per RPC | cores | 1 in flight, p50 | p99 " +
+			"| cores |", "",
+		"| fast | 600.0 (400.0 .. 800.0) | 3.00 (2.00 .. 4.00) | 5.0 us | pinned | 20.0 us | 40.0 us | " +
+			"unpinned |",
 		"| base | 250.0 (100.0 .. 400.0) | 1.00 | 5.0 us | unpinned | 50.0 us | 100.0 us | unpinned |",
 	}
 	if len(rows) != len(want) {
@@ -218,8 +234,10 @@ func TestPlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][]string{
-		"ratio-latency.svg": {"1.21", "udp", "lower is better"}, "ratio-rate.svg": {"0.50", "higher is better"},
-		"ratio-bandwidth.svg": {"0.76", "0.79", "8 MiB responses"}, "peers.svg": {"fast", "base", "600.0", "50.0", "60 in flight"},
+		"ratio-latency.svg":   {"1.21", "udp", "lower is better"},
+		"ratio-rate.svg":      {"0.50", "higher is better"},
+		"ratio-bandwidth.svg": {"0.76", "0.79", "8 MiB responses"},
+		"peers.svg":           {"fast", "base", "600.0", "50.0", "60 in flight"},
 	}
 	if len(files) != len(want) {
 		t.Errorf("files: %q", files)

@@ -125,7 +125,8 @@ func Compare(c Comparison, runs []Run) Comparison {
 		}
 		first := rate[0]
 		row := Row{Peer: name, Version: first.Version, Transport: first.Transport, Conns: first.Conns,
-			RateCores: first.Cores, Rps: stat(rate, rps), CPU: stat(rate, func(r Run) float64 { return r.CPU }),
+			RateCores: first.Cores, Rps: stat(rate, rps),
+			CPU:          stat(rate, func(r Run) float64 { return r.CPU }),
 			LatencyCores: lat[0].Cores, P50: stat(lat, func(r Run) float64 { return r.P50 }),
 			P99: stat(lat, func(r Run) float64 { return r.P99 })}
 		if v := ratios(rate, base); len(v) > 0 {
@@ -142,10 +143,15 @@ func Compare(c Comparison, runs []Run) Comparison {
 }
 
 var notes = []string{
-	"All peers in turns, round by round; each run in new processes, with a warm-up. Medians of the rounds, and the least and the most.",
-	"Goroutine-based peers were measured pinned (client on one core, server on another) and unpinned; the table has the better of both for each peer, told by the median.",
-	"erpc over a transport is the event loop, measured by bin/erpc with its two threads pinned; erpc-client is the same library's Client and Server, used from goroutines as the other peers are.",
-	"drpc carries one RPC at a time per connection, so it has a connection for each RPC in flight; the others share one unless told otherwise.",
+	"All peers in turns, round by round; each run in new processes, with a warm-up. Medians of the " +
+		"rounds, and the least and the most.",
+	"Goroutine-based peers were measured pinned (client on one core, server on another) and " +
+		"unpinned; the table has the better of both for each peer, told by the median.",
+	"erpc over a transport is the event loop, measured by bin/erpc with its two threads pinned; " +
+		"erpc-client is the same library's Client and Server, used from goroutines as the other " +
+		"peers are.",
+	"drpc carries one RPC at a time per connection, so it has a connection for each RPC in flight; " +
+		"the others share one unless told otherwise.",
 	"tcp is no library but an echo written by hand, read(2) and write(2) in a loop: no sessions, " +
 		"no at-most-once across connections, no recovery, no congestion control of its own, " +
 		"no timeouts. One thread of each side spins on a connection.",
@@ -153,7 +159,8 @@ var notes = []string{
 		"many messages in a datagram as are ready and fit into 8952 bytes: it lacks what tcp " +
 		"lacks, and TCP's recovery, flow control and congestion control as well. A lost datagram " +
 		"ends the run. Messages have at most 8936 bytes.",
-	"Every response of the peers is checked; bin/erpc does not compare contents. The garbage collector is set alike everywhere (GOGC 400).",
+	"Every response of the peers is checked; bin/erpc does not compare contents. The garbage " +
+		"collector is set alike everywhere (GOGC 400).",
 }
 
 func of(runs []Run, bench, peer string) (list []Run) {

@@ -54,7 +54,8 @@ func (s Stat) text(f func(float64) string) string {
 
 // cells are the rows of the comparison's table, the first one its heading.
 func (c *Comparison) cells() [][]string {
-	rows := [][]string{{"peer", fmt.Sprintf("%d in flight, RPC/s", c.Window), "times " + c.Base, "CPU per RPC", "cores", "1 in flight, p50", "p99", "cores"}}
+	rows := [][]string{{"peer", fmt.Sprintf("%d in flight, RPC/s", c.Window), "times " + c.Base,
+		"CPU per RPC", "cores", "1 in flight, p50", "p99", "cores"}}
 	bulk := false
 	for _, r := range c.Rows {
 		bulk = bulk || r.Gbps != nil
@@ -132,7 +133,8 @@ func (r *Results) Markdown(w io.Writer) error {
 	if len(r.Figures) > 0 {
 		fmt.Fprintln(w)
 	}
-	return markdown(w, r.Peers.Title()+". "+machineText(r.Peers.Machine), r.Peers.cells(), r.Peers.Notes)
+	return markdown(w, r.Peers.Title()+". "+machineText(r.Peers.Machine), r.Peers.cells(),
+		r.Peers.Notes)
 }
 
 func machineText(m Machine) string {

@@ -19,7 +19,8 @@ func TestIncastBars(t *testing.T) {
 	long(t)
 	for _, algorithm := range withControl {
 		for _, reverse := range []bool{false, true} {
-			c := IncastConfig{Degrees: []int{20, 50, 100}, CC: []bool{true, false}, Algorithm: algorithm, Size: 8 << 20, Credits: 32,
+			c := IncastConfig{Degrees: []int{20, 50, 100}, CC: []bool{true, false}, Algorithm: algorithm,
+				Size: 8 << 20, Credits: 32,
 				Reverse: reverse, Warmup: 20 * time.Millisecond, Duration: 20 * time.Millisecond, Seed: 1}
 			if algorithm == erpc.CCDCQCN && reverse {
 				continue // marks of responses: TestMarkedResponses
@@ -29,7 +30,8 @@ func TestIncastBars(t *testing.T) {
 				t.Fatalf("%+v, %v", res, err)
 			}
 			for _, p := range res.Pairs {
-				t.Logf("%v, reverse %v: %d flows: RTT median %.1fx lower, 99 %% %.1fx, bandwidth %.3f", algorithmName(algorithm), reverse, p.Degree, p.P50, p.P99, p.Share)
+				t.Logf("%v, reverse %v: %d flows: RTT median %.1fx lower, 99 %% %.1fx, bandwidth %.3f",
+					algorithmName(algorithm), reverse, p.Degree, p.P50, p.P99, p.Share)
 				if p.P50 < 5 && p.Degree <= 50 || p.P99 < 3 || p.Share < 0.9 {
 					t.Errorf("%v, reverse %v: %+v", algorithmName(algorithm), reverse, p)
 				}
@@ -47,8 +49,9 @@ func TestIncastBars(t *testing.T) {
 // can hold. Control still comes to a fair share and a short queue.
 func TestManyCredits(t *testing.T) {
 	long(t)
-	c := IncastConfig{Degrees: []int{100}, CC: []bool{true}, Algorithm: erpc.CCTimely, Size: 8 << 20, Credits: 256,
-		Warmup: 50 * time.Millisecond, Duration: 20 * time.Millisecond, Seed: 1}
+	c := IncastConfig{Degrees: []int{100}, CC: []bool{true}, Algorithm: erpc.CCTimely, Size: 8 << 20,
+		Credits: 256,
+		Warmup:  50 * time.Millisecond, Duration: 20 * time.Millisecond, Seed: 1}
 	res, err := Incast(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +65,8 @@ func TestManyCredits(t *testing.T) {
 // slow down the RFRs that ask for them.
 func TestMarkedResponses(t *testing.T) {
 	long(t)
-	c := IncastConfig{Degrees: []int{20}, CC: []bool{true, false}, Algorithm: erpc.CCDCQCN, Size: 8 << 20, Credits: 32,
+	c := IncastConfig{Degrees: []int{20}, CC: []bool{true, false}, Algorithm: erpc.CCDCQCN,
+		Size: 8 << 20, Credits: 32,
 		Reverse: true, Warmup: 20 * time.Millisecond, Duration: 20 * time.Millisecond, Seed: 1}
 	res, err := Incast(t.Context(), c, nil)
 	if err != nil || len(res.Pairs) != 1 {
@@ -139,7 +143,8 @@ func TestNewcomers(t *testing.T) {
 // without loss.
 func TestLossBars(t *testing.T) {
 	long(t)
-	c := LossConfig{Rates: []float64{0, 1e-4, 1e-3}, Algorithm: erpc.CCTimely, Size: 8 << 20, Credits: 32, Duration: 50 * time.Millisecond, Seeds: 3, Seed: 1}
+	c := LossConfig{Rates: []float64{0, 1e-4, 1e-3}, Algorithm: erpc.CCTimely, Size: 8 << 20,
+		Credits: 32, Duration: 50 * time.Millisecond, Seeds: 3, Seed: 1}
 	res, err := Loss(t.Context(), c, nil)
 	if err != nil || len(res.Rows) != 3 {
 		t.Fatalf("%+v, %v", res, err)

@@ -46,7 +46,8 @@ type FairnessResult struct {
 
 // Fairness measures how flows with congestion control share a bottleneck. Of the
 // configuration, Degrees, CC, Background and Duration do not matter.
-func Fairness(ctx context.Context, c IncastConfig, algorithm erpc.CCAlgorithm, progress Progress) (FairnessResult, error) {
+func Fairness(ctx context.Context, c IncastConfig, algorithm erpc.CCAlgorithm,
+	progress Progress) (FairnessResult, error) {
 	c.Background = false
 	r := FairnessResult{CC: algorithmName(algorithm), Flows: fairFlows, Window: fairWindow.Seconds(),
 		Late: lateAfter.Seconds(), LateWindow: lateWindow.Seconds(), Watched: lateWatched.Seconds()}
@@ -58,7 +59,8 @@ func Fairness(ctx context.Context, c IncastConfig, algorithm erpc.CCAlgorithm, p
 }
 
 // together measures flows that start at once.
-func (c *IncastConfig) together(ctx context.Context, r *FairnessResult, algorithm erpc.CCAlgorithm, progress Progress) error {
+func (c *IncastConfig) together(ctx context.Context, r *FairnessResult, algorithm erpc.CCAlgorithm,
+	progress Progress) error {
 	x, err := c.build(ctx, r.Flows, algorithm, progress)
 	if x != nil {
 		defer x.close()
@@ -103,7 +105,8 @@ func (x *incast) window(d time.Duration, part float64) ([]float64, error) {
 // late measures how soon a second flow gets its share that is held to a small part of
 // the link when the first one has all of it. The sessions have credits enough for their
 // rates, not their credits, to share the link.
-func (c IncastConfig) late(ctx context.Context, r *FairnessResult, algorithm erpc.CCAlgorithm, progress Progress) error {
+func (c IncastConfig) late(ctx context.Context, r *FairnessResult, algorithm erpc.CCAlgorithm,
+	progress Progress) error {
 	c.Credits = max(c.Credits, lateCredits)
 	made := 0
 	c.control = unequal(algorithm, &made)
@@ -148,10 +151,12 @@ func unequal(algorithm erpc.CCAlgorithm, made *int) *cc.Algorithm {
 	switch algorithm {
 	case erpc.CCTimely:
 		cfg, _ := timely.Config{}.Fill() // the defaults are right
-		a = cc.Algorithm{Bypass: cfg.Bypass(0), New: func(link float64) cc.Controller { return timely.New(&cfg, link) }}
+		a = cc.Algorithm{Bypass: cfg.Bypass(0),
+			New: func(link float64) cc.Controller { return timely.New(&cfg, link) }}
 	case erpc.CCDCQCN:
 		cfg, _ := dcqcn.Config{}.Fill()
-		a = cc.Algorithm{Bypass: dcqcn.Bypass, New: func(link float64) cc.Controller { return dcqcn.New(&cfg, link) }}
+		a = cc.Algorithm{Bypass: dcqcn.Bypass,
+			New: func(link float64) cc.Controller { return dcqcn.New(&cfg, link) }}
 	default:
 		return nil
 	}

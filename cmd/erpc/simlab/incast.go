@@ -107,7 +107,8 @@ type IncastResult struct {
 
 // Incast runs every degree with every setting of congestion control.
 func Incast(ctx context.Context, c IncastConfig, progress Progress) (IncastResult, error) {
-	res := IncastResult{Sim: "incast", Algorithm: algorithmName(c.Algorithm), Seed: c.Seed, Size: c.Size, Credits: c.Credits,
+	res := IncastResult{Sim: "incast", Algorithm: algorithmName(c.Algorithm), Seed: c.Seed,
+		Size: c.Size, Credits: c.Credits,
 		Reverse: c.Reverse, Warmup: c.Warmup.Seconds(), Duration: c.Duration.Seconds()}
 	for _, degree := range c.Degrees {
 		for _, on := range c.CC {
@@ -140,9 +141,11 @@ func (r *IncastResult) pair() {
 			if on.CC == "none" || off.CC != "none" || on.Degree != off.Degree {
 				continue
 			}
-			p := IncastPair{on.Degree, ratio(off.P50, on.P50), ratio(off.P99, on.P99), ratio(on.Gbps, off.Gbps), nil}
+			p := IncastPair{on.Degree, ratio(off.P50, on.P50), ratio(off.P99, on.P99),
+				ratio(on.Gbps, off.Gbps), nil}
 			if a, b := on.Paper, off.Paper; a != nil && b != nil {
-				p.Paper = &IncastPair{on.Degree, ratio(b.P50, a.P50), ratio(b.P99, a.P99), ratio(a.Gbps, b.Gbps), nil}
+				p.Paper = &IncastPair{on.Degree, ratio(b.P50, a.P50), ratio(b.P99, a.P99),
+					ratio(a.Gbps, b.Gbps), nil}
 			}
 			r.Pairs = append(r.Pairs, p)
 		}
@@ -156,7 +159,8 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-var algorithmNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn", erpc.CCNone: "none"}
+var algorithmNames = map[erpc.CCAlgorithm]string{erpc.CCTimely: "timely", erpc.CCDCQCN: "dcqcn",
+	erpc.CCNone: "none"}
 
 func algorithmName(a erpc.CCAlgorithm) string { return algorithmNames[a] }
 
@@ -173,7 +177,8 @@ type incast struct {
 }
 
 // one runs one incast.
-func (c *IncastConfig) one(ctx context.Context, degree int, on bool, progress Progress) (IncastRow, error) {
+func (c *IncastConfig) one(ctx context.Context, degree int, on bool,
+	progress Progress) (IncastRow, error) {
 	algorithm := erpc.CCNone
 	if on {
 		algorithm = c.Algorithm
@@ -196,7 +201,8 @@ func (c *IncastConfig) one(ctx context.Context, degree int, on bool, progress Pr
 }
 
 // build makes the cluster and prepares the load.
-func (c *IncastConfig) build(ctx context.Context, degree int, algorithm erpc.CCAlgorithm, progress Progress) (*incast, error) {
+func (c *IncastConfig) build(ctx context.Context, degree int, algorithm erpc.CCAlgorithm,
+	progress Progress) (*incast, error) {
 	l, err := cx4(ctx, c, algorithm, progress)
 	if err != nil {
 		return nil, err
@@ -213,7 +219,8 @@ func (c *IncastConfig) build(ctx context.Context, degree int, algorithm erpc.CCA
 }
 
 // cx4 makes the paper's cluster without nodes.
-func cx4(ctx context.Context, c *IncastConfig, algorithm erpc.CCAlgorithm, progress Progress) (*lab, error) {
+func cx4(ctx context.Context, c *IncastConfig, algorithm erpc.CCAlgorithm,
+	progress Progress) (*lab, error) {
 	net := sim.CX4(c.Seed)
 	if net.ECN = c.ECN; net.ECN == (sim.ECN{}) {
 		net.ECN = marksFor(algorithm)
@@ -362,6 +369,7 @@ func (x *incast) account(row *IncastRow, victim *mark, clients []mark) {
 	row.Packets = rtt.Count
 	row.P50, row.P99 = us(rtt.Quantile(.5)), us(rtt.Quantile(.99))
 	if x.cfg.Background {
-		row.Background = &Latency{Rpcs: x.latency.Count, P50: us(x.latency.Quantile(.5)), P99: us(x.latency.Quantile(.99))}
+		row.Background = &Latency{Rpcs: x.latency.Count, P50: us(x.latency.Quantile(.5)),
+			P99: us(x.latency.Quantile(.99))}
 	}
 }

@@ -262,7 +262,8 @@ func (t *thread) newFlow(s *erpc.Session, reqSize, respSize int) (*flow, error) 
 // issue starts the next request.
 func (f *flow) issue() {
 	f.startedAt = f.lab.net.Now()
-	_, err := f.thread.rpc.EnqueueRequest(f.session, erpc.Request{Type: typeReply, Req: f.req, Resp: f.resp, Done: f.finish})
+	_, err := f.thread.rpc.EnqueueRequest(f.session,
+		erpc.Request{Type: typeReply, Req: f.req, Resp: f.resp, Done: f.finish})
 	f.lab.fail(err)
 }
 

@@ -75,7 +75,8 @@ type LossResult struct {
 
 // Loss measures the bandwidth without loss and at every rate.
 func Loss(ctx context.Context, c LossConfig, progress Progress) (LossResult, error) {
-	res := LossResult{Sim: "loss", Seed: c.Seed, Seeds: c.Seeds, Algorithm: algorithmName(c.Algorithm), Size: c.Size,
+	res := LossResult{Sim: "loss", Seed: c.Seed, Seeds: c.Seeds, Algorithm: algorithmName(c.Algorithm),
+		Size:    c.Size,
 		Credits: c.Credits, Warmup: c.Warmup.Seconds(), Duration: c.Duration.Seconds()}
 	rates := slices.DeleteFunc(slices.Clone(c.Rates), func(r float64) bool { return r == 0 })
 	for _, rate := range append([]float64{0}, rates...) {
@@ -121,7 +122,8 @@ func median(v []float64) float64 {
 }
 
 // one makes one run, adds its packets to row and returns the bandwidth.
-func (c *LossConfig) one(ctx context.Context, row *LossRow, seed uint64, progress Progress) (bandwidth float64, err error) {
+func (c *LossConfig) one(ctx context.Context, row *LossRow, seed uint64,
+	progress Progress) (bandwidth float64, err error) {
 	l, err := newLab(ctx, cx5(seed), erpc.Config{Credits: c.Credits, MaxMessage: c.Size,
 		Congestion: erpc.Congestion{Algorithm: c.Algorithm}}, progress)
 	if err != nil {

@@ -67,7 +67,8 @@ type ScaleResult struct {
 
 // Scale runs the cluster with every number of threads.
 func Scale(ctx context.Context, c ScaleConfig, progress Progress) (ScaleResult, error) {
-	res := ScaleResult{Sim: "scale", Seed: c.Seed, Nodes: c.Nodes, Algorithm: algorithmName(c.Algorithm), Size: c.Size, Batch: c.Batch,
+	res := ScaleResult{Sim: "scale", Seed: c.Seed, Nodes: c.Nodes,
+		Algorithm: algorithmName(c.Algorithm), Size: c.Size, Batch: c.Batch,
 		Window: c.Window, Warmup: c.Warmup.Seconds(), Duration: c.Duration.Seconds()}
 	for _, threads := range c.Threads {
 		row, err := c.one(ctx, threads, progress)
@@ -81,12 +82,14 @@ func Scale(ctx context.Context, c ScaleConfig, progress Progress) (ScaleResult, 
 }
 
 // one runs the cluster with so many threads per node.
-func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (row ScaleRow, err error) {
+func (c *ScaleConfig) one(ctx context.Context, threads int, progress Progress) (row ScaleRow,
+	err error) {
 	before := heapInUse()
 	net := sim.CX4(c.Seed)
 	net.RackOf, net.ECN = c.rackOf, marksFor(c.Algorithm)
 	l, err := newLab(ctx, net, erpc.Config{
-		Slots: c.slots(threads), MaxQueue: max(64, c.Window), Burst: 32, MaxBackground: 1, MaxMessage: 4096,
+		Slots: c.slots(threads), MaxQueue: max(64, c.Window), Burst: 32, MaxBackground: 1,
+		MaxMessage:  4096,
 		NoBundles:   true, // the paper has none, and what a packet costs is its measure
 		MaxSessions: 2 * threads * c.Nodes, Timing: patient,
 		Congestion: erpc.Congestion{Algorithm: c.Algorithm},
@@ -146,7 +149,8 @@ func (c *ScaleConfig) rackOf(node int) int {
 }
 
 // patient spares the idle sessions of a short run their heartbeats.
-var patient = erpc.Timing{Heartbeat: 10 * time.Second, FailureTimeout: 30 * time.Second, ConnectTimeout: 10 * time.Second}
+var patient = erpc.Timing{Heartbeat: 10 * time.Second, FailureTimeout: 30 * time.Second,
+	ConnectTimeout: 10 * time.Second}
 
 // populate starts the threads and lists their sessions: thread i begins with those
 // to the threads after it, so that no thread is asked by all at a time.
@@ -193,7 +197,8 @@ type issued struct {
 
 // newIssuer prepares the load of thread i.
 func (c *ScaleConfig) newIssuer(t *thread, i int, total *scaleTotal) (*issuer, error) {
-	x := &issuer{lab: t.lab, thread: t, cfg: c, random: rand.New(rand.NewPCG(c.Seed, uint64(i))), total: total}
+	x := &issuer{lab: t.lab, thread: t, cfg: c, random: rand.New(rand.NewPCG(c.Seed, uint64(i))),
+		total: total}
 	x.finish = x.ended
 	for k := range c.Window {
 		f, err := t.newFlow(nil, c.Size, c.Size)
@@ -213,7 +218,8 @@ func (x *issuer) issue() {
 		o := &x.ops[i]
 		o.at = now
 		s := x.thread.servers[x.random.IntN(len(x.thread.servers))]
-		_, err := x.thread.rpc.EnqueueRequest(s, erpc.Request{Type: typeReply, Req: o.req, Resp: o.resp, Done: x.finish, Tag: uint64(i)})
+		_, err := x.thread.rpc.EnqueueRequest(s,
+			erpc.Request{Type: typeReply, Req: o.req, Resp: o.resp, Done: x.finish, Tag: uint64(i)})
 		x.lab.fail(err)
 	}
 	x.idle = x.idle[:0]
@@ -261,7 +267,8 @@ func (c *ScaleConfig) measure(l *lab, row *ScaleRow) error {
 	row.Rpcs = h.Count
 	row.Mrps = float64(h.Count) * perNode / float64(took) * 1e3
 	row.Gbps = gbps(c.wireBytes(l)-wire, took) * perNode
-	row.P50, row.P99, row.P999, row.P9999 = us(h.Quantile(.5)), us(h.Quantile(.99)), us(h.Quantile(.999)), us(h.Quantile(.9999))
+	row.P50, row.P99, row.P999, row.P9999 = us(h.Quantile(.5)), us(h.Quantile(.99)),
+		us(h.Quantile(.999)), us(h.Quantile(.9999))
 	row.Drops = dropsAt(l.net) - drops
 
 	// The threads' counters are up to a millisecond old. With nothing new to do that

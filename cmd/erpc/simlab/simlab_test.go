@@ -58,8 +58,10 @@ func TestIncastWithoutCC(t *testing.T) {
 	// One CR stands for 8 packets, so up to 7 of a client's 32 may be neither in the queue nor sent
 	// anew.
 	near(t, "deepest queue", float64(row.MaxQueue), 5*(32-7/2.0)*wire, 0.1)
-	near(t, "samples", float64(row.Packets), row.Gbps*6e6/8/1000/8, 0.25) // the ends are a millisecond old
-	if row.Jain < 0.999 || row.Drops != 0 || row.Retransmits != 0 || row.CC != "none" || row.Paper != nil {
+	// the ends are a millisecond old
+	near(t, "samples", float64(row.Packets), row.Gbps*6e6/8/1000/8, 0.25)
+	if row.Jain < 0.999 || row.Drops != 0 || row.Retransmits != 0 || row.CC != "none" ||
+		row.Paper != nil {
 		t.Errorf("%+v", row)
 	}
 }
@@ -111,7 +113,8 @@ func TestIncastRows(t *testing.T) {
 		c := small()
 		c.Degrees, c.CC, c.Algorithm = []int{2, 20}, []bool{true, false}, a
 		res := incastOf(t, c)
-		if len(res.Pairs) != 2 || res.Rows[0].CC != algorithmName(a) || res.Rows[1].CC != "none" || res.Algorithm != algorithmName(a) {
+		if len(res.Pairs) != 2 || res.Rows[0].CC != algorithmName(a) || res.Rows[1].CC != "none" ||
+			res.Algorithm != algorithmName(a) {
 			t.Fatalf("%+v", res)
 		}
 		on, off, p := res.Rows[2], res.Rows[3], res.Pairs[1]
@@ -132,13 +135,15 @@ func TestFairnessWithoutCC(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Credits alone share evenly, and at once.
-	if r.Jain < 0.999 || r.JainMin < 0.999 || r.Jain > 1.0001 || r.Settled == nil || *r.Settled > 0.004 || r.Flows != 20 {
+	if r.Jain < 0.999 || r.JainMin < 0.999 || r.Jain > 1.0001 || r.Settled == nil ||
+		*r.Settled > 0.004 || r.Flows != 20 {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestLoss(t *testing.T) {
-	c := LossConfig{Rates: []float64{0, 1e-3}, Algorithm: erpc.CCNone, Size: 8 << 20, Credits: 32, Duration: 40 * time.Millisecond, Seeds: 3, Seed: 1}
+	c := LossConfig{Rates: []float64{0, 1e-3}, Algorithm: erpc.CCNone, Size: 8 << 20, Credits: 32,
+		Duration: 40 * time.Millisecond, Seeds: 3, Seed: 1}
 	res, err := Loss(t.Context(), c, nil)
 	if err != nil || len(res.Rows) != 2 {
 		t.Fatalf("%+v, %v", res, err)
@@ -149,8 +154,10 @@ func TestLoss(t *testing.T) {
 	if free.Share != 1 || free.Lost != 0 || free.Retransmits != 0 || free.Paper != PaperLossFree {
 		t.Errorf("%+v", free)
 	}
-	near(t, "packets without loss", float64(free.Packets), (1+1/8.0)*free.Gbps*40e6/8/4072, 0.02) // one run, both directions
-	if lossy.Lost == 0 || lossy.Retransmits < lossy.Lost/2 || lossy.Gbps <= 0 || lossy.Gbps > free.Gbps || lossy.Paper != 2.5 {
+	// one run, both directions
+	near(t, "packets without loss", float64(free.Packets), (1+1/8.0)*free.Gbps*40e6/8/4072, 0.02)
+	if lossy.Lost == 0 || lossy.Retransmits < lossy.Lost/2 || lossy.Gbps <= 0 ||
+		lossy.Gbps > free.Gbps || lossy.Paper != 2.5 {
 		t.Errorf("%+v", lossy)
 	}
 	near(t, "lost", float64(lossy.Lost), 1e-3*float64(lossy.Packets), 0.5)
@@ -171,7 +178,8 @@ func TestScale(t *testing.T) {
 	}
 	for i, sessions := range []int{2 * 2 * 7, 2 * 1 * 3} {
 		r := res.Rows[i]
-		if r.Sessions != sessions || r.Rpcs == 0 || r.P50 > r.P99 || r.P99 > r.P999 || r.P999 > r.P9999 || r.P50 <= 5 || r.Drops != 0 || r.Setup <= 0 {
+		if r.Sessions != sessions || r.Rpcs == 0 || r.P50 > r.P99 || r.P99 > r.P999 || r.P999 > r.P9999 ||
+			r.P50 <= 5 || r.Drops != 0 || r.Setup <= 0 {
 			t.Errorf("%+v", r)
 		}
 		// A thread of the paper issues and serves 5 Mrps of each; Little's law ties rate and latency.
@@ -187,7 +195,8 @@ func TestScale(t *testing.T) {
 }
 
 func TestSlots(t *testing.T) {
-	for _, c := range [][3]int{{100, 1, 8}, {100, 2, 8}, {100, 5, 4}, {100, 10, 4}, {4, 1, 128}, {4, 2, 64}, {2, 1, 128}} {
+	for _, c := range [][3]int{{100, 1, 8}, {100, 2, 8}, {100, 5, 4}, {100, 10, 4}, {4, 1, 128},
+		{4, 2, 64}, {2, 1, 128}} {
 		s := ScaleConfig{Nodes: c[0], Window: 60}
 		if got := s.slots(c[1]); got != c[2] {
 			t.Errorf("%d nodes of %d threads: %d slots, want %d", c[0], c[1], got, c[2])
@@ -230,7 +239,8 @@ func TestDeterminism(t *testing.T) {
 			return Incast(t.Context(), c, nil)
 		},
 		"loss": func(seed uint64) (any, error) {
-			return Loss(t.Context(), LossConfig{Rates: []float64{1e-3}, Size: 1 << 20, Credits: 32, Duration: 20 * time.Millisecond, Seeds: 1, Seed: seed}, nil)
+			return Loss(t.Context(), LossConfig{Rates: []float64{1e-3}, Size: 1 << 20, Credits: 32,
+				Duration: 20 * time.Millisecond, Seeds: 1, Seed: seed}, nil)
 		},
 		"scale": func(seed uint64) (any, error) {
 			c := smallScale()
@@ -274,10 +284,12 @@ func TestInterrupted(t *testing.T) {
 	if err != nil || !res.Interrupted || len(res.Rows) != 1 || res.Rows[0].Degree != 1 {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if res, err := Loss(ctx, LossConfig{Size: 1 << 20, Duration: time.Second, Seeds: 1}, nil); err != nil || !res.Interrupted || len(res.Rows) != 0 {
+	if res, err := Loss(ctx, LossConfig{Size: 1 << 20, Duration: time.Second, Seeds: 1},
+		nil); err != nil || !res.Interrupted || len(res.Rows) != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if res, err := Scale(ctx, smallScale(), nil); err != nil || !res.Interrupted || len(res.Rows) != 0 {
+	if res, err := Scale(ctx, smallScale(), nil); err != nil || !res.Interrupted ||
+		len(res.Rows) != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	if _, err := Fairness(ctx, c, erpc.CCNone, nil); err != context.Canceled {
@@ -295,7 +307,8 @@ func TestProgress(t *testing.T) {
 		}
 		last[what] = part
 	})
-	if err != nil || len(last) != 2 || last["incast of 5, cc none"] < 0.99 || last["incast of 5, cc none: opening sessions"] != 1 {
+	if err != nil || len(last) != 2 || last["incast of 5, cc none"] < 0.99 ||
+		last["incast of 5, cc none: opening sessions"] != 1 {
 		t.Errorf("%v, %v", last, err)
 	}
 }
@@ -312,7 +325,8 @@ func TestStatistics(t *testing.T) {
 	for _, c := range []struct {
 		shares []float64
 		want   float64
-	}{{[]float64{3, 3, 3, 3}, 1}, {[]float64{7, 0, 0, 0}, 0.25}, {[]float64{1, 3}, 0.8}, {nil, 0}, {[]float64{0, 0}, 0}} {
+	}{{[]float64{3, 3, 3, 3}, 1}, {[]float64{7, 0, 0, 0}, 0.25}, {[]float64{1, 3}, 0.8}, {nil,
+		0}, {[]float64{0, 0}, 0}} {
 		if got := jain(c.shares); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("jain(%v) = %g, want %g", c.shares, got, c.want)
 		}

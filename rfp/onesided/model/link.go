@@ -27,6 +27,8 @@ type Link struct {
 	arrive Time                  // of the last operation at the peer
 	under  []*flight             // operations under way, in the order of posting
 	sends  bool                  // WRITEs are datagrams
+	broken bool                  // the queue pair is in error
+	lost   bool                  // an operation got no answer, which Poll tells
 	err    error
 }
 
@@ -110,11 +112,15 @@ func (l *Link) Post(b *onesided.Batch) error {
 		l.under = append(l.under, f)
 		l.m.net.At(at, func() { l.issue(f) })
 	}
+	l.flush()
 	return nil
 }
 
 // Poll takes completions.
 func (l *Link) Poll(list []onesided.Completion) int {
+	if l.lost || l.broken && len(l.under) > 0 {
+		l.fail(onesided.ErrPeer)
+	}
 	n := copy(list, l.done)
 	l.done = l.done[:copy(l.done, l.done[n:])]
 	return n
@@ -127,10 +133,25 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// Break ends both sides at once, as a queue pair in error does.
+// Break ends both sides at once.
 func (l *Link) Break(why error) {
 	l.fail(why)
 	l.peer.fail(why)
+}
+
+// BreakQueue puts the queue pair of this side into the error state. Nobody is told: this side learns
+// it from the first operation under way or posted later, by Poll, and the peer from its own, which
+// are not answered.
+func (l *Link) BreakQueue() {
+	l.broken = true
+	l.flush()
+}
+
+// flush ends a side whose queue pair is in error, if operations are there to fail.
+func (l *Link) flush() {
+	if l.broken && len(l.under) > 0 {
+		l.wake()
+	}
 }
 
 // payload copies what a WRITE carries: the adapter may read it at any time from now on.
@@ -144,7 +165,7 @@ func (l *Link) payload(op *onesided.Op) []byte {
 // issue is the way through the own adapter.
 func (l *Link) issue(f *flight) {
 	m, net := l.m, l.m.net
-	if m.dead || f.over {
+	if m.dead || f.over || l.broken {
 		return
 	}
 	rate, extra := m.nic.OutWrite, time.Duration(0)
@@ -175,6 +196,10 @@ func (l *Link) serve(f *flight) {
 	m := peer.m
 	if m.dead || peer.err != nil || l.err != nil {
 		net.At(net.now.Add(gone), func() { l.fail(onesided.ErrPeer) })
+		return
+	}
+	if peer.broken || l.broken {
+		net.At(net.now.Add(gone), func() { l.lost = true; l.wake() })
 		return
 	}
 	rate := m.nic.InWrite
@@ -268,7 +293,13 @@ func (l *Link) tell(f *flight) {
 	if f.op.Signal {
 		l.done = append(l.done, onesided.Completion{ID: f.op.ID, Err: l.err})
 	}
-	if l.thread != nil && f.op.Signal {
+	if f.op.Signal {
+		l.wake()
+	}
+}
+
+func (l *Link) wake() {
+	if l.thread != nil {
 		l.thread.Wake()
 	}
 }
@@ -284,7 +315,5 @@ func (l *Link) fail(err error) {
 		l.tell(f)
 	}
 	l.under = nil
-	if l.thread != nil {
-		l.thread.Wake()
-	}
+	l.wake()
 }

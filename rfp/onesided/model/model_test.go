@@ -116,3 +116,37 @@ func TestKill(t *testing.T) {
 		t.Fatalf("%d completions, %+v", k, room[0])
 	}
 }
+
+// TestBreakQueue holds that a side whose queue pair is in error learns it from Poll once it has an
+// operation, and the other side from its own, which are not answered; and neither before.
+func TestBreakQueue(t *testing.T) {
+	for _, k := range [][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 1}} {
+		n := New(Paper(), 1)
+		spec := []onesided.Spec{{Size: 64, Access: onesided.PeerReads | onesided.PeerWrites}}
+		x, y, err := Connect(n.Machine(n.p.Client), n.Machine(n.p.Server), spec, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		links := []*Link{x, y}
+		l := links[k[1]]
+		links[k[0]].BreakQueue()
+		for n.Step() {
+		}
+		if l.Poll(nil); l.Err() != nil {
+			t.Fatalf("side %d knows of queue %d without an operation: %v", k[1], k[0], l.Err())
+		}
+		var batch onesided.Batch
+		batch.Write(0, 0, 0, 0, 64, 3, false)
+		if err := l.Post(&batch); err != nil {
+			t.Fatal(err)
+		}
+		for n.Step() {
+		}
+		if l.Err() != nil {
+			t.Errorf("side %d knows of queue %d before it polls", k[1], k[0])
+		}
+		if l.Poll(nil); l.Err() != onesided.ErrPeer {
+			t.Errorf("side %d, queue %d: %v, want ErrPeer", k[1], k[0], l.Err())
+		}
+	}
+}

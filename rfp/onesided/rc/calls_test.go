@@ -30,13 +30,10 @@ func newCalls(t *testing.T, cfg rfp.Config) *calls {
 	k := &calls{t: t}
 	k.x, k.y = pair(t, rfp.ClientSpecs(geometry), rfp.ServerSpecs(geometry))
 	var err error
-	k.srv, err = rfp.NewServer(rfp.ServerConfig{Geometry: geometry, Checksum: true,
-		Clock: monotime.Now})
-	if err != nil {
+	if k.srv, err = echoServer(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.srv.Close)
-	k.srv.Handle(1, func(req, resp []byte) ([]byte, error) { return append(resp, req...), nil })
 	if err := k.srv.Serve(k.y); err != nil {
 		t.Fatal(err)
 	}

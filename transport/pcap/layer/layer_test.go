@@ -43,12 +43,15 @@ func golden(t testing.TB) (names []string, packets [][]byte) {
 // frame wraps a packet in Ethernet, IPv4 and UDP.
 func frame(t testing.TB, src, dst layers.UDPPort, pkt []byte) []byte {
 	t.Helper()
-	eth := &layers.Ethernet{SrcMAC: make([]byte, 6), DstMAC: make([]byte, 6), EthernetType: layers.EthernetTypeIPv4}
-	ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolUDP, SrcIP: []byte{10, 0, 0, 1}, DstIP: []byte{10, 0, 0, 2}}
+	eth := &layers.Ethernet{SrcMAC: make([]byte, 6), DstMAC: make([]byte, 6),
+		EthernetType: layers.EthernetTypeIPv4}
+	ip := &layers.IPv4{Version: 4, TTL: 64, Protocol: layers.IPProtocolUDP, SrcIP: []byte{10, 0, 0, 1},
+		DstIP: []byte{10, 0, 0, 2}}
 	udp := &layers.UDP{SrcPort: src, DstPort: dst}
 	_ = udp.SetNetworkLayerForChecksum(ip)
 	b := gopacket.NewSerializeBuffer()
-	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, eth, ip, udp, gopacket.Payload(pkt)); err != nil {
+	if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true,
+		ComputeChecksums: true}, eth, ip, udp, gopacket.Payload(pkt)); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -107,13 +110,16 @@ func TestGolden(t *testing.T) {
 				t.Errorf("a body: %+v", e.Body)
 			}
 			types[e.Type]++
-			if e.Header != want || e.Token != wire.Token(pkt) || !bytes.Equal(e.Contents, pkt[:size]) || !bytes.Equal(e.Payload, pkt[size:]) {
+			if e.Header != want || e.Token != wire.Token(pkt) || !bytes.Equal(e.Contents, pkt[:size]) ||
+				!bytes.Equal(e.Payload, pkt[size:]) {
 				t.Errorf("%+v\nwant %+v", e, want)
 			}
-			if l := p.Layer(gopacket.LayerTypePayload); (l != nil) != (len(pkt) > size) || l != nil && !bytes.Equal(l.LayerContents(), pkt[size:]) {
+			if l := p.Layer(gopacket.LayerTypePayload); (l != nil) != (len(pkt) > size) ||
+				l != nil && !bytes.Equal(l.LayerContents(), pkt[size:]) {
 				t.Errorf("payload layer: %v", l)
 			}
-			if again, err := build(e, e.Payload, gopacket.SerializeOptions{}); err != nil || !bytes.Equal(again, pkt) {
+			if again, err := build(e, e.Payload, gopacket.SerializeOptions{}); err != nil ||
+				!bytes.Equal(again, pkt) {
 				t.Errorf("written back: %v\n% x\n% x", err, again, pkt)
 			}
 			if e.Type == wire.TypeMgmt && e.Opened() != wire.OpenMgmt(pkt) {
@@ -201,7 +207,8 @@ func TestRegisterPort(t *testing.T) {
 	RegisterPort(port)
 	defer layers.RegisterUDPPortLayerType(port, gopacket.LayerTypePayload)
 	for _, ends := range [][2]layers.UDPPort{{40000, port}, {port, 40000}} {
-		if e, ok := parse(t, ends[0], ends[1], pkt).Layer(LayerType).(*ERPC); !ok || e.Type != wire.TypeCR {
+		if e, ok := parse(t, ends[0], ends[1], pkt).Layer(LayerType).(*ERPC); !ok ||
+			e.Type != wire.TypeCR {
 			t.Errorf("%v: no layer", ends)
 		}
 	}
@@ -217,22 +224,28 @@ func TestParser(t *testing.T) {
 	var payload gopacket.Payload
 	parser := gopacket.NewDecodingLayerParser(LayerType, &e, &payload)
 	var found []gopacket.LayerType
-	ping := &ERPC{Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 3}, Body: &wire.Alive{Seq: 9}, Token: 5}
-	a, err := build(ping, []byte("padding"), gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true})
+	ping := &ERPC{Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 3},
+		Body: &wire.Alive{Seq: 9}, Token: 5}
+	a, err := build(ping, []byte("padding"),
+		gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := parser.DecodeLayers(a, &found); err != nil || len(found) != 2 || e.Body.(*wire.Alive).Seq != 9 || string(payload) != "padding" || e.Opened() != 5 {
+	if err := parser.DecodeLayers(a, &found); err != nil || len(found) != 2 ||
+		e.Body.(*wire.Alive).Seq != 9 || string(payload) != "padding" || e.Opened() != 5 {
 		t.Errorf("%v, %v, %+v", err, found, e)
 	}
-	b, err := build(&ERPC{Header: wire.Header{Type: wire.TypeRFR, Session: 4}}, nil, gopacket.SerializeOptions{})
+	b, err := build(&ERPC{Header: wire.Header{Type: wire.TypeRFR, Session: 4}}, nil,
+		gopacket.SerializeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := parser.DecodeLayers(b, &found); err != nil || len(found) != 1 || e.Body != nil || e.Session != 4 || len(e.Payload) != 0 {
+	if err := parser.DecodeLayers(b, &found); err != nil || len(found) != 1 || e.Body != nil ||
+		e.Session != 4 || len(e.Payload) != 0 {
 		t.Errorf("%v, %v, %+v", err, found, e)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = e.DecodeFromBytes(b, gopacket.NilDecodeFeedback) }); n != 0 {
+	if n := testing.AllocsPerRun(100,
+		func() { _ = e.DecodeFromBytes(b, gopacket.NilDecodeFeedback) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -240,30 +253,40 @@ func TestParser(t *testing.T) {
 func TestSerialize(t *testing.T) {
 	fix := gopacket.SerializeOptions{FixLengths: true}
 	sealed := gopacket.SerializeOptions{ComputeChecksums: true}
-	req := ERPC{Header: wire.Header{Type: wire.TypeReq, ReqType: 7, MsgSize: 2, Session: 9, ReqNum: 1 << 40, PktNum: 3}, Token: 0xDEADBEEF}
-	if _, err := build(&req, []byte("four"), gopacket.SerializeOptions{}); !errors.Is(err, wire.ErrSize) {
+	req := ERPC{Header: wire.Header{Type: wire.TypeReq, ReqType: 7, MsgSize: 2, Session: 9,
+		ReqNum: 1 << 40, PktNum: 3}, Token: 0xDEADBEEF}
+	if _, err := build(&req, []byte("four"), gopacket.SerializeOptions{}); !errors.Is(err,
+		wire.ErrSize) {
 		t.Errorf("a payload larger than its message: %v", err)
 	}
 	pkt, err := build(&req, []byte("four"), fix)
 	var h wire.Header
-	if err != nil || h.Parse(pkt) != nil || h.MsgSize != 4 || h.ReqNum != 1<<40 || wire.Token(pkt) != 0xDEADBEEF || string(pkt[24:]) != "four" {
+	if err != nil || h.Parse(pkt) != nil || h.MsgSize != 4 || h.ReqNum != 1<<40 ||
+		wire.Token(pkt) != 0xDEADBEEF || string(pkt[24:]) != "four" {
 		t.Errorf("%v, %+v", err, h)
 	}
 	req.MsgSize = 5000 // one packet of several
-	if pkt, err = build(&req, []byte("four"), fix); err != nil || h.Parse(pkt) != nil || h.MsgSize != 5000 {
+	if pkt, err = build(&req, []byte("four"), fix); err != nil || h.Parse(pkt) != nil ||
+		h.MsgSize != 5000 {
 		t.Errorf("%v, %+v", err, h)
 	}
-	if pkt, err = build(&req, []byte("four"), sealed); err != nil || wire.Token(pkt)^wire.Checksum(pkt, nil) != 0xDEADBEEF {
+	if pkt, err = build(&req, []byte("four"), sealed); err != nil ||
+		wire.Token(pkt)^wire.Checksum(pkt, nil) != 0xDEADBEEF {
 		t.Errorf("checksum: %v, % x", err, pkt)
 	}
 	for name, bad := range map[string]ERPC{
-		"no body":         {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}},
-		"another body":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing), Session: 1}, Body: new(wire.Refuse)},
-		"no operation":    {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 14, Session: 1}, Body: new(wire.Alive)},
+		"no body": {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing),
+			Session: 1}},
+		"another body": {Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpPing),
+			Session: 1}, Body: new(wire.Refuse)},
+		"no operation": {Header: wire.Header{Type: wire.TypeMgmt, ReqType: 14, Session: 1},
+			Body: new(wire.Alive)},
 		"flags of others": {Header: wire.Header{Type: wire.TypeReq, Flags: wire.FlagCE, Session: 1}},
-		"wide size":       {Header: wire.Header{Type: wire.TypeReq, MsgSize: wire.MaxMsgSize + 1, Session: 1}},
-		"wide number":     {Header: wire.Header{Type: wire.TypeReq, ReqNum: wire.MaxReqNum + 1, Session: 1}},
-		"wide type":       {Header: wire.Header{Type: 16, Session: 1}},
+		"wide size": {Header: wire.Header{Type: wire.TypeReq, MsgSize: wire.MaxMsgSize + 1,
+			Session: 1}},
+		"wide number": {Header: wire.Header{Type: wire.TypeReq, ReqNum: wire.MaxReqNum + 1,
+			Session: 1}},
+		"wide type": {Header: wire.Header{Type: 16, Session: 1}},
 		"cut in a PAST": {Header: wire.Header{
 			Type: wire.TypePast, Flags: wire.Cut(1).Flags(), Session: 1}},
 		"body of a request": {Header: wire.Header{Type: wire.TypeReq, Session: 1}, Body: new(wire.Alive)},
@@ -288,13 +311,20 @@ func TestHold(t *testing.T) {
 	}{
 		{"request", wire.Header{Type: wire.TypeReq, Hold: 63}, 0, HoldTry, 63, 0, false},
 		{"RFR", wire.Header{Type: wire.TypeRFR, Hold: 5}, 0, HoldTry, 5, 0, false},
-		{"CR", wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(66, 3*1024)}, 0, HoldCoarse, 2, 3072, true},
-		{"CR, long", wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(1, time.Second)}, 0, HoldCoarse, 1, 1023 * 1024, false},
-		{"only response packet", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 3}, 3, HoldFine, -1, 64 * us, true},
-		{"empty response", wire.Header{Type: wire.TypeResp, Hold: 0, PktNum: 9}, 0, HoldFine, -1, 0, true},
-		{"only packet after many", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 3, PktNum: 9}, 3, HoldFine, -1, 64 * us, true},
-		{"first of many", wire.Header{Type: wire.TypeResp, Hold: wire.HoldUnknown, MsgSize: 4}, 3, HoldFine, -1, 0, false},
-		{"one of many", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 4, PktNum: 1}, 3, HoldUnclear, -1, 0, false},
+		{"CR", wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(66, 3*1024)}, 0, HoldCoarse, 2,
+			3072, true},
+		{"CR, long", wire.Header{Type: wire.TypeCR, Hold: wire.TryHold(1, time.Second)}, 0, HoldCoarse, 1,
+			1023 * 1024, false},
+		{"only response packet", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 3}, 3, HoldFine,
+			-1, 64 * us, true},
+		{"empty response", wire.Header{Type: wire.TypeResp, Hold: 0, PktNum: 9}, 0, HoldFine,
+			-1, 0, true},
+		{"only packet after many", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 3, PktNum: 9}, 3,
+			HoldFine, -1, 64 * us, true},
+		{"first of many", wire.Header{Type: wire.TypeResp, Hold: wire.HoldUnknown, MsgSize: 4}, 3,
+			HoldFine, -1, 0, false},
+		{"one of many", wire.Header{Type: wire.TypeResp, Hold: 1000, MsgSize: 4, PktNum: 1}, 3,
+			HoldUnclear, -1, 0, false},
 		{"error", wire.Header{Type: wire.TypeErr, Hold: 1000, PktNum: 3}, 0, HoldFine, -1, 64 * us, true},
 		{"error, long", wire.Header{Type: wire.TypeErr, Hold: wire.HoldUnknown},
 			0, HoldFine, -1, 0, false},
@@ -337,7 +367,8 @@ func accepts(h *wire.Header, pkt []byte) error {
 // cutExtension returns a Connect whose only extension claims more bytes than follow.
 func cutExtension() []byte {
 	pkt := make([]byte, wire.HeaderSize+wire.ConnectSize+4)
-	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), MsgSize: wire.ConnectSize + 4,
+	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect),
+		MsgSize: wire.ConnectSize + 4,
 		Session: wire.NoSession}
 	h.Put(pkt, 0)
 	new(wire.Connect).Put(pkt[wire.HeaderSize:])
@@ -394,7 +425,8 @@ func FuzzLayer(f *testing.F) {
 			t.Fatal(err)
 		}
 		var second ERPC
-		if err := second.DecodeFromBytes(again, gopacket.NilDecodeFeedback); err != nil || second.Header != e.Header || second.Token != e.Token ||
+		if err := second.DecodeFromBytes(again, gopacket.NilDecodeFeedback); err != nil ||
+			second.Header != e.Header || second.Token != e.Token ||
 			!reflect.DeepEqual(second.Body, e.Body) ||
 			!reflect.DeepEqual(second.Fault, e.Fault) || !bytes.Equal(second.Payload, e.Payload) {
 			t.Fatalf("%v, %+v, was %+v", err, second, e)

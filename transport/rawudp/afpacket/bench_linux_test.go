@@ -31,7 +31,8 @@ type bench struct {
 
 func newBench(b *testing.B, mtu int, cfg Config) *bench {
 	p := vethtest.New(b, mtu)
-	x := &bench{a: listenOn(b, p.A, p.A.IP4, cfg), b: listenOn(b, p.B, p.B.IP4, cfg), done: make(chan struct{})}
+	x := &bench{a: listenOn(b, p.A, p.A.IP4, cfg), b: listenOn(b, p.B, p.B.IP4, cfg),
+		done: make(chan struct{})}
 	rawtest.Meet(b, x.a, x.b)
 	return x
 }
@@ -118,7 +119,9 @@ func middle(took []time.Duration) time.Duration {
 
 func reportLatency(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
-	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))].Nanoseconds()) / 1e3 }
+	at := func(q float64) float64 {
+		return float64(took[int(q*float64(len(took)-1))].Nanoseconds()) / 1e3
+	}
 	b.ReportMetric(at(0.5), "p50-us")
 	b.ReportMetric(at(0.99), "p99-us")
 }

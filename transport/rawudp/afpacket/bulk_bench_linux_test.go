@@ -187,7 +187,8 @@ func callBulk(b *testing.B, mtu, credits, bytes int) side {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { nexus.Close() })
-	if err := nexus.Register(1, erpc.Dispatch, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()[:32]) }); err != nil {
+	if err := nexus.Register(1, erpc.Dispatch,
+		func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()[:32]) }); err != nil {
 		b.Fatal(err)
 	}
 	near, err := nexus.NewRpc(x.a)
@@ -221,7 +222,8 @@ func callBulk(b *testing.B, mtu, credits, bytes int) side {
 	}
 	return side{func() {
 		done = false
-		if _, err := near.EnqueueRequest(s, erpc.Request{Type: 1, Req: req, Resp: resp, Done: finish}); err != nil {
+		if _, err := near.EnqueueRequest(s,
+			erpc.Request{Type: 1, Req: req, Resp: resp, Done: finish}); err != nil {
 			b.Error(err)
 			return
 		}

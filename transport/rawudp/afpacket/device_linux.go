@@ -47,7 +47,8 @@ func open(l rawudp.Link, local *rawudp.Local, cfg Config) (d *device, err error)
 			d.Close()
 		}
 	}()
-	if d.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+	if d.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC,
+		0); err != nil {
 		return d, privilege(err)
 	}
 	if d.port, err = reserve(local); err != nil {
@@ -68,7 +69,8 @@ func open(l rawudp.Link, local *rawudp.Local, cfg Config) (d *device, err error)
 	}
 	d.tx.init(d.fd, offload)
 	d.caps = rawudp.DeviceCaps{
-		Name: "afpacket", FrameSize: maxFrame, TrainSize: maxFrame, RxRing: cfg.Ring, Segments: 1, TxCopies: true,
+		Name: "afpacket", FrameSize: maxFrame, TrainSize: maxFrame, RxRing: cfg.Ring, Segments: 1,
+		TxCopies: true,
 	}
 	if offload {
 		d.caps.Checksum, d.caps.Gather = true, maxPieces
@@ -110,7 +112,8 @@ func (d *device) options(offload bool, cfg Config) error {
 	if unix.SetsockoptInt(d.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, buffer) != nil {
 		_ = unix.SetsockoptInt(d.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, buffer)
 	}
-	err := unix.SetsockoptSockFprog(d.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, filterProgram(filter(d.local)))
+	err := unix.SetsockoptSockFprog(d.fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		filterProgram(filter(d.local)))
 	if err != nil {
 		return fmt.Errorf("afpacket: %w", os.NewSyscallError("setsockopt SO_ATTACH_FILTER", err))
 	}
@@ -120,7 +123,8 @@ func (d *device) options(offload bool, cfg Config) error {
 // reserveFor returns the bytes to leave free in front of a frame so that its UDP payload begins on
 // a cache line.
 func reserveFor(v6, vnet bool) int {
-	net := 80 // where the kernel puts the IP header: struct tpacket2_hdr, sockaddr_ll, Ethernet, aligned
+	// where the kernel puts the IP header: struct tpacket2_hdr, sockaddr_ll, Ethernet, aligned
+	net := 80
 	if vnet {
 		net += vnetSize
 	}

@@ -67,7 +67,8 @@ func TestRPCWhileLinkIsDown(t *testing.T) {
 	rawtest.ServeEcho(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), rawtest.Patience)
 	defer cancel()
-	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
+	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(),
+		erpc.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func TestRPCOverDeletedLink(t *testing.T) {
 	go func() { ended <- s.Serve(server) }()
 	ctx, cancel := context.WithTimeout(t.Context(), rawtest.Patience)
 	defer cancel()
-	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
+	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(),
+		erpc.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +120,8 @@ func TestRPCOverDeletedLink(t *testing.T) {
 		t.Errorf("the client's call ends with %v", err)
 	}
 	for side, err := range map[*vethtest.Side]error{p.A: client.Close(), p.B: <-ended} {
-		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != side.Name || e.Err != rawudp.ErrLinkGone {
+		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != side.Name ||
+			e.Err != rawudp.ErrLinkGone {
 			t.Errorf("the loop on %s ends with %v", side.Name, err)
 		}
 	}

@@ -32,7 +32,8 @@ func filter(l rawudp.Local) []unix.SockFilter {
 		load := map[int]uint16{1: unix.BPF_B, 2: unix.BPF_H, 4: unix.BPF_W}[m.size]
 		test(load, uint32(m.at), m.mask, m.value)
 	}
-	p = append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 18}, // more than any frame has
+	// more than any frame has
+	p = append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 18},
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0})
 	for _, at := range jumps { // not equal: to the last instruction
 		p[at].Jf = uint8(len(p) - 1 - at - 1)

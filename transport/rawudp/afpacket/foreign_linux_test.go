@@ -20,7 +20,8 @@ func TestForeignTraffic(t *testing.T) {
 	for _, v := range []struct {
 		v6  bool
 		cfg Config
-	}{{false, Config{}}, {true, Config{}}, {false, Config{NoOffload: true}}, {true, Config{NoOffload: true, Guard: GuardOff}}} {
+	}{{false, Config{}}, {true, Config{}}, {false, Config{NoOffload: true}}, {true,
+		Config{NoOffload: true, Guard: GuardOff}}} {
 		t.Run(fmt.Sprintf("v6=%v,offload=%v", v.v6, !v.cfg.NoOffload), func(t *testing.T) {
 			p := vethtest.New(t, 1500)
 			from, to := p.A.IP4, p.B.IP4
@@ -132,7 +133,8 @@ func closedPort(t *testing.T, p *vethtest.Pair) {
 		t.Fatal(err)
 	}
 	c.SetReadDeadline(time.Now().Add(rawtest.Patience))
-	if _, err := c.Read(make([]byte, 1)); err == nil || !bytes.Contains([]byte(err.Error()), []byte("refused")) {
+	if _, err := c.Read(make([]byte, 1)); err == nil ||
+		!bytes.Contains([]byte(err.Error()), []byte("refused")) {
 		t.Errorf("a closed port is answered with %v", err)
 	}
 }

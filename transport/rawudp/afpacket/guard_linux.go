@@ -123,7 +123,8 @@ func (g *guard) attach(index int) error {
 		g.link.Close()
 		g.link = nil
 	}
-	at, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: g.program, Attach: ebpf.AttachTCXIngress})
+	at, err := link.AttachTCX(link.TCXOptions{Interface: index, Program: g.program,
+		Attach: ebpf.AttachTCXIngress})
 	if err != nil {
 		return guardError(err)
 	}

@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 func guards(t *testing.T, s *vethtest.Side) (n int) {
 	t.Helper()
 	s.Do(func() {
-		got, err := link.QueryPrograms(link.QueryOptions{Target: s.Link().Attrs().Index, Attach: ebpf.AttachTCXIngress})
+		got, err := link.QueryPrograms(link.QueryOptions{Target: s.Link().Attrs().Index,
+			Attach: ebpf.AttachTCXIngress})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,13 +190,15 @@ func TestPrivileges(t *testing.T) {
 	p.A.Do(func() {
 		without(t, func() {
 			c, err := Listen(addr, Config{})
-			if e, ok := errors.AsType[*rawudp.PrivilegeError](err); !ok || e.Need != "CAP_NET_RAW" || !errors.Is(err, unix.EPERM) {
+			if e, ok := errors.AsType[*rawudp.PrivilegeError](err); !ok || e.Need != "CAP_NET_RAW" ||
+				!errors.Is(err, unix.EPERM) {
 				t.Errorf("without CAP_NET_RAW: %v, %v", c, err)
 			}
 		}, unix.CAP_NET_RAW)
 		without(t, func() {
 			_, err := Listen(addr, Config{Guard: GuardMust})
-			if e, ok := errors.AsType[*rawudp.PrivilegeError](err); !ok || !strings.Contains(e.Need, "CAP_BPF") {
+			if e, ok := errors.AsType[*rawudp.PrivilegeError](err); !ok ||
+				!strings.Contains(e.Need, "CAP_BPF") {
 				t.Errorf("without CAP_BPF, guard wanted: %v", err)
 			}
 			c, err := Listen(addr, Config{})
@@ -248,11 +251,13 @@ func TestListenErrors(t *testing.T) {
 			if !errors.Is(err, x.want) {
 				t.Errorf("Listen(%q, %+v): %v, want %v", x.addr, x.cfg, err, x.want)
 			}
-			if e, ok := errors.AsType[*rawudp.LinkError](err); ok != (x.link != "") || ok && e.Link != x.link {
+			if e, ok := errors.AsType[*rawudp.LinkError](err); ok != (x.link != "") ||
+				ok && e.Link != x.link {
 				t.Errorf("Listen(%q, %+v): %v does not name %q", x.addr, x.cfg, err, x.link)
 			}
 		}
-		for _, cfg := range []Config{{Ring: -1}, {Ring: MaxRing + 1}, {MTU: 10}, {MTU: 1 << 20}, {Guard: 9}} {
+		for _, cfg := range []Config{{Ring: -1}, {Ring: MaxRing + 1}, {MTU: 10}, {MTU: 1 << 20},
+			{Guard: 9}} {
 			if _, err := Listen(":0", cfg); err == nil {
 				t.Errorf("%+v is accepted", cfg)
 			} else if _, ok := errors.AsType[*ConfigError](err); !ok {
@@ -263,7 +268,8 @@ func TestListenErrors(t *testing.T) {
 	p.B.Bare()
 	p.B.Do(func() {
 		_, err := Listen(":0", Config{Interface: p.B.Name})
-		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Err != rawudp.ErrNoAddress || e.Link != p.B.Name {
+		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Err != rawudp.ErrNoAddress ||
+			e.Link != p.B.Name {
 			t.Errorf("without addresses: %v", err)
 		}
 	})
@@ -276,19 +282,22 @@ func TestNeighbours(t *testing.T) {
 	silent := netip.MustParseAddr("10.111.0.77")
 	fixed := netip.MustParseAddr("192.0.2.1")
 	a := listenOn(t, p.A, p.A.IP4, Config{
-		NeighbourTimeout: 50 * time.Millisecond, Neighbours: map[netip.Addr]rawudp.MAC{fixed: rawudp.MAC(p.B.MAC)},
+		NeighbourTimeout: 50 * time.Millisecond,
+		Neighbours:       map[netip.Addr]rawudp.MAC{fixed: rawudp.MAC(p.B.MAC)},
 	})
 	for _, x := range []struct {
 		ip   netip.Addr
 		want error
 	}{{silent, rawudp.ErrNoNeighbour}, {netip.MustParseAddr("192.0.2.99"), rawudp.ErrNoRoute}} {
 		_, err := a.Resolve(netip.AddrPortFrom(x.ip, 9).String())
-		if e, ok := errors.AsType[*rawudp.NeighbourError](err); !ok || e.IP != x.ip || e.Link != p.A.Name || !errors.Is(err, x.want) {
+		if e, ok := errors.AsType[*rawudp.NeighbourError](err); !ok || e.IP != x.ip ||
+			e.Link != p.A.Name || !errors.Is(err, x.want) {
 			t.Errorf("%v: %v", x.ip, err)
 		}
 		// Packets there are dropped, and do not hold up others.
 		before := a.Stats().TxDropped
-		rawtest.Transmit(t, a, []transport.TxItem{{Dst: transport.AddrFrom(netip.AddrPortFrom(x.ip, 9), 0), Head: []byte("x")}})
+		rawtest.Transmit(t, a,
+			[]transport.TxItem{{Dst: transport.AddrFrom(netip.AddrPortFrom(x.ip, 9), 0), Head: []byte("x")}})
 		if n := a.Stats().TxDropped - before; n != 1 {
 			t.Errorf("%v: %d packets dropped", x.ip, n)
 		}

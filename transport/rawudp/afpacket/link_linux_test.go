@@ -14,7 +14,8 @@ import (
 // again when it is back.
 func TestLinks(t *testing.T) {
 	rawtest.TestLinks(t, &rawtest.Device{
-		Listen: func(t *testing.T, s *vethtest.Side, ip netip.Addr, grace time.Duration) transport.Transport {
+		Listen: func(t *testing.T, s *vethtest.Side, ip netip.Addr,
+			grace time.Duration) transport.Transport {
 			return listenOn(t, s, ip, Config{LinkGrace: grace})
 		},
 		Moved: func(t *testing.T, s *vethtest.Side, c transport.Transport) {

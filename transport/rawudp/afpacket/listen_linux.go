@@ -91,14 +91,17 @@ func parseListen(addr string) (netip.Addr, uint16, error) {
 // reserve opens a kernel UDP socket on the endpoint's address and port, which drops what it gets.
 // It sets l.Port if that was 0. See package doc.
 func reserve(l *rawudp.Local) (fd int, err error) {
-	family, name := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: int(l.Port), Addr: [4]byte(l.IP.AsSlice())})
+	family, name := unix.AF_INET,
+		unix.Sockaddr(&unix.SockaddrInet4{Port: int(l.Port), Addr: [4]byte(l.IP.AsSlice())})
 	if l.IP.Is6() {
-		family, name = unix.AF_INET6, &unix.SockaddrInet6{Port: int(l.Port), Addr: l.IP.As16(), ZoneId: l.Scope}
+		family, name = unix.AF_INET6,
+			&unix.SockaddrInet6{Port: int(l.Port), Addr: l.IP.As16(), ZoneId: l.Scope}
 	}
 	if fd, err = unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 		return -1, fmt.Errorf("afpacket: %w", os.NewSyscallError("socket", err))
 	}
-	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, filterProgram(dropAll()))
+	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		filterProgram(dropAll()))
 	if err == nil {
 		err = unix.Bind(fd, name)
 	}

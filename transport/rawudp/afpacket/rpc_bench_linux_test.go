@@ -27,7 +27,8 @@ func BenchmarkRPC(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := s.HandleInline(1, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
+			if err := s.HandleInline(1,
+				func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()) }); err != nil {
 				b.Fatal(err)
 			}
 			ended := make(chan error, 1)

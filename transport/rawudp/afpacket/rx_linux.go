@@ -28,7 +28,8 @@ type ring struct {
 
 func (r *ring) open(fd, slots int, vnet bool) (err error) {
 	req := unix.TpacketReq{
-		Block_size: ringUnit * slotSize, Block_nr: uint32(slots / ringUnit), Frame_size: slotSize, Frame_nr: uint32(slots),
+		Block_size: ringUnit * slotSize, Block_nr: uint32(slots / ringUnit), Frame_size: slotSize,
+		Frame_nr: uint32(slots),
 	}
 	if err = unix.SetsockoptTpacketReq(fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &req); err != nil {
 		return err
@@ -47,7 +48,8 @@ func (r *ring) close() {
 
 // Pending implements rawudp.Device.
 func (d *device) Pending() bool {
-	return d.rx.held < d.rx.slots && slotAt(d.rx.mem, d.rx.head*slotSize).load()&unix.TP_STATUS_USER != 0
+	return d.rx.held < d.rx.slots &&
+		slotAt(d.rx.mem, d.rx.head*slotSize).load()&unix.TP_STATUS_USER != 0
 }
 
 // Receive implements rawudp.Device.

@@ -17,13 +17,15 @@ type mmsghdr struct {
 }
 
 func sysSend(fd int, p []byte) unix.Errno {
-	_, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+	_, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(p))),
 		uintptr(len(p)), unix.MSG_DONTWAIT, 0, 0)
 	return e
 }
 
 func sysSendmmsg(fd int, m []mmsghdr) (int, unix.Errno) {
-	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(m))),
+	n, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(m))),
 		uintptr(len(m)), unix.MSG_DONTWAIT, 0, 0)
 	return int(n), e
 }
@@ -32,7 +34,8 @@ func sysSendmmsg(fd int, m []mmsghdr) (int, unix.Errno) {
 func sysStats(fd int) (dropped uint32) {
 	var s struct{ packets, drops uint32 } // struct tpacket_stats
 	size := uint32(unsafe.Sizeof(s))
-	_, _, e := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS,
+	_, _, e := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_PACKET,
+		unix.PACKET_STATISTICS,
 		uintptr(unsafe.Pointer(&s)), uintptr(unsafe.Pointer(&size)), 0)
 	if e != 0 {
 		return 0

@@ -32,7 +32,8 @@ func tap(t *testing.T, s *vethtest.Side) (next func() []byte) {
 	return func() []byte {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for {
-			if n, err := unix.Poll(poll, int(rawtest.Patience/time.Millisecond)); n == 0 || err != nil && err != unix.EINTR {
+			if n, err := unix.Poll(poll, int(rawtest.Patience/time.Millisecond)); n == 0 ||
+				err != nil && err != unix.EINTR {
 				t.Fatalf("no frame: %v", err)
 			}
 			buf := make([]byte, 2000)
@@ -89,14 +90,16 @@ func TestWireBytes(t *testing.T) {
 // TestFullRing: what does not fit the ring is lost and counted, and what fits arrives.
 func TestFullRing(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	a, b := listenOn(t, p.A, p.A.IP4, Config{NoTrains: true}), listenOn(t, p.B, p.B.IP4, Config{Ring: 1})
+	a, b := listenOn(t, p.A, p.A.IP4, Config{NoTrains: true}),
+		listenOn(t, p.B, p.B.IP4, Config{Ring: 1})
 	rawtest.Meet(t, a, b)
 	items := make([]transport.TxItem, ringUnit+36)
 	for i := range items {
 		items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: []byte{byte(i)}}
 	}
 	for range 3 {
-		if n, err := b.RxBurst(make([]transport.RxPacket, 1)); n != 0 || err != nil { // gives the slots back
+		// gives the slots back
+		if n, err := b.RxBurst(make([]transport.RxPacket, 1)); n != 0 || err != nil {
 			t.Fatal(n, err)
 		}
 		before := b.Stats().RxDropped
@@ -124,7 +127,8 @@ func TestTrainsAreTrains(t *testing.T) {
 	for _, size := range []int{48, 1400} {
 		items := make([]transport.TxItem, 40)
 		for i := range items {
-			items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, 24), Data: make([]byte, size-24)}
+			items[i] = transport.TxItem{Dst: b.LocalAddr(), Head: make([]byte, 24),
+				Data: make([]byte, size-24)}
 		}
 		before := a.Stats().TxCalls
 		rawtest.Transmit(t, a, items)
@@ -139,7 +143,8 @@ func TestTrainsAreTrains(t *testing.T) {
 // the same with the interface's name as zone.
 func TestLinkLocal(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	a, b := listenOn(t, p.A, p.A.Local6, Config{Interface: p.A.Name}), listenOn(t, p.B, p.B.Local6, Config{})
+	a, b := listenOn(t, p.A, p.A.Local6, Config{Interface: p.A.Name}),
+		listenOn(t, p.B, p.B.Local6, Config{})
 	index := p.A.Link().Attrs().Index
 	if got := a.LocalAddr().Scope; got != uint32(index) {
 		t.Fatalf("scope %d, want %d", got, index)
@@ -163,7 +168,8 @@ func TestLinkLocal(t *testing.T) {
 			t.Errorf("answer from %+v, asked %+v", back[0].From, to)
 		}
 	}
-	if _, err := a.Resolve(fmt.Sprintf("[%v%%lo]:%d", p.B.Local6, port)); !errors.Is(err, transport.ErrBadAddress) {
+	if _, err := a.Resolve(fmt.Sprintf("[%v%%lo]:%d", p.B.Local6, port)); !errors.Is(err,
+		transport.ErrBadAddress) {
 		t.Errorf("zone of another interface: %v", err)
 	}
 }

@@ -257,7 +257,8 @@ func BenchmarkOneWay(b *testing.B) {
 					func(n int) int { return send(b, x, items[:n]) },
 					func() int { return poll(b, y, pkts) },
 				)
-				reportRates(b, contest(b, slice, [3]side{rawOneWay(b, mode, size, false), rawOneWay(b, mode, size, true), ours}), slice, size)
+				reportRates(b, contest(b, slice,
+					[3]side{rawOneWay(b, mode, size, false), rawOneWay(b, mode, size, true), ours}), slice, size)
 			})
 		})
 	}

@@ -15,7 +15,8 @@ func BenchmarkBulk(b *testing.B) {
 		b.Run(fmt.Sprintf("mtu=%d", size), func(b *testing.B) {
 			inModes(b, func(b *testing.B, mode Mode) {
 				frames := (message + size - 1) / size
-				sides := [3]side{rawOneWay(b, mode, size, false), rawOneWay(b, mode, size, true), bulk(b, mode, size, message)}
+				sides := [3]side{rawOneWay(b, mode, size, false), rawOneWay(b, mode, size, true),
+					bulk(b, mode, size, message)}
 				for i := range sides[:2] {
 					one := sides[i].near
 					sides[i].near = func(n int) { one(n * frames) }
@@ -34,7 +35,8 @@ func bulk(b *testing.B, mode Mode, mtu, bytes int) side {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { nexus.Close() })
-	if err := nexus.Register(1, erpc.Dispatch, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()[:32]) }); err != nil {
+	if err := nexus.Register(1, erpc.Dispatch,
+		func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()[:32]) }); err != nil {
 		b.Fatal(err)
 	}
 	near, err := nexus.NewRpc(client)
@@ -69,7 +71,8 @@ func bulk(b *testing.B, mode Mode, mtu, bytes int) side {
 	return side{func(n int) {
 		for range n {
 			done = false
-			if _, err := near.EnqueueRequest(s, erpc.Request{Type: 1, Req: req, Resp: resp, Done: finish}); err != nil {
+			if _, err := near.EnqueueRequest(s,
+				erpc.Request{Type: 1, Req: req, Resp: resp, Done: finish}); err != nil {
 				b.Error(err)
 				return
 			}

@@ -133,7 +133,8 @@ func (c Config) complete() (Config, error) {
 	}
 	switch {
 	case c.Ring < 1 || c.Ring > MaxRing || c.Ring&(c.Ring-1) != 0:
-		return c, &ConfigError{"Ring", c.Ring, fmt.Sprintf("must be a power of 2 up to %d frames", MaxRing)}
+		return c, &ConfigError{"Ring", c.Ring,
+			fmt.Sprintf("must be a power of 2 up to %d frames", MaxRing)}
 	case c.Endpoints < 1 || c.Endpoints > MaxEndpoints:
 		return c, &ConfigError{"Endpoints", c.Endpoints, fmt.Sprintf("must be 1 to %d", MaxEndpoints)}
 	case c.Queues < 1 || c.Queues > MaxQueues:

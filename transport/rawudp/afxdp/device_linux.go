@@ -55,7 +55,8 @@ func open(l rawudp.Link, local *rawudp.Local, cfg Config) (d *device, err error)
 	}
 	d.use(m)
 	d.caps = rawudp.DeviceCaps{
-		Name: "afxdp", FrameSize: frameSize, TrainSize: frameSize, RxRing: m.pools[0].ring, Segments: 1, TxCopies: true,
+		Name: "afxdp", FrameSize: frameSize, TrainSize: frameSize, RxRing: m.pools[0].ring, Segments: 1,
+		TxCopies: true,
 	}
 	return d, nil
 }
@@ -66,9 +67,9 @@ func (d *device) use(m *member) {
 	d.member, d.next, d.out = m, 0, m.lanes[m.slot%len(m.lanes)]
 }
 
-// arm has FD tell of what happens on the lanes, and reports whether it will. The kernel does much
-// work for each frame that comes in on an armed lane, so lanes are armed only while somebody is
-// about to sleep. What came in before counts, too.
+// arm makes FD readable at the next event of the lanes, and reports whether it will be. The kernel
+// does much work for each frame that comes in on an armed lane, so lanes are armed only while
+// somebody is about to sleep. What came in before counts, too.
 func (d *device) arm() bool {
 	d.armed = true
 	d.event.Events = unix.EPOLLIN
@@ -137,7 +138,7 @@ func (d *device) forget() {
 	}
 }
 
-// Pending implements rawudp.Device. Where FD cannot be had to tell of frames it says that there are
+// Pending implements rawudp.Device. Where FD cannot announce frames, it says that there are
 // some, so that nobody sleeps in vain.
 func (d *device) Pending() bool {
 	for _, l := range d.lanes {

@@ -33,12 +33,13 @@
 //
 //   - Packets are not larger than 3776 bytes over IPv4 and 3756 over IPv6.
 //   - There are no trains: each frame is one packet.
-//   - On a veth pair a peer's kernel leaves checksums, and the cutting up of trains, to hardware that is not there. In
-//     native mode it cuts them up, and incomplete checksums are seen for what they are. In generic mode such frames are
-//     rejected as damaged, or left to the kernel if they are large: switch the peer's offload off there (ethtool -K veth0 tx off).
-//     Peers that use this package leave nothing to hardware.
-//   - An 802.1Q tag that was taken out of a frame cannot be seen: datagrams of a VLAN to the same address and port as
-//     an endpoint's get to it.
+//   - On a veth pair a peer's kernel leaves checksums, and the cutting up of trains, to hardware
+//     that is not there. In native mode it cuts them up, and incomplete checksums are seen for what
+//     they are. In generic mode such frames are rejected as damaged, or left to the kernel if they
+//     are large: switch the peer's offload off there (ethtool -K veth0 tx off). Peers that use this
+//     package leave nothing to hardware.
+//   - An 802.1Q tag that was taken out of a frame cannot be seen: datagrams of a VLAN to the same
+//     address and port as an endpoint's get to it.
 //   - While an endpoint does not receive, it keeps no other of the process from receiving.
 //
 // # Needs

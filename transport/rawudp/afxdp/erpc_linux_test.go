@@ -34,7 +34,10 @@ func TestRPC(t *testing.T) {
 	plain := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport {
 		return rawtest.UDPOn(tb, s, ip)
 	}
-	packet := func(tb testing.TB, s *vethtest.Side, ip netip.Addr) transport.Transport { return packetOn(tb, s, ip) }
+	packet := func(tb testing.TB, s *vethtest.Side,
+		ip netip.Addr) transport.Transport {
+		return packetOn(tb, s, ip)
+	}
 	for _, v := range []struct {
 		name           string
 		v6, loss       bool
@@ -101,8 +104,10 @@ func TestOffloads(t *testing.T) {
 	mark := rawtest.FrameFor(t, p.A, p.B, p.A.IP4, p.B.IP4, uint16(b.LocalAddr().Port), []byte("mark"))
 	rawtest.Transmit(t, a, items)
 	x.Send(mark)
-	if got := rawtest.Receive(t, b, 1, 64); len(got) != 1 || string(got[0].Data) != "mark" || b.Rejects().Damaged != 1 {
-		t.Errorf("%d packets, the first of %d bytes; rejects %+v", len(got), len(got[0].Data), b.Rejects())
+	if got := rawtest.Receive(t, b, 1, 64); len(got) != 1 || string(got[0].Data) != "mark" ||
+		b.Rejects().Damaged != 1 {
+		t.Errorf("%d packets, the first of %d bytes; rejects %+v", len(got), len(got[0].Data),
+			b.Rejects())
 	}
 	offloadOff(t, p.A)
 	rawtest.Transmit(t, a, items)
@@ -129,7 +134,8 @@ func TestRPCWhileLinkIsDown(t *testing.T) {
 	rawtest.ServeEcho(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), rawtest.Patience)
 	defer cancel()
-	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
+	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(),
+		erpc.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +174,8 @@ func TestRPCOverDeletedLink(t *testing.T) {
 	go func() { ended <- s.Serve(server) }()
 	ctx, cancel := context.WithTimeout(t.Context(), rawtest.Patience)
 	defer cancel()
-	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(), erpc.Config{})
+	client, err := erpc.Dial(ctx, listenOn(t, p.A, p.A.IP4, Config{}), server.LocalAddr().String(),
+		erpc.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +187,8 @@ func TestRPCOverDeletedLink(t *testing.T) {
 		t.Errorf("the client's call ends with %v", err)
 	}
 	for side, err := range map[*vethtest.Side]error{p.A: client.Close(), p.B: <-ended} {
-		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != side.Name || e.Err != rawudp.ErrLinkGone {
+		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != side.Name ||
+			e.Err != rawudp.ErrLinkGone {
 			t.Errorf("the loop on %s ends with %v", side.Name, err)
 		}
 	}

@@ -88,7 +88,8 @@ func TestOthersKeepWorking(t *testing.T) {
 
 func othersKeepWorking(t *testing.T, mode Mode) {
 	p := vethtest.New(t, 1500)
-	a, b := listenOn(t, p.A, p.A.IP4, Config{Mode: mode}), listenOn(t, p.B, p.B.IP4, Config{Mode: mode})
+	a, b := listenOn(t, p.A, p.A.IP4, Config{Mode: mode}),
+		listenOn(t, p.B, p.B.IP4, Config{Mode: mode})
 	rawtest.Exchange(t, a, b)
 	var client, server *net.UDPConn
 	var err error
@@ -142,7 +143,8 @@ func closedPort(t *testing.T, p *vethtest.Pair) {
 		t.Fatal(err)
 	}
 	c.SetReadDeadline(time.Now().Add(rawtest.Patience))
-	if _, err := c.Read(make([]byte, 1)); err == nil || !bytes.Contains([]byte(err.Error()), []byte("refused")) {
+	if _, err := c.Read(make([]byte, 1)); err == nil ||
+		!bytes.Contains([]byte(err.Error()), []byte("refused")) {
 		t.Errorf("a closed port is answered with %v", err)
 	}
 }

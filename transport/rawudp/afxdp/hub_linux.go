@@ -185,7 +185,8 @@ func virtual(name string) bool {
 // join makes an endpoint in a free slot.
 func (h *hub) join(l rawudp.Link, local rawudp.Local, cfg Config) (m *member, err error) {
 	if cfg.Mode != ModeAuto && cfg.Mode != h.steer.mode {
-		return nil, &ConfigError{"Mode", int(cfg.Mode), fmt.Sprintf("%s is in %v mode already", l.Name, h.steer.mode)}
+		return nil, &ConfigError{"Mode", int(cfg.Mode),
+			fmt.Sprintf("%s is in %v mode already", l.Name, h.steer.mode)}
 	}
 	m = &member{hub: h, slot: -1, key: keyOf(local)}
 	for s, used := range h.slots {

@@ -45,7 +45,8 @@ func openLane(index, slot int, p *pool) (l *lane, err error) {
 		return l, err
 	}
 	err = unix.Bind(l.fd, &unix.SockaddrXDP{
-		Flags: unix.XDP_SHARED_UMEM, Ifindex: uint32(index), QueueID: uint32(p.queue), SharedUmemFD: uint32(p.anchor),
+		Flags: unix.XDP_SHARED_UMEM, Ifindex: uint32(index), QueueID: uint32(p.queue),
+		SharedUmemFD: uint32(p.anchor),
 	})
 	if err != nil {
 		return l, fmt.Errorf("afxdp: queue %d: %w", p.queue, os.NewSyscallError("bind", err))
@@ -115,7 +116,8 @@ func (l *lane) send(frames []rawudp.TxFrame) (int, error) {
 	}
 	l.free = l.free[:len(l.free)-len(frames)]
 	atomic.StoreUint32(l.tx.producer, l.sent)
-	if l.zc && !l.tx.wantsKick() { // without a driver that reads the ring itself nobody else looks at it
+	// without a driver that reads the ring itself nobody else looks at it
+	if l.zc && !l.tx.wantsKick() {
 		return len(frames), nil
 	}
 	err := l.flush()

@@ -98,7 +98,8 @@ func parseListen(addr string) (netip.Addr, uint16, error) {
 func reserve(l *rawudp.Local) (fd int, err error) {
 	family, name := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{Port: int(l.Port)})
 	if l.IP.Is6() {
-		family, name = unix.AF_INET6, &unix.SockaddrInet6{Port: int(l.Port), Addr: l.IP.As16(), ZoneId: l.Scope}
+		family, name = unix.AF_INET6,
+			&unix.SockaddrInet6{Port: int(l.Port), Addr: l.IP.As16(), ZoneId: l.Scope}
 	} else {
 		name.(*unix.SockaddrInet4).Addr = l.IP.As4()
 	}
@@ -106,7 +107,8 @@ func reserve(l *rawudp.Local) (fd int, err error) {
 		return -1, fmt.Errorf("afxdp: %w", os.NewSyscallError("socket", err))
 	}
 	dropAll := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
-	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &dropAll})
+	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: 1, Filter: &dropAll})
 	if err == nil {
 		err = unix.Bind(fd, name)
 	}

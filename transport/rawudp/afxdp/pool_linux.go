@@ -52,7 +52,8 @@ func openPool(index, queue, slots, ring int, flags uint16) (p *pool, err error) 
 	}
 	tx, rx := slots*txChunks, slots*(ring+rxSpare)
 	size := (tx + rx) * chunkSize
-	p.mem, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	p.mem, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return p, fmt.Errorf("afxdp: %w", os.NewSyscallError("mmap", err))
 	}
@@ -83,7 +84,8 @@ func openPool(index, queue, slots, ring int, flags uint16) (p *pool, err error) 
 func (p *pool) bind(index int, flags uint16) error {
 	const patience, pause = time.Second, time.Millisecond
 	for end := monotime.Now().Add(patience); ; {
-		err := unix.Bind(p.anchor, &unix.SockaddrXDP{Flags: flags, Ifindex: uint32(index), QueueID: uint32(p.queue)})
+		err := unix.Bind(p.anchor,
+			&unix.SockaddrXDP{Flags: flags, Ifindex: uint32(index), QueueID: uint32(p.queue)})
 		if err != unix.EBUSY || monotime.Now() > end {
 			return err
 		}

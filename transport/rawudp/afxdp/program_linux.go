@@ -50,6 +50,11 @@ const (
 // drivers refuse it on links of large MTU (linux/bpf.h, BPF_F_XDP_HAS_FRAGS).
 const hasFrags = unix.BPF_F_XDP_HAS_FRAGS
 
+// half is v in the byte order of a frame, as the program loads it.
+func half(v uint16) int32 {
+	return int32(binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, v)))
+}
+
 // program returns the steering program. It takes what the codec takes, lengths and
 // checksums aside: no fragments, options or extension headers, nothing to a group of machines.
 func program(ports, sockets int) asm.Instructions {
@@ -59,7 +64,6 @@ func program(ports, sockets int) asm.Instructions {
 		find = "find"
 		key  = -24 // offset of the portKey on the stack
 	)
-	half := func(v uint16) int32 { return int32(binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, v))) }
 	p := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.FnXdpGetBuffLen.Call(),
@@ -69,21 +73,24 @@ func program(ports, sockets int) asm.Instructions {
 	}
 	// within passes frames that are shorter than n bytes.
 	within := func(n int32) {
-		p = append(p, asm.Mov.Reg(asm.R2, asm.R7), asm.Add.Imm(asm.R2, n), asm.JGT.Reg(asm.R2, asm.R8, pass))
+		p = append(p, asm.Mov.Reg(asm.R2, asm.R7), asm.Add.Imm(asm.R2, n),
+			asm.JGT.Reg(asm.R2, asm.R8, pass))
 	}
 	// want passes frames that have other bits than value in mask at an offset.
 	want := func(at int16, size asm.Size, mask, value int32) {
-		p = append(p, asm.LoadMem(asm.R0, asm.R7, at, size), asm.And.Imm(asm.R0, mask), asm.JNE.Imm(asm.R0, value, pass))
+		p = append(p, asm.LoadMem(asm.R0, asm.R7, at, size), asm.And.Imm(asm.R0, mask),
+			asm.JNE.Imm(asm.R0, value, pass))
 	}
 	// words copies n words of the frame into the key.
 	words := func(at, to int16, n int) {
 		for i := range int16(n) {
-			p = append(p, asm.LoadMem(asm.R0, asm.R7, at+4*i, asm.Word), asm.StoreMem(asm.RFP, key+to+4*i, asm.R0, asm.Word))
+			p = append(p, asm.LoadMem(asm.R0, asm.R7, at+4*i, asm.Word),
+				asm.StoreMem(asm.RFP, key+to+4*i, asm.R0, asm.Word))
 		}
 	}
 	port := func(at int16) {
-		p = append(p,
-			asm.LoadMem(asm.R0, asm.R7, at, asm.Half), asm.StoreMem(asm.RFP, key+16, asm.R0, asm.Half),
+		p = append(p, asm.LoadMem(asm.R0, asm.R7, at, asm.Half),
+			asm.StoreMem(asm.RFP, key+16, asm.R0, asm.Half),
 			asm.Mov.Imm(asm.R0, 0), asm.StoreMem(asm.RFP, key+18, asm.R0, asm.Half))
 	}
 	within(42)
@@ -93,8 +100,7 @@ func program(ports, sockets int) asm.Instructions {
 	want(14, asm.Byte, 0xFF, 0x45)
 	want(20, asm.Half, half(0x3FFF), 0) // more fragments, and the offset
 	want(23, asm.Byte, 0xFF, 17)
-	p = append(p,
-		asm.Mov.Imm(asm.R0, 0),
+	p = append(p, asm.Mov.Imm(asm.R0, 0),
 		asm.StoreMem(asm.RFP, key, asm.R0, asm.DWord),
 		asm.StoreMem(asm.RFP, key+8, asm.R0, asm.Half),
 		asm.Mov.Imm(asm.R0, -1),
@@ -144,7 +150,8 @@ func newSteering(slots int) (s *steering, err error) {
 		return s, err
 	}
 	if s.sockets, err = ebpf.NewMap(&ebpf.MapSpec{
-		Name: "erpc_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(slots * MaxQueues),
+		Name: "erpc_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4,
+		MaxEntries: uint32(slots * MaxQueues),
 	}); err != nil {
 		return s, err
 	}

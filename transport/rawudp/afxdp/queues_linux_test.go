@@ -36,7 +36,8 @@ func ethtool(t *testing.T, s *vethtest.Side, value unsafe.Pointer) (err error) {
 			t.Fatal(e)
 		}
 		defer unix.Close(fd)
-		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req))); e != 0 {
+		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL,
+			uintptr(unsafe.Pointer(&req))); e != 0 {
 			err = e
 		}
 	})

@@ -113,7 +113,8 @@ func wantBusy(t *testing.T, s *vethtest.Side, mode Mode) {
 		if err == nil {
 			c.Close()
 		}
-		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != s.Name || !errors.Is(err, ErrBusy) {
+		if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != s.Name ||
+			!errors.Is(err, ErrBusy) {
 			t.Errorf("mode %v: %v", mode, err)
 		}
 	})
@@ -123,7 +124,8 @@ func wantBusy(t *testing.T, s *vethtest.Side, mode Mode) {
 func TestForeignProgram(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.XDP, License: "MIT", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass), asm.Return()},
+		Type: ebpf.XDP, License: "MIT",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass), asm.Return()},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +134,8 @@ func TestForeignProgram(t *testing.T) {
 	for _, flags := range []link.XDPAttachFlags{link.XDPDriverMode, link.XDPGenericMode} {
 		var at link.Link
 		p.A.Do(func() {
-			at, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: p.A.Link().Attrs().Index, Flags: flags})
+			at, err = link.AttachXDP(link.XDPOptions{Program: prog, Interface: p.A.Link().Attrs().Index,
+				Flags: flags})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +163,8 @@ func TestShare(t *testing.T) {
 		b := []*Conn{b4, b6, b4}
 		p.A.Do(func() {
 			_, err := Listen(netip.AddrPortFrom(p.A.IP4, 0).String(), cfg)
-			if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != p.A.Name || !errors.Is(err, ErrFull) {
+			if e, ok := errors.AsType[*rawudp.LinkError](err); !ok || e.Link != p.A.Name ||
+				!errors.Is(err, ErrFull) {
 				t.Errorf("a fourth of three endpoints: %v", err)
 			}
 		})
@@ -339,12 +343,14 @@ func TestPrivileges(t *testing.T) {
 	addr := netip.AddrPortFrom(p.A.IP4, 0).String()
 	p.A.Do(func() {
 		for need, caps := range map[string][]int{
-			"CAP_NET_RAW": {unix.CAP_NET_RAW}, "CAP_BPF": {unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_BPF},
+			"CAP_NET_RAW":   {unix.CAP_NET_RAW},
+			"CAP_BPF":       {unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_BPF},
 			"CAP_NET_ADMIN": {unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN},
 		} {
 			without(t, func() {
 				c, err := Listen(addr, Config{})
-				if e, ok := errors.AsType[*rawudp.PrivilegeError](err); !ok || !strings.Contains(e.Need, need) || !errors.Is(err, unix.EPERM) {
+				if e, ok := errors.AsType[*rawudp.PrivilegeError](err); !ok ||
+					!strings.Contains(e.Need, need) || !errors.Is(err, unix.EPERM) {
 					t.Errorf("without %s: %v, %v", need, c, err)
 				}
 			}, caps...)
@@ -390,13 +396,16 @@ func TestListenErrors(t *testing.T) {
 			if !errors.Is(err, x.want) {
 				t.Errorf("Listen(%q, %+v): %v, want %v", x.addr, x.cfg, err, x.want)
 			}
-			if e, ok := errors.AsType[*rawudp.LinkError](err); ok != (x.link != "") || ok && e.Link != x.link {
+			if e, ok := errors.AsType[*rawudp.LinkError](err); ok != (x.link != "") ||
+				ok && e.Link != x.link {
 				t.Errorf("Listen(%q, %+v): %v does not name %q", x.addr, x.cfg, err, x.link)
 			}
 		}
 		for _, cfg := range []Config{
-			{Ring: -1}, {Ring: 100}, {Ring: 2 * MaxRing}, {MTU: 10}, {MTU: 1 << 20}, {Mode: 9}, {Endpoints: -1},
-			{Endpoints: MaxEndpoints + 1}, {Queues: -1}, {Queues: MaxQueues + 1}, {Interface: p.A.Name, Mode: ModeNative},
+			{Ring: -1}, {Ring: 100}, {Ring: 2 * MaxRing}, {MTU: 10}, {MTU: 1 << 20}, {Mode: 9},
+			{Endpoints: -1},
+			{Endpoints: MaxEndpoints + 1}, {Queues: -1}, {Queues: MaxQueues + 1},
+			{Interface: p.A.Name, Mode: ModeNative},
 		} {
 			if _, err := Listen(":0", cfg); err == nil {
 				t.Errorf("%+v is accepted", cfg)

@@ -49,13 +49,15 @@ func zeroCopy(fd int) bool {
 // register makes mem the packet memory of the socket.
 func register(fd int, mem []byte) error {
 	reg := unix.XDPUmemReg{
-		Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), Len: uint64(len(mem)), Size: chunkSize, Headroom: lead,
+		Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), Len: uint64(len(mem)),
+		Size: chunkSize, Headroom: lead,
 	}
 	// Only the fields that the first kernels with XDP sockets know, and flags.
 	_, _, e := unix.Syscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_XDP, unix.XDP_UMEM_REG,
 		uintptr(unsafe.Pointer(&reg)), unsafe.Offsetof(reg.Flags)+8, 0)
 	if e != 0 {
-		return fmt.Errorf("afxdp: %d bytes of packet memory: %w", len(mem), os.NewSyscallError("setsockopt XDP_UMEM_REG", e))
+		return fmt.Errorf("afxdp: %d bytes of packet memory: %w", len(mem),
+			os.NewSyscallError("setsockopt XDP_UMEM_REG", e))
 	}
 	return nil
 }
@@ -69,16 +71,19 @@ type header struct {
 }
 
 // ring maps one of the socket's rings of size entries. Setting its size comes first.
-func (h *header) open(fd, opt int, size int, pgoff int64, entry uintptr, at func(*unix.XDPMmapOffsets) *unix.XDPRingOffset) (unsafe.Pointer, error) {
+func (h *header) open(fd, opt int, size int, pgoff int64, entry uintptr,
+	at func(*unix.XDPMmapOffsets) *unix.XDPRingOffset) (unsafe.Pointer, error) {
 	if err := unix.SetsockoptInt(fd, unix.SOL_XDP, opt, size); err != nil {
 		return nil, fmt.Errorf("afxdp: ring of %d: %w", size, os.NewSyscallError("setsockopt", err))
 	}
 	var offsets unix.XDPMmapOffsets
-	if err := getsockopt(fd, unix.XDP_MMAP_OFFSETS, unsafe.Pointer(&offsets), unsafe.Sizeof(offsets)); err != nil {
+	if err := getsockopt(fd, unix.XDP_MMAP_OFFSETS, unsafe.Pointer(&offsets),
+		unsafe.Sizeof(offsets)); err != nil {
 		return nil, fmt.Errorf("afxdp: %w", os.NewSyscallError("getsockopt XDP_MMAP_OFFSETS", err))
 	}
 	o := at(&offsets)
-	mem, err := unix.Mmap(fd, pgoff, int(o.Desc)+size*int(entry), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+	mem, err := unix.Mmap(fd, pgoff, int(o.Desc)+size*int(entry), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
 		return nil, fmt.Errorf("afxdp: %w", os.NewSyscallError("mmap", err))
 	}
@@ -96,7 +101,9 @@ func (h *header) close() {
 	}
 }
 
-func (h *header) wantsKick() bool { return atomic.LoadUint32(h.flags)&unix.XDP_RING_NEED_WAKEUP != 0 }
+func (h *header) wantsKick() bool {
+	return atomic.LoadUint32(h.flags)&unix.XDP_RING_NEED_WAKEUP != 0
+}
 
 // frameRing is a ring of frames: RX or TX.
 type frameRing struct {

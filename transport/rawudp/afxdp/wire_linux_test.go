@@ -29,13 +29,15 @@ func tap(t *testing.T, s *vethtest.Side) (next func() []byte) {
 	})
 	t.Cleanup(func() { unix.Close(fd) })
 	all := binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: s.Link().Attrs().Index}); err != nil {
+	if err := unix.Bind(fd,
+		&unix.SockaddrLinklayer{Protocol: all, Ifindex: s.Link().Attrs().Index}); err != nil {
 		t.Fatal(err)
 	}
 	return func() []byte {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for {
-			if n, err := unix.Poll(poll, int(rawtest.Patience/time.Millisecond)); n == 0 || err != nil && err != unix.EINTR {
+			if n, err := unix.Poll(poll, int(rawtest.Patience/time.Millisecond)); n == 0 ||
+				err != nil && err != unix.EINTR {
 				t.Fatalf("no frame: %v", err)
 			}
 			buf := make([]byte, 2000)
@@ -64,7 +66,8 @@ func TestWireBytes(t *testing.T) {
 		peer := rawtest.UDPOn(t, p.B, to)
 		next := tap(t, p.B)
 		local := netip.AddrPortFrom(from, 40404).String()
-		items := []transport.TxItem{{Dst: peer.LocalAddr(), Head: []byte("head "), Data: []byte("and data")}}
+		items := []transport.TxItem{{Dst: peer.LocalAddr(), Head: []byte("head "),
+			Data: []byte("and data")}}
 		frameOf := func(listen func() (transport.Transport, error)) []byte {
 			var tr transport.Transport
 			var err error
@@ -81,8 +84,12 @@ func TestWireBytes(t *testing.T) {
 		}
 		for _, mode := range []Mode{ModeNative, ModeGeneric} {
 			ours := frameOf(func() (transport.Transport, error) { return Listen(local, Config{Mode: mode}) })
-			packet := frameOf(func() (transport.Transport, error) { return afpacket.Listen(local, afpacket.Config{}) })
-			kernel := frameOf(func() (transport.Transport, error) { return udp.Listen(local, udp.Config{MTU: 1400}) })
+			packet := frameOf(func() (transport.Transport, error) {
+				return afpacket.Listen(local, afpacket.Config{})
+			})
+			kernel := frameOf(func() (transport.Transport, error) {
+				return udp.Listen(local, udp.Config{MTU: 1400})
+			})
 			if v6 { // the kernel makes up a flow label (RFC 6437)
 				copy(kernel[15:18], ours[15:18])
 			}
@@ -96,7 +103,8 @@ func TestWireBytes(t *testing.T) {
 // TestLinkLocal: addresses that count on their link only carry its number, also as senders.
 func TestLinkLocal(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	a, b := listenOn(t, p.A, p.A.Local6, Config{Interface: p.A.Name}), listenOn(t, p.B, p.B.Local6, Config{})
+	a, b := listenOn(t, p.A, p.A.Local6, Config{Interface: p.A.Name}),
+		listenOn(t, p.B, p.B.Local6, Config{})
 	index := uint32(p.A.Link().Attrs().Index)
 	if got := a.LocalAddr().Scope; got != index {
 		t.Fatalf("scope %d, want %d", got, index)
@@ -120,7 +128,8 @@ func TestLinkLocal(t *testing.T) {
 			t.Errorf("answer from %+v, asked %+v", back[0].From, to)
 		}
 	}
-	if _, err := a.Resolve(fmt.Sprintf("[%v%%lo]:%d", p.B.Local6, port)); !errors.Is(err, transport.ErrBadAddress) {
+	if _, err := a.Resolve(fmt.Sprintf("[%v%%lo]:%d", p.B.Local6, port)); !errors.Is(err,
+		transport.ErrBadAddress) {
 		t.Errorf("zone of another interface: %v", err)
 	}
 }

@@ -38,7 +38,8 @@ var _ rawudp.Network = (*Network)(nil)
 // IPv6. The calling thread's network namespace is the one meant. Errors are a *rawudp.LinkError or
 // the system's.
 func Open(name string, ip netip.Addr, cfg Config) (*Network, netip.Addr, error) {
-	n := &Network{news: -1, static: cfg.Neighbours, buf: make([]byte, 1<<16), closed: make(chan struct{})}
+	n := &Network{news: -1, static: cfg.Neighbours, buf: make([]byte, 1<<16),
+		closed: make(chan struct{})}
 	if err := n.open(name, ip.WithZone("").Unmap()); err != nil {
 		n.Close()
 		return nil, netip.Addr{}, err
@@ -78,12 +79,14 @@ func (n *Network) open(name string, ip netip.Addr) (err error) {
 func (n *Network) subscribe() error {
 	const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_NEIGH-1) |
 		1<<(unix.RTNLGRP_IPV4_ROUTE-1) | 1<<(unix.RTNLGRP_IPV6_ROUTE-1)
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+		unix.NETLINK_ROUTE)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
 	n.news = fd
-	return os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}))
+	return os.NewSyscallError("bind",
+		unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}))
 }
 
 // named returns the name of the interface that has the address ip.
@@ -125,7 +128,8 @@ func (n *Network) read(name string) error {
 		return &rawudp.LinkError{Link: name, Err: rawudp.ErrNotEthernet}
 	}
 	const up = unix.IFF_UP | unix.IFF_LOWER_UP
-	n.link = rawudp.Link{Name: name, Index: a.Index, MAC: rawudp.MAC(a.HardwareAddr), MTU: a.MTU, Up: a.RawFlags&up == up}
+	n.link = rawudp.Link{Name: name, Index: a.Index, MAC: rawudp.MAC(a.HardwareAddr), MTU: a.MTU,
+		Up: a.RawFlags&up == up}
 	n.index = a.Index
 	return nil
 }
@@ -133,7 +137,8 @@ func (n *Network) read(name string) error {
 // address sets n.local to ip, or to the first address if ip is the zero Addr.
 func (n *Network) address(ip netip.Addr) error {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		addrs, err := n.handle.AddrList(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: n.link.Index}}, family)
+		addrs, err := n.handle.AddrList(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: n.link.Index}},
+			family)
 		if err != nil {
 			return fmt.Errorf("rawudp: netlink: %w", err)
 		}
@@ -155,7 +160,8 @@ func (n *Network) Link() rawudp.Link { return n.link }
 func (n *Network) FD() int { return n.news }
 
 // Poll reads changes, see rawudp.Network.
-func (n *Network) Poll(neighbour func(hop netip.Addr, mac rawudp.MAC, found bool)) (routes, link bool) {
+func (n *Network) Poll(neighbour func(hop netip.Addr, mac rawudp.MAC, found bool)) (routes,
+	link bool) {
 	for {
 		size, err := unix.Read(n.news, n.buf)
 		if err == unix.EINTR {

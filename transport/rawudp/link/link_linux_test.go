@@ -29,7 +29,8 @@ func open(t *testing.T, s *vethtest.Side, cfg Config) *Network {
 }
 
 // await polls n until done.
-func await(t *testing.T, n *Network, neighbour func(netip.Addr, rawudp.MAC, bool), done func(routes, link bool) bool) {
+func await(t *testing.T, n *Network, neighbour func(netip.Addr, rawudp.MAC, bool),
+	done func(routes, link bool) bool) {
 	t.Helper()
 	poll := []unix.PollFd{{Fd: int32(n.FD()), Events: unix.POLLIN}}
 	for {
@@ -56,20 +57,23 @@ func TestOpen(t *testing.T) {
 			ip   netip.Addr
 			want netip.Addr
 		}{
-			{p.A.Name, netip.Addr{}, p.A.IP4}, {p.A.Name, p.A.IP6, p.A.IP6}, {"", p.A.IP6, p.A.IP6}, {"", p.A.IP4, p.A.IP4},
+			{p.A.Name, netip.Addr{}, p.A.IP4}, {p.A.Name, p.A.IP6, p.A.IP6}, {"", p.A.IP6, p.A.IP6},
+			{"", p.A.IP4, p.A.IP4},
 		} {
 			n, ip, err := Open(x.name, x.ip, Config{})
 			if err != nil || ip != x.want {
 				t.Errorf("Open(%q, %v): %v, %v", x.name, x.ip, ip, err)
 				continue
 			}
-			want := rawudp.Link{Name: p.A.Name, Index: p.A.Link().Attrs().Index, MAC: rawudp.MAC(p.A.MAC), MTU: 1400, Up: true}
+			want := rawudp.Link{Name: p.A.Name, Index: p.A.Link().Attrs().Index, MAC: rawudp.MAC(p.A.MAC),
+				MTU: 1400, Up: true}
 			if n.Link() != want {
 				t.Errorf("link %+v, want %+v", n.Link(), want)
 			}
 			n.Close()
 		}
-		for name, want := range map[string]error{"nosuch": rawudp.ErrNoLink, "lo": rawudp.ErrNotEthernet, "": rawudp.ErrNoLink} {
+		for name, want := range map[string]error{"nosuch": rawudp.ErrNoLink, "lo": rawudp.ErrNotEthernet,
+			"": rawudp.ErrNoLink} {
 			if _, _, err := Open(name, netip.Addr{}, Config{}); !errors.Is(err, want) {
 				t.Errorf("Open(%q): %v, want %v", name, err, want)
 			}
@@ -93,7 +97,8 @@ func TestNextHop(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, n, ignore, func(routes, _ bool) bool { return routes })
-	for ip, want := range map[netip.Addr]netip.Addr{away: p.B.IP4, p.B.IP4: p.B.IP4, p.B.IP6: p.B.IP6, fixed: fixed} {
+	for ip, want := range map[netip.Addr]netip.Addr{away: p.B.IP4, p.B.IP4: p.B.IP4, p.B.IP6: p.B.IP6,
+		fixed: fixed} {
 		if got, err := n.NextHop(ip); got != want || err != nil {
 			t.Errorf("NextHop(%v) = %v, %v, want %v", ip, got, err, want)
 		}
@@ -130,7 +135,8 @@ func TestNeighbour(t *testing.T) {
 	if _, err := n.Neighbour(netip.MustParseAddr("10.111.0.99")); !errors.Is(err, rawudp.ErrPending) {
 		t.Fatal(err)
 	}
-	await(t, n, func(ip netip.Addr, _ rawudp.MAC, found bool) { lost = !found && ip.As4()[3] == 99 }, func(bool, bool) bool { return lost })
+	await(t, n, func(ip netip.Addr, _ rawudp.MAC, found bool) { lost = !found && ip.As4()[3] == 99 },
+		func(bool, bool) bool { return lost })
 }
 
 // TestLinkNews: down, up, and away are told; others' links are not.

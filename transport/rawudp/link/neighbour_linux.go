@@ -52,7 +52,8 @@ func (n *Network) NextHop(ip netip.Addr) (netip.Addr, error) {
 		opts.SrcAddr = ipOf(n.local)
 	}
 	routes, err := n.handle.RouteGetWithOptions(ipOf(ip), opts)
-	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.EINVAL) ||
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) ||
+		errors.Is(err, unix.EINVAL) ||
 		err == nil && (len(routes) == 0 || routes[0].LinkIndex != n.index) {
 		err = rawudp.ErrNoRoute
 	}
@@ -124,7 +125,8 @@ func (n *Network) ask(hop netip.Addr) (mac rawudp.MAC, state int, err error) {
 }
 
 // call makes one request about the neighbour table. The caller holds n.mu.
-func (n *Network) call(kind, flags int, answer uint16, hop netip.Addr, use uint8) ([][]byte, error) {
+func (n *Network) call(kind, flags int, answer uint16, hop netip.Addr,
+	use uint8) ([][]byte, error) {
 	req := nl.NewNetlinkRequest(kind, flags)
 	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: n.request}
 	family := uint8(unix.AF_INET)

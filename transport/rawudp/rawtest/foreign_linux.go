@@ -42,7 +42,8 @@ func (x *Injector) Send(frame []byte) {
 }
 
 // FrameFor returns a sound frame from side from to the endpoint on side to.
-func FrameFor(tb testing.TB, from, to *vethtest.Side, ip, dst netip.Addr, port uint16, payload []byte) []byte {
+func FrameFor(tb testing.TB, from, to *vethtest.Side, ip, dst netip.Addr, port uint16,
+	payload []byte) []byte {
 	tb.Helper()
 	c, err := rawudp.NewCodec(rawudp.Local{MAC: rawudp.MAC(from.MAC), IP: ip, Port: 4242})
 	if err != nil {

@@ -262,7 +262,8 @@ func (d *Device) flapsUnderLoad(t *testing.T) {
 		p.A.Up(false)
 		p.A.Up(true)
 		before := [2]int64{got[0].Load(), got[1].Load()}
-		for end := time.Now().Add(Patience); got[0].Load() < before[0]+200 || got[1].Load() < before[1]+200; runtime.Gosched() {
+		for end := time.Now().Add(Patience); got[0].Load() < before[0]+200 ||
+			got[1].Load() < before[1]+200; runtime.Gosched() {
 			if t.Failed() || time.Now().After(end) {
 				t.Errorf("packets do not flow again")
 				stop.Store(true)

@@ -13,7 +13,8 @@ import (
 const Patience = 10 * time.Second
 
 // ListenOn opens an endpoint on one side, closed when the test ends.
-func ListenOn[C transport.Transport, Config any](tb testing.TB, s *vethtest.Side, ip netip.Addr, listen func(string, Config) (C, error), cfg Config) C {
+func ListenOn[C transport.Transport, Config any](tb testing.TB, s *vethtest.Side, ip netip.Addr,
+	listen func(string, Config) (C, error), cfg Config) C {
 	tb.Helper()
 	var c C
 	var err error

@@ -54,8 +54,9 @@ func open(tb testing.TB, mtu int) (*Pair, error) {
 	for i, side := range []**Side{&p.A, &p.B} {
 		s := &Side{
 			Name: fmt.Sprintf("veth%c", 'a'+i), tb: tb,
-			IP4: netip.AddrFrom4([4]byte{10, 111, 0, byte(i + 1)}),
-			IP6: netip.MustParseAddr(fmt.Sprintf("fd00:111::%d", i+1)), Local6: netip.MustParseAddr(fmt.Sprintf("fe80::111:%d", i+1)),
+			IP4:    netip.AddrFrom4([4]byte{10, 111, 0, byte(i + 1)}),
+			IP6:    netip.MustParseAddr(fmt.Sprintf("fd00:111::%d", i+1)),
+			Local6: netip.MustParseAddr(fmt.Sprintf("fe80::111:%d", i+1)),
 		}
 		if err := s.open(); err != nil {
 			return nil, err
@@ -100,7 +101,8 @@ func (s *Side) open() error {
 func (p *Pair) Join() error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = p.A.Name, p.mtu
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: p.B.Name, PeerNamespace: netlink.NsFd(p.B.ns), PeerMTU: uint32(p.mtu)}
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: p.B.Name, PeerNamespace: netlink.NsFd(p.B.ns),
+		PeerMTU: uint32(p.mtu)}
 	if err := p.A.Handle.LinkAdd(veth); err != nil {
 		return fmt.Errorf("veth: %w", err)
 	}
@@ -246,7 +248,8 @@ func (s *Side) Disturb() {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "other"
 	other := &netlink.Veth{LinkAttrs: attrs, PeerName: "another"}
-	if err := errors.Join(s.Handle.LinkAdd(other), s.Handle.LinkSetUp(other), s.Handle.LinkDel(other)); err != nil {
+	if err := errors.Join(s.Handle.LinkAdd(other), s.Handle.LinkSetUp(other),
+		s.Handle.LinkDel(other)); err != nil {
 		s.tb.Fatal(err)
 	}
 }
