@@ -29,10 +29,11 @@ type cache struct {
 	get     func(k *key) ([]byte, bool)
 	set     func(k *key, value []byte)
 	batch   func(keys []key, check func(i int, value []byte, ok bool))
-	settle  func() // after the filling
+	warm    func(keys []key) // before a batch of sets
+	settle  func()           // after the filling
 	missing uint64
 
-	gets, batches, puts []float64 // ns per operation
+	gets, batches, puts, warmed []float64 // ns per operation
 }
 
 // key is a key in the forms that caches want.
@@ -76,8 +77,8 @@ func value(b *[valueSize]byte, i uint64) []byte {
 
 // fill makes the caches whose names are asked for, with all keys.
 func (b *bench) fill(names []string) (list []*cache, err error) {
-	for _, make := range []func(int) (*cache, error){newMica, newMap, newRistretto, newOtter,
-		newFastcache, newFreecache} {
+	for _, make := range []func(int) (*cache, error){newMica, newReader, newMap, newRistretto,
+		newOtter, newFastcache, newFreecache} {
 		c, err := make(b.n)
 		if err != nil {
 			return nil, err
@@ -137,16 +138,42 @@ func (b *bench) put(c *cache) {
 	}
 }
 
+// putWarm puts a batch after its lines were asked for.
+func (b *bench) putWarm(c *cache) {
+	c.warm(b.look[b.at : b.at+group])
+	b.put(c)
+}
+
 func newMica(n int) (*cache, error) {
 	p, err := mica.New(mica.Config{Memory: max(n*2*80, 1<<20)})
 	if err != nil {
 		return nil, err
 	}
+	return ofPartition("mica", p, p.Get, p.GetBatch), nil
+}
+
+// newReader is a partition with readers beside its owner. Here one thread is both.
+func newReader(n int) (*cache, error) {
+	p, err := mica.New(mica.Config{Memory: max(n*2*80, 1<<20), Readers: true})
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.NewReader()
+	if err != nil {
+		return nil, err
+	}
+	return ofPartition("crew: mica with readers", p, r.Get, r.GetBatch), nil
+}
+
+func ofPartition(name string, p *mica.Partition, get func(uint64, []byte) (mica.Item, bool),
+	getBatch func([]mica.Lookup),
+) *cache {
 	var buf [valueSize]byte
+	var hashes [group]uint64
 	var list [group]mica.Lookup
-	return &cache{name: "mica",
+	return &cache{name: name,
 		get: func(k *key) ([]byte, bool) {
-			it, ok := p.Get(mica.Hash(k.bytes), k.bytes)
+			it, ok := get(mica.Hash(k.bytes), k.bytes)
 			return buf[:copy(buf[:], it.Value)], ok
 		},
 		set: func(k *key, v []byte) {
@@ -158,11 +185,17 @@ func newMica(n int) (*cache, error) {
 			for i := range keys {
 				list[i].Hash, list[i].Key = mica.Hash(keys[i].bytes), keys[i].bytes
 			}
-			p.GetBatch(list[:])
+			getBatch(list[:])
 			for i := range list {
 				check(i, buf[:copy(buf[:], list[i].Item.Value)], list[i].Found)
 			}
-		}}, nil
+		},
+		warm: func(keys []key) {
+			for i := range keys {
+				hashes[i] = mica.Hash(keys[i].bytes)
+			}
+			p.Warm(hashes[:])
+		}}
 }
 
 func newMap(n int) (*cache, error) {

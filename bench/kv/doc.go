@@ -6,6 +6,9 @@
 //	go run . -keys 16000000 -rows mica,fastcache
 //	go run . -net udp
 //
+// The row crew is a partition with readers beside its owner; one thread is both there. A PUT
+// "warmed by 32" comes after its lines were asked for, with those of 31 others.
+//
 // Keys have 16 bytes and values 32. The rows take turns in each round. A ratio is formed within a
 // round; the table has medians, and the range of the ratios. Each value that is found is compared.
 // A miss is counted: caches may have forgotten, and each has room for twice the items.

@@ -58,6 +58,9 @@ func main() {
 				c.batches = append(c.batches, b.time(*each, func() { b.getBatch(c) }))
 			}
 			c.puts = append(c.puts, b.time(*each, func() { b.put(c) }))
+			if c.warm != nil {
+				c.warmed = append(c.warmed, b.time(*each, func() { b.putWarm(c) }))
+			}
 		}
 	}
 	report(*keys, caches)
@@ -92,6 +95,13 @@ func report(keys int, caches []*cache) {
 	}
 	for _, c := range caches {
 		line(c.name+" PUT", c.puts, first.puts, c.missing)
+	}
+	for _, c := range caches {
+		times := c.puts
+		if c.warmed != nil {
+			times = c.warmed
+		}
+		line(c.name+" PUT, mica warmed by 32", times, first.warmed, c.missing)
 	}
 	_ = w.Flush() // to standard output
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -50,13 +51,21 @@ func (w *words) next() uint64 { return w.r.Uint64N(w.n) }
 
 // of returns key i, valid until the next call.
 func (w *words) of(i uint64) []byte {
-	const digits = "0123456789abcdef"
 	x := (i ^ i>>31) * 0x9E3779B97F4A7C15 // no two are the same
-	for at := range w.key {
-		w.key[at] = digits[x>>60]
-		x <<= 4
-	}
+	binary.LittleEndian.PutUint64(w.key[:], digits(uint32(x)))
+	binary.LittleEndian.PutUint64(w.key[8:], digits(uint32(x>>32)))
 	return w.key[:]
+}
+
+// digits returns the eight hexadecimal digits of a number, the lowest one first. All at once: the
+// client is to be as cheap as it can be.
+func digits(n uint32) uint64 {
+	x := uint64(n)
+	x = (x | x<<16) & 0x0000FFFF0000FFFF
+	x = (x | x<<8) & 0x00FF00FF00FF00FF
+	x = (x | x<<4) & 0x0F0F0F0F0F0F0F0F
+	letters := (x + 0x0606060606060606) >> 4 & 0x0101010101010101 // those above 9
+	return x + 0x3030303030303030 + letters*('a'-'0'-10)
 }
 
 // valueOf returns its value, of which the same holds.

@@ -5,9 +5,13 @@
 //
 // A [Partition] has one owner: one goroutine at a time calls it, and there are no locks in it. A
 // server has one partition per event loop, and keys belong to partitions by [PartitionOf] their
-// [Hash] (MICA's EREW mode). Readers beside the owner (CREW) are left out: MICA's readers copy an
-// item while it may be written to, and look at a version afterwards. That is a data race under Go's
-// memory model, unless all stores of a writer are atomic, and each of those costs some 20 cycles.
+// [Hash] (MICA's EREW mode).
+//
+// With [Config.Readers] other goroutines read beside the owner (CREW), each with a [Reader]. It
+// copies an item while that may be written to, and comes again if a version of the bucket says that
+// it was. Under Go's memory model that needs all stores of the owner to be atomic, and each costs
+// some 20 cycles. Readers pay nothing for it. A Reader changes nothing, so what it finds is not
+// moved to the head.
 //
 // All memory lies outside the Go heap, in huge pages where there are any, and has no Go pointers:
 // the garbage collector never looks at it. A partition takes its memory when it is made and never
@@ -15,10 +19,10 @@
 //
 // # The index
 //
-// A bucket is one cache line: 7 entries and a link. An entry is 0, or 16 bits of the hash that are
-// never 0 (the tag) and a 48-bit offset of an item. So a lookup reads one line of the index, and
-// one item for each entry with its tag: nearly always the right one, since keys are compared in
-// full.
+// A bucket is one cache line: 7 entries, a link, and a version for readers. An entry is 0, or 16
+// bits of the hash that are never 0 (the tag) and a 48-bit offset of an item. So a lookup reads one
+// line of the index, and one item for each entry with its tag: nearly always the right one. Keys
+// are compared in full.
 //
 //	bits of the hash    63-48       47-32   31-0
 //	are for             partition   tag     bucket
@@ -38,10 +42,11 @@
 //
 // Items are appended to a circular log, where new ones overwrite the oldest. An offset is that of
 // the log as if it had no end, so it says by itself whether the item is still there: whether the
-// distance to the tail is at most what the log holds. Entries of overwritten items stay in the
-// index until their place is needed. A full bucket loses the entry that is nearest to being
-// overwritten. With [Config.MoveToHead] items that are read when they have become old are appended
-// anew.
+// distance to the tail is at most what the log holds. A Reader looks at the head once more when it
+// has copied an item, and the head moves before what was there is overwritten. Entries of
+// overwritten items stay in the index until their place is needed. A full bucket loses the entry
+// that is nearest to being overwritten. With [Config.MoveToHead] items that
+// are read when they have become old are appended anew.
 //
 // Offsets count units of 8 bytes modulo 2^48. While the tail goes round half of that range, a sweep
 // visits each bucket once and clears entries of what was overwritten, so that no entry is old
@@ -63,7 +68,7 @@
 //
 // # Views
 //
-// What a lookup returns lies in the partition's memory, and is valid until the next call of any
-// other method but Stats and Now. Keys and values that are given to a partition must not be views
-// of it.
+// What a lookup of the owner returns lies in the partition's memory, and is valid until the next
+// call of any other method but Stats and Now. Keys and values that are
+// given to a partition must not be views of it.
 package mica
