@@ -81,7 +81,7 @@ each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: help build demo test race seeds hostile soak soak-tls fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-kv bench-index bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-kv bench-index bench-raft hraft-suite mutants clean check-go
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -102,6 +102,7 @@ help:
 	@echo 'make bench-tcp        ... beside echoes over plain TCP and UDP, with 60 and 512 in flight'
 	@echo 'make bench-goroutines Client and Server beside other libraries in many situations; ROWS'
 	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
+	@echo 'make bench-tls        secure sessions beside plain ones and grpc-go with TLS, and their handshakes'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make watch-demo       a server, a load and a web page that shows them; WATCHFLAGS'
 	@echo 'make grpc-demo        the same stubs over grpc-go and over grpcerpc, UDP and shared memory: a table'
@@ -270,6 +271,9 @@ bench-goroutines: build bin/peers
 
 bench-hostile:
 	scripts/bench-hostile
+
+bench-tls:
+	scripts/bench-tls
 
 bench-raw: build bin/peers
 	bin/peers raw -dir out/bench-raw -runs $(RUNS) -args "$(RAWFLAGS)"

@@ -21,6 +21,7 @@ type Timer struct {
 // callTimers holds the timers of an endpoint that are to run.
 type callTimers struct {
 	at   monotime.Time // when the first one is due, Never without one
+	ran  bool          // one did, since the loop last waited
 	heap []*Timer      // a binary heap
 	seq  uint64        // of the timer set last
 }
@@ -172,6 +173,7 @@ func (e *engine) runTimers() {
 	for len(c.heap) > 0 && c.heap[0].at <= now && c.heap[0].seq <= last {
 		t := c.heap[0]
 		c.remove(t)
+		c.ran = true
 		t.fn()
 		e.settle()
 	}

@@ -16,13 +16,16 @@ import (
 // left to the garbage collector, since the loop may still meet it.
 type goCall struct {
 	client  *Client
-	req     []byte
+	req     []byte // nil for a request that is in msg alone
+	size    int    // of the request
 	resp    []byte // appended to
 	err     error
 	typ     uint8
 	timeout time.Duration // the time that the context has left; 0: it has no deadline
 	msg     *MsgBuffer    // a copy of req that the caller made; nil if the loop makes it
 	large   *MsgBuffer    // a response that the caller copies, with the loop's memory
+	place   InPlace       // writes the request and reads the response; or nil
+	spare   [2][]byte     // memory for small ones of both, for calls with a place
 	// Of a Pool's call: another server may have room.
 	elsewhere bool
 	ended     chan struct{}
@@ -69,51 +72,75 @@ func (c *Client) AppendCall(
 func (c *Client) call(
 	ctx context.Context, buf []byte, reqType uint8, request []byte, elsewhere bool,
 ) ([]byte, error) {
+	k, err := c.newCall(ctx, reqType)
+	if err != nil {
+		return buf, err
+	}
+	k.req, k.size, k.resp, k.elsewhere = request, len(request), buf, elsewhere
+	if len(request) >= largeMessage {
+		k.msg = c.loop.copyIn(request)
+	}
+	reusable, err := k.run(ctx)
+	if err != nil {
+		return buf, err
+	}
+	k.fetch()
+	resp, err := k.resp, k.err
+	if reusable {
+		k.recycle()
+	}
+	return resp, err
+}
+
+// newCall returns a call without a request.
+func (c *Client) newCall(ctx context.Context, reqType uint8) (*goCall, error) {
 	if ctx.Err() != nil {
-		return buf, unsent(contextError(ctx))
+		return nil, unsent(contextError(ctx))
 	}
 	if c.closed.Load() {
-		return buf, c.closedError()
+		return nil, c.closedError()
 	}
 	k := calls.Get().(*goCall)
-	k.client, k.typ, k.req, k.resp = c, reqType, request, buf
+	k.client, k.typ = c, reqType
 	k.err, k.started, k.over = nil, false, false
-	k.timeout, k.elsewhere, k.refusal = 0, elsewhere, nil
+	k.timeout, k.elsewhere, k.refusal = 0, false, nil
 	if k.trace = traceOf(ctx); k.trace != nil {
 		*k.trace = CallTrace{Called: c.rpc.clock()}
 	}
 	if at, ok := ctx.Deadline(); ok {
 		k.timeout = max(monotime.Until(at), 1)
 	}
-	if len(request) >= largeMessage {
-		k.msg = c.loop.copyIn(request)
-	}
+	return k, nil
+}
+
+// run gives the call to the loop and waits for its end. The result is in k unless run returns an
+// error. Reusable says that the loop does not meet k again.
+func (k *goCall) run(ctx context.Context) (reusable bool, err error) {
+	c := k.client
 	if !c.rpc.post(command{c: k}) {
-		return buf, unsent(ErrClosed)
+		return false, unsent(ErrClosed)
 	}
 	gone := ctx.Done()
 	if gone == nil {
 		<-k.ended // a select takes longer
-		return k.reuse()
+		return true, nil
 	}
 	select {
 	case <-k.ended:
+		return true, nil
 	case <-gone:
-		if c.rpc.post(command{c: k}) { // the second time means cancel
-			<-k.ended
-		} else {
-			return buf, ErrClosed
-		}
-		if errors.Is(k.err, ErrNotRun) {
-			return buf, unsent(contextError(ctx))
-		}
-		if k.err != nil {
-			return buf, contextError(ctx)
-		}
-		k.fetch()
-		return k.resp, k.err // it ended just before
 	}
-	return k.reuse()
+	if !c.rpc.post(command{c: k}) { // the second time means cancel
+		return false, ErrClosed
+	}
+	<-k.ended
+	switch {
+	case errors.Is(k.err, ErrNotRun):
+		return false, unsent(contextError(ctx))
+	case k.err != nil:
+		return false, contextError(ctx)
+	}
+	return false, nil // it ended just before
 }
 
 // Start is Call without waiting: done is called once, in the loop, with the response or an error.
@@ -147,18 +174,15 @@ func (c *Client) StartInLoop(
 }
 
 func newStart(c *Client, reqType uint8, request []byte, done func([]byte, error)) *goCall {
-	k := &goCall{client: c, typ: reqType, req: request, done: done}
+	k := &goCall{client: c, typ: reqType, req: request, size: len(request), done: done}
 	k.finish = k.onDone
 	return k
 }
 
-// reuse returns the result of a call that has ended, and gives the struct back.
-func (k *goCall) reuse() ([]byte, error) {
-	k.fetch()
-	resp, err := k.resp, k.err
-	k.client, k.req, k.resp, k.trace = nil, nil, nil, nil
+// recycle gives the struct of a call back that has ended.
+func (k *goCall) recycle() {
+	k.client, k.req, k.resp, k.trace, k.place = nil, nil, nil, nil, nil
 	calls.Put(k)
-	return resp, err
 }
 
 // onLoop starts the call, or cancels it if it has been started.
@@ -209,8 +233,12 @@ func (k *goCall) send(l *lane) {
 	r := k.client.rpc
 	req := k.takeCopy()
 	var err error
+	if req == nil && k.req == nil && k.size > 0 { // the loop is ending
+		k.end(unsent(ErrClosed))
+		return
+	}
 	if req == nil {
-		if req, err = r.Alloc(len(k.req)); err != nil {
+		if req, err = r.Alloc(k.size); err != nil {
 			k.end(unsent(err))
 			return
 		}
@@ -225,7 +253,7 @@ func (k *goCall) send(l *lane) {
 		return
 	}
 	k.lane = l
-	k.client.bytes += len(k.req)
+	k.client.bytes += k.size
 	k.client.occupy(l)
 }
 
@@ -233,9 +261,13 @@ func (k *goCall) send(l *lane) {
 func (k *goCall) onDone(d Completion) {
 	c, l := k.client, k.lane
 	k.lane = nil
-	c.bytes -= len(k.req)
+	c.bytes -= k.size
 	c.vacate(l)
-	d.Req.Free()
+	if d.Err != nil && k.req == nil {
+		k.keep(d.Req) // it may be sent again
+	} else {
+		d.Req.Free()
+	}
 	if d.Err == nil && k.done == nil && len(d.Resp.Data()) >= largeMessage {
 		k.large, d.Resp = d.Resp, nil
 		c.loop.copies.hold(k.large)

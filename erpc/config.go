@@ -24,9 +24,9 @@ import (
 type Wait uint8
 
 const (
-	// WaitAdaptive spins where the next packet usually comes sooner than a wake-up costs, for
-	// Config.SpinFor at most, and else sleeps until a packet, a command or a timer comes. The loop
-	// measures both. It is the default.
+	// WaitAdaptive spins where the next packet usually comes within twice the time that a wake-up
+	// costs, or regularly within nine times that, for Config.SpinFor at most. Else it sleeps until
+	// a packet, a command or a timer comes. The loop measures both. It is the default.
 	WaitAdaptive Wait = iota
 	// WaitSpin spins as long as it has its core to itself: lowest latency, one core busy. On a
 	// core that others want, or under a used-up CPU quota, it sleeps like WaitAdaptive: a loop
@@ -130,7 +130,7 @@ type Config struct {
 	// is not the loop's, and in several at a time.
 	Authorize func(ConnectionState) error
 	// KeyLog gets the secrets of each pair of endpoints, a line each, for "erpc decode" and
-	// dissectors. Whoever has them can read all packets.
+	// dissectors. Whoever has them can read all packets. Default: TLS.KeyLogWriter, if it is set.
 	KeyLog io.Writer
 	// OnSession is called in the Rpc's thread when a session of either kind
 	// comes, fails or goes.

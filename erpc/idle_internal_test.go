@@ -107,6 +107,40 @@ func testWorkEndsSpells(t *testing.T, sends bool) {
 	}
 }
 
+// TestTimerEndsSpell: a loop that has slept until a timer of the application does not go back to
+// sleep at once. What the timer has sent is answered after a time of its own. A timer of the
+// protocol, such as the one for pings, changes nothing.
+func TestTimerEndsSpell(t *testing.T) {
+	const us, ms = time.Microsecond, time.Millisecond
+	for _, app := range []bool{true, false} {
+		st := newStub(t, Config{})
+		st.procs = loops.Load() + 1
+		st.pass(us)
+		if app {
+			if _, err := st.AfterFunc(ms, func() {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		st.end.onWait = func() { st.now = st.now.Add(2 * ms) }
+		for !st.idlePass(us) {
+		}
+		st.end.onWait = nil
+		if slept := st.idlePass(us); slept == app {
+			t.Fatalf("timer %v: slept %v in the pass after the first sleep", app, slept)
+		}
+		passes := 0
+		for !st.idlePass(us) {
+			passes++
+		}
+		if spun := passes > 100; spun != app {
+			t.Errorf("timer %v: slept again after %d passes", app, passes)
+		}
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestHandlersAreNoSpell: the time that handlers take is not one in which the loop waited. It
 // does not sleep after it at once.
 func TestHandlersAreNoSpell(t *testing.T) {

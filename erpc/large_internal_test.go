@@ -14,7 +14,7 @@ func TestCopies(t *testing.T) {
 	req := bytes.Repeat([]byte{7}, 1<<20)
 	var calls []*goCall
 	for {
-		k := &goCall{client: c, req: req, msg: l.copyIn(req)}
+		k := &goCall{client: c, req: req, size: len(req), msg: l.copyIn(req)}
 		if k.msg == nil {
 			break
 		}
@@ -37,7 +37,7 @@ func TestCopies(t *testing.T) {
 	if n := l.copies.ahead.Load(); n != 0 {
 		t.Errorf("%d bytes are counted when none are left", n)
 	}
-	left := &goCall{client: c, req: req, msg: l.copyIn(req)}
+	left := &goCall{client: c, req: req, size: len(req), msg: l.copyIn(req)}
 	if l.copies.end(); left.takeCopy() != nil {
 		t.Error("a copy that went with the loop")
 	}

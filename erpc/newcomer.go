@@ -212,8 +212,8 @@ func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
 	g, hs := e.shield.guard, n.hs
 	work := func() {
 		if out, err = hs.Step(in); err == nil && hs.Done() {
-			if a, err = g.associate(hs, n.key.from, "", false); err == nil && g.cfg.KeyLog != nil {
-				g.log(g.cfg.KeyLog, n.key.nonce, hs.Secrets())
+			if a, err = g.associate(hs, n.key.from, "", false); err == nil && g.keyLog != nil {
+				g.log(n.key.nonce, hs.Secrets())
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -110,7 +109,19 @@ type guard struct {
 	server *tls.Config // nil with shared keys
 	client *tls.Config
 	queue  shakeQueue
-	logs   sync.Mutex // of cfg.KeyLog
+	keyLog io.Writer // for any goroutine; nil: none
+}
+
+// logWriter is a key log that several goroutines write to, a line at a time.
+type logWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *logWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
 }
 
 // ticketCache is how many servers a client can resume sessions with.
@@ -122,9 +133,16 @@ func newGuard(cfg *Config) *guard {
 	}
 	g := &guard{cfg: cfg}
 	g.queue.most = max(1, runtime.GOMAXPROCS(0)/2)
+	if cfg.KeyLog != nil {
+		g.keyLog = &logWriter{w: cfg.KeyLog}
+	}
 	if cfg.TLS != nil {
 		g.server = security.ServerConfig(cfg.TLS)
 		g.client = security.ClientConfig(cfg.TLS, "")
+		if w := cfg.TLS.KeyLogWriter; w != nil && cfg.KeyLog == nil {
+			l := &logWriter{w: w} // crypto/tls writes there too
+			g.keyLog, g.server.KeyLogWriter, g.client.KeyLogWriter = l, l, l
+		}
 		if g.client.ClientSessionCache == nil {
 			g.client.ClientSessionCache = tls.NewLRUClientSessionCache(ticketCache)
 		}
@@ -195,12 +213,8 @@ func (g *guard) associate(
 }
 
 // log writes the secrets of an association.
-func (g *guard) log(w io.Writer, nonce uint64, s *security.Secrets) {
-	g.logs.Lock()
-	defer g.logs.Unlock()
-	for side, secret := range map[string]*security.Secret{"CLIENT": &s.Client, "SERVER": &s.Server} {
-		fmt.Fprintf(w, "ERPC_%s_SECRET_%d %016x %s\n", side, s.AEAD, nonce, hex.EncodeToString(secret[:]))
-	}
+func (g *guard) log(nonce uint64, s *security.Secrets) {
+	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce)) // a log that is full ends no session
 }
 
 // localState is that of a peer over shared memory, which the kernel vouches for.

@@ -235,8 +235,8 @@ func (e *engine) stepShake(s *Session) {
 	before := hs.Done()
 	work := func() {
 		if out, err = hs.Step(in); err == nil && hs.Done() && !before {
-			if a, err = g.associate(hs, peer, h.name, true); err == nil && g.cfg.KeyLog != nil {
-				g.log(g.cfg.KeyLog, nonce, hs.Secrets())
+			if a, err = g.associate(hs, peer, h.name, true); err == nil && g.keyLog != nil {
+				g.log(nonce, hs.Secrets())
 			}
 		}
 	}

@@ -12,11 +12,13 @@ import (
 )
 
 // pause waits as the configuration says after a pass that did work things, at most
-// for limit (negative: no limit).
+// for limit (negative: no limit). A timer of the application that ran ends a spell as work does:
+// what it has sent is answered after a time of its own.
 func (r *Rpc) pause(work int, limit time.Duration) error {
 	now := r.engine.in.Now
 	r.polling = true
-	if work > 0 {
+	if work > 0 || r.engine.after.ran {
+		r.engine.after.ran = false
 		if r.idle.Idling() {
 			r.idle.Work(now)
 		}
@@ -69,6 +71,7 @@ func (r *Rpc) idleState() idle.State {
 		Awaiting: running || len(r.engine.timers.active) > 0,
 		Handlers: running,
 		Spare:    r.procs - loops.Load(),
+		Calls:    r.engine.stats.RequestsServed + r.engine.stats.Completed,
 	}
 }
 

@@ -28,6 +28,7 @@ type callInfo struct {
 	creds        []credentials.PerRPCCredentials
 	md           metadata.MD
 	retry        *retryPolicy
+	retryBuffer  int // bytes of messages that a stream keeps for another try
 	headers      []*metadata.MD
 	trailers     []*metadata.MD
 	peers        []*peer.Peer
@@ -36,7 +37,8 @@ type callInfo struct {
 
 // callInfoOf reads the options of a call.
 func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callInfo, error) {
-	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend}
+	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend,
+		retryBuffer: defaultRetryBuffer}
 	if !strings.HasPrefix(method, "/") || strings.LastIndexByte(method, '/') == 0 {
 		return nil, status.Errorf(codes.Internal, "malformed method name: %q", method)
 	}
@@ -90,7 +92,8 @@ func (c *callInfo) take(o grpc.CallOption) error {
 		c.codec = codecV1{o.Codec}
 	case grpc.ForceCodecV2CallOption:
 		c.codec = o.CodecV2
-	case grpc.MaxRetryRPCBufferSizeCallOption: // requests are kept whole: erpc has them in memory
+	case grpc.MaxRetryRPCBufferSizeCallOption: // of streams: other requests are in memory anyway
+		c.retryBuffer = o.MaxRetryRPCBufferSize
 	default:
 		return status.Errorf(codes.Internal, "grpcerpc: call option %T is not supported", o)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// Context implements grpc.ClientStream, as the following methods do.
+// Context has the methods of grpc.ClientStream, as the following have; retryStream calls them.
 func (s *clientStream) Context() context.Context { return s.ctx }
 
 // wait waits until something may have come. The lock is held.
@@ -60,10 +60,9 @@ func (s *clientStream) CloseSend() error {
 	return nil
 }
 
-func (s *clientStream) SendMsg(m any) error {
-	memory := getBuffer()
-	data, err := s.info.encode((*memory)[:0], m, s.info.maxSend)
-	*memory = data
+// send sends a message that is encoded, in memory of buffers, or ends the stream with the error of
+// its encoding. M is for stats handlers; nil if they know the message.
+func (s *clientStream) send(m any, memory *[]byte, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.check()
@@ -76,14 +75,16 @@ func (s *clientStream) SendMsg(m any) error {
 	case s.over:
 		return s.sendError()
 	}
-	size := len(data)
+	size := len(*memory)
 	s.out.putMessage(s.info.kind(), memory)
 	if !s.desc.ClientStreams && !s.closed {
 		s.closed = true
 		s.out.put(frame.HalfClose, nil)
 	}
 	s.mu.Unlock()
-	s.watch.outPayload(m, size)
+	if m != nil {
+		s.watch.outPayload(m, size)
+	}
 	s.say()
 	s.mu.Lock()
 	for s.out.queued > maxQueued {
@@ -94,7 +95,7 @@ func (s *clientStream) SendMsg(m any) error {
 	return nil
 }
 
-// sendError returns the error of SendMsg when the stream has ended: RecvMsg has the status.
+// sendError returns the error of send when the stream has ended: RecvMsg has the status.
 func (s *clientStream) sendError() error {
 	if !s.desc.ClientStreams {
 		return nil

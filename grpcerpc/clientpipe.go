@@ -186,6 +186,7 @@ func (p *pipe) fail(err error) {
 	}
 	p.err = err
 	p.mu.Unlock()
+	p.link.retire() // before streams are tried again
 	list := p.ready.drop()
 	for _, s := range p.streams {
 		s.lose(err)
@@ -195,7 +196,6 @@ func (p *pipe) fail(err error) {
 	}
 	clear(p.streams)
 	p.held = nil
-	p.link.retire()
 }
 
 // lose ends a stream whose pipe has failed.
@@ -206,6 +206,7 @@ func (s *clientStream) lose(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.over {
+		s.notRun = s.id == 0
 		s.finishWith(err)
 		s.release()
 	}

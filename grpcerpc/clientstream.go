@@ -2,7 +2,6 @@ package grpcerpc
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -14,19 +13,19 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// clientStream is a stream at the client. What it has to say goes through the pipe of its link.
+// clientStream is a stream at one server. What it has to say goes through the pipe of its link.
 type clientStream struct {
 	cc     *ClientConn
 	info   *callInfo
 	desc   *grpc.StreamDesc
 	ctx    context.Context
-	cancel context.CancelFunc
+	parent *retryStream
 	stop   func() bool // of the listener to ctx's end
 	link   *link
 	pipe   *pipe
 	done   func(balancer.DoneInfo) // of the picker; may be nil
 	watch  watch
-	told   sync.Once // of the end: the options and the stats handlers
+	told   sync.Once // of the end: the stats handlers
 
 	inLine
 	id      uint64 // from 1; the loop's alone
@@ -40,6 +39,9 @@ type clientStream struct {
 	counted    bool // the pipe knows that it waits
 	closed     bool // CloseSend was called
 	heard      bool // the server has said something
+	answered   bool // ... that the application sees before the status
+	notRun     bool // the stream certainly never began at the server
+	local      bool // this side has ended it
 	headerDone bool
 	header     metadata.MD
 	trailer    metadata.MD
@@ -49,54 +51,25 @@ type clientStream struct {
 	released   bool
 }
 
-// newStream begins a stream, over TCP if erpc has no connection and that may be.
-func (cc *ClientConn) newStream(
-	ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
-) (grpc.ClientStream, error) {
-	if cc.onlyTCP() {
-		return cc.tcp.NewStream(ctx, desc, method, opts...)
-	}
-	s, err := cc.beginStream(ctx, desc, method, opts)
-	if errors.Is(err, errOverTCP) {
-		return cc.tcp.NewStream(ctx, desc, method, opts...)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// beginStream begins a stream over erpc: it waits for a connection, not for the server. The error
-// is errOverTCP if there is none and the stream may begin over TCP.
+// beginStream begins a stream over erpc: it waits for a connection, not for the server. Ctx has the
+// timeout of the service config. The error is errOverTCP if there is no connection and the stream
+// may begin over TCP.
 func (cc *ClientConn) beginStream(
-	ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
+	ctx context.Context, parent *retryStream, overTCP bool,
 ) (_ *clientStream, err error) {
-	given := ctx
-	c, err := cc.callInfoOf(method, opts)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil && err != errOverTCP {
-			c.finish(err)
-		}
-	}()
+	c, desc := parent.info, parent.desc
 	if ctx.Err() != nil {
-		err = status.FromContextError(ctx.Err()).Err()
-		return nil, err
+		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	var cancelTimeout context.CancelFunc
-	ctx, cancelTimeout = cc.within(ctx, method)
-	w, ctx := newWatch(ctx, cc.opts.stats, true, method, c.failFast)
+	w, ctx := newWatch(ctx, cc.opts.stats, true, c.method, c.failFast)
 	w.begin(c.failFast, desc.ClientStreams, desc.ServerStreams)
 	defer func() {
 		if err != nil {
-			cancelTimeout()
 			w.end(nil, err)
 		}
 	}()
-	l, picked, err := cc.pick(ctx, method, c.failFast || cc.tcp != nil)
-	if unreached(err) && cc.mayTCP(given) {
+	l, picked, err := cc.pick(ctx, c.method, c.failFast || overTCP)
+	if unreached(err) && overTCP {
 		err = errOverTCP
 	}
 	if err != nil {
@@ -106,9 +79,9 @@ func (cc *ClientConn) beginStream(
 		l.release()
 		return nil, err
 	}
-	s := &clientStream{cc: cc, info: c, desc: desc, link: l, pipe: l.pipe, done: picked.Done,
-		cancel: cancelTimeout, ctx: ctx, in: newInbox(c.maxRecv), out: newOutbox()}
-	w.outHeader(method, c.compressName, c.md, l.peer)
+	s := &clientStream{cc: cc, info: c, desc: desc, parent: parent, link: l, pipe: l.pipe,
+		done: picked.Done, ctx: ctx, in: newInbox(c.maxRecv), out: newOutbox()}
+	w.outHeader(c.method, c.compressName, c.md, l.peer)
 	s.watch = w
 	s.changed.L = &s.mu
 	s.mu.Lock()
@@ -136,7 +109,7 @@ func (s *clientStream) openHead() *frame.Head {
 
 // accept takes what the server says.
 func (s *clientStream) accept(sec *frame.Section) {
-	s.heard = true
+	s.heard, s.notRun = true, sec.NotRun
 	s.out.allow(sec.Limit)
 	for frames := sec.Frames; len(frames) > 0 && !s.over; {
 		kind, payload, rest, err := frame.Next(frames)
@@ -152,6 +125,7 @@ func (s *clientStream) accept(sec *frame.Section) {
 func (s *clientStream) acceptFrame(kind frame.Kind, payload []byte) error {
 	switch kind {
 	case frame.Headers:
+		s.answered = true
 		md, err := frame.ParseHeaders(payload)
 		if err != nil || s.headerDone {
 			return errFrames
@@ -168,7 +142,7 @@ func (s *clientStream) acceptFrame(kind frame.Kind, payload []byte) error {
 		s.trailer = md
 		s.finishWith(fromFrame(&st))
 	case frame.Message, frame.Compressed, frame.More:
-		s.headerDone = true
+		s.headerDone, s.answered = true, true
 		return s.in.accept(kind, payload)
 	default:
 		return errFrames
@@ -189,7 +163,7 @@ func (s *clientStream) end(err error) {
 	if s.over {
 		return
 	}
-	s.ending = true
+	s.ending, s.local = true, true
 	s.finishWith(err)
 	s.cc.background(func() { _ = s.pipe.say(s) }) // in vain if the server knows
 }
@@ -213,15 +187,17 @@ func (s *clientStream) check() {
 	s.release()
 }
 
-// conclude tells options and stats handlers how the stream ended, once the application knows.
+// conclude tells stats handlers how the stream ended, once the application knows.
 func (s *clientStream) conclude() {
 	s.told.Do(func() {
 		s.mu.Lock()
 		trailer, err := s.trailer, s.err
 		s.mu.Unlock()
 		s.watch.end(trailer, err)
-		s.info.finish(err)
 	})
+	if s.ctx.Err() != nil { // no other attempt follows
+		s.parent.finish(status.FromContextError(s.ctx.Err()).Err())
+	}
 }
 
 // release gives the link back when the stream has ended, and tells the picker.
@@ -231,9 +207,6 @@ func (s *clientStream) release() {
 	}
 	s.released = true
 	s.stop()
-	if s.cancel != nil {
-		s.cancel()
-	}
 	for _, t := range s.info.trailers {
 		*t = s.trailer
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -72,7 +73,8 @@ func appendMessage(b []byte, codec encoding.CodecV2, v any) ([]byte, error) {
 		return b, status.Error(codes.Internal, "grpcerpc: PreparedMsg is not supported")
 	}
 	if m, ok := v.(proto.Message); ok && isProto(codec) {
-		out, err := (proto.MarshalOptions{}).MarshalAppend(b, m)
+		size := proto.Size(m)
+		out, err := appendProto(slices.Grow(b, size), m, size)
 		if err != nil {
 			return b, status.Errorf(codes.Internal, "grpc: error while marshaling: %v", err)
 		}
@@ -101,7 +103,7 @@ func sizeHint(v any) int {
 func decodeMessage(data []byte, codec encoding.CodecV2, v any) error {
 	var err error
 	if m, ok := v.(proto.Message); ok && isProto(codec) {
-		err = proto.Unmarshal(data, m)
+		err = decodeProto(data, m)
 	} else {
 		// A codec may keep what it gets.
 		err = codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(bytes.Clone(data))}, v)

@@ -15,7 +15,9 @@
 //	subConn       a server that the balancer asked for: at most one link at a time
 //	link          a connection: an erpc.Client, the token that the server drew for it
 //	pipe          the streams of a link, and the exchanges that carry them
-//	clientStream  a stream at the client
+//	unaryTry      a unary call at one server
+//	retryStream   a stream of the application: one clientStream after the other until one counts
+//	clientStream  a stream at one server
 //	Server        an erpc.Server, the registered services, the connections
 //	serverConn    the server's end of a link, found by token and address
 //	serverPipe    the server's end of a pipe: its streams by number, exchanges without an answer
@@ -34,7 +36,9 @@
 // late answers are erpc's own. So are its limits: a call that blocks holds a slot, and erpc's
 // Client opens further sessions when slots are in use. Success without metadata is a zero byte and
 // the message. Status and details travel in the answer. Large is the same for 64 KiB and more: the
-// loop runs handlers itself whose type is quick, and should not run one that decodes some MiB.
+// loop runs handlers itself whose type is quick, and should not run one that decodes some MiB. The
+// caller encodes such a request where it is sent from, and decodes an answer where it came. Copies
+// of some MiB are made in pieces: see protolarge.go.
 //
 // Exchange belongs to the streams of a connection: a batch of frames from the client, and a batch
 // from the server in its reply, each with a section for every stream that had something to say when
@@ -74,9 +78,10 @@
 //   - A panic of a handler is an Internal error for its client; the server goes on.
 //   - Stop waits for handlers, as with grpc.WaitForHandlers.
 //   - Beyond MaxConcurrentStreams new streams fail with ResourceExhausted; they do not wait.
-//   - A stream that was refused because the server stops ends with Unavailable. It is not tried
-//     again by itself; unary calls that never ran are.
-//   - The retryPolicy of a service config holds for unary calls alone.
+//   - The retryPolicy of a service config holds for all calls, as in grpc-go: a stream is tried
+//     again until the server has answered and as long as its messages fit into
+//     MaxRetryRPCBufferSize. What certainly never ran is tried again by itself. The metadata
+//     grpc-previous-rpc-attempts is not sent, and grpc-retry-pushback-ms not heeded.
 //   - TagConn and HandleConn of stats handlers are not called, and the compressed and the plain
 //     length of a payload are the same number.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those

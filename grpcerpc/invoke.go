@@ -2,7 +2,6 @@ package grpcerpc
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -59,14 +58,22 @@ func (cc *ClientConn) attempts(
 			notRun && cc.mayTCP(ctx) {
 			return notRun, err
 		}
-		pause := min(float64(p.initial)*math.Pow(p.multiplier, float64(tries-1)), float64(p.most))
-		timer := time.NewTimer(time.Duration(pause * (0.8 + 0.4*rand.Float64())))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !p.wait(ctx, tries) {
 			return false, status.FromContextError(ctx.Err()).Err()
 		}
+	}
+}
+
+// wait waits until the next try after so many. It reports false if ctx ends first.
+func (p *retryPolicy) wait(ctx context.Context, tries int) bool {
+	pause := min(float64(p.initial)*math.Pow(p.multiplier, float64(tries-1)), float64(p.most))
+	timer := time.NewTimer(time.Duration(pause * (0.8 + 0.4*rand.Float64())))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -103,45 +110,22 @@ func (cc *ClientConn) send(
 	if err = cc.outgoing(ctx, c, extra); err != nil {
 		return a, false, err
 	}
-	req, resp := getBuffer(), getBuffer()
-	defer putBuffer(resp)
-	head := c.head()
-	*req = head.Append(binary.LittleEndian.AppendUint64((*req)[:0], l.token))
-	at := len(*req)
-	if *req, err = c.encode(*req, args, c.maxSend); err != nil {
-		putBuffer(req)
+	t := tries.Get().(*unaryTry)
+	defer t.free()
+	t.cc, t.info, t.link, t.watch, t.args, t.reply = cc, c, l, w, args, reply
+	if err = t.prepare(); err != nil {
 		return a, false, err
 	}
 	w.outHeader(c.method, c.compressName, c.md, l.peer)
-	w.outPayload(args, len(*req)-at)
-	kind := uint8(frame.TypeUnary)
-	if len(*req) >= frame.LargeCall {
-		kind = frame.TypeLarge
-	}
-	*resp, err = l.client.AppendCall(ctx, (*resp)[:0], kind, *req)
-	if !errors.Is(err, erpc.ErrClosed) { // the loop may still read it then
-		putBuffer(req)
-	}
-	if err != nil {
+	w.outPayload(args, t.size)
+	err = l.client.CallInPlace(ctx, t.kind(), len(t.head)+t.size, t)
+	switch {
+	case t.err != nil:
+		return t.answer, t.answer.NotRun, t.err
+	case err != nil:
 		return a, errors.Is(err, erpc.ErrNotRun) && retryable(err), cc.callError(ctx, err)
 	}
-	if a, err = frame.ParseAnswer(*resp); err != nil {
-		return a, false, status.Error(codes.Internal, "grpcerpc: malformed answer")
-	}
-	message := a.Message
-	a.Message = nil // it is in resp
-	c.answered(l, a.Header, a.Trailer)
-	if err = fromFrame(&a.Status); err != nil {
-		return a, a.NotRun, err
-	}
-	if max(frame.MDSize(a.Header), frame.MDSize(a.Trailer)) > cc.opts.maxHeaders {
-		return a, false, status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
-	}
-	w.inHeader(c.method, c.compressName, a.Header, l.peer)
-	if err = c.decode(message, a.Compressed, c.maxRecv, reply); err == nil {
-		w.inPayload(reply, len(message))
-	}
-	return a, false, err
+	return t.answer, false, nil
 }
 
 // retryable reports whether a call that did not run may be refused for a passing reason.

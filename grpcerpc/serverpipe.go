@@ -193,7 +193,7 @@ func (st *serverStream) speak(b []byte, room int) (_ []byte, more bool) {
 	if st.over || !st.out.ready() && !st.in.due() {
 		return b, false
 	}
-	sec := frame.Section{Stream: st.id, Limit: st.in.tell()}
+	sec := frame.Section{Stream: st.id, Limit: st.in.tell(), End: st.notRun, NotRun: st.notRun}
 	b = frame.BeginFrames(sec.AppendHead(b))
 	from, before := len(b), st.out.queued
 	b, last := st.out.fill(b, room)

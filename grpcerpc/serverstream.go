@@ -39,6 +39,7 @@ type serverStream struct {
 	ended      bool  // the trailers are in out, or nobody wants them
 	returned   bool  // the handler has
 	over       bool  // the client has been told all that it ever will be
+	notRun     bool  // the server stops, and the handler was not begun
 	err        error // why the application cannot go on
 	headerSent bool
 	header     metadata.MD
@@ -106,6 +107,7 @@ func (st *serverStream) begin(h *frame.Head) error {
 		return err
 	}
 	if !s.begin(true) {
+		st.notRun = true
 		return status.Error(codes.Unavailable, "grpcerpc: the server is shutting down")
 	}
 	st.begun = true

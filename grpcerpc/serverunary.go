@@ -215,7 +215,7 @@ func respondProto(
 		return false, nil // RespondBytes tells the client
 	}
 	mem := buf.Data()
-	out, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(append(mem[:0], head...), m)
+	out, err := appendProto(append(mem[:0], head...), m, size)
 	if err == nil && len(out) == len(mem) && r.Respond(buf) == nil {
 		return true, nil
 	}

@@ -1,13 +1,17 @@
 package index
 
-import "github.com/userspace-rpc/erpc/gopt"
+import (
+	"unsafe"
+
+	"github.com/userspace-rpc/erpc/gopt"
+)
 
 // batch is how many lookups run interleaved.
 const batch = gopt.Batch
 
 // Cache lines that lookups ask for ahead.
 const (
-	innerLines = 8 // all of it
+	innerLines = 9 // all of it
 	leafLines  = 5 // all of it
 	sumLines   = 3 // without the keys
 )
@@ -17,10 +21,12 @@ const (
 const hotLevels = 2
 
 // findBatch looks up to batch keys up: cells[i] is the value of keys[i], or nil. All lookups go
-// down one level before the first one goes down the next; see package gopt.
+// down one level before the first one goes down the next; see package gopt. Of an inner node that
+// is not in the cache they ask for the first line, and then for the two that this one leads to.
 func (t *tree[C]) findBatch(keys [][]byte, cells *[batch]*C) {
 	var nodes [batch]*node
 	var slices [batch]uint64
+	var parts [batch]uint8
 	at := nodes[:len(keys)]
 	root := t.root.Load()
 	for i, key := range keys {
@@ -28,30 +34,70 @@ func (t *tree[C]) findBatch(keys [][]byte, cells *[batch]*C) {
 		nodes[i] = root
 	}
 	for level := int(root.level); level > 0; level-- {
-		lines := innerLines
-		if level == 1 {
-			lines = leafLines
+		if int(root.level)-level > hotLevels {
+			stepFar(at, &slices, &parts, level)
+		} else {
+			stepNear(at, &slices, level)
 		}
-		for i, n := range at {
-			if int(n.level) < level {
-				continue // the tree became lower
-			}
-			k := slices[i]
-			if h := n.moved.Load(); h != nil {
-				if n = h.pick(k); int(n.level) < level {
-					at[i] = n
-					continue
-				}
-			}
-			p := n.inner()
-			at[i] = p.kid(p.route(k))
-		}
-		if level == 1 || int(root.level)-level >= hotLevels {
-			gopt.Prefetch(at, lines)
+		switch {
+		case level == 1:
+			gopt.Prefetch(at, leafLines)
+		case int(root.level)-level >= hotLevels:
+			gopt.Prefetch(at, 1)
 		}
 	}
 	for i, n := range at {
 		cells[i] = t.inLeaf(n, slices[i], keys[i])
+	}
+}
+
+// step returns at[i] or its heir for slice k. It returns nil if that is below level, because the
+// tree became lower; at[i] is where the lookup is now.
+func step(at []*node, i int, k uint64, level int) *inner {
+	n := at[i]
+	if int(n.level) < level {
+		return nil
+	}
+	if h := n.moved.Load(); h != nil {
+		n = h.pick(k)
+		at[i] = n
+		if int(n.level) < level {
+			return nil
+		}
+	}
+	return n.inner()
+}
+
+// stepNear takes all lookups from a level to the one below.
+func stepNear(at []*node, slices *[batch]uint64, level int) {
+	for i := range at {
+		k := slices[i&(batch-1)]
+		if p := step(at, i, k, level); p != nil {
+			at[i] = p.kid(p.route(k))
+		}
+	}
+}
+
+// stepFar is stepNear for nodes of which the first line has been asked for.
+func stepFar(at []*node, slices *[batch]uint64, parts *[batch]uint8, level int) {
+	var lines [2 * batch]*[group]uint64
+	n := 0
+	for i := range at {
+		k := slices[i&(batch-1)]
+		if p := step(at, i, k, level); p != nil {
+			part := p.part(k)
+			parts[i&(batch-1)] = uint8(part)
+			lines[n&(2*batch-1)] = (*[group]uint64)(p.seps[part : part+group])
+			lines[(n+1)&(2*batch-1)] = (*[group]uint64)(unsafe.Pointer(&p.kids[part]))
+			n += 2
+		}
+	}
+	gopt.Prefetch(lines[:n], 1)
+	for i, n := range at {
+		if int(n.level) >= level {
+			p, k := n.inner(), slices[i&(batch-1)]
+			at[i] = p.kid(p.routeIn(int(parts[i&(batch-1)]), k))
+		}
 	}
 }
 

@@ -57,9 +57,14 @@ func (t *tree[C]) checkNode(n *node, low, high uint64, s *Stats) error {
 			return err
 		}
 	}
-	for i := int(p.used); i < maxSeps; i++ {
-		if p.seps[i] != ^uint64(0) || p.kid(i+1) != nil {
+	for i := int(p.used); i < maxKids; i++ {
+		if p.seps[i] != ^uint64(0) || i > int(p.used) && p.kid(i) != nil {
 			return fmt.Errorf("a node of level %d has something behind its children", n.level)
+		}
+	}
+	for i, pivot := range p.pivots {
+		if pivot != p.seps[group*i+group-1] {
+			return fmt.Errorf("a node of level %d has a pivot of its own", n.level)
 		}
 	}
 	return nil

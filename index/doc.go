@@ -11,7 +11,7 @@
 // A key is cut into slices of 8 bytes, each a big-endian integer. A tree of one layer orders
 // slices.
 //
-//	inner   29 separators, 30 children; separators never change, children are atomic pointers
+//	inner   31 separators, 32 children; separators never change, children are atomic pointers
 //	leaf    15 places for slices and values, and one word that says which of them are keys, in order
 //
 // A place of a leaf is used once: a writer fills it, and then stores the leaf's order word with the
@@ -52,9 +52,13 @@
 //
 // Maps larger than the caches wait for memory, so what is read next is asked for early. A lookup
 // asks for whole nodes of the last two levels: the separators, the child's pointer or the value
-// come together. A batch does so for all its lookups at once. A scan asks for as many leaves as its
-// keys may need, up to 16 ahead, and for the next parent when its leaves do not suffice; a sum
-// leaves their keys out. A leaf whose keys all have 8 bytes goes to the scan in one piece.
+// come together. A batch waits for many lookups at once, and then the number of lines is what
+// counts: a processor has some 16 under way. So a batch asks for an inner node's first line, whose
+// pivots say which line of separators and which one of children it needs, three of nine in all.
+//
+// A scan asks for as many leaves as its keys may need, up to 16 ahead, and for the next parent's
+// children when its own do not suffice; a sum leaves the leaves' keys out. A leaf whose keys all
+// have 8 bytes goes to the scan in one piece.
 //
 // # Why leaves are written in place
 //

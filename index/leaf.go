@@ -37,6 +37,15 @@ func (o order) swapped(i, place int) order {
 	return o&^(15<<(4*i+4)) | order(place)<<(4*i+4)
 }
 
+// from returns o without its first i keys.
+func (o order) from(i int) order { return o>>(4*i)&^15 | order(o.size()-i) }
+
+// first returns the first n keys of o, which has at least as many.
+func (o order) first(n int) order { return o&(1<<(4*n+4)-1)&^15 | order(n) }
+
+// filled returns o with the last place, which no leaf uses, for each key that it does not have.
+func (o order) filled() order { return o | ^order(0)<<(4*o.size()+4) }
+
 // inOrder returns the order of n keys in the first n places.
 func inOrder(n int) order {
 	return 0xEDCBA9876543210<<4&(1<<(4*n+4)-1) | order(n)

@@ -46,19 +46,22 @@ func (n *node) inner() *inner { return (*inner)(unsafe.Pointer(n)) }
 
 func leafOf[C any](n *node) *leaf[C] { return (*leaf[C])(unsafe.Pointer(n)) }
 
-// Sizes of inner nodes. One has 512 bytes, eight cache lines.
+// Sizes of inner nodes. One has 576 bytes, nine cache lines.
 const (
-	maxKids = 30
-	maxSeps = maxKids - 1
+	maxKids = 32
+	group   = 8               // separators in a line, and as many children in another
 	minKids = 10              // one with fewer looks for a sibling to join
 	sumKids = maxKids * 3 / 4 // that two siblings have together at most when they join
 )
 
-// inner is an inner node: child i has the slices from seps[i-1] on and below seps[i].
+// inner is an inner node: child i has the slices from seps[i-1] on and below seps[i]. The node and
+// the pivots are the first line, four lines are separators, four are children. So a lookup needs
+// three of the nine: the pivots say which line of separators, and the same one of children.
 type inner struct {
 	node
-	seps [maxSeps]uint64 // behind the used ones: the largest number
-	kids [maxKids]*node  // by kid and setKid once p is where others find it
+	pivots [maxKids/group - 1]uint64 // each group's last separator, but that of the last group
+	seps   [maxKids]uint64           // behind the used ones: the largest number
+	kids   [maxKids]*node            // by kid and setKid once p is where others find it
 }
 
 // kid loads child i.
@@ -81,27 +84,43 @@ func newInner(kids []*node) *inner {
 	for i, kid := range kids[1:] {
 		p.seps[i] = kid.low
 	}
-	for i := len(kids) - 1; i < maxSeps; i++ {
-		p.seps[i] = ^uint64(0)
-	}
+	p.fill()
 	return p
 }
 
-// route returns the number of the child for slice k. It compares with three separators, and then
-// with eight in a row, without a branch that depends on k.
-func (p *inner) route(k uint64) int {
+// fill writes what follows from the separators of a node that nobody reads yet.
+func (p *inner) fill() {
+	for i := int(p.used); i < maxKids; i++ {
+		p.seps[i] = ^uint64(0)
+	}
+	for i := range p.pivots {
+		p.pivots[i] = p.seps[group*i+group-1]
+	}
+}
+
+// part returns the number of the first child of the group that slice k belongs to.
+func (p *inner) part(k uint64) int {
 	at := 0
-	if p.seps[7] <= k {
-		at = 8
+	if p.pivots[0] <= k {
+		at = group
 	}
-	if p.seps[15] <= k {
-		at = 16
+	if p.pivots[1] <= k {
+		at = 2 * group
 	}
-	if p.seps[20] <= k {
-		at = maxSeps - 8
+	if p.pivots[2] <= k {
+		at = 3 * group
 	}
-	s := p.seps[at : at+8 : at+8]
-	_ = s[7]
+	return at
+}
+
+// route returns the number of the child for slice k. It compares with the pivots, and then with
+// seven separators in a row, without a branch that depends on k.
+func (p *inner) route(k uint64) int { return p.routeIn(p.part(k), k) }
+
+// routeIn is route for one whose group is known. The group's last separator is above k, or it is
+// the largest number.
+func (p *inner) routeIn(at int, k uint64) int {
+	s := (*[group]uint64)(p.seps[at : at+group])
 	n := 0
 	if s[0] <= k {
 		n = 1
@@ -123,9 +142,6 @@ func (p *inner) route(k uint64) int {
 	}
 	if s[6] <= k {
 		n = 7
-	}
-	if s[7] <= k {
-		n = 8
 	}
 	return min(at+n, int(p.used)) // the largest slice is not below what fills the rest
 }

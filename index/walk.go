@@ -2,6 +2,7 @@ package index
 
 import (
 	"encoding/binary"
+	"unsafe"
 
 	"github.com/userspace-rpc/erpc/gopt"
 )
@@ -63,12 +64,12 @@ func (w *walk[C]) seek(k uint64) *node {
 		i := p.route(k)
 		n = p.kid(i)
 		if p.level == 2 {
-			two := [2]*node{n}
+			kid := [1]*node{n}
+			gopt.Prefetch(kid[:], innerLines)
 			if i++; i < p.size() {
-				two[1] = p.kid(i)
-				w.next = two[1].inner()
+				w.next = p.kid(i).inner()
+				w.next.askKids()
 			}
-			gopt.Prefetch(two[:], innerLines)
 		}
 	}
 	if n.level != 1 {
@@ -78,8 +79,18 @@ func (w *walk[C]) seek(k uint64) *node {
 	w.i = w.p.route(k)
 	w.asked = w.i
 	n = w.p.kid(w.i)
+	first := [1]*node{n} // all of it: the walk begins at one of its keys
+	gopt.Prefetch(first[:], leafLines)
 	w.ask()
 	return n
+}
+
+// askKids asks for what a walk needs of p: the first line, and the first children.
+func (p *inner) askKids() {
+	lines := [3]*node{&p.node}
+	lines[1] = (*node)(unsafe.Pointer(&p.kids[0]))
+	lines[2] = (*node)(unsafe.Pointer(&p.kids[group]))
+	gopt.Prefetch(lines[:], 1)
 }
 
 // ask asks for the leaves that come next, some at a time.
@@ -126,7 +137,8 @@ func (t *tree[C]) ascend(
 		if l == nil {
 			return true
 		}
-		if all != nil && k == l.low && begun && l.kinds.Load() == whole {
+		if all != nil && l.kinds.Load() == whole {
+			o = o.from(l.below(o, k, !begun && kind > 8))
 			if !all(l, o, buf[:8*depth+8]) {
 				return false
 			}
@@ -160,6 +172,20 @@ func (t *tree[C]) ascend(
 		}
 		k = l.high + 1
 	}
+}
+
+// below returns how many keys of a leaf, whose kinds are whole, are below slice k; those of the
+// slice itself count if past is set.
+func (l *leaf[C]) below(o order, k uint64, past bool) (n int) {
+	if k == l.low && !past {
+		return 0
+	}
+	for ; n < o.size(); n++ {
+		if key := l.keys[o.at(n)]; key > k || key == k && !past {
+			break
+		}
+	}
+	return n
 }
 
 // ascend visits an entry of longer keys, from rest on.

@@ -196,6 +196,7 @@ func (p *inner) with(i int, left, right *node) *inner {
 	copy(q.seps[:i], p.seps[:i])
 	q.seps[i] = right.low
 	copy(q.seps[i+1:], p.seps[i:])
+	q.fill()
 	copy(q.kids[:i], p.kids[:i])
 	q.kids[i], q.kids[i+1] = left, right
 	copy(q.kids[i+2:], p.kids[i+1:p.size()])

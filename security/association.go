@@ -93,9 +93,13 @@ func (a *Association) Forged() uint64 { return a.forged }
 
 // number sets the nonce to that of a counter.
 func (a *Association) number(iv *[nonceSize]byte, n uint64) {
-	a.nonce = *iv
-	x := binary.BigEndian.Uint64(a.nonce[4:])
-	binary.BigEndian.PutUint64(a.nonce[4:], x^n)
+	setNonce(&a.nonce, iv, n)
+}
+
+func setNonce(nonce, iv *[nonceSize]byte, n uint64) {
+	*nonce = *iv
+	x := binary.BigEndian.Uint64(nonce[4:])
+	binary.BigEndian.PutUint64(nonce[4:], x^n)
 }
 
 // account counts a packet in its phase. The opener changes keys in time.

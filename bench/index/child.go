@@ -3,18 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index"
 	"github.com/userspace-rpc/erpc/index/message"
 	"github.com/userspace-rpc/erpc/index/server"
 	"github.com/userspace-rpc/erpc/internal/benchrows"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/shm"
-	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // Kinds of servers. All answer requests of type message.Get with 8 bytes.
@@ -26,13 +23,7 @@ const (
 
 // listen opens an endpoint of a transport.
 func listen(name string) (transport.Transport, error) {
-	switch name {
-	case "udp":
-		return udp.Listen("127.0.0.1:0", udp.Config{})
-	case "shm":
-		return shm.Listen("erpc-bench-index-"+strconv.Itoa(os.Getpid()), shm.Config{})
-	}
-	return nil, fmt.Errorf("transport %q: want udp or shm", name)
+	return loadgen.Local(name, "erpc-bench-index-")
 }
 
 // serveChild is the child process: it serves keys 0 to n-1 of the seed on a core of its own, prints

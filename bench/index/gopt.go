@@ -26,6 +26,7 @@ func lookupRows(size int, want func(name string) bool) (rows []row) {
 		rows func() []row
 	}{
 		{"cuckoo", func() []row { return cuckooRows(size, r) }},
+		{"L2", func() []row { return switchRows(size, r) }},
 		{"chase", func() []row { return chaseRows(size, r) }},
 		{"B+tree", func() []row { return treeRows(size, r) }},
 		{"IPv4", func() []row { return v4Rows(r) }},
@@ -81,6 +82,9 @@ func cuckooRows(size int, r *rand.Rand) []row {
 			t.GetBatch(look, values, ok)
 			sink += values[0]
 		})},
+		{"cuckoo batches of 16", "cuckoo plain", 0, spared(draw, sixteens(func(from, to int) {
+			t.GetBatch(look[from:to], values[from:], ok[from:])
+		}))},
 	}
 	if size > 256<<20 {
 		return rows // a map of that size takes minutes to fill
@@ -94,6 +98,47 @@ func cuckooRows(size int, r *rand.Rand) []row {
 			sink += m[k]
 		}
 	})})
+}
+
+// sixteens calls fn for one chunk, sixteen lookups at a time.
+func sixteens(fn func(from, to int)) func() {
+	return func() {
+		for i := 0; i < chunk; i += 16 {
+			fn(i, i+16)
+		}
+	}
+}
+
+// switchRows has a layer-2 switch with so many bytes of addresses.
+func switchRows(size int, r *rand.Rand) []row {
+	n := 1 << (bits.Len(uint(size)) - 1) / 128 * 8 * 8 / 10
+	s := cuckoo.NewSwitch(n)
+	list := make([]cuckoo.MAC, n)
+	for i := range list {
+		binary.BigEndian.PutUint32(list[i][:], r.Uint32())
+		binary.BigEndian.PutUint16(list[i][4:], uint16(r.Uint32()))
+		if err := s.Learn(list[i], uint16(i)); err != nil {
+			panic(err) // 80 % of the places
+		}
+	}
+	look, ports, ok := make([]cuckoo.MAC, chunk), make([]uint16, chunk), make([]bool, chunk)
+	draw := func() {
+		for i := range look {
+			look[i] = list[r.IntN(n)]
+		}
+	}
+	return []row{
+		{"L2 plain", "", 0, spared(draw, func() {
+			for _, a := range look {
+				p, _ := s.Port(a)
+				sink += uint64(p)
+			}
+		})},
+		{"L2 batched", "L2 plain", 0, spared(draw, func() { s.PortBatch(look, ports, ok) })},
+		{"L2 batches of 16", "L2 plain", 0, spared(draw, sixteens(func(from, to int) {
+			s.PortBatch(look[from:to], ports[from:], ok[from:])
+		}))},
+	}
 }
 
 // spared measures fn, which does chunk operations, without what prepares it.
@@ -158,6 +203,9 @@ func treeRows(size int, r *rand.Rand) []row {
 			t.GetBatch(look, got, ok)
 			sink += got[0]
 		})},
+		{"B+tree batches of 16", "B+tree plain", 0, spared(draw, sixteens(func(from, to int) {
+			t.GetBatch(look[from:to], got[from:], ok[from:])
+		}))},
 	}
 }
 
@@ -195,6 +243,9 @@ func v4Rows(r *rand.Rand) []row {
 			}
 		})},
 		{"IPv4 batched", "IPv4 plain", 0, spared(draw, func() { t.LookupBatch(look, hops) })},
+		{"IPv4 batches of 16", "IPv4 plain", 0, spared(draw, sixteens(func(from, to int) {
+			t.LookupBatch(look[from:to], hops[from:])
+		}))},
 		{"IPv4 bart", "IPv4 plain", 0, spared(draw, func() {
 			for _, a := range addrs {
 				v, _ := peer.Lookup(a)
@@ -237,6 +288,9 @@ func v6Rows(r *rand.Rand) []row {
 			}
 		})},
 		{"IPv6 batched", "IPv6 plain", 1.8, spared(draw, func() { t.LookupBatch(look, hops) })},
+		{"IPv6 batches of 16", "IPv6 plain", 0, spared(draw, sixteens(func(from, to int) {
+			t.LookupBatch(look[from:to], hops[from:])
+		}))},
 		{"IPv6 bart", "IPv6 plain", 0, spared(draw, func() {
 			for _, a := range addrs {
 				v, _ := peer.Lookup(a)

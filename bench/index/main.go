@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,6 +31,7 @@ type options struct {
 	child   string
 	clock   string
 	pages   string
+	ready   bool
 }
 
 func parse() (o options) {
@@ -42,6 +44,8 @@ func parse() (o options) {
 	flag.StringVar(&o.child, "child", "", "for the program itself: be such a server")
 	flag.StringVar(&o.clock, "clock", "wall", "wall, or cpu: CPU time, where others use the machine")
 	flag.StringVar(&o.pages, "pages", "default", "of the heap: huge, ordinary or default")
+	flag.BoolVar(&o.ready, "ready", false,
+		"when all maps are filled say so, and wait for a line of input before measuring")
 	flag.Parse()
 	if o.lookups < 0 || o.keys < 1 || o.rounds < 1 || o.each <= 0 || flag.NArg() > 0 {
 		flag.Usage()
@@ -64,7 +68,7 @@ func main() {
 	default:
 		b := newBench(o.keys)
 		b.grow()
-		err = o.measure(b, slices.Concat(b.lookups(), b.inserts()))
+		err = errors.Join(b.size(), o.measure(b, slices.Concat(b.lookups(), b.inserts())))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -95,6 +99,12 @@ func (o *options) measure(b *bench, list []row) error {
 		}
 		fmt.Printf("%d MiB in huge pages\n", bytes>>20)
 	}
+	if o.ready {
+		fmt.Println("ready")
+		if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+			return fmt.Errorf("-ready: %w", err)
+		}
+	}
 	times := benchrows.Measure(rows, o.rounds, o.each)
 	if err := times.Report(os.Stdout, rows); err != nil {
 		return err
@@ -103,6 +113,16 @@ func (o *options) measure(b *bench, list []row) error {
 		return fmt.Errorf("%d wrong answers", b.wrong)
 	}
 	return nil
+}
+
+// size prints what the index takes.
+func (b *bench) size() error {
+	s, err := b.m.Check()
+	if err == nil {
+		fmt.Printf("%.1f bytes per key, %.1f keys per leaf, %d levels\n", s.PerKey(),
+			float64(s.Keys)/float64(s.Leaves), s.Height)
+	}
+	return err
 }
 
 // use is the clock of this run.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/userspace-rpc/erpc/index/client"
 	"github.com/userspace-rpc/erpc/index/message"
 	"github.com/userspace-rpc/erpc/internal/benchrows"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 )
 
 // The load: sessions with each server, and requests under way in all of them together.
@@ -23,7 +25,7 @@ const (
 // remote is the client of some servers, in this thread.
 type remote struct {
 	b        *bench
-	nexus    *erpc.Nexus
+	end      *loadgen.Endpoint
 	rpc      *erpc.Rpc
 	children []*benchrows.Child
 	servers  map[string][]*client.Loop
@@ -51,25 +53,14 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 	}
 	// Not before: children inherit it, and fill their maps on all cores.
 	benchrows.Pin(benchrows.ClientCore)
-	connected := 0
-	cfg := erpc.Config{NoHugepages: true}
-	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
-		if ev == erpc.SessionConnected {
-			connected++
-		} else if err := s.Err(); err != nil {
-			r.load.Fail(err)
-		}
-	}
-	if r.nexus, err = erpc.NewNexus(cfg); err != nil {
-		return r, err
-	}
 	tr, err := listen(network)
 	if err != nil {
 		return r, err
 	}
-	if r.rpc, err = r.nexus.NewRpc(tr); err != nil {
-		return r, errors.Join(err, tr.Close())
+	if r.end, err = loadgen.Open(tr, erpc.Config{NoHugepages: true}); err != nil {
+		return r, err
 	}
+	r.end.Failed, r.rpc = r.load.Fail, r.end.Rpc
 	addrs := make([]string, len(kinds))
 	for i, c := range r.children {
 		if addrs[i], err = c.Address(); err != nil {
@@ -78,7 +69,7 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 	}
 	for i, kind := range kinds {
 		for range sessions {
-			s, err := r.rpc.CreateSession(addrs[i])
+			s, err := r.end.Dial(addrs[i])
 			if err != nil {
 				return r, err
 			}
@@ -90,17 +81,13 @@ func newRemote(b *bench, network, pages string, kinds ...string) (r *remote, err
 			r.sessions[kind] = append(r.sessions[kind], s)
 		}
 	}
-	err = r.rpc.Run(func() bool { return r.load.Err != nil || connected == sessions*len(kinds) })
-	return r, errors.Join(err, r.load.Err)
+	return r, r.end.Wait(context.Background())
 }
 
 // close ends everything.
 func (r *remote) close() (err error) {
-	if r.rpc != nil {
-		err = r.rpc.Close()
-	}
-	if r.nexus != nil {
-		err = errors.Join(err, r.nexus.Close())
+	if r.end != nil {
+		err = r.end.Close()
 	}
 	for _, c := range r.children {
 		err = errors.Join(err, c.Stop())

@@ -4,17 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strconv"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/benchrows"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/kv/memcached"
 	"github.com/userspace-rpc/erpc/kv/mica"
 	"github.com/userspace-rpc/erpc/kv/server"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/shm"
-	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // Kinds of children.
@@ -28,13 +25,7 @@ const bareType = 1
 
 // listen opens an endpoint of a transport.
 func listen(name string) (transport.Transport, error) {
-	switch name {
-	case "udp":
-		return udp.Listen("127.0.0.1:0", udp.Config{})
-	case "shm":
-		return shm.Listen("erpc-bench-kv-"+strconv.Itoa(os.Getpid()), shm.Config{})
-	}
-	return nil, fmt.Errorf("transport %q: want udp or shm", name)
+	return loadgen.Local(name, "erpc-bench-kv-")
 }
 
 // serveChild is the child process: it prints its addresses, and ends with its standard input.
@@ -51,24 +42,11 @@ func serveChild(kind, network string, keys int) error {
 }
 
 func serveBare(tr transport.Transport) error {
-	nexus, err := erpc.NewNexus(erpc.Config{NoHugepages: true, Workers: 1})
-	if err != nil {
-		return errors.Join(err, tr.Close())
-	}
-	err = nexus.Register(bareType, erpc.Dispatch, func(h erpc.ReqHandle) {
-		_ = h.RespondBytes(h.Data()) // the client gets its errors
+	return loadgen.Echo(tr, bareType, func(rpc *erpc.Rpc) func() bool {
+		ended := benchrows.ParentEnds(rpc.Wake)
+		fmt.Printf("%q\n", tr.LocalAddr().String())
+		return ended
 	})
-	if err != nil {
-		return errors.Join(err, tr.Close(), nexus.Close())
-	}
-	rpc, err := nexus.NewRpc(tr)
-	if err != nil {
-		return errors.Join(err, tr.Close(), nexus.Close())
-	}
-	ended := benchrows.ParentEnds(rpc.Wake)
-	fmt.Printf("%q\n", tr.LocalAddr().String())
-	err = rpc.Run(ended)
-	return errors.Join(err, rpc.Close(), nexus.Close())
 }
 
 // serveStore serves keys 0 to n-1 to erpc's clients and to memcached's.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/benchrows"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/kv/client"
 )
 
@@ -22,7 +24,7 @@ const (
 // remote is the client of our servers, in this thread.
 type remote struct {
 	w        *words
-	nexus    *erpc.Nexus
+	end      *loadgen.Endpoint
 	rpc      *erpc.Rpc
 	children []*benchrows.Child
 	loops    []*client.Loop
@@ -101,33 +103,22 @@ func newRemote(w *words, network string) (r *remote, err error) {
 }
 
 // connect opens the sessions.
-func (r *remote) connect(network string, addrs [2]string) (err error) {
-	connected := 0
-	cfg := erpc.Config{NoHugepages: true}
-	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
-		if ev == erpc.SessionConnected {
-			connected++
-		} else if err := s.Err(); err != nil {
-			r.load.Fail(err)
-		}
-	}
-	if r.nexus, err = erpc.NewNexus(cfg); err != nil {
-		return err
-	}
+func (r *remote) connect(network string, addrs [2]string) error {
 	tr, err := listen(network)
 	if err != nil {
 		return err
 	}
-	if r.rpc, err = r.nexus.NewRpc(tr); err != nil {
-		return errors.Join(err, tr.Close())
+	if r.end, err = loadgen.Open(tr, erpc.Config{NoHugepages: true}); err != nil {
+		return err
 	}
+	r.end.Failed, r.rpc = r.load.Fail, r.end.Rpc
 	for range sessions {
-		s, err := r.rpc.CreateSession(addrs[0])
+		s, err := r.end.Dial(addrs[0])
 		if err != nil {
 			return err
 		}
 		r.bare = append(r.bare, s)
-		if s, err = r.rpc.CreateSession(addrs[1]); err != nil {
+		if s, err = r.end.Dial(addrs[1]); err != nil {
 			return err
 		}
 		l, err := client.NewLoop(r.rpc, client.Sessions{Name: addrs[1], Partitions: []*erpc.Session{s}})
@@ -136,16 +127,12 @@ func (r *remote) connect(network string, addrs [2]string) (err error) {
 		}
 		r.loops = append(r.loops, l)
 	}
-	err = r.rpc.Run(func() bool { return r.load.Err != nil || connected == 2*sessions })
-	return errors.Join(err, r.load.Err)
+	return r.end.Wait(context.Background())
 }
 
 func (r *remote) close() (err error) {
-	if r.rpc != nil {
-		err = r.rpc.Close()
-	}
-	if r.nexus != nil {
-		err = errors.Join(err, r.nexus.Close())
+	if r.end != nil {
+		err = r.end.Close()
 	}
 	for _, c := range r.children {
 		err = errors.Join(err, c.Stop())

@@ -103,7 +103,7 @@ func carries(p echo.Peer, s shape) error {
 // peerNames are those that can work on this system.
 func peerNames() (names []string) {
 	for _, p := range echo.Peers() {
-		if p.Unfit == "" {
+		if p.Unfit == "" && !p.Secure {
 			names = append(names, p.Name)
 		}
 	}

@@ -45,6 +45,11 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 	if !slices.Contains(peers, peer.Base) {
 		peers = append([]string{peer.Base}, peers...)
 	}
+	for _, w := range strings.Split(o.workloads, "") {
+		if _, err := o.spec(w, peer.Base); err != nil {
+			return err // before anything is measured
+		}
+	}
 	fmt.Fprintf(out, "%s, %d records of %d bytes, %d clients, connections: %d (0: one each), "+
 		"%d rounds of %v\n",
 		o.store, o.records, o.schema.Bytes(), o.clients, o.conns, o.rounds, o.each)
@@ -145,5 +150,5 @@ func write(o *options, cells []*cell) error {
 	}
 	name := fmt.Sprintf("%s-%d-%d", o.store, o.records, o.clients)
 	return errors.Join(os.WriteFile(filepath.Join(o.out, name+".json"), text, 0o644),
-		plotSpeedups(filepath.Join(o.out, name+".png"), cells))
+		plotSpeedups(filepath.Join(o.out, name+".svg"), cells))
 }

@@ -20,7 +20,13 @@ func (s *socket) source(o options) (source, error) {
 			pkt[0] = 0xFF // no version
 			return pkt, anywhere()
 		}, nil
-	case "connect", "version":
+	case "forged":
+		return s.forge(&o)
+	case "connect", "version", "shake":
+		offer := offer
+		if o.attack == "shake" {
+			offer.Features = wire.FeatureSeal
+		}
 		pkt := make([]byte, wire.HeaderSize+wire.ConnectSize)
 		return func() ([]byte, [4]byte) {
 			connect(pkt, &wire.Connect{Nonce: rand.Uint64(), Epoch: 1, Offer: offer})
@@ -29,7 +35,11 @@ func (s *socket) source(o options) (source, error) {
 			}
 			return pkt, anywhere()
 		}, nil
-	case "cookie":
+	case "cookie", "shake-cookie":
+		offer := offer
+		if o.attack == "shake-cookie" {
+			offer.Features = wire.FeatureSeal
+		}
 		pkt := make([]byte, mtu)
 		return func() ([]byte, [4]byte) {
 			c := wire.Connect{Nonce: rand.Uint64(), Epoch: 1, Offer: offer}

@@ -11,6 +11,8 @@
 //	repeat-bundle, same-bundle  the same two, 25 packets to a datagram, at the same rate of packets
 //	connect    Connects without a cookie, each from another address of 127.0.0.0/8
 //	cookie     Connects as large as a packet, with cookies that are wrong, from as many addresses
+//	shake, shake-cookie  the same two, as secure clients send them
+//	forged     packets of a session that there is, by somebody without its keys
 //	version    Connects of another version of the protocol
 //	hog-sessions  one address that opens as many sessions as it can, and keeps them
 //	hog-handlers  600 sessions of one address whose handlers block, in all slots
@@ -22,6 +24,8 @@
 //
 // With -dials it does nothing of that but dials the server so many times, a few at a time and each
 // from a new socket, and says how many had a session within a second. Run beside an attack.
+//
+// With -tls-alone it times crypto/tls's handshakes by the same certificates, for scripts/bench-tls.
 //
 // It sends to addresses of this machine only.
 //

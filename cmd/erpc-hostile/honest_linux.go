@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,18 +20,25 @@ const (
 
 // dialAll lets honest clients dial a server, count times, each time from a new socket, and says how
 // many have a session in time.
-func dialAll(target string, count int) (string, error) {
+func dialAll(o *options) (string, error) {
 	var (
+		count = o.dials
+		cfg   = erpc.Config{Wait: erpc.WaitSleep}
+
 		mu   sync.Mutex
 		took []time.Duration // of those that got through
 		errs []error         // of all others
 		wait sync.WaitGroup
 		jobs = make(chan int)
 	)
+	o.keys.Apply(&cfg)
+	if o.resume && cfg.TLS != nil {
+		cfg.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	}
 	for range dialers {
 		wait.Go(func() {
 			for range jobs {
-				d, err := dialOnce(target)
+				d, err := dialOnce(o.target, cfg)
 				mu.Lock()
 				if took = append(took, d); err != nil {
 					took, errs = took[:len(took)-1], append(errs, err)
@@ -55,7 +63,7 @@ func dialAll(target string, count int) (string, error) {
 }
 
 // dialOnce dials once and returns how long that took.
-func dialOnce(target string) (d time.Duration, err error) {
+func dialOnce(target string, cfg erpc.Config) (d time.Duration, err error) {
 	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
 	if err != nil {
 		return 0, err
@@ -63,7 +71,7 @@ func dialOnce(target string) (d time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*inTime)
 	defer cancel()
 	start := time.Now()
-	client, err := erpc.Dial(ctx, conn, target, erpc.Config{Wait: erpc.WaitSleep})
+	client, err := erpc.Dial(ctx, conn, target, cfg)
 	d = time.Since(start)
 	if err != nil {
 		return 0, err // the connection is closed

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/cli/secure"
 )
 
 func main() {
@@ -22,10 +24,21 @@ func main() {
 	flag.BoolVar(&o.serve, "serve", false, "run a server at the target for as long, in place of an attack")
 	flag.Int64Var(&o.memory, "memory", 0, "the server's memory limit in MiB; 0 is the default")
 	flag.BoolVar(&o.victims, "victims", false, "print the rate of ten clients, each from another address")
+	alone := flag.String("tls-alone", "", "full or resumed: time such handshakes of crypto/tls alone")
+	flag.BoolVar(&o.resume, "resume", false, "dials resume one TLS session")
+	for name, value := range map[string]*string{"tls-cert": &o.keys.TLSCert, "tls-key": &o.keys.TLSKey,
+		"tls-ca": &o.keys.TLSCA, "psk-file": &o.keys.PSKFile} {
+		flag.StringVar(value, name, "", "of honest clients and of the attack forged, as erpc has it")
+	}
 	flag.Parse()
+	if err := o.keys.Load(); err != nil {
+		exit(err)
+	}
 	switch {
+	case *alone != "":
+		exit(timeTLS(&o, *alone == "resumed"))
 	case o.dials > 0:
-		said, err := dialAll(o.target, o.dials)
+		said, err := dialAll(&o)
 		if err == nil {
 			fmt.Println(said)
 		}
@@ -62,6 +75,8 @@ type options struct {
 	duration       time.Duration
 	serve, victims bool
 	memory         int64
+	resume         bool
+	keys           secure.Flags
 }
 
 // source makes the next packet of an attack, in memory of its own, and says from which address of

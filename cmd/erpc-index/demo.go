@@ -125,8 +125,11 @@ func (c *demoCmd) start(scan string) (s *cli.Child, addr string, err error) {
 	if addr = "127.0.0.1:0"; c.Transport == "shm" {
 		addr = fmt.Sprintf("shm:erpc-index-%d", os.Getpid())
 	}
-	args := []string{"serve", "--child", "--json", "--addr=" + addr,
-		"--transport=" + c.Transport, "--scan=" + scan}
+	if err := c.Load(); err != nil {
+		return nil, "", err
+	}
+	args := append([]string{"serve", "--child", "--json", "--addr=" + addr,
+		"--transport=" + c.Transport, "--scan=" + scan}, c.Args()...)
 	var r ready
 	s, err = cli.StartChild(args, childEnv, &r)
 	if err != nil {

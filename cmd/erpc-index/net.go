@@ -2,46 +2,33 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index/client"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/secure"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/auto"
-	"github.com/userspace-rpc/erpc/transport/shm"
-	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // netFlags choose the network path.
 type netFlags struct {
 	Transport string `default:"udp" help:"${transport_help}" placeholder:"NAME"`
 	JSON      bool   `name:"json" help:"Print one JSON object."`
+	secure.Flags
 }
 
-// listen opens an endpoint; addr "" is any.
+// listen opens an endpoint; addr "" is any. The files of keys are loaded first.
 func (f *netFlags) listen(addr string) (transport.Transport, error) {
-	if addr == "" && f.Transport != "shm" {
-		addr = ":0"
+	if err := f.Load(); err != nil {
+		return nil, err
 	}
-	var tr transport.Transport
-	var err error
-	switch f.Transport {
-	case "udp":
-		tr, err = udp.Listen(addr, udp.Config{})
-	case "shm":
-		tr, err = shm.Listen(strings.TrimPrefix(addr, "shm:"), shm.Config{})
-	case "auto":
-		tr, err = auto.Listen(addr, auto.Config{})
-	default:
-		return nil, cli.Usagef("transport %q is unknown; there are udp, shm and auto", f.Transport)
-	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		err = fmt.Errorf("cannot listen on %s: %w; choose another --addr", addr, err)
+	tr, err := loadgen.Listen(f.Transport, addr)
+	var unknown *loadgen.UnknownError
+	if errors.As(err, &unknown) {
+		return nil, cli.Usagef("%v", err)
 	}
 	return tr, err
 }
@@ -107,6 +94,9 @@ func (f *clientFlags) dial(e *cli.Env) (*client.Client, func() error, error) {
 	return c, loop.Close, nil
 }
 
+// config is that of a client, once the files of keys are loaded.
 func (f *clientFlags) config() erpc.Config {
-	return erpc.Config{NoHugepages: true, Timing: erpc.Timing{ConnectTimeout: f.Timeout}}
+	cfg := erpc.Config{NoHugepages: true, Timing: erpc.Timing{ConnectTimeout: f.Timeout}}
+	f.Apply(&cfg)
+	return cfg
 }

@@ -54,12 +54,17 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if err := c.Load(); err != nil {
+		return err
+	}
 	debug.SetGCPercent(c.GC)
 	m, err := c.load(e)
 	if err != nil {
 		return err
 	}
-	srv, err := erpc.NewServer(erpc.Config{NoHugepages: true, Workers: c.Workers})
+	cfg := erpc.Config{NoHugepages: true, Workers: c.Workers}
+	c.Apply(&cfg)
+	srv, err := erpc.NewServer(cfg)
 	if err != nil {
 		return err
 	}

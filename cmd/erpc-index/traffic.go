@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"math/rand/v2"
-	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/index/client"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -20,7 +18,7 @@ const sumKeys = 128
 // drive is the client side of a measurement: one event loop with several clients, a session each.
 type drive struct {
 	ctx     context.Context
-	nexus   *erpc.Nexus
+	end     *loadgen.Endpoint
 	rpc     *erpc.Rpc
 	keys    *keyset
 	clients []*client.Loop
@@ -50,7 +48,7 @@ type tally struct {
 	gets, sums uint64
 	wrong      uint64 // answers that are not those of the key
 	get, sum   erpc.Histogram
-	free       []uint64 // slots of an open loop
+	arrivals   loadgen.Arrivals // of an open loop
 	began, end monotime.Time
 }
 
@@ -64,57 +62,34 @@ func (f *clientFlags) connect(e *cli.Env, n int, keys *keyset) (d *drive, err er
 	if err != nil {
 		return nil, err
 	}
-	cfg := f.config()
-	var failed error
-	connected := 0
-	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
-		switch ev {
-		case erpc.SessionConnected:
-			connected++
-		case erpc.SessionClosed:
-		default:
-			if failed = s.Err(); failed == nil {
-				failed = erpc.ErrDraining
-			}
-		}
-	}
-	nexus, err := erpc.NewNexus(cfg)
+	end, err := loadgen.Open(tr, f.config())
 	if err != nil {
-		return nil, errors.Join(err, tr.Close())
+		return nil, err
 	}
-	rpc, err := nexus.NewRpc(tr)
-	if err != nil {
-		return nil, errors.Join(err, nexus.Close())
-	}
-	d = &drive{ctx: e.Ctx, nexus: nexus, rpc: rpc, keys: keys}
+	d = &drive{ctx: e.Ctx, end: end, rpc: end.Rpc, keys: keys}
 	d.onGet, d.onSum, d.onPut = d.gotValue, d.gotSum, d.stored
 	for range n {
 		var ranges client.Ranges[*erpc.Session]
 		for _, s := range list {
-			sess, err := rpc.CreateSession(s.addr)
+			sess, err := end.Dial(s.addr)
 			if err != nil {
 				return nil, errors.Join(err, d.close())
 			}
 			ranges = append(ranges, client.Range[*erpc.Session]{From: s.from, Server: sess})
 		}
-		c, err := client.NewLoop(rpc, ranges)
+		c, err := client.NewLoop(d.rpc, ranges)
 		if err != nil {
 			return nil, errors.Join(err, d.close())
 		}
 		d.clients = append(d.clients, c)
 	}
-	stop := context.AfterFunc(e.Ctx, rpc.Wake)
-	defer stop()
-	err = rpc.Run(func() bool {
-		return failed != nil || connected == n*len(list) || e.Ctx.Err() != nil
-	})
-	if err = errors.Join(err, failed, e.Ctx.Err()); err != nil {
+	if err := end.Wait(e.Ctx); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
 }
 
-func (d *drive) close() error { return errors.Join(d.rpc.Close(), d.nexus.Close()) }
+func (d *drive) close() error { return d.end.Close() }
 
 // issue starts the next operation in a slot; start is when it was due.
 func (d *drive) issue(i uint64, start monotime.Time) {
@@ -155,7 +130,7 @@ func (d *drive) ended(r *client.Result, h *erpc.Histogram) {
 	}
 	switch {
 	case !s.again:
-		d.t.free = append(d.t.free, r.Tag)
+		d.t.arrivals.Ended(r.Tag)
 	case d.err == nil && now < d.until && (!d.fill || d.next < d.keys.n):
 		d.issue(r.Tag, now)
 	}
@@ -222,39 +197,24 @@ func (d *drive) closed(depth int, look func()) error {
 	return errors.Join(err, d.err, d.ctx.Err())
 }
 
-// most is how many operations an open loop has under way at most: beyond that the server is lost.
-const most = 1 << 16
-
 // open starts operations at random times, rate per second on average, until the time is over. An
 // operation's latency counts from when it was due.
-func (d *drive) open(rate float64) error {
-	d.slots, d.t.free = d.slots[:0], nil
-	now := monotime.Now()
-	d.t.began = now
-	due := now
-	for !(now >= d.until && d.over()) && d.err == nil && d.ctx.Err() == nil {
-		now = monotime.Now()
-		for ; due <= now && due < d.until; due = due.Add(gap(d.r, rate)) {
-			if len(d.t.free) == 0 {
-				if len(d.slots) == most {
-					return fmt.Errorf("%d operations wait: the server does not keep up", most)
-				}
-				d.t.free = append(d.t.free, uint64(len(d.slots)))
+func (d *drive) open(rate float64) (err error) {
+	d.slots = d.slots[:0]
+	d.t.arrivals = loadgen.Arrivals{Rate: rate, Until: d.until, Over: d.over,
+		Stopped: func() bool { return d.err != nil || d.ctx.Err() != nil },
+		Issue: func(i uint64, due monotime.Time) {
+			if i == uint64(len(d.slots)) {
 				d.slots = append(d.slots, slot{client: len(d.slots) % len(d.clients)})
 			}
-			i := d.t.free[len(d.t.free)-1]
-			d.t.free = d.t.free[:len(d.t.free)-1]
 			d.issue(i, due)
-		}
-		if _, err := d.rpc.RunOnce(); err != nil {
+		},
+		Pass: func() error {
+			_, err := d.rpc.RunOnce()
 			return err
-		}
+		}}
+	if d.t.began, d.t.end, err = d.t.arrivals.Run(d.r); err != nil {
+		return err
 	}
-	d.t.end = now
 	return errors.Join(d.err, d.ctx.Err())
-}
-
-// gap draws the time to the next arrival of a Poisson process.
-func gap(r *rand.Rand, rate float64) time.Duration {
-	return time.Duration(-math.Log(1-r.Float64()) / rate * 1e9)
 }

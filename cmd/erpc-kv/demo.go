@@ -106,9 +106,12 @@ func (c *demoCmd) start() (s *cli.Child, addr string, err error) {
 	if addr = "127.0.0.1:0"; c.Transport == "shm" {
 		addr = fmt.Sprintf("shm:erpc-kv-%d", os.Getpid())
 	}
-	args := []string{"serve", "--child", "--json", "--addr=" + addr,
+	if err := c.Load(); err != nil {
+		return nil, "", err
+	}
+	args := append([]string{"serve", "--child", "--json", "--addr=" + addr,
 		"--transport=" + c.Transport, fmt.Sprint("--memory=", c.Memory),
-		fmt.Sprint("--item-size=", keySize+c.Value)}
+		fmt.Sprint("--item-size=", keySize+c.Value)}, c.Args()...)
 	var r ready
 	s, err = cli.StartChild(args, childEnv, &r)
 	if err == nil && len(r.Addrs) == 0 {

@@ -1,38 +1,26 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"net"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 )
 
 // TestMain lets the test binary be the program, for children.
-func TestMain(m *testing.M) {
-	const key = "ERPC_KV_TEST_CHILD"
-	if os.Getenv(key) != "" {
-		main()
-		return
-	}
-	childEnv = []string{key + "=1"}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { clitest.Main(m, main, &childEnv) }
 
 // try runs a command line.
 func try(t *testing.T, args ...string) (status int, out, errOut string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	status = run(&cli.Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &o, Err: &e}, args)
-	return status, o.String(), e.String()
+	return clitest.Command(run).Try(t, args...)
 }
 
 // serve runs a server in this process until the test ends, and returns its addresses.
@@ -44,26 +32,9 @@ func serve(t *testing.T, args ...string) []string {
 // serveAll is serve for all addresses.
 func serveAll(t *testing.T, args ...string) ready {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	r, w := io.Pipe()
-	var errOut bytes.Buffer
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(&cli.Env{Ctx: ctx, In: strings.NewReader(""), Out: w, Err: &errOut},
-			append([]string{"serve", "--json",
-				"--addr=127.0.0.1:0", "--no-hugepages"}, args...))
-		w.Close()
-	}()
 	var said ready
-	if err := json.NewDecoder(r).Decode(&said); err != nil {
-		t.Fatalf("%v; %s", err, errOut.String())
-	}
-	t.Cleanup(func() {
-		cancel()
-		if status := <-ended; status != cli.Done || !strings.Contains(errOut.String(), "serving, empty") {
-			t.Errorf("status %d: %s", status, errOut.String())
-		}
-	})
+	clitest.Command(run).Serve(t, &said, "serving, empty",
+		append([]string{"serve", "--json", "--addr=127.0.0.1:0", "--no-hugepages"}, args...)...)
 	return said
 }
 

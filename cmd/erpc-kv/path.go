@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 
-	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/kv/client"
 	"github.com/userspace-rpc/erpc/kv/herd/rdma"
 	"github.com/userspace-rpc/erpc/kv/message"
@@ -28,17 +27,14 @@ type path interface {
 // sessions are the path over erpc.
 type sessions struct {
 	*client.Loop
-	nexus *erpc.Nexus
-	rpc   *erpc.Rpc
+	*loadgen.Endpoint
 }
 
-func (p *sessions) Run(until func() bool) error { return p.rpc.Run(until) }
-func (p *sessions) Wake()                       { p.rpc.Wake() }
-
-func (p *sessions) Close() error { return errors.Join(p.rpc.Close(), p.nexus.Close()) }
+func (p *sessions) Run(until func() bool) error { return p.Rpc.Run(until) }
+func (p *sessions) Wake()                       { p.Rpc.Wake() }
 
 func (p *sessions) Pass() error {
-	_, err := p.rpc.RunOnce()
+	_, err := p.Rpc.RunOnce()
 	return err
 }
 
@@ -65,6 +61,12 @@ func (f *designFlags) check() error {
 	return cli.Usagef("design %q is unknown; there are erpc, herd, send and write", f.Design)
 }
 
+// errPlain refuses keys for queue pairs.
+func errPlain(design string) error {
+	return cli.Usagef("design %s sends everything in the clear: keys and certificates are for erpc",
+		design)
+}
+
 // connect opens a way to the servers, for so many operations at a time.
 func connect(
 	e *cli.Env, f *clientFlags, by *designFlags, depth int, keys *keyset,
@@ -77,6 +79,9 @@ func connect(
 	}
 	d = &drive{ctx: e.Ctx, keys: keys, value: make([]byte, keys.value)}
 	d.onGet, d.onPut = d.got, d.stored
+	if by.Design != "erpc" && f.Wanted() {
+		return nil, errPlain(by.Design)
+	}
 	if by.Design == "erpc" {
 		d.path, err = f.sessions(e, depth)
 	} else {

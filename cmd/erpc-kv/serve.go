@@ -50,6 +50,12 @@ func (c *serveCmd) check() error {
 		return err
 	}
 	switch {
+	case c.Design != "erpc" && c.Wanted():
+		return errPlain(c.Design)
+	case c.Memcached != "" && c.PSKFile != "":
+		return cli.Usagef("--memcached: its clients know no shared key; use --tls-cert, --tls-key")
+	case c.Memcached != "" && c.WithTLS() && c.TLSCert == "":
+		return cli.Usagef("--memcached with --tls-ca needs --tls-cert and --tls-key")
 	case c.Partitions < 1 || c.Partitions > 256:
 		return cli.Usagef("--partitions %d: want 1 to 256", c.Partitions)
 	case c.Memory < 1 || c.Memory > 1<<24:
@@ -61,7 +67,7 @@ func (c *serveCmd) check() error {
 	case c.ItemSize < 1 || c.ItemSize > mica.MaxKey+mica.MaxValue:
 		return cli.Usagef("--item-size %d: want 1 to %d", c.ItemSize, mica.MaxKey+mica.MaxValue)
 	}
-	return nil
+	return c.Load()
 }
 
 // config returns the server's configuration.
@@ -71,6 +77,7 @@ func (c *serveCmd) config(e *cli.Env) kvserver.Config {
 		Logger: slog.New(slog.NewTextHandler(e.Err, nil)),
 		Store: mica.Config{Memory: c.Memory << 20 / c.Partitions, ItemSize: c.ItemSize,
 			MoveToHead: c.MoveToHead, NoHugepages: c.NoHuge}}
+	c.Apply(&cfg.Rpc)
 	if c.Store {
 		cfg.Store.Mode = mica.Store
 	}
@@ -174,7 +181,7 @@ func (c *serveCmd) memcached(srv *kvserver.Server, r *ready) (end func() error, 
 		return nil, err
 	}
 	r.Memcached = ln.Addr().String()
-	s := memcached.New(memcached.Config{Store: srv})
+	s := memcached.New(memcached.Config{Store: srv, TLS: c.Server()})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ln) }()
 	return func() error {

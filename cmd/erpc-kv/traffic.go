@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"math/rand/v2"
-	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/kv/client"
 	"github.com/userspace-rpc/erpc/kv/message"
@@ -47,7 +45,7 @@ type slot struct {
 type tally struct {
 	gets, puts, missing, wrong uint64
 	get, put                   erpc.Histogram
-	free                       []uint64 // slots of an open loop
+	arrivals                   loadgen.Arrivals // of an open loop
 	began, end                 monotime.Time
 }
 
@@ -93,47 +91,25 @@ func (f *clientFlags) sessions(e *cli.Env, depth int) (p *sessions, err error) {
 	cfg := f.config()
 	for cfg.Slots = 8; cfg.Slots < depth && cfg.Slots < erpc.MaxSlots; cfg.Slots *= 2 {
 	}
-	var failed error
-	connected, all := 0, 0
-	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
-		switch ev {
-		case erpc.SessionConnected:
-			connected++
-		case erpc.SessionClosed:
-		default:
-			if failed = s.Err(); failed == nil {
-				failed = erpc.ErrDraining
-			}
-		}
-	}
-	nexus, err := erpc.NewNexus(cfg)
+	end, err := loadgen.Open(tr, cfg)
 	if err != nil {
-		return nil, errors.Join(err, tr.Close())
+		return nil, err
 	}
-	rpc, err := nexus.NewRpc(tr)
-	if err != nil {
-		return nil, errors.Join(err, nexus.Close())
-	}
-	p = &sessions{nexus: nexus, rpc: rpc}
+	p = &sessions{Endpoint: end}
 	var servers []client.Sessions
 	for i, l := range layouts {
 		s := client.Sessions{Name: f.Servers[i]}
 		for _, addr := range l.Addrs {
-			sess, err := rpc.CreateSession(addr)
+			sess, err := end.Dial(addr)
 			if err != nil {
 				return nil, errors.Join(err, p.Close())
 			}
 			s.Partitions = append(s.Partitions, sess)
-			all++
 		}
 		servers = append(servers, s)
 	}
-	p.Loop, err = client.NewLoop(rpc, servers...)
-	if err == nil {
-		stop := context.AfterFunc(e.Ctx, rpc.Wake)
-		defer stop()
-		err = rpc.Run(func() bool { return failed != nil || connected == all || e.Ctx.Err() != nil })
-		err = errors.Join(err, failed, e.Ctx.Err())
+	if p.Loop, err = client.NewLoop(end.Rpc, servers...); err == nil {
+		err = end.Wait(e.Ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -180,7 +156,7 @@ func (d *drive) ended(r *message.Result, h *erpc.Histogram) {
 	}
 	switch {
 	case !s.again:
-		d.t.free = append(d.t.free, r.Tag)
+		d.t.arrivals.Ended(r.Tag)
 	case d.err == nil && now < d.until && (!d.fill || d.next < d.keys.n):
 		d.issue(r.Tag, now)
 	}
@@ -234,39 +210,20 @@ func (d *drive) closed(depth int, look func()) error {
 	return errors.Join(err, d.err, d.ctx.Err())
 }
 
-// most is how many operations an open loop has under way at most: beyond that the server is lost.
-const most = 1 << 16
-
 // open starts operations at random times, rate per second on average, until the time is over. An
 // operation's latency counts from when it was due.
-func (d *drive) open(rate float64) error {
-	d.slots, d.t.free = d.slots[:0], nil
-	now := monotime.Now()
-	d.t.began = now
-	due := now
-	for !(now >= d.until && d.over()) && d.err == nil && d.ctx.Err() == nil {
-		now = monotime.Now()
-		for ; due <= now && due < d.until; due = due.Add(gap(d.r, rate)) {
-			if len(d.t.free) == 0 {
-				if len(d.slots) == most {
-					return fmt.Errorf("%d operations wait: the server does not keep up", most)
-				}
-				d.t.free = append(d.t.free, uint64(len(d.slots)))
+func (d *drive) open(rate float64) (err error) {
+	d.slots = d.slots[:0]
+	d.t.arrivals = loadgen.Arrivals{Rate: rate, Until: d.until, Over: d.over,
+		Stopped: func() bool { return d.err != nil || d.ctx.Err() != nil },
+		Issue: func(i uint64, due monotime.Time) {
+			if i == uint64(len(d.slots)) {
 				d.slots = append(d.slots, slot{})
 			}
-			i := d.t.free[len(d.t.free)-1]
-			d.t.free = d.t.free[:len(d.t.free)-1]
 			d.issue(i, due)
-		}
-		if err := d.path.Pass(); err != nil {
-			return err
-		}
+		}, Pass: d.path.Pass}
+	if d.t.began, d.t.end, err = d.t.arrivals.Run(d.r); err != nil {
+		return err
 	}
-	d.t.end = now
 	return errors.Join(d.err, d.ctx.Err())
-}
-
-// gap draws the time to the next arrival of a Poisson process.
-func gap(r *rand.Rand, rate float64) time.Duration {
-	return time.Duration(-math.Log(1-r.Float64()) / rate * 1e9)
 }

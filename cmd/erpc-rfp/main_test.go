@@ -1,32 +1,21 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 )
 
 // TestMain lets the test binary be the program, for children.
-func TestMain(m *testing.M) {
-	const key = "ERPC_RFP_TEST_CHILD"
-	if os.Getenv(key) != "" {
-		main()
-		return
-	}
-	childEnv = []string{key + "=1"}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { clitest.Main(m, main, &childEnv) }
 
 // try runs a command line.
 func try(t *testing.T, args ...string) (status int, out, errOut string) {
 	t.Helper()
-	var o, e bytes.Buffer
-	status = run(&cli.Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &o, Err: &e}, args)
-	return status, o.String(), e.String()
+	return clitest.Command(run).Try(t, args...)
 }
 
 // TestDemo: the demonstration checks every answer itself.

@@ -30,6 +30,9 @@ type waitingCmd struct {
 	Loops    int           `default:"1" help:"Loops that share the connections, in all modes but BP; default ${default}." placeholder:"N"`
 	SpinFor  time.Duration `default:"100us" help:"How long BPEV's worker spins; default ${default}." placeholder:"TIME"`
 	Duration time.Duration `default:"500ms" help:"How long each row is measured, after half as much that does not count; default ${default}." placeholder:"TIME"`
+	Modes    string        `default:"BP,BPTS,EVENT,BPEV,adaptive" help:"Which modes; default ${default}." placeholder:"MODE,..."`
+	Rounds   int           `default:"1" help:"Measurements of each row, the modes in turns: medians and ranges; default ${default}." placeholder:"N"`
+	Client   string        `default:"adaptive" enum:"adaptive,spin" help:"How the loop of the clients waits, adaptive or spin; default ${default}." placeholder:"HOW"`
 	JSON     bool          `name:"json" help:"Print one JSON object."`
 	Serve    string        `hidden:"" help:"Be the server, in this mode, with --loops loops."`
 }
@@ -39,6 +42,7 @@ func (waitingCmd) Help() string {
 	return `Examples:
   erpc bench waiting
   erpc bench waiting --conns 1,16 --pauses 0,300 --duration 2s
+  erpc bench waiting --conns 1 --pauses 100 --modes BPTS,adaptive --rounds 5
 
 Servers on loopback that wait for requests in the ways of "erpc sim waiting". BP:
 a spinning loop for each connection. BPTS: spinning loops share them. EVENT: loops
@@ -55,19 +59,6 @@ const (
 	mostWaiting = 64
 )
 
-// waitingRow has the measurements of a mode at a load.
-type waitingRow struct {
-	Mode    string
-	Conns   int
-	PauseUs int
-	Rate    float64 // calls per second
-	P50     float64 // us
-	P99     float64
-	CPU     float64 // cores of the server process
-	Idle    float64 // ... while no client called
-	Wrong   uint64  `json:",omitempty"`
-}
-
 // Run implements the subcommand.
 func (c *waitingCmd) Run(e *env) error {
 	if c.Serve != "" {
@@ -78,35 +69,33 @@ func (c *waitingCmd) Run(e *env) error {
 	if err = errors.Join(err, err2, between("--loops", c.Loops, 1, mostWaiting)); err != nil {
 		return err
 	}
+	modes := strings.Split(c.Modes, ",")
+	for _, m := range modes {
+		if !slices.Contains(waitingModes, m) {
+			return cli.Usagef("--modes %q: want some of %v", c.Modes, waitingModes)
+		}
+	}
+	if err := between("--rounds", c.Rounds, 1, 1000); err != nil {
+		return err
+	}
 	if c.SpinFor < 0 || c.Duration < 10*time.Millisecond {
 		return cli.Usagef("--spin-for %v, --duration %v: must be at least 0 and 10ms",
 			c.SpinFor, c.Duration)
 	}
-	var rows []waitingRow
+	var loads []*waitingLoad
 	for _, pause := range pauses {
 		for _, n := range conns {
-			for _, mode := range waitingModes {
-				if e.ctx.Err() != nil {
-					return errStopped
-				}
-				row, err := c.measure(e.ctx, mode, n, pause)
-				if err != nil {
-					return fmt.Errorf("%s, %d connections: %w", mode, n, err)
-				}
-				rows = append(rows, row)
+			l, err := c.load(e.ctx, modes, n, pause)
+			if err != nil {
+				return err
 			}
+			loads = append(loads, l)
 		}
 	}
 	if c.JSON {
-		return json.NewEncoder(e.out).Encode(map[string]any{"rows": rows})
+		return json.NewEncoder(e.out).Encode(waitingReport(loads))
 	}
-	t := table(e.out)
-	fmt.Fprintln(t, "pause\tconns\tmode\tk/s\tp50\tp99\tCPU\tidle CPU")
-	for _, r := range rows {
-		fmt.Fprintf(t, "%d us\t%d\t%s\t%.1f\t%.1f us\t%.1f us\t%.2f\t%.3f\n",
-			r.PauseUs, r.Conns, r.Mode, r.Rate/1e3, r.P50, r.P99, r.CPU, r.Idle)
-	}
-	return t.Flush()
+	return printLoads(e.out, loads)
 }
 
 // waiter is the server process.
@@ -239,7 +228,11 @@ func (c *waitingCmd) call(ctx context.Context, w *waiter, row *waitingRow) (err 
 	if err != nil {
 		return err
 	}
-	loop, err := erpc.NewLoop(tr, erpc.Config{})
+	var cfg erpc.Config
+	if c.Client == "spin" {
+		cfg.Wait = erpc.WaitSpin
+	}
+	loop, err := erpc.NewLoop(tr, cfg)
 	if err != nil {
 		return err
 	}

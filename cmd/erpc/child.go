@@ -57,7 +57,7 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 		args = append(args, "--cpuprofile="+f.Profile+".server")
 	}
 	args = append(args, f.serverArgs()...)
-	args = append(args, f.tlsFlags.args()...)
+	args = append(args, f.Flags.Args()...)
 	for _, name := range f.switches.list() {
 		args = append(args, "--"+name)
 	}

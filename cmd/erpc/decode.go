@@ -22,6 +22,8 @@ type decodeCmd struct {
 	File string `arg:"" help:"Capture, pcap or pcapng; - is standard input."`
 	Port int    `help:"Take UDP packets from or to this port for eRPC, and no others; 0: what looks like eRPC." placeholder:"N"`
 	JSON bool   `name:"json" help:"Print one JSON object."`
+
+	KeyLog string `name:"keylog" help:"Open sealed packets by this SSLKEYLOGFILE." placeholder:"FILE"`
 }
 
 // Help is shown by --help.
@@ -35,6 +37,9 @@ func (decodeCmd) Help() string {
 Without --port a packet counts as eRPC if its header is sound, if its port is 31850, or
 if its sender or receiver has sent or received a sound one before. Exit status is 1 if the
 file is no capture or is damaged; malformed packets in a sound file are no failure.
+
+Secure sessions are shown as SEALED packets, unless --keylog names the file that SSLKEYLOGFILE
+named for one of their sides; from their beginning on, or at any later time.
 
 A bundle is a line of its own, and so is each packet inside: inside=2 is the second of the bundle
 above.
@@ -62,6 +67,7 @@ type decoder struct {
 	e           layer.ERPC
 	bundle      layer.Bundle
 	speakers    map[netip.AddrPort]bool // endpoints of sound packets
+	keys        *keyring
 	sum         decodeSummary
 	first, last time.Time
 	printed     int
@@ -74,6 +80,10 @@ const maxSpeakers = 1 << 16
 func (c *decodeCmd) Run(e *env) error {
 	if c.Port < 0 || c.Port > 65535 {
 		return cli.Usagef("--port %d: want 1 to 65535, or 0", c.Port)
+	}
+	keys, err := loadKeyLog(c.KeyLog)
+	if err != nil {
+		return err
 	}
 	in := e.in
 	if c.File != "-" {
@@ -88,7 +98,8 @@ func (c *decodeCmd) Run(e *env) error {
 	if err != nil {
 		return fmt.Errorf("%s %w", c.File, err)
 	}
-	d := decoder{decodeCmd: c, out: bufio.NewWriter(e.out), speakers: map[netip.AddrPort]bool{}}
+	d := decoder{decodeCmd: c, out: bufio.NewWriter(e.out), speakers: map[netip.AddrPort]bool{},
+		keys: keys}
 	d.sum.Types = map[string]int{}
 	if c.JSON {
 		fmt.Fprintf(d.out, "{\"decode\":%s,\"packets\":[", quoteJSON(c.File))
@@ -129,8 +140,8 @@ func (d *decoder) show(g *datagram) bool {
 	if d.Port != 0 && !here {
 		return false
 	}
-	err := d.parse(g)
-	if d.Port == 0 && err != nil && g.src.Port() != layer.DefaultPort && g.dst.Port() != layer.DefaultPort &&
+	in, sealed, err := d.unseal(g, d.parse(g))
+	if !sealed && d.Port == 0 && err != nil && g.src.Port() != layer.DefaultPort && g.dst.Port() != layer.DefaultPort &&
 		!d.speakers[g.src] && !d.speakers[g.dst] {
 		return false
 	}
@@ -139,11 +150,16 @@ func (d *decoder) show(g *datagram) bool {
 	}
 	d.last = g.at
 	l := line{Time: g.at.UTC().Format("2006-01-02T15:04:05.000000000Z"), Src: g.src.String(), Dst: g.dst.String(), Bytes: len(g.data)}
+	l.Sealed = in
 	if g.captured < len(g.data) {
 		l.Captured = &g.captured
 	}
 	var refusal wire.VersionRefusal
-	if err == wire.ErrVersion && refusal.Parse(g.data) {
+	if sealed && in == nil {
+		d.sum.Erpc++
+		l.sealed(g.data, g.captured)
+		d.sum.Types[l.Type]++
+	} else if err == wire.ErrVersion && refusal.Parse(g.data) {
 		d.sum.Erpc++
 		l.refusal(&refusal)
 		d.sum.Types[l.Type]++
@@ -247,8 +263,10 @@ func (d *decoder) finish(file *captureFile, why error) error {
 			types = append(types, fmt.Sprintf("%d %v", n, t))
 		}
 	}
-	if n := s.Types[typeVersion]; n > 0 {
-		types = append(types, fmt.Sprintf("%d %s", n, typeVersion))
+	for _, t := range []string{typeVersion, typeSealed} {
+		if n := s.Types[t]; n > 0 {
+			types = append(types, fmt.Sprintf("%d %s", n, t))
+		}
 	}
 	_, _ = fmt.Fprintf(d.out, "--- %s: %d packets, %d eRPC (%s), %d malformed, %d other, %.6f s\n",
 		d.File, s.Packets, s.Erpc, strings.Join(types, ", "), s.Malformed, s.Other, s.Duration)

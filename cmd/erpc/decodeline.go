@@ -20,6 +20,7 @@ type line struct {
 	Bytes     int            `json:"bytes"`              // of the packet, header included
 	Captured  *int           `json:"captured,omitempty"` // of these, if not all
 	Malformed string         `json:"malformed,omitempty"`
+	Sealed    *sealedLine    `json:"sealed,omitempty"` // of a packet that a key log opened
 	Header    *lineHeader    `json:"header,omitempty"`
 	Op        string         `json:"op,omitempty"`
 	Body      map[string]any `json:"body,omitempty"` // of a MGMT or an ERR; a bundle's header
@@ -267,6 +268,9 @@ func (l *line) text() string {
 		parts = append(parts, l.details...)
 	} else {
 		add("bytes=%d why=%q", l.Bytes, l.Malformed)
+	}
+	if l.Sealed != nil {
+		add("counter=%d phase=%d", l.Sealed.Counter, l.Sealed.Phase)
 	}
 	if l.Captured != nil {
 		add("captured=%d", *l.Captured)

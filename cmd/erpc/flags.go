@@ -14,6 +14,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/secure"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/faulty"
 )
@@ -39,7 +40,7 @@ type netFlags struct {
 	JSON        bool    `name:"json" help:"Print one JSON object."`
 	Profile     string  `name:"cpuprofile" hidden:"" help:"Write a CPU profile; the server's gets .server added." placeholder:"FILE"`
 	captureFlags
-	tlsFlags
+	secure.Flags
 	switches
 	slowHeartbeat bool // many idle sessions shall not disturb what is measured
 
@@ -119,7 +120,7 @@ func (f *netFlags) check() error {
 	if _, err := f.cores(1); err != nil {
 		return err
 	}
-	if err := f.load(); err != nil {
+	if err := f.Load(); err != nil {
 		return err
 	}
 	nexus, err := erpc.NewNexus(f.config())
@@ -151,7 +152,7 @@ func (f *netFlags) config() erpc.Config {
 			NoRateBypass: f.NoRateBypass, NoPacingBypass: f.NoPacingBypass,
 		},
 	}
-	f.secure(&cfg)
+	f.Apply(&cfg)
 	return cfg
 }
 

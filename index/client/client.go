@@ -197,33 +197,57 @@ func (c *Client) pages(
 	ctx context.Context, typ uint8, p message.Page, n uint64,
 	take func(resp []byte) (last []byte, got int, err error),
 ) error {
-	for at := c.ranges.find(p.Key); n > 0 && at < len(c.ranges); {
-		p.Count = uint32(min(n, 1<<32-1))
-		req, err := p.Append(nil)
+	for cur := (cursor{p, c.ranges.find(p.Key), n}); !cur.over(len(c.ranges)); {
+		req, err := cur.request(nil)
 		if err != nil {
 			return err
 		}
-		resp, err := c.ranges[at].Server.Call(ctx, typ, req)
+		resp, err := c.ranges[cur.at].Server.Call(ctx, typ, req)
 		if err != nil {
 			return wrong(err)
 		}
 		last, got, err := take(resp)
+		if err == nil {
+			err = cur.pass(last, got)
+		}
 		if err != nil {
 			return err
 		}
-		back := bytes.Compare(last, p.Key)
-		switch {
-		case uint64(got) > n:
-			return fmt.Errorf("%w: %d keys, %d asked for", message.ErrResponse, got, n)
-		case last == nil:
-			at++
-			p = message.Page{}
-		case got == 0 || back < 0 || back == 0 && p.After:
-			return fmt.Errorf("%w: a scan went back", message.ErrResponse)
-		default:
-			p.Key, p.After = last, true
-		}
-		n -= uint64(got)
 	}
+	return nil
+}
+
+// cursor is where a scan is: at a page of range at, with n keys to go.
+type cursor struct {
+	page message.Page
+	at   int
+	n    uint64
+}
+
+// over reports whether a scan of so many ranges has come to its end.
+func (c *cursor) over(ranges int) bool { return c.n == 0 || c.at >= ranges }
+
+// request appends the request for what comes next.
+func (c *cursor) request(buf []byte) ([]byte, error) {
+	c.page.Count = uint32(min(c.n, 1<<32-1))
+	return c.page.Append(buf)
+}
+
+// pass goes on behind an answer with so many keys: after the last one, or in the next range if last
+// is nil. It refers to last. The error is message.ErrResponse.
+func (c *cursor) pass(last []byte, got int) error {
+	back := bytes.Compare(last, c.page.Key)
+	switch {
+	case uint64(got) > c.n:
+		return fmt.Errorf("%w: %d keys, %d asked for", message.ErrResponse, got, c.n)
+	case last == nil:
+		c.at++
+		c.page = message.Page{}
+	case got == 0 || back < 0 || back == 0 && c.page.After:
+		return fmt.Errorf("%w: a scan went back", message.ErrResponse)
+	default:
+		c.page.Key, c.page.After = last, true
+	}
+	c.n -= uint64(got)
 	return nil
 }

@@ -11,8 +11,8 @@ type Result struct {
 	Err   error  // index.ErrKeyTooLong, message.ErrRequest, message.ErrResponse, those of the RPC
 	Value uint64 // of the key, or the sum
 	Found bool   // the key was there
-	// Of SumAfter: keys in the sum. If More is set the server has stopped at its limit: go on
-	// after Last, which is valid until the Done returns.
+	// Of Scan: keys that were visited. Of SumAfter: keys in the sum; if More is set the server has
+	// stopped at its limit: go on after Last, which is valid until the Done returns.
 	Count uint64
 	More  bool
 	Last  []byte
@@ -35,6 +35,7 @@ type operation struct {
 	done Done
 	tag  uint64
 	typ  uint8
+	scan *scan
 }
 
 // NewLoop returns a Loop on an Rpc and its sessions with the servers, which stay the application's.
@@ -92,21 +93,25 @@ func (l *Loop) start(typ uint8, key, req []byte, err error, tag uint64, done Don
 	if err != nil {
 		return err
 	}
+	return l.send(l.ranges.find(key), req, operation{done: done, tag: tag, typ: typ})
+}
+
+// send asks the server of range at.
+func (l *Loop) send(at int, req []byte, o operation) error {
 	b, err := l.rpc.Alloc(len(req))
 	if err != nil {
 		return err
 	}
 	copy(b.Data(), req)
-	at := l.ranges.find(key)
 	if len(l.free) == 0 {
 		l.free = append(l.free, uint32(len(l.ops)))
 		l.ops = append(l.ops, operation{})
 	}
 	i := l.free[len(l.free)-1]
 	l.free = l.free[:len(l.free)-1]
-	l.ops[i] = operation{done, tag, typ}
+	l.ops[i] = o
 	_, err = l.rpc.EnqueueRequest(l.ranges[at].Server,
-		erpc.Request{Type: typ, Req: b, Done: l.onDone, Tag: uint64(i)})
+		erpc.Request{Type: o.typ, Req: b, Done: l.onDone, Tag: uint64(i)})
 	if err != nil {
 		b.Free()
 		l.ops[i] = operation{}
@@ -122,12 +127,23 @@ func (l *Loop) ended(c erpc.Completion) {
 	l.free = append(l.free, uint32(c.Tag))
 	c.Req.Free()
 	r := Result{Tag: o.tag, Err: wrong(c.Err)}
-	if c.Err == nil && o.typ == message.Sum {
+	switch {
+	case c.Err != nil:
+	case o.typ == message.Sum:
 		var t message.Total
 		t, r.Err = message.ParseTotal(c.Resp.Data())
 		r.Value, r.Count, r.More, r.Last = t.Sum, uint64(t.Count), t.More, t.Last
-	} else if c.Err == nil {
+	case o.typ == message.Scan:
+		var goesOn bool
+		if goesOn, r.Err = l.scanned(o, c.Resp.Data()); goesOn {
+			c.Resp.Free()
+			return
+		}
+	default:
 		r.Value, r.Found, r.Err = message.ParseValue(c.Resp.Data())
+	}
+	if o.scan != nil {
+		r.Count = o.scan.seen
 	}
 	o.done(r)
 	if c.Resp != nil {

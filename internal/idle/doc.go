@@ -2,7 +2,7 @@
 // core away for a moment, or sleep. A Policy learns from the times of the passes alone. It makes no
 // system call and reads no clock, so all of it is tested in virtual time.
 //
-// Three things are learned:
+// Five things are learned:
 //
 //   - Whether others want the core. A loop that polls starts a pass every microsecond or less. If
 //     the next pass comes much later, the loop was switched off the core in between. Threads that
@@ -18,7 +18,15 @@
 //     cost, or a quarter of it for a loop that is to save CPU. If it does not, the loop sleeps
 //     without spinning first. A peer that sleeps too makes packets late by its own wake-up; twice
 //     the cost lets one of the two begin to spin.
+//   - How much the loop works. A sleep saves a busy loop little for each call, and many calls wait
+//     for its wake-up, so a sleep is taken to cost at least 25 us then, and is not tried. Without
+//     that, two busy loops can each find that the other's packets come too late for a spin.
+//   - Whether packets that come later come regularly: nearly all within the usual time and half of
+//     it, and that is at most nine times the cost. Such are the calls of one who waits for each
+//     answer and then does something else. Each wake-up delays all calls after it, so to sleep
+//     would cost a tenth of the rate or more. Then the loop spins, though that may take four times
+//     the CPU. A loop that is to save CPU does not.
 //
-// Packets that come at random are met by a spin if most come within that time. If few do, the loop
-// sleeps but for the tries; in between it changes from one to the other.
+// Packets that come at random are met by a spin if most come within twice the cost. If few do, the
+// loop sleeps but for the tries; in between it changes from one to the other. They are not regular.
 package idle

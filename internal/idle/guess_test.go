@@ -11,24 +11,87 @@ func TestGuess(t *testing.T) {
 	var g guess
 	g.init(true)
 	for n := range 100 {
-		g.count(false)
+		g.count(false, false)
 		if g.spin != (n < mostScore-1) {
 			t.Fatalf("after %d late packets: spin %v", n+1, g.spin)
 		}
 	}
 	for n := range 100 {
-		g.count(true)
+		g.count(true, true)
 		if g.spin != (n >= -leastScore) {
 			t.Fatalf("after %d early packets: spin %v", n+1, g.spin)
 		}
 	}
 	for range 100 { // two of three
-		g.count(true)
-		g.count(false)
-		g.count(true)
+		g.count(true, true)
+		g.count(false, false)
+		g.count(true, true)
 		if !g.spin {
 			t.Fatal("one late packet of three")
 		}
+	}
+}
+
+// TestRegular: thirty regular packets in a row are enough, and then two odd ones are too many unless
+// fifteen others come between them. Those that come soon do not count.
+func TestRegular(t *testing.T) {
+	var g guess
+	g.init(false)
+	for n := range 40 {
+		g.count(false, true)
+		if g.spin != (n+1 >= mostSure) {
+			t.Fatalf("after %d packets: spin %v", n+1, g.spin)
+		}
+	}
+	for range 10 {
+		g.count(false, false)
+		for range oddCounts {
+			if g.count(false, true); !g.spin {
+				t.Fatal("one odd packet of sixteen")
+			}
+		}
+	}
+	if g.count(false, false); !g.spin {
+		t.Fatal("one odd packet")
+	}
+	sure := g.sure
+	for range 100 {
+		g.count(true, false)
+	}
+	if g.sure != sure {
+		t.Errorf("packets that come soon count: %d, before %d", g.sure, sure)
+	}
+	for range mostScore {
+		g.count(false, false)
+	}
+	if g.spin {
+		t.Fatal("odd packets alone")
+	}
+}
+
+// TestUsual: a packet is regular if it comes within the usual time and half of it, and within the
+// limit. The usual time follows, and one packet that is very late does not change it much.
+func TestUsual(t *testing.T) {
+	const limit = 140 * us
+	g := guess{usual: 90 * us}
+	for came, want := range map[time.Duration]bool{us: true, 90 * us: true, 135 * us: true,
+		136 * us: false} {
+		g.usual = 90 * us
+		if g.regular(came, limit) != want {
+			t.Errorf("%v: %v", came, !want)
+		}
+	}
+	g.usual = 120 * us
+	if !g.regular(limit, limit) || g.regular(limit+1, limit) {
+		t.Error("the limit")
+	}
+	g.usual = 80 * us
+	if g.regular(time.Hour, limit); g.usual != 90*us {
+		t.Errorf("%v after a packet that is very late", g.usual)
+	}
+	g = guess{}
+	if g.regular(50*us, limit); g.usual != 50*us {
+		t.Errorf("%v after the first packet", g.usual)
 	}
 }
 
@@ -112,7 +175,7 @@ func TestAverages(t *testing.T) {
 		g := guess{spin: true, score: 1, wait: 1000, spun: 40 * us, slept: 100 * us}
 		g.measure(48*us, true, true, false)
 		g.ran = ran
-		g.count(false)
+		g.count(false, false)
 		g.measure(60*us, true, true, false)
 		if g.spin || g.spun != 41*us || g.slept != want || g.ran != 1 {
 			t.Errorf("%d spells before: %+v, want %v", ran, g, want)
@@ -180,6 +243,11 @@ func TestRandomArrivals(t *testing.T) {
 		{55 * us, 20 * us, 0.98, 1},
 		{55 * us, 50 * us, 0.95, 1},
 		{55 * us, 200 * us, 0.1, 0.7}, // 42 % come within 110 us
+		// Few come within twice the cost, and all within nine times or 200 us: but not regularly.
+		{30 * us, 200 * us, 0, 0.2},
+		{12 * us, 50 * us, 0.1, 0.6},
+		{7 * us, 20 * us, 0.2, 0.7},
+		{7 * us, 30 * us, 0.05, 0.4},
 	} {
 		m := newMachine(adaptive)
 		m.wake = c.wake

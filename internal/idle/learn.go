@@ -57,3 +57,41 @@ func (r *rivals) believe(now monotime.Time, least, most time.Duration) {
 	r.hold = max(least, min(2*r.hold, most))
 	r.until = now.Add(r.hold)
 }
+
+const (
+	// A loop is busy if it does busyCalls or more from one spell to the next, and its work takes at
+	// least one part in busyPart of the time that its spells take. Both on average, over loadOf
+	// spells or so.
+	busyCalls = 8
+	busyPart  = 2
+	loadOf    = 16
+	// busyCost is the least cost of a sleep of a busy loop, whatever its own tries say. They compare
+	// lengths of its spells. They don't see that many calls wait for its wake-up, and that a spin
+	// takes a core from the very threads whose packets it awaits, when these sleep as well.
+	busyCost = 25 * time.Microsecond
+)
+
+// load tracks how much a loop works.
+type load struct {
+	ended monotime.Time // the last spell
+	work  time.Duration // between two spells, on average
+	idle  time.Duration // in a spell, on average
+	calls int64         // between two spells, on average, times loadOf
+	count uint64        // State.Calls when the last spell began
+}
+
+// begin notes that a spell began, with the last work. All calls so far are count.
+func (l *load) begin(at monotime.Time, count uint64) {
+	if l.ended != 0 {
+		l.work += (at.Sub(l.ended) - l.work) / loadOf
+		l.calls += int64(count-l.count) - l.calls/loadOf
+	}
+	l.count = count
+}
+
+// end notes that a spell ended at now, and took so long. It reports whether the loop is busy.
+func (l *load) end(now monotime.Time, took time.Duration) bool {
+	l.ended = now
+	l.idle += (took - l.idle) / loadOf
+	return l.calls >= busyCalls*loadOf && busyPart*l.work >= l.idle
+}

@@ -1,6 +1,11 @@
 package idle
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+)
 
 // TestThrottled: a loop whose process used up its quota sleeps at once, for longer each time that
 // this is found again.
@@ -54,5 +59,82 @@ func BenchmarkIdle(b *testing.B) {
 	for b.Loop() {
 		m.now += 50
 		m.step(since)
+	}
+}
+
+// TestBusyLoopSpins: a loop that works for a third of its time or more, at many calls, spins until
+// packets that come within 50 us, though its sleeps cost little, and does not try to sleep. One that
+// works less, or at few calls, or that is to save CPU, or whose packets come later, sleeps.
+func TestBusyLoopSpins(t *testing.T) {
+	for _, c := range []struct {
+		mode        Mode
+		work, after time.Duration
+		calls       uint64
+		sleeps      bool
+	}{
+		{Adaptive, 31 * us, 38 * us, 10, false},
+		{Adaptive, 31 * us, 38 * us, 7, true},
+		{Adaptive, 25 * us, 38 * us, 10, true},
+		{Adaptive, 40 * us, 49 * us, 1000, false},
+		{Adaptive, 90 * us, 90 * us, 1000, true},
+		{Rest, 40 * us, 38 * us, 1000, true},
+	} {
+		m := newMachine(Config{Mode: c.mode, SpinFor: 200 * us})
+		m.wake = 2 * us
+		spells := func(n int) {
+			for i := range n {
+				m.now = m.now.Add(c.work)
+				m.state.Calls += c.calls
+				if m.spell(c.after); i%4 == 3 {
+					m.spell(2 * c.after) // not regularly
+				}
+			}
+		}
+		work, calls := c.work, c.calls
+		c.work, c.calls = 0, 0
+		spells(2000) // sleeps, and finds that they cost little
+		m.taken()
+		c.work, c.calls = work, calls
+		spells(1000)
+		n := m.taken()[Sleep]
+		if few := 4 * loadOf; c.sleeps && n < 900 || !c.sleeps && n > few {
+			t.Errorf("%+v: slept %d of 1000 times", c, n)
+		}
+		m.p.Init(m.p.cfg)
+		spells(1000)
+		if n = m.taken()[Sleep]; c.calls == 1000 && !c.sleeps && n > 0 {
+			t.Errorf("%+v: slept %d times from the start", c, n)
+		}
+	}
+}
+
+// TestLoadForgets: the averages follow a change within some fifty spells, and time before the first
+// spell counts for none.
+func TestLoadForgets(t *testing.T) {
+	var l load
+	calls := uint64(1) << 63 // from before
+	now := monotime.Time(time.Hour)
+	spell := func(work, idle time.Duration) bool {
+		calls += 8
+		l.begin(now.Add(work), calls)
+		now = now.Add(work + idle)
+		return l.end(now, idle)
+	}
+	if spell(0, 10*us) {
+		t.Error("busy before it has worked")
+	}
+	for _, c := range []struct {
+		work time.Duration
+		busy bool
+	}{{8 * us, true}, {3 * us, false}, {8 * us, true}} {
+		n := 1
+		for ; spell(c.work, 10*us) != c.busy; n++ {
+			if n == 50 {
+				t.Fatalf("busy %v not after %d spells", c.busy, n)
+			}
+		}
+		for range 100 {
+			spell(c.work, 10*us)
+		}
 	}
 }

@@ -45,6 +45,8 @@ type State struct {
 	// Spare is the number of processors, in the sense of GOMAXPROCS, that the loops of the
 	// process leave to other goroutines. It is negative if loops outnumber processors.
 	Spare int64
+	// Calls counts the calls that the loop has served or that have ended. Only differences matter.
+	Calls uint64
 }
 
 const (
@@ -63,6 +65,10 @@ const (
 	// Adaptive spins where they come within so many times the cost. A peer that sleeps too adds
 	// its own cost to the time of a packet; with less than 2, both would sleep on.
 	adaptiveTimes = 2
+	// It also spins where packets come regularly, within so many times the cost. A caller that
+	// waits for each answer and then does something for that long loses a tenth of its calls by a
+	// sleep. A packet that comes at random tells nobody to hurry.
+	regularTimes = 9
 	// brief is about the time to fall asleep, apart from the wake-up.
 	brief = 2 * time.Microsecond
 	// forever is longer than any spell, and can be added to any time.
@@ -88,6 +94,7 @@ type Policy struct {
 
 	shared  int // above 0: the last Yields let other threads run
 	rivals  rivals
+	load    load
 	guesses [2]guess
 }
 
@@ -122,7 +129,7 @@ func (p *Policy) Idle(now, since monotime.Time, s State) Step {
 	if p.idling {
 		p.gap(now)
 	} else {
-		p.begin(now, &s)
+		p.begin(now, since, &s)
 	}
 	p.seen, p.since, p.calm = now, since, 0
 	if now >= p.switchAt && !p.cfg.Locked {
@@ -147,12 +154,13 @@ func (p *Policy) Idle(now, since monotime.Time, s State) Step {
 }
 
 // begin begins a spell.
-func (p *Policy) begin(now monotime.Time, s *State) {
+func (p *Policy) begin(now, since monotime.Time, s *State) {
 	p.guess = &p.guesses[0]
 	if s.Awaiting {
 		p.guess = &p.guesses[1]
 	}
 	p.idling, p.slept, p.forced, p.yielded, p.switched = true, false, false, false, false
+	p.load.begin(since, s.Calls)
 	p.yieldAt = now.Add(yieldFirst)
 	if p.switchAt = min(p.switchAt, now.Add(s.switchEvery())); s.Handlers {
 		p.switchAt = now // they may wait for this very processor, which a sleep gives away late
@@ -235,17 +243,24 @@ func (p *Policy) Work(now monotime.Time) {
 	}
 	g, spinFor := p.guess, p.cfg.SpinFor
 	took, cost := now.Sub(p.since), g.price()
+	busy := p.load.end(now, took) && p.cfg.Mode == Adaptive
+	if busy {
+		cost = max(cost, busyCost)
+	}
 	if !p.forced {
 		// The longest spell that can be worth a comparison is one asleep, where a spin would
 		// have met the packet at last.
 		near := took <= spinFor+mostCost
-		g.measure(took, near, near && !(g.spin && p.slept), took <= p.worth(leastCost))
+		keep := took <= p.worth(leastCost) || busy && g.spin
+		g.measure(took, near, near && !(g.spin && p.slept), keep)
 	}
 	came := took
 	if p.slept && g.found > 0 {
 		came -= cost // when it came, not when the loop heard of it
 	}
-	g.count(came <= p.worth(cost) && took <= spinFor) // decides on the next spell
+	soon := came <= p.worth(cost) && took <= spinFor
+	regular := !soon && p.cfg.Mode == Adaptive && g.regular(came, min(cost*regularTimes, spinFor))
+	g.count(soon, regular) // decides on the next spell
 }
 
 // worth returns how long it is worth spinning to save the cost of a sleep.

@@ -15,7 +15,7 @@ const maxColumns = 100
 
 // longLines has the number of longer lines in each top-level folder that are older than the rule.
 var longLines = map[string]int{
-	".": 14, "bench": 134, "cc": 30, "cmd": 469, "contrib": 13, "erpc": 133, "internal": 64,
+	".": 14, "bench": 134, "cc": 30, "cmd": 465, "contrib": 13, "erpc": 133, "internal": 64,
 	"msgbuf": 19, "raft-example": 242, "ratelimit": 8, "session": 36, "transport": 361, "wire": 43,
 }
 

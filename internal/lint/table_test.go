@@ -85,6 +85,13 @@ var table = []row{
 	{path: "internal/memsize"},
 	{path: "internal/benchrows", third: xsys, traits: mayClock}, // of benchmarks
 	{path: "internal/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
+	{path: "internal/cli/clitest", may: []string{"internal/cli"}, traits: suite},
+	{path: "internal/loadgen", may: []string{"erpc", "transport", "transport/udp", "transport/shm",
+		"transport/auto", "internal/monotime"}, traits: mayClock}, // of commands and benchmarks
+	{path: "internal/cli/secure", may: []string{"erpc", "internal/cli", "security",
+		"security/chacha"}},
+	{path: "internal/cli/secure/securetest", may: []string{"internal/cli", "security/sectest"},
+		traits: suite},
 	{path: "internal/cpuquota", may: []string{"internal/monotime"}},
 	{path: "internal/idle", may: []string{"internal/monotime"}, traits: pure},
 	{path: "internal/cmac", traits: pure},
@@ -161,11 +168,11 @@ var table = []row{
 		"github.com/klauspost/cpuid/v2", "golang.org/x/term"}, traits: mayClock},
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
 	{path: "bench/index", may: []string{"index/...", "gopt/...", "erpc", "transport", "transport/udp",
-		"transport/shm", "internal/benchrows"}, third: []string{
+		"transport/shm", "internal/benchrows", "internal/loadgen"}, third: []string{
 		"github.com/tidwall/btree", "github.com/gaissmai/bart",
 		"github.com/cloudflare/ahocorasick", "golang.org/x/sys"}, traits: mayClock},
 	{path: "bench/kv", may: []string{"kv/...", "erpc", "transport", "transport/udp", "transport/shm",
-		"internal/benchrows"}, third: []string{
+		"internal/benchrows", "internal/loadgen"}, third: []string{
 		"github.com/dgraph-io/ristretto/v2", "github.com/maypok86/otter/v2",
 		"github.com/VictoriaMetrics/fastcache",
 		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache"}, traits: mayClock},

@@ -13,6 +13,8 @@
 // A connection has a goroutine. What a client sends without waiting for answers is answered in one
 // write, and the keys of one get are looked up in a batch.
 //
+// With [Config.TLS] all connections are encrypted, and clients show certificates if it says so.
+//
 // # What differs from memcached
 //
 //   - Keys have up to 250 bytes and values up to 1 MiB, as there. A set of a larger value keeps the
@@ -25,5 +27,6 @@
 //
 // A line has 32 KiB at most, and a connection whose line is longer is closed. A value takes memory
 // as it comes. Answers wait for a slow client for [Config.WriteTimeout], and then the connection
-// ends. Connections beyond [Config.MaxConns] are closed with an error.
+// ends. Connections beyond [Config.MaxConns] are closed with an error. With TLS a client has ten
+// seconds for its handshake. One that speaks none gets a line that says so.
 package memcached

@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -19,6 +20,7 @@ type Config struct {
 	MaxConns     int           // default 1024
 	WriteTimeout time.Duration // for answers to a slow client; default 10 s
 	IdleTimeout  time.Duration // between commands, and within one; default: none
+	TLS          *tls.Config   // connections are encrypted; nil: they are not
 	Version      string        // what the command version answers; default "erpc-kv"
 }
 
@@ -79,15 +81,18 @@ func (s *Server) take(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended || len(s.conns) >= s.cfg.MaxConns {
-		_ = conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // the kernel takes it at once
-		_, _ = conn.Write([]byte("ERROR Too many open connections\r\n"))
+		if s.cfg.TLS == nil { // a handshake takes too long here
+			sayPlain(conn, "ERROR Too many open connections")
+		}
 		_ = conn.Close()
 		return
 	}
 	s.conns[conn] = true
 	s.total.Add(1)
 	s.all.Go(func() {
-		newConn(s, conn).serve()
+		if nc := s.secure(conn); nc != nil {
+			newConn(s, nc).serve()
+		}
 		_ = conn.Close() // the client is gone, or was told
 		s.mu.Lock()
 		delete(s.conns, conn)

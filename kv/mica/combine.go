@@ -16,7 +16,8 @@ func (p *Partition) Concat(
 	if at.b == nil {
 		return 0, ErrNotFound
 	}
-	old := p.space().item(at.pos)
+	var old Item
+	p.space().read(at.pos, &old)
 	if version != 0 && old.Version != version {
 		return 0, ErrVersion
 	}
@@ -60,7 +61,8 @@ func (p *Partition) Increment(
 	if at.b == nil {
 		return 0, 0, ErrNotFound
 	}
-	old := p.space().item(at.pos)
+	var old Item
+	p.space().read(at.pos, &old)
 	if version != 0 && old.Version != version {
 		return 0, 0, ErrVersion
 	}

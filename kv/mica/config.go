@@ -16,6 +16,8 @@ const (
 	MaxValue = 1 << 20
 )
 
+var errNoReaders = fmt.Errorf("%w: Readers is not set", ErrConfig)
+
 // MaxPartitions is how many partitions a server can have.
 const MaxPartitions = 1 << 16
 
@@ -66,8 +68,13 @@ type Config struct {
 	// NoHugepages keeps the memory in ordinary pages.
 	NoHugepages bool
 
-	offsetBits int // width of offsets, less than 48 in tests
-	maxChain   int // extra buckets of a chain
+	// Readers lets other goroutines look keys up beside the owner (CREW), see Partition.NewReader.
+	// Each word that the owner writes costs some 20 cycles more then.
+	Readers bool
+
+	onHeap     bool // memory of the Go heap, which the race detector watches, in tests
+	offsetBits int  // width of offsets, less than 48 in tests
+	maxChain   int  // extra buckets of a chain
 }
 
 const (
@@ -141,6 +148,8 @@ type Partition struct {
 	moving  int
 	scratch []byte // a value that is put together
 	stats   Stats
+	shared  *shared // with readers
+	onHeap  bool
 	mem     []byte
 }
 
@@ -156,7 +165,10 @@ func New(cfg Config) (*Partition, error) {
 	}
 	var mem []byte
 	var err error
-	if cfg.NoHugepages {
+	if cfg.onHeap {
+		words := make([]uint64, alloc/8+8)
+		mem = unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), alloc)
+	} else if cfg.NoHugepages {
 		mem, err = hugemem.AllocPlain(alloc)
 	} else if mem, huge, err = hugemem.Alloc(alloc); err == nil && !huge && alloc >= hugemem.HugeSize {
 		hugemem.Advise(mem)
@@ -165,7 +177,8 @@ func New(cfg Config) (*Partition, error) {
 		return nil, err
 	}
 	p := &Partition{mode: cfg.Mode, mem: mem, index: uint32(buckets), chain: cfg.maxChain,
-		mask: 1<<cfg.offsetBits - 1, version: cfg.FirstVersion & versionMask}
+		mask: 1<<cfg.offsetBits - 1, version: cfg.FirstVersion & versionMask,
+		onHeap: cfg.onHeap}
 	p.buckets = unsafe.Slice((*bucket)(unsafe.Pointer(&mem[0])), buckets+extra)
 	data := mem[(buckets+extra)*bucketSize:][:items:items]
 	if err := p.setUp(data, &cfg); err != nil {
@@ -177,20 +190,24 @@ func New(cfg Config) (*Partition, error) {
 
 // setUp prepares the memory of items, and the extra buckets.
 func (p *Partition) setUp(data []byte, cfg *Config) error {
-	s := space{data, unsafe.Slice((*uint64)(unsafe.Pointer(&data[0])), len(data)/unit)}
+	words := unsafe.Slice((*uint64)(unsafe.Pointer(&data[0])), len(data)/unit)
+	s := space{bytes: data, words: words, shared: cfg.Readers}
 	units := uint64(len(s.words))
 	if units*4 > p.mask+1 {
 		return fmt.Errorf("%w: %d bytes are too much for offsets of %d bits",
 			ErrConfig, len(data), cfg.offsetBits)
 	}
 	p.stats.Capacity = units * unit
+	if cfg.Readers {
+		p.shared = new(shared)
+	}
 	if p.mode == Store {
 		p.heap.space = s
 		p.heap.reset()
 		p.resetExtra()
 		return nil
 	}
-	p.log.space, p.log.stats = s, &p.stats
+	p.log.space, p.log.stats, p.log.out = s, &p.stats, p.shared
 	p.old = units - uint64(cfg.MoveToHead*float64(units))
 	p.step = (p.mask + 1) / 2 / uint64(p.index)
 	if p.step == 0 {
@@ -203,9 +220,9 @@ func (p *Partition) setUp(data []byte, cfg *Config) error {
 
 // Close gives the memory back. Nobody may use the partition, or views of it, any more.
 func (p *Partition) Close() error {
-	mem := p.mem
+	mem, onHeap := p.mem, p.onHeap
 	*p = Partition{}
-	if mem == nil {
+	if mem == nil || onHeap {
 		return nil
 	}
 	return hugemem.Free(mem)
@@ -213,7 +230,12 @@ func (p *Partition) Close() error {
 
 // SetNow tells the time, in seconds from any start that stays the same; it must not go back. Items
 // expire by it.
-func (p *Partition) SetNow(seconds uint32) { p.now = seconds }
+func (p *Partition) SetNow(seconds uint32) {
+	p.now = seconds
+	if p.shared != nil {
+		p.shared.now.Store(seconds)
+	}
+}
 
 // Now returns the last time of SetNow.
 func (p *Partition) Now() uint32 { return p.now }
@@ -229,7 +251,7 @@ func (p *Partition) Clear() {
 		p.log.clear()
 		return
 	}
-	clear(p.buckets)
+	p.empty()
 	p.heap.reset()
 	p.resetExtra()
 }

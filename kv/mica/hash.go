@@ -46,9 +46,10 @@ func Hash(key []byte) uint64 {
 func PartitionOf(hash uint64, n int) int { return int(hash >> 48 * uint64(n) >> 16) }
 
 // bucketOf returns the number of the bucket of a hash.
-func (p *Partition) bucketOf(hash uint64) uint32 {
-	return uint32(hash & (1<<32 - 1) * uint64(p.index) >> 32)
-}
+func (p *Partition) bucketOf(hash uint64) uint32 { return bucketOf(hash, p.index) }
+
+// bucketOf returns the number of the bucket of a hash, of n.
+func bucketOf(hash uint64, n uint32) uint32 { return uint32(hash & (1<<32 - 1) * uint64(n) >> 32) }
 
 // tagOf returns the tag of a hash.
 func tagOf(hash uint64) uint64 {

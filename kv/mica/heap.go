@@ -28,7 +28,7 @@ const (
 // reset makes all memory one free block.
 func (h *heap) reset() {
 	h.lists, h.some, h.any = [levels][steps]uint64{}, [levels]uint16{}, 0
-	h.words[1] = 0
+	h.set(1, 0)
 	h.put(0, uint64(len(h.words))/lineUnits)
 }
 
@@ -49,16 +49,16 @@ func (h *heap) put(pos, n uint64) {
 	level, step := class(n)
 	first := h.lists[level][step]
 	number := pos/lineUnits + 1
-	h.words[pos] = n << 8
-	h.words[pos+1] = h.words[pos+1]&bitPrevFree | bitDead | first<<versionShift
-	h.words[pos+2] = 0
+	h.set(pos, n<<8)
+	h.set(pos+1, h.words[pos+1]&bitPrevFree|bitDead|first<<versionShift)
+	h.set(pos+2, 0)
 	end := pos + n*lineUnits
-	h.words[end-1] = n
+	h.set(end-1, n)
 	if end < uint64(len(h.words)) {
-		h.words[end+1] |= bitPrevFree
+		h.set(end+1, h.words[end+1]|bitPrevFree)
 	}
 	if first != 0 {
-		h.words[(first-1)*lineUnits+2] = number
+		h.set((first-1)*lineUnits+2, number)
 	}
 	h.lists[level][step] = number
 	h.some[level] |= 1 << step
@@ -71,11 +71,11 @@ func (h *heap) take(pos uint64) uint64 {
 	n := h.words[pos] >> 8
 	next, prev := h.words[pos+1]>>versionShift, h.words[pos+2]
 	if next != 0 {
-		h.words[(next-1)*lineUnits+2] = prev
+		h.set((next-1)*lineUnits+2, prev)
 	}
 	if prev != 0 {
-		w := &h.words[(prev-1)*lineUnits+1]
-		*w = *w&(1<<versionShift-1) | next<<versionShift
+		at := (prev-1)*lineUnits + 1
+		h.set(at, h.words[at]&(1<<versionShift-1)|next<<versionShift)
 		return n
 	}
 	level, step := class(n)
@@ -132,12 +132,12 @@ func (h *heap) alloc(n uint64) (pos uint64, ok bool) {
 	size := h.take(pos)
 	end := pos + n*lineUnits
 	if size > n {
-		h.words[end+1] = 0
+		h.set(end+1, 0)
 		h.put(end, size-n)
 	} else if end < uint64(len(h.words)) {
-		h.words[end+1] &^= bitPrevFree
+		h.set(end+1, h.words[end+1]&^bitPrevFree)
 	}
-	h.words[pos+1] &= bitPrevFree
+	h.set(pos+1, h.words[pos+1]&bitPrevFree)
 	return pos, true
 }
 

@@ -1,12 +1,48 @@
 package mica
 
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
 // ways is how many entries a bucket has.
 const ways = 7
 
-// bucket is one cache line. The link is the number of an extra bucket and 1, or 0.
+// bucket is one cache line.
 type bucket struct {
 	entries [ways]uint64
-	link    uint64
+	link    uint32 // number of an extra bucket and 1, or 0
+	version uint32 // with readers, of the index: odd while its chain or an item of it changes
+}
+
+// match returns which entries have a tag, a bit for each. It has no branches: the processor cannot
+// know which entry it will be, and a wrong guess would keep it from what comes after this lookup
+// while it waits for the line.
+func (b *bucket) match(tag uint64) uint {
+	e := &b.entries
+	return same(e[0], tag) | same(e[1], tag)<<1 | same(e[2], tag)<<2 | same(e[3], tag)<<3 |
+		same(e[4], tag)<<4 | same(e[5], tag)<<5 | same(e[6], tag)<<6
+}
+
+// same returns 1 if an entry has a tag, else 0.
+func same(entry, tag uint64) uint { return uint((entry>>tagShift ^ tag - 1) >> 63) }
+
+// set makes i an entry of b.
+func (p *Partition) set(b *bucket, i int, entry uint64) {
+	if p.shared == nil {
+		b.entries[i] = entry
+		return
+	}
+	atomic.StoreUint64(&b.entries[i], entry)
+}
+
+// setLink makes n the link of b.
+func (p *Partition) setLink(b *bucket, n uint32) {
+	if p.shared == nil {
+		b.link = n
+		return
+	}
+	atomic.StoreUint32(&b.link, n)
 }
 
 const (
@@ -42,16 +78,14 @@ func (p *Partition) position(entry uint64) (pos, age uint64, ok bool) {
 func (p *Partition) find(hash uint64, key []byte) place {
 	tag, s := tagOf(hash), p.space()
 	for b := &p.buckets[p.bucketOf(hash)]; ; b = &p.buckets[b.link-1] {
-		for i, e := range b.entries {
-			if e>>tagShift != tag {
-				continue
-			}
-			pos, age, ok := p.position(e)
+		for m := b.match(tag); m != 0; m &= m - 1 {
+			i := bits.TrailingZeros(m)
+			pos, age, ok := p.position(b.entries[i%8])
 			if !ok || !s.has(pos, key) {
 				continue
 			}
 			at := place{b, i, pos, age}
-			if p.expired(pos) {
+			if t := s.expires(pos); t != 0 && t <= p.now {
 				p.stats.Expired++
 				p.remove(hash, at)
 				return place{}
@@ -71,18 +105,21 @@ func (p *Partition) expired(pos uint64) bool {
 
 // remove takes an item out of the index, and gives its memory up.
 func (p *Partition) remove(hash uint64, at place) {
-	at.b.entries[at.i] = 0
+	n := p.bucketOf(hash)
+	begun := p.enter(n)
+	p.set(at.b, at.i, 0)
 	p.release(at.pos)
 	if p.mode == Store {
-		p.prune(p.bucketOf(hash))
+		p.prune(n)
 	}
+	p.leave(n, begun)
 }
 
 // release gives the memory of an item up.
 func (p *Partition) release(pos uint64) {
 	p.stats.Items--
 	if p.mode == Cache {
-		p.log.words[pos+1] |= bitDead
+		p.log.set(pos+1, p.log.words[pos+1]|bitDead)
 		p.stats.Bytes -= p.log.size(pos) * unit
 		return
 	}
@@ -113,7 +150,7 @@ func (p *Partition) room(hash uint64) (b *bucket, i int) {
 	}
 	p.stats.IndexEvictions++
 	p.release(at)
-	b.entries[i] = 0
+	p.set(b, i, 0)
 	return b, i
 }
 
@@ -128,9 +165,10 @@ func (p *Partition) roomInChain(b *bucket) (*bucket, int) {
 			if n == p.chain || p.spare == 0 {
 				return nil, 0
 			}
-			b.link = uint64(p.spare)
+			p.setLink(b, p.spare)
 			b = &p.buckets[p.spare-1]
-			p.spare, b.link = uint32(b.link), 0
+			p.spare = b.link
+			p.setLink(b, 0)
 			p.stats.Extra++
 			return b, 0
 		}
@@ -142,7 +180,7 @@ func (p *Partition) roomInChain(b *bucket) (*bucket, int) {
 func (p *Partition) resetExtra() {
 	p.spare, p.stats.Extra = 0, 0
 	for n := uint32(len(p.buckets)); n > p.index; n-- {
-		p.buckets[n-1].link = uint64(p.spare)
+		p.setLink(&p.buckets[n-1], p.spare)
 		p.spare = n
 	}
 }
@@ -155,8 +193,9 @@ func (p *Partition) prune(n uint32) {
 			b = next
 			continue
 		}
-		number := uint32(b.link)
-		b.link, next.link = next.link, uint64(p.spare)
+		number := b.link
+		p.setLink(b, next.link)
+		p.setLink(next, p.spare)
 		p.spare = number
 		p.stats.Extra--
 	}

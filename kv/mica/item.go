@@ -1,5 +1,10 @@
 package mica
 
+import (
+	"encoding/binary"
+	"sync/atomic"
+)
+
 // unit is the size in bytes of what offsets count.
 const unit = 8
 
@@ -28,8 +33,18 @@ type Item struct {
 
 // space is memory for items.
 type space struct {
-	bytes []byte
-	words []uint64
+	bytes  []byte
+	words  []uint64
+	shared bool // others read it meanwhile
+}
+
+// set writes a word.
+func (s *space) set(i, word uint64) {
+	if !s.shared {
+		s.words[i] = word
+		return
+	}
+	atomic.StoreUint64(&s.words[i], word)
 }
 
 // sizes returns the lengths of key and value, and where the key begins, in bytes.
@@ -68,29 +83,25 @@ func (s *space) key(pos uint64) []byte {
 	return s.bytes[at : at+n : at+n]
 }
 
-func (s *space) value(pos uint64) []byte {
-	k, v, at := s.sizes(pos)
-	return s.bytes[at+k : at+k+v : at+k+v]
-}
-
 func (s *space) expires(pos uint64) uint32 { return uint32(s.words[pos] >> 32) }
 
 func (s *space) setExpires(pos uint64, t uint32) {
-	s.words[pos] = s.words[pos]&0xFFFFFFFF | uint64(t)<<32
+	s.set(pos, s.words[pos]&0xFFFFFFFF|uint64(t)<<32)
 }
 
 func (s *space) version(pos uint64) uint64 { return s.words[pos+1] >> versionShift }
 
-func (s *space) flags(pos uint64) uint32 {
-	if s.words[pos+1]&bitFlags == 0 {
-		return 0
+// read makes it a view of the item at pos.
+func (s *space) read(pos uint64, it *Item) {
+	w := s.words[pos : pos+2 : pos+2]
+	at := (pos+2)*unit + w[0]&0xFF
+	it.Flags = 0
+	if w[1]&bitFlags != 0 {
+		it.Flags = uint32(s.words[pos+2])
+		at += unit
 	}
-	return uint32(s.words[pos+2])
-}
-
-// item returns a view of the item at pos.
-func (s *space) item(pos uint64) Item {
-	return Item{s.value(pos), s.version(pos), s.flags(pos), s.expires(pos)}
+	end := at + w[0]>>8&0xFFFFFF
+	it.Value, it.Version, it.Expires = s.bytes[at:end:end], w[1]>>versionShift, uint32(w[0]>>32)
 }
 
 // content is an item to write.
@@ -106,11 +117,52 @@ func (s *space) put(pos uint64, c *content, version, bits uint64) {
 	at := pos + 2
 	if c.flags != 0 {
 		bits |= bitFlags
-		s.words[at] = uint64(c.flags)
+		s.set(at, uint64(c.flags))
 		at++
 	}
-	s.words[pos] = uint64(len(c.key)) | uint64(len(c.value))<<8 | uint64(c.expires)<<32
-	s.words[pos+1] = bits | version<<versionShift
+	s.set(pos, uint64(len(c.key))|uint64(len(c.value))<<8|uint64(c.expires)<<32)
+	s.set(pos+1, bits|version<<versionShift)
+	if s.shared {
+		s.putBytes(at, c.key, c.value)
+		return
+	}
 	to := s.bytes[at*unit:]
 	copy(to[copy(to, c.key):], c.value)
+}
+
+// putBytes writes two texts, one behind the other, word by word from a word on.
+func (s *space) putBytes(at uint64, first, second []byte) {
+	for len(first) >= unit {
+		atomic.StoreUint64(&s.words[at], binary.NativeEndian.Uint64(first))
+		first = first[unit:]
+		at++
+	}
+	if len(first) > 0 {
+		var word [unit]byte
+		n := copy(word[:], first)
+		second = second[copy(word[n:], second):]
+		atomic.StoreUint64(&s.words[at], binary.NativeEndian.Uint64(word[:]))
+		at++
+	}
+	for len(second) >= unit {
+		atomic.StoreUint64(&s.words[at], binary.NativeEndian.Uint64(second))
+		second = second[unit:]
+		at++
+	}
+	if len(second) > 0 {
+		var word [unit]byte
+		copy(word[:], second)
+		atomic.StoreUint64(&s.words[at], binary.NativeEndian.Uint64(word[:]))
+	}
+}
+
+// move copies n words within the memory; they do not overlap.
+func (s *space) move(to, from, n uint64) {
+	if !s.shared {
+		copy(s.words[to:to+n], s.words[from:from+n])
+		return
+	}
+	for i := range n {
+		atomic.StoreUint64(&s.words[to+i], s.words[from+i])
+	}
 }

@@ -3,27 +3,34 @@ package mica
 import "github.com/userspace-rpc/erpc/gopt"
 
 // Get looks up a key by its hash. The value is a view.
-func (p *Partition) Get(hash uint64, key []byte) (Item, bool) {
-	p.settle()
-	return p.get(hash, key)
+func (p *Partition) Get(hash uint64, key []byte) (it Item, found bool) {
+	if p.moving > 0 {
+		p.moveAll()
+	}
+	found = p.get(hash, key, &it)
+	return it, found
 }
 
-func (p *Partition) get(hash uint64, key []byte) (Item, bool) {
+// get looks a key up. Items are handed on by pointer: copies of one would be read in larger pieces
+// than it was written in, for which the processor waits.
+func (p *Partition) get(hash uint64, key []byte, it *Item) bool {
 	at := p.find(hash, key)
 	if at.b == nil {
 		p.stats.Misses++
-		return Item{}, false
+		*it = Item{}
+		return false
 	}
-	return p.hit(at), true
+	p.hit(at, it)
+	return true
 }
 
-// hit counts a lookup, and remembers an old item to be moved.
-func (p *Partition) hit(at place) Item {
+// hit counts a lookup, returns its item, and remembers an old one to be moved.
+func (p *Partition) hit(at place, it *Item) {
 	p.stats.Hits++
 	if at.age > p.old {
 		p.moveLater(at.b, at.i)
 	}
-	return p.space().item(at.pos)
+	p.space().read(at.pos, it)
 }
 
 // Lookup is a lookup of a batch: a hash and a key, and what was found. Item.Value is a view.
@@ -63,7 +70,8 @@ func (p *Partition) getGroup(list []Lookup) {
 		// An entry of 0: the item has expired, and has been found so in this batch.
 		there := at.b != nil && at.b.entries[at.i] != 0
 		if there && s.has(at.pos, l.Key) && !p.expired(at.pos) {
-			l.Item, l.Found = p.hit(*at), true
+			p.hit(*at, &l.Item)
+			l.Found = true
 			continue
 		}
 		if at.b == nil && p.buckets[p.bucketOf(l.Hash)].link == 0 {
@@ -71,7 +79,7 @@ func (p *Partition) getGroup(list []Lookup) {
 			l.Item, l.Found = Item{}, false
 			continue
 		}
-		l.Item, l.Found = p.get(l.Hash, l.Key) // the tag is that of another key, or there is a chain
+		l.Found = p.get(l.Hash, l.Key, &l.Item) // the tag is that of another key, or there is a chain
 	}
 }
 
@@ -160,9 +168,9 @@ func (p *Partition) moveAll() {
 			continue // it would be overwritten by itself
 		}
 		to := p.log.reserve(n)
-		copy(p.log.words[to:to+n], p.log.words[pos:pos+n])
-		p.log.words[pos+1] |= bitDead
-		m.b.entries[m.i] = m.entry&^offsetMask | (p.log.tail-n)&p.mask
+		p.log.move(to, pos, n)
+		p.log.set(pos+1, p.log.words[pos+1]|bitDead)
+		p.set(m.b, m.i, m.entry&^offsetMask|(p.log.tail-n)&p.mask)
 		p.stats.Moves++
 		p.sweep()
 	}

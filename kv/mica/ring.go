@@ -9,10 +9,21 @@ type ring struct {
 	// The same as positions in memory.
 	headPos, tailPos uint64
 
-	stats *Stats // of the partition: items go when they are overwritten
+	stats *Stats  // of the partition: items go when they are overwritten
+	out   *shared // what readers see; nil: there are none
 }
 
-func (r *ring) clear() { r.head, r.headPos = r.tail, r.tailPos }
+func (r *ring) clear() {
+	r.head, r.headPos = r.tail, r.tailPos
+	r.showHead()
+}
+
+// showHead lets readers see the head, before what was there is overwritten.
+func (r *ring) showHead() {
+	if r.out != nil {
+		r.out.head.Store(r.head)
+	}
+}
 
 // position returns where the item with an offset is, and its distance from the tail; ok is false if
 // it has been overwritten.
@@ -46,7 +57,7 @@ func (r *ring) need(n uint64) uint64 {
 func (r *ring) reserve(n uint64) uint64 {
 	if gap := r.need(n) - n; gap > 0 {
 		r.makeRoom(gap)
-		r.words[r.tailPos] = gap << 8
+		r.set(r.tailPos, gap<<8)
 		r.advance(gap)
 	}
 	r.makeRoom(n)
@@ -61,10 +72,17 @@ func (r *ring) advance(n uint64) {
 	if r.tailPos >= uint64(len(r.words)) {
 		r.tailPos -= uint64(len(r.words))
 	}
+	if r.out != nil {
+		r.out.tail.Store(r.tail)
+		r.out.lap.Store(r.tail - r.tailPos)
+	}
 }
 
 // makeRoom moves the head until n units are free.
 func (r *ring) makeRoom(n uint64) {
+	if uint64(len(r.words))-(r.tail-r.head) >= n {
+		return
+	}
 	for uint64(len(r.words))-(r.tail-r.head) < n {
 		w := r.words[r.headPos]
 		size := w >> 8
@@ -82,4 +100,5 @@ func (r *ring) makeRoom(n uint64) {
 			r.headPos -= uint64(len(r.words))
 		}
 	}
+	r.showHead()
 }

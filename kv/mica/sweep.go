@@ -22,6 +22,7 @@ func (p *Partition) visit() {
 	if p.at++; p.at == p.index {
 		p.at = 0
 	}
+	begun := p.enter(n)
 	for b := &p.buckets[n]; ; b = &p.buckets[b.link-1] {
 		for i, e := range b.entries {
 			if e == 0 {
@@ -30,10 +31,10 @@ func (p *Partition) visit() {
 			pos, _, ok := p.position(e)
 			switch {
 			case !ok:
-				b.entries[i] = 0
+				p.set(b, i, 0)
 			case p.expired(pos):
 				p.stats.Expired++
-				b.entries[i] = 0
+				p.set(b, i, 0)
 				p.release(pos)
 			}
 		}
@@ -44,6 +45,7 @@ func (p *Partition) visit() {
 	if p.mode == Store {
 		p.prune(n)
 	}
+	p.leave(n, begun)
 }
 
 // Sweep visits n buckets, after those of the last time, and removes items past their time. An owner

@@ -104,15 +104,19 @@ func (p *Partition) Delete(hash uint64, key []byte, version uint64) error {
 }
 
 // Touch sets when an item expires, and returns the item as Get does.
-func (p *Partition) Touch(hash uint64, key []byte, expires uint32) (Item, bool) {
+func (p *Partition) Touch(hash uint64, key []byte, expires uint32) (it Item, found bool) {
 	p.settle()
 	at := p.find(hash, key)
 	if at.b == nil {
 		p.stats.Misses++
 		return Item{}, false
 	}
+	n := p.bucketOf(hash)
+	begun := p.enter(n)
 	p.space().setExpires(at.pos, expires)
-	return p.hit(at), true
+	p.leave(n, begun)
+	p.hit(at, &it)
+	return it, true
 }
 
 // nextVersion returns a version that no item has had. It is never 0.
@@ -125,9 +129,14 @@ func (p *Partition) nextVersion() uint64 {
 
 // store writes an item, whose old one is at a place if there is one.
 func (p *Partition) store(hash uint64, at place, c *content) (version uint64, err error) {
+	n := p.bucketOf(hash)
+	begun := p.enter(n)
 	if p.mode == Cache {
 		version = p.append(hash, at, c)
-	} else if version, err = p.keep(hash, at, c); err != nil {
+	} else {
+		version, err = p.keep(hash, at, c)
+	}
+	if p.leave(n, begun); err != nil {
 		p.stats.Fulls++
 		return 0, err
 	}
@@ -149,7 +158,7 @@ func (p *Partition) append(hash uint64, at place, c *content) uint64 {
 	}
 	pos := p.log.reserve(n)
 	p.log.put(pos, c, v, 0)
-	at.b.entries[at.i] = p.entry(hash, pos, n)
+	p.set(at.b, at.i, p.entry(hash, pos, n))
 	p.stats.Items++
 	p.stats.Bytes += n * unit
 	p.sweep()
@@ -181,7 +190,7 @@ func (p *Partition) keep(hash uint64, at place, c *content) (uint64, error) {
 	s.put(pos, c, v, s.words[pos+1]&bitPrevFree)
 	p.stats.Items++
 	p.stats.Bytes += n * lineUnits * unit
-	b.entries[i] = p.entry(hash, pos, 0)
+	p.set(b, i, p.entry(hash, pos, 0))
 	if at.b != nil {
 		p.release(at.pos)
 	}

@@ -82,6 +82,7 @@ type call struct {
 	server   *server
 	attempts int
 	last     error
+	refusals int // attempts that ended so, one after the other
 	done     func(Result)
 	opening  bool // the lane's session comes first
 	unknown  bool // an attempt of the write ended without an answer: it may be applied
@@ -242,6 +243,12 @@ func (c *Client) repeat(i uint32, why error) {
 	k.last = why
 	if c.closed {
 		c.end(i, Result{Err: k.failed(ErrClosed)})
+		return
+	}
+	if !errors.Is(why, erpc.ErrDenied) && !errors.Is(why, erpc.ErrInsecure) {
+		k.refusals = 0
+	} else if k.refusals++; k.refusals > len(c.members.list) {
+		c.end(i, Result{Err: k.failed(why)}) // each server was asked, and none wants this side
 		return
 	}
 	k.again = min(c.cfg.Clock().Add(c.cfg.Backoff), k.deadline)

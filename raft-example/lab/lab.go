@@ -45,6 +45,8 @@ type Config struct {
 	Cores     []int         // of the client and the replicas; empty: not pinned
 	Pin       func(core int) error
 	Progress  func(string)
+	// Secure adds keys or certificates to the configuration of all endpoints; nil: none.
+	Secure func(*erpc.Config)
 }
 
 // Latency is a p50 and a p99 in us: medians over the rounds.
@@ -132,6 +134,9 @@ func (l *lab) pin(i int) error {
 // endpoint makes a Nexus and an Rpc of its own.
 func (l *lab) endpoint(register func(*erpc.Nexus) error) (*erpc.Rpc, error) {
 	ec := erpc.Config{Wait: erpc.WaitSpin}
+	if l.cfg.Secure != nil {
+		l.cfg.Secure(&ec)
+	}
 	ec.Timing.FailureTimeout, ec.Timing.Heartbeat = 30*time.Second, 10*time.Second // threads stop in turns
 	x, err := erpc.NewNexus(ec)
 	if err != nil {

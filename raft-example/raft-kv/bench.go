@@ -47,13 +47,17 @@ func (c *benchCmd) Run(e *cli.Env) error {
 	case c.Rounds < 1 || c.Each < time.Millisecond || c.Each > time.Second:
 		return cli.Usagef("--rounds %d, --each %v: want at least 1, and 1ms to 1s", c.Rounds, c.Each)
 	}
+	if err := c.Load(); err != nil {
+		return err
+	}
 	debug.SetGCPercent(c.GC)
 	listen := "127.0.0.1:0"
 	if c.Transport == "shm" {
 		listen = ""
 	}
 	cfg := lab.Config{Transport: c.Transport, Replicas: c.Replicas, Placement: lab.Placement(c.Placement), Keys: c.Keys, Rounds: c.Rounds, Each: c.Each,
-		Pin: cli.PinThread, Listen: func() (transport.Transport, error) { return c.listen(listen) },
+		Secure: c.Apply, Pin: cli.PinThread,
+		Listen:   func() (transport.Transport, error) { return c.listen(listen) },
 		Progress: func(line string) { fmt.Fprintln(e.Err, line) }}
 	if cores := cli.AllowedCores(); c.Pin && len(cores) >= 2 {
 		cfg.Cores = cores[:2]

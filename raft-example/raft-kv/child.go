@@ -49,6 +49,9 @@ type fleet struct {
 // newFleet plans n replicas; with a folder they are durable.
 func newFleet(net netFlags, n int, dir string, tick time.Duration, addrs []string) (*fleet, error) {
 	exe, err := os.Executable()
+	if err == nil {
+		err = net.Load() // here one line says what is wrong with them
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +84,7 @@ func (f *fleet) start(c *child) error {
 	if c.dir != "" {
 		args = append(args, "--dir="+c.dir)
 	}
+	args = append(args, f.net.Args()...)
 	return c.launch(exec.Command(f.exe, args...), (*exec.Cmd).Start)
 }
 

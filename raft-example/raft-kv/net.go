@@ -13,6 +13,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/secure"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/transport"
@@ -26,10 +27,14 @@ type netFlags struct {
 	Transport string `default:"udp" help:"Transport: udp, the default; shm on one machine; auto, shm to this machine and udp elsewhere." placeholder:"NAME"`
 	Cluster   uint64 `default:"1" help:"The cluster's id: replicas and clients of others are refused; default ${default}." placeholder:"ID"`
 	JSON      bool   `name:"json" help:"Print one JSON object."`
+	secure.Flags
 }
 
-// listen opens an endpoint; addr "" is any.
+// listen opens an endpoint; addr "" is any. The files of keys are loaded first.
 func (f *netFlags) listen(addr string) (transport.Transport, error) {
+	if err := f.Load(); err != nil {
+		return nil, err
+	}
 	if addr == "" && f.Transport != "shm" {
 		addr = ":0"
 	}
@@ -91,7 +96,9 @@ func (f *clientFlags) dial() (*client.Blocking, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Dial(tr, cfg, erpc.Config{NoHugepages: true})
+	ec := erpc.Config{NoHugepages: true}
+	f.Apply(&ec)
+	return client.Dial(tr, cfg, ec)
 }
 
 // remembered reads the file of --remember; there may be none yet.

@@ -186,6 +186,7 @@ func memberText(m map[uint64]string) string {
 // statuses asks all servers; one that does not answer has only an error. It fails if none does.
 func statuses(ctx context.Context, b *client.Blocking, servers []string) (list []report, err error) {
 	alive := false
+	var last error
 	for _, addr := range servers {
 		s := report{Addr: addr}
 		short, cancel := context.WithTimeout(ctx, time.Second)
@@ -195,13 +196,13 @@ func statuses(ctx context.Context, b *client.Blocking, servers []string) (list [
 			err = json.Unmarshal(body, &s)
 		}
 		if err != nil {
-			s.Err = cli.OneLine(err)
+			s.Err, last = cli.OneLine(err), err
 		}
 		alive = alive || err == nil
 		list = append(list, s)
 	}
 	if !alive {
-		return nil, fmt.Errorf("no replica answers at %s", strings.Join(servers, ", "))
+		return nil, fmt.Errorf("no replica answers at %s: %w", strings.Join(servers, ", "), last)
 	}
 	return list, nil
 }

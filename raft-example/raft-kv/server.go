@@ -93,7 +93,11 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 		}
 		defer func() { err = errors.Join(err, files.Close()) }()
 	}
+	if err := c.Load(); err != nil {
+		return err
+	}
 	ec := node.ErpcConfig(erpc.Config{Logger: cfg.Logger}, cfg.ElectionTimeout())
+	c.Apply(&ec)
 	if c.Spin {
 		ec.Wait = erpc.WaitSpin
 	}

@@ -23,6 +23,9 @@ type Peer struct {
 	// many RPCs in flight itself.
 	Streams bool
 
+	// Secure says that it has mutual TLS. It is measured where it is asked for.
+	Secure bool
+
 	// MaxSize is how many bytes a request or a response has at most; 0: no limit of the peer's.
 	MaxSize int
 
@@ -126,7 +129,8 @@ type Call func(ctx context.Context, request []byte) (response []byte, err error)
 
 // Peers are all that there are, in the order of tables.
 func Peers() []Peer {
-	return []Peer{grpcPeer, connectPeer, drpcPeer, netRPCPeer, tcpPeer, udpPeer, erpcPeer}
+	return []Peer{grpcPeer, connectPeer, drpcPeer, netRPCPeer, tcpPeer, udpPeer, erpcPeer,
+		grpcTLSPeer, erpcTLSPeer}
 }
 
 // ByName finds a peer. Beside Peers there is net-udp, no library but the least program that calls

@@ -26,8 +26,10 @@ type erpcServer struct {
 
 func listenERPC(z Sizes) (Server, error) { return listenERPCAt("127.0.0.1:0", z) }
 
-func listenERPCAt(addr string, z Sizes) (Server, error) {
-	s, err := erpc.NewServer(erpcConfig(z))
+func listenERPCAt(addr string, z Sizes) (Server, error) { return serveERPC(addr, z, erpcConfig(z)) }
+
+func serveERPC(addr string, z Sizes, cfg erpc.Config) (Server, error) {
+	s, err := erpc.NewServer(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +53,15 @@ func (s *erpcServer) Serve() error { return s.Server.Serve(s.conn) }
 type erpcConn struct{ *erpc.Client }
 
 func dialERPC(ctx context.Context, addr string, z Sizes) (Conn, error) {
+	return clientERPC(ctx, addr, erpcConfig(z))
+}
+
+func clientERPC(ctx context.Context, addr string, cfg erpc.Config) (Conn, error) {
 	local, err := udp.Listen("127.0.0.1:0", udp.Config{})
 	if err != nil {
 		return nil, err
 	}
-	c, err := erpc.Dial(ctx, local, addr, erpcConfig(z))
+	c, err := erpc.Dial(ctx, local, addr, cfg)
 	if err != nil {
 		return nil, err
 	}

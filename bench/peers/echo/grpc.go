@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -31,6 +32,10 @@ func (s *grpcServer) Close() error { s.Stop(); return nil }
 func listenGRPC(z Sizes) (Server, error) { return listenGRPCAt("127.0.0.1:0", z) }
 
 func listenGRPCAt(addr string, z Sizes) (Server, error) {
+	return serveGRPC(addr, z, insecure.NewCredentials())
+}
+
+func serveGRPC(addr string, z Sizes, creds credentials.TransportCredentials) (Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -45,7 +50,7 @@ func listenGRPCAt(addr string, z Sizes) (Server, error) {
 		in.Value = answer.reply(in.Value)
 		return in, nil
 	}
-	s := grpc.NewServer(grpc.MaxRecvMsgSize(z.limit()), grpc.MaxSendMsgSize(z.limit()))
+	s := grpc.NewServer(grpc.Creds(creds), grpc.MaxRecvMsgSize(z.limit()), grpc.MaxSendMsgSize(z.limit()))
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service, HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: handler}},
@@ -56,7 +61,11 @@ func listenGRPCAt(addr string, z Sizes) (Server, error) {
 type grpcConn struct{ *grpc.ClientConn }
 
 func dialGRPC(_ context.Context, addr string, z Sizes) (Conn, error) {
-	c, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	return clientGRPC(addr, z, insecure.NewCredentials())
+}
+
+func clientGRPC(addr string, z Sizes, creds credentials.TransportCredentials) (Conn, error) {
+	c, err := grpc.NewClient(addr, grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(z.limit()), grpc.MaxCallSendMsgSize(z.limit())))
 	if err != nil {
 		return nil, err

@@ -1,0 +1,245 @@
+package grpcerpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// defaultRetryBuffer is how many bytes of messages a stream keeps for another try, as in grpc-go.
+const defaultRetryBuffer = 256 << 10
+
+// retryStream is a stream of the application: a clientStream, and further ones if it may be tried
+// again. That is so until the server has answered by a header or a message, and as long as what was
+// sent fits into a buffer. Then it is tried again as the service config says; and, by itself, if it
+// certainly never began at a server: because the server stops, or because the connection was lost
+// before the stream was sent.
+type retryStream struct {
+	cc     *ClientConn
+	info   *callInfo
+	desc   *grpc.StreamDesc
+	ctx    context.Context // with the timeout of the service config
+	cancel context.CancelFunc
+	ended  sync.Once
+
+	current   atomic.Pointer[clientStream]
+	committed atomic.Bool // no other try follows
+
+	mu       sync.Mutex
+	sent     [][]byte // messages, until committed
+	size     int      // of these, in bytes
+	closed   bool     // CloseSend was called
+	tries    int
+	refusals int
+	err      error // of the last try, if it did not begin
+}
+
+// newStream begins a stream, over TCP if erpc has no connection and that may be.
+func (cc *ClientConn) newStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts []grpc.CallOption,
+) (grpc.ClientStream, error) {
+	if cc.onlyTCP() {
+		return cc.tcp.NewStream(ctx, desc, method, opts...)
+	}
+	c, err := cc.callInfoOf(method, opts)
+	if err != nil {
+		return nil, err
+	}
+	r := &retryStream{cc: cc, info: c, desc: desc, tries: 1}
+	r.ctx, r.cancel = cc.within(ctx, method)
+	s, err := cc.beginStream(r.ctx, r, cc.mayTCP(ctx))
+	if errors.Is(err, errOverTCP) {
+		r.cancel()
+		return cc.tcp.NewStream(ctx, desc, method, opts...)
+	}
+	if err != nil {
+		r.finish(err)
+		return nil, err
+	}
+	r.current.Store(s)
+	return r, nil
+}
+
+// finish tells the options how the stream ended. It may be called several times.
+func (r *retryStream) finish(err error) {
+	r.ended.Do(func() {
+		r.cancel()
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		r.info.finish(err)
+	})
+}
+
+// commit forgets what was kept for another try.
+func (r *retryStream) commit() {
+	if !r.committed.Load() {
+		r.mu.Lock()
+		r.commitLocked()
+		r.mu.Unlock()
+	}
+}
+
+func (r *retryStream) commitLocked() {
+	r.committed.Store(true)
+	r.sent = nil
+}
+
+// again reports whether another stream takes the place of s, which has ended.
+func (r *retryStream) again(s *clientStream) bool {
+	if r.committed.Load() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current.Load() != s {
+		return true
+	}
+	for !r.committed.Load() && r.may(s) {
+		s.conclude()
+		next, err := r.cc.beginStream(r.ctx, r, false)
+		if err != nil {
+			r.err = err
+			break
+		}
+		r.current.Store(next)
+		if s = next; r.replay(s) {
+			return true
+		}
+	}
+	r.commitLocked()
+	return false
+}
+
+// may reports whether another try may follow s, and waits until it is time for that.
+func (r *retryStream) may(s *clientStream) bool {
+	s.mu.Lock()
+	code, notRun := status.Code(s.err), s.notRun
+	no := !s.over || s.answered || s.local || code == codes.OK
+	s.mu.Unlock()
+	if no || r.ctx.Err() != nil || r.cc.ctx.Err() != nil {
+		return false
+	}
+	if notRun && code == codes.Unavailable && r.refusals < mostRefusals {
+		r.refusals++
+		s.link.retire() // it takes no more, which may not be known yet
+		return true
+	}
+	p := r.info.retry
+	if p == nil || r.tries >= p.attempts || !p.codes[code] || !p.wait(r.ctx, r.tries) {
+		return false
+	}
+	r.tries++
+	return true
+}
+
+// replay sends what was sent before. It reports false if the stream has ended before all was.
+func (r *retryStream) replay(s *clientStream) bool {
+	for _, data := range r.sent {
+		memory := getBuffer()
+		*memory = append((*memory)[:0], data...)
+		if s.send(nil, memory, nil) != nil {
+			return false
+		}
+	}
+	if r.closed {
+		_ = s.CloseSend() // it never fails
+	}
+	return true
+}
+
+// keep keeps a message for another try, and returns the stream that it is for.
+func (r *retryStream) keep(data []byte) *clientStream {
+	if !r.committed.Load() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.size += len(data) + messageCost; r.size > r.info.retryBuffer {
+			r.commitLocked()
+		} else if !r.committed.Load() {
+			r.sent = append(r.sent, append([]byte(nil), data...))
+		}
+	}
+	return r.current.Load()
+}
+
+// SendMsg implements grpc.ClientStream, as the following methods do.
+func (r *retryStream) SendMsg(m any) error {
+	memory := getBuffer()
+	data, err := r.info.encode((*memory)[:0], m, r.info.maxSend)
+	*memory = data
+	if err != nil {
+		return r.current.Load().send(m, memory, err)
+	}
+	s := r.keep(data)
+	if err = s.send(m, memory, nil); errors.Is(err, io.EOF) && r.again(s) {
+		return nil // the other stream has it
+	}
+	return err
+}
+
+func (r *retryStream) RecvMsg(m any) error {
+	for {
+		s := r.current.Load()
+		err := s.RecvMsg(m)
+		if err == nil && r.desc.ServerStreams {
+			r.commit()
+			return nil
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			if r.again(s) {
+				continue
+			}
+			if failed := r.failure(); failed != nil {
+				err = failed
+			}
+		}
+		r.finish(err)
+		return err
+	}
+}
+
+// failure returns why there was no other try.
+func (r *retryStream) failure() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+func (r *retryStream) Header() (metadata.MD, error) {
+	for {
+		s := r.current.Load()
+		md, err := s.Header()
+		s.mu.Lock()
+		answered := s.answered
+		s.mu.Unlock()
+		if answered {
+			r.commit()
+			return md, err
+		}
+		if !r.again(s) {
+			if failed := r.failure(); failed != nil {
+				err = failed
+			}
+			return md, err
+		}
+	}
+}
+
+func (r *retryStream) CloseSend() error {
+	r.mu.Lock()
+	r.closed = true
+	s := r.current.Load()
+	r.mu.Unlock()
+	return s.CloseSend()
+}
+
+func (r *retryStream) Trailer() metadata.MD { return r.current.Load().Trailer() }
+
+func (r *retryStream) Context() context.Context { return r.current.Load().Context() }

@@ -1,0 +1,3 @@
+// Package clitest serves the tests of commands: it runs command lines in the test's process, and
+// lets the test binary be the command for the processes that the command itself starts.
+package clitest

@@ -1,0 +1,159 @@
+package security
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A key log has a line for each secret of an association, as SSLKEYLOGFILE has for TLS: a label
+// with the side that seals by it and the number of the cipher, a nonce, and the secret, the last
+// two in hexadecimal. The nonce is that of the Connect by which the association was opened.
+//
+//	ERPC_CLIENT_SECRET_1 00112233445566aa <64 digits>
+//	ERPC_SERVER_SECRET_1 00112233445566aa <64 digits>
+const (
+	clientLabel = "ERPC_CLIENT_SECRET_"
+	serverLabel = "ERPC_SERVER_SECRET_"
+)
+
+// ErrKeyLog means that a line of a key log has one of the labels above, and is damaged.
+var ErrKeyLog = errors.New("security: bad line in a key log")
+
+// AppendKeyLog appends the lines of an association to dst.
+func (s *Secrets) AppendKeyLog(dst []byte, nonce uint64) []byte {
+	dst = fmt.Appendf(dst, "%s%d %016x %x\n", clientLabel, s.AEAD, nonce, s.Client[:])
+	return fmt.Appendf(dst, "%s%d %016x %x\n", serverLabel, s.AEAD, nonce, s.Server[:])
+}
+
+// Logged is a line of a key log.
+type Logged struct {
+	Nonce  uint64
+	Client bool // the side that opened the association seals by it
+	AEAD   AEAD
+	Secret Secret
+}
+
+// ParseKeyLog returns the lines of a key log that have labels of this package, each once. It skips
+// all others. The error is ErrKeyLog with the line's number.
+func ParseKeyLog(log []byte) (list []Logged, err error) {
+	seen := map[Logged]bool{}
+	n := 0
+	for text := range strings.Lines(string(log)) {
+		n++
+		l, ours, err := parseLogged(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: line %d", err, n)
+		}
+		if ours && !seen[l] {
+			seen[l] = true
+			list = append(list, l)
+		}
+	}
+	return list, nil
+}
+
+// parseLogged parses a line. Ours says that it has one of the labels.
+func parseLogged(text string) (l Logged, ours bool, err error) {
+	number, client := strings.CutPrefix(text, clientLabel)
+	if !client {
+		if number, ours = strings.CutPrefix(text, serverLabel); !ours {
+			return l, false, nil
+		}
+	}
+	l.Client = client
+	word := strings.Fields(number)
+	if len(word) != 3 || len(word[1]) != 16 || len(word[2]) != 2*SecretSize {
+		return l, true, ErrKeyLog
+	}
+	a, err := strconv.ParseUint(word[0], 10, 8)
+	if err == nil {
+		l.Nonce, err = strconv.ParseUint(word[1], 16, 64)
+	}
+	if err == nil {
+		_, err = hex.Decode(l.Secret[:], []byte(word[2]))
+	}
+	if l.AEAD = AEAD(a); err != nil || l.AEAD == 0 || l.AEAD >= numAEADs {
+		return l, true, ErrKeyLog
+	}
+	return l, true, nil
+}
+
+// Opener opens packets of one direction of an association for somebody who has its secret from a
+// key log. It takes each packet as often as it comes, and is no part of a connection.
+type Opener struct {
+	aead   AEAD
+	phases []keys // from the first phase on, as far as they were needed
+	phase  int    // of the newest packet
+	next   uint64 // one more than its counter
+	found  bool   // a packet was opened
+	nonce  [nonceSize]byte
+}
+
+// MostPhases is how many phases an Opener tries before the first packet that it opens.
+const MostPhases = 256
+
+// NewOpener returns one. The error is that of AEAD.New.
+func NewOpener(l *Logged) (*Opener, error) {
+	k, err := newKeys(l.AEAD, &l.Secret)
+	return &Opener{aead: l.AEAD, phases: []keys{k}}, err
+}
+
+// Found reports whether a packet was opened.
+func (o *Opener) Found() bool { return o.found }
+
+// Opened says what was found in a sealed packet.
+type Opened struct {
+	Counter uint64
+	Phase   int
+}
+
+// Open appends the packet inside pkt, which is whole, to dst. It reports false if this secret did
+// not seal pkt.
+func (o *Opener) Open(dst, pkt []byte) ([]byte, Opened, bool) {
+	if len(pkt) < least+Overhead {
+		return dst, Opened{}, false
+	}
+	low := binary.LittleEndian.Uint32(pkt[tokenAt:])
+	phase := int(pkt[phaseAt]&phaseBit) >> 7
+	if o.found {
+		w := window{next: o.next}
+		if phase != o.phase&1 && o.phase > 0 {
+			if out, at, ok := o.try(dst, pkt, o.phase-1, w.whole(low)); ok {
+				return out, at, ok
+			}
+		}
+		return o.try(dst, pkt, o.phase+(o.phase&1^phase), w.whole(low))
+	}
+	for ; phase < MostPhases; phase += 2 {
+		// A phase has packetsPerPhase packets at most, of both directions.
+		for high := range uint64(phase)*packetsPerPhase>>32 + 1 {
+			if out, at, ok := o.try(dst, pkt, phase, high<<32|uint64(low)); ok {
+				return out, at, ok
+			}
+		}
+	}
+	return dst, Opened{}, false
+}
+
+// try opens a packet with the keys of a phase.
+func (o *Opener) try(dst, pkt []byte, phase int, n uint64) ([]byte, Opened, bool) {
+	for len(o.phases) <= phase {
+		o.phases = append(o.phases, o.phases[len(o.phases)-1].next(o.aead))
+	}
+	k := &o.phases[phase]
+	setNonce(&o.nonce, &k.iv, n)
+	out := append(dst, pkt[:tokenAt]...)
+	out[len(dst)+phaseAt] &^= phaseBit
+	out, err := k.aead.Open(out, o.nonce[:], pkt[clearSize:], pkt[:clearSize])
+	if err != nil {
+		return dst, Opened{}, false
+	}
+	if !o.found || n >= o.next {
+		o.next, o.phase, o.found = n+1, phase, true
+	}
+	return out, Opened{n, phase}, true
+}

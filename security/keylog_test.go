@@ -1,0 +1,116 @@
+package security
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// logged returns the lines of an association.
+func logged(t *testing.T, s *Secrets, nonce uint64) []Logged {
+	t.Helper()
+	list, err := ParseKeyLog(s.AppendKeyLog(nil, nonce))
+	if err != nil || len(list) != 2 || !list[0].Client || list[1].Client || list[0].Nonce != nonce {
+		t.Fatal(list, err)
+	}
+	return list
+}
+
+// TestOpener: who has the log opens packets of any phase, in any order and as often as they come,
+// also if it saw nothing of the beginning; and no other packets.
+func TestOpener(t *testing.T) {
+	for phases := range 5 {
+		s := &Secrets{AEAD: AES128GCM, Client: Secret{1}, Server: Secret{2}}
+		a, _ := NewAssociation(s, true)
+		b, _ := NewAssociation(s, false)
+		list := logged(t, s, 7)
+		var pkts, plain [][]byte
+		exchange := func(from, to *Association) {
+			text := bytes.Repeat([]byte{byte(len(pkts)), 3}, 20)
+			text[11] &^= phaseBit
+			pkt, ok := from.Seal(nil, text, nil)
+			if !ok {
+				t.Fatal("spent")
+			}
+			if from == a {
+				pkts, plain = append(pkts, bytes.Clone(pkt)), append(plain, text)
+			}
+			if _, err := to.Open(pkt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for p := range phases + 1 {
+			for range 5 {
+				exchange(a, b)
+				exchange(b, a)
+			}
+			if p < phases && !a.Update() {
+				t.Fatal("no update")
+			}
+		}
+		for _, from := range []int{0, len(pkts) - 1} {
+			o, err := NewOpener(&list[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrong, _ := NewOpener(&list[1])
+			for i := from; i < len(pkts); i++ {
+				for _, j := range []int{i, max(i-1, from)} {
+					got, at, ok := o.Open([]byte("x"), pkts[j])
+					if !ok || !bytes.Equal(got[1:], plain[j]) || at.Counter != uint64(j) || at.Phase != j/5 {
+						t.Errorf("packet %d of phase %d: %x, %+v, %v", j, j/5, got, at, ok)
+					}
+				}
+				bad := bytes.Clone(pkts[i])
+				bad[len(bad)-1] ^= 1
+				if _, _, ok := o.Open(nil, bad); ok {
+					t.Error("a damaged packet")
+				}
+				if _, _, ok := wrong.Open(nil, pkts[i]); ok {
+					t.Error("the other side's secret")
+				}
+			}
+		}
+	}
+	o, _ := NewOpener(&Logged{AEAD: AES128GCM})
+	if _, _, ok := o.Open(nil, make([]byte, least+Overhead-1)); ok || o.Found() {
+		t.Error("a short packet")
+	}
+}
+
+// TestOpenerLate: a capture that begins after 2^32 packets.
+func TestOpenerLate(t *testing.T) {
+	s := &Secrets{AEAD: AES128GCM}
+	a, _ := NewAssociation(s, true)
+	for range 40 {
+		a.advance()
+	}
+	a.counter = 2<<32 + 5
+	pkt, _ := a.Seal(nil, make([]byte, 64), nil)
+	o, _ := NewOpener(&logged(t, s, 1)[0])
+	if _, at, ok := o.Open(nil, pkt); !ok || at.Counter != 2<<32+5 || at.Phase != 40 {
+		t.Errorf("%+v, %v", at, ok)
+	}
+}
+
+// TestKeyLog: lines of TLS are skipped, those that come twice count once, damaged ones are named.
+func TestKeyLog(t *testing.T) {
+	secret := strings.Repeat("ab", 32)
+	good := "ERPC_SERVER_SECRET_2 00000000000000ff " + secret + "\n"
+	list, err := ParseKeyLog([]byte("# text\nCLIENT_RANDOM 12 34\n\n" + good + good))
+	if err != nil || len(list) != 1 || list[0].Nonce != 255 || list[0].AEAD != ChaCha20Poly1305 {
+		t.Error(list, err)
+	}
+	for _, bad := range []string{
+		"ERPC_CLIENT_SECRET_", "ERPC_CLIENT_SECRET_0 00000000000000ff " + secret,
+		"ERPC_CLIENT_SECRET_1 ff " + secret, "ERPC_CLIENT_SECRET_1 00000000000000fg " + secret,
+		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret[1:],
+		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret[1:] + "x",
+		"ERPC_CLIENT_SECRET_9 00000000000000ff " + secret, strings.TrimSpace(good) + " more"} {
+		list, err := ParseKeyLog([]byte(good + bad))
+		if !errors.Is(err, ErrKeyLog) || list != nil || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%s: %v, %v", bad, list, err)
+		}
+	}
+}
