@@ -22,7 +22,7 @@ import (
 )
 
 // hashiMember is the state machine on hashicorp/raft, whose messages go over its own TCP transport,
-// or over hraft. Clients come over this library in both cases, so that the rows differ in that only.
+// or over hraft. Clients come over this library in both cases: the rows differ in that only.
 type hashiMember struct {
 	trans  raft.Transport
 	server *erpc.Server

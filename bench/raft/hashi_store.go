@@ -42,7 +42,8 @@ func (s *fileStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log
 
 // Set implements raft.StableStore.
 func (s *fileStore) Set(key, value []byte) error {
-	if err := s.write(func(b []byte) []byte { return append(append(b, key...), value...) }); err != nil {
+	err := s.write(func(b []byte) []byte { return append(append(b, key...), value...) })
+	if err != nil {
 		return err
 	}
 	return s.InmemStore.Set(key, value)
@@ -50,7 +51,9 @@ func (s *fileStore) Set(key, value []byte) error {
 
 // SetUint64 implements raft.StableStore.
 func (s *fileStore) SetUint64(key []byte, v uint64) error {
-	err := s.write(func(b []byte) []byte { return binary.LittleEndian.AppendUint64(append(b, key...), v) })
+	err := s.write(func(b []byte) []byte {
+		return binary.LittleEndian.AppendUint64(append(b, key...), v)
+	})
 	if err != nil {
 		return err
 	}
