@@ -49,6 +49,8 @@ var systems = map[string]struct {
 	"erpc-lease": {newErpc, dialErpc, false}, // reads under a lease of 100 ms
 	"grpc-go":    {newGRPC, dialGRPC, false},
 	"etcd":       {newEtcd, dialEtcd, true},
+	"hashi-tcp":  {newHashiTCP, dialHashi, false}, // hashicorp/raft over its own transport
+	"hraft":      {newHraft, dialHashi, false},    // and over ours
 }
 
 // runMember is a member in a process of its own: it prints its address, reads a start, answers

@@ -65,7 +65,8 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	set := flag.NewFlagSet("raftstore load", flag.ContinueOnError)
 	set.SetOutput(progress)
 	var c loadConfig
-	names := set.String("systems", "erpc,erpc-lease,grpc-go,etcd", "`names`, with commas")
+	names := set.String("systems", "erpc,erpc-lease,grpc-go,etcd,hashi-tcp,hraft",
+		"`names`, with commas")
 	set.IntVar(&c.clients, "clients", 64, "clients, each a goroutine with one request under way")
 	set.IntVar(&c.endpoints, "endpoints", 4, "endpoints or connections that the clients share")
 	set.IntVar(&c.keys, "keys", 10_000, "`keys` to choose from")

@@ -37,7 +37,7 @@ func TestRun(t *testing.T) {
 
 // TestLoad: all systems work under load, and figures come out. etcd's own start takes seconds.
 func TestLoad(t *testing.T) {
-	list := "erpc,grpc-go,etcd"
+	list := "erpc,grpc-go,etcd,hashi-tcp,hraft"
 	if testing.Short() {
 		list = "erpc"
 	}
@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &rows); err != nil {
 		t.Fatal(err)
 	}
-	if want := map[bool]int{true: 2, false: 5}[testing.Short()]; len(rows) != want {
+	if want := map[bool]int{true: 2, false: 9}[testing.Short()]; len(rows) != want {
 		t.Errorf("%d rows, want %d", len(rows), want)
 	}
 	for _, r := range rows {
