@@ -64,7 +64,8 @@ func TestSecureMemcached(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	at := "--servers=" + s.Addrs[0]
-	if status, out, errOut := try(t, append([]string{"get", "pear", at}, good...)...); out != "green\n" {
+	status, out, errOut := try(t, append([]string{"get", "pear", at}, good...)...)
+	if out != "green\n" {
 		t.Errorf("%d, %q, %s", status, out, errOut)
 	}
 	bad, err := tls.Dial("tcp", s.Memcached, cfg(strange))

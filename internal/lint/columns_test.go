@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,18 +16,23 @@ const maxColumns = 100
 
 // longLines has the number of longer lines in each top-level folder that are older than the rule.
 var longLines = map[string]int{
-	".": 14, "bench": 134, "cc": 30, "cmd": 465, "contrib": 13, "erpc": 133, "internal": 64,
-	"msgbuf": 19, "raft-example": 241, "ratelimit": 8, "session": 36, "transport": 361, "wire": 43,
+	".":            14,
+	"erpc":         10,
+	"raft-example": 214,
 }
 
-// checkColumns keeps lines of Go and Markdown short, but for those with a URL, rows of tables, and
-// as many others in a top-level folder as allowed has. The number must go down with the lines.
+// tagged is a field of a struct with a tag, which cannot be wrapped.
+var tagged = regexp.MustCompile("^\t+\\w+ +[\\w.\\[\\]*]+ +`\\w+:\".*\"`$")
+
+// checkColumns keeps lines of Go and Markdown short, but for those with a URL, rows of tables,
+// fields with tags, and as many others in a top-level folder as allowed has. The number must go
+// down with the lines.
 func checkColumns(t *tree, allowed map[string]int) (bad []string) {
 	count := map[string]int{}
 	add := func(name, text string) {
 		for line := range strings.Lines(text) {
 			if utf8.RuneCountInString(strings.TrimRight(line, "\r\n")) > maxColumns &&
-				!strings.HasPrefix(line, "|") && !strings.Contains(line, "://") {
+				!strings.HasPrefix(line, "|") && !strings.Contains(line, "://") && !tagged.MatchString(strings.TrimRight(line, "\r\n")) {
 				count[firstElement(path.Dir(name))]++
 			}
 		}
@@ -60,5 +66,12 @@ func TestCheckColumns(t *testing.T) {
 	} {
 		expect(t, map[string]string{"low/a.go": text}, want, check)
 		expect(t, map[string]string{"low/b/a.md": text + "| " + full}, want, check)
+	}
+	tag := "`help:\"" + strings.Repeat("x", maxColumns) + "\"`"
+	for text, want := range map[string]string{
+		"type t struct {\n\tF []byte  " + tag + "\n}\n": "low: -1 lines",
+		"var (\n\tF = " + tag + "\n)\n":                 "",
+	} {
+		expect(t, map[string]string{"low/a.go": text}, want, check)
 	}
 }

@@ -24,9 +24,9 @@ func near(t *testing.T, what string, got, want, part float64) {
 }
 
 // TestBars: BPEV is within 5 % of the better of BP and EVENT, the adaptive loop within 10 % of
-// the best. Where clients pause for 100 us and each has a core, BPEV's worker sleeps before the next
-// request, and a wake-up of 10.3 us is 7 % of the time from call to call: there it may lose that,
-// and no more.
+// the best. Where clients pause for 100 us and each has a core, BPEV's worker sleeps before the
+// next request, and a wake-up of 10.3 us is 7 % of the time from call to call: there it may lose
+// that, and no more.
 func TestBars(t *testing.T) {
 	g := DefaultGrid()
 	g.Conns, g.Spins = []int{1, 4, 32, 40, 64, 128}, nil
