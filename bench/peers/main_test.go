@@ -156,7 +156,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestUnfit: a peer that cannot work here is refused in one line that says why.
+// TestUnfit: a peer that cannot work here is refused in one line that says why. The others are
+// measured.
 func TestUnfit(t *testing.T) {
 	err := fit("--peers", echo.Peer{Name: "fake", Unfit: "it needs more"})
 	var wrong usageError
@@ -165,9 +166,12 @@ func TestUnfit(t *testing.T) {
 	}
 	for _, p := range echo.Peers() {
 		_, err := findPeer("--peer", p.Name)
-		if named := slices.Contains(peerNames(), p.Name); named != (p.Unfit == "") ||
-			named != (err == nil) {
-			t.Errorf("%s: %q, %v, among those that can work: %v", p.Name, p.Unfit, err, named)
+		if (err == nil) != (p.Unfit == "") {
+			t.Errorf("%s: %q, %v", p.Name, p.Unfit, err)
+		}
+		// Secure ones are measured only where they are asked for.
+		if slices.Contains(peerNames(), p.Name) != (err == nil && !p.Secure) {
+			t.Errorf("%s is among those that are measured, or is not: %v", p.Name, peerNames())
 		}
 	}
 }
