@@ -104,8 +104,9 @@ func runChaos(t *testing.T, w *weather, net chaosNet, seed uint64) {
 	c.check(c.traffic.more(ctx, 50))
 	c.check(c.net.inside(func() error { return c.traffic.end(ctx, c.cf) }))
 	ops, unknown := c.traffic.hist.Len()
+	lost, sent := w.counts()
 	t.Logf("seed %d: %v; %d of %d packets lost; %d operations, %d of unknown outcome; no write for %v",
-		seed, c.did, w.lost, w.sent, ops, unknown, time.Duration(c.traffic.gap.Load()))
+		seed, c.did, lost, sent, ops, unknown, time.Duration(c.traffic.gap.Load()))
 }
 
 func (c *chaos) check(err error) {

@@ -39,6 +39,13 @@ func (w *weather) meets(from, to int) (lost bool, delay time.Duration) {
 	return false, delay
 }
 
+// counts returns how many packets were lost so far, of how many.
+func (w *weather) counts() (lost, sent int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost, w.sent
+}
+
 // carry has a packet delivered, or not. deliver may be called later; b is copied then.
 func (w *weather) carry(from, to int, b []byte, deliver func(b []byte)) {
 	switch lost, delay := w.meets(from, to); {
