@@ -6,9 +6,9 @@ const (
 	mostScore  = 8
 	leastScore = -4
 	// A packet that comes later than the others did counts against oddCounts that do not. Nearly all
-	// must not: more than 15 of 16, within the usual time and half of it. Of packets at random 88
+	// must not: more than 31 of 32, within the usual time and half of it. Of packets at random 88
 	// to 94 of a hundred do that, the more the oftener they come.
-	oddCounts = 15
+	oddCounts = 31
 	mostSure  = 2 * oddCounts
 	usualOf   = 8
 	// A try takes tryFor spells. A peer that spins does not give up for that many late packets. A

@@ -32,12 +32,12 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// TestRegular: thirty regular packets in a row are enough, and then two odd ones are too many
-// unless fifteen others come between them. Those that come soon do not count.
+// TestRegular: sixty-two regular packets in a row are enough, and then two odd ones are too many
+// unless thirty-one others come between them. Those that come soon do not count.
 func TestRegular(t *testing.T) {
 	var g guess
 	g.init(false)
-	for n := range 40 {
+	for n := range 80 {
 		g.count(false, true)
 		if g.spin != (n+1 >= mostSure) {
 			t.Fatalf("after %d packets: spin %v", n+1, g.spin)
@@ -47,7 +47,7 @@ func TestRegular(t *testing.T) {
 		g.count(false, false)
 		for range oddCounts {
 			if g.count(false, true); !g.spin {
-				t.Fatal("one odd packet of sixteen")
+				t.Fatal("one odd packet of thirty-two")
 			}
 		}
 	}

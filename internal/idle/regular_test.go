@@ -53,12 +53,12 @@ func TestBunches(t *testing.T) {
 	}
 }
 
-// TestOddPacket: of regular packets one of twenty may be late, one of ten may not.
+// TestOddPacket: of regular packets one of forty may be late, one of twenty may not.
 func TestOddPacket(t *testing.T) {
 	for _, c := range []struct {
 		of     int
 		sleeps bool
-	}{{20, false}, {10, true}} {
+	}{{40, false}, {20, true}} {
 		m := newMachine(adaptive)
 		for i := range 4000 {
 			if i == 2000 {
