@@ -44,6 +44,7 @@ type memEnd struct {
 
 // memFaults holds what tests ask of an endpoint beside carrying packets.
 type memFaults struct {
+	paths  int                   // how often Path was asked
 	lose   func(pkt []byte) bool // says what does not arrive, if not nil
 	takes  func(n int) int       // of n packets TxBurst takes so many, if not nil
 	deaf   bool                  // RxBurst finds nothing
@@ -164,6 +165,9 @@ func (e *memEnd) Caps() transport.Caps {
 	}
 }
 func (e *memEnd) Path(transport.Addr) transport.Path {
+	if e.memFaults != nil {
+		e.paths++
+	}
 	return transport.Path{
 		MTU: memMTU, HostDelay: e.net.hosts, Shared: e.net.shared, Checksummed: e.checked,
 	}

@@ -242,3 +242,32 @@ func TestTypedErrors(t *testing.T) {
 		t.Errorf("expired: %v", err)
 	}
 }
+
+// TestJunkIsCheap: a secure server does not ask for the path to the sender of a packet that it
+// cannot open, since that takes system calls, be it an address with sessions or not.
+func TestJunkIsCheap(t *testing.T) {
+	m := newMiddle(t, erpc.Config{PSK: testPSK})
+	var real []byte
+	m.script(func(c caught, _ transport.Addr) {
+		if sealed(c.pkt) && c.to == 1 {
+			real = bytes.Clone(c.pkt)
+		}
+	})
+	elsewhere := m.send.addr
+	elsewhere.Port = 900
+	before := m.send.paths
+	if before == 0 || real == nil {
+		t.Fatal("nothing was asked, or sent")
+	}
+	for i := range real {
+		bad := bytes.Clone(real)
+		bad[i] ^= 1
+		m.put(1, m.cend.addr, bad)
+		m.put(1, elsewhere, bad)
+		m.put(1, elsewhere, real[:i])
+	}
+	if n := m.send.paths - before; n > 0 {
+		t.Errorf("the path was asked for %d times", n)
+	}
+	m.close()
+}
