@@ -13,7 +13,7 @@ import (
 	"github.com/userspace-rpc/erpc/flight"
 )
 
-// told is what a dumper said.
+// told is a dumper's report: the file that it wrote, or why it could not.
 type told struct {
 	file string
 	err  error

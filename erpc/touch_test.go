@@ -7,10 +7,10 @@ import (
 	"github.com/userspace-rpc/erpc/internal/sys"
 )
 
-// BenchmarkTouch is what BenchmarkSessions cannot be faster than by more than its instructions: it
-// only touches as many cache lines per operation, of as many pieces of memory of the same size,
-// asked for as long ahead, and does nothing with them. The difference between few and many is the
-// price of memory.
+// BenchmarkTouch shows the least time of BenchmarkSessions but for its instructions: it only
+// touches as many cache lines per operation, of as many pieces of memory of the same size, asked
+// for as long ahead, and does nothing with them. The difference between few and many is the price
+// of memory.
 func BenchmarkTouch(b *testing.B) {
 	const (
 		size  = 1700 // bytes; of one end of a session, with its buffers

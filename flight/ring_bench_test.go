@@ -8,7 +8,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// BenchmarkAdd is what recording costs for each datagram: a packet of 32 B of data, and a bundle of
+// BenchmarkAdd measures the cost of recording a datagram: a packet of 32 B of data, and a bundle of
 // as many as fit into 1400 B, some 24.
 func BenchmarkAdd(b *testing.B) {
 	single := make([]byte, wire.HeaderSize+32)

@@ -78,7 +78,7 @@ func (o *dialOptions) authInfo() credentials.AuthInfo {
 	return security.AuthInfo
 }
 
-// private is what sealed sessions are.
+// private says that sealed sessions have privacy and integrity.
 var private = credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
 
 // identify adds what is known of the other side of a session to a peer.

@@ -13,7 +13,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
-// inTime is what an honest client is ready to wait.
+// inTime is the longest time that an honest client waits.
 const inTime = time.Second
 
 // dialAll lets honest clients dial a server, count times, each time from a new socket, and says how

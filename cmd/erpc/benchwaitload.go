@@ -103,7 +103,7 @@ func (l *waitingLoad) shares() waitingShares {
 		l.share("adaptive", waitingModes...)}
 }
 
-// waitingReport is what --json prints.
+// waitingReport is the object that --json prints.
 func waitingReport(loads []*waitingLoad) map[string]any {
 	var rows []waitingRow
 	var shares []waitingShares

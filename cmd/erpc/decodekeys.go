@@ -152,8 +152,9 @@ func isOpening(e *layer.ERPC) bool {
 	return false
 }
 
-// unseal opens a datagram by the secrets that there are. In is nil if it did not, sealed says that
-// it is a sealed one all the same. Err is what d.parse says of the packet that is there now.
+// unseal opens a datagram by the secrets that there are. In is nil if it could not; sealed says
+// that the datagram is a sealed one, opened or not. The error is that of d.parse for the packet
+// that d.e then holds.
 func (d *decoder) unseal(g *datagram, err error) (in *sealedLine, sealed bool, now error) {
 	at := way{g.src, g.dst}
 	opening := err == nil && !wire.IsBundle(g.data) && isOpening(&d.e)

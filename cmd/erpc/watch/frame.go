@@ -150,7 +150,7 @@ func (f *Frame) per(now, before uint64) float64 {
 
 func us(h *erpc.Histogram, q float64) float64 { return float64(h.Quantile(q)) / 1e3 }
 
-// since is what a histogram counted after before; nothing if it began anew.
+// since returns the counts that a histogram got after before; none if it began anew.
 func since(now, before *erpc.Histogram) (d erpc.Histogram) {
 	if now.Count >= before.Count {
 		d = now.Since(before)
