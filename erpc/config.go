@@ -17,10 +17,11 @@ import (
 //
 // A loop that spins yields to other threads of the machine every few microseconds. Where they keep
 // the core, which shows in gaps of half a millisecond and more between two looks at the network,
-// loops of all kinds sleep at once for 20 ms to a second, and then try again. After the process
-// used up the CPU quota of its control group they do so for 2 s to 2 minutes. In a process that
-// has more loops than GOMAXPROCS they always do: a larger GOMAXPROCS, so that each loop has a
-// processor and one is left, is twice as fast.
+// loops of all kinds sleep at once for 20 ms to a second, and then try again; but a loop with
+// several calls at once, unless WaitSleep, first polls for 50 us while that mostly meets a packet.
+// After the process used up the CPU quota of its control group they sleep at once for 2 s to 2
+// minutes. In a process that has more loops than GOMAXPROCS they always do: a larger GOMAXPROCS, so
+// that each loop has a processor and one is left, is twice as fast.
 type Wait uint8
 
 const (

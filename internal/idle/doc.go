@@ -2,13 +2,17 @@
 // core away for a moment, or sleep. A Policy learns from the times of the passes alone. It makes no
 // system call and reads no clock, so all of it is tested in virtual time.
 //
-// Five things are learned:
+// Six things are learned:
 //
 //   - Whether others want the core. A loop that polls starts a pass every microsecond or less. If
 //     the next pass comes much later, the loop was switched off the core in between. Threads that
 //     come back soon after a Yield share the core well, and then each idle pass yields. Threads
 //     that keep the core, as a computation does, make the loop sleep for a while instead: a thread
 //     that sleeps gets the core at once when a packet comes, one that spins must wait its turn.
+//   - Whether polls beside such threads meet packets. A loop that works for more than its share of
+//     the core waits its turn at each wake-up too, and its peer idles meanwhile. Then it polls for
+//     50 us before a sleep, without a Yield, while most such polls meet a packet. They don't if the
+//     peer waits for the same core.
 //   - The cost of a sleep: how much longer it takes until the loop sees a packet. Neither a clock
 //     nor the length of a sleep shows this, since it is unknown when the packet came. So the loop
 //     compares: now and then it sleeps at once for some spells though it usually spins, or spins

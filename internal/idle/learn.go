@@ -29,6 +29,7 @@ type rivals struct {
 	at    monotime.Time // when it was
 	until monotime.Time // others are supposed to want the core
 	hold  time.Duration
+	quota monotime.Time // until then the process is supposed to have a quota
 }
 
 func (r *rivals) want(now monotime.Time) bool { return now < r.until }
@@ -46,7 +47,13 @@ func (r *rivals) off(now monotime.Time, gap time.Duration) {
 }
 
 // throttle notes that a quota was used up.
-func (r *rivals) throttle(now monotime.Time) { r.believe(now, leastQuotaHold, mostQuotaHold) }
+func (r *rivals) throttle(now monotime.Time) {
+	r.believe(now, leastQuotaHold, mostQuotaHold)
+	r.quota = r.until
+}
+
+// throttled reports whether want is true for a quota.
+func (r *rivals) throttled(now monotime.Time) bool { return now < r.quota }
 
 // believe makes the loop sleep for twice as long as the last time, if that was not long ago.
 func (r *rivals) believe(now monotime.Time, least, most time.Duration) {

@@ -90,11 +90,14 @@ type Policy struct {
 	switched bool          // ... to another goroutine
 	slept    bool          // in this spell
 	forced   bool          // to sleep in this spell, whatever the guess
+	beside   bool          // rivals, at work enough to poll
+	polling  bool          // beside rivals
 	guess    *guess        // for such spells
 
 	shared  int // above 0: the last Yields let other threads run
 	rivals  rivals
 	load    load
+	contest contest
 	guesses [2]guess
 }
 
@@ -102,6 +105,7 @@ type Policy struct {
 // other work, and that packets come soon unless the loop is to rest.
 func (p *Policy) Init(cfg Config) {
 	*p = Policy{cfg: cfg, switchAt: monotime.Never}
+	p.contest.init()
 	for i := range p.guesses {
 		p.guesses[i].init(cfg.Mode != Rest)
 	}
@@ -141,15 +145,17 @@ func (p *Policy) Idle(now, since monotime.Time, s State) Step {
 	if now.Sub(since) >= limit {
 		return Sleep
 	}
-	if p.shared > 0 || now >= p.yieldAt {
+	if !p.polling && (p.shared > 0 || now >= p.yieldAt) {
 		p.yieldAt = now.Add(yieldEvery)
 		p.yielded = true
 		return Yield
 	}
-	if p.calm = p.yieldAt; !p.cfg.Locked {
+	if p.calm = since.Add(limit); !p.polling {
+		p.calm = min(p.calm, p.yieldAt)
+	}
+	if !p.cfg.Locked {
 		p.calm = min(p.calm, p.switchAt)
 	}
-	p.calm = min(p.calm, since.Add(limit))
 	return Poll
 }
 
@@ -160,6 +166,7 @@ func (p *Policy) begin(now, since monotime.Time, s *State) {
 		p.guess = &p.guesses[1]
 	}
 	p.idling, p.slept, p.forced, p.yielded, p.switched = true, false, false, false, false
+	p.beside, p.polling = false, false
 	p.load.begin(since, s.Calls)
 	p.yieldAt = now.Add(yieldFirst)
 	if p.switchAt = min(p.switchAt, now.Add(s.switchEvery())); s.Handlers {
@@ -185,13 +192,23 @@ func (p *Policy) patience(now monotime.Time, s *State) time.Duration {
 		return 0 // one pass after each sleep
 	case p.rivals.want(now), s.Spare < 0: // Spare: another loop waits for the processor
 		p.forced = true
-		return 0
+		return p.pollBeside(now, s)
 	case p.cfg.Mode == Spin:
 		return forever
 	case !p.guess.spin:
 		return min(brief, p.cfg.SpinFor)
 	}
 	return p.cfg.SpinFor
+}
+
+// pollBeside returns how long the loop polls in a spell beside rivals.
+func (p *Policy) pollBeside(now monotime.Time, s *State) time.Duration {
+	p.beside = s.Spare >= 0 && p.cfg.Mode != Rest && !p.rivals.throttled(now) &&
+		p.load.calls >= contestCalls*loadOf
+	if p.polling = p.beside && p.contest.polls(); p.polling {
+		return min(contestFor, p.cfg.SpinFor)
+	}
+	return 0
 }
 
 // gap looks at the time since the pass before.
@@ -238,13 +255,17 @@ func (p *Policy) Slept(now monotime.Time) {
 func (p *Policy) Work(now monotime.Time) {
 	p.gap(now)
 	p.idling, p.calm = false, 0
+	if p.beside {
+		p.contest.count(p.polling, !p.slept)
+	}
+	took := now.Sub(p.since)
+	busy := p.load.end(now, took) && p.cfg.Mode == Adaptive
 	if p.cfg.Mode == Spin {
 		return
 	}
 	g, spinFor := p.guess, p.cfg.SpinFor
-	took, price := now.Sub(p.since), g.price()
+	price := g.price()
 	cost := price
-	busy := p.load.end(now, took) && p.cfg.Mode == Adaptive
 	if busy {
 		cost = max(cost, busyCost)
 	}
