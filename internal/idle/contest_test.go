@@ -37,7 +37,8 @@ func TestPollsBesideRivals(t *testing.T) {
 		"one call":       {Config{SpinFor: spinFor}, 1, nil, false},
 		"saving":         {Config{Mode: Rest, SpinFor: spinFor}, 2, nil, false},
 		"no time":        {Config{SpinFor: 0}, 2, nil, false},
-		"too many loops": {Config{SpinFor: spinFor}, 2, func(m *machine) { m.state.Spare = -1 }, false},
+		"too many loops": {Config{SpinFor: spinFor}, 2,
+			func(m *machine) { m.state.Spare = -1 }, false},
 		"quota": {Config{SpinFor: spinFor}, 2,
 			func(m *machine) { m.p.Throttled(m.now) }, false},
 	} {
@@ -56,9 +57,9 @@ func TestPollsBesideRivals(t *testing.T) {
 	}
 }
 
-// TestPollsInVain: a loop whose polls meet nothing sleeps at once but for some tries. Each time that
-// they are in vain there are fewer. Once they meet packets it polls again, and the next time that
-// they don't there are as many tries as at first.
+// TestPollsInVain: a loop whose polls meet nothing sleeps at once but for some tries. Each time
+// that they are in vain there are fewer. Once they meet packets it polls again, and the next time
+// that they don't there are as many tries as at first.
 func TestPollsInVain(t *testing.T) {
 	m, spells := beside(adaptive, 2)
 	for range 2 {
