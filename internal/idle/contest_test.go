@@ -31,12 +31,12 @@ func TestPollsBesideRivals(t *testing.T) {
 		set   func(m *machine)
 		polls bool
 	}{
-		"adaptive":       {Config{SpinFor: spinFor}, 2, nil, true},
-		"spinning":       {Config{Mode: Spin, SpinFor: spinFor}, 2, nil, true},
-		"own thread":     {Config{SpinFor: spinFor, Locked: true}, 2, nil, true},
-		"one call":       {Config{SpinFor: spinFor}, 1, nil, false},
-		"saving":         {Config{Mode: Rest, SpinFor: spinFor}, 2, nil, false},
-		"no time":        {Config{SpinFor: 0}, 2, nil, false},
+		"adaptive":   {Config{SpinFor: spinFor}, 2, nil, true},
+		"spinning":   {Config{Mode: Spin, SpinFor: spinFor}, 2, nil, true},
+		"own thread": {Config{SpinFor: spinFor, Locked: true}, 2, nil, true},
+		"one call":   {Config{SpinFor: spinFor}, 1, nil, false},
+		"saving":     {Config{Mode: Rest, SpinFor: spinFor}, 2, nil, false},
+		"no time":    {Config{SpinFor: 0}, 2, nil, false},
 		"too many loops": {Config{SpinFor: spinFor}, 2,
 			func(m *machine) { m.state.Spare = -1 }, false},
 		"quota": {Config{SpinFor: spinFor}, 2,
