@@ -70,7 +70,7 @@ const (
 	// least one part in busyPart of the time that its spells take. Both on average, over loadOf
 	// spells or so.
 	busyCalls = 8
-	busyPart  = 2
+	busyPart  = 3
 	loadOf    = 16
 	// busyCost is the least cost of a sleep of a busy loop, whatever its own tries say. They compare
 	// lengths of its spells. They don't see that many calls wait for its wake-up, and that a spin
