@@ -34,9 +34,11 @@ func TestPollsBesideRivals(t *testing.T) {
 		"adaptive":   {Config{SpinFor: spinFor}, 2, nil, true},
 		"spinning":   {Config{Mode: Spin, SpinFor: spinFor}, 2, nil, true},
 		"own thread": {Config{SpinFor: spinFor, Locked: true}, 2, nil, true},
-		"one call":   {Config{SpinFor: spinFor}, 1, nil, false},
-		"saving":     {Config{Mode: Rest, SpinFor: spinFor}, 2, nil, false},
-		"no time":    {Config{SpinFor: 0}, 2, nil, false},
+		"no processor left": {Config{SpinFor: spinFor}, 2,
+			func(m *machine) { m.state.Spare = 0 }, true},
+		"one call": {Config{SpinFor: spinFor}, 1, nil, false},
+		"saving":   {Config{Mode: Rest, SpinFor: spinFor}, 2, nil, false},
+		"no time":  {Config{SpinFor: 0}, 2, nil, false},
 		"too many loops": {Config{SpinFor: spinFor}, 2,
 			func(m *machine) { m.state.Spare = -1 }, false},
 		"quota": {Config{SpinFor: spinFor}, 2,
@@ -102,5 +104,26 @@ func TestPollsMostlyMet(t *testing.T) {
 	}
 	if n := m.taken(); n[Sleep] < 900 {
 		t.Errorf("slept %d of 1000 times where half of the packets come late", n[Sleep])
+	}
+}
+
+// TestContestTries: after polls in vain there is a try after firstTry spells, and then after twice
+// as many each time, up to lastTry.
+func TestContestTries(t *testing.T) {
+	var c contest
+	c.init()
+	want := firstTry
+	for range 6 {
+		for c.polls() {
+			c.count(true, false)
+		}
+		n := 0
+		for ; !c.polls(); n++ {
+			c.count(false, false)
+		}
+		if n != want {
+			t.Errorf("a try after %d spells, want %d", n, want)
+		}
+		want = min(2*want, lastTry)
 	}
 }
