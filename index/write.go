@@ -45,7 +45,7 @@ func (t *tree[C]) lockKey(key []byte, grow bool) (s spot[C]) {
 			if s.here = x.rest == string(s.rest); s.here || !grow {
 				return s
 			}
-			if l.used == width {
+			if l.places == width {
 				s.tree.renew(l, s.i, nil)
 				l.mu.Unlock()
 				continue
@@ -63,14 +63,14 @@ func (l *leaf[C]) deepen(i int) *long[C] {
 	o := l.load()
 	old := o.at(i)
 	rest := l.long[old].rest
-	e := entry[C]{val: &l.vals[old]}
+	e := entry[C]{val: l.vals[old]}
 	if e.key, e.kind = head([]byte(rest)); e.kind > 8 {
 		e.long.rest = rest[8:]
 	}
 	x := long[C]{layer: newTree([]entry[C]{e})}
-	place := int(l.used)
+	place := int(l.places)
 	l.fill(place, &entry[C]{key: l.keys[old], kind: layered, long: x})
-	l.used++
+	l.places++
 	point(pointPublish)
 	l.order.Store(uint64(o.swapped(i, place)))
 	return &l.long[place]
@@ -79,16 +79,19 @@ func (l *leaf[C]) deepen(i int) *long[C] {
 // insert puts a key that is not there where it belongs, and unlocks the leaf.
 func (s *spot[C]) insert(val *C) {
 	l := s.leaf
-	e := entry[C]{key: s.key, kind: s.kind, val: val}
+	e := entry[C]{key: s.key, kind: s.kind, val: *val}
 	if s.kind > 8 {
 		e.long.rest = string(s.rest)
 	}
-	if l.used == width {
-		s.tree.renew(l, s.i, &e)
+	if place := int(l.places); place == width {
+		if l.extends(s.i, s.key) {
+			s.tree.extend(l, &e)
+		} else {
+			s.tree.renew(l, s.i, &e)
+		}
 	} else {
-		place := int(l.used)
 		l.fill(place, &e)
-		l.used++
+		l.places++
 		point(pointPublish)
 		l.order.Store(uint64(l.load().with(s.i, place)))
 	}
@@ -107,20 +110,22 @@ const (
 func (t *tree[C]) renew(l *leaf[C], i int, e *entry[C]) {
 	var buf entryBuf[C]
 	list := l.take(buf[:0])
-	last := i == len(list) && l.high == ^uint64(0)
+	t.forget(l)
+	high := l.high.Load()
+	last := i == len(list) && high == ^uint64(0)
 	if e != nil {
 		list = append(list, entry[C]{})
 		copy(list[i+1:], list[i:])
 		list[i] = *e
 	}
 	if len(list) <= packed {
-		t.replace(&l.node, &newLeaf(l.low, l.high, list).node, nil)
+		t.replace(&l.node, &newLeaf(l.low, high, list).node, nil)
 		return
 	}
 	at := cut(list, last && e != nil)
 	sep := list[at].key
 	left := newLeaf(l.low, sep-1, list[:at])
-	right := newLeaf(sep, l.high, list[at:])
+	right := newLeaf(sep, high, list[at:])
 	t.replace(&l.node, &left.node, &right.node)
 }
 
@@ -181,7 +186,7 @@ func (p *inner) grown(i int, left, right *node) (a, b *node) {
 	copy(kids[i+1:], kids[i:])
 	kids[i], kids[i+1] = left, right
 	mid := len(kids) / 2
-	if i == p.size()-1 && p.high == ^uint64(0) {
+	if i == p.size()-1 && p.high.Load() == ^uint64(0) {
 		mid = len(kids) - 1
 	}
 	return &newInner(kids[:mid]).node, &newInner(kids[mid:]).node
@@ -191,8 +196,9 @@ func (p *inner) grown(i int, left, right *node) (a, b *node) {
 // not in the cache.
 func (p *inner) with(i int, left, right *node) *inner {
 	q := &inner{}
-	q.level, q.used = p.level, p.used+1
-	q.low, q.high = p.low, p.high
+	q.level, q.low = p.level, p.low
+	q.used.Store(p.used.Load() + 1)
+	q.high.Store(p.high.Load())
 	copy(q.seps[:i], p.seps[:i])
 	q.seps[i] = right.low
 	copy(q.seps[i+1:], p.seps[i:])
