@@ -7,8 +7,8 @@ import "sync/atomic"
 // once at most.
 func (l *leaf[C]) extends(i int, key uint64) bool {
 	o := l.load()
-	return i == width && l.keys[o.at(width-1)] != key && l.keys[width] == 0 &&
-		(l.high.Load() == ^uint64(0) || o == inOrder(width))
+	return i == int(l.places) && l.keys[o.at(i-1)] != key && l.keys[width] == 0 &&
+		(l.high.Load() == ^uint64(0) || o == inOrder(i))
 }
 
 // extend cuts a leaf, which is locked, behind its last key: a new leaf with one entry has the
@@ -37,7 +37,10 @@ func (t *tree[C]) extend(l *leaf[C], e *entry[C]) {
 		a, b := p.grown(i, &l.node, &r.node)
 		t.replace(&p.node, a, b)
 	}
-	t.tail.Store(r)
+	if t.hint.Load() == nil {
+		t.hint.CompareAndSwap(nil, new(hints[C]))
+	}
+	t.remember(r)
 	r.mu.Unlock()
 	t.unlockParent(p)
 }
@@ -50,9 +53,40 @@ func (l *leaf[C]) end(k uint64) uint64 {
 	return atomic.LoadUint64(&l.keys[width])
 }
 
-// forget makes writers look for l no more, which is locked and about to die.
+// hints are the leaves that goroutines have written to last when these were made. None of them is
+// dead for long, since it would keep all its heirs.
+type hints[C any] [8]struct {
+	leaf atomic.Pointer[leaf[C]]
+	_    [56]byte
+}
+
+// hinted returns the leaf for slice k, locked, if the caller has written there before.
+func (t *tree[C]) hinted(k uint64) *leaf[C] {
+	h := t.hint.Load()
+	if h == nil {
+		return nil
+	}
+	l := h[caller()%len(h)].leaf.Load()
+	if l != nil && k >= l.low && k <= l.high.Load() && l.lockFor(k) {
+		return l
+	}
+	return nil
+}
+
+// remember makes l, which is new and locked, the hint of the caller.
+func (t *tree[C]) remember(l *leaf[C]) {
+	if h := t.hint.Load(); h != nil {
+		h[caller()%len(h)].leaf.Store(l)
+	}
+}
+
+// forget takes l, which is locked and about to die, out of the hints.
 func (t *tree[C]) forget(l *leaf[C]) {
-	if t.tail.Load() == l {
-		t.tail.CompareAndSwap(l, nil)
+	if h := t.hint.Load(); h != nil {
+		for i := range h {
+			if at := &h[i].leaf; at.Load() == l {
+				at.CompareAndSwap(l, nil)
+			}
+		}
 	}
 }

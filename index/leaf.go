@@ -1,7 +1,5 @@
 package index
 
-import "sync/atomic"
-
 // width is how many places a leaf has. Arrays have one more, so that four bits need no check.
 const width = 15
 
@@ -55,8 +53,8 @@ func inOrder(n int) order {
 // the next two are values, then come the slices.
 type leaf[C any] struct {
 	node
-	order atomic.Uint64
-	kinds atomic.Uint64   // four bits for each place
+	order word
+	kinds word            // four bits for each place
 	long  *[width]long[C] // made with the first long key, under mu
 	vals  [width + 1]C
 	keys  [width + 1]uint64 // the last one is for end
@@ -152,13 +150,13 @@ func (l *leaf[C]) take(buf []entry[C]) []entry[C] {
 func newLeaf[C any](low, high uint64, list []entry[C]) *leaf[C] {
 	l := &leaf[C]{}
 	l.low = low
-	l.high.Store(high)
-	l.kinds.Store(whole)
+	l.high = word{high}
+	l.kinds = word{whole}
 	for i := range list {
 		l.fill(i, &list[i])
 	}
 	l.places = uint8(len(list))
-	l.order.Store(uint64(inOrder(len(list))))
+	l.order = word{uint64(inOrder(len(list)))}
 	return l
 }
 

@@ -9,15 +9,15 @@ import (
 // node is what inner nodes and leaves begin with. A *node points at the first field of one of them;
 // level says which.
 type node struct {
-	level  uint8         // 0: a leaf; an inner node's is one more than that of its children
-	places uint8         // of a leaf: those that are used up, under mu
-	used   atomic.Uint32 // of an inner node: its separators; more come only behind the last one
+	level  uint8  // 0: a leaf; an inner node's is one more than that of its children
+	places uint8  // of a leaf: those that are used up, under mu
+	used   uint32 // of an inner node: its separators; more come only behind the last one
 	moved  atomic.Pointer[heirs]
 	mu     sync.Mutex // writers only
 	// The slices that belong here, both inclusive. They never change, but for the end of a leaf
 	// that is cut; see extend.
 	low  uint64
-	high atomic.Uint64
+	high word
 }
 
 // heirs are the nodes that took the place of a dead one.
@@ -85,7 +85,7 @@ func (p *inner) pivot(i int) uint64 { return atomic.LoadUint64(&p.pivots[i]) }
 // new child, or the one before it as it did before: what leads to the child is stored after it, and
 // the count, which bounds where a reader goes, comes last.
 func (p *inner) add(n *node) {
-	i := int(p.used.Load())
+	i := p.size() - 1
 	p.setKid(i+1, n)
 	point(pointPublish)
 	atomic.StoreUint64(&p.seps[i], n.low)
@@ -94,16 +94,16 @@ func (p *inner) add(n *node) {
 		atomic.StoreUint64(&p.pivots[i/group], n.low)
 	}
 	point(pointPublish)
-	p.used.Store(uint32(i + 1))
+	atomic.StoreUint32(&p.used, uint32(i+1))
 }
 
 // newInner returns an inner node with these children, at least one.
 func newInner(kids []*node) *inner {
 	p := &inner{}
 	p.level = kids[0].level + 1
-	p.used.Store(uint32(len(kids) - 1))
+	p.used = uint32(len(kids) - 1)
 	p.low = kids[0].low
-	p.high.Store(kids[len(kids)-1].high.Load())
+	p.high = word{kids[len(kids)-1].high.Load()}
 	copy(p.kids[:], kids)
 	for i, kid := range kids[1:] {
 		p.seps[i] = kid.low
@@ -114,7 +114,7 @@ func newInner(kids []*node) *inner {
 
 // fill writes what follows from the separators of a node that nobody reads yet.
 func (p *inner) fill() {
-	for i := int(p.used.Load()); i < maxKids; i++ {
+	for i := p.size() - 1; i < maxKids; i++ {
 		p.seps[i] = ^uint64(0)
 	}
 	for i := range p.pivots {
@@ -167,11 +167,11 @@ func (p *inner) routeIn(at int, k uint64) int {
 	if atomic.LoadUint64(&s[6]) <= k {
 		n = 7
 	}
-	return min(at+n, int(p.used.Load())) // the largest slice is not below what fills the rest
+	return min(at+n, p.size()-1) // the largest slice is not below what fills the rest
 }
 
 // size returns the number of children.
-func (p *inner) size() int { return int(p.used.Load()) + 1 }
+func (p *inner) size() int { return int(atomic.LoadUint32(&p.used)) + 1 }
 
 // list appends the children of p, which is locked, to buf.
 func (p *inner) list(buf []*node) []*node {

@@ -12,8 +12,8 @@ import (
 // tree is one layer: a B+tree of slices.
 type tree[C any] struct {
 	root atomic.Pointer[node]
-	mu   sync.Mutex              // the lock of the root's parent
-	tail atomic.Pointer[leaf[C]] // the one that extend made last, nil once it is dead
+	mu   sync.Mutex               // the lock of the root's parent
+	hint atomic.Pointer[hints[C]] // nil before the first extend
 }
 
 // newTree returns a layer with these entries.
@@ -119,7 +119,7 @@ func (t *tree[C]) find(key []byte) *C {
 
 // lockLeaf locks the leaf for slice k; nil if the layer has gone.
 func (t *tree[C]) lockLeaf(k uint64) *leaf[C] {
-	if l := t.tail.Load(); l != nil && k >= l.low && l.lockFor(k) {
+	if l := t.hinted(k); l != nil {
 		return l
 	}
 	for {

@@ -83,13 +83,13 @@ func (s *spot[C]) insert(val *C) {
 	if s.kind > 8 {
 		e.long.rest = string(s.rest)
 	}
-	if place := int(l.places); place == width {
-		if l.extends(s.i, s.key) {
-			s.tree.extend(l, &e)
-		} else {
-			s.tree.renew(l, s.i, &e)
-		}
-	} else {
+	place := int(l.places)
+	switch {
+	case place >= width-1 && l.extends(s.i, s.key):
+		s.tree.extend(l, &e)
+	case place == width:
+		s.tree.renew(l, s.i, &e)
+	default:
 		l.fill(place, &e)
 		l.places++
 		point(pointPublish)
@@ -112,31 +112,47 @@ func (t *tree[C]) renew(l *leaf[C], i int, e *entry[C]) {
 	list := l.take(buf[:0])
 	t.forget(l)
 	high := l.high.Load()
-	last := i == len(list) && high == ^uint64(0)
+	end := i == len(list) && high == ^uint64(0)
 	if e != nil {
 		list = append(list, entry[C]{})
 		copy(list[i+1:], list[i:])
 		list[i] = *e
 	}
 	if len(list) <= packed {
-		t.replace(&l.node, &newLeaf(l.low, high, list).node, nil)
+		r := newLeaf(l.low, high, list)
+		lock(&r.mu)
+		t.replace(&l.node, &r.node, nil)
+		t.remember(r)
+		r.mu.Unlock()
 		return
 	}
-	at := cut(list, last && e != nil)
+	at := cut(list, i, end && e != nil)
 	sep := list[at].key
 	left := newLeaf(l.low, sep-1, list[:at])
 	right := newLeaf(sep, high, list[at:])
+	last := left
+	if i >= at {
+		last = right
+	}
+	lock(&last.mu)
 	t.replace(&l.node, &left.node, &right.node)
+	t.remember(last)
+	last.mu.Unlock()
 }
 
-// cut returns where to split entries: in the middle, or before the last one if keys are likely to
-// come in order. Entries of one slice stay together. There are at most ten of them, so there
-// is such a place among more.
-func cut[C any](list []entry[C], last bool) int {
+// cut returns where to split entries, of which the i-th is new: before the last one if keys are
+// likely to come in order, else behind the middle. So a writer that puts keys in order between those
+// of another one fills both leaves. But keys in falling order are to leave more than half a leaf.
+// Entries of one slice stay together. There are at most ten of them, so there is such a place among
+// more.
+func cut[C any](list []entry[C], i int, last bool) int {
 	if n := len(list) - 1; last && list[n-1].key != list[n].key {
 		return n
 	}
 	mid := len(list) / 2
+	if i > 0 {
+		mid++
+	}
 	for d := 0; ; d++ {
 		if at := mid - d; at > 0 && list[at-1].key != list[at].key {
 			return at
@@ -197,8 +213,8 @@ func (p *inner) grown(i int, left, right *node) (a, b *node) {
 func (p *inner) with(i int, left, right *node) *inner {
 	q := &inner{}
 	q.level, q.low = p.level, p.low
-	q.used.Store(p.used.Load() + 1)
-	q.high.Store(p.high.Load())
+	q.used = p.used + 1
+	q.high = p.high
 	copy(q.seps[:i], p.seps[:i])
 	q.seps[i] = right.low
 	copy(q.seps[i+1:], p.seps[i:])
