@@ -89,7 +89,8 @@ func (l *leaf[C]) check(s *Stats) error {
 		}
 		seen |= 1 << place
 		if k < l.low || k > l.high.Load() || kind < 8 && k<<(8*kind) != 0 {
-			return fmt.Errorf("slice %#x of length %d in a leaf for %#x to %#x", k, kind, l.low, l.high.Load())
+			return fmt.Errorf("slice %#x of length %d in a leaf for %#x to %#x", k, kind, l.low,
+				l.high.Load())
 		}
 		if i > 0 {
 			before := o.at(i - 1)

@@ -14,11 +14,11 @@ func (l *leaf[C]) extends(i int, key uint64) bool {
 // extend cuts a leaf, which is locked, behind its last key: a new leaf with one entry has the
 // slices from that one on. The old leaf stays, so keys that come in order are never copied.
 //
-// A reader that was led to l for one of these slices finds nothing there, as it was when the cut was
-// published, which came after the reader's begin: the parent led it to l before. For the same reason
-// a walk that was led to l for such a slice goes on behind the slices that l had before; see end. A
-// walk that comes from below goes on at the cut, so the end of l is stored before the new leaf can
-// be found. Nobody can write to the new leaf before all is stored.
+// A reader that was led to l for one of these slices finds nothing there, as it was when the cut
+// was published, which came after the reader's begin: the parent led it to l before. For the same
+// reason a walk that was led to l for such a slice goes on behind the slices that l had before; see
+// end. A walk that comes from below goes on at the cut, so the end of l is stored before the new
+// leaf can be found. Nobody can write to the new leaf before all is stored.
 func (t *tree[C]) extend(l *leaf[C], e *entry[C]) {
 	p, i := t.lockParent(&l.node)
 	high := l.high.Load()

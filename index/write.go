@@ -141,10 +141,10 @@ func (t *tree[C]) renew(l *leaf[C], i int, e *entry[C]) {
 }
 
 // cut returns where to split entries, of which the i-th is new: before the last one if keys are
-// likely to come in order, else behind the middle. So a writer that puts keys in order between those
-// of another one fills both leaves. But keys in falling order are to leave more than half a leaf.
-// Entries of one slice stay together. There are at most ten of them, so there is such a place among
-// more.
+// likely to come in order, else behind the middle. So a writer that puts keys in order between
+// those of another one fills both leaves. But keys in falling order are to leave more than half a
+// leaf. Entries of one slice stay together. There are at most ten of them, so there is such a place
+// among more.
 func cut[C any](list []entry[C], i int, last bool) int {
 	if n := len(list) - 1; last && list[n-1].key != list[n].key {
 		return n
