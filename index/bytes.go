@@ -81,7 +81,7 @@ func (m *Bytes) put(key, value []byte, replace bool) (old []byte, found bool, er
 	own := bytes.Clone(value)
 	b.Store(&own)
 	s.insert(&b)
-	m.keys.add(s.key, 1)
+	m.keys.add(1)
 	return nil, false, nil
 }
 
@@ -103,7 +103,7 @@ func (m *Bytes) Delete(key []byte) (old []byte, deleted bool) {
 	// Its place is used again only in another leaf. Until then it must not keep the value. Who has
 	// found the key before finds it absent now, as it is.
 	c.Store(nil)
-	m.keys.add(s.key, -1)
+	m.keys.add(-1)
 	return old, true
 }
 

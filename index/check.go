@@ -32,9 +32,9 @@ func (t *tree[C]) checkNode(n *node, low, high uint64, s *Stats) error {
 	switch {
 	case !n.alive():
 		return fmt.Errorf("a dead node of level %d for slices from %#x", n.level, low)
-	case n.low != low || n.high != high:
+	case n.low != low || n.high.Load() != high:
 		return fmt.Errorf("a node of level %d for %#x to %#x has %#x to %#x",
-			n.level, low, high, n.low, n.high)
+			n.level, low, high, n.low, n.high.Load())
 	case n.level == 0:
 		return leafOf[C](n).check(s)
 	}
@@ -46,7 +46,7 @@ func (t *tree[C]) checkNode(n *node, low, high uint64, s *Stats) error {
 		if i > 0 {
 			from = p.seps[i-1]
 		}
-		if i < int(p.used) {
+		if i < p.size()-1 {
 			to = p.seps[i] - 1
 		}
 		kid := p.kid(i)
@@ -57,8 +57,8 @@ func (t *tree[C]) checkNode(n *node, low, high uint64, s *Stats) error {
 			return err
 		}
 	}
-	for i := int(p.used); i < maxKids; i++ {
-		if p.seps[i] != ^uint64(0) || i > int(p.used) && p.kid(i) != nil {
+	for i := p.size() - 1; i < maxKids; i++ {
+		if p.seps[i] != ^uint64(0) || i >= p.size() && p.kid(i) != nil {
 			return fmt.Errorf("a node of level %d has something behind its children", n.level)
 		}
 	}
@@ -77,19 +77,20 @@ func (l *leaf[C]) check(s *Stats) error {
 		s.Bytes += int(unsafe.Sizeof(*l.long))
 	}
 	o := l.load()
-	if o.size() > int(l.used) || l.used > width {
-		return fmt.Errorf("a leaf with %d keys in %d places", o.size(), l.used)
+	if o.size() > int(l.places) || l.places > width {
+		return fmt.Errorf("a leaf with %d keys in %d places", o.size(), l.places)
 	}
 	seen := 0
 	for i := range o.size() {
 		place := o.at(i)
 		k, kind := l.keys[place], l.kind(place)
-		if place >= int(l.used) || seen>>place&1 != 0 {
+		if place >= int(l.places) || seen>>place&1 != 0 {
 			return fmt.Errorf("place %d of a leaf is wrong", place)
 		}
 		seen |= 1 << place
-		if k < l.low || k > l.high || kind < 8 && k<<(8*kind) != 0 {
-			return fmt.Errorf("slice %#x of length %d in a leaf for %#x to %#x", k, kind, l.low, l.high)
+		if k < l.low || k > l.high.Load() || kind < 8 && k<<(8*kind) != 0 {
+			return fmt.Errorf("slice %#x of length %d in a leaf for %#x to %#x", k, kind, l.low,
+				l.high.Load())
 		}
 		if i > 0 {
 			before := o.at(i - 1)

@@ -11,7 +11,7 @@
 // A key is cut into slices of 8 bytes, each a big-endian integer. A tree of one layer orders
 // slices.
 //
-//	inner   31 separators, 32 children; separators never change, children are atomic pointers
+//	inner   31 separators, 32 children, atomic pointers; more come only behind the last one
 //	leaf    15 places for slices and values, and one word that says which of them are keys, in order
 //
 // A place of a leaf is used once: a writer fills it, and then stores the leaf's order word with the
@@ -21,23 +21,31 @@
 // The garbage collector keeps what readers still look at, and thus does the work of epochs.
 //
 // A node is replaced, never moved: its field moved then says by what, and its parent's child
-// pointer follows. An inner node is replaced to get another separator. Which entries a dead node
-// had when it died stays readable for ever.
+// pointer follows. An inner node is replaced to get a separator between others. Which entries a
+// dead node had when it died stays readable for ever.
+//
+// Keys that come in order replace nothing. The last leaf is cut behind its last key: it stays, and
+// the key begins a new leaf, which is put behind the last child of the same parent. A place is left
+// in the old leaf, for a key that comes late.
 //
 // # Readers
 //
-// Get, GetBatch and SumAfter take no lock, allocate nothing and never try again. A reader goes from
-// the root to a leaf with one atomic load per level, and follows the field moved at most once per
-// level. That is enough. Who replaces a node holds its parent's lock from before the node's death
-// until the parent's pointer, and all that follows from it above, is stored. A node that dies must
-// have the lock of its own parent. So when a reader comes to a dead node by a parent that was
-// alive, the node's heir died, if at all, after the reader began: its last entries were current
-// at a moment between call and return, and the reader may use them. In a parent that died meanwhile
-// the same holds for its last children.
+// Get, GetBatch and SumAfter take no lock and allocate nothing. None of them tries again, except
+// that a sum goes down once more for each leaf that was cut below its first key, and then replaced,
+// while it went down. They wait for no writer. A reader goes from the root to a leaf with one
+// atomic load per level, and follows the field moved at most once per level. That is enough. Who
+// replaces a node holds its parent's lock from before the node's death until the parent's pointer,
+// and all that follows from it above, is stored. A node that dies must have the lock of its own
+// parent. So when a reader comes to a dead node by a parent that was alive, the node's heir died,
+// if at all, after the reader began: its last entries were current at a moment between call and
+// return, and the reader may use them. In a parent that died meanwhile the same holds for its last
+// children. A leaf is cut under the lock of its parent too: a reader that was led to it for a slice
+// behind the cut came before the cut was published, and rightly finds nothing there.
 //
 // # Writers
 //
-// A writer locks one leaf. It locks the parent too when the leaf has no place left, or has become
+// A writer locks one leaf. If keys have come in order before, it looks first at the leaf that its
+// goroutine made last. It locks the parent too when the leaf has no place left, or has become
 // nearly empty; then locks go from below to above, and siblings are only tried. An empty layer is
 // taken out of the layer above it.
 //

@@ -1,7 +1,5 @@
 package index
 
-import "sync/atomic"
-
 // width is how many places a leaf has. Arrays have one more, so that four bits need no check.
 const width = 15
 
@@ -55,11 +53,11 @@ func inOrder(n int) order {
 // the next two are values, then come the slices.
 type leaf[C any] struct {
 	node
-	order atomic.Uint64
-	kinds atomic.Uint64   // four bits for each place
+	order word
+	kinds word            // four bits for each place
 	long  *[width]long[C] // made with the first long key, under mu
 	vals  [width + 1]C
-	keys  [width + 1]uint64
+	keys  [width + 1]uint64 // the last one is for end
 }
 
 // long holds the rest of an entry for longer keys, beside its slice. It never changes.
@@ -113,15 +111,13 @@ type entry[C any] struct {
 	key  uint64
 	kind uint8
 	long long[C]
-	val  *C // copied while its leaf is locked
+	val  C // copied while its leaf is locked
 }
 
 // fill writes an entry to a place that nobody reads yet.
 func (l *leaf[C]) fill(place int, e *entry[C]) {
 	l.keys[place] = e.key
-	if e.val != nil {
-		l.vals[place] = *e.val
-	}
+	l.vals[place] = e.val
 	if e.kind > 8 {
 		if l.long == nil {
 			l.long = new([width]long[C])
@@ -141,7 +137,7 @@ func (l *leaf[C]) take(buf []entry[C]) []entry[C] {
 	o := l.load()
 	for i := range o.size() {
 		place := o.at(i)
-		e := entry[C]{key: l.keys[place], kind: l.kind(place), val: &l.vals[place]}
+		e := entry[C]{key: l.keys[place], kind: l.kind(place), val: l.vals[place]}
 		if e.kind > 8 {
 			e.long = l.long[place]
 		}
@@ -153,13 +149,14 @@ func (l *leaf[C]) take(buf []entry[C]) []entry[C] {
 // newLeaf returns a leaf with these entries, at most width, for the slices from low to high.
 func newLeaf[C any](low, high uint64, list []entry[C]) *leaf[C] {
 	l := &leaf[C]{}
-	l.low, l.high = low, high
-	l.kinds.Store(whole)
+	l.low = low
+	l.high = word{high}
+	l.kinds = word{whole}
 	for i := range list {
 		l.fill(i, &list[i])
 	}
-	l.used = uint8(len(list))
-	l.order.Store(uint64(inOrder(len(list))))
+	l.places = uint8(len(list))
+	l.order = word{uint64(inOrder(len(list)))}
 	return l
 }
 

@@ -14,16 +14,16 @@ import (
 func BenchmarkLeafInsert(b *testing.B) {
 	b.Run("in place", func(b *testing.B) {
 		insertLeaves(b, func(at *atomic.Pointer[leaf[word]], l *leaf[word], i int, e *entry[word]) {
-			place := int(l.used)
+			place := int(l.places)
 			l.fill(place, e)
-			l.used++
+			l.places++
 			l.order.Store(uint64(l.load().with(i, place)))
 		})
 	})
 	b.Run("copied", func(b *testing.B) {
 		insertLeaves(b, func(at *atomic.Pointer[leaf[word]], l *leaf[word], i int, e *entry[word]) {
 			var buf entryBuf[word]
-			at.Store(newLeaf(l.low, l.high, slices.Insert(l.take(buf[:0]), i, *e)))
+			at.Store(newLeaf(l.low, l.high.Load(), slices.Insert(l.take(buf[:0]), i, *e)))
 		})
 	})
 }
@@ -45,11 +45,11 @@ func insertLeaves(
 		if l.load().size() == width {
 			var buf entryBuf[word]
 			list := l.take(buf[:0])
-			at.Store(newLeaf(l.low, l.high, list[:7]))
-			leaves[r.IntN(len(leaves))].Store(newLeaf(l.low, l.high, list[7:]))
+			at.Store(newLeaf(l.low, l.high.Load(), list[:7]))
+			leaves[r.IntN(len(leaves))].Store(newLeaf(l.low, l.high.Load(), list[7:]))
 			l = at.Load()
 		}
-		e := entry[word]{key: r.Uint64(), kind: 8, val: &value}
+		e := entry[word]{key: r.Uint64(), kind: 8, val: value}
 		i, _ := l.rank(l.load(), e.key, 8)
 		insert(at, l, i, &e)
 	}

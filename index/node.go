@@ -9,13 +9,15 @@ import (
 // node is what inner nodes and leaves begin with. A *node points at the first field of one of them;
 // level says which.
 type node struct {
-	level uint8 // 0: a leaf; an inner node's is one more than that of its children
-	// Of a leaf: places that are used up, under mu. Of an inner node: its separators, fixed.
-	used  uint8
-	moved atomic.Pointer[heirs]
-	mu    sync.Mutex // writers only
-	// The slices that belong here, both inclusive. They never change.
-	low, high uint64
+	level  uint8  // 0: a leaf; an inner node's is one more than that of its children
+	places uint8  // of a leaf: those that are used up, under mu
+	used   uint32 // of an inner node: its separators; more come only behind the last one
+	moved  atomic.Pointer[heirs]
+	mu     sync.Mutex // writers only
+	// The slices that belong here, both inclusive. They never change, but for the end of a leaf
+	// that is cut; see extend.
+	low  uint64
+	high word
 }
 
 // heirs are the nodes that took the place of a dead one.
@@ -57,11 +59,13 @@ const (
 // inner is an inner node: child i has the slices from seps[i-1] on and below seps[i]. The node and
 // the pivots are the first line, four lines are separators, four are children. So a lookup needs
 // three of the nine: the pivots say which line of separators, and the same one of children.
+//
+// Where others find it, the arrays are read and written by the methods below, all of them atomic.
 type inner struct {
 	node
 	pivots [maxKids/group - 1]uint64 // each group's last separator, but that of the last group
 	seps   [maxKids]uint64           // behind the used ones: the largest number
-	kids   [maxKids]*node            // by kid and setKid once p is where others find it
+	kids   [maxKids]*node
 }
 
 // kid loads child i.
@@ -74,12 +78,32 @@ func (p *inner) setKid(i int, n *node) {
 	atomic.StorePointer((*unsafe.Pointer)(unsafe.Pointer(&p.kids[i])), unsafe.Pointer(n))
 }
 
+// pivot loads pivot i.
+func (p *inner) pivot(i int) uint64 { return atomic.LoadUint64(&p.pivots[i]) }
+
+// add puts n behind the last child of p, which is locked, alive, and has room. A reader finds the
+// new child, or the one before it as it did before: what leads to the child is stored after it, and
+// the count, which bounds where a reader goes, comes last.
+func (p *inner) add(n *node) {
+	i := p.size() - 1
+	p.setKid(i+1, n)
+	point(pointPublish)
+	atomic.StoreUint64(&p.seps[i], n.low)
+	if i%group == group-1 && i/group < len(p.pivots) {
+		point(pointPublish)
+		atomic.StoreUint64(&p.pivots[i/group], n.low)
+	}
+	point(pointPublish)
+	atomic.StoreUint32(&p.used, uint32(i+1))
+}
+
 // newInner returns an inner node with these children, at least one.
 func newInner(kids []*node) *inner {
 	p := &inner{}
 	p.level = kids[0].level + 1
-	p.used = uint8(len(kids) - 1)
-	p.low, p.high = kids[0].low, kids[len(kids)-1].high
+	p.used = uint32(len(kids) - 1)
+	p.low = kids[0].low
+	p.high = word{kids[len(kids)-1].high.Load()}
 	copy(p.kids[:], kids)
 	for i, kid := range kids[1:] {
 		p.seps[i] = kid.low
@@ -90,7 +114,7 @@ func newInner(kids []*node) *inner {
 
 // fill writes what follows from the separators of a node that nobody reads yet.
 func (p *inner) fill() {
-	for i := int(p.used); i < maxKids; i++ {
+	for i := p.size() - 1; i < maxKids; i++ {
 		p.seps[i] = ^uint64(0)
 	}
 	for i := range p.pivots {
@@ -101,13 +125,13 @@ func (p *inner) fill() {
 // part returns the number of the first child of the group that slice k belongs to.
 func (p *inner) part(k uint64) int {
 	at := 0
-	if p.pivots[0] <= k {
+	if p.pivot(0) <= k {
 		at = group
 	}
-	if p.pivots[1] <= k {
+	if p.pivot(1) <= k {
 		at = 2 * group
 	}
-	if p.pivots[2] <= k {
+	if p.pivot(2) <= k {
 		at = 3 * group
 	}
 	return at
@@ -122,32 +146,32 @@ func (p *inner) route(k uint64) int { return p.routeIn(p.part(k), k) }
 func (p *inner) routeIn(at int, k uint64) int {
 	s := (*[group]uint64)(p.seps[at : at+group])
 	n := 0
-	if s[0] <= k {
+	if atomic.LoadUint64(&s[0]) <= k {
 		n = 1
 	}
-	if s[1] <= k {
+	if atomic.LoadUint64(&s[1]) <= k {
 		n = 2
 	}
-	if s[2] <= k {
+	if atomic.LoadUint64(&s[2]) <= k {
 		n = 3
 	}
-	if s[3] <= k {
+	if atomic.LoadUint64(&s[3]) <= k {
 		n = 4
 	}
-	if s[4] <= k {
+	if atomic.LoadUint64(&s[4]) <= k {
 		n = 5
 	}
-	if s[5] <= k {
+	if atomic.LoadUint64(&s[5]) <= k {
 		n = 6
 	}
-	if s[6] <= k {
+	if atomic.LoadUint64(&s[6]) <= k {
 		n = 7
 	}
-	return min(at+n, int(p.used)) // the largest slice is not below what fills the rest
+	return min(at+n, p.size()-1) // the largest slice is not below what fills the rest
 }
 
 // size returns the number of children.
-func (p *inner) size() int { return int(p.used) + 1 }
+func (p *inner) size() int { return int(atomic.LoadUint32(&p.used)) + 1 }
 
 // list appends the children of p, which is locked, to buf.
 func (p *inner) list(buf []*node) []*node {

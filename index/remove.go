@@ -39,7 +39,9 @@ func (t *tree[C]) join(l *leaf[C]) {
 		if sum <= together || l.load().size() == 0 {
 			var buf [2 * width]entry[C]
 			list := b.take(a.take(buf[:0]))
-			m := &newLeaf(a.low, b.high, list).node
+			m := &newLeaf(a.low, b.high.Load(), list).node
+			t.forget(a)
+			t.forget(b)
 			a.die(m, nil)
 			b.die(m, nil)
 			t.shrink(p, p.fewer(min(i, j), m))

@@ -91,10 +91,11 @@ func sumAfter(t *tree[word], key []byte, after bool, n int, sum *uint64) (left i
 		default:
 			n = sumMixed(l, o, k, key, after, n, sum)
 		}
-		if n == 0 || l.high == ^uint64(0) {
+		end := l.end(k)
+		if n == 0 || end == ^uint64(0) {
 			return n
 		}
-		k = l.high + 1
+		k = end + 1
 	}
 }
 

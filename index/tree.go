@@ -12,7 +12,8 @@ import (
 // tree is one layer: a B+tree of slices.
 type tree[C any] struct {
 	root atomic.Pointer[node]
-	mu   sync.Mutex // the lock of the root's parent
+	mu   sync.Mutex               // the lock of the root's parent
+	hint atomic.Pointer[hints[C]] // nil before the first extend
 }
 
 // newTree returns a layer with these entries.
@@ -118,17 +119,25 @@ func (t *tree[C]) find(key []byte) *C {
 
 // lockLeaf locks the leaf for slice k; nil if the layer has gone.
 func (t *tree[C]) lockLeaf(k uint64) *leaf[C] {
+	if l := t.hinted(k); l != nil {
+		return l
+	}
 	for {
 		l, _ := t.leaf(k)
-		if l == nil {
-			return nil
-		}
-		lock(&l.mu)
-		if l.alive() {
+		if l == nil || l.lockFor(k) {
 			return l
 		}
-		l.mu.Unlock()
 	}
+}
+
+// lockFor locks l, if it is the leaf for slice k, which is not below its first one.
+func (l *leaf[C]) lockFor(k uint64) bool {
+	lock(&l.mu)
+	if l.alive() && k <= l.high.Load() {
+		return true
+	}
+	l.mu.Unlock()
+	return false
 }
 
 // lockParent locks the parent of n, which is locked and alive, and says which child n is. If n is

@@ -31,11 +31,10 @@ func newWalk[C any](t *tree[C], lines, keys int) walk[C] {
 // leaf returns the leaf for slice k, and its order word: the first one of the walk, or the one
 // behind the last one. nil if the layer has gone.
 func (w *walk[C]) leaf(k uint64) (*leaf[C], order) {
-	if w.p == nil {
-		return heir[C](w.seek(k), k)
-	}
-	if w.i++; w.i == w.p.size() {
-		w.p, w.i, w.asked, w.next, w.early = w.next, 0, w.early, nil, 0
+	if w.p != nil {
+		if w.i++; w.i == w.p.size() {
+			w.p, w.i, w.asked, w.next, w.early = w.next, 0, w.early, nil, 0
+		}
 	}
 	if p := w.p; p != nil {
 		n := p.kid(w.i)
@@ -46,7 +45,13 @@ func (w *walk[C]) leaf(k uint64) (*leaf[C], order) {
 			return heir[C](n, k)
 		}
 	}
-	return heir[C](w.seek(k), k)
+	for {
+		l, o := heir[C](w.seek(k), k)
+		if l == nil || l.end(k) >= k {
+			return l, o
+		}
+		// The leaf was cut, and then replaced, since the parent led here.
+	}
 }
 
 // seek is descend to level 0, and keeps what it comes by.
@@ -167,10 +172,11 @@ func (t *tree[C]) ascend(
 				return false
 			}
 		}
-		if l.high == ^uint64(0) {
+		end := l.end(k)
+		if end == ^uint64(0) {
 			return true
 		}
-		k = l.high + 1
+		k = end + 1
 	}
 }
 

@@ -45,7 +45,7 @@ func (t *tree[C]) lockKey(key []byte, grow bool) (s spot[C]) {
 			if s.here = x.rest == string(s.rest); s.here || !grow {
 				return s
 			}
-			if l.used == width {
+			if l.places == width {
 				s.tree.renew(l, s.i, nil)
 				l.mu.Unlock()
 				continue
@@ -63,14 +63,14 @@ func (l *leaf[C]) deepen(i int) *long[C] {
 	o := l.load()
 	old := o.at(i)
 	rest := l.long[old].rest
-	e := entry[C]{val: &l.vals[old]}
+	e := entry[C]{val: l.vals[old]}
 	if e.key, e.kind = head([]byte(rest)); e.kind > 8 {
 		e.long.rest = rest[8:]
 	}
 	x := long[C]{layer: newTree([]entry[C]{e})}
-	place := int(l.used)
+	place := int(l.places)
 	l.fill(place, &entry[C]{key: l.keys[old], kind: layered, long: x})
-	l.used++
+	l.places++
 	point(pointPublish)
 	l.order.Store(uint64(o.swapped(i, place)))
 	return &l.long[place]
@@ -79,16 +79,19 @@ func (l *leaf[C]) deepen(i int) *long[C] {
 // insert puts a key that is not there where it belongs, and unlocks the leaf.
 func (s *spot[C]) insert(val *C) {
 	l := s.leaf
-	e := entry[C]{key: s.key, kind: s.kind, val: val}
+	e := entry[C]{key: s.key, kind: s.kind, val: *val}
 	if s.kind > 8 {
 		e.long.rest = string(s.rest)
 	}
-	if l.used == width {
+	place := int(l.places)
+	switch {
+	case place >= width-1 && l.extends(s.i, s.key):
+		s.tree.extend(l, &e)
+	case place == width:
 		s.tree.renew(l, s.i, &e)
-	} else {
-		place := int(l.used)
+	default:
 		l.fill(place, &e)
-		l.used++
+		l.places++
 		point(pointPublish)
 		l.order.Store(uint64(l.load().with(s.i, place)))
 	}
@@ -107,31 +110,49 @@ const (
 func (t *tree[C]) renew(l *leaf[C], i int, e *entry[C]) {
 	var buf entryBuf[C]
 	list := l.take(buf[:0])
-	last := i == len(list) && l.high == ^uint64(0)
+	t.forget(l)
+	high := l.high.Load()
+	end := i == len(list) && high == ^uint64(0)
 	if e != nil {
 		list = append(list, entry[C]{})
 		copy(list[i+1:], list[i:])
 		list[i] = *e
 	}
 	if len(list) <= packed {
-		t.replace(&l.node, &newLeaf(l.low, l.high, list).node, nil)
+		r := newLeaf(l.low, high, list)
+		lock(&r.mu)
+		t.replace(&l.node, &r.node, nil)
+		t.remember(r)
+		r.mu.Unlock()
 		return
 	}
-	at := cut(list, last && e != nil)
+	at := cut(list, i, end && e != nil)
 	sep := list[at].key
 	left := newLeaf(l.low, sep-1, list[:at])
-	right := newLeaf(sep, l.high, list[at:])
+	right := newLeaf(sep, high, list[at:])
+	last := left
+	if i >= at {
+		last = right
+	}
+	lock(&last.mu)
 	t.replace(&l.node, &left.node, &right.node)
+	t.remember(last)
+	last.mu.Unlock()
 }
 
-// cut returns where to split entries: in the middle, or before the last one if keys are likely to
-// come in order. Entries of one slice stay together. There are at most ten of them, so there
-// is such a place among more.
-func cut[C any](list []entry[C], last bool) int {
+// cut returns where to split entries, of which the i-th is new: before the last one if keys are
+// likely to come in order, else behind the middle. So a writer that puts keys in order between
+// those of another one fills both leaves. But keys in falling order are to leave more than half a
+// leaf. Entries of one slice stay together. There are at most ten of them, so there is such a place
+// among more.
+func cut[C any](list []entry[C], i int, last bool) int {
 	if n := len(list) - 1; last && list[n-1].key != list[n].key {
 		return n
 	}
 	mid := len(list) / 2
+	if i > 0 {
+		mid++
+	}
 	for d := 0; ; d++ {
 		if at := mid - d; at > 0 && list[at-1].key != list[at].key {
 			return at
@@ -181,7 +202,7 @@ func (p *inner) grown(i int, left, right *node) (a, b *node) {
 	copy(kids[i+1:], kids[i:])
 	kids[i], kids[i+1] = left, right
 	mid := len(kids) / 2
-	if i == p.size()-1 && p.high == ^uint64(0) {
+	if i == p.size()-1 && p.high.Load() == ^uint64(0) {
 		mid = len(kids) - 1
 	}
 	return &newInner(kids[:mid]).node, &newInner(kids[mid:]).node
@@ -191,8 +212,9 @@ func (p *inner) grown(i int, left, right *node) (a, b *node) {
 // not in the cache.
 func (p *inner) with(i int, left, right *node) *inner {
 	q := &inner{}
-	q.level, q.used = p.level, p.used+1
-	q.low, q.high = p.low, p.high
+	q.level, q.low = p.level, p.low
+	q.used = p.used + 1
+	q.high = p.high
 	copy(q.seps[:i], p.seps[:i])
 	q.seps[i] = right.low
 	copy(q.seps[i+1:], p.seps[i:])

@@ -68,7 +68,7 @@ func main() {
 	default:
 		b := newBench(o.keys)
 		b.grow()
-		err = errors.Join(b.size(), o.measure(b, slices.Concat(b.lookups(), b.inserts())))
+		err = errors.Join(b.size(), o.measure(b, slices.Concat(b.lookups(), b.floors(), b.inserts())))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

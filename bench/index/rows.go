@@ -20,6 +20,7 @@ type bench struct {
 	tree  *btree.Map[uint64, uint64]
 	m     *index.Map
 	other *index.Map // for a writer to another tree
+	floor *floor     // made when a row needs it
 	wrong int
 	sum   uint64
 }
