@@ -14,6 +14,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/benchrows"
 	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/kv/client"
+	"github.com/userspace-rpc/erpc/ycsb"
 )
 
 // The load: sessions with a server, and requests under way in all of them together.
@@ -39,15 +40,41 @@ type remote struct {
 // words are the keys as memcached and redis can have them, in random order, and their values.
 type words struct {
 	n     uint64
-	r     *rand.Rand
+	list  []uint64 // the keys to ask for, again and again
+	at    int
 	wrong int
 	key   [keySize]byte
 	value [valueSize]byte
 }
 
-func newWords(n int) *words { return &words{n: uint64(n), r: rand.New(rand.NewPCG(3, 4))} }
+func newWords(n int) *words { return &words{n: uint64(n)} }
 
-func (w *words) next() uint64 { return w.r.Uint64N(w.n) }
+// drawn is how many keys are drawn before a measurement: drawing by Zipf's law takes a client
+// longer than a request does.
+const drawn = 1 << 20
+
+// uniform returns keys of which each is as likely as the others.
+func (w *words) uniform() (list []uint64) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range drawn {
+		list = append(list, r.Uint64N(w.n))
+	}
+	return list
+}
+
+// zipf returns keys by Zipf's law with 0.99, as YCSB has it.
+func (w *words) zipf() (list []uint64) {
+	z, r := ycsb.NewZipf(int64(w.n)), rand.New(rand.NewPCG(5, 6))
+	for range drawn {
+		list = append(list, uint64(z.Next(r)-1))
+	}
+	return list
+}
+
+func (w *words) next() uint64 {
+	w.at = (w.at + 1) % drawn
+	return w.list[w.at]
+}
 
 // of returns key i, valid until the next call.
 func (w *words) of(i uint64) []byte {
@@ -147,6 +174,16 @@ func (r *remote) close() (err error) {
 		err = errors.Join(err, c.Stop())
 	}
 	return err
+}
+
+// skewed returns a row like another one, with keys of a list.
+func (w *words) skewed(list []uint64, row func(time.Duration) float64) func(time.Duration) float64 {
+	return func(each time.Duration) float64 {
+		before := w.list
+		defer func() { w.list = before }()
+		w.list = list
+		return row(each)
+	}
 }
 
 // gets keeps depth GETs under way for a while, and returns the nanoseconds of one.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/benchrows"
@@ -12,9 +13,10 @@ import (
 // measureServers measures our server over a transport, beside memcached and redis as far as they
 // are installed: servers on one core, their clients on another.
 func measureServers(
-	keys int, network string, rounds int, each time.Duration, asJSON bool,
+	keys int, network, only string, rounds int, each time.Duration, asJSON bool,
 ) (err error) {
 	w := newWords(keys)
+	w.list = w.uniform()
 	var peers []*peer
 	defer func() {
 		for _, p := range peers {
@@ -44,6 +46,9 @@ func measureServers(
 	}
 	peers = append(peers, own)
 	rows := serverRows(r, own, mc, rd, network, keys)
+	if only != "" {
+		rows = benchrows.Choose(rows, strings.Split(only, ","))
+	}
 	times := benchrows.Measure(rows, rounds, each)
 	for _, p := range peers {
 		err = errors.Join(err, p.Err)
@@ -75,6 +80,7 @@ func serverRows(r *remote, own, mc, rd *peer, network string, keys int) []benchr
 	rows := []benchrows.Row{
 		{Name: "bare RPC of 48 B", Run: r.bares},
 		{Name: "GET", Base: "bare RPC of 48 B", Bar: share, Run: r.gets},
+		{Name: "GETs by Zipf .99", Base: "GET", Bar: 1, Run: r.w.skewed(r.w.zipf(), r.gets)},
 	}
 	if mc != nil {
 		rows = append(rows, benchrows.Row{Name: "memcached, " + many, Run: mc.texts(multi)},
