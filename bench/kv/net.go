@@ -51,7 +51,7 @@ func newWords(n int) *words { return &words{n: uint64(n)} }
 
 // drawn is how many keys are drawn before a measurement: drawing by Zipf's law takes a client
 // longer than a request does.
-const drawn = 1 << 20
+const drawn = 1 << 22
 
 // uniform returns keys of which each is as likely as the others.
 func (w *words) uniform() (list []uint64) {

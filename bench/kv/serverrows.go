@@ -80,7 +80,7 @@ func serverRows(r *remote, own, mc, rd *peer, network string, keys int) []benchr
 	rows := []benchrows.Row{
 		{Name: "bare RPC of 48 B", Run: r.bares},
 		{Name: "GET", Base: "bare RPC of 48 B", Bar: share, Run: r.gets},
-		{Name: "GETs by Zipf .99", Base: "GET", Bar: 1, Run: r.w.skewed(r.w.zipf(), r.gets)},
+		{Name: "Zipf .99, GET", Base: "GET", Bar: 1, Run: r.w.skewed(r.w.zipf(), r.gets)},
 	}
 	if mc != nil {
 		rows = append(rows, benchrows.Row{Name: "memcached, " + many, Run: mc.texts(multi)},

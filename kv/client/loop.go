@@ -61,16 +61,14 @@ func (l *Loop) Pending() int { return len(l.ops) - len(l.free) }
 // erpc.Rpc.Alloc and EnqueueRequest, mica.ErrKey and mica.ErrValue; then done is not called.
 func (l *Loop) Get(key []byte, tag uint64, done Done) error {
 	k := message.Keyed{Hash: mica.Hash(key), Key: key}
-	var buf [message.MaxSmall]byte
-	req, err := k.Append(buf[:0], message.Get)
+	b, err := l.rpc.Alloc(k.Size(message.Get))
 	if err != nil {
 		return err
 	}
-	b, err := l.rpc.Alloc(len(req))
-	if err != nil {
+	if _, err := k.Append(b.Data()[:0], message.Get); err != nil {
+		b.Free()
 		return err
 	}
-	copy(b.Data(), req)
 	return l.start(message.Get, k.Hash, b, tag, done)
 }
 

@@ -61,6 +61,9 @@ func head(typ uint8) int {
 	return 8
 }
 
+// Size returns the size of the request in bytes.
+func (k *Keyed) Size(typ uint8) int { return head(typ) + len(k.Key) }
+
 // Append appends the request. The error is mica.ErrKey.
 func (k *Keyed) Append(b []byte, typ uint8) ([]byte, error) {
 	if err := checkKey(len(k.Key)); err != nil {
