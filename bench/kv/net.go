@@ -21,6 +21,12 @@ import (
 const (
 	sessions = 8
 	depth    = 64
+
+	// Multi-gets of memcached and redis, and ours: of so many keys that request and response are one
+	// packet, and as many keys under way.
+	multiDepth = 4
+	ownMulti   = 16
+	ownDepth   = multiDepth * multi / ownMulti
 )
 
 // remote is the client of our servers, in this thread.
@@ -201,12 +207,44 @@ func (r *remote) gets(each time.Duration) float64 {
 	return r.closed(each, issue)
 }
 
-// bares does the same with RPCs of 48 bytes both ways and nothing behind them.
+// multis does the same with multi-gets, ownDepth of them under way.
+func (r *remote) multis(each time.Duration) float64 {
+	var keys [ownMulti][keySize]byte
+	var list [ownMulti][]byte
+	for i := range keys {
+		list[i] = keys[i][:]
+	}
+	var asked [ownDepth][ownMulti]uint64
+	var left [ownDepth]int
+	var done client.Done
+	issue := func(slot uint64) {
+		for i := range keys {
+			asked[slot][i] = r.w.next()
+			copy(keys[i][:], r.w.of(asked[slot][i]))
+		}
+		left[slot] = ownMulti
+		r.load.Fail(r.loops[slot%sessions].GetMulti(list[:], slot*ownMulti, done))
+	}
+	done = func(res client.Result) {
+		slot := res.Tag / ownMulti
+		r.load.Fail(res.Err)
+		r.w.found(asked[slot][res.Tag%ownMulti], res.Value.Value)
+		if left[slot]--; left[slot] == 0 {
+			r.load.Ended(slot, issue)
+		}
+	}
+	runtime.LockOSThread()
+	return r.load.Run(each, ownDepth, issue, r.rpc.Run) / ownMulti
+}
+
+// bares does the same with RPCs of 48 bytes both ways and nothing behind them. A request has a key,
+// and the response is compared with it.
 func (r *remote) bares(each time.Duration) float64 {
 	issue := func(i uint64) {
 		b, err := r.rpc.Alloc(keySize + valueSize)
 		if err == nil {
-			clear(b.Data())
+			r.asked[i] = r.w.next()
+			clear(b.Data()[copy(b.Data(), r.w.of(r.asked[i])):])
 			_, err = r.rpc.EnqueueRequest(r.bare[i%sessions],
 				erpc.Request{Type: bareType, Req: b, Done: r.echoed, Tag: i})
 		}
@@ -215,6 +253,9 @@ func (r *remote) bares(each time.Duration) float64 {
 	r.echoed = func(c erpc.Completion) {
 		c.Req.Free()
 		if r.load.Fail(c.Err); c.Err == nil {
+			if string(c.Resp.Data()[:keySize]) != string(r.w.of(r.asked[c.Tag])) {
+				r.w.wrong++
+			}
 			c.Resp.Free()
 		}
 		r.load.Ended(c.Tag, issue)

@@ -24,6 +24,9 @@ func measureServers(
 		}
 	}()
 	start := func(name string, start func(*words) (*peer, error)) *peer {
+		if only != "" && !strings.Contains(only, name) {
+			return nil
+		}
 		p, err := start(w)
 		if p != nil {
 			peers = append(peers, p)
@@ -86,7 +89,9 @@ func serverRows(r *remote, own, mc, rd *peer, network string, keys int) []benchr
 		rows = append(rows, benchrows.Row{Name: "memcached, " + many, Run: mc.texts(multi)},
 			benchrows.Row{Name: "memcached, " + one, Run: mc.texts(1)},
 			benchrows.Row{Name: "GET beside memcached", Base: "memcached, " + many, Bar: 5,
-				Run: r.gets})
+				Run: r.gets},
+			benchrows.Row{Name: "multi-gets of 16 beside memcached", Base: "memcached, " + many, Bar: 5,
+				Run: r.multis})
 	}
 	text := func(keys int, name string) {
 		row := benchrows.Row{Name: "memcached's protocol, " + name, Run: own.texts(keys)}
@@ -100,7 +105,9 @@ func serverRows(r *remote, own, mc, rd *peer, network string, keys int) []benchr
 	if rd != nil {
 		rows = append(rows, benchrows.Row{Name: "redis, MGETs of 64", Run: rd.mgets(multi)},
 			benchrows.Row{Name: "redis, pipelined GETs", Run: rd.mgets(1)},
-			benchrows.Row{Name: "GET beside redis", Base: "redis, MGETs of 64", Bar: 5, Run: r.gets})
+			benchrows.Row{Name: "GET beside redis", Base: "redis, MGETs of 64", Bar: 5, Run: r.gets},
+			benchrows.Row{Name: "multi-gets of 16 beside redis", Base: "redis, MGETs of 64", Bar: 5,
+				Run: r.multis})
 	}
 	return rows
 }

@@ -172,6 +172,15 @@ func AppendKey(b []byte, hash uint64, key []byte) ([]byte, error) {
 	return append(b, key...), nil
 }
 
+// KeySize returns the size of an entry of a request of type MultiGet in bytes.
+func KeySize(key []byte) int { return 9 + len(key) }
+
+// NextKey takes an entry off a request of type MultiGet that this process has made.
+func NextKey(b []byte) (key, rest []byte) {
+	end := 9 + int(b[8])
+	return b[9:end], b[end:]
+}
+
 // ParseKeys reads a request of type MultiGet into list, and returns how many keys there are; the
 // keys are parts of b. Errors: ErrRequest, mica.ErrKey.
 func ParseKeys(b []byte, list *[MaxMulti]mica.Lookup) (n int, err error) {
