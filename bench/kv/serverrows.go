@@ -88,8 +88,7 @@ func serverRows(r *remote, own, mc, rd *peer, network string, keys int) []benchr
 	if mc != nil {
 		rows = append(rows, benchrows.Row{Name: "memcached, " + many, Run: mc.texts(multi)},
 			benchrows.Row{Name: "memcached, " + one, Run: mc.texts(1)},
-			benchrows.Row{Name: "GET beside memcached", Base: "memcached, " + many, Bar: 5,
-				Run: r.gets},
+			benchrows.Row{Name: "GET beside memcached", Base: "memcached, " + many, Run: r.gets},
 			benchrows.Row{Name: "multi-gets of 16 beside memcached", Base: "memcached, " + many, Bar: 5,
 				Run: r.multis})
 	}
@@ -105,7 +104,7 @@ func serverRows(r *remote, own, mc, rd *peer, network string, keys int) []benchr
 	if rd != nil {
 		rows = append(rows, benchrows.Row{Name: "redis, MGETs of 64", Run: rd.mgets(multi)},
 			benchrows.Row{Name: "redis, pipelined GETs", Run: rd.mgets(1)},
-			benchrows.Row{Name: "GET beside redis", Base: "redis, MGETs of 64", Bar: 5, Run: r.gets},
+			benchrows.Row{Name: "GET beside redis", Base: "redis, MGETs of 64", Run: r.gets},
 			benchrows.Row{Name: "multi-gets of 16 beside redis", Base: "redis, MGETs of 64", Bar: 5,
 				Run: r.multis})
 	}
