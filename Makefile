@@ -2,6 +2,7 @@
 #
 #   GO         the go command
 #   FUZZTIME   how long each fuzz target runs
+#   LIMITTIME  how long make kv-limit runs
 #   FUZZJOBS   fuzz targets that run side by side; as many as cores without it
 #   FUZZ       a folder whose fuzz targets run; all without it
 #   BENCHTIME  how long each Go benchmark runs in make bench; its other measurements go with it
@@ -30,6 +31,7 @@
 
 GO        ?= go
 FUZZTIME  ?= 10s
+LIMITTIME ?= 1m
 FUZZJOBS  ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ      ?=
 BENCHTIME ?= 200ms
@@ -91,7 +93,7 @@ each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: help build demo test race seeds hostile soak soak-tls fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-rfp bench-kv bench-index bench-raft hraft-suite mutants clean check-go
+.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-rfp bench-kv bench-index bench-raft hraft-suite mutants clean check-go kv-limit
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -121,6 +123,7 @@ help:
 	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
 	@echo 'make kv-demo          a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
 	@echo 'make rfp-demo         a key-value store whose answers are fetched, beside five other ways: a table'
+	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
 	@echo 'make bench-kv         the cache and its server beside cache libraries, memcached and redis; KVBENCHFLAGS'
 	@echo 'make bench-herd       HERD over RDMA in the guest of test-rdma, beside RC WRITEs and our ud; HERDFLAGS'
 	@echo 'make bench-rfp        remote fetching in that guest, beside replies, HERD and erpc over ud; RFPFLAGS'
@@ -347,6 +350,9 @@ bench-index: check-go
 index-oracle: check-go
 	$(GO) test ./index -v -count=1 -timeout 0 -run TestOracle -index.steps 10000000
 	$(GO) test ./index -v -count=1 -timeout 0 -tags invariants -run TestSchedules -index.seeds 20000
+
+kv-limit: check-go
+	$(GO) test ./kv/mica -v -count=1 -timeout 0 -run TestMemoryLimit -mica.limit $(LIMITTIME)
 
 .PHONY: bin/erpc-kv
 bin/erpc-kv: check-go

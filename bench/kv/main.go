@@ -16,7 +16,8 @@ func main() {
 	keys := flag.Int("keys", 1_000_000, "keys")
 	rounds := flag.Int("rounds", 7, "rounds")
 	each := flag.Duration("each", 300*time.Millisecond, "time for a row in a round")
-	only := flag.String("rows", "", "begins of names of caches, with commas; mica is always there")
+	only := flag.String("rows", "", "begins of names of caches, with commas; mica is always there. "+
+		"With -net: of rows")
 	name := flag.String("clock", "wall", "wall, or cpu: CPU time of the thread, on a busy machine")
 	network := flag.String("net", "", "udp or shm: measure the server, over this transport")
 	child := flag.String("child", "", "for the program itself: be such a server")
@@ -36,7 +37,7 @@ func main() {
 		if *child != "" {
 			err = serveChild(*child, *network, *keys)
 		} else {
-			err = measureServers(*keys, *network, *rounds, *each, *asJSON)
+			err = measureServers(*keys, *network, *only, *rounds, *each, *asJSON)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

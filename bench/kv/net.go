@@ -14,12 +14,19 @@ import (
 	"github.com/userspace-rpc/erpc/internal/benchrows"
 	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/kv/client"
+	"github.com/userspace-rpc/erpc/ycsb"
 )
 
 // The load: sessions with a server, and requests under way in all of them together.
 const (
 	sessions = 8
 	depth    = 64
+
+	// Multi-gets of memcached and redis, and ours: of so many keys that request and response are one
+	// packet, and as many keys under way.
+	multiDepth = 4
+	ownMulti   = 16
+	ownDepth   = multiDepth * multi / ownMulti
 )
 
 // remote is the client of our servers, in this thread.
@@ -39,15 +46,41 @@ type remote struct {
 // words are the keys as memcached and redis can have them, in random order, and their values.
 type words struct {
 	n     uint64
-	r     *rand.Rand
+	list  []uint64 // the keys to ask for, again and again
+	at    int
 	wrong int
 	key   [keySize]byte
 	value [valueSize]byte
 }
 
-func newWords(n int) *words { return &words{n: uint64(n), r: rand.New(rand.NewPCG(3, 4))} }
+func newWords(n int) *words { return &words{n: uint64(n)} }
 
-func (w *words) next() uint64 { return w.r.Uint64N(w.n) }
+// drawn is how many keys are drawn before a measurement: drawing by Zipf's law takes a client
+// longer than a request does.
+const drawn = 1 << 22
+
+// uniform returns keys of which each is as likely as the others.
+func (w *words) uniform() (list []uint64) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range drawn {
+		list = append(list, r.Uint64N(w.n))
+	}
+	return list
+}
+
+// zipf returns keys by Zipf's law with 0.99, as YCSB has it.
+func (w *words) zipf() (list []uint64) {
+	z, r := ycsb.NewZipf(int64(w.n)), rand.New(rand.NewPCG(5, 6))
+	for range drawn {
+		list = append(list, uint64(z.Next(r)-1))
+	}
+	return list
+}
+
+func (w *words) next() uint64 {
+	w.at = (w.at + 1) % drawn
+	return w.list[w.at]
+}
 
 // of returns key i, valid until the next call.
 func (w *words) of(i uint64) []byte {
@@ -149,6 +182,16 @@ func (r *remote) close() (err error) {
 	return err
 }
 
+// skewed returns a row like another one, with keys of a list.
+func (w *words) skewed(list []uint64, row func(time.Duration) float64) func(time.Duration) float64 {
+	return func(each time.Duration) float64 {
+		before := w.list
+		defer func() { w.list = before }()
+		w.list = list
+		return row(each)
+	}
+}
+
 // gets keeps depth GETs under way for a while, and returns the nanoseconds of one.
 func (r *remote) gets(each time.Duration) float64 {
 	var done client.Done
@@ -164,12 +207,44 @@ func (r *remote) gets(each time.Duration) float64 {
 	return r.closed(each, issue)
 }
 
-// bares does the same with RPCs of 48 bytes both ways and nothing behind them.
+// multis does the same with multi-gets, ownDepth of them under way.
+func (r *remote) multis(each time.Duration) float64 {
+	var keys [ownMulti][keySize]byte
+	var list [ownMulti][]byte
+	for i := range keys {
+		list[i] = keys[i][:]
+	}
+	var asked [ownDepth][ownMulti]uint64
+	var left [ownDepth]int
+	var done client.Done
+	issue := func(slot uint64) {
+		for i := range keys {
+			asked[slot][i] = r.w.next()
+			copy(keys[i][:], r.w.of(asked[slot][i]))
+		}
+		left[slot] = ownMulti
+		r.load.Fail(r.loops[slot%sessions].GetMulti(list[:], slot*ownMulti, done))
+	}
+	done = func(res client.Result) {
+		slot := res.Tag / ownMulti
+		r.load.Fail(res.Err)
+		r.w.found(asked[slot][res.Tag%ownMulti], res.Value.Value)
+		if left[slot]--; left[slot] == 0 {
+			r.load.Ended(slot, issue)
+		}
+	}
+	runtime.LockOSThread()
+	return r.load.Run(each, ownDepth, issue, r.rpc.Run) / ownMulti
+}
+
+// bares does the same with RPCs of 48 bytes both ways and nothing behind them. A request has a key,
+// and the response is compared with it.
 func (r *remote) bares(each time.Duration) float64 {
 	issue := func(i uint64) {
 		b, err := r.rpc.Alloc(keySize + valueSize)
 		if err == nil {
-			clear(b.Data())
+			r.asked[i] = r.w.next()
+			clear(b.Data()[copy(b.Data(), r.w.of(r.asked[i])):])
 			_, err = r.rpc.EnqueueRequest(r.bare[i%sessions],
 				erpc.Request{Type: bareType, Req: b, Done: r.echoed, Tag: i})
 		}
@@ -178,6 +253,9 @@ func (r *remote) bares(each time.Duration) float64 {
 	r.echoed = func(c erpc.Completion) {
 		c.Req.Free()
 		if r.load.Fail(c.Err); c.Err == nil {
+			if string(c.Resp.Data()[:keySize]) != string(r.w.of(r.asked[c.Tag])) {
+				r.w.wrong++
+			}
 			c.Resp.Free()
 		}
 		r.load.Ended(c.Tag, issue)

@@ -10,6 +10,14 @@ import (
 	"github.com/userspace-rpc/erpc/internal/benchrows"
 )
 
+// under returns how many requests of so many keys are under way.
+func under(keys int) int {
+	if keys == 1 {
+		return depth
+	}
+	return multiDepth
+}
+
 // multi is how many keys a multi-get has.
 const multi = 64
 
@@ -72,7 +80,7 @@ func connect(addr string, w *words) (*peer, error) {
 // texts returns a row of memcached's gets, with so many keys each.
 func (p *peer) texts(keys int) func(time.Duration) float64 {
 	return func(each time.Duration) float64 {
-		return p.Pipelined(each, max(depth/keys, 2), func() {
+		return p.Pipelined(each, under(keys), func() {
 			_, _ = p.Out.WriteString("get")
 			for range keys {
 				p.ask(p.Out, " ")
@@ -124,7 +132,7 @@ func (p *peer) got(value []byte) {
 // mgets returns a row of redis' MGETs with so many keys each, or of GETs.
 func (p *peer) mgets(keys int) func(time.Duration) float64 {
 	return func(each time.Duration) float64 {
-		return p.Pipelined(each, max(depth/keys, 2), func() {
+		return p.Pipelined(each, under(keys), func() {
 			name := "MGET"
 			if keys == 1 {
 				name = "GET"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/benchrows"
@@ -12,9 +13,10 @@ import (
 // measureServers measures our server over a transport, beside memcached and redis as far as they
 // are installed: servers on one core, their clients on another.
 func measureServers(
-	keys int, network string, rounds int, each time.Duration, asJSON bool,
+	keys int, network, only string, rounds int, each time.Duration, asJSON bool,
 ) (err error) {
 	w := newWords(keys)
+	w.list = w.uniform()
 	var peers []*peer
 	defer func() {
 		for _, p := range peers {
@@ -22,6 +24,9 @@ func measureServers(
 		}
 	}()
 	start := func(name string, start func(*words) (*peer, error)) *peer {
+		if only != "" && !strings.Contains(only, name) {
+			return nil
+		}
 		p, err := start(w)
 		if p != nil {
 			peers = append(peers, p)
@@ -44,6 +49,9 @@ func measureServers(
 	}
 	peers = append(peers, own)
 	rows := serverRows(r, own, mc, rd, network, keys)
+	if only != "" {
+		rows = benchrows.Choose(rows, strings.Split(only, ","))
+	}
 	times := benchrows.Measure(rows, rounds, each)
 	for _, p := range peers {
 		err = errors.Join(err, p.Err)
@@ -75,12 +83,14 @@ func serverRows(r *remote, own, mc, rd *peer, network string, keys int) []benchr
 	rows := []benchrows.Row{
 		{Name: "bare RPC of 48 B", Run: r.bares},
 		{Name: "GET", Base: "bare RPC of 48 B", Bar: share, Run: r.gets},
+		{Name: "Zipf .99, GET", Base: "GET", Bar: 1, Run: r.w.skewed(r.w.zipf(), r.gets)},
 	}
 	if mc != nil {
 		rows = append(rows, benchrows.Row{Name: "memcached, " + many, Run: mc.texts(multi)},
 			benchrows.Row{Name: "memcached, " + one, Run: mc.texts(1)},
-			benchrows.Row{Name: "GET beside memcached", Base: "memcached, " + many, Bar: 5,
-				Run: r.gets})
+			benchrows.Row{Name: "GET beside memcached", Base: "memcached, " + many, Run: r.gets},
+			benchrows.Row{Name: "multi-gets of 16 beside memcached", Base: "memcached, " + many, Bar: 5,
+				Run: r.multis})
 	}
 	text := func(keys int, name string) {
 		row := benchrows.Row{Name: "memcached's protocol, " + name, Run: own.texts(keys)}
@@ -94,7 +104,9 @@ func serverRows(r *remote, own, mc, rd *peer, network string, keys int) []benchr
 	if rd != nil {
 		rows = append(rows, benchrows.Row{Name: "redis, MGETs of 64", Run: rd.mgets(multi)},
 			benchrows.Row{Name: "redis, pipelined GETs", Run: rd.mgets(1)},
-			benchrows.Row{Name: "GET beside redis", Base: "redis, MGETs of 64", Bar: 5, Run: r.gets})
+			benchrows.Row{Name: "GET beside redis", Base: "redis, MGETs of 64", Run: r.gets},
+			benchrows.Row{Name: "multi-gets of 16 beside redis", Base: "redis, MGETs of 64", Bar: 5,
+				Run: r.multis})
 	}
 	return rows
 }

@@ -197,3 +197,18 @@ func TestZipf(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestZipfPower: multiplications have the result of the power.
+func TestZipfPower(t *testing.T) {
+	for theta, whole := range map[float64]uint{0.99: 100, 0.5: 2, 0.9: 10, 0.999: 1000, 0.7: 0} {
+		z := newZipf(100, theta)
+		if z.whole != whole {
+			t.Errorf("theta %v: whole is %d, want %d", theta, z.whole, whole)
+		}
+		for _, x := range []float64{0.5, 0.93, 0.999, 1} {
+			if got, want := z.power(x), math.Pow(x, z.alpha); math.Abs(got-want) > 1e-9*want {
+				t.Errorf("theta %v: %v to the power of %v is %v, want %v", theta, x, z.alpha, got, want)
+			}
+		}
+	}
+}

@@ -6,7 +6,7 @@ import "time"
 // one in its slot, until the time is over.
 type Closed struct {
 	Err     error // the first one; nothing starts afterwards
-	until   time.Time
+	over    bool  // the time is; it is looked at once in a pass of the loop
 	ops     int
 	pending int
 }
@@ -21,7 +21,7 @@ func (c *Closed) Fail(err error) {
 // Ended goes on in a slot.
 func (c *Closed) Ended(slot uint64, issue func(slot uint64)) {
 	c.ops++
-	if c.Err == nil && time.Now().Before(c.until) {
+	if c.Err == nil && !c.over {
 		issue(slot)
 	} else {
 		c.pending--
@@ -37,10 +37,13 @@ func (c *Closed) Run(
 		return 1
 	}
 	begin := time.Now()
-	c.until, c.ops, c.pending = begin.Add(each), 0, depth
+	c.over, c.ops, c.pending = false, 0, depth
 	for i := range uint64(depth) {
 		issue(i)
 	}
-	c.Fail(loop(func() bool { return c.pending == 0 || c.Err != nil }))
+	c.Fail(loop(func() bool {
+		c.over = c.over || time.Since(begin) >= each
+		return c.pending == 0 || c.Err != nil
+	}))
 	return float64(time.Since(begin)) / float64(max(c.ops, 1))
 }

@@ -33,15 +33,15 @@ func Measure(rows []Row, rounds int, each time.Duration) Times {
 	return t
 }
 
-// Choose returns the rows whose names begin with one of names, and their bases.
+// Choose returns the rows whose names begin with one of names, and their bases, which come before
+// them.
 func Choose(rows []Row, names []string) []Row {
 	want := map[string]bool{}
-	for _, r := range rows {
+	for _, r := range slices.Backward(rows) {
 		for _, n := range names {
-			if strings.HasPrefix(r.Name, n) {
-				want[r.Name], want[r.Base] = true, true
-			}
+			want[r.Name] = want[r.Name] || strings.HasPrefix(r.Name, n)
 		}
+		want[r.Base] = want[r.Base] || want[r.Name]
 	}
 	return slices.DeleteFunc(rows, func(r Row) bool { return !want[r.Name] })
 }

@@ -183,7 +183,7 @@ var table = []row{
 		"github.com/tidwall/btree", "github.com/gaissmai/bart",
 		"github.com/cloudflare/ahocorasick", "golang.org/x/sys"}, traits: mayClock},
 	{path: "bench/kv", may: []string{"kv/...", "erpc", "transport", "transport/udp", "transport/shm",
-		"internal/benchrows", "internal/loadgen"}, third: []string{
+		"internal/benchrows", "internal/loadgen", "ycsb"}, third: []string{
 		"github.com/dgraph-io/ristretto/v2", "github.com/maypok86/otter/v2",
 		"github.com/VictoriaMetrics/fastcache",
 		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache"}, traits: mayClock},

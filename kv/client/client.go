@@ -139,8 +139,11 @@ func (c *Client) Close() error {
 
 // known gives what a server refused the name that it has here.
 func known(err error) error {
+	if err == nil {
+		return nil // without e, which would be allocated
+	}
 	var e *erpc.Error
-	if err == nil || !errors.As(err, &e) || e.Code != erpc.CodeInvalidArgument {
+	if !errors.As(err, &e) || e.Code != erpc.CodeInvalidArgument {
 		return err
 	}
 	for _, k := range []error{message.ErrRequest, message.ErrPartition, message.ErrHash, mica.ErrKey,

@@ -7,6 +7,17 @@ import (
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
 
+// TestNoError: what most operations end with costs nothing.
+func TestNoError(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() {
+		if known(nil) != nil {
+			t.Error("an error")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // TestChoose: servers have like shares, and when one goes only its keys move.
 func TestChoose(t *testing.T) {
 	const n = 40_000

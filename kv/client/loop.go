@@ -27,14 +27,16 @@ type Loop struct {
 	hashes  []uint64
 	ops     []operation
 	free    []uint32
+	multis  []*multi // not in use
 	onDone  erpc.Continuation
 }
 
 // operation is one under way.
 type operation struct {
-	done Done
-	tag  uint64
-	typ  uint8
+	done  Done
+	tag   uint64
+	typ   uint8
+	multi *multi // of MultiGet, in place of done and tag
 }
 
 // NewLoop returns a Loop on an Rpc and its sessions, which stay the application's. The error is
@@ -61,16 +63,14 @@ func (l *Loop) Pending() int { return len(l.ops) - len(l.free) }
 // erpc.Rpc.Alloc and EnqueueRequest, mica.ErrKey and mica.ErrValue; then done is not called.
 func (l *Loop) Get(key []byte, tag uint64, done Done) error {
 	k := message.Keyed{Hash: mica.Hash(key), Key: key}
-	var buf [message.MaxSmall]byte
-	req, err := k.Append(buf[:0], message.Get)
+	b, err := l.rpc.Alloc(k.Size(message.Get))
 	if err != nil {
 		return err
 	}
-	b, err := l.rpc.Alloc(len(req))
-	if err != nil {
+	if _, err := k.Append(b.Data()[:0], message.Get); err != nil {
+		b.Free()
 		return err
 	}
-	copy(b.Data(), req)
 	return l.start(message.Get, k.Hash, b, tag, done)
 }
 
@@ -111,16 +111,26 @@ func (l *Loop) Delete(key []byte, tag uint64, done Done) error {
 
 // start sends a request, which it owns from now on.
 func (l *Loop) start(typ uint8, hash uint64, b *erpc.MsgBuffer, tag uint64, done Done) error {
+	return l.send(l.sessionOf(hash), b, operation{done: done, tag: tag, typ: typ})
+}
+
+// sessionOf returns the session with the partition of a hash.
+func (l *Loop) sessionOf(hash uint64) *erpc.Session {
+	parts := l.servers[choose(l.hashes, hash)].Partitions
+	return parts[mica.PartitionOf(hash, len(parts))]
+}
+
+// send sends the request of an operation, and frees it if it cannot.
+func (l *Loop) send(s *erpc.Session, b *erpc.MsgBuffer, o operation) error {
 	if len(l.free) == 0 {
 		l.free = append(l.free, uint32(len(l.ops)))
 		l.ops = append(l.ops, operation{})
 	}
 	i := l.free[len(l.free)-1]
 	l.free = l.free[:len(l.free)-1]
-	l.ops[i] = operation{done, tag, typ}
-	parts := l.servers[choose(l.hashes, hash)].Partitions
-	_, err := l.rpc.EnqueueRequest(parts[mica.PartitionOf(hash, len(parts))],
-		erpc.Request{Type: typ, Req: b, Done: l.onDone, Tag: uint64(i)})
+	l.ops[i] = o
+	_, err := l.rpc.EnqueueRequest(s,
+		erpc.Request{Type: o.typ, Req: b, Done: l.onDone, Tag: uint64(i)})
 	if err != nil {
 		b.Free()
 		l.ops[i] = operation{}
@@ -134,6 +144,10 @@ func (l *Loop) ended(c erpc.Completion) {
 	o := l.ops[c.Tag]
 	l.ops[c.Tag] = operation{}
 	l.free = append(l.free, uint32(c.Tag))
+	if o.multi != nil {
+		l.endedMulti(o.multi, &c)
+		return
+	}
 	c.Req.Free()
 	r := Result{Tag: o.tag, Err: known(c.Err)}
 	if c.Err == nil {

@@ -126,11 +126,12 @@ func (c *conn) split(line []byte) {
 			i++
 			continue
 		}
-		from := i
-		for i < len(line) && line[i] != ' ' {
-			i++
+		n := bytes.IndexByte(line[i:], ' ')
+		if n < 0 {
+			n = len(line) - i
 		}
-		c.words = append(c.words, line[from:i])
+		c.words = append(c.words, line[i:i+n])
+		i += n
 	}
 }
 
@@ -141,7 +142,7 @@ func (c *conn) run(name string) error {
 		if len(c.words) == 2 && len(c.words[1]) <= maxKey {
 			return c.single(name)
 		}
-		return c.get(c.words[1:], name == "gets", false, 0)
+		return c.get(c.words[1:], how{withCAS: name == "gets"})
 	case "gat", "gats":
 		return c.gat(name == "gats")
 	case "set", "add", "replace", "append", "prepend", "cas":
@@ -161,12 +162,7 @@ func (c *conn) run(name string) error {
 	case "version":
 		c.say("VERSION " + c.s.cfg.Version)
 	case "verbosity":
-		if len(c.words) < 2 {
-			c.say("ERROR")
-			break
-		}
-		c.noreply(1)
-		c.say("OK")
+		c.verbosity()
 	case "flush_all":
 		c.flushAll()
 	case "quit":
@@ -175,6 +171,21 @@ func (c *conn) run(name string) error {
 		c.say("ERROR")
 	}
 	return nil
+}
+
+// verbosity answers as memcached does, and changes nothing.
+func (c *conn) verbosity() {
+	if len(c.words) < 2 || len(c.words) > 3 {
+		c.say("ERROR")
+		return
+	}
+	level := c.words[1]
+	c.noreply(1)
+	if _, ok := number(level); !ok {
+		c.say(badFormat)
+		return
+	}
+	c.say("OK")
 }
 
 // noreply takes the word noreply off the end of a line of more than least words.

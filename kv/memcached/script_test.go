@@ -45,7 +45,11 @@ func newServer(t testing.TB, n int, cfg mica.Config) (*Server, *uint32) {
 		}
 		parts = append(parts, p)
 	}
-	s := New(Config{Store: NewLocal(func() uint32 { return now }, parts...), Version: "1.2.3"})
+	var store Store = NewLocal(func() uint32 { return now }, parts...)
+	if cfg.Readers {
+		store = &beside{Store: store, parts: parts}
+	}
+	s := New(Config{Store: store, Version: "1.2.3"})
 	t.Cleanup(func() {
 		err := s.Close()
 		for _, p := range parts {
@@ -56,6 +60,24 @@ func newServer(t testing.TB, n int, cfg mica.Config) (*Server, *uint32) {
 		}
 	})
 	return s, &now
+}
+
+// beside is a Store whose lookups do without the owner of a partition.
+type beside struct {
+	Store
+	parts []*mica.Partition
+	reads int
+}
+
+func (b *beside) CanRead() bool { return true }
+
+func (b *beside) Read(partition int, fn func(r *mica.Reader)) error {
+	r, err := b.parts[partition].NewReader()
+	if err == nil {
+		b.reads++
+		fn(r)
+	}
+	return err
 }
 
 // play gives a server what a client says, in pieces of a size, and returns the answers.
@@ -110,8 +132,10 @@ func TestScripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, piece := range []int{1, 7, 1 << 20} {
 				for _, parts := range []int{1, 3} {
-					s, _ := newServer(t, parts, mica.Config{})
-					check(t, s, script, piece)
+					for _, readers := range []bool{false, true} {
+						s, _ := newServer(t, parts, mica.Config{Readers: readers})
+						check(t, s, script, piece)
+					}
 				}
 			}
 		})

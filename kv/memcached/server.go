@@ -1,6 +1,7 @@
 package memcached
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -21,12 +22,15 @@ type Config struct {
 	WriteTimeout time.Duration // for answers to a slow client; default 10 s
 	IdleTimeout  time.Duration // between commands, and within one; default: none
 	TLS          *tls.Config   // connections are encrypted; nil: they are not
-	Version      string        // what the command version answers; default "erpc-kv"
+	// Version is what the command version answers. It begins with three numbers, which clients of
+	// libmemcached read. Default "1.6.0-erpc-kv".
+	Version string
 }
 
 // Server serves connections. It is made by New.
 type Server struct {
 	cfg   Config
+	reads Reading // the store, if lookups can do without its owner; else nil
 	start time.Time
 	mu    sync.Mutex // guards the following
 	lns   map[net.Listener]bool
@@ -46,10 +50,14 @@ func New(cfg Config) *Server {
 		cfg.WriteTimeout = 10 * time.Second
 	}
 	if cfg.Version == "" {
-		cfg.Version = "erpc-kv"
+		cfg.Version = "1.6.0-erpc-kv"
 	}
-	return &Server{cfg: cfg, start: time.Now(), lns: map[net.Listener]bool{},
+	s := &Server{cfg: cfg, start: time.Now(), lns: map[net.Listener]bool{},
 		conns: map[net.Conn]bool{}}
+	if r, ok := cfg.Store.(Reading); ok && r.CanRead() {
+		s.reads = r
+	}
+	return s
 }
 
 // Serve takes connections of a listener, which it owns, until Close. Errors: ErrClosed, that of the
@@ -140,11 +148,8 @@ func (s *Server) clearAfter(seconds int64) {
 
 // sum adds the counters of all partitions.
 func (s *Server) sum() (t mica.Stats, err error) {
-	for i := range s.cfg.Store.Partitions() {
-		var st mica.Stats
-		if err := s.cfg.Store.Do(i, func(p *mica.Partition) { st = p.Stats() }); err != nil {
-			return t, err
-		}
+	all, err := s.counters()
+	for _, st := range all {
 		t.Items += st.Items
 		t.Bytes += st.Bytes
 		t.Memory += st.Memory
@@ -154,7 +159,21 @@ func (s *Server) sum() (t mica.Stats, err error) {
 		t.Evictions += st.Evictions + st.IndexEvictions
 		t.Expired += st.Expired
 	}
-	return t, nil
+	return t, err
+}
+
+// counters returns those of each partition.
+func (s *Server) counters() (list []mica.Stats, err error) {
+	if c, ok := s.cfg.Store.(counted); ok {
+		return c.Stats(context.Background())
+	}
+	for i := range s.cfg.Store.Partitions() {
+		err := s.cfg.Store.Do(i, func(p *mica.Partition) { list = append(list, p.Stats()) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 func (s *Server) open() int {

@@ -11,20 +11,8 @@ import (
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
 
-// batch is how many keys are looked up at a time.
-const batch = 64
-
-// lookups are those of one get.
-type lookups struct {
-	list  [batch]mica.Lookup
-	at    [batch]int    // which key of the batch each of list is
-	ends  [batch][2]int // the answer for each key, in out
-	out   []byte
-	parts [batch]int // partition of each key
-}
-
 // get answers get, gets, gat and gats.
-func (c *conn) get(keys [][]byte, withCAS, touch bool, exptime int64) error {
+func (c *conn) get(keys [][]byte, h how) error {
 	if len(keys) == 0 {
 		c.say("ERROR")
 		return nil
@@ -37,7 +25,7 @@ func (c *conn) get(keys [][]byte, withCAS, touch bool, exptime int64) error {
 	}
 	for len(keys) > 0 {
 		n := min(len(keys), batch)
-		if err := c.getSome(keys[:n], withCAS, touch, exptime, ""); err != nil {
+		if err := c.getSome(keys[:n], h); err != nil {
 			return err
 		}
 		keys = keys[n:]
@@ -69,71 +57,7 @@ func (c *conn) single(name string) error {
 		used += end + 1
 	}
 	_, _ = c.r.Discard(used) // they are in the buffer
-	return c.getSome(c.words[1:], name == "gets", false, 0, "END\r\n")
-}
-
-// getSome looks keys up, a batch for each partition, and answers in their order, each with an end.
-func (c *conn) getSome(keys [][]byte, withCAS, touch bool, exptime int64, end string) error {
-	m := &c.multi
-	m.out = m.out[:0]
-	parts := c.s.cfg.Store.Partitions()
-	var hashes [batch]uint64
-	for i, key := range keys {
-		hashes[i] = mica.Hash(key)
-		m.parts[i] = mica.PartitionOf(hashes[i], parts)
-		m.ends[i] = [2]int{}
-	}
-	for i := range keys {
-		part, n := m.parts[i], 0
-		if part < 0 {
-			continue // done
-		}
-		for j := i; j < len(keys); j++ {
-			if m.parts[j] == part {
-				m.list[n], m.at[n] = mica.Lookup{Hash: hashes[j], Key: keys[j]}, j
-				m.parts[j] = -1
-				n++
-			}
-		}
-		err := c.s.cfg.Store.Do(part, func(p *mica.Partition) {
-			if !touch {
-				p.GetBatch(m.list[:n])
-			}
-			for k := range n {
-				l := &m.list[k]
-				if touch {
-					l.Item, l.Found = p.Touch(l.Hash, l.Key, expires(p.Now(), exptime))
-				}
-				if l.Found {
-					from := len(m.out)
-					m.out = appendItem(m.out, l, withCAS)
-					m.ends[m.at[k]] = [2]int{from, len(m.out)}
-				}
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for i := range keys {
-		_, _ = c.w.Write(m.out[m.ends[i][0]:m.ends[i][1]]) // errors come with the flush
-		_, _ = c.w.WriteString(end)
-	}
-	if cap(m.out) > keep {
-		m.out = nil
-	}
-	return nil
-}
-
-func appendItem(b []byte, l *mica.Lookup, withCAS bool) []byte {
-	b = append(append(b, "VALUE "...), l.Key...)
-	b = strconv.AppendUint(append(b, ' '), uint64(l.Item.Flags), 10)
-	b = strconv.AppendInt(append(b, ' '), int64(len(l.Item.Value)), 10)
-	if withCAS {
-		b = strconv.AppendUint(append(b, ' '), l.Item.Version, 10)
-	}
-	b = append(append(b, "\r\n"...), l.Item.Value...)
-	return append(b, "\r\n"...)
+	return c.getSome(c.words[1:], how{withCAS: name == "gets", end: "END\r\n"})
 }
 
 func (c *conn) gat(withCAS bool) error {
@@ -150,7 +74,7 @@ func (c *conn) gat(withCAS bool) error {
 		c.say("CLIENT_ERROR invalid exptime argument")
 		return nil
 	}
-	return c.get(c.words[2:], withCAS, true, exptime)
+	return c.get(c.words[2:], how{withCAS: withCAS, touch: true, exptime: exptime})
 }
 
 // write is a command that brings a value.

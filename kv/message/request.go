@@ -61,6 +61,9 @@ func head(typ uint8) int {
 	return 8
 }
 
+// Size returns the size of the request in bytes.
+func (k *Keyed) Size(typ uint8) int { return head(typ) + len(k.Key) }
+
 // Append appends the request. The error is mica.ErrKey.
 func (k *Keyed) Append(b []byte, typ uint8) ([]byte, error) {
 	if err := checkKey(len(k.Key)); err != nil {
@@ -167,6 +170,15 @@ func AppendKey(b []byte, hash uint64, key []byte) ([]byte, error) {
 	}
 	b = append(le.AppendUint64(b, hash), byte(len(key)))
 	return append(b, key...), nil
+}
+
+// KeySize returns the size of an entry of a request of type MultiGet in bytes.
+func KeySize(key []byte) int { return 9 + len(key) }
+
+// NextKey takes an entry off a request of type MultiGet that this process has made.
+func NextKey(b []byte) (key, rest []byte) {
+	end := 9 + int(b[8])
+	return b[9:end], b[end:]
 }
 
 // ParseKeys reads a request of type MultiGet into list, and returns how many keys there are; the

@@ -63,7 +63,10 @@ func (p *Partition) Increment(
 	}
 	var old Item
 	p.space().read(at.pos, &old)
-	if version != 0 && old.Version != version {
+	switch {
+	case len(old.Value) == 0:
+		return 0, 0, ErrNumber // before the version, as in memcached
+	case version != 0 && old.Version != version:
 		return 0, 0, ErrVersion
 	}
 	value, ok := number(old.Value)

@@ -146,6 +146,7 @@ type Partition struct {
 	sweeper
 	moves   [maxMoves]move
 	moving  int
+	later   later
 	scratch []byte // a value that is put together
 	stats   Stats
 	shared  *shared // with readers
@@ -245,7 +246,7 @@ func (p *Partition) Mode() Mode { return p.mode }
 
 // Clear forgets all items.
 func (p *Partition) Clear() {
-	p.moving = 0
+	p.settle() // Puts that wait are counted
 	p.stats.Items, p.stats.Bytes = 0, 0
 	if p.mode == Cache {
 		p.log.clear()

@@ -66,6 +66,12 @@
 // other. [Partition.GetBatch] and [Partition.Warm] ask for the lines of all lookups at once
 // (package gopt).
 //
+// A write waits in the same way, as it looks for the old item. So [Partition.Put] into a cache
+// without readers copies a small item and returns; some 31 of them are written together. Each other
+// method but Warm, SetNow and Now begins with writing those that wait, so nobody can see it: a Put
+// of a cache has no version to return, and cannot fail. Stores and partitions with readers write at
+// once. Write is for callers that want the version.
+//
 // # Views
 //
 // What a lookup of the owner returns lies in the partition's memory, and is valid until the next

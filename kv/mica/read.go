@@ -4,8 +4,8 @@ import "github.com/userspace-rpc/erpc/gopt"
 
 // Get looks up a key by its hash. The value is a view.
 func (p *Partition) Get(hash uint64, key []byte) (it Item, found bool) {
-	if p.moving > 0 {
-		p.moveAll()
+	if p.moving+p.later.n > 0 {
+		p.catchUpFor(hash)
 	}
 	found = p.get(hash, key, &it)
 	return it, found
@@ -144,14 +144,25 @@ func (p *Partition) moveLater(b *bucket, i int) {
 	}
 }
 
-// settle moves the items that were found old.
+// settle moves the items that were found old, and writes the Puts that wait.
 func (p *Partition) settle() {
-	if p.moving > 0 {
-		p.moveAll()
+	if p.moving+p.later.n > 0 {
+		p.catchUp()
 	}
 }
 
+func (p *Partition) catchUp() { p.catchUpFor(p.later.hashes[0]) }
+
+// catchUpFor is settle before a lookup, whose lines it asks for.
+//
 //go:noinline
+func (p *Partition) catchUpFor(hash uint64) {
+	p.moveAll()
+	if p.later.n > 0 {
+		p.writeLater(hash)
+	}
+}
+
 func (p *Partition) moveAll() {
 	list := p.moves[:p.moving]
 	p.moving = 0

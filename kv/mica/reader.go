@@ -80,8 +80,8 @@ type ReaderStats struct {
 	Retries      uint64 // lookups begun anew, as the owner changed what was read
 }
 
-// NewReader returns a reader. The owner calls it, and hands the reader to its goroutine. Readers
-// must have ended before Close. Errors: ErrConfig if Config.Readers was not set.
+// NewReader returns a reader for one goroutine, and may be called by any. Readers must have ended
+// before Close. Errors: ErrConfig if Config.Readers was not set.
 func (p *Partition) NewReader() (*Reader, error) {
 	if p.shared == nil {
 		return nil, errNoReaders

@@ -29,7 +29,12 @@ func (s *Stats) BytesPerItem() float64 {
 }
 
 // Stats returns the counters.
-func (p *Partition) Stats() Stats { return p.stats }
+func (p *Partition) Stats() Stats {
+	if p.later.n > 0 { // there are no views then
+		p.settle()
+	}
+	return p.stats
+}
 
 // Add adds what another partition did and has.
 func (s *Stats) Add(o *Stats) {

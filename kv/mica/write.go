@@ -68,8 +68,13 @@ func (p *Partition) check(c *content) error {
 	return nil
 }
 
-// Put writes an item that never expires. Errors: ErrKey, ErrValue, ErrTooLarge, ErrFull.
+// Put writes an item that never expires. A cache without Readers copies small items only, and
+// writes them to its index some 31 at a time, or with the next call of another method. Errors:
+// ErrKey, ErrValue, ErrTooLarge, ErrFull.
 func (p *Partition) Put(hash uint64, key, value []byte) error {
+	if p.mode == Cache && p.shared == nil && len(key)+len(value) <= laterItem {
+		return p.putLater(hash, key, value)
+	}
 	_, err := p.Write(&Write{Hash: hash, Key: key, Value: value})
 	return err
 }

@@ -14,10 +14,9 @@ import (
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
-// TestLoop: the client of an event loop has thousands of operations under way at two servers, on
-// the keys that the client for goroutines finds there.
-func TestLoop(t *testing.T) {
-	a, b := serve(t, server.Config{Partitions: 3}), serve(t, server.Config{Partitions: 2})
+// loopOf returns a client of some servers in the thread of an Rpc.
+func loopOf(t *testing.T, list ...*rig) (*erpc.Rpc, *client.Loop) {
+	t.Helper()
 	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -30,13 +29,13 @@ func TestLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := errors.Join(rpc.Close(), nexus.Close()); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	var servers []client.Sessions
-	for _, r := range []*rig{a, b} {
+	for _, r := range list {
 		s := client.Sessions{Name: r.addrs[0]}
 		for _, addr := range r.addrs {
 			sess, err := rpc.CreateSession(addr)
@@ -51,6 +50,14 @@ func TestLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rpc, l
+}
+
+// TestLoop: the client of an event loop has thousands of operations under way at two servers, on
+// the keys that the client for goroutines finds there.
+func TestLoop(t *testing.T) {
+	a, b := serve(t, server.Config{Partitions: 3}), serve(t, server.Config{Partitions: 2})
+	rpc, l := loopOf(t, a, b)
 	const n = 1000
 	key := func(i uint64) []byte { return fmt.Append(nil, "key ", i) }
 	wait := func() {
@@ -102,7 +109,7 @@ func TestLoop(t *testing.T) {
 	if err := errors.Join(l.Get(nil, 0, nil), l.Delete(long, 0, nil)); !errors.Is(err, mica.ErrKey) {
 		t.Error(err)
 	}
-	err = l.Write(&message.Item{Key: key(1), Value: long}, 0, nil)
+	err := l.Write(&message.Item{Key: key(1), Value: long}, 0, nil)
 	if err != mica.ErrValue || l.Pending() != 0 {
 		t.Error(err, l.Pending())
 	}

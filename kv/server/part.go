@@ -19,6 +19,8 @@ type part struct {
 	tick   *erpc.Timer
 	layout []byte // the answer to Info
 
+	readers readers
+
 	lookups [message.MaxMulti]mica.Lookup
 	hashes  [erpc.MaxBatch]uint64
 	entries []byte // an answer to MultiGet
@@ -278,7 +280,8 @@ func (p *part) multi(h erpc.ReqHandle) {
 }
 
 func (p *part) stats(h erpc.ReqHandle) {
-	_ = h.RespondBytes(message.AppendStats(nil, p.store.Stats()))
+	st := p.counters()
+	_ = h.RespondBytes(message.AppendStats(nil, st))
 }
 
 func (p *part) info(h erpc.ReqHandle) { _ = h.RespondBytes(p.layout) }

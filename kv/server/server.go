@@ -20,9 +20,11 @@ var ErrTransports = errors.New("kv: one transport for each partition is needed")
 
 // Config describes a server.
 type Config struct {
-	Partitions int         // at most message.MaxLayout; default 1
-	Store      mica.Config // each partition; FirstVersion is the server's
-	OneByOne   bool        // no batches: for measurements
+	Partitions int // at most message.MaxLayout; default 1
+	// Store is each partition; FirstVersion is the server's. With Readers other goroutines look keys
+	// up by Server.Read.
+	Store    mica.Config
+	OneByOne bool // no batches: for measurements
 	// Clock returns the time in seconds, which does not go back. Default: the system's.
 	Clock func() uint32
 	// Tick is how often a partition is told the time, and looks at some buckets for expired items.
@@ -47,7 +49,9 @@ type Server struct {
 	once   sync.Once
 	ended  chan struct{} // no loop runs any more
 	mu     sync.Mutex    // guards the start of Serve, and Close
-	begun  bool
+	// reading is held by Read, and by Close before it gives memory back.
+	reading sync.RWMutex
+	begun   bool
 }
 
 // New makes a server with all the memory of its partitions. Errors: mica.ErrConfig,
@@ -189,6 +193,8 @@ func (s *Server) Close() (err error) {
 		if begun {
 			<-s.ended
 		}
+		s.reading.Lock()
+		defer s.reading.Unlock()
 		for _, p := range s.parts {
 			if !begun {
 				err = errors.Join(err, p.nexus.Close())
@@ -233,7 +239,7 @@ func (s *Server) Stats(ctx context.Context) (list []mica.Stats, err error) {
 			return nil, err
 		}
 		var st mica.Stats
-		if err := s.Do(i, func(p *mica.Partition) { st = p.Stats() }); err != nil {
+		if err := s.Do(i, func(*mica.Partition) { st = s.parts[i].counters() }); err != nil {
 			return nil, err
 		}
 		list = append(list, st)
