@@ -1,0 +1,120 @@
+package rfp
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestJudge goes through messages that end, and holds the mode of their type after each: F for
+// fetching, R for replies. Times are at the limits and one unit beside them.
+func TestJudge(t *testing.T) {
+	const slow, quick = 7 * time.Microsecond, 5 * time.Microsecond // SwitchTime, BackTime
+	type end struct {
+		took  time.Duration
+		reads int // that found nothing
+		size  int
+	}
+	for name, c := range map[string]struct {
+		cfg  Config
+		ends []end
+		want string
+	}{
+		"switch time": {Config{}, []end{{took: slow - 1}, {took: slow}, {took: slow - 1}, {took: slow},
+			{took: slow}}, "FFFFR"},
+		"back time": {Config{SwitchAfter: 1}, []end{{took: slow}, {took: quick}, {took: slow - 1},
+			{took: quick - 1}, {took: slow - 1}}, "RRRFF"},
+		"back in a row": {Config{}, []end{{took: slow}, {took: slow}, {took: 0}, {took: quick},
+			{took: 0}, {took: 0}}, "FRRRRF"},
+		"size": {Config{ReplyAbove: 100}, []end{{size: 100}, {size: 101}, {size: 101}, {size: 100},
+			{size: 101}, {size: 100}, {size: 100}}, "FFRRRRF"},
+		"reads do not matter": {Config{R: 2}, []end{{reads: 9}, {reads: 9}, {reads: 9}}, "FFF"},
+		"paper: reads": {Config{Paper: true, R: 2}, []end{{reads: 2}, {reads: 3}, {reads: 2},
+			{reads: 3}, {reads: 3}}, "FFFFR"},
+		"paper: back at once": {Config{Paper: true, R: 2}, []end{{reads: 3}, {reads: 3},
+			{took: quick}, {took: quick - 1}, {took: slow}, {took: slow}}, "FRRFFF"},
+		"paper: size": {Config{Paper: true, ReplyAbove: 100, SwitchAfter: 1}, []end{{size: 101},
+			{size: 101}, {size: 100}}, "RRF"},
+	} {
+		c.cfg.SwitchTime, c.cfg.BackTime = slow, quick
+		cl := newWorld(c.cfg, 1).c
+		m, got, there, back := &cl.modes[1], "", uint64(0), uint64(0)
+		for _, e := range c.ends {
+			was := m.reply
+			m.process = e.took
+			cl.judge(1, m, &slot{reply: was, reads: e.reads}, e.size)
+			switch {
+			case m.reply && !was:
+				there++
+			case was && !m.reply:
+				back++
+			}
+			got += map[bool]string{false: "F", true: "R"}[m.reply]
+		}
+		if st := cl.Stats(); got != c.want || st.ToReply != there || st.ToFetch != back {
+			t.Errorf("%s: modes %s, want %s; %d and %d changes, counted %d and %d", name, got, c.want,
+				there, back, st.ToReply, st.ToFetch)
+		}
+	}
+}
+
+// TestMissed holds when a READ that found nothing is followed by another one, and when by a reply.
+func TestMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg   Config
+		reads int // READs until the message changes; 0: it never does
+	}{
+		"hybrid": {Config{R: 3}, 4}, "fetch": {Config{R: 3, Mode: Fetch}, 0},
+		// The first message of Paper may retry for ever; the second one in a row changes the mode.
+		"paper":       {Config{R: 3, Paper: true}, 0},
+		"paper, once": {Config{R: 3, Paper: true, SwitchAfter: 1}, 4},
+	} {
+		w := newWorld(c.cfg, 1)
+		w.send()
+		for n := 1; n <= 20; n++ {
+			for w.c.Stats().Missed < uint64(n) {
+				if len(w.x.queue) == 0 {
+					t.Fatalf("%s: nothing under way after %d READs", name, n-1)
+				}
+				w.x.take()
+				w.c.Poll(1)
+			}
+			if asked := w.c.Stats().Asked == 1; asked != (c.reads != 0 && n >= c.reads) {
+				t.Fatalf("%s: a reply asked for is %v after %d READs", name, asked, n)
+			}
+			if w.c.Stats().Asked == 1 {
+				break
+			}
+		}
+	}
+}
+
+// TestGeometryLimits holds the least and the largest sizes of messages.
+func TestGeometryLimits(t *testing.T) {
+	for g, ok := range map[Geometry]bool{
+		{1, entryBytes, entryBytes}: true, {1, MaxBody, MaxBody}: true,
+		{MaxSlots, entryBytes, entryBytes}: true, {MaxSlots + 1, entryBytes, entryBytes}: false,
+		{0, entryBytes, entryBytes}: false, {1, entryBytes - 1, entryBytes}: false,
+		{1, entryBytes, entryBytes - 1}: false, {1, MaxBody + 1, entryBytes}: false,
+		{1, entryBytes, MaxBody + 1}: false,
+	} {
+		if err := g.Check(); (err == nil) != ok || err != nil && !errors.Is(err, ErrConfig) {
+			t.Errorf("%+v: %v", g, err)
+		}
+	}
+}
+
+// TestLargest holds the largest request that fits, and that the error beyond says how large it is.
+func TestLargest(t *testing.T) {
+	w := newWorld(Config{}, 1)
+	most := w.c.cfg.Request - entryBytes
+	err := w.c.Send(&Call{Kind: 1, Body: make([]byte, most+1)})
+	if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "61 bytes, at most 60") {
+		t.Error(err)
+	}
+	if err := w.c.Send(&Call{Kind: 1, Body: make([]byte, most),
+		Done: func(uint64, []byte, error) {}}); err != nil {
+		t.Error(err)
+	}
+}
