@@ -39,7 +39,8 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 	}
 	for _, p := range peers {
 		if p != peer.None && !slices.Contains(peer.Names, p) {
-			return fmt.Errorf("%w: %q; there are %v and %s", peer.ErrUnknown, p, peer.Names, peer.None)
+			return fmt.Errorf("%w: %q; there are %v and %s", peer.ErrUnknown, p, peer.Names,
+				peer.None)
 		}
 	}
 	if !slices.Contains(peers, peer.Base) {
