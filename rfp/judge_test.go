@@ -118,3 +118,61 @@ func TestLargest(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCounts holds what Poll returns, when calls have ended before too, and that Close ends a call
+// whose message is still open.
+func TestCounts(t *testing.T) {
+	w := newWorld(Config{Mode: Reply}, 2)
+	for range 2 {
+		w.sent = 0 // two calls a round
+		w.send()
+		w.toServer()
+		for len(w.y.queue) > 0 {
+			w.y.take()
+		}
+		if n := w.c.Poll(1); n != 2 {
+			t.Fatalf("Poll returned %d, want 2", n)
+		}
+	}
+	var got error
+	err := w.c.Send(&Call{Kind: 1, Body: []byte{0}, Done: func(_ uint64, _ []byte, err error) {
+		got = err
+	}})
+	if err := errors.Join(err, w.c.Close()); err != nil || !errors.Is(got, ErrClosed) {
+		t.Errorf("%v; an open call ended with %v, want ErrClosed", err, got)
+	}
+}
+
+// TestSetMode holds that a caller's choice takes effect, and that the same one again changes
+// nothing.
+func TestSetMode(t *testing.T) {
+	c := newWorld(Config{Mode: Fetch}, 1).c
+	for _, m := range []Mode{Fetch, Reply, Reply, Fetch, Fetch} {
+		c.SetMode(1, m)
+		if c.Mode(1) != m || c.Mode(2) != Fetch {
+			t.Errorf("modes %v and %v, want %v and fetch", c.Mode(1), c.Mode(2), m)
+		}
+	}
+}
+
+// TestDefaults holds the time below which clients fetch again, the least and the largest F, and that
+// a call which takes just the limit is not late.
+func TestDefaults(t *testing.T) {
+	c := Config{Geometry: small, SwitchTime: 1000, F: Overhead}
+	if err := c.fill(); err != nil || c.BackTime != 800 || c.F != Overhead {
+		t.Errorf("BackTime %v, F %d, %v", c.BackTime, c.F, err)
+	}
+	for f, ok := range map[int]bool{MaxBody: true, MaxBody + 1: false, Overhead - 1: false} {
+		c := Config{Geometry: small, F: f}
+		if err := c.fill(); (err == nil) != ok {
+			t.Errorf("F = %d: %v", f, err)
+		}
+	}
+	s := NewSizer(4, 10, 0.05)
+	for range sizerCalls {
+		s.Add(1, 10)
+	}
+	if s.Size() != 2 {
+		t.Errorf("batches of %d after calls at the limit, want 2", s.Size())
+	}
+}
