@@ -176,3 +176,20 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("batches of %d after calls at the limit, want 2", s.Size())
 	}
 }
+
+// TestTail holds that the last word of a message covers the body and the first words if the message
+// says so, and its sequence only otherwise.
+func TestTail(t *testing.T) {
+	a, b := []byte("one body"), []byte("two body")
+	sum, plain := head{seq: 7, size: 8, count: 1, flags: flagSum}, head{seq: 7, size: 8, count: 1}
+	more := sum
+	more.count = 2
+	if tail(5, &sum, a) == tail(5, &sum, b) || tail(5, &sum, a) == tail(5, &more, a) {
+		t.Error("a change is not seen")
+	}
+	next := plain
+	next.seq++
+	if tail(5, &plain, a) != tail(5, &plain, b) || tail(5, &plain, a) == tail(5, &next, a) {
+		t.Error("without the flag the sequence alone matters")
+	}
+}
