@@ -155,8 +155,8 @@ func TestSetMode(t *testing.T) {
 	}
 }
 
-// TestDefaults holds the time below which clients fetch again, the least and the largest F, and that
-// a call which takes just the limit is not late.
+// TestDefaults holds the time below which clients fetch again, the least and the largest F, and
+// that a call which takes just the limit is not late.
 func TestDefaults(t *testing.T) {
 	c := Config{Geometry: small, SwitchTime: 1000, F: Overhead}
 	if err := c.fill(); err != nil || c.BackTime != 800 || c.F != Overhead {
