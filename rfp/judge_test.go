@@ -193,3 +193,36 @@ func TestTail(t *testing.T) {
 		t.Error("without the flag the sequence alone matters")
 	}
 }
+
+// TestWarm holds that Warm sees the requests of batches, and those only, and that a message with
+// bad flags ends its link as malformed.
+func TestWarm(t *testing.T) {
+	g := Geometry{Slots: 1, Request: 64, Response: 64}
+	var warmed []int
+	s, err := NewServer(ServerConfig{Geometry: g,
+		Warm: func(_ []uint8, reqs [][]byte) { warmed = append(warmed, len(reqs)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, y := manualPair(ClientSpecs(g), ServerSpecs(g))
+	if err := s.Serve(y); err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range []int{1, 2, 1, 3} {
+		h := head{seq: uint32(i + 1), size: n * entryBytes, count: n}
+		for j := range n {
+			putEntry(y.Region(serverRequests)[headBytes+j*entryBytes:], 0, 1)
+		}
+		finish(y.Region(serverRequests), s.conns[0].nonce, &h)
+		s.Poll(1)
+	}
+	if len(warmed) != 2 || warmed[0] != 2 || warmed[1] != 3 || s.Stats().Requests != 7 {
+		t.Errorf("warmed %v, %+v", warmed, s.Stats())
+	}
+	h := head{seq: 5, size: entryBytes, count: 1, flags: flagsKnown}
+	finish(y.Region(serverRequests), s.conns[0].nonce, &h)
+	s.Poll(1)
+	if st := s.Stats(); st.Malformed != 1 || s.Links() != 0 {
+		t.Errorf("%+v", st)
+	}
+}
