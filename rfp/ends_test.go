@@ -105,3 +105,64 @@ func TestFullLink(t *testing.T) {
 		t.Errorf("calls ended %v times: %v", a.ended, a.bad)
 	}
 }
+
+// TestOneAtATime holds a server that waits for each reply to one WRITE under way and one result in
+// hand. It takes the next message when the WRITE has ended, or when the link of the WRITE has.
+func TestOneAtATime(t *testing.T) {
+	for _, breaks := range []bool{false, true} {
+		g := Geometry{Slots: 2, Request: 64, Response: 64}
+		s, err := NewServer(ServerConfig{Geometry: g, OneAtATime: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := 0
+		s.Handle(1, func(_, resp []byte) ([]byte, error) { ran++; return resp, nil })
+		var links []*manual
+		for range 2 {
+			x, y := manualPair(ClientSpecs(g), ServerSpecs(g))
+			if err := s.Serve(y); err != nil {
+				t.Fatal(err)
+			}
+			links = append(links, y)
+			for slot := range g.Slots {
+				mem := onesided.Memory(stride(g.Request))
+				putEntry(mem[headBytes:], 0, 1)
+				h := head{seq: 1, size: entrySize(0), count: 1, flags: flagReply}
+				finish(mem, s.conns[len(s.conns)-1].nonce, &h)
+				copy(y.Region(serverRequests)[g.requestAt(slot):], mem)
+			}
+			_ = x
+		}
+		poll := func(want, posted int) {
+			t.Helper()
+			s.Poll(10)
+			if got := s.Stats().Replies; ran != want || got != uint64(posted) {
+				t.Fatalf("breaks=%v: %d messages ran, %d replies posted, want %d and %d", breaks, ran,
+					got, want, posted)
+			}
+		}
+		poll(2, 1) // one under way, one in hand
+		poll(2, 1)
+		first := links[0]
+		if len(first.queue) == 0 {
+			t.Fatal("the first reply is not on the first link")
+		}
+		if breaks {
+			first.err = onesided.ErrPeer
+			poll(3, 2) // the first link had another message, which is lost with it
+			if s.Links() != 1 {
+				t.Fatalf("%d links", s.Links())
+			}
+			continue
+		}
+		for done := 1; done <= 4; done++ {
+			for _, l := range links {
+				if len(l.queue) > 0 {
+					l.take()
+					break
+				}
+			}
+			poll(min(done+2, 4), min(done+1, 4))
+		}
+	}
+}

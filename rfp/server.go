@@ -28,7 +28,7 @@ type ServerConfig struct {
 	// ErrEpoch.
 	Epoch uint64
 	// OneAtATime waits for the end of each reply before it sends the next one, as the papers'
-	// servers do. For comparisons.
+	// servers do. It has one result in hand meanwhile, and takes no further message. For comparisons.
 	OneAtATime bool
 	// Checksum covers each message with a CRC-32C. RDMA needs it only where an adapter does not
 	// place bytes in order.
@@ -189,7 +189,11 @@ func (s *Server) Next() *Message {
 			s.at = 0
 		}
 		c := s.conns[s.at]
-		m, err := s.look(c)
+		var m *Message
+		var err error
+		if s.waiting == nil || len(s.queue) == 0 { // else OneAtATime has a result in hand
+			m, err = s.look(c)
+		}
 		if err == nil {
 			err = c.link.Err()
 		}

@@ -181,3 +181,15 @@ func TestBadWorkloads(t *testing.T) {
 		}
 	}
 }
+
+// TestLeastWorkloads: what is just good enough.
+func TestLeastWorkloads(t *testing.T) {
+	for name, w := range map[string]Workload{
+		"scans of one": {Shares: [Ops]float64{Scan: 1}, MaxScan: 1},
+		"latest":       {Shares: [Ops]float64{Read: 1}, Request: Latest},
+	} {
+		if _, err := NewGenerator(w, NewKeyspace(1, 0), 1, 1, 1); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

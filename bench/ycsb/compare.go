@@ -38,8 +38,9 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 		peers = strings.Split(o.peers, ",")
 	}
 	for _, p := range peers {
-		if !slices.Contains(peer.Names, p) {
-			return fmt.Errorf("%w: %q; there are %v", peer.ErrUnknown, p, peer.Names)
+		if p != peer.None && !slices.Contains(peer.Names, p) {
+			return fmt.Errorf("%w: %q; there are %v and %s", peer.ErrUnknown, p, peer.Names,
+				peer.None)
 		}
 	}
 	if !slices.Contains(peers, peer.Base) {

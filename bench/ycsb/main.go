@@ -70,7 +70,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.store, "store", "index", "index, mica or pebble")
 	f.StringVar(&o.dir, "dir", "", "pebble's folder; without it a temporary one")
 	f.StringVar(&o.peer, "peer", "erpc-udp", fmt.Sprint("one of ", peer.Names))
-	f.StringVar(&o.peers, "peers", "", "compare: with commas between them; all without it")
+	f.StringVar(&o.peers, "peers", "",
+		"compare: with commas between them, none for no transport; all others without it")
 	f.StringVar(&o.addr, "addr", "", "of the server; run starts one of its own without it")
 	f.StringVar(&o.workload, "workload", "c", "a to f")
 	f.StringVar(&o.workloads, "workloads", "abcdef", "compare: which")

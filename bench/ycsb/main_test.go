@@ -222,8 +222,8 @@ func TestLoadKilled(t *testing.T) {
 // TestCompare: a table with the paper's figures, JSON and a drawing.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
-	out, err := try(t, "compare -workloads cf -peers grpc-tcp,erpc-udp -rounds 2 -ops 150 -for 0 "+
-		"-warmup 0 -records 200 -clients 4 -out "+dir)
+	out, err := try(t, "compare -workloads cf -peers grpc-tcp,erpc-udp,none -rounds 2 -ops 150 "+
+		"-for 0 -warmup 0 -records 200 -clients 4 -out "+dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestCompare(t *testing.T) {
 	if err = errors.Join(err, json.Unmarshal(text, &cells)); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "cells", len(cells), 4)
+	want(t, "cells", len(cells), 6)
 	for _, c := range cells {
 		r := c.Ratio
 		if len(c.Rounds) != 2 || r[1] <= 0 || r[1] > r[0] || r[0] > r[2] {

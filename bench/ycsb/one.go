@@ -14,6 +14,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/bench/ycsb/peer"
 	"github.com/userspace-rpc/erpc/bench/ycsb/run"
+	"github.com/userspace-rpc/erpc/bench/ycsb/store"
 	"github.com/userspace-rpc/erpc/ycsb"
 )
 
@@ -59,6 +60,9 @@ func runOne(ctx context.Context, o *options, out io.Writer) error {
 func measure(
 	ctx context.Context, o *options, over string, spec run.Spec,
 ) (_ *run.Result, err error) {
+	if over == peer.None {
+		return bare(ctx, o, spec)
+	}
 	addr, cpu := o.addr, func() (time.Duration, error) { return 0, nil }
 	if addr == "" {
 		s, err := startServer(o, over)
@@ -93,6 +97,28 @@ func measure(
 		r.ServerCPU = after - before
 	}
 	return r, nil
+}
+
+// bare makes a run without a transport, on a store in this process. All CPU time is the client's.
+func bare(ctx context.Context, o *options, spec run.Spec) (_ *run.Result, err error) {
+	dir := o.dir
+	if o.store == "pebble" && dir == "" {
+		if dir, err = os.MkdirTemp("", "ycsb"); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	s, err := store.Open(store.Config{Kind: o.store, Schema: o.schema, Records: o.records, Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := store.Load(s, o.schema, o.records); err != nil {
+		return nil, err
+	}
+	return run.Do(ctx, spec, func(int) (ycsb.DB, error) {
+		return peer.Direct(&store.Service{Store: s}), nil
+	})
 }
 
 // hdrLog begins a log of histograms and returns what adds an interval.

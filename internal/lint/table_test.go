@@ -166,7 +166,7 @@ var table = []row{
 	{path: "rfp/onesided/shm", may: []string{"rfp/onesided", "internal/shmem"}, third: xsys,
 		traits: mayClock},
 	{path: "rfp/onesided/rc", may: []string{"rfp/onesided", "internal/hugemem", "internal/verbs"},
-		traits: mayClock},
+		third: xsys, traits: mayClock},
 	{path: "rfp/adaptive", may: []string{"rfp", "erpc", "internal/monotime"}},
 	{path: "ycsb", traits: pure},
 

@@ -95,6 +95,27 @@ func TestPeersAndStores(t *testing.T) {
 	}
 }
 
+// TestDirect: each workload without a transport, all answers right; records that are not there are
+// named as over the others.
+func TestDirect(t *testing.T) {
+	_, s := server(t, "erpc-udp", "index")
+	c := peer.Direct(&store.Service{Store: s})
+	for i, workload := range ycsb.Names {
+		sp := spec(t, workload, 200)
+		sp.First = uint32(1 + 100*i)
+		r, err := run.Do(t.Context(), sp, func(int) (ycsb.DB, error) { return c, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Err(); err != nil || r.Ops() != 200 {
+			t.Errorf("workload %s: %d done, %v", workload, r.Ops(), err)
+		}
+	}
+	if _, err := c.Read(t.Context(), []byte("nobody")); !errors.Is(err, ycsb.ErrNotFound) {
+		t.Errorf("a key that is not there: %v", err)
+	}
+}
+
 // TestMissingAndChanged: records that go or change under a run are counted.
 func TestMissingAndChanged(t *testing.T) {
 	for _, name := range peer.Names {

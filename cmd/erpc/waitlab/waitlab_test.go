@@ -59,6 +59,25 @@ func TestBars(t *testing.T) {
 	}
 }
 
+// TestSpinOverPause: a wake-up is all that BPEV lacks where clients pause for 100 us. A worker that
+// spins for longer than the pause never sleeps, and has BP's rate and more than its CPU; one that
+// spins for less gains nothing by it.
+func TestSpinOverPause(t *testing.T) {
+	for _, conns := range []int{1, 16, 38} {
+		run := func(m Mode, spin time.Duration) Result {
+			return simulate(t, Run{Mode: m, SpinFor: spin, Conns: conns, Pause: 100 * us,
+				Costs: Paper(), Work: Echo(), Warm: 24 * ms, Span: 24 * ms})
+		}
+		bp, short, most, over := run(BP, 0), run(BPEV, 0), run(BPEV, 90*us), run(BPEV, 120*us)
+		near(t, "a spin over the pause", over.Rate, bp.Rate, .005)
+		near(t, "one of 90 us", most.Rate, short.Rate, .01)
+		if over.CPU < bp.CPU || most.CPU <= short.CPU || most.Rate > .95*bp.Rate {
+			t.Errorf("%d connections: BP %.2f cores, BPEV %.2f, %.2f and %.2f; 90 us have %.3f of BP",
+				conns, bp.CPU, short.CPU, most.CPU, over.CPU, most.Rate/bp.Rate)
+		}
+	}
+}
+
 // TestPaper: what the paper measured and this model takes as given, or finds alike.
 func TestPaper(t *testing.T) {
 	c := Paper()

@@ -20,4 +20,10 @@
 //
 // Small WRITEs are inlined. Operations without a completion have one in 32 so that the queue does
 // not fill. Each link has a device context, a protection domain and a completion queue of its own.
+//
+// # An adapter that goes
+//
+// A link whose adapter is taken away ends with ErrDeviceGone. Drivers that cannot take a device
+// from its users wait for them, and send no event; so a link also watches the device's node in
+// /dev. Its Close lets the removal go on, and the peer's link ends with onesided.ErrPeer.
 package rc

@@ -159,6 +159,10 @@ func (l *Link) open(site *verbs.Site) (err error) {
 		return err
 	}
 	l.ends = append(l.ends, dev.Close)
+	l.ends = append(l.ends, func() error { l.device.stop(); return nil })
+	if err := l.device.start(dev, dev.Node(), l.end); err != nil {
+		return err
+	}
 	attr, err := dev.Attr()
 	if err != nil {
 		return err

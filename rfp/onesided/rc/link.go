@@ -1,6 +1,7 @@
 package rc
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -11,6 +12,9 @@ import (
 
 // signalEvery is how many operations without a completion have one for the queue's sake.
 const signalEvery = 32
+
+// ErrDeviceGone ends a link whose adapter is taken away.
+var ErrDeviceGone = errors.New("rc: the adapter is gone")
 
 // Link is one side of a connection.
 type Link struct {
@@ -31,7 +35,8 @@ type Link struct {
 	head, n  int
 	queued   int // work requests in the send queue
 	unsignal int // those since the last mark
-	gone     atomic.Bool
+	device   deviceWatch
+	gone     atomic.Pointer[error] // why, as the watchers found out
 	watched  chan struct{}
 	err      error
 }
@@ -56,11 +61,16 @@ func (l *Link) View(int) []byte { return nil }
 
 // Err says why the link has ended.
 func (l *Link) Err() error {
-	if l.err == nil && l.gone.Load() {
-		l.err = onesided.ErrPeer
+	if l.err == nil {
+		if why := l.gone.Load(); why != nil {
+			l.err = *why
+		}
 	}
 	return l.err
 }
+
+// end is for the watchers: what one of them finds first ends the link.
+func (l *Link) end(why error) { l.gone.CompareAndSwap(nil, &why) }
 
 // watch notices the end of the peer's process.
 func (l *Link) watch() {
@@ -69,7 +79,7 @@ func (l *Link) watch() {
 		defer close(l.watched)
 		var b [1]byte
 		_, _ = l.conn.Read(b[:]) // an honest peer sends nothing
-		l.gone.Store(true)
+		l.end(onesided.ErrPeer)
 	}()
 }
 
@@ -185,7 +195,7 @@ func (l *Link) Close() error {
 	l.err = onesided.ErrClosed
 	err := l.conn.Close()
 	<-l.watched
-	l.free()
+	l.free() // the device's watch with it
 	return err
 }
 
