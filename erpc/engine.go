@@ -65,8 +65,9 @@ type engine struct {
 	// calls that have ended.
 	handed int
 
-	recorder *flight.Ring // the last datagrams; nil if they are not recorded
-	meter    *meter       // counts by request type; nil until somebody asks for a snapshot
+	recorder *flight.Ring  // the last datagrams; nil if they are not recorded
+	leaving  monotime.Time // when the TX batch was made ready; for the recorder
+	meter    *meter        // counts by request type; nil until somebody asks for a snapshot
 
 	batches batchTable
 	after   callTimers

@@ -16,11 +16,12 @@ func (e *engine) recordRx(pkts []transport.RxPacket) {
 	}
 }
 
-// recordTx keeps datagrams that the transport has taken.
+// recordTx keeps datagrams that the transport has taken. Their time is that of finish, just before
+// they were offered, and not that of the pass: a handler that takes long is seen.
 func (e *engine) recordTx(items []session.Tx) {
 	for i := range items {
 		t := &items[i]
-		e.recorder.Add(flight.Sent, int64(e.in.Now), &t.Dst, t.Head, t.Data)
+		e.recorder.Add(flight.Sent, int64(e.leaving), &t.Dst, t.Head, t.Data)
 	}
 }
 
