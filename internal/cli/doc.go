@@ -4,4 +4,10 @@
 // Results go to standard output and nothing else does; progress and errors go to standard error. A
 // mistake in the command line is a [UsageError] and ends with [Usage], any other error with
 // [Failed].
+//
+// # Map
+//
+//	owns       parsing, exit statuses, one line per error, tables
+//	called by  commands
+//	never      anything but results goes to standard output
 package cli

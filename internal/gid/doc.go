@@ -2,4 +2,10 @@
 // goroutine is used by another. Go offers no identity for that on purpose; so this is only for
 // checks that name a mistake: erpc.Rpc tells a callback's call from a stranger's by it. What a
 // program does must not depend on it.
+//
+// # Map
+//
+//	owns       the identity of the running goroutine
+//	called by  package erpc, to name calls from a wrong one
+//	never      what a program does depends on it
 package gid

@@ -2,4 +2,10 @@
 // with its sessions, an open loop, and an echo server to compare with.
 //
 // One goroutine uses an [Endpoint].
+//
+// # Map
+//
+//	owns       sessions that put load on a server
+//	called by  commands and programs in bench/
+//	never      a request that failed counts as done
 package loadgen

@@ -20,6 +20,12 @@
 // One goroutine at a time uses a wheel. Nothing here reads a clock: time is an
 // argument, a point on one clock that the owner chooses.
 //
+// # Map
+//
+//	owns       the order of things by the time at which they may go
+//	called by  package erpc, for sessions below link rate
+//	never      something goes early; it reads a clock or allocates per item
+//
 // # Slots: never early, at most one slot late
 //
 // A slot is [Config.Granularity] wide, a power of two of nanoseconds, and slot k
