@@ -1,4 +1,4 @@
-// Package cli is what the project's commands share: how a command line is parsed and run, exit
+// Package cli serves the project's commands: it parses and runs a command line, and has exit
 // statuses, one line for each error, and child processes. Only commands import it.
 //
 // Results go to standard output and nothing else does; progress and errors go to standard error. A

@@ -42,7 +42,7 @@ func TestOneDependency(t *testing.T) {
 	}
 }
 
-// TestLicenses: THIRD_PARTY.txt is what the commands link today.
+// TestLicenses: THIRD_PARTY.txt lists what the commands link today.
 func TestLicenses(t *testing.T) {
 	output(t, nil, "go", "run", "./scripts/thirdparty", "-check", "THIRD_PARTY.txt")
 }
