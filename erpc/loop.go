@@ -257,7 +257,8 @@ const slowPass = 10_000
 // congestion.
 func (r *Rpc) finish() {
 	e, late := &r.engine, time.Duration(0)
-	if e.out.HasAnswers() || e.recorder != nil {
+	e.leaving = e.in.Now
+	if e.out.HasAnswers() {
 		e.leaving = r.clock()
 		if late = e.leaving.Sub(e.in.Now); late < slowPass {
 			late = 0

@@ -16,8 +16,9 @@ func (e *engine) recordRx(pkts []transport.RxPacket) {
 	}
 }
 
-// recordTx keeps datagrams that the transport has taken. Their time is that of finish, just before
-// they were offered, and not that of the pass: a handler that takes long is seen.
+// recordTx keeps datagrams that the transport has taken. Batches with answers have the time just
+// before they were offered, not that of the pass: so a handler that takes long is seen. Others
+// have that of the pass, which costs no look at the clock.
 func (e *engine) recordTx(items []session.Tx) {
 	for i := range items {
 		t := &items[i]
