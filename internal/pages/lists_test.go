@@ -123,7 +123,8 @@ func TestSettings(t *testing.T) {
 // unmapped are folders whose packages need no map: tests and programs that nobody calls, examples,
 // and generated code.
 var unmapped = regexp.MustCompile(`^(bench|scripts|erpc/\w+test|` +
-	`grpcerpc/(cmd|ecosystem|examples)|cmd/erpc-index/simindex|cmd/erpc/watch/browsertest|raft-example/raft-kv)(/|$)|^raft-example$`)
+	`grpcerpc/(cmd|ecosystem|examples)|cmd/erpc-index/simindex|cmd/erpc/watch/browsertest|` +
+	`raft-example/raft-kv)(/|$)|^raft-example$`)
 
 // TestMaps: packages say what they own, who calls them, and what may never happen.
 func TestMaps(t *testing.T) {
