@@ -4,6 +4,12 @@
 // (pacing, package ratelimit/carousel). A controller does no I/O and reads no
 // clock: time is an argument, so the simulator and production run the same code.
 //
+// # Map
+//
+//	owns       the contract of a controller: what it is told, what it answers
+//	called by  sessions, which keep to the rate; cc/timely and cc/dcqcn implement it
+//	never      a controller reads a clock, does I/O, or allocates after it was made
+//
 // # Units
 //
 // A [Time] is a point on one monotonic clock, and a span of it is a time.Duration.

@@ -2,6 +2,12 @@
 // its own: the command erpc with top and trace, or curl. A program opens it with [Listen]; without
 // that there is none.
 //
+// # Map
+//
+//	owns       a unix socket, its folder, the files of dumps
+//	called by  programs that want to be watched; erpc top and erpc trace ask
+//	never      another user gets an answer; a question or a slow reader holds up a loop
+//
 // # What it serves
 //
 // HTTP with JSON, under /v1/:

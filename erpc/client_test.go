@@ -90,7 +90,8 @@ func newRig(t testing.TB, cfg erpc.Config) *rig {
 		runtime.Goexit()
 		return nil, nil
 	})
-	if err := s.HandleInline(typeEchoInline, func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }); err != nil {
+	inline := func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }
+	if err := s.HandleInline(typeEchoInline, inline); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -193,8 +194,10 @@ func TestCallFromManyGoroutines(t *testing.T) {
 	}
 	all.Wait()
 	_ = c.Close()
-	if st := c.Stats(); st.RequestsSent != workers*each || st.Completed != workers*each || st.Failed != 0 {
-		t.Errorf("%d sent, %d completed, %d failed, want %d, all, 0", st.RequestsSent, st.Completed, st.Failed, workers*each)
+	const calls = workers * each
+	if st := c.Stats(); st.RequestsSent != calls || st.Completed != calls || st.Failed != 0 {
+		t.Errorf("%d sent, %d completed, %d failed, want %d, all, 0", st.RequestsSent, st.Completed,
+			st.Failed, calls)
 	}
 }
 
@@ -208,7 +211,8 @@ func TestMessageSizes(t *testing.T) {
 			t.Errorf("%d bytes inline: %v", size, err)
 		}
 	}
-	if _, err := c.Call(bg, typeEcho, make([]byte, 8<<20+1)); !errors.Is(err, erpc.ErrTooLarge) || errors.Is(err, erpc.ErrRemote) {
+	_, err := c.Call(bg, typeEcho, make([]byte, 8<<20+1))
+	if !errors.Is(err, erpc.ErrTooLarge) || errors.Is(err, erpc.ErrRemote) {
 		t.Errorf("a request beyond MaxMessage: %v", err)
 	}
 }
@@ -375,6 +379,9 @@ func TestDialFails(t *testing.T) {
 		dial(t, addr, erpc.Config{})
 		return addr
 	}
+	at := func(addr string) func(*testing.T) string {
+		return func(*testing.T) string { return addr }
+	}
 	for _, tc := range []struct {
 		name string
 		addr func(t *testing.T) string
@@ -382,11 +389,13 @@ func TestDialFails(t *testing.T) {
 		ctx  time.Duration
 		want []error
 	}{
-		{"nobody answers", func(*testing.T) string { return silent.LocalAddr().String() }, quick, hang, []error{erpc.ErrConnect}},
-		{"context first", func(*testing.T) string { return silent.LocalAddr().String() }, erpc.Config{}, 20 * time.Millisecond, []error{erpc.ErrDeadline, context.DeadlineExceeded}},
+		{"nobody answers", at(silent.LocalAddr().String()), quick, hang, []error{erpc.ErrConnect}},
+		{"context first", at(silent.LocalAddr().String()), erpc.Config{}, 20 * time.Millisecond,
+			[]error{erpc.ErrDeadline, context.DeadlineExceeded}},
 		{"no session left", refused, erpc.Config{}, hang, []error{erpc.ErrRefused, erpc.ErrExhausted}},
-		{"no address", func(*testing.T) string { return "127.0.0.1" }, erpc.Config{}, hang, []error{transport.ErrBadAddress, erpc.ErrResolve}},
-		{"bad config", func(*testing.T) string { return "127.0.0.1:1" }, erpc.Config{Slots: -1}, hang, []error{erpc.ErrConfig}},
+		{"no address", at("127.0.0.1"), erpc.Config{}, hang,
+			[]error{transport.ErrBadAddress, erpc.ErrResolve}},
+		{"bad config", at("127.0.0.1:1"), erpc.Config{Slots: -1}, hang, []error{erpc.ErrConfig}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			checkLeaks(t)
@@ -461,7 +470,8 @@ func TestSmallerClient(t *testing.T) {
 	checkLeaks(t)
 	g := newRig(t, erpc.Config{})
 	c := dial(t, g.serve(t, "127.0.0.1:0"), erpc.Config{MaxMessage: 500})
-	if _, err := c.Call(bg, typeGrow, binary.LittleEndian.AppendUint32(nil, 501)); !errors.Is(err, erpc.ErrTooLarge) {
+	_, err := c.Call(bg, typeGrow, binary.LittleEndian.AppendUint32(nil, 501))
+	if !errors.Is(err, erpc.ErrTooLarge) {
 		t.Errorf("response beyond what the client takes: %v", err)
 	}
 	if err := echo(c, typeEcho, 3, 500); err != nil {

@@ -131,7 +131,7 @@ type Config struct {
 	// is not the loop's, and in several at a time.
 	Authorize func(ConnectionState) error
 	// KeyLog gets the secrets of each pair of endpoints, a line each, for "erpc decode" and
-	// dissectors. Whoever has them can read all packets. Default: TLS.KeyLogWriter, if it is set.
+	// dissectors. They open all packets. Default: TLS.KeyLogWriter, if it is set.
 	KeyLog io.Writer
 	// OnSession is called in the Rpc's thread when a session of either kind
 	// comes, fails or goes.

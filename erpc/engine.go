@@ -28,7 +28,7 @@ type port interface {
 	handOver(loop uint8, p *transport.RxPacket) (runs, took bool)
 }
 
-// engine is the endpoint without I/O. What happens comes in by a method: a packet, a request, a
+// engine is the endpoint without I/O. Each event comes in by a method: a packet, a request, a
 // cancellation, a tick. Sessions leave what follows from it in out: packets, and outcomes, on
 // which settle acts. Inside those methods nothing calls the application; settle does.
 //
@@ -65,8 +65,9 @@ type engine struct {
 	// calls that have ended.
 	handed int
 
-	recorder *flight.Ring // the last datagrams; nil if they are not recorded
-	meter    *meter       // counts by request type; nil until somebody asks for a snapshot
+	recorder *flight.Ring  // the last datagrams; nil if they are not recorded
+	leaving  monotime.Time // when the TX batch was made ready; for the recorder
+	meter    *meter        // counts by request type; nil until somebody asks for a snapshot
 
 	batches batchTable
 	after   callTimers
@@ -182,8 +183,9 @@ func (e *engine) onRare(s *Session, h *wire.Header, payload []byte) {
 	}
 }
 
-// settle acts on the outcomes that sessions have left, one after the other. What callbacks of
-// the application cause comes behind them. A callback may call it: the rest is settled then.
+// settle acts on the outcomes that sessions have left, one after the other. Outcomes that
+// callbacks of the application cause come behind them. A callback may call it: the rest is settled
+// then.
 func (e *engine) settle() {
 	if e.out.Pending() {
 		e.settleAll()

@@ -257,8 +257,10 @@ const slowPass = 10_000
 // congestion.
 func (r *Rpc) finish() {
 	e, late := &r.engine, time.Duration(0)
+	e.leaving = e.in.Now
 	if e.out.HasAnswers() {
-		if late = r.clock().Sub(e.in.Now); late < slowPass {
+		e.leaving = r.clock()
+		if late = e.leaving.Sub(e.in.Now); late < slowPass {
 			late = 0
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // else goes on to the address that is known. When a pong with the number comes from the new address
 // the path is proved (RFC 9000, section 8.2), and the sessions move.
 //
-// Whoever copies a packet and is faster than its sender can so draw a ping to any address. It is
-// less than twice as large as the smallest packet, so less than the three times that RFC 9000,
+// An attacker who copies a packet and is faster than its sender can draw a ping to any address. It
+// is less than twice as large as the smallest packet, so less than the three times that RFC 9000,
 // section 8.1, allows, and one leaves in moveEvery at most for each peer. The pong comes from the
 // client's own address, so nothing moves, unless both ping and pong are carried through the new
 // address: whoever can do that is on the path already.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/flight"
@@ -87,6 +88,23 @@ func TestFlight(t *testing.T) {
 		w.resp.Free()
 		w.p.close()
 	}
+}
+
+// TestFlightOfHandler: a call that its handler answers in the pass that received it took as long as
+// the handler.
+func TestFlightOfHandler(t *testing.T) {
+	const work = 3 * time.Millisecond
+	w := newStepper(t, erpc.Config{}, 32, 32)
+	w.before = func() { w.p.net.now = w.p.net.now.Add(work) }
+	w.p.record(w.p.server, 64)
+	w.rpc(t)
+	calls := w.p.fly(w.p.server).Calls()
+	if len(calls) != 1 || calls[0].Took() < int64(work) || calls[0].Took() > int64(2*work) {
+		t.Errorf("%d calls, %+v, want one of %v", len(calls), calls, work)
+	}
+	w.req.Free()
+	w.resp.Free()
+	w.p.close()
 }
 
 // TestFlightOverflow: a ring that is full says how many datagrams are missing.

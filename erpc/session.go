@@ -56,7 +56,7 @@ type Session struct {
 	lingerAt monotime.Time      // when a closing session is forgotten
 	nextAt   monotime.Time      // when Disconnect is repeated
 	fate     SessionEvent       // how it ended
-	tell     bool               // the peer is to be told of the end
+	tell     bool               // the peer must be sent the end
 	jobs     slotJobs           // server: its background requests
 	notice   notice             // server: of a shutdown
 	probe    *session.PathProbe // client: while it suspects that its packets are too large

@@ -30,7 +30,7 @@ type chromeTrace struct {
 
 // WriteChrome writes dumps as a Chrome trace: a process for each loop, with an asynchronous span
 // for each call, and for the server's hold within, the spells in which the loop was blind, and a
-// mark for each packet. What is missing is a mark and in otherData. The error is that of w.
+// mark for each packet. A gap is a mark, and is in otherData. The error is that of w.
 func WriteChrome(w io.Writer, dumps ...*Dump) error {
 	t := chromeTrace{Events: []traceEvent{}, Unit: "ns", Other: map[string]string{}}
 	for i, d := range dumps {

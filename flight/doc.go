@@ -8,4 +8,10 @@
 //
 // A record holds headers and the payload of small messages. Packets of sealed sessions are kept as
 // they are outside: they show sizes and times.
+//
+// # Map
+//
+//	owns       a ring of one loop's datagrams, its file, and the calls in it
+//	called by  package erpc in the loop; debug, erpc trace and transport/pcap read dumps
+//	never      it grows, allocates while recording, or hides what is missing
 package flight

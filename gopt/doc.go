@@ -38,4 +38,10 @@
 //
 // Other processors than amd64 and arm64 do without prefetches. Interleaving alone helps there,
 // where the processor overlaps the loads of a stage by itself.
+//
+// # Map
+//
+//	owns       the prefetch of a group of cache lines
+//	called by  the tables below it, index and kv/mica
+//	never      a prefetch changes a result, or reads an address that is not the table's
 package gopt

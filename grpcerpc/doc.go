@@ -8,6 +8,12 @@
 //	pb.RegisterGreeterServer(s, greeter)
 //	err := s.Serve(tr)                                   // a transport, not a listener
 //
+// # Map
+//
+//	owns       servers, connections and streams over endpoints of erpc
+//	called by  generated stubs, and applications in place of grpc
+//	never      a call that may have run is tried again by itself
+//
 // # Who owns what
 //
 //	Loops         event loops, with a transport each, that ClientConns share

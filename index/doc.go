@@ -6,6 +6,12 @@
 // the order of bytes.Compare. Keys of up to 8 bytes lie in one B+tree; longer keys share a further
 // tree per 8 bytes that they have in common, as in Masstree.
 //
+// # Map
+//
+//	owns       nodes and leaves of one map
+//	called by  index/server and applications, from any goroutine
+//	never      a reader waits, or sees a key half written
+//
 // # Nodes
 //
 // A key is cut into slices of 8 bytes, each a big-endian integer. A tree of one layer orders

@@ -50,7 +50,7 @@ var (
 		"{stall}", Counter, nil}
 	PaceStalls = &Metric{"pace.stalls", "Times that a session had to wait for its rate.", "{stall}",
 		Counter, nil}
-	RateUpdates = &Metric{"rate.updates", "Answers that congestion control was told of.",
+	RateUpdates = &Metric{"rate.updates", "Answers that congestion control was given.",
 		"{update}", Counter, nil}
 
 	Drops   = &Metric{"drops", "Packets that were dropped.", "{packet}", Counter, []string{"reason"}}

@@ -6,6 +6,12 @@
 // with a time limit, and calls [Points]. A loop that does not answer in time gives its last
 // counters and the measurement "late"; it never waits for a scrape.
 //
+// # Map
+//
+//	owns       names, labels and units of all measurements
+//	called by  exporters, with snapshots of package erpc
+//	never      two exporters name the same thing differently; a loop waits
+//
 // # Names
 //
 // Names are in the plain form of OpenTelemetry, "call.latency". Prometheus gets them with the

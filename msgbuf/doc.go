@@ -1,6 +1,12 @@
 // Package msgbuf provides message buffers: the memory that messages are sent
 // from and received into without a copy, and the pools it comes from.
 //
+// # Map
+//
+//	owns       memory of messages, in classes of sizes, outside the Go heap
+//	called by  sessions, endpoints and applications, each for the buffers it owns
+//	never      two own a buffer, or a buffer is freed while a transport refers to it
+//
 // # Layout
 //
 // A buffer holds one message of any number of packets (eRPC, section 4.2.1 and

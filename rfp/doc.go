@@ -5,6 +5,12 @@
 // them, where issuing waits for each. Without that asymmetry fetching has no advantage over
 // replies: docs/remote-fetching.md has the figures of both on modelled adapters.
 //
+// # Map
+//
+//	owns       messages in memory that two sides share, and their retries
+//	called by  applications, rfp/jakiro and cmd/erpc-rfp
+//	never      a call ends twice or runs twice; a peer's bytes are trusted
+//
 // # Nouns
 //
 // A [Client] makes calls over one link of package onesided, a [Server] answers those of many. Calls

@@ -2,6 +2,12 @@
 // the record layer that seals packets with them. It does no I/O, reads no clock and starts no
 // goroutine (crypto/tls starts one per handshake, which ends with it).
 //
+// # Map
+//
+//	owns       keys, nonces and windows of one association
+//	called by  package erpc, by its shield
+//	never      a nonce is used twice; a packet is believed that was not opened
+//
 // # Association
 //
 // An [Association] has the keys of one pair of endpoints, an endpoint being one event loop. All

@@ -53,7 +53,7 @@ const (
 // Account counts the memory that the sessions of one peer have at an endpoint: requests and
 // responses that the library keeps, in buffers of more than 512 bytes.
 //
-// A request's buffer may be larger than twice what has come of it. What it has beyond that is
+// A request's buffer may be larger than twice what has come of it. The rest is
 // ahead of its packets, from when it was taken until the request is complete, although packets
 // make up for it meanwhile. All of a peer's requests together are ahead by at most twice the bytes
 // of its requests that are complete, of which 32 MiB count, and what the bank lets it lean.

@@ -163,10 +163,10 @@ func (c *Client) Open(
 }
 
 // Start begins a request, or queues it when all slots are in use or the session is
-// not open yet. The session owns the buffers until the request ends. The server is told of the
+// not open yet. The session owns the buffers until the request ends. The server learns the
 // deadline, at which the owner calls Cancel; 0 is none. Errors:
-// ErrClosed, ErrDraining, ErrTooLarge, ErrExhausted (queue full); then nothing has happened. What
-// is too large for a session that is not open yet fails once it is.
+// ErrClosed, ErrDraining, ErrTooLarge, ErrExhausted (queue full); then nothing has happened. One
+// that is too large for a session that is not open yet fails once it is.
 func (c *Client) Start(op Op, deadline, now monotime.Time, out *Out) error {
 	if c.closed || c.drains {
 		return c.refusal()

@@ -40,9 +40,9 @@
 // # Memory
 //
 // Buffers of more than 512 bytes that slots of a Server keep, of requests and responses, count in
-// the [Account] of the peer. What it refuses is answered with the error "exhausted", and that
-// answer is remembered. A request's buffer grows with its packets: all unfinished requests of a
-// peer have at most twice the bytes that it has sent, and what the [Bank] lets it lean.
+// the [Account] of the peer. A request that it refuses is answered with the error "exhausted", and
+// that answer is remembered. A request's buffer grows with its packets: all unfinished requests of
+// a peer have at most twice the bytes that it has sent, and what the [Bank] lets it lean.
 //
 // An unfinished request, or a response of several packets, that the client has asked nothing for
 // in FailureTimeout gives its buffer up ([Memory]); in hasteFactor times RTOMax when memory is
@@ -88,7 +88,7 @@
 // A request whose handler has not responded when its last packet comes again is told to wait
 // (WAIT): it gives its credit back and is not repeated. A handler that knows can say so at once.
 // The session agreed on how many of its requests may wait; the others are told to keep their
-// credits (the keep flag), and their timeouts go on. What answers a waiting request is late: this
+// credits (the keep flag), and their timeouts go on. The answer to a waiting request is late: this
 // is the one thing that a server sends by itself. It repeats response packet 0 (or the error), with
 // backoff after a round trip that it measures, until an ACK, an RFR, a newer number, a CANCEL or
 // the session's end, and at most for FailureTimeout. The client acknowledges every late answer that
@@ -144,8 +144,8 @@
 // # Draining
 //
 // A server that shuts down tells each client until it acknowledges that. The client sends nothing
-// new (ErrDraining), requests under way go on. What crossed the notice is refused by an error that
-// says that no handler ran; the notice, or silence, proves nothing.
+// new (ErrDraining), requests under way go on. Requests that crossed the notice are refused by an
+// error that says that no handler ran; the notice, or silence, proves nothing.
 //
 // # What a peer can do wrong
 //

@@ -47,7 +47,7 @@ const (
 	// EventClosed: Close was called, and the outcomes of all requests are before this one.
 	EventClosed
 	// EventCancelled: the client gave up the request in Slot of session Session, whose handler has
-	// not responded yet. What it responds is dropped; until then the slot takes no request.
+	// not responded yet. Its response is dropped; until then the slot takes no request.
 	EventCancelled
 	// EventLate: the session has answers that it repeats by itself. The owner calls Server.Repeat
 	// in each epoch until there are none.

@@ -8,8 +8,8 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Memory is what the server's halves of an endpoint have in common for the memory of requests and
-// responses: the slots that hold some for their clients. A client that waits asks at least once
+// Memory joins the server's halves of an endpoint: it lists the slots that hold requests and
+// responses for their clients. A client that waits asks at least once
 // per largest retransmission timeout, and a slot that nobody asks for gives its memory up. The
 // request then has an error for an answer, for as long as the slot remembers it.
 type Memory struct {
@@ -21,8 +21,8 @@ type Memory struct {
 	back    monotime.Time // when this side came back from an absence
 }
 
-// held is what a slot is known by whose memory waits for its client: an unfinished request, or a
-// response of several packets.
+// held names a slot whose memory waits for its client: for the rest of a request, or for questions
+// for a response of several packets.
 type held struct {
 	next, prev *held
 	sv         *Server // nil if it does not wait
@@ -59,8 +59,8 @@ func (m *Memory) Next() monotime.Time {
 // Expire lets slots give up that were not asked for in time. Scarce says that memory is.
 //
 // It is called when Next says so. If that is long ago this side was away: stopped, or without a
-// processor. What clients sent meanwhile may be unread, and those on the same machine may have been
-// away too. So nothing is given up until they had time to ask.
+// processor. Packets that clients sent meanwhile may be unread, and those on the same machine may
+// have been away too. So nothing is given up until they had time to ask.
 func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
 	span := m.patient
 	if scarce {
@@ -279,7 +279,8 @@ func (s *Server) refuseFor(sl *serverSlot, why Refusal, now monotime.Time, out *
 	s.respondError(sl, e, now, out)
 }
 
-// giveUp frees what the slot holds, which nobody has asked for. Whoever still asks gets an error.
+// giveUp frees what the slot holds, which nobody has asked for. A client that still asks gets an
+// error.
 func (s *Server) giveUp(sl *serverSlot, out *Out) {
 	ran := sl.state == stateResponded
 	if !ran {

@@ -75,8 +75,8 @@ type Transport interface {
 
 	// Path describes the way to dst. It sends nothing, does not block for long and leaves
 	// received packets valid. It is meant for the opening of a session on either side, not for
-	// each packet: it may make system calls. What is unknown has the transport's general
-	// value: all of it for the zero Addr and for an address without a route. After Close it
+	// each packet: it may make system calls. Unknown fields have the transport's general
+	// value: all of them for the zero Addr and for an address without a route. After Close it
 	// still returns a Path. Only for the using goroutine.
 	Path(dst Addr) Path
 
@@ -153,8 +153,8 @@ type Waiter interface {
 // Napper is an optional interface. A transport implements it if it can leave packets alone for a
 // while: each wake-up of a thread costs more than the packet that makes it.
 type Napper interface {
-	// Nap is Wait, but packets that arrive meanwhile do not end it. What ends it early is Wake, and
-	// Close. Only for the using goroutine.
+	// Nap is Wait, but packets that arrive meanwhile do not end it. Wake and Close end it
+	// early. Only for the using goroutine.
 	Nap(timeout time.Duration) error
 }
 

@@ -75,7 +75,7 @@
 //
 // An ERR takes the place of the response, and may answer any packet of the request; its body is an
 // [Error]. A WAIT answers the last packet of a request whose handler waits: it returns the credit
-// and the client stops repeating, unless the keep flag says otherwise. What answers such a request
+// and the client stops repeating, unless the keep flag says otherwise. The answer to such a request
 // has the late flag: the server repeats it until the client sends an ACK. A PAST says that the slot
 // has seen a newer request. A CANCEL gives a request up. PAST, CANCEL and ACK carry nothing but
 // their numbers, and ACKs are never answered.
@@ -87,7 +87,7 @@
 // it all the same, and does if the packet was marked by congestion. Likewise an RFR may ask for
 // several response packets, the first of which it names; msgsize is how many more.
 // A session agrees on how many packets one CR or RFR may stand for: a quarter of its credits, at
-// most 8. What nobody asked for in this way is as in the paper: one CR or RFR for each packet.
+// most 8. Without such a request it is as in the paper: one CR or RFR for each packet.
 //
 // # Tries and gaps
 //

@@ -30,8 +30,8 @@ func (r *VersionRefusal) Put(b []byte) {
 	SealMgmt(p, 0)
 }
 
-// Parse reads a whole packet and reports whether it is a refusal that was not damaged. What is
-// behind its body is skipped.
+// Parse reads a whole packet and reports whether it is a refusal that was not damaged. Bytes
+// behind its body are skipped.
 func (r *VersionRefusal) Parse(pkt []byte) bool {
 	if len(pkt) < VersionRefusalSize || pkt[0] != byte(TypeMgmt) || !sessionless(pkt) ||
 		OpenMgmt(pkt) != 0 {

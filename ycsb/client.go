@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// DB is a store as clients see it. What it returns may be valid until the next call only.
+// DB is a store as clients see it. A value that it returns may be valid until the next call only.
 // ErrNotFound is the error of a key that is not there.
 type DB interface {
 	Read(ctx context.Context, key []byte) (record []byte, err error)

@@ -11,6 +11,12 @@
 //	}
 //	fmt.Println(c.Counts())
 //
+// # Map
+//
+//	owns       workloads, records, and what a client expects of each
+//	called by  bench/ycsb and programs like it
+//	never      a wrong answer of a store passes; it reads a clock or opens anything
+//
 // # Distributions
 //
 //	Uniform    each record alike

@@ -21,7 +21,7 @@ import (
 // benchstat compares two runs of Go benchmarks.
 const benchstat = "golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da"
 
-// suite is what make bench does.
+// suite runs the measurements of make bench.
 type suite struct {
 	plan
 	dir, only, packages string

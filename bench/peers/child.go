@@ -20,10 +20,10 @@ import (
 // gcPercent is bin/erpc's default, so that all have the same.
 const gcPercent = 400
 
-// maxSize is what bin/erpc takes.
+// maxSize is the largest message that bin/erpc takes.
 const maxSize = 64 << 20
 
-// shape is what one measurement looks like, for all its processes.
+// shape describes one measurement, for all its processes.
 type shape struct {
 	size, resp    int
 	window, conns int
@@ -231,7 +231,7 @@ func version(p echo.Peer) string {
 	return "" // of the same tree as this program
 }
 
-// lastLine is what a process said, in one line: the end of it.
+// lastLine is the last line that a process said.
 func lastLine(b *bytes.Buffer) string {
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

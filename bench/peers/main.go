@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// env is what a command gets from outside.
+// env holds what a command gets from outside.
 type env struct {
 	ctx      context.Context
 	in       io.Reader

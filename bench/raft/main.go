@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// report is what is printed with -json.
+// report is the object that -json prints.
 type report struct {
 	Keys   int           `json:"keys"`
 	Rounds int           `json:"rounds"`

@@ -10,7 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/cc"
 )
 
-// Want is what the sessions of a bottleneck have to reach.
+// Want holds the bounds that the sessions of a bottleneck must reach.
 type Want struct {
 	Jain        float64       // at least, see [Jain]
 	Utilisation float64       // at least, part of the link

@@ -19,4 +19,10 @@
 // Nothing here sleeps or reads a clock: the models have their own time and their own
 // random numbers. The tests of this package run all of it on controllers that are
 // broken on purpose, to prove that each kind of breakage is noticed.
+//
+// # Map
+//
+//	owns       the tests of the contract, models of a shared link
+//	called by  the tests of cc/timely, cc/dcqcn and of further controllers
+//	never      a model sleeps or reads a clock; production code imports it
 package cctest

@@ -17,7 +17,7 @@ func TestRun(t *testing.T) {
 	Run(t, cc.Algorithm{Name: "steady", New: newSteady}, steadyMin)
 }
 
-// What broken controllers wrongly have in common, and what they allocate.
+// Broken controllers wrongly share these, and allocate into them.
 var (
 	common  float64
 	calls   time.Duration

@@ -31,7 +31,7 @@ func TestTwoConverge(t *testing.T) {
 	cctest.Converge(t, model(), at, cctest.Want{Jain: 0.95, Utilisation: 0.95, Delay99: 50 * us})
 }
 
-// shared is what sessions that all begin at link rate reach.
+// shared holds the bounds for sessions that all begin at link rate.
 var shared = cctest.Want{Jain: 0.95, Utilisation: 0.9, Delay99: 150 * us}
 
 // TestIncast: sessions that all begin at link rate share the link, and the queue

@@ -8,6 +8,12 @@
 // filled [Config]. It needs switches that mark packets, and a transport that shows the
 // marks: without them it never lowers a rate but after timeouts.
 //
+// # Map
+//
+//	owns       the rate of one session, from ECN marks
+//	called by  a session, for each answer that its bypass does not take
+//	never      it reads a clock, allocates, or leaves the rates of its Config
+//
 // # The algorithm
 //
 // Alpha, within 0 and 1, estimates how congested the path is. A mark, at most one in

@@ -34,7 +34,7 @@ func TestTwoConverge(t *testing.T) {
 		cctest.Want{Jain: 0.95, Utilisation: 0.95, Delay99: 100 * us})
 }
 
-// shared is what sessions reach: the round trip's 99th percentile is below 150 us.
+// shared holds the bounds for sessions: the round trip's 99th percentile is below 150 us.
 var shared = cctest.Want{Jain: 0.95, Utilisation: 0.95, Delay99: 144 * us}
 
 // TestIncast: sessions that all begin at link rate share the link, and the queue

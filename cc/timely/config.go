@@ -101,7 +101,7 @@ func (e *ConfigError) Error() string {
 	return "timely: config: " + e.Field + " " + e.Reason
 }
 
-// maxHAIAfter is what fits the counter of a session.
+// maxHAIAfter is the largest value of a session's counter.
 const maxHAIAfter = math.MaxUint16
 
 // Fill returns c with defaults in place of zeros. The error is a *ConfigError that

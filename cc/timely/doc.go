@@ -4,6 +4,12 @@
 // I/O, reads no clock and allocates nothing; it satisfies cc.Controller. The sessions
 // of an endpoint share one filled [Config].
 //
+// # Map
+//
+//	owns       the rate of one session, from round trips
+//	called by  a session, for each answer that its bypass does not take
+//	never      it reads a clock, allocates, or leaves the rates of its Config
+//
 // # The algorithm
 //
 // A round trip grows by the time its packet waits in queues. TIMELY (Mittal et al.,

@@ -32,7 +32,8 @@ func open(target netip.AddrPort) (*socket, error) {
 	return s, nil
 }
 
-// send sends a packet from an address. What the kernel has no room for is lost, as on any network.
+// send sends a packet from an address. Packets that the kernel has no room for are lost, as on any
+// network.
 func (s *socket) send(pkt []byte, from [4]byte) error {
 	s.oob = unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: from})
 	_, err := unix.SendmsgN(s.fd, pkt, s.oob, &s.to, 0)

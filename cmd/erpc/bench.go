@@ -61,7 +61,7 @@ type rateCmd struct {
 	Window    int    `default:"60" help:"RPCs in flight per thread; default ${default}." placeholder:"N"`
 	Batch     int    `default:"1" help:"RPCs issued together; default ${default}." placeholder:"N"`
 	Symmetric bool   `help:"Every thread is client and server; each RPC counts once."`
-	Versus    string `help:"Also measure with this congestion control, in turns with that of --cc: timely, dcqcn or none." placeholder:"NAME"`
+	Versus    string `help:"Also measure with this congestion control, in turns with that of --cc: timely, dcqcn or none; or with metrics or trace." placeholder:"NAME"`
 }
 
 // Help is shown by --help.
@@ -70,6 +70,7 @@ func (rateCmd) Help() string {
   erpc bench rate --raw
   erpc bench rate --symmetric --window 60 --batch 3
   erpc bench rate --versus none            what congestion control costs
+  erpc bench rate --versus metrics         ... snapshots, ten a second; trace: recorded packets
   erpc bench rate --cc none --link-rate 25e9 --json
   erpc bench rate --addr 10.0.0.1:31850 --threads 4 --pin 0,1,2,3`
 }

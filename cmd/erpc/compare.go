@@ -256,19 +256,33 @@ func inverses(v []float64) (out []float64) {
 	return out
 }
 
-// runVersus compares the congestion control of the flags with another one.
+// versus returns how the other side of --versus differs, and how its result is called.
+func versus(other string) (set func(*netFlags), text string, err error) {
+	switch _, known := algorithms[other]; {
+	case other == "metrics":
+		return func(f *netFlags) { f.Scraped = true }, "with metrics taken", nil
+	case other == "trace":
+		return func(f *netFlags) { f.Recorded = true }, "with datagrams recorded", nil
+	case known:
+		return func(f *netFlags) { f.CC = other }, "with --cc " + other, nil
+	}
+	return nil, "", cli.Usagef("--versus %s: want timely, dcqcn, none, metrics or trace", other)
+}
+
+// runVersus compares the load with the same under another congestion control, or while it is
+// watched.
 func (b *bench) runVersus(e *env, other string) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	if _, ok := algorithms[other]; !ok {
-		return cli.Usagef("--versus %s: want timely, dcqcn or none", other)
+	set, text, err := versus(other)
+	if err != nil {
+		return err
 	}
 	if b.flags.Raw {
 		return cli.Usagef("--versus and --raw do not go together")
 	}
-	c, failed, err := b.compared(e, []variant{{name: "--cc " + other,
-		set: func(f *netFlags) { f.CC = other }}})
+	c, failed, err := b.compared(e, []variant{{name: text, set: set}})
 	if c == nil {
 		return err
 	}
@@ -278,6 +292,14 @@ func (b *bench) runVersus(e *env, other string) error {
 	s := spreadOf(inverses(arm.ratios))
 	r.Rounds, r.Versus, r.VersusRps = len(arm.ratios), other, medianOf(arm.bench.rounds, rateOf)
 	r.VersusRatio, r.VersusMin, r.VersusMax, r.VersusCost = s.median, s.min, s.max, loss(s.median)
+	r.versusText = fmt.Sprintf("%s: %s costs %.1f %% (%.1f to %.1f", text, r.CC, r.VersusCost,
+		loss(s.max), loss(s.min))
+	if _, ok := algorithms[other]; !ok { // the other side is the one that pays
+		s = spreadOf(arm.ratios)
+		r.VersusCost = loss(s.median)
+		r.versusText = fmt.Sprintf("%s, which costs %.1f %% (%.1f to %.1f", text, r.VersusCost,
+			loss(s.max), loss(s.min))
+	}
 	return errors.Join(err, r.print(e.out, b.flags.JSON))
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"reflect"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -99,13 +101,14 @@ func TestFlagsReachConfig(t *testing.T) {
 // and knows them all.
 func TestChildGetsFlags(t *testing.T) {
 	f := netFlags{Transport: "udp", CC: "none", LinkRate: 25e9, OwnCore: true, GC: 400,
-		switches: switches{true, true, true, true, true, true}}
+		switches: switches{true, true, true, true, true, true, true, true}}
 	c, err := startServer(&f, 1, "none")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"--cc=none", "--link-rate=2.5e+10", "--own-core", "--no-batched-time",
-		"--no-rate-bypass", "--no-pacing-bypass", "--no-prealloc", "--no-zero-copy"}
+		"--no-rate-bypass", "--no-pacing-bypass", "--no-prealloc", "--no-zero-copy", "--scraped",
+		"--recorded"}
 	for _, w := range want {
 		if !slices.Contains(c.cmd.Args, w) {
 			t.Errorf("%s is not in %v", w, c.cmd.Args)
@@ -130,6 +133,62 @@ func TestVersus(t *testing.T) {
 			r.VersusMin <= 0 || r.VersusMin > r.VersusRatio || r.VersusRatio > r.VersusMax ||
 			r.VersusCost != loss(r.VersusRatio) {
 			t.Errorf("%s: %+v", more, r)
+		}
+	}
+}
+
+// TestVersusWatched: the side that is watched pays.
+func TestVersusWatched(t *testing.T) {
+	for _, what := range []string{"metrics", "trace"} {
+		status, out, errOut := runCommand(t, "bench rate --rounds 3 --duration 350ms --json --versus "+
+			what+gentle)
+		if status != cli.Done {
+			t.Fatalf("%s: status %d, err %q", what, status, errOut)
+		}
+		var r result
+		decodeOne(t, out, &r)
+		if r.Versus != what || r.Rounds != 3 || r.VersusRps <= 0 || r.VersusRatio <= 0 ||
+			(r.VersusCost > 0) != (r.VersusRatio > 1) && r.VersusRatio != 1 {
+			t.Errorf("%s: %+v", what, r)
+		}
+	}
+}
+
+// TestObserve: an endpoint with the switches is scraped, or records; one without them is neither.
+func TestObserve(t *testing.T) {
+	for _, sw := range []switches{{}, {Scraped: true}, {Recorded: true}} {
+		f := netFlags{Transport: "udp", Pin: "none", CC: "timely", switches: sw}
+		tr, err := f.listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stop atomic.Bool
+		ep, err := openEndpoint(&f, tr, -1, &stop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() {
+			ended <- ep.rpc.Run(stop.Load)
+		}()
+		for sw.Scraped && ep.scrapes.Load() < 2 {
+			runtime.Gosched()
+		}
+		for n := -1; sw.Recorded && n != recordLast; {
+			if n, err = ep.rpc.Recording(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := ep.rpc.Recording(t.Context()); err != nil || (n > 0) != sw.Recorded {
+			t.Errorf("%+v: it records %d, %v", sw, n, err)
+		}
+		if n := ep.scrapes.Load(); (n > 0) != sw.Scraped {
+			t.Errorf("%+v: %d scrapes", sw, n)
+		}
+		stop.Store(true)
+		ep.rpc.Wake()
+		if err := errors.Join(<-ended, ep.close()); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -33,6 +33,8 @@ type endpoint struct {
 	served uint64
 
 	closeNexus          func() error // when the Rpc has been closed
+	unwatch             func()       // ends observe, if it was called
+	scrapes             atomic.Int64 // that observe made
 	allowRaw, allowLoad bool
 	siblings            []string // addresses of all the process's endpoints
 	raw                 *rawServer
@@ -53,6 +55,7 @@ func openEndpoint(f *netFlags, tr transport.Transport, core int,
 	if err != nil {
 		return nil, errors.Join(err, nexus.Close())
 	}
+	ep.observe()
 	return ep, nil
 }
 
@@ -80,6 +83,9 @@ func (f *netFlags) newNexus(echo, bench, control erpc.Handler) (*erpc.Nexus, err
 func (ep *endpoint) close() error {
 	if ep.load != nil {
 		ep.load.free()
+	}
+	if ep.unwatch != nil {
+		ep.unwatch()
 	}
 	err := ep.rpc.Close()
 	if ep.raw != nil {

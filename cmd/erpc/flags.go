@@ -57,7 +57,8 @@ func (f *netFlags) note(format string, args ...any) {
 	}
 }
 
-// switches turn off optimisations of the common case, to measure what they bring.
+// switches turn off optimisations of the common case, to measure what they bring, or turn on what
+// watches a loop, to measure what that takes.
 type switches struct {
 	NoBundles      bool `hidden:"" help:"Each packet is a datagram."`
 	NoBatchedTime  bool `hidden:"" help:"Clients read the clock for each packet."`
@@ -65,6 +66,8 @@ type switches struct {
 	NoPacingBypass bool `hidden:"" help:"Clients send every packet through the rate limiter."`
 	NoPrealloc     bool `hidden:"" help:"Servers allocate each response."`
 	NoZeroCopy     bool `hidden:"" help:"Servers copy each request."`
+	Scraped        bool `hidden:"" help:"Metrics are taken ten times a second."`
+	Recorded       bool `hidden:"" help:"The last datagrams are recorded."`
 }
 
 // list returns the switches that are set, as the names of their flags.
@@ -76,6 +79,7 @@ func (s *switches) list() (names []string) {
 		{s.NoBatchedTime, "no-batched-time"}, {s.NoRateBypass, "no-rate-bypass"},
 		{s.NoPacingBypass, "no-pacing-bypass"},
 		{s.NoPrealloc, "no-prealloc"}, {s.NoZeroCopy, "no-zero-copy"}, {s.NoBundles, "no-bundles"},
+		{s.Scraped, "scraped"}, {s.Recorded, "recorded"},
 	} {
 		if f.on {
 			names = append(names, f.name)

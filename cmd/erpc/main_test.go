@@ -81,7 +81,7 @@ func TestWrongUsage(t *testing.T) {
 		"bench rate --transport ud":                       "needs an RDMA device",
 		"bench rate --transport pigeon": "is unknown; there are udp, shm, auto, " +
 			"afpacket, afxdp and ud",
-		"bench rate --cc cubic":                         "want timely, dcqcn or none",
+		"bench rate --cc cubic":                         "want timely, dcqcn, none, metrics or trace",
 		"ping 127.0.0.1:1 --cc cubic":                   "want timely, dcqcn or none",
 		"demo --cc cubic":                               "want timely, dcqcn or none",
 		"server --link-rate fast":                       "--link-rate",

@@ -48,17 +48,18 @@ type result struct {
 	RawP99      float64  `json:"raw_p99_us,omitempty"`
 	RatioP99    float64  `json:"ratio_to_raw_p99,omitempty"`
 	Cores       float64  `json:"core_round_trip_ns,omitempty"`
-	Versus      string   `json:"versus,omitempty"` // the other congestion control
+	Versus      string   `json:"versus,omitempty"` // the other side
 	VersusRps   float64  `json:"versus_rps,omitempty"`
 	// median of rps to versus_rps, side by side
 	VersusRatio float64 `json:"ratio_to_versus,omitempty"`
 	VersusMin   float64 `json:"ratio_to_versus_min,omitempty"`
 	VersusMax   float64 `json:"ratio_to_versus_max,omitempty"`
-	VersusCost  float64 `json:"versus_cost_percent,omitempty"` // 100 * (1 - ratio_to_versus)
-	Rounds      int     `json:"rounds,omitempty"`
-	Seed        uint64  `json:"seed,omitempty"`
-	Interrupted bool    `json:"interrupted,omitempty"`
-	Failed      string  `json:"failed,omitempty"` // why it ended early
+	VersusCost  float64 `json:"versus_cost_percent,omitempty"` // of the rate; below 0: it was faster
+	versusText  string
+	Rounds      int    `json:"rounds,omitempty"`
+	Seed        uint64 `json:"seed,omitempty"`
+	Interrupted bool   `json:"interrupted,omitempty"`
+	Failed      string `json:"failed,omitempty"` // why it ended early
 }
 
 // overText says what the bench ran over.
@@ -105,9 +106,8 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", countText(r.RawRps),
 		r.Ratio)
 	row(r.RawGbps > 0, "raw", "%.2f Gbit/s one way; RPC goodput is %.2f of it", r.RawGbps, r.Ratio)
-	row(r.Versus != "", "versus", "%s/s with --cc %s: %s costs %.1f %% (%.1f to %.1f in %d rounds)",
-		countText(r.VersusRps), r.Versus, r.CC, r.VersusCost, loss(r.VersusMax), loss(
-			r.VersusMin), r.Rounds)
+	row(r.Versus != "", "versus", "%s/s %s in %d rounds)", countText(r.VersusRps), r.versusText,
+		r.Rounds)
 	row(r.Seed > 0, "faults", "injected, seed %d", r.Seed)
 	row(r.Interrupted, "note", "interrupted: measured so far")
 	row(r.Failed != "", "note", "measured until it failed: %s", r.Failed)

@@ -36,7 +36,7 @@ func (topCmd) Help() string {
   erpc top 4711 --interval 250ms
   erpc top | grep 'type name="work"'   over a pipe: lines of name=value
   erpc top --http 127.0.0.1:8080   the same as a web page
-Keys: q ends, p pauses. Whoever reaches the web page can look: it has no password.`
+Keys: q ends, p pauses. The web page has no password: anyone who reaches it can look.`
 }
 
 // Run implements the subcommand.

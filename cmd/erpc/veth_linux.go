@@ -115,7 +115,7 @@ func (s *side) configure(ip string) error {
 // enter puts the calling thread into the namespace. The caller has locked itself to it.
 func (s *side) enter() error { return netns.Set(s.ns) }
 
-// do runs work in the namespace. What it opens stays there, and processes that it starts.
+// do runs work in the namespace. Sockets and processes of work stay there.
 func (s *side) do(work func() error) error {
 	return elsewhere(func() error {
 		if err := s.enter(); err != nil {

@@ -5,4 +5,10 @@
 // goes through one packet after the other. [Set.ScanBatch] sorts the packets by automaton and
 // length, and interleaves those that stand together: their loads overlap, and the states of one
 // automaton stay in the caches.
+//
+// # Map
+//
+//	owns       a set of automata
+//	called by  programs that search packets; nothing in this repository but benchmarks
+//	never      a set changes after it was built
 package ahocorasick

@@ -5,4 +5,10 @@
 // A bucket has two cache lines: its keys, and their values. A lookup reads the first line of one or
 // two buckets, and a second line if the key is there. Tables are for one writer and no readers
 // meanwhile; any number may read at the same time.
+//
+// # Map
+//
+//	owns       the buckets of a table
+//	called by  programs with fixed-size keys; benchmarks here
+//	never      a writer runs beside readers
 package cuckoo

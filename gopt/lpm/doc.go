@@ -4,4 +4,10 @@
 // sections 3.3 and 4.1).
 //
 // Tables are built once from a list of prefixes; lookups may run in any number of goroutines.
+//
+// # Map
+//
+//	owns       a table of prefixes that was built once
+//	called by  programs that route; benchmarks here
+//	never      a table changes after it was built
 package lpm

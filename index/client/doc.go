@@ -8,4 +8,10 @@
 //
 // An operation that fails with an error that does not match erpc.ErrNotRun may have run. The client
 // repeats nothing by itself.
+//
+// # Map
+//
+//	owns       calls of one application to index servers
+//	called by  applications, cmd/erpc-index
+//	never      an operation is repeated by itself
 package client

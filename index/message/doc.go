@@ -22,4 +22,10 @@
 // their key if after is 1, and with it if after is 0. A server answers with at most MaxSum and
 // MaxEntries keys, whatever count is. The flag More says that the count is not reached and there
 // may be further keys; who wants them asks again, after the last key.
+//
+// # Map
+//
+//	owns       the bytes of requests and answers
+//	called by  index/server and index/client
+//	never      a byte is used that was not checked
 package message

@@ -14,4 +14,10 @@
 // What comes from clients is checked, and an answer is bounded however much a scan asks for. Errors
 // have the code InvalidArgument; a client of package client finds index.ErrKeyTooLong and
 // message.ErrRequest in them. A PUT runs at most once, as every request of erpc does.
+//
+// # Map
+//
+//	owns       handlers for a map that the application owns
+//	called by  cmd/erpc-index and applications
+//	never      a scan delays lookups, unless ScanInLoop asks for it
 package server

@@ -11,4 +11,10 @@
 // little-endian. Keys ascend.
 //
 // A file that ends early or is damaged gives [ErrCut] or [ErrDamaged] and no map.
+//
+// # Map
+//
+//	owns       the format of a file
+//	called by  cmd/erpc-index and applications
+//	never      a damaged file gives a map
 package snapshot

@@ -12,4 +12,10 @@
 // will be filled anyway.
 //
 // Systems without mmap get memory of the Go heap, with the same alignment.
+//
+// # Map
+//
+//	owns       mapped memory until Free
+//	called by  msgbuf and kv/mica
+//	never      the garbage collector sees it; huge pages are asked for silently
 package hugemem

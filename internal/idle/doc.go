@@ -33,4 +33,10 @@
 //
 // Packets that come at random are met by a spin if most come within twice the cost. If few do, the
 // loop sleeps but for the tries; in between it changes from one to the other. They are not regular.
+//
+// # Map
+//
+//	owns       one loop's policy of waiting
+//	called by  package erpc, once per pass; cmd/erpc/waitlab in virtual time
+//	never      it makes a system call or reads a clock
 package idle

@@ -62,9 +62,10 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// TestBusyLoopSpins: a loop that works for a quarter of its time or more, at many calls, spins until
-// packets that come within 50 us, though its sleeps cost little, and does not try to sleep. One
-// that works less, or at few calls, or that is to save CPU, or whose packets come later, sleeps.
+// TestBusyLoopSpins: a loop that works for a quarter of its time or more, at many calls, spins
+// until packets that come within 50 us, though its sleeps cost little, and does not try to sleep.
+// One that works less, or at few calls, or that is to save CPU, or whose packets come later,
+// sleeps.
 func TestBusyLoopSpins(t *testing.T) {
 	for _, c := range []struct {
 		mode        Mode

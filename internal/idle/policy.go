@@ -249,7 +249,7 @@ func (p *Policy) Slept(now monotime.Time) {
 }
 
 // Work ends the spell: the pass that began at now found something. It is to be called once, if
-// Idling. What that pass has sent already does not shorten the spell.
+// Idling. Packets which that pass has sent do not shorten the spell.
 //
 //go:noinline
 func (p *Policy) Work(now monotime.Time) {

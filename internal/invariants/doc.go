@@ -5,4 +5,10 @@
 //	if invariants.Enabled && credits > max {
 //		panic("session: more credits than agreed")
 //	}
+//
+// # Map
+//
+//	owns       one constant
+//	called by  all packages, around costly checks
+//	never      an ordinary build pays for a check
 package invariants

@@ -11,7 +11,8 @@ import (
 //
 //	erpc -> msgbuf session transport wire
 //
-// is what the table says about the packages that exist.
+// is what the table says about the packages that exist. An indented line goes on with the one
+// before it.
 func checkArchitecture(t *tree, rows []row) (bad []string) {
 	text, ok := t.docs["ARCHITECTURE.md"]
 	if !ok {
@@ -72,6 +73,7 @@ func importBlock(text string) []string {
 	var lines []string
 	inside, arrows := false, false
 	for line := range strings.Lines(text) {
+		more := strings.HasPrefix(line, "  ") && len(lines) > 0
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "```") {
 			if inside && arrows && len(lines) > 0 {
@@ -82,6 +84,12 @@ func importBlock(text string) []string {
 			continue
 		}
 		if !inside || line == "" {
+			continue
+		}
+		if n := len(lines) - 1; more && arrows {
+			from, to, _ := strings.Cut(lines[n], "->")
+			names := append(strings.Fields(to), strings.Fields(line)...)
+			lines[n] = graphLine(strings.TrimSpace(from), names)
 			continue
 		}
 		from, to, ok := strings.Cut(line, "->")

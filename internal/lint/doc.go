@@ -8,4 +8,10 @@
 //
 // A new package fails the tests until it has a row in the table in table_test.go:
 // that is the moment to think about what it may import.
+//
+// # Map
+//
+//	owns       the house rules, as tests
+//	called by  go test
+//	never      a new package is not in the table of imports
 package lint

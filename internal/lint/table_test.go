@@ -29,15 +29,15 @@ var xsys = []string{"golang.org/x/sys"}
 // gopacket reads and writes captures; the core never imports it.
 var gopacket = []string{"github.com/gopacket/gopacket"}
 
-// grpcThird is what gRPC's API is made of.
+// grpcThird are the modules of gRPC's API.
 var grpcThird = []string{"google.golang.org"}
 
-// testThird is what every test may import besides.
+// testThird are the modules that every test may import besides.
 var testThird = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/gopacket/gopacket",
 	"github.com/anishathalye/porcupine", "github.com/HdrHistogram/hdrhistogram-go",
 	"google.golang.org/grpc", "go.opentelemetry.io"}
 
-// transportImpl is what an implementation of the transport contract may import.
+// transportImpl are the packages that a transport may import.
 var transportImpl = []string{"transport", "internal/..."}
 
 // table holds one row for each package, in the order of ARCHITECTURE.md. Packages

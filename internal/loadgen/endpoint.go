@@ -13,7 +13,7 @@ type Endpoint struct {
 	Rpc *erpc.Rpc
 	// Err is the first failure of a session.
 	Err error
-	// Failed is told of each failure of a session, if it is not nil.
+	// Failed gets each failure of a session, if it is not nil.
 	Failed func(error)
 
 	nexus            *erpc.Nexus

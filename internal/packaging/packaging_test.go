@@ -42,7 +42,7 @@ func TestOneDependency(t *testing.T) {
 	}
 }
 
-// TestLicenses: THIRD_PARTY.txt is what the commands link today.
+// TestLicenses: THIRD_PARTY.txt lists what the commands link today.
 func TestLicenses(t *testing.T) {
 	output(t, nil, "go", "run", "./scripts/thirdparty", "-check", "THIRD_PARTY.txt")
 }
@@ -91,5 +91,26 @@ func TestDockerfile(t *testing.T) {
 		output(t, nil, "cat", "go.mod"))
 	if base := "FROM golang:" + version[1] + " "; !strings.HasPrefix(list[0], base) {
 		t.Errorf("%q, want the version of go.mod, %q", list[0], base)
+	}
+}
+
+// TestReleaseFiles: the programs and files that .goreleaser.yaml names exist, and a release has
+// notes. What goreleaser itself thinks of the configuration, make release-check says.
+func TestReleaseFiles(t *testing.T) {
+	text := output(t, nil, "cat", ".goreleaser.yaml")
+	mains := regexp.MustCompile(`(?m)^ +main: \./(\S+)$`).FindAllStringSubmatch(text, -1)
+	_, files, found := strings.Cut(text, "    files:\n")
+	list, _, _ := strings.Cut(files, "\n\n")
+	named := strings.Fields(strings.ReplaceAll(list, "- ", ""))
+	if len(mains) < 3 || !found || len(named) < 4 {
+		t.Fatalf("%d programs, %d files: has the form changed?", len(mains), len(named))
+	}
+	for _, m := range mains {
+		named = append(named, m[1]+"/main.go")
+	}
+	for _, name := range append(named, "docs/releases") {
+		if _, err := os.Stat(filepath.Join(top, name)); err != nil {
+			t.Error(err)
+		}
 	}
 }

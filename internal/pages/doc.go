@@ -8,4 +8,10 @@
 //
 // TestErrors and TestSettings compare docs/errors.md and docs/settings.md with the source.
 // TestOverview counts what go doc prints of package erpc before its list of names.
+//
+// # Map
+//
+//	owns       the tests of documents
+//	called by  go test
+//	never      a command, setting or error of the documents is not tried or compared
 package pages

@@ -2,10 +2,13 @@ package pages
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -117,18 +120,24 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestMaps: the packages of the core, the transports and the commands say what they own, who calls
-// them, and what may never happen.
+// unmapped are folders whose packages need no map: tests and programs that nobody calls, examples,
+// and generated code.
+var unmapped = regexp.MustCompile(`^(bench|scripts|erpc/\w+test|` +
+	`grpcerpc/(cmd|ecosystem|examples)|cmd/erpc-index/simindex|cmd/erpc/watch/browsertest|` +
+	`raft-example/raft-kv)(/|$)|^raft-example$`)
+
+// TestMaps: packages say what they own, who calls them, and what may never happen.
 func TestMaps(t *testing.T) {
 	var names []string
-	for _, pattern := range []string{"erpc/doc.go", "erpc/simhost/doc.go", "session/doc.go",
-		"wire/doc.go", "transport/doc.go", "transport/*/doc.go", "transport/*/*/doc.go",
-		"cmd/*/doc.go", "cmd/erpc/*/doc.go"} {
-		found, err := filepath.Glob(filepath.Join(top, pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatal(pattern, err)
+	err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+		folder, _ := filepath.Rel(top, filepath.Dir(name))
+		if err == nil && d.Name() == "doc.go" && !unmapped.MatchString(folder) {
+			names = append(names, name)
 		}
-		names = append(names, found...)
+		return err
+	})
+	if err != nil || len(names) < 80 {
+		t.Fatalf("%d packages, %v", len(names), err)
 	}
 	for _, name := range names {
 		text := read(t, strings.TrimPrefix(name, top+"/"))
@@ -138,4 +147,40 @@ func TestMaps(t *testing.T) {
 			}
 		}
 	}
+}
+
+// leastExamples is how many examples the exported packages have at least.
+const leastExamples = 25
+
+// TestExamples: that many examples run, which means that they say what they print. Those of
+// internal packages and of package main do not count.
+func TestExamples(t *testing.T) {
+	run := map[string]int{}
+	sum := 0
+	err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "internal" || d.Name() == "bench" || d.Name() == "cmd") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		for _, e := range doc.Examples(file) {
+			if e.Output != "" || e.EmptyOutput {
+				run[filepath.Dir(name)]++
+				sum++
+			}
+		}
+		return nil
+	})
+	if err != nil || sum < leastExamples {
+		t.Errorf("%d examples, want %d: %v", sum, leastExamples, err)
+	}
+	t.Logf("%d examples in %d packages", sum, len(run))
 }

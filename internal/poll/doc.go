@@ -6,6 +6,12 @@
 // its own part of a transport.Waiter: what counts as something to do already, and what a
 // readable descriptor means.
 //
+// # Map
+//
+//	owns       one transport's sleep and wake-up
+//	called by  transports on Linux
+//	never      a wake-up is lost, or a Wake returns while Close frees its descriptor
+//
 // # A wait
 //
 // The calls of one wait stand in this order:

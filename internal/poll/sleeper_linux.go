@@ -19,8 +19,8 @@ const (
 	asleep        // Wait is in ppoll or about to be
 )
 
-// Sleeper is what one transport waits with: the descriptors that it polls, and an eventfd by
-// which Wake and Close end the sleep. The methods of a wait are for the using goroutine, Wake,
+// Sleeper makes one transport wait: it polls descriptors, and has an eventfd by which Wake and
+// Close end the sleep. The methods of a wait are for the using goroutine, Wake,
 // Stop and Free for any. The zero Sleeper may be freed.
 type Sleeper struct {
 	Set

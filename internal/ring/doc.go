@@ -5,4 +5,10 @@
 // (https://www.1024cores.net/home/lock-free-algorithms/queues/bounded-mpmc-queue),
 // simplified for one consumer: the consumer's position is a plain word, and an
 // empty ring is noticed by reading one slot that no producer is writing to.
+//
+// # Map
+//
+//	owns       a bounded queue to one consumer
+//	called by  package erpc, for commands and answers of workers
+//	never      the consumer waits for a lock
 package ring

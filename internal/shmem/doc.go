@@ -1,6 +1,12 @@
 // Package shmem moves packets through memory that two processes map: a ring of
 // 64-byte cells for each direction, written by one side and read by the other.
 //
+// # Map
+//
+//	owns       a ring of packets in memory of two processes
+//	called by  transport/shm
+//	never      a peer's write to the memory makes this side read outside of it
+//
 // # The ring
 //
 // A packet takes whole cells in a row. The first 8 bytes of its first cell are the

@@ -9,7 +9,7 @@ import (
 const (
 	// CellSize is a cache line of amd64 and of most arm64.
 	CellSize = 64
-	// HeaderSize is what a packet takes in the ring besides its bytes.
+	// HeaderSize is the room of a packet in the ring besides its bytes.
 	HeaderSize = 8
 	// CopyMax is the largest packet that Next copies into private memory.
 	CopyMax = 256
@@ -145,7 +145,7 @@ func (p *Producer) word() *uint64 {
 // room reads how far the reader has come and reports whether so many cells are free.
 func (p *Producer) room(cells uint64) bool {
 	head := atomic.LoadUint64(p.peer)
-	// What is not published yet cannot have been consumed.
+	// Cells that are not published yet cannot have been consumed.
 	end := p.tail
 	if p.first != 0 {
 		end = p.start

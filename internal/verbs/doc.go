@@ -3,6 +3,12 @@
 // completion queues with channels, address handles, and queue pairs of the types UD, UC
 // and RC with SEND, WRITE, WRITE_WITH_IMM and READ. It is the only package with cgo.
 //
+// # Map
+//
+//	owns       devices, queue pairs and memory regions of libibverbs
+//	called by  transport/ud, kv/herd/rdma and rfp/onesided/rc
+//	never      a build or a start fails for lack of the library
+//
 // # How it is built
 //
 // Three things may be missing: cgo, the header <infiniband/verbs.h> (Debian: libibverbs-dev),

@@ -10,7 +10,7 @@ import (
 // handle stands for a pointer of the library.
 type handle = unsafe.Pointer
 
-// enosys is what every function here returns; nobody gets further than Available.
+// enosys is the error of every function here; nobody gets further than Available.
 const enosys = -38
 
 func sysLoad() *MissingError {

@@ -69,7 +69,7 @@ func (s PortState) String() string {
 	return fmt.Sprintf("state %d", uint32(s))
 }
 
-// LinkLayer is what a port runs over.
+// LinkLayer says which kind of link a port has.
 type LinkLayer uint32
 
 // Link layers.
@@ -150,7 +150,7 @@ const (
 	UD QPType = 4
 )
 
-// Opcode is what a send work request does.
+// Opcode is the operation of a send work request.
 type Opcode uint32
 
 // Opcodes, with the library's values.
@@ -257,8 +257,8 @@ const (
 	StateErr   = 6
 )
 
-// QPAttr is what QP.Modify sets on the way to State. Which fields count depends on type
-// and state as in ibv_modify_qp(3).
+// QPAttr holds the attributes that QP.Modify sets on the way to State. Which fields count depends
+// on type and state as in ibv_modify_qp(3).
 type QPAttr struct {
 	State    uint32
 	From     uint32 // the state before, where it matters: StateSQE for RTS again

@@ -1,6 +1,12 @@
 // Package client talks to key-value servers: [Client] from goroutines, [Loop] in the thread of an
 // event loop.
 //
+// # Map
+//
+//	owns       calls of one application to key-value servers
+//	called by  applications, cmd/erpc-kv
+//	never      a key goes to another server than for other clients of the same names
+//
 // # Which server, which partition
 //
 // The server of a key is the one whose name, hashed together with the key's hash, gives the largest

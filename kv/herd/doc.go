@@ -3,6 +3,12 @@
 // polls, and answers come as datagrams. One round trip serves any request. This package is the part
 // without I/O and without a clock; kv/herd/rdma drives queue pairs with it.
 //
+// # Map
+//
+//	owns       slots, sequence numbers and answers of one partition or client
+//	called by  kv/herd/rdma
+//	never      a request runs twice; it does I/O or reads a clock
+//
 // # Slots
 //
 // Each client has a chunk of the server's memory of its own, with a window of slots for each

@@ -3,6 +3,12 @@
 // set, add, replace, append, prepend, cas, incr, decr, touch, delete, stats, version, verbosity,
 // flush_all and quit, and the meta commands mg, ms, md, ma and mn.
 //
+// # Map
+//
+//	owns       connections of memcached's clients
+//	called by  cmd/erpc-kv and applications
+//	never      a bad command ends more than its connection
+//
 // # Who owns what
 //
 // A [Store] runs functions on its partitions, one at a time on each. [Local] is one with a lock per

@@ -23,4 +23,10 @@
 //
 // Malformed requests, and those at another partition than that of their hash, are answered by
 // errors of the RPC.
+//
+// # Map
+//
+//	owns       the bytes of requests and answers
+//	called by  kv/server and kv/client
+//	never      a byte is used that was not checked
 package message

@@ -1,6 +1,12 @@
 // Package mica is a key-value cache and store in memory, after MICA's, which HERD serves ("Using
 // RDMA Efficiently for Key-Value Services", SIGCOMM 2014, section 4).
 //
+// # Map
+//
+//	owns       index and items of one partition
+//	called by  its one owner, and Readers beside it
+//	never      the owner waits for a reader; the Go heap holds items
+//
 // # Partitions
 //
 // A [Partition] has one owner: one goroutine at a time calls it, and there are no locks in it. A

@@ -2,6 +2,12 @@
 // Efficiently for Key-Value Services", SIGCOMM 2014): one event loop per partition, one round trip
 // per request, and lookups that overlap.
 //
+// # Map
+//
+//	owns       one partition per event loop
+//	called by  cmd/erpc-kv and applications
+//	never      two threads write to one partition
+//
 // # Partitions
 //
 // A [Server] has one partition per event loop, and each has an address of its own: the loop is the

@@ -1,6 +1,12 @@
 // Package otel gives OpenTelemetry what erpc knows: the measurements of event loops as metrics, and
 // calls as spans.
 //
+// # Map
+//
+//	owns       a producer of metrics and a tracer of calls
+//	called by  the OpenTelemetry SDK and applications
+//	never      a collection holds up a loop
+//
 // # Metrics
 //
 // A [Producer] is given to a reader of the SDK (metric.WithProducer). When it is collected it asks

@@ -9,4 +9,10 @@
 // classic ones for all others.
 //
 // It is a module of its own, so that programs which do not use Prometheus do not depend on it.
+//
+// # Map
+//
+//	owns       a collector
+//	called by  a Prometheus registry, when it is scraped
+//	never      a scrape holds up a loop, even one that hangs
 package prometheus

@@ -17,4 +17,10 @@
 // A client that knows one member survives the replacement of all, if it hears of the cluster
 // every Config.Refresh. When no server that it knows answers, it goes back to Config.Servers
 // and Config.Resolver. A program that ends can keep what Config.Members told it.
+//
+// # Map
+//
+//	owns       an application's sessions with the store
+//	called by  raft-kv and applications
+//	never      a write is applied twice
 package client

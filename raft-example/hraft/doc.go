@@ -10,6 +10,12 @@
 // One UDP socket serves and calls. All methods are there: RequestVote, RequestPreVote,
 // AppendEntries, its pipeline, TimeoutNow, InstallSnapshot as a stream.
 //
+// # Map
+//
+//	owns       one endpoint, calls and snapshots of hashicorp/raft
+//	called by  programs on hashicorp/raft
+//	never      an RPC is answered twice
+//
 // # On the wire
 //
 // Requests and answers are the library's structs in MessagePack. An answer begins with

@@ -14,4 +14,10 @@
 //	0 status u8 · 1 flags u8 · 2 value size u8 · 3 zero [5] · 8 number u64 · 16 value
 //
 // Numbers are little-endian. Every field is checked, and what is zero must be.
+//
+// # Map
+//
+//	owns       the state of the store
+//	called by  replica
+//	never      two replicas differ after the same commands
 package kv

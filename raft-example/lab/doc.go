@@ -5,4 +5,10 @@
 //
 // Three replicas need three cores, and the client a fourth. Where there are fewer,
 // replicas share threads: [Placement] says how, and a report names it.
+//
+// # Map
+//
+//	owns       replicas and a client that are measured
+//	called by  raft-kv bench
+//	never      what is measured shares a thread unsaid
 package lab

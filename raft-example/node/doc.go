@@ -4,6 +4,12 @@
 // Whoever owns the loop calls [Node.Poll] after each pass; [Node.Run] does both. On one
 // core, one goroutine can step several nodes in turn; see [Turn].
 //
+// # Map
+//
+//	owns       a replica, its handlers, its disk
+//	called by  raft-kv, or whoever runs the loop
+//	never      an entry is acknowledged before it is durable
+//
 // # Requests
 //
 //	TypeRaft    messages to a peer; answered with the messages to the sender

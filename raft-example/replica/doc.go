@@ -7,6 +7,12 @@
 // [Replica.Quick] and [Replica.Process] then do what is to be done: see "The disk" in the
 // documentation of package raftexample.
 //
+// # Map
+//
+//	owns       RawNode and the state machine
+//	called by  node and simtest
+//	never      it does I/O or reads a clock
+//
 // # Messages as bytes
 //
 // Between replicas a message is

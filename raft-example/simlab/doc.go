@@ -7,6 +7,12 @@
 // loop, of a packet, and of Raft's steps on the way of a PUT. The network's delay is chosen so that
 // a plain RPC takes the round trip that is asked for.
 //
+// # Map
+//
+//	owns       a store on virtual cores
+//	called by  raft-kv sim
+//	never      it reads a clock
+//
 // # The arithmetic
 //
 // A PUT is a round trip from the client to the leader, one from the leader to a follower inside it,

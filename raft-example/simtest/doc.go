@@ -12,4 +12,10 @@
 //
 // -from=N -for=10m runs as many seeds from N on as there is time for; with -long they are of
 // a longer kind, with more members, slower disks and more compactions (make seeds).
+//
+// # Map
+//
+//	owns       random clusters in virtual time
+//	called by  go test
+//	never      a run depends on anything but its seed
 package simtest

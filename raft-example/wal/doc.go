@@ -14,6 +14,12 @@
 // "peers" has such a header and the identities of the other replicas' logs, so that one whose
 // disk was wiped is recognised when all start again.
 //
+// # Map
+//
+//	owns       the files of one log
+//	called by  node
+//	never      a damaged record is taken for a whole one
+//
 // # What a crash leaves
 //
 // At most the last record can be torn. So a bad record with nothing valid behind it is cut

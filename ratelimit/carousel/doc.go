@@ -5,7 +5,7 @@
 // Hosts", SIGCOMM 2017), which eRPC (NSDI 2019, section 5.2) uses to pace its
 // sessions. Rates are turned into times before anything comes here: the owner keeps
 // one pacing clock per flow, at = max(now, previous + size/rate), and the wheel
-// knows neither flows nor rates. What it schedules is a type parameter: a session
+// knows neither flows nor rates. Its items are a type parameter: a session
 // with a packet to send (one entry per session), or the packets themselves.
 //
 //	w.Advance(now)               // once per round, after reading the clock
@@ -19,6 +19,12 @@
 //
 // One goroutine at a time uses a wheel. Nothing here reads a clock: time is an
 // argument, a point on one clock that the owner chooses.
+//
+// # Map
+//
+//	owns       the order of things by the time at which they may go
+//	called by  package erpc, for sessions below link rate
+//	never      something goes early; it reads a clock or allocates per item
 //
 // # Slots: never early, at most one slot late
 //

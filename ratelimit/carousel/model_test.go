@@ -12,7 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/ratelimit/carousel"
 )
 
-// item is what the tests of this file schedule.
+// item is scheduled by the tests of this file.
 type item struct {
 	id   int
 	flow int

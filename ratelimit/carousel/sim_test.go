@@ -119,7 +119,7 @@ func TestSessionsKeepTheirRates(t *testing.T) {
 	wantRates(t, all, c.now)
 }
 
-// packet is what goes through the wheel when it carries packets: a value, not a
+// packet goes through the wheel when it carries packets: a value, not a
 // pointer.
 type packet struct {
 	flow *paced

@@ -3,6 +3,12 @@
 // (package erpc). It is an addition to the papers, whose clients have two ways and choose by
 // process time and retries.
 //
+// # Map
+//
+//	owns       the choice of a way for each call
+//	called by  applications with more than one way to a server
+//	never      a call is repeated by another way
+//
 // # How it chooses
 //
 // A [Chooser] measures what calls take, from their beginning to their end. It begins with some

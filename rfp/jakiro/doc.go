@@ -1,6 +1,12 @@
 // Package jakiro is RFP's key-value store: partitions of package kv/mica, each behind a server of
 // package rfp.
 //
+// # Map
+//
+//	owns       handlers on partitions of kv/mica
+//	called by  cmd/erpc-rfp and cmd/erpc/rfplab
+//	never      a key is at a partition that is not its own
+//
 // # Requests
 //
 //	type   request                      result

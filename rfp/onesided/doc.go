@@ -2,6 +2,12 @@
 // processor: regions, WRITE, READ, a doorbell and completions. Remote fetching (package rfp) is
 // built on it and on nothing else.
 //
+// # Map
+//
+//	owns       the contract of links
+//	called by  package rfp; three packages below implement it
+//	never      an access leaves its region
+//
 // # The contract
 //
 // A [Link] joins two sides, for the life of both. Each side has regions, numbered from 0; a

@@ -8,4 +8,10 @@
 //
 //	go test ./rfp/simtest -run TestSeeds -seed=N -v
 //	go test ./rfp/simtest -run TestSeeds -for 10m -from 100000
+//
+// # Map
+//
+//	owns       random clusters in virtual time
+//	called by  go test
+//	never      a run depends on anything but its seed
 package simtest

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// listed is what `go list` says about a package.
+// listed is a package as `go list` describes it.
 type listed struct {
 	Dir      string
 	GoFiles  []string

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// outcome is what is kept for one file.
+// outcome is the record of one file.
 type outcome struct {
 	Hash    string   `json:"hash"`
 	Mutants []mutant `json:"mutants"`

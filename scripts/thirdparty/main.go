@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// commands are what releases are made of, systems those that they run on.
+// commands are the programs of a release, systems those that they run on.
 var (
 	commands = []string{"./cmd/erpc", "./cmd/erpc-kv", "./cmd/erpc-index"}
 	systems  = []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64"}

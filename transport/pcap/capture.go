@@ -54,7 +54,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 }
 
 // New begins a capture that writes to w, from one goroutine. The error is a *ConfigError.
-// Whoever called it calls Close.
+// The caller calls Close.
 func New(w io.Writer, cfg Config) (*Capture, error) {
 	cfg, err := cfg.complete()
 	if err != nil {

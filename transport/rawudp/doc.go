@@ -12,9 +12,9 @@
 //
 //   - [Codec] writes and reads the Ethernet, 802.1Q, IPv4, IPv6 and UDP headers, once
 //     for all devices (IEEE 802.3, 802.1Q; RFC 791, 8200, 768). It does no I/O.
-//   - [Device] is what moves frames, such as the one in package afpacket. A device
+//   - [Device] moves frames, such as the one in package afpacket. A device
 //     knows nothing of IP or UDP.
-//   - [Network] is what the kernel knows: the link's state, routes and neighbours.
+//   - [Network] shows what the kernel knows: the link's state, routes and neighbours.
 //     Package link asks the kernel.
 //   - [Conn] joins the three to a transport.Transport.
 //

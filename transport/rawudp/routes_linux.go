@@ -130,7 +130,7 @@ func (r *routes) set(h *hop, mac MAC, known, waiting bool) {
 	}
 }
 
-// onNeighbour is told of every neighbour on the link that changed.
+// onNeighbour gets every neighbour on the link that changed.
 func (r *routes) onNeighbour(ip netip.Addr, mac MAC, found bool) {
 	if h := r.hops[ip]; h != nil {
 		r.set(h, mac, found, false)

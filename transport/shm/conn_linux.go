@@ -207,7 +207,7 @@ func (c *Conn) takeNews() {
 	}
 }
 
-// bury ends sending to a peer. What it sent before is still received, but no more than
+// bury ends sending to a peer. Packets that it sent before are still received, but no more than
 // its ring holds.
 func (c *Conn) bury(p *peer) {
 	if p.dead {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hub makes connections and notices their end, in goroutines of its own. What it has to
-// say to the using goroutine it puts into events. It never touches a ring in use.
+// hub makes connections and notices their end, in goroutines of its own. It puts
+// its news for the using goroutine into events. It never touches a ring in use.
 type hub struct {
 	c   *Conn
 	cfg Config

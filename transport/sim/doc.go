@@ -39,7 +39,7 @@
 //
 // An endpoint with a [Processor] shares virtual cores. Its driver is a [Thread], and so is each of
 // [Workers]. A thread works in bursts. A burst happens at one moment, the thread is charged for it
-// ([Network.Charge]), and then needs a core for as long. What it did is seen by others when the
+// ([Network.Charge]), and then needs a core for as long. Others see its effects when the
 // time charged before has passed: packets leave, jobs are submitted, functions of [Network.Then]
 // are called. Meanwhile other threads can take the core, at the end of a slice. [Waiting] says
 // whether a thread without work keeps its core (polling) or sleeps and has to be woken.

@@ -252,7 +252,7 @@ func (c *Conn) settle() {
 	}
 }
 
-// reset takes a queue pair out of an error state. What was in its queues is lost.
+// reset takes a queue pair out of an error state. Packets in its queues are lost.
 func (c *Conn) reset() error {
 	c.resets++
 	if c.tend(); c.fault != nil {
@@ -333,8 +333,8 @@ func (c *Conn) Unregister(mem []byte, _ uint32) {
 	}
 }
 
-// Stats returns counters since the start. What the adapter drops for lack of buffers it does not
-// tell.
+// Stats returns counters since the start. An adapter does not
+// count packets that it drops for lack of buffers.
 func (c *Conn) Stats() transport.Stats {
 	t, r := &c.tx, &c.rx
 	return transport.Stats{TxPackets: t.packets, TxBytes: t.bytes, TxDropped: t.dropped,

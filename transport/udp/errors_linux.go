@@ -53,8 +53,8 @@ func (q *errorQueue) init(fd int, ip4 bool) {
 	q.msg.hdr.SetIovlen(1)
 }
 
-// read takes what is in the queue, if a call has failed since it was empty. What is beyond
-// errorsOnce is for the next time.
+// read takes what is in the queue, if a call has failed since it was empty. Errors
+// beyond errorsOnce are for the next time.
 func (q *errorQueue) read() {
 	for range errorsOnce {
 		q.msg.hdr.Namelen = uint32(len(q.from))

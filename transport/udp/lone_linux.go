@@ -50,7 +50,7 @@ func (r *receiver) setTrains(on bool) bool {
 	return unix.SetsockoptInt(r.fd, unix.SOL_UDP, unix.UDP_GRO, value) == nil
 }
 
-// trains goes back to reading trains. What is in the queue may be some, of before.
+// trains goes back to reading trains. The queue may hold some, of before.
 func (r *receiver) trains() {
 	if r.setTrains(true) {
 		r.mode, r.singles = rxTrains, 0

@@ -22,8 +22,8 @@ func pktinfoOptions(ip4 bool) []option {
 	return append(opts, option{"IPV6_RECVPKTINFO", unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1})
 }
 
-// pktinfoControl appends to b a control message that says where a message leaves from. What it
-// says is left zero.
+// pktinfoControl appends to b a control message that says where a message leaves from. Its
+// address is left zero.
 func pktinfoControl(b []byte, ip4 bool) []byte {
 	if ip4 {
 		return appendControl(b, unix.SOL_IP, unix.IP_PKTINFO, pktinfo4Len)

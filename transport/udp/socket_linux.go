@@ -95,7 +95,7 @@ func ecnOptions(ip4 bool) []option {
 }
 
 // setBuffer asks for a buffer of size bytes: beyond the system's limit if this
-// process may, else up to it. What was granted is read back by grantedBuffer.
+// process may, else up to it. grantedBuffer reads the size that was granted.
 func setBuffer(fd, force, plain, size int) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, size)

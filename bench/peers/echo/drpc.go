@@ -21,7 +21,7 @@ var drpcPeer = Peer{
 	Dial: dialDRPC,
 }
 
-// protoEncoding is what generated code contains.
+// protoEncoding is the encoding of generated code.
 type protoEncoding struct{}
 
 func (protoEncoding) Marshal(m drpc.Message) ([]byte,

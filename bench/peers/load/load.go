@@ -26,7 +26,7 @@ type Config struct {
 	CPU func() time.Duration
 }
 
-// Result is what a measurement gave.
+// Result holds the figures of a measurement.
 type Result struct {
 	Hist    *hdrhistogram.Histogram // latencies, ns
 	Rpcs    int64

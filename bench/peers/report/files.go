@@ -14,7 +14,7 @@ import (
 // PeersFile is the name of the file with the Comparison.
 const PeersFile = "peers.json"
 
-// Figure is what bin/erpc bench --json printed, with the machine added. It may hold more
+// Figure is the object that bin/erpc bench --json printed, with the machine added. It may hold more
 // fields than these.
 type Figure struct {
 	Bench     string  `json:"bench"`

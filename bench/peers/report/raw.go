@@ -14,7 +14,7 @@ var RawBenches = []string{"latency", "rate", "bandwidth"}
 // has the same.
 const nearCores = 250
 
-// rawCell is what one bench gave over one transport.
+// rawCell holds the figures of one bench over one transport.
 type rawCell struct{ ours, raw, ratio []float64 }
 
 func (c *rawCell) add(f *Figure) {

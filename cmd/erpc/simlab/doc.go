@@ -9,8 +9,8 @@
 //
 // The simulated machines are idealised: a thread takes a fixed processor time per
 // packet and per pass of its loop, nothing else runs, and nothing is lost but by
-// full queues and injected faults. What differs between two rows of one result is
-// therefore due to what the experiment varied.
+// full queues and injected faults. So two rows of one result
+// differ only by what the experiment varied.
 //
 // # Map
 //

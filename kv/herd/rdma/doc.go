@@ -2,6 +2,12 @@
 // each partition, and a [Client] for the thread of an event loop. It needs what internal/verbs
 // needs; what is missing Listen and Dial say.
 //
+// # Map
+//
+//	owns       queue pairs, regions and loops
+//	called by  cmd/erpc-kv
+//	never      a client writes outside of its own chunk
+//
 // # Designs
 //
 //	         requests                     answers                      packets for a request

@@ -2,6 +2,12 @@
 // section II.C; HERD section 2.3): clients look keys up in a cuckoo hash table by READs, and check
 // what they have read. PUTs and deletions are calls of package rfp.
 //
+// # Map
+//
+//	owns       a table that clients read by themselves
+//	called by  cmd/erpc-rfp, for comparison
+//	never      a reader takes an item that was half written
+//
 // # Table
 //
 // A key has three places of 32 bytes each; 3 of 4 are in use at most. An entry names an item, of

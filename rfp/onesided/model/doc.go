@@ -2,6 +2,12 @@
 // each, links between them, and threads whose processor time is counted. It runs the same clients
 // and servers as real adapters do, byte for byte, and says when each byte would have moved.
 //
+// # Map
+//
+//	owns       virtual adapters, links and time
+//	called by  rfp/simtest and cmd/erpc/rfplab
+//	never      it reads a clock; two runs of a seed differ
+//
 // # An adapter
 //
 // An operation passes, in this order: the issuing adapter's out-bound engine, the wire, and the

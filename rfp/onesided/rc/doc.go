@@ -2,6 +2,12 @@
 // pair of an InfiniBand or RoCE adapter: WRITEs and READs of verbs, which the peer's adapter
 // carries out.
 //
+// # Map
+//
+//	owns       a queue pair and its regions
+//	called by  cmd/erpc-rfp and applications
+//	never      a peer uses memory after the link's end
+//
 // # Joining
 //
 // Both sides have a connection to each other, TCP mostly, over which Join exchanges cards: the

@@ -2,6 +2,12 @@
 // regions are memory files that both map, a WRITE is a copy whose last word is stored last, and a
 // READ is a copy. Nothing travels but the bytes themselves, and both directions cost the same.
 //
+// # Map
+//
+//	owns       memory files of two processes
+//	called by  cmd/erpc-rfp and applications
+//	never      a client changes what the server answers to others
+//
 // # Who can do what
 //
 // The listening side makes all files, and hands them over a unix socket. Their size is sealed, so

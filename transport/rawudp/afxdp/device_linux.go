@@ -69,7 +69,7 @@ func (d *device) use(m *member) {
 
 // arm makes FD readable at the next event of the lanes, and reports whether it will be. The kernel
 // does much work for each frame that comes in on an armed lane, so lanes are armed only while
-// somebody is about to sleep. What came in before counts, too.
+// somebody is about to sleep. Frames that came in before count, too.
 func (d *device) arm() bool {
 	d.armed = true
 	d.event.Events = unix.EPOLLIN

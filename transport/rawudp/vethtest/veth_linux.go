@@ -254,7 +254,7 @@ func (s *Side) Disturb() {
 	}
 }
 
-// Do runs f in the side's namespace, on the calling goroutine. What f opens stays there.
+// Do runs f in the side's namespace, on the calling goroutine. Sockets that f opens stay there.
 func (s *Side) Do(f func()) {
 	s.tb.Helper()
 	runtime.LockOSThread()
