@@ -98,7 +98,8 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	p.Addr, p.LocalAddr = addrOf(r.Peer()), addrOf(r.Rpc().LocalAddr())
 	identify(&p, r.State())
 	c := &serverConn{
-		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), peer: &p, state: r.State(),
+		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), state: r.State(),
+		peer:      &p,
 		userAgent: []string{h.UserAgent}, authority: []string{h.Authority}, away: make(chan struct{}),
 		streams: make(map[uint64]*serverStream),
 	}
@@ -119,8 +120,8 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	return c, ""
 }
 
-// conn returns the connection of the client that sent a request, nil if it has none of that token. A
-// client whose packets are sealed may have moved to another address: its keys name it.
+// conn returns the connection of the client that sent a request, nil if it has none of that token.
+// A client whose packets are sealed may have moved to another address: its keys name it.
 func (s *Server) conn(token uint64, r erpc.ReqHandle) *serverConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()

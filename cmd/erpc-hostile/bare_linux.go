@@ -20,7 +20,7 @@ import (
 // The bare handshake is the least that a server with crypto/tls and a UDP socket does for a client
 // that proves its address first: four datagrams come, four go, one thread does it all. It has no
 // sessions and no timers, repeats nothing and seals nothing. With workers each step of a handshake
-// runs in a goroutine, so that the thread with the socket never waits for a signature or a callback.
+// runs in a goroutine, so that the thread with the socket never waits for a signature.
 //
 //	C: bareAsk        S: bareAsk, with a cookie
 //	C: ClientHello    S: its flight

@@ -172,7 +172,9 @@ func (t *Transport) Path(dst transport.Addr) transport.Path {
 }
 
 // IsPrivate returns that of the inner transport.
-func (t *Transport) IsPrivate(from transport.Addr) bool { return transport.IsPrivate(t.inner, from) }
+func (t *Transport) IsPrivate(from transport.Addr) bool {
+	return transport.IsPrivate(t.inner, from)
+}
 
 // Wait implements [transport.Transport]. It also returns when a held packet is
 // due, so that nothing is held much longer than it should be.

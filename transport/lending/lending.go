@@ -249,7 +249,9 @@ func (t *Transport) Close() error {
 func (t *Transport) Path(dst transport.Addr) transport.Path { return t.inner.Path(dst) }
 
 // IsPrivate returns that of what it decorates.
-func (t *Transport) IsPrivate(from transport.Addr) bool { return transport.IsPrivate(t.inner, from) }
+func (t *Transport) IsPrivate(from transport.Addr) bool {
+	return transport.IsPrivate(t.inner, from)
+}
 
 // Register makes the decorator a transport.Registrar if what it decorates is one.
 func (t *Transport) Register(mem []byte) (key uint32, err error) {

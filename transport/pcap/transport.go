@@ -57,7 +57,9 @@ func (t *Transport) Caps() transport.Caps { return t.inner.Caps() }
 func (t *Transport) Path(dst transport.Addr) transport.Path { return t.inner.Path(dst) }
 
 // IsPrivate returns that of the inner transport.
-func (t *Transport) IsPrivate(from transport.Addr) bool { return transport.IsPrivate(t.inner, from) }
+func (t *Transport) IsPrivate(from transport.Addr) bool {
+	return transport.IsPrivate(t.inner, from)
+}
 
 // LocalAddr implements [transport.Transport].
 func (t *Transport) LocalAddr() transport.Addr { return t.inner.LocalAddr() }
