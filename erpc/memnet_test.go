@@ -44,10 +44,11 @@ type memEnd struct {
 
 // memFaults holds what tests ask of an endpoint beside carrying packets.
 type memFaults struct {
-	paths  int                   // how often Path was asked
-	lose   func(pkt []byte) bool // says what does not arrive, if not nil
-	takes  func(n int) int       // of n packets TxBurst takes so many, if not nil
-	deaf   bool                  // RxBurst finds nothing
+	paths  int                            // how often Path was asked
+	inside func(from transport.Addr) bool // transport.Insider, if not nil
+	lose   func(pkt []byte) bool          // says what does not arrive, if not nil
+	takes  func(n int) int                // of n packets TxBurst takes so many, if not nil
+	deaf   bool                           // RxBurst finds nothing
 	record bool
 	calls  []byte         // 'T' for each TxBurst and 'R' for each RxBurst while record is set
 	loans  []*loan        // of packets that this end sent
@@ -172,6 +173,12 @@ func (e *memEnd) Path(transport.Addr) transport.Path {
 		MTU: memMTU, HostDelay: e.net.hosts, Shared: e.net.shared, Checksummed: e.checked,
 	}
 }
+
+// IsPrivate makes it a transport.Insider.
+func (e *memEnd) IsPrivate(from transport.Addr) bool {
+	return e.memFaults != nil && e.inside != nil && e.inside(from)
+}
+
 func (e *memEnd) LocalAddr() transport.Addr              { return e.addr }
 func (e *memEnd) Resolve(string) (transport.Addr, error) { return e.addr, nil }
 func (e *memEnd) Wait(time.Duration) error               { return nil }

@@ -63,8 +63,10 @@ func (e *engine) trusts(c *wire.Connect, from transport.Addr) bool {
 	if !e.cfg.TrustLocal || c.Offer.Features&wire.FeatureSeal != 0 {
 		return false
 	}
-	path := e.port.pathTo(from)
-	return path.Private && (e.cfg.Authorize == nil || e.cfg.Authorize(localState(from, false)) == nil)
+	if !e.port.isPrivate(from) {
+		return false
+	}
+	return e.cfg.Authorize == nil || e.cfg.Authorize(localState(from, false)) == nil
 }
 
 // onSecured takes a Connect whose sender has proved its address, where security is demanded.

@@ -172,6 +172,8 @@ func (r *Rpc) readClock() monotime.Time { return r.clock() }
 
 func (r *Rpc) pathTo(to transport.Addr) transport.Path { return r.tr.Path(to) }
 
+func (r *Rpc) isPrivate(from transport.Addr) bool { return transport.IsPrivate(r.tr, from) }
+
 // poolConfig is the configuration of a pool of message buffers. A transport that wants to know
 // their memory is told.
 func (r *Rpc) poolConfig() msgbuf.Config {
@@ -282,7 +284,7 @@ func (r *Rpc) CreateSession(addr string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.CreateSessionTo(to)
+	return r.createTo(to, hostOf(addr))
 }
 
 // hasName reports whether an address has the name of a host, which takes a name service.
@@ -317,7 +319,9 @@ func (r *Rpc) createNamed(addr string) (*Session, error) {
 }
 
 // CreateSessionTo is CreateSession with an address of the transport.
-func (r *Rpc) CreateSessionTo(to transport.Addr) (*Session, error) {
+func (r *Rpc) CreateSessionTo(to transport.Addr) (*Session, error) { return r.createTo(to, "") }
+
+func (r *Rpc) createTo(to transport.Addr, host string) (*Session, error) {
 	nested, err := r.enter()
 	if err != nil {
 		return nil, err
@@ -325,7 +329,7 @@ func (r *Rpc) CreateSessionTo(to transport.Addr) (*Session, error) {
 	if !nested {
 		defer r.leave()
 	}
-	return r.engine.dial(to, "", r.cfg.Timing.ConnectTimeout)
+	return r.engine.dial(to, host, r.cfg.Timing.ConnectTimeout)
 }
 
 // CloseSession ends a session of either kind. Requests in flight end with

@@ -232,8 +232,7 @@ func (e *engine) openUnknown(s *Session, pkt *transport.RxPacket) bool {
 	if s != nil && s.peer != nil && s.peer.key.addr != pkt.From && e.openMoved(s, pkt) {
 		return true
 	}
-	// To ask for the path may take system calls, and anybody can send such packets.
-	return !known && e.cfg.TrustLocal && e.port.pathTo(pkt.From).Private
+	return !known && e.cfg.TrustLocal && e.port.isPrivate(pkt.From)
 }
 
 // copyOf returns a copy of a packet, which lives until the end of the pass.

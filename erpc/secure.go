@@ -286,7 +286,7 @@ func (e *engine) secure(g *guard) {
 		leaders: make(map[leaderKey]*Session),
 	}
 	if e.cfg.TrustLocal {
-		e.seam.plain = func(to transport.Addr) bool { return e.port.pathTo(to).Private }
+		e.seam.plain = e.port.isPrivate
 	}
 	if e.cfg.Simulation.Clock != nil {
 		e.shield.inline = true

@@ -246,7 +246,13 @@ func TestTypedErrors(t *testing.T) {
 // TestJunkIsCheap: a secure server does not ask for the path to the sender of a packet that it
 // cannot open, since that takes system calls, be it an address with sessions or not.
 func TestJunkIsCheap(t *testing.T) {
-	m := newMiddle(t, erpc.Config{PSK: testPSK})
+	for _, trust := range []bool{false, true} {
+		junkIsCheap(t, erpc.Config{PSK: testPSK, TrustLocal: trust})
+	}
+}
+
+func junkIsCheap(t *testing.T, cfg erpc.Config) {
+	m := newMiddle(t, cfg)
 	var real []byte
 	m.script(func(c caught, _ transport.Addr) {
 		if sealed(c.pkt) && c.to == 1 {
@@ -267,7 +273,41 @@ func TestJunkIsCheap(t *testing.T) {
 		m.put(1, elsewhere, real[:i])
 	}
 	if n := m.send.paths - before; n > 0 {
-		t.Errorf("the path was asked for %d times", n)
+		t.Errorf("with TrustLocal %v the path was asked for %d times", cfg.TrustLocal, n)
 	}
 	m.close()
+}
+
+// TestTrustedStranger: a packet without keys about a session that is not known draws a Reset if it
+// comes over shared memory of this user, and that is trusted; else nothing.
+func TestTrustedStranger(t *testing.T) {
+	for _, v := range []struct{ trust, inside, drawn bool }{
+		{true, true, true}, {true, false, false}, {false, true, false},
+	} {
+		m := newMiddle(t, erpc.Config{PSK: testPSK, TrustLocal: v.trust})
+		m.script(func(caught, transport.Addr) {})
+		from := m.cend.addr
+		from.Port = 900
+		m.send.inside = func(a transport.Addr) bool { return v.inside && a == from }
+		var pkt []byte
+		for _, c := range m.seen {
+			if c.to == 1 && wire.Type(c.pkt[0]&15) == wire.TypeReq {
+				pkt = c.pkt
+			}
+		}
+		m.queue = nil
+		before := m.server.Counters()
+		m.put(1, from, plainOf(pkt))
+		if got := m.server.Counters(); (got.DropSealed == before.DropSealed) != v.drawn {
+			t.Errorf("%+v: %d dropped by the seam", v, got.DropSealed-before.DropSealed)
+		}
+		m.close()
+	}
+}
+
+// plainOf returns a packet that looks like one that nobody sealed.
+func plainOf(sealed []byte) []byte {
+	pkt := bytes.Clone(sealed[:wire.HeaderSize])
+	pkt[11] &^= 0x80
+	return pkt
 }

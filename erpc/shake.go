@@ -117,16 +117,17 @@ func (s *Session) hostName() string {
 	return s.end.Peer.AddrPort().Addr().WithZone("").String()
 }
 
-// hostOf returns the host in an address as text, "" if it is an IP address or none.
+// hostOf returns the host in an address as text, the name or the IP address that a certificate has;
+// "" if it has none. A transport may reach the host in another way than by that address.
 func hostOf(addr string) string {
-	if !hasName(addr) {
+	if hasName(addr) {
+		return addr[:strings.LastIndexByte(addr, ':')]
+	}
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil || at.Addr().IsUnspecified() {
 		return ""
 	}
-	host := addr[:strings.LastIndexByte(addr, ':')]
-	if _, err := netip.ParseAddr(host); err == nil {
-		return ""
-	}
-	return host
+	return at.Addr().Unmap().WithZone("").String()
 }
 
 // waitsFor is how long a session that waits for another's handshake does not look at its own timer.

@@ -50,11 +50,12 @@ var security = func() *peer.Peer {
 }()
 
 // serverConn is a connection: what one ClientConn has with this server. Its token, which the server
-// draws, names it together with the client's address.
+// draws, names it together with the client's address, or with its keys.
 type serverConn struct {
 	server    *Server
 	token     uint64
 	from      transport.Addr
+	state     *erpc.ConnectionState // of the keys, nil for plain packets
 	peer      *peer.Peer
 	userAgent []string // as values of metadata
 	authority []string
@@ -97,7 +98,8 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	p.Addr, p.LocalAddr = addrOf(r.Peer()), addrOf(r.Rpc().LocalAddr())
 	identify(&p, r.State())
 	c := &serverConn{
-		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), peer: &p,
+		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), state: r.State(),
+		peer:      &p,
 		userAgent: []string{h.UserAgent}, authority: []string{h.Authority}, away: make(chan struct{}),
 		streams: make(map[uint64]*serverStream),
 	}
@@ -118,14 +120,16 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	return c, ""
 }
 
-// conn returns a client's connection, nil if it has none of that token.
-func (s *Server) conn(token uint64, from transport.Addr) *serverConn {
+// conn returns the connection of the client that sent a request, nil if it has none of that token.
+// A client whose packets are sealed may have moved to another address: its keys name it.
+func (s *Server) conn(token uint64, r erpc.ReqHandle) *serverConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.conns[token]; c != nil && c.from == from {
-		return c
+	c := s.conns[token]
+	if c == nil || c.from != r.Peer() && (c.state == nil || c.state != r.State()) {
+		return nil
 	}
-	return nil
+	return c
 }
 
 // expire forgets a connection whose client did not come back.
@@ -143,7 +147,7 @@ func (s *Server) onLife(ctx context.Context, req []byte) ([]byte, error) {
 	r := frame.NewReader(req)
 	token := r.Fixed()
 	h, _ := erpc.HandleFrom(ctx)
-	c := s.conn(token, h.Peer())
+	c := s.conn(token, h)
 	if c == nil {
 		return nil, nil
 	}

@@ -48,7 +48,7 @@ func (s *Server) onExchange(h erpc.ReqHandle) {
 		sayGone(h, &frame.Status{Code: uint64(codes.Internal), Text: "grpcerpc: malformed exchange"})
 		return
 	}
-	c := s.conn(x.Token, h.Peer())
+	c := s.conn(x.Token, h)
 	if c == nil || c.pipe.rpc != h.Rpc() {
 		sayGone(h, &frame.Status{Code: uint64(codes.Unavailable),
 			Text: "grpcerpc: the server does not know the connection"})

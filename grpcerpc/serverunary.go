@@ -101,7 +101,7 @@ func (s *Server) onUnary(ctx context.Context, r erpc.ReqHandle) {
 		refuse(r, codes.Internal, "grpcerpc: malformed request", false)
 		return
 	}
-	conn := s.conn(token, r.Peer())
+	conn := s.conn(token, r)
 	if conn == nil {
 		refuse(r, codes.Unavailable, "grpcerpc: the server does not know the connection", true)
 		return

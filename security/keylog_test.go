@@ -3,6 +3,7 @@ package security
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -113,4 +114,77 @@ func TestKeyLog(t *testing.T) {
 			t.Errorf("%s: %v, %v", bad, list, err)
 		}
 	}
+}
+
+// FuzzKeyLog: a key log is read or refused by the number of a line that is there; what was read is
+// written as it was, and opens what it should.
+func FuzzKeyLog(f *testing.F) {
+	s := &Secrets{AEAD: AES128GCM, Client: Secret{1}, Server: Secret{2}}
+	f.Add(s.AppendKeyLog([]byte("CLIENT_RANDOM 12 34\n"), 9))
+	f.Add([]byte("ERPC_SERVER_SECRET_2 00000000000000ff " + strings.Repeat("ab", 32)))
+	f.Add([]byte("ERPC_CLIENT_SECRET_300 1 2\n\nERPC_CLIENT_SECRET_"))
+	f.Fuzz(func(t *testing.T, log []byte) {
+		list, err := ParseKeyLog(log)
+		if err != nil {
+			var line int
+			_, found := fmt.Sscanf(err.Error(), ErrKeyLog.Error()+": line %d", &line)
+			if found != nil || !errors.Is(err, ErrKeyLog) || list != nil ||
+				line < 1 || line > bytes.Count(log, []byte("\n"))+1 {
+				t.Fatalf("%d lines and %v", len(list), err)
+			}
+			return
+		}
+		for _, l := range list {
+			side := &Secrets{AEAD: l.AEAD, Client: l.Secret, Server: l.Secret}
+			again, err := ParseKeyLog(side.AppendKeyLog(nil, l.Nonce))
+			if err != nil || len(again) != 2 || again[0] != l && again[1] != l {
+				t.Fatalf("%+v became %+v, %v", l, again, err)
+			}
+			if _, err := NewOpener(&l); err != nil && !errors.Is(err, ErrNoCipher) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// FuzzOpener: an Opener opens what was sealed, byte for byte and in whatever order it comes, and
+// nothing else, whatever came before. The input is a byte for the phases, and what comes, in pieces
+// whose size is their first byte; a piece of size 0 is a good packet.
+func FuzzOpener(f *testing.F) {
+	s := &Secrets{AEAD: AES128GCM, Client: Secret{1}, Server: Secret{2}}
+	f.Add([]byte{0, 0, 0, 0}, uint64(0))
+	f.Add(append([]byte{3, 0, 40}, make([]byte, 40)...), uint64(1<<32-2))
+	f.Add([]byte{7, 5, 1, 2, 3, 4, 5, 0, 0}, uint64(7))
+	f.Fuzz(func(t *testing.T, data []byte, counter uint64) {
+		if len(data) == 0 {
+			return
+		}
+		a, _ := NewAssociation(s, true)
+		o, _ := NewOpener(&Logged{AEAD: s.AEAD, Secret: s.Client})
+		phases := int(data[0]) % 8
+		for range phases {
+			a.advance()
+		}
+		// A phase of the search before the first packet has so many at most.
+		a.counter = counter % (uint64(phases)*packetsPerPhase + 1)
+		text := bytes.Repeat([]byte{3}, least+Overhead)
+		for data = data[1:]; len(data) > 0; {
+			n := int(data[0])
+			if data = data[1:]; n > 0 {
+				piece := data[:min(n, len(data))]
+				data = data[len(piece):]
+				if got, _, ok := o.Open([]byte("x"), piece); ok || string(got) != "x" {
+					t.Fatalf("%x was opened: %x", piece, got)
+				}
+				continue
+			}
+			want := a.counter
+			pkt, sealed := a.Seal(nil, text, nil)
+			got, at, ok := o.Open([]byte("x"), pkt)
+			if !sealed || !ok || !bytes.Equal(got[1:], text) || at.Counter != want ||
+				at.Phase != phases || !o.Found() {
+				t.Fatalf("packet %d of phase %d: %x, %+v, %v", want, phases, got, at, ok)
+			}
+		}
+	})
 }

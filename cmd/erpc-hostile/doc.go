@@ -27,6 +27,9 @@
 //
 // With -tls-alone it times crypto/tls's handshakes by the same certificates, for scripts/bench-tls.
 //
+// With -tls-bare, -serve and -dials make handshakes by crypto/tls and a UDP socket without this
+// library: the least that any server does.
+//
 // It sends to addresses of this machine only.
 //
 // # Map

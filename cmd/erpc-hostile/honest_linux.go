@@ -33,10 +33,26 @@ func dialAll(o *options) (string, error) {
 	if o.resume && cfg.TLS != nil {
 		cfg.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	}
+	dial := func() (time.Duration, error) { return dialOnce(o.target, cfg) }
+	if o.bare {
+		_, bare, err := bareConfig(o)
+		if err != nil {
+			return "", err
+		}
+		bare.ClientSessionCache = nil
+		if o.resume {
+			bare.ClientSessionCache = cfg.TLS.ClientSessionCache
+		}
+		dial = func() (time.Duration, error) {
+			start := time.Now()
+			_, err := dialBare(o.target, bare)
+			return time.Since(start), err
+		}
+	}
 	for range max(o.dialers, 1) {
 		wait.Go(func() {
 			for range jobs {
-				d, err := dialOnce(o.target, cfg)
+				d, err := dial()
 				mu.Lock()
 				if took = append(took, d); err != nil {
 					took, errs = took[:len(took)-1], append(errs, err)

@@ -29,6 +29,10 @@ func main() {
 		"print the rate of ten clients, each from another address")
 	alone := flag.String("tls-alone", "",
 		"full or resumed: time such handshakes of crypto/tls alone")
+	flag.BoolVar(&o.bare, "tls-bare", false,
+		"serve or dial by crypto/tls and a UDP socket alone, with -serve or -dials")
+	flag.BoolVar(&o.workers, "tls-workers", false,
+		"steps of bare handshakes run in goroutines beside the one that reads")
 	flag.BoolVar(&o.resume, "resume", false, "dials resume one TLS session")
 	for name, value := range map[string]*string{"tls-cert": &o.keys.TLSCert,
 		"tls-key": &o.keys.TLSKey, "tls-ca": &o.keys.TLSCA, "psk-file": &o.keys.PSKFile} {
@@ -41,6 +45,8 @@ func main() {
 	switch {
 	case *alone != "":
 		exit(timeTLS(&o, *alone == "resumed"))
+	case o.bare && o.serve:
+		exit(serveBare(&o))
 	case o.dials > 0:
 		said, err := dialAll(&o)
 		if err == nil {
@@ -80,6 +86,7 @@ type options struct {
 	serve, victims bool
 	memory         int64
 	resume         bool
+	bare, workers  bool
 	keys           secure.Flags
 }
 

@@ -127,6 +127,11 @@ func (c *Conn) Path(dst transport.Addr) transport.Path {
 	return c.udp.Path(dst)
 }
 
+// IsPrivate returns Path(from).Private.
+func (c *Conn) IsPrivate(from transport.Addr) bool {
+	return c.shm != nil && shm.IsAddr(&from) && c.shm.IsPrivate(from)
+}
+
 // Flush does nothing: both ways have copied every packet when TxBurst returns.
 func (c *Conn) Flush() {}
 

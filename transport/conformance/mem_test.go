@@ -32,7 +32,7 @@ type mutant struct {
 	resolveWrong, allocTx, allocRx, leak, noAddr, capsChange  bool
 	statTx, statRx, statBytes, stall, sameAddr, freesPeer     bool
 	pathLarge, pathNone, pathSmall, pathChange, pathDelay     bool
-	pathPanics, pathClosed, pathFrees                         bool
+	pathPanics, pathClosed, pathFrees, pathPrivate            bool
 }
 
 type memNet struct {
@@ -102,10 +102,13 @@ func (t *mem) Caps() transport.Caps {
 	return c
 }
 
+// IsPrivate makes mem a transport.Insider.
+func (t *mem) IsPrivate(transport.Addr) bool { return false }
+
 func (t *mem) Path(dst transport.Addr) transport.Path {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
-	p := transport.Path{MTU: memMTU, Checksummed: true}
+	p := transport.Path{MTU: memMTU, Checksummed: true, Private: t.m.pathPrivate}
 	switch {
 	case t.m.pathLarge:
 		p.MTU++

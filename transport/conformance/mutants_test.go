@@ -77,6 +77,7 @@ var mutants = []struct {
 	{"path to nowhere takes nothing", mutant{pathNone: true}, "path", "has MTU 0"},
 	{"path changes", mutant{pathChange: true}, "path", "changed"},
 	{"path makes hosts faster", mutant{pathDelay: true}, "path", "HostDelay"},
+	{"a path is private only by name", mutant{pathPrivate: true}, "path", "and Path says true"},
 	{"panics without a destination", mutant{pathPanics: true}, "path", "panicked"},
 	{"path panics after Close", mutant{pathClosed: true}, "calls after close", "panicked"},
 	{"path clears views", mutant{pathFrees: true}, "views", "nobody sent"},

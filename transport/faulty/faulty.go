@@ -171,6 +171,11 @@ func (t *Transport) Path(dst transport.Addr) transport.Path {
 	return p
 }
 
+// IsPrivate returns that of the inner transport.
+func (t *Transport) IsPrivate(from transport.Addr) bool {
+	return transport.IsPrivate(t.inner, from)
+}
+
 // Wait implements [transport.Transport]. It also returns when a held packet is
 // due, so that nothing is held much longer than it should be.
 func (t *Transport) Wait(timeout time.Duration) error {

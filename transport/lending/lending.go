@@ -248,6 +248,11 @@ func (t *Transport) Close() error {
 // Path describes the way to dst as the inner transport does.
 func (t *Transport) Path(dst transport.Addr) transport.Path { return t.inner.Path(dst) }
 
+// IsPrivate returns that of what it decorates.
+func (t *Transport) IsPrivate(from transport.Addr) bool {
+	return transport.IsPrivate(t.inner, from)
+}
+
 // Register makes the decorator a transport.Registrar if what it decorates is one.
 func (t *Transport) Register(mem []byte) (key uint32, err error) {
 	if r, ok := t.inner.(transport.Registrar); ok {

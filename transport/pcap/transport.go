@@ -56,6 +56,11 @@ func (t *Transport) Caps() transport.Caps { return t.inner.Caps() }
 // Path implements [transport.Transport].
 func (t *Transport) Path(dst transport.Addr) transport.Path { return t.inner.Path(dst) }
 
+// IsPrivate returns that of the inner transport.
+func (t *Transport) IsPrivate(from transport.Addr) bool {
+	return transport.IsPrivate(t.inner, from)
+}
+
 // LocalAddr implements [transport.Transport].
 func (t *Transport) LocalAddr() transport.Addr { return t.inner.LocalAddr() }
 

@@ -163,6 +163,9 @@ func (c *Conn) Path(dst transport.Addr) transport.Path {
 	return path
 }
 
+// IsPrivate returns Path(from).Private, which is the same for all.
+func (c *Conn) IsPrivate(transport.Addr) bool { return c.path.Private }
+
 // Stats returns counters since the start. RxDropped counts connections that ended because
 // the other side wrote nonsense: how many packets that cost nobody knows.
 func (c *Conn) Stats() transport.Stats {

@@ -10,6 +10,9 @@ type Conn struct{ transport.Transport }
 // Listen returns transport.ErrUnsupported: this system is not Linux.
 func Listen(name string, cfg Config) (*Conn, error) { return nil, transport.ErrUnsupported }
 
+// IsPrivate makes the Conn a transport.Insider.
+func (c *Conn) IsPrivate(transport.Addr) bool { return false }
+
 // WaitFDs makes the Conn a transport.Waiter.
 func (c *Conn) WaitFDs() []int { return nil }
 

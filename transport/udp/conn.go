@@ -146,5 +146,8 @@ func (c *Conn) Path(dst transport.Addr) transport.Path {
 	return p
 }
 
+// IsPrivate returns false: others can send in the name of any address.
+func (c *Conn) IsPrivate(transport.Addr) bool { return false }
+
 // isIPv4 reports whether ip is an IPv4 address, mapped or not.
 func isIPv4(ip netip.Addr) bool { return ip.Unmap().Is4() }
