@@ -104,9 +104,11 @@ func TestRetryMetadata(t *testing.T) {
 			p.enough, p.header, p.trailer, p.attempts = v.enough, v.header, v.trailer, nil
 			p.mu.Unlock()
 			err := call()
+			p.mu.Lock()
 			if status.Code(err) != v.code || !slices.Equal(p.attempts, v.attempts) {
 				t.Errorf("%s, %s: %v, attempts %q", v.name, kind, err, p.attempts)
 			}
+			p.mu.Unlock()
 		}
 	}
 }
