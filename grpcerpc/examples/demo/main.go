@@ -8,8 +8,11 @@ import (
 	"time"
 )
 
-// kinds names the networks below the stubs.
-var kinds = [...]string{"grpc-go TCP", "grpcerpc UDP", "grpcerpc shm"}
+// kinds names what is below the stubs.
+var kinds = [...]string{"grpc-go TCP", "grpcerpc UDP", "grpcerpc shm", "bare TCP"}
+
+// bareKind is the number of the bare program, which is measured in its row alone.
+const bareKind = 3
 
 func main() {
 	var o options
@@ -17,10 +20,15 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 3, "measurements of each kind")
 	flag.StringVar(&o.only, "only", "", "measure only rows whose names have this text")
 	flag.BoolVar(&o.bars, "bars", false, "print ranges, CPU and whether the bars are met")
+	flag.BoolVar(&o.bare, "bare", false,
+		"measure ping-pong alone, and beside it the least program that does the same")
 	serve := flag.Int("serve", -1, "run the server of a kind alone, by its number")
 	drive := flag.Int("drive", -1, "run the client of a kind alone, by its number")
 	addr := flag.String("addr", "", "the server of -drive")
 	flag.Parse()
+	if o.bare {
+		o.only = "ping-pong"
+	}
 	var err error
 	switch {
 	case *serve >= 0 && *serve < len(kinds):
@@ -42,13 +50,22 @@ type options struct {
 	rounds int
 	only   string
 	bars   bool
+	bare   bool
+}
+
+// kinds returns how many kinds are measured.
+func (o *options) kinds() int {
+	if o.bare {
+		return len(kinds)
+	}
+	return bareKind
 }
 
 // run starts a server and a client of each kind, measures, and prints the table.
 func run(o *options) (err error) {
 	b := &bench{options: o}
 	end := func(c *child) { err = errors.Join(err, c.end()) }
-	for i := range kinds {
+	for i := range o.kinds() {
 		server, err := start("-serve", fmt.Sprint(i))
 		if err != nil {
 			return err

@@ -77,10 +77,14 @@ const largest = 16 << 20
 
 // serve begins to serve a kind and returns the address.
 func serve(kind int) (net.Addr, error) {
-	if kind == 0 {
+	if kind == 0 || kind == bareKind {
 		tcp, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
+		}
+		if kind == bareKind {
+			go serveBare(tcp)
+			return tcp.Addr(), nil
 		}
 		s := grpc.NewServer(grpc.MaxRecvMsgSize(largest))
 		pb.RegisterGreeterServer(s, greeter{})
@@ -129,6 +133,8 @@ func dial(kind int, addr string) (conn, error) {
 		return grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	case 1:
 		return grpcerpc.NewClient(target, grpcerpc.WithTransport(overUDP))
+	case bareKind:
+		return dialBare(addr)
 	}
 	return grpcerpc.NewClient(target, grpcerpc.WithTransport(overBoth))
 }

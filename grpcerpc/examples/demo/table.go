@@ -28,7 +28,7 @@ type measured struct {
 // measureAll measures all rows and prints them.
 func (b *bench) measureAll() error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "\t%s\t\n", strings.Join(kinds[:], "\t"))
+	fmt.Fprintf(table, "\t%s\t\n", strings.Join(kinds[:b.kinds()], "\t"))
 	for i := range rows {
 		if r := &rows[i]; strings.Contains(r.name, b.only) {
 			all, err := b.measure(i)
@@ -86,7 +86,7 @@ func (p pair) served() (n int64, err error) {
 // print prints a row: medians, and the ratios to grpc-go.
 func (b *bench) print(w io.Writer, r *row, all [len(kinds)]measured) {
 	fmt.Fprintf(w, "%s\t%.0f\t", r.name, median(all[0].value))
-	for _, m := range all[1:] {
+	for _, m := range all[1:b.kinds()] {
 		ratios := over(m.value, all[0].value)
 		fmt.Fprintf(w, "%.0f (%.2fx", median(m.value), median(ratios))
 		if b.bars {
@@ -99,8 +99,12 @@ func (b *bench) print(w io.Writer, r *row, all [len(kinds)]measured) {
 		return
 	}
 	fmt.Fprintf(w, "CPU us\t%.1f\t", median(all[0].cpu))
-	for i, m := range all[1:] {
+	for i, m := range all[1:b.kinds()] {
 		ratio, cpu := median(over(m.value, all[0].value)), median(over(m.cpu, all[0].cpu))
+		if i >= len(r.bars) {
+			fmt.Fprintf(w, "%.1f (%.2fx)\t", median(m.cpu), cpu)
+			continue
+		}
 		met := ratio >= r.bars[i]
 		if r.time {
 			met = ratio <= r.bars[i]
