@@ -27,7 +27,7 @@ type callInfo struct {
 	maxSend      int
 	creds        []credentials.PerRPCCredentials
 	md           metadata.MD
-	retry        *retryPolicy
+	retries      retries
 	retryBuffer  int // bytes of messages that a stream keeps for another try
 	headers      []*metadata.MD
 	trailers     []*metadata.MD
@@ -47,7 +47,7 @@ func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callIn
 		c.failFast = !*m.waitForReady
 	}
 	if !cc.opts.noRetry {
-		c.retry = m.retry
+		c.retries.policy = m.retry
 	}
 	for _, o := range opts {
 		if err := c.take(o); err != nil {
@@ -141,7 +141,7 @@ func (cc *ClientConn) outgoing(ctx context.Context, c *callInfo, extra metadata.
 			return err
 		}
 	}
-	c.md = md
+	c.md = c.retries.announce(md)
 	return nil
 }
 

@@ -63,36 +63,48 @@ func (s *clientStream) CloseSend() error {
 // send sends a message that is encoded, in memory of buffers, or ends the stream with the error of
 // its encoding. M is for stats handlers; nil if they know the message.
 func (s *clientStream) send(m any, memory *[]byte, err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.check()
-	switch {
-	case s.closed && s.desc.ClientStreams:
-		return status.Error(codes.Internal, "SendMsg called after CloseSend")
-	case err != nil:
-		s.end(err)
-		return err
-	case s.over:
-		return s.sendError()
-	}
 	size := len(*memory)
-	s.out.putMessage(s.info.kind(), memory)
-	if !s.desc.ClientStreams && !s.closed {
-		s.closed = true
-		s.out.put(frame.HalfClose, nil)
+	ok, full, err := s.put(memory, err)
+	if !ok {
+		return err
 	}
-	s.mu.Unlock()
 	if m != nil {
 		s.watch.outPayload(m, size)
 	}
-	s.say()
+	if s.say(); !full {
+		return nil
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for s.out.queued > maxQueued {
 		if s.wait(); s.over {
 			return s.sendError()
 		}
 	}
 	return nil
+}
+
+// put puts a message into the outbox. Ok says that it is there, and full that there is so much that
+// the application has to wait.
+func (s *clientStream) put(memory *[]byte, err error) (ok, full bool, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.check()
+	switch {
+	case s.closed && s.desc.ClientStreams:
+		return false, false, status.Error(codes.Internal, "SendMsg called after CloseSend")
+	case err != nil:
+		s.end(err)
+		return false, false, err
+	case s.over:
+		return false, false, s.sendError()
+	}
+	s.out.putMessage(s.info.kind(), memory)
+	if !s.desc.ClientStreams && !s.closed {
+		s.closed = true
+		s.out.put(frame.HalfClose, nil)
+	}
+	return true, s.out.queued > maxQueued, nil
 }
 
 // sendError returns the error of send when the stream has ended: RecvMsg has the status.

@@ -2,7 +2,6 @@ package grpcerpc
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc/codes"
@@ -24,8 +23,7 @@ type pipe struct {
 
 	ready turns[*clientStream]
 
-	mu  sync.Mutex
-	err error // why there are no exchanges any more
+	err atomic.Pointer[error] // why there are no exchanges any more
 
 	// In the loop only.
 	streams map[uint64]*clientStream // that have begun, by number
@@ -55,9 +53,10 @@ func (p *pipe) say(s *clientStream) error {
 }
 
 func (p *pipe) failure() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
+	if err := p.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // flush sends exchanges as long as there is reason to, in the loop.
@@ -179,13 +178,9 @@ func (p *pipe) fail(err error) {
 	if err == nil {
 		err = status.Error(codes.Unavailable, "grpcerpc: the server has forgotten the connection")
 	}
-	p.mu.Lock()
-	if p.err != nil {
-		p.mu.Unlock()
+	if !p.err.CompareAndSwap(nil, &err) {
 		return
 	}
-	p.err = err
-	p.mu.Unlock()
 	p.link.retire() // before streams are tried again
 	list := p.ready.drop()
 	for _, s := range p.streams {

@@ -87,7 +87,7 @@
 //   - The retryPolicy of a service config holds for all calls, as in grpc-go: a stream is tried
 //     again until the server has answered and as long as its messages fit into
 //     MaxRetryRPCBufferSize. What certainly never ran is tried again by itself. The metadata
-//     grpc-previous-rpc-attempts is not sent, and grpc-retry-pushback-ms not heeded.
+//     grpc-previous-rpc-attempts and grpc-retry-pushback-ms mean what they mean there.
 //   - TagConn and HandleConn of stats handlers are not called, and the compressed and the plain
 //     length of a payload are the same number.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those

@@ -3,9 +3,6 @@ package grpcerpc
 import (
 	"context"
 	"errors"
-	"math"
-	"math/rand/v2"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/balancer"
@@ -51,46 +48,38 @@ func (cc *ClientConn) attempts(
 	if err := ctx.Err(); err != nil {
 		return false, status.FromContextError(err).Err()
 	}
-	for tries := 1; ; tries++ {
-		notRun, err = cc.attempt(ctx, c, args, reply)
-		p := c.retry
-		if err == nil || p == nil || tries >= p.attempts || !p.codes[status.Code(err)] ||
-			notRun && cc.mayTCP(ctx) {
+	for {
+		var a frame.Answer
+		a, notRun, err = cc.attempt(ctx, c, args, reply)
+		if err == nil || len(a.Header) > 0 || notRun && cc.mayTCP(ctx) {
 			return notRun, err
 		}
-		if !p.wait(ctx, tries) {
-			return false, status.FromContextError(ctx.Err()).Err()
+		again, ended := c.retries.next(ctx, status.Code(err), a.Trailer)
+		if ended != nil {
+			return false, ended
 		}
-	}
-}
-
-// wait waits until the next try after so many. It reports false if ctx ends first.
-func (p *retryPolicy) wait(ctx context.Context, tries int) bool {
-	pause := min(float64(p.initial)*math.Pow(p.multiplier, float64(tries-1)), float64(p.most))
-	timer := time.NewTimer(time.Duration(pause * (0.8 + 0.4*rand.Float64())))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+		if !again {
+			return notRun, err
+		}
 	}
 }
 
 // attempt makes a call, again while it certainly never ran.
 func (cc *ClientConn) attempt(
 	ctx context.Context, c *callInfo, args, reply any,
-) (notRun bool, err error) {
+) (answer frame.Answer, notRun bool, err error) {
 	w, ctx := newWatch(ctx, cc.opts.stats, true, c.method, c.failFast)
 	w.begin(c.failFast, false, false)
-	var answer frame.Answer
 	defer func() { w.end(answer.Trailer, err) }()
 	for refusals := 1; ; refusals++ {
 		l, picked, err := cc.pick(ctx, c.method, c.failFast || cc.tcp != nil)
 		if err != nil {
-			return unreached(err), err
+			return answer, unreached(err), err
 		}
 		answer, notRun, err = cc.send(ctx, &w, c, l, picked.Metadata, args, reply)
+		if answer.NotRun {
+			l.retire() // the server stops or has forgotten it, which Life may not have told yet
+		}
 		l.release()
 		if picked.Done != nil {
 			picked.Done(balancer.DoneInfo{Err: err, Trailer: answer.Trailer, BytesSent: !notRun,
@@ -99,7 +88,7 @@ func (cc *ClientConn) attempt(
 		if notRun && refusals < mostRefusals && ctx.Err() == nil {
 			continue
 		}
-		return notRun, err
+		return answer, notRun, err
 	}
 }
 

@@ -117,8 +117,8 @@ func TestPipeReplies(t *testing.T) {
 	for m, ok := s.in.take(); ok; m, ok = s.in.take() {
 		got += string(m.data)
 	}
-	if got != "abc" || len(p.held) != 0 || p.err != nil {
-		t.Errorf("messages %q, %d replies held, %v", got, len(p.held), p.err)
+	if got != "abc" || len(p.held) != 0 || p.failure() != nil {
+		t.Errorf("messages %q, %d replies held, %v", got, len(p.held), p.failure())
 	}
 }
 

@@ -36,7 +36,6 @@ type retryStream struct {
 	sent     [][]byte // messages, until committed
 	size     int      // of these, in bytes
 	closed   bool     // CloseSend was called
-	tries    int
 	refusals int
 	err      error // of the last try, if it did not begin
 }
@@ -52,7 +51,7 @@ func (cc *ClientConn) newStream(
 	if err != nil {
 		return nil, err
 	}
-	r := &retryStream{cc: cc, info: c, desc: desc, tries: 1}
+	r := &retryStream{cc: cc, info: c, desc: desc}
 	r.ctx, r.cancel = cc.within(ctx, method)
 	s, err := cc.beginStream(r.ctx, r, cc.mayTCP(ctx))
 	if errors.Is(err, errOverTCP) {
@@ -121,7 +120,7 @@ func (r *retryStream) again(s *clientStream) bool {
 // may reports whether another try may follow s, and waits until it is time for that.
 func (r *retryStream) may(s *clientStream) bool {
 	s.mu.Lock()
-	code, notRun := status.Code(s.err), s.notRun
+	code, notRun, trailer := status.Code(s.err), s.notRun, s.trailer
 	no := !s.over || s.answered || s.local || code == codes.OK
 	s.mu.Unlock()
 	if no || r.ctx.Err() != nil || r.cc.ctx.Err() != nil {
@@ -132,12 +131,8 @@ func (r *retryStream) may(s *clientStream) bool {
 		s.link.retire() // it takes no more, which may not be known yet
 		return true
 	}
-	p := r.info.retry
-	if p == nil || r.tries >= p.attempts || !p.codes[code] || !p.wait(r.ctx, r.tries) {
-		return false
-	}
-	r.tries++
-	return true
+	again, _ := r.info.retries.next(r.ctx, code, trailer) // the context's error is known
+	return again
 }
 
 // replay sends what was sent before. It reports false if the stream has ended before all was.

@@ -82,26 +82,38 @@ func (st *serverStream) SendMsg(m any) error {
 	if *memory = data; err != nil {
 		return err
 	}
-	st.mu.Lock()
-	if st.err == nil && !st.ended {
-		first := !st.headerSent
-		st.putHeader(true)
-		size := len(data)
-		st.out.putMessage(st.coding.kind(), memory)
-		header := st.header
-		st.mu.Unlock()
-		if first {
-			st.watch.outHeader(st.name, "", header, st.conn.peer)
-		}
-		st.watch.outPayload(m, size)
-		st.say()
-		st.mu.Lock()
+	size := len(data)
+	ok, first, full, err := st.put(memory)
+	if !ok {
+		return err
 	}
+	if first {
+		st.watch.outHeader(st.name, "", st.header, st.conn.peer) // it does not change any more
+	}
+	st.watch.outPayload(m, size)
+	if st.say(); !full {
+		return nil
+	}
+	st.mu.Lock()
 	defer st.mu.Unlock()
 	for st.err == nil && st.out.queued > maxQueued {
 		st.changed.Wait()
 	}
 	return st.err
+}
+
+// put puts a message into the outbox. Ok says that it is there, first that the header went before
+// it, and full that there is so much that the handler has to wait.
+func (st *serverStream) put(memory *[]byte) (ok, first, full bool, err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.err != nil || st.ended {
+		return false, false, false, st.err
+	}
+	first = !st.headerSent
+	st.putHeader(true)
+	st.out.putMessage(st.coding.kind(), memory)
+	return true, first, st.out.queued > maxQueued, nil
 }
 
 func (st *serverStream) RecvMsg(m any) error {

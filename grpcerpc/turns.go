@@ -1,71 +1,82 @@
 package grpcerpc
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // turns is the line of the streams of a connection that have something to say. Any goroutine puts
-// them in; the loop takes them out.
+// them in. The loop takes them out, and takes the lock once for all that are there.
 type turns[S interface{ place() *inLine }] struct {
 	mu     sync.Mutex
-	line   fifo[S]
-	posted bool // the loop is about to look at the line
+	line   fifo[S] // behind mine
+	posted bool    // the loop is about to look at the line
+
+	mine fifo[S] // in the loop only
 }
 
-// inLine is a stream's part in turns; it is under their lock.
-type inLine struct{ queued bool }
+// inLine is a stream's part in turns.
+type inLine struct{ queued atomic.Bool }
 
 func (i *inLine) place() *inLine { return i }
 
 // add puts a stream behind the others. It reports whether the loop has to be told.
 func (t *turns[S]) add(s S) (post bool) {
+	if s.place().queued.Swap(true) {
+		return false // whoever put it in tells the loop
+	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.queue(s)
+	t.line.push(s)
 	post = !t.posted
 	t.posted = true
+	t.mu.Unlock()
 	return post
 }
 
 // again is add from the loop, which is about to look.
 func (t *turns[S]) again(s S) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.queue(s)
-}
-
-func (t *turns[S]) queue(s S) {
-	if p := s.place(); !p.queued {
-		p.queued = true
+	if !s.place().queued.Swap(true) {
+		t.mu.Lock()
 		t.line.push(s)
+		t.mu.Unlock()
 	}
 }
 
 // expect says whether the loop is about to look anyway, so that nobody has to tell it.
 func (t *turns[S]) expect(looks bool) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.posted = looks
+	t.mu.Unlock()
+}
+
+// fetch has mine begin with a stream, if there is one.
+func (t *turns[S]) fetch() bool {
+	if t.mine.len() > 0 {
+		return true
+	}
+	t.mu.Lock()
+	t.mine, t.line = t.line, t.mine
+	t.mu.Unlock()
+	return t.mine.len() > 0
 }
 
 // next returns the stream whose turn it is, and how much it may say of the room that is left.
 func (t *turns[S]) next(room int) (s S, _ int, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.line.len() == 0 {
+	if !t.fetch() {
 		return s, 0, false
 	}
-	s = t.line.pop()
-	s.place().queued = false
-	if t.line.len() > 0 {
+	s = t.mine.pop()
+	s.place().queued.Store(false) // what is said from now on is another turn
+	if t.fetch() {
 		room = min(room, turn)
 	}
 	return s, room, true
 }
 
 // drop empties the line and returns what was in it.
-func (t *turns[S]) drop() []S {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	list := t.line.list[t.line.at:]
-	t.line = fifo[S]{}
+func (t *turns[S]) drop() (list []S) {
+	for t.fetch() {
+		list = append(list, t.mine.pop())
+	}
 	return list
 }

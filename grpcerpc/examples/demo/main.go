@@ -1,41 +1,41 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"os/exec"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
-	"github.com/userspace-rpc/erpc/grpcerpc"
-	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
-	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/transport/auto"
-	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
-// kinds names the networks below the stubs, in the order of the server's addresses.
-var kinds = [...]string{"grpc-go TCP", "grpcerpc UDP", "grpcerpc shm"}
+// kinds names what is below the stubs.
+var kinds = [...]string{"grpc-go TCP", "grpcerpc UDP", "grpcerpc shm", "bare TCP"}
+
+// bareKind is the number of the bare program, which is measured in its row alone.
+const bareKind = 3
 
 func main() {
-	serve := flag.Bool("serve", false, "run the server alone")
 	var o options
 	flag.DurationVar(&o.each, "each", 400*time.Millisecond, "how long a measurement takes")
 	flag.IntVar(&o.rounds, "rounds", 3, "measurements of each kind")
 	flag.StringVar(&o.only, "only", "", "measure only rows whose names have this text")
 	flag.BoolVar(&o.bars, "bars", false, "print ranges, CPU and whether the bars are met")
+	flag.BoolVar(&o.bare, "bare", false,
+		"measure ping-pong alone, and beside it the least program that does the same")
+	serve := flag.Int("serve", -1, "run the server of a kind alone, by its number")
+	drive := flag.Int("drive", -1, "run the client of a kind alone, by its number")
+	addr := flag.String("addr", "", "the server of -drive")
 	flag.Parse()
+	if o.bare {
+		o.only = "ping-pong"
+	}
 	var err error
-	if *serve {
-		err = runServer()
-	} else {
+	switch {
+	case *serve >= 0 && *serve < len(kinds):
+		err = runServer(*serve)
+	case *drive >= 0 && *drive < len(kinds):
+		err = runClient(*drive, *addr)
+	default:
 		err = run(&o)
 	}
 	if err != nil {
@@ -50,87 +50,37 @@ type options struct {
 	rounds int
 	only   string
 	bars   bool
+	bare   bool
 }
 
-// overUDP and overBoth open the transports.
-func overUDP() (transport.Transport, error) { return udp.Listen("127.0.0.1:0", udp.Config{}) }
-
-func overBoth() (transport.Transport, error) { return auto.Listen("127.0.0.1:0", auto.Config{}) }
-
-// largest is more than the largest message has.
-const largest = 16 << 20
-
-// runServer serves over all kinds, prints the addresses, and ends with its standard input.
-func runServer() error {
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
+// kinds returns how many kinds are measured.
+func (o *options) kinds() int {
+	if o.bare {
+		return len(kinds)
 	}
-	gs := grpc.NewServer(grpc.MaxRecvMsgSize(largest))
-	pb.RegisterGreeterServer(gs, greeter{})
-	go func() { _ = gs.Serve(tcp) }() // ends with the process
-	fmt.Println(tcp.Addr())
-	for _, open := range []func() (transport.Transport, error){overUDP, overBoth} {
-		tr, err := open()
-		if err != nil {
-			return err
-		}
-		s := grpcerpc.NewServer(grpcerpc.MaxRecvMsgSize(largest))
-		pb.RegisterGreeterServer(s, greeter{})
-		go func() { _ = s.Serve(tr) }()
-		fmt.Println(tr.LocalAddr())
-	}
-	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() { // each line asks for the CPU time
-		fmt.Println(cpu().Nanoseconds())
-	}
-	return in.Err()
+	return bareKind
 }
 
-// run starts the server, measures, and prints the table.
+// run starts a server and a client of each kind, measures, and prints the table.
 func run(o *options) (err error) {
-	server := exec.Command(os.Args[0], "-serve")
-	server.Stderr = os.Stderr
-	in, err := server.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := server.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := server.Start(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, in.Close(), server.Wait()) }()
-	b := &bench{options: o, in: in, out: bufio.NewScanner(out)}
-	for i := range kinds {
-		if !b.out.Scan() {
-			return fmt.Errorf("the server said nothing: %w", b.out.Err())
-		}
-		cc, err := dial(i, b.out.Text())
+	b := &bench{options: o}
+	end := func(c *child) { err = errors.Join(err, c.end()) }
+	for i := range o.kinds() {
+		server, err := start("-serve", fmt.Sprint(i))
 		if err != nil {
 			return err
 		}
-		defer cc.Close()
-		b.clients = append(b.clients, pb.NewGreeterClient(cc))
+		defer end(server)
+		addr, err := server.line()
+		if err != nil {
+			return err
+		}
+		client, err := start("-drive", fmt.Sprint(i), "-addr", addr)
+		if err != nil {
+			return err
+		}
+		defer end(client)
+		b.pairs = append(b.pairs, pair{server, client})
 	}
 	return b.measureAll()
-}
-
-// conn is a connection of either library.
-type conn interface {
-	grpc.ClientConnInterface
-	io.Closer
-}
-
-func dial(kind int, addr string) (conn, error) {
-	target := "passthrough:///" + addr
-	switch kind {
-	case 0:
-		return grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	case 1:
-		return grpcerpc.NewClient(target, grpcerpc.WithTransport(overUDP))
-	}
-	return grpcerpc.NewClient(target, grpcerpc.WithTransport(overBoth))
 }

@@ -1,26 +1,22 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
 )
 
-// bench measures the rows with a client of each kind.
+// pair has the processes of a kind.
+type pair struct{ server, client *child }
+
+// bench measures the rows with a pair of each kind.
 type bench struct {
 	*options
-	clients []pb.GreeterClient
-	in      io.Writer // of the server
-	out     *bufio.Scanner
+	pairs []pair
 }
 
 // measured has the figures of a row and a kind, one for each round.
@@ -31,13 +27,11 @@ type measured struct {
 
 // measureAll measures all rows and prints them.
 func (b *bench) measureAll() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-	defer cancel()
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "\t%s\t\n", strings.Join(kinds[:], "\t"))
+	fmt.Fprintf(table, "\t%s\t\n", strings.Join(kinds[:b.kinds()], "\t"))
 	for i := range rows {
 		if r := &rows[i]; strings.Contains(r.name, b.only) {
-			all, err := b.measure(ctx, r)
+			all, err := b.measure(i)
 			if err != nil {
 				return err
 			}
@@ -48,45 +42,51 @@ func (b *bench) measureAll() error {
 }
 
 // measure measures a row: in each round all kinds, one after the other.
-func (b *bench) measure(ctx context.Context, r *row) (all [len(kinds)]measured, err error) {
+func (b *bench) measure(row int) (all [len(kinds)]measured, err error) {
 	for range b.rounds {
-		for i, client := range b.clients {
-			before, err := b.cpu()
+		for i, p := range b.pairs {
+			value, cpu, err := p.measure(row, b.each)
 			if err != nil {
-				return all, err
-			}
-			f, err := r.measure(ctx, client, b.each)
-			if err != nil {
-				return all, fmt.Errorf("%s over %s: %w", r.name, kinds[i], err)
-			}
-			after, err := b.cpu()
-			if err != nil {
-				return all, err
+				return all, fmt.Errorf("%s over %s: %w", rows[row].name, kinds[i], err)
 			}
 			m := &all[i]
-			m.value = append(m.value, f.value)
-			m.cpu = append(m.cpu, float64((after-before).Nanoseconds())/1e3/float64(max(f.ops, 1)))
+			m.value, m.cpu = append(m.value, value), append(m.cpu, cpu)
 		}
 	}
 	return all, nil
 }
 
-// cpu returns the CPU time of both processes.
-func (b *bench) cpu() (time.Duration, error) {
-	if _, err := io.WriteString(b.in, "cpu\n"); err != nil {
-		return 0, err
+// measure measures a row once. Cpu is for each operation.
+func (p pair) measure(row int, each time.Duration) (value, cpu float64, err error) {
+	before, err := p.served()
+	if err != nil {
+		return 0, 0, err
 	}
-	if !b.out.Scan() {
-		return 0, fmt.Errorf("the server said nothing: %w", b.out.Err())
+	line, err := p.client.ask(fmt.Sprintf("%d %d", row, each.Nanoseconds()))
+	if err != nil {
+		return 0, 0, err
 	}
-	n, err := strconv.ParseInt(b.out.Text(), 10, 64)
-	return time.Duration(n) + cpu(), err
+	var ops, used int64
+	if _, err := fmt.Sscan(line, &value, &ops, &used); err != nil {
+		return 0, 0, err
+	}
+	after, err := p.served()
+	return value, float64(used+after-before) / 1e3 / float64(max(ops, 1)), err
+}
+
+// served returns the CPU time of the server in nanoseconds.
+func (p pair) served() (n int64, err error) {
+	line, err := p.server.ask("cpu")
+	if err == nil {
+		_, err = fmt.Sscan(line, &n)
+	}
+	return n, err
 }
 
 // print prints a row: medians, and the ratios to grpc-go.
 func (b *bench) print(w io.Writer, r *row, all [len(kinds)]measured) {
 	fmt.Fprintf(w, "%s\t%.0f\t", r.name, median(all[0].value))
-	for _, m := range all[1:] {
+	for _, m := range all[1:b.kinds()] {
 		ratios := over(m.value, all[0].value)
 		fmt.Fprintf(w, "%.0f (%.2fx", median(m.value), median(ratios))
 		if b.bars {
@@ -99,8 +99,12 @@ func (b *bench) print(w io.Writer, r *row, all [len(kinds)]measured) {
 		return
 	}
 	fmt.Fprintf(w, "CPU us\t%.1f\t", median(all[0].cpu))
-	for i, m := range all[1:] {
+	for i, m := range all[1:b.kinds()] {
 		ratio, cpu := median(over(m.value, all[0].value)), median(over(m.cpu, all[0].cpu))
+		if i >= len(r.bars) {
+			fmt.Fprintf(w, "%.1f (%.2fx)\t", median(m.cpu), cpu)
+			continue
+		}
 		met := ratio >= r.bars[i]
 		if r.time {
 			met = ratio <= r.bars[i]
