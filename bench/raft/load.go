@@ -62,7 +62,7 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 		"erpc,erpc-lease,erpc-loop,erpc-loop-lease,grpc-go,etcd,hashi-tcp,hraft",
 		"`names`, with commas")
 	set.IntVar(&c.clients, "clients", 64, "clients, each a goroutine with one request under way")
-	set.IntVar(&c.endpoints, "endpoints", 4, "endpoints or connections that the clients share")
+	set.IntVar(&c.endpoints, "endpoints", 2, "endpoints or connections that the clients share")
 	set.IntVar(&c.keys, "keys", 10_000, "`keys` to choose from")
 	set.IntVar(&c.rounds, "rounds", 5, "turns, whose medians are reported")
 	set.DurationVar(&c.each, "each", time.Second, "how long a turn takes")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -110,7 +111,7 @@ func (l *loop) pass() (sent bool) {
 	now := monotime.Now()
 	for w.next <= now && w.next < w.end && w.err == nil {
 		w.late = append(w.late, w.next)
-		w.next = w.next.Add(gap(w.rng, w.j.rate))
+		w.next = w.next.Add(loadgen.Gap(w.rng, w.j.rate))
 		if sent = true; len(w.late) > mostDue {
 			w.err = fmt.Errorf("%d %w", mostDue, errBehind)
 		}

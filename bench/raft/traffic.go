@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 )
@@ -60,11 +60,6 @@ var errBehind = errors.New("requests wait: the system does not keep up")
 
 // mostDue is how many requests of an open loop may be due and not have begun.
 const mostDue = 1 << 16
-
-// gap draws the time between two arrivals of a Poisson process.
-func gap(r *rand.Rand, rate float64) time.Duration {
-	return time.Duration(-math.Log(1-r.Float64()) / rate * 1e9)
-}
 
 func keyOf(i int) string { return fmt.Sprintf("key-%012d", i) }
 
@@ -159,7 +154,7 @@ func feed(rate float64, end monotime.Time, due chan<- monotime.Time) error {
 	defer runtime.UnlockOSThread()
 	defer close(due)
 	rng := rand.New(rand.NewPCG(1, 11))
-	for at := monotime.Now(); at < end; at = at.Add(gap(rng, rate)) {
+	for at := monotime.Now(); at < end; at = at.Add(loadgen.Gap(rng, rate)) {
 		if d := at.Sub(monotime.Now()); d > 0 {
 			nap(d)
 		}
