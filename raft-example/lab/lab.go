@@ -63,6 +63,7 @@ type Report struct {
 	Plain     Latency `json:"plain"`  // RPC to a server that does nothing else
 	Shared    Latency `json:"shared"` // RPC to the leader's endpoint, in its loop
 	Chain     Latency `json:"chain"`  // RPC whose answer waits for one of the leader to a follower
+	Bare      Latency `json:"bare"`   // the same with bare RawNodes that step in between
 	Put       Latency `json:"put"`    // at the client
 	Get       Latency `json:"get"`    // at the client, linearizable
 	Commit    Latency `json:"commit"` // PUT at the leader
@@ -89,7 +90,7 @@ type lab struct {
 	lone   *erpc.Rpc // the plain server
 	rpc    *erpc.Rpc // the client's
 	cl     *client.Client
-	chain  *chain
+	chains []*chain // of the replicas
 	plain  *erpc.Session
 	shared *erpc.Session
 	here   []*node.Node // stepped by the client's thread
@@ -165,22 +166,24 @@ func (l *lab) endpoint(register func(*erpc.Nexus) error) (*erpc.Rpc, error) {
 }
 
 func (l *lab) build() error {
+	bares, err := newBares(l.cfg.Replicas)
+	if err != nil {
+		return err
+	}
 	members := map[uint64]string{}
 	var rpcs []*erpc.Rpc
 	var late []*node.Node // handlers find their node here: addresses come before nodes
 	for i := range l.cfg.Replicas {
 		late = append(late, nil)
 		r, err := l.endpoint(func(x *erpc.Nexus) error {
-			c := &chain{}
-			if i == 0 {
-				l.chain = c
-			}
-			return errors.Join(c.register(x),
+			l.chains = append(l.chains, &chain{raft: bares[i]})
+			return errors.Join(l.chains[i].register(x),
 				node.RegisterLate(x, func() *node.Node { return late[i] }))
 		})
 		if err != nil {
 			return err
 		}
+		l.chains[i].rpc = r
 		rpcs = append(rpcs, r)
 		members[uint64(i+1)] = r.LocalAddr().String()
 	}
@@ -198,7 +201,6 @@ func (l *lab) build() error {
 	if l.cfg.Placement == Spread {
 		l.here = l.nodes[1:]
 	}
-	var err error
 	echo := func(x *erpc.Nexus) error {
 		return x.Register(node.TypeEcho, erpc.Dispatch, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()[:echoAnswer]) })
 	}

@@ -30,7 +30,8 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 	}{{stepLone, func(d *bool) error { return l.echo(node.TypeEcho, l.plain, d) }, nil},
 		{stepReplicas, func(d *bool) error { return l.echo(node.TypeEcho, l.shared, d) }, nil},
 		{stepReplicas, l.put, nil}, {stepReplicas, l.get, nil},
-		{stepReplicas, func(d *bool) error { return l.echo(typeChain, l.shared, d) }, nil}}
+		{stepReplicas, func(d *bool) error { return l.echo(typeChain, l.shared, d) }, nil},
+		{stepReplicas, func(d *bool) error { return l.echo(typeRaftChain, l.shared, d) }, nil}}
 	if cfg.Replicas == 1 {
 		kinds = kinds[:4] // a chain has followers
 	}
@@ -82,7 +83,7 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 	}
 	rep.Plain, rep.Shared, rep.Put, rep.Get, rep.Commit = median(kinds[0].all), median(kinds[1].all), median(kinds[2].all), median(kinds[3].all), median(commits)
 	if len(kinds) > 4 {
-		rep.Chain = median(kinds[4].all)
+		rep.Chain, rep.Bare = median(kinds[4].all), median(kinds[5].all)
 	}
 	rep.Ratio = rep.Put.P50 / rep.Plain.P50
 	return rep, nil
@@ -107,12 +108,12 @@ func (l *lab) sessions(ctx context.Context) (err error) {
 	for _, n := range l.nodes[1:] {
 		followers = append(followers, n.Rpc().LocalAddr().String())
 	}
-	l.onServers(func() { err = l.chain.connect(l.nodes[0].Rpc(), followers) })
+	l.onServers(func() { err = l.chains[0].connect(followers) })
 	if err != nil {
 		return err
 	}
 	return l.until(ctx, func() (ok bool) {
-		l.onServers(func() { ok = l.chain.connected() })
+		l.onServers(func() { ok = l.chains[0].connected() })
 		return ok
 	})
 }
