@@ -112,7 +112,7 @@ func (g *goroutines) run(ctx context.Context, j *job) (d done, err error) {
 	var fed error
 	var feeder sync.WaitGroup
 	if j.rate > 0 {
-		feeder.Go(func() { fed = feed(j.rate, end, due) })
+		feeder.Go(func() { fed = feed(j.rate, began, end, due) })
 	}
 	hists := make([]*hdrhistogram.Histogram, len(g.callers))
 	err = g.all(func(i int, call caller) error {
@@ -148,13 +148,14 @@ func (g *goroutines) run(ctx context.Context, j *job) (d done, err error) {
 	return done{hists[0], monotime.Now().Sub(began)}, errors.Join(err, fed)
 }
 
-// feed puts the times of a Poisson process into due, each when it has come, and closes it at end.
-func feed(rate float64, end monotime.Time, due chan<- monotime.Time) error {
+// feed puts the times of a Poisson process from began to end into due, each when it has come, and
+// then closes it.
+func feed(rate float64, began, end monotime.Time, due chan<- monotime.Time) error {
 	runtime.LockOSThread() // it sleeps in the kernel: the runtime's timers are up to 1 ms late
 	defer runtime.UnlockOSThread()
 	defer close(due)
 	rng := rand.New(rand.NewPCG(1, 11))
-	for at := monotime.Now(); at < end; at = at.Add(loadgen.Gap(rng, rate)) {
+	for at := began; at < end; at = at.Add(loadgen.Gap(rng, rate)) {
 		if d := at.Sub(monotime.Now()); d > 0 {
 			nap(d)
 		}
