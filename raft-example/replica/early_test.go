@@ -70,6 +70,9 @@ func TestEarlyChange(t *testing.T) {
 	l.Propose(putBytes(s, 2, "b"), 3)
 	l.Quick()
 	m.ack(1, 2)
+	if l.told != l.applied || l.applied != l.log.last() {
+		t.Errorf("%d applied, %d told, of %d", l.applied, l.told, l.log.last())
+	}
 	m.settle()
 	for tag := uint64(1); tag <= 3; tag++ {
 		if l.answers[tag].Status != kv.OK {
@@ -78,6 +81,30 @@ func TestEarlyChange(t *testing.T) {
 	}
 	if addr, ok := l.Member(4); !ok || addr != "d" || l.Err() != nil {
 		t.Errorf("member 4: %q, %v; %v", addr, ok, l.Err())
+	}
+}
+
+// TestEarlyOffer: a write that came with a follower's answer leaves with it.
+func TestEarlyOffer(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	l, f := m.posts[1], m.posts[2]
+	s := m.session(l)
+	l.Propose(putBytes(s, 1, "a"), 1)
+	l.Quick()
+	for _, msg := range l.out {
+		if msg.GetTo() == 2 {
+			f.Step(msg)
+		}
+	}
+	f.Quick()
+	for _, msg := range f.out {
+		l.Step(msg)
+	}
+	l.out = nil
+	l.Propose(putBytes(s, 2, "b"), 2)
+	l.Quick()
+	if len(l.out) == 0 || len(l.out[len(l.out)-1].Entries) != 1 || l.answers[1].Status != kv.OK {
+		t.Errorf("%d messages, %+v", len(l.out), l.answers)
 	}
 }
 
