@@ -112,7 +112,7 @@ func printRows(out io.Writer, c *loadConfig, rows []row) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nhalf of that load, arrivals of a Poisson process, times from when each was due")
+	fmt.Fprintln(out, "\nhalf of that load: a Poisson process, times from when each was due")
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\tPUT/s\t%s\tp99/p50\tGET/s\t%s\tp99/p50\n", columns, columns)
 	for _, r := range rows {

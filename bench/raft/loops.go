@@ -49,7 +49,9 @@ type work struct {
 }
 
 // dialLoops returns clients in event loops.
-func dialLoops(_ context.Context, members map[uint64]string, endpoints, clients int) (crowd, error) {
+func dialLoops(_ context.Context, members map[uint64]string, endpoints, clients int) (
+	crowd, error,
+) {
 	c := &loops{}
 	for i := range endpoints {
 		n := clients / endpoints

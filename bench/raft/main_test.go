@@ -69,8 +69,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestOpenLoop: as many requests begin as the rate says, whether those before have ended or not, and
-// their times are those from when they were due.
+// TestOpenLoop: as many requests begin as the rate says, whether those before have ended or not,
+// and their times are those from when they were due.
 func TestOpenLoop(t *testing.T) {
 	began := monotime.Now()
 	const rate, each = 10_000, 100 * time.Millisecond

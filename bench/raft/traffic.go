@@ -71,7 +71,9 @@ type goroutines struct {
 
 // blocking makes a gatherer of a dialer.
 func blocking(dial dialer) gatherer {
-	return func(ctx context.Context, members map[uint64]string, endpoints, clients int) (crowd, error) {
+	return func(ctx context.Context, members map[uint64]string, endpoints, clients int) (
+		crowd, error,
+	) {
 		callers, stop, err := dial(ctx, members, endpoints, clients)
 		if err != nil {
 			return nil, err
