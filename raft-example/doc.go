@@ -26,7 +26,8 @@
 //
 // All of it happens inside the event loops: the handler of the PUT keeps its
 // erpc.ReqHandle and returns, and the continuation that commits answers it. There is no
-// goroutine and no channel in between. The two round trips are 4 packets one after the
+// goroutine and no channel in between. The leader applies an entry as soon as raft counts it
+// committed, before the Ready that says so. The two round trips are 4 packets one after the
 // other; the paper's ratio of a replicated PUT to a plain RPC is 2.4.
 //
 // # Messages are RPCs

@@ -41,16 +41,19 @@ type member interface {
 
 // systems are those that can be measured.
 var systems = map[string]struct {
-	member func() (member, error)
-	dial   dialer
-	files  bool // it has files even if nothing shall be durable
+	member  func() (member, error)
+	clients gatherer
+	files   bool // it has files even if nothing shall be durable
 }{
-	"erpc":       {newErpc, dialErpc, false},
-	"erpc-lease": {newErpc, dialErpc, false}, // reads under a lease of 100 ms
-	"grpc-go":    {newGRPC, dialGRPC, false},
-	"etcd":       {newEtcd, dialEtcd, true},
-	"hashi-tcp":  {newHashiTCP, dialHashi, false}, // hashicorp/raft over its own transport
-	"hraft":      {newHraft, dialHashi, false},    // and over ours
+	"erpc":       {newErpc, blocking(dialErpc), false},
+	"erpc-lease": {newErpc, blocking(dialErpc), false}, // reads under a lease of 100 ms
+	// The same with clients in event loops.
+	"erpc-loop":       {newErpc, dialLoops, false},
+	"erpc-loop-lease": {newErpc, dialLoops, false},
+	"grpc-go":         {newGRPC, blocking(dialGRPC), false},
+	"etcd":            {newEtcd, blocking(dialEtcd), true},
+	"hashi-tcp":       {newHashiTCP, blocking(dialHashi), false}, // over its own transport
+	"hraft":           {newHraft, blocking(dialHashi), false},    // and over ours
 }
 
 // runMember is a member in a process of its own: it prints its address, reads a start, answers

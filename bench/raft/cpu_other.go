@@ -6,3 +6,6 @@ import "time"
 
 // usedCPU is not known here.
 func usedCPU() time.Duration { return 0 }
+
+// nap sleeps.
+func nap(d time.Duration) { time.Sleep(d) }

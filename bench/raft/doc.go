@@ -10,9 +10,12 @@
 //
 // raftstore load: PUT/s and GET/s of many clients, which are goroutines of this process and share
 // some endpoints or connections; each member is a process. The systems take turns: this library's
-// store, the same with a lease for reads, the same over grpc-go, etcd's own server, which runs
+// store, the same with a lease for reads, both again with clients in event loops in place of
+// goroutines, the same over grpc-go, etcd's own server, which runs
 // as it is (package embed), and its state machine on hashicorp/raft, over that library's TCP
 // transport and over hraft, with clients over this library.
+// Each turn goes on at half of the load that it had, with requests at the times of a Poisson
+// process.
 // Rows in memory: etcd has its files in a folder in memory and leaves fsync out
 // (UnsafeNoFsync). Durable rows: all have their files in one folder, and sync. Keys have 16 B,
 // values 64 B; reads are linearizable. CPU is that of all members together, without the clients.

@@ -93,6 +93,14 @@ func (m *erpcMember) close() (err error) {
 	return errors.Join(err, m.nexus.Close())
 }
 
+// clientSlots are the requests that a session of a client may have under way.
+const clientSlots = 32
+
+func clientConfig(members map[uint64]string) client.Config {
+	return client.Config{Cluster: 1, Servers: []string{members[1], members[2], members[3]},
+		Attempt: time.Second}
+}
+
 // dialErpc returns callers over some endpoints, each with a loop of its own.
 func dialErpc(_ context.Context, members map[uint64]string, endpoints, clients int) (
 	callers []caller, stop func() error, err error,
@@ -109,9 +117,8 @@ func dialErpc(_ context.Context, members map[uint64]string, endpoints, clients i
 		if err != nil {
 			return nil, nil, errors.Join(err, stop())
 		}
-		servers := []string{members[1], members[2], members[3]}
-		cfg := client.Config{Cluster: 1, Servers: servers, Attempt: time.Second}
-		b, err := client.Dial(tr, cfg, erpc.Config{NoHugepages: true})
+		b, err := client.Dial(tr, clientConfig(members),
+			erpc.Config{NoHugepages: true, Slots: clientSlots})
 		if err != nil {
 			return nil, nil, errors.Join(err, stop())
 		}

@@ -20,20 +20,30 @@ import (
 // etcdMember is etcd's own server, with its defaults but for the addresses.
 type etcdMember struct {
 	client, peer string
+	held         []net.Listener // the addresses, until the server listens itself
 	etcd         *embed.Etcd
 }
 
 func newEtcd() (member, error) {
-	var addrs [2]string
-	for i := range addrs { // the server listens itself, so the port is free for a moment
+	m := &etcdMember{}
+	for _, addr := range []*string{&m.client, &m.peer} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, m.release())
 		}
-		defer l.Close()
-		addrs[i] = l.Addr().String()
+		m.held = append(m.held, l)
+		*addr = l.Addr().String()
 	}
-	return &etcdMember{client: addrs[0], peer: addrs[1]}, nil
+	return m, nil
+}
+
+// release gives the addresses back.
+func (m *etcdMember) release() (err error) {
+	for _, l := range m.held {
+		err = errors.Join(err, l.Close())
+	}
+	m.held = nil
+	return err
 }
 
 // addr is the client's address and the peers', with a space between.
@@ -56,7 +66,10 @@ func (m *etcdMember) start(ctx context.Context, st *start) error {
 	at := func(addr string) []url.URL { return []url.URL{{Scheme: "http", Host: addr}} }
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = at(m.client), at(m.client)
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = at(m.peer), at(m.peer)
-	var err error
+	err := m.release()
+	if err != nil {
+		return err
+	}
 	if m.etcd, err = embed.StartEtcd(cfg); err != nil {
 		return err
 	}
@@ -103,7 +116,7 @@ func (m *etcdMember) close() error {
 	if m.etcd != nil {
 		m.etcd.Close()
 	}
-	return nil
+	return m.release()
 }
 
 // dialEtcd returns callers over some connections. Reads are linearizable, etcd's default.
@@ -158,6 +171,8 @@ func etcdLeader(ctx context.Context, members map[uint64]string) (addr string, er
 		return "", err
 	}
 	defer c.Close()
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
 	for ctx.Err() == nil {
 		for _, a := range addrs {
 			short, cancel := context.WithTimeout(ctx, time.Second)
@@ -169,5 +184,5 @@ func etcdLeader(ctx context.Context, members map[uint64]string) (addr string, er
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return "", ctx.Err()
+	return "", fmt.Errorf("etcd has no leader: %w", ctx.Err())
 }

@@ -7,25 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-	"github.com/userspace-rpc/erpc/internal/monotime"
-	"github.com/userspace-rpc/erpc/raft-example/kv"
 )
-
-// caller does one request of one client, which makes one after the other.
-type caller func(ctx context.Context, write bool, key string, value []byte) error
-
-// dialer returns a caller for each client, over some endpoints or connections in turn.
-type dialer func(ctx context.Context, members map[uint64]string, endpoints, clients int) (
-	callers []caller, stop func() error, err error)
 
 // loadConfig says what to measure.
 type loadConfig struct {
@@ -51,12 +38,18 @@ func (k kind) cells() string {
 	return fmt.Sprintf("%.0f\t%.0f\t%.0f\t%.1f", k.PerSecond, k.P50, k.P99, k.CPU)
 }
 
-// row is one system.
+// tail is the p99 over the median.
+func (k kind) tail() float64 { return k.P99 / k.P50 }
+
+// row is one system. At half load requests come at random times, half as many as there were before
+// in the same turn.
 type row struct {
 	System  string  `json:"system"`
 	Durable bool    `json:"durable"`
 	Put     kind    `json:"put"`
 	Get     kind    `json:"get"`
+	HalfPut kind    `json:"half_put"`
+	HalfGet kind    `json:"half_get"`
 	Fsync   float64 `json:"fsync_p50_us"`
 }
 
@@ -65,10 +58,11 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	set := flag.NewFlagSet("raftstore load", flag.ContinueOnError)
 	set.SetOutput(progress)
 	var c loadConfig
-	names := set.String("systems", "erpc,erpc-lease,grpc-go,etcd,hashi-tcp,hraft",
+	names := set.String("systems",
+		"erpc,erpc-lease,erpc-loop,erpc-loop-lease,grpc-go,etcd,hashi-tcp,hraft",
 		"`names`, with commas")
 	set.IntVar(&c.clients, "clients", 64, "clients, each a goroutine with one request under way")
-	set.IntVar(&c.endpoints, "endpoints", 4, "endpoints or connections that the clients share")
+	set.IntVar(&c.endpoints, "endpoints", 2, "endpoints or connections that the clients share")
 	set.IntVar(&c.keys, "keys", 10_000, "`keys` to choose from")
 	set.IntVar(&c.rounds, "rounds", 5, "turns, whose medians are reported")
 	set.DurationVar(&c.each, "each", time.Second, "how long a turn takes")
@@ -98,13 +92,32 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	if *asJSON {
 		return json.NewEncoder(out).Encode(rows)
 	}
+	return printRows(out, &c, rows)
+}
+
+// printRows prints a table of full load and one of half load.
+func printRows(out io.Writer, c *loadConfig, rows []row) error {
 	fmt.Fprintf(out, "3 replicas, a process each, %d clients over %d endpoints, medians of %d turns\n",
 		c.clients, c.endpoints, c.rounds)
+	name := func(r row) string {
+		return r.System + map[bool]string{false: ", in memory", true: ", durable"}[r.Durable]
+	}
+	const columns = "p50 us\tp99 us\tCPU us"
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\tPUT/s\tp50 us\tp99 us\tCPU us\tGET/s\tp50 us\tp99 us\tCPU us\tfsync p50 us")
+	fmt.Fprintf(w, "\tPUT/s\t%s\tGET/s\t%s\tGET/PUT\tfsync p50 us\n", columns, columns)
 	for _, r := range rows {
-		where := map[bool]string{false: "in memory", true: "durable"}[r.Durable]
-		fmt.Fprintf(w, "%s, %s\t%s\t%s\t%.0f\n", r.System, where, r.Put.cells(), r.Get.cells(), r.Fsync)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%.0f\n", name(r), r.Put.cells(), r.Get.cells(),
+			r.Get.PerSecond/r.Put.PerSecond, r.Fsync)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "\nhalf of that load: a Poisson process, times from when each was due")
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\tPUT/s\t%s\tp99/p50\tGET/s\t%s\tp99/p50\n", columns, columns)
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%.1f\t%s\t%.1f\n", name(r), r.HalfPut.cells(), r.HalfPut.tail(),
+			r.HalfGet.cells(), r.HalfGet.tail())
 	}
 	return w.Flush()
 }
@@ -121,12 +134,14 @@ func shared() string {
 type subject struct {
 	row      row
 	children *children
-	callers  []caller
-	stop     func() error
+	clients  crowd
 	dir      string
-	puts     []kind
-	gets     []kind
+	puts     turns
+	gets     turns
 }
+
+// turns are what was measured of one kind of request.
+type turns struct{ full, half []kind }
 
 // load measures all systems in turns.
 func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, err error) {
@@ -138,7 +153,7 @@ func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, e
 	}()
 	for _, durable := range []bool{false, true} {
 		for _, name := range c.systems {
-			if durable && (c.durable == "" || name == "grpc-go" || name == "erpc-lease") {
+			if durable && (c.durable == "" || name == "grpc-go" || strings.HasSuffix(name, "-lease")) {
 				continue // grpc-go's has no disk, and a lease has nothing to do with one
 			}
 			s, err := openSubject(ctx, name, durable, c)
@@ -151,18 +166,12 @@ func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, e
 	for round := range c.rounds {
 		for _, s := range all {
 			for _, write := range []bool{true, false} {
-				k, err := s.turn(ctx, c, write)
-				if err != nil {
+				if err := s.both(ctx, c, write); err != nil {
 					return nil, fmt.Errorf("%s: %w", s.row.System, err)
 				}
-				fmt.Fprintf(progress, "round %d of %d: %s, durable %v, write %v: %.0f/s, CPU %.1f us\n",
-					round+1, c.rounds, s.row.System, s.row.Durable, write, k.PerSecond, k.CPU)
-				if write {
-					s.puts = append(s.puts, k)
-				} else {
-					s.gets = append(s.gets, k)
-				}
 			}
+			fmt.Fprintf(progress, "round %d of %d: %s, durable %v: %s\n", round+1, c.rounds,
+				s.row.System, s.row.Durable, s.last())
 		}
 	}
 	for _, s := range all {
@@ -170,7 +179,8 @@ func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, e
 		if err != nil {
 			return nil, err
 		}
-		s.row.Put, s.row.Get = medianKind(s.puts), medianKind(s.gets)
+		s.row.Put, s.row.Get = medianKind(s.puts.full), medianKind(s.gets.full)
+		s.row.HalfPut, s.row.HalfGet = medianKind(s.puts.half), medianKind(s.gets.half)
 		if s.row.Durable {
 			s.row.Fsync = float64(f.Fsync) / 1e3
 		}
@@ -200,90 +210,64 @@ func (s *subject) open(ctx context.Context, name string, durable bool, c *loadCo
 		}
 	}
 	each := start{Keys: c.keys, Sync: durable}
-	if name == "erpc-lease" {
+	if strings.HasSuffix(name, "-lease") {
 		each.Lease = 100 * time.Millisecond
 	}
 	if s.children, err = startChildren(ctx, name, 3, each, s.dir); err != nil {
 		return err
 	}
-	s.callers, s.stop, err = sys.dial(ctx, s.children.members, c.endpoints, c.clients)
+	s.clients, err = sys.clients(ctx, s.children.members, c.endpoints, c.clients)
 	if err != nil {
 		return err
 	}
-	next := make(chan int)
-	go func() {
-		defer close(next)
-		for i := range c.keys {
-			next <- i
-		}
-	}()
-	_, err = s.each(ctx, func(ctx context.Context, _ int, call caller) error {
-		for i := range next {
-			if err := call(ctx, true, keyOf(i), make([]byte, kv.MaxValue)); err != nil {
-				for range next { // nobody else will
-				}
-				return err
-			}
-		}
-		return nil
-	})
+	return s.clients.fill(ctx, c.keys)
+}
+
+// both measures one kind of request under full load, and then at half of that.
+func (s *subject) both(ctx context.Context, c *loadConfig, write bool) error {
+	to := &s.gets
+	if write {
+		to = &s.puts
+	}
+	j := job{write: write, keys: c.keys, each: c.each}
+	full, err := s.turn(ctx, &j)
+	if err != nil {
+		return err
+	}
+	j.rate = full.PerSecond / 2
+	half, err := s.turn(ctx, &j)
+	to.full, to.half = append(to.full, full), append(to.half, half)
 	return err
 }
 
-func keyOf(i int) string { return fmt.Sprintf("key-%012d", i) }
-
-// each runs f for each client in a goroutine, and returns how long all took.
-func (s *subject) each(ctx context.Context, f func(ctx context.Context, i int, call caller) error) (
-	took time.Duration, err error,
-) {
-	var wg sync.WaitGroup
-	errs := make([]error, len(s.callers))
-	began := monotime.Now()
-	for i, call := range s.callers {
-		wg.Go(func() { errs[i] = f(ctx, i, call) })
-	}
-	wg.Wait()
-	return monotime.Now().Sub(began), errors.Join(errs...)
+// last is the last round as text.
+func (s *subject) last() string {
+	i := len(s.puts.full) - 1
+	return fmt.Sprintf("PUT %.0f/s, at half %.0f and %.0f us; GET %.0f/s, at half %.0f and %.0f us",
+		s.puts.full[i].PerSecond, s.puts.half[i].P50, s.puts.half[i].P99,
+		s.gets.full[i].PerSecond, s.gets.half[i].P50, s.gets.half[i].P99)
 }
 
-// turn measures one kind of request.
-func (s *subject) turn(ctx context.Context, c *loadConfig, write bool) (k kind, err error) {
+// turn measures one job.
+func (s *subject) turn(ctx context.Context, j *job) (k kind, err error) {
 	before, err := s.children.figures()
 	if err != nil {
 		return k, err
 	}
-	hists := make([]*hdrhistogram.Histogram, len(s.callers))
-	took, err := s.each(ctx, func(ctx context.Context, i int, call caller) error {
-		h := hdrhistogram.New(1, 60e9, 3)
-		hists[i] = h
-		rng := rand.New(rand.NewPCG(uint64(i), 7))
-		value := make([]byte, kv.MaxValue)
-		for now, end := monotime.Now(), monotime.Now().Add(c.each); now < end; {
-			if err := call(ctx, write, keyOf(rng.IntN(c.keys)), value); err != nil {
-				return err
-			}
-			done := monotime.Now()
-			_ = h.RecordValue(int64(done.Sub(now)))
-			now = done
-		}
-		return nil
-	})
+	d, err := s.clients.run(ctx, j)
 	if err != nil {
 		return k, err
 	}
 	after, err := s.children.figures()
-	for _, h := range hists[1:] {
-		hists[0].Merge(h)
-	}
-	n := float64(hists[0].TotalCount())
-	us := func(q float64) float64 { return float64(hists[0].ValueAtQuantile(q)) / 1e3 }
+	n := float64(d.hist.TotalCount())
+	us := func(q float64) float64 { return float64(d.hist.ValueAtQuantile(q)) / 1e3 }
 	cpu := float64(after.CPU-before.CPU) / 1e3 / n
-	return kind{PerSecond: n / took.Seconds(), P50: us(50), P99: us(99), CPU: cpu}, err
+	return kind{PerSecond: n / d.took.Seconds(), P50: us(50), P99: us(99), CPU: cpu}, err
 }
 
 func (s *subject) close() (err error) {
-	if s.stop != nil {
-		err = s.stop()
+	if s.clients != nil {
+		err = s.clients.close()
 	}
 	if s.children != nil {
 		err = errors.Join(err, s.children.close())

@@ -16,7 +16,7 @@ const maxColumns = 100
 
 // longLines has the number of longer lines in each top-level folder that are older than the rule.
 var longLines = map[string]int{
-	"raft-example": 214,
+	"raft-example": 213,
 }
 
 // tagged is a field of a struct with a tag, which cannot be wrapped.

@@ -188,7 +188,7 @@ var table = []row{
 		"github.com/VictoriaMetrics/fastcache",
 		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache"}, traits: mayClock},
 	{path: "bench/raft", may: []string{"erpc", "transport", "transport/udp", "transport/shm",
-		"raft-example/...", "internal/monotime"},
+		"raft-example/...", "internal/loadgen", "internal/monotime"},
 		third: []string{"go.etcd.io/raft/v3", "go.etcd.io/etcd", "google.golang.org/grpc",
 			"google.golang.org/protobuf",
 			"github.com/prometheus", "github.com/HdrHistogram/hdrhistogram-go",

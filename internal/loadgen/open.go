@@ -41,7 +41,7 @@ func (a *Arrivals) Run(r *rand.Rand) (began, end monotime.Time, err error) {
 	due := now
 	for !(now >= a.Until && a.Over()) && !a.Stopped() {
 		now = monotime.Now()
-		for ; due <= now && due < a.Until; due = due.Add(gap(r, a.Rate)) {
+		for ; due <= now && due < a.Until; due = due.Add(Gap(r, a.Rate)) {
 			if len(a.free) == 0 {
 				if a.slots == Most {
 					return began, now, fmt.Errorf("%d operations wait: the server does not keep up", Most)
@@ -60,7 +60,7 @@ func (a *Arrivals) Run(r *rand.Rand) (began, end monotime.Time, err error) {
 	return began, now, nil
 }
 
-// gap draws the time to the next arrival of a Poisson process.
-func gap(r *rand.Rand, rate float64) time.Duration {
+// Gap draws the time to the next arrival of a Poisson process of a rate, in arrivals per second.
+func Gap(r *rand.Rand, rate float64) time.Duration {
 	return time.Duration(-math.Log(1-r.Float64()) / rate * 1e9)
 }

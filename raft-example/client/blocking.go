@@ -81,7 +81,13 @@ func (b *Blocking) Do(ctx context.Context, cmd kv.Command) (kv.Answer, error) {
 		deadline = monotime.Now().Add(time.Until(at))
 	}
 	got := make(chan Result, 1)
-	if err := b.rpc.Post(func(*erpc.Rpc) { b.c.Do(cmd, deadline, func(r Result) { got <- r }) }); err != nil {
+	err := b.rpc.Post(func(x *erpc.Rpc) {
+		b.c.Do(cmd, deadline, func(r Result) {
+			got <- r
+			x.GiveWay()
+		})
+	})
+	if err != nil {
 		return kv.Answer{}, ErrClosed
 	}
 	select {

@@ -13,15 +13,22 @@ import (
 func TestRun(t *testing.T) {
 	for _, p := range []Placement{Together, Spread} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		r, err := Run(ctx, Config{Transport: "udp", Replicas: 3, Placement: p, Keys: 1000, Rounds: 1, Each: 50 * time.Millisecond,
+		r, err := Run(ctx, Config{Transport: "udp", Replicas: 3, Placement: p, Keys: 1000, Clients: 8,
+			Rounds: 1, Each: 50 * time.Millisecond,
 			Listen: func() (transport.Transport, error) { return udp.Listen("127.0.0.1:0", udp.Config{}) }})
 		cancel()
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%+v", *r)
-		if r.Puts == 0 || r.Put.P50 == 0 || r.Get.P50 == 0 || r.Commit.P50 == 0 || r.Plain.P50 == 0 || r.Shared.P50 == 0 {
+		if r.Puts == 0 || r.Put.P50 == 0 || r.Get.P50 == 0 || r.Commit.P50 == 0 || r.Plain.P50 == 0 || r.Shared.P50 == 0 ||
+			r.Chain.P50 == 0 || r.Bare.P50 == 0 {
 			t.Errorf("%+v", *r)
+		}
+		for _, l := range []*Load{r.LoadPut, r.LoadGet} {
+			if l == nil || l.Full == 0 || l.Half.P50 == 0 || l.Half.P99 < l.Half.P50 {
+				t.Errorf("load %+v", l)
+			}
 		}
 	}
 }

@@ -21,6 +21,7 @@ type benchCmd struct {
 	Replicas  int           `default:"3" help:"Replicas, as threads of this process; default ${default}." placeholder:"N"`
 	Placement string        `default:"spread" help:"On two cores: together, all replicas in one thread; spread, the leader alone and the followers in the client's thread; default ${default}." placeholder:"HOW"`
 	Keys      int           `default:"1000000" help:"Keys, stored before; default ${default}." placeholder:"N"`
+	Clients   int           `default:"64" help:"Clients of full load, and of half of it at random times; 0: none; default ${default}." placeholder:"N"`
 	Rounds    int           `default:"5" help:"Turns of each kind, whose medians are reported; default ${default}." placeholder:"N"`
 	Each      time.Duration `default:"500ms" help:"How long one turn takes, at most 1s; default ${default}." placeholder:"TIME"`
 	Pin       bool          `default:"true" negatable:"" help:"Pin the client to the first core and the replicas to the second."`
@@ -44,6 +45,8 @@ func (c *benchCmd) Run(e *cli.Env) error {
 		return cli.Usagef("--placement %q: want together or spread", c.Placement)
 	case c.Keys < 1 || c.Keys > 100_000_000:
 		return cli.Usagef("--keys %d: want 1 to 100000000", c.Keys)
+	case c.Clients < 0 || c.Clients > 10_000:
+		return cli.Usagef("--clients %d: want 0 to 10000", c.Clients)
 	case c.Rounds < 1 || c.Each < time.Millisecond || c.Each > time.Second:
 		return cli.Usagef("--rounds %d, --each %v: want at least 1, and 1ms to 1s", c.Rounds, c.Each)
 	}
@@ -55,7 +58,8 @@ func (c *benchCmd) Run(e *cli.Env) error {
 	if c.Transport == "shm" {
 		listen = ""
 	}
-	cfg := lab.Config{Transport: c.Transport, Replicas: c.Replicas, Placement: lab.Placement(c.Placement), Keys: c.Keys, Rounds: c.Rounds, Each: c.Each,
+	cfg := lab.Config{Transport: c.Transport, Replicas: c.Replicas, Placement: lab.Placement(c.Placement), Keys: c.Keys,
+		Clients: c.Clients, Rounds: c.Rounds, Each: c.Each,
 		Secure: c.Apply, Pin: cli.PinThread,
 		Listen:   func() (transport.Transport, error) { return c.listen(listen) },
 		Progress: func(line string) { fmt.Fprintln(e.Err, line) }}
@@ -81,10 +85,22 @@ func (c *benchCmd) Run(e *cli.Env) error {
 		what string
 		l    lab.Latency
 	}{{"plain RPC, a server of its own", r.Plain}, {"plain RPC, the leader's endpoint", r.Shared}, {"PUT at the client", r.Put},
-		{"PUT at the leader", r.Commit}, {"GET at the client", r.Get}} {
+		{"a PUT's messages without Raft", r.Chain},
+		{"the same with bare RawNodes", r.Bare}, {"PUT at the leader", r.Commit}, {"GET at the client", r.Get}} {
 		fmt.Fprintf(w, "%s\t%.1f us\t%.1f us\n", row.what, row.l.P50, row.l.P99)
 	}
+	for _, row := range []struct {
+		what string
+		l    *lab.Load
+	}{{"PUT", r.LoadPut}, {"GET", r.LoadGet}} {
+		if row.l != nil {
+			fmt.Fprintf(w, "%s, half of the %.0f/s of %d clients\t%.1f us\t%.1f us\tp99/p50 %.1f\n", row.what,
+				row.l.Full, c.Clients, row.l.Half.P50, row.l.Half.P99, row.l.Half.P99/row.l.Half.P50)
+		}
+	}
 	fmt.Fprintf(w, "PUT / plain RPC, p50\t%.2f\t(eRPC's paper: 2.4)\n", r.Ratio)
+	fmt.Fprintf(w, "of its messages alone, and with bare RawNodes\t%.2f\t%.2f\n",
+		r.Chain.P50/r.Plain.P50, r.Bare.P50/r.Plain.P50)
 	return w.Flush()
 }
 

@@ -23,6 +23,9 @@ func (r *Replica) Quick() {
 		return
 	}
 	r.advance()
+	if len(r.offers.tags) == 0 && r.early() {
+		return
+	}
 	r.offer()
 	r.ask()
 	r.take(r.rn.Ready(), true)
@@ -133,7 +136,10 @@ func (r *Replica) applyAll() {
 		return
 	}
 	for _, e := range r.ready.CommittedEntries {
-		r.apply(e)
+		if e.GetIndex() > r.applied { // else early has applied it
+			r.apply(e)
+		}
+		r.told = e.GetIndex()
 	}
 	r.ready.CommittedEntries = nil
 	for i := range r.ready.ReadStates {

@@ -15,6 +15,7 @@ type offers struct {
 	entries []pb.Entry
 	list    []*pb.Entry
 	msg     pb.Message
+	typ     pb.MessageType
 }
 
 func (o *offers) add(data []byte, tag uint64) {
@@ -34,7 +35,8 @@ func (o *offers) message(from *uint64) *pb.Message {
 		e.Data, rest = rest[:n:n], rest[n:]
 		o.list = append(o.list, e)
 	}
-	o.msg.Type, o.msg.From, o.msg.Entries = pb.MsgProp.Enum(), from, o.list
+	o.typ = pb.MsgProp
+	o.msg.Type, o.msg.From, o.msg.Entries = &o.typ, from, o.list
 	return &o.msg
 }
 

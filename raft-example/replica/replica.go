@@ -133,6 +133,7 @@ type Replica struct {
 	state   raft.StateType
 	term    uint64
 	applied uint64
+	told    uint64     // the last index that raft has said is committed: not above applied
 	ready   raft.Ready // the last one, without a disk; what of it is not applied yet
 	saving  bool
 	under   write         // that is being saved

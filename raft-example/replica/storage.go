@@ -93,6 +93,7 @@ func (r *Replica) restore(k *loading) error {
 		return err
 	}
 	r.store, r.members, r.applied = k.store, k.members, s.GetMetadata().GetIndex()
+	r.told = r.applied
 	r.log.conf, r.log.snap, r.log.making = s.GetMetadata().GetConfState(), nil, nil
 	r.log.preparing, r.log.prepared = nil, nil
 	r.change.at, r.change.term = r.applied, s.GetMetadata().GetTerm()
@@ -225,8 +226,9 @@ func (r *Replica) Background() (more bool) {
 // new log on the disk begins there, or the log of the follower that gets the snapshot.
 func (r *Replica) compact() {
 	first, _ := r.log.FirstIndex()
-	if keep := r.cfg.KeepEntries; r.applied > keep && r.applied-keep >= first+keep/2 {
-		upTo := r.applied - keep
+	// What early has applied raft still asks for.
+	if keep := r.cfg.KeepEntries; r.told > keep && r.told-keep >= first+keep/2 {
+		upTo := r.told - keep
 		if k := r.log.making; k != nil {
 			upTo = min(upTo, k.meta.GetIndex()) // keep may still be set
 		}

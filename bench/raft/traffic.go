@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+)
+
+// caller does one request of one client, which makes one after the other.
+type caller func(ctx context.Context, write bool, key string, value []byte) error
+
+// dialer returns a caller for each client, over some endpoints or connections in turn.
+type dialer func(ctx context.Context, members map[uint64]string, endpoints, clients int) (
+	callers []caller, stop func() error, err error)
+
+// gatherer returns the clients of a system, over some endpoints or connections in turn.
+type gatherer func(ctx context.Context, members map[uint64]string, endpoints, clients int) (
+	crowd, error)
+
+// job is what the clients of a system do.
+type job struct {
+	write bool
+	keys  int           // to choose from
+	each  time.Duration // how long requests begin
+	// rate is how many requests begin in a second on average, at the times of a Poisson process,
+	// whether those before have ended or not. 0: each client begins one when its last has ended.
+	rate float64
+}
+
+// done is what a job took: latencies in ns from the time at which each request was due, and how
+// long it was until the last one ended.
+type done struct {
+	hist *hdrhistogram.Histogram
+	took time.Duration
+}
+
+func newHist() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60e9, 3) }
+
+// crowd is all clients of a system.
+type crowd interface {
+	// run does a job. It fails if a request does, or if too many are due.
+	run(ctx context.Context, j *job) (done, error)
+	// fill stores the first n keys.
+	fill(ctx context.Context, n int) error
+	close() error
+}
+
+// errBehind means that the requests of an open loop come faster than they end.
+var errBehind = errors.New("requests wait: the system does not keep up")
+
+// mostDue is how many requests of an open loop may be due and not have begun.
+const mostDue = 1 << 16
+
+func keyOf(i int) string { return fmt.Sprintf("key-%012d", i) }
+
+// goroutines are clients of which each is one.
+type goroutines struct {
+	callers []caller
+	stop    func() error
+}
+
+// blocking makes a gatherer of a dialer.
+func blocking(dial dialer) gatherer {
+	return func(ctx context.Context, members map[uint64]string, endpoints, clients int) (
+		crowd, error,
+	) {
+		callers, stop, err := dial(ctx, members, endpoints, clients)
+		if err != nil {
+			return nil, err
+		}
+		return &goroutines{callers, stop}, nil
+	}
+}
+
+func (g *goroutines) close() error { return g.stop() }
+
+// all runs f for each client in a goroutine.
+func (g *goroutines) all(f func(i int, call caller) error) error {
+	var wg sync.WaitGroup
+	errs := make([]error, len(g.callers))
+	for i, call := range g.callers {
+		wg.Go(func() { errs[i] = f(i, call) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (g *goroutines) fill(ctx context.Context, n int) error {
+	var next atomic.Int64
+	return g.all(func(_ int, call caller) error {
+		for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+			if err := call(ctx, true, keyOf(int(i-1)), make([]byte, kv.MaxValue)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (g *goroutines) run(ctx context.Context, j *job) (d done, err error) {
+	began := monotime.Now()
+	end := began.Add(j.each)
+	due := make(chan monotime.Time, mostDue)
+	var fed error
+	var feeder sync.WaitGroup
+	if j.rate > 0 {
+		feeder.Go(func() { fed = feed(j.rate, began, end, due) })
+	}
+	hists := make([]*hdrhistogram.Histogram, len(g.callers))
+	err = g.all(func(i int, call caller) error {
+		hists[i] = newHist()
+		rng, value := rand.New(rand.NewPCG(uint64(i), 7)), make([]byte, kv.MaxValue)
+		once := func(from monotime.Time) (now monotime.Time, err error) {
+			if err = call(ctx, j.write, keyOf(rng.IntN(j.keys)), value); err != nil {
+				return now, err
+			}
+			now = monotime.Now()
+			return now, hists[i].RecordValue(int64(now.Sub(from)))
+		}
+		if j.rate > 0 {
+			for at := range due {
+				if _, err := once(at); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for now := monotime.Now(); now < end; {
+			var err error
+			if now, err = once(now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	feeder.Wait()
+	for _, h := range hists[1:] {
+		hists[0].Merge(h)
+	}
+	return done{hists[0], monotime.Now().Sub(began)}, errors.Join(err, fed)
+}
+
+// feed puts the times of a Poisson process from began to end into due, each when it has come, and
+// then closes it.
+func feed(rate float64, began, end monotime.Time, due chan<- monotime.Time) error {
+	runtime.LockOSThread() // it sleeps in the kernel: the runtime's timers are up to 1 ms late
+	defer runtime.UnlockOSThread()
+	defer close(due)
+	rng := rand.New(rand.NewPCG(1, 11))
+	for at := began; at < end; at = at.Add(loadgen.Gap(rng, rate)) {
+		if d := at.Sub(monotime.Now()); d > 0 {
+			nap(d)
+		}
+		select {
+		case due <- at:
+		default:
+			return fmt.Errorf("%d %w", mostDue, errBehind)
+		}
+	}
+	return nil
+}

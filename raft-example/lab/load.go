@@ -1,0 +1,104 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/loadgen"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/client"
+	"github.com/userspace-rpc/erpc/raft-example/kv"
+)
+
+// Load is a kind of request when many clients make it.
+type Load struct {
+	// Full is how many are made in a second by clients of which each begins one when its last has
+	// ended.
+	Full float64 `json:"full_per_second"`
+	// Half is the latency when half as many begin in a second, at the times of a Poisson process:
+	// from the time at which each was due.
+	Half Latency `json:"half"`
+}
+
+// load measures full load and half of it in turns, after a first one that warms up.
+func (l *lab) load(ctx context.Context, write bool) (Load, error) {
+	l.mode.Store(stepReplicas)
+	var full, half []Latency
+	for round := range l.cfg.Rounds + 1 {
+		rate, err := l.full(ctx, write)
+		if err != nil {
+			return Load{}, err
+		}
+		lat, err := l.open(ctx, write, rate/2)
+		if err != nil {
+			return Load{}, err
+		}
+		if round > 0 {
+			full, half = append(full, Latency{P50: rate}), append(half, lat)
+		}
+	}
+	return Load{median(full).P50, median(half)}, nil
+}
+
+// ask begins a request for which ended is called.
+func (l *lab) ask(write bool, ended func()) error {
+	cmd := kv.Command{Op: kv.Get, Key: l.key()}
+	if write {
+		cmd.Op = kv.Put
+		cmd.Value, _ = kv.MakeValue(make([]byte, valueSize))
+	}
+	l.sent = true
+	l.cl.Do(cmd, monotime.Now().Add(deadline), func(r client.Result) {
+		if r.Err != nil && l.failed == nil {
+			l.failed = r.Err
+		}
+		ended()
+	})
+	return l.failed
+}
+
+// full is the rate of cfg.Clients clients.
+func (l *lab) full(ctx context.Context, write bool) (perSecond float64, err error) {
+	count, flying, failed := 0, 0, error(nil)
+	began := monotime.Now()
+	end := began.Add(l.cfg.Each)
+	var again func()
+	again = func() {
+		if monotime.Now() < end && failed == nil {
+			flying++
+			failed = l.ask(write, func() { count++; flying--; again() })
+		}
+	}
+	for range l.cfg.Clients {
+		again()
+	}
+	err = l.until(ctx, func() bool { return flying == 0 || failed != nil })
+	return float64(count) / monotime.Now().Sub(began).Seconds(), errors.Join(err, failed)
+}
+
+// open is the latency of requests that begin at random times.
+func (l *lab) open(ctx context.Context, write bool, rate float64) (Latency, error) {
+	var h erpc.Histogram
+	var failed error
+	flying := 0
+	a := loadgen.Arrivals{Rate: rate, Until: monotime.Now().Add(l.cfg.Each),
+		Over:    func() bool { return flying == 0 },
+		Stopped: func() bool { return failed != nil || ctx.Err() != nil }, Pass: l.step}
+	a.Issue = func(slot uint64, due monotime.Time) {
+		flying++
+		err := l.ask(write, func() {
+			flying--
+			h.Add(int64(monotime.Now().Sub(due)))
+			a.Ended(slot)
+		})
+		failed = errors.Join(failed, err)
+	}
+	_, _, err := a.Run(rand.New(rand.NewPCG(1, 3)))
+	if err = errors.Join(err, failed, ctx.Err()); err != nil {
+		return Latency{}, fmt.Errorf("at %.0f requests per second: %w", rate, err)
+	}
+	return quantiles(&h), nil
+}
