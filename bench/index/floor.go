@@ -23,12 +23,12 @@ const (
 
 type floorInner struct {
 	head [8]uint64
-	seps [32]uint64
+	_    [32]uint64
 	kids [32]*floorLeaf
 }
 
 type floorLeaf struct {
-	next *floorLeaf // so that the collector treats it as it does a leaf
+	_    *floorLeaf // so that the collector treats it as it does a leaf
 	head [7]uint64
 	vals [16]uint64
 	keys [16]uint64

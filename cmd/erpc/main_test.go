@@ -81,7 +81,7 @@ func TestWrongUsage(t *testing.T) {
 		"bench rate --transport ud":                       "needs an RDMA device",
 		"bench rate --transport pigeon": "is unknown; there are udp, shm, auto, " +
 			"afpacket, afxdp and ud",
-		"bench rate --cc cubic":                         "want timely, dcqcn, none, metrics or trace",
+		"bench rate --cc cubic":                         "want timely, dcqcn or none",
 		"ping 127.0.0.1:1 --cc cubic":                   "want timely, dcqcn or none",
 		"demo --cc cubic":                               "want timely, dcqcn or none",
 		"server --link-rate fast":                       "--link-rate",
@@ -90,7 +90,7 @@ func TestWrongUsage(t *testing.T) {
 		"server --link-rate 1.5":                        "as 25e9",
 		"server --link-rate 10":                         "LinkRate",
 		"server --link-rate=-25e9":                      "LinkRate",
-		"bench rate --versus cubic":                     "want timely, dcqcn or none",
+		"bench rate --versus cubic":                     "want timely, dcqcn, none, metrics or trace",
 		"bench rate --versus none --raw":                "do not go together",
 		"bench latency --versus none":                   "unknown flag --versus",
 		"bench factors --cc none":                       "want timely or dcqcn",
