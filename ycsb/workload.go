@@ -114,8 +114,3 @@ func (w *Workload) Check() error {
 	}
 	return nil
 }
-
-// Writes reports whether the workload changes the store.
-func (w *Workload) Writes() bool {
-	return w.Shares[Update]+w.Shares[Insert]+w.Shares[ReadModifyWrite] > 0
-}
