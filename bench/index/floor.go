@@ -14,6 +14,8 @@ import (
 type floor struct {
 	inners []*floorInner // in the order of keys
 	at     []uint32      // at[i]: the leaf of keys[i]
+	root   *floorUpper   // made when the row search needs it
+	levels int           // of floorUppers
 }
 
 const (
@@ -23,7 +25,7 @@ const (
 
 type floorInner struct {
 	head [8]uint64
-	_    [32]uint64
+	seps [32]uint64
 	kids [32]*floorLeaf
 }
 
@@ -130,7 +132,19 @@ func (b *bench) floors() []row {
 			}
 		})
 	}
+	search := func(each time.Duration) float64 {
+		b.needFloor()
+		b.floor.needUppers()
+		return timed(each, chunk, func() {
+			for _, e := range b.next(chunk) {
+				v, ok := b.floor.search(e.key)
+				b.check(v, e.value, ok)
+			}
+		})
+	}
 	return []row{
+		{"floor search", "get btree", 0, search},
+		{"floor search again", "get btree locked", 0, search},
 		{"floor get", "get btree", 0, get},
 		{"floor get again", "get btree locked", 0, get},
 		{"floor scan 128", "scan 128 btree", 0, scan},
