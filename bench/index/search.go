@@ -11,9 +11,9 @@ type floorUpper struct {
 }
 
 // needUppers makes the way from a root to the lowest inner nodes, for search: the least program
-// that looks for a key as the index does. Its nodes have the index's sizes and separators, its
-// values lie beside its keys, and it has no locks, no atomic loads, no deleted nodes and no keys but
-// those of 8 bytes.
+// that looks for a key as the index does. Its nodes have the index's sizes and separators, and its
+// values lie beside its keys. It has no locks, no atomic loads, no deleted nodes, and only keys of
+// 8 bytes.
 func (f *floor) needUppers() {
 	if f.root != nil {
 		return
@@ -57,8 +57,8 @@ func (f *floor) needUppers() {
 	}
 }
 
-// separate writes the separators and pivots of a node whose child i begins at first(i), if there is one.
-// It returns where child 0 begins.
+// separate writes the separators and pivots of a node whose child i begins at first(i), if there
+// is one. It returns where child 0 begins.
 func separate(head *[8]uint64, seps *[32]uint64, first func(i int) (uint64, bool)) uint64 {
 	low, _ := first(0)
 	for i := range seps {
