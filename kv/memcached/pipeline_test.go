@@ -26,10 +26,10 @@ func TestReads(t *testing.T) {
 	play(s, "set a 0 0 1\r\nx\r\n", 1<<20)
 	for said, reads := range map[string]int{"get a\r\n": 1, "gets a a a\r\n": 1, "gat 0 a\r\n": 0,
 		strings.Repeat("get a\r\n", 10): 1} {
-		b.reads = 0
+		b.reads.Store(0)
 		got := play(s, said, 1<<20)
-		if b.reads != reads || !strings.HasPrefix(got, "VALUE a 0 1") {
-			t.Errorf("%q: %d reads, want %d: %q", said, b.reads, reads, got)
+		if n := int(b.reads.Load()); n != reads || !strings.HasPrefix(got, "VALUE a 0 1") {
+			t.Errorf("%q: %d reads, want %d: %q", said, n, reads, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ func newServer(t testing.TB, n int, cfg mica.Config) (*Server, *uint32) {
 type beside struct {
 	Store
 	parts []*mica.Partition
-	reads int
+	reads atomic.Int64
 }
 
 func (b *beside) CanRead() bool { return true }
@@ -74,7 +75,7 @@ func (b *beside) CanRead() bool { return true }
 func (b *beside) Read(partition int, fn func(r *mica.Reader)) error {
 	r, err := b.parts[partition].NewReader()
 	if err == nil {
-		b.reads++
+		b.reads.Add(1)
 		fn(r)
 	}
 	return err
