@@ -94,6 +94,11 @@ func TestPrint(t *testing.T) {
 			"20,000 calls/s, p99: us|10|5 (0.50x, 0.50-0.50)|6 (0.60x, 0.60-0.60)|\n" +
 				"CPU us|1.0|0.5 (0.50x) bar 1.00, CPU 0.50 met|" +
 				"0.6 (0.60x) bar 1.00, CPU 0.50 MISSED|\n"},
+		{"64 callers, 32 B: calls/s", options{only: "callers, 32 B", bars: true},
+			map[int][]float64{tcp: {100}, udp: {20}, shm: {700}}, // CPU or rate alone is good
+			"64 callers, 32 B: calls/s|100|20 (0.20x, 0.20-0.20)|700 (7.00x, 7.00-7.00)|\n" +
+				"CPU us|10.0|2.0 (0.20x) bar 5.00, CPU 0.25 MISSED|" +
+				"70.0 (7.00x) bar 6.00, CPU 0.25 MISSED|\n"},
 	} {
 		b := newBench(&v.options)
 		at := slices.IndexFunc(rows, func(r row) bool { return r.name == v.row })
