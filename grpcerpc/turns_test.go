@@ -36,8 +36,12 @@ func TestTurns(t *testing.T) {
 	line.again(c)
 	next(c, turn)
 	line.again(c)
+	line.again(c) // it is in the line
 	if list := line.drop(); len(list) != 3 || list[0] != b || list[1] != a || list[2] != c {
 		t.Errorf("dropped %v", list)
 	}
 	next(nil, 0)
+	line.expect(false)
+	line.expect(true)
+	add(a, false) // the loop looks anyway
 }
