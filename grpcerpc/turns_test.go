@@ -43,5 +43,10 @@ func TestTurns(t *testing.T) {
 	next(nil, 0)
 	line.expect(false)
 	line.expect(true)
-	add(a, false) // the loop looks anyway
+	d, e := new(clientStream), new(clientStream)
+	add(d, false) // the loop looks anyway
+	add(e, false)
+	if s, room, ok := line.next(turn - 1); s != d || room != turn-1 || !ok {
+		t.Errorf("next: %p with %d bytes of the %d that are left", s, room, turn-1)
+	}
 }
