@@ -3,14 +3,17 @@ package grpcerpc_test
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/grpcerpc"
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
@@ -197,4 +200,86 @@ func TestHostileHellos(t *testing.T) {
 	}
 	_, err := r.client.SayHello(within(t), &pb.HelloRequest{})
 	is(t, "a call of another client", err, codes.OK)
+}
+
+// TestHostileNames: a connection keeps names of a bounded size.
+func TestHostileNames(t *testing.T) {
+	h := newHostile(t, newRig(t, nil))
+	for n, refused := range map[int]bool{16 << 10: false, 16<<10 + 1: true} {
+		hello := frame.Hello{Version: frame.Version, UserAgent: strings.Repeat("a", 1000),
+			Authority: strings.Repeat("b", n-1000)}
+		b, err := h.Call(within(t), frame.TypeHello, hello.Append(nil))
+		is(t, "hello", err, codes.OK)
+		if w, err := frame.ParseWelcome(b); err != nil || (w.Refusal != "") != refused {
+			t.Errorf("%d bytes: %q, %v", n, w.Refusal, err)
+		}
+	}
+}
+
+// TestHostileRefusals: streams that cannot be are refused one by one, but an exchange with a flood
+// of them ends the connection.
+func TestHostileRefusals(t *testing.T) {
+	h := newHostile(t, newRig(t, nil))
+	streams := func(n int) (all []byte) {
+		for i := range n {
+			sec := frame.Section{Stream: uint64(i + 1)} // which was not opened
+			all = sec.Append(all)
+		}
+		return all
+	}
+	x := frame.Exchange{Token: h.token, Sections: streams(1000)}
+	b, err := h.Call(within(t), frame.TypeExchange, x.Append(nil))
+	is(t, "exchange", err, codes.OK)
+	y, err := frame.ParseReply(b)
+	is(t, "reply", err, codes.OK)
+	n := 0
+	for rest := y.Sections; len(rest) > 0; n++ {
+		_, rest, err = frame.NextSection(rest)
+		is(t, "section", err, codes.OK)
+	}
+	if n != 1000 || y.Gone {
+		t.Errorf("%d refusals, gone: %v", n, y.Gone)
+	}
+	x = frame.Exchange{Token: h.hello(frame.Version).Token, Sections: streams(1 << 18)}
+	b, err = h.Call(within(t), frame.TypeExchange, x.Append(nil))
+	is(t, "exchange", err, codes.OK)
+	if y, err = frame.ParseReply(b); err != nil || !y.Gone {
+		t.Errorf("after a flood: %d bytes, %v", len(b), err)
+	}
+}
+
+// TestHostileReset: streams that a client opens and leaves at once count as long as their handlers
+// run.
+func TestHostileReset(t *testing.T) {
+	release := make(chan struct{})
+	var running atomic.Int32
+	r := newRig(t, nil, grpcerpc.MaxConcurrentStreams(4), grpcerpc.StreamInterceptor(func(
+		any, grpc.ServerStream, *grpc.StreamServerInfo, grpc.StreamHandler) error {
+		running.Add(1)
+		<-release
+		return nil
+	}))
+	h := newHostile(t, r)
+	chat := &frame.Head{Method: []byte("/helloworld.Greeter/Chat")}
+	x := frame.Exchange{Token: h.token}
+	for id := uint64(1); id <= 4; id++ {
+		for _, sec := range []frame.Section{{Stream: id, Open: chat}, {Stream: id, End: true}} {
+			x.Sections = sec.Append(x.Sections)
+		}
+	}
+	last := frame.Section{Stream: 5, Open: chat}
+	x.Sections = last.Append(x.Sections)
+	if got := h.send(x); got != codes.ResourceExhausted {
+		t.Errorf("a fifth handler: %v", got)
+	}
+	close(release)
+	got := codes.ResourceExhausted
+	for ; got == codes.ResourceExhausted && within(t).Err() == nil; x.Seq++ {
+		last.Stream++
+		got = h.send(frame.Exchange{Token: h.token, Seq: x.Seq + 1, Sections: last.Append(nil)})
+	}
+	is(t, "when they have returned", status.Error(got, ""), codes.OK)
+	if n := running.Load(); n != 5 {
+		t.Errorf("%d handlers ran", n)
+	}
 }

@@ -54,7 +54,7 @@ func (cc *ClientConn) attempts(
 		if err == nil || len(a.Header) > 0 || notRun && cc.mayTCP(ctx) {
 			return notRun, err
 		}
-		again, ended := c.retries.next(ctx, status.Code(err), a.Trailer)
+		again, ended := c.retries.next(ctx, cc.ctx, status.Code(err), a.Trailer)
 		if ended != nil {
 			return false, ended
 		}

@@ -27,23 +27,14 @@ type retries struct {
 }
 
 // next waits until it is time for another try after one that ended with a code and a trailer. It
-// reports false if none follows. The error is that of ctx, if that ends first.
+// reports false if none follows. The error is that of ctx, if that ends first, or errClosing, if
+// conn does, which is the ClientConn's: the server chooses the pause, and may choose years.
 func (r *retries) next(
-	ctx context.Context, code codes.Code, trailer metadata.MD,
+	ctx, conn context.Context, code codes.Code, trailer metadata.MD,
 ) (again bool, err error) {
-	p := r.policy
-	if p == nil || r.done+1 >= p.attempts || !p.codes[code] {
+	pause, ok := r.due(code, trailer, rand.Float64())
+	if !ok {
 		return false, nil
-	}
-	pause, said, ok := pushback(trailer)
-	switch {
-	case !ok:
-		return false, nil
-	case said:
-		r.paced = 0
-	default:
-		pause = p.pause(r.paced, rand.Float64())
-		r.paced++
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -53,7 +44,31 @@ func (r *retries) next(
 		return true, nil
 	case <-ctx.Done():
 		return false, status.FromContextError(ctx.Err()).Err()
+	case <-conn.Done():
+		return false, errClosing
 	}
+}
+
+// due returns how long the pause before another try is; ok is false if none follows. Random is at
+// least 0 and below 1.
+func (r *retries) due(
+	code codes.Code, trailer metadata.MD, random float64,
+) (pause time.Duration, ok bool) {
+	p := r.policy
+	if p == nil || r.done+1 >= p.attempts || !p.codes[code] {
+		return 0, false
+	}
+	pause, said, ok := pushback(trailer)
+	switch {
+	case !ok:
+		return 0, false
+	case said:
+		r.paced = 0
+	default:
+		pause = p.pause(r.paced, random)
+		r.paced++
+	}
+	return pause, true
 }
 
 // pause returns how long to wait after so many tries; random is at least 0 and below 1.

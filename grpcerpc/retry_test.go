@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/grpcerpc"
@@ -111,6 +112,39 @@ func TestRetryMetadata(t *testing.T) {
 			p.mu.Unlock()
 		}
 	}
+}
+
+// ended tells when an attempt of a call has ended.
+type ended chan struct{}
+
+func (e ended) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+
+func (e ended) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if _, ok := s.(*stats.End); ok {
+		e <- struct{}{}
+	}
+}
+
+func (e ended) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+func (e ended) HandleConn(context.Context, stats.ConnStats) {}
+
+// TestRetryClosed: a call that a server has told to wait for an hour ends with the ClientConn.
+func TestRetryClosed(t *testing.T) {
+	checkLeaks(t)
+	p := &pushing{enough: 9, trailer: metadata.Pairs("grpc-retry-pushback-ms", "3600000")}
+	_, addr := serve(t, p)
+	attempts := make(ended, 9)
+	cc := connect(t, addr, grpcerpc.WithDefaultServiceConfig(patient),
+		grpcerpc.WithStatsHandler(attempts))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := pb.NewGreeterClient(cc).SayHello(context.Background(), &pb.HelloRequest{})
+		failed <- err
+	}()
+	eventually(t, attempts, "the first attempt")
+	is(t, "close", cc.Close(), codes.OK)
+	is(t, "the call", eventually(t, failed, "the call's end"), codes.Canceled)
 }
 
 // TestUnaryRefused: a call that a server refuses because it stops goes to another one, and does

@@ -37,7 +37,7 @@ type retryStream struct {
 	size     int      // of these, in bytes
 	closed   bool     // CloseSend was called
 	refusals int
-	err      error // of the last try, if it did not begin
+	err      error // why there was no other try, if that is not the error of the last one
 }
 
 // newStream begins a stream, over TCP if erpc has no connection and that may be.
@@ -131,7 +131,8 @@ func (r *retryStream) may(s *clientStream) bool {
 		s.link.retire() // it takes no more, which may not be known yet
 		return true
 	}
-	again, _ := r.info.retries.next(r.ctx, code, trailer) // the context's error is known
+	again, err := r.info.retries.next(r.ctx, r.cc.ctx, code, trailer)
+	r.err = err
 	return again
 }
 
@@ -200,7 +201,7 @@ func (r *retryStream) RecvMsg(m any) error {
 	}
 }
 
-// failure returns why there was no other try.
+// failure returns why there was no other try, nil for the error of the last one.
 func (r *retryStream) failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,6 +24,7 @@ import (
 const (
 	mostConns  = 1 << 16          // of one server
 	mostOfPeer = 1 << 10          // of one address of a client: of one loop, which ClientConns share
+	mostNames  = 16 << 10         // bytes of user agent and authority, which a connection keeps
 	lifeWithin = 10 * time.Second // of Hello; else the connection is forgotten
 )
 
@@ -67,6 +68,7 @@ type serverConn struct {
 	leaving bool // away is closed
 	over    bool
 	streams map[uint64]*serverStream
+	running int // handlers of streams, also of those that the client has left
 	pipe    serverPipe
 }
 
@@ -80,6 +82,11 @@ func (s *Server) onHello(ctx context.Context, req []byte) ([]byte, error) {
 	if h.Version != frame.Version {
 		w.Refusal = fmt.Sprintf("the server speaks version %d of grpcerpc's format, the client %d",
 			frame.Version, h.Version)
+		return w.Append(nil), nil
+	}
+	if len(h.UserAgent)+len(h.Authority) > mostNames {
+		w.Refusal = fmt.Sprintf("user agent and authority have %d bytes, more than %d",
+			len(h.UserAgent)+len(h.Authority), mostNames)
 		return w.Append(nil), nil
 	}
 	r, _ := erpc.HandleFrom(ctx)
@@ -227,13 +234,20 @@ func (c *serverConn) stream(sec *frame.Section) (*serverStream, error) {
 		return nil, nil
 	case sec.Open == nil:
 		return nil, errFrames
-	case len(c.streams) >= c.server.opts.maxStreams:
+	case max(len(c.streams), c.running) >= c.server.opts.maxStreams:
 		return nil, status.Error(codes.ResourceExhausted,
 			"grpcerpc: too many streams of the connection")
 	}
 	st := newServerStream(c, sec.Stream)
 	c.streams[sec.Stream] = st
 	return st, nil
+}
+
+// run counts a handler in, or out.
+func (c *serverConn) run(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running += n
 }
 
 // forget takes a stream that has ended out of the connection.

@@ -62,14 +62,15 @@ func MaxRecvMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxR
 // MaxSendMsgSize bounds a response message, in bytes. Default: as large as an int32.
 func MaxSendMsgSize(n int) ServerOption { return func(o *serverOptions) { o.maxSend = n } }
 
-// MaxConcurrentStreams bounds the streams of one connection. Unary calls do not count: erpc's
-// Config.MaxBackground bounds them. Default 16384. Beyond it new streams end with
-// ResourceExhausted; they do not wait.
+// MaxConcurrentStreams bounds the streams of one connection. A stream that its client has left
+// counts until its handler returns. Unary calls do not count: erpc's Config.MaxBackground bounds
+// them. Default 16384. Beyond it new streams end with ResourceExhausted; they do not wait.
 func MaxConcurrentStreams(n uint32) ServerOption {
 	return func(o *serverOptions) { o.maxStreams = int(n) }
 }
 
-// MaxHeaderListSize bounds the metadata of a call, as gRPC counts it. Default 16 MiB.
+// MaxHeaderListSize bounds the metadata of a call, as gRPC counts it. Default 16 MiB. More than
+// 524,288 pairs are malformed whatever their size.
 func MaxHeaderListSize(n uint32) ServerOption {
 	return func(o *serverOptions) { o.maxHeaders = int(n) }
 }

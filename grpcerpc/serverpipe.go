@@ -8,6 +8,10 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
+// mostRefused is how many bytes the refusals of streams have that wait for a reply. Exchanges of
+// grpcerpc's own clients do not cause as many: 8 of them, of 64 KiB and a stream, come at once.
+const mostRefused = 4 << 20
+
 // serverPipe is the server's end of a pipe: the exchanges of a connection. They bring frames of
 // streams, and stay unanswered until a stream has something to say.
 type serverPipe struct {
@@ -23,7 +27,7 @@ type serverPipe struct {
 	parked  fifo[erpc.ReqHandle]      // taken, and unanswered
 	replies uint64                    // number of the next reply
 	high    uint64                    // the highest number of a stream
-	refused []byte                    // sections for streams that were refused
+	refused []byte                    // sections for streams that were refused: mostRefused bytes
 	buf     []byte                    // for the next reply
 	gone    *frame.Status             // why there are no more replies
 }
@@ -99,7 +103,7 @@ func (p *serverPipe) accept(h erpc.ReqHandle, x *frame.Exchange) {
 	}
 	for rest := x.Sections; len(rest) > 0; {
 		sec, next, err := frame.NextSection(rest)
-		if err != nil {
+		if err != nil || len(p.refused) > mostRefused {
 			p.fail(errFrames)
 			return
 		}
@@ -141,7 +145,9 @@ func (p *serverPipe) reply() bool {
 	b := y.Append(p.buf[:0])
 	empty := len(b)
 	b = append(b, p.refused...)
-	p.refused = p.refused[:0]
+	if p.refused = p.refused[:0]; cap(p.refused) > mostKept {
+		p.refused = nil
+	}
 	for len(b)-empty < maxBatch {
 		st, room, ok := p.ready.next(maxBatch - (len(b) - empty))
 		if !ok {
@@ -182,7 +188,7 @@ func (p *serverPipe) shut(why *status.Status) {
 	for _, h := range p.held {
 		sayGone(h, p.gone)
 	}
-	p.held = nil
+	p.held, p.refused = nil, nil
 }
 
 // speak appends what a stream has to say, about room bytes, in the loop. More says that there is

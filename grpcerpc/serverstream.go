@@ -111,6 +111,7 @@ func (st *serverStream) begin(h *frame.Head) error {
 		return status.Error(codes.Unavailable, "grpcerpc: the server is shutting down")
 	}
 	st.begun = true
+	st.conn.run(1)
 	if us := h.Timeout; us > 0 && us < uint64(1<<63-1)/1000 {
 		st.base, st.cancel = context.WithTimeout(s.ctx, time.Duration(us)*time.Microsecond)
 	} else {
@@ -192,6 +193,7 @@ func (st *serverStream) run(
 func (st *serverStream) leave() {
 	st.stop()
 	st.cancel()
+	st.conn.run(-1)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.returned = true; st.over {

@@ -36,8 +36,17 @@ func TestTurns(t *testing.T) {
 	line.again(c)
 	next(c, turn)
 	line.again(c)
+	line.again(c) // it is in the line
 	if list := line.drop(); len(list) != 3 || list[0] != b || list[1] != a || list[2] != c {
 		t.Errorf("dropped %v", list)
 	}
 	next(nil, 0)
+	line.expect(false)
+	line.expect(true)
+	d, e := new(clientStream), new(clientStream)
+	add(d, false) // the loop looks anyway
+	add(e, false)
+	if s, room, ok := line.next(turn - 1); s != d || room != turn-1 || !ok {
+		t.Errorf("next: %p with %d bytes of the %d that are left", s, room, turn-1)
+	}
 }

@@ -8,11 +8,19 @@ import (
 	"time"
 )
 
-// kinds names what is below the stubs.
-var kinds = [...]string{"grpc-go TCP", "grpcerpc UDP", "grpcerpc shm", "bare TCP"}
+// The kinds of what is below the stubs. Grpc-go over a unix socket and the bare program are
+// measured in their rows alone.
+const (
+	tcpKind = iota
+	unixKind
+	udpKind
+	shmKind
+	bareKind
+)
 
-// bareKind is the number of the bare program, which is measured in its row alone.
-const bareKind = 3
+var kinds = [...]string{
+	"grpc-go TCP", "grpc-go unix", "grpcerpc UDP", "grpcerpc shm", "bare TCP",
+}
 
 func main() {
 	var o options
@@ -53,19 +61,11 @@ type options struct {
 	bare   bool
 }
 
-// kinds returns how many kinds are measured.
-func (o *options) kinds() int {
-	if o.bare {
-		return len(kinds)
-	}
-	return bareKind
-}
-
-// run starts a server and a client of each kind, measures, and prints the table.
+// run starts a server and a client of each kind that a row needs, measures, and prints the table.
 func run(o *options) (err error) {
-	b := &bench{options: o}
+	b := newBench(o)
 	end := func(c *child) { err = errors.Join(err, c.end()) }
-	for i := range o.kinds() {
+	for _, i := range b.kinds {
 		server, err := start("-serve", fmt.Sprint(i))
 		if err != nil {
 			return err
@@ -80,7 +80,7 @@ func run(o *options) (err error) {
 			return err
 		}
 		defer end(client)
-		b.pairs = append(b.pairs, pair{server, client})
+		b.pairs[i] = pair{server, client}
 	}
 	return b.measureAll()
 }

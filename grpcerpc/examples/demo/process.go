@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
@@ -75,24 +77,32 @@ func overBoth() (transport.Transport, error) { return auto.Listen("127.0.0.1:0",
 // largest is more than the largest message has.
 const largest = 16 << 20
 
-// serve begins to serve a kind and returns the address.
-func serve(kind int) (net.Addr, error) {
-	if kind == 0 || kind == bareKind {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+// listen listens for the kinds that have connections. A unix socket is in dir.
+func listen(kind int, dir string) (net.Listener, error) {
+	if kind == unixKind {
+		return net.Listen("unix", filepath.Join(dir, "socket"))
+	}
+	return net.Listen("tcp", "127.0.0.1:0")
+}
+
+// serve begins to serve a kind and returns the address. Its files are in dir.
+func serve(kind int, dir string) (net.Addr, error) {
+	if kind != udpKind && kind != shmKind {
+		l, err := listen(kind, dir)
 		if err != nil {
 			return nil, err
 		}
 		if kind == bareKind {
-			go serveBare(tcp)
-			return tcp.Addr(), nil
+			go serveBare(l)
+			return l.Addr(), nil
 		}
 		s := grpc.NewServer(grpc.MaxRecvMsgSize(largest))
 		pb.RegisterGreeterServer(s, greeter{})
-		go func() { _ = s.Serve(tcp) }() // ends with the process
-		return tcp.Addr(), nil
+		go func() { _ = s.Serve(l) }() // ends with the process
+		return l.Addr(), nil
 	}
 	open := overUDP
-	if kind == 2 {
+	if kind == shmKind {
 		open = overBoth
 	}
 	tr, err := open()
@@ -107,8 +117,13 @@ func serve(kind int) (net.Addr, error) {
 
 // runServer serves a kind, prints the address, and ends with its standard input, whose lines ask
 // for the CPU time.
-func runServer(kind int) error {
-	addr, err := serve(kind)
+func runServer(kind int) (err error) {
+	dir, err := os.MkdirTemp("", "grpc-demo")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	addr, err := serve(kind, dir)
 	if err != nil {
 		return err
 	}
@@ -129,9 +144,12 @@ type conn interface {
 func dial(kind int, addr string) (conn, error) {
 	target := "passthrough:///" + addr
 	switch kind {
-	case 0:
+	case tcpKind, unixKind:
+		if kind == unixKind {
+			target = "unix:" + addr
+		}
 		return grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	case 1:
+	case udpKind:
 		return grpcerpc.NewClient(target, grpcerpc.WithTransport(overUDP))
 	case bareKind:
 		return dialBare(addr)

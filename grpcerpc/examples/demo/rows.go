@@ -50,13 +50,28 @@ func (greeter) Chat(s grpc.BidiStreamingServer[pb.HelloRequest, pb.HelloReply]) 
 }
 
 // row is a line of the table. Its bars are the least ratios to grpc-go over UDP and in shared
-// memory; those of times are the largest.
+// memory; those of times are the largest. A transport without a bar is not measured.
 type row struct {
 	name    string
 	time    bool
 	measure func(context.Context, pb.GreeterClient, time.Duration) (figure, error)
 	bars    [2]float64
 	cpu     float64 // bar of the CPU per operation; 0 without one
+	base    int     // the kind of grpc-go that the ratios are to
+}
+
+// kinds returns the kinds that a row measures, its base first.
+func (r *row) kinds(bare bool) []int {
+	list := []int{r.base}
+	for i, kind := range [...]int{udpKind, shmKind} {
+		if r.bars[i] > 0 {
+			list = append(list, kind)
+		}
+	}
+	if bare {
+		list = append(list, bareKind)
+	}
+	return list
 }
 
 // figure is what a measurement found: a rate per second or a time in microseconds, and how many
@@ -69,16 +84,17 @@ type figure struct {
 const callers = 64
 
 var rows = []row{
-	{"one caller, 32 B: us", true, oneCaller, [2]float64{0.25, 0.25}, 0},
-	{"64 callers, 32 B: calls/s", false, unary(32), [2]float64{5, 6}, 0.25},
-	{"64 callers, 1 KiB: calls/s", false, unary(1 << 10), [2]float64{3, 3}, 0},
-	{"64 callers, 64 KiB: calls/s", false, unary(64 << 10), [2]float64{1, 1.3}, 0},
-	{"64 streams, ping-pong: msgs/s", false, pingPong, [2]float64{3, 3}, 0},
-	{"one way, 32 B: msgs/s", false, oneWay(32, 1), [2]float64{1.2, 1.2}, 0},
-	{"one way, 64 KiB: MB/s", false, oneWay(64<<10, 64<<10/1e6), [2]float64{1, 1}, 0},
-	{"20,000 calls/s, p99: us", true, openLoop, [2]float64{1, 1}, 0.5},
-	{"beside 64 KiB, p99: us", true, beside(64 << 10), [2]float64{1, 1}, 0},
-	{"beside 12 MiB, p99: us", true, beside(12 << 20), [2]float64{1, 1}, 0},
+	{"one caller, 32 B: us", true, oneCaller, [2]float64{0.25, 0.25}, 0, tcpKind},
+	{"one caller, 32 B, unix: us", true, oneCaller, [2]float64{0, 0.1}, 0, unixKind},
+	{"64 callers, 32 B: calls/s", false, unary(32), [2]float64{5, 6}, 0.25, tcpKind},
+	{"64 callers, 1 KiB: calls/s", false, unary(1 << 10), [2]float64{3, 3}, 0, tcpKind},
+	{"64 callers, 64 KiB: calls/s", false, unary(64 << 10), [2]float64{1, 1.3}, 0, tcpKind},
+	{"64 streams, ping-pong: msgs/s", false, pingPong, [2]float64{3, 3}, 0, tcpKind},
+	{"one way, 32 B: msgs/s", false, oneWay(32, 1), [2]float64{1.2, 1.2}, 0, tcpKind},
+	{"one way, 64 KiB: MB/s", false, oneWay(64<<10, 64<<10/1e6), [2]float64{1, 1}, 0, tcpKind},
+	{"20,000 calls/s, p99: us", true, openLoop, [2]float64{1, 1}, 0.5, tcpKind},
+	{"beside 64 KiB, p99: us", true, beside(64 << 10), [2]float64{1, 1}, 0, tcpKind},
+	{"beside 12 MiB, p99: us", true, beside(12 << 20), [2]float64{1, 1}, 0, tcpKind},
 }
 
 // oneCaller returns the median time of a call.

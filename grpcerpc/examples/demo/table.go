@@ -13,10 +13,25 @@ import (
 // pair has the processes of a kind.
 type pair struct{ server, client *child }
 
-// bench measures the rows with a pair of each kind.
+// bench measures rows with a pair of each kind that they need.
 type bench struct {
 	*options
-	pairs []pair
+	rows  []int // of rows, by number
+	kinds []int // columns of the table
+	pairs [len(kinds)]pair
+}
+
+func newBench(o *options) *bench {
+	b := &bench{options: o}
+	for i := range rows {
+		if strings.Contains(rows[i].name, o.only) {
+			b.rows = append(b.rows, i)
+			b.kinds = append(b.kinds, rows[i].kinds(o.bare)...)
+		}
+	}
+	slices.Sort(b.kinds)
+	b.kinds = slices.Compact(b.kinds)
+	return b
 }
 
 // measured has the figures of a row and a kind, one for each round.
@@ -28,24 +43,22 @@ type measured struct {
 // measureAll measures all rows and prints them.
 func (b *bench) measureAll() error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "\t%s\t\n", strings.Join(kinds[:b.kinds()], "\t"))
-	for i := range rows {
-		if r := &rows[i]; strings.Contains(r.name, b.only) {
-			all, err := b.measure(i)
-			if err != nil {
-				return err
-			}
-			b.print(table, r, all)
+	b.printHead(table)
+	for _, i := range b.rows {
+		all, err := b.measure(i)
+		if err != nil {
+			return err
 		}
+		b.print(table, &rows[i], all)
 	}
 	return table.Flush()
 }
 
-// measure measures a row: in each round all kinds, one after the other.
+// measure measures a row: in each round its kinds, one after the other.
 func (b *bench) measure(row int) (all [len(kinds)]measured, err error) {
 	for range b.rounds {
-		for i, p := range b.pairs {
-			value, cpu, err := p.measure(row, b.each)
+		for _, i := range rows[row].kinds(b.bare) {
+			value, cpu, err := b.pairs[i].measure(row, b.each)
 			if err != nil {
 				return all, fmt.Errorf("%s over %s: %w", rows[row].name, kinds[i], err)
 			}
@@ -83,43 +96,70 @@ func (p pair) served() (n int64, err error) {
 	return n, err
 }
 
-// print prints a row: medians, and the ratios to grpc-go.
-func (b *bench) print(w io.Writer, r *row, all [len(kinds)]measured) {
-	fmt.Fprintf(w, "%s\t%.0f\t", r.name, median(all[0].value))
-	for _, m := range all[1:b.kinds()] {
-		ratios := over(m.value, all[0].value)
-		fmt.Fprintf(w, "%.0f (%.2fx", median(m.value), median(ratios))
-		if b.bars {
-			fmt.Fprintf(w, ", %.2f-%.2f", slices.Min(ratios), slices.Max(ratios))
-		}
-		fmt.Fprint(w, ")\t")
+func (b *bench) printHead(w io.Writer) {
+	for _, i := range b.kinds {
+		fmt.Fprint(w, "\t", kinds[i])
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(w, "\t")
+}
+
+// print prints a row: medians, and the ratios to grpc-go. Cells of other kinds are empty.
+func (b *bench) print(w io.Writer, r *row, all [len(kinds)]measured) {
+	base := &all[r.base]
+	fmt.Fprint(w, r.name)
+	for _, i := range b.kinds {
+		fmt.Fprint(w, "\t")
+		if m := &all[i]; m == base {
+			fmt.Fprintf(w, "%.0f", median(m.value))
+		} else if len(m.value) > 0 {
+			b.printValue(w, m, base)
+		}
+	}
+	fmt.Fprintln(w, "\t")
 	if !b.bars {
 		return
 	}
-	fmt.Fprintf(w, "CPU us\t%.1f\t", median(all[0].cpu))
-	for i, m := range all[1:b.kinds()] {
-		ratio, cpu := median(over(m.value, all[0].value)), median(over(m.cpu, all[0].cpu))
-		if i >= len(r.bars) {
-			fmt.Fprintf(w, "%.1f (%.2fx)\t", median(m.cpu), cpu)
-			continue
+	fmt.Fprint(w, "CPU us")
+	for _, i := range b.kinds {
+		fmt.Fprint(w, "\t")
+		if m := &all[i]; m == base {
+			fmt.Fprintf(w, "%.1f", median(m.cpu))
+		} else if len(m.value) > 0 {
+			fmt.Fprintf(w, "%.1f (%.2fx)", median(m.cpu), median(over(m.cpu, base.cpu)))
+			fmt.Fprint(w, r.verdict(i, m, base))
 		}
-		met := ratio >= r.bars[i]
-		if r.time {
-			met = ratio <= r.bars[i]
-		}
-		verdict := fmt.Sprintf("bar %.2f", r.bars[i])
-		if r.cpu > 0 {
-			verdict += fmt.Sprintf(", CPU %.2f", r.cpu)
-			met = met && cpu <= r.cpu
-		}
-		if verdict += " met"; !met {
-			verdict = strings.TrimSuffix(verdict, " met") + " MISSED"
-		}
-		fmt.Fprintf(w, "%.1f (%.2fx) %s\t", median(m.cpu), cpu, verdict)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(w, "\t")
+}
+
+// printValue prints the median and the ratio to that of base, with the range if there are bars.
+func (b *bench) printValue(w io.Writer, m, base *measured) {
+	ratios := over(m.value, base.value)
+	fmt.Fprintf(w, "%.0f (%.2fx", median(m.value), median(ratios))
+	if b.bars {
+		fmt.Fprintf(w, ", %.2f-%.2f", slices.Min(ratios), slices.Max(ratios))
+	}
+	fmt.Fprint(w, ")")
+}
+
+// verdict says whether a kind meets its bar, if it has one.
+func (r *row) verdict(kind int, m, base *measured) string {
+	if kind != udpKind && kind != shmKind {
+		return ""
+	}
+	bar, ratio := r.bars[kind-udpKind], median(over(m.value, base.value))
+	text, met := fmt.Sprintf(" bar %.2f", bar), ratio >= bar
+	if r.time {
+		met = ratio <= bar
+	}
+	if r.cpu > 0 {
+		text += fmt.Sprintf(", CPU %.2f", r.cpu)
+		met = met && median(over(m.cpu, base.cpu)) <= r.cpu
+	}
+	if met {
+		return text + " met"
+	}
+	return text + " MISSED"
 }
 
 // over divides round by round.

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bytes"
+	"encoding/binary"
 	"maps"
 	"reflect"
 	"slices"
@@ -210,4 +211,15 @@ func FuzzHello(f *testing.F) {
 		_, _ = ParseHello(b)
 		_, _ = ParseWelcome(b)
 	})
+}
+
+// TestPairs: metadata has a bounded number of pairs, however short they are.
+func TestPairs(t *testing.T) {
+	for n, ok := range map[int]bool{mostPairs: true, mostPairs + 1: false} {
+		b := binary.AppendUvarint(nil, uint64(n))
+		b = append(b, bytes.Repeat([]byte{1, 'a', 0}, n)...)
+		if md, err := ParseHeaders(b); (err == nil) != ok || len(md["a"]) != n*len(md) {
+			t.Errorf("%d pairs: %d values, %v", n, len(md["a"]), err)
+		}
+	}
 }
