@@ -31,7 +31,8 @@ func (t *Transport) patience(size int64) time.Duration {
 
 // InstallSnapshot implements raft.Transport. Each piece that the receiver has read begins the
 // deadline anew, and so does the last one, after which the receiver restores its state.
-func (t *Transport) InstallSnapshot(server raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+func (t *Transport) InstallSnapshot(server raft.ServerID, to raft.ServerAddress,
+	args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	to = t.address(server, to)
 	id := binary.LittleEndian.AppendUint64(nil, newNumber())
 	var ok struct{}
@@ -47,10 +48,12 @@ func (t *Transport) InstallSnapshot(server raft.ServerID, to raft.ServerAddress,
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return fmt.Errorf("hraft: the snapshot ends after %d of %d bytes: %w", sent+int64(n), args.Size, err)
+			return fmt.Errorf("hraft: the snapshot ends after %d of %d bytes: %w", sent+int64(n),
+				args.Size, err)
 		}
 		binary.LittleEndian.PutUint64(buf[8:], uint64(sent))
-		if err := t.roundTrip(to, typeSnapData, append([]byte(nil), buf[:16+n]...), patience, &ok); err != nil {
+		if err := t.roundTrip(to, typeSnapData, append([]byte(nil), buf[:16+n]...), patience,
+			&ok); err != nil {
 			return err
 		}
 		sent += int64(n)
