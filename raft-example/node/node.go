@@ -27,7 +27,8 @@ const (
 
 // The errors that end a node; those of package replica do, too.
 var (
-	ErrForeignLog = errors.New("node: this replica's log is not the one that its peers know: remove the replica and add it under a new id")
+	ErrForeignLog = errors.New("node: this replica's log is not the one that its peers know: " +
+		"remove the replica and add it under a new id")
 	ErrCluster    = errors.New("node: wrong cluster id")
 	ErrReplica    = errors.New("node: message for another replica")
 	ErrBadMessage = errors.New("node: malformed message")
@@ -161,7 +162,8 @@ func (n *Node) Register(x Registrar) error {
 // all members are known. Requests before that are refused.
 func RegisterLate(x Registrar, get func() *Node) error {
 	for typ, fn := range map[uint8]func(*Node, erpc.ReqHandle){
-		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV, TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
+		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV,
+		TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
 		TypeMembers: (*Node).onMembers,
 	} {
 		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
