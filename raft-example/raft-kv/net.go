@@ -63,7 +63,8 @@ type clientFlags struct {
 }
 
 // errRemembered is a file of --remember that is none.
-var errRemembered = errors.New("not a list of addresses, one a line: remove the file, or name another one")
+var errRemembered = errors.New("not a list of addresses, one a line: " +
+	"remove the file, or name another one")
 
 func (f *clientFlags) dial() (*client.Blocking, error) {
 	if f.Timeout <= 0 {
