@@ -117,7 +117,8 @@ func TestEarlyRead(t *testing.T) {
 	l.Read(theKey(), false, 2)
 	l.Quick()
 	m.ack(1, 2)
-	if l.answers[1].Status != kv.OK || l.answers[2].Status != kv.OK || l.answers[2].Value.String() != "a" {
+	if l.answers[1].Status != kv.OK || l.answers[2].Status != kv.OK ||
+		l.answers[2].Value.String() != "a" {
 		t.Errorf("%+v", l.answers)
 	}
 }

@@ -42,8 +42,9 @@ type Reads struct {
 // Status returns it.
 func (r *Replica) Status() Status {
 	first, _ := r.log.FirstIndex()
-	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first, Last: r.lastIndex(),
-		Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
+	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first,
+		Last: r.lastIndex(), Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(),
+		Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
 		Outgoing: r.log.conf.GetVotersOutgoing()}
 	if r.err != nil {
