@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -98,7 +99,7 @@ func (c *Config) checkSecurity() error {
 		c.KeyUpdate = time.Hour
 	}
 	if err := security.CheckPSK(c.PSK); err != nil {
-		return &ConfigError{"PSK", err.Error()}
+		return &ConfigError{"PSK", strings.TrimPrefix(err.Error(), security.ErrPSK.Error()+": ")}
 	}
 	return nil
 }
