@@ -59,7 +59,7 @@ type row struct {
 	cpu     float64 // bar of the CPU per operation; 0 without one
 }
 
-// figure is what a measurement found: a rate per second or a time in microseconds, and how many
+// figure is the result of a measurement: a rate per second or a time in microseconds, and how many
 // operations there were.
 type figure struct {
 	value float64

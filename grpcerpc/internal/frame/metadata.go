@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pairOverhead is what HTTP/2 counts for a header field beside its bytes (RFC 9113, 6.5.2).
+// pairOverhead is the number of bytes that HTTP/2 adds to each header field (RFC 9113, 6.5.2).
 const pairOverhead = 32
 
 // MDSize returns the size of metadata as gRPC's limits count it, in bytes.
