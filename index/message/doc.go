@@ -1,5 +1,5 @@
-// Package message is what an index server and its clients say to each other: views of requests and
-// responses over bytes, every field checked. Numbers are little-endian.
+// Package message has the requests and responses of an index server and its clients: views over
+// bytes, every field checked. Numbers are little-endian.
 //
 //	type    request                       response
 //	Get     key                           value, or nothing if the key is not there
