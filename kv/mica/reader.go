@@ -10,7 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
-// shared is what readers see of a partition beside its memory. Offsets are those that grow for
+// shared has the fields of a partition that readers see, beside its memory. Its offsets grow for
 // ever.
 type shared struct {
 	_          [64]byte      // what the owner writes beside it
