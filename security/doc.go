@@ -32,7 +32,8 @@
 // XOR the counter (RFC 9001, section 5.3). A packet that is sent again is sealed again, under
 // another number. The receiver finds the upper half of a counter as in RFC 9000, appendix A.3.
 //
-// Counters seen are in a window of [WindowSize] packets. What is older, or comes twice, is dropped.
+// Counters seen are in a window of [WindowSize] packets. Packets that are older, or come twice, are
+// dropped.
 //
 // # Key phases
 //
