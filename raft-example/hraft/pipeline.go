@@ -153,7 +153,7 @@ func (p *pipeline) deliver() {
 // Consumer implements raft.AppendPipeline.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.done }
 
-// Close implements raft.AppendPipeline. What is under way ends, unseen.
+// Close implements raft.AppendPipeline. Calls under way end, unseen.
 func (p *pipeline) Close() error {
 	p.closed.Do(func() { close(p.closing) })
 	p.finished.Wait()

@@ -12,7 +12,7 @@ const (
 	MaxValue = 64
 )
 
-// Op is what a request asks for.
+// Op is the operation of a request.
 type Op uint8
 
 // The operations. Open makes a session; Get is no entry of the log. Clock comes from the

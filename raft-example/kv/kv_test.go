@@ -132,8 +132,9 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzLoad: a snapshot with the right checksum may hold anything. What is taken is a store that
-// saves as many bytes, if the snapshot was of today's version, and that loads what it saved.
+// FuzzLoad: a snapshot with the right checksum may hold anything. A snapshot that is taken is a
+// store that saves as many bytes, if the snapshot was of today's version, and that loads what it
+// saved.
 func FuzzLoad(f *testing.F) {
 	s := NewStore()
 	s.Apply(5, (&Command{Op: Open}).Append(nil))

@@ -53,7 +53,7 @@ type Latency struct {
 	P99 float64 `json:"p99_us"`
 }
 
-// Report is what was measured.
+// Report has the results of a measurement.
 type Report struct {
 	Transport string  `json:"transport"`
 	Replicas  int     `json:"replicas"`
@@ -79,7 +79,7 @@ const slots = 32
 // deadline is that of each request.
 const deadline = 10 * time.Second
 
-// value is what a PUT stores.
+// valueSize is the size in bytes of the value that a PUT stores.
 const valueSize = kv.MaxValue
 
 // lab is a cluster and a client in two threads.
@@ -103,7 +103,7 @@ type lab struct {
 	buf    [2]*erpc.MsgBuffer
 }
 
-// What the servers' thread steps.
+// The endpoints that the servers' thread steps.
 const (
 	stepReplicas = iota
 	stepLone

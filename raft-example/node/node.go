@@ -41,7 +41,7 @@ type Config struct {
 	Log uint64
 	// Peers are the identities of other replicas' logs that the disk knows, by replica.
 	Peers map[uint64]uint64
-	// Start is what the replica begins with.
+	// Start is the state that the replica begins with.
 	Start replica.Start
 	// Disk makes the log durable; nil: in memory only.
 	Disk Disk
@@ -240,7 +240,7 @@ func (n *Node) work() {
 	n.flush()
 }
 
-// charge tells of a step.
+// charge reports a step to Config.Charge.
 func (n *Node) charge(s Step, count int) {
 	if n.cfg.Charge != nil {
 		n.cfg.Charge(s, count)

@@ -26,7 +26,7 @@ func (demoCmd) Help() string {
   raft-kv demo --durable --json`
 }
 
-// demoResult is what the demonstration prints.
+// demoResult is the output of the demonstration.
 type demoResult struct {
 	OldLeader uint64  `json:"old_leader"`
 	NewLeader uint64  `json:"new_leader"`

@@ -169,7 +169,7 @@ func freeAddrs(n int) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// bound tells of an address in use what to do.
+// bound adds advice to the error of an address in use.
 func bound(addr string, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -41,7 +41,7 @@ func (f *clientFlags) with(
 	return err
 }
 
-// outcome is what put, get, delete and cas print with --json.
+// outcome is the output of put, get, delete and cas with --json.
 type outcome struct {
 	Key   string  `json:"key"`
 	Found bool    `json:"found"`

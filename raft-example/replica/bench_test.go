@@ -102,8 +102,9 @@ func (t *trio) put(cmd []byte, n int, p *parts) {
 	took(&p.late, func() { t.deliver(3, 1); t.reps[1].Quick(); t.reps[1].Process() })
 }
 
-// BenchmarkPut is what Raft and the store cost on the three replicas together, with everything in
-// the cache; path-ns of it are in the way of the answer, and the leader has rest-ns more to do.
+// BenchmarkPut measures the cost of Raft and the store on the three replicas together, with
+// everything in the cache; path-ns of it are in the way of the answer, and the leader has rest-ns
+// more to do.
 func BenchmarkPut(b *testing.B) { benchPut(b, 1) }
 
 // BenchmarkPuts is the same for 64 PUTs that come in one pass, all together.

@@ -7,8 +7,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// drive is a host whose disk is done when settle says so, and whose log is what a disk would
-// hold: its last index, or a gap.
+// drive is a host whose disk is done when settle says so, and whose log is like that of a disk: its
+// last index, or a gap.
 type drive struct {
 	t     *testing.T
 	r     *Replica

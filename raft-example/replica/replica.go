@@ -169,8 +169,9 @@ type Replica struct {
 	joined   []uint64      // tags that are answered when the joint configuration is left
 }
 
-// proposal is what somebody waits for. One that is whole is answered when the joint configuration
-// that it enters has been left. One that is settled changes nothing, and its answer says so.
+// proposal is a request that waits for its entry. One that is whole is answered when the joint
+// configuration that it enters has been left. One that is settled changes nothing, and its answer
+// says so.
 type proposal struct {
 	tag     uint64
 	whole   bool

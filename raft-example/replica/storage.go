@@ -41,7 +41,7 @@ type making struct {
 	keep  bool // for the disk
 }
 
-// Start is what a replica begins with.
+// Start is the state that a replica begins with.
 type Start struct {
 	Hard     *pb.HardState
 	Snapshot *pb.Snapshot // the first one is made by Boot
@@ -233,7 +233,7 @@ func (r *Replica) Background() (more bool) {
 // new log on the disk begins there, or the log of the follower that gets the snapshot.
 func (r *Replica) compact() {
 	first, _ := r.log.FirstIndex()
-	// What early has applied raft still asks for.
+	// Raft still asks for the entries that early has applied.
 	if keep := r.cfg.KeepEntries; r.told > keep && r.told-keep >= first+keep/2 {
 		upTo := r.told - keep
 		if k := r.log.making; k != nil {

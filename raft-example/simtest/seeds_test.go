@@ -22,7 +22,7 @@ var (
 	longFlag = flag.Bool("long", false, "with -seed or -for, the longer kind of run")
 )
 
-// totals is what all runs together did: a test that does not do what it says is no test.
+// totals counts the work of all runs together: a test that does not do what it says is no test.
 type totals struct {
 	ops, unknown, elections, torn, snapshots, changes, kills, cuts, jumps, pauses int
 	leased, followed, joint                                                       int

@@ -201,8 +201,8 @@ func (d *Dir) Prepare(s *pb.Snapshot) error {
 	return d.writeFile(d.name(snapName)+preparedName, parts...)
 }
 
-// Install puts the prepared snapshot and a log that begins behind it in the place of the
-// present ones. hard and entries are what the new log begins with.
+// Install puts the prepared snapshot and a log that begins behind it in the place of the present
+// ones. The new log begins with hard and entries.
 func (d *Dir) Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error {
 	if err := d.rename(snapName+preparedName, snapName); err != nil {
 		return err

@@ -126,5 +126,5 @@ func (v *volatileFile) Sync() error {
 	return v.f.Sync()
 }
 
-// Close closes the file. What is not synced is lost, as it may be.
+// Close closes the file. Bytes that are not synced are lost, as they may be.
 func (v *volatileFile) Close() error { return v.f.Close() }

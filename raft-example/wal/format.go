@@ -40,7 +40,8 @@ type Identity struct {
 	Log     uint64 // random, made with the log; see node
 }
 
-// Record is what is made durable in one step. The zero value of a field changes nothing.
+// Record has the changes that become durable in one step. The zero value of a field changes
+// nothing.
 type Record struct {
 	Hard    *pb.HardState
 	Reset   *pb.SnapshotMetadata // the log begins anew behind this snapshot

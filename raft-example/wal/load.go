@@ -6,7 +6,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// State is what a log and its snapshot hold.
+// State is the content of a log and its snapshot.
 type State struct {
 	ID       Identity
 	Hard     *pb.HardState     // nil if none was written
