@@ -21,7 +21,7 @@
 // An entry is the length of its key (1), the key, and its value (8). Sum and Scan begin behind
 // their key if after is 1, and with it if after is 0. A server answers with at most MaxSum and
 // MaxEntries keys, whatever count is. The flag More says that the count is not reached and there
-// may be further keys; who wants them asks again, after the last key.
+// may be further keys; a client that wants them asks again, after the last key.
 //
 // # Map
 //
