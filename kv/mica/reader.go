@@ -177,7 +177,7 @@ func (r *Reader) get(hash uint64, key []byte, it *Item) bool {
 }
 
 // try looks a key up in a chain. The answer is good if nothing has changed meanwhile. If something
-// has, what is read may be anything: memory of other items, or of free blocks.
+// has, the bytes that are read may be anything: memory of other items, or of free blocks.
 func (r *Reader) try(b *bucket, tag uint64, key []byte, it *Item) bool {
 	for range r.chain + 1 {
 		m := uint(0)
