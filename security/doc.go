@@ -58,6 +58,6 @@
 // said, so that nobody can have changed it. The keys of packets come from the TLS exporter
 // (RFC 8446, section 7.5) or from the shared key, by HKDF (RFC 5869).
 //
-// A shared key tells members from strangers, and no member from another. Whoever learns it later
-// reads what was recorded: there is no forward secrecy. TLS has both.
+// A shared key tells members from strangers, and no member from another. An attacker who learns it
+// later reads recorded packets: there is no forward secrecy. TLS has both.
 package security
