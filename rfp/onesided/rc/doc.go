@@ -12,8 +12,8 @@
 //
 // Both sides have a connection to each other, TCP mostly, over which Join exchanges cards: the
 // sizes and rights of all regions, the queue pair, and address and key of each region that the peer
-// may use. The connection stays open while the link lives: its end is the peer's. Whoever can speak
-// over it can name any key, so it should be as private as the memory.
+// may use. The connection stays open while the link lives: its end is the peer's. A process that
+// can speak over it can name any key, so it should be as private as the memory.
 //
 // # What the contract needs
 //
