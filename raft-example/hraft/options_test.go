@@ -132,7 +132,7 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// TestCloseStreams: what is under way ends well, and what comes later has other sessions.
+// TestCloseStreams: calls under way end well, and later ones have other sessions.
 func TestCloseStreams(t *testing.T) {
 	from, to := pairWith(t, Config{})
 	sessions := func() (n int) {
@@ -167,8 +167,8 @@ func TestCloseStreams(t *testing.T) {
 	}
 }
 
-// TestUnknownPipeline: what comes on a pipeline that the receiver does not know is refused, and
-// does not wait for what would have to come before it.
+// TestUnknownPipeline: requests on a pipeline that the receiver does not know are refused, and do
+// not wait for what would have to come before it.
 func TestUnknownPipeline(t *testing.T) {
 	from, to := pairWith(t, Config{})
 	b, err := encode(make([]byte, 16), &raft.AppendEntriesRequest{})

@@ -144,9 +144,8 @@ func (t *Transport) openSnapshot(id uint64, req erpc.ReqHandle, data []byte) {
 	t.pass(in)
 }
 
-// write gives the pieces to Raft, and answers each when it is read. It ends when nothing
-// has come for the timeout: the sender is done, or fell silent. Whoever still reads or
-// writes then gets an error.
+// write gives the pieces to Raft, and answers each when it is read. It ends when nothing has come
+// for the timeout: the sender is done, or fell silent. A reader or writer then gets an error.
 func (s *stream) write() {
 	defer s.forget()
 	done := make(chan struct{})
@@ -190,7 +189,8 @@ func (s *stream) forget() {
 // end ends the stream with an error of this side.
 func (s *stream) end(err error) { s.result(answer(nil, err)) }
 
-// result takes Raft's answer: who waits for it gets it, and pieces that come are refused.
+// result takes Raft's answer: the caller that waits for it gets it, and pieces that come are
+// refused.
 func (s *stream) result(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

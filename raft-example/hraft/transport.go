@@ -88,8 +88,8 @@ type Transport struct {
 	snapshots map[uint64]*stream    // the loop's
 }
 
-// way is a session's place: what is large has one of its own, so that heartbeats and votes
-// do not wait for its slots.
+// way is a session's place: large messages have one of their own, so that heartbeats and votes do
+// not wait for its slots.
 type way struct {
 	to   raft.ServerAddress
 	bulk bool

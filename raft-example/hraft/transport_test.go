@@ -166,7 +166,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestMalformed: what is no request is refused.
+// TestMalformed: bytes that are no request are refused.
 func TestMalformed(t *testing.T) {
 	from, to := pair(t)
 	for typ := uint8(typeAppend); typ <= typePipeOpen; typ++ {

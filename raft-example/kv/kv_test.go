@@ -30,7 +30,7 @@ func value(t testing.TB, text string) Value {
 	return v
 }
 
-// TestCommandBytes: what is appended is parsed, and every byte matters.
+// TestCommandBytes: a command that is appended is parsed, and every byte matters.
 func TestCommandBytes(t *testing.T) {
 	for _, c := range []Command{
 		{Op: Open, Cluster: 9},

@@ -152,9 +152,9 @@ func TestThree(t *testing.T) {
 	}
 }
 
-// TestBadPeers: what comes from no member, another cluster or another log is refused by name, and
-// the cluster goes on. A replica that knows a sender's log takes no other from it: one that lost
-// its log could vote twice.
+// TestBadPeers: messages of no member, another cluster or another log are refused by name, and the
+// cluster goes on. A replica that knows a sender's log takes no other from it: one that lost its
+// log could vote twice.
 func TestBadPeers(t *testing.T) {
 	g := startGroup(t, 3)
 	ctx := testContext(t)

@@ -58,7 +58,7 @@ func TestEarly(t *testing.T) {
 	}
 }
 
-// TestEarlyChange: what follows a change of membership in the log waits for its Ready.
+// TestEarlyChange: entries behind a change of membership in the log wait for its Ready.
 func TestEarlyChange(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	l := m.posts[1]

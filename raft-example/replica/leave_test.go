@@ -135,8 +135,8 @@ func leaderMeanwhile(t *testing.T, change Change) {
 	}
 }
 
-// TestRemoved: who asks for the removal of a voter hears when that is not needed any more, and not
-// before.
+// TestRemoved: a client that asks for the removal of a voter hears when that is not needed any
+// more, and not before.
 func TestRemoved(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2)
 	l := m.posts[1]

@@ -35,7 +35,7 @@ func sampleMessages() []*pb.Message {
 		Entries: entries[:1]})
 }
 
-// TestMessages: what is appended is parsed, one after the other; a cut is noticed.
+// TestMessages: messages that are appended are parsed, one after the other; a cut is noticed.
 func TestMessages(t *testing.T) {
 	var all []byte
 	for _, m := range sampleMessages() {
@@ -78,8 +78,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// FuzzMessage: nothing that a peer sends makes the parser panic or grow, and what it takes
-// is what it would send.
+// FuzzMessage: nothing that a peer sends makes the parser panic or grow, and a message that it
+// takes is one that it would send.
 func FuzzMessage(f *testing.F) {
 	for _, m := range sampleMessages() {
 		f.Add(AppendMessage(nil, m))

@@ -9,8 +9,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// disk is a simulated one: what is written is durable after a while, in order, and a
-// crash leaves any part of what was under way.
+// disk is a simulated one: bytes that are written are durable after a while, in order, and a crash
+// leaves any part of what was under way.
 type disk struct {
 	s     *server
 	id    wal.Identity

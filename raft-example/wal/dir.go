@@ -169,8 +169,8 @@ func (d *Dir) open(end int64, cut bool) (err error) {
 // ID returns whose log it is.
 func (d *Dir) ID() Identity { return d.id }
 
-// Save appends a record and returns when it is durable. After an error the log must not
-// be used any more: what is in it is unknown until it is opened again.
+// Save appends a record and returns when it is durable. After an error the log must not be used any
+// more: its content is unknown until it is opened again.
 func (d *Dir) Save(r *Record) error {
 	end := d.end.Load()
 	d.buf = AppendRecord(d.buf[:0], d.id, end, r)

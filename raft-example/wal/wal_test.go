@@ -132,8 +132,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestDir: what was saved is there after the folder is opened again, also after a
-// compaction and a torn record.
+// TestDir: a saved record is there after the folder is opened again, also after a compaction and a
+// torn record.
 func TestDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	d, s, err := Open(dir, me)
