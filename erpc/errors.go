@@ -36,7 +36,7 @@ var (
 	ErrTooLarge      = errors.New("message too large")  // for one of the sides
 	ErrExhausted     = errors.New("resource exhausted") // queue, sessions, memory or workers
 	ErrWrongThread   = errors.New(
-		"called while another goroutine runs this Rpc's event loop: use Rpc.Post")
+		"this Rpc's event loop runs already, in another goroutine or this callback: use Rpc.Post")
 	ErrClosed      = errors.New("closed")                             // by this side
 	ErrResponded   = errors.New("no request waits for this response") // or its session ended
 	ErrBufferInUse = msgbuf.ErrInUse                                  // the library owns the buffer
