@@ -2,6 +2,7 @@ package erpc
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -189,6 +190,11 @@ func (e *ConfigError) Error() string { return "erpc: config: " + e.Field + " " +
 // Is reports whether target is ErrConfig.
 func (e *ConfigError) Is(target error) bool { return target == ErrConfig }
 
+// negative is the error of a field that must not be.
+func negative(field string, value any) error {
+	return &ConfigError{field, fmt.Sprintf("is %v, must not be negative", value)}
+}
+
 // fill returns the config with defaults in place of zeros, or a *ConfigError.
 func (c Config) fill() (Config, error) {
 	for _, f := range []struct {
@@ -225,13 +231,14 @@ func (c Config) fill() (Config, error) {
 		return c, err
 	}
 	if c.Wait > WaitSleep {
-		return c, &ConfigError{"Wait", "is unknown"}
+		return c, &ConfigError{"Wait", fmt.Sprintf("is %d, must be WaitAdaptive, WaitSpin or WaitSleep",
+			c.Wait)}
 	}
 	if c.SpinFor < 0 {
-		return c, &ConfigError{"SpinFor", "is negative"}
+		return c, negative("SpinFor", c.SpinFor)
 	}
 	if c.MemoryLimit < 0 {
-		return c, &ConfigError{"MemoryLimit", "is negative"}
+		return c, negative("MemoryLimit", c.MemoryLimit)
 	}
 	if err := c.Shares.fill(); err != nil {
 		return c, err
@@ -240,8 +247,9 @@ func (c Config) fill() (Config, error) {
 		c.SpinFor = 200 * time.Microsecond
 	}
 	t, err := session.Timing(c.Timing).Fill()
-	if err != nil {
-		return c, &ConfigError{"Timing", err.Error()}
+	var bad *session.TimingError
+	if errors.As(err, &bad) {
+		return c, &ConfigError{"Timing." + bad.Field, bad.Reason}
 	}
 	c.Timing = Timing(t)
 	if err = c.checkSecurity(); err != nil {

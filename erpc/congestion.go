@@ -73,10 +73,11 @@ func (c *Congestion) check() error {
 	case CCNone:
 	case CCCustom:
 		if c.Custom.New == nil {
-			return &ConfigError{"Congestion.Custom.New", "is nil"}
+			return &ConfigError{"Congestion.Custom.New", "is nil: CCCustom needs it"}
 		}
 	default:
-		return &ConfigError{"Congestion.Algorithm", "is unknown"}
+		return &ConfigError{"Congestion.Algorithm",
+			fmt.Sprintf("is %d, must be at most CCCustom", c.Algorithm)}
 	}
 	return nil
 }

@@ -35,17 +35,18 @@ var (
 	ErrNoHandler     = errors.New("no handler for this request type")
 	ErrTooLarge      = errors.New("message too large")  // for one of the sides
 	ErrExhausted     = errors.New("resource exhausted") // queue, sessions, memory or workers
-	ErrWrongThread   = errors.New("called while another goroutine runs this Rpc's event loop")
-	ErrClosed        = errors.New("closed")                             // by this side
-	ErrResponded     = errors.New("no request waits for this response") // or its session ended
-	ErrBufferInUse   = msgbuf.ErrInUse                                  // the library owns the buffer
-	ErrBufferFreed   = msgbuf.ErrFreed                                  // the buffer was freed
-	ErrBufferLeak    = msgbuf.ErrLeak                                   // from Rpc.Close
-	ErrRemote        = errors.New("remote error")                       // matches every *Error
-	ErrConfig        = errors.New("bad config")                         // matches every *ConfigError
-	ErrReqType       = errors.New("request type out of range")
-	ErrRequest       = errors.New("request incomplete or for another Rpc's session")
-	ErrPanic         = errors.New("handler panicked")
+	ErrWrongThread   = errors.New(
+		"this Rpc's event loop runs already, in another goroutine or this callback: use Rpc.Post")
+	ErrClosed      = errors.New("closed")                             // by this side
+	ErrResponded   = errors.New("no request waits for this response") // or its session ended
+	ErrBufferInUse = msgbuf.ErrInUse                                  // the library owns the buffer
+	ErrBufferFreed = msgbuf.ErrFreed                                  // the buffer was freed
+	ErrBufferLeak  = msgbuf.ErrLeak                                   // from Rpc.Close
+	ErrRemote      = errors.New("remote error")                       // matches every *Error
+	ErrConfig      = errors.New("bad config")                         // matches every *ConfigError
+	ErrReqType     = errors.New("request type out of range, must be 0 to 254")
+	ErrRequest     = errors.New("request incomplete or for another Rpc's session")
+	ErrPanic       = errors.New("handler panicked")
 )
 
 // ownErrors are the library's names for the errors of the packages below it.

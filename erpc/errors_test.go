@@ -324,7 +324,7 @@ func TestMemoryLimit(t *testing.T) {
 	p.close()
 }
 
-// TestConfig: each field out of range is named.
+// TestConfig: each field out of range is named, and what it must be.
 func TestConfig(t *testing.T) {
 	for field, bad := range map[string][]erpc.Config{
 		"Slots":         {{Slots: -1}, {Slots: 3}, {Slots: 127}, {Slots: session.MaxSlots + 1}},
@@ -339,14 +339,19 @@ func TestConfig(t *testing.T) {
 		"Wait":          {{Wait: erpc.WaitSleep + 1}},
 		"SpinFor":       {{SpinFor: -1}},
 		"MemoryLimit":   {{MemoryLimit: -1}},
-		"Timing": {{Timing: erpc.Timing{RTOMin: -1}}, {Timing: erpc.Timing{RTOMin: time.Second}},
-			{Timing: erpc.Timing{Heartbeat: time.Hour}}, {Timing: erpc.Timing{ConnectRetry: -1}}},
+		"Timing.RTOMin": {{Timing: erpc.Timing{RTOMin: -1}},
+			{Timing: erpc.Timing{RTOMin: time.Second}}},
+		"Timing.Heartbeat":    {{Timing: erpc.Timing{Heartbeat: time.Hour}}},
+		"Timing.ConnectRetry": {{Timing: erpc.Timing{ConnectRetry: -1}}},
+		"Shares.IPv4Bits":     {{Shares: erpc.Shares{IPv4Bits: -1}}, {Shares: erpc.Shares{IPv4Bits: 33}}},
+		"Shares.IPv6Bits": {{Shares: erpc.Shares{IPv6Bits: -1}},
+			{Shares: erpc.Shares{IPv6Bits: 129}}},
 	} {
 		for _, cfg := range bad {
 			_, err := erpc.NewNexus(cfg)
 			var ce *erpc.ConfigError
 			if !errors.Is(err, erpc.ErrConfig) || !errors.As(err, &ce) || ce.Field != field ||
-				!strings.Contains(err.Error(), field) {
+				!strings.Contains(err.Error(), field) || !strings.Contains(ce.Reason, "must") {
 				t.Errorf("%s: %v", field, err)
 			}
 		}

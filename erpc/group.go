@@ -51,7 +51,7 @@ func (n *Nexus) NewRpcs(trs []transport.Transport) ([]*Rpc, error) {
 func (n *Nexus) newRpcs(trs []transport.Transport) (rpcs []*Rpc, err error) {
 	if len(trs) < 1 || len(trs) > MaxLoops {
 		return nil, &ConfigError{"Loops",
-			fmt.Sprintf("%d transports, must be 1 to %d", len(trs), MaxLoops)}
+			fmt.Sprintf("are %d, must be 1 to %d", len(trs), MaxLoops)}
 	}
 	var g *group
 	if len(trs) > 1 {
@@ -59,8 +59,8 @@ func (n *Nexus) newRpcs(trs []transport.Transport) (rpcs []*Rpc, err error) {
 	}
 	for i, tr := range trs {
 		if tr.LocalAddr() != trs[0].LocalAddr() {
-			return rpcs, &ConfigError{"Loops", fmt.Sprintf("one has the address %v, another %v",
-				trs[0].LocalAddr(), tr.LocalAddr())}
+			return rpcs, &ConfigError{"Loops", fmt.Sprintf(
+				"must share one address: one has %v, another %v", trs[0].LocalAddr(), tr.LocalAddr())}
 		}
 		r, err := n.newRpc(tr)
 		if err != nil {

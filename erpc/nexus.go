@@ -78,13 +78,13 @@ func (n *Nexus) mayRegister(reqType uint8, bad bool) error {
 		return fmt.Errorf("erpc: register %d: %w", reqType, ErrReqType)
 	case bad:
 		return fmt.Errorf("erpc: register %d: %w", reqType,
-			&ConfigError{"Handler", "is nil or has an unknown mode"})
+			&ConfigError{"Handler", "is nil, or its mode is neither Dispatch nor Background"})
 	case n.frozen:
 		return fmt.Errorf("erpc: register %d: %w", reqType,
-			&ConfigError{"Handler", "comes after the first Rpc"})
+			&ConfigError{"Handler", "comes after the first Rpc: register it before"})
 	case n.handlers[reqType].registered():
 		return fmt.Errorf("erpc: register %d: %w", reqType,
-			&ConfigError{"Handler", "is registered already"})
+			&ConfigError{"Handler", "is registered already: one type has one handler"})
 	}
 	return nil
 }

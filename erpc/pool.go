@@ -125,13 +125,14 @@ type roster struct {
 func NewPool(cfg PoolConfig, loops ...*Loop) (*Pool, error) {
 	switch {
 	case len(loops) == 0:
-		return nil, &ConfigError{"Loops", "are none"}
+		return nil, &ConfigError{"Loops", "are missing: give NewPool one or more"}
 	case (len(cfg.Servers) == 0) == (cfg.Resolver == nil):
-		return nil, &ConfigError{"Servers", "or Resolver must be set, not both"}
+		return nil, &ConfigError{"Servers", "and Resolver: set one of them, not both"}
 	case cfg.ResolveEvery < 0:
-		return nil, &ConfigError{"ResolveEvery", "is negative"}
+		return nil, negative("ResolveEvery", cfg.ResolveEvery)
 	case cfg.Choice > LeastLoaded:
-		return nil, &ConfigError{"Choice", "is unknown"}
+		return nil, &ConfigError{"Choice",
+			fmt.Sprintf("is %d, must be at most LeastLoaded", cfg.Choice)}
 	}
 	if cfg.ResolveEvery == 0 {
 		cfg.ResolveEvery = 30 * time.Second

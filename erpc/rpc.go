@@ -106,7 +106,8 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		mtu = min(mtu, r.cfg.MTU)
 	}
 	if least := n.leastMTU(); mtu < least {
-		return nil, &ConfigError{"MTU", fmt.Sprintf("%d is less than %d", mtu, least)}
+		return nil, &ConfigError{"MTU", fmt.Sprintf("is %d with this transport, must be at least %d",
+			mtu, least)}
 	}
 	pool, err := msgbuf.NewPool(r.poolConfig())
 	if err != nil {
@@ -383,7 +384,8 @@ func (r *Rpc) Close() error {
 		return err
 	}
 	if nested {
-		return fmt.Errorf("close inside a callback: %w", ErrWrongThread)
+		return &causedError{
+			errors.New("close inside a callback: close the Rpc after it has returned"), ErrWrongThread}
 	}
 	defer r.leave()
 	r.leaveGroup()

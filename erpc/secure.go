@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,20 +86,20 @@ func (c *Config) checkSecurity() error {
 	case c.TLS != nil && c.PSK != nil:
 		return &ConfigError{"PSK", "is set beside TLS: choose one"}
 	case c.PSK != nil && len(c.PSK) == 0:
-		return &ConfigError{"PSK", "has no key"}
+		return &ConfigError{"PSK", "has no key: give one, or leave it nil"}
 	case c.TLS != nil && c.TLS.MaxVersion != 0 && c.TLS.MaxVersion < tls.VersionTLS13:
-		return &ConfigError{"TLS", "has a MaxVersion below TLS 1.3, which is needed"}
+		return &ConfigError{"TLS", "has a MaxVersion below TLS 1.3: raise it, or leave it 0"}
 	case c.TLS == nil && c.PSK == nil && (c.TrustLocal || c.Authorize != nil || c.KeyLog != nil):
 		return &ConfigError{"TLS", "is missing: TrustLocal, Authorize and KeyLog need TLS or PSK"}
 	}
 	if c.KeyUpdate < 0 {
-		return &ConfigError{"KeyUpdate", "is negative"}
+		return negative("KeyUpdate", c.KeyUpdate)
 	}
 	if c.KeyUpdate == 0 {
 		c.KeyUpdate = time.Hour
 	}
 	if err := security.CheckPSK(c.PSK); err != nil {
-		return &ConfigError{"PSK", err.Error()}
+		return &ConfigError{"PSK", strings.TrimPrefix(err.Error(), security.ErrPSK.Error()+": ")}
 	}
 	return nil
 }

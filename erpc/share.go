@@ -2,6 +2,7 @@ package erpc
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 
 	"github.com/userspace-rpc/erpc/session"
@@ -33,7 +34,8 @@ func (s *Shares) fill() error {
 			*f.v = f.def
 		}
 		if *f.v < 1 || *f.v > f.max {
-			return &ConfigError{"Shares", f.name + " is out of range"}
+			return &ConfigError{"Shares." + f.name,
+				fmt.Sprintf("is %d, must be 1 to %d", *f.v, f.max)}
 		}
 	}
 	return nil

@@ -182,7 +182,7 @@ func (c token) GetRequestMetadata(context.Context, ...string) (map[string]string
 
 func (c token) RequireTransportSecurity() bool { return c.secure }
 
-// TestCredentials: what credentials give travels; those that need security are refused.
+// TestCredentials: the metadata of credentials travels; credentials that need security are refused.
 func TestCredentials(t *testing.T) {
 	r := newRig(t, nil)
 	call := func(c token) error {

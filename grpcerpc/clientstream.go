@@ -13,7 +13,7 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// clientStream is a stream at one server. What it has to say goes through the pipe of its link.
+// clientStream is a stream at one server. It sends through the pipe of its link.
 type clientStream struct {
 	cc     *ClientConn
 	info   *callInfo

@@ -86,8 +86,8 @@
 //   - Beyond MaxConcurrentStreams new streams fail with ResourceExhausted; they do not wait.
 //   - The retryPolicy of a service config holds for all calls, as in grpc-go: a stream is tried
 //     again until the server has answered and as long as its messages fit into
-//     MaxRetryRPCBufferSize. What certainly never ran is tried again by itself. The metadata
-//     grpc-previous-rpc-attempts and grpc-retry-pushback-ms mean what they mean there.
+//     MaxRetryRPCBufferSize. Calls that certainly never ran are tried again by themselves. The
+//     metadata grpc-previous-rpc-attempts and grpc-retry-pushback-ms mean what they mean there.
 //   - TagConn and HandleConn of stats handlers are not called, and the compressed and the plain
 //     length of a payload are the same number.
 //   - A unary message is one message of erpc: at most Config.MaxMessage, 65 MiB by default. Those

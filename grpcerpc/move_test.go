@@ -68,8 +68,7 @@ func (n *translator) open() *net.UDPConn {
 	return c
 }
 
-// move forgets the client's outer address and takes another one. What still comes to the one before
-// is lost.
+// move forgets the client's outer address and takes another one. Packets to the old one are lost.
 func (n *translator) move() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

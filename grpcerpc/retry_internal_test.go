@@ -29,7 +29,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// TestPushback: what servers say of the next try.
+// TestPushback: servers delay or forbid the next try.
 func TestPushback(t *testing.T) {
 	for _, v := range []struct {
 		list  []string

@@ -18,7 +18,7 @@ import (
 // ErrStopped is returned by Serve after Stop or GracefulStop, as grpc.ErrServerStopped.
 var ErrStopped = grpc.ErrServerStopped
 
-// service is what was registered under a name.
+// service is a registered service: its description and its implementation.
 type service struct {
 	desc *grpc.ServiceDesc
 	impl any

@@ -15,7 +15,7 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// serverStream is a stream at the server. What it has to say goes through the connection's pipe.
+// serverStream is a stream at the server. It sends through the connection's pipe.
 type serverStream struct {
 	conn   *serverConn
 	id     uint64

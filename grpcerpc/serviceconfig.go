@@ -22,7 +22,7 @@ type serviceConfig struct {
 	methods              map[string]*methodConfig // "/service/method", "/service/", or ""
 }
 
-// methodConfig is what a service config says of a method. Fields are nil if it says nothing.
+// methodConfig has a service config's settings for a method. Fields that it does not set are nil.
 type methodConfig struct {
 	timeout      *time.Duration
 	waitForReady *bool

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// frameHeader is what gRPC counts for a message on the wire beside its bytes.
+// frameHeader is the number of bytes that gRPC adds to each message on the wire.
 const frameHeader = 5
 
 // watch tells stats handlers of one call. Without any its methods do nothing.

@@ -9,8 +9,8 @@ import (
 	"github.com/userspace-rpc/erpc/index"
 )
 
-// TestAppendsBesideReaders: two writers append keys while others walk over the end. What was there
-// at the begin of a walk is seen once, in order.
+// TestAppendsBesideReaders: two writers append keys while others walk over the end. A walk sees
+// each key that was there when it began once, in order.
 func TestAppendsBesideReaders(t *testing.T) {
 	const n = 20_000
 	m := index.NewMap()

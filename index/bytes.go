@@ -100,8 +100,8 @@ func (m *Bytes) Delete(key []byte) (old []byte, deleted bool) {
 	if s.remove() {
 		m.tree.prune(key)
 	}
-	// Its place is used again only in another leaf. Until then it must not keep the value. Who has
-	// found the key before finds it absent now, as it is.
+	// Its place is used again only in another leaf. Until then it must not keep the value. A reader
+	// that found the key before finds it absent now, as it is.
 	c.Store(nil)
 	m.keys.add(-1)
 	return old, true

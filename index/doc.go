@@ -39,14 +39,14 @@
 // Get, GetBatch and SumAfter take no lock and allocate nothing. None of them tries again, except
 // that a sum goes down once more for each leaf that was cut below its first key, and then replaced,
 // while it went down. They wait for no writer. A reader goes from the root to a leaf with one
-// atomic load per level, and follows the field moved at most once per level. That is enough. Who
-// replaces a node holds its parent's lock from before the node's death until the parent's pointer,
-// and all that follows from it above, is stored. A node that dies must have the lock of its own
-// parent. So when a reader comes to a dead node by a parent that was alive, the node's heir died,
-// if at all, after the reader began: its last entries were current at a moment between call and
-// return, and the reader may use them. In a parent that died meanwhile the same holds for its last
-// children. A leaf is cut under the lock of its parent too: a reader that was led to it for a slice
-// behind the cut came before the cut was published, and rightly finds nothing there.
+// atomic load per level, and follows the field moved at most once per level. That is enough. The
+// replacer of a node holds its parent's lock from before the node's death until the parent's
+// pointer, and all that follows from it above, is stored. A node that dies must have the lock of
+// its own parent. So when a reader comes to a dead node by a parent that was alive, the node's heir
+// died, if at all, after the reader began: its last entries were current at a moment between call
+// and return, and the reader may use them. In a parent that died meanwhile the same holds for its
+// last children. A leaf is cut under the lock of its parent too: a reader that was led to it for a
+// slice behind the cut came before the cut was published, and rightly finds nothing there.
 //
 // # Writers
 //
@@ -66,9 +66,9 @@
 //
 // Maps larger than the caches wait for memory, so what is read next is asked for early. A lookup
 // asks for whole nodes of the last two levels: the separators, the child's pointer or the value
-// come together. A batch waits for many lookups at once, and then the number of lines is what
-// counts: a processor has some 16 under way. So a batch asks for an inner node's first line, whose
-// pivots say which line of separators and which one of children it needs, three of nine in all.
+// come together. A batch waits for many lookups at once, and then the number of lines counts: a
+// processor has some 16 under way. So a batch asks for an inner node's first line, whose pivots say
+// which line of separators and which one of children it needs, three of nine in all.
 //
 // A scan asks for as many leaves as its keys may need, up to 16 ahead, and for the next parent's
 // children when its own do not suffice; a sum leaves the leaves' keys out. A leaf whose keys all

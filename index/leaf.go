@@ -129,7 +129,7 @@ func (l *leaf[C]) fill(place int, e *entry[C]) {
 	}
 }
 
-// whole is the kinds of a leaf without entries: who puts a key of 8 bytes need not store any.
+// whole is the kinds of a leaf without entries: a PUT of a key of 8 bytes need not store any.
 const whole = 0x8888_8888_8888_8888
 
 // take appends the entries of a locked leaf to buf, in order.

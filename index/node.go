@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// node is what inner nodes and leaves begin with. A *node points at the first field of one of them;
+// node is the head of inner nodes and leaves. A *node points at the first field of one of them;
 // level says which.
 type node struct {
 	level  uint8  // 0: a leaf; an inner node's is one more than that of its children

@@ -223,7 +223,7 @@ func shrink(ops []op) []op {
 	return ops
 }
 
-// TestOracle compares random operations with a Go map and its sorted keys. What fails is shrunk.
+// TestOracle compares random operations with a Go map and its sorted keys. A failing run is shrunk.
 func TestOracle(t *testing.T) {
 	n := *steps
 	if n == 0 {

@@ -130,7 +130,7 @@ type keyBuf [MaxKey + 8]byte
 type span[C any] func(l *leaf[C], o order, key []byte) bool
 
 // ascend visits the keys of a layer from a key on, in order, about so many. The first 8*depth bytes
-// of buf are what the keys of the layer have in common. It returns false if fn did. Whole leaves of
+// of buf are the common prefix of the layer's keys. It returns false if fn did. Whole leaves of
 // keys of 8 bytes go to all, if it is not nil.
 func (t *tree[C]) ascend(
 	buf *keyBuf, depth int, from []byte, about int, fn visit[C], all span[C],

@@ -1,6 +1,7 @@
 package msgbuf
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -37,15 +38,15 @@ type Config struct {
 func (c *Config) check() error {
 	switch {
 	case c.MaxMessage < 0:
-		return &ConfigError{"MaxMessage", "negative"}
+		return &ConfigError{"MaxMessage", "must not be negative"}
 	case c.MaxMessage > wire.MaxMsgSize:
-		return &ConfigError{"MaxMessage", "larger than the packet header can express"}
+		return &ConfigError{"MaxMessage", fmt.Sprintf("must be at most %d bytes", wire.MaxMsgSize)}
 	case c.Limit < 0:
-		return &ConfigError{"Limit", "negative"}
+		return &ConfigError{"Limit", "must not be negative: 0 is no limit"}
 	case c.Register != nil && c.Unregister == nil:
-		return &ConfigError{"Unregister", "missing, but Register is set"}
+		return &ConfigError{"Unregister", "is missing, but Register is set: set both or none"}
 	case c.Register == nil && c.Unregister != nil:
-		return &ConfigError{"Register", "missing, but Unregister is set"}
+		return &ConfigError{"Register", "is missing, but Unregister is set: set both or none"}
 	}
 	return nil
 }

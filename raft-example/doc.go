@@ -88,11 +88,11 @@
 //
 // Members change one at a time (replica.Change), or any number at once by joint consensus
 // (replica.Reconfigure). A vote is taken away by joint consensus in both cases, which only a leader
-// that stays may end. Who leaves keeps its address until the joint configuration is left. Until
-// the others know that it has left, it answers candidates by the part of its log that counts
-// (Replica.absolve): a member that went and had the longest log could stop them all. A change
-// may be asked for again when its answer was lost: what is so already goes through the log once
-// more, changes nothing, and the answer says so.
+// that stays may end. A member that leaves keeps its address until the joint configuration is left.
+// Until the others know that it has left, it answers candidates by the part of its log that counts
+// (Replica.absolve): a member that went and had the longest log could stop them all. A change may
+// be asked for again when its answer was lost: a change that is so already goes through the log
+// once more, changes nothing, and the answer says so.
 //
 // # Log identity
 //

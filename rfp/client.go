@@ -83,7 +83,7 @@ type entry struct {
 	kind     uint8
 }
 
-// What an operation's ID says besides the slot and the sequence.
+// The kinds of operations, in their IDs beside the slot and the sequence.
 const (
 	opWrite = iota
 	opRead

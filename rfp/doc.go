@@ -61,8 +61,8 @@
 // without a deadline that had been sent may have run. A server's life has a number, its epoch,
 // which the client learns first; a client can insist on one.
 //
-// A peer can harm only itself. The server copies a message once and then checks all of it. What no
-// client sends ends that link and no other.
+// A peer can harm only itself. The server copies a message once and then checks all of it. A
+// message that no client sends ends that link and no other.
 //
 // # Threads
 //

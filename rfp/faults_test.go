@@ -11,7 +11,7 @@ import (
 )
 
 // TestTorn stops the writer of a response at every byte, and lets a reader see two moments of it,
-// split at every word, either half first. What it takes must be whole.
+// split at every word, either half first. Each response that it takes must be whole.
 func TestTorn(t *testing.T) {
 	const nonce, size = 77, 45
 	slot := func(seq uint32, fill byte) []byte {

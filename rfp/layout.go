@@ -19,7 +19,7 @@ var (
 	ErrProtocol = errors.New("rfp: the peer broke the protocol")
 )
 
-// Regions, by side. What lies in them is in the package comment.
+// Regions, by side. The package comment describes their contents.
 const (
 	serverRequests  = 0 // the client writes
 	serverResponses = 1 // the client reads

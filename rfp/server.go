@@ -382,8 +382,8 @@ func (s *Server) call(kind uint8, req, room []byte) (status uint8, size int) {
 	return statusOK, len(out)
 }
 
-// reply writes a result to the client too. A slot waits once: what is written is what it holds
-// then, so a client that does not wait for its replies makes no queue grow.
+// reply writes a result to the client too. A slot waits once, and its content of then is written.
+// So a client that does not wait for its replies makes no queue grow.
 func (s *Server) reply(c *conn, slot int) {
 	if c.queued>>slot&1 != 0 {
 		return

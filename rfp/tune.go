@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Machine is what Tune asks of a cluster. Each is measured, by its owner's benchmark, once per
-// cluster; in units of one per second.
+// Machine has the capacities of a cluster that Tune needs. Its owner's benchmark measures each of
+// them once per cluster, in units of one per second.
 type Machine struct {
 	// Reads is how many READs of so many bytes a server's adapter serves.
 	Reads func(bytes int) (float64, error)
@@ -29,7 +29,7 @@ type TuneRow struct {
 	T    float64 // mean over the results of I, of which those larger than F count half
 }
 
-// Tuning is what Tune has found. R, F and SwitchTime are for Config.
+// Tuning is the result of Tune. R, F and SwitchTime are for Config.
 type Tuning struct {
 	R, F       int
 	SwitchTime time.Duration // process time from which fetching gains less than 10 %
@@ -38,7 +38,7 @@ type Tuning struct {
 	Table      []TuneRow
 }
 
-// What counts as a gain, as flat and as bound by bandwidth (RF-RPC, section 3.2).
+// Bounds of a gain, of flat and of bound by bandwidth (RF-RPC, section 3.2).
 const (
 	tuneGain  = 1.1
 	tuneFlat  = 0.9

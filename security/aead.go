@@ -69,7 +69,7 @@ func newGCM(key []byte) (cipher.AEAD, error) {
 // New returns the cipher with a key of its size.
 func (a AEAD) New(key []byte) (cipher.AEAD, error) {
 	if a >= numAEADs || makers[a] == nil {
-		return nil, fmt.Errorf("%w: %v is not linked", ErrNoCipher, a)
+		return nil, fmt.Errorf("%w: %v is not linked: import its package", ErrNoCipher, a)
 	}
 	return makers[a](key)
 }
@@ -124,5 +124,6 @@ func Choose(a, b Ciphers) (AEAD, error) {
 	case both>>AES128GCM&1 != 0:
 		return AES128GCM, nil // slow, and as good as the processor's caches keep secrets
 	}
-	return 0, fmt.Errorf("%w: %v here, %v there", ErrNoCipher, a, b)
+	return 0, fmt.Errorf("%w: %v here, %v there: link security/chacha on both sides",
+		ErrNoCipher, a, b)
 }

@@ -1,6 +1,6 @@
 package security
 
-// What TestKnownAnswers wants.
+// The values that TestKnownAnswers wants.
 const (
 	kaClient = "c51ac2394c88a96ca85d4adaaf1e019124682acc3b21c1095cc3093d064e2899"
 	kaServer = "4106469d30e9df6c27c5871839ab5613c8b6fe013fc31536e4e56934f6a1119e"

@@ -30,9 +30,8 @@ func testPacket(n int, tag byte) []byte {
 	return p
 }
 
-// TestKnownAnswers: the schedule and a sealed packet are what another implementation makes
-// (Python's hmac and cryptography, RFC 5869 and RFC 8446, section 7.1, with the
-// label prefix "erpc2 ").
+// TestKnownAnswers: the schedule and a sealed packet are those of another implementation (Python's
+// hmac and cryptography, RFC 5869 and RFC 8446, section 7.1, with the label prefix "erpc2 ").
 func TestKnownAnswers(t *testing.T) {
 	s := newSecrets(AES128GCM, &Secret{1, 2, 3})
 	k, err := newKeys(AES128GCM, &s.Client)

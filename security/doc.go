@@ -32,7 +32,8 @@
 // XOR the counter (RFC 9001, section 5.3). A packet that is sent again is sealed again, under
 // another number. The receiver finds the upper half of a counter as in RFC 9000, appendix A.3.
 //
-// Counters seen are in a window of [WindowSize] packets. What is older, or comes twice, is dropped.
+// Counters seen are in a window of [WindowSize] packets. Packets that are older, or come twice, are
+// dropped.
 //
 // # Key phases
 //
@@ -57,6 +58,6 @@
 // said, so that nobody can have changed it. The keys of packets come from the TLS exporter
 // (RFC 8446, section 7.5) or from the shared key, by HKDF (RFC 5869).
 //
-// A shared key tells members from strangers, and no member from another. Whoever learns it later
-// reads what was recorded: there is no forward secrecy. TLS has both.
+// A shared key tells members from strangers, and no member from another. An attacker who learns it
+// later reads recorded packets: there is no forward secrecy. TLS has both.
 package security

@@ -12,7 +12,7 @@ import (
 // fuzzKeys are the shared keys of fuzzed handshakes.
 var fuzzKeys = [][]byte{[]byte("a key that all of them have")}
 
-// fuzzParams are what a client says.
+// fuzzParams are a client's parameters.
 var fuzzParams = []byte("what the opening said")
 
 // parties makes the two sides of a handshake, by TLS or a shared key.

@@ -45,7 +45,7 @@ type Handshake struct {
 
 // Opening has the statements of a side of a handshake, and its questions.
 type Opening struct {
-	// Params are what a client says. Those of a server follow from the client's.
+	// Params are a client's parameters. Those of a server follow from the client's.
 	Params []byte
 	// Judge gets the peer's parameters, authenticated when the handshake is done. A server's
 	// returns what it says; a client's nothing. An error ends the handshake.

@@ -82,8 +82,8 @@ func parseLogged(text string) (l Logged, ours bool, err error) {
 	return l, true, nil
 }
 
-// Opener opens packets of one direction of an association for somebody who has its secret from a
-// key log. It takes each packet as often as it comes, and is no part of a connection.
+// Opener opens packets of one direction of an association for a holder of its secret from a key
+// log. It takes each packet as often as it comes, and is no part of a connection.
 type Opener struct {
 	aead   AEAD
 	phases []keys // from the first phase on, as far as they were needed

@@ -18,8 +18,8 @@ func logged(t *testing.T, s *Secrets, nonce uint64) []Logged {
 	return list
 }
 
-// TestOpener: who has the log opens packets of any phase, in any order and as often as they come,
-// also if it saw nothing of the beginning; and no other packets.
+// TestOpener: the holder of the log opens packets of any phase, in any order and as often as they
+// come, also if it saw nothing of the beginning; and no other packets.
 func TestOpener(t *testing.T) {
 	for phases := range 5 {
 		s := &Secrets{AEAD: AES128GCM, Client: Secret{1}, Server: Secret{2}}

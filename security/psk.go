@@ -24,7 +24,7 @@ var ErrPSK = errors.New("security: bad shared key")
 func CheckPSK(keys [][]byte) error {
 	for i, k := range keys {
 		if len(k) < LeastPSK {
-			return fmt.Errorf("%w: key %d has %d bytes, at least %d are needed",
+			return fmt.Errorf("%w: key %d has %d bytes, must have at least %d",
 				ErrPSK, i+1, len(k), LeastPSK)
 		}
 	}
@@ -44,17 +44,17 @@ func ParsePSK(file []byte) (keys [][]byte, err error) {
 		key, err := hex.DecodeString(text)
 		if err != nil {
 			if key, err = base64.StdEncoding.DecodeString(text); err != nil {
-				return nil, fmt.Errorf("%w: line %d is neither hexadecimal nor base64", ErrPSK, n)
+				return nil, fmt.Errorf("%w: line %d is neither hexadecimal digits nor base64", ErrPSK, n)
 			}
 		}
 		if len(key) < LeastPSK {
-			return nil, fmt.Errorf("%w: line %d has %d bytes, at least %d are needed",
+			return nil, fmt.Errorf("%w: line %d has %d bytes, must have at least %d",
 				ErrPSK, n, len(key), LeastPSK)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%w: the file has none", ErrPSK)
+		return nil, fmt.Errorf("%w: the file has none: write one a line", ErrPSK)
 	}
 	return keys, nil
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -254,10 +255,16 @@ func TestTimingFill(t *testing.T) {
 		got.DisconnectLinger != 200_000_000 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []Timing{{RTOMin: -1}, {DisconnectLinger: -1}, {RTOMin: 2, RTOMax: 1},
-		{Heartbeat: 2, FailureTimeout: 1}} {
-		if _, err := bad.Fill(); err == nil {
-			t.Errorf("%+v is taken", bad)
+	for bad, want := range map[Timing]TimingError{
+		{RTOMin: -1}:                      {"RTOMin", "is -1ns, must not be negative"},
+		{DisconnectLinger: -1}:            {"DisconnectLinger", "is -1ns, must not be negative"},
+		{RTOMin: 2, RTOMax: 1}:            {"RTOMin", "is 2ns, must be at most RTOMax, 1ns"},
+		{Heartbeat: 2, FailureTimeout: 1}: {"Heartbeat", "is 2ns, must be at most FailureTimeout, 1ns"},
+	} {
+		_, err := bad.Fill()
+		var got *TimingError
+		if !errors.As(err, &got) || *got != want || !errors.Is(err, ErrTiming) {
+			t.Errorf("%+v: %v, want %v", bad, err, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/userspace-rpc/erpc/msgbuf"
@@ -147,8 +148,20 @@ type Timing struct {
 // ErrTiming is wrapped by the errors of Timing.Fill.
 var ErrTiming = errors.New("session: bad timing")
 
-// Fill returns t with defaults in place of zeros, or an error that names a field
-// which is negative or contradicts another.
+// TimingError says which field of a Timing is wrong. It matches ErrTiming.
+type TimingError struct {
+	Field  string
+	Reason string // value and what it must be
+}
+
+// Error implements error.
+func (e *TimingError) Error() string { return ErrTiming.Error() + ": " + e.Field + " " + e.Reason }
+
+// Unwrap returns ErrTiming.
+func (e *TimingError) Unwrap() error { return ErrTiming }
+
+// Fill returns t with defaults in place of zeros, or a *TimingError for the first field
+// that is negative or contradicts another.
 func (t Timing) Fill() (Timing, error) {
 	for _, f := range []struct {
 		v    *time.Duration
@@ -164,17 +177,19 @@ func (t Timing) Fill() (Timing, error) {
 		{&t.DisconnectLinger, 200 * time.Millisecond, "DisconnectLinger"},
 	} {
 		if *f.v < 0 {
-			return t, errors.Join(ErrTiming, errors.New(f.name+" is negative"))
+			return t, &TimingError{f.name, fmt.Sprintf("is %v, must not be negative", *f.v)}
 		}
 		if *f.v == 0 {
 			*f.v = f.def
 		}
 	}
 	if t.RTOMin > t.RTOMax {
-		return t, errors.Join(ErrTiming, errors.New("field RTOMin is larger than RTOMax"))
+		return t, &TimingError{"RTOMin", fmt.Sprintf("is %v, must be at most RTOMax, %v",
+			t.RTOMin, t.RTOMax)}
 	}
 	if t.Heartbeat > t.FailureTimeout {
-		return t, errors.Join(ErrTiming, errors.New("field Heartbeat is larger than FailureTimeout"))
+		return t, &TimingError{"Heartbeat", fmt.Sprintf("is %v, must be at most FailureTimeout, %v",
+			t.Heartbeat, t.FailureTimeout)}
 	}
 	return t, nil
 }

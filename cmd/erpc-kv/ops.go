@@ -105,7 +105,7 @@ func (c *statsCmd) Run(e *cli.Env) (err error) {
 		fmt.Fprintf(e.Err, "%s: %v\n", name, err)
 	}
 	if len(stats) == 0 {
-		return errors.New("no server answered")
+		return errors.New("no server answered: are they running at --servers?")
 	}
 	if c.JSON {
 		return e.Print(true, stats, "")

@@ -61,9 +61,10 @@ func (c *serveCmd) check() error {
 	case c.Memory < 1 || c.Memory > 1<<24:
 		return cli.Usagef("--memory %d: want 1 to 2^24", c.Memory)
 	case len(c.Pin) != 0 && len(c.Pin) != c.Partitions:
-		return cli.Usagef("--pin: %d cores for %d partitions", len(c.Pin), c.Partitions)
+		return cli.Usagef("--pin: %d cores for %d partitions: name one for each",
+			len(c.Pin), c.Partitions)
 	case !(c.MoveToHead >= 0 && c.MoveToHead <= 1) || c.Store && c.MoveToHead > 0:
-		return cli.Usagef("--move-to-head %v: want 0 to 1, and a cache", c.MoveToHead)
+		return cli.Usagef("--move-to-head %v: want 0 to 1, and 0 with --store", c.MoveToHead)
 	case c.ItemSize < 1 || c.ItemSize > mica.MaxKey+mica.MaxValue:
 		return cli.Usagef("--item-size %d: want 1 to %d", c.ItemSize, mica.MaxKey+mica.MaxValue)
 	}
@@ -96,7 +97,7 @@ func (c *serveCmd) config(e *cli.Env) kvserver.Config {
 // serveHerd serves clients of all designs but erpc.
 func (c *serveCmd) serveHerd(e *cli.Env) error {
 	if c.Memcached != "" {
-		return cli.Usagef("--memcached: with design erpc only")
+		return cli.Usagef("--memcached: needs --design erpc, not %s", c.Design)
 	}
 	cfg := c.config(e)
 	srv, err := rdma.Listen(c.Addr, rdma.Config{Device: c.Iface, Store: cfg.Store, Start: cfg.Start,

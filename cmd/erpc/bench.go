@@ -176,13 +176,14 @@ func (b *bench) check() error {
 	case f.checkVeth(f.Veth, f.Addr) != nil:
 		return f.checkVeth(f.Veth, f.Addr)
 	case s.Size > maxMessage || s.RespSize > maxMessage:
-		return cli.Usagef("--size and --resp-size: at most %d", maxMessage)
+		return cli.Usagef("--size %d, --resp-size %d: must be at most %d", s.Size, s.RespSize,
+			maxMessage)
 	case s.Size < 4 && s.RespSize != s.Size:
 		return cli.Usagef("--size %d: must be at least 4 unless --resp-size is the same", s.Size)
 	case s.Batch > s.Window:
 		return cli.Usagef("--batch %d: must not exceed --window %d", s.Batch, s.Window)
 	case s.Window > 1<<16:
-		return cli.Usagef("--window %d: at most %d", s.Window, 1<<16)
+		return cli.Usagef("--window %d: must be at most %d", s.Window, 1<<16)
 	case f.Duration < time.Millisecond:
 		return cli.Usagef("--duration %v: must be at least 1ms", f.Duration)
 	}

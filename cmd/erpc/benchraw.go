@@ -68,7 +68,7 @@ func (b *bench) rawTurn(t *team, list *[]sum, d time.Duration,
 			return nil
 		}
 	}
-	return errors.New("raw: no packet came back")
+	return errors.New("raw: no packet came back: is the way to the server open for UDP?")
 }
 
 // packet returns the size of a packet that carries n bytes.

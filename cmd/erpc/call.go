@@ -111,7 +111,7 @@ func (c *callCmd) body(in io.Reader) (b []byte, err error) {
 	case err != nil:
 		return nil, err
 	case len(b) > maxMessage:
-		return nil, fmt.Errorf("the request has more than %d bytes", maxMessage)
+		return nil, fmt.Errorf("the request has %d bytes, must have at most %d", len(b), maxMessage)
 	case c.Form == "hex":
 		text := strings.Join(strings.Fields(string(b)), "")
 		if b, err = hex.DecodeString(text); err != nil {
@@ -119,7 +119,7 @@ func (c *callCmd) body(in io.Reader) (b []byte, err error) {
 		}
 	case c.Form == "json":
 		if !json.Valid(b) {
-			return nil, cli.Usagef("--form json: the request is no JSON")
+			return nil, cli.Usagef("--form json: the request is no JSON: mend it, or use another --form")
 		}
 	}
 	return b, nil

@@ -20,7 +20,7 @@ type captureFlags struct {
 func (f *captureFlags) startCapture(e *env) error {
 	if f.Pcap == "" {
 		if f.SnapLen != 0 {
-			return cli.Usagef("--snaplen is for --pcap")
+			return cli.Usagef("--snaplen is for --pcap: give a file to capture to")
 		}
 		return nil
 	}

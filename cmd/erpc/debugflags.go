@@ -31,7 +31,7 @@ var dumpCodes = []erpc.Code{
 func (f *debugFlags) startDebug(e *env, eps []*endpoint) error {
 	if !f.Debug {
 		if f.DebugSocket != "" || f.Record != 0 {
-			return cli.Usagef("--debug-socket and --record are for --debug")
+			return cli.Usagef("--debug-socket and --record need --debug")
 		}
 		return nil
 	}

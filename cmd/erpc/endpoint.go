@@ -215,7 +215,7 @@ func (ep *endpoint) obey(c *control, rep *report, from transport.Addr) (err erro
 			l.stopping = true
 		}
 	default:
-		err = fmt.Errorf("unknown control %q; the peer is another version", c.Op)
+		err = fmt.Errorf("control %q is unknown: the peer is another version; use one of both", c.Op)
 	}
 	if ep.raw != nil {
 		rep.RawAddr = ep.raw.addr
@@ -234,11 +234,12 @@ func (ep *endpoint) startLoad(s shape, to transport.Addr) (err error) {
 	}
 	if s.Window < 1 || s.Window > 1<<16 || s.Sessions < 1 || s.Sessions > 1<<10 || s.Batch < 1 ||
 		s.Size < 0 || s.RespSize < 0 {
-		return errors.New("load out of range")
+		return fmt.Errorf("a load is out of range: window %d, sessions %d, batch %d, sizes %d and %d",
+			s.Window, s.Sessions, s.Batch, s.Size, s.RespSize)
 	}
 	if l := ep.load; l != nil && (to != ep.loadTo || s != l.asked || l.dead != nil) {
 		if l.inFlight > 0 {
-			return errors.New("the server still sends requests to another client")
+			return errors.New("the server still sends requests to another client; end that one first")
 		}
 		l.free()
 		ep.load = nil

@@ -116,7 +116,7 @@ func (f *netFlags) check() error {
 		return err
 	}
 	if f.GID != "" && f.Transport != "ud" {
-		return cli.Usagef("--gid is for --transport ud")
+		return cli.Usagef("--gid %s: needs --transport ud, not %s", f.GID, f.Transport)
 	}
 	if err := f.medium().check(f); err != nil {
 		return err

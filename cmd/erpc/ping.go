@@ -69,9 +69,11 @@ func (c *pingCmd) Run(e *env) error {
 	case c.medium().checkAddr("address", c.Addr) != nil:
 		return c.medium().checkAddr("address", c.Addr)
 	case c.Size > maxMessage:
-		return cli.Usagef("--size %d: at most %d", c.Size, maxMessage)
-	case c.Interval < 0 || c.Timeout <= 0:
-		return cli.Usagef("--interval and --timeout must not be negative")
+		return cli.Usagef("--size %d: must be at most %d", c.Size, maxMessage)
+	case c.Interval < 0:
+		return cli.Usagef("--interval %v: must not be negative", c.Interval)
+	case c.Timeout <= 0:
+		return cli.Usagef("--timeout %v: must be more than 0", c.Timeout)
 	}
 	if err := c.startCapture(e); err != nil {
 		return err

@@ -95,7 +95,8 @@ func (ep *endpoint) startRaw(c *control) (err error) {
 	}
 	if c.RespSize < 1 || c.RespSize > 1<<16 ||
 		c.Raw != rawEcho && c.Raw != rawSink && c.Raw != rawPlain {
-		return fmt.Errorf("bad raw control %q, %d bytes", c.Raw, c.RespSize)
+		return fmt.Errorf("raw control %q with %d bytes is unknown or out of range: "+
+			"use one version on both sides", c.Raw, c.RespSize)
 	}
 	if ep.raw != nil {
 		if err = ep.raw.close(); err != nil {

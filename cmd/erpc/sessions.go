@@ -78,7 +78,7 @@ func (c *sessionsCmd) Run(e *env) error {
 	b := bench{name: "sessions", flags: &flags,
 		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch, Random: true}}
 	if c.Sessions != 0 {
-		return cli.Usagef("--sessions: want --counts and --base")
+		return cli.Usagef("--sessions %d: give --counts and --base instead", c.Sessions)
 	}
 	if err := b.check(); err != nil {
 		return err

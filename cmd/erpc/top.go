@@ -48,7 +48,7 @@ func (c *topCmd) Run(e *env) error {
 	case c.Interval < 10*time.Millisecond:
 		return cli.Usagef("--interval %v: must be at least 10ms", c.Interval)
 	case c.Sessions > erpc.MaxLook:
-		return cli.Usagef("--sessions %d: at most %d", c.Sessions, erpc.MaxLook)
+		return cli.Usagef("--sessions %d: must be at most %d", c.Sessions, erpc.MaxLook)
 	}
 	client, about, err := c.open(e.ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ type Process struct {
 // New makes a process without loops. Errors: those of erpc.NewNexus, ErrConfig.
 func New(c Config) (*Process, error) {
 	if c.Net == nil || c.HandOver < 0 {
-		return nil, fmt.Errorf("%w: network %v, hand-over %v", ErrConfig, c.Net, c.HandOver)
+		return nil, fmt.Errorf("%w: Net is nil, or HandOver is negative: %v", ErrConfig, c.HandOver)
 	}
 	p := &Process{cfg: c, byRpc: map[*erpc.Rpc]*Loop{}}
 	s := &c.Erpc.Simulation

@@ -4,7 +4,7 @@
 // Both know a static [Map] of ranges: which server has the keys from where on. One server alone is
 // a map with one range. A scan goes on at the next server when it has reached the border of a
 // range; it is no snapshot, within one server or across them. Nothing checks that servers hold what
-// the map says: who changes a map moves the keys too.
+// the map says: a program that changes a map moves the keys too.
 //
 // An operation that fails with an error that does not match erpc.ErrNotRun may have run. The client
 // repeats nothing by itself.

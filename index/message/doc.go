@@ -1,5 +1,5 @@
-// Package message is what an index server and its clients say to each other: views of requests and
-// responses over bytes, every field checked. Numbers are little-endian.
+// Package message has the requests and responses of an index server and its clients: views over
+// bytes, every field checked. Numbers are little-endian.
 //
 //	type    request                       response
 //	Get     key                           value, or nothing if the key is not there
@@ -21,7 +21,7 @@
 // An entry is the length of its key (1), the key, and its value (8). Sum and Scan begin behind
 // their key if after is 1, and with it if after is 0. A server answers with at most MaxSum and
 // MaxEntries keys, whatever count is. The flag More says that the count is not reached and there
-// may be further keys; who wants them asks again, after the last key.
+// may be further keys; a client that wants them asks again, after the last key.
 //
 // # Map
 //

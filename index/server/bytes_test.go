@@ -123,7 +123,7 @@ func TestBytesPages(t *testing.T) {
 	}
 }
 
-// TestBadBytes: what is too large, or malformed, gets its name, and nothing is stored.
+// TestBadBytes: a request that is too large, or malformed, gets its name, and nothing is stored.
 func TestBadBytes(t *testing.T) {
 	for name, cfg := range configs {
 		t.Run(name, func(t *testing.T) {

@@ -11,9 +11,9 @@
 // The map is the application's: others may use it while it is served. A Service keeps no state of
 // its own, so that one may serve any number of event loops.
 //
-// What comes from clients is checked, and an answer is bounded however much a scan asks for. Errors
-// have the code InvalidArgument; a client of package client finds index.ErrKeyTooLong and
-// message.ErrRequest in them. A PUT runs at most once, as every request of erpc does.
+// Requests are checked, and an answer is bounded however much a scan asks for. Errors have the code
+// InvalidArgument; a client of package client finds index.ErrKeyTooLong and message.ErrRequest in
+// them. A PUT runs at most once, as every request of erpc does.
 //
 // # Map
 //

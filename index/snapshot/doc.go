@@ -1,8 +1,8 @@
 // Package snapshot writes an index.Map to a file and reads it back.
 //
 // A snapshot is a scan: it has every key that was there from its begin to its end, and the map may
-// be written to meanwhile. It is not a cut at one moment. Whoever starts from it loses what was
-// stored after it began.
+// be written to meanwhile. It is not a cut at one moment. A map that starts from it may lack
+// the changes made after it began.
 //
 // The file is a magic number, the time of the snapshot (8 bytes, ns since 1970), and blocks. A
 // block is the length of its entries (4 bytes), their CRC-32C (4 bytes) and the entries, up to 64

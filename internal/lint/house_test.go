@@ -42,7 +42,7 @@ var rules = []struct {
 	{"Table", func(*tree) []string { return checkTable(table) }},
 	{"Imports", func(t *tree) []string { return checkImports(t, table) }},
 	{"FileLength", checkFileLength},
-	{"Columns", func(t *tree) []string { return checkColumns(t, longLines) }},
+	{"Columns", checkColumns},
 	{"Docs", checkDocs},
 	{"Clock", func(t *tree) []string { return checkClock(t, table) }},
 	{"FuncLength", checkFuncLength},

@@ -89,8 +89,8 @@ func (l *Loop) endedMulti(g *multi, c *erpc.Completion) {
 	c.Req.Free()
 }
 
-// endMulti tells of each key of a group what a response has of it, and asks again for those that it
-// had no room for.
+// endMulti gives each key of a group its part of a response, and asks again for the keys that the
+// response had no room for.
 func (l *Loop) endMulti(g *multi, req, resp []byte, err error) {
 	if err == nil {
 		resp, err = message.OpenEntries(resp)

@@ -8,7 +8,7 @@ import (
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
 
-// Found is what a multi-get has of a key.
+// Found is the result of a multi-get for one key.
 type Found struct {
 	message.Value
 	Err error // those of Client.Get; nil: it is there

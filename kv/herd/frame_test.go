@@ -17,8 +17,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestFrames: what was sealed is opened and taken, of any length; damage anywhere is noticed, but
-// in the padding and the try.
+// TestFrames: a sealed frame is opened and taken, of any length; damage anywhere is noticed, but in
+// the padding and the try.
 func TestFrames(t *testing.T) {
 	const slot = 128
 	buf := make([]byte, slot)

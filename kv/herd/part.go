@@ -58,7 +58,7 @@ type Part struct {
 	stats   Stats
 }
 
-// client is what a Part has of a client.
+// client is a Part's state of a client.
 type client struct {
 	number   int
 	requests []byte // the chunk, in which the client writes; nil: it sends datagrams
@@ -66,7 +66,7 @@ type client struct {
 	slots    []slotState
 }
 
-// slotState is what a Part remembers of a slot.
+// slotState is a Part's state of a slot.
 type slotState struct {
 	seen    Mark   // the mark that was looked at last
 	seq     uint64 // of the last request

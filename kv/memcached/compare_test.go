@@ -77,8 +77,8 @@ func talk(t *testing.T, c net.Conn, r *bufio.Reader, said string) string {
 	}
 }
 
-// unspecified is what may differ: versions, the seconds that are left, as the two clocks do not
-// tick at once, and how far a number is padded.
+// unspecified matches the parts that may differ: versions, the seconds that are left, as the two
+// clocks do not tick at once, and how far a number is padded.
 var unspecified = regexp.MustCompile(`(VALUE \S+ \d+ \d+) \d+|( [ct])\d+`)
 var padded = regexp.MustCompile(`(VALUE [nm] \d+|VA) \d+(.*\r\n\d+) *`)
 

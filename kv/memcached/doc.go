@@ -16,7 +16,7 @@
 // each command waits for the partition's event loop. The clock of the partitions has to be seconds
 // since 1970, since some clients send such times.
 //
-// A connection has a goroutine. What a client sends without waiting for answers is answered in one
+// A connection has a goroutine. Commands that a client sends without waiting are answered in one
 // write, and the keys of one get are looked up in a batch.
 //
 // With [Config.TLS] all connections are encrypted, and clients show certificates if it says so.

@@ -22,7 +22,7 @@ type Config struct {
 	WriteTimeout time.Duration // for answers to a slow client; default 10 s
 	IdleTimeout  time.Duration // between commands, and within one; default: none
 	TLS          *tls.Config   // connections are encrypted; nil: they are not
-	// Version is what the command version answers. It begins with three numbers, which clients of
+	// Version is the answer to the command version. It begins with three numbers, which clients of
 	// libmemcached read. Default "1.6.0-erpc-kv".
 	Version string
 }

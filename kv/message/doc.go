@@ -1,5 +1,5 @@
-// Package message is what a key-value server and its clients say to each other: views of requests
-// and responses over bytes, every field checked. Numbers are little-endian.
+// Package message has the requests and responses of a key-value server and its clients: views over
+// bytes, every field checked. Numbers are little-endian.
 //
 //	type       request                                              response
 //	Get        hash (8), key                                        flags (4), version (8), value

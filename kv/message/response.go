@@ -50,7 +50,7 @@ func open(b []byte, size int) ([]byte, error) {
 	return b[1:], nil
 }
 
-// Value is what a response to Get, Touch or MultiGet has of an item.
+// Value is an item in a response to Get, Touch or MultiGet.
 type Value struct {
 	Value   []byte
 	Version uint64

@@ -54,7 +54,7 @@ func (m Mode) String() string {
 // Config describes a partition.
 type Config struct {
 	Mode Mode
-	// Memory is what the partition takes, index and items together, in bytes: 64 KiB at least.
+	// Memory is the size of the partition, index and items together, in bytes: 64 KiB at least.
 	Memory int
 	// ItemSize is the expected size of key and value together in bytes, from which the size of the
 	// index follows: 4 items per bucket of 7. Default 48 (HERD, section 5).

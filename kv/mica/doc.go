@@ -80,7 +80,7 @@
 //
 // # Views
 //
-// What a lookup of the owner returns lies in the partition's memory, and is valid until the next
-// call of any other method but Stats and Now. Keys and values that are
-// given to a partition must not be views of it.
+// The result of an owner's lookup lies in the partition's memory. It is valid until the next call
+// of any other method but Stats and Now. Keys and values that are given to a partition must not be
+// views of it.
 package mica

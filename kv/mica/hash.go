@@ -21,7 +21,7 @@ func fold(a, b uint64) uint64 {
 }
 
 // Hash returns the hash of a key. Clients and servers must agree on it, so it never changes, and it
-// has no secret: who wants keys whose hashes collide can make them.
+// has no secret: anyone can make keys whose hashes collide.
 func Hash(key []byte) uint64 {
 	h := uint64(len(key))*k1 ^ k0
 	for len(key) > 16 {

@@ -23,7 +23,7 @@ const (
 	versionMask  = 1<<48 - 1
 )
 
-// Item is what a lookup found. Value is a view.
+// Item is the result of a lookup. Value is a view.
 type Item struct {
 	Value   []byte
 	Version uint64 // changes with each write to the item

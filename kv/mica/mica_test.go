@@ -62,7 +62,7 @@ func TestFirstOut(t *testing.T) {
 	}
 }
 
-// TestMoveToHead: what is asked for stays if reading moves it, and goes if not.
+// TestMoveToHead: an item that is asked for stays if reading moves it, and goes if not.
 func TestMoveToHead(t *testing.T) {
 	for _, part := range []float64{0, 0.25, 1} {
 		p := open(t, Config{Memory: 1 << 20, MoveToHead: part, ItemSize: 8})

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// model is what a partition may answer: a hit returns the last item of the key, and what is lost
-// stays lost. A store loses nothing.
+// model allows the right answers of a partition: a hit returns the last item of the key, and a lost
+// item stays lost. A store loses nothing.
 type model struct {
 	t       testing.TB
 	p       *Partition

@@ -10,7 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
-// shared is what readers see of a partition beside its memory. Offsets are those that grow for
+// shared has the fields of a partition that readers see, beside its memory. Its offsets grow for
 // ever.
 type shared struct {
 	_          [64]byte      // what the owner writes beside it
@@ -177,7 +177,7 @@ func (r *Reader) get(hash uint64, key []byte, it *Item) bool {
 }
 
 // try looks a key up in a chain. The answer is good if nothing has changed meanwhile. If something
-// has, what is read may be anything: memory of other items, or of free blocks.
+// has, the bytes that are read may be anything: memory of other items, or of free blocks.
 func (r *Reader) try(b *bucket, tag uint64, key []byte, it *Item) bool {
 	for range r.chain + 1 {
 		m := uint(0)

@@ -24,7 +24,7 @@ type step struct {
 	value uint64
 }
 
-// outcome is what it returned.
+// outcome is the result of an operation.
 type outcome struct {
 	value uint64
 	err   error

@@ -146,7 +146,8 @@ func (b *Blocking) Delete(ctx context.Context, key string) (found bool, err erro
 
 // CAS sets a key to value if it has the value old; a nil old means that there must be no such
 // key. If not, swapped is false and now is the present value, nil if there is none.
-func (b *Blocking) CAS(ctx context.Context, key string, old, value []byte) (swapped bool, now []byte, err error) {
+func (b *Blocking) CAS(ctx context.Context, key string, old, value []byte,
+) (swapped bool, now []byte, err error) {
 	k, err := kv.MakeKey(key)
 	v, err2 := kv.MakeValue(value)
 	o, err3 := kv.MakeValue(old)
@@ -178,7 +179,8 @@ func (b *Blocking) Members(ctx context.Context) ([]string, error) {
 }
 
 // Call does a request of another type to one server, once.
-func (b *Blocking) Call(ctx context.Context, addr string, reqType uint8, body []byte) ([]byte, error) {
+func (b *Blocking) Call(ctx context.Context, addr string, reqType uint8,
+	body []byte) ([]byte, error) {
 	type end struct {
 		resp []byte
 		err  error
@@ -192,15 +194,16 @@ func (b *Blocking) Call(ctx context.Context, addr string, reqType uint8, body []
 		}
 		if err == nil {
 			copy(req.Data(), body)
-			_, err = r.EnqueueRequest(s, erpc.Request{Type: reqType, Req: req, Timeout: defaultTimeout, Done: func(d erpc.Completion) {
-				e := end{err: d.Err}
-				d.Req.Free()
-				if d.Err == nil {
-					e.resp = append([]byte(nil), d.Resp.Data()...)
-					d.Resp.Free()
-				}
-				got <- e
-			}})
+			_, err = r.EnqueueRequest(s, erpc.Request{Type: reqType, Req: req, Timeout: defaultTimeout,
+				Done: func(d erpc.Completion) {
+					e := end{err: d.Err}
+					d.Req.Free()
+					if d.Err == nil {
+						e.resp = append([]byte(nil), d.Resp.Data()...)
+						d.Resp.Free()
+					}
+					got <- e
+				}})
 			if err != nil {
 				req.Free()
 			}

@@ -102,7 +102,8 @@ func New(r *erpc.Rpc, cfg Config) (*Client, error) {
 	if cfg.Refresh == 0 {
 		cfg.Refresh = 10 * time.Second
 	}
-	if len(cfg.Servers) == 0 && cfg.Resolver == nil || cfg.Attempt < 0 || cfg.Backoff < 0 || cfg.Refresh < 0 {
+	if len(cfg.Servers) == 0 && cfg.Resolver == nil || cfg.Attempt < 0 || cfg.Backoff < 0 ||
+		cfg.Refresh < 0 {
 		return nil, fmt.Errorf("%w: %d servers, attempt %v, backoff %v, refresh %v",
 			ErrConfig, len(cfg.Servers), cfg.Attempt, cfg.Backoff, cfg.Refresh)
 	}

@@ -149,7 +149,8 @@ func (c *Client) refresh(now monotime.Time) (sent bool) {
 		req, err = c.rpc.Alloc(0)
 	}
 	if err == nil {
-		_, err = c.rpc.EnqueueRequest(s, erpc.Request{Type: node.TypeMembers, Req: req, Done: m.done, Timeout: c.cfg.Attempt})
+		_, err = c.rpc.EnqueueRequest(s, erpc.Request{Type: node.TypeMembers, Req: req, Done: m.done,
+			Timeout: c.cfg.Attempt})
 		if err != nil {
 			req.Free()
 		}

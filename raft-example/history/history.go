@@ -46,7 +46,8 @@ type Recorder struct {
 // there was no answer.
 func (r *Recorder) Add(
 	client int, cmd kv.Command, call, ret monotime.Time, a kv.Answer, err error) {
-	in := input{op: cmd.Op, absent: cmd.Absent, key: cmd.Key.String(), value: cmd.Value.String(), old: cmd.Old.String()}
+	in := input{op: cmd.Op, absent: cmd.Absent, key: cmd.Key.String(), value: cmd.Value.String(),
+		old: cmd.Old.String()}
 	out := output{status: a.Status, found: a.Found, value: a.Value.String()}
 	if err != nil {
 		if cmd.Op == kv.Get {
@@ -83,7 +84,8 @@ func (r *Recorder) Check(limit time.Duration) error {
 	}
 	for _, part := range model.Partition(r.ops) {
 		if !porcupine.CheckOperations(model, part) {
-			return fmt.Errorf("history: not linearizable: %d operations on key %q\n%s", len(part), part[0].Input.(input).key, describe(part))
+			return fmt.Errorf("history: not linearizable: %d operations on key %q\n%s", len(part),
+				part[0].Input.(input).key, describe(part))
 		}
 	}
 	return fmt.Errorf("history: not linearizable")
@@ -92,10 +94,13 @@ func (r *Recorder) Check(limit time.Duration) error {
 // describe shows the end of the shortest part of a refused history, by calls, that is refused.
 func describe(part []porcupine.Operation) string {
 	slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	n := sort.Search(len(part), func(n int) bool { return !porcupine.CheckOperations(model, part[:n]) })
+	n := sort.Search(len(part), func(n int) bool {
+		return !porcupine.CheckOperations(model, part[:n])
+	})
 	var text strings.Builder
 	for _, o := range part[max(0, n-15):min(n, len(part))] {
-		fmt.Fprintf(&text, "client %d [%d, %d] %+v -> %+v\n", o.ClientId, o.Call, o.Return, o.Input, o.Output)
+		fmt.Fprintf(&text, "client %d [%d, %d] %+v -> %+v\n", o.ClientId, o.Call, o.Return,
+			o.Input, o.Output)
 	}
 	return text.String()
 }

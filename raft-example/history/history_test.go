@@ -61,7 +61,8 @@ func TestCheck(t *testing.T) {
 	} {
 		var r Recorder
 		tt.fill(&r)
-		if err := r.Check(time.Minute); (err != nil) != tt.bad || err != nil && !strings.Contains(err.Error(), "not linearizable") {
+		if err := r.Check(time.Minute); (err != nil) != tt.bad ||
+			err != nil && !strings.Contains(err.Error(), "not linearizable") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -71,7 +71,8 @@ type frozen [][]byte
 
 func (f frozen) Persist(s raft.SnapshotSink) error {
 	for _, b := range f {
-		if _, err := s.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)); err != nil {
+		size := binary.LittleEndian.AppendUint32(nil, uint32(len(b)))
+		if _, err := s.Write(append(size, b...)); err != nil {
 			return err
 		}
 	}
@@ -90,17 +91,20 @@ type member struct {
 
 func newMember(t *testing.T, i int) *member {
 	t.Helper()
-	tr, err := NewUDPTransport("127.0.0.1:0", Config{Timeout: 5 * time.Second, Erpc: erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}})
+	tr, err := NewUDPTransport("127.0.0.1:0", Config{Timeout: 5 * time.Second,
+		Erpc: erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &member{fsm: &fsm{}, tr: tr, id: raft.ServerID(fmt.Sprint(i))}
 	c := raft.DefaultConfig()
 	c.LocalID, c.Logger = m.id, hclog.NewNullLogger()
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = time.Second, time.Second, 900*time.Millisecond, 5*time.Millisecond
+	c.HeartbeatTimeout, c.ElectionTimeout = time.Second, time.Second
+	c.LeaderLeaseTimeout, c.CommitTimeout = 900*time.Millisecond, 5*time.Millisecond
 	c.TrailingLogs, c.MaxAppendEntries = 5, 16
 	store := raft.NewInmemStore()
-	if m.Raft, err = raft.NewRaft(c, m.fsm, store, store, raft.NewInmemSnapshotStore(), tr); err != nil {
+	snaps := raft.NewInmemSnapshotStore()
+	if m.Raft, err = raft.NewRaft(c, m.fsm, store, store, snaps, tr); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -67,8 +67,10 @@ func TestAddressProvider(t *testing.T) {
 	from, to := pairWith(t, Config{ServerAddressProvider: b})
 	b["there"] = to.LocalAddr()
 	go votes(to, 2)
-	for id, addr := range map[raft.ServerID]raft.ServerAddress{"there": "192.0.2.1:1", "other": to.LocalAddr()} {
-		if err := from.RequestVote(id, addr, &raft.RequestVoteRequest{}, new(raft.RequestVoteResponse)); err != nil {
+	for id, addr := range map[raft.ServerID]raft.ServerAddress{"there": "192.0.2.1:1",
+		"other": to.LocalAddr()} {
+		if err := from.RequestVote(id, addr, &raft.RequestVoteRequest{},
+			new(raft.RequestVoteResponse)); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 		if got := from.DecodePeer(from.EncodePeer(id, addr)); got != to.LocalAddr() {
@@ -81,7 +83,8 @@ func TestAddressProvider(t *testing.T) {
 // answer has been consumed.
 func TestInFlight(t *testing.T) {
 	from, to := pairWith(t, Config{MaxRPCsInFlight: 1})
-	if _, err := from.AppendEntriesPipeline("", to.LocalAddr()); !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
+	_, err := from.AppendEntriesPipeline("", to.LocalAddr())
+	if !errors.Is(err, raft.ErrPipelineReplicationNotSupported) {
 		t.Error(err)
 	}
 	for _, n := range []int{0, 2, 10} {
@@ -92,7 +95,8 @@ func TestInFlight(t *testing.T) {
 		}
 		limit := max(n, 2)
 		for range limit - 1 {
-			if _, err := p.AppendEntries(&raft.AppendEntriesRequest{}, new(raft.AppendEntriesResponse)); err != nil {
+			if _, err := p.AppendEntries(&raft.AppendEntriesRequest{},
+				new(raft.AppendEntriesResponse)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -128,7 +132,7 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// TestCloseStreams: what is under way ends well, and what comes later has other sessions.
+// TestCloseStreams: calls under way end well, and later ones have other sessions.
 func TestCloseStreams(t *testing.T) {
 	from, to := pairWith(t, Config{})
 	sessions := func() (n int) {
@@ -140,7 +144,8 @@ func TestCloseStreams(t *testing.T) {
 	}
 	ended := make(chan error)
 	vote := func() {
-		ended <- from.RequestVote("", to.LocalAddr(), &raft.RequestVoteRequest{}, new(raft.RequestVoteResponse))
+		ended <- from.RequestVote("", to.LocalAddr(), &raft.RequestVoteRequest{},
+			new(raft.RequestVoteResponse))
 	}
 	go vote()
 	under := <-to.Consumer()
@@ -162,8 +167,8 @@ func TestCloseStreams(t *testing.T) {
 	}
 }
 
-// TestUnknownPipeline: what comes on a pipeline that the receiver does not know is refused, and
-// does not wait for what would have to come before it.
+// TestUnknownPipeline: requests on a pipeline that the receiver does not know are refused, and do
+// not wait for what would have to come before it.
 func TestUnknownPipeline(t *testing.T) {
 	from, to := pairWith(t, Config{})
 	b, err := encode(make([]byte, 16), &raft.AppendEntriesRequest{})
@@ -171,7 +176,8 @@ func TestUnknownPipeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	b[0], b[8] = 77, 5
-	if err := from.roundTrip(to.LocalAddr(), typePipeline, b, from.cfg.Timeout, new(raft.AppendEntriesResponse)); !errors.Is(err, ErrRemote) {
+	if err := from.roundTrip(to.LocalAddr(), typePipeline, b, from.cfg.Timeout,
+		new(raft.AppendEntriesResponse)); !errors.Is(err, ErrRemote) {
 		t.Error(err)
 	}
 }
@@ -193,7 +199,8 @@ func TestCloseIncoming(t *testing.T) {
 	first := send()
 	under := <-to.Consumer()
 	to.CloseStreams()
-	if err := send().Error(); !errors.Is(err, ErrRemote) || !strings.Contains(err.Error(), ErrStreamsClosed.Error()) {
+	if err := send().Error(); !errors.Is(err, ErrRemote) ||
+		!strings.Contains(err.Error(), ErrStreamsClosed.Error()) {
 		t.Errorf("a call of the closed pipeline: %v", err)
 	}
 	under.Respond(&raft.AppendEntriesResponse{Success: true}, nil)

@@ -27,7 +27,8 @@ type pipeline struct {
 // AppendEntriesPipeline implements raft.Transport. The error is
 // raft.ErrPipelineReplicationNotSupported if Config.MaxRPCsInFlight is 1. The peer is asked
 // first, so there is no pipeline to one that does not answer.
-func (t *Transport) AppendEntriesPipeline(server raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
+func (t *Transport) AppendEntriesPipeline(server raft.ServerID,
+	to raft.ServerAddress) (raft.AppendPipeline, error) {
 	select {
 	case <-t.closing:
 		return nil, ErrShutdown
@@ -76,7 +77,8 @@ func (f *future) Response() *raft.AppendEntriesResponse { return f.resp }
 // and then waits until the answer to another one has been taken from Consumer. When one was taken
 // that is no success the error is raft.ErrPipelineShutdown, at once: Raft takes no more after it,
 // and would wait for room for ever.
-func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	f := &future{start: time.Now(), args: args, resp: resp, ended: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +153,7 @@ func (p *pipeline) deliver() {
 // Consumer implements raft.AppendPipeline.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.done }
 
-// Close implements raft.AppendPipeline. What is under way ends, unseen.
+// Close implements raft.AppendPipeline. Calls under way end, unseen.
 func (p *pipeline) Close() error {
 	p.closed.Do(func() { close(p.closing) })
 	p.finished.Wait()

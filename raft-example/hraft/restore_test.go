@@ -119,7 +119,7 @@ func TestLongRestore(t *testing.T) {
 	}
 }
 
-// TestSilentSender: who reads a snapshot whose sender has fallen silent gets an error, after
+// TestSilentSender: the reader of a snapshot whose sender has fallen silent gets an error, after
 // Timeout and not before. A reader that takes its time is not the sender's silence.
 func TestSilentSender(t *testing.T) {
 	l := newLeaps(t)

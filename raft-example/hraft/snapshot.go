@@ -31,7 +31,8 @@ func (t *Transport) patience(size int64) time.Duration {
 
 // InstallSnapshot implements raft.Transport. Each piece that the receiver has read begins the
 // deadline anew, and so does the last one, after which the receiver restores its state.
-func (t *Transport) InstallSnapshot(server raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+func (t *Transport) InstallSnapshot(server raft.ServerID, to raft.ServerAddress,
+	args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	to = t.address(server, to)
 	id := binary.LittleEndian.AppendUint64(nil, newNumber())
 	var ok struct{}
@@ -47,10 +48,12 @@ func (t *Transport) InstallSnapshot(server raft.ServerID, to raft.ServerAddress,
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return fmt.Errorf("hraft: the snapshot ends after %d of %d bytes: %w", sent+int64(n), args.Size, err)
+			return fmt.Errorf("hraft: the snapshot ends after %d of %d bytes: %w", sent+int64(n),
+				args.Size, err)
 		}
 		binary.LittleEndian.PutUint64(buf[8:], uint64(sent))
-		if err := t.roundTrip(to, typeSnapData, append([]byte(nil), buf[:16+n]...), patience, &ok); err != nil {
+		if err := t.roundTrip(to, typeSnapData, append([]byte(nil), buf[:16+n]...), patience,
+			&ok); err != nil {
 			return err
 		}
 		sent += int64(n)
@@ -141,9 +144,8 @@ func (t *Transport) openSnapshot(id uint64, req erpc.ReqHandle, data []byte) {
 	t.pass(in)
 }
 
-// write gives the pieces to Raft, and answers each when it is read. It ends when nothing
-// has come for the timeout: the sender is done, or fell silent. Whoever still reads or
-// writes then gets an error.
+// write gives the pieces to Raft, and answers each when it is read. It ends when nothing has come
+// for the timeout: the sender is done, or fell silent. A reader or writer then gets an error.
 func (s *stream) write() {
 	defer s.forget()
 	done := make(chan struct{})
@@ -187,7 +189,8 @@ func (s *stream) forget() {
 // end ends the stream with an error of this side.
 func (s *stream) end(err error) { s.result(answer(nil, err)) }
 
-// result takes Raft's answer: who waits for it gets it, and pieces that come are refused.
+// result takes Raft's answer: the caller that waits for it gets it, and pieces that come are
+// refused.
 func (s *stream) result(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,9 +40,11 @@ var (
 	ErrShutdown  = raft.ErrTransportShutdown
 	// ErrNotAdvertisable means that other members cannot reach the address, such as
 	// 0.0.0.0:7000: name one in Config.Advertise.
-	ErrNotAdvertisable = errors.New("hraft: the address is unspecified, so peers cannot reach it: name one to advertise")
-	ErrStreamsClosed   = errors.New("hraft: the peer has closed its streams, or forgotten the pipeline")
-	ErrConfig          = errors.New("hraft: bad config")
+	ErrNotAdvertisable = errors.New("hraft: the address is unspecified, so peers cannot " +
+		"reach it: name one to advertise")
+	ErrStreamsClosed = errors.New("hraft: the peer has closed its streams, " +
+		"or forgotten the pipeline")
+	ErrConfig = errors.New("hraft: bad config")
 )
 
 // Config configures a Transport. The zero value works.
@@ -86,8 +88,8 @@ type Transport struct {
 	snapshots map[uint64]*stream    // the loop's
 }
 
-// way is a session's place: what is large has one of its own, so that heartbeats and votes
-// do not wait for its slots.
+// way is a session's place: large messages have one of their own, so that heartbeats and votes do
+// not wait for its slots.
 type way struct {
 	to   raft.ServerAddress
 	bulk bool
@@ -127,8 +129,11 @@ func New(tr transport.Transport, cfg Config) (*Transport, error) {
 	if cfg.Erpc.MaxMessage == 0 {
 		cfg.Erpc.MaxMessage = 64 << 20
 	}
-	t := &Transport{cfg: cfg, advertise: addr, consume: make(chan raft.RPC), feed: make(chan *incoming, 1024), closing: make(chan struct{}), ended: make(chan struct{}),
-		sessions: map[way]*erpc.Session{}, pipelines: map[uint64]*order{}, snapshots: map[uint64]*stream{}}
+	t := &Transport{cfg: cfg, advertise: addr,
+		consume: make(chan raft.RPC), feed: make(chan *incoming, 1024),
+		closing: make(chan struct{}), ended: make(chan struct{}),
+		sessions: map[way]*erpc.Session{}, pipelines: map[uint64]*order{},
+		snapshots: map[uint64]*stream{}}
 	if t.nexus, err = erpc.NewNexus(cfg.Erpc); err != nil {
 		return nil, errors.Join(err, tr.Close())
 	}
@@ -256,22 +261,26 @@ func (t *Transport) SetHeartbeatHandler(cb func(raft.RPC)) {
 }
 
 // AppendEntries implements raft.Transport.
-func (t *Transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+func (t *Transport) AppendEntries(id raft.ServerID, to raft.ServerAddress,
+	args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	return t.call(t.address(id, to), typeAppend, nil, args, resp)
 }
 
 // RequestVote implements raft.Transport.
-func (t *Transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+func (t *Transport) RequestVote(id raft.ServerID, to raft.ServerAddress,
+	args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
 	return t.call(t.address(id, to), typeVote, nil, args, resp)
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (t *Transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+func (t *Transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress,
+	args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	return t.call(t.address(id, to), typePreVote, nil, args, resp)
 }
 
 // TimeoutNow implements raft.Transport.
-func (t *Transport) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+func (t *Transport) TimeoutNow(id raft.ServerID, to raft.ServerAddress,
+	args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
 	return t.call(t.address(id, to), typeTimeout, nil, args, resp)
 }
 
@@ -285,7 +294,8 @@ func (t *Transport) call(to raft.ServerAddress, typ uint8, head []byte, args, re
 }
 
 // roundTrip sends a request and waits for its answer.
-func (t *Transport) roundTrip(to raft.ServerAddress, typ uint8, b []byte, timeout time.Duration, resp any) error {
+func (t *Transport) roundTrip(to raft.ServerAddress, typ uint8, b []byte, timeout time.Duration,
+	resp any) error {
 	got := make(chan error, 1)
 	t.send(to, typ, b, timeout, func(answer []byte, err error) {
 		if err == nil {
@@ -297,7 +307,8 @@ func (t *Transport) roundTrip(to raft.ServerAddress, typ uint8, b []byte, timeou
 }
 
 // send starts an RPC. Done is called once, in the loop; answer is valid until it returns.
-func (t *Transport) send(to raft.ServerAddress, typ uint8, b []byte, timeout time.Duration, done func(answer []byte, err error)) {
+func (t *Transport) send(to raft.ServerAddress, typ uint8, b []byte, timeout time.Duration,
+	done func(answer []byte, err error)) {
 	err := t.rpc.Post(func(r *erpc.Rpc) {
 		if err := t.enqueue(to, typ, b, timeout, done); err != nil {
 			done(nil, err)
@@ -308,7 +319,8 @@ func (t *Transport) send(to raft.ServerAddress, typ uint8, b []byte, timeout tim
 	}
 }
 
-func (t *Transport) enqueue(to raft.ServerAddress, typ uint8, b []byte, timeout time.Duration, done func([]byte, error)) error {
+func (t *Transport) enqueue(to raft.ServerAddress, typ uint8, b []byte, timeout time.Duration,
+	done func([]byte, error)) error {
 	w := way{to, typ == typePipeline || typ == typePipeOpen || typ == typeSnapData}
 	s := t.sessions[w]
 	if s == nil || s.Err() != nil {
@@ -323,15 +335,16 @@ func (t *Transport) enqueue(to raft.ServerAddress, typ uint8, b []byte, timeout 
 		return err
 	}
 	copy(req.Data(), b)
-	_, err = t.rpc.EnqueueRequest(s, erpc.Request{Type: typ, Req: req, Timeout: timeout, Done: func(c erpc.Completion) {
-		c.Req.Free()
-		if c.Err != nil {
-			done(nil, c.Err)
-			return
-		}
-		done(c.Resp.Data(), nil)
-		c.Resp.Free()
-	}})
+	_, err = t.rpc.EnqueueRequest(s, erpc.Request{Type: typ, Req: req, Timeout: timeout,
+		Done: func(c erpc.Completion) {
+			c.Req.Free()
+			if c.Err != nil {
+				done(nil, c.Err)
+				return
+			}
+			done(c.Resp.Data(), nil)
+			c.Resp.Free()
+		}})
 	if err != nil {
 		req.Free()
 	}

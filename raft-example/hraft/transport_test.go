@@ -54,15 +54,18 @@ func TestCalls(t *testing.T) {
 		}
 	}()
 	var vote raft.RequestVoteResponse
-	if err := from.RequestVote("", to.LocalAddr(), &raft.RequestVoteRequest{Term: 7}, &vote); err != nil || vote.Term != 8 || !vote.Granted {
+	if err := from.RequestVote("", to.LocalAddr(), &raft.RequestVoteRequest{Term: 7},
+		&vote); err != nil || vote.Term != 8 || !vote.Granted {
 		t.Error(err, vote)
 	}
 	var pre raft.RequestPreVoteResponse
-	if err := from.RequestPreVote("", to.LocalAddr(), &raft.RequestPreVoteRequest{Term: 7}, &pre); err != nil || pre.Term != 9 {
+	if err := from.RequestPreVote("", to.LocalAddr(), &raft.RequestPreVoteRequest{Term: 7},
+		&pre); err != nil || pre.Term != 9 {
 		t.Error(err, pre)
 	}
 	var now raft.TimeoutNowResponse
-	if err := from.TimeoutNow("", to.LocalAddr(), &raft.TimeoutNowRequest{}, &now); !errors.Is(err, ErrRemote) || !strings.Contains(err.Error(), "not today") {
+	err := from.TimeoutNow("", to.LocalAddr(), &raft.TimeoutNowRequest{}, &now)
+	if !errors.Is(err, ErrRemote) || !strings.Contains(err.Error(), "not today") {
 		t.Error(err)
 	}
 	if got := from.DecodePeer(from.EncodePeer("x", to.LocalAddr())); got != to.LocalAddr() {
@@ -73,7 +76,9 @@ func TestCalls(t *testing.T) {
 // TestHeartbeat: a heartbeat goes to its handler, past the consumer.
 func TestHeartbeat(t *testing.T) {
 	from, to := pair(t)
-	to.SetHeartbeatHandler(func(r raft.RPC) { r.Respond(&raft.AppendEntriesResponse{Term: 3, Success: true}, nil) })
+	to.SetHeartbeatHandler(func(r raft.RPC) {
+		r.Respond(&raft.AppendEntriesResponse{Term: 3, Success: true}, nil)
+	})
 	var resp raft.AppendEntriesResponse
 	args := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte("a")}, Term: 3}
 	if err := from.AppendEntries("", to.LocalAddr(), args, &resp); err != nil || !resp.Success {
@@ -104,14 +109,17 @@ func TestPipeline(t *testing.T) {
 			if i%3 == 0 {
 				size = 50_000 // several packets: the next ones overtake it
 			}
-			if _, err := p.AppendEntries(&raft.AppendEntriesRequest{PrevLogEntry: uint64(i) + 1, Entries: []*raft.Log{{Data: make([]byte, size)}}}, new(raft.AppendEntriesResponse)); err != nil {
+			req := &raft.AppendEntriesRequest{PrevLogEntry: uint64(i) + 1,
+				Entries: []*raft.Log{{Data: make([]byte, size)}}}
+			if _, err := p.AppendEntries(req, new(raft.AppendEntriesResponse)); err != nil {
 				t.Error(err)
 			}
 		}
 	}()
 	for i := range uint64(count) {
 		f := <-p.Consumer()
-		if err := f.Error(); err != nil || f.Response().LastLog != i+1 || f.Request().PrevLogEntry != i+1 || f.Start().IsZero() {
+		if err := f.Error(); err != nil || f.Response().LastLog != i+1 ||
+			f.Request().PrevLogEntry != i+1 || f.Start().IsZero() {
 			t.Fatal(i, err, f.Response())
 		}
 		if got := <-order; got != i+1 {
@@ -121,7 +129,8 @@ func TestPipeline(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.AppendEntries(&raft.AppendEntriesRequest{}, nil); !errors.Is(err, raft.ErrPipelineShutdown) {
+	_, err = p.AppendEntries(&raft.AppendEntriesRequest{}, nil)
+	if !errors.Is(err, raft.ErrPipelineShutdown) {
 		t.Error(err)
 	}
 }
@@ -143,22 +152,26 @@ func TestSnapshot(t *testing.T) {
 		r.Respond(nil, errors.New("disk full"))
 	}()
 	var resp raft.InstallSnapshotResponse
-	if err := from.InstallSnapshot("", to.LocalAddr(), args, &resp, bytes.NewReader(data)); err != nil || !resp.Success || !bytes.Equal(<-got, data) {
+	if err := from.InstallSnapshot("", to.LocalAddr(), args, &resp,
+		bytes.NewReader(data)); err != nil || !resp.Success || !bytes.Equal(<-got, data) {
 		t.Error(err, resp)
 	}
-	if err := from.InstallSnapshot("", to.LocalAddr(), args, &resp, bytes.NewReader(data)); err == nil {
+	if err := from.InstallSnapshot("", to.LocalAddr(), args, &resp,
+		bytes.NewReader(data)); err == nil {
 		t.Error("a refused snapshot gave no error")
 	}
-	if err := from.InstallSnapshot("", to.LocalAddr(), args, &resp, bytes.NewReader(data[:10])); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := from.InstallSnapshot("", to.LocalAddr(), args, &resp,
+		bytes.NewReader(data[:10])); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 }
 
-// TestMalformed: what is no request is refused.
+// TestMalformed: bytes that are no request are refused.
 func TestMalformed(t *testing.T) {
 	from, to := pair(t)
 	for typ := uint8(typeAppend); typ <= typePipeOpen; typ++ {
-		for _, b := range [][]byte{nil, {0xff}, bytes.Repeat([]byte{0xff}, 40), bytes.Repeat([]byte{0x81}, 100)} {
+		for _, b := range [][]byte{nil, {0xff}, bytes.Repeat([]byte{0xff}, 40),
+			bytes.Repeat([]byte{0x81}, 100)} {
 			got := make(chan error, 1)
 			from.send(to.LocalAddr(), typ, b, from.cfg.Timeout, func(answer []byte, err error) {
 				if err == nil {

@@ -12,7 +12,7 @@ const (
 	MaxValue = 64
 )
 
-// Op is what a request asks for.
+// Op is the operation of a request.
 type Op uint8
 
 // The operations. Open makes a session; Get is no entry of the log. Clock comes from the
@@ -59,12 +59,13 @@ const (
 
 // The errors that outcomes stand for, for callers; see Status.Err.
 var (
-	ErrNotFound     = errors.New("kv: no such key")
-	ErrMismatch     = errors.New("kv: the value is another one")
-	ErrNotLeader    = errors.New("kv: not the leader")
-	ErrRetry        = errors.New("kv: leadership lost: outcome unknown")
-	ErrExpired      = errors.New("kv: session expired: nothing applied by this attempt")
-	ErrStale        = errors.New("kv: an older write than the session's last: nothing applied by this attempt")
+	ErrNotFound  = errors.New("kv: no such key")
+	ErrMismatch  = errors.New("kv: the value is another one")
+	ErrNotLeader = errors.New("kv: not the leader")
+	ErrRetry     = errors.New("kv: leadership lost: outcome unknown")
+	ErrExpired   = errors.New("kv: session expired: nothing applied by this attempt")
+	ErrStale     = errors.New("kv: an older write than the session's last: " +
+		"nothing applied by this attempt")
 	ErrWrongCluster = errors.New("kv: wrong cluster id: nothing applied")
 	ErrTooLarge     = errors.New("kv: key or value too large: nothing applied")
 	ErrMalformed    = errors.New("kv: malformed request: nothing applied")
@@ -73,8 +74,8 @@ var (
 	ErrAnswer       = errors.New("kv: malformed answer")
 )
 
-var statusErrs = [numStatus]error{nil, nil, ErrNotFound, ErrMismatch, ErrNotLeader, ErrRetry, ErrExpired, ErrStale,
-	ErrWrongCluster, ErrTooLarge, ErrMalformed, ErrBusy, ErrFull}
+var statusErrs = [numStatus]error{nil, nil, ErrNotFound, ErrMismatch, ErrNotLeader, ErrRetry,
+	ErrExpired, ErrStale, ErrWrongCluster, ErrTooLarge, ErrMalformed, ErrBusy, ErrFull}
 
 // Err returns the error that the outcome stands for, nil for OK.
 func (s Status) Err() error {

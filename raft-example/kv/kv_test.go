@@ -30,15 +30,17 @@ func value(t testing.TB, text string) Value {
 	return v
 }
 
-// TestCommandBytes: what is appended is parsed, and every byte matters.
+// TestCommandBytes: a command that is appended is parsed, and every byte matters.
 func TestCommandBytes(t *testing.T) {
 	for _, c := range []Command{
 		{Op: Open, Cluster: 9},
 		{Op: Get, Cluster: 9, Key: key(t, "k")},
 		{Op: Get, Cluster: 9, Key: key(t, "k"), Anywhere: true},
-		{Op: Put, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "0123456789abcdef"), Value: value(t, strings.Repeat("v", MaxValue))},
+		{Op: Put, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "0123456789abcdef"),
+			Value: value(t, strings.Repeat("v", MaxValue))},
 		{Op: Delete, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k")},
-		{Op: CAS, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k"), Value: value(t, "new"), Old: value(t, "old")},
+		{Op: CAS, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k"), Value: value(t, "new"),
+			Old: value(t, "old")},
 		{Op: CAS, Cluster: 9, Session: 3, Seq: 4, Key: key(t, "k"), Value: value(t, "new"), Absent: true},
 	} {
 		b := c.Append(nil)
@@ -65,9 +67,8 @@ func TestBadCommands(t *testing.T) {
 		set  byte
 		want error
 	}{{0, 0, ErrMalformed}, {0, 9, ErrMalformed}, {1, 1, ErrMalformed}, {1, 2, ErrMalformed},
-		{1, 4, ErrMalformed},
-		{2, 17, ErrTooLarge}, {3, 65, ErrTooLarge},
-		{4, 65, ErrTooLarge}, {5, 1, ErrMalformed}, {2, 0, ErrMalformed}, {16, 0, ErrMalformed}, {24, 0, ErrMalformed}} {
+		{1, 4, ErrMalformed}, {2, 17, ErrTooLarge}, {3, 65, ErrTooLarge}, {4, 65, ErrTooLarge},
+		{5, 1, ErrMalformed}, {2, 0, ErrMalformed}, {16, 0, ErrMalformed}, {24, 0, ErrMalformed}} {
 		b := c.Append(nil)
 		b[tt.at] = tt.set
 		if _, err := ParseCommand(b); !errors.Is(err, tt.want) {
@@ -131,8 +132,9 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzLoad: a snapshot with the right checksum may hold anything. What is taken is a store that
-// saves as many bytes, if the snapshot was of today's version, and that loads what it saved.
+// FuzzLoad: a snapshot with the right checksum may hold anything. A snapshot that is taken is a
+// store that saves as many bytes, if the snapshot was of today's version, and that loads what it
+// saved.
 func FuzzLoad(f *testing.F) {
 	s := NewStore()
 	s.Apply(5, (&Command{Op: Open}).Append(nil))
@@ -168,14 +170,18 @@ func TestOnce(t *testing.T) {
 		t.Fatal(a)
 	}
 	do := func(op Op, seq uint64, old, val string) Answer {
-		return s.Apply(0, (&Command{Op: op, Session: 5, Seq: seq, Key: key(t, "k"), Value: value(t, val), Old: value(t, old)}).Append(nil))
+		c := Command{Op: op, Session: 5, Seq: seq, Key: key(t, "k"),
+			Value: value(t, val), Old: value(t, old)}
+		return s.Apply(0, c.Append(nil))
 	}
 	steps := []struct {
 		a    Answer
 		want Status
 	}{
-		{do(Put, 1, "", "a"), OK}, {do(CAS, 2, "a", "b"), OK}, {do(CAS, 2, "a", "b"), OK}, // the second time it would not match
-		{do(Put, 1, "", "a"), Stale}, {do(CAS, 3, "a", "c"), Mismatch}, {do(Put, 4, "", "d"), OK}, {do(CAS, 3, "d", "c"), Stale},
+		{do(Put, 1, "", "a"), OK},
+		{do(CAS, 2, "a", "b"), OK}, {do(CAS, 2, "a", "b"), OK}, // twice: it would not match now
+		{do(Put, 1, "", "a"), Stale}, {do(CAS, 3, "a", "c"), Mismatch}, {do(Put, 4, "", "d"), OK},
+		{do(CAS, 3, "d", "c"), Stale},
 		{s.Apply(0, (&Command{Op: Put, Session: 6, Seq: 1, Key: key(t, "k")}).Append(nil)), Expired},
 		{s.Apply(0, []byte("nonsense")), Malformed},
 	}
@@ -200,7 +206,8 @@ func TestExpire(t *testing.T) {
 		return s.Apply(index, (&Command{Op: Open}).Append(nil))
 	}
 	put := func(session, seq uint64) Status {
-		return s.Apply(0, (&Command{Op: Put, Session: session, Seq: seq, Key: key(t, "k")}).Append(nil)).Status
+		c := Command{Op: Put, Session: session, Seq: seq, Key: key(t, "k")}
+		return s.Apply(0, c.Append(nil)).Status
 	}
 	for range 3 {
 		open()
@@ -213,7 +220,8 @@ func TestExpire(t *testing.T) {
 			t.Fatal("there is room")
 		}
 	}
-	if s.Sessions() != 3 || put(1, 1) != Expired || put(2, 2) != OK || put(index, 1) != OK || put(index-1, 1) != OK {
+	if s.Sessions() != 3 || put(1, 1) != Expired || put(2, 2) != OK || put(index, 1) != OK ||
+		put(index-1, 1) != OK {
 		t.Error("another session went")
 	}
 	if a := open(); a.Status != Full {
@@ -239,7 +247,8 @@ func TestSnapshot(t *testing.T) {
 	change := func(n int) {
 		for range n {
 			seq++
-			c := Command{Op: Put, Session: 1, Seq: seq, Key: key(t, fmt.Sprint(r.IntN(3000))), Value: value(t, fmt.Sprint(seq))}
+			c := Command{Op: Put, Session: 1, Seq: seq, Key: key(t, fmt.Sprint(r.IntN(3000))),
+				Value: value(t, fmt.Sprint(seq))}
 			if r.IntN(4) == 0 {
 				c.Op, c.Value = Delete, Value{}
 			}

@@ -41,7 +41,8 @@ type Saver struct {
 // is one at a time: an earlier one that is not finished ends. Memory: the snapshot's size.
 func (s *Store) Save(head []byte) *Saver {
 	size := len(head) + snapHeader + 8 + s.Sessions()*128 + s.keys*(2+MaxKey+MaxValue) + 4
-	v := &Saver{store: s, head: len(head), buf: append(make([]byte, 0, size), head...), upTo: len(head)}
+	v := &Saver{store: s, head: len(head), buf: append(make([]byte, 0, size), head...),
+		upTo: len(head)}
 	v.buf = binary.LittleEndian.AppendUint32(v.buf, snapMagic)
 	v.buf = binary.LittleEndian.AppendUint32(v.buf, snapVersion)
 	v.buf = binary.LittleEndian.AppendUint64(v.buf, uint64(s.Sessions()))

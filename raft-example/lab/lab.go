@@ -24,9 +24,9 @@ const (
 	// Together: all replicas in one thread on the second core.
 	Together Placement = "together"
 	// Spread: the leader alone on the second core, the followers in the client's thread. The
-	// first follower makes the majority and is stepped whenever the client is; the others are stepped when
-	// the client has just sent, while the leader is at work, so that they do not stand between
-	// the client and the answer that it waits for.
+	// first follower makes the majority and is stepped whenever the client is. The others are
+	// stepped when the client has just sent, while the leader is at work, so that they do not
+	// stand between the client and the answer that it waits for.
 	Spread Placement = "spread"
 )
 
@@ -53,7 +53,7 @@ type Latency struct {
 	P99 float64 `json:"p99_us"`
 }
 
-// Report is what was measured.
+// Report has the results of a measurement.
 type Report struct {
 	Transport string  `json:"transport"`
 	Replicas  int     `json:"replicas"`
@@ -79,7 +79,7 @@ const slots = 32
 // deadline is that of each request.
 const deadline = 10 * time.Second
 
-// value is what a PUT stores.
+// valueSize is the size in bytes of the value that a PUT stores.
 const valueSize = kv.MaxValue
 
 // lab is a cluster and a client in two threads.
@@ -103,7 +103,7 @@ type lab struct {
 	buf    [2]*erpc.MsgBuffer
 }
 
-// What the servers' thread steps.
+// The endpoints that the servers' thread steps.
 const (
 	stepReplicas = iota
 	stepLone
@@ -147,7 +147,8 @@ func (l *lab) endpoint(register func(*erpc.Nexus) error) (*erpc.Rpc, error) {
 	if l.cfg.Secure != nil {
 		l.cfg.Secure(&ec)
 	}
-	ec.Timing.FailureTimeout, ec.Timing.Heartbeat = 30*time.Second, 10*time.Second // threads stop in turns
+	// Threads stop in turns.
+	ec.Timing.FailureTimeout, ec.Timing.Heartbeat = 30*time.Second, 10*time.Second
 	x, err := erpc.NewNexus(ec)
 	if err != nil {
 		return nil, err
@@ -188,7 +189,9 @@ func (l *lab) build() error {
 		members[uint64(i+1)] = r.LocalAddr().String()
 	}
 	for i, r := range rpcs {
-		n, err := node.New(node.Config{Config: replica.Config{Cluster: benchCluster, ID: uint64(i + 1), Keys: l.cfg.Keys}, Log: node.NewLogID(), Start: replica.Boot(members)})
+		n, err := node.New(node.Config{
+			Config: replica.Config{Cluster: benchCluster, ID: uint64(i + 1), Keys: l.cfg.Keys},
+			Log:    node.NewLogID(), Start: replica.Boot(members)})
 		if err != nil {
 			return err
 		}
@@ -202,7 +205,8 @@ func (l *lab) build() error {
 		l.here = l.nodes[1:]
 	}
 	echo := func(x *erpc.Nexus) error {
-		return x.Register(node.TypeEcho, erpc.Dispatch, func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()[:echoAnswer]) })
+		return x.Register(node.TypeEcho, erpc.Dispatch,
+			func(r erpc.ReqHandle) { _ = r.RespondBytes(r.Data()[:echoAnswer]) })
 	}
 	if l.lone, err = l.endpoint(echo); err != nil {
 		return err
@@ -210,7 +214,8 @@ func (l *lab) build() error {
 	if l.rpc, err = l.endpoint(nil); err != nil {
 		return err
 	}
-	l.cl, err = client.New(l.rpc, client.Config{Cluster: benchCluster, Servers: []string{members[1], members[2]}})
+	l.cl, err = client.New(l.rpc, client.Config{Cluster: benchCluster,
+		Servers: []string{members[1], members[2]}})
 	for i := range l.buf {
 		if err == nil {
 			l.buf[i], err = l.rpc.Alloc(putSize)

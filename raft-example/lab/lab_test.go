@@ -21,8 +21,8 @@ func TestRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%+v", *r)
-		if r.Puts == 0 || r.Put.P50 == 0 || r.Get.P50 == 0 || r.Commit.P50 == 0 || r.Plain.P50 == 0 || r.Shared.P50 == 0 ||
-			r.Chain.P50 == 0 || r.Bare.P50 == 0 {
+		if r.Puts == 0 || r.Put.P50 == 0 || r.Get.P50 == 0 || r.Commit.P50 == 0 || r.Plain.P50 == 0 ||
+			r.Shared.P50 == 0 || r.Chain.P50 == 0 || r.Bare.P50 == 0 {
 			t.Errorf("%+v", *r)
 		}
 		for _, l := range []*Load{r.LoadPut, r.LoadGet} {

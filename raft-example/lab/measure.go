@@ -35,7 +35,8 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 	if cfg.Replicas == 1 {
 		kinds = kinds[:4] // a chain has followers
 	}
-	rep := &Report{Transport: cfg.Transport, Replicas: cfg.Replicas, Rounds: cfg.Rounds, Keys: cfg.Keys, Placement: string(cfg.Placement)}
+	rep := &Report{Transport: cfg.Transport, Replicas: cfg.Replicas, Rounds: cfg.Rounds,
+		Keys: cfg.Keys, Placement: string(cfg.Placement)}
 	var commits []Latency
 	for round := range cfg.Rounds + 1 { // the first one warms up
 		for i := range kinds {
@@ -65,28 +66,38 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 			}
 		}
 		if round > 0 && cfg.Progress != nil {
-			cfg.Progress(fmt.Sprintf("round %d of %d: plain %.1f us, put %.1f us", round, cfg.Rounds, kinds[0].all[round-1].P50, kinds[2].all[round-1].P50))
+			cfg.Progress(fmt.Sprintf("round %d of %d: plain %.1f us, put %.1f us", round, cfg.Rounds,
+				kinds[0].all[round-1].P50, kinds[2].all[round-1].P50))
 		}
 	}
 	l.mode.Store(stepReplicas)
 	if cfg.Clients > 0 {
-		for _, k := range []struct {
-			write bool
-			to    **Load
-		}{{true, &rep.LoadPut}, {false, &rep.LoadGet}} {
-			got, err := l.load(ctx, k.write)
-			if err != nil {
-				return nil, err
-			}
-			*k.to = &got
+		if err := l.loads(ctx, rep); err != nil {
+			return nil, err
 		}
 	}
-	rep.Plain, rep.Shared, rep.Put, rep.Get, rep.Commit = median(kinds[0].all), median(kinds[1].all), median(kinds[2].all), median(kinds[3].all), median(commits)
+	rep.Plain, rep.Shared = median(kinds[0].all), median(kinds[1].all)
+	rep.Put, rep.Get, rep.Commit = median(kinds[2].all), median(kinds[3].all), median(commits)
 	if len(kinds) > 4 {
 		rep.Chain, rep.Bare = median(kinds[4].all), median(kinds[5].all)
 	}
 	rep.Ratio = rep.Put.P50 / rep.Plain.P50
 	return rep, nil
+}
+
+// loads measures with several clients, for PUTs and for GETs.
+func (l *lab) loads(ctx context.Context, rep *Report) error {
+	for _, k := range []struct {
+		write bool
+		to    **Load
+	}{{true, &rep.LoadPut}, {false, &rep.LoadGet}} {
+		got, err := l.load(ctx, k.write)
+		if err != nil {
+			return err
+		}
+		*k.to = &got
+	}
+	return nil
 }
 
 // sessions opens those of the plain RPCs.
@@ -95,12 +106,15 @@ func (l *lab) sessions(ctx context.Context) (err error) {
 		to   **erpc.Session
 		addr string
 		mode uint32
-	}{{&l.plain, l.lone.LocalAddr().String(), stepLone}, {&l.shared, l.nodes[0].Rpc().LocalAddr().String(), stepReplicas}} {
+	}{{&l.plain, l.lone.LocalAddr().String(), stepLone},
+		{&l.shared, l.nodes[0].Rpc().LocalAddr().String(), stepReplicas}} {
 		l.mode.Store(s.mode)
 		if *s.to, err = l.rpc.CreateSession(s.addr); err != nil {
 			return err
 		}
-		if err := l.until(ctx, func() bool { return (*s.to).Connected() || (*s.to).Err() != nil }); err != nil {
+		if err := l.until(ctx, func() bool {
+			return (*s.to).Connected() || (*s.to).Err() != nil
+		}); err != nil {
 			return err
 		}
 	}
@@ -151,12 +165,13 @@ func (l *lab) phase(ctx context.Context, do func(done *bool) error) (Latency, ui
 }
 
 func (l *lab) echo(typ uint8, s *erpc.Session, done *bool) error {
-	_, err := l.rpc.EnqueueRequest(s, erpc.Request{Type: typ, Req: l.buf[0], Resp: l.buf[1], Timeout: deadline, Done: func(c erpc.Completion) {
-		*done = true
-		if c.Err != nil {
-			l.over.Store(true)
-		}
-	}})
+	_, err := l.rpc.EnqueueRequest(s, erpc.Request{Type: typ, Req: l.buf[0], Resp: l.buf[1],
+		Timeout: deadline, Done: func(c erpc.Completion) {
+			*done = true
+			if c.Err != nil {
+				l.over.Store(true)
+			}
+		}})
 	return err
 }
 
@@ -228,5 +243,6 @@ func median(list []Latency) Latency {
 		slices.Sort(v)
 		return v[len(v)/2]
 	}
-	return Latency{P50: mid(func(x Latency) float64 { return x.P50 }), P99: mid(func(x Latency) float64 { return x.P99 })}
+	return Latency{P50: mid(func(x Latency) float64 { return x.P50 }),
+		P99: mid(func(x Latency) float64 { return x.P99 })}
 }

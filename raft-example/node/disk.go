@@ -82,8 +82,9 @@ func advise(err error, path string, id uint64) error {
 	if !errors.Is(err, wal.ErrCorrupt) {
 		return err
 	}
-	return fmt.Errorf("%w; the other replicas have what it held: remove replica %d (raft-kv member remove %d), "+
-		"keep %s away from it, and add a replica under a new id with an empty folder", err, id, id, path)
+	return fmt.Errorf("%w; the other replicas have what it held: remove replica %d "+
+		"(raft-kv member remove %d), keep %s away from it, "+
+		"and add a replica under a new id with an empty folder", err, id, id, path)
 }
 
 // Scrub checks the log and the snapshot on the disk again and again, and ends the node when
@@ -140,7 +141,8 @@ func (f *Files) do(j *job) error {
 }
 
 // Save implements Disk.
-func (f *Files) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot, done func(error)) {
+func (f *Files) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot,
+	done func(error)) {
 	j := job{record: wal.Record{Hard: hard, Entries: entries}, done: done}
 	if !raft.IsEmptySnap(snapshot) {
 		j.snapshot = snapshot
@@ -155,7 +157,8 @@ func (f *Files) Prepare(s *pb.Snapshot, done func(error)) {
 
 // Compact implements Disk.
 func (f *Files) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, done func(error)) {
-	f.jobs <- job{record: wal.Record{Hard: hard, Entries: entries}, snapshot: s, install: true, done: done}
+	f.jobs <- job{record: wal.Record{Hard: hard, Entries: entries}, snapshot: s,
+		install: true, done: done}
 }
 
 // SavePeers implements Disk.

@@ -50,7 +50,8 @@ func TestScrubEnds(t *testing.T) {
 	}
 	files.Scrub(n, 1)
 	err = n.Run(func() bool { return false })
-	if err == nil || !strings.Contains(err.Error(), "member remove 7") || !strings.Contains(err.Error(), "new id") {
+	if err == nil || !strings.Contains(err.Error(), "member remove 7") ||
+		!strings.Contains(err.Error(), "new id") {
 		t.Errorf("it ended with %v", err)
 	}
 	for _, f := range []func() error{r.Close, x.Close, files.Close} {
@@ -58,7 +59,8 @@ func TestScrubEnds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := OpenFiles(path, &cfg, boot); err == nil || !strings.Contains(err.Error(), "member remove 7") {
+	if _, err := OpenFiles(path, &cfg, boot); err == nil ||
+		!strings.Contains(err.Error(), "member remove 7") {
 		t.Errorf("it opens again: %v", err)
 	}
 }

@@ -1,8 +1,8 @@
 // Package node runs a replica on an erpc.Rpc: the handlers, the sessions with peers, the
 // transfer of snapshots, the disk. A Node belongs to the thread of its Rpc.
 //
-// Whoever owns the loop calls [Node.Poll] after each pass; [Node.Run] does both. On one
-// core, one goroutine can step several nodes in turn; see [Turn].
+// The loop's owner calls [Node.Poll] after each pass; [Node.Run] does both. On one core, one
+// goroutine can step several nodes in turn; see [Turn].
 //
 // # Map
 //

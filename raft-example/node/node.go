@@ -27,7 +27,8 @@ const (
 
 // The errors that end a node; those of package replica do, too.
 var (
-	ErrForeignLog = errors.New("node: this replica's log is not the one that its peers know: remove the replica and add it under a new id")
+	ErrForeignLog = errors.New("node: this replica's log is not the one that its peers know: " +
+		"remove the replica and add it under a new id")
 	ErrCluster    = errors.New("node: wrong cluster id")
 	ErrReplica    = errors.New("node: message for another replica")
 	ErrBadMessage = errors.New("node: malformed message")
@@ -40,7 +41,7 @@ type Config struct {
 	Log uint64
 	// Peers are the identities of other replicas' logs that the disk knows, by replica.
 	Peers map[uint64]uint64
-	// Start is what the replica begins with.
+	// Start is the state that the replica begins with.
 	Start replica.Start
 	// Disk makes the log durable; nil: in memory only.
 	Disk Disk
@@ -161,7 +162,8 @@ func (n *Node) Register(x Registrar) error {
 // all members are known. Requests before that are refused.
 func RegisterLate(x Registrar, get func() *Node) error {
 	for typ, fn := range map[uint8]func(*Node, erpc.ReqHandle){
-		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV, TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
+		TypeRaft: (*Node).onRaft, TypeSnap: (*Node).onSnap, TypeKV: (*Node).onKV,
+		TypeStatus: (*Node).onStatus, TypeAdmin: (*Node).onAdmin, TypeEcho: (*Node).onEcho,
 		TypeMembers: (*Node).onMembers,
 	} {
 		err := x.Register(typ, erpc.Dispatch, func(r erpc.ReqHandle) {
@@ -238,7 +240,7 @@ func (n *Node) work() {
 	n.flush()
 }
 
-// charge tells of a step.
+// charge reports a step to Config.Charge.
 func (n *Node) charge(s Step, count int) {
 	if n.cfg.Charge != nil {
 		n.cfg.Charge(s, count)

@@ -47,8 +47,10 @@ func startGroup(t *testing.T, n int) *group {
 		members[uint64(i+1)] = g.addrs[i]
 	}
 	for i := range n {
-		cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: uint64(i + 1)}, Log: uint64(100 + i), Start: replica.Boot(members)}
-		x, err := erpc.NewNexus(node.ErpcConfig(erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}, cfg.ElectionTimeout()))
+		cfg := node.Config{Config: replica.Config{Cluster: testCluster, ID: uint64(i + 1)},
+			Log: uint64(100 + i), Start: replica.Boot(members)}
+		x, err := erpc.NewNexus(node.ErpcConfig(erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true},
+			cfg.ElectionTimeout()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,8 +152,9 @@ func TestThree(t *testing.T) {
 	}
 }
 
-// TestBadPeers: what comes from no member, another cluster or another log is refused by name, and the cluster
-// goes on. A replica that knows a sender's log takes no other from it: one that lost its log could vote twice.
+// TestBadPeers: messages of no member, another cluster or another log are refused by name, and the
+// cluster goes on. A replica that knows a sender's log takes no other from it: one that lost its
+// log could vote twice.
 func TestBadPeers(t *testing.T) {
 	g := startGroup(t, 3)
 	ctx := testContext(t)
@@ -208,7 +211,8 @@ func TestResolver(t *testing.T) {
 	for _, servers := range [][]string{nil, {dead.LocalAddr().String()}} {
 		told := make(chan []string, 10)
 		asked := 0
-		c := g.dialWith(client.Config{Servers: servers, Attempt: 100 * time.Millisecond, Members: func(a []string) { told <- a },
+		c := g.dialWith(client.Config{Servers: servers, Attempt: 100 * time.Millisecond,
+			Members: func(a []string) { told <- a },
 			Resolver: func(context.Context) ([]string, error) {
 				if asked++; asked == 1 {
 					return nil, errors.New("no such name")

@@ -53,6 +53,7 @@ func (n *Node) checkDisk() {
 		return
 	}
 	n.nextCheck = now.Add(warnEvery)
-	n.cfg.Logger.Warn("the disk is too slow for the election timeout: use a longer tick on all replicas",
+	n.cfg.Logger.Warn("the disk is too slow for the election timeout: "+
+		"use a longer tick on all replicas",
 		"replica", n.cfg.ID, "sync", took, "election timeout", timeout, "tick", n.cfg.TickFor(took))
 }

@@ -19,7 +19,8 @@ func (*slowDisk) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot, func(error))    
 func (*slowDisk) Prepare(*pb.Snapshot, func(error))                             {}
 func (*slowDisk) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry, func(error)) {}
 func (*slowDisk) SavePeers(map[uint64]uint64, func(error))                      {}
-func (d *slowDisk) SyncTime() time.Duration                                     { return d.typical() }
+
+func (d *slowDisk) SyncTime() time.Duration { return d.typical() }
 
 // TestSlowDiskWarns: a disk that is slow for the election timeout is worth a line of the log a
 // minute, which says what tick would do.
@@ -27,7 +28,8 @@ func TestSlowDiskWarns(t *testing.T) {
 	var log bytes.Buffer
 	now := monotime.Time(1)
 	d := &slowDisk{}
-	n, err := New(Config{Config: replica.Config{ID: 1}, Start: replica.Boot(map[uint64]string{1: "1", 2: "2"}), Disk: d,
+	n, err := New(Config{Config: replica.Config{ID: 1},
+		Start: replica.Boot(map[uint64]string{1: "1", 2: "2"}), Disk: d,
 		Clock: func() monotime.Time { return now }, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +53,8 @@ func TestSlowDiskWarns(t *testing.T) {
 		t.Errorf("%d warnings, though most writes take 90 ms", got)
 	}
 	d.add(300 * time.Millisecond)
-	if got := pass(3*time.Minute - time.Second); got != 3 || !strings.Contains(log.String(), "tick=120ms") {
+	if got := pass(3*time.Minute - time.Second); got != 3 ||
+		!strings.Contains(log.String(), "tick=120ms") {
 		t.Errorf("%d warnings in 3 minutes: %s", got, log.String())
 	}
 }

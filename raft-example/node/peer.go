@@ -114,7 +114,8 @@ func (p *peer) touch() {
 
 // onRaft handles messages of a peer.
 func (n *Node) onRaft(req erpc.ReqHandle) {
-	if b := req.Data(); len(b) >= headerSize && binary.LittleEndian.Uint64(b) == foreignLog && binary.LittleEndian.Uint64(b[24:]) == n.cfg.ID {
+	if b := req.Data(); len(b) >= headerSize && binary.LittleEndian.Uint64(b) == foreignLog &&
+		binary.LittleEndian.Uint64(b[24:]) == n.cfg.ID {
 		n.refused(b)
 	}
 	p, body, verdict := n.check(req.Data())
@@ -169,7 +170,8 @@ func (n *Node) refuse(req erpc.ReqHandle, verdict uint64) {
 	if verdict == notYet {
 		level = slog.LevelDebug
 	}
-	n.cfg.Logger.Log(context.Background(), level, "peer refused", "replica", n.cfg.ID, "reason", verdicts[verdict], "from", req.Peer().String())
+	n.cfg.Logger.Log(context.Background(), level, "peer refused", "replica", n.cfg.ID,
+		"reason", verdicts[verdict], "from", req.Peer().String())
 	_ = req.RespondBytes(n.appendHeader(nil, verdict, 0))
 }
 
@@ -297,7 +299,8 @@ func (p *peer) request() {
 	}
 	n.appendHeader(req.Data()[:0], taken, p.id)
 	copy(req.Data()[headerSize:], p.buf)
-	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done, Timeout: 2 * n.cfg.ElectionTimeout()})
+	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Done: p.done,
+		Timeout: 2 * n.cfg.ElectionTimeout()})
 	if err != nil {
 		req.Free()
 		n.rep.Unreachable(p.id)
@@ -341,12 +344,14 @@ func (p *peer) reject() {
 		return
 	}
 	p.n.appendHeader(req.Data()[:0], foreignLog, p.id)
-	_, err = p.n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req, Timeout: p.n.cfg.ElectionTimeout(), Done: func(c erpc.Completion) {
-		c.Req.Free()
-		if c.Err == nil {
-			c.Resp.Free()
-		}
-	}})
+	_, err = p.n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeRaft, Req: req,
+		Timeout: p.n.cfg.ElectionTimeout(),
+		Done: func(c erpc.Completion) {
+			c.Req.Free()
+			if c.Err == nil {
+				c.Resp.Free()
+			}
+		}})
 	if err != nil {
 		req.Free()
 	}

@@ -123,7 +123,7 @@ func (n *Node) onAdmin(req erpc.ReqHandle) {
 	n.answer(req, &answer)
 }
 
-// reason is what a bad change is refused for, as far as an answer has room for it.
+// reason is the reason why a bad change is refused, cut to the room that an answer has.
 func reason(err error) kv.Value {
 	text := strings.TrimPrefix(err.Error(), replica.ErrMember.Error()+": ")
 	v, _ := kv.MakeValue(text[:min(len(text), kv.MaxValue)])

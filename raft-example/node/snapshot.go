@@ -99,8 +99,9 @@ func (p *peer) piece(t *transfer, size int, head []byte) bool {
 	b = append(b, 0, 0, 0, 0)
 	b = append(b, head...)
 	_ = append(b, t.data[t.next:t.next+size]...)
-	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeSnap, Req: req, Timeout: 10 * n.cfg.ElectionTimeout(),
-		Done: func(c erpc.Completion) { p.pieceDone(t, c) }})
+	_, err = n.rpc.EnqueueRequest(s, erpc.Request{Type: TypeSnap, Req: req,
+		Timeout: 10 * n.cfg.ElectionTimeout(),
+		Done:    func(c erpc.Completion) { p.pieceDone(t, c) }})
 	if err != nil {
 		req.Free()
 		return false
@@ -154,7 +155,8 @@ func (n *Node) takePiece(p *peer, b []byte) (verdict uint64) {
 	if len(b) < pieceHeader {
 		return malformed
 	}
-	id, total, offset := binary.LittleEndian.Uint64(b[40:]), binary.LittleEndian.Uint64(b[48:]), binary.LittleEndian.Uint64(b[56:])
+	id, total, offset := binary.LittleEndian.Uint64(b[40:]), binary.LittleEndian.Uint64(b[48:]),
+		binary.LittleEndian.Uint64(b[56:])
 	size := uint64(binary.LittleEndian.Uint32(b[64:]))
 	body := b[pieceHeader:]
 	if size > uint64(len(body)) || total > uint64(n.cfg.MaxSnapshot) {
@@ -168,7 +170,8 @@ func (n *Node) takePiece(p *peer, b []byte) (verdict uint64) {
 	end := offset + uint64(len(data))
 	// Pieces come nearly in order: memory grows with what has come, up to sixteenfold, not with
 	// what is announced.
-	if total != g.total || end < offset || end > total || len(data) == 0 || offset%pieceSize != 0 || offset > uint64(len(g.data))+piecesOut*pieceSize {
+	if total != g.total || end < offset || end > total || len(data) == 0 || offset%pieceSize != 0 ||
+		offset > uint64(len(g.data))+piecesOut*pieceSize {
 		return malformed
 	}
 	if end > uint64(cap(g.data)) { // rarely, since what is there is copied
@@ -185,7 +188,8 @@ func (n *Node) takePiece(p *peer, b []byte) (verdict uint64) {
 	whole := g.got == g.total && end == g.total
 	got := g.data
 	*g = receipt{}
-	if !whole || proto.Unmarshal(head, m) != nil || m.GetType() != pb.MsgSnap || m.GetFrom() != p.id || m.GetTo() != n.cfg.ID || m.GetSnapshot().GetMetadata().GetConfState() == nil {
+	if !whole || proto.Unmarshal(head, m) != nil || m.GetType() != pb.MsgSnap || m.GetFrom() != p.id ||
+		m.GetTo() != n.cfg.ID || m.GetSnapshot().GetMetadata().GetConfState() == nil {
 		return malformed
 	}
 	m.Snapshot.Data = got

@@ -58,8 +58,9 @@ func (c *benchCmd) Run(e *cli.Env) error {
 	if c.Transport == "shm" {
 		listen = ""
 	}
-	cfg := lab.Config{Transport: c.Transport, Replicas: c.Replicas, Placement: lab.Placement(c.Placement), Keys: c.Keys,
-		Clients: c.Clients, Rounds: c.Rounds, Each: c.Each,
+	cfg := lab.Config{Transport: c.Transport, Replicas: c.Replicas,
+		Placement: lab.Placement(c.Placement), Keys: c.Keys, Clients: c.Clients,
+		Rounds: c.Rounds, Each: c.Each,
 		Secure: c.Apply, Pin: cli.PinThread,
 		Listen:   func() (transport.Transport, error) { return c.listen(listen) },
 		Progress: func(line string) { fmt.Fprintln(e.Err, line) }}
@@ -80,13 +81,15 @@ func (c *benchCmd) Run(e *cli.Env) error {
 		return json.NewEncoder(e.Out).Encode(r)
 	}
 	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s, %d replicas as threads, %s on 2 cores, %d keys\tp50\tp99\n", r.Transport, r.Replicas, r.Placement, r.Keys)
+	fmt.Fprintf(w, "%s, %d replicas as threads, %s on 2 cores, %d keys\tp50\tp99\n", r.Transport,
+		r.Replicas, r.Placement, r.Keys)
 	for _, row := range []struct {
 		what string
 		l    lab.Latency
-	}{{"plain RPC, a server of its own", r.Plain}, {"plain RPC, the leader's endpoint", r.Shared}, {"PUT at the client", r.Put},
-		{"a PUT's messages without Raft", r.Chain},
-		{"the same with bare RawNodes", r.Bare}, {"PUT at the leader", r.Commit}, {"GET at the client", r.Get}} {
+	}{{"plain RPC, a server of its own", r.Plain}, {"plain RPC, the leader's endpoint", r.Shared},
+		{"PUT at the client", r.Put}, {"a PUT's messages without Raft", r.Chain},
+		{"the same with bare RawNodes", r.Bare}, {"PUT at the leader", r.Commit},
+		{"GET at the client", r.Get}} {
 		fmt.Fprintf(w, "%s\t%.1f us\t%.1f us\n", row.what, row.l.P50, row.l.P99)
 	}
 	for _, row := range []struct {
@@ -94,8 +97,9 @@ func (c *benchCmd) Run(e *cli.Env) error {
 		l    *lab.Load
 	}{{"PUT", r.LoadPut}, {"GET", r.LoadGet}} {
 		if row.l != nil {
-			fmt.Fprintf(w, "%s, half of the %.0f/s of %d clients\t%.1f us\t%.1f us\tp99/p50 %.1f\n", row.what,
-				row.l.Full, c.Clients, row.l.Half.P50, row.l.Half.P99, row.l.Half.P99/row.l.Half.P50)
+			fmt.Fprintf(w, "%s, half of the %.0f/s of %d clients\t%.1f us\t%.1f us\tp99/p50 %.1f\n",
+				row.what, row.l.Full, c.Clients, row.l.Half.P50, row.l.Half.P99,
+				row.l.Half.P99/row.l.Half.P50)
 		}
 	}
 	fmt.Fprintf(w, "PUT / plain RPC, p50\t%.2f\t(eRPC's paper: 2.4)\n", r.Ratio)

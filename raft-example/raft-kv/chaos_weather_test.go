@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// outside is who is no replica: the clients.
+// outside stands for those that are no replicas: the clients.
 const outside = 0
 
 // weather says what becomes of packets between replicas, by their numbers, and clients.

@@ -79,8 +79,9 @@ func (f *fleet) start(c *child) error {
 	for _, p := range f.children {
 		peers = append(peers, fmt.Sprintf("%d=%s", p.id, p.addr))
 	}
-	args := []string{"server", "--child", "--json", fmt.Sprint("--id=", c.id), "--addr=" + c.addr, "--peers=" + strings.Join(peers, ","),
-		"--transport=" + f.net.Transport, fmt.Sprint("--cluster=", f.net.Cluster), fmt.Sprint("--tick=", f.tick)}
+	args := []string{"server", "--child", "--json", fmt.Sprint("--id=", c.id), "--addr=" + c.addr,
+		"--peers=" + strings.Join(peers, ","), "--transport=" + f.net.Transport,
+		fmt.Sprint("--cluster=", f.net.Cluster), fmt.Sprint("--tick=", f.tick)}
 	if c.dir != "" {
 		args = append(args, "--dir="+c.dir)
 	}

@@ -26,7 +26,8 @@ func (clusterCmd) Help() string {
 // Run implements the subcommand.
 func (c *clusterCmd) Run(e *cli.Env) error {
 	if c.Replicas < 1 || c.Replicas > 9 || c.Port < 1 || c.Port+c.Replicas > 65536 {
-		return cli.Usagef("--replicas %d, --port %d: want 1 to 9, and ports up to 65535", c.Replicas, c.Port)
+		return cli.Usagef("--replicas %d, --port %d: want 1 to 9, and ports up to 65535",
+			c.Replicas, c.Port)
 	}
 	var addrs []string
 	for i := range c.Replicas {

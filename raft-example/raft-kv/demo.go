@@ -26,7 +26,7 @@ func (demoCmd) Help() string {
   raft-kv demo --durable --json`
 }
 
-// demoResult is what the demonstration prints.
+// demoResult is the output of the demonstration.
 type demoResult struct {
 	OldLeader uint64  `json:"old_leader"`
 	NewLeader uint64  `json:"new_leader"`
@@ -40,7 +40,8 @@ type demoResult struct {
 // Run implements the subcommand.
 func (c *demoCmd) Run(e *cli.Env) (err error) {
 	if c.Transport == "shm" || c.Tick < time.Millisecond || c.Writes < 1 {
-		return cli.Usagef("--transport %s, --tick %v, --writes %d: want udp or auto, at least 1ms and 1", c.Transport, c.Tick, c.Writes)
+		return cli.Usagef("--transport %s, --tick %v, --writes %d: want udp or auto, at least 1ms and 1",
+			c.Transport, c.Tick, c.Writes)
 	}
 	dir := ""
 	if c.Durable {
@@ -67,19 +68,22 @@ func (c *demoCmd) Run(e *cli.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.Print(c.JSON, r, "%d writes acknowledged, none lost; %d operations, linearizable; %d of unknown outcome; no write for %.0f ms (%.1f election timeouts)",
+	return e.Print(c.JSON, r, "%d writes acknowledged, none lost; %d operations, "+
+		"linearizable; %d of unknown outcome; no write for %.0f ms (%.1f election timeouts)",
 		r.Acked, r.Ops, r.Unknown, r.Gap, r.Elections)
 }
 
 // play runs the traffic, kills the leader, and looks what became of it.
 func (c *demoCmd) play(ctx context.Context, e *cli.Env, f *fleet) (r demoResult, err error) {
-	cf := clientFlags{netFlags: c.netFlags, Servers: strings.Join(f.addrs(), ","), Timeout: 10 * time.Second}
+	cf := clientFlags{netFlags: c.netFlags, Servers: strings.Join(f.addrs(), ","),
+		Timeout: 10 * time.Second}
 	old, err := leaderOf(ctx, cf, f.addrs())
 	if err != nil {
 		return r, err
 	}
 	r.OldLeader = old.ID
-	fmt.Fprintf(e.Err, "three replicas run; replica %d leads in term %d; 4 clients write\n", old.ID, old.Term)
+	fmt.Fprintf(e.Err, "three replicas run; replica %d leads in term %d; 4 clients write\n",
+		old.ID, old.Term)
 	t, err := startTraffic(ctx, cf, 4, 8)
 	if err != nil {
 		return r, err

@@ -94,11 +94,13 @@ func TestUsage(t *testing.T) {
 		{"cluster --replicas 99", "want 1 to 9"},
 	} {
 		status, out, errOut := runCommand(t, strings.Fields(tt.args)...)
-		if status != cli.Usage || out != "" || !strings.Contains(errOut, tt.want) || strings.Count(errOut, "\n") != 1 {
+		if status != cli.Usage || out != "" || !strings.Contains(errOut, tt.want) ||
+			strings.Count(errOut, "\n") != 1 {
 			t.Errorf("%s: status %d, %q, %q", tt.args, status, out, errOut)
 		}
 	}
-	if status, out, _ := runCommand(t, "--help"); status != cli.Done || !strings.Contains(out, "raft-kv") {
+	if status, out, _ := runCommand(t, "--help"); status != cli.Done ||
+		!strings.Contains(out, "raft-kv") {
 		t.Errorf("--help: %d %q", status, out)
 	}
 }
@@ -148,7 +150,8 @@ func TestOps(t *testing.T) {
 			t.Errorf("%s: status %d, %q, %q; want %q", tt.args, status, out, errOut, tt.want)
 		}
 	}
-	if status, _, errOut := runCommand(t, append([]string{"status", "--json"}, "--servers", f.addrs()[0], "--cluster", "5")...); status != 0 {
+	if status, _, errOut := runCommand(t, append([]string{"status", "--json"}, "--servers",
+		f.addrs()[0], "--cluster", "5")...); status != 0 {
 		t.Error(errOut)
 	}
 	two := fmt.Sprintf("1=%s,2=%s", f.addrs()[0], f.addrs()[1])
@@ -169,7 +172,8 @@ func TestRemember(t *testing.T) {
 	f, cf := testFleet(t, "")
 	file := filepath.Join(t.TempDir(), "members")
 	for _, servers := range []string{f.addrs()[1], "127.0.0.1:1"} { // nobody is at the second
-		status, _, errOut := runCommand(t, "put", "k", "v", "--servers", servers, "--cluster", "5", "--timeout", "30s", "--remember", file)
+		status, _, errOut := runCommand(t, "put", "k", "v", "--servers", servers, "--cluster", "5",
+			"--timeout", "30s", "--remember", file)
 		if status != cli.Done {
 			t.Fatalf("--servers %s: %s", servers, errOut)
 		}
@@ -181,7 +185,8 @@ func TestRemember(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no addresses at all"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errOut := runCommand(t, "get", "k", "--remember", file); status != cli.Failed || !strings.Contains(errOut, "not a list of addresses") {
+	if status, _, errOut := runCommand(t, "get", "k", "--remember", file); status != cli.Failed ||
+		!strings.Contains(errOut, "not a list of addresses") {
 		t.Errorf("status %d, %q", status, errOut)
 	}
 }
@@ -189,7 +194,8 @@ func TestRemember(t *testing.T) {
 // TestDemo: the leader dies under load, nothing acknowledged is lost, and writes go on
 // within ten election timeouts.
 func TestDemo(t *testing.T) {
-	for _, args := range [][]string{{"demo", "--json", "--writes=300"}, {"demo", "--json", "--writes=300", "--durable"}} {
+	for _, args := range [][]string{{"demo", "--json", "--writes=300"},
+		{"demo", "--json", "--writes=300", "--durable"}} {
 		status, out, errOut := runCommand(t, args...)
 		var r demoResult
 		if err := json.Unmarshal([]byte(out), &r); err != nil || status != 0 {
@@ -313,7 +319,8 @@ func TestBadLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(other)
-	if err := f.start(victim); err == nil || !strings.Contains(err.Error(), "another cluster or replica") {
+	if err := f.start(victim); err == nil ||
+		!strings.Contains(err.Error(), "another cluster or replica") {
 		t.Errorf("foreign log: %v", err)
 	}
 	write(append(log, "torn record"...))
@@ -355,7 +362,8 @@ func TestLostLog(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("it still runs")
 	}
-	if text := victim.text(); !strings.Contains(text, "under a new id") && !strings.Contains(text, "log was lost") {
+	if text := victim.text(); !strings.Contains(text, "under a new id") &&
+		!strings.Contains(text, "log was lost") {
 		t.Errorf("it said %q", text)
 	}
 	if err := tr.end(ctx, cf); err != nil {

@@ -63,7 +63,8 @@ type clientFlags struct {
 }
 
 // errRemembered is a file of --remember that is none.
-var errRemembered = errors.New("not a list of addresses, one a line: remove the file, or name another one")
+var errRemembered = errors.New("not a list of addresses, one a line: " +
+	"remove the file, or name another one")
 
 func (f *clientFlags) dial() (*client.Blocking, error) {
 	if f.Timeout <= 0 {
@@ -168,7 +169,7 @@ func freeAddrs(n int) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// bound tells of an address in use what to do.
+// bound adds advice to the error of an address in use.
 func bound(addr string, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -41,7 +41,7 @@ func (f *clientFlags) with(
 	return err
 }
 
-// outcome is what put, get, delete and cas print with --json.
+// outcome is the output of put, get, delete and cas with --json.
 type outcome struct {
 	Key   string  `json:"key"`
 	Found bool    `json:"found"`
@@ -167,7 +167,8 @@ func (c *statusCmd) Run(e *cli.Env) error {
 				fmt.Fprintf(w, "?\t%s\t%s\n", s.Addr, s.Err)
 				continue
 			}
-			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d to %d\t%d\t%v\t%s\n", s.ID, s.Addr, strings.TrimPrefix(s.State, "State"), s.Term, s.Leader,
+			fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%d\t%d\t%d to %d\t%d\t%v\t%s\n", s.ID, s.Addr,
+				strings.TrimPrefix(s.State, "State"), s.Term, s.Leader,
 				s.Applied, s.First, s.Last, s.Keys, s.Durable, memberText(s.Members))
 		}
 		return w.Flush()
@@ -184,7 +185,8 @@ func memberText(m map[uint64]string) string {
 }
 
 // statuses asks all servers; one that does not answer has only an error. It fails if none does.
-func statuses(ctx context.Context, b *client.Blocking, servers []string) (list []report, err error) {
+func statuses(ctx context.Context, b *client.Blocking, servers []string,
+) (list []report, err error) {
 	alive := false
 	var last error
 	for _, addr := range servers {
@@ -220,7 +222,8 @@ type memberCmd struct {
 // Run implements the subcommand.
 func (c *memberCmd) Run(e *cli.Env) error {
 	a := node.Admin{Cluster: c.netFlags.Cluster, ID: c.ID, Addr: c.Addr, Transfer: c.What == "lead"}
-	a.Change = map[string]replica.Change{"add": replica.Add, "learner": replica.Learner, "remove": replica.Remove}[c.What]
+	a.Change = map[string]replica.Change{"add": replica.Add, "learner": replica.Learner,
+		"remove": replica.Remove}[c.What]
 	if (c.Addr == "") == (c.What == "add" || c.What == "learner") {
 		return cli.Usagef("member %s: an address goes with add and learner, and only with them", c.What)
 	}

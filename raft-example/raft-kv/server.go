@@ -36,7 +36,9 @@ type serverCmd struct {
 // Help is shown by --help.
 func (serverCmd) Help() string {
 	return `Examples:
-  raft-kv server --id 1 --addr 10.0.0.1:31850 --peers 1=10.0.0.1:31850,2=10.0.0.2:31850,3=10.0.0.3:31850 --dir /var/lib/raft-kv
+  raft-kv server --id 1 --addr 10.0.0.1:31850 \
+      --peers 1=10.0.0.1:31850,2=10.0.0.2:31850,3=10.0.0.3:31850 \
+      --dir /var/lib/raft-kv
   raft-kv server --id 4 --addr 10.0.0.4:31850 --join
 
 With --lease the leader serves reads at once for so long after a majority has answered it. All
@@ -85,7 +87,8 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 		return err
 	}
 	debug.SetGCPercent(c.GC)
-	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.Err,
+		&slog.HandlerOptions{Level: slog.LevelWarn}))
 	var files *node.Files
 	if c.Dir != "" {
 		if files, err = node.OpenFiles(c.Dir, &cfg, start); err != nil {
@@ -129,7 +132,8 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 			files.Scrub(n, c.Scrub)
 		}
 	}
-	if err := e.Print(c.JSON, ready{true, c.ID, r.LocalAddr().String()}, "replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {
+	if err := e.Print(c.JSON, ready{true, c.ID, r.LocalAddr().String()},
+		"replica %d of cluster %d serves on %v", c.ID, c.netFlags.Cluster, r.LocalAddr()); err != nil {
 		return err
 	}
 	return c.serve(e, n)

@@ -15,7 +15,10 @@ type wire struct {
 	answered int
 }
 
-func (w *wire) Send(m *pb.Message)                               { w.sent[m.GetTo()] = AppendMessage(w.sent[m.GetTo()], m) }
+func (w *wire) Send(m *pb.Message) {
+	w.sent[m.GetTo()] = AppendMessage(w.sent[m.GetTo()], m)
+}
+
 func (w *wire) Answer(_ uint64, a kv.Answer)                     { w.answered++ }
 func (w *wire) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    {}
 func (w *wire) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}
@@ -99,8 +102,9 @@ func (t *trio) put(cmd []byte, n int, p *parts) {
 	took(&p.late, func() { t.deliver(3, 1); t.reps[1].Quick(); t.reps[1].Process() })
 }
 
-// BenchmarkPut is what Raft and the store cost on the three replicas together, with everything in
-// the cache; path-ns of it are in the way of the answer, and the leader has rest-ns more to do.
+// BenchmarkPut measures the cost of Raft and the store on the three replicas together, with
+// everything in the cache; path-ns of it are in the way of the answer, and the leader has rest-ns
+// more to do.
 func BenchmarkPut(b *testing.B) { benchPut(b, 1) }
 
 // BenchmarkPuts is the same for 64 PUTs that come in one pass, all together.

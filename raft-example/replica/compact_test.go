@@ -7,8 +7,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// drive is a host whose disk is done when settle says so, and whose log is what a disk would
-// hold: its last index, or a gap.
+// drive is a host whose disk is done when settle says so, and whose log is like that of a disk: its
+// last index, or a gap.
 type drive struct {
 	t     *testing.T
 	r     *Replica
@@ -43,7 +43,8 @@ func (d *drive) Compact(s *pb.Snapshot, _ *pb.HardState, entries []*pb.Entry) {
 	d.last = s.GetMetadata().GetIndex()
 	d.append(entries)
 	if d.last != was {
-		d.t.Errorf("a compaction at %d leaves the log until %d, it went until %d", s.GetMetadata().GetIndex(), d.last, was)
+		d.t.Errorf("a compaction at %d leaves the log until %d, it went until %d",
+			s.GetMetadata().GetIndex(), d.last, was)
 	}
 	d.cuts++
 }
@@ -67,7 +68,8 @@ func (d *drive) settle() {
 // written the time comes for one of the disk's own. The log on the disk loses nothing.
 func TestCompactionKeepsTheLog(t *testing.T) {
 	d := &drive{t: t, last: 1}
-	r, err := New(Config{ID: 1, KeepEntries: 4, SnapshotEvery: 20}, d, Boot(map[uint64]string{1: "1"}), 0)
+	r, err := New(Config{ID: 1, KeepEntries: 4, SnapshotEvery: 20}, d,
+		Boot(map[uint64]string{1: "1"}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ type stuck struct {
 	saves int
 }
 
-func (h *stuck) Send(m *pb.Message)                               { h.sent = append(h.sent, m.GetType()) }
+func (h *stuck) Send(m *pb.Message) { h.sent = append(h.sent, m.GetType()) }
+
 func (h *stuck) Answer(uint64, kv.Answer)                         {}
 func (h *stuck) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    { h.saves++ }
 func (h *stuck) Prepare(*pb.Snapshot)                             {}
@@ -38,7 +39,8 @@ func (h *stuck) taken(t pb.MessageType) (n int) {
 func newStuck(t *testing.T) (*Replica, *stuck) {
 	t.Helper()
 	h := &stuck{}
-	r, err := New(Config{ID: 1, CommitDelay: -1}, h, Boot(map[uint64]string{1: "1", 2: "2", 3: "3"}), 0)
+	r, err := New(Config{ID: 1, CommitDelay: -1}, h,
+		Boot(map[uint64]string{1: "1", 2: "2", 3: "3"}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +59,8 @@ func step(r *Replica, m *pb.Message) {
 func TestFollowerAnswersWhileSaving(t *testing.T) {
 	r, h := newStuck(t)
 	app := func(index, term uint64) {
-		step(r, &pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(2)), Term: new(uint64(5)), Index: new(index - 1), LogTerm: new(term),
+		step(r, &pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+			Index: new(index - 1), LogTerm: new(term),
 			Entries: []*pb.Entry{{Type: pb.EntryNormal.Enum(), Index: new(index), Term: new(uint64(5))}}})
 	}
 	app(2, 1)
@@ -66,7 +69,8 @@ func TestFollowerAnswersWhileSaving(t *testing.T) {
 		t.Fatalf("%d saves, sent %v: entries are acknowledged that are not durable", h.saves, h.sent)
 	}
 	for range 3 {
-		step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: new(uint64(5)), Commit: new(uint64(1))})
+		step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+			Commit: new(uint64(1))})
 	}
 	if h.taken(pb.MsgHeartbeatResp) != 3 {
 		t.Errorf("sent %v: heartbeats wait for the disk", h.sent)
@@ -86,7 +90,8 @@ func TestFollowerAnswersWhileSaving(t *testing.T) {
 // TestVoteWaitsForDisk: a vote leaves only when it is durable.
 func TestVoteWaitsForDisk(t *testing.T) {
 	r, h := newStuck(t)
-	step(r, &pb.Message{Type: pb.MsgVote.Enum(), From: new(uint64(2)), Term: new(uint64(5)), Index: new(uint64(9)), LogTerm: new(uint64(4))})
+	step(r, &pb.Message{Type: pb.MsgVote.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+		Index: new(uint64(9)), LogTerm: new(uint64(4))})
 	if h.taken(pb.MsgVoteResp) != 0 || h.saves != 1 {
 		t.Fatalf("%d saves, sent %v", h.saves, h.sent)
 	}
@@ -123,7 +128,8 @@ func TestLeaderBeatsWhileSaving(t *testing.T) {
 	if h.taken(pb.MsgHeartbeat) != 6 {
 		t.Errorf("sent %v: heartbeats wait for the disk", h.sent)
 	}
-	step(r, &pb.Message{Type: pb.MsgAppResp.Enum(), From: new(uint64(2)), Term: new(uint64(2)), Index: new(uint64(2))})
+	step(r, &pb.Message{Type: pb.MsgAppResp.Enum(), From: new(uint64(2)), Term: new(uint64(2)),
+		Index: new(uint64(2))})
 	if _, ok := r.Propose((&kv.Command{Op: kv.Open}).Append(nil), 1); !ok {
 		t.Fatal("not the leader")
 	}
@@ -138,7 +144,8 @@ func TestLeaderBeatsWhileSaving(t *testing.T) {
 // is committed, and what is committed behind it comes after it.
 func TestMembershipWaitsForDisk(t *testing.T) {
 	r, h := newStuck(t)
-	cc := &pb.ConfChange{Type: pb.ConfChangeAddNode.Enum(), NodeId: new(uint64(4)), Context: []byte("4")}
+	cc := &pb.ConfChange{Type: pb.ConfChangeAddNode.Enum(), NodeId: new(uint64(4)),
+		Context: []byte("4")}
 	_, data, err := pb.MarshalConfChange(cc)
 	if err != nil {
 		t.Fatal(err)
@@ -146,13 +153,17 @@ func TestMembershipWaitsForDisk(t *testing.T) {
 	entry := func(i uint64, typ pb.EntryType, data []byte) *pb.Entry {
 		return &pb.Entry{Type: typ.Enum(), Index: new(i), Term: new(uint64(5)), Data: data}
 	}
-	step(r, &pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(2)), Term: new(uint64(5)), Index: new(uint64(1)), LogTerm: new(uint64(1)),
-		Entries: []*pb.Entry{entry(2, pb.EntryNormal, nil), entry(3, pb.EntryConfChange, data), entry(4, pb.EntryNormal, nil)}})
+	step(r, &pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+		Index: new(uint64(1)), LogTerm: new(uint64(1)),
+		Entries: []*pb.Entry{entry(2, pb.EntryNormal, nil), entry(3, pb.EntryConfChange, data),
+			entry(4, pb.EntryNormal, nil)}})
 	r.Saved(nil)
 	r.Process()
-	step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: new(uint64(5)), Commit: new(uint64(4))})
+	step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+		Commit: new(uint64(4))})
 	if _, is := r.Member(4); is || r.Status().Applied != 1 || h.saves != 2 {
-		t.Fatalf("%d saves: the change is in effect before the disk knows of it: %+v", h.saves, r.Status())
+		t.Fatalf("%d saves: the change is in effect before the disk knows of it: %+v",
+			h.saves, r.Status())
 	}
 	r.Saved(nil)
 	r.Process()
@@ -189,7 +200,8 @@ func TestBigState(t *testing.T) {
 		for _, d := range took {
 			sum += d
 		}
-		t.Logf("%s %d keys: %d passes, %v in all, the longest %v", what, keys, len(took), sum, slices.Max(took))
+		t.Logf("%s %d keys: %d passes, %v in all, the longest %v", what, keys, len(took), sum,
+			slices.Max(took))
 		if len(took) < keys/(4*atOnce) {
 			t.Errorf("%s %d keys took %d passes only", what, keys, len(took))
 		}
@@ -210,11 +222,13 @@ func TestBigState(t *testing.T) {
 	r = other
 	snap.Metadata.Index, snap.Metadata.Term = new(uint64(100)), new(uint64(5))
 	began = monotime.Now()
-	step(r, &pb.Message{Type: pb.MsgSnap.Enum(), From: new(uint64(2)), Term: new(uint64(5)), Snapshot: snap})
+	step(r, &pb.Message{Type: pb.MsgSnap.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+		Snapshot: snap})
 	t.Logf("taken in %v", monotime.Now().Sub(began))
 	for pass() {
 		if len(took) == 3 {
-			step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: new(uint64(5)), Commit: new(uint64(1))})
+			step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+				Commit: new(uint64(1))})
 		}
 	}
 	report("read")
@@ -225,7 +239,8 @@ func TestBigState(t *testing.T) {
 	}
 	r.Process()
 	t.Logf("restored in %v", monotime.Now().Sub(began))
-	if r.store.Digest() != want || r.applied != 100 || h.taken(pb.MsgHeartbeatResp) != 1 || r.Err() != nil {
+	if r.store.Digest() != want || r.applied != 100 || h.taken(pb.MsgHeartbeatResp) != 1 ||
+		r.Err() != nil {
 		t.Errorf("applied %d, sent %v, %v", r.applied, h.sent, r.Err())
 	}
 }

@@ -58,7 +58,7 @@ func TestEarly(t *testing.T) {
 	}
 }
 
-// TestEarlyChange: what follows a change of membership in the log waits for its Ready.
+// TestEarlyChange: entries behind a change of membership in the log wait for its Ready.
 func TestEarlyChange(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	l := m.posts[1]
@@ -117,7 +117,8 @@ func TestEarlyRead(t *testing.T) {
 	l.Read(theKey(), false, 2)
 	l.Quick()
 	m.ack(1, 2)
-	if l.answers[1].Status != kv.OK || l.answers[2].Status != kv.OK || l.answers[2].Value.String() != "a" {
+	if l.answers[1].Status != kv.OK || l.answers[2].Status != kv.OK ||
+		l.answers[2].Value.String() != "a" {
 		t.Errorf("%+v", l.answers)
 	}
 }

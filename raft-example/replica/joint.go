@@ -87,8 +87,8 @@ func (r *Replica) joint(list []Member) (*pb.ConfChangeV2, error) {
 	return cc, nil
 }
 
-// reconfigure applies a change of several members, or, if it is empty, the end of one. Who has
-// left is forgotten then: until that its vote counts.
+// reconfigure applies a change of several members, or, if it is empty, the end of one. A member
+// that has left is forgotten then: until then its vote counts.
 func (r *Replica) reconfigure(data []byte) {
 	cc := &pb.ConfChangeV2{}
 	if err := proto.Unmarshal(data, cc); err != nil {

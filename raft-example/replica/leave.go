@@ -77,8 +77,8 @@ func (c *change) note(entries []*pb.Entry) {
 // then, as voter of the old half of the joint configuration, and if its log is longer than theirs
 // they would never get it, while it cannot be elected itself.
 //
-// That is safe. Whoever has that change in its log knows of the joint configuration at least, and
-// is not elected without a majority of the new voters. What is committed is on such a majority,
+// That is safe. A member with that change in its log knows of the joint configuration at least, and
+// is not elected without a majority of the new voters. Committed entries are on such a majority,
 // too, so their logs decide. A later change might have given the vote back: then all of the log
 // counts, and so it does for candidates that do not have the change.
 func (r *Replica) absolve(m *pb.Message) {

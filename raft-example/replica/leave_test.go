@@ -135,8 +135,8 @@ func leaderMeanwhile(t *testing.T, change Change) {
 	}
 }
 
-// TestRemoved: who asks for the removal of a voter hears when that is not needed any more, and not
-// before.
+// TestRemoved: a client that asks for the removal of a voter hears when that is not needed any
+// more, and not before.
 func TestRemoved(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2)
 	l := m.posts[1]
@@ -264,8 +264,8 @@ func TestChangeStale(t *testing.T) {
 }
 
 // TestLeftFirst: replica 2 hears first that its vote is taken, and has more of the log than the
-// others, who do not know that and need it. The leader fails, and 3, which is to go, too, has little
-// of the log.
+// others, who do not know that and need it. The leader fails, and 3, which is to go, too, has
+// little of the log.
 func TestLeftFirst(t *testing.T) {
 	for what, c := range map[string]Member{"remove": {Remove, 2, ""}, "learner": {Learner, 2, "b"}} {
 		t.Run(what, func(t *testing.T) { leftFirst(t, c) })

@@ -19,7 +19,7 @@ type memlog struct {
 	entries        []*pb.Entry
 }
 
-// entryOverhead is what an entry counts besides its data.
+// entryOverhead is the number of bytes that an entry counts besides its data.
 const entryOverhead = 24
 
 // InitialState implements raft.Storage.

@@ -92,7 +92,8 @@ func AppendMessage(b []byte, m *pb.Message) []byte {
 	b = append(b, byte(m.GetType()), reject)
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Context)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.Entries)))
-	for _, v := range [...]uint64{m.GetTo(), m.GetFrom(), m.GetTerm(), m.GetLogTerm(), m.GetIndex(), m.GetCommit(), m.GetVote(), m.GetRejectHint()} {
+	for _, v := range [...]uint64{m.GetTo(), m.GetFrom(), m.GetTerm(), m.GetLogTerm(), m.GetIndex(),
+		m.GetCommit(), m.GetVote(), m.GetRejectHint()} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	b = append(b, m.Context...)
@@ -123,7 +124,8 @@ func (p *Parser) Parse(b []byte) (m *pb.Message, rest []byte, err error) {
 	}
 	x.typ, x.reject = pb.MessageType(b[0]), b[1] == 1
 	ctx, count := int(binary.LittleEndian.Uint16(b[2:])), int(binary.LittleEndian.Uint32(b[4:]))
-	for i, p := range [...]*uint64{&x.to, &x.from, &x.term, &x.logTerm, &x.index, &x.commit, &x.vote, &x.rejectHnt} {
+	for i, p := range [...]*uint64{&x.to, &x.from, &x.term, &x.logTerm, &x.index, &x.commit, &x.vote,
+		&x.rejectHnt} {
 		*p = binary.LittleEndian.Uint64(b[8+8*i:])
 	}
 	b = b[msgHeader:]
@@ -148,7 +150,8 @@ func (p *Parser) Parse(b []byte) (m *pb.Message, rest []byte, err error) {
 func (x *box) fill() {
 	m := &x.m
 	m.Type, m.To, m.From, m.Term, m.LogTerm = &x.typ, &x.to, &x.from, &x.term, &x.logTerm
-	m.Index, m.Commit, m.Vote, m.RejectHint, m.Reject = &x.index, &x.commit, &x.vote, &x.rejectHnt, &x.reject
+	m.Index, m.Commit, m.Vote, m.RejectHint, m.Reject = &x.index, &x.commit, &x.vote,
+		&x.rejectHnt, &x.reject
 }
 
 // entries reads count entries; their data shares one allocation.

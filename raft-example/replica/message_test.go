@@ -10,11 +10,15 @@ import (
 
 func sampleMessages() []*pb.Message {
 	u := func(v uint64) *uint64 { return &v }
-	entries := []*pb.Entry{{Type: pb.EntryNormal.Enum(), Term: u(4), Index: u(8), Data: []byte("data")},
-		{Type: pb.EntryConfChange.Enum(), Term: u(5), Index: u(9), Data: []byte("x")}, {Type: pb.EntryNormal.Enum(), Term: u(5), Index: u(10)}}
+	entries := []*pb.Entry{{Type: pb.EntryNormal.Enum(), Term: u(4), Index: u(8),
+		Data: []byte("data")},
+		{Type: pb.EntryConfChange.Enum(), Term: u(5), Index: u(9), Data: []byte("x")},
+		{Type: pb.EntryNormal.Enum(), Term: u(5), Index: u(10)}}
 	var list []*pb.Message
-	for _, typ := range []pb.MessageType{pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp, pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgTimeoutNow} {
-		m := &pb.Message{Type: typ.Enum(), To: u(1), From: u(2), Term: u(3), LogTerm: u(4), Index: u(7), Commit: u(6), Vote: u(2), RejectHint: u(9), Reject: new(true), Context: []byte("ctx")}
+	for _, typ := range []pb.MessageType{pb.MsgApp, pb.MsgAppResp, pb.MsgVote, pb.MsgVoteResp,
+		pb.MsgPreVote, pb.MsgPreVoteResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp, pb.MsgTimeoutNow} {
+		m := &pb.Message{Type: typ.Enum(), To: u(1), From: u(2), Term: u(3), LogTerm: u(4), Index: u(7),
+			Commit: u(6), Vote: u(2), RejectHint: u(9), Reject: new(true), Context: []byte("ctx")}
 		if typ == pb.MsgApp {
 			m.Entries = entries
 		}
@@ -26,10 +30,12 @@ func sampleMessages() []*pb.Message {
 			Index: u(7), Commit: u(0), Vote: u(0), RejectHint: u(0), Reject: new(false),
 			Entries: []*pb.Entry{entry}})
 	}
-	return append(list, &pb.Message{Type: pb.MsgApp.Enum(), To: u(1), From: u(2), Term: u(3), LogTerm: u(4), Index: u(7), Commit: u(6), Vote: u(0), RejectHint: u(0), Reject: new(false), Entries: entries[:1]})
+	return append(list, &pb.Message{Type: pb.MsgApp.Enum(), To: u(1), From: u(2), Term: u(3),
+		LogTerm: u(4), Index: u(7), Commit: u(6), Vote: u(0), RejectHint: u(0), Reject: new(false),
+		Entries: entries[:1]})
 }
 
-// TestMessages: what is appended is parsed, one after the other; a cut is noticed.
+// TestMessages: messages that are appended are parsed, one after the other; a cut is noticed.
 func TestMessages(t *testing.T) {
 	var all []byte
 	for _, m := range sampleMessages() {
@@ -72,8 +78,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// FuzzMessage: nothing that a peer sends makes the parser panic or grow, and what it takes
-// is what it would send.
+// FuzzMessage: nothing that a peer sends makes the parser panic or grow, and a message that it
+// takes is one that it would send.
 func FuzzMessage(f *testing.F) {
 	for _, m := range sampleMessages() {
 		f.Add(AppendMessage(nil, m))

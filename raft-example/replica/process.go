@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Quick does what the last event changed, as far as others wait for it: it sends, applies
-// and answers. What only raft's own books need is left for Process, which must follow when
-// the packets are on their way.
+// Quick does what the last event changed, as far as others wait for it: it sends, applies and
+// answers. Work that only raft's own books need is left for Process, which must follow when the
+// packets are on their way.
 func (r *Replica) Quick() {
 	if r.err != nil || !r.changed {
 		return
@@ -149,9 +149,9 @@ func (r *Replica) applyAll() {
 	r.serveReads()
 }
 
-// match finds the indexes of proposals: a leader appends nothing to its log but what it
-// was given, in that order, behind the empty entry that begins its term. It is called at
-// once for each Ready: then what waits for an index is what the entries were made of.
+// match finds the indexes of proposals: a leader appends nothing to its log but what it was given,
+// in that order, behind the empty entry that begins its term. It is called at once for each Ready:
+// then the proposals that wait for an index are those of its entries.
 func (r *Replica) match(entries []*pb.Entry) {
 	if r.state != raft.StateLeader {
 		return

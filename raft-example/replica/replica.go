@@ -13,11 +13,12 @@ import (
 
 // The errors that end a replica, or refuse a request.
 var (
-	ErrLogLost = errors.New("replica: the leader has seen log entries of this replica that it does not have: its log was lost")
-	ErrRaft    = errors.New("replica: raft gave up")
-	ErrMember  = errors.New("replica: bad membership change")
-	ErrLeader  = errors.New("replica: not the leader")
-	ErrConfig  = errors.New("replica: bad config")
+	ErrLogLost = errors.New("replica: the leader has seen log entries of this replica " +
+		"that it does not have: its log was lost")
+	ErrRaft   = errors.New("replica: raft gave up")
+	ErrMember = errors.New("replica: bad membership change")
+	ErrLeader = errors.New("replica: not the leader")
+	ErrConfig = errors.New("replica: bad config")
 )
 
 // Config configures a Replica. Zero fields mean defaults.
@@ -78,7 +79,8 @@ func (c Config) fill() (Config, error) {
 		c.MaxWaiting = 65536
 	}
 	if c.Tick < 0 || c.ElectionTicks < 2 || c.MaxWaiting < 0 {
-		return c, fmt.Errorf("%w: tick %v, %d election ticks, %d waiting", ErrConfig, c.Tick, c.ElectionTicks, c.MaxWaiting)
+		return c, fmt.Errorf("%w: tick %v, %d election ticks, %d waiting", ErrConfig, c.Tick,
+			c.ElectionTicks, c.MaxWaiting)
 	}
 	if longest := c.Tick * time.Duration(c.ElectionTicks-1); c.Lease < 0 || c.Lease > longest {
 		return c, fmt.Errorf("%w: lease %v, want at most %v", ErrConfig, c.Lease, longest)
@@ -167,8 +169,9 @@ type Replica struct {
 	joined   []uint64      // tags that are answered when the joint configuration is left
 }
 
-// proposal is what somebody waits for. One that is whole is answered when the joint configuration
-// that it enters has been left. One that is settled changes nothing, and its answer says so.
+// proposal is a request that waits for its entry. One that is whole is answered when the joint
+// configuration that it enters has been left. One that is settled changes nothing, and its answer
+// says so.
 type proposal struct {
 	tag     uint64
 	whole   bool
@@ -199,8 +202,8 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{}, durable: host.Durable(),
-		now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
+	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{},
+		durable: host.Durable(), now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
 		expect: make([]kv.Key, 0, 16)}
 	r.log = &storage{replica: r}
 	if err := r.load(from); err != nil {
@@ -212,8 +215,9 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	r.rn, err = raft.NewRawNode(&raft.Config{
 		ID: cfg.ID, ElectionTick: cfg.ElectionTicks, HeartbeatTick: 1, Storage: r.log, Applied: r.applied,
 		MaxSizePerMsg: 256 << 10, MaxInflightMsgs: 256, MaxUncommittedEntriesSize: 64 << 20,
-		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe, DisableProposalForwarding: true,
-		StepDownOnRemoval: true, Logger: quiet{}, AsyncStorageWrites: r.durable,
+		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe,
+		DisableProposalForwarding: true, StepDownOnRemoval: true,
+		Logger: quiet{}, AsyncStorageWrites: r.durable,
 	})
 	if cfg.Lease > 0 && from.Hard != nil {
 		r.lease.silent = cfg.ElectionTicks

@@ -15,7 +15,8 @@ func TestTwoSnapshots(t *testing.T) {
 	snap := func(index uint64) *pb.Message {
 		s := Boot(map[uint64]string{1: "1", 2: "2", 3: "3"}).Snapshot
 		s.Metadata.Index, s.Metadata.Term = new(index), new(uint64(5))
-		return &pb.Message{Type: pb.MsgSnap.Enum(), To: new(uint64(1)), From: new(uint64(2)), Term: new(uint64(5)), Snapshot: s}
+		return &pb.Message{Type: pb.MsgSnap.Enum(), To: new(uint64(1)), From: new(uint64(2)),
+			Term: new(uint64(5)), Snapshot: s}
 	}
 	r.Step(snap(100))
 	for r.Background() {

@@ -11,7 +11,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Status is what a replica knows of itself and its cluster.
+// Status is a replica's view of itself and its cluster.
 type Status struct {
 	ID       uint64            `json:"id"`
 	Leader   uint64            `json:"leader"` // 0: none known
@@ -42,8 +42,9 @@ type Reads struct {
 // Status returns it.
 func (r *Replica) Status() Status {
 	first, _ := r.log.FirstIndex()
-	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first, Last: r.lastIndex(),
-		Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(), Elected: r.elected, Durable: r.durable,
+	s := Status{ID: r.cfg.ID, Leader: r.leader, State: r.state.String(), Term: r.term, First: first,
+		Last: r.lastIndex(), Applied: r.applied, Keys: r.store.Len(), Sessions: r.store.Sessions(),
+		Elected: r.elected, Durable: r.durable,
 		Members: maps.Clone(r.members), Learners: r.log.conf.GetLearners(), Reads: r.served,
 		Outgoing: r.log.conf.GetVotersOutgoing()}
 	if r.err != nil {
@@ -64,7 +65,7 @@ func (r *Replica) Member(id uint64) (addr string, ok bool) {
 // Store returns the state machine, to be read only.
 func (r *Replica) Store() *kv.Store { return r.store }
 
-// Change is what is to be done with a member.
+// Change is a kind of membership change.
 type Change uint8
 
 // The changes.
@@ -80,8 +81,8 @@ const maxAddr = kv.MaxValue
 // Change proposes a change of membership; like Propose. A voter goes by way of a joint
 // configuration, since it may be the leader by then; the answer comes when that is left, and the
 // replica is not needed any more. A leader that is to go hands over instead, and the next one is to
-// be asked. What is so already is proposed all the same and changes nothing: see settled. Errors:
-// ErrMember, ErrLeader.
+// be asked. A change that is so already is proposed all the same and changes nothing: see settled.
+// Errors: ErrMember, ErrLeader.
 func (r *Replica) Change(what Change, id uint64, addr string, tag uint64) error {
 	if r.state != raft.StateLeader || r.err != nil {
 		return ErrLeader

@@ -41,7 +41,7 @@ type making struct {
 	keep  bool // for the disk
 }
 
-// Start is what a replica begins with.
+// Start is the state that a replica begins with.
 type Start struct {
 	Hard     *pb.HardState
 	Snapshot *pb.Snapshot // the first one is made by Boot
@@ -52,7 +52,8 @@ type Start struct {
 func Boot(members map[uint64]string) Start {
 	conf := &pb.ConfState{Voters: slices.Sorted(maps.Keys(members))}
 	data := kv.NewStore().Save(appendMembers(nil, members)).Step(1 << 20)
-	return Start{Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{ConfState: conf, Index: new(uint64(1)), Term: new(uint64(1))}}}
+	return Start{Snapshot: &pb.Snapshot{Data: data, Metadata: &pb.SnapshotMetadata{
+		ConfState: conf, Index: new(uint64(1)), Term: new(uint64(1))}}}
 }
 
 // load begins with s; empty, the replica waits to be made a member.
@@ -71,8 +72,10 @@ func (r *Replica) load(s Start) error {
 		}
 	}
 	if s.Hard != nil {
-		h := &pb.HardState{Term: new(s.Hard.GetTerm()), Vote: new(s.Hard.GetVote()), Commit: new(s.Hard.GetCommit())}
-		last := r.applied // a log that was cut may have lost entries that were known to be committed elsewhere
+		h := &pb.HardState{Term: new(s.Hard.GetTerm()), Vote: new(s.Hard.GetVote()),
+			Commit: new(s.Hard.GetCommit())}
+		// A log that was cut may have lost entries that were known to be committed elsewhere.
+		last := r.applied
 		if n := len(s.Entries); n > 0 {
 			last = s.Entries[n-1].GetIndex()
 		}
@@ -80,7 +83,8 @@ func (r *Replica) load(s Start) error {
 		r.log.SetHardState(h)
 		r.term, r.durableCommit, r.committed = h.GetTerm(), h.GetCommit(), h.GetCommit()
 	} else if r.applied > 0 {
-		r.log.SetHardState(&pb.HardState{Term: new(s.Snapshot.GetMetadata().GetTerm()), Commit: new(r.applied)})
+		r.log.SetHardState(&pb.HardState{Term: new(s.Snapshot.GetMetadata().GetTerm()),
+			Commit: new(r.applied)})
 	}
 	r.change.note(s.Entries)
 	return r.log.Append(s.Entries)
@@ -138,14 +142,16 @@ func (k *loading) read(r *Replica) (more bool) {
 	k.store = store
 	r.changed = true
 	m := k.m
-	_ = r.rn.Step(&pb.Message{Type: m.Type, To: m.To, From: m.From, Term: m.Term, Snapshot: light(m.GetSnapshot())})
+	_ = r.rn.Step(&pb.Message{Type: m.Type, To: m.To, From: m.From, Term: m.Term,
+		Snapshot: light(m.GetSnapshot())})
 	return false
 }
 
 // loaded returns what was read of the snapshot that a Ready names.
 func (r *Replica) loaded(s *pb.Snapshot) *loading {
 	k := r.log.loading
-	if k == nil || k.store == nil || k.m.GetSnapshot().GetMetadata().GetIndex() != s.GetMetadata().GetIndex() {
+	if k == nil || k.store == nil ||
+		k.m.GetSnapshot().GetMetadata().GetIndex() != s.GetMetadata().GetIndex() {
 		r.fail(fmt.Errorf("%w: raft takes one that was not read", kv.ErrSnapshot))
 		return nil
 	}
@@ -168,7 +174,8 @@ func (r *Replica) forget() bool {
 // change of membership does not do.
 func (s *storage) Snapshot() (*pb.Snapshot, error) {
 	first, _ := s.FirstIndex()
-	if s.snap != nil && s.snap.GetMetadata().GetIndex()+1 >= first && s.snap.GetMetadata().GetConfState() == s.conf {
+	if s.snap != nil && s.snap.GetMetadata().GetIndex()+1 >= first &&
+		s.snap.GetMetadata().GetConfState() == s.conf {
 		return light(s.snap), nil
 	}
 	s.make(false)
@@ -226,7 +233,7 @@ func (r *Replica) Background() (more bool) {
 // new log on the disk begins there, or the log of the follower that gets the snapshot.
 func (r *Replica) compact() {
 	first, _ := r.log.FirstIndex()
-	// What early has applied raft still asks for.
+	// Raft still asks for the entries that early has applied.
 	if keep := r.cfg.KeepEntries; r.told > keep && r.told-keep >= first+keep/2 {
 		upTo := r.told - keep
 		if k := r.log.making; k != nil {
@@ -241,7 +248,8 @@ func (r *Replica) compact() {
 			_ = r.log.Compact(upTo)
 		}
 	}
-	if r.durable && r.applied >= r.snapped()+r.cfg.SnapshotEvery && !r.log.writing && r.log.prepared == nil {
+	if r.durable && r.applied >= r.snapped()+r.cfg.SnapshotEvery && !r.log.writing &&
+		r.log.prepared == nil {
 		r.log.make(true)
 	}
 }

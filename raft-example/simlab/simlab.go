@@ -24,14 +24,14 @@ type Model struct {
 	// Propose, Append, Ack and Answer are Raft's steps on the way of a PUT: node.StepPropose and so
 	// on. The leader has an Ack more for each further follower, behind its answer.
 	Propose, Append, Ack, Answer time.Duration
-	// Rest is what follows when the packets of a step have left.
+	// Rest is the work that follows when the packets of a step have left.
 	Rest time.Duration
 }
 
 // Raft is the time of Raft's steps on the way of a PUT.
 func (m *Model) Raft() time.Duration { return m.Propose + m.Append + m.Ack + m.Answer }
 
-// hosts is what the hosts take of a plain RPC: the client's passes that send and receive, the
+// hosts returns the hosts' part of a plain RPC: the client's passes that send and receive, the
 // server's, and four packets.
 func (m *Model) hosts() time.Duration { return 3*m.Run + 4*m.Packet }
 

@@ -94,7 +94,8 @@ func newCluster(t testing.TB, r *rand.Rand, cfg sim.Config, sh shape) *cluster {
 func (c *cluster) machine() *server {
 	i := c.nextSim
 	c.nextSim++
-	s := &server{c: c, id: uint64(i), machine: i, log: c.r.Uint64() | 1, addr: fmt.Sprintf("[fd00::%x]:%d", i, sim.FirstPort), down: true}
+	s := &server{c: c, id: uint64(i), machine: i, log: c.r.Uint64() | 1,
+		addr: fmt.Sprintf("[fd00::%x]:%d", i, sim.FirstPort), down: true}
 	c.servers = append(c.servers, s)
 	return s
 }
@@ -189,7 +190,8 @@ func (d serverDriver) RunOnce() {
 }
 
 func (d serverDriver) pass() {
-	if _, err := d.r.RunOnce(); err != nil && !errors.Is(err, transport.ErrClosed) && !errors.Is(err, erpc.ErrClosed) {
+	if _, err := d.r.RunOnce(); err != nil && !errors.Is(err, transport.ErrClosed) &&
+		!errors.Is(err, erpc.ErrClosed) {
 		d.s.c.t.Errorf("replica %d: %v", d.s.id, err)
 	}
 }
@@ -215,7 +217,8 @@ type user struct {
 }
 
 func (c *cluster) user(keys int) *user {
-	u := &user{c: c, id: len(c.clients), machine: c.nextSim, wait: time.Duration(100+c.r.IntN(900)) * time.Millisecond, keys: keys}
+	u := &user{c: c, id: len(c.clients), machine: c.nextSim,
+		wait: time.Duration(100+c.r.IntN(900)) * time.Millisecond, keys: keys}
 	ep, ec := c.endpoint(c.nextSim)
 	c.nextSim++
 	u.ep = ep
@@ -282,7 +285,8 @@ func (u *user) loop() {
 // random makes a request. Values tell who wrote them and when.
 func (u *user) random() kv.Command {
 	r := u.c.r
-	cmd := kv.Command{Op: []kv.Op{kv.Put, kv.Put, kv.Get, kv.Get, kv.Get, kv.CAS, kv.CAS, kv.Delete}[r.IntN(8)]}
+	ops := []kv.Op{kv.Put, kv.Put, kv.Get, kv.Get, kv.Get, kv.CAS, kv.CAS, kv.Delete}
+	cmd := kv.Command{Op: ops[r.IntN(8)]}
 	cmd.Key, _ = kv.MakeKey(fmt.Sprint("key", r.IntN(u.keys)))
 	value, _ := kv.MakeValue(fmt.Sprintf("%d.%d", u.id, u.count))
 	switch cmd.Op {

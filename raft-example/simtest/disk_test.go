@@ -9,8 +9,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// disk is a simulated one: what is written is durable after a while, in order, and a
-// crash leaves any part of what was under way.
+// disk is a simulated one: bytes that are written are durable after a while, in order, and a crash
+// leaves any part of what was under way.
 type disk struct {
 	s     *server
 	id    wal.Identity
@@ -117,7 +117,8 @@ func (d *disk) Prepare(_ *pb.Snapshot, done func(error)) {
 }
 
 // Save implements node.Disk.
-func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot, done func(error)) {
+func (d *disk) Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot,
+	done func(error)) {
 	if snapshot.GetMetadata().GetIndex() > 0 {
 		d.do(func(part float64) { d.replace(snapshot, hard, entries, part) }, done)
 		return
@@ -143,6 +144,7 @@ func (d *disk) replace(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry, 
 	}
 	if part > 0.6 {
 		d.log = wal.NewLog(d.id)
-		d.log = wal.AppendRecord(d.log, d.id, int64(len(d.log)), &wal.Record{Hard: hard, Reset: s.GetMetadata(), Entries: entries})
+		d.log = wal.AppendRecord(d.log, d.id, int64(len(d.log)),
+			&wal.Record{Hard: hard, Reset: s.GetMetadata(), Entries: entries})
 	}
 }

@@ -2,8 +2,8 @@ package simtest
 
 import "testing"
 
-// TestLeftFirstSeed: a member that was to go had heard first that it might, and had the longest log.
-// The others needed its vote to go on; it gave none and could not be elected itself.
+// TestLeftFirstSeed: a member that was to go had heard first that it might, and had the longest
+// log. The others needed its vote to go on; it gave none and could not be elected itself.
 func TestLeftFirstSeed(t *testing.T) {
 	var sum totals
 	runSeed(t, 1795454164510, true, &sum)

@@ -22,7 +22,7 @@ var (
 	longFlag = flag.Bool("long", false, "with -seed or -for, the longer kind of run")
 )
 
-// totals is what all runs together did: a test that does not do what it says is no test.
+// totals counts the work of all runs together: a test that does not do what it says is no test.
 type totals struct {
 	ops, unknown, elections, torn, snapshots, changes, kills, cuts, jumps, pauses int
 	leased, followed, joint                                                       int
@@ -53,8 +53,9 @@ func TestSeeds(t *testing.T) {
 		})
 	}
 	t.Logf("%d seeds: %+v", count, sum)
-	if sum.ops < 100*count || sum.elections < count || sum.torn == 0 || sum.snapshots == 0 || sum.changes == 0 ||
-		sum.kills == 0 || sum.leased < count || sum.followed < count || sum.joint == 0 ||
+	if sum.ops < 100*count || sum.elections < count || sum.torn == 0 || sum.snapshots == 0 ||
+		sum.changes == 0 || sum.kills == 0 || sum.leased < count ||
+		sum.followed < count || sum.joint == 0 ||
 		sum.cuts == 0 || sum.jumps == 0 || sum.pauses == 0 || sum.unknown == 0 {
 		t.Errorf("the runs did too little: %+v", sum)
 	}
@@ -173,9 +174,10 @@ func runSeed(t *testing.T, seed uint64, long bool, sum *totals) (hash uint64) {
 // chaos plans faults until the end.
 func (x *run) chaos() {
 	c := x.cluster
-	_ = c.net.SetFaults(sim.Faults{Loss: []float64{0, 0.001, 0.02, 0.1}[c.r.IntN(4)], Duplicate: c.r.Float64() * 0.05,
-		Reorder: c.r.Float64() * 0.05, ReorderDelay: 1 + c.below(3*time.Millisecond),
-		Jitter: c.below(100 * time.Microsecond)})
+	_ = c.net.SetFaults(sim.Faults{Loss: []float64{0, 0.001, 0.02, 0.1}[c.r.IntN(4)],
+		Duplicate: c.r.Float64() * 0.05, Reorder: c.r.Float64() * 0.05,
+		ReorderDelay: 1 + c.below(3*time.Millisecond),
+		Jitter:       c.below(100 * time.Microsecond)})
 	c.net.After(c.below(250*time.Millisecond), x.fault)
 }
 

@@ -12,12 +12,14 @@ import (
 )
 
 // small is a cluster of three with fast disks.
-var small = shape{replicas: 3, durable: true, tick: tick, keep: 1000, every: 1000, disk: 2 * time.Millisecond}
+var small = shape{replicas: 3, durable: true, tick: tick, keep: 1000, every: 1000,
+	disk: 2 * time.Millisecond}
 
 // calm makes a cluster without faults, that has a leader, and a client.
 func calm(t *testing.T, sh shape) (*cluster, *user) {
 	t.Helper()
-	c := newCluster(t, rand.New(rand.NewPCG(1, 1)), sim.Config{Seed: 1, Checksum: true, PropDelay: 10 * time.Microsecond}, sh)
+	c := newCluster(t, rand.New(rand.NewPCG(1, 1)),
+		sim.Config{Seed: 1, Checksum: true, PropDelay: 10 * time.Microsecond}, sh)
 	t.Cleanup(c.close)
 	u := c.user(1)
 	c.await(10*time.Second, "no leader", func() bool { return c.leader() != nil })
@@ -60,7 +62,8 @@ func (c *cluster) propose(list ...kv.Command) {
 	}
 	l.n.Poll()
 	l.ep.Wake()
-	c.await(10*time.Second, "not applied", func() bool { return l.n.Replica().Status().Applied >= upTo })
+	c.await(10*time.Second, "not applied",
+		func() bool { return l.n.Replica().Status().Applied >= upTo })
 }
 
 // age makes all sessions write that were just opened, then lets the log's time pass: of the

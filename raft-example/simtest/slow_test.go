@@ -9,7 +9,8 @@ import (
 // TestSlowDisks: every write to a disk takes 300 ms, an election timeout is 200 to 400 ms. A
 // leader is elected all the same, stays, and serves; and a snapshot of that time changes nothing.
 func TestSlowDisks(t *testing.T) {
-	sh := shape{replicas: 3, durable: true, tick: 20 * time.Millisecond, keep: 10, every: 20, disk: 300 * time.Millisecond, steady: true}
+	sh := shape{replicas: 3, durable: true, tick: 20 * time.Millisecond, keep: 10, every: 20,
+		disk: 300 * time.Millisecond, steady: true}
 	c, u := calm(t, sh)
 	terms := func() (sum uint64) {
 		for _, s := range c.servers {
@@ -35,7 +36,10 @@ func TestSlowDisks(t *testing.T) {
 	}
 	old := c.leader()
 	old.crash()
-	c.await(5*time.Second, "no other leader", func() bool { l := c.leader(); return l != nil && l != old })
+	c.await(5*time.Second, "no other leader", func() bool {
+		l := c.leader()
+		return l != nil && l != old
+	})
 	if r := c.put(u, "after"); r.Err != nil {
 		t.Error(r.Err)
 	}

@@ -26,7 +26,8 @@ func TestWipedDisk(t *testing.T) {
 	for _, s := range c.servers {
 		s.start()
 	}
-	c.await(10*time.Second, "the replica without its disk still runs", func() bool { return why != nil })
+	c.await(10*time.Second, "the replica without its disk still runs",
+		func() bool { return why != nil })
 	if !errors.Is(why, node.ErrForeignLog) {
 		t.Errorf("it ended with %v", why)
 	}

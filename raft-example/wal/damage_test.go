@@ -21,7 +21,8 @@ func filled(t *testing.T) (path string) {
 		t.Fatal(err)
 	}
 	for i := range uint64(2) {
-		if err := d.Save(&Record{Hard: hard(1, i), Entries: []*pb.Entry{entry(2+i, 1, "data")}}); err != nil {
+		if err := d.Save(&Record{Hard: hard(1, i),
+			Entries: []*pb.Entry{entry(2+i, 1, "data")}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,11 +88,14 @@ func TestOldMark(t *testing.T) {
 		if err := d.Save(&Record{Hard: hard(3, 3)}); err != nil {
 			t.Fatal(err)
 		}
-		snap := &pb.Snapshot{Data: []byte("x"), Metadata: &pb.SnapshotMetadata{Index: new(uint64(3)), Term: new(uint64(1)), ConfState: &pb.ConfState{}}}
-		if err := errors.Join(d.Prepare(snap), d.Install(snap.GetMetadata(), hard(3, 3), nil), d.Close()); err != nil {
+		snap := &pb.Snapshot{Data: []byte("x"), Metadata: &pb.SnapshotMetadata{Index: new(uint64(3)),
+			Term: new(uint64(1)), ConfState: &pb.ConfState{}}}
+		if err := errors.Join(d.Prepare(snap), d.Install(snap.GetMetadata(), hard(3, 3), nil),
+			d.Close()); err != nil {
 			t.Fatal(err)
 		}
-		edit(t, filepath.Join(path, markName), func([]byte) []byte { return mark }) // as a power failure may leave it
+		// As a power failure may leave it.
+		edit(t, filepath.Join(path, markName), func([]byte) []byte { return mark })
 	}
 }
 
@@ -103,7 +107,9 @@ func TestScrub(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		snap := &pb.Snapshot{Data: bytes.Repeat([]byte("x"), 1000), Metadata: &pb.SnapshotMetadata{Index: new(uint64(2)), Term: new(uint64(1)), ConfState: &pb.ConfState{}}}
+		snap := &pb.Snapshot{Data: bytes.Repeat([]byte("x"), 1000),
+			Metadata: &pb.SnapshotMetadata{Index: new(uint64(2)), Term: new(uint64(1)),
+				ConfState: &pb.ConfState{}}}
 		if err := d.Compact(snap, hard(1, 1), []*pb.Entry{entry(3, 1, "data")}); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +124,8 @@ func TestScrub(t *testing.T) {
 		for i := range uint64(20) { // at the same time
 			err = errors.Join(err, d.Save(&Record{Entries: []*pb.Entry{entry(4+i, 1, "more")}}))
 			if i == 10 {
-				err = errors.Join(err, d.Prepare(snap), d.Install(snap.GetMetadata(), hard(1, 1), []*pb.Entry{entry(3, 1, "data")}))
+				err = errors.Join(err, d.Prepare(snap), d.Install(snap.GetMetadata(), hard(1, 1),
+					[]*pb.Entry{entry(3, 1, "data")}))
 			}
 		}
 		if err := errors.Join(err, <-done, d.Scrub()); err != nil {
@@ -169,7 +176,8 @@ func TestPeers(t *testing.T) {
 		t.Fatal(err, s.Peers)
 	}
 	want := map[uint64]uint64{1: 11, 9: 99}
-	if err := errors.Join(d.SavePeers(map[uint64]uint64{1: 11}), d.SavePeers(want), d.Close()); err != nil {
+	if err := errors.Join(d.SavePeers(map[uint64]uint64{1: 11}), d.SavePeers(want),
+		d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if d, s, err = Open(path, me); err != nil || !maps.Equal(s.Peers, want) {

@@ -169,8 +169,8 @@ func (d *Dir) open(end int64, cut bool) (err error) {
 // ID returns whose log it is.
 func (d *Dir) ID() Identity { return d.id }
 
-// Save appends a record and returns when it is durable. After an error the log must not
-// be used any more: what is in it is unknown until it is opened again.
+// Save appends a record and returns when it is durable. After an error the log must not be used any
+// more: its content is unknown until it is opened again.
 func (d *Dir) Save(r *Record) error {
 	end := d.end.Load()
 	d.buf = AppendRecord(d.buf[:0], d.id, end, r)
@@ -201,8 +201,8 @@ func (d *Dir) Prepare(s *pb.Snapshot) error {
 	return d.writeFile(d.name(snapName)+preparedName, parts...)
 }
 
-// Install puts the prepared snapshot and a log that begins behind it in the place of the
-// present ones. hard and entries are what the new log begins with.
+// Install puts the prepared snapshot and a log that begins behind it in the place of the present
+// ones. The new log begins with hard and entries.
 func (d *Dir) Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error {
 	if err := d.rename(snapName+preparedName, snapName); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (system) open(name string, flag int) (file, error) { return os.OpenFile(nam
 func (system) rename(from, to string) error             { return os.Rename(from, to) }
 func (system) syncDir(path string) error                { return syncDir(path) }
 
-// OpenVolatile is Open on a disk that forgets: what is written waits in the memory of the process
+// OpenVolatile is Open on a disk that forgets: written bytes wait in the memory of the process
 // until it is synced, and so do names until their folder is. So kill -9 of the process leaves what
 // a power failure would: of each write that was not synced all, a part or nothing, in an order that
 // is none. It is for tests.
@@ -126,5 +126,5 @@ func (v *volatileFile) Sync() error {
 	return v.f.Sync()
 }
 
-// Close closes the file. What is not synced is lost, as it may be.
+// Close closes the file. Bytes that are not synced are lost, as they may be.
 func (v *volatileFile) Close() error { return v.f.Close() }

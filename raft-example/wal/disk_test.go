@@ -9,7 +9,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// TestVolatile: what is synced is there after a power failure, whatever became of the rest.
+// TestVolatile: synced bytes are there after a power failure, whatever became of the rest.
 func TestVolatile(t *testing.T) {
 	lost, torn, whole := 0, 0, 0
 	for range 100 {

@@ -4,8 +4,10 @@
 // A folder holds these files. "log" has a header and then records, each of which was
 // written and synced before the next one was written:
 //
-//	header: 0 magic u64 · 8 version u32 · 12 zero u32 · 16 cluster · 24 replica · 32 identity · 40 CRC-32C u32 · 44 zero u32
-//	record: 0 magic u32 · 4 payload size u32 · 8 CRC-32C u32 · 12 zero u32 · 16 payload, filled up to a multiple of 8
+//	header: 0 magic u64 · 8 version u32 · 12 zero u32 · 16 cluster · 24 replica · 32 identity ·
+//	        40 CRC-32C u32 · 44 zero u32
+//	record: 0 magic u32 · 4 payload size u32 · 8 CRC-32C u32 · 12 zero u32 ·
+//	        16 payload, filled up to a multiple of 8
 //
 // A record's checksum covers the log's identity, the record's place and its payload, so
 // neither data inside a payload nor a record of an older file can pass for one.

@@ -40,7 +40,8 @@ type Identity struct {
 	Log     uint64 // random, made with the log; see node
 }
 
-// Record is what is made durable in one step. The zero value of a field changes nothing.
+// Record has the changes that become durable in one step. The zero value of a field changes
+// nothing.
 type Record struct {
 	Hard    *pb.HardState
 	Reset   *pb.SnapshotMetadata // the log begins anew behind this snapshot
@@ -61,14 +62,17 @@ func appendHeader(b []byte, magic uint64, id Identity) []byte {
 
 // parseHeader checks a header. A want.Log of 0 takes any.
 func parseHeader(b []byte, magic uint64, want Identity) (id Identity, err error) {
-	if len(b) < headerSize || binary.LittleEndian.Uint64(b) != magic || binary.LittleEndian.Uint32(b[8:]) != version {
+	if len(b) < headerSize || binary.LittleEndian.Uint64(b) != magic ||
+		binary.LittleEndian.Uint32(b[8:]) != version {
 		return id, ErrVersion
 	}
 	if crc32.Checksum(b[:40], castagnoli) != binary.LittleEndian.Uint32(b[40:]) {
 		return id, fmt.Errorf("%w: its header", ErrCorrupt)
 	}
-	id = Identity{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])}
-	if id.Cluster != want.Cluster || id.Replica != want.Replica || want.Log != 0 && id.Log != want.Log {
+	id = Identity{binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]),
+		binary.LittleEndian.Uint64(b[32:])}
+	if id.Cluster != want.Cluster || id.Replica != want.Replica ||
+		want.Log != 0 && id.Log != want.Log {
 		return id, fmt.Errorf("%w: it is of replica %d of cluster %d, not replica %d of cluster %d",
 			ErrForeign, id.Replica, id.Cluster, want.Replica, want.Cluster)
 	}
@@ -145,11 +149,13 @@ func parseRecord(p []byte) (r Record, ok bool) {
 		return r, false
 	}
 	if p[0]&1 != 0 {
-		r.Hard = &pb.HardState{Term: new(binary.LittleEndian.Uint64(p[8:])), Vote: new(binary.LittleEndian.Uint64(p[16:])),
+		r.Hard = &pb.HardState{Term: new(binary.LittleEndian.Uint64(p[8:])),
+			Vote:   new(binary.LittleEndian.Uint64(p[16:])),
 			Commit: new(binary.LittleEndian.Uint64(p[24:]))}
 	}
 	if p[0]&2 != 0 {
-		r.Reset = &pb.SnapshotMetadata{Index: new(binary.LittleEndian.Uint64(p[32:])), Term: new(binary.LittleEndian.Uint64(p[40:]))}
+		r.Reset = &pb.SnapshotMetadata{Index: new(binary.LittleEndian.Uint64(p[32:])),
+			Term: new(binary.LittleEndian.Uint64(p[40:]))}
 	}
 	count := binary.LittleEndian.Uint32(p[4:])
 	p = p[fixedSize:]
@@ -161,8 +167,10 @@ func parseRecord(p []byte) (r Record, ok bool) {
 		if len(p)-entrySize < n || typ > pb.EntryConfChangeV2 || typ < 0 {
 			return r, false
 		}
-		r.Entries = append(r.Entries, &pb.Entry{Type: typ.Enum(), Index: new(binary.LittleEndian.Uint64(p[8:])),
-			Term: new(binary.LittleEndian.Uint64(p[16:])), Data: append([]byte(nil), p[entrySize:entrySize+n]...)})
+		r.Entries = append(r.Entries, &pb.Entry{Type: typ.Enum(),
+			Index: new(binary.LittleEndian.Uint64(p[8:])),
+			Term:  new(binary.LittleEndian.Uint64(p[16:])),
+			Data:  append([]byte(nil), p[entrySize:entrySize+n]...)})
 		p = p[entrySize+n:]
 	}
 	return r, len(p) == 0
@@ -206,7 +214,8 @@ func parseSnapshot(b []byte, want Identity) (*pb.Snapshot, error) {
 	}
 	body := b[headerSize : len(b)-4]
 	s := &pb.Snapshot{}
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) || proto.Unmarshal(body, s) != nil || s.GetMetadata() == nil {
+	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) ||
+		proto.Unmarshal(body, s) != nil || s.GetMetadata() == nil {
 		return nil, fmt.Errorf("%w: its snapshot", ErrCorrupt)
 	}
 	return s, nil

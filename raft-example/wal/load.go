@@ -6,7 +6,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// State is what a log and its snapshot hold.
+// State is the content of a log and its snapshot.
 type State struct {
 	ID       Identity
 	Hard     *pb.HardState     // nil if none was written
@@ -22,7 +22,8 @@ type State struct {
 // between the two steps of a compaction.
 func (s *State) Rebuild() []byte {
 	log := NewLog(s.ID)
-	return AppendRecord(log, s.ID, int64(len(log)), &Record{Hard: s.Hard, Reset: s.Snapshot.GetMetadata(), Entries: s.Entries})
+	return AppendRecord(log, s.ID, int64(len(log)),
+		&Record{Hard: s.Hard, Reset: s.Snapshot.GetMetadata(), Entries: s.Entries})
 }
 
 // Load reads the bytes of both files; snapshot may be nil. Errors: ErrVersion, ErrForeign,
@@ -57,7 +58,8 @@ func Load(log, snapshot []byte, want Identity) (s State, err error) {
 	// One past the bad record: is there a valid one?
 	for at := off + 8; at+frameSize <= int64(len(log)); at += 8 {
 		if _, size := record(log, s.ID, at); size != 0 {
-			return s, fmt.Errorf("%w: bad at byte %d, but there is a valid record at byte %d", ErrCorrupt, off, at)
+			return s, fmt.Errorf("%w: bad at byte %d, but there is a valid record at byte %d",
+				ErrCorrupt, off, at)
 		}
 	}
 	if snapshot != nil {
@@ -103,7 +105,8 @@ func (s *State) behind(reset *pb.SnapshotMetadata) error {
 	m := s.Snapshot.GetMetadata()
 	switch {
 	case reset.GetIndex() > m.GetIndex():
-		return fmt.Errorf("%w: the log begins behind %d, the snapshot is of %d", ErrCorrupt, reset.GetIndex(), m.GetIndex())
+		return fmt.Errorf("%w: the log begins behind %d, the snapshot is of %d", ErrCorrupt,
+			reset.GetIndex(), m.GetIndex())
 	case reset.GetIndex() == m.GetIndex() && reset.GetIndex() > 0:
 		return nil
 	}

@@ -8,7 +8,8 @@ import (
 
 // A mark says up to where the log was synced when it was last written:
 //
-//	0 the checksum of the log's first record u32 · 4 zero u32 · 8 end u64 · 16 CRC-32C u32 · 20 zero u32
+//	0 the checksum of the log's first record u32 · 4 zero u32 · 8 end u64 · 16 CRC-32C u32 ·
+//	20 zero u32
 //
 // It is written in place after each sync and not synced itself. So it survives the end of the
 // process, and after a power failure it is at most too early, or of an older log: then it says

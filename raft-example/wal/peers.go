@@ -36,7 +36,8 @@ func ParsePeers(b []byte, want Identity) (map[uint64]uint64, error) {
 	sum := binary.LittleEndian.Uint64(body[len(body)-8:])
 	body = body[:len(body)-8]
 	count := uint64(len(body)-8) / 16
-	if uint64(crc32.Checksum(body, castagnoli)) != sum || binary.LittleEndian.Uint64(body) != count || len(body)%16 != 8 {
+	if uint64(crc32.Checksum(body, castagnoli)) != sum || binary.LittleEndian.Uint64(body) != count ||
+		len(body)%16 != 8 {
 		return nil, fmt.Errorf("%w: its peers", ErrCorrupt)
 	}
 	peers := map[uint64]uint64{}

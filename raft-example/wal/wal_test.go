@@ -14,7 +14,8 @@ import (
 var me = Identity{Cluster: 1, Replica: 2, Log: 3}
 
 func entry(index, term uint64, data string) *pb.Entry {
-	return &pb.Entry{Type: pb.EntryNormal.Enum(), Index: new(index), Term: new(term), Data: []byte(data)}
+	return &pb.Entry{Type: pb.EntryNormal.Enum(), Index: new(index), Term: new(term),
+		Data: []byte(data)}
 }
 
 func hard(term, commit uint64) *pb.HardState {
@@ -46,7 +47,8 @@ func text(s State) (t string) {
 func TestLoad(t *testing.T) {
 	log, _ := sample()
 	s, err := Load(log, nil, me)
-	if err != nil || text(s) != "abde" || s.Hard.GetTerm() != 2 || s.Hard.GetCommit() != 3 || s.Good != int64(len(log)) || s.Cut != 0 {
+	if err != nil || text(s) != "abde" || s.Hard.GetTerm() != 2 || s.Hard.GetCommit() != 3 ||
+		s.Good != int64(len(log)) || s.Cut != 0 {
 		t.Errorf("%v: %q %+v", err, text(s), s)
 	}
 }
@@ -68,8 +70,10 @@ func FuzzLoad(f *testing.F) {
 		if err != nil || len(s.Entries) == 0 {
 			return
 		}
-		again, err := Load(AppendRecord(NewLog(me), me, int64(headerSize), &Record{Hard: s.Hard, Entries: s.Entries}), nil, me)
-		if err != nil || text(again) != text(s) || len(again.Entries) != len(s.Entries) || !proto.Equal(again.Hard, s.Hard) {
+		again, err := Load(AppendRecord(NewLog(me), me, int64(headerSize),
+			&Record{Hard: s.Hard, Entries: s.Entries}), nil, me)
+		if err != nil || text(again) != text(s) || len(again.Entries) != len(s.Entries) ||
+			!proto.Equal(again.Hard, s.Hard) {
 			t.Errorf("%+v is loaded as %+v, %v", s, again, err)
 		}
 	})
@@ -117,16 +121,19 @@ func TestDamaged(t *testing.T) {
 	}
 	// A valid record of another log, or from another place, is none.
 	other := Identity{Cluster: 1, Replica: 2, Log: 4}
-	if s, err := Load(append(NewLog(other), log[headerSize:]...), nil, me); !errors.Is(err, ErrForeign) || text(s) != "" {
+	foreign := append(NewLog(other), log[headerSize:]...)
+	if s, err := Load(foreign, nil, me); !errors.Is(err, ErrForeign) || text(s) != "" {
 		t.Error(err)
 	}
-	if s, err := Load(append(append([]byte(nil), log...), log[at[1]:at[2]]...), nil, me); err != nil || text(s) != "abde" || s.Cut == 0 {
+	twice := append(append([]byte(nil), log...), log[at[1]:at[2]]...)
+	if s, err := Load(twice, nil, me); err != nil ||
+		text(s) != "abde" || s.Cut == 0 {
 		t.Error(err, text(s))
 	}
 }
 
-// TestDir: what was saved is there after the folder is opened again, also after a
-// compaction and a torn record.
+// TestDir: a saved record is there after the folder is opened again, also after a compaction and a
+// torn record.
 func TestDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	d, s, err := Open(dir, me)
@@ -141,7 +148,8 @@ func TestDir(t *testing.T) {
 		}
 	}
 	save(Record{Hard: hard(1, 0), Entries: []*pb.Entry{entry(2, 1, "a"), entry(3, 1, "b")}})
-	snap := &pb.Snapshot{Data: []byte("state"), Metadata: &pb.SnapshotMetadata{Index: new(uint64(2)), Term: new(uint64(1)), ConfState: conf}}
+	snap := &pb.Snapshot{Data: []byte("state"), Metadata: &pb.SnapshotMetadata{
+		Index: new(uint64(2)), Term: new(uint64(1)), ConfState: conf}}
 	if err := d.Compact(snap, hard(1, 2), []*pb.Entry{entry(3, 1, "b")}); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +168,8 @@ func TestDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time nothing is left to be cut
-		if d, s, err = Open(dir, me); err != nil || text(s) != "bc" || string(s.Snapshot.Data) != "state" || s.ID != me {
+		if d, s, err = Open(dir, me); err != nil || text(s) != "bc" ||
+			string(s.Snapshot.Data) != "state" || s.ID != me {
 			t.Fatalf("%v: %q %+v", err, text(s), s)
 		}
 		if err := d.Close(); err != nil {

@@ -17,7 +17,7 @@ const (
 	memory    = 1. / 64
 )
 
-// way is what a Chooser knows of a way.
+// way is a Chooser's state of one way.
 type way struct {
 	mean float64 // of what calls took
 	wait int     // calls from one probe to the next

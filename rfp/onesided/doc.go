@@ -30,7 +30,7 @@
 //     had one, and [Link.Err] says why.
 //
 // [Link.View] is a short way: where the peer's memory is mapped (shared memory), the reader may
-// look at it in place, which is what a READ of zero cost would be.
+// look at it in place, as if a READ cost nothing.
 //
 // One goroutine at a time uses a side of a link.
 //

@@ -73,7 +73,7 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if c.Hold < 0 || c.Hold > math.MaxInt32 {
-		return &ConfigError{"Hold", "is negative or beyond 31 bits"}
+		return &ConfigError{"Hold", fmt.Sprintf("is %d, must be 0 to %d", c.Hold, math.MaxInt32)}
 	}
 	return nil
 }
@@ -84,18 +84,19 @@ func (f *Faults) validate(prefix string) error {
 		value float64
 	}{{"Loss", f.Loss}, {"Dup", f.Dup}, {"Reorder", f.Reorder}, {"Corrupt", f.Corrupt}} {
 		if !(p.value >= 0 && p.value <= 1) { // NaN too
-			return &ConfigError{prefix + p.name, "is no probability from 0 to 1"}
+			return &ConfigError{prefix + p.name, fmt.Sprintf("is %v, must be 0 to 1", p.value)}
 		}
 	}
 	if f.ReorderBy < 0 || f.ReorderBy > math.MaxInt32 {
-		return &ConfigError{prefix + "ReorderBy", "is negative or beyond 31 bits"}
+		return &ConfigError{prefix + "ReorderBy",
+			fmt.Sprintf("is %d, must be 0 to %d", f.ReorderBy, math.MaxInt32)}
 	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{{"ReorderHold", f.ReorderHold}, {"Delay", f.Delay}, {"Jitter", f.Jitter}} {
 		if d.value < 0 || d.value > time.Hour {
-			return &ConfigError{prefix + d.name, "is negative or more than an hour"}
+			return &ConfigError{prefix + d.name, fmt.Sprintf("is %v, must be 0 to 1h", d.value)}
 		}
 	}
 	return nil

@@ -114,7 +114,7 @@ func (c *Config) Validate() error {
 		value int
 	}{{"Ring", c.Ring}, {"Inline", c.Inline}, {"Calls", c.Calls}} {
 		if f.value < 0 || f.value > math.MaxInt32 {
-			return &ConfigError{f.name, "is negative or beyond 31 bits"}
+			return &ConfigError{f.name, fmt.Sprintf("is %d, must be 0 to %d", f.value, math.MaxInt32)}
 		}
 	}
 	for _, f := range []struct {
@@ -122,7 +122,7 @@ func (c *Config) Validate() error {
 		value time.Duration
 	}{{"Delay", c.Delay}, {"Jitter", c.Jitter}} {
 		if f.value < 0 || f.value > time.Hour {
-			return &ConfigError{f.name, "is negative or more than an hour"}
+			return &ConfigError{f.name, fmt.Sprintf("is %v, must be 0 to 1h", f.value)}
 		}
 	}
 	return nil

@@ -57,7 +57,9 @@ func (c Config) complete() (Config, error) {
 		c.Buffer = DefaultBuffer
 	}
 	if c.Buffer < c.SnapLen+recordHeader {
-		return c, &ConfigError{"Buffer", c.Buffer, fmt.Sprintf("holds no frame of %d bytes", c.SnapLen)}
+		return c, &ConfigError{"Buffer", c.Buffer,
+			fmt.Sprintf("must be at least %d bytes, for a frame of %d",
+				c.SnapLen+recordHeader, c.SnapLen)}
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -69,8 +69,8 @@ func New(dev Device, n Network, local Local, cfg Config) (c *Conn, err error) {
 		mtu = min(DefaultMTU, fits)
 	}
 	if mtu = min(mtu, fits); mtu < MinMTU {
-		return nil, fmt.Errorf("rawudp: %s: %w: packets of %d bytes are too small", link.Name,
-			transport.ErrUnsupported, mtu)
+		return nil, fmt.Errorf("rawudp: %s: %w: packets of %d bytes, at least %d are needed",
+			link.Name, transport.ErrUnsupported, mtu, MinMTU)
 	}
 	local = c.codec.Local()
 	c.local = transport.AddrFrom(netip.AddrPortFrom(local.IP, local.Port), local.Scope)

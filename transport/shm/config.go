@@ -23,7 +23,8 @@ var (
 	// did not answer in time.
 	ErrHandshake = errors.New("shm: handshake failed")
 	// ErrLimit means that there are too many peers, see Config.MaxPeers and MaxMemory.
-	ErrLimit = errors.New("shm: limit on peers or their memory reached")
+	ErrLimit = errors.New("shm: limit on peers or their memory reached, " +
+		"see Config.MaxPeers and MaxMemory")
 )
 
 // Limits and defaults of Config.
@@ -109,7 +110,8 @@ func (c Config) complete() (Config, error) {
 	}
 	setDefault(&c.MaxMemory, DefaultMaxMemory)
 	if c.MaxMemory < peerMemory(c.Ring) {
-		return c, &ConfigError{"MaxMemory", c.MaxMemory, "is not enough for one connection"}
+		return c, &ConfigError{"MaxMemory", c.MaxMemory, fmt.Sprintf(
+			"must be at least %d bytes, for one connection", peerMemory(c.Ring))}
 	}
 	if c.AllowOtherUsers && c.Dir == "" {
 		return c, &ConfigError{"AllowOtherUsers", 1, "needs a Dir that the users share"}

@@ -66,11 +66,13 @@ func (d *directory) check(others bool) error {
 	mode := st.Mode & 0o777
 	switch {
 	case st.Uid != uid && !(others && st.Uid == 0):
-		return fmt.Errorf("%w: %s belongs to user %d", ErrDirectory, d.path, st.Uid)
+		return fmt.Errorf("%w: %s belongs to user %d, must belong to %d: "+
+			"name another directory", ErrDirectory, d.path, st.Uid, uid)
 	case !others && mode&0o077 != 0:
-		return fmt.Errorf("%w: %s has mode %#o, want 0700", ErrDirectory, d.path, mode)
+		return fmt.Errorf("%w: %s has mode %#o, must be 0700: chmod it", ErrDirectory, d.path, mode)
 	case mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
-		return fmt.Errorf("%w: %s can be written by others", ErrDirectory, d.path)
+		return fmt.Errorf("%w: %s can be written by others: take that right away, "+
+			"or set its sticky bit", ErrDirectory, d.path)
 	}
 	return nil
 }
@@ -97,7 +99,8 @@ func (d *directory) claim(addr transport.Addr, name string,
 	d.sweep()
 	if name != "" {
 		if owner, err := d.lookup(name); err == nil && d.alive(fileOf(owner)) {
-			return nil, fmt.Errorf("%w: %s", ErrNameInUse, name)
+			return nil, fmt.Errorf("%w: %s: end its endpoint, or take another name",
+				ErrNameInUse, name)
 		}
 		_ = unix.Unlinkat(d.fd, namePrefix+name, 0)
 	}
@@ -148,17 +151,23 @@ func (d *directory) lock() (unlock func(), err error) {
 		&os.PathError{Op: "lock", Path: filepath.Join(d.path, lockFile), Err: err})
 }
 
+// missing is the error of a name that nobody has.
+func (d *directory) missing(name string) error {
+	return fmt.Errorf("%w: %s in %s: is it running, with the same directory?",
+		ErrNoEndpoint, name, d.path)
+}
+
 // lookup returns the address that a name stands for, dead or alive.
 func (d *directory) lookup(name string) (transport.Addr, error) {
 	var buf [64]byte
 	n, err := unix.Readlinkat(d.fd, namePrefix+name, buf[:])
 	if err != nil {
-		return transport.Addr{}, fmt.Errorf("%w: %s", ErrNoEndpoint, name)
+		return transport.Addr{}, d.missing(name)
 	}
 	if a, ok := addrOfFile(string(buf[:n])); ok {
 		return a, nil
 	}
-	return transport.Addr{}, fmt.Errorf("%w: %s", ErrNoEndpoint, name)
+	return transport.Addr{}, d.missing(name)
 }
 
 // alive reports whether somebody listens on a socket. The kernel refuses at once if

@@ -138,7 +138,8 @@ func (c *Config) complete() error {
 		return fmt.Errorf("%w: MTU %d, want 1 to %d", errConfig, c.MTU, maxPacket)
 	}
 	if c.ECN.Kmax < c.ECN.Kmin || !isProbability(c.ECN.Pmax) || !(c.Alpha >= 0) {
-		return fmt.Errorf("%w: ECN %+v, alpha %v", errConfig, c.ECN, c.Alpha)
+		return fmt.Errorf("%w: ECN %+v, Alpha %v: Kmax must be at least Kmin, "+
+			"Pmax 0 to 1, Alpha not negative", errConfig, c.ECN, c.Alpha)
 	}
 	return nil
 }

@@ -75,7 +75,8 @@ func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
 	}
 	if c.Port < 0 || c.Port > 65535 || c.RxRing < 0 || c.TxRing < 0 || c.RunCost < 0 ||
 		c.PacketCost < 0 {
-		return nil, fmt.Errorf("%w: endpoint %+v", errConfig, c)
+		return nil, fmt.Errorf("%w: %+v: Port must be 0 to 65535, nothing negative",
+			errConfig, c)
 	}
 	for p := FirstPort; c.Port == 0; p++ {
 		if p > 65535 {
@@ -96,7 +97,7 @@ func (n *Network) NewEndpoint(c EndpointConfig) (*Endpoint, error) {
 		LinkRate: n.cfg.LinkBitsPerSec}
 	if p := c.Processor; p != nil {
 		if p.net != n {
-			return nil, fmt.Errorf("%w: a processor of another network", errConfig)
+			return nil, fmt.Errorf("%w: the Processor is of another network", errConfig)
 		}
 		if e.thread, err = p.newThread(c.Wait, e.drive); err != nil {
 			return nil, err

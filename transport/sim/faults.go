@@ -44,11 +44,12 @@ type faults struct {
 func (f *Faults) compile() (*faults, error) {
 	for _, p := range []float64{f.Loss, f.Duplicate, f.Corrupt, f.Reorder} {
 		if !isProbability(p) {
-			return nil, fmt.Errorf("%w: probability %v", errConfig, p)
+			return nil, fmt.Errorf("%w: probability %v, must be 0 to 1", errConfig, p)
 		}
 	}
 	if f.Delay < 0 || f.Jitter < 0 || f.ReorderDelay < 0 || f.Reorder > 0 && f.ReorderDelay == 0 {
-		return nil, fmt.Errorf("%w: delays of %+v", errConfig, *f)
+		return nil, fmt.Errorf("%w: %+v: no delay may be negative, and Reorder "+
+			"needs a ReorderDelay", errConfig, *f)
 	}
 	return &faults{chanceOf(f.Loss), chanceOf(f.Duplicate), chanceOf(f.Corrupt), chanceOf(f.Reorder),
 		f.ReorderDelay, f.Delay, f.Jitter, *f != Faults{}}, nil
@@ -93,7 +94,7 @@ func (n *Network) SetLinkBits(id int, bitsPerSec int64) error {
 		return err
 	}
 	if bitsPerSec < 0 {
-		return fmt.Errorf("%w: rate %d", errConfig, bitsPerSec)
+		return fmt.Errorf("%w: rate %d, must not be negative", errConfig, bitsPerSec)
 	}
 	d.nic.setRate(bitsPerSec)
 	d.down.setRate(bitsPerSec)

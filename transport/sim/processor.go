@@ -32,7 +32,7 @@ type Processor struct {
 // NewProcessor makes a processor.
 func (n *Network) NewProcessor(c ProcessorConfig) (*Processor, error) {
 	if c.Cores < 1 || c.Cores > 1<<16 || c.Slice < 0 || c.Switch < 0 || c.Wake < 0 {
-		return nil, fmt.Errorf("%w: processor %+v", errConfig, c)
+		return nil, fmt.Errorf("%w: %+v: Cores must be 1 to 65536, no time negative", errConfig, c)
 	}
 	p := &Processor{net: n, cfg: c}
 	for range c.Cores {

@@ -24,7 +24,7 @@ func (n *Network) HostPort(id int) (PortStats, error) {
 // up, and back down to it.
 func (n *Network) Uplink(rack, link int) (up, down PortStats, err error) {
 	if rack < 0 || rack >= len(n.racks) || link < 0 || link >= len(n.racks[rack].up) {
-		return up, down, fmt.Errorf("%w: no uplink %d of rack %d", errConfig, link, rack)
+		return up, down, fmt.Errorf("%w: there is no uplink %d of rack %d", errConfig, link, rack)
 	}
 	r := n.racks[rack]
 	return r.up[link].snapshot(n.now), r.down[link].snapshot(n.now), nil

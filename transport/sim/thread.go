@@ -71,7 +71,7 @@ type step struct {
 
 func (p *Processor) newThread(w Waiting, start func()) (*Thread, error) {
 	if w.SpinFor < 0 {
-		return nil, fmt.Errorf("%w: waiting %+v", errConfig, w)
+		return nil, fmt.Errorf("%w: SpinFor %v, must not be negative", errConfig, w.SpinFor)
 	}
 	n := p.net
 	t := &Thread{proc: p, index: uint32(len(n.threads)), wait: w, start: start}
@@ -83,7 +83,7 @@ func (p *Processor) newThread(w Waiting, start func()) (*Thread, error) {
 // when the thread has a core: it does something, and calls Network.Charge for its time.
 func (p *Processor) NewThread(w Waiting, burst func()) (*Thread, error) {
 	if burst == nil {
-		return nil, fmt.Errorf("%w: a thread without a burst", errConfig)
+		return nil, fmt.Errorf("%w: burst is nil", errConfig)
 	}
 	return p.newThread(w, burst)
 }
@@ -96,7 +96,7 @@ func (t *Thread) Wake() { t.notify() }
 // burst on.
 func (t *Thread) SetWaiting(w Waiting) error {
 	if w.SpinFor < 0 {
-		return fmt.Errorf("%w: waiting %+v", errConfig, w)
+		return fmt.Errorf("%w: SpinFor %v, must not be negative", errConfig, w.SpinFor)
 	}
 	t.wait = w
 	return nil
@@ -245,7 +245,8 @@ type WorkersStats struct {
 // NewWorkers starts count workers on a processor. At most limit jobs wait; 0 is no limit.
 func (p *Processor) NewWorkers(count, limit int, w Waiting) (*Workers, error) {
 	if count < 1 || limit < 0 {
-		return nil, fmt.Errorf("%w: %d workers, %d jobs", errConfig, count, limit)
+		return nil, fmt.Errorf("%w: %d workers and %d jobs, must be at least 1 and 0",
+			errConfig, count, limit)
 	}
 	ws := &Workers{net: p.net, limit: limit}
 	for range count {

@@ -57,7 +57,7 @@ const maxNodes = 1 << 20
 // node returns the node of that number, making it and those below if need be.
 func (n *Network) node(id int) (*node, error) {
 	if id < 0 || id >= maxNodes {
-		return nil, fmt.Errorf("%w: node %d", errConfig, id)
+		return nil, fmt.Errorf("%w: node %d, must be 0 to %d", errConfig, id, maxNodes-1)
 	}
 	for len(n.nodes) <= id {
 		c := &n.cfg
@@ -68,7 +68,8 @@ func (n *Network) node(id int) (*node, error) {
 			d.rack = d.id % c.Racks
 		}
 		if d.rack < 0 || d.rack >= c.Racks {
-			return nil, fmt.Errorf("%w: node %d in rack %d of %d", errConfig, d.id, d.rack, c.Racks)
+			return nil, fmt.Errorf("%w: RackOf puts node %d in rack %d, must be 0 to %d",
+				errConfig, d.id, d.rack, c.Racks-1)
 		}
 		d.nic = port{rate: c.LinkBitsPerSec, delay: c.PropDelay}
 		d.down = port{rate: c.LinkBitsPerSec, delay: c.PropDelay + c.SwitchLatency, limit: c.PortBuffer}

@@ -157,11 +157,11 @@ func narrow(all []site, c *Config) ([]site, error) {
 	}
 	switch {
 	case !found:
-		return nil, &ConfigError{"Port", c.Port, "", ErrNoPort}
+		return nil, &ConfigError{"Port", c.Port, fmt.Sprintf("there are %d", len(device)), ErrNoPort}
 	case len(active) == 0 && c.Port != 0:
-		return nil, &ConfigError{"Port", c.Port, "", ErrPortDown}
+		return nil, &ConfigError{"Port", c.Port, "check link and cable", ErrPortDown}
 	case len(active) == 0:
-		return nil, &ConfigError{"Device", c.Device, "", ErrPortDown}
+		return nil, &ConfigError{"Device", c.Device, "check link and cable", ErrPortDown}
 	}
 	return active, nil
 }

@@ -54,7 +54,7 @@ func ListenGroup(addr string, n int, cfg Config) ([]*Conn, error) {
 		}
 		return []*Conn{c}, nil
 	case cfg.ReusePort:
-		return nil, &ConfigError{"ReusePort", 1, "others would be among the sockets of a group", nil}
+		return nil, &ConfigError{"ReusePort", 1, "a group does not share its address: leave it off", nil}
 	case cfg.Portable || !haveKernel:
 		return nil, &GroupError{n, "only the kernel of Linux steers packets to them",
 			transport.ErrUnsupported}

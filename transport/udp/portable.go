@@ -51,11 +51,12 @@ type slot struct {
 
 func listenPortable(l listenAddr, cfg Config) (implementation, error) {
 	if cfg.ReusePort {
-		return nil, &ConfigError{"ReusePort", 1, "not in the portable implementation",
+		return nil, &ConfigError{"ReusePort", 1, "the portable implementation lacks it: leave it off",
 			transport.ErrUnsupported}
 	}
 	if cfg.ECN {
-		return nil, &ConfigError{"ECN", 1, "not in the portable implementation", transport.ErrUnsupported}
+		return nil, &ConfigError{"ECN", 1, "the portable implementation lacks it: leave it off",
+			transport.ErrUnsupported}
 	}
 	local := net.UDPAddrFromAddrPort(l.ap)
 	if l.scope != 0 {

@@ -96,7 +96,7 @@ func scopeOf(zone string) (uint32, error) {
 	}
 	n, err := strconv.ParseUint(zone, 10, 32)
 	if err != nil {
-		return 0, errors.New("no such interface")
+		return 0, errors.New("no such interface: " + zone)
 	}
 	return uint32(n), nil
 }

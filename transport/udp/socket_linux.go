@@ -37,7 +37,7 @@ func bindSocket(l listenAddr, ip4 bool, cfg Config) (int, error) {
 	}
 	if err := unix.Bind(fd, l.sockaddr()); err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("udp: %w %v", os.NewSyscallError("bind", err), l.ap)
+		return -1, fmt.Errorf("udp: %v: %w", l.ap, os.NewSyscallError("bind", err))
 	}
 	return fd, nil
 }

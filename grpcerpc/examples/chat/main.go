@@ -116,7 +116,7 @@ func talk(ctx context.Context, in io.Reader, out io.Writer, addr, room, name str
 	}
 }
 
-// scene is what act plays: who says what. No text: the name leaves.
+// scene is the dialogue that act plays. A name without a text leaves.
 var scene = []struct{ name, text string }{
 	{"Ada", "does this need HTTP/2?"}, {"Grace", "no, the stubs are the same"},
 	{"Alan", "and it goes both ways"}, {"Grace", ""}, {"Ada", "bye"}, {"Ada", ""},

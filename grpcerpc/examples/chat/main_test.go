@@ -122,7 +122,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestRefused: who gives no name, or one that is taken, is told so.
+// TestRefused: a member without a name, or with one that is taken, is told so.
 func TestRefused(t *testing.T) {
 	r, addr, cc := rig(t)
 	one, err := join(t.Context(), cc, "room", "one")

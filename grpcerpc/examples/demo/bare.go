@@ -16,8 +16,8 @@ import (
 )
 
 // bare is the least program that has streams with messages of both sides: no flow control, no
-// deadlines, no loss, no metadata. A frame is the number of a stream, a length and a message. What
-// all streams say while one write is under way leaves with the next. So it shows what the codec, a
+// deadlines, no loss, no metadata. A frame is the number of a stream, a length and a message.
+// Frames that come while one write is under way leave with the next. So it shows what the codec, a
 // goroutine for each stream and a connection cost; it serves the row of ping-pong alone.
 type bare struct {
 	net.Conn

@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// options are what the flags say.
+// options has the values of the flags.
 type options struct {
 	each   time.Duration
 	rounds int

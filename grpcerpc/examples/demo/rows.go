@@ -74,7 +74,7 @@ func (r *row) kinds(bare bool) []int {
 	return list
 }
 
-// figure is what a measurement found: a rate per second or a time in microseconds, and how many
+// figure is the result of a measurement: a rate per second or a time in microseconds, and how many
 // operations there were.
 type figure struct {
 	value float64

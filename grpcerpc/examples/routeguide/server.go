@@ -35,7 +35,7 @@ func point(latitude, longitude float64) *pb.Point {
 		Longitude: int32(math.Round(longitude * 1e7))}
 }
 
-// sights are what the guide knows.
+// sights returns the features that the guide knows.
 func sights() []*pb.Feature {
 	return []*pb.Feature{
 		{Name: "Cologne Cathedral", Location: point(50.9413, 6.9583)},

@@ -69,7 +69,7 @@ const (
 	sectionAll = sectionOpen | sectionEnd | sectionNotRun
 )
 
-// Section is what an Exchange or a Reply has of one stream.
+// Section is the part of an Exchange or a Reply that belongs to one stream.
 type Section struct {
 	Stream uint64 // its number: those of a connection grow with each one that begins
 	Limit  uint64 // how many bytes of messages the peer may have sent in all

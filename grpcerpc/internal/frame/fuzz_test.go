@@ -21,7 +21,7 @@ func same(t *testing.T, got, want any) {
 	}
 }
 
-// TestRoundTrip: what is written is read again; no part of it is a message.
+// TestRoundTrip: a frame that is written is read again; no part of it is a message.
 func TestRoundTrip(t *testing.T) {
 	token := []byte{1, 2, 3, 4, 5, 6, 7, 8}
 	unary := sampleHead.Append(token)

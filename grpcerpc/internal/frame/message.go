@@ -70,8 +70,8 @@ const (
 	headAll = headMD | headCompressor | headSubtype | headTimeout
 )
 
-// Head is what a call begins with. Method, Compressor and Subtype of a parsed one are parts of its
-// input.
+// Head is the first message of a call. Method, Compressor and Subtype of a parsed one are parts of
+// its input.
 type Head struct {
 	Method     []byte
 	MD         map[string][]string

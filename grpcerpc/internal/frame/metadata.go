@@ -10,7 +10,7 @@ import (
 // limit a server sets.
 const mostPairs = 16 << 20 / pairOverhead
 
-// pairOverhead is what HTTP/2 counts for a header field beside its bytes (RFC 9113, 6.5.2).
+// pairOverhead is the number of bytes that HTTP/2 adds to each header field (RFC 9113, 6.5.2).
 const pairOverhead = 32
 
 // MDSize returns the size of metadata as gRPC's limits count it, in bytes.

@@ -47,7 +47,7 @@ func (f *Flags) Load() error {
 	case f.WithTLS() && f.PSKFile != "":
 		return cli.Usagef("--psk-file stands beside --tls-cert, --tls-key or --tls-ca: choose one")
 	case (f.TLSCert == "") != (f.TLSKey == ""):
-		return cli.Usagef("--tls-cert and --tls-key belong together")
+		return cli.Usagef("--tls-cert and --tls-key belong together: give both")
 	case !f.Wanted():
 		if f.TrustLocal || f.TLSName != "" {
 			return cli.Usagef("--trust-local and --tls-name need --tls-ca, --tls-cert or --psk-file")

@@ -1,6 +1,6 @@
 // Package rdma drives queue pairs with the protocol of package herd: a [Server] with a loop for
 // each partition, and a [Client] for the thread of an event loop. It needs what internal/verbs
-// needs; what is missing Listen and Dial say.
+// needs; Listen and Dial say what is missing.
 //
 // # Map
 //

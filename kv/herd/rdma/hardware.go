@@ -158,7 +158,7 @@ func (q *queue) post(list []verbs.SendWR) (int, error) {
 	return n, err
 }
 
-// reopen takes a UD queue pair out of an error state. What was in its queues is lost.
+// reopen takes a UD queue pair out of an error state. The contents of its queues are lost.
 func (q *queue) reopen(port int, qkey uint32) error {
 	if err := q.qp.Modify(verbs.QPAttr{State: verbs.StateReset}); err != nil {
 		return err

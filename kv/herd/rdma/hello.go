@@ -51,7 +51,7 @@ type place struct {
 	QKey    uint32 `json:"qkey,omitempty"`
 }
 
-// hello is what a client says.
+// hello is a client's first message.
 type hello struct {
 	place
 	Design Design `json:"design"`
@@ -61,7 +61,7 @@ type hello struct {
 	RKey uint32 `json:"rkey,omitempty"`
 }
 
-// offer is what the server says.
+// offer is the server's answer to a hello.
 type offer struct {
 	place
 	Error      string   `json:"error,omitempty"` // and nothing else

@@ -201,7 +201,7 @@ func (l *loop) post(answers []herd.Answer) {
 	l.wrote = l.wrote[:0]
 }
 
-// send posts the datagrams. What finds no room for long is dropped: its client asks again.
+// send posts the datagrams. It drops those that find no room for long: their clients ask again.
 func (l *loop) send() {
 	rest := l.list
 	for range 1000 {

@@ -258,7 +258,7 @@ func (s *Server) refuse(conn net.Conn, err error) {
 	_ = say(conn, &offer{Error: err.Error()})
 }
 
-// Stats is what a server counts.
+// Stats has the counters of a server.
 type Stats struct {
 	herd.Stats
 	Clients int        // that there are

@@ -25,7 +25,7 @@
 // # A GET
 //
 // The client READs one place after the other until one has the hash, on average 1.6 of them in a
-// table that is full to 3 quarters, and then the item. What has a wrong checksum was read while the
-// server wrote it, and is read again. An entry may move between two READs, so a key that was not
-// found is asked for by a call; so is one that changes all the time.
+// table that is full to 3 quarters, and then the item. An item with a wrong checksum was read while
+// the server wrote it, and is read again. An entry may move between two READs, so a key that was
+// not found is asked for by a call; so is one that changes all the time.
 package bypass

@@ -28,7 +28,7 @@ const (
 	searched = 2000
 )
 
-// Layout is what server and clients know of a table.
+// Layout is the shape of a table, known to server and clients.
 type Layout struct {
 	Buckets int // places of entries: a power of two, up to MaxBuckets
 	Item    int // bytes of a key and its value together, at most
@@ -53,7 +53,7 @@ func (l Layout) Specs() []onesided.Spec {
 		{Size: l.items() * l.stride(), Access: onesided.PeerReads}}
 }
 
-// entry is what a place holds.
+// entry is the content of a place.
 type entry struct {
 	hash             uint64
 	item, key, value int

@@ -141,9 +141,9 @@ type Thread struct {
 	busy    time.Duration
 }
 
-// Thread adds a thread. It runs step when it is woken and has nothing else to do. The step
-// returns after how long it wants to run again, the time that it has spent included; 0: not
-// before it is woken. What it posts leaves behind what it has spent.
+// Thread adds a thread. It runs step when it is woken and has nothing else to do. The step returns
+// after how long it wants to run again, the time that it has spent included; 0: not before it is
+// woken. Operations that it posts leave when the spent time is over.
 func (m *Machine) Thread(step func(now Time) time.Duration) *Thread {
 	return &Thread{m: m, step: step}
 }

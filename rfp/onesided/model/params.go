@@ -57,8 +57,8 @@ const (
 	herdInWrite, herdInRead  = 35e6, 26e6
 	herdOutRead, reviewWrite = 22e6, 20e6
 	// Echoes of 32 bytes on the same adapters, by datagrams both ways, and by a WRITE and a datagram
-	// back: what is received in the one, and sent in the other, is received and sent so often. HERD
-	// section 3.2.2, figure 5.
+	// back: operations are received in the one, and sent in the other, so often. HERD section 3.2.2,
+	// figure 5.
 	herdInSend, herdOutSend = 21e6, 26e6
 )
 

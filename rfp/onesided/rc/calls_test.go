@@ -78,8 +78,8 @@ func (k *calls) call() {
 	k.sent++
 }
 
-// TestCalls makes calls in each mode, one and eight at a time, and checks each answer. What it logs
-// is of soft-RoCE in a guest: a READ is as dear there as a WRITE.
+// TestCalls makes calls in each mode, one and eight at a time, and checks each answer. Its figures
+// are of soft-RoCE in a guest: a READ is as dear there as a WRITE.
 func TestCalls(t *testing.T) {
 	needDevices(t)
 	for name, cfg := range map[string]rfp.Config{"fetch": {Mode: rfp.Fetch},

@@ -20,8 +20,8 @@ type deviceWatch struct {
 	wait  sync.WaitGroup
 }
 
-// start calls gone, from another goroutine, when the device is taken away. What cannot be watched
-// is left out: the link works without.
+// start calls gone, from another goroutine, when the device is taken away. An event source that
+// cannot be watched is left out: the link works without.
 func (w *deviceWatch) start(dev *verbs.Device, node string, gone func(error)) error {
 	events, err := eventsFile(dev)
 	if err != nil {

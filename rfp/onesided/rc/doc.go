@@ -12,17 +12,17 @@
 //
 // Both sides have a connection to each other, TCP mostly, over which Join exchanges cards: the
 // sizes and rights of all regions, the queue pair, and address and key of each region that the peer
-// may use. The connection stays open while the link lives: its end is the peer's. Whoever can speak
-// over it can name any key, so it should be as private as the memory.
+// may use. The connection stays open while the link lives: its end is the peer's. A process that
+// can speak over it can name any key, so it should be as private as the memory.
 //
 // # What the contract needs
 //
 // An RC queue pair delivers in order, so a READ sees what a WRITE before it wrote, and completions
-// come in the order of posting. That bytes of a WRITE become visible from the lower address on, and
-// its last word at once, is what adapters do within a packet and no standard says; package rfp
+// come in the order of posting. Adapters make the bytes of a WRITE visible from the lower address
+// on, and its last word at once. They do so within a packet, and no standard says it; package rfp
 // checks its messages, with a checksum where Config.Checksum says so. Each region is a memory
-// region of its own, with the rights of its Spec, so an adapter refuses what Check would. What it
-// refuses ends the link.
+// region of its own, with the rights of its Spec, so an adapter refuses the operations that Check
+// would. A refusal ends the link.
 //
 // Small WRITEs are inlined. Operations without a completion have one in 32 so that the queue does
 // not fill. Each link has a device context, a protection domain and a completion queue of its own.

@@ -32,7 +32,7 @@ const (
 // as their guest may stand still.
 var patience = 5 * time.Second
 
-// card is what a side tells the other.
+// card is a side's message to the other.
 type card struct {
 	specs [2][]onesided.Spec // its own regions, and what it wants the peer's to be
 	gid   verbs.GID

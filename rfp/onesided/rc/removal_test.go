@@ -37,7 +37,7 @@ func TestDeviceRemoval(t *testing.T) {
 	}
 }
 
-// remove runs one case. want is what the client ends with.
+// remove runs one case. The client must end with want.
 func remove(t *testing.T, cfg rfp.Config, answers bool, device, netdev string, want error) {
 	k := newCalls(t, cfg)
 	k.fill(40)

@@ -87,7 +87,7 @@ func (c Config) complete() (Config, error) {
 		return c, &ConfigError{"MTU", c.MTU, fmt.Sprintf("must be %d to 65536 bytes", rawudp.MinMTU)}
 	}
 	if c.Guard > GuardOff {
-		return c, &ConfigError{"Guard", int(c.Guard), "no such mode"}
+		return c, &ConfigError{"Guard", int(c.Guard), "no such mode: must be at most GuardOff"}
 	}
 	return c, nil
 }

@@ -134,7 +134,7 @@ func (c Config) complete() (Config, error) {
 	switch {
 	case c.Ring < 1 || c.Ring > MaxRing || c.Ring&(c.Ring-1) != 0:
 		return c, &ConfigError{"Ring", c.Ring,
-			fmt.Sprintf("must be a power of 2 up to %d frames", MaxRing)}
+			fmt.Sprintf("must be a power of two from 1 to %d frames", MaxRing)}
 	case c.Endpoints < 1 || c.Endpoints > MaxEndpoints:
 		return c, &ConfigError{"Endpoints", c.Endpoints, fmt.Sprintf("must be 1 to %d", MaxEndpoints)}
 	case c.Queues < 1 || c.Queues > MaxQueues:
@@ -142,7 +142,8 @@ func (c Config) complete() (Config, error) {
 	case c.MTU != 0 && c.MTU < rawudp.MinMTU || c.MTU > 1<<16:
 		return c, &ConfigError{"MTU", c.MTU, fmt.Sprintf("must be %d to 65536 bytes", rawudp.MinMTU)}
 	case c.Mode > ModeGeneric:
-		return c, &ConfigError{"Mode", int(c.Mode), "no such mode"}
+		return c, &ConfigError{"Mode", int(c.Mode),
+			"no such mode: must be ModeAuto, ModeNative or ModeGeneric"}
 	}
 	return c, nil
 }

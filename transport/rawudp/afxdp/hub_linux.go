@@ -186,7 +186,7 @@ func virtual(name string) bool {
 func (h *hub) join(l rawudp.Link, local rawudp.Local, cfg Config) (m *member, err error) {
 	if cfg.Mode != ModeAuto && cfg.Mode != h.steer.mode {
 		return nil, &ConfigError{"Mode", int(cfg.Mode),
-			fmt.Sprintf("%s is in %v mode already", l.Name, h.steer.mode)}
+			fmt.Sprintf("%s is in %v mode already: take that, or ModeAuto", l.Name, h.steer.mode)}
 	}
 	m = &member{hub: h, slot: -1, key: keyOf(local)}
 	for s, used := range h.slots {
