@@ -113,6 +113,32 @@ func TestALPN(t *testing.T) {
 	}
 }
 
+// TestOtherALPN: sides that agree in TLS on another protocol, or on none, make no keys.
+func TestOtherALPN(t *testing.T) {
+	ca := sectest.NewCA("test")
+	for _, protocols := range [][]string{{"h3"}, nil} {
+		server := security.ServerConfig(ca.Config("server.test", ""))
+		client := security.ClientConfig(ca.Config("", "spiffe://test/client"), "server.test")
+		server.NextProtos, client.NextProtos = protocols, protocols
+		c, s := parties(server, client)
+		hello, err := c.Step(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := s.Step(hello)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Step(answer)
+		refused(t, c, err)
+
+		again := security.ClientConfig(ca.Config("", "spiffe://test/client"), "server.test")
+		again.NextProtos = protocols
+		finished := other(t, s, server, again)
+		refused(t, s, finished)
+	}
+}
+
 // FuzzPSK: a file of shared keys is read or refused, and what is read is good.
 func FuzzPSK(f *testing.F) {
 	f.Add([]byte("# ours\n00112233445566778899aabbccddeeff\n\nYWJjZGVmZ2hpamtsbW5vcHFyc3Q=\n"))

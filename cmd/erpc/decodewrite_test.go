@@ -206,6 +206,37 @@ func TestDecodeWriteFrames(t *testing.T) {
 	}
 }
 
+// TestDecodeWriteFields: the length of a jumbogram is found among other options, a checksum of UDP
+// is never the 0 that means none, and IPv4 has no length for a packet of 64 KiB.
+func TestDecodeWriteFields(t *testing.T) {
+	options := []byte{17, 1, 0, 1, 1, 9, 0xC2, 4, 1, 1, 1, 1, 1, 2, 8, 8}
+	want := []byte{17, 1, 0, 1, 1, 9, 0xC2, 4, 0, 2, 3, 4, 1, 2, 8, 8}
+	if setJumbo(options, 0x020304); !bytes.Equal(options, want) {
+		t.Errorf("% x", options)
+	}
+	pkt, most := make([]byte, udpHeader+2), 0
+	for v := range 1 << 16 {
+		binary.BigEndian.PutUint16(pkt[udpHeader:], uint16(v))
+		fitUDP(pkt, []byte{10, 0, 0, 1, 10, 0, 0, 2})
+		switch binary.BigEndian.Uint16(pkt[6:]) {
+		case 0:
+			t.Fatalf("payload %#x: no checksum", v)
+		case 0xFFFF:
+			most++
+		}
+	}
+	if most != 1 {
+		t.Errorf("checksum 0xFFFF %d times", most)
+	}
+	head := udpFrame(t, testClient, testServer, nil)
+	for size, fits := range map[int]bool{65535: true, 65536: false} {
+		frame := append(bytes.Clone(head), make([]byte, size-len(head))...)
+		if out := fitted(frame, 0, 20); (out != nil) != fits {
+			t.Errorf("a packet of %d bytes", size)
+		}
+	}
+}
+
 // writePlain runs decode --write on a capture with a key log, and returns what it wrote and said.
 func writePlain(t *testing.T, keys, capture []byte) (file []byte, said string) {
 	t.Helper()
