@@ -11,14 +11,15 @@ import (
 	"testing"
 )
 
-// TestPSKSize: a key of LeastPSK bytes is good, in a file in either spelling too; one of a byte less
-// is refused with both sizes, and any longer one is good.
+// TestPSKSize: a key of LeastPSK bytes is good, in a file in either spelling too; one of a byte
+// less is refused with both sizes, and any longer one is good.
 func TestPSKSize(t *testing.T) {
 	for n, good := range map[int]bool{0: false, 1: false, LeastPSK - 1: false, LeastPSK: true,
 		LeastPSK + 1: true, 32: true, 4096: true} {
 		key := bytes.Repeat([]byte{0xA5}, n)
 		errs := []error{CheckPSK([][]byte{make([]byte, LeastPSK), key})}
-		for _, spelling := range []string{hex.EncodeToString(key), base64.StdEncoding.EncodeToString(key)} {
+		base64 := base64.StdEncoding.EncodeToString(key)
+		for _, spelling := range []string{hex.EncodeToString(key), base64} {
 			if n == 0 {
 				continue // an empty line is none
 			}
@@ -63,7 +64,7 @@ func TestPSKLargest(t *testing.T) {
 		}
 		answer, err := server.Step(hello[2:])
 		if err != want || (len(answer) > 0) != (want == nil) {
-			t.Errorf("%d more: %v, want %v", more, err, want)
+			t.Errorf("%d more: %v, want %v; an answer of %d bytes", more, err, want, len(answer))
 		}
 	}
 }

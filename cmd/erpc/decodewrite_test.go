@@ -363,7 +363,9 @@ func TestDecodeWriteCutOff(t *testing.T) {
 	}
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in"), filepath.Join(dir, "out")
-	for size, want := range map[int]string{len(whole) - 5: "14 packets, 14 eRPC", 24: "0 packets, 0 eRPC"} {
+	for size, want := range map[int]string{
+		len(whole) - 5: "14 packets, 14 eRPC", 24: "0 packets, 0 eRPC",
+	} {
 		if err := os.WriteFile(in, whole[:size], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +381,7 @@ func TestDecodeWriteCutOff(t *testing.T) {
 	}
 }
 
-// mixedFile is a pcapng file with one frame of each link type. The second one was cut by some bytes.
+// mixedFile is a pcapng file with one frame of each link type. The second one lacks some bytes.
 func mixedFile(t *testing.T, links []layers.LinkType, frames [][]byte, cut int) []byte {
 	var b bytes.Buffer
 	w, err := pcapgo.NewNgWriter(&b, links[0])
