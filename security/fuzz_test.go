@@ -3,6 +3,7 @@ package security_test
 import (
 	"crypto/tls"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/security"
@@ -110,6 +111,41 @@ func TestALPN(t *testing.T) {
 	}
 	if err == nil || s.Done() {
 		t.Error("a client without a protocol was welcome")
+	}
+}
+
+// TestOtherALPN: sides that agree in TLS on another protocol, or on none, make no keys.
+func TestOtherALPN(t *testing.T) {
+	ca := sectest.NewCA("test")
+	for _, protocols := range [][]string{{"h3"}, nil} {
+		server := security.ServerConfig(ca.Config("server.test", ""))
+		client := security.ClientConfig(ca.Config("", "spiffe://test/client"), "server.test")
+		server.NextProtos, client.NextProtos = protocols, protocols
+		c, s := parties(server, client)
+		hello, err := c.Step(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := s.Step(hello)
+		if err != nil {
+			t.Fatal(err)
+		}
+		finished, err := c.Step(answer)
+		refused(t, "client", c, err)
+		if len(finished) == 0 { // else the server would not get as far
+			t.Fatal("the client has said nothing")
+		}
+		_, err = s.Step(finished)
+		refused(t, "server", s, err)
+	}
+}
+
+// refused checks that a side has ended for the protocol in TLS, without keys.
+func refused(t *testing.T, side string, h *security.Handshake, err error) {
+	t.Helper()
+	if !errors.Is(err, security.ErrHandshake) || h.Done() || h.Secrets() != nil ||
+		!strings.Contains(err.Error(), "does not speak erpc/2 in TLS") {
+		t.Errorf("%s: %v, done %v", side, err, h.Done())
 	}
 }
 

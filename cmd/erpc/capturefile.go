@@ -16,9 +16,16 @@ import (
 // captureFile reads the UDP packets of a capture, pcap or pcapng.
 type captureFile struct {
 	read   func() ([]byte, gopacket.CaptureInfo, error)
-	link   layers.LinkType // of all frames, if not mixed
+	link   layers.LinkType // of all frames, if not mixed; else any
 	mixed  bool            // each frame says its link type
+	plain  bool            // decode --write made it
 	frames int             // read so far
+
+	// Of the frame that was read last, until the next one:
+	frame     []byte
+	info      gopacket.CaptureInfo
+	frameLink layers.LinkType
+	packet    gopacket.Packet
 }
 
 // datagram is a UDP packet of a capture.
@@ -59,7 +66,8 @@ func openCapture(r io.Reader) (*captureFile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("is no sound pcapng file: %w", unexpected(err))
 		}
-		return &captureFile{read: ng.ZeroCopyReadPacketData, mixed: true}, nil
+		return &captureFile{read: ng.ZeroCopyReadPacketData, link: layers.LinkTypeEthernet, mixed: true,
+			plain: ng.SectionInfo().Comment == plainComment}, nil
 	case magicPcap[magic]:
 		p, err := pcapgo.NewReader(in)
 		if err != nil {
@@ -115,9 +123,9 @@ func (c *captureFile) next() (d datagram, ok bool, err error) {
 	}
 	c.frames++
 	d.at = info.Timestamp
-	ok = d.find(gopacket.NewPacket(frame, link, gopacket.DecodeOptions{Lazy: true, NoCopy: true}),
-		info.Length-info.CaptureLength)
-	return d, ok, nil
+	c.frame, c.info, c.frameLink = frame, info, link
+	c.packet = gopacket.NewPacket(frame, link, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
+	return d, d.find(c.packet, info.Length-info.CaptureLength), nil
 }
 
 // find takes the UDP packet out of a frame of which missing bytes were not captured.

@@ -24,6 +24,7 @@ type decodeCmd struct {
 	JSON bool   `name:"json" help:"Print one JSON object."`
 
 	KeyLog string `name:"keylog" help:"Open sealed packets by this SSLKEYLOGFILE." placeholder:"FILE"`
+	Write  string `name:"write" help:"With --keylog: write the capture, pcapng, with the packets that it opens in plaintext." placeholder:"FILE"`
 }
 
 // Help is shown by --help.
@@ -33,13 +34,16 @@ func (decodeCmd) Help() string {
   erpc decode ping.pcap
   erpc decode traffic.pcapng --port 31850 | grep MALFORMED
   tcpdump -i eth0 -w - udp port 31850 | erpc decode -
+  erpc decode sealed.pcap --keylog keys --write plain.pcapng
 
 Without --port a packet counts as eRPC if its header is sound, if its port is 31850, or
 if its sender or receiver has sent or received a sound one before. Exit status is 1 if the
 file is no capture or is damaged; malformed packets in a sound file are no failure.
 
 Secure sessions are shown as SEALED packets, unless --keylog names the file that SSLKEYLOGFILE
-named for one of their sides; from their beginning on, or at any later time.
+named for one of their sides; from their beginning on, or at any later time. --write makes a capture
+for Wireshark, whose dissector has no ciphers: opened packets are in plaintext, with the lengths and
+checksums of that, and all other frames are as they were.
 
 A bundle is a line of its own, and so is each packet inside: inside=2 is the second of the bundle
 above.
@@ -68,6 +72,9 @@ type decoder struct {
 	bundle      layer.Bundle
 	speakers    map[netip.AddrPort]bool // endpoints of sound packets
 	keys        *keyring
+	plain       []byte     // what was sealed in the packet that was read last, or nil
+	left        bool       // that packet is sealed, and was not opened
+	write       *plainFile // or nil
 	sum         decodeSummary
 	first, last time.Time
 	printed     int
@@ -78,8 +85,8 @@ const maxSpeakers = 1 << 16
 
 // Run implements the subcommand.
 func (c *decodeCmd) Run(e *env) error {
-	if c.Port < 0 || c.Port > 65535 {
-		return cli.Usagef("--port %d: want 1 to 65535, or 0", c.Port)
+	if err := c.check(); err != nil {
+		return err
 	}
 	keys, err := loadKeyLog(c.KeyLog)
 	if err != nil {
@@ -100,7 +107,12 @@ func (c *decodeCmd) Run(e *env) error {
 	}
 	d := decoder{decodeCmd: c, out: bufio.NewWriter(e.out), speakers: map[netip.AddrPort]bool{},
 		keys: keys}
-	d.sum.Types = map[string]int{}
+	d.sum.Types, keys.plain = map[string]int{}, file.plain
+	if c.Write != "" {
+		if d.write, err = createPlain(c.Write, in, c.KeyLog); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
 		fmt.Fprintf(d.out, "{\"decode\":%s,\"packets\":[", quoteJSON(c.File))
 	}
@@ -110,23 +122,45 @@ func (c *decodeCmd) Run(e *env) error {
 	if err == io.EOF {
 		err = nil
 	}
-	if err != nil {
-		err = fmt.Errorf("%s %w", c.File, err)
+	if d.write != nil {
+		err = errors.Join(err, d.write.close(e.err, file.link))
 	}
 	return errors.Join(d.finish(file, err), err)
 }
 
-// step reads and prints one packet.
+// check says what is wrong with the flags.
+func (c *decodeCmd) check() error {
+	switch {
+	case c.Port < 0 || c.Port > 65535:
+		return cli.Usagef("--port %d: want 1 to 65535, or 0", c.Port)
+	case c.Write != "" && c.KeyLog == "":
+		return cli.Usagef("--write needs --keylog: nothing can be opened without")
+	case c.Write == "-":
+		return cli.Usagef("--write -: standard output has the lines; name a file")
+	}
+	return nil
+}
+
+// step reads and prints one packet. The error is io.EOF at the end of a sound file.
 func (d *decoder) step(file *captureFile) error {
 	g, ok, err := file.next()
-	if err != nil {
+	if err == io.EOF {
 		return err
 	}
+	if err != nil {
+		return fmt.Errorf("%s %w", d.File, err)
+	}
+	d.plain, d.left = nil, false
 	if ok {
 		ok = d.show(&g)
 	}
 	if !ok {
 		d.sum.Other++
+	}
+	if d.write != nil {
+		if err := d.write.add(file, d.plain, d.plain != nil || d.left); err != nil {
+			return err
+		}
 	}
 	if d.File == "-" { // somebody may be watching
 		return d.out.Flush()
@@ -157,7 +191,7 @@ func (d *decoder) show(g *datagram) bool {
 		l.Captured = &g.captured
 	}
 	var refusal wire.VersionRefusal
-	if sealed && in == nil {
+	if d.left = sealed && in == nil; d.left {
 		d.sum.Erpc++
 		l.sealed(g.data, g.captured)
 		d.sum.Types[l.Type]++

@@ -23,7 +23,8 @@ type keyring struct {
 	openers []*security.Opener
 	nonces  map[uint64]bool // of the log
 	ways    map[way]*sealedWay
-	budget  int // searches that may still fail, of those that nothing points to
+	budget  int  // searches that may still fail, of those that nothing points to
+	plain   bool // the capture is one of --write: what no secret opens is not sealed
 }
 
 // sealedWay is a direction whose packets may be sealed.
@@ -95,7 +96,7 @@ func (k *keyring) heard(at way, e *layer.ERPC) {
 	}
 	for _, at := range []way{at, at.back()} {
 		if w := k.way(at, true); w != nil {
-			w.sealed, w.misses = true, 0
+			w.sealed, w.misses = !k.plain, 0
 		}
 	}
 }
@@ -124,9 +125,9 @@ func (k *keyring) open(at way, pkt []byte) (plain []byte, in security.Opened, se
 		plain, in, ok := o.Open(nil, pkt)
 		if ok {
 			w.known = slices.Insert(w.known, 0, o)[:min(len(w.known)+1, mostKnown)]
-			w.sealed, w.misses = true, 0
+			w.sealed, w.misses = !k.plain, 0
 			if back := k.way(at.back(), true); back != nil {
-				back.sealed = true
+				back.sealed = !k.plain
 			}
 			return plain, in, true
 		}
@@ -171,7 +172,7 @@ func (d *decoder) unseal(g *datagram, err error) (in *sealedLine, sealed bool, n
 		return nil, !opening && sealed, err
 	}
 	in = &sealedLine{Counter: found.Counter, Phase: found.Phase, Bytes: len(g.data)}
-	g.data, g.captured = plain, len(plain)
+	g.data, g.captured, d.plain = plain, len(plain), plain
 	return in, true, d.parse(g)
 }
 

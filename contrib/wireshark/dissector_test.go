@@ -84,7 +84,8 @@ var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "e
 	"erpc.padding_len", "erpc.malformed",
 	"erpc.bundles", "erpc.bundle.count", "erpc.bundle.content", "erpc.bundle.another",
 	"erpc.bundle.whole",
-	"udp.srcport", "udp.dstport", "udp.checksum.status", "_ws.malformed", "_ws.lua.error"}
+	"udp.srcport", "udp.dstport", "udp.checksum.status", "ip.checksum.status",
+	"_ws.malformed", "_ws.lua.error"}
 
 // tshark runs tshark with the dissector and returns what it prints.
 func tshark(t *testing.T, file string, args ...string) string {

@@ -9,6 +9,9 @@
 -- conversation then counts too. The layout and the rules are those of package wire
 -- (wire/doc.go); a header that breaks them is shown with the reason in erpc.malformed.
 --
+-- Packets of secure sessions look malformed here: Lua in Wireshark 4.0 has no ciphers. With a key
+-- log "erpc decode sealed.pcap --keylog keys --write plain.pcapng" writes them in plaintext.
+--
 -- Filters: erpc, erpc.type == 3, erpc.flags.ce, erpc.flags.late, erpc.flags.cut > 0,
 -- erpc.error_status == 14, erpc.left_ns < 1000000, erpc.malformed, erpc.reqnum == 17,
 -- erpc.bundle.count > 1, ... A bundle has these fields once for each packet inside.

@@ -1,0 +1,60 @@
+package wireshark
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+)
+
+// TestPlain: the dissector shows the sessions of a capture that "erpc decode --write" made of a
+// sealed one. The command's tests make this file anew and compare.
+func TestPlain(t *testing.T) {
+	const file = "../../cmd/erpc/testdata/plain.pcapng"
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	in, err := pcapgo.NewNgReader(f, pcapgo.DefaultNgReaderOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := dissect(t, file, "-o", "ip.check_checksum:TRUE")
+	types := map[string]int{}
+	for i, row := range rows {
+		frame, _, err := in.ReadPacketData()
+		if err != nil {
+			t.Fatal(err)
+		}
+		udp, ok := gopacket.NewPacket(frame, in.LinkType(), gopacket.Default).
+			Layer(layers.LayerTypeUDP).(*layers.UDP)
+		if !ok {
+			t.Fatalf("frame %d: no UDP", i)
+		}
+		compare(t, i, udp.Payload, row, expect(udp.Payload))
+		if sum := row["ip.checksum.status"]; sum != "1" && sum != "Good" {
+			t.Errorf("frame %d: the IP checksum is %q", i, sum)
+		}
+		types[row["erpc.type"]]++
+		if row["erpc.malformed"] != "" {
+			types["malformed"]++
+		}
+	}
+	// Eight packets came before the keys; then there were three calls, and the end.
+	if len(rows) != 15 || types["0"] != 3 || types["3"] != 3 || types["4"] != 9 ||
+		types["malformed"] != 0 {
+		t.Errorf("%d frames, by types %v", len(rows), types)
+	}
+	malformed := 0
+	for _, row := range dissect(t, "../../cmd/erpc/testdata/sealed.pcap") {
+		if row["erpc.malformed"] != "" {
+			malformed++
+		}
+	}
+	if malformed == 0 {
+		t.Error("the sealed capture looks as good")
+	}
+}
