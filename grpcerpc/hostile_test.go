@@ -2,13 +2,11 @@ package grpcerpc_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -287,41 +285,5 @@ func TestHostileReset(t *testing.T) {
 	is(t, "when they have returned", status.Error(got, ""), codes.OK)
 	if n := running.Load(); n != 5 {
 		t.Errorf("%d handlers ran", n)
-	}
-}
-
-// TestHostileServer: a server that does not answer Hello keeps its client from no other one, and a
-// call that has no other one ends.
-func TestHostileServer(t *testing.T) {
-	checkLeaks(t)
-	tr, err := overUDP()
-	is(t, "listen", err, codes.OK)
-	mute, err := erpc.NewServer(erpc.Config{})
-	is(t, "mute server", err, codes.OK)
-	var hellos atomic.Int32
-	is(t, "handle", mute.Handle(frame.TypeHello, func(ctx context.Context, _ []byte) ([]byte, error) {
-		hellos.Add(1)
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}), codes.OK)
-	var served sync.WaitGroup
-	served.Go(func() { _ = mute.Serve(tr) })
-	t.Cleanup(func() {
-		_ = mute.Close()
-		served.Wait()
-	})
-	_, second := serve(t, newGreeter())
-	addr := tr.LocalAddr().String()
-	for target, want := range map[string]codes.Code{
-		"static:///" + addr + "," + second: codes.OK,
-		"static:///" + addr:                codes.Unavailable,
-	} {
-		cc := connect(t, target)
-		cc.HelloWithin(50 * time.Millisecond)
-		_, err = pb.NewGreeterClient(cc).SayHello(within(t), &pb.HelloRequest{})
-		is(t, target, err, want)
-		if n := hellos.Swap(0); n == 0 {
-			t.Errorf("%s: the mute server was not asked", target)
-		}
 	}
 }
