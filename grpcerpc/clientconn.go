@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -35,6 +36,7 @@ type ClientConn struct {
 	authority string
 	opts      dialOptions
 	loop      *sharedLoop
+	patience  time.Duration    // helloWithin, but in tests
 	grpc      *grpc.ClientConn // never dialled; runs the interceptors
 	tcp       *grpc.ClientConn // for calls that cannot go over erpc; nil if none may
 	ctx       context.Context
@@ -72,7 +74,7 @@ type picking struct {
 // the event loop of a Loops.
 func NewClient(target string, options ...DialOption) (*ClientConn, error) {
 	cc := &ClientConn{target: target, state: connectivity.Idle, changed: make(chan struct{}),
-		links: make(map[*link]struct{})}
+		links: make(map[*link]struct{}), patience: helloWithin}
 	cc.opts = dialOptions{
 		userAgent: "grpc-go/" + grpc.Version + " grpcerpc/1", backoff: backoff.DefaultConfig,
 		maxHeaders: defaultMaxHeaders,

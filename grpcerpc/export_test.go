@@ -1,6 +1,8 @@
 package grpcerpc
 
 import (
+	"time"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -13,6 +15,9 @@ func (s *Server) RefuseCalls(refuse bool) {
 	defer s.mu.Unlock()
 	s.draining = refuse
 }
+
+// HelloWithin bounds how long servers take to answer Hello. It is called before the first call.
+func (cc *ClientConn) HelloWithin(d time.Duration) { cc.patience = d }
 
 // LosePipes has the pipes of all connections fail in the loop, after what do has it do later.
 func (cc *ClientConn) LosePipes(do func()) {

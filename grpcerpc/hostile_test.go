@@ -129,15 +129,19 @@ func TestHostileClient(t *testing.T) {
 	}
 	sec := frame.Section{Stream: 1, Open: chat}
 	end := frame.Section{Stream: 1, End: true}
-	for what, x := range map[string]frame.Exchange{
-		"another token":  {Token: h.token + 1, Sections: sec.Append(nil)},
-		"a far exchange": {Token: h.token, Seq: 1 << 40, Sections: sec.Append(nil)},
-		"after that":     {Token: h.token, Sections: sec.Append(nil)},
-		"no section":     {Token: h.hello(frame.Version).Token, Sections: []byte{0xff}},
-		"half of one":    {Token: h.hello(frame.Version).Token, Sections: sec.Append(nil)[:5]},
+	for _, v := range []struct { // in this order
+		what string
+		frame.Exchange
+	}{
+		{"another token", frame.Exchange{Token: h.token + 1, Sections: sec.Append(nil)}},
+		{"a far exchange", frame.Exchange{Token: h.token, Seq: 1 << 40, Sections: sec.Append(nil)}},
+		{"after that", frame.Exchange{Token: h.token, Sections: sec.Append(nil)}},
+		{"no section", frame.Exchange{Token: h.hello(frame.Version).Token, Sections: []byte{0xff}}},
+		{"half of one", frame.Exchange{Token: h.hello(frame.Version).Token,
+			Sections: sec.Append(nil)[:5]}},
 	} {
-		if got := h.send(x); got == codes.OK {
-			t.Errorf("%s: success", what)
+		if got := h.send(v.Exchange); got == codes.OK {
+			t.Errorf("%s: success", v.what)
 		}
 	}
 	// Streams that have ended, or never began, are passed over; the next one answers.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/peer"
 
@@ -30,6 +31,10 @@ type link struct {
 	ended   sync.Once
 }
 
+// helloWithin bounds how long a server takes to answer Hello, as gRPC bounds connecting. Without
+// it a server that never does would keep its client from all others.
+const helloWithin = 20 * time.Second
+
 // openLink connects to a server.
 func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (*link, error) {
 	client, err := cc.loop.Dial(ctx, addr)
@@ -37,7 +42,12 @@ func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (
 		return nil, err
 	}
 	hello := frame.Hello{Version: frame.Version, UserAgent: cc.opts.userAgent, Authority: cc.authority}
-	answer, err := client.Call(ctx, frame.TypeHello, hello.Append(nil))
+	limited, cancel := context.WithTimeout(ctx, cc.patience)
+	answer, err := client.Call(limited, frame.TypeHello, hello.Append(nil))
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("grpcerpc: %s did not say hello within %v", addr, cc.patience)
+	}
+	cancel()
 	var w frame.Welcome
 	if err == nil {
 		w, err = frame.ParseWelcome(answer)
