@@ -79,3 +79,154 @@ func TestTuneRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTuneMost holds the largest R: the READs that fit into the process time at which fetching
+// stops to pay, the last one in part; one at least, and MaxR at most.
+func TestTuneMost(t *testing.T) {
+	const pays = 6500 * time.Nanosecond // of plain
+	for _, c := range []struct {
+		trip time.Duration
+		most int
+	}{
+		{pays, 1}, {pays + 1, 1}, {pays - 1, 2}, {pays / 5, 5}, {pays/5 - 1, 6}, {pays/5 + 1, 5},
+		{time.Second, 1}, {7, 929}, {6, MaxR}, {1, MaxR},
+	} {
+		m := plain()
+		m.RoundTrip = c.trip
+		m.IOPS = func(int, int) (float64, error) { return 1e6, nil }
+		got, err := Tune(m, []int{64})
+		if err != nil || got.SwitchTime != pays || got.Most != c.most {
+			t.Errorf("a READ of %v: R up to %d (%v), want %d", c.trip, got.Most, err, c.most)
+		}
+	}
+}
+
+// TestTuneSwitch holds the process time from which fetching gains too little: the first one below a
+// gain of 10 %, none if it never is, and 0 if it always is.
+func TestTuneSwitch(t *testing.T) {
+	const reply = 2e6
+	gain := float64(tuneGain) // a variable: the product is rounded as in Tune
+	for name, c := range map[string]struct {
+		fetch func(p time.Duration) float64
+		want  time.Duration
+		most  int
+	}{
+		"just":  {func(time.Duration) float64 { return gain * reply }, tuneSpan, 13},
+		"never": {func(time.Duration) float64 { return gain*reply - 1 }, 0, 1},
+		"to 2 us": {func(p time.Duration) float64 {
+			if p < 2*time.Microsecond {
+				return gain * reply
+			}
+			return reply
+		}, 2 * time.Microsecond, 2},
+	} {
+		m := plain()
+		m.Calls = func(mode Mode, p time.Duration) (float64, error) {
+			if p >= tuneSpan { // a measurement that can change nothing
+				t.Errorf("%s: calls of %v are measured", name, p)
+			}
+			if mode == Reply {
+				return reply, nil
+			}
+			return c.fetch(p), nil
+		}
+		if got, err := Tune(m, []int{64}); err != nil || got.SwitchTime != c.want ||
+			got.Most != c.most {
+			t.Errorf("%s: replies from %v, R up to %d (%v), want %v and %d", name, got.SwitchTime,
+				got.Most, err, c.want, c.most)
+		}
+	}
+}
+
+// TestTuneTies holds that of equal candidates the one with the least F and the largest R is chosen,
+// and the ends of the sizes that are taken.
+func TestTuneTies(t *testing.T) {
+	m := plain()
+	m.IOPS = func(int, int) (float64, error) { return 1e6, nil }
+	got, err := Tune(m, []int{Overhead, 64})
+	if err != nil || got.R != got.Most || got.F != got.Low {
+		t.Errorf("R %d of %d, F %d of %d (%v)", got.R, got.Most, got.F, got.Low, err)
+	}
+	// A response of just F bytes counts as a whole, one of a byte more and the largest as a half.
+	got, err = Tune(m, []int{320, 321, MaxBody, Overhead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range got.Table {
+		want := map[int]float64{256: 2.5 / 4, 320: 3. / 4}[r.F]
+		if r.F > 320 {
+			want = 3.5 / 4
+		}
+		if r.T != want*1e6 {
+			t.Errorf("F %d: T is %v, want %v", r.F, r.T, want*1e6)
+		}
+	}
+	if _, err := Tune(m, []int{MaxBody + 1}); !errors.Is(err, ErrConfig) {
+		t.Errorf("a response beyond the largest: %v", err)
+	}
+	if _, err := Tune(m, []int{Overhead - 1}); !errors.Is(err, ErrConfig) {
+		t.Errorf("a response below the least: %v", err)
+	}
+}
+
+// TestTuneFlat holds the range of F for READs that are just flat, or just bound by bandwidth: 0.9
+// of the most counts.
+func TestTuneFlat(t *testing.T) {
+	flat := float64(tuneFlat)
+	for name, c := range map[string]struct {
+		at256, at1024 float64 // READs per second
+		low, high     int
+	}{
+		"just flat": {flat * 6e6, 2e6, 256, 512}, "not flat": {flat*6e6 - 1, 2e6, 128, 512},
+		// READs of 512 bytes move 0.9 of what those of 1024 do, or a little less.
+		"just bound": {6e6, 5e6 * 512 / flat / 1024, 256, 512},
+		"not bound":  {6e6, 5e6*512/flat/1024 + 1, 256, 1024},
+	} {
+		m := plain()
+		m.Reads = func(n int) (float64, error) {
+			switch {
+			case n < 256:
+				return 6e6, nil
+			case n == 256:
+				return c.at256, nil
+			case n == 512:
+				return 5e6, nil
+			}
+			return c.at1024 * 1024 / float64(n), nil
+		}
+		got, err := Tune(m, []int{64})
+		if err != nil || got.Low != c.low || got.High != c.high {
+			t.Errorf("%s: F from %d to %d (%v), want %d to %d", name, got.Low, got.High, err, c.low,
+				c.high)
+		}
+	}
+	m := plain()
+	m.Reads = func(int) (float64, error) { return 1e6, nil }
+	if got, err := Tune(m, []int{64}); err != nil || got.Low != tuneLarge || got.High != tuneLarge {
+		t.Errorf("READs of all sizes cost the same: F from %d to %d (%v), want %d", got.Low, got.High,
+			err, tuneLarge)
+	}
+}
+
+// TestTunePrint holds the text to its units.
+func TestTunePrint(t *testing.T) {
+	tuning := Tuning{R: 2, F: 256, SwitchTime: 6500 * time.Nanosecond, Most: 2, Low: 256, High: 320,
+		Table: []TuneRow{{1, 256, 5.5e6, 4.125e6}, {2, 256, 11.26e6, 10e6}, {2, 320, 1e6, 1500}}}
+	want := []string{
+		"R  F    I(R,F)      T",
+		"1  256  5.500 M/s   4.125 M/s",
+		"2  256  11.260 M/s  10.000 M/s  chosen",
+		"2  320  1.000 M/s   0.002 M/s",
+		"Replies from a process time of 6.5µs on; R up to 2, F from 256 to 320 bytes.",
+	}
+	var b strings.Builder
+	if err := tuning.Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || strings.TrimRight(got[i], " ") != want[i] {
+			t.Fatalf("line %d differs:\n%s", i+1, b.String())
+		}
+	}
+}
