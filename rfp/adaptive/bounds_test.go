@@ -17,15 +17,16 @@ func teach(c *Chooser, took ...time.Duration) {
 const endless = 5_000_000
 
 // gap makes calls, one after the other, until one goes another way than way. It returns how many
-// went that way before. The other call ends too.
+// went that way before, endless at most. The other call ends too.
 func gap(c *Chooser, way int, took ...time.Duration) (n int) {
-	for ; ; n++ {
+	for ; n < endless; n++ {
 		w := c.Next()
 		c.Ended(w, took[w])
 		if w != way {
-			return n
+			break
 		}
 	}
+	return n
 }
 
 // TestTurns holds how a chooser learns: turns of the ways one after the other, the first one of
