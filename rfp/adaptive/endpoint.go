@@ -92,7 +92,7 @@ func (e *Endpoint) Ready() bool {
 }
 
 // Send takes a call. If the way that is chosen takes none, another one does. Errors, without a call
-// of Done: those of the ways, rfp.ErrBusy if all of them are busy.
+// of Done: those of the ways, rfp.ErrBusy if none is ready and one of them has not ended.
 func (e *Endpoint) Send(q *rfp.Call) error {
 	p := e.free
 	if p == nil {
@@ -114,9 +114,6 @@ func (e *Endpoint) Send(q *rfp.Call) error {
 		p.way = (first + i) % len(e.ways)
 		w := e.ways[p.way]
 		if !w.Ready() && len(e.ways) > 1 {
-			if err == nil {
-				err = rfp.ErrBusy
-			}
 			continue
 		}
 		got := w.Send(&own)
@@ -127,8 +124,29 @@ func (e *Endpoint) Send(q *rfp.Call) error {
 			err = got
 		}
 	}
+	if err == nil {
+		if err = e.unready(p, &own); err == nil {
+			return nil
+		}
+	}
 	p.done = nil
 	p.next, e.free = e.free, p
+	return err
+}
+
+// unready asks ways of which none is ready for the reason: one that is busy will take calls again,
+// one that has ended will not.
+func (e *Endpoint) unready(p *pending, q *rfp.Call) (err error) {
+	for i, w := range e.ways {
+		p.way = i
+		got := w.Send(q)
+		if got == nil {
+			return nil // it has become ready
+		}
+		if err == nil || errors.Is(got, rfp.ErrBusy) {
+			err = got
+		}
+	}
 	return err
 }
 

@@ -14,8 +14,11 @@ type fake struct {
 	took  time.Duration
 	err   error
 	busy  bool
-	calls int
-	open  []rfp.Call
+	fails error // of its calls
+	// refuses is why a ready way takes no call.
+	refuses error
+	calls   int
+	open    []rfp.Call
 }
 
 func (f *fake) Ready() bool { return !f.busy && f.err == nil }
@@ -27,6 +30,9 @@ func (f *fake) Send(q *rfp.Call) error {
 	if f.busy {
 		return rfp.ErrBusy
 	}
+	if f.refuses != nil {
+		return f.refuses
+	}
 	f.calls++
 	f.open = append(f.open, *q)
 	return nil
@@ -36,7 +42,7 @@ func (f *fake) Poll(rfp.Time) int {
 	n := len(f.open)
 	for _, q := range f.open {
 		*f.now += rfp.Time(f.took)
-		q.Done(0, nil, nil)
+		q.Done(0, nil, f.fails)
 	}
 	f.open = f.open[:0]
 	return n
@@ -124,5 +130,112 @@ func TestWaysEnd(t *testing.T) {
 	}
 	if _, err := New(1, nil); !errors.Is(err, ErrConfig) {
 		t.Errorf("no ways: %v", err)
+	}
+}
+
+// TestNoWay holds the error of a call that no way takes: ErrBusy as long as one of them may take
+// calls again, what ended them when all have ended, and what a ready one has against the call.
+func TestNoWay(t *testing.T) {
+	gone, large := errors.New("gone"), errors.New("too large")
+	dead, busy, bad := fake{err: gone}, fake{busy: true}, fake{refuses: large}
+	full := fake{refuses: rfp.ErrBusy} // it was ready, and is not when the call comes
+	for name, c := range map[string]struct {
+		ways []fake
+		want error
+	}{
+		"one, busy": {[]fake{busy}, rfp.ErrBusy}, "one, ended": {[]fake{dead}, gone},
+		"all busy": {[]fake{busy, busy}, rfp.ErrBusy}, "all ended": {[]fake{dead, dead}, gone},
+		"first ended":      {[]fake{dead, busy}, rfp.ErrBusy},
+		"last ended":       {[]fake{busy, dead}, rfp.ErrBusy},
+		"too large, ended": {[]fake{bad, dead}, large},
+		"busy, too large":  {[]fake{busy, bad}, large},
+		"too large, full":  {[]fake{bad, full}, large},
+		"full, too large":  {[]fake{full, bad}, large},
+	} {
+		now, ways := rfp.Time(1), []Way{}
+		for i := range c.ways {
+			ways = append(ways, &c.ways[i])
+		}
+		e, err := New(1, func() rfp.Time { return now }, ways...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.Send(&rfp.Call{Kind: 1, Done: func(uint64, []byte, error) {
+			t.Errorf("%s: Done of a call that was not taken", name)
+		}})
+		if err != c.want {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// TestFailures holds what failed calls say of their way: an error of the handler came in its time,
+// any other one counts as a slow call however fast it came.
+func TestFailures(t *testing.T) {
+	for _, c := range []struct {
+		fails error
+		took  time.Duration
+		mean  time.Duration
+	}{
+		{nil, 500, 500}, {rfp.RemoteError("no luck"), 500, 500},
+		{rfp.ErrDeadline, 500, time.Millisecond}, {rfp.ErrDeadline, time.Second, time.Second},
+	} {
+		now := rfp.Time(1)
+		way := &fake{now: &now, took: c.took, fails: c.fails}
+		other := &fake{now: &now, took: 2000}
+		e, err := New(1, func() rfp.Time { return now }, way, other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range turns * 2 * turnCalls {
+			err := e.Send(&rfp.Call{Kind: 1, Done: func(uint64, []byte, error) {}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Poll(now)
+		}
+		want := 0
+		if c.mean > other.took {
+			want = 1
+		}
+		if k := e.Chooser(1); k.Mean(0) != c.mean || k.Mean(1) != other.took || k.Best() != want {
+			t.Errorf("%v after %v: means %v and %v, best %d, want %v, %v and %d", c.fails, c.took,
+				k.Mean(0), k.Mean(1), k.Best(), c.mean, other.took, want)
+		}
+	}
+}
+
+// TestMostWays holds the largest number of ways.
+func TestMostWays(t *testing.T) {
+	ways := make([]Way, MaxWays+1)
+	for i := range ways {
+		ways[i] = &fake{}
+	}
+	e, err := New(1, nil, ways[:MaxWays]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Chooser(1).Ended(MaxWays, 1) // of no way
+	if _, err := New(1, nil, ways...); !errors.Is(err, ErrConfig) {
+		t.Errorf("%d ways: %v, want ErrConfig", len(ways), err)
+	}
+}
+
+// TestApart holds that types, and endpoints of different seeds, probe at different times.
+func TestApart(t *testing.T) {
+	seen := map[int]bool{}
+	for seed := range uint64(4) {
+		e, err := New(seed, nil, &fake{}, &fake{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind := range uint8(4) {
+			c := e.Chooser(kind)
+			teach(c, 1000, 1000)
+			seen[gap(c, 0, 1000, 1000)] = true
+		}
+	}
+	if len(seen) < 14 {
+		t.Errorf("16 choosers have %d times of their first probe", len(seen))
 	}
 }
