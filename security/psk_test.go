@@ -30,7 +30,7 @@ func TestPSKSize(t *testing.T) {
 			errs = append(errs, err)
 		}
 		for i, err := range errs {
-			said := fmt.Sprintf("2 has %d bytes, at least %d are needed", n, LeastPSK)
+			said := fmt.Sprintf("2 has %d bytes, must have at least %d", n, LeastPSK)
 			switch {
 			case good && err != nil, !good && !errors.Is(err, ErrPSK):
 				t.Errorf("%d bytes, way %d: %v", n, i, err)
