@@ -33,7 +33,7 @@ type cache struct {
 	settle  func()           // after the filling
 	missing uint64
 
-	gets, batches, puts, warmed []float64 // ns per operation
+	gets, batches, halves, puts, warmed, turns []float64 // ns per operation
 }
 
 // key is a key in the forms that caches want.
@@ -131,6 +131,24 @@ func (b *bench) getBatch(c *cache) {
 	c.batch(b.look[b.at:b.at+group], func(i int, v []byte, ok bool) { b.check(c, b.at+i, v, ok) })
 }
 
+// getHalves gets in batches of half the size.
+func (b *bench) getHalves(c *cache) {
+	for from := b.at; from < b.at+group; from += group / 2 {
+		c.batch(b.look[from:from+group/2],
+			func(i int, v []byte, ok bool) { b.check(c, from+i, v, ok) })
+	}
+}
+
+// turns gets and puts in turns, so that no two puts follow each other.
+func (b *bench) turns(c *cache) {
+	var v [valueSize]byte
+	for i := b.at; i < b.at+group; i += 2 {
+		got, ok := c.get(&b.look[i])
+		b.check(c, i, got, ok)
+		c.set(&b.look[i+1], value(&v, b.ids[i+1]))
+	}
+}
+
 func (b *bench) put(c *cache) {
 	var v [valueSize]byte
 	for i := b.at; i < b.at+group; i++ {
@@ -185,8 +203,8 @@ func ofPartition(name string, p *mica.Partition, get func(uint64, []byte) (mica.
 			for i := range keys {
 				list[i].Hash, list[i].Key = mica.Hash(keys[i].bytes), keys[i].bytes
 			}
-			getBatch(list[:])
-			for i := range list {
+			getBatch(list[:len(keys)])
+			for i := range keys {
 				check(i, buf[:copy(buf[:], list[i].Item.Value)], list[i].Found)
 			}
 		},

@@ -57,7 +57,9 @@ func main() {
 			c.gets = append(c.gets, b.time(*each, func() { b.get(c) }))
 			if c.batch != nil {
 				c.batches = append(c.batches, b.time(*each, func() { b.getBatch(c) }))
+				c.halves = append(c.halves, b.time(*each, func() { b.getHalves(c) }))
 			}
+			c.turns = append(c.turns, b.time(*each, func() { b.turns(c) }))
 			c.puts = append(c.puts, b.time(*each, func() { b.put(c) }))
 			if c.warm != nil {
 				c.warmed = append(c.warmed, b.time(*each, func() { b.putWarm(c) }))
@@ -89,6 +91,13 @@ func report(keys int, caches []*cache) {
 	}
 	for _, c := range caches {
 		times := c.gets
+		if c.halves != nil {
+			times = c.halves
+		}
+		line(c.name+" GET, mica in batches of 16", times, first.halves, c.missing)
+	}
+	for _, c := range caches {
+		times := c.gets
 		if c.batches != nil {
 			times = c.batches
 		}
@@ -103,6 +112,9 @@ func report(keys int, caches []*cache) {
 			times = c.warmed
 		}
 		line(c.name+" PUT, mica warmed by 32", times, first.warmed, c.missing)
+	}
+	for _, c := range caches {
+		line(c.name+" GET and PUT in turns", c.turns, first.turns, c.missing)
 	}
 	_ = w.Flush() // to standard output
 }
