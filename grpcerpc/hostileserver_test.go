@@ -15,7 +15,7 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// answers are what a hostile server says to requests, by their type.
+// answers are a hostile server's answers to requests, by their type.
 type answers map[uint8]func(context.Context, []byte) ([]byte, error)
 
 // serve serves until the test ends, and returns the address.

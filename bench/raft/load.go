@@ -140,7 +140,7 @@ type subject struct {
 	gets     turns
 }
 
-// turns are what was measured of one kind of request.
+// turns has the figures of one kind of request.
 type turns struct{ full, half []kind }
 
 // load measures all systems in turns.

@@ -27,7 +27,7 @@ type dialer func(ctx context.Context, members map[uint64]string, endpoints, clie
 type gatherer func(ctx context.Context, members map[uint64]string, endpoints, clients int) (
 	crowd, error)
 
-// job is what the clients of a system do.
+// job describes the work of a system's clients.
 type job struct {
 	write bool
 	keys  int           // to choose from
@@ -37,7 +37,7 @@ type job struct {
 	rate float64
 }
 
-// done is what a job took: latencies in ns from the time at which each request was due, and how
+// done has the figures of a job: latencies in ns from the time at which each request was due, and how
 // long it was until the last one ended.
 type done struct {
 	hist *hdrhistogram.Histogram

@@ -28,7 +28,7 @@ type Child struct {
 	out   *bufio.Reader
 }
 
-// words is what a process says. It may say more while it is read.
+// words is the output of a process. It may say more while it is read.
 type words struct {
 	mu   sync.Mutex
 	text strings.Builder
