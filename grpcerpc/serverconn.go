@@ -166,6 +166,9 @@ func (s *Server) onLife(ctx context.Context, req []byte) ([]byte, error) {
 	case <-ctx.Done():
 		c.close()
 	case <-c.away:
+		if ctx.Err() != nil { // both came at once
+			c.close()
+		}
 	}
 	return nil, nil
 }
