@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -183,6 +184,9 @@ func (s *Server) end() {
 func (s *Server) GracefulStop() {
 	s.goAway()
 	s.eachTCP((*grpc.Server).GracefulStop)
+	over := make(chan struct{})
+	go s.probe(over)
+	defer close(over)
 	s.mu.Lock()
 	for s.active > 0 && s.ctx.Err() == nil {
 		s.idle.Wait()
@@ -191,6 +195,25 @@ func (s *Server) GracefulStop() {
 	s.settleConns()
 	_ = s.rpc.Shutdown(s.ctx) // its error says that Stop came in between
 	s.Stop()
+}
+
+// probe looks now and then for clients that have gone, until over is closed. Those that were told
+// to leave have no call under way whose end would say so.
+func (s *Server) probe(over <-chan struct{}) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		for _, c := range s.conns {
+			_ = c.pipe.rpc.Post(func(*erpc.Rpc) { c.pipe.probe() }) // in vain if the loop has ended
+		}
+		s.mu.Unlock()
+	}
 }
 
 // goAway refuses what is new and tells the clients.
