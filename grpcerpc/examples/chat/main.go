@@ -131,7 +131,7 @@ func act(out io.Writer) error {
 	server, served := newServer(), make(chan error, 1)
 	go func() { served <- server.Serve(tr) }()
 	err = play(out, tr.LocalAddr().String())
-	server.GracefulStop()
+	server.Stop()
 	return errors.Join(err, <-served)
 }
 
