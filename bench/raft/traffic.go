@@ -37,7 +37,8 @@ type job struct {
 	rate float64
 }
 
-// done has the figures of a job: latencies in ns from the time at which each request was due, and how
+// done has the figures of a job: latencies in ns from the time at which each request was due, and
+// how
 // long it was until the last one ended.
 type done struct {
 	hist *hdrhistogram.Histogram
