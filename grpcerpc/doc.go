@@ -31,12 +31,14 @@
 //
 // # Messages
 //
-// Five request types of erpc carry all; package internal/frame has the bytes.
+// Six request types of erpc carry all; package internal/frame has the bytes.
 //
 // Hello opens a connection: versions, user agent, authority. The server draws a token of 64 bits,
-// which counts only from the address that it was given to. Life follows and stays unanswered: when
-// its context ends at the server the client is gone, and when it is answered or fails at the client
-// the server is. An answer is gRPC's GOAWAY. A parked request costs erpc no credit and no packet.
+// which counts only from the address that it was given to. Life and Leave follow and stay
+// unanswered. When Life's context ends at the server the client is gone, and when it is answered or
+// fails at the client the server is. Leave is answered when the server stops: that is gRPC's
+// GOAWAY, and Life goes on until the last call has ended. A request that waits at the server costs
+// erpc no credit and no packet.
 //
 // Unary is a call: token, method, metadata, message. Its deadline, its cancellation, its slot and
 // late answers are erpc's own. So are its limits: a call that blocks holds a slot, and erpc's

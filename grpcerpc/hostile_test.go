@@ -149,7 +149,9 @@ func TestHostileClient(t *testing.T) {
 	all := bad.Append(sec.Append(end.Append(nil)))
 	got := h.send(frame.Exchange{Token: h.hello(frame.Version).Token, Sections: all})
 	is(t, "a stream behind others", status.Error(got, ""), codes.Unimplemented)
-	for _, typ := range []uint8{frame.TypeHello, frame.TypeUnary, frame.TypeExchange, frame.TypeLife} {
+	for _, typ := range []uint8{
+		frame.TypeHello, frame.TypeUnary, frame.TypeExchange, frame.TypeLife, frame.TypeLeave,
+	} {
 		for _, b := range [][]byte{nil, {0}, make([]byte, 20), bytes.Repeat([]byte{0xff}, 20)} {
 			_, _ = h.Call(within(t), typ, b)
 		}

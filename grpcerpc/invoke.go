@@ -78,7 +78,7 @@ func (cc *ClientConn) attempt(
 		}
 		answer, notRun, err = cc.send(ctx, &w, c, l, picked.Metadata, args, reply)
 		if answer.NotRun {
-			l.retire() // the server stops or has forgotten it, which Life may not have told yet
+			l.retire() // the server stops or has forgotten it, which Leave may not have told yet
 		}
 		l.release()
 		if picked.Done != nil {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/grpcerpc"
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
 	"github.com/userspace-rpc/erpc/transport"
@@ -70,7 +71,7 @@ func TestSharedLoops(t *testing.T) {
 	loops := grpcerpc.NewLoops(func() (transport.Transport, error) {
 		opened++
 		return overUDP()
-	}, hurried)
+	}, erpc.Config{})
 	_, addr := serve(t, newGreeter())
 	var ccs []*grpcerpc.ClientConn
 	for range 20 {

@@ -72,16 +72,22 @@ func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (
 	cc.mu.Lock()
 	cc.links[l] = struct{}{}
 	cc.mu.Unlock()
-	life := binary.LittleEndian.AppendUint64(nil, w.Token)
-	if err := client.Start(frame.TypeLife, life, l.onLife); err != nil {
-		l.close()
+	token := binary.LittleEndian.AppendUint64(nil, w.Token)
+	if err = client.Start(frame.TypeLife, token, l.onLife); err == nil {
+		err = client.Start(frame.TypeLeave, token, l.onLeave)
+	}
+	if err != nil {
+		l.end()
 		return nil, err
 	}
 	return l, nil
 }
 
-// onLife takes the end of Life, in the loop: its answer says that the server goes, an error that
-// the server is gone.
+// onLeave takes the end of Leave, in the loop: the server takes no new calls.
+func (l *link) onLeave([]byte, error) { l.retire() }
+
+// onLife takes the end of Life, in the loop: its answer says that the server has ended the
+// connection, an error that the server is gone.
 func (l *link) onLife(_ []byte, err error) {
 	if err != nil {
 		l.pipe.fail(err)

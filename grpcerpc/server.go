@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -78,6 +77,7 @@ func NewServer(opts ...ServerOption) *Server {
 	err = errors.Join(
 		rpc.Handle(frame.TypeHello, s.onHello),
 		rpc.Handle(frame.TypeLife, s.onLife),
+		rpc.HandleLater(frame.TypeLeave, s.onLeave),
 		rpc.HandleRequest(frame.TypeUnary, s.onUnary),
 		rpc.HandleRequest(frame.TypeLarge, s.onUnary),
 		rpc.HandleInline(frame.TypeExchange, s.onExchange),
@@ -184,44 +184,22 @@ func (s *Server) end() {
 func (s *Server) GracefulStop() {
 	s.goAway()
 	s.eachTCP((*grpc.Server).GracefulStop)
-	over := make(chan struct{})
-	go s.probe(over)
-	defer close(over)
 	s.mu.Lock()
 	for s.active > 0 && s.ctx.Err() == nil {
 		s.idle.Wait()
 	}
 	s.mu.Unlock()
-	s.settleConns()
+	s.closeConns()
 	_ = s.rpc.Shutdown(s.ctx) // its error says that Stop came in between
 	s.Stop()
-}
-
-// probe looks now and then for clients that have gone, until over is closed. Those that were told
-// to leave have no call under way whose end would say so.
-func (s *Server) probe(over <-chan struct{}) {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-over:
-			return
-		case <-tick.C:
-		}
-		s.mu.Lock()
-		for _, c := range s.conns {
-			_ = c.pipe.rpc.Post(func(*erpc.Rpc) { c.pipe.probe() }) // in vain if the loop has ended
-		}
-		s.mu.Unlock()
-	}
 }
 
 // goAway refuses what is new and tells the clients.
 func (s *Server) goAway() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.draining = true
-	for _, c := range s.conns {
+	s.mu.Unlock()
+	for _, c := range s.listConns() {
 		c.leave()
 	}
 }
@@ -232,15 +210,9 @@ func (s *Server) Stop() {
 	s.goAway()
 	s.cancel()
 	s.mu.Lock()
-	conns := make([]*serverConn, 0, len(s.conns))
-	for _, c := range s.conns {
-		conns = append(conns, c)
-	}
 	s.idle.Broadcast()
 	s.mu.Unlock()
-	for _, c := range conns {
-		c.close()
-	}
+	s.closeConns()
 	_ = s.rpc.Close() // nothing is left to be done about it
 	s.eachTCP((*grpc.Server).Stop)
 	s.handlers.Wait()

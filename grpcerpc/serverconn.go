@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,13 +62,15 @@ type serverConn struct {
 	peer      *peer.Peer
 	userAgent []string // as values of metadata
 	authority []string
-	expiry    *time.Timer // until Life comes
-	away      chan struct{}
+	expiry    *time.Timer   // until Life comes
+	ended     chan struct{} // closed when over is set
 
 	mu      sync.Mutex
 	alive   bool // Life has come
-	leaving bool // away is closed
+	leaving bool // the client shall go elsewhere
 	over    bool
+	wait    erpc.ReqHandle // Leave, if it waits
+	waits   bool
 	streams map[uint64]*serverStream
 	running int // handlers of streams, also of those that the client has left
 	pipe    serverPipe
@@ -107,7 +111,7 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	c := &serverConn{
 		server: s, token: binary.LittleEndian.Uint64(random[:]), from: r.Peer(), state: r.State(),
 		peer:      &p,
-		userAgent: []string{h.UserAgent}, authority: []string{h.Authority}, away: make(chan struct{}),
+		userAgent: []string{h.UserAgent}, authority: []string{h.Authority}, ended: make(chan struct{}),
 		streams: make(map[uint64]*serverStream),
 	}
 	c.pipe.init(c, r.Rpc())
@@ -149,7 +153,8 @@ func (c *serverConn) expire() {
 	}
 }
 
-// onLife stays until the connection ends. Its answer tells the client to go elsewhere.
+// onLife stays until the connection ends, by whichever side: its context ends with the client's
+// session.
 func (s *Server) onLife(ctx context.Context, req []byte) ([]byte, error) {
 	r := frame.NewReader(req)
 	token := r.Fixed()
@@ -165,21 +170,39 @@ func (s *Server) onLife(ctx context.Context, req []byte) ([]byte, error) {
 	select {
 	case <-ctx.Done():
 		c.close()
-	case <-c.away:
-		if ctx.Err() != nil { // both came at once
-			c.close()
-		}
+	case <-c.ended:
 	}
 	return nil, nil
 }
 
-// leave answers Life. The connection stays for the streams that it has.
-func (c *serverConn) leave() {
+// onLeave keeps a request whose answer tells the client to go elsewhere. A connection has one.
+func (s *Server) onLeave(h erpc.ReqHandle) {
+	r := frame.NewReader(h.Data())
+	c := s.conn(r.Fixed(), h)
+	if c == nil || !c.keep(h) {
+		_ = h.RespondBytes(nil) // in vain if the session has ended
+	}
+}
+
+// keep keeps Leave. It reports false if it is to be answered at once.
+func (c *serverConn) keep(h erpc.ReqHandle) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.leaving {
-		c.leaving = true
-		close(c.away)
+	if c.leaving || c.waits {
+		return false
+	}
+	c.wait, c.waits = h, true
+	return true
+}
+
+// leave answers Leave. The connection stays for the calls that it has.
+func (c *serverConn) leave() {
+	c.mu.Lock()
+	waits := c.waits
+	c.leaving, c.waits = true, false
+	c.mu.Unlock()
+	if waits {
+		_ = c.wait.RespondBytes(nil) // in vain if the session has ended
 	}
 }
 
@@ -197,7 +220,10 @@ func (c *serverConn) close() {
 	}
 	s.mu.Unlock()
 	c.mu.Lock()
-	c.over = true
+	if !c.over {
+		c.over = true
+		close(c.ended)
+	}
 	streams := make([]*serverStream, 0, len(c.streams))
 	for _, st := range c.streams {
 		streams = append(streams, st)
@@ -210,17 +236,18 @@ func (c *serverConn) close() {
 	_ = c.pipe.rpc.Post(func(*erpc.Rpc) { c.pipe.shut(gone) }) // in vain if the loop has ended
 }
 
-// settleConns waits until clients have had a chance to fetch the ends of their streams.
-func (s *Server) settleConns() {
-	s.mu.Lock()
-	conns := make([]*serverConn, 0, len(s.conns))
-	for _, c := range s.conns {
-		conns = append(conns, c)
-	}
-	s.mu.Unlock()
-	for _, c := range conns {
+// closeConns ends all connections.
+func (s *Server) closeConns() {
+	for _, c := range s.listConns() {
 		c.close()
 	}
+}
+
+// listConns returns all connections.
+func (s *Server) listConns() []*serverConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.conns))
 }
 
 // stream returns the stream of a section, a new one if it opens one. It returns nil for a stream

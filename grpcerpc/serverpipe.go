@@ -170,19 +170,6 @@ func (p *serverPipe) reply() bool {
 	return true
 }
 
-// probe answers an exchange though there is nothing to say, in the loop. That fails if the session
-// has ended.
-func (p *serverPipe) probe() {
-	if p.gone != nil || p.parked.len() == 0 {
-		return
-	}
-	y := frame.Reply{Seq: p.replies}
-	p.replies++
-	if h := p.parked.pop(); h.RespondBytes(y.Append(nil)) != nil {
-		go p.conn.close()
-	}
-}
-
 // fail ends the connection for what its client did.
 func (p *serverPipe) fail(err error) {
 	p.shut(status.Convert(err))

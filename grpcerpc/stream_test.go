@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/userspace-rpc/erpc/grpcerpc"
@@ -272,5 +273,33 @@ func TestStop(t *testing.T) {
 	}
 	if err := eventually(t, unary, "the call"); err == nil {
 		t.Error("the call succeeded")
+	}
+}
+
+// TestGracefulStopGone: a client that closes after it was told that the server stops is noticed,
+// also if nothing of it waits at the server but a handler that reads its stream.
+func TestGracefulStopGone(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		r := newRig(t, nil)
+		s, err := r.client.Chat(within(t))
+		is(t, "begin", err, codes.OK)
+		is(t, "send", s.Send(&pb.HelloRequest{}), codes.OK)
+		if heard { // nobody waits for more, so the server has no exchange
+			_, err = s.Recv()
+			is(t, "receive", err, codes.OK)
+		} else {
+			is(t, "send", s.Send(&pb.HelloRequest{Name: "wait"}), codes.OK)
+			eventually(t, r.began, "the handler")
+		}
+		stopped := make(chan bool, 1)
+		go func() {
+			r.server.GracefulStop()
+			stopped <- true
+		}()
+		if !r.cc.WaitForStateChange(within(t), connectivity.Ready) {
+			t.Error("the client was not told")
+		}
+		is(t, "close", r.cc.Close(), codes.OK)
+		eventually(t, stopped, "GracefulStop")
 	}
 }

@@ -131,7 +131,7 @@ func act(out io.Writer) error {
 	server, served := newServer(), make(chan error, 1)
 	go func() { served <- server.Serve(tr) }()
 	err = play(out, tr.LocalAddr().String())
-	server.Stop()
+	server.GracefulStop()
 	return errors.Join(err, <-served)
 }
 

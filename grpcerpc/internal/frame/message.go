@@ -3,7 +3,7 @@ package frame
 import "encoding/binary"
 
 // Version is the version of the format. A server refuses a client of another one by name.
-const Version = 2
+const Version = 3
 
 // The request types of erpc.
 const (
@@ -12,6 +12,7 @@ const (
 	TypeUnary    = 0xE2 // one call
 	TypeExchange = 0xE3 // frames of streams, both ways
 	TypeLarge    = 0xE4 // one call of LargeCall bytes or more: it takes long, small ones do not
+	TypeLeave    = 0xE5 // answered when the client shall send its new calls elsewhere
 )
 
 // LargeCall is the least size of a TypeLarge request.
