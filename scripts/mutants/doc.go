@@ -6,7 +6,8 @@
 // of a folder and all folders below it, and knows no equivalent mutants. The driver adds these.
 //
 //   - It copies the package, what the package imports and the wanted tests into a scratch
-//     module, so that edits in the work tree during a run change nothing.
+//     module, so that edits in the work tree during a run change nothing. The package may be of a
+//     nested module.
 //   - It runs gremlins for one file at a time and keeps the outcome in
 //     out/mutants/<package>/<file>.json, with a hash of the file and of the tests. A file with
 //     the same hash is not run again.

@@ -117,11 +117,12 @@ func measure(ctx context.Context, o options, pkg string, w io.Writer) (v verdict
 	if err := fillScratch(ctx, o.goCmd, ".", g.scratch, tests); err != nil {
 		return v, err
 	}
-	p, err := goList(ctx, o.goCmd, g.scratch, "./"+pkg)
+	module := moduleOf(g.scratch, pkg)
+	p, err := goList(ctx, o.goCmd, filepath.Join(g.scratch, module), relative(module, pkg))
 	if err != nil {
 		return v, err
 	}
-	g.importPath = path.Join(p[0].Module.Path, pkg)
+	g.importPath = path.Join(p[0].Module.Path, relative(module, pkg))
 	// Files for other systems never run here.
 	all, err := g.all(ctx, append(p[0].GoFiles, p[0].CgoFiles...))
 	if err != nil {

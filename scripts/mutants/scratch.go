@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +24,6 @@ type listed struct {
 	Module   *struct {
 		Path string
 		Dir  string
-		Main bool
 	}
 	EmbedFiles []string
 }
@@ -51,36 +51,108 @@ func goList(ctx context.Context, goCmd, dir string, args ...string) ([]listed, e
 	}
 }
 
-// fillScratch copies into a new module at dst the packages in the folders pkgs, with tests
-// and testdata, and what they import from the module, without tests.
-func fillScratch(ctx context.Context, goCmd, root, dst string, pkgs []string) error {
-	args := []string{"-deps", "-test"}
-	for _, p := range pkgs {
-		args = append(args, "./"+p)
+// moduleOf returns the folder of the module that a package of the repository at root is in, "." for
+// the one at root.
+func moduleOf(root, pkg string) string {
+	for dir := pkg; dir != "."; dir = path.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(root, dir, "go.mod")); err == nil {
+			return dir
+		}
 	}
-	list, err := goList(ctx, goCmd, root, args...)
+	return "."
+}
+
+// relative returns the folder of a package as commands in its module's folder name it.
+func relative(module, pkg string) string {
+	if module == "." {
+		return "./" + pkg
+	}
+	return "." + strings.TrimPrefix(pkg, module)
+}
+
+// fillScratch copies into dst the packages in the folders pkgs of the repository at root, which are
+// of one module, with tests and testdata, and what they import from the repository, without tests.
+// Folders keep their names.
+func fillScratch(ctx context.Context, goCmd, root, dst string, pkgs []string) error {
+	root, err := filepath.Abs(root)
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		if err := copyFile(root, dst, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	module := moduleOf(root, pkgs[0])
+	args := []string{"-deps", "-test"}
+	for _, p := range pkgs {
+		args = append(args, relative(module, p))
+	}
+	list, err := goList(ctx, goCmd, filepath.Join(root, module), args...)
+	if err != nil {
+		return err
 	}
 	done := map[string]bool{}
 	for _, p := range list {
-		if p.Module == nil || !p.Module.Main || done[p.Dir] {
-			continue
+		dir, err := filepath.Rel(root, p.Dir)
+		if err != nil || p.Module == nil || !filepath.IsLocal(dir) || done[dir] {
+			continue // of another repository
 		}
-		done[p.Dir] = true
-		dir, err := filepath.Rel(p.Module.Dir, p.Dir)
-		if err != nil {
-			return err
-		}
+		done[dir] = true
 		tested := slices.Contains(pkgs, filepath.ToSlash(dir))
 		if err := copyPackage(root, dst, dir, tested, p.EmbedFiles); err != nil {
 			return err
 		}
+	}
+	return copyModules(ctx, goCmd, root, dst)
+}
+
+// copyModules copies the go.mod and go.sum of all modules at root and below. Their replacements
+// name folders in dst then by absolute paths, as gremlins copies a module elsewhere.
+func copyModules(ctx context.Context, goCmd, root, dst string) error {
+	return filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && name != root && (d.Name()[0] == '.' || d.Name() == "out") {
+			return fs.SkipDir
+		}
+		if d.Name() != "go.mod" && d.Name() != "go.sum" {
+			return nil
+		}
+		file, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		if err := copyFile(root, dst, file); err != nil || d.Name() != "go.mod" {
+			return err
+		}
+		return fixReplacements(ctx, goCmd, filepath.Join(dst, filepath.Dir(file)))
+	})
+}
+
+// fixReplacements makes the paths of the replacements of the module in a folder absolute.
+func fixReplacements(ctx context.Context, goCmd, dir string) error {
+	cmd := exec.CommandContext(ctx, goCmd, "mod", "edit", "-json")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("go mod edit in %s: %w", dir, err)
+	}
+	var mod struct {
+		Replace []struct{ Old, New struct{ Path string } }
+	}
+	if err := json.Unmarshal(out, &mod); err != nil {
+		return err
+	}
+	args := []string{"mod", "edit"}
+	for _, r := range mod.Replace {
+		if to := r.New.Path; strings.HasPrefix(to, ".") {
+			args = append(args, "-replace="+r.Old.Path+"="+filepath.Join(dir, to))
+		}
+	}
+	if len(args) == 2 {
+		return nil
+	}
+	cmd = exec.CommandContext(ctx, goCmd, args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %v: %w\n%s", args, err, out)
 	}
 	return nil
 }

@@ -27,15 +27,35 @@ func writeModule(t *testing.T) string {
 		"q/testdata/large": "not needed",
 		"r/r.go":           "package r\n",
 	} {
-		to := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, root, name, text)
 	}
 	return root
+}
+
+func write(t *testing.T, root, name, text string) {
+	t.Helper()
+	to := filepath.Join(root, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// files returns the names of all files below a folder.
+func files(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			list = append(list, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // TestScratch: the scratch module has what the package needs and no test but its own.
@@ -44,16 +64,7 @@ func TestScratch(t *testing.T) {
 	if err := fillScratch(t.Context(), "go", writeModule(t), dst, []string{"p"}); err != nil {
 		t.Fatal(err)
 	}
-	var got []string
-	err := fs.WalkDir(os.DirFS(dst), ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			got = append(got, name)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := files(t, dst)
 	want := []string{"go.mod", "p/mutants.txt", "p/p.go", "p/p_test.go", "p/testdata/a/b",
 		"q/files/x", "q/q.go"}
 	if !slices.Equal(got, want) {
@@ -61,6 +72,37 @@ func TestScratch(t *testing.T) {
 	}
 	if err := fillScratch(t.Context(), "go", writeModule(t), dst, []string{"none"}); err == nil {
 		t.Error("a package that does not exist is no error")
+	}
+}
+
+// TestScratchNested: a package of a nested module finds what it imports from the module around it,
+// also in a copy of its own module elsewhere.
+func TestScratchNested(t *testing.T) {
+	root, dst := writeModule(t), t.TempDir()
+	for name, text := range map[string]string{
+		"n/go.mod":      "module m/n\n\ngo 1.26\n\nrequire m v0.0.0\n\nreplace m => ..\n",
+		"n/n.go":        "package n\n\nimport _ \"m/q\"\n",
+		"n/s/s.go":      "package s\n\nimport _ \"m/n\"\n",
+		"n/s/s_test.go": "package s\n",
+		"out/x/go.mod":  "module x\n",
+	} {
+		write(t, root, name, text)
+	}
+	if err := fillScratch(t.Context(), "go", root, dst, []string{"n/s"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"go.mod", "n/go.mod", "n/n.go", "n/s/s.go", "n/s/s_test.go", "q/files/x",
+		"q/q.go"}
+	if got := files(t, dst); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	alone := t.TempDir()
+	if err := os.CopyFS(alone, os.DirFS(filepath.Join(dst, "n"))); err != nil {
+		t.Fatal(err)
+	}
+	list, err := goList(t.Context(), "go", alone, "-deps", relative(moduleOf(dst, "n/s"), "n/s"))
+	if !slices.ContainsFunc(list, func(p listed) bool { return p.Dir == filepath.Join(dst, "q") }) {
+		t.Errorf("got %v, %v", list, err)
 	}
 }
 
