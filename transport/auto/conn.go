@@ -167,7 +167,7 @@ func (c *Conn) StatsOf() (udp, shm transport.Stats) {
 }
 
 // Close frees both, see transport.Transport. The name in shared memory goes first:
-// whoever has the address then has the name.
+// the next owner of the address then gets the name too.
 func (c *Conn) Close() (err error) {
 	if c.shm != nil {
 		err = c.shm.Close()
