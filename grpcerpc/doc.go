@@ -50,7 +50,7 @@
 // from the server in its reply, each with a section for every stream that had something to say when
 // the loop came to it. Exchanges and replies are numbered and taken in order. A client has up to 8
 // under way. A server leaves up to 4 unanswered as long as no stream has anything to say. So a
-// message of either side finds an exchange to travel in, what is sent meanwhile gathers in batches
+// message of either side finds an exchange to travel in, messages sent meanwhile gather in batches
 // of 64 KiB, and idle streams cost nothing beyond one exchange of their connection. Streams that
 // are ready take turns. A packet that is lost holds up all streams of its connection until it is
 // repeated, as with HTTP/2. A stream's deadline travels once, as gRPC's timeout does, and
