@@ -76,8 +76,9 @@
 // # Both networks
 //
 // Server.ServeTCP answers grpc-go over TCP with the same services. WithTCP lets a client use TCP if
-// erpc has no connection, and for calls that certainly never ran. A client with TLS credentials
-// uses TCP alone: nothing goes from TLS to plain.
+// erpc has no connection, and for calls that certainly never ran. A client with
+// credentials of NewTLS encrypts its calls over both. With other TLS credentials it uses TCP alone:
+// nothing goes from TLS to plain.
 //
 // # What differs from grpc-go
 //
@@ -103,11 +104,10 @@
 //
 // Each of these is an error that names it: without WithTCP, transport credentials other than those
 // of NewTLS and of package insecure; per-RPC credentials that require security, without the former;
-// PreparedMsg,
-// call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
-// MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,
-// ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging, retryThrottling,
-// weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient
-// those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA, tap handles,
-// dialers, window and buffer sizes, idle timeouts.
+// PreparedMsg, call options that are not in this list of grpc's (Header, Trailer, Peer,
+// WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
+// CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging,
+// retryThrottling, weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and
+// grpc.NewClient those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA,
+// tap handles, dialers, window and buffer sizes, idle timeouts.
 package grpcerpc
