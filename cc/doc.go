@@ -6,7 +6,7 @@
 //
 // # Map
 //
-//	owns       the contract of a controller: what it is told, what it answers
+//	owns       the contract of a controller: its inputs and its answers
 //	called by  sessions, which keep to the rate; cc/timely and cc/dcqcn implement it
 //	never      a controller reads a clock, does I/O, or allocates after it was made
 //

@@ -121,7 +121,7 @@ func TestNoAllocationsOwnBuffer(t *testing.T) {
 	w.p.close()
 }
 
-// TestNoAllocationsIdle: nor does an idle session, whose heartbeats go on.
+// TestNoAllocationsIdle: an idle session, whose heartbeats go on, allocates nothing.
 func TestNoAllocationsIdle(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("assertions allocate")

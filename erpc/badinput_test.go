@@ -354,7 +354,7 @@ func heapInUse() int64 {
 }
 
 // FuzzEndpoint feeds packets to a client and a server in use. The input is a row of
-// packets: a byte that says to whom, and whether session and token are to be made
+// packets: a byte that names the receiver, and says whether session and token are to be made
 // right, a byte for the length, and that many bytes.
 func FuzzEndpoint(f *testing.F) {
 	w := &traffic{tb: f, r: rand.New(rand.NewPCG(1, 1)), served: make([]uint8, 1024)}

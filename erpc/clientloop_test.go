@@ -60,7 +60,7 @@ func TestLoopSlowName(t *testing.T) {
 	f.all("a call", f.calls(of(f.dial("s0")), tEcho, 100, 5), 5, nil)
 }
 
-// TestLoopSlowRedial: nor does one that looks its name up again.
+// TestLoopSlowRedial: a Client that looks its name up again holds up no other of its Loop.
 func TestLoopSlowRedial(t *testing.T) {
 	checkLeaks(t)
 	f := newFarm(t, 2)

@@ -118,7 +118,7 @@ type Config struct {
 	// PSK makes all sessions secure by keys that the members of a closed cluster share. The first
 	// one is used to dial, and all are taken, so that keys can be replaced one member after the
 	// other. Each has at least 16 random bytes. A key tells members from strangers, and no member
-	// from another; whoever learns it later can read what was recorded. Not beside TLS.
+	// from another. A thief of the key can read traffic recorded before. Not beside TLS.
 	PSK [][]byte
 	// KeyUpdate is how long the keys of packets are used, with TLS or PSK: the next ones follow
 	// from them, and the old ones are forgotten. Whichever side opened the association changes

@@ -118,7 +118,7 @@ func (cfg *Config) pacing(link int64, hosts time.Duration) *session.Pacing {
 }
 
 // timely returns the parameters for a path. Thresholds that the application did
-// not set are raised by what the hosts add to round trips.
+// not set are raised by the time that the hosts add to round trips.
 func (c *Congestion) timely(hosts time.Duration) *timely.Config {
 	t, _ := c.Timely.Fill() // checked when the Nexus was made
 	if c.Timely.TLow == 0 && c.Timely.THigh == 0 && c.Timely.RTTRef == 0 {

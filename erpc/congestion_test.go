@@ -83,7 +83,7 @@ func TestSlowHandlersAreNoCongestion(t *testing.T) {
 	}
 }
 
-// TestNoAllocationsLimited: nor does a session allocate that is held below link rate.
+// TestNoAllocationsLimited: a session that is held below link rate allocates nothing.
 func TestNoAllocationsLimited(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("assertions allocate")

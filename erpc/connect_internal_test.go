@@ -199,7 +199,7 @@ func TestCookieBudget(t *testing.T) {
 
 // TestDialInFlood: a server gets 160,000 Connects a second whose senders are forged, and each of a
 // hundred honest clients has a session within a second, though their packets come behind forged
-// ones. So it is with Connects that bring wrong cookies.
+// ones. The same holds for Connects that bring wrong cookies.
 func TestDialInFlood(t *testing.T) {
 	for _, cookie := range []byte{0, 1} {
 		server := newStub(t, Config{})

@@ -25,7 +25,7 @@ const (
 	// Connects with a cookie that are looked at. Good ones draw the only other answer.
 	cookiesPerSecond, cookiesAtOnce = 200_000, 20 << 10
 	// of those, Connects whose cookie is wrong that are answered, with another Challenge. Honest
-	// clients need it when the server has restarted; whoever forges cookies gets no more.
+	// clients need it when the server has restarted; forgers of cookies get no more.
 	stalePerSecond, staleAtOnce = 2_000, 2_000
 	// Connects of other versions that are refused, and refusals that are believed
 	versionsPerSecond, versionsAtOnce = 8_000, 1_000

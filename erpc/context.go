@@ -33,8 +33,8 @@ type handlerContext struct {
 type handleKey struct{}
 
 // HandleFrom returns the request that a context is of: the one that a Func of a Server got, or one
-// made from it. It is there for Peer, Type, Session and the like; a Func answers by what it
-// returns. After that the handle says that no request waits.
+// made from it. It is there for Peer, Type, Session and the like: the values that a Func
+// returns are its answer. After that the handle says that no request waits.
 func HandleFrom(ctx context.Context) (ReqHandle, bool) {
 	h, ok := ctx.Value(handleKey{}).(ReqHandle)
 	return h, ok

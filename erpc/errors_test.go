@@ -85,7 +85,7 @@ type result struct {
 	ends    int
 	err     error
 	resp    []byte
-	pattern bool // the response is what fillPattern makes
+	pattern bool // the response has the bytes of fillPattern
 }
 
 // enqueue starts an RPC with a request of n bytes.

@@ -112,7 +112,7 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 }
 
 // RespondBytes answers with a copy of b. If b is too large or there is no memory
-// the client gets that as its error, and so does the caller.
+// both the client and the caller get that as their error.
 func (r ReqHandle) RespondBytes(b []byte) error {
 	buf, err := r.Alloc(len(b))
 	if err != nil {
@@ -160,8 +160,8 @@ func faultOf(why Reason, text string) *wire.Error {
 }
 
 // Deadline returns when the client gives the request up, on the clock of the Rpc; ok is false if
-// it did not say. It is never before the client's own deadline, and later by what the request took
-// to get here and by a sixteenth of the time it had left.
+// it did not say. It is never before the client's own deadline. It is later by the time that the
+// request was on its way, and by up to a sixteenth of the time that it had left.
 func (r ReqHandle) Deadline() (t Time, ok bool) {
 	if r.job != nil {
 		t = r.job.deadline

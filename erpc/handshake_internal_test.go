@@ -193,8 +193,8 @@ func TestConnectAgain(t *testing.T) {
 	}
 }
 
-// lifeOf follows what the application is told of each session: at most once that it is open, then
-// once that it has ended, and nothing after that.
+// lifeOf follows the events of each session: at most one that it is open, then one that it has
+// ended, and nothing after that.
 type lifeOf map[*Session][]SessionEvent
 
 func (l lifeOf) hear(t *rapid.T, s *Session, ev SessionEvent) {

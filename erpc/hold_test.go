@@ -99,8 +99,8 @@ func TestHoldOfAPass(t *testing.T) {
 	})
 }
 
-// TestHoldOfKeptAnswers: a transport takes some answers of a pass and the others later. What that
-// pass took counts once in each, and what the later ones take does not.
+// TestHoldOfKeptAnswers: a transport takes some answers of a pass and the others later. The time
+// of that pass counts once in each, and the time of the later passes does not.
 func TestHoldOfKeptAnswers(t *testing.T) {
 	const first, second = 30_000, 70_000
 	eachChecksum(t, func(t *testing.T, checksum bool) {
@@ -132,8 +132,8 @@ func TestHoldOfKeptAnswers(t *testing.T) {
 	})
 }
 
-// TestHoldOfAPause: so does the time for which a loop that never sleeps did not look for packets,
-// from 10 us on.
+// TestHoldOfAPause: hold times count the time for which a loop that never sleeps did not look for
+// packets, from 10 us on.
 func TestHoldOfAPause(t *testing.T) {
 	p := newHoldPair(t, erpc.Config{Wait: erpc.WaitSpin, NoBundles: true})
 	for _, c := range []struct{ gap, want time.Duration }{

@@ -108,8 +108,8 @@ func testWorkEndsSpells(t *testing.T, sends bool) {
 }
 
 // TestTimerEndsSpell: a loop that has slept until a timer of the application does not go back to
-// sleep at once. What the timer has sent is answered after a time of its own. A timer of the
-// protocol, such as the one for pings, changes nothing.
+// sleep at once. The timer may have sent a request, whose answer takes a time of its own. A timer
+// of the protocol, such as the one for pings, changes nothing.
 func TestTimerEndsSpell(t *testing.T) {
 	const us, ms = time.Microsecond, time.Millisecond
 	for _, app := range []bool{true, false} {

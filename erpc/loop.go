@@ -252,8 +252,8 @@ func (r *Rpc) insist(taken int) (int, error) {
 // not worth rewriting headers.
 const slowPass = 10_000
 
-// finish makes the TX batch ready. What this pass took is added to the hold times in the answers
-// that leave now: it is time that the server held the requests. Else slow handlers would look like
+// finish makes the TX batch ready. The time of this pass is added to the hold times in the answers
+// that leave now, since the server held the requests for it. Else slow handlers would look like
 // congestion.
 func (r *Rpc) finish() {
 	e, late := &r.engine, time.Duration(0)

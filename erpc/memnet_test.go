@@ -265,7 +265,7 @@ func (p *memPair) step() {
 	}
 }
 
-// run makes one pass of a loop. What that has freed is written over if the network lends.
+// run makes one pass of a loop. Memory that it has freed is written over if the network lends.
 func (p *memPair) run(r *erpc.Rpc) {
 	if _, err := r.RunOnce(); err != nil {
 		p.tb.Helper()

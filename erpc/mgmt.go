@@ -81,7 +81,7 @@ func (e *engine) onStranger(op wire.Op, token uint32, body []byte, from *transpo
 }
 
 // onElsewhere takes a packet of a living session that comes from another address than the peer's.
-// The session stays where it is: whoever guesses a token must not redirect its answers. A client
+// The session stays where it is: a guessed token must not redirect its answers. A client
 // that asks is told, so that it can open a new session: its address may have changed.
 func (e *engine) onElsewhere(s *Session, op wire.Op, body []byte, from *transport.Addr) {
 	e.stats.DropToken++

@@ -79,7 +79,7 @@ func TestWrongThread(t *testing.T) {
 	is(t, "close", p.server.Close(), nil)
 }
 
-// TestDoubleResponse: a request is answered once, whoever tries and when.
+// TestDoubleResponse: a request is answered once; every further try fails.
 func TestDoubleResponse(t *testing.T) { eachNet(t, checkDoubleResponse) }
 
 func checkDoubleResponse(t *testing.T, net *memNet) {

@@ -22,7 +22,7 @@ import (
 // is less than twice as large as the smallest packet, so less than the three times that RFC 9000,
 // section 8.1, allows, and one leaves in moveEvery at most for each peer. The pong comes from the
 // client's own address, so nothing moves, unless both ping and pong are carried through the new
-// address: whoever can do that is on the path already.
+// address: an attacker that can do that is on the path already.
 
 // moveEvery is how often a ping asks whether a peer has moved.
 const moveEvery = 5 * time.Millisecond

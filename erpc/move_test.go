@@ -113,11 +113,11 @@ func TestMovesUnderway(t *testing.T) {
 	}
 }
 
-// TestSpoofedMove: whoever copies packets and is faster than their sender makes the server ask at
-// the address that he names, with less than three times the bytes that came from there. Nothing
-// moves, nor by an answer from another address than the one that was asked. If he carries questions
-// and answers, as a translator on the path would, the sessions move, and come back when he stops.
-// Calls go on in any case.
+// TestSpoofedMove: an attacker that copies packets and is faster than their sender makes the server
+// ask at the address that the copies come from, with less than three times their bytes. Nothing
+// moves then, and an answer from another address than the one that was asked moves nothing either.
+// If the attacker carries questions and answers, as a translator on the path would, the sessions
+// move, and come back when it stops. Calls go on in any case.
 func TestSpoofedMove(t *testing.T) {
 	for _, c := range []struct{ asks, answers, from bool }{
 		{}, {asks: true}, {asks: true, from: true}, {asks: true, answers: true},

@@ -101,7 +101,7 @@ func TestNamedSession(t *testing.T) {
 }
 
 // TestNameFails: a name that leads nowhere ends the session and its requests, whether the service
-// says so or says nothing. What it says after that changes nothing.
+// says so or says nothing. Its later answer changes nothing.
 func TestNameFails(t *testing.T) {
 	nowhere := errors.New("nowhere")
 	for _, silent := range []bool{false, true} {

@@ -11,7 +11,7 @@ const leastProbe = 20 * time.Millisecond
 
 // probePath looks after a client session whose requests have no answers, though they were
 // repeated and the peer answers small packets: the path may not carry its packets any more. If that
-// is so, they become smaller, and so do those of the other sessions with the peer.
+// is so, the packets of all sessions with the peer become smaller.
 func (e *engine) probePath(s *Session) {
 	since, stuck := s.cl.Suspects()
 	if !stuck {

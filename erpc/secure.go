@@ -297,8 +297,8 @@ func (e *engine) secure(g *guard) {
 	}
 }
 
-// step runs work of a handshake in a worker, and then done in the loop. If that has ended meanwhile
-// so does the handshake. It reports false if there is no room.
+// step runs work of a handshake in a worker, and then done in the loop. If the loop has ended
+// meanwhile the handshake ends too. It reports false if there is no room.
 func (e *engine) step(hs *security.Handshake, work, done func()) bool {
 	if e.shield.inline {
 		work()

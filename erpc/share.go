@@ -10,11 +10,11 @@ import (
 )
 
 // Shares says how clients share a server. Sessions, requests at work in background handlers, their
-// workers, and memory are given to whoever asks until three quarters of the limit are in use. The
+// workers, and memory are given to any client until three quarters of the limit are in use. The
 // last quarter is for addresses that have less than their share: the limit, divided by the number
 // of addresses that use some of it and one more. So one address alone gets three quarters.
 //
-// Clients behind one address translator (NAT) count as one, and so do those of one IPv6 network.
+// Clients behind one address translator (NAT), or in one IPv6 network, count as one.
 type Shares struct {
 	// Off lets one address have everything.
 	Off bool
@@ -63,7 +63,7 @@ func (s *Shares) key(a transport.Addr) transport.Addr {
 	return a
 }
 
-// lastQuarter returns how much of a limit is given to whoever asks.
+// lastQuarter returns how much of a limit is given to any client.
 func lastQuarter[T int | int64](limit T) T { return limit - limit/4 }
 
 // fair reports whether one more of limit may go to an address that has own of all, when users

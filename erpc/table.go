@@ -6,7 +6,7 @@ import (
 )
 
 // sessionTable holds the sessions of an endpoint: by number, and the server's ends also by the
-// attempt to connect that made them. A session is in it until everybody has been told of its end.
+// attempt to connect that made them. A session is in it until everybody knows that it has ended.
 type sessionTable struct {
 	first    uint32     // the first number: it says the endpoint's loop
 	byNumber []*Session // from first on; nil is free

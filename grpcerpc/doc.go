@@ -52,7 +52,7 @@
 // from the server in its reply, each with a section for every stream that had something to say when
 // the loop came to it. Exchanges and replies are numbered and taken in order. A client has up to 8
 // under way. A server leaves up to 4 unanswered as long as no stream has anything to say. So a
-// message of either side finds an exchange to travel in, what is sent meanwhile gathers in batches
+// message of either side finds an exchange to travel in, messages sent meanwhile gather in batches
 // of 64 KiB, and idle streams cost nothing beyond one exchange of their connection. Streams that
 // are ready take turns. A packet that is lost holds up all streams of its connection until it is
 // repeated, as with HTTP/2. A stream's deadline travels once, as gRPC's timeout does, and
@@ -78,8 +78,9 @@
 // # Both networks
 //
 // Server.ServeTCP answers grpc-go over TCP with the same services. WithTCP lets a client use TCP if
-// erpc has no connection, and for calls that certainly never ran. A client with TLS credentials
-// uses TCP alone: nothing goes from TLS to plain.
+// erpc has no connection, and for calls that certainly never ran. A client with
+// credentials of NewTLS encrypts its calls over both. With other TLS credentials it uses TCP alone:
+// nothing goes from TLS to plain.
 //
 // # What differs from grpc-go
 //
@@ -105,11 +106,10 @@
 //
 // Each of these is an error that names it: without WithTCP, transport credentials other than those
 // of NewTLS and of package insecure; per-RPC credentials that require security, without the former;
-// PreparedMsg,
-// call options that are not in this list of grpc's (Header, Trailer, Peer, WaitForReady, OnFinish,
-// MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor, CallContentSubtype,
-// ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging, retryThrottling,
-// weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and grpc.NewClient
-// those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA, tap handles,
-// dialers, window and buffer sizes, idle timeouts.
+// PreparedMsg, call options that are not in this list of grpc's (Header, Trailer, Peer,
+// WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
+// CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging,
+// retryThrottling, weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and
+// grpc.NewClient those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA,
+// tap handles, dialers, window and buffer sizes, idle timeouts.
 package grpcerpc

@@ -23,7 +23,7 @@ func (i *inLine) place() *inLine { return i }
 // add puts a stream behind the others. It reports whether the loop has to be told.
 func (t *turns[S]) add(s S) (post bool) {
 	if s.place().queued.Swap(true) {
-		return false // whoever put it in tells the loop
+		return false // the goroutine that put it in tells the loop
 	}
 	t.mu.Lock()
 	t.line.push(s)

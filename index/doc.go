@@ -22,11 +22,11 @@
 //
 // A place of a leaf is used once: a writer fills it, and then stores the leaf's order word with the
 // place in it. Only the value changes afterwards, by an atomic store. Deletion stores an order word
-// without the place. When no place is left the leaf is replaced by one or two new ones. So whoever
-// has loaded an order word reads only what was written before that was stored, and nothing is torn.
+// without the place. When no place is left the leaf is replaced by one or two new ones. So a
+// reader of an order word sees only entries written before that was stored, and nothing is torn.
 // The garbage collector keeps what readers still look at, and thus does the work of epochs.
 //
-// A node is replaced, never moved: its field moved then says by what, and its parent's child
+// A node is replaced, never moved: its field moved then names its successor, and its parent's child
 // pointer follows. An inner node is replaced to get a separator between others. Which entries a
 // dead node had when it died stays readable for ever.
 //

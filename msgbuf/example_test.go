@@ -7,8 +7,8 @@ import (
 	"github.com/userspace-rpc/erpc/msgbuf"
 )
 
-// A buffer lies off the Go heap, with room for the headers of its packets. Data is what the
-// application writes; Packet is what a transport sends: a header, and data that lies elsewhere
+// A buffer lies off the Go heap, with room for the headers of its packets. The
+// application writes Data. A transport sends each Packet: a header, and data that lies elsewhere
 // but for the first packet.
 func Example() {
 	pool, err := msgbuf.NewPool(msgbuf.Config{})

@@ -63,7 +63,7 @@ func (s *store) newRegion(size int, huge bool) (*region, error) {
 		s.pool.cfg.Budget.give(size)
 		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
-	s.pool.cfg.Budget.give(size - len(r.mem)) // what was taken is what there is
+	s.pool.cfg.Budget.give(size - len(r.mem)) // the budget counts the bytes that there are
 	if f := s.pool.cfg.Register; f != nil {
 		if r.key, err = f(r.mem); err != nil {
 			s.pool.cfg.Budget.give(len(r.mem))

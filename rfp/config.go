@@ -27,7 +27,7 @@ type Mode uint8
 
 // The modes.
 const (
-	Hybrid Mode = iota // by what is measured
+	Hybrid Mode = iota // by measured processor time and retries
 	Fetch              // the client READs
 	Reply              // the server WRITEs
 )

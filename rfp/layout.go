@@ -30,7 +30,7 @@ const (
 // Limits of a geometry.
 const (
 	MaxSlots = 64
-	MaxBody  = 1<<24 - 1 // bytes, what the header can say
+	MaxBody  = 1<<24 - 1 // bytes, the largest length that fits the header
 )
 
 const (

@@ -386,8 +386,8 @@ func TestBundleSameNumber(t *testing.T) {
 	}
 }
 
-// TestBundleKept: what a full transport did not take leaves later byte for byte, and nothing joins
-// it. What is given up leaves nothing open.
+// TestBundleKept: bundles that a full transport did not take leave later byte for byte, and
+// nothing joins them. A bundle that is given up leaves nothing open.
 func TestBundleKept(t *testing.T) {
 	ends, l := linked(1, 1400, true)
 	o := NewOut(8, false)
@@ -419,8 +419,8 @@ func TestBundleKept(t *testing.T) {
 	}
 }
 
-// TestBundleNarrows: when the packets of one session become smaller, so do the bundles of its link,
-// at both ends.
+// TestBundleNarrows: when the packets of one session become smaller, the bundles of its link
+// become smaller at both ends.
 func TestBundleNarrows(t *testing.T) {
 	p := rigParams
 	p.PerPacket = 4000
@@ -449,7 +449,7 @@ func TestBundleNarrows(t *testing.T) {
 }
 
 // TestBundleArena: a transport that is full for long keeps the memory of bundles from being used
-// again. What the batch holds stays bounded.
+// again. The memory of the batch stays bounded.
 func TestBundleArena(t *testing.T) {
 	ends, _ := linked(1, 8952, false)
 	o := NewOut(64, false)

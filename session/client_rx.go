@@ -162,8 +162,8 @@ func (c *Client) OnErr(h *wire.Header, body []byte, in *Arrival, out *Out) {
 	ev.Ref, ev.Fault = ref, &out.fault
 }
 
-// accept applies the client's rule (eRPC, section 5.3): the request is current, what the packet
-// answers was sent and has not been answered, and both sides count it in the same packets.
+// accept applies the client's rule (eRPC, section 5.3): the request is current, the packet
+// answers one that was sent and has no answer yet, and both sides count it in the same packets.
 func (c *Client) accept(h *wire.Header) (uint8, bool) {
 	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
 	s := &c.slots[i]
@@ -284,8 +284,8 @@ func (c *Client) queued(s *clientSlot, out *Out) bool {
 
 // Scan looks for requests whose answers are overdue and rolls them back
 // (go-back-N): credits come back, packets from the first unanswered on are sent
-// again. Overdue is what has waited for the timeout, or for less if a packet that was
-// sent later has been answered. It returns the largest number of timeouts without
+// again. A request is overdue if it has waited for the timeout, or for less if a packet that
+// was sent later has been answered. It returns the largest number of timeouts without
 // progress of any slot, so that the owner can ask whether the peer lives.
 func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 	if c.busy == 0 && c.ending == 0 {

@@ -68,7 +68,8 @@
 // The client decides which request packets get a CR (all but those with the quiet flag), and how
 // many response packets an RFR asks for. Less than a stride of credits, over all slots, is ever
 // spent on packets for which no CR was asked yet, so nothing can wait for ever. While a session is
-// paced every packet gets its CR, since the rate follows them; so do packets that are sent again.
+// paced every packet gets its CR, since the rate follows them. Packets that are sent again get one
+// too.
 //
 // # Loss
 //
@@ -81,7 +82,7 @@
 //
 // A server answers the same packet (slot, number, type, try) once in a quarter of the least
 // timeout, and all repeats of a slot in that time no more than four times what its client can be
-// waiting for. So repeating costs the server little, whoever does it.
+// waiting for. So repeats, honest or not, cost the server little.
 //
 // # Waiting
 //
@@ -129,8 +130,8 @@
 //
 // # Bundles
 //
-// Between two endpoints that agreed on it small packets travel in bundles (package wire). What a
-// batch has for a peer, of whichever sessions, is copied into one memory as it is queued; nothing
+// Between two endpoints that agreed on it small packets travel in bundles (package wire). A
+// batch copies its packets for a peer, of all sessions, into one memory as they are queued; nothing
 // waits for company. A [Link] stands for the peer: all sessions with it share one. A bundle ends
 // when the next packet does not fit into what the path carries, when a packet that is alone comes
 // behind it, so that none is overtaken, and when the batch leaves ([Out.Finish]): then hold times
@@ -152,7 +153,7 @@
 // A session's packets are recognised by number and token, also inside a bundle: a peer may use the
 // number of a session that has not ended here for a new one.
 //
-// Every answer is checked against what was sent, every request against what the slot has seen; what
-// does not fit is counted in Stats and dropped. What a peer can make a session keep is bounded by
-// its slots and what they agreed on; what it can make it send, by what it sends.
+// Every answer is checked against the packets that were sent, every request against those that the
+// slot has seen. A packet that does not fit is counted in Stats and dropped. A peer makes a session
+// keep no more than its slots and the agreed sizes allow, and send no more than the peer sends.
 package session

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// TestHot: what Prefetch is told to fetch is what small RPCs need, with the first slot.
+// TestHot: Prefetch fetches the bytes that small RPCs need, with the first slot.
 func TestHot(t *testing.T) {
 	if got := unsafe.Offsetof(Client{}.inline) + unsafe.Sizeof(clientSlot{}); got > ClientHot ||
 		got+64 < ClientHot {

@@ -17,8 +17,8 @@ type Tx = packet.Tx
 type Out struct {
 	Tx []Tx
 
-	// Outcomes. Most packets have one, which stands at a fixed place: whoever writes it and
-	// whoever reads it next need no address that is in memory itself.
+	// Outcomes. Most packets have one, which stands at a fixed place: neither its writer
+	// nor its reader needs an address that is in memory itself.
 	first    Event
 	more     []Event // behind first
 	outcomes int     // in first and more

@@ -63,7 +63,7 @@ func pacedRig(t *testing.T, f *fakeControl, adjust func(*Pacing)) *rig {
 }
 
 // slowDown makes the session meet congestion: a small RPC with an RTT of 100 us after
-// which the rate is what f says.
+// which f sets the rate.
 func (r *rig) slowDown(f *fakeControl) {
 	r.tb.Helper()
 	op := r.op(99, 10, 10)

@@ -217,8 +217,8 @@ func TestFractions(t *testing.T) {
 	}
 }
 
-// TestSpikeBounds: a round trip of spike times the limit needs a witness. No witness is what was
-// sent when the first was seen, and a round trip that is not known ends no burst.
+// TestSpikeBounds: a round trip of spike times the limit needs a witness. A packet
+// that was sent when the first was seen is no witness, and an unknown round trip ends no burst.
 func TestSpikeBounds(t *testing.T) {
 	f := &fakeControl{rate: testLink}
 	r := pacedRig(t, f, nil)

@@ -82,7 +82,7 @@ func (s *Server) Detach(slot uint8) (view []byte, ok bool) {
 // Attach undoes Detach.
 func (s *Server) Attach(slot uint8, view []byte) { s.view, s.viewSlot = view, slot }
 
-// Take hands the slot's request over to the caller, who frees it: for handlers that
+// Take hands the slot's request over to the caller, which frees it. It is for handlers that
 // run in other goroutines, and may outlive the session. It counts in the account until the caller
 // releases its footprint there.
 func (s *Server) Take(slot uint8) (*msgbuf.Buffer, error) {

@@ -15,7 +15,7 @@ func (l *Link) takes(n int, checksum bool) bool {
 		l.checksum == checksum
 }
 
-// putWhole writes a packet that is all of its message into the open bundle, which takes it.
+// putWhole writes a packet with a whole message into the open bundle, which has room for it.
 func (e *End) putWhole(
 	o *Out, t wire.Type, reqType uint8, hold uint16, reqNum uint64, payload []byte,
 ) {

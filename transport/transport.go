@@ -131,8 +131,8 @@ type Registrar interface {
 // of others: its Wait in three steps, of which the middle one, polling descriptors, is the
 // caller's. A caller that polls the descriptors of several transports at once sleeps on all.
 //
-// No wake-up is lost: what happens before PrepareWait makes it return false, what happens
-// after makes a descriptor readable. Only for the using goroutine, like Wait.
+// No wake-up is lost: an event before PrepareWait makes it return false, an event after it
+// makes a descriptor readable. Only for the using goroutine, like Wait.
 type Waiter interface {
 	// WaitFDs returns the file descriptors to poll for reading, at most 32, the same
 	// ones each time. The transport keeps them open from PrepareWait to FinishWait. nil

@@ -329,8 +329,8 @@ func TestBundleNoAllocations(t *testing.T) {
 	}
 }
 
-// TestBundleChangesBetween: a sender that shares the memory changes it after the check. What Next
-// gives lies in the datagram, whatever it is.
+// TestBundleChangesBetween: a sender that shares the memory changes it after the check. Any
+// packet that Next gives lies in the datagram.
 func TestBundleChangesBetween(t *testing.T) {
 	h := Header{Type: TypeReq, MsgSize: 9, Session: 1}
 	pkt := make([]byte, BundleHeaderSize, 200)

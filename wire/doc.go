@@ -104,8 +104,8 @@
 // The token is a random number that the receiver chose for this incarnation of
 // the session. A packet with another token belongs to an earlier session, an
 // earlier process or a forger, and is dropped. A token has 32 random bits:
-// whoever cannot read the network but sends from the peer's address guesses it in 2^31 packets on
-// average. It does not stop a reader of the network; encryption is another layer.
+// an attacker that cannot read the network but sends from the peer's address guesses it in 2^31
+// packets on average. It does not stop a reader of the network; encryption is another layer.
 //
 // In a session that agreed on checksums, and in every management packet, the
 // field holds token XOR CRC-32C of all other bytes of the packet, so that a

@@ -128,8 +128,8 @@ func FuzzMgmt(f *testing.F) {
 	})
 }
 
-// FuzzBundle: Parse never panics, what it accepts holds sound packets, and these are written back
-// to a bundle of the same packets. Nothing behind the datagram counts.
+// FuzzBundle: Parse never panics, bundles that it accepts hold sound packets, and these are written
+// back to a bundle of the same packets. Nothing behind the datagram counts.
 func FuzzBundle(f *testing.F) {
 	for _, g := range goldenPackets() {
 		f.Add(g.bytes)

@@ -303,8 +303,8 @@ const (
 )
 
 // TryRemaining returns the hold field of request packet 0: the try mod 64, and the time that is
-// left until the client gives the request up, rounded up by at most a sixteenth. What has passed
-// counts as a microsecond, and what the field cannot say (18 hours) as no limit.
+// left until the client gives the request up, rounded up by at most a sixteenth. A time in
+// the past counts as a microsecond, and one too long for the field (18 hours) as no limit.
 func TryRemaining(try uint16, left time.Duration) uint16 {
 	units := max(1, (max(left, 1)-1)/remainUnit+1)
 	exp := 0

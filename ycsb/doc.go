@@ -34,10 +34,11 @@
 // # Records
 //
 // A record is its fields one after the other: 10 of 100 bytes. A field begins with a version of 8
-// bytes; the rest is a stream that key, field and version determine. Thus whoever has a record can
-// tell whether each field was written whole, for this key, and by which write. A version names its
-// writer and that writer's count of writes. A client remembers its acknowledged writes, and counts
-// a record as stale if it has an older write of the same client, or what was there before any.
+// bytes; the rest is a stream that key, field and version determine. Thus a
+// record shows whether each field was written whole, for this key, and by which write. A version
+// names its writer and that writer's count of writes. A client remembers its acknowledged writes,
+// and counts a record as stale if it has an older write of the same client, or what was there
+// before any.
 //
 // # Keys
 //

@@ -10,7 +10,7 @@ import (
 
 // floor is the least program that has the memory accesses of the index, and nothing else: nodes of
 // its sizes, as full as its own are, anywhere in memory. It is told where a key is, so it compares
-// nothing on its way, and nobody may write to it. What it does not reach, the index cannot.
+// nothing on its way, and nobody may write to it. The index cannot be faster than this.
 type floor struct {
 	inners []*floorInner // in the order of keys
 	at     []uint32      // at[i]: the leaf of keys[i]

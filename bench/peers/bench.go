@@ -221,7 +221,7 @@ func (s *suite) benchstat(e env, file string) error {
 	return err
 }
 
-// changed picks the lines of benchstat's tables that tell of a significant change, and
+// changed picks the lines of benchstat's tables that show a significant change, and
 // adds the package and the unit, which the tables have in headings.
 func changed(tables string) (lines []string) {
 	pkg, unit := "", ""

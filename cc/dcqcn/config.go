@@ -1,6 +1,7 @@
 package dcqcn
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -54,25 +55,23 @@ const (
 func (c Config) Fill() (Config, error) {
 	c.setDefaults()
 	for _, f := range [...]struct {
-		name       string
-		value, max int64
-		reason     string
-	}{
-		{"CNPInterval", int64(c.CNPInterval), math.MaxInt64, ""},
-		{"AlphaInterval", int64(c.AlphaInterval), math.MaxInt64, ""},
-		{"IncreaseInterval", int64(c.IncreaseInterval), math.MaxInt64, ""},
-		{"IncreaseBytes", c.IncreaseBytes, maxIncreaseBytes, "is above 1 TiB"},
-		{"Stages", int64(c.Stages), maxStages, "is above 65536"},
-	} {
-		switch {
-		case f.value < 0:
-			return c, &ConfigError{f.name, "is negative"}
-		case f.value > f.max:
-			return c, &ConfigError{f.name, f.reason}
+		name  string
+		value time.Duration
+	}{{"CNPInterval", c.CNPInterval}, {"AlphaInterval", c.AlphaInterval},
+		{"IncreaseInterval", c.IncreaseInterval}} {
+		if f.value < 0 {
+			return c, &ConfigError{f.name, fmt.Sprintf("is %v, must not be negative", f.value)}
 		}
 	}
-	if c.AlphaInterval <= c.CNPInterval {
-		return c, &ConfigError{"AlphaInterval", "is not above CNPInterval"}
+	switch {
+	case c.IncreaseBytes < 0 || c.IncreaseBytes > maxIncreaseBytes:
+		return c, &ConfigError{"IncreaseBytes",
+			fmt.Sprintf("is %d, must be 0 to %d (1 TiB)", c.IncreaseBytes, maxIncreaseBytes)}
+	case c.Stages < 0 || c.Stages > maxStages:
+		return c, &ConfigError{"Stages", fmt.Sprintf("is %d, must be 0 to %d", c.Stages, maxStages)}
+	case c.AlphaInterval <= c.CNPInterval:
+		return c, &ConfigError{"AlphaInterval",
+			fmt.Sprintf("is %v, must be above CNPInterval, %v", c.AlphaInterval, c.CNPInterval)}
 	}
 	for _, f := range [...]struct {
 		name       string
@@ -110,14 +109,10 @@ func orDefault[T comparable](v *T, otherwise T) {
 // badFloat says why v is not in (0, max], or nothing.
 func badFloat(v, max float64) string {
 	switch {
-	case math.IsNaN(v):
-		return "is not a number"
-	case math.IsInf(v, 0):
-		return "is infinite"
-	case v <= 0:
-		return "is not positive"
-	case v > max:
-		return "is above 1"
+	case v > 0 && v <= max:
+		return ""
+	case max == 1:
+		return fmt.Sprintf("is %v, must be above 0 and at most 1", v)
 	}
-	return ""
+	return fmt.Sprintf("is %v, must be above 0 and finite", v)
 }

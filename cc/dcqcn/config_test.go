@@ -27,23 +27,27 @@ func TestFillErrors(t *testing.T) {
 		field  string
 		reason string
 	}{
-		{Config{CNPInterval: -1}, "CNPInterval", "is negative"},
-		{Config{AlphaInterval: -1}, "AlphaInterval", "is negative"},
-		{Config{AlphaInterval: 50 * time.Microsecond}, "AlphaInterval", "is not above CNPInterval"},
-		{Config{CNPInterval: time.Second}, "AlphaInterval", "is not above CNPInterval"},
-		{Config{IncreaseInterval: -1}, "IncreaseInterval", "is negative"},
-		{Config{IncreaseBytes: -1}, "IncreaseBytes", "is negative"},
-		{Config{IncreaseBytes: 1<<40 + 1}, "IncreaseBytes", "is above 1 TiB"},
-		{Config{Stages: -1}, "Stages", "is negative"},
-		{Config{Stages: 1<<16 + 1}, "Stages", "is above 65536"},
-		{Config{Gain: 1.01}, "Gain", "is above 1"},
-		{Config{Gain: -0.1}, "Gain", "is not positive"},
-		{Config{Gain: math.NaN()}, "Gain", "is not a number"},
-		{Config{AddRate: math.Inf(1)}, "AddRate", "is infinite"},
-		{Config{AddRate: -5}, "AddRate", "is not positive"},
-		{Config{HyperRate: math.NaN()}, "HyperRate", "is not a number"},
-		{Config{MinRate: -5}, "MinRate", "is not positive"},
-		{Config{CNPInterval: -1, Gain: 7}, "CNPInterval", "is negative"}, // the first one
+		{Config{CNPInterval: -1}, "CNPInterval", "is -1ns, must not be negative"},
+		{Config{AlphaInterval: -1}, "AlphaInterval", "is -1ns, must not be negative"},
+		{Config{AlphaInterval: 50 * time.Microsecond}, "AlphaInterval",
+			"is 50µs, must be above CNPInterval, 50µs"},
+		{Config{CNPInterval: time.Second}, "AlphaInterval", "is 55µs, must be above CNPInterval, 1s"},
+		{Config{IncreaseInterval: -1}, "IncreaseInterval", "is -1ns, must not be negative"},
+		{Config{IncreaseBytes: -1}, "IncreaseBytes",
+			"is -1, must be 0 to 1099511627776 (1 TiB)"},
+		{Config{IncreaseBytes: 1<<40 + 1}, "IncreaseBytes",
+			"is 1099511627777, must be 0 to 1099511627776 (1 TiB)"},
+		{Config{Stages: -1}, "Stages", "is -1, must be 0 to 65536"},
+		{Config{Stages: 1<<16 + 1}, "Stages", "is 65537, must be 0 to 65536"},
+		{Config{Gain: 1.01}, "Gain", "is 1.01, must be above 0 and at most 1"},
+		{Config{Gain: -0.1}, "Gain", "is -0.1, must be above 0 and at most 1"},
+		{Config{Gain: math.NaN()}, "Gain", "is NaN, must be above 0 and at most 1"},
+		{Config{AddRate: math.Inf(1)}, "AddRate", "is +Inf, must be above 0 and finite"},
+		{Config{AddRate: -5}, "AddRate", "is -5, must be above 0 and finite"},
+		{Config{HyperRate: math.NaN()}, "HyperRate", "is NaN, must be above 0 and finite"},
+		{Config{MinRate: -5}, "MinRate", "is -5, must be above 0 and finite"},
+		// The first one of two.
+		{Config{CNPInterval: -1, Gain: 7}, "CNPInterval", "is -1ns, must not be negative"},
 	}
 	for _, tt := range tests {
 		_, err := tt.cfg.Fill()
@@ -52,8 +56,8 @@ func TestFillErrors(t *testing.T) {
 			t.Errorf("%+v: %v, want %s %s", tt.cfg, err, tt.field, tt.reason)
 		}
 	}
-	err := &ConfigError{"Gain", "is above 1"}
-	if err.Error() != "dcqcn: config: Gain is above 1" {
+	err := &ConfigError{"Gain", "is 2, must be above 0 and at most 1"}
+	if err.Error() != "dcqcn: config: Gain is 2, must be above 0 and at most 1" {
 		t.Error(err)
 	}
 }

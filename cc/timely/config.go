@@ -1,6 +1,7 @@
 package timely
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -114,7 +115,7 @@ func (c Config) Fill() (Config, error) {
 	}{{"TLow", c.TLow}, {"THigh", c.THigh}, {"MinRTT", c.MinRTT}, {"RTTRef", c.RTTRef},
 		{"BaseRTT", c.BaseRTT}} {
 		if f.value < 0 {
-			return c, &ConfigError{f.name, "is negative"}
+			return c, &ConfigError{f.name, fmt.Sprintf("is %v, must not be negative", f.value)}
 		}
 	}
 	for _, f := range [...]struct {
@@ -131,15 +132,15 @@ func (c Config) Fill() (Config, error) {
 	}
 	switch {
 	case c.Variant > Paper:
-		return c, &ConfigError{"Variant", "is unknown"}
+		return c, &ConfigError{"Variant", fmt.Sprintf("is %d, must be Patched or Paper", c.Variant)}
 	case c.TLow >= c.THigh:
-		return c, &ConfigError{"TLow", "is not below THigh"}
+		return c, &ConfigError{"TLow", fmt.Sprintf("is %v, must be below THigh, %v", c.TLow, c.THigh)}
 	case c.RTTRef >= c.THigh:
-		return c, &ConfigError{"RTTRef", "is not below THigh"}
-	case c.HAIAfter < 0:
-		return c, &ConfigError{"HAIAfter", "is negative"}
-	case c.HAIAfter > maxHAIAfter:
-		return c, &ConfigError{"HAIAfter", "is above 65535"}
+		return c, &ConfigError{"RTTRef",
+			fmt.Sprintf("is %v, must be below THigh, %v", c.RTTRef, c.THigh)}
+	case c.HAIAfter < 0 || c.HAIAfter > maxHAIAfter:
+		return c, &ConfigError{"HAIAfter",
+			fmt.Sprintf("is %d, must be 0 to %d", c.HAIAfter, maxHAIAfter)}
 	}
 	return c, nil
 }
@@ -179,14 +180,10 @@ func orFloat(f *float64, otherwise float64) {
 // badFloat says why v is not in (0, max], or nothing.
 func badFloat(v, max float64) string {
 	switch {
-	case math.IsNaN(v):
-		return "is not a number"
-	case math.IsInf(v, 0):
-		return "is infinite"
-	case v <= 0:
-		return "is not positive"
-	case v > max:
-		return "is above 1"
+	case v > 0 && v <= max:
+		return ""
+	case max == 1:
+		return fmt.Sprintf("is %v, must be above 0 and at most 1", v)
 	}
-	return ""
+	return fmt.Sprintf("is %v, must be above 0 and finite", v)
 }

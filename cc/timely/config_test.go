@@ -56,29 +56,31 @@ func TestFillErrors(t *testing.T) {
 		field  string
 		reason string
 	}{
-		{Config{Variant: 2}, "Variant", "is unknown"},
-		{Config{TLow: -1}, "TLow", "is negative"},
-		{Config{TLow: time.Millisecond}, "TLow", "is not below THigh"},
-		{Config{THigh: time.Microsecond}, "TLow", "is not below THigh"},
-		{Config{THigh: -1}, "THigh", "is negative"},
-		{Config{MinRTT: -1}, "MinRTT", "is negative"},
-		{Config{RTTRef: -1}, "RTTRef", "is negative"},
-		{Config{RTTRef: time.Second}, "RTTRef", "is not below THigh"},
-		{Config{RTTRef: time.Millisecond}, "RTTRef", "is not below THigh"}, // equal
-		{Config{BaseRTT: -1}, "BaseRTT", "is negative"},
-		{Config{Alpha: 1.01}, "Alpha", "is above 1"},
-		{Config{Alpha: -0.1}, "Alpha", "is not positive"},
-		{Config{Beta: math.NaN()}, "Beta", "is not a number"},
-		{Config{Beta: 2}, "Beta", "is above 1"},
-		{Config{MaxDecrease: math.Inf(1)}, "MaxDecrease", "is infinite"},
-		{Config{MaxDecrease: 1.5}, "MaxDecrease", "is above 1"},
-		{Config{AddRate: math.Inf(-1)}, "AddRate", "is infinite"},
-		{Config{AddRate: -5}, "AddRate", "is not positive"},
-		{Config{MinRate: -5}, "MinRate", "is not positive"},
-		{Config{MinRate: math.NaN()}, "MinRate", "is not a number"},
-		{Config{HAIAfter: -1}, "HAIAfter", "is negative"},
-		{Config{HAIAfter: 1 << 16}, "HAIAfter", "is above 65535"},
-		{Config{TLow: -1, Beta: 7}, "TLow", "is negative"}, // the first one
+		{Config{Variant: 2}, "Variant", "is 2, must be Patched or Paper"},
+		{Config{TLow: -1}, "TLow", "is -1ns, must not be negative"},
+		{Config{TLow: time.Millisecond}, "TLow", "is 1ms, must be below THigh, 1ms"},
+		{Config{THigh: time.Microsecond}, "TLow", "is 25µs, must be below THigh, 1µs"},
+		{Config{THigh: -1}, "THigh", "is -1ns, must not be negative"},
+		{Config{MinRTT: -1}, "MinRTT", "is -1ns, must not be negative"},
+		{Config{RTTRef: -1}, "RTTRef", "is -1ns, must not be negative"},
+		{Config{RTTRef: time.Second}, "RTTRef", "is 1s, must be below THigh, 1ms"},
+		{Config{RTTRef: time.Millisecond}, "RTTRef", "is 1ms, must be below THigh, 1ms"},
+		{Config{BaseRTT: -1}, "BaseRTT", "is -1ns, must not be negative"},
+		{Config{Alpha: 1.01}, "Alpha", "is 1.01, must be above 0 and at most 1"},
+		{Config{Alpha: -0.1}, "Alpha", "is -0.1, must be above 0 and at most 1"},
+		{Config{Beta: math.NaN()}, "Beta", "is NaN, must be above 0 and at most 1"},
+		{Config{Beta: 2}, "Beta", "is 2, must be above 0 and at most 1"},
+		{Config{MaxDecrease: math.Inf(1)}, "MaxDecrease",
+			"is +Inf, must be above 0 and at most 1"},
+		{Config{MaxDecrease: 1.5}, "MaxDecrease", "is 1.5, must be above 0 and at most 1"},
+		{Config{AddRate: math.Inf(-1)}, "AddRate", "is -Inf, must be above 0 and finite"},
+		{Config{AddRate: -5}, "AddRate", "is -5, must be above 0 and finite"},
+		{Config{MinRate: math.Inf(1)}, "MinRate", "is +Inf, must be above 0 and finite"},
+		{Config{MinRate: -5}, "MinRate", "is -5, must be above 0 and finite"},
+		{Config{MinRate: math.NaN()}, "MinRate", "is NaN, must be above 0 and finite"},
+		{Config{HAIAfter: -1}, "HAIAfter", "is -1, must be 0 to 65535"},
+		{Config{HAIAfter: 1 << 16}, "HAIAfter", "is 65536, must be 0 to 65535"},
+		{Config{TLow: -1, Beta: 7}, "TLow", "is -1ns, must not be negative"}, // the first one
 	}
 	for _, tt := range tests {
 		_, err := tt.cfg.Fill()
@@ -87,8 +89,8 @@ func TestFillErrors(t *testing.T) {
 			t.Errorf("%+v: %v, want %s %s", tt.cfg, err, tt.field, tt.reason)
 		}
 	}
-	err := &ConfigError{"TLow", "is negative"}
-	if err.Error() != "timely: config: TLow is negative" {
+	err := &ConfigError{"TLow", "is -1ns, must not be negative"}
+	if err.Error() != "timely: config: TLow is -1ns, must not be negative" {
 		t.Error(err)
 	}
 }

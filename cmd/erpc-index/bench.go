@@ -135,10 +135,14 @@ func (c *benchCmd) check() error {
 	switch {
 	case !(c.Scans >= 0 && c.Scans <= 1):
 		return cli.Usagef("--scans %v: want 0 to 1", c.Scans)
-	case c.Clients < 1 || c.Outstanding < 1 || c.Clients > 4096 || c.Outstanding > 4096:
-		return cli.Usagef("--clients %d, --outstanding %d: want 1 to 4096", c.Clients, c.Outstanding)
-	case !(c.Rate >= 0 && c.Rate < 1e9) || c.Each < time.Millisecond || c.Each > time.Hour:
-		return cli.Usagef("--rate %v, --each %v: want up to 1e9, and 1ms to 1h", c.Rate, c.Each)
+	case c.Clients < 1 || c.Clients > 4096:
+		return cli.Usagef("--clients %d: want 1 to 4096", c.Clients)
+	case c.Outstanding < 1 || c.Outstanding > 4096:
+		return cli.Usagef("--outstanding %d: want 1 to 4096", c.Outstanding)
+	case !(c.Rate >= 0 && c.Rate < 1e9):
+		return cli.Usagef("--rate %v: want at least 0 and less than 1e9", c.Rate)
+	case c.Each < time.Millisecond || c.Each > time.Hour:
+		return cli.Usagef("--each %v: want 1ms to 1h", c.Each)
 	}
 	return nil
 }
@@ -167,7 +171,7 @@ func (c *benchCmd) measure(e *cli.Env, keys *keyset) (r benchResult, err error) 
 	r = benchResult{GETs: float64(d.t.gets) / s, Scans: float64(d.t.sums) / s, Wrong: d.t.wrong,
 		Get: quantiles(&d.t.get), Scan: quantiles(&d.t.sum), curve: curveOf(&d.t.get)}
 	if err == nil && r.Wrong > 0 {
-		err = fmt.Errorf("%d of %d answers were wrong: were other keys put there?",
+		err = fmt.Errorf("%d of %d answers were wrong: did another client change these keys?",
 			r.Wrong, d.t.gets+d.t.sums)
 	}
 	return r, err

@@ -47,7 +47,7 @@ func (c *getCmd) Run(e *cli.Env) (err error) {
 	defer func() { err = errors.Join(err, end()) }()
 	v, ok, err := x.Get(e.Ctx, []byte(c.Key))
 	if err == nil && !ok {
-		err = errNoKey
+		err = fmt.Errorf("%w: %q", errNoKey, c.Key)
 	}
 	if err != nil {
 		return err

@@ -41,8 +41,10 @@ func (c *serveCmd) check() error {
 	switch {
 	case c.Scan != "workers" && c.Scan != "loop":
 		return cli.Usagef("--scan %s: want workers or loop", c.Scan)
-	case c.Every < 0 || c.Every > 0 && c.Snapshot == "":
-		return cli.Usagef("--every %v: want a positive time, and --snapshot", c.Every)
+	case c.Every < 0:
+		return cli.Usagef("--every %v: must not be negative", c.Every)
+	case c.Every > 0 && c.Snapshot == "":
+		return cli.Usagef("--every %v: names no file: give --snapshot FILE too", c.Every)
 	case c.Workers < 1:
 		return cli.Usagef("--workers %d: want at least 1", c.Workers)
 	}

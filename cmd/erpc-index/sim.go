@@ -30,8 +30,11 @@ type simRow struct {
 
 // Run implements the subcommand.
 func (c *simCmd) Run(e *cli.Env) error {
-	if c.Keys < 1 || c.Keys > 100_000_000 || c.Each < 100*time.Microsecond || c.Each > time.Second {
-		return cli.Usagef("--keys %d, --each %v: want 1 to 100000000, 100us to 1s", c.Keys, c.Each)
+	if c.Keys < 1 || c.Keys > 100_000_000 {
+		return cli.Usagef("--keys %d: want 1 to 100000000", c.Keys)
+	}
+	if c.Each < 100*time.Microsecond || c.Each > time.Second {
+		return cli.Usagef("--each %v: want 100us to 1s", c.Each)
 	}
 	if err := checkPlot(c.Plot); err != nil {
 		return err

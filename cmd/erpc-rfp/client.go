@@ -106,7 +106,7 @@ func (c *client) run(i int, each time.Duration) float64 {
 			until, limit = now.Add(each), now.Add(each+stuck)
 		}
 		if now > limit && d.open() > 0 {
-			c.err = fmt.Errorf("%d calls stand still", d.open())
+			c.err = fmt.Errorf("%d calls got no answer within %v", d.open(), stuck)
 			return 0
 		}
 		if runtime.NumCPU() < 2 {
@@ -130,7 +130,8 @@ func (k *checker) ended() uint64 { return k.n }
 // got is the end of a GET of key i.
 func (k *checker) got(i uint64, value []byte, found bool, err error) {
 	if err == nil && (!found || !right(value, i, k.w.Value)) {
-		err = fmt.Errorf("key %d: a wrong answer: %x, %v", i, value, found)
+		err = fmt.Errorf("wrong answer to a GET of key %d: %x (found %v), must be its %d bytes",
+			i, value, found, k.w.Value)
 	}
 	k.done(err)
 }
@@ -151,7 +152,7 @@ const putTag = 1 << 63
 func (k *checker) answer(tag uint64, resp []byte, err error) {
 	switch {
 	case err == nil && tag&putTag != 0 && (len(resp) != 1 || resp[0] != 1):
-		k.done(fmt.Errorf("a PUT gave %x", resp))
+		k.done(fmt.Errorf("wrong answer to a PUT: %x, must be 01", resp))
 	case tag&putTag != 0:
 		k.done(err)
 	default:

@@ -40,8 +40,10 @@ func (c *demoCmd) check() error {
 		return cli.Usagef("--value %d: want 4 to 1024", c.Value)
 	case !(c.Gets >= 0 && c.Gets <= 1):
 		return cli.Usagef("--gets %v: want 0 to 1", c.Gets)
-	case c.Rounds < 1 || c.Rounds > 1000 || c.Each < time.Millisecond || c.Each > time.Minute:
-		return cli.Usagef("--rounds %d, --each %v: want 1 to 1000, and 1ms to 1m", c.Rounds, c.Each)
+	case c.Rounds < 1 || c.Rounds > 1000:
+		return cli.Usagef("--rounds %d: want 1 to 1000", c.Rounds)
+	case c.Each < time.Millisecond || c.Each > time.Minute:
+		return cli.Usagef("--each %v: want 1ms to 1m", c.Each)
 	}
 	return nil
 }

@@ -31,10 +31,10 @@ type rdmaCmd struct {
 // Run implements the subcommand.
 func (c *rdmaCmd) Run(e *cli.Env) (err error) {
 	if c.server, err = netip.ParseAddr(c.Server); err != nil {
-		return cli.Usagef("--server: %v", err)
+		return cli.Usagef("--server %q: want an IP address, as 192.0.2.1", c.Server)
 	}
 	if c.client, err = netip.ParseAddr(c.Client); err != nil {
-		return cli.Usagef("--client: %v", err)
+		return cli.Usagef("--client %q: want an IP address, as 192.0.2.1", c.Client)
 	}
 	if err := c.check(); err != nil {
 		return err

@@ -49,7 +49,7 @@ type server struct {
 func (c *serveCmd) Run(e *cli.Env) (err error) {
 	if c.Adapter != "" {
 		if c.server, err = netip.ParseAddr(c.Adapter); err != nil {
-			return cli.Usagef("--adapter: %v", err)
+			return cli.Usagef("--adapter %q: want an IP address, as 192.0.2.1", c.Adapter)
 		}
 	}
 	c.moreThreads()

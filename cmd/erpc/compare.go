@@ -36,8 +36,8 @@ type comparison struct {
 	turn    time.Duration
 }
 
-// compare measures b with its own flags and with those of each variant. What was
-// measured before Ctrl-C is returned without an error.
+// compare measures b with its own flags and with those of each variant. After
+// Ctrl-C it returns the measurements so far, and no error.
 func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 	f := b.flags
 	if f.Pcap != "" || f.SnapLen != 0 {

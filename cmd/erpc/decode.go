@@ -277,7 +277,7 @@ func (d *decoder) print(l *line) {
 	_, _ = d.out.Write(b)
 }
 
-// finish prints the summary; why is what ended the decoding too early, or nil.
+// finish prints the summary; why is the error that ended the decoding too early, or nil.
 func (d *decoder) finish(file *captureFile, why error) error {
 	s := &d.sum
 	s.Packets = file.frames

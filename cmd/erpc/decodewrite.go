@@ -48,8 +48,8 @@ func createPlain(name string, in io.Reader, keys string) (*plainFile, error) {
 	return &plainFile{name: name, file: f, links: map[layers.LinkType]int{}}, nil
 }
 
-// add writes the frame that was read last. Plain is what was sealed in it, nil if nothing was
-// opened; sealed says that it is a sealed packet.
+// add writes the frame that was read last. Plain is its plaintext, nil if nothing was
+// opened. Sealed says that it is a sealed packet.
 func (o *plainFile) add(from *captureFile, plain []byte, sealed bool) error {
 	frame, info := from.frame, from.info
 	var out []byte

@@ -170,9 +170,9 @@ func framings(t *testing.T) []framing {
 	}
 }
 
-// TestDecodeWriteFrames: around the plaintext the frames are what gopacket makes around packets
-// that were never sealed. Those that cannot be opened, frames of other protocols, and frames that
-// were cut are as they were.
+// TestDecodeWriteFrames: around the plaintext the frames are those that gopacket makes around
+// packets that were never sealed. Those that cannot be opened, frames of other protocols, and
+// frames that were cut are as they were.
 func TestDecodeWriteFrames(t *testing.T) {
 	for _, s := range framings(t) {
 		t.Run(s.name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestDecodeWriteFrames(t *testing.T) {
 				if s.keep {
 					want[len(want)-1] = in[len(in)-1]
 				}
-				if s.name == "padded" { // by what Ethernet may have behind the packet
+				if s.name == "padded" { // by bytes that Ethernet may have behind the packet
 					in[len(in)-1] = append(in[len(in)-1], 1, 2, 3)
 				}
 			}

@@ -81,7 +81,7 @@ var capNames = map[int]string{
 	unix.CAP_NET_ADMIN: "CAP_NET_ADMIN", unix.CAP_SYS_ADMIN: "CAP_SYS_ADMIN", unix.CAP_BPF: "CAP_BPF",
 }
 
-// findCaps asks has for each of the capabilities; without is what happens if one is missing.
+// findCaps asks has for each of the capabilities; without says what happens if one is missing.
 func findCaps(name, mend, without string, has func(int) bool, caps ...int) finding {
 	var missing []string
 	for _, c := range caps {

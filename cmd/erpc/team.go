@@ -355,7 +355,7 @@ func (w *worker) settle() error {
 	return nil
 }
 
-// drain waits until no RPC of the load is in flight. They count, and so does the wait.
+// drain waits until no RPC of the load is in flight. Both they and the wait count.
 func (w *worker) drain() error {
 	l, r := w.ep.load, w.ep.rpc
 	err := runFor(r, drainLimit, func() bool {

@@ -297,8 +297,8 @@ func compare(t *testing.T, i int, pkt []byte, row, want map[string]string) {
 	}
 }
 
-// TestDissector: on the port of the server every field of every packet, and every reason
-// why one is malformed, is what package wire says; over IPv4 and IPv6.
+// TestDissector: on the port of the server the dissector and package wire agree on every field
+// of every packet, and on every reason why one is malformed; over IPv4 and IPv6.
 func TestDissector(t *testing.T) {
 	list := packets(t, 3000)
 	file := record(t, pcap.Config{}, func(send func(src, dst string, pkt []byte)) {

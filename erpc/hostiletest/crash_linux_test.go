@@ -8,8 +8,8 @@ import (
 )
 
 // TestCrashes kills and stops the processes of a server and its clients, in any order. After each
-// of it calls are answered again. What a client saw answered ran in the one incarnation that
-// answered; what ended in another way ran at most once in all of them.
+// of it calls are answered again. A call that a client saw answered ran in the one incarnation
+// that answered. A call that ended in another way ran at most once in all of them.
 func TestCrashes(t *testing.T) {
 	l := begin(t)
 	w := &crashes{l: l, r: l.rng("parent", 0), dir: t.TempDir(), clients: make([]*child, 2)}

@@ -161,7 +161,7 @@ func (y *ledger) ranOf(id uint64, n int) (ran int) {
 	return ran
 }
 
-// check fails the test unless each call ended, what was answered ran once and nothing ran twice.
+// check fails the test unless each call ended, answered calls ran once and no call ran twice.
 // Without strict only the ends of the calls count.
 func (y *ledger) check(l *lab, strict bool) sum {
 	l.Helper()

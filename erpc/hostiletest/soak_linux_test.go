@@ -108,7 +108,7 @@ func (g *groupServer) stop() {
 
 // TestSoak: a thousand callers use Clients of one Loop and a Pool on it against two groups of
 // loops, whose handlers block, panic and answer twice. Calls are cancelled and meet deadlines at
-// any moment. What is answered ran once, nothing ran twice, and at the end nothing is left.
+// any moment. Answered calls ran once, none ran twice, and at the end nothing is left.
 func TestSoak(t *testing.T) { soak(begin(t), steady()) }
 
 // TestSoakTLS: the same with mutual TLS, and other keys every second, in a short run more often.

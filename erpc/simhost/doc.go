@@ -7,7 +7,7 @@
 // endpoint of its own, whose thread shares the cores of the endpoint's sim.Processor with all
 // others that have been given the same one.
 //
-// The handlers are real and so is what they answer. A handler in a loop runs at the beginning of
+// The handlers and their answers are real. A handler in a loop runs at the beginning of
 // the loop's burst, and its answer leaves when the time is over. A handler in a worker runs when
 // its time is over.
 //

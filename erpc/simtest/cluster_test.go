@@ -40,7 +40,7 @@ type cluster struct {
 	lender   lender
 	bad      int
 	refusing bool                // somebody refuses sessions or requests
-	onServed func(*erpc.Session) // told of sessions that servers accept
+	onServed func(*erpc.Session) // called with sessions that servers accept
 }
 
 type endKey struct {
@@ -273,7 +273,7 @@ func fill(b []byte, id uint64) {
 	}
 }
 
-// filled reports whether b is what fill makes.
+// filled reports whether b has the bytes that fill makes.
 func filled(b []byte, id uint64) bool {
 	x := id*0x9E3779B97F4A7C15 + uint64(len(b))
 	for len(b) >= 8 {

@@ -40,8 +40,8 @@ func newLender(seed uint64) lender {
 	return lender{r: r, ring: ring, delay: delay}
 }
 
-// lend returns the endpoint of n as a transport that lends. What the simulation does to
-// the endpoint it does to that itself: the adapter goes on while the process is stopped.
+// lend returns the endpoint of n as a transport that lends. A fault that the
+// simulation injects reaches the endpoint itself: the adapter goes on while the process is stopped.
 func (c *cluster) lend(n *node, ep *sim.Endpoint) *lending.Transport {
 	l := &c.lender
 	tr, err := lending.New(ep, lending.Config{

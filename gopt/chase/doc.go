@@ -1,5 +1,5 @@
 // Package chase follows chains of pointers, one after the other or many interleaved: the
-// microbenchmark of the G-Opt paper (section 3.3, D = 100) in which latency is all there is.
+// microbenchmark of the G-Opt paper (section 3.3, D = 100) which measures nothing but latency.
 //
 // # Map
 //

@@ -137,7 +137,7 @@ func (t *Table) Put(k, value uint64) error {
 	return t.kick(k, value)
 }
 
-// kick makes room along a random walk. What it moved is moved back if it finds none.
+// kick makes room along a random walk. If it finds none it moves all back.
 func (t *Table) kick(k, value uint64) error {
 	type move struct {
 		at    uint32

@@ -11,7 +11,7 @@ import (
 //
 //	erpc -> msgbuf session transport wire
 //
-// is what the table says about the packages that exist. An indented line goes on with the one
+// has the rows of the packages that exist. An indented line goes on with the one
 // before it.
 func checkArchitecture(t *tree, rows []row) (bad []string) {
 	text, ok := t.docs["ARCHITECTURE.md"]

@@ -9,7 +9,7 @@ import (
 )
 
 // ticks reads the processor's time stamp counter. It does not wait for instructions
-// before it, so that it may be early by what the processor has under way.
+// before it, so it may be early by the time that the processor needs for them.
 //
 //go:noescape
 func ticks() uint64

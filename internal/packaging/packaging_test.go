@@ -95,7 +95,7 @@ func TestDockerfile(t *testing.T) {
 }
 
 // TestReleaseFiles: the programs and files that .goreleaser.yaml names exist, and a release has
-// notes. What goreleaser itself thinks of the configuration, make release-check says.
+// notes. make release-check asks goreleaser itself about the configuration.
 func TestReleaseFiles(t *testing.T) {
 	text := output(t, nil, "cat", ".goreleaser.yaml")
 	mains := regexp.MustCompile(`(?m)^ +main: \./(\S+)$`).FindAllStringSubmatch(text, -1)

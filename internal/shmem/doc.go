@@ -35,7 +35,7 @@
 //
 // The reader looks at the header word of the cell where it stands: 0 means that
 // nothing has been written there. The writer keeps this true for stale memory: before
-// it publishes a packet it writes 0 to the header word behind it, which is why one
+// it publishes a packet it writes 0 to the header word behind it. For that one
 // cell always stays free. So nothing that was in the ring a round ago, and nothing
 // that a packet's bytes look like, is ever taken for a header.
 //

@@ -247,7 +247,7 @@ func (c *Consumer) Next(private *Arena) (packet []byte, ok bool) {
 			return private.copyCell(unsafe.Add(cell, HeaderSize), length), true
 		}
 		cells := (length + HeaderSize + CellSize - 1) / CellSize
-		// Whatever passes is what an honest writer may write here.
+		// An honest writer may write here all that passes.
 		if length > c.limit || c.head&c.mask+cells > c.mask+1 || c.head+cells+1-c.freed > c.mask+1 ||
 			c.step == scatter && c.head&blockMask != 0 {
 			c.broken = true

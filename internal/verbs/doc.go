@@ -21,8 +21,8 @@
 //     a stub, since a build tag cannot see headers;
 //   - the library is never linked: shim.c opens it at run time (dlopen), once.
 //
-// Whatever is missing, [Available] says what and how to get it, as a [*MissingError], and so does
-// each call that would need it. The alternative, declaring the layout of the library's
+// If anything is missing, [Available] and each call that would need it return a [*MissingError],
+// which says what it is and how to get it. The alternative, declaring the layout of the library's
 // structs ourselves, would need no header but breaks silently when the layout changes.
 //
 // The go command does not notice when the header is installed after the package was built:

@@ -223,8 +223,8 @@ func code(err error) string {
 	return problem(err)
 }
 
-// append appends an answer: the code, what the flags ask for, and the value. Without an item flags
-// have what the client knows itself.
+// append appends an answer: the code, the fields that flags ask for, and the value. If
+// there is no item, flags that the client sent come back as they are, and others are left out.
 func (r *request) append(b []byte, answer string, it *mica.Item, now uint32) []byte {
 	b = append(b, answer...)
 	if len(answer) > 2 {

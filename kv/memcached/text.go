@@ -63,7 +63,7 @@ func (c *conn) single(name string) error {
 func (c *conn) gat(withCAS bool) error {
 	if len(c.words) < 3 {
 		if len(c.words) == 2 {
-			c.say("END") // so does memcached
+			c.say("END") // as memcached says
 		} else {
 			c.say("ERROR")
 		}

@@ -76,7 +76,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadRefused: without readers there is nothing to read, nor is there after Close. Where
+// TestReadRefused: without readers, and after Close, there is nothing to read. Where
 // lookups move items to the head they are the owner's.
 func TestReadRefused(t *testing.T) {
 	no := func(*mica.Reader) { t.Error("it was read") }

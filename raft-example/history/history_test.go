@@ -23,7 +23,7 @@ func got(t *testing.T, value string) kv.Answer {
 	return kv.Answer{Status: kv.OK, Found: true, Value: put(t, "k", value).Value}
 }
 
-// TestCheck: what a broken store would show is refused, what a right one may show is not.
+// TestCheck: the checker refuses histories of a broken store, and takes those of a right one.
 func TestCheck(t *testing.T) {
 	ok, get := kv.Answer{Status: kv.OK}, put(t, "k", "")
 	get.Op = kv.Get

@@ -209,8 +209,8 @@ func TestCloseIncoming(t *testing.T) {
 	}
 }
 
-// TestPipelineEnds: Raft consumes nothing behind an answer that is no success. A call that would
-// wait for room then returns all the same, and so does one that comes later.
+// TestPipelineEnds: Raft consumes nothing behind an answer that is no success. Calls that
+// wait for room then, or come later, return all the same.
 func TestPipelineEnds(t *testing.T) {
 	for name, end := range map[string]func(r raft.RPC){
 		"refused": func(r raft.RPC) { r.Respond(&raft.AppendEntriesResponse{}, nil) },

@@ -30,7 +30,7 @@ func (t *Transport) patience(size int64) time.Duration {
 }
 
 // InstallSnapshot implements raft.Transport. Each piece that the receiver has read begins the
-// deadline anew, and so does the last one, after which the receiver restores its state.
+// deadline anew. So does the last one, after which the receiver restores its state.
 func (t *Transport) InstallSnapshot(server raft.ServerID, to raft.ServerAddress,
 	args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	to = t.address(server, to)

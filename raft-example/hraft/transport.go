@@ -182,7 +182,7 @@ func (t *Transport) address(id raft.ServerID, addr raft.ServerAddress) raft.Serv
 
 // CloseStreams lets every RPC from now on use a new session; sessions that are open are closed
 // when what is under way on them has ended. Pipelines that peers have to this side end with
-// ErrStreamsClosed, and their Raft begins others. So it is with raft.NetworkTransport, but that
+// ErrStreamsClosed, and their Raft begins others. raft.NetworkTransport does the same, but that
 // no other RPC fails here.
 func (t *Transport) CloseStreams() {
 	_ = t.rpc.Post(func(*erpc.Rpc) { // a closed Rpc has none

@@ -7,7 +7,7 @@
 // # Map
 //
 //	owns       a replica, its handlers, its disk
-//	called by  raft-kv, or whoever runs the loop
+//	called by  raft-kv, or another program that runs the loop
 //	never      an entry is acknowledged before it is durable
 //
 // # Requests
@@ -20,7 +20,7 @@
 //	TypeEcho    gives back what it got: the plain RPC to compare with
 //	TypeMembers the addresses of all members, see Members
 //
-// TypeRaft and TypeSnap begin with a header of 40 bytes, and so do their answers:
+// Requests of TypeRaft and TypeSnap, and their answers, begin with a header of 40 bytes:
 //
 //	0 verdict u64 · 8 cluster · 16 from · 24 to · 32 the sender's log identity
 package node

@@ -52,7 +52,7 @@ func (n *Node) onKV(req erpc.ReqHandle) {
 
 func (n *Node) onEcho(req erpc.ReqHandle) {
 	n.moved = true
-	_ = req.RespondBytes(req.Data()) // the client is told of its error
+	_ = req.RespondBytes(req.Data()) // the client gets its error
 }
 
 func (n *Node) onStatus(req erpc.ReqHandle) {

@@ -264,8 +264,8 @@ func TestChangeStale(t *testing.T) {
 }
 
 // TestLeftFirst: replica 2 hears first that its vote is taken, and has more of the log than the
-// others, who do not know that and need it. The leader fails, and 3, which is to go, too, has
-// little of the log.
+// others. They do not know that, and need its vote. The leader fails. Replica 3, which is to go
+// too, has little of the log.
 func TestLeftFirst(t *testing.T) {
 	for what, c := range map[string]Member{"remove": {Remove, 2, ""}, "learner": {Learner, 2, "b"}} {
 		t.Run(what, func(t *testing.T) { leftFirst(t, c) })

@@ -180,7 +180,7 @@ func (r *Replica) send(m *pb.Message) {
 		return // raft passes on a read of another replica: it will ask the new leader
 	}
 	if m.GetType() == pb.MsgTimeoutNow {
-		r.lease.never = r.term // whoever gets it is elected at once, however late it comes
+		r.lease.never = r.term // its receiver is elected at once, however late it comes
 		r.void()
 	}
 	if m.GetType() == pb.MsgApp && r.cfg.CommitDelay > 0 {

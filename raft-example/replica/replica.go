@@ -42,7 +42,7 @@ type Config struct {
 	// It assumes clocks of about the same rate: while the leader's clock advances by Lease, that of
 	// no other replica advances by Tick * (ElectionTicks-1), the longest that Lease may be. So 2/3
 	// of it allows for clocks of which one is half as fast again as the other. A clock must not go
-	// back. Their settings do not matter, nor does it if a process stops for a while. All replicas of
+	// back. Neither their settings matter nor a process that stops for a while. All replicas of
 	// a cluster must have a Lease, or none: one that starts again votes for nobody for
 	// ElectionTicks. If the assumption is broken reads may be stale; writes never are.
 	Lease time.Duration
@@ -250,8 +250,8 @@ func (r *Replica) Step(m *pb.Message) {
 	}
 	defer r.guard()
 	if m.GetType() == pb.MsgHeartbeat && m.GetTerm() >= r.term {
-		// The leader sends min(its commit index, what we confirmed): more than we have
-		// means that what we confirmed is gone.
+		// The leader sends min(its commit index, the index that we confirmed): more than
+		// we have means that confirmed entries are gone.
 		if last := r.lastIndex(); m.GetCommit() > last {
 			r.fail(fmt.Errorf("%w (it asks for %d, the last is %d)", ErrLogLost, m.GetCommit(), last))
 			return

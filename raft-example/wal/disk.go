@@ -30,9 +30,9 @@ func (system) rename(from, to string) error             { return os.Rename(from,
 func (system) syncDir(path string) error                { return syncDir(path) }
 
 // OpenVolatile is Open on a disk that forgets: written bytes wait in the memory of the process
-// until it is synced, and so do names until their folder is. So kill -9 of the process leaves what
-// a power failure would: of each write that was not synced all, a part or nothing, in an order that
-// is none. It is for tests.
+// until it is synced, and names until their folder is. So kill -9 of the process has the effect of
+// a power failure: of each write that was not synced all, a part or nothing is left, in any order.
+// It is for tests.
 func OpenVolatile(path string, id Identity) (*Dir, State, error) {
 	return open(path, id, &volatileDisk{})
 }

@@ -56,8 +56,8 @@
 // # The clock
 //
 // Time in a wheel is the greatest now it was told. A clock that stands still or
-// jumps back changes nothing: what was due stays due, what was not due waits until
-// the clock has passed the greatest now and reaches its time. Times computed from
+// jumps back changes nothing: due items stay due, the others wait until
+// the clock has passed the greatest now and reaches their time. Times computed from
 // the lower clock are then in the past for the wheel: such items leave at once,
 // unpaced, until the clock has caught up. Nothing is lost and nothing leaves early.
 // A jump forward, by hours if need be, makes everything due that was in between, and

@@ -15,7 +15,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the transcripts in testdata anew")
 
 // TestTranscripts plays testdata/*.txt. A line that starts with "> " is a command, one
-// with "#" a comment; all others are what the command before must print. Times are
+// with "#" a comment; the command before must print all others. Times are
 // written as durations since 0. With -rewrite the files are written anew: read the
 // difference.
 func TestTranscripts(t *testing.T) {

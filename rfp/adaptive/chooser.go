@@ -24,7 +24,7 @@ type way struct {
 	due  int     // calls until the next one
 }
 
-// Chooser picks the way of each call by what earlier ones took. The zero value is of no use: see
+// Chooser picks the way of each call by the times of earlier ones. The zero value is of no use: see
 // NewChooser.
 type Chooser struct {
 	ways    [MaxWays]way

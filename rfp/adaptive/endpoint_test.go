@@ -134,7 +134,8 @@ func TestWaysEnd(t *testing.T) {
 }
 
 // TestNoWay holds the error of a call that no way takes: ErrBusy as long as one of them may take
-// calls again, what ended them when all have ended, and what a ready one has against the call.
+// calls again, the ends' own error when all have ended, and a ready way's reason to refuse the
+// call.
 func TestNoWay(t *testing.T) {
 	gone, large := errors.New("gone"), errors.New("too large")
 	dead, busy, bad := fake{err: gone}, fake{busy: true}, fake{refuses: large}

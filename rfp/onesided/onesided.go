@@ -136,8 +136,8 @@ func Memory(size int) []byte {
 	return mem[skip : skip+size : skip+size]
 }
 
-// Load reads the aligned word at offset at of a region: whoever sees its value sees everything
-// written before it.
+// Load reads the aligned word at offset at of a region. A reader that sees its value sees
+// everything written before it.
 func Load(mem []byte, at int) uint64 { return atomic.LoadUint64(word(mem, at)) }
 
 // Store writes an aligned word. Everything stored before is visible to those that see it, and no

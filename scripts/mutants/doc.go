@@ -5,7 +5,7 @@
 // fail, it lived if they pass. gremlins keeps nothing before its end, takes every mutant
 // of a folder and all folders below it, and knows no equivalent mutants. The driver adds these.
 //
-//   - It copies the package, what the package imports and the wanted tests into a scratch
+//   - It copies the package, its imports and the wanted tests into a scratch
 //     module, so that edits in the work tree during a run change nothing. The package may be of a
 //     nested module.
 //   - It runs gremlins for one file at a time and keeps the outcome in

@@ -20,13 +20,14 @@ type Config struct {
 // Reasons why an endpoint is without shared memory, beside the errors of package shm.
 var (
 	// ErrTurnedOff means Config.NoSharedMemory.
-	ErrTurnedOff = errors.New("auto: shared memory is turned off")
-	// ErrShared means udp.Config.ReusePort: peers are to be spread over several
-	// sockets, but a name in shared memory leads to one.
-	ErrShared = errors.New("auto: no shared memory for an address that several sockets share")
-	// ErrPortable means that the socket is the portable one, which cannot be waited for
-	// together with shared memory.
-	ErrPortable = errors.New("auto: no shared memory beside a portable UDP socket")
+	ErrTurnedOff = errors.New("auto: shared memory is off: Config.NoSharedMemory is set")
+	// ErrShared means udp.Config.ReusePort, which spreads peers over several sockets.
+	ErrShared = errors.New("auto: shared memory is off: with UDP.ReusePort several sockets share " +
+		"an address, and a name in shared memory leads to one")
+	// ErrPortable means that the socket is the portable one, because of udp.Config.Portable
+	// or of the system.
+	ErrPortable = errors.New("auto: shared memory is off: a portable UDP socket (UDP.Portable) " +
+		"cannot be waited for together with it")
 )
 
 // Conn is a UDP socket with an endpoint of shared memory beside it, as a
@@ -166,7 +167,7 @@ func (c *Conn) StatsOf() (udp, shm transport.Stats) {
 }
 
 // Close frees both, see transport.Transport. The name in shared memory goes first:
-// whoever has the address then has the name.
+// the next owner of the address then gets the name too.
 func (c *Conn) Close() (err error) {
 	if c.shm != nil {
 		err = c.shm.Close()

@@ -19,13 +19,13 @@
 // then names are first come, first served among those users).
 //
 // The two ways have addresses that cannot be confused, see shm.IsAddr. LocalAddr is that of the
-// UDP socket, since that is what people pass around, but a peer reached over shared memory
+// UDP socket, since people pass that one around, but a peer reached over shared memory
 // sees another one in RxPacket.From, and gets it from Resolve. The text of either resolves.
 //
 // The choice holds as long as the address is used. If a peer restarts, its address in
 // shared memory is dead for good: packets there are dropped, so sessions fail, and a new
-// session needs a new Resolve, which finds what the peer is now. Rpc.CreateSession of package
-// erpc resolves each time, and so does a Client for each new session.
+// session needs a new Resolve, which finds the peer as it is now. Rpc.CreateSession of package
+// erpc, and a Client for each new session, resolve each time.
 //
 // Packets over shared memory pass no firewall and no address translation of this machine.
 //
@@ -40,8 +40,7 @@
 //
 // # Limits
 //
-// Each destination has the [transport.Path] of its way: what package shm says of it, or what
-// package udp says of it. So sessions of both kinds are what they would be with that package
-// alone. Only Caps holds for both: the MTU is the larger one, the ring the smaller one, the
-// rest is that of UDP.
+// Each destination has the [transport.Path] of its way, from package shm or from package udp.
+// So sessions of both kinds are the same as with that package alone. Only Caps holds for both: the
+// MTU is the larger one, the ring the smaller one, the rest is that of UDP.
 package auto

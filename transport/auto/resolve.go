@@ -50,7 +50,9 @@ func namesFor(ns uint64, ap netip.AddrPort, scope uint32) []string {
 func (c *Conn) Resolve(text string) (transport.Addr, error) {
 	if isShared(text) {
 		if c.shm == nil {
-			return transport.Addr{}, fmt.Errorf("auto: %w: %.80q: %w", transport.ErrBadAddress, text, c.why)
+			return transport.Addr{}, fmt.Errorf(
+				"auto: %w: %.80q lies in shared memory, and this endpoint has none: %w",
+				transport.ErrBadAddress, text, c.why)
 		}
 		return c.shm.Resolve(text)
 	}

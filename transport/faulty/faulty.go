@@ -47,8 +47,8 @@ type Transport struct {
 	one    [1]transport.TxItem
 	spoilt []byte // the damaged copy of a packet being sent
 	closed atomic.Bool
-	// closing keeps Close out while Wait sends held packets, which the callers of
-	// Close, who keep clear of TxBurst only, cannot know of.
+	// closing keeps Close out while Wait sends held packets. Callers of Close keep
+	// clear of TxBurst only, and cannot know when that happens.
 	closing sync.Mutex
 
 	cutAll   atomic.Uint32 // a Direction

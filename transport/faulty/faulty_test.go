@@ -79,7 +79,7 @@ func number(p []byte) int {
 }
 
 // traffic sends n packets in bursts, in split memory that is overwritten as soon as
-// that is allowed, and returns what arrives as it arrives.
+// that is allowed, and returns the packets in the order in which they arrive.
 func (p *pair) traffic(n int) (arrived [][]byte) {
 	p.t.Helper()
 	note := func(data []byte) { arrived = append(arrived, bytes.Clone(data)) }

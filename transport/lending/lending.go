@@ -32,8 +32,8 @@ type Transport struct {
 	fire  func() // a delay has passed
 	again func() // time to try again after a stall
 
-	// mu keeps Close out while packets are sent on: the callers of Close, who keep clear of
-	// TxBurst and RxBurst only, cannot know when that happens.
+	// mu keeps Close out while packets are sent on. Callers of Close keep clear of
+	// TxBurst and RxBurst only, and cannot know when that happens.
 	mu       sync.Mutex
 	closed   bool
 	err      error // of the inner transport: it is unusable
@@ -182,8 +182,8 @@ func (t *Transport) dropAll() {
 	t.queue.drop(t.queue.n)
 }
 
-// Flush implements [transport.Transport]. What the inner transport does not take in
-// several tries is dropped and counted.
+// Flush implements [transport.Transport]. Packets that the inner transport does not
+// take in several tries are dropped and counted.
 func (t *Transport) Flush() {
 	t.flush()
 	t.inner.Flush()

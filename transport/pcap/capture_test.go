@@ -69,8 +69,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.file.Write(p)
 }
 
-// TestSlowWriter: the traffic goes on, memory does not grow, what does not fit is counted,
-// and the file is sound.
+// TestSlowWriter: the traffic goes on, memory does not grow, packets that do not fit are
+// counted, and the file is sound.
 func TestSlowWriter(t *testing.T) {
 	g := newGate()
 	c := start(t, g, Config{Buffer: 64 << 10, SnapLen: 1000})

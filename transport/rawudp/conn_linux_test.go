@@ -193,7 +193,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestConfirm: now and then the kernel is told of the neighbours that were sent to since.
+// TestConfirm: now and then the kernel learns which neighbours were sent to since.
 func TestConfirm(t *testing.T) {
 	w := newWire()
 	a, b, c := w.open(t, plainKind, Config{}), w.open(t, plainKind, Config{}),

@@ -130,7 +130,7 @@ func (d *memDev) Receive(frames []RxFrame) (int, error) {
 	d.w.mu.Lock()
 	defer d.w.mu.Unlock()
 	d.stats.RxCalls++
-	for i := range d.lent { // whoever still looks at them must notice
+	for i := range d.lent { // code that still looks at them must notice
 		p := d.lent[i].Data
 		clear(p)
 		d.w.free = append(d.w.free, p[:0])
@@ -159,7 +159,7 @@ func (d *memDev) Close() error {
 	return unix.Close(d.fd)
 }
 
-// memNet is a Network in which the neighbour 10.0.0.n has the MAC address 02::n. What it says
+// memNet is a Network in which the neighbour 10.0.0.n has the MAC address 02::n. Its answers
 // can be changed.
 type memNet struct {
 	mu     sync.Mutex

@@ -26,7 +26,7 @@ type Datagram struct {
 	CE      bool     // marked "congestion experienced" (RFC 3168)
 }
 
-// Parse reads the headers of a frame. What it puts into d counts only if the verdict is
+// Parse reads the headers of a frame. The values in d count only if the verdict is
 // Mine. Nothing in a frame can make it panic. Checksums of UDP are added up only where the device
 // says that it does not know them; that of IPv4 always.
 func (c *Codec) Parse(f *RxFrame, d *Datagram) Verdict {

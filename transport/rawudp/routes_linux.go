@@ -73,7 +73,8 @@ func (r *routes) route(dst *transport.Addr) *path {
 	return p
 }
 
-// seek asks the network for the way to dst; p is what is known. The rare, slow part of route.
+// seek asks the network for the way to dst; p has the facts known so far. The rare, slow part of
+// route.
 func (r *routes) seek(dst *transport.Addr, p *path) *path {
 	c := r.conn
 	if !c.codec.Speaks(dst) || dst.IP == c.local.IP {

@@ -69,8 +69,8 @@ type Config struct {
 	Ring int
 	// MaxPeers is the largest number of connections. 0 means DefaultMaxPeers.
 	MaxPeers int
-	// MaxMemory bounds the memory in bytes of all connections together, whoever made
-	// it. 0 means DefaultMaxMemory.
+	// MaxMemory bounds the memory in bytes of all connections together, made by
+	// either side. 0 means DefaultMaxMemory.
 	MaxMemory int64
 	// Dir is the directory where endpoints meet. It is made with mode 0700 if it does
 	// not exist. "" means $XDG_RUNTIME_DIR/erpc, or erpc-UID in os.TempDir().

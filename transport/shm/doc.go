@@ -16,7 +16,7 @@
 //
 // # Connections
 //
-// [Conn.Resolve] connects, and so does the first packet to an address. The side that
+// [Conn.Resolve] and the first packet to an address connect. The side that
 // connects makes the memory, a sealed memory file, and sends it over the socket:
 //
 //	connecting side                          accepting side
@@ -36,7 +36,7 @@
 //	            | ring 1: accepting side writes |
 //	bell file:  | page: one count, odd while its owner sleeps; others map it read-only |
 //
-// Package shmem (internal) describes the rings, who writes which word, and how a reader
+// Package shmem (internal) describes the rings, the writer of each word, and how a reader
 // survives a writer that lies. In short: positions that a side trusts are its own,
 // every shared word is read once and checked, and a wrong one ends that connection
 // alone ([Conn.Stats] counts it as RxDropped).

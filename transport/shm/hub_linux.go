@@ -32,7 +32,7 @@ type hub struct {
 	events    []event
 	spare     []event
 	links     map[transport.Addr]*link
-	tokens    map[int32]*peer // connections, by what epoll says
+	tokens    map[int32]*peer // connections, by the tokens that epoll returns
 	lastToken int32
 	memory    int64 // bytes of all links
 	sockets   map[*net.UnixConn]struct{}

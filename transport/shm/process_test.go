@@ -131,8 +131,8 @@ func TestTwoProcesses(t *testing.T) {
 		func() bool { _, _ = c.RxBurst(nil); return c.Peers() == 0 })
 }
 
-// TestKilledPeer: when a process is killed, what is known of it is freed, and its
-// successor of the same name can be reached.
+// TestKilledPeer: when a process is killed, all state of its connection is freed, and
+// its successor of the same name can be reached.
 func TestKilledPeer(t *testing.T) {
 	cfg := meeting(t, Config{})
 	c := listen(t, "parent", cfg)
@@ -176,7 +176,7 @@ func TestKilledPeer(t *testing.T) {
 }
 
 // TestStoppedPeer: a process that is stopped holds up nobody else, and its packets are
-// dropped and counted; when it goes on, so does the connection.
+// dropped and counted. When it goes on, the connection goes on too.
 func TestStoppedPeer(t *testing.T) {
 	cfg := meeting(t, Config{})
 	c, other := listen(t, "parent", cfg), listen(t, "other", cfg)

@@ -261,8 +261,8 @@ func (e *Endpoint) Wake() {
 	e.net.awake.Store(true)
 }
 
-// Close implements transport.Transport, as a process that ends would: packets on
-// their way are received by whoever is bound to the address when they arrive.
+// Close implements transport.Transport, as a process that ends would: the endpoint
+// that is bound to the address when packets under way arrive receives them.
 func (e *Endpoint) Close() error {
 	if !e.closed.Swap(true) {
 		e.net.awake.Store(true)

@@ -62,7 +62,7 @@ func (o *pool) get(n int) (uint32, *packet) {
 }
 
 // put takes a packet back. Where invariants are checked it spoils the bytes, so
-// that whoever still uses them notices.
+// that code that still uses them notices.
 func (o *pool) put(i uint32) {
 	p := o.all[i]
 	if invariants.Enabled {

@@ -29,7 +29,7 @@ type port struct {
 type fabric struct {
 	buffer int
 	alpha  float64
-	used   int // bytes; too high by what departed since the ports' last drain
+	used   int // bytes; packets that left since the ports' last drain still count
 	ports  []*port
 }
 

@@ -37,7 +37,7 @@ func mix(h, v uint64) uint64 {
 	return h ^ h>>29
 }
 
-// note adds an event to the trace hash. What a packet is (ends, size, bytes) is
+// note adds an event to the trace hash. A packet's ends, size and bytes are
 // folded in where it is sent; later events name it by its id.
 func (n *Network) note(kind traceKind, id uint64) {
 	n.hash = mix(mix(n.hash, uint64(n.now)), uint64(kind)<<56^id)

@@ -304,8 +304,8 @@ func (c *Conn) broken(err error) error {
 	return c.fault
 }
 
-// Path describes the way to dst. The MTU is what both sides take if they have met, else
-// Caps.MTU.
+// Path describes the way to dst. The MTU is the largest that both sides take if they have
+// met, else Caps.MTU.
 func (c *Conn) Path(dst transport.Addr) transport.Path {
 	path := transport.Path{MTU: c.cfg.MTU, HostDelay: hostDelay(c.h.info), Checksummed: true}
 	if c.closed.Load() {

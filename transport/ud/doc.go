@@ -14,7 +14,7 @@
 // A datagram needs more than an IP address and a port: the peer's GID or LID, the number of its
 // queue pair and its key. An address of this transport is nevertheless "host:port": that
 // of a UDP socket which each endpoint has beside its queue pair, for meeting only. It tells
-// whoever asks where the queue pair is, so addresses are chosen, written and resolved as in
+// peers where the queue pair is. So addresses are chosen, written and resolved as in
 // package udp, and a server that restarts on its port is found again.
 //
 // [Conn.Resolve] sends a query from a socket of its own until there is an answer; the first

@@ -195,7 +195,7 @@ func TestSmallerMTU(t *testing.T) {
 // cost nothing else.
 func TestForeignPackets(t *testing.T) {
 	a, b := pairOf(t, Config{RecvRing: 128})
-	// A stranger who guessed queue pair and key; and one with a wrong key, who gets nowhere.
+	// A stranger has guessed queue pair and key. Another one has a wrong key and gets nowhere.
 	s := listenAt(t, hostA, Config{})
 	h, err := s.handles.get(way{gid: b.h.gid.GID})
 	if err != nil {

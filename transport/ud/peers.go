@@ -208,7 +208,7 @@ func (t *peers) from(s *source) *peer {
 	return p
 }
 
-// add puts p in and returns those that had to leave: whoever had its address or its queue
+// add puts p in and returns those that had to leave: the peers with its address or its queue
 // pair, and when the table is full one that was silent for long.
 func (t *peers) add(p *peer) (left []*peer) {
 	for _, old := range []*peer{t.byAddr[p.addr], t.bySrc[p.src]} {

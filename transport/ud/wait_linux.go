@@ -67,8 +67,8 @@ func (c *Conn) Wait(timeout time.Duration) error { return c.sleeper.Wait(c, time
 // WaitFDs makes the Conn a transport.Waiter.
 func (c *Conn) WaitFDs() []int { return c.sleeper.FDs() }
 
-// PrepareWait begins a wait, see transport.Waiter. What the Conn holds already costs no look at
-// the device; arm comes last, since a completion from then on makes the channel readable.
+// PrepareWait begins a wait, see transport.Waiter. Completions that the Conn holds already cost no
+// look at the device. Arm comes last, since a completion from then on makes the channel readable.
 func (c *Conn) PrepareWait() (idle bool, err error) {
 	if idle, err = c.sleeper.Prepare(); !idle {
 		return false, err

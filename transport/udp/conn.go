@@ -128,7 +128,7 @@ func (c *Conn) Hints(hints []transport.Hint) int { return c.impl.Hints(hints) }
 // Close frees the socket, see transport.Transport.
 func (c *Conn) Close() error { return c.impl.Close() }
 
-// Path describes the way to dst. The MTU is what PathMTU says, at most Caps.MTU, and Caps.MTU
+// Path describes the way to dst. The MTU is that of PathMTU, at most Caps.MTU, and Caps.MTU
 // if PathMTU fails.
 func (c *Conn) Path(dst transport.Addr) transport.Path {
 	p := transport.Path{MTU: c.Caps().MTU, HostDelay: hostDelay, Checksummed: true}

@@ -159,8 +159,8 @@ func TestSourceTwoAddresses(t *testing.T) {
 	})
 }
 
-// TestSourceGone: the address that a peer asked is taken off the machine. What is sent to the peer
-// leaves from another one, alone and in trains, and trains go on being tried.
+// TestSourceGone: the address that a peer asked is taken off the machine. Packets to the peer
+// leave from another one, alone and in trains, and trains go on being tried.
 func TestSourceGone(t *testing.T) {
 	inNamespace(t, 65536, func(t *testing.T) {
 		setFirst(t)

@@ -114,7 +114,7 @@ func (p *tcpPipe) fill() (int, error) {
 	return n, err
 }
 
-// flush writes once, if there is something to send. What the socket does not take stays.
+// flush writes once, if there is something to send. Bytes that the socket does not take stay.
 func (p *tcpPipe) flush() (n int, err error) {
 	if p.sent == len(p.out) {
 		return 0, nil

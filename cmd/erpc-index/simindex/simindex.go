@@ -84,11 +84,32 @@ type run struct {
 	users   []*simhost.Process
 }
 
-// Run runs the experiment.
+// check returns an error that names the first bad field.
+func (c *Config) check() error {
+	for _, f := range []struct {
+		name     string
+		v, least int
+	}{{"Keys", c.Keys, 1}, {"Loops", c.Loops, 1}, {"Workers", c.Workers, 0},
+		{"Clients", c.Clients, 1}, {"Outstanding", c.Outstanding, 1}} {
+		if f.v < f.least {
+			return fmt.Errorf("%w: %s is %d, must be at least %d", ErrConfig, f.name, f.v, f.least)
+		}
+	}
+	switch {
+	case !(c.Scans >= 0 && c.Scans <= 1):
+		return fmt.Errorf("%w: Scans is %v, must be 0 to 1", ErrConfig, c.Scans)
+	case c.Warmup <= 0:
+		return fmt.Errorf("%w: Warmup is %v, must be positive", ErrConfig, c.Warmup)
+	case c.Time <= 0:
+		return fmt.Errorf("%w: Time is %v, must be positive", ErrConfig, c.Time)
+	}
+	return nil
+}
+
+// Run runs the experiment. Errors about c match ErrConfig.
 func Run(c Config) (*Result, error) {
-	if c.Keys < 1 || c.Loops < 1 || c.Workers < 0 || c.Clients < 1 || c.Outstanding < 1 ||
-		!(c.Scans >= 0 && c.Scans <= 1) || c.Warmup <= 0 || c.Time <= 0 {
-		return nil, fmt.Errorf("%w: %+v", ErrConfig, c)
+	if err := c.check(); err != nil {
+		return nil, err
 	}
 	net, err := sim.New(sim.Config{Seed: c.Seed, PropDelay: c.Model.Way})
 	if err != nil {

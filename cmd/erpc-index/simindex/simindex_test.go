@@ -2,6 +2,8 @@ package simindex
 
 import (
 	"errors"
+	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -58,8 +60,23 @@ func TestSameSeed(t *testing.T) {
 	}
 }
 
+// TestBadConfig: the error names the bad field.
 func TestBadConfig(t *testing.T) {
-	if _, err := Run(Config{}); !errors.Is(err, ErrConfig) {
-		t.Error(err)
+	for field, bad := range map[string]func(*Config){
+		"Keys":        func(c *Config) { c.Keys = 0 },
+		"Loops":       func(c *Config) { c.Loops = 0 },
+		"Workers":     func(c *Config) { c.Workers = -1 },
+		"Clients":     func(c *Config) { c.Clients = 0 },
+		"Outstanding": func(c *Config) { c.Outstanding = 0 },
+		"Scans":       func(c *Config) { c.Scans = math.NaN() },
+		"Warmup":      func(c *Config) { c.Warmup = 0 },
+		"Time":        func(c *Config) { c.Time = -1 },
+	} {
+		c := Config{Model: Here, Keys: 1, Loops: 1, Clients: 1, Outstanding: 1, Warmup: 1, Time: 1}
+		bad(&c)
+		want := ErrConfig.Error() + ": " + field + " is "
+		if _, err := Run(c); !errors.Is(err, ErrConfig) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s...", err, want)
+		}
 	}
 }

@@ -8,7 +8,7 @@
 // of each post. A client's thread that waits costs nothing: it is as if it slept or had other work,
 // so processor time of clients counts what they do, not how long they wait.
 //
-// The papers' clients wait for each operation, and so do these with Config.Paper.
+// The papers' clients wait for each operation. With Config.Paper these do too.
 //
 // # Map
 //

@@ -38,7 +38,7 @@ type Run struct {
 	Design Design
 	// Prefetch overlaps accesses to memory of different requests (HERD, section 4.1.1).
 	Prefetch bool
-	// Adaptive lets each client choose among all ways by what they take: package rfp/adaptive.
+	// Adaptive lets each client choose among all ways by their measured cost: package rfp/adaptive.
 	Adaptive bool
 }
 

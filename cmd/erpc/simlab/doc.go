@@ -10,7 +10,7 @@
 // The simulated machines are idealised: a thread takes a fixed processor time per
 // packet and per pass of its loop, nothing else runs, and nothing is lost but by
 // full queues and injected faults. So two rows of one result
-// differ only by what the experiment varied.
+// differ only in the parameter that the experiment varies.
 //
 // # Map
 //

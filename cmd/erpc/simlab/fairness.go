@@ -34,7 +34,7 @@ type FairnessResult struct {
 	Jain    float64 `json:"jain_mean"`
 	JainMin float64 `json:"jain_min"`
 	// Two flows, of which the second starts Late seconds after the first, at a
-	// sixteenth of the link's rate; FirstShare is what it gets of the bandwidth in the
+	// sixteenth of the link's rate; FirstShare is its part of the bandwidth in the
 	// first LateWindow. Settled is how long after that, in windows of LateWindow, their rates are
 	// within 20 % of the larger one for good; nil if they never are in the time Watched.
 	Late       float64  `json:"late_s"`

@@ -240,7 +240,7 @@ type flow struct {
 	finish    erpc.Continuation
 	done      uint64
 	startedAt sim.Time
-	onDone    func(f *flow, took time.Duration) // nil, or told of each latency; may change session
+	onDone    func(f *flow, took time.Duration) // nil, or called with each latency; may change session
 }
 
 // newFlow prepares a flow of requests and responses of so many bytes.

@@ -271,7 +271,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// TestInterrupted: when the context ends, what is finished is returned.
+// TestInterrupted: when the context ends, the finished rows are returned.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := small()

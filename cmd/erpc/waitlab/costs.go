@@ -71,8 +71,8 @@ func (c *Costs) slice(threads int) time.Duration {
 const wire = 1 * us
 
 // Echo is the call of figure 8: 4 KB there and back, through gRPC. Four clients make 132,000 calls
-// a second with a thread each, so that one takes 30.3 us. What 100 Gbit/s and the wire leave of
-// it is shared equally between server and client: our assumption.
+// a second with a thread each, so that one takes 30.3 us. Without the
+// time on the wire at 100 Gbit/s, half of it is the server's and half the client's: our assumption.
 func Echo() Work { return work(30300*ns, wire+330*ns) }
 
 // Small is the call of figure 13: some bytes, 6.80 us, shared in the same way.

@@ -16,7 +16,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 	"img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Page serves the latest frame, as /frame.json, and a page that draws it. It is safe in any
-// goroutine. However many look, each frame is made once.
+// goroutine. Each frame is made once, for any number of viewers.
 type Page struct {
 	mu     sync.Mutex
 	latest []byte

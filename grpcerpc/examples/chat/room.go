@@ -121,7 +121,7 @@ func newRoom() *room {
 func (r *rooms) say(name string, l *pb.Line) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.list[name].tell(l) // whoever says something keeps the room
+	r.list[name].tell(l) // a member that says something keeps the room
 }
 
 // leave takes a member out, and tells the others. Rooms without members go.

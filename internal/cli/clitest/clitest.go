@@ -15,8 +15,8 @@ import (
 // childKey is set for children.
 const childKey = "ERPC_TEST_CHILD"
 
-// Main is the body of TestMain: it runs the tests, or the command in a child. childEnv is what the
-// command adds to the environment of its children.
+// Main is the body of TestMain: it runs the tests, or the command in a child. childEnv has the
+// variables that the command adds to the environment of its children.
 func Main(m *testing.M, command func(), childEnv *[]string) {
 	if os.Getenv(childKey) != "" {
 		command()

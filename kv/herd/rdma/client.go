@@ -172,7 +172,7 @@ const (
 	maxReplies = 256 << 10 // bytes: 64 slots of 4 KiB, 256 of 1 KiB
 )
 
-// queues makes what the server is told of.
+// queues makes the queue pairs that the hello names.
 func (c *Client) queues(h *hello) (err error) {
 	d := c.dev
 	if c.cfg.Design == Write {

@@ -176,7 +176,7 @@ func requests(t *testing.T, s *Server) uint64 {
 }
 
 // TestProtection: a client's WRITEs outside its chunk, and with the key of another's, change
-// nothing; nor does a datagram in the name of another.
+// nothing. A datagram in the name of another changes nothing either.
 func TestProtection(t *testing.T) {
 	s := serve(t, Config{})
 	a, b := dial(t, s, Herd), dial(t, s, Herd)

@@ -50,7 +50,7 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// TestOffer: nor does a client trust a server.
+// TestOffer: a client does not trust a server.
 func TestOffer(t *testing.T) {
 	for _, row := range []struct {
 		old, new string

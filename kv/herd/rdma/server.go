@@ -74,7 +74,7 @@ type Server struct {
 	refused uint64                  // clients
 }
 
-// maxHandles is from how many addresses clients can come in the life of a server.
+// maxHandles bounds the addresses from which clients come in the life of a server.
 const maxHandles = 1024
 
 // Listen opens the device, makes all partitions, and listens for clients at a TCP address. Errors:

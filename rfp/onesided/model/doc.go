@@ -25,7 +25,7 @@
 // A side whose Datagrams was called sends datagrams in place of WRITEs, at the rates OutSend and
 // InSend.
 //
-// That is all: nothing in a run says how fast a design is as a whole. [Paper] and [Pipelined] hold
+// Nothing else in a run says how fast a design is as a whole. [Paper] and [Pipelined] hold
 // the numbers, each with its source. Effects without a number there are left out, such as the
 // contention of many threads for one adapter.
 //

@@ -9,9 +9,8 @@
 // finds eRPC headers in UDP packets to and from that port. [RegisterPort] adds others;
 // a payload from anywhere else decodes with [ERPC.DecodeFromBytes]. A bundle becomes a layer
 // [Bundle], and each packet inside a layer ERPC of its own, in their order. A packet that
-// package wire refuses becomes gopacket's DecodeFailure layer, with wire's error. That is what
-// wire's Parse and CheckExtensions refuse; an ERR whose body is broken is a layer without a
-// [ERPC.Fault].
+// wire's Parse or CheckExtensions refuses becomes gopacket's DecodeFailure layer, with wire's
+// error. An ERR whose body is broken is a layer without a [ERPC.Fault].
 //
 // # Map
 //

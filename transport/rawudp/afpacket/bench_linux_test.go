@@ -17,8 +17,8 @@ import (
 )
 
 // The raw sides below are the least that a program can do with the same sockets: they poll
-// the ring, answer with frames made beforehand, and look at nothing in them. What the
-// transport adds is the codec, the checks and the routes.
+// the ring, answer with frames made beforehand, and look at nothing in them. The
+// transport adds the codec, the checks and the routes.
 
 const benchSize = 48 // bytes of payload
 

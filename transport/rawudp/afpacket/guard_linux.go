@@ -33,7 +33,8 @@ const (
 	skbVLANPresent = 20
 )
 
-// guardProgram drops the frames that filter lets in, and leaves all others to whoever is next.
+// guardProgram drops the frames that filter lets in, and leaves all others to the next program or
+// socket.
 func guardProgram(l rawudp.Local) asm.Instructions {
 	const (
 		next  = "next"

@@ -14,8 +14,8 @@ type match struct {
 }
 
 // matches returns the conditions on a frame, from the destination MAC address on and
-// without 802.1Q tag, under which it is a datagram to the endpoint. They are what the codec
-// takes, lengths and checksums aside: no fragments, options or extension headers.
+// without 802.1Q tag, under which it is a datagram to the endpoint. They are those of
+// the codec, lengths and checksums aside: no fragments, options or extension headers.
 func matches(l rawudp.Local) []match {
 	port := match{size: 2, mask: 0xFFFF, value: uint32(l.Port)}
 	if l.IP.Is4() {

@@ -44,7 +44,7 @@ func sysStats(fd int) (dropped uint32) {
 }
 
 // slot is the header of a frame in the ring. The kernel and this process write status
-// in turn: whoever owns the slot gives it to the other.
+// in turn: the owner of the slot gives it to the other.
 type slot unix.Tpacket2Hdr
 
 // slotAt returns the header at offset at of the ring, which is aligned as the kernel aligns it.

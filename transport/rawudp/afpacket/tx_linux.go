@@ -151,7 +151,7 @@ func (s *sender) gather(i int) int {
 }
 
 // judge says what an error means for the frame that met it: whether the frame can never be
-// sent, and if not, what is wrong with the device; nil means only that it takes no more now.
+// sent, and if not, the fault of the device; nil means only that it takes no more now.
 func judge(e unix.Errno) (refused bool, err error) {
 	switch e {
 	case 0, unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM, unix.EINTR:

@@ -26,8 +26,8 @@
 // and port, so that they are reserved; what gets there, it drops.
 //
 // A link takes one program. The endpoints of a process share it, and the packet memory of each
-// queue, up to Config.Endpoints. Another process cannot have the link meanwhile: it gets a
-// *rawudp.LinkError that matches ErrBusy, and so does this one if somebody else's program is there.
+// queue, up to Config.Endpoints. Another process cannot have the link meanwhile. A process
+// that meets another one's program gets a *rawudp.LinkError that matches ErrBusy.
 //
 // # Limits
 //

@@ -79,8 +79,8 @@ func openPool(index, queue, slots, ring int, flags uint16) (p *pool, err error) 
 	return p, nil
 }
 
-// bind binds the memory to its queue. A queue stays busy for a while after the sockets of whoever
-// had it were closed, since the kernel cleans up later: that is waited for.
+// bind binds the memory to its queue. A queue stays busy for a while after the sockets of its
+// last owner were closed, since the kernel cleans up later: bind waits for that.
 func (p *pool) bind(index int, flags uint16) error {
 	const patience, pause = time.Second, time.Millisecond
 	for end := monotime.Now().Add(patience); ; {

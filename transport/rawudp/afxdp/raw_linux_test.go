@@ -9,10 +9,10 @@ import (
 
 // The raw sides of the benchmarks are the least that a program can do with the same sockets: they
 // poll the ring, answer with frames made beforehand in the same memory, and look at nothing in
-// them, so that the bytes of a packet never come to the receiver's cache: what no program that
-// wants them can do. Those that look read a byte of each line, in whatever order the processor
-// likes. What the transport adds is the codec with its checksums, the checks, the routes and the
-// copy into the frame.
+// them, so that the bytes of a packet never come to the receiver's cache. No program that wants
+// the bytes can do that. Those that look read a byte of each line, in any order that the processor
+// likes. The transport adds the codec with its checksums, the checks, the routes and the copy
+// into the frame.
 
 // rawSide is a socket used with as little as possible.
 type rawSide struct {

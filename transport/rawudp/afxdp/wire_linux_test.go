@@ -134,7 +134,7 @@ func TestLinkLocal(t *testing.T) {
 	}
 }
 
-// TestArmed: the sockets tell of frames only from the moment on when somebody is about to sleep to
+// TestArmed: the sockets announce frames only from the moment on when somebody is about to sleep to
 // the next look, and nobody sleeps if they cannot.
 func TestArmed(t *testing.T) {
 	p := vethtest.New(t, 1500)

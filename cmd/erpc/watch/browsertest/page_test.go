@@ -222,7 +222,7 @@ func TestMoves(t *testing.T) {
 	s.end()
 }
 
-// TestKeyboard: all there is to do can be done with keys, and it shows where the focus is.
+// TestKeyboard: keys can do everything, and the page shows where the focus is.
 func TestKeyboard(t *testing.T) {
 	s := newStage(t)
 	var seen []string
