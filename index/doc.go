@@ -24,6 +24,9 @@
 // place in it. Only the value changes afterwards, by an atomic store. Deletion stores an order word
 // without the place. When no place is left the leaf is replaced by one or two new ones. So a
 // reader of an order word sees only entries written before that was stored, and nothing is torn.
+// Slices are the exception: a lookup compares with all of them, and asks the order word about a
+// match only, since addresses that come out of that word have to wait for it. So a writer stores
+// the slice of a place by an atomic store.
 // The garbage collector keeps what readers still look at, and thus does the work of epochs.
 //
 // A node is replaced, never moved: its field moved then names its successor, and its parent's child

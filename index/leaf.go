@@ -1,5 +1,7 @@
 package index
 
+import "sync/atomic"
+
 // width is how many places a leaf has. Arrays have one more, so that four bits need no check.
 const width = 15
 
@@ -17,6 +19,13 @@ func (o order) size() int { return int(o & 15) }
 
 // at returns the place of the i-th key.
 func (o order) at(i int) int { return int(o>>(4*i+4)) & 15 }
+
+// has reports whether a place is one of o's keys.
+func (o order) has(place int) bool {
+	const ones, highs = 0x111_1111_1111_1111, 0x888_8888_8888_8888
+	x := uint64(o)>>4 ^ uint64(place)*ones // four zero bits where the place is
+	return (x-ones)&^x&highs&(1<<(4*o.size())-1) != 0
+}
 
 // with returns o with a place put before the i-th key.
 func (o order) with(i, place int) order {
@@ -74,11 +83,13 @@ func (l *leaf[C]) kind(place int) uint8 { return uint8(l.kinds.Load()>>(4*place)
 // entry.
 func sameKind(kind, want uint8) bool { return kind == want || kind > 8 && want > 8 }
 
-// find returns the place of an entry, or -1. Kind is at most suffixed.
+// find returns the place of an entry, or -1. Kind is at most suffixed. It compares with all places
+// in a row, those too that a writer fills or that are no keys any more: addresses that came out of
+// the order word would have to wait for it. So the order word is asked about a match only.
 func (l *leaf[C]) find(o order, k uint64, kind uint8) int {
-	for n := o.size(); n > 0; n-- {
-		o >>= 4
-		if place := int(o & 15); l.keys[place] == k && sameKind(l.kind(place), kind) {
+	for place := range width {
+		if atomic.LoadUint64(&l.keys[place]) == k && o.has(place) &&
+			sameKind(l.kind(place), kind) {
 			return place
 		}
 	}
@@ -114,9 +125,17 @@ type entry[C any] struct {
 	val  C // copied while its leaf is locked
 }
 
-// fill writes an entry to a place that nobody reads yet.
+// put writes an entry to the next place of a leaf that readers have. They compare the key already.
+func (l *leaf[C]) put(e *entry[C]) (place int) {
+	place = int(l.places)
+	l.places++
+	atomic.StoreUint64(&l.keys[place], e.key)
+	l.fill(place, e)
+	return place
+}
+
+// fill writes what an entry has beside its key to a place that is no key yet.
 func (l *leaf[C]) fill(place int, e *entry[C]) {
-	l.keys[place] = e.key
 	l.vals[place] = e.val
 	if e.kind > 8 {
 		if l.long == nil {
@@ -153,6 +172,7 @@ func newLeaf[C any](low, high uint64, list []entry[C]) *leaf[C] {
 	l.high = word{high}
 	l.kinds = word{whole}
 	for i := range list {
+		l.keys[i] = list[i].key
 		l.fill(i, &list[i])
 	}
 	l.places = uint8(len(list))

@@ -14,9 +14,7 @@ import (
 func BenchmarkLeafInsert(b *testing.B) {
 	b.Run("in place", func(b *testing.B) {
 		insertLeaves(b, func(at *atomic.Pointer[leaf[word]], l *leaf[word], i int, e *entry[word]) {
-			place := int(l.places)
-			l.fill(place, e)
-			l.places++
+			place := l.put(e)
 			l.order.Store(uint64(l.load().with(i, place)))
 		})
 	})

@@ -31,6 +31,11 @@ func TestOrder(t *testing.T) {
 			t.Fatalf("%v from and up to %d: %v and %v", list, i, places(o.from(i)),
 				places(o.first(i)))
 		}
+		for place := range width + 1 {
+			if o.has(place) != slices.Contains(list, place) {
+				t.Fatalf("%v has %d: %v", list, place, o.has(place))
+			}
+		}
 		f := o.filled()
 		if f.size() != n || !slices.Equal(places(f), list) {
 			t.Fatalf("%v filled: %v", list, places(f))

@@ -68,9 +68,7 @@ func (l *leaf[C]) deepen(i int) *long[C] {
 		e.long.rest = rest[8:]
 	}
 	x := long[C]{layer: newTree([]entry[C]{e})}
-	place := int(l.places)
-	l.fill(place, &entry[C]{key: l.keys[old], kind: layered, long: x})
-	l.places++
+	place := l.put(&entry[C]{key: l.keys[old], kind: layered, long: x})
 	point(pointPublish)
 	l.order.Store(uint64(o.swapped(i, place)))
 	return &l.long[place]
@@ -83,15 +81,13 @@ func (s *spot[C]) insert(val *C) {
 	if s.kind > 8 {
 		e.long.rest = string(s.rest)
 	}
-	place := int(l.places)
-	switch {
+	switch place := int(l.places); {
 	case place >= width-1 && l.extends(s.i, s.key):
 		s.tree.extend(l, &e)
 	case place == width:
 		s.tree.renew(l, s.i, &e)
 	default:
-		l.fill(place, &e)
-		l.places++
+		l.put(&e)
 		point(pointPublish)
 		l.order.Store(uint64(l.load().with(s.i, place)))
 	}

@@ -78,7 +78,12 @@ func cuckooRows(size int, r *rand.Rand) []row {
 				sink += v
 			}
 		})},
+		{"cuckoo in a chain", "", 0, spared(draw, chained(look, t.Get))},
 		{"cuckoo batched", "cuckoo plain", bar(size, 2), spared(draw, func() {
+			t.GetBatch(look, values, ok)
+			sink += values[0]
+		})},
+		{"cuckoo batched again", "cuckoo in a chain", 0, spared(draw, func() {
 			t.GetBatch(look, values, ok)
 			sink += values[0]
 		})},
@@ -98,6 +103,18 @@ func cuckooRows(size int, r *rand.Rand) []row {
 			sink += m[k]
 		}
 	})})
+}
+
+// chained looks one key up after the other, each of which waits for the value before: what a lookup
+// takes if the processor does not go on to the next ones by itself. Values are below 2^40.
+func chained(look []uint64, get func(k uint64) (uint64, bool)) func() {
+	return func() {
+		v := uint64(0)
+		for _, k := range look {
+			v, _ = get(k + v>>40)
+		}
+		sink += v
+	}
 }
 
 // sixteens calls fn for one chunk, sixteen lookups at a time.
@@ -199,7 +216,12 @@ func treeRows(size int, r *rand.Rand) []row {
 				sink += v
 			}
 		})},
+		{"B+tree in a chain", "", 0, spared(draw, chained(look, t.Get))},
 		{"B+tree batched", "B+tree plain", bar(size, 3), spared(draw, func() {
+			t.GetBatch(look, got, ok)
+			sink += got[0]
+		})},
+		{"B+tree batched again", "B+tree in a chain", 0, spared(draw, func() {
 			t.GetBatch(look, got, ok)
 			sink += got[0]
 		})},

@@ -76,21 +76,42 @@ func separate(head *[8]uint64, seps *[32]uint64, first func(i int) (uint64, bool
 	return low
 }
 
-// route returns the child for key k.
+// route returns the child for key k, written out: of a loop the compiler makes more branches.
 func route(head *[8]uint64, seps *[32]uint64, k uint64) int {
 	at := 0
-	for i, p := range head[5:] {
-		if p <= k {
-			at = 8 * (i + 1)
-		}
+	if head[5] <= k {
+		at = 8
 	}
-	n := at
-	for _, s := range seps[at : at+7] {
-		if s <= k {
-			n++
-		}
+	if head[6] <= k {
+		at = 16
 	}
-	return n
+	if head[7] <= k {
+		at = 24
+	}
+	s := (*[8]uint64)(seps[at : at+8])
+	n := 0
+	if s[0] <= k {
+		n = 1
+	}
+	if s[1] <= k {
+		n = 2
+	}
+	if s[2] <= k {
+		n = 3
+	}
+	if s[3] <= k {
+		n = 4
+	}
+	if s[4] <= k {
+		n = 5
+	}
+	if s[5] <= k {
+		n = 6
+	}
+	if s[6] <= k {
+		n = 7
+	}
+	return at + n
 }
 
 // search looks for a key from the root on.

@@ -2,6 +2,7 @@ package bptree
 
 import (
 	"errors"
+	"math/bits"
 
 	"github.com/userspace-rpc/erpc/gopt"
 )
@@ -76,6 +77,21 @@ func (n *node) below(k uint64) (count uint32) {
 	return count
 }
 
+// belowAll is below without branches that depend on the keys: it subtracts, and counts who borrows.
+// In a batch, whose lines have been asked for, it takes less time. A single lookup does better with
+// branches, by which the processor guesses where to read next.
+func (n *node) belowAll(k uint64) (count uint32) {
+	above := uint64(0)
+	for i := 0; i < fan; i += 4 {
+		_, a := bits.Sub64(k, n[i], 0)
+		_, b := bits.Sub64(k, n[i+1], 0)
+		_, c := bits.Sub64(k, n[i+2], 0)
+		_, d := bits.Sub64(k, n[i+3], 0)
+		above += a + b + c + d
+	}
+	return fan - uint32(above)
+}
+
 // Get returns the value of k.
 func (t *Tree) Get(k uint64) (value uint64, ok bool) {
 	if t.n == 0 {
@@ -85,7 +101,7 @@ func (t *Tree) Get(k uint64) (value uint64, ok bool) {
 	for l, level := range t.levels {
 		at = t.child(l, at*fan+level[at].below(k))
 	}
-	return t.inLeaf(at, k)
+	return t.inLeaf(at, t.keys[at].below(k), k)
 }
 
 // child returns child at of a level, or the last one if there is none: the largest number is not
@@ -98,9 +114,9 @@ func (t *Tree) child(level int, at uint32) uint32 {
 	return min(at, uint32(last))
 }
 
-// inLeaf looks in leaf at, whose last keys may be there more than once.
-func (t *Tree) inLeaf(at uint32, k uint64) (value uint64, ok bool) {
-	i := t.keys[at].below(k)
+// inLeaf looks in leaf at, of whose keys i are not above k. The last ones may be there more than
+// once.
+func (t *Tree) inLeaf(at, i uint32, k uint64) (value uint64, ok bool) {
 	if i == 0 || t.keys[at][i-1] != k {
 		return 0, false
 	}
@@ -125,13 +141,13 @@ func (t *Tree) GetBatch(keys, values []uint64, ok []bool) {
 				gopt.PrefetchAt(level, at[:n], 2)
 			}
 			for i, k := range keys[:n] {
-				at[i] = t.child(l, at[i]*fan+level[at[i]].below(k))
+				at[i] = t.child(l, at[i]*fan+level[at[i]].belowAll(k))
 			}
 		}
 		gopt.PrefetchAt(t.keys, at[:n], 2)
 		gopt.PrefetchAt(t.values, at[:n], 2)
 		for i, k := range keys[:n] {
-			values[i], ok[i] = t.inLeaf(at[i], k)
+			values[i], ok[i] = t.inLeaf(at[i], t.keys[at[i]].belowAll(k), k)
 		}
 		keys, values, ok = keys[n:], values[n:], ok[n:]
 	}

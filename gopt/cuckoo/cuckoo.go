@@ -107,8 +107,23 @@ func (t *Table) GetBatch(keys, values []uint64, ok []bool) {
 	}
 }
 
+// findAll is find without branches that depend on the keys, for a k other than 0: equal is where a
+// difference less one borrows. In a batch, whose lines have been asked for, it takes less time.
+func (b *bucket) findAll(k uint64) int {
+	_, s := bits.Sub64(b.keys[0]^k, 1, 0)
+	_, t := bits.Sub64(b.keys[1]^k, 1, 0)
+	_, u := bits.Sub64(b.keys[2]^k, 1, 0)
+	_, v := bits.Sub64(b.keys[3]^k, 1, 0)
+	back := s<<3 | t*7 | u*6 | v*5
+	_, s = bits.Sub64(b.keys[4]^k, 1, 0)
+	_, t = bits.Sub64(b.keys[5]^k, 1, 0)
+	_, u = bits.Sub64(b.keys[6]^k, 1, 0)
+	_, v = bits.Sub64(b.keys[7]^k, 1, 0)
+	return ways - int(back|s<<2|t*3|u<<1|v)
+}
+
 func (b *bucket) get(k uint64) (value uint64, ok bool) {
-	if i := b.find(k); i < ways && k != 0 {
+	if i := b.findAll(k); i < ways && k != 0 {
 		return b.values[i], true
 	}
 	return 0, false
