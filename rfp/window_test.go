@@ -33,6 +33,21 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestWindowFetched holds that results which clients fetch are not stored in their memory.
+func TestWindowFetched(t *testing.T) {
+	w := worldOf(Config{Mode: Fetch, First: Behind}, 2, true)
+	w.send()
+	for len(w.x.queue) > 0 {
+		w.x.take()
+		for w.s.Poll(1) > 0 {
+		}
+	}
+	w.c.Poll(1)
+	if st := w.s.Stats(); w.ended[0] != 1 || w.ended[1] != 1 || st.Messages != 2 || st.Replies != 0 {
+		t.Errorf("calls ended %v, %+v", w.ended, st)
+	}
+}
+
 // TestNoWindow holds that a server which waits for the end of each reply stores none in place.
 func TestNoWindow(t *testing.T) {
 	for _, one := range []bool{false, true} {
