@@ -123,6 +123,17 @@ func TestTwoDue(t *testing.T) {
 	}
 }
 
+// TestRefusal holds what a refusal counts as: 100 us and four times the least of the other ways.
+func TestRefusal(t *testing.T) {
+	for _, took := range [][]time.Duration{{1000, 2000, 3000}, {1000, 3000, 2000}} {
+		c := NewChooser(3, 1)
+		teach(c, took...)
+		if c.Refused(0); c.Mean(0) != 1000+(4*2000+100_000-1000)/64 {
+			t.Errorf("%v: a mean of %v", took, c.Mean(0))
+		}
+	}
+}
+
 // TestGain holds by how much a way must be better: a probe at 0.97 of the best time changes
 // nothing. A better one is followed by a second of twice the calls, after which the way is the
 // best, and the old one is probed as late as it is behind.
