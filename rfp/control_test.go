@@ -3,6 +3,7 @@ package rfp
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/rfp/onesided"
 )
@@ -59,5 +60,42 @@ func TestTolerance(t *testing.T) {
 	c := Config{Geometry: small, Tolerance: 1}
 	if err := c.fill(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestShares holds the shares of late calls from which a Sizer changes the size: above its
+// tolerance, and below a tenth of it.
+func TestShares(t *testing.T) {
+	for _, c := range []struct{ late, want int }{
+		{0, 3}, {4, 3}, {6, 2}, {50, 2}, {51, 1}, {1000, 1},
+	} {
+		s := NewSizer(8, 100, 0.05)
+		for range sizerCalls {
+			s.Add(1, 100)
+		}
+		for i := range sizerCalls {
+			took := time.Duration(100)
+			if i < c.late {
+				took++
+			}
+			s.Add(1, took)
+		}
+		if s.Size() != c.want {
+			t.Errorf("%d of 1000 calls late: %d calls in a message, want %d", c.late, s.Size(), c.want)
+		}
+	}
+}
+
+// TestLargestRequest holds that a request which fills its message is taken.
+func TestLargestRequest(t *testing.T) {
+	w := newWorld(Config{Mode: Reply}, 1)
+	body := make([]byte, w.c.cfg.Request-entryBytes)
+	if err := w.c.Send(&Call{Kind: 1, Body: body, Done: func(uint64, []byte, error) {}}); err != nil {
+		t.Fatal(err)
+	}
+	w.c.Poll(1)
+	w.x.take()
+	if n := w.s.Poll(1); n != 1 || w.ran[0] != 1 {
+		t.Errorf("%d messages, %+v", n, w.s.Stats())
 	}
 }

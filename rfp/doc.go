@@ -50,6 +50,10 @@
 // before it looks at the word, so either it sees the word and replies, or the READ finds the
 // result.
 //
+// Where the server can store to the client's memory itself (shared memory), a reply is a copy in
+// place of a WRITE. The handler works in the server's own memory all the same: a client may change
+// its replies at any time.
+//
 // With Paper the mode changes as in section 3.2: to replies after two messages in a row that missed
 // more than R times, and back when a process time is short. Otherwise the reported process time
 // decides both ways, READs go when the result is expected, and R bounds the READs of one message.

@@ -141,11 +141,16 @@ func tail(nonce uint64, h *head, body []byte) uint64 {
 
 // finish writes what lies around a body of h.size bytes in a slot, the first word last.
 func finish(slot []byte, nonce uint64, h *head) {
+	onesided.Store(slot, 0, enclose(slot, nonce, h))
+}
+
+// enclose writes the same but for the first word, which it returns.
+func enclose(slot []byte, nonce uint64, h *head) (first uint64) {
 	first, second := h.words()
 	binary.LittleEndian.PutUint64(slot[8:], second)
 	end := headBytes + (h.size+7)&^7
 	binary.LittleEndian.PutUint64(slot[end:], tail(nonce, h, slot[headBytes:headBytes+h.size]))
-	onesided.Store(slot, 0, first)
+	return first
 }
 
 // Process time travels in units of 64 ns, 4 ms at most.

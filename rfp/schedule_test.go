@@ -19,6 +19,7 @@ type manual struct {
 	err   error
 	fresh bool // something came that the owner has not polled for
 	full  bool // takes no operations
+	near  bool // has windows
 	// broken is the end of the adapter's queue: it carries nothing out any more, and Poll learns of
 	// that if operations were posted. Memory and Err show nothing before.
 	broken error
@@ -41,6 +42,13 @@ func (m *manual) Region(i int) []byte   { return m.mem[i] }
 func (m *manual) Peer() []onesided.Spec { return m.peer.specs }
 func (m *manual) View(int) []byte       { return nil }
 func (m *manual) Err() error            { return m.err }
+
+func (m *manual) Window(i int) []byte {
+	if !m.near {
+		return nil
+	}
+	return m.peer.mem[i]
+}
 
 func (m *manual) Close() error {
 	m.err = onesided.ErrClosed
@@ -103,10 +111,14 @@ type world struct {
 	bad     error
 }
 
-func newWorld(cfg Config, calls int) *world {
+func newWorld(cfg Config, calls int) *world { return worldOf(cfg, calls, false) }
+
+// worldOf makes one whose server stores replies in place, if near.
+func worldOf(cfg Config, calls int, near bool) *world {
 	cfg.Geometry = Geometry{Slots: 2, Request: 64, Response: 64}
 	w := &world{want: calls, ended: make([]int, calls), ran: make([]int, calls)}
 	w.x, w.y = manualPair(ClientSpecs(cfg.Geometry), ServerSpecs(cfg.Geometry))
+	w.y.near = near
 	var err error
 	if w.s, err = NewServer(ServerConfig{Geometry: cfg.Geometry, Epoch: 1}); err != nil {
 		panic(err)
@@ -184,6 +196,7 @@ func (w *world) step(kind int) {
 		if w.current != nil {
 			w.s.Answer(w.current)
 			w.current = nil
+			w.x.fresh = w.x.fresh || w.y.near // it may have stored a reply
 			return
 		}
 		if w.current = w.s.Next(); w.current == nil {
@@ -214,11 +227,11 @@ func (w *world) check() error {
 
 // explore goes through all orders of steps, by repeating each up to its last choice that has
 // another way. It stops after limit orders.
-func explore(cfg Config, calls, limit int, seen func(*world)) (orders int, err error) {
+func explore(cfg Config, calls, limit int, near bool, seen func(*world)) (orders int, err error) {
 	var path, widths []int
 	var room [stepsOfKind]int
 	for orders < limit {
-		w := newWorld(cfg, calls)
+		w := worldOf(cfg, calls, near)
 		for depth := 0; ; depth++ {
 			list := w.possible(room[:0])
 			if len(list) == 0 || w.bad != nil || depth > 500 {
@@ -257,19 +270,21 @@ func scheduled() map[string]Config {
 // for one call: a handler that ends before, between and after all that a client does to change
 // the mode of its message.
 func TestSchedules(t *testing.T) {
-	asked := uint64(0)
-	for name, cfg := range scheduled() {
-		n, err := explore(cfg, 1, 200_000, func(w *world) { asked += w.c.Stats().Asked })
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
+	for _, near := range []bool{false, true} {
+		asked := uint64(0)
+		for name, cfg := range scheduled() {
+			n, err := explore(cfg, 1, 200_000, near, func(w *world) { asked += w.c.Stats().Asked })
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if n == 200_000 {
+				t.Errorf("%s: more orders than are gone through", name)
+			}
+			t.Logf("%s, near %v: %d orders", name, near, n)
 		}
-		if n == 200_000 {
-			t.Errorf("%s: more orders than are gone through", name)
+		if asked == 0 {
+			t.Error("no message changed its mode")
 		}
-		t.Logf("%s: %d orders", name, n)
-	}
-	if asked == 0 {
-		t.Error("no message changed its mode")
 	}
 }
 
@@ -278,7 +293,7 @@ func TestRandomSchedules(t *testing.T) {
 	for name, cfg := range scheduled() {
 		for seed := range uint64(2000) {
 			rng := rand.New(rand.NewPCG(seed, 3))
-			w := newWorld(cfg, 9)
+			w := worldOf(cfg, 9, seed%2 == 1)
 			var room [stepsOfKind]int
 			// Fetching may go on for long while the server gets no step, but not for ever.
 			for range 20_000 {

@@ -75,6 +75,7 @@ type conn struct {
 	link      onesided.Link
 	requests  []byte
 	responses []byte
+	window    []byte // the client's replies in place, nil: they take WRITEs
 	nonce     uint64
 	expect    [MaxSlots]uint32
 	at        int    // slot to look at next
@@ -159,6 +160,9 @@ func (s *Server) Serve(link onesided.Link) error {
 	}
 	c := &conn{link: link, requests: link.Region(serverRequests),
 		responses: link.Region(serverResponses), nonce: random()}
+	if !s.cfg.OneAtATime { // else it waits for completions
+		c.window = link.Window(clientReplies)
+	}
 	for i := range c.expect {
 		c.expect[i] = s.cfg.FirstSequence + 1
 	}
@@ -312,13 +316,19 @@ func (s *Server) Answer(m *Message) {
 	if s.cfg.Checksum {
 		h.flags |= flagSum
 	}
-	finish(slot, c.nonce, &h)
 	s.stats.Messages++
+	if c.window != nil && m.head.flags&flagReply != 0 {
+		// Its client never fetches it, so no order of stores matters here.
+		binary.LittleEndian.PutUint64(slot, enclose(slot, c.nonce, &h))
+		s.place(c, m.slot, size)
+		return
+	}
+	finish(slot, c.nonce, &h)
 	// The result is visible before this load: either the word is seen here, or the READ that the
 	// client posts behind the word finds the result.
 	wanted := uint32(onesided.Load(c.requests, g.wantedAt(m.slot))) == m.head.seq
 	if wanted || m.head.flags&flagReply != 0 {
-		s.reply(c, m.slot)
+		s.reply(c, m.slot, size)
 	}
 }
 
@@ -384,7 +394,11 @@ func (s *Server) call(kind uint8, req, room []byte) (status uint8, size int) {
 
 // reply writes a result to the client too. A slot waits once, and its content of then is written.
 // So a client that does not wait for its replies makes no queue grow.
-func (s *Server) reply(c *conn, slot int) {
+func (s *Server) reply(c *conn, slot, size int) {
+	if c.window != nil {
+		s.place(c, slot, size)
+		return
+	}
 	if c.queued>>slot&1 != 0 {
 		return
 	}
@@ -393,6 +407,14 @@ func (s *Server) reply(c *conn, slot int) {
 		s.queue = append(s.queue, reply{c, slot})
 	}
 	s.flushReplies()
+}
+
+// place stores a result of size bytes in the client's memory: one copy, the tail last. The handler
+// never works there, since the client may store to it at any time.
+func (s *Server) place(c *conn, slot, size int) {
+	at, to, n := s.cfg.responseAt(slot), s.cfg.replyAt(slot), messageBytes(size)
+	onesided.Copy(c.window[to:to+n], c.responses[at:at+n])
+	s.stats.Replies++
 }
 
 // flushReplies sends those that wait, as far as their links take them: a client whose link is full

@@ -109,6 +109,31 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// TestTwoDue holds that of two probes which are due at once the first way's comes first, whole.
+func TestTwoDue(t *testing.T) {
+	c := NewChooser(3, 1)
+	teach(c, 2000, 1000, 2000)
+	c.ways[0].due, c.ways[2].due = 1, 1
+	for k := range 2 * probed {
+		w := c.Next()
+		if want := k / probed * 2; w != want {
+			t.Fatalf("call %d goes way %d, want %d", k, w, want)
+		}
+		c.Ended(w, 2000)
+	}
+}
+
+// TestRefusal holds what a refusal counts as: 100 us and four times the least of the other ways.
+func TestRefusal(t *testing.T) {
+	for _, took := range [][]time.Duration{{1000, 2000, 3000}, {1000, 3000, 2000}} {
+		c := NewChooser(3, 1)
+		teach(c, took...)
+		if c.Refused(0); c.Mean(0) != 1000+(4*2000+100_000-1000)/64 {
+			t.Errorf("%v: a mean of %v", took, c.Mean(0))
+		}
+	}
+}
+
 // TestGain holds by how much a way must be better: a probe at 0.97 of the best time changes
 // nothing. A better one is followed by a second of twice the calls, after which the way is the
 // best, and the old one is probed as late as it is behind.

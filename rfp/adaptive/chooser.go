@@ -32,7 +32,7 @@ type Chooser struct {
 	best    int
 	learned bool
 	at      int // turn, while it learns
-	left    int // calls of the turn or probe that are still to begin
+	left    int // calls of the probe that are still to begin
 	trying  int // way that is probed, -1: none
 	again   bool
 	sum     time.Duration
@@ -43,7 +43,7 @@ type Chooser struct {
 // NewChooser returns a Chooser for n ways, 1 to MaxWays. Choosers with different seeds probe at
 // different times.
 func NewChooser(n int, seed uint64) *Chooser {
-	c := &Chooser{n: min(max(n, 1), MaxWays), trying: -1, left: turnCalls, rng: seed*2 + 1}
+	c := &Chooser{n: min(max(n, 1), MaxWays), trying: -1, rng: seed*2 + 1}
 	return c
 }
 
@@ -59,12 +59,10 @@ func (c *Chooser) Best() int { return c.best }
 // Mean returns what the calls of a way took, as far as they are remembered; 0: none.
 func (c *Chooser) Mean(way int) time.Duration { return time.Duration(c.ways[way].mean) }
 
-// Next returns the way of the next call, whose end Ended must be told.
+// Next returns the way of the next call. Ended must be told of its end, Refused if it goes another
+// way, Dropped if it goes none.
 func (c *Chooser) Next() int {
 	if !c.learned {
-		if c.left > 0 {
-			c.left--
-		}
 		return c.at % c.n
 	}
 	if c.trying >= 0 && c.left > 0 {
@@ -122,9 +120,23 @@ func (c *Chooser) Ended(way int, took time.Duration) {
 	}
 }
 
-// Refused tells that a way took no call, which had to go another one. It counts as a slow call.
+// Dropped takes a call back that Next has counted: it went no way at all.
+func (c *Chooser) Dropped(way int) {
+	if way == c.trying {
+		c.left++
+	}
+}
+
+// Refused tells that a way took no call, which had to go another one. It counts as a slow call, by
+// what calls of the other ways take: by its own time it would grow without end.
 func (c *Chooser) Refused(way int) {
-	c.Ended(way, 4*time.Duration(c.ways[c.best].mean)+100*time.Microsecond)
+	least := 0.
+	for i := range c.n {
+		if m := c.ways[i].mean; i != way && m > 0 && (least == 0 || m < least) {
+			least = m
+		}
+	}
+	c.Ended(way, 4*time.Duration(least)+100*time.Microsecond)
 }
 
 // turned ends a turn of learning. The first turn of each way warms it up, and is forgotten.
@@ -137,7 +149,7 @@ func (c *Chooser) turned() {
 		w.mean = (w.mean + mean) / 2
 	}
 	c.at++
-	c.left, c.sum, c.count = turnCalls, 0, 0
+	c.sum, c.count = 0, 0
 	if c.at < turns*c.n && c.n > 1 {
 		return
 	}

@@ -91,7 +91,8 @@ func (e *Endpoint) Ready() bool {
 	return false
 }
 
-// Send takes a call. If the way that is chosen takes none, another one does. Errors, without a call
+// Send takes a call. If the way that is chosen takes none, or not this one, another one does, and
+// the Chooser learns of it. Errors, without a call
 // of Done: those of the ways, rfp.ErrBusy if none is ready and one of them has not ended.
 func (e *Endpoint) Send(q *rfp.Call) error {
 	p := e.free
@@ -106,17 +107,27 @@ func (e *Endpoint) Send(q *rfp.Call) error {
 	own.Done = p.end
 	chooser := e.Chooser(q.Kind)
 	first := chooser.Next()
-	if !e.ways[first].Ready() && len(e.ways) > 1 {
+	if err := e.offer(p, &own, first); err != nil {
+		chooser.Dropped(first)
+		p.done = nil
+		p.next, e.free = e.free, p
+		return err
+	}
+	if p.way != first {
 		chooser.Refused(first)
 	}
-	var err error
+	return nil
+}
+
+// offer offers a call to the way first, then to the others, until one takes it: p.way.
+func (e *Endpoint) offer(p *pending, q *rfp.Call, first int) (err error) {
 	for i := range e.ways {
 		p.way = (first + i) % len(e.ways)
 		w := e.ways[p.way]
 		if !w.Ready() && len(e.ways) > 1 {
 			continue
 		}
-		got := w.Send(&own)
+		got := w.Send(q)
 		if got == nil {
 			return nil
 		}
@@ -125,12 +136,8 @@ func (e *Endpoint) Send(q *rfp.Call) error {
 		}
 	}
 	if err == nil {
-		if err = e.unready(p, &own); err == nil {
-			return nil
-		}
+		return e.unready(p, q)
 	}
-	p.done = nil
-	p.next, e.free = e.free, p
 	return err
 }
 

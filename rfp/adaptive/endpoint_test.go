@@ -18,6 +18,7 @@ type fake struct {
 	// refuses is why a ready way takes no call.
 	refuses error
 	calls   int
+	refused int
 	open    []rfp.Call
 }
 
@@ -31,6 +32,7 @@ func (f *fake) Send(q *rfp.Call) error {
 		return rfp.ErrBusy
 	}
 	if f.refuses != nil {
+		f.refused++
 		return f.refuses
 	}
 	f.calls++
@@ -238,5 +240,89 @@ func TestApart(t *testing.T) {
 	}
 	if len(seen) < 14 {
 		t.Errorf("16 choosers have %d times of their first probe", len(seen))
+	}
+}
+
+// trio is an endpoint with three ways of one clock, and a function that makes calls.
+func trio(t *testing.T, took ...time.Duration) (e *Endpoint, ways []*fake, send func(n int)) {
+	now := new(rfp.Time)
+	var list []Way
+	for _, d := range took {
+		f := &fake{now: now, took: d}
+		ways, list = append(ways, f), append(list, f)
+	}
+	e, err := New(1, func() rfp.Time { return *now }, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, ways, func(n int) {
+		t.Helper()
+		for range n {
+			if err := e.Send(&rfp.Call{Kind: 1, Done: func(uint64, []byte, error) {}}); err != nil {
+				t.Fatal(err)
+			}
+			e.Poll(*now)
+		}
+	}
+}
+
+// TestReadyWayRefuses holds that a way is left which is ready and takes no call, whenever that
+// begins, and that it is found again when it takes calls again.
+func TestReadyWayRefuses(t *testing.T) {
+	for _, after := range []int{0, 20, 2000} {
+		e, ways, send := trio(t, 1000, 2000, 3000)
+		send(after)
+		ways[0].refuses = errors.New("not now")
+		send(20_000)
+		k := e.Chooser(1)
+		if k.Best() != 1 || ways[0].refused > 1000 || ways[1].calls < 17_000 {
+			t.Errorf("after %d: best %d, %d refused, %d went the second way", after, k.Best(),
+				ways[0].refused, ways[1].calls)
+		}
+		ways[0].refuses = nil
+		if send(100_000); k.Best() != 0 {
+			t.Errorf("after %d: best %d once the first way takes calls again", after, k.Best())
+		}
+	}
+}
+
+// TestNobodyTakes holds that calls which no way takes change nothing: in a probe they leave room
+// for its calls, and what is known of the ways stays.
+func TestNobodyTakes(t *testing.T) {
+	e, ways, send := trio(t, 1000, 2000, 3000)
+	k := e.Chooser(1)
+	large := errors.New("too large")
+	refused := func() {
+		t.Helper()
+		means := []time.Duration{k.Mean(0), k.Mean(1), k.Mean(2)}
+		for _, w := range ways {
+			w.refuses = large
+		}
+		for range 3 * turnCalls {
+			if err := e.Send(&rfp.Call{Kind: 1, Done: nil}); !errors.Is(err, large) {
+				t.Fatal(err)
+			}
+		}
+		for i, w := range ways {
+			if w.refuses = nil; k.Mean(i) != means[i] {
+				t.Errorf("way %d: a mean of %v, before %v", i, k.Mean(i), means[i])
+			}
+		}
+	}
+	refused() // while it learns
+	for k.trying < 0 {
+		send(1)
+	}
+	refused() // in a probe
+	for range 10 {
+		if send(probed); k.trying >= 0 {
+			t.Fatal("a probe has no end")
+		}
+		for k.trying < 0 {
+			send(1)
+		}
+	}
+	if k.Best() != 0 {
+		t.Errorf("best %d", k.Best())
 	}
 }

@@ -3,6 +3,7 @@ package adaptive
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"path/filepath"
 	"testing"
 	"time"
@@ -162,7 +163,73 @@ func TestRpcErrors(t *testing.T) {
 	if err := a.rpc.Send(&q); !errors.Is(err, rfp.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
-	if _, err := NewRpc(nil, nil, 0, 1, 1); !errors.Is(err, ErrConfig) {
-		t.Errorf("no calls: %v", err)
+}
+
+// TestRpcBounds holds what NewRpc takes, and that a way which is closed or fails keeps no buffers.
+func TestRpcBounds(t *testing.T) {
+	a := newAll(t)
+	for _, c := range [][3]int{{0, 1, 1}, {65, 1, 1}, {1, 0, 1}, {1, 1, 0}} {
+		if _, err := NewRpc(nil, nil, c[0], c[1], c[2]); !errors.Is(err, ErrConfig) {
+			t.Errorf("%v: %v", c, err)
+		}
 	}
+	for _, c := range [][3]int{{1, 1, 1}, {64, 1, 1}} {
+		w, err := NewRpc(a.rpc.rpc, a.rpc.session, c[0], c[1], c[2])
+		if err != nil {
+			t.Fatalf("%v: %v", c, err)
+		}
+		if n := bits.OnesCount64(w.free); n != c[0] {
+			t.Errorf("%v: room for %d calls", c, n)
+		}
+		if err := w.Close(); err != nil || w.Ready() {
+			t.Errorf("%v: closed: %v", c, err)
+		}
+	}
+	for _, c := range [][3]int{{2, 1 << 40, 1}, {2, 1, 1 << 40}} {
+		if _, err := NewRpc(a.rpc.rpc, a.rpc.session, c[0], c[1], c[2]); err == nil {
+			t.Errorf("%v: no error", c)
+		}
+	}
+	_ = a.rpc.Close()
+	if err := a.rpc.rpc.Close(); err != nil { // it knows of buffers in use
+		t.Error(err)
+	}
+}
+
+// TestRpcPoll holds what Poll returns, and that a way ends with its loop, once.
+func TestRpcPoll(t *testing.T) {
+	a := newAll(t)
+	q := rfp.Call{Kind: 1, Done: func(uint64, []byte, error) {}}
+	ended := 0
+	for sent := 0; sent < 6 || a.rpc.free != 1<<8-1; {
+		if a.rpc.free == 1<<8-1 { // one after the other
+			if err := a.rpc.Send(&q); err != nil {
+				t.Fatal(err)
+			}
+			sent++
+		}
+		if _, err := a.back.RunOnce(); err != nil {
+			t.Fatal(err)
+		}
+		n := a.rpc.Poll(monotime.Now())
+		if n < 0 {
+			t.Fatalf("Poll returns %d", n)
+		}
+		ended += n
+	}
+	if ended != 6 {
+		t.Errorf("Poll says that %d calls ended, want 6", ended)
+	}
+	closed := must[*Rpc](t)(NewRpc(a.rpc.rpc, a.rpc.session, 3, 10, 10))
+	_ = closed.Close()
+	if err := a.rpc.rpc.Close(); err == nil {
+		t.Error("an Rpc closes without a word of the buffers of a way")
+	}
+	for w, want := range map[*Rpc]error{a.rpc: erpc.ErrClosed, closed: rfp.ErrClosed} {
+		w.Poll(monotime.Now())
+		if err := w.Send(&q); !errors.Is(err, want) || w.Ready() {
+			t.Errorf("after the end of the loop: %v, want %v", err, want)
+		}
+	}
+	a.rpc.free = 0 // its buffers have gone with the Rpc
 }

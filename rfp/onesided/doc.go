@@ -30,7 +30,8 @@
 //     had one, and [Link.Err] says why.
 //
 // [Link.View] is a short way: where the peer's memory is mapped (shared memory), the reader may
-// look at it in place, as if a READ cost nothing.
+// look at it in place, as if a READ cost nothing. [Link.Window] is its counterpart: the writer
+// stores there by [Copy], and has no need of a doorbell or a completion.
 //
 // One goroutine at a time uses a side of a link.
 //

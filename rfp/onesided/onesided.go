@@ -95,6 +95,9 @@ type Link interface {
 	// View returns the peer's region i if this process sees it in place and the peer grants
 	// PeerReads, else nil. It must not be written to.
 	View(i int) []byte
+	// Window returns the peer's region i if this process can store to it in place and the peer grants
+	// PeerWrites, else nil. A Copy there is a WRITE that has taken place. Nothing is read from it.
+	Window(i int) []byte
 	// Post starts all operations of the batch, or none: ErrKey, ErrBounds, ErrAccess, ErrFull, or
 	// why the link has ended.
 	Post(b *Batch) error
@@ -103,7 +106,7 @@ type Link interface {
 	Poll(list []Completion) int
 	// Err returns nil while the link works, then ErrClosed, ErrPeer or what else ended it.
 	Err() error
-	// Close ends the link. Views and regions must not be used any more.
+	// Close ends the link. Views, windows and regions must not be used any more.
 	Close() error
 }
 

@@ -38,8 +38,8 @@ func specs() []onesided.Spec {
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"Regions": regions, "WriteRead": writeRead, "Refused": refused, "Order": order,
-		"Signals": signals, "Random": random, "View": view, "Close": closing,
-		"NoAllocation": noAllocation,
+		"Signals": signals, "Random": random, "View": view, "Window": window,
+		"Close": closing, "NoAllocation": noAllocation,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
@@ -260,7 +260,7 @@ func view(t *testing.T, open Open) {
 	if r.A.View(private) != nil || r.A.View(writable) != nil {
 		t.Error("a view of what may not be read")
 	}
-	if r.A.View(99) != nil || r.A.View(-1) != nil {
+	if r.A.View(len(specs())) != nil || r.A.View(-1) != nil {
 		t.Error("a view of no region")
 	}
 	v := r.A.View(readable)
@@ -269,6 +269,32 @@ func view(t *testing.T, open Open) {
 	}
 	onesided.Store(r.B.Region(readable), 8, 4711)
 	r.until("store in the view", func() bool { return onesided.Load(v, 8) == 4711 })
+}
+
+// window holds that what is stored in a window reaches the peer, that no other memory has one, and
+// that links have both views and windows, or neither.
+func window(t *testing.T, open Open) {
+	r := start(t, open)
+	if r.A.Window(private) != nil || r.A.Window(readable) != nil {
+		t.Error("a window to what may not be written")
+	}
+	if r.A.Window(len(specs())) != nil || r.A.Window(-1) != nil {
+		t.Error("a window to no region")
+	}
+	w := r.A.Window(writable)
+	if (w == nil) != (r.A.View(readable) == nil) {
+		t.Error("a view without a window, or the reverse")
+	}
+	if w == nil {
+		t.Skip("links without View, as the model's, have no window")
+	}
+	if len(w) != regionSize {
+		t.Errorf("a window of %d bytes", len(w))
+	}
+	onesided.Copy(w[64:96], bytes.Repeat([]byte("window"), 6)[:32])
+	if got := string(r.B.Region(writable)[64:96]); got != "windowwindowwindowwindowwindowwi" {
+		t.Errorf("stored through the window: %q", got)
+	}
 }
 
 // closing holds that the end of one side ends the other, with an error for each operation.

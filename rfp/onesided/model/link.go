@@ -86,6 +86,9 @@ func (l *Link) Peer() []onesided.Spec { return l.peer.specs }
 // View returns nil: nothing is seen in place.
 func (l *Link) View(int) []byte { return nil }
 
+// Window returns nil.
+func (l *Link) Window(int) []byte { return nil }
+
 // Err says why the link has ended.
 func (l *Link) Err() error { return l.err }
 

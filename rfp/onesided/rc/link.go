@@ -59,6 +59,9 @@ func (l *Link) Peer() []onesided.Spec { return l.peer }
 // View returns nil: nothing is seen in place.
 func (l *Link) View(int) []byte { return nil }
 
+// Window returns nil.
+func (l *Link) Window(int) []byte { return nil }
+
 // Err says why the link has ended.
 func (l *Link) Err() error {
 	if l.err == nil {

@@ -29,8 +29,13 @@ func (l *Link) Region(i int) []byte { return l.mem[i] }
 func (l *Link) Peer() []onesided.Spec { return l.peer }
 
 // View returns the peer's region in place.
-func (l *Link) View(i int) []byte {
-	if i < 0 || i >= len(l.peer) || l.peer[i].Access&onesided.PeerReads == 0 {
+func (l *Link) View(i int) []byte { return l.inPlace(i, onesided.PeerReads) }
+
+// Window returns the peer's region in place, for stores.
+func (l *Link) Window(i int) []byte { return l.inPlace(i, onesided.PeerWrites) }
+
+func (l *Link) inPlace(i int, need onesided.Access) []byte {
+	if i < 0 || i >= len(l.peer) || l.peer[i].Access&need == 0 {
 		return nil
 	}
 	return l.far[i]

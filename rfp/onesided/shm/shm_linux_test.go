@@ -1,8 +1,10 @@
 package shm
 
 import (
+	"bytes"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -52,6 +54,74 @@ func TestConformance(t *testing.T) {
 			return conformance.Pair{A: y, B: x, Step: runtime.Gosched}
 		})
 	})
+}
+
+// TestFirstRegion holds that the first region has a view and a window too.
+func TestFirstRegion(t *testing.T) {
+	all := []onesided.Spec{{Size: 4096, Access: onesided.PeerReads | onesided.PeerWrites}}
+	x, y := pair(t, all, all)
+	for _, l := range []*Link{x, y} {
+		if len(l.View(0)) != 4096 || len(l.Window(0)) != 4096 {
+			t.Errorf("a view of %d bytes, a window of %d", len(l.View(0)), len(l.Window(0)))
+		}
+		_ = l.Close()
+	}
+}
+
+// TestFull holds how many completions a link keeps, and that a batch which has more posts nothing.
+func TestFull(t *testing.T) {
+	spec := []onesided.Spec{{Size: 4096, Access: onesided.PeerWrites}}
+	x, y := pair(t, spec, spec)
+	defer x.Close()
+	defer y.Close()
+	post := func(n int, signal bool) error {
+		var b onesided.Batch
+		for i := range n {
+			b.Write(0, 0, 0, 0, 8, uint64(i), signal)
+		}
+		return x.Post(&b)
+	}
+	room := make([]onesided.Completion, queue)
+	for _, first := range []int{0, 1, queue - 1, queue} {
+		if err := post(first, true); err != nil {
+			t.Fatalf("%d: %v", first, err)
+		}
+		if err := post(queue-first+1, true); !errors.Is(err, onesided.ErrFull) {
+			t.Errorf("%d more than %d: %v, want ErrFull", queue-first+1, first, err)
+		}
+		if err := errors.Join(post(queue-first, true), post(queue, false)); err != nil {
+			t.Errorf("%d more than %d: %v", queue-first, first, err)
+		}
+		if n := x.Poll(room); n != queue {
+			t.Errorf("%d completions, want %d", n, queue)
+		}
+	}
+}
+
+// TestUnmapped holds that closed links leave no mappings.
+func TestUnmapped(t *testing.T) {
+	mappings := func() int {
+		b, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(b, []byte("memfd:"))
+	}
+	before := mappings()
+	spec := []onesided.Spec{{Size: 4096, Access: onesided.PeerReads},
+		{Size: 4096, Access: onesided.PeerWrites}, {Size: 4096}}
+	x, y := pair(t, spec, spec)
+	if n := mappings(); n < 8 {
+		t.Errorf("%d mappings of two links, want 8", n)
+	}
+	for _, l := range []*Link{x, y} {
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := mappings(); n > before { // fewer if links of another test have ended meanwhile
+		t.Errorf("%d mappings are left", n-before)
+	}
 }
 
 // TestSealed holds that a client cannot get a writable mapping of what it may only read, nor cut a
@@ -119,6 +189,10 @@ func TestRefused(t *testing.T) {
 	}()
 	if _, err := Dial(path, own, []onesided.Spec{{Size: 8192}}); !errors.Is(err, onesided.ErrSpec) {
 		t.Errorf("other regions: %v, want ErrSpec", err)
+	}
+	more := []onesided.Spec{{Size: 8192, Access: onesided.PeerReads}}
+	if _, err := Dial(path, more, own); !errors.Is(err, onesided.ErrSpec) {
+		t.Errorf("own regions of another size: %v, want ErrSpec", err)
 	}
 	if _, err := Dial(path, []onesided.Spec{{Size: 7}}, own); !errors.Is(err, onesided.ErrSpec) {
 		t.Errorf("a bad region: %v, want ErrSpec", err)
