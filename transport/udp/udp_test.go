@@ -255,8 +255,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestPathCache: the last answer of the kernel holds for a while, for one host, within the limits of
-// a Path.
+// TestPathCache: the last answer of the kernel holds for a while, for one host, within the limits
+// of a Path.
 func TestPathCache(t *testing.T) {
 	a, b := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})
 	other, scoped := b.LocalAddr(), b.LocalAddr()
