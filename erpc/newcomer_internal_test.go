@@ -53,3 +53,31 @@ func TestCrowdOfShares(t *testing.T) {
 		t.Errorf("%d shares are counted, %+v in all", len(sh.crowds), sh.all)
 	}
 }
+
+// A step that waits for a worker has the loop give way to goroutines. One that has no room, or runs
+// in the loop itself, does not.
+func TestStepGivesWay(t *testing.T) {
+	queue := func(waiting int) *engine {
+		e := &engine{shield: &shield{guard: &guard{}}} // no worker ever runs
+		e.shield.guard.queue.waiting = make([]func(), waiting)
+		return e
+	}
+	for _, c := range []struct {
+		name    string
+		waiting int
+		inline  bool
+		ok      bool
+		handed  int
+	}{
+		{"room", mostShakes - 1, false, true, 1},
+		{"no room", mostShakes, false, false, 0},
+		{"in the loop", 0, true, true, 0},
+	} {
+		e, ran := queue(c.waiting), 0
+		e.shield.inline = c.inline
+		ok := e.step(nil, func() { ran++ }, func() { ran++ })
+		if ok != c.ok || e.handed != c.handed || ran == 2 != c.inline {
+			t.Errorf("%s: %t, %d handed over, ran %d", c.name, ok, e.handed, ran)
+		}
+	}
+}

@@ -305,12 +305,16 @@ func (e *engine) step(hs *security.Handshake, work, done func()) bool {
 		done()
 		return true
 	}
-	return e.shield.guard.queue.submit(func() {
+	ok := e.shield.guard.queue.submit(func() {
 		work()
 		if e.owner.Post(func(*Rpc) { done(); e.settle() }) != nil {
 			hs.Close()
 		}
 	})
+	if ok {
+		e.handed++ // the worker goes on here, and no other processor is woken for it
+	}
+	return ok
 }
 
 // close ends the handshakes of clients, when the endpoint ends. Workers end those that they have.

@@ -170,7 +170,10 @@ func (c *serverCmd) serve(eps []*endpoint, cancel func()) error {
 	var wg sync.WaitGroup
 	for i, ep := range eps {
 		wg.Go(func() {
-			err := ep.lock()
+			var err error
+			if ep.core >= 0 || c.pair != nil { // else other goroutines can have the thread in between
+				err = ep.lock()
+			}
 			if err == nil {
 				err = ep.serve()
 			}

@@ -34,12 +34,17 @@ type Conn struct {
 	path pathMTU
 }
 
-// pathMTU is the last answer of PathMTU, cached because dialing many sessions to one peer
-// repeats the query.
+// pathMTU is the last answer of PathMTU, cached because sessions with the processes of one host
+// repeat the query. Routes do not depend on ports.
 type pathMTU struct {
 	dst transport.Addr
 	mtu int
 	at  monotime.Time
+}
+
+// of reports whether the answer is that for the host of dst too.
+func (p *pathMTU) of(dst *transport.Addr) bool {
+	return p.dst.IP == dst.IP && p.dst.Scope == dst.Scope
 }
 
 // pathFor is how long the last answer holds.
@@ -134,7 +139,7 @@ func (c *Conn) Path(dst transport.Addr) transport.Path {
 	p := transport.Path{MTU: c.Caps().MTU, HostDelay: hostDelay, Checksummed: true}
 	now := monotime.Now()
 	c.impl.opening(&dst, now)
-	if c.path.at == 0 || c.path.dst != dst || now.Sub(c.path.at) > pathFor {
+	if c.path.at == 0 || !c.path.of(&dst) || now.Sub(c.path.at) > pathFor {
 		mtu, err := PathMTU(dst)
 		if err != nil {
 			return p

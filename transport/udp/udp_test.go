@@ -255,18 +255,23 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestPathCache: the last answer of the kernel holds for a while, for one destination, within
-// the limits of a Path.
+// TestPathCache: the last answer of the kernel holds for a while, for one host, within the limits
+// of a Path.
 func TestPathCache(t *testing.T) {
 	a, b := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})
+	other, scoped := b.LocalAddr(), b.LocalAddr()
+	other.IP[15]++
+	scoped.Scope++
 	for _, v := range []struct {
 		dst       transport.Addr
 		mtu, want int
 	}{
 		{b.LocalAddr(), 777, 777},
 		{b.LocalAddr(), DefaultMTU + 1, DefaultMTU},
-		{b.LocalAddr(), -8, 1}, // a route whose MTU is less than the headers
-		{a.LocalAddr(), 777, DefaultMTU},
+		{b.LocalAddr(), -8, 1},    // a route whose MTU is less than the headers
+		{a.LocalAddr(), 777, 777}, // another port
+		{other, 777, DefaultMTU},
+		{scoped, 777, DefaultMTU},
 	} {
 		a.path = pathMTU{v.dst, v.mtu, monotime.Now()}
 		if p := a.Path(b.LocalAddr()); p.MTU != v.want {
