@@ -75,7 +75,9 @@
 //
 // GET goes to the leader, which confirms by a round of heartbeats that it still is
 // the leader (ReadIndex, dissertation section 6.4; clocks do not matter). One round is under way
-// at a time, and all reads that come meanwhile share the next.
+// at a time, and all reads that come meanwhile share the next. It goes first to the voters that
+// answered the last round first, as many as a quorum needs, and to the others only if it takes
+// longer than a tenth of a tick.
 //
 // A read that may go anywhere (client.Config.Anywhere) is served by a follower, too: it asks the
 // leader for such a round, and answers when it has applied what was committed then.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,31 +70,70 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// clockwork is a clock that goes on only by naps, each of which takes no time, and by jumps.
+type clockwork struct {
+	at   atomic.Int64
+	naps atomic.Int64
+	last int64         // the number of naps after which all is over
+	over chan struct{} // closed then
+}
+
+func (c *clockwork) clock() clock {
+	return clock{func() monotime.Time { return monotime.Time(c.at.Load()) }, func(d time.Duration) {
+		c.at.Add(int64(d))
+		if c.naps.Add(1) == c.last {
+			close(c.over)
+		}
+	}}
+}
+
 // TestOpenLoop: as many requests begin as the rate says, whether those before have ended or not,
 // and their times are those from when they were due.
 func TestOpenLoop(t *testing.T) {
-	began := monotime.Now()
 	const rate, each = 10_000, 100 * time.Millisecond
-	first := true
-	g := &goroutines{callers: []caller{func(context.Context, bool, string, []byte) error {
-		for first && monotime.Now() < began.Add(2*each) { // all others are due meanwhile
-		}
-		first = false
-		return nil
-	}}}
-	d, err := g.run(t.Context(), &job{keys: 1, each: each, rate: rate})
-	if n := d.hist.TotalCount(); err != nil || n < 800 || n > 1200 {
-		t.Errorf("%d requests, want about 1000: %v", n, err)
+	var dry clockwork
+	due := make(chan monotime.Time, mostDue)
+	if err := dry.clock().feed(rate, 0, monotime.Time(each), due); err != nil {
+		t.Fatal(err)
 	}
-	if least := d.hist.Min(); least < int64(each/2) {
+	want := int64(len(due))
+	if want < 900 || want > 1100 || dry.naps.Load() != want-1 { // the first one is due at once
+		t.Fatalf("%d requests, %d naps: want about 1000", want, dry.naps.Load())
+	}
+	before := monotime.Time(-1)
+	for at := range due {
+		if at <= before || at >= monotime.Time(each) {
+			t.Fatalf("due at %d, after %d", at, before)
+		}
+		before = at
+	}
+	c := clockwork{last: want - 1, over: make(chan struct{})}
+	first := true
+	g := &goroutines{clock: c.clock(), callers: []caller{
+		func(context.Context, bool, string, []byte) error {
+			if first { // all others are due meanwhile
+				<-c.over
+				c.at.Store(int64(2 * each))
+			}
+			first = false
+			return nil
+		}}}
+	d, err := g.run(t.Context(), &job{keys: 1, each: each, rate: rate})
+	if err != nil || d.hist.TotalCount() != want {
+		t.Errorf("%d requests, want %d: %v", d.hist.TotalCount(), want, err)
+	}
+	if least := d.hist.Min(); least < int64(each)*99/100 { // the histogram has three digits
 		t.Errorf("one took %d ns: it was due long before", least)
+	}
+	if d.took != 2*each {
+		t.Errorf("the last one ended after %v, want %v", d.took, 2*each)
 	}
 }
 
 // TestBehind: an open loop that the system cannot follow fails.
 func TestBehind(t *testing.T) {
-	now := monotime.Now()
-	err := feed(1e9, now, now.Add(time.Hour), make(chan monotime.Time, 10))
+	var c clockwork
+	err := c.clock().feed(1e9, 0, monotime.Time(time.Hour), make(chan monotime.Time, 10))
 	if !errors.Is(err, errBehind) {
 		t.Error(err)
 	}
@@ -103,7 +143,7 @@ func TestBehind(t *testing.T) {
 func TestFailing(t *testing.T) {
 	bad := errors.New("bad")
 	call := func(context.Context, bool, string, []byte) error { return bad }
-	g := &goroutines{callers: []caller{call, call}}
+	g := &goroutines{callers: []caller{call, call}, clock: wall}
 	for _, rate := range []float64{0, 1000} {
 		if _, err := g.run(t.Context(), &job{keys: 1, each: 50 * time.Millisecond,
 			rate: rate}); !errors.Is(err, bad) {

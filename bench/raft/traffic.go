@@ -68,7 +68,17 @@ func keyOf(i int) string { return fmt.Sprintf("key-%012d", i) }
 type goroutines struct {
 	callers []caller
 	stop    func() error
+	clock   clock
 }
+
+// clock is the time of a job.
+type clock struct {
+	now func() monotime.Time
+	nap func(d time.Duration) // returns when d is over
+}
+
+// wall is the system's.
+var wall = clock{monotime.Now, nap}
 
 // blocking makes a gatherer of a dialer.
 func blocking(dial dialer) gatherer {
@@ -79,7 +89,7 @@ func blocking(dial dialer) gatherer {
 		if err != nil {
 			return nil, err
 		}
-		return &goroutines{callers, stop}, nil
+		return &goroutines{callers, stop, wall}, nil
 	}
 }
 
@@ -109,13 +119,13 @@ func (g *goroutines) fill(ctx context.Context, n int) error {
 }
 
 func (g *goroutines) run(ctx context.Context, j *job) (d done, err error) {
-	began := monotime.Now()
+	began := g.clock.now()
 	end := began.Add(j.each)
 	due := make(chan monotime.Time, mostDue)
 	var fed error
 	var feeder sync.WaitGroup
 	if j.rate > 0 {
-		feeder.Go(func() { fed = feed(j.rate, began, end, due) })
+		feeder.Go(func() { fed = g.clock.feed(j.rate, began, end, due) })
 	}
 	hists := make([]*hdrhistogram.Histogram, len(g.callers))
 	err = g.all(func(i int, call caller) error {
@@ -125,7 +135,7 @@ func (g *goroutines) run(ctx context.Context, j *job) (d done, err error) {
 			if err = call(ctx, j.write, keyOf(rng.IntN(j.keys)), value); err != nil {
 				return now, err
 			}
-			now = monotime.Now()
+			now = g.clock.now()
 			return now, hists[i].RecordValue(int64(now.Sub(from)))
 		}
 		if j.rate > 0 {
@@ -136,7 +146,7 @@ func (g *goroutines) run(ctx context.Context, j *job) (d done, err error) {
 			}
 			return nil
 		}
-		for now := monotime.Now(); now < end; {
+		for now := g.clock.now(); now < end; {
 			var err error
 			if now, err = once(now); err != nil {
 				return err
@@ -148,19 +158,19 @@ func (g *goroutines) run(ctx context.Context, j *job) (d done, err error) {
 	for _, h := range hists[1:] {
 		hists[0].Merge(h)
 	}
-	return done{hists[0], monotime.Now().Sub(began)}, errors.Join(err, fed)
+	return done{hists[0], g.clock.now().Sub(began)}, errors.Join(err, fed)
 }
 
 // feed puts the times of a Poisson process from began to end into due, each when it has come, and
 // then closes it.
-func feed(rate float64, began, end monotime.Time, due chan<- monotime.Time) error {
+func (c clock) feed(rate float64, began, end monotime.Time, due chan<- monotime.Time) error {
 	runtime.LockOSThread() // it sleeps in the kernel: the runtime's timers are up to 1 ms late
 	defer runtime.UnlockOSThread()
 	defer close(due)
 	rng := rand.New(rand.NewPCG(1, 11))
 	for at := began; at < end; at = at.Add(loadgen.Gap(rng, rate)) {
-		if d := at.Sub(monotime.Now()); d > 0 {
-			nap(d)
+		if d := at.Sub(c.now()); d > 0 {
+			c.nap(d)
 		}
 		select {
 		case due <- at:

@@ -269,13 +269,23 @@ func (n *Node) Run(stop func() bool) error {
 	if err != nil {
 		return err
 	}
+	round, err := n.rpc.AfterFunc(every, func() {})
+	if err != nil {
+		return errors.Join(err, wake.Stop())
+	}
+	var armed monotime.Time
 	err = n.rpc.Run(func() bool {
 		if n.Poll() {
 			n.rpc.Wake()
 		}
+		if end := n.rep.RoundEnd(); end != armed {
+			if armed = end; end != 0 {
+				_ = round.Reset(end.Sub(n.cfg.Clock()))
+			}
+		}
 		return n.Err() != nil || stop()
 	})
-	return errors.Join(n.Err(), err, wake.Stop())
+	return errors.Join(n.Err(), err, wake.Stop(), round.Stop())
 }
 
 // Turn steps several nodes once, in this order, in one goroutine: replicas as threads, where

@@ -36,7 +36,7 @@ func (r *Replica) processDurable() {
 		}
 	}
 	r.compact()
-	r.changed = false
+	r.changed, r.spare.beat = false, false
 }
 
 // takeDurable does one Ready, but what is to be written waits for save.

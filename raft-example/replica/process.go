@@ -55,7 +55,7 @@ func (r *Replica) Process() {
 		r.ask()
 	}
 	r.forget()
-	r.changed = false
+	r.changed, r.spare.beat = false, false
 }
 
 // take does one Ready of a replica without a disk, all but its Advance. When it shall be
@@ -183,6 +183,9 @@ func (r *Replica) send(m *pb.Message) {
 		r.lease.never = r.term // its receiver is elected at once, however late it comes
 		r.void()
 	}
+	if m.GetType() == pb.MsgHeartbeat && len(m.Context) > 0 && r.spared(m) {
+		return
+	}
 	if m.GetType() == pb.MsgApp && r.cfg.CommitDelay > 0 {
 		if len(m.Entries) == 0 && m.GetIndex() == r.tail() {
 			if len(r.held) == 0 {
@@ -297,6 +300,9 @@ func (r *Replica) readable(s *raft.ReadState) {
 		if b := &r.asked.list[i]; b.ctx == ctx {
 			b.index, b.known = s.Index, true
 			r.extend(b)
+			if ctx == r.lastRead {
+				r.spare.over()
+			}
 		}
 	}
 }

@@ -148,6 +148,7 @@ type Replica struct {
 	changed       bool     // there may be something to process
 	durable       bool
 	lease         lease
+	spare         spare
 	committed     uint64 // as far as others may know
 	offers        offers
 	proposed      fifo[proposal] // what was given to raft and has no index yet
@@ -266,6 +267,7 @@ func (r *Replica) Step(m *pb.Message) {
 	}
 	r.change.note(m.Entries)
 	r.absolve(m)
+	r.hears(m)
 	r.changed = true
 	_ = r.rn.Step(m) // its errors are about messages that are too late
 }
@@ -364,6 +366,7 @@ func (r *Replica) lost() {
 func (r *Replica) lostReads() {
 	again := kv.Answer{Status: kv.Retry}
 	r.void()
+	r.spare = spare{}
 	for _, q := range r.reads {
 		r.host.Answer(q.tag, again)
 	}
@@ -386,12 +389,13 @@ func (r *Replica) Tick(now monotime.Time) {
 	if len(r.held) > 0 && (now >= r.heldFrom.Add(r.cfg.CommitDelay) || now < r.heldFrom) {
 		r.release()
 	}
+	r.hurry(now)
 	if early := now.Add(r.cfg.Tick); r.nextTick > early {
 		r.nextTick = early // the clock went back
 	}
 	if now >= r.nextTick {
 		r.nextTick = now.Add(r.cfg.Tick)
-		r.changed = true
+		r.changed, r.spare.beat = true, true
 		if !r.waitsForDisk() {
 			r.rn.Tick()
 		}
@@ -435,10 +439,14 @@ func (r *Replica) age() {
 
 // NextWake returns when Tick wants to be called next.
 func (r *Replica) NextWake() monotime.Time {
+	wake := r.nextTick
 	if len(r.held) > 0 {
-		return min(r.nextTick, r.heldFrom.Add(r.cfg.CommitDelay))
+		wake = min(wake, r.heldFrom.Add(r.cfg.CommitDelay))
 	}
-	return r.nextTick
+	if end := r.RoundEnd(); end != 0 {
+		wake = min(wake, end)
+	}
+	return wake
 }
 
 // Unreachable tells that a message to a peer was lost.

@@ -42,7 +42,7 @@ func TestSeeds(t *testing.T) {
 	}
 	count := 200
 	if testing.Short() {
-		count = 20
+		count = 40
 	}
 	for seed := range count {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
