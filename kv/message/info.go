@@ -71,7 +71,7 @@ func AppendStats(b []byte, s mica.Stats) []byte {
 // ParseStats reads a response to Stats. The error is ErrResponse.
 func ParseStats(b []byte) (s mica.Stats, err error) {
 	list := counters(&s)
-	if b, err = open(b, 8*len(list)+1); err != nil {
+	if b, err = open(b, 0); err != nil {
 		return s, err
 	}
 	if len(b) != 8*len(list)+1 {

@@ -92,7 +92,7 @@ func AppendNumbers(b []byte, list ...uint64) []byte {
 // ParseNumbers reads a response to Write, Increment or Delete, with so many numbers as list has.
 // Errors: those of the partition, ErrResponse.
 func ParseNumbers(b []byte, list []uint64) (err error) {
-	if b, err = open(b, 8*len(list)); err != nil {
+	if b, err = open(b, 0); err != nil {
 		return err
 	}
 	if len(b) != 8*len(list) {

@@ -39,8 +39,9 @@ type setup struct {
 
 // setups of the packages that need more than their own tests, all of them.
 var setups = map[string]setup{
-	"session": {short: true},
-	"erpc":    {short: true, also: []string{"erpc/simtest"}},
+	"session":   {short: true},
+	"erpc":      {short: true, also: []string{"erpc/simtest"}},
+	"kv/client": {short: true, also: []string{"kv/server"}},
 }
 
 // The time limit of a mutant is a multiple of the time that the tests take with all
