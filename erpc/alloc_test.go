@@ -142,8 +142,13 @@ func TestNoAllocationsIdle(t *testing.T) {
 
 // benchmarkRPC keeps window RPCs in flight and counts the time of both sides
 // together, without any I/O but two copies in memory.
-func benchmarkRPC(b *testing.B, cfg erpc.Config, window, reqSize, respSize int) {
+func benchmarkRPC(
+	b *testing.B, cfg erpc.Config, window, reqSize, respSize int, watch ...func(*memPair),
+) {
 	w := newStepper(b, cfg, reqSize, respSize)
+	for _, fn := range watch {
+		fn(w.p)
+	}
 	left := b.N
 	var again erpc.Continuation
 	start := func(req, resp *erpc.MsgBuffer) {
@@ -183,6 +188,18 @@ func BenchmarkSmallRPC(b *testing.B) {
 				benchmarkRPC(b, erpc.Config{Checksum: checksum, Slots: 64, Credits: 64}, window, 32, 32)
 			})
 		}
+	}
+}
+
+// BenchmarkMeteredRPC is SmallRPC without a checksum, with metrics at both sides.
+func BenchmarkMeteredRPC(b *testing.B) {
+	for _, window := range []int{1, 8, 60} {
+		b.Run(fmt.Sprintf("window=%d", window), func(b *testing.B) {
+			benchmarkRPC(b, erpc.Config{Slots: 64, Credits: 64}, window, 32, 32, func(p *memPair) {
+				p.snap(p.client)
+				p.snap(p.server)
+			})
+		})
 	}
 }
 

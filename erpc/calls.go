@@ -53,6 +53,7 @@ type call struct {
 	resp     *MsgBuffer
 	tag      uint64
 	deadline monotime.Time // 0 if none
+	stamp    uint64        // of the meter, see stampOf; 0 if there was none. It fills a cache line
 	gen      uint32
 	used     bool
 }
@@ -167,8 +168,8 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 	}
 	id := e.calls.id(i)
 	op := session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}
-	if e.meter != nil || q.Trace != nil {
-		op.Ref = e.meterStart(i, s, q)
+	if q.Trace != nil {
+		op.Ref = e.traceStart(i, s, q)
 	}
 	err := s.cl.Start(op, deadline, e.in.Now, e.out)
 	if err != nil {
@@ -176,11 +177,17 @@ func (e *engine) start(s *Session, q *Request) (RequestID, error) {
 		if q.Resp != nil {
 			q.Resp.Return()
 		}
-		e.meterUndo(i)
+		if q.Trace != nil {
+			e.meter.traces[i] = nil
+		}
 		e.calls.release(i)
 		return 0, ownError(err)
 	}
 	e.stats.RequestsSent++
+	if e.meter != nil {
+		c.stamp = stampOf(e.in.Now, q.Type)
+		e.meter.started[q.Type]++
+	}
 	e.timers.activate(s)
 	return id, nil
 }
@@ -199,11 +206,16 @@ func lendBoth(req, resp *MsgBuffer) error {
 	return nil
 }
 
-// complete gives the buffers back and calls the continuation. Resp is the response, or nil: then
-// what the application gave for it goes back.
+// complete gives the buffers back and calls the continuation. Resp is the response, or nil after an
+// error: then what the application gave for it goes back.
 func (e *engine) complete(ref uint32, resp *MsgBuffer, err error) {
 	c := &e.calls.calls[ref]
 	s, done, req, tag := c.s, c.done, c.req, c.tag
+	if e.meter != nil {
+		if err != nil || !e.meter.calls.more(e.in.Now, c.stamp, req.Size(), resp.Size()) {
+			e.meterEnd(c, resp, err)
+		}
+	}
 	if resp == nil {
 		resp = c.resp
 	}

@@ -41,6 +41,7 @@ type engine struct {
 	owner    *Rpc // callbacks get it; the engine uses nothing of it
 	cfg      *Config
 	handlers *[wire.MaxReqType + 1]handlerEntry
+	timeAt   uint64         // from that many requests served on, the next inline handler is timed
 	refusals [256]wire.Code // per request type: why it is refused
 	pool     *msgbuf.Pool
 	rng      *rand.Rand
@@ -208,11 +209,11 @@ func (e *engine) settleAll() {
 			if ev.RTT > 0 {
 				e.stats.RTT.Add(int64(ev.RTT))
 			}
-			if e.meter != nil {
-				e.meterEnd(ev.Ref, ev.Resp, nil, ev.RTT)
-			} else {
-				e.complete(ev.Ref, ev.Resp, nil)
+			ref := ev.Ref
+			if ref&session.Marked != 0 {
+				ref = e.traceEnd(ref, ev.Resp, nil, ev.RTT)
 			}
+			e.complete(ref, ev.Resp, nil)
 		} else {
 			e.settleRare(ev)
 		}
@@ -228,13 +229,13 @@ func (e *engine) settleAll() {
 func (e *engine) settleRare(ev *session.Event) {
 	switch ev.Kind {
 	case session.EventError:
-		e.meterEnd(ev.Ref, nil, receivedError(ev.Fault), 0)
+		e.fail(ev.Ref, receivedError(ev.Fault))
 	case session.EventProgress:
 		if ev.RTT > 0 {
 			e.stats.RTT.Add(int64(ev.RTT))
 		}
 	case session.EventFailed:
-		e.meterEnd(ev.Ref, nil, ownError(ev.Err), 0)
+		e.fail(ev.Ref, ownError(ev.Err))
 	case session.EventFlush:
 		e.port.drain()
 	case session.EventPace:
@@ -256,6 +257,14 @@ func (e *engine) settleRare(ev *session.Event) {
 	}
 }
 
+// fail ends the request that a session knows as ref.
+func (e *engine) fail(ref uint32, err error) {
+	if ref&session.Marked != 0 {
+		ref = e.traceEnd(ref, nil, err, 0)
+	}
+	e.complete(ref, nil, err)
+}
+
 // dispatch gives the complete request in slot to its handler.
 func (e *engine) dispatch(s *Session, slot uint8) {
 	typ, num, data := s.sv.Request(slot)
@@ -275,7 +284,11 @@ func (e *engine) dispatch(s *Session, slot uint8) {
 		h.refuse(ReasonExhausted, "no memory for the request")
 		return
 	}
-	entry.fn(h)
+	if e.stats.RequestsServed >= e.timeAt {
+		e.timeHandler(entry.fn, h)
+	} else {
+		entry.fn(h)
+	}
 	if s.state == sessConnected && s.sv.Handling(slot, num) {
 		if err := s.sv.Unborrow(slot); err != nil {
 			_ = h.fail(ReasonExhausted, "no memory for the request")

@@ -208,10 +208,15 @@ func (r ReqHandle) tooLate() (why Reason, text string) {
 
 // respond answers the request in slot with buf.
 func (s *Session) respond(slot uint8, buf *MsgBuffer) error {
-	if s.engine.meter != nil {
-		return s.respondMetered(slot, buf)
+	e, n := s.engine, buf.Size()
+	err := s.sv.Respond(slot, buf, e.in.Now, e.out)
+	if e.meter != nil && err == nil {
+		req := s.sv.Served(slot)
+		if !e.meter.answers.more(e.in.Now, stampOf(req.At, req.ReqType), req.Size, n) {
+			e.meterAnswer(req, n)
+		}
 	}
-	return s.sv.Respond(slot, buf, s.engine.in.Now, s.engine.out)
+	return err
 }
 
 // respondError answers the request in slot with an error.
@@ -219,7 +224,9 @@ func (s *Session) respondError(slot uint8, num uint64, f *wire.Error) error {
 	if !s.sv.Handling(slot, num) {
 		return ErrResponded
 	}
-	s.engine.meterAnswer(s, slot, Code(f.Status), 0)
+	if s.engine.meter != nil {
+		s.engine.meterError(s, slot, Code(f.Status))
+	}
 	return ownError(s.sv.RespondError(slot, f, s.engine.in.Now, s.engine.out))
 }
 

@@ -20,13 +20,18 @@ type CallStats struct {
 	// packet of the request to the response. Times are those of the passes of the loop, so that of
 	// an inline handler is 0 here.
 	Latency Histogram
-	// Handler, in ns: how long handlers at a server took to answer. Those that run inside the loop
-	// are timed one in HandlerSample; batches are timed as a whole, and each counts once.
+	// Handler, in ns: how long handlers at a server took to answer, on the clock itself. Those that
+	// run inside the loop are sampled, see HandlerSample; batches are timed as a whole, and each
+	// counts once.
 	Handler Histogram
 }
 
-// HandlerSample says how many inline handlers run for each one that is timed.
-const HandlerSample = 16
+// How inline handlers are sampled: a loop times one of HandlerSample requests or more, and one in
+// HandlerEvery at most. Looking at the clock takes as long as the handler of a small request.
+const (
+	HandlerSample = 16
+	HandlerEvery  = 50 * time.Microsecond
+)
 
 // Count returns how many calls ended, with whatever code.
 func (c *CallStats) Count() (n uint64) {
@@ -45,20 +50,69 @@ type TypeStats struct {
 
 // meter counts calls by request type. The loop owns it. The first call of Rpc.Snapshot makes it, so
 // that endpoints which nobody watches pay nothing but a look whether there is one.
+//
+// Counting a call of the common case is four additions to memory that is in the cache, and no look
+// at the clock. Calls that begin in one pass and end in one have the same latency. So they come in
+// runs, and the histogram of latencies gets a run as a whole.
 type meter struct {
-	client  [MaxReqType + 1]*CallStats
-	served  [MaxReqType + 1]*CallStats
-	calls   []meteredCall // by place in callTable
-	inline  uint          // handlers inside the loop so far
-	started Time
+	calls, answers run         // at this client, of this server
+	started        [256]uint64 // calls by type
+	timedAt        Time        // the pass in which an inline handler was timed last
+
+	client [MaxReqType + 1]*CallStats
+	served [MaxReqType + 1]*CallStats
+	traces []*CallTrace // by place in callTable
 }
 
-// meteredCall notes a request under way for the meter; typ is meaningless if at is 0.
-type meteredCall struct {
-	at    monotime.Time // 0: it was under way before there was a meter
-	size  int
-	trace *CallTrace
-	typ   uint8
+// stampOf puts a time and a type together. The time in it wraps after two years, and no call takes
+// as long.
+func stampOf(at Time, typ uint8) uint64 { return uint64(at)<<8 | uint64(typ) }
+
+// sinceStamp returns the time from a stamp to now.
+func sinceStamp(now Time, stamp uint64) time.Duration {
+	return time.Duration(uint64(now)<<8-stamp&^0xFF) >> 8
+}
+
+// run sums up calls that ended one after the other, with a response, the same type and the same
+// latency.
+type run struct {
+	key                  uint64 // now<<8 - stamp, which only calls of one type and latency have
+	n, requests, answers uint64
+	stats                *CallStats // of the type; nil before the first run
+	took                 time.Duration
+}
+
+// noKey is that of no call.
+const noKey = 1 << 63
+
+// more adds a call to the run. It reports whether the call belongs there.
+func (r *run) more(now Time, stamp uint64, request, answer int) bool {
+	if uint64(now)<<8-stamp != r.key {
+		return false
+	}
+	r.n++
+	r.requests += uint64(request)
+	r.answers += uint64(answer)
+	return true
+}
+
+// begin ends the run and begins another one, of the type that stats is about.
+func (r *run) begin(stats *CallStats, now Time, stamp uint64, request, answer int) {
+	r.fold()
+	took := sinceStamp(now, stamp)
+	*r = run{uint64(now)<<8 - stamp, 1, uint64(request), uint64(answer), stats, took}
+}
+
+// fold gives the type what the run has. The run may go on.
+func (r *run) fold() {
+	if r.n == 0 {
+		return
+	}
+	r.stats.Ended[CodeOK] += r.n
+	r.stats.Requests += r.requests
+	r.stats.Answers += r.answers
+	r.stats.Latency.addSame(int64(r.took), r.n)
+	r.n, r.requests, r.answers = 0, 0, 0
 }
 
 func (m *meter) calling(typ uint8) *CallStats {
@@ -75,33 +129,31 @@ func (m *meter) server(typ uint8) *CallStats {
 	return m.served[typ]
 }
 
+// untimed is engine.timeAt while no handler is to be timed.
+const untimed = 1<<64 - 1
+
 // startMeter makes the meter if there is none.
 func (e *engine) startMeter() {
-	if e.meter != nil {
-		return
+	if e.meter == nil {
+		e.meter = &meter{calls: run{key: noKey}, answers: run{key: noKey}}
+		e.timeAt = e.stats.RequestsServed + HandlerSample
 	}
-	e.meter = &meter{started: e.in.Now}
-	timed := *e.handlers
-	for t := range timed {
-		if h := &timed[t]; h.mode == Dispatch && h.fn != nil {
-			h.fn = e.timedHandler(h.fn)
-		}
-	}
-	e.handlers = &timed
 }
 
-// timedHandler returns a handler that runs fn and times it now and then.
-func (e *engine) timedHandler(fn Handler) Handler {
-	return func(r ReqHandle) {
-		m := e.meter
-		if m.inline++; m.inline%HandlerSample != 0 {
-			fn(r)
-			return
-		}
-		from := e.port.readClock()
-		fn(r)
-		m.server(r.Type()).Handler.Add(int64(e.port.readClock().Sub(from)))
+// timeHandler runs an inline handler and times it, unless one was timed just before.
+//
+//go:noinline
+func (e *engine) timeHandler(fn Handler, h ReqHandle) {
+	m := e.meter
+	e.timeAt = e.stats.RequestsServed + HandlerSample
+	if m.timedAt != 0 && e.in.Now.Sub(m.timedAt) < HandlerEvery {
+		fn(h)
+		return
 	}
+	m.timedAt = e.in.Now
+	from := e.port.readClock()
+	fn(h)
+	m.server(h.Type()).Handler.Add(int64(e.port.readClock().Sub(from)))
 }
 
 // meterBatch runs a batch of n requests and times it.
@@ -112,67 +164,40 @@ func (e *engine) meterBatch(b *batch, n int) {
 	e.meter.server(typ).Handler.Add(int64(e.port.readClock().Sub(from)))
 }
 
-// meterStart notes a request that is enqueued at place i. It returns the session's name for it.
-func (e *engine) meterStart(i uint32, s *Session, q *Request) (ref uint32) {
+// traceStart notes the trace of a request at place i, with the meter that it needs. It returns the
+// session's name for the request.
+func (e *engine) traceStart(i uint32, s *Session, q *Request) (ref uint32) {
 	e.startMeter()
 	m := e.meter
-	for int(i) >= len(m.calls) {
-		m.calls = append(m.calls, meteredCall{})
+	for int(i) >= len(m.traces) {
+		m.traces = append(m.traces, nil)
 	}
-	c := &m.calls[i]
-	c.at, c.size, c.trace, c.typ = e.in.Now, q.Req.Size(), q.Trace, q.Type
-	m.calling(q.Type).Started++
-	if c.trace != nil {
-		c.trace.begin(e, s, q)
-	}
-	return e.refOf(i)
+	m.traces[i] = q.Trace
+	q.Trace.begin(e, s, q)
+	return i | session.Marked
 }
 
-// meterUndo takes meterStart back.
-func (e *engine) meterUndo(i uint32) {
-	if m := e.meter; m != nil && int(i) < len(m.calls) && m.calls[i].at != 0 {
-		m.calling(m.calls[i].typ).Started--
-		m.calls[i].at, m.calls[i].trace = 0, nil
-	}
+// traceEnd ends the trace of a request. It returns the request's place.
+//
+//go:noinline
+func (e *engine) traceEnd(ref uint32, resp *MsgBuffer, err error, rtt time.Duration) uint32 {
+	i := ref &^ session.Marked
+	e.meter.traces[i].end(e.in.Now, rtt, resp, err)
+	e.meter.traces[i] = nil
+	return i
 }
 
 // refOf returns the session's name for the request at place i.
 func (e *engine) refOf(i uint32) uint32 {
-	if m := e.meter; m != nil && int(i) < len(m.calls) && m.calls[i].trace != nil {
+	if m := e.meter; m != nil && int(i) < len(m.traces) && m.traces[i] != nil {
 		return i | session.Marked
 	}
 	return i
 }
 
-// meterEnd is complete for requests that the meter may know.
-func (e *engine) meterEnd(ref uint32, resp *MsgBuffer, err error, rtt time.Duration) {
-	ref &^= session.Marked
-	m := e.meter
-	if m == nil || int(ref) >= len(m.calls) || m.calls[ref].at == 0 {
-		e.complete(ref, resp, err)
-		return
-	}
-	c := &m.calls[ref]
-	st, code := m.calling(c.typ), CodeOK
-	if err != nil {
-		code = CodeOf(err)
-	}
-	st.Ended[code]++
-	st.Requests += uint64(c.size)
-	if resp != nil {
-		st.Answers += uint64(resp.Size())
-	}
-	st.Latency.Add(int64(e.in.Now.Sub(c.at)))
-	if c.trace != nil {
-		c.trace.end(e.in.Now, rtt, resp, err)
-	}
-	c.at, c.trace = 0, nil
-	e.complete(ref, resp, err)
-}
-
 // mark notes a step of a traced request.
 func (m *meter) mark(ev *session.Event, now monotime.Time) {
-	t := m.calls[ev.Ref&^session.Marked].trace
+	t := m.traces[ev.Ref&^session.Marked]
 	if t == nil {
 		return
 	}
@@ -183,11 +208,35 @@ func (m *meter) mark(ev *session.Event, now monotime.Time) {
 	}
 }
 
-// meterAnswer notes the answer to the request in a slot.
-func (e *engine) meterAnswer(s *Session, slot uint8, code Code, size int) {
-	if e.meter == nil {
+// meterEnd notes a call that does not belong to the run at hand.
+//
+//go:noinline
+func (e *engine) meterEnd(c *call, resp *MsgBuffer, err error) {
+	if c.stamp == 0 {
+		return // it was under way before there was a meter
+	}
+	st := e.meter.calling(uint8(c.stamp))
+	if err == nil {
+		e.meter.calls.begin(st, e.in.Now, c.stamp, c.req.Size(), resp.Size())
 		return
 	}
+	st.Ended[CodeOf(err)]++
+	st.Requests += uint64(c.req.Size())
+	st.Latency.Add(int64(sinceStamp(e.in.Now, c.stamp)))
+}
+
+// meterAnswer notes the answer of n bytes to a request.
+//
+//go:noinline
+func (e *engine) meterAnswer(req session.Served, n int) {
+	if req.ReqType <= MaxReqType {
+		st := e.meter.server(req.ReqType)
+		e.meter.answers.begin(st, e.in.Now, stampOf(req.At, req.ReqType), req.Size, n)
+	}
+}
+
+// meterError notes that the request in a slot is answered with an error.
+func (e *engine) meterError(s *Session, slot uint8, code Code) {
 	req := s.sv.Served(slot)
 	if req.ReqType > MaxReqType || int(code) >= NumCodes {
 		return
@@ -195,18 +244,7 @@ func (e *engine) meterAnswer(s *Session, slot uint8, code Code, size int) {
 	st := e.meter.server(req.ReqType)
 	st.Ended[code]++
 	st.Requests += uint64(req.Size)
-	st.Answers += uint64(size)
 	st.Latency.Add(int64(e.in.Now.Sub(req.At)))
-}
-
-// respondMetered is respond with a meter.
-func (s *Session) respondMetered(slot uint8, buf *MsgBuffer) error {
-	n, e := buf.Size(), s.engine
-	err := s.sv.Respond(slot, buf, e.in.Now, e.out)
-	if err == nil {
-		e.meterAnswer(s, slot, CodeOK, n)
-	}
-	return err
 }
 
 // blind notes that the loop did not look for packets for a while.
@@ -222,7 +260,12 @@ func (e *engine) blind(gap time.Duration) {
 
 // types returns copies of what the meter counted, by type.
 func (m *meter) types() (list []TypeStats) {
+	m.calls.fold()
+	m.answers.fold()
 	for t := range m.client {
+		if n := m.started[t]; n > 0 {
+			m.calling(uint8(t)).Started = n
+		}
 		c, s := m.client[t], m.served[t]
 		if c == nil && s == nil {
 			continue

@@ -115,7 +115,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	}
 	e := &r.engine
 	e.port, e.owner, e.cfg, e.handlers, e.pool = r, r, &r.cfg, &n.handlers, pool
-	e.rng = n.random()
+	e.timeAt, e.rng = untimed, n.random()
 	e.shakes = newHandshakes(e.rng)
 	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
 	e.peers = newPeerTable()

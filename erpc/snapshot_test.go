@@ -45,6 +45,7 @@ func TestSnapshotCounts(t *testing.T) {
 				s.Stats.RxPackets)
 		}
 	}
+	w.p.tick = erpc.Time(erpc.HandlerEvery / erpc.HandlerSample)
 	const n = 3 * erpc.HandlerSample
 	for range n {
 		w.rpc(t)

@@ -81,6 +81,13 @@ func (h *Histogram) Add(ns int64) {
 	h.buckets[bucketOf(ns)]++
 }
 
+// addSame counts n durations of ns.
+func (h *Histogram) addSame(ns int64, n uint64) {
+	h.Count += n
+	h.Sum += ns * int64(n)
+	h.buckets[bucketOf(ns)] += uint32(n)
+}
+
 func bucketOf(ns int64) int {
 	if ns < histSub {
 		return int(max(ns, 0))

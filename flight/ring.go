@@ -3,6 +3,7 @@ package flight
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/packet"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -22,6 +23,9 @@ const (
 	SnapPacket = 64   // of a packet alone: its header, and the start of its data
 	SnapBundle = 9216 // of a bundle
 )
+
+// entrySize is about how many bytes an entry takes.
+const entrySize = 64
 
 // entry is a datagram in a ring.
 type entry struct {
@@ -76,6 +80,10 @@ func (r *Ring) Add(kind Kind, at int64, peer *packet.Addr, head, rest []byte) {
 	e.snap, e.kind = uint16(a+b), kind
 	r.used += uint64(a + b)
 	r.next++
+	// A ring is larger than caches near the processor. The next datagram is likely as large, and
+	// until it comes the memory for it does.
+	sys.Prefetch(&r.data[r.used&uint64(len(r.data)-1)], uintptr(a+b))
+	sys.Prefetch(&r.entries[r.next&uint64(len(r.entries)-1)], entrySize)
 }
 
 // AddBlind notes that the loop did not look for packets for a while before at.

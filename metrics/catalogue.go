@@ -29,7 +29,7 @@ var (
 		"at a server from the last packet of the request to the response.", "s", Durations,
 		[]string{"side", "type"}}
 	HandlerTime = &Metric{"handler.time", "Time until handlers have answered. Of those that run " +
-		"inside a loop one in 16 is timed.", "s", Durations, []string{"type"}}
+		"inside a loop one in 16 is timed, at most one in 50 us.", "s", Durations, []string{"type"}}
 	CallBytes = &Metric{"call.bytes", "Bytes of requests and responses of calls that ended.", "By",
 		Counter, []string{"side", "type", "message"}}
 

@@ -124,7 +124,7 @@ var table = []row{
 	{path: "erpc", may: []string{"security", "session", "cc", "cc/timely", "cc/dcqcn",
 		"ratelimit/carousel", "transport", "msgbuf", "wire", "flight", "internal/..."}},
 	{path: "erpc/simhost", may: []string{"erpc", "transport", "transport/sim"}},
-	{path: "flight", may: []string{"packet", "wire"}},
+	{path: "flight", may: []string{"packet", "wire", "internal/sys"}},
 	{path: "erpc/simtest", traits: suite},
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
