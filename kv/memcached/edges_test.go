@@ -18,7 +18,8 @@ func TestEdges(t *testing.T) {
 	check(t, s, "mn\n< MN\n"+
 		"ms a 1 F4294967295\nx\n< HD\nmg a f\n< HD f4294967295\n"+
 		"ms a 1 F4294967296\nx\n< CLIENT_ERROR bad token in command line format\n"+
-		"mg a O"+long+"\n< HD O"+long+"\nmg a O"+long+"o\n< CLIENT_ERROR bad token in command line format\n"+
+		"mg a O"+long+"\n< HD O"+long+"\nmg a O"+long+"o\n"+
+		"< CLIENT_ERROR bad token in command line format\n"+
 		"ms b 1073741824\n< CLIENT_ERROR bad data chunk\nmn\n< MN", 1000)
 	key := strings.Repeat("k", maxKey)
 	check(t, s, "ms "+key+" 1\nx\n< HD\nmg "+key+"\n< HD\n"+
