@@ -55,7 +55,7 @@ type TypeStats struct {
 // at the clock. Calls that begin in one pass and end in one have the same latency. So they come in
 // runs, and the histogram of latencies gets a run as a whole.
 type meter struct {
-	calls, answers run         // at this client, of this server
+	calls, answers runs        // at this client, of this server
 	started        [256]uint64 // calls by type
 	timedAt        Time        // the pass in which an inline handler was timed last
 
@@ -80,13 +80,26 @@ type run struct {
 	n, requests, answers uint64
 	stats                *CallStats // of the type; nil before the first run
 	took                 time.Duration
+	_                    [2]uint64 // it fills a cache line
 }
 
 // noKey is that of no call.
 const noKey = 1 << 63
 
-// more adds a call to the run. It reports whether the call belongs there.
-func (r *run) more(now Time, stamp uint64, request, answer int) bool {
+// runs are those of types with the same lowest bits. So calls of some types in turns keep their
+// runs.
+type runs [4]run
+
+func newRuns() (r runs) {
+	for i := range r {
+		r[i].key = noKey
+	}
+	return r
+}
+
+// more adds a call to its run. It reports whether the call belongs there.
+func (rs *runs) more(now Time, stamp uint64, request, answer int) bool {
+	r := &rs[stamp%4]
 	if uint64(now)<<8-stamp != r.key {
 		return false
 	}
@@ -97,10 +110,20 @@ func (r *run) more(now Time, stamp uint64, request, answer int) bool {
 }
 
 // begin ends the run and begins another one, of the type that stats is about.
-func (r *run) begin(stats *CallStats, now Time, stamp uint64, request, answer int) {
+func (rs *runs) begin(stats *CallStats, now Time, stamp uint64, request, answer int) {
+	r := &rs[stamp%4]
 	r.fold()
 	took := sinceStamp(now, stamp)
-	*r = run{uint64(now)<<8 - stamp, 1, uint64(request), uint64(answer), stats, took}
+	*r = run{
+		key: uint64(now)<<8 - stamp, n: 1, requests: uint64(request), answers: uint64(answer),
+		stats: stats, took: took,
+	}
+}
+
+func (rs *runs) fold() {
+	for i := range rs {
+		rs[i].fold()
+	}
 }
 
 // fold gives the type what the run has. The run may go on.
@@ -135,7 +158,7 @@ const untimed = 1<<64 - 1
 // startMeter makes the meter if there is none.
 func (e *engine) startMeter() {
 	if e.meter == nil {
-		e.meter = &meter{calls: run{key: noKey}, answers: run{key: noKey}}
+		e.meter = &meter{calls: newRuns(), answers: newRuns()}
 		e.timeAt = e.stats.RequestsServed + HandlerSample
 	}
 }

@@ -1,21 +1,36 @@
 package erpc
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
-// BenchmarkCountCall is the least that metrics need for a call on one side: the counters of its
-// type and one latency, in memory that is in the cache. Its time beside that of an RPC is the least
-// part of the rate that metrics can cost.
+// BenchmarkCountCall is what counting a call costs at a client, without what it costs to find the
+// call: of one type and of three in turns, with a new latency for each 24 calls, which are as many
+// as a bundle of small responses has, and for each call.
 func BenchmarkCountCall(b *testing.B) {
-	st, ns := new(CallStats), int64(5000)
-	for b.Loop() {
-		st.Started++
-		st.Ended[CodeOK]++
-		st.Requests += 32
-		st.Answers += 32
-		ns = (ns*5 + 1) & 0x3fff // latencies of 0 to 16 us
-		st.Latency.Add(ns)
-	}
-	if st.Count() != st.Latency.Count {
-		b.Fatal("a call was not counted")
+	for _, types := range []int{1, 3} {
+		for _, same := range []int{24, 1} {
+			b.Run(fmt.Sprintf("types=%d/run=%d", types, same), func(b *testing.B) {
+				var st [3]CallStats
+				r, now, n, typ, counted := newRuns(), Time(1e9), 0, 0, uint64(0)
+				for b.Loop() {
+					if n++; n == same {
+						n = 0
+						now = 1e9 + (now*5+1)&0x3fff // latencies of 0 to 16 us
+					}
+					if typ++; typ >= types {
+						typ = 0
+					}
+					if stamp := stampOf(1e9, uint8(typ)); !r.more(now, stamp, 32, 32) {
+						r.begin(&st[typ], now, stamp, 32, 32)
+					}
+					counted++
+				}
+				if r.fold(); st[0].Count()+st[1].Count()+st[2].Count() != counted {
+					b.Fatal("a call was not counted")
+				}
+			})
+		}
 	}
 }

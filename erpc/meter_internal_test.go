@@ -10,10 +10,10 @@ import (
 func TestRuns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var got, want meter
-	got.calls = run{key: noKey}
+	got.calls = newRuns()
 	const now = Time(1 << 40)
 	for i := range 10_000 {
-		typ, at := uint8(rng.IntN(3)), now+Time(i)-Time(rng.IntN(3)*1000)
+		typ, at := uint8(rng.IntN(6)), now+Time(i)-Time(rng.IntN(3)*1000)
 		request, answer := rng.IntN(100), rng.IntN(100)
 		if stamp := stampOf(at, typ); !got.calls.more(now+Time(i), stamp, request, answer) {
 			got.calls.begin(got.calling(typ), now+Time(i), stamp, request, answer)
@@ -28,7 +28,7 @@ func TestRuns(t *testing.T) {
 		}
 	}
 	got.calls.fold()
-	for typ := range uint8(3) {
+	for typ := range uint8(6) {
 		if *got.client[typ] != *want.client[typ] {
 			t.Errorf("type %d: %+v, want %+v", typ, got.client[typ], want.client[typ])
 		}

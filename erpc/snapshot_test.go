@@ -70,6 +70,113 @@ func TestSnapshotCounts(t *testing.T) {
 	w.p.close()
 }
 
+// TestSnapshotRuns: calls are counted one by one, whatever the types, sizes and latencies of their
+// neighbours are, those in the middle of an equal run too.
+func TestSnapshotRuns(t *testing.T) {
+	p := newMemPair(t, erpc.Config{}, func(n *erpc.Nexus) {
+		for typ := range uint8(3) {
+			_ = n.Register(typ, erpc.Dispatch, func(h erpc.ReqHandle) {
+				_ = h.RespondBytes(h.Data())
+			})
+		}
+	})
+	p.snap(p.client)
+	p.snap(p.server)
+	var calls, bytes [3]uint64
+	var latency [3]erpc.Histogram
+	busy := 0
+	for i := range 300 {
+		typ, size := uint8(i/7%3), 1+i%5
+		req, _ := p.client.Alloc(size)
+		p.tick = erpc.Time(1000 * (1 + i/40)) // latencies change
+		began := p.net.now
+		_, err := p.client.EnqueueRequest(p.sess, erpc.Request{
+			Type: typ, Req: req, Done: func(c erpc.Completion) {
+				latency[typ].Add(int64(p.net.now.Sub(began)))
+				c.Req.Free()
+				c.Resp.Free()
+				busy--
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls[typ]++
+		bytes[typ] += uint64(size)
+		if busy++; i%3 == 0 { // some together, some alone
+			p.until(func() bool { return busy == 0 })
+		}
+		if i == 100 {
+			p.until(func() bool { return busy == 0 })
+			p.snap(p.client) // ends no run
+			p.snap(p.server)
+		}
+	}
+	p.until(func() bool { return busy == 0 })
+	c, s := p.snap(p.client).Types, p.snap(p.server).Types
+	if len(c) != 3 || len(s) != 3 {
+		t.Fatalf("%d and %d types", len(c), len(s))
+	}
+	for typ := range c {
+		k, n := c[typ].Client, calls[typ]
+		if k.Started != n || k.Ended[erpc.CodeOK] != n || k.Requests != bytes[typ] ||
+			k.Answers != bytes[typ] || k.Latency != latency[typ] {
+			t.Errorf("client, type %d: %d started, %d ended, %d B, %d B, %d latencies of %d ns; "+
+				"want %d of %d B and %d ns", typ, k.Started, k.Ended[erpc.CodeOK], k.Requests,
+				k.Answers, k.Latency.Count, k.Latency.Sum, n, bytes[typ], latency[typ].Sum)
+		}
+		if k := s[typ].Server; k.Ended[erpc.CodeOK] != n || k.Requests != bytes[typ] ||
+			k.Answers != bytes[typ] || k.Latency.Count != n {
+			t.Errorf("server, type %d: %d ended, %d B, %d B; want %d of %d B", typ,
+				k.Ended[erpc.CodeOK], k.Requests, k.Answers, n, bytes[typ])
+		}
+	}
+	p.close()
+}
+
+// TestSnapshotBefore: calls under way when counting begins are not counted.
+func TestSnapshotBefore(t *testing.T) {
+	var held erpc.ReqHandle
+	p := newMemPair(t, erpc.Config{}, func(n *erpc.Nexus) {
+		_ = n.Register(1, erpc.Dispatch, func(h erpc.ReqHandle) { held = h })
+	})
+	req, _ := p.client.Alloc(8)
+	ended := false
+	_, err := p.client.EnqueueRequest(p.sess, erpc.Request{
+		Type: 1, Req: req, Done: func(c erpc.Completion) { ended = true; c.Resp.Free() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.until(func() bool { return held != erpc.ReqHandle{} })
+	p.snap(p.client)
+	if err := held.RespondBytes([]byte("late")); err != nil {
+		t.Fatal(err)
+	}
+	p.until(func() bool { return ended })
+	if s := p.snap(p.client); len(s.Types) != 0 {
+		t.Errorf("%+v", s.Types[0].Client.Ended)
+	}
+	req.Free()
+	p.close()
+}
+
+// TestHandlerEvery: however fast requests come, a handler is timed no more often than that.
+func TestHandlerEvery(t *testing.T) {
+	w := newStepper(t, erpc.Config{}, 32, 32)
+	w.p.tick = 1
+	w.p.snap(w.p.server)
+	for range 20 * erpc.HandlerSample {
+		w.rpc(t)
+	}
+	if k := one(t, w.p.snap(w.p.server), 1).Server; k.Handler.Count != 1 {
+		t.Errorf("%d handlers of %d were timed, want 1", k.Handler.Count, k.Count())
+	}
+	w.req.Free()
+	w.resp.Free()
+	w.p.close()
+}
+
 // TestSnapshotErrors: errors are counted by their codes, at both sides.
 func TestSnapshotErrors(t *testing.T) {
 	p := newMemPair(t, erpc.Config{}, func(n *erpc.Nexus) {
