@@ -191,6 +191,11 @@ func TestServeGroupUnsteered(t *testing.T) {
 	}
 	s := newLoopServer(t, trs)
 	s.spread(t, 3)
+	for len(s.clients) < 14 { // a client comes to its own loop one time in three: 2e-7 that all do
+		c := dial(t, s.addr, erpc.Config{})
+		is(t, "call", s.call(c, 0), nil)
+		s.clients = append(s.clients, c)
+	}
 	for i, n := range s.traffic(60) {
 		if n > 0 {
 			t.Errorf("client %d: %d calls failed", i, n)
@@ -204,7 +209,7 @@ func TestServeGroupUnsteered(t *testing.T) {
 	for _, st := range s.Stats() {
 		over, in = over+st.HandedOver, in+st.HandedIn
 	}
-	if over < 100 || in > over {
+	if over == 0 || in > over {
 		t.Errorf("%d packets were handed over, %d taken", over, in)
 	}
 }
