@@ -42,6 +42,8 @@ var setups = map[string]setup{
 	"session":   {short: true},
 	"erpc":      {short: true, also: []string{"erpc/simtest"}},
 	"kv/client": {short: true, also: []string{"kv/server"}},
+
+	"rfp/onesided/model": {short: true, also: []string{"cmd/erpc/rfplab"}},
 }
 
 // The time limit of a mutant is a multiple of the time that the tests take with all
