@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// BenchmarkCountCall is what counting a call costs at a client, without what it costs to find the
-// call: of one type and of three in turns, with a new latency for each 24 calls, which are as many
-// as a bundle of small responses has, and for each call.
+// BenchmarkCountCall counts calls at a client, without the search for the call. The calls are of one
+// type, or of three in turns. The latency changes with each call, or after 24: a bundle of small
+// responses has as many.
 func BenchmarkCountCall(b *testing.B) {
 	for _, types := range []int{1, 3} {
 		for _, same := range []int{24, 1} {

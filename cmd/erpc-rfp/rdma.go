@@ -79,7 +79,7 @@ func rdmaRows() []row {
 }
 
 const rdmaText = "%d keys, values of %d bytes, %.0f %% GETs; %d calls, each answer checked.\n" +
-	"One server thread, one client thread, a queue pair for each row. Whoever finds nothing to do\n" +
+	"One server thread, one client thread, a queue pair for each row. A process without work\n" +
 	"yields: soft-RoCE carries packets on the same cores, where a READ is as dear as a WRITE.\n"
 
 // dialRc joins the server's adapter. The two processes meet at a socket of one machine.

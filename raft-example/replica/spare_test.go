@@ -145,7 +145,7 @@ func TestSpareJoint(t *testing.T) {
 	}
 }
 
-// TestSpareLost: who leads no more holds nothing back.
+// TestSpareLost: a replica that leads no more holds nothing back.
 func TestSpareLost(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	l := m.posts[1]

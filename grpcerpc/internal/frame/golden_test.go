@@ -101,6 +101,10 @@ func TestEdges(t *testing.T) {
 			t.Errorf("%s: %v", v.name, err)
 		}
 	}
+	token := NewReader([]byte{1, 2, 3, 4, 5, 6, 7, 8}) // all that Life and Leave have
+	if v := token.Fixed(); v != 0x0807060504030201 || !token.OK() {
+		t.Errorf("a token alone: %#x", v)
+	}
 	st := Status{Details: []byte{}}
 	r := NewReader(st.Append(nil))
 	if got := r.Status(); got.Details != nil || !r.OK() {
