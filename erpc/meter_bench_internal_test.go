@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkCountCall counts calls at a client, without the search for the call. The calls are of one
+// BenchmarkCountCall counts calls at a client, without the search for the call. They are of one
 // type, or of three in turns. The latency changes with each call, or after 24: a bundle of small
 // responses has as many.
 func BenchmarkCountCall(b *testing.B) {
