@@ -176,6 +176,32 @@ func TestHostileIdle(t *testing.T) {
 	eventually(t, at.Done(), "the end of the handler's context")
 }
 
+// TestHostileLeaves: a connection has one Leave that waits. Others are answered at once, and so is
+// one of a connection that is not there.
+func TestHostileLeaves(t *testing.T) {
+	r := newRig(t, nil)
+	h := newHostile(t, r)
+	token := binary.LittleEndian.AppendUint64(nil, h.token)
+	first := make(chan error, 1)
+	is(t, "life", h.Start(frame.TypeLife, token, func([]byte, error) {}), codes.OK)
+	is(t, "leave", h.Start(frame.TypeLeave, token, func(_ []byte, err error) { first <- err }),
+		codes.OK)
+	for range 100 {
+		_, err := h.Call(within(t), frame.TypeLeave, token)
+		is(t, "another one", err, codes.OK)
+	}
+	_, err := h.Call(within(t), frame.TypeLeave, make([]byte, 8))
+	is(t, "an unknown one", err, codes.OK)
+	select {
+	case <-first:
+		t.Error("the client was told to leave")
+	default:
+	}
+	r.server.RefuseCalls(true)
+	go r.server.GracefulStop()
+	is(t, "the notice", eventually(t, first, "the notice"), codes.OK)
+}
+
 // TestHostileHellos: one address opens so many connections and no more, and others are served.
 func TestHostileHellos(t *testing.T) {
 	r := newRig(t, nil)
