@@ -197,7 +197,6 @@ func TestHostileLeaves(t *testing.T) {
 		t.Error("the client was told to leave")
 	default:
 	}
-	r.server.RefuseCalls(true)
 	go r.server.GracefulStop()
 	is(t, "the notice", eventually(t, first, "the notice"), codes.OK)
 }
