@@ -31,8 +31,8 @@ func (r *Replica) void() { r.lease.end, r.lease.from = 0, r.lastRead }
 // leased reports whether reads may be served at once. All that is committed, as far as others
 // can know, must be applied: a follower may have served it.
 func (r *Replica) leased() bool {
-	return r.lease.fresh && r.now < r.lease.end && r.state == raft.StateLeader &&
-		r.lease.never != r.term && r.applied >= r.committed
+	return r.lease.fresh && r.lease.end != 0 && r.now < r.lease.end &&
+		r.state == raft.StateLeader && r.lease.never != r.term && r.applied >= r.committed
 }
 
 // extend takes a round that a quorum has answered.

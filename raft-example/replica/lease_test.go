@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -55,6 +56,19 @@ func TestLease(t *testing.T) {
 	m.now = m.now.Add(time.Millisecond)
 	if m.atOnce(l, 201) {
 		t.Error("the lease did not end")
+	}
+}
+
+// TestNoLease: without a lease each read waits for a round, also when the clock is before its zero.
+func TestNoLease(t *testing.T) {
+	for _, lease := range []time.Duration{0, 100 * time.Millisecond} {
+		m := newMesh(t, Config{Lease: lease}, 1, 2, 3)
+		m.now = -monotime.Time(time.Hour)
+		m.pass(tick20)
+		m.settle()
+		if l := m.posts[1]; !l.Leads() || m.atOnce(l, 1) {
+			t.Errorf("lease %v: a read did not wait, or the leader has gone", lease)
+		}
 	}
 }
 
