@@ -140,12 +140,13 @@ func (r *Replica) save() (done bool) {
 		r.saved(&w)
 		return true
 	}
+	w.hard = r.hard(&w) // its commit index is durable then
 	r.saving, r.under = true, w
 	var snapshot *pb.Snapshot
 	if w.snapshot != nil {
 		snapshot = w.snapshot.m.GetSnapshot()
 	}
-	r.host.Save(r.hard(&w), w.entries, snapshot)
+	r.host.Save(w.hard, w.entries, snapshot)
 	return false
 }
 

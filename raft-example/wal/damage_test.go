@@ -73,6 +73,89 @@ func TestDamagedLastRecord(t *testing.T) {
 	}
 }
 
+// TestDamagedFirstRecord: a log of one record, as it begins and as each compaction leaves it, that
+// was synced: whatever is damaged or lost of it is noticed.
+func TestDamagedFirstRecord(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
+		path := t.TempDir()
+		d, _, err := Open(path, me)
+		if err == nil {
+			err = d.Save(&Record{Hard: hard(1, 1), Entries: []*pb.Entry{entry(2, 1, "data")}})
+		}
+		if err == nil && compacted {
+			err = d.Compact(snapAt(2), hard(1, 2), []*pb.Entry{entry(3, 1, "more")})
+		}
+		if err = errors.Join(err, d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(path, logName)
+		log, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(what string, at int, bad []byte) {
+			t.Helper()
+			if err := os.WriteFile(name, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, s, err := Open(path, me)
+			if err == nil {
+				err = d.Close()
+				if text(s) == "data" && !compacted || text(s) == "more" && compacted {
+					return // filling bytes do not matter
+				}
+			}
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("compacted %v: %s %d: %q, %v", compacted, what, at, text(s), err)
+			}
+		}
+		for i := headerSize; i < len(log); i++ {
+			bad := bytes.Clone(log)
+			bad[i] ^= 0x10
+			check("damaged at", i, bad)
+			check("cut to", i, log[:i])
+			clear(bad[i:])
+			check("zeroes from", i, bad)
+		}
+	}
+}
+
+// TestNewLogOldMark: a log that is new has nothing to do with the mark of one that was taken away.
+func TestNewLogOldMark(t *testing.T) {
+	path := filled(t)
+	if err := os.Remove(filepath.Join(path, logName)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		d, s, err := Open(path, me)
+		if err != nil || text(s) != "" {
+			t.Fatalf("%q, %v", text(s), err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestMarkedAgain: after a power failure that took the mark a log is marked when it is opened.
+func TestMarkedAgain(t *testing.T) {
+	path := filled(t)
+	if err := os.Remove(filepath.Join(path, markName)); err != nil {
+		t.Fatal(err)
+	}
+	d, _, err := Open(path, me)
+	if err == nil {
+		err = d.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, filepath.Join(path, logName), func(b []byte) []byte { b[len(b)-9] ^= 1; return b })
+	if _, _, err := Open(path, me); !errors.Is(err, ErrCorrupt) {
+		t.Error(err)
+	}
+}
+
 // TestOldMark: a mark of an earlier log, or of earlier than the last sync, refuses nothing.
 func TestOldMark(t *testing.T) {
 	path := filled(t)

@@ -61,7 +61,9 @@ func open(path string, id Identity, on disk) (*Dir, State, error) {
 			return nil, State{}, fmt.Errorf("%w: %s has a snapshot and no log", ErrCorrupt, path)
 		}
 		log = NewLog(id)
-		err = d.replace(logName, log)
+		if err = d.writeFile(d.name(markName)); err == nil { // that of another log means nothing
+			err = d.replace(logName, log)
+		}
 	}
 	if err != nil {
 		return nil, State{}, err
@@ -83,28 +85,16 @@ func open(path string, id Identity, on disk) (*Dir, State, error) {
 	if s.Peers, err = d.loadPeers(); err != nil {
 		return nil, s, fmt.Errorf("%s: %w", path, err)
 	}
-	d.first, _ = firstSum(log)
+	d.first = firstSum(log)
 	if s.Stale {
 		log := s.Rebuild()
 		if err := d.replace(logName, log); err != nil {
 			return nil, s, err
 		}
 		s.Good, s.Cut = int64(len(log)), 0
-		d.first, _ = firstSum(log)
+		d.first = firstSum(log)
 	}
 	return d, s, d.open(s.Good, s.Cut > 0)
-}
-
-// checkMark compares what is good of the log with what was synced.
-func (d *Dir) checkMark(log []byte, s *State) error {
-	mark, err := os.ReadFile(d.name(markName))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if was := marked(mark, log); s.Good < was {
-		return fmt.Errorf("%w: bad at byte %d, and %d bytes were synced", ErrCorrupt, s.Good, was)
-	}
-	return nil
 }
 
 // syncDir makes the names in a folder durable. Tests watch it.
@@ -234,7 +224,7 @@ func (d *Dir) restart(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*
 	if err := d.file.Close(); err != nil {
 		return err
 	}
-	d.first, _ = firstSum(log)
+	d.first = firstSum(log)
 	return d.open(int64(len(log)), false)
 }
 

@@ -2,7 +2,10 @@ package wal
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 )
 
@@ -17,12 +20,12 @@ import (
 const markSize = 24
 
 // firstSum is the checksum of the first record of a log, which tells it from other logs of the
-// same replica; ok is false if it has none.
-func firstSum(log []byte) (sum uint32, ok bool) {
+// same replica; 0 if it has none.
+func firstSum(log []byte) uint32 {
 	if len(log) < headerSize+frameSize {
-		return 0, false
+		return 0
 	}
-	return binary.LittleEndian.Uint32(log[headerSize+8:]), true
+	return binary.LittleEndian.Uint32(log[headerSize+8:])
 }
 
 func appendMark(b []byte, first uint32, end int64) []byte {
@@ -33,14 +36,28 @@ func appendMark(b []byte, first uint32, end int64) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(crc32.Checksum(b[at:], castagnoli)))
 }
 
-// marked returns how many bytes of a log are known to have been synced, 0 if nothing is known.
-func marked(mark, log []byte) int64 {
-	first, ok := firstSum(log)
-	if !ok || len(mark) != markSize || binary.LittleEndian.Uint32(mark) != first ||
+// marked returns of which log a mark speaks, and how many bytes of that were synced; ok is false if
+// the mark is none.
+func marked(mark []byte) (first uint32, end int64, ok bool) {
+	if len(mark) != markSize ||
 		uint64(crc32.Checksum(mark[:16], castagnoli)) != binary.LittleEndian.Uint64(mark[16:]) {
-		return 0
+		return 0, 0, false
 	}
-	return int64(binary.LittleEndian.Uint64(mark[8:]))
+	return binary.LittleEndian.Uint32(mark), int64(binary.LittleEndian.Uint64(mark[8:])), true
+}
+
+// checkMark compares what is good of the log with what was synced. A log without a good record has
+// lost what the mark speaks of: a new one has no mark, and any other begins with a record.
+func (d *Dir) checkMark(log []byte, s *State) error {
+	mark, err := os.ReadFile(d.name(markName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	first, end, ok := marked(mark)
+	if !ok || s.Good >= end || s.Good > headerSize && firstSum(log) != first {
+		return nil
+	}
+	return fmt.Errorf("%w: bad at byte %d, and %d bytes were synced", ErrCorrupt, s.Good, end)
 }
 
 // mark notes that all until d.end is synced.

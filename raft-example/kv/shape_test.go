@@ -1,0 +1,279 @@
+package kv
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestShapes: each operation is taken with what it needs and with nothing else.
+func TestShapes(t *testing.T) {
+	k, v := key(t, "k"), value(t, "v")
+	fields := map[string]func(c *Command){
+		"absent": func(c *Command) { c.Absent = true }, "session": func(c *Command) { c.Session = 5 },
+		"seq": func(c *Command) { c.Seq = 6 }, "key": func(c *Command) { c.Key = k },
+		"value": func(c *Command) { c.Value = v }, "old": func(c *Command) { c.Old = v },
+		"anywhere": func(c *Command) { c.Anywhere = true },
+	}
+	write := []string{"session", "seq", "key"}
+	for op, c := range map[Op]struct{ needs, may []string }{
+		Open: {nil, []string{"session", "seq"}}, Clock: {nil, []string{"seq"}},
+		Get:    {[]string{"key"}, []string{"anywhere", "session", "seq"}},
+		Put:    {write, []string{"value"}},
+		Delete: {write, nil},
+		CAS:    {write, []string{"value", "old", "absent"}},
+	} {
+		full := Command{Op: op}
+		for _, f := range c.needs {
+			fields[f](&full)
+		}
+		parse := func(c Command) error {
+			_, err := ParseCommand(c.Append(nil))
+			return err
+		}
+		if err := parse(full); err != nil {
+			t.Errorf("%v with what it needs: %v", op, err)
+		}
+		for name, set := range fields {
+			more, less := full, Command{Op: op}
+			set(&more)
+			for _, f := range c.needs {
+				if f != name {
+					fields[f](&less)
+				}
+			}
+			ok := slices.Contains(c.may, name) || slices.Contains(c.needs, name)
+			if err := parse(more); (err == nil) != ok || !ok && !errors.Is(err, ErrMalformed) {
+				t.Errorf("%v with %s: %v", op, name, err)
+			}
+			if err := parse(less); slices.Contains(c.needs, name) && !errors.Is(err, ErrMalformed) {
+				t.Errorf("%v without %s: %v", op, name, err)
+			}
+		}
+	}
+	both := Command{Op: CAS, Session: 1, Seq: 1, Key: k, Absent: true, Old: v}
+	if _, err := ParseCommand(both.Append(nil)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a value that shall be there and shall not: %v", err)
+	}
+	two := Command{Op: Delete, Session: 1, Seq: 1, Key: k, Value: v, Old: v} // they are no sum of 0
+	if _, err := ParseCommand(two.Append(nil)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a delete with two values: %v", err)
+	}
+	for _, op := range []Op{Open, Clock, Get} {
+		for _, c := range []Command{{Op: op, Key: k, Value: v}, {Op: op, Key: k, Old: v},
+			{Op: op, Value: v, Old: v}, {Op: op, Key: k, Value: v, Old: v}} {
+			if _, err := ParseCommand(c.Append(nil)); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+	}
+}
+
+// TestAnswerBytes: an answer that is appended is parsed; cut, or longer, it is refused.
+func TestAnswerBytes(t *testing.T) {
+	for _, a := range []Answer{{Status: OK}, {Status: Full, Number: 1 << 60},
+		{Status: Mismatch, Found: true, Value: value(t, "v")},
+		{Status: NotLeader, Value: value(t, strings.Repeat("v", MaxValue))}} {
+		b := a.Append(nil)
+		if got, err := ParseAnswer(b); err != nil || got != a || len(b) != a.Size() || len(b) > MaxAnswer {
+			t.Errorf("%+v: %+v, %v", a, got, err)
+		}
+		for n := range len(b) {
+			if got, err := ParseAnswer(b[:n]); !errors.Is(err, ErrAnswer) {
+				t.Errorf("%d of %d bytes: %+v, %v", n, len(b), got, err)
+			}
+		}
+		for more := 1; more < 2*MaxAnswer; more++ {
+			if got, err := ParseAnswer(append(b[:len(b):len(b)], make([]byte, more)...)); err == nil {
+				t.Fatalf("%d bytes too many: %+v", more, got)
+			}
+		}
+		for at, set := range map[int]byte{0: 0, 1: 2, 2: MaxValue + 1} {
+			bad := bytes.Clone(b)
+			if bad[at] = set; func() error { _, err := ParseAnswer(bad); return err }() == nil {
+				t.Errorf("byte %d = %d is taken", at, set)
+			}
+		}
+	}
+}
+
+// TestNames: operations, statuses and their errors. Each status but OK has an error of its own.
+func TestNames(t *testing.T) {
+	var names []string
+	for op := range numOps + 2 {
+		names = append(names, op.String())
+	}
+	want := "[op(0) open get put delete cas clock op(7) op(8)]"
+	if got := fmt.Sprint(names); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	seen := map[string]Status{}
+	for s := range numStatus {
+		switch err := s.Err(); {
+		case s == 0 && !errors.Is(err, ErrAnswer), s == OK && err != nil, s > OK && err == nil:
+			t.Errorf("status %d: %v", s, err)
+		case s > OK:
+			if other, twice := seen[err.Error()]; twice {
+				t.Errorf("statuses %d and %d have one error: %v", s, other, err)
+			}
+			seen[err.Error()] = s
+		}
+	}
+	if err := numStatus.Err(); !errors.Is(err, ErrAnswer) {
+		t.Error(err)
+	}
+	if a, b := Fail(ErrTooLarge), Fail(ErrMalformed); a.Status != TooLarge || b.Status != Malformed {
+		t.Error(a, b)
+	}
+}
+
+// full is a store with sessions, some of which have written, and keys.
+func full(t *testing.T, sessions, keys int) *Store {
+	t.Helper()
+	s := NewStore()
+	for i := range sessions {
+		s.Apply(uint64(i+1), (&Command{Op: Open}).Append(nil))
+	}
+	s.Apply(0, (&Command{Op: Clock, Seq: 1000}).Append(nil))
+	for i := range keys {
+		c := Command{Op: Put, Session: uint64(i%(sessions/2) + 1), Seq: uint64(i + 1),
+			Key: key(t, fmt.Sprint(i)), Value: value(t, fmt.Sprint("value", i))}
+		if a := s.Apply(0, c.Append(nil)); a.Status != OK {
+			t.Fatal(a)
+		}
+	}
+	return s
+}
+
+// TestPieces: a snapshot is written and read in pieces of the size that was asked for, whatever that
+// is, and comes to the same.
+func TestPieces(t *testing.T) {
+	const sessions, keys = 100, 5000
+	s := full(t, sessions, keys)
+	want := s.Digest()
+	data := bytes.Clone(s.Save(nil).Step(1 << 30))
+	for _, n := range []int{1, 7, 500, 4096} {
+		v, steps := s.Save([]byte("head")), 0
+		var b []byte
+		for b == nil {
+			if b = v.Step(n); v.upTo != len(v.buf) {
+				t.Fatal("copied bytes have no checksum yet")
+			}
+			steps++
+		}
+		// A shard has about five keys, and a shard counts as one more.
+		if least := (keys + numShards) / (n + 20); steps < least || steps > (keys+numShards)/n+2 {
+			t.Errorf("pieces of %d: written in %d", n, steps)
+		}
+		if s.saver != nil {
+			t.Error("a snapshot that is written is still kept up")
+		}
+		if !bytes.HasPrefix(b, []byte("head")) {
+			t.Fatal("it does not begin with what was given")
+		}
+		if got, err := Load(b[4:]); err != nil || got.Digest() != want {
+			t.Errorf("pieces of %d: %v", n, err)
+		}
+		l, err := NewLoader(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps = 0
+		var got *Store
+		for got == nil && err == nil {
+			was := l.sessions + l.keys
+			got, err = l.Step(n)
+			if read := was - l.sessions - l.keys; read > uint64(n) {
+				t.Fatalf("a piece of %d is %d", n, read)
+			}
+			steps++
+		}
+		if err != nil || got.Digest() != want {
+			t.Fatalf("pieces of %d: %v", n, err)
+		}
+		// The checksum comes first: 64 blocks at a time, each as long as a key takes.
+		blocks := (len(data) + checkedAtOnce - 1) / checkedAtOnce
+		most := blocks/min(n, 64) + (sessions+keys)/n + 3
+		if least := (sessions + keys + blocks) / (n + 64); steps < least || steps > most {
+			t.Errorf("pieces of %d: read in %d, want %d to %d", n, steps, least, most)
+		}
+	}
+}
+
+// TestLoaderBounds: a snapshot that is too short, of another version, or that promises more than it
+// has room for is refused before memory is made for it.
+func TestLoaderBounds(t *testing.T) {
+	data := NewStore().Save(nil).Step(1 << 30)
+	for n := range data {
+		if _, err := NewLoader(data[:n]); n < snapHeader+8+4 && !errors.Is(err, ErrSnapshot) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	set := func(at int, v uint64) []byte {
+		b := append(bytes.Clone(data), make([]byte, 100)...)
+		binary.LittleEndian.PutUint64(b[at:], v)
+		return b
+	}
+	for _, c := range []struct {
+		b  []byte
+		ok bool
+	}{{set(8, MaxSessions), true}, {set(8, MaxSessions+1), false},
+		{set(16, 50), true}, {set(16, 51), false}, {set(16, 1<<63), false},
+		{set(4, 1), true}, {set(4, snapVersion), true}, {set(4, 3), false}, {set(4, 0), false},
+		{set(0, 7), false}} {
+		if _, err := NewLoader(c.b); (err == nil) != c.ok {
+			t.Errorf("%x: %v", c.b[:snapHeader], err)
+		}
+	}
+}
+
+// TestDigest: stores that differ in a key, a value or a session have other digests; those with the
+// same have the same, in whatever order it came.
+func TestDigest(t *testing.T) {
+	base := func(order ...int) *Store {
+		s := NewStore()
+		s.Apply(1, (&Command{Op: Open}).Append(nil))
+		for i, n := range order {
+			c := Command{Op: Put, Session: 1, Seq: uint64(i + 1), Key: key(t, fmt.Sprint(n)),
+				Value: value(t, fmt.Sprint(n))}
+			s.Apply(1, c.Append(nil))
+		}
+		return s
+	}
+	want := base(1, 2, 3).Digest()
+	if got := base(3, 1, 2).Digest(); got != want {
+		t.Errorf("%s, in another order %s", want, got)
+	}
+	seen := map[string]string{want: "none"}
+	for name, change := range map[string]func(s *Store){
+		"key": func(s *Store) {
+			m := s.shards[key2(t, "1").hash()%numShards]
+			delete(m, key(t, "1"))
+			k := key(t, "4")
+			if s.shards[k.hash()%numShards] == nil {
+				s.shards[k.hash()%numShards] = map[Key]Value{}
+			}
+			s.shards[k.hash()%numShards][k] = value(t, "1")
+		},
+		"value":   func(s *Store) { s.shards[key2(t, "1").hash()%numShards][key(t, "1")] = value(t, "2") },
+		"session": func(s *Store) { s.Apply(2, (&Command{Op: Open}).Append(nil)) },
+		"seq":     func(s *Store) { s.sessions.byID[1].seq++ },
+		"time":    func(s *Store) { s.sessions.byID[1].last++ },
+	} {
+		s := base(1, 2, 3)
+		change(s)
+		if other, same := seen[s.Digest()]; same {
+			t.Errorf("a change of %s and of %s look the same", name, other)
+		}
+		seen[s.Digest()] = name
+	}
+}
+
+func key2(t *testing.T, text string) *Key {
+	k := key(t, text)
+	return &k
+}
