@@ -47,36 +47,39 @@ func newErrPairOn(t *testing.T, net *memNet, cfg erpc.Config) *errPair {
 	t.Helper()
 	p := &errPair{}
 	cfg.Simulation.Executor = p
-	p.memPair = newMemPairOn(t, net, cfg, func(n *erpc.Nexus) {
-		for typ, h := range map[uint8]erpc.Handler{
-			tEcho: func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) },
-			tHold: func(h erpc.ReqHandle) {
-				if p.hold != nil {
-					p.hold(h)
-				} else {
-					p.held = append(p.held, h)
-				}
-			},
-			tHuge:  func(h erpc.ReqHandle) { _ = h.RespondBytes(make([]byte, 5000)) },
-			tPanic: func(erpc.ReqHandle) { panic("as asked") },
-			tBackground: func(h erpc.ReqHandle) {
-				p.held = append(p.held, h)
-				if p.onTask != nil {
-					p.onTask(h)
-				}
-				_ = h.RespondBytes(h.Data())
-			},
-		} {
-			mode := erpc.Dispatch
-			if typ == tBackground || typ == tPanic {
-				mode = erpc.Background
-			}
-			if err := n.Register(typ, mode, h); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
+	p.memPair = newMemPairOn(t, net, cfg, func(n *erpc.Nexus) { p.register(t, n) })
 	return p
+}
+
+// register adds the server's handlers.
+func (p *errPair) register(t testing.TB, n *erpc.Nexus) {
+	for typ, h := range map[uint8]erpc.Handler{
+		tEcho: func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) },
+		tHold: func(h erpc.ReqHandle) {
+			if p.hold != nil {
+				p.hold(h)
+			} else {
+				p.held = append(p.held, h)
+			}
+		},
+		tHuge:  func(h erpc.ReqHandle) { _ = h.RespondBytes(make([]byte, 5000)) },
+		tPanic: func(erpc.ReqHandle) { panic("as asked") },
+		tBackground: func(h erpc.ReqHandle) {
+			p.held = append(p.held, h)
+			if p.onTask != nil {
+				p.onTask(h)
+			}
+			_ = h.RespondBytes(h.Data())
+		},
+	} {
+		mode := erpc.Dispatch
+		if typ == tBackground || typ == tPanic {
+			mode = erpc.Background
+		}
+		if err := n.Register(typ, mode, h); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // result is the outcome of one RPC.

@@ -129,8 +129,13 @@ func run(o options) (sent int, err error) {
 	}
 }
 
-// anywhere returns an address of 127.0.0.0/8 that is not the first one.
-func anywhere() [4]byte {
-	r := rand.Uint32()
-	return [4]byte{127, byte(r >> 16), byte(r >> 8), byte(r) | 2}
+// anywhere returns an address of 127.0.0.0/8, neither the first nor the last.
+func anywhere() [4]byte { return addressOf(rand.Uint32()) }
+
+// addressOf returns the address of a number: from 127.0.0.2 to 127.255.255.253. The kernel sends
+// nothing from 127.255.255.255, a broadcast address: there the network is unreachable.
+func addressOf(n uint32) [4]byte {
+	const count = 1<<24 - 4
+	n = 2 + n%count
+	return [4]byte{127, byte(n >> 16), byte(n >> 8), byte(n)}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +34,7 @@ func open(target netip.AddrPort) (*socket, error) {
 }
 
 // send sends a packet from an address. Packets that the kernel has no room for are lost, as on any
-// network.
+// network. Any other error names the address.
 func (s *socket) send(pkt []byte, from [4]byte) error {
 	s.oob = unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: from})
 	_, err := unix.SendmsgN(s.fd, pkt, s.oob, &s.to, 0)
@@ -41,7 +42,10 @@ func (s *socket) send(pkt []byte, from [4]byte) error {
 		errors.Is(err, unix.ECONNREFUSED) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("sending from %v: %w", netip.AddrFrom4(from), err)
+	}
+	return nil
 }
 
 // receive returns the next packet, nil if none comes within a tenth of a second.
