@@ -79,7 +79,8 @@ func TestAnswerBytes(t *testing.T) {
 		{Status: Mismatch, Found: true, Value: value(t, "v")},
 		{Status: NotLeader, Value: value(t, strings.Repeat("v", MaxValue))}} {
 		b := a.Append(nil)
-		if got, err := ParseAnswer(b); err != nil || got != a || len(b) != a.Size() || len(b) > MaxAnswer {
+		got, err := ParseAnswer(b)
+		if err != nil || got != a || len(b) != a.Size() || len(b) > MaxAnswer {
 			t.Errorf("%+v: %+v, %v", a, got, err)
 		}
 		for n := range len(b) {
@@ -149,7 +150,7 @@ func full(t *testing.T, sessions, keys int) *Store {
 	return s
 }
 
-// TestPieces: a snapshot is written and read in pieces of the size that was asked for, whatever that
+// TestPieces: a snapshot is written and read in pieces of the size asked for, whatever that
 // is, and comes to the same.
 func TestPieces(t *testing.T) {
 	const sessions, keys = 100, 5000
@@ -259,7 +260,9 @@ func TestDigest(t *testing.T) {
 			}
 			s.shards[k.hash()%numShards][k] = value(t, "1")
 		},
-		"value":   func(s *Store) { s.shards[key2(t, "1").hash()%numShards][key(t, "1")] = value(t, "2") },
+		"value": func(s *Store) {
+			s.shards[key2(t, "1").hash()%numShards][key(t, "1")] = value(t, "2")
+		},
 		"session": func(s *Store) { s.Apply(2, (&Command{Op: Open}).Append(nil)) },
 		"seq":     func(s *Store) { s.sessions.byID[1].seq++ },
 		"time":    func(s *Store) { s.sessions.byID[1].last++ },

@@ -26,7 +26,7 @@ func TestEntriesFit(t *testing.T) {
 	}
 }
 
-// TestLostLog: a replica whose leader has seen entries that it does not have ends, and says why. The
+// TestLostLog: a replica whose leader has seen entries that it lacks ends, and says why. The
 // message of an earlier term says nothing.
 func TestLostLog(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -37,7 +37,8 @@ func TestLostLog(t *testing.T) {
 		r, _ := newStuck(t)
 		step(r, &pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
 			Index: new(uint64(1)), LogTerm: new(uint64(1)),
-			Entries: []*pb.Entry{{Type: pb.EntryNormal.Enum(), Index: new(uint64(2)), Term: new(uint64(5))}}})
+			Entries: []*pb.Entry{
+				{Type: pb.EntryNormal.Enum(), Index: new(uint64(2)), Term: new(uint64(5))}}})
 		r.Saved(nil)
 		r.Process()
 		step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: &c.term,
