@@ -79,7 +79,8 @@ func TestAnswerBytes(t *testing.T) {
 		{Status: Mismatch, Found: true, Value: value(t, "v")},
 		{Status: NotLeader, Value: value(t, strings.Repeat("v", MaxValue))}} {
 		b := a.Append(nil)
-		if got, err := ParseAnswer(b); err != nil || got != a || len(b) != a.Size() || len(b) > MaxAnswer {
+		got, err := ParseAnswer(b)
+		if err != nil || got != a || len(b) != a.Size() || len(b) > MaxAnswer {
 			t.Errorf("%+v: %+v, %v", a, got, err)
 		}
 		for n := range len(b) {
@@ -88,7 +89,8 @@ func TestAnswerBytes(t *testing.T) {
 			}
 		}
 		for more := 1; more < 2*MaxAnswer; more++ {
-			if got, err := ParseAnswer(append(b[:len(b):len(b)], make([]byte, more)...)); err == nil {
+			long := append(b[:len(b):len(b)], make([]byte, more)...)
+			if got, err := ParseAnswer(long); err == nil {
 				t.Fatalf("%d bytes too many: %+v", more, got)
 			}
 		}
@@ -149,8 +151,8 @@ func full(t *testing.T, sessions, keys int) *Store {
 	return s
 }
 
-// TestPieces: a snapshot is written and read in pieces of the size that was asked for, whatever that
-// is, and comes to the same.
+// TestPieces: a snapshot is written and read in pieces of the size that was asked for, and comes to
+// the same.
 func TestPieces(t *testing.T) {
 	const sessions, keys = 100, 5000
 	s := full(t, sessions, keys)
@@ -204,8 +206,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestLoaderBounds: a snapshot that is too short, of another version, or that promises more than it
-// has room for is refused before memory is made for it.
+// TestLoaderBounds: a snapshot that is too short, of another version, or that promises more than
+// it has room for is refused before memory is made for it.
 func TestLoaderBounds(t *testing.T) {
 	data := NewStore().Save(nil).Step(1 << 30)
 	for n := range data {
@@ -231,8 +233,8 @@ func TestLoaderBounds(t *testing.T) {
 	}
 }
 
-// TestDigest: stores that differ in a key, a value or a session have other digests; those with the
-// same have the same, in whatever order it came.
+// TestDigest: stores that differ in a key, a value or a session have other digests; those with
+// the same have the same, in whatever order it came.
 func TestDigest(t *testing.T) {
 	base := func(order ...int) *Store {
 		s := NewStore()
@@ -259,7 +261,9 @@ func TestDigest(t *testing.T) {
 			}
 			s.shards[k.hash()%numShards][k] = value(t, "1")
 		},
-		"value":   func(s *Store) { s.shards[key2(t, "1").hash()%numShards][key(t, "1")] = value(t, "2") },
+		"value": func(s *Store) {
+			s.shards[key2(t, "1").hash()%numShards][key(t, "1")] = value(t, "2")
+		},
 		"session": func(s *Store) { s.Apply(2, (&Command{Op: Open}).Append(nil)) },
 		"seq":     func(s *Store) { s.sessions.byID[1].seq++ },
 		"time":    func(s *Store) { s.sessions.byID[1].last++ },

@@ -26,8 +26,8 @@ func TestEntriesFit(t *testing.T) {
 	}
 }
 
-// TestLostLog: a replica whose leader has seen entries that it does not have ends, and says why. The
-// message of an earlier term says nothing.
+// TestLostLog: a replica whose leader has seen entries that it does not have ends, and says why.
+// The message of an earlier term says nothing.
 func TestLostLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		term, commit uint64
@@ -35,9 +35,9 @@ func TestLostLog(t *testing.T) {
 	}{"has all": {5, 2, false}, "misses one": {5, 3, true}, "a later term": {6, 3, true},
 		"an earlier term": {4, 3, false}} {
 		r, _ := newStuck(t)
+		entry := &pb.Entry{Type: pb.EntryNormal.Enum(), Index: new(uint64(2)), Term: new(uint64(5))}
 		step(r, &pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
-			Index: new(uint64(1)), LogTerm: new(uint64(1)),
-			Entries: []*pb.Entry{{Type: pb.EntryNormal.Enum(), Index: new(uint64(2)), Term: new(uint64(5))}}})
+			Index: new(uint64(1)), LogTerm: new(uint64(1)), Entries: []*pb.Entry{entry}})
 		r.Saved(nil)
 		r.Process()
 		step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: &c.term,
