@@ -284,6 +284,7 @@ func (c *Client) answered(i uint32, k *call, a kv.Answer) {
 	switch a.Status {
 	case kv.NotLeader:
 		if a.Number == 0 || a.Value.Len() == 0 {
+			c.stray()
 			c.next(k)
 			c.repeat(i, a.Status.Err())
 			return
@@ -378,6 +379,9 @@ func (c *Client) Poll() (sent bool) {
 // NextWake returns when Poll wants to be called next.
 func (c *Client) NextWake() monotime.Time {
 	wake := c.members.next
+	if c.members.asking != nil {
+		wake = monotime.Never
+	}
 	for _, i := range c.later {
 		wake = min(wake, c.calls[i].again)
 	}

@@ -15,8 +15,9 @@
 // attempt of a write can have been applied, the client opens another one.
 //
 // A client that knows one member survives the replacement of all, if it hears of the cluster
-// every Config.Refresh. When no server that it knows answers, it goes back to Config.Servers
-// and Config.Resolver. A program that ends can keep what Config.Members told it.
+// every Config.Refresh; or later, if one that has left still runs and knows others. When no server
+// that it knows answers, it goes back to Config.Servers and Config.Resolver. A program that ends
+// can keep what Config.Members told it.
 //
 // # Map
 //

@@ -39,6 +39,7 @@ type members struct {
 	index     uint64        // of the log up to which the cluster's own list is known
 	next      monotime.Time // when to ask for it
 	asking    *server
+	after     *server       // the last one that did not tell: the one behind it is asked next
 	told      bool          // Config.Members was called
 	silent    int           // attempts without an answer since the last one with
 	nextRoots monotime.Time // not before that: the configured servers and the Resolver
@@ -77,16 +78,31 @@ func (c *Client) hinted(addr string) *server {
 
 // after lets the next server be asked, unless it is another one already.
 func (c *Client) after(s *server) {
-	if s != c.leader || len(c.members.list) == 0 {
-		return
+	if s == c.leader && len(c.members.list) > 0 {
+		c.leader = c.behind(s)
 	}
-	i := slices.Index(c.members.list, s) // -1 if it has gone
-	c.leader = c.members.list[(i+1)%len(c.members.list)]
+}
+
+// behind returns the server that follows one in the list, which is not empty: the first if that one
+// has gone.
+func (c *Client) behind(s *server) *server {
+	i := slices.Index(c.members.list, s)
+	return c.members.list[(i+1)%len(c.members.list)]
+}
+
+// teller returns the server to ask for the members: the leader, or each in turn while they do not
+// tell. Calls that wait for a dead one would have that one asked again and again.
+func (c *Client) teller() *server {
+	if m := &c.members; m.after != nil && len(m.list) > 0 {
+		return c.behind(m.after)
+	}
+	return c.leader
 }
 
 // silent notes an attempt without an answer. When all servers were tried it is time for
 // the roots.
 func (c *Client) silent() {
+	c.stray()
 	m := &c.members
 	if m.silent++; m.silent < len(m.list) {
 		return
@@ -95,6 +111,12 @@ func (c *Client) silent() {
 		m.silent = 0
 		c.roots(now)
 	}
+}
+
+// stray has the members asked for soon: an attempt did not come to the leader. A replica that has
+// left names a leader of its time, or none, and knows the members all the same.
+func (c *Client) stray() {
+	c.members.next = min(c.members.next, c.cfg.Clock().Add(c.cfg.Attempt))
 }
 
 // roots adds the servers that the configuration names, or finds.
@@ -143,7 +165,8 @@ func (c *Client) refresh(now monotime.Time) (sent bool) {
 		c.roots(now)
 		return false
 	}
-	s, err := c.session(c.leader)
+	teller := c.teller()
+	s, err := c.session(teller)
 	var req *erpc.MsgBuffer
 	if err == nil {
 		req, err = c.rpc.Alloc(0)
@@ -156,10 +179,10 @@ func (c *Client) refresh(now monotime.Time) (sent bool) {
 		}
 	}
 	if err != nil {
-		c.again(c.leader)
+		c.again(teller)
 		return false
 	}
-	m.asking, m.next = c.leader, monotime.Never
+	m.asking, m.next = teller, monotime.Never
 	return true
 }
 
@@ -167,6 +190,7 @@ func (c *Client) refresh(now monotime.Time) (sent bool) {
 func (c *Client) again(s *server) {
 	c.silent()
 	c.after(s)
+	c.members.after = s
 	c.members.next = c.cfg.Clock().Add(max(c.cfg.Attempt, c.cfg.Backoff))
 }
 
@@ -187,6 +211,7 @@ func (c *Client) onMembers(d erpc.Completion) {
 		c.again(s)
 		return
 	}
+	m.after = nil
 	m.silent, m.index, m.next = 0, got.Index, c.cfg.Clock().Add(c.cfg.Refresh)
 	c.learn(got.Addrs)
 }

@@ -89,7 +89,8 @@ func TestAnswerBytes(t *testing.T) {
 			}
 		}
 		for more := 1; more < 2*MaxAnswer; more++ {
-			if got, err := ParseAnswer(append(b[:len(b):len(b)], make([]byte, more)...)); err == nil {
+			long := append(b[:len(b):len(b)], make([]byte, more)...)
+			if got, err := ParseAnswer(long); err == nil {
 				t.Fatalf("%d bytes too many: %+v", more, got)
 			}
 		}
@@ -150,8 +151,8 @@ func full(t *testing.T, sessions, keys int) *Store {
 	return s
 }
 
-// TestPieces: a snapshot is written and read in pieces of the size asked for, whatever that
-// is, and comes to the same.
+// TestPieces: a snapshot is written and read in pieces of the size that was asked for, and comes to
+// the same.
 func TestPieces(t *testing.T) {
 	const sessions, keys = 100, 5000
 	s := full(t, sessions, keys)
@@ -205,8 +206,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestLoaderBounds: a snapshot that is too short, of another version, or that promises more than it
-// has room for is refused before memory is made for it.
+// TestLoaderBounds: a snapshot that is too short, of another version, or that promises more than
+// it has room for is refused before memory is made for it.
 func TestLoaderBounds(t *testing.T) {
 	data := NewStore().Save(nil).Step(1 << 30)
 	for n := range data {
@@ -232,8 +233,8 @@ func TestLoaderBounds(t *testing.T) {
 	}
 }
 
-// TestDigest: stores that differ in a key, a value or a session have other digests; those with the
-// same have the same, in whatever order it came.
+// TestDigest: stores that differ in a key, a value or a session have other digests; those with
+// the same have the same, in whatever order it came.
 func TestDigest(t *testing.T) {
 	base := func(order ...int) *Store {
 		s := NewStore()
@@ -279,4 +280,63 @@ func TestDigest(t *testing.T) {
 func key2(t *testing.T, text string) *Key {
 	k := key(t, text)
 	return &k
+}
+
+// TestChecked: the checksum of a snapshot takes the time of one key for each block that is begun.
+func TestChecked(t *testing.T) {
+	const most = 64 * checkedAtOnce // at a time
+	for _, c := range []struct{ size, n, left, checked int }{
+		{0, 5, 5, 0}, {1, 5, 4, 1}, {checkedAtOnce, 5, 4, checkedAtOnce},
+		{checkedAtOnce + 1, 5, 3, checkedAtOnce + 1}, {3 * checkedAtOnce, 5, 2, 3 * checkedAtOnce},
+		{most, 64, 0, most}, {most + 1, 64, 0, most}, {most + 1, 65, 0, most + 1},
+		{most + 1, 1000, 935, most + 1}, {1, 0, 0, 0}, {3 * most, 65, -63, 2 * most},
+	} {
+		l := &Loader{body: make([]byte, c.size)}
+		if left := l.check(c.n); left != c.left || l.checked != c.checked {
+			t.Errorf("%+v: %d left, %d bytes checked", c, left, l.checked)
+		}
+	}
+}
+
+// TestIdle: a session is kept for SessionIdle from its last write on, to the millisecond, however
+// late in the log's time that was.
+func TestIdle(t *testing.T) {
+	for late, ok := range map[uint64]bool{0: false, 1: true} {
+		s := NewStore()
+		s.sessions.max, s.sessions.now = 1, 1<<40
+		s.Apply(1, (&Command{Op: Open}).Append(nil))
+		s.Apply(2, (&Command{Op: Put, Session: 1, Seq: 1, Key: key(t, "k")}).Append(nil))
+		s.sessions.now += uint64(SessionIdle.Milliseconds()) - 1 + late
+		if a := s.Apply(3, (&Command{Op: Open}).Append(nil)); (a.Status == OK) != ok {
+			t.Errorf("%d ms late: %+v", late, a)
+		}
+	}
+}
+
+// TestGrow: room for keys is made once, and a store that has keys keeps them.
+func TestGrow(t *testing.T) {
+	s := full(t, 2, 100)
+	want := s.Digest()
+	s.Grow(1 << 16)
+	if s.Digest() != want {
+		t.Error("keys are lost")
+	}
+	fresh := NewStore()
+	fresh.Grow(1 << 16)
+	for i := range fresh.shards {
+		if fresh.shards[i] == nil {
+			t.Fatal("a shard without room")
+		}
+	}
+}
+
+// TestLargest: the largest command and answer are as large as is said.
+func TestLargest(t *testing.T) {
+	v := value(t, strings.Repeat("v", MaxValue))
+	k := key(t, strings.Repeat("k", MaxKey))
+	c := Command{Op: CAS, Session: 1, Seq: 1, Key: k, Value: v, Old: v}
+	a := Answer{Status: OK, Found: true, Value: v}
+	if c.Size() != MaxCommand || a.Size() != MaxAnswer {
+		t.Errorf("%d and %d bytes", c.Size(), a.Size())
+	}
 }

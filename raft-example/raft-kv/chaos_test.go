@@ -92,7 +92,8 @@ func runChaos(t *testing.T, w *weather, net chaosNet, seed uint64) {
 	defer c.close()
 	defer func() {
 		if t.Failed() {
-			t.Logf("the script of this run again: -chaos.seed %d", seed)
+			t.Logf("the script of this run again: -chaos.seed %d, after %v", seed, c.did)
+			c.tell()
 		}
 	}()
 	c.begin()
@@ -130,6 +131,24 @@ func (c *chaos) begin() {
 	c.serversOf()
 	c.traffic = &traffic{keys: 6, wait: 2 * time.Second, pause: 2 * time.Millisecond}
 	c.check(c.net.inside(func() error { return c.traffic.start(c.ctx, c.cf, 4) }))
+}
+
+// tell logs what each member says of itself and of the cluster.
+func (c *chaos) tell() {
+	b, err := c.cf.dial()
+	if err != nil {
+		c.t.Log(err)
+		return
+	}
+	defer b.Close()
+	list, err := statuses(context.Background(), b, strings.Split(c.cf.Servers, ","))
+	c.t.Logf("%d members, %v", len(list), err)
+	for _, s := range list {
+		c.t.Logf("%+v", s)
+	}
+	for _, m := range c.members {
+		c.t.Logf("replica %d at %s, dead %v: %s", m.id, m.addr, m.dead, m.text())
+	}
 }
 
 func (c *chaos) ids() []int { return slices.Sorted(maps.Keys(c.members)) }

@@ -26,8 +26,8 @@ func TestEntriesFit(t *testing.T) {
 	}
 }
 
-// TestLostLog: a replica whose leader has seen entries that it lacks ends, and says why. The
-// message of an earlier term says nothing.
+// TestLostLog: a replica whose leader has seen entries that it does not have ends, and says why.
+// The message of an earlier term says nothing.
 func TestLostLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		term, commit uint64
@@ -35,10 +35,9 @@ func TestLostLog(t *testing.T) {
 	}{"has all": {5, 2, false}, "misses one": {5, 3, true}, "a later term": {6, 3, true},
 		"an earlier term": {4, 3, false}} {
 		r, _ := newStuck(t)
+		entry := &pb.Entry{Type: pb.EntryNormal.Enum(), Index: new(uint64(2)), Term: new(uint64(5))}
 		step(r, &pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
-			Index: new(uint64(1)), LogTerm: new(uint64(1)),
-			Entries: []*pb.Entry{
-				{Type: pb.EntryNormal.Enum(), Index: new(uint64(2)), Term: new(uint64(5))}}})
+			Index: new(uint64(1)), LogTerm: new(uint64(1)), Entries: []*pb.Entry{entry}})
 		r.Saved(nil)
 		r.Process()
 		step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: &c.term,
@@ -104,5 +103,37 @@ func TestChangeSavedOnce(t *testing.T) {
 	}
 	if _, is := r.Member(4); !is || r.Err() != nil || h.saves != before+1 {
 		t.Errorf("a member: %v; %d writes, %v", is, h.saves-before, r.Err())
+	}
+}
+
+// TestPlainCommits: only a change of membership waits until the disk knows that it is committed.
+func TestPlainCommits(t *testing.T) {
+	typ := func(changes ...bool) (list []*pb.Entry) {
+		for i, c := range changes {
+			e := &pb.Entry{Type: pb.EntryNormal.Enum(), Index: new(uint64(i + 2)), Term: new(uint64(5))}
+			if c {
+				e.Type = pb.EntryConfChangeV2.Enum()
+			}
+			list = append(list, e)
+		}
+		return list
+	}
+	for i, c := range []struct {
+		list []*pb.Entry
+		want uint64
+	}{{typ(), 0}, {typ(false, false), 0}, {typ(true, false), 2}, {typ(false, true, true, false), 4}} {
+		if got := lastChange(c.list); got != c.want {
+			t.Errorf("%d: %d, want %d", i, got, c.want)
+		}
+	}
+	r, h := newStuck(t)
+	step(r, &pb.Message{Type: pb.MsgApp.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+		Index: new(uint64(1)), LogTerm: new(uint64(1)), Entries: typ(false, false)})
+	r.Saved(nil)
+	r.Process()
+	step(r, &pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), Term: new(uint64(5)),
+		Commit: new(uint64(3))})
+	if r.Status().Applied != 3 || h.saves != 1 {
+		t.Errorf("%d writes, %+v", h.saves, r.Status())
 	}
 }

@@ -4,11 +4,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 )
 
 // swap puts a new member in the place of one, and ends that one.
 func (c *cluster) swap(old *server) {
+	c.t.Helper()
+	c.exchange(old)
+	old.gone = true
+	old.crash()
+}
+
+// exchange puts a new member in the place of one, which still runs.
+func (c *cluster) exchange(old *server) {
 	c.t.Helper()
 	fresh := c.machine()
 	fresh.start()
@@ -34,8 +43,6 @@ func (c *cluster) swap(old *server) {
 	}
 	change(replica.Add, fresh, true)
 	change(replica.Remove, old, false)
-	old.gone = true
-	old.crash()
 }
 
 // TestAllMembersReplaced: a client that is idle while every member is replaced finds the
@@ -51,5 +58,43 @@ func TestAllMembersReplaced(t *testing.T) {
 	}
 	if r := c.put(u, "after"); r.Err != nil {
 		t.Errorf("the cluster works, and the client has lost it: %v", r.Err)
+	}
+}
+
+// TestLeftMembersTell: all members were replaced since a client heard of them. Those that left
+// still run, or all but one, and know others: whenever a client asks, and whichever it asks first,
+// it finds the cluster.
+func TestLeftMembersTell(t *testing.T) {
+	sh := small
+	sh.refresh = time.Hour
+	for dead := range 4 { // 3: none
+		c, _ := calm(t, sh)
+		old := append([]*server(nil), c.servers...)
+		var users []*user
+		for range 16 {
+			u := c.user(1)
+			if r := c.put(u, "before"); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			users = append(users, u)
+		}
+		for _, s := range old {
+			c.exchange(s)
+			c.run(100 * time.Millisecond)
+		}
+		if dead < len(old) {
+			old[dead].crash()
+		}
+		for i, u := range users {
+			u.do(putCommand("k", "after"), 5*time.Second, func(r client.Result) {
+				if r.Err != nil {
+					t.Errorf("%d is dead, client %d: %v", dead, i, r.Err)
+				}
+			})
+			c.run(3100 * time.Microsecond)
+		}
+		for _, u := range users {
+			c.await(6*time.Second, "no end", func() bool { return !u.busy })
+		}
 	}
 }
