@@ -44,6 +44,7 @@ type memEnd struct {
 
 // memFaults holds what tests ask of an endpoint beside carrying packets.
 type memFaults struct {
+	skew   erpc.Time                      // by which the end's clock differs
 	paths  int                            // how often Path was asked
 	inside func(from transport.Addr) bool // transport.Insider, if not nil
 	lose   func(pkt []byte) bool          // says what does not arrive, if not nil
@@ -159,6 +160,9 @@ func (e *memEnd) found(n uint) uint {
 	return n
 }
 
+// Now is the clock of an end that is not measured.
+func (e *memEnd) Now() erpc.Time { return e.net.now + e.skew }
+
 func (e *memEnd) Caps() transport.Caps {
 	return transport.Caps{
 		Name: "mem", MTU: memMTU, RxRing: memRing, TxCopies: !e.net.lends,
@@ -210,12 +214,14 @@ func newMemPairOn(tb testing.TB, net *memNet, cfg erpc.Config,
 	tb.Helper()
 	p := &memPair{tb: tb, net: net, tick: 1000}
 	net.tb = tb
-	cfg.Simulation.Clock = p.net.Now
 	if cfg.Simulation.Seed == 0 {
 		cfg.Simulation.Seed = 7
 	}
 	p.cend, p.send = p.net.end(!cfg.Checksum), p.net.end(!cfg.Checksum)
 	open := func(end *memEnd) *erpc.Rpc {
+		if cfg.Simulation.Clock = p.net.Now; end.memFaults != nil {
+			cfg.Simulation.Clock = end.Now
+		}
 		n, err := erpc.NewNexus(cfg)
 		if err != nil {
 			tb.Fatal(err)

@@ -26,6 +26,12 @@ type restartRig struct {
 
 func newRestartRig(t *testing.T, cfg erpc.Config) *restartRig {
 	t.Helper()
+	return newRestartRigOn(t, newMemNet(), cfg)
+}
+
+// newRestartRigOn is newRestartRig on a given network.
+func newRestartRigOn(t *testing.T, net *memNet, cfg erpc.Config) *restartRig {
+	t.Helper()
 	r := &restartRig{t: t, runs: map[string]int{}, named: map[*result]string{}}
 	cfg.OnSession = func(_ *erpc.Rpc, s *erpc.Session, ev erpc.SessionEvent) {
 		side := "server"
@@ -35,7 +41,7 @@ func newRestartRig(t *testing.T, cfg erpc.Config) *restartRig {
 		r.events = append(r.events, fmt.Sprint(side, " ", ev))
 	}
 	r.cfg = cfg
-	r.errPair = newErrPairOn(t, newMemNet(), cfg)
+	r.errPair = newErrPairOn(t, net, cfg)
 	r.tick = 20_000
 	r.hold = func(h erpc.ReqHandle) {
 		r.runs[string(h.Data())]++

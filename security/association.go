@@ -49,7 +49,7 @@ type Association struct {
 
 	recv      keys
 	recvPhase uint64
-	firstSeen uint64 // the smallest counter that was opened in this phase
+	firstSeen uint64 // the counter of the first packet that was opened in this phase
 	last      keys   // of the phase before; no aead if it is over
 	ahead     keys   // of the next phase; no aead until needed
 	window    window
@@ -184,10 +184,10 @@ func (a *Association) Open(pkt []byte) ([]byte, error) {
 	if newer {
 		a.follow(n)
 	}
-	if k == &a.recv && n < a.firstSeen {
-		a.firstSeen = n
-	}
 	a.window.add(n)
+	if a.window.next-a.firstSeen >= WindowSize && a.last.aead != nil {
+		a.last = keys{} // no packet that they open is fresh any more
+	}
 	a.account(len(pkt))
 	pkt[phaseAt] &^= phaseBit
 	copy(pkt[clearSize-tokenAt:clearSize], pkt[:tokenAt])
@@ -201,8 +201,7 @@ func (a *Association) keysFor(n uint64, odd bool) (k *keys, newer bool) {
 		return &a.recv, false
 	}
 	if a.recvPhase > 0 && n < a.firstSeen {
-		if a.last.aead == nil || a.window.next-a.firstSeen > WindowSize {
-			a.last = keys{}
+		if a.last.aead == nil {
 			return nil, false
 		}
 		return &a.last, false
