@@ -70,6 +70,7 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	set.StringVar(&c.durable, "durable", os.TempDir(),
 		"`folder` on a disk for durable rows; empty: none")
 	asJSON := set.Bool("json", false, "print one JSON object")
+	heap := heapFlag(set)
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -85,6 +86,11 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 			"want at least 1, no more endpoints than clients, and 1ms",
 			c.clients, c.endpoints, c.keys, c.rounds, c.each)
 	}
+	stop, err := keepHeap(*heap)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	rows, err := load(ctx, &c, progress)
 	if err != nil {
 		return err
