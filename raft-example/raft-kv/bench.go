@@ -56,7 +56,7 @@ func (c *benchCmd) Run(e *cli.Env) error {
 	if err := c.Load(); err != nil {
 		return err
 	}
-	defer leastheap.Keep(uint64(c.Heap)<<20, c.GC)()
+	defer leastheap.Keep(uint64(c.Heap)<<20*uint64(c.Replicas), c.GC)() // each replica of a process has one
 	listen := "127.0.0.1:0"
 	if c.Transport == "shm" {
 		listen = ""
