@@ -17,9 +17,9 @@ import (
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
-// echoes serves reads: each key's value is the key itself. Every third answer comes some passes of
-// the loop late.
-func echoes(t *testing.T) (addr string) {
+// echoes serves reads: each key's value is the key itself. One answer in so many comes some passes
+// of the loop late; 0: none does.
+func echoes(t testing.TB, every int) (addr string) {
 	x, err := erpc.NewNexus(erpc.Config{NoHugepages: true})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func echoes(t *testing.T) (addr string) {
 		_ = r.RespondBytes(a.Append(nil))
 	}
 	err = x.Register(node.TypeKV, erpc.Dispatch, func(r erpc.ReqHandle) {
-		if n++; n%3 == 0 {
+		if n++; every > 0 && n%every == 0 {
 			late = append(late, r)
 			return
 		}
@@ -81,7 +81,7 @@ func echoes(t *testing.T) (addr string) {
 }
 
 // dial makes a Blocking to a server.
-func dial(t *testing.T, addr string) *Blocking {
+func dial(t testing.TB, addr string) *Blocking {
 	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func dial(t *testing.T, addr string) *Blocking {
 // TestBlockingGivenUp: goroutines get their own answers, though some before them did not wait for
 // theirs, which come all the same.
 func TestBlockingGivenUp(t *testing.T) {
-	b := dial(t, echoes(t))
+	b := dial(t, echoes(t, 3))
 	defer b.Close()
 	var given, answered atomic.Int64
 	var wg sync.WaitGroup
@@ -132,7 +132,7 @@ func TestBlockingGivenUp(t *testing.T) {
 
 // TestBlockingAllocates: requests of goroutines use their memory again.
 func TestBlockingAllocates(t *testing.T) {
-	b := dial(t, echoes(t))
+	b := dial(t, echoes(t, 0))
 	defer b.Close()
 	k, _ := kv.MakeKey("key")
 	gets := func(n int) {
@@ -151,4 +151,24 @@ func TestBlockingAllocates(t *testing.T) {
 	if n := to.Mallocs - from.Mallocs; n > 2500 && !raceEnabled { // a few; it was five for each
 		t.Errorf("%d allocations for 1000 requests", n)
 	}
+}
+
+// BenchmarkBlocking: 32 goroutines, of which each begins a request when its last one has ended.
+func BenchmarkBlocking(b *testing.B) {
+	c := dial(b, echoes(b, 0))
+	defer c.Close()
+	k, _ := kv.MakeKey("key")
+	b.ReportAllocs()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for range b.N / 32 {
+				if _, err := c.Do(b.Context(), kv.Command{Op: kv.Get, Key: k}); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
