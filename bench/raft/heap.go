@@ -32,9 +32,8 @@ func keepHeap(mib int) (stop func(), err error) {
 	return leastheap.Keep(uint64(mib)<<20, gcPercent), nil
 }
 
-// keepMembersHeap begins with the least heap that the process is told.
-func keepMembersHeap() {
-	if mib, err := strconv.ParseUint(os.Getenv(leastHeapEnv), 10, 32); err == nil {
-		leastheap.Keep(mib<<20, gcPercent)
-	}
+// keepMembersHeap begins with the least heap that the process is told, none if it is told nothing.
+func keepMembersHeap() (stop func()) {
+	mib, _ := strconv.ParseUint(os.Getenv(leastHeapEnv), 10, 32) // 0 if it is no number
+	return leastheap.Keep(mib<<20, gcPercent)
 }

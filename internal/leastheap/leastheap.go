@@ -23,7 +23,7 @@ const (
 )
 
 // Default is the least heap of this project's commands in MiB.
-const Default = 256
+const Default = 64
 
 // keeper sets the percentage after each collection.
 type keeper struct {

@@ -26,7 +26,7 @@ type benchCmd struct {
 	Each      time.Duration `default:"500ms" help:"How long one turn takes, at most 1s; default ${default}." placeholder:"TIME"`
 	Pin       bool          `default:"true" negatable:"" help:"Pin the client to the first core and the replicas to the second."`
 	GC        int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
-	Heap      int           `name:"gc-heap" default:"256" help:"Heap in MiB for each replica before it is collected at all; at most an eighth of the memory; default ${default}." placeholder:"MIB"`
+	Heap      int           `name:"gc-heap" default:"64" help:"Heap in MiB for each replica before it is collected at all; at most an eighth of the memory; default ${default}." placeholder:"MIB"`
 	Profile   string        `name:"cpuprofile" hidden:"" help:"Write a CPU profile."`
 }
 

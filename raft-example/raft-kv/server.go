@@ -28,7 +28,7 @@ type serverCmd struct {
 	Keys  int           `help:"How many keys to make room for." placeholder:"N"`
 	Spin  bool          `help:"Never sleep: lowest latency, one core busy."`
 	GC    int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
-	Heap  int           `name:"gc-heap" default:"256" help:"Heap in MiB before it is collected at all; at most an eighth of the memory; default ${default}." placeholder:"MIB"`
+	Heap  int           `name:"gc-heap" default:"64" help:"Heap in MiB before it is collected at all; at most an eighth of the memory; default ${default}." placeholder:"MIB"`
 	Child bool          `hidden:"" help:"End with standard input."`
 
 	Volatile bool `hidden:"" help:"Lose what is not synced when the process ends, for tests."`
