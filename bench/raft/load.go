@@ -24,6 +24,7 @@ type loadConfig struct {
 	each      time.Duration
 	dir       string // for what must be in files though nothing is durable
 	durable   string // folder of durable rows, empty: none
+	heap      int    // least heap of each process in MiB
 }
 
 // kind is one kind of request under load: medians over the rounds.
@@ -70,6 +71,7 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	set.StringVar(&c.durable, "durable", os.TempDir(),
 		"`folder` on a disk for durable rows; empty: none")
 	asJSON := set.Bool("json", false, "print one JSON object")
+	heap := heapFlag(set)
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -85,6 +87,12 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 			"want at least 1, no more endpoints than clients, and 1ms",
 			c.clients, c.endpoints, c.keys, c.rounds, c.each)
 	}
+	c.heap = *heap
+	stop, err := keepHeap(c.heap)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	rows, err := load(ctx, &c, progress)
 	if err != nil {
 		return err
@@ -97,8 +105,9 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 
 // printRows prints a table of full load and one of half load.
 func printRows(out io.Writer, c *loadConfig, rows []row) error {
-	fmt.Fprintf(out, "3 replicas, a process each, %d clients over %d endpoints, medians of %d turns\n",
-		c.clients, c.endpoints, c.rounds)
+	fmt.Fprintf(out, "3 replicas, a process each, %d clients over %d endpoints, medians of %d turns; "+
+		"GOGC %d and a least heap of %d MiB in each process\n",
+		c.clients, c.endpoints, c.rounds, gcPercent, c.heap)
 	name := func(r row) string {
 		return r.System + map[bool]string{false: ", in memory", true: ", durable"}[r.Durable]
 	}

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -43,14 +42,11 @@ type figures struct {
 	Put       lab.Latency `json:"put"`
 }
 
-// gcPercent is that of raft-kv bench, too.
-const gcPercent = 100
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if system := os.Getenv(childEnv); system != "" {
-		debug.SetGCPercent(gcPercent)
+		keepMembersHeap()
 		if err := runMember(system, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "raftstore:", err)
 			os.Exit(1)
@@ -65,7 +61,6 @@ func main() {
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if len(args) > 0 && args[0] == "load" {
-		debug.SetGCPercent(gcPercent)
 		return runLoad(ctx, args[1:], out, progress)
 	}
 	set := flag.NewFlagSet("raftstore", flag.ContinueOnError)
@@ -74,6 +69,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	rounds := set.Int("rounds", 5, "turns, whose medians are reported")
 	each := set.Duration("each", 500*time.Millisecond, "how long a turn takes")
 	asJSON := set.Bool("json", false, "print one JSON object")
+	heap := heapFlag(set)
 	if err := set.Parse(args); err != nil {
 		return err
 	}
@@ -81,7 +77,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return fmt.Errorf("-keys %d, -rounds %d, -each %v: want at least 1, 1 and 1ms to 1s", *keys,
 			*rounds, *each)
 	}
-	debug.SetGCPercent(gcPercent)
+	stop, err := keepHeap(*heap)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	r := report{Keys: *keys, Rounds: *rounds}
 	for _, processes := range []bool{false, true} {
 		f, err := measureGRPC(ctx, processes, *keys, *rounds, *each)
@@ -111,6 +111,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if *asJSON {
 		return json.NewEncoder(out).Encode(r)
 	}
+	return r.print(out)
+}
+
+// print writes the report as tables.
+func (r *report) print(out io.Writer) error {
 	fmt.Fprintf(out, "3 replicas, %d keys, us at the client\n", r.Keys)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\tplain p50\tPUT p50\tPUT p99")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -158,11 +159,39 @@ func TestFailing(t *testing.T) {
 // TestUsage: bad flags are refused.
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"-keys=0"}, {"-each=1h"}, {"-nonsense"},
-		{"load", "-systems=nobody"},
+		{"-gc-heap=-1"}, {"load", "-gc-heap=-1"}, {"load", "-systems=nobody"},
 		{"load", "-clients=0"}, {"load", "-endpoints=65"}} {
 		var out, progress bytes.Buffer
 		if err := run(t.Context(), args, &out, &progress); err == nil || out.Len() > 0 {
 			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// TestHeap: members have the least heap of the program that starts them, and none without one.
+func TestHeap(t *testing.T) {
+	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
+	t.Cleanup(func() {
+		debug.SetGCPercent(percent)
+		debug.SetMemoryLimit(limit)
+	})
+	t.Setenv(leastHeapEnv, "")
+	for _, c := range []struct {
+		mib  int
+		some bool
+	}{{0, false}, {32, true}} {
+		stop, err := keepHeap(c.mib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		end := keepMembersHeap()
+		if some := debug.SetMemoryLimit(-1) != limit; some != c.some {
+			t.Errorf("%d MiB: a least heap is %v", c.mib, some)
+		}
+		end()
+		if p := debug.SetGCPercent(gcPercent); p != gcPercent {
+			t.Errorf("%d MiB: GOGC %d", c.mib, p)
 		}
 	}
 }

@@ -91,6 +91,7 @@ var table = []row{
 	{path: "internal/monotime", third: xsys, traits: mayUnsafe | mayClock},
 	{path: "internal/gid"},
 	{path: "internal/memsize"},
+	{path: "internal/leastheap", may: []string{"internal/memsize"}},
 	{path: "internal/benchrows", third: xsys, traits: mayClock}, // of benchmarks
 	{path: "internal/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
 	{path: "internal/cli/clitest", may: []string{"internal/cli"}, traits: suite},
@@ -188,7 +189,7 @@ var table = []row{
 		"github.com/VictoriaMetrics/fastcache",
 		"github.com/coocood/freecache", "github.com/bradfitz/gomemcache"}, traits: mayClock},
 	{path: "bench/raft", may: []string{"erpc", "transport", "transport/udp", "transport/shm",
-		"raft-example/...", "internal/loadgen", "internal/monotime"},
+		"raft-example/...", "internal/leastheap", "internal/loadgen", "internal/monotime"},
 		third: []string{"go.etcd.io/raft/v3", "go.etcd.io/etcd", "google.golang.org/grpc",
 			"google.golang.org/protobuf",
 			"github.com/prometheus", "github.com/HdrHistogram/hdrhistogram-go",

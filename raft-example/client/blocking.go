@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -19,6 +20,31 @@ type Blocking struct {
 	rpc   *erpc.Rpc
 	stop  chan struct{} // closed by Close
 	ended chan struct{} // closed by the loop
+	asks  sync.Pool     // of *ask
+}
+
+// ask is a request of one goroutine. It is used again when its result has been taken. One whose
+// goroutine did not wait for that is not: the loop may still have it.
+type ask struct {
+	cmd      kv.Command
+	deadline monotime.Time
+	got      chan Result       // has room for one
+	post     func(r *erpc.Rpc) // begins it, in the loop
+	done     func(r Result)
+}
+
+// ask returns one to use.
+func (b *Blocking) ask() *ask {
+	if q, ok := b.asks.Get().(*ask); ok {
+		return q
+	}
+	q := &ask{got: make(chan Result, 1)}
+	q.done = func(r Result) {
+		q.got <- r // from here on its goroutine may use it for another request
+		b.rpc.GiveWay()
+	}
+	q.post = func(*erpc.Rpc) { b.c.Do(q.cmd, q.deadline, q.done) }
+	return q
 }
 
 // defaultTimeout is the deadline of calls whose context has none.
@@ -80,24 +106,20 @@ func (b *Blocking) Do(ctx context.Context, cmd kv.Command) (kv.Answer, error) {
 	if at, ok := ctx.Deadline(); ok {
 		deadline = monotime.Now().Add(time.Until(at))
 	}
-	got := make(chan Result, 1)
-	err := b.rpc.Post(func(x *erpc.Rpc) {
-		b.c.Do(cmd, deadline, func(r Result) {
-			got <- r
-			x.GiveWay()
-		})
-	})
-	if err != nil {
+	q := b.ask()
+	q.cmd, q.deadline = cmd, deadline
+	if b.rpc.Post(q.post) != nil {
 		return kv.Answer{}, ErrClosed
 	}
 	select {
-	case r := <-got:
+	case r := <-q.got:
+		b.asks.Put(q)
 		return r.Answer, r.Err
 	case <-ctx.Done():
 		return kv.Answer{}, given(cmd, fmt.Errorf("%w: %w", ErrDeadline, ctx.Err()))
 	case <-b.ended:
 		select {
-		case r := <-got:
+		case r := <-q.got:
 			return r.Answer, r.Err
 		default:
 			return kv.Answer{}, given(cmd, ErrClosed)

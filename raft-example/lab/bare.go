@@ -100,6 +100,12 @@ func (b *bare) rest() {
 	}
 }
 
+// drop lets the collector have the entries of the log.
+func (b *bare) drop() {
+	last, _ := b.log.LastIndex()
+	_ = b.log.Compact(last) // fails if it is so already
+}
+
 // take steps what has come.
 func (b *bare) take() {
 	b.mu.Lock()

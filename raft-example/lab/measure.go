@@ -87,6 +87,11 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 
 // loads measures with several clients, for PUTs and for GETs.
 func (l *lab) loads(ctx context.Context, rep *Report) error {
+	l.onServers(func() { // the bare nodes are done: no real replica has them beside itself
+		for _, c := range l.chains {
+			c.raft.drop()
+		}
+	})
 	for _, k := range []struct {
 		write bool
 		to    **Load

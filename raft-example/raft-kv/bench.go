@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/leastheap"
 	"github.com/userspace-rpc/erpc/raft-example/lab"
 	"github.com/userspace-rpc/erpc/transport"
 )
@@ -25,7 +25,8 @@ type benchCmd struct {
 	Rounds    int           `default:"5" help:"Turns of each kind, whose medians are reported; default ${default}." placeholder:"N"`
 	Each      time.Duration `default:"500ms" help:"How long one turn takes, at most 1s; default ${default}." placeholder:"TIME"`
 	Pin       bool          `default:"true" negatable:"" help:"Pin the client to the first core and the replicas to the second."`
-	GC        int           `name:"gc" default:"100" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	GC        int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	Heap      int           `name:"gc-heap" default:"64" help:"Heap in MiB for each replica before it is collected at all; at most an eighth of the memory; default ${default}." placeholder:"MIB"`
 	Profile   string        `name:"cpuprofile" hidden:"" help:"Write a CPU profile."`
 }
 
@@ -47,13 +48,15 @@ func (c *benchCmd) Run(e *cli.Env) error {
 		return cli.Usagef("--keys %d: want 1 to 100000000", c.Keys)
 	case c.Clients < 0 || c.Clients > 10_000:
 		return cli.Usagef("--clients %d: want 0 to 10000", c.Clients)
+	case c.Heap < 0:
+		return cli.Usagef("--gc-heap %d: must not be negative", c.Heap)
 	case c.Rounds < 1 || c.Each < time.Millisecond || c.Each > time.Second:
 		return cli.Usagef("--rounds %d, --each %v: want at least 1, and 1ms to 1s", c.Rounds, c.Each)
 	}
 	if err := c.Load(); err != nil {
 		return err
 	}
-	debug.SetGCPercent(c.GC)
+	defer leastheap.Keep(uint64(c.Heap)<<20*uint64(c.Replicas), c.GC)()
 	listen := "127.0.0.1:0"
 	if c.Transport == "shm" {
 		listen = ""

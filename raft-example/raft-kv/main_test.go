@@ -84,6 +84,8 @@ func TestUsage(t *testing.T) {
 		{"server --id 1 --addr 127.0.0.1:0 --peers x", "want 1=HOST:PORT"},
 		{"server --id 1 --addr 127.0.0.1:0 --join --lease 181ms", "at most 9 ticks"},
 		{"members 1:2", "want 1=HOST:PORT"},
+		{"server --id 1 --addr 127.0.0.1:0 --join --gc-heap=-1", "must not be negative"},
+		{"bench --gc-heap=-1", "must not be negative"},
 		{"bench --replicas 0", "want 1 to 9"},
 		{"bench --placement x", "want together"},
 		{"sim --trips 1us", "which hosts take"},

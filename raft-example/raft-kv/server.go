@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/leastheap"
 	"github.com/userspace-rpc/erpc/raft-example/node"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 )
@@ -28,6 +28,7 @@ type serverCmd struct {
 	Keys  int           `help:"How many keys to make room for." placeholder:"N"`
 	Spin  bool          `help:"Never sleep: lowest latency, one core busy."`
 	GC    int           `name:"gc" default:"400" help:"The garbage collector's GOGC; default ${default}." placeholder:"PERCENT"`
+	Heap  int           `name:"gc-heap" default:"64" help:"Heap in MiB before it is collected at all; at most an eighth of the memory; default ${default}." placeholder:"MIB"`
 	Child bool          `hidden:"" help:"End with standard input."`
 
 	Volatile bool `hidden:"" help:"Lose what is not synced when the process ends, for tests."`
@@ -63,6 +64,8 @@ func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
 		return cfg, start, cli.Usagef("--tick %v: at least 1ms", c.Tick)
 	case c.Lease < 0 || c.Lease > 9*c.Tick:
 		return cfg, start, cli.Usagef("--lease %v: at most 9 ticks, %v", c.Lease, 9*c.Tick)
+	case c.Heap < 0:
+		return cfg, start, cli.Usagef("--gc-heap %d: must not be negative", c.Heap)
 	case c.Scrub < 0:
 		return cfg, start, cli.Usagef("--scrub %v: must not be negative", c.Scrub)
 	case c.Join == (c.Peers != ""):
@@ -86,7 +89,7 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(c.GC)
+	defer leastheap.Keep(uint64(c.Heap)<<20, c.GC)()
 	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.Err,
 		&slog.HandlerOptions{Level: slog.LevelWarn}))
 	var files *node.Files

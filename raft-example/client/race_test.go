@@ -1,0 +1,6 @@
+//go:build race
+
+package client
+
+// The race detector allocates, too.
+const raceEnabled = true
