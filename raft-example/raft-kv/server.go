@@ -63,6 +63,8 @@ func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
 		return cfg, start, cli.Usagef("--tick %v: at least 1ms", c.Tick)
 	case c.Lease < 0 || c.Lease > 9*c.Tick:
 		return cfg, start, cli.Usagef("--lease %v: at most 9 ticks, %v", c.Lease, 9*c.Tick)
+	case c.Keys < 0:
+		return cfg, start, cli.Usagef("--keys %d: must not be negative", c.Keys)
 	case c.Scrub < 0:
 		return cfg, start, cli.Usagef("--scrub %v: must not be negative", c.Scrub)
 	case c.Join == (c.Peers != ""):
