@@ -19,7 +19,8 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 )
 
-// with runs do with a client. When time is up the error says which servers were asked, for how long.
+// with runs do with a client. When time is up the error says which servers were asked, and for how
+// long.
 func (f *clientFlags) with(
 	e *cli.Env, do func(ctx context.Context, c *client.Blocking) error,
 ) error {
