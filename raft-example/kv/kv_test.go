@@ -125,6 +125,10 @@ func TestLoadRefuses(t *testing.T) {
 		"too few keys":    {snapshot(0, 2, record...), ErrSnapshot},
 		"too many keys":   {snapshot(0, 0, record...), ErrSnapshot},
 		"no key":          {snapshot(0, 1, 0, 1, 'v'), ErrSnapshot},
+		"a key cut":       {snapshot(0, 1, 3, 0, 'k'), ErrSnapshot},
+		"a value cut":     {snapshot(0, 1, 1, 2, 'k', 'v'), ErrSnapshot},
+		"all of it cut":   {snapshot(0, 1, 1, 1), ErrSnapshot},
+		"sizes of long":   {snapshot(0, 1, 1, 200, 'k', 'v'), ErrSnapshot},
 	} {
 		if _, err := Load(c.b); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

@@ -340,3 +340,24 @@ func TestLargest(t *testing.T) {
 		t.Errorf("%d and %d bytes", c.Size(), a.Size())
 	}
 }
+
+// TestAsManySessions: however many keys and sessions are left after a piece, the snapshot is read
+// to its end.
+func TestAsManySessions(t *testing.T) {
+	for sessions := 2; sessions < 6; sessions++ {
+		s := full(t, sessions, 3)
+		l, err := NewLoader(s.Save(nil).Step(1 << 30))
+		for err == nil {
+			var got *Store
+			if got, err = l.Step(1); got != nil {
+				if got.Digest() != s.Digest() {
+					t.Errorf("%d sessions: another store", sessions)
+				}
+				break
+			}
+		}
+		if err != nil {
+			t.Errorf("%d sessions: %v", sessions, err)
+		}
+	}
+}

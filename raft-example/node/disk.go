@@ -27,7 +27,7 @@ func NewLogID() uint64 {
 // goes on; there is one Save at a time, so that each sync covers all that came meanwhile.
 // Large snapshots are written by another one, so that no Save waits for them.
 type Files struct {
-	dir   *wal.Dir
+	dir   folder
 	jobs  chan job
 	ended chan struct{}
 	side  sync.WaitGroup // Prepare, SavePeers, Scrub
@@ -36,6 +36,17 @@ type Files struct {
 	id    uint64
 	rpc   *erpc.Rpc
 	pace  pace
+}
+
+// folder is a *wal.Dir, or one of a test.
+type folder interface {
+	Save(r *wal.Record) error
+	Prepare(s *pb.Snapshot) error
+	Install(meta *pb.SnapshotMetadata, hard *pb.HardState, entries []*pb.Entry) error
+	Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) error
+	SavePeers(peers map[uint64]uint64) error
+	Scrub() error
+	Close() error
 }
 
 // job is one of Save, which has a done, and Compact.

@@ -1,15 +1,89 @@
 package node
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
+	"github.com/userspace-rpc/erpc/raft-example/wal"
 	"github.com/userspace-rpc/erpc/transport/udp"
+	pb "go.etcd.io/raft/v3/raftpb"
 )
+
+// stuckFolder is a disk on which what is large, or can wait, takes as long as a test wants.
+type stuckFolder struct {
+	folder
+	free chan struct{}
+}
+
+func (s *stuckFolder) Save(*wal.Record) error            { return nil }
+func (s *stuckFolder) Prepare(*pb.Snapshot) error        { <-s.free; return nil }
+func (s *stuckFolder) SavePeers(map[uint64]uint64) error { <-s.free; return nil }
+func (s *stuckFolder) Close() error                      { return nil }
+
+// TestLargeWritesAside: while a snapshot is being written, however long that takes, the loop goes
+// on, and so do the writes of the log.
+func TestLargeWritesAside(t *testing.T) {
+	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := erpc.NewNexus(erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := x.NewRpc(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := &stuckFolder{free: make(chan struct{})}
+	f := &Files{dir: disk, jobs: make(chan job, 4), ended: make(chan struct{})}
+	f.Attach(r)
+	var stop atomic.Bool
+	ran := make(chan error, 1)
+	go func() { ran <- r.Run(stop.Load) }()
+	large, small := make(chan error, 2), make(chan error, 3)
+	err = r.Post(func(*erpc.Rpc) {
+		f.Prepare(nil, func(err error) { large <- err })
+		f.SavePeers(nil, func(err error) { large <- err })
+		for range 3 {
+			f.Save(nil, nil, nil, func(err error) { small <- err })
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		select {
+		case err := <-small:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the log waits for the snapshot")
+		}
+	}
+	if len(large) > 0 {
+		t.Error("a write has ended that cannot have")
+	}
+	close(disk.free)
+	for range 2 {
+		if err := <-large; err != nil {
+			t.Error(err)
+		}
+	}
+	stop.Store(true)
+	r.Wake()
+	if err := errors.Join(<-ran, r.Close(), x.Close(), f.Close()); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestScrubEnds: a replica whose snapshot is damaged on the disk ends while it runs, and does
 // not start again; both times it says what to do.

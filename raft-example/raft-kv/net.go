@@ -70,8 +70,11 @@ func (f *clientFlags) dial() (*client.Blocking, error) {
 	if f.Timeout <= 0 {
 		return nil, cli.Usagef("--timeout %v: must be positive", f.Timeout)
 	}
-	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: strings.Split(f.Servers, ","),
-		Anywhere: f.anywhere}
+	servers, err := f.servers()
+	if err != nil {
+		return nil, err
+	}
+	cfg := client.Config{Cluster: f.netFlags.Cluster, Servers: servers, Anywhere: f.anywhere}
 	if f.Resolve != "" {
 		host, port, err := net.SplitHostPort(f.Resolve)
 		if err != nil || host == "" {
@@ -102,6 +105,26 @@ func (f *clientFlags) dial() (*client.Blocking, error) {
 	return client.Dial(tr, cfg, ec)
 }
 
+// servers returns the addresses of --servers. There may be none if --resolve finds them.
+func (f *clientFlags) servers() ([]string, error) {
+	if f.Servers == "" && f.Resolve != "" {
+		return nil, nil
+	}
+	list := strings.Split(f.Servers, ",")
+	for _, addr := range list {
+		if !isAddr(addr) {
+			return nil, cli.Usagef("--servers %q: want HOST:PORT, or several with commas", f.Servers)
+		}
+	}
+	return list, nil
+}
+
+// isAddr reports whether text looks like the address of a replica, HOST:PORT or shm:NAME.
+func isAddr(text string) bool {
+	i := strings.LastIndexByte(text, ':')
+	return i > 0 && i < len(text)-1 && len(text) <= 64
+}
+
 // remembered reads the file of --remember; there may be none yet.
 func remembered(path string) ([]string, error) {
 	b, err := os.ReadFile(path)
@@ -113,7 +136,7 @@ func remembered(path string) ([]string, error) {
 	}
 	list := strings.Fields(string(b))
 	for _, addr := range list {
-		if len(addr) > 64 || !strings.Contains(addr, ":") || len(list) > node.MaxMembers {
+		if !isAddr(addr) || len(list) > node.MaxMembers {
 			return nil, fmt.Errorf("--remember %s: %w", path, errRemembered)
 		}
 	}
@@ -145,7 +168,7 @@ func parseList(what, text string) (map[uint64]string, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		id, addr, ok := strings.Cut(part, "=")
 		n, err := strconv.ParseUint(id, 10, 64)
-		if !ok || err != nil || n == 0 || addr == "" || len(addr) > 64 {
+		if !ok || err != nil || n == 0 || !isAddr(addr) {
 			return nil, cli.Usagef("%s %q: want 1=HOST:PORT,2=HOST:PORT,...", what, text)
 		}
 		if _, twice := peers[n]; twice {
@@ -169,10 +192,10 @@ func freeAddrs(n int) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// bound adds advice to the error of an address in use.
+// bound adds advice to the error of an address that the system does not give.
 func bound(addr string, err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	var call *os.SyscallError
+	if errors.As(err, &call) {
 		return fmt.Errorf("cannot listen on %s: %w; choose another --addr", addr, err)
 	}
 	return err

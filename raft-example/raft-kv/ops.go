@@ -19,7 +19,8 @@ import (
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 )
 
-// with runs f with a client.
+// with runs do with a client. When time is up the error says which servers were asked, and for how
+// long.
 func (f *clientFlags) with(
 	e *cli.Env, do func(ctx context.Context, c *client.Blocking) error,
 ) error {
@@ -35,8 +36,11 @@ func (f *clientFlags) with(
 		defer cancel()
 		err = f.remember(short)
 	}
-	if errors.Is(err, kv.ErrTooLarge) {
+	switch {
+	case errors.Is(err, kv.ErrTooLarge):
 		return cli.UsageError(cli.OneLine(err))
+	case errors.Is(err, client.ErrDeadline):
+		return fmt.Errorf("--servers %s, --timeout %v: %w", f.Servers, f.Timeout, err)
 	}
 	return err
 }
@@ -224,8 +228,14 @@ func (c *memberCmd) Run(e *cli.Env) error {
 	a := node.Admin{Cluster: c.netFlags.Cluster, ID: c.ID, Addr: c.Addr, Transfer: c.What == "lead"}
 	a.Change = map[string]replica.Change{"add": replica.Add, "learner": replica.Learner,
 		"remove": replica.Remove}[c.What]
+	if c.ID == 0 {
+		return cli.Usagef("member %s 0: replicas are numbered from 1", c.What)
+	}
 	if (c.Addr == "") == (c.What == "add" || c.What == "learner") {
 		return cli.Usagef("member %s: an address goes with add and learner, and only with them", c.What)
+	}
+	if c.Addr != "" && !isAddr(c.Addr) {
+		return cli.Usagef("member %s %d %q: want HOST:PORT", c.What, c.ID, c.Addr)
 	}
 	return c.with(e, func(ctx context.Context, b *client.Blocking) error {
 		already, err := change(ctx, b, strings.Split(c.Servers, ","), a)

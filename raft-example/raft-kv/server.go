@@ -66,6 +66,8 @@ func (c *serverCmd) config() (cfg node.Config, start replica.Start, err error) {
 		return cfg, start, cli.Usagef("--lease %v: at most 9 ticks, %v", c.Lease, 9*c.Tick)
 	case c.Heap < 0:
 		return cfg, start, cli.Usagef("--gc-heap %d: must not be negative", c.Heap)
+	case c.Keys < 0:
+		return cfg, start, cli.Usagef("--keys %d: must not be negative", c.Keys)
 	case c.Scrub < 0:
 		return cfg, start, cli.Usagef("--scrub %v: must not be negative", c.Scrub)
 	case c.Join == (c.Peers != ""):

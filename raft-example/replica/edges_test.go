@@ -24,6 +24,11 @@ func TestEntriesFit(t *testing.T) {
 			t.Errorf("%d entries in %d bytes, want %d; %v", len(list), c.size, c.want, err)
 		}
 	}
+	for _, c := range [][2]uint64{{2, 2}, {3, 2}, {5, 5}, {4, 6}, {0, 2}} {
+		if list, err := l.Entries(c[0], c[1], 1<<62); err == nil {
+			t.Errorf("%d entries from %d to before %d", len(list), c[0], c[1])
+		}
+	}
 }
 
 // TestLostLog: a replica whose leader has seen entries that it does not have ends, and says why.
@@ -135,5 +140,29 @@ func TestPlainCommits(t *testing.T) {
 		Commit: new(uint64(3))})
 	if r.Status().Applied != 3 || h.saves != 1 {
 		t.Errorf("%d writes, %+v", h.saves, r.Status())
+	}
+}
+
+// TestRestartedVotes: without leases a replica that starts again votes at once.
+func TestRestartedVotes(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	start := Boot(map[uint64]string{1: "a", 2: "a", 3: "a"})
+	start.Hard = &pb.HardState{Term: new(uint64(1)), Vote: new(uint64(0)), Commit: new(uint64(1))}
+	p := m.add(2, start)
+	p.Step(&pb.Message{Type: pb.MsgVote.Enum(), To: new(uint64(2)), From: new(uint64(3)),
+		Term: new(uint64(9)), LogTerm: new(uint64(8)), Index: new(uint64(50))})
+	p.Process()
+	if len(p.out) != 1 || p.out[0].GetType() != pb.MsgVoteResp || p.out[0].GetReject() {
+		t.Errorf("%v", p.out)
+	}
+}
+
+// TestFarIndex: indexes that a message may have, and the next one.
+func TestFarIndex(t *testing.T) {
+	for index, ok := range map[uint64]bool{1 << 62: true, 1<<62 + 1: false} {
+		b := AppendMessage(nil, &pb.Message{Type: pb.MsgHeartbeat.Enum(), Index: &index})
+		if _, _, err := ParseMessage(b); (err == nil) != ok {
+			t.Errorf("%d: %v", index, err)
+		}
 	}
 }

@@ -44,6 +44,9 @@ var setups = map[string]setup{
 	"kv/client": {short: true, also: []string{"kv/server"}},
 
 	"rfp/onesided/model": {short: true, also: []string{"cmd/erpc/rfplab"}},
+
+	"raft-example/client": {short: true, also: []string{"raft-example/simtest", "raft-example/node"}},
+	"raft-example/node":   {short: true, also: []string{"raft-example/simtest"}},
 }
 
 // The time limit of a mutant is a multiple of the time that the tests take with all
