@@ -70,3 +70,27 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigForClient: a config that a server chooses for a client gets what the library needs, as
+// the server's own does; none means the server's own, and an error ends the handshake.
+func TestConfigForClient(t *testing.T) {
+	var own *tls.Config
+	var fails error
+	cfg := ServerConfig(&tls.Config{
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return own, fails },
+	})
+	if got, err := cfg.GetConfigForClient(nil); got != nil || err != nil {
+		t.Error(got, err)
+	}
+	own = &tls.Config{ServerName: "own", ClientCAs: x509.NewCertPool()}
+	got, err := cfg.GetConfigForClient(nil)
+	if err != nil || got == own || got.ServerName != "own" || got.MinVersion != tls.VersionTLS13 ||
+		!slices.Equal(got.NextProtos, []string{Protocol}) ||
+		got.ClientAuth != tls.RequireAndVerifyClientCert {
+		t.Errorf("%+v, %v", got, err)
+	}
+	fails = errors.New("no")
+	if got, err := cfg.GetConfigForClient(nil); got != nil || err != fails {
+		t.Error(got, err)
+	}
+}

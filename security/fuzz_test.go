@@ -140,6 +140,55 @@ func TestOtherALPN(t *testing.T) {
 	}
 }
 
+// TestNoExporter: a config for which crypto/tls gives no exporter makes no keys, and says why.
+func TestNoExporter(t *testing.T) {
+	ca := sectest.NewCA("test")
+	client := ca.Config("", "spiffe://test/client")
+	client.Renegotiation = tls.RenegotiateOnceAsClient
+	c, s := parties(security.ServerConfig(ca.Config("server.test", "")),
+		security.ClientConfig(client, "server.test"))
+	hello, err := c.Step(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.Step(hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Step(answer)
+	if !errors.Is(err, security.ErrHandshake) || c.Done() || c.Secrets() != nil ||
+		!strings.Contains(err.Error(), "renegotiation") {
+		t.Errorf("%v, done %v", err, c.Done())
+	}
+}
+
+// TestState: what TLS knows of the peer is there with TLS, and not with a shared key.
+func TestState(t *testing.T) {
+	ca := sectest.NewCA("test")
+	for _, byTLS := range []bool{false, true} {
+		var server, client *tls.Config
+		if byTLS {
+			server = security.ServerConfig(ca.Config("server.test", ""))
+			client = security.ClientConfig(ca.Config("", "spiffe://test/client"), "server.test")
+		}
+		c, s := parties(server, client)
+		out, err := c.Step(nil)
+		for sides := [2]*security.Handshake{s, c}; err == nil && len(out) > 0; {
+			out, err = sides[0].Step(out)
+			sides[0], sides[1] = sides[1], sides[0]
+		}
+		if err != nil || !c.Done() || !s.Done() {
+			t.Fatal(err)
+		}
+		for _, side := range []*security.Handshake{c, s} {
+			state := side.TLS()
+			if (state != nil) != byTLS || byTLS && len(state.PeerCertificates) != 1 {
+				t.Errorf("by TLS %v: %+v", byTLS, state)
+			}
+		}
+	}
+}
+
 // refused checks that a side has ended for the protocol in TLS, without keys.
 func refused(t *testing.T, side string, h *security.Handshake, err error) {
 	t.Helper()

@@ -95,6 +95,27 @@ func TestOpenerLate(t *testing.T) {
 	}
 }
 
+// TestOpenerPhases: before its first packet an Opener tries MostPhases phases, and no more; then
+// each packet may be of another phase.
+func TestOpenerPhases(t *testing.T) {
+	s := &Secrets{AEAD: AES128GCM}
+	for phases := MostPhases - 2; phases < MostPhases+2; phases++ {
+		a, _ := NewAssociation(s, true)
+		for range phases {
+			a.advance()
+		}
+		o, _ := NewOpener(&logged(t, s, 1)[0])
+		for i := range 6 {
+			pkt, _ := a.Seal(nil, make([]byte, 64), nil)
+			_, at, ok := o.Open(nil, pkt)
+			if ok != (phases < MostPhases) || ok && at != (Opened{uint64(i), phases + i}) {
+				t.Errorf("packet %d of phase %d: %+v, %v", i, phases+i, at, ok)
+			}
+			a.advance()
+		}
+	}
+}
+
 // TestKeyLog: lines of TLS are skipped, those that come twice count once, damaged ones are named.
 func TestKeyLog(t *testing.T) {
 	secret := strings.Repeat("ab", 32)
@@ -108,7 +129,9 @@ func TestKeyLog(t *testing.T) {
 		"ERPC_CLIENT_SECRET_1 ff " + secret, "ERPC_CLIENT_SECRET_1 00000000000000fg " + secret,
 		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret[1:],
 		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret[1:] + "x",
-		"ERPC_CLIENT_SECRET_9 00000000000000ff " + secret, strings.TrimSpace(good) + " more"} {
+		"ERPC_CLIENT_SECRET_3 00000000000000ff " + secret,   // the first number without a cipher
+		"ERPC_CLIENT_SECRET_256 00000000000000ff " + secret, // in a byte it would be 0
+		"ERPC_CLIENT_SECRET_257 00000000000000ff " + secret, strings.TrimSpace(good) + " more"} {
 		list, err := ParseKeyLog([]byte(good + bad))
 		if !errors.Is(err, ErrKeyLog) || list != nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v, %v", bad, list, err)

@@ -17,7 +17,7 @@ func TestPSKSize(t *testing.T) {
 	for n, good := range map[int]bool{0: false, 1: false, LeastPSK - 1: false, LeastPSK: true,
 		LeastPSK + 1: true, 32: true, 4096: true} {
 		key := bytes.Repeat([]byte{0xA5}, n)
-		errs := []error{CheckPSK([][]byte{make([]byte, LeastPSK), key})}
+		errs, names := []error{CheckPSK([][]byte{make([]byte, LeastPSK), key})}, []string{"key"}
 		base64 := base64.StdEncoding.EncodeToString(key)
 		for _, spelling := range []string{hex.EncodeToString(key), base64} {
 			if n == 0 {
@@ -27,16 +27,42 @@ func TestPSKSize(t *testing.T) {
 			if good && (len(keys) != 1 || !bytes.Equal(keys[0], key)) {
 				t.Errorf("%d bytes became % x", n, keys)
 			}
-			errs = append(errs, err)
+			errs, names = append(errs, err), append(names, "line")
 		}
 		for i, err := range errs {
-			said := fmt.Sprintf("2 has %d bytes, must have at least %d", n, LeastPSK)
+			said := fmt.Sprintf("%s 2 has %d bytes, must have at least %d", names[i], n, LeastPSK)
 			switch {
 			case good && err != nil, !good && !errors.Is(err, ErrPSK):
 				t.Errorf("%d bytes, way %d: %v", n, i, err)
 			case !good && !strings.HasSuffix(err.Error(), said):
 				t.Errorf("%d bytes, way %d: %v, want %q", n, i, err, said)
 			}
+		}
+	}
+}
+
+// TestPSKFile: what is no key is told by its line, and so is a file without any.
+func TestPSKFile(t *testing.T) {
+	const good = "00112233445566778899aabbccddeeff"
+	for _, c := range []struct {
+		file, said string
+		keys       int
+	}{
+		{good, "", 1},
+		{"\r\n# text\r\n \t" + good + " \r\n\n" + good + "\n", "", 2},
+		{"", "has none", 0},
+		{"\n# " + good + "\n", "has none", 0},
+		{good + "\n\nno key\n", "line 3 is neither", 0},
+		{"x", "line 1 is neither", 0},
+		{good + " # ours", "line 1 is neither", 0},
+		{"#\n#\n" + good[1:], "line 3 is neither", 0}, // 31 characters
+		{good + "\n" + good[2:], "line 2 has 15 bytes", 0},
+	} {
+		keys, err := ParsePSK([]byte(c.file))
+		if len(keys) != c.keys || (err == nil) != (c.said == "") {
+			t.Errorf("%q: %d keys, %v", c.file, len(keys), err)
+		} else if err != nil && (!errors.Is(err, ErrPSK) || !strings.Contains(err.Error(), c.said)) {
+			t.Errorf("%q: %v, want %q", c.file, err, c.said)
 		}
 	}
 }

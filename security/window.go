@@ -23,7 +23,7 @@ func (w *window) fresh(n uint64) bool {
 // add notes a counter for which fresh was true.
 func (w *window) add(n uint64) {
 	if n >= w.next {
-		first, last := (w.next+63)/64, n/64 // words without a counter so far
+		first, last := (w.next-1)/64+1, n/64 // words without a counter so far; all are clear at first
 		if last-first >= windowWords && last >= first {
 			clear(w.bits[:])
 		} else {
@@ -44,7 +44,7 @@ func (w *window) whole(low uint32) uint64 {
 	switch {
 	case n+half <= w.next && n < 1<<64-size:
 		return n + size
-	case n > w.next+half && n >= size:
+	case n >= size && n-half > w.next:
 		return n - size
 	}
 	return n

@@ -1,6 +1,7 @@
 package chacha
 
 import (
+	"encoding/hex"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/security"
@@ -21,5 +22,33 @@ func TestChosen(t *testing.T) {
 	out, _ := from.Seal(nil, make([]byte, 50), nil)
 	if got, err := to.Open(out); err != nil || len(got) != 50 {
 		t.Error(len(got), err)
+	}
+}
+
+// TestKnownAnswer: the second packet, in the second phase, is that of another implementation
+// (Python's hmac and cryptography).
+func TestKnownAnswer(t *testing.T) {
+	var s security.Secrets
+	s.AEAD = security.ChaCha20Poly1305
+	for i := range s.Client {
+		s.Client[i] = byte(i)
+	}
+	a, err := security.NewAssociation(&s, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkt := make([]byte, 24)
+	for i := range pkt {
+		pkt[i] = byte(9 + 3*i)
+	}
+	_, _ = a.Seal(nil, pkt, nil)
+	if !a.Update() {
+		t.Fatal("no update")
+	}
+	out, _ := a.Seal(nil, pkt, nil)
+	const want = "090c0f1215181b1e212427aa01000000780da0836cfc61a55da03c186d14b56b324c9e8e714afa79" +
+		"2749b8e1"
+	if got := hex.EncodeToString(out); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
