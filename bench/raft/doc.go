@@ -19,4 +19,7 @@
 // Rows in memory: etcd has its files in a folder in memory and leaves fsync out
 // (UnsafeNoFsync). Durable rows: all have their files in one folder, and sync. Keys have 16 B,
 // values 64 B; reads are linearizable. CPU is that of all members together, without the clients.
+//
+// All processes of all systems have the same GOGC, and the same least heap before a collection
+// (-gc-heap).
 package main

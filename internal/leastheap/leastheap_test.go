@@ -7,6 +7,8 @@ import (
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/memsize"
 )
 
 const mib = 1 << 20
@@ -126,6 +128,14 @@ func TestBounds(t *testing.T) {
 		stop := Keep(16*mib, 100)
 		if got := debug.SetMemoryLimit(-1); got != c.want {
 			t.Errorf("a memory limit of %d, want %d", got, c.want)
+		}
+		stop()
+	}
+	if all := memsize.Limit(); all > 0 {
+		debug.SetMemoryLimit(math.MaxInt64)
+		stop := Keep(1<<50, 100)
+		if got := debug.SetMemoryLimit(-1); got > all/2+64*mib {
+			t.Errorf("a memory limit of %d where there is memory of %d", got, all)
 		}
 		stop()
 	}
