@@ -111,6 +111,10 @@ const (
 
 const benchCluster = 1
 
+// tick makes an election timeout of a second: nothing fails here, and a machine that stands still
+// for a moment shall not get another leader.
+const tick = 100 * time.Millisecond
+
 // Run measures. The calling goroutine becomes the client's thread.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
 	l := &lab{cfg: cfg, rng: rand.New(rand.NewPCG(1, 2))}
@@ -190,8 +194,9 @@ func (l *lab) build() error {
 	}
 	for i, r := range rpcs {
 		n, err := node.New(node.Config{
-			Config: replica.Config{Cluster: benchCluster, ID: uint64(i + 1), Keys: l.cfg.Keys},
-			Log:    node.NewLogID(), Start: replica.Boot(members)})
+			Config: replica.Config{Cluster: benchCluster, ID: uint64(i + 1), Keys: l.cfg.Keys,
+				Tick: tick},
+			Log: node.NewLogID(), Start: replica.Boot(members)})
 		if err != nil {
 			return err
 		}
