@@ -78,7 +78,7 @@ func snapAt(index uint64) *pb.Snapshot {
 
 // life is what is done with a log, step by step; each gets the folder's Dir and returns it.
 func life(path string, on disk) []func(d *Dir) (*Dir, error) {
-	open := func(d *Dir) (*Dir, error) {
+	open := func(*Dir) (*Dir, error) {
 		d, _, err := open(path, me, on)
 		return d, err
 	}
