@@ -54,6 +54,9 @@ var systems = map[string]struct {
 	"etcd":            {newEtcd, blocking(dialEtcd), true},
 	"hashi-tcp":       {newHashiTCP, blocking(dialHashi), false}, // over its own transport
 	"hraft":           {newHraft, blocking(dialHashi), false},    // and over ours
+	// The messages alone, without Raft and a store.
+	"least":      {newLeast, blocking(dialErpc), false},
+	"least-loop": {newLeast, dialLoops, false},
 }
 
 // runMember is a member in a process of its own: it prints its address, reads a start, answers

@@ -14,6 +14,8 @@
 // goroutines, the same over grpc-go, etcd's own server, which runs
 // as it is (package embed), and its state machine on hashicorp/raft, over that library's TCP
 // transport and over hraft, with clients over this library.
+// The systems least and least-loop are the messages of the store without Raft and a store: the
+// least program, whose rates no replicated store has on this network.
 // Each turn goes on at half of the load that it had, with requests at the times of a Poisson
 // process.
 // Rows in memory: etcd has its files in a folder in memory and leaves fsync out

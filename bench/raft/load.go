@@ -20,6 +20,7 @@ type loadConfig struct {
 	clients   int
 	endpoints int
 	keys      int
+	names     []string // of the keys
 	rounds    int
 	each      time.Duration
 	dir       string // for what must be in files though nothing is durable
@@ -87,7 +88,7 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 			"want at least 1, no more endpoints than clients, and 1ms",
 			c.clients, c.endpoints, c.keys, c.rounds, c.each)
 	}
-	c.heap = *heap
+	c.heap, c.names = *heap, keyNames(c.keys)
 	stop, err := keepHeap(c.heap)
 	if err != nil {
 		return err
@@ -152,6 +153,13 @@ type subject struct {
 // turns has the figures of one kind of request.
 type turns struct{ full, half []kind }
 
+// noDisk says which systems have no durable row: the store over grpc-go and the least program have
+// no disk, and a lease has nothing to do with one.
+func noDisk(system string) bool {
+	return system == "grpc-go" || strings.HasSuffix(system, "-lease") ||
+		strings.HasPrefix(system, "least")
+}
+
 // load measures all systems in turns.
 func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, err error) {
 	var all []*subject
@@ -162,8 +170,8 @@ func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, e
 	}()
 	for _, durable := range []bool{false, true} {
 		for _, name := range c.systems {
-			if durable && (c.durable == "" || name == "grpc-go" || strings.HasSuffix(name, "-lease")) {
-				continue // grpc-go's has no disk, and a lease has nothing to do with one
+			if durable && (c.durable == "" || noDisk(name)) {
+				continue
 			}
 			s, err := openSubject(ctx, name, durable, c)
 			if err != nil {
@@ -229,7 +237,7 @@ func (s *subject) open(ctx context.Context, name string, durable bool, c *loadCo
 	if err != nil {
 		return err
 	}
-	return s.clients.fill(ctx, c.keys)
+	return s.clients.fill(ctx, c.names)
 }
 
 // both measures one kind of request under full load, and then at half of that.
@@ -238,7 +246,7 @@ func (s *subject) both(ctx context.Context, c *loadConfig, write bool) error {
 	if write {
 		to = &s.puts
 	}
-	j := job{write: write, keys: c.keys, each: c.each}
+	j := job{write: write, names: c.names, each: c.each}
 	full, err := s.turn(ctx, &j)
 	if err != nil {
 		return err

@@ -40,9 +40,10 @@ type work struct {
 	hist  *hdrhistogram.Histogram
 	end   monotime.Time
 	next  monotime.Time   // when the next request of an open loop is due
-	late  []monotime.Time // due, and all clients have a request under way
-	fly   int             // requests under way
-	fill  int             // keys that are left to store, from the last on; -1: none are
+	late  []monotime.Time // due, and all clients have a request under way; from head on
+	head  int
+	fly   int // requests under way
+	fill  int // keys that are left to store, from the last on; -1: none are
 	err   error
 	ended chan error
 	timer *erpc.Timer
@@ -114,7 +115,7 @@ func (l *loop) pass() (sent bool) {
 	for w.next <= now && w.next < w.end && w.err == nil {
 		w.late = append(w.late, w.next)
 		w.next = w.next.Add(loadgen.Gap(w.rng, w.j.rate))
-		if sent = true; len(w.late) > mostDue {
+		if sent = true; len(w.late)-w.head > mostDue {
 			w.err = fmt.Errorf("%d %w", mostDue, errBehind)
 		}
 	}
@@ -129,11 +130,15 @@ func (l *loop) pass() (sent bool) {
 // begin begins what is due while a client is free.
 func (l *loop) begin() {
 	w := l.work
-	n := 0
-	for ; n < len(w.late) && w.fly < l.clients && w.err == nil; n++ {
-		l.do(w.late[n], w.rng.IntN(w.j.keys))
+	for w.head < len(w.late) && w.fly < l.clients && w.err == nil {
+		at := w.late[w.head]
+		w.head++
+		l.do(at, w.rng.IntN(len(w.j.names)))
 	}
-	w.late = append(w.late[:0], w.late[n:]...)
+	if w.head >= len(w.late)/2 { // each entry is moved once at most, on average
+		w.late = append(w.late[:0], w.late[w.head:]...)
+		w.head = 0
+	}
 }
 
 // again begins what a client does next when its last request has ended.
@@ -150,20 +155,23 @@ func (l *loop) again() {
 		l.begin()
 	default:
 		if now := monotime.Now(); now < w.end {
-			l.do(now, w.rng.IntN(w.j.keys))
+			l.do(now, w.rng.IntN(len(w.j.names)))
 		}
 	}
 }
+
+// zeros is the value that is written.
+var zeros [kv.MaxValue]byte
 
 // do does one request.
 func (l *loop) do(due monotime.Time, key int) {
 	w := l.work
 	w.fly++
 	cmd := kv.Command{Op: kv.Get}
-	cmd.Key, _ = kv.MakeKey(keyOf(key))
+	cmd.Key, _ = kv.MakeKey(w.j.names[key])
 	if w.j.write {
 		cmd.Op = kv.Put
-		cmd.Value, _ = kv.MakeValue(make([]byte, kv.MaxValue))
+		cmd.Value, _ = kv.MakeValue(zeros[:])
 	}
 	l.cl.Do(cmd, monotime.Now().Add(10*time.Second), func(r client.Result) {
 		w.fly--
@@ -185,7 +193,7 @@ func (l *loop) do(due monotime.Time, key int) {
 // over ends the job when there is nothing left to do.
 func (l *loop) over() {
 	w := l.work
-	if w == nil || w.fly > 0 || w.err == nil && (w.fill > 0 || len(w.late) > 0 ||
+	if w == nil || w.fly > 0 || w.err == nil && (w.fill > 0 || w.head < len(w.late) ||
 		w.j.rate > 0 && w.next < w.end) {
 		return
 	}
@@ -242,8 +250,8 @@ func (c *loops) job(ctx context.Context, j job, fill int) (d done, err error) {
 
 func (c *loops) run(ctx context.Context, j *job) (done, error) { return c.job(ctx, *j, -1) }
 
-func (c *loops) fill(ctx context.Context, n int) error {
-	_, err := c.job(ctx, job{write: true, keys: n}, n)
+func (c *loops) fill(ctx context.Context, names []string) error {
+	_, err := c.job(ctx, job{write: true, names: names}, len(names))
 	return err
 }
 

@@ -30,7 +30,7 @@ type gatherer func(ctx context.Context, members map[uint64]string, endpoints, cl
 // job describes the work of a system's clients.
 type job struct {
 	write bool
-	keys  int           // to choose from
+	names []string      // of the keys to choose from
 	each  time.Duration // how long requests begin
 	// rate is how many requests begin in a second on average, at the times of a Poisson process,
 	// whether those before have ended or not. 0: each client begins one when its last has ended.
@@ -38,21 +38,21 @@ type job struct {
 }
 
 // done has the figures of a job: latencies in ns from the time at which each request was due, and
-// how
-// long it was until the last one ended.
+// how long it was until the last one ended.
 type done struct {
 	hist *hdrhistogram.Histogram
 	took time.Duration
 }
 
-func newHist() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60e9, 3) }
+// newHist has two digits: with three the histograms of 64 clients are larger than the caches.
+func newHist() *hdrhistogram.Histogram { return hdrhistogram.New(1, 60e9, 2) }
 
 // crowd is all clients of a system.
 type crowd interface {
 	// run does a job. It fails if a request does, or if too many are due.
 	run(ctx context.Context, j *job) (done, error)
-	// fill stores the first n keys.
-	fill(ctx context.Context, n int) error
+	// fill stores these keys.
+	fill(ctx context.Context, names []string) error
 	close() error
 }
 
@@ -62,7 +62,14 @@ var errBehind = errors.New("requests wait: the system does not keep up")
 // mostDue is how many requests of an open loop may be due and not have begun.
 const mostDue = 1 << 16
 
-func keyOf(i int) string { return fmt.Sprintf("key-%012d", i) }
+// keyNames returns the names of n keys.
+func keyNames(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("key-%012d", i)
+	}
+	return list
+}
 
 // goroutines are clients of which each is one.
 type goroutines struct {
@@ -106,11 +113,11 @@ func (g *goroutines) all(f func(i int, call caller) error) error {
 	return errors.Join(errs...)
 }
 
-func (g *goroutines) fill(ctx context.Context, n int) error {
+func (g *goroutines) fill(ctx context.Context, names []string) error {
 	var next atomic.Int64
 	return g.all(func(_ int, call caller) error {
-		for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-			if err := call(ctx, true, keyOf(int(i-1)), make([]byte, kv.MaxValue)); err != nil {
+		for i := next.Add(1); i <= int64(len(names)); i = next.Add(1) {
+			if err := call(ctx, true, names[i-1], make([]byte, kv.MaxValue)); err != nil {
 				return err
 			}
 		}
@@ -132,7 +139,7 @@ func (g *goroutines) run(ctx context.Context, j *job) (d done, err error) {
 		hists[i] = newHist()
 		rng, value := rand.New(rand.NewPCG(uint64(i), 7)), make([]byte, kv.MaxValue)
 		once := func(from monotime.Time) (now monotime.Time, err error) {
-			if err = call(ctx, j.write, keyOf(rng.IntN(j.keys)), value); err != nil {
+			if err = call(ctx, j.write, j.names[rng.IntN(len(j.names))], value); err != nil {
 				return now, err
 			}
 			now = g.clock.now()
