@@ -54,7 +54,7 @@ func (t *tree[C]) descend(k uint64, level uint8) *node {
 		n = p.kid(p.route(k))
 		switch kid := [1]*node{n}; p.level {
 		case 1:
-			gopt.Prefetch(kid[:], headLines)
+			gopt.Prefetch(kid[:], leafLines)
 		case 2:
 			gopt.Prefetch(kid[:], innerLines)
 		}
