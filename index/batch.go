@@ -1,6 +1,7 @@
 package index
 
 import (
+	"math/bits"
 	"unsafe"
 
 	"github.com/userspace-rpc/erpc/gopt"
@@ -11,9 +12,9 @@ const batch = gopt.Batch
 
 // Cache lines that lookups ask for ahead.
 const (
-	innerLines = 9 // all of it
-	leafLines  = 5 // all of it
-	sumLines   = 3 // without the keys
+	innerLines = 7  // all of it
+	leafLines  = 18 // all of it
+	headLines  = 2  // what says where a key is
 )
 
 // hotLevels is how many levels of inner nodes below the root are in the cache anyhow: some hundred
@@ -41,14 +42,56 @@ func (t *tree[C]) findBatch(keys [][]byte, cells *[batch]*C) {
 		}
 		switch {
 		case level == 1:
-			gopt.Prefetch(at, leafLines)
+			gopt.Prefetch(at, headLines)
 		case int(root.level)-level >= hotLevels:
 			gopt.Prefetch(at, 1)
 		}
 	}
+	t.findInLeaves(at, keys, &slices, cells)
+}
+
+// findInLeaves ends lookups in leaves of the first layer, which never goes.
+func (t *tree[C]) findInLeaves(
+	at []*node, keys [][]byte, slices *[batch]uint64, cells *[batch]*C,
+) {
+	var leaves [batch]*leaf[C]
+	var states [batch]state
+	var places [batch]uint64
+	var lines [batch]*pair[C]
 	for i, n := range at {
-		cells[i] = t.inLeaf(n, slices[i], keys[i])
+		i &= batch - 1
+		l, s := heir[C](n, slices[i])
+		m := l.match(s, slices[i])
+		leaves[i], states[i], places[i] = l, s, m
+		lines[i] = &l.pairs[bits.TrailingZeros64(m|1<<(width-1))]
 	}
+	gopt.Prefetch(lines[:len(at)], 1)
+	for i, key := range keys {
+		i &= batch - 1
+		kind := uint8(min(len(key), suffixed))
+		l := leaves[i]
+		place := l.among(places[i], states[i], slices[i], kind)
+		cells[i] = l.cell(place, kind, key)
+	}
+}
+
+// cell returns the value of an entry in a place, or of the longer key that it may lead to; nil
+// without a place.
+func (l *leaf[C]) cell(place int, kind uint8, key []byte) *C {
+	if place < 0 {
+		return nil
+	}
+	if kind <= 8 {
+		return &l.pairs[place].val
+	}
+	x := &l.long[place]
+	if x.layer != nil {
+		return x.layer.find(key[8:])
+	}
+	if string(key[8:]) != x.rest {
+		return nil
+	}
+	return &l.pairs[place].val
 }
 
 // step returns at[i] or its heir for slice k. It returns nil if that is below level, because the
@@ -99,27 +142,6 @@ func stepFar(at []*node, slices *[batch]uint64, parts *[batch]uint8, level int) 
 			at[i] = p.kid(p.routeIn(int(parts[i&(batch-1)]), k))
 		}
 	}
-}
-
-// inLeaf ends a lookup in the leaf n of the first layer, which never goes.
-func (t *tree[C]) inLeaf(n *node, slice uint64, key []byte) *C {
-	l, o := heir[C](n, slice)
-	kind := uint8(min(len(key), suffixed))
-	place := l.find(o, slice, kind)
-	if place < 0 {
-		return nil
-	}
-	if kind <= 8 {
-		return &l.vals[place]
-	}
-	x := &l.long[place]
-	if x.layer != nil {
-		return x.layer.find(key[8:])
-	}
-	if string(key[8:]) != x.rest {
-		return nil
-	}
-	return &l.vals[place]
 }
 
 // GetBatch looks up all keys, interleaved: values[i] and ok[i] are those of keys[i]. Both slices

@@ -77,25 +77,35 @@ func (l *leaf[C]) check(s *Stats) error {
 		s.Bytes += int(unsafe.Sizeof(*l.long))
 	}
 	o := l.load()
-	if o.size() > int(l.places) || l.places > width {
-		return fmt.Errorf("a leaf with %d keys in %d places", o.size(), l.places)
+	if o&busy != 0 || o.used() > width || o.keys()>>o.used() != 0 {
+		return fmt.Errorf("a leaf of state %#x", uint64(o))
 	}
-	seen := 0
-	for i := range o.size() {
-		place := o.at(i)
-		k, kind := l.keys[place], l.kind(place)
-		if place >= int(l.places) || seen>>place&1 != 0 {
+	seen := uint64(0)
+	for i := range o.used() {
+		place := l.at(i)
+		if place >= o.used() || seen>>place&1 != 0 || i > 0 && l.before(place, l.at(i-1)) {
 			return fmt.Errorf("place %d of a leaf is wrong", place)
 		}
 		seen |= 1 << place
+		if p := &l.pairs[place]; l.match(o, p.key)>>place&1 == 0 && o.has(place) {
+			return fmt.Errorf("slice %#x without its mark", p.key)
+		}
+	}
+	var order list
+	places := order[:l.list(o, &order)]
+	for i, at := range places {
+		place := int(at)
+		k, kind := l.pairs[place].key, l.kind(place)
+		if kind != 8 && o.whole() {
+			return fmt.Errorf("a leaf with slice %#x of length %d is whole", k, kind)
+		}
 		if k < l.low || k > l.high.Load() || kind < 8 && k<<(8*kind) != 0 {
 			return fmt.Errorf("slice %#x of length %d in a leaf for %#x to %#x", k, kind, l.low,
 				l.high.Load())
 		}
 		if i > 0 {
-			before := o.at(i - 1)
-			if b := l.keys[before]; b > k || b == k && l.kind(before) >= min(kind, suffixed) {
-				return fmt.Errorf("slice %#x is behind %#x", k, b)
+			if before := int(places[i-1]); !l.before(before, place) {
+				return fmt.Errorf("slice %#x is behind %#x", k, l.pairs[before].key)
 			}
 		}
 		if err := l.checkLong(place, kind, s); err != nil {
@@ -115,7 +125,7 @@ func (l *leaf[C]) checkLong(place int, kind uint8, s *Stats) error {
 		s.Keys++
 		s.Bytes += len(x.rest)
 		if x.rest == "" || x.layer != nil {
-			return fmt.Errorf("a longer key ends with its slice %#x", l.keys[place])
+			return fmt.Errorf("a longer key ends with its slice %#x", l.pairs[place].key)
 		}
 		return nil
 	}

@@ -17,16 +17,18 @@
 // A key is cut into slices of 8 bytes, each a big-endian integer. A tree of one layer orders
 // slices.
 //
-//	inner   31 separators, 32 children, atomic pointers; more come only behind the last one
-//	leaf    15 places for slices and values, and one word that says which of them are keys, in order
+//	inner   23 separators, 24 children, atomic pointers; more come only behind the last one
+//	leaf    56 places for slices and values, and one word, the state: which of them are keys
 //
-// A place of a leaf is used once: a writer fills it, and then stores the leaf's order word with the
-// place in it. Only the value changes afterwards, by an atomic store. Deletion stores an order word
-// without the place. When no place is left the leaf is replaced by one or two new ones. So a
-// reader of an order word sees only entries written before that was stored, and nothing is torn.
-// Slices are the exception: a lookup compares with all of them, and asks the order word about a
-// match only, since addresses that come out of that word have to wait for it. So a writer stores
-// the slice of a place by an atomic store.
+// A place of a leaf is used once: a writer fills it, and then stores the leaf's state with the bit
+// of the place. Only the value changes afterwards, by an atomic store. Deletion stores a state
+// without the bit. When no place is left the leaf is replaced by one or two new ones. So a reader of
+// a state sees only entries written before that was stored, and nothing is torn. A lookup finds
+// places by a byte of hash for each. The order of the places is bytes too. A writer that puts a
+// place between others says so in the state first. A scan that meets this, or finds that places
+// have come meanwhile, sorts the places of its state by itself. A sum needs no order but in its
+// last leaf.
+//
 // The garbage collector keeps what readers still look at, and thus does the work of epochs.
 //
 // A node is replaced, never moved: its field moved then names its successor, and its parent's child
@@ -71,19 +73,19 @@
 // asks for whole nodes of the last two levels: the separators, the child's pointer or the value
 // come together. A batch waits for many lookups at once, and then the number of lines counts: a
 // processor has some 16 under way. So a batch asks for an inner node's first line, whose pivots say
-// which line of separators and which one of children it needs, three of nine in all.
+// which line of separators and which one of children it needs, three of seven in all.
 //
-// A scan asks for as many leaves as its keys may need, up to 16 ahead, and for the next parent's
-// children when its own do not suffice; a sum leaves the leaves' keys out. A leaf whose keys all
+// A scan asks for as many leaves as its keys may need, up to 4 ahead, and for the next parent's
+// children when its own do not suffice. A leaf whose keys all
 // have 8 bytes goes to the scan in one piece.
 //
 // # Why leaves are written in place
 //
 // Leaves that are copied for each insert are simpler: an immutable leaf behind an atomic pointer.
-// They were measured before the choice, by BenchmarkLeafInsert: 3 M random inserts into 100,000
+// They were measured before the choice, with leaves of 15 places, by BenchmarkLeafInsert: 3 M random inserts into 100,000
 // leaves, a full one is halved, the collector's work counts. In place an insert allocates 85 bytes
 // and takes 0.39 to 0.56 us of CPU time; copied, 405 bytes and 1.01 to 1.25 us: 2.2 to 2.6 times as
 // much (three runs in turns). Most of the difference is the allocation and the collector, which has
-// to find each dead leaf again; the copy itself is small. Masstree's order word brings the rest: an
+// to find each dead leaf again; the copy itself is small. The state brings the rest: an
 // insert is published by one store, and readers need no version.
 package index

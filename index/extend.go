@@ -6,9 +6,8 @@ import "sync/atomic"
 // behind l: it comes behind all that l has ever had, and keys seem to come in order. A leaf is cut
 // once at most.
 func (l *leaf[C]) extends(i int, key uint64) bool {
-	o := l.load()
-	return i == int(l.places) && l.keys[o.at(i-1)] != key && l.keys[width] == 0 &&
-		(l.high.Load() == ^uint64(0) || o == inOrder(i))
+	return i == l.load().used() && l.pairs[l.at(i-1)].key != key && l.end.Load() == 0 &&
+		(l.high.Load() == ^uint64(0) || l.straight(i))
 }
 
 // extend cuts a leaf, which is locked, behind its last key: a new leaf with one entry has the
@@ -17,14 +16,14 @@ func (l *leaf[C]) extends(i int, key uint64) bool {
 // A reader that was led to l for one of these slices finds nothing there, as it was when the cut
 // was published, which came after the reader's begin: the parent led it to l before. For the same
 // reason a walk that was led to l for such a slice goes on behind the slices that l had before; see
-// end. A walk that comes from below goes on at the cut, so the end of l is stored before the new
+// until. A walk that comes from below goes on at the cut, so the end of l is stored before the new
 // leaf can be found. Nobody can write to the new leaf before all is stored.
 func (t *tree[C]) extend(l *leaf[C], e *entry[C]) {
 	p, i := t.lockParent(&l.node)
 	high := l.high.Load()
 	r := newLeaf(e.key, high, []entry[C]{*e})
 	lock(&r.mu)
-	atomic.StoreUint64(&l.keys[width], high)
+	l.end.Store(high)
 	point(pointPublish)
 	l.high.Store(e.key - 1)
 	point(pointPublish)
@@ -45,12 +44,12 @@ func (t *tree[C]) extend(l *leaf[C], e *entry[C]) {
 	t.unlockParent(p)
 }
 
-// end returns the last slice of l for a walk that was led to it for slice k.
-func (l *leaf[C]) end(k uint64) uint64 {
+// until returns the last slice of l for a walk that was led to it for slice k.
+func (l *leaf[C]) until(k uint64) uint64 {
 	if high := l.high.Load(); k <= high {
 		return high
 	}
-	return atomic.LoadUint64(&l.keys[width])
+	return l.end.Load()
 }
 
 // hints are the leaves that goroutines have written to last when these were made. None of them is

@@ -1,9 +1,9 @@
 package index
 
-import "sync/atomic"
-
-// width is how many places a leaf has. Arrays have one more, so that four bits need no check.
-const width = 15
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // Kinds of entries. Up to 8 it is the length of the key's last slice.
 const (
@@ -11,62 +11,26 @@ const (
 	layered  = 10 // longer keys: the rests are in long.layer
 )
 
-// order says which places of a leaf are keys, in order: the lowest four bits are their number, four
-// bits each name the places.
-type order uint64
-
-func (o order) size() int { return int(o & 15) }
-
-// at returns the place of the i-th key.
-func (o order) at(i int) int { return int(o>>(4*i+4)) & 15 }
-
-// has reports whether a place is one of o's keys.
-func (o order) has(place int) bool {
-	const ones, highs = 0x111_1111_1111_1111, 0x888_8888_8888_8888
-	x := uint64(o)>>4 ^ uint64(place)*ones // four zero bits where the place is
-	return (x-ones)&^x&highs&(1<<(4*o.size())-1) != 0
-}
-
-// with returns o with a place put before the i-th key.
-func (o order) with(i, place int) order {
-	low := order(1)<<(4*i+4) - 1
-	return (o&low | order(place)<<(4*i+4) | o&^low<<4) + 1
-}
-
-// without returns o without its i-th key.
-func (o order) without(i int) order {
-	low := order(1)<<(4*i+4) - 1
-	return (o&low | o>>(4*i+8)<<(4*i+4)) - 1
-}
-
-// swapped returns o with another place for its i-th key.
-func (o order) swapped(i, place int) order {
-	return o&^(15<<(4*i+4)) | order(place)<<(4*i+4)
-}
-
-// from returns o without its first i keys.
-func (o order) from(i int) order { return o>>(4*i)&^15 | order(o.size()-i) }
-
-// first returns the first n keys of o, which has at least as many.
-func (o order) first(n int) order { return o&(1<<(4*n+4)-1)&^15 | order(n) }
-
-// filled returns o with the last place, which no leaf uses, for each key that it does not have.
-func (o order) filled() order { return o | ^order(0)<<(4*o.size()+4) }
-
-// inOrder returns the order of n keys in the first n places.
-func inOrder(n int) order {
-	return 0xEDCBA9876543210<<4&(1<<(4*n+4)-1) | order(n)
-}
-
-// leaf is a leaf: 320 bytes, five cache lines, if values have 8 bytes. The first line is the node,
-// the next two are values, then come the slices.
+// leaf is a leaf. If values have 8 bytes it takes 18 cache lines with the word that the runtime has
+// before it: the node and its state are the first line, marks the second, order the third; kinds
+// take half a line, and pairs fill the last fourteen.
 type leaf[C any] struct {
 	node
-	order word
-	kinds word            // four bits for each place
+	state word
 	long  *[width]long[C] // made with the first long key, under mu
-	vals  [width + 1]C
-	keys  [width + 1]uint64 // the last one is for end
+	marks [lanes]word     // a byte for each place: the mark of its slice
+	end   word            // of a leaf that was cut: the last slice that it had before
+	order [lanes]word     // used places in the order of their entries, a byte each
+	last  int             // the rank of the entry that was put last, under mu
+	_     [4]uint64
+	kinds [4]word // four bits for each place: its kind, and 0 in place of 8
+	pairs [width]pair[C]
+}
+
+// pair is a slice and its value. Four are a line.
+type pair[C any] struct {
+	key uint64
+	val C
 }
 
 // long holds the rest of an entry for longer keys, beside its slice. It never changes.
@@ -75,46 +39,123 @@ type long[C any] struct {
 	layer *tree[C] // of layered
 }
 
-func (l *leaf[C]) load() order { return order(l.order.Load()) }
+func (l *leaf[C]) load() state { return state(l.state.Load()) }
 
-func (l *leaf[C]) kind(place int) uint8 { return uint8(l.kinds.Load()>>(4*place)) & 15 }
+func (l *leaf[C]) kind(place int) uint8 {
+	return uint8(l.kinds[place>>4&3].Load()>>(4*(place&15)))&15 ^ 8
+}
 
 // sameKind says whether an entry's kind is the wanted one; all longer keys of a slice are one
 // entry.
 func sameKind(kind, want uint8) bool { return kind == want || kind > 8 && want > 8 }
 
-// find returns the place of an entry, or -1. Kind is at most suffixed. It compares with all places
-// in a row, those too that a writer fills or that are no keys any more: addresses that came out of
-// the order word would have to wait for it. So the order word is asked about a match only.
-func (l *leaf[C]) find(o order, k uint64, kind uint8) int {
-	for place := range width {
-		if atomic.LoadUint64(&l.keys[place]) == k && o.has(place) &&
-			sameKind(l.kind(place), kind) {
+// match returns the keys of s that have the mark of slice k, a bit for each place. It reads two
+// lines of the leaf.
+func (l *leaf[C]) match(s state, k uint64) (places uint64) {
+	all := mark(k) * lowest
+	for i := range lanes {
+		places |= zeros(l.marks[i].Load()^all) << (8 * i)
+	}
+	return places & s.keys()
+}
+
+// among returns the one of some places that an entry has, or -1. Kind is at most suffixed.
+func (l *leaf[C]) among(places uint64, s state, k uint64, kind uint8) int {
+	for ; places != 0; places &= places - 1 {
+		place := bits.TrailingZeros64(places)
+		if l.pairs[place].key == k && (s.whole() && kind == 8 || sameKind(l.kind(place), kind)) {
 			return place
 		}
 	}
 	return -1
 }
 
-// rank returns how many entries come before an entry, and whether that one is there. Kind is at
-// most suffixed.
-func (l *leaf[C]) rank(o order, k uint64, kind uint8) (i int, found bool) {
-	n := o.size()
-	if n > 0 && l.keys[o.at(n-1)] < k {
-		return n, false // keys that come in order
+// find returns the place of an entry, or -1. Kind is at most suffixed.
+func (l *leaf[C]) find(s state, k uint64, kind uint8) int {
+	return l.among(l.match(s, k), s, k, kind)
+}
+
+// rank returns how many of the used places come before an entry that is not there. The leaf is
+// locked. Kind is at most suffixed.
+func (l *leaf[C]) rank(s state, k uint64, kind uint8) (n int) {
+	used := s.used()
+	if used > 0 && l.pairs[l.at(used-1)].key < k {
+		return used // keys that come in order
 	}
-	for ; i < n; i++ {
-		place := o.at(i)
-		if at := l.keys[place]; at < k {
-			continue
-		} else if at > k {
-			return i, false
+	if i := l.near(k, used); i > 0 {
+		return i
+	}
+	for i := range l.pairs[:used] {
+		at := l.pairs[i].key
+		if at < k {
+			n++
 		}
-		if has := min(l.kind(place), suffixed); has >= kind {
-			return i, has == kind
+		if at == k && min(l.kind(i), suffixed) < kind {
+			n++
 		}
 	}
-	return i, false
+	return n
+}
+
+// near returns the rank of an entry for slice k if it comes behind the entry that was put last, or
+// behind the one that follows: keys in order between others. Otherwise it returns 0.
+func (l *leaf[C]) near(k uint64, used int) int {
+	for i := l.last + 1; i <= l.last+2 && i < used; i++ {
+		if l.pairs[l.at(i-1)].key < k && k < l.pairs[l.at(i)].key {
+			return i
+		}
+	}
+	return 0
+}
+
+// at returns the i-th of the used places in order. The leaf is locked.
+func (l *leaf[C]) at(i int) int { return int(l.order[i/8].Load() >> (i % 8 * 8) & 255) }
+
+// list is places of a leaf in order.
+type list [8 * lanes]uint8
+
+// list writes the keys of s, one of the leaf's states, to buf in order, and returns their number.
+// If a writer has changed the order since, it sorts them by itself. It waits for nobody.
+func (l *leaf[C]) list(s state, buf *list) int {
+	for i := range lanes {
+		binary.LittleEndian.PutUint64(buf[8*i:], l.order[i].Load())
+	}
+	point(pointRead)
+	switch used := s.used(); {
+	case s&busy != 0 || l.load()>>width != s>>width:
+		return l.sort(s, buf)
+	case used == s.size():
+		return used
+	default:
+		n := 0
+		for _, place := range buf[:used] {
+			if s.has(int(place)) {
+				buf[n] = place
+				n++
+			}
+		}
+		return n
+	}
+}
+
+// sort is list without the leaf's order.
+func (l *leaf[C]) sort(s state, buf *list) (n int) {
+	for rest := s.keys(); rest != 0; rest &= rest - 1 {
+		place := bits.TrailingZeros64(rest)
+		i := n
+		for ; i > 0 && l.before(place, int(buf[i-1])); i-- {
+			buf[i] = buf[i-1]
+		}
+		buf[i] = uint8(place)
+		n++
+	}
+	return n
+}
+
+// before reports whether the entry of place a comes before that of place b.
+func (l *leaf[C]) before(a, b int) bool {
+	x, y := l.pairs[a].key, l.pairs[b].key
+	return x < y || x == y && min(l.kind(a), suffixed) < min(l.kind(b), suffixed)
 }
 
 // entry is one place of a leaf.
@@ -125,38 +166,70 @@ type entry[C any] struct {
 	val  C // copied while its leaf is locked
 }
 
-// put writes an entry to the next place of a leaf that readers have. They compare the key already.
-func (l *leaf[C]) put(e *entry[C]) (place int) {
-	place = int(l.places)
-	l.places++
-	atomic.StoreUint64(&l.keys[place], e.key)
+// before reports whether e comes before an entry that is none of its slice's longer keys.
+func (e *entry[C]) before(k uint64, kind uint8) bool {
+	return e.key < k || e.key == k && min(e.kind, suffixed) < kind
+}
+
+// put writes an entry to the next place of a locked leaf, and publishes it as the i-th of the used
+// ones. One store makes it a key, and takes the keys of gone away.
+func (l *leaf[C]) put(i int, e *entry[C], gone uint64) (place int) {
+	s := l.load()
+	place = s.used()
+	l.last = i
 	l.fill(place, e)
+	if i < place {
+		l.state.Store(uint64(s | busy))
+		point(pointPublish)
+	}
+	l.place(i, place)
+	next := s.with(place) &^ state(gone)
+	if e.kind != 8 {
+		next |= mixed
+	}
+	point(pointPublish)
+	l.state.Store(uint64(next))
 	return place
 }
 
-// fill writes what an entry has beside its key to a place that is no key yet.
+// place puts a place, the next one, before the i-th of the order. Readers that count fewer places
+// than are used now do not read the byte behind theirs.
+func (l *leaf[C]) place(i, place int) {
+	w := place / 8
+	for ; w > i/8; w-- {
+		l.order[w].Store(l.order[w].Load()<<8 | l.order[w-1].Load()>>56)
+		point(pointPublish)
+	}
+	at := i % 8 * 8
+	x, low := l.order[w].Load(), uint64(1)<<at-1
+	l.order[w].Store(x&low | uint64(place)<<at | x&^low<<8)
+}
+
+// fill writes an entry to a place that is no key yet.
 func (l *leaf[C]) fill(place int, e *entry[C]) {
-	l.vals[place] = e.val
+	l.pairs[place] = pair[C]{e.key, e.val}
+	m := &l.marks[place/8]
+	m.Store(m.Load() | mark(e.key)<<(place%8*8))
+	if e.kind == 8 {
+		return
+	}
 	if e.kind > 8 {
 		if l.long == nil {
 			l.long = new([width]long[C])
 		}
 		l.long[place] = e.long
 	}
-	if kinds := l.kinds.Load(); e.kind != 8 {
-		l.kinds.Store(kinds&^(15<<(4*place)) | uint64(e.kind)<<(4*place))
-	}
+	k := &l.kinds[place/16]
+	k.Store(k.Load() | uint64(e.kind^8)<<(4*(place%16)))
 }
-
-// whole is the kinds of a leaf without entries: a PUT of a key of 8 bytes need not store any.
-const whole = 0x8888_8888_8888_8888
 
 // take appends the entries of a locked leaf to buf, in order.
 func (l *leaf[C]) take(buf []entry[C]) []entry[C] {
-	o := l.load()
-	for i := range o.size() {
-		place := o.at(i)
-		e := entry[C]{key: l.keys[place], kind: l.kind(place), val: l.vals[place]}
+	var order list
+	n := l.list(l.load(), &order)
+	for _, place := range order[:n] {
+		p := &l.pairs[place]
+		e := entry[C]{key: p.key, kind: l.kind(int(place)), val: p.val}
 		if e.kind > 8 {
 			e.long = l.long[place]
 		}
@@ -166,18 +239,38 @@ func (l *leaf[C]) take(buf []entry[C]) []entry[C] {
 }
 
 // newLeaf returns a leaf with these entries, at most width, for the slices from low to high.
-func newLeaf[C any](low, high uint64, list []entry[C]) *leaf[C] {
+func newLeaf[C any](low, high uint64, entries []entry[C]) *leaf[C] {
 	l := &leaf[C]{}
 	l.low = low
 	l.high = word{high}
-	l.kinds = word{whole}
-	for i := range list {
-		l.keys[i] = list[i].key
-		l.fill(i, &list[i])
+	s := filled(len(entries))
+	for i := range entries {
+		e := &entries[i]
+		l.pairs[i] = pair[C]{e.key, e.val}
+		l.marks[i/8].v |= mark(e.key) << (i % 8 * 8)
+		if e.kind != 8 {
+			l.fill(i, e)
+			s |= mixed
+		}
 	}
-	l.places = uint8(len(list))
-	l.order = word{uint64(inOrder(len(list)))}
+	for i := range l.order {
+		l.order[i].v = 0x0706_0504_0302_0100 + uint64(8*i)*lowest
+	}
+	l.state = word{uint64(s)}
 	return l
+}
+
+// straight reports whether all of the first n places are keys, in their order.
+func (l *leaf[C]) straight(n int) bool {
+	if l.load().size() != n {
+		return false
+	}
+	for i := range n {
+		if l.at(i) != i {
+			return false
+		}
+	}
+	return true
 }
 
 // entryBuf has room for the entries of a full leaf and one more.

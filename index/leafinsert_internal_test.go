@@ -14,8 +14,7 @@ import (
 func BenchmarkLeafInsert(b *testing.B) {
 	b.Run("in place", func(b *testing.B) {
 		insertLeaves(b, func(at *atomic.Pointer[leaf[word]], l *leaf[word], i int, e *entry[word]) {
-			place := l.put(e)
-			l.order.Store(uint64(l.load().with(i, place)))
+			l.put(i, e, 0)
 		})
 	})
 	b.Run("copied", func(b *testing.B) {
@@ -29,7 +28,7 @@ func BenchmarkLeafInsert(b *testing.B) {
 func insertLeaves(
 	b *testing.B, insert func(*atomic.Pointer[leaf[word]], *leaf[word], int, *entry[word]),
 ) {
-	leaves := make([]atomic.Pointer[leaf[word]], 100_000)
+	leaves := make([]atomic.Pointer[leaf[word]], 25_000)
 	for i := range leaves {
 		leaves[i].Store(newLeaf[word](0, ^uint64(0), nil))
 	}
@@ -43,12 +42,12 @@ func insertLeaves(
 		if l.load().size() == width {
 			var buf entryBuf[word]
 			list := l.take(buf[:0])
-			at.Store(newLeaf(l.low, l.high.Load(), list[:7]))
-			leaves[r.IntN(len(leaves))].Store(newLeaf(l.low, l.high.Load(), list[7:]))
+			at.Store(newLeaf(l.low, l.high.Load(), list[:width/2]))
+			leaves[r.IntN(len(leaves))].Store(newLeaf(l.low, l.high.Load(), list[width/2:]))
 			l = at.Load()
 		}
 		e := entry[word]{key: r.Uint64(), kind: 8, val: value}
-		i, _ := l.rank(l.load(), e.key, 8)
+		i := l.rank(l.load(), e.key, 8)
 		insert(at, l, i, &e)
 	}
 	runtime.GC()

@@ -9,11 +9,10 @@ import (
 // node is the head of inner nodes and leaves. A *node points at the first field of one of them;
 // level says which.
 type node struct {
-	level  uint8  // 0: a leaf; an inner node's is one more than that of its children
-	places uint8  // of a leaf: those that are used up, under mu
-	used   uint32 // of an inner node: its separators; more come only behind the last one
-	moved  atomic.Pointer[heirs]
-	mu     sync.Mutex // writers only
+	level uint8  // 0: a leaf; an inner node's is one more than that of its children
+	used  uint32 // of an inner node: its separators; more come only behind the last one
+	moved atomic.Pointer[heirs]
+	mu    sync.Mutex // writers only
 	// The slices that belong here, both inclusive. They never change, but for the end of a leaf
 	// that is cut; see extend.
 	low  uint64
@@ -48,23 +47,25 @@ func (n *node) inner() *inner { return (*inner)(unsafe.Pointer(n)) }
 
 func leafOf[C any](n *node) *leaf[C] { return (*leaf[C])(unsafe.Pointer(n)) }
 
-// Sizes of inner nodes. One has 576 bytes, nine cache lines.
+// Sizes of inner nodes. One has 448 bytes, seven cache lines. Objects of more than 512 bytes have a
+// word of the runtime's before them, so that groups of eight would not be lines.
 const (
-	maxKids = 32
+	maxKids = 24
 	group   = 8               // separators in a line, and as many children in another
-	minKids = 10              // one with fewer looks for a sibling to join
+	minKids = 8               // one with fewer looks for a sibling to join
 	sumKids = maxKids * 3 / 4 // that two siblings have together at most when they join
 )
 
 // inner is an inner node: child i has the slices from seps[i-1] on and below seps[i]. The node and
-// the pivots are the first line, four lines are separators, four are children. So a lookup needs
-// three of the nine: the pivots say which line of separators, and the same one of children.
+// the pivots are the first line, three lines are separators, three are children. So a lookup needs
+// three of the seven: the pivots say which line of separators, and the same one of children.
 //
 // Where others find it, the arrays are read and written by the methods below, all of them atomic.
 type inner struct {
 	node
 	pivots [maxKids/group - 1]uint64 // each group's last separator, but that of the last group
-	seps   [maxKids]uint64           // behind the used ones: the largest number
+	_      uint64
+	seps   [maxKids]uint64 // behind the used ones: the largest number
 	kids   [maxKids]*node
 }
 
@@ -130,9 +131,6 @@ func (p *inner) part(k uint64) int {
 	}
 	if p.pivot(1) <= k {
 		at = 2 * group
-	}
-	if p.pivot(2) <= k {
-		at = 3 * group
 	}
 	return at
 }

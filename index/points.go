@@ -8,7 +8,7 @@ import (
 
 // Points at which tests may let others run.
 const (
-	pointPublish = iota // before an order word or a value is stored
+	pointPublish = iota // before a state, an order or a value is stored
 	pointDie            // before a node gets heirs
 	pointDead           // after it, before its parent knows
 	pointRoot           // before the root is stored

@@ -4,9 +4,9 @@ package index
 // is one of a lower layer and has no keys left.
 func (s *spot[C]) remove() (empty bool) {
 	l := s.leaf
-	o := l.load().without(s.i)
+	o := l.load().without(s.place)
 	point(pointPublish)
-	l.order.Store(uint64(o))
+	l.state.Store(uint64(o))
 	if o.size() < thin {
 		s.tree.join(l)
 	}
@@ -135,13 +135,13 @@ func (s *spot[C]) unlink() bool {
 	}
 	defer up.mu.Unlock()
 	o := up.load()
-	i, found := up.rank(o, s.via, suffixed)
-	if !found || up.long[o.at(i)].layer != t {
+	place := up.find(o, s.via, suffixed)
+	if place < 0 || up.long[place].layer != t {
 		return false
 	}
 	l.die(nil, nil)
-	o = o.without(i)
-	up.order.Store(uint64(o))
+	o = o.without(place)
+	up.state.Store(uint64(o))
 	if o.size() < thin {
 		s.above.join(up)
 	}

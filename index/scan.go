@@ -3,6 +3,7 @@ package index
 import (
 	"encoding/binary"
 	"iter"
+	"math/bits"
 	"sync"
 )
 
@@ -24,18 +25,18 @@ func (m *Map) Scan(from []byte, n int, fn func(key []byte, value uint64) bool) (
 		seen++
 		return fn(key, c.Load()) && seen < n
 	}
-	m.tree.ascend(buf, 0, from, n, visit, func(l *leaf[word], o order, key []byte) bool {
+	m.tree.ascend(buf, 0, from, n, visit, func(l *leaf[word], places []uint8, key []byte) bool {
 		slice := key[len(key)-8:]
-		size := min(o.size(), n-seen)
-		for i := range size {
-			o >>= 4
-			binary.BigEndian.PutUint64(slice, l.keys[o&15])
-			if !fn(key, l.vals[o&15].Load()) {
+		places = places[:min(len(places), n-seen)]
+		for i, place := range places {
+			p := &l.pairs[place]
+			binary.BigEndian.PutUint64(slice, p.key)
+			if !fn(key, p.val.Load()) {
 				seen += i + 1
 				return false
 			}
 		}
-		seen += size
+		seen += len(places)
 		return seen < n
 	})
 	scanBufs.Put(buf)
@@ -76,22 +77,24 @@ func (m *Map) SumAfter(key []byte, n int) (sum uint64, count int) {
 // after is not set. It returns how many of n are left.
 func sumAfter(t *tree[word], key []byte, after bool, n int, sum *uint64) (left int) {
 	first, kind := head(key)
-	w := newWalk(t, sumLines, n)
+	w := newWalk(t, leafLines, n)
 	for k := first; ; after = false {
-		l, o := w.leaf(k)
-		if l == nil {
-			return n
-		}
+		l, s := w.leaf(k)
 		switch {
-		case l.low == k && !after && l.short():
-			n -= sumLeaf(l, o.first(min(o.size(), n)), sum)
-		case l.kinds.Load() == whole:
-			o = o.from(l.below(o, k, after && kind >= 8))
-			n -= sumLeaf(l, o.first(min(o.size(), n)), sum)
+		case l == nil:
+			return n
+		case !s.whole():
+			n = sumMixed(l, s, k, key, after, n, sum)
+		case s.size() > n:
+			n -= sumFirst(l, s, k, after && kind >= 8, n, sum)
+		case after && kind >= 8 && k == ^uint64(0):
+			return n
+		case after && kind >= 8:
+			n -= sumLeaf(l, s, k+1, sum)
 		default:
-			n = sumMixed(l, o, k, key, after, n, sum)
+			n -= sumLeaf(l, s, k, sum)
 		}
-		end := l.end(k)
+		end := l.until(k)
 		if n == 0 || end == ^uint64(0) {
 			return n
 		}
@@ -102,20 +105,23 @@ func sumAfter(t *tree[word], key []byte, after bool, n int, sum *uint64) (left i
 // sumMixed is sumAfter for one leaf, whose keys have different lengths; k is where it begins, the
 // first slice of key if after is set.
 func sumMixed(
-	l *leaf[word], o order, k uint64, key []byte, after bool, n int, sum *uint64,
+	l *leaf[word], s state, k uint64, key []byte, after bool, n int, sum *uint64,
 ) (left int) {
 	kind := uint8(min(len(key), suffixed))
-	for i := o.size(); i > 0 && n > 0; i-- {
-		o >>= 4
-		place := int(o & 15)
-		at := l.keys[place]
+	var order list
+	for _, p := range order[:l.list(s, &order)] {
+		if n == 0 {
+			break
+		}
+		place := int(p)
+		at := l.pairs[place].key
 		is := l.kind(place)
 		border := after && at == k
 		if at < k || border && is <= 8 && is <= kind {
 			continue
 		}
 		if is <= 8 {
-			*sum += l.vals[place].Load()
+			*sum += l.pairs[place].val.Load()
 			n--
 		} else {
 			n = sumLong(l, place, key, border && kind > 8, n, sum)
@@ -124,20 +130,37 @@ func sumMixed(
 	return n
 }
 
-// short reports whether no entry of a leaf can be for longer keys: the kinds that it has, or has
-// had, are 0 and 8.
-func (l *leaf[C]) short() bool { return l.kinds.Load()&0x777_7777_7777_7777 == 0 }
+// sumLeaf adds the values of the keys of s, all of 8 bytes, that are not below slice k, and returns
+// how many these are. It needs no order.
+func sumLeaf(l *leaf[word], s state, k uint64, sum *uint64) int {
+	n, all := s.size(), uint64(0)
+	if k <= l.low {
+		for rest := s.keys(); rest != 0; rest &= rest - 1 {
+			all += l.pairs[bits.TrailingZeros64(rest)].val.Load()
+		}
+		*sum += all
+		return n
+	}
+	for rest := s.keys(); rest != 0; rest &= rest - 1 {
+		p := &l.pairs[bits.TrailingZeros64(rest)]
+		_, below := bits.Sub64(p.key, k, 0) // without a branch: half of the keys are below
+		all += p.val.Load() & (below - 1)
+		n -= int(below)
+	}
+	*sum += all
+	return n
+}
 
-// sumLeaf adds the values that o names, and returns how many these are. It adds that of the place
-// which no leaf uses for the others: a loop would end somewhere else in each leaf, which costs a
-// wrong prediction.
-func sumLeaf(l *leaf[word], o order, sum *uint64) int {
-	v, f := &l.vals, o.filled()
-	*sum += v[f>>4&15].Load() + v[f>>8&15].Load() + v[f>>12&15].Load() + v[f>>16&15].Load() +
-		v[f>>20&15].Load() + v[f>>24&15].Load() + v[f>>28&15].Load() + v[f>>32&15].Load() +
-		v[f>>36&15].Load() + v[f>>40&15].Load() + v[f>>44&15].Load() + v[f>>48&15].Load() +
-		v[f>>52&15].Load() + v[f>>56&15].Load() + v[f>>60&15].Load()
-	return o.size()
+// sumFirst is sumLeaf for the first n keys from slice k on, or behind it if past is set.
+func sumFirst(l *leaf[word], s state, k uint64, past bool, n int, sum *uint64) int {
+	var order list
+	places := order[:l.list(s, &order)]
+	places = places[l.below(places, k, past):]
+	places = places[:min(len(places), n)]
+	for _, place := range places {
+		*sum += l.pairs[place].val.Load()
+	}
+	return len(places)
 }
 
 // sumLong is sumAfter for an entry of longer keys.
@@ -154,6 +177,6 @@ func sumLong(l *leaf[word], place int, key []byte, after bool, n int, sum *uint6
 	case after && x.rest <= string(key):
 		return n
 	}
-	*sum += l.vals[place].Load()
+	*sum += l.pairs[place].val.Load()
 	return n - 1
 }

@@ -62,15 +62,15 @@ func (t *tree[C]) descend(k uint64, level uint8) *node {
 	return n
 }
 
-// leaf returns the leaf for slice k and its order word. The leaf is alive, or it died after the
+// leaf returns the leaf for slice k and its state. The leaf is alive, or it died after the
 // call began, so that its last entries may be used. nil if the layer has gone, as empty as it was.
-func (t *tree[C]) leaf(k uint64) (*leaf[C], order) {
+func (t *tree[C]) leaf(k uint64) (*leaf[C], state) {
 	return heir[C](t.descend(k, 0), k)
 }
 
-// heir loads the order word of the leaf n, or of the one that took its place. The order of the
-// loads matters: without an heir afterwards, the word was the leaf's last one when it was loaded.
-func heir[C any](n *node, k uint64) (*leaf[C], order) {
+// heir loads the state of the leaf n, or of the one that took its place. The order of the
+// loads matters: without an heir afterwards, the state was the leaf's last one when it was loaded.
+func heir[C any](n *node, k uint64) (*leaf[C], state) {
 	if n == nil {
 		return nil, 0
 	}
@@ -103,7 +103,7 @@ func (t *tree[C]) find(key []byte) *C {
 			return nil
 		}
 		if kind <= 8 {
-			return &l.vals[place]
+			return &l.pairs[place].val
 		}
 		x := &l.long[place]
 		key = key[8:]
@@ -111,7 +111,7 @@ func (t *tree[C]) find(key []byte) *C {
 			if string(key) != x.rest {
 				return nil
 			}
-			return &l.vals[place]
+			return &l.pairs[place].val
 		}
 		t = x.layer
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // ahead is how many leaves a walk asks for at once, at most.
-const ahead = 16
+const ahead = 4
 
 // walk goes through the leaves of a layer upwards. As long as the parent of a leaf lives it has the
 // next leaf too; then comes the parent's next sibling, if the two were siblings.
@@ -25,12 +25,12 @@ type walk[C any] struct {
 
 // newWalk returns a walk for about so many keys.
 func newWalk[C any](t *tree[C], lines, keys int) walk[C] {
-	return walk[C]{tree: t, lines: lines, want: keys/8 + 1}
+	return walk[C]{tree: t, lines: lines, want: keys/32 + 1}
 }
 
-// leaf returns the leaf for slice k, and its order word: the first one of the walk, or the one
+// leaf returns the leaf for slice k, and its state: the first one of the walk, or the one
 // behind the last one. nil if the layer has gone.
-func (w *walk[C]) leaf(k uint64) (*leaf[C], order) {
+func (w *walk[C]) leaf(k uint64) (*leaf[C], state) {
 	if w.p != nil {
 		if w.i++; w.i == w.p.size() {
 			w.p, w.i, w.asked, w.next, w.early = w.next, 0, w.early, nil, 0
@@ -47,7 +47,7 @@ func (w *walk[C]) leaf(k uint64) (*leaf[C], order) {
 	}
 	for {
 		l, o := heir[C](w.seek(k), k)
-		if l == nil || l.end(k) >= k {
+		if l == nil || l.until(k) >= k {
 			return l, o
 		}
 		// The leaf was cut, and then replaced, since the parent led here.
@@ -125,9 +125,9 @@ type visit[C any] func(key []byte, c *C) bool
 // keyBuf has room for a key of MaxKey bytes and a slice.
 type keyBuf [MaxKey + 8]byte
 
-// span gets a leaf all of whose keys have 8 bytes, and buf[:end], whose last 8 bytes are for a key.
+// span gets places of a leaf whose keys all have 8 bytes, and buf[:end], whose last 8 bytes are for a key.
 // It returns false to end the walk.
-type span[C any] func(l *leaf[C], o order, key []byte) bool
+type span[C any] func(l *leaf[C], places []uint8, key []byte) bool
 
 // ascend visits the keys of a layer from a key on, in order, about so many. The first 8*depth bytes
 // of buf are the common prefix of the layer's keys. It returns false if fn did. Whole leaves of
@@ -138,28 +138,29 @@ func (t *tree[C]) ascend(
 	first, kind := head(from)
 	w := newWalk(t, leafLines, about)
 	for k, begun := first, false; ; begun = true {
-		l, o := w.leaf(k)
+		l, s := w.leaf(k)
 		if l == nil {
 			return true
 		}
-		if all != nil && l.kinds.Load() == whole {
-			o = o.from(l.below(o, k, !begun && kind > 8))
-			if !all(l, o, buf[:8*depth+8]) {
+		var order list
+		places := order[:l.list(s, &order)]
+		if all != nil && s.whole() {
+			places = places[l.below(places, k, !begun && kind > 8):]
+			if !all(l, places, buf[:8*depth+8]) {
 				return false
 			}
-			o = 0
+			places = nil
 		}
-		for n := o.size(); n > 0; n-- {
-			o >>= 4
-			place := int(o & 15)
-			key, is := l.keys[place], l.kind(place)
+		for _, at := range places {
+			place := int(at)
+			key, is := l.pairs[place].key, l.kind(place)
 			border := !begun && key == first
 			if key < k || border && min(is, suffixed) < kind {
 				continue
 			}
 			binary.BigEndian.PutUint64(buf[8*depth:], key)
 			if is <= 8 {
-				if !fn(buf[:8*depth+int(is)], &l.vals[place]) {
+				if !fn(buf[:8*depth+int(is)], &l.pairs[place].val) {
 					return false
 				}
 				continue
@@ -172,7 +173,7 @@ func (t *tree[C]) ascend(
 				return false
 			}
 		}
-		end := l.end(k)
+		end := l.until(k)
 		if end == ^uint64(0) {
 			return true
 		}
@@ -180,14 +181,14 @@ func (t *tree[C]) ascend(
 	}
 }
 
-// below returns how many keys of a leaf, whose kinds are whole, are below slice k; those of the
-// slice itself count if past is set.
-func (l *leaf[C]) below(o order, k uint64, past bool) (n int) {
+// below returns how many of some places, in order, are below slice k; those of the slice itself
+// count if past is set.
+func (l *leaf[C]) below(places []uint8, k uint64, past bool) (n int) {
 	if k == l.low && !past {
 		return 0
 	}
-	for ; n < o.size(); n++ {
-		if key := l.keys[o.at(n)]; key > k || key == k && !past {
+	for ; n < len(places); n++ {
+		if key := l.pairs[places[n]].key; key > k || key == k && !past {
 			break
 		}
 	}
@@ -206,7 +207,7 @@ func (l *leaf[C]) ascend(
 	if x.rest < string(rest) {
 		return true
 	}
-	return fn(buf[:end+copy(buf[end:], x.rest)], &l.vals[place])
+	return fn(buf[:end+copy(buf[end:], x.rest)], &l.pairs[place].val)
 }
 
 // descendAll visits the keys of a layer up to a key, the largest first; all of them if whole is
@@ -217,13 +218,14 @@ func (t *tree[C]) descendAll(buf *keyBuf, depth int, to []byte, whole bool, fn v
 		last, kind = ^uint64(0), suffixed
 	}
 	for k := last; ; whole = true {
-		l, o := t.leaf(k)
+		l, s := t.leaf(k)
 		if l == nil {
 			return true
 		}
-		for i := o.size() - 1; i >= 0; i-- {
-			place := o.at(i)
-			key, is := l.keys[place], l.kind(place)
+		var order list
+		for i := l.list(s, &order) - 1; i >= 0; i-- {
+			place := int(order[i])
+			key, is := l.pairs[place].key, l.kind(place)
 			border := !whole && key == last
 			if key > k || border && min(is, suffixed) > kind {
 				continue
@@ -251,7 +253,7 @@ func (l *leaf[C]) descend(
 ) bool {
 	end := 8 * depth
 	if kind <= 8 {
-		return fn(buf[:end+int(kind)], &l.vals[place])
+		return fn(buf[:end+int(kind)], &l.pairs[place].val)
 	}
 	end += 8
 	x := &l.long[place]
@@ -261,5 +263,5 @@ func (l *leaf[C]) descend(
 	if !whole && x.rest > string(rest) {
 		return true
 	}
-	return fn(buf[:end+copy(buf[end:], x.rest)], &l.vals[place])
+	return fn(buf[:end+copy(buf[end:], x.rest)], &l.pairs[place].val)
 }

@@ -2,20 +2,20 @@ package index
 
 // spot is where a key is or belongs: a locked leaf, and a rank in it.
 type spot[C any] struct {
-	tree *tree[C]
-	leaf *leaf[C]
-	key  uint64
-	kind uint8  // at most suffixed
-	rest []byte // of a longer key
-	i    int    // its rank among the entries
-	here bool
+	tree  *tree[C]
+	leaf  *leaf[C]
+	key   uint64
+	kind  uint8  // at most suffixed
+	rest  []byte // of a longer key
+	place int    // -1: not there
+	here  bool
 	// The layer above, and the slice that leads from there to tree; nil in the first layer.
 	above *tree[C]
 	via   uint64
 }
 
 // cell returns the value of a key that is there.
-func (s *spot[C]) cell() *C { return &s.leaf.vals[s.leaf.load().at(s.i)] }
+func (s *spot[C]) cell() *C { return &s.leaf.pairs[s.place].val }
 
 // lockKey finds key and locks its leaf. If another longer key alone has its slice, and grow is set,
 // it makes a layer for the two.
@@ -32,7 +32,8 @@ func (t *tree[C]) lockKey(key []byte, grow bool) (s spot[C]) {
 		}
 		s.leaf = l
 		o := l.load()
-		s.i, s.here = l.rank(o, s.key, s.kind)
+		s.place = l.find(o, s.key, s.kind)
+		s.here = s.place >= 0
 		if s.kind <= 8 {
 			return s
 		}
@@ -40,37 +41,34 @@ func (t *tree[C]) lockKey(key []byte, grow bool) (s spot[C]) {
 		if !s.here {
 			return s
 		}
-		x := &l.long[o.at(s.i)]
+		x := &l.long[s.place]
 		if x.layer == nil {
 			if s.here = x.rest == string(s.rest); s.here || !grow {
 				return s
 			}
-			if l.places == width {
-				s.tree.renew(l, s.i, nil)
+			if o.used() == width {
+				s.tree.renew(l, s.key, s.kind, nil)
 				l.mu.Unlock()
 				continue
 			}
-			x = l.deepen(s.i)
+			x = l.deepen(s.place)
 		}
 		l.mu.Unlock()
 		s.above, s.via, s.tree, left = s.tree, s.key, x.layer, s.rest
 	}
 }
 
-// deepen gives the i-th entry, a longer key, a layer of its own. The leaf is locked and has a place
-// left.
-func (l *leaf[C]) deepen(i int) *long[C] {
-	o := l.load()
-	old := o.at(i)
+// deepen gives an entry, a longer key, a layer of its own. The leaf is locked and has a place left.
+func (l *leaf[C]) deepen(old int) *long[C] {
+	key, s := l.pairs[old].key, l.load()
 	rest := l.long[old].rest
-	e := entry[C]{val: l.vals[old]}
+	e := entry[C]{val: l.pairs[old].val}
 	if e.key, e.kind = head([]byte(rest)); e.kind > 8 {
 		e.long.rest = rest[8:]
 	}
 	x := long[C]{layer: newTree([]entry[C]{e})}
-	place := l.put(&entry[C]{key: l.keys[old], kind: layered, long: x})
-	point(pointPublish)
-	l.order.Store(uint64(o.swapped(i, place)))
+	e = entry[C]{key: key, kind: layered, long: x}
+	place := l.put(l.rank(s, key, suffixed), &e, 1<<old)
 	return &l.long[place]
 }
 
@@ -81,33 +79,38 @@ func (s *spot[C]) insert(val *C) {
 	if s.kind > 8 {
 		e.long.rest = string(s.rest)
 	}
-	switch place := int(l.places); {
-	case place >= width-1 && l.extends(s.i, s.key):
+	o := l.load()
+	i := l.rank(o, s.key, s.kind)
+	switch used := o.used(); {
+	case used >= width-1 && l.extends(i, s.key):
 		s.tree.extend(l, &e)
-	case place == width:
-		s.tree.renew(l, s.i, &e)
+	case used == width:
+		s.tree.renew(l, s.key, s.kind, &e)
 	default:
-		l.put(&e)
-		point(pointPublish)
-		l.order.Store(uint64(l.load().with(s.i, place)))
+		l.put(i, &e, 0)
 	}
 	l.mu.Unlock()
 }
 
 // Entries that leaves have. A renewed leaf has room for some more, so that renewals are rare.
 const (
-	packed   = 11 // a leaf with more is split when it is renewed
-	thin     = 4  // one with fewer looks for a sibling to join
-	together = 11 // that two have at most when they join
+	packed   = 41 // a leaf with more is split when it is renewed
+	thin     = 12 // one with fewer looks for a sibling to join
+	together = 36 // that two have at most when they join
 )
 
 // renew replaces a leaf, which is locked, by one or two that have places left. A new entry, which
-// may be nil, comes before the i-th one.
-func (t *tree[C]) renew(l *leaf[C], i int, e *entry[C]) {
+// may be nil, has slice k.
+func (t *tree[C]) renew(l *leaf[C], k uint64, kind uint8, e *entry[C]) {
 	var buf entryBuf[C]
 	list := l.take(buf[:0])
 	t.forget(l)
 	high := l.high.Load()
+	i := 0
+	for i < len(list) && list[i].before(k, kind) {
+		i++
+	}
+	run := i > 0 && list[i-1].key == l.pairs[width-1].key
 	end := i == len(list) && high == ^uint64(0)
 	if e != nil {
 		list = append(list, entry[C]{})
@@ -122,7 +125,7 @@ func (t *tree[C]) renew(l *leaf[C], i int, e *entry[C]) {
 		r.mu.Unlock()
 		return
 	}
-	at := cut(list, i, end && e != nil)
+	at := cut(list, i, end && e != nil, run)
 	sep := list[at].key
 	left := newLeaf(l.low, sep-1, list[:at])
 	right := newLeaf(sep, high, list[at:])
@@ -137,17 +140,20 @@ func (t *tree[C]) renew(l *leaf[C], i int, e *entry[C]) {
 }
 
 // cut returns where to split entries, of which the i-th is new: before the last one if keys are
-// likely to come in order, else behind the middle. So a writer that puts keys in order between
-// those of another one fills both leaves. But keys in falling order are to leave more than half a
-// leaf. Entries of one slice stay together. There are at most ten of them, so there is such a place
-// among more.
-func cut[C any](list []entry[C], i int, last bool) int {
+// likely to come in order at the end, behind the new one if they do somewhere in the middle, else
+// behind the middle. So a writer that puts keys in order between those of another one fills both
+// leaves. But keys in falling order are to leave more than half a leaf. Entries of one slice stay
+// together. There are at most ten of them, so there is such a place among more.
+func cut[C any](list []entry[C], i int, last, run bool) int {
 	if n := len(list) - 1; last && list[n-1].key != list[n].key {
 		return n
 	}
 	mid := len(list) / 2
 	if i > 0 {
 		mid++
+	}
+	if run && i+1 >= len(list)/4 && i+1 <= len(list)*3/4 {
+		mid = i + 1
 	}
 	for d := 0; ; d++ {
 		if at := mid - d; at > 0 && list[at-1].key != list[at].key {

@@ -2,15 +2,16 @@ package main
 
 import (
 	"encoding/binary"
+	"math/bits"
+	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
 // floor is the least program that has the memory accesses of the index, and nothing else: nodes of
 // its sizes, as full as its own are, anywhere in memory. It is told where a key is, so it compares
-// nothing on its way, and nobody may write to it. The index cannot be faster than this.
+// nothing on its way to a leaf, and nobody may write to it. The index cannot be faster than this.
 type floor struct {
 	inners []*floorInner // in the order of keys
 	at     []uint32      // at[i]: the leaf of keys[i]
@@ -19,21 +20,28 @@ type floor struct {
 }
 
 const (
-	floorKeys = 11 // in a leaf
-	floorKids = 22 // of an inner node
+	floorPlaces = 56 // of a leaf
+	floorKeys   = 39 // in a leaf
+	floorKids   = 17 // of an inner node
+	floorLines  = 18 // of a leaf
 )
 
 type floorInner struct {
 	head [8]uint64
-	seps [32]uint64
-	kids [32]*floorLeaf
+	seps [24]uint64
+	kids [24]*floorLeaf
 }
 
+// floorLeaf has a word of the runtime's before it, which makes its fields lines.
 type floorLeaf struct {
-	_    *floorLeaf // so that the collector treats it as it does a leaf
-	head [7]uint64
-	vals [16]uint64
-	keys [16]uint64
+	_     *floorLeaf // so that the collector treats it as it does a leaf
+	set   uint64     // places that are keys
+	least uint64
+	_     [4]uint64
+	marks [8]uint64 // a byte for each place
+	order [64]uint8
+	_     [8]uint64
+	pairs [floorPlaces]entry
 }
 
 // newFloor has the keys of b.
@@ -57,6 +65,7 @@ func newFloor(b *bench) *floor {
 		rank[i] = uint32(r)
 		f.at[i] = uint32(r / floorKeys)
 	}
+	places := rand.New(rand.NewPCG(5, 6)).Perm(floorKeys)
 	for i, key := range b.keys {
 		at := f.at[i]
 		p := &f.inners[at/floorKids]
@@ -67,93 +76,139 @@ func newFloor(b *bench) *floor {
 		if *l == nil {
 			*l = new(floorLeaf)
 		}
-		place := rank[i] % floorKeys
-		(*l).keys[place], (*l).vals[place] = key, uint64(i)
+		r := int(rank[i] % floorKeys)
+		(*l).put(places[r], r, entry{key, uint64(i)})
 	}
 	return f
 }
 
-// get reads a word of an inner node, then the leaf that it leads to.
-func (f *floor) get(e entry) (uint64, bool) {
-	at := f.at[e.value]
-	p := f.inners[at/floorKids]
-	kid := [1]*floorLeaf{p.kids[at%floorKids]}
-	gopt.Prefetch(kid[:], 5)
-	for i, k := range &kid[0].keys {
-		if k == e.key {
-			return kid[0].vals[i] + p.head[1] + kid[0].head[1], true
+// put puts a pair in a place, the r-th in order.
+func (l *floorLeaf) put(place, r int, e entry) {
+	if r == 0 {
+		l.least = e.key
+	}
+	l.set |= 1 << place
+	l.marks[place/8] |= floorMark(e.key) << (place % 8 * 8)
+	l.order[r] = uint8(place)
+	l.pairs[place] = e
+}
+
+func floorMark(k uint64) uint64 { return k * 0x9E37_79B9_7F4A_7C15 >> 56 }
+
+// match returns the places that may have a key, a bit each.
+func (l *floorLeaf) match(k uint64) (places uint64) {
+	const ones, tops = 0x0101_0101_0101_0101, 0x8080_8080_8080_8080
+	all := floorMark(k) * ones
+	for i, m := range l.marks[:floorPlaces/8] {
+		x := m ^ all
+		x = (x - ones) &^ x & tops
+		places |= x >> 7 * 0x0102_0408_1020_4080 >> 56 << (8 * i)
+	}
+	return places & l.set
+}
+
+// among looks for a key in some places.
+func (l *floorLeaf) among(places, k uint64) (uint64, bool) {
+	for ; places != 0; places &= places - 1 {
+		if p := &l.pairs[bits.TrailingZeros64(places)]; p.key == k {
+			return p.value, true
 		}
 	}
 	return 0, false
 }
 
-// scan calls fn for n keys from that of e on.
-func (f *floor) scan(e entry, n int, fn func(key []byte, v uint64) bool) {
-	var key [8]byte
-	var ahead [16]*floorLeaf
+// kid returns where the pointer to a leaf lies.
+func (f *floor) kid(at uint32) **floorLeaf { return &f.inners[at/floorKids].kids[at%floorKids] }
+
+// get reads a word of an inner node, then the leaf that it leads to.
+func (f *floor) get(e entry) (uint64, bool) {
+	kid := [1]*floorLeaf{*f.kid(f.at[e.value])}
+	gopt.Prefetch(kid[:], floorLines)
+	return kid[0].among(kid[0].match(e.key), e.key)
+}
+
+// getBatch is get for several keys at once.
+func (f *floor) getBatch(b *bench, batch *[16]entry) {
+	var heads [16]*floorInner
+	var kids [16]**floorLeaf
+	var leaves [16]*floorLeaf
+	var places [16]uint64
+	var pairs [16]*entry
+	for i, e := range batch {
+		at := f.at[e.value]
+		heads[i], kids[i] = f.inners[at/floorKids], f.kid(at)
+	}
+	gopt.Prefetch(heads[:], 1)
+	gopt.Prefetch(kids[:], 1)
+	for i, k := range kids {
+		leaves[i] = *k
+	}
+	gopt.Prefetch(leaves[:], 2)
+	for i, l := range leaves {
+		places[i] = l.match(batch[i].key)
+		pairs[i] = &l.pairs[min(bits.TrailingZeros64(places[i]), floorPlaces-1)]
+	}
+	gopt.Prefetch(pairs[:], 1)
+	for i, l := range leaves {
+		v, ok := l.among(places[i], batch[i].key)
+		b.check(v, batch[i].value, ok)
+	}
+}
+
+// walk calls fn for the leaves from that of e on, until n keys are behind. fn returns how many of n
+// it has taken.
+func (f *floor) walk(e entry, n int, fn func(l *floorLeaf, n int) int) {
+	var ahead [4]*floorLeaf
 	at := f.at[e.value]
 	last := uint32(len(f.at)-1) / floorKeys
 	for i := range ahead {
-		j := min(at+uint32(i), last)
-		ahead[i] = f.inners[j/floorKids].kids[j%floorKids]
+		ahead[i] = *f.kid(min(at+uint32(i), last))
 	}
-	gopt.Prefetch(ahead[:], 5)
-	for n > 0 && at <= last {
-		l := f.inners[at/floorKids].kids[at%floorKids]
-		for i, k := range l.keys[:floorKeys] {
-			if k < e.key {
-				continue
-			}
-			binary.BigEndian.PutUint64(key[:], k)
-			if n--; !fn(key[:], l.vals[i]) || n == 0 {
-				return
+	gopt.Prefetch(ahead[:], floorLines)
+	for ; n > 0 && at <= last; at++ {
+		n -= fn(*f.kid(at), n)
+	}
+}
+
+// from returns the places of up to n keys in order that are not below k.
+func (l *floorLeaf) from(k uint64, n int) []uint8 {
+	places := l.order[:bits.OnesCount64(l.set)]
+	for len(places) > 0 && l.pairs[places[0]%floorPlaces].key < k {
+		places = places[1:]
+	}
+	return places[:min(n, len(places))]
+}
+
+// scan calls fn for n keys from that of e on.
+func (f *floor) scan(e entry, n int, fn func(key []byte, v uint64) bool) {
+	var key [8]byte
+	f.walk(e, n, func(l *floorLeaf, n int) int {
+		places := l.from(e.key, n)
+		for _, place := range places {
+			p := &l.pairs[place%floorPlaces]
+			binary.BigEndian.PutUint64(key[:], p.key)
+			if !fn(key[:], p.value) {
+				return n
 			}
 		}
-		at++
-	}
+		return len(places)
+	})
 }
 
-// floors are rows for it.
-func (b *bench) floors() []row {
-	get := func(each time.Duration) float64 {
-		b.needFloor()
-		return timed(each, chunk, func() {
-			for _, e := range b.next(chunk) {
-				v, ok := b.floor.get(e)
-				b.check(v, e.value, ok)
+// add adds the values of n keys from that of e on.
+func (f *floor) add(e entry, n int) (sum uint64) {
+	f.walk(e, n, func(l *floorLeaf, n int) int {
+		if size := bits.OnesCount64(l.set); l.least > e.key && size <= n {
+			for rest := l.set; rest != 0; rest &= rest - 1 {
+				sum += l.pairs[bits.TrailingZeros64(rest)%floorPlaces].value
 			}
-		})
-	}
-	scan := func(each time.Duration) float64 {
-		b.needFloor()
-		return timed(each, 16, func() {
-			for _, e := range b.next(16) {
-				b.floor.scan(e, 128, func(_ []byte, v uint64) bool { b.sum += v; return true })
-			}
-		})
-	}
-	search := func(each time.Duration) float64 {
-		b.needFloor()
-		b.floor.needUppers()
-		return timed(each, chunk, func() {
-			for _, e := range b.next(chunk) {
-				v, ok := b.floor.search(e.key)
-				b.check(v, e.value, ok)
-			}
-		})
-	}
-	return []row{
-		{"floor search", "get btree", 0, search},
-		{"floor search again", "get btree locked", 0, search},
-		{"floor get", "get btree", 0, get},
-		{"floor get again", "get btree locked", 0, get},
-		{"floor scan 128", "scan 128 btree", 0, scan},
-		{"floor hot scan 128", "hot scan 128 btree", 0, b.hot(scan)},
-	}
-}
-
-func (b *bench) needFloor() {
-	if b.floor == nil {
-		b.floor = newFloor(b)
-	}
+			return size
+		}
+		places := l.from(e.key, n)
+		for _, place := range places {
+			sum += l.pairs[place%floorPlaces].value
+		}
+		return len(places)
+	})
+	return sum
 }

@@ -5,15 +5,14 @@ import "github.com/userspace-rpc/erpc/gopt"
 // floorUpper is an inner node above the lowest ones.
 type floorUpper struct {
 	head  [8]uint64
-	seps  [32]uint64
-	kids  [32]*floorUpper
-	lower [32]*floorInner // in place of kids at the lowest of these levels
+	seps  [24]uint64
+	kids  [24]*floorUpper
+	lower [24]*floorInner // in place of kids at the lowest of these levels
 }
 
 // needUppers makes the way from a root to the lowest inner nodes, for search: the least program
-// that looks for a key as the index does. Its nodes have the index's sizes and separators, and its
-// values lie beside its keys. It has no locks, no atomic loads, no deleted nodes, and only keys of
-// 8 bytes.
+// that looks for a key as the index does. Its nodes have the index's sizes and separators. It has no
+// locks, no atomic loads, no deleted nodes, and only keys of 8 bytes.
 func (f *floor) needUppers() {
 	if f.root != nil {
 		return
@@ -23,7 +22,7 @@ func (f *floor) needUppers() {
 	for i, p := range f.inners {
 		first := separate(&p.head, &p.seps, func(i int) (uint64, bool) {
 			if l := p.kids[i]; l != nil {
-				return l.keys[0], true
+				return l.least, true
 			}
 			return 0, false
 		})
@@ -59,7 +58,7 @@ func (f *floor) needUppers() {
 
 // separate writes the separators and pivots of a node whose child i begins at first(i), if there
 // is one. It returns where child 0 begins.
-func separate(head *[8]uint64, seps *[32]uint64, first func(i int) (uint64, bool)) uint64 {
+func separate(head *[8]uint64, seps *[24]uint64, first func(i int) (uint64, bool)) uint64 {
 	low, _ := first(0)
 	for i := range seps {
 		k, ok := uint64(0), false
@@ -70,23 +69,20 @@ func separate(head *[8]uint64, seps *[32]uint64, first func(i int) (uint64, bool
 			seps[i] = k
 		}
 	}
-	for i := range 3 {
+	for i := range 2 {
 		head[5+i] = seps[8*i+7]
 	}
 	return low
 }
 
 // route returns the child for key k, written out: of a loop the compiler makes more branches.
-func route(head *[8]uint64, seps *[32]uint64, k uint64) int {
+func route(head *[8]uint64, seps *[24]uint64, k uint64) int {
 	at := 0
 	if head[5] <= k {
 		at = 8
 	}
 	if head[6] <= k {
 		at = 16
-	}
-	if head[7] <= k {
-		at = 24
 	}
 	s := (*[8]uint64)(seps[at : at+8])
 	n := 0
@@ -122,11 +118,6 @@ func (f *floor) search(k uint64) (uint64, bool) {
 	}
 	p := u.lower[route(&u.head, &u.seps, k)]
 	l := [1]*floorLeaf{p.kids[route(&p.head, &p.seps, k)]}
-	gopt.Prefetch(l[:], 5)
-	for i, has := range &l[0].keys {
-		if has == k {
-			return l[0].vals[i], true
-		}
-	}
-	return 0, false
+	gopt.Prefetch(l[:], floorLines)
+	return l[0].among(l[0].match(k), k)
 }
