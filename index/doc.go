@@ -22,8 +22,8 @@
 //
 // A place of a leaf is used once: a writer fills it, and then stores the leaf's state with the bit
 // of the place. Only the value changes afterwards, by an atomic store. Deletion stores a state
-// without the bit. When no place is left the leaf is replaced by one or two new ones. So a reader of
-// a state sees only entries written before that was stored, and nothing is torn. A lookup finds
+// without the bit. When no place is left the leaf is replaced by one or two new ones. So a reader
+// of a state sees only entries written before that was stored, and nothing is torn. A lookup finds
 // places by a byte of hash for each. The order of the places is bytes too. A writer that puts a
 // place between others says so in the state first. A scan that meets this, or finds that places
 // have come meanwhile, sorts the places of its state by itself. A sum needs no order but in its
@@ -82,10 +82,10 @@
 // # Why leaves are written in place
 //
 // Leaves that are copied for each insert are simpler: an immutable leaf behind an atomic pointer.
-// They were measured before the choice, with leaves of 15 places, by BenchmarkLeafInsert: 3 M random inserts into 100,000
-// leaves, a full one is halved, the collector's work counts. In place an insert allocates 85 bytes
-// and takes 0.39 to 0.56 us of CPU time; copied, 405 bytes and 1.01 to 1.25 us: 2.2 to 2.6 times as
-// much (three runs in turns). Most of the difference is the allocation and the collector, which has
-// to find each dead leaf again; the copy itself is small. The state brings the rest: an
-// insert is published by one store, and readers need no version.
+// They were measured before the choice, with leaves of 15 places, by BenchmarkLeafInsert: 3 M
+// random inserts into 100,000 leaves, a full one is halved, the collector's work counts. In place
+// an insert allocates 85 bytes and takes 0.39 to 0.56 us of CPU time; copied, 405 bytes and 1.01 to
+// 1.25 us: 2.2 to 2.6 times as much (three runs in turns). Most of the difference is the allocation
+// and the collector, which has to find each dead leaf again; the copy itself is small. The state
+// brings the rest: an insert is published by one store, and readers need no version.
 package index

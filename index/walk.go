@@ -125,8 +125,8 @@ type visit[C any] func(key []byte, c *C) bool
 // keyBuf has room for a key of MaxKey bytes and a slice.
 type keyBuf [MaxKey + 8]byte
 
-// span gets places of a leaf whose keys all have 8 bytes, and buf[:end], whose last 8 bytes are for a key.
-// It returns false to end the walk.
+// span gets places of a leaf whose keys all have 8 bytes, and buf[:end], whose last 8 bytes are for
+// a key. It returns false to end the walk.
 type span[C any] func(l *leaf[C], places []uint8, key []byte) bool
 
 // ascend visits the keys of a layer from a key on, in order, about so many. The first 8*depth bytes

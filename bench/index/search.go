@@ -11,8 +11,8 @@ type floorUpper struct {
 }
 
 // needUppers makes the way from a root to the lowest inner nodes, for search: the least program
-// that looks for a key as the index does. Its nodes have the index's sizes and separators. It has no
-// locks, no atomic loads, no deleted nodes, and only keys of 8 bytes.
+// that looks for a key as the index does. Its nodes have the index's sizes and separators. It has
+// no locks, no atomic loads, no deleted nodes, and only keys of 8 bytes.
 func (f *floor) needUppers() {
 	if f.root != nil {
 		return
