@@ -41,9 +41,31 @@ type oneEntry struct {
 const usualData = 112
 
 // Parser reads messages. Those that come with each write are in its own memory.
-type Parser struct{ own box }
+type Parser struct {
+	own     box
+	senders []*uint64 // those of its messages, at most maxSenders
+}
 
-// brief reports whether raft keeps nothing of such a message when it has stepped it, but entries.
+// maxSenders is how many senders a Parser remembers.
+const maxSenders = 64
+
+// sender returns memory that has this id for ever: the answer that raft makes of a message refers
+// to its sender until the next Ready, when further messages have been parsed.
+func (p *Parser) sender(id uint64) *uint64 {
+	for _, s := range p.senders {
+		if *s == id {
+			return s
+		}
+	}
+	s := new(id)
+	if len(p.senders) < maxSenders {
+		p.senders = append(p.senders, s)
+	}
+	return s
+}
+
+// brief reports whether raft keeps nothing of such a message when it has stepped it, but its sender
+// and entries.
 func brief(t pb.MessageType) bool {
 	switch t {
 	case pb.MsgApp, pb.MsgAppResp, pb.MsgHeartbeat, pb.MsgHeartbeatResp:
@@ -112,8 +134,8 @@ func ParseMessage(b []byte) (m *pb.Message, rest []byte, err error) {
 	return new(Parser).Parse(b)
 }
 
-// Parse is ParseMessage; the message may be overwritten by the next Parse. Its entries and context
-// are not.
+// Parse is ParseMessage; the message may be overwritten by the next Parse. Its sender, entries and
+// context are not.
 func (p *Parser) Parse(b []byte) (m *pb.Message, rest []byte, err error) {
 	if len(b) < msgHeader || b[1] > 1 || !between(pb.MessageType(b[0])) {
 		return nil, nil, ErrMessage
@@ -133,6 +155,7 @@ func (p *Parser) Parse(b []byte) (m *pb.Message, rest []byte, err error) {
 		return nil, nil, ErrMessage
 	}
 	x.fill()
+	x.m.From = p.sender(x.from)
 	x.m.Context, x.m.Entries = nil, nil
 	if ctx > 0 {
 		x.m.Context = append([]byte(nil), b[:ctx]...)
