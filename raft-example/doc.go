@@ -56,7 +56,10 @@
 // A node handles the first event of a pass of its loop at once, for latency, and those that
 // follow together at the end of the pass, for throughput. After a pass with more than
 // node.Config.Gather events all wait for the end of the next one. Raft gets the proposals of a
-// pass as one message, so each follower gets one with all their entries, and answers once.
+// pass as one message, so each follower gets one with all their entries, and answers once. While
+// more than four writes are on their way to a quorum, those that come meanwhile gather, and leave
+// together when these are answered. A replica with a disk does not wait for that: its writes share
+// what the disk does.
 //
 // # Exactly once
 //

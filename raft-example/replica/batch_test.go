@@ -94,3 +94,88 @@ func TestReadsShareRounds(t *testing.T) {
 		t.Error("no answer after a lost round")
 	}
 }
+
+// TestGather: beside a few writes under way others leave at once; beside more they wait, and leave
+// together once these are answered. They are answered, too, if leadership is lost first.
+func TestGather(t *testing.T) {
+	for _, quick := range []bool{false, true} {
+		m := newMesh(t, Config{}, 1, 2, 3)
+		l, s, seq := m.posts[1], uint64(0), uint64(0)
+		s = m.session(l)
+		m.settle()
+		propose := func(n int) (sent int) {
+			for range n {
+				seq++
+				l.Propose(putBytes(s, seq, fmt.Sprint(seq)), seq)
+			}
+			if quick {
+				l.Quick()
+			}
+			l.Process()
+			for _, msg := range l.out {
+				if msg.GetType() == pb.MsgApp && msg.GetTo() == 2 {
+					sent += len(msg.Entries)
+				}
+			}
+			return sent
+		}
+		if got := propose(gather); got != gather {
+			t.Errorf("%d of %d writes have left", got, gather)
+		}
+		if got := propose(1); got != gather+1 {
+			t.Errorf("%d writes have left: one beside %d is to leave at once", got, gather)
+		}
+		if got := propose(3); got != gather+1 {
+			t.Errorf("%d writes have left: three are to gather", got)
+		}
+		m.carry() // to the followers
+		l.out = nil
+		for _, msg := range m.posts[2].out {
+			if msg.GetTo() == 1 {
+				l.Step(msg)
+				if quick {
+					l.Quick()
+				}
+				l.Process()
+			}
+		}
+		if got := propose(0); got != 3 {
+			t.Errorf("%d writes have left, want the three that gathered", got)
+		}
+		m.settle()
+		for tag := range seq {
+			if l.answers[tag+1].Status != kv.OK {
+				t.Errorf("write %d: %+v", tag+1, l.answers[tag+1])
+			}
+		}
+	}
+}
+
+// TestGatherDeposed: writes that gathered were never given to raft, and are answered so when the
+// leader loses its leadership.
+func TestGatherDeposed(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	l := m.posts[1]
+	s := m.session(l)
+	m.settle()
+	m.cut[1] = true
+	for seq := uint64(1); seq <= gather+3; seq++ {
+		l.Propose(putBytes(s, seq, "v"), seq)
+		l.Process()
+	}
+	l.Step(&pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), To: new(uint64(1)),
+		Term: new(l.term + 1)})
+	l.Process()
+	if l.Leads() {
+		t.Fatal("the leader still leads")
+	}
+	for seq := uint64(1); seq <= gather+3; seq++ {
+		want := kv.Retry
+		if seq > gather+1 {
+			want = kv.NotLeader
+		}
+		if got := l.answers[seq].Status; got != want {
+			t.Errorf("write %d: %v, want %v", seq, got, want)
+		}
+	}
+}

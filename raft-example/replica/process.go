@@ -23,8 +23,10 @@ func (r *Replica) Quick() {
 		return
 	}
 	r.advance()
-	if len(r.offers.tags) == 0 && r.early() {
-		return
+	if len(r.offers.tags) == 0 || r.gathers() {
+		if r.early() && len(r.offers.tags) == 0 {
+			return
+		}
 	}
 	r.offer()
 	r.ask()
@@ -52,6 +54,7 @@ func (r *Replica) Process() {
 	for r.err == nil && r.rn.HasReady() {
 		r.take(r.rn.Ready(), false)
 		r.advance()
+		r.offer()
 		r.ask()
 	}
 	r.forget()

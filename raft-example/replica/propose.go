@@ -51,10 +51,18 @@ func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
 	return now, true
 }
 
-// offer gives raft all proposals that wait.
+// gather is how many writes may be on their way to a quorum while others follow them at once.
+const gather = 4
+
+// gathers reports whether proposals wait for those before them. While many writes are on their way
+// those that come meanwhile gather, so that they share a message to each follower and its answer.
+// With a disk they share its writes anyhow.
+func (r *Replica) gathers() bool { return !r.durable && r.waiting.len() > gather }
+
+// offer gives raft all proposals that wait, unless they gather.
 func (r *Replica) offer() {
 	o := &r.offers
-	if len(o.tags) == 0 || r.err != nil {
+	if len(o.tags) == 0 || r.err != nil || r.gathers() {
 		return
 	}
 	err := r.rn.Step(o.message(&r.cfg.ID))

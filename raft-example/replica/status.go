@@ -149,7 +149,7 @@ func (r *Replica) checkMember(what Change, id uint64, addr string) (pb.ConfChang
 
 func (r *Replica) proposeChange(typ pb.EntryType, data []byte, p proposal) error {
 	defer r.guard()
-	r.offer() // what came before comes first
+	r.offer() // what came before comes first, if it does not gather
 	entries := []*pb.Entry{{Type: &typ, Data: data}}
 	err := r.rn.Step(&pb.Message{Type: pb.MsgProp.Enum(), From: new(r.cfg.ID), Entries: entries})
 	if err != nil {
