@@ -28,21 +28,28 @@ type erpcMember struct {
 func newErpc() (member, error) {
 	m := &erpcMember{}
 	var err error
+	m.nexus, m.rpc, err = listen(func(x *erpc.Nexus) error {
+		return node.RegisterLate(x, m.node.Load)
+	})
+	return m, err
+}
+
+// listen makes a member's endpoint with some handlers.
+func listen(register func(*erpc.Nexus) error) (x *erpc.Nexus, r *erpc.Rpc, err error) {
 	ec := node.ErpcConfig(erpc.Config{NoHugepages: true}, replica.Config{}.ElectionTimeout())
-	if m.nexus, err = erpc.NewNexus(ec); err != nil {
-		return nil, err
+	if x, err = erpc.NewNexus(ec); err != nil {
+		return nil, nil, err
 	}
-	if err = node.RegisterLate(m.nexus, m.node.Load); err != nil {
-		return nil, errors.Join(err, m.nexus.Close())
-	}
-	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
-	if err == nil {
-		m.rpc, err = m.nexus.NewRpc(tr)
+	if err = register(x); err == nil {
+		var tr *udp.Conn
+		if tr, err = udp.Listen("127.0.0.1:0", udp.Config{}); err == nil {
+			r, err = x.NewRpc(tr)
+		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, m.nexus.Close())
+		return nil, nil, errors.Join(err, x.Close())
 	}
-	return m, nil
+	return x, r, nil
 }
 
 func (m *erpcMember) addr() string { return m.rpc.LocalAddr().String() }

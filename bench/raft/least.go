@@ -9,14 +9,12 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	"github.com/userspace-rpc/erpc/raft-example/node"
-	"github.com/userspace-rpc/erpc/raft-example/replica"
-	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // leastMember is the least program with the messages of the store and nothing else: no Raft, no
 // state, no log. The first member sends the bytes of all requests of a pass to both others, in one
 // message each, and answers the clients with the first answer. It does so for GETs too, as reads
-// without a lease ask a quorum. What the store cannot beat on this network is what this one has.
+// without a lease ask a quorum. So its rates bound those of a store on this network.
 type leastMember struct {
 	nexus *erpc.Nexus
 	rpc   *erpc.Rpc
@@ -49,23 +47,12 @@ func init() {
 
 func newLeast() (member, error) {
 	m := &leastMember{}
-	ec := node.ErpcConfig(erpc.Config{NoHugepages: true}, replica.Config{}.ElectionTimeout())
 	var err error
-	if m.nexus, err = erpc.NewNexus(ec); err != nil {
-		return nil, err
-	}
-	err = errors.Join(m.nexus.Register(node.TypeKV, erpc.Dispatch, m.onKV),
-		m.nexus.Register(node.TypeRaft, erpc.Dispatch, m.onPeer))
-	if err == nil {
-		var tr *udp.Conn
-		if tr, err = udp.Listen("127.0.0.1:0", udp.Config{}); err == nil {
-			m.rpc, err = m.nexus.NewRpc(tr)
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, m.nexus.Close())
-	}
-	return m, nil
+	m.nexus, m.rpc, err = listen(func(x *erpc.Nexus) error {
+		return errors.Join(x.Register(node.TypeKV, erpc.Dispatch, m.onKV),
+			x.Register(node.TypeRaft, erpc.Dispatch, m.onPeer))
+	})
+	return m, err
 }
 
 func (m *leastMember) addr() string { return m.rpc.LocalAddr().String() }

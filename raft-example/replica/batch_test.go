@@ -119,13 +119,13 @@ func TestGather(t *testing.T) {
 			}
 			return sent
 		}
-		if got := propose(gather); got != gather {
-			t.Errorf("%d of %d writes have left", got, gather)
+		if got := propose(few); got != few {
+			t.Errorf("%d of %d writes have left", got, few)
 		}
-		if got := propose(1); got != gather+1 {
-			t.Errorf("%d writes have left: one beside %d is to leave at once", got, gather)
+		if got := propose(1); got != few+1 {
+			t.Errorf("%d writes have left: one beside %d is to leave at once", got, few)
 		}
-		if got := propose(3); got != gather+1 {
+		if got := propose(3); got != few+1 {
 			t.Errorf("%d writes have left: three are to gather", got)
 		}
 		m.carry() // to the followers
@@ -159,7 +159,7 @@ func TestGatherDeposed(t *testing.T) {
 	s := m.session(l)
 	m.settle()
 	m.cut[1] = true
-	for seq := uint64(1); seq <= gather+3; seq++ {
+	for seq := uint64(1); seq <= few+3; seq++ {
 		l.Propose(putBytes(s, seq, "v"), seq)
 		l.Process()
 	}
@@ -169,9 +169,9 @@ func TestGatherDeposed(t *testing.T) {
 	if l.Leads() {
 		t.Fatal("the leader still leads")
 	}
-	for seq := uint64(1); seq <= gather+3; seq++ {
+	for seq := uint64(1); seq <= few+3; seq++ {
 		want := kv.Retry
-		if seq > gather+1 {
+		if seq > few+1 {
 			want = kv.NotLeader
 		}
 		if got := l.answers[seq].Status; got != want {

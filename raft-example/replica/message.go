@@ -57,10 +57,11 @@ func (p *Parser) sender(id uint64) *uint64 {
 			return s
 		}
 	}
-	s := new(id)
-	if len(p.senders) < maxSenders {
-		p.senders = append(p.senders, s)
+	if len(p.senders) == maxSenders {
+		p.senders = p.senders[:0] // so that made-up ones do not keep the others out
 	}
+	s := new(id)
+	p.senders = append(p.senders, s)
 	return s
 }
 

@@ -23,10 +23,9 @@ func (r *Replica) Quick() {
 		return
 	}
 	r.advance()
-	if len(r.offers.tags) == 0 || r.gathers() {
-		if r.early() && len(r.offers.tags) == 0 {
-			return
-		}
+	none := len(r.offers.tags) == 0
+	if (none || r.gathers()) && r.early() && none {
+		return
 	}
 	r.offer()
 	r.ask()

@@ -51,13 +51,13 @@ func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
 	return now, true
 }
 
-// gather is how many writes may be on their way to a quorum while others follow them at once.
-const gather = 4
+// few is how many writes may be on their way to a quorum while others follow them at once.
+const few = 4
 
 // gathers reports whether proposals wait for those before them. While many writes are on their way
 // those that come meanwhile gather, so that they share a message to each follower and its answer.
 // With a disk they share its writes anyhow.
-func (r *Replica) gathers() bool { return !r.durable && r.waiting.len() > gather }
+func (r *Replica) gathers() bool { return !r.durable && r.waiting.len() > few }
 
 // offer gives raft all proposals that wait, unless they gather.
 func (r *Replica) offer() {

@@ -37,7 +37,7 @@ func TestAnswersFindTheirSender(t *testing.T) {
 	}
 }
 
-// TestSenders: a Parser remembers some senders only, and is right about all.
+// TestSenders: a Parser remembers some senders only, the newest among them, and is right about all.
 func TestSenders(t *testing.T) {
 	var p Parser
 	var kept []*uint64
@@ -45,11 +45,14 @@ func TestSenders(t *testing.T) {
 		kept = append(kept, p.sender(id))
 	}
 	for id, s := range kept {
-		if *s != uint64(id) || id < maxSenders && p.sender(uint64(id)) != s {
+		if *s != uint64(id) {
 			t.Fatalf("sender %d is %d", id, *s)
 		}
 	}
-	if len(p.senders) != maxSenders {
-		t.Errorf("%d senders are kept", len(p.senders))
+	if last := len(kept) - 1; p.sender(uint64(last)) != kept[last] || len(p.senders) > maxSenders {
+		t.Errorf("%d senders are kept, and the last one is forgotten", len(p.senders))
+	}
+	if n := testing.AllocsPerRun(100, func() { p.sender(1) }); n != 0 {
+		t.Errorf("a known sender allocates %v times", n)
 	}
 }
