@@ -23,8 +23,7 @@ func (r *Replica) Quick() {
 		return
 	}
 	r.advance()
-	none := len(r.offers.tags) == 0
-	if (none || r.gathers()) && r.early() && none {
+	if len(r.offers.tags) == 0 && r.early() {
 		return
 	}
 	r.offer()
