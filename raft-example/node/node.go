@@ -225,18 +225,17 @@ func (n *Node) Poll() bool {
 // NextWake returns when Poll wants to be called next.
 func (n *Node) NextWake() monotime.Time { return n.rep.NextWake() }
 
-// work handles what an event changed: the first of a pass at once, so that its packets
-// leave in the same pass; the rest of it, and later events, in Poll.
+// work handles what an event changed: the first of a pass that somebody waits for at once, so that
+// its packets leave in the same pass; the rest of it, and later events, in Poll.
 func (n *Node) work() {
 	n.events++
 	if n.busy || n.Err() != nil {
 		return
 	}
-	n.busy = true
 	if n.cfg.Lease > 0 {
 		n.rep.Now(n.cfg.Clock())
 	}
-	n.rep.Quick()
+	n.busy = n.rep.Quick()
 	n.flush()
 }
 

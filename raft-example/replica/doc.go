@@ -23,4 +23,17 @@
 //
 // MsgSnap has another way, package node cuts it up. Messages that a peer must not send
 // are ErrMessage.
+//
+// # Early messages
+//
+// A replica without a disk says what raft will say before raft has computed it, and has raft do
+// the same when the packets are on their way. It does so only while raft is at rest, when it has
+// got all that came and has handed out all that it has to say. A leader sends its proposals to the
+// followers in steady replication (dissertation, section 10.2.1), a follower answers entries that
+// continue its log, and a leader applies what a majority has (section 3.6.2). Else, and for reads,
+// transfers, changes of membership and replicas with a disk, raft is asked first.
+//
+// Raft hears of nothing else in between, so it appends the same entries at the same indexes and
+// terms. Its messages are compared with the early ones in all fields, and left out. A replica whose
+// raft differs ends with ErrEarly: it must never send another entry of that index and term.
 package replica

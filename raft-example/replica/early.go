@@ -1,36 +1,260 @@
 package replica
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+
 	"go.etcd.io/raft/v3"
 	pb "go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
 )
 
-// early applies, at a leader without a disk, entries that raft has just found committed, and
-// answers. It does so before the Ready that says the same: nobody but raft needs that one, and the
-// client need not wait until it is made. The Ready follows in Process, which leaves them out.
-//
-// The log in memory is then the beginning of raft's: a leader appends to it what each Ready brings
-// and never takes an entry back. A change of membership must wait for its Ready, and so must
-// entries behind it. It reports whether there is nothing else that others wait for.
-func (r *Replica) early() (done bool) {
-	if r.state != raft.StateLeader || r.waiting.len() == 0 || r.waiting.front().index != r.applied+1 ||
-		len(r.reads) > 0 || r.asked.len() > 0 {
+// ErrEarly means that raft does not say what this replica has said before it.
+var ErrEarly = errors.New("replica: raft does not say what was said early")
+
+// early is what a replica without a disk has said before raft, and what it must know of raft to do
+// so: see "Early messages" in the package documentation.
+type early struct {
+	kind  earlyKind
+	msg   box      // that was sent; if to several, the last one
+	to    []uint64 // who got it, and raft has not sent it to yet
+	given *offers  // the proposals in it, until raft gets them
+	index uint64   // up to which entries are answered, or applied
+
+	calm    bool              // raft has got all that came, and has said all that it has to say
+	steady  []uint64          // then: followers who have been sent all the log, and may get more
+	acks    map[uint64]uint64 // the last entry that a follower has, in this term and configuration
+	heavy   uint64            // the last entry of more than maxEarly bytes
+	handing bool              // raft may be handing over
+	look    func(uint64, raft.ProgressType, tracker.Progress)
+}
+
+// earlyKind is what was said.
+type earlyKind uint8
+
+const (
+	earlyNone   earlyKind = iota
+	earlyAppend           // a leader has sent MsgApps
+	earlyAnswer           // a follower has sent a MsgAppResp
+	earlyCommit           // a leader has applied and answered
+)
+
+// Raft takes proposals up to maxUncommitted bytes that are not applied, and sends up to maxMessage
+// bytes in a message and maxInflight messages without answers. Early messages stay far below.
+const (
+	maxUncommitted = 64 << 20
+	maxMessage     = 256 << 10
+	maxInflight    = 256
+	maxEarly       = 64 << 10 // bytes of all entries of a message
+)
+
+// sayEarly says what raft will say of what came, if that is certain, and reports whether it did.
+func (r *Replica) sayEarly() bool {
+	if !r.early.calm || r.early.kind != earlyNone || len(r.reads) > 0 {
 		return false
 	}
-	s := r.rn.BasicStatus()
-	if s.RaftState != raft.StateLeader || s.HardState.GetTerm() != r.term {
+	switch came := r.inbox.list; {
+	case r.state == raft.StateLeader && len(r.offers.tags) > 0:
+		return r.appendEarly()
+	case len(came) == 0:
+		return false
+	case r.state == raft.StateLeader:
+		return r.commitEarly(came[len(came)-1])
+	case r.state == raft.StateFollower && len(came) == 1:
+		return r.answerEarly(came[0])
+	}
+	return false
+}
+
+// stale reports whether all that came are answers for entries that have been applied.
+func (r *Replica) stale() bool {
+	if !r.early.calm || len(r.inbox.list) == 0 || len(r.reads) > 0 || len(r.offers.tags) > 0 {
 		return false
 	}
-	last := min(s.HardState.GetCommit(), r.log.last())
-	if last <= r.applied {
-		return false
-	}
-	for r.applied < last {
-		e := r.log.entries[r.applied-r.log.base]
-		if e.GetType() != pb.EntryNormal {
+	for _, m := range r.inbox.list {
+		if m.GetType() != pb.MsgAppResp || m.GetReject() || m.GetTerm() != r.term ||
+			m.GetIndex() > r.told {
 			return false
 		}
-		r.apply(e)
 	}
 	return true
+}
+
+// appendEarly sends the proposals that wait to the steady followers. Raft gets them before all else
+// that came: the order in which it hears of what came in one pass is free.
+func (r *Replica) appendEarly() bool {
+	e, o := &r.early, r.offers
+	if len(e.steady) == 0 || len(o.data)+len(o.tags)*entHeader > maxEarly {
+		return false
+	}
+	last := r.log.last()
+	term, err := r.log.Term(last)
+	if err != nil {
+		return false
+	}
+	e.kind, e.given, r.offers = earlyAppend, r.offers, e.given
+	e.to = append(e.to[:0], e.steady...)
+	m := e.msg.begin(pb.MsgApp, r.cfg.ID, r.term)
+	e.msg.logTerm, e.msg.index, e.msg.commit = term, last, r.committed
+	m.Entries = e.given.entriesOf(&e.msg.term)
+	for _, to := range e.to {
+		e.msg.to = to
+		r.send(m)
+	}
+	return true
+}
+
+// answerEarly answers a MsgApp that continues the log.
+func (r *Replica) answerEarly(m *pb.Message) bool {
+	last := r.log.last()
+	if m.GetType() != pb.MsgApp || m.GetFrom() != r.leader || m.GetTerm() != r.term ||
+		len(m.Entries) == 0 || m.GetIndex() != last || r.log.loading != nil {
+		return false
+	}
+	if term, err := r.log.Term(last); err != nil || term != m.GetLogTerm() {
+		return false
+	}
+	for _, n := range m.Entries {
+		if last++; n.GetIndex() != last {
+			return false
+		}
+	}
+	e := &r.early
+	e.kind, e.index = earlyAnswer, last
+	answer := e.msg.begin(pb.MsgAppResp, r.cfg.ID, r.term)
+	e.msg.to, e.msg.index = r.leader, last
+	e.to = append(e.to[:0], r.leader)
+	r.send(answer)
+	return true
+}
+
+// commitEarly applies the entries that a follower's answer commits, and answers. A change of
+// membership must wait for its Ready, and so must entries behind it.
+func (r *Replica) commitEarly(m *pb.Message) bool {
+	if m.GetType() != pb.MsgAppResp || m.GetReject() || m.GetTerm() != r.term || r.asked.len() > 0 {
+		return false
+	}
+	last := m.GetIndex()
+	if last <= r.applied || last > r.log.last() || !r.majority(m.GetFrom(), last) {
+		return false
+	}
+	if term, err := r.log.Term(last); err != nil || term != r.term {
+		return false
+	}
+	list := r.log.entries[r.applied-r.log.base : last-r.log.base]
+	for _, n := range list {
+		if n.GetType() != pb.EntryNormal {
+			return false
+		}
+	}
+	r.early.kind, r.early.index = earlyCommit, last
+	for _, n := range list {
+		r.apply(n)
+	}
+	return true
+}
+
+// majority reports whether an entry is on a majority of the voters once this one has it.
+func (r *Replica) majority(from, index uint64) bool {
+	voters := r.log.conf.GetVoters()
+	if len(r.log.conf.GetVotersOutgoing()) > 0 || !slices.Contains(voters, from) {
+		return false
+	}
+	have := 0
+	for _, id := range voters {
+		if id == r.cfg.ID || id == from || r.early.acks[id] >= index {
+			have++
+		}
+	}
+	return have > len(voters)/2
+}
+
+// hears notes which entries a follower has, and whether leadership may go.
+func (e *early) hears(m *pb.Message, term uint64) {
+	switch t := m.GetType(); {
+	case t == pb.MsgTransferLeader:
+		e.handing = true
+	case t == pb.MsgAppResp && !m.GetReject() && m.GetTerm() == term:
+		e.acks[m.GetFrom()] = max(e.acks[m.GetFrom()], m.GetIndex())
+	}
+}
+
+// rest notes that raft is at rest, and which followers are steady. There is none unless raft will
+// take any proposals up to maxEarly: what is not applied is less than maxInflight times as much.
+func (r *Replica) rest() {
+	e, conf := &r.early, r.log.conf
+	e.calm = r.err == nil
+	e.steady = e.steady[:0]
+	if r.state != raft.StateLeader || len(conf.GetVotersOutgoing()) > 0 ||
+		!slices.Contains(conf.GetVoters(), r.cfg.ID) || r.change.seen > r.applied ||
+		e.heavy > r.told || r.log.last() >= r.told+maxInflight {
+		return
+	}
+	if e.handing {
+		if e.handing = r.rn.BasicStatus().LeadTransferee != raft.None; e.handing {
+			return
+		}
+	}
+	r.rn.WithProgress(e.look)
+}
+
+// visit looks whether a follower is steady. Its messages without answers are no more than the
+// entries that it has not acknowledged.
+func (r *Replica) visit(id uint64, _ raft.ProgressType, p tracker.Progress) {
+	if id != r.cfg.ID && p.State == tracker.StateReplicate && p.Next == r.log.last()+1 &&
+		!p.MsgAppFlowPaused && p.Next-p.Match <= maxInflight {
+		r.early.steady = append(r.early.steady, id)
+	}
+}
+
+// settle gives raft all that it was not given yet. Nothing else may be asked of raft before.
+func (r *Replica) settle() {
+	e := &r.early
+	e.calm = false
+	if o := e.given; len(o.tags) > 0 {
+		if err := r.rn.Step(o.message(&r.cfg.ID)); err != nil {
+			r.fail(fmt.Errorf("%w: proposals from %d on: %w", ErrEarly, e.msg.index+1, err))
+			return
+		}
+		for _, tag := range o.tags {
+			r.proposed.push(proposal{tag: tag})
+		}
+		e.msg.m.Entries = o.entriesOf(&e.msg.term) // raft has its own
+		o.tags = o.tags[:0]
+	}
+	for i := 0; i < len(r.inbox.list) && r.err == nil; i++ {
+		r.step(r.inbox.list[i])
+	}
+	r.inbox.clear()
+}
+
+// confirm takes the messages of the Ready after an early message, and returns those that were not
+// sent. If raft does not say what was said the replica ends.
+func (r *Replica) confirm(list []*pb.Message) (rest []*pb.Message) {
+	e := &r.early
+	if e.kind == earlyNone {
+		return list
+	}
+	rest = list[:0]
+	for _, m := range list {
+		i := slices.Index(e.to, m.GetTo())
+		if i >= 0 {
+			e.msg.to = m.GetTo()
+		}
+		if i >= 0 && e.kind != earlyCommit && same(m, &e.msg.m) {
+			e.to = slices.Delete(e.to, i, i+1)
+			continue
+		}
+		rest = append(rest, m)
+	}
+	if e.kind == earlyCommit && r.committed < e.index {
+		r.fail(fmt.Errorf("%w: %d is committed, and %d applied", ErrEarly, r.committed, e.index))
+	} else if e.kind != earlyCommit && len(e.to) > 0 {
+		r.fail(fmt.Errorf("%w: no %v of term %d at %d to %d", ErrEarly, e.msg.typ, e.msg.term,
+			e.msg.index, e.to))
+	}
+	e.kind, e.index = earlyNone, 0
+	e.given.reset()
+	return rest
 }

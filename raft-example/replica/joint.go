@@ -105,6 +105,7 @@ func (r *Replica) reconfigure(data []byte) {
 		}
 	}
 	r.void()
+	clear(r.early.acks)
 	conf := r.rn.ApplyConfChange(cc)
 	r.log.conf, r.left = conf, 0
 	maps.Copy(r.members, addrs)

@@ -38,6 +38,7 @@ func (r *Replica) leave() {
 // was heard of lately.
 func (r *Replica) handOver() bool {
 	defer r.guard()
+	r.settle()
 	st := r.rn.Status()
 	if st.LeadTransferee != raft.None {
 		return true
@@ -52,7 +53,7 @@ func (r *Replica) handOver() bool {
 	if next == raft.None {
 		return false
 	}
-	r.changed = true
+	r.changed, r.early.handing = true, true
 	r.rn.TransferLeader(next)
 	return true
 }

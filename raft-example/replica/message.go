@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -219,4 +221,27 @@ func (e *entryBox) read(b []byte, index uint64, data []byte) (rest []byte) {
 		e.e.Data = data[len(data)-n : len(data) : len(data)]
 	}
 	return b[entHeader+n:]
+}
+
+// begin begins a message that has nothing but this.
+func (x *box) begin(t pb.MessageType, from, term uint64) *pb.Message {
+	x.typ, x.reject, x.to, x.from, x.term = t, false, 0, from, term
+	x.logTerm, x.index, x.commit, x.vote, x.rejectHnt = 0, 0, 0, 0, 0
+	x.fill()
+	x.m.Context, x.m.Entries = nil, nil
+	return &x.m
+}
+
+// same reports whether the bytes of two messages are the same.
+func same(a, b *pb.Message) bool {
+	if a.GetType() != b.GetType() || a.GetTo() != b.GetTo() || a.GetFrom() != b.GetFrom() ||
+		a.GetTerm() != b.GetTerm() || a.GetLogTerm() != b.GetLogTerm() ||
+		a.GetIndex() != b.GetIndex() || a.GetCommit() != b.GetCommit() ||
+		a.GetVote() != b.GetVote() || a.GetReject() != b.GetReject() ||
+		a.GetRejectHint() != b.GetRejectHint() || !bytes.Equal(a.Context, b.Context) {
+		return false
+	}
+	return slices.EqualFunc(a.Entries, b.Entries, func(x, y *pb.Entry) bool {
+		return x.GetType() == y.GetType() && x.GetTerm() == y.GetTerm() && bytes.Equal(x.Data, y.Data)
+	})
 }

@@ -12,23 +12,29 @@ import (
 
 // Quick does what the last event changed, as far as others wait for it: it sends, applies and
 // answers. Work that only raft's own books need is left for Process, which must follow when the
-// packets are on their way.
-func (r *Replica) Quick() {
+// packets are on their way. It reports false if nobody waits for anything: then the next event may
+// have a Quick, too.
+func (r *Replica) Quick() (done bool) {
 	if r.err != nil || !r.changed {
-		return
+		return true
 	}
 	defer r.guard()
 	if r.durable {
 		r.processDurable()
-		return
+		return true
 	}
+	if r.sayEarly() {
+		return true
+	}
+	if r.stale() {
+		return false
+	}
+	r.settle()
 	r.advance()
-	if len(r.offers.tags) == 0 && r.early() {
-		return
-	}
 	r.offer()
 	r.ask()
 	r.take(r.rn.Ready(), true)
+	return true
 }
 
 // Process does all that can be done now: it asks for reads, sends, saves, applies and
@@ -46,6 +52,7 @@ func (r *Replica) Process() {
 		r.processDurable()
 		return
 	}
+	r.settle()
 	r.advance()
 	r.offer()
 	r.ask()
@@ -57,6 +64,7 @@ func (r *Replica) Process() {
 	}
 	r.forget()
 	r.changed, r.spare.beat = false, false
+	r.rest()
 }
 
 // take does one Ready of a replica without a disk, all but its Advance. When it shall be
@@ -70,7 +78,7 @@ func (r *Replica) take(rd raft.Ready, quick bool) {
 		w.snapshot = r.loaded(rd.Snapshot)
 	}
 	r.keep(&w)
-	for _, m := range rd.Messages {
+	for _, m := range r.confirm(rd.Messages) {
 		r.send(m)
 	}
 	r.behind = true
@@ -109,6 +117,7 @@ func (r *Replica) lead(rd *raft.Ready) {
 	if state == raft.StateLeader && (r.state != state || r.term != term) {
 		r.elected++
 		r.ledFrom = r.tail() + 1
+		clear(r.early.acks)
 	}
 	r.term, r.state = term, state
 }
@@ -137,7 +146,7 @@ func (r *Replica) applyAll() {
 		return
 	}
 	for _, e := range r.ready.CommittedEntries {
-		if e.GetIndex() > r.applied { // else early has applied it
+		if e.GetIndex() > r.applied { // else commitEarly has applied it
 			r.apply(e)
 		}
 		r.told = e.GetIndex()
@@ -158,6 +167,11 @@ func (r *Replica) match(entries []*pb.Entry) {
 		return
 	}
 	r.change.note(entries)
+	for _, e := range entries {
+		if len(e.Data) > maxEarly {
+			r.early.heavy = e.GetIndex()
+		}
+	}
 	for _, e := range entries {
 		if r.proposed.len() == 0 {
 			break
@@ -256,6 +270,7 @@ func (r *Replica) changeOne(data []byte) {
 		return
 	}
 	r.void()
+	clear(r.early.acks)
 	r.log.conf = r.rn.ApplyConfChange(cc)
 	switch cc.GetType() {
 	case pb.ConfChangeRemoveNode:

@@ -23,8 +23,17 @@ func (o *offers) add(data []byte, tag uint64) {
 	o.data = append(o.data, data...)
 }
 
+func (o *offers) reset() { o.tags, o.sizes, o.data = o.tags[:0], o.sizes[:0], o.data[:0] }
+
 // message makes the message of all that is there.
 func (o *offers) message(from *uint64) *pb.Message {
+	o.typ = pb.MsgProp
+	o.msg.Type, o.msg.From, o.msg.Entries = &o.typ, from, o.entriesOf(nil)
+	return &o.msg
+}
+
+// entriesOf makes the entries of all that is there, of a term, or of none yet.
+func (o *offers) entriesOf(term *uint64) []*pb.Entry {
 	for len(o.entries) < len(o.tags) {
 		o.entries = append(o.entries, make([]pb.Entry, 64)...)
 	}
@@ -33,11 +42,10 @@ func (o *offers) message(from *uint64) *pb.Message {
 	for i, n := range o.sizes {
 		e := &o.entries[i]
 		e.Data, rest = rest[:n:n], rest[n:]
+		e.Term = term
 		o.list = append(o.list, e)
 	}
-	o.typ = pb.MsgProp
-	o.msg.Type, o.msg.From, o.msg.Entries = &o.typ, from, o.list
-	return &o.msg
+	return o.list
 }
 
 // Propose proposes the bytes of a write, which it copies. If ok, the answer comes through
@@ -61,7 +69,7 @@ func (r *Replica) gathers() bool { return !r.durable && r.waiting.len() > few }
 
 // offer gives raft all proposals that wait, unless they gather.
 func (r *Replica) offer() {
-	o := &r.offers
+	o := r.offers
 	if len(o.tags) == 0 || r.err != nil || r.gathers() {
 		return
 	}
@@ -73,14 +81,18 @@ func (r *Replica) offer() {
 		}
 		r.proposed.push(proposal{tag: tag})
 	}
-	o.tags, o.sizes, o.data = o.tags[:0], o.sizes[:0], o.data[:0]
+	o.reset()
 }
 
-// withdraw answers proposals that raft was never given.
+// withdraw answers proposals that raft was never given. Those that were sent early may be committed
+// all the same.
 func (r *Replica) withdraw() {
-	o := &r.offers
-	for _, tag := range o.tags {
+	for _, tag := range r.offers.tags {
 		r.host.Answer(tag, r.elsewhere())
 	}
-	o.tags, o.sizes, o.data = o.tags[:0], o.sizes[:0], o.data[:0]
+	r.offers.reset()
+	for _, tag := range r.early.given.tags {
+		r.host.Answer(tag, kv.Answer{Status: kv.Retry})
+	}
+	r.early.given.reset()
 }

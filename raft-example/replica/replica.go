@@ -150,7 +150,9 @@ type Replica struct {
 	lease         lease
 	spare         spare
 	committed     uint64 // as far as others may know
-	offers        offers
+	early         early
+	inbox         inbox
+	offers        *offers
 	proposed      fifo[proposal] // what was given to raft and has no index yet
 	waiting       fifo[waiter]   // by index
 	reads         []read         // to be asked for
@@ -205,8 +207,9 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	}
 	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{},
 		durable: host.Durable(), now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
-		expect: make([]kv.Key, 0, 16)}
+		expect: make([]kv.Key, 0, 16), offers: &offers{}}
 	r.log = &storage{replica: r}
+	r.early = early{given: &offers{}, acks: map[uint64]uint64{}, look: r.visit}
 	if err := r.load(from); err != nil {
 		return nil, err
 	}
@@ -215,8 +218,8 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	}
 	r.rn, err = raft.NewRawNode(&raft.Config{
 		ID: cfg.ID, ElectionTick: cfg.ElectionTicks, HeartbeatTick: 1, Storage: r.log, Applied: r.applied,
-		MaxSizePerMsg: 256 << 10, MaxInflightMsgs: 256, MaxUncommittedEntriesSize: 64 << 20,
-		CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe,
+		MaxSizePerMsg: maxMessage, MaxInflightMsgs: maxInflight,
+		MaxUncommittedEntriesSize: maxUncommitted, CheckQuorum: true, PreVote: true, ReadOnlyOption: raft.ReadOnlySafe,
 		DisableProposalForwarding: true, StepDownOnRemoval: true,
 		Logger: quiet{}, AsyncStorageWrites: r.durable,
 	})
@@ -242,34 +245,6 @@ func (r *Replica) fail(err error) {
 		r.err = err
 		r.lost()
 	}
-}
-
-// Step takes a message from a peer, which it may change. The caller then calls Process.
-func (r *Replica) Step(m *pb.Message) {
-	if r.err != nil || m.GetTo() != r.cfg.ID {
-		return
-	}
-	defer r.guard()
-	if m.GetType() == pb.MsgHeartbeat && m.GetTerm() >= r.term {
-		// The leader sends min(its commit index, the index that we confirmed): more than
-		// we have means that confirmed entries are gone.
-		if last := r.lastIndex(); m.GetCommit() > last {
-			r.fail(fmt.Errorf("%w (it asks for %d, the last is %d)", ErrLogLost, m.GetCommit(), last))
-			return
-		}
-	}
-	if m.GetType() == pb.MsgSnap {
-		_ = r.stepSnapshot(m) // a damaged one is lost
-		return
-	}
-	if r.barred(m) {
-		return
-	}
-	r.change.note(m.Entries)
-	r.absolve(m)
-	r.hears(m)
-	r.changed = true
-	_ = r.rn.Step(m) // its errors are about messages that are too late
 }
 
 // lastIndex is the last index that the log in memory has: with a disk, of what is durable.
@@ -325,7 +300,8 @@ func (r *Replica) full() bool {
 	for i := r.asked.head; i < len(r.asked.list); i++ {
 		reads += len(r.asked.list[i].reads)
 	}
-	return len(r.offers.tags)+r.proposed.len()+r.waiting.len()+reads >= r.cfg.MaxWaiting
+	writes := len(r.offers.tags) + len(r.early.given.tags) + r.proposed.len() + r.waiting.len()
+	return writes+reads >= r.cfg.MaxWaiting
 }
 
 // follows reports whether this replica knows a leader, another one.
@@ -396,6 +372,7 @@ func (r *Replica) Tick(now monotime.Time) {
 	if now >= r.nextTick {
 		r.nextTick = now.Add(r.cfg.Tick)
 		r.changed, r.spare.beat = true, true
+		r.settle()
 		if !r.waitsForDisk() {
 			r.rn.Tick()
 		}
@@ -454,6 +431,7 @@ func (r *Replica) Unreachable(id uint64) {
 	if r.err == nil {
 		defer r.guard()
 		r.changed = true
+		r.settle()
 		r.rn.ReportUnreachable(id)
 	}
 }
@@ -469,5 +447,6 @@ func (r *Replica) SnapshotSent(id uint64, ok bool) {
 		status = raft.SnapshotFailure
 	}
 	r.changed = true
+	r.settle()
 	r.rn.ReportSnapshot(id, status)
 }

@@ -149,6 +149,7 @@ func (r *Replica) checkMember(what Change, id uint64, addr string) (pb.ConfChang
 
 func (r *Replica) proposeChange(typ pb.EntryType, data []byte, p proposal) error {
 	defer r.guard()
+	r.settle()
 	r.offer() // what came before comes first, if it does not gather
 	entries := []*pb.Entry{{Type: &typ, Data: data}}
 	err := r.rn.Step(&pb.Message{Type: pb.MsgProp.Enum(), From: new(r.cfg.ID), Entries: entries})
@@ -164,7 +165,8 @@ func (r *Replica) proposeChange(typ pb.EntryType, data []byte, p proposal) error
 func (r *Replica) Transfer(id uint64) {
 	if r.Leads() {
 		defer r.guard()
-		r.changed = true
+		r.changed, r.early.handing = true, true
+		r.settle()
 		r.rn.TransferLeader(id)
 	}
 }
@@ -174,6 +176,7 @@ func (r *Replica) Campaign() {
 	if r.err == nil {
 		defer r.guard()
 		r.changed = true
+		r.settle()
 		_ = r.rn.Campaign()
 	}
 }

@@ -141,6 +141,7 @@ func (k *loading) read(r *Replica) (more bool) {
 	}
 	k.store = store
 	r.changed = true
+	r.settle()
 	m := k.m
 	_ = r.rn.Step(&pb.Message{Type: m.Type, To: m.To, From: m.From, Term: m.Term,
 		Snapshot: light(m.GetSnapshot())})
@@ -233,7 +234,7 @@ func (r *Replica) Background() (more bool) {
 // new log on the disk begins there, or the log of the follower that gets the snapshot.
 func (r *Replica) compact() {
 	first, _ := r.log.FirstIndex()
-	// Raft still asks for the entries that early has applied.
+	// Raft still asks for the entries that commitEarly has applied.
 	if keep := r.cfg.KeepEntries; r.told > keep && r.told-keep >= first+keep/2 {
 		upTo := r.told - keep
 		if k := r.log.making; k != nil {

@@ -1,0 +1,79 @@
+package replica
+
+import (
+	"fmt"
+
+	pb "go.etcd.io/raft/v3/raftpb"
+)
+
+// inbox holds messages that came and that raft has not got yet, in their order.
+type inbox struct {
+	list []*pb.Message
+	own  [8]box // of those that the caller uses again
+}
+
+func (b *inbox) full() bool { return len(b.list) == len(b.own) }
+
+// put takes a message.
+func (b *inbox) put(m *pb.Message) {
+	if t := m.GetType(); brief(t) {
+		x := &b.own[len(b.list)]
+		x.typ, x.reject, x.to, x.from, x.term = t, m.GetReject(), m.GetTo(), m.GetFrom(), m.GetTerm()
+		x.logTerm, x.index, x.commit = m.GetLogTerm(), m.GetIndex(), m.GetCommit()
+		x.vote, x.rejectHnt = m.GetVote(), m.GetRejectHint()
+		x.fill()
+		x.m.Context, x.m.Entries = m.Context, m.Entries
+		m = &x.m
+	}
+	b.list = append(b.list, m)
+}
+
+func (b *inbox) clear() {
+	for i := range b.list {
+		b.own[i].m.Context, b.own[i].m.Entries = nil, nil
+	}
+	clear(b.list)
+	b.list = b.list[:0]
+}
+
+// Step takes a message from a peer, which it may change. The caller then calls Process. It may use
+// a message of which raft keeps nothing again: see Parser.
+func (r *Replica) Step(m *pb.Message) {
+	if r.err != nil || m.GetTo() != r.cfg.ID {
+		return
+	}
+	defer r.guard()
+	r.changed = true
+	t := m.GetType()
+	hint := r.early.calm && (t == pb.MsgApp || t == pb.MsgAppResp) // Quick may know what raft will say
+	if (hint || r.early.kind != earlyNone) && t != pb.MsgSnap && !r.inbox.full() {
+		r.inbox.put(m)
+		return
+	}
+	r.settle()
+	r.step(m)
+}
+
+// step gives raft a message.
+func (r *Replica) step(m *pb.Message) {
+	if m.GetType() == pb.MsgHeartbeat && m.GetTerm() >= r.term {
+		// The leader sends min(its commit index, the index that we confirmed): more than
+		// we have means that confirmed entries are gone.
+		if last := max(r.lastIndex(), r.early.index); m.GetCommit() > last {
+			r.fail(fmt.Errorf("%w (it asks for %d, the last is %d)", ErrLogLost, m.GetCommit(), last))
+			return
+		}
+	}
+	if m.GetType() == pb.MsgSnap {
+		_ = r.stepSnapshot(m) // a damaged one is lost
+		return
+	}
+	if r.barred(m) {
+		return
+	}
+	r.change.note(m.Entries)
+	r.absolve(m)
+	r.hears(m)
+	r.early.hears(m, r.term)
+	_ = r.rn.Step(m) // its errors are about messages that are too late
+}
