@@ -22,6 +22,7 @@ func (b *inbox) put(m *pb.Message) {
 		x.logTerm, x.index, x.commit = m.GetLogTerm(), m.GetIndex(), m.GetCommit()
 		x.vote, x.rejectHnt = m.GetVote(), m.GetRejectHint()
 		x.fill()
+		x.m.From = m.From // raft's answer refers to it
 		x.m.Context, x.m.Entries = m.Context, m.Entries
 		m = &x.m
 	}
