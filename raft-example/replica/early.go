@@ -55,12 +55,12 @@ func (r *Replica) sayEarly() bool {
 		return false
 	}
 	switch came := r.inbox.list; {
-	case r.state == raft.StateLeader && len(r.offers.tags) > 0:
+	case r.state == raft.StateLeader && r.offering():
 		return r.appendEarly()
 	case len(came) == 0:
 		return false
 	case r.state == raft.StateLeader:
-		return r.commitEarly(came[len(came)-1])
+		return r.commitEarly(came)
 	case r.state == raft.StateFollower && len(came) == 1:
 		return r.answerEarly(came[0])
 	}
@@ -69,16 +69,20 @@ func (r *Replica) sayEarly() bool {
 
 // stale reports whether all that came are answers for entries that have been applied.
 func (r *Replica) stale() bool {
-	if !r.early.calm || len(r.inbox.list) == 0 || len(r.reads) > 0 || len(r.offers.tags) > 0 {
+	if !r.early.calm || len(r.inbox.list) == 0 || len(r.reads) > 0 || r.offering() {
 		return false
 	}
 	for _, m := range r.inbox.list {
-		if m.GetType() != pb.MsgAppResp || m.GetReject() || m.GetTerm() != r.term ||
-			m.GetIndex() > r.told {
+		if !r.acknowledges(m) || m.GetIndex() > r.told {
 			return false
 		}
 	}
 	return true
+}
+
+// acknowledges reports whether a message says, in this term, which entries a follower has.
+func (r *Replica) acknowledges(m *pb.Message) bool {
+	return m.GetType() == pb.MsgAppResp && !m.GetReject() && m.GetTerm() == r.term
 }
 
 // appendEarly sends the proposals that wait to the steady followers. Raft gets them before all else
@@ -129,14 +133,17 @@ func (r *Replica) answerEarly(m *pb.Message) bool {
 	return true
 }
 
-// commitEarly applies the entries that a follower's answer commits, and answers. A change of
-// membership must wait for its Ready, and so must entries behind it.
-func (r *Replica) commitEarly(m *pb.Message) bool {
-	if m.GetType() != pb.MsgAppResp || m.GetReject() || m.GetTerm() != r.term || r.asked.len() > 0 {
-		return false
+// commitEarly applies the entries that the last one of followers' answers commits, and answers. A
+// change of membership must wait for its Ready, and so must entries behind it.
+func (r *Replica) commitEarly(came []*pb.Message) bool {
+	for _, m := range came {
+		if !r.acknowledges(m) { // another message may end the leadership first
+			return false
+		}
 	}
+	m := came[len(came)-1]
 	last := m.GetIndex()
-	if last <= r.applied || last > r.log.last() || !r.majority(m.GetFrom(), last) {
+	if r.asked.len() > 0 || last <= r.applied || last > r.log.last() || !r.majority(m.GetFrom(), last) {
 		return false
 	}
 	if term, err := r.log.Term(last); err != nil || term != r.term {

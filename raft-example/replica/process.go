@@ -62,6 +62,7 @@ func (r *Replica) Process() {
 		r.offer()
 		r.ask()
 	}
+	r.confirm(nil) // if there was no Ready
 	r.forget()
 	r.changed, r.spare.beat = false, false
 	r.rest()

@@ -67,10 +67,13 @@ const few = 4
 // With a disk they share its writes anyhow.
 func (r *Replica) gathers() bool { return !r.durable && r.waiting.len() > few }
 
+// offering reports whether proposals wait and do not gather.
+func (r *Replica) offering() bool { return len(r.offers.tags) > 0 && !r.gathers() }
+
 // offer gives raft all proposals that wait, unless they gather.
 func (r *Replica) offer() {
 	o := r.offers
-	if len(o.tags) == 0 || r.err != nil || r.gathers() {
+	if r.err != nil || !r.offering() {
 		return
 	}
 	err := r.rn.Step(o.message(&r.cfg.ID))
