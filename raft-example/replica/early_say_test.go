@@ -253,6 +253,66 @@ func TestEarlyAnswerBroken(t *testing.T) {
 	}
 }
 
+// TestEarlySilent: a replica ends whose raft says nothing at all, not only with its next Ready.
+func TestEarlySilent(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	l, f := m.posts[1], m.posts[2]
+	l.Propose(putBytes(m.session(l), 1, "a"), 1)
+	l.Quick()
+	f.Step(l.out[0])
+	f.Quick()
+	f.inbox.clear()
+	if f.Process(); !errors.Is(f.Err(), ErrEarly) {
+		t.Error(f.Err())
+	}
+}
+
+// TestEarlyGather: writes that gather do not stop what is said early of those before them, and are
+// sent early when they no longer gather.
+func TestEarlyGather(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	l := m.posts[1]
+	s := m.session(l)
+	m.settle()
+	seq := uint64(0)
+	propose := func(n int) {
+		for range n {
+			seq++
+			l.Propose(putBytes(s, seq, "v"), seq)
+		}
+	}
+	answer := func(id uint64) bool {
+		l.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: &id, To: new(uint64(1)),
+			Term: new(l.term), Index: new(l.log.last())})
+		return l.Quick()
+	}
+	propose(few + 1)
+	l.Process()
+	propose(2)
+	if l.Quick(); l.early.kind != earlyNone || len(l.offers.tags) != 2 {
+		t.Errorf("said early %d, %d gather", l.early.kind, len(l.offers.tags))
+	}
+	l.Process()
+	if answer(2); l.early.kind != earlyCommit || l.answers[few+1].Status != kv.OK {
+		t.Errorf("said early %d, %+v", l.early.kind, l.answers[few+1])
+	}
+	if len(l.offers.tags) != 2 {
+		t.Errorf("%d wait", len(l.offers.tags))
+	}
+	l.Process()
+	if n := len(l.offers.tags); n != 0 || l.waiting.len() != 2 {
+		t.Errorf("%d wait, %d are on their way", n, l.waiting.len())
+	}
+	propose(1)
+	if l.Quick(); l.early.kind != earlyAppend || len(l.early.given.tags) != 1 {
+		t.Errorf("said early %d", l.early.kind)
+	}
+	m.settle()
+	if got := l.answers[seq].Status; got != kv.OK || l.Err() != nil {
+		t.Errorf("%v, %v", got, l.Err())
+	}
+}
+
 // TestEarlyHeartbeat: a leader may say that the entries are committed that were answered early.
 func TestEarlyHeartbeat(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
@@ -357,6 +417,24 @@ func TestEarlyCommitFive(t *testing.T) {
 	}
 	if m.settle(); len(l.early.acks) > 4 || l.early.acks[2] > l.applied {
 		t.Errorf("%v", l.early.acks)
+	}
+}
+
+// TestEarlyCommitDeposed: a leader that has a message of a later term before it asks raft first.
+func TestEarlyCommitDeposed(t *testing.T) {
+	m := newMesh(t, Config{}, 1, 2, 3)
+	l := m.posts[1]
+	l.Propose(putBytes(m.session(l), 1, "a"), 1)
+	l.Process()
+	for i, term := range []uint64{l.term + 1, l.term} {
+		l.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: new(uint64(3 - i)), To: new(uint64(1)),
+			Term: &term, Index: new(l.log.last())})
+	}
+	if l.Quick(); l.early.kind != earlyNone {
+		t.Error("applied early")
+	}
+	if l.Process(); l.Err() != nil || l.Leads() || l.answers[1].Status != kv.Retry {
+		t.Errorf("%v, leads %v, %+v", l.Err(), l.Leads(), l.answers[1])
 	}
 }
 
