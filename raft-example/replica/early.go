@@ -67,9 +67,10 @@ func (r *Replica) sayEarly() bool {
 	return false
 }
 
-// stale reports whether all that came are answers for entries that have been applied.
+// stale reports whether nothing came but answers for entries that have been applied, and proposals
+// that gather.
 func (r *Replica) stale() bool {
-	if !r.early.calm || len(r.inbox.list) == 0 || len(r.reads) > 0 || r.offering() {
+	if !r.early.calm || len(r.reads) > 0 || r.offering() {
 		return false
 	}
 	for _, m := range r.inbox.list {
@@ -143,7 +144,7 @@ func (r *Replica) commitEarly(came []*pb.Message) bool {
 	}
 	m := came[len(came)-1]
 	last := m.GetIndex()
-	if r.asked.len() > 0 || last <= r.applied || last > r.log.last() || !r.majority(m.GetFrom(), last) {
+	if r.asked.len() > 0 || last <= r.applied || !r.majority(m.GetFrom(), last) {
 		return false
 	}
 	if term, err := r.log.Term(last); err != nil || term != r.term {
@@ -164,11 +165,10 @@ func (r *Replica) commitEarly(came []*pb.Message) bool {
 
 // majority reports whether an entry is on a majority of the voters once this one has it.
 func (r *Replica) majority(from, index uint64) bool {
-	voters := r.log.conf.GetVoters()
-	if len(r.log.conf.GetVotersOutgoing()) > 0 || !slices.Contains(voters, from) {
+	if len(r.log.conf.GetVotersOutgoing()) > 0 {
 		return false
 	}
-	have := 0
+	voters, have := r.log.conf.GetVoters(), 0
 	for _, id := range voters {
 		if id == r.cfg.ID || id == from || r.early.acks[id] >= index {
 			have++
@@ -191,11 +191,10 @@ func (e *early) hears(m *pb.Message, term uint64) {
 // take any proposals up to maxEarly: what is not applied is less than maxInflight times as much.
 func (r *Replica) rest() {
 	e, conf := &r.early, r.log.conf
-	e.calm = r.err == nil
+	e.calm = true
 	e.steady = e.steady[:0]
 	if r.state != raft.StateLeader || len(conf.GetVotersOutgoing()) > 0 ||
-		!slices.Contains(conf.GetVoters(), r.cfg.ID) || r.change.seen > r.applied ||
-		e.heavy > r.told || r.log.last() >= r.told+maxInflight {
+		r.change.seen > r.applied || e.heavy > r.told || r.log.last() >= r.told+maxInflight {
 		return
 	}
 	if e.handing {
@@ -245,21 +244,21 @@ func (r *Replica) confirm(list []*pb.Message) (rest []*pb.Message) {
 	}
 	rest = list[:0]
 	for _, m := range list {
-		i := slices.Index(e.to, m.GetTo())
-		if i >= 0 {
+		if i := slices.Index(e.to, m.GetTo()); i >= 0 {
 			e.msg.to = m.GetTo()
-		}
-		if i >= 0 && e.kind != earlyCommit && same(m, &e.msg.m) {
-			e.to = slices.Delete(e.to, i, i+1)
-			continue
+			if same(m, &e.msg.m) {
+				e.to = slices.Delete(e.to, i, i+1)
+				continue
+			}
 		}
 		rest = append(rest, m)
 	}
-	if e.kind == earlyCommit && r.committed < e.index {
-		r.fail(fmt.Errorf("%w: %d is committed, and %d applied", ErrEarly, r.committed, e.index))
-	} else if e.kind != earlyCommit && len(e.to) > 0 {
+	switch {
+	case len(e.to) > 0:
 		r.fail(fmt.Errorf("%w: no %v of term %d at %d to %d", ErrEarly, e.msg.typ, e.msg.term,
 			e.msg.index, e.to))
+	case e.kind == earlyCommit && r.committed < e.index:
+		r.fail(fmt.Errorf("%w: %d is committed, and %d applied", ErrEarly, r.committed, e.index))
 	}
 	e.kind, e.index = earlyNone, 0
 	e.given.reset()

@@ -6,27 +6,24 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// inbox holds messages that came and that raft has not got yet, in their order.
+// inbox holds MsgApps and MsgAppResps that came and that raft has not got yet, in their order.
 type inbox struct {
 	list []*pb.Message
-	own  [8]box // of those that the caller uses again
+	own  [8]box // of which the messages are
 }
 
 func (b *inbox) full() bool { return len(b.list) == len(b.own) }
 
-// put takes a message.
+// put takes a message, all but its memory.
 func (b *inbox) put(m *pb.Message) {
-	if t := m.GetType(); brief(t) {
-		x := &b.own[len(b.list)]
-		x.typ, x.reject, x.to, x.from, x.term = t, m.GetReject(), m.GetTo(), m.GetFrom(), m.GetTerm()
-		x.logTerm, x.index, x.commit = m.GetLogTerm(), m.GetIndex(), m.GetCommit()
-		x.vote, x.rejectHnt = m.GetVote(), m.GetRejectHint()
-		x.fill()
-		x.m.From = m.From // raft's answer refers to it
-		x.m.Context, x.m.Entries = m.Context, m.Entries
-		m = &x.m
-	}
-	b.list = append(b.list, m)
+	x := &b.own[len(b.list)]
+	x.typ, x.reject, x.to, x.from = m.GetType(), m.GetReject(), m.GetTo(), m.GetFrom()
+	x.term, x.logTerm, x.index, x.commit = m.GetTerm(), m.GetLogTerm(), m.GetIndex(), m.GetCommit()
+	x.vote, x.rejectHnt = m.GetVote(), m.GetRejectHint()
+	x.fill()
+	x.m.From = m.From // raft's answer refers to it
+	x.m.Context, x.m.Entries = m.Context, m.Entries
+	b.list = append(b.list, &x.m)
 }
 
 func (b *inbox) clear() {
@@ -46,8 +43,8 @@ func (r *Replica) Step(m *pb.Message) {
 	defer r.guard()
 	r.changed = true
 	t := m.GetType()
-	hint := r.early.calm && (t == pb.MsgApp || t == pb.MsgAppResp) // Quick may know what raft will say
-	if (hint || r.early.kind != earlyNone) && t != pb.MsgSnap && !r.inbox.full() {
+	if r.early.calm && (t == pb.MsgApp || t == pb.MsgAppResp) && !r.inbox.full() {
+		// Quick may know what raft will say.
 		r.inbox.put(m)
 		return
 	}
