@@ -100,10 +100,9 @@ func (b *bare) rest() {
 	}
 }
 
-// drop lets the collector have the entries of the log.
+// drop lets the collector have the entries that are applied: a late message may commit the others.
 func (b *bare) drop() {
-	last, _ := b.log.LastIndex()
-	_ = b.log.Compact(last) // fails if it is so already
+	_ = b.log.Compact(b.rn.BasicStatus().Applied) // fails if it is so already
 }
 
 // take steps what has come.
