@@ -23,7 +23,6 @@ type early struct {
 	index uint64   // up to which entries are answered, or applied
 
 	calm    bool              // raft has got all that came, and has said all that it has to say
-	steady  []uint64          // then: followers who have been sent all the log, and may get more
 	acks    map[uint64]uint64 // the last entry that a follower has, in this term and configuration
 	heavy   uint64            // the last entry of more than maxEarly bytes
 	handing bool              // raft may be handing over
@@ -90,16 +89,12 @@ func (r *Replica) acknowledges(m *pb.Message) bool {
 // that came: the order in which it hears of what came in one pass is free.
 func (r *Replica) appendEarly() bool {
 	e, o := &r.early, r.offers
-	if len(e.steady) == 0 || len(o.data)+len(o.tags)*entHeader > maxEarly {
-		return false
-	}
 	last := r.log.last()
 	term, err := r.log.Term(last)
-	if err != nil {
+	if err != nil || len(o.data)+len(o.tags)*entHeader > maxEarly || len(r.steady()) == 0 {
 		return false
 	}
 	e.kind, e.given, r.offers = earlyAppend, r.offers, e.given
-	e.to = append(e.to[:0], e.steady...)
 	m := e.msg.begin(pb.MsgApp, r.cfg.ID, r.term)
 	e.msg.logTerm, e.msg.index, e.msg.commit = term, last, r.committed
 	m.Entries = e.given.entriesOf(&e.msg.term)
@@ -187,22 +182,23 @@ func (e *early) hears(m *pb.Message, term uint64) {
 	}
 }
 
-// rest notes that raft is at rest, and which followers are steady. There is none unless raft will
-// take any proposals up to maxEarly: what is not applied is less than maxInflight times as much.
-func (r *Replica) rest() {
-	e, conf := &r.early, r.log.conf
-	e.calm = true
-	e.steady = e.steady[:0]
-	if r.state != raft.StateLeader || len(conf.GetVotersOutgoing()) > 0 ||
-		r.change.seen > r.applied || e.heavy > r.told || r.log.last() >= r.told+maxInflight {
-		return
+// steady returns the followers who have been sent all the log, and may get more. Raft is at rest.
+// There is none unless raft will take any proposals up to maxEarly: what is not applied is less than
+// maxInflight times as much.
+func (r *Replica) steady() []uint64 {
+	e := &r.early
+	e.to = e.to[:0]
+	if len(r.log.conf.GetVotersOutgoing()) > 0 || r.change.seen > r.applied || e.heavy > r.told ||
+		r.log.last() >= r.told+maxInflight {
+		return nil
 	}
 	if e.handing {
 		if e.handing = r.rn.BasicStatus().LeadTransferee != raft.None; e.handing {
-			return
+			return nil
 		}
 	}
 	r.rn.WithProgress(e.look)
+	return e.to
 }
 
 // visit looks whether a follower is steady. Its messages without answers are no more than the
@@ -210,7 +206,7 @@ func (r *Replica) rest() {
 func (r *Replica) visit(id uint64, _ raft.ProgressType, p tracker.Progress) {
 	if id != r.cfg.ID && p.State == tracker.StateReplicate && p.Next == r.log.last()+1 &&
 		!p.MsgAppFlowPaused && p.Next-p.Match <= maxInflight {
-		r.early.steady = append(r.early.steady, id)
+		r.early.to = append(r.early.to, id)
 	}
 }
 

@@ -38,9 +38,9 @@ func TestEarlyVisit(t *testing.T) {
 		"more": {2, tracker.Progress{State: tracker.StateReplicate, Next: next,
 			Match: next - maxInflight - 1}, false},
 	} {
-		l.early.steady = l.early.steady[:0]
+		l.early.to = l.early.to[:0]
 		l.visit(c.id, raft.ProgressTypePeer, c.p)
-		if got := len(l.early.steady) == 1; got != c.want {
+		if got := len(l.early.to) == 1; got != c.want {
 			t.Errorf("%s: steady: %v", name, got)
 		}
 	}
@@ -135,7 +135,7 @@ func TestEarlyUncommitted(t *testing.T) {
 		m.cut[3], m.cut[4], m.cut[5] = true, true, true
 		l.proposeMany(s, n)
 		m.settle()
-		if got := slices.Contains(l.early.steady, 2); got != want {
+		if got := slices.Contains(l.steady(), 2); got != want {
 			t.Errorf("%d entries: steady: %v", n, got)
 		}
 	}
@@ -220,8 +220,7 @@ func TestStaleStates(t *testing.T) {
 			l.Step(l.answerOf(3, l.told))
 		}, true},
 		"write": {func(_ *mesh, l *post, s uint64) {
-			l.early.steady = nil
-			l.Propose(putBytes(s, 1, "a"), 1)
+			l.Propose(make([]byte, maxEarly+1), 1)
 			l.Step(l.answerOf(3, l.told))
 		}, true},
 		"gather": {func(_ *mesh, l *post, s uint64) {

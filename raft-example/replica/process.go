@@ -65,7 +65,7 @@ func (r *Replica) Process() {
 	r.confirm(nil) // if there was no Ready
 	r.forget()
 	r.changed, r.spare.beat = false, false
-	r.rest()
+	r.early.calm = true
 }
 
 // take does one Ready of a replica without a disk, all but its Advance. When it shall be
