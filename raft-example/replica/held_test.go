@@ -69,6 +69,27 @@ func TestHeldNotice(t *testing.T) {
 	}
 }
 
+// TestHeldGather: the notice of a commit index rides with the writes that gathered until then.
+func TestHeldGather(t *testing.T) {
+	for _, quick := range []bool{false, true} {
+		_, l, s := holding(t, 500*time.Microsecond)
+		for seq := uint64(2); seq < few+6; seq++ {
+			if l.Propose(putBytes(s, seq, "v"), seq); seq >= few+2 {
+				l.Process()
+			}
+		}
+		l.out = nil
+		l.Step(l.answerOf(2, l.log.last()))
+		if quick {
+			l.Quick()
+		}
+		l.Process()
+		if to := appsTo(l.out); len(to) != 2 || len(l.out[0].Entries) != 3 {
+			t.Errorf("sent to %v: %v", to, l.out)
+		}
+	}
+}
+
 // TestHeldRides: the next entries tell the commit index, too, and nothing else leaves for it.
 func TestHeldRides(t *testing.T) {
 	m, l, s := holding(t, 500*time.Microsecond)

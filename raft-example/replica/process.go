@@ -73,7 +73,7 @@ func (r *Replica) Process() {
 func (r *Replica) take(rd raft.Ready, quick bool) {
 	r.lead(&rd)
 	r.match(rd.Entries)
-	r.ready = rd
+	r.ready, r.end = rd, r.tail()
 	w := write{hard: rd.HardState, entries: rd.Entries}
 	if !raft.IsEmptySnap(rd.Snapshot) {
 		w.snapshot = r.loaded(rd.Snapshot)
@@ -203,7 +203,7 @@ func (r *Replica) send(m *pb.Message) {
 		return
 	}
 	if m.GetType() == pb.MsgApp && r.cfg.CommitDelay > 0 {
-		if len(m.Entries) == 0 && m.GetIndex() == r.tail() {
+		if i := m.GetIndex(); len(m.Entries) == 0 && (i == r.tail() || i == r.end) {
 			if len(r.held) == 0 {
 				r.heldFrom = r.now
 			}

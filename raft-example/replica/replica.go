@@ -137,6 +137,7 @@ type Replica struct {
 	applied uint64
 	told    uint64     // the last index that raft has said is committed: not above applied
 	ready   raft.Ready // the last one, without a disk; what of it is not applied yet
+	end     uint64     // the last index before it
 	saving  bool
 	under   write         // that is being saved
 	next    write         // that waits for it
