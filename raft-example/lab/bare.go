@@ -96,13 +96,19 @@ func (b *bare) rest() {
 	}
 	first, _ := b.log.FirstIndex()
 	if last, _ := b.log.LastIndex(); last > first+keepBare*3/2 {
-		_ = b.log.Compact(last - keepBare)
+		b.compact(last - keepBare)
 	}
 }
 
-// drop lets the collector have the entries that are applied: a late message may commit the others.
+// drop lets the collector have the entries of the log.
 func (b *bare) drop() {
-	_ = b.log.Compact(b.rn.BasicStatus().Applied) // fails if it is so already
+	last, _ := b.log.LastIndex()
+	b.compact(last)
+}
+
+// compact forgets entries up to an index, as far as raft has given them out to be applied.
+func (b *bare) compact(to uint64) {
+	_ = b.log.Compact(min(to, b.rn.BasicStatus().Applied)) // fails if it is so already
 }
 
 // take steps what has come.

@@ -26,7 +26,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("%+v", *r)
 		}
 		for _, l := range []*Load{r.LoadPut, r.LoadGet} {
-			if l == nil || l.Full == 0 || l.Half.P50 == 0 || l.Half.P99 < l.Half.P50 {
+			if l == nil || l.Full == 0 || l.Half.P50 == 0 || l.Half.P99 < l.Half.P50 ||
+				l.Plain.P50 == 0 {
 				t.Errorf("load %+v", l)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/client"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
+	"github.com/userspace-rpc/erpc/raft-example/node"
 )
 
 // Load is a kind of request when many clients make it.
@@ -21,27 +22,62 @@ type Load struct {
 	// Half is the latency when half as many begin in a second, at the times of a Poisson process:
 	// from the time at which each was due.
 	Half Latency `json:"half"`
+	// Plain is the latency of plain RPCs that begin at such times, to a server of its own: what the
+	// threads and their machine add to any tail.
+	Plain Latency `json:"plain"`
 }
 
-// load measures full load and half of it in turns, after a first one that warms up.
+// load measures full load, half of it, and as many plain RPCs in turns, after a first one that
+// warms up.
 func (l *lab) load(ctx context.Context, write bool) (Load, error) {
-	l.mode.Store(stepReplicas)
-	var full, half []Latency
+	var full, half, plain []Latency
+	ask := func(ended func()) error { return l.ask(write, ended) }
 	for round := range l.cfg.Rounds + 1 {
-		rate, err := l.full(ctx, write)
+		l.mode.Store(stepReplicas)
+		rate, err := l.full(ctx, ask)
 		if err != nil {
 			return Load{}, err
 		}
-		lat, err := l.open(ctx, write, rate/2)
+		lat, err := l.open(ctx, ask, rate/2)
+		if err != nil {
+			return Load{}, err
+		}
+		l.mode.Store(stepLone)
+		least, err := l.open(ctx, l.askPlain, rate/2)
 		if err != nil {
 			return Load{}, err
 		}
 		if round > 0 {
 			full, half = append(full, Latency{P50: rate}), append(half, lat)
+			plain = append(plain, least)
 		}
 	}
-	return Load{median(full).P50, median(half)}, nil
+	l.mode.Store(stepReplicas)
+	return Load{median(full).P50, median(half), median(plain)}, nil
 }
+
+// askPlain begins a plain RPC for which ended is called.
+func (l *lab) askPlain(ended func()) error {
+	req, err := l.rpc.Alloc(putSize)
+	if err != nil {
+		return err
+	}
+	_, err = l.rpc.EnqueueRequest(l.plain, erpc.Request{Type: node.TypeEcho, Req: req,
+		Timeout: deadline, Done: func(c erpc.Completion) {
+			c.Req.Free()
+			if c.Resp != nil {
+				c.Resp.Free()
+			}
+			if c.Err != nil && l.failed == nil {
+				l.failed = c.Err
+			}
+			ended()
+		}})
+	return errors.Join(err, l.failed)
+}
+
+// asks begins a request for which ended is called.
+type asks func(ended func()) error
 
 // ask begins a request for which ended is called.
 func (l *lab) ask(write bool, ended func()) error {
@@ -61,7 +97,7 @@ func (l *lab) ask(write bool, ended func()) error {
 }
 
 // full is the rate of cfg.Clients clients.
-func (l *lab) full(ctx context.Context, write bool) (perSecond float64, err error) {
+func (l *lab) full(ctx context.Context, ask asks) (perSecond float64, err error) {
 	count, flying, failed := 0, 0, error(nil)
 	began := monotime.Now()
 	end := began.Add(l.cfg.Each)
@@ -69,7 +105,7 @@ func (l *lab) full(ctx context.Context, write bool) (perSecond float64, err erro
 	again = func() {
 		if monotime.Now() < end && failed == nil {
 			flying++
-			failed = l.ask(write, func() { count++; flying--; again() })
+			failed = ask(func() { count++; flying--; again() })
 		}
 	}
 	for range l.cfg.Clients {
@@ -80,7 +116,7 @@ func (l *lab) full(ctx context.Context, write bool) (perSecond float64, err erro
 }
 
 // open is the latency of requests that begin at random times.
-func (l *lab) open(ctx context.Context, write bool, rate float64) (Latency, error) {
+func (l *lab) open(ctx context.Context, ask asks, rate float64) (Latency, error) {
 	var h erpc.Histogram
 	var failed error
 	flying := 0
@@ -89,7 +125,7 @@ func (l *lab) open(ctx context.Context, write bool, rate float64) (Latency, erro
 		Stopped: func() bool { return failed != nil || ctx.Err() != nil }, Pass: l.step}
 	a.Issue = func(slot uint64, due monotime.Time) {
 		flying++
-		err := l.ask(write, func() {
+		err := ask(func() {
 			flying--
 			h.Add(int64(monotime.Now().Sub(due)))
 			a.Ended(slot)

@@ -103,6 +103,8 @@ func (c *benchCmd) Run(e *cli.Env) error {
 			fmt.Fprintf(w, "%s, half of the %.0f/s of %d clients\t%.1f us\t%.1f us\tp99/p50 %.1f\n",
 				row.what, row.l.Full, c.Clients, row.l.Half.P50, row.l.Half.P99,
 				row.l.Half.P99/row.l.Half.P50)
+			fmt.Fprintf(w, "plain RPC, as many\t%.1f us\t%.1f us\tp99/p50 %.1f\n",
+				row.l.Plain.P50, row.l.Plain.P99, row.l.Plain.P99/row.l.Plain.P50)
 		}
 	}
 	fmt.Fprintf(w, "PUT / plain RPC, p50\t%.2f\t(eRPC's paper: 2.4)\n", r.Ratio)
