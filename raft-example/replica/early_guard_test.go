@@ -78,11 +78,13 @@ func TestEarlyTwice(t *testing.T) {
 	}
 }
 
-// TestEarlyThenHandOver: a leader that is to go has raft take first what it has sent early.
-func TestEarlyThenHandOver(t *testing.T) {
-	for name, leave := range map[string]func(l *post){
+// TestEarlyFirst: a leader that is to go, or changes members, has raft take first what it has sent
+// early.
+func TestEarlyFirst(t *testing.T) {
+	for name, then := range map[string]func(l *post){
 		"transfer": func(l *post) { l.Transfer(2) },
 		"remove":   func(l *post) { _ = l.Change(Remove, 1, "", 9) },
+		"learner":  func(l *post) { _ = l.Change(Learner, 4, "d", 9) },
 	} {
 		m := newMesh(t, Config{}, 1, 2, 3)
 		l := m.posts[1]
@@ -90,9 +92,9 @@ func TestEarlyThenHandOver(t *testing.T) {
 		if l.Quick(); l.early.kind != earlyAppend {
 			t.Fatalf("%s: not said early", name)
 		}
-		leave(l)
+		then(l)
 		m.settle()
-		if l.Err() != nil || l.answers[1].Status != kv.OK || l.Leads() {
+		if l.Err() != nil || l.answers[1].Status != kv.OK || l.Leads() != (name == "learner") {
 			t.Errorf("%s: %v, %+v, leads %v", name, l.Err(), l.answers[1], l.Leads())
 		}
 	}
@@ -141,33 +143,35 @@ func TestEarlyUncommitted(t *testing.T) {
 	}
 }
 
-// TestEarlyAcks: only answers of this term and configuration that are no refusals count, in any
-// order.
+// TestEarlyAcks: of five voters one has answered, and another one answers. Only answers of this term
+// and configuration that are no refusals count, in any order.
 func TestEarlyAcks(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer func(l *post, x *pb.Message)
-		want   bool
+		before, after func(l *post, x *pb.Message) // the first answer
+		want          bool
 	}{
-		"answer":  {func(*post, *pb.Message) {}, true},
-		"refusal": {func(_ *post, x *pb.Message) { x.Reject = new(true) }, false},
-		"term":    {func(l *post, x *pb.Message) { x.Term = new(l.term - 1) }, false},
-		"older":   {func(l *post, x *pb.Message) { l.Step(l.answerOf(2, l.applied)) }, true},
-		"change":  {func(l *post, _ *pb.Message) { _ = l.Change(Learner, 9, "i", 2) }, true},
+		"answer":  {want: true},
+		"refusal": {before: func(_ *post, x *pb.Message) { x.Reject = new(true) }},
+		"term":    {before: func(l *post, x *pb.Message) { x.Term = new(l.term - 1) }},
+		"change":  {before: func(l *post, _ *pb.Message) { _ = l.Change(Learner, 9, "i", 2) }, want: true},
+		"older": {after: func(l *post, _ *pb.Message) {
+			l.Step(l.answerOf(2, l.applied))
+			l.Process()
+		}, want: true},
 	} {
 		m := newMesh(t, Config{}, 1, 2, 3, 4, 5)
 		l := m.posts[1]
 		l.Propose(putBytes(m.session(l), 1, "a"), 1)
 		l.Process()
 		x := l.answerOf(2, l.log.last())
-		if name != "older" {
-			c.answer(l, x)
-		}
 		last := x.GetIndex()
+		if c.before != nil {
+			c.before(l, x)
+		}
 		l.Step(x)
 		l.Process()
-		if name == "older" {
-			c.answer(l, x)
-			l.Process()
+		if c.after != nil {
+			c.after(l, x)
 		}
 		l.Step(l.answerOf(3, last))
 		l.Quick()

@@ -90,6 +90,23 @@ func TestHeldGather(t *testing.T) {
 	}
 }
 
+// TestHeldEarly: the notice waits, too, if raft commits in the Ready of entries that left early.
+func TestHeldEarly(t *testing.T) {
+	_, l, s := holding(t, 500*time.Microsecond)
+	l.Propose(putBytes(s, 2, "b"), 2)
+	l.Process()
+	last := l.log.last()
+	l.Propose(putBytes(s, 3, "c"), 3)
+	l.out = nil
+	if l.Quick(); len(appsTo(l.out)) != 2 {
+		t.Fatalf("%v", l.out)
+	}
+	l.Step(l.answerOf(2, last))
+	if l.Process(); len(appsTo(l.out)) != 2 || l.answers[2].Status != kv.OK {
+		t.Errorf("%v, %+v", l.out, l.answers[2])
+	}
+}
+
 // TestHeldRides: the next entries tell the commit index, too, and nothing else leaves for it.
 func TestHeldRides(t *testing.T) {
 	m, l, s := holding(t, 500*time.Microsecond)

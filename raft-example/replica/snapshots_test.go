@@ -27,7 +27,7 @@ func TestTwoSnapshots(t *testing.T) {
 		r.Process()
 		r.Saved(nil)
 	}
-	if r.Err() != nil || r.Status().Applied != 100 {
+	if r.Err() != nil || r.Status().Applied != 100 || r.told != 100 {
 		t.Errorf("applied %d, %v", r.Status().Applied, r.Err())
 	}
 }
