@@ -18,17 +18,21 @@
 // # The fast path of a PUT, in memory
 //
 //	client            leader                         follower
-//	  | -- request -->  | handler: propose, Ready        |
-//	  |                 | -- request: MsgApp ----------> | handler: step, Ready, append
+//	  | -- request -->  | handler: send the entry        |
+//	  |                 | -- request: MsgApp ----------> | handler: answer
+//	  |                 |    (propose, Ready, append)    |
 //	  |                 | <-- response: MsgAppResp ----- |
-//	  |                 | continuation: step, commit     |
-//	  | <-- response -- | Ready, apply                   |
+//	  |                 | continuation: apply, answer    |    (step, Ready, append)
+//	  | <-- response -- |    (step, commit, Ready)       |
 //
 // All of it happens inside the event loops: the handler of the PUT keeps its
 // erpc.ReqHandle and returns, and the continuation that commits answers it. There is no
-// goroutine and no channel in between. The leader applies an entry as soon as raft counts it
-// committed, before the Ready that says so. The two round trips are 4 packets one after the
+// goroutine and no channel in between. The two round trips are 4 packets one after the
 // other; the paper's ratio of a replicated PUT to a plain RPC is 2.4.
+//
+// Raft does what is in parentheses when the packets are on their way. While it is at rest a replica
+// knows what it will say, says it, and compares raft's messages with what it has said: see "Early
+// messages" in package replica. A replica with a disk asks raft first.
 //
 // # Messages are RPCs
 //

@@ -31,9 +31,15 @@
 // got all that came and has handed out all that it has to say. A leader sends its proposals to the
 // followers in steady replication (dissertation, section 10.2.1), a follower answers entries that
 // continue its log, and a leader applies what a majority has (section 3.6.2). Else, and for reads,
-// transfers, changes of membership and replicas with a disk, raft is asked first.
+// transfers, changes of membership and replicas with a disk, raft is asked first. Proposals that
+// gather are not sent; what came before them may be committed early all the same.
 //
 // Raft hears of nothing else in between, so it appends the same entries at the same indexes and
 // terms. Its messages are compared with the early ones in all fields, and left out. A replica whose
 // raft differs ends with ErrEarly: it must never send another entry of that index and term.
+//
+// A replica that ends, or whose process dies, between an early message and raft's has lost no more
+// than its memory, as one that dies later. It does not come back under its number: see "Log
+// identity" in the documentation of package raftexample. An entry that is applied early is on a
+// majority in the leader's term, so it is committed, whoever leads then.
 package replica
