@@ -183,8 +183,8 @@ func (e *early) hears(m *pb.Message, term uint64) {
 }
 
 // steady returns the followers who have been sent all the log, and may get more. Raft is at rest.
-// There is none unless raft will take any proposals up to maxEarly: what is not applied is less than
-// maxInflight times as much.
+// There is none unless raft will take any proposals up to maxEarly: what is not applied is less
+// than maxInflight times as much.
 func (r *Replica) steady() []uint64 {
 	e := &r.early
 	e.to = e.to[:0]

@@ -20,23 +20,25 @@ func (p *post) answerOf(id, index uint64) *pb.Message {
 func TestEarlyVisit(t *testing.T) {
 	m := newMesh(t, Config{}, 1, 2, 3)
 	l := m.posts[1]
-	next := l.log.last() + 1
+	last := l.log.last()
+	at := func(state tracker.StateType, next, match uint64) tracker.Progress {
+		return tracker.Progress{State: state, Next: next, Match: match}
+	}
+	paused := at(tracker.StateReplicate, last+1, last)
+	paused.MsgAppFlowPaused = true
 	for name, c := range map[string]struct {
 		id   uint64
 		p    tracker.Progress
 		want bool
 	}{
-		"steady":   {2, tracker.Progress{State: tracker.StateReplicate, Next: next, Match: next - 1}, true},
-		"self":     {1, tracker.Progress{State: tracker.StateReplicate, Next: next, Match: next - 1}, false},
-		"probe":    {2, tracker.Progress{State: tracker.StateProbe, Next: next, Match: next - 1}, false},
-		"snapshot": {2, tracker.Progress{State: tracker.StateSnapshot, Next: next, Match: next - 1}, false},
-		"behind":   {2, tracker.Progress{State: tracker.StateReplicate, Next: next - 1, Match: next - 2}, false},
-		"paused": {2, tracker.Progress{State: tracker.StateReplicate, Next: next, Match: next - 1,
-			MsgAppFlowPaused: true}, false},
-		"most": {2, tracker.Progress{State: tracker.StateReplicate, Next: next,
-			Match: next - maxInflight}, true},
-		"more": {2, tracker.Progress{State: tracker.StateReplicate, Next: next,
-			Match: next - maxInflight - 1}, false},
+		"steady":   {2, at(tracker.StateReplicate, last+1, last), true},
+		"self":     {1, at(tracker.StateReplicate, last+1, last), false},
+		"probe":    {2, at(tracker.StateProbe, last+1, last), false},
+		"snapshot": {2, at(tracker.StateSnapshot, last+1, last), false},
+		"behind":   {2, at(tracker.StateReplicate, last, last-1), false},
+		"paused":   {2, paused, false},
+		"most":     {2, at(tracker.StateReplicate, last+1, last+1-maxInflight), true},
+		"more":     {2, at(tracker.StateReplicate, last+1, last-maxInflight), false},
 	} {
 		l.early.to = l.early.to[:0]
 		l.visit(c.id, raft.ProgressTypePeer, c.p)
@@ -143,8 +145,8 @@ func TestEarlyUncommitted(t *testing.T) {
 	}
 }
 
-// TestEarlyAcks: of five voters one has answered, and another one answers. Only answers of this term
-// and configuration that are no refusals count, in any order.
+// TestEarlyAcks: of five voters one has answered, and another one answers. Only answers of this
+// term and configuration that are no refusals count, in any order.
 func TestEarlyAcks(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after func(l *post, x *pb.Message) // the first answer
@@ -153,7 +155,9 @@ func TestEarlyAcks(t *testing.T) {
 		"answer":  {want: true},
 		"refusal": {before: func(_ *post, x *pb.Message) { x.Reject = new(true) }},
 		"term":    {before: func(l *post, x *pb.Message) { x.Term = new(l.term - 1) }},
-		"change":  {before: func(l *post, _ *pb.Message) { _ = l.Change(Learner, 9, "i", 2) }, want: true},
+		"change": {before: func(l *post, _ *pb.Message) {
+			_ = l.Change(Learner, 9, "i", 2)
+		}, want: true},
 		"older": {after: func(l *post, _ *pb.Message) {
 			l.Step(l.answerOf(2, l.applied))
 			l.Process()
@@ -191,8 +195,8 @@ func TestEarlyForgets(t *testing.T) {
 		"one":   func(l *post) error { return l.Change(Learner, 9, "i", 2) },
 		"joint": func(l *post) error { return l.Change(Remove, 3, "", 2) },
 		"election": func(l *post) error {
-			l.Step(&pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)), To: new(uint64(1)),
-				Term: new(l.term + 1)})
+			l.Step(&pb.Message{Type: pb.MsgHeartbeat.Enum(), From: new(uint64(2)),
+				To: new(uint64(1)), Term: new(l.term + 1)})
 			l.Process()
 			l.Campaign()
 			return nil
@@ -238,7 +242,10 @@ func TestStaleStates(t *testing.T) {
 			x.Reject = new(true)
 			l.Step(x)
 		}, true},
-		"ticked": {func(m *mesh, l *post, _ uint64) { m.now = m.now.Add(tick20); l.Tick(m.now) }, true},
+		"ticked": {func(m *mesh, l *post, _ uint64) {
+			m.now = m.now.Add(tick20)
+			l.Tick(m.now)
+		}, true},
 	} {
 		m := newMesh(t, Config{}, 1, 2, 3)
 		l := m.posts[1]

@@ -95,8 +95,11 @@ func TestEarlyAppendStates(t *testing.T) {
 		"steady": {func(*mesh, *post, uint64) {}, []uint64{2, 3}},
 		"read":   {func(_ *mesh, l *post, _ uint64) { l.Read(theKey(), false, 99) }, nil},
 		"probe":  {func(_ *mesh, l *post, _ uint64) { l.Unreachable(3); l.Process() }, []uint64{2}},
-		"ticked": {func(m *mesh, l *post, _ uint64) { m.now = m.now.Add(tick20); l.Tick(m.now) }, nil},
-		"large":  {func(_ *mesh, l *post, _ uint64) { l.Propose(big, 98) }, nil},
+		"ticked": {func(m *mesh, l *post, _ uint64) {
+			m.now = m.now.Add(tick20)
+			l.Tick(m.now)
+		}, nil},
+		"large": {func(_ *mesh, l *post, _ uint64) { l.Propose(big, 98) }, nil},
 		"small": {func(_ *mesh, l *post, _ uint64) {
 			for i := range uint64(maxEarly / entHeader) {
 				l.Propose([]byte{1}, 1000+i)
@@ -218,7 +221,9 @@ func TestEarlyAnswerStates(t *testing.T) {
 		"behind":   {func(_ *post, x *pb.Message) { x.Index = new(x.GetIndex() - 1) }, false},
 		"log term": {func(_ *post, x *pb.Message) { x.LogTerm = new(x.GetLogTerm() - 1) }, false},
 		"empty":    {func(_ *post, x *pb.Message) { x.Entries = nil }, false},
-		"indexes":  {func(_ *post, x *pb.Message) { x.Entries[0].Index = new(uint64(1 << 20)) }, false},
+		"indexes": {func(_ *post, x *pb.Message) {
+			x.Entries[0].Index = new(uint64(1 << 20))
+		}, false},
 		"snapshot": {func(f *post, _ *pb.Message) { f.log.loading = &loading{} }, false},
 		"no rest":  {func(f *post, _ *pb.Message) { f.Unreachable(1) }, false},
 	} {
@@ -343,14 +348,16 @@ func TestEarlyHeartbeat(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Step(x)
-		_, _, _ = p.Parse(AppendMessage(nil, &pb.Message{Type: pb.MsgApp.Enum(), To: new(uint64(9))}))
+		other := &pb.Message{Type: pb.MsgApp.Enum(), To: new(uint64(9))}
+		_, _, _ = p.Parse(AppendMessage(nil, other))
 	}
 	f.Process()
 	answers := map[pb.MessageType]int{}
 	for _, x := range f.out {
 		answers[x.GetType()]++
 	}
-	if f.Err() != nil || f.applied != last || f.early.index != 0 || answers[pb.MsgHeartbeatResp] != 20 {
+	if f.Err() != nil || f.applied != last || f.early.index != 0 ||
+		answers[pb.MsgHeartbeatResp] != 20 {
 		t.Errorf("%v, %d of %d applied, %v", f.Err(), f.applied, last, answers)
 	}
 }
@@ -358,6 +365,9 @@ func TestEarlyHeartbeat(t *testing.T) {
 // TestEarlyCommitStates: a leader applies early what an answer commits by Raft's rule: the last
 // entry is of its term, and a majority of the voters has it.
 func TestEarlyCommitStates(t *testing.T) {
+	voters := func(ids ...uint64) func(*post, *pb.Message) {
+		return func(l *post, _ *pb.Message) { l.log.conf.Voters = ids }
+	}
 	for name, c := range map[string]struct {
 		change func(l *post, x *pb.Message)
 		want   bool
@@ -368,11 +378,13 @@ func TestEarlyCommitStates(t *testing.T) {
 		"old entry": {func(l *post, x *pb.Message) { x.Index = new(l.applied) }, false},
 		"beyond":    {func(l *post, x *pb.Message) { x.Index = new(l.log.last() + 1) }, false},
 		"other":     {func(_ *post, x *pb.Message) { x.Type = pb.MsgHeartbeatResp.Enum() }, false},
-		"no voter":  {func(l *post, _ *pb.Message) { l.log.conf.Voters = []uint64{1, 3, 4} }, false},
-		"five":      {func(l *post, _ *pb.Message) { l.log.conf.Voters = []uint64{1, 2, 3, 4, 5} }, false},
-		"four":      {func(l *post, _ *pb.Message) { l.log.conf.Voters = []uint64{1, 2, 3, 4} }, false},
-		"joint":     {func(l *post, _ *pb.Message) { l.log.conf.VotersOutgoing = []uint64{1, 2, 4} }, false},
-		"round":     {func(l *post, _ *pb.Message) { l.asked.push(batch{}) }, false},
+		"no voter":  {voters(1, 3, 4), false},
+		"five":      {voters(1, 2, 3, 4, 5), false},
+		"four":      {voters(1, 2, 3, 4), false},
+		"joint": {func(l *post, _ *pb.Message) {
+			l.log.conf.VotersOutgoing = []uint64{1, 2, 4}
+		}, false},
+		"round": {func(l *post, _ *pb.Message) { l.asked.push(batch{}) }, false},
 		"term": {func(l *post, _ *pb.Message) {
 			l.log.entries[len(l.log.entries)-1].Term = new(uint64(1))
 		}, false},
