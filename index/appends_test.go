@@ -1,6 +1,7 @@
 package index_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ func TestAppendsBesideReaders(t *testing.T) {
 	}
 	for range 2 {
 		readers.Go(func() {
+			var p index.Page
 			for least := uint64(0); least < n; {
 				least = min(done[0].Load(), done[1].Load())
 				from := 2 * (least - min(least, 20))
@@ -40,6 +42,10 @@ func TestAppendsBesideReaders(t *testing.T) {
 					before = at
 					return true
 				})
+				m.Fill(&p, key(from), 1000)
+				if uint64(p.Len()) < want || want > 0 && !bytes.Equal(p.Key(0), key(from)) {
+					t.Errorf("from %d: a page of %d, want %d", from, p.Len(), want)
+				}
 				sum, count := m.SumAfter(key(from), 1000)
 				if uint64(seen) < want || uint64(count)+1 < want || sum != uint64(count) {
 					t.Errorf("from %d: %d keys, a sum of %d for %d; want %d", from, seen, sum, count, want)

@@ -62,7 +62,7 @@ func TestScansAmidChurn(t *testing.T) {
 	for w := range uint64(4) {
 		writers.Go(func() { churn(m, w, keys, keep, &stop) })
 	}
-	for kind := range 5 {
+	for kind := range 6 {
 		readers.Go(func() {
 			for range rounds(200) {
 				if why := look(m, kind, keys, keep); why != "" {
@@ -80,7 +80,7 @@ func TestScansAmidChurn(t *testing.T) {
 	}
 }
 
-// look reads the keys that stay in one of five ways, and says what was wrong.
+// look reads the keys that stay in one of six ways, and says what was wrong.
 func look(m *index.Map, kind int, keys, keep uint64) string {
 	seen := make(map[string]bool)
 	var before []byte
@@ -102,6 +102,15 @@ func look(m *index.Map, kind int, keys, keep uint64) string {
 		m.Descend(nil)(order(1))
 	case 4:
 		m.Scan(nil, 2*int(keys), order(-1))
+	case 5:
+		var p index.Page
+		m.Fill(&p, nil, 2*int(keys))
+		next := order(-1)
+		for i, v := range p.Values() {
+			if !next(p.Key(i), v) {
+				break
+			}
+		}
 	case 2:
 		for i := uint64(0); i < keys; i += keep {
 			if v, ok := m.Get(numbered(i)); v != i || !ok {

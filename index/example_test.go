@@ -41,6 +41,23 @@ func ExampleMap_GetBatch() {
 	// Output: [1 0 3] [true false true]
 }
 
+// Fill copies what a scan calls a function for, and takes less time.
+func ExampleMap_Fill() {
+	m := index.NewMap()
+	_, _, _ = m.Put([]byte("apple"), 1)
+	_, _, _ = m.Put([]byte("fig"), 2)
+	_, _, _ = m.Put([]byte("pear"), 3)
+
+	var p index.Page // to be filled again and again
+	m.Fill(&p, []byte("b"), 10)
+	for i, v := range p.Values() {
+		fmt.Printf("%s %d\n", p.Key(i), v)
+	}
+	// Output:
+	// fig 2
+	// pear 3
+}
+
 // Bytes is the same map with values of any length.
 func ExampleBytes() {
 	m := index.NewBytes()

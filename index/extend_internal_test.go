@@ -63,10 +63,19 @@ func (g *ledger) end(w *walkd) {
 func (g *ledger) scan(from uint64) (why error) {
 	w := g.begin(from)
 	var seen []uint64
-	g.m.Scan(binary.BigEndian.AppendUint64(nil, from), 1<<20, func(key []byte, _ uint64) bool {
-		seen = append(seen, binary.BigEndian.Uint64(key))
-		return true
-	})
+	key := binary.BigEndian.AppendUint64(nil, from)
+	if from%2 == 0 {
+		var p Page
+		g.m.Fill(&p, key, 1<<20)
+		for i := range p.Len() {
+			seen = append(seen, binary.BigEndian.Uint64(p.Key(i)))
+		}
+	} else {
+		g.m.Scan(key, 1<<20, func(key []byte, _ uint64) bool {
+			seen = append(seen, binary.BigEndian.Uint64(key))
+			return true
+		})
+	}
 	g.end(w)
 	for i, k := range seen {
 		if k < from || i > 0 && k <= seen[i-1] || !w.maybe[k] {

@@ -12,18 +12,20 @@ const (
 )
 
 // leaf is a leaf. If values have 8 bytes it takes 18 cache lines with the word that the runtime has
-// before it: the node and its state are the first line, marks the second, order the third; kinds
-// take half a line, and pairs fill the last fourteen.
+// before it: the node and its state are the first line, marks the second, kinds half of the third,
+// order the fourth, and pairs fill the last fourteen. So what a scan reads is the first line, and
+// lines in a row from order on.
 type leaf[C any] struct {
 	node
 	state word
 	long  *[width]long[C] // made with the first long key, under mu
 	marks [lanes]word     // a byte for each place: the mark of its slice
 	end   word            // of a leaf that was cut: the last slice that it had before
-	order [lanes]word     // used places in the order of their entries, a byte each
+	kinds [4]word         // four bits for each place: its kind, and 0 in place of 8
 	last  int             // the rank of the entry that was put last, under mu
-	_     [4]uint64
-	kinds [4]word // four bits for each place: its kind, and 0 in place of 8
+	_     [3]uint64
+	order [lanes]word // used places in the order of their entries, a byte each
+	_     uint64
 	pairs [width]pair[C]
 }
 

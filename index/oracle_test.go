@@ -26,8 +26,8 @@ type op struct {
 	n     int
 }
 
-// Put, put if absent, delete, get, a batch of gets, scan, sum, ascend, descend.
-const whats = "pppppaadddddggggbsSuw"
+// Put, put if absent, delete, get, a batch of gets, scan, sum, ascend, descend, fill.
+const whats = "pppppaadddddggggbsSuwf"
 
 func (o op) String() string { return fmt.Sprintf("%c %q %d %d", o.what, o.key, o.value, o.n) }
 
@@ -175,6 +175,16 @@ func (o op) scan(m *index.Map, want oracle) error {
 		seen := m.Scan(key, o.n, func(k []byte, v uint64) bool { add(k, v); return true })
 		if seen != len(expect) {
 			return fmt.Errorf("%d seen, want %d", seen, len(expect))
+		}
+	case 'f':
+		var p index.Page
+		m.Fill(&p, nil, o.n/2) // what is there is to go
+		m.Fill(&p, key, o.n)
+		for i, v := range p.Values() {
+			add(p.Key(i), v)
+		}
+		if p.Len() != len(expect) {
+			return fmt.Errorf("%d filled, want %d", p.Len(), len(expect))
 		}
 	case 'S':
 		var sum uint64

@@ -15,7 +15,7 @@ var scanBufs = sync.Pool{New: func() any { return new(keyBuf) }}
 
 // Scan calls fn for the first n keys from a key on, in order, until fn returns false. It returns
 // how many calls there were. The key that fn gets is Scan's own, and changes with the next call;
-// after the last one others use it. So fn must not keep it.
+// after the last one others use it. So fn must not keep it. Fill takes less time.
 func (m *Map) Scan(from []byte, n int, fn func(key []byte, value uint64) bool) (seen int) {
 	if n <= 0 {
 		return 0
@@ -25,8 +25,13 @@ func (m *Map) Scan(from []byte, n int, fn func(key []byte, value uint64) bool) (
 		seen++
 		return fn(key, c.Load()) && seen < n
 	}
-	m.tree.ascend(buf, 0, from, n, visit, func(l *leaf[word], places []uint8, key []byte) bool {
+	m.tree.ascend(buf, 0, from, n, visit, func(
+		l *leaf[word], s state, k uint64, past bool, key []byte,
+	) bool {
 		slice := key[len(key)-8:]
+		var order list
+		places := order[:l.list(s, &order)]
+		places = places[l.below(places, k, past):]
 		places = places[:min(len(places), n-seen)]
 		for i, place := range places {
 			p := &l.pairs[place]
@@ -77,7 +82,7 @@ func (m *Map) SumAfter(key []byte, n int) (sum uint64, count int) {
 // after is not set. It returns how many of n are left.
 func sumAfter(t *tree[word], key []byte, after bool, n int, sum *uint64) (left int) {
 	first, kind := head(key)
-	w := newWalk(t, leafLines, n)
+	w := newWalk(t, n)
 	for k := first; ; after = false {
 		l, s := w.leaf(k)
 		switch {
@@ -133,18 +138,34 @@ func sumMixed(
 // sumLeaf adds the values of the keys of s, all of 8 bytes, that are not below slice k, and returns
 // how many these are. It needs no order.
 func sumLeaf(l *leaf[word], s state, k uint64, sum *uint64) int {
-	n, all := s.size(), uint64(0)
-	if k <= l.low {
-		for rest := s.keys(); rest != 0; rest &= rest - 1 {
-			all += l.pairs[bits.TrailingZeros64(rest)].val.Load()
-		}
-		*sum += all
-		return n
+	if s.size() == s.used() {
+		return sumRow(l.pairs[:s.used()], k <= l.low, k, sum)
 	}
+	n, all := s.size(), uint64(0)
 	for rest := s.keys(); rest != 0; rest &= rest - 1 {
 		p := &l.pairs[bits.TrailingZeros64(rest)]
 		_, below := bits.Sub64(p.key, k, 0) // without a branch: half of the keys are below
 		all += p.val.Load() & (below - 1)
+		n -= int(below)
+	}
+	*sum += all
+	return n
+}
+
+// sumRow is sumLeaf for a leaf without deleted keys. It need not look for the next bit, which takes
+// longer than all else. If whole is set no key is below k.
+func sumRow(pairs []pair[word], whole bool, k uint64, sum *uint64) int {
+	n, all := len(pairs), uint64(0)
+	if whole {
+		for i := range pairs {
+			all += pairs[i].val.Load()
+		}
+		*sum += all
+		return n
+	}
+	for i := range pairs {
+		_, below := bits.Sub64(pairs[i].key, k, 0)
+		all += pairs[i].val.Load() & (below - 1)
 		n -= int(below)
 	}
 	*sum += all

@@ -7,15 +7,20 @@ import (
 	"github.com/userspace-rpc/erpc/gopt"
 )
 
-// ahead is how many leaves a walk asks for at once, at most.
-const ahead = 4
+// ahead is how many leaves behind the present one a walk has asked for, at most.
+const ahead = 2
+
+// A leaf as it is when keys come in a random order.
+const (
+	usual   = 40 // keys
+	reading = 11 // lines that a walk reads, from order on
+)
 
 // walk goes through the leaves of a layer upwards. As long as the parent of a leaf lives it has the
 // next leaf too; then comes the parent's next sibling, if the two were siblings.
 type walk[C any] struct {
 	tree  *tree[C]
-	lines int    // of a leaf, that the walk reads
-	want  int    // leaves to ask for yet
+	left  int    // keys that the walk is to come by yet, about
 	p     *inner // nil: look from the root
 	i     int
 	asked int    // children of p that need no asking
@@ -24,9 +29,7 @@ type walk[C any] struct {
 }
 
 // newWalk returns a walk for about so many keys.
-func newWalk[C any](t *tree[C], lines, keys int) walk[C] {
-	return walk[C]{tree: t, lines: lines, want: keys/32 + 1}
-}
+func newWalk[C any](t *tree[C], keys int) walk[C] { return walk[C]{tree: t, left: keys} }
 
 // leaf returns the leaf for slice k, and its state: the first one of the walk, or the one
 // behind the last one. nil if the layer has gone.
@@ -39,9 +42,7 @@ func (w *walk[C]) leaf(k uint64) (*leaf[C], state) {
 	if p := w.p; p != nil {
 		n := p.kid(w.i)
 		if p.alive() && n.low == k {
-			if w.want > 0 {
-				w.ask()
-			}
+			w.ask()
 			return heir[C](n, k)
 		}
 	}
@@ -83,11 +84,9 @@ func (w *walk[C]) seek(k uint64) *node {
 	w.p = n.inner()
 	w.i = w.p.route(k)
 	w.asked = w.i
-	n = w.p.kid(w.i)
-	first := [1]*node{n} // all of it: the walk begins at one of its keys
-	gopt.Prefetch(first[:], leafLines)
+	w.left += usual / 2 // the walk begins at one of the leaf's keys
 	w.ask()
-	return n
+	return w.p.kid(w.i)
 }
 
 // askKids asks for what a walk needs of p: the first line, and the first children.
@@ -98,25 +97,27 @@ func (p *inner) askKids() {
 	gopt.Prefetch(lines[:], 1)
 }
 
-// ask asks for the leaves that come next, some at a time.
+// ask asks for the present leaf and those that come next, and takes the present one's keys off.
 func (w *walk[C]) ask() {
-	if w.asked > w.i+ahead/2 {
-		return
+	to := w.i + 1 + min(ahead, max(w.left, 0)/usual)
+	w.left -= usual
+	n := w.p.size()
+	for ; w.asked < min(to, n); w.asked++ {
+		w.askLeaf(w.p.kid(w.asked))
 	}
-	var list [ahead]*node
-	n := 0
-	for ; n < min(ahead, w.want) && w.asked < w.p.size(); w.asked++ {
-		list[n] = w.p.kid(w.asked)
-		n++
-	}
-	if q := w.next; n == 0 && q != nil {
-		for ; n < min(ahead, w.want) && w.early < q.size(); w.early++ {
-			list[n] = q.kid(w.early)
-			n++
+	if q := w.next; to > n && q != nil {
+		for ; w.early < min(to-n, q.size()); w.early++ {
+			w.askLeaf(q.kid(w.early))
 		}
 	}
-	w.want -= n
-	gopt.Prefetch(list[:n], w.lines)
+}
+
+// askLeaf asks for what a walk needs of a leaf.
+func (w *walk[C]) askLeaf(n *node) {
+	part := [1]*node{n}
+	gopt.Prefetch(part[:], 1)
+	part[0] = (*node)(unsafe.Add(unsafe.Pointer(n), unsafe.Offsetof(leaf[C]{}.order)))
+	gopt.Prefetch(part[:], reading)
 }
 
 // visit gets a key, which it must not keep, and its value. It returns false to end the walk.
@@ -125,9 +126,10 @@ type visit[C any] func(key []byte, c *C) bool
 // keyBuf has room for a key of MaxKey bytes and a slice.
 type keyBuf [MaxKey + 8]byte
 
-// span gets places of a leaf whose keys all have 8 bytes, and buf[:end], whose last 8 bytes are for
-// a key. It returns false to end the walk.
-type span[C any] func(l *leaf[C], places []uint8, key []byte) bool
+// span gets a leaf whose keys all have 8 bytes, one of its states, the slice to begin at, whether
+// to begin behind that, and buf[:end], whose last 8 bytes are for a key. It returns false to end
+// the walk.
+type span[C any] func(l *leaf[C], s state, k uint64, past bool, key []byte) bool
 
 // ascend visits the keys of a layer from a key on, in order, about so many. The first 8*depth bytes
 // of buf are the common prefix of the layer's keys. It returns false if fn did. Whole leaves of
@@ -136,20 +138,18 @@ func (t *tree[C]) ascend(
 	buf *keyBuf, depth int, from []byte, about int, fn visit[C], all span[C],
 ) bool {
 	first, kind := head(from)
-	w := newWalk(t, leafLines, about)
+	w := newWalk(t, about)
 	for k, begun := first, false; ; begun = true {
 		l, s := w.leaf(k)
 		if l == nil {
 			return true
 		}
 		var order list
-		places := order[:l.list(s, &order)]
-		if all != nil && s.whole() {
-			places = places[l.below(places, k, !begun && kind > 8):]
-			if !all(l, places, buf[:8*depth+8]) {
-				return false
-			}
-			places = nil
+		places := order[:0]
+		if all == nil || !s.whole() {
+			places = order[:l.list(s, &order)]
+		} else if !all(l, s, k, !begun && kind > 8, buf[:8*depth+8]) {
+			return false
 		}
 		for _, at := range places {
 			place := int(at)

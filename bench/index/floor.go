@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/binary"
+	"cmp"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -46,16 +46,7 @@ type floorLeaf struct {
 
 // newFloor has the keys of b.
 func newFloor(b *bench) *floor {
-	sorted := make([]uint32, len(b.keys))
-	for i := range sorted {
-		sorted[i] = uint32(i)
-	}
-	slices.SortFunc(sorted, func(i, j uint32) int {
-		if b.keys[i] < b.keys[j] {
-			return -1
-		}
-		return 1
-	})
+	sorted := b.sorted()
 	f := &floor{at: make([]uint32, len(b.keys))}
 	n := (len(sorted) + floorKeys - 1) / floorKeys
 	f.inners = make([]*floorInner, (n+floorKids-1)/floorKids)
@@ -80,6 +71,16 @@ func newFloor(b *bench) *floor {
 		(*l).put(places[r], r, entry{key, uint64(i)})
 	}
 	return f
+}
+
+// sorted returns the numbers of the keys in their order.
+func (b *bench) sorted() []uint32 {
+	list := make([]uint32, len(b.keys))
+	for i := range list {
+		list[i] = uint32(i)
+	}
+	slices.SortFunc(list, func(i, j uint32) int { return cmp.Compare(b.keys[i], b.keys[j]) })
+	return list
 }
 
 // put puts a pair in a place, the r-th in order.
@@ -153,62 +154,4 @@ func (f *floor) getBatch(b *bench, batch *[16]entry) {
 		v, ok := l.among(places[i], batch[i].key)
 		b.check(v, batch[i].value, ok)
 	}
-}
-
-// walk calls fn for the leaves from that of e on, until n keys are behind. fn returns how many of n
-// it has taken.
-func (f *floor) walk(e entry, n int, fn func(l *floorLeaf, n int) int) {
-	var ahead [4]*floorLeaf
-	at := f.at[e.value]
-	last := uint32(len(f.at)-1) / floorKeys
-	for i := range ahead {
-		ahead[i] = *f.kid(min(at+uint32(i), last))
-	}
-	gopt.Prefetch(ahead[:], floorLines)
-	for ; n > 0 && at <= last; at++ {
-		n -= fn(*f.kid(at), n)
-	}
-}
-
-// from returns the places of up to n keys in order that are not below k.
-func (l *floorLeaf) from(k uint64, n int) []uint8 {
-	places := l.order[:bits.OnesCount64(l.set)]
-	for len(places) > 0 && l.pairs[places[0]%floorPlaces].key < k {
-		places = places[1:]
-	}
-	return places[:min(n, len(places))]
-}
-
-// scan calls fn for n keys from that of e on.
-func (f *floor) scan(e entry, n int, fn func(key []byte, v uint64) bool) {
-	var key [8]byte
-	f.walk(e, n, func(l *floorLeaf, n int) int {
-		places := l.from(e.key, n)
-		for _, place := range places {
-			p := &l.pairs[place%floorPlaces]
-			binary.BigEndian.PutUint64(key[:], p.key)
-			if !fn(key[:], p.value) {
-				return n
-			}
-		}
-		return len(places)
-	})
-}
-
-// add adds the values of n keys from that of e on.
-func (f *floor) add(e entry, n int) (sum uint64) {
-	f.walk(e, n, func(l *floorLeaf, n int) int {
-		if size := bits.OnesCount64(l.set); l.least > e.key && size <= n {
-			for rest := l.set; rest != 0; rest &= rest - 1 {
-				sum += l.pairs[bits.TrailingZeros64(rest)%floorPlaces].value
-			}
-			return size
-		}
-		places := l.from(e.key, n)
-		for _, place := range places {
-			sum += l.pairs[place%floorPlaces].value
-		}
-		return len(places)
-	})
-	return sum
 }

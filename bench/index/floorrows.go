@@ -21,14 +21,16 @@ func (b *bench) floors() []row {
 			b.floor.getBatch(b, (*[16]entry)(list))
 		}
 	})
-	scan := each(16, func(list []entry) {
+	var page floorPage
+	fill := each(16, func(list []entry) {
 		for _, e := range list {
-			b.floor.scan(e, 128, func(_ []byte, v uint64) bool { b.sum += v; return true })
+			b.sortedLeaves.fill(&page, e, 128)
+			b.sum += total(page.values)
 		}
 	})
-	sum := each(16, func(list []entry) {
+	scan := each(16, func(list []entry) {
 		for _, e := range list {
-			b.sum += b.floor.add(e, 128)
+			b.sortedLeaves.scan(e, 128, func(_ []byte, v uint64) bool { b.sum += v; return true })
 		}
 	})
 	search := each(chunk, func(list []entry) {
@@ -43,13 +45,14 @@ func (b *bench) floors() []row {
 		{"floor get", "get btree", 0, get},
 		{"floor batch 16", "get btree", 0, batch},
 		{"floor scan 128", "scan 128 btree", 0, scan},
-		{"floor sum 128", "scan 128 btree", 0, sum},
+		{"floor fill 128", "scan 128 btree", 0, fill},
 		{"floor hot scan 128", "hot scan 128 btree", 0, b.hot(scan)},
+		{"floor hot fill 128", "hot scan 128 btree", 0, b.hot(fill)},
 	}
 }
 
 func (b *bench) needFloor() {
 	if b.floor == nil {
-		b.floor = newFloor(b)
+		b.floor, b.sortedLeaves = newFloor(b), newFloorScan(b)
 	}
 }

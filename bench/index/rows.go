@@ -14,15 +14,16 @@ import (
 
 // bench has the same random keys in a B-tree and in an index, each grown by inserts.
 type bench struct {
-	keys  []uint64 // in the order of insertion; value i belongs to keys[i]
-	look  []entry  // what to look up, in this order
-	at    int
-	tree  *btree.Map[uint64, uint64]
-	m     *index.Map
-	other *index.Map // for a writer to another tree
-	floor *floor     // made when a row needs it
-	wrong int
-	sum   uint64
+	keys         []uint64 // in the order of insertion; value i belongs to keys[i]
+	look         []entry  // what to look up, in this order
+	at           int
+	tree         *btree.Map[uint64, uint64]
+	m            *index.Map
+	other        *index.Map // for a writer to another tree
+	floor        *floor     // made when a row needs it, and sortedLeaves too
+	sortedLeaves *floorScan
+	wrong        int
+	sum          uint64
 }
 
 // entry is a key and its value.
@@ -215,6 +216,26 @@ func (b *bench) scanIndex(each time.Duration) float64 {
 	})
 }
 
+func (b *bench) fillIndex(each time.Duration) float64 {
+	var key [8]byte
+	var page index.Page
+	return timed(each, 16, func() {
+		for _, e := range b.next(16) {
+			binary.BigEndian.PutUint64(key[:], e.key)
+			b.m.Fill(&page, key[:], 128)
+			b.sum += total(page.Values())
+		}
+	})
+}
+
+// total adds values.
+func total(values []uint64) (sum uint64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
 func (b *bench) sumIndex(each time.Duration) float64 {
 	var key [8]byte
 	return timed(each, 16, func() {
@@ -254,11 +275,13 @@ func (b *bench) lookups() []row {
 		{"get beside writer", "get beside writer elsewhere", 0.7, b.beside(b.m)},
 		{"scan 128 btree", "", 0, b.scanTree},
 		{"scan 128 index", "scan 128 btree", 2, b.scanIndex},
+		{"fill 128 index", "scan 128 btree", 2, b.fillIndex},
 		{"sum 128 index", "scan 128 btree", 2, b.sumIndex},
 		{"hot get index", "", 0, b.hot(b.getIndex)},
 		{"hot batch 16", "", 0, b.hot(b.getBatch(16))},
 		{"hot scan 128 btree", "", 0, b.hot(b.scanTree)},
 		{"hot scan 128 index", "hot scan 128 btree", 0, b.hot(b.scanIndex)},
+		{"hot fill 128 index", "hot scan 128 btree", 0, b.hot(b.fillIndex)},
 		{"hot sum 128 index", "hot scan 128 btree", 0, b.hot(b.sumIndex)},
 	}
 }
