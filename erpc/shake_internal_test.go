@@ -164,12 +164,20 @@ func newNewcomers(t *testing.T, n int) *newcomers {
 	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
 	p.server.engine.shield.inline = false
 	p.server.engine.shield.guard.queue.most = 0
-	for i := range n {
-		st := newStub(t, Config{PSK: shakePSK, Simulation: Simulation{Seed: uint64(20 + i)}})
-		st.dialTo(1)
-		p.clients = append(p.clients, st)
+	for range n {
+		p.dial(t, Config{PSK: shakePSK})
 	}
 	return p
+}
+
+// dial adds a client, which begins to open a session.
+func (p *newcomers) dial(t *testing.T, cfg Config) *Session {
+	t.Helper()
+	cfg.Simulation.Seed = uint64(20 + len(p.clients))
+	st := newStub(t, cfg)
+	s := st.dialTo(1)
+	p.clients = append(p.clients, st)
+	return s
 }
 
 // turn lets d pass, and client i and then the server have a pass. It returns what the server says.

@@ -1,0 +1,133 @@
+package erpc
+
+import (
+	"crypto/tls"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/security/sectest"
+)
+
+const tlsHost = "server.test"
+
+// tlsClient is the configuration of a client with an identity.
+func tlsClient(ca *sectest.CA, id string) Config {
+	c := ca.Config("", id)
+	c.ServerName = tlsHost
+	return Config{TLS: c}
+}
+
+// join has a client open a session with a server, and returns why it failed.
+func (p *newcomers) join(t *testing.T, cfg Config) (*Session, error) {
+	t.Helper()
+	s := p.dial(t, cfg)
+	for range 12 {
+		p.turn(len(p.clients)-1, time.Microsecond)
+	}
+	if s.Err() == nil && !s.Connected() {
+		t.Fatal("the session is neither open nor over")
+	}
+	return s, s.Err()
+}
+
+// TestRotation: certificates and authorities that callbacks give change without a restart. New
+// endpoints meet the new ones; sessions that are open go on.
+func TestRotation(t *testing.T) {
+	ca, next := sectest.NewCA("ours"), sectest.NewCA("next")
+	cert, pool := ca.Issue(tlsHost, "", time.Now().Add(time.Hour)), ca.Pool
+	config := &tls.Config{}
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil },
+			ClientCAs:      pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		}, nil
+	}
+	p := &newcomers{server: newStub(t, Config{TLS: config})}
+	mine := ca.Issue("", "spiffe://test/old", time.Now().Add(time.Hour))
+	client := &tls.Config{RootCAs: ca.Pool, ServerName: tlsHost}
+	client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &mine, nil
+	}
+	ids := map[string]int{}
+	see := func() {
+		clear(ids)
+		for _, s := range p.server.engine.table.byNumber {
+			if s != nil {
+				ids[s.State().SPIFFE().Path]++
+			}
+		}
+	}
+	first, err := p.join(t, Config{TLS: client})
+	if see(); err != nil || ids["/old"] != 1 {
+		t.Fatal(err, ids)
+	}
+	cert = ca.Issue(tlsHost, "spiffe://test/server", time.Now().Add(time.Hour))
+	mine = ca.Issue("", "spiffe://test/new", time.Now().Add(time.Hour))
+	second, err := p.join(t, Config{TLS: client})
+	if see(); err != nil || ids["/old"] != 1 || ids["/new"] != 1 {
+		t.Fatal(err, ids)
+	}
+	if first.State().SPIFFE() != nil || second.State().SPIFFE() == nil {
+		t.Error("the new client met the old certificate, or the old one another")
+	}
+	pool = next.Pool // an authority goes
+	if _, err = p.join(t, Config{TLS: client}); !errors.Is(err, ErrDenied) {
+		t.Errorf("a client of the old authority: %v", err)
+	}
+	before := p.clients[0].engine.stats.RxPackets
+	for i := range 2000 {
+		p.turn(i%2, 10*time.Millisecond)
+	}
+	if !first.Connected() || !second.Connected() {
+		t.Errorf("the sessions ended: %v, %v", first.Err(), second.Err())
+	}
+	if n := p.clients[0].engine.stats.RxPackets - before; n < 5 {
+		t.Errorf("%d answers to pings in ten seconds", n)
+	}
+}
+
+// TestSharesByIdentity: clients of one identity share what a server has, whatever their addresses,
+// certificates and names; others do not. Without an identity the address decides.
+func TestSharesByIdentity(t *testing.T) {
+	ca, other := sectest.NewCA("ours"), sectest.NewCA("theirs")
+	both := ca.Config(tlsHost, "")
+	both.ClientAuth, both.ClientCAs = tls.RequireAnyClientCert, nil // of any authority
+	p := &newcomers{server: newStub(t, Config{TLS: both})}
+	shares := 0
+	for i, c := range []struct {
+		ca  *sectest.CA
+		dns string
+		id  string
+		new bool
+	}{
+		{ca, "", "spiffe://test/one", true},
+		{ca, "", "spiffe://test/one", false},
+		{ca, "a.test", "spiffe://test/one", false}, // the ID decides
+		{ca, "", "spiffe://test/two", true},
+		{ca, "a.test", "", true},
+		{ca, "a.test", "", false},
+		{ca, "b.test", "", true},
+		{other, "a.test", "", true}, // of another issuer
+	} {
+		cfg := Config{TLS: c.ca.Config(c.dns, c.id)}
+		cfg.TLS.ServerName, cfg.TLS.RootCAs = tlsHost, ca.Pool
+		if _, err := p.join(t, cfg); err != nil {
+			t.Fatalf("client %d: %v", i, err)
+		}
+		if c.new {
+			shares++
+		}
+		if n := len(p.server.engine.shares.byKey); n != shares {
+			t.Errorf("after client %d: %d shares, want %d", i, n, shares)
+		}
+	}
+	var nobody *ConnectionState
+	if nobody.share().IsValid() || (&ConnectionState{TLS: &tls.ConnectionState{}}).share().IsValid() {
+		t.Error("a peer without a certificate has an identity")
+	}
+	if a := stubAddr(7); p.server.engine.shares.keyOf(a, &association{}) !=
+		p.server.engine.shares.keyOf(a, nil) {
+		t.Error("a peer without an identity does not count by its address")
+	}
+}
