@@ -2,11 +2,14 @@ package erpc
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/userspace-rpc/erpc/security/sectest"
+	"github.com/userspace-rpc/erpc/transport"
 )
 
 const tlsHost = "server.test"
@@ -129,5 +132,41 @@ func TestSharesByIdentity(t *testing.T) {
 	if a := stubAddr(7); p.server.engine.shares.keyOf(a, &association{}) !=
 		p.server.engine.shares.keyOf(a, nil) {
 		t.Error("a peer without an identity does not count by its address")
+	}
+}
+
+// TestShareOfCertificate: without a SPIFFE ID the subject, each DNS name and the issuer count.
+func TestShareOfCertificate(t *testing.T) {
+	id := &url.URL{Scheme: "spiffe", Host: "test", Path: "/a"}
+	web := &url.URL{Scheme: "https", Host: "test", Path: "/a"}
+	seen := map[transport.Addr]int{}
+	for i, c := range []struct {
+		subject, issuer string
+		names           []string
+		uris            []*url.URL
+		as              int // an earlier one with the same share, or itself
+	}{
+		{"s", "i", nil, nil, 0},
+		{"s", "i", nil, []*url.URL{web}, 0}, // no SPIFFE ID
+		{"s", "i", []string{"a"}, nil, 2},
+		{"s", "i", []string{"a", "b"}, nil, 3},
+		{"s", "i", []string{"ab"}, nil, 4},
+		{"s", "j", []string{"a"}, nil, 5},
+		{"r", "i", []string{"a"}, nil, 6},
+		{"s", "i", nil, []*url.URL{id}, 7},
+		{"r", "j", []string{"b"}, []*url.URL{id}, 7},
+		{"s", "i", nil, []*url.URL{id, id}, 0}, // which of them?
+	} {
+		cert := &x509.Certificate{
+			RawSubject: []byte(c.subject), RawIssuer: []byte(c.issuer), DNSNames: c.names, URIs: c.uris,
+		}
+		state := ConnectionState{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}}
+		a := state.share()
+		if first, ok := seen[a]; ok != (c.as != i) || ok && first != c.as || !a.IsValid() {
+			t.Errorf("certificate %d has the share of %d (%v), want that of %d", i, first, ok, c.as)
+		}
+		if c.as == i {
+			seen[a] = i
+		}
 	}
 }
