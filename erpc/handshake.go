@@ -17,6 +17,7 @@ type handshakes struct {
 	epoch     uint64 // of this endpoint
 	repeating []*Session
 	asked     []connectPacket // Connects of the burst at hand
+	early     []connectPacket // Crypto packets in it that may belong to them
 	budgets   budgets
 }
 

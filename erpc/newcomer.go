@@ -195,6 +195,10 @@ func (e *engine) onClientsCrypto(p *transport.RxPacket, body []byte) {
 	var c wire.Crypto
 	c.Parse(body)
 	n := e.shield.newcomers[connKey{p.From, c.Nonce}]
+	if h := &e.shakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
+		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body)})
+		return
+	}
 	if n == nil || n.ended {
 		return
 	}

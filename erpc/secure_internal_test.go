@@ -10,6 +10,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/security/sectest"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 const tlsHost = "server.test"
@@ -167,6 +168,50 @@ func TestShareOfCertificate(t *testing.T) {
 		}
 		if c.as == i {
 			seen[a] = i
+		}
+	}
+}
+
+// TestOpeningFits: with mutual TLS the opening of a session fits packets of 1,452 bytes, with a
+// ticket of an earlier one too: the client sends a Connect, one with the beginning of the handshake
+// and one packet more. A post-quantum key exchange takes two further packets, and no more time: the
+// second part of its first message may come together with the Connect that has the first.
+func TestOpeningFits(t *testing.T) {
+	const mtu = 1452
+	ca := sectest.NewCA("ours")
+	p := &newcomers{server: newStub(t, Config{TLS: ca.Config(tlsHost, "")})}
+	p.mtu = mtu
+	client := tlsClient(ca, "spiffe://test/client")
+	client.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	hybrid := tlsClient(ca, "spiffe://test/client")
+	hybrid.TLS.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768}
+	for _, c := range []struct {
+		name    string
+		cfg     Config
+		resumed bool
+		crypto  int
+	}{
+		{"X25519", client, false, 1}, {"with a ticket", client, true, 1}, {"hybrid", hybrid, false, 3},
+	} {
+		s := p.dial(t, c.cfg)
+		i := len(p.clients) - 1
+		seen := map[wire.Op]int{}
+		p.said = func(pkt []byte) {
+			if seen[wire.Op(pkt[1])]++; len(pkt) > mtu {
+				t.Errorf("%s: a packet of %d B", c.name, len(pkt))
+			}
+		}
+		for range 6 { // nothing waits for a repetition
+			p.turn(i, time.Microsecond)
+		}
+		if !s.Connected() {
+			t.Fatalf("%s: %v", c.name, s.Err())
+		}
+		if s.State().TLS.DidResume != c.resumed {
+			t.Errorf("%s: resumed %v", c.name, !c.resumed)
+		}
+		if seen[wire.OpConnect] != 2 || seen[wire.OpCrypto] != c.crypto {
+			t.Errorf("%s: the client sent %v", c.name, seen)
 		}
 	}
 }

@@ -157,6 +157,8 @@ func TestEndFlushesAnswersOnly(t *testing.T) {
 type newcomers struct {
 	server  *stub
 	clients []*stub
+	said    func(pkt []byte) // sees what clients send, if not nil
+	mtu     int              // of the paths, if not 0
 }
 
 func newNewcomers(t *testing.T, n int) *newcomers {
@@ -175,6 +177,9 @@ func (p *newcomers) dial(t *testing.T, cfg Config) *Session {
 	t.Helper()
 	cfg.Simulation.Seed = uint64(20 + len(p.clients))
 	st := newStub(t, cfg)
+	if p.mtu > 0 {
+		st.end.way.MTU = p.mtu
+	}
 	s := st.dialTo(1)
 	p.clients = append(p.clients, st)
 	return s
@@ -185,6 +190,9 @@ func (p *newcomers) turn(i int, d time.Duration) []wire.Op {
 	c := p.clients[i]
 	c.pass(d)
 	for _, pkt := range c.end.sent {
+		if p.said != nil {
+			p.said(pkt.data)
+		}
 		rx := transport.RxPacket{Data: pkt.data, From: stubAddr(2 + i)}
 		p.server.end.in = append(p.server.end.in, rx)
 	}
