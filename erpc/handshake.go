@@ -158,9 +158,9 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 	}
 }
 
-// end ends a session: its requests fail with err, its buffers come back, and then the
-// application is told fate. Queues may refer to the buffers, so a flush comes first. A server session
-// that has answered nothing has none there, and what else is queued leaves together.
+// end ends a session: its requests fail with err, its buffers come back, and then the application
+// is told fate. Queues may refer to the buffers, so a flush comes first. A server session that has
+// answered nothing has none there, and what else is queued leaves together.
 func (e *engine) end(s *Session, err error, fate SessionEvent) {
 	switch s.state {
 	case sessEnding, sessDead:

@@ -43,8 +43,8 @@ func TestRotation(t *testing.T) {
 	config := &tls.Config{}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil },
-			ClientCAs:      pool, ClientAuth: tls.RequireAndVerifyClientCert,
+			Certificates: []tls.Certificate{cert},
+			ClientCAs:    pool, ClientAuth: tls.RequireAndVerifyClientCert,
 		}, nil
 	}
 	p := &newcomers{server: newStub(t, Config{TLS: config})}
@@ -127,7 +127,8 @@ func TestSharesByIdentity(t *testing.T) {
 		}
 	}
 	var nobody *ConnectionState
-	if nobody.share().IsValid() || (&ConnectionState{TLS: &tls.ConnectionState{}}).share().IsValid() {
+	unnamed := &ConnectionState{TLS: &tls.ConnectionState{}}
+	if nobody.share().IsValid() || unnamed.share().IsValid() {
 		t.Error("a peer without a certificate has an identity")
 	}
 	if a := stubAddr(7); p.server.engine.shares.keyOf(a, &association{}) !=
@@ -159,10 +160,11 @@ func TestShareOfCertificate(t *testing.T) {
 		{"s", "i", nil, []*url.URL{id, id}, 0}, // which of them?
 	} {
 		cert := &x509.Certificate{
-			RawSubject: []byte(c.subject), RawIssuer: []byte(c.issuer), DNSNames: c.names, URIs: c.uris,
+			RawSubject: []byte(c.subject), RawIssuer: []byte(c.issuer),
+			DNSNames: c.names, URIs: c.uris,
 		}
-		state := ConnectionState{TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}}
-		a := state.share()
+		known := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
+		a := (&ConnectionState{TLS: known}).share()
 		if first, ok := seen[a]; ok != (c.as != i) || ok && first != c.as || !a.IsValid() {
 			t.Errorf("certificate %d has the share of %d (%v), want that of %d", i, first, ok, c.as)
 		}
@@ -191,7 +193,8 @@ func TestOpeningFits(t *testing.T) {
 		resumed bool
 		crypto  int
 	}{
-		{"X25519", client, false, 1}, {"with a ticket", client, true, 1}, {"hybrid", hybrid, false, 3},
+		{"X25519", client, false, 1}, {"with a ticket", client, true, 1},
+		{"hybrid", hybrid, false, 3},
 	} {
 		s := p.dial(t, c.cfg)
 		i := len(p.clients) - 1

@@ -56,8 +56,8 @@ func (p *farewells) ferry(t *testing.T) (fromClient int) {
 	return carry(p.client, p.server, 2)
 }
 
-// TestFarewell: an endpoint that ends says so once per session and hears no answer, so it gets none,
-// from the session or from an endpoint that does not know it.
+// TestFarewell: an endpoint that ends says so once per session and hears no answer, so it gets
+// none, from the session or from an endpoint that does not know it.
 func TestFarewell(t *testing.T) {
 	for _, cfg := range []Config{{}, {PSK: shakePSK}} {
 		p := newFarewells(t, cfg)
@@ -120,8 +120,8 @@ func TestFarewellLost(t *testing.T) {
 	}
 }
 
-// TestEndFlushesAnswersOnly: the end of a server session waits for queues only if these may refer to
-// answers of the session.
+// TestEndFlushesAnswersOnly: the end of a server session waits for queues only if these may refer
+// to answers of the session.
 func TestEndFlushesAnswersOnly(t *testing.T) {
 	for calls := range 2 {
 		p := newFarewells(t, Config{}, func(h ReqHandle) { _ = h.RespondBytes(h.Data()) })
@@ -130,7 +130,8 @@ func TestEndFlushesAnswersOnly(t *testing.T) {
 			resp, _ := p.client.Alloc(8)
 			req.Resize(8)
 			done := func(Completion) { req.Free(); resp.Free() }
-			if _, err := p.client.EnqueueRequest(p.s, Request{Req: req, Resp: resp, Done: done}); err != nil {
+			q := Request{Req: req, Resp: resp, Done: done}
+			if _, err := p.client.EnqueueRequest(p.s, q); err != nil {
 				t.Fatal(err)
 			}
 			p.client.pass(time.Microsecond)
@@ -219,9 +220,9 @@ func (p *newcomers) opens(i int) bool {
 	return p.clients[i].engine.stats.SessionsOpened == 1
 }
 
-// TestNewcomerIsToldLate: a Connect with a cookie draws the server's part of the handshake alone. If
-// that is not there when the client repeats its Connect, or if many others wait for it, the client
-// learns first that its Connect has come.
+// TestNewcomerIsToldLate: a Connect with a cookie draws the server's part of the handshake alone.
+// If that is not there when the client repeats its Connect, or if many others wait for it, the
+// client learns first that its Connect has come.
 func TestNewcomerIsToldLate(t *testing.T) {
 	p := newNewcomers(t, soonDone+1)
 	want := func(i, turn int, got, want []wire.Op) {
