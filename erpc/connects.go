@@ -9,7 +9,8 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// connectPacket is a Connect that waits until the other packets of its burst have been handled.
+// connectPacket is a Connect that waits until the other packets of its burst have been handled, or
+// what follows it of the client's part of a handshake.
 type connectPacket struct {
 	*transport.RxPacket
 	session uint32 // in its header
@@ -102,12 +103,20 @@ func (e *engine) answerConnects() {
 		asked[i] = connectPacket{}
 	}
 	h.asked = asked[:0]
+	for i := range h.early {
+		e.onClientsCrypto(h.early[i].RxPacket, h.early[i].body())
+		h.early[i] = connectPacket{}
+	}
+	h.early = h.early[:0]
 }
+
+// body returns the packet's body.
+func (p *connectPacket) body() []byte { return p.Data[wire.HeaderSize:][:p.size] }
 
 // onConnect is the server's side of the handshake. It reports false if nothing is left for such a
 // packet.
 func (e *engine) onConnect(p *connectPacket) bool {
-	body := p.Data[wire.HeaderSize:][:p.size]
+	body := p.body()
 	var c wire.Connect
 	c.Parse(body)
 	b, now, cookies := &e.shakes.budgets, e.in.Now, e.shakes.cookies

@@ -17,6 +17,7 @@ type handshakes struct {
 	epoch     uint64 // of this endpoint
 	repeating []*Session
 	asked     []connectPacket // Connects of the burst at hand
+	early     []connectPacket // Crypto packets in it that may belong to them
 	budgets   budgets
 }
 
@@ -157,8 +158,9 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 	}
 }
 
-// end ends a session: its requests fail with err, its buffers come back, and then the
-// application is told fate. Queues may refer to the buffers, so a flush comes first.
+// end ends a session: its requests fail with err, its buffers come back, and then the application
+// is told fate. Queues may refer to the buffers, so a flush comes first. A server session that has
+// answered nothing has none there, and what else is queued leaves together.
 func (e *engine) end(s *Session, err error, fate SessionEvent) {
 	switch s.state {
 	case sessEnding, sessDead:
@@ -169,7 +171,9 @@ func (e *engine) end(s *Session, err error, fate SessionEvent) {
 	}
 	s.state = sessEnding
 	s.err, s.fate, s.dialer = err, fate, nil
-	e.out.Flush()
+	if s.sv == nil || s.sv.Queued() {
+		e.out.Flush()
+	}
 	if s.sv != nil {
 		s.jobs.cancelAll()
 		s.sv.Close(e.out)
@@ -219,6 +223,10 @@ func (e *engine) ended(s *Session) {
 }
 
 func (e *engine) disconnect(s *Session) {
+	if e.closing {
+		s.live.Farewell(s.end, e.out)
+		return
+	}
 	s.nextAt = e.in.Now.Add(e.cfg.Timing.ConnectRetry)
 	s.live.Disconnect(s.end, e.out)
 }

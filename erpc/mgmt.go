@@ -69,7 +69,7 @@ func (e *engine) onStranger(op wire.Op, token uint32, body []byte, from *transpo
 		return
 	}
 	var a wire.Alive
-	if a.Parse(body); a.To != token {
+	if a.Parse(body); a.To != token || op == wire.OpDisconnect && a.Session == wire.NoSession {
 		return
 	}
 	e.timers.resetsLeft--
@@ -133,7 +133,9 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 		}
 		e.end(s, ErrPeerRestarted, SessionRestarted)
 	case wire.OpDisconnect:
-		session.Answer(&s.end.Peer, wire.OpDisconnectAck, &a, e.out)
+		if a.Session != wire.NoSession {
+			session.Answer(&s.end.Peer, wire.OpDisconnectAck, &a, e.out)
+		}
 		e.end(s, ErrPeerClosed, SessionDisconnected)
 	case wire.OpDisconnectAck:
 		if s.state == sessClosing {

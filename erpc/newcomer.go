@@ -19,6 +19,10 @@ const (
 	perShare      = 4       // one share has at most this part of either
 	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
 	answerEvery = 5 * time.Millisecond
+	// soonDone is how many steps may wait for workers until a newcomer is told that its Connect has
+	// come. The answer of a step that waits behind fewer is there before the client repeats itself,
+	// after Timing.ConnectRetry. If it is not, the repeated Connect tells that it must be said.
+	soonDone = 8
 )
 
 // newcomer is a client whose handshake is under way.
@@ -177,8 +181,8 @@ func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
 	sh.newcomers[key] = n
 	sh.count(share, 1, 1)
 	e.hearNewcomer(n, 0, value)
-	if len(n.out) == 0 { // the client learns at once that the path carries its packets
-		e.answerNewcomer(n)
+	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
+		e.answerNewcomer(n) // the client learns at once that the path carries its packets
 	}
 }
 
@@ -191,6 +195,10 @@ func (e *engine) onClientsCrypto(p *transport.RxPacket, body []byte) {
 	var c wire.Crypto
 	c.Parse(body)
 	n := e.shield.newcomers[connKey{p.From, c.Nonce}]
+	if h := &e.shakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
+		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body)})
+		return
+	}
 	if n == nil || n.ended {
 		return
 	}

@@ -250,6 +250,13 @@ func (q *shakeQueue) submit(fn func()) bool {
 	return true
 }
 
+// waits returns how many steps wait.
+func (q *shakeQueue) waits() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
 func (q *shakeQueue) work() {
 	for {
 		q.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/security/sectest"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -35,18 +36,22 @@ func TestOneAssociation(t *testing.T) {
 // TestAlteredOpening: whichever byte of the opening is changed once, the session opens with what
 // was offered, by a repetition, or not at all: never with less. Checksums are made right again.
 func TestAlteredOpening(t *testing.T) {
+	both := sectest.NewCA("test").Config("server.test", "spiffe://test/all")
+	both.ServerName = "server.test"
 	for _, op := range []wire.Op{wire.OpConnect, wire.OpChallenge, wire.OpAccept, wire.OpCrypto} {
 		for at := wire.HeaderSize; at < wire.HeaderSize+wire.ConnectSize+80; at++ {
-			alterOpening(t, op, at)
+			alterOpening(t, erpc.Config{PSK: testPSK}, op, at)
+			if at%3 == 0 || !testing.Short() {
+				alterOpening(t, erpc.Config{TLS: both}, op, at)
+			}
 		}
 	}
 }
 
-func alterOpening(t *testing.T, op wire.Op, at int) {
-	p := newErrPairOn(t, newMemNet(), erpc.Config{
-		PSK: testPSK, Slots: 8, Credits: 16,
-		Timing: erpc.Timing{ConnectTimeout: 300 * time.Millisecond},
-	})
+func alterOpening(t *testing.T, cfg erpc.Config, op wire.Op, at int) {
+	cfg.Slots, cfg.Credits = 8, 16
+	cfg.Timing.ConnectTimeout = 300 * time.Millisecond
+	p := newErrPairOn(t, newMemNet(), cfg)
 	p.tick = 50_000
 	done := 0
 	alter := func(pkt []byte, _ transport.Addr) {
@@ -67,6 +72,9 @@ func alterOpening(t *testing.T, op wire.Op, at int) {
 	p.until(func() bool { return s.Connected() || s.Err() != nil })
 	if got := s.Params(); s.Connected() && got != p.sess.Params() {
 		t.Errorf("%v changed at %d: %+v", op, at, got)
+	}
+	if s.Connected() && (s.State() == nil || p.sess.State() == nil) {
+		t.Errorf("%v changed at %d: a session without security", op, at)
 	}
 	p.close()
 }

@@ -214,3 +214,26 @@ func FuzzPSK(f *testing.F) {
 		}
 	})
 }
+
+// TestUnusedFrameKeys: a side makes the keys of the messages that it meets, two directions of the
+// handshake and the server's ticket; a client says nothing after the handshake.
+func TestUnusedFrameKeys(t *testing.T) {
+	ca := sectest.NewCA("test")
+	c, s := parties(security.ServerConfig(ca.Config("server.test", "")),
+		security.ClientConfig(ca.Config("", "spiffe://test/client"), "server.test"))
+	var in []byte
+	for first := true; first || len(in) > 0; first = false {
+		out, err := c.Step(in)
+		if err == nil {
+			in, err = s.Step(out)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, h := range []*security.Handshake{c, s} {
+		if n := security.FrameKeys(h); n != 3 || !h.Done() {
+			t.Errorf("done %t, %d keys", h.Done(), n)
+		}
+	}
+}

@@ -243,19 +243,27 @@ const maxFrame = 16 << 10
 
 // frameKey encrypts handshake messages of one level and direction.
 type frameKey struct {
-	aead  cipher.AEAD // nil for the first level
-	iv    [nonceSize]byte
-	count uint64
+	secret []byte      // of TLS, until the first message
+	aead   cipher.AEAD // nil for the first level, and before the first message
+	iv     [nonceSize]byte
+	count  uint64
 }
 
-// set takes TLS's secret.
-func (k *frameKey) set(secret []byte) {
-	s := extract(secret, []byte("erpc2 handshake"))
-	key, err := newKeys(AES128GCM, &s)
-	if err != nil {
-		panic("security: " + err.Error()) // the package has that cipher
+// set takes TLS's secret. One of the four secrets of each side meets no message: a client says
+// nothing after the handshake.
+func (k *frameKey) set(secret []byte) { k.secret = bytes.Clone(secret) }
+
+// cipher returns what encrypts, nil if TLS has given no secret.
+func (k *frameKey) cipher() cipher.AEAD {
+	if k.secret != nil {
+		s := extract(k.secret, []byte("erpc2 handshake"))
+		key, err := newKeys(AES128GCM, &s)
+		if err != nil {
+			panic("security: " + err.Error()) // the package has that cipher
+		}
+		k.secret, k.aead, k.iv = nil, key.aead, key.iv
 	}
-	k.aead, k.iv = key.aead, key.iv
+	return k.aead
 }
 
 func (k *frameKey) nonce() []byte {
@@ -268,17 +276,18 @@ func (k *frameKey) nonce() []byte {
 
 // appendFrame appends a message, in as many frames as it takes.
 func (k *frameKey) appendFrame(b []byte, level tls.QUICEncryptionLevel, msg []byte) []byte {
+	aead := k.cipher()
 	for len(msg) > 0 {
 		part := msg[:min(len(msg), maxFrame)]
 		msg = msg[len(part):]
 		size := len(part)
-		if k.aead != nil {
+		if aead != nil {
 			size += tagSize
 		}
 		at := len(b)
 		b = append(b, byte(level), 0, byte(size), byte(size>>8))
-		if k.aead != nil {
-			b = k.aead.Seal(b, k.nonce(), part, b[at:at+frameHead])
+		if aead != nil {
+			b = aead.Seal(b, k.nonce(), part, b[at:at+frameHead])
 		} else {
 			b = append(b, part...)
 		}
@@ -304,10 +313,11 @@ func (h *Handshake) nextFrame(b []byte) (
 	level, k := tls.QUICEncryptionLevel(b[0]), &h.read[b[0]]
 	msg = b[frameHead : frameHead+size]
 	if level != tls.QUICEncryptionLevelInitial {
-		if k.aead == nil {
+		aead := k.cipher()
+		if aead == nil {
 			return 0, nil, nil, ErrMessage
 		}
-		if msg, err = k.aead.Open(nil, k.nonce(), msg, b[:frameHead]); err != nil {
+		if msg, err = aead.Open(nil, k.nonce(), msg, b[:frameHead]); err != nil {
 			return 0, nil, nil, ErrMessage
 		}
 	}

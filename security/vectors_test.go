@@ -93,3 +93,23 @@ func TestFrameAnswers(t *testing.T) {
 	}
 	answer(t, "frames", out, kaFrames)
 }
+
+// TestFrameKeysWhenNeeded: the keys of handshake messages follow from TLS's secret at the first
+// message of their level and direction.
+func TestFrameKeysWhenNeeded(t *testing.T) {
+	secret := bytes.Repeat([]byte{9}, 32)
+	var k frameKey
+	if k.cipher() != nil {
+		t.Error("a cipher without a secret")
+	}
+	k.set(secret)
+	clear(secret) // TLS writes over it
+	if k.aead != nil {
+		t.Error("a cipher before the first message")
+	}
+	answer(t, "frames", k.appendFrame(nil, tls.QUICEncryptionLevelHandshake, []byte("one")),
+		kaFrames[:2*(frameHead+3+tagSize)])
+	if k.aead == nil || k.secret != nil {
+		t.Error("no cipher after the first message, or the secret is kept")
+	}
+}

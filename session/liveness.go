@@ -109,10 +109,18 @@ func (l *Liveness) Pong(e *End, seq uint64, size int, out *Out) {
 	l.sendPadded(e, wire.OpPong, seq, size, out)
 }
 
-// Disconnect tells the peer that the session ends.
+// Disconnect tells the peer that the session ends, and asks for an answer.
 func (l *Liveness) Disconnect(e *End, out *Out) {
 	l.seq++
 	l.send(e, wire.OpDisconnect, l.seq, out)
+}
+
+// Farewell tells the peer that the session ends, and this side's endpoint with it: nobody would
+// hear an answer. Most systems would answer that with an ICMP message.
+func (l *Liveness) Farewell(e *End, out *Out) {
+	l.seq++
+	a := wire.Alive{Session: wire.NoSession, Seq: l.seq, To: e.RemoteToken}
+	out.Mgmt(&e.Peer, wire.OpDisconnect, e.Remote, e.RemoteToken, wire.AliveSize, 0, a.Put)
 }
 
 // Drain tells the peer that this side shuts down.

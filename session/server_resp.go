@@ -341,8 +341,18 @@ func (s *Server) clear(sl *serverSlot, out *Out) {
 // Running returns how many requests wait for their handlers.
 func (s *Server) Running() int { return s.running }
 
-// Close gives up every buffer of the session. The owner asks for a flush before, since
-// responses may be in queues. Handlers that still run must not respond any more (their request's
+// Queued reports whether a response of the session has ever been queued.
+func (s *Server) Queued() bool {
+	for i := range s.slots {
+		if s.slots[i].txGen > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Close gives up every buffer of the session. If one was Queued the owner asks for a flush before,
+// since it may be in queues. Handlers that still run must not respond any more (their request's
 // data ends here too). The last outcome is EventClosed.
 func (s *Server) Close(out *Out) {
 	for i := range s.slots {

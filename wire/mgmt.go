@@ -252,7 +252,9 @@ func (r *Refuse) Parse(b []byte) {
 //
 //	0 session u32 · 4 token u32 · 8 seq u64 · 16 to u32 · 20 zero 4 B
 type Alive struct {
-	Session uint32 // the sender's session number, NoSession in a Reset and a Moved
+	// Session is the sender's session number, NoSession in an answer; in a Disconnect NoSession says
+	// that the sender's endpoint ends and hears no answer.
+	Session uint32
 	Token   uint32 // the token that packets to the sender's session must carry
 	Seq     uint64 // chosen by the asking side, repeated in the answer
 	To      uint32 // the receiver's token: what OpenMgmt gives if the packet is whole
