@@ -9,8 +9,8 @@
 -- conversation then counts too. The layout and the rules are those of package wire
 -- (wire/doc.go); a header that breaks them is shown with the reason in erpc.malformed.
 --
--- Packets of secure sessions look malformed here: Lua in Wireshark 4.0 has no ciphers. With a key
--- log "erpc decode sealed.pcap --keylog keys --write plain.pcapng" writes them in plaintext.
+-- Packets of secure sessions look malformed, unless erpckeys.lua beside this file opens them by a
+-- key log.
 --
 -- Filters: erpc, erpc.type == 3, erpc.flags.ce, erpc.flags.late, erpc.flags.cut > 0,
 -- erpc.error_status == 14, erpc.left_ns < 1000000, erpc.malformed, erpc.reqnum == 17,
@@ -120,6 +120,8 @@ local bad = ProtoExpert.new("erpc.expert.malformed", "Malformed eRPC packet", ex
 erpc.experts = { bad }
 
 erpc.prefs.port = Pref.uint("UDP port", 31850, "UDP packets of this port are eRPC, whatever they look like")
+
+erpc.prefs.keylog = Pref.string("Key log", "", "The file that erpc.Config.KeyLog wrote, for erpckeys.lua")
 
 -- refusal shows a refusal of a version, whose layout is that of all versions.
 local function refusal(tree, tvb, pinfo)
@@ -466,18 +468,34 @@ local function show_bundle(tree, tvb, pinfo, size)
     size - b.stop, list)
 end
 
+-- before_keys are the operations of packets that are never sealed.
+local before_keys = { true, true, true, true, [9] = true, [10] = true, [13] = true }
+
+-- unseal returns the packet in a sealed one, if erpckeys.lua is there and opens it, else the packet.
+local function unseal(tvb, pinfo)
+  local keys = package.loaded.erpckeys
+  if not keys or tvb:len() < least(tvb) then return tvb end
+  if not is_bundle(tvb) then
+    local h = read_header(tvb, tvb:reported_len())
+    if h.type == MGMT and before_keys[h.reqtype] and not check(tvb, h) then return tvb end
+  end
+  return keys.open(tvb, pinfo) or tvb
+end
+
 function erpc.dissector(tvb, pinfo, root)
+  local there = tvb:len()
+  tvb = unseal(tvb, pinfo)
   local size = tvb:reported_len()
   pinfo.cols.protocol = "eRPC"
   local tree = root:add(erpc, tvb())
   if tvb:len() < least(tvb) then
     local short = size < least(tvb)
     fail(tree, tvb(), pinfo, short and "packet shorter than a header" or "cut short by the capture")
-    return tvb:len()
+    return there
   end
   if is_bundle(tvb) then
     show_bundle(tree, tvb, pinfo, size)
-    return tvb:len()
+    return there
   end
   local h = read_header(tvb, size)
   local head = tree:add(tvb(0, HEADER), "Header")
@@ -486,10 +504,10 @@ function erpc.dissector(tvb, pinfo, root)
   local why = check(tvb, h)
   if is_refusal(tvb) then
     refusal(tree, tvb, pinfo)
-    return tvb:len()
+    return there
   elseif why then
     fail(tree, tvb(0, HEADER), pinfo, why)
-    return tvb:len()
+    return there
   end
   local name, data = types[h.type], h.payload
   if h.type == MGMT then
@@ -505,7 +523,7 @@ function erpc.dissector(tvb, pinfo, root)
   pinfo.cols.info = string.format("%s session=%s req=%s pkt=%d size=%d data=%d", name,
     session_text(h.session_field), tostring(h.reqnum:le_uint64()),
     h.pktnum, h.msgsize, data)
-  return tvb:len()
+  return there
 end
 
 -- Any port: a sound header, and with it the conversation.
@@ -526,6 +544,8 @@ ports:add_for_decode_as(erpc)
 
 -- Called at the start too.
 function erpc.init()
+  local keys = package.loaded.erpckeys
+  if keys then keys.load(erpc.prefs.keylog) end
   if port == erpc.prefs.port then return end
   if port then ports:remove(port, erpc) end
   port = erpc.prefs.port
