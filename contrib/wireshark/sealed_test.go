@@ -100,7 +100,7 @@ func (x *sealing) seal(t *testing.T, rng *rand.Rand, size int, damage bool) (
 }
 
 // TestSealedPhases: packets of all sizes, of two associations in turn, with key updates, in both
-// directions. What was damaged is not opened, nor is what came before a secret was in the log.
+// directions. The dissector opens no damaged packet, and none whose secret is not in the log.
 func TestSealedPhases(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 20))
 	all := []*sealing{newSealing(t, rng), newSealing(t, rng)}

@@ -13,8 +13,8 @@ import (
 // ErrEarly means that raft does not say what this replica has said before it.
 var ErrEarly = errors.New("replica: raft does not say what was said early")
 
-// early is what a replica without a disk has said before raft, and what it must know of raft to do
-// so: see "Early messages" in the package documentation.
+// early holds the message that a replica without a disk has sent before raft, and the state of raft
+// that it needs for the next one: see "Early messages" in the package documentation.
 type early struct {
 	kind  earlyKind
 	msg   box      // that was sent; if to several, the last one
@@ -29,7 +29,7 @@ type early struct {
 	look    func(uint64, raft.ProgressType, tracker.Progress)
 }
 
-// earlyKind is what was said.
+// earlyKind names the kinds of early messages.
 type earlyKind uint8
 
 const (

@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// answerOf is a follower's answer to a leader, in the leader's term.
+// answerOf returns a follower's answer to a leader, in the leader's term.
 func (p *post) answerOf(id, index uint64) *pb.Message {
 	return &pb.Message{Type: pb.MsgAppResp.Enum(), From: &id, To: new(p.cfg.ID),
 		Term: new(p.term), Index: &index}

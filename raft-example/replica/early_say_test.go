@@ -21,7 +21,7 @@ func (p *post) sentTo() (to []uint64) {
 	return to
 }
 
-// bytesOf is what a post has sent, as bytes, in the order of receivers.
+// bytesOf returns the messages that a post has sent, as bytes, in the order of receivers.
 func (p *post) bytesOf() (b []byte) {
 	for to := uint64(1); to < 16; to++ {
 		for _, m := range p.out {
@@ -299,8 +299,7 @@ func TestEarlyGather(t *testing.T) {
 		}
 	}
 	answer := func(id uint64) bool {
-		l.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: &id, To: new(uint64(1)),
-			Term: new(l.term), Index: new(l.log.last())})
+		l.Step(l.answerOf(id, l.log.last()))
 		return l.Quick()
 	}
 	propose(few + 1)
@@ -396,8 +395,7 @@ func TestEarlyCommitStates(t *testing.T) {
 		l := m.posts[1]
 		l.Propose(putBytes(m.session(l), 1, "a"), 1)
 		l.Process()
-		x := &pb.Message{Type: pb.MsgAppResp.Enum(), From: new(uint64(2)), To: new(uint64(1)),
-			Term: new(l.term), Index: new(l.log.last())}
+		x := l.answerOf(2, l.log.last())
 		c.change(l, x)
 		if !l.early.calm {
 			t.Fatalf("%s: not at rest", name)
@@ -416,8 +414,7 @@ func TestEarlyCommitFive(t *testing.T) {
 	l.Propose(putBytes(m.session(l), 1, "a"), 1)
 	l.Process()
 	answer := func(id uint64) bool {
-		l.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: &id, To: new(uint64(1)),
-			Term: new(l.term), Index: new(l.log.last())})
+		l.Step(l.answerOf(id, l.log.last()))
 		l.Quick()
 		return l.early.kind == earlyCommit
 	}
@@ -444,8 +441,9 @@ func TestEarlyCommitDeposed(t *testing.T) {
 	l.Propose(putBytes(m.session(l), 1, "a"), 1)
 	l.Process()
 	for i, term := range []uint64{l.term + 1, l.term} {
-		l.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: new(uint64(3 - i)), To: new(uint64(1)),
-			Term: &term, Index: new(l.log.last())})
+		x := l.answerOf(uint64(3-i), l.log.last())
+		x.Term = &term
+		l.Step(x)
 	}
 	if l.Quick(); l.early.kind != earlyNone {
 		t.Error("applied early")
@@ -461,8 +459,7 @@ func TestEarlyCommitBroken(t *testing.T) {
 	l := m.posts[1]
 	l.Propose(putBytes(m.session(l), 1, "a"), 1)
 	l.Process()
-	l.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: new(uint64(2)), To: new(uint64(1)),
-		Term: new(l.term), Index: new(l.log.last())})
+	l.Step(l.answerOf(2, l.log.last()))
 	if l.Quick(); l.early.kind != earlyCommit {
 		t.Fatal("not applied early")
 	}
@@ -480,8 +477,7 @@ func TestStale(t *testing.T) {
 	l.Propose(putBytes(s, 1, "a"), 1)
 	m.settle()
 	answer := func(id, index uint64) bool {
-		l.Step(&pb.Message{Type: pb.MsgAppResp.Enum(), From: &id, To: new(uint64(1)),
-			Term: new(l.term), Index: &index})
+		l.Step(l.answerOf(id, index))
 		return l.Quick()
 	}
 	l.Propose(putBytes(s, 2, "b"), 2)
