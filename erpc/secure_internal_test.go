@@ -187,6 +187,8 @@ func TestOpeningFits(t *testing.T) {
 	client.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	hybrid := tlsClient(ca, "spiffe://test/client")
 	hybrid.TLS.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768}
+	p256 := tlsClient(ca, "spiffe://test/client")
+	p256.TLS.CurvePreferences = []tls.CurveID{tls.CurveP256}
 	for _, c := range []struct {
 		name    string
 		cfg     Config
@@ -194,7 +196,7 @@ func TestOpeningFits(t *testing.T) {
 		crypto  int
 	}{
 		{"X25519", client, false, 1}, {"with a ticket", client, true, 1},
-		{"hybrid", hybrid, false, 3},
+		{"P-256", p256, false, 1}, {"hybrid", hybrid, false, 3},
 	} {
 		s := p.dial(t, c.cfg)
 		i := len(p.clients) - 1

@@ -53,7 +53,8 @@ func TestDefaults(t *testing.T) {
 		auth           tls.ClientAuthType
 		most           uint16
 	}{
-		{&tls.Config{}, []tls.CurveID{tls.X25519}, []tls.CurveID{tls.X25519MLKEM768, tls.X25519}, 0, 0},
+		{&tls.Config{}, []tls.CurveID{tls.X25519},
+			[]tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256}, 0, 0},
 		{&tls.Config{CurvePreferences: p256, ClientCAs: pool}, p256, p256,
 			tls.RequireAndVerifyClientCert, 0},
 		{&tls.Config{CurvePreferences: p256, ClientCAs: pool, ClientAuth: tls.RequestClientCert,

@@ -338,7 +338,7 @@ func ClientConfig(cfg *tls.Config, server string) *tls.Config {
 func ServerConfig(cfg *tls.Config) *tls.Config {
 	c := prepared(cfg)
 	if cfg.CurvePreferences == nil { // the client chooses
-		c.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768, tls.X25519}
+		c.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256}
 	}
 	if c.ClientCAs != nil && c.ClientAuth == tls.NoClientCert {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
