@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -19,10 +20,38 @@ type tlsCreds struct {
 
 // NewTLS makes credentials from a config, as [credentials.NewTLS] does. These can secure erpc's
 // sessions too: with them calls go over erpc, encrypted, and over TCP with TLS where WithTCP or
-// ServeTCP say so. It is for WithTransportCredentials and Creds. See erpc.Config.TLS for what of
-// the config counts; a client checks the host in the ClientConn's authority.
+// ServeTCP say so. It is for WithTransportCredentials and Creds, and as good for those of package
+// grpc. See erpc.Config.TLS for what of the config counts; a client checks the host in the
+// ClientConn's authority. As there, ClientCAs alone make a server demand certificates, over TCP
+// too, where credentials.NewTLS would not ask for any.
+//
+// Credentials of credentials.NewTLS do not say what they were made of, so sessions cannot have
+// them. Write grpcerpc.NewTLS(cfg) in place of credentials.NewTLS(cfg).
 func NewTLS(cfg *tls.Config) credentials.TransportCredentials {
-	return &tlsCreds{credentials.NewTLS(cfg), cfg.Clone()}
+	c := demanding(cfg)
+	return &tlsCreds{credentials.NewTLS(c), c}
+}
+
+// demanding returns a copy of a config with which a server demands certificates over TCP where it
+// does over erpc.
+func demanding(cfg *tls.Config) *tls.Config {
+	if cfg == nil {
+		return new(tls.Config)
+	}
+	c := cfg.Clone()
+	if c.ClientCAs != nil && c.ClientAuth == tls.NoClientCert {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	if each := c.GetConfigForClient; each != nil {
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			own, err := each(hello)
+			if own == nil || err != nil {
+				return nil, err
+			}
+			return demanding(own), nil
+		}
+	}
+	return c
 }
 
 // Clone returns a copy.
@@ -42,8 +71,8 @@ func (o *serverOptions) secured() erpc.Config {
 	if t, ok := o.creds.(*tlsCreds); ok {
 		cfg.TLS = t.cfg
 	} else if isSecure(o.creds) {
-		panic(fmt.Sprintf("grpcerpc: Creds: credentials %q are not of grpcerpc.NewTLS",
-			o.creds.Info().SecurityProtocol))
+		panic(fmt.Sprintf("grpcerpc: Creds: credentials %q are not of grpcerpc.NewTLS; "+
+			"write grpcerpc.NewTLS(cfg) with their *tls.Config", o.creds.Info().SecurityProtocol))
 	}
 	return cfg
 }
@@ -89,4 +118,20 @@ func identify(p *peer.Peer, s *erpc.ConnectionState) {
 	p.AuthInfo = credentials.TLSInfo{
 		State: *s.TLS, SPIFFEID: s.SPIFFE(), CommonAuthInfo: private,
 	}
+}
+
+// credsOverTCP returns the transport credentials for connections over TCP: those given, else such
+// as are like the security of the sessions, so that nothing goes from encrypted to plain.
+func credsOverTCP(
+	given credentials.TransportCredentials, sessions *erpc.Config,
+) credentials.TransportCredentials {
+	switch {
+	case given != nil:
+		return given
+	case sessions.TLS != nil:
+		return NewTLS(sessions.TLS)
+	case sessions.PSK != nil: // TLS has no such keys
+		return NewTLS(nil)
+	}
+	return insecure.NewCredentials()
 }

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 )
 
@@ -24,7 +23,8 @@ type tcpOptions struct {
 // certainly never ran there. The target is that of grpc.NewClient; "" is the ClientConn's own: a
 // server may have the same number for its ports of UDP and TCP. Transport credentials, per-RPC
 // credentials, resolvers, stats handlers, user agent and default service config are those of the
-// ClientConn; opts come behind them. A stream goes over TCP if erpc has no connection when it
+// ClientConn; opts come behind them. Without transport credentials, those of erpc.Config.TLS are
+// used, and with erpc.Config.PSK such as no plain server satisfies. A stream goes over TCP if erpc has no connection when it
 // begins. Until the first try to connect has failed calls wait for it, for
 // Config.Timing.ConnectTimeout at most; WaitForReady waits for TCP alone.
 //
@@ -48,7 +48,8 @@ func (o *dialOptions) checkSecurity() error {
 	if isSecure(o.creds) {
 		if o.tcp == nil {
 			return fmt.Errorf("grpcerpc: transport credentials %q are not of grpcerpc.NewTLS; "+
-				"use that, or WithTCP, or grpc.NewClient over TCP", o.creds.Info().SecurityProtocol)
+				"write grpcerpc.NewTLS(cfg) with their *tls.Config, or WithTCP, or grpc.NewClient over TCP",
+				o.creds.Info().SecurityProtocol)
 		}
 		return nil
 	}
@@ -67,12 +68,13 @@ func (cc *ClientConn) dialTCP() (err error) {
 	if t == nil {
 		return nil
 	}
-	target, creds := t.target, o.creds
+	sessions := &o.config
+	if o.loops != nil {
+		sessions = &o.loops.config
+	}
+	target, creds := t.target, credsOverTCP(o.creds, sessions)
 	if target == "" {
 		target = cc.target
-	}
-	if creds == nil {
-		creds = insecure.NewCredentials()
 	}
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds), grpc.WithUserAgent(o.userAgent),
@@ -119,8 +121,9 @@ func unreached(err error) bool { return status.Code(err) == codes.Unavailable }
 
 // ServeTCP serves the registered services over grpc-go on a listener, which it owns, until Stop or
 // GracefulStop. Then it returns nil. It may be called beside Serve: one server answers both. The
-// interceptors, stats handlers and limits of messages are the Server's; opts, such as grpc.Creds,
-// come behind them.
+// interceptors, stats handlers, limits of messages and transport credentials are the Server's: those
+// of Creds, else such as are made of ServerConfig's TLS. Opts, such as grpc.Creds, come behind them.
+// A Server whose sessions have shared keys takes no connection over TCP without grpc.Creds.
 func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
 	o := &s.opts
 	all := []grpc.ServerOption{
@@ -138,6 +141,7 @@ func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
 	if o.codec != nil {
 		all = append(all, grpc.ForceServerCodecV2(o.codec))
 	}
+	all = append(all, grpc.Creds(credsOverTCP(o.creds, &o.config)))
 	g := grpc.NewServer(append(all, opts...)...)
 	s.mu.Lock()
 	s.serving = true
