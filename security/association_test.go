@@ -367,8 +367,10 @@ func BenchmarkSeal(b *testing.B) {
 
 // TestWholeHalfway: of two counters that are as far from the one expected, it is the later one.
 func TestWholeHalfway(t *testing.T) {
-	w := window{next: 2<<32 + 5}
-	if n, want := w.whole(1<<31+5), w.next+1<<31; n != want {
-		t.Errorf("%#x, want %#x", n, want)
+	for _, next := range []uint64{2<<32 + 5, 2<<32 + 1<<31 + 5} {
+		w := window{next: next}
+		if n, want := w.whole(uint32(next)+1<<31), next+1<<31; n != want {
+			t.Errorf("%#x after %#x, want %#x", n, next, want)
+		}
 	}
 }
