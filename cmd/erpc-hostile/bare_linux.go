@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -20,7 +19,8 @@ import (
 // The bare handshake is the least that a server with crypto/tls and a UDP socket does for a client
 // that proves its address first: four datagrams come, four go, one thread does it all. It has no
 // sessions and no timers, repeats nothing and seals nothing. With workers each step of a handshake
-// runs in a goroutine, so that the thread with the socket never waits for a signature.
+// runs in a goroutine, so that the thread with the socket never waits for a signature. With keys it
+// also does what bareSide says.
 //
 //	C: bareAsk        S: bareAsk, with a cookie
 //	C: ClientHello    S: its flight
@@ -94,7 +94,7 @@ func serveBare(o *options) error {
 		return err
 	}
 	fmt.Printf("127.0.0.1:%d\n", at.(*unix.SockaddrInet4).Port)
-	clients := map[unix.SockaddrInet4]*tls.QUICConn{}
+	clients := map[unix.SockaddrInet4]*bareSide{}
 	buf := make([]byte, 1<<16)
 	for {
 		n, from, err := unix.Recvfrom(fd, buf, 0)
@@ -113,7 +113,7 @@ func serveBare(o *options) error {
 		case bareTLS:
 			q := clients[name]
 			if q == nil {
-				q = tls.QUICServer(&tls.QUICConfig{TLSConfig: cfg})
+				q = newSide(cfg, false, o.bareKeys)
 				clients[name] = q
 			}
 			if o.workers {
@@ -127,7 +127,9 @@ func serveBare(o *options) error {
 			continue
 		case bareEnd:
 			if q := clients[name]; q != nil {
-				_ = q.Close()
+				if q.end(buf[1:n]) != nil {
+					continue
+				}
 				delete(clients, name)
 			}
 		}
@@ -138,14 +140,8 @@ func serveBare(o *options) error {
 }
 
 // stepBare gives a server's side what has come, and sends what it says.
-func stepBare(fd int, to *unix.SockaddrInet4, q *tls.QUICConn, in []byte) error {
-	if !q.ConnectionState().HandshakeComplete && in[0] == byte(tls.QUICEncryptionLevelInitial) {
-		q.SetTransportParameters(nil)
-		if err := q.Start(context.Background()); err != nil {
-			return err
-		}
-	}
-	out, _, err := feed(q, in, true)
+func stepBare(fd int, to *unix.SockaddrInet4, q *bareSide, in []byte) error {
+	out, _, err := q.step(in)
 	if err != nil {
 		return err
 	}
@@ -153,7 +149,7 @@ func stepBare(fd int, to *unix.SockaddrInet4, q *tls.QUICConn, in []byte) error 
 }
 
 // dialBare makes one bare handshake. It reports whether a session was resumed.
-func dialBare(target string, cfg *tls.Config) (resumed bool, err error) {
+func dialBare(target string, cfg *tls.Config, keys bool) (resumed bool, err error) {
 	to, err := netip.ParseAddrPort(target)
 	if err != nil {
 		return false, err
@@ -182,20 +178,16 @@ func dialBare(target string, cfg *tls.Config) (resumed bool, err error) {
 	if _, err = ask(bareAsk, nil, bareFirst); err != nil {
 		return false, err
 	}
-	q := tls.QUICClient(&tls.QUICConfig{TLSConfig: cfg})
-	q.SetTransportParameters(nil)
-	if err = q.Start(context.Background()); err != nil {
-		return false, err
-	}
-	defer q.Close()
+	q := newSide(cfg, true, keys)
+	defer q.close()
 	var in []byte
 	for least := bareSecond; ; least = 0 {
-		out, done, err := feed(q, in, false)
+		out, done, err := q.step(in)
 		if err != nil {
 			return false, err
 		}
 		if len(out) == 0 {
-			if !q.ConnectionState().HandshakeComplete {
+			if !q.state().HandshakeComplete {
 				return false, errors.New("a handshake did not end")
 			}
 			break
@@ -204,6 +196,6 @@ func dialBare(target string, cfg *tls.Config) (resumed bool, err error) {
 			return false, fmt.Errorf("done %v: %w", done, err)
 		}
 	}
-	_, err = ask(bareEnd, nil, 0)
-	return q.ConnectionState().DidResume, err
+	_, err = ask(bareEnd, q.last(), 0)
+	return q.state().DidResume, err
 }

@@ -28,7 +28,8 @@
 // With -tls-alone it times crypto/tls's handshakes by the same certificates, for scripts/bench-tls.
 //
 // With -tls-bare, -serve and -dials make handshakes by crypto/tls and a UDP socket without this
-// library: the least that any server does.
+// library: the least that any server does. With -tls-keys too they also encrypt the handshake and
+// make keys of packets, as any session needs.
 //
 // It sends to addresses of this machine only.
 //

@@ -45,7 +45,7 @@ func dialAll(o *options) (string, error) {
 		}
 		dial = func() (time.Duration, error) {
 			start := time.Now()
-			_, err := dialBare(o.target, bare)
+			_, err := dialBare(o.target, bare, o.bareKeys)
 			return time.Since(start), err
 		}
 	}

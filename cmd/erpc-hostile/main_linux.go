@@ -31,6 +31,8 @@ func main() {
 		"full or resumed: time such handshakes of crypto/tls alone")
 	flag.BoolVar(&o.bare, "tls-bare", false,
 		"serve or dial by crypto/tls and a UDP socket alone, with -serve or -dials")
+	flag.BoolVar(&o.bareKeys, "tls-keys", false,
+		"... with encrypted handshakes and keys of packets")
 	flag.BoolVar(&o.workers, "tls-workers", false,
 		"steps of bare handshakes run in goroutines beside the one that reads")
 	flag.BoolVar(&o.resume, "resume", false, "dials resume one TLS session")
@@ -87,6 +89,7 @@ type options struct {
 	memory         int64
 	resume         bool
 	bare, workers  bool
+	bareKeys       bool
 	keys           secure.Flags
 }
 

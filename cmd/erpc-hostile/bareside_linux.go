@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+
+	"github.com/userspace-rpc/erpc/security"
+)
+
+// bareSide is a side of a bare handshake. With keys its messages are encrypted, since crypto/tls
+// leaves that to QUIC; keys of packets come from it; the server proves that it has them, and the
+// client seals its last packet. That is the least of security that any session needs.
+type bareSide struct {
+	client bool
+	begun  bool
+	q      *tls.QUICConn
+	hs     *security.Handshake // in place of q, with keys
+	keys   *security.Association
+}
+
+// Sizes of what a Connect and an Accept say, on which the sides agree.
+const bareParams, bareEpoch = 104, 8
+
+func newSide(cfg *tls.Config, client, keys bool) *bareSide {
+	s := &bareSide{client: client}
+	switch {
+	case keys:
+		s.hs = security.NewTLS(cfg, client, security.Opening{
+			Params: make([]byte, bareParams),
+			Judge:  func([]byte) ([]byte, error) { return make([]byte, bareEpoch), nil },
+		})
+	case client:
+		s.q = tls.QUICClient(&tls.QUICConfig{TLSConfig: cfg})
+	default:
+		s.q = tls.QUICServer(&tls.QUICConfig{TLSConfig: cfg})
+	}
+	return s
+}
+
+// step takes what has come, and returns what this side says.
+func (s *bareSide) step(in []byte) (out []byte, done bool, err error) {
+	if s.hs != nil {
+		return s.stepKeys(in)
+	}
+	if !s.begun {
+		s.begun = true
+		s.q.SetTransportParameters(nil)
+		if err = s.q.Start(context.Background()); err != nil {
+			return nil, false, err
+		}
+	}
+	return feed(s.q, in, !s.client)
+}
+
+// stepKeys does it with keys. Each datagram has the size of its messages u16, those, and when there
+// are keys a server's proof.
+func (s *bareSide) stepKeys(in []byte) (out []byte, done bool, err error) {
+	var said, proof []byte
+	if len(in) >= 2 {
+		n := 2 + int(binary.LittleEndian.Uint16(in))
+		if n > len(in) {
+			return nil, false, errors.New("a datagram is too short")
+		}
+		said, proof = in[2:n], in[n:]
+	}
+	if out, err = s.hs.Step(said); err != nil {
+		return nil, false, err
+	}
+	if done = s.hs.Done(); done && s.keys == nil {
+		if s.keys, err = security.NewAssociation(s.hs.Secrets(), s.client); err != nil {
+			return nil, false, err
+		}
+	}
+	switch {
+	case !s.client:
+		out = append(binary.LittleEndian.AppendUint16(nil, uint16(len(out))), out...)
+		if done {
+			out = s.keys.Prove(out, make([]byte, bareParams))
+		}
+	case len(out) > 0:
+		out = append(binary.LittleEndian.AppendUint16(nil, uint16(len(out))), out...)
+	case done && !s.keys.Check(proof, make([]byte, bareParams)):
+		return nil, false, errors.New("no proof of the server")
+	}
+	return out, done, nil
+}
+
+// last returns a client's last packet: the header of a Disconnect, sealed.
+func (s *bareSide) last() []byte {
+	if s.keys == nil {
+		return nil
+	}
+	const size = 24
+	pkt, _ := s.keys.Seal(nil, make([]byte, size), nil)
+	return pkt
+}
+
+// end takes a client's last packet.
+func (s *bareSide) end(pkt []byte) error {
+	if s.hs == nil {
+		return s.q.Close()
+	}
+	if s.keys == nil {
+		return errors.New("there are no keys yet")
+	}
+	_, err := s.keys.Open(pkt)
+	return err
+}
+
+func (s *bareSide) state() *tls.ConnectionState {
+	if s.hs != nil {
+		return s.hs.TLS()
+	}
+	state := s.q.ConnectionState()
+	return &state
+}
+
+func (s *bareSide) close() {
+	if s.hs != nil {
+		s.hs.Close()
+	} else {
+		_ = s.q.Close()
+	}
+}
