@@ -113,6 +113,9 @@ type Config struct {
 	// takes less time of both processors. Servers take all three. The protocol's name (ALPN) and the
 	// least version are the library's.
 	//
+	// Sessions over shared memory have the same: their packets are encrypted as those over UDP are,
+	// by keys that need the same certificates, unless TrustLocal is set.
+	//
 	// A certificate is checked when endpoints meet. One that expires later ends nothing: the keys
 	// stay as long as sessions between the two do.
 	TLS *tls.Config

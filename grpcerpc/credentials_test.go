@@ -85,7 +85,8 @@ func TestNewTLS(t *testing.T) {
 func TestForeignCreds(t *testing.T) {
 	c := credentials.NewTLS(sectest.NewCA("test").Config("127.0.0.1", ""))
 	_, err := grpcerpc.NewClient("static:///127.0.0.1:1", grpcerpc.WithTransportCredentials(c))
-	const advice = `"tls" are not of grpcerpc.NewTLS; write grpcerpc.NewTLS(cfg) with their *tls.Config`
+	const advice = `"tls" are not of grpcerpc.NewTLS; ` +
+		`write grpcerpc.NewTLS(cfg) with their *tls.Config`
 	if err == nil || !strings.Contains(err.Error(), advice) {
 		t.Errorf("a client: %v", err)
 	}

@@ -79,8 +79,8 @@
 //
 // Server.ServeTCP answers grpc-go over TCP with the same services. WithTCP lets a client use TCP if
 // erpc has no connection, and for calls that certainly never ran. With credentials of NewTLS, or
-// erpc.Config.TLS, both sides encrypt over both. A client with other TLS credentials uses TCP alone:
-// nothing goes from TLS to plain.
+// erpc.Config.TLS, both sides encrypt over both. A client with other TLS credentials uses TCP
+// alone: nothing goes from TLS to plain.
 //
 // # What differs from grpc-go
 //

@@ -24,8 +24,8 @@ type tcpOptions struct {
 // server may have the same number for its ports of UDP and TCP. Transport credentials, per-RPC
 // credentials, resolvers, stats handlers, user agent and default service config are those of the
 // ClientConn; opts come behind them. Without transport credentials, those of erpc.Config.TLS are
-// used, and with erpc.Config.PSK such as no plain server satisfies. A stream goes over TCP if erpc has no connection when it
-// begins. Until the first try to connect has failed calls wait for it, for
+// used, and with erpc.Config.PSK such as no plain server satisfies. A stream goes over TCP if erpc
+// has no connection when it begins. Until the first try to connect has failed calls wait for it, for
 // Config.Timing.ConnectTimeout at most; WaitForReady waits for TCP alone.
 //
 // A ClientConn with other transport credentials than those of NewTLS and of package insecure makes
@@ -121,9 +121,9 @@ func unreached(err error) bool { return status.Code(err) == codes.Unavailable }
 
 // ServeTCP serves the registered services over grpc-go on a listener, which it owns, until Stop or
 // GracefulStop. Then it returns nil. It may be called beside Serve: one server answers both. The
-// interceptors, stats handlers, limits of messages and transport credentials are the Server's: those
-// of Creds, else such as are made of ServerConfig's TLS. Opts, such as grpc.Creds, come behind them.
-// A Server whose sessions have shared keys takes no connection over TCP without grpc.Creds.
+// interceptors, stats handlers, limits of messages and transport credentials are the Server's. The
+// latter are those of Creds, else such as are made of ServerConfig's TLS. Opts, such as grpc.Creds,
+// come behind them. A Server whose sessions have shared keys takes no connection over TCP without grpc.Creds.
 func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
 	o := &s.opts
 	all := []grpc.ServerOption{

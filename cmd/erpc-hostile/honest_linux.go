@@ -33,6 +33,9 @@ func dialAll(o *options) (string, error) {
 	if o.resume && cfg.TLS != nil {
 		cfg.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	}
+	if o.p256 && cfg.TLS != nil {
+		cfg.TLS.CurvePreferences = []tls.CurveID{tls.CurveP256}
+	}
 	dial := func() (time.Duration, error) { return dialOnce(o.target, cfg) }
 	if o.bare {
 		_, bare, err := bareConfig(o)

@@ -35,6 +35,7 @@ func main() {
 		"... with encrypted handshakes and keys of packets")
 	flag.BoolVar(&o.workers, "tls-workers", false,
 		"steps of bare handshakes run in goroutines beside the one that reads")
+	flag.BoolVar(&o.p256, "p256", false, "-dials and -tls-alone agree on keys by P-256, not X25519")
 	flag.BoolVar(&o.resume, "resume", false, "dials resume one TLS session")
 	for name, value := range map[string]*string{"tls-cert": &o.keys.TLSCert,
 		"tls-key": &o.keys.TLSKey, "tls-ca": &o.keys.TLSCA, "psk-file": &o.keys.PSKFile} {
@@ -87,7 +88,7 @@ type options struct {
 	duration       time.Duration
 	serve, victims bool
 	memory         int64
-	resume         bool
+	resume, p256   bool
 	bare, workers  bool
 	bareKeys       bool
 	keys           secure.Flags

@@ -21,6 +21,9 @@ func timeTLS(o *options, resume bool) error {
 	const rounds = 200
 	server := security.ServerConfig(cfg.TLS)
 	client := security.ClientConfig(cfg.TLS, "127.0.0.1")
+	if o.p256 {
+		client.CurvePreferences = []tls.CurveID{tls.CurveP256}
+	}
 	if resume {
 		client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	}
