@@ -123,7 +123,8 @@ func unreached(err error) bool { return status.Code(err) == codes.Unavailable }
 // GracefulStop. Then it returns nil. It may be called beside Serve: one server answers both. The
 // interceptors, stats handlers, limits of messages and transport credentials are the Server's. The
 // latter are those of Creds, else such as are made of ServerConfig's TLS. Opts, such as grpc.Creds,
-// come behind them. A Server whose sessions have shared keys takes no connection over TCP without grpc.Creds.
+// come behind them. A Server whose sessions have shared keys takes no connection over TCP without
+// grpc.Creds.
 func (s *Server) ServeTCP(lis net.Listener, opts ...grpc.ServerOption) error {
 	o := &s.opts
 	all := []grpc.ServerOption{
