@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 )
@@ -44,12 +45,54 @@ func (m *Map) Fill(p *Page, from []byte, n int) {
 	if n <= 0 {
 		return
 	}
+	k, begun, more := p.wholes(m.tree, from, n)
+	if !more {
+		return
+	}
 	buf := scanBufs.Get().(*keyBuf)
+	if begun {
+		from = shortest(buf, k)
+	}
+	m.fillMixed(p, buf, from, n)
+	scanBufs.Put(buf)
+}
+
+// wholes is Fill for leaves whose keys all have 8 bytes, as long as such follow. If another one
+// does, more is set, k is the slice to go on from, and begun says whether there were any leaves
+// before.
+func (p *Page) wholes(t *tree[word], from []byte, n int) (k uint64, begun, more bool) {
+	k, kind := head(from)
+	w := newWalk(t, n)
+	for past := kind > 8; ; past = false {
+		l, s := w.leaf(k)
+		if l == nil {
+			return 0, begun, false
+		}
+		if !s.whole() {
+			return k, begun, true
+		}
+		p.take(l, s, k, past, n)
+		end := l.until(k)
+		if p.Len() >= n || end == ^uint64(0) {
+			return 0, begun, false
+		}
+		k, begun = end+1, true
+	}
+}
+
+// shortest writes the first key of slice k to buf and returns it.
+func shortest(buf *keyBuf, k uint64) []byte {
+	return bytes.TrimRight(binary.BigEndian.AppendUint64(buf[:0], k), "\x00")
+}
+
+// fillMixed is Fill for keys of any length, which go behind those that the page has. Key from may
+// lie in buf if it has at most 8 bytes: it is not read after the first key has been written.
+func (m *Map) fillMixed(p *Page, buf *keyBuf, from []byte, n int) {
 	visit := func(key []byte, c *word) bool {
 		p.add(key, c.Load())
 		return p.Len() < n
 	}
-	m.tree.ascend(buf, 0, from, n, visit, func(
+	m.tree.ascend(buf, 0, from, n-p.Len(), visit, func(
 		l *leaf[word], s state, k uint64, past bool, key []byte,
 	) bool {
 		if len(key) > 8 || len(p.ends) > 0 {
@@ -59,7 +102,6 @@ func (m *Map) Fill(p *Page, from []byte, n int) {
 		}
 		return p.Len() < n
 	})
-	scanBufs.Put(buf)
 }
 
 // each is take for a leaf whose keys have a prefix, or for a page that has other keys than such of

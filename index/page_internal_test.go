@@ -61,6 +61,55 @@ func TestPageKeysApart(t *testing.T) {
 	}
 }
 
+// TestPageGoesOn: where leaves of keys of 8 bytes end, a page goes on with the shortest key of the
+// next leaf, and behind leaves of other keys with those of 8 bytes.
+func TestPageGoesOn(t *testing.T) {
+	m := NewMap()
+	for i := range 1000 {
+		_, _, _ = m.Put(binary.BigEndian.AppendUint64(nil, uint64(i*7919%1000+1)<<16), uint64(i))
+	}
+	var lows []uint64
+	for k := uint64(0); ; {
+		l, s := m.tree.leaf(k)
+		if !s.whole() {
+			t.Fatal("a leaf of other keys")
+		}
+		lows = append(lows, l.low)
+		if k = l.high.Load() + 1; k == 0 {
+			break
+		}
+	}
+	for i := 3; i < len(lows); i += 5 {
+		var buf keyBuf
+		key := shortest(&buf, lows[i])
+		if len(key) >= 8 {
+			t.Fatalf("leaf %d begins with a key of 8 bytes", i)
+		}
+		_, _, _ = m.Put(key, uint64(i))
+		_, _, _ = m.Put(append(key, "\x00\x00\x00\x00\x00\x00\x00"...), uint64(i)+1)
+	}
+	var all [][]byte
+	m.Scan(nil, 1e6, func(key []byte, _ uint64) bool {
+		all = append(all, append([]byte(nil), key...))
+		return true
+	})
+	var p Page
+	for i, from := range all {
+		for _, n := range []int{1, 40, 128, 2000} {
+			m.Fill(&p, from, n)
+			if want := min(n, len(all)-i); p.Len() != want {
+				t.Fatalf("%d keys from %x on, want %d", p.Len(), from, want)
+			}
+			for j, v := range p.Values() {
+				got, _ := m.Get(all[i+j])
+				if string(p.Key(j)) != string(all[i+j]) || v != got {
+					t.Fatalf("key %d from %x on: %x %d", j, from, p.Key(j), v)
+				}
+			}
+		}
+	}
+}
+
 // TestLeafLines: what a walk asks for lies where it asks, in whole lines.
 func TestLeafLines(t *testing.T) {
 	const line, before = 64, 8 // the runtime has a word before a leaf
