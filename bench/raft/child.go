@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 )
 
@@ -106,15 +107,24 @@ type children struct {
 	members map[uint64]string
 }
 
+// binaryOf splits a system's name at an @: behind it is the program that its members run, another
+// version of this one. Without it they run this one.
+func binaryOf(name string) (system, binary string) {
+	system, binary, _ = strings.Cut(name, "@")
+	return system, binary
+}
+
 // startChildren starts n members, numbered from 1. each is the start of all, dir that of the
 // folders of those that need files.
 func startChildren(ctx context.Context, system string, n int, each start, dir string) (
 	c *children, err error,
 ) {
 	c = &children{members: map[uint64]string{}}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	system, self := binaryOf(system)
+	if self == "" {
+		if self, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	for i := range n {
 		cmd := exec.CommandContext(ctx, self)

@@ -62,7 +62,7 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	var c loadConfig
 	names := set.String("systems",
 		"erpc,erpc-lease,erpc-loop,erpc-loop-lease,grpc-go,etcd,hashi-tcp,hraft",
-		"`names`, with commas")
+		"`names`, with commas; erpc@FILE has its members run another version of this program")
 	set.IntVar(&c.clients, "clients", 64, "clients, each a goroutine with one request under way")
 	set.IntVar(&c.endpoints, "endpoints", 2, "endpoints or connections that the clients share")
 	set.IntVar(&c.keys, "keys", 10_000, "`keys` to choose from")
@@ -78,7 +78,7 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	}
 	c.systems = strings.Split(*names, ",")
 	for _, s := range c.systems {
-		if _, ok := systems[s]; !ok {
+		if s, _ = binaryOf(s); systems[s].member == nil {
 			return fmt.Errorf("-systems: there is no %q", s)
 		}
 	}
@@ -156,6 +156,7 @@ type turns struct{ full, half []kind }
 // noDisk says which systems have no durable row: the store over grpc-go and the least program have
 // no disk, and a lease has nothing to do with one.
 func noDisk(system string) bool {
+	system, _ = binaryOf(system)
 	return system == "grpc-go" || strings.HasSuffix(system, "-lease") ||
 		strings.HasPrefix(system, "least")
 }
@@ -216,7 +217,8 @@ func openSubject(ctx context.Context, name string, durable bool, c *loadConfig) 
 }
 
 func (s *subject) open(ctx context.Context, name string, durable bool, c *loadConfig) (err error) {
-	sys := systems[name]
+	system, _ := binaryOf(name)
+	sys := systems[system]
 	parent := c.durable
 	if !durable {
 		parent = c.dir
@@ -227,7 +229,7 @@ func (s *subject) open(ctx context.Context, name string, durable bool, c *loadCo
 		}
 	}
 	each := start{Keys: c.keys, Sync: durable}
-	if strings.HasSuffix(name, "-lease") {
+	if strings.HasSuffix(system, "-lease") {
 		each.Lease = 100 * time.Millisecond
 	}
 	if s.children, err = startChildren(ctx, name, 3, each, s.dir); err != nil {

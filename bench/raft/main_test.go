@@ -44,7 +44,11 @@ func TestRun(t *testing.T) {
 
 // TestLoad: all systems work under load, and figures come out. etcd's own start takes seconds.
 func TestLoad(t *testing.T) {
-	list := "erpc,erpc-loop-lease,grpc-go,etcd,hashi-tcp,hraft,least-loop"
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := "erpc,erpc-loop-lease,least@" + self + ",grpc-go,etcd,hashi-tcp,hraft,least-loop"
 	if testing.Short() {
 		list = "erpc,erpc-loop-lease"
 	}
@@ -59,7 +63,7 @@ func TestLoad(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &rows); err != nil {
 		t.Fatal(err)
 	}
-	if want := map[bool]int{true: 3, false: 11}[testing.Short()]; len(rows) != want {
+	if want := map[bool]int{true: 3, false: 12}[testing.Short()]; len(rows) != want {
 		t.Errorf("%d rows, want %d", len(rows), want)
 	}
 	for _, r := range rows {
@@ -160,6 +164,7 @@ func TestFailing(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"-keys=0"}, {"-each=1h"}, {"-nonsense"},
 		{"-gc-heap=-1"}, {"load", "-gc-heap=-1"}, {"load", "-systems=nobody"},
+		{"load", "-systems=least@/no/such/program"}, {"load", "-systems=@"},
 		{"load", "-clients=0"}, {"load", "-endpoints=65"}} {
 		var out, progress bytes.Buffer
 		if err := run(t.Context(), args, &out, &progress); err == nil || out.Len() > 0 {
