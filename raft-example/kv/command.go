@@ -125,15 +125,6 @@ func (v *Value) Bytes() []byte { return v.b[:v.n] }
 func (k Key) String() string   { return string(k.b[:k.n]) }
 func (v Value) String() string { return string(v.b[:v.n]) }
 
-// hash spreads keys over shards (the finalizer of MurmurHash3, on both words).
-func (k *Key) hash() uint64 {
-	x := binary.LittleEndian.Uint64(k.b[:8]) ^ binary.LittleEndian.Uint64(k.b[8:])*0x9E3779B97F4A7C15
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	return x
-}
-
 // Command is a request.
 type Command struct {
 	Op     Op
@@ -181,24 +172,30 @@ func (c *Command) Append(b []byte) []byte {
 
 // ParseCommand reads a request. Errors: ErrMalformed, ErrTooLarge.
 func ParseCommand(b []byte) (c Command, err error) {
+	err = c.parse(b)
+	return c, err
+}
+
+// parse is ParseCommand into a zero Command.
+func (c *Command) parse(b []byte) error {
 	if len(b) < cmdHeader {
-		return c, ErrMalformed
+		return ErrMalformed
 	}
 	k, v, o := int(b[2]), int(b[3]), int(b[4])
 	if k > MaxKey || v > MaxValue || o > MaxValue {
-		return c, ErrTooLarge
+		return ErrTooLarge
 	}
-	c = Command{Op: Op(b[0]), Absent: b[1]&flagAbsent != 0,
-		Anywhere: b[1]&flagAnywhere != 0, Cluster: binary.LittleEndian.Uint64(b[8:]),
-		Session: binary.LittleEndian.Uint64(b[16:]), Seq: binary.LittleEndian.Uint64(b[24:])}
+	c.Op, c.Absent, c.Anywhere = Op(b[0]), b[1]&flagAbsent != 0, b[1]&flagAnywhere != 0
+	c.Cluster, c.Session = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	c.Seq = binary.LittleEndian.Uint64(b[24:])
 	if b[1] > flagAbsent|flagAnywhere || c.Anywhere && c.Op != Get || b[5]|b[6]|b[7] != 0 ||
 		len(b) != cmdHeader+k+v+o || !c.shape(k, v, o) {
-		return c, ErrMalformed
+		return ErrMalformed
 	}
 	c.Key.n = uint8(copy(c.Key.b[:], b[cmdHeader:cmdHeader+k]))
 	c.Value.n = uint8(copy(c.Value.b[:], b[cmdHeader+k:cmdHeader+k+v]))
 	c.Old.n = uint8(copy(c.Old.b[:], b[cmdHeader+k+v:]))
-	return c, nil
+	return nil
 }
 
 // shape reports whether the operation has what it needs and nothing else.

@@ -141,16 +141,16 @@ func (l *Loader) key(b []byte) (rest []byte, ok bool) {
 	if err != nil || err2 != nil {
 		return nil, false
 	}
-	i := k.hash() % numShards
-	m := s.shards[i]
-	if m == nil {
-		m = make(map[Key]Value, l.total/numShards*9/8)
-		s.shards[i] = m
+	h := s.seed.hash(&k)
+	t := &s.shards[h%numShards]
+	if len(t.slots) == 0 {
+		t.reserve(&s.seed, int(l.total/numShards*9/8))
 	}
-	if _, twice := m[k]; twice {
+	it, twice := t.find(&k, h)
+	if twice {
 		return nil, false
 	}
-	m[k] = v
+	t.put(&s.seed, &k, h, it, false, &v)
 	s.keys++
 	return b[2+kn+vn:], true
 }

@@ -63,10 +63,10 @@ func (t *sessions) add(n *session) {
 	}
 }
 
-// wrote notes a write.
-func (t *sessions) wrote(n *session, seq uint64, a Answer) {
+// wrote notes a write, whose answer is there.
+func (t *sessions) wrote(n *session, seq uint64) {
 	n.unlink()
-	n.seq, n.last, n.answer = seq, t.now, a
+	n.seq, n.last = seq, t.now
 	t.written.append(n)
 }
 

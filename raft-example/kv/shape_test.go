@@ -253,16 +253,17 @@ func TestDigest(t *testing.T) {
 	seen := map[string]string{want: "none"}
 	for name, change := range map[string]func(s *Store){
 		"key": func(s *Store) {
-			m := s.shards[key2(t, "1").hash()%numShards]
-			delete(m, key(t, "1"))
-			k := key(t, "4")
-			if s.shards[k.hash()%numShards] == nil {
-				s.shards[k.hash()%numShards] = map[Key]Value{}
-			}
-			s.shards[k.hash()%numShards][k] = value(t, "1")
+			it, _ := s.find(key2(t, "1"))
+			s.shards[s.seed.hash(&it.key)%numShards].remove(&s.seed, it)
+			k, v := key2(t, "4"), value(t, "1")
+			h := s.seed.hash(k)
+			to := &s.shards[h%numShards]
+			it, found := to.find(k, h)
+			to.put(&s.seed, k, h, it, found, &v)
 		},
 		"value": func(s *Store) {
-			s.shards[key2(t, "1").hash()%numShards][key(t, "1")] = value(t, "2")
+			it, _ := s.find(key2(t, "1"))
+			it.val = value(t, "2")
 		},
 		"session": func(s *Store) { s.Apply(2, (&Command{Op: Open}).Append(nil)) },
 		"seq":     func(s *Store) { s.sessions.byID[1].seq++ },
@@ -324,7 +325,7 @@ func TestGrow(t *testing.T) {
 	fresh := NewStore()
 	fresh.Grow(1 << 16)
 	for i := range fresh.shards {
-		if fresh.shards[i] == nil {
+		if len(fresh.shards[i].slots) < 64 {
 			t.Fatal("a shard without room")
 		}
 	}

@@ -71,7 +71,7 @@ func (v *Saver) Step(n int) []byte {
 	for ; v.next < numShards && n > 0; v.next++ {
 		if !v.done[v.next] {
 			v.before(v.next)
-			n -= 1 + len(v.store.shards[v.next])
+			n -= 1 + v.store.shards[v.next].used
 		}
 	}
 	v.checksum()
@@ -96,21 +96,21 @@ func (v *Saver) before(i int) {
 		return
 	}
 	v.done[i] = true
-	for k, val := range v.store.shards[i] {
+	v.store.shards[i].each(func(k *Key, val *Value) {
 		v.buf = append(v.buf, k.n, val.n)
 		v.buf = append(v.buf, k.Bytes()...)
 		v.buf = append(v.buf, val.Bytes()...)
-	}
+	})
 }
 
 // Digest returns a text that two stores with the same keys, values and sessions share.
 func (s *Store) Digest() string {
 	var keys, sessions uint64
 	for i := range s.shards {
-		for k, v := range s.shards[i] {
+		s.shards[i].each(func(k *Key, v *Value) {
 			h := crc32.Update(crc32.Checksum(k.Bytes(), castagnoli), castagnoli, v.Bytes())
 			keys += uint64(h) * 0x9E3779B97F4A7C15 // in any order
-		}
+		})
 	}
 	s.sessions.each(func(n *session) { // in this order
 		sessions = (sessions ^ n.id ^ n.seq<<32 ^ n.last<<16) * 0x9E3779B97F4A7C15

@@ -5,21 +5,20 @@ const numShards = 1024
 
 // Store is the state machine. It belongs to one goroutine.
 type Store struct {
-	shards   [numShards]map[Key]Value
+	shards   [numShards]shard
+	seed     seed
 	keys     int
 	sessions *sessions
 	saver    *Saver // the snapshot that is being written, or nil
 }
 
 // NewStore returns an empty store.
-func NewStore() *Store { return &Store{sessions: newSessions()} }
+func NewStore() *Store { return &Store{seed: newSeed(), sessions: newSessions()} }
 
 // Grow makes room for n keys, so that writes do not wait for it.
 func (s *Store) Grow(n int) {
 	for i := range s.shards {
-		if s.shards[i] == nil {
-			s.shards[i] = make(map[Key]Value, n/numShards*5/4)
-		}
+		s.shards[i].reserve(&s.seed, n/numShards*5/4)
 	}
 }
 
@@ -30,16 +29,26 @@ func (s *Store) Len() int { return s.keys }
 func (s *Store) Sessions() int { return len(s.sessions.byID) }
 
 // Get returns the value of a key.
-func (s *Store) Get(k Key) (Value, bool) {
-	v, ok := s.shards[k.hash()%numShards][k]
-	return v, ok
+func (s *Store) Get(k Key) (v Value, found bool) {
+	if it, found := s.find(&k); found {
+		return it.val, true
+	}
+	return v, false
+}
+
+// Touch brings a key into the cache.
+func (s *Store) Touch(k *Key) { s.find(k) }
+
+func (s *Store) find(k *Key) (it *item, found bool) {
+	h := s.seed.hash(k)
+	return s.shards[h%numShards].find(k, h)
 }
 
 // Apply applies the log entry at index with these bytes, and returns the answer. Malformed
 // commands are ignored.
 func (s *Store) Apply(index uint64, data []byte) Answer {
-	c, err := ParseCommand(data)
-	if err != nil {
+	var c Command
+	if err := c.parse(data); err != nil {
 		return Fail(err)
 	}
 	switch c.Op {
@@ -71,42 +80,39 @@ func (s *Store) write(c *Command) Answer {
 	case c.Seq < n.seq:
 		return Answer{Status: Stale}
 	}
-	s.sessions.wrote(n, c.Seq, s.change(c))
+	s.change(c, &n.answer)
+	s.sessions.wrote(n, c.Seq)
 	return n.answer
 }
 
-func (s *Store) change(c *Command) Answer {
-	i := c.Key.hash() % numShards
-	m := s.shards[i]
-	was, found := m[c.Key]
-	switch c.Op {
-	case CAS:
-		if c.Absent == found || found && was != c.Old {
-			if !found {
-				return Answer{Status: NotFound}
-			}
-			return Answer{Status: Mismatch, Found: true, Value: was}
-		}
-	case Delete:
-		if !found {
-			return Answer{Status: NotFound}
-		}
+// change makes the change of a command, and its answer.
+func (s *Store) change(c *Command, a *Answer) {
+	h := s.seed.hash(&c.Key)
+	i := h % numShards
+	t := &s.shards[i]
+	it, found := t.find(&c.Key, h)
+	if a.Value.n > 0 {
+		a.Value = Value{}
+	}
+	a.Status, a.Found, a.Number = OK, false, 0
+	switch {
+	case c.Op != Put && !found && !c.Absent:
+		a.Status = NotFound
+		return
+	case c.Op == CAS && found && (c.Absent || it.val != c.Old):
+		a.Status, a.Found, a.Value = Mismatch, true, it.val
+		return
 	}
 	if s.saver != nil {
 		s.saver.before(int(i))
 	}
 	if c.Op == Delete {
-		delete(m, c.Key)
+		t.remove(&s.seed, it)
 		s.keys--
-		return Answer{Status: OK}
+		return
 	}
-	if m == nil {
-		m = map[Key]Value{}
-		s.shards[i] = m
-	}
+	t.put(&s.seed, &c.Key, h, it, found, &c.Value)
 	if !found {
 		s.keys++
 	}
-	m[c.Key] = c.Value
-	return Answer{Status: OK}
 }
