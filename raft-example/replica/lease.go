@@ -51,6 +51,7 @@ func (r *Replica) readNow() (renew bool) {
 	served := len(r.reads) > 0
 	r.served.Leased += uint64(len(r.reads))
 	r.reads = r.reads[:0]
+	r.readers.left(0)
 	return served && r.lease.end.Sub(r.now) < r.cfg.Lease/2
 }
 

@@ -69,6 +69,9 @@ func (m *mesh) add(id uint64, from Start) *post {
 	p := &post{answers: map[uint64]kv.Answer{}}
 	cfg := m.cfg
 	cfg.Cluster, cfg.ID, cfg.CommitDelay, cfg.Incarnation = 1, id, -1, id
+	if cfg.GatherFor == 0 {
+		cfg.GatherFor = -1
+	}
 	var err error
 	if p.Replica, err = New(cfg, p, from, m.now); err != nil {
 		m.t.Fatal(err)

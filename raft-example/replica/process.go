@@ -44,8 +44,8 @@ func (r *Replica) Process() {
 		return
 	}
 	defer r.guard()
-	for _, k := range r.expect {
-		r.store.Get(k)
+	for i := range r.expect {
+		r.store.Touch(&r.expect[i])
 	}
 	r.expect = r.expect[:0]
 	if r.durable {
@@ -296,6 +296,10 @@ func (r *Replica) ask() {
 		r.now < r.asked.list[n-1].at.Add(r.cfg.Tick) {
 		return
 	}
+	if r.readers.wait(len(r.reads), r.now) {
+		return
+	}
+	r.readers.left(len(r.reads))
 	r.lastRead++
 	r.served.Rounds++
 	r.asked.push(batch{ctx: r.lastRead, at: r.now, reads: r.reads})

@@ -62,10 +62,13 @@ func (r *Replica) Propose(data []byte, tag uint64) (now kv.Answer, ok bool) {
 // few is how many writes may be on their way to a quorum while others follow them at once.
 const few = 4
 
-// gathers reports whether proposals wait for those before them. While many writes are on their way
-// those that come meanwhile gather, so that they share a message to each follower and its answer.
-// With a disk they share its writes anyhow.
-func (r *Replica) gathers() bool { return !r.durable && r.waiting.len() > few }
+// gathers reports whether proposals wait for those before them, or for others: see gather. While
+// many writes are on their way those that come meanwhile gather, so that they share a message to
+// each follower and its answer. With a disk they share its writes anyhow.
+func (r *Replica) gathers() bool {
+	return !r.durable &&
+		(r.waiting.len() > few || r.writers.wait(len(r.offers.tags), r.now))
+}
 
 // offering reports whether proposals wait and do not gather.
 func (r *Replica) offering() bool { return len(r.offers.tags) > 0 && !r.gathers() }
@@ -76,6 +79,7 @@ func (r *Replica) offer() {
 	if r.err != nil || !r.offering() {
 		return
 	}
+	r.writers.left(len(o.tags))
 	err := r.rn.Step(o.message(&r.cfg.ID))
 	for _, tag := range o.tags {
 		if err != nil { // there is too much that is not committed, or leadership goes
@@ -94,6 +98,7 @@ func (r *Replica) withdraw() {
 		r.host.Answer(tag, r.elsewhere())
 	}
 	r.offers.reset()
+	r.writers.left(0)
 	for _, tag := range r.early.given.tags {
 		r.host.Answer(tag, kv.Answer{Status: kv.Retry})
 	}

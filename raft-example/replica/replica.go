@@ -32,6 +32,9 @@ type Config struct {
 	// CommitDelay is how long a mere notice of a commit index may wait for a message to
 	// ride on. Default 500 us; negative: not at all.
 	CommitDelay time.Duration
+	// GatherFor is how long requests wait at most for others to share a round with, after a round
+	// of many. Default 60 us; negative: not at all.
+	GatherFor time.Duration
 	// KeepEntries is how many applied entries stay in memory for slow followers. Default 10000.
 	KeepEntries uint64
 	// SnapshotEvery is after how many entries a durable replica makes a snapshot. Default 100000.
@@ -74,6 +77,9 @@ func (c Config) fill() (Config, error) {
 	}
 	if c.CommitDelay == 0 {
 		c.CommitDelay = 500 * time.Microsecond
+	}
+	if c.GatherFor == 0 {
+		c.GatherFor = 60 * time.Microsecond
 	}
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 65536
@@ -154,6 +160,8 @@ type Replica struct {
 	early         early
 	inbox         inbox
 	offers        *offers
+	writers       gather
+	readers       gather
 	proposed      fifo[proposal] // what was given to raft and has no index yet
 	waiting       fifo[waiter]   // by index
 	reads         []read         // to be asked for
@@ -209,6 +217,7 @@ func New(cfg Config, host Host, from Start, now monotime.Time) (*Replica, error)
 	r := &Replica{cfg: cfg, host: host, store: kv.NewStore(), members: map[uint64]string{},
 		durable: host.Durable(), now: now, nextTick: now.Add(cfg.Tick), held: map[uint64]*pb.Message{},
 		expect: make([]kv.Key, 0, 16), offers: &offers{}}
+	r.writers.most, r.readers.most = cfg.GatherFor, cfg.GatherFor
 	r.log = &storage{replica: r}
 	r.early = early{given: &offers{}, acks: map[uint64]uint64{}, look: r.visit}
 	if err := r.load(from); err != nil {
@@ -344,6 +353,7 @@ func (r *Replica) lostReads() {
 	again := kv.Answer{Status: kv.Retry}
 	r.void()
 	r.spare = spare{}
+	r.readers.left(0)
 	for _, q := range r.reads {
 		r.host.Answer(q.tag, again)
 	}
@@ -367,6 +377,9 @@ func (r *Replica) Tick(now monotime.Time) {
 		r.release()
 	}
 	r.hurry(now)
+	if r.writers.due(now) || r.readers.due(now) {
+		r.changed = true
+	}
 	if early := now.Add(r.cfg.Tick); r.nextTick > early {
 		r.nextTick = early // the clock went back
 	}

@@ -102,10 +102,14 @@ func (r *Replica) patience() time.Duration { return r.cfg.Tick / 10 }
 // RoundEnd returns when Tick wants to be called for a round that is not over, 0 if there is none.
 // It comes earlier than NextWake would without that round.
 func (r *Replica) RoundEnd() monotime.Time {
-	if len(r.spare.messages) == 0 {
+	end := monotime.Never
+	if len(r.spare.messages) > 0 {
+		end = r.spare.from.Add(r.patience())
+	}
+	if end = min(end, r.writers.end(), r.readers.end()); end == monotime.Never {
 		return 0
 	}
-	return r.spare.from.Add(r.patience())
+	return end
 }
 
 // hurry sends what was held back if the round takes too long.
