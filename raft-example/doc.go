@@ -63,7 +63,9 @@
 // pass as one message, so each follower gets one with all their entries, and answers once. While
 // more than four writes are on their way to a quorum, those that come meanwhile gather, and leave
 // together when these are answered. A replica with a disk does not wait for that: its writes share
-// what the disk does.
+// what the disk does. After a round of many the next one waits for as many, 32 at most, up to
+// replica.Config.GatherFor: the clients that were answered come again. So do reads, with a disk
+// too.
 //
 // # Exactly once
 //
