@@ -25,8 +25,8 @@ type tcpOptions struct {
 // credentials, resolvers, stats handlers, user agent and default service config are those of the
 // ClientConn; opts come behind them. Without transport credentials, those of erpc.Config.TLS are
 // used, and with erpc.Config.PSK such as no plain server satisfies. A stream goes over TCP if erpc
-// has no connection when it begins. Until the first try to connect has failed calls wait for it, for
-// Config.Timing.ConnectTimeout at most; WaitForReady waits for TCP alone.
+// has no connection when it begins. Until the first try to connect has failed calls wait for it,
+// for Config.Timing.ConnectTimeout at most; WaitForReady waits for TCP alone.
 //
 // A ClientConn with other transport credentials than those of NewTLS and of package insecure makes
 // all calls over TCP, with these credentials, and never connects over erpc.
