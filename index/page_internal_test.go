@@ -110,6 +110,29 @@ func TestPageGoesOn(t *testing.T) {
 	}
 }
 
+// TestPageFromLong: a page from a longer key on leaves out the key of its slice, and no later one,
+// such as the lowest that a leaf can have.
+func TestPageFromLong(t *testing.T) {
+	m := NewMap()
+	key := func(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
+	const keys = 1000
+	for i := range keys {
+		_, _, _ = m.Put(key(i*7919%keys), uint64(i*7919%keys))
+	}
+	var p Page
+	for i := range keys {
+		m.Fill(&p, append(key(i), 0), keys)
+		if p.Len() != keys-1-i {
+			t.Fatalf("%d keys behind %d, want %d", p.Len(), i, keys-1-i)
+		}
+		for j, v := range p.Values() {
+			if v != uint64(i+1+j) {
+				t.Fatalf("key %d behind %d is %d", j, i, v)
+			}
+		}
+	}
+}
+
 // TestLeafLines: what a walk asks for lies where it asks, in whole lines.
 func TestLeafLines(t *testing.T) {
 	const line, before = 64, 8 // the runtime has a word before a leaf
