@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/security"
 )
 
 // tlsCreds are the credentials of NewTLS.
@@ -39,18 +40,7 @@ func demanding(cfg *tls.Config) *tls.Config {
 		return new(tls.Config)
 	}
 	c := cfg.Clone()
-	if c.ClientCAs != nil && c.ClientAuth == tls.NoClientCert {
-		c.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	if each := c.GetConfigForClient; each != nil {
-		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			own, err := each(hello)
-			if own == nil || err != nil {
-				return nil, err
-			}
-			return demanding(own), nil
-		}
-	}
+	security.Demand(c, demanding)
 	return c
 }
 
@@ -104,7 +94,7 @@ func (o *dialOptions) authInfo() credentials.AuthInfo {
 	if o.seals() {
 		return credentials.TLSInfo{CommonAuthInfo: private}
 	}
-	return security.AuthInfo
+	return unsealed.AuthInfo
 }
 
 // private says that sealed sessions have privacy and integrity.
