@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/security"
 )
 
 // tlsCreds are the credentials of NewTLS.
@@ -40,7 +39,18 @@ func demanding(cfg *tls.Config) *tls.Config {
 		return new(tls.Config)
 	}
 	c := cfg.Clone()
-	security.Demand(c, demanding)
+	if c.ClientCAs != nil && c.ClientAuth == tls.NoClientCert {
+		c.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	if each := c.GetConfigForClient; each != nil {
+		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			own, err := each(hello)
+			if own == nil || err != nil {
+				return nil, err
+			}
+			return demanding(own), nil
+		}
+	}
 	return c
 }
 
@@ -94,7 +104,7 @@ func (o *dialOptions) authInfo() credentials.AuthInfo {
 	if o.seals() {
 		return credentials.TLSInfo{CommonAuthInfo: private}
 	}
-	return unsealed.AuthInfo
+	return security.AuthInfo
 }
 
 // private says that sealed sessions have privacy and integrity.

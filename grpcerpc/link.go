@@ -62,7 +62,7 @@ func (cc *ClientConn) openLink(ctx context.Context, addr string, onEnd func()) (
 		_ = client.Close()
 		return nil, err
 	}
-	p := *unsealed
+	p := *security
 	if to, err := cc.loop.transport.Resolve(addr); err == nil {
 		p.Addr = addrOf(to)
 	}

@@ -46,8 +46,8 @@ func (a Addr) Network() string {
 
 func addrOf(a transport.Addr) Addr { return Addr{a.AddrPort(), shm.IsAddr(&a)} }
 
-// unsealed has the AuthInfo of connections that are not encrypted.
-var unsealed = func() *peer.Peer {
+// security is the AuthInfo of connections that are not encrypted.
+var security = func() *peer.Peer {
 	_, info, _ := insecure.NewCredentials().ClientHandshake(context.Background(), "", nil)
 	return &peer.Peer{AuthInfo: info}
 }()
@@ -105,7 +105,7 @@ func (s *Server) onHello(ctx context.Context, req []byte) ([]byte, error) {
 func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // it never fails
-	p := *unsealed
+	p := *security
 	p.Addr, p.LocalAddr = addrOf(r.Peer()), addrOf(r.Rpc().LocalAddr())
 	identify(&p, r.State())
 	c := &serverConn{

@@ -340,25 +340,19 @@ func ServerConfig(cfg *tls.Config) *tls.Config {
 	if cfg.CurvePreferences == nil { // the client chooses
 		c.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256}
 	}
-	Demand(c, ServerConfig)
-	return c
-}
-
-// Demand makes a server's config ask for certificates, and check them, if it has ClientCAs and says
-// nothing of client certificates. Configs that it has for single clients go through each.
-func Demand(c *tls.Config, each func(*tls.Config) *tls.Config) {
 	if c.ClientCAs != nil && c.ClientAuth == tls.NoClientCert {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	if get := c.GetConfigForClient; get != nil {
+	if each := cfg.GetConfigForClient; each != nil {
 		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			own, err := get(hello)
+			own, err := each(hello)
 			if own == nil || err != nil {
 				return nil, err
 			}
-			return each(own), nil
+			return ServerConfig(own), nil
 		}
 	}
+	return c
 }
 
 // prepared returns a copy with what the library needs: TLS 1.3, its protocol, and unless the config
