@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,7 +104,8 @@ func TestPipeline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
+	var sender sync.WaitGroup
+	sender.Go(func() {
 		for i := range count {
 			size := 10
 			if i%3 == 0 {
@@ -115,7 +117,7 @@ func TestPipeline(t *testing.T) {
 				t.Error(err)
 			}
 		}
-	}()
+	})
 	for i := range uint64(count) {
 		f := <-p.Consumer()
 		if err := f.Error(); err != nil || f.Response().LastLog != i+1 ||
@@ -126,6 +128,7 @@ func TestPipeline(t *testing.T) {
 			t.Fatalf("entry %d arrived in place %d", got, i+1)
 		}
 	}
+	sender.Wait() // the last answer may be here before the call that sent its request has returned
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
