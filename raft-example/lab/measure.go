@@ -25,13 +25,13 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 	}
 	kinds := []struct {
 		mode uint32
-		do   func(done *bool) error
+		do   asksOne
 		all  []Latency
-	}{{stepLone, func(d *bool) error { return l.echo(node.TypeEcho, l.plain, d) }, nil},
-		{stepReplicas, func(d *bool) error { return l.echo(node.TypeEcho, l.shared, d) }, nil},
+	}{{stepLone, l.echo(node.TypeEcho, &l.plain), nil},
+		{stepReplicas, l.echo(node.TypeEcho, &l.shared), nil},
 		{stepReplicas, l.put, nil}, {stepReplicas, l.get, nil},
-		{stepReplicas, func(d *bool) error { return l.echo(typeChain, l.shared, d) }, nil},
-		{stepReplicas, func(d *bool) error { return l.echo(typeRaftChain, l.shared, d) }, nil}}
+		{stepReplicas, l.echo(typeChain, &l.shared), nil},
+		{stepReplicas, l.echo(typeRaftChain, &l.shared), nil}}
 	if cfg.Replicas == 1 {
 		kinds = kinds[:4] // a chain has followers
 	}
@@ -146,38 +146,50 @@ func (l *lab) onServers(f func()) {
 	}
 }
 
-// phase does one kind of request, one at a time.
-func (l *lab) phase(ctx context.Context, do func(done *bool) error) (Latency, uint64, error) {
+// asksOne begins a request, of a key if it has one. ended is called when its answer is there.
+type asksOne func(key kv.Key, ended func()) error
+
+// phase does one kind of request, one at a time. A request's time ends with the client's answer:
+// the turns of followers behind it are none of it, and neither is the choice of a key.
+func (l *lab) phase(ctx context.Context, do asksOne) (Latency, uint64, error) {
 	var h erpc.Histogram
+	var begin monotime.Time
+	flying := false
+	ended := func() {
+		flying = false
+		h.Add(int64(monotime.Now().Sub(begin)))
+	}
 	end := monotime.Now().Add(l.cfg.Each)
 	for {
-		begin := monotime.Now()
+		key := l.key()
+		begin = monotime.Now()
 		if begin >= end || ctx.Err() != nil {
 			return quantiles(&h), h.Count, ctx.Err()
 		}
-		var done bool
-		l.sent = true
-		if err := do(&done); err != nil {
+		flying, l.sent = true, true
+		if err := do(key, ended); err != nil {
 			return Latency{}, 0, err
 		}
-		for !done {
+		for flying {
 			if err := l.step(); err != nil {
 				return Latency{}, 0, err
 			}
 		}
-		h.Add(int64(monotime.Now().Sub(begin)))
 	}
 }
 
-func (l *lab) echo(typ uint8, s *erpc.Session, done *bool) error {
-	_, err := l.rpc.EnqueueRequest(s, erpc.Request{Type: typ, Req: l.buf[0], Resp: l.buf[1],
-		Timeout: deadline, Done: func(c erpc.Completion) {
-			*done = true
-			if c.Err != nil {
-				l.over.Store(true)
-			}
-		}})
-	return err
+// echo asks for bytes by plain RPCs.
+func (l *lab) echo(typ uint8, s **erpc.Session) asksOne {
+	return func(_ kv.Key, ended func()) error {
+		_, err := l.rpc.EnqueueRequest(*s, erpc.Request{Type: typ, Req: l.buf[0], Resp: l.buf[1],
+			Timeout: deadline, Done: func(c erpc.Completion) {
+				if c.Err != nil {
+					l.over.Store(true)
+				}
+				ended()
+			}})
+		return err
+	}
 }
 
 func (l *lab) key() (k kv.Key) {
@@ -185,19 +197,21 @@ func (l *lab) key() (k kv.Key) {
 	return k
 }
 
-func (l *lab) put(done *bool) error {
+func (l *lab) put(key kv.Key, ended func()) error {
 	v, _ := kv.MakeValue(make([]byte, valueSize))
-	return l.do(kv.Command{Op: kv.Put, Key: l.key(), Value: v}, done)
+	return l.do(kv.Command{Op: kv.Put, Key: key, Value: v}, ended)
 }
 
-func (l *lab) get(done *bool) error { return l.do(kv.Command{Op: kv.Get, Key: l.key()}, done) }
+func (l *lab) get(key kv.Key, ended func()) error {
+	return l.do(kv.Command{Op: kv.Get, Key: key}, ended)
+}
 
-func (l *lab) do(cmd kv.Command, done *bool) error {
+func (l *lab) do(cmd kv.Command, ended func()) error {
 	l.cl.Do(cmd, monotime.Now().Add(deadline), func(r client.Result) {
-		*done = true
 		if r.Err != nil {
 			l.over.Store(true)
 		}
+		ended()
 	})
 	if l.over.Load() {
 		return errors.New("lab: a request failed")
