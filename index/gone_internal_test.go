@@ -1,9 +1,6 @@
 package index
 
-import (
-	"encoding/binary"
-	"testing"
-)
+import "testing"
 
 // spaced returns a map of n keys of 8 bytes, put in no order: value i has key i<<16. It returns the
 // leaves too.
@@ -26,7 +23,7 @@ func spaced(t *testing.T, n int) (m *Map, leaves []*leaf[word]) {
 	}
 }
 
-func spacedKey(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v<<16) }
+func spacedKey(v uint64) []byte { return numberKey(v << 16) }
 
 // TestPageBehindGone: a page that begins behind the last key of a leaf that had a shorter key once
 // has the keys of the next leaves, and not as text.
@@ -49,7 +46,7 @@ func TestPageBehindGone(t *testing.T) {
 		high := l.high.Load()
 		first := high>>16 + 1
 		for _, n := range []int{10, keys} {
-			m.Fill(&p, binary.BigEndian.AppendUint64(nil, high), n)
+			m.Fill(&p, numberKey(high), n)
 			if n == 10 && len(p.ends) > 0 {
 				t.Errorf("keys behind %x are text", high)
 			}
@@ -66,5 +63,40 @@ func TestPageBehindGone(t *testing.T) {
 	}
 	if tried == 0 {
 		t.Error("no leaf with a place left")
+	}
+}
+
+// TestScanStops: a scan says how many calls there were, the one that ended it included.
+func TestScanStops(t *testing.T) {
+	m, _ := spaced(t, 200)
+	for most := 1; most < 200; most += 7 {
+		calls := 0
+		n := m.Scan(nil, 1000, func([]byte, uint64) bool {
+			calls++
+			return calls < most
+		})
+		if n != most || calls != most {
+			t.Errorf("%d calls, said to be %d, want %d", calls, n, most)
+		}
+	}
+}
+
+// TestSumLastSlice: a sum has the key of the largest slice, where that has a leaf of its own too.
+func TestSumLastSlice(t *testing.T) {
+	for keys := range 2 * uint64(width) {
+		m := NewMap()
+		for k := range keys {
+			_, _, _ = m.Put(numberKey(k), 1)
+		}
+		_, _, _ = m.Put(numberKey(^uint64(0)), 1)
+		for after := range keys {
+			want := keys - after
+			if sum, n := m.SumAfter(numberKey(after), 1000); sum != want || n != int(want) {
+				t.Fatalf("after %d of %d: %d, %d", after, keys, sum, n)
+			}
+		}
+		if sum, n := m.SumAfter(numberKey(^uint64(0)), 1000); sum != 0 || n != 0 {
+			t.Fatalf("after the last key of %d: %d, %d", keys, sum, n)
+		}
 	}
 }

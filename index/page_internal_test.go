@@ -96,7 +96,7 @@ func TestPageGoesOn(t *testing.T) {
 	}
 }
 
-// TestPageFromLong: a page from a longer key on leaves out the key of its slice, and no later one,
+// TestPageFromLong: a page or a scan from a longer key on leaves out the key of its slice, and no later one,
 // such as the lowest that a leaf can have.
 func TestPageFromLong(t *testing.T) {
 	m := NewMap()
@@ -116,6 +116,12 @@ func TestPageFromLong(t *testing.T) {
 				t.Fatalf("key %d behind %d is %d", j, i, v)
 			}
 		}
+		m.Scan(append(key(i), 0), 1, func(_ []byte, v uint64) bool {
+			if v != uint64(i+1) {
+				t.Errorf("a scan behind %d begins with %d", i, v)
+			}
+			return true
+		})
 	}
 }
 
