@@ -200,7 +200,7 @@ func everyAmid(t *testing.T, fn func(a *amid, k uint64)) {
 	}
 	for seed := range uint64(2 * maps) {
 		a := newAmid(seed, int(seed%maps))
-		for k := uint64(0); k < uint64(len(a.sure)) && a.why == nil; k += 23 {
+		for k := uint64(0); k < uint64(len(a.sure)) && a.why == nil; k += 61 {
 			fn(a, k)
 		}
 		if a.why == nil {
