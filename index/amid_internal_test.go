@@ -161,36 +161,54 @@ func TestWritesAmidReads(t *testing.T) {
 	})
 }
 
-// TestWalkToCutLeaf: a walk comes to a leaf for a slice. Before it looks, the leaf is cut below the
-// slice, and then replaced. So the walk looks for the slice once more.
+// TestWalkToCutLeaf: a walk comes to a leaf for a slice. Before it looks, or before it goes on, the
+// leaf is cut below the slice. Then a key comes between the two parts, or the leaf is replaced.
 func TestWalkToCutLeaf(t *testing.T) {
 	if !invariants.Enabled {
 		t.Skip("needs a build with the tag invariants, or the race detector")
 	}
 	reads := []func(*amid, uint64) error{(*amid).scan, (*amid).count, (*amid).down}
-	for i := range 2 * uint64(len(reads)) { // an even slice for a page, an odd one for a scan
-		a := &amid{ledger: newLedger(300)}
-		const last = 2 * (width - 2)
-		for k := uint64(0); k <= last; k += 2 {
-			a.put(k)
-		}
-		end := a.at(func(int) bool { return a.calls == 0 }, func() error {
-			a.put(last + 2) // begins a leaf of its own
-			a.put(last + 20)
-			for k := uint64(0); k <= last; k += 4 {
-				a.remove(k)
+	for i := range 4 * uint64(len(reads)) { // an even slice for a page, an odd one for a scan
+		for nth := 1; nth <= 3; nth++ {
+			a := &amid{ledger: newLedger(300)}
+			a.ascending()
+			step := 0
+			end := a.at(func(int) bool { step++; return step == nth }, func() error {
+				a.cutFirst(i%4 < 2)
+				return nil
+			})
+			why := reads[i/4](a, lastEven+6+i)
+			end()
+			if s, err := a.m.Check(); why != nil || err != nil || s.Leaves != 2 || a.calls != 1 {
+				t.Errorf("way %d.%d: %v; %d leaves, %v; %d calls", i, nth, why, s.Leaves, err, a.calls)
 			}
-			a.put(1) // in the last place
-			a.remove(1)
-			a.put(1)
-			return nil
-		})
-		why := reads[i/2](a, last+4+i)
-		end()
-		if s, err := a.m.Check(); why != nil || err != nil || s.Leaves != 2 || a.calls != 1 {
-			t.Errorf("way %d: %v; %d leaves, %v; %d calls", i, why, s.Leaves, err, a.calls)
 		}
 	}
+}
+
+// lastEven is the last number that ascending puts.
+const lastEven = 2 * (width - 2)
+
+// ascending puts even numbers until a leaf has one place left.
+func (a *amid) ascending() {
+	for k := uint64(0); k <= lastEven; k += 2 {
+		a.put(k)
+	}
+}
+
+// cutFirst cuts the leaf that ascending made, and uses its last place. If again is set, it has the
+// leaf replaced too.
+func (a *amid) cutFirst(again bool) {
+	a.put(lastEven + 4)
+	a.put(lastEven + 30)
+	a.put(lastEven + 2)
+	if !again {
+		return
+	}
+	for k := uint64(0); k <= lastEven; k += 4 {
+		a.remove(k)
+	}
+	a.put(1)
 }
 
 // everyAmid calls fn in maps of all kinds, for key after key.

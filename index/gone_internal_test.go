@@ -100,3 +100,21 @@ func TestSumLastSlice(t *testing.T) {
 		}
 	}
 }
+
+// TestLongerKeyBehindAll: a longer key with the slice of the last key stays in the same leaf, as
+// full as that may be.
+func TestLongerKeyBehindAll(t *testing.T) {
+	for keys := range 3 * uint64(width) {
+		m := NewMap()
+		for k := range keys + 1 {
+			_, _, _ = m.Put(numberKey(k), k)
+		}
+		_, _, _ = m.Put(append(numberKey(keys), 1), keys+1)
+		if _, err := m.Check(); err != nil {
+			t.Fatalf("%d keys: %v", keys+1, err)
+		}
+		if v, ok := m.Get(numberKey(keys)); !ok || v != keys {
+			t.Fatalf("the last of %d keys: %d %v", keys+1, v, ok)
+		}
+	}
+}
