@@ -18,6 +18,8 @@ type ledger struct {
 	maybe []bool   // may be there: a Put has begun, and no Delete has ended since
 	sure  []bool   // is there: a Put has ended, and no Delete has begun since
 	walks []*walkd // under way
+
+	layered bool // see key
 }
 
 // walkd is a walk from a key on. It sees the keys that are there all the time, and may see those
@@ -25,6 +27,34 @@ type ledger struct {
 type walkd struct {
 	from        uint64
 	maybe, sure []bool
+}
+
+// numberKey returns the key of 8 bytes for a number.
+func numberKey(k uint64) []byte { return binary.BigEndian.AppendUint64(nil, k) }
+
+// key returns the key for a number. If g is layered, four numbers share a slice, and three of them
+// have longer keys.
+func (g *ledger) key(k uint64) []byte {
+	if !g.layered {
+		return numberKey(k)
+	}
+	key := numberKey(k / 4)
+	if k%4 > 0 {
+		key = append(key, byte(k%4))
+	}
+	return key
+}
+
+// number returns the number of a key.
+func (g *ledger) number(key []byte) uint64 {
+	k := binary.BigEndian.Uint64(key)
+	if !g.layered {
+		return k
+	}
+	if k *= 4; len(key) > 8 {
+		k += uint64(key[8])
+	}
+	return k
 }
 
 func newLedger(size int) *ledger {
@@ -36,7 +66,7 @@ func (g *ledger) put(k uint64) {
 	for _, w := range g.walks {
 		w.maybe[k] = true
 	}
-	_, _, _ = g.m.Put(binary.BigEndian.AppendUint64(nil, k), 1<<(k%64))
+	_, _, _ = g.m.Put(g.key(k), 1<<(k%64))
 	g.sure[k] = true
 }
 
@@ -45,7 +75,7 @@ func (g *ledger) remove(k uint64) {
 	for _, w := range g.walks {
 		w.sure[k] = false
 	}
-	g.m.Delete(binary.BigEndian.AppendUint64(nil, k))
+	g.m.Delete(g.key(k))
 	g.maybe[k] = false
 }
 
@@ -63,16 +93,16 @@ func (g *ledger) end(w *walkd) {
 func (g *ledger) scan(from uint64) (why error) {
 	w := g.begin(from)
 	var seen []uint64
-	key := binary.BigEndian.AppendUint64(nil, from)
+	key := g.key(from)
 	if from%2 == 0 {
 		var p Page
 		g.m.Fill(&p, key, 1<<20)
 		for i := range p.Len() {
-			seen = append(seen, binary.BigEndian.Uint64(p.Key(i)))
+			seen = append(seen, g.number(p.Key(i)))
 		}
 	} else {
 		g.m.Scan(key, 1<<20, func(key []byte, _ uint64) bool {
-			seen = append(seen, binary.BigEndian.Uint64(key))
+			seen = append(seen, g.number(key))
 			return true
 		})
 	}
@@ -93,7 +123,7 @@ func (g *ledger) scan(from uint64) (why error) {
 // sum is scan for SumAfter, with 64 keys at most: the values are bits.
 func (g *ledger) sum(after uint64) (why error) {
 	w := g.begin(after)
-	sum, n := g.m.SumAfter(binary.BigEndian.AppendUint64(nil, after), 1<<20)
+	sum, n := g.m.SumAfter(g.key(after), 1<<20)
 	g.end(w)
 	if bits.OnesCount64(sum) != n {
 		return fmt.Errorf("a sum after %d of %d keys: %b", after, n, sum)
@@ -110,7 +140,7 @@ func (g *ledger) sum(after uint64) (why error) {
 // get looks a key up, in one of two ways.
 func (g *ledger) get(k uint64, batched bool) (why error) {
 	w := g.begin(k)
-	key := binary.BigEndian.AppendUint64(nil, k)
+	key := g.key(k)
 	_, found := g.m.Get(key)
 	if batched {
 		var value [1]uint64
@@ -199,7 +229,7 @@ func TestAppendSchedules(t *testing.T) {
 func TestAppends(t *testing.T) {
 	g := newLedger(64)
 	put := func(k uint64) {
-		if _, _, err := g.m.Put(binary.BigEndian.AppendUint64(nil, k), k); err != nil {
+		if _, _, err := g.m.Put(numberKey(k), k); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +249,7 @@ func TestAppends(t *testing.T) {
 	}
 	for _, base := range []uint64{1 << 40, 1 << 20} {
 		for i := range uint64(n) {
-			g.m.Delete(binary.BigEndian.AppendUint64(nil, base+i))
+			g.m.Delete(numberKey(base + i))
 		}
 	}
 	for i := range h {

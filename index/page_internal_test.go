@@ -64,24 +64,10 @@ func TestPageKeysApart(t *testing.T) {
 // TestPageGoesOn: where leaves of keys of 8 bytes end, a page goes on with the shortest key of the
 // next leaf, and behind leaves of other keys with those of 8 bytes.
 func TestPageGoesOn(t *testing.T) {
-	m := NewMap()
-	for i := range 1000 {
-		_, _, _ = m.Put(binary.BigEndian.AppendUint64(nil, uint64(i*7919%1000+1)<<16), uint64(i))
-	}
-	var lows []uint64
-	for k := uint64(0); ; {
-		l, s := m.tree.leaf(k)
-		if !s.whole() {
-			t.Fatal("a leaf of other keys")
-		}
-		lows = append(lows, l.low)
-		if k = l.high.Load() + 1; k == 0 {
-			break
-		}
-	}
-	for i := 3; i < len(lows); i += 5 {
+	m, leaves := spaced(t, 1000)
+	for i := 3; i < len(leaves); i += 5 {
 		var buf keyBuf
-		key := shortest(&buf, lows[i])
+		key := shortest(&buf, leaves[i].low)
 		if len(key) >= 8 {
 			t.Fatalf("leaf %d begins with a key of 8 bytes", i)
 		}
@@ -110,7 +96,7 @@ func TestPageGoesOn(t *testing.T) {
 	}
 }
 
-// TestPageFromLong: a page from a longer key on leaves out the key of its slice, and no later one,
+// TestPageFromLong: a page or a scan from a longer key on leaves out the key of its slice, and no later one,
 // such as the lowest that a leaf can have.
 func TestPageFromLong(t *testing.T) {
 	m := NewMap()
@@ -130,6 +116,12 @@ func TestPageFromLong(t *testing.T) {
 				t.Fatalf("key %d behind %d is %d", j, i, v)
 			}
 		}
+		m.Scan(append(key(i), 0), 1, func(_ []byte, v uint64) bool {
+			if v != uint64(i+1) {
+				t.Errorf("a scan behind %d begins with %d", i, v)
+			}
+			return true
+		})
 	}
 }
 

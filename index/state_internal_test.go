@@ -122,3 +122,17 @@ func TestSumLeaf(t *testing.T) {
 		}
 	}
 }
+
+// TestMarks: slices that differ in their lowest byte, or their highest, have many marks. Lookups
+// compare with few slices so.
+func TestMarks(t *testing.T) {
+	for _, shift := range []int{0, 56} {
+		seen := map[uint64]bool{}
+		for i := range uint64(256) {
+			seen[mark(i<<shift)] = true
+		}
+		if len(seen) <= 160 {
+			t.Errorf("%d marks of 256 slices", len(seen))
+		}
+	}
+}
