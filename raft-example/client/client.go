@@ -18,6 +18,8 @@ var (
 	ErrClosed   = errors.New("client: closed")
 	ErrConfig   = errors.New("client: bad config")
 	ErrNoServer = errors.New("client: no address of a server is known yet")
+	// ErrSessions comes with ErrDeadline: a write waited for one of Config.Sessions until then.
+	ErrSessions = errors.New("client: all sessions have writes under way")
 	// ErrUnknown means that a write may have been applied, once, or not at all.
 	ErrUnknown = errors.New("client: outcome unknown: the write may have been applied")
 )
@@ -40,6 +42,9 @@ type Config struct {
 	Anywhere bool
 	// Attempt is how long to wait for one answer before asking again. Default 250 ms.
 	Attempt time.Duration
+	// Sessions bounds the sessions with the store, each of which has one write under way. Further
+	// writes wait. All clients of a store share kv.MaxSessions. Default 1024.
+	Sessions int
 	// Backoff is the pause before a request is repeated. Default 5 ms.
 	Backoff time.Duration
 	// Clock returns the time, which never goes backwards. Default: the system's.
@@ -60,18 +65,12 @@ type Client struct {
 	rpc     *erpc.Rpc
 	members members
 	leader  *server // the one to ask first
-	lanes   []*lane
+	lanes   lanes
 	calls   []call
 	free    []uint32
 	later   []uint32 // calls that wait to be repeated
 	done    erpc.Continuation
 	closed  bool
-}
-
-// lane is a session of the store: one write at a time.
-type lane struct {
-	session uint64 // 0: to be opened
-	seq     uint64
 }
 
 type call struct {
@@ -102,10 +101,13 @@ func New(r *erpc.Rpc, cfg Config) (*Client, error) {
 	if cfg.Refresh == 0 {
 		cfg.Refresh = 10 * time.Second
 	}
+	if cfg.Sessions == 0 {
+		cfg.Sessions = kv.MaxSessions / 16
+	}
 	if len(cfg.Servers) == 0 && cfg.Resolver == nil || cfg.Attempt < 0 || cfg.Backoff < 0 ||
-		cfg.Refresh < 0 {
-		return nil, fmt.Errorf("%w: %d servers, attempt %v, backoff %v, refresh %v",
-			ErrConfig, len(cfg.Servers), cfg.Attempt, cfg.Backoff, cfg.Refresh)
+		cfg.Refresh < 0 || cfg.Sessions < 0 {
+		return nil, fmt.Errorf("%w: %d servers, attempt %v, backoff %v, refresh %v, %d sessions",
+			ErrConfig, len(cfg.Servers), cfg.Attempt, cfg.Backoff, cfg.Refresh, cfg.Sessions)
 	}
 	c := &Client{cfg: cfg, rpc: r}
 	c.done, c.members.done = c.onDone, c.onMembers
@@ -136,7 +138,8 @@ func (c *Client) Do(cmd kv.Command, deadline monotime.Time, done func(Result)) {
 	k := &c.calls[i]
 	*k = call{cmd: cmd, deadline: deadline, done: done}
 	if cmd.Op != kv.Get && cmd.Op != kv.Open {
-		c.take(k)
+		c.write(i)
+		return
 	}
 	c.try(i)
 }
@@ -149,17 +152,6 @@ func (c *Client) anyone() *server {
 	}
 	m.turn++
 	return m.list[m.turn%len(m.list)]
-}
-
-// take gives a write a lane of its own.
-func (c *Client) take(k *call) {
-	if n := len(c.lanes); n > 0 {
-		k.lane, c.lanes = c.lanes[n-1], c.lanes[:n-1]
-	} else {
-		k.lane = &lane{}
-	}
-	k.opening = k.lane.session == 0
-	k.number()
 }
 
 // number gives a write its request id.
@@ -296,7 +288,9 @@ func (c *Client) answered(i uint32, k *call, a kv.Answer) {
 			return
 		}
 		c.try(i)
-	case kv.Retry, kv.Busy, kv.Full:
+	case kv.Full:
+		c.crowded(i)
+	case kv.Retry, kv.Busy:
 		if a.Status == kv.Retry {
 			k.lost()
 		}
@@ -324,6 +318,7 @@ func (c *Client) answered(i uint32, k *call, a kv.Answer) {
 func (c *Client) expired(i uint32, k *call, a kv.Answer) {
 	if k.unknown {
 		k.lane = nil
+		c.lanes.made--
 		c.end(i, Result{Answer: a, Err: k.refused(a.Status)})
 		return
 	}
@@ -347,17 +342,19 @@ func (c *Client) end(i uint32, r Result) {
 	r.Attempts = k.attempts
 	done := k.done
 	if k.lane != nil {
-		c.lanes = append(c.lanes, k.lane)
+		c.lanes.free = append(c.lanes.free, k.lane)
 	}
 	*k = call{}
 	c.free = append(c.free, i)
 	done(r)
+	c.give()
 }
 
 // Poll repeats what is to be repeated. Call it after each pass of the loop. It reports
 // whether it sent anything.
 func (c *Client) Poll() (sent bool) {
 	now := c.cfg.Clock()
+	c.late(now)
 	sent = c.refresh(now)
 	if len(c.later) == 0 {
 		return sent
@@ -382,6 +379,9 @@ func (c *Client) NextWake() monotime.Time {
 	if c.members.asking != nil {
 		wake = monotime.Never
 	}
+	if len(c.lanes.waiting) > 0 {
+		wake = min(wake, c.lanes.soonest)
+	}
 	for _, i := range c.later {
 		wake = min(wake, c.calls[i].again)
 	}
@@ -394,8 +394,8 @@ func (c *Client) Pending() int { return len(c.calls) - len(c.free) }
 // Close ends all calls with ErrClosed, those that the Rpc has under way when it ends them.
 func (c *Client) Close() {
 	c.closed = true
-	later := c.later
-	c.later = nil
+	later := append(c.later, c.lanes.waiting...)
+	c.later, c.lanes.waiting = nil, nil
 	for _, i := range later {
 		c.end(i, Result{Err: c.calls[i].failed(ErrClosed)})
 	}

@@ -14,6 +14,10 @@
 // A session is kept for kv.SessionIdle after its last write. If it has gone all the same and no
 // attempt of a write can have been applied, the client opens another one.
 //
+// A client has Config.Sessions of them at most, and further writes wait for one that is free. When
+// the store has none left (kv.ErrFull), writes wait for those that the client has. Only a client
+// without any asks again and again.
+//
 // A client that knows one member survives the replacement of all, if it hears of the cluster
 // every Config.Refresh; or later, if one that has left still runs and knows others. When no server
 // that it knows answers, it goes back to Config.Servers and Config.Resolver. A program that ends

@@ -232,6 +232,10 @@ func TestExpire(t *testing.T) {
 		t.Errorf("three sessions are in use: %+v", a)
 	}
 	for range SessionIdle / time.Minute {
+		if a := open(); a.Status != Full {
+			t.Errorf("no session is old: %+v", a)
+		}
+		index-- // of no session
 		put(index-2, 7)
 		s.Apply(0, (&Command{Op: Clock, Seq: 3600_000}).Append(nil)) // counts as a minute
 	}

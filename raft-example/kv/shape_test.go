@@ -322,12 +322,35 @@ func TestGrow(t *testing.T) {
 	if s.Digest() != want {
 		t.Error("keys are lost")
 	}
+	// 180 keys in each shard on average: a table of 256 slots would not do for many.
+	const n = 180 * numShards
 	fresh := NewStore()
-	fresh.Grow(1 << 16)
+	fresh.Grow(n)
+	var sizes [numShards]int
 	for i := range fresh.shards {
-		if len(fresh.shards[i].slots) < 64 {
-			t.Fatal("a shard without room")
+		sizes[i] = len(fresh.shards[i].slots)
+	}
+	fresh.Apply(1, (&Command{Op: Open}).Append(nil))
+	for i := range uint64(n) {
+		c := Command{Op: Put, Session: 1, Seq: i + 1, Key: key(t, fmt.Sprint(i))}
+		fresh.Apply(2, c.Append(nil))
+	}
+	for i := range fresh.shards {
+		if len(fresh.shards[i].slots) != sizes[i] {
+			t.Fatalf("a shard without room: %d keys, %d slots", fresh.shards[i].used, sizes[i])
 		}
+	}
+}
+
+// TestCrowded: the log's time counts when there are more than half of the sessions.
+func TestCrowded(t *testing.T) {
+	s := NewStore()
+	s.sessions.max = 4
+	for n := range s.sessions.max + 1 {
+		if s.Crowded() != (n > 2) {
+			t.Errorf("%d of %d sessions: %v", n, s.sessions.max, s.Crowded())
+		}
+		s.Apply(uint64(n+1), (&Command{Op: Open}).Append(nil))
 	}
 }
 

@@ -82,7 +82,7 @@ func (t *shard) grow(s *seed, size int) {
 
 // reserve makes room for n keys.
 func (t *shard) reserve(s *seed, n int) {
-	if size := max(n*4/3+1, leastSlots); size > len(t.slots) {
+	if size := max(n*4/3, leastSlots); size > len(t.slots) {
 		t.grow(s, size)
 	}
 }

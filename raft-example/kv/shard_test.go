@@ -41,6 +41,64 @@ func TestShard(t *testing.T) {
 	}
 }
 
+// fill puts n further keys into a table.
+func (t *shard) fill(tb testing.TB, s *seed, n int) {
+	for from := t.used; t.used < from+n; {
+		k, v := key(tb, fmt.Sprint(t.used)), value(tb, "v")
+		h := s.hash(&k)
+		it, found := t.find(&k, h)
+		t.put(s, &k, h, it, found, &v)
+	}
+}
+
+// TestShardSize: a table that grows by one key after the other is the smallest that has room, and
+// so is one with room made for as many. Such a one is not replaced while they come, nor when room
+// for no more is made again.
+func TestShardSize(t *testing.T) {
+	s := newSeed()
+	want := leastSlots
+	for n := 1; n < 200; n++ {
+		if n > want/4*3 {
+			want *= 2
+		}
+		var grown, made shard
+		grown.fill(t, &s, n)
+		made.reserve(&s, n)
+		if len(grown.slots) != want || len(made.slots) != want {
+			t.Fatalf("%d keys: %d and %d slots, want %d", n, len(grown.slots), len(made.slots), want)
+		}
+		at := &made.slots[0]
+		made.fill(t, &s, n)
+		if made.reserve(&s, n); &made.slots[0] != at || made.used != n {
+			t.Fatalf("%d keys: the table is replaced", n)
+		}
+	}
+}
+
+// TestHomes: keys lie near the slots at which a search for them begins, also when they differ in a
+// few bits. The hash of each key is in the place of its shard and of its slot.
+func TestHomes(t *testing.T) {
+	const n = 150_000
+	s := NewStore()
+	s.Apply(1, (&Command{Op: Open}).Append(nil))
+	for i := range uint64(n) {
+		c := Command{Op: Put, Session: 1, Seq: i + 1, Key: key(t, fmt.Sprintf("key-%012d", i))}
+		s.Apply(2, c.Append(nil))
+	}
+	away := 0
+	for i := range s.shards {
+		table := &s.shards[i]
+		for at := range table.slots {
+			if k := &table.slots[at].key; k.n > 0 {
+				away += (at - int(table.home(s.seed.hash(k)))) & (len(table.slots) - 1)
+			}
+		}
+	}
+	if away > 4*n { // 1.5 each, at three of four slots in use
+		t.Errorf("%d keys are %d slots away from their homes together", n, away)
+	}
+}
+
 // TestKeysDiffer: keys that differ only in zeros at their end are others, and have other hashes.
 func TestKeysDiffer(t *testing.T) {
 	s := NewStore()

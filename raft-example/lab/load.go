@@ -32,20 +32,24 @@ type Load struct {
 func (l *lab) load(ctx context.Context, write bool) (Load, error) {
 	var full, half, plain []Latency
 	ask := func(ended func()) error { return l.ask(write, ended) }
+	what := "GETs"
+	if write {
+		what = "PUTs"
+	}
 	for round := range l.cfg.Rounds + 1 {
 		l.mode.Store(stepReplicas)
 		rate, err := l.full(ctx, ask)
 		if err != nil {
-			return Load{}, err
+			return Load{}, fmt.Errorf("full load of %s: %w", what, err)
 		}
 		lat, err := l.open(ctx, ask, rate/2)
 		if err != nil {
-			return Load{}, err
+			return Load{}, fmt.Errorf("%.0f %s per second: %w", rate/2, what, err)
 		}
 		l.mode.Store(stepLone)
 		least, err := l.open(ctx, l.askPlain, rate/2)
 		if err != nil {
-			return Load{}, err
+			return Load{}, fmt.Errorf("%.0f plain RPCs per second: %w", rate/2, err)
 		}
 		if round > 0 {
 			full, half = append(full, Latency{P50: rate}), append(half, lat)
@@ -133,8 +137,5 @@ func (l *lab) open(ctx context.Context, ask asks, rate float64) (Latency, error)
 		failed = errors.Join(failed, err)
 	}
 	_, _, err := a.Run(rand.New(rand.NewPCG(1, 3)))
-	if err = errors.Join(err, failed, ctx.Err()); err != nil {
-		return Latency{}, fmt.Errorf("at %.0f requests per second: %w", rate, err)
-	}
-	return quantiles(&h), nil
+	return quantiles(&h), errors.Join(err, failed, ctx.Err())
 }

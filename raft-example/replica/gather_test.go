@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
@@ -108,6 +109,37 @@ func TestCrowd(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestGatherCalls: what a gather says, call by call.
+func TestGatherCalls(t *testing.T) {
+	g := gather{most: wait}
+	const now = monotime.Time(time.Hour)
+	check := func(step string, waits, got bool, end monotime.Time) {
+		t.Helper()
+		if got != waits || g.end() != end {
+			t.Errorf("%s: waits %v until %v, want %v until %v", step, got, g.end(), waits, end)
+		}
+		for at, due := range map[monotime.Time]bool{now - 1: true, now: false,
+			now.Add(wait) - 1: false, now.Add(wait): true} {
+			if due = due && waits; g.due(at) != due {
+				t.Errorf("%s: due %v at %v", step, !due, at-now)
+			}
+		}
+	}
+	check("nothing", false, g.wait(0, now), monotime.Never)
+	check("a first request", false, g.wait(1, now), monotime.Never)
+	g.left(10)
+	check("nothing after many", false, g.wait(0, now), monotime.Never)
+	check("one after many", true, g.wait(1, now), now.Add(wait))
+	check("another one", true, g.wait(2, now.Add(wait)-1), now.Add(wait))
+	check("as many", false, g.wait(10, now), monotime.Never)
+	check("one again", true, g.wait(1, now), now.Add(wait))
+	check("the requests go", false, g.wait(0, now), monotime.Never)
+	g.wait(1, now)
+	g.left(1)
+	check("they have left", false, false, monotime.Never)
+	check("one after one", false, g.wait(1, now), monotime.Never)
 }
 
 // TestCrowdBack: a clock that goes back ends the wait.

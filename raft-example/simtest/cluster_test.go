@@ -34,6 +34,7 @@ type shape struct {
 	lease       time.Duration // replica.Config.Lease
 	attempt     time.Duration // client.Config.Attempt
 	refresh     time.Duration // client.Config.Refresh
+	sessions    int           // client.Config.Sessions
 	gather      int           // node.Config.Gather
 	anywhere    bool          // half of the clients read at any replica
 	joint       bool          // members are replaced by joint consensus, up to two at once
@@ -235,7 +236,7 @@ func (c *cluster) user(keys int) *user {
 		u.cl, err = client.New(u.rpc, client.Config{Cluster: testCluster, Servers: addrs,
 			Attempt: cmp.Or(c.attempt, 40*time.Millisecond+4*c.disk), Backoff: 2 * time.Millisecond,
 			Anywhere: c.anywhere && c.r.IntN(2) == 0, Clock: c.net.Now,
-			Refresh: cmp.Or(c.refresh, 500*time.Millisecond)})
+			Refresh: cmp.Or(c.refresh, 500*time.Millisecond), Sessions: c.sessions})
 	}
 	if err != nil {
 		c.t.Fatal(err)
