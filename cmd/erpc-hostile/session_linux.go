@@ -89,6 +89,12 @@ func answerStep(s holder, cfg *tls.Config, in []byte) ([]byte, error) {
 	return out, err
 }
 
+// patient is the config of clients that repeat nothing but what was lost: a server whose answers
+// take long is to have no more packets for that.
+var patient = erpc.Config{Wait: erpc.WaitSleep, Timing: erpc.Timing{
+	RTOInitial: inTime, RTOMin: inTime, RTOMax: inTime, ConnectRetry: inTime,
+}}
+
 // dialSession makes one bare handshake in a session. It reports whether a session of TLS was
 // resumed.
 func dialSession(target string, cfg *tls.Config, workers bool) (resumed bool, err error) {
@@ -98,8 +104,7 @@ func dialSession(target string, cfg *tls.Config, workers bool) (resumed bool, er
 	}
 	q := newSide(cfg, true, true)
 	defer q.close()
-	plain := erpc.Config{Wait: erpc.WaitSleep}
-	_, err = dialOnce(target, plain, func(ctx context.Context, c *erpc.Client) error {
+	_, err = dialOnce(target, patient, func(ctx context.Context, c *erpc.Client) error {
 		least := bareSecond - wire.HeaderSize
 		return q.drive(func(say []byte, done bool) ([]byte, error) {
 			if done {
