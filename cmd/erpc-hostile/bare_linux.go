@@ -164,9 +164,7 @@ func dialBare(target string, cfg *tls.Config, keys bool) (resumed bool, err erro
 	}
 	buf := make([]byte, 1<<16)
 	ask := func(kind byte, say []byte, least int) ([]byte, error) {
-		pkt := append([]byte{kind}, say...)
-		pkt = append(pkt, make([]byte, max(least-len(pkt), 0))...)
-		if _, err := c.Write(pkt); err != nil {
+		if _, err := c.Write(pad(append([]byte{kind}, say...), least)); err != nil {
 			return nil, err
 		}
 		n, err := c.Read(buf)
@@ -180,22 +178,20 @@ func dialBare(target string, cfg *tls.Config, keys bool) (resumed bool, err erro
 	}
 	q := newSide(cfg, true, keys)
 	defer q.close()
-	var in []byte
-	for least := bareSecond; ; least = 0 {
-		out, done, err := q.step(in)
-		if err != nil {
-			return false, err
-		}
-		if len(out) == 0 {
-			if !q.state().HandshakeComplete {
-				return false, errors.New("a handshake did not end")
-			}
-			break
-		}
-		if in, err = ask(bareTLS, out, least); err != nil {
-			return false, fmt.Errorf("done %v: %w", done, err)
-		}
+	least := bareSecond
+	err = q.drive(func(say []byte, _ bool) ([]byte, error) {
+		answer, err := ask(bareTLS, say, least)
+		least = 0
+		return answer, err
+	})
+	if err != nil {
+		return false, err
 	}
 	_, err = ask(bareEnd, q.last(), 0)
 	return q.state().DidResume, err
+}
+
+// pad makes a packet as long as least.
+func pad(pkt []byte, least int) []byte {
+	return append(pkt, make([]byte, max(least-len(pkt), 0))...)
 }

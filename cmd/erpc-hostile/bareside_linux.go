@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/userspace-rpc/erpc/security"
 )
@@ -54,16 +55,24 @@ func (s *bareSide) step(in []byte) (out []byte, done bool, err error) {
 	return feed(s.q, in, !s.client)
 }
 
-// stepKeys does it with keys. Each datagram has the size of its messages u16, those, and when there
-// are keys a server's proof.
+// split returns the messages in a datagram of a handshake with keys, and what is behind them. Each
+// has the size of its messages u16, those, and when there are keys a server's proof.
+func split(in []byte) (said, rest []byte, err error) {
+	if len(in) < 2 {
+		return nil, nil, nil
+	}
+	n := 2 + int(binary.LittleEndian.Uint16(in))
+	if n > len(in) {
+		return nil, nil, errors.New("a datagram is too short")
+	}
+	return in[2:n], in[n:], nil
+}
+
+// stepKeys is step with keys.
 func (s *bareSide) stepKeys(in []byte) (out []byte, done bool, err error) {
-	var said, proof []byte
-	if len(in) >= 2 {
-		n := 2 + int(binary.LittleEndian.Uint16(in))
-		if n > len(in) {
-			return nil, false, errors.New("a datagram is too short")
-		}
-		said, proof = in[2:n], in[n:]
+	said, proof, err := split(in)
+	if err != nil {
+		return nil, false, err
 	}
 	if out, err = s.hs.Step(said); err != nil {
 		return nil, false, err
@@ -85,6 +94,27 @@ func (s *bareSide) stepKeys(in []byte) (out []byte, done bool, err error) {
 		return nil, false, errors.New("no proof of the server")
 	}
 	return out, done, nil
+}
+
+// drive makes a client's handshake. Ask sends what this side says and returns the answer; done says
+// that there are keys.
+func (s *bareSide) drive(ask func(say []byte, done bool) ([]byte, error)) error {
+	var in []byte
+	for {
+		out, done, err := s.step(in)
+		if err != nil {
+			return err
+		}
+		if len(out) == 0 {
+			if !s.state().HandshakeComplete {
+				return errors.New("a handshake did not end")
+			}
+			return nil
+		}
+		if in, err = ask(out, done); err != nil {
+			return fmt.Errorf("done %v: %w", done, err)
+		}
+	}
 }
 
 // last returns a client's last packet: the header of a Disconnect, sealed.

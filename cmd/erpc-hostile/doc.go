@@ -29,7 +29,9 @@
 //
 // With -tls-bare, -serve and -dials make handshakes by crypto/tls and a UDP socket without this
 // library: the least that any server does. With -tls-keys too they also encrypt the handshake and
-// make keys of packets, as any session needs.
+// make keys of packets, as any session needs. With -tls-session they do that by requests of a plain
+// session of this library, which opens before and closes after it: the least that any server does
+// which has sessions too. With -tls-workers the steps of a handshake run beside the loop.
 //
 // It sends to addresses of this machine only.
 //

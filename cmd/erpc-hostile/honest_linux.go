@@ -36,7 +36,7 @@ func dialAll(o *options) (string, error) {
 	if o.p256 && cfg.TLS != nil {
 		cfg.TLS.CurvePreferences = []tls.CurveID{tls.CurveP256}
 	}
-	dial := func() (time.Duration, error) { return dialOnce(o.target, cfg) }
+	dial := func() (time.Duration, error) { return dialOnce(o.target, cfg, nil) }
 	if o.bare {
 		_, bare, err := bareConfig(o)
 		if err != nil {
@@ -48,7 +48,12 @@ func dialAll(o *options) (string, error) {
 		}
 		dial = func() (time.Duration, error) {
 			start := time.Now()
-			_, err := dialBare(o.target, bare, o.bareKeys)
+			var err error
+			if o.session {
+				_, err = dialSession(o.target, bare, o.workers)
+			} else {
+				_, err = dialBare(o.target, bare, o.bareKeys)
+			}
 			return time.Since(start), err
 		}
 	}
@@ -79,8 +84,10 @@ func dialAll(o *options) (string, error) {
 		late, count, inTime, ms(took[len(took)/2]), ms(took[len(took)-1]), len(errs)), nil
 }
 
-// dialOnce dials once and returns how long that took.
-func dialOnce(target string, cfg erpc.Config) (d time.Duration, err error) {
+// dialOnce dials once, and calls use if it is not nil. It returns how long that took.
+func dialOnce(
+	target string, cfg erpc.Config, use func(context.Context, *erpc.Client) error,
+) (d time.Duration, err error) {
 	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
 	if err != nil {
 		return 0, err
@@ -89,9 +96,12 @@ func dialOnce(target string, cfg erpc.Config) (d time.Duration, err error) {
 	defer cancel()
 	start := time.Now()
 	client, err := erpc.Dial(ctx, conn, target, cfg)
-	d = time.Since(start)
 	if err != nil {
 		return 0, err // the connection is closed
 	}
-	return d, client.Close()
+	if use != nil {
+		err = use(ctx, client)
+	}
+	d = time.Since(start)
+	return d, errors.Join(err, client.Close())
 }

@@ -35,6 +35,8 @@ func main() {
 		"... with encrypted handshakes and keys of packets")
 	flag.BoolVar(&o.workers, "tls-workers", false,
 		"steps of bare handshakes run in goroutines beside the one that reads")
+	flag.BoolVar(&o.session, "tls-session", false,
+		"... with those, as requests of a plain session of this library; with -tls-workers in workers")
 	flag.BoolVar(&o.p256, "p256", false, "-dials and -tls-alone agree on keys by P-256, not X25519")
 	flag.BoolVar(&o.resume, "resume", false, "dials resume one TLS session")
 	for name, value := range map[string]*string{"tls-cert": &o.keys.TLSCert,
@@ -48,6 +50,8 @@ func main() {
 	switch {
 	case *alone != "":
 		exit(timeTLS(&o, *alone == "resumed"))
+	case o.bare && o.session && o.serve:
+		exit(serveSession(&o))
 	case o.bare && o.serve:
 		exit(serveBare(&o))
 	case o.dials > 0:
@@ -91,6 +95,7 @@ type options struct {
 	resume, p256   bool
 	bare, workers  bool
 	bareKeys       bool
+	session        bool
 	keys           secure.Flags
 }
 
