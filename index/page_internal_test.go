@@ -96,8 +96,8 @@ func TestPageGoesOn(t *testing.T) {
 	}
 }
 
-// TestPageFromLong: a page or a scan from a longer key on leaves out the key of its slice, and no later one,
-// such as the lowest that a leaf can have.
+// TestPageFromLong: a page or a scan from a longer key on leaves out the key of its slice. It
+// leaves out no later one, such as the lowest that a leaf can have.
 func TestPageFromLong(t *testing.T) {
 	m := NewMap()
 	key := func(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
