@@ -53,6 +53,14 @@ type Latency struct {
 	P99 float64 `json:"p99_us"`
 }
 
+// Ratio is of a kind's p50 to that of the plain RPCs in the same round: the median, least and
+// largest of the rounds. A machine that is slower for a while is so for both.
+type Ratio struct {
+	Median float64 `json:"median"`
+	Least  float64 `json:"least"`
+	Most   float64 `json:"most"`
+}
+
 // Report has the results of a measurement.
 type Report struct {
 	Transport string  `json:"transport"`
@@ -67,7 +75,9 @@ type Report struct {
 	Put       Latency `json:"put"`    // at the client
 	Get       Latency `json:"get"`    // at the client, linearizable
 	Commit    Latency `json:"commit"` // PUT at the leader
-	Ratio     float64 `json:"ratio"`  // of the p50 of Put and Plain: the paper's is 2.4
+	Ratio     Ratio   `json:"ratio"`  // of the p50 of Put and Plain: the paper's is 2.4
+	OfChain   Ratio   `json:"chain_ratio"`
+	OfBare    Ratio   `json:"bare_ratio"`
 	LoadPut   *Load   `json:"load_put,omitempty"`
 	LoadGet   *Load   `json:"load_get,omitempty"`
 	Puts      uint64  `json:"puts"`

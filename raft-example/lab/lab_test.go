@@ -22,7 +22,8 @@ func TestRun(t *testing.T) {
 		}
 		t.Logf("%+v", *r)
 		if r.Puts == 0 || r.Put.P50 == 0 || r.Get.P50 == 0 || r.Commit.P50 == 0 || r.Plain.P50 == 0 ||
-			r.Shared.P50 == 0 || r.Chain.P50 == 0 || r.Bare.P50 == 0 {
+			r.Shared.P50 == 0 || r.Chain.P50 == 0 || r.Bare.P50 == 0 || r.Ratio.Least == 0 ||
+			r.OfChain.Least == 0 || r.OfBare.Least == 0 {
 			t.Errorf("%+v", *r)
 		}
 		for _, l := range []*Load{r.LoadPut, r.LoadGet} {
@@ -31,5 +32,19 @@ func TestRun(t *testing.T) {
 				t.Errorf("load %+v", l)
 			}
 		}
+	}
+}
+
+// TestRatio: a round's figures stand beside each other, whatever the machine does meanwhile.
+func TestRatio(t *testing.T) {
+	l := func(p50 ...float64) (all []Latency) {
+		for _, p := range p50 {
+			all = append(all, Latency{P50: p, P99: 10 * p})
+		}
+		return all
+	}
+	got := ratio(l(6, 20, 21, 50, 36), l(3, 10, 7, 20, 9))
+	if want := (Ratio{Median: 2.5, Least: 2, Most: 4}); got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

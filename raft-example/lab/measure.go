@@ -80,8 +80,10 @@ func (l *lab) measure(ctx context.Context) (*Report, error) {
 	rep.Put, rep.Get, rep.Commit = median(kinds[2].all), median(kinds[3].all), median(commits)
 	if len(kinds) > 4 {
 		rep.Chain, rep.Bare = median(kinds[4].all), median(kinds[5].all)
+		rep.OfChain = ratio(kinds[4].all, kinds[0].all)
+		rep.OfBare = ratio(kinds[5].all, kinds[0].all)
 	}
-	rep.Ratio = rep.Put.P50 / rep.Plain.P50
+	rep.Ratio = ratio(kinds[2].all, kinds[0].all)
 	return rep, nil
 }
 
@@ -251,6 +253,16 @@ func (l *lab) fill(ctx context.Context) error {
 
 func quantiles(h *erpc.Histogram) Latency {
 	return Latency{P50: float64(h.Quantile(0.5)) / 1e3, P99: float64(h.Quantile(0.99)) / 1e3}
+}
+
+// ratio is of the p50 of a kind to that of the plain RPCs, round by round.
+func ratio(kind, plain []Latency) Ratio {
+	var v []float64
+	for i := range kind {
+		v = append(v, kind[i].P50/plain[i].P50)
+	}
+	slices.Sort(v)
+	return Ratio{Median: v[len(v)/2], Least: v[0], Most: v[len(v)-1]}
 }
 
 func median(list []Latency) Latency {

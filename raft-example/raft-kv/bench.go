@@ -107,9 +107,15 @@ func (c *benchCmd) Run(e *cli.Env) error {
 				row.l.Plain.P50, row.l.Plain.P99, row.l.Plain.P99/row.l.Plain.P50)
 		}
 	}
-	fmt.Fprintf(w, "PUT / plain RPC, p50\t%.2f\t(eRPC's paper: 2.4)\n", r.Ratio)
-	fmt.Fprintf(w, "of its messages alone, and with bare RawNodes\t%.2f\t%.2f\n",
-		r.Chain.P50/r.Plain.P50, r.Bare.P50/r.Plain.P50)
+	for _, row := range []struct {
+		what  string
+		r     lab.Ratio
+		after string
+	}{{"PUT / plain RPC, p50", r.Ratio, ", eRPC's paper 2.4"},
+		{"its messages / plain RPC", r.OfChain, ""}, {"with bare RawNodes", r.OfBare, ""}} {
+		fmt.Fprintf(w, "%s\t%.2f\t(%.2f to %.2f%s)\n", row.what, row.r.Median, row.r.Least,
+			row.r.Most, row.after)
+	}
 	return w.Flush()
 }
 
