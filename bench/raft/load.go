@@ -53,6 +53,12 @@ type row struct {
 	HalfPut kind    `json:"half_put"`
 	HalfGet kind    `json:"half_get"`
 	Fsync   float64 `json:"fsync_p50_us"`
+	Ratios  ratios  `json:"ratios"`
+}
+
+// name is the system and what becomes of its writes.
+func (r *row) name() string {
+	return r.System + map[bool]string{false: ", in memory", true: ", durable"}[r.Durable]
 }
 
 // runLoad is the subcommand load.
@@ -104,32 +110,30 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	return printRows(out, &c, rows)
 }
 
-// printRows prints a table of full load and one of half load.
+// printRows prints a table of full load, one of half load, and one of ratios.
 func printRows(out io.Writer, c *loadConfig, rows []row) error {
 	fmt.Fprintf(out, "3 replicas, a process each, %d clients over %d endpoints, medians of %d turns; "+
 		"GOGC %d and a least heap of %d MiB in each process\n",
 		c.clients, c.endpoints, c.rounds, gcPercent, c.heap)
-	name := func(r row) string {
-		return r.System + map[bool]string{false: ", in memory", true: ", durable"}[r.Durable]
-	}
 	const columns = "p50 us\tp99 us\tCPU us"
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\tPUT/s\t%s\tGET/s\t%s\tGET/PUT\tfsync p50 us\n", columns, columns)
+	fmt.Fprintf(w, "\tPUT/s\t%s\tGET/s\t%s\tfsync p50 us\n", columns, columns)
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%.0f\n", name(r), r.Put.cells(), r.Get.cells(),
-			r.Get.PerSecond/r.Put.PerSecond, r.Fsync)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\n", r.name(), r.Put.cells(), r.Get.cells(), r.Fsync)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "\nhalf of that load: a Poisson process, times from when each was due")
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\tPUT/s\t%s\tp99/p50\tGET/s\t%s\tp99/p50\n", columns, columns)
+	fmt.Fprintf(w, "\tPUT/s\t%s\tGET/s\t%s\n", columns, columns)
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%.1f\t%s\t%.1f\n", name(r), r.HalfPut.cells(), r.HalfPut.tail(),
-			r.HalfGet.cells(), r.HalfGet.tail())
+		fmt.Fprintf(w, "%s\t%s\t%s\n", r.name(), r.HalfPut.cells(), r.HalfGet.cells())
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return printRatios(out, rows)
 }
 
 // shared is a folder in memory where there is one.
@@ -192,6 +196,7 @@ func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, e
 				s.row.System, s.row.Durable, s.last())
 		}
 	}
+	ratiosOf(all)
 	for _, s := range all {
 		f, err := s.children.figures()
 		if err != nil {

@@ -200,3 +200,33 @@ func TestHeap(t *testing.T) {
 		}
 	}
 }
+
+// TestRatios: each turn is compared with the same turn, and each system with the last one that is
+// as durable.
+func TestRatios(t *testing.T) {
+	made := func(system string, durable bool, rates ...float64) *subject {
+		s := &subject{row: row{System: system, Durable: durable}}
+		for _, r := range rates {
+			s.puts.full = append(s.puts.full, kind{PerSecond: r})
+			s.gets.full = append(s.gets.full, kind{PerSecond: r * r})
+			s.puts.half = append(s.puts.half, kind{P50: 2, P99: 2 * r})
+			s.gets.half = append(s.gets.half, kind{P50: 3, P99: 9 * r})
+		}
+		return s
+	}
+	a, b := made("a", false, 6, 20, 12), made("b", false, 3, 5, 2)
+	disk := made("disk", true, 1, 2, 3)
+	ratiosOf([]*subject{a, b, disk})
+	for _, c := range []struct {
+		got, want ratios
+	}{{a.row.Ratios, ratios{GetPut: span{12, 6, 20}, TailPut: span{12, 6, 20},
+		TailGet: span{36, 18, 60}, Peer: "b", PutPeer: span{4, 2, 6}, GetPeer: span{16, 4, 36}}},
+		{b.row.Ratios, ratios{GetPut: span{3, 2, 5}, TailPut: span{3, 2, 5},
+			TailGet: span{9, 6, 15}, Peer: "b", PutPeer: span{1, 1, 1}, GetPeer: span{1, 1, 1}}},
+		{disk.row.Ratios, ratios{GetPut: span{2, 1, 3}, TailPut: span{2, 1, 3},
+			TailGet: span{6, 3, 9}, Peer: "disk", PutPeer: span{1, 1, 1}, GetPeer: span{1, 1, 1}}}} {
+		if c.got != c.want {
+			t.Errorf("got %+v, want %+v", c.got, c.want)
+		}
+	}
+}
