@@ -211,7 +211,7 @@ var table = []row{
 		"go.opentelemetry.io", "github.com"}, traits: mayClock}, // tests alone
 	{path: "grpcerpc/...", may: anything, third: grpcThird, traits: mayClock | mayUnsafe},
 	{path: "examples/...", may: anything, traits: mayClock},
-	{path: "raft-example/kv", traits: pure},
+	{path: "raft-example/kv", may: []string{"gopt"}, traits: pure},
 	{path: "raft-example/wal", third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}},
 	{path: "raft-example/replica", may: []string{"raft-example/kv", "internal/monotime"},
 		third: []string{"go.etcd.io/raft/v3", "google.golang.org/protobuf"}, traits: pure},

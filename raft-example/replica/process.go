@@ -146,6 +146,7 @@ func (r *Replica) applyAll() {
 	if r.err != nil {
 		return
 	}
+	r.ahead(r.ready.CommittedEntries)
 	for _, e := range r.ready.CommittedEntries {
 		if e.GetIndex() > r.applied { // else commitEarly has applied it
 			r.apply(e)
@@ -234,6 +235,21 @@ func (r *Replica) release() {
 		delete(r.held, first)
 	}
 }
+
+// ahead asks for what a run of entries will touch, but for those that are applied.
+func (r *Replica) ahead(run []*pb.Entry) {
+	if len(run) < 2 || run[len(run)-1].GetIndex() <= r.applied {
+		return
+	}
+	for _, e := range run[:min(len(run), mostAhead)] {
+		if e.GetType() == pb.EntryNormal {
+			r.store.Ahead(e.Data)
+		}
+	}
+}
+
+// mostAhead bounds the entries of a run that are asked for: more may not stay in the cache.
+const mostAhead = 64
 
 // apply applies one committed entry and answers who waits for it.
 func (r *Replica) apply(e *pb.Entry) {
