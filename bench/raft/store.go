@@ -34,6 +34,8 @@ type store struct {
 	waiting map[uint64]chan kv.Answer
 	lastTag uint64
 	ready   chan struct{} // closed when rep is there
+	clock   *time.Timer   // of rep's next tick, or of the end of a round
+	armed   monotime.Time // when it fires
 	wg      sync.WaitGroup
 	stop    context.CancelFunc
 }
@@ -52,6 +54,9 @@ func (s *store) close() error {
 	}
 	s.server.Stop()
 	s.wg.Wait()
+	if s.clock != nil {
+		s.clock.Stop()
+	}
 	return nil
 }
 
@@ -127,36 +132,28 @@ func (s *store) start(ctx context.Context, st *start) error {
 			}
 		})
 	}
+	s.mu.Lock()
+	s.clock = time.AfterFunc(time.Hour, func() { s.step(func() {}) })
+	s.mu.Unlock()
 	close(s.ready)
-	s.wg.Go(func() { s.tick(ctx) })
-	if id == 1 {
-		s.campaign()
-	}
+	s.step(func() {
+		if id == 1 {
+			s.rep.Campaign()
+		}
+	})
 	return nil
 }
 
-// campaign starts an election.
-func (s *store) campaign() {
+// step has the replica do f and all that follows from it, now, and sets the clock for what is next.
+func (s *store) step(f func()) {
 	s.mu.Lock()
-	s.rep.Campaign()
+	defer s.mu.Unlock()
+	s.rep.Tick(monotime.Now())
+	f()
 	s.rep.Process()
-	s.mu.Unlock()
-}
-
-// tick is the clock.
-func (s *store) tick(ctx context.Context) {
-	t := time.NewTicker(time.Millisecond)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			s.mu.Lock()
-			s.rep.Tick(monotime.Now())
-			s.rep.Process()
-			s.mu.Unlock()
-		}
+	if next := s.rep.NextWake(); next != s.armed {
+		s.armed = next
+		s.clock.Reset(next.Sub(monotime.Now()))
 	}
 }
 
@@ -175,10 +172,7 @@ func (s *store) receive(st grpc.ServerStream) error {
 		if err != nil {
 			return err
 		}
-		s.mu.Lock()
-		s.rep.Step(m)
-		s.rep.Process()
-		s.mu.Unlock()
+		s.step(func() { s.rep.Step(m) })
 	}
 }
 
@@ -190,22 +184,21 @@ func (s *store) call(ctx context.Context, b []byte) ([]byte, error) {
 	}
 	<-s.ready
 	got := make(chan kv.Answer, 1)
-	s.mu.Lock()
-	s.lastTag++
-	tag := s.lastTag
-	s.waiting[tag] = got
 	var a kv.Answer
 	var ok bool
-	if c.Op == kv.Get {
-		a, ok = s.rep.Read(c.Key, false, tag)
-	} else {
-		a, ok = s.rep.Propose(b, tag)
-	}
-	if !ok {
-		delete(s.waiting, tag)
-	}
-	s.rep.Process()
-	s.mu.Unlock()
+	s.step(func() {
+		s.lastTag++
+		tag := s.lastTag
+		s.waiting[tag] = got
+		if c.Op == kv.Get {
+			a, ok = s.rep.Read(c.Key, false, tag)
+		} else {
+			a, ok = s.rep.Propose(b, tag)
+		}
+		if !ok {
+			delete(s.waiting, tag)
+		}
+	})
 	if ok {
 		select {
 		case a = <-got:
