@@ -26,6 +26,7 @@ type loadConfig struct {
 	dir       string // for what must be in files though nothing is durable
 	durable   string // folder of durable rows, empty: none
 	heap      int    // least heap of each process in MiB
+	alone     bool   // no system runs while another one is measured
 }
 
 // kind is one kind of request under load: medians over the rounds.
@@ -77,6 +78,8 @@ func runLoad(ctx context.Context, args []string, out, progress io.Writer) error 
 	set.StringVar(&c.dir, "memory", shared(), "`folder` in memory for systems that must have files")
 	set.StringVar(&c.durable, "durable", os.TempDir(),
 		"`folder` on a disk for durable rows; empty: none")
+	set.BoolVar(&c.alone, "alone", false,
+		"start each system for each of its turns, so that none is idle beside another")
 	asJSON := set.Bool("json", false, "print one JSON object")
 	heap := heapFlag(set)
 	if err := set.Parse(args); err != nil {
@@ -178,19 +181,20 @@ func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, e
 			if durable && (c.durable == "" || noDisk(name)) {
 				continue
 			}
-			s, err := openSubject(ctx, name, durable, c)
-			if err != nil {
+			s := &subject{row: row{System: name, Durable: durable}}
+			all = append(all, s)
+			if c.alone {
+				continue
+			}
+			if err := s.open(ctx, c); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			all = append(all, s)
 		}
 	}
 	for round := range c.rounds {
 		for _, s := range all {
-			for _, write := range []bool{true, false} {
-				if err := s.both(ctx, c, write); err != nil {
-					return nil, fmt.Errorf("%s: %w", s.row.System, err)
-				}
+			if err := s.round(ctx, c); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.row.System, err)
 			}
 			fmt.Fprintf(progress, "round %d of %d: %s, durable %v: %s\n", round+1, c.rounds,
 				s.row.System, s.row.Durable, s.last())
@@ -198,30 +202,41 @@ func load(ctx context.Context, c *loadConfig, progress io.Writer) (rows []row, e
 	}
 	ratiosOf(all)
 	for _, s := range all {
-		f, err := s.children.figures()
-		if err != nil {
-			return nil, err
-		}
 		s.row.Put, s.row.Get = medianKind(s.puts.full), medianKind(s.gets.full)
 		s.row.HalfPut, s.row.HalfGet = medianKind(s.puts.half), medianKind(s.gets.half)
-		if s.row.Durable {
-			s.row.Fsync = float64(f.Fsync) / 1e3
-		}
 		rows = append(rows, s.row)
 	}
 	return rows, nil
 }
 
-// openSubject starts a system and stores the keys.
-func openSubject(ctx context.Context, name string, durable bool, c *loadConfig) (*subject, error) {
-	s := &subject{row: row{System: name, Durable: durable}}
-	if err := s.open(ctx, name, durable, c); err != nil {
-		return nil, errors.Join(err, s.close())
+// round measures a system once. If it is to be alone its processes run only meanwhile.
+func (s *subject) round(ctx context.Context, c *loadConfig) error {
+	if c.alone {
+		if err := s.open(ctx, c); err != nil {
+			return err
+		}
 	}
-	return s, nil
+	for _, write := range []bool{true, false} {
+		if err := s.both(ctx, c, write); err != nil {
+			return err
+		}
+	}
+	if s.row.Durable {
+		f, err := s.children.figures()
+		if err != nil {
+			return err
+		}
+		s.row.Fsync = float64(f.Fsync) / 1e3
+	}
+	if c.alone {
+		return s.close()
+	}
+	return nil
 }
 
-func (s *subject) open(ctx context.Context, name string, durable bool, c *loadConfig) (err error) {
+// open starts the system and stores the keys. Whatever there is then, close ends it.
+func (s *subject) open(ctx context.Context, c *loadConfig) (err error) {
+	name, durable := s.row.System, s.row.Durable
 	system, _ := binaryOf(name)
 	sys := systems[system]
 	parent := c.durable
@@ -299,6 +314,7 @@ func (s *subject) close() (err error) {
 	if s.dir != "" {
 		err = errors.Join(err, os.RemoveAll(s.dir))
 	}
+	s.clients, s.children, s.dir = nil, nil, ""
 	return err
 }
 

@@ -75,6 +75,34 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestAlone: a system that is to be alone runs in its turns only.
+func TestAlone(t *testing.T) {
+	for _, alone := range []bool{true, false} {
+		c := &loadConfig{clients: 4, endpoints: 2, keys: 20, names: keyNames(20), rounds: 2,
+			each: 20 * time.Millisecond, dir: t.TempDir(), alone: alone}
+		s := &subject{row: row{System: "erpc"}}
+		if !alone {
+			if err := s.open(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range c.rounds {
+			if err := s.round(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			if (s.children == nil) != alone || (s.clients == nil) != alone {
+				t.Errorf("alone %v: %v, %v are left after a turn", alone, s.children, s.clients)
+			}
+		}
+		if len(s.puts.full) != c.rounds || s.gets.half[1].PerSecond == 0 {
+			t.Errorf("alone %v: %+v, %+v", alone, s.puts, s.gets)
+		}
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // clockwork is a clock that goes on only by naps, each of which takes no time, and by jumps.
 type clockwork struct {
 	at   atomic.Int64
