@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/raft-example/lab"
 )
 
 // TestMain: started as a replica, the test is one.
@@ -245,16 +246,44 @@ func TestRatios(t *testing.T) {
 	a, b := made("a", false, 6, 20, 12), made("b", false, 3, 5, 2)
 	disk := made("disk", true, 1, 2, 3)
 	ratiosOf([]*subject{a, b, disk})
+	span := func(median, least, most float64) lab.Ratio {
+		return lab.Ratio{Median: median, Least: least, Most: most}
+	}
+	same := span(1, 1, 1)
 	for _, c := range []struct {
-		got, want ratios
-	}{{a.row.Ratios, ratios{GetPut: span{12, 6, 20}, TailPut: span{12, 6, 20},
-		TailGet: span{36, 18, 60}, Peer: "b", PutPeer: span{4, 2, 6}, GetPeer: span{16, 4, 36}}},
-		{b.row.Ratios, ratios{GetPut: span{3, 2, 5}, TailPut: span{3, 2, 5},
-			TailGet: span{9, 6, 15}, Peer: "b", PutPeer: span{1, 1, 1}, GetPeer: span{1, 1, 1}}},
-		{disk.row.Ratios, ratios{GetPut: span{2, 1, 3}, TailPut: span{2, 1, 3},
-			TailGet: span{6, 3, 9}, Peer: "disk", PutPeer: span{1, 1, 1}, GetPeer: span{1, 1, 1}}}} {
-		if c.got != c.want {
-			t.Errorf("got %+v, want %+v", c.got, c.want)
+		of   *subject
+		want ratios
+	}{{a, ratios{GetPut: span(12, 6, 20), TailPut: span(12, 6, 20), TailGet: span(36, 18, 60),
+		Peer: "b", PutPeer: span(4, 2, 6), GetPeer: span(16, 4, 36)}},
+		{b, ratios{GetPut: span(3, 2, 5), TailPut: span(3, 2, 5), TailGet: span(9, 6, 15),
+			Peer: "b", PutPeer: same, GetPeer: same}},
+		{disk, ratios{GetPut: span(2, 1, 3), TailPut: span(2, 1, 3), TailGet: span(6, 3, 9),
+			Peer: "disk", PutPeer: same, GetPeer: same}}} {
+		if got := c.of.row.Ratios; got != c.want {
+			t.Errorf("%s: got %+v, want %+v", c.of.row.System, got, c.want)
 		}
+	}
+}
+
+// TestClockGoesOn: a clock that fires before the replica wants to wake is set again.
+func TestClockGoesOn(t *testing.T) {
+	s, err := newStore()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.start(t.Context(), &start{ID: 1, Members: map[uint64]string{1: s.addr()}}); err != nil {
+		t.Fatal(err)
+	}
+	set := false
+	for range 3 { // it may fire meanwhile
+		s.clock.Stop()
+		s.wake()
+		set = set || s.clock.Stop()
+	}
+	if !set {
+		t.Error("the clock stands still")
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
 	}
 }

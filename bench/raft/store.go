@@ -35,7 +35,7 @@ type store struct {
 	lastTag uint64
 	ready   chan struct{} // closed when rep is there
 	clock   *time.Timer   // of rep's next tick, or of the end of a round
-	armed   monotime.Time // when it fires
+	armed   monotime.Time // when it fires; 0: it has fired
 	wg      sync.WaitGroup
 	stop    context.CancelFunc
 }
@@ -133,7 +133,7 @@ func (s *store) start(ctx context.Context, st *start) error {
 		})
 	}
 	s.mu.Lock()
-	s.clock = time.AfterFunc(time.Hour, func() { s.step(func() {}) })
+	s.clock = time.AfterFunc(time.Hour, s.wake)
 	s.mu.Unlock()
 	close(s.ready)
 	s.step(func() {
@@ -143,6 +143,10 @@ func (s *store) start(ctx context.Context, st *start) error {
 	})
 	return nil
 }
+
+// wake is called when the clock fires. By the replica's own clock that may be a little early, and
+// then its next wake is the same again.
+func (s *store) wake() { s.step(func() { s.armed = 0 }) }
 
 // step has the replica do f and all that follows from it, now, and sets the clock for what is next.
 func (s *store) step(f func()) {

@@ -53,14 +53,6 @@ type Latency struct {
 	P99 float64 `json:"p99_us"`
 }
 
-// Ratio is of a kind's p50 to that of the plain RPCs in the same round: the median, least and
-// largest of the rounds. A machine that is slower for a while is so for both.
-type Ratio struct {
-	Median float64 `json:"median"`
-	Least  float64 `json:"least"`
-	Most   float64 `json:"most"`
-}
-
 // Report has the results of a measurement.
 type Report struct {
 	Transport string  `json:"transport"`

@@ -47,4 +47,7 @@ func TestRatio(t *testing.T) {
 	if want := (Ratio{Median: 2.5, Least: 2, Most: 4}); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
+	if s := got.String(); s != "2.50 (2.00 to 4.00)" {
+		t.Error(s)
+	}
 }

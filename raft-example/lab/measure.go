@@ -255,14 +255,9 @@ func quantiles(h *erpc.Histogram) Latency {
 	return Latency{P50: float64(h.Quantile(0.5)) / 1e3, P99: float64(h.Quantile(0.99)) / 1e3}
 }
 
-// ratio is of the p50 of a kind to that of the plain RPCs, round by round.
+// ratio is of the p50 of a kind to that of the plain RPCs.
 func ratio(kind, plain []Latency) Ratio {
-	var v []float64
-	for i := range kind {
-		v = append(v, kind[i].P50/plain[i].P50)
-	}
-	slices.Sort(v)
-	return Ratio{Median: v[len(v)/2], Least: v[0], Most: v[len(v)-1]}
+	return RatioOf(len(kind), func(i int) float64 { return kind[i].P50 / plain[i].P50 })
 }
 
 func median(list []Latency) Latency {

@@ -236,7 +236,7 @@ func (r *Replica) release() {
 	}
 }
 
-// ahead asks for what a run of entries will touch, but for those that are applied.
+// ahead asks for what a run of entries will touch, unless all of them are applied.
 func (r *Replica) ahead(run []*pb.Entry) {
 	if len(run) < 2 || run[len(run)-1].GetIndex() <= r.applied {
 		return
