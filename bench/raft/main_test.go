@@ -271,7 +271,8 @@ func TestClockGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.start(t.Context(), &start{ID: 1, Members: map[uint64]string{1: s.addr()}}); err != nil {
+	first := &start{ID: 1, Members: map[uint64]string{1: s.addr()}}
+	if err := s.start(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	set := false
