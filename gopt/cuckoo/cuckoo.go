@@ -80,36 +80,52 @@ func (t *Table) Get(k uint64) (value uint64, ok bool) {
 }
 
 // GetBatch looks all keys up, interleaved: values[i] and ok[i] are those of keys[i]. Both are at
-// least as long as keys.
+// least as long as keys. A second bucket is asked for, and looked into, with the group of keys that
+// follows: so the few keys that need one have no wait of their own.
 func (t *Table) GetBatch(keys, values []uint64, ok []bool) {
-	var at [gopt.Batch]uint32
-	var hashes [gopt.Batch]uint64
-	var again [gopt.Batch]uint8 // lookups that need their second bucket
-	for len(keys) > 0 {
-		n := min(len(keys), gopt.Batch)
-		for i, k := range keys[:n] {
-			hashes[i] = hash(k)
-			at[i] = t.first(hashes[i])
+	var (
+		at     [2 * gopt.Batch]uint32 // second buckets of the group before, then first ones
+		hashes [gopt.Batch]uint64
+		again  [gopt.Batch]int // keys whose second buckets these are
+		left   int             // how many
+	)
+	values, ok = values[:len(keys)], ok[:len(keys)]
+	for from := 0; from < len(keys); {
+		to := min(from+gopt.Batch, len(keys))
+		group, fresh := keys[from:to], (*[gopt.Batch]uint32)(at[left:])
+		for i, k := range group {
+			hashes[i%gopt.Batch] = hash(k)
+			fresh[i%gopt.Batch] = t.first(hashes[i%gopt.Batch])
 		}
-		gopt.PrefetchAt(t.buckets, at[:n], 2)
-		left := 0
-		for i, k := range keys[:n] {
-			if values[i], ok[i] = t.buckets[at[i]].get(k); !ok[i] {
-				at[left], again[left] = t.second(hashes[i]), uint8(i)
-				left++
-			}
-		}
-		gopt.PrefetchAt(t.buckets, at[:left], 2)
+		gopt.PrefetchAt(t.buckets, at[:left+len(group)], 2)
 		for j, i := range again[:left] {
 			values[i], ok[i] = t.buckets[at[j]].get(keys[i])
 		}
-		keys, values, ok = keys[n:], values[n:], ok[n:]
+		left = 0
+		v, o := values[from:to], ok[from:to]
+		for i, k := range group {
+			if k == 0 {
+				v[i], o[i] = 0, false
+				continue
+			}
+			b := &t.buckets[fresh[i%gopt.Batch]]
+			p := b.findAll(k)
+			v[i], o[i] = b.values[p%ways], p < ways
+			// Without a branch: an entry that is not needed is written over.
+			at[left%gopt.Batch], again[left%gopt.Batch] = t.second(hashes[i%gopt.Batch]), from+i
+			left += int(p / ways)
+		}
+		from = to
+	}
+	gopt.PrefetchAt(t.buckets, at[:left], 2)
+	for j, i := range again[:left] {
+		values[i], ok[i] = t.buckets[at[j]].get(keys[i])
 	}
 }
 
 // findAll is find without branches that depend on the keys, for a k other than 0: equal is where a
 // difference less one borrows. In a batch, whose lines have been asked for, it takes less time.
-func (b *bucket) findAll(k uint64) int {
+func (b *bucket) findAll(k uint64) uint {
 	_, s := bits.Sub64(b.keys[0]^k, 1, 0)
 	_, t := bits.Sub64(b.keys[1]^k, 1, 0)
 	_, u := bits.Sub64(b.keys[2]^k, 1, 0)
@@ -119,11 +135,12 @@ func (b *bucket) findAll(k uint64) int {
 	_, t = bits.Sub64(b.keys[5]^k, 1, 0)
 	_, u = bits.Sub64(b.keys[6]^k, 1, 0)
 	_, v = bits.Sub64(b.keys[7]^k, 1, 0)
-	return ways - int(back|s<<2|t*3|u<<1|v)
+	return ways - uint(back|s<<2|t*3|u<<1|v)
 }
 
+// get returns the value of a k other than 0.
 func (b *bucket) get(k uint64) (value uint64, ok bool) {
-	if i := b.findAll(k); i < ways && k != 0 {
+	if i := b.findAll(k); i < ways {
 		return b.values[i], true
 	}
 	return 0, false

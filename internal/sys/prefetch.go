@@ -13,3 +13,14 @@ const line = 64
 func Prefetch[T any](p *T, size uintptr) {
 	prefetch(unsafe.Pointer(p), (size+line-1)/line)
 }
+
+// PrefetchEach asks for the first lines cache lines behind each of the n pointers at ps.
+func PrefetchEach(ps *unsafe.Pointer, n, lines uintptr) {
+	prefetchEach(ps, n, lines, far(n, lines))
+}
+
+// PrefetchAt asks for the first lines cache lines of n elements of a table that begins at base: the
+// numbers of the elements are at at, and the size of an element in bytes is stride.
+func PrefetchAt(base unsafe.Pointer, at *uint32, n, stride, lines uintptr) {
+	prefetchAt(base, at, n, stride, lines, far(n, lines))
+}

@@ -13,8 +13,8 @@ loop:
 done:
 	RET
 
-// func PrefetchEach(ps *unsafe.Pointer, n, lines uintptr)
-TEXT ·PrefetchEach(SB), NOSPLIT, $0-24
+// func prefetchEach(ps *unsafe.Pointer, n, lines uintptr, far bool)
+TEXT ·prefetchEach(SB), NOSPLIT, $0-25
 	MOVD ps+0(FP), R0
 	MOVD n+8(FP), R1
 	MOVD lines+16(FP), R2
@@ -33,8 +33,8 @@ eachline:
 eachdone:
 	RET
 
-// func PrefetchAt(base unsafe.Pointer, at *uint32, n, stride, lines uintptr)
-TEXT ·PrefetchAt(SB), NOSPLIT, $0-40
+// func prefetchAt(base unsafe.Pointer, at *uint32, n, stride, lines uintptr, far bool)
+TEXT ·prefetchAt(SB), NOSPLIT, $0-41
 	MOVD base+0(FP), R0
 	MOVD at+8(FP), R1
 	MOVD n+16(FP), R2

@@ -6,8 +6,6 @@ import "unsafe"
 
 func prefetch(unsafe.Pointer, uintptr) {}
 
-// PrefetchEach does nothing on this processor.
-func PrefetchEach(*unsafe.Pointer, uintptr, uintptr) {}
+func prefetchEach(*unsafe.Pointer, uintptr, uintptr, bool) {}
 
-// PrefetchAt does nothing on this processor.
-func PrefetchAt(unsafe.Pointer, *uint32, uintptr, uintptr, uintptr) {}
+func prefetchAt(unsafe.Pointer, *uint32, uintptr, uintptr, uintptr, bool) {}
