@@ -136,7 +136,7 @@ func (m *hashiMember) call(_ context.Context, b []byte) ([]byte, error) {
 func (m *hashiMember) Apply(l *raft.Log) any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.kv.Apply(l.Index, l.Data)
+	return *m.kv.Apply(l.Index, l.Data)
 }
 
 // Snapshot implements raft.FSM. None is made in so short a time.

@@ -31,6 +31,7 @@ type loop struct {
 	cl      *client.Client
 	clients int
 	work    *work // nil between jobs
+	free    *call
 }
 
 // work is a job of one loop.
@@ -173,21 +174,41 @@ func (l *loop) do(due monotime.Time, key int) {
 		cmd.Op = kv.Put
 		cmd.Value, _ = kv.MakeValue(zeros[:])
 	}
-	l.cl.Do(cmd, monotime.Now().Add(10*time.Second), func(r client.Result) {
-		w.fly--
-		err := r.Err
-		if err == nil {
-			err = r.Answer.Status.Err()
-		}
-		if err == nil {
-			err = w.hist.RecordValue(int64(monotime.Now().Sub(due)))
-		}
-		if err != nil && w.err == nil {
-			w.err = err
-		}
-		l.again()
-		l.over()
-	})
+	c := l.free
+	if c == nil {
+		c = &call{l: l}
+		c.done = c.onDone
+	} else {
+		l.free = c.next
+	}
+	c.due = due
+	l.cl.Do(cmd, monotime.Now().Add(10*time.Second), c.done)
+}
+
+// call is a request under way.
+type call struct {
+	l    *loop
+	due  monotime.Time
+	done func(client.Result) // onDone, which would allocate each time
+	next *call               // that is free
+}
+
+func (c *call) onDone(r client.Result) {
+	l, w, due := c.l, c.l.work, c.due
+	c.next, l.free = l.free, c
+	w.fly--
+	err := r.Err
+	if err == nil {
+		err = r.Answer.Status.Err()
+	}
+	if err == nil {
+		err = w.hist.RecordValue(int64(monotime.Now().Sub(due)))
+	}
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	l.again()
+	l.over()
 }
 
 // over ends the job when there is nothing left to do.

@@ -224,10 +224,10 @@ func (s *store) Send(m *pb.Message) {
 }
 
 // Answer implements replica.Host.
-func (s *store) Answer(tag uint64, a kv.Answer) {
+func (s *store) Answer(tag uint64, a *kv.Answer) {
 	if ch := s.waiting[tag]; ch != nil {
 		delete(s.waiting, tag)
-		ch <- a
+		ch <- *a
 	}
 }
 

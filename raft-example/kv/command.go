@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Limits, in bytes: the paper's keys and the largest of its values.
@@ -168,6 +169,32 @@ func (c *Command) Append(b []byte) []byte {
 	b = append(b, c.Key.Bytes()...)
 	b = append(b, c.Value.Bytes()...)
 	return append(b, c.Old.Bytes()...)
+}
+
+// Whole reports whether b is the bytes of one Put, Delete or CAS, as far as their number is
+// concerned: so they may be followed by others in one log entry, and Split finds its end.
+func Whole(b []byte) bool {
+	return len(b) >= cmdHeader && len(b) == writeSize(b)
+}
+
+// Split returns the first command of a log entry, and those behind it. Where no write ends all that
+// is left is one command, most often a malformed one.
+func Split(b []byte) (first, rest []byte) {
+	if len(b) < cmdHeader {
+		return b, nil
+	}
+	n := min(writeSize(b), len(b))
+	return b[:n:n], b[n:]
+}
+
+// writeSize is the size of the write that begins with b, cmdHeader bytes at least. Of all else it
+// is beyond any.
+func writeSize(b []byte) int {
+	switch Op(b[0]) {
+	case Put, Delete, CAS:
+		return cmdHeader + int(b[2]) + int(b[3]) + int(b[4])
+	}
+	return math.MaxInt
 }
 
 // ParseCommand reads a request. Errors: ErrMalformed, ErrTooLarge.

@@ -99,6 +99,10 @@ func FuzzParse(f *testing.F) {
 		if a, err := ParseAnswer(b); err == nil && !bytes.Equal(a.Append(nil), b) {
 			t.Errorf("answer %x is appended as %x", b, a.Append(nil))
 		}
+		first, rest := Split(b)
+		if !bytes.Equal(append(bytes.Clone(first), rest...), b) || len(rest) > 0 && !Whole(first) {
+			t.Errorf("%x is split into %x and %x", b, first, rest)
+		}
 	})
 }
 
@@ -173,10 +177,11 @@ func TestOnce(t *testing.T) {
 	if a := s.Apply(5, (&Command{Op: Open}).Append(nil)); a.Status != OK || a.Number != 5 {
 		t.Fatal(a)
 	}
+	apply := func(b []byte) Answer { return *s.Apply(0, b) }
 	do := func(op Op, seq uint64, old, val string) Answer {
 		c := Command{Op: op, Session: 5, Seq: seq, Key: key(t, "k"),
 			Value: value(t, val), Old: value(t, old)}
-		return s.Apply(0, c.Append(nil))
+		return apply(c.Append(nil))
 	}
 	steps := []struct {
 		a    Answer
@@ -186,8 +191,8 @@ func TestOnce(t *testing.T) {
 		{do(CAS, 2, "a", "b"), OK}, {do(CAS, 2, "a", "b"), OK}, // twice: it would not match now
 		{do(Put, 1, "", "a"), Stale}, {do(CAS, 3, "a", "c"), Mismatch}, {do(Put, 4, "", "d"), OK},
 		{do(CAS, 3, "d", "c"), Stale},
-		{s.Apply(0, (&Command{Op: Put, Session: 6, Seq: 1, Key: key(t, "k")}).Append(nil)), Expired},
-		{s.Apply(0, []byte("nonsense")), Malformed},
+		{apply((&Command{Op: Put, Session: 6, Seq: 1, Key: key(t, "k")}).Append(nil)), Expired},
+		{apply([]byte("nonsense")), Malformed},
 	}
 	for i, st := range steps {
 		if st.a.Status != st.want {
@@ -207,7 +212,7 @@ func TestExpire(t *testing.T) {
 	index := uint64(0)
 	open := func() Answer {
 		index++
-		return s.Apply(index, (&Command{Op: Open}).Append(nil))
+		return *s.Apply(index, (&Command{Op: Open}).Append(nil))
 	}
 	put := func(session, seq uint64) Status {
 		c := Command{Op: Put, Session: session, Seq: seq, Key: key(t, "k")}

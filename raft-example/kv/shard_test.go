@@ -152,7 +152,7 @@ func TestAnswers(t *testing.T) {
 			model[c.Key] = c.Value
 		}
 		for range 2 { // the second one is a repetition
-			if got := s.Apply(2, c.Append(nil)); got != want {
+			if got := *s.Apply(2, c.Append(nil)); got != want {
 				t.Fatalf("%v of %v, %v there: %+v, want %+v", c.Op, c.Key, found, got, want)
 			}
 		}

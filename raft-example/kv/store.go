@@ -15,6 +15,7 @@ type Store struct {
 	keys     int
 	sessions *sessions
 	saver    *Saver // the snapshot that is being written, or nil
+	brief    Answer // Apply's, where no session keeps it
 }
 
 // NewStore returns an empty store.
@@ -49,11 +50,14 @@ func (s *Store) Touch(k *Key) {
 	gopt.PrefetchAt(t.slots, at[:], slotLines)
 }
 
+// fewKeys are likely to be in the cache: some 500 KiB of slots.
+const fewKeys = 4096
+
 // Ahead is Touch of the key that a log entry with these bytes writes: of a run of entries, before
 // the first one is applied, so that their misses overlap (G-Opt, NSDI 2015). It changes nothing,
-// whatever the bytes are.
+// whatever the bytes are. With few keys it does nothing.
 func (s *Store) Ahead(data []byte) {
-	if len(data) < cmdHeader {
+	if s.keys < fewKeys || len(data) < cmdHeader {
 		return
 	}
 	b := data[cmdHeader:]
@@ -68,44 +72,52 @@ func (s *Store) find(k *Key) (it *item, found bool) {
 }
 
 // Apply applies the log entry at index with these bytes, and returns the answer. Malformed
-// commands are ignored.
-func (s *Store) Apply(index uint64, data []byte) Answer {
+// commands are ignored. The answer is the store's: it may be read until the next call.
+func (s *Store) Apply(index uint64, data []byte) *Answer {
 	var c Command
 	if err := c.parse(data); err != nil {
-		return Fail(err)
+		s.brief = Fail(err)
+		return &s.brief
 	}
 	switch c.Op {
 	case Open:
 		if !s.sessions.open(index) {
-			return Answer{Status: Full}
+			return s.only(Full)
 		}
-		return Answer{Status: OK, Number: index}
+		s.only(OK).Number = index
+		return &s.brief
 	case Clock:
 		s.sessions.tick(c.Seq)
-		return Answer{Status: OK}
+		return s.only(OK)
 	case Put, Delete, CAS:
 		return s.write(&c)
 	}
-	return Answer{Status: Malformed}
+	return s.only(Malformed)
+}
+
+// only returns an answer that has nothing but a status.
+func (s *Store) only(status Status) *Answer {
+	s.brief = Answer{Status: status}
+	return &s.brief
 }
 
 // Crowded reports whether there are so many sessions that the log's time counts.
 func (s *Store) Crowded() bool { return len(s.sessions.byID) > s.sessions.max/2 }
 
 // write applies a write unless it was applied already.
-func (s *Store) write(c *Command) Answer {
+func (s *Store) write(c *Command) *Answer {
 	n := s.sessions.byID[c.Session]
 	switch {
 	case n == nil:
-		return Answer{Status: Expired}
+		return s.only(Expired)
 	case c.Seq == n.seq:
-		return n.answer
+		return &n.answer
 	case c.Seq < n.seq:
-		return Answer{Status: Stale}
+		return s.only(Stale)
 	}
 	s.change(c, &n.answer)
 	s.sessions.wrote(n, c.Seq)
-	return n.answer
+	return &n.answer
 }
 
 // change makes the change of a command, and its answer.

@@ -330,7 +330,7 @@ func (n *Node) Compact(s *pb.Snapshot, hard *pb.HardState, entries []*pb.Entry) 
 }
 
 // Answer implements replica.Host.
-func (n *Node) Answer(tag uint64, a kv.Answer) {
+func (n *Node) Answer(tag uint64, a *kv.Answer) {
 	q, ok := n.waiting.take(tag)
 	if !ok {
 		return
@@ -339,7 +339,7 @@ func (n *Node) Answer(tag uint64, a kv.Answer) {
 		n.commits.Add(int64(n.cfg.Clock().Sub(q.began)))
 	}
 	n.charge(StepAnswer, 1)
-	n.answer(q.req, &a)
+	n.answer(q.req, a)
 }
 
 func (n *Node) answer(req erpc.ReqHandle, a *kv.Answer) {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/raft-example/kv"
@@ -38,6 +39,80 @@ func TestOneTrain(t *testing.T) {
 	for id, p := range m.posts {
 		if v, _ := p.Store().Get(theKey()); v.String() != fmt.Sprint(n-1) {
 			t.Errorf("replica %d has %q", id, v)
+		}
+	}
+}
+
+// writesIn counts the writes of entries.
+func writesIn(entries []*pb.Entry) (n int) {
+	for _, e := range entries {
+		for rest := e.Data; len(rest) > 0; n++ {
+			_, rest = kv.Split(rest)
+		}
+	}
+	return n
+}
+
+// TestRuns: writes of a pass share entries up to a size, in order. What is no write has an entry of
+// its own.
+func TestRuns(t *testing.T) {
+	value := func(seq uint64) string { return fmt.Sprintf("%031d", seq) } // maxRun is a multiple
+	most := maxRun / len(putBytes(1, 1, value(1)))
+	for name, c := range map[string]struct {
+		before, after int // writes around an Open
+		open          bool
+		entries       []int // writes in each
+	}{
+		"one":       {1, 0, false, []int{1}},
+		"two":       {2, 0, false, []int{2}},
+		"as many":   {most, 0, false, []int{most}},
+		"one more":  {most + 1, 0, false, []int{most, 1}},
+		"two runs":  {2 * most, 0, false, []int{most, most}},
+		"an open":   {0, 0, true, []int{1}},
+		"in middle": {3, 2, true, []int{3, 1, 2}},
+	} {
+		m := newMesh(t, Config{}, 1, 2, 3)
+		l := m.posts[1]
+		s := m.session(l)
+		m.settle()
+		first, seq := l.log.last(), uint64(0)
+		puts := func(n int) {
+			for range n {
+				seq++
+				l.Propose(putBytes(s, seq, value(seq)), seq)
+			}
+		}
+		puts(c.before)
+		if c.open {
+			l.Propose((&kv.Command{Op: kv.Open, Cluster: 1}).Append(nil), 1000)
+		}
+		puts(c.after)
+		l.Process()
+		m.settle()
+		var got []int
+		for _, e := range l.log.entries[first-l.log.base:] {
+			got = append(got, writesIn([]*pb.Entry{e}))
+		}
+		if !slices.Equal(got, c.entries) {
+			t.Errorf("%s: entries of %v writes, want %v", name, got, c.entries)
+		}
+		for tag := range seq {
+			if a, ok := l.answers[tag+1]; !ok || a.Status != kv.OK || a.Found {
+				t.Errorf("%s: write %d: %+v, %v", name, tag+1, a, ok)
+			}
+		}
+		open := first + uint64(len(c.entries))
+		if c.after > 0 {
+			open--
+		}
+		if a := l.answers[1000]; c.open && (a.Status != kv.OK || a.Number != open) {
+			t.Errorf("%s: session: %+v, want %d", name, a, open)
+		}
+		for id, p := range m.posts {
+			v, _ := p.Store().Get(theKey())
+			if seq > 0 && v.String() != value(seq) {
+				t.Errorf("%s: replica %d has %q", name, id, v)
+			}
 		}
 	}
 }
@@ -114,7 +189,7 @@ func TestGather(t *testing.T) {
 			l.Process()
 			for _, msg := range l.out {
 				if msg.GetType() == pb.MsgApp && msg.GetTo() == 2 {
-					sent += len(msg.Entries)
+					sent += writesIn(msg.Entries)
 				}
 			}
 			return sent

@@ -19,7 +19,7 @@ func (w *wire) Send(m *pb.Message) {
 	w.sent[m.GetTo()] = AppendMessage(w.sent[m.GetTo()], m)
 }
 
-func (w *wire) Answer(_ uint64, a kv.Answer)                     { w.answered++ }
+func (w *wire) Answer(_ uint64, a *kv.Answer)                    { w.answered++ }
 func (w *wire) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    {}
 func (w *wire) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}
 func (w *wire) Prepare(*pb.Snapshot)                             {}

@@ -18,9 +18,9 @@ type drive struct {
 	cuts  int    // compactions
 }
 
-func (d *drive) Send(*pb.Message)         {}
-func (d *drive) Answer(uint64, kv.Answer) {}
-func (d *drive) Durable() bool            { return true }
+func (d *drive) Send(*pb.Message)          {}
+func (d *drive) Answer(uint64, *kv.Answer) {}
+func (d *drive) Durable() bool             { return true }
 
 func (d *drive) append(entries []*pb.Entry) {
 	for _, e := range entries {

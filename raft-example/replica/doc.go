@@ -21,6 +21,11 @@
 //	32 log term · 40 index · 48 commit · 56 vote · 64 reject hint · 72 context
 //	entries, from index+1 on: type u8 · zero [3] · size u32 · term u64 · data
 //
+// The data of a normal entry is one command, or several writes, one behind the other: writes that
+// are given to raft together share entries of up to 2 KiB, since raft, the log and the messages
+// have a price for each entry. Each write has its own answer. An Open is alone, because the index
+// of its entry is the session's number.
+//
 // MsgSnap has another way, package node cuts it up. Messages that a peer must not send
 // are ErrMessage.
 //

@@ -20,7 +20,7 @@ type stuck struct {
 
 func (h *stuck) Send(m *pb.Message) { h.sent = append(h.sent, m.GetType()) }
 
-func (h *stuck) Answer(uint64, kv.Answer)                         {}
+func (h *stuck) Answer(uint64, *kv.Answer)                        {}
 func (h *stuck) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    { h.saves++ }
 func (h *stuck) Prepare(*pb.Snapshot)                             {}
 func (h *stuck) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}

@@ -91,7 +91,7 @@ func (r *Replica) appendEarly() bool {
 	e, o := &r.early, r.offers
 	last := r.log.last()
 	term, err := r.log.Term(last)
-	if err != nil || len(o.data)+len(o.tags)*entHeader > maxEarly || len(r.steady()) == 0 {
+	if err != nil || len(o.data)+len(o.runs)*entHeader > maxEarly || len(r.steady()) == 0 {
 		return false
 	}
 	r.writers.left(len(o.tags))
@@ -221,9 +221,7 @@ func (r *Replica) settle() {
 			r.fail(fmt.Errorf("%w: proposals from %d on: %w", ErrEarly, e.msg.index+1, err))
 			return
 		}
-		for _, tag := range o.tags {
-			r.proposed.push(proposal{tag: tag})
-		}
+		r.gave(o)
 		e.msg.m.Entries = o.entriesOf(&e.msg.term) // raft has its own
 		o.tags = o.tags[:0]
 	}

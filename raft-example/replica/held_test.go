@@ -84,7 +84,7 @@ func TestHeldGather(t *testing.T) {
 			l.Quick()
 		}
 		l.Process()
-		if to := appsTo(l.out); len(to) != 2 || len(l.out[0].Entries) != 3 {
+		if to := appsTo(l.out); len(to) != 2 || writesIn(l.out[0].Entries) != 3 {
 			t.Errorf("sent to %v: %v", to, l.out)
 		}
 	}

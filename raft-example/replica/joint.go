@@ -122,7 +122,7 @@ func (r *Replica) reconfigure(data []byte) {
 	}
 	if len(conf.GetVotersOutgoing()) == 0 {
 		for _, tag := range r.joined {
-			r.host.Answer(tag, kv.Answer{Status: kv.OK})
+			r.host.Answer(tag, &kv.Answer{Status: kv.OK})
 		}
 		r.joined = nil
 	}

@@ -29,7 +29,7 @@ func (p *post) Send(m *pb.Message) {
 	}
 	p.out = append(p.out, c)
 }
-func (p *post) Answer(tag uint64, a kv.Answer)                   { p.answers[tag] = a }
+func (p *post) Answer(tag uint64, a *kv.Answer)                  { p.answers[tag] = *a }
 func (p *post) Save(*pb.HardState, []*pb.Entry, *pb.Snapshot)    {}
 func (p *post) Compact(*pb.Snapshot, *pb.HardState, []*pb.Entry) {}
 func (p *post) Prepare(*pb.Snapshot)                             {}

@@ -183,10 +183,14 @@ func (r *Replica) match(entries []*pb.Entry) {
 		}
 		p := r.proposed.pop()
 		if len(e.Data) == 0 { // raft puts that in the place of a change that must wait for another
-			r.host.Answer(p.tag, kv.Answer{Status: kv.Busy})
+			r.host.Answer(p.tag, &kv.Answer{Status: kv.Busy})
 			continue
 		}
 		r.waiting.push(waiter{e.GetIndex(), p})
+		for p.more {
+			p = r.proposed.pop()
+			r.waiting.push(waiter{e.GetIndex(), p})
+		}
 	}
 }
 
@@ -243,7 +247,11 @@ func (r *Replica) ahead(run []*pb.Entry) {
 	}
 	for _, e := range run[:min(len(run), mostAhead)] {
 		if e.GetType() == pb.EntryNormal {
-			r.store.Ahead(e.Data)
+			for first, rest := kv.Split(e.Data); ; first, rest = kv.Split(rest) {
+				if r.store.Ahead(first); len(rest) == 0 {
+					break
+				}
+			}
 		}
 	}
 }
@@ -251,13 +259,21 @@ func (r *Replica) ahead(run []*pb.Entry) {
 // mostAhead bounds the entries of a run that are asked for: more may not stay in the cache.
 const mostAhead = 64
 
+// done answers what has no answer of the store.
+var done = kv.Answer{Status: kv.OK}
+
 // apply applies one committed entry and answers who waits for it.
 func (r *Replica) apply(e *pb.Entry) {
-	a := kv.Answer{Status: kv.OK}
+	a := &done
 	switch e.GetType() {
 	case pb.EntryNormal:
-		if len(e.Data) > 0 { // else it is a leader's first entry
-			a = r.store.Apply(e.GetIndex(), e.Data)
+		first, rest := kv.Split(e.Data)
+		for len(rest) > 0 {
+			r.answer(e.GetIndex(), r.store.Apply(e.GetIndex(), first))
+			first, rest = kv.Split(rest)
+		}
+		if len(first) > 0 { // else it is a leader's first entry
+			a = r.store.Apply(e.GetIndex(), first)
 		}
 	case pb.EntryConfChange:
 		r.changeOne(e.Data)
@@ -268,13 +284,22 @@ func (r *Replica) apply(e *pb.Entry) {
 	}
 	// Not before: raft may ask for a snapshot while it changes its configuration.
 	r.applied = e.GetIndex()
-	if r.waiting.len() > 0 && r.waiting.front().index == e.GetIndex() {
+	r.answer(e.GetIndex(), a)
+}
+
+// answer answers the first that waits for an entry.
+func (r *Replica) answer(index uint64, a *kv.Answer) {
+	if r.waiting.len() > 0 && r.waiting.front().index == index {
 		w := r.waiting.pop()
 		if w.whole && len(r.log.conf.GetVotersOutgoing()) > 0 {
 			r.joined = append(r.joined, w.tag)
 			return
 		}
-		a.Found = a.Found || w.settled
+		if w.settled && !a.Found {
+			found := *a
+			found.Found = true
+			a = &found
+		}
 		r.host.Answer(w.tag, a)
 	}
 }
@@ -365,9 +390,9 @@ func (r *Replica) serveReads() {
 // read answers one read with what is applied now.
 func (r *Replica) read(q read) {
 	v, found := r.store.Get(q.key)
-	a := kv.Answer{Status: kv.OK, Found: found, Value: v}
+	r.got = kv.Answer{Status: kv.OK, Found: found, Value: v}
 	if !found {
-		a.Status = kv.NotFound
+		r.got.Status = kv.NotFound
 	}
-	r.host.Answer(q.tag, a)
+	r.host.Answer(q.tag, &r.got)
 }

@@ -10,7 +10,7 @@ import (
 // copies what it is given, so the memory is used again and again.
 type offers struct {
 	tags    []uint64
-	sizes   []int
+	runs    []run
 	data    []byte // of all, one after the other
 	entries []pb.Entry
 	list    []*pb.Entry
@@ -18,12 +18,28 @@ type offers struct {
 	typ     pb.MessageType
 }
 
-func (o *offers) add(data []byte, tag uint64) {
-	o.tags, o.sizes = append(o.tags, tag), append(o.sizes, len(data))
-	o.data = append(o.data, data...)
+// run is the writes of one entry. Raft, the messages and the log have a price for each entry, which
+// writes that come together share.
+type run struct {
+	size, writes int
+	open         bool // another write may follow
 }
 
-func (o *offers) reset() { o.tags, o.sizes, o.data = o.tags[:0], o.sizes[:0], o.data[:0] }
+// maxRun bounds the bytes of the writes of an entry.
+const maxRun = 2 << 10
+
+func (o *offers) add(data []byte, tag uint64) {
+	o.tags, o.data = append(o.tags, tag), append(o.data, data...)
+	whole := kv.Whole(data)
+	if n := len(o.runs); whole && n > 0 && o.runs[n-1].open && o.runs[n-1].size+len(data) <= maxRun {
+		o.runs[n-1].size += len(data)
+		o.runs[n-1].writes++
+		return
+	}
+	o.runs = append(o.runs, run{len(data), 1, whole})
+}
+
+func (o *offers) reset() { o.tags, o.runs, o.data = o.tags[:0], o.runs[:0], o.data[:0] }
 
 // message makes the message of all that is there.
 func (o *offers) message(from *uint64) *pb.Message {
@@ -34,14 +50,14 @@ func (o *offers) message(from *uint64) *pb.Message {
 
 // entriesOf makes the entries of all that is there, of a term, or of none yet.
 func (o *offers) entriesOf(term *uint64) []*pb.Entry {
-	for len(o.entries) < len(o.tags) {
+	for len(o.entries) < len(o.runs) {
 		o.entries = append(o.entries, make([]pb.Entry, 64)...)
 	}
 	o.list = o.list[:0]
 	rest := o.data
-	for i, n := range o.sizes {
+	for i, n := range o.runs {
 		e := &o.entries[i]
-		e.Data, rest = rest[:n:n], rest[n:]
+		e.Data, rest = rest[:n.size:n.size], rest[n.size:]
 		e.Term = term
 		o.list = append(o.list, e)
 	}
@@ -80,27 +96,38 @@ func (r *Replica) offer() {
 		return
 	}
 	r.writers.left(len(o.tags))
-	err := r.rn.Step(o.message(&r.cfg.ID))
-	for _, tag := range o.tags {
-		if err != nil { // there is too much that is not committed, or leadership goes
-			r.host.Answer(tag, kv.Answer{Status: kv.Busy})
-			continue
+	if r.rn.Step(o.message(&r.cfg.ID)) == nil {
+		r.gave(o)
+	} else { // there is too much that is not committed, or leadership goes
+		for _, tag := range o.tags {
+			r.host.Answer(tag, &kv.Answer{Status: kv.Busy})
 		}
-		r.proposed.push(proposal{tag: tag})
 	}
 	o.reset()
+}
+
+// gave notes what raft was given.
+func (r *Replica) gave(o *offers) {
+	tags := o.tags
+	for _, n := range o.runs {
+		for i, tag := range tags[:n.writes] {
+			r.proposed.push(proposal{tag: tag, more: i+1 < n.writes})
+		}
+		tags = tags[n.writes:]
+	}
 }
 
 // withdraw answers proposals that raft was never given. Those that were sent early may be committed
 // all the same.
 func (r *Replica) withdraw() {
+	away := r.elsewhere()
 	for _, tag := range r.offers.tags {
-		r.host.Answer(tag, r.elsewhere())
+		r.host.Answer(tag, &away)
 	}
 	r.offers.reset()
 	r.writers.left(0)
 	for _, tag := range r.early.given.tags {
-		r.host.Answer(tag, kv.Answer{Status: kv.Retry})
+		r.host.Answer(tag, &kv.Answer{Status: kv.Retry})
 	}
 	r.early.given.reset()
 }

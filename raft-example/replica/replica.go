@@ -35,7 +35,8 @@ type Config struct {
 	// GatherFor is how long requests wait at most for others to share a round with, after a round
 	// of many. Default 60 us; negative: not at all.
 	GatherFor time.Duration
-	// KeepEntries is how many applied entries stay in memory for slow followers. Default 10000.
+	// KeepEntries is how many applied entries stay in memory for slow followers. Default 10000. An
+	// entry has one write, or as many as came together, up to 2 KiB.
 	KeepEntries uint64
 	// SnapshotEvery is after how many entries a durable replica makes a snapshot. Default 100000.
 	SnapshotEvery uint64
@@ -112,8 +113,9 @@ func (c Config) TickFor(sync time.Duration) time.Duration {
 type Host interface {
 	// Send sends a message to its receiver, or loses it. The message must not be kept.
 	Send(m *pb.Message)
-	// Answer answers what Propose, Read or Change got with this tag. Once.
-	Answer(tag uint64, a kv.Answer)
+	// Answer answers what Propose, Read or Change got with this tag. Once. It must not keep or
+	// change a.
+	Answer(tag uint64, a *kv.Answer)
 	// Save makes all of it durable and then calls Saved, later. Only if Durable; one at a
 	// time.
 	Save(hard *pb.HardState, entries []*pb.Entry, snapshot *pb.Snapshot)
@@ -141,6 +143,7 @@ type Replica struct {
 	state   raft.StateType
 	term    uint64
 	applied uint64
+	got     kv.Answer  // of the read that is being answered
 	told    uint64     // the last index that raft has said is committed: not above applied
 	ready   raft.Ready // the last one, without a disk; what of it is not applied yet
 	end     uint64     // the last index before it
@@ -183,9 +186,10 @@ type Replica struct {
 
 // proposal is a request that waits for its entry. One that is whole is answered when the joint
 // configuration that it enters has been left. One that is settled changes nothing, and its answer
-// says so.
+// says so. If there are more the next one is in the same entry.
 type proposal struct {
 	tag     uint64
+	more    bool
 	whole   bool
 	settled bool
 }
@@ -332,7 +336,7 @@ func (r *Replica) elsewhere() kv.Answer {
 
 // lost answers all that waits: leadership is gone, and whether writes are applied unknown.
 func (r *Replica) lost() {
-	again := kv.Answer{Status: kv.Retry}
+	again := &kv.Answer{Status: kv.Retry}
 	r.withdraw()
 	for r.proposed.len() > 0 {
 		r.host.Answer(r.proposed.pop().tag, again)
@@ -350,7 +354,7 @@ func (r *Replica) lost() {
 
 // lostReads answers the reads that wait: they are to be asked again.
 func (r *Replica) lostReads() {
-	again := kv.Answer{Status: kv.Retry}
+	again := &kv.Answer{Status: kv.Retry}
 	r.void()
 	r.spare = spare{}
 	r.readers.left(0)

@@ -48,7 +48,6 @@ func (c *cluster) propose(list ...kv.Command) {
 	if l == nil {
 		c.t.Fatal("no leader")
 	}
-	upTo := l.n.Replica().Status().Last + uint64(len(list))
 	for i, cmd := range list {
 		cmd.Cluster = testCluster
 		if _, ok := l.n.Replica().Propose(cmd.Append(nil), ^uint64(0)); !ok {
@@ -62,6 +61,8 @@ func (c *cluster) propose(list ...kv.Command) {
 	}
 	l.n.Poll()
 	l.ep.Wake()
+	c.run(5 * time.Millisecond) // those that gather have left
+	upTo := l.n.Replica().Status().Last
 	c.await(10*time.Second, "not applied",
 		func() bool { return l.n.Replica().Status().Applied >= upTo })
 }
