@@ -45,13 +45,13 @@ func child(args []string) error {
 			fmt.Println(r.Err)
 		}
 	}
-	if err := c.Put([]byte("theirs"), []byte("0"), 0, func(Result) {}); err != nil {
-		return err
-	}
-	for range 8 {
-		if err := c.Increment([]byte("theirs"), 1, 0, again); err != nil {
-			return err
+	begin := func(r Result) { // not before: a Put that is lost is sent again behind them
+		for range 8 {
+			again(r)
 		}
+	}
+	if err := c.Put([]byte("theirs"), []byte("0"), 0, begin); err != nil {
+		return err
 	}
 	return c.Run(func() bool { return false })
 }
