@@ -15,6 +15,7 @@ func TestSplit(t *testing.T) {
 		get  = (&Command{Op: Get, Key: k}).Append(nil)
 		open = (&Command{Op: Open}).Append(nil)
 		tick = (&Command{Op: Clock, Seq: 7}).Append(nil)
+		none = (&Command{Op: Put, Session: 1, Seq: 1}).Append(nil)
 	)
 	for name, c := range map[string]struct{ whole, parts [][]byte }{
 		"none":          {[][]byte{{}}, [][]byte{{}}},
@@ -51,7 +52,7 @@ func TestSplit(t *testing.T) {
 	}{
 		"put": {put, true}, "delete": {del, true}, "cas": {cas, true}, "get": {get, false},
 		"open": {open, false}, "clock": {tick, false}, "none": {nil, false},
-		"short": {put[:cmdHeader-1], false}, "cut": {put[:len(put)-1], false},
+		"short": {put[:cmdHeader-1], false}, "no key": {none, true}, "cut": {put[:len(put)-1], false},
 		"two": {append(bytes.Clone(put), put...), false},
 	} {
 		if got := Whole(c.b); got != c.want {
