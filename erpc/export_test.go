@@ -93,13 +93,13 @@ func (r *Rpc) Counters() Stats { return r.snapshot() }
 // Serves reports whether an endpoint has a transport.
 func (r *Rpc) Serves(tr transport.Transport) bool { return r.tr == tr }
 
-// Associations returns how many associations an endpoint's peers have, and the packets that its
-// first one has sealed.
+// Associations returns how many associations an endpoint has sessions by, and the packets that the
+// first ones have sealed.
 func (r *Rpc) Associations() (n int, sealed uint64) {
-	for _, p := range r.engine.peers.watched {
-		if p.seal != nil {
-			n += 1 + len(p.others)
-			sealed += p.seal.Counter()
+	for _, a := range r.engine.assocs.watched {
+		if a.keys != nil {
+			n++
+			sealed += a.keys.Counter()
 		}
 	}
 	return n, sealed
@@ -107,9 +107,9 @@ func (r *Rpc) Associations() (n int, sealed uint64) {
 
 // Forged returns how many packets of its peers an endpoint could not open.
 func (r *Rpc) Forged() (n uint64) {
-	for _, p := range r.engine.peers.watched {
-		if p.seal != nil {
-			n += p.seal.Forged()
+	for _, p := range r.engine.assocs.watched {
+		if p.keys != nil {
+			n += p.keys.Forged()
 		}
 	}
 	return n

@@ -80,6 +80,9 @@ func (e *engine) named(s *Session, to transport.Addr, err error) {
 	e.connect(s, to, &path, max(s.nextAt.Sub(e.in.Now), 1))
 }
 
+// errNoIndex means that no index is free for another association.
+var errNoIndex = fmt.Errorf("%w: an endpoint has at most %d associations", ErrExhausted, maxPlaces)
+
 // newDial makes a client session.
 func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
 	s := newClientSession(e)
@@ -102,14 +105,15 @@ func (e *engine) connect(
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
 	s.dialer.Overhead = e.seam.overhead
-	if e.shield != nil {
-		e.guardDial(s, path)
+	if e.shield != nil && !e.guardDial(s, path) {
+		e.end(s, errNoIndex, SessionRefused)
+		return
 	}
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out yet
 }
 
-// onDialAnswer is the client's side of the handshake. Padding is behind the body.
-func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
+// onDialAnswer is the client's side of the handshake.
+func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 	switch op {
 	case wire.OpChallenge:
 		var c wire.Challenge
@@ -122,9 +126,6 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 	case wire.OpRefuse:
 		var r wire.Refuse
 		r.Parse(body)
-		if s.shake != nil && e.onRefused(s, &r, body[wire.RefuseSize:]) {
-			return
-		}
 		if err, ok := s.dialer.OnRefuse(&r); ok {
 			e.end(s, refusalError(&r, err, body[wire.RefuseSize:]), SessionRefused)
 		}
@@ -135,7 +136,9 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 			e.stats.DropMalformed++
 			return
 		}
-		if s.shake != nil && !e.proven(s, body, padding) {
+		with := e.acceptedBy(s, &a)
+		if with == nil {
+			e.stats.DropSealed++
 			return
 		}
 		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
@@ -146,12 +149,10 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 		default:
 			s.dialer = nil
 			s.state = sessConnected
-			s.epoch = a.Epoch
+			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
-			e.joinPeer(s, wire.LoopOf(a.Session), &params)
-			if s.shake != nil {
-				e.shaken(s)
-			}
+			s.shake = nil
+			e.joinPeer(s, with, &params)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -215,7 +216,7 @@ func (e *engine) ended(s *Session) {
 	} else {
 		e.forget(s)
 	}
-	if s.fate != SessionClosed {
+	if s.fate != SessionClosed && !s.hidden {
 		e.cfg.Logger.Info("session ended",
 			"peer", s.end.Peer.String(), "event", s.fate.String(), "error", s.err)
 	}
@@ -231,13 +232,24 @@ func (e *engine) disconnect(s *Session) {
 	s.live.Disconnect(s.end, e.out)
 }
 
-// joinPeer notes an open session with its peer, an endpoint with a loop. A client session does not
-// know that itself yet.
-func (e *engine) joinPeer(s *Session, loop uint8, params *session.Params) {
-	e.peers.join(s, loop, &e.seam, params, e.in.Now)
-	if s.via != nil {
-		s.peer.shared = e.port.pathTo(s.end.Peer).Shared
-		e.supersede(s.peer, loop)
+// acceptedBy returns the association of a session that the server accepts, nil if it may not.
+func (e *engine) acceptedBy(s *Session, a *wire.Accept) *association {
+	if s.shake == nil {
+		return e.assocs.plainFor(peerKey{s.end.Peer, a.Epoch}, wire.LoopOf(a.Session))
+	}
+	with := e.assocs.find(s.end.Via)
+	if with == nil || !s.shake.opening || a.Epoch != with.epoch ||
+		a.Offer.Features&wire.FeatureSeal == 0 {
+		return nil
+	}
+	return with
+}
+
+// joinPeer notes an open session of an association. A client session does not know that itself yet.
+func (e *engine) joinPeer(s *Session, a *association, params *session.Params) {
+	e.assocs.join(s, a, params, e.in.Now)
+	if a.keys != nil {
+		a.shared = e.port.pathTo(a.addr).Shared
 	}
 }
 
@@ -246,12 +258,14 @@ func (e *engine) forget(s *Session) {
 	s.state = sessDead
 	e.table.remove(s)
 	e.stats.SessionsEnded++
-	e.peers.leave(s, &e.seam)
+	e.assocs.leave(s, e.in.Now)
 	if s.shake != nil {
 		e.abandonShake(s)
 	}
 	if s.sv != nil {
-		e.peers.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
+		if s.end.Via == 0 {
+			e.assocs.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
+		}
 		e.shares.leave(s)
 	}
 }

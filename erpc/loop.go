@@ -70,13 +70,19 @@ func (r *Rpc) pass() (int, error) {
 	}
 	r.found = n
 	for i := range r.rx[:n] {
-		if p := &r.rx[i]; wire.IsBundle(p.Data) {
-			if batch, err = r.unbundle(p, batch); err != nil {
+		p, via := &r.rx[i], uint32(0)
+		if e.sealing {
+			if via = e.seam.by[i]; via == dropped {
+				continue
+			}
+		}
+		if wire.IsBundle(p.Data) {
+			if batch, err = r.unbundle(p, via, batch); err != nil {
 				return work, err
 			}
 			continue
 		}
-		e.onPacket(&r.rx[i])
+		e.onPacket(p, via)
 		e.settle()
 		if e.out.Packets+e.batches.waiting+e.handed >= batch {
 			if batch, err = r.transmitFull(batch); err != nil {
@@ -150,6 +156,9 @@ func (r *Rpc) receive() (int, error) {
 	if r.engine.recorder != nil {
 		r.engine.recordRx(r.rx[:n])
 	}
+	if r.engine.sealing {
+		r.engine.openBurst(r.rx[:n])
+	}
 	if r.engine.table.live >= coldSessions && (n > 1 || n == 1 && wire.IsBundle(r.rx[0].Data)) {
 		r.engine.prefetch(r.rx[:n])
 	}
@@ -190,7 +199,7 @@ func (r *Rpc) transmit() error {
 	r.lastWork = e.in.Now // an answer may come soon
 	e.out.Settled()
 	if e.sealing {
-		e.seam.seal(e.out.Tx)
+		e.seal(e.out.Tx)
 	}
 	n, err := r.tr.TxBurst(e.out.Tx)
 	if err != nil {
@@ -274,7 +283,7 @@ func (r *Rpc) drain() {
 	if len(e.out.Tx) > 0 {
 		r.finish()
 		if e.sealing {
-			e.seam.seal(e.out.Tx)
+			e.seal(e.out.Tx)
 		}
 		r.sendAll(e.out.Tx)
 	}

@@ -75,12 +75,8 @@ func harmless(s erpc.Stats) erpc.Stats {
 	return s
 }
 
-// sealed reports whether a packet is one of an open session.
-func sealed(pkt []byte) bool {
-	const plain = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpAccept | 1<<wire.OpRefuse |
-		1<<wire.OpCrypto
-	return wire.Type(pkt[0]&15) != wire.TypeMgmt || plain>>pkt[1]&1 == 0
-}
+// sealed reports whether a datagram is sealed.
+func sealed(pkt []byte) bool { return wire.IsSealed(pkt) }
 
 // pump lets time pass, and gives each packet to its receiver after the attacker had it.
 func (m *middle) pump(attack func(c caught, from transport.Addr)) {

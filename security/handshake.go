@@ -11,7 +11,7 @@ import (
 )
 
 // Protocol is the name of the protocol in TLS (ALPN, RFC 7301).
-const Protocol = "erpc/2"
+const Protocol = "erpc/3"
 
 // MaxStream is the largest number of bytes that a handshake takes from a peer.
 const MaxStream = 64 << 10
@@ -207,7 +207,7 @@ func (h *Handshake) conclude(theirs []byte) (AEAD, error) {
 }
 
 // exporter names the secret that comes from TLS.
-const exporter = "EXPORTER-erpc-2"
+const exporter = "EXPORTER-erpc-3"
 
 func (h *Handshake) finishTLS() error {
 	chosen, err := h.conclude(h.theirs)

@@ -65,7 +65,7 @@ func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *O
 	p.at = now.Add(p.every)
 	for n, size := range [2]int{p.Size, 0} {
 		a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq + uint64(n), To: e.RemoteToken}
-		out.Mgmt(&e.Peer, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
+		out.Mgmt(&e.Peer, e.Via, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
 	}
 	return ProbeGoesOn
 }
