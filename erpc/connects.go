@@ -32,6 +32,8 @@ const (
 	versionsPerSecond, versionsAtOnce = 8_000, 1_000
 	// first Connects that this endpoint repeats, as a client
 	repeatsPerSecond, repeatsAtOnce = 50_000, 1_000
+	// sealed datagrams with an index that is not known, which are told so
+	keylessPerSecond, keylessAtOnce = 8_000, 1_000
 )
 
 // budgets holds what strangers can make an endpoint do. Each kind has a budget of its own, so that
@@ -39,7 +41,7 @@ const (
 type budgets struct {
 	firsts, cookies, stale budget
 	versions, refusals     budget
-	repeats                budget
+	repeats, keyless       budget
 }
 
 func newBudgets() budgets {
@@ -50,6 +52,7 @@ func newBudgets() budgets {
 		versions: newBudget(versionsPerSecond, versionsAtOnce),
 		refusals: newBudget(versionsPerSecond, versionsAtOnce),
 		repeats:  newBudget(repeatsPerSecond, repeatsAtOnce),
+		keyless:  newBudget(keylessPerSecond, keylessAtOnce),
 	}
 }
 
@@ -242,7 +245,7 @@ func (e *engine) admit(c *wire.Connect, with *association) (*Session, wire.Code)
 	e.table.add(s)
 	e.shares.join(s, with)
 	s.live.Heard(e.in.Now)
-	e.joinPeer(s, with, &s.end.Params)
+	e.assocs.join(s, with, &s.end.Params, e.in.Now)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }

@@ -152,7 +152,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
 			s.shake = nil
-			e.joinPeer(s, with, &params)
+			e.assocs.join(s, with, &params, e.in.Now)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -243,14 +243,6 @@ func (e *engine) acceptedBy(s *Session, a *wire.Accept) *association {
 		return nil
 	}
 	return with
-}
-
-// joinPeer notes an open session of an association. A client session does not know that itself yet.
-func (e *engine) joinPeer(s *Session, a *association, params *session.Params) {
-	e.assocs.join(s, a, params, e.in.Now)
-	if a.keys != nil {
-		a.shared = e.port.pathTo(a.addr).Shared
-	}
 }
 
 // forget removes a session from the table; its number can be used again.

@@ -83,6 +83,10 @@ func (e *engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 		session.AnswerBare(&a.addr, a.field, alive.Seq, e.out)
 	case wire.OpCrypto:
 		e.onTicket(a, body)
+	case wire.OpNoKeys: // the server's keys are worn
+		if a.opener {
+			e.renew(a)
+		}
 	}
 }
 

@@ -83,9 +83,15 @@ func (e *engine) relocate(a *association, to transport.Addr) {
 }
 
 // updateKey changes the keys of an association that this side has opened, if they have been in use
-// for long. A peer that has not followed the last change is given time.
+// for long. A peer that has not followed the last change is given time. If many packets were forged
+// under the association, others open on a new one: the opener makes it, or is told to.
 func (e *engine) updateKey(a *association) {
 	switch {
+	case a.keys.Worn() && a.opener:
+		e.renew(a)
+	case a.keys.Worn():
+		var n wire.NoKeys
+		e.out.Mgmt(&a.addr, a.field, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 	case !a.opener:
 	case a.updateAt == 0:
 		a.updateAt = e.in.Now.Add(e.cfg.KeyUpdate)

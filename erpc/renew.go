@@ -27,10 +27,9 @@ func (e *engine) keyless(field uint32, p *transport.RxPacket) {
 		e.stats.DropNoSession++
 	}
 	const size = wire.HeaderSize + wire.NoKeysSize
-	if e.timers.resetsLeft == 0 || len(p.Data) < size {
+	if len(p.Data) < size || !e.shakes.budgets.keyless.take(e.in.Now) {
 		return // no answer is longer than its question
 	}
-	e.timers.resetsLeft--
 	n := wire.NoKeys{Quote: [wire.QuoteSize]byte(p.Data)}
 	e.out.Mgmt(&p.From, 0, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 }

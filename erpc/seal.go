@@ -38,7 +38,7 @@ func (e *engine) seal(tx []session.Tx) {
 	for i := s.done; i < len(tx); i++ {
 		t := &tx[i]
 		if t.Via == 0 {
-			if !isHandshake(t.Head) && !e.trustsAddr(t.Dst) {
+			if !isClear(t.Head) && !e.trustsAddr(t.Dst) {
 				t.Head, t.Data = unsealable[:], nil // nothing leaves in the clear
 			}
 			continue
@@ -69,11 +69,10 @@ func (s *seam) kept(n int) { s.done = n }
 const clearOps = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpRefuse | 1<<wire.OpCrypto |
 	1<<wire.OpNoKeys
 
-// isHandshake reports whether a packet is one of those, or of no version: it names no session.
-func isHandshake(pkt []byte) bool {
-	field, ok := wire.SessionOf(pkt)
-	return ok && wire.Type(pkt[0]&0x0F) == wire.TypeMgmt &&
-		(pkt[0]>>4 != wire.Version || clearOps>>(pkt[1]&31)&1 != 0 && field&wire.NoSession == wire.NoSession)
+// isClear reports whether a packet is one of those, or of no version.
+func isClear(pkt []byte) bool {
+	return wire.Type(pkt[0]&0x0F) == wire.TypeMgmt &&
+		(pkt[0]>>4 != wire.Version || clearOps>>(pkt[1]&31)&1 != 0)
 }
 
 // trustsAddr reports whether packets to and from an address may be in the clear: it is of a process
@@ -131,8 +130,8 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 // the handshake, which never touches an open session, or one of a process of this user.
 func (e *engine) inTheClear(p *transport.RxPacket) uint32 {
 	n, ok := wire.SessionOf(p.Data)
-	if !ok || isHandshake(p.Data) {
-		return 0 // for Parse to judge
+	if !ok || isClear(p.Data) && (n&wire.NoSession == wire.NoSession || p.Data[0]>>4 != wire.Version) {
+		return 0 // it names no session; for Parse to judge
 	}
 	if s := e.table.at(n); s != nil && s.end.Via == 0 && s.end.Peer == p.From || e.trustsAddr(p.From) {
 		return 0
