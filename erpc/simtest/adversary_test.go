@@ -2,6 +2,7 @@ package simtest
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -395,6 +396,9 @@ func TestAdversary(t *testing.T) {
 }
 
 func adversarySeed(t *testing.T, seed uint64, did map[string]int) uint64 {
+	for i := range 4 {
+		adversaryCert(i) // before the random numbers of the seed
+	}
 	cryptotest.SetGlobalRandom(t, seed)
 	r := rand.New(rand.NewPCG(seed, 99))
 	s := &scenario{r: r, chaos: time.Duration(50+r.IntN(300)) * time.Millisecond, slots: 8}
@@ -446,9 +450,8 @@ func adversarySeed(t *testing.T, seed uint64, did map[string]int) uint64 {
 
 // addNode adds a node with a certificate of its own.
 func (a *adversary) addNode(s *scenario, i int, mallory bool) {
-	host := fmt.Sprintf("fd00::%x", i) // as the simulator has it
 	cfg := erpc.Config{
-		TLS:   adversaryCA.Config(host, identityOf(i)),
+		TLS:   adversaryCert(i),
 		Slots: 8, Credits: 8, Timing: s.timing, MaxQueue: 100, MaxSessions: 64, MaxMessage: 256 << 10,
 		KeyUpdate: time.Duration(1+a.r.IntN(50)) * time.Millisecond,
 	}
@@ -481,4 +484,18 @@ func (a *adversary) check(n *node, h erpc.ReqHandle, k *call) {
 	}
 }
 
-var adversaryCA = sectest.NewCA("test")
+// adversaryCert returns the config of a node; all seeds have the same certificates.
+func adversaryCert(i int) *tls.Config {
+	host := fmt.Sprintf("fd00::%x", i) // as the simulator has it
+	if adversaryTLS[host] == nil {
+		adversaryTLS[host] = adversaryCA.Config(host, identityOf(i))
+		now := time.Now()
+		adversaryTLS[host].Time = func() time.Time { return now } // it is in tickets
+	}
+	return adversaryTLS[host].Clone()
+}
+
+var (
+	adversaryCA  = sectest.NewCA("test")
+	adversaryTLS = map[string]*tls.Config{}
+)
