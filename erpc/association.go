@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -58,7 +59,8 @@ const (
 )
 
 // Indices have 16 bits of place and 8 of generation, which is never 0 and never all ones: a field
-// is never 0, and never wire.NoSession.
+// is never 0, and never wire.NoSession. A place begins with a random generation, so that another
+// incarnation of the endpoint most likely says that it does not know an index of before.
 const (
 	placeBits = 16
 	maxPlaces = 1 << placeBits
@@ -70,6 +72,7 @@ const (
 // assocTable holds the associations of an endpoint.
 type assocTable struct {
 	loop    uint8                             // of the endpoint
+	rng     *rand.Rand                        // of the endpoint
 	places  []*association                    // by the place in the index; nil is free
 	gens    []uint8                           // the generation that each place had last
 	free    []uint16                          // the place free for longest first
@@ -95,8 +98,9 @@ type idleEntry struct {
 	until monotime.Time
 }
 
-func newAssocTable() assocTable {
+func newAssocTable(rng *rand.Rand) assocTable {
 	return assocTable{
+		rng:     rng,
 		plain:   make(map[peerKey]*association),
 		dialled: make(map[leaderKey]*association),
 		byAddr:  make(map[transport.Addr][]*association),
@@ -121,7 +125,7 @@ func (t *assocTable) reserve(a *association) bool {
 	case place == maxPlaces:
 		return false
 	default:
-		t.places, t.gens = append(t.places, nil), append(t.gens, 0)
+		t.places, t.gens = append(t.places, nil), append(t.gens, uint8(t.rng.Uint32N(lastGen)))
 	}
 	t.gens[place] = t.gens[place]%lastGen + 1
 	t.places[place] = a

@@ -132,6 +132,10 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	if !first && !proved && !b.stale.take(now) {
 		return false
 	}
+	if c.Session&wire.KeyPhase != 0 {
+		e.stats.DropMalformed++ // no answer could be to it
+		return true
+	}
 	small := len(p.Data) <= 2*(wire.HeaderSize+wire.ConnectSize)
 	if p.session != wire.NoSession || (proved || small) && wire.OpenMgmt(p.Data) != 0 {
 		e.stats.DropToken++

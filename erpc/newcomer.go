@@ -167,7 +167,7 @@ func (e *engine) onNewcomer(
 			return mine, nil
 		},
 	})
-	sh.newcomers[key] = n
+	sh.newcomers[key], sh.order = n, append(sh.order, n)
 	sh.count(share, 1, 1)
 	e.hearNewcomer(n, 0, value)
 	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
@@ -327,10 +327,10 @@ func (sh *shield) conclude(n *newcomer) {
 // expireNewcomers forgets handshakes that have taken too long.
 func (e *engine) expireNewcomers() {
 	sh := e.shield
-	for _, n := range sh.newcomers {
-		if e.in.Now < n.expires {
-			continue
-		}
+	for len(sh.order) > 0 && sh.order[0].expires <= e.in.Now {
+		n := sh.order[0]
+		sh.order[0] = nil
+		sh.order = sh.order[1:]
 		sh.conclude(n)
 		if n.assoc.keys == nil {
 			e.assocs.release(n.assoc)

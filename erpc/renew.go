@@ -70,7 +70,7 @@ func (e *engine) renew(a *association) {
 		return
 	}
 	a.renewAt = e.in.Now.Add(renewEvery)
-	if e.distrust(a, nil) || len(a.sessions) == 0 {
+	if e.distrust(a.field) || len(a.sessions) == 0 {
 		return
 	}
 	if s, err := e.dial(a.addr, a.name, e.cfg.Timing.ConnectTimeout); err == nil && s.shake != nil {
@@ -78,15 +78,14 @@ func (e *engine) renew(a *association) {
 	}
 }
 
-// distrust lets no session open on an association any more. Those that are about to, but for one,
-// begin anew; it reports whether there are any.
-func (e *engine) distrust(a *association, but *Session) (any bool) {
-	if key := a.leaderKey(); e.assocs.dialled[key] == a {
-		delete(e.assocs.dialled, key)
+// distrust lets no session open on an association any more. Those that are about to begin anew; it
+// reports whether there are any.
+func (e *engine) distrust(field uint32) (any bool) {
+	if a := e.assocs.find(field); a != nil && e.assocs.dialled[a.leaderKey()] == a {
+		delete(e.assocs.dialled, a.leaderKey())
 	}
 	for _, s := range e.shakes.repeating {
-		if s != but && s.state == sessConnecting && s.shake != nil && s.shake.opening &&
-			s.end.Via == a.field {
+		if s.state == sessConnecting && s.shake != nil && s.shake.opening && s.end.Via == field {
 			e.reconnect(s)
 			any = true
 		}

@@ -286,6 +286,7 @@ type shield struct {
 	rng       *rand.Rand // of a simulation, else nil
 	inline    bool       // steps of handshakes run in the loop: time is made up
 	newcomers map[connKey]*newcomer
+	order     []*newcomer // all of them, as they expire
 	all       crowd
 	crowds    map[transport.Addr]crowd // by share
 	early     int                      // bytes of sealed datagrams that came before their keys

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -47,9 +48,10 @@ type clientShake struct {
 	nonce     uint64       // of the attempt
 	own       *association // with an index for the keys that this session may make
 	opening   bool         // there are keys, and the session opens on the association in End.Via
-	renews    bool         // it is there for the keys alone: see renew
-	leader    bool         // followers wait for this handshake
-	waits     bool         // for another session's handshake, or a worker
+	openAt    monotime.Time
+	renews    bool // it is there for the keys alone: see renew
+	leader    bool // followers wait for this handshake
+	waits     bool // for another session's handshake, or a worker
 	followers []*Session
 
 	*stream      // nil before the handshake
@@ -186,7 +188,10 @@ func (e *engine) onDialer(op wire.Op, body []byte) {
 		return
 	}
 	if op == wire.OpRefuse && s.shake.opening { // the server did not take this side's last words
-		e.distrust(e.assocs.find(s.end.Via), s)
+		via := s.end.Via
+		e.onDialAnswer(s, op, body)
+		e.distrust(via)
+		return
 	}
 	e.onDialAnswer(s, op, body)
 }
@@ -254,7 +259,7 @@ func (e *engine) openOn(s *Session, a *association) {
 	if h.own != nil && h.own != a {
 		e.assocs.release(h.own)
 	}
-	h.own, h.opening, h.waits = nil, true, false
+	h.own, h.opening, h.waits, h.openAt = nil, true, false, e.in.Now
 	if !h.begun() {
 		delete(e.shield.dials, h.nonce) // nothing in the clear is for it any more
 	}
@@ -402,6 +407,12 @@ func (e *engine) repeatShake(s *Session) {
 			e.end(s, ErrConnect, SessionRefused)
 		}
 		return
+	}
+	if h.opening && s.dialer.Unanswered(e.in.Now) {
+		if a := e.assocs.find(s.end.Via); a == nil || !a.watch.HeardSince(h.openAt) {
+			e.distrust(s.end.Via) // the server may have other keys under this index
+			return
+		}
 	}
 	if h.opening && h.begun() && s.dialer.NextAt() <= e.in.Now {
 		e.sendCrypto(s, h.last) // without it the server has no keys

@@ -114,6 +114,12 @@ func (d *Dialer) put(b []byte) {
 	}
 }
 
+// Unanswered reports whether the next packet is due and several of this kind before it had no
+// answer.
+func (d *Dialer) Unanswered(now monotime.Time) bool {
+	return d.tries >= triesPerMTU && d.nextAt <= now
+}
+
 // Restart begins anew as another attempt, with a nonce of its own, by Connects.
 func (d *Dialer) Restart(nonce uint64, now monotime.Time) {
 	d.Connect.Nonce, d.Connect.Cookie, d.Connect.Offer.MTU = nonce, [wire.CookieSize]byte{}, d.maxMTU

@@ -41,6 +41,11 @@ type cluster struct {
 	bad      int
 	refusing bool                // somebody refuses sessions or requests
 	onServed func(*erpc.Session) // called with sessions that servers accept
+	// Called with each request that reaches a handler; nil: nobody looks who asked.
+	onAsked  func(n *node, h erpc.ReqHandle, k *call)
+	also     []error                                                   // that RPCs may end with beside those that are named
+	nodeSeed uint64                                                    // of the endpoints of nodes that are added; 0 for another one each time
+	wrapFor  func(n *node, tr transport.Transport) transport.Transport // as wrap, for a node
 }
 
 type endKey struct {
@@ -60,6 +65,7 @@ type node struct {
 	sessions map[int]*erpc.Session // client sessions; see session
 	events   []erpc.SessionEvent
 	down     bool
+	seed     uint64 // of its endpoint; 0 for another one each time
 }
 
 // call is one RPC of the cluster.
@@ -101,7 +107,7 @@ func (c *cluster) fail(format string, args ...any) {
 // add starts a node.
 func (c *cluster) add(cfg erpc.Config, epc sim.EndpointConfig) *node {
 	c.t.Helper()
-	n := &node{c: c, id: len(c.nodes), cfg: cfg, epc: epc}
+	n := &node{c: c, id: len(c.nodes), cfg: cfg, epc: epc, seed: c.nodeSeed}
 	n.epc.Node = n.id
 	n.epc.Name = fmt.Sprintf("node%d", n.id)
 	n.epc.Port = sim.FirstPort
@@ -122,6 +128,9 @@ func (n *node) start() {
 	cfg.Simulation = erpc.Simulation{
 		Clock: c.net.Now, Seed: c.net.Rand().Uint64() | 1, Executor: executor{c.net, ep, c},
 	}
+	if n.seed != 0 {
+		cfg.Simulation.Seed = n.seed
+	}
 	cfg.OnSession = n.onSession
 	n.ep, n.down, n.sessions = ep, false, map[int]*erpc.Session{}
 	if n.nexus, err = erpc.NewNexus(cfg); err != nil {
@@ -134,6 +143,9 @@ func (n *node) start() {
 	}
 	if c.wrap != nil {
 		tr = c.wrap(tr)
+	}
+	if c.wrapFor != nil {
+		tr = c.wrapFor(n, tr)
 	}
 	if n.rpc, err = n.nexus.NewRpc(tr); err != nil {
 		c.t.Fatal(err)

@@ -54,6 +54,9 @@ func (n *node) arrived(h erpc.ReqHandle) (q request) {
 	if len(b) != k.reqSize || h.Type() != k.typ || n.id != k.to || !filled(b[minRequest:], q.id) {
 		n.c.fail("node %d: request %d is damaged or astray", n.id, q.id)
 	}
+	if n.c.onAsked != nil {
+		n.c.onAsked(n, h, k)
+	}
 	if n.c.served[q.id]++; n.c.served[q.id] > 1 {
 		n.c.fail("node %d: the handler ran %d times for request %d", n.id, n.c.served[q.id], q.id)
 	}
@@ -231,7 +234,7 @@ func (c *cluster) allowed(k *call, err error) {
 	if c.refusing && errors.Is(err, erpc.ErrRefused) {
 		return
 	}
-	for _, e := range named {
+	for _, e := range append(named, c.also...) {
 		if errors.Is(err, e) {
 			return
 		}
