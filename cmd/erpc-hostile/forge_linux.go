@@ -42,7 +42,7 @@ func (s *socket) forge(o *options) (source, error) {
 	since := time.Now()
 	return func() ([]byte, [4]byte) {
 		if pkt[1]++; pkt[1] == 0 && // of the counter
-			 time.Since(since) > 2*time.Second {
+			time.Since(since) > 2*time.Second {
 			if p, err := s.abandon(o); err == nil {
 				pkt = p
 			}
