@@ -139,7 +139,7 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 	}
 	for i := range n {
 		p := &e.slots[(e.head+i)%memRing]
-		pkts[i].Data, pkts[i].From = p.buf[:p.n], p.from
+		pkts[i].Data, pkts[i].From = p.buf[:p.n:p.n], p.from
 	}
 	e.head += n
 	e.held = n
