@@ -49,6 +49,7 @@ type memFaults struct {
 	inside func(from transport.Addr) bool // transport.Insider, if not nil
 	lose   func(pkt []byte) bool          // says what does not arrive, if not nil
 	takes  func(n int) int                // of n packets TxBurst takes so many, if not nil
+	show   func(p *transport.RxPacket)    // changes what RxBurst hands out, if not nil
 	deaf   bool                           // RxBurst finds nothing
 	record bool
 	calls  []byte         // 'T' for each TxBurst and 'R' for each RxBurst while record is set
@@ -140,6 +141,10 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 	for i := range n {
 		p := &e.slots[(e.head+i)%memRing]
 		pkts[i].Data, pkts[i].From = p.buf[:p.n:p.n], p.from
+		pkts[i].Shared = e.net.shared && p.n > transport.PrivateBytes
+		if e.memFaults != nil && e.show != nil {
+			e.show(&pkts[i])
+		}
 	}
 	e.head += n
 	e.held = n
