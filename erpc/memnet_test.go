@@ -50,6 +50,7 @@ type memFaults struct {
 	lose   func(pkt []byte) bool          // says what does not arrive, if not nil
 	takes  func(n int) int                // of n packets TxBurst takes so many, if not nil
 	show   func(p *transport.RxPacket)    // changes what RxBurst hands out, if not nil
+	left   func(head, data []byte)        // sees what TxBurst takes, if not nil
 	deaf   bool                           // RxBurst finds nothing
 	record bool
 	calls  []byte         // 'T' for each TxBurst and 'R' for each RxBurst while record is set
@@ -119,6 +120,9 @@ func (e *memEnd) txFaulty(items []transport.TxItem) (int, error) {
 	copy(e.bursts[1:], e.bursts[:])
 	e.bursts[0] = len(items)
 	for _, t := range items {
+		if e.left != nil {
+			e.left(t.Head, t.Data)
+		}
 		to := int(t.Dst.Port) - 1
 		if to < 0 || to >= len(e.net.ends) {
 			continue
