@@ -362,7 +362,6 @@ func (e *engine) associated(s *Session, m *made) {
 	h.own = nil
 	a.become(m)
 	a.epoch, a.loop, a.sent = h.epoch, h.loop, new(sentRing)
-	a.shared = e.port.pathTo(a.addr).Shared
 	if m.state.TLS != nil {
 		a.ticket = h.stream
 	}
