@@ -114,3 +114,11 @@ func (r *Rpc) Forged() (n uint64) {
 	}
 	return n
 }
+
+// UseAgain makes a client session take the slot of a request that it gave up for free, as older
+// clients do: the server has said nothing yet.
+func (s *Session) UseAgain(num uint64) {
+	e := s.engine
+	s.cl.OnPast(&wire.Header{Type: wire.TypePast, ReqNum: num}, &e.in, e.out)
+	e.settle()
+}

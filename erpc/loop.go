@@ -101,6 +101,17 @@ func (r *Rpc) pass() (int, error) {
 		work += r.drainCommands()
 		e.settle()
 	}
+	r.doDue()
+	if len(e.out.Tx) > 0 {
+		return work, r.transmit()
+	}
+	e.out.Reset() // drain may have sent all
+	return work, nil
+}
+
+// doDue does what time asks for.
+func (r *Rpc) doDue() {
+	e := &r.engine
 	if w := e.timers.wheel; w != nil && w.Len() > 0 {
 		e.release()
 		e.settle()
@@ -111,11 +122,6 @@ func (r *Rpc) pass() (int, error) {
 	if e.in.Now >= e.after.at {
 		e.runTimers()
 	}
-	if len(e.out.Tx) > 0 {
-		return work, r.transmit()
-	}
-	e.out.Reset() // drain may have sent all
-	return work, nil
 }
 
 // letRun lets the goroutines run that this pass has work or results for. Those that find no other
