@@ -76,6 +76,7 @@ func (e *engine) relocate(a *association, to transport.Addr) {
 	e.assocs.byAddr[to] = append(e.assocs.byAddr[to], a)
 	for _, s := range a.sessions {
 		s.end.Peer = to
+		s.showPeer()
 		e.stats.SessionsMoved++
 	}
 	e.cfg.Logger.Info("peer moved", "from", from.String(), "to", to.String())

@@ -342,7 +342,7 @@ func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) 
 	}
 	if first {
 		h.waits = false
-		s.dialer.OnChallenge(&h.challenge, e.in.Now, e.out)
+		s.dialer.Proceed(&h.challenge, e.in.Now, e.out)
 		e.sendRest(s)
 	} else {
 		e.sendCrypto(s, h.last)
