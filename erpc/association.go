@@ -46,7 +46,6 @@ type association struct {
 	suspect  int           // how many sessions are still to ask whether the peer knows them
 	at       int           // place in assocTable.watched
 	idleTill monotime.Time // without sessions: when it is forgotten
-	shared   bool          // the peer could change packets that it has sent
 	doubt    *doubt        // nil without one
 	quotes   quotes        // of its series so far
 	narrowAt monotime.Time // when it may next be said that its path carries less

@@ -246,6 +246,7 @@ func (e *engine) admit(c *wire.Connect, with *association) (*Session, wire.Code)
 		Peer: with.addr, Local: e.table.next(), LocalToken: e.rng.Uint32(),
 		Remote: c.Session, RemoteToken: c.Token, Params: params,
 	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
+	s.showPeer()
 	e.table.add(s)
 	e.shares.join(s, with)
 	s.live.Heard(e.in.Now)

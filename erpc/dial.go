@@ -16,6 +16,10 @@ import (
 // for a slot while a server refuses further sessions, and while requests under way have 4 MiB. All
 // calls, under way and waiting, are Config.MaxQueue at most.
 //
+// A call that was given up uses its slot until its handler has returned at the server. Others do
+// not wait behind it: further sessions open, as many as Config.MaxSessions here and at the server
+// and its Shares allow. Then they wait for a slot, at most to their deadlines.
+//
 // A call that the server refused for its limits, or because it shuts down, certainly never ran. The
 // Client tries it again, after a while, or at another server under the same name. It never repeats
 // a call that may have run.

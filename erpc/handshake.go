@@ -77,6 +77,7 @@ func (e *engine) named(s *Session, to transport.Addr, err error) {
 	path := e.port.pathTo(to)
 	s.plan = e.paths.plan(&path)
 	s.cl.Readdress(to, s.plan.timing, s.plan.pacing)
+	s.showPeer()
 	e.connect(s, to, &path, max(s.nextAt.Sub(e.in.Now), 1))
 }
 
@@ -89,6 +90,7 @@ func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
 	s.plan = e.paths.plan(path)
 	s.cl.Init(to, e.table.next(), e.rng.Uint32(), s.plan.timing, e.cfg.MaxQueue,
 		e.pool, s.plan.pacing, &e.proto)
+	s.showPeer()
 	e.table.add(s)
 	return s
 }

@@ -74,9 +74,9 @@ func (e *engine) relocate(a *association, to transport.Addr) {
 	e.assocs.moveFrom(a)
 	a.addr, a.move = to, nil
 	e.assocs.byAddr[to] = append(e.assocs.byAddr[to], a)
-	a.shared = e.port.pathTo(to).Shared
 	for _, s := range a.sessions {
 		s.end.Peer = to
+		s.showPeer()
 		e.stats.SessionsMoved++
 	}
 	e.cfg.Logger.Info("peer moved", "from", from.String(), "to", to.String())

@@ -270,7 +270,6 @@ func (e *engine) welcomeNewcomer(n *newcomer, m *made, from int) {
 	a, early := n.assoc, n.early
 	e.shield.conclude(n)
 	a.become(m)
-	a.shared = e.port.pathTo(a.addr).Shared
 	e.assocs.enter(a, e.in.Now)
 	e.askOlder(a)
 	if len(n.out) > from {

@@ -110,8 +110,8 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 		e.tooEarly(a, p)
 		return dropped
 	}
-	if a.shared {
-		p.Data = e.seam.copyOf(p.Data) // its sender could change it while it is looked at
+	if p.Shared {
+		e.seam.own(p) // its sender could change it while it is looked at
 	}
 	plain, err := a.keys.Open(p.Data)
 	if err != nil {
@@ -129,8 +129,12 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 // inTheClear says whether a packet that is not sealed is taken where security is demanded: one of
 // the handshake, which never touches an open session, or one of a process of this user.
 func (e *engine) inTheClear(p *transport.RxPacket) uint32 {
-	n, ok := wire.SessionOf(p.Data)
-	if !ok || isClear(p.Data) && (n&wire.NoSession == wire.NoSession || p.Data[0]>>4 != wire.Version) {
+	head := p.Data
+	if p.Shared {
+		head = e.headOf(p)
+	}
+	n, ok := wire.SessionOf(head)
+	if !ok || isClear(head) && (n&wire.NoSession == wire.NoSession || head[0]>>4 != wire.Version) {
 		return 0 // it names no session; for Parse to judge
 	}
 	if s := e.table.at(n); s != nil && s.end.Via == 0 && s.end.Peer == p.From || e.trustsAddr(p.From) {
@@ -139,6 +143,9 @@ func (e *engine) inTheClear(p *transport.RxPacket) uint32 {
 	e.stats.DropSealed++
 	return dropped
 }
+
+// own copies a packet that its sender can still change.
+func (s *seam) own(p *transport.RxPacket) { p.Data, p.Shared = s.copyOf(p.Data), false }
 
 // copyOf returns a copy of a packet, which lives until the end of the pass.
 func (s *seam) copyOf(pkt []byte) []byte {

@@ -342,7 +342,7 @@ func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) 
 	}
 	if first {
 		h.waits = false
-		s.dialer.OnChallenge(&h.challenge, e.in.Now, e.out)
+		s.dialer.Proceed(&h.challenge, e.in.Now, e.out)
 		e.sendRest(s)
 	} else {
 		e.sendCrypto(s, h.last)
@@ -362,7 +362,6 @@ func (e *engine) associated(s *Session, m *made) {
 	h.own = nil
 	a.become(m)
 	a.epoch, a.loop, a.sent = h.epoch, h.loop, new(sentRing)
-	a.shared = e.port.pathTo(a.addr).Shared
 	if m.state.TLS != nil {
 		a.ticket = h.stream
 	}
