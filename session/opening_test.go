@@ -69,7 +69,8 @@ func TestOpenBody(t *testing.T) {
 // what is behind them, and only that of the second is written.
 func TestConnectExtensions(t *testing.T) {
 	r := newDialRig(t)
-	r.d.Overhead, r.d.Ext = 28, wire.AppendExtension(nil, wire.Extension{Type: 1, Value: []byte("four")})
+	r.d.Overhead = 28
+	r.d.Ext = wire.AppendExtension(nil, wire.Extension{Type: 1, Value: []byte("four")})
 	var padding []byte
 	r.d.Pad = func(p []byte) { padding = p; p[0] = 0xAA }
 	least := wire.HeaderSize + wire.ConnectSize + len(r.d.Ext)

@@ -65,7 +65,8 @@ func openCapture(r io.Reader) (*captureFile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("is no sound pcapng file: %w", unexpected(err))
 		}
-		return &captureFile{read: ng.ZeroCopyReadPacketData, link: layers.LinkTypeEthernet, mixed: true}, nil
+		return &captureFile{read: ng.ZeroCopyReadPacketData, link: layers.LinkTypeEthernet,
+			mixed: true}, nil
 	case magicPcap[magic]:
 		p, err := pcapgo.NewReader(in)
 		if err != nil {

@@ -57,7 +57,8 @@ func loadKeyLog(name string) (*keyring, error) {
 	return k, nil
 }
 
-// heard takes a sound packet that is not sealed: a Connect may say that a secret is about to be used.
+// heard takes a sound packet that is not sealed: a Connect may say that a secret is about to be
+// used.
 func (k *keyring) heard(e *layer.ERPC) {
 	if c, ok := e.Body.(*wire.Connect); ok {
 		for _, l := range k.byNonce[c.Nonce] {
@@ -85,8 +86,8 @@ func (k *keyring) open(pkt []byte) (plain []byte, in security.Opened) {
 }
 
 // unseal opens a sealed datagram by the secrets that there are. In is nil if it could not; sealed
-// says that the datagram is a sealed one, opened or not. The error is that of d.parse for the packet
-// that d.e then holds.
+// says that the datagram is a sealed one, opened or not. The error is that of d.parse for the
+// packet that d.e then holds.
 func (d *decoder) unseal(g *datagram) (in *sealedLine, sealed bool, err error) {
 	if !wire.IsSealed(g.data[:g.captured]) {
 		if err = d.parse(g); err == nil && !wire.IsBundle(g.data) {

@@ -121,8 +121,8 @@ func TestDecodeKeyLogLater(t *testing.T) {
 	}
 }
 
-// TestDecodeSealedPorts: a sealed packet that nothing opens counts by its port, the other packets of
-// its addresses or --port; a datagram that only begins like one is none of eRPC's.
+// TestDecodeSealedPorts: a sealed packet that nothing opens counts by its port, the other packets
+// of its addresses or --port; a datagram that only begins like one is none of eRPC's.
 func TestDecodeSealedPorts(t *testing.T) {
 	pkt := append(wire.AppendSealed(nil, 1<<40, 3<<24|0x010002), make([]byte, 40)...)
 	dir := t.TempDir()

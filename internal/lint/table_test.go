@@ -47,7 +47,7 @@ var table = []row{
 	{path: "msgbuf", may: []string{"wire", "internal/hugemem", "internal/invariants", "internal/sys"},
 		traits: pure},
 	{path: "packet", traits: pure},
-	{path: "security", third: []string{"golang.org/x/sys"}, traits: pure},
+	{path: "security", may: []string{"wire"}, third: []string{"golang.org/x/sys"}, traits: pure},
 	{path: "security/chacha", may: []string{"security"}, third: []string{"golang.org/x/crypto"}},
 	{path: "security/sectest", may: []string{"security"}, traits: suite},
 	{path: "session", may: []string{"wire", "msgbuf", "packet", "cc", "internal/..."}, traits: pure},

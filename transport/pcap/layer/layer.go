@@ -90,8 +90,8 @@ func (e *ERPC) Loop() uint8 {
 // Op returns the operation of a management packet.
 func (e *ERPC) Op() wire.Op { return wire.Op(e.ReqType) }
 
-// DecodeFromBytes reads one packet, which is all of data, no bundle and not sealed. It allocates for
-// management packets only. The error is one of package wire's; e holds no promise then.
+// DecodeFromBytes reads one packet, which is all of data, no bundle and not sealed. It allocates
+// for management packets only. The error is one of package wire's; e holds no promise then.
 func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	if len(data) < wire.HeaderSize {
 		df.SetTruncated()
