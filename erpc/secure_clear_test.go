@@ -156,8 +156,8 @@ func TestNothingInTheClear(t *testing.T) {
 			c.connect()
 			c.silence(4 * time.Second)
 		},
-		"shuts down":  func(c *clearRig) { _ = c.server.Refuse() },
-		"restarts":    func(c *clearRig) { c.restart() },
+		"shuts down": func(c *clearRig) { _ = c.server.Refuse() },
+		"restarts":   func(c *clearRig) { c.restart() },
 		"client ends": func(c *clearRig) {
 			_ = c.client.Close()
 			c.client = c.another(c.cend, 70)
