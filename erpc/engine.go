@@ -81,6 +81,8 @@ type engine struct {
 	closing  bool // in Rpc.Close: nobody would end the requests of a session made now
 	stats    Stats
 	proto    session.Stats
+
+	head [wire.HeaderSize]byte // of a packet that its sender can still change
 }
 
 // From coldSessions sessions on, state is prefetched for the whole burst.
@@ -92,7 +94,9 @@ func (e *engine) prefetch(pkts []transport.RxPacket) {
 	e.ahead = e.ahead[:0]
 	for i := range pkts {
 		if p := pkts[i].Data; wire.IsBundle(p) {
-			e.prefetchBundle(p)
+			if !pkts[i].Shared {
+				e.prefetchBundle(p)
+			}
 		} else if n, ok := wire.SessionOf(p); ok {
 			e.prefetchSession(n &^ wire.KeyPhase)
 		}
@@ -119,13 +123,22 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 	if e.cfg.Experiment.NoBatchedTime {
 		e.in.Now = e.port.readClock()
 	}
-	if e.sealing && !e.open(p) {
-		return
+	head := p.Data
+	if p.Shared {
+		head = e.headOf(p)
+	}
+	if e.sealing {
+		if !e.open(p, head) {
+			return
+		}
+		if !p.Shared {
+			head = p.Data
+		}
 	}
 	var h wire.Header
-	if err := h.Parse(p.Data); err != nil {
+	if err := h.ParseCut(head, len(p.Data)); err != nil {
 		e.stats.DropMalformed++
-		if err == wire.ErrVersion {
+		if err == wire.ErrVersion && !p.Shared {
 			e.onOtherVersion(p)
 		}
 		return
@@ -146,6 +159,20 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 	s.peer.watch.Heard(e.in.Now)
 	e.in.CE = p.CE
 	e.handle(s, &h, p.Data[wire.HeaderSize:])
+}
+
+// headOf returns a copy of the header of a packet that its sender can still change: what follows
+// from it stays so. Of a management packet all is copied. The rest of others is read once, or
+// copied before a handler sees it.
+//
+//go:noinline
+func (e *engine) headOf(p *transport.RxPacket) []byte {
+	n := copy(e.head[:], p.Data)
+	if wire.Type(e.head[0]&0x0F) != wire.TypeMgmt {
+		return e.head[:n]
+	}
+	e.seam.own(p)
+	return p.Data
 }
 
 // handle takes a packet of a session.

@@ -114,3 +114,8 @@ func (r *Rpc) Forged() (n uint64) {
 	}
 	return n
 }
+
+// CreateNamed is CreateSessionTo for a server that is to have a name.
+func (r *Rpc) CreateNamed(to transport.Addr, host string) (*Session, error) {
+	return r.createTo(to, host)
+}

@@ -236,7 +236,6 @@ func (e *engine) disconnect(s *Session) {
 func (e *engine) joinPeer(s *Session, loop uint8, params *session.Params) {
 	e.peers.join(s, loop, &e.seam, params, e.in.Now)
 	if s.via != nil {
-		s.peer.shared = e.port.pathTo(s.end.Peer).Shared
 		e.supersede(s.peer, loop)
 	}
 }

@@ -137,9 +137,7 @@ func (r *Rpc) tick() {
 
 // receive takes a burst in.
 func (r *Rpc) receive() (int, error) {
-	if r.engine.sealing {
-		r.engine.seam.spare = r.engine.seam.spare[:0]
-	}
+	r.engine.seam.spare = r.engine.seam.spare[:0]
 	n, err := r.tr.RxBurst(r.rx)
 	if err != nil {
 		return 0, err

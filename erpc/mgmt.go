@@ -85,10 +85,11 @@ func (e *engine) onStranger(op wire.Op, token uint32, body []byte, from *transpo
 // that asks is told, so that it can open a new session: its address may have changed.
 func (e *engine) onElsewhere(s *Session, op wire.Op, body []byte, from *transport.Addr) {
 	e.stats.DropToken++
+	if op != wire.OpPing || e.timers.resetsLeft == 0 || s.sv == nil {
+		return
+	}
 	var a wire.Alive
-	a.Parse(body)
-	if op != wire.OpPing || e.timers.resetsLeft == 0 || s.sv == nil ||
-		a.Session != s.end.Remote || a.Token != s.end.RemoteToken {
+	if a.Parse(body); a.Session != s.end.Remote || a.Token != s.end.RemoteToken {
 		return
 	}
 	e.timers.resetsLeft--

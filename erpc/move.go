@@ -129,7 +129,6 @@ func (e *engine) relocate(p *peer, to transport.Addr) {
 		sender.addr = to
 		e.peers.addEpoch(sender, s.epoch)
 		e.peers.join(s, sender.loop, &e.seam, &s.end.Params, e.in.Now)
-		s.peer.shared = e.port.pathTo(to).Shared
 		e.stats.SessionsMoved++
 	}
 	e.cfg.Logger.Info("peer moved", "from", from.String(), "to", to.String())

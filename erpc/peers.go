@@ -55,7 +55,6 @@ type peer struct {
 	at       int           // place in peerTable.watched
 	twin     *peer         // another incarnation of its address
 	ending   bool          // another incarnation has taken its place
-	shared   bool          // it could change packets that it has sent
 	loop     uint8         // of its endpoint, if packets are sealed
 	doubt    *doubt        // nil without one
 	quotes   quotes        // of its series so far

@@ -151,11 +151,12 @@ func (s *seam) seal(tx []session.Tx) {
 // kept notes that the last n packets stay in the queue: they leave byte for byte as they are.
 func (s *seam) kept(n int) { s.done = n }
 
-// open opens a packet, before anything is noted of it. It returns false if the packet is not to be
-// taken, or went to another loop.
-func (e *engine) open(p *transport.RxPacket) (ok bool) {
-	n, ok := wire.SessionOf(p.Data)
-	if !ok || isPlain(p.Data) {
+// open opens a packet, before anything is noted of it. Head is its header, or more. It returns
+// false if the packet is not to be taken, or went to another loop. What was opened nobody can
+// change.
+func (e *engine) open(p *transport.RxPacket, head []byte) (ok bool) {
+	n, ok := wire.SessionOf(head)
+	if !ok || isPlain(head) {
 		return true // for Parse to judge
 	}
 	s := e.table.at(n &^ wire.KeyPhase)
@@ -182,8 +183,8 @@ func (e *engine) openFrom(p *peer, pkt *transport.RxPacket) bool {
 	if len(p.others) > 0 {
 		return e.openAny(p, pkt)
 	}
-	if p.shared {
-		pkt.Data = e.seam.copyOf(pkt.Data) // its sender could change it while it is looked at
+	if pkt.Shared {
+		e.seam.own(pkt)
 	}
 	data, err := p.seal.Open(pkt.Data)
 	if err != nil {
@@ -206,7 +207,8 @@ func (e *engine) openAny(p *peer, pkt *transport.RxPacket) bool {
 		if err != nil {
 			continue
 		}
-		if pkt.Data = data; i >= 0 { // the peer surely has these keys now
+		pkt.Data, pkt.Shared = data, false
+		if i >= 0 { // the peer surely has these keys now
 			p.use(a)
 			e.seam.byEnd[loopAddr{p.key.addr, p.loop}] = p.seal
 		}
@@ -234,6 +236,9 @@ func (e *engine) openUnknown(s *Session, pkt *transport.RxPacket) bool {
 	}
 	return !known && e.cfg.TrustLocal && e.port.isPrivate(pkt.From)
 }
+
+// own copies a packet that its sender can still change.
+func (s *seam) own(p *transport.RxPacket) { p.Data, p.Shared = s.copyOf(p.Data), false }
 
 // copyOf returns a copy of a packet, which lives until the end of the pass.
 func (s *seam) copyOf(pkt []byte) []byte {
