@@ -114,6 +114,7 @@ help:
 	@echo 'make bench-tcp        ... beside echoes over plain TCP and UDP, with 60 and 512 in flight'
 	@echo 'make bench-goroutines Client and Server beside other libraries in many situations; ROWS'
 	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
+	@echo 'make bench-loss       small calls across a link that loses 1 % of the packets; as root'
 	@echo 'make bench-tls        secure sessions beside plain ones and grpc-go with TLS, and their handshakes'
 	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
 	@echo 'make watch-demo       a server, a load and a web page that shows them; WATCHFLAGS'
@@ -286,6 +287,11 @@ bench-hostile:
 
 bench-tls:
 	scripts/bench-tls
+
+# As root; OTHER=path/to/erpc runs another version beside it, in turns.
+.PHONY: bench-loss
+bench-loss: build
+	scripts/bench-loss
 
 bench-raw: build bin/peers
 	bin/peers raw -dir out/bench-raw -runs $(RUNS) -args "$(RAWFLAGS)"

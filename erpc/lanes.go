@@ -251,10 +251,15 @@ func (c *Client) grow() {
 	}
 }
 
-// growLater puts off the next further session, for longer each time. That is no error.
+// growLater puts off the next further session, for longer each time. That is no error. Sessions
+// that were asked for at once and are all refused put it off once.
 func (c *Client) growLater() {
+	now := c.rpc.readClock()
+	if now < c.growAt {
+		return
+	}
 	c.growWait = min(max(2*c.growWait, leastGrow), mostGrow)
-	c.growAt = c.rpc.readClock().Add(c.growWait)
+	c.growAt = now.Add(c.growWait)
 }
 
 // trim closes sessions that had no call since it looked last, but for one.

@@ -92,6 +92,7 @@ type Client struct {
 	askEvery time.Duration // how long a waiting request is not asked after
 	stuckAt  monotime.Time // see Suspects
 	stuck    bool
+	backoff  backoff
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.

@@ -199,12 +199,12 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 		}
 		held = time.Duration(h.Hold) * wire.HoldUnit
 		if k < s.highTx { // an answer to which copy? (Karn)
-			c.rtt.keep(retries)
+			c.keep(retries)
 			return 0
 		}
 	} else {
 		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-			c.rtt.keep(retries)
+			c.keep(retries)
 			return 0
 		}
 		var known bool
@@ -304,6 +304,10 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 			}
 			continue
 		}
+		since := s.progress
+		if s.retries == 0 && c.backoff.firsts.another(since, now) {
+			c.backoff.rto = c.rtt.rto
+		}
 		if s.retries < 255 {
 			s.retries++
 		}
@@ -313,7 +317,7 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 		c.stats.Rollbacks++
 		// One timeout may be a peer that does not get to run, and one without the response
 		// alone may be a slow handler.
-		if s.retries >= 2 && s.numRx != s.numReq-1 {
+		if s.retries >= 2 && s.numRx != s.numReq-1 && c.backoff.told.another(since, now) {
 			c.pace.timeout(now)
 		}
 		c.rollback(uint8(i), now, out)

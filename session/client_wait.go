@@ -48,7 +48,7 @@ func (c *Client) waitRTT(
 	s *clientSlot, h *wire.Header, now monotime.Time, retries uint8,
 ) time.Duration {
 	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-		c.rtt.keep(retries)
+		c.keep(retries)
 		return 0
 	}
 	held, known := wire.CoarseHold(h.Hold)
