@@ -239,6 +239,7 @@ func (e *engine) admit(
 		Peer: from, Local: e.table.next(), LocalToken: e.rng.Uint32(),
 		Remote: c.Session, RemoteToken: c.Token, Params: params,
 	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
+	s.showPeer()
 	e.table.add(s)
 	e.shares.join(s)
 	s.live.Heard(e.in.Now)

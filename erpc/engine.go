@@ -273,6 +273,8 @@ func (e *engine) settleRare(ev *session.Event) {
 		e.notify(e.table.at(ev.Session), SessionConnected)
 	case session.EventCancelled:
 		e.table.at(ev.Session).jobs.cancel(ev.Slot)
+	case session.EventFreed:
+		e.freed(e.table.at(ev.Session))
 	case session.EventLate:
 		e.timers.late = append(e.timers.late, e.table.at(ev.Session))
 	case session.EventSent, session.EventAnswered:
@@ -281,6 +283,14 @@ func (e *engine) settleRare(ev *session.Event) {
 		e.end(e.table.at(ev.Session), ownError(ev.Err), SessionLost)
 	case session.EventClosed:
 		e.ended(e.table.at(ev.Session))
+	}
+}
+
+// freed follows a slot of a client session whose request was given up, and has ended at the server.
+func (e *engine) freed(s *Session) {
+	e.timers.deactivate(s)
+	if s.lane != nil {
+		s.lane.client.freed(s.lane)
 	}
 }
 

@@ -119,3 +119,11 @@ func (r *Rpc) Forged() (n uint64) {
 func (r *Rpc) CreateNamed(to transport.Addr, host string) (*Session, error) {
 	return r.createTo(to, host)
 }
+
+// UseAgain makes a client session take the slot of a request that it gave up for free, as older
+// clients do: the server has said nothing yet.
+func (s *Session) UseAgain(num uint64) {
+	e := s.engine
+	s.cl.OnPast(&wire.Header{Type: wire.TypePast, ReqNum: num}, &e.in, e.out)
+	e.settle()
+}

@@ -77,6 +77,7 @@ func (e *engine) named(s *Session, to transport.Addr, err error) {
 	path := e.port.pathTo(to)
 	s.plan = e.paths.plan(&path)
 	s.cl.Readdress(to, s.plan.timing, s.plan.pacing)
+	s.showPeer()
 	e.connect(s, to, &path, max(s.nextAt.Sub(e.in.Now), 1))
 }
 
@@ -86,6 +87,7 @@ func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
 	s.plan = e.paths.plan(path)
 	s.cl.Init(to, e.table.next(), e.rng.Uint32(), s.plan.timing, e.cfg.MaxQueue,
 		e.pool, s.plan.pacing, &e.proto)
+	s.showPeer()
 	e.table.add(s)
 	return s
 }
@@ -175,6 +177,9 @@ func (e *engine) end(s *Session, err error, fate SessionEvent) {
 		e.out.Flush()
 	}
 	if s.sv != nil {
+		if s.tell {
+			s.taken = s.sv.AppendTaken(nil, true)
+		}
 		s.jobs.cancelAll()
 		s.sv.Close(e.out)
 	} else {
@@ -224,11 +229,11 @@ func (e *engine) ended(s *Session) {
 
 func (e *engine) disconnect(s *Session) {
 	if e.closing {
-		s.live.Farewell(s.end, e.out)
+		s.live.Farewell(s.end, s.taken, e.out)
 		return
 	}
 	s.nextAt = e.in.Now.Add(e.cfg.Timing.ConnectRetry)
-	s.live.Disconnect(s.end, e.out)
+	s.live.Disconnect(s.end, s.taken, e.out)
 }
 
 // joinPeer notes an open session with its peer, an endpoint with a loop. A client session does not

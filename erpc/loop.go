@@ -44,12 +44,16 @@ func (r *Rpc) RunOnce() (int, error) {
 func (r *Rpc) pass() (int, error) {
 	e := &r.engine
 	work := 0
-	if !r.commands.Empty() {
+	gap := e.in.Now.Sub(r.polledAt)
+	// Commands come behind packets that may have lain there for a while: a call is not to begin in a
+	// session whose end has come already. Who has just looked for packets need not do so again first.
+	behind := gap >= slowPass
+	if !behind && !r.commands.Empty() {
 		work = r.drainCommands()
 	}
 	e.settle() // also what handlers left that responded between two passes
 	e.in.Unseen = 0
-	if gap := e.in.Now.Sub(r.polledAt); r.polling && gap >= slowPass {
+	if r.polling && gap >= slowPass {
 		e.in.Unseen = gap // nobody looked for packets meanwhile
 		e.blind(gap)
 	}
@@ -93,6 +97,21 @@ func (r *Rpc) pass() (int, error) {
 	}
 	e.stats.RxPackets += uint64(n)
 	work += n
+	if behind && !r.commands.Empty() {
+		work += r.drainCommands()
+		e.settle()
+	}
+	r.doDue()
+	if len(e.out.Tx) > 0 {
+		return work, r.transmit()
+	}
+	e.out.Reset() // drain may have sent all
+	return work, nil
+}
+
+// doDue does what time asks for.
+func (r *Rpc) doDue() {
+	e := &r.engine
 	if w := e.timers.wheel; w != nil && w.Len() > 0 {
 		e.release()
 		e.settle()
@@ -103,11 +122,6 @@ func (r *Rpc) pass() (int, error) {
 	if e.in.Now >= e.after.at {
 		e.runTimers()
 	}
-	if len(e.out.Tx) > 0 {
-		return work, r.transmit()
-	}
-	e.out.Reset() // drain may have sent all
-	return work, nil
 }
 
 // letRun lets the goroutines run that this pass has work or results for. Those that find no other

@@ -125,6 +125,7 @@ func (e *engine) relocate(p *peer, to transport.Addr) {
 		e.peers.dropEpoch(sender)
 		e.peers.leave(s, &e.seam)
 		s.end.Peer = to
+		s.showPeer()
 		e.table.rekey(s, to)
 		sender.addr = to
 		e.peers.addEpoch(sender, s.epoch)

@@ -156,6 +156,9 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 		}
 		return
 	}
+	if h.joins && s.dialer.Answers(c) {
+		return // a copy: the server has the Connect, or it is on its way
+	}
 	h.epoch, h.loop = binary.LittleEndian.Uint64(who), who[8]
 	e.findKeys(s)
 }
@@ -164,11 +167,11 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 // makes, or make them.
 func (e *engine) findKeys(s *Session) {
 	h := s.shake
-	h.waits = false
+	h.waits, h.assoc, h.joins = false, nil, false
 	if p := e.peers.byKey[peerKey{s.end.Peer, h.epoch}]; p != nil {
 		if a := p.keysFor(h.name); a != nil {
 			h.assoc, h.joins = a, true
-			s.dialer.OnChallenge(&h.challenge, e.in.Now, e.out)
+			s.dialer.Proceed(&h.challenge, e.in.Now, e.out)
 			return
 		}
 	}
@@ -282,7 +285,7 @@ func (e *engine) stepped(
 	}
 	if first {
 		h.waits = false
-		s.dialer.OnChallenge(&h.challenge, e.in.Now, e.out)
+		s.dialer.Proceed(&h.challenge, e.in.Now, e.out)
 		e.sendRest(s)
 	} else {
 		e.sendCrypto(s, len(h.out)-len(out))

@@ -288,13 +288,13 @@ func (c *Client) queued(s *clientSlot, out *Out) bool {
 // was sent later has been answered. It returns the largest number of timeouts without
 // progress of any slot, so that the owner can ask whether the peer lives.
 func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
-	if c.busy == 0 && c.ending == 0 {
+	if c.busy == 0 && c.held == 0 {
 		return 0
 	}
 	for i := range c.slots {
 		s := &c.slots[i]
 		if !s.busy || s.numTx == s.numRx {
-			c.scanQuiet(uint8(i), now, out)
+			retries = max(retries, c.scanQuiet(uint8(i), now, out))
 			continue
 		}
 		if now.Sub(s.progress) < c.rtt.timeout(s.retries) {

@@ -146,9 +146,19 @@ func (d *Dialer) stepDown() {
 
 // OnChallenge takes the server's cookie and answers with it.
 func (d *Dialer) OnChallenge(c *wire.Challenge, now monotime.Time, out *Out) {
-	if c.Nonce != d.Connect.Nonce || d.proved() && c.Cookie == d.Connect.Cookie {
-		return
+	if c.Nonce == d.Connect.Nonce && !d.Answers(c) {
+		d.Proceed(c, now, out)
 	}
+}
+
+// Answers reports whether the Connect that was sent last answers a Challenge.
+func (d *Dialer) Answers(c *wire.Challenge) bool {
+	return d.proved() && c.Cookie == d.Connect.Cookie
+}
+
+// Proceed sends a Connect with the cookie of a Challenge to this dialer now, also if one has left
+// before: its padding says something else, or its timer was put off.
+func (d *Dialer) Proceed(c *wire.Challenge, now monotime.Time, out *Out) {
 	d.Connect.Cookie = c.Cookie
 	d.tries = 0
 	// On a long path the packets that are still under way must not look lost, or the

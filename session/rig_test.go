@@ -298,7 +298,7 @@ func (r *rig) checkCredits() {
 		if s := &r.cl.slots[i]; s.busy {
 			sum += int(s.numTx - s.numRx)
 			busy++
-		} else if s.gaveUp != nil && s.gaveUp.withheld {
+		} else if s.held() {
 			rest++
 		}
 	}

@@ -77,8 +77,10 @@
 // [Error]. A WAIT answers the last packet of a request whose handler waits: it returns the credit
 // and the client stops repeating, unless the keep flag says otherwise. The answer to such a request
 // has the late flag: the server repeats it until the client sends an ACK. A PAST says that the slot
-// has seen a newer request. A CANCEL gives a request up. PAST, CANCEL and ACK carry nothing but
-// their numbers, and ACKs are never answered.
+// has seen a newer request. A CANCEL gives a request up, and a PAST answers it. If its hold field
+// says "longer than the field can say", a handler still runs in the slot, which takes no request:
+// another PAST follows when it has ended. PAST, CANCEL and ACK carry nothing but their numbers, and
+// ACKs are never answered.
 //
 // # Fewer CRs and RFRs
 //

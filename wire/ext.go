@@ -11,8 +11,9 @@ const extHeader = 4
 // ErrExtension means that the extensions of a body do not fit it.
 var ErrExtension = errors.New("wire: an extension is longer than its packet")
 
-// Extension follows the least body of a Connect or an Accept. A receiver skips those whose type it
-// does not know. An extension that both sides must know has a bit in [Features].
+// Extension follows the least body of a Connect, an Accept, or a server's Disconnect or Drain. A
+// receiver skips those whose type it does not know. An extension that both sides must know has a
+// bit in [Features].
 //
 //	0 type u16 · 2 length u16, bytes · 4 value
 type Extension struct {

@@ -290,6 +290,19 @@ func Try(field uint16) uint16 { return field & tryMask }
 // SameTry reports whether two hold fields made by TryHold have the same try.
 func SameTry(a, b uint16) bool { return (a^b)&tryMask == 0 }
 
+// TryBusy returns the hold field of a PAST: the try mod 64, and whether the handler of a request
+// that was given up still runs in the slot, which is said as a hold time that does not fit.
+func TryBusy(try uint16, busy bool) uint16 {
+	field := try & tryMask
+	if busy {
+		field |= coarseLonger << tryBits
+	}
+	return field
+}
+
+// SlotBusy reports whether the hold field of a PAST says that a handler still runs in the slot.
+func SlotBusy(field uint16) bool { return field>>tryBits == coarseLonger }
+
 // CoarseHold returns the hold time in a field made by TryHold; known is false if it
 // was longer than the field can say, a millisecond.
 func CoarseHold(field uint16) (hold time.Duration, known bool) {

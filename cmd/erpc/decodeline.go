@@ -42,7 +42,7 @@ type lineHeader struct {
 	Field   uint16   `json:"hold_field"`
 	Try     *int     `json:"try,omitempty"`
 	HoldNS  *int64   `json:"hold_ns,omitempty"`
-	// "long" or "unclear" if there should be a time and is none
+	// "long" or "unclear" if there should be a time and is none; "busy" in a PAST whose slot is
 	Hold   string `json:"hold,omitempty"`
 	LeftNS *int64 `json:"left_ns,omitempty"` // until the client gives the request up
 }
@@ -72,6 +72,8 @@ func (l *line) fill(e *layer.ERPC, whole bool) {
 		h.HoldNS = &ns
 	case kind == layer.HoldFine || kind == layer.HoldCoarse:
 		h.Hold = "long"
+	case e.Type == wire.TypePast && wire.SlotBusy(e.Hold):
+		h.Hold = "busy"
 	case kind == layer.HoldUnclear:
 		h.Hold = "unclear"
 	}
