@@ -133,7 +133,7 @@ func (s *clientStream) acceptFrame(kind frame.Kind, payload []byte) error {
 		if frame.MDSize(md) > s.cc.opts.maxHeaders {
 			return status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
 		}
-		s.header, s.headerDone = md, true
+		s.header, s.headerDone = s.info.typed(md), true
 	case frame.Trailers:
 		st, md, err := frame.ParseTrailers(payload)
 		if err != nil || s.in.partial {

@@ -106,9 +106,10 @@
 //
 // Each of these is an error that names it: without WithTCP, transport credentials other than those
 // of NewTLS and of package insecure; per-RPC credentials that require security, without the former;
-// PreparedMsg, call options that are not in this list of grpc's (Header, Trailer, Peer,
-// WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
-// CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging,
+// PreparedMsg, call options of grpc that are not in this list (Header, Trailer, Peer, WaitForReady,
+// OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
+// CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod; an option of
+// another type means the one that it embeds, and nothing with grpc.EmptyCallOption), hedging,
 // retryThrottling, weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and
 // grpc.NewClient those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA,
 // tap handles, dialers, window and buffer sizes, idle timeouts.

@@ -1,0 +1,151 @@
+package grpcerpc_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/stats"
+
+	"github.com/userspace-rpc/erpc/grpcerpc"
+	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
+)
+
+// forInterceptor is an option as interceptors have them: it means nothing to grpc.
+type forInterceptor struct {
+	grpc.EmptyCallOption
+	n *int
+}
+
+// bounded is an option that means what another one does.
+type bounded struct{ *inBounded }
+
+type inBounded struct{ grpc.MaxRecvMsgSizeCallOption }
+
+// hidden and unreadable embed options by names that reflection must not read.
+type (
+	empty      = grpc.EmptyCallOption
+	hidden     struct{ empty }
+	authority  = grpc.AuthorityOverrideCallOption
+	unreadable struct{ authority }
+)
+
+// TestOwnCallOptions: options of types that embed one of grpc's mean that one, in calls and streams,
+// with an interceptor that looks for them and without.
+func TestOwnCallOptions(t *testing.T) {
+	seen := 0
+	look := func(opts []grpc.CallOption) {
+		for _, o := range opts {
+			if o, ok := o.(*forInterceptor); ok {
+				*o.n++
+			}
+		}
+	}
+	for _, dial := range [][]grpcerpc.DialOption{nil, {
+		grpcerpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any,
+			cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			look(opts)
+			return next(ctx, method, req, reply, cc, opts...)
+		}),
+		grpcerpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc,
+			cc *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			look(opts)
+			return next(ctx, desc, cc, method, opts...)
+		})}} {
+		client := newRig(t, dial).client
+		for _, own := range []grpc.CallOption{
+			&forInterceptor{n: &seen}, forInterceptor{n: &seen}, (*grpc.EmptyCallOption)(nil),
+			hidden{}, struct{ grpc.CallOption }{},
+		} {
+			_, err := client.SayHello(within(t), &pb.HelloRequest{}, own)
+			is(t, "a call", err, codes.OK)
+			s, err := client.SayHelloAgain(within(t), &pb.HelloRequest{}, own)
+			is(t, "begin", err, codes.OK)
+			if _, err := s.Recv(); err != io.EOF {
+				t.Errorf("a stream: %v", err)
+			}
+		}
+		is(t, "a bound", third(client.SayHello(within(t), &pb.HelloRequest{Times: 100},
+			bounded{&inBounded{grpc.MaxRecvMsgSizeCallOption{MaxRecvMsgSize: 50}}})),
+			codes.ResourceExhausted)
+		no := grpc.CallAuthority("x")
+		for _, o := range []grpc.CallOption{
+			no, struct{ grpc.CallOption }{no}, unreadable{}, experimental.AcceptCompressors("gzip"),
+		} {
+			is(t, "an option that has no counterpart", third(client.SayHello(within(t),
+				&pb.HelloRequest{}, o)), codes.Internal)
+		}
+	}
+	if seen != 2 {
+		t.Errorf("the interceptors found %d options", seen)
+	}
+}
+
+func third[T any](_ T, err error) error { return err }
+
+// headers notes the metadata that a stats handler of a client is told.
+type headers struct{ seen chan metadata.MD }
+
+func (headers) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
+func (h headers) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if in, ok := s.(*stats.InHeader); ok {
+		h.seen <- in.Header
+	}
+}
+func (headers) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (headers) HandleConn(context.Context, stats.ConnStats)                       {}
+
+// TestResponseHeader: the headers of answers have the content type, as grpc-go's over TCP: those that
+// options ask for, those of streams, and those that stats handlers are told.
+func TestResponseHeader(t *testing.T) {
+	watch := headers{make(chan metadata.MD, 100)}
+	r := newRig(t, []grpcerpc.DialOption{grpcerpc.WithStatsHandler(watch)})
+	tcp, err := grpc.NewClient("passthrough:///"+serveTCP(t, r.server), grpc.WithStatsHandler(watch),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	is(t, "dial", err, codes.OK)
+	defer func() { _ = tcp.Close() }()
+	ask := func(cc grpc.ClientConnInterface, name string, opts []grpc.CallOption) (got []string) {
+		note := func(md metadata.MD) {
+			got = append(got, fmt.Sprint(len(md), md.Get("content-type")))
+		}
+		ctx := metadata.AppendToOutgoingContext(within(t), "one", "1", "two-bin", "2")
+		in, client, md := &pb.HelloRequest{Name: name}, pb.NewGreeterClient(cc), metadata.MD{}
+		opts = append(opts, grpc.Header(&md))
+		_, _ = client.SayHello(ctx, in, opts...)
+		note(md)
+		md = nil
+		s, err := client.Chat(ctx, opts...)
+		is(t, "begin", err, codes.OK)
+		is(t, "send", s.Send(in), codes.OK)
+		ofStream, err := s.Header()
+		is(t, "header", err, codes.OK)
+		note(ofStream)
+		is(t, "close", s.CloseSend(), codes.OK)
+		for err == nil {
+			_, err = s.Recv()
+		}
+		note(md)
+		for len(watch.seen) > 0 {
+			note(<-watch.seen)
+		}
+		return got
+	}
+	for _, name := range []string{"x", "fail", "metadata"} {
+		for what, opts := range map[string][]grpc.CallOption{
+			"no codec": nil, "a codec": {grpc.CallContentSubtype("upper")},
+			"another": {grpc.ForceCodec(upper{})},
+		} {
+			if got, want := ask(r.cc, name, opts), ask(tcp, name, opts); !slices.Equal(got, want) {
+				t.Errorf("%s, %s: got %q, want %q", name, what, got, want)
+			}
+		}
+	}
+}
