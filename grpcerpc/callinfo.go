@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -21,6 +22,8 @@ import (
 type callInfo struct {
 	coding
 	method       string
+	only         *subConn // which the call is for; nil: the picker chooses
+	stats        []stats.Handler
 	subtype      string
 	compressName string
 	failFast     bool
@@ -39,7 +42,7 @@ type callInfo struct {
 // callInfoOf reads the options of a call.
 func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callInfo, error) {
 	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend,
-		retryBuffer: defaultRetryBuffer}
+		retryBuffer: defaultRetryBuffer, stats: cc.opts.stats}
 	if !strings.HasPrefix(method, "/") || strings.LastIndexByte(method, '/') == 0 {
 		return nil, status.Errorf(codes.Internal, "malformed method name: %q", method)
 	}
@@ -105,7 +108,10 @@ func (c *callInfo) take(o grpc.CallOption) error {
 }
 
 // The type of all options, whose methods are grpc's own, and that of options which mean nothing.
-var optionType, emptyType = reflect.TypeFor[grpc.CallOption](), reflect.TypeFor[grpc.EmptyCallOption]()
+var (
+	optionType = reflect.TypeFor[grpc.CallOption]()
+	emptyType  = reflect.TypeFor[grpc.EmptyCallOption]()
+)
 
 // optionIn returns the option of grpc that v is or embeds: an option of a type of one's own has its
 // methods, and so means what it means. Options for interceptors embed grpc.EmptyCallOption. It

@@ -37,8 +37,8 @@ type (
 	unreadable struct{ authority }
 )
 
-// TestOwnCallOptions: options of types that embed one of grpc's mean that one, in calls and streams,
-// with an interceptor that looks for them and without.
+// TestOwnCallOptions: options of types that embed one of grpc's mean that one, in calls and in
+// streams, with an interceptor that looks for them and without.
 func TestOwnCallOptions(t *testing.T) {
 	seen := 0
 	look := func(opts []grpc.CallOption) {
@@ -103,8 +103,8 @@ func (h headers) HandleRPC(_ context.Context, s stats.RPCStats) {
 func (headers) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (headers) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// TestResponseHeader: the headers of answers have the content type, as grpc-go's over TCP: those that
-// options ask for, those of streams, and those that stats handlers are told.
+// TestResponseHeader: the headers of answers have the content type, as grpc-go's over TCP: those
+// that options ask for, those of streams, and those that stats handlers are told.
 func TestResponseHeader(t *testing.T) {
 	watch := headers{make(chan metadata.MD, 100)}
 	r := newRig(t, []grpcerpc.DialOption{grpcerpc.WithStatsHandler(watch)})

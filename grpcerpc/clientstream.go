@@ -61,14 +61,14 @@ func (cc *ClientConn) beginStream(
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	w, ctx := newWatch(ctx, cc.opts.stats, true, c.method, c.failFast)
+	w, ctx := newWatch(ctx, c.stats, true, c.method, c.failFast)
 	w.begin(c.failFast, desc.ClientStreams, desc.ServerStreams)
 	defer func() {
 		if err != nil {
 			w.end(nil, err)
 		}
 	}()
-	l, picked, err := cc.pick(ctx, c.method, c.failFast || overTCP)
+	l, picked, err := cc.pick(ctx, c, c.failFast || overTCP)
 	if unreached(err) && overTCP {
 		err = errOverTCP
 	}

@@ -98,6 +98,9 @@
 //   - Keepalive is erpc's: Config.Timing.Heartbeat and FailureTimeout, always on.
 //   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
 //   - SendHeader of a unary handler travels with the answer.
+//   - A connection that is ready is healthy: healthCheckConfig of service configs is left out.
+//   - Balancers learn loads by ORCA only where they ask servers for them, out of band. Those in
+//     trailers are not read, for which weighted_round_robin is refused.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
 //   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, 128 Credits, MaxMessage of 65 MiB,
 //     MaxBackground of 65536.

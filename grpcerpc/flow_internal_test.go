@@ -6,8 +6,8 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// TestFlowSmall: messages of all small sizes go on for ever when they are read: what they cost beside
-// their bytes is given back too, or the limit would stay behind what was sent.
+// TestFlowSmall: messages of all small sizes go on for ever when they are read: what they cost
+// beside their bytes is given back too, or the limit would stay behind what was sent.
 func TestFlowSmall(t *testing.T) {
 	for size := range 3 {
 		in, out := newInbox(1<<20), newOutbox()

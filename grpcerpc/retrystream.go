@@ -51,12 +51,24 @@ func (cc *ClientConn) newStream(
 	if err != nil {
 		return nil, err
 	}
+	s, err := cc.newRetryStream(ctx, c, desc, cc.mayTCP(ctx))
+	if errors.Is(err, errOverTCP) {
+		return cc.tcp.NewStream(ctx, desc, method, opts...)
+	}
+	return s, err
+}
+
+// newRetryStream begins a stream over erpc. The error is errOverTCP if there is no connection and
+// the stream may begin over TCP.
+func (cc *ClientConn) newRetryStream(
+	ctx context.Context, c *callInfo, desc *grpc.StreamDesc, overTCP bool,
+) (grpc.ClientStream, error) {
 	r := &retryStream{cc: cc, info: c, desc: desc}
-	r.ctx, r.cancel = cc.within(ctx, method)
-	s, err := cc.beginStream(r.ctx, r, cc.mayTCP(ctx))
+	r.ctx, r.cancel = cc.within(ctx, c.method)
+	s, err := cc.beginStream(r.ctx, r, overTCP)
 	if errors.Is(err, errOverTCP) {
 		r.cancel()
-		return cc.tcp.NewStream(ctx, desc, method, opts...)
+		return nil, err
 	}
 	if err != nil {
 		r.finish(err)

@@ -90,8 +90,8 @@ func TestEtcd(t *testing.T) {
 	until("one of them", func(seen map[string]int) bool { return seen["b in a row"] > 100 })
 }
 
-// TestEtcdLease: etcd's client keeps a lease alive over grpcerpc. Its options are of types of its own,
-// which its interceptors know.
+// TestEtcdLease: etcd's client keeps a lease alive over grpcerpc. Its options are of types of its
+// own, which its interceptors know.
 func TestEtcdLease(t *testing.T) {
 	e, c := etcd(t)
 	addr := serveAll(t, func(s grpc.ServiceRegistrar) {
