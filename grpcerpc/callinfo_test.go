@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/grpcerpc"
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
@@ -48,7 +50,7 @@ func TestOwnCallOptions(t *testing.T) {
 			}
 		}
 	}
-	for _, dial := range [][]grpcerpc.DialOption{nil, {
+	for name, dial := range map[string][]grpcerpc.DialOption{"plain": nil, "intercepted": {
 		grpcerpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any,
 			cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			look(opts)
@@ -60,36 +62,39 @@ func TestOwnCallOptions(t *testing.T) {
 			look(opts)
 			return next(ctx, desc, cc, method, opts...)
 		})}} {
-		client := newRig(t, dial).client
-		for _, own := range []grpc.CallOption{
-			&forInterceptor{n: &seen}, forInterceptor{n: &seen}, (*grpc.EmptyCallOption)(nil),
-			hidden{}, struct{ grpc.CallOption }{},
-		} {
-			_, err := client.SayHello(within(t), &pb.HelloRequest{}, own)
-			is(t, "a call", err, codes.OK)
-			s, err := client.SayHelloAgain(within(t), &pb.HelloRequest{}, own)
-			is(t, "begin", err, codes.OK)
-			if _, err := s.Recv(); err != io.EOF {
-				t.Errorf("a stream: %v", err)
-			}
-		}
-		is(t, "a bound", third(client.SayHello(within(t), &pb.HelloRequest{Times: 100},
-			bounded{&inBounded{grpc.MaxRecvMsgSizeCallOption{MaxRecvMsgSize: 50}}})),
-			codes.ResourceExhausted)
-		no := grpc.CallAuthority("x")
-		for _, o := range []grpc.CallOption{
-			no, struct{ grpc.CallOption }{no}, unreadable{}, experimental.AcceptCompressors("gzip"),
-		} {
-			is(t, "an option that has no counterpart", third(client.SayHello(within(t),
-				&pb.HelloRequest{}, o)), codes.Internal)
-		}
+		t.Run(name, func(t *testing.T) { ownOptions(t, newRig(t, dial).client, &seen) })
 	}
 	if seen != 2 {
 		t.Errorf("the interceptors found %d options", seen)
 	}
 }
 
-func third[T any](_ T, err error) error { return err }
+func ownOptions(t *testing.T, client pb.GreeterClient, seen *int) {
+	for _, own := range []grpc.CallOption{
+		&forInterceptor{n: seen}, forInterceptor{n: seen}, (*grpc.EmptyCallOption)(nil),
+		hidden{}, struct{ grpc.CallOption }{},
+	} {
+		_, err := client.SayHello(within(t), &pb.HelloRequest{}, own)
+		is(t, "a call", err, codes.OK)
+		s, err := client.SayHelloAgain(within(t), &pb.HelloRequest{}, own)
+		is(t, "begin", err, codes.OK)
+		if _, err := s.Recv(); err != io.EOF {
+			t.Errorf("a stream: %v", err)
+		}
+	}
+	is(t, "a bound", errOf(client.SayHello(within(t), &pb.HelloRequest{Times: 100},
+		bounded{&inBounded{grpc.MaxRecvMsgSizeCallOption{MaxRecvMsgSize: 50}}})),
+		codes.ResourceExhausted)
+	no := grpc.CallAuthority("x")
+	for _, o := range []grpc.CallOption{
+		no, struct{ grpc.CallOption }{no}, unreadable{}, experimental.AcceptCompressors("gzip"),
+	} {
+		is(t, "an option that has no counterpart", errOf(client.SayHello(within(t),
+			&pb.HelloRequest{}, o)), codes.Internal)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
 
 // headers notes the metadata that a stats handler of a client is told.
 type headers struct{ seen chan metadata.MD }
@@ -147,5 +152,63 @@ func TestResponseHeader(t *testing.T) {
 				t.Errorf("%s, %s: got %q, want %q", name, what, got, want)
 			}
 		}
+	}
+}
+
+// TestFinish: OnFinish is called when a stream has ended in any of the ways that grpc-go names, with
+// its code: an error of SendMsg, a failure that Header finds, or the ClientConn's Close.
+func TestFinish(t *testing.T) {
+	for name, end := range map[string]func(pb.Greeter_ChatClient, io.Closer) error{
+		"a large message": func(s pb.Greeter_ChatClient, _ io.Closer) error {
+			return s.Send(&pb.HelloRequest{Payload: make([]byte, 1000)})
+		},
+		"a late message": func(s pb.Greeter_ChatClient, _ io.Closer) error {
+			is(t, "CloseSend", s.CloseSend(), codes.OK)
+			return s.Send(&pb.HelloRequest{})
+		},
+		"no header": func(s pb.Greeter_ChatClient, _ io.Closer) error {
+			is(t, "send", s.Send(&pb.HelloRequest{Name: "fail"}), codes.OK)
+			return errOf(s.Header())
+		},
+		"close": func(s pb.Greeter_ChatClient, cc io.Closer) error {
+			is(t, "send", s.Send(&pb.HelloRequest{Name: "wait"}), codes.OK)
+			return cc.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) { sameFinish(t, end) })
+	}
+}
+
+// sameFinish ends a stream over TCP and one over erpc, and compares what the application is told.
+func sameFinish(t *testing.T, end func(pb.Greeter_ChatClient, io.Closer) error) {
+	r := newRig(t, nil)
+	tcp, err := grpc.NewClient("passthrough:///"+serveTCP(t, r.server),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	is(t, "dial", err, codes.OK)
+	var told [][2]codes.Code
+	for _, cc := range []interface {
+		grpc.ClientConnInterface
+		io.Closer
+	}{tcp, r.cc} {
+		finished := make(chan error, 9)
+		s, err := pb.NewGreeterClient(cc).Chat(within(t), grpc.MaxCallSendMsgSize(100),
+			grpc.OnFinish(func(err error) { finished <- err }))
+		is(t, "begin", err, codes.OK)
+		returned := end(s, cc)
+		told = append(told, [2]codes.Code{
+			status.Code(returned), status.Code(eventually(t, finished, "OnFinish"))})
+		_ = cc.Close()
+	}
+	if told[1] != told[0] {
+		t.Errorf("it returns and finishes with %v, want %v", told[1], told[0])
+	}
+}
+
+// TestLargestBound: a bound as large as an int bounds nothing.
+func TestLargestBound(t *testing.T) {
+	out, err := newRig(t, nil).client.SayHello(within(t), &pb.HelloRequest{Name: "x"},
+		grpc.UseCompressor("gzip"), grpc.MaxCallRecvMsgSize(math.MaxInt))
+	if err != nil || out.Message != "Hello x" {
+		t.Errorf("got %q, %v", out.GetMessage(), err)
 	}
 }

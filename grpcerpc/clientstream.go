@@ -200,6 +200,13 @@ func (s *clientStream) conclude() {
 	}
 }
 
+// failure returns how the stream ended, nil for success.
+func (s *clientStream) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
 // release gives the link back when the stream has ended, and tells the picker.
 func (s *clientStream) release() {
 	if !s.over || s.released {

@@ -90,7 +90,7 @@ func (sc *subConn) NewStream(
 	return sc.cc.newRetryStream(ctx, c, desc, false)
 }
 
-// callInfo reads the options of a producer's call. Stats handlers are not told of it, as in grpc-go.
+// callInfo reads the options of a producer's call. As in grpc-go, no stats handler learns of it.
 func (sc *subConn) callInfo(method string, opts []grpc.CallOption) (*callInfo, error) {
 	c, err := sc.cc.callInfoOf(method, opts)
 	if err == nil {
