@@ -155,8 +155,8 @@ func TestResponseHeader(t *testing.T) {
 	}
 }
 
-// TestFinish: OnFinish is called when a stream has ended in any of the ways that grpc-go names, with
-// its code: an error of SendMsg, a failure that Header finds, or the ClientConn's Close.
+// TestFinish: OnFinish is called when a stream has ended in any of the ways that grpc-go names, as
+// there: by an error of SendMsg, a failure that Header finds, or the Close of the ClientConn.
 func TestFinish(t *testing.T) {
 	for name, end := range map[string]func(pb.Greeter_ChatClient, io.Closer) error{
 		"a large message": func(s pb.Greeter_ChatClient, _ io.Closer) error {
