@@ -33,10 +33,10 @@ type inBounded struct{ grpc.MaxRecvMsgSizeCallOption }
 
 // hidden and unreadable embed options by names that reflection must not read.
 type (
-	empty      = grpc.EmptyCallOption
-	hidden     struct{ empty }
 	authority  = grpc.AuthorityOverrideCallOption
 	unreadable struct{ authority }
+	empty      = grpc.EmptyCallOption //lint:ignore U1000 it is embedded
+	hidden     struct{ empty }        //lint:ignore U1000 its methods are used
 )
 
 // TestOwnCallOptions: options of types that embed one of grpc's mean that one, in calls and in

@@ -1,5 +1,7 @@
 package grpcerpc_test
 
+//lint:file-ignore SA1019 older balancers use what is deprecated
+
 import (
 	"context"
 	"fmt"
