@@ -116,8 +116,8 @@ func TestTrustedAgain(t *testing.T) {
 	}
 }
 
-// TestRandom does most of that at random times, again and again. What sets a counter back to where it
-// was less than a span ago cannot be told from a thread that was stopped.
+// TestRandom does most of that at random times, again and again. What sets a counter back to where
+// it was less than a span ago cannot be told from a thread that was stopped.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -27,7 +27,7 @@ func linuxUsesIt() bool {
 // never goes backwards and that nobody sets. It is always positive.
 //
 // Where Linux itself takes the time from the time stamp counter, one call costs about
-// 8 ns, else about 25 ns (a vDSO call). The counter is compared with the system's clock every 10 ms.
+// 8 ns, else about 25 ns (a vDSO call). Every 10 ms it is compared with the system's clock.
 // One that was reset, jumps or runs at another speed is not used any more, and the time was never
 // more than these 10 ms ahead of the system's clock. Two things cannot be seen, and are for callers
 // who need it to guard against: Linux may let the counters of two processors differ by some
