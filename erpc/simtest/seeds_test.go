@@ -121,6 +121,9 @@ func runSeed(t *testing.T, seed uint64, sum *tally) uint64 {
 	s.work()
 	if !s.calm {
 		s.faults()
+		if stepped(seed) {
+			s.clocks(seed)
+		}
 	}
 	s.c.run(s.chaos)
 	s.heal()
@@ -378,6 +381,7 @@ func (s *scenario) heal() {
 	}
 	c.net.Heal()
 	for _, n := range c.nodes {
+		n.clock.step(0, 1)
 		if n.down {
 			n.start()
 		}

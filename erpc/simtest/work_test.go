@@ -231,6 +231,9 @@ func (c *cluster) allowed(k *call, err error) {
 	if c.refusing && errors.Is(err, erpc.ErrRefused) {
 		return
 	}
+	if c.steps > 0 && errors.Is(err, erpc.ErrDenied) {
+		return // a clock that jumps ahead ends a handshake in its middle; the next one succeeds
+	}
 	for _, e := range named {
 		if errors.Is(err, e) {
 			return
