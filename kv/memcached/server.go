@@ -42,6 +42,7 @@ type Server struct {
 	ended bool
 	all   sync.WaitGroup
 	total atomic.Uint64 // connections
+	outs  sync.Pool     // of *[]byte: answers that are being made
 }
 
 // New returns a Server. Its Store stays the caller's.
