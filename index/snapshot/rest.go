@@ -38,7 +38,8 @@ func removeRest(name string) {
 	for _, e := range list {
 		s, ours := strings.CutPrefix(e.Name(), filepath.Base(name)+".")
 		s, ours2 := strings.CutSuffix(s, ending)
-		if !ours || !ours2 || s == "" || strings.Trim(s, "0123456789") != "" || !e.Type().IsRegular() {
+		number := s != "" && strings.Trim(s, "0123456789") == ""
+		if !ours || !ours2 || !number || !e.Type().IsRegular() {
 			continue
 		}
 		path := filepath.Join(filepath.Dir(name), e.Name())

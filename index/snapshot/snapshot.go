@@ -153,8 +153,8 @@ func cut(err error) error {
 	return err
 }
 
-// Save writes a snapshot to a file, in place of an older one once all of it is on the disk. On Linux
-// it removes the incomplete ones of that name that processes left behind when they were killed.
+// Save writes a snapshot to a file, in place of an older one once all of it is on the disk. On
+// Linux it removes the incomplete ones of that name that processes left when they were killed.
 func Save(name string, m *index.Map, at time.Time) (keys uint64, err error) {
 	removeRest(name)
 	f, err := create(name)
