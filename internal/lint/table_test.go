@@ -92,6 +92,7 @@ var table = []row{
 	{path: "internal/gid"},
 	{path: "internal/memsize"},
 	{path: "internal/filelock", third: xsys},
+	{path: "internal/accept", traits: mayClock},
 	{path: "internal/leastheap", may: []string{"internal/memsize"}},
 	{path: "internal/benchrows", third: xsys, traits: mayClock}, // of benchmarks
 	{path: "internal/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
@@ -150,7 +151,7 @@ var table = []row{
 	{path: "kv/message", may: []string{"kv/mica"}, traits: pure},
 	{path: "kv/server", may: []string{"kv/mica", "kv/message", "erpc", "transport"}, traits: mayClock},
 	{path: "kv/client", may: []string{"kv/mica", "kv/message", "erpc"}, traits: mayClock},
-	{path: "kv/memcached", may: []string{"kv/mica"}, traits: mayClock},
+	{path: "kv/memcached", may: []string{"kv/mica", "internal/accept"}, traits: mayClock},
 	{path: "kv/herd", may: []string{"kv/mica", "kv/message", "rfp/onesided", "internal/monotime"},
 		traits: pure},
 	// The one application that may import internal/verbs.
