@@ -178,6 +178,9 @@ func (e *engine) end(s *Session, err error, fate SessionEvent) {
 		e.out.Flush()
 	}
 	if s.sv != nil {
+		if s.tell {
+			s.taken = s.sv.AppendTaken(nil, true)
+		}
 		s.jobs.cancelAll()
 		s.sv.Close(e.out)
 	} else {
@@ -227,11 +230,11 @@ func (e *engine) ended(s *Session) {
 
 func (e *engine) disconnect(s *Session) {
 	if e.closing {
-		s.live.Farewell(s.end, e.out)
+		s.live.Farewell(s.end, s.taken, e.out)
 		return
 	}
 	s.nextAt = e.in.Now.Add(e.cfg.Timing.ConnectRetry)
-	s.live.Disconnect(s.end, e.out)
+	s.live.Disconnect(s.end, s.taken, e.out)
 }
 
 // acceptedBy returns the association of a session that the server accepts, nil if it may not.

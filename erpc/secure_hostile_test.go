@@ -312,8 +312,8 @@ func plainOf(sealed []byte) []byte {
 	return pkt
 }
 
-// TestReplayedOpening: a Connect with a proof opens one session. When that has ended the same packet
-// opens none, though its cookie is still good.
+// TestReplayedOpening: a Connect with a proof opens one session. When that has ended the same
+// packet opens none, though its cookie is still good.
 func TestReplayedOpening(t *testing.T) {
 	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
 	var opening []byte
