@@ -38,7 +38,7 @@ func (e *engine) seal(tx []session.Tx) {
 	for i := s.done; i < len(tx); i++ {
 		t := &tx[i]
 		if t.Via == 0 {
-			if !isHandshake(t.Head) && !e.trustsAddr(t.Dst) {
+			if !isClear(t.Head) && !e.trustsAddr(t.Dst) {
 				t.Head, t.Data = unsealable[:], nil // nothing leaves in the clear
 			}
 			continue
@@ -69,11 +69,17 @@ func (s *seam) kept(n int) { s.done = n }
 const clearOps = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpRefuse | 1<<wire.OpCrypto |
 	1<<wire.OpNoKeys
 
-// isHandshake reports whether a packet is one of those, or of no version: it names no session.
+// isClear reports whether a packet is one of those, or of no version.
+func isClear(pkt []byte) bool {
+	return len(pkt) >= wire.HeaderSize && wire.Type(pkt[0]&0x0F) == wire.TypeMgmt &&
+		(pkt[0]>>4 != wire.Version || clearOps>>(pkt[1]&31)&1 != 0)
+}
+
+// isHandshake reports whether a packet that came is one of those, and names no session. What leaves
+// may name one: that of a client in the clear, which is told that it needs security.
 func isHandshake(pkt []byte) bool {
 	field, ok := wire.SessionOf(pkt)
-	return ok && wire.Type(pkt[0]&0x0F) == wire.TypeMgmt &&
-		(pkt[0]>>4 != wire.Version || clearOps>>(pkt[1]&31)&1 != 0 && field&wire.NoSession == wire.NoSession)
+	return ok && isClear(pkt) && (pkt[0]>>4 != wire.Version || field&wire.NoSession == wire.NoSession)
 }
 
 // trustsAddr reports whether packets to and from an address may be in the clear: it is of a process
