@@ -270,8 +270,7 @@ func restartOpening(t *testing.T, cfg erpc.Config, known bool, after int) (resta
 	t.Helper()
 	r := newRestartRig(t, cfg)
 	if !known {
-		_ = r.client.CloseSession(r.sess)
-		r.until(func() bool { return r.client.Sessions()+r.server.Sessions() == 0 })
+		r.unknown()
 	}
 	packets := 0
 	count := func(pkt []byte, _ transport.Addr) {

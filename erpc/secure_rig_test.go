@@ -93,6 +93,17 @@ func (m *middle) pump(attack func(c caught, from transport.Addr)) {
 	}
 }
 
+// unknown closes the session of a pair, and waits until neither end has keys of the other.
+func (p *errPair) unknown() {
+	p.tb.Helper()
+	_ = p.client.CloseSession(p.sess)
+	tick := p.tick
+	p.tick = 10_000_000
+	p.until(func() bool { return p.client.Sessions()+p.server.Sessions() == 0 })
+	p.until(func() bool { return p.client.Indices()+p.server.Indices() == 0 })
+	p.tick = tick
+}
+
 // script makes calls of all kinds, one after the other, through the attacker.
 func (m *middle) script(attack func(c caught, from transport.Addr)) {
 	m.t.Helper()
