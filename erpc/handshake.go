@@ -151,7 +151,10 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.state = sessConnected
 			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
-			s.shake = nil
+			if s.shake != nil {
+				delete(e.shield.dials, s.shake.nonce)
+				s.shake = nil
+			}
 			e.joinPeer(s, with, &params)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
