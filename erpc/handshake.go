@@ -136,17 +136,17 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			e.stats.DropMalformed++
 			return
 		}
-		with := e.acceptedBy(s, &a)
-		if with == nil {
-			e.stats.DropSealed++
-			return
-		}
 		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
 		switch {
 		case !ok:
 		case err != nil:
 			e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), SessionRefused)
 		default:
+			with := e.acceptedBy(s, &a)
+			if with == nil {
+				e.stats.DropSealed++
+				return
+			}
 			s.dialer = nil
 			s.state = sessConnected
 			s.epoch = with.epoch
