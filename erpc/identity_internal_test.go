@@ -1,0 +1,188 @@
+package erpc
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/security/sectest"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// indices returns how many indices are in use. Each of the table is in use or free.
+func (t *assocTable) indices(tb failer) (used int) {
+	tb.Helper()
+	t.check()
+	for _, a := range t.places {
+		if a != nil {
+			used++
+		}
+	}
+	free := map[uint16]bool{}
+	for _, place := range t.free {
+		free[place] = true
+		if t.places[place] != nil {
+			tb.Fatalf("index %d is free and in use", place)
+		}
+	}
+	if len(free) != len(t.free) || used+len(free) != len(t.places) {
+		tb.Fatalf("%d indices: %d in use, %d free, in %d entries", len(t.places), used, len(free),
+			len(t.free))
+	}
+	return used
+}
+
+// nothingLeft fails if an endpoint without sessions remembers anything of its peers.
+func (st *stub) nothingLeft(what string) {
+	st.tb.Helper()
+	e := &st.engine
+	for name, n := range map[string]int{
+		"indices": e.assocs.indices(st.tb), "plain peers": len(e.assocs.plain),
+		"dialled": len(e.assocs.dialled), "addresses": len(e.assocs.byAddr),
+		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "doubts": len(e.assocs.doubts),
+		"epochs": len(e.assocs.epochs), "sessions": e.table.live, "attempts": len(e.table.byKey),
+		"repeated": len(e.shakes.repeating), "shares": len(e.shares.byKey),
+	} {
+		if n != 0 {
+			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
+		}
+	}
+	if sh := e.shield; sh != nil && len(sh.dials)+len(sh.leaders)+len(sh.newcomers)+len(sh.crowds)+
+		sh.early+sh.all.active+sh.all.known != 0 {
+		st.tb.Fatalf("%s: %d dials, %d leaders, %d newcomers, %d shares, %d bytes, %+v are left", what,
+			len(sh.dials), len(sh.leaders), len(sh.newcomers), len(sh.crowds), sh.early, sh.all)
+	}
+}
+
+// quiet lets so much time pass that both sides of a session forget each other.
+func (p *newcomers) quiet() {
+	for i := range p.clients {
+		for range 400 {
+			p.turn(i, 50*time.Millisecond)
+		}
+	}
+}
+
+// lose has both ends of client 0 lose all for a while.
+func (p *newcomers) lose(d time.Duration) {
+	for range 10 {
+		for _, st := range []*stub{p.clients[0], p.server} {
+			st.end.in = nil
+			st.pass(d / 10)
+			st.end.sent = nil
+		}
+	}
+}
+
+// TestIndicesComeBack: whatever becomes of an attempt to connect, and after however many packets of
+// it, no index, handshake or address is left of it once the keys have been out of use for lingerFor.
+func TestIndicesComeBack(t *testing.T) {
+	ca := sectest.NewCA("ours")
+	shared := ca.Config(tlsHost, "")
+	shared.ServerName = tlsHost
+	deny := func(ConnectionState) error { return errors.New("not today") }
+	for name, c := range map[string]struct {
+		cfg, mine Config // of the server, of the client
+		end       func(p *newcomers, s *Session)
+	}{
+		"closed":          {Config{PSK: shakePSK}, Config{PSK: shakePSK}, closeOpening},
+		"closed, TLS":     {Config{TLS: shared}, Config{TLS: shared}, closeOpening},
+		"lost":            {Config{PSK: shakePSK}, Config{PSK: shakePSK}, loseOpening},
+		"lost, TLS":       {Config{TLS: shared}, Config{TLS: shared}, loseOpening},
+		"refused":         {Config{PSK: shakePSK}, Config{PSK: shakePSK}, refuseOpening},
+		"refused, TLS":    {Config{TLS: shared}, Config{TLS: shared}, refuseOpening},
+		"denied":          {Config{PSK: shakePSK, Authorize: deny}, Config{PSK: shakePSK}, waitOpening},
+		"denied, TLS":     {Config{TLS: shared, Authorize: deny}, Config{TLS: shared}, waitOpening},
+		"denied there":    {Config{PSK: shakePSK}, Config{PSK: shakePSK, Authorize: deny}, waitOpening},
+		"another key":     {Config{PSK: shakePSK}, Config{PSK: [][]byte{make([]byte, 32)}}, waitOpening},
+		"keys of a kind":  {Config{TLS: shared}, Config{PSK: shakePSK}, waitOpening},
+		"without any":     {Config{TLS: shared}, Config{}, waitOpening},
+		"a plain server":  {Config{}, Config{TLS: shared}, waitOpening},
+		"nobody is there": {Config{PSK: shakePSK}, Config{PSK: shakePSK}, silence},
+	} {
+		for known := range 2 { // the second time by keys that are known, if there are any
+			for turns := range 7 {
+				what := fmt.Sprintf("%s, known %d, after %d turns", name, known, turns)
+				p := &newcomers{server: newStub(t, c.cfg)}
+				s := p.dial(t, c.mine)
+				for range 8 * known {
+					p.turn(0, time.Microsecond)
+				}
+				if known == 1 {
+					_ = p.clients[0].CloseSession(s)
+					p.turn(0, time.Microsecond)
+					s = p.clients[0].dialTo(1)
+				}
+				another := p.clients[0].dialTo(1) // waits for the first one
+				for range turns {
+					p.turn(0, time.Microsecond)
+				}
+				c.end(p, s)
+				c.end(p, another)
+				p.quiet()
+				p.clients[0].nothingLeft(what + ", client")
+				p.server.nothingLeft(what + ", server")
+			}
+		}
+	}
+}
+
+func closeOpening(p *newcomers, s *Session) {
+	_ = p.clients[0].CloseSession(s)
+	for range 4 {
+		p.turn(0, time.Microsecond)
+	}
+}
+
+func loseOpening(p *newcomers, s *Session) {
+	p.lose(10 * time.Second)
+	closeOpening(p, s)
+}
+
+func refuseOpening(p *newcomers, s *Session) {
+	p.server.engine.refuseNew()
+	waitOpening(p, s)
+}
+
+func waitOpening(p *newcomers, s *Session) {
+	for range 200 {
+		p.turn(0, 50*time.Millisecond)
+	}
+	closeOpening(p, s)
+}
+
+func silence(p *newcomers, s *Session) {
+	p.lose(time.Minute)
+	closeOpening(p, s)
+}
+
+// TestBadAccepts: what accepts no session leaves nothing, whatever it says.
+func TestBadAccepts(t *testing.T) {
+	st := newStub(t, Config{})
+	s := st.dialTo(1)
+	c := s.dialer.Connect
+	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
+	st.receive(1, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, ch.Put)
+	for i := range uint64(100) {
+		a := wire.Accept{Nonce: c.Nonce + 1, Epoch: i, Session: 5, Token: 6, Offer: c.Offer}
+		if i == 99 {
+			a.Nonce, a.Offer.Slots = c.Nonce, c.Offer.Slots+1
+		}
+		st.receive(1, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, a.Put)
+		st.pass(1000)
+	}
+	if !errors.Is(s.Err(), ErrRefused) {
+		t.Fatalf("the session: %v", s.Err())
+	}
+	st.pass(1000)
+	st.nothingLeft("100 bad Accepts")
+}
+
+var _ = monotime.Never
+var _ session.Params
+var _ transport.Addr
+var _ wire.Op
