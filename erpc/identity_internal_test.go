@@ -178,7 +178,7 @@ func TestBadAccepts(t *testing.T) {
 	if !errors.Is(s.Err(), ErrRefused) {
 		t.Fatalf("the session: %v", s.Err())
 	}
-	st.pass(1000)
+	st.pass(10 * time.Millisecond)
 	st.nothingLeft("100 bad Accepts")
 }
 
