@@ -160,6 +160,35 @@ func silence(p *newcomers, s *Session) {
 	closeOpening(p, s)
 }
 
+// TestOpensAtTheEnd: a session that begins to open by keys which are about to be forgotten opens,
+// though its first packets are lost until after that time.
+func TestOpensAtTheEnd(t *testing.T) {
+	for _, early := range []time.Duration{2 * time.Second, time.Millisecond, -time.Millisecond} {
+		p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+		s, err := p.join(t, Config{PSK: shakePSK})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeOpening(p, s)
+		p.clients[0].pass(lingerFor - early)
+		p.server.pass(lingerFor - early)
+		s = p.clients[0].dialTo(1)
+		p.turn(0, time.Microsecond)
+		p.turn(0, time.Microsecond)
+		p.lose(400 * time.Millisecond)
+		for range 100 {
+			p.turn(0, 20*time.Millisecond)
+		}
+		if !s.Connected() {
+			t.Errorf("%v before: the session is not open: %v", early, s.Err())
+		}
+		closeOpening(p, s)
+		p.quiet()
+		p.clients[0].nothingLeft("the client")
+		p.server.nothingLeft("the server")
+	}
+}
+
 // TestBadAccepts: what accepts no session leaves nothing, whatever it says.
 func TestBadAccepts(t *testing.T) {
 	st := newStub(t, Config{})
