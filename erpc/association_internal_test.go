@@ -3,12 +3,12 @@ package erpc
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/security/sectest"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -211,7 +211,141 @@ func TestBadAccepts(t *testing.T) {
 	st.nothingLeft("100 bad Accepts")
 }
 
-var _ = monotime.Never
-var _ session.Params
-var _ transport.Addr
-var _ wire.Op
+// TestIndexRests: an index that is free again waits until as many others as restPlaces have become
+// free after it, and then has another generation.
+func TestIndexRests(t *testing.T) {
+	table := newAssocTable()
+	table.loop = 5
+	var used []*association
+	freed := map[uint32]int{} // when each place became free, counted in releases
+	last := map[uint32]uint32{}
+	releases := 0
+	r := rand.New(rand.NewPCG(1, 7))
+	for i := range 200_000 {
+		if len(used) > 0 && (len(used) > 500 || r.IntN(2) == 0) {
+			k := r.IntN(len(used))
+			a := used[k]
+			used[k] = used[len(used)-1]
+			used = used[:len(used)-1]
+			table.release(a)
+			table.release(a) // the second time nothing happens
+			releases++
+			freed[a.field%maxPlaces] = releases
+			if table.find(a.field) != nil {
+				t.Fatal("found behind its end")
+			}
+			continue
+		}
+		a := new(association)
+		if !table.reserve(a) {
+			t.Fatal("no index is left")
+		}
+		used = append(used, a)
+		place := a.field % maxPlaces
+		if at, ok := freed[place]; ok && releases-at < restPlaces {
+			t.Fatalf("place %d was used again after %d releases", place, releases-at)
+		}
+		if !wire.IsSession(a.field) || a.field&wire.NoSession == 0 || a.field == last[place] ||
+			wire.LoopOf(a.field) != 5 || table.find(a.field) != a {
+			t.Fatalf("index %08x, after %08x", a.field, last[place])
+		}
+		last[place] = a.field
+		if i%1000 == 0 {
+			table.indices(t)
+		}
+	}
+	if n := len(table.places); n > 500+restPlaces+1 {
+		t.Errorf("%d places for 500 associations", n)
+	}
+}
+
+// TestIndicesAreBounded: an endpoint has at most maxPlaces associations. One more is refused, on
+// either side; when one has gone there is room again.
+func TestIndicesAreBounded(t *testing.T) {
+	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	fill := func(st *stub) (last *association) {
+		for n := 0; ; n++ {
+			a := new(association)
+			if !st.engine.assocs.reserve(a) {
+				if n != maxPlaces {
+					t.Errorf("%d indices", n)
+				}
+				return last
+			}
+			last = a
+		}
+	}
+	of := fill(p.server)
+	if _, err := p.join(t, Config{PSK: shakePSK}); !errors.Is(err, ErrExhausted) {
+		t.Errorf("the server has no index: %v", err)
+	}
+	p.server.engine.assocs.release(of)
+	if _, err := p.join(t, Config{PSK: shakePSK}); err != nil {
+		t.Errorf("the server has one: %v", err)
+	}
+	c := p.clients[0]
+	of = fill(c)
+	for free := range 2 {
+		if free > 0 {
+			c.engine.assocs.release(of)
+		}
+		s := c.dialTo(1)
+		c.pass(time.Millisecond)
+		if got := errors.Is(s.Err(), ErrExhausted); got != (free == 0) {
+			t.Errorf("%d indices are left: %v", free, s.Err())
+		}
+	}
+}
+
+// TestIdleAreBounded: of associations without sessions the newest mostIdle stay.
+func TestIdleAreBounded(t *testing.T) {
+	st := newStub(t, Config{PSK: shakePSK})
+	var all []*association
+	for i := range mostIdle + 1000 {
+		a := &association{addr: stubAddr(i), keys: new(security.Association)}
+		if !st.engine.assocs.reserve(a) {
+			t.Fatal("no index")
+		}
+		st.engine.assocs.enter(a, st.now)
+		all = append(all, a)
+	}
+	st.pass(time.Second)
+	if n := st.engine.assocs.indices(t); n != mostIdle {
+		t.Errorf("%d are left", n)
+	}
+	for i, a := range all {
+		if known := st.engine.assocs.find(a.field) != nil; known != (i >= 1000) {
+			t.Fatalf("%d of %d is known: %v", i, len(all), known)
+		}
+	}
+	for range 100 {
+		st.pass(200 * time.Millisecond)
+	}
+	st.nothingLeft("after a while")
+}
+
+// TestWrongGeneration: a datagram with an index that had another association before is dropped
+// before keys are tried: they count no forgery, and nothing is heard.
+func TestWrongGeneration(t *testing.T) {
+	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	if _, err := p.join(t, Config{PSK: shakePSK}); err != nil {
+		t.Fatal(err)
+	}
+	st := p.server
+	a := st.engine.assocs.byAddr[stubAddr(2)][0]
+	st.pass(time.Second)
+	st.end.sent = nil
+	for gen := range 256 {
+		pkt := wire.AppendSealed(nil, 1<<30, a.field&^(255<<placeBits)|uint32(gen)<<placeBits)
+		pkt = append(pkt, make([]byte, 64)...)
+		before, own := a.keys.Forged(), uint32(gen) == a.field>>placeBits&255
+		st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(2)})
+		st.pass(time.Microsecond)
+		if tried := a.keys.Forged() != before; tried != own || a.watch.HeardSince(st.now-1000) {
+			t.Errorf("generation %d: keys were tried: %v", gen, tried)
+		}
+		if ops := st.take(); len(ops) > 1 || len(ops) == 1 && (own || ops[0] != wire.OpNoKeys) {
+			t.Errorf("generation %d drew %v", gen, ops)
+		}
+	}
+}
