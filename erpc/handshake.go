@@ -138,22 +138,25 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			e.stats.DropMalformed++
 			return
 		}
-		with := e.acceptedBy(s, &a)
-		if with == nil {
-			e.stats.DropSealed++
-			return
-		}
 		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
 		switch {
 		case !ok:
 		case err != nil:
 			e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), SessionRefused)
 		default:
+			with := e.acceptedBy(s, &a)
+			if with == nil {
+				e.stats.DropSealed++
+				return
+			}
 			s.dialer = nil
 			s.state = sessConnected
 			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
-			s.shake = nil
+			if s.shake != nil {
+				delete(e.shield.dials, s.shake.nonce)
+				s.shake = nil
+			}
 			e.assocs.join(s, with, &params, e.in.Now)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
