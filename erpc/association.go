@@ -176,15 +176,20 @@ func (t *assocTable) rest(a *association, now monotime.Time) {
 	t.idle = append(t.idle, idleEntry{a, a.idleTill})
 }
 
-// expire forgets associations that have had no session for long. The oldest go first if there are
-// too many.
-func (t *assocTable) expire(now monotime.Time) {
-	for len(t.idle) > 0 && (t.idle[0].until <= now || len(t.idle) > mostIdle) {
+// expireAssocs forgets associations that have had no session for long. The oldest go first if there
+// are too many. Sessions that are about to open on one begin anew.
+func (e *engine) expireAssocs() {
+	t := &e.assocs
+	for len(t.idle) > 0 && (t.idle[0].until <= e.in.Now || len(t.idle) > mostIdle) {
 		i := t.idle[0]
 		t.idle = t.idle[1:]
-		if len(i.a.sessions) == 0 && i.a.idleTill == i.until {
-			t.drop(i.a)
+		if len(i.a.sessions) > 0 || i.a.idleTill != i.until {
+			continue
 		}
+		if i.a.opener {
+			e.distrust(i.a.field)
+		}
+		t.drop(i.a)
 	}
 	if len(t.idle) == 0 {
 		t.idle = nil

@@ -105,6 +105,17 @@ func (r *Rpc) Associations() (n int, sealed uint64) {
 	return n, sealed
 }
 
+// Indices returns how many associations an endpoint has, those without sessions and those whose keys
+// are being made too.
+func (r *Rpc) Indices() (n int) {
+	for _, a := range r.engine.assocs.places {
+		if a != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Forged returns how many packets of its peers an endpoint could not open.
 func (r *Rpc) Forged() (n uint64) {
 	for _, p := range r.engine.assocs.watched {

@@ -138,22 +138,25 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			e.stats.DropMalformed++
 			return
 		}
-		with := e.acceptedBy(s, &a)
-		if with == nil {
-			e.stats.DropSealed++
-			return
-		}
 		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
 		switch {
 		case !ok:
 		case err != nil:
 			e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), SessionRefused)
 		default:
+			with := e.acceptedBy(s, &a)
+			if with == nil {
+				e.stats.DropSealed++
+				return
+			}
 			s.dialer = nil
 			s.state = sessConnected
 			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
-			s.shake = nil
+			if s.shake != nil {
+				delete(e.shield.dials, s.shake.nonce)
+				s.shake = nil
+			}
 			e.assocs.join(s, with, &params, e.in.Now)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
@@ -178,6 +181,9 @@ func (e *engine) end(s *Session, err error, fate SessionEvent) {
 		e.out.Flush()
 	}
 	if s.sv != nil {
+		if s.tell {
+			s.taken = s.sv.AppendTaken(nil, true)
+		}
 		s.jobs.cancelAll()
 		s.sv.Close(e.out)
 	} else {
@@ -227,11 +233,11 @@ func (e *engine) ended(s *Session) {
 
 func (e *engine) disconnect(s *Session) {
 	if e.closing {
-		s.live.Farewell(s.end, e.out)
+		s.live.Farewell(s.end, s.taken, e.out)
 		return
 	}
 	s.nextAt = e.in.Now.Add(e.cfg.Timing.ConnectRetry)
-	s.live.Disconnect(s.end, e.out)
+	s.live.Disconnect(s.end, s.taken, e.out)
 }
 
 // acceptedBy returns the association of a session that the server accepts, nil if it may not.

@@ -341,6 +341,8 @@ func (c *Client) again(k *goCall, l *lane, err error) bool {
 			c.member.drain()
 			return false
 		}
+	case err == errNotTaken:
+		c.retire(l) // it is ending
 	case refused && r.Reason == ReasonExhausted:
 		if k.elsewhere {
 			return false
@@ -351,6 +353,9 @@ func (c *Client) again(k *goCall, l *lane, err error) bool {
 		return false
 	}
 	c.queue.pushFront(k)
+	if c.member != nil && len(c.all) == 0 {
+		return true // its end, of which the member learns next, sends the calls elsewhere
+	}
 	if c.want() != nil {
 		c.queue.remove(k)
 		return false

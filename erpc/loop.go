@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -280,7 +281,7 @@ func (r *Rpc) finish() {
 	e, late := &r.engine, time.Duration(0)
 	e.leaving = e.in.Now
 	if e.out.HasAnswers() {
-		e.leaving = r.clock()
+		e.leaving = r.readClock()
 		if late = e.leaving.Sub(e.in.Now); late < slowPass {
 			late = 0
 		}
@@ -349,7 +350,7 @@ func (r *Rpc) Run(stop func() bool) error {
 // RunFor runs the event loop for about d.
 func (r *Rpc) RunFor(d time.Duration) error {
 	defer r.lockThread()()
-	end := r.clock().Add(d)
+	end := r.readClock().Add(d)
 	for {
 		work, err := r.RunOnce()
 		if err != nil {
@@ -366,10 +367,14 @@ func (r *Rpc) RunFor(d time.Duration) error {
 }
 
 // NextWake returns when the loop wants to run next if no packet and no command
-// comes. Simulations use it instead of sleeping.
+// comes, by the clock as it is now. Simulations use it instead of sleeping.
 func (r *Rpc) NextWake() Time {
-	if !r.commands.Empty() || r.hasHanded() {
-		return r.clock()
+	at := r.readClock()
+	if r.commands.Empty() && !r.hasHanded() {
+		at = r.engine.wakeAt()
 	}
-	return r.engine.wakeAt()
+	if at == monotime.Never {
+		return at
+	}
+	return at - Time(r.shift.Load())
 }

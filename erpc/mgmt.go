@@ -177,7 +177,7 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 			s.cl.PathTook(max(took-e.in.Unseen, 1))
 		}
 	case wire.OpDrain:
-		e.onDrain(s, &a)
+		e.onDrain(s, &a, wire.FindTaken(body[wire.AliveSize:]))
 	case wire.OpDrainAck:
 		s.notice.acked = true
 	case wire.OpReset:
@@ -188,6 +188,10 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 	case wire.OpDisconnect:
 		if a.Session != wire.NoSession {
 			session.Answer(&s.end.Peer, s.end.Via, wire.OpDisconnectAck, &a, e.out)
+		}
+		if s.cl != nil && s.state == sessConnected {
+			e.out.Flush()
+			s.cl.NotTaken(wire.FindTaken(body[wire.AliveSize:]), errNotTaken, e.in.Now, e.out)
 		}
 		e.end(s, ErrPeerClosed, SessionDisconnected)
 	case wire.OpDisconnectAck:

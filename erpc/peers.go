@@ -35,7 +35,7 @@ func (e *engine) sweep() {
 			i++ // else it is gone, and another is in its place
 		}
 	}
-	e.assocs.expire(e.in.Now)
+	e.expireAssocs()
 }
 
 // beat sets the silence after which peers are asked in this sweep. Once a heartbeat those are

@@ -71,8 +71,15 @@ const clearOps = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpRefuse | 1<
 
 // isClear reports whether a packet is one of those, or of no version.
 func isClear(pkt []byte) bool {
-	return wire.Type(pkt[0]&0x0F) == wire.TypeMgmt &&
+	return len(pkt) >= wire.HeaderSize && wire.Type(pkt[0]&0x0F) == wire.TypeMgmt &&
 		(pkt[0]>>4 != wire.Version || clearOps>>(pkt[1]&31)&1 != 0)
+}
+
+// isHandshake reports whether a packet that came is one of those, and names no session. What leaves
+// may name one: that of a client in the clear, which is told that it needs security.
+func isHandshake(pkt []byte) bool {
+	field, ok := wire.SessionOf(pkt)
+	return ok && isClear(pkt) && (pkt[0]>>4 != wire.Version || field&wire.NoSession == wire.NoSession)
 }
 
 // trustsAddr reports whether packets to and from an address may be in the clear: it is of a process
@@ -134,7 +141,7 @@ func (e *engine) inTheClear(p *transport.RxPacket) uint32 {
 		head = e.headOf(p)
 	}
 	n, ok := wire.SessionOf(head)
-	if !ok || isClear(head) && (n&wire.NoSession == wire.NoSession || head[0]>>4 != wire.Version) {
+	if !ok || isHandshake(head) {
 		return 0 // it names no session; for Parse to judge
 	}
 	if s := e.table.at(n); s != nil && s.end.Via == 0 && s.end.Peer == p.From || e.trustsAddr(p.From) {

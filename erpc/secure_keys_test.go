@@ -10,7 +10,7 @@ import (
 
 // TestNewKeys: a side may have lost the keys that the other one still has: it has closed its
 // sessions, and that was not heard. A new session then opens by new keys, and calls in it work
-// at once, in both directions. So do those after several such losses, and after each side's in turn.
+// at once. So do those after several such losses of each side in turn.
 func TestNewKeys(t *testing.T) {
 	for name, cfg := range restartConfigs() {
 		t.Run(name, func(t *testing.T) {

@@ -59,6 +59,7 @@ type Session struct {
 	fate     SessionEvent       // how it ended
 	tell     bool               // the peer must be sent the end
 	hidden   bool               // the application knows nothing of it
+	taken    []byte             // server: what it has taken, for that
 	jobs     slotJobs           // server: its background requests
 	notice   notice             // server: of a shutdown
 	probe    *session.PathProbe // client: while it suspects that its packets are too large

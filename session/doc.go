@@ -150,7 +150,9 @@
 //
 // A server that shuts down tells each client until it acknowledges that. The client sends nothing
 // new (ErrDraining), requests under way go on. Requests that crossed the notice are refused by an
-// error that says that no handler ran; the notice, or silence, proves nothing.
+// error that says that no handler ran. The notice says what was taken last in each slot
+// (Server.AppendTaken), as a Disconnect does: what is behind that certainly never runs
+// (Client.NotTaken). Of the rest the notice, or silence, proves nothing.
 //
 // # What a peer can do wrong
 //

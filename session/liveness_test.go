@@ -201,7 +201,7 @@ func TestLivenessPackets(t *testing.T) {
 	var l Liveness
 	e, out := clientEnd(), NewOut(4, false)
 	l.Pong(e, 1<<63+5, 0, out)
-	l.Disconnect(e, out)
+	l.Disconnect(e, nil, out)
 	l.Probe(e, 2, 7, out)
 	if len(out.Tx) != 3 {
 		t.Fatalf("%d packets, want 3", len(out.Tx))

@@ -182,9 +182,9 @@ func TestVia(t *testing.T) {
 		},
 		"ping":       func(e *End, out *Out) { new(Liveness).Probe(e, 1, 0, out) },
 		"pong":       func(e *End, out *Out) { new(Liveness).Pong(e, 1, 0, out) },
-		"disconnect": func(e *End, out *Out) { new(Liveness).Disconnect(e, out) },
-		"farewell":   func(e *End, out *Out) { new(Liveness).Farewell(e, out) },
-		"drain":      func(e *End, out *Out) { new(Liveness).Drain(e, out) },
+		"disconnect": func(e *End, out *Out) { new(Liveness).Disconnect(e, nil, out) },
+		"farewell":   func(e *End, out *Out) { new(Liveness).Farewell(e, nil, out) },
+		"drain":      func(e *End, out *Out) { new(Liveness).Drain(e, nil, out) },
 		"answer": func(e *End, out *Out) {
 			Answer(&e.Peer, e.Via, wire.OpReset, &wire.Alive{}, out)
 		},

@@ -39,6 +39,7 @@ type cluster struct {
 	wrap     func(transport.Transport) transport.Transport
 	lender   lender
 	bad      int
+	steps    int                 // of clocks
 	refusing bool                // somebody refuses sessions or requests
 	onServed func(*erpc.Session) // called with sessions that servers accept
 	// Called with each request that reaches a handler; nil: nobody looks who asked.
@@ -59,6 +60,7 @@ type node struct {
 	id       int
 	cfg      erpc.Config
 	epc      sim.EndpointConfig
+	clock    *clock
 	ep       *sim.Endpoint
 	nexus    *erpc.Nexus
 	rpc      *erpc.Rpc
@@ -107,7 +109,7 @@ func (c *cluster) fail(format string, args ...any) {
 // add starts a node.
 func (c *cluster) add(cfg erpc.Config, epc sim.EndpointConfig) *node {
 	c.t.Helper()
-	n := &node{c: c, id: len(c.nodes), cfg: cfg, epc: epc, seed: c.nodeSeed}
+	n := &node{c: c, id: len(c.nodes), cfg: cfg, epc: epc, clock: newClock(c.net), seed: c.nodeSeed}
 	n.epc.Node = n.id
 	n.epc.Name = fmt.Sprintf("node%d", n.id)
 	n.epc.Port = sim.FirstPort
@@ -126,7 +128,7 @@ func (n *node) start() {
 	}
 	cfg := n.cfg
 	cfg.Simulation = erpc.Simulation{
-		Clock: c.net.Now, Seed: c.net.Rand().Uint64() | 1, Executor: executor{c.net, ep, c},
+		Clock: n.clock.now, Seed: c.net.Rand().Uint64() | 1, Executor: executor{c.net, ep, c},
 	}
 	if n.seed != 0 {
 		cfg.Simulation.Seed = n.seed
@@ -251,7 +253,7 @@ func (d driver) RunOnce() {
 	}
 }
 
-func (d driver) NextWake() sim.Time { return d.r.NextWake() }
+func (d driver) NextWake() sim.Time { return d.n.clock.networks(d.r.NextWake()) }
 
 // executor runs background handlers after a virtual delay, on the one goroutine.
 type executor struct {

@@ -122,6 +122,9 @@ func runSeed(t *testing.T, seed uint64, sum *tally) uint64 {
 	s.work()
 	if !s.calm {
 		s.faults()
+		if stepped(seed) {
+			s.clocks(seed)
+		}
 	}
 	s.c.run(s.chaos)
 	s.heal()
@@ -379,6 +382,7 @@ func (s *scenario) heal() {
 	}
 	c.net.Heal()
 	for _, n := range c.nodes {
+		n.clock.step(0, 1)
 		if n.down {
 			n.start()
 		}

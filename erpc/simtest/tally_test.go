@@ -19,6 +19,7 @@ type tally struct {
 	proto  session.Stats
 	token  uint64 // packets with a wrong token or checksum
 	events [erpc.SessionDraining + 1]uint64
+	steps  int    // of clocks
 	lent   uint64 // packets that were lent and left without being flushed
 }
 
@@ -48,6 +49,7 @@ func (y *tally) add(c *cluster) {
 			}
 		}
 	}
+	y.steps += c.steps
 	for _, tr := range c.lender.lent {
 		n := tr.Counts()
 		y.lent += n.Packets - n.Flushed
@@ -82,6 +84,9 @@ func (y *tally) check(t *testing.T, few bool) {
 	t.Logf("%d RPCs, %d with a response; %+v; %d bad tokens", y.calls, y.ok, y.proto, y.token)
 	if y.lent == 0 {
 		t.Error("no packet was lent")
+	}
+	if y.steps == 0 {
+		t.Error("no clock was stepped")
 	}
 	for i, e := range reasons {
 		t.Logf("%6d x %v", y.errs[i], e)

@@ -3,6 +3,7 @@ package simtest
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -234,7 +235,10 @@ func (c *cluster) allowed(k *call, err error) {
 	if c.refusing && errors.Is(err, erpc.ErrRefused) {
 		return
 	}
-	for _, e := range append(named, c.also...) {
+	if c.steps > 0 && errors.Is(err, erpc.ErrDenied) {
+		return // a clock that jumps ahead ends a handshake in its middle; the next one succeeds
+	}
+	for _, e := range slices.Concat(named, c.also) {
 		if errors.Is(err, e) {
 			return
 		}
