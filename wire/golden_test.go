@@ -293,7 +293,7 @@ func TestHandWritten(t *testing.T) {
 		{"the same of an odd key phase", AppendSealed(nil, 1, 0x44332211|KeyPhase),
 			"3b" + "01000000000000" + "112233" + "c4"},
 		{"index", AppendExtension(nil, Extension{Type: ExtIndex, Value: []byte{1, 2, 3, 4}}),
-			"0100" + "0400" + "01020304"},
+			"0200" + "0400" + "01020304"},
 		{"refuse body", mgmt(OpRefuse, 7, 0, &Refuse{Nonce: 1, Code: CodeShutdown}, 0)[HeaderSize:],
 			"0100000000000000" + "04" + "00000000000000"},
 	}
