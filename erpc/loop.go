@@ -74,26 +74,8 @@ func (r *Rpc) pass() (int, error) {
 		batch = math.MaxInt
 	}
 	r.found = n
-	for i := range r.rx[:n] {
-		p, via := &r.rx[i], uint32(0)
-		if e.sealing {
-			if via = e.seam.by[i]; via == dropped {
-				continue
-			}
-		}
-		if wire.IsBundle(p.Data) {
-			if batch, err = r.unbundle(p, via, batch); err != nil {
-				return work, err
-			}
-			continue
-		}
-		e.onPacket(p, via)
-		e.settle()
-		if e.out.Packets+e.batches.waiting+e.handed >= batch {
-			if batch, err = r.transmitFull(batch); err != nil {
-				return work, err
-			}
-		}
+	if err = r.takeBurst(n, batch); err != nil {
+		return work, err
 	}
 	if e.batches.waiting > 0 {
 		e.runBatches()
@@ -114,6 +96,33 @@ func (r *Rpc) pass() (int, error) {
 	}
 	e.out.Reset() // drain may have sent all
 	return work, nil
+}
+
+// takeBurst takes the n packets of a burst. Those that go out meanwhile leave in batches.
+func (r *Rpc) takeBurst(n, batch int) (err error) {
+	e := &r.engine
+	for i := range r.rx[:n] {
+		p, via := &r.rx[i], uint32(0)
+		if e.sealing {
+			if via = e.seam.by[i]; via == dropped {
+				continue
+			}
+		}
+		if wire.IsBundle(p.Data) {
+			if batch, err = r.unbundle(p, via, batch); err != nil {
+				return err
+			}
+			continue
+		}
+		e.onPacket(p, via)
+		e.settle()
+		if e.out.Packets+e.batches.waiting+e.handed >= batch {
+			if batch, err = r.transmitFull(batch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // doDue does what time asks for.

@@ -9,8 +9,8 @@ import (
 // resetsPerSweep bounds the Reset and DisconnectAck packets that strangers can cause.
 const resetsPerSweep = 1000
 
-// onMgmt takes a management packet that an association has opened, 0 for one in the clear. A body is
-// parsed where its operation is known.
+// onMgmt takes a management packet that an association has opened, 0 for one in the clear. A body
+// is parsed where its operation is known.
 func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	op := wire.Op(h.ReqType)
 	if op == wire.OpConnect {

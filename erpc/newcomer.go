@@ -204,14 +204,14 @@ const (
 
 // tooEarly keeps the first sealed datagram of a client whose keys a worker still makes: it is the
 // Open that followed the client's last words.
-func (e *engine) tooEarly(a *association, p *transport.RxPacket) {
+func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	n := a.half
-	if n == nil || n.early != nil || n.key.from != p.From || len(p.Data) > maxEarly ||
-		e.shield.early+len(p.Data) > maxAllEarly {
+	if n == nil || n.early != nil || n.key.from != *from || len(pkt) > maxEarly ||
+		e.shield.early+len(pkt) > maxAllEarly {
 		e.stats.DropSealed++
 		return
 	}
-	n.early = bytes.Clone(p.Data)
+	n.early = bytes.Clone(pkt)
 	e.shield.early += len(n.early)
 }
 

@@ -17,7 +17,7 @@ import (
 const renewEvery = time.Second
 
 // keyless takes a sealed datagram whose index is not known here.
-func (e *engine) keyless(field uint32, p *transport.RxPacket) {
+func (e *engine) keyless(field uint32, p *transport.RxPacket, from *transport.Addr) {
 	if e.loop() != wire.LoopOf(field) {
 		if e.astray(field, p) {
 			return
@@ -31,7 +31,7 @@ func (e *engine) keyless(field uint32, p *transport.RxPacket) {
 		return // no answer is longer than its question
 	}
 	n := wire.NoKeys{Quote: [wire.QuoteSize]byte(p.Data)}
-	e.out.Mgmt(&p.From, 0, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
+	e.out.Mgmt(from, 0, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 }
 
 // onNoKeys takes a server's word that it has no keys, if it quotes what left here.

@@ -102,19 +102,19 @@ func (e *engine) openBurst(pkts []transport.RxPacket) {
 	e.seam.by = by
 }
 
-// open opens one datagram.
+// open opens one datagram. It is the only place that looks where a sealed one came from.
 func (e *engine) open(p *transport.RxPacket) uint32 {
 	if !wire.IsSealed(p.Data) {
 		return e.inTheClear(p)
 	}
-	field := wire.SealedField(p.Data)
+	field, from := wire.SealedField(p.Data), p.From
 	a := e.assocs.find(field)
 	switch {
 	case a == nil:
-		e.keyless(field, p)
+		e.keyless(field, p, &from)
 		return dropped
 	case a.keys == nil:
-		e.tooEarly(a, p)
+		e.tooEarly(a, p.Data, &from)
 		return dropped
 	}
 	if p.Shared {
@@ -127,8 +127,8 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 	}
 	p.Data = plain
 	a.watch.Heard(e.in.Now)
-	if p.From != a.addr {
-		e.elsewhere(a, p)
+	if from != a.addr {
+		e.elsewhere(a, plain, from)
 	}
 	return field
 }

@@ -43,10 +43,12 @@ type cluster struct {
 	refusing bool                // somebody refuses sessions or requests
 	onServed func(*erpc.Session) // called with sessions that servers accept
 	// Called with each request that reaches a handler; nil: nobody looks who asked.
-	onAsked  func(n *node, h erpc.ReqHandle, k *call)
-	also     []error                                                   // that RPCs may end with beside those that are named
-	nodeSeed uint64                                                    // of the endpoints of nodes that are added; 0 for another one each time
-	wrapFor  func(n *node, tr transport.Transport) transport.Transport // as wrap, for a node
+	onAsked func(n *node, h erpc.ReqHandle, k *call)
+	also    []error // that RPCs may end with beside those that are named
+	// Seed of the endpoints of nodes that are added; 0 for another one each time.
+	nodeSeed uint64
+	// As wrap, for a node.
+	wrapFor func(n *node, tr transport.Transport) transport.Transport
 }
 
 type endKey struct {
