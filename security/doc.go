@@ -90,7 +90,7 @@
 //     with a random generation, and a wrong one is refused before a key is touched. None is 0 or
 //     looks like a packet without a session, whose loop is elsewhere (erpc/association.go).
 //   - An index is chosen in the wrong thread: only the loop gives places, a client's before its
-//     handshake begins and a server's before it answers (erpc/shake.go, erpc/newcomer.go).
+//     handshake begins and a server's before it answers (erpc/securedial.go, erpc/newcomer.go).
 //   - Steering reads what is encrypted: the loop stands in the clear where all packets have it
 //     (wire/sealed.go). Sealed bytes are handed over unopened, and only the loop they name looks an
 //     index up (erpc/renew.go).
@@ -98,15 +98,16 @@
 //     looked at, and then an association that has ended is found no more (erpc/seal.go,
 //     erpc/mgmt.go).
 //   - A packet in the clear reaches a session: it may reach a dial, by a nonce of 64 bits, or a
-//     handshake that is under way, and never a session or an association (erpc/shake.go). A Refuse
-//     in the clear ends a dial at most.
+//     handshake that is under way, and never a session or an association (erpc/securedial.go). A
+//     Refuse in the clear ends a dial at most.
 //   - A ticket in the clear reaches an open session: it comes sealed (erpc/newcomer.go).
 //   - Plain mode is forgotten: it has associations without keys, and one predicate, address and
 //     token, stands for what its peers can prove (session/end.go). Shared memory under TrustLocal
 //     is such a peer, known by the kernel's word, and no sealed session takes its packets
 //     (erpc/seal.go).
 //   - Further sessions of a client all go to one loop: each still asks in the clear for its place,
-//     and then opens on the association with the loop that the Challenge names (erpc/shake.go).
+//     and then opens on the association with the loop that the Challenge names
+//     (erpc/securedial.go).
 //   - An Open comes twice: it opens one session, by its nonce, and counts for the share of the
 //     identity (erpc/newcomer.go, erpc/share.go).
 //   - A dial uses keys that prove another name: associations are known by address, epoch and the
