@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/session"
@@ -11,9 +12,20 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// TestCapturedConnects: a Connect of a session's opening comes again, with each smaller size, and a
-// checksum made right. The sealed session goes on as before, with messages of many packets.
+// TestCapturedConnects: a Connect of a session's opening comes again, with a smaller size, and a
+// checksum made right, before the session is used or after. It goes on as before, with messages of
+// many packets.
 func TestCapturedConnects(t *testing.T) {
+	for _, mtu := range []uint32{1400, 1232, session.MinMTU} {
+		for which := range 2 {
+			for _, used := range []bool{false, true} {
+				capturedConnect(t, mtu, which, used)
+			}
+		}
+	}
+}
+
+func capturedConnect(t *testing.T, mtu uint32, which int, used bool) {
 	p := newErrPairOn(t, newMemNet(), erpc.Config{Slots: 8, Credits: 16, PSK: testPSK})
 	p.unknown()
 	var captured [][]byte
@@ -24,26 +36,26 @@ func TestCapturedConnects(t *testing.T) {
 	}
 	p.connect()
 	p.send.tap = nil
-	if len(captured) < 2 {
-		t.Fatalf("%d Connects", len(captured))
-	}
 	before := p.sess.Params()
-	for _, pkt := range captured {
-		for mtu := uint32(memMTU); mtu >= session.MinMTU; mtu -= 64 {
-			var c wire.Connect
-			c.Parse(pkt[wire.HeaderSize:])
-			c.Offer.MTU = min(c.Offer.MTU, mtu)
-			c.Put(pkt[wire.HeaderSize:])
-			wire.SealMgmt(pkt, 0)
-			p.send.put(pkt, nil, &p.cend.addr)
-			p.step()
-			res := p.enqueue(tEcho, 6000, 0)
-			p.until(func() bool { return res.ends > 0 })
-			is(t, "a call", res.err, nil)
-		}
+	if used {
+		is(t, "a call", p.call(tEcho, 10).err, nil)
+	}
+	pkt := captured[which]
+	var c wire.Connect
+	c.Parse(pkt[wire.HeaderSize:])
+	c.Offer.MTU = mtu
+	c.Put(pkt[wire.HeaderSize:])
+	wire.SealMgmt(pkt, 0)
+	p.send.put(pkt, nil, &p.cend.addr)
+	p.step()
+	for range 3 {
+		res := p.enqueue(tEcho, 6000, time.Second)
+		p.until(func() bool { return res.ends > 0 })
+		is(t, "a call", res.err, nil)
 	}
 	if p.sess.Params() != before || p.server.Sessions() != 1 {
-		t.Errorf("%+v, was %+v; %d sessions", p.sess.Params(), before, p.server.Sessions())
+		t.Errorf("MTU %d: %+v, was %+v; %d sessions", mtu, p.sess.Params(), before,
+			p.server.Sessions())
 	}
 	p.close()
 }
