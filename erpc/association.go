@@ -58,7 +58,8 @@ const (
 )
 
 // Indices have 16 bits of place and 8 of generation, which is never 0 and never all ones: a field
-// is never 0, and never wire.NoSession.
+// is never 0, and never wire.NoSession. The first generation of a place is random: so a process
+// seldom takes the indices of the one before it for its own, and says that it does not know them.
 const (
 	placeBits = 16
 	maxPlaces = 1 << placeBits
@@ -70,6 +71,7 @@ const (
 // assocTable holds the associations of an endpoint.
 type assocTable struct {
 	loop    uint8                             // of the endpoint
+	salt    uint64                            // random
 	places  []*association                    // by the place in the index; nil is free
 	gens    []uint8                           // the generation that each place had last
 	free    []uint16                          // the place free for longest first
@@ -95,8 +97,9 @@ type idleEntry struct {
 	until monotime.Time
 }
 
-func newAssocTable() assocTable {
+func newAssocTable(salt uint64) assocTable {
 	return assocTable{
+		salt:    salt,
 		plain:   make(map[peerKey]*association),
 		dialled: make(map[leaderKey]*association),
 		byAddr:  make(map[transport.Addr][]*association),
@@ -121,7 +124,8 @@ func (t *assocTable) reserve(a *association) bool {
 	case place == maxPlaces:
 		return false
 	default:
-		t.places, t.gens = append(t.places, nil), append(t.gens, 0)
+		first := t.salt * uint64(2*place+1) >> 56 % lastGen
+		t.places, t.gens = append(t.places, nil), append(t.gens, uint8(first))
 	}
 	t.gens[place] = t.gens[place]%lastGen + 1
 	t.places[place] = a

@@ -214,7 +214,7 @@ func TestBadAccepts(t *testing.T) {
 // TestIndexRests: an index that is free again waits until as many others as restPlaces have become
 // free after it, and then has another generation.
 func TestIndexRests(t *testing.T) {
-	table := newAssocTable()
+	table := newAssocTable(1)
 	table.loop = 5
 	var used []*association
 	freed := map[uint32]int{} // when each place became free, counted in releases

@@ -203,3 +203,79 @@ func TestForgedNoKeys(t *testing.T) {
 		p.server.nothingLeft(name + ", server")
 	}
 }
+
+// TestRestartWhileAsked: a server is asked whether it lives, and answers; then it restarts. Its old
+// sessions end as soon as the new process has proved who it is, or when a packet of the old one
+// was still on its way, a second later.
+func TestRestartWhileAsked(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		p, s, served := newSealedPair(t)
+		st, old := p.clients[0], p.server
+		p.turn(0, 300*time.Millisecond)
+		st.say(1, unreachable, nil)
+		for range 10 {
+			p.turn(0, 500*time.Microsecond)
+		}
+		most := 100 * time.Millisecond
+		cfg := Config{PSK: shakePSK}
+		cfg.Simulation.Seed = 77
+		p.server = newStub(t, cfg)
+		p.server.now = old.now
+		next := st.dialTo(1)
+		for range 10 {
+			p.turn(0, time.Microsecond)
+		}
+		if !next.Connected() {
+			t.Fatal(next.Err())
+		}
+		if late {
+			served.live.Probe(served.end, 1, old.now, old.engine.out)
+			old.pass(time.Microsecond)
+			carry(old, 1, st)
+			most += renewEvery
+		}
+		got, began := "", st.now
+		st.askText(s, "x", &got)
+		for s.Err() == nil && st.now.Sub(began) < 5*time.Second {
+			p.turn(0, time.Millisecond)
+		}
+		if took := st.now.Sub(began); !errors.Is(s.Err(), ErrPeerRestarted) || took > most {
+			t.Errorf("late packets %v: %v after %v", late, s.Err(), took)
+		}
+		if next.Err() != nil {
+			t.Errorf("the new session ended: %v", next.Err())
+		}
+	}
+}
+
+// TestRestartOfMany: a server restarts, and clients that come back take the places of others. Those
+// learn of the restart as soon.
+func TestRestartOfMany(t *testing.T) {
+	const clients = 20
+	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	var all []*Session
+	for range clients {
+		s, err := p.join(t, Config{PSK: shakePSK})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	cfg := Config{PSK: shakePSK}
+	cfg.Simulation.Seed = 77
+	now := p.server.now
+	p.server = newStub(t, cfg)
+	p.server.now = now
+	for i := clients - 1; i >= 0; i-- {
+		st, s, got := p.clients[i], all[i], ""
+		began := st.now
+		st.askText(s, "x", &got)
+		for s.Err() == nil && st.now.Sub(began) < 5*time.Second {
+			p.turn(i, time.Millisecond)
+		}
+		if took := st.now.Sub(began); !errors.Is(s.Err(), ErrPeerRestarted) ||
+			took > 100*time.Millisecond {
+			t.Errorf("client %d: %v after %v", i, s.Err(), took)
+		}
+	}
+}

@@ -73,6 +73,7 @@ func newTheft(t *testing.T) *theft {
 		*st = newStub(t, cfg)
 	}
 	x.thief.engine.shakes.epoch = x.member.engine.shakes.epoch
+	x.thief.engine.assocs.salt = x.member.engine.assocs.salt // her index is the same
 	return x
 }
 
