@@ -115,6 +115,9 @@ func (e *engine) askOlder(a *association) {
 			continue
 		}
 		if d := e.beginDoubt(o); d != nil {
+			if d.heard { // before
+				*d = doubt{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
+			}
 			d.reborn = true
 		}
 	}
