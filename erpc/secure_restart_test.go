@@ -121,8 +121,8 @@ func ends(list []*result) bool {
 	return !slices.ContainsFunc(list, func(res *result) bool { return res.ends == 0 })
 }
 
-// TestSealedRestart: a server that restarts has no keys any more, and says so. Nobody takes its word
-// for that: the client makes new keys with it, and the server proves who it is. Then the sessions
+// TestSealedRestart: a server that restarts has no keys any more, and says so. Nobody takes its
+// word for that: the client makes new keys with it, and the server proves who it is. Then the sessions
 // with the one before end as restarted, after some milliseconds of silence. The same goes if the
 // application opens another session at once. No call runs twice, neither by itself nor when all
 // packets of before come again; new sessions work.
