@@ -84,8 +84,8 @@ func TestReplay(t *testing.T) {
 	m.close()
 }
 
-// TestSplicing: no mixture of the packets of two associations is taken by either, also if it has the
-// receiver's index.
+// TestSplicing: no mixture of the packets of two associations is taken by either, also if it has
+// the receiver's index.
 func TestSplicing(t *testing.T) {
 	var other []caught
 	for _, seed := range []uint64{8, 9} {
