@@ -28,8 +28,8 @@ type Controller interface {
 	OnAck(now Time, rtt, base time.Duration, bytes int, ce bool) (
 		rate float64, bypass time.Duration)
 
-	// OnTimeout is called when a retransmission timeout passes without an answer. It
-	// returns the rate to keep to, bytes per second.
+	// OnTimeout is called when a retransmission timeout passes without an answer, once for all
+	// requests that one loss makes time out. It returns the rate to keep to, bytes per second.
 	OnTimeout(now Time) (rate float64)
 }
 

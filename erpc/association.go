@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -45,7 +46,6 @@ type association struct {
 	suspect  int           // how many sessions are still to ask whether the peer knows them
 	at       int           // place in assocTable.watched
 	idleTill monotime.Time // without sessions: when it is forgotten
-	shared   bool          // the peer could change packets that it has sent
 	doubt    *doubt        // nil without one
 	quotes   quotes        // of its series so far
 	narrowAt monotime.Time // when it may next be said that its path carries less
@@ -58,8 +58,8 @@ const (
 )
 
 // Indices have 16 bits of place and 8 of generation, which is never 0 and never all ones: a field
-// is never 0, and never wire.NoSession. The first generation of a place is random: so a process
-// seldom takes the indices of the one before it for its own, and says that it does not know them.
+// is never 0, and never wire.NoSession. A place begins with a random generation, so that another
+// incarnation of the endpoint most likely says that it does not know an index of before.
 const (
 	placeBits = 16
 	maxPlaces = 1 << placeBits
@@ -71,7 +71,7 @@ const (
 // assocTable holds the associations of an endpoint.
 type assocTable struct {
 	loop    uint8                             // of the endpoint
-	salt    uint64                            // random
+	rng     *rand.Rand                        // of the endpoint
 	places  []*association                    // by the place in the index; nil is free
 	gens    []uint8                           // the generation that each place had last
 	free    []uint16                          // the place free for longest first
@@ -97,9 +97,9 @@ type idleEntry struct {
 	until monotime.Time
 }
 
-func newAssocTable(salt uint64) assocTable {
+func newAssocTable(rng *rand.Rand) assocTable {
 	return assocTable{
-		salt:    salt,
+		rng:     rng,
 		plain:   make(map[peerKey]*association),
 		dialled: make(map[leaderKey]*association),
 		byAddr:  make(map[transport.Addr][]*association),
@@ -124,8 +124,7 @@ func (t *assocTable) reserve(a *association) bool {
 	case place == maxPlaces:
 		return false
 	default:
-		first := t.salt * uint64(2*place+1) >> 56 % lastGen
-		t.places, t.gens = append(t.places, nil), append(t.gens, uint8(first))
+		t.places, t.gens = append(t.places, nil), append(t.gens, uint8(t.rng.Uint32N(lastGen)))
 	}
 	t.gens[place] = t.gens[place]%lastGen + 1
 	t.places[place] = a
@@ -188,7 +187,7 @@ func (e *engine) expireAssocs() {
 			continue
 		}
 		if i.a.opener {
-			e.distrust(i.a, nil)
+			e.distrust(i.a.field)
 		}
 		t.drop(i.a)
 	}

@@ -79,8 +79,7 @@ func (p *newcomers) lose(d time.Duration) {
 }
 
 // TestIndicesComeBack: whatever becomes of an attempt to connect, and after however many packets of
-// it, no index, handshake or address is left of it once the keys have been out of use for
-// lingerFor.
+// it, no index, handshake or address is left of it once the keys have been out of use for lingerFor.
 func TestIndicesComeBack(t *testing.T) {
 	ca := sectest.NewCA("ours")
 	shared := ca.Config(tlsHost, "")
@@ -215,7 +214,7 @@ func TestBadAccepts(t *testing.T) {
 // TestIndexRests: an index that is free again waits until as many others as restPlaces have become
 // free after it, and then has another generation.
 func TestIndexRests(t *testing.T) {
-	table := newAssocTable(1)
+	table := newAssocTable(rand.New(rand.NewPCG(2, 7)))
 	table.loop = 5
 	var used []*association
 	freed := map[uint32]int{} // when each place became free, counted in releases

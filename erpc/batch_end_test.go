@@ -104,6 +104,7 @@ func TestBatchSuperseded(t *testing.T) {
 	p.start(bEcho, 1, 100)
 	p.run(p.client)
 	is(t, "cancel", p.client.Cancel(older.id), nil)
+	p.sessions[0].UseAgain(1)
 	p.start(bEcho, 0, 200)
 	p.burst()
 	p.wantSizes(1)

@@ -16,10 +16,14 @@ type bundle struct {
 }
 
 // openBundle checks all of a bundle before its first packet is handled. It reports false if the
-// bundle is dropped.
+// bundle is dropped, as each is that its sender could change after it was checked.
 func (e *engine) openBundle(b *bundle, p *transport.RxPacket, via uint32) bool {
 	if e.cfg.Experiment.NoBatchedTime {
 		e.in.Now = e.port.readClock()
+	}
+	if p.Shared {
+		e.stats.DropBundle++
+		return false
 	}
 	if b.Parse(p.Data) != nil {
 		e.stats.DropMalformed++

@@ -168,7 +168,8 @@ type Simulation struct {
 	// Seed makes tokens, nonces and epochs repeatable. 0 means random ones; anything else is
 	// unsafe on a real network.
 	Seed uint64
-	// Clock returns the time. Default: the system's monotonic clock.
+	// Clock returns the time. Default: the system's monotonic clock. If it goes back, the time goes
+	// on from where it was; if it jumps ahead, timers run.
 	Clock func() Time
 	// Executor runs background handlers. Default: a pool of goroutines; see Config.Workers.
 	Executor Executor

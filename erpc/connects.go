@@ -32,6 +32,8 @@ const (
 	versionsPerSecond, versionsAtOnce = 8_000, 1_000
 	// first Connects that this endpoint repeats, as a client
 	repeatsPerSecond, repeatsAtOnce = 50_000, 1_000
+	// sealed datagrams with an index that is not known, which are told so
+	keylessPerSecond, keylessAtOnce = 8_000, 1_000
 )
 
 // budgets holds what strangers can make an endpoint do. Each kind has a budget of its own, so that
@@ -39,7 +41,7 @@ const (
 type budgets struct {
 	firsts, cookies, stale budget
 	versions, refusals     budget
-	repeats                budget
+	repeats, keyless       budget
 }
 
 func newBudgets() budgets {
@@ -50,6 +52,7 @@ func newBudgets() budgets {
 		versions: newBudget(versionsPerSecond, versionsAtOnce),
 		refusals: newBudget(versionsPerSecond, versionsAtOnce),
 		repeats:  newBudget(repeatsPerSecond, repeatsAtOnce),
+		keyless:  newBudget(keylessPerSecond, keylessAtOnce),
 	}
 }
 
@@ -128,6 +131,10 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	proved := !first && cookies.Check(&p.From, &c, body, now)
 	if !first && !proved && !b.stale.take(now) {
 		return false
+	}
+	if c.Session&wire.KeyPhase != 0 {
+		e.stats.DropMalformed++ // no answer could be to it
+		return true
 	}
 	small := len(p.Data) <= 2*(wire.HeaderSize+wire.ConnectSize)
 	if p.session != wire.NoSession || (proved || small) && wire.OpenMgmt(p.Data) != 0 {
@@ -239,10 +246,11 @@ func (e *engine) admit(c *wire.Connect, with *association) (*Session, wire.Code)
 		Peer: with.addr, Local: e.table.next(), LocalToken: e.rng.Uint32(),
 		Remote: c.Session, RemoteToken: c.Token, Params: params,
 	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
+	s.showPeer()
 	e.table.add(s)
 	e.shares.join(s, with)
 	s.live.Heard(e.in.Now)
-	e.joinPeer(s, with, &s.end.Params)
+	e.assocs.join(s, with, &s.end.Params, e.in.Now)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }

@@ -18,7 +18,7 @@ type contextRig struct {
 func newContextRig(t *testing.T) *contextRig {
 	st := newStub(t, Config{})
 	begin := time.Now()
-	st.Rpc.clock = func() Time { return Time(1e9).Add(time.Since(begin)) }
+	st.Rpc.source = func() Time { return Time(1e9).Add(time.Since(begin)) }
 	g := &contextRig{rpc: st.Rpc}
 	g.server, g.close = context.WithCancel(context.Background())
 	return g

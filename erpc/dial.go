@@ -16,9 +16,13 @@ import (
 // for a slot while a server refuses further sessions, and while requests under way have 4 MiB. All
 // calls, under way and waiting, are Config.MaxQueue at most.
 //
-// A call that the server refused for its limits, or because it shuts down, certainly never ran. The
-// Client tries it again, after a while, or at another server under the same name. It never repeats
-// a call that may have run.
+// A call that was given up uses its slot until its handler has returned at the server. Others do
+// not wait behind it: further sessions open, as many as Config.MaxSessions here and at the server
+// and its Shares allow. Then they wait for a slot, at most to their deadlines.
+//
+// A call that the server refused for its limits, or because it shuts down, or that it had not taken
+// when it ended its session, certainly never ran. The Client tries it again, after a while, or at
+// another server under the same name. It never repeats a call that may have run.
 //
 // When no session is left it opens a new one. Before, it looks the server's name up again, in
 // another goroutine. Calls wait meanwhile, for name and session together at most

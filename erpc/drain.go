@@ -46,18 +46,23 @@ func (e *engine) repeatNotices() {
 			t := &e.cfg.Timing
 			n.at = e.in.Now.Add(min(t.ConnectRetry<<min(n.tries, 10), max(t.RTOMax, time.Millisecond)))
 			n.tries = min(n.tries+1, 10)
-			s.live.Drain(s.end, e.out)
+			s.live.Drain(s.end, s.sv.AppendTaken(nil, false), e.out)
 		}
 	}
 }
 
 // onDrain takes a server's word that it shuts down.
-func (e *engine) onDrain(s *Session, a *wire.Alive) {
+func (e *engine) onDrain(s *Session, a *wire.Alive, t wire.Taken) {
 	if s.cl == nil || s.state != sessConnected {
 		return
 	}
 	s.live.DrainAck(s.end, a.Seq, e.out)
-	if s.cl.Drain(e.out) {
+	news := s.cl.Drain(e.out)
+	if news && t.Slots() > 0 {
+		e.out.Flush()
+		s.cl.NotTaken(t, ErrDraining, e.in.Now, e.out)
+	}
+	if news {
 		e.settle()
 		e.notify(s, SessionDraining)
 	}

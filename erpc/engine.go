@@ -81,6 +81,8 @@ type engine struct {
 	closing  bool // in Rpc.Close: nobody would end the requests of a session made now
 	stats    Stats
 	proto    session.Stats
+
+	head [wire.HeaderSize]byte // of a packet that its sender can still change
 }
 
 // From coldSessions sessions on, state is prefetched for the whole burst.
@@ -92,7 +94,9 @@ func (e *engine) prefetch(pkts []transport.RxPacket) {
 	e.ahead = e.ahead[:0]
 	for i := range pkts {
 		if p := pkts[i].Data; wire.IsBundle(p) {
-			e.prefetchBundle(p)
+			if !pkts[i].Shared {
+				e.prefetchBundle(p)
+			}
 		} else if n, ok := wire.SessionOf(p); ok {
 			e.prefetchSession(n)
 		}
@@ -119,10 +123,14 @@ func (e *engine) onPacket(p *transport.RxPacket, via uint32) {
 	if e.cfg.Experiment.NoBatchedTime {
 		e.in.Now = e.port.readClock()
 	}
+	head := p.Data
+	if p.Shared {
+		head = e.headOf(p)
+	}
 	var h wire.Header
-	if err := h.Parse(p.Data); err != nil {
+	if err := h.ParseCut(head, len(p.Data)); err != nil {
 		e.stats.DropMalformed++
-		if err == wire.ErrVersion {
+		if err == wire.ErrVersion && !p.Shared {
 			e.onOtherVersion(p)
 		}
 		return
@@ -143,6 +151,20 @@ func (e *engine) onPacket(p *transport.RxPacket, via uint32) {
 	s.assoc.watch.Heard(e.in.Now)
 	e.in.CE = p.CE
 	e.handle(s, &h, p.Data[wire.HeaderSize:])
+}
+
+// headOf returns a copy of the header of a packet that its sender can still change: what follows
+// from it stays so. Of a management packet all is copied. The rest of others is read once, or
+// copied before a handler sees it.
+//
+//go:noinline
+func (e *engine) headOf(p *transport.RxPacket) []byte {
+	n := copy(e.head[:], p.Data)
+	if wire.Type(e.head[0]&0x0F) != wire.TypeMgmt {
+		return e.head[:n]
+	}
+	e.seam.own(p)
+	return p.Data
 }
 
 // handle takes a packet of a session.
@@ -243,6 +265,8 @@ func (e *engine) settleRare(ev *session.Event) {
 		e.notify(e.table.at(ev.Session), SessionConnected)
 	case session.EventCancelled:
 		e.table.at(ev.Session).jobs.cancel(ev.Slot)
+	case session.EventFreed:
+		e.freed(e.table.at(ev.Session))
 	case session.EventLate:
 		e.timers.late = append(e.timers.late, e.table.at(ev.Session))
 	case session.EventSent, session.EventAnswered:
@@ -251,6 +275,14 @@ func (e *engine) settleRare(ev *session.Event) {
 		e.end(e.table.at(ev.Session), ownError(ev.Err), SessionLost)
 	case session.EventClosed:
 		e.ended(e.table.at(ev.Session))
+	}
+}
+
+// freed follows a slot of a client session whose request was given up, and has ended at the server.
+func (e *engine) freed(s *Session) {
+	e.timers.deactivate(s)
+	if s.lane != nil {
+		s.lane.client.freed(s.lane)
 	}
 }
 

@@ -49,6 +49,10 @@ var (
 	ErrPanic       = errors.New("handler panicked")
 )
 
+// errNotTaken is the ErrPeerClosed of a request that the server certainly never took.
+var errNotTaken error = &causedError{notRun("session closed by the peer, request not run"),
+	ErrPeerClosed}
+
 // ownErrors are the library's names for the errors of the packages below it.
 var ownErrors = []struct{ below, own error }{
 	{session.ErrRefused, ErrRefused},

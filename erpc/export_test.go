@@ -125,3 +125,16 @@ func (r *Rpc) Forged() (n uint64) {
 	}
 	return n
 }
+
+// CreateNamed is CreateSessionTo for a server that is to have a name.
+func (r *Rpc) CreateNamed(to transport.Addr, host string) (*Session, error) {
+	return r.createTo(to, host)
+}
+
+// UseAgain makes a client session take the slot of a request that it gave up for free, as older
+// clients do: the server has said nothing yet.
+func (s *Session) UseAgain(num uint64) {
+	e := s.engine
+	s.cl.OnPast(&wire.Header{Type: wire.TypePast, ReqNum: num}, &e.in, e.out)
+	e.settle()
+}

@@ -109,6 +109,9 @@ func TestCancelReachesHandler(t *testing.T) {
 			p.send.lose = func(pkt []byte) bool { return wire.Type(pkt[0]&15) == wire.TypeCancel }
 		}
 		is(t, "cancel", p.client.Cancel(inline.id), nil)
+		if how != "cancel" {
+			p.sess.UseAgain(1)
+		}
 		next := p.enqueue(tEcho, 10, 0) // a newer number says the same
 		p.pass(10)
 		if h := p.held[0]; !h.Cancelled() || p.server.Running() != 1 || h.Data() == nil {

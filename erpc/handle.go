@@ -46,7 +46,7 @@ func (r ReqHandle) place() int { return int(r.bits >> placeShift) }
 func (r ReqHandle) Type() uint8 { return uint8(r.bits) }
 
 // Peer returns the client's address.
-func (r ReqHandle) Peer() transport.Addr { return r.s.end.Peer }
+func (r ReqHandle) Peer() transport.Addr { return r.s.Peer() }
 
 // Session returns the session that the request came in.
 func (r ReqHandle) Session() *Session { return r.s }
@@ -80,6 +80,9 @@ func (r ReqHandle) Data() []byte {
 // Errors: ErrTooLarge, ErrExhausted, ErrResponded.
 func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 	if r.job != nil {
+		if !r.job.current(r.gen()) {
+			return nil, ErrResponded
+		}
 		return r.Rpc().allocShared(n)
 	}
 	if !r.s.sv.Handling(r.slot(), r.reqNum) {
@@ -161,9 +164,13 @@ func faultOf(why Reason, text string) *wire.Error {
 
 // Deadline returns when the client gives the request up, on the clock of the Rpc; ok is false if
 // it did not say. It is never before the client's own deadline. It is later by the time that the
-// request was on its way, and by up to a sixteenth of the time that it had left.
+// request was on its way, and by up to a sixteenth of the time that it had left. Once the request
+// is answered there is none.
 func (r ReqHandle) Deadline() (t Time, ok bool) {
 	if r.job != nil {
+		if !r.job.current(r.gen()) {
+			return 0, false // the job may be another request's by now
+		}
 		t = r.job.deadline
 	} else if r.s.sv.Handling(r.slot(), r.reqNum) {
 		t = r.s.sv.Deadline(r.slot())

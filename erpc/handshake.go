@@ -77,6 +77,7 @@ func (e *engine) named(s *Session, to transport.Addr, err error) {
 	path := e.port.pathTo(to)
 	s.plan = e.paths.plan(&path)
 	s.cl.Readdress(to, s.plan.timing, s.plan.pacing)
+	s.showPeer()
 	e.connect(s, to, &path, max(s.nextAt.Sub(e.in.Now), 1))
 }
 
@@ -89,6 +90,7 @@ func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
 	s.plan = e.paths.plan(path)
 	s.cl.Init(to, e.table.next(), e.rng.Uint32(), s.plan.timing, e.cfg.MaxQueue,
 		e.pool, s.plan.pacing, &e.proto)
+	s.showPeer()
 	e.table.add(s)
 	return s
 }
@@ -155,7 +157,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 				delete(e.shield.dials, s.shake.nonce)
 				s.shake = nil
 			}
-			e.joinPeer(s, with, &params)
+			e.assocs.join(s, with, &params, e.in.Now)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -179,6 +181,9 @@ func (e *engine) end(s *Session, err error, fate SessionEvent) {
 		e.out.Flush()
 	}
 	if s.sv != nil {
+		if s.tell {
+			s.taken = s.sv.AppendTaken(nil, true)
+		}
 		s.jobs.cancelAll()
 		s.sv.Close(e.out)
 	} else {
@@ -228,11 +233,11 @@ func (e *engine) ended(s *Session) {
 
 func (e *engine) disconnect(s *Session) {
 	if e.closing {
-		s.live.Farewell(s.end, e.out)
+		s.live.Farewell(s.end, s.taken, e.out)
 		return
 	}
 	s.nextAt = e.in.Now.Add(e.cfg.Timing.ConnectRetry)
-	s.live.Disconnect(s.end, e.out)
+	s.live.Disconnect(s.end, s.taken, e.out)
 }
 
 // acceptedBy returns the association of a session that the server accepts, nil if it may not.
@@ -246,14 +251,6 @@ func (e *engine) acceptedBy(s *Session, a *wire.Accept) *association {
 		return nil
 	}
 	return with
-}
-
-// joinPeer notes an open session of an association. A client session does not know that itself yet.
-func (e *engine) joinPeer(s *Session, a *association, params *session.Params) {
-	e.assocs.join(s, a, params, e.in.Now)
-	if a.keys != nil {
-		a.shared = e.port.pathTo(a.addr).Shared
-	}
 }
 
 // forget removes a session from the table; its number can be used again.

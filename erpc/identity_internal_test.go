@@ -2,6 +2,7 @@ package erpc
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -73,7 +74,9 @@ func newTheft(t *testing.T) *theft {
 		*st = newStub(t, cfg)
 	}
 	x.thief.engine.shakes.epoch = x.member.engine.shakes.epoch
-	x.thief.engine.assocs.salt = x.member.engine.assocs.salt // her index is the same
+	for _, st := range []*stub{x.member, x.thief} {
+		st.engine.assocs.rng = rand.New(rand.NewPCG(1, 1)) // their indices are the same
+	}
 	return x
 }
 

@@ -127,10 +127,14 @@ func (c *Client) unlist(l *lane) {
 	l.at = 0
 }
 
+// full reports whether all slots of a session are in use. A call that was given up uses one until
+// its handler has returned.
+func (l *lane) full() bool { return l.busy+l.s.cl.Held() >= l.slots }
+
 // occupy notes that a call has a slot of l.
 func (c *Client) occupy(l *lane) {
 	l.used = true
-	if l.busy++; l.busy == l.slots {
+	if l.busy++; l.full() {
 		c.unlist(l)
 	}
 }
@@ -142,8 +146,18 @@ func (c *Client) vacate(l *lane) {
 	case l.s.state != sessConnected:
 	case l.out && l.busy == 0:
 		c.rpc.drop(l.s)
-	case l.at == 0 && !l.out:
+	case l.at == 0 && !l.out && !l.full():
 		c.list(l)
+	}
+}
+
+// freed follows a slot of l that a call had used which was given up.
+func (c *Client) freed(l *lane) {
+	if l.s.state == sessConnected && l.at == 0 && !l.out && !l.full() {
+		c.list(l)
+	}
+	if c.queue.n > 0 {
+		c.serveNext()
 	}
 }
 
@@ -251,10 +265,15 @@ func (c *Client) grow() {
 	}
 }
 
-// growLater puts off the next further session, for longer each time. That is no error.
+// growLater puts off the next further session, for longer each time. That is no error. Sessions
+// that were asked for at once and are all refused put it off once.
 func (c *Client) growLater() {
+	now := c.rpc.readClock()
+	if now < c.growAt {
+		return
+	}
 	c.growWait = min(max(2*c.growWait, leastGrow), mostGrow)
-	c.growAt = c.rpc.readClock().Add(c.growWait)
+	c.growAt = now.Add(c.growWait)
 }
 
 // trim closes sessions that had no call since it looked last, but for one.
@@ -322,6 +341,8 @@ func (c *Client) again(k *goCall, l *lane, err error) bool {
 			c.member.drain()
 			return false
 		}
+	case err == errNotTaken:
+		c.retire(l) // it is ending
 	case refused && r.Reason == ReasonExhausted:
 		if k.elsewhere {
 			return false
@@ -332,6 +353,9 @@ func (c *Client) again(k *goCall, l *lane, err error) bool {
 		return false
 	}
 	c.queue.pushFront(k)
+	if c.member != nil && len(c.all) == 0 {
+		return true // its end, of which the member learns next, sends the calls elsewhere
+	}
 	if c.want() != nil {
 		c.queue.remove(k)
 		return false

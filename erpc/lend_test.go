@@ -285,6 +285,7 @@ func preallocPair(t *testing.T, net *memNet, first, second erpc.Handler) {
 		p.run(p.client)
 		if i == 0 {
 			is(t, "cancel", p.client.Cancel(id), nil)
+			p.sess.UseAgain(1)
 		}
 	}
 	p.run(p.server)
@@ -340,6 +341,7 @@ func TestStretchedPrealloc(t *testing.T) {
 			t.Fatalf("%d packets are lent", p.send.lent())
 		}
 		is(t, "cancel", p.client.Cancel(res.id), nil)
+		p.sess.UseAgain(uint64(held + 1))
 		p.enqueue(tHold, 10, 0)
 		p.cend.deaf = true
 		p.run(p.client) // sends alone

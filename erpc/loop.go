@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -44,12 +45,16 @@ func (r *Rpc) RunOnce() (int, error) {
 func (r *Rpc) pass() (int, error) {
 	e := &r.engine
 	work := 0
-	if !r.commands.Empty() {
+	gap := e.in.Now.Sub(r.polledAt)
+	// Commands come behind packets that may have lain there for a while: a call is not to begin in a
+	// session whose end has come already. Who has just looked for packets need not do so again first.
+	behind := gap >= slowPass
+	if !behind && !r.commands.Empty() {
 		work = r.drainCommands()
 	}
 	e.settle() // also what handlers left that responded between two passes
 	e.in.Unseen = 0
-	if gap := e.in.Now.Sub(r.polledAt); r.polling && gap >= slowPass {
+	if r.polling && gap >= slowPass {
 		e.in.Unseen = gap // nobody looked for packets meanwhile
 		e.blind(gap)
 	}
@@ -69,26 +74,8 @@ func (r *Rpc) pass() (int, error) {
 		batch = math.MaxInt
 	}
 	r.found = n
-	for i := range r.rx[:n] {
-		p, via := &r.rx[i], uint32(0)
-		if e.sealing {
-			if via = e.seam.by[i]; via == dropped {
-				continue
-			}
-		}
-		if wire.IsBundle(p.Data) {
-			if batch, err = r.unbundle(p, via, batch); err != nil {
-				return work, err
-			}
-			continue
-		}
-		e.onPacket(p, via)
-		e.settle()
-		if e.out.Packets+e.batches.waiting+e.handed >= batch {
-			if batch, err = r.transmitFull(batch); err != nil {
-				return work, err
-			}
-		}
+	if err = r.takeBurst(n, batch); err != nil {
+		return work, err
 	}
 	if e.batches.waiting > 0 {
 		e.runBatches()
@@ -99,6 +86,48 @@ func (r *Rpc) pass() (int, error) {
 	}
 	e.stats.RxPackets += uint64(n)
 	work += n
+	if behind && !r.commands.Empty() {
+		work += r.drainCommands()
+		e.settle()
+	}
+	r.doDue()
+	if len(e.out.Tx) > 0 {
+		return work, r.transmit()
+	}
+	e.out.Reset() // drain may have sent all
+	return work, nil
+}
+
+// takeBurst takes the n packets of a burst. Those that go out meanwhile leave in batches.
+func (r *Rpc) takeBurst(n, batch int) (err error) {
+	e := &r.engine
+	for i := range r.rx[:n] {
+		p, via := &r.rx[i], uint32(0)
+		if e.sealing {
+			if via = e.seam.by[i]; via == dropped {
+				continue
+			}
+		}
+		if wire.IsBundle(p.Data) {
+			if batch, err = r.unbundle(p, via, batch); err != nil {
+				return err
+			}
+			continue
+		}
+		e.onPacket(p, via)
+		e.settle()
+		if e.out.Packets+e.batches.waiting+e.handed >= batch {
+			if batch, err = r.transmitFull(batch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// doDue does what time asks for.
+func (r *Rpc) doDue() {
+	e := &r.engine
 	if w := e.timers.wheel; w != nil && w.Len() > 0 {
 		e.release()
 		e.settle()
@@ -109,11 +138,6 @@ func (r *Rpc) pass() (int, error) {
 	if e.in.Now >= e.after.at {
 		e.runTimers()
 	}
-	if len(e.out.Tx) > 0 {
-		return work, r.transmit()
-	}
-	e.out.Reset() // drain may have sent all
-	return work, nil
 }
 
 // letRun lets the goroutines run that this pass has work or results for. Those that find no other
@@ -143,9 +167,7 @@ func (r *Rpc) tick() {
 
 // receive takes a burst in.
 func (r *Rpc) receive() (int, error) {
-	if r.engine.sealing {
-		r.engine.seam.spare = r.engine.seam.spare[:0]
-	}
+	r.engine.seam.spare = r.engine.seam.spare[:0]
 	n, err := r.tr.RxBurst(r.rx)
 	if err != nil {
 		return 0, err
@@ -268,7 +290,7 @@ func (r *Rpc) finish() {
 	e, late := &r.engine, time.Duration(0)
 	e.leaving = e.in.Now
 	if e.out.HasAnswers() {
-		e.leaving = r.clock()
+		e.leaving = r.readClock()
 		if late = e.leaving.Sub(e.in.Now); late < slowPass {
 			late = 0
 		}
@@ -337,7 +359,7 @@ func (r *Rpc) Run(stop func() bool) error {
 // RunFor runs the event loop for about d.
 func (r *Rpc) RunFor(d time.Duration) error {
 	defer r.lockThread()()
-	end := r.clock().Add(d)
+	end := r.readClock().Add(d)
 	for {
 		work, err := r.RunOnce()
 		if err != nil {
@@ -354,10 +376,14 @@ func (r *Rpc) RunFor(d time.Duration) error {
 }
 
 // NextWake returns when the loop wants to run next if no packet and no command
-// comes. Simulations use it instead of sleeping.
+// comes, by the clock as it is now. Simulations use it instead of sleeping.
 func (r *Rpc) NextWake() Time {
-	if !r.commands.Empty() || r.hasHanded() {
-		return r.clock()
+	at := r.readClock()
+	if r.commands.Empty() && !r.hasHanded() {
+		at = r.engine.wakeAt()
 	}
-	return r.engine.wakeAt()
+	if at == monotime.Never {
+		return at
+	}
+	return at - Time(r.shift.Load())
 }

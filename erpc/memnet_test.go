@@ -49,6 +49,8 @@ type memFaults struct {
 	inside func(from transport.Addr) bool // transport.Insider, if not nil
 	lose   func(pkt []byte) bool          // says what does not arrive, if not nil
 	takes  func(n int) int                // of n packets TxBurst takes so many, if not nil
+	show   func(p *transport.RxPacket)    // changes what RxBurst hands out, if not nil
+	left   func(head, data []byte)        // sees what TxBurst takes, if not nil
 	deaf   bool                           // RxBurst finds nothing
 	record bool
 	calls  []byte         // 'T' for each TxBurst and 'R' for each RxBurst while record is set
@@ -118,6 +120,9 @@ func (e *memEnd) txFaulty(items []transport.TxItem) (int, error) {
 	copy(e.bursts[1:], e.bursts[:])
 	e.bursts[0] = len(items)
 	for _, t := range items {
+		if e.left != nil {
+			e.left(t.Head, t.Data)
+		}
 		to := int(t.Dst.Port) - 1
 		if to < 0 || to >= len(e.net.ends) {
 			continue
@@ -139,7 +144,11 @@ func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
 	}
 	for i := range n {
 		p := &e.slots[(e.head+i)%memRing]
-		pkts[i].Data, pkts[i].From = p.buf[:p.n], p.from
+		pkts[i].Data, pkts[i].From = p.buf[:p.n:p.n], p.from
+		pkts[i].Shared = e.net.shared && p.n > transport.PrivateBytes
+		if e.memFaults != nil && e.show != nil {
+			e.show(&pkts[i])
+		}
 	}
 	e.head += n
 	e.held = n

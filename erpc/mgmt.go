@@ -9,8 +9,8 @@ import (
 // resetsPerSweep bounds the Reset and DisconnectAck packets that strangers can cause.
 const resetsPerSweep = 1000
 
-// onMgmt takes a management packet that an association has opened, 0 for one in the clear. A body is
-// parsed where its operation is known.
+// onMgmt takes a management packet that an association has opened, 0 for one in the clear. A body
+// is parsed where its operation is known.
 func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	op := wire.Op(h.ReqType)
 	if op == wire.OpConnect {
@@ -83,6 +83,10 @@ func (e *engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 		session.AnswerBare(&a.addr, a.field, alive.Seq, e.out)
 	case wire.OpCrypto:
 		e.onTicket(a, body)
+	case wire.OpNoKeys: // the server's keys are worn
+		if a.opener {
+			e.renew(a)
+		}
 	}
 }
 
@@ -173,7 +177,7 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 			s.cl.PathTook(max(took-e.in.Unseen, 1))
 		}
 	case wire.OpDrain:
-		e.onDrain(s, &a)
+		e.onDrain(s, &a, wire.FindTaken(body[wire.AliveSize:]))
 	case wire.OpDrainAck:
 		s.notice.acked = true
 	case wire.OpReset:
@@ -184,6 +188,10 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 	case wire.OpDisconnect:
 		if a.Session != wire.NoSession {
 			session.Answer(&s.end.Peer, s.end.Via, wire.OpDisconnectAck, &a, e.out)
+		}
+		if s.cl != nil && s.state == sessConnected {
+			e.out.Flush()
+			s.cl.NotTaken(wire.FindTaken(body[wire.AliveSize:]), errNotTaken, e.in.Now, e.out)
 		}
 		e.end(s, ErrPeerClosed, SessionDisconnected)
 	case wire.OpDisconnectAck:

@@ -10,8 +10,8 @@ import (
 )
 
 // A client's address can change while it has sessions: a translator has forgotten it, or its host
-// has gone to another network. Where packets are authenticated its association goes along (RFC 9000,
-// section 9); a server's address does not change.
+// has gone to another network. Where packets are authenticated its association goes along
+// (RFC 9000, section 9); a server's address does not change.
 //
 // A datagram that opens is its association's, wherever it came from. If it is also the newest of
 // all, a ping with a random number goes where it came from. All else goes on to the address that is
@@ -35,21 +35,20 @@ type move struct {
 }
 
 // elsewhere takes a packet of an association, opened, that came from another address than its own.
-// It is the only place that looks where a sealed packet came from.
-func (e *engine) elsewhere(a *association, p *transport.RxPacket) {
+func (e *engine) elsewhere(a *association, pkt []byte, from transport.Addr) {
 	if a.opener {
 		return
 	}
 	m := a.move
-	if m != nil && m.to == p.From && m.answeredBy(p.Data) {
-		e.relocate(a, p.From)
+	if m != nil && m.to == from && m.answeredBy(pkt) {
+		e.relocate(a, from)
 		return
 	}
 	if !a.keys.IsNewest() || m != nil && e.in.Now < m.nextAt {
 		return
 	}
-	if m == nil || m.to != p.From {
-		m = &move{to: p.From, number: e.rng.Uint64()}
+	if m == nil || m.to != from {
+		m = &move{to: from, number: e.rng.Uint64()}
 		a.move = m
 	}
 	m.nextAt = e.in.Now.Add(moveEvery)
@@ -74,18 +73,24 @@ func (e *engine) relocate(a *association, to transport.Addr) {
 	e.assocs.moveFrom(a)
 	a.addr, a.move = to, nil
 	e.assocs.byAddr[to] = append(e.assocs.byAddr[to], a)
-	a.shared = e.port.pathTo(to).Shared
 	for _, s := range a.sessions {
 		s.end.Peer = to
+		s.showPeer()
 		e.stats.SessionsMoved++
 	}
 	e.cfg.Logger.Info("peer moved", "from", from.String(), "to", to.String())
 }
 
 // updateKey changes the keys of an association that this side has opened, if they have been in use
-// for long. A peer that has not followed the last change is given time.
+// for long. A peer that has not followed the last change is given time. If many packets were forged
+// under the association, others open on a new one: the opener makes it, or is told to.
 func (e *engine) updateKey(a *association) {
 	switch {
+	case a.keys.Worn() && a.opener:
+		e.renew(a)
+	case a.keys.Worn():
+		var n wire.NoKeys
+		e.out.Mgmt(&a.addr, a.field, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 	case !a.opener:
 	case a.updateAt == 0:
 		a.updateAt = e.in.Now.Add(e.cfg.KeyUpdate)

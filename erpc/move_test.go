@@ -220,3 +220,44 @@ func TestMoveWindow(t *testing.T) {
 	}
 	p.close()
 }
+
+// TestMoveOtherPong: an attacker that copies packets draws a question to where it is, and then
+// brings from there what the client answers to other questions. Only the answer to that one moves
+// the sessions: nothing else proves that the client is there.
+func TestMoveOtherPong(t *testing.T) {
+	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
+	there := p.net.end(true)
+	asked, pongs, copies := 0, 0, 0
+	there.lose = func([]byte) bool { asked++; return true }
+	p.net.route = func(to int, pkt []byte) int {
+		if to != 1 || !sealed(pkt) {
+			return to
+		}
+		switch op := wire.Op(pkt[1]); {
+		case wire.Type(pkt[0]&15) != wire.TypeMgmt:
+			copies++
+			p.send.put(pkt, nil, &there.addr) // the copy is there first
+		case op == wire.OpPing:
+			return 2 // so that the server asks, too
+		case op == wire.OpPong:
+			pongs++
+			p.send.put(pkt, nil, &there.addr)
+		}
+		return to
+	}
+	for range 3 {
+		is(t, "a call", p.call(tEcho, 1).err, nil)
+		p.tick = 1_000_000
+		for before, end := pongs, p.net.now.Add(2900*time.Millisecond); pongs == before; p.step() {
+			if p.net.now > end {
+				t.Fatal("the server did not ask")
+			}
+		}
+		p.tick = 1000
+	}
+	if n := p.server.Counters().SessionsMoved; n != 0 || asked == 0 || copies == 0 {
+		t.Errorf("%d sessions moved; %d questions, %d copies", n, asked, copies)
+	}
+	is(t, "another call", p.call(tEcho, 1000).err, nil)
+	p.close()
+}

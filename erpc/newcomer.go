@@ -167,7 +167,7 @@ func (e *engine) onNewcomer(
 			return mine, nil
 		},
 	})
-	sh.newcomers[key] = n
+	sh.newcomers[key], sh.order = n, append(sh.order, n)
 	sh.count(share, 1, 1)
 	e.hearNewcomer(n, 0, value)
 	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
@@ -204,14 +204,14 @@ const (
 
 // tooEarly keeps the first sealed datagram of a client whose keys a worker still makes: it is the
 // Open that followed the client's last words.
-func (e *engine) tooEarly(a *association, p *transport.RxPacket) {
+func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	n := a.half
-	if n == nil || n.early != nil || n.key.from != p.From || len(p.Data) > maxEarly ||
-		e.shield.early+len(p.Data) > maxAllEarly {
+	if n == nil || n.early != nil || n.key.from != *from || len(pkt) > maxEarly ||
+		e.shield.early+len(pkt) > maxAllEarly {
 		e.stats.DropSealed++
 		return
 	}
-	n.early = bytes.Clone(p.Data)
+	n.early = bytes.Clone(pkt)
 	e.shield.early += len(n.early)
 }
 
@@ -326,10 +326,10 @@ func (sh *shield) conclude(n *newcomer) {
 // expireNewcomers forgets handshakes that have taken too long.
 func (e *engine) expireNewcomers() {
 	sh := e.shield
-	for _, n := range sh.newcomers {
-		if e.in.Now < n.expires {
-			continue
-		}
+	for len(sh.order) > 0 && sh.order[0].expires <= e.in.Now {
+		n := sh.order[0]
+		sh.order[0] = nil
+		sh.order = sh.order[1:]
 		sh.conclude(n)
 		if n.assoc.keys == nil {
 			e.assocs.release(n.assoc)

@@ -18,7 +18,7 @@ import (
 func TestPeerTable(t *testing.T) {
 	st := newStub(t, Config{})
 	rapid.Check(t, func(t *rapid.T) {
-		table := newAssocTable(1)
+		table := newAssocTable(st.engine.rng)
 		peers := map[peerKey]map[*Session]bool{}
 		type incarnation struct {
 			epoch    uint64
@@ -111,18 +111,16 @@ func TestPeerTable(t *testing.T) {
 func TestPeerTableCheck(t *testing.T) {
 	st := newStub(t, Config{})
 	for name, spoil := range map[string]func(*assocTable, *association){
-		"a peer without a session": func(_ *assocTable, p *association) { p.sessions = nil },
-		"a place at the peer":      func(_ *assocTable, p *association) { p.sessions[0].listed = 1 },
-		"a session of another peer": func(_ *assocTable, p *association) {
-			p.sessions[1].assoc = &association{}
-		},
+		"a peer without a session":   func(_ *assocTable, p *association) { p.sessions = nil },
+		"a place at the peer":        func(_ *assocTable, p *association) { p.sessions[0].listed = 1 },
+		"a session of another peer":  func(_ *assocTable, p *association) { p.sessions[1].assoc = &association{} },
 		"a client too many":          func(_ *assocTable, p *association) { p.clients++ },
 		"a place in the list":        func(_ *assocTable, p *association) { p.at++ },
 		"a peer that is elsewhere":   func(t *assocTable, p *association) { delete(t.byAddr, p.addr) },
 		"a session sealed by others": func(_ *assocTable, p *association) { p.sessions[0].end.Via++ },
 		"an index that is not there": func(_ *assocTable, p *association) { p.field = 1 << 16 },
 	} {
-		table := newAssocTable(1)
+		table := newAssocTable(st.engine.rng)
 		for i := range 4 {
 			s := newClientSession(&st.engine)
 			s.end.Peer = stubAddr(i / 2)

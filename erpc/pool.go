@@ -161,7 +161,8 @@ func (p *Pool) Call(ctx context.Context, reqType uint8, request []byte) ([]byte,
 
 // CallWith sends request to the handler for reqType of a ready server and returns its response,
 // appended to buf. Errors are those of Client.Call, and ErrNoServer. A call that may have run is
-// never repeated. One that found its server gone before anything was sent chooses again.
+// never repeated. One that found its server gone before anything was sent chooses again, and so
+// does one that its server had not taken when it ended the session.
 func (p *Pool) CallWith(
 	ctx context.Context, o CallOptions, buf []byte, reqType uint8, request []byte,
 ) ([]byte, error) {

@@ -29,7 +29,7 @@ func newRelayRig(tb testing.TB, clock func() Time) *relayRig {
 	st := newStub(tb, Config{})
 	st.Rpc.txBatch = 32
 	if clock != nil {
-		st.Rpc.clock = clock
+		st.Rpc.source = clock
 	}
 	st.Rpc.engine.jobs.paces = new(paces)
 	g := &relayRig{tb: tb}

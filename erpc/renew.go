@@ -17,7 +17,7 @@ import (
 const renewEvery = time.Second
 
 // keyless takes a sealed datagram whose index is not known here.
-func (e *engine) keyless(field uint32, p *transport.RxPacket) {
+func (e *engine) keyless(field uint32, p *transport.RxPacket, from *transport.Addr) {
 	if e.loop() != wire.LoopOf(field) {
 		if e.astray(field, p) {
 			return
@@ -27,12 +27,11 @@ func (e *engine) keyless(field uint32, p *transport.RxPacket) {
 		e.stats.DropNoSession++
 	}
 	const size = wire.HeaderSize + wire.NoKeysSize
-	if e.timers.resetsLeft == 0 || len(p.Data) < size {
+	if len(p.Data) < size || !e.shakes.budgets.keyless.take(e.in.Now) {
 		return // no answer is longer than its question
 	}
-	e.timers.resetsLeft--
 	n := wire.NoKeys{Quote: [wire.QuoteSize]byte(p.Data)}
-	e.out.Mgmt(&p.From, 0, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
+	e.out.Mgmt(from, 0, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 }
 
 // onNoKeys takes a server's word that it has no keys, if it quotes what left here.
@@ -71,7 +70,7 @@ func (e *engine) renew(a *association) {
 		return
 	}
 	a.renewAt = e.in.Now.Add(renewEvery)
-	if e.distrust(a, nil) || len(a.sessions) == 0 {
+	if e.distrust(a.field) || len(a.sessions) == 0 {
 		return
 	}
 	if s, err := e.dial(a.addr, a.name, e.cfg.Timing.ConnectTimeout); err == nil && s.shake != nil {
@@ -79,15 +78,14 @@ func (e *engine) renew(a *association) {
 	}
 }
 
-// distrust lets no session open on an association any more. Those that are about to, but for one,
-// begin anew; it reports whether there are any.
-func (e *engine) distrust(a *association, but *Session) (any bool) {
-	if key := a.leaderKey(); e.assocs.dialled[key] == a {
-		delete(e.assocs.dialled, key)
+// distrust lets no session open on an association any more. Those that are about to begin anew; it
+// reports whether there are any.
+func (e *engine) distrust(field uint32) (any bool) {
+	if a := e.assocs.find(field); a != nil && e.assocs.dialled[a.leaderKey()] == a {
+		delete(e.assocs.dialled, a.leaderKey())
 	}
 	for _, s := range e.shakes.repeating {
-		if s != but && s.state == sessConnecting && s.shake != nil && s.shake.opening &&
-			s.end.Via == a.field {
+		if s.state == sessConnecting && s.shake != nil && s.shake.opening && s.end.Via == field {
 			e.reconnect(s)
 			any = true
 		}

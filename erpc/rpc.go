@@ -35,7 +35,8 @@ type Rpc struct {
 	nexus    *Nexus
 	cfg      Config
 	tr       transport.Transport
-	clock    func() monotime.Time
+	source   func() monotime.Time // of clock
+	shift    atomic.Int64         // what it has gone back by, in ns
 	rx       []transport.RxPacket
 	txBatch  int              // packets to send in the middle of a pass; see transport.Caps
 	txCostly bool             // only if the pass before found nothing
@@ -86,11 +87,11 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	}
 	n.frozen = true
 	caps := tr.Caps()
-	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, clock: n.cfg.Simulation.Clock}
+	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, source: n.cfg.Simulation.Clock}
 	r.errands = make(chan struct{}, 1)
 	r.quota = new(cpuquota.Watch)
-	if r.clock == nil {
-		r.clock, r.quota = monotime.Now, quota
+	if r.source == nil {
+		r.source, r.quota = monotime.Now, quota
 	}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst)
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
@@ -118,7 +119,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e.timeAt, e.rng = untimed, n.random()
 	e.shakes = newHandshakes(e.rng)
 	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
-	e.assocs = newAssocTable(e.shakes.epoch)
+	e.assocs = newAssocTable(e.rng)
 	e.jobs.exec = n.cfg.Simulation.Executor
 	if e.jobs.exec == nil {
 		e.jobs.pool = n.workers()
@@ -135,7 +136,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 			e.refusals[t] = ReasonNoHandler.wire()
 		}
 	}
-	e.in.Now = r.clock()
+	e.in.Now = r.readClock()
 	r.lastWork = e.in.Now
 	r.throttled = r.quota.Throttled(r.lastWork)
 	if r.procs = int64(runtime.GOMAXPROCS(0)); n.cfg.Simulation.Clock != nil {
@@ -168,8 +169,19 @@ func (r *Rpc) hints() []transport.Hint {
 	return r.heard[:n]
 }
 
-// readClock makes the Rpc the engine's port, as drain, hints and pathTo do.
-func (r *Rpc) readClock() monotime.Time { return r.clock() }
+// readClock makes the Rpc the engine's port, as drain, hints and pathTo do. For the loop time never
+// goes back: timers would wait for what they have waited for once more.
+func (r *Rpc) readClock() monotime.Time {
+	now := r.clock()
+	if past := r.engine.in.Now; now < past {
+		r.shift.Add(int64(past.Sub(now)))
+		return past
+	}
+	return now
+}
+
+// clock returns the time, in any goroutine. It may go back until the loop looks at it.
+func (r *Rpc) clock() monotime.Time { return r.source() + monotime.Time(r.shift.Load()) }
 
 func (r *Rpc) pathTo(to transport.Addr) transport.Path { return r.tr.Path(to) }
 
@@ -204,7 +216,7 @@ func (r *Rpc) enter() (nested bool, err error) {
 		r.owner.Store(0)
 		return false, ErrClosed
 	}
-	r.engine.in.Now = r.clock()
+	r.engine.in.Now = r.readClock()
 	if len(r.engine.jobs.batch) > 0 {
 		r.engine.handOver() // of the last pass, after which there is always another one
 	}

@@ -102,23 +102,23 @@ func (e *engine) openBurst(pkts []transport.RxPacket) {
 	e.seam.by = by
 }
 
-// open opens one datagram.
+// open opens one datagram. It is the only place that looks where a sealed one came from.
 func (e *engine) open(p *transport.RxPacket) uint32 {
 	if !wire.IsSealed(p.Data) {
 		return e.inTheClear(p)
 	}
-	field := wire.SealedField(p.Data)
+	field, from := wire.SealedField(p.Data), p.From
 	a := e.assocs.find(field)
 	switch {
 	case a == nil:
-		e.keyless(field, p)
+		e.keyless(field, p, &from)
 		return dropped
 	case a.keys == nil:
-		e.tooEarly(a, p)
+		e.tooEarly(a, p.Data, &from)
 		return dropped
 	}
-	if a.shared {
-		p.Data = e.seam.copyOf(p.Data) // its sender could change it while it is looked at
+	if p.Shared {
+		e.seam.own(p) // its sender could change it while it is looked at
 	}
 	plain, err := a.keys.Open(p.Data)
 	if err != nil {
@@ -127,8 +127,8 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 	}
 	p.Data = plain
 	a.watch.Heard(e.in.Now)
-	if p.From != a.addr {
-		e.elsewhere(a, p)
+	if from != a.addr {
+		e.elsewhere(a, plain, from)
 	}
 	return field
 }
@@ -136,9 +136,13 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 // inTheClear says whether a packet that is not sealed is taken where security is demanded: one of
 // the handshake, which never touches an open session, or one of a process of this user.
 func (e *engine) inTheClear(p *transport.RxPacket) uint32 {
-	n, ok := wire.SessionOf(p.Data)
-	if !ok || isHandshake(p.Data) {
-		return 0 // for Parse to judge
+	head := p.Data
+	if p.Shared {
+		head = e.headOf(p)
+	}
+	n, ok := wire.SessionOf(head)
+	if !ok || isHandshake(head) {
+		return 0 // it names no session; for Parse to judge
 	}
 	if s := e.table.at(n); s != nil && s.end.Via == 0 && s.end.Peer == p.From || e.trustsAddr(p.From) {
 		return 0
@@ -146,6 +150,9 @@ func (e *engine) inTheClear(p *transport.RxPacket) uint32 {
 	e.stats.DropSealed++
 	return dropped
 }
+
+// own copies a packet that its sender can still change.
+func (s *seam) own(p *transport.RxPacket) { p.Data, p.Shared = s.copyOf(p.Data), false }
 
 // copyOf returns a copy of a packet, which lives until the end of the pass.
 func (s *seam) copyOf(pkt []byte) []byte {

@@ -220,9 +220,9 @@ func (g *guard) associate(
 	return &made{keys, state, state.share()}, nil
 }
 
-// log writes the secrets of an association.
+// log writes the secrets of an association. A log that is full ends no session.
 func (g *guard) log(nonce uint64, s *security.Secrets, client, server uint32) {
-	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce, client, server)) // a log that is full ends no session
+	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce, client, server))
 }
 
 // localState is that of a peer over shared memory, which the kernel vouches for.
@@ -286,6 +286,7 @@ type shield struct {
 	rng       *rand.Rand // of a simulation, else nil
 	inline    bool       // steps of handshakes run in the loop: time is made up
 	newcomers map[connKey]*newcomer
+	order     []*newcomer // all of them, as they expire
 	all       crowd
 	crowds    map[transport.Addr]crowd // by share
 	early     int                      // bytes of sealed datagrams that came before their keys

@@ -13,7 +13,8 @@ import (
 
 // FuzzSealedEndpoint feeds packets to a client and a server whose packets are sealed while a
 // session opens and is in use. The input is a row of packets: a byte that says to whom and what
-// is made right, a byte for the length, and that many bytes.
+// is made right, or what else a reader of the network does, a byte for the length, and that many
+// bytes.
 func FuzzSealedEndpoint(f *testing.F) {
 	m := newFuzzPair(f)
 	for side := range 2 {
@@ -27,6 +28,7 @@ func FuzzSealedEndpoint(f *testing.F) {
 	}
 	m.connect()
 	m.close()
+	addAimed(f)
 	f.Fuzz(fuzzSealed)
 }
 
@@ -44,9 +46,9 @@ func newFuzzPair(tb testing.TB) *memPair {
 func fuzzSealed(t *testing.T, data []byte) {
 	p := newFuzzPair(t)
 	p.tick = 100_000
-	var last [2][]byte // the last honest packet to either side: 0 is the server
-	p.send.tap = func(b []byte, _ transport.Addr) { last[0] = append(last[0][:0], b...) }
-	p.cend.tap = func(b []byte, _ transport.Addr) { last[1] = append(last[1][:0], b...) }
+	var r reader
+	r.watch(p)
+	p.connect() // while it is read
 	for range 2 {
 		s, err := p.client.CreateSessionTo(p.send.addr)
 		if err != nil {
@@ -57,16 +59,13 @@ func fuzzSealed(t *testing.T, data []byte) {
 			how, n := data[0], min(int(data[1]), len(data)-2)
 			pkt := bytes.Clone(data[2 : 2+n])
 			data = data[2+n:]
-			side := how & 1
-			mend(pkt, last[side], how)
-			to, from := p.send, p.cend
-			if side == 1 {
-				to, from = from, to
-			}
-			to.tap = nil
-			to.put(pkt, nil, &from.addr)
-			if how&8 != 0 {
-				break // the rest is for the second session
+			if !r.attack(p, how, pkt) {
+				side := int(how & 1)
+				mend(pkt, r.last[side], how)
+				r.put(p, side, pkt, nil)
+				if how&8 != 0 {
+					break // the rest is for the second session
+				}
 			}
 			p.step()
 		}

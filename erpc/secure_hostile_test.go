@@ -332,3 +332,31 @@ func plainMgmt(op wire.Op, number, token uint32, a wire.Alive) []byte {
 	wire.SealMgmt(pkt, token)
 	return pkt
 }
+
+// TestReplayedOpening: a Connect with a proof opens one session. When that has ended the same
+// packet opens none, though its cookie is still good.
+func TestReplayedOpening(t *testing.T) {
+	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
+	var opening []byte
+	p.send.tap = func(pkt []byte, _ transport.Addr) {
+		if !sealed(pkt) && wire.Op(pkt[1]) == wire.OpConnect {
+			opening = bytes.Clone(pkt) // the last one has the cookie and the proof
+		}
+	}
+	first := p.sess
+	p.connect()
+	p.send.tap = nil
+	_ = p.client.CloseSession(p.sess)
+	p.until(func() bool { return p.server.Sessions() == 1 })
+	opened := p.server.Counters().SessionsOpened
+	for range 3 {
+		p.send.put(opening, nil, &p.cend.addr)
+		p.step()
+	}
+	if n := p.server.Counters().SessionsOpened - opened; n != 0 || p.server.Sessions() != 1 {
+		t.Errorf("the packet opened %d sessions more", n)
+	}
+	p.sess = first
+	is(t, "a call", p.call(tEcho, 10).err, nil)
+	p.close()
+}

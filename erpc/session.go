@@ -47,7 +47,8 @@ const (
 // Session is one end of a session, the client's or the server's. It belongs to an Rpc and is used
 // only in that Rpc's thread, except Peer, UserData and SetUserData, which are safe anywhere.
 type Session struct {
-	user atomic.Pointer[any]
+	user  atomic.Pointer[any]
+	shown atomic.Pointer[transport.Addr] // see showPeer
 
 	dialer   *session.Dialer    // while connecting
 	plan     *pathPlan          // client: what the way to the peer asks for
@@ -58,6 +59,7 @@ type Session struct {
 	fate     SessionEvent       // how it ended
 	tell     bool               // the peer must be sent the end
 	hidden   bool               // the application knows nothing of it
+	taken    []byte             // server: what it has taken, for that
 	jobs     slotJobs           // server: its background requests
 	notice   notice             // server: of a shutdown
 	probe    *session.PathProbe // client: while it suspects that its packets are too large
@@ -121,7 +123,13 @@ func (s *Session) Prefetch() {
 }
 
 // Peer returns the address of the other side.
-func (s *Session) Peer() transport.Addr { return s.end.Peer }
+func (s *Session) Peer() transport.Addr { return *s.shown.Load() }
+
+// showPeer says to other goroutines where the peer is; end.Peer is the loop's own.
+func (s *Session) showPeer() {
+	at := s.end.Peer
+	s.shown.Store(&at)
+}
 
 // UserData returns the last value of SetUserData, nil before.
 func (s *Session) UserData() any {

@@ -38,7 +38,7 @@ type Stats struct {
 	DropToken     uint64 // wrong token, checksum or sender
 	DropConnects  uint64 // Connects beyond what an endpoint looks at in a second
 	DropSealed    uint64 // could not be opened
-	DropBundle    uint64 // bundles that the session did not agree on
+	DropBundle    uint64 // bundles that the session did not agree on, or that can still be changed
 	DropRole      uint64 // a client's packet at a client, or the reverse
 
 	// Datagrams at another loop of the address than their own; see Nexus.NewRpcs.

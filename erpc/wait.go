@@ -125,7 +125,7 @@ func (r *Rpc) sleep(limit time.Duration) error {
 	}
 	r.sleeping.Store(false)
 	r.wokenFor.Store(false)
-	r.idle.Slept(r.clock()) // one pass, then sleep again if nothing came
+	r.idle.Slept(r.readClock()) // one pass, then sleep again if nothing came
 	return err
 }
 

@@ -2,6 +2,7 @@ package grpcerpc
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -96,6 +97,7 @@ func (cc *ClientConn) needBalancer(config *serviceConfig) balancer.Balancer {
 	cc.balancerName = name
 	cc.balancer = balancer.Get(name).Build(&balancerConn{cc: cc}, balancer.BuildOptions{
 		Authority: cc.authority, CustomUserAgent: cc.opts.userAgent, Target: cc.parsed,
+		DialCreds: cc.credsOverTCP(), ChannelzParent: grpcOptions().ChannelzParent,
 	})
 	return cc.balancer
 }
@@ -159,9 +161,10 @@ func (b *balancerConn) ResolveNow(o resolver.ResolveNowOptions) {
 func (b *balancerConn) Target() string { return b.cc.target }
 
 // MetricsRecorder records nothing.
-func (b *balancerConn) MetricsRecorder() estats.MetricsRecorder {
-	return &estats.UnimplementedMetricsRecorder{}
-}
+func (b *balancerConn) MetricsRecorder() estats.MetricsRecorder { return noMetrics }
+
+// noMetrics takes what balancers and resolvers measure.
+var noMetrics = &estats.UnimplementedMetricsRecorder{}
 
 // subConn is a connection to the first of its addresses that answers.
 type subConn struct {
@@ -176,7 +179,15 @@ type subConn struct {
 	cancel   context.CancelFunc
 	timer    *time.Timer // until the next try
 	failures int
+	told     connectivity.State // what the balancer knows
+	health   int                // number of the health listener
+
+	producing sync.Mutex
+	producers map[balancer.ProducerBuilder]*producer
 }
+
+// String names the connection in what balancers log.
+func (sc *subConn) String() string { return fmt.Sprintf("SubConn(%p)", sc) }
 
 // set changes the state and tells the balancer. The lock is held.
 func (sc *subConn) set(state connectivity.State, err error) {
@@ -185,6 +196,11 @@ func (sc *subConn) set(state connectivity.State, err error) {
 	}
 	sc.state = state
 	sc.cc.serial.do(func() {
+		sc.closeProducers()
+		sc.mu.Lock()
+		sc.told = state
+		sc.health++ // a listener is of the state that it was registered in
+		sc.mu.Unlock()
 		sc.tell(balancer.SubConnState{ConnectivityState: state, ConnectionError: err})
 	})
 }
@@ -200,8 +216,12 @@ func (sc *subConn) Connect() {
 	ctx, sc.cancel = context.WithCancel(sc.cc.ctx)
 	sc.set(connectivity.Connecting, nil)
 	addrs := sc.addrs
-	if !sc.cc.background(func() { sc.connect(ctx, addrs) }) {
-		sc.cancel()
+	cancel := sc.cancel
+	if !sc.cc.background(func() {
+		defer cancel()
+		sc.connect(ctx, addrs)
+	}) {
+		cancel()
 	}
 }
 
@@ -223,9 +243,8 @@ func (sc *subConn) connect(ctx context.Context, addrs []resolver.Address) {
 	}
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	sc.cancel()
 	switch {
-	case sc.state != connectivity.Connecting:
+	case sc.state != connectivity.Connecting || ctx.Err() != nil: // nobody wants it any more
 		if l != nil {
 			l.retire()
 		}
@@ -286,12 +305,15 @@ func (sc *subConn) use() *link {
 	return l
 }
 
-// UpdateAddresses replaces the addresses. A connection to one that is left out ends.
+// UpdateAddresses replaces the addresses, and connects to them anew.
 func (sc *subConn) UpdateAddresses(list []resolver.Address) {
 	sc.mu.Lock()
 	sc.addrs = list
 	l := sc.link
 	sc.link = nil
+	if sc.cancel != nil {
+		sc.cancel()
+	}
 	sc.set(connectivity.Idle, nil)
 	sc.mu.Unlock()
 	if l != nil {
@@ -300,21 +322,10 @@ func (sc *subConn) UpdateAddresses(list []resolver.Address) {
 	sc.Connect()
 }
 
-// GetOrBuildProducer is for ORCA, which is not supported.
-func (sc *subConn) GetOrBuildProducer(balancer.ProducerBuilder) (balancer.Producer, func()) {
-	panic("grpcerpc: producers of balancers (ORCA) are not supported")
-}
-
-// RegisterHealthListener says that a ready connection is healthy.
-func (sc *subConn) RegisterHealthListener(tell func(balancer.SubConnState)) {
-	sc.cc.serial.do(func() {
-		tell(balancer.SubConnState{ConnectivityState: connectivity.Ready})
-	})
-}
-
 // Shutdown ends the connection when its calls have ended.
 func (sc *subConn) Shutdown() {
 	sc.cc.forget(sc)
+	sc.closeProducers() // in vain for those that are built later, whose calls fail
 	sc.mu.Lock()
 	l := sc.link
 	sc.link = nil

@@ -46,6 +46,7 @@ func TestTargets(t *testing.T) {
 	robin := grpcerpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin":{}}]}`)
 	least := grpcerpc.WithDefaultServiceConfig(
 		`{"loadBalancingConfig": [{"least_request_experimental":{}}]}`)
+	named := grpcerpc.WithDefaultServiceConfig(`{"loadBalancingPolicy": "least_request_experimental"}`)
 	for _, v := range []struct {
 		target  string
 		servers int
@@ -55,6 +56,7 @@ func TestTargets(t *testing.T) {
 		{"passthrough:///" + a, 1, nil}, {a + "," + b, 1, nil},
 		{"static:///" + a + "," + b, 2, []grpcerpc.DialOption{robin}},
 		{"static:///" + a + "," + b, 2, []grpcerpc.DialOption{least}},
+		{"static:///" + a + "," + b, 2, []grpcerpc.DialOption{named}},
 		{"mine:///x", 2, []grpcerpc.DialOption{robin, grpcerpc.WithResolvers(m)}},
 	} {
 		cc := connect(t, v.target, v.opts...)

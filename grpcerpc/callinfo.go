@@ -2,6 +2,7 @@ package grpcerpc
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
@@ -20,6 +22,8 @@ import (
 type callInfo struct {
 	coding
 	method       string
+	only         *subConn // which the call is for; nil: the picker chooses
+	stats        []stats.Handler
 	subtype      string
 	compressName string
 	failFast     bool
@@ -38,7 +42,7 @@ type callInfo struct {
 // callInfoOf reads the options of a call.
 func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callInfo, error) {
 	c := &callInfo{method: method, failFast: true, maxRecv: defaultMaxRecv, maxSend: defaultMaxSend,
-		retryBuffer: defaultRetryBuffer}
+		retryBuffer: defaultRetryBuffer, stats: cc.opts.stats}
 	if !strings.HasPrefix(method, "/") || strings.LastIndexByte(method, '/') == 0 {
 		return nil, status.Errorf(codes.Internal, "malformed method name: %q", method)
 	}
@@ -66,8 +70,7 @@ func (cc *ClientConn) callInfoOf(method string, opts []grpc.CallOption) (*callIn
 // take reads one option.
 func (c *callInfo) take(o grpc.CallOption) error {
 	switch o := o.(type) {
-	case grpc.EmptyCallOption, grpc.StaticMethodCallOption, *grpc.EmptyCallOption,
-		*grpc.StaticMethodCallOption:
+	case grpc.EmptyCallOption, grpc.StaticMethodCallOption:
 	case grpc.HeaderCallOption:
 		c.headers = append(c.headers, o.HeaderAddr)
 	case grpc.TrailerCallOption:
@@ -95,7 +98,39 @@ func (c *callInfo) take(o grpc.CallOption) error {
 	case grpc.MaxRetryRPCBufferSizeCallOption: // of streams: other requests are in memory anyway
 		c.retryBuffer = o.MaxRetryRPCBufferSize
 	default:
-		return status.Errorf(codes.Internal, "grpcerpc: call option %T is not supported", o)
+		meant := optionIn(reflect.ValueOf(o))
+		if meant == nil || reflect.TypeOf(meant) == reflect.TypeOf(o) {
+			return status.Errorf(codes.Internal, "grpcerpc: call option %T is not supported", o)
+		}
+		return c.take(meant)
+	}
+	return nil
+}
+
+// The type of all options, whose methods are grpc's own, and that of options which mean nothing.
+var (
+	optionType = reflect.TypeFor[grpc.CallOption]()
+	emptyType  = reflect.TypeFor[grpc.EmptyCallOption]()
+)
+
+// optionIn returns the option of grpc that v is or embeds: an option of a type of one's own has its
+// methods, and so means what it means. Options for interceptors embed grpc.EmptyCallOption. It
+// returns nil for one that cannot be read.
+func optionIn(v reflect.Value) grpc.CallOption {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	switch {
+	case !v.IsValid() || v.Type() == emptyType: // or a pointer to nothing
+		return grpc.EmptyCallOption{}
+	case v.Type().PkgPath() == optionType.PkgPath() && v.CanInterface():
+		return v.Interface().(grpc.CallOption)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.Anonymous && f.Type.Implements(optionType) {
+				return optionIn(v.Field(i))
+			}
+		}
 	}
 	return nil
 }
@@ -121,6 +156,23 @@ func (c *callInfo) chooseCoding() error {
 		c.compressName = ""
 	}
 	return nil
+}
+
+// typed adds the content type to the header of an answer. It does not travel: it is the call's.
+func (c *callInfo) typed(header metadata.MD) metadata.MD {
+	if header == nil {
+		header = make(metadata.MD, 1)
+	}
+	header["content-type"] = []string{contentType(c.subtype)}
+	return header
+}
+
+// contentType returns the content type of messages of a codec; "" is that which is not named.
+func contentType(subtype string) string {
+	if subtype == "" {
+		return "application/grpc"
+	}
+	return "application/grpc+" + subtype
 }
 
 // outgoing collects the metadata of a call: the context's, the credentials', the balancer's.

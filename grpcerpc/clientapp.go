@@ -61,7 +61,7 @@ func (s *clientStream) CloseSend() error {
 }
 
 // send sends a message that is encoded, in memory of buffers, or ends the stream with the error of
-// its encoding. M is for stats handlers; nil if they know the message.
+// its encoding, or that it comes too late. M is for stats handlers; nil if they know the message.
 func (s *clientStream) send(m any, memory *[]byte, err error) error {
 	size := len(*memory)
 	ok, full, err := s.put(memory, err)
@@ -90,11 +90,13 @@ func (s *clientStream) put(memory *[]byte, err error) (ok, full bool, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.check()
+	if s.closed && s.desc.ClientStreams {
+		err = status.Error(codes.Internal, "SendMsg called after CloseSend")
+	}
 	switch {
-	case s.closed && s.desc.ClientStreams:
-		return false, false, status.Error(codes.Internal, "SendMsg called after CloseSend")
-	case err != nil:
+	case err != nil: // of this side, which ends the stream
 		s.end(err)
+		s.release()
 		return false, false, err
 	case s.over:
 		return false, false, s.sendError()

@@ -244,7 +244,7 @@ func (cc *ClientConn) begin() {
 	cc.begun.Do(func() {
 		r, err := cc.builder.Build(cc.parsed, resolverConn{cc: cc}, resolver.BuildOptions{
 			DisableServiceConfig: cc.opts.noService, Authority: cc.authority,
-			DialCreds: insecure.NewCredentials(),
+			DialCreds: cc.credsOverTCP(), MetricsRecorder: noMetrics,
 		})
 		if err != nil {
 			cc.serial.do(func() { cc.needBalancer(nil).ResolverError(err) })
@@ -373,8 +373,11 @@ func (cc *ClientConn) closeLinks() {
 // pick chooses a connection, and waits for one as the call wants it. The call is counted in at the
 // link.
 func (cc *ClientConn) pick(
-	ctx context.Context, method string, failFast bool,
+	ctx context.Context, c *callInfo, failFast bool,
 ) (*link, balancer.PickResult, error) {
+	if c.only != nil {
+		return c.only.pick()
+	}
 	cc.begin()
 	var last error
 	for {
@@ -383,7 +386,7 @@ func (cc *ClientConn) pick(
 			return nil, balancer.PickResult{}, errClosing
 		}
 		if p.picker != nil {
-			r, err := p.picker.Pick(balancer.PickInfo{FullMethodName: method, Ctx: ctx})
+			r, err := p.picker.Pick(balancer.PickInfo{FullMethodName: c.method, Ctx: ctx})
 			if err == nil {
 				if sc, ok := r.SubConn.(*subConn); ok {
 					if l := sc.use(); l != nil {

@@ -199,11 +199,18 @@ func (s *clientStream) lose(err error) {
 		err = s.cc.callError(s.ctx, err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.over {
+	lost := !s.over
+	if lost {
 		s.notRun = s.id == 0
 		s.finishWith(err)
 		s.release()
+	}
+	s.mu.Unlock()
+	if lost && s.cc.ctx.Err() != nil { // who closes a ClientConn need not receive any more
+		go func() {
+			s.conclude()
+			s.parent.finish(err)
+		}()
 	}
 }
 

@@ -61,14 +61,14 @@ func (cc *ClientConn) beginStream(
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
-	w, ctx := newWatch(ctx, cc.opts.stats, true, c.method, c.failFast)
+	w, ctx := newWatch(ctx, c.stats, true, c.method, c.failFast)
 	w.begin(c.failFast, desc.ClientStreams, desc.ServerStreams)
 	defer func() {
 		if err != nil {
 			w.end(nil, err)
 		}
 	}()
-	l, picked, err := cc.pick(ctx, c.method, c.failFast || overTCP)
+	l, picked, err := cc.pick(ctx, c, c.failFast || overTCP)
 	if unreached(err) && overTCP {
 		err = errOverTCP
 	}
@@ -133,7 +133,7 @@ func (s *clientStream) acceptFrame(kind frame.Kind, payload []byte) error {
 		if frame.MDSize(md) > s.cc.opts.maxHeaders {
 			return status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
 		}
-		s.header, s.headerDone = md, true
+		s.header, s.headerDone = s.info.typed(md), true
 	case frame.Trailers:
 		st, md, err := frame.ParseTrailers(payload)
 		if err != nil || s.in.partial {
@@ -198,6 +198,13 @@ func (s *clientStream) conclude() {
 	if s.ctx.Err() != nil { // no other attempt follows
 		s.parent.finish(status.FromContextError(s.ctx.Err()).Err())
 	}
+}
+
+// failure returns how the stream ended, nil for success.
+func (s *clientStream) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 // release gives the link back when the stream has ended, and tells the picker.

@@ -137,7 +137,11 @@ func decompress(c encoding.Compressor, data []byte, most int) ([]byte, error) {
 		return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the message: %v", err)
 	}
 	var out bytes.Buffer
-	n, err := io.Copy(&out, io.LimitReader(r, int64(most)+1))
+	limit := int64(most)
+	if limit < math.MaxInt64 {
+		limit++
+	}
+	n, err := io.Copy(&out, io.LimitReader(r, limit))
 	if closer, ok := r.(io.Closer); ok {
 		_ = closer.Close()
 	}

@@ -98,6 +98,9 @@
 //   - Keepalive is erpc's: Config.Timing.Heartbeat and FailureTimeout, always on.
 //   - Keys of outgoing metadata with upper case are sent in lower case; gRPC refuses some of them.
 //   - SendHeader of a unary handler travels with the answer.
+//   - A connection that is ready is healthy: healthCheckConfig of service configs is left out.
+//   - Balancers learn loads by ORCA only where they ask servers for them, out of band. Those in
+//     trailers are not read, for which weighted_round_robin is refused.
 //   - ClientConn does not become idle by itself, and ResetConnectBackoff is not there.
 //   - Defaults of erpc.Config that are grpcerpc's own: 64 Slots, 128 Credits, MaxMessage of 65 MiB,
 //     MaxBackground of 65536.
@@ -106,9 +109,10 @@
 //
 // Each of these is an error that names it: without WithTCP, transport credentials other than those
 // of NewTLS and of package insecure; per-RPC credentials that require security, without the former;
-// PreparedMsg, call options that are not in this list of grpc's (Header, Trailer, Peer,
-// WaitForReady, OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
-// CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod), hedging,
+// PreparedMsg, call options of grpc that are not in this list (Header, Trailer, Peer, WaitForReady,
+// OnFinish, MaxCallRecvMsgSize, MaxCallSendMsgSize, PerRPCCredentials, UseCompressor,
+// CallContentSubtype, ForceCodec, ForceCodecV2, MaxRetryRPCBufferSize, StaticMethod; an option of
+// another type means the one that it embeds, and nothing with grpc.EmptyCallOption), hedging,
 // retryThrottling, weighted_round_robin, SetSendCompressor. Of the options of grpc.NewServer and
 // grpc.NewClient those without a counterpart here do not compile: channelz, binary logs, xDS, ORCA,
 // tap handles, dialers, window and buffer sizes, idle timeouts.

@@ -121,6 +121,8 @@ func TestHostileClient(t *testing.T) {
 			codes.Internal},
 		"too large":     {chat, message(1<<40, 0), codes.ResourceExhausted},
 		"beyond window": {chat, join(message(1<<20, 1<<18), more(1<<18)), codes.ResourceExhausted},
+		"empty messages beyond it": {chat, bytes.Repeat(message(0, 0), 1<<18/32+1),
+			codes.ResourceExhausted},
 	} {
 		if got := h.exchange(frame.Section{Stream: 1, Limit: 1 << 20, Open: v.head,
 			Frames: v.frames}); got != v.want {

@@ -68,11 +68,11 @@ func (cc *ClientConn) attempts(
 func (cc *ClientConn) attempt(
 	ctx context.Context, c *callInfo, args, reply any,
 ) (answer frame.Answer, notRun bool, err error) {
-	w, ctx := newWatch(ctx, cc.opts.stats, true, c.method, c.failFast)
+	w, ctx := newWatch(ctx, c.stats, true, c.method, c.failFast)
 	w.begin(c.failFast, false, false)
 	defer func() { w.end(answer.Trailer, err) }()
 	for refusals := 1; ; refusals++ {
-		l, picked, err := cc.pick(ctx, c.method, c.failFast || cc.tcp != nil)
+		l, picked, err := cc.pick(ctx, c, c.failFast || cc.tcp != nil)
 		if err != nil {
 			return answer, unreached(err), err
 		}

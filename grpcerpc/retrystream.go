@@ -51,12 +51,24 @@ func (cc *ClientConn) newStream(
 	if err != nil {
 		return nil, err
 	}
+	s, err := cc.newRetryStream(ctx, c, desc, cc.mayTCP(ctx))
+	if errors.Is(err, errOverTCP) {
+		return cc.tcp.NewStream(ctx, desc, method, opts...)
+	}
+	return s, err
+}
+
+// newRetryStream begins a stream over erpc. The error is errOverTCP if there is no connection and
+// the stream may begin over TCP.
+func (cc *ClientConn) newRetryStream(
+	ctx context.Context, c *callInfo, desc *grpc.StreamDesc, overTCP bool,
+) (grpc.ClientStream, error) {
 	r := &retryStream{cc: cc, info: c, desc: desc}
-	r.ctx, r.cancel = cc.within(ctx, method)
-	s, err := cc.beginStream(r.ctx, r, cc.mayTCP(ctx))
+	r.ctx, r.cancel = cc.within(ctx, c.method)
+	s, err := cc.beginStream(r.ctx, r, overTCP)
 	if errors.Is(err, errOverTCP) {
 		r.cancel()
-		return cc.tcp.NewStream(ctx, desc, method, opts...)
+		return nil, err
 	}
 	if err != nil {
 		r.finish(err)
@@ -171,13 +183,24 @@ func (r *retryStream) SendMsg(m any) error {
 	data, err := r.info.encode((*memory)[:0], m, r.info.maxSend)
 	*memory = data
 	if err != nil {
-		return r.current.Load().send(m, memory, err)
+		err = r.current.Load().send(m, memory, err)
+	} else {
+		s := r.keep(data)
+		if err = s.send(m, memory, nil); errors.Is(err, io.EOF) && r.again(s) {
+			return nil // the other stream has it
+		}
 	}
-	s := r.keep(data)
-	if err = s.send(m, memory, nil); errors.Is(err, io.EOF) && r.again(s) {
-		return nil // the other stream has it
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.conclude(err)
 	}
 	return err
+}
+
+// conclude tells that the stream has ended when the application may not ask any more: RecvMsg tells
+// it else.
+func (r *retryStream) conclude(err error) {
+	r.current.Load().conclude()
+	r.finish(err)
 }
 
 func (r *retryStream) RecvMsg(m any) error {
@@ -220,8 +243,14 @@ func (r *retryStream) Header() (metadata.MD, error) {
 			return md, err
 		}
 		if !r.again(s) {
-			if failed := r.failure(); failed != nil {
+			failed := r.failure()
+			if failed != nil {
 				err = failed
+			} else {
+				failed = r.current.Load().failure()
+			}
+			if failed != nil {
+				r.conclude(failed)
 			}
 			return md, err
 		}

@@ -296,10 +296,10 @@ func (c *serverConn) incoming(md metadata.MD, subtype string) metadata.MD {
 	md[":authority"], md["user-agent"] = c.authority, c.userAgent
 	md["content-type"] = plainType
 	if subtype != "" {
-		md["content-type"] = []string{plainType[0] + "+" + subtype}
+		md["content-type"] = []string{contentType(subtype)}
 	}
 	return md
 }
 
 // plainType is the content type of calls that name no codec.
-var plainType = []string{"application/grpc"}
+var plainType = []string{contentType("")}

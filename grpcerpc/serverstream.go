@@ -210,10 +210,12 @@ func (st *serverStream) conclude() {
 	st.conn.forget(st.id)
 }
 
-// finish sends the end of the stream.
+// finish sends the end of the stream. Goroutines that the handler leaves behind learn of it as from
+// grpc-go: the stream's context has ended for them.
 func (st *serverStream) finish(err error) {
 	st.mu.Lock()
 	st.end(err)
+	st.wake(context.Canceled)
 	trailer := st.trailer
 	st.mu.Unlock()
 	st.watch.end(trailer, err)
@@ -249,13 +251,10 @@ func (st *serverStream) fail(err error) {
 func (st *serverStream) abort() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.err == nil {
-		st.err = status.FromContextError(context.Canceled).Err()
-	}
+	st.wake(context.Canceled)
 	st.out.drop()
 	st.ended = true
 	st.conclude()
-	st.changed.Broadcast()
 	if st.cancel != nil {
 		st.cancel() // expire runs in another goroutine
 	}
@@ -265,8 +264,13 @@ func (st *serverStream) abort() {
 func (st *serverStream) expire() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	st.wake(st.base.Err())
+}
+
+// wake ends what the application waits for, by the error of a context. The lock is held.
+func (st *serverStream) wake(why error) {
 	if st.err == nil {
-		st.err = status.FromContextError(st.base.Err()).Err()
+		st.err = status.FromContextError(why).Err()
 	}
 	st.changed.Broadcast()
 }

@@ -96,6 +96,10 @@ func parseServiceConfig(text string) (*serviceConfig, error) {
 	if j.RetryThrottling != nil {
 		return nil, fmt.Errorf("grpcerpc: service config: retryThrottling is not supported")
 	}
+	if name := j.LoadBalancingPolicy; len(j.LoadBalancingConfig) == 0 && balancer.Get(name) != nil {
+		// Balancers that have configs need one, and wait for it.
+		j.LoadBalancingConfig = []map[string]json.RawMessage{{name: json.RawMessage("{}")}}
+	}
 	c := &serviceConfig{methods: make(map[string]*methodConfig), balancer: j.LoadBalancingPolicy}
 	if err := c.chooseBalancer(j.LoadBalancingConfig); err != nil {
 		return nil, err

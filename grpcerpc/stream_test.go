@@ -95,6 +95,26 @@ func TestBothWaysAtOnce(t *testing.T) {
 	is(t, "sender", eventually(t, sent, "the sender"), codes.OK)
 }
 
+// TestSmallMessages: a stream is not at its end when small messages have used its window many times
+// over.
+func TestSmallMessages(t *testing.T) {
+	r := newRig(t, nil)
+	const n = 40_000
+	s, err := r.client.SayHelloAgain(within(t), &pb.HelloRequest{Times: n})
+	is(t, "begin", err, codes.OK)
+	for range n {
+		_, err := s.Recv()
+		is(t, "receive", err, codes.OK)
+	}
+	up, err := r.client.Collect(within(t))
+	is(t, "begin", err, codes.OK)
+	for range n {
+		is(t, "send", up.Send(&pb.HelloRequest{}), codes.OK)
+	}
+	_, err = up.CloseAndRecv()
+	is(t, "close", err, codes.OK)
+}
+
 // TestStreamEndsEarly: the server's status comes before the client has sent all.
 func TestStreamEndsEarly(t *testing.T) {
 	r := newRig(t, nil)

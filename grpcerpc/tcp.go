@@ -68,16 +68,12 @@ func (cc *ClientConn) dialTCP() (err error) {
 	if t == nil {
 		return nil
 	}
-	sessions := &o.config
-	if o.loops != nil {
-		sessions = &o.loops.config
-	}
-	target, creds := t.target, credsOverTCP(o.creds, sessions)
+	target := t.target
 	if target == "" {
 		target = cc.target
 	}
 	opts := []grpc.DialOption{
-		grpc.WithTransportCredentials(creds), grpc.WithUserAgent(o.userAgent),
+		grpc.WithTransportCredentials(cc.credsOverTCP()), grpc.WithUserAgent(o.userAgent),
 		grpc.WithResolvers(append(o.resolvers[:len(o.resolvers):len(o.resolvers)], static{})...),
 		grpc.WithMaxHeaderListSize(uint32(o.maxHeaders)),
 	}
@@ -103,6 +99,16 @@ func (cc *ClientConn) dialTCP() (err error) {
 		return fmt.Errorf("grpcerpc: over TCP: %w", err)
 	}
 	return nil
+}
+
+// credsOverTCP returns the credentials for connections over TCP: also those that resolvers and
+// balancers make.
+func (cc *ClientConn) credsOverTCP() credentials.TransportCredentials {
+	sessions := &cc.opts.config
+	if cc.opts.loops != nil {
+		sessions = &cc.opts.loops.config
+	}
+	return credsOverTCP(cc.opts.creds, sessions)
 }
 
 // onlyTCP reports whether no call may go over erpc.

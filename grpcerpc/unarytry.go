@@ -84,7 +84,12 @@ func (t *unaryTry) ReadResponse(b []byte) error {
 	}
 	message := a.Message
 	a.Message = nil // it is not ours
-	c.answered(t.link, a.Header, a.Trailer)
+	header := a.Header
+	if watched := len(t.watch.list) > 0; (watched || len(c.headers) > 0) &&
+		(a.Status.Code == 0 || len(header) > 0) { // a failure may be a trailer alone
+		header = c.typed(header)
+	}
+	c.answered(t.link, header, a.Trailer)
 	if t.err = fromFrame(&a.Status); t.err != nil {
 		return nil
 	}
@@ -92,7 +97,7 @@ func (t *unaryTry) ReadResponse(b []byte) error {
 		t.err = status.Error(codes.Internal, "grpcerpc: metadata beyond the limit")
 		return nil
 	}
-	t.watch.inHeader(c.method, c.compressName, a.Header, t.link.peer)
+	t.watch.inHeader(c.method, c.compressName, header, t.link.peer)
 	if t.err = c.decode(message, a.Compressed, c.maxRecv, t.reply); t.err == nil {
 		t.watch.inPayload(t.reply, len(message))
 	}

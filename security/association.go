@@ -122,6 +122,10 @@ func (a *Association) account(n int) {
 	}
 }
 
+// Worn reports whether half of the packets that may fail to open have. Anybody who knows the index
+// can send such packets, so the owner makes another association in time.
+func (a *Association) Worn() bool { return a.forged >= a.aead.forgeries()/2 }
+
 // Spent reports whether the keys have sealed and opened twice as much as they should, because the
 // peer did not change them. Nothing is sealed any more.
 func (a *Association) Spent() bool {

@@ -256,7 +256,7 @@ func (k *frameKey) set(secret []byte) { k.secret = bytes.Clone(secret) }
 // cipher returns what encrypts, nil if TLS has given no secret.
 func (k *frameKey) cipher() cipher.AEAD {
 	if k.secret != nil {
-		s := extract(k.secret, []byte("erpc2 handshake"))
+		s := extract(k.secret, []byte("erpc3 handshake"))
 		key, err := newKeys(AES128GCM, &s)
 		if err != nil {
 			panic("security: " + err.Error()) // the package has that cipher

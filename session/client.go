@@ -51,6 +51,9 @@ type clientSlot struct {
 	gaveUp   *gaveUp       // nil until it gives one up
 }
 
+// held reports whether the slot is in use by a request that was given up.
+func (s *clientSlot) held() bool { return s.gaveUp != nil && s.gaveUp.held }
+
 // total returns how many packets the client sends for the request, as far as known.
 func (s *clientSlot) total() uint32 {
 	if s.numResp == 0 {
@@ -79,7 +82,7 @@ type Client struct {
 	closed  bool
 	drains  bool     // the peer takes no new requests
 	cut     wire.Cut // of requests that begin
-	ending  uint8    // slots whose CANCEL is repeated
+	held    uint16   // slots in use by requests that were given up
 
 	// The slots of most sessions, and their numbers in free. Here, so that all of a session is in one
 	// piece of memory: one miss of the TLB, and Prefetch knows where things are.
@@ -92,10 +95,11 @@ type Client struct {
 	askEvery time.Duration // how long a waiting request is not asked after
 	stuckAt  monotime.Time // see Suspects
 	stuck    bool
+	backoff  backoff
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
-const ClientHot = 512
+const ClientHot = 520
 
 // txTimes remembers when the packets in flight were sent.
 type txTimes struct {
@@ -210,9 +214,6 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 	s.retries, s.fast, s.try, s.pasts = 0, 0, 0, 0
 	s.ownsResp = false
 	s.per, s.cut = uint32(c.PerPacket), c.cut
-	if c.ending > 0 && s.gaveUp != nil && s.gaveUp.repeating {
-		c.stopCancel(s) // this number says the same
-	}
 	s.numReq = packets(op.Req.Size(), c.PerPacket)
 	s.numResp = 0
 	s.numTx, s.numRx, s.highTx, s.againGen = 0, 0, 0, 0
@@ -416,16 +417,18 @@ func (c *Client) release(i uint8) {
 }
 
 // Idle reports whether there is nothing to scan: no request is in a slot or in the queue, and no
-// CANCEL is repeated.
-func (c *Client) Idle() bool { return c.busy == 0 && c.queue.n == 0 && c.ending == 0 }
+// slot is held.
+func (c *Client) Idle() bool { return c.busy == 0 && c.queue.n == 0 && c.held == 0 }
 
-// Resting reports whether every request under way waits at the server: nothing is overdue soon.
+// Resting reports whether every request under way, or given up, waits at the server: nothing is
+// overdue soon.
 func (c *Client) Resting() bool {
-	if c.busy == 0 || c.ending > 0 {
+	if c.busy == 0 && c.held == 0 {
 		return false
 	}
 	for i := range c.slots {
-		if s := &c.slots[i]; s.busy && !s.waits {
+		s := &c.slots[i]
+		if s.busy && !s.waits || !s.busy && s.held() && !s.gaveUp.runs {
 			return false
 		}
 	}

@@ -5,25 +5,20 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// gaveUp is a slot's memory of requests that it gave up.
+// gaveUp is a slot's memory of the last request that it gave up.
 type gaveUp struct {
-	num       uint64 // of the last one
-	count     uint32 // numbers in a row up to num
-	withheld  bool   // the slot is not used until the server answers
-	repeating bool   // the CANCEL of the last one is repeated
-	reqType   uint8
-	tries     uint8
-	at        monotime.Time // of the last CANCEL
+	num     uint64
+	reqType uint8
+	held    bool // the slot is in use until the server says that it is free: the CANCEL is repeated
+	runs    bool // the server has said that the handler still runs, and will say when it ends
+	tries   uint8
+	at      monotime.Time // of the last CANCEL
+	since   monotime.Time // of the first one
 }
 
-const (
-	// maxSkip is how many uses of a slot a packet may be ahead of what the server has seen. More
-	// is no honest client.
-	maxSkip = 1 << 16
-	// maxGivenUp is how many requests in a row a slot gives up unheard. Then it waits until the
-	// server says what it has seen.
-	maxGivenUp = maxSkip / 2
-)
+// maxSkip is how many uses of a slot a packet may be ahead of what the server has seen. More is no
+// honest client.
+const maxSkip = 1 << 16
 
 // Cancel ends request ref with the reason err, and tells the server. The server may or may not run
 // it, or be running it. The owner asks for a flush before, since packets of the request may be in
@@ -43,39 +38,28 @@ func (c *Client) Cancel(ref uint32, err error, now monotime.Time, out *Out) bool
 	return false
 }
 
-// giveUp ends the request in slot i before its answer has come. The server is told once, since it
-// may be told in vain: the slot's next number says the same. Only a request that is known to wait
-// there would hold its place for long, and is given up until the server says that it knows.
+// giveUp ends the request in slot i before its answer has come. Its handler may run, and then the
+// server takes no newer request in the slot. So if any packet has left the slot stays in use until
+// the server says that it is free: it is told until it answers.
 func (c *Client) giveUp(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
-	if s.gaveUp == nil {
-		s.gaveUp = new(gaveUp)
-	}
-	waited, g := s.waits, s.gaveUp
-	g.reqType = s.op.ReqType
 	sent := s.numTx > 0 || s.highTx > 0
 	c.credits += int(s.numTx - s.numRx)
 	if c.queued(s, out) {
 		out.Flush()
 	}
+	reqType := s.op.ReqType
 	c.release(i)
-	c.reuseLast(i)
-	if !sent {
-		s.reqNum -= uint64(len(c.slots)) // nobody has seen the number
-	} else {
-		if g.count++; s.reqNum-g.num != uint64(len(c.slots)) {
-			g.count = 1 // the one before was answered
+	if sent {
+		c.free = c.free[:len(c.free)-1] // where release has just put it
+		c.held++
+		if s.gaveUp == nil {
+			s.gaveUp = new(gaveUp)
 		}
-		g.num = s.reqNum
+		*s.gaveUp = gaveUp{num: s.reqNum, reqType: reqType, held: true, since: now}
 		c.sendCancel(s, now, out)
-		g.withheld = g.count >= maxGivenUp
-		if waited || g.withheld {
-			g.repeating, g.tries = true, 0
-			c.ending++
-		}
-		if g.withheld {
-			c.free = append(c.free[:0], c.free[1:]...) // it is the one to be used last
-		}
+	} else {
+		s.reqNum -= uint64(len(c.slots)) // nobody has seen the number
 	}
 	if c.stalled.n > 0 {
 		c.pump(now, out)
@@ -93,28 +77,13 @@ func (c *Client) sendCancel(s *clientSlot, now monotime.Time, out *Out) {
 	s.gaveUp.at = now
 }
 
-// stopCancel ends the repetition of a slot's CANCEL.
-func (c *Client) stopCancel(s *clientSlot) {
-	s.gaveUp.repeating = false
-	c.ending--
-}
-
-// reuseLast moves slot i, if free, to the bottom of the stack of free slots: its handler
-// may still run at the server, which takes no new request for the slot until then.
-func (c *Client) reuseLast(i uint8) {
-	for at, f := range c.free {
-		if f == i {
-			copy(c.free[1:at+1], c.free[:at])
-			c.free[0] = i
-			return
-		}
-	}
-}
+// Held returns how many slots are in use by requests that were given up.
+func (c *Client) Held() int { return int(c.held) }
 
 // OnPast takes the server's word that a slot has seen the number of a packet, or a newer one. For
 // a request under way that should not be: a packet whose number was damaged may have used it up.
 // Several in a row end the session, since the request would never be answered. They prove nothing
-// about its handler.
+// about its handler. For a request that was given up it says whether the slot is free.
 func (c *Client) OnPast(h *wire.Header, in *Arrival, out *Out) {
 	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
 	s := &c.slots[i]
@@ -127,19 +96,19 @@ func (c *Client) OnPast(h *wire.Header, in *Arrival, out *Out) {
 		return
 	}
 	g := s.gaveUp
-	if g == nil || g.num != h.ReqNum {
+	if g == nil || g.num != h.ReqNum || !g.held {
 		c.stats.DropPast++
 		return
 	}
-	g.count = 0
-	if g.repeating {
-		c.stopCancel(s)
+	if wire.SlotBusy(h.Hold) {
+		g.runs, g.tries = true, 0
+		return
 	}
-	if g.withheld {
-		g.withheld = false
-		c.free = append(c.free, i)
-		c.startQueued(in.Now, out)
-	}
+	g.held = false
+	c.held--
+	c.free = append(c.free, i)
+	c.startQueued(in.Now, out)
+	out.add(EventFreed).Session = c.Local
 }
 
 // maxPasts is how many tries in a row are past until the session is given up.
@@ -210,6 +179,6 @@ func (c *Client) Close(err error, out *Out) {
 		op, _ := c.queue.pop()
 		c.fail(op.Ref, err, out)
 	}
-	c.stalled, c.ending = slotLine{}, 0
+	c.stalled, c.held = slotLine{}, 0
 	out.add(EventClosed).Session = c.Local
 }

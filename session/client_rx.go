@@ -199,12 +199,12 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 		}
 		held = time.Duration(h.Hold) * wire.HoldUnit
 		if k < s.highTx { // an answer to which copy? (Karn)
-			c.rtt.keep(retries)
+			c.keep(retries)
 			return 0
 		}
 	} else {
 		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-			c.rtt.keep(retries)
+			c.keep(retries)
 			return 0
 		}
 		var known bool
@@ -288,13 +288,13 @@ func (c *Client) queued(s *clientSlot, out *Out) bool {
 // was sent later has been answered. It returns the largest number of timeouts without
 // progress of any slot, so that the owner can ask whether the peer lives.
 func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
-	if c.busy == 0 && c.ending == 0 {
+	if c.busy == 0 && c.held == 0 {
 		return 0
 	}
 	for i := range c.slots {
 		s := &c.slots[i]
 		if !s.busy || s.numTx == s.numRx {
-			c.scanQuiet(uint8(i), now, out)
+			retries = max(retries, c.scanQuiet(uint8(i), now, out))
 			continue
 		}
 		if now.Sub(s.progress) < c.rtt.timeout(s.retries) {
@@ -303,6 +303,10 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 				c.lost(uint8(i), s.try, now, out) // or its handler is slow: then one packet is wasted
 			}
 			continue
+		}
+		since := s.progress
+		if s.retries == 0 && c.backoff.firsts.another(since, now) {
+			c.backoff.rto = c.rtt.rto
 		}
 		if s.retries < 255 {
 			s.retries++
@@ -313,7 +317,7 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 		c.stats.Rollbacks++
 		// One timeout may be a peer that does not get to run, and one without the response
 		// alone may be a slow handler.
-		if s.retries >= 2 && s.numRx != s.numReq-1 {
+		if s.retries >= 2 && s.numRx != s.numReq-1 && c.backoff.told.another(since, now) {
 			c.pace.timeout(now)
 		}
 		c.rollback(uint8(i), now, out)

@@ -48,7 +48,7 @@ func (c *Client) waitRTT(
 	s *clientSlot, h *wire.Header, now monotime.Time, retries uint8,
 ) time.Duration {
 	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-		c.rtt.keep(retries)
+		c.keep(retries)
 		return 0
 	}
 	held, known := wire.CoarseHold(h.Hold)
@@ -65,19 +65,35 @@ func (c *Client) waitRTT(
 	return rtt
 }
 
-// scanQuiet looks after a slot that expects no answer. A waiting request is asked after now and
-// then, so that one that the server has lost ends; a CANCEL is repeated until it is answered.
-func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) {
+// scanQuiet looks after a slot that expects no answer, or one to its CANCEL. A waiting request is
+// asked after now and then, so that one that the server has lost ends; so is a slot whose handler
+// runs though its request was given up, since the word that it has ended may be lost. It returns
+// how many CANCELs in a row have had no answer.
+func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) (retries uint8) {
 	s := &c.slots[i]
-	g := s.gaveUp
-	switch {
-	case s.busy && s.waits && now.Sub(s.progress) >= c.askEvery:
-		c.rollback(i, now, out)
-	case !s.busy && g != nil && g.repeating && now.Sub(g.at) >= c.rtt.timeout(g.tries):
-		g.tries = min(g.tries+1, 254)
-		c.stats.Retransmits++
-		c.sendCancel(s, now, out)
+	if s.busy {
+		if s.waits && now.Sub(s.progress) >= c.askEvery {
+			c.rollback(i, now, out)
+		}
+		return 0
 	}
+	if !s.held() {
+		return 0
+	}
+	g, wait := s.gaveUp, c.askEvery
+	if !g.runs {
+		wait = c.rtt.timeout(g.tries)
+	}
+	if now.Sub(g.at) < wait {
+		return 0
+	}
+	g.tries = min(g.tries+1, 254)
+	c.stats.Retransmits++
+	c.sendCancel(s, now, out)
+	if g.runs {
+		return 0
+	}
+	return g.tries
 }
 
 // ack tells the server that its late answer is here.

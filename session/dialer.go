@@ -114,6 +114,12 @@ func (d *Dialer) put(b []byte) {
 	}
 }
 
+// Unanswered reports whether the next packet is due and several of this kind before it had no
+// answer.
+func (d *Dialer) Unanswered(now monotime.Time) bool {
+	return d.tries >= triesPerMTU && d.nextAt <= now
+}
+
 // Restart begins anew as another attempt, with a nonce of its own, by Connects.
 func (d *Dialer) Restart(nonce uint64, now monotime.Time) {
 	d.Connect.Nonce, d.Connect.Cookie, d.Connect.Offer.MTU = nonce, [wire.CookieSize]byte{}, d.maxMTU
@@ -173,9 +179,19 @@ func (d *Dialer) stepDown() {
 
 // OnChallenge takes the server's cookie and answers with it.
 func (d *Dialer) OnChallenge(c *wire.Challenge, now monotime.Time, out *Out) {
-	if c.Nonce != d.Connect.Nonce || d.proved() && c.Cookie == d.Connect.Cookie {
-		return
+	if c.Nonce == d.Connect.Nonce && !d.Answers(c) {
+		d.Proceed(c, now, out)
 	}
+}
+
+// Answers reports whether the Connect that was sent last answers a Challenge.
+func (d *Dialer) Answers(c *wire.Challenge) bool {
+	return d.proved() && c.Cookie == d.Connect.Cookie
+}
+
+// Proceed sends a Connect with the cookie of a Challenge to this dialer now, also if one has left
+// before: its padding says something else, or its timer was put off.
+func (d *Dialer) Proceed(c *wire.Challenge, now monotime.Time, out *Out) {
 	d.Connect.Cookie = c.Cookie
 	d.tries = 0
 	d.again(now)

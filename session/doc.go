@@ -98,15 +98,19 @@
 //
 // # Giving up
 //
-// CANCEL is a hint: it may be lost, late or early, and nothing depends on it. A newer number in a
-// slot says the same of the older one. A number that was cancelled before it came never runs: a
-// late copy of it is refused. While a cancelled handler runs, its slot and the request's memory are
-// its own; its owner is told (EventCancelled), and what it responds is dropped. Only for a request
-// that is known to wait is CANCEL repeated, until PAST answers it.
+// CANCEL is a hint: it may be late or early. A number that was cancelled before it came never runs:
+// a late copy of it is refused. While a cancelled handler runs, its slot and the request's memory
+// are its own; its owner is told (EventCancelled), and what it responds is dropped.
 //
-// No packet advances a slot by more than 65,536 uses: more is damage or an attack. So a client does
-// not run ahead either. A request of which nothing was sent uses no number, and a slot that gave up
-// half as many requests in a row, without a word of the server, rests until there is one.
+// The client's slot stays in use as well, so that no request waits behind a handler that nobody
+// waits for (Client.Held). CANCEL is repeated, as a request is, until PAST answers it, which says
+// whether the handler runs. If it does the client asks no more than once in half a FailureTimeout:
+// a PAST follows when the handler has responded, and only that may be lost. Then the slot is free
+// (EventFreed). A client that uses it earlier, as older ones do, is told to wait; its newer number
+// says the same as CANCEL.
+//
+// No packet advances a slot by more than 65,536 uses: more is damage or an attack. A request of
+// which nothing was sent uses no number.
 //
 // # Past
 //
@@ -146,7 +150,9 @@
 //
 // A server that shuts down tells each client until it acknowledges that. The client sends nothing
 // new (ErrDraining), requests under way go on. Requests that crossed the notice are refused by an
-// error that says that no handler ran; the notice, or silence, proves nothing.
+// error that says that no handler ran. The notice says what was taken last in each slot
+// (Server.AppendTaken), as a Disconnect does: what is behind that certainly never runs
+// (Client.NotTaken). Of the rest the notice, or silence, proves nothing.
 //
 // # What a peer can do wrong
 //

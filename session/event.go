@@ -58,6 +58,8 @@ const (
 	EventSent
 	// EventAnswered: the first of several response packets of request Ref, which is Marked, is here.
 	EventAnswered
+	// EventFreed: a slot of session Session is free that a request had held which was given up.
+	EventFreed
 )
 
 // Marked is a bit of Op.Ref: the owner gets EventSent and EventAnswered for the request.

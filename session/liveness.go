@@ -120,22 +120,36 @@ func (l *Liveness) Pong(e *End, seq uint64, size int, out *Out) {
 	l.sendPadded(e, wire.OpPong, seq, size, out)
 }
 
-// Disconnect tells the peer that the session ends, and asks for an answer.
-func (l *Liveness) Disconnect(e *End, out *Out) {
+// Disconnect tells the peer that the session ends, and asks for an answer. Taken is what
+// Server.AppendTaken said of it, nothing for the client's end.
+func (l *Liveness) Disconnect(e *End, taken []byte, out *Out) {
 	l.seq++
-	l.send(e, wire.OpDisconnect, l.seq, out)
+	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: l.seq, To: e.RemoteToken}
+	last(e, wire.OpDisconnect, &a, taken, out)
 }
 
 // Farewell tells the peer that the session ends, and this side's endpoint with it: nobody would
 // hear an answer. Most systems would answer that with an ICMP message.
-func (l *Liveness) Farewell(e *End, out *Out) {
+func (l *Liveness) Farewell(e *End, taken []byte, out *Out) {
 	l.seq++
 	a := wire.Alive{Session: wire.NoSession, Seq: l.seq, To: e.RemoteToken}
-	out.Mgmt(&e.Peer, e.Via, wire.OpDisconnect, e.Remote, e.RemoteToken, wire.AliveSize, 0, a.Put)
+	last(e, wire.OpDisconnect, &a, taken, out)
 }
 
-// Drain tells the peer that this side shuts down.
-func (l *Liveness) Drain(e *End, out *Out) { l.send(e, wire.OpDrain, 0, out) }
+// Drain tells the peer that this side shuts down, and takes nothing behind what it has taken.
+func (l *Liveness) Drain(e *End, taken []byte, out *Out) {
+	a := wire.Alive{Session: e.Local, Token: e.LocalToken, To: e.RemoteToken}
+	last(e, wire.OpDrain, &a, taken, out)
+}
+
+// last sends a packet that may say what was taken last.
+func last(e *End, op wire.Op, a *wire.Alive, taken []byte, out *Out) {
+	n := wire.AliveSize + len(taken)
+	out.Mgmt(&e.Peer, e.Via, op, e.Remote, e.RemoteToken, n, 0, func(b []byte) {
+		a.Put(b)
+		copy(b[wire.AliveSize:], taken)
+	})
+}
 
 // DrainAck answers Drain.
 func (l *Liveness) DrainAck(e *End, seq uint64, out *Out) { l.send(e, wire.OpDrainAck, seq, out) }

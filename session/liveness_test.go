@@ -201,7 +201,7 @@ func TestLivenessPackets(t *testing.T) {
 	var l Liveness
 	e, out := clientEnd(), NewOut(4, false)
 	l.Pong(e, 1<<63+5, 0, out)
-	l.Disconnect(e, out)
+	l.Disconnect(e, nil, out)
 	l.Probe(e, 2, 7, out)
 	if len(out.Tx) != 3 {
 		t.Fatalf("%d packets, want 3", len(out.Tx))
@@ -216,7 +216,7 @@ func TestLivenessPackets(t *testing.T) {
 	}
 	for _, op := range []wire.Op{wire.OpReset, wire.OpDisconnectAck} {
 		out.Reset()
-		Answer(&clientHost, op, &wire.Alive{Session: 4, Token: 5, Seq: 6}, out)
+		Answer(&clientHost, 0, op, &wire.Alive{Session: 4, Token: 5, Seq: 6}, out)
 		got, h, body := mgmt(t, flatten(out.Tx[0]), 5)
 		var a wire.Alive
 		a.Parse(body)

@@ -234,6 +234,9 @@ func (m *model) run() {
 		}
 		m.step()
 	}
+	if m.sst.DropBusy != 0 {
+		m.tb.Errorf("%d packets came for slots whose handlers ran", m.sst.DropBusy)
+	}
 	if busy, queued := m.cl.Pending(); busy != 0 || queued != 0 ||
 		m.cl.FreeCredits() != m.params.Credits {
 		m.tb.Errorf("at the end %d busy, %d queued, %d of %d credits", busy, queued, m.cl.FreeCredits(),

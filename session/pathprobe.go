@@ -16,12 +16,14 @@ const (
 )
 
 // PathProbe finds out whether a path carries packets of a size, in both directions (RFC 8899). In
-// each round it asks with a padded ping and with a small one. The path does not carry what is never
-// answered while small pings are.
+// each round it asks with a small ping and, a tick later, with a padded one. The path does not
+// carry what is never answered while small pings are. Both at once could travel as one train, which
+// a router that looks at trains as a whole would drop with both.
 type PathProbe struct {
 	Size   int // bytes, header included
 	every  time.Duration
 	at     monotime.Time // of the next round
+	half   bool          // the padded ping of this round is to be sent
 	round  int
 	asked  [probeRounds]pathQuestion
 	small  int // answered
@@ -50,10 +52,16 @@ const (
 )
 
 // Tick asks, if it is time, with a random number that names the round, and returns what is known.
+// What one call asks leaves before the next one.
 func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *Out) ProbeResult {
 	switch {
 	case p.passed:
 		return ProbePassed
+	case p.half:
+		p.half = false
+		p.at = now.Add(p.every)
+		p.ask(e, p.asked[(p.round-1)%probeRounds].seq, p.Size, out)
+		return ProbeGoesOn
 	case now < p.at:
 		return ProbeGoesOn
 	case p.round >= probeRounds && p.small >= probeSmall:
@@ -62,12 +70,15 @@ func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *O
 	seq := random() &^ 1
 	p.asked[p.round%probeRounds] = pathQuestion{seq: seq}
 	p.round++
-	p.at = now.Add(p.every)
-	for n, size := range [2]int{p.Size, 0} {
-		a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq + uint64(n), To: e.RemoteToken}
-		out.Mgmt(&e.Peer, e.Via, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
-	}
+	p.half = true
+	p.ask(e, seq+1, 0, out)
 	return ProbeGoesOn
+}
+
+// ask sends a ping of size bytes, or a small one for 0.
+func (p *PathProbe) ask(e *End, seq uint64, size int, out *Out) {
+	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq, To: e.RemoteToken}
+	out.Mgmt(&e.Peer, e.Via, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
 }
 
 // OnPong takes an answer.

@@ -28,34 +28,45 @@ func newProber(t *testing.T) *prober {
 	return &prober{t: t, p: p, out: NewOut(4, false), random: 1 << 63}
 }
 
-// tick calls Tick and notes the round, if there is one.
+// tick calls Tick and notes the round, if there is one: the first call asks with a small ping, and
+// another one a tick later with a padded one.
 func (a *prober) tick() ProbeResult {
 	a.t.Helper()
-	e := clientEnd()
+	got, asked := a.once(1, wire.HeaderSize+wire.AliveSize)
+	if asked {
+		a.rounds = append(a.rounds, a.random&^1)
+		a.now += ms
+		if second, padded := a.once(0, probeSize); !padded || second != ProbeGoesOn {
+			a.t.Fatalf("after the small ping: result %d, another ping: %v", second, padded)
+		}
+	}
+	a.now = a.now.Add(probeSpan)
+	return got
+}
+
+// once calls Tick, which sends nothing or a ping of that size and number in the round.
+func (a *prober) once(number uint64, size int) (got ProbeResult, asked bool) {
+	a.t.Helper()
 	random := func() uint64 { // odd and even in turn
 		a.random += 101
 		return a.random
 	}
-	got := a.p.Tick(e, random, a.now, a.out)
-	if n := len(a.out.Tx); n != 0 && n != 2 {
-		a.t.Fatalf("%d pings", n)
+	got = a.p.Tick(clientEnd(), random, a.now, a.out)
+	if n := len(a.out.Tx); n > 1 {
+		a.t.Fatalf("%d pings at once, which may be one train", n)
 	}
-	for i, tx := range a.out.Tx {
+	for _, tx := range a.out.Tx {
 		op, q := alive(a.t, tx)
-		if op != wire.OpPing || q.To != serverToken || q.Seq != a.random&^1+uint64(i) {
-			a.t.Fatalf("ping %d is %v, %+v, random number %#x", i, op, q, a.random)
+		if op != wire.OpPing || q.To != serverToken || q.Seq != a.random&^1+number {
+			a.t.Fatalf("ping %d is %v, %+v, random number %#x", number, op, q, a.random)
 		}
-		size := len(flatten(tx).raw)
-		if want := [2]int{probeSize, wire.HeaderSize + wire.AliveSize}[i]; size != want {
-			a.t.Fatalf("ping %d has %d bytes, want %d", i, size, want)
+		if n := len(flatten(tx).raw); n != size {
+			a.t.Fatalf("ping %d has %d bytes, want %d", number, n, size)
 		}
-	}
-	if len(a.out.Tx) > 0 {
-		a.rounds = append(a.rounds, a.random&^1)
+		asked = true
 	}
 	a.out.Reset()
-	a.now = a.now.Add(probeSpan)
-	return got
+	return got, asked
 }
 
 // ask lets n rounds pass, each of which goes on.
@@ -88,14 +99,14 @@ func (a *prober) want(what string, want ProbeResult) {
 func (a *prober) padded(round int) { a.p.OnPong(a.rounds[round]) }
 func (a *prober) small(round int)  { a.p.OnPong(a.rounds[round] + 1) }
 
-// TestProbeAsks: each round is a padded ping and a small one. The first round comes at once. Each
-// other one comes a span after the last, though calls are more often, or later.
+// TestProbeAsks: each round is a small ping and a padded one, never both at once. The first round
+// comes at once. Each other one comes a span after the last, though calls are more often, or later.
 func TestProbeAsks(t *testing.T) {
 	a := newProber(t)
 	a.now = 5 * ms
 	for late := range monotime.Time(4) {
-		start := a.now
 		a.ask(1)
+		start := a.now.Add(-probeSpan) // the padded ping
 		for _, at := range []monotime.Time{0, 1, monotime.Time(probeSpan) - 1} {
 			a.now = start + at
 			if n := len(a.rounds); a.tick() != ProbeGoesOn || len(a.rounds) != n {

@@ -298,7 +298,7 @@ func (r *rig) checkCredits() {
 		if s := &r.cl.slots[i]; s.busy {
 			sum += int(s.numTx - s.numRx)
 			busy++
-		} else if s.gaveUp != nil && s.gaveUp.withheld {
+		} else if s.held() {
 			rest++
 		}
 	}
@@ -371,7 +371,7 @@ func (r *rig) fromServer(p dgram) {
 }
 
 func (r *rig) verified(p dgram, h *wire.Header, e *End) bool {
-	if h.Session != e.Local || !e.Names(e.TokenIn(p.raw), &e.Peer) {
+	if h.Session != e.Local || !e.Names(e.TokenIn(p.raw), &e.Peer, 0) {
 		r.badToken++
 		return false
 	}

@@ -81,10 +81,36 @@ func (e *rtoEstimator) early() time.Duration {
 	return max(2*(e.srtt+4*e.rttvar), e.min/4)
 }
 
+// backoff is what a session knows of its timeouts. One lost packet may be that of many requests, of
+// which each times out and each gets an answer: that is one loss, and counts once.
+type backoff struct {
+	firsts lossClock     // first timeouts of requests
+	rto    time.Duration // the timeout at the last of these losses
+	told   lossClock     // timeouts that congestion control learned of
+}
+
+// lossClock holds when the last loss was noticed.
+type lossClock monotime.Time
+
+// another reports whether a timeout, at now, of what has waited since a time shows another loss.
+// What waited already when the last one was noticed belongs to that.
+func (l *lossClock) another(since, now monotime.Time) bool {
+	if since < monotime.Time(*l) {
+		return false
+	}
+	*l = lossClock(now)
+	return true
+}
+
 // keep makes the timeout that the given number of retries led to the timeout until
 // the next sample: their answer cannot be a sample, and without one a path that has
 // become slow would cost as many retries with each packet (RFC 6298, section 5.7).
-func (e *rtoEstimator) keep(retries uint8) { e.rto = e.timeout(retries) }
+func (c *Client) keep(retries uint8) {
+	if retries > 0 {
+		at := rtoEstimator{rto: c.backoff.rto, max: c.rtt.max}
+		c.rtt.rto = max(c.rtt.rto, at.timeout(retries))
+	}
+}
 
 // SRTT returns the smoothed round-trip time, or 0 before the first sample.
 func (c *Client) SRTT() time.Duration { return c.rtt.srtt }

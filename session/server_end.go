@@ -44,7 +44,8 @@ func (s *Server) past(sl *serverSlot, h *wire.Header, now monotime.Time, out *Ou
 	}
 	s.stats.Pasts++
 	s.sendControl(out, &wire.Header{
-		Type: wire.TypePast, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, 0),
+		Type: wire.TypePast, ReqType: h.ReqType,
+		Hold:   wire.TryBusy(h.Hold, sl.gone && sl.state == stateHandling),
 		ReqNum: h.ReqNum, PktNum: h.PktNum,
 	})
 }
@@ -97,13 +98,16 @@ func (s *Server) leave(i uint8, sl *serverSlot, out *Out) {
 	ev.Session, ev.Slot = s.Local, i
 }
 
-// endGone ends a request that the client gave up, now that its handler responds.
-func (s *Server) endGone(sl *serverSlot) {
+// endGone ends a request that the client gave up, now that its handler responds. The client, for
+// which the slot is in use, learns that it is free; if that is lost it asks.
+func (s *Server) endGone(sl *serverSlot, out *Out) {
 	s.responded(sl)
 	if sl.waits {
 		s.waiting--
 	}
 	s.endAs(sl, true)
+	s.stats.Pasts++
+	s.sendControl(out, &wire.Header{Type: wire.TypePast, ReqType: sl.reqType, ReqNum: sl.reqNum})
 }
 
 // busy takes a packet of a newer request whose slot's handler still runs: the client gave the

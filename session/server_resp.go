@@ -153,7 +153,7 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 		}
 		buf.Return()
 		buf.Free()
-		s.endGone(sl)
+		s.endGone(sl, out)
 		return nil
 	}
 	numResp := packets(buf.Size(), int(sl.per))
@@ -187,7 +187,7 @@ func (s *Server) RespondError(slot uint8, e *wire.Error, now monotime.Time, out 
 		return ErrNotHandling
 	}
 	if sl.gone {
-		s.endGone(sl)
+		s.endGone(sl, out)
 		return nil
 	}
 	s.running--

@@ -14,6 +14,9 @@ func (c *Client) Owed() (since monotime.Time, rto time.Duration, ok bool) {
 	since = monotime.Never
 	for i := range c.slots {
 		s := &c.slots[i]
+		if g := s.gaveUp; !s.busy && s.held() && !g.runs {
+			since, ok = min(since, g.since), true // the answer to its CANCEL
+		}
 		if !s.busy || s.waits || max(s.numTx, s.highTx) <= s.numRx {
 			continue
 		}

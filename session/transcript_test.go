@@ -236,6 +236,10 @@ func (s *script) describe(fromClient bool, p dgram) string {
 	if h.Type == wire.TypeRFR && h.MsgSize > 0 {
 		line += fmt.Sprintf(" more=%d", h.MsgSize)
 	}
+	if h.Type == wire.TypePast && wire.SlotBusy(h.Hold) {
+		line += " BUSY"
+		h.Hold = wire.Try(h.Hold)
+	}
 	if h.Hold != 0 {
 		line += fmt.Sprintf(" %s=%d", map[bool]string{true: "hold", false: "try"}[s.isHold(&h)], h.Hold)
 	}

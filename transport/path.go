@@ -14,7 +14,8 @@ type Path struct {
 	HostDelay time.Duration
 	// Shared says that the sender of a packet from there can still change RxPacket.Data, at
 	// any time: the memory is shared between processes. A receiver that checks bytes and uses
-	// them later copies them first. Packets of up to PrivateBytes are exempt.
+	// them later copies them first. Packets of up to PrivateBytes are exempt: RxPacket.Shared has
+	// it for each packet.
 	Shared bool
 	// Checksummed says that packets damaged on the way are dropped by the
 	// network or the transport with at least the strength of the UDP checksum.

@@ -53,6 +53,9 @@ type RxPacket struct {
 	Data []byte
 	From Addr
 	CE   bool // the network marked it "congestion experienced" (RFC 3168)
+	// Shared says that the sender can still change Data, at any time: see Path.Shared. RxBurst sets
+	// it for each packet of more than PrivateBytes from such a destination.
+	Shared bool
 }
 
 // Transport moves datagrams in bursts. It may lose, repeat, reorder and (unless

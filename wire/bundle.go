@@ -49,7 +49,8 @@ type Bundle struct {
 
 // Parse checks all of a datagram that is a bundle: its header, and each packet inside by the rules
 // of [Header.Parse]. Then Next gives the first packet. After an error b has no packets. The errors
-// are those of Header.Parse and ErrBundle.
+// are those of Header.Parse and ErrBundle. Nobody may change the datagram meanwhile, or before the
+// last Next: what was checked is read again.
 func (b *Bundle) Parse(pkt []byte) error { return b.ParseCut(pkt, len(pkt)) }
 
 // ParseCut is Parse for a datagram of size bytes of which a capture kept no more than pkt. Next

@@ -126,13 +126,14 @@ func ParseError(b []byte) (e Error, err error) {
 	if len(b) < errorHeader || len(b) > MaxErrorSize {
 		return Error{}, ErrSize
 	}
-	end := errorHeader + int(binary.LittleEndian.Uint16(b[4:]))
+	head := [errorHeader]byte(b) // read once: the sender may still be able to change b
+	end := errorHeader + int(binary.LittleEndian.Uint16(head[4:]))
 	if end > min(len(b), errorHeader+MaxErrorText) || len(b)-end > MaxErrorDetails {
 		return Error{}, ErrSize
 	}
-	if b[0] == 0 || b[0] >= numStatus || b[1] == 0 {
+	if head[0] == 0 || head[0] >= numStatus || head[1] == 0 {
 		return Error{}, ErrStatus
 	}
-	return Error{Status: Status(b[0]), Code: Code(b[1]), Ran: b[2]&errorRan != 0,
+	return Error{Status: Status(head[0]), Code: Code(head[1]), Ran: head[2]&errorRan != 0,
 		Text: b[errorHeader:end:end], Details: b[end:]}, nil
 }

@@ -11,8 +11,9 @@ const extHeader = 4
 // ErrExtension means that the extensions of a body do not fit it.
 var ErrExtension = errors.New("wire: an extension is longer than its packet")
 
-// Extension follows the least body of a Connect or an Accept. A receiver skips those whose type it
-// does not know. An extension that both sides must know has a bit in [Features].
+// Extension follows the least body of a Connect, an Accept, or a server's Disconnect or Drain. A
+// receiver skips those whose type it does not know. An extension that both sides must know has a
+// bit in [Features].
 //
 //	0 type u16 · 2 length u16, bytes · 4 value
 type Extension struct {
@@ -22,7 +23,7 @@ type Extension struct {
 
 // ExtIndex is the type of the extension with the sender's index for what is sealed to it: u32, as
 // it stands in sealed datagrams without the key phase.
-const ExtIndex = 1
+const ExtIndex = 2
 
 // AppendExtension appends an extension to b. Its value has at most 65535 bytes.
 func AppendExtension(b []byte, e Extension) []byte {

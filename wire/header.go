@@ -162,15 +162,19 @@ func PutOnly(
 
 // Parse reads the header of pkt into h and checks every field that can be
 // checked without the session's state. After an error h holds no promise.
-func (h *Header) Parse(pkt []byte) error {
+func (h *Header) Parse(pkt []byte) error { return h.ParseCut(pkt, len(pkt)) }
+
+// ParseCut is Parse for a packet of size bytes of which pkt has the header or more. Each byte is
+// read once.
+func (h *Header) ParseCut(pkt []byte, size int) error {
 	if len(pkt) < HeaderSize {
 		return ErrShort
 	}
 	p := (*[HeaderSize]byte)(pkt)
-	if p[0]>>4 != Version {
+	first := binary.LittleEndian.Uint64(p[0:])
+	if first>>4&0x0F != Version {
 		return ErrVersion
 	}
-	first := binary.LittleEndian.Uint64(p[0:])
 	h.Type = Type(first & 0x0F)
 	h.ReqType = uint8(first >> 8)
 	h.Hold = uint16(first >> 16)
@@ -181,7 +185,7 @@ func (h *Header) Parse(pkt []byte) error {
 	num := binary.LittleEndian.Uint64(p[16:])
 	h.ReqNum = num & MaxReqNum
 	h.PktNum = uint16(num >> 48)
-	payload := len(pkt) - HeaderSize
+	payload := size - HeaderSize
 	if h.Flags == 0 && h.carriesData() && payload <= int(h.MsgSize) &&
 		h.ReqType <= MaxReqType && IsSession(h.Session) {
 		return nil // nearly every packet of small messages
@@ -290,6 +294,19 @@ func Try(field uint16) uint16 { return field & tryMask }
 
 // SameTry reports whether two hold fields made by TryHold have the same try.
 func SameTry(a, b uint16) bool { return (a^b)&tryMask == 0 }
+
+// TryBusy returns the hold field of a PAST: the try mod 64, and whether the handler of a request
+// that was given up still runs in the slot, which is said as a hold time that does not fit.
+func TryBusy(try uint16, busy bool) uint16 {
+	field := try & tryMask
+	if busy {
+		field |= coarseLonger << tryBits
+	}
+	return field
+}
+
+// SlotBusy reports whether the hold field of a PAST says that a handler still runs in the slot.
+func SlotBusy(field uint16) bool { return field>>tryBits == coarseLonger }
 
 // CoarseHold returns the hold time in a field made by TryHold; known is false if it
 // was longer than the field can say, a millisecond.

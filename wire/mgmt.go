@@ -255,6 +255,8 @@ func (r *Refuse) Parse(b []byte) {
 // tell a damaged packet, whose session number may be wrong, from a stranger's.
 //
 //	0 session u32 · 4 token u32 · 8 seq u64 · 16 to u32 · 20 zero 4 B
+//
+// Behind a server's Disconnect and Drain [ExtTaken] may follow; all else there is ignored.
 type Alive struct {
 	// Session is the sender's session number, NoSession in an answer; in a Disconnect NoSession says
 	// that the sender's endpoint ends and hears no answer.

@@ -25,9 +25,10 @@ var help = kong.Vars{
 		"auto, shm to this machine and udp elsewhere.",
 	"servers_help": "Servers, and the first key of each but the first, " +
 		"as ADDR,KEY=ADDR,KEY=ADDR; default 127.0.0.1:31860.",
-	"timeout_help":     "How long to wait for a server; default 5s.",
-	"scan_help":        "Where scans run: workers, or loop, the event loop; default workers.",
-	"snapshot_help":    "Start from this file, and write it at the end; without it all is in memory.",
+	"timeout_help": "How long to wait for a server; default 5s.",
+	"scan_help":    "Where scans run: workers, or loop, the event loop; default workers.",
+	"snapshot_help": "Start from this file, and write it at the end, with a lock at FILE.lock; " +
+		"without it all is in memory.",
 	"outstanding_help": "Requests under way per client, closed loop; default 2.",
 	"plot_help":        "Draw the distribution of GETs: FILE.svg, or FILE.csv for its points.",
 	"rate_help":        "Open loop: requests per second, at random times.",

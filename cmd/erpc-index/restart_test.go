@@ -93,3 +93,25 @@ func TestKilledServer(t *testing.T) {
 		t.Errorf("said %q, %v", errOut.String(), err)
 	}
 }
+
+// TestSecondServer: a server whose snapshot another one will replace does not start.
+func TestSecondServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "index")
+	addr, stop := serve(t, "--snapshot="+file)
+	put := []string{"put", "key", "7", "--servers=" + addr}
+	if status, _, errOut := try(t, put...); status != cli.Done {
+		t.Fatal(errOut)
+	}
+	status, out, errOut := try(t, "serve", "--child", "--addr=127.0.0.1:0",
+		"--snapshot="+file)
+	for _, want := range []string{file, fmt.Sprintf("process %d ", os.Getpid()), "another file"} {
+		if status != cli.Failed || out != "" || !strings.Contains(errOut, want) {
+			t.Errorf("status %d, %q, %q does not say %q", status, out, errOut, want)
+		}
+	}
+	stop()
+	addr, _ = serve(t, "--snapshot="+file)
+	if _, out, errOut := try(t, "get", "key", "--servers="+addr); strings.TrimSpace(out) != "7" {
+		t.Errorf("%q, %q", out, errOut)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	ixserver "github.com/userspace-rpc/erpc/index/server"
 	"github.com/userspace-rpc/erpc/index/snapshot"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/filelock"
 )
 
 type serveCmd struct {
@@ -60,6 +61,11 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 		return err
 	}
 	debug.SetGCPercent(c.GC)
+	unlock, err := c.lock()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	m, err := c.load(e)
 	if err != nil {
 		return err
@@ -94,6 +100,23 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 		err = c.wait(e, m, ended)
 	}
 	return errors.Join(err, srv.Close(), c.save(e, m))
+}
+
+// lock keeps others from the snapshot for as long as this server runs: what it stores would be lost
+// when they write theirs. The snapshot itself is replaced, so that a file beside it is locked.
+func (c *serveCmd) lock() (unlock func() error, err error) {
+	if c.Snapshot == "" {
+		return func() error { return nil }, nil
+	}
+	l, err := filelock.Take(c.Snapshot + ".lock")
+	if held, ok := errors.AsType[*filelock.HeldError](err); ok {
+		return nil, fmt.Errorf("--snapshot %s is in use by %s: end that server, or name another file",
+			c.Snapshot, held.Holder)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--snapshot %s: %w", c.Snapshot, err)
+	}
+	return l.Release, nil
 }
 
 // load starts from the snapshot, if there is one, and says what that means.

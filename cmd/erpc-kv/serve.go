@@ -118,7 +118,8 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	if c.Design != "erpc" {
 		return c.serveHerd(e)
 	}
-	srv, err := kvserver.New(c.config(e))
+	cfg := c.config(e)
+	srv, err := kvserver.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,10 @@ func (c *serveCmd) Run(e *cli.Env) (err error) {
 	for _, tr := range trs {
 		r.Addrs = append(r.Addrs, tr.LocalAddr().String())
 	}
-	mc, err := c.memcached(srv, &r)
+	ctx, stop := context.WithCancel(e.Ctx)
+	defer stop()
+	e = &cli.Env{Ctx: ctx, In: e.In, Out: e.Out, Err: e.Err}
+	mc, err := c.memcached(memcached.Config{Store: srv, TLS: c.Server(), Logger: cfg.Logger}, stop, &r)
 	if err != nil {
 		for _, tr := range trs {
 			err = errors.Join(err, tr.Close())
@@ -172,9 +176,11 @@ func (c *serveCmd) until(e *cli.Env, r ready, serve, stop func() error, closed e
 	return err
 }
 
-// memcached begins to serve memcached's clients, if that is asked for. The returned function ends
-// it.
-func (c *serveCmd) memcached(srv *kvserver.Server, r *ready) (end func() error, err error) {
+// memcached begins to serve memcached's clients, if that is asked for, and calls stop when their
+// port has ended. The returned function ends it, and has its error.
+func (c *serveCmd) memcached(
+	cfg memcached.Config, stop func(), r *ready,
+) (end func() error, err error) {
 	if c.Memcached == "" {
 		return func() error { return nil }, nil
 	}
@@ -183,9 +189,12 @@ func (c *serveCmd) memcached(srv *kvserver.Server, r *ready) (end func() error, 
 		return nil, err
 	}
 	r.Memcached = ln.Addr().String()
-	s := memcached.New(memcached.Config{Store: srv, TLS: c.Server()})
+	s := memcached.New(cfg)
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ln) }()
+	go func() {
+		ended <- s.Serve(ln)
+		stop()
+	}()
 	return func() error {
 		err := s.Close()
 		if e := <-ended; !errors.Is(e, memcached.ErrClosed) {

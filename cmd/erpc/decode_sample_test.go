@@ -81,8 +81,8 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 		"WAIT session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=KEEP try=5 hold=20.48us "+
 			"token=00000001")
 	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypePast, Session: 1, ReqNum: 8,
-		PktNum: 2, Hold: 6}, 1, nil, ""),
-		"PAST session=1 req=8 pkt=2 size=0 data=0 reqtype=0 flags=- try=6 token=00000001")
+		PktNum: 2, Hold: wire.TryBusy(6, true)}, 1, nil, ""),
+		"PAST session=1 req=8 pkt=2 size=0 data=0 reqtype=0 flags=- try=6 hold=busy token=00000001")
 	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeCancel, Session: 1,
 		Hold: 7}, 1, nil, ""),
 		"CANCEL session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=- try=7 token=00000001")

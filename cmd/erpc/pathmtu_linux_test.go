@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -20,9 +21,9 @@ const (
 	headers      = 28         // of IPv4 and UDP
 )
 
-// echoAcross serves an echo on side B of a link that counts how often each call ran, by the number
+// echoAcross serves an echo on a side of a link that counts how often each call ran, by the number
 // at the start of its request. The server ends with the test.
-func echoAcross(t *testing.T, p *vethtest.Pair) (addr string, ran func() map[uint64]int) {
+func echoAcross(t *testing.T, on *vethtest.Side) (addr string, ran func() map[uint64]int) {
 	t.Helper()
 	counts := map[uint64]int{}
 	srv, err := erpc.NewServer(erpc.Config{})
@@ -36,9 +37,9 @@ func echoAcross(t *testing.T, p *vethtest.Pair) (addr string, ran func() map[uin
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr = netip.AddrPortFrom(p.B.IP4, 31999).String()
+	addr = netip.AddrPortFrom(on.IP4, 31999).String()
 	ended := make(chan error, 1)
-	go p.B.Do(func() {
+	go on.Do(func() {
 		tr, err := udp.Listen(addr, udp.Config{})
 		if err == nil {
 			err = srv.Serve(tr)
@@ -59,15 +60,18 @@ func echoAcross(t *testing.T, p *vethtest.Pair) (addr string, ran func() map[uin
 	}
 }
 
-// narrowed calls an echo across a link of MTU wide, which becomes narrow with calls under way, and
-// returns the size of the session's packets after it.
-func narrowed(t *testing.T, p *vethtest.Pair, addr string, lower func()) (before, after int) {
+// narrowed calls an echo across a link of MTU wide, which becomes narrow with calls of size bytes
+// under way, and returns the size of the session's packets before and after it. Its goroutine is in
+// the client's namespace.
+func narrowed(
+	t *testing.T, from *vethtest.Side, addr string, size int, lower func(),
+) (before, after int) {
 	n, err := erpc.NewNexus(erpc.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	tr, err := udp.Listen(netip.AddrPortFrom(p.A.IP4, 0).String(), udp.Config{})
+	tr, err := udp.Listen(netip.AddrPortFrom(from.IP4, 0).String(), udp.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,10 +84,10 @@ func narrowed(t *testing.T, p *vethtest.Pair, addr string, lower func()) (before
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := func() int { return s.Params().PerPacket }
+	perPacket := func() int { return s.Params().PerPacket }
 	id, left := uint64(0), 0
 	call := func() {
-		req, err := r.Alloc(16_000)
+		req, err := r.Alloc(size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +125,7 @@ func narrowed(t *testing.T, p *vethtest.Pair, addr string, lower func()) (before
 		call()
 	}
 	finish()
-	before = size()
+	before = perPacket()
 	for range 8 {
 		call()
 	}
@@ -131,7 +135,7 @@ func narrowed(t *testing.T, p *vethtest.Pair, addr string, lower func()) (before
 	t.Logf("the calls under way ended after %v", time.Since(start))
 	call()
 	finish()
-	return before, size()
+	return before, perPacket()
 }
 
 // TestPathNarrowsAcrossLink: the MTU of the path falls from 9000 to 1400 with calls of 16 kB under
@@ -141,10 +145,10 @@ func TestPathNarrowsAcrossLink(t *testing.T) {
 	for name, both := range map[string]bool{"both ends": true, "far end": false} {
 		t.Run(name, func(t *testing.T) {
 			p := vethtest.New(t, wide)
-			addr, ran := echoAcross(t, p)
+			addr, ran := echoAcross(t, p.B)
 			var before, after int
 			p.A.Do(func() {
-				before, after = narrowed(t, p, addr, func() {
+				before, after = narrowed(t, p.A, addr, 16_000, func() {
 					err := p.B.Handle.LinkSetMTU(p.B.Link(), narrow)
 					if both {
 						err = errors.Join(err, p.A.Handle.LinkSetMTU(p.A.Link(), narrow))
@@ -154,18 +158,44 @@ func TestPathNarrowsAcrossLink(t *testing.T) {
 					}
 				})
 			})
-			if before < 8000 || after > narrow-headers {
-				t.Errorf("packets of %d bytes, then of %d", before, after)
-			}
-			counts := ran()
-			if len(counts) != 29 {
-				t.Errorf("%d calls ran", len(counts))
-			}
-			for id, n := range counts {
-				if n != 1 {
-					t.Errorf("call %d ran %d times", id, n)
-				}
-			}
+			checkNarrowed(t, before, after, ran())
+		})
+	}
+}
+
+// checkNarrowed checks what narrowed returned, and how often each call ran.
+func checkNarrowed(t *testing.T, before, after int, ran map[uint64]int) {
+	t.Helper()
+	if before < 8000 || after > narrow-headers {
+		t.Errorf("packets of %d bytes, then of %d", before, after)
+	}
+	if len(ran) != 29 {
+		t.Errorf("%d calls ran", len(ran))
+	}
+	for id, n := range ran {
+		if n != 1 {
+			t.Errorf("call %d ran %d times", id, n)
+		}
+	}
+}
+
+// TestHopNarrows: a router between client and server forwards packets of up to 1400 bytes only from
+// now on, with calls of several packets under way, and of more than there are credits for. It drops
+// a train as a whole if it does not forward one of its packets. The calls end as across a link.
+func TestHopNarrows(t *testing.T) {
+	for _, size := range []int{16_000, 100_000, 1_000_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			h := vethtest.NewHop(t, wide)
+			addr, ran := echoAcross(t, h.B)
+			var before, after int
+			h.A.Do(func() {
+				before, after = narrowed(t, h.A, addr, size, func() {
+					if err := h.Narrow(narrow); err != nil {
+						t.Fatal(err)
+					}
+				})
+			})
+			checkNarrowed(t, before, after, ran())
 		})
 	}
 }

@@ -3,7 +3,8 @@
 //
 // TestSeeds runs many small clusters, each decided by its seed: nodes that call each
 // other while packets are lost, doubled, damaged and held, links are cut, and
-// processes crash, restart and stop for a while. After each run the promises of the
+// processes crash, restart and stop for a while. In a fifth of the seeds clocks go back, jump and
+// drift. After each run the promises of the
 // library are checked: every RPC ended exactly once, no handler ran twice for one
 // request, contents are exact, and nothing is left over. A failure is repeated by
 //

@@ -17,10 +17,11 @@ import (
 )
 
 var (
-	seedFlag  = flag.Int64("seed", -1, "run TestSeeds with this seed only")
-	fromFlag  = flag.Uint64("from", 0, "with -for, the first seed")
-	forFlag   = flag.Duration("for", 0, "run TestSeeds with seeds from -from on for so long")
-	traceFlag = flag.Bool("trace", false, "print what the simulated network does")
+	seedFlag       = flag.Int64("seed", -1, "run TestSeeds with this seed only")
+	fromFlag       = flag.Uint64("from", 0, "with -for, the first seed")
+	forFlag        = flag.Duration("for", 0, "run TestSeeds with seeds from -from on for so long")
+	adversarySeeds = flag.Int("adversary.seeds", 200, "seeds of TestAdversary")
+	traceFlag      = flag.Bool("trace", false, "print what the simulated network does")
 )
 
 // TestSeeds runs one random cluster per seed; see the package comment.
@@ -121,6 +122,9 @@ func runSeed(t *testing.T, seed uint64, sum *tally) uint64 {
 	s.work()
 	if !s.calm {
 		s.faults()
+		if stepped(seed) {
+			s.clocks(seed)
+		}
 	}
 	s.c.run(s.chaos)
 	s.heal()
@@ -378,6 +382,7 @@ func (s *scenario) heal() {
 	}
 	c.net.Heal()
 	for _, n := range c.nodes {
+		n.clock.step(0, 1)
 		if n.down {
 			n.start()
 		}

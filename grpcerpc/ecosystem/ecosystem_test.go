@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/reflection"
 
@@ -45,13 +46,23 @@ func overUDP() (transport.Transport, error) { return udp.Listen("127.0.0.1:0", u
 // serve serves a greeter with reflection until the test ends, and returns its address.
 func serve(t *testing.T, g pb.GreeterServer, opts ...grpcerpc.ServerOption) string {
 	t.Helper()
+	return serveAll(t, func(s grpc.ServiceRegistrar) {
+		pb.RegisterGreeterServer(s, g)
+		reflection.Register(s.(reflection.GRPCServer))
+	}, opts...)
+}
+
+// serveAll serves what register registers until the test ends, and returns the address.
+func serveAll(
+	t *testing.T, register func(grpc.ServiceRegistrar), opts ...grpcerpc.ServerOption,
+) string {
+	t.Helper()
 	tr, err := overUDP()
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := grpcerpc.NewServer(opts...)
-	pb.RegisterGreeterServer(s, g)
-	reflection.Register(s)
+	register(s)
 	var served sync.WaitGroup
 	served.Go(func() {
 		if err := s.Serve(tr); err != nil {

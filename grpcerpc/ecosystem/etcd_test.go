@@ -3,18 +3,22 @@ package ecosystem
 import (
 	"net/url"
 	"testing"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/naming/endpoints"
 	"go.etcd.io/etcd/client/v3/naming/resolver"
 	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"google.golang.org/grpc"
 
 	"github.com/userspace-rpc/erpc/grpcerpc"
 	pb "github.com/userspace-rpc/erpc/grpcerpc/examples/helloworld/helloworldpb"
 )
 
-// etcd runs an etcd in this process until the test ends, and returns a client of it.
-func etcd(t *testing.T) *clientv3.Client {
+// etcd runs an etcd in this process until the test ends, and returns it and a client of it.
+func etcd(t *testing.T) (*embed.Etcd, *clientv3.Client) {
 	t.Helper()
 	cfg := embed.NewConfig()
 	cfg.Dir, cfg.LogLevel, cfg.LogOutputs = t.TempDir(), "error", []string{"stderr"}
@@ -35,14 +39,14 @@ func etcd(t *testing.T) *clientv3.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return e, c
 }
 
 // TestEtcd: a ClientConn follows what etcd's naming resolver says: both servers are called in turn,
 // and only the other one when one has left.
 func TestEtcd(t *testing.T) {
 	ctx := within(t)
-	c := etcd(t)
+	_, c := etcd(t)
 	em, err := endpoints.NewManager(c, "greeters")
 	if err != nil {
 		t.Fatal(err)
@@ -84,4 +88,31 @@ func TestEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("one of them", func(seen map[string]int) bool { return seen["b in a row"] > 100 })
+}
+
+// TestEtcdLease: etcd's client keeps a lease alive over grpcerpc. Its options are of types of its
+// own, which its interceptors know.
+func TestEtcdLease(t *testing.T) {
+	e, c := etcd(t)
+	addr := serveAll(t, func(s grpc.ServiceRegistrar) {
+		etcdserverpb.RegisterLeaseServer(s, v3rpc.NewLeaseServer(e.Server))
+	})
+	cc, err := grpcerpc.NewClient("passthrough:///"+addr, grpcerpc.WithTransport(overUDP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cc.Close() }()
+	leases := clientv3.NewLeaseFromLeaseClient(etcdserverpb.NewLeaseClient(cc), c, time.Minute)
+	defer func() { _ = leases.Close() }()
+	granted, err := leases.Grant(within(t), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := leases.KeepAlive(within(t), granted.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := <-kept; got == nil || got.ID != granted.ID || got.TTL != 60 {
+		t.Errorf("the lease: %v", got)
+	}
 }

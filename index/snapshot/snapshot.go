@@ -153,9 +153,11 @@ func cut(err error) error {
 	return err
 }
 
-// Save writes a snapshot to a file, in place of an older one once all of it is on the disk.
+// Save writes a snapshot to a file, in place of an older one once all of it is on the disk. On
+// Linux it removes the incomplete ones of that name that processes left when they were killed.
 func Save(name string, m *index.Map, at time.Time) (keys uint64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.new")
+	removeRest(name)
+	f, err := create(name)
 	if err != nil {
 		return 0, err
 	}
@@ -163,7 +165,10 @@ func Save(name string, m *index.Map, at time.Time) (keys uint64, err error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
+	if err == nil && locks { // nobody removes it between
+		err = os.Rename(f.Name(), name)
+	}
+	if err = errors.Join(err, f.Close()); err == nil && !locks {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {

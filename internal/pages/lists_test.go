@@ -61,8 +61,9 @@ func rows(text string) map[string]bool {
 // described are the packages whose errors docs/errors.md has: those that programs use directly.
 var described = []string{"erpc", "transport", "transport/udp", "transport/auto", "transport/shm",
 	"transport/rawudp", "transport/rawudp/afpacket", "transport/rawudp/afxdp", "transport/ud",
-	"security", "debug", "flight", "index", "index/client", "index/snapshot", "kv/mica", "kv/client",
-	"kv/server", "kv/memcached", "kv/herd/rdma", "rfp", "rfp/adaptive", "rfp/onesided"}
+	"transport/pcap", "security", "debug", "flight", "index", "index/client", "index/snapshot",
+	"kv/mica", "kv/client", "kv/server", "kv/memcached", "kv/herd/rdma", "rfp", "rfp/adaptive",
+	"rfp/onesided"}
 
 // exportedErrors returns the names of the errors that a package declares. Those of package erpc
 // stand alone, others behind their package's path.

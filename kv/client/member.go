@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,15 +20,28 @@ var errGone = errors.New("kv: server gone")
 
 // member is a server. Its connections open when they are needed, all at once.
 type member struct {
-	c     *Client
-	name  string
-	use   sync.RWMutex                   // held for reading by calls
-	parts atomic.Pointer[[]*erpc.Client] // by partition; nil: not connected
-	turn  chan struct{}                  // has a token unless somebody connects
+	c    *Client
+	name string
+	now  atomic.Pointer[conns] // nil: not connected
+	turn chan struct{}         // has a token unless somebody connects
 	// Guarded by turn:
-	err    error // of the last attempt
+	old    []*conns // forgotten, and still used by calls
+	err    error    // of the last attempt
 	retry  time.Time
 	closed bool
+}
+
+// conns are the connections with a server of some time.
+type conns struct {
+	parts []*erpc.Client // by partition
+	use   sync.RWMutex   // held for reading by calls
+	gone  bool           // guarded by use: no further call may use them
+}
+
+func (cs *conns) close() {
+	for _, c := range cs.parts {
+		_ = c.Close() // its loop goes on
+	}
 }
 
 func newMember(c *Client, name string) *member {
@@ -38,27 +52,40 @@ func newMember(c *Client, name string) *member {
 
 // call asks the partition of a hash. Errors beside those of the call: errGone.
 func (m *member) call(ctx context.Context, hash uint64, typ uint8, req []byte) ([]byte, error) {
-	m.use.RLock()
-	defer m.use.RUnlock()
-	parts, err := m.connected(ctx)
+	cs, err := m.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := parts[mica.PartitionOf(hash, len(parts))].Call(ctx, typ, req)
+	defer cs.use.RUnlock()
+	resp, err := cs.parts[mica.PartitionOf(hash, len(cs.parts))].Call(ctx, typ, req)
 	if err == nil {
 		return resp, nil
 	}
 	err = known(err)
 	if errors.Is(err, message.ErrPartition) || errors.Is(err, erpc.ErrConnect) {
-		m.forget(parts) // another server may be there now
+		m.forget(cs) // another server may be there now
 	}
 	return nil, err
 }
 
+// enter returns connections that stay open until the caller unlocks their use.
+func (m *member) enter(ctx context.Context) (*conns, error) {
+	for {
+		cs, err := m.connected(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if cs.use.RLock(); !cs.gone {
+			return cs, nil
+		}
+		cs.use.RUnlock()
+	}
+}
+
 // connected returns the connections of all partitions.
-func (m *member) connected(ctx context.Context) ([]*erpc.Client, error) {
-	if p := m.parts.Load(); p != nil {
-		return *p, nil
+func (m *member) connected(ctx context.Context) (*conns, error) {
+	if cs := m.now.Load(); cs != nil {
+		return cs, nil
 	}
 	select {
 	case <-m.turn:
@@ -66,8 +93,8 @@ func (m *member) connected(ctx context.Context) ([]*erpc.Client, error) {
 		return nil, fmt.Errorf("kv: connecting to %s: %w: %w", m.name, erpc.ErrNotRun, ctx.Err())
 	}
 	defer func() { m.turn <- struct{}{} }()
-	if p := m.parts.Load(); p != nil {
-		return *p, nil
+	if cs := m.now.Load(); cs != nil {
+		return cs, nil
 	}
 	if m.closed {
 		return nil, errGone
@@ -84,8 +111,9 @@ func (m *member) connected(ctx context.Context) ([]*erpc.Client, error) {
 		return nil, err
 	}
 	m.err = nil
-	m.parts.Store(&parts)
-	return parts, nil
+	cs := &conns{parts: parts}
+	m.now.Store(cs)
+	return cs, nil
 }
 
 // dial asks a server for its partitions, and connects to each.
@@ -141,32 +169,47 @@ func reachable(addr, name string) string {
 	return net.JoinHostPort(known, port)
 }
 
-// forget drops connections, so that the next call connects anew.
-func (m *member) forget(parts []*erpc.Client) {
+// forget drops connections, so that the next call connects anew. Calls that use them go on.
+func (m *member) forget(cs *conns) {
 	<-m.turn
-	if p := m.parts.Load(); p != nil && &(*p)[0] == &parts[0] {
-		m.parts.Store(nil)
-		for _, c := range parts {
-			_ = c.Close() // its loop goes on
-		}
+	if m.now.CompareAndSwap(cs, nil) {
+		m.old = append(m.old, cs)
+		go m.drain(cs) // Close ends the calls
 	}
 	m.turn <- struct{}{}
 }
 
-// retire closes a member that is none of the servers any more, when no call uses it.
-func (m *member) retire() {
-	m.use.Lock()
-	defer m.use.Unlock()
-	m.close()
+// drain closes forgotten connections when no call uses them.
+func (m *member) drain(cs *conns) {
+	cs.use.Lock()
+	cs.gone = true
+	cs.use.Unlock()
+	<-m.turn
+	m.old = slices.DeleteFunc(m.old, func(o *conns) bool { return o == cs })
+	m.turn <- struct{}{}
+	cs.close()
 }
 
+// retire closes a member that is none of the servers any more, when no call uses it.
+func (m *member) retire() {
+	<-m.turn
+	m.closed = true
+	cs := m.now.Swap(nil)
+	m.turn <- struct{}{}
+	if cs != nil {
+		m.drain(cs)
+	}
+}
+
+// close ends all connections, and the calls that use them.
 func (m *member) close() {
 	<-m.turn
 	m.closed = true
-	if p := m.parts.Swap(nil); p != nil {
-		for _, c := range *p {
-			_ = c.Close() // its loop goes on
-		}
+	if cs := m.now.Swap(nil); cs != nil {
+		cs.close()
+	}
+	for _, cs := range m.old {
+		cs.close()
 	}
 	m.turn <- struct{}{}
 }

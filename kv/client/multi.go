@@ -35,9 +35,9 @@ func (c *Client) GetMulti(ctx context.Context, keys [][]byte) []Found {
 		}
 		hash := mica.Hash(key)
 		at := place{m: r.members[choose(r.hashes, hash)]}
-		parts, err := at.m.connected(ctx)
+		cs, err := at.m.connected(ctx)
 		if err == nil {
-			at.part = mica.PartitionOf(hash, len(parts))
+			at.part = mica.PartitionOf(hash, len(cs.parts))
 			if groups[at] == nil {
 				groups[at] = &group{hash: hash}
 			}
@@ -113,19 +113,34 @@ func (c *Client) Stats(
 ) (stats map[string][]mica.Stats, errs map[string]error) {
 	stats, errs = map[string][]mica.Stats{}, map[string]error{}
 	for _, m := range c.roster.Load().members {
-		parts, err := m.connected(ctx)
-		for i := 0; err == nil && i < len(parts); i++ {
-			var resp []byte
-			var st mica.Stats
-			if resp, err = parts[i].Call(ctx, message.Stats, nil); err == nil {
-				if st, err = message.ParseStats(resp); err == nil {
-					stats[m.name] = append(stats[m.name], st)
-				}
-			}
+		list, err := m.stats(ctx)
+		if len(list) > 0 {
+			stats[m.name] = list
 		}
 		if err != nil {
 			errs[m.name] = err
 		}
 	}
 	return stats, errs
+}
+
+// stats returns the counters of all partitions, or of those before an error.
+func (m *member) stats(ctx context.Context) (list []mica.Stats, err error) {
+	cs, err := m.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cs.use.RUnlock()
+	for _, c := range cs.parts {
+		resp, err := c.Call(ctx, message.Stats, nil)
+		if err != nil {
+			return list, err
+		}
+		st, err := message.ParseStats(resp)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, st)
+	}
+	return list, nil
 }

@@ -114,11 +114,13 @@ func randomCommand(r *rand.Rand) string {
 	if r.IntN(4) > 0 {
 		key = pick("a", "b", "c", "d")
 	}
+	known := key[:min(len(key), maxKey)] // memcached runs the value of a longer one as commands
 	quiet := pick("", "", "", " noreply")
 	value := pick("", "abc", "-1", "y z")
 	name := pick("set", "set", "add", "replace", "append", "prepend")
 	if r.IntN(3) == 0 { // numbers, to which nothing is appended: some are padded
-		key, value = pick("n", "m"), pick("1", "20", "18446744073709551615", "7")
+		key = pick("n", "m")
+		known, value = key, pick("1", "20", "18446744073709551615", "7")
 		name = pick("set", "add", "replace")
 	}
 	modes := pick("", " ME", " MR", " q", " k Ox", " C999999")
@@ -127,11 +129,11 @@ func randomCommand(r *rand.Rand) string {
 	}
 	switch r.IntN(14) {
 	case 0, 1, 2:
-		return fmt.Sprintf("%s %s %s %s %d%s\r\n%s\r\n", name, key, pick("0", "1", "4294967295"),
+		return fmt.Sprintf("%s %s %s %s %d%s\r\n%s\r\n", name, known, pick("0", "1", "4294967295"),
 			pick("0", "0", "100", "-1"), len(value), quiet, value)
 	case 3:
-		return fmt.Sprintf("cas %s 0 0 %d %s%s\r\n%s\r\n", key, len(value), pick("1", "999999"), quiet,
-			value)
+		return fmt.Sprintf("cas %s 0 0 %d %s%s\r\n%s\r\n", known, len(value),
+			pick("1", "999999"), quiet, value)
 	case 4, 5:
 		return fmt.Sprintf("%s %s %s\r\n", pick("get", "gets"), key, pick("", "a", "b c d"))
 	case 6:
@@ -147,14 +149,14 @@ func randomCommand(r *rand.Rand) string {
 		return fmt.Sprintf("mg %s%s%s%s\r\n", key, pick("", " v", " v f"), pick("", " k t"),
 			pick("", " Oabc", " q", " T100"))
 	case 11:
-		return fmt.Sprintf("ms %s %d%s%s\r\n%s\r\n", key, len(value), pick("", " F5", " T100", " c"),
+		return fmt.Sprintf("ms %s %d%s%s\r\n%s\r\n", known, len(value), pick("", " F5", " T100", " c"),
 			modes, value)
 	case 12:
 		return fmt.Sprintf("%s %s%s\r\n", pick("md", "ma"), key,
 			pick("", " q", " q k", " Oabc k", " C999999"))
 	}
 	level := pick("0", "x", "1 x", "1 2 3", "-1", "noreply", "x noreply")
-	return pick("get\r\n", "gat 1\r\n", "set a 0 0\r\n", "nothing\r\n", "incr a\r\n", "touch a\r\n",
+	return pick("get\r\n", "gat 1\r\n", "nothing\r\n", "incr a\r\n", "touch a\r\n",
 		"delete\r\n", "verbosity "+level+"\r\n", "ma a v D3\r\n", "ma a v q\r\n", "ma a v MD t\r\n",
 		"flush_all\r\n",
 		"mg\r\n")

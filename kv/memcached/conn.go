@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"math"
 	"net"
 	"strconv"
 	"time"
@@ -72,6 +73,9 @@ func (c *conn) serve() {
 			}
 		}
 		err := c.command()
+		if cap(c.body) > keep {
+			c.body = nil
+		}
 		if err == nil {
 			continue
 		}
@@ -168,9 +172,21 @@ func (c *conn) run(name string) error {
 	case "quit":
 		return errQuit
 	default:
+		if foreign(c.words) {
+			return errQuit
+		}
 		c.say("ERROR")
 	}
 	return nil
+}
+
+// foreign reports whether a line, of no command, is of another protocol: HTTP, memcached's binary
+// one, or TLS. What comes behind it may look like commands and be none of the client's: the body of
+// a form that a browser was made to send, say.
+func foreign(words [][]byte) bool {
+	first, last := words[0], words[len(words)-1]
+	return first[0] == 0x80 || first[0] == 0x16 || string(first) == "POST" ||
+		string(first) == "Host:" || bytes.HasPrefix(last, []byte("HTTP/"))
 }
 
 // verbosity answers as memcached does, and changes nothing.
@@ -217,9 +233,6 @@ func (c *conn) value(n int) (b []byte, ok bool, err error) {
 		}
 		_, err = c.r.Discard(n + 2) // they are in the buffer
 	} else {
-		if cap(c.body) > keep {
-			c.body = nil
-		}
 		c.body = c.body[:0]
 		for len(c.body) < n+2 {
 			more, err := c.r.Peek(min(n+2-len(c.body), maxLine))
@@ -234,8 +247,33 @@ func (c *conn) value(n int) (b []byte, ok bool, err error) {
 	return b[:n], string(b[n:]) == "\r\n", err
 }
 
+// length returns the length of a value, which is a word of the line; ok is false if it is none.
+func (c *conn) length(word int) (n int, ok bool) {
+	if len(c.words) <= word {
+		return 0, false
+	}
+	size, ok := signed(c.words[word])
+	return int(size), ok && size >= 0 && size <= math.MaxInt32-2 // as memcached
+}
+
+// refuse answers a command that brings a value, whose length is a word of the line, and swallows
+// the value. If nobody knows the length the connection ends: the value could be run as commands.
+func (c *conn) refuse(answer string, word int) error {
+	n, ok := c.length(word)
+	if !ok {
+		c.quiet = false
+		c.say(answer)
+		return errQuit
+	}
+	c.say(answer)
+	return c.swallow(n)
+}
+
 // swallow reads a value that is not wanted.
 func (c *conn) swallow(n int) error {
+	if c.r.Buffered() < n+2 && c.w.Flush() != nil { // the client may wait for the answers before
+		return errQuit
+	}
 	_, err := c.r.Discard(n + 2)
 	return err
 }

@@ -28,11 +28,17 @@
 //   - The meta flags E, N, R, I, h, l and x are refused: there are no stale items, and nobody
 //     counts reads of an item. So are the binary protocol, UDP and SASL.
 //   - stats has the general counters only.
+//   - The value of a refused command is never run as commands. A set with too long a key or wrong
+//     flags is answered as there, and its value is read and dropped. Where the line has no length
+//     of a value the connection ends.
+//   - A line of HTTP, of TLS or of the binary protocol ends the connection.
 //
 // # Bad input
 //
 // A line has 32 KiB at most, and a connection whose line is longer is closed. A value takes memory
-// as it comes. Answers wait for a slow client for [Config.WriteTimeout], and then the connection
-// ends. Connections beyond [Config.MaxConns] are closed with an error. With TLS a client has ten
-// seconds for its handshake. One that speaks none gets a line that says so.
+// as it comes. Answers are made 256 KiB at a time, or one larger value, so a client that asks for
+// much and reads nothing costs no more than that. They wait for it for [Config.WriteTimeout], and
+// then the connection ends. Connections beyond [Config.MaxConns] are closed with an error. When the
+// process has no files left, clients wait for one. With TLS a client has ten seconds for its
+// handshake. One that speaks none gets a line that says so.
 package memcached

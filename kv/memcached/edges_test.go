@@ -20,7 +20,7 @@ func TestEdges(t *testing.T) {
 		"ms a 1 F4294967296\nx\n< CLIENT_ERROR bad token in command line format\n"+
 		"mg a O"+long+"\n< HD O"+long+"\nmg a O"+long+"o\n"+
 		"< CLIENT_ERROR bad token in command line format\n"+
-		"ms b 1073741824\n< CLIENT_ERROR bad data chunk\nmn\n< MN", 1000)
+		"ms b 2147483646\n< CLIENT_ERROR bad data chunk\nmn", 1000)
 	key := strings.Repeat("k", maxKey)
 	check(t, s, "ms "+key+" 1\nx\n< HD\nmg "+key+"\n< HD\n"+
 		"mg k"+key+"\n< CLIENT_ERROR bad command line format", 1000)

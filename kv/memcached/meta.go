@@ -32,15 +32,16 @@ var allowed = map[string]string{"mg": "bcfkOqstvT", "ms": "bcCFkOqsTM", "md": "b
 // meta answers mg, ms, md and ma.
 func (c *conn) meta(name string) error {
 	r, wrong := c.parseMeta(name)
-	if wrong != "" {
-		c.say(wrong)
-		if r.size > 0 && name == "ms" {
-			return c.swallow(r.size)
-		}
-		return nil
-	}
-	if name == "ms" {
+	switch {
+	case name == "ms" && wrong == "" && r.size > mica.MaxValue:
+		return c.refuse(tooLarge, 2)
+	case name == "ms" && wrong == "":
 		return c.metaSet(r)
+	case name == "ms":
+		return c.refuse(wrong, 2)
+	case wrong != "":
+		c.say(wrong)
+		return nil
 	}
 	var answer string
 	var it mica.Item
@@ -84,11 +85,10 @@ func (c *conn) parseMeta(name string) (r request, wrong string) {
 		return r, badFormat
 	}
 	if name == "ms" {
-		size, ok := signed(words[2])
-		if !ok || size < 0 || size >= 1<<30 {
+		var ok bool
+		if r.size, ok = c.length(2); !ok {
 			return r, badChunk
 		}
-		r.size = int(size)
 	}
 	r.key, r.text, r.flags, r.delta = words[1], words[1], words[at:], 1
 	for _, f := range r.flags {
@@ -285,10 +285,6 @@ func (c *conn) metaSet(r request) error {
 		}
 	}
 	r.flags = flags
-	if r.size > mica.MaxValue {
-		c.say(tooLarge)
-		return c.swallow(r.size)
-	}
 	value, ok, err := c.value(r.size)
 	if err != nil {
 		return err

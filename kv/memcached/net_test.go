@@ -2,12 +2,16 @@ package memcached
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,5 +141,47 @@ func TestBrokenStore(t *testing.T) {
 		if got := play(s, cmd+"\r\nversion\r\n", 100); got != "" {
 			t.Errorf("%s: %q", cmd, got)
 		}
+	}
+}
+
+// crowded is a listener in a process that has as many files as it may have: the first connections
+// cannot be taken.
+type crowded struct {
+	net.Listener
+	left int
+}
+
+func (l *crowded) Accept() (net.Conn, error) {
+	if l.left--; l.left >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+// TestTooManyFiles: the port outlives a lack of files, and the operator is told.
+func TestTooManyFiles(t *testing.T) {
+	s, _ := newServer(t, 1, mica.Config{})
+	var log bytes.Buffer
+	s.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(&crowded{ln, 2}) }()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	say(t, c, "mn\r\n", "MN\r\n")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if n := strings.Count(log.String(), syscall.EMFILE.Error()); n != 2 {
+		t.Errorf("%d lines: %s", n, log.String())
 	}
 }

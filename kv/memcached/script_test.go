@@ -250,22 +250,6 @@ var scripts = map[string]string{
 		< END
 		gat
 		< ERROR
-		set a 0 0
-		< ERROR
-		set a 0 0 x
-		< CLIENT_ERROR bad command line format
-		set a 0 0 -1
-		< CLIENT_ERROR bad command line format
-		set a -1 0 1
-		< CLIENT_ERROR bad command line format
-		set a 4294967296 0 1
-		< CLIENT_ERROR bad command line format
-		set a 0 x 1
-		< CLIENT_ERROR bad command line format
-		set a 0 0 1 2 3
-		< CLIENT_ERROR bad command line format
-		cas a 0 0 1 x
-		< CLIENT_ERROR bad command line format
 		set a 0 0 3
 		abcde
 		< CLIENT_ERROR bad data chunk
@@ -385,12 +369,6 @@ var scripts = map[string]string{
 		< CLIENT_ERROR invalid flag
 		mg a Tx
 		< CLIENT_ERROR bad token in command line format
-		ms a
-		< CLIENT_ERROR bad command line format
-		ms a x
-		< CLIENT_ERROR bad data chunk
-		ms a -1
-		< CLIENT_ERROR bad data chunk
 		ms a 3 MX
 		abc
 		< CLIENT_ERROR bad token in command line format

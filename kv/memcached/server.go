@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/accept"
 	"github.com/userspace-rpc/erpc/kv/mica"
 )
 
@@ -25,6 +27,7 @@ type Config struct {
 	// Version is the answer to the command version. It begins with three numbers, which clients of
 	// libmemcached read. Default "1.6.0-erpc-kv".
 	Version string
+	Logger  *slog.Logger // is told what the operator should know; default: none
 }
 
 // Server serves connections. It is made by New.
@@ -39,6 +42,7 @@ type Server struct {
 	ended bool
 	all   sync.WaitGroup
 	total atomic.Uint64 // connections
+	outs  sync.Pool     // of *[]byte: answers that are being made
 }
 
 // New returns a Server. Its Store stays the caller's.
@@ -52,6 +56,9 @@ func New(cfg Config) *Server {
 	if cfg.Version == "" {
 		cfg.Version = "1.6.0-erpc-kv"
 	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	s := &Server{cfg: cfg, start: time.Now(), lns: map[net.Listener]bool{},
 		conns: map[net.Conn]bool{}}
 	if r, ok := cfg.Store.(Reading); ok && r.CanRead() {
@@ -60,9 +67,11 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Serve takes connections of a listener, which it owns, until Close. Errors: ErrClosed, that of the
-// listener.
+// Serve takes connections of a listener, which it owns, until Close. When the system has no room
+// for one, as with too many open files, it logs that and tries again. Errors: ErrClosed, that of a
+// listener that has ended.
 func (s *Server) Serve(ln net.Listener) error {
+	ln = accept.Patient(ln, s.cfg.Logger)
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()

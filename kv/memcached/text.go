@@ -92,37 +92,34 @@ func (c *conn) parse(name string) (w write, ok bool) {
 	if name == "cas" {
 		words = 6
 	}
-	c.noreply(words)
+	c.noreply(5)
 	if len(c.words) != words || len(c.words[1]) > maxKey {
 		return w, false
 	}
 	flags, ok1 := number(c.words[2])
 	exptime, ok2 := signed(c.words[3])
-	size, ok3 := signed(c.words[4])
+	size, ok3 := c.length(4)
 	if name == "cas" {
 		if w.cas, ok = number(c.words[5]); !ok {
 			return w, false
 		}
 	}
 	w.key = c.key[:copy(c.key[:], c.words[1])]
-	w.flags, w.exptime, w.size = uint32(flags), exptime, int(min(size, 1<<30))
-	return w, ok1 && ok2 && ok3 && flags < 1<<32 && size >= 0 && size < 1<<30
+	w.flags, w.exptime, w.size = uint32(flags), exptime, size
+	return w, ok1 && ok2 && ok3 && flags < 1<<32
 }
 
 // store answers set, add, replace, append, prepend and cas.
 func (c *conn) store(name string) error {
 	if len(c.words) < 5 {
-		c.say("ERROR")
-		return nil
+		return c.refuse("ERROR", 4)
 	}
 	w, ok := c.parse(name)
 	if !ok {
-		c.say(badFormat)
-		return nil
+		return c.refuse(badFormat, 4)
 	}
 	if w.size > mica.MaxValue {
-		c.say(tooLarge)
-		return c.swallow(w.size)
+		return c.refuse(tooLarge, 4)
 	}
 	value, ok, err := c.value(w.size)
 	if err != nil {

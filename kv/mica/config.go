@@ -62,8 +62,9 @@ type Config struct {
 	// MoveToHead is the part of the log, at its old end, whose items are appended anew when they are
 	// read: 0 none (FIFO), 1 all (LRU). MICA's threshold is 1 less this. For caches.
 	MoveToHead float64
-	// FirstVersion is the version before that of the first item. A server whose clients outlive it
-	// gives one that grows from start to start.
+	// FirstVersion is the version before that of the first item, of which the lower 48 bits count. A
+	// server whose clients outlive it gives a random one: a clock would have to be faster than all
+	// writes, and never go back.
 	FirstVersion uint64
 	// NoHugepages keeps the memory in ordinary pages.
 	NoHugepages bool

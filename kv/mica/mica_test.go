@@ -81,6 +81,27 @@ func TestMoveToHead(t *testing.T) {
 	}
 }
 
+// TestRewriteMoves: an old item that is written again with the same size is as new as any other
+// item, and not forgotten with those that were written beside it at first.
+func TestRewriteMoves(t *testing.T) {
+	for _, part := range []float64{0.25, 1} {
+		p := open(t, Config{Memory: 1 << 20, MoveToHead: part, ItemSize: 8})
+		fit := int(p.Stats().Capacity / 64)
+		put(t, p, -1)
+		for i := range fit * 9 / 10 { // now it is in the old part
+			put(t, p, i)
+		}
+		put(t, p, -1)
+		for i := range fit * 9 / 10 {
+			put(t, p, fit+i)
+		}
+		if !has(t, p, -1) {
+			t.Errorf("part %v: forgotten before older items", part)
+		}
+		checkAll(t, p, spread)
+	}
+}
+
 // TestViews: what a batch returned is there until the next call, also if all of it is to be moved.
 func TestViews(t *testing.T) {
 	p := open(t, Config{Memory: 1 << 16, MoveToHead: 1, ItemSize: 8})

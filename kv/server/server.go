@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	cfg.Store.FirstVersion = uint64(cfg.Clock()) << 16
+	cfg.Store.FirstVersion = rand.Uint64() // so that no life of the server has versions of another
 	s := &Server{cfg: cfg, ended: make(chan struct{})}
 	for i := range cfg.Partitions {
 		p, err := newPart(s, i)

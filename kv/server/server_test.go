@@ -361,6 +361,26 @@ func TestResolver(t *testing.T) {
 	}
 }
 
+// TestLives: no version of one life of a server is one of another, whatever the clock shows: a swap
+// with what the first one returned fails at the second one.
+func TestLives(t *testing.T) {
+	key := []byte("key")
+	var before uint64
+	for life := range 3 {
+		r := serve(t, server.Config{}) // their clocks show the same
+		c := connect(t, r.addrs[0])
+		now, err := c.Put(t.Context(), key, []byte("value"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := message.Item{Key: key, Value: []byte("old"), If: mica.IfVersion, Version: before}
+		if _, err := c.Write(t.Context(), w); !errors.Is(err, mica.ErrVersion) {
+			t.Errorf("life %d: version %d, and %d of before: %v", life, now, before, err)
+		}
+		before = now
+	}
+}
+
 // TestServer: what New, Serve, Do and Close refuse.
 func TestServer(t *testing.T) {
 	for _, cfg := range []server.Config{{}, {Partitions: -1}, {Partitions: message.MaxLayout + 1},

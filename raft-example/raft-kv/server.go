@@ -94,15 +94,21 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	defer leastheap.Keep(uint64(c.Heap)<<20, c.GC)()
 	cfg.Start, cfg.Logger = start, slog.New(slog.NewTextHandler(e.Err,
 		&slog.HandlerOptions{Level: slog.LevelWarn}))
+	tr, err := c.listen(c.Addr) // before the files: a second start by mistake touches none of them
+	if err != nil {
+		return bound(c.Addr, err)
+	}
+	defer func() {
+		if tr != nil {
+			err = errors.Join(err, tr.Close())
+		}
+	}()
 	var files *node.Files
 	if c.Dir != "" {
 		if files, err = node.OpenFiles(c.Dir, &cfg, start); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, files.Close()) }()
-	}
-	if err := c.Load(); err != nil {
-		return err
 	}
 	ec := node.ErpcConfig(erpc.Config{Logger: cfg.Logger}, cfg.ElectionTimeout())
 	c.Apply(&ec)
@@ -121,11 +127,8 @@ func (c *serverCmd) Run(e *cli.Env) (err error) {
 	if err != nil {
 		return err
 	}
-	tr, err := c.listen(c.Addr)
-	if err != nil {
-		return bound(c.Addr, err)
-	}
 	r, err := x.NewRpc(tr)
+	tr = nil // the Rpc's
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/userspace-rpc/erpc/internal/filelock"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
@@ -21,6 +22,7 @@ type Dir struct {
 	Forget func(f *os.File, size int64)
 
 	path string
+	lock *filelock.Lock
 	id   Identity
 	disk disk
 	file file
@@ -39,6 +41,7 @@ const (
 	snapName  = "snapshot"
 	peersName = "peers"
 	markName  = "synced"
+	lockName  = "lock"
 	newName   = ".new" // added to a file that is not complete yet
 
 	probeName    = "probe"
@@ -47,7 +50,8 @@ const (
 
 // Open opens the log in the folder, or makes both if there is none, with id.Log as its
 // identity; an existing log keeps its own. A torn record is cut off; one that was synced and is
-// bad is ErrCorrupt. Errors: those of Load and of the system.
+// bad is ErrCorrupt. The folder is locked until Close. Errors: ErrInUse before anything was read or
+// written, those of Load and of the system.
 func Open(path string, id Identity) (*Dir, State, error) { return open(path, id, system{}) }
 
 func open(path string, id Identity, on disk) (*Dir, State, error) {
@@ -55,10 +59,28 @@ func open(path string, id Identity, on disk) (*Dir, State, error) {
 		return nil, State{}, err
 	}
 	d := &Dir{path: path, id: id, disk: on}
+	var err error
+	if d.lock, err = filelock.Take(d.name(lockName)); err != nil {
+		if held, ok := errors.AsType[*filelock.HeldError](err); ok {
+			err = fmt.Errorf("%w: %s, by %s: end that process, or take another folder",
+				ErrInUse, path, held.Holder)
+		}
+		return nil, State{}, err
+	}
+	s, err := d.load()
+	if err != nil {
+		return nil, s, errors.Join(err, d.Close())
+	}
+	return d, s, nil
+}
+
+// load reads the folder and opens the log.
+func (d *Dir) load() (State, error) {
+	path, id := d.path, d.id
 	log, err := os.ReadFile(d.name(logName))
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(d.name(snapName)); err == nil {
-			return nil, State{}, fmt.Errorf("%w: %s has a snapshot and no log", ErrCorrupt, path)
+			return State{}, fmt.Errorf("%w: %s has a snapshot and no log", ErrCorrupt, path)
 		}
 		log = NewLog(id)
 		if err = d.writeFile(d.name(markName)); err == nil { // that of another log means nothing
@@ -66,35 +88,35 @@ func open(path string, id Identity, on disk) (*Dir, State, error) {
 		}
 	}
 	if err != nil {
-		return nil, State{}, err
+		return State{}, err
 	}
 	snapshot, err := os.ReadFile(d.name(snapName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, State{}, err
+		return State{}, err
 	}
 	want := id
 	want.Log = 0
 	s, err := Load(log, snapshot, want)
 	if err != nil {
-		return nil, s, fmt.Errorf("%s: %w", path, err)
+		return s, fmt.Errorf("%s: %w", path, err)
 	}
 	d.id = s.ID
 	if err := d.checkMark(log, &s); err != nil {
-		return nil, s, fmt.Errorf("%s: %w", path, err)
+		return s, fmt.Errorf("%s: %w", path, err)
 	}
 	if s.Peers, err = d.loadPeers(); err != nil {
-		return nil, s, fmt.Errorf("%s: %w", path, err)
+		return s, fmt.Errorf("%s: %w", path, err)
 	}
 	d.first = firstSum(log)
 	if s.Stale {
 		log := s.Rebuild()
 		if err := d.replace(logName, log); err != nil {
-			return nil, s, err
+			return s, err
 		}
 		s.Good, s.Cut = int64(len(log)), 0
 		d.first = firstSum(log)
 	}
-	return d, s, d.open(s.Good, s.Cut > 0)
+	return s, d.open(s.Good, s.Cut > 0)
 }
 
 // syncDir makes the names in a folder durable. Tests watch it.
@@ -272,10 +294,12 @@ func (d *Dir) rename(from, to string) error {
 // sync makes the folder's names durable.
 func (d *Dir) sync() error { return d.disk.syncDir(d.path) }
 
-// Close closes the files.
-func (d *Dir) Close() error {
-	if d.markFile == nil {
-		return d.file.Close()
+// Close closes the files and unlocks the folder.
+func (d *Dir) Close() (err error) {
+	for _, f := range []file{d.file, d.markFile} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
-	return errors.Join(d.file.Close(), d.markFile.Close())
+	return errors.Join(err, d.lock.Release())
 }

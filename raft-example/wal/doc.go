@@ -16,6 +16,8 @@
 // "peers" has such a header and the identities of the other replicas' logs, so that one whose
 // disk was wiped is recognised when all start again.
 //
+// "lock" is locked while the folder is in use. It has the process as text and stays.
+//
 // # Map
 //
 //	owns       the files of one log

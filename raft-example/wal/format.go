@@ -18,6 +18,9 @@ var (
 	ErrVersion = errors.New("wal: not a log of this version")
 )
 
+// ErrInUse is the error of a folder that another process uses, or another Dir of this one.
+var ErrInUse = errors.New("wal: the folder is in use")
+
 const (
 	logMagic   = 0x31474f4c43505245 // "ERPCLOG1"
 	snapMagic  = 0x3150414e53435045 // "EPCSNAP1"

@@ -3,8 +3,10 @@ package wal
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -206,5 +208,40 @@ func TestDir(t *testing.T) {
 	}
 	if _, _, err := Open(dir, me); !errors.Is(err, ErrCorrupt) {
 		t.Error(err)
+	}
+}
+
+// TestSecondOpen: a folder has one user at a time, and a second one changes nothing in it.
+func TestSecondOpen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	d, _, err := Open(dir, me)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Save(&Record{Entries: []*pb.Entry{entry(1, 1, "a")}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []Identity{me, {Cluster: 9, Replica: 2}} { // before the log is looked at
+		_, _, err := Open(dir, id)
+		if pid := fmt.Sprintf("process %d ", os.Getpid()); !errors.Is(err, ErrInUse) ||
+			!strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), pid) {
+			t.Errorf("opened twice: %v", err)
+		}
+	}
+	if err := d.Save(&Record{Entries: []*pb.Entry{entry(2, 1, "b")}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Open(dir, Identity{Cluster: 9, Replica: 2}); !errors.Is(err, ErrForeign) {
+		t.Errorf("opened by another replica: %v", err)
+	}
+	d, s, err := Open(dir, me) // a failed Open has given the lock back
+	if err != nil || text(s) != "ab" {
+		t.Fatalf("%q, %v", text(s), err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -22,6 +22,7 @@ const (
 type mutant struct {
 	dropFull, dropLast, join, cut, damage, duplicate, reorder bool
 	loseData, wrongFrom, staleFrom, staleCE, sizeLimit256     bool
+	staleShared                                               bool
 	writeTx, refTx, earlyView, noArrivalWake, arrivalInView   bool
 	rxLosesRest, rxOverrun, emptyRxLoses, swapDestinations    bool
 	ignoreWake, stickyWake, wakeOnlyWaiting, waitForArrival   bool
@@ -316,6 +317,9 @@ func (t *mem) RxBurst(pkts []transport.RxPacket) (int, error) {
 		}
 		if !t.m.staleCE {
 			p.CE = false
+		}
+		if !t.m.staleShared {
+			p.Shared = false
 		}
 		t.stats.RxBytes += uint64(s.n)
 	}

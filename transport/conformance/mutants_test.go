@@ -28,6 +28,7 @@ var mutants = []struct {
 	{"wrong sender", mutant{wrongFrom: true}, "answer", "packet is from"},
 	{"sender not filled in", mutant{staleFrom: true}, "sizes", "packet is from"},
 	{"CE not filled in", mutant{staleCE: true}, "sizes", "marked CE"},
+	{"Shared not filled in", mutant{staleShared: true}, "sizes", "has Shared true"},
 	{"writes to the caller's packet", mutant{writeTx: true}, "sizes", "wrote to the memory"},
 	{"keeps the caller's packet", mutant{refTx: true}, "sizes", "nobody sent"},
 	{"view overwritten by an arrival", mutant{earlyView: true}, "views", "nobody sent"},

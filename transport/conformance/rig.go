@@ -138,7 +138,9 @@ func waitIn(t transport.Transport, timeout time.Duration) (began <-chan struct{}
 func (r *rig) poll(t transport.Transport, pkts []transport.RxPacket) int {
 	r.Helper()
 	for i := range pkts {
-		pkts[i] = transport.RxPacket{Data: stale, From: transport.Addr{Port: 0xDEAD}, CE: true}
+		pkts[i] = transport.RxPacket{
+			Data: stale, From: transport.Addr{Port: 0xDEAD}, CE: true, Shared: true,
+		}
 	}
 	n, err := t.RxBurst(pkts)
 	if err != nil {
@@ -146,6 +148,13 @@ func (r *rig) poll(t transport.Transport, pkts []transport.RxPacket) int {
 	}
 	if n < 0 || n > len(pkts) {
 		r.Fatalf("RxBurst returned %d for a slice of %d", n, len(pkts))
+	}
+	for i := range pkts[:n] {
+		p := &pkts[i]
+		large := len(p.Data) > transport.PrivateBytes
+		if p.Shared && !large || (p.Shared || large) && p.Shared != t.Path(p.From).Shared {
+			r.Fatalf("packet %d of %d bytes has Shared %v", i, len(p.Data), p.Shared)
+		}
 	}
 	if t.Caps().ECN {
 		for i := range pkts[:n] {

@@ -148,7 +148,10 @@ func (f *fake) RxBurst(pkts []transport.RxPacket) (int, error) {
 	n := min(len(pkts), f.n)
 	for i := range pkts[:n] {
 		p := &f.ring[(f.head+i)%fakeRing]
-		pkts[i] = transport.RxPacket{Data: p.data, From: p.from}
+		pkts[i] = transport.RxPacket{
+			Data: p.data, From: p.from,
+			Shared: f.Path(p.from).Shared && len(p.data) > transport.PrivateBytes,
+		}
 		f.stats.RxBytes += uint64(len(p.data))
 	}
 	f.stats.RxPackets += uint64(n)

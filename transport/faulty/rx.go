@@ -52,7 +52,9 @@ func (t *Transport) releaseRX(pkts []transport.RxPacket, n int) int {
 			s.release(i)
 			continue
 		}
-		pkts[n] = transport.RxPacket{Data: h.buf[:h.n], From: h.addr, CE: h.ce}
+		pkts[n] = transport.RxPacket{
+			Data: h.buf[:h.n], From: h.addr, CE: h.ce, Shared: h.shared,
+		}
 		s.lend(i)
 		n++
 	}
@@ -82,7 +84,7 @@ func (t *Transport) arrive(p *transport.RxPacket) bool {
 	h := t.hold(&t.rx, &x, p.From, len(p.Data))
 	if h != nil {
 		copy(h.buf, p.Data)
-		h.ce = p.CE
+		h.ce, h.shared = p.CE, p.Shared
 	}
 	if !x.dup {
 		return h == nil
@@ -93,7 +95,8 @@ func (t *Transport) arrive(p *transport.RxPacket) bool {
 			c.Overflows++
 			return true
 		}
-		h.addr, h.n, h.ce, h.after, h.at = p.From, copy(h.buf, p.Data), p.CE, 0, t.clock()
+		h.addr, h.n, h.after, h.at = p.From, copy(h.buf, p.Data), 0, t.clock()
+		h.ce, h.shared = p.CE, p.Shared
 	}
 	c.Repeated++
 	return true

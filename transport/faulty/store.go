@@ -9,12 +9,13 @@ import (
 
 // held is a packet in a store.
 type held struct {
-	buf   []byte // MTU bytes
-	n     int    // length of the packet
-	addr  transport.Addr
-	ce    bool
-	after uint64 // due when so many packets have passed in this direction
-	at    Time   // or at this time
+	buf    []byte // MTU bytes
+	n      int    // length of the packet
+	addr   transport.Addr
+	ce     bool
+	shared bool   // RxPacket.Shared, though the copy is private
+	after  uint64 // due when so many packets have passed in this direction
+	at     Time   // or at this time
 }
 
 // never as held.after leaves the release to time alone.

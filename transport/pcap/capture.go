@@ -13,8 +13,12 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/userspace-rpc/erpc/internal/filelock"
 	"github.com/userspace-rpc/erpc/transport"
 )
+
+// ErrInUse is the error of a file that another capture writes.
+var ErrInUse = errors.New("pcap: another capture writes the file")
 
 // Counts tells how a capture goes.
 type Counts struct {
@@ -76,14 +80,18 @@ func New(w io.Writer, cfg Config) (*Capture, error) {
 }
 
 // Create begins a capture to a file, which it makes or empties, readable by its owner only:
-// it will hold what the application sends. Errors are those of package os or a *ConfigError.
+// it will hold what the application sends. Errors are ErrInUse, those of package os or a
+// *ConfigError.
 func Create(name string, cfg Config) (*Capture, error) {
 	if _, err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
+	}
+	if err := empty(f); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	c, err := New(f, cfg)
 	if err != nil {
@@ -91,6 +99,20 @@ func Create(name string, cfg Config) (*Capture, error) {
 	}
 	c.file = f
 	return c, nil
+}
+
+// empty empties a file that no other capture writes, and keeps others away until it is closed.
+// Pipes and devices are neither locked nor emptied.
+func empty(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	// Some file systems cannot lock. A capture is not worth refusing them.
+	if err := filelock.File(f); errors.Is(err, filelock.ErrHeld) {
+		return fmt.Errorf("%w: %s: end that capture, or take another file", ErrInUse, f.Name())
+	}
+	return f.Truncate(0)
 }
 
 // write hands what was gathered to w until the capture ends.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -316,6 +317,10 @@ func TestCreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = c.Wrap(newFake("10.0.0.1:1")).TxBurst(packets(addr("10.0.0.2:2"), 7))
+	if _, err := Create(name, Config{}); !errors.Is(err, ErrInUse) ||
+		!strings.Contains(err.Error(), name) {
+		t.Errorf("a second capture to the file: %v", err)
+	}
 	for range 2 {
 		finish(t, c)
 	}

@@ -126,7 +126,7 @@ func (r *receiver) split(pkts []transport.RxPacket, n int) int {
 		p := &pkts[n]
 		p.Data = rest[:k:k] // nothing can be appended into the next packet
 		p.From = r.from
-		p.CE = r.ce
+		p.CE, p.Shared = r.ce, false
 		rest = rest[k:]
 		n++
 		if len(rest) == 0 {

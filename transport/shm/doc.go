@@ -61,7 +61,8 @@
 // take our wake-ups from others (it has neither our eventfd nor write access to our
 // bell), nor use more memory than [Config.MaxMemory]. Packets of up to 256 bytes are copied out
 // before anyone sees them; larger ones stay where the sender can change them, which
-// transport.Path.Shared says. It can make us busy, as any sender of packets can.
+// transport.Path.Shared says, and RxPacket.Shared of each. It can make us busy, as any sender of
+// packets can.
 //
 // Nobody else can touch packets, which transport.Path.Private says: only the two processes have
 // the memory file. With [Config.AllowOtherUsers] it does not say so, since somebody else may

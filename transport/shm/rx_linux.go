@@ -89,6 +89,7 @@ func (r *receiver) poll(p *peer, pkts []transport.RxPacket) int {
 		}
 		pkt := &pkts[i]
 		pkt.Data, pkt.From, pkt.CE = data, p.addr, false
+		pkt.Shared = len(data) > transport.PrivateBytes
 		bytes += len(data)
 	}
 	r.bytes += uint64(bytes)

@@ -225,7 +225,7 @@ func (e *Endpoint) RxBurst(pkts []transport.RxPacket) (int, error) {
 	for k := range n {
 		i := e.ring.pop()
 		p := e.net.pool.all[i]
-		pkts[k] = transport.RxPacket{Data: p.buf, From: p.from, CE: p.ce}
+		pkts[k] = transport.RxPacket{Data: p.buf[:len(p.buf):len(p.buf)], From: p.from, CE: p.ce}
 		e.stats.RxBytes += uint64(len(p.buf))
 		e.held = append(e.held, i)
 	}

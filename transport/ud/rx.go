@@ -165,7 +165,7 @@ func (r *receiver) take(wc *verbs.WC, p *transport.RxPacket) bool {
 	end := at + rxData + int(wc.Len) - grhSize
 	p.Data = r.h.rx.mem[at+rxData : end : end]
 	p.From = from.addr
-	p.CE = ce && r.ecn
+	p.CE, p.Shared = ce && r.ecn, false
 	r.bytes += uint64(len(p.Data))
 	return true
 }

@@ -12,9 +12,11 @@
 // One system call moves many packets. Consecutive packets of equal size to one
 // peer leave as a train: a single datagram that the kernel cuts up as late as it
 // can (UDP_SEGMENT, "GSO"), and that it hands over whole to a receiver that
-// asked for it (UDP_GRO). Several trains go out with one sendmmsg and come in
-// with one recvmmsg. Where packets are few, each takes one sendto or recvmsg, so
-// that a lone request pays for none of this.
+// asked for it (UDP_GRO). A shorter packet may be the last of a train, unless one of both is a
+// management packet: a router that looks at trains as a whole drops all of one for its longest
+// packet, and pings find out what size gets through. Several trains go out with one sendmmsg and
+// come in with one recvmmsg. Where packets are few, each takes one sendto or recvmsg, so that a
+// lone request pays for none of this.
 //
 // The socket never blocks in TxBurst and RxBurst, so those calls skip the Go
 // scheduler. Wait does block, in ppoll, and frees its processor meanwhile.

@@ -100,7 +100,7 @@ func (r *receiver) burstLone(pkts []transport.RxPacket) (int, unix.Errno) {
 	}
 	p := &pkts[0]
 	x.from.get(&p.From)
-	p.Data, p.CE = r.mem[:n:n], false
+	p.Data, p.CE, p.Shared = r.mem[:n:n], false, false
 	r.packets++
 	r.bytes += uint64(n)
 	return 1, 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // fillPattern fills p with bytes that depend on seed and position, but for the one that says a
@@ -96,6 +97,45 @@ func TestTrainsAreTrains(t *testing.T) {
 		if tx, rx := a.Stats().TxCalls, b.Stats().RxCalls; tx != 1 || rx > 2 {
 			t.Errorf("%s: %d packets took %d calls to send and %d to receive, want 1 and 1 or 2", addr,
 				len(items), tx, rx)
+		}
+	}
+}
+
+// TestManagementApart: a management packet and a shorter or longer one form no train, which would
+// be lost as a whole where the longer one does not get through.
+func TestManagementApart(t *testing.T) {
+	a := listen(t, "127.0.0.1:0", Config{})
+	tx := &a.impl.(*kernelConn).tx
+	if tx.segments == 1 {
+		t.Skip("the kernel has no trains")
+	}
+	item := func(typ wire.Type, size int) transport.TxItem {
+		b := make([]byte, size)
+		h := wire.Header{Type: typ}
+		h.Put(b, 0)
+		return transport.TxItem{Dst: a.LocalAddr(), Head: b}
+	}
+	const mgmt = wire.TypeMgmt
+	for typ := wire.TypeReq; typ <= wire.TypeBundle; typ++ {
+		apart := 2
+		if typ == mgmt {
+			apart = 1
+		}
+		for _, c := range []struct {
+			first, second transport.TxItem
+			want          int
+		}{
+			{item(typ, 1000), item(typ, 100), apart},
+			{item(typ, 1000), item(mgmt, 100), 1},
+			{item(mgmt, 1000), item(typ, 100), 1},
+			{item(typ, 1000), item(mgmt, 1000), 2},
+			{item(typ, 100), item(mgmt, 1000), 1},
+		} {
+			n, bytes := tx.measure([]transport.TxItem{c.first, c.second}, len(c.first.Head))
+			if size := len(c.first.Head) + (n-1)*len(c.second.Head); n != c.want || bytes != size {
+				t.Errorf("%v: %d of %d and %d bytes in a train, want %d", typ, n, len(c.first.Head),
+					len(c.second.Head), c.want)
+			}
 		}
 	}
 }

@@ -288,6 +288,8 @@ func (t *transmitter) build(items []transport.TxItem) int {
 
 // measure returns how many of items, the first of size bytes, can form a train,
 // and their bytes: same destination and loop, same size but for a shorter last one.
+// Whether a path carries packets of a size is found out with management packets, so the fate of
+// each is its own: with shorter ones they form no train.
 func (t *transmitter) measure(items []transport.TxItem, size int) (n, bytes int) {
 	limit := 1
 	if size > 0 {
@@ -298,7 +300,8 @@ func (t *transmitter) measure(items []transport.TxItem, size int) (n, bytes int)
 		it := &items[n]
 		k := len(it.Head) + len(it.Data)
 		if k != size || it.Dst != *dst || loopByte(it) != loop {
-			if 0 < k && k < size && it.Dst == *dst && loopByte(it) == loop {
+			if 0 < k && k < size && it.Dst == *dst && loopByte(it) == loop &&
+				!manages(it) && !manages(&items[0]) {
 				return n + 1, n*size + k
 			}
 			break
@@ -306,6 +309,12 @@ func (t *transmitter) measure(items []transport.TxItem, size int) (n, bytes int)
 	}
 	return n, n * size
 }
+
+// typeMgmt is the type of a management packet, in the low bits of its first byte, as package wire
+// has it.
+const typeMgmt = 4
+
+func manages(it *transport.TxItem) bool { return len(it.Head) > 0 && it.Head[0]&15 == typeMgmt }
 
 // fill points m at the bytes of items, or at a copy of them. It reports whether
 // there was room; there always is for the first message.

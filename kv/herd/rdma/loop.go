@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,7 @@ func newLoop(s *Server, number int) (l *loop, err error) {
 	g := s.cfg.Geometry
 	l = &loop{s: s, peers: make([]*peer, s.cfg.Clients), list: make([]verbs.SendWR, 0, herd.Batch)}
 	cfg := s.cfg.Store
-	cfg.FirstVersion = uint64(time.Now().Unix()) << 16
+	cfg.FirstVersion = rand.Uint64() // so that no life of the server has versions of another
 	if l.items, err = mica.New(cfg); err != nil {
 		return nil, err
 	}

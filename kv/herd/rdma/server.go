@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/accept"
 	"github.com/userspace-rpc/erpc/internal/verbs"
 	"github.com/userspace-rpc/erpc/kv/herd"
 	"github.com/userspace-rpc/erpc/kv/mica"
@@ -87,12 +88,18 @@ func Listen(addr string, cfg Config) (s *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s = &Server{cfg: cfg, ln: ln, qkey: random(31), numbers: make([]bool, cfg.Clients),
-		conns: map[net.Conn]bool{}, handles: map[verbs.GID]*verbs.AH{}}
+	s = newServer(ln, cfg)
 	if err = s.open(); err != nil {
 		return nil, errors.Join(err, s.free(), ln.Close())
 	}
 	return s, nil
+}
+
+// newServer makes a server without a device.
+func newServer(ln net.Listener, cfg Config) *Server {
+	return &Server{cfg: cfg, ln: accept.Patient(ln, cfg.Logger), qkey: random(31),
+		numbers: make([]bool, cfg.Clients), conns: map[net.Conn]bool{},
+		handles: map[verbs.GID]*verbs.AH{}}
 }
 
 // open makes all that hangs on the device.
@@ -155,19 +162,7 @@ func (s *Server) Serve() error {
 		})
 	}
 	s.cfg.Logger.Info("serving, empty", "partitions", len(s.loops), "device", s.dev.site.Device)
-	var err error
-	for {
-		conn, e := s.ln.Accept()
-		if e != nil {
-			err = e
-			break
-		}
-		if !s.enter(conn) {
-			conn.Close()
-			continue
-		}
-		s.all.Go(func() { s.meet(conn) })
-	}
+	err := s.meetAll()
 	if errors.Is(err, net.ErrClosed) {
 		err = ErrClosed
 	}
@@ -181,6 +176,21 @@ func (s *Server) Serve() error {
 		err = errors.Join(err, e)
 	}
 	return err
+}
+
+// meetAll meets clients until the listener ends.
+func (s *Server) meetAll() error {
+	for {
+		conn, err := s.ln.Accept()
+		if err != nil {
+			return err
+		}
+		if !s.enter(conn) {
+			conn.Close()
+			continue
+		}
+		s.all.Go(func() { s.meet(conn) })
+	}
 }
 
 // Close has Serve end. It does not wait.

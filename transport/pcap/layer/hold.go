@@ -14,10 +14,11 @@ type HoldKind uint8
 
 // The kinds. See the documentation of package wire.
 const (
-	HoldNone   HoldKind = iota // management packets and ACKs: nothing
-	HoldTry                    // REQ, RFR, PAST, CANCEL: a try; in request packet 0 see Remaining
-	HoldCoarse                 // CR, WAIT, RESP from 1 on: a try, and a time in units of 1.024 us
-	HoldFine                   // response packet 0 and ERR: a time in units of 64 ns
+	HoldNone HoldKind = iota // management packets and ACKs: nothing
+	// REQ, RFR, PAST, CANCEL: a try; in request packet 0 see Remaining, in a PAST wire.SlotBusy
+	HoldTry
+	HoldCoarse // CR, WAIT, RESP from 1 on: a try, and a time in units of 1.024 us
+	HoldFine   // response packet 0 and ERR: a time in units of 64 ns
 	// HoldUnclear: a response of several packets to a request of several packets. Which
 	// packet of the response this is depends on the request, which this packet does not tell.
 	HoldUnclear

@@ -36,17 +36,23 @@ type Pair struct {
 // New returns a new pair with that MTU in bytes, both sides up.
 func New(tb testing.TB, mtu int) *Pair {
 	tb.Helper()
+	var p *Pair
+	demand(tb, func() (err error) { p, err = open(tb, mtu); return err })
+	return p
+}
+
+// demand makes a network, or ends the test.
+func demand(tb testing.TB, open func() error) {
+	tb.Helper()
 	if os.Getuid() != 0 {
 		tb.Skip("a network namespace needs root")
 	}
-	p, err := open(tb, mtu)
-	if err != nil {
+	if err := open(); err != nil {
 		if os.Getenv("CI") == "true" {
 			tb.Fatalf("no network namespace: %v", err)
 		}
 		tb.Skipf("no network namespace: %v", err)
 	}
-	return p
 }
 
 func open(tb testing.TB, mtu int) (*Pair, error) {

@@ -1,0 +1,203 @@
+package erpc_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// reader knows what somebody on the path reads as a session opens: its numbers and tokens. End 0 is
+// the server's.
+type reader struct {
+	session, token [2]uint32
+	last           [2][]byte // the last honest packet to either end
+	busy           bool      // the packets are the reader's own
+}
+
+// watch lets a reader see what comes to both ends of a pair.
+func (r *reader) watch(p *memPair) {
+	p.send.tap = func(pkt []byte, _ transport.Addr) { r.read(0, pkt) }
+	p.cend.tap = func(pkt []byte, _ transport.Addr) { r.read(1, pkt) }
+}
+
+func (r *reader) read(to int, pkt []byte) {
+	if r.busy {
+		return
+	}
+	r.last[to] = append(r.last[to][:0], pkt...)
+	var h wire.Header
+	if sealed(pkt) || h.Parse(pkt) != nil {
+		return
+	}
+	switch body := pkt[wire.HeaderSize:]; wire.Op(h.ReqType) {
+	case wire.OpConnect:
+		var c wire.Connect
+		c.Parse(body)
+		r.session[1], r.token[1] = c.Session, c.Token
+	case wire.OpAccept:
+		var a wire.Accept
+		a.Parse(body)
+		r.session[0], r.token[0] = a.Session, a.Token
+	}
+}
+
+// aim makes a packet one for the session at an end: number, token and checksum are right. What a
+// management packet says about its body's size fits the packet.
+func (r *reader) aim(pkt []byte, to int) {
+	if len(pkt) < wire.HeaderSize {
+		return
+	}
+	binary.LittleEndian.PutUint32(pkt[8:], r.session[to])
+	if wire.Type(pkt[0]&15) != wire.TypeMgmt {
+		wire.SetToken(pkt, r.token[to])
+		return
+	}
+	word := binary.LittleEndian.Uint32(pkt[4:])
+	if most := uint32(len(pkt) - wire.HeaderSize); word&wire.MaxMsgSize > most {
+		binary.LittleEndian.PutUint32(pkt[4:], word&^wire.MaxMsgSize|most)
+	}
+	wire.SealMgmt(pkt, r.token[to])
+}
+
+// put gives a packet to an end of a pair. From is nil for the address of the other end.
+func (r *reader) put(p *memPair, to int, pkt []byte, from *transport.Addr) {
+	end, peer := p.send, p.cend
+	if to == 1 {
+		end, peer = peer, end
+	}
+	if from == nil {
+		from = &peer.addr
+	}
+	r.busy = true
+	end.put(pkt, nil, from)
+	r.busy = false
+}
+
+// attack does what the byte before a packet of a fuzz target says, if that is for the living
+// session. It reports whether it was.
+func (r *reader) attack(p *memPair, how byte, pkt []byte) bool {
+	if how&fuzzAim == 0 {
+		return false
+	}
+	var from *transport.Addr
+	if how&fuzzElsewhere != 0 {
+		from = &transport.Addr{IP: p.cend.addr.IP, Port: 900}
+	}
+	enter(p, how>>fuzzState)
+	r.aim(pkt, int(how&1))
+	r.put(p, int(how&1), pkt, from)
+	return true
+}
+
+// leastBody is the least size of the body of a management packet.
+func leastBody(op wire.Op) int {
+	switch op {
+	case wire.OpConnect:
+		return wire.ConnectSize
+	case wire.OpAccept:
+		return wire.AcceptSize
+	case wire.OpRefuse, wire.OpCrypto:
+		return wire.RefuseSize
+	}
+	return wire.AliveSize
+}
+
+// mgmtPacket returns a management packet without a session.
+func mgmtPacket(op wire.Op, body int) []byte {
+	pkt := make([]byte, wire.HeaderSize+body)
+	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(body)}
+	h.Put(pkt, 0)
+	return pkt
+}
+
+// TestElsewhere: a management packet with the number and the token of a living session that comes
+// from another address than the peer's draws nothing and changes nothing, be it as short as its
+// operation allows, with a body of zeros or of ones.
+func TestElsewhere(t *testing.T) {
+	configs := restartConfigs()
+	configs["plain"] = erpc.Config{}
+	for name, cfg := range configs {
+		for op := wire.OpConnect; op <= wire.OpCrypto; op++ {
+			t.Run(fmt.Sprint(name, " ", op), func(t *testing.T) { elsewhere(t, cfg, op) })
+		}
+	}
+}
+
+func elsewhere(t *testing.T, cfg erpc.Config, op wire.Op) {
+	p := newErrPairOn(t, newMemNet(), cfg)
+	var r reader
+	r.watch(p.memPair)
+	p.connect()
+	is(t, "a call", p.call(tEcho, 10).err, nil)
+	drawn := 0
+	there := p.net.end(true)
+	there.lose = func([]byte) bool { drawn++; return true }
+	for to := range 2 {
+		for _, fill := range []byte{0, 0xFF} {
+			pkt := mgmtPacket(op, leastBody(op))
+			for i := range pkt[wire.HeaderSize:] {
+				pkt[wire.HeaderSize+i] = fill
+			}
+			r.aim(pkt, to)
+			r.put(p.memPair, to, pkt, &there.addr)
+			p.step()
+			p.step()
+		}
+	}
+	if drawn != 0 {
+		t.Errorf("%d packets were drawn", drawn)
+	}
+	is(t, "the session", p.sess.Err(), nil)
+	is(t, "another call", p.call(tEcho, 10).err, nil)
+	p.close()
+}
+
+// What the reader of FuzzEndpoint and FuzzSealedEndpoint does beside, in the byte before a packet's
+// length.
+const (
+	fuzzAim       = 1 << 6 // the packet is for the living session
+	fuzzElsewhere = 1 << 7 // it comes from another address
+)
+
+// addAimed adds packets of all operations to the seeds, each in every state of a session, from its
+// peer and from elsewhere. States are those of enter.
+func addAimed(f *testing.F) {
+	for op := wire.OpConnect; op <= wire.OpCrypto; op++ {
+		for state := range byte(fuzzStates) {
+			pkt := mgmtPacket(op, leastBody(op))
+			var in []byte
+			for _, how := range []byte{0, 1} {
+				how |= fuzzAim | state<<fuzzState
+				in = append(append(in, how|fuzzElsewhere, byte(len(pkt))), pkt...)
+			}
+			f.Add(in)
+			for _, how := range []byte{0, 1} { // it may end the session
+				how |= fuzzAim | state<<fuzzState
+				f.Add(append(append(in, how, byte(len(pkt))), pkt...))
+			}
+		}
+	}
+}
+
+const (
+	fuzzState  = 2 // where the state is in the byte, two bits
+	fuzzStates = 4
+)
+
+// enter takes a pair to another state: as it is, with the session closing, with another one
+// opening, or with the server shutting down.
+func enter(p *memPair, state byte) {
+	switch state % fuzzStates {
+	case 1:
+		_ = p.client.CloseSession(p.sess)
+	case 2:
+		_, _ = p.client.CreateSessionTo(p.send.addr) // there may be too many
+		p.run(p.client)
+	case 3:
+		_ = p.server.Refuse()
+	}
+}

@@ -1,0 +1,229 @@
+package monotime
+
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// warmUp is how long the counter is compared with the system's clock before it is used.
+	// Each comparison may be wrong by some 50 ns: 2 parts in a million of this time.
+	warmUp = 50 * time.Millisecond
+	// span is how long a scale holds. Then the two clocks are compared: so this bounds what a
+	// counter that jumps can do.
+	span = 10 * time.Millisecond
+	// tolerance is how far the two may be apart after a span. The system's clock may be steered.
+	tolerance = 100 * time.Microsecond
+	lookEvery = 10 * time.Second // at the clock source
+	maxPause  = time.Minute      // until a counter that was wrong is looked at again
+)
+
+// scale turns ticks into the time, from moment on until its end.
+type scale struct {
+	moment
+	start Time   // the time at the moment, never before the system's
+	span  uint64 // ticks
+	mult  uint64 // ns per tick, 2^-32 ns
+	end   Time   // the time when it ends: no reading is later
+}
+
+// read returns the time at t. It is not ok when the counter is past the end of the scale, or was
+// set back.
+func (s *scale) read(t uint64) (now Time, ok bool) {
+	if d := t - s.ticks; d < s.span {
+		hi, lo := bits.Mul64(d, s.mult)
+		return s.start + Time(hi<<32|lo>>32), true
+	}
+	return 0, false
+}
+
+// rest is what the time is made of while the counter is not used.
+type rest struct {
+	from  moment        // the counter is compared with the system's clock from here on
+	floor Time          // what has been read by then, at most
+	pause time.Duration // until the counter may be used
+}
+
+// time returns the time by the system's clock. If it is behind what has been read, time goes on at
+// half its speed until it is not.
+func (r *rest) time(system Time) Time {
+	return max(system, r.floor+max(system-r.from.time, 0)/2)
+}
+
+// counter is a clock that reads a fast counter, as long as that agrees with the system's clock.
+type counter struct {
+	ticks  func() uint64
+	system func() Time
+	usable func() bool // whether the system takes its own time from the counter
+
+	current atomic.Pointer[scale] // nil: the system's clock
+	rest    atomic.Pointer[rest]
+	busy    atomic.Bool // somebody compares the clocks; what follows is that one's
+
+	base   moment // of mult
+	mult   uint64
+	looked Time // at usable
+	pause  time.Duration
+}
+
+func newCounter(ticks func() uint64, system func() Time, usable func() bool) *counter {
+	c := &counter{ticks: ticks, system: system, usable: usable, pause: warmUp}
+	c.rest.Store(&rest{from: c.sample(), pause: warmUp})
+	return c
+}
+
+// now reads the clock. Now is the same with the processor's counter.
+func (c *counter) now() Time {
+	if s := c.current.Load(); s != nil {
+		if now, ok := s.read(c.ticks()); ok {
+			return now
+		}
+	}
+	return c.slow()
+}
+
+// slow is now where the counter cannot tell the time: it is not used, or its scale has come to its
+// end. Then one caller compares the clocks, and the others do not wait for it.
+func (c *counter) slow() Time {
+	for {
+		s := c.current.Load()
+		if s == nil {
+			r := c.rest.Load()
+			now := c.system()
+			if now.Sub(r.from.time) > r.pause && c.busy.CompareAndSwap(false, true) {
+				c.begin(r)
+				c.busy.Store(false)
+			}
+			return r.time(now)
+		}
+		t := c.ticks()
+		now, ok := s.read(t)
+		switch {
+		case ok:
+		case c.busy.CompareAndSwap(false, true):
+			if c.current.Load() == s {
+				now, ok = c.compare(s)
+			}
+			c.busy.Store(false)
+		case int64(t-s.ticks) >= 0:
+			return s.end // whatever comes of the comparison is not earlier
+		default:
+			runtime.Gosched() // the counter was set back, or this one is behind another processor's
+		}
+		if ok {
+			return now
+		}
+	}
+}
+
+// begin uses the counter from now on, if the system does.
+func (c *counter) begin(r *rest) {
+	if c.current.Load() != nil || c.rest.Load() != r {
+		return
+	}
+	usable := c.usable()
+	m := c.sample()
+	c.base, c.looked, c.mult = m, m.time, scaleFrom(r.from, m)
+	if !usable || c.mult == 0 {
+		c.distrust(m, r.time(m.time))
+		return
+	}
+	c.current.Store(c.scale(m, r.time(m.time)))
+}
+
+// compare looks whether a scale that has come to its end was right, and puts the next one in its
+// place, or the system's clock.
+func (c *counter) compare(s *scale) (now Time, ok bool) {
+	m := c.sample()
+	passed, counted := m.time.Sub(s.time), int64(m.ticks-s.ticks)
+	off := passed - ticksToTime(counted, c.mult)
+	slack := ticksToTime(int64(s.slack), c.mult) + ticksToTime(int64(m.slack), c.mult)
+	if off.Abs() > tolerance+slack+passed>>10 {
+		c.distrust(m, s.end)
+		return 0, false
+	}
+	if counted < 0 {
+		return s.start, true // this processor's counter is a little behind that of another one
+	}
+	if now, ok := s.read(m.ticks); ok {
+		return now, true
+	}
+	if m.time.Sub(c.base.time) > time.Second {
+		if mult := scaleFrom(c.base, m); mult != 0 {
+			c.base, c.mult = m, mult
+		}
+	}
+	if m.time.Sub(c.looked) > lookEvery {
+		if c.looked = m.time; !c.usable() {
+			c.distrust(m, s.end)
+			return 0, false
+		}
+	}
+	next := c.scale(m, max(s.end, m.time))
+	c.current.Store(next)
+	return next.start, true
+}
+
+// distrust goes over to the system's clock from m on, for longer each time. No reading was later
+// than floor.
+func (c *counter) distrust(m moment, floor Time) {
+	c.rest.Store(&rest{from: m, floor: floor, pause: c.pause})
+	c.pause = min(2*c.pause, maxPause)
+	c.current.Store(nil)
+}
+
+// scale returns the scale that begins at m with the time start. If that is ahead of the system's
+// clock, it runs slower, so that they meet at its end, but at half its speed at least.
+func (c *counter) scale(m moment, start Time) *scale {
+	s := &scale{moment: m, start: start}
+	ahead := min(uint64(start-m.time), uint64(span/2))
+	s.span, _ = bits.Div64(uint64(span)>>32, uint64(span)<<32, c.mult)
+	s.mult = c.mult - c.mult*ahead/uint64(span)
+	s.end = start + Time(ticksToTime(int64(s.span), s.mult))
+	return s
+}
+
+// ticksToTime returns what d ticks are at a rate.
+func ticksToTime(d int64, mult uint64) time.Duration {
+	if d < 0 {
+		return -ticksToTime(-(d + 1), mult) // one less, which does not overflow
+	}
+	hi, lo := bits.Mul64(uint64(d), mult)
+	if hi >= 1<<31 {
+		return 1<<63 - 1
+	}
+	return time.Duration(hi<<32 | lo>>32)
+}
+
+// moment is one reading of both clocks.
+type moment struct {
+	ticks uint64
+	time  Time
+	slack uint64 // ticks that passed between two readings of the counter around that of the time
+}
+
+// sample reads both clocks, the counter first: so what is counted from a moment is never
+// before the system's time. It takes the quickest of some readings, since the thread may
+// be stopped between the two.
+func (c *counter) sample() (best moment) {
+	for i := range 4 {
+		m := moment{ticks: c.ticks(), time: c.system()}
+		if m.slack = c.ticks() - m.ticks; i == 0 || m.slack < best.slack {
+			best = m
+		}
+	}
+	return best
+}
+
+// scaleFrom returns the ns per tick that two moments give, in 2^-32 ns, 0 if they make no sense.
+func scaleFrom(a, b moment) (mult uint64) {
+	dt, dn := b.ticks-a.ticks, b.time.Sub(a.time)
+	// From 100 MHz to 100 GHz; it keeps Div64 from overflow too.
+	if dn <= 0 || dt < uint64(dn)/10 || dt/100 > uint64(dn) {
+		return 0
+	}
+	mult, _ = bits.Div64(uint64(dn)>>32, uint64(dn)<<32, dt)
+	return mult
+}

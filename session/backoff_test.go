@@ -1,0 +1,216 @@
+package session
+
+import (
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+)
+
+// backoffRig is a rig with n small requests on their way at once.
+type backoffRig struct {
+	*rig
+	ops []Op
+}
+
+func newBackoffRig(t *testing.T, n int) *backoffRig {
+	p := rigParams
+	p.Slots, p.Credits = 64, 64
+	b := &backoffRig{rig: newRig(t, p, Timing{}, 0, msgbuf.Config{})}
+	b.open(100 * time.Microsecond)
+	b.send(n)
+	return b
+}
+
+// send starts n requests at once: one bundle.
+func (b *backoffRig) send(n int) {
+	for range n {
+		op := b.op(uint32(len(b.ops)+1), 10, 10)
+		b.start(op)
+		b.ops = append(b.ops, op)
+	}
+}
+
+// loseAll loses the packets on their way to the server, or their answers.
+func (b *backoffRig) loseAll(answers bool) {
+	if !answers {
+		lose(b.tb, &b.c2s, 0, len(b.c2s))
+		return
+	}
+	in := b.c2s
+	b.c2s = nil
+	for _, p := range in {
+		if ev := b.toServer(p); ev.Kind == EventRequest {
+			if err := b.respond(ev.Slot, 10); err != nil {
+				b.tb.Fatal(err)
+			}
+		}
+	}
+	lose(b.tb, &b.s2c, 0, len(b.s2c))
+}
+
+// scan looks for timeouts, as the owner does, until n packets leave.
+func (b *backoffRig) scan(n int) {
+	b.tb.Helper()
+	for end := b.now + 1000*ms; len(b.c2s) < n; b.now += ms / 4 {
+		if b.cl.Scan(b.now, b.cout); b.now > end {
+			b.tb.Fatalf("%d packets left in a second, want %d", len(b.c2s), n)
+		}
+		b.takeClient()
+	}
+}
+
+// answer lets all packets come through.
+func (b *backoffRig) answer() {
+	b.tb.Helper()
+	b.now += ms / 10
+	b.pump(func(uint8) int { return 10 })
+	if len(b.ended) != len(b.ops) {
+		b.tb.Fatalf("%d of %d requests have ended", len(b.ended), len(b.ops))
+	}
+}
+
+// want compares the timeout.
+func (b *backoffRig) want(what string, want time.Duration) {
+	b.tb.Helper()
+	if got := b.cl.RoundTrips().Timeout; got != want {
+		b.tb.Errorf("%d requests, %s: the timeout is %v, want %v", len(b.ops), what, got, want)
+	}
+}
+
+func (b *backoffRig) end() {
+	b.tb.Helper()
+	b.closeClient(ErrClosed)
+	for _, op := range b.ops {
+		giveBack(op)
+	}
+	b.noLeak()
+}
+
+// TestOneLossOneBackoff: a bundle of many requests is lost, or that of their answers. The timeout
+// doubles once for it, however many requests time out.
+func TestOneLossOneBackoff(t *testing.T) {
+	for _, n := range []int{1, 6, 60} {
+		for _, answers := range []bool{false, true} {
+			b := newBackoffRig(t, n)
+			b.want("before", 5*ms)
+			b.loseAll(answers)
+			b.scan(n)
+			b.answer()
+			b.want("after a lost bundle", 10*ms)
+
+			b.send(n) // no sample was taken: the next loss is another one
+			b.loseAll(answers)
+			b.scan(n)
+			b.answer()
+			b.want("after another one", 20*ms)
+
+			b.send(n)
+			b.answer()
+			b.want("after a sample", 5*ms)
+			b.end()
+		}
+	}
+}
+
+// TestLossOfRepeats: each time that the repeated bundle is lost too, the timeout doubles once.
+func TestLossOfRepeats(t *testing.T) {
+	b := newBackoffRig(t, 6)
+	for _, after := range []time.Duration{5, 10, 20} {
+		b.loseAll(false)
+		since := b.now
+		b.scan(6)
+		if took := b.now.Sub(since); took < after*ms || took > (after+1)*ms {
+			b.tb.Errorf("repeated after %v, want %v", took, after*ms)
+		}
+	}
+	b.answer()
+	b.want("after three losses", 40*ms)
+	b.end()
+}
+
+// TestLossAcrossBundles: requests that began one after the other time out one after the other, some
+// when answers to the first have come already. They were lost together, and that is one loss.
+func TestLossAcrossBundles(t *testing.T) {
+	b := newBackoffRig(t, 0)
+	for range 12 {
+		b.send(1)
+		b.now += ms / 4
+	}
+	b.loseAll(false)
+	for b.now = 0; len(b.ended) < 12 && b.now < 1000*ms; b.now += ms / 4 {
+		b.cl.Scan(b.now, b.cout)
+		b.takeClient()
+		b.pump(func(uint8) int { return 10 })
+	}
+	if b.now > 20*ms {
+		t.Errorf("all were answered after %v", time.Duration(b.now))
+	}
+	b.want("lost together", 10*ms)
+	b.end()
+}
+
+// TestSlowPathInFlight: TestRTOFollowsSlowPath with requests that begin all the time. After some
+// round trips none times out any more.
+func TestSlowPathInFlight(t *testing.T) {
+	b := newBackoffRig(t, 0)
+	const rtt, every, steps = 50 * ms, 2 * ms, 300
+	late := make([][]dgram, steps+rtt/every) // by the step at which they arrive
+	var before uint64
+	for step := range steps {
+		if step == steps/2 {
+			before = b.cst.Rollbacks
+		}
+		if len(b.ops)-len(b.ended) < 32 {
+			b.send(1)
+		}
+		b.cl.Scan(b.now, b.cout)
+		b.takeClient()
+		late[step+rtt/every], b.c2s = b.c2s, nil
+		for _, p := range late[step] {
+			b.c2s = append(b.c2s, p)
+			b.pump(func(uint8) int { return 10 })
+			late[step+rtt/every], b.c2s = append(late[step+rtt/every], b.c2s...), nil
+		}
+		b.now += every
+	}
+	if n := b.cst.Rollbacks - before; n != 0 || before == 0 {
+		t.Errorf("%d timeouts, and %d later; smoothed RTT %v", before, n, b.cl.SRTT())
+	}
+	b.end()
+}
+
+// TestOneLossOneRateCut: congestion control learns of one timeout for all messages that time out
+// together, or one after the other before the first does again.
+func TestOneLossOneRateCut(t *testing.T) {
+	for _, apart := range []time.Duration{0, 250 * time.Microsecond} {
+		f := &fakeControl{rate: testLink}
+		r := pacedRig(t, f, nil)
+		var ops []Op
+		for i := range uint32(8) {
+			op := r.op(i+1, 3000, 10)
+			r.start(op)
+			ops = append(ops, op)
+			r.now = r.now.Add(apart)
+		}
+		told := 0
+		for r.cst.Rollbacks < 8*4 { // of each: one that says nothing, and three
+			lose(t, &r.c2s, 0, len(r.c2s))
+			r.cl.Scan(r.now, r.cout)
+			r.takeClient()
+			r.now += ms / 4
+			if f.timeouts > told+1 {
+				t.Errorf("%v apart: %d timeouts told at once", apart, f.timeouts-told)
+			}
+			told = f.timeouts
+		}
+		if told != 3 {
+			t.Errorf("%v apart: %d timeouts were told, want 3", apart, told)
+		}
+		r.closeClient(ErrClosed)
+		for _, op := range ops {
+			giveBack(op)
+		}
+		r.noLeak()
+	}
+}
