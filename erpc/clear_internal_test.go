@@ -56,9 +56,9 @@ func (st *stub) inTheClear(i int, s *Session, nonce uint64, quote []byte) {
 	}
 }
 
-// TestClearIsNoLife: a sealed session whose peer is silent ends as lost after FailureTimeout, though
-// each 200 ms packets of all kinds in the clear come, with the peer's address and all numbers
-// right. None of them ends it before, and a living one none ends.
+// TestClearIsNoLife: a sealed session whose peer is silent ends as lost after FailureTimeout,
+// though each 200 ms packets of all kinds in the clear come, with the peer's address and all
+// numbers right. None of them ends it before, and a living one none ends.
 func TestClearIsNoLife(t *testing.T) {
 	lived := func(side int, forged bool) time.Duration {
 		p, client, server := newSealedPair(t)
@@ -162,9 +162,11 @@ func TestForgedNoKeys(t *testing.T) {
 		from        int
 		least, most int // handshakes
 	}{
-		"right":     {func(pkt []byte) []byte { return pkt }, 1, 1, seconds + 1},
-		"one bit":   {func(pkt []byte) []byte { return flip(pkt, 23) }, 1, 0, 0},
-		"the index": {func(pkt []byte) []byte { return append(pkt[:12:12], make([]byte, 12)...) }, 1, 0, 0},
+		"right":   {func(pkt []byte) []byte { return pkt }, 1, 1, seconds + 1},
+		"one bit": {func(pkt []byte) []byte { return flip(pkt, 23) }, 1, 0, 0},
+		"the index": {func(pkt []byte) []byte {
+			return append(pkt[:12:12], make([]byte, 12)...)
+		}, 1, 0, 0},
 		"elsewhere": {func(pkt []byte) []byte { return pkt }, 3, 0, 0},
 	} {
 		p, s, _ := newSealedPair(t)

@@ -105,8 +105,8 @@ func (r *Rpc) Associations() (n int, sealed uint64) {
 	return n, sealed
 }
 
-// Indices returns how many associations an endpoint has, those without sessions and those whose keys
-// are being made too.
+// Indices returns how many associations an endpoint has, those without sessions and those whose
+// keys are being made too.
 func (r *Rpc) Indices() (n int) {
 	for _, a := range r.engine.assocs.places {
 		if a != nil {

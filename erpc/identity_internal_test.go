@@ -74,8 +74,8 @@ func newTheft(t *testing.T) *theft {
 		*st = newStub(t, cfg)
 	}
 	x.thief.engine.shakes.epoch = x.member.engine.shakes.epoch
-	for _, st := range []*stub{x.member, x.thief} { // her index is the same
-		st.engine.assocs.rng = rand.New(rand.NewPCG(1, 1))
+	for _, st := range []*stub{x.member, x.thief} {
+		st.engine.assocs.rng = rand.New(rand.NewPCG(1, 1)) // their indices are the same
 	}
 	return x
 }

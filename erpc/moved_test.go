@@ -8,8 +8,9 @@ import (
 )
 
 // TestAddressChanges: a client whose packets come from another address from now on, as behind a
-// translator that has forgotten it, learns that by its first unanswered question, and asks three times more. The session ends, since it
-// never moves to another address, and the next one works from there.
+// translator that has forgotten it, learns that by its first unanswered question, and asks three
+// times more. The session ends, since it never moves to another address, and the next one works
+// from there.
 func TestAddressChanges(t *testing.T) {
 	p := newErrPair(t, erpc.Config{})
 	ran := 0

@@ -53,7 +53,8 @@ func TestEachBit(t *testing.T) {
 }
 
 // TestReplay: every packet of a session again at every later moment, to its receiver, back to its
-// sender, and from other addresses, changes nothing.
+// sender, and from other addresses, changes nothing. The sender may say that it does not know the
+// index.
 func TestReplay(t *testing.T) {
 	m := newMiddle(t, erpc.Config{PSK: testPSK})
 	elsewhere := m.send.addr
@@ -70,7 +71,7 @@ func TestReplay(t *testing.T) {
 			if m.put(old.to, sender.addr, old.pkt) {
 				t.Errorf("% x again: something happened", old.pkt[:24])
 			}
-			if m.put(1-old.to, receiver.addr, old.pkt) {
+			if m.putKeyless(1-old.to, receiver.addr, old.pkt) {
 				t.Errorf("% x back to its sender: something happened", old.pkt[:24])
 			}
 			if m.put(old.to, elsewhere, old.pkt) {
@@ -84,7 +85,8 @@ func TestReplay(t *testing.T) {
 	m.close()
 }
 
-// TestSplicing: no mixture of the packets of two associations is taken by either.
+// TestSplicing: no mixture of the packets of two associations is taken by either, also if it has
+// the receiver's index.
 func TestSplicing(t *testing.T) {
 	var other []caught
 	for _, seed := range []uint64{8, 9} {
@@ -103,6 +105,7 @@ func TestSplicing(t *testing.T) {
 					}
 					tried++
 					mixed := append(bytes.Clone(c.pkt[:cut]), o.pkt[cut:]...)
+					copy(mixed[8:12], c.pkt[8:12])
 					if m.put(c.to, from, mixed) {
 						t.Errorf("spliced at %d: something happened", cut)
 					}
@@ -180,6 +183,8 @@ func TestStrippedOpening(t *testing.T) {
 		index     = wire.HeaderSize + wire.ConnectSize
 		handshake = index + 8
 		who       = wire.HeaderSize + wire.ChallengeSize
+		cookie    = wire.HeaderSize + 8
+		part      = wire.HeaderSize + wire.CryptoSize
 	)
 	from := func(from, to int) func(pkt []byte) {
 		return func(pkt []byte) { clear(pkt[min(len(pkt), from):min(len(pkt), to)]) }
@@ -195,15 +200,17 @@ func TestStrippedOpening(t *testing.T) {
 		"Connect without the feature": {wire.OpConnect, func(pkt []byte) {
 			pkt[features] &^= byte(wire.FeatureSeal)
 		}, erpc.ErrInsecure},
-		"Connect without the index":      {wire.OpConnect, from(index, handshake), erpc.ErrDenied},
-		"Connect without a handshake":    {wire.OpConnect, from(handshake, memMTU), erpc.ErrConnect},
-		"Challenge without an endpoint":  {wire.OpChallenge, from(who, who+9), erpc.ErrDenied},
-		"Challenge without a version":    {wire.OpChallenge, version(0), erpc.ErrVersion},
-		"Challenge of the last version":  {wire.OpChallenge, version(2), erpc.ErrVersion},
-		"Challenge of the next version":  {wire.OpChallenge, version(4), erpc.ErrVersion},
-		"Challenge as of a plain server": {wire.OpChallenge, func(pkt []byte) { pkt[4] -= 16 }, erpc.ErrInsecure},
-		"Challenge without a cookie":     {wire.OpChallenge, from(wire.HeaderSize+8, who), erpc.ErrConnect},
-		"Crypto without a stream":        {wire.OpCrypto, from(wire.HeaderSize+wire.CryptoSize, memMTU), erpc.ErrDenied},
+		"Connect without the index":     {wire.OpConnect, from(index, handshake), erpc.ErrDenied},
+		"Connect without a handshake":   {wire.OpConnect, from(handshake, memMTU), erpc.ErrConnect},
+		"Challenge without an endpoint": {wire.OpChallenge, from(who, who+9), erpc.ErrDenied},
+		"Challenge without a version":   {wire.OpChallenge, version(0), erpc.ErrVersion},
+		"Challenge of the last version": {wire.OpChallenge, version(2), erpc.ErrVersion},
+		"Challenge of the next version": {wire.OpChallenge, version(4), erpc.ErrVersion},
+		"Challenge as of a plain server": {wire.OpChallenge, func(pkt []byte) {
+			pkt[4] -= 16
+		}, erpc.ErrInsecure},
+		"Challenge without a cookie": {wire.OpChallenge, from(cookie, who), erpc.ErrConnect},
+		"Crypto without a stream":    {wire.OpCrypto, from(part, memMTU), erpc.ErrDenied},
 	} {
 		p := newErrPairOn(t, newMemNet(), erpc.Config{
 			PSK: testPSK, Timing: erpc.Timing{ConnectTimeout: 300 * time.Millisecond},
@@ -295,8 +302,8 @@ func junkIsCheap(t *testing.T, cfg erpc.Config) {
 	m.close()
 }
 
-// TestTrustedStranger: a question in the clear about a session that is not known draws a Reset if it
-// comes over shared memory of this user, and that is trusted; else nothing.
+// TestTrustedStranger: a question in the clear about a session that is not known draws a Reset if
+// it comes over shared memory of this user, and that is trusted; else nothing.
 func TestTrustedStranger(t *testing.T) {
 	for _, v := range []struct{ trust, inside, drawn bool }{
 		{true, true, true}, {true, false, false}, {false, true, false},

@@ -121,11 +121,11 @@ func ends(list []*result) bool {
 	return !slices.ContainsFunc(list, func(res *result) bool { return res.ends == 0 })
 }
 
-// TestSealedRestart: a server that restarts has no keys any more, and says so. Nobody takes its word
-// for that: the client makes new keys with it, and the server proves who it is. Then the sessions
-// with the one before end as restarted, after some milliseconds of silence. The same goes if the
-// application opens another session at once. No call runs twice, neither by itself nor when all
-// packets of before come again; new sessions work.
+// TestSealedRestart: a server that restarts has no keys any more, and says so. Nobody takes its
+// word for that: the client makes new keys with it, and the server proves who it is. Then the
+// sessions with the one before end as restarted, after some milliseconds of silence. The same goes
+// if the application opens another session at once. No call runs twice, neither by itself nor when
+// all packets of before come again; new sessions work.
 func TestSealedRestart(t *testing.T) {
 	for name, cfg := range restartConfigs() {
 		for _, again := range []bool{false, true} {

@@ -154,6 +154,8 @@ func (e *engine) findKeys(s *Session) {
 func (e *engine) openOn(s *Session, a *association) {
 	h, d := s.shake, s.dialer
 	if h.renews {
+		// What was heard of an older one may have been on its way before.
+		e.askOlder(a)
 		e.end(s, ErrClosed, SessionClosed) // the keys are all that it was for
 		return
 	}
