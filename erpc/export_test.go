@@ -138,3 +138,6 @@ func (s *Session) UseAgain(num uint64) {
 	s.cl.OnPast(&wire.Header{Type: wire.TypePast, ReqNum: num}, &e.in, e.out)
 	e.settle()
 }
+
+// HasCommands reports whether something waits for a Client's loop.
+func (c *Client) HasCommands() bool { return !c.rpc.commands.Empty() }

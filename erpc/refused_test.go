@@ -158,20 +158,26 @@ func (p *dialedClient) beginWith(ctx context.Context, now erpc.Time) (result cha
 	return result
 }
 
-// awaitWake returns when what f does has woken the client's loop.
+// awaitWake returns when what f does has woken the client's loop, and waits for it there: the loop
+// may be woken for something else before.
 func (p *dialedClient) awaitWake(f func()) {
 	select {
 	case <-p.end.woken: // for something else
 	default:
 	}
 	f()
-	<-p.end.woken
+	for <-p.end.woken; !p.c.HasCommands(); <-p.end.woken {
+	}
 }
 
 // refuse waits until the server has refused the session for which a call waits. It returns when
-// the client learned of that, and the call's error.
-func (p *dialedClient) refuse(result chan error) (at erpc.Time, err error) {
+// the client learned of that, and the call's error. There were so many attempts to connect before
+// the call; no time passes while another goroutine looks the server up.
+func (p *dialedClient) refuse(connects int, result chan error) (at erpc.Time, err error) {
 	p.tb.Helper()
+	for p.connects == connects && !p.c.HasCommands() {
+		<-p.end.woken
+	}
 	end := p.net.now + 1e9
 	for refuses := p.refuses; p.refuses == refuses; p.round() {
 		if p.net.now > end {
@@ -197,7 +203,7 @@ func TestRefusedClientWaits(t *testing.T) {
 
 	for range 3 {
 		connects := p.connects
-		at, first := p.refuse(p.begin(t, p.net.now+1000))
+		at, first := p.refuse(connects, p.begin(t, p.net.now+1000))
 		is(t, "a call that connects", first, erpc.ErrRefused)
 		if p.connects == connects {
 			t.Error("nobody connected")
