@@ -141,3 +141,9 @@ func (s *Session) UseAgain(num uint64) {
 
 // HasCommands reports whether something waits for a Client's loop.
 func (c *Client) HasCommands() bool { return !c.rpc.commands.Empty() }
+
+// Numbers returns the numbers and tokens by which packets name a session, at this side and at the
+// peer's.
+func (s *Session) Numbers() (session, token [2]uint32) {
+	return [2]uint32{s.end.Local, s.end.Remote}, [2]uint32{s.end.LocalToken, s.end.RemoteToken}
+}

@@ -225,7 +225,8 @@ func TestMoveWindow(t *testing.T) {
 // brings from there what the client answers to other questions. Only the answer to that one moves
 // the sessions: nothing else proves that the client is there.
 func TestMoveOtherPong(t *testing.T) {
-	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
+	u := &unsealer{tb: t}
+	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK, KeyLog: &u.log})
 	there := p.net.end(true)
 	asked, pongs, copies := 0, 0, 0
 	there.lose = func([]byte) bool { asked++; return true }
@@ -233,13 +234,13 @@ func TestMoveOtherPong(t *testing.T) {
 		if to != 1 || !sealed(pkt) {
 			return to
 		}
-		switch op := wire.Op(pkt[1]); {
-		case wire.Type(pkt[0]&15) != wire.TypeMgmt:
+		switch u.op(pkt) {
+		case 0:
 			copies++
 			p.send.put(pkt, nil, &there.addr) // the copy is there first
-		case op == wire.OpPing:
+		case wire.OpPing:
 			return 2 // so that the server asks, too
-		case op == wire.OpPong:
+		case wire.OpPong:
 			pongs++
 			p.send.put(pkt, nil, &there.addr)
 		}
