@@ -168,8 +168,8 @@ func (e *engine) quoted(d *doubt, quoted []byte) {
 	}
 }
 
-// isPing reports whether a number is that of a ping of the series for which nothing has come yet, of
-// a peer in the clear. Each counts once.
+// isPing reports whether a number is that of a ping of the series, of a peer in the clear, for
+// which nothing has come yet. Each counts once.
 func (d *doubt) isPing(seq uint64) bool {
 	for i := range d.sent {
 		var a wire.Alive

@@ -111,9 +111,11 @@ func TestPeerTable(t *testing.T) {
 func TestPeerTableCheck(t *testing.T) {
 	st := newStub(t, Config{})
 	for name, spoil := range map[string]func(*assocTable, *association){
-		"a peer without a session":   func(_ *assocTable, p *association) { p.sessions = nil },
-		"a place at the peer":        func(_ *assocTable, p *association) { p.sessions[0].listed = 1 },
-		"a session of another peer":  func(_ *assocTable, p *association) { p.sessions[1].assoc = &association{} },
+		"a peer without a session": func(_ *assocTable, p *association) { p.sessions = nil },
+		"a place at the peer":      func(_ *assocTable, p *association) { p.sessions[0].listed = 1 },
+		"a session of another peer": func(_ *assocTable, p *association) {
+			p.sessions[1].assoc = &association{}
+		},
 		"a client too many":          func(_ *assocTable, p *association) { p.clients++ },
 		"a place in the list":        func(_ *assocTable, p *association) { p.at++ },
 		"a peer that is elsewhere":   func(t *assocTable, p *association) { delete(t.byAddr, p.addr) },
