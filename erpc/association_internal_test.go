@@ -79,7 +79,8 @@ func (p *newcomers) lose(d time.Duration) {
 }
 
 // TestIndicesComeBack: whatever becomes of an attempt to connect, and after however many packets of
-// it, no index, handshake or address is left of it once the keys have been out of use for lingerFor.
+// it, no index, handshake or address is left of it once the keys have been out of use
+// for lingerFor.
 func TestIndicesComeBack(t *testing.T) {
 	ca := sectest.NewCA("ours")
 	shared := ca.Config(tlsHost, "")
