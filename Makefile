@@ -93,7 +93,7 @@ each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
 
 .PHONY: help build demo test race seeds hostile soak soak-tls fuzz lint fmt vet house cross staticcheck test-rdma
 .PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-rfp bench-kv bench-index bench-raft hraft-suite mutants clean check-go kv-limit
+.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-rfp bench-kv bench-index bench-raft hraft-suite mutants mutants-security clean check-go kv-limit
 
 help:
 	@echo 'make build   bin/erpc, the command'
@@ -134,6 +134,7 @@ help:
 	@echo 'make bench-raft       replicated PUTs beside plain RPCs, and with 64 clients beside gRPC and etcd'
 	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
+	@echo 'make mutants-security  takes the guards of security away one by one; a test must notice each'
 	@echo 'make site    the site of the documents into out/site, strict, its links checked (needs mkdocs-material)'
 	@echo 'make plots   the simulated plots of the site anew; minutes'
 	@echo 'make licenses         THIRD_PARTY.txt: what the commands link, and under which license'
@@ -414,6 +415,10 @@ bin/gremlins: check-go
 	@GOBIN="$(CURDIR)/bin" $(GO) install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
 
 # What has not changed since the last run is not run again, unless FORCE=1.
+# The guards of security, taken away one after the other: a test must notice each.
+mutants-security:
+	$(GO) run ./scripts/guards
+
 mutants: bin/gremlins
 	$(GO) run ./scripts/mutants -go "$(GO)" -gremlins bin/gremlins -version $(GREMLINS) -min $(MIN) \
 		-sample $(SAMPLE) -seed $(SEED) -workers $(WORKERS) $(if $(filter 1,$(FORCE)),-force) $(PKG)

@@ -9,14 +9,15 @@ import (
 type bundle struct {
 	wire.Bundle
 	pkt    *transport.RxPacket
-	peer   *peer // nil until a packet has named one of its sessions
-	summed bool  // the bundle's checksum is right
+	via    uint32       // the association that opened it, 0 for none
+	with   *association // nil until a packet has named one of its sessions
+	summed bool         // the bundle's checksum is right
 	begun  bool
 }
 
 // openBundle checks all of a bundle before its first packet is handled. It reports false if the
 // bundle is dropped, as each is that its sender could change after it was checked.
-func (e *engine) openBundle(b *bundle, p *transport.RxPacket) bool {
+func (e *engine) openBundle(b *bundle, p *transport.RxPacket, via uint32) bool {
 	if e.cfg.Experiment.NoBatchedTime {
 		e.in.Now = e.port.readClock()
 	}
@@ -24,21 +25,18 @@ func (e *engine) openBundle(b *bundle, p *transport.RxPacket) bool {
 		e.stats.DropBundle++
 		return false
 	}
-	if e.sealing && !e.open(p, p.Data) {
-		return false
-	}
 	if b.Parse(p.Data) != nil {
 		e.stats.DropMalformed++
 		return false
 	}
-	b.pkt = p
+	b.pkt, b.via = p, via
 	e.in.CE = p.CE
 	return true
 }
 
 // has reports whether the packet read last is surely one of s.
 func (b *bundle) has(s *Session) bool {
-	return s.peer == b.peer && s.peer != nil && b.Token() == s.end.LocalToken && b.begun &&
+	return s.assoc == b.with && s.assoc != nil && b.Token() == s.end.LocalToken && b.begun &&
 		s.end.Checksum == b.summed && s.end.Bundles && s.state == sessConnected
 }
 
@@ -51,7 +49,7 @@ func (e *engine) residentOf(b *bundle, h *wire.Header) *Session {
 	if s == nil {
 		if !first {
 			e.stats.DropNoSession++
-		} else if e.unknown(h.Session, b.pkt) {
+		} else if e.unknown(h.Session, b.pkt, b.via) {
 			e.stats.RxBundled--
 			b.Bundle = wire.Bundle{} // all of it is for another loop
 		}
@@ -62,17 +60,17 @@ func (e *engine) residentOf(b *bundle, h *wire.Header) *Session {
 		token = s.end.TokenIn(b.pkt.Data)
 	}
 	switch {
-	case s.state != sessConnected || token != s.end.LocalToken,
-		b.peer == nil && s.end.Peer != b.pkt.From, b.peer != nil && s.peer != b.peer:
+	case s.state != sessConnected || !s.end.Names(token, &b.pkt.From, b.via),
+		b.with != nil && s.assoc != b.with:
 		e.stats.DropToken++
 		return nil
 	case !s.end.Bundles || !first && s.end.Checksum != b.summed:
 		e.stats.DropBundle++
 		return nil
 	}
-	if b.peer == nil {
-		b.peer, b.summed = s.peer, s.end.Checksum
-		s.peer.watch.Heard(e.in.Now)
+	if b.with == nil {
+		b.with, b.summed = s.assoc, s.end.Checksum
+		s.assoc.watch.Heard(e.in.Now)
 	}
 	return s
 }
@@ -95,7 +93,7 @@ func (e *engine) prefetchBundle(pkt []byte) {
 }
 
 // unbundle takes the packets of a bundle, one after the other.
-func (r *Rpc) unbundle(p *transport.RxPacket, batch int) (int, error) {
+func (r *Rpc) unbundle(p *transport.RxPacket, via uint32, batch int) (int, error) {
 	var (
 		e   = &r.engine
 		b   bundle
@@ -103,7 +101,7 @@ func (r *Rpc) unbundle(p *transport.RxPacket, batch int) (int, error) {
 		s   *Session
 		err error
 	)
-	if !e.openBundle(&b, p) {
+	if !e.openBundle(&b, p, via) {
 		return batch, nil
 	}
 	r.found-- // the datagram was counted

@@ -282,9 +282,9 @@ func TestRefusedTouchesNothing(t *testing.T) {
 	if st.connectFrom(1, 8, 2) != nil {
 		t.Fatal("a second session")
 	}
-	if s.peer.suspect != 0 || st.engine.timers.nextSweep != sweep {
+	if s.assoc.suspect != 0 || st.engine.timers.nextSweep != sweep {
 		t.Errorf("%d sessions are suspect, the next sweep at %v, was %v",
-			s.peer.suspect, st.engine.timers.nextSweep, sweep)
+			s.assoc.suspect, st.engine.timers.nextSweep, sweep)
 	}
 }
 
@@ -442,7 +442,7 @@ func BenchmarkConnect(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				e.in.Now = e.in.Now.Add(every)
-				e.onPacket(&p)
+				e.onPacket(&p, 0)
 				e.answerConnects()
 				if len(e.out.Tx) == 64 {
 					e.out.Reset()

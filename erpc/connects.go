@@ -32,6 +32,8 @@ const (
 	versionsPerSecond, versionsAtOnce = 8_000, 1_000
 	// first Connects that this endpoint repeats, as a client
 	repeatsPerSecond, repeatsAtOnce = 50_000, 1_000
+	// sealed datagrams with an index that is not known, which are told so
+	keylessPerSecond, keylessAtOnce = 8_000, 1_000
 )
 
 // budgets holds what strangers can make an endpoint do. Each kind has a budget of its own, so that
@@ -39,7 +41,7 @@ const (
 type budgets struct {
 	firsts, cookies, stale budget
 	versions, refusals     budget
-	repeats                budget
+	repeats, keyless       budget
 }
 
 func newBudgets() budgets {
@@ -50,6 +52,7 @@ func newBudgets() budgets {
 		versions: newBudget(versionsPerSecond, versionsAtOnce),
 		refusals: newBudget(versionsPerSecond, versionsAtOnce),
 		repeats:  newBudget(repeatsPerSecond, repeatsAtOnce),
+		keyless:  newBudget(keylessPerSecond, keylessAtOnce),
 	}
 }
 
@@ -104,7 +107,7 @@ func (e *engine) answerConnects() {
 	}
 	h.asked = asked[:0]
 	for i := range h.early {
-		e.onClientsCrypto(h.early[i].RxPacket, h.early[i].body())
+		e.onCrypto(h.early[i].RxPacket, h.early[i].body())
 		h.early[i] = connectPacket{}
 	}
 	h.early = h.early[:0]
@@ -129,6 +132,10 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	if !first && !proved && !b.stale.take(now) {
 		return false
 	}
+	if c.Session&wire.KeyPhase != 0 {
+		e.stats.DropMalformed++ // no answer could be to it
+		return true
+	}
 	small := len(p.Data) <= 2*(wire.HeaderSize+wire.ConnectSize)
 	if p.session != wire.NoSession || (proved || small) && wire.OpenMgmt(p.Data) != 0 {
 		e.stats.DropToken++
@@ -147,7 +154,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 			size += whoSize
 			put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
 		}
-		e.out.Mgmt(&p.From, wire.OpChallenge, c.Session, c.Token, size, 0, put)
+		e.out.Mgmt(&p.From, 0, wire.OpChallenge, c.Session, c.Token, size, 0, put)
 		return true
 	}
 	whole := int(c.Offer.MTU)
@@ -163,7 +170,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		return true
 	}
 	if c.Offer.Features&wire.FeatureSeal != 0 {
-		e.refuse(&c, &p.From, wire.CodeInsecure, "")
+		e.refuse(&c, &p.From, 0, wire.CodeInsecure, "")
 		return true
 	}
 	e.onProved(&c, p.From)
@@ -172,79 +179,78 @@ func (e *engine) onConnect(p *connectPacket) bool {
 
 // onProved takes a Connect whose sender has proved its address.
 func (e *engine) onProved(c *wire.Connect, from transport.Addr) {
-	if s := e.table.byKey[connKey{from, c.Nonce}]; s != nil {
+	key := connKey{from: from, nonce: c.Nonce}
+	if s := e.table.byKey[key]; s != nil {
 		e.accept(s, c) // the Accept was lost, or is still under way
 		return
 	}
-	if s, _ := e.welcome(c, from, nil); s != nil {
-		e.accept(s, c)
-		e.out.Opened(s.end.Local)
-	}
+	e.welcome(c, key, &association{addr: from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)})
 }
 
-// welcome makes the server's end of a session and returns it, or refuses it and says why. Via is
-// the association that it was opened by.
-func (e *engine) welcome(
-	c *wire.Connect, from transport.Addr, via *association,
-) (*Session, wire.Code) {
-	s, code := e.admit(c, from, via)
+// welcome makes the server's end of a session and answers, or refuses it and says why. With is its
+// association, or for a peer in the clear what is known of one.
+func (e *engine) welcome(c *wire.Connect, key connKey, with *association) {
+	s, code := e.admit(c, with)
 	if code != wire.CodeOK {
-		e.refuse(c, &from, code, "")
-		return nil, code
+		e.refuse(c, &with.addr, with.field, code, "")
+		return
 	}
-	e.table.addKey(connKey{from, c.Nonce}, s)
-	return s, wire.CodeOK
+	e.table.addKey(key, s)
+	e.accept(s, c)
+	e.out.Opened(s.end.Local)
 }
 
 // refuse refuses a session, and says why in a text that may be empty.
-func (e *engine) refuse(c *wire.Connect, to *transport.Addr, code wire.Code, text string) {
+func (e *engine) refuse(
+	c *wire.Connect, to *transport.Addr, via uint32, code wire.Code, text string,
+) {
 	e.stats.SessionsRefused++
 	r := wire.Refuse{Nonce: c.Nonce, Code: code}
 	text = text[:min(len(text), maxRefusal)]
 	put := func(b []byte) { r.Put(b[:wire.RefuseSize]); copy(b[wire.RefuseSize:], text) }
-	e.out.Mgmt(to, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize+len(text), 0, put)
+	e.out.Mgmt(to, via, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize+len(text), 0, put)
 }
 
 // admit makes the server's end of a session, or says why not.
-func (e *engine) admit(
-	c *wire.Connect, from transport.Addr, via *association,
-) (*Session, wire.Code) {
+func (e *engine) admit(c *wire.Connect, with *association) (*Session, wire.Code) {
 	if e.refusing {
 		return nil, wire.CodeShutdown
 	}
-	path := e.port.pathTo(from)
+	path := e.port.pathTo(with.addr)
 	mtu := min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)
 	mine := e.paths.offer(int(mtu), &path)
-	if via != nil {
-		mine.Features |= wire.FeatureSeal
+	if with.keys != nil {
+		sealedOffer(&mine)
 	}
 	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
 	if err != nil || !wire.IsSession(c.Session) {
 		return nil, wire.CodeBadOffer
 	}
-	if !e.shares.admits(e.shares.keyOf(from, via), e.table.live, e.cfg.MaxSessions) {
+	if !e.shares.admits(e.shares.keyOf(with), e.table.live, e.cfg.MaxSessions) {
 		if e.table.live < e.cfg.MaxSessions {
 			e.stats.SessionsOverShare++
 		}
 		return nil, wire.CodeExhausted
 	}
-	sender := loopAddr{from, wire.LoopOf(c.Session)}
-	if e.peers.noteEpoch(sender, c.Epoch) {
-		e.timers.hurry()
+	if with.keys == nil {
+		sender := loopAddr{with.addr, with.loop}
+		if e.assocs.noteEpoch(sender, c.Epoch) {
+			e.timers.hurry()
+		}
+		e.assocs.addEpoch(sender, c.Epoch)
+		with = e.assocs.plainFor(peerKey{with.addr, c.Epoch}, with.loop)
 	}
 	s := newServerSession(e)
-	s.via = via
-	s.shared, s.epoch, s.state = path.Shared, c.Epoch, sessConnected
+	s.shared, s.state = path.Shared, sessConnected
 	s.sv.Init(session.End{
-		Peer: from, Local: e.table.next(), LocalToken: e.rng.Uint32(),
+		Peer: with.addr, Local: e.table.next(), LocalToken: e.rng.Uint32(),
 		Remote: c.Session, RemoteToken: c.Token, Params: params,
 	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
 	s.showPeer()
 	e.table.add(s)
-	e.shares.join(s)
+	e.shares.join(s, with)
 	s.live.Heard(e.in.Now)
-	e.peers.addEpoch(sender, c.Epoch)
-	e.joinPeer(s, sender.loop, &s.end.Params)
+	e.assocs.join(s, with, &s.end.Params, e.in.Now)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }
@@ -253,17 +259,15 @@ func (e *engine) admit(
 // than first offered may say so until it uses the session.
 func (e *engine) accept(s *Session, c *wire.Connect) {
 	s.sv.LowerMTU(c.Offer.MTU)
-	a := e.acceptOf(s, c)
-	size := int(a.Offer.MTU) + e.seam.overhead
-	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
-}
-
-// acceptOf returns the answer to a Connect.
-func (e *engine) acceptOf(s *Session, c *wire.Connect) wire.Accept {
-	return wire.Accept{
+	a := wire.Accept{
 		Nonce: c.Nonce, Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: s.end.Offer(),
 	}
+	size := int(a.Offer.MTU)
+	if s.end.Via == 0 {
+		size += e.seam.overhead
+	}
+	e.out.Mgmt(&s.end.Peer, s.end.Via, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
 }
 
 // onOtherVersion takes a packet of another version of the protocol: a Connect, which is told so, or

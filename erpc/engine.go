@@ -56,7 +56,7 @@ type engine struct {
 
 	table  sessionTable
 	shares shareTable
-	peers  peerTable
+	assocs assocTable
 	shakes handshakes
 	calls  callTable
 	jobs   jobTable
@@ -98,7 +98,7 @@ func (e *engine) prefetch(pkts []transport.RxPacket) {
 				e.prefetchBundle(p)
 			}
 		} else if n, ok := wire.SessionOf(p); ok {
-			e.prefetchSession(n &^ wire.KeyPhase)
+			e.prefetchSession(n)
 		}
 	}
 	for step := range session.PrefetchSteps {
@@ -118,22 +118,14 @@ func (e *engine) prefetchSession(number uint32) {
 	}
 }
 
-// onPacket takes one received packet.
-func (e *engine) onPacket(p *transport.RxPacket) {
+// onPacket takes one received packet, which an association has opened; 0 for one in the clear.
+func (e *engine) onPacket(p *transport.RxPacket, via uint32) {
 	if e.cfg.Experiment.NoBatchedTime {
 		e.in.Now = e.port.readClock()
 	}
 	head := p.Data
 	if p.Shared {
 		head = e.headOf(p)
-	}
-	if e.sealing {
-		if !e.open(p, head) {
-			return
-		}
-		if !p.Shared {
-			head = p.Data
-		}
 	}
 	var h wire.Header
 	if err := h.ParseCut(head, len(p.Data)); err != nil {
@@ -144,19 +136,19 @@ func (e *engine) onPacket(p *transport.RxPacket) {
 		return
 	}
 	if h.Type == wire.TypeMgmt {
-		e.onMgmt(&h, p)
+		e.onMgmt(&h, p, via)
 		return
 	}
 	s := e.table.at(h.Session)
 	if s == nil {
-		e.unknown(h.Session, p)
+		e.unknown(h.Session, p, via)
 		return
 	}
-	if s.state != sessConnected || !s.end.Names(s.end.TokenIn(p.Data), &p.From) {
+	if s.state != sessConnected || !s.end.Names(s.end.TokenIn(p.Data), &p.From, via) {
 		e.stats.DropToken++
 		return
 	}
-	s.peer.watch.Heard(e.in.Now)
+	s.assoc.watch.Heard(e.in.Now)
 	e.in.CE = p.CE
 	e.handle(s, &h, p.Data[wire.HeaderSize:])
 }
@@ -350,7 +342,7 @@ func (e *engine) running() int { return e.table.running() + e.jobs.running }
 
 // notify tells the application about a session.
 func (e *engine) notify(s *Session, ev SessionEvent) {
-	if e.cfg.OnSession != nil {
+	if e.cfg.OnSession != nil && !s.hidden {
 		e.cfg.OnSession(e.owner, s, ev)
 	}
 }

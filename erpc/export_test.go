@@ -93,23 +93,34 @@ func (r *Rpc) Counters() Stats { return r.snapshot() }
 // Serves reports whether an endpoint has a transport.
 func (r *Rpc) Serves(tr transport.Transport) bool { return r.tr == tr }
 
-// Associations returns how many associations an endpoint's peers have, and the packets that its
-// first one has sealed.
+// Associations returns how many associations an endpoint has sessions by, and the packets that the
+// first ones have sealed.
 func (r *Rpc) Associations() (n int, sealed uint64) {
-	for _, p := range r.engine.peers.watched {
-		if p.seal != nil {
-			n += 1 + len(p.others)
-			sealed += p.seal.Counter()
+	for _, a := range r.engine.assocs.watched {
+		if a.keys != nil {
+			n++
+			sealed += a.keys.Counter()
 		}
 	}
 	return n, sealed
 }
 
+// Indices returns how many associations an endpoint has, those without sessions and those whose
+// keys are being made too.
+func (r *Rpc) Indices() (n int) {
+	for _, a := range r.engine.assocs.places {
+		if a != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Forged returns how many packets of its peers an endpoint could not open.
 func (r *Rpc) Forged() (n uint64) {
-	for _, p := range r.engine.peers.watched {
-		if p.seal != nil {
-			n += p.seal.Forged()
+	for _, p := range r.engine.assocs.watched {
+		if p.keys != nil {
+			n += p.keys.Forged()
 		}
 	}
 	return n
@@ -130,3 +141,9 @@ func (s *Session) UseAgain(num uint64) {
 
 // HasCommands reports whether something waits for a Client's loop.
 func (c *Client) HasCommands() bool { return !c.rpc.commands.Empty() }
+
+// Numbers returns the numbers and tokens by which packets name a session, at this side and at the
+// peer's.
+func (s *Session) Numbers() (session, token [2]uint32) {
+	return [2]uint32{s.end.Local, s.end.Remote}, [2]uint32{s.end.LocalToken, s.end.RemoteToken}
+}

@@ -86,6 +86,7 @@ func (r *Rpc) join(g *group, i int) {
 	r.rx = make([]transport.RxPacket, r.cfg.Burst, 2*r.cfg.Burst) // behind it what was handed over
 	r.number = i + 1
 	e.table.first = wire.FirstOf(uint8(i + 1))
+	e.assocs.loop = uint8(i + 1)
 	e.shakes.cookies = session.NewLoopCookies(g.secret)
 	g.members[i].Store(r)
 }
@@ -242,11 +243,11 @@ func (r *Rpc) handOver(loop uint8, p *transport.RxPacket) (runs, took bool) {
 func (e *engine) loop() uint8 { return wire.LoopOf(e.table.first) }
 
 // unknown takes a packet of a session that is not in the table, with its session field. It reports
-// whether the packet is for another loop.
+// whether the packet is for another loop. What was sealed is for the loop that has its keys.
 //
 //go:noinline
-func (e *engine) unknown(field uint32, p *transport.RxPacket) bool {
-	if wire.LoopOf(field) == e.loop() {
+func (e *engine) unknown(field uint32, p *transport.RxPacket, via uint32) bool {
+	if via != 0 || wire.LoopOf(field) == e.loop() {
 		e.stats.DropNoSession++
 		return false
 	}

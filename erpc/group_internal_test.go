@@ -176,19 +176,19 @@ func TestLoopsAreNoRestart(t *testing.T) {
 		c.Cookie = st.engine.shakes.cookies.Make(&from, body, st.now)
 		st.receive(1, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
 		st.pass(1000)
-		s := st.engine.table.byKey[connKey{from, nonce}]
+		s := st.engine.table.byKey[connKey{from: from, nonce: nonce}]
 		if s == nil || s.end.Remote != c.Session {
 			t.Fatal("no session")
 		}
 		return s
 	}
 	one, two := open(1, 100, 1), open(2, 200, 2)
-	if one.peer == two.peer || one.peer.suspect+two.peer.suspect != 0 {
-		t.Fatalf("%d and %d sessions are suspected", one.peer.suspect, two.peer.suspect)
+	if one.assoc == two.assoc || one.assoc.suspect+two.assoc.suspect != 0 {
+		t.Fatalf("%d and %d sessions are suspected", one.assoc.suspect, two.assoc.suspect)
 	}
 	st.closeSession(two)
 	open(1, 101, 3) // the first loop's address has restarted
-	if one.peer.suspect == 0 {
+	if one.assoc.suspect == 0 {
 		t.Error("nobody asks after the sessions of the earlier incarnation")
 	}
 }

@@ -14,8 +14,8 @@ import (
 // zeros, neither messages nor pings nor the word that the session ends.
 func TestSpentKeys(t *testing.T) {
 	p := newFarewells(t, Config{PSK: shakePSK})
-	for _, peer := range p.client.engine.peers.watched {
-		if peer.seal.Association = (security.Association{}); !peer.seal.Spent() {
+	for _, peer := range p.client.engine.assocs.watched {
+		if *peer.keys = (security.Association{}); !peer.keys.Spent() {
 			t.Fatal("the keys are not spent")
 		}
 	}
@@ -53,9 +53,10 @@ type stranger struct {
 func (s *stranger) say(st *stub) (wire.Op, []byte) {
 	st.tb.Helper()
 	size := int(s.connect.Offer.MTU) + security.Overhead
-	pkt := connectPkt(&s.connect, nil, size)
+	index := wire.AppendExtension(nil, wire.Extension{Type: wire.ExtIndex, Value: []byte{1, 0, 1, 0}})
+	pkt := connectPkt(&s.connect, index, size)
 	begun := []byte{200, 0} // the size of a message that does not come
-	wire.PutChunk(pkt[wire.HeaderSize+wire.ConnectSize:], wire.ChunkCrypto, begun)
+	wire.PutChunk(pkt[wire.HeaderSize+wire.ConnectSize+len(index):], wire.ChunkCrypto, begun)
 	wire.SealMgmt(pkt, 0)
 	st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: s.addr})
 	st.end.sent = st.end.sent[:0]

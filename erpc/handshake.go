@@ -81,6 +81,9 @@ func (e *engine) named(s *Session, to transport.Addr, err error) {
 	e.connect(s, to, &path, max(s.nextAt.Sub(e.in.Now), 1))
 }
 
+// errNoIndex means that no index is free for another association.
+var errNoIndex = fmt.Errorf("%w: an endpoint has at most %d associations", ErrExhausted, maxPlaces)
+
 // newDial makes a client session.
 func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
 	s := newClientSession(e)
@@ -104,14 +107,15 @@ func (e *engine) connect(
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
 	s.dialer.Overhead = e.seam.overhead
-	if e.shield != nil {
-		e.guardDial(s, path)
+	if e.shield != nil && !e.guardDial(s, path) {
+		e.end(s, errNoIndex, SessionRefused)
+		return
 	}
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out yet
 }
 
-// onDialAnswer is the client's side of the handshake. Padding is behind the body.
-func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
+// onDialAnswer is the client's side of the handshake.
+func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 	switch op {
 	case wire.OpChallenge:
 		var c wire.Challenge
@@ -124,9 +128,6 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 	case wire.OpRefuse:
 		var r wire.Refuse
 		r.Parse(body)
-		if s.shake != nil && e.onRefused(s, &r, body[wire.RefuseSize:]) {
-			return
-		}
 		if err, ok := s.dialer.OnRefuse(&r); ok {
 			e.end(s, refusalError(&r, err, body[wire.RefuseSize:]), SessionRefused)
 		}
@@ -137,23 +138,26 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body, padding []byte) {
 			e.stats.DropMalformed++
 			return
 		}
-		if s.shake != nil && !e.proven(s, body, padding) {
-			return
-		}
 		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
 		switch {
 		case !ok:
 		case err != nil:
 			e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), SessionRefused)
 		default:
+			with := e.acceptedBy(s, &a)
+			if with == nil {
+				e.stats.DropSealed++
+				return
+			}
 			s.dialer = nil
 			s.state = sessConnected
-			s.epoch = a.Epoch
+			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
-			e.joinPeer(s, wire.LoopOf(a.Session), &params)
 			if s.shake != nil {
-				e.shaken(s)
+				delete(e.shield.dials, s.shake.nonce)
+				s.shake = nil
 			}
+			e.assocs.join(s, with, &params, e.in.Now)
 			e.stats.SessionsOpened++
 			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
 		}
@@ -220,7 +224,7 @@ func (e *engine) ended(s *Session) {
 	} else {
 		e.forget(s)
 	}
-	if s.fate != SessionClosed {
+	if s.fate != SessionClosed && !s.hidden {
 		e.cfg.Logger.Info("session ended",
 			"peer", s.end.Peer.String(), "event", s.fate.String(), "error", s.err)
 	}
@@ -236,13 +240,17 @@ func (e *engine) disconnect(s *Session) {
 	s.live.Disconnect(s.end, s.taken, e.out)
 }
 
-// joinPeer notes an open session with its peer, an endpoint with a loop. A client session does not
-// know that itself yet.
-func (e *engine) joinPeer(s *Session, loop uint8, params *session.Params) {
-	e.peers.join(s, loop, &e.seam, params, e.in.Now)
-	if s.via != nil {
-		e.supersede(s.peer, loop)
+// acceptedBy returns the association of a session that the server accepts, nil if it may not.
+func (e *engine) acceptedBy(s *Session, a *wire.Accept) *association {
+	if s.shake == nil {
+		return e.assocs.plainFor(peerKey{s.end.Peer, a.Epoch}, wire.LoopOf(a.Session))
 	}
+	with := e.assocs.find(s.end.Via)
+	if with == nil || !s.shake.opening || a.Epoch != with.epoch ||
+		a.Offer.Features&wire.FeatureSeal == 0 {
+		return nil
+	}
+	return with
 }
 
 // forget removes a session from the table; its number can be used again.
@@ -250,12 +258,14 @@ func (e *engine) forget(s *Session) {
 	s.state = sessDead
 	e.table.remove(s)
 	e.stats.SessionsEnded++
-	e.peers.leave(s, &e.seam)
+	e.assocs.leave(s, e.in.Now)
 	if s.shake != nil {
 		e.abandonShake(s)
 	}
 	if s.sv != nil {
-		e.peers.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
+		if s.end.Via == 0 {
+			e.assocs.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
+		}
 		e.shares.leave(s)
 	}
 }

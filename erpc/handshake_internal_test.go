@@ -248,7 +248,7 @@ func TestHandshakes(t *testing.T) {
 			st.pass(time.Duration(rapid.IntRange(2, 600).Draw(t, "ms")) * time.Millisecond)
 			checkHandshakes(t, e, all)
 			e.table.check()
-			e.peers.check()
+			e.assocs.check()
 		}
 		if err := st.Close(); err != nil {
 			t.Fatal(err)
@@ -275,11 +275,11 @@ func checkHandshakes(t *rapid.T, e *engine, all []*Session) {
 				t.Fatalf("a session in state %d is repeated: %v, known: %v", s.state, repeats[s], known)
 			}
 		case sessConnected:
-			if repeats[s] || !known || s.peer == nil || s.dialer != nil {
+			if repeats[s] || !known || s.assoc == nil || s.dialer != nil {
 				t.Fatalf("an open session: %+v", s)
 			}
 		case sessDead:
-			if repeats[s] || known || s.peer != nil || s.err == nil {
+			if repeats[s] || known || s.assoc != nil || s.err == nil {
 				t.Fatalf("a session that is over: %+v", s)
 			}
 		default:

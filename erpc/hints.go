@@ -46,9 +46,40 @@ var pingAfter = [seriesPings]time.Duration{
 // pingSize is the size of a ping in bytes.
 const pingSize = wire.HeaderSize + wire.AliveSize
 
-// doubt is a series of pings to a peer of which the network says that it has gone.
+// sentRing holds the first bytes of the sealed datagrams that left last. Nobody guesses them, so
+// who quotes some reads the network, or is the network.
+type sentRing struct {
+	heads [64][wire.QuoteSize]byte
+	next  uint8
+}
+
+// note notes a datagram.
+func (r *sentRing) note(pkt []byte) {
+	copy(r.heads[r.next%64][:], pkt)
+	r.next++
+}
+
+// take reports whether a datagram that left lately is quoted, once.
+func (r *sentRing) take(quoted []byte) bool {
+	if len(quoted) < wire.QuoteSize || !wire.IsSealed(quoted) {
+		return false
+	}
+	want := [wire.QuoteSize]byte(quoted)
+	for i := range r.heads {
+		if r.heads[i] == want {
+			r.heads[i] = [wire.QuoteSize]byte{}
+			return true
+		}
+	}
+	return false
+}
+
+// doubt is a series of pings to a peer of which the network says that it has gone, or which another
+// incarnation seems to have replaced.
 type doubt struct {
-	peer   *peer
+	peer   *association
+	reborn bool // another incarnation of the peer has proved its identity
+	moved  int  // pings that the server answered with "I know you under another address"
 	began  monotime.Time
 	quotes quotes // of this series, and of those before if the peer was silent ever since
 	sent   int
@@ -80,10 +111,12 @@ type quotes struct {
 // onHints takes what the network says about packets sent earlier.
 func (e *engine) onHints() {
 	for _, h := range e.port.hints() {
-		for p := e.peers.byAddr[h.To]; p != nil; p = p.twin {
+		for _, p := range e.assocs.byAddr[h.To] {
 			switch h.Kind {
 			case transport.HintUnreachable:
-				e.doubt(p, h.Quoted)
+				if d := e.beginDoubt(p); d != nil {
+					e.quoted(d, h.Quoted)
+				}
 			case transport.HintTooBig:
 				e.narrow(p, &h)
 			}
@@ -91,19 +124,32 @@ func (e *engine) onHints() {
 	}
 }
 
-// doubt takes a hint that a peer has gone.
-func (e *engine) doubt(p *peer, quoted []byte) {
-	d := p.doubt
-	if d == nil {
-		if len(e.peers.doubts) == maxDoubted {
-			return
+// beginDoubt begins a series of pings to a peer, or returns the one that goes on; nil if there is
+// no room, or nothing to lose.
+func (e *engine) beginDoubt(p *association) *doubt {
+	if p.doubt != nil {
+		return p.doubt
+	}
+	if len(e.assocs.doubts) == maxDoubted || len(p.sessions) == 0 {
+		return nil
+	}
+	d := &doubt{peer: p, began: e.in.Now, quotes: p.quotes}
+	if d.quotes.count == 0 || p.watch.HeardSince(d.quotes.since) {
+		d.quotes = quotes{since: e.in.Now}
+	}
+	p.doubt = d
+	e.assocs.doubts = append(e.assocs.doubts, d)
+	return d
+}
+
+// quoted takes a packet to a peer that came back from the network.
+func (e *engine) quoted(d *doubt, quoted []byte) {
+	p := d.peer
+	if p.field != 0 {
+		if p.sent != nil && p.sent.take(quoted) {
+			d.quotes.count++
 		}
-		d = &doubt{peer: p, began: e.in.Now, quotes: p.quotes}
-		if d.quotes.count == 0 || p.watch.HeardSince(d.quotes.since) {
-			d.quotes = quotes{since: e.in.Now}
-		}
-		p.doubt = d
-		e.peers.doubts = append(e.peers.doubts, d)
+		return
 	}
 	for i := range d.sent {
 		if !d.seen[i] && bytes.HasPrefix(quoted, d.pings[i][:]) {
@@ -122,6 +168,19 @@ func (e *engine) doubt(p *peer, quoted []byte) {
 	}
 }
 
+// isPing reports whether a number is that of a ping of the series, of a peer in the clear, for
+// which nothing has come yet. Each counts once.
+func (d *doubt) isPing(seq uint64) bool {
+	for i := range d.sent {
+		var a wire.Alive
+		if a.Parse(d.pings[i][wire.HeaderSize:]); a.Seq == seq && !d.seen[i] {
+			d.seen[i] = true
+			return true
+		}
+	}
+	return false
+}
+
 // has reports whether a packet of a request came back before.
 func (d *doubt) has(quoted []byte) bool {
 	for i := range d.datas {
@@ -134,7 +193,7 @@ func (d *doubt) has(quoted []byte) bool {
 
 // awaits reports whether some session with p awaits the answer to a packet of which the network
 // gave the first bytes back, perhaps with those of other packets that left with it behind them.
-func (p *peer) awaits(quoted []byte) bool {
+func (p *association) awaits(quoted []byte) bool {
 	var h wire.Header
 	if len(quoted) < wire.HeaderSize {
 		return false
@@ -152,7 +211,7 @@ func (p *peer) awaits(quoted []byte) bool {
 
 // narrow takes the network's word that a packet was too large for the path to a peer. Whether that
 // is so is found out by probes, as soon as a request is under way.
-func (e *engine) narrow(p *peer, h *transport.Hint) {
+func (e *engine) narrow(p *association, h *transport.Hint) {
 	if e.in.Now < p.narrowAt {
 		return
 	}
@@ -166,7 +225,7 @@ func (e *engine) narrow(p *peer, h *transport.Hint) {
 
 // checkDoubts goes on with the series of pings.
 func (e *engine) checkDoubts() {
-	t := &e.peers
+	t := &e.assocs
 	for i := 0; i < len(t.doubts); {
 		d := t.doubts[i]
 		if e.checkDoubt(d) {
@@ -190,8 +249,15 @@ func (e *engine) checkDoubt(d *doubt) bool {
 	switch {
 	case len(d.peer.sessions) == 0:
 		return false
-	case d.quotes.count >= quotesNeeded && (!d.heard || now >= d.quotes.since.Add(lastWords)):
+	case d.quotes.count >= quotesNeeded && d.asked() &&
+		(!d.heard || now >= d.quotes.since.Add(lastWords)):
 		e.lose(d.peer, fmt.Errorf("%w: nobody listens at its port", ErrPeerLost))
+		return false
+	case d.moved >= quotesNeeded && !d.heard:
+		e.lose(d.peer, fmt.Errorf("%w: this side's address has changed", ErrPeerLost))
+		return false
+	case d.reborn && !d.heard && d.sent >= quotesNeeded && now >= d.began.Add(e.rebornAfter(d.peer)):
+		e.restarted(d.peer)
 		return false
 	case !d.heard && d.sent < seriesPings && now >= d.began.Add(pingAfter[d.sent]):
 		if e.probeAny(d.peer) {
@@ -199,7 +265,35 @@ func (e *engine) checkDoubt(d *doubt) bool {
 			d.sent++
 		}
 	}
-	return now.Sub(d.began) < seriesEvery
+	return now.Sub(d.began) < seriesEvery || d.reborn && !d.heard
+}
+
+// asked reports whether the peer was asked since the series began. What the network quotes of
+// sealed datagrams counts only with silence to fresh pings, since anybody on the path can quote
+// them; in the clear he could as well forge an end.
+func (d *doubt) asked() bool { return d.peer.field == 0 || d.sent >= 2 }
+
+// rebornAfter is how long a peer must be silent if another incarnation seems to have replaced it:
+// three retransmission timeouts of its sessions. A server has none.
+func (e *engine) rebornAfter(p *association) time.Duration {
+	after := time.Duration(0)
+	for _, s := range p.sessions {
+		if s.cl != nil {
+			_, rto, _ := s.cl.Owed()
+			after = max(after, 3*rto)
+		}
+	}
+	if after == 0 {
+		return e.cfg.Timing.FailureTimeout / 4
+	}
+	return min(after, e.cfg.Timing.FailureTimeout)
+}
+
+// restarted ends the sessions with a peer that another incarnation has replaced.
+func (e *engine) restarted(p *association) {
+	for i := len(p.sessions) - 1; i >= 0; i-- {
+		e.end(p.sessions[i], ErrPeerRestarted, SessionRestarted)
+	}
 }
 
 // hear notes that the peer was heard. It gets no more pings until the next series, and those that
@@ -214,6 +308,6 @@ func (d *doubt) hear(now monotime.Time) {
 			kept++
 		}
 	}
-	d.datas = kept
+	d.datas, d.moved = kept, 0
 	d.quotes = quotes{count: kept, since: now}
 }

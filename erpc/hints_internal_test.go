@@ -71,9 +71,9 @@ func TestPeerGone(t *testing.T) {
 	if other.Err() != nil || st.Sessions() != 1 {
 		t.Errorf("the other session: %v, %d sessions", other.Err(), st.Sessions())
 	}
-	st.engine.peers.check()
+	st.engine.assocs.check()
 	st.pass(time.Second)
-	if n := len(st.engine.peers.doubts); n != 0 {
+	if n := len(st.engine.assocs.doubts); n != 0 {
 		t.Errorf("%d peers are doubted", n)
 	}
 	t.Logf("gone after %v", st.now.Sub(began)-time.Second)
@@ -118,7 +118,7 @@ func TestForgedHints(t *testing.T) {
 		if most := int(span/seriesEvery) * seriesPings; len(pings) > most || len(pings) < most/2 {
 			t.Errorf("%s: %d pings in %v", name, len(pings), span)
 		}
-		if n := len(st.engine.peers.doubts); n > 1 {
+		if n := len(st.engine.assocs.doubts); n > 1 {
 			t.Errorf("%s: %d doubts", name, n)
 		}
 	}
@@ -439,7 +439,7 @@ func TestManyDoubts(t *testing.T) {
 	for range count/hintsOnce + 2 {
 		pings += len(st.pinged(1250 * time.Microsecond))
 	}
-	if n := len(st.engine.peers.doubts); n != maxDoubted {
+	if n := len(st.engine.assocs.doubts); n != maxDoubted {
 		t.Errorf("%d peers are doubted", n)
 	}
 	if pings < maxDoubted || pings > 2*seriesPings*maxDoubted {
@@ -451,7 +451,7 @@ func TestManyDoubts(t *testing.T) {
 	for range 300 {
 		st.pinged(time.Millisecond)
 	}
-	if n := len(st.engine.peers.doubts); n != 0 {
+	if n := len(st.engine.assocs.doubts); n != 0 {
 		t.Errorf("%d peers are doubted later", n)
 	}
 }

@@ -74,20 +74,8 @@ func (r *Rpc) pass() (int, error) {
 		batch = math.MaxInt
 	}
 	r.found = n
-	for i := range r.rx[:n] {
-		if p := &r.rx[i]; wire.IsBundle(p.Data) {
-			if batch, err = r.unbundle(p, batch); err != nil {
-				return work, err
-			}
-			continue
-		}
-		e.onPacket(&r.rx[i])
-		e.settle()
-		if e.out.Packets+e.batches.waiting+e.handed >= batch {
-			if batch, err = r.transmitFull(batch); err != nil {
-				return work, err
-			}
-		}
+	if err = r.takeBurst(n, batch); err != nil {
+		return work, err
 	}
 	if e.batches.waiting > 0 {
 		e.runBatches()
@@ -108,6 +96,33 @@ func (r *Rpc) pass() (int, error) {
 	}
 	e.out.Reset() // drain may have sent all
 	return work, nil
+}
+
+// takeBurst takes the n packets of a burst. Those that go out meanwhile leave in batches.
+func (r *Rpc) takeBurst(n, batch int) (err error) {
+	e := &r.engine
+	for i := range r.rx[:n] {
+		p, via := &r.rx[i], uint32(0)
+		if e.sealing {
+			if via = e.seam.by[i]; via == dropped {
+				continue
+			}
+		}
+		if wire.IsBundle(p.Data) {
+			if batch, err = r.unbundle(p, via, batch); err != nil {
+				return err
+			}
+			continue
+		}
+		e.onPacket(p, via)
+		e.settle()
+		if e.out.Packets+e.batches.waiting+e.handed >= batch {
+			if batch, err = r.transmitFull(batch); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // doDue does what time asks for.
@@ -163,6 +178,9 @@ func (r *Rpc) receive() (int, error) {
 	if r.engine.recorder != nil {
 		r.engine.recordRx(r.rx[:n])
 	}
+	if r.engine.sealing {
+		r.engine.openBurst(r.rx[:n])
+	}
 	if r.engine.table.live >= coldSessions && (n > 1 || n == 1 && wire.IsBundle(r.rx[0].Data)) {
 		r.engine.prefetch(r.rx[:n])
 	}
@@ -203,7 +221,7 @@ func (r *Rpc) transmit() error {
 	r.lastWork = e.in.Now // an answer may come soon
 	e.out.Settled()
 	if e.sealing {
-		e.seam.seal(e.out.Tx)
+		e.seal(e.out.Tx)
 	}
 	n, err := r.tr.TxBurst(e.out.Tx)
 	if err != nil {
@@ -287,7 +305,7 @@ func (r *Rpc) drain() {
 	if len(e.out.Tx) > 0 {
 		r.finish()
 		if e.sealing {
-			e.seam.seal(e.out.Tx)
+			e.seal(e.out.Tx)
 		}
 		r.sendAll(e.out.Tx)
 	}

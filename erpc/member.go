@@ -250,7 +250,7 @@ func (m *member) listen() {
 		for _, l := range lanes {
 			switch {
 			case l.s.state != sessConnected:
-			case l.s.peer.watch.HeardSince(m.silent):
+			case l.s.assoc.watch.HeardSince(m.silent):
 				m.silent, m.err = 0, nil
 				m.look()
 				return

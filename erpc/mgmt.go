@@ -1,8 +1,6 @@
 package erpc
 
 import (
-	"fmt"
-
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -11,65 +9,105 @@ import (
 // resetsPerSweep bounds the Reset and DisconnectAck packets that strangers can cause.
 const resetsPerSweep = 1000
 
-// onMgmt takes a management packet.
-func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket) {
+// onMgmt takes a management packet that an association has opened, 0 for one in the clear. A body
+// is parsed where its operation is known.
+func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	op := wire.Op(h.ReqType)
 	if op == wire.OpConnect {
-		e.shakes.asked = append(e.shakes.asked, connectPacket{p, h.Session, int(h.MsgSize)})
+		if via == 0 {
+			e.shakes.asked = append(e.shakes.asked, connectPacket{p, h.Session, int(h.MsgSize)})
+		}
+		return
+	}
+	body := p.Data[wire.HeaderSize:][:h.MsgSize]
+	if h.Session == wire.NoSession && e.shield != nil {
+		e.onUnnamed(op, p, body, via)
 		return
 	}
 	s := e.table.at(h.Session)
-	if s == nil && e.astray(h.Session, p) {
+	if s == nil && via == 0 && e.astray(h.Session, p) {
 		return
 	}
 	token := wire.OpenMgmt(p.Data)
-	body := p.Data[wire.HeaderSize:][:h.MsgSize]
-	if op == wire.OpCrypto && h.Session == wire.NoSession {
-		if e.shield != nil && token == 0 {
-			e.onClientsCrypto(p, body)
+	switch {
+	case s == nil || token != s.end.LocalToken:
+		e.onStranger(op, token, body, &p.From, via)
+	case !s.end.Names(token, &p.From, via):
+		e.stats.DropToken++
+		if via == 0 && s.end.Via == 0 && op == wire.OpPing {
+			e.onElsewhere(s, body, &p.From)
 		}
-		return
-	}
-	if s == nil || token != s.end.LocalToken {
-		e.onStranger(op, token, body, &p.From)
-		return
-	}
-	if p.From != s.end.Peer {
-		e.onElsewhere(s, op, body, &p.From)
-		return
-	}
-	if op == wire.OpMoved {
-		e.onMoved(s, body)
-		return
-	}
-	s.live.Heard(e.in.Now)
-	if s.peer != nil {
-		s.peer.watch.Heard(e.in.Now)
-	}
-	switch op {
-	case wire.OpChallenge, wire.OpAccept, wire.OpRefuse:
-		if s.dialer != nil {
-			e.onDialAnswer(s, op, body, p.Data[wire.HeaderSize+h.MsgSize:])
-		}
-	case wire.OpCrypto:
-		if s.shake != nil {
-			e.onServersCrypto(s, body)
-		}
+	case s.dialer != nil:
+		s.live.Heard(e.in.Now)
+		e.onDialAnswer(s, op, body)
 	default:
 		e.onAlive(s, op, body, len(p.Data))
+	}
+}
+
+// onUnnamed takes a management packet that names no session, where security is demanded. In the
+// clear it is one of a handshake, which is known by the client's nonce and touches no session that
+// is open.
+func (e *engine) onUnnamed(op wire.Op, p *transport.RxPacket, body []byte, via uint32) {
+	if field, _ := wire.SessionOf(p.Data); via == 0 && e.group != nil && op != wire.OpNoKeys &&
+		e.astray(field, p) {
+		return
+	}
+	if wire.OpenMgmt(p.Data) != 0 {
+		e.stats.DropToken++
+		return
+	}
+	switch a := e.assocs.find(via); {
+	case a != nil:
+		e.onAssociation(a, op, p.Data, body)
+	case via != 0: // it ended by a packet before
+	case op == wire.OpNoKeys:
+		e.onNoKeys(p, body)
+	case op == wire.OpCrypto:
+		e.onCrypto(p, body)
+	case op == wire.OpChallenge || op == wire.OpRefuse:
+		e.onDialer(op, body)
+	default:
+		e.stats.DropNoSession++
+	}
+}
+
+// onAssociation takes a packet of an association that names none of its sessions.
+func (e *engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
+	switch op {
+	case wire.OpOpen:
+		e.onOpen(a, pkt, body)
+	case wire.OpPing:
+		var alive wire.Alive
+		alive.Parse(body)
+		session.AnswerBare(&a.addr, a.field, alive.Seq, e.out)
+	case wire.OpCrypto:
+		e.onTicket(a, body)
+	case wire.OpNoKeys: // the server's keys are worn
+		if a.opener {
+			e.renew(a)
+		}
 	}
 }
 
 // onStranger answers packets for sessions that are not known here, so that a peer
 // of an earlier incarnation learns of it. It keeps no state. A damaged packet of a
 // living session gets no answer: a Reset would end that session.
-func (e *engine) onStranger(op wire.Op, token uint32, body []byte, from *transport.Addr) {
+func (e *engine) onStranger(
+	op wire.Op, token uint32, body []byte, from *transport.Addr, via uint32,
+) {
 	e.stats.DropNoSession++
 	if e.timers.resetsLeft == 0 || op != wire.OpPing && op != wire.OpDisconnect {
 		return
 	}
-	var a wire.Alive
-	if a.Parse(body); a.To != token || op == wire.OpDisconnect && a.Session == wire.NoSession {
+	var alive wire.Alive
+	alive.Parse(body)
+	if alive.To != token || op == wire.OpDisconnect && alive.Session == wire.NoSession {
+		return
+	}
+	if a := e.assocs.find(via); a != nil {
+		from = &a.addr
+	} else if via != 0 {
 		return
 	}
 	e.timers.resetsLeft--
@@ -77,41 +115,55 @@ func (e *engine) onStranger(op wire.Op, token uint32, body []byte, from *transpo
 	if op == wire.OpDisconnect {
 		answer = wire.OpDisconnectAck
 	}
-	session.Answer(from, answer, &a, e.out)
+	session.Answer(from, via, answer, &alive, e.out)
 }
 
-// onElsewhere takes a packet of a living session that comes from another address than the peer's.
-// The session stays where it is: a guessed token must not redirect its answers. A client
-// that asks is told, so that it can open a new session: its address may have changed.
-func (e *engine) onElsewhere(s *Session, op wire.Op, body []byte, from *transport.Addr) {
-	e.stats.DropToken++
-	if op != wire.OpPing || e.timers.resetsLeft == 0 || s.sv == nil {
-		return
-	}
+// onElsewhere takes a ping of a living session in the clear that comes from another address than
+// the peer's. The session stays where it is: a guessed token must not redirect its answers. A
+// client that asks is told, so that it can open a new session: its address may have changed.
+func (e *engine) onElsewhere(s *Session, body []byte, from *transport.Addr) {
 	var a wire.Alive
-	if a.Parse(body); a.Session != s.end.Remote || a.Token != s.end.RemoteToken {
+	a.Parse(body)
+	if e.timers.resetsLeft == 0 || s.sv == nil ||
+		a.Session != s.end.Remote || a.Token != s.end.RemoteToken {
 		return
 	}
 	e.timers.resetsLeft--
-	session.Answer(from, wire.OpMoved, &a, e.out)
+	session.Answer(from, 0, wire.OpMoved, &a, e.out)
 }
 
-// onMoved takes the server's word that it knows the session under another address of this side. A
-// session that hears from its server lives on, whatever an old or repeated packet says.
-func (e *engine) onMoved(s *Session, body []byte) {
-	var a wire.Alive
-	a.Parse(body)
-	if s.cl == nil || s.state != sessConnected || !s.live.Unanswered(a.Seq) {
+// onMoved takes the server's word that it knows the session under another address of this side. One
+// packet that took another way says nothing: so the server is asked, and it must say the same to
+// several pings, and nothing else meanwhile.
+func (e *engine) onMoved(s *Session, a *wire.Alive) {
+	switch {
+	case s.cl == nil || s.state != sessConnected || s.end.Via != 0:
 		e.stats.DropToken++
-		return
+	case s.assoc.doubt != nil && s.assoc.doubt.isPing(a.Seq):
+		s.assoc.doubt.moved++
+	case s.live.Unanswered(a.Seq):
+		e.beginDoubt(s.assoc)
+	default:
+		e.stats.DropToken++
 	}
-	e.end(s, fmt.Errorf("%w: this side's address has changed", ErrPeerLost), SessionLost)
 }
 
 // onAlive takes a packet of size bytes about the life of a session.
 func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
+	if op < wire.OpDisconnect || op > wire.OpDrainAck {
+		e.stats.DropRole++
+		return
+	}
 	var a wire.Alive
 	a.Parse(body)
+	if op == wire.OpMoved {
+		e.onMoved(s, &a)
+		return
+	}
+	s.live.Heard(e.in.Now)
+	if s.assoc != nil {
+		s.assoc.watch.Heard(e.in.Now)
+	}
 	switch op {
 	case wire.OpPing:
 		if s.state == sessConnected {
@@ -129,13 +181,13 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 	case wire.OpDrainAck:
 		s.notice.acked = true
 	case wire.OpReset:
-		if s.peer != nil {
-			s.peer.suspectAll()
+		if s.assoc != nil {
+			s.assoc.suspectAll()
 		}
 		e.end(s, ErrPeerRestarted, SessionRestarted)
 	case wire.OpDisconnect:
 		if a.Session != wire.NoSession {
-			session.Answer(&s.end.Peer, wire.OpDisconnectAck, &a, e.out)
+			session.Answer(&s.end.Peer, s.end.Via, wire.OpDisconnectAck, &a, e.out)
 		}
 		if s.cl != nil && s.state == sessConnected {
 			e.out.Flush()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -113,6 +114,10 @@ func TestMovesUnderway(t *testing.T) {
 	}
 }
 
+// sealedPong is the size of a sealed answer to a question, in bytes. Requests of one byte, alone or
+// some in a bundle, have others.
+const sealedPong = wire.HeaderSize + wire.AliveSize + security.Overhead
+
 // TestSpoofedMove: an attacker that copies packets and is faster than their sender makes the server
 // ask at the address that the copies come from, with less than three times their bytes. Nothing
 // moves then, and an answer from another address than the one that was asked moves nothing either.
@@ -127,11 +132,11 @@ func TestSpoofedMove(t *testing.T) {
 		third.lose = func([]byte) bool { return true }
 		got, sent, asked := 0, 0, 0
 		p.net.route = func(to int, pkt []byte) int {
-			mgmt := wire.Type(pkt[0]&15) == wire.TypeMgmt
-			if to == 1 && sealed(pkt) && (c.answers || !mgmt) { // the copy is there first
+			pong := len(pkt) == sealedPong
+			if to == 1 && sealed(pkt) && (c.answers || !pong) { // the copy is there first
 				p.send.put(pkt, nil, &there.addr)
 				sent += len(pkt)
-			} else if to == 1 && c.from && mgmt { // an answer, from an address that was not asked
+			} else if to == 1 && c.from && pong { // an answer, from an address that was not asked
 				p.send.put(pkt, nil, &third.addr)
 			}
 			return to
@@ -171,7 +176,7 @@ func TestMoveWindow(t *testing.T) {
 	stranger.lose = func([]byte) bool { asked++; return true }
 	var stored [][]byte
 	p.send.lose = func(pkt []byte) bool {
-		if wire.Type(pkt[0]&15) == wire.TypeReq && len(stored) < 20 {
+		if sealed(pkt) && len(stored) < 20 { // requests: all else comes later
 			stored = append(stored, bytes.Clone(pkt))
 			return true
 		}
@@ -220,7 +225,8 @@ func TestMoveWindow(t *testing.T) {
 // brings from there what the client answers to other questions. Only the answer to that one moves
 // the sessions: nothing else proves that the client is there.
 func TestMoveOtherPong(t *testing.T) {
-	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
+	u := &unsealer{tb: t}
+	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK, KeyLog: &u.log})
 	there := p.net.end(true)
 	asked, pongs, copies := 0, 0, 0
 	there.lose = func([]byte) bool { asked++; return true }
@@ -228,13 +234,13 @@ func TestMoveOtherPong(t *testing.T) {
 		if to != 1 || !sealed(pkt) {
 			return to
 		}
-		switch op := wire.Op(pkt[1]); {
-		case wire.Type(pkt[0]&15) != wire.TypeMgmt:
+		switch u.op(pkt) {
+		case 0:
 			copies++
 			p.send.put(pkt, nil, &there.addr) // the copy is there first
-		case op == wire.OpPing:
+		case wire.OpPing:
 			return 2 // so that the server asks, too
-		case op == wire.OpPong:
+		case wire.OpPong:
 			pongs++
 			p.send.put(pkt, nil, &there.addr)
 		}

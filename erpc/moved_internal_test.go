@@ -76,17 +76,26 @@ func TestPingFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestMoved: a client session ends when its server knows it under another address, but only by the
-// answer to its last question, and if it has heard nothing since.
+// TestMoved: when a server says that it knows a client's session under another address, the client
+// asks it. Its sessions there end when the server has said the same to three more questions and
+// nothing else meanwhile, within 10 ms. One packet that took another way ends nothing.
 func TestMoved(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		seq  int64 // more than that of the last question
-		hear bool  // the server is heard from meanwhile
-		ends bool
+		name    string
+		seq     int64 // of the first answer, more than that of the last question
+		answers int   // to different questions of the series
+		again   int   // the last of those, so many times more
+		hear    bool  // the server is heard from behind the last answer
+		asks    bool
+		ends    bool
 	}{
-		{"answer", 0, false, true}, {"answer to an earlier question", -1, false, false},
-		{"answer to a later question", 1, false, false}, {"living session", 0, true, false},
+		{"three answers", 0, quotesNeeded, 0, false, true, true},
+		{"two answers", 0, quotesNeeded - 1, 0, false, true, false},
+		{"one answer, again and again", 0, 1, 10, false, true, false},
+		{"no more answers", 0, 0, 0, false, true, false},
+		{"a living session", 0, quotesNeeded - 1, 10, true, true, false},
+		{"an answer to an earlier question", -1, 0, 0, false, false, false},
+		{"an answer to a later question", 1, 0, 0, false, false, false},
 	} {
 		st := newStub(t, Config{})
 		s := st.dialTo(1)
@@ -95,23 +104,48 @@ func TestMoved(t *testing.T) {
 		s.live.Probe(s.end, 1, st.now, st.engine.out)
 		s.live.Probe(s.end, 2, st.now, st.engine.out)
 		st.pass(time.Millisecond)
-		var asked wire.Alive
-		asked.Parse(st.end.sent[1].data[wire.HeaderSize:])
-		if st.take(); c.hear {
-			pong := alive(s)
-			st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, pong.Put)
-			st.pass(time.Millisecond)
+		asked := st.end.sent[1].data
+		st.end.sent = nil
+		began := st.now
+		st.moved(s, asked, c.seq)
+		pings, said := 0, 0
+		var last []byte
+		for st.now < began.Add(2*seriesEvery) && s.Err() == nil {
+			for _, p := range st.pinged(500 * time.Microsecond) {
+				if pings++; said < c.answers {
+					said, last = said+1, p
+					st.moved(s, p, 0)
+				}
+			}
+			if said == c.answers && last != nil {
+				for range c.again {
+					st.moved(s, last, 0)
+				}
+				if c.hear {
+					st.answer(1, s, last)
+				}
+				c.again, c.hear, last = 0, false, nil
+			}
 		}
-		moved := wire.Alive{
-			Session: wire.NoSession, To: s.end.LocalToken, Seq: uint64(int64(asked.Seq) + c.seq),
-		}
-		st.receive(1, wire.OpMoved, s.end.Local, s.end.LocalToken, wire.AliveSize, moved.Put)
-		st.pass(time.Millisecond)
 		if c.ends != (s.Err() != nil) || c.ends && !errors.Is(s.Err(), ErrPeerLost) {
 			t.Errorf("%s: the session is %v", c.name, s.Err())
 		}
-		if ops := st.take(); len(ops) != 0 {
-			t.Errorf("%s: sent %v", c.name, ops)
+		if took := st.now.Sub(began); c.ends && took > 10*time.Millisecond {
+			t.Errorf("%s: the session ended after %v", c.name, took)
+		}
+		if most := seriesPings; pings > most || c.asks != (pings > 0) {
+			t.Errorf("%s: %d pings", c.name, pings)
 		}
 	}
+}
+
+// moved lets peer 1 say, to a ping of s whose number differs by more, that it knows the session
+// under another address.
+func (st *stub) moved(s *Session, ping []byte, more int64) {
+	var asked wire.Alive
+	asked.Parse(ping[wire.HeaderSize:])
+	a := wire.Alive{
+		Session: wire.NoSession, To: s.end.LocalToken, Seq: uint64(int64(asked.Seq) + more),
+	}
+	st.receive(1, wire.OpMoved, s.end.Local, s.end.LocalToken, wire.AliveSize, a.Put)
 }

@@ -30,7 +30,9 @@ type newcomer struct {
 	key     connKey
 	share   transport.Addr // for which it counts
 	connect wire.Connect
-	body    []byte // of the Connect as it came last
+	body    []byte       // of the Connect as it came last
+	assoc   *association // that gets the keys
+	early   []byte       // a copy of the first sealed datagram, which came before them
 	expires monotime.Time
 	sentAt  monotime.Time
 	ended   bool      // it is here only so that repetitions begin nothing new
@@ -75,13 +77,14 @@ func (e *engine) trusts(c *wire.Connect, from transport.Addr) bool {
 
 // onSecured takes a Connect whose sender has proved its address, where security is demanded.
 func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
-	key := connKey{p.From, c.Nonce}
-	if s := e.table.byKey[key]; s != nil {
-		e.acceptProved(s, c, body)
+	key := connKey{from: p.From, nonce: c.Nonce}
+	index := indexOf(body)
+	switch {
+	case c.Offer.Features&wire.FeatureSeal == 0:
+		e.refuse(c, &p.From, 0, wire.CodeInsecure, "")
 		return
-	}
-	if c.Offer.Features&wire.FeatureSeal == 0 {
-		e.refuse(c, &p.From, wire.CodeInsecure, "")
+	case index == 0 || index&wire.KeyPhase != 0:
+		e.refuse(c, &p.From, 0, wire.CodeDenied, oldSeal)
 		return
 	}
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
@@ -89,7 +92,7 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 	switch {
 	case n != nil && n.ended:
 		if n.code != wire.CodeOK {
-			e.refuse(c, &p.From, n.code, n.text)
+			e.refuse(c, &p.From, 0, n.code, n.text)
 		}
 	case n != nil:
 		n.connect, n.body = *c, append(n.body[:0], body...)
@@ -97,79 +100,65 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 			e.hearNewcomer(n, 0, value)
 		}
 		e.answerNewcomer(n)
-	case kind == wire.ChunkProof:
-		e.onJoin(c, p.From, body, value)
 	case kind == wire.ChunkCrypto:
-		e.onNewcomer(c, key, body, value)
+		e.onNewcomer(c, key, body, value, index)
 	default:
 		e.stats.DropMalformed++
 	}
 }
 
-// onJoin takes a Connect by keys that both sides have.
-func (e *engine) onJoin(c *wire.Connect, from transport.Addr, body, proof []byte) {
-	seen := connectProof(body)
-	if p := e.peers.byKey[peerKey{from, c.Epoch}]; p != nil && p.seal != nil {
-		for i := -1; i < len(p.others); i++ {
-			a := p.seal
-			if i >= 0 {
-				a = p.others[i]
-			}
-			if !a.opener && a.Check(proof, seen) {
-				e.welcomeBy(a, c, from, body)
-				return
-			}
-		}
-	}
-	e.refuse(c, &from, wire.CodeNoKeys, "")
-}
+// oldSeal is what a client is told whose sealed packets are of a version that is not spoken.
+const oldSeal = "sealed packets of version 2 are not spoken any more, only of version 3: " +
+	"update the client"
 
-// welcomeBy admits a session by an association, and answers.
-func (e *engine) welcomeBy(a *association, c *wire.Connect, from transport.Addr, body []byte) {
-	if s, _ := e.welcome(c, from, a); s != nil {
-		e.acceptProved(s, c, body)
-		e.out.Opened(s.end.Local)
-	}
-}
-
-// acceptProved sends or repeats an Accept that proves what it answers.
-func (e *engine) acceptProved(s *Session, c *wire.Connect, connect []byte) {
-	if s.via == nil {
+// onOpen takes a client's word that it opens a session on an association.
+func (e *engine) onOpen(a *association, pkt, body []byte) {
+	var c wire.Connect
+	c.Parse(body)
+	switch {
+	case a.opener:
+		e.stats.DropRole++ // each side dials by associations of its own
+		return
+	case len(pkt) < int(c.Offer.MTU) || c.Offer.Features&wire.FeatureSeal == 0 ||
+		wire.CheckExtensions(body[wire.ConnectSize:]) != nil:
+		e.stats.DropMalformed++
 		return
 	}
-	s.sv.LowerMTU(c.Offer.MTU)
-	a := e.acceptOf(s, c)
-	size := int(a.Offer.MTU) + e.seam.overhead
-	put := func(b []byte) {
-		a.Put(b)
-		seen := acceptProof(connect[:wire.ConnectSize], b[:wire.AcceptSize])
-		wire.PutChunk(b[wire.AcceptSize:], wire.ChunkProof, s.via.Prove(nil, seen))
+	key := connKey{via: a.field, nonce: c.Nonce}
+	if s := e.table.byKey[key]; s != nil {
+		e.accept(s, &c) // the Accept was lost, or is still under way
+		return
 	}
-	e.out.Mgmt(&s.end.Peer, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, put)
+	e.welcome(&c, key, a)
 }
 
 // onNewcomer begins a handshake with a client.
-func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
+func (e *engine) onNewcomer(
+	c *wire.Connect, key connKey, body, value []byte, index uint32,
+) {
 	if why := e.shield.guard.serves(); why != "" {
-		e.refuse(c, &key.from, wire.CodeDenied, why)
+		e.refuse(c, &key.from, 0, wire.CodeDenied, why)
 		return
 	}
-	sh, share := e.shield, e.shares.keyOf(key.from, nil)
-	if e.refusing || !sh.all.room(sh.crowds[share]) {
+	sh, share := e.shield, e.shares.cfg.key(key.from)
+	a := &association{addr: key.from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
+	if e.refusing || !sh.all.room(sh.crowds[share]) || !e.assocs.reserve(a) {
 		code := wire.CodeExhausted
 		if e.refusing {
 			code = wire.CodeShutdown
 		}
-		e.refuse(c, &key.from, code, "")
+		e.refuse(c, &key.from, 0, code, "")
 		return
 	}
 	n := &newcomer{
-		key: key, share: share, connect: *c, body: bytes.Clone(body),
+		key: key, share: share, connect: *c, body: bytes.Clone(body), assoc: a,
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
+	a.half, n.theirs = n, index
 	head, tail := wire.Fixed(n.body)
 	said := append(bytes.Clone(head), tail...)
 	mine := binary.LittleEndian.AppendUint64(nil, e.shakes.epoch)
+	mine = binary.LittleEndian.AppendUint32(mine, a.field)
 	n.hs = sh.guard.handshake("", false, sh.rng, security.Opening{
 		Judge: func(peer []byte) ([]byte, error) {
 			if !bytes.Equal(peer, said) {
@@ -178,7 +167,7 @@ func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
 			return mine, nil
 		},
 	})
-	sh.newcomers[key] = n
+	sh.newcomers[key], sh.order = n, append(sh.order, n)
 	sh.count(share, 1, 1)
 	e.hearNewcomer(n, 0, value)
 	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
@@ -186,15 +175,16 @@ func (e *engine) onNewcomer(c *wire.Connect, key connKey, body, value []byte) {
 	}
 }
 
-// onClientsCrypto takes a part of a client's stream.
-func (e *engine) onClientsCrypto(p *transport.RxPacket, body []byte) {
-	field, _ := wire.SessionOf(p.Data)
-	if e.group != nil && e.astray(field, p) {
-		return
-	}
+// onCrypto takes a part of a stream of a handshake, of either side.
+func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 	var c wire.Crypto
 	c.Parse(body)
-	n := e.shield.newcomers[connKey{p.From, c.Nonce}]
+	part := body[wire.CryptoSize:]
+	if s := e.shield.dials[c.Nonce]; s != nil && s.dialer != nil {
+		e.onServersCrypto(s, &c, part)
+		return
+	}
+	n := e.shield.newcomers[connKey{from: p.From, nonce: c.Nonce}]
 	if h := &e.shakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
 		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body)})
 		return
@@ -203,7 +193,26 @@ func (e *engine) onClientsCrypto(p *transport.RxPacket, body []byte) {
 		return
 	}
 	n.took = max(n.took, min(int(c.Ack), len(n.out)))
-	e.hearNewcomer(n, c.Offset, body[wire.CryptoSize:])
+	e.hearNewcomer(n, c.Offset, part)
+}
+
+// Bounds of sealed datagrams that wait for the keys of their handshake, bytes.
+const (
+	maxEarly    = 16 << 10
+	maxAllEarly = 4 << 20
+)
+
+// tooEarly keeps the first sealed datagram of a client whose keys a worker still makes: it is the
+// Open that followed the client's last words.
+func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
+	n := a.half
+	if n == nil || n.early != nil || n.key.from != *from || len(pkt) > maxEarly ||
+		e.shield.early+len(pkt) > maxAllEarly {
+		e.stats.DropSealed++
+		return
+	}
+	n.early = bytes.Clone(pkt)
+	e.shield.early += len(n.early)
 }
 
 // hearNewcomer takes a part of a client's stream, and goes on with the handshake.
@@ -218,23 +227,23 @@ func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
 	in := n.in[n.fed:len(n.in):len(n.in)]
 	var out []byte
 	var err error
-	var a *association
+	var m *made
 	g, hs := e.shield.guard, n.hs
 	work := func() {
 		if out, err = hs.Step(in); err == nil && hs.Done() {
-			if a, err = g.associate(hs, n.key.from, "", false); err == nil && g.keyLog != nil {
-				g.log(n.key.nonce, hs.Secrets())
+			if m, err = g.associate(hs, n.key.from, false, n.theirs); err == nil && g.keyLog != nil {
+				g.log(n.key.nonce, hs.Secrets(), n.theirs, n.assoc.field)
 			}
 		}
 	}
 	n.busy, n.fed = true, len(n.in)
-	if !e.step(hs, work, func() { e.steppedNewcomer(n, out, a, err) }) {
+	if !e.step(hs, work, func() { e.steppedNewcomer(n, out, m, err) }) {
 		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
 	}
 }
 
 // steppedNewcomer takes what a worker has done.
-func (e *engine) steppedNewcomer(n *newcomer, out []byte, a *association, err error) {
+func (e *engine) steppedNewcomer(n *newcomer, out []byte, m *made, err error) {
 	n.busy = false
 	if n.over {
 		n.close()
@@ -242,25 +251,38 @@ func (e *engine) steppedNewcomer(n *newcomer, out []byte, a *association, err er
 	}
 	from := len(n.out)
 	n.out = append(n.out, out...)
-	if err != nil {
+	switch {
+	case err != nil:
 		e.turnAway(n, err)
+	case m != nil:
+		e.welcomeNewcomer(n, m, from)
+	default:
+		if len(out) > 0 {
+			e.sendNewcomer(n, from)
+		}
+		e.hearNewcomer(n, uint32(len(n.in)), nil) // what has come meanwhile
+	}
+}
+
+// welcomeNewcomer gives a client's association its keys. What the stream says from a place on comes
+// after the handshake: a ticket. An Open may have come before the keys.
+func (e *engine) welcomeNewcomer(n *newcomer, m *made, from int) {
+	a, early := n.assoc, n.early
+	e.shield.conclude(n)
+	a.become(m)
+	e.assocs.enter(a, e.in.Now)
+	e.askOlder(a)
+	if len(n.out) > from {
+		c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
+		e.sendStream(&a.addr, a.field, wire.NoSession, &c, n.out, from, int(n.connect.Offer.MTU))
+	}
+	n.stream = stream{over: true}
+	if early == nil {
 		return
 	}
-	if a != nil {
-		e.shield.conclude(n)
-		s, code := e.welcome(&n.connect, n.key.from, a)
-		if n.code = code; s != nil {
-			e.acceptProved(s, &n.connect, n.body)
-			e.out.Opened(s.end.Local)
-		}
-	}
-	if len(out) > 0 {
-		e.sendNewcomer(n, from)
-	}
-	if a != nil {
-		n.stream = stream{over: true}
-	} else {
-		e.hearNewcomer(n, uint32(len(n.in)), nil) // what has come meanwhile
+	p := transport.RxPacket{Data: early, From: n.key.from}
+	if via := e.open(&p); via != dropped && !wire.IsBundle(p.Data) {
+		e.onPacket(&p, via)
 	}
 }
 
@@ -276,16 +298,17 @@ func (e *engine) sendNewcomer(n *newcomer, from int) {
 	n.sentAt = e.in.Now
 	c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
 	mtu := int(n.connect.Offer.MTU)
-	e.sendStream(&n.key.from, n.connect.Session, n.connect.Token, &c, n.out, from, mtu)
+	e.sendStream(&n.key.from, 0, n.connect.Session, &c, n.out, from, mtu)
 }
 
 // turnAway ends a handshake that has failed, and tells the client.
 func (e *engine) turnAway(n *newcomer, err error) {
 	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
 	e.shield.conclude(n)
+	e.assocs.release(n.assoc)
 	n.stream = stream{over: true}
 	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
-	e.refuse(&n.connect, &n.key.from, wire.CodeDenied, err.Error())
+	e.refuse(&n.connect, &n.key.from, 0, wire.CodeDenied, err.Error())
 }
 
 // conclude ends a handshake. That there was one is remembered until it expires.
@@ -294,17 +317,24 @@ func (sh *shield) conclude(n *newcomer) {
 		return
 	}
 	n.ended = true
+	sh.early -= len(n.early)
+	n.early, n.assoc.half = nil, nil
 	sh.count(n.share, -1, 0)
 	n.close()
 }
 
-// expire forgets handshakes that have taken too long.
-func (sh *shield) expire(now monotime.Time) {
-	for _, n := range sh.newcomers {
-		if now >= n.expires {
-			sh.conclude(n)
-			delete(sh.newcomers, n.key)
-			sh.count(n.share, 0, -1)
+// expireNewcomers forgets handshakes that have taken too long.
+func (e *engine) expireNewcomers() {
+	sh := e.shield
+	for len(sh.order) > 0 && sh.order[0].expires <= e.in.Now {
+		n := sh.order[0]
+		sh.order[0] = nil
+		sh.order = sh.order[1:]
+		sh.conclude(n)
+		if n.assoc.keys == nil {
+			e.assocs.release(n.assoc)
 		}
+		delete(sh.newcomers, n.key)
+		sh.count(n.share, 0, -1)
 	}
 }

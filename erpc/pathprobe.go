@@ -42,7 +42,7 @@ func (e *engine) lowerCuts(s *Session) {
 		s.cl.Trust()
 		return
 	}
-	for _, other := range s.peer.sessions {
+	for _, other := range s.assoc.sessions {
 		if other.cl != nil && other.state == sessConnected {
 			other.cl.LowerCut(size)
 		}

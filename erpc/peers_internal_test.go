@@ -18,7 +18,7 @@ import (
 func TestPeerTable(t *testing.T) {
 	st := newStub(t, Config{})
 	rapid.Check(t, func(t *rapid.T) {
-		table := newPeerTable()
+		table := newAssocTable(st.engine.rng)
 		peers := map[peerKey]map[*Session]bool{}
 		type incarnation struct {
 			epoch    uint64
@@ -42,7 +42,7 @@ func TestPeerTable(t *testing.T) {
 					epochs[addr].sessions++
 				}
 				s.end.Peer, s.epoch = addr, epoch
-				table.join(s, 0, new(seam), new(session.Params), 1)
+				table.join(s, table.plainFor(peerKey{addr, epoch}, 0), new(session.Params), 1)
 				key := peerKey{addr, epoch}
 				if peers[key] == nil {
 					peers[key] = map[*Session]bool{}
@@ -59,7 +59,7 @@ func TestPeerTable(t *testing.T) {
 					delete(peers, key)
 				}
 				for range 2 { // the second time nothing happens
-					table.leave(s, new(seam))
+					table.leave(s, 1)
 				}
 				if s.sv != nil {
 					table.dropEpoch(loopAddr{addr: s.end.Peer})
@@ -74,7 +74,7 @@ func TestPeerTable(t *testing.T) {
 					t.Fatalf("sessions of another incarnation are suspected: %v, want %v", got, want)
 				}
 				if want {
-					p := table.byKey[peerKey{addr, known.epoch}]
+					p := table.plain[peerKey{addr, known.epoch}]
 					if p.suspect < 1 {
 						t.Fatal("nobody is to ask")
 					}
@@ -82,17 +82,17 @@ func TestPeerTable(t *testing.T) {
 				}
 			}
 			table.check()
-			if len(table.byKey) != len(peers) || len(table.epochs) != len(epochs) {
-				t.Fatalf("%d peers, %d addresses; want %d, %d", len(table.byKey), len(table.epochs),
+			if len(table.plain) != len(peers) || len(table.epochs) != len(epochs) {
+				t.Fatalf("%d peers, %d addresses; want %d, %d", len(table.plain), len(table.epochs),
 					len(peers), len(epochs))
 			}
 			for key, sessions := range peers {
-				p := table.byKey[key]
+				p := table.plain[key]
 				if p == nil || len(p.sessions) != len(sessions) {
 					t.Fatalf("peer %v: %+v, want %d sessions", key, p, len(sessions))
 				}
 				for s := range sessions {
-					if s.peer != p {
+					if s.assoc != p {
 						t.Fatal("a session has another peer")
 					}
 				}
@@ -110,22 +110,23 @@ func TestPeerTable(t *testing.T) {
 // TestPeerTableCheck: what check is to notice.
 func TestPeerTableCheck(t *testing.T) {
 	st := newStub(t, Config{})
-	for name, spoil := range map[string]func(*peerTable, *peer){
-		"a peer without a session":  func(_ *peerTable, p *peer) { p.sessions = nil },
-		"a place at the peer":       func(_ *peerTable, p *peer) { p.sessions[0].listed = 1 },
-		"a session of another peer": func(_ *peerTable, p *peer) { p.sessions[1].peer = &peer{} },
-		"a client too many":         func(_ *peerTable, p *peer) { p.clients++ },
-		"a place in the list":       func(_ *peerTable, p *peer) { p.at++ },
-		"a peer that is unknown":    func(t *peerTable, p *peer) { p.key.epoch++ },
-		"a peer that is not watched": func(t *peerTable, _ *peer) {
-			t.watched = t.watched[:1]
+	for name, spoil := range map[string]func(*assocTable, *association){
+		"a peer without a session": func(_ *assocTable, p *association) { p.sessions = nil },
+		"a place at the peer":      func(_ *assocTable, p *association) { p.sessions[0].listed = 1 },
+		"a session of another peer": func(_ *assocTable, p *association) {
+			p.sessions[1].assoc = &association{}
 		},
+		"a client too many":          func(_ *assocTable, p *association) { p.clients++ },
+		"a place in the list":        func(_ *assocTable, p *association) { p.at++ },
+		"a peer that is elsewhere":   func(t *assocTable, p *association) { delete(t.byAddr, p.addr) },
+		"a session sealed by others": func(_ *assocTable, p *association) { p.sessions[0].end.Via++ },
+		"an index that is not there": func(_ *assocTable, p *association) { p.field = 1 << 16 },
 	} {
-		table := newPeerTable()
+		table := newAssocTable(st.engine.rng)
 		for i := range 4 {
 			s := newClientSession(&st.engine)
 			s.end.Peer = stubAddr(i / 2)
-			table.join(s, 0, new(seam), new(session.Params), 1)
+			table.join(s, table.plainFor(peerKey{s.end.Peer, 0}, 0), new(session.Params), 1)
 		}
 		table.check()
 		spoil(&table, table.watched[0])
@@ -145,7 +146,7 @@ func TestSuspects(t *testing.T) {
 		st.accepted(s, 1, 3)
 		all = append(all, s)
 	}
-	p := all[0].peer
+	p := all[0].assoc
 	p.suspectAll()
 	p.suspect = 2
 	p.suspectAll()
@@ -193,14 +194,14 @@ func TestSweepMissesNobody(t *testing.T) {
 				}
 			}
 		}
-		alive := map[*peer]bool{}
+		alive := map[*association]bool{}
 		for _, x := range all {
 			if x.fate == "lives" {
-				alive[x.s.peer] = true
+				alive[x.s.assoc] = true
 			}
 		}
 		at := st.now
-		for _, p := range st.engine.peers.watched {
+		for _, p := range st.engine.assocs.watched {
 			if p.watch.Heard(1); alive[p] {
 				p.watch.Heard(at.Add(10 * time.Second))
 			} else {
@@ -210,18 +211,18 @@ func TestSweepMissesNobody(t *testing.T) {
 			}
 		}
 		st.pass(10 * time.Second)
-		left := map[*peer]bool{}
-		for _, p := range st.engine.peers.watched {
+		left := map[*association]bool{}
+		for _, p := range st.engine.assocs.watched {
 			left[p] = true
 		}
-		st.engine.peers.check()
+		st.engine.assocs.check()
 		st.engine.table.check()
 		if len(left) != len(alive) {
 			rt.Fatalf("%d peers are left, %d live", len(left), len(alive))
 		}
 		for _, x := range all {
 			switch lost := errors.Is(x.s.Err(), ErrPeerLost); {
-			case x.fate == "dies" && !left[x.s.peer] && !lost, x.fate == "lives" && x.s.Err() != nil:
+			case x.fate == "dies" && !left[x.s.assoc] && !lost, x.fate == "lives" && x.s.Err() != nil:
 				rt.Fatalf("a session that %s ended with %v", x.fate, x.s.Err())
 			case x.fate == "dies closing" && !errors.Is(x.s.Err(), ErrClosed):
 				rt.Fatalf("a session that was closed ended with %v", x.s.Err())

@@ -190,32 +190,39 @@ func (r *randomBytes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// associate makes the association that a handshake has led to, once its peer is welcome.
+// made is what a handshake has led to.
+type made struct {
+	keys  *security.Association
+	state *ConnectionState
+	share transport.Addr // what stands for the peer's identity where quotas count
+}
+
+// associate takes what a handshake has led to, once the peer is welcome. Theirs is the index that
+// the peer has chosen.
 func (g *guard) associate(
-	h *security.Handshake, peer transport.Addr, name string, client bool,
-) (*association, error) {
+	h *security.Handshake, peer transport.Addr, client bool, theirs uint32,
+) (*made, error) {
 	secrets := h.Secrets()
-	made, err := security.NewAssociation(secrets, client)
+	keys, err := security.NewAssociation(secrets, client)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
 	}
-	a := &association{Association: *made, name: name, opener: client}
-	a.state = &ConnectionState{
+	keys.Address(theirs)
+	state := &ConnectionState{
 		Peer: peer, Client: client, TLS: h.TLS(), PSK: g.server == nil, UID: -1,
 		Cipher: secrets.AEAD.String(),
 	}
-	a.share = a.state.share()
 	if f := g.cfg.Authorize; f != nil {
-		if err := f(*a.state); err != nil {
+		if err := f(*state); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrDenied, err)
 		}
 	}
-	return a, nil
+	return &made{keys, state, state.share()}, nil
 }
 
-// log writes the secrets of an association.
-func (g *guard) log(nonce uint64, s *security.Secrets) {
-	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce)) // a log that is full ends no session
+// log writes the secrets of an association. A log that is full ends no session.
+func (g *guard) log(nonce uint64, s *security.Secrets, client, server uint32) {
+	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce, client, server))
 }
 
 // localState is that of a peer over shared memory, which the kernel vouches for.
@@ -279,8 +286,11 @@ type shield struct {
 	rng       *rand.Rand // of a simulation, else nil
 	inline    bool       // steps of handshakes run in the loop: time is made up
 	newcomers map[connKey]*newcomer
+	order     []*newcomer // all of them, as they expire
 	all       crowd
 	crowds    map[transport.Addr]crowd // by share
+	early     int                      // bytes of sealed datagrams that came before their keys
+	dials     map[uint64]*Session      // by the nonce of their attempt to connect
 	leaders   map[leaderKey]*Session   // those whose handshake others wait for
 }
 
@@ -288,13 +298,9 @@ type shield struct {
 func (e *engine) secure(g *guard) {
 	e.sealing = true
 	e.seam.overhead = security.Overhead
-	e.seam.byEnd = make(map[loopAddr]*association)
 	e.shield = &shield{
 		guard: g, newcomers: make(map[connKey]*newcomer), crowds: make(map[transport.Addr]crowd),
-		leaders: make(map[leaderKey]*Session),
-	}
-	if e.cfg.TrustLocal {
-		e.seam.plain = e.port.isPrivate
+		leaders: make(map[leaderKey]*Session), dials: make(map[uint64]*Session),
 	}
 	if e.cfg.Simulation.Clock != nil {
 		e.shield.inline = true
@@ -334,10 +340,7 @@ func (sh *shield) close() {
 // State returns what is known of the peer of a secure session; nil if its packets are plain, or
 // before it is open. It stays as it is. It is for the session's thread, callbacks and handlers.
 func (s *Session) State() *ConnectionState {
-	if s.via == nil {
-		return nil
-	}
-	return s.via.state
+	return s.identity
 }
 
 // State returns what is known of the client, nil if its packets are plain.

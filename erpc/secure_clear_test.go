@@ -14,20 +14,22 @@ import (
 // clearRig sees all that leaves the ends of a pair whose packets are sealed.
 type clearRig struct {
 	*restartRig
-	tokens map[uint32]bool // that packets of the sessions would carry in the clear
-	plain  map[wire.Op]int // packets of handshakes
-	ops    map[byte]int    // others: their first byte, or 0x80 and the operation
-	sealed int
+	*unsealer
+	tokens map[uint32]bool // of the sessions
+	clear  map[wire.Op]int // packets of handshakes
+	ops    map[byte]int    // inside sealed ones: their first byte, or 0x80 and the operation
 	served *erpc.Session
 }
 
 func newClearRig(t *testing.T, cfg erpc.Config) *clearRig {
 	t.Helper()
 	c := &clearRig{
-		restartRig: newRestartRig(t, cfg), tokens: map[uint32]bool{},
-		plain: map[wire.Op]int{}, ops: map[byte]int{},
+		unsealer: &unsealer{tb: t}, tokens: map[uint32]bool{}, clear: map[wire.Op]int{},
+		ops: map[byte]int{},
 	}
-	_ = c.client.CloseSession(c.sess) // with the last one the keys go
+	cfg.KeyLog = &c.log
+	c.restartRig = newRestartRig(t, cfg)
+	_ = c.client.CloseSession(c.sess)
 	c.until(func() bool { return c.client.Sessions()+c.server.Sessions() == 0 })
 	c.watch()
 	return c
@@ -51,35 +53,42 @@ func (c *clearRig) look(pkt []byte) {
 		c.t.Errorf("a message left in the clear: % x", pkt[:min(len(pkt), 48)])
 		return
 	case !sealed(pkt):
-		c.learn(pkt)
+		c.unsealed(pkt)
 		return
 	}
-	c.sealed++
-	kind := pkt[0]
+	plain := c.open(pkt)
+	if plain == nil {
+		c.t.Errorf("no key opens % x", pkt[:min(len(pkt), 48)])
+		return
+	}
+	kind := plain[0]
 	if wire.Type(kind&15) == wire.TypeMgmt {
-		kind = 0x80 | pkt[1]
-		if token := wire.OpenMgmt(pkt); token == 0 || c.tokens[token] {
-			c.t.Errorf("%v left in the clear", wire.Op(pkt[1]))
-		}
-	} else if c.tokens[wire.Token(pkt)] {
-		c.t.Errorf("%v left in the clear: % x", wire.Type(kind&15), pkt[:wire.HeaderSize])
+		kind = 0x80 | plain[1]
 	}
 	c.ops[kind]++
 }
 
-// learn reads the tokens of a session that is being opened.
-func (c *clearRig) learn(pkt []byte) {
-	op := wire.Op(pkt[1])
-	c.plain[op]++
-	switch body := pkt[wire.HeaderSize:]; op {
-	case wire.OpConnect:
-		var b wire.Connect
-		b.Parse(body)
-		c.tokens[b.Token] = true
-	case wire.OpAccept:
-		var b wire.Accept
-		b.Parse(body)
-		c.tokens[b.Token] = true
+// unsealed looks at a packet in the clear, which must be of a handshake and of no session.
+func (c *clearRig) unsealed(pkt []byte) {
+	c.t.Helper()
+	if c.sess != nil {
+		_, token := c.sess.Numbers()
+		c.tokens[token[0]], c.tokens[token[1]] = true, true
+	}
+	var h wire.Header
+	if h.Parse(pkt) != nil || h.Type != wire.TypeMgmt {
+		c.t.Errorf("% x left in the clear", pkt[:min(len(pkt), 48)])
+		return
+	}
+	op := wire.Op(h.ReqType)
+	c.clear[op]++
+	switch op {
+	case wire.OpConnect, wire.OpChallenge, wire.OpRefuse, wire.OpCrypto, wire.OpNoKeys:
+	default:
+		c.t.Errorf("%v left in the clear", op)
+	}
+	if token := wire.OpenMgmt(pkt); token != 0 && c.tokens[token] {
+		c.t.Errorf("%v of a session left in the clear", op)
 	}
 }
 
@@ -124,7 +133,8 @@ func (c *clearRig) silence(d time.Duration) {
 func (c *clearRig) provoke(r *reader) {
 	stranger := c.net.end(true)
 	c.watch()
-	for op := wire.OpConnect; op <= wire.OpCrypto; op++ {
+	r.know(c.sess)
+	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
 		for to := range 2 {
 			for _, from := range []*transport.Addr{nil, &stranger.addr} {
 				pkt := mgmtPacket(op, leastBody(op))

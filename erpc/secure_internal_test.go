@@ -131,8 +131,8 @@ func TestSharesByIdentity(t *testing.T) {
 	if nobody.share().IsValid() || unnamed.share().IsValid() {
 		t.Error("a peer without a certificate has an identity")
 	}
-	if a := stubAddr(7); p.server.engine.shares.keyOf(a, &association{}) !=
-		p.server.engine.shares.keyOf(a, nil) {
+	if a := stubAddr(7); p.server.engine.shares.keyOf(&association{addr: a}) !=
+		p.server.engine.cfg.Shares.key(a) {
 		t.Error("a peer without an identity does not count by its address")
 	}
 }
@@ -175,9 +175,10 @@ func TestShareOfCertificate(t *testing.T) {
 }
 
 // TestOpeningFits: with mutual TLS the opening of a session fits packets of 1,452 bytes, with a
-// ticket of an earlier one too: the client sends a Connect, one with the beginning of the handshake
-// and one packet more. A post-quantum key exchange takes two further packets, and no more time: the
-// second part of its first message may come together with the Connect that has the first.
+// ticket of an earlier one too: the client sends a Connect, one with the beginning of the
+// handshake, one packet more of that and, sealed, the Open. A post-quantum key exchange takes two
+// further packets, and no more time: the second part of its first message may come together with
+// the Connect that has the first.
 func TestOpeningFits(t *testing.T) {
 	const mtu = 1452
 	ca := sectest.NewCA("ours")
@@ -202,7 +203,11 @@ func TestOpeningFits(t *testing.T) {
 		i := len(p.clients) - 1
 		seen := map[wire.Op]int{}
 		p.said = func(pkt []byte) {
-			if seen[wire.Op(pkt[1])]++; len(pkt) > mtu {
+			op := wire.Op(pkt[1])
+			if wire.IsSealed(pkt) {
+				op = opSealed
+			}
+			if seen[op]++; len(pkt) > mtu {
 				t.Errorf("%s: a packet of %d B", c.name, len(pkt))
 			}
 		}
@@ -215,7 +220,7 @@ func TestOpeningFits(t *testing.T) {
 		if s.State().TLS.DidResume != c.resumed {
 			t.Errorf("%s: resumed %v", c.name, !c.resumed)
 		}
-		if seen[wire.OpConnect] != 2 || seen[wire.OpCrypto] != c.crypto {
+		if seen[wire.OpConnect] != 2 || seen[wire.OpCrypto] != c.crypto || seen[opSealed] != 1 {
 			t.Errorf("%s: the client sent %v", c.name, seen)
 		}
 	}

@@ -23,6 +23,7 @@ type middle struct {
 	t     *testing.T
 	to    int
 	queue []caught
+	drawn int // NOKEYS
 	seen  []caught
 }
 
@@ -68,19 +69,40 @@ func (m *middle) put(to int, from transport.Addr, pkts ...[]byte) bool {
 	return harmless(rpc.Counters()) != before || len(m.queue) != queued
 }
 
+// putKeyless is put for a datagram that names no association: it may draw one NOKEYS to its sender,
+// no longer than itself. That goes no further.
+func (m *middle) putKeyless(to int, from transport.Addr, pkt []byte) bool {
+	end, rpc := m.end(to)
+	before, queued := harmless(rpc.Counters()), len(m.queue)
+	end.put(bytes.Clone(pkt), nil, &from)
+	m.run(rpc)
+	drawn := m.queue[queued:]
+	m.queue = m.queue[:queued]
+	for _, c := range drawn {
+		if len(drawn) > 1 || len(c.pkt) > len(pkt) || c.to != 1-to || !isNoKeys(c.pkt) {
+			return true
+		}
+	}
+	m.drawn += len(drawn)
+	before.TxPackets += uint64(len(drawn))
+	return harmless(rpc.Counters()) != before
+}
+
+// isNoKeys reports whether a packet says that an index is not known.
+func isNoKeys(pkt []byte) bool {
+	var h wire.Header
+	return h.Parse(pkt) == nil && h.Type == wire.TypeMgmt && wire.Op(h.ReqType) == wire.OpNoKeys
+}
+
 // harmless returns counters without those that count what was received and refused.
 func harmless(s erpc.Stats) erpc.Stats {
 	s.RxPackets, s.DropMalformed, s.DropNoSession, s.DropToken = 0, 0, 0, 0
-	s.DropConnects, s.DropSealed = 0, 0
+	s.DropConnects, s.DropSealed, s.DropNoLoop = 0, 0, 0
 	return s
 }
 
-// sealed reports whether a packet is one of an open session.
-func sealed(pkt []byte) bool {
-	const plain = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpAccept | 1<<wire.OpRefuse |
-		1<<wire.OpCrypto
-	return wire.Type(pkt[0]&15) != wire.TypeMgmt || plain>>pkt[1]&1 == 0
-}
+// sealed reports whether a datagram is sealed.
+func sealed(pkt []byte) bool { return wire.IsSealed(pkt) }
 
 // pump lets time pass, and gives each packet to its receiver after the attacker had it.
 func (m *middle) pump(attack func(c caught, from transport.Addr)) {
@@ -95,6 +117,17 @@ func (m *middle) pump(attack func(c caught, from transport.Addr)) {
 		m.run(rpc)
 		m.seen = append(m.seen, c)
 	}
+}
+
+// unknown closes the session of a pair, and waits until neither end has keys of the other.
+func (p *errPair) unknown() {
+	p.tb.Helper()
+	_ = p.client.CloseSession(p.sess)
+	tick := p.tick
+	p.tick = 10_000_000
+	p.until(func() bool { return p.client.Sessions()+p.server.Sessions() == 0 })
+	p.until(func() bool { return p.client.Indices()+p.server.Indices() == 0 })
+	p.tick = tick
 }
 
 // script makes calls of all kinds, one after the other, through the attacker.

@@ -53,11 +53,12 @@ type Session struct {
 	dialer   *session.Dialer    // while connecting
 	plan     *pathPlan          // client: what the way to the peer asks for
 	key      connKey            // server: what a repeated Connect is known by
-	epoch    uint64             // of the peer's endpoint
+	epoch    uint64             // client: of the server's endpoint
 	lingerAt monotime.Time      // when a closing session is forgotten
 	nextAt   monotime.Time      // when Disconnect is repeated
 	fate     SessionEvent       // how it ended
 	tell     bool               // the peer must be sent the end
+	hidden   bool               // the application knows nothing of it
 	taken    []byte             // server: what it has taken, for that
 	jobs     slotJobs           // server: its background requests
 	notice   notice             // server: of a shutdown
@@ -66,12 +67,12 @@ type Session struct {
 	lane     *lane              // client: of a Client
 	host     string             // client: of the server, as it was dialled; "" for an IP address
 	shake    *clientShake       // client: while keys are made or used first; nil without security
-	via      *association       // whose handshake opened it; nil without security
+	identity *ConnectionState   // of the peer; nil without security
 
 	// State that each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness
-	peer     *peer // while connected
-	err      error // why it ended
+	assoc    *association // while connected
+	err      error        // why it ended
 	engine   *engine
 	end      *session.End // of the half
 	listed   int32        // place in peer.sessions
@@ -171,14 +172,14 @@ func (s *Session) Pending() (inFlight, queued int) {
 // its server says that it works on the request. Rto is the session's retransmission timeout without
 // backoff. It looks at all slots of the session.
 func (s *Session) Silence() (silent, rto time.Duration) {
-	if s.cl == nil || s.peer == nil {
+	if s.cl == nil || s.assoc == nil {
 		return 0, 0
 	}
 	since, rto, ok := s.cl.Owed()
 	if !ok {
 		return 0, rto
 	}
-	return max(s.engine.in.Now.Sub(max(since, s.peer.watch.LastHeard())), 0), rto
+	return max(s.engine.in.Now.Sub(max(since, s.assoc.watch.LastHeard())), 0), rto
 }
 
 // Rate returns the rate in bits per second that congestion control allows a client

@@ -116,11 +116,11 @@ func (t *shareTable) close() {
 }
 
 // keyOf returns the key of a peer's share: its identity if it has proved one, else its address.
-func (t *shareTable) keyOf(peer transport.Addr, via *association) transport.Addr {
-	if via != nil && via.share.IsValid() && !t.cfg.Off {
-		return via.share
+func (t *shareTable) keyOf(a *association) transport.Addr {
+	if a.share.IsValid() && !t.cfg.Off {
+		return a.share
 	}
-	return t.cfg.key(peer)
+	return t.cfg.key(a.addr)
 }
 
 // admits reports whether a peer may have one more session. All are in the table.
@@ -132,9 +132,9 @@ func (t *shareTable) admits(key transport.Addr, all, limit int) bool {
 	return t.cfg.fair(all, sh.sessions, limit, len(t.byKey))
 }
 
-// join notes a server's session with its address.
-func (t *shareTable) join(s *Session) {
-	key := t.keyOf(s.end.Peer, s.via)
+// join notes a server's session of an association.
+func (t *shareTable) join(s *Session, a *association) {
+	key := t.keyOf(a)
 	sh := t.byKey[key]
 	if sh == nil {
 		sh = &share{key: key, holder: t.book.open(key)}

@@ -197,7 +197,7 @@ func (st *stub) admitFrom(host, n int) (*Session, wire.Code) {
 	c := &wire.Connect{Nonce: uint64(n), Epoch: 1, Session: uint32(n), Offer: wire.Offer{
 		MTU: stubMTU, Credits: 8, Slots: 8, MaxMessage: 1 << 20,
 	}}
-	return st.engine.admit(c, from, nil)
+	return st.engine.admit(c, &association{addr: from, epoch: 1})
 }
 
 // TestSessionShares: a hog gets three quarters of the sessions, ten others their share of the
@@ -275,7 +275,7 @@ func TestExpireWakes(t *testing.T) {
 	for range 40 {
 		st.now = st.now.Add(max(0, st.NextWake().Sub(st.now)))
 		s.live.Heard(st.now)
-		s.peer.watch.Heard(st.now)
+		s.assoc.watch.Heard(st.now)
 		st.pass(0)
 	}
 	if n := st.engine.proto.StaleRequests; n != 1 {

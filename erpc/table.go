@@ -15,9 +15,11 @@ type sessionTable struct {
 	byKey    map[connKey]*Session
 }
 
-// connKey names an attempt to connect.
+// connKey names an attempt to connect, by what its sender has proved: its association, or without
+// one its address.
 type connKey struct {
 	from  transport.Addr
+	via   uint32
 	nonce uint64
 }
 
@@ -59,14 +61,6 @@ func (t *sessionTable) addKey(key connKey, s *Session) {
 	}
 	s.key = key
 	t.byKey[key] = s
-}
-
-// rekey notes that the attempt that opened s came from what is now another address.
-func (t *sessionTable) rekey(s *Session, from transport.Addr) {
-	if t.byKey[s.key] == s {
-		delete(t.byKey, s.key)
-		t.addKey(connKey{from, s.key.nonce}, s)
-	}
 }
 
 // remove takes s out. Its number can be used again.

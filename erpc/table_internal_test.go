@@ -34,7 +34,7 @@ func TestSessionTable(t *testing.T) {
 				table.add(s)
 				byNumber[want], live = s, append(live, s)
 				if k := rapid.Uint64Range(0, 9).Draw(t, "nonce"); k > 0 { // 0: none, a client's end
-					key := connKey{stubAddr(int(k % 3)), k}
+					key := connKey{from: stubAddr(int(k % 3)), nonce: k}
 					table.addKey(key, s)
 					byKey[key] = s
 				}

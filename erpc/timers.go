@@ -98,7 +98,7 @@ func (e *engine) tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
 	e.onHints()
-	if len(e.peers.doubts) > 0 {
+	if len(e.assocs.doubts) > 0 {
 		e.checkDoubts()
 	}
 	e.scanLoss()
@@ -122,7 +122,7 @@ func (e *engine) tick() {
 		}
 		e.sweep()
 		if e.shield != nil {
-			e.shield.expire(e.in.Now)
+			e.expireNewcomers()
 		}
 		t.trim = e.shares.book.scarce()
 	}
@@ -269,9 +269,9 @@ func (e *engine) nextTick() monotime.Time {
 	next := monotime.Never
 	switch {
 	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
-		len(e.shakes.repeating) > 0, len(e.peers.doubts) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
+		len(e.shakes.repeating) > 0, len(e.assocs.doubts) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
 		return t.nextScan
-	case e.table.live > 0 || e.shield != nil && len(e.shield.newcomers) > 0:
+	case e.table.live > 0 || len(e.assocs.idle) > 0 || e.shield != nil && len(e.shield.newcomers) > 0:
 		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)
 	}
 	if t.alarm.fn != nil {

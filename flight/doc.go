@@ -6,8 +6,8 @@
 // allocation. A dump gives the ring away whole and the loop goes on with an empty one, so it does
 // not wait for a copy. A [Dump] says how many datagrams were lost to the ring's size.
 //
-// A record holds headers and the payload of small messages. Packets of sealed sessions are kept as
-// they are outside: they show sizes and times.
+// A record holds headers and the payload of small messages. Sealed datagrams are kept as they are
+// outside: they show sizes, times, counters and the index of the association, and no calls.
 //
 // # Map
 //

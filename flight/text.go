@@ -55,6 +55,8 @@ func WriteText(w io.Writer, dumps ...*Dump) error {
 			if e := &d.Entries[i]; e.Kind == Blind {
 				events = append(events, event{e.At, fmt.Sprintf("%s %s blind for %v",
 					e.Time().UTC().Format(stamp), d.Name(), time.Duration(e.Size))})
+			} else if wire.IsSealed(e.Data) {
+				events = append(events, event{e.At, e.sealedLine(d)})
 			}
 		}
 		for p := range d.Packets {
@@ -68,15 +70,27 @@ func WriteText(w io.Writer, dumps ...*Dump) error {
 	return b.Flush()
 }
 
-// line is a packet as text.
-func (p *Packet) line(d *Dump) string {
-	way, h := "<", &p.Header
-	if p.Kind == Sent {
+// start is the beginning of an entry's line.
+func (e *Entry) start(d *Dump) string {
+	way := "<"
+	if e.Kind == Sent {
 		way = ">"
 	}
-	text := fmt.Sprintf("%s %s %s %v %v session=%d req=%d pkt=%d size=%d type=%d",
-		p.Time().UTC().Format(stamp), d.Name(), way, p.Peer, h.Type, h.Session, h.ReqNum, h.PktNum,
-		h.MsgSize, h.ReqType)
+	return fmt.Sprintf("%s %s %s %v", e.Time().UTC().Format(stamp), d.Name(), way, e.Peer)
+}
+
+// sealedLine is a sealed datagram as text: all that it says in the clear.
+func (e *Entry) sealedLine(d *Dump) string {
+	field := wire.SealedField(e.Data)
+	return fmt.Sprintf("%s %v counter=%d index=%06x loop=%d bytes=%d", e.start(d), wire.TypeSealed,
+		wire.SealedCounter(e.Data), field&wire.NoSession, wire.LoopOf(field), e.Size)
+}
+
+// line is a packet as text.
+func (p *Packet) line(d *Dump) string {
+	h := &p.Header
+	text := fmt.Sprintf("%s %v session=%d req=%d pkt=%d size=%d type=%d", p.start(d), h.Type,
+		h.Session, h.ReqNum, h.PktNum, h.MsgSize, h.ReqType)
 	if (h.Type == wire.TypeResp || h.Type == wire.TypeErr) && h.Hold != wire.HoldUnknown {
 		text += fmt.Sprintf(" hold=%v", time.Duration(h.Hold)*wire.HoldUnit)
 	}

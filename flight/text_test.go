@@ -73,6 +73,26 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
+// TestWriteSealed: a sealed datagram is a line with what it says in the clear, and no call.
+func TestWriteSealed(t *testing.T) {
+	r := flight.NewRing(64)
+	peer := packet.Addr{IP: [16]byte{15: 1}, Port: 1}
+	pkt := wire.AppendSealed(nil, 1<<40, wire.FirstOf(3)|0x010002|wire.KeyPhase)
+	r.Add(flight.Received, 1, &peer, pkt, make([]byte, 100))
+	d := r.Dump(peer, 0, 0)
+	var text, calls strings.Builder
+	if err := flight.WriteText(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := flight.WriteCalls(&calls, 9, d); err != nil {
+		t.Fatal(err)
+	}
+	const want = "< [::1]:1 SEALED counter=1099511627776 index=010002 loop=3 bytes=112\n"
+	if !strings.HasSuffix(text.String(), want) || !strings.Contains(calls.String(), " 0 calls") {
+		t.Errorf("%s%s", &text, &calls)
+	}
+}
+
 // TestWriteChrome: spans begin and end, with the server's inside the call.
 func TestWriteChrome(t *testing.T) {
 	server, client := fly(t)

@@ -3,23 +3,25 @@ package security
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Sizes of a sealed packet in bytes.
+// Sizes of a sealed datagram in bytes.
 const (
-	// Overhead is by how much it is longer than the packet.
-	Overhead = clearSize - tokenAt + tagSize
-	// ProofSize is the size of a [Association.Prove].
-	ProofSize = 8 + tagSize
+	// Overhead is by how much it is longer than the packet inside.
+	Overhead = clearSize + tagSize
 
-	clearSize = 16 // its part that is not encrypted
-	tokenAt   = 12 // from where on the packet is encrypted
-	phaseAt   = 11 // the byte with the key phase
-	phaseBit  = 0x80
-	tagSize   = 16
-	nonceSize = 12
+	clearSize   = wire.SealedHead // its part that is not encrypted
+	counterBits = 56
+	phaseAt     = 11 // the byte with the key phase
+	phaseBit    = 0x80
+	tagSize     = 16
+	nonceSize   = 12
 	// least is the size of the smallest packet that is sealed, a header of a bundle.
 	least = 16
+	// maxCounter is a counter that no packet gets.
+	maxCounter = 1<<counterBits - 1
 )
 
 // When keys are changed: see the package's comment.
@@ -40,7 +42,8 @@ var (
 // nothing but when keys change.
 type Association struct {
 	aead   AEAD
-	opener bool // this side opened the association, and begins key updates
+	opener bool   // this side opened the association, and begins key updates
+	remote uint32 // by which the peer finds it: see Address
 
 	send      keys
 	sendPhase uint64
@@ -53,6 +56,7 @@ type Association struct {
 	last      keys   // of the phase before; no aead if it is over
 	ahead     keys   // of the next phase; no aead until needed
 	window    window
+	isNewest  bool // the packet opened last
 	forged    uint64
 
 	// In this phase, both directions together.
@@ -76,6 +80,10 @@ func NewAssociation(s *Secrets, opener bool) (*Association, error) {
 	return a, err
 }
 
+// Address sets the field by which the receiver finds the association: the index that the receiver
+// chose, in 24 bits, and above it its loop. It stands in the clear in each datagram.
+func (a *Association) Address(field uint32) { a.remote = field &^ wire.KeyPhase }
+
 // AEAD returns the cipher.
 func (a *Association) AEAD() AEAD { return a.aead }
 
@@ -87,6 +95,9 @@ func (a *Association) Counter() uint64 { return a.counter }
 
 // Newest returns one more than the highest counter of a packet that was opened.
 func (a *Association) Newest() uint64 { return a.window.next }
+
+// IsNewest reports whether the packet opened last is the newest of all.
+func (a *Association) IsNewest() bool { return a.isNewest }
 
 // Forged returns how many packets could not be opened.
 func (a *Association) Forged() uint64 { return a.forged }
@@ -111,10 +122,14 @@ func (a *Association) account(n int) {
 	}
 }
 
+// Worn reports whether half of the packets that may fail to open have. Anybody who knows the index
+// can send such packets, so the owner makes another association in time.
+func (a *Association) Worn() bool { return a.forged >= a.aead.forgeries()/2 }
+
 // Spent reports whether the keys have sealed and opened twice as much as they should, because the
 // peer did not change them. Nothing is sealed any more.
 func (a *Association) Spent() bool {
-	return a.packets >= 2*a.mostPackets || a.bytes >= 2*bytesPerPhase || a.counter == 1<<64-1
+	return a.packets >= 2*a.mostPackets || a.bytes >= 2*bytesPerPhase || a.counter >= maxCounter
 }
 
 // Update makes this side change keys, if it is the opener and the peer has followed the last
@@ -142,12 +157,10 @@ func (a *Association) Seal(dst, head, data []byte) ([]byte, bool) {
 		return dst, false
 	}
 	start := len(dst)
-	dst = append(dst, head[:tokenAt]...)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(a.counter))
-	dst[start+phaseAt] = dst[start+phaseAt]&^phaseBit | byte(a.sendPhase&1)<<7
-	clear, plain := dst[start:], head[tokenAt:]
+	dst = wire.AppendSealed(dst, a.counter, a.remote|uint32(a.sendPhase&1)<<31)
+	clear, plain := dst[start:], head
 	if len(data) > 0 {
-		dst = append(append(dst, plain...), data...)
+		dst = append(append(dst, head...), data...)
 		plain = dst[start+clearSize:]
 	}
 	a.number(&a.send.iv, a.counter)
@@ -157,13 +170,13 @@ func (a *Association) Seal(dst, head, data []byte) ([]byte, bool) {
 	return out, true
 }
 
-// Open returns the packet that a peer sealed, in pkt's memory and not at its start. After an error
-// pkt is of no use any more. The errors are ErrShort, ErrReplay, ErrForged and ErrExhausted.
+// Open returns the packet inside a datagram that a peer sealed, in its memory. After an error the
+// datagram is of no use any more. The errors are ErrShort, ErrReplay, ErrForged and ErrExhausted.
 func (a *Association) Open(pkt []byte) ([]byte, error) {
 	if len(pkt) < least+Overhead {
 		return nil, ErrShort
 	}
-	n := a.window.whole(binary.LittleEndian.Uint32(pkt[tokenAt:]))
+	n := wire.SealedCounter(pkt)
 	if !a.window.fresh(n) {
 		return nil, ErrReplay
 	}
@@ -177,21 +190,21 @@ func (a *Association) Open(pkt []byte) ([]byte, error) {
 	}
 	a.number(&k.iv, n)
 	head, body := pkt[:clearSize], pkt[clearSize:]
-	if _, err := k.aead.Open(body[:0], a.nonce[:], body, head); err != nil {
+	plain, err := k.aead.Open(body[:0], a.nonce[:], body, head)
+	if err != nil {
 		a.forged++
 		return nil, ErrForged
 	}
 	if newer {
 		a.follow(n)
 	}
+	a.isNewest = n >= a.window.next
 	a.window.add(n)
 	if a.window.next-a.firstSeen >= WindowSize && a.last.aead != nil {
 		a.last = keys{} // no packet that they open is fresh any more
 	}
 	a.account(len(pkt))
-	pkt[phaseAt] &^= phaseBit
-	copy(pkt[clearSize-tokenAt:clearSize], pkt[:tokenAt])
-	return pkt[clearSize-tokenAt : len(pkt)-tagSize], nil
+	return plain, nil
 }
 
 // keysFor returns the keys for a packet with a counter and the phase's low bit, nil if there are
@@ -223,43 +236,4 @@ func (a *Association) follow(n uint64) {
 	if a.sendPhase < a.recvPhase {
 		a.advance()
 	}
-}
-
-// Prove appends a proof that this side has seen some bytes and has the keys, of [ProofSize] bytes.
-// It takes a counter, as a packet does.
-func (a *Association) Prove(dst, seen []byte) []byte {
-	if a.Spent() {
-		return append(dst, make([]byte, ProofSize)...)
-	}
-	dst = binary.LittleEndian.AppendUint64(dst, a.counter<<1|a.sendPhase&1)
-	a.number(&a.send.iv, a.counter)
-	a.counter++
-	return a.send.aead.Seal(dst, a.nonce[:], nil, seen)
-}
-
-// Check reports whether the peer has proved that it saw some bytes. Each proof counts once.
-func (a *Association) Check(proof, seen []byte) bool {
-	if len(proof) != ProofSize || a.forged >= a.aead.forgeries() {
-		return false
-	}
-	word := binary.LittleEndian.Uint64(proof)
-	n := word >> 1
-	if n > a.window.next+1<<31 || !a.window.fresh(n) {
-		return false
-	}
-	k, newer := a.keysFor(n, word&1 != 0)
-	if k == nil {
-		a.forged++
-		return false
-	}
-	a.number(&k.iv, n)
-	if _, err := k.aead.Open(nil, a.nonce[:], proof[8:], seen); err != nil {
-		a.forged++
-		return false
-	}
-	if newer {
-		a.follow(n)
-	}
-	a.window.add(n)
-	return true
 }

@@ -18,20 +18,24 @@ func testPair(t testing.TB) (client, server *Association) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	client.Address(toServer)
+	server.Address(toClient)
 	return client, server
 }
+
+// The fields by which the two sides of testPair find their associations: loop, generation, place.
+const toServer, toClient = 0x05_FE_0003, 0x00_01_0002
 
 func testPacket(n int, tag byte) []byte {
 	p := make([]byte, max(n, least))
 	for i := range p {
 		p[i] = byte(i)*3 + tag
 	}
-	p[phaseAt] &^= phaseBit
 	return p
 }
 
 // TestKnownAnswers: the schedule and a sealed packet are those of another implementation (Python's
-// hmac and cryptography, RFC 5869 and RFC 8446, section 7.1, with the label prefix "erpc2 ").
+// hmac and cryptography, RFC 5869 and RFC 8446, section 7.1, with the label prefix "erpc3 ").
 func TestKnownAnswers(t *testing.T) {
 	s := newSecrets(AES128GCM, &Secret{1, 2, 3})
 	k, err := newKeys(AES128GCM, &s.Client)
@@ -52,7 +56,7 @@ func TestKnownAnswers(t *testing.T) {
 
 func kaSeal(t *testing.T) []byte {
 	a, _ := testPair(t)
-	a.counter = 0x1_0000_0002
+	a.counter = 0xA1_B2C3_0000_0002
 	out, ok := a.Seal(nil, testPacket(40, 7), nil)
 	if !ok {
 		t.Fatal("not sealed")
@@ -101,6 +105,7 @@ func TestTampering(t *testing.T) {
 			t.Errorf("%d bytes are enough", n)
 		}
 	}
+	other.Address(toServer)
 	foreign, _ := other.Seal(nil, testPacket(60, 2), nil)
 	for cut := range out {
 		mixed := append(bytes.Clone(foreign[:cut]), out[cut:]...)
@@ -140,7 +145,7 @@ func runNonces(t *testing.T, seed uint64) {
 	used := map[string]bool{}
 	for i := range ends {
 		ends[i].send.aead = &spy{ends[i].send.aead, used, string(ends[i].send.secret[:])}
-		if r.IntN(3) == 0 { // around the end of the low half
+		if r.IntN(3) == 0 { // nothing ends with a half
 			ends[i].counter = 1<<32 - 20
 			ends[1-i].window.next = ends[i].counter
 		}
@@ -270,19 +275,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestProof: a proof counts once, for what it is over.
-func TestProof(t *testing.T) {
-	a, b := testPair(t)
-	proof := a.Prove(nil, []byte("seen"))
-	seen := []byte("seen")
-	if b.Check(proof, []byte("else")) || !b.Check(proof, seen) || b.Check(proof, seen) {
-		t.Error("a wrong answer")
-	}
-	if a.Check(b.Prove(nil, []byte("x"))[:5], []byte("x")) {
-		t.Error("five bytes are enough")
-	}
-}
-
 func TestAllocs(t *testing.T) {
 	a, b := testPair(t)
 	pkt, buf := testPacket(1400, 1), make([]byte, 0, 2000)
@@ -320,21 +312,6 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestWhole: the upper half is found within 2^31 of what is expected.
-func TestWhole(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 100_000 {
-		w := window{next: r.Uint64() >> (1 + r.IntN(40))}
-		n := w.next + r.Uint64N(1<<31)
-		if r.IntN(2) == 0 {
-			n = w.next - min(w.next, r.Uint64N(1<<31))
-		}
-		if got := w.whole(uint32(n)); got != n {
-			t.Fatalf("%#x after %#x: %#x", n, w.next, got)
-		}
-	}
-}
-
 // FuzzOpen: whatever comes is refused, and the next packet is opened.
 func FuzzOpen(f *testing.F) {
 	a, _ := testPair(f)
@@ -362,15 +339,5 @@ func BenchmarkSeal(b *testing.B) {
 				a.Seal(buf, pkt, nil)
 			}
 		})
-	}
-}
-
-// TestWholeHalfway: of two counters that are as far from the one expected, it is the later one.
-func TestWholeHalfway(t *testing.T) {
-	for _, next := range []uint64{2<<32 + 5, 2<<32 + 1<<31 + 5} {
-		w := window{next: next}
-		if n, want := w.whole(uint32(next)+1<<31), next+1<<31; n != want {
-			t.Errorf("%#x after %#x, want %#x", n, next, want)
-		}
 	}
 }

@@ -193,7 +193,7 @@ func TestState(t *testing.T) {
 func refused(t *testing.T, side string, h *security.Handshake, err error) {
 	t.Helper()
 	if !errors.Is(err, security.ErrHandshake) || h.Done() || h.Secrets() != nil ||
-		!strings.Contains(err.Error(), "does not speak erpc/2 in TLS") {
+		!strings.Contains(err.Error(), "does not speak erpc/3 in TLS") {
 		t.Errorf("%s: %v, done %v", side, err, h.Done())
 	}
 }

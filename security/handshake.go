@@ -11,7 +11,7 @@ import (
 )
 
 // Protocol is the name of the protocol in TLS (ALPN, RFC 7301).
-const Protocol = "erpc/2"
+const Protocol = "erpc/3"
 
 // MaxStream is the largest number of bytes that a handshake takes from a peer.
 const MaxStream = 64 << 10
@@ -207,7 +207,7 @@ func (h *Handshake) conclude(theirs []byte) (AEAD, error) {
 }
 
 // exporter names the secret that comes from TLS.
-const exporter = "EXPORTER-erpc-2"
+const exporter = "EXPORTER-erpc-3"
 
 func (h *Handshake) finishTLS() error {
 	chosen, err := h.conclude(h.theirs)
@@ -256,7 +256,7 @@ func (k *frameKey) set(secret []byte) { k.secret = bytes.Clone(secret) }
 // cipher returns what encrypts, nil if TLS has given no secret.
 func (k *frameKey) cipher() cipher.AEAD {
 	if k.secret != nil {
-		s := extract(k.secret, []byte("erpc2 handshake"))
+		s := extract(k.secret, []byte("erpc3 handshake"))
 		key, err := newKeys(AES128GCM, &s)
 		if err != nil {
 			panic("security: " + err.Error()) // the package has that cipher

@@ -11,8 +11,9 @@ import (
 // logged returns the lines of an association.
 func logged(t *testing.T, s *Secrets, nonce uint64) []Logged {
 	t.Helper()
-	list, err := ParseKeyLog(s.AppendKeyLog(nil, nonce))
-	if err != nil || len(list) != 2 || !list[0].Client || list[1].Client || list[0].Nonce != nonce {
+	list, err := ParseKeyLog(s.AppendKeyLog(nil, nonce, toClient, toServer))
+	if err != nil || len(list) != 2 || !list[0].Client || list[1].Client || list[0].Nonce != nonce ||
+		list[0].Index != toServer || list[1].Index != toClient {
 		t.Fatal(list, err)
 	}
 	return list
@@ -25,11 +26,12 @@ func TestOpener(t *testing.T) {
 		s := &Secrets{AEAD: AES128GCM, Client: Secret{1}, Server: Secret{2}}
 		a, _ := NewAssociation(s, true)
 		b, _ := NewAssociation(s, false)
+		a.Address(toServer)
+		b.Address(toClient)
 		list := logged(t, s, 7)
 		var pkts, plain [][]byte
 		exchange := func(from, to *Association) {
-			text := bytes.Repeat([]byte{byte(len(pkts)), 3}, 20)
-			text[11] &^= phaseBit
+			text := bytes.Repeat([]byte{byte(len(pkts)), 0xFF}, 20)
 			pkt, ok := from.Seal(nil, text, nil)
 			if !ok {
 				t.Fatal("spent")
@@ -55,7 +57,8 @@ func TestOpener(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wrong, _ := NewOpener(&list[1])
+			wrong, _ := NewOpener(&Logged{AEAD: list[1].AEAD, Index: toServer, Secret: list[1].Secret})
+			elsewhere, _ := NewOpener(&Logged{AEAD: list[0].AEAD, Index: toClient, Secret: list[0].Secret})
 			for i := from; i < len(pkts); i++ {
 				for _, j := range []int{i, max(i-1, from)} {
 					got, at, ok := o.Open([]byte("x"), pkts[j])
@@ -70,6 +73,9 @@ func TestOpener(t *testing.T) {
 				}
 				if _, _, ok := wrong.Open(nil, pkts[i]); ok {
 					t.Error("the other side's secret")
+				}
+				if _, _, ok := elsewhere.Open(nil, pkts[i]); ok {
+					t.Error("another index")
 				}
 			}
 		}
@@ -88,6 +94,7 @@ func TestOpenerLate(t *testing.T) {
 		a.advance()
 	}
 	a.counter = 2<<32 + 5
+	a.Address(toServer)
 	pkt, _ := a.Seal(nil, make([]byte, 64), nil)
 	o, _ := NewOpener(&logged(t, s, 1)[0])
 	if _, at, ok := o.Open(nil, pkt); !ok || at.Counter != 2<<32+5 || at.Phase != 40 {
@@ -101,6 +108,7 @@ func TestOpenerPhases(t *testing.T) {
 	s := &Secrets{AEAD: AES128GCM}
 	for phases := MostPhases - 2; phases < MostPhases+2; phases++ {
 		a, _ := NewAssociation(s, true)
+		a.Address(toServer)
 		for range phases {
 			a.advance()
 		}
@@ -119,19 +127,27 @@ func TestOpenerPhases(t *testing.T) {
 // TestKeyLog: lines of TLS are skipped, those that come twice count once, damaged ones are named.
 func TestKeyLog(t *testing.T) {
 	secret := strings.Repeat("ab", 32)
-	good := "ERPC_SERVER_SECRET_2 00000000000000ff " + secret + "\n"
+	good := "ERPC_SERVER_SECRET_2 00000000000000ff 0501000a " + secret + "\n"
 	list, err := ParseKeyLog([]byte("# text\nCLIENT_RANDOM 12 34\n\n" + good + good))
-	if err != nil || len(list) != 1 || list[0].Nonce != 255 || list[0].AEAD != ChaCha20Poly1305 {
+	if err != nil || len(list) != 1 || list[0].Nonce != 255 || list[0].AEAD != ChaCha20Poly1305 ||
+		list[0].Index != 0x0501000a {
 		t.Error(list, err)
 	}
 	for _, bad := range []string{
-		"ERPC_CLIENT_SECRET_", "ERPC_CLIENT_SECRET_0 00000000000000ff " + secret,
-		"ERPC_CLIENT_SECRET_1 ff " + secret, "ERPC_CLIENT_SECRET_1 00000000000000fg " + secret,
-		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret[1:],
-		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret[1:] + "x",
-		"ERPC_CLIENT_SECRET_3 00000000000000ff " + secret,   // the first number without a cipher
-		"ERPC_CLIENT_SECRET_256 00000000000000ff " + secret, // in a byte it would be 0
-		"ERPC_CLIENT_SECRET_257 00000000000000ff " + secret, strings.TrimSpace(good) + " more"} {
+		"ERPC_CLIENT_SECRET_", "ERPC_CLIENT_SECRET_0 00000000000000ff 0501000a " + secret,
+		"ERPC_CLIENT_SECRET_1 ff 0501000a " + secret,
+		"ERPC_CLIENT_SECRET_1 00000000000000fg 0501000a " + secret,
+		"ERPC_CLIENT_SECRET_1 00000000000000ff " + secret, // of version 2
+		"ERPC_CLIENT_SECRET_1 00000000000000ff 501000a " + secret,
+		"ERPC_CLIENT_SECRET_1 00000000000000ff 0501000g " + secret,
+		"ERPC_CLIENT_SECRET_1 00000000000000ff 8501000a " + secret, // with a key phase
+		"ERPC_CLIENT_SECRET_1 00000000000000ff 0501000a " + secret[1:],
+		"ERPC_CLIENT_SECRET_1 00000000000000ff 0501000a " + secret[1:] + "x",
+		// the first number without a cipher, and one that in a byte would be 0
+		"ERPC_CLIENT_SECRET_3 00000000000000ff 0501000a " + secret,
+		"ERPC_CLIENT_SECRET_256 00000000000000ff 0501000a " + secret,
+		"ERPC_CLIENT_SECRET_257 00000000000000ff 0501000a " + secret,
+		strings.TrimSpace(good) + " more"} {
 		list, err := ParseKeyLog([]byte(good + bad))
 		if !errors.Is(err, ErrKeyLog) || list != nil || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: %v, %v", bad, list, err)
@@ -143,8 +159,8 @@ func TestKeyLog(t *testing.T) {
 // written as it was, and opens what it should.
 func FuzzKeyLog(f *testing.F) {
 	s := &Secrets{AEAD: AES128GCM, Client: Secret{1}, Server: Secret{2}}
-	f.Add(s.AppendKeyLog([]byte("CLIENT_RANDOM 12 34\n"), 9))
-	f.Add([]byte("ERPC_SERVER_SECRET_2 00000000000000ff " + strings.Repeat("ab", 32)))
+	f.Add(s.AppendKeyLog([]byte("CLIENT_RANDOM 12 34\n"), 9, toClient, toServer))
+	f.Add([]byte("ERPC_SERVER_SECRET_2 00000000000000ff 0501000a " + strings.Repeat("ab", 32)))
 	f.Add([]byte("ERPC_CLIENT_SECRET_300 1 2\n\nERPC_CLIENT_SECRET_"))
 	f.Fuzz(func(t *testing.T, log []byte) {
 		list, err := ParseKeyLog(log)
@@ -159,7 +175,7 @@ func FuzzKeyLog(f *testing.F) {
 		}
 		for _, l := range list {
 			side := &Secrets{AEAD: l.AEAD, Client: l.Secret, Server: l.Secret}
-			again, err := ParseKeyLog(side.AppendKeyLog(nil, l.Nonce))
+			again, err := ParseKeyLog(side.AppendKeyLog(nil, l.Nonce, l.Index, l.Index))
 			if err != nil || len(again) != 2 || again[0] != l && again[1] != l {
 				t.Fatalf("%+v became %+v, %v", l, again, err)
 			}
@@ -188,8 +204,7 @@ func FuzzOpener(f *testing.F) {
 		for range phases {
 			a.advance()
 		}
-		// A phase of the search before the first packet has so many at most.
-		a.counter = counter % (uint64(phases)*packetsPerPhase + 1)
+		a.counter = counter % maxCounter
 		text := bytes.Repeat([]byte{3}, least+Overhead)
 		for data = data[1:]; len(data) > 0; {
 			n := int(data[0])

@@ -96,7 +96,7 @@ func NewPSK(keys [][]byte, random io.Reader, client bool, o Opening) *Handshake 
 
 // pskName returns the name of a key: nothing follows from it.
 func pskName(key []byte) []byte {
-	s := extract(key, []byte("erpc2 name"))
+	s := extract(key, []byte("erpc3 name"))
 	return s[:nameSize]
 }
 
@@ -104,7 +104,7 @@ func (p *pskHandshake) step(h *Handshake) error {
 	if !h.begun {
 		h.begun = true
 		if h.client {
-			p.key = extract(p.keys[0], []byte("erpc2 psk"))
+			p.key = extract(p.keys[0], []byte("erpc3 psk"))
 			msg, err := p.start(pskName(p.keys[0]))
 			if err != nil {
 				return err
@@ -205,7 +205,7 @@ func (p *pskHandshake) hello(h *Handshake, msg []byte) error {
 	found := false
 	for _, key := range p.keys {
 		if bytes.Equal(pskName(key), msg[2+randomSize:][:nameSize]) {
-			p.key, found = extract(key, []byte("erpc2 psk")), true
+			p.key, found = extract(key, []byte("erpc3 psk")), true
 		}
 	}
 	if !found {

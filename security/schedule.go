@@ -29,7 +29,7 @@ func (s *Secret) expand(label string, context []byte, n int) []byte {
 	return out
 }
 
-const prefix = "erpc2 "
+const prefix = "erpc3 "
 
 // derive returns another secret.
 func (s *Secret) derive(label string, context []byte) (d Secret) {

@@ -35,17 +35,3 @@ func (w *window) add(n uint64) {
 	}
 	w.bits[n/64%windowWords] |= 1 << (n % 64)
 }
-
-// whole returns the counter whose low half is low and that is nearest to the one that is expected
-// next (RFC 9000, appendix A.3).
-func (w *window) whole(low uint32) uint64 {
-	const half, size = 1 << 31, 1 << 32
-	n := w.next&^(size-1) | uint64(low)
-	switch {
-	case n+half <= w.next && n < 1<<64-size:
-		return n + size
-	case n >= size && n-half > w.next:
-		return n - size
-	}
-	return n
-}

@@ -264,7 +264,7 @@ func TestBundleOrder(t *testing.T) {
 	o := NewOut(8, false)
 	large := strings.Repeat("x", 1000)
 	ends[0].put(o, 1, "a")
-	o.Mgmt(&clientHost, wire.OpPing, 1, 2, wire.AliveSize, 0, func([]byte) {})
+	o.Mgmt(&clientHost, 0, wire.OpPing, 1, 2, wire.AliveSize, 0, func([]byte) {})
 	ends[0].put(o, 2, "b")
 	ends[0].put(o, 3, large)
 	ends[0].put(o, 4, "c")

@@ -99,7 +99,7 @@ type Client struct {
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
-const ClientHot = 512
+const ClientHot = 520
 
 // txTimes remembers when the packets in flight were sent.
 type txTimes struct {

@@ -36,12 +36,16 @@ var mtuLadder = [...]uint32{1452, 1232, MinMTU}
 type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
 	Overhead int          // bytes that a packet of the session will be longer on the path
+	// Ext are extensions behind the body of each Connect.
+	Ext []byte
 	// Pad writes into the padding of a Connect with a cookie, which is behind the body; nil for none.
-	Pad      func(body, padding []byte)
+	Pad      func(padding []byte)
+	via      uint32 // the association on which it opens the session; 0: by Connects
 	to       packet.Addr
 	timing   Timing
 	maxMTU   uint32 // the largest that was offered
 	start    monotime.Time
+	answered monotime.Time // when the first answer came; 0 before
 	deadline monotime.Time
 	nextAt   monotime.Time
 	retry    time.Duration
@@ -77,7 +81,10 @@ func (d *Dialer) Tick(now monotime.Time, out *Out) error {
 // NextAt returns when Tick wants to be called.
 func (d *Dialer) NextAt() monotime.Time { return min(d.nextAt, d.deadline) }
 
-func (d *Dialer) proved() bool { return d.Connect.Cookie != [wire.CookieSize]byte{} }
+// proved reports whether the server believes the address: the next packet proves the path's MTU.
+func (d *Dialer) proved() bool {
+	return d.via != 0 || d.Connect.Cookie != [wire.CookieSize]byte{}
+}
 
 func (d *Dialer) send(now monotime.Time, out *Out) {
 	size := 0
@@ -85,20 +92,46 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 		if d.tries > 0 && d.tries%triesPerMTU == 0 {
 			d.stepDown()
 		}
-		size = int(d.Connect.Offer.MTU) + d.Overhead
+		size = int(d.Connect.Offer.MTU)
 	}
 	d.resent = d.tries > 0
 	d.tries++
 	d.sentAt = now
 	d.plan(now)
-	out.Mgmt(&d.to, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, size, d.put)
+	if d.via != 0 {
+		out.Mgmt(&d.to, d.via, wire.OpOpen, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
+		return
+	}
+	out.Mgmt(&d.to, 0, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize+len(d.Ext),
+		size+d.Overhead, d.put)
 }
 
 func (d *Dialer) put(b []byte) {
 	d.Connect.Put(b)
+	padding := b[wire.ConnectSize+copy(b[wire.ConnectSize:], d.Ext):]
 	if d.Pad != nil && d.proved() {
-		d.Pad(b[:wire.ConnectSize], b[wire.ConnectSize:])
+		d.Pad(padding)
 	}
+}
+
+// Unanswered reports whether the next packet is due and several of this kind before it had no
+// answer.
+func (d *Dialer) Unanswered(now monotime.Time) bool {
+	return d.tries >= triesPerMTU && d.nextAt <= now
+}
+
+// Restart begins anew as another attempt, with a nonce of its own, by Connects.
+func (d *Dialer) Restart(nonce uint64, now monotime.Time) {
+	d.Connect.Nonce, d.Connect.Cookie, d.Connect.Offer.MTU = nonce, [wire.CookieSize]byte{}, d.maxMTU
+	d.via, d.tries, d.retry = 0, 0, d.timing.ConnectRetry
+	d.start, d.answered, d.nextAt = now, 0, now
+}
+
+// Open opens the session on an association from now on, in place of Connects.
+func (d *Dialer) Open(via uint32, now monotime.Time, out *Out) {
+	d.via, d.Connect.Cookie, d.tries = via, [wire.CookieSize]byte{}, 0
+	d.again(now)
+	d.send(now, out)
 }
 
 // Hears notes that the server works on the Connect with the cookie: the path carries it.
@@ -161,12 +194,20 @@ func (d *Dialer) Answers(c *wire.Challenge) bool {
 func (d *Dialer) Proceed(c *wire.Challenge, now monotime.Time, out *Out) {
 	d.Connect.Cookie = c.Cookie
 	d.tries = 0
-	// On a long path the packets that are still under way must not look lost, or the
-	// MTU would fall for nothing. But there must be time for every rung of the ladder.
-	rung := d.deadline.Sub(now) / (triesPerMTU * (time.Duration(len(mtuLadder)) + 1))
-	d.retry = max(d.timing.ConnectRetry, min(2*now.Sub(d.start), rung))
-	d.maxRetry = max(d.retry, min(d.timing.RTOMax, rung))
+	d.again(now)
 	d.send(now, out)
+}
+
+// again sets the times between the packets that prove the path's MTU. On a long path those that
+// are still under way must not look lost, or the MTU would fall for nothing. But there must be time
+// for every rung of the ladder. The first answer of the server says how long the path is.
+func (d *Dialer) again(now monotime.Time) {
+	if d.answered == 0 {
+		d.answered = now
+	}
+	rung := d.deadline.Sub(now) / (triesPerMTU * (time.Duration(len(mtuLadder)) + 1))
+	d.retry = max(d.timing.ConnectRetry, min(2*d.answered.Sub(d.start), rung))
+	d.maxRetry = max(d.retry, min(d.timing.RTOMax, rung))
 }
 
 // OnAccept checks the server's answer. It returns the agreed params and the

@@ -53,18 +53,22 @@ func (a *acceptor) take() (ps []dgram) {
 	return ps
 }
 
+func (a *acceptor) answer(c *wire.Connect, op wire.Op, n, size int, put func([]byte)) {
+	a.out.Mgmt(&clientHost, 0, op, c.Session, c.Token, n, size, put)
+}
+
 // on takes a packet of the client and returns the answers.
 func (a *acceptor) on(p dgram, now monotime.Time) []dgram {
 	op, h, body := mgmt(a.t, p, 0)
-	if op != wire.OpConnect || h.Session != wire.NoSession {
+	if op != wire.OpConnect && op != wire.OpOpen || h.Session != wire.NoSession {
 		a.t.Fatalf("got %v for session %d", op, h.Session)
 	}
 	var c wire.Connect
 	c.Parse(body)
 	whole := body[:h.MsgSize]
-	if !a.cookies.Check(&clientHost, &c, whole, now) {
+	if op == wire.OpConnect && !a.cookies.Check(&clientHost, &c, whole, now) {
 		ch := wire.Challenge{Nonce: c.Nonce, Cookie: a.cookies.Make(&clientHost, whole, now)}
-		a.out.Mgmt(&clientHost, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, 0, ch.Put)
+		a.answer(&c, wire.OpChallenge, wire.ChallengeSize, 0, ch.Put)
 		return a.take()
 	}
 	if len(p.raw) != int(c.Offer.MTU) {
@@ -72,7 +76,7 @@ func (a *acceptor) on(p dgram, now monotime.Time) []dgram {
 	}
 	if a.refuse != wire.CodeOK {
 		r := wire.Refuse{Nonce: c.Nonce, Code: a.refuse}
-		a.out.Mgmt(&clientHost, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize, 0, r.Put)
+		a.answer(&c, wire.OpRefuse, wire.RefuseSize, 0, r.Put)
 		return a.take()
 	}
 	acc := a.sessions[c.Nonce]
@@ -83,7 +87,7 @@ func (a *acceptor) on(p dgram, now monotime.Time) []dgram {
 	}
 	acc.Offer.MTU = min(acc.Offer.MTU, c.Offer.MTU)
 	mtu := int(acc.Offer.MTU)
-	a.out.Mgmt(&clientHost, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, mtu, acc.Put)
+	a.answer(&c, wire.OpAccept, wire.AcceptSize, mtu, acc.Put)
 	return a.take()
 }
 
@@ -93,6 +97,7 @@ type dialRig struct {
 	d       *Dialer
 	a       *acceptor
 	delay   time.Duration // one way
+	via     uint32        // the association on which the session opens after the Challenge, if not 0
 	drop    func(i int, toServer bool, p dgram) bool
 	copies  int
 	now     monotime.Time
@@ -143,7 +148,15 @@ func (r *dialRig) sendClient() {
 		if t.Dst != serverHost {
 			r.t.Fatalf("packet for %v", t.Dst)
 		}
-		r.send(true, []dgram{flatten(t)})
+		p := flatten(t)
+		op, via := wire.Op(p.header().ReqType), uint32(0)
+		if op == wire.OpOpen {
+			via = r.via
+		}
+		if t.Via != via {
+			r.t.Fatalf("%v by association %d", op, t.Via)
+		}
+		r.send(true, []dgram{p})
 	}
 	r.cout.Reset()
 }
@@ -157,7 +170,11 @@ func (r *dialRig) onClient(p dgram) {
 	case wire.OpChallenge:
 		var c wire.Challenge
 		c.Parse(body)
-		r.d.OnChallenge(&c, r.now, r.cout)
+		if r.via != 0 {
+			r.d.Open(r.via, r.now, r.cout)
+		} else {
+			r.d.OnChallenge(&c, r.now, r.cout)
+		}
 	case wire.OpAccept:
 		var a wire.Accept
 		a.Parse(body)

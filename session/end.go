@@ -13,6 +13,7 @@ type End struct {
 	LocalToken  uint32 // that packets to this side carry
 	Remote      uint32 // session number at the peer
 	RemoteToken uint32 // that packets to the peer carry
+	Via         uint32 // the association that seals its packets, as the owner names it; 0: none does
 	Params
 
 	link *Link // nil: its packets travel alone
@@ -39,7 +40,9 @@ func (e *End) TokenIn(pkt []byte) uint32 {
 //go:noinline
 func summedToken(pkt []byte) uint32 { return wire.Token(pkt) ^ wire.Checksum(pkt, nil) }
 
-// Names reports whether a packet with token came from the peer for this session.
-func (e *End) Names(token uint32, from *packet.Addr) bool {
-	return token == e.LocalToken && *from == e.Peer
+// Names reports whether a packet with token is the peer's for this session. Via is the association
+// that has opened the packet; it alone says who the sender is. A packet in the clear (0) must come
+// from the peer's address, which is as much as it can prove.
+func (e *End) Names(token uint32, from *packet.Addr, via uint32) bool {
+	return token == e.LocalToken && via == e.Via && (via != 0 || *from == e.Peer)
 }

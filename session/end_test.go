@@ -18,27 +18,27 @@ func TestVerify(t *testing.T) {
 		pkt := flatten(out.Tx[0]).raw
 		peer := End{Peer: clientHost, Local: serverSession, LocalToken: serverToken}
 		peer.Checksum = checksum
-		if !peer.Names(peer.TokenIn(pkt), &clientHost) {
+		if !peer.Names(peer.TokenIn(pkt), &clientHost, 0) {
 			t.Errorf("checksum %v: a good packet is refused", checksum)
 		}
-		if peer.Names(peer.TokenIn(pkt), &other) {
+		if peer.Names(peer.TokenIn(pkt), &other, 0) {
 			t.Errorf("checksum %v: a packet of another address passes", checksum)
 		}
 		peer.LocalToken ^= 1 << 31
-		if peer.Names(peer.TokenIn(pkt), &clientHost) {
+		if peer.Names(peer.TokenIn(pkt), &clientHost, 0) {
 			t.Errorf("checksum %v: a packet for another session passes", checksum)
 		}
 		peer.LocalToken ^= 1 << 31
 		pkt[len(pkt)-1] ^= 1
-		if peer.Names(peer.TokenIn(pkt), &clientHost) == checksum {
+		if peer.Names(peer.TokenIn(pkt), &clientHost, 0) == checksum {
 			t.Errorf("checksum %v: a damaged packet passes: %v", checksum, !checksum)
 		}
 	}
 	e := clientEnd()
-	if !e.Names(clientToken, &serverHost) {
+	if !e.Names(clientToken, &serverHost, 0) {
 		t.Error("a management packet of the peer is refused")
 	}
-	if e.Names(serverToken, &serverHost) || e.Names(clientToken, &other) {
+	if e.Names(serverToken, &serverHost, 0) || e.Names(clientToken, &other, 0) {
 		t.Error("a management packet of a stranger passes")
 	}
 }

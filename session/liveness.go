@@ -87,9 +87,20 @@ func (l *Liveness) Probe(e *End, seq uint64, now monotime.Time, out *Out) {
 	l.send(e, wire.OpPing, l.seq, out)
 }
 
-// Ask is Probe at an address where the peer may be. It changes nothing: e is a copy with that
-// address.
-func (l *Liveness) Ask(e *End, seq uint64, out *Out) { l.send(e, wire.OpPing, seq, out) }
+// AskAt sends a ping of no session by an association to an address where its peer may be.
+func AskAt(to *packet.Addr, via uint32, seq uint64, out *Out) {
+	sendBare(to, via, wire.OpPing, seq, out)
+}
+
+// AnswerBare answers a ping of no session.
+func AnswerBare(to *packet.Addr, via uint32, seq uint64, out *Out) {
+	sendBare(to, via, wire.OpPong, seq, out)
+}
+
+func sendBare(to *packet.Addr, via uint32, op wire.Op, seq uint64, out *Out) {
+	a := wire.Alive{Session: wire.NoSession, Seq: seq}
+	out.Mgmt(to, via, op, wire.NoSession, 0, wire.AliveSize, 0, a.Put)
+}
 
 // Unanswered reports whether the last question has this number and nothing of the session has come
 // since it was asked.
@@ -134,7 +145,7 @@ func (l *Liveness) Drain(e *End, taken []byte, out *Out) {
 // last sends a packet that may say what was taken last.
 func last(e *End, op wire.Op, a *wire.Alive, taken []byte, out *Out) {
 	n := wire.AliveSize + len(taken)
-	out.Mgmt(&e.Peer, op, e.Remote, e.RemoteToken, n, 0, func(b []byte) {
+	out.Mgmt(&e.Peer, e.Via, op, e.Remote, e.RemoteToken, n, 0, func(b []byte) {
 		a.Put(b)
 		copy(b[wire.AliveSize:], taken)
 	})
@@ -149,13 +160,13 @@ func (l *Liveness) send(e *End, op wire.Op, seq uint64, out *Out) {
 
 func (l *Liveness) sendPadded(e *End, op wire.Op, seq uint64, size int, out *Out) {
 	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq, To: e.RemoteToken}
-	out.Mgmt(&e.Peer, op, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
+	out.Mgmt(&e.Peer, e.Via, op, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
 }
 
 // Answer sends op (DisconnectAck, Reset or Moved) to an endpoint for a packet of a session that is
 // not known here, or not under its address. It is for the session that the packet's body names, and
 // never larger than the packet.
-func Answer(to *packet.Addr, op wire.Op, a *wire.Alive, out *Out) {
+func Answer(to *packet.Addr, via uint32, op wire.Op, a *wire.Alive, out *Out) {
 	reply := wire.Alive{Session: wire.NoSession, Seq: a.Seq, To: a.Token}
-	out.Mgmt(to, op, a.Session, a.Token, wire.AliveSize, 0, reply.Put)
+	out.Mgmt(to, via, op, a.Session, a.Token, wire.AliveSize, 0, reply.Put)
 }

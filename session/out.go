@@ -263,7 +263,7 @@ func (e *End) send(o *Out, h *wire.Header, head, data []byte) {
 	if e.Checksum {
 		wire.SetToken(head, e.RemoteToken^wire.Checksum(head, data))
 	}
-	o.push(&e.Peer, head, data)
+	o.push(&e.Peer, e.Via, head, data)
 }
 
 // sendControl queues a packet that is only a header.
@@ -272,30 +272,30 @@ func (e *End) sendControl(o *Out, h *wire.Header) {
 }
 
 // push adds a packet to Tx, in place.
-func (o *Out) push(to *packet.Addr, head, data []byte) {
-	t := o.place(to)
+func (o *Out) push(to *packet.Addr, via uint32, head, data []byte) {
+	t := o.place(to, via)
 	t.Head, t.Data = head, data
 	o.last, o.at = int32(len(o.Tx)-1), 0
 	o.Packets++
 }
 
 // place adds a place to Tx.
-func (o *Out) place(to *packet.Addr) *Tx {
+func (o *Out) place(to *packet.Addr, via uint32) *Tx {
 	n := len(o.Tx)
 	if n == cap(o.Tx) {
 		o.Tx = append(o.Tx, Tx{})
 	}
 	o.Tx = o.Tx[:n+1]
 	t := &o.Tx[n]
-	t.Dst, t.Data = *to, nil
+	t.Dst, t.Via, t.Data = *to, via, nil
 	return t
 }
 
-// Mgmt queues a management packet to an endpoint, for its session number and token
-// (wire.NoSession and 0 if there is none), padded to size bytes if that is larger. Put writes
-// the body of n bytes.
+// Mgmt queues a management packet to an endpoint, by an association (0: in the clear), for the
+// endpoint's session number and token (wire.NoSession and 0 if there is none), padded to size bytes
+// if that is larger. Put writes the body of n bytes.
 func (o *Out) Mgmt(
-	to *packet.Addr, op wire.Op, session, token uint32, n, size int, put func(b []byte),
+	to *packet.Addr, via uint32, op wire.Op, session, token uint32, n, size int, put func(b []byte),
 ) {
 	pkt := o.grab(max(wire.HeaderSize+n, size))
 	clear(pkt)
@@ -303,14 +303,14 @@ func (o *Out) Mgmt(
 	h.Put(pkt, 0)
 	put(pkt[wire.HeaderSize:])
 	wire.SealMgmt(pkt, token)
-	o.push(to, pkt, nil)
+	o.push(to, via, pkt, nil)
 }
 
 // RefuseVersion queues the refusal of a version to an endpoint.
 func (o *Out) RefuseVersion(to *packet.Addr, r *wire.VersionRefusal) {
 	pkt := o.grab(wire.VersionRefusalSize)
 	r.Put(pkt)
-	o.push(to, pkt, nil)
+	o.push(to, 0, pkt, nil)
 }
 
 // add appends an event, in place, and returns it.

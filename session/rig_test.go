@@ -371,7 +371,7 @@ func (r *rig) fromServer(p dgram) {
 }
 
 func (r *rig) verified(p dgram, h *wire.Header, e *End) bool {
-	if h.Session != e.Local || !e.Names(e.TokenIn(p.raw), &e.Peer) {
+	if h.Session != e.Local || !e.Names(e.TokenIn(p.raw), &e.Peer, 0) {
 		r.badToken++
 		return false
 	}

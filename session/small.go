@@ -54,7 +54,7 @@ func (e *End) sendWhole(
 		return
 	}
 	wire.PutOnly(pkt, t, reqType, hold, uint32(size), e.Remote, e.RemoteToken, reqNum)
-	o.push(&e.Peer, pkt, nil)
+	o.push(&e.Peer, e.Via, pkt, nil)
 }
 
 // sendOnly sends the only packet of a request for the first time.

@@ -37,13 +37,12 @@ type ChunkKind uint8
 const (
 	ChunkNone   ChunkKind = 0 // padding
 	ChunkCrypto ChunkKind = 1 // the beginning of a client's stream
-	ChunkProof  ChunkKind = 2 // that the sender has the keys of an association
 )
 
 // chunkHead is the size of what stands before a chunk's value, bytes.
 const chunkHead = 4
 
-// PutChunk writes a chunk to the beginning of the padding of a Connect or an Accept. Its value has
+// PutChunk writes a chunk to the beginning of the padding of a Connect. Its value has
 // at most as many bytes as [ChunkRoom] says.
 //
 //	0 kind u8 · 1 zero u8 · 2 length u16, bytes · 4 value

@@ -1,5 +1,6 @@
 // Package wire defines what travels in a packet: the 24-byte header of every
-// packet, the bodies of the management packets, and bundles of packets.
+// packet, the bodies of the management packets, bundles of packets, and the clear
+// part of sealed datagrams.
 //
 // Nothing here allocates, does I/O or reads the clock. A packet is a []byte;
 // [Header.Parse] checks every field that can be checked without knowing the session
@@ -7,7 +8,7 @@
 //
 // # Map
 //
-//	owns       the layout of packets, bundles and management bodies
+//	owns       the layout of packets, bundles, management bodies and sealed datagrams
 //	called by  session and erpc; captures and dissectors read with it
 //	never      a byte is used that was not checked; parsing allocates or panics
 //
@@ -33,7 +34,7 @@
 //	8       24 bits  session   session number at the receiver, or [NoSession]
 //	11      7 bits   loop      the receiver's loop, 0 if it has only one (low bits of the byte);
 //	                           without a session the loop that the sender asks for
-//	11      1 bit    phase     zero; in a sealed packet (package security) the key phase. Without a
+//	11      1 bit    phase     zero; in a sealed datagram the key phase stands there. Without a
 //	                           session a receiver skips it, with one it refuses others
 //	12      32 bits  token     token of that session at the receiver; see below
 //	16      48 bits  reqnum    request number within the session
@@ -156,4 +157,54 @@
 // A packet inside obeys all rules of a packet alone. [Bundle.Parse] checks all of them before
 // [Bundle.Next] hands out the first. A record that could be whole need not say so, but [PutRecord]
 // says it whenever it can.
+//
+// # Sealed datagrams
+//
+// Where two endpoints have keys, each packet or bundle between them travels whole inside a sealed
+// datagram ([AppendSealed]); package security encrypts and opens it. Only this is in the clear, and
+// it is authenticated:
+//
+//	offset  width    field     unit and meaning
+//	0       4 bits   type      [TypeSealed] (low bits of the byte)
+//	0       4 bits   version   [SealedVersion] (high bits)
+//	1       56 bits  counter   of the datagrams of this direction, whole
+//	8       24 bits  index     by which the receiver finds the keys: it chose it, and to nobody
+//	                           else it says anything. Never [NoSession]
+//	11      7 bits   loop      the receiver's loop (low bits of the byte), where all packets have it
+//	11      1 bit    phase     the low bit of the number of the key phase
+//	12               the packet, encrypted, and a tag of 16 bytes
+//
+// Inside session, token and all else mean what they mean anywhere; byte 11 of the packet inside has
+// no key phase. There are no checksums: the tag is one. A sealed datagram is 28 bytes longer than
+// the packet, and the MTU that a session agrees on is that of the packet inside.
+//
+// Version and type of byte 0 are 3 and 11 together. [Header.Parse] refuses that as another version,
+// so no sealed datagram is taken for a packet, by this version or by one before. Sealed packets of
+// version 2 had their header in the clear and keys that were found by address and session. They are
+// not spoken any more, and there is no way down to them: a server of today refuses a Connect with
+// [FeatureSeal] and without an index, with a text that names the versions; a client of today finds
+// the sealed version behind a Challenge's body, and ends its attempt with an error that does.
+//
+// # Opening on an association
+//
+// Management packets of an opening in the clear are Connect, Challenge, Refuse and Crypto. They
+// have no session number ([NoSession], beside it the loop they are for) and belong to one attempt,
+// whose nonce they repeat.
+//
+//	C: Connect           offers FeatureSeal; its extension [ExtIndex] says the client's index and
+//	                     loop. Session and token are none: what names the session is sealed
+//	S: Challenge         behind its body: epoch u64, loop u8, sealed version u8, 6 B zero, of the
+//	                     endpoint that takes the session
+//	C: Connect, cookie   the padding begins with a chunk ([PutChunk]): the beginning of a handshake
+//	both: Crypto         more of the handshake, a stream with offsets in each direction ([Crypto])
+//	C: Open, sealed      a Connect's body, without a cookie, padded to the MTU it offers
+//	S: Accept or Refuse, sealed
+//
+// A client that has opened an association with the endpoint of the Challenge before sends the Open
+// at once. The nonce makes it idempotent. A server's tickets are Crypto too, sealed. A ping of no
+// session asks, sealed, at an address where a client may be; its pong is sealed too.
+//
+// An endpoint that does not know an index says so by a NoKeys in the clear, which quotes the first
+// [QuoteSize] bytes of the datagram: the clear part, and bytes that nobody guesses. It is as long
+// as a ping, never longer than what drew it, and makes a client shake hands anew at most.
 package wire

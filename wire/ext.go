@@ -21,6 +21,10 @@ type Extension struct {
 	Value []byte // aliases the packet
 }
 
+// ExtIndex is the type of the extension with the sender's index for what is sealed to it: u32, as
+// it stands in sealed datagrams without the key phase.
+const ExtIndex = 2
+
 // AppendExtension appends an extension to b. Its value has at most 65535 bytes.
 func AppendExtension(b []byte, e Extension) []byte {
 	b = binary.LittleEndian.AppendUint16(b, e.Type)

@@ -68,7 +68,7 @@ type body interface {
 // newBody returns an empty body for each operation.
 func newBody(op Op) body {
 	switch op {
-	case OpConnect:
+	case OpConnect, OpOpen:
 		return new(Connect)
 	case OpChallenge:
 		return new(Challenge)
@@ -76,9 +76,10 @@ func newBody(op Op) body {
 		return new(Accept)
 	case OpRefuse:
 		return new(Refuse)
-	}
-	if op == OpCrypto {
+	case OpCrypto:
 		return new(Crypto)
+	case OpNoKeys:
+		return new(NoKeys)
 	}
 	return new(Alive)
 }
@@ -87,7 +88,7 @@ func newBody(op Op) body {
 // carry nothing, by the layouts in mgmt.go.
 func reserved(op Op) [][2]int {
 	switch op {
-	case OpConnect, OpAccept: // in the offer
+	case OpConnect, OpOpen, OpAccept: // in the offer
 		return [][2]int{{38, 40}, {44, 48}}
 	case OpRefuse:
 		return [][2]int{{9, RefuseSize}}

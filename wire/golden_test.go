@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"flag"
 	"fmt"
@@ -64,6 +65,10 @@ func goldenPackets() []goldenPacket {
 	extended = AppendExtension(extended, Extension{Type: 0xFFFF})
 	extended[4] = byte(len(extended) - HeaderSize)
 	SealMgmt(extended, 0)
+	indexed := AppendExtension(mgmt(OpConnect, FirstOf(2)|NoSession, 0, &testConnect, 0),
+		Extension{Type: ExtIndex, Value: binary.LittleEndian.AppendUint32(nil, FirstOf(2)|0x010007)})
+	indexed[4] = byte(len(indexed) - HeaderSize)
+	SealMgmt(indexed, 0)
 	fault := AppendError(nil, &Error{Status: StatusNotFound, Code: CodeApplication, Ran: true,
 		Text: []byte("bad"), Details: []byte{1, 2}})
 	var refusal [VersionRefusalSize]byte
@@ -96,6 +101,7 @@ func goldenPackets() []goldenPacket {
 		{"CONNECT, first", mgmt(OpConnect, NoSession, 0, &testConnect, 0)},
 		{"CONNECT with cookie, padded by 8", mgmt(OpConnect, NoSession, 0, &second, 8)},
 		{"CONNECT with extensions", extended},
+		{"CONNECT with the client's index", indexed},
 		{"refusal of version 1", refusal[:]},
 		{"CHALLENGE", mgmt(OpChallenge, 7, token,
 			&Challenge{Nonce: testConnect.Nonce, Cookie: testCookie}, 0)},
@@ -114,6 +120,11 @@ func goldenPackets() []goldenPacket {
 		{"DRAINACK", mgmt(OpDrainAck, 9, token, &testAlive, 0)},
 		{"CRYPTO", mgmt(OpCrypto, NoSession, 0,
 			&Crypto{Nonce: testConnect.Nonce, Offset: 1300, Ack: 257}, 8)},
+		{"OPEN", mgmt(OpOpen, NoSession, 0, &testConnect, 8)},
+		{"NOKEYS to loop 2", mgmt(OpNoKeys, FirstOf(2)|NoSession, 0,
+			&NoKeys{Quote: [QuoteSize]byte(sealedPacket(0))}, 0)},
+		{"SEALED, the clear part of 40 bytes", sealedPacket(0)},
+		{"SEALED, with an odd key phase, to loop 127", sealedPacket(KeyPhase | FirstOf(MaxLoop))},
 		{"BUNDLE of one", bundle(inside{token: token,
 			Header: Header{Type: TypeAck, ReqType: 3, Session: 9, ReqNum: 12}})},
 		{"BUNDLE of two sessions of loop 2", bundle(
@@ -121,6 +132,16 @@ func goldenPackets() []goldenPacket {
 			inside{req.of(FirstOf(2) + 10), token + 1, []byte("there")})},
 		{"BUNDLE of all types, checksummed and padded by 3", goldenBundle(token, req, fault)},
 	}
+}
+
+// sealedPacket returns a datagram that looks like a sealed one; the field's bits are set beside an
+// index.
+func sealedPacket(field uint32) []byte {
+	b := AppendSealed(nil, 0x01020304050607, field|0xA10003)
+	for len(b) < 40 {
+		b = append(b, byte(len(b)))
+	}
+	return b
 }
 
 // of returns h with another session field.
@@ -183,12 +204,16 @@ func TestGolden(t *testing.T) {
 
 // TestGoldenCoversAll keeps the list above complete when types or operations are added.
 func TestGoldenCoversAll(t *testing.T) {
-	var types [TypeBundle + 1]bool
+	var types [TypeSealed + 1]bool
 	var ops [numOps]bool
 	for _, g := range goldenPackets() {
 		var h Header
 		if new(VersionRefusal).Parse(g.bytes) {
 			continue // of no version
+		}
+		if IsSealed(g.bytes) {
+			types[TypeSealed] = true
+			continue
 		}
 		if IsBundle(g.bytes) {
 			types[TypeBundle] = new(Bundle).Parse(g.bytes) == nil
@@ -263,6 +288,12 @@ func TestHandWritten(t *testing.T) {
 		{"refusal of a version", refusal[:],
 			"04" + "00" + "0000" + "00000000" + "ffffff00" + hex.EncodeToString(refusal[12:16]) +
 				"0000000000000000" + "0102030405060708" + "07" + "02" + "03" + "0000000000"},
+		{"clear part of a sealed datagram", AppendSealed(nil, 0x0A0B0C0D0E0F10, 0x44332211),
+			"3b" + "100f0e0d0c0b0a" + "112233" + "44"},
+		{"the same of an odd key phase", AppendSealed(nil, 1, 0x44332211|KeyPhase),
+			"3b" + "01000000000000" + "112233" + "c4"},
+		{"index", AppendExtension(nil, Extension{Type: ExtIndex, Value: []byte{1, 2, 3, 4}}),
+			"0200" + "0400" + "01020304"},
 		{"refuse body", mgmt(OpRefuse, 7, 0, &Refuse{Nonce: 1, Code: CodeShutdown}, 0)[HeaderSize:],
 			"0100000000000000" + "04" + "00000000000000"},
 	}

@@ -56,13 +56,15 @@ const (
 
 	// TypeBundle is no packet's type: several packets follow its header, see [Bundle].
 	TypeBundle Type = 10
+	// TypeSealed is no packet's type: a packet or a bundle is sealed inside, see [AppendSealed].
+	TypeSealed Type = 11
 )
 
 // String returns the name that the paper uses, if the type is of the paper.
 func (t Type) String() string {
-	if t <= TypeBundle {
-		return [TypeBundle + 1]string{"REQ", "RFR", "CR", "RESP", "MGMT", "ERR", "WAIT", "PAST",
-			"CANCEL", "ACK", "BUNDLE"}[t]
+	if t <= TypeSealed {
+		return [TypeSealed + 1]string{"REQ", "RFR", "CR", "RESP", "MGMT", "ERR", "WAIT", "PAST",
+			"CANCEL", "ACK", "BUNDLE", "SEALED"}[t]
 	}
 	return "INVALID"
 }
@@ -257,6 +259,9 @@ func IsSession(field uint32) bool { return field&(KeyPhase|NoSession) < NoSessio
 
 // LoopOf returns the loop in a session field, 0 if it says none.
 func LoopOf(field uint32) uint8 { return uint8(field >> loopShift & MaxLoop) }
+
+// SetLoop writes the loop in the session field of pkt, which holds a header.
+func SetLoop(pkt []byte, loop uint8) { pkt[11] = pkt[11]&^MaxLoop | loop&MaxLoop }
 
 // FirstOf returns the session field of session 0 of a loop. The loop's other sessions follow.
 func FirstOf(loop uint8) uint32 { return uint32(loop&MaxLoop) << loopShift }

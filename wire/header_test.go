@@ -310,6 +310,22 @@ func TestSetToken(t *testing.T) {
 	}
 }
 
+// TestSetLoop: only the seven bits of the loop change, and of a loop's number only those count.
+func TestSetLoop(t *testing.T) {
+	for _, phase := range []uint32{0, KeyPhase} {
+		for loop := range 256 {
+			h := good(TypeReq)
+			h.Session = FirstOf(0x55) | 0xABCDEF | phase
+			pkt := packet(h, 7, nil)
+			SetLoop(pkt, uint8(loop))
+			h.Session = FirstOf(uint8(loop)) | 0xABCDEF | phase
+			if want := packet(h, 7, nil); string(pkt) != string(want) {
+				t.Errorf("loop %d: got % x, want % x", loop, pkt, want)
+			}
+		}
+	}
+}
+
 // TestStrings: every known value has a name of its own, every other one is marked.
 func TestStrings(t *testing.T) {
 	seen := map[string]bool{}
@@ -321,7 +337,7 @@ func TestStrings(t *testing.T) {
 		seen[s] = true
 	}
 	for i := range 256 {
-		name(Type(i).String(), i <= int(TypeBundle))
+		name(Type(i).String(), i <= int(TypeSealed))
 		name(Op(i).String(), i > 0 && i < numOps)
 		name(Code(i).String(), i < numCodes)
 	}

@@ -22,7 +22,9 @@ const (
 	OpDrain         Op = 11 // S to C: I am shutting down, send no new requests
 	OpDrainAck      Op = 12 // answer to Drain
 	OpCrypto        Op = 13 // either: more of the handshake that makes keys
-	numOps             = 14
+	OpOpen          Op = 14 // C to S, sealed: open a session; a Connect's body without a cookie
+	OpNoKeys        Op = 15 // either: a sealed datagram has an index that is not known here
+	numOps             = 16
 )
 
 // String returns the operation's name.
@@ -30,7 +32,7 @@ func (o Op) String() string {
 	if o > 0 && o < numOps {
 		return [numOps]string{"", "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT",
 			"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED", "DRAIN",
-			"DRAINACK", "CRYPTO"}[o]
+			"DRAINACK", "CRYPTO", "OPEN", "NOKEYS"}[o]
 	}
 	return "INVALID"
 }
@@ -54,6 +56,7 @@ const (
 	RefuseSize    = 16
 	AliveSize     = 24
 	CryptoSize    = 16
+	NoKeysSize    = QuoteSize
 )
 
 // bodySize is the least size of the body of each operation.
@@ -62,6 +65,7 @@ var bodySize = [numOps]int{
 	OpDisconnect: AliveSize, OpDisconnectAck: AliveSize, OpPing: AliveSize, OpPong: AliveSize,
 	OpReset: AliveSize,
 	OpMoved: AliveSize, OpDrain: AliveSize, OpDrainAck: AliveSize, OpCrypto: CryptoSize,
+	OpOpen: ConnectSize, OpNoKeys: NoKeysSize,
 }
 
 // checkMgmt holds the rules of management packets. The packet may be longer than

@@ -45,6 +45,8 @@ func sameBody(a, b body) bool {
 		return *a == *b.(*Refuse)
 	case *Alive:
 		return *a == *b.(*Alive)
+	case *NoKeys:
+		return *a == *b.(*NoKeys)
 	}
 	return false
 }

@@ -95,7 +95,8 @@ func TestSizesByType(t *testing.T) {
 		}
 	}
 	for op := Op(1); op < numOps; op++ {
-		size := map[Op]int{OpConnect: 64, OpChallenge: 24, OpAccept: 48, OpRefuse: 16, OpCrypto: 16}[op]
+		size := map[Op]int{OpConnect: 64, OpChallenge: 24, OpAccept: 48, OpRefuse: 16, OpCrypto: 16,
+			OpOpen: 64}[op]
 		if size == 0 {
 			size = 24
 		}
@@ -112,14 +113,15 @@ func TestSizesByType(t *testing.T) {
 // statuses.
 func TestNumbers(t *testing.T) {
 	types := []string{"REQ", "RFR", "CR", "RESP", "MGMT", "ERR", "WAIT", "PAST", "CANCEL", "ACK",
-		"BUNDLE", "INVALID"}
+		"BUNDLE", "SEALED", "INVALID"}
 	for i, name := range types {
 		if Type(i).String() != name {
 			t.Errorf("type %d is %v, want %s", i, Type(i), name)
 		}
 	}
 	ops := []string{"INVALID", "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT",
-		"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK", "CRYPTO", "INVALID"}
+		"DISCONNECTACK", "PING", "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK", "CRYPTO", "OPEN",
+		"NOKEYS", "INVALID"}
 	for i, name := range ops {
 		if Op(i).String() != name {
 			t.Errorf("operation %d is %v, want %s", i, Op(i), name)

@@ -23,11 +23,12 @@ func (s *socket) source(o options) (source, error) {
 	case "forged":
 		return s.forge(&o)
 	case "connect", "version", "shake":
-		offer := offer
+		offer, size := offer, wire.HeaderSize+wire.ConnectSize
 		if o.attack == "shake" {
 			offer.Features = wire.FeatureSeal
+			size += len(sealedExt)
 		}
-		pkt := make([]byte, wire.HeaderSize+wire.ConnectSize)
+		pkt := make([]byte, size)
 		return func() ([]byte, [4]byte) {
 			connect(pkt, &wire.Connect{Nonce: rand.Uint64(), Epoch: 1, Offer: offer})
 			if o.attack == "version" {
@@ -118,11 +119,18 @@ const echoType = 1
 
 var offer = wire.Offer{Credits: 32, Slots: 8, MTU: mtu, MaxMessage: claimedLength}
 
+// sealedExt is what a secure client says behind the body of a Connect: its index.
+var sealedExt = wire.AppendExtension(nil, wire.Extension{Type: wire.ExtIndex,
+	Value: []byte{0, 0, 1, 0}})
+
 // connect writes a Connect that fills pkt.
 func connect(pkt []byte, c *wire.Connect) {
 	h := wire.Header{
 		Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect), MsgSize: wire.ConnectSize,
 		Session: wire.NoSession,
+	}
+	if c.Offer.Features&wire.FeatureSeal != 0 {
+		h.MsgSize += uint32(copy(pkt[wire.HeaderSize+wire.ConnectSize:], sealedExt))
 	}
 	h.Put(pkt, 0)
 	c.Put(pkt[wire.HeaderSize:])

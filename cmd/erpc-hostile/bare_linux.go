@@ -127,6 +127,7 @@ func serveBare(o *options) error {
 			continue
 		case bareEnd:
 			if q := clients[name]; q != nil {
+				reply = append(reply, q.last()...)
 				if q.end(buf[1:n]) != nil {
 					continue
 				}
@@ -187,7 +188,10 @@ func dialBare(target string, cfg *tls.Config, keys bool) (resumed bool, err erro
 	if err != nil {
 		return false, err
 	}
-	_, err = ask(bareEnd, q.last(), 0)
+	answer, err := ask(bareEnd, q.last(), 0)
+	if err == nil && keys {
+		err = q.end(answer)
+	}
 	return q.state().DidResume, err
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // bareSide is a side of a bare handshake. With keys its messages are encrypted, since crypto/tls
-// leaves that to QUIC; keys of packets come from it; the server proves that it has them, and the
-// client seals its last packet. That is the least of security that any session needs.
+// leaves that to QUIC; keys of packets come from it; the client's last packet and the answer to it
+// are sealed. That is the least of security that any session needs.
 type bareSide struct {
 	client bool
 	begun  bool
@@ -21,8 +21,8 @@ type bareSide struct {
 	keys   *security.Association
 }
 
-// Sizes of what a Connect and an Accept say, on which the sides agree.
-const bareParams, bareEpoch = 104, 8
+// Sizes of what a Connect and a server say, on which the sides agree.
+const bareParams, bareAnswer = 48, 12
 
 func newSide(cfg *tls.Config, client, keys bool) *bareSide {
 	s := &bareSide{client: client}
@@ -30,7 +30,7 @@ func newSide(cfg *tls.Config, client, keys bool) *bareSide {
 	case keys:
 		s.hs = security.NewTLS(cfg, client, security.Opening{
 			Params: make([]byte, bareParams),
-			Judge:  func([]byte) ([]byte, error) { return make([]byte, bareEpoch), nil },
+			Judge:  func([]byte) ([]byte, error) { return make([]byte, bareAnswer), nil },
 		})
 	case client:
 		s.q = tls.QUICClient(&tls.QUICConfig{TLSConfig: cfg})
@@ -56,7 +56,7 @@ func (s *bareSide) step(in []byte) (out []byte, done bool, err error) {
 }
 
 // split returns the messages in a datagram of a handshake with keys, and what is behind them. Each
-// has the size of its messages u16, those, and when there are keys a server's proof.
+// has the size of its messages u16, those, and in a session perhaps a sealed packet.
 func split(in []byte) (said, rest []byte, err error) {
 	if len(in) < 2 {
 		return nil, nil, nil
@@ -70,7 +70,7 @@ func split(in []byte) (said, rest []byte, err error) {
 
 // stepKeys is step with keys.
 func (s *bareSide) stepKeys(in []byte) (out []byte, done bool, err error) {
-	said, proof, err := split(in)
+	said, _, err := split(in)
 	if err != nil {
 		return nil, false, err
 	}
@@ -82,16 +82,8 @@ func (s *bareSide) stepKeys(in []byte) (out []byte, done bool, err error) {
 			return nil, false, err
 		}
 	}
-	switch {
-	case !s.client:
+	if !s.client || len(out) > 0 {
 		out = append(binary.LittleEndian.AppendUint16(nil, uint16(len(out))), out...)
-		if done {
-			out = s.keys.Prove(out, make([]byte, bareParams))
-		}
-	case len(out) > 0:
-		out = append(binary.LittleEndian.AppendUint16(nil, uint16(len(out))), out...)
-	case done && !s.keys.Check(proof, make([]byte, bareParams)):
-		return nil, false, errors.New("no proof of the server")
 	}
 	return out, done, nil
 }
@@ -117,7 +109,7 @@ func (s *bareSide) drive(ask func(say []byte, done bool) ([]byte, error)) error 
 	}
 }
 
-// last returns a client's last packet: the header of a Disconnect, sealed.
+// last returns this side's last packet: a header, sealed.
 func (s *bareSide) last() []byte {
 	if s.keys == nil {
 		return nil
@@ -127,7 +119,7 @@ func (s *bareSide) last() []byte {
 	return pkt
 }
 
-// end takes a client's last packet.
+// end takes the last packet of the other side.
 func (s *bareSide) end(pkt []byte) error {
 	if s.hs == nil {
 		return s.q.Close()

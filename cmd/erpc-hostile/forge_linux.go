@@ -11,6 +11,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/udp"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // mute is a transport that keeps the last packet that was sent, and then sends nothing any more.
@@ -40,13 +41,14 @@ func (s *socket) forge(o *options) (source, error) {
 	}
 	since := time.Now()
 	return func() ([]byte, [4]byte) {
-		if pkt[12]++; pkt[12] == 0 && time.Since(since) > 2*time.Second {
+		if pkt[1]++; pkt[1] == 0 && // of the counter
+			time.Since(since) > 2*time.Second {
 			if p, err := s.abandon(o); err == nil {
 				pkt = p
 			}
 			since = time.Now()
 		}
-		_, _ = rand.Read(pkt[16:]) // never fails; all but the part in the clear
+		_, _ = rand.Read(pkt[wire.SealedHead:]) // never fails; all but the part in the clear
 		return pkt, [4]byte{127, 0, 0, 1}
 	}, nil
 }

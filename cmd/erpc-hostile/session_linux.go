@@ -19,10 +19,10 @@ import (
 //	C: Connect                            S: Challenge
 //	C: Connect, with a cookie             S: Accept
 //	C: a ClientHello, padded              S: its flight
-//	C: its flight, and a sealed packet    S: a ticket, and its proof
+//	C: its flight, and a sealed packet    S: a ticket, and a sealed packet
 //	C: Disconnect
 //
-// A secure session has its ClientHello in the second Connect and its proof in the Accept.
+// A secure session has its ClientHello in the second Connect, and is opened by the sealed packets.
 
 // Types of requests say where the server runs their steps.
 const (
@@ -86,7 +86,16 @@ func answerStep(s holder, cfg *tls.Config, in []byte) ([]byte, error) {
 	if err == nil {
 		err = side.end(sealed)
 	}
-	return out, err
+	return append(out, side.last()...), err
+}
+
+// endStep takes the answer to the last request, which has to have a sealed packet too.
+func (s *bareSide) endStep(in []byte) error {
+	_, sealed, err := split(in)
+	if err == nil {
+		err = s.end(sealed)
+	}
+	return err
 }
 
 // patient is the config of clients that repeat nothing but what was lost: a server whose answers
@@ -111,7 +120,11 @@ func dialSession(target string, cfg *tls.Config, workers bool) (resumed bool, er
 				say = append(say, q.last()...)
 			}
 			say, least = pad(say, least), 0
-			return c.Call(ctx, kind, say)
+			answer, err := c.Call(ctx, kind, say)
+			if err == nil && done {
+				err = q.endStep(answer)
+			}
+			return answer, err
 		})
 	})
 	return err == nil && q.state().DidResume, err

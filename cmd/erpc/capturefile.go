@@ -18,7 +18,6 @@ type captureFile struct {
 	read   func() ([]byte, gopacket.CaptureInfo, error)
 	link   layers.LinkType // of all frames, if not mixed; else any
 	mixed  bool            // each frame says its link type
-	plain  bool            // decode --write made it
 	frames int             // read so far
 
 	// Of the frame that was read last, until the next one:
@@ -66,8 +65,8 @@ func openCapture(r io.Reader) (*captureFile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("is no sound pcapng file: %w", unexpected(err))
 		}
-		return &captureFile{read: ng.ZeroCopyReadPacketData, link: layers.LinkTypeEthernet, mixed: true,
-			plain: ng.SectionInfo().Comment == plainComment}, nil
+		return &captureFile{read: ng.ZeroCopyReadPacketData, link: layers.LinkTypeEthernet,
+			mixed: true}, nil
 	case magicPcap[magic]:
 		p, err := pcapgo.NewReader(in)
 		if err != nil {

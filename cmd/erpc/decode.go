@@ -37,13 +37,15 @@ func (decodeCmd) Help() string {
   erpc decode sealed.pcap --keylog keys --write plain.pcapng
 
 Without --port a packet counts as eRPC if its header is sound, if its port is 31850, or
-if its sender or receiver has sent or received a sound one before. Exit status is 1 if the
-file is no capture or is damaged; malformed packets in a sound file are no failure.
+if its sender or receiver has sent or received a sound one before; a sealed one counts by its port
+or by those two. Exit status is 1 if the file is no capture or is damaged; malformed packets in a
+sound file are no failure.
 
-Secure sessions are shown as SEALED packets, unless --keylog names the file that SSLKEYLOGFILE
-named for one of their sides; from their beginning on, or at any later time. --write makes a capture
-for Wireshark, whose dissector has no ciphers: opened packets are in plaintext, with the lengths and
-checksums of that, and all other frames are as they were.
+Sealed packets are shown as SEALED, with their counter, the receiver's index and loop, and a bit of
+the key phase, unless --keylog names the file that SSLKEYLOGFILE named for one of their sides; from
+their beginning on, or at any later time. --write makes a capture for Wireshark, whose dissector has
+no ciphers: opened packets are in plaintext, with the lengths and checksums of that, and all other
+frames are as they were.
 
 A bundle is a line of its own, and so is each packet inside: inside=2 is the second of the bundle
 above.
@@ -107,7 +109,7 @@ func (c *decodeCmd) Run(e *env) error {
 	}
 	d := decoder{decodeCmd: c, out: bufio.NewWriter(e.out), speakers: map[netip.AddrPort]bool{},
 		keys: keys}
-	d.sum.Types, keys.plain = map[string]int{}, file.plain
+	d.sum.Types = map[string]int{}
 	if c.Write != "" {
 		if d.write, err = createPlain(c.Write, in, c.KeyLog); err != nil {
 			return err
@@ -174,8 +176,8 @@ func (d *decoder) show(g *datagram) bool {
 	if d.Port != 0 && !here {
 		return false
 	}
-	in, sealed, err := d.unseal(g, d.parse(g))
-	if !sealed && d.Port == 0 && err != nil && g.src.Port() != layer.DefaultPort &&
+	in, sealed, err := d.unseal(g)
+	if in == nil && (sealed || err != nil) && d.Port == 0 && g.src.Port() != layer.DefaultPort &&
 		g.dst.Port() != layer.DefaultPort &&
 		!d.speakers[g.src] && !d.speakers[g.dst] {
 		return false
@@ -193,7 +195,7 @@ func (d *decoder) show(g *datagram) bool {
 	var refusal wire.VersionRefusal
 	if d.left = sealed && in == nil; d.left {
 		d.sum.Erpc++
-		l.sealed(g.data, g.captured)
+		l.sealed(g.data)
 		d.sum.Types[l.Type]++
 	} else if err == wire.ErrVersion && refusal.Parse(g.data) {
 		d.sum.Erpc++
@@ -294,15 +296,13 @@ func (d *decoder) finish(file *captureFile, why error) error {
 		return d.out.Flush()
 	}
 	var types []string
-	for t := wire.TypeReq; t <= wire.TypeBundle; t++ {
+	for t := wire.TypeReq; t <= wire.TypeSealed; t++ {
 		if n := s.Types[t.String()]; n > 0 || t <= wire.TypeMgmt { // the paper's always
 			types = append(types, fmt.Sprintf("%d %v", n, t))
 		}
 	}
-	for _, t := range []string{typeVersion, typeSealed} {
-		if n := s.Types[t]; n > 0 {
-			types = append(types, fmt.Sprintf("%d %s", n, t))
-		}
+	if n := s.Types[typeVersion]; n > 0 {
+		types = append(types, fmt.Sprintf("%d %s", n, typeVersion))
 	}
 	_, _ = fmt.Fprintf(d.out, "--- %s: %d packets, %d eRPC (%s), %d malformed, %d other, %.6f s\n",
 		d.File, s.Packets, s.Erpc, strings.Join(types, ", "), s.Malformed, s.Other, s.Duration)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -98,9 +99,13 @@ func (l *line) detail(name string, value any) {
 	l.details = append(l.details, fmt.Sprintf("%s=%v", name, value))
 }
 
-// session adds a session and, if it says one, its loop.
+// session adds a session, or that there is none, and its loop if it says one.
 func (l *line) session(name, loop string, field uint32) {
-	l.detail(name, field&wire.NoSession)
+	if field&wire.NoSession == wire.NoSession {
+		l.detail(name, "none")
+	} else {
+		l.detail(name, field&wire.NoSession)
+	}
 	if n := wire.LoopOf(field); n != 0 {
 		l.detail(loop, n)
 	}
@@ -172,15 +177,17 @@ func (l *line) body(e *layer.ERPC) {
 		l.detail("from_token", hex32(b.Token))
 		offer(&b.Offer)
 		l.extensions(e.Extensions)
+	case *wire.NoKeys:
+		l.detail("quote", fmt.Sprintf("%x", b.Quote))
+	case *wire.Crypto:
+		l.detail("nonce", hex64(b.Nonce))
+		l.detail("offset", b.Offset)
+		l.detail("ack", b.Ack)
 	case *wire.Refuse:
 		l.detail("nonce", hex64(b.Nonce))
 		l.quoted("reason", codeName(b.Code))
 	case *wire.Alive:
-		if b.Session == wire.NoSession {
-			l.detail("from_session", "none")
-		} else {
-			l.session("from_session", "from_loop", b.Session)
-		}
+		l.session("from_session", "from_loop", b.Session)
 		l.detail("from_token", hex32(b.Token))
 		l.detail("seq", hex64(b.Seq))
 		l.detail("to_token", hex32(b.To))
@@ -217,7 +224,11 @@ func (l *line) extensions(b []byte) {
 			l.detail("extensions", "malformed")
 			return
 		}
-		l.detail(fmt.Sprintf("extension_%d", x.Type), fmt.Sprintf("%x", x.Value))
+		if x.Type == wire.ExtIndex && len(x.Value) == 4 {
+			l.index(binary.LittleEndian.Uint32(x.Value), "index_loop")
+		} else {
+			l.detail(fmt.Sprintf("extension_%d", x.Type), fmt.Sprintf("%x", x.Value))
+		}
 		b = rest
 	}
 }
@@ -273,7 +284,11 @@ func (l *line) text() string {
 		add("bytes=%d why=%q", l.Bytes, l.Malformed)
 	}
 	if l.Sealed != nil {
-		add("counter=%d phase=%d", l.Sealed.Counter, l.Sealed.Phase)
+		add("counter=%d index=%s", l.Sealed.Counter, l.Sealed.Index)
+		if l.Sealed.Loop != 0 {
+			add("to_loop=%d", l.Sealed.Loop)
+		}
+		add("phase=%d", l.Sealed.Phase)
 	}
 	if l.Captured != nil {
 		add("captured=%d", *l.Captured)

@@ -15,8 +15,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
-// plainComment marks the captures of --write. The Connects in them still agree on sealed packets,
-// so that erpc decode would take the plaintext for sealed.
+// plainComment marks the captures of --write, whose packets are not those that were on the wire.
 const plainComment = "erpc decode --write: sealed packets that a key log opens are in plaintext"
 
 // plainFile is the capture, pcapng, that --write makes.

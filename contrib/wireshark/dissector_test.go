@@ -75,6 +75,8 @@ var fields = []string{"erpc.version", "erpc.type", "erpc.reqtype", "erpc.op", "e
 	"erpc.try", "erpc.hold_ns", "erpc.size", "erpc.flags",
 	"erpc.flags.ce", "erpc.flags.quiet", "erpc.flags.gap", "erpc.flags.late", "erpc.flags.keep",
 	"erpc.flags.cut", "erpc.left_ns", "erpc.session", "erpc.loop", "erpc.phase", "erpc.token",
+	"erpc.sealed.counter", "erpc.sealed.index", "erpc.sealed.loop", "erpc.sealed.phase",
+	"erpc.sealed.data", "erpc.quote", "erpc.offset", "erpc.ack",
 	"erpc.reqnum", "erpc.pktnum", "erpc.data_len", "erpc.data", "erpc.error_status", "erpc.error_code",
 	"erpc.error_ran", "erpc.error_text", "erpc.error_details", "erpc.error_malformed",
 	"erpc.nonce", "erpc.epoch", "erpc.from_session", "erpc.from_loop", "erpc.from_token",
@@ -328,13 +330,14 @@ func TestDissector(t *testing.T) {
 		kind, _, _ := strings.Cut(want["erpc.type"], ",") // the first is that of the bundle
 		kinds[kind+"/"+want["erpc.op"]]++
 	}
-	if len(reasons) != 1+9 || len(kinds) != 9+13+1+1+1 {
+	if len(reasons) != 1+9 || len(kinds) != 9+15+1+1+1+1 {
 		t.Errorf("not every case is there: %v, %v", reasons, kinds)
 	}
 }
 
 // TestHeuristic: on any other port exactly the sound packets are taken for eRPC, and after
-// one of them the rest of its conversation.
+// one of them the rest of its conversation. One that nobody opens may be anything: one in 256
+// datagrams begins so.
 func TestHeuristic(t *testing.T) {
 	list := packets(t, 600)
 	file := record(t, pcap.Config{}, func(send func(src, dst string, pkt []byte)) {
@@ -342,15 +345,16 @@ func TestHeuristic(t *testing.T) {
 			send("10.0.0.1:"+strconv.Itoa(50000+i), "10.0.0.2:"+strconv.Itoa(51000+i), pkt)
 		}
 		send("10.0.0.1:50000", "10.0.0.2:51000", []byte("neither sound nor long"))
+		send("10.0.0.1:50000", "10.0.0.2:51000", wire.AppendSealed(nil, 1, 2))
 	})
 	rows := dissect(t, file)
-	if len(rows) != len(list)+1 {
-		t.Fatalf("%d rows for %d packets", len(rows), len(list)+1)
+	if len(rows) != len(list)+2 {
+		t.Fatalf("%d rows for %d packets", len(rows), len(list)+2)
 	}
 	taken := 0
 	for i, pkt := range list {
 		want := expect(pkt)
-		if _, malformed := want["erpc.malformed"]; malformed {
+		if _, malformed := want["erpc.malformed"]; malformed || wire.IsSealed(pkt) {
 			want = map[string]string{}
 		} else {
 			taken++
@@ -362,6 +366,9 @@ func TestHeuristic(t *testing.T) {
 	}
 	if got := rows[len(list)]["erpc.malformed"]; got != "packet shorter than a header" {
 		t.Errorf("in a conversation of eRPC: %q", got)
+	}
+	if got := rows[len(list)+1]["erpc.type"]; got != "11" {
+		t.Errorf("a sealed packet in a conversation of eRPC: %q", got)
 	}
 }
 

@@ -9,8 +9,8 @@
 -- conversation then counts too. The layout and the rules are those of package wire
 -- (wire/doc.go); a header that breaks them is shown with the reason in erpc.malformed.
 --
--- Packets of secure sessions look malformed, unless erpckeys.lua beside this file opens them by a
--- key log.
+-- Sealed packets are shown with what they say in the clear, unless erpckeys.lua beside this file
+-- opens them by a key log. On ports that nobody named they count if it does.
 --
 -- Filters: erpc, erpc.type == 3, erpc.flags.ce, erpc.flags.late, erpc.flags.cut > 0,
 -- erpc.error_status == 14, erpc.left_ns < 1000000, erpc.malformed, erpc.reqnum == 17,
@@ -22,15 +22,16 @@ local HEADER, VERSION, NO_SESSION = 24, 2, 0xFFFFFF
 local LOOP, KEY_PHASE = 2 ^ 24, 2 ^ 31 -- in the session field: one loop, and the highest bit
 local BUNDLE_HEADER, RECORD = 16, 12 -- bytes; of a record without what only some have
 local REQ, RFR, CR, RESP, MGMT, ERR, WAIT, PAST, CANCEL, ACK = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-local BUNDLE = 10
+local BUNDLE, SEALED = 10, 11
+local SEALED_HEAD, SEALED_VERSION = 12, 3
 
 local types = { [REQ] = "REQ", [RFR] = "RFR", [CR] = "CR", [RESP] = "RESP", [MGMT] = "MGMT",
   [ERR] = "ERR", [WAIT] = "WAIT", [PAST] = "PAST", [CANCEL] = "CANCEL", [ACK] = "ACK",
-  [BUNDLE] = "BUNDLE" }
+  [BUNDLE] = "BUNDLE", [SEALED] = "SEALED" }
 local ops = { "CONNECT", "CHALLENGE", "ACCEPT", "REFUSE", "DISCONNECT", "DISCONNECTACK", "PING",
-  "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK", "CRYPTO" }
+  "PONG", "RESET", "MOVED", "DRAIN", "DRAINACK", "CRYPTO", "OPEN", "NOKEYS" }
 -- at least, bytes, by operation
-local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24, 24, 24, 16 }
+local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24, 24, 24, 16, 64, 24 }
 local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down",
   "application error", "bad offer", "handler panicked", "cancelled", "deadline exceeded",
   "response forgotten",
@@ -110,6 +111,14 @@ local f = {
   another = ProtoField.bool("erpc.bundle.another", "Another session than before", 8, nil, 0x10),
   whole = ProtoField.bool("erpc.bundle.whole", "Whole message, no flags", 8, nil, 0x20),
   padding = ProtoField.uint32("erpc.padding_len", "Padding, bytes", base.DEC),
+  counter = ProtoField.uint64("erpc.sealed.counter", "Counter", base.DEC),
+  index = ProtoField.uint32("erpc.sealed.index", "Index at the receiver", base.HEX),
+  sealed_loop = ProtoField.uint8("erpc.sealed.loop", "Loop of the receiver", base.DEC, nil, 0x7F),
+  sealed_phase = ProtoField.bool("erpc.sealed.phase", "Key phase", 8, nil, 0x80),
+  encrypted = ProtoField.bytes("erpc.sealed.data", "Encrypted, with the tag"),
+  quote = ProtoField.bytes("erpc.quote", "First bytes of the sealed packet"),
+  offset = ProtoField.uint32("erpc.offset", "Offset in the sender's stream, bytes", base.DEC),
+  ack = ProtoField.uint32("erpc.ack", "Bytes of the receiver's stream that have come", base.DEC),
   malformed = ProtoField.string("erpc.malformed", "Malformed"),
 }
 erpc.fields = f
@@ -189,7 +198,7 @@ local function check(tvb, h)
   if h.session_field % LOOP ~= NO_SESSION and h.session_field >= KEY_PHASE then
     return bad_session
   end
-  if (h.reqtype == 1 or h.reqtype == 3) and tvb:len() >= HEADER + h.msgsize and
+  if (h.reqtype == 1 or h.reqtype == 3 or h.reqtype == 14) and tvb:len() >= HEADER + h.msgsize and
     not whole(tvb(HEADER, h.msgsize), body_size[h.reqtype]) then
     return "an extension is longer than its packet"
   end
@@ -357,7 +366,8 @@ local function add_offer(tree, b)
   tree:add_le(f.mtu, b(16, 4))
 end
 
--- add_extensions shows what follows the least body of a Connect or an Accept, which is whole.
+-- add_extensions shows what follows the least body of a Connect, an Open or an Accept, which is
+-- whole.
 local function add_extensions(tree, b, at)
   while at < b:len() do
     local size = b(at + 2, 2):le_uint()
@@ -402,13 +412,13 @@ end
 
 -- add_body shows the body of a management packet; b is exactly that.
 local function add_body(tree, b, op)
-  if op == 1 or op == 3 then
+  if op == 1 or op == 3 or op == 14 then
     tree:add_le(f.nonce, b(0, 8))
     tree:add_le(f.epoch, b(8, 8))
     add_from(tree, b(16, 4))
     tree:add_le(f.from_token, b(20, 4))
     add_offer(tree, b(24, 24))
-    if op == 1 then tree:add(f.cookie, b(48, 16)) end
+    if op ~= 3 then tree:add(f.cookie, b(48, 16)) end
     add_extensions(tree, b, body_size[op])
   elseif op == 2 then
     tree:add_le(f.nonce, b(0, 8))
@@ -418,6 +428,10 @@ local function add_body(tree, b, op)
     tree:add_le(f.code, b(8, 1))
   elseif op == 13 then
     tree:add_le(f.nonce, b(0, 8))
+    tree:add_le(f.offset, b(8, 4))
+    tree:add_le(f.ack, b(12, 4))
+  elseif op == 15 then
+    tree:add(f.quote, b(0, 24))
   else
     add_from(tree, b(0, 4))
     tree:add_le(f.from_token, b(4, 4))
@@ -468,26 +482,54 @@ local function show_bundle(tree, tvb, pinfo, size)
     size - b.stop, list)
 end
 
--- before_keys are the operations of packets that are never sealed.
-local before_keys = { true, true, true, true, [9] = true, [10] = true, [13] = true }
+-- is_sealed reports whether tvb begins as a sealed packet does.
+local function is_sealed(tvb)
+  return tvb:len() >= SEALED_HEAD and tvb(0, 1):uint() == SEALED_VERSION * 16 + SEALED
+end
 
--- unseal returns the packet in a sealed one, if erpckeys.lua is there and opens it, else the packet.
+-- unseal returns the packet in a sealed one, nil if erpckeys.lua is not there or does not open it.
 local function unseal(tvb, pinfo)
   local keys = package.loaded.erpckeys
-  if not keys or tvb:len() < least(tvb) then return tvb end
-  if not is_bundle(tvb) then
-    local h = read_header(tvb, tvb:reported_len())
-    if h.type == MGMT and before_keys[h.reqtype] and not check(tvb, h) then return tvb end
-  end
-  return keys.open(tvb, pinfo) or tvb
+  return keys and keys.open(tvb, pinfo) or nil
+end
+
+-- add_sealed shows what a sealed packet says in the clear.
+local function add_sealed(tree, tvb)
+  tree = tree:add(tvb(0, SEALED_HEAD), "Clear part")
+  tree:add_le(f.counter, tvb(1, 7))
+  tree:add_le(f.index, tvb(8, 3))
+  tree:add(f.sealed_loop, tvb(11, 1))
+  tree:add(f.sealed_phase, tvb(11, 1))
+end
+
+-- show_sealed shows a sealed packet that is not opened.
+local function show_sealed(tree, tvb, pinfo)
+  tree:add(f.version, tvb(0, 1))
+  tree:add(f.type, tvb(0, 1))
+  add_sealed(tree, tvb)
+  if tvb:len() > SEALED_HEAD then tree:add(f.encrypted, tvb(SEALED_HEAD)) end
+  local loop = tvb(11, 1):uint() % 128
+  pinfo.cols.info = string.format("SEALED counter=%s index=%06x%s", tostring(tvb(1, 7):le_uint64()),
+    tvb(8, 3):le_uint(), loop > 0 and " loop=" .. loop or "")
 end
 
 function erpc.dissector(tvb, pinfo, root)
   local there = tvb:len()
-  tvb = unseal(tvb, pinfo)
-  local size = tvb:reported_len()
   pinfo.cols.protocol = "eRPC"
-  local tree = root:add(erpc, tvb())
+  local tree
+  if is_sealed(tvb) then
+    local plain = unseal(tvb, pinfo)
+    tree = root:add(erpc, plain and plain() or tvb())
+    if not plain then
+      show_sealed(tree, tvb, pinfo)
+      return there
+    end
+    add_sealed(tree, tvb)
+    tvb = plain
+  else
+    tree = root:add(erpc, tvb())
+  end
+  local size = tvb:reported_len()
   if tvb:len() < least(tvb) then
     local short = size < least(tvb)
     fail(tree, tvb(), pinfo, short and "packet shorter than a header" or "cut short by the capture")
@@ -529,9 +571,13 @@ end
 -- Any port: a sound header, and with it the conversation.
 local function heuristic(tvb, pinfo, root)
   local size = tvb:reported_len()
-  if tvb:len() < least(tvb) then return false end
-  if is_bundle(tvb) and not read_bundle(tvb, size) or not is_bundle(tvb) and not is_refusal(tvb) and
-    check(tvb, read_header(tvb, size)) then return false end
+  if is_sealed(tvb) then
+    if not unseal(tvb, pinfo) then return false end
+  elseif tvb:len() < least(tvb) then return false
+  elseif is_bundle(tvb) and not read_bundle(tvb, size) or not is_bundle(tvb) and
+    not is_refusal(tvb) and check(tvb, read_header(tvb, size)) then
+    return false
+  end
   pinfo.conversation = erpc
   erpc.dissector(tvb, pinfo, root)
   return true

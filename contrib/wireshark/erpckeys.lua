@@ -89,7 +89,7 @@ end
 
 -- expand is HKDF-Expand-Label with the prefix of this library, for at most 32 bytes.
 local function expand(secret, label, n)
-  label = "erpc2 " .. label
+  label = "erpc3 " .. label
   return hmac(secret, "\0" .. string.char(n, #label) .. label .. "\0\1"):sub(1, n)
 end
 
@@ -211,9 +211,9 @@ local function gcm_open(key, nonce, sealed, clear)
   return table.concat(out):sub(1, #text)
 end
 
--- The record layer: where a packet has its key phase and counter, and what of it is in the clear.
-local PHASE_AT, TOKEN_AT, CLEAR, TAG, LEAST = 12, 12, 16, 16, 16
-local MOST_PHASES, MOST_MISSES = 8, 4096
+-- The record layer: the sizes of the clear part, of the tag, and of the smallest packet inside.
+local CLEAR, TAG, LEAST = 12, 16, 16
+local MOST_PHASES, MOST_MISSES = 8, 64
 
 local function keys_of(secret)
   local words = schedule(expand(secret, "key", 16))
@@ -229,36 +229,40 @@ local function phase_keys(o, phase)
   return o.phases[phase + 1]
 end
 
-local function try(o, pkt, phase, n)
+-- little returns n bytes of s from i on, the lowest first, as a number.
+local function little(s, i, n)
+  local x = 0
+  for k = n - 1, 0, -1 do x = x * 256 + s:byte(i + k) end
+  return x
+end
+
+local function try(o, pkt, phase)
   local key = phase_keys(o, phase)
-  local nonce = key.iv:sub(1, 4) .. bytes(bxor(word(key.iv, 5), math.floor(n / WORD))) ..
-    bytes(bxor(word(key.iv, 9), n % WORD))
+  local low, high = little(pkt, 2, 4), little(pkt, 6, 3) -- of the counter
+  local nonce = key.iv:sub(1, 4) .. bytes(bxor(word(key.iv, 5), high)) ..
+    bytes(bxor(word(key.iv, 9), low))
   local plain = gcm_open(key, nonce, pkt:sub(CLEAR + 1), pkt:sub(1, CLEAR))
-  if not plain then return nil end
-  if not o.next or n >= o.next then o.next, o.phase = n + 1, phase end
-  return pkt:sub(1, PHASE_AT - 1) .. string.char(pkt:byte(PHASE_AT) % 128) .. plain
+  if plain then o.phase = math.max(o.phase or 0, phase) end
+  return plain
 end
 
 -- open returns the packet in pkt, or nil if the secret of this line did not seal it. Before the
--- first packet it tries the first phases, and counters below 2^32.
+-- first packet it tries the first phases.
 local function open(o, pkt)
-  local bit_, low = pkt:byte(PHASE_AT) >= 128 and 1 or 0, 0
-  for i = 4, 1, -1 do low = low * 256 + pkt:byte(TOKEN_AT + i) end
-  if not o.next then
-    for phase = bit_, MOST_PHASES - 1, 2 do
-      local plain = try(o, pkt, phase, low)
+  local odd = pkt:byte(CLEAR) >= 128 and 1 or 0
+  if not o.phase then
+    for phase = odd, MOST_PHASES - 1, 2 do
+      local plain = try(o, pkt, phase)
       if plain then return plain end
     end
     return nil
   end
-  local n = o.next - o.next % WORD + low
-  if n > o.next + WORD / 2 and n >= WORD then n = n - WORD
-  elseif n < o.next - WORD / 2 then n = n + WORD end
-  if o.phase % 2 == bit_ then return try(o, pkt, o.phase, n) end
-  return o.phase > 0 and try(o, pkt, o.phase - 1, n) or try(o, pkt, o.phase + 1, n)
+  if o.phase % 2 == odd then return try(o, pkt, o.phase) end
+  return o.phase > 0 and try(o, pkt, o.phase - 1) or try(o, pkt, o.phase + 1)
 end
 
-local log, opened, misses = {}, {}, 0
+-- The lines of the log, by the index field of what they open: several endpoints may use the same.
+local log, opened = {}, {}
 
 local keys = {}
 package.loaded.erpckeys = keys -- scripts share no globals
@@ -266,38 +270,40 @@ package.loaded.erpckeys = keys -- scripts share no globals
 -- load reads the lines of a key log that are of AES-128-GCM, and forgets what was before. erpc.lua
 -- calls it for each file.
 function keys.load(name)
-  log, opened, misses = {}, {}, 0
+  log, opened = {}, {}
   local file = name ~= "" and io.open(name)
   if not file then return end
   for text in file:lines() do
-    local side, hex = text:match("^ERPC_(%u+)_SECRET_1 %x+ (%x+)%s*$")
-    if (side == "CLIENT" or side == "SERVER") and #hex == 64 then
+    local side, index, hex = text:match("^ERPC_(%u+)_SECRET_1 %x+ (%x+) (%x+)%s*$")
+    if (side == "CLIENT" or side == "SERVER") and #index == 8 and #hex == 64 then
       local secret = hex:gsub("%x%x", function(x) return string.char(tonumber(x, 16)) end)
-      log[#log + 1] = { secret = secret, phases = {} }
+      local field = tonumber(index, 16)
+      log[field] = log[field] or {}
+      table.insert(log[field], { secret = secret, phases = {}, misses = 0 })
     end
   end
   file:close()
 end
 
 -- open returns the packet inside a sealed one as a Tvb, or nil. erpc.lua calls it for each packet
--- that comes when there may be keys. A packet is opened once: it may be shown in any order later.
+-- that is sealed. A packet is opened once: it may be shown in any order later.
 function keys.open(tvb, pinfo)
   local size = tvb:len()
-  if #log == 0 or size < LEAST + CLEAR - TOKEN_AT + TAG or size < tvb:reported_len() then
-    return nil
-  end
+  if size < CLEAR + LEAST + TAG or size < tvb:reported_len() then return nil end
   local plain = opened[pinfo.number]
   if plain == nil then
     plain = false
     local pkt = tvb:raw(0, size)
-    for i, o in ipairs(log) do
-      if not o.next and misses >= MOST_MISSES then break end
-      plain = open(o, pkt) or false
-      if plain then
-        table.insert(log, 1, table.remove(log, i))
-        break
+    local list = log[little(pkt, 9, 4) % 2 ^ 31] or {}
+    for i, o in ipairs(list) do
+      if o.phase or o.misses < MOST_MISSES then
+        plain = open(o, pkt) or false
+        if plain then
+          table.insert(list, 1, table.remove(list, i))
+          break
+        end
+        o.misses = o.misses + 1
       end
-      if not o.next then misses = misses + 1 end
     end
     opened[pinfo.number] = plain
   end

@@ -20,6 +20,10 @@ func expect(pkt []byte) map[string]string {
 	}
 	want := map[string]string{}
 	set := func(name, format string, v any) { want["erpc."+name] = fmt.Sprintf(format, v) }
+	if wire.IsSealed(pkt) {
+		expectSealed(set, pkt)
+		return want
+	}
 	e := new(layer.ERPC)
 	err := e.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback)
 	if r := new(wire.VersionRefusal); r.Parse(pkt) {
@@ -44,13 +48,35 @@ func expect(pkt []byte) map[string]string {
 		set("op", "%d", e.ReqType)
 		set("padding_len", "%d", len(e.Payload))
 		expectBody(set, e.Body)
-		if op := e.Op(); op == wire.OpConnect || op == wire.OpAccept {
+		if op := e.Op(); op == wire.OpConnect || op == wire.OpOpen || op == wire.OpAccept {
 			expectExtensions(want, e.Extensions)
 		}
 		return want
 	}
 	expectPacket(set, e)
 	return want
+}
+
+// expectSealed sets what the dissector is to show of a sealed packet that it does not open.
+func expectSealed(set func(name, format string, v any), pkt []byte) {
+	expectFirst(set, pkt)
+	set("type", "%d", uint8(wire.TypeSealed))
+	expectClear(set, pkt)
+	if len(pkt) > wire.SealedHead {
+		set("sealed.data", "%x", pkt[wire.SealedHead:])
+	}
+}
+
+// expectClear sets what a sealed packet says in the clear.
+func expectClear(set func(name, format string, v any), pkt []byte) {
+	s := new(layer.Sealed)
+	if err := s.DecodeFromBytes(pkt, gopacket.NilDecodeFeedback); err != nil {
+		panic(err)
+	}
+	set("sealed.counter", "%d", s.Counter)
+	set("sealed.index", "0x%08x", s.Index)
+	set("sealed.loop", "%d", s.Loop)
+	set("sealed.phase", "%t", s.KeyPhase)
 }
 
 // expectBundle returns what the dissector is to show of a bundle of size bytes, of which pkt was
@@ -212,6 +238,10 @@ func expectBody(set func(name, format string, v any), body layer.Body) {
 		set("code", "%d", uint8(b.Code))
 	case *wire.Crypto:
 		set("nonce", "0x%016x", b.Nonce)
+		set("offset", "%d", b.Offset)
+		set("ack", "%d", b.Ack)
+	case *wire.NoKeys:
+		set("quote", "%x", b.Quote)
 	case *wire.Alive:
 		expectFrom(set, b.Session)
 		set("from_token", "0x%08x", b.Token)

@@ -26,7 +26,7 @@ func TestNames(t *testing.T) {
 	}
 	types, ops, codes, statuses := 0, 0, 0, 0
 	for v := wire.Type(0); v.String() != "INVALID"; v++ {
-		if types++; v != wire.TypeMgmt && v != wire.TypeErr && v != wire.TypeBundle {
+		if types++; v != wire.TypeMgmt && v != wire.TypeErr && v < wire.TypeBundle {
 			add(wire.Header{Type: v}, nil, "erpc.type", fmt.Sprintf("Type: %v (%d)", v, v))
 		}
 	}
@@ -59,8 +59,9 @@ func TestNames(t *testing.T) {
 	wire.PutRecord(bundle[wire.BundleHeaderSize:], &wire.Header{Type: wire.TypeReq}, 0, false, 0)
 	wire.PutBundle(bundle, 1, 12, 1, 0)
 	list = append(list, bundle)
-	want = append(want, "erpc.type", "Type: BUNDLE (10)")
-	if types != 11 || ops != 13 || codes != 13 || statuses != 16 {
+	list = append(list, wire.AppendSealed(nil, 1, 2))
+	want = append(want, "erpc.type", "Type: BUNDLE (10)", "erpc.type", "Type: SEALED (11)")
+	if types != 12 || ops != 15 || codes != 13 || statuses != 16 {
 		t.Errorf("%d types, %d operations, %d codes, %d statuses", types, ops, codes, statuses)
 	}
 

@@ -43,18 +43,21 @@ func TestPlain(t *testing.T) {
 			types["malformed"]++
 		}
 	}
-	// Eight packets came before the keys; then there were three calls, and the end.
+	// Eight packets opened the session; then there were three calls, and the end.
 	if len(rows) != 15 || types["0"] != 3 || types["3"] != 3 || types["4"] != 9 ||
 		types["malformed"] != 0 {
 		t.Errorf("%d frames, by types %v", len(rows), types)
 	}
-	malformed := 0
-	for _, row := range dissect(t, "../../cmd/erpc/testdata/sealed.pcap") {
+	sealed := 0
+	for i, row := range dissect(t, "../../cmd/erpc/testdata/sealed.pcap") {
+		if row["erpc.type"] == "11" && row["erpc.sealed.counter"] != "" {
+			sealed++
+		}
 		if row["erpc.malformed"] != "" {
-			malformed++
+			t.Errorf("frame %d looks malformed: %v", i, row)
 		}
 	}
-	if malformed == 0 {
-		t.Error("the sealed capture looks as good")
+	if sealed != 10 {
+		t.Errorf("%d frames are sealed", sealed)
 	}
 }

@@ -29,16 +29,23 @@ func TestSealed(t *testing.T) {
 	if len(rows) != len(plain) || len(rows) != 15 {
 		t.Fatalf("%d frames, %d in plaintext", len(rows), len(plain))
 	}
+	sealed := 0
 	for i := range rows {
+		if rows[i]["erpc.sealed.counter"] != "" {
+			sealed++
+		}
 		for _, row := range []map[string]string{rows[i], plain[i]} {
 			maps.DeleteFunc(row, func(k, _ string) bool {
 				return strings.HasPrefix(k, "udp.checksum") ||
-					strings.HasPrefix(k, "ip.checksum")
+					strings.HasPrefix(k, "ip.checksum") || strings.HasPrefix(k, "erpc.sealed.")
 			})
 		}
 		if !maps.Equal(rows[i], plain[i]) {
 			t.Errorf("frame %d: %v, want %v", i, rows[i], plain[i])
 		}
+	}
+	if sealed != 10 {
+		t.Errorf("%d frames were sealed", sealed)
 	}
 }
 
@@ -53,7 +60,8 @@ func newSealing(t *testing.T, rng *rand.Rand) *sealing {
 	for i := range s.Client {
 		s.Client[i], s.Server[i] = byte(rng.Uint32()), byte(rng.Uint32())
 	}
-	x := &sealing{log: s.AppendKeyLog(nil, rng.Uint64())}
+	const toClient, toServer = 0x010002, 3<<24 | 0x7F0001 // as others have, too
+	x := &sealing{log: s.AppendKeyLog(nil, rng.Uint64(), toClient, toServer)}
 	var err error
 	if x.client, err = security.NewAssociation(s, true); err == nil {
 		x.server, err = security.NewAssociation(s, false)
@@ -61,6 +69,8 @@ func newSealing(t *testing.T, rng *rand.Rand) *sealing {
 	if err != nil {
 		t.Fatal(err)
 	}
+	x.client.Address(toServer)
+	x.server.Address(toClient)
 	return x
 }
 

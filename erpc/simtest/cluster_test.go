@@ -42,6 +42,13 @@ type cluster struct {
 	steps    int                 // of clocks
 	refusing bool                // somebody refuses sessions or requests
 	onServed func(*erpc.Session) // called with sessions that servers accept
+	// Called with each request that reaches a handler; nil: nobody looks who asked.
+	onAsked func(n *node, h erpc.ReqHandle, k *call)
+	also    []error // that RPCs may end with beside those that are named
+	// Seed of the endpoints of nodes that are added; 0 for another one each time.
+	nodeSeed uint64
+	// As wrap, for a node.
+	wrapFor func(n *node, tr transport.Transport) transport.Transport
 }
 
 type endKey struct {
@@ -62,6 +69,7 @@ type node struct {
 	sessions map[int]*erpc.Session // client sessions; see session
 	events   []erpc.SessionEvent
 	down     bool
+	seed     uint64 // of its endpoint; 0 for another one each time
 }
 
 // call is one RPC of the cluster.
@@ -103,7 +111,7 @@ func (c *cluster) fail(format string, args ...any) {
 // add starts a node.
 func (c *cluster) add(cfg erpc.Config, epc sim.EndpointConfig) *node {
 	c.t.Helper()
-	n := &node{c: c, id: len(c.nodes), cfg: cfg, epc: epc, clock: newClock(c.net)}
+	n := &node{c: c, id: len(c.nodes), cfg: cfg, epc: epc, clock: newClock(c.net), seed: c.nodeSeed}
 	n.epc.Node = n.id
 	n.epc.Name = fmt.Sprintf("node%d", n.id)
 	n.epc.Port = sim.FirstPort
@@ -124,6 +132,9 @@ func (n *node) start() {
 	cfg.Simulation = erpc.Simulation{
 		Clock: n.clock.now, Seed: c.net.Rand().Uint64() | 1, Executor: executor{c.net, ep, c},
 	}
+	if n.seed != 0 {
+		cfg.Simulation.Seed = n.seed
+	}
 	cfg.OnSession = n.onSession
 	n.ep, n.down, n.sessions = ep, false, map[int]*erpc.Session{}
 	if n.nexus, err = erpc.NewNexus(cfg); err != nil {
@@ -136,6 +147,9 @@ func (n *node) start() {
 	}
 	if c.wrap != nil {
 		tr = c.wrap(tr)
+	}
+	if c.wrapFor != nil {
+		tr = c.wrapFor(n, tr)
 	}
 	if n.rpc, err = n.nexus.NewRpc(tr); err != nil {
 		c.t.Fatal(err)

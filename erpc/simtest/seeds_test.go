@@ -17,10 +17,11 @@ import (
 )
 
 var (
-	seedFlag  = flag.Int64("seed", -1, "run TestSeeds with this seed only")
-	fromFlag  = flag.Uint64("from", 0, "with -for, the first seed")
-	forFlag   = flag.Duration("for", 0, "run TestSeeds with seeds from -from on for so long")
-	traceFlag = flag.Bool("trace", false, "print what the simulated network does")
+	seedFlag       = flag.Int64("seed", -1, "run TestSeeds with this seed only")
+	fromFlag       = flag.Uint64("from", 0, "with -for, the first seed")
+	forFlag        = flag.Duration("for", 0, "run TestSeeds with seeds from -from on for so long")
+	adversarySeeds = flag.Int("adversary.seeds", 200, "seeds of TestAdversary")
+	traceFlag      = flag.Bool("trace", false, "print what the simulated network does")
 )
 
 // TestSeeds runs one random cluster per seed; see the package comment.

@@ -3,6 +3,7 @@ package simtest
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -53,6 +54,9 @@ func (n *node) arrived(h erpc.ReqHandle) (q request) {
 	k := n.c.calls[q.id]
 	if len(b) != k.reqSize || h.Type() != k.typ || n.id != k.to || !filled(b[minRequest:], q.id) {
 		n.c.fail("node %d: request %d is damaged or astray", n.id, q.id)
+	}
+	if n.c.onAsked != nil {
+		n.c.onAsked(n, h, k)
 	}
 	if n.c.served[q.id]++; n.c.served[q.id] > 1 {
 		n.c.fail("node %d: the handler ran %d times for request %d", n.id, n.c.served[q.id], q.id)
@@ -234,7 +238,7 @@ func (c *cluster) allowed(k *call, err error) {
 	if c.steps > 0 && errors.Is(err, erpc.ErrDenied) {
 		return // a clock that jumps ahead ends a handshake in its middle; the next one succeeds
 	}
-	for _, e := range named {
+	for _, e := range slices.Concat(named, c.also) {
 		if errors.Is(err, e) {
 			return
 		}

@@ -47,6 +47,7 @@ var rules = []struct {
 	{"Clock", func(t *tree) []string { return checkClock(t, table) }},
 	{"FuncLength", checkFuncLength},
 	{"Notes", checkNotes},
+	{"Bodies", checkBodies},
 	{"Architecture", func(t *tree) []string { return checkArchitecture(t, table) }},
 }
 

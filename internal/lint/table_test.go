@@ -47,7 +47,7 @@ var table = []row{
 	{path: "msgbuf", may: []string{"wire", "internal/hugemem", "internal/invariants", "internal/sys"},
 		traits: pure},
 	{path: "packet", traits: pure},
-	{path: "security", third: []string{"golang.org/x/sys"}, traits: pure},
+	{path: "security", may: []string{"wire"}, third: []string{"golang.org/x/sys"}, traits: pure},
 	{path: "security/chacha", may: []string{"security"}, third: []string{"golang.org/x/crypto"}},
 	{path: "security/sectest", may: []string{"security"}, traits: suite},
 	{path: "session", may: []string{"wire", "msgbuf", "packet", "cc", "internal/..."}, traits: pure},
@@ -119,6 +119,7 @@ var table = []row{
 	{path: "internal/packaging", traits: mayClock}, // tests of what is released
 	{path: "internal/pages", traits: mayClock},     // tests of the documents
 	{path: "scripts/budget"},
+	{path: "scripts/guards"},  // drives go test
 	{path: "scripts/mutants"}, // drives go-gremlins, a command
 	{path: "scripts/thirdparty"},
 

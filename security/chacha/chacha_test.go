@@ -37,6 +37,7 @@ func TestKnownAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.Address(0x01_02_0003)
 	pkt := make([]byte, 24)
 	for i := range pkt {
 		pkt[i] = byte(9 + 3*i)
@@ -46,8 +47,8 @@ func TestKnownAnswer(t *testing.T) {
 		t.Fatal("no update")
 	}
 	out, _ := a.Seal(nil, pkt, nil)
-	const want = "090c0f1215181b1e212427aa01000000780da0836cfc61a55da03c186d14b56b324c9e8e714afa79" +
-		"2749b8e1"
+	const want = "3b0100000000000003000281f42946f3a5fe818edbccf2cb1ff2b3b6f2e9d60806ee491515c33734" +
+		"321cbb0b129eb6d035d6b73a"
 	if got := hex.EncodeToString(out); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -8,9 +8,10 @@
 //
 // finds eRPC headers in UDP packets to and from that port. [RegisterPort] adds others;
 // a payload from anywhere else decodes with [ERPC.DecodeFromBytes]. A bundle becomes a layer
-// [Bundle], and each packet inside a layer ERPC of its own, in their order. A packet that
-// wire's Parse or CheckExtensions refuses becomes gopacket's DecodeFailure layer, with wire's
-// error. An ERR whose body is broken is a layer without a [ERPC.Fault].
+// [Bundle], and each packet inside a layer ERPC of its own, in their order. A sealed datagram
+// becomes a layer [Sealed], with what it says in the clear. A packet that wire's Parse or
+// CheckExtensions refuses becomes gopacket's DecodeFailure layer, with wire's error. An ERR whose
+// body is broken is a layer without a [ERPC.Fault].
 //
 // # Map
 //

@@ -26,7 +26,7 @@ func init() { RegisterPort(DefaultPort) }
 func RegisterPort(port uint16) { layers.RegisterUDPPortLayerType(layers.UDPPort(port), LayerType) }
 
 // Body is the body of a management packet: *wire.Connect, *wire.Challenge, *wire.Accept,
-// *wire.Refuse or *wire.Alive.
+// *wire.Refuse, *wire.Crypto, *wire.NoKeys or *wire.Alive. An Open has a *wire.Connect.
 type Body interface {
 	Put(b []byte)
 	Parse(b []byte)
@@ -90,8 +90,8 @@ func (e *ERPC) Loop() uint8 {
 // Op returns the operation of a management packet.
 func (e *ERPC) Op() wire.Op { return wire.Op(e.ReqType) }
 
-// DecodeFromBytes reads one packet, which is all of data, and no bundle. It allocates for
-// management packets only. The error is one of package wire's; e holds no promise then.
+// DecodeFromBytes reads one packet, which is all of data, no bundle and not sealed. It allocates
+// for management packets only. The error is one of package wire's; e holds no promise then.
 func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	if len(data) < wire.HeaderSize {
 		df.SetTruncated()
@@ -107,7 +107,7 @@ func (e *ERPC) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 		e.Body.Parse(data[size:])
 		least, _ := bodyOf(e.Op(), e.Body)
 		e.Extensions = data[size+least : size+int(e.MsgSize)]
-		if op := e.Op(); op == wire.OpConnect || op == wire.OpAccept {
+		if op := e.Op(); op == wire.OpConnect || op == wire.OpOpen || op == wire.OpAccept {
 			if err := wire.CheckExtensions(e.Extensions); err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func (e *ERPC) split(data []byte, size int) {
 // newBody returns an empty body for an operation that wire's Parse accepted.
 func newBody(op wire.Op) Body {
 	switch op {
-	case wire.OpConnect:
+	case wire.OpConnect, wire.OpOpen:
 		return new(wire.Connect)
 	case wire.OpChallenge:
 		return new(wire.Challenge)
@@ -143,6 +143,8 @@ func newBody(op wire.Op) Body {
 		return new(wire.Refuse)
 	case wire.OpCrypto:
 		return new(wire.Crypto)
+	case wire.OpNoKeys:
+		return new(wire.NoKeys)
 	}
 	return new(wire.Alive)
 }
@@ -151,7 +153,7 @@ func newBody(op wire.Op) Body {
 func bodyOf(op wire.Op, body Body) (size int, ok bool) {
 	switch body.(type) {
 	case *wire.Connect:
-		return wire.ConnectSize, op == wire.OpConnect
+		return wire.ConnectSize, op == wire.OpConnect || op == wire.OpOpen
 	case *wire.Challenge:
 		return wire.ChallengeSize, op == wire.OpChallenge
 	case *wire.Accept:
@@ -160,6 +162,8 @@ func bodyOf(op wire.Op, body Body) (size int, ok bool) {
 		return wire.RefuseSize, op == wire.OpRefuse
 	case *wire.Crypto:
 		return wire.CryptoSize, op == wire.OpCrypto
+	case *wire.NoKeys:
+		return wire.NoKeysSize, op == wire.OpNoKeys
 	case *wire.Alive:
 		return wire.AliveSize, op >= wire.OpDisconnect && op <= wire.OpDrainAck
 	}
@@ -261,6 +265,9 @@ func (e *ERPC) bodySize() (int, error) {
 func decode(data []byte, p gopacket.PacketBuilder) error {
 	if wire.IsBundle(data) {
 		return decodeBundle(data, p)
+	}
+	if wire.IsSealed(data) {
+		return decodeSealed(data, p)
 	}
 	e := new(ERPC)
 	if err := e.DecodeFromBytes(data, p); err != nil {

@@ -1,0 +1,352 @@
+package erpc
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/security"
+	"github.com/userspace-rpc/erpc/security/sectest"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// indices returns how many indices are in use. Each of the table is in use or free.
+func (t *assocTable) indices(tb failer) (used int) {
+	tb.Helper()
+	t.check()
+	for _, a := range t.places {
+		if a != nil {
+			used++
+		}
+	}
+	free := map[uint16]bool{}
+	for _, place := range t.free {
+		free[place] = true
+		if t.places[place] != nil {
+			tb.Fatalf("index %d is free and in use", place)
+		}
+	}
+	if len(free) != len(t.free) || used+len(free) != len(t.places) {
+		tb.Fatalf("%d indices: %d in use, %d free, in %d entries", len(t.places), used, len(free),
+			len(t.free))
+	}
+	return used
+}
+
+// nothingLeft fails if an endpoint without sessions remembers anything of its peers.
+func (st *stub) nothingLeft(what string) {
+	st.tb.Helper()
+	e := &st.engine
+	for name, n := range map[string]int{
+		"indices": e.assocs.indices(st.tb), "plain peers": len(e.assocs.plain),
+		"dialled": len(e.assocs.dialled), "addresses": len(e.assocs.byAddr),
+		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "doubts": len(e.assocs.doubts),
+		"epochs": len(e.assocs.epochs), "sessions": e.table.live, "attempts": len(e.table.byKey),
+		"repeated": len(e.shakes.repeating), "shares": len(e.shares.byKey),
+	} {
+		if n != 0 {
+			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
+		}
+	}
+	if sh := e.shield; sh != nil && len(sh.dials)+len(sh.leaders)+len(sh.newcomers)+len(sh.crowds)+
+		sh.early+sh.all.active+sh.all.known != 0 {
+		st.tb.Fatalf("%s: %d dials, %d leaders, %d newcomers, %d shares, %d bytes, %+v are left", what,
+			len(sh.dials), len(sh.leaders), len(sh.newcomers), len(sh.crowds), sh.early, sh.all)
+	}
+}
+
+// quiet lets so much time pass that both sides of a session forget each other.
+func (p *newcomers) quiet() {
+	for i := range p.clients {
+		for range 400 {
+			p.turn(i, 50*time.Millisecond)
+		}
+	}
+}
+
+// lose has both ends of client 0 lose all for a while.
+func (p *newcomers) lose(d time.Duration) {
+	for range 10 {
+		for _, st := range []*stub{p.clients[0], p.server} {
+			st.end.in = nil
+			st.pass(d / 10)
+			st.end.sent = nil
+		}
+	}
+}
+
+// TestIndicesComeBack: whatever becomes of an attempt to connect, and after however many packets of
+// it, no index, handshake or address is left of it once the keys have been out of use
+// for lingerFor.
+func TestIndicesComeBack(t *testing.T) {
+	ca := sectest.NewCA("ours")
+	shared := ca.Config(tlsHost, "")
+	shared.ServerName = tlsHost
+	deny := func(ConnectionState) error { return errors.New("not today") }
+	for name, c := range map[string]struct {
+		cfg, mine Config // of the server, of the client
+		end       func(p *newcomers, s *Session)
+	}{
+		"closed":          {Config{PSK: shakePSK}, Config{PSK: shakePSK}, closeOpening},
+		"closed, TLS":     {Config{TLS: shared}, Config{TLS: shared}, closeOpening},
+		"lost":            {Config{PSK: shakePSK}, Config{PSK: shakePSK}, loseOpening},
+		"lost, TLS":       {Config{TLS: shared}, Config{TLS: shared}, loseOpening},
+		"refused":         {Config{PSK: shakePSK}, Config{PSK: shakePSK}, refuseOpening},
+		"refused, TLS":    {Config{TLS: shared}, Config{TLS: shared}, refuseOpening},
+		"denied":          {Config{PSK: shakePSK, Authorize: deny}, Config{PSK: shakePSK}, waitOpening},
+		"denied, TLS":     {Config{TLS: shared, Authorize: deny}, Config{TLS: shared}, waitOpening},
+		"denied there":    {Config{PSK: shakePSK}, Config{PSK: shakePSK, Authorize: deny}, waitOpening},
+		"another key":     {Config{PSK: shakePSK}, Config{PSK: [][]byte{make([]byte, 32)}}, waitOpening},
+		"keys of a kind":  {Config{TLS: shared}, Config{PSK: shakePSK}, waitOpening},
+		"without any":     {Config{TLS: shared}, Config{}, waitOpening},
+		"a plain server":  {Config{}, Config{TLS: shared}, waitOpening},
+		"nobody is there": {Config{PSK: shakePSK}, Config{PSK: shakePSK}, silence},
+	} {
+		for known := range 2 { // the second time by keys that are known, if there are any
+			for turns := range 7 {
+				what := fmt.Sprintf("%s, known %d, after %d turns", name, known, turns)
+				p := &newcomers{server: newStub(t, c.cfg)}
+				s := p.dial(t, c.mine)
+				for range 8 * known {
+					p.turn(0, time.Microsecond)
+				}
+				if known == 1 {
+					_ = p.clients[0].CloseSession(s)
+					p.turn(0, time.Microsecond)
+					s = p.clients[0].dialTo(1)
+				}
+				another := p.clients[0].dialTo(1) // waits for the first one
+				for range turns {
+					p.turn(0, time.Microsecond)
+				}
+				c.end(p, s)
+				c.end(p, another)
+				p.quiet()
+				p.clients[0].nothingLeft(what + ", client")
+				p.server.nothingLeft(what + ", server")
+			}
+		}
+	}
+}
+
+func closeOpening(p *newcomers, s *Session) {
+	_ = p.clients[0].CloseSession(s)
+	for range 4 {
+		p.turn(0, time.Microsecond)
+	}
+}
+
+func loseOpening(p *newcomers, s *Session) {
+	p.lose(10 * time.Second)
+	closeOpening(p, s)
+}
+
+func refuseOpening(p *newcomers, s *Session) {
+	p.server.engine.refuseNew()
+	waitOpening(p, s)
+}
+
+func waitOpening(p *newcomers, s *Session) {
+	for range 200 {
+		p.turn(0, 50*time.Millisecond)
+	}
+	closeOpening(p, s)
+}
+
+func silence(p *newcomers, s *Session) {
+	p.lose(time.Minute)
+	closeOpening(p, s)
+}
+
+// TestOpensAtTheEnd: a session that begins to open by keys which are about to be forgotten opens,
+// though its first packets are lost until after that time.
+func TestOpensAtTheEnd(t *testing.T) {
+	for _, early := range []time.Duration{2 * time.Second, time.Millisecond, -time.Millisecond} {
+		p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+		s, err := p.join(t, Config{PSK: shakePSK})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeOpening(p, s)
+		p.clients[0].pass(lingerFor - early)
+		p.server.pass(lingerFor - early)
+		s = p.clients[0].dialTo(1)
+		p.turn(0, time.Microsecond)
+		p.turn(0, time.Microsecond)
+		p.lose(400 * time.Millisecond)
+		for range 100 {
+			p.turn(0, 20*time.Millisecond)
+		}
+		if !s.Connected() {
+			t.Errorf("%v before: the session is not open: %v", early, s.Err())
+		}
+		closeOpening(p, s)
+		p.quiet()
+		p.clients[0].nothingLeft("the client")
+		p.server.nothingLeft("the server")
+	}
+}
+
+// TestBadAccepts: what accepts no session leaves nothing, whatever it says.
+func TestBadAccepts(t *testing.T) {
+	st := newStub(t, Config{})
+	s := st.dialTo(1)
+	c := s.dialer.Connect
+	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
+	st.receive(1, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, ch.Put)
+	for i := range uint64(100) {
+		a := wire.Accept{Nonce: c.Nonce + 1, Epoch: i, Session: 5, Token: 6, Offer: c.Offer}
+		if i == 99 {
+			a.Nonce, a.Offer.Slots = c.Nonce, c.Offer.Slots+1
+		}
+		st.receive(1, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, a.Put)
+		st.pass(1000)
+	}
+	if !errors.Is(s.Err(), ErrRefused) {
+		t.Fatalf("the session: %v", s.Err())
+	}
+	st.pass(10 * time.Millisecond)
+	st.nothingLeft("100 bad Accepts")
+}
+
+// TestIndexRests: an index that is free again waits until as many others as restPlaces have become
+// free after it, and then has another generation.
+func TestIndexRests(t *testing.T) {
+	table := newAssocTable(rand.New(rand.NewPCG(2, 7)))
+	table.loop = 5
+	var used []*association
+	freed := map[uint32]int{} // when each place became free, counted in releases
+	last := map[uint32]uint32{}
+	releases := 0
+	r := rand.New(rand.NewPCG(1, 7))
+	for i := range 200_000 {
+		if len(used) > 0 && (len(used) > 500 || r.IntN(2) == 0) {
+			k := r.IntN(len(used))
+			a := used[k]
+			used[k] = used[len(used)-1]
+			used = used[:len(used)-1]
+			table.release(a)
+			table.release(a) // the second time nothing happens
+			releases++
+			freed[a.field%maxPlaces] = releases
+			if table.find(a.field) != nil {
+				t.Fatal("found behind its end")
+			}
+			continue
+		}
+		a := new(association)
+		if !table.reserve(a) {
+			t.Fatal("no index is left")
+		}
+		used = append(used, a)
+		place := a.field % maxPlaces
+		if at, ok := freed[place]; ok && releases-at < restPlaces {
+			t.Fatalf("place %d was used again after %d releases", place, releases-at)
+		}
+		if !wire.IsSession(a.field) || a.field&wire.NoSession == 0 || a.field == last[place] ||
+			wire.LoopOf(a.field) != 5 || table.find(a.field) != a {
+			t.Fatalf("index %08x, after %08x", a.field, last[place])
+		}
+		last[place] = a.field
+		if i%1000 == 0 {
+			table.indices(t)
+		}
+	}
+	if n := len(table.places); n > 500+restPlaces+1 {
+		t.Errorf("%d places for 500 associations", n)
+	}
+}
+
+// TestIndicesAreBounded: an endpoint has at most maxPlaces associations. One more is refused, on
+// either side; when one has gone there is room again.
+func TestIndicesAreBounded(t *testing.T) {
+	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	fill := func(st *stub) (last *association) {
+		for n := 0; ; n++ {
+			a := new(association)
+			if !st.engine.assocs.reserve(a) {
+				if n != maxPlaces {
+					t.Errorf("%d indices", n)
+				}
+				return last
+			}
+			last = a
+		}
+	}
+	of := fill(p.server)
+	if _, err := p.join(t, Config{PSK: shakePSK}); !errors.Is(err, ErrExhausted) {
+		t.Errorf("the server has no index: %v", err)
+	}
+	p.server.engine.assocs.release(of)
+	if _, err := p.join(t, Config{PSK: shakePSK}); err != nil {
+		t.Errorf("the server has one: %v", err)
+	}
+	c := p.clients[0]
+	of = fill(c)
+	for free := range 2 {
+		if free > 0 {
+			c.engine.assocs.release(of)
+		}
+		s := c.dialTo(1)
+		c.pass(time.Millisecond)
+		if got := errors.Is(s.Err(), ErrExhausted); got != (free == 0) {
+			t.Errorf("%d indices are left: %v", free, s.Err())
+		}
+	}
+}
+
+// TestIdleAreBounded: of associations without sessions the newest mostIdle stay.
+func TestIdleAreBounded(t *testing.T) {
+	st := newStub(t, Config{PSK: shakePSK})
+	var all []*association
+	for i := range mostIdle + 1000 {
+		a := &association{addr: stubAddr(i), keys: new(security.Association)}
+		if !st.engine.assocs.reserve(a) {
+			t.Fatal("no index")
+		}
+		st.engine.assocs.enter(a, st.now)
+		all = append(all, a)
+	}
+	st.pass(time.Second)
+	if n := st.engine.assocs.indices(t); n != mostIdle {
+		t.Errorf("%d are left", n)
+	}
+	for i, a := range all {
+		if known := st.engine.assocs.find(a.field) != nil; known != (i >= 1000) {
+			t.Fatalf("%d of %d is known: %v", i, len(all), known)
+		}
+	}
+	for range 100 {
+		st.pass(200 * time.Millisecond)
+	}
+	st.nothingLeft("after a while")
+}
+
+// TestWrongGeneration: a datagram with an index that had another association before is dropped
+// before keys are tried: they count no forgery, and nothing is heard.
+func TestWrongGeneration(t *testing.T) {
+	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	if _, err := p.join(t, Config{PSK: shakePSK}); err != nil {
+		t.Fatal(err)
+	}
+	st := p.server
+	a := st.engine.assocs.byAddr[stubAddr(2)][0]
+	st.pass(time.Second)
+	st.end.sent = nil
+	for gen := range 256 {
+		pkt := wire.AppendSealed(nil, 1<<30, a.field&^(255<<placeBits)|uint32(gen)<<placeBits)
+		pkt = append(pkt, make([]byte, 64)...)
+		before, own := a.keys.Forged(), uint32(gen) == a.field>>placeBits&255
+		st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(2)})
+		st.pass(time.Microsecond)
+		if tried := a.keys.Forged() != before; tried != own || a.watch.HeardSince(st.now-1000) {
+			t.Errorf("generation %d: keys were tried: %v", gen, tried)
+		}
+		if ops := st.take(); len(ops) > 1 || len(ops) == 1 && (own || ops[0] != wire.OpNoKeys) {
+			t.Errorf("generation %d drew %v", gen, ops)
+		}
+	}
+}

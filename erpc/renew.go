@@ -1,0 +1,124 @@
+package erpc
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// An endpoint that gets a sealed datagram with an index that it does not know says so, and quotes
+// the datagram's first bytes: it has restarted, or has forgotten an association. It cannot prove
+// that, and whoever reads the path could say it. So a client makes new keys with the server, beside
+// those that it has, and goes on with both. If the server proves its identity in another
+// incarnation, the sessions of the older one are asked; they end if nothing answers.
+
+// renewEvery is how often the word of a server that it has no keys is followed, at most.
+const renewEvery = time.Second
+
+// keyless takes a sealed datagram whose index is not known here.
+func (e *engine) keyless(field uint32, p *transport.RxPacket, from *transport.Addr) {
+	if e.loop() != wire.LoopOf(field) {
+		if e.astray(field, p) {
+			return
+		}
+		e.stats.DropNoLoop++
+	} else {
+		e.stats.DropNoSession++
+	}
+	const size = wire.HeaderSize + wire.NoKeysSize
+	if len(p.Data) < size || !e.shakes.budgets.keyless.take(e.in.Now) {
+		return // no answer is longer than its question
+	}
+	n := wire.NoKeys{Quote: [wire.QuoteSize]byte(p.Data)}
+	e.out.Mgmt(from, 0, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
+}
+
+// onNoKeys takes a server's word that it has no keys, if it quotes what left here.
+func (e *engine) onNoKeys(p *transport.RxPacket, body []byte) {
+	var n wire.NoKeys
+	n.Parse(body)
+	for _, a := range e.assocs.byAddr[p.From] {
+		if a.sent != nil && a.sent.take(n.Quote[:]) {
+			e.renew(a)
+			return
+		}
+	}
+	if field, _ := wire.SessionOf(p.Data); e.group == nil || wire.LoopOf(field) != 0 {
+		e.stats.DropNoSession++
+		return
+	}
+	e.passOn(p)
+}
+
+// passOn gives a packet that names no loop to all other loops of the address.
+func (e *engine) passOn(p *transport.RxPacket) {
+	for loop := uint8(1); int(loop) <= len(e.group.members); loop++ {
+		if loop == e.loop() || e.timers.resetsLeft == 0 {
+			continue
+		}
+		e.timers.resetsLeft--
+		wire.SetLoop(p.Data, loop)
+		wire.SealMgmt(p.Data, 0)
+		e.astray(wire.FirstOf(loop), p)
+	}
+}
+
+// renew makes new keys with a server that says that it has those of an association no more.
+func (e *engine) renew(a *association) {
+	if e.in.Now < a.renewAt || e.closing {
+		return
+	}
+	a.renewAt = e.in.Now.Add(renewEvery)
+	if e.distrust(a.field) || len(a.sessions) == 0 {
+		return
+	}
+	if s, err := e.dial(a.addr, a.name, e.cfg.Timing.ConnectTimeout); err == nil && s.shake != nil {
+		s.hidden, s.shake.renews = true, true
+	}
+}
+
+// distrust lets no session open on an association any more. Those that are about to begin anew; it
+// reports whether there are any.
+func (e *engine) distrust(field uint32) (any bool) {
+	if a := e.assocs.find(field); a != nil && e.assocs.dialled[a.leaderKey()] == a {
+		delete(e.assocs.dialled, a.leaderKey())
+	}
+	for _, s := range e.shakes.repeating {
+		if s.state == sessConnecting && s.shake != nil && s.shake.opening && s.end.Via == field {
+			e.reconnect(s)
+			any = true
+		}
+	}
+	return any
+}
+
+// reconnect begins anew with a session that was opening on an association.
+func (e *engine) reconnect(s *Session) {
+	path := e.port.pathTo(s.end.Peer)
+	e.abandonShake(s)
+	s.dialer.Restart(e.rng.Uint64(), e.in.Now)
+	if !e.guardDial(s, &path) {
+		e.end(s, errNoIndex, SessionRefused)
+		return
+	}
+	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out before the next look
+}
+
+// askOlder asks the sessions of earlier incarnations of a peer that has just proved its identity
+// whether they live. It ends none by itself: what has its address may be another process, behind an
+// address translator.
+func (e *engine) askOlder(a *association) {
+	for _, o := range e.assocs.byAddr[a.addr] {
+		if o.keys == nil || o.epoch == a.epoch || o.loop != a.loop || o.opener != a.opener ||
+			o.name != a.name || o.share != a.share {
+			continue
+		}
+		if d := e.beginDoubt(o); d != nil {
+			if d.heard { // before
+				*d = doubt{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
+			}
+			d.reborn = true
+		}
+	}
+}
