@@ -7,6 +7,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -85,6 +86,9 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 		return
 	case index == 0 || index&wire.KeyPhase != 0:
 		e.refuse(c, &p.From, 0, wire.CodeDenied, oldSeal)
+		return
+	case c.Offer.MTU < session.MinMTU || c.Offer.MTU > uint32(len(p.Data)):
+		e.refuse(c, &p.From, 0, wire.CodeBadOffer, "") // the answer is in packets of that size
 		return
 	}
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
