@@ -251,6 +251,7 @@ func (e *engine) steppedNewcomer(n *newcomer, out []byte, m *made, err error) {
 	n.busy = false
 	if n.over {
 		n.close()
+		n.hs = nil
 		return
 	}
 	from := len(n.out)
@@ -310,7 +311,11 @@ func (e *engine) turnAway(n *newcomer, err error) {
 	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
 	e.shield.conclude(n)
 	e.assocs.release(n.assoc)
-	n.stream = stream{over: true}
+	if n.busy {
+		n.stream = stream{hs: n.hs, busy: true, over: true} // the worker's result ends it
+	} else {
+		n.stream = stream{over: true}
+	}
 	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
 	e.refuse(&n.connect, &n.key.from, 0, wire.CodeDenied, err.Error())
 }
