@@ -7,6 +7,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -85,6 +86,9 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 		return
 	case index == 0 || index&wire.KeyPhase != 0:
 		e.refuse(c, &p.From, 0, wire.CodeDenied, oldSeal)
+		return
+	case c.Offer.MTU < session.MinMTU || c.Offer.MTU > uint32(len(p.Data)):
+		e.refuse(c, &p.From, 0, wire.CodeBadOffer, "") // the answer is in packets of that size
 		return
 	}
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
@@ -247,6 +251,7 @@ func (e *engine) steppedNewcomer(n *newcomer, out []byte, m *made, err error) {
 	n.busy = false
 	if n.over {
 		n.close()
+		n.hs = nil
 		return
 	}
 	from := len(n.out)
@@ -306,7 +311,11 @@ func (e *engine) turnAway(n *newcomer, err error) {
 	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
 	e.shield.conclude(n)
 	e.assocs.release(n.assoc)
-	n.stream = stream{over: true}
+	if n.busy {
+		n.stream = stream{hs: n.hs, busy: true, over: true} // the worker's result ends it
+	} else {
+		n.stream = stream{over: true}
+	}
 	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
 	e.refuse(&n.connect, &n.key.from, 0, wire.CodeDenied, err.Error())
 }
