@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/security"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -121,5 +122,29 @@ func TestHalfOpen(t *testing.T) {
 	}
 	if !begin(st, 0, 1) || !begin(st, perShare, 1) {
 		t.Error("there is no room again")
+	}
+}
+
+// TestClearLeavesNot: a packet that names no association does not leave in the clear, but for those
+// of handshakes, whoever queued it.
+func TestClearLeavesNot(t *testing.T) {
+	st := newStub(t, Config{PSK: shakePSK})
+	for typ := wire.TypeReq; typ <= wire.TypeBundle; typ++ {
+		for op := range 32 {
+			pkt := make([]byte, wire.HeaderSize+wire.ConnectSize)
+			h := wire.Header{Type: typ, ReqType: uint8(op)}
+			h.Put(pkt, 1)
+			tx := []session.Tx{{Dst: stubAddr(1), Head: pkt}}
+			st.engine.seal(tx)
+			st.engine.seam.kept(0)
+			clear := false
+			switch wire.Op(op) {
+			case wire.OpConnect, wire.OpChallenge, wire.OpRefuse, wire.OpCrypto, wire.OpNoKeys:
+				clear = typ == wire.TypeMgmt
+			}
+			if left := !bytes.Equal(tx[0].Head, unsealable[:]); left != clear {
+				t.Errorf("%v %v left: %v", typ, wire.Op(op), left)
+			}
+		}
 	}
 }
