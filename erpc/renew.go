@@ -73,7 +73,9 @@ func (e *engine) renew(a *association) {
 	if e.distrust(a.field) || len(a.sessions) == 0 {
 		return
 	}
-	if s, err := e.dial(a.addr, a.name, e.cfg.Timing.ConnectTimeout); err == nil && s.shake != nil {
+	// Another loop of the same server would say nothing of this one.
+	s, err := e.dialLoop(a.addr, a.name, a.loop, e.cfg.Timing.ConnectTimeout)
+	if err == nil && s.shake != nil {
 		s.hidden, s.shake.renews = true, true
 	}
 }
