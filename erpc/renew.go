@@ -3,6 +3,7 @@ package erpc
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -97,12 +98,18 @@ func (e *engine) distrust(field uint32) (any bool) {
 
 // reconnect begins anew with a session that was opening on an association.
 func (e *engine) reconnect(s *Session) {
-	path := e.port.pathTo(s.end.Peer)
+	path, renewAt := e.port.pathTo(s.end.Peer), monotime.Time(0)
+	if a := e.assocs.find(s.end.Via); a != nil {
+		renewAt = a.renewAt
+	}
 	e.abandonShake(s)
 	s.dialer.Restart(e.rng.Uint64(), e.in.Now)
 	if !e.guardDial(s, &path) {
 		e.end(s, errNoIndex, SessionRefused)
 		return
+	}
+	if s.shake != nil {
+		s.shake.own.renewAt = renewAt // the next ones may be said to be lost as seldom
 	}
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out before the next look
 }

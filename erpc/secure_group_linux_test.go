@@ -12,6 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/udp"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // detour is a way to a server that can lead to another process from one moment on. The network says
@@ -19,6 +20,8 @@ import (
 type detour struct {
 	t  *testing.T
 	to atomic.Pointer[netip.AddrPort]
+	// forge returns what goes back to the client before a packet of it goes on; nil for nothing.
+	forge func(pkt []byte) []byte
 }
 
 // begin returns an address of the way for one client.
@@ -40,6 +43,11 @@ func (d *detour) begin() string {
 				_, _ = in.WriteToUDPAddrPort(b[:n], client)
 			case client == netip.AddrPort{} || from == client:
 				client = from
+				if d.forge != nil {
+					if pkt := d.forge(b[:n]); pkt != nil {
+						_, _ = in.WriteToUDPAddrPort(pkt, client)
+					}
+				}
 				_, _ = in.WriteToUDPAddrPort(b[:n], *d.to.Load())
 			}
 		}
@@ -112,5 +120,45 @@ func TestSealedGroupRestarts(t *testing.T) {
 	}
 	if again > 2 { // a loop at random is the right one once in four times
 		t.Errorf("%d of %d clients shook hands with other loops than theirs", again, len(clients))
+	}
+}
+
+// TestNoKeysWhileOpening: somebody on the path says of each datagram, as soon as it leaves, that the
+// server has no keys. A client believes that once a second. So it hears the server's own answer, and
+// does not shake hands again and again.
+func TestNoKeysWhileOpening(t *testing.T) {
+	cfg := erpc.Config{PSK: testPSK}
+	d := &detour{t: t}
+	d.to.Store(serveGroup(t, cfg))
+	var said atomic.Int32
+	d.forge = func(pkt []byte) []byte {
+		if !wire.IsSealed(pkt) {
+			return nil
+		}
+		said.Add(1)
+		n := wire.NoKeys{Quote: [wire.QuoteSize]byte(pkt)}
+		b := make([]byte, wire.HeaderSize+wire.NoKeysSize)
+		h := wire.Header{
+			Type: wire.TypeMgmt, ReqType: uint8(wire.OpNoKeys), MsgSize: wire.NoKeysSize,
+			Session: wire.NoSession,
+		}
+		h.Put(b, 0)
+		n.Put(b[wire.HeaderSize:])
+		wire.SealMgmt(b, 0)
+		return b
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	tr, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := erpc.Dial(ctx, tr, d.begin(), cfg)
+	if err != nil {
+		t.Fatalf("%v, after %d forged packets", err, said.Load())
+	}
+	_ = c.Close()
+	if said.Load() == 0 {
+		t.Error("nothing was forged")
 	}
 }
