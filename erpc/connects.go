@@ -157,8 +157,14 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		e.out.Mgmt(&p.From, 0, wire.OpChallenge, c.Session, c.Token, size, 0, put)
 		return true
 	}
+	seals := c.Offer.Features&wire.FeatureSeal != 0
+	if e.shield != nil && seals && len(p.Data) >= session.MinMTU && indexOf(body) == 0 {
+		// Sealed packets of another version have another size, too.
+		e.refuse(&c, &p.From, 0, wire.CodeDenied, oldSeal)
+		return true
+	}
 	whole := int(c.Offer.MTU)
-	if c.Offer.Features&wire.FeatureSeal != 0 {
+	if seals {
 		whole += e.seam.overhead
 	}
 	if len(p.Data) < whole || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
@@ -169,7 +175,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		e.onSecured(&c, p, body)
 		return true
 	}
-	if c.Offer.Features&wire.FeatureSeal != 0 {
+	if seals {
 		e.refuse(&c, &p.From, 0, wire.CodeInsecure, "")
 		return true
 	}

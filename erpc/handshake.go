@@ -34,6 +34,13 @@ func newHandshakes(rng *rand.Rand) handshakes {
 // dial makes a client session and starts to connect it. Host is the server's name, "" if it was
 // given by its address. It gives up after limit.
 func (e *engine) dial(to transport.Addr, host string, limit time.Duration) (*Session, error) {
+	return e.dialLoop(to, host, 0, limit)
+}
+
+// dialLoop is dial to a loop of the server, 0 for any. If that does not run the server chooses one.
+func (e *engine) dialLoop(
+	to transport.Addr, host string, loop uint8, limit time.Duration,
+) (*Session, error) {
 	if e.closing {
 		return nil, ErrClosed
 	}
@@ -43,7 +50,7 @@ func (e *engine) dial(to transport.Addr, host string, limit time.Duration) (*Ses
 	path := e.port.pathTo(to)
 	s := e.newDial(to, &path)
 	s.host = host
-	e.connect(s, to, &path, limit)
+	e.connect(s, to, loop, &path, limit)
 	e.shakes.repeating = append(e.shakes.repeating, s)
 	return s, nil
 }
@@ -78,7 +85,7 @@ func (e *engine) named(s *Session, to transport.Addr, err error) {
 	s.plan = e.paths.plan(&path)
 	s.cl.Readdress(to, s.plan.timing, s.plan.pacing)
 	s.showPeer()
-	e.connect(s, to, &path, max(s.nextAt.Sub(e.in.Now), 1))
+	e.connect(s, to, 0, &path, max(s.nextAt.Sub(e.in.Now), 1))
 }
 
 // errNoIndex means that no index is free for another association.
@@ -95,9 +102,9 @@ func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
 	return s
 }
 
-// connect sends a session's first Connect.
+// connect sends a session's first Connect, to a loop of the server or, if that is 0, to any.
 func (e *engine) connect(
-	s *Session, to transport.Addr, path *transport.Path, limit time.Duration,
+	s *Session, to transport.Addr, loop uint8, path *transport.Path, limit time.Duration,
 ) {
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
@@ -106,7 +113,7 @@ func (e *engine) connect(
 	timing := s.plan.timing
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
-	s.dialer.Overhead = e.seam.overhead
+	s.dialer.Overhead, s.dialer.Loop = e.seam.overhead, loop
 	if e.shield != nil && !e.guardDial(s, path) {
 		e.end(s, errNoIndex, SessionRefused)
 		return

@@ -3,6 +3,7 @@ package erpc
 import (
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -73,7 +74,9 @@ func (e *engine) renew(a *association) {
 	if e.distrust(a.field) || len(a.sessions) == 0 {
 		return
 	}
-	if s, err := e.dial(a.addr, a.name, e.cfg.Timing.ConnectTimeout); err == nil && s.shake != nil {
+	// Another loop of the same server would say nothing of this one.
+	s, err := e.dialLoop(a.addr, a.name, a.loop, e.cfg.Timing.ConnectTimeout)
+	if err == nil && s.shake != nil {
 		s.hidden, s.shake.renews = true, true
 	}
 }
@@ -95,12 +98,18 @@ func (e *engine) distrust(field uint32) (any bool) {
 
 // reconnect begins anew with a session that was opening on an association.
 func (e *engine) reconnect(s *Session) {
-	path := e.port.pathTo(s.end.Peer)
+	path, renewAt := e.port.pathTo(s.end.Peer), monotime.Time(0)
+	if a := e.assocs.find(s.end.Via); a != nil {
+		renewAt = a.renewAt
+	}
 	e.abandonShake(s)
 	s.dialer.Restart(e.rng.Uint64(), e.in.Now)
 	if !e.guardDial(s, &path) {
 		e.end(s, errNoIndex, SessionRefused)
 		return
+	}
+	if s.shake != nil {
+		s.shake.own.renewAt = renewAt // the next ones may be said to be lost as seldom
 	}
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out before the next look
 }

@@ -1,6 +1,7 @@
 package erpc_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/binary"
 	"net"
@@ -174,5 +175,30 @@ func TestTooMuchWhileBusy(t *testing.T) {
 			t.Fatalf("%d goroutines more after %d handshakes", runtime.NumGoroutine()-before, times)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestOldSealedClient: a client whose sealed packets are of version 2 fills its Connect up to their
+// size, which is eight bytes less, and says no index. It is told why it has no session.
+func TestOldSealedClient(t *testing.T) {
+	x := newApplicant(t, erpc.Config{TLS: sectest.NewCA("test").Config("127.0.0.1", "")})
+	c := wire.Connect{Nonce: 1, Epoch: 1, Offer: wire.Offer{
+		Credits: 8, Slots: 8, MTU: 1400, MaxMessage: 1 << 20, Features: wire.FeatureSeal,
+	}}
+	body := make([]byte, wire.ConnectSize)
+	c.Put(body)
+	x.send(wire.OpConnect, body, 0, nil)
+	_, challenged := x.hear()
+	var ch wire.Challenge
+	ch.Parse(challenged)
+	c.Cookie = ch.Cookie
+	c.Put(body)
+	const overhead = 20
+	x.send(wire.OpConnect, body, 1400+overhead, func(padding []byte) {
+		wire.PutChunk(padding, wire.ChunkCrypto, []byte{0})
+	})
+	op, refused := x.hear()
+	if op != wire.OpRefuse || !bytes.Contains(refused, []byte("update the client")) {
+		t.Errorf("answer %v %q", op, refused)
 	}
 }

@@ -36,6 +36,7 @@ var mtuLadder = [...]uint32{1452, 1232, MinMTU}
 type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
 	Overhead int          // bytes that a packet of the session will be longer on the path
+	Loop     uint8        // of the server, if it runs there; 0 for any
 	// Ext are extensions behind the body of each Connect.
 	Ext []byte
 	// Pad writes into the padding of a Connect with a cookie, which is behind the body; nil for none.
@@ -102,8 +103,8 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 		out.Mgmt(&d.to, d.via, wire.OpOpen, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
 		return
 	}
-	out.Mgmt(&d.to, 0, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize+len(d.Ext),
-		size+d.Overhead, d.put)
+	field := wire.FirstOf(d.Loop) | wire.NoSession
+	out.Mgmt(&d.to, 0, wire.OpConnect, field, 0, wire.ConnectSize+len(d.Ext), size+d.Overhead, d.put)
 }
 
 func (d *Dialer) put(b []byte) {
