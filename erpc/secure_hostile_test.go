@@ -40,8 +40,10 @@ func TestEachBit(t *testing.T) {
 				t.Errorf("bit %d of % x: something happened", bit, c.pkt[:24])
 			}
 		}
+		other := bytes.Clone(c.pkt)
+		other[8] ^= 0x80 // of the index
 		for n := 0; n < len(c.pkt); n += 1 + n/64 {
-			if m.put(c.to, from, c.pkt[:n]) {
+			if m.put(c.to, from, c.pkt[:n]) || m.putKeyless(c.to, from, other[:n]) {
 				t.Errorf("%d of %d bytes: something happened", n, len(c.pkt))
 			}
 		}
