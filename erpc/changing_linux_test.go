@@ -46,7 +46,8 @@ func bundleOf(session, token uint32, count int) []byte {
 }
 
 // TestSharedBundle: of a bundle that its sender can still change nothing is read behind the header,
-// be the sessions few or so many that they are prefetched.
+// be the sessions few or so many that they are prefetched. Where packets must be sealed it is
+// dropped as one that is not.
 func TestSharedBundle(t *testing.T) {
 	for _, cfg := range []erpc.Config{{}, {PSK: testPSK}} {
 		for _, sessions := range []int{1, 300} {
@@ -79,15 +80,13 @@ func sharedBundle(t *testing.T, cfg erpc.Config, sessions int) {
 		}
 	}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	count := func() uint64 { // with security it is dropped before, as one in the clear
-		st := p.server.Counters()
-		return st.DropBundle + st.DropSealed
-	}
-	dropped := count()
+	before := p.server.Counters()
 	p.send.put(pkt, nil, &p.cend.addr)
 	p.step()
-	if n := count() - dropped; n != 1 || !shown {
-		t.Errorf("%d bundles were dropped", n)
+	now := p.server.Counters()
+	shared, unsealed := now.DropBundle-before.DropBundle, now.DropSealed-before.DropSealed
+	if shared+unsealed != 1 || (unsealed == 1) != (cfg.PSK != nil) || !shown {
+		t.Errorf("%d bundles were dropped, and %d that were not sealed", shared, unsealed)
 	}
 	p.send.show = nil
 	is(t, "a call", p.call(tEcho, 10).err, nil)
@@ -113,6 +112,16 @@ func changingPackets(t *testing.T, cfg erpc.Config) {
 	r.watch(p.memPair)
 	p.connect()
 	is(t, "a call", p.call(tEcho, 1000).err, nil)
+	r.know(p.sess)
+	stranger := p.cend.addr
+	stranger.Port = 900
+	whole := mgmtPacket(wire.OpPong, wire.AliveSize)
+	r.aim(whole, 0) // as long as nobody changes it, it is for the session
+	p.send.put(whole, nil, &stranger)
+	p.step()
+	if st := p.server.Counters(); st.DropToken+st.DropSealed != 1 {
+		t.Fatalf("the attacker does not know the session: %+v", st)
+	}
 	const size = 1024
 	mem := outside(t, size)
 	var over atomic.Bool
@@ -138,13 +147,12 @@ func changingPackets(t *testing.T, cfg erpc.Config) {
 		}
 	}
 	dice := rand.New(rand.NewPCG(1, 9))
-	stranger := p.cend.addr
-	stranger.Port = 900
 	for range 20_000 {
 		pkt := bundleOf(r.session[0], r.token[0], 8+dice.IntN(12)) // more than is copied
 		if dice.IntN(2) == 0 {
 			pkt = make([]byte, 300+dice.IntN(size-300))
-			h := wire.Header{Type: wire.Type(dice.IntN(11)), ReqType: uint8(1 + dice.IntN(13)),
+			h := wire.Header{Type: wire.Type(dice.IntN(int(wire.TypeSealed) + 1)),
+				ReqType: uint8(1 + dice.IntN(int(wire.OpNoKeys))),
 				MsgSize: uint32(dice.IntN(len(pkt))), ReqNum: uint64(dice.IntN(64))}
 			h.Put(pkt, 0)
 			r.aim(pkt, 0)

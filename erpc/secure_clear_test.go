@@ -18,6 +18,7 @@ type clearRig struct {
 	tokens map[uint32]bool // of the sessions
 	clear  map[wire.Op]int // packets of handshakes
 	ops    map[byte]int    // inside sealed ones: their first byte, or 0x80 and the operation
+	forged bool            // somebody else has sent Connects that name sessions
 	served *erpc.Session
 }
 
@@ -82,10 +83,20 @@ func (c *clearRig) unsealed(pkt []byte) {
 	}
 	op := wire.Op(h.ReqType)
 	c.clear[op]++
+	named := h.Session != wire.NoSession
 	switch op {
-	case wire.OpConnect, wire.OpChallenge, wire.OpRefuse, wire.OpCrypto, wire.OpNoKeys:
+	case wire.OpConnect:
+		var b wire.Connect
+		b.Parse(pkt[wire.HeaderSize:])
+		named = named || b.Session&wire.NoSession != wire.NoSession || b.Token != 0
+	case wire.OpChallenge, wire.OpRefuse:
+		named = named && !c.forged // what it repeats is of the Connect
+	case wire.OpCrypto, wire.OpNoKeys:
 	default:
 		c.t.Errorf("%v left in the clear", op)
+	}
+	if named {
+		c.t.Errorf("%v that names a session left in the clear", op)
 	}
 	if token := wire.OpenMgmt(pkt); token != 0 && c.tokens[token] {
 		c.t.Errorf("%v of a session left in the clear", op)
@@ -134,6 +145,7 @@ func (c *clearRig) provoke(r *reader) {
 	stranger := c.net.end(true)
 	c.watch()
 	r.know(c.sess)
+	c.forged = true
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
 		for to := range 2 {
 			for _, from := range []*transport.Addr{nil, &stranger.addr} {
@@ -210,7 +222,7 @@ func inTheClear(t *testing.T, cfg erpc.Config, happens func(c *clearRig)) {
 		c.provoke(&r)
 	}
 	c.silence(5 * time.Second)
-	for _, op := range []wire.Op{wire.OpPing, wire.OpPong} {
+	for _, op := range []wire.Op{wire.OpOpen, wire.OpAccept, wire.OpPing, wire.OpPong} {
 		if c.ops[0x80|byte(op)] == 0 {
 			t.Errorf("no %v left", op)
 		}

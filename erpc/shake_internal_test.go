@@ -298,12 +298,15 @@ func TestKeysForgotten(t *testing.T) {
 		}
 		p.server.engine.assocs.drop(idle[len(idle)-1].a)
 		s := p.client.dialTo(1)
-		q := &e.shield.guard.queue
-		for len(q.waiting) == 0 && p.client.now < 2e9 {
+		q, dialled := &e.shield.guard.queue, p.client.now
+		for len(q.waiting) == 0 && p.client.now < dialled.Add(time.Second) {
 			turn()
 		}
 		if len(q.waiting) != 1 || s.Connected() {
 			t.Fatalf("%d steps wait: the keys are not forgotten", len(q.waiting))
+		}
+		if took := p.client.now.Sub(dialled); took > 8*time.Millisecond { // nothing is repeated
+			t.Errorf("the client learned it after %v", took)
 		}
 		for due := p.client.now.Add(worker); p.client.now < due; {
 			turn()
