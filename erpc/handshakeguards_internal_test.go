@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func TestQuotesBeforeQuestions(t *testing.T) {
 	p, s, _ := newSealedPair(t)
 	st, got := p.clients[0], ""
 	var all [][]byte
-	p.said = func(pkt []byte) { all = append(all, pkt) }
+	p.said = func(pkt []byte) { all = append(all, bytes.Clone(pkt)) }
 	for range 4 {
 		st.askText(s, "x", &got)
 		p.turn(0, 10*time.Millisecond)
