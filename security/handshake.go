@@ -42,7 +42,7 @@ type Handshake struct {
 	done    bool
 	secrets *Secrets
 	err     error
-	unshown atomic.Bool // a client has certificates, but none for this server
+	unshown *atomic.Bool // a client has certificates, but none for this server
 }
 
 // Opening has the statements of a side of a handshake, and its questions.
@@ -83,6 +83,8 @@ func (h *Handshake) showing(cfg *tls.Config) *tls.Config {
 	if len(cfg.Certificates) == 0 || cfg.GetClientCertificate != nil {
 		return cfg
 	}
+	unshown := new(atomic.Bool)
+	h.unshown = unshown
 	c := cfg.Clone()
 	c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		for i := range cfg.Certificates { // as crypto/tls does
@@ -90,7 +92,7 @@ func (h *Handshake) showing(cfg *tls.Config) *tls.Config {
 				return &cfg.Certificates[i], nil
 			}
 		}
-		h.unshown.Store(true)
+		unshown.Store(true)
 		return new(tls.Certificate), nil
 	}
 	return c
@@ -98,7 +100,7 @@ func (h *Handshake) showing(cfg *tls.Config) *tls.Config {
 
 // Unshown reports whether a client has shown no certificate, as the server asks for others than it
 // has. Any goroutine may ask.
-func (h *Handshake) Unshown() bool { return h.unshown.Load() }
+func (h *Handshake) Unshown() bool { return h.unshown != nil && h.unshown.Load() }
 
 // Step takes what the peer's stream says next, which may be nothing, and returns what this side's
 // says next. It may take as long as a signature. After an error the handshake is over, and what
