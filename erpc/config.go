@@ -106,12 +106,12 @@ type Config struct {
 	// and every packet is encrypted and authenticated. A server needs Certificates or
 	// GetCertificate; with ClientCAs its clients must have certificates that these vouch for
 	// (mutual TLS). A client checks the server's name, which is ServerName or the host that was
-	// dialled, against RootCAs, and shows Certificates if it is asked. Certificates can change
-	// without a restart by the config's callbacks (GetCertificate, GetClientCertificate,
-	// GetConfigForClient). Keys are agreed on by X25519; CurvePreferences with X25519MLKEM768 makes
-	// that safe from quantum computers, and takes one more packet; CurveP256 in a client's config
-	// takes less time of both processors. Servers take all three. The protocol's name (ALPN) and the
-	// least version are the library's.
+	// dialled, against RootCAs, and shows Certificates if it is asked. Certificates and authorities
+	// change without a restart by Keyring, or all but RootCAs by the config's callbacks. Keys are
+	// agreed on by X25519; CurvePreferences with X25519MLKEM768 makes that safe from quantum
+	// computers, and takes one more packet; CurveP256 in a client's config takes less time of both
+	// processors. Servers take all three. The protocol's name (ALPN) and the least version are the
+	// library's.
 	//
 	// Sessions over shared memory have the same: their packets are encrypted as those over UDP are,
 	// by keys that need the same certificates, unless TrustLocal is set.
@@ -124,6 +124,9 @@ type Config struct {
 	// other. Each has at least 16 random bytes. A key tells members from strangers, and no member
 	// from another. A thief of the key can read traffic recorded before. Not beside TLS.
 	PSK [][]byte
+	// Keyring replaces TLS or PSK later, without a restart: what its Set is given last counts for each
+	// handshake that begins. It stands beside TLS or PSK, which count before the first Set.
+	Keyring *Keyring
 	// KeyUpdate is how long the keys of packets are used, with TLS or PSK: the next ones follow
 	// from them, and the old ones are forgotten. Whichever side opened the association changes
 	// them, also after 2^28 packets or 256 GiB. Default an hour.

@@ -136,7 +136,11 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 		var r wire.Refuse
 		r.Parse(body)
 		if err, ok := s.dialer.OnRefuse(&r); ok {
-			e.end(s, refusalError(&r, err, body[wire.RefuseSize:]), SessionRefused)
+			err = refusalError(&r, err, body[wire.RefuseSize:])
+			if h := s.shake; h != nil && h.begun() && h.hs.Unshown() {
+				err = fmt.Errorf("%w; the server asks for other certificates than this side has", err)
+			}
+			e.end(s, err, SessionRefused)
 		}
 	case wire.OpAccept:
 		var a wire.Accept

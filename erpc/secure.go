@@ -89,8 +89,10 @@ func (c *Config) checkSecurity() error {
 		return &ConfigError{"PSK", "has no key: give one, or leave it nil"}
 	case c.TLS != nil && c.TLS.MaxVersion != 0 && c.TLS.MaxVersion < tls.VersionTLS13:
 		return &ConfigError{"TLS", "has a MaxVersion below TLS 1.3: raise it, or leave it 0"}
-	case c.TLS == nil && c.PSK == nil && (c.TrustLocal || c.Authorize != nil || c.KeyLog != nil):
-		return &ConfigError{"TLS", "is missing: TrustLocal, Authorize and KeyLog need TLS or PSK"}
+	case c.TLS == nil && c.PSK == nil &&
+		(c.TrustLocal || c.Authorize != nil || c.KeyLog != nil || c.Keyring != nil):
+		return &ConfigError{"TLS", "is missing: TrustLocal, Authorize, KeyLog and Keyring " +
+			"need TLS or PSK"}
 	}
 	if c.KeyUpdate < 0 {
 		return negative("KeyUpdate", c.KeyUpdate)
@@ -107,10 +109,13 @@ func (c *Config) checkSecurity() error {
 // guard holds the state that the endpoints of a Nexus share if they demand security.
 type guard struct {
 	cfg    *Config
-	server *tls.Config // nil with shared keys
-	client *tls.Config
+	first  credentials // those of cfg
 	queue  shakeQueue
 	keyLog io.Writer // for any goroutine; nil: none
+	tlsLog io.Writer // keyLog, if crypto/tls writes there too
+
+	mu   sync.Mutex
+	last *keyset // which keys returned
 }
 
 // logWriter is a key log that several goroutines write to, a line at a time.
@@ -132,28 +137,21 @@ func newGuard(cfg *Config) *guard {
 	if cfg.TLS == nil && cfg.PSK == nil {
 		return nil
 	}
-	g := &guard{cfg: cfg}
+	g := &guard{cfg: cfg, first: credentials{cfg.TLS, cfg.PSK}}
 	g.queue.most = max(1, runtime.GOMAXPROCS(0)/2)
 	if cfg.KeyLog != nil {
 		g.keyLog = &logWriter{w: cfg.KeyLog}
 	}
-	if cfg.TLS != nil {
-		g.server = security.ServerConfig(cfg.TLS)
-		g.client = security.ClientConfig(cfg.TLS, "")
-		if w := cfg.TLS.KeyLogWriter; w != nil && cfg.KeyLog == nil {
-			l := &logWriter{w: w} // crypto/tls writes there too
-			g.keyLog, g.server.KeyLogWriter, g.client.KeyLogWriter = l, l, l
-		}
-		if g.client.ClientSessionCache == nil {
-			g.client.ClientSessionCache = tls.NewLRUClientSessionCache(ticketCache)
-		}
+	if t := cfg.TLS; t != nil && t.KeyLogWriter != nil && cfg.KeyLog == nil {
+		g.tlsLog = &logWriter{w: t.KeyLogWriter}
+		g.keyLog = g.tlsLog
 	}
 	return g
 }
 
 // serves says why an endpoint cannot take handshakes, "" if it can.
 func (g *guard) serves() string {
-	t := g.cfg.TLS
+	t := g.keys().server
 	if t == nil || len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil {
 		return ""
 	}
@@ -164,20 +162,21 @@ func (g *guard) serves() string {
 func (g *guard) handshake(
 	name string, client bool, rng *rand.Rand, o security.Opening,
 ) *security.Handshake {
+	k := g.keys()
 	switch {
-	case g.server == nil && rng != nil:
-		return security.NewPSK(g.cfg.PSK, &randomBytes{rng}, client, o)
-	case g.server == nil:
-		return security.NewPSK(g.cfg.PSK, nil, client, o)
+	case k.server == nil && rng != nil:
+		return security.NewPSK(k.psk, &randomBytes{rng}, client, o)
+	case k.server == nil:
+		return security.NewPSK(k.psk, nil, client, o)
 	case client:
-		cfg := g.client
+		cfg := k.client
 		if cfg.ServerName == "" {
 			cfg = cfg.Clone()
 			cfg.ServerName = name
 		}
 		return security.NewTLS(cfg, true, o)
 	}
-	return security.NewTLS(g.server, false, o)
+	return security.NewTLS(k.server, false, o)
 }
 
 // randomBytes reads from a generator.
@@ -208,9 +207,9 @@ func (g *guard) associate(
 		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
 	}
 	keys.Address(theirs)
+	t := h.TLS()
 	state := &ConnectionState{
-		Peer: peer, Client: client, TLS: h.TLS(), PSK: g.server == nil, UID: -1,
-		Cipher: secrets.AEAD.String(),
+		Peer: peer, Client: client, TLS: t, PSK: t == nil, UID: -1, Cipher: secrets.AEAD.String(),
 	}
 	if f := g.cfg.Authorize; f != nil {
 		if err := f(*state); err != nil {

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Protocol is the name of the protocol in TLS (ALPN, RFC 7301).
@@ -41,6 +42,7 @@ type Handshake struct {
 	done    bool
 	secrets *Secrets
 	err     error
+	unshown *atomic.Bool // a client has certificates, but none for this server
 }
 
 // Opening has the statements of a side of a handshake, and its questions.
@@ -67,6 +69,7 @@ func NewTLS(cfg *tls.Config, client bool, o Opening) *Handshake {
 	h := newHandshake(client, &o)
 	q := &tls.QUICConfig{TLSConfig: cfg}
 	if client {
+		q.TLSConfig = h.showing(cfg)
 		h.tls = tls.QUICClient(q)
 		h.tls.SetTransportParameters(append([]byte{byte(h.mine)}, o.Params...))
 	} else {
@@ -74,6 +77,30 @@ func NewTLS(cfg *tls.Config, client bool, o Opening) *Handshake {
 	}
 	return h
 }
+
+// showing returns a client's config that notes whether it has no certificate for the server.
+func (h *Handshake) showing(cfg *tls.Config) *tls.Config {
+	if len(cfg.Certificates) == 0 || cfg.GetClientCertificate != nil {
+		return cfg
+	}
+	unshown := new(atomic.Bool)
+	h.unshown = unshown
+	c := cfg.Clone()
+	c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		for i := range cfg.Certificates { // as crypto/tls does
+			if info.SupportsCertificate(&cfg.Certificates[i]) == nil {
+				return &cfg.Certificates[i], nil
+			}
+		}
+		unshown.Store(true)
+		return new(tls.Certificate), nil
+	}
+	return c
+}
+
+// Unshown reports whether a client has shown no certificate, as the server asks for others than it
+// has. Any goroutine may ask.
+func (h *Handshake) Unshown() bool { return h.unshown != nil && h.unshown.Load() }
 
 // Step takes what the peer's stream says next, which may be nothing, and returns what this side's
 // says next. It may take as long as a signature. After an error the handshake is over, and what

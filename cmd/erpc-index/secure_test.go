@@ -19,4 +19,6 @@ func TestSecure(t *testing.T) {
 		Mistakes: []string{"get apple", "serve --addr=127.0.0.1:0"},
 	}
 	c.All(t)
+	c.Reload(t, childEnv, []string{"serve", "--json", "--addr=127.0.0.1:0"},
+		func(addr string) string { return "--servers=" + addr })
 }

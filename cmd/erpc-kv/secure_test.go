@@ -26,6 +26,8 @@ func TestSecure(t *testing.T) {
 		Mistakes: []string{"get apple", "serve --addr=127.0.0.1:0 --memory=2"},
 	}
 	c.All(t)
+	c.Reload(t, childEnv, strings.Fields("serve --json --addr=127.0.0.1:0 --memory=2 --no-hugepages"),
+		func(addr string) string { return "--servers=" + addr })
 	good, shared := sectest.Files(t.TempDir(), "127.0.0.1"), securetest.PSK(t, "5")
 	serve := "serve --memory=2 --addr=127.0.0.1:0 "
 	c.Line(t, cli.Usage, "know no shared key", serve+"--memcached=127.0.0.1:0", shared)

@@ -26,6 +26,8 @@ func TestSecure(t *testing.T) {
 		Mistakes: []string{"ping 127.0.0.1:9", "bench rate", "server --addr=127.0.0.1:0"},
 	}
 	c.All(t)
+	c.Reload(t, nil, []string{"server", "--json", "--addr=127.0.0.1:0"},
+		func(addr string) string { return addr })
 }
 
 // serveSecure runs a server in this process until the test ends, and returns its address.

@@ -88,6 +88,7 @@ func (a App) Run(e *Env, grammar any, args []string, run func(*kong.Context) err
 		kong.Name(a.Name), kong.Description(a.Description), kong.Writers(e.Out, e.Err),
 		kong.Exit(func(code int) { panic(helped(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Bind(e), // for hooks of flags
 	}, a.Options...)
 	parser, err := kong.New(grammar, options...)
 	if err != nil {

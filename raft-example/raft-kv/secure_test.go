@@ -27,6 +27,13 @@ func TestSecure(t *testing.T) {
 			"cluster", "demo", "bench"},
 	}
 	c.All(t)
+	addrs, err := freeAddrs(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Works, c.Clients = []string{"put apple red --timeout=60s"}, []string{"get apple --timeout=60s"}
+	c.Reload(t, nil, []string{"server", "--json", "--id=1", "--addr=" + addrs[0],
+		"--peers=1=" + addrs[0]}, func(addr string) string { return "--servers=" + addr })
 }
 
 // serveThree runs three replicas in this process until the test ends.

@@ -3,8 +3,11 @@ package secure
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"os"
+	"strings"
+	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
@@ -21,14 +24,23 @@ type Flags struct {
 	PSKFile    string `name:"psk-file" help:"Encrypt: shared keys, hex or base64." placeholder:"FILE"`
 	TrustLocal bool   `name:"trust-local" help:"... but not shared memory of one user."`
 
-	keys *keys // nil: nothing is encrypted
+	env  *cli.Env // of the command; nil: the files are read once
+	keys *keys    // nil: nothing is encrypted
 }
 
-// keys have the contents of the files of Flags.
+// AfterApply is called by kong when it has parsed a command line with these flags.
+func (f *Flags) AfterApply(e *cli.Env) error {
+	f.env = e
+	return nil
+}
+
+// keys are those of the files of Flags.
 type keys struct {
 	tls    *tls.Config
 	psk    [][]byte
 	keyLog io.Writer
+	ring   erpc.Keyring               // what the files have had since
+	later  atomic.Pointer[tls.Config] // the same; nil: tls
 }
 
 // Wanted reports whether any packet is to be encrypted.
@@ -37,8 +49,9 @@ func (f *Flags) Wanted() bool { return f.WithTLS() || f.PSKFile != "" }
 // WithTLS reports whether that is by certificates.
 func (f *Flags) WithTLS() bool { return f.TLSCert != "" || f.TLSKey != "" || f.TLSCA != "" }
 
-// Load reads the files, the first time that it is called. The environment's SSLKEYLOGFILE names
-// one that gets all secrets. The error is a [cli.UsageError].
+// Load reads the files, the first time that it is called. From then on a command reads them again
+// when they change, or the process gets SIGHUP. The environment's SSLKEYLOGFILE names one that gets
+// all secrets. The error is a [cli.UsageError].
 func (f *Flags) Load() error {
 	if f.keys != nil {
 		return nil
@@ -55,25 +68,28 @@ func (f *Flags) Load() error {
 		return nil
 	}
 	k := new(keys)
-	var err error
-	if f.PSKFile != "" {
-		k.psk, err = f.loadPSK()
-	} else {
-		k.tls, err = f.loadTLS()
+	c, err := f.read()
+	if err == nil {
+		k.tls, k.psk, err = f.parse(&c)
 	}
 	if err == nil {
 		k.keyLog, err = openKeyLog()
 	}
-	if err == nil {
-		f.keys = k
+	if err != nil {
+		return err
 	}
-	return err
+	f.keys = k
+	if f.env != nil {
+		newReloader(f, c, f.env.Err).start(f.env.Ctx)
+	}
+	return nil
 }
 
 // Apply adds what was loaded to a configuration.
 func (f *Flags) Apply(cfg *erpc.Config) {
 	if k := f.keys; k != nil {
 		cfg.TLS, cfg.PSK, cfg.KeyLog, cfg.TrustLocal = k.tls, k.psk, k.keyLog, f.TrustLocal
+		cfg.Keyring = &k.ring
 	}
 }
 
@@ -83,48 +99,89 @@ func (f *Flags) Server() *tls.Config {
 	if f.keys == nil || f.keys.tls == nil {
 		return nil
 	}
-	c := f.keys.tls.Clone()
-	c.MinVersion, c.KeyLogWriter = tls.VersionTLS12, f.keys.keyLog
+	k := f.keys
+	c := k.overTCP(k.tls)
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if later := k.later.Load(); later != nil {
+			return k.overTCP(later), nil
+		}
+		return nil, nil
+	}
+	return c
+}
+
+func (k *keys) overTCP(c *tls.Config) *tls.Config {
+	c = c.Clone()
+	c.MinVersion, c.KeyLogWriter = tls.VersionTLS12, k.keyLog
 	if c.ClientCAs != nil {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	return c
 }
 
-func (f *Flags) loadPSK() ([][]byte, error) {
-	file, err := os.ReadFile(f.PSKFile)
-	if err != nil {
-		return nil, cli.Usagef("--psk-file: %v", err)
+// contents are those of the files, "" of such as are not named.
+type contents struct{ cert, key, ca, psk string }
+
+// read reads the files.
+func (f *Flags) read() (c contents, err error) {
+	for _, o := range []struct {
+		flag, file string
+		to         *string
+	}{
+		{"--tls-cert", f.TLSCert, &c.cert}, {"--tls-key", f.TLSKey, &c.key},
+		{"--tls-ca", f.TLSCA, &c.ca}, {"--psk-file", f.PSKFile, &c.psk},
+	} {
+		if o.file == "" {
+			continue
+		}
+		text, err := os.ReadFile(o.file)
+		if err != nil {
+			return contents{}, cli.Usagef("%s: %v", o.flag, err)
+		}
+		*o.to = string(text)
 	}
-	psk, err := security.ParsePSK(file)
-	if err != nil {
-		return nil, cli.Usagef("--psk-file %s: %v", f.PSKFile, err)
-	}
-	return psk, nil
+	return c, nil
 }
 
-func (f *Flags) loadTLS() (*tls.Config, error) {
-	c := &tls.Config{ServerName: f.TLSName}
-	if f.TLSCert != "" {
-		cert, err := tls.LoadX509KeyPair(f.TLSCert, f.TLSKey)
-		if err != nil {
-			return nil, cli.Usagef("--tls-cert %s, --tls-key %s: %v", f.TLSCert, f.TLSKey, err)
+// parse makes of contents what a configuration has: either.
+func (f *Flags) parse(c *contents) (t *tls.Config, psk [][]byte, err error) {
+	if f.PSKFile != "" {
+		if psk, err = security.ParsePSK([]byte(c.psk)); err != nil {
+			err = cli.Usagef("--psk-file %s: %v", f.PSKFile, err)
 		}
-		c.Certificates = []tls.Certificate{cert}
+		return nil, psk, err
+	}
+	t = &tls.Config{ServerName: f.TLSName}
+	if f.TLSCert != "" {
+		cert, err := tls.X509KeyPair([]byte(c.cert), []byte(c.key))
+		if err == nil {
+			err = whole(c.cert)
+		}
+		if err != nil {
+			return nil, nil, cli.Usagef("--tls-cert %s, --tls-key %s: %v", f.TLSCert, f.TLSKey, err)
+		}
+		t.Certificates = []tls.Certificate{cert}
 	}
 	if f.TLSCA == "" {
-		return c, nil
+		return t, nil, nil
 	}
-	pem, err := os.ReadFile(f.TLSCA)
-	if err != nil {
-		return nil, cli.Usagef("--tls-ca: %v", err)
+	t.RootCAs = x509.NewCertPool()
+	if !t.RootCAs.AppendCertsFromPEM([]byte(c.ca)) {
+		return nil, nil, cli.Usagef("--tls-ca %s: there is no certificate in it", f.TLSCA)
 	}
-	c.RootCAs = x509.NewCertPool()
-	if !c.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, cli.Usagef("--tls-ca %s: there is no certificate in it", f.TLSCA)
+	if err := whole(c.ca); err != nil {
+		return nil, nil, cli.Usagef("--tls-ca %s: %v", f.TLSCA, err)
 	}
-	c.ClientCAs = c.RootCAs
-	return c, nil
+	t.ClientCAs = t.RootCAs
+	return t, nil, nil
+}
+
+// whole says whether the end of a PEM file is missing: crypto/x509 takes what comes before.
+func whole(file string) error {
+	if strings.Count(file, "-----BEGIN ") != strings.Count(file, "-----END ") {
+		return errors.New("a certificate in it has no end")
+	}
+	return nil
 }
 
 // openKeyLog opens the file of secrets, if the user asks for one. It is open until the process

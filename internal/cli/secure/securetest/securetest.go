@@ -68,7 +68,7 @@ func (c *Command) tls(t *testing.T, good, strange []string) {
 	c.refused(t, "does not encrypt", at)
 	c.refused(t, "unknown authority", append(slices.Clone(strange), at)...)
 	c.refused(t, "didn't provide a certificate", good[2], at)
-	c.refused(t, "by the server", strange[0], strange[1], good[2], at)
+	c.refused(t, "other certificates than this side has", strange[0], strange[1], good[2], at)
 	c.refused(t, "match elsewhere", append(slices.Clone(good), "--tls-name=elsewhere", at)...)
 }
 
