@@ -27,6 +27,7 @@ type association struct {
 	loop   uint8                 // of the peer's endpoint
 	opener bool                  // this side made the keys with a server
 	name   string                // opener: what the server's certificate had to say
+	of     *credentials          // opener: what the keys were made with
 	state  *ConnectionState      // who the peer is; nil without keys
 	share  transport.Addr        // what its sessions count for; zero for its address
 	half   *newcomer             // server: until the keys are there
@@ -225,7 +226,7 @@ func (t *assocTable) moveFrom(a *association) {
 }
 
 // leaderKey is what an opener's association is known by to those that dial.
-func (a *association) leaderKey() leaderKey { return leaderKey{a.addr, a.epoch, a.name} }
+func (a *association) leaderKey() leaderKey { return leaderKey{a.addr, a.epoch, a.name, a.of} }
 
 // join notes an open session of an association.
 func (t *assocTable) join(

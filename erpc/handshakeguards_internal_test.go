@@ -93,3 +93,24 @@ func TestQuotesBeforeQuestions(t *testing.T) {
 		t.Errorf("%d datagrams were quoted: %v", len(all), s.Err())
 	}
 }
+
+// TestNewKeysForNewSessions: after a Keyring got other keys a session opens by these, though those of
+// before are still there.
+func TestNewKeysForNewSessions(t *testing.T) {
+	ring := new(Keyring)
+	p := newFarewells(t, Config{PSK: shakePSK, Keyring: ring})
+	if err := ring.Set(nil, [][]byte{[]byte("another key of 32 bytes, as new.")}); err != nil {
+		t.Fatal(err)
+	}
+	s := p.client.dialTo(1)
+	for range 10 {
+		p.client.pass(time.Microsecond)
+		p.ferry(t)
+		p.server.pass(time.Microsecond)
+		p.ferry(t)
+	}
+	if !s.Connected() || !p.s.Connected() || s.assoc == p.s.assoc {
+		t.Errorf("connected: %v, %v; the same keys: %v", s.Connected(), p.s.Connected(),
+			s.assoc == p.s.assoc)
+	}
+}

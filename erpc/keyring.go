@@ -39,14 +39,19 @@ type keyset struct {
 	server, client *tls.Config // nil with shared keys
 }
 
-// keys returns what a handshake that begins now is made with. Tickets last as long as one.
-func (g *guard) keys() *keyset {
-	now := &g.first
+// now returns what a handshake that begins now is made with.
+func (g *guard) now() *credentials {
 	if r := g.cfg.Keyring; r != nil {
 		if c := r.latest.Load(); c != nil {
-			now = c
+			return c
 		}
 	}
+	return &g.first
+}
+
+// keys returns the same as crypto/tls wants it. Tickets last as long as one.
+func (g *guard) keys() *keyset {
+	now := g.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.last == nil || g.last.of != now {

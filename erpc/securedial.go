@@ -135,7 +135,8 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 func (e *engine) findKeys(s *Session) {
 	h := s.shake
 	h.waits = false
-	key := leaderKey{s.end.Peer, h.epoch, h.name}
+	h.of = e.shield.guard.now()
+	key := leaderKey{s.end.Peer, h.epoch, h.name, h.of}
 	if a := e.assocs.dialled[key]; a != nil {
 		e.openOn(s, a)
 		return

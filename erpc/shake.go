@@ -34,6 +34,7 @@ type leaderKey struct {
 	addr  transport.Addr
 	epoch uint64
 	name  string
+	of    *credentials // with which
 }
 
 // clientShake is the security of a client session that is being opened.
@@ -44,6 +45,7 @@ type clientShake struct {
 	loop      uint8  // of it
 
 	nonce     uint64       // of the attempt
+	of        *credentials // that keys are made with
 	own       *association // with an index for the keys that this session may make
 	opening   bool         // there are keys, and the session opens on the association in End.Via
 	openAt    monotime.Time
@@ -201,7 +203,7 @@ func (e *engine) associated(s *Session, m *made) {
 	a := h.own
 	h.own = nil
 	a.become(m)
-	a.epoch, a.loop, a.sent = h.epoch, h.loop, new(sentRing)
+	a.epoch, a.loop, a.of, a.sent = h.epoch, h.loop, h.of, new(sentRing)
 	if m.state.TLS != nil {
 		a.ticket = h.stream
 	}
@@ -355,7 +357,7 @@ func (e *engine) shaken(s *Session) {
 		return
 	}
 	h.leader = false
-	delete(e.shield.leaders, leaderKey{s.end.Peer, h.epoch, h.name})
+	delete(e.shield.leaders, leaderKey{s.end.Peer, h.epoch, h.name, h.of})
 	for _, f := range h.followers {
 		if f.state == sessConnecting {
 			e.findKeys(f)
