@@ -359,7 +359,8 @@ func (e *engine) shaken(s *Session) {
 	h.leader = false
 	delete(e.shield.leaders, leaderKey{s.end.Peer, h.epoch, h.name, h.of})
 	for _, f := range h.followers {
-		if f.state == sessConnecting {
+		// One that was challenged by another endpoint meanwhile does not wait for this one's.
+		if w := f.shake; f.state == sessConnecting && w.waits && !w.begun() && w.epoch == h.epoch {
 			e.findKeys(f)
 		}
 	}

@@ -323,3 +323,31 @@ func TestKeysForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestFollowerLeads: a session that waited for the keys of another is challenged by another
+// endpoint, and makes keys with that. The end of the first one is nothing to it any more.
+func TestFollowerLeads(t *testing.T) {
+	client := newStub(t, Config{PSK: shakePSK})
+	first, other := client.dialTo(1), client.dialTo(1)
+	client.pass(time.Microsecond)
+	e := &client.engine
+	challenge := func(s *Session, epoch byte) {
+		who := [whoSize]byte{0: epoch, 9: wire.SealedVersion}
+		e.onChallenge(s, &wire.Challenge{Nonce: s.dialer.Connect.Nonce}, who[:])
+	}
+	challenge(first, 7)
+	challenge(other, 7)
+	if !first.shake.begun() || other.shake.begun() {
+		t.Fatal("the second session does not wait for the first one")
+	}
+	challenge(other, 8)
+	begun := other.shake.stream
+	if !begun.begun() {
+		t.Fatal("no handshake with the other endpoint")
+	}
+	e.end(first, ErrConnect, SessionRefused)
+	client.pass(time.Microsecond)
+	if other.shake.stream != begun || begun.over {
+		t.Error("the handshake began again")
+	}
+}
