@@ -94,8 +94,8 @@ func TestQuotesBeforeQuestions(t *testing.T) {
 	}
 }
 
-// TestNewKeysForNewSessions: after a Keyring got other keys a session opens by these, though those of
-// before are still there.
+// TestNewKeysForNewSessions: after a Keyring got other keys a session opens by these, though those
+// of before are still there.
 func TestNewKeysForNewSessions(t *testing.T) {
 	ring := new(Keyring)
 	p := newFarewells(t, Config{PSK: shakePSK, Keyring: ring})

@@ -5,9 +5,10 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"net"
-	"runtime"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/security"
@@ -138,7 +139,7 @@ func TestTooMuchWhileBusy(t *testing.T) {
 		return nil, nil
 	}
 	x := newApplicant(t, erpc.Config{TLS: cfg})
-	before := runtime.NumGoroutine()
+	running := goleak.IgnoreCurrent()
 	const times, part = 20, 1000
 	for nonce := range uint64(times) {
 		c := wire.Connect{Nonce: nonce, Epoch: 1, Offer: wire.Offer{
@@ -170,11 +171,8 @@ func TestTooMuchWhileBusy(t *testing.T) {
 		}
 		goOn <- true
 	}
-	for until := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+times/2; {
-		if time.Now().After(until) {
-			t.Fatalf("%d goroutines more after %d handshakes", runtime.NumGoroutine()-before, times)
-		}
-		time.Sleep(time.Millisecond)
+	if err := goleak.Find(running); err != nil {
+		t.Error(err)
 	}
 }
 
