@@ -173,11 +173,19 @@ func (r *Rpc) hints() []transport.Hint {
 // goes back: timers would wait for what they have waited for once more.
 func (r *Rpc) readClock() monotime.Time {
 	now := r.clock()
-	if past := r.engine.in.Now; now < past {
-		r.shift.Add(int64(past.Sub(now)))
-		return past
+	if now < r.engine.in.Now {
+		return r.wentBack(now)
 	}
 	return now
+}
+
+// wentBack shifts the clock, which says now, to where it was.
+//
+//go:noinline
+func (r *Rpc) wentBack(now monotime.Time) monotime.Time {
+	past := r.engine.in.Now
+	r.shift.Add(int64(past.Sub(now)))
+	return past
 }
 
 // clock returns the time, in any goroutine. It may go back until the loop looks at it.

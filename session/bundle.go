@@ -139,7 +139,7 @@ func (l *Link) room(o *Out, e *End, n int) {
 	l.close(o, !fits)
 	l.first = e.name()
 	l.item = int32(len(o.Tx))
-	o.place(&e.Peer, e.Via)
+	o.place(&e.Peer, e.Via).Data = nil // Head follows when the bundle is closed
 	l.open(o, n)
 }
 

@@ -279,7 +279,7 @@ func (o *Out) push(to *packet.Addr, via uint32, head, data []byte) {
 	o.Packets++
 }
 
-// place adds a place to Tx.
+// place adds a place to Tx, whose parts are to be set.
 func (o *Out) place(to *packet.Addr, via uint32) *Tx {
 	n := len(o.Tx)
 	if n == cap(o.Tx) {
@@ -287,7 +287,7 @@ func (o *Out) place(to *packet.Addr, via uint32) *Tx {
 	}
 	o.Tx = o.Tx[:n+1]
 	t := &o.Tx[n]
-	t.Dst, t.Via, t.Data = *to, via, nil
+	t.Dst, t.Via = *to, via
 	return t
 }
 
