@@ -156,10 +156,6 @@ func TestDecodeSealedPorts(t *testing.T) {
 // though packets of others came before; packets of one that is not in the log cost no more than
 // mostMisses tries of each secret, until a Connect says that it is about to be used.
 func TestDecodeManyUnderOneIndex(t *testing.T) {
-	k, err := loadKeyLog("")
-	if err != nil {
-		t.Fatal(err)
-	}
 	secret := func(i int) *security.Secrets {
 		return &security.Secrets{AEAD: security.AES128GCM, Client: security.Secret{byte(i), byte(i >> 8)}}
 	}
@@ -178,7 +174,8 @@ func TestDecodeManyUnderOneIndex(t *testing.T) {
 	if err := os.WriteFile(log, keys, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if k, err = loadKeyLog(log); err != nil {
+	k, err := loadKeyLog(log)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range many - 1 {
