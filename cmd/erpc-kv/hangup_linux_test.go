@@ -24,6 +24,7 @@ import (
 func TestHangUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	securetest.HearHangUp()
 	for _, keys := range [][]string{nil, {securetest.PSK(t, "5")}} {
 		master, slave := terminal(t)
 		args := strings.Fields("serve --json --addr=127.0.0.1:0 --memory=2 --no-hugepages")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strings"
 	"syscall"
@@ -103,6 +104,7 @@ type process struct {
 func start(t *testing.T, env, args []string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // it never says some word
+	HearHangUp()
 	p := &process{t: t, cmd: exec.CommandContext(ctx, os.Args[0], args...)}
 	p.cmd.Env = append(os.Environ(), env...)
 	out, err := p.cmd.StdoutPipe()
@@ -149,3 +151,7 @@ func (p *process) says(want string) {
 	}
 	p.t.Fatalf("the server has ended and never said %q", want)
 }
+
+// HearHangUp makes processes that are started from now on hear SIGHUP, also if this one was started
+// by nohup, which they would inherit: a signal that is caught is no longer ignored by children.
+func HearHangUp() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) }
