@@ -13,8 +13,8 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// association is what this endpoint has with one other endpoint, and owns what depends on who that
-// is: keys and identity, sessions, the open bundle, liveness, and where to send. Packets name it by
+// association joins this endpoint and one other one. It owns all that depends on who the other is:
+// keys and identity, sessions, the open bundle, liveness, and where to send. Packets name it by
 // the index that their receiver chose, and whoever opens one is that association and nobody else.
 //
 // Without security it has no keys. Then an address and an epoch name it, and its packets are found
@@ -225,7 +225,7 @@ func (t *assocTable) moveFrom(a *association) {
 	}
 }
 
-// leaderKey is what an opener's association is known by to those that dial.
+// leaderKey returns the key by which those that dial find an opener's association.
 func (a *association) leaderKey() leaderKey { return leaderKey{a.addr, a.epoch, a.name, a.of} }
 
 // join notes an open session of an association.

@@ -11,7 +11,7 @@ import (
 // Config.Keyring. The zero value is ready, and endpoints of any number may share one.
 type Keyring struct{ latest atomic.Pointer[credentials] }
 
-// credentials are what a Config or a Keyring says. They never change.
+// credentials hold the TLS or PSK of a Config or a Keyring. They never change.
 type credentials struct {
 	tls *tls.Config
 	psk [][]byte
@@ -32,7 +32,7 @@ func (k *Keyring) Set(t *tls.Config, psk [][]byte) error {
 	return nil
 }
 
-// keyset is what handshakes are made with, as crypto/tls wants it.
+// keyset holds credentials as crypto/tls wants them, for handshakes.
 type keyset struct {
 	of             *credentials
 	psk            [][]byte

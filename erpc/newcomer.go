@@ -111,7 +111,7 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 	}
 }
 
-// oldSeal is what a client is told whose sealed packets are of a version that is not spoken.
+// oldSeal tells a client that nobody speaks the version of its sealed packets.
 const oldSeal = "sealed packets of version 2 are not spoken any more, only of version 3: " +
 	"update the client"
 

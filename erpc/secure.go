@@ -189,7 +189,7 @@ func (r *randomBytes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// made is what a handshake has led to.
+// made holds the results of a handshake.
 type made struct {
 	keys  *security.Association
 	state *ConnectionState

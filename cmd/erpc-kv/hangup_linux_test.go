@@ -73,6 +73,9 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("no terminals: ", err)
+		}
 		t.Skip("no terminals: ", err)
 	}
 	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
