@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/msgbuf"
 )
 
@@ -60,6 +61,14 @@ func (b *backoffRig) scan(n int) {
 	}
 }
 
+// wait looks for timeouts for a while, often.
+func (b *backoffRig) wait(d time.Duration) {
+	for end := b.now.Add(d); b.now < end; b.now += ms / 8 {
+		b.cl.Scan(b.now, b.cout)
+		b.takeClient()
+	}
+}
+
 // answer lets all packets come through.
 func (b *backoffRig) answer() {
 	b.tb.Helper()
@@ -90,7 +99,7 @@ func (b *backoffRig) end() {
 // TestOneLossOneBackoff: a bundle of many requests is lost, or that of their answers. The timeout
 // doubles once for it, however many requests time out.
 func TestOneLossOneBackoff(t *testing.T) {
-	for _, n := range []int{1, 6, 60} {
+	for _, n := range []int{2, 6, 60} {
 		for _, answers := range []bool{false, true} {
 			b := newBackoffRig(t, n)
 			b.want("before", 5*ms)
@@ -110,6 +119,68 @@ func TestOneLossOneBackoff(t *testing.T) {
 			b.want("after a sample", 5*ms)
 			b.end()
 		}
+	}
+}
+
+// TestTailProbe: a bundle of many requests is lost, or that of their answers, and nothing else is on
+// its way. The last one goes again when twice a round trip is over, alone. Its answer shows that
+// the others are lost, which go again at once: no timeout is counted, and none grows. A handler
+// may be slow instead: then one packet is all that it costs.
+func TestTailProbe(t *testing.T) {
+	for _, n := range []int{1, 2, 6, 60} {
+		for _, answers := range []bool{false, true} {
+			b := newBackoffRig(t, n)
+			early := b.cl.rtt.early(1)
+			b.loseAll(answers)
+			since := b.now
+			b.now += monotime.Time(early) - 1
+			b.cl.Scan(b.now, b.cout)
+			b.now++
+			b.scan(1)
+			if took := b.now.Sub(since); took > early+ms/4 || early > ms {
+				t.Errorf("%d requests: the probe left after %v, want %v", n, took, early)
+			}
+			if len(b.c2s) != 1 {
+				t.Fatalf("%d of %d requests went again", len(b.c2s), n)
+			}
+			b.answer()
+			b.want("after a lost bundle", 5*ms)
+			if b.cst.Rollbacks != 0 || b.cst.Retransmits != uint64(n) {
+				t.Errorf("%d requests: %d timeouts, %d packets again",
+					n, b.cst.Rollbacks, b.cst.Retransmits)
+			}
+			b.end()
+		}
+	}
+}
+
+// TestProbeOfSlowHandlers: requests whose handlers take a while are not sent again, once the
+// session knows the while. Nor are those on a path that has become slow.
+func TestProbeOfSlowHandlers(t *testing.T) {
+	for name, run := range map[string]func(b *backoffRig){
+		"handler": func(b *backoffRig) {
+			slot := b.toServer(b.c2s[0]).Slot
+			b.c2s = nil
+			b.wait(ms)
+			if err := b.respond(slot, 10); err != nil {
+				t.Fatal(err)
+			}
+			b.pump(nil)
+		},
+		"path": func(b *backoffRig) {
+			b.wait(ms)
+			b.pump(func(uint8) int { return 10 })
+		},
+	} {
+		b := newBackoffRig(t, 0)
+		for range 30 {
+			b.send(1)
+			run(b)
+		}
+		if again := b.cst.Retransmits; again == 0 || again > 4 {
+			t.Errorf("a slow %s: %d packets went again", name, again)
+		}
+		b.end()
 	}
 }
 

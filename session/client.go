@@ -54,6 +54,14 @@ type clientSlot struct {
 // held reports whether the slot is in use by a request that was given up.
 func (s *clientSlot) held() bool { return s.gaveUp != nil && s.gaveUp.held }
 
+// sent returns when packet k, which has no answer yet, was sent last.
+func (s *clientSlot) sent(k uint32) monotime.Time {
+	if k > 0 {
+		return s.times.at[k&uint32(len(s.times.at)-1)]
+	}
+	return s.sentAt
+}
+
 // total returns how many packets the client sends for the request, as far as known.
 func (s *clientSlot) total() uint32 {
 	if s.numResp == 0 {
@@ -99,7 +107,7 @@ type Client struct {
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
-const ClientHot = 520
+const ClientHot = 528
 
 // txTimes remembers when the packets in flight were sent.
 type txTimes struct {

@@ -89,6 +89,9 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	c.learn(in, rtt, wire.HeaderSize+len(data), h)
 	s.ownsResp = false
 	c.finish(i, in.Now, out)
+	if c.rtt.look {
+		c.lookAll(in.Now, out)
+	}
 	ev := out.add(EventDone)
 	ev.Ref, ev.RTT, ev.Resp = ref, rtt, resp
 }
@@ -189,22 +192,24 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	}
 	c.credits += int(k + 1 - s.numRx)
 	s.numRx = k + 1
-	retries := s.retries
+	retries, fast := s.retries, s.fast
 	s.retries, s.fast, s.pasts = 0, 0, 0
 	s.progress = now
 	held := time.Duration(0)
 	if k == s.numReq-1 {
+		held = time.Duration(h.Hold) * wire.HoldUnit
+		c.rtt.handled(held)
 		if h.Hold == wire.HoldUnknown {
 			return 0 // the handler was slow, which says nothing about the path
 		}
-		held = time.Duration(h.Hold) * wire.HoldUnit
 		if k < s.highTx { // an answer to which copy? (Karn)
-			c.keep(retries)
+			c.keep(retries, fast)
+			c.answeredAgain(s.sent(k), now)
 			return 0
 		}
 	} else {
 		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-			c.keep(retries)
+			c.keep(retries, fast)
 			return 0
 		}
 		var known bool
@@ -212,10 +217,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 			return 0
 		}
 	}
-	at := s.sentAt
-	if k > 0 {
-		at = s.times.at[k&uint32(len(s.times.at)-1)]
-	}
+	at := s.sent(k)
 	c.sampled = at
 	c.latest = max(c.latest, at)
 	took := now.Sub(at)
@@ -285,12 +287,16 @@ func (c *Client) queued(s *clientSlot, out *Out) bool {
 // Scan looks for requests whose answers are overdue and rolls them back
 // (go-back-N): credits come back, packets from the first unanswered on are sent
 // again. A request is overdue if it has waited for the timeout, or for less if a packet that
-// was sent later has been answered. It returns the largest number of timeouts without
-// progress of any slot, so that the owner can ask whether the peer lives.
+// was sent later has been answered, or if it was sent last and nothing is answered at all: all
+// that was sent together may be lost together, and an answer to the last shows it (RFC 8985,
+// section 7). It returns the largest number of timeouts without progress of any slot, so that the
+// owner can ask whether the peer lives.
 func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 	if c.busy == 0 && c.held == 0 {
 		return 0
 	}
+	var last *clientSlot
+	asked := false
 	for i := range c.slots {
 		s := &c.slots[i]
 		if !s.busy || s.numTx == s.numRx {
@@ -298,32 +304,81 @@ func (c *Client) Scan(now monotime.Time, out *Out) (retries uint8) {
 			continue
 		}
 		if now.Sub(s.progress) < c.rtt.timeout(s.retries) {
-			overtaken := c.latest > s.progress && now.Sub(s.progress) >= c.rtt.early()
-			if overtaken && s.retries == 0 && s.fast == 0 {
-				c.lost(uint8(i), s.try, now, out) // or its handler is slow: then one packet is wasted
+			c.ifOvertaken(uint8(i), now, out)
+			asked = asked || s.retries > 0 || s.fast > 0
+			if last == nil || s.progress > last.progress {
+				last = s
 			}
 			continue
 		}
-		since := s.progress
-		if s.retries == 0 && c.backoff.firsts.another(since, now) {
-			c.backoff.rto = c.rtt.rto
+		asked = true
+		if c.timedOut(uint8(i), now, out) {
+			retries = max(retries, s.retries)
 		}
-		if s.retries < 255 {
-			s.retries++
-		}
-		if s.retries >= suspectAfter && !c.suspect(uint8(i), now, out) {
-			continue
-		}
-		c.stats.Rollbacks++
-		// One timeout may be a peer that does not get to run, and one without the response
-		// alone may be a slow handler.
-		if s.retries >= 2 && s.numRx != s.numReq-1 && c.backoff.told.another(since, now) {
-			c.pace.timeout(now)
-		}
-		c.rollback(uint8(i), now, out)
-		retries = max(retries, s.retries)
+	}
+	if last != nil && !asked && last.numTx-last.numRx == 1 && !c.queued(last, out) &&
+		now.Sub(last.progress) >= c.rtt.early(1) {
+		c.lost(uint8(last.reqNum&uint64(len(c.slots)-1)), last.try, now, out)
 	}
 	return retries
+}
+
+// timedOut counts a timeout of slot i and rolls it back. It returns false if the session waits for
+// another word instead; see suspect.
+func (c *Client) timedOut(i uint8, now monotime.Time, out *Out) bool {
+	s := &c.slots[i]
+	since := s.progress
+	if s.retries == 0 && c.backoff.firsts.another(since, now) {
+		c.backoff.rto = c.rtt.rto
+	}
+	if s.retries < 255 {
+		s.retries++
+	}
+	if s.retries >= suspectAfter && !c.suspect(i, now, out) {
+		return false
+	}
+	c.stats.Rollbacks++
+	// One timeout may be a peer that does not get to run, and one without the response
+	// alone may be a slow handler.
+	if s.retries >= 2 && s.numRx != s.numReq-1 && c.backoff.told.another(since, now) {
+		c.pace.timeout(now)
+	}
+	c.rollback(i, now, out)
+	return true
+}
+
+// ifOvertaken rolls slot i back if a packet that was sent later has been answered and this one has
+// waited too long. Its handler may be slow, too: then one packet is wasted.
+func (c *Client) ifOvertaken(i uint8, now monotime.Time, out *Out) {
+	if s := &c.slots[i]; now.Sub(s.progress) >= c.rtt.early(s.numTx-s.numRx) {
+		c.overtaken(i, now, out)
+	}
+}
+
+// overtaken rolls slot i back if a packet that was sent later has been answered.
+func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) {
+	s := &c.slots[i]
+	if c.latest > s.progress && s.busy && s.numTx != s.numRx && s.retries == 0 && s.fast == 0 {
+		c.lost(i, s.try, now, out)
+	}
+}
+
+// answeredAgain notes that an answer came to one of several copies of a packet, the last of which
+// was sent at a time. If a round trip since then can be over, all that was sent before that copy
+// and has no answer is lost.
+func (c *Client) answeredAgain(at, now monotime.Time) {
+	if at > c.latest && now.Sub(at) >= c.floor.least {
+		c.latest, c.rtt.look = at, true
+	}
+}
+
+// lookAll rolls back what such an answer has shown to be lost. All of that has waited longer than
+// the packet whose copy was answered.
+func (c *Client) lookAll(now monotime.Time, out *Out) {
+	c.rtt.look = false
+	for i := range c.slots {
+		c.overtaken(uint8(i), now, out)
+	}
 }
 
 // rollback makes slot i send again from its first unanswered packet on.

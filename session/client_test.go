@@ -272,7 +272,7 @@ func TestEarlyRollback(t *testing.T) {
 	r.start(ops[1])
 	r.now = 60_000
 	r.pump(func(uint8) int { return 10 })
-	early := r.cl.rtt.early()
+	early := r.cl.rtt.early(1)
 	if early >= r.cl.rtt.timeout(0) || len(r.ended) != 1 {
 		t.Fatalf("early after %v, ended %v", early, r.ended)
 	}

@@ -25,10 +25,10 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 	if s.waits || h.Flags&wire.FlagKeep != 0 {
 		return
 	}
-	retries := s.retries
+	retries, fast := s.retries, s.fast
 	s.retries, s.fast = 0, 0
 	s.progress = in.Now
-	rtt := c.waitRTT(s, h, in.Now, retries)
+	rtt := c.waitRTT(s, h, in.Now, retries, fast)
 	c.learn(in, rtt, wire.HeaderSize, h)
 	c.credits += int(s.numTx - s.numRx)
 	s.numRx, s.numTx = s.numReq-1, s.numReq-1
@@ -45,21 +45,17 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 
 // waitRTT returns the round trip of a packet that a WAIT answers, 0 if it is not known.
 func (c *Client) waitRTT(
-	s *clientSlot, h *wire.Header, now monotime.Time, retries uint8,
+	s *clientSlot, h *wire.Header, now monotime.Time, retries, fast uint8,
 ) time.Duration {
 	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-		c.keep(retries)
+		c.keep(retries, fast)
 		return 0
 	}
 	held, known := wire.CoarseHold(h.Hold)
 	if !known {
 		return 0
 	}
-	at := s.sentAt
-	if k := uint32(h.PktNum); k > 0 {
-		at = s.times.at[k&uint32(len(s.times.at)-1)]
-	}
-	took := now.Sub(at)
+	took := now.Sub(s.sent(uint32(h.PktNum)))
 	rtt := c.floor.check(took, max(took-held, 1))
 	c.rtt.sample(rtt)
 	return rtt

@@ -12,6 +12,9 @@ type rtoEstimator struct {
 	srtt   time.Duration // 0 before the first sample
 	rttvar time.Duration
 	rto    time.Duration // within [min, max]
+	hold   uint32        // how long handlers may take, ns
+	hasty  uint8         // answers since the last sample to what was sent again early
+	look   bool          // an answer has shown that other packets are lost
 	min    time.Duration
 	max    time.Duration
 
@@ -34,6 +37,7 @@ func (e *rtoEstimator) sample(rtt time.Duration) {
 	if rtt <= 0 {
 		return
 	}
+	e.hasty = 0
 	if rtt < e.recent || e.recent == 0 {
 		e.recent = rtt
 		if rtt < e.base || e.base == 0 {
@@ -75,10 +79,30 @@ func (e *rtoEstimator) timeout(retries uint8) time.Duration {
 	return e.rto << shift
 }
 
-// early returns the timeout for a packet that a later one has overtaken: twice
-// what a round trip may take, but no less than a quarter of the least timeout.
-func (e *rtoEstimator) early() time.Duration {
-	return max(2*(e.srtt+4*e.rttvar), e.min/4)
+// handled takes how long a handler held a request. A longer one counts at once, shorter ones by an
+// eighth each.
+func (e *rtoEstimator) handled(held time.Duration) {
+	if h := uint32(held); h > e.hold {
+		e.hold = h
+	} else {
+		e.hold -= (e.hold - h) / 8
+	}
+}
+
+// early returns the timeout for packets that a later one has overtaken, and for the last one sent:
+// twice what a round trip and its handler may take. It is no less than a sixteenth of the least
+// timeout for one packet, and a quarter for more, since all of them are sent again. It doubles with
+// each answer to what it sent again, until the next sample.
+func (e *rtoEstimator) early(packets uint32) time.Duration {
+	least := e.min / 4
+	if packets == 1 {
+		least = e.min / 16
+	}
+	least = max(2*(e.srtt+4*e.rttvar+time.Duration(e.hold)), least)
+	if e.srtt == 0 || least > e.rto>>e.hasty {
+		return e.rto
+	}
+	return least << e.hasty
 }
 
 // backoff is what a session knows of its timeouts. One lost packet may be that of many requests, of
@@ -102,15 +126,21 @@ func (l *lossClock) another(since, now monotime.Time) bool {
 	return true
 }
 
-// keep makes the timeout that the given number of retries led to the timeout until
+// keep makes the timeouts that the given numbers of retries led to the timeouts until
 // the next sample: their answer cannot be a sample, and without one a path that has
 // become slow would cost as many retries with each packet (RFC 6298, section 5.7).
-func (c *Client) keep(retries uint8) {
+func (c *Client) keep(retries, fast uint8) {
 	if retries > 0 {
 		at := rtoEstimator{rto: c.backoff.rto, max: c.rtt.max}
 		c.rtt.rto = max(c.rtt.rto, at.timeout(retries))
 	}
+	if fast > 0 {
+		c.rtt.hasty = min(c.rtt.hasty+1, maxHasty)
+	}
 }
+
+// maxHasty doublings of the early timeout are more than the usual timeout.
+const maxHasty = 16
 
 // SRTT returns the smoothed round-trip time, or 0 before the first sample.
 func (c *Client) SRTT() time.Duration { return c.rtt.srtt }
