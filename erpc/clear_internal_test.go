@@ -70,7 +70,7 @@ func TestClearIsNoLife(t *testing.T) {
 		var quote []byte
 		for s.Err() == nil {
 			if forged && st.now >= next {
-				st.inTheClear(peer, s, server.key.nonce, quote)
+				st.inTheClear(peer, s, server.srv.key.nonce, quote)
 				next = st.now.Add(200 * time.Millisecond)
 			}
 			st.pass(5 * time.Millisecond)
@@ -96,8 +96,8 @@ func TestClearIsNoLife(t *testing.T) {
 	}
 	p, client, server := newSealedPair(t)
 	for range 2000 {
-		p.clients[0].inTheClear(1, client, server.key.nonce, nil)
-		p.server.inTheClear(2, server, server.key.nonce, nil)
+		p.clients[0].inTheClear(1, client, server.srv.key.nonce, nil)
+		p.server.inTheClear(2, server, server.srv.key.nonce, nil)
 		p.turn(0, 5*time.Millisecond)
 	}
 	if client.Err() != nil || server.Err() != nil {

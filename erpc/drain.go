@@ -33,7 +33,7 @@ func (e *engine) repeatNotices() {
 	sent := 0
 	for i := 0; i < len(e.notices); {
 		s := e.notices[i]
-		if s.state != sessConnected || s.notice.acked {
+		if s.state != sessConnected || s.srv.notice.acked {
 			last := len(e.notices) - 1
 			e.notices[i] = e.notices[last]
 			e.notices[last] = nil
@@ -41,7 +41,7 @@ func (e *engine) repeatNotices() {
 			continue
 		}
 		i++
-		if n := &s.notice; e.in.Now >= n.at && sent < noticesPerTick {
+		if n := &s.srv.notice; e.in.Now >= n.at && sent < noticesPerTick {
 			sent++
 			t := &e.cfg.Timing
 			n.at = e.in.Now.Add(min(t.ConnectRetry<<min(n.tries, 10), max(t.RTOMax, time.Millisecond)))

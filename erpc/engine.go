@@ -264,7 +264,7 @@ func (e *engine) settleRare(ev *session.Event) {
 	case session.EventOpened:
 		e.notify(e.table.at(ev.Session), SessionConnected)
 	case session.EventCancelled:
-		e.table.at(ev.Session).jobs.cancel(ev.Slot)
+		e.table.at(ev.Session).srv.jobs.cancel(ev.Slot)
 	case session.EventFreed:
 		e.freed(e.table.at(ev.Session))
 	case session.EventLate:

@@ -193,9 +193,9 @@ func (e *engine) end(s *Session, err error, fate SessionEvent) {
 	}
 	if s.sv != nil {
 		if s.tell {
-			s.taken = s.sv.AppendTaken(nil, true)
+			s.srv.taken = s.sv.AppendTaken(nil, true)
 		}
-		s.jobs.cancelAll()
+		s.srv.jobs.cancelAll()
 		s.sv.Close(e.out)
 	} else {
 		s.cl.Close(err, e.out)
@@ -243,12 +243,16 @@ func (e *engine) ended(s *Session) {
 }
 
 func (e *engine) disconnect(s *Session) {
+	var taken []byte
+	if s.srv != nil {
+		taken = s.srv.taken
+	}
 	if e.closing {
-		s.live.Farewell(s.end, s.taken, e.out)
+		s.live.Farewell(s.end, taken, e.out)
 		return
 	}
 	s.nextAt = e.in.Now.Add(e.cfg.Timing.ConnectRetry)
-	s.live.Disconnect(s.end, s.taken, e.out)
+	s.live.Disconnect(s.end, taken, e.out)
 }
 
 // acceptedBy returns the association of a session that the server accepts, nil if it may not.

@@ -179,7 +179,7 @@ func (t *jobTable) put(j *job) {
 
 // background hands a request to the executor.
 func (e *engine) background(h ReqHandle, fn Handler) {
-	sh := h.s.share
+	sh := h.s.srv.share
 	if !e.shares.mayWork(sh, e.jobs.running, e.cfg.MaxBackground) {
 		e.refuseWork(h, e.jobs.running < e.cfg.MaxBackground)
 		return
@@ -194,7 +194,7 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	h.bits |= uint64(gen) << genShift
 	j.handle, j.req, j.fn, j.share = h, buf, fn, sh
 	j.deadline = h.s.sv.Deadline(h.slot())
-	h.s.jobs.set(h.slot(), j)
+	h.s.srv.jobs.set(h.slot(), j)
 	j.timed = e.meter != nil
 	e.shares.startWork(sh)
 	t := &e.jobs
@@ -261,7 +261,7 @@ func (e *engine) finishJob(j *job) {
 	}
 	sh, n := j.share, j.req.Footprint()
 	j.req.Free()
-	if jobs := h.s.jobs; jobs[h.slot()] == j {
+	if jobs := h.s.srv.jobs; jobs[h.slot()] == j {
 		jobs[h.slot()] = nil
 	}
 	e.jobs.put(j)

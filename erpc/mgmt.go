@@ -179,7 +179,9 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 	case wire.OpDrain:
 		e.onDrain(s, &a, wire.FindTaken(body[wire.AliveSize:]))
 	case wire.OpDrainAck:
-		s.notice.acked = true
+		if s.srv != nil {
+			s.srv.notice.acked = true
+		}
 	case wire.OpReset:
 		if s.assoc != nil {
 			s.assoc.suspectAll()

@@ -51,23 +51,21 @@ type Session struct {
 	shown atomic.Pointer[transport.Addr] // see showPeer
 
 	dialer   *session.Dialer    // while connecting
+	srv      *serverState       // nil for a client
 	plan     *pathPlan          // client: what the way to the peer asks for
-	key      connKey            // server: what a repeated Connect is known by
 	epoch    uint64             // client: of the server's endpoint
 	lingerAt monotime.Time      // when a closing session is forgotten
 	nextAt   monotime.Time      // when Disconnect is repeated
 	fate     SessionEvent       // how it ended
 	tell     bool               // the peer must be sent the end
 	hidden   bool               // the application knows nothing of it
-	taken    []byte             // server: what it has taken, for that
-	jobs     slotJobs           // server: its background requests
-	notice   notice             // server: of a shutdown
 	probe    *session.PathProbe // client: while it suspects that its packets are too large
-	share    *share             // server: of the peer's address
 	lane     *lane              // client: of a Client
 	host     string             // client: of the server, as it was dialled; "" for an IP address
 	shake    *clientShake       // client: while keys are made or used first; nil without security
 	identity *ConnectionState   // of the peer; nil without security
+
+	_ [8]byte // what follows begins with a line of the cache
 
 	// State that each packet needs, and at the end, next to the half: see prefetch.
 	live     session.Liveness
@@ -92,8 +90,18 @@ type (
 	serverEnd struct {
 		Session
 		half session.Server
+		serverState
 	}
 )
+
+// serverState is what only a server's end has.
+type serverState struct {
+	key    connKey  // what a repeated Connect is known by
+	taken  []byte   // what the peer is told at the end: the requests that were taken
+	jobs   slotJobs // background requests
+	notice notice   // of a shutdown
+	share  *share   // of the peer
+}
 
 // newClientSession returns a client's end that is not in the table.
 func newClientSession(e *engine) *Session {
@@ -107,7 +115,7 @@ func newClientSession(e *engine) *Session {
 func newServerSession(e *engine) *Session {
 	end := new(serverEnd)
 	s := &end.Session
-	s.engine, s.sv, s.end = e, &end.half, &end.half.End
+	s.engine, s.sv, s.srv, s.end = e, &end.half, &end.serverState, &end.half.End
 	return s
 }
 

@@ -145,14 +145,17 @@ func (t *shareTable) join(s *Session, a *association) {
 		t.byKey[key] = sh
 	}
 	sh.sessions++
-	s.share = sh
+	s.srv.share = sh
 	s.sv.SetMemory(t.memory, &sh.account)
 }
 
 // leave undoes join, if there was one.
 func (t *shareTable) leave(s *Session) {
-	if sh := s.share; sh != nil {
-		s.share = nil
+	if s.srv == nil {
+		return
+	}
+	if sh := s.srv.share; sh != nil {
+		s.srv.share = nil
 		sh.sessions--
 		t.drop(sh)
 	}

@@ -59,7 +59,7 @@ func (t *sessionTable) addKey(key connKey, s *Session) {
 	if t.byKey == nil {
 		t.byKey = make(map[connKey]*Session)
 	}
-	s.key = key
+	s.srv.key = key
 	t.byKey[key] = s
 }
 
@@ -68,8 +68,8 @@ func (t *sessionTable) remove(s *Session) {
 	t.byNumber[s.end.Local-t.first] = nil
 	t.free = append(t.free, s.end.Local)
 	t.live--
-	if t.byKey[s.key] == s {
-		delete(t.byKey, s.key)
+	if s.srv != nil && t.byKey[s.srv.key] == s {
+		delete(t.byKey, s.srv.key)
 	}
 	if invariants.Enabled {
 		t.check()

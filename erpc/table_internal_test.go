@@ -45,8 +45,8 @@ func TestSessionTable(t *testing.T) {
 				table.remove(s)
 				delete(byNumber, s.end.Local)
 				free = append(free, s.end.Local)
-				if byKey[s.key] == s {
-					delete(byKey, s.key)
+				if byKey[s.srv.key] == s {
+					delete(byKey, s.srv.key)
 				}
 			}
 			table.check()
