@@ -122,8 +122,8 @@ func TestOneLossOneBackoff(t *testing.T) {
 	}
 }
 
-// TestTailProbe: a bundle of many requests is lost, or that of their answers, and nothing else is on
-// its way. The last one goes again when twice a round trip is over, alone. Its answer shows that
+// TestTailProbe: a bundle of many requests is lost, or that of their answers, and nothing else is
+// on its way. The last one goes again when twice a round trip is over, alone. Its answer shows that
 // the others are lost, which go again at once: no timeout is counted, and none grows. A handler
 // may be slow instead: then one packet is all that it costs.
 func TestTailProbe(t *testing.T) {

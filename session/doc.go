@@ -37,6 +37,17 @@
 // the buffer away: the owner sends what is queued and flushes the transport (eRPC, section
 // 4.2.2). A response's buffer that its slot gives up early waits in the Out for a flush.
 //
+// # Losses
+//
+// A client goes back to the first packet without an answer (go-back-N) when it has waited for the
+// timeout, or on evidence: a gap that the server names, a response packet out of order, or a packet
+// sent later that was answered while this one waited for twice a round trip and its handler. Small
+// requests travel in one datagram, so all that is on its way may be lost at once, and nothing is
+// evidence. Then the last one goes again, once, after the same time: if its answer may be to the
+// second copy, all sent before that is lost (RFC 8985). A handler may be slow instead, or the path:
+// so the time grows with what handlers take, and with each answer to what was sent again, until
+// there is a sample. Evidence costs one packet per request at most if it is wrong.
+//
 // # Memory
 //
 // Buffers of more than 512 bytes that slots of a Server keep, of requests and responses, count in
