@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// TestHotSession: the end of a Session is next to its half and begins with a line of the cache. Both
-// ends are no larger than the class of 1,792 bytes of Go's allocator.
+// TestHotSession: the end of a Session is next to its half and begins with a line of the cache.
+// Both ends are no larger than the class of 1,792 bytes of Go's allocator.
 func TestHotSession(t *testing.T) {
 	if got := unsafe.Sizeof(Session{}) - unsafe.Offsetof(Session{}.live); got != hotSession {
 		t.Errorf("hotSession is %d, want %d", hotSession, got)
