@@ -33,8 +33,63 @@ type scale struct {
 // set back.
 func (s *scale) read(t uint64) (now Time, ok bool) {
 	if d := t - s.ticks; d < s.span {
-		hi, lo := bits.Mul64(d, s.mult)
-		return s.start + Time(hi<<32|lo>>32), true
+		return after(s.start, d, s.mult), true
+	}
+	return 0, false
+}
+
+// after returns the time d ticks after start, within a scale.
+func after(start Time, d, mult uint64) Time {
+	hi, lo := bits.Mul64(d, mult)
+	return start + Time(hi<<32|lo>>32)
+}
+
+// board shows the scale to all that read the clock. Another one takes its place after each span, in
+// the middle of the hot path, so nothing is allocated for it: there are two sheets, the scale is on
+// the one that turn names, and the next one is written on the other. Who finds that turn has
+// changed may have read parts of two.
+type board struct {
+	turn   atomic.Uint64
+	sheets [2]sheet
+}
+
+// sheet is a scale that others may write while it is read.
+type sheet struct{ ticks, time, slack, start, span, mult, end atomic.Uint64 }
+
+// get returns the scale, with the turn that it has. Its span is 0 if there is none.
+func (b *board) get() (s scale, turn uint64) {
+	for {
+		turn = b.turn.Load()
+		p := &b.sheets[turn&1]
+		s = scale{
+			moment: moment{p.ticks.Load(), Time(p.time.Load()), p.slack.Load()},
+			start:  Time(p.start.Load()), span: p.span.Load(), mult: p.mult.Load(),
+			end: Time(p.end.Load()),
+		}
+		if b.turn.Load() == turn {
+			return s, turn
+		}
+	}
+}
+
+// put shows another scale, or none. One caller at a time does.
+func (b *board) put(s *scale) {
+	turn := b.turn.Load() + 1
+	p := &b.sheets[turn&1]
+	p.ticks.Store(s.ticks)
+	p.time.Store(uint64(s.time))
+	p.slack.Store(s.slack)
+	p.start.Store(uint64(s.start))
+	p.span.Store(s.span)
+	p.mult.Store(s.mult)
+	p.end.Store(uint64(s.end))
+	b.turn.Store(turn)
+}
+
+// read returns the time at t by a scale that is on the sheet.
+func (p *sheet) read(t uint64) (now Time, ok bool) {
+	if d := t - p.ticks.Load(); d < p.span.Load() {
+		return after(Time(p.start.Load()), d, p.mult.Load()), true
 	}
 	return 0, false
 }
@@ -58,9 +113,9 @@ type counter struct {
 	system func() Time
 	usable func() bool // whether the system takes its own time from the counter
 
-	current atomic.Pointer[scale] // nil: the system's clock
-	rest    atomic.Pointer[rest]
-	busy    atomic.Bool // somebody compares the clocks; what follows is that one's
+	board
+	rest atomic.Pointer[rest] // counts while there is no scale
+	busy atomic.Bool          // somebody compares the clocks and may put; what follows is that one's
 
 	base   moment // of mult
 	mult   uint64
@@ -76,10 +131,9 @@ func newCounter(ticks func() uint64, system func() Time, usable func() bool) *co
 
 // now reads the clock. Now is the same with the processor's counter.
 func (c *counter) now() Time {
-	if s := c.current.Load(); s != nil {
-		if now, ok := s.read(c.ticks()); ok {
-			return now
-		}
+	turn := c.turn.Load()
+	if now, ok := c.sheets[turn&1].read(c.ticks()); ok && c.turn.Load() == turn {
+		return now
 	}
 	return c.slow()
 }
@@ -88,8 +142,8 @@ func (c *counter) now() Time {
 // end. Then one caller compares the clocks, and the others do not wait for it.
 func (c *counter) slow() Time {
 	for {
-		s := c.current.Load()
-		if s == nil {
+		s, turn := c.get()
+		if s.span == 0 {
 			r := c.rest.Load()
 			now := c.system()
 			if now.Sub(r.from.time) > r.pause && c.busy.CompareAndSwap(false, true) {
@@ -103,8 +157,8 @@ func (c *counter) slow() Time {
 		switch {
 		case ok:
 		case c.busy.CompareAndSwap(false, true):
-			if c.current.Load() == s {
-				now, ok = c.compare(s)
+			if c.turn.Load() == turn {
+				now, ok = c.compare(&s)
 			}
 			c.busy.Store(false)
 		case int64(t-s.ticks) >= 0:
@@ -120,7 +174,7 @@ func (c *counter) slow() Time {
 
 // begin uses the counter from now on, if the system does.
 func (c *counter) begin(r *rest) {
-	if c.current.Load() != nil || c.rest.Load() != r {
+	if s, _ := c.get(); s.span != 0 || c.rest.Load() != r {
 		return
 	}
 	usable := c.usable()
@@ -130,7 +184,8 @@ func (c *counter) begin(r *rest) {
 		c.distrust(m, r.time(m.time))
 		return
 	}
-	c.current.Store(c.scale(m, r.time(m.time)))
+	next := c.scale(m, r.time(m.time))
+	c.put(&next)
 }
 
 // compare looks whether a scale that has come to its end was right, and puts the next one in its
@@ -162,7 +217,7 @@ func (c *counter) compare(s *scale) (now Time, ok bool) {
 		}
 	}
 	next := c.scale(m, max(s.end, m.time))
-	c.current.Store(next)
+	c.put(&next)
 	return next.start, true
 }
 
@@ -171,13 +226,13 @@ func (c *counter) compare(s *scale) (now Time, ok bool) {
 func (c *counter) distrust(m moment, floor Time) {
 	c.rest.Store(&rest{from: m, floor: floor, pause: c.pause})
 	c.pause = min(2*c.pause, maxPause)
-	c.current.Store(nil)
+	c.put(&scale{})
 }
 
 // scale returns the scale that begins at m with the time start. If that is ahead of the system's
 // clock, it runs slower, so that they meet at its end, but at half its speed at least.
-func (c *counter) scale(m moment, start Time) *scale {
-	s := &scale{moment: m, start: start}
+func (c *counter) scale(m moment, start Time) scale {
+	s := scale{moment: m, start: start}
 	ahead := min(uint64(start-m.time), uint64(span/2))
 	s.span, _ = bits.Div64(uint64(span)>>32, uint64(span)<<32, c.mult)
 	s.mult = c.mult - c.mult*ahead/uint64(span)

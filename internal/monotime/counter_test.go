@@ -31,12 +31,18 @@ func (m *machine) pass(d time.Duration) {
 	m.count += uint64(d/time.Microsecond) * m.perUs
 }
 
+// used tells whether the time is the counter's.
+func (c *counter) used() bool {
+	s, _ := c.get()
+	return s.span != 0
+}
+
 // start lets the counter be used.
 func (m *machine) start(t *testing.T) {
 	t.Helper()
 	m.pass(warmUp + time.Millisecond)
 	m.c.now()
-	if m.c.current.Load() == nil {
+	if !m.c.used() {
 		t.Fatal("the counter is not used")
 	}
 }
@@ -92,7 +98,7 @@ func TestTrustedAgain(t *testing.T) {
 	for range 8 {
 		m.count = 0
 		began := m.real
-		for m.c.now(); m.c.current.Load() == nil; m.c.now() {
+		for m.c.now(); !m.c.used(); m.c.now() {
 			m.pass(time.Millisecond)
 		}
 		took := m.real.Sub(began)
@@ -108,7 +114,7 @@ func TestTrustedAgain(t *testing.T) {
 		m.pass(time.Second)
 		m.c.now()
 	}
-	if m.c.current.Load() != nil {
+	if m.c.used() {
 		t.Error("it is used although the system does not")
 	}
 	if m.asked > 200 {
@@ -153,11 +159,55 @@ func TestRandom(t *testing.T) {
 func TestSkew(t *testing.T) {
 	m := newMachine()
 	m.start(t)
-	s := m.c.current.Load()
+	s, turn := m.c.get()
 	m.count = s.ticks - 100
-	if now := m.c.now(); now != s.start || m.c.current.Load() != s {
+	if now := m.c.now(); now != s.start || m.c.turn.Load() != turn {
 		t.Errorf("now %d, the scale began at %d", now, s.start)
 	}
+}
+
+// TestSpansAllocateNothing: loops read the clock for hours, and compare it every span.
+func TestSpansAllocateNothing(t *testing.T) {
+	m := newMachine()
+	m.start(t)
+	_, before := m.c.get()
+	n := testing.AllocsPerRun(100, func() {
+		m.pass(span + time.Millisecond)
+		m.c.now()
+	})
+	if _, turn := m.c.get(); n != 0 || turn < before+100 {
+		t.Errorf("%v allocations for a span, %d scales in 101 spans", n, turn-before)
+	}
+}
+
+// TestWholeScales: scales that all say the same time take each other's place while it is read.
+// Parts of two would say another time.
+func TestWholeScales(t *testing.T) {
+	const ticks, want = 1 << 40, Time(1 << 30)
+	c := newCounter(func() uint64 { return ticks }, func() Time { return want },
+		func() bool { return true })
+	put := func(i uint64) {
+		c.put(&scale{moment: moment{ticks: ticks - i}, start: want.Add(-time.Duration(i)),
+			span: 1 << 20, mult: 1 << 32})
+	}
+	put(0)
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for range 1_000_000 {
+				s, _ := c.get()
+				whole, ok := s.read(ticks)
+				if now := c.now(); now != want || whole != want || !ok {
+					t.Errorf("%d and %d (%t), want %d", now, whole, ok, want)
+					return
+				}
+			}
+		})
+	}
+	for i := range uint64(2_000_000) {
+		put(i % 1000)
+	}
+	readers.Wait()
 }
 
 // TestThreads: several goroutines read while the counter is set back and jumps. None sees the time

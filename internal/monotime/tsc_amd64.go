@@ -33,10 +33,9 @@ func linuxUsesIt() bool {
 // who need it to guard against: Linux may let the counters of two processors differ by some
 // nanoseconds, and one may be set back to where it was less than 10 ms ago.
 func Now() Time {
-	if s := tsc.current.Load(); s != nil {
-		if now, ok := s.read(ticks()); ok {
-			return now
-		}
+	turn := tsc.turn.Load()
+	if now, ok := tsc.sheets[turn&1].read(ticks()); ok && tsc.turn.Load() == turn {
+		return now
 	}
 	return tsc.slow()
 }

@@ -18,7 +18,7 @@ func TestSwitch(t *testing.T) {
 			if now < last {
 				t.Fatalf("%d after %d", now, last)
 			}
-			if last = now; c.current.Load() != nil {
+			if last = now; c.used() {
 				used++
 			}
 		}

@@ -3,11 +3,15 @@ package hraft
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
 // TestAddresses: an address that nobody can reach is refused; one to advertise takes its place.
@@ -182,24 +186,62 @@ func TestUnknownPipeline(t *testing.T) {
 	}
 }
 
-// TestCloseIncoming: a pipeline ends when the side that is called closes its streams.
+// late is a transport whose loop, when it was woken, lets others run first: so what comes then lies
+// there beside what woke it.
+type late struct{ transport.Transport }
+
+func (l late) Wait(timeout time.Duration) error {
+	err := l.Transport.Wait(timeout)
+	for range 200 {
+		runtime.Gosched()
+	}
+	return err
+}
+
+// TestCloseIncoming: pipelines end when the side that is called closes its streams. What comes
+// after that is refused, also if the loop finds it before it has heard of the end.
 func TestCloseIncoming(t *testing.T) {
-	from, to := pairWith(t, Config{MaxRPCsInFlight: 10})
+	cfg := Config{MaxRPCsInFlight: 10, Erpc: erpc.Config{Wait: erpc.WaitSleep, NoHugepages: true}}
+	from, _ := pairWith(t, cfg)
+	conn, err := udp.Listen("127.0.0.1:0", udp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := New(late{conn}, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		closeIncoming(t, from, to)
+	}
+	if err := to.Close(); err != nil {
+		t.Error(err)
+	}
+	to.CloseStreams() // it has none, and does not wait for a loop that has ended
+}
+
+func closeIncoming(t *testing.T, from, to *Transport) {
 	p, err := from.AppendEntriesPipeline("", to.LocalAddr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	send := func() raft.AppendFuture {
+	send := func() *future {
 		f, err := p.AppendEntries(&raft.AppendEntriesRequest{}, new(raft.AppendEntriesResponse))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f
+		return f.(*future)
 	}
 	first := send()
 	under := <-to.Consumer()
 	to.CloseStreams()
-	if err := send().Error(); !errors.Is(err, ErrRemote) ||
+	second := send()
+	select {
+	case <-to.Consumer():
+		t.Fatal("Raft was given a call of a closed pipeline")
+	case <-second.ended:
+	}
+	if err := second.Error(); !errors.Is(err, ErrRemote) ||
 		!strings.Contains(err.Error(), ErrStreamsClosed.Error()) {
 		t.Errorf("a call of the closed pipeline: %v", err)
 	}

@@ -183,9 +183,11 @@ func (t *Transport) address(id raft.ServerID, addr raft.ServerAddress) raft.Serv
 // CloseStreams lets every RPC from now on use a new session; sessions that are open are closed
 // when what is under way on them has ended. Pipelines that peers have to this side end with
 // ErrStreamsClosed, and their Raft begins others. raft.NetworkTransport does the same, but that
-// no other RPC fails here.
+// no other RPC fails here. What comes after it has returned finds them ended.
 func (t *Transport) CloseStreams() {
-	_ = t.rpc.Post(func(*erpc.Rpc) { // a closed Rpc has none
+	done := make(chan struct{})
+	err := t.rpc.Post(func(*erpc.Rpc) {
+		defer close(done)
 		for w, s := range t.sessions {
 			t.leaving = append(t.leaving, s)
 			delete(t.sessions, w)
@@ -195,6 +197,13 @@ func (t *Transport) CloseStreams() {
 		}
 		clear(t.pipelines)
 	})
+	if err != nil {
+		return // a closed Rpc has none
+	}
+	select {
+	case <-done:
+	case <-t.ended:
+	}
 }
 
 // leave closes replaced sessions that are idle.

@@ -3,7 +3,6 @@ package conformance
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
@@ -49,25 +48,26 @@ func testWakeDuringWait(r *rig) {
 	}
 }
 
-// testWakeStorm wakes both endpoints from several goroutines while packets flow.
+// testWakeStorm wakes both endpoints from several goroutines while packets flow. Each burst has so
+// many wakes and no more: goroutines that went on until the packets are there would keep the
+// processors from those that bring them.
 func testWakeStorm(r *rig) {
-	var stop atomic.Bool
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer stop.Store(true)
-	for range 3 {
-		wg.Go(func() {
-			for !stop.Load() {
-				r.a.Wake()
-				r.b.Wake()
-				r.a.LocalAddr()
-				r.b.Caps()
-			}
-		})
-	}
 	for i := range 200 {
+		for range 3 {
+			wg.Go(func() {
+				for range 1000 {
+					r.a.Wake()
+					r.b.Wake()
+					r.a.LocalAddr()
+					r.b.Caps()
+				}
+			})
+		}
 		specs := burst(r, r.window(1+i%16), shapes[i%len(shapes)].size, func(int) int { return 0 })
 		r.send(r.a, specs, &flow{to: r.b})
+		wg.Wait()
 	}
 }
 

@@ -142,42 +142,33 @@ func TestManyHints(t *testing.T) {
 	c.idle(t)
 }
 
-// disturber makes errors on a socket from another thread, by packets to nobody.
-type disturber struct {
-	on, stop atomic.Bool
-	done     sync.WaitGroup
-}
-
-func disturb(tb testing.TB, c *Conn, dead transport.Addr) *disturber {
+// disturb makes errors on a socket from another thread, by packets to nobody, until the returned
+// function is called. That takes all errors, which fill the receive buffer.
+func disturb(tb testing.TB, c *Conn, dead transport.Addr) (calm func()) {
 	tb.Helper()
-	d, k := new(disturber), c.impl.(*kernelConn)
+	k := c.impl.(*kernelConn)
 	var name sockaddr
 	if !name.put(&dead, k.ip4) {
 		tb.Fatal("no address")
 	}
-	d.done.Go(func() {
-		for !d.stop.Load() {
-			if d.on.Load() {
-				_ = sysSendto(k.fd, []byte("nobody"), &name, k.tx.nameLen())
-			} else {
-				runtime.Gosched()
-			}
+	var stop atomic.Bool
+	var done sync.WaitGroup
+	done.Go(func() {
+		for !stop.Load() {
+			_ = sysSendto(k.fd, []byte("nobody"), &name, k.tx.nameLen())
+			runtime.Gosched() // the other side may wait for this processor after each of its calls
 		}
 	})
-	tb.Cleanup(func() { d.stop.Store(true); d.done.Wait() })
-	return d
-}
-
-// calm ends the disturbance and takes all errors, which fill the receive buffer.
-func (d *disturber) calm(tb testing.TB, c *Conn) {
-	tb.Helper()
-	d.on.Store(false)
-	for e, quiet := &c.impl.(*kernelConn).errors, 0; quiet < 10; quiet++ {
-		if n, err := c.RxBurst(make([]transport.RxPacket, 1)); n != 0 || err != nil {
-			tb.Fatalf("RxBurst: %d, %v", n, err)
-		}
-		if e.due {
-			quiet = 0
+	return func() {
+		stop.Store(true)
+		done.Wait()
+		for quiet := 0; quiet < 10; quiet++ {
+			if n, err := c.RxBurst(make([]transport.RxPacket, 1)); n != 0 || err != nil {
+				tb.Fatalf("RxBurst: %d, %v", n, err)
+			}
+			if k.errors.due {
+				quiet = 0
+			}
 		}
 	}
 }
@@ -195,11 +186,10 @@ func TestErrorsLoseNothing(t *testing.T) {
 			host = v.addr
 		}
 		a, b, dead := listen(t, v.addr, v.cfg), listen(t, host, v.cfg), nobody(t, host)
-		d := disturb(t, a, dead)
 		var want [][]byte // what may still come
 		to, sent := b.LocalAddr(), uint64(0)
 		for round := 0; round < 4 || a.SoftErrors() < 200 && round < 50; round++ {
-			d.on.Store(true)
+			calm := disturb(t, a, dead)
 			for burst := range 20 {
 				var items []transport.TxItem
 				for i := range 1 + (round+burst)%40 {
@@ -214,10 +204,9 @@ func TestErrorsLoseNothing(t *testing.T) {
 				}
 				transmit(t, a, items)
 			}
-			d.calm(t, a)
+			calm()
 			want = checkSome(t, b, want)
 		}
-		d.calm(t, a)
 		if s := a.Stats(); s.TxDropped != 0 || s.TxPackets != sent {
 			t.Errorf("%+v: of %d packets %d were sent, %d dropped", v, sent, s.TxPackets, s.TxDropped)
 		}
