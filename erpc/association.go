@@ -35,7 +35,7 @@ type association struct {
 	ticket *stream
 	// When this side changes its keys, if it is the opener; zero before the first look.
 	updateAt monotime.Time
-	renewAt  monotime.Time // opener: when it may be said again that the server has no keys
+	renewAt  monotime.Time // when its keys may be said again to be lost or worn
 	sent     *sentRing     // opener: what left last, for what the network quotes
 	move     *move         // while the peer may have another address; nil else
 

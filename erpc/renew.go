@@ -67,11 +67,7 @@ func (e *engine) passOn(p *transport.RxPacket) {
 
 // renew makes new keys with a server that says that it has those of an association no more.
 func (e *engine) renew(a *association) {
-	if e.in.Now < a.renewAt || e.closing {
-		return
-	}
-	a.renewAt = e.in.Now.Add(renewEvery)
-	if e.distrust(a.field) || len(a.sessions) == 0 {
+	if !e.mayRenew(a) || e.distrust(a.field) || len(a.sessions) == 0 {
 		return
 	}
 	// Another loop of the same server would say nothing of this one.
@@ -79,6 +75,16 @@ func (e *engine) renew(a *association) {
 	if err == nil && s.shake != nil {
 		s.hidden, s.shake.renews = true, true
 	}
+}
+
+// mayRenew reports whether anything may be done now because an association's keys seem to be lost,
+// or are worn: once in renewEvery.
+func (e *engine) mayRenew(a *association) bool {
+	if e.in.Now < a.renewAt || e.closing {
+		return false
+	}
+	a.renewAt = e.in.Now.Add(renewEvery)
+	return true
 }
 
 // distrust lets no session open on an association any more. Those that are about to begin anew; it
