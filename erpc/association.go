@@ -42,17 +42,19 @@ type association struct {
 	watch    session.Watch
 	link     session.Link // for small packets
 	sessions []*Session
-	clients  int           // of sessions: those that this side opened
-	turn     int           // which session asks next
-	suspect  int           // how many sessions are still to ask whether the peer knows them
-	at       int           // place in assocTable.watched
-	idleTill monotime.Time // without sessions: when it is forgotten
-	doubt    *doubt        // nil without one
-	quotes   quotes        // of its series so far
-	narrowAt monotime.Time // when it may next be said that its path carries less
+	clients  int            // of sessions: those that this side opened
+	turn     int            // which session asks next
+	suspect  int            // how many sessions are still to ask whether the peer knows them
+	at       int            // place in assocTable.watched
+	idleTill monotime.Time  // without sessions: when it is forgotten; else 0
+	idleOf   transport.Addr // the share for which it counts until then
+	doubt    *doubt         // nil without one
+	quotes   quotes         // of its series so far
+	narrowAt monotime.Time  // when it may next be said that its path carries less
 }
 
-// Bounds of associations without sessions. A dial within lingerFor needs no handshake.
+// Bounds of associations without sessions. A dial within lingerFor needs no handshake. One share has
+// a quarter at most: it forgets its own before those of others.
 const (
 	lingerFor = 10 * time.Second
 	mostIdle  = 4096
@@ -80,7 +82,10 @@ type assocTable struct {
 	dialled map[leaderKey]*association        // those that this side has opened
 	byAddr  map[transport.Addr][]*association // for the network's hints, which only cause questions
 	watched []*association                    // those with sessions
-	idle    []idleEntry                       // those without, the one that is forgotten first first
+	idle    []*association                    // those without, the one that is forgotten first first
+	idleOf  map[transport.Addr]int            // how many of them each share has
+	shares  *Shares                           // of the endpoint
+	crowded bool                              // one of them has too many
 	doubts  []*doubt
 
 	latest   time.Duration // of a peer's silence until it is asked
@@ -92,15 +97,11 @@ type assocTable struct {
 	epochs map[loopAddr]*peerEpoch
 }
 
-// idleEntry is an association that had no session from some time on, and perhaps has one again.
-type idleEntry struct {
-	a     *association
-	until monotime.Time
-}
-
-func newAssocTable(rng *rand.Rand) assocTable {
+func newAssocTable(rng *rand.Rand, shares *Shares) assocTable {
 	return assocTable{
 		rng:     rng,
+		shares:  shares,
+		idleOf:  make(map[transport.Addr]int),
 		plain:   make(map[peerKey]*association),
 		dialled: make(map[leaderKey]*association),
 		byAddr:  make(map[transport.Addr][]*association),
@@ -173,32 +174,58 @@ func (t *assocTable) plainFor(key peerKey, loop uint8) *association {
 
 // rest notes that an association has no session.
 func (t *assocTable) rest(a *association, now monotime.Time) {
-	a.idleTill = now.Add(lingerFor)
-	t.idle = append(t.idle, idleEntry{a, a.idleTill})
+	a.idleTill, a.idleOf = now.Add(lingerFor), t.shares.keyOf(a)
+	t.idle = append(t.idle, a)
+	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > mostIdle/perShare {
+		t.crowded = true
+	}
 }
 
-// expireAssocs forgets associations that have had no session for long. The oldest go first if there
-// are too many. Sessions that are about to open on one begin anew.
+// rise undoes rest, if there was one.
+func (t *assocTable) rise(a *association) {
+	switch i := slices.Index(t.idle, a); {
+	case a.idleTill == 0:
+		return
+	case i == 0:
+		t.idle[0] = nil
+		t.idle = t.idle[1:]
+	default:
+		t.idle = slices.Delete(t.idle, i, i+1)
+	}
+	a.idleTill = 0
+	if t.idleOf[a.idleOf]--; t.idleOf[a.idleOf] == 0 {
+		delete(t.idleOf, a.idleOf)
+	}
+}
+
+// expireAssocs forgets associations that have had no session for long, and the oldest ones of
+// shares that have too many. Sessions that are about to open on one begin anew.
 func (e *engine) expireAssocs() {
 	t := &e.assocs
-	for len(t.idle) > 0 && (t.idle[0].until <= e.in.Now || len(t.idle) > mostIdle) {
-		i := t.idle[0]
-		t.idle = t.idle[1:]
-		if len(i.a.sessions) > 0 || i.a.idleTill != i.until {
-			continue
+	for i := 0; t.crowded && i < len(t.idle); {
+		if a := t.idle[i]; t.idleOf[a.idleOf] > mostIdle/perShare {
+			e.forgetIdle(a)
+		} else {
+			i++
 		}
-		if i.a.opener {
-			e.distrust(i.a.field)
-		}
-		t.drop(i.a)
 	}
-	if len(t.idle) == 0 {
-		t.idle = nil
+	t.crowded = false
+	for len(t.idle) > 0 && (t.idle[0].idleTill <= e.in.Now || len(t.idle) > mostIdle) {
+		e.forgetIdle(t.idle[0])
 	}
+}
+
+// forgetIdle forgets an association without sessions.
+func (e *engine) forgetIdle(a *association) {
+	if a.opener {
+		e.distrust(a.field)
+	}
+	e.assocs.drop(a)
 }
 
 // drop forgets an association without sessions.
 func (t *assocTable) drop(a *association) {
+	t.rise(a)
 	t.release(a)
 	t.moveFrom(a)
 	if key := (peerKey{a.addr, a.epoch}); t.plain[key] == a {
@@ -233,6 +260,7 @@ func (t *assocTable) join(
 	s *Session, a *association, params *session.Params, now monotime.Time,
 ) {
 	if len(a.sessions) == 0 {
+		t.rise(a)
 		a.at = len(t.watched)
 		t.watched = append(t.watched, a)
 	}

@@ -162,7 +162,7 @@ func (e *engine) stepShake(s *Session) {
 			}
 		}
 	}
-	if !e.step(t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
+	if !e.step(e.cfg.Shares.key(peer), t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
 		t.busy, t.fed = false, t.fed-len(in)
 	}
 }
@@ -345,7 +345,7 @@ func (e *engine) onTicket(a *association, body []byte) {
 			t.close()
 		}
 	}
-	if !e.step(t.hs, func() { _, err = t.hs.Step(in) }, done) {
+	if !e.step(e.cfg.Shares.key(a.addr), t.hs, func() { _, err = t.hs.Step(in) }, done) {
 		t.busy = false // the next handshake is a whole one
 	}
 }
