@@ -61,8 +61,9 @@ const (
 )
 
 // Indices have 16 bits of place and 8 of generation, which is never 0 and never all ones: a field
-// is never 0, and never wire.NoSession. A place begins with a random generation, so that another
-// incarnation of the endpoint most likely says that it does not know an index of before.
+// is never 0, and never wire.NoSession. Places are numbered from a random one on, and begin with a
+// random generation, so that another incarnation of the endpoint says that it does not know an
+// index of before: if it had the same one, the peer would only find silence.
 const (
 	placeBits = 16
 	maxPlaces = 1 << placeBits
@@ -75,7 +76,8 @@ const (
 type assocTable struct {
 	loop    uint8                             // of the endpoint
 	rng     *rand.Rand                        // of the endpoint
-	places  []*association                    // by the place in the index; nil is free
+	places  []*association                    // by the place in the index, see placeOf; nil is free
+	first   uint32                            // that a field has in place of place 0
 	gens    []uint8                           // the generation that each place had last
 	free    []uint16                          // the place free for longest first
 	plain   map[peerKey]*association          // those without keys
@@ -126,17 +128,24 @@ func (t *assocTable) reserve(a *association) bool {
 	case place == maxPlaces:
 		return false
 	default:
+		if place == 0 {
+			t.first = t.rng.Uint32N(maxPlaces)
+		}
 		t.places, t.gens = append(t.places, nil), append(t.gens, uint8(t.rng.Uint32N(lastGen)))
 	}
 	t.gens[place] = t.gens[place]%lastGen + 1
 	t.places[place] = a
-	a.field = wire.FirstOf(t.loop) | uint32(t.gens[place])<<placeBits | uint32(place)
+	a.field = wire.FirstOf(t.loop) | uint32(t.gens[place])<<placeBits |
+		(uint32(place)+t.first)%maxPlaces
 	return true
 }
 
+// placeOf returns the place that a field names.
+func (t *assocTable) placeOf(field uint32) int { return int((field - t.first) % maxPlaces) }
+
 // find returns the association that this side has named so, nil if there is none.
 func (t *assocTable) find(field uint32) *association {
-	if place := field % maxPlaces; int(place) < len(t.places) {
+	if place := t.placeOf(field); place < len(t.places) {
 		if a := t.places[place]; a != nil && a.field == field {
 			return a
 		}
@@ -146,7 +155,7 @@ func (t *assocTable) find(field uint32) *association {
 
 // release frees the index of an association.
 func (t *assocTable) release(a *association) {
-	if place := a.field % maxPlaces; t.find(a.field) == a {
+	if place := t.placeOf(a.field); t.find(a.field) == a {
 		t.places[place] = nil
 		t.free = append(t.free, uint16(place))
 	}
@@ -316,7 +325,7 @@ func (t *assocTable) leave(s *Session, now monotime.Time) {
 // check panics if an association or a session is not where it says.
 func (t *assocTable) check() {
 	for place, a := range t.places {
-		if a != nil && (int(a.field%maxPlaces) != place || t.find(a.field) != a) {
+		if a != nil && (t.placeOf(a.field) != place || t.find(a.field) != a) {
 			panic("erpc: an association is not in its place")
 		}
 	}

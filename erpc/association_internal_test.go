@@ -374,6 +374,23 @@ func TestIdleOfShares(t *testing.T) {
 	st.nothingLeft("after a while")
 }
 
+// TestIndicesOfIncarnations: an endpoint that restarts does not have the indices of the one before:
+// by these its peers learn at once that it has.
+func TestIndicesOfIncarnations(t *testing.T) {
+	before := map[uint32]uint64{}
+	for seed := range uint64(300) {
+		table := newAssocTable(rand.New(rand.NewPCG(seed, 3)), new(Shares))
+		for range 3 {
+			a := new(association)
+			table.reserve(a)
+			if old, ok := before[a.field]; ok {
+				t.Errorf("incarnations %d and %d have the index %x", old, seed, a.field)
+			}
+			before[a.field] = seed
+		}
+	}
+}
+
 // TestWrongGeneration: a datagram with an index that had another association before is dropped
 // before keys are tried: they count no forgery, and nothing is heard.
 func TestWrongGeneration(t *testing.T) {
