@@ -1,0 +1,117 @@
+package erpc
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/security/sectest"
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// TestForgottenClient: a client is stopped for so long that its server has given up its sessions and
+// forgotten the association. When it goes on it learns that from the server itself, by new keys, in
+// some milliseconds: its sessions end as those that a server does not know, and others open.
+func TestForgottenClient(t *testing.T) {
+	for _, opening := range []bool{false, true} {
+		p, s, _ := newSealedPair(t)
+		st := p.clients[0]
+		idle := st.dialTo(1)
+		for range 10 {
+			p.turn(0, time.Microsecond)
+		}
+		if !idle.Connected() {
+			t.Fatal(idle.Err())
+		}
+		for range 1500 {
+			p.server.pass(10 * time.Millisecond)
+			p.server.end.sent = nil
+		}
+		if n := p.server.engine.assocs.indices(t); n != 0 {
+			t.Fatalf("the server remembers %d associations", n)
+		}
+		st.now = st.now.Add(15 * time.Second)
+		began, got := st.now, ""
+		st.askText(s, "x", &got)
+		var next *Session
+		if opening { // another session asks for new keys before this one does
+			next = st.dialTo(1)
+		}
+		for (s.Err() == nil || idle.Err() == nil) && st.now.Sub(began) < 10*time.Second {
+			p.turn(0, 500*time.Microsecond)
+		}
+		if took := st.now.Sub(began); took > 100*time.Millisecond ||
+			!errors.Is(s.Err(), ErrPeerRestarted) || !errors.Is(idle.Err(), ErrPeerRestarted) {
+			t.Errorf("opening %v: %v and %v after %v", opening, s.Err(), idle.Err(), took)
+		}
+		if got != ErrPeerRestarted.Error() {
+			t.Errorf("opening %v: the call: %q", opening, got)
+		}
+		if next == nil {
+			next = st.dialTo(1)
+		}
+		for range 100 {
+			p.turn(0, time.Millisecond)
+		}
+		if !next.Connected() {
+			t.Errorf("opening %v: the next session: %v", opening, next.Err())
+		}
+	}
+}
+
+// TestDisowned: a server of another name, at the same address, says that it does not know a session,
+// while the session's own server is silent: the session lives as long as without that. If the
+// session's own server says so, in a later association, and answers pings nevertheless, it lives
+// too.
+func TestDisowned(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		alive bool
+		ends  bool
+	}{{"b.test", false, false}, {"a.test", true, false}, {"a.test", false, true}} {
+		ca := sectest.NewCA("ours")
+		own, other := newStub(t, Config{TLS: ca.Config("a.test", "")}), (*stub)(nil)
+		cfg := Config{TLS: ca.Config(c.name, "")}
+		cfg.Simulation.Seed = 12
+		other = newStub(t, cfg)
+		other.engine.shakes.epoch = own.engine.shakes.epoch
+		client := newStub(t, Config{TLS: ca.Config("", "spiffe://test/client"),
+			Timing: Timing{FailureTimeout: time.Minute}})
+		open := func(name string, with *stub) *Session {
+			s, err := client.engine.dial(stubAddr(1), name, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 12 {
+				client.pass(time.Microsecond)
+				carry(client, 2, with)
+				with.pass(time.Microsecond)
+				carry(with, 1, client)
+			}
+			if !s.Connected() {
+				t.Fatalf("%s: %v", name, s.Err())
+			}
+			return s
+		}
+		s := open("a.test", own)
+		client.engine.distrust(s.end.Via) // so that another dial makes keys
+		open(c.name, other)
+		for range 1000 {
+			with := other.engine.assocs.byAddr[stubAddr(2)][0]
+			a := wire.Alive{Session: s.end.Local, Token: s.end.LocalToken}
+			session.Answer(&with.addr, with.field, wire.OpReset, &a, other.engine.out)
+			other.pass(time.Millisecond)
+			carry(other, 1, client)
+			client.pass(time.Millisecond)
+			if carry(client, 2, own, other); !c.alive {
+				own.end.in = nil
+			}
+			own.pass(time.Millisecond)
+			carry(own, 1, client)
+		}
+		if ended := s.Err() != nil; ended != c.ends || ended && !errors.Is(s.Err(), ErrPeerRestarted) {
+			t.Errorf("%+v: %v", c, s.Err())
+		}
+	}
+}
