@@ -7,6 +7,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/security/sectest"
 	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -113,5 +114,65 @@ func TestDisowned(t *testing.T) {
 		if ended := s.Err() != nil; ended != c.ends || ended && !errors.Is(s.Err(), ErrPeerRestarted) {
 			t.Errorf("%+v: %v", c, s.Err())
 		}
+	}
+}
+
+// TestRestartOfAnother: a member of another identity proves that it is at a client's address now, in
+// another incarnation, and the client is silent. Its sessions are not hers: they live as long as
+// without that.
+func TestRestartOfAnother(t *testing.T) {
+	for _, id := range []string{"other", "member"} {
+		ca := sectest.NewCA("ours")
+		server := newStub(t, Config{TLS: ca.Config(tlsHost, "")})
+		open := func(id string, seed uint64) *stub {
+			cfg := tlsClient(ca, "spiffe://test/"+id)
+			cfg.Simulation.Seed = seed
+			st := newStub(t, cfg)
+			s := st.dialTo(1)
+			for range 12 {
+				st.pass(time.Microsecond)
+				carry(st, 2, server)
+				server.pass(time.Microsecond)
+				carry(server, 1, st)
+			}
+			if !s.Connected() {
+				t.Fatal(s.Err())
+			}
+			return st
+		}
+		open("member", 31)
+		gone := server.engine.assocs.byAddr[stubAddr(2)][0].sessions[0]
+		st := open(id, 32)
+		timeout := server.cfg.Timing.FailureTimeout
+		began := server.now
+		for gone.Err() == nil {
+			server.pass(5 * time.Millisecond)
+			carry(server, 1, st)
+			st.pass(5 * time.Millisecond)
+			carry(st, 2, server)
+		}
+		took, early := server.now.Sub(began), errors.Is(gone.Err(), ErrPeerRestarted)
+		if early != (id == "member") || early != (took < timeout/2) {
+			t.Errorf("%s at her address: %v after %v", id, gone.Err(), took)
+		}
+	}
+}
+
+// TestKeylessBudget: datagrams with unknown indices draw as many answers in a second as the budget
+// says, and some at once.
+func TestKeylessBudget(t *testing.T) {
+	st := newStub(t, Config{PSK: shakePSK})
+	answers := 0
+	for i := range 2000 {
+		for j := range 20 {
+			pkt := wire.AppendSealed(nil, uint64(i), uint32(1+j))
+			pkt = append(pkt, make([]byte, 64)...)
+			st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(3)})
+		}
+		st.pass(time.Millisecond)
+		answers += len(st.take())
+	}
+	if most := keylessAtOnce + 2*keylessPerSecond; answers > most || answers < most-100 {
+		t.Errorf("%d answers in two seconds, want %d", answers, most)
 	}
 }
