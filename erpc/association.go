@@ -53,8 +53,8 @@ type association struct {
 	narrowAt monotime.Time  // when it may next be said that its path carries less
 }
 
-// Bounds of associations without sessions. A dial within lingerFor needs no handshake. One share has
-// a quarter at most: it forgets its own before those of others.
+// Bounds of associations without sessions. A dial within lingerFor needs no handshake. One share
+// has a quarter at most: its own are forgotten before those of others.
 const (
 	lingerFor = 10 * time.Second
 	mostIdle  = 4096

@@ -333,16 +333,16 @@ func TestIdleAreBounded(t *testing.T) {
 	st.nothingLeft("after a while")
 }
 
-// TestIdleOfShares: whoever makes many associations without sessions, or many sessions one after the
-// other on one association, has her own forgotten and no others.
+// TestIdleOfShares: a client that makes many associations without sessions, or many sessions one
+// after the other on one association, has its own forgotten and no others.
 func TestIdleOfShares(t *testing.T) {
 	st := newStub(t, Config{PSK: shakePSK})
-	var others, hers []*association
+	var others, own []*association
 	for i := range 3 * mostIdle / perShare {
 		others = append(others, st.restFrom(byte(i%3), i))
 	}
 	for i := range mostIdle {
-		hers = append(hers, st.restFrom(9, i))
+		own = append(own, st.restFrom(9, i))
 	}
 	busy := st.restFrom(10, 0)
 	for range 2 * mostIdle {
@@ -356,8 +356,8 @@ func TestIdleOfShares(t *testing.T) {
 			if st.engine.assocs.find(a.field) == nil {
 				continue
 			}
-			if n++; i < len(list)-mostIdle/perShare && len(list) == len(hers) {
-				t.Fatalf("an older one of hers is known: %d of %d", i, len(list))
+			if n++; i < len(list)-mostIdle/perShare && len(list) == len(own) {
+				t.Fatalf("an older one of its own is known: %d of %d", i, len(list))
 			}
 		}
 		return n
@@ -365,8 +365,8 @@ func TestIdleOfShares(t *testing.T) {
 	if n := known(others); n < len(others)-1 { // all with busy are one too many
 		t.Errorf("%d of %d others are left", n, len(others))
 	}
-	if n := known(hers); n != mostIdle/perShare {
-		t.Errorf("%d of hers are left", n)
+	if n := known(own); n != mostIdle/perShare {
+		t.Errorf("%d of its own are left", n)
 	}
 	for range 100 {
 		st.pass(200 * time.Millisecond)

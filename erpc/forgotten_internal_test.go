@@ -11,9 +11,9 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// TestForgottenClient: a client is stopped for so long that its server has given up its sessions and
-// forgotten the association. When it goes on it learns that from the server itself, by new keys, in
-// some milliseconds: its sessions end as those that a server does not know, and others open.
+// TestForgottenClient: a client is stopped for so long that its server has given up its sessions
+// and forgotten the association. When it goes on it learns that from the server itself, by new
+// keys, in some milliseconds: its sessions end as those that a server does not know, others open.
 func TestForgottenClient(t *testing.T) {
 	for _, opening := range []bool{false, true} {
 		p, s, _ := newSealedPair(t)
@@ -61,10 +61,10 @@ func TestForgottenClient(t *testing.T) {
 	}
 }
 
-// TestDisowned: a server of another name, at the same address, says that it does not know a session,
-// while the session's own server is silent: the session lives as long as without that. If the
-// session's own server says so, in a later association, and answers pings nevertheless, it lives
-// too.
+// TestDisowned: a server of another name, at the same address, says that it does not know a
+// session, while the session's own server is silent: the session lives as long as without that. If
+// the session's own server says so, in a later association, and answers pings nevertheless, it
+// lives too.
 func TestDisowned(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -117,9 +117,8 @@ func TestDisowned(t *testing.T) {
 	}
 }
 
-// TestRestartOfAnother: a member of another identity proves that it is at a client's address now, in
-// another incarnation, and the client is silent. Its sessions are not hers: they live as long as
-// without that.
+// TestRestartOfAnother: a member of another identity proves that it is at a client's address now,
+// in another incarnation, and the client is silent. Its sessions live as long as without that.
 func TestRestartOfAnother(t *testing.T) {
 	for _, id := range []string{"other", "member"} {
 		ca := sectest.NewCA("ours")

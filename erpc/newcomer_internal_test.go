@@ -116,8 +116,8 @@ func TestStepsOfShares(t *testing.T) {
 	}
 }
 
-// TestEarlyOfShares: sealed datagrams that came before their keys have a bound, and those of a share
-// a quarter of it.
+// TestEarlyOfShares: sealed datagrams that came before their keys have a bound, and those of a
+// share a quarter of it.
 func TestEarlyOfShares(t *testing.T) {
 	const quarter = maxAllEarly / perShare
 	for _, c := range []struct {

@@ -229,8 +229,8 @@ func localState(peer transport.Addr, client bool) ConnectionState {
 	return ConnectionState{Peer: peer, Client: client, UID: os.Getuid()}
 }
 
-// mostShakes bounds the steps of handshakes that wait for a worker, of all loops together. One share
-// has a quarter of them at most, with whatever number of loops it has handshakes.
+// mostShakes bounds the steps of handshakes that wait for a worker, of all loops together. One
+// share has a quarter of them at most, with however many loops it shakes hands.
 const mostShakes = mostNewcomers
 
 // shakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.

@@ -61,7 +61,7 @@ func testFolders(t *testing.T) map[string][]string {
 }
 
 // TestThreats: each row of the table of threats names tests that there are, and guards. Each guard
-// has its place in the source once, and a row that names it beside a test that must fail without it.
+// has its place in the source once, and a row that names it beside a test that fails without it.
 func TestThreats(t *testing.T) {
 	list, folders := guards(t), testFolders(t)
 	_, text, _ := strings.Cut(read(t, "docs/security.md"), "| guards |\n|---|---|---|---|---|\n")
