@@ -29,9 +29,9 @@ func (w wrong) String() string {
 	return []string{"nothing", "address", "seal", "size", "association", "loop"}[w]
 }
 
-// spoiled makes one thing of an aimed packet wrong, and returns the datagram and where it comes from,
-// nil for the peer's address. Own and other are sessions of the sender by two associations, nil
-// where nothing is sealed. Amount says how wrong a size is.
+// spoiled makes one thing of an aimed packet wrong, and returns the datagram and where it comes
+// from, nil for the peer's address. Own and other are sessions of the sender by two associations,
+// nil where nothing is sealed. Amount says how wrong a size is.
 func spoiled(
 	w wrong, pkt []byte, own, other *erpc.Session, elsewhere *transport.Addr, amount int,
 ) (datagram []byte, from *transport.Addr) {
