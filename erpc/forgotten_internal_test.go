@@ -175,3 +175,20 @@ func TestKeylessBudget(t *testing.T) {
 		t.Errorf("%d answers in two seconds, want %d", answers, most)
 	}
 }
+
+// TestTrustedOpening: a server that trusts processes of its user over shared memory has no plain
+// session with a client that comes in another way.
+func TestTrustedOpening(t *testing.T) {
+	server := newStub(t, Config{PSK: shakePSK, TrustLocal: true})
+	client := newStub(t, Config{})
+	s := client.dialTo(1)
+	for range 10 {
+		client.pass(time.Microsecond)
+		carry(client, 2, server)
+		server.pass(time.Microsecond)
+		carry(server, 1, client)
+	}
+	if s.Connected() || !errors.Is(s.Err(), ErrInsecure) {
+		t.Errorf("connected: %v, %v", s.Connected(), s.Err())
+	}
+}
