@@ -11,7 +11,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-var corpusFlag = flag.Bool("corpus", false, "write seeds of fuzz targets from runs of TestAdversary")
+var corpusFlag = flag.Bool("corpus", false, "write seeds of fuzz targets from the adversary's runs")
 
 // corpus gathers packets of the adversary's runs, as seeds of fuzz targets: what he sent, and what
 // was inside of what his keys opened. Of each kind and size it keeps a few.
