@@ -209,9 +209,9 @@ func (e *engine) associated(s *Session, m *made) {
 	}
 	e.assocs.enter(a, e.in.Now)
 	e.assocs.dialled[a.leaderKey()] = a
-	e.askOlder(a)
 	e.shaken(s)
 	e.openOn(s, a)
+	e.askOlder(a) // behind the Opens: of what comes before its keys the server keeps one datagram
 }
 
 // become gives an association its keys, and the identity that the handshake has proved.
