@@ -35,32 +35,35 @@ type association struct {
 	ticket *stream
 	// When this side changes its keys, if it is the opener; zero before the first look.
 	updateAt monotime.Time
-	renewAt  monotime.Time // opener: when it may be said again that the server has no keys
+	renewAt  monotime.Time // when its keys may be said again to be lost or worn
 	sent     *sentRing     // opener: what left last, for what the network quotes
 	move     *move         // while the peer may have another address; nil else
 
 	watch    session.Watch
 	link     session.Link // for small packets
 	sessions []*Session
-	clients  int           // of sessions: those that this side opened
-	turn     int           // which session asks next
-	suspect  int           // how many sessions are still to ask whether the peer knows them
-	at       int           // place in assocTable.watched
-	idleTill monotime.Time // without sessions: when it is forgotten
-	doubt    *doubt        // nil without one
-	quotes   quotes        // of its series so far
-	narrowAt monotime.Time // when it may next be said that its path carries less
+	clients  int            // of sessions: those that this side opened
+	turn     int            // which session asks next
+	suspect  int            // how many sessions are still to ask whether the peer knows them
+	at       int            // place in assocTable.watched
+	idleTill monotime.Time  // without sessions: when it is forgotten; else 0
+	idleOf   transport.Addr // the share for which it counts until then
+	doubt    *doubt         // nil without one
+	quotes   quotes         // of its series so far
+	narrowAt monotime.Time  // when it may next be said that its path carries less
 }
 
-// Bounds of associations without sessions. A dial within lingerFor needs no handshake.
+// Bounds of associations without sessions. A dial within lingerFor needs no handshake. One share
+// has a quarter at most: its own are forgotten before those of others.
 const (
 	lingerFor = 10 * time.Second
 	mostIdle  = 4096
 )
 
 // Indices have 16 bits of place and 8 of generation, which is never 0 and never all ones: a field
-// is never 0, and never wire.NoSession. A place begins with a random generation, so that another
-// incarnation of the endpoint most likely says that it does not know an index of before.
+// is never 0, and never wire.NoSession. Places are numbered from a random one on, and begin with a
+// random generation, so that another incarnation of the endpoint says that it does not know an
+// index of before: if it had the same one, the peer would only find silence.
 const (
 	placeBits = 16
 	maxPlaces = 1 << placeBits
@@ -73,14 +76,18 @@ const (
 type assocTable struct {
 	loop    uint8                             // of the endpoint
 	rng     *rand.Rand                        // of the endpoint
-	places  []*association                    // by the place in the index; nil is free
+	places  []*association                    // by the place in the index, see placeOf; nil is free
+	first   uint32                            // that a field has in place of place 0
 	gens    []uint8                           // the generation that each place had last
 	free    []uint16                          // the place free for longest first
 	plain   map[peerKey]*association          // those without keys
 	dialled map[leaderKey]*association        // those that this side has opened
 	byAddr  map[transport.Addr][]*association // for the network's hints, which only cause questions
 	watched []*association                    // those with sessions
-	idle    []idleEntry                       // those without, the one that is forgotten first first
+	idle    []*association                    // those without, the one that is forgotten first first
+	idleOf  map[transport.Addr]int            // how many of them each share has
+	shares  *Shares                           // of the endpoint
+	crowded bool                              // one of them has too many
 	doubts  []*doubt
 
 	latest   time.Duration // of a peer's silence until it is asked
@@ -92,15 +99,11 @@ type assocTable struct {
 	epochs map[loopAddr]*peerEpoch
 }
 
-// idleEntry is an association that had no session from some time on, and perhaps has one again.
-type idleEntry struct {
-	a     *association
-	until monotime.Time
-}
-
-func newAssocTable(rng *rand.Rand) assocTable {
+func newAssocTable(rng *rand.Rand, shares *Shares) assocTable {
 	return assocTable{
 		rng:     rng,
+		shares:  shares,
+		idleOf:  make(map[transport.Addr]int),
 		plain:   make(map[peerKey]*association),
 		dialled: make(map[leaderKey]*association),
 		byAddr:  make(map[transport.Addr][]*association),
@@ -125,17 +128,24 @@ func (t *assocTable) reserve(a *association) bool {
 	case place == maxPlaces:
 		return false
 	default:
+		if place == 0 {
+			t.first = t.rng.Uint32N(maxPlaces)
+		}
 		t.places, t.gens = append(t.places, nil), append(t.gens, uint8(t.rng.Uint32N(lastGen)))
 	}
 	t.gens[place] = t.gens[place]%lastGen + 1
 	t.places[place] = a
-	a.field = wire.FirstOf(t.loop) | uint32(t.gens[place])<<placeBits | uint32(place)
+	a.field = wire.FirstOf(t.loop) | uint32(t.gens[place])<<placeBits |
+		(uint32(place)+t.first)%maxPlaces
 	return true
 }
 
+// placeOf returns the place that a field names.
+func (t *assocTable) placeOf(field uint32) int { return int((field - t.first) % maxPlaces) }
+
 // find returns the association that this side has named so, nil if there is none.
 func (t *assocTable) find(field uint32) *association {
-	if place := field % maxPlaces; int(place) < len(t.places) {
+	if place := t.placeOf(field); place < len(t.places) {
 		if a := t.places[place]; a != nil && a.field == field {
 			return a
 		}
@@ -145,7 +155,7 @@ func (t *assocTable) find(field uint32) *association {
 
 // release frees the index of an association.
 func (t *assocTable) release(a *association) {
-	if place := a.field % maxPlaces; t.find(a.field) == a {
+	if place := t.placeOf(a.field); t.find(a.field) == a {
 		t.places[place] = nil
 		t.free = append(t.free, uint16(place))
 	}
@@ -173,32 +183,58 @@ func (t *assocTable) plainFor(key peerKey, loop uint8) *association {
 
 // rest notes that an association has no session.
 func (t *assocTable) rest(a *association, now monotime.Time) {
-	a.idleTill = now.Add(lingerFor)
-	t.idle = append(t.idle, idleEntry{a, a.idleTill})
+	a.idleTill, a.idleOf = now.Add(lingerFor), t.shares.keyOf(a)
+	t.idle = append(t.idle, a)
+	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > mostIdle/perShare {
+		t.crowded = true
+	}
 }
 
-// expireAssocs forgets associations that have had no session for long. The oldest go first if there
-// are too many. Sessions that are about to open on one begin anew.
+// rise undoes rest, if there was one.
+func (t *assocTable) rise(a *association) {
+	switch i := slices.Index(t.idle, a); {
+	case a.idleTill == 0:
+		return
+	case i == 0:
+		t.idle[0] = nil
+		t.idle = t.idle[1:]
+	default:
+		t.idle = slices.Delete(t.idle, i, i+1)
+	}
+	a.idleTill = 0
+	if t.idleOf[a.idleOf]--; t.idleOf[a.idleOf] == 0 {
+		delete(t.idleOf, a.idleOf)
+	}
+}
+
+// expireAssocs forgets associations that have had no session for long, and the oldest ones of
+// shares that have too many. Sessions that are about to open on one begin anew.
 func (e *engine) expireAssocs() {
 	t := &e.assocs
-	for len(t.idle) > 0 && (t.idle[0].until <= e.in.Now || len(t.idle) > mostIdle) {
-		i := t.idle[0]
-		t.idle = t.idle[1:]
-		if len(i.a.sessions) > 0 || i.a.idleTill != i.until {
-			continue
+	for i := 0; t.crowded && i < len(t.idle); {
+		if a := t.idle[i]; t.idleOf[a.idleOf] > mostIdle/perShare {
+			e.forgetIdle(a)
+		} else {
+			i++
 		}
-		if i.a.opener {
-			e.distrust(i.a.field)
-		}
-		t.drop(i.a)
 	}
-	if len(t.idle) == 0 {
-		t.idle = nil
+	t.crowded = false
+	for len(t.idle) > 0 && (t.idle[0].idleTill <= e.in.Now || len(t.idle) > mostIdle) {
+		e.forgetIdle(t.idle[0])
 	}
+}
+
+// forgetIdle forgets an association without sessions.
+func (e *engine) forgetIdle(a *association) {
+	if a.opener {
+		e.distrust(a.field)
+	}
+	e.assocs.drop(a)
 }
 
 // drop forgets an association without sessions.
 func (t *assocTable) drop(a *association) {
+	t.rise(a)
 	t.release(a)
 	t.moveFrom(a)
 	if key := (peerKey{a.addr, a.epoch}); t.plain[key] == a {
@@ -233,6 +269,7 @@ func (t *assocTable) join(
 	s *Session, a *association, params *session.Params, now monotime.Time,
 ) {
 	if len(a.sessions) == 0 {
+		t.rise(a)
 		a.at = len(t.watched)
 		t.watched = append(t.watched, a)
 	}
@@ -288,7 +325,7 @@ func (t *assocTable) leave(s *Session, now monotime.Time) {
 // check panics if an association or a session is not where it says.
 func (t *assocTable) check() {
 	for place, a := range t.places {
-		if a != nil && (int(a.field%maxPlaces) != place || t.find(a.field) != a) {
+		if a != nil && (t.placeOf(a.field) != place || t.find(a.field) != a) {
 			panic("erpc: an association is not in its place")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/security/sectest"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -52,9 +53,9 @@ func (st *stub) nothingLeft(what string) {
 		}
 	}
 	if sh := e.shield; sh != nil && len(sh.dials)+len(sh.leaders)+len(sh.newcomers)+len(sh.crowds)+
-		sh.early+sh.all.active+sh.all.known != 0 {
-		st.tb.Fatalf("%s: %d dials, %d leaders, %d newcomers, %d shares, %d bytes, %+v are left", what,
-			len(sh.dials), len(sh.leaders), len(sh.newcomers), len(sh.crowds), sh.early, sh.all)
+		sh.all.early+sh.all.active+sh.all.known != 0 {
+		st.tb.Fatalf("%s: %d dials, %d leaders, %d newcomers, %d shares, %+v are left", what,
+			len(sh.dials), len(sh.leaders), len(sh.newcomers), len(sh.crowds), sh.all)
 	}
 }
 
@@ -215,7 +216,7 @@ func TestBadAccepts(t *testing.T) {
 // TestIndexRests: an index that is free again waits until as many others as restPlaces have become
 // free after it, and then has another generation.
 func TestIndexRests(t *testing.T) {
-	table := newAssocTable(rand.New(rand.NewPCG(2, 7)))
+	table := newAssocTable(rand.New(rand.NewPCG(2, 7)), new(Shares))
 	table.loop = 5
 	var used []*association
 	freed := map[uint32]int{} // when each place became free, counted in releases
@@ -298,17 +299,24 @@ func TestIndicesAreBounded(t *testing.T) {
 	}
 }
 
+// restFrom makes an association without sessions, of an address in some network.
+func (st *stub) restFrom(network byte, port int) *association {
+	st.tb.Helper()
+	a := &association{keys: new(security.Association)}
+	a.addr.IP[0], a.addr.IP[7], a.addr.Port = 0x20, network, uint32(port)
+	if !st.engine.assocs.reserve(a) {
+		st.tb.Fatal("no index")
+	}
+	st.engine.assocs.enter(a, st.now)
+	return a
+}
+
 // TestIdleAreBounded: of associations without sessions the newest mostIdle stay.
 func TestIdleAreBounded(t *testing.T) {
 	st := newStub(t, Config{PSK: shakePSK})
 	var all []*association
 	for i := range mostIdle + 1000 {
-		a := &association{addr: stubAddr(i), keys: new(security.Association)}
-		if !st.engine.assocs.reserve(a) {
-			t.Fatal("no index")
-		}
-		st.engine.assocs.enter(a, st.now)
-		all = append(all, a)
+		all = append(all, st.restFrom(byte(i%8), i))
 	}
 	st.pass(time.Second)
 	if n := st.engine.assocs.indices(t); n != mostIdle {
@@ -323,6 +331,64 @@ func TestIdleAreBounded(t *testing.T) {
 		st.pass(200 * time.Millisecond)
 	}
 	st.nothingLeft("after a while")
+}
+
+// TestIdleOfShares: a client that makes many associations without sessions, or many sessions one
+// after the other on one association, has its own forgotten and no others.
+func TestIdleOfShares(t *testing.T) {
+	st := newStub(t, Config{PSK: shakePSK})
+	var others, own []*association
+	for i := range 3 * mostIdle / perShare {
+		others = append(others, st.restFrom(byte(i%3), i))
+	}
+	for i := range mostIdle {
+		own = append(own, st.restFrom(9, i))
+	}
+	busy := st.restFrom(10, 0)
+	for range 2 * mostIdle {
+		s := newServerSession(&st.engine)
+		st.engine.assocs.join(s, busy, &session.Params{}, st.now)
+		st.engine.assocs.leave(s, st.now)
+	}
+	st.pass(time.Second)
+	known := func(list []*association) (n int) {
+		for i, a := range list {
+			if st.engine.assocs.find(a.field) == nil {
+				continue
+			}
+			if n++; i < len(list)-mostIdle/perShare && len(list) == len(own) {
+				t.Fatalf("an older one of its own is known: %d of %d", i, len(list))
+			}
+		}
+		return n
+	}
+	if n := known(others); n < len(others)-1 { // all with busy are one too many
+		t.Errorf("%d of %d others are left", n, len(others))
+	}
+	if n := known(own); n != mostIdle/perShare {
+		t.Errorf("%d of its own are left", n)
+	}
+	for range 100 {
+		st.pass(200 * time.Millisecond)
+	}
+	st.nothingLeft("after a while")
+}
+
+// TestIndicesOfIncarnations: an endpoint that restarts does not have the indices of the one before:
+// by these its peers learn at once that it has.
+func TestIndicesOfIncarnations(t *testing.T) {
+	before := map[uint32]uint64{}
+	for seed := range uint64(300) {
+		table := newAssocTable(rand.New(rand.NewPCG(seed, 3)), new(Shares))
+		for range 3 {
+			a := new(association)
+			table.reserve(a)
+			if old, ok := before[a.field]; ok {
+				t.Errorf("incarnations %d and %d have the index %x", old, seed, a.field)
+			}
+			before[a.field] = seed
+		}
+	}
 }
 
 // TestWrongGeneration: a datagram with an index that had another association before is dropped

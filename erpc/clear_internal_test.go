@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
@@ -129,7 +130,7 @@ func TestSealedPeerGone(t *testing.T) {
 			}
 			var all [][]byte
 			p.said = func(pkt []byte) {
-				if all = append(all, pkt); wire.IsSealed(pkt) {
+				if all = append(all, bytes.Clone(pkt)); wire.IsSealed(pkt) { // it is opened in place
 					st.say(1, unreachable, c.quote(all))
 				}
 			}

@@ -232,7 +232,7 @@ func (e *engine) admit(c *wire.Connect, with *association) (*Session, wire.Code)
 	if err != nil || !wire.IsSession(c.Session) {
 		return nil, wire.CodeBadOffer
 	}
-	if !e.shares.admits(e.shares.keyOf(with), e.table.live, e.cfg.MaxSessions) {
+	if !e.shares.admits(e.shares.cfg.keyOf(with), e.table.live, e.cfg.MaxSessions) {
 		if e.table.live < e.cfg.MaxSessions {
 			e.stats.SessionsOverShare++
 		}

@@ -14,8 +14,9 @@ import (
 // the server's.
 type reader struct {
 	session, token [2]uint32
-	last           [2][]byte // the last honest packet to either end
-	busy           bool      // the packets are the reader's own
+	last           [2][]byte     // the last honest packet to either end
+	busy           bool          // the packets are the reader's own
+	other          *erpc.Session // by another association, if packets are sealed
 }
 
 // watch lets a reader see what comes to both ends of a pair.
@@ -83,10 +84,46 @@ func (r *reader) attack(p *memPair, how byte, pkt []byte) bool {
 		from = &transport.Addr{IP: p.cend.addr.IP, Port: 900}
 	}
 	r.know(p.sess)
+	to := int(how & 1)
+	own, other := r.sealers(p, to, how>>fuzzWrong&3 == 2)
 	enter(p, how>>fuzzState)
-	r.aim(pkt, int(how&1))
-	r.put(p, int(how&1), pkt, from)
+	if r.aim(pkt, to); len(pkt) < wire.HeaderSize {
+		r.put(p, to, pkt, from)
+		return true
+	}
+	w := [...]wrong{wrongNothing, wrongSeal, wrongSize, wrongLoop}[how>>fuzzWrong&3]
+	if own != nil {
+		w = [...]wrong{wrongSeal, wrongNothing, wrongAssociation, wrongLoop}[how>>fuzzWrong&3]
+	}
+	if datagram, _ := spoiled(w, pkt, own, other, nil, 1+int(how>>fuzzState)&3); datagram != nil {
+		r.put(p, to, datagram, from)
+	}
 	return true
+}
+
+// sealers returns sessions by two associations, of the side that sends to an end; nil if packets
+// are not sealed. Another says that the second one is needed.
+func (r *reader) sealers(p *memPair, to int, another bool) (own, other *erpc.Session) {
+	if p.sess.State() == nil {
+		return nil, nil
+	}
+	if another && r.other == nil {
+		r.other, _ = p.client.CreateNamed(p.send.addr, "other.test")
+		for range 20 {
+			p.step()
+		}
+	}
+	own, other = p.sess, r.other
+	if other == nil || !other.Connected() {
+		other = own
+	}
+	if to == 1 {
+		own, other = p.server.Served(own), p.server.Served(other)
+	}
+	if own == nil || other == nil {
+		return nil, nil // it has ended
+	}
+	return own, other
 }
 
 // leastBody is the least size of the body of a management packet.
@@ -158,6 +195,7 @@ func elsewhere(t *testing.T, cfg erpc.Config, op wire.Op) {
 const (
 	fuzzAim       = 1 << 6 // the packet is for the living session
 	fuzzElsewhere = 1 << 7 // it comes from another address
+	fuzzWrong     = 4      // where it stands what else is wrong, two bits
 )
 
 // addAimed adds packets of all operations to the seeds, each in every state of a session, from its
@@ -172,6 +210,10 @@ func addAimed(f *testing.F) {
 				in = append(append(in, how|fuzzElsewhere, byte(len(pkt))), pkt...)
 			}
 			f.Add(in)
+			for _, how := range []byte{1, 2, 3, 17, 18, 19} { // in two bits what is wrong, and to whom
+				how = how>>4 | how&3<<fuzzWrong | fuzzAim | state<<fuzzState
+				f.Add(append(append(in, how, byte(len(pkt))), pkt...))
+			}
 			for _, how := range []byte{0, 1} { // it may end the session
 				how |= fuzzAim | state<<fuzzState
 				f.Add(append(append(in, how, byte(len(pkt))), pkt...))

@@ -8,19 +8,25 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
+// Served returns a server's end of a client's session, nil if it has none.
+func (r *Rpc) Served(client *Session) *Session {
+	for _, s := range r.engine.table.byNumber {
+		if s != nil && s.sv != nil && s.end.Remote == client.end.Local &&
+			s.end.Peer == client.engine.owner.LocalAddr() {
+			return s
+		}
+	}
+	return nil
+}
+
 // Forget makes a server drop its end of a client's session without a word.
 func (r *Rpc) Forget(client *Session) {
-	for _, s := range r.engine.table.byNumber {
-		if s == nil || s.sv == nil || s.end.Remote != client.end.Local {
-			continue
+	if s := r.Served(client); s != nil {
+		s.sv.Close(r.engine.out)
+		for r.engine.out.Next() != nil {
+			// Nobody is told.
 		}
-		if s.end.Peer == client.engine.owner.LocalAddr() {
-			s.sv.Close(r.engine.out)
-			for r.engine.out.Next() != nil {
-				// Nobody is told.
-			}
-			r.engine.forget(s)
-		}
+		r.engine.forget(s)
 	}
 }
 
@@ -146,4 +152,13 @@ func (c *Client) HasCommands() bool { return !c.rpc.commands.Empty() }
 // peer's.
 func (s *Session) Numbers() (session, token [2]uint32) {
 	return [2]uint32{s.end.Local, s.end.Remote}, [2]uint32{s.end.LocalToken, s.end.RemoteToken}
+}
+
+// Sealed returns a datagram with a packet as it is, sealed by the association of a session; nil if
+// it has none.
+func (s *Session) Sealed(pkt []byte) (sealed []byte) {
+	if s.assoc != nil {
+		sealed, _ = s.assoc.keys.Seal(nil, pkt, nil)
+	}
+	return sealed
 }

@@ -32,6 +32,8 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	switch {
 	case s == nil || token != s.end.LocalToken:
 		e.onStranger(op, token, body, &p.From, via)
+	case op == wire.OpReset && via != s.end.Via && e.disowns(via, s):
+		e.replaced(s.assoc)
 	case !s.end.Names(token, &p.From, via):
 		e.stats.DropToken++
 		if via == 0 && s.end.Via == 0 && op == wire.OpPing {
@@ -92,12 +94,13 @@ func (e *engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 
 // onStranger answers packets for sessions that are not known here, so that a peer
 // of an earlier incarnation learns of it. It keeps no state. A damaged packet of a
-// living session gets no answer: a Reset would end that session.
+// living session gets no answer: a Reset would end that session. What an association has opened
+// takes nothing of what strangers may cause.
 func (e *engine) onStranger(
 	op wire.Op, token uint32, body []byte, from *transport.Addr, via uint32,
 ) {
 	e.stats.DropNoSession++
-	if e.timers.resetsLeft == 0 || op != wire.OpPing && op != wire.OpDisconnect {
+	if via == 0 && e.timers.resetsLeft == 0 || op != wire.OpPing && op != wire.OpDisconnect {
 		return
 	}
 	var alive wire.Alive
@@ -105,12 +108,14 @@ func (e *engine) onStranger(
 	if alive.To != token || op == wire.OpDisconnect && alive.Session == wire.NoSession {
 		return
 	}
-	if a := e.assocs.find(via); a != nil {
+	switch a := e.assocs.find(via); {
+	case a != nil:
 		from = &a.addr
-	} else if via != 0 {
+	case via != 0:
 		return
+	default:
+		e.timers.resetsLeft--
 	}
-	e.timers.resetsLeft--
 	answer := wire.OpReset
 	if op == wire.OpDisconnect {
 		answer = wire.OpDisconnectAck

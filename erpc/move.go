@@ -89,6 +89,9 @@ func (e *engine) updateKey(a *association) {
 	case a.keys.Worn() && a.opener:
 		e.renew(a)
 	case a.keys.Worn():
+		if !e.mayRenew(a) {
+			return // it was told, and makes others
+		}
 		var n wire.NoKeys
 		e.out.Mgmt(&a.addr, a.field, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 	case !a.opener:

@@ -45,6 +45,7 @@ type newcomer struct {
 // crowd counts newcomers, in all and by share.
 type crowd struct {
 	active, known int // under way; with those that are remembered
+	early         int // bytes of sealed datagrams that came before their keys
 }
 
 // room reports whether one more fits beside all others and those of its share.
@@ -53,16 +54,22 @@ func (c crowd) room(own crowd) bool {
 		c.known < mostKnown && own.known < mostKnown/perShare
 }
 
+// roomEarly reports whether a sealed datagram fits beside all others and those of its share.
+func (c crowd) roomEarly(own crowd, size int) bool {
+	return size <= maxEarly && c.early+size <= maxAllEarly && own.early+size <= maxAllEarly/perShare
+}
+
 // count adds to the newcomers of a client's share, and to all.
-func (sh *shield) count(share transport.Addr, active, known int) {
-	c := sh.crowds[share]
-	c.active += active
-	c.known += known
-	if sh.crowds[share] = c; c == (crowd{}) {
+func (sh *shield) count(share transport.Addr, add crowd) {
+	own := sh.crowds[share].with(add)
+	if sh.crowds[share] = own; own == (crowd{}) {
 		delete(sh.crowds, share)
 	}
-	sh.all.active += active
-	sh.all.known += known
+	sh.all = sh.all.with(add)
+}
+
+func (c crowd) with(add crowd) crowd {
+	return crowd{c.active + add.active, c.known + add.known, c.early + add.early}
 }
 
 // trusts reports whether a Connect is of a process of this user, and may go without encryption.
@@ -172,7 +179,7 @@ func (e *engine) onNewcomer(
 		},
 	})
 	sh.newcomers[key], sh.order = n, append(sh.order, n)
-	sh.count(share, 1, 1)
+	sh.count(share, crowd{active: 1, known: 1})
 	e.hearNewcomer(n, 0, value)
 	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
 		e.answerNewcomer(n) // the client learns at once that the path carries its packets
@@ -210,13 +217,14 @@ const (
 // Open that followed the client's last words.
 func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	n := a.half
-	if n == nil || n.early != nil || n.key.from != *from || len(pkt) > maxEarly ||
-		e.shield.early+len(pkt) > maxAllEarly {
+	sh := e.shield
+	if n == nil || n.early != nil || n.key.from != *from ||
+		!sh.all.roomEarly(sh.crowds[n.share], len(pkt)) {
 		e.stats.DropSealed++
 		return
 	}
 	n.early = bytes.Clone(pkt)
-	e.shield.early += len(n.early)
+	sh.count(n.share, crowd{early: len(pkt)})
 }
 
 // hearNewcomer takes a part of a client's stream, and goes on with the handshake.
@@ -241,7 +249,7 @@ func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
 		}
 	}
 	n.busy, n.fed = true, len(n.in)
-	if !e.step(hs, work, func() { e.steppedNewcomer(n, out, m, err) }) {
+	if !e.step(n.share, hs, work, func() { e.steppedNewcomer(n, out, m, err) }) {
 		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
 	}
 }
@@ -326,9 +334,8 @@ func (sh *shield) conclude(n *newcomer) {
 		return
 	}
 	n.ended = true
-	sh.early -= len(n.early)
+	sh.count(n.share, crowd{active: -1, early: -len(n.early)})
 	n.early, n.assoc.half = nil, nil
-	sh.count(n.share, -1, 0)
 	n.close()
 }
 
@@ -344,6 +351,6 @@ func (e *engine) expireNewcomers() {
 			e.assocs.release(n.assoc)
 		}
 		delete(sh.newcomers, n.key)
-		sh.count(n.share, 0, -1)
+		sh.count(n.share, crowd{known: -1})
 	}
 }

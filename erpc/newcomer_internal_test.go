@@ -14,13 +14,13 @@ func TestCrowd(t *testing.T) {
 		room     bool
 	}{
 		{"nobody", crowd{}, crowd{}, true},
-		{"the last under way", crowd{mostNewcomers - 1, 0}, crowd{}, true},
-		{"too many under way", crowd{mostNewcomers, 0}, crowd{}, false},
-		{"the last remembered", crowd{0, mostKnown - 1}, crowd{}, true},
-		{"too many remembered", crowd{0, mostKnown}, crowd{}, false},
-		{"the last of a share", crowd{quarter, known}, crowd{quarter - 1, known - 1}, true},
-		{"too many of a share under way", crowd{quarter, known}, crowd{quarter, 0}, false},
-		{"too many of a share remembered", crowd{quarter, known}, crowd{0, known}, false},
+		{"the last under way", crowd{mostNewcomers - 1, 0, 0}, crowd{}, true},
+		{"too many under way", crowd{mostNewcomers, 0, 0}, crowd{}, false},
+		{"the last remembered", crowd{0, mostKnown - 1, 0}, crowd{}, true},
+		{"too many remembered", crowd{0, mostKnown, 0}, crowd{}, false},
+		{"the last of a share", crowd{quarter, known, 0}, crowd{quarter - 1, known - 1, 0}, true},
+		{"too many of a share under way", crowd{quarter, known, 0}, crowd{quarter, 0, 0}, false},
+		{"too many of a share remembered", crowd{quarter, known, 0}, crowd{0, known, 0}, false},
 	} {
 		if got := c.all.room(c.own); got != c.room {
 			t.Errorf("%s: room %t", c.name, got)
@@ -34,20 +34,20 @@ func TestCrowdOfShares(t *testing.T) {
 	sh := &shield{crowds: make(map[transport.Addr]crowd)}
 	one, other := transport.Addr{Port: 1}, transport.Addr{Port: 2}
 	for range mostNewcomers / perShare {
-		sh.count(one, 1, 1)
+		sh.count(one, crowd{active: 1, known: 1})
 	}
 	if sh.all.room(sh.crowds[one]) || !sh.all.room(sh.crowds[other]) {
 		t.Error("the share has room, or others have none")
 	}
 	for range mostNewcomers / perShare {
-		sh.count(one, -1, 0) // its handshakes end
+		sh.count(one, crowd{active: -1}) // its handshakes end
 	}
 	known := crowd{known: mostNewcomers / perShare}
 	if sh.crowds[one] != known || sh.all != known {
 		t.Errorf("after the end: %+v, %+v in all", sh.crowds[one], sh.all)
 	}
 	for range mostNewcomers / perShare {
-		sh.count(one, 0, -1)
+		sh.count(one, crowd{known: -1})
 	}
 	if len(sh.crowds) != 0 || sh.all != (crowd{}) {
 		t.Errorf("%d shares are counted, %+v in all", len(sh.crowds), sh.all)
@@ -75,9 +75,61 @@ func TestStepGivesWay(t *testing.T) {
 	} {
 		e, ran := queue(c.waiting), 0
 		e.shield.inline = c.inline
-		ok := e.step(nil, func() { ran++ }, func() { ran++ })
+		ok := e.step(transport.Addr{}, nil, func() { ran++ }, func() { ran++ })
 		if ok != c.ok || e.handed != c.handed || ran == 2 != c.inline {
 			t.Errorf("%s: %t, %d handed over, ran %d", c.name, ok, e.handed, ran)
+		}
+	}
+}
+
+// TestStepsOfShares: one share fills a quarter of the queue of steps, whatever number of loops its
+// handshakes are with. Others have room, and it has again when its steps have begun.
+func TestStepsOfShares(t *testing.T) {
+	g := &guard{}
+	fill := func(network byte) (n int) {
+		share := transport.Addr{Port: uint32(network)}
+		for ; n < 2*mostShakes; n++ {
+			e := &engine{shield: &shield{guard: g}} // each is of another loop
+			if !e.step(share, nil, func() {}, func() {}) {
+				return n
+			}
+		}
+		return n
+	}
+	for i := range byte(perShare) {
+		if n := fill(i); n != mostShakes/perShare {
+			t.Errorf("share %d has %d steps", i, n)
+		}
+	}
+	if n := fill(perShare); n != 0 {
+		t.Errorf("%d steps beyond all", n)
+	}
+	for _, fn := range g.queue.waiting[:10] {
+		func() {
+			defer func() { _ = recover() }() // there is no loop
+			fn()
+		}()
+	}
+	g.queue.waiting = g.queue.waiting[10:]
+	if n, m := fill(1), fill(0); n != 0 || m != 10 {
+		t.Errorf("%d and %d further steps", n, m)
+	}
+}
+
+// TestEarlyOfShares: sealed datagrams that came before their keys have a bound, and those of a
+// share a quarter of it.
+func TestEarlyOfShares(t *testing.T) {
+	const quarter = maxAllEarly / perShare
+	for _, c := range []struct {
+		all, own, size int
+		room           bool
+	}{
+		{0, 0, maxEarly, true}, {0, 0, maxEarly + 1, false},
+		{maxAllEarly - 100, 0, 100, true}, {maxAllEarly - 100, 0, 101, false},
+		{quarter, quarter - 100, 100, true}, {quarter, quarter - 100, 101, false},
+	} {
+		if room := (crowd{early: c.all}).roomEarly(crowd{early: c.own}, c.size); room != c.room {
+			t.Errorf("%+v: room %v", c, room)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestPeerTable(t *testing.T) {
 	st := newStub(t, Config{})
 	rapid.Check(t, func(t *rapid.T) {
-		table := newAssocTable(st.engine.rng)
+		table := newAssocTable(st.engine.rng, &st.engine.cfg.Shares)
 		peers := map[peerKey]map[*Session]bool{}
 		type incarnation struct {
 			epoch    uint64
@@ -122,7 +122,7 @@ func TestPeerTableCheck(t *testing.T) {
 		"a session sealed by others": func(_ *assocTable, p *association) { p.sessions[0].end.Via++ },
 		"an index that is not there": func(_ *assocTable, p *association) { p.field = 1 << 16 },
 	} {
-		table := newAssocTable(st.engine.rng)
+		table := newAssocTable(st.engine.rng, &st.engine.cfg.Shares)
 		for i := range 4 {
 			s := newClientSession(&st.engine)
 			s.end.Peer = stubAddr(i / 2)

@@ -67,11 +67,7 @@ func (e *engine) passOn(p *transport.RxPacket) {
 
 // renew makes new keys with a server that says that it has those of an association no more.
 func (e *engine) renew(a *association) {
-	if e.in.Now < a.renewAt || e.closing {
-		return
-	}
-	a.renewAt = e.in.Now.Add(renewEvery)
-	if e.distrust(a.field) || len(a.sessions) == 0 {
+	if !e.mayRenew(a) || e.distrust(a.field) || len(a.sessions) == 0 {
 		return
 	}
 	// Another loop of the same server would say nothing of this one.
@@ -79,6 +75,16 @@ func (e *engine) renew(a *association) {
 	if err == nil && s.shake != nil {
 		s.hidden, s.shake.renews = true, true
 	}
+}
+
+// mayRenew reports whether anything may be done now because an association's keys seem to be lost,
+// or are worn: once in renewEvery.
+func (e *engine) mayRenew(a *association) bool {
+	if e.in.Now < a.renewAt || e.closing {
+		return false
+	}
+	a.renewAt = e.in.Now.Add(renewEvery)
+	return true
 }
 
 // distrust lets no session open on an association any more. Those that are about to begin anew; it
@@ -117,17 +123,39 @@ func (e *engine) reconnect(s *Session) {
 // askOlder asks the sessions of earlier incarnations of a peer that has just proved its identity
 // whether they live. It ends none by itself: what has its address may be another process, behind an
 // address translator.
+//
+// The server may be the process that it was, and have forgotten an association, since this side was
+// stopped for long; or its loop has ended. So if it was said that the keys of one are lost, another
+// loop or the same incarnation is asked by the new keys after one of the sessions.
 func (e *engine) askOlder(a *association) {
 	for _, o := range e.assocs.byAddr[a.addr] {
-		if o.keys == nil || o.epoch == a.epoch || o.loop != a.loop || o.opener != a.opener ||
-			o.name != a.name || o.share != a.share {
-			continue
-		}
-		if d := e.beginDoubt(o); d != nil {
-			if d.heard { // before
-				*d = doubt{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
-			}
-			d.reborn = true
+		switch {
+		case o == a || o.keys == nil || o.opener != a.opener || o.name != a.name || o.share != a.share:
+		case o.epoch != a.epoch && o.loop == a.loop:
+			e.replaced(o)
+		case a.opener && o.renewAt != 0 && len(o.sessions) > 0:
+			end := o.sessions[0].end
+			x := wire.Alive{Session: end.Local, Token: end.LocalToken, Seq: e.rng.Uint64(),
+				To: end.RemoteToken}
+			e.out.Mgmt(&a.addr, a.field, wire.OpPing, end.Remote, end.RemoteToken, wire.AliveSize, 0, x.Put)
 		}
 	}
+}
+
+// replaced begins to ask an association that seems to be no one's any more. Its sessions end if
+// nothing answers under its own keys.
+func (e *engine) replaced(o *association) {
+	if d := e.beginDoubt(o); d != nil {
+		if d.heard { // before
+			*d = doubt{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
+		}
+		d.reborn = true
+	}
+}
+
+// disowns reports whether an association's peer may say that it does not know a session of another
+// one: this side has opened both with the server of the same name. Others have no say.
+func (e *engine) disowns(via uint32, s *Session) bool {
+	a, o := e.assocs.find(via), s.assoc
+	return a != nil && o != nil && a.opener && o.opener && a.name == o.name && a.addr == o.addr
 }

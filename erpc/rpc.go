@@ -119,7 +119,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e.timeAt, e.rng = untimed, n.random()
 	e.shakes = newHandshakes(e.rng)
 	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
-	e.assocs = newAssocTable(e.rng)
+	e.assocs = newAssocTable(e.rng, &e.cfg.Shares)
 	e.jobs.exec = n.cfg.Simulation.Executor
 	if e.jobs.exec == nil {
 		e.jobs.pool = n.workers()

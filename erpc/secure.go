@@ -229,31 +229,45 @@ func localState(peer transport.Addr, client bool) ConnectionState {
 	return ConnectionState{Peer: peer, Client: client, UID: os.Getuid()}
 }
 
-// mostShakes bounds the steps of handshakes that wait for a worker. Each newcomer has one at most,
-// so one share cannot fill the queue.
+// mostShakes bounds the steps of handshakes that wait for a worker, of all loops together. One
+// share has a quarter of them at most, with however many loops it shakes hands.
 const mostShakes = mostNewcomers
 
 // shakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
 type shakeQueue struct {
 	mu      sync.Mutex
 	waiting []func()
+	of      map[transport.Addr]int // how many of them each share has
 	running int
 	most    int // goroutines
 }
 
-// submit runs fn soon. It reports false if too much waits.
-func (q *shakeQueue) submit(fn func()) bool {
+// submit runs fn of some share soon. It reports false if too much waits.
+func (q *shakeQueue) submit(share transport.Addr, fn func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) >= mostShakes {
+	if len(q.waiting) >= mostShakes || q.of[share] >= mostShakes/perShare {
 		return false
 	}
-	q.waiting = append(q.waiting, fn)
+	if q.of == nil {
+		q.of = make(map[transport.Addr]int)
+	}
+	q.of[share]++
+	q.waiting = append(q.waiting, func() { q.begins(share); fn() })
 	if q.running < q.most {
 		q.running++
 		go q.work()
 	}
 	return true
+}
+
+// begins notes that a step waits no more.
+func (q *shakeQueue) begins(share transport.Addr) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of[share]--; q.of[share] == 0 {
+		delete(q.of, share)
+	}
 }
 
 // waits returns how many steps wait.
@@ -288,7 +302,6 @@ type shield struct {
 	order     []*newcomer // all of them, as they expire
 	all       crowd
 	crowds    map[transport.Addr]crowd // by share
-	early     int                      // bytes of sealed datagrams that came before their keys
 	dials     map[uint64]*Session      // by the nonce of their attempt to connect
 	leaders   map[leaderKey]*Session   // those whose handshake others wait for
 }
@@ -309,15 +322,15 @@ func (e *engine) secure(g *guard) {
 	}
 }
 
-// step runs work of a handshake in a worker, and then done in the loop. If the loop has ended
-// meanwhile the handshake ends too. It reports false if there is no room.
-func (e *engine) step(hs *security.Handshake, work, done func()) bool {
+// step runs work of a handshake in a worker, and then done in the loop. Share is the peer's. If the
+// loop has ended meanwhile the handshake ends too. It reports false if there is no room.
+func (e *engine) step(share transport.Addr, hs *security.Handshake, work, done func()) bool {
 	if e.shield.inline {
 		work()
 		done()
 		return true
 	}
-	ok := e.shield.guard.queue.submit(func() {
+	ok := e.shield.guard.queue.submit(share, func() {
 		work()
 		if e.owner.Post(func(*Rpc) { done(); e.settle() }) != nil {
 			hs.Close()

@@ -55,8 +55,8 @@ func (d *detour) begin() string {
 	return in.LocalAddr().String()
 }
 
-// serveGroup runs a server of four loops until the test ends.
-func serveGroup(t *testing.T, cfg erpc.Config) *netip.AddrPort {
+// serveGroup runs a server of some loops until the test ends.
+func serveGroup(t *testing.T, cfg erpc.Config, loops int) *netip.AddrPort {
 	srv, err := erpc.NewServer(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func serveGroup(t *testing.T, cfg erpc.Config) *netip.AddrPort {
 	if err := srv.Handle(1, echo); err != nil {
 		t.Fatal(err)
 	}
-	group, err := udp.ListenGroup("127.0.0.1:0", 4, udp.Config{})
+	group, err := udp.ListenGroup("127.0.0.1:0", loops, udp.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,11 +81,18 @@ func serveGroup(t *testing.T, cfg erpc.Config) *netip.AddrPort {
 
 // TestSealedGroupRestarts: a server of several loops restarts without a word. Each client learns it
 // from the loop that it had, whichever that was, and long before it would miss the server.
-func TestSealedGroupRestarts(t *testing.T) {
+func TestSealedGroupRestarts(t *testing.T) { groupRestarts(t, 4) }
+
+// TestSealedGroupShrinks: the same if the server has fewer loops then. A client whose loop is not
+// there any more learns it from another one.
+func TestSealedGroupShrinks(t *testing.T) { groupRestarts(t, 1) }
+
+// groupRestarts has a server of four loops restart with some.
+func groupRestarts(t *testing.T, loops int) {
 	cfg := erpc.Config{PSK: testPSK}
 	cfg.Timing.FailureTimeout = 5 * time.Minute
 	d := &detour{t: t}
-	d.to.Store(serveGroup(t, cfg))
+	d.to.Store(serveGroup(t, cfg, 4))
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	var clients []*erpc.Client
@@ -101,7 +108,7 @@ func TestSealedGroupRestarts(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		clients = append(clients, c)
 	}
-	d.to.Store(serveGroup(t, cfg))
+	d.to.Store(serveGroup(t, cfg, loops))
 	again := 0
 	for i, c := range clients {
 		start := time.Now()
@@ -129,7 +136,7 @@ func TestSealedGroupRestarts(t *testing.T) {
 func TestNoKeysWhileOpening(t *testing.T) {
 	cfg := erpc.Config{PSK: testPSK}
 	d := &detour{t: t}
-	d.to.Store(serveGroup(t, cfg))
+	d.to.Store(serveGroup(t, cfg, 4))
 	var said atomic.Int32
 	d.forge = func(pkt []byte) []byte {
 		if !wire.IsSealed(pkt) {

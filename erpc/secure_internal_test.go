@@ -131,7 +131,7 @@ func TestSharesByIdentity(t *testing.T) {
 	if nobody.share().IsValid() || unnamed.share().IsValid() {
 		t.Error("a peer without a certificate has an identity")
 	}
-	if a := stubAddr(7); p.server.engine.shares.keyOf(&association{addr: a}) !=
+	if a := stubAddr(7); p.server.engine.cfg.Shares.keyOf(&association{addr: a}) !=
 		p.server.engine.cfg.Shares.key(a) {
 		t.Error("a peer without an identity does not count by its address")
 	}

@@ -89,9 +89,11 @@ func (e *engine) onDialer(op wire.Op, body []byte) {
 		return
 	}
 	if op == wire.OpRefuse && s.shake.opening { // the server did not take this side's last words
-		via := s.end.Via
+		a := e.assocs.find(s.end.Via)
 		e.onDialAnswer(s, op, body)
-		e.distrust(via)
+		if a != nil && s.state != sessConnecting && e.mayRenew(a) {
+			e.distrust(a.field) // anybody can say so, and it costs others of its sessions a handshake
+		}
 		return
 	}
 	e.onDialAnswer(s, op, body)

@@ -162,7 +162,7 @@ func (e *engine) stepShake(s *Session) {
 			}
 		}
 	}
-	if !e.step(t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
+	if !e.step(e.cfg.Shares.key(peer), t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
 		t.busy, t.fed = false, t.fed-len(in)
 	}
 }
@@ -209,9 +209,9 @@ func (e *engine) associated(s *Session, m *made) {
 	}
 	e.assocs.enter(a, e.in.Now)
 	e.assocs.dialled[a.leaderKey()] = a
-	e.askOlder(a)
 	e.shaken(s)
 	e.openOn(s, a)
+	e.askOlder(a) // behind the Opens: of what comes before its keys the server keeps one datagram
 }
 
 // become gives an association its keys, and the identity that the handshake has proved.
@@ -345,7 +345,7 @@ func (e *engine) onTicket(a *association, body []byte) {
 			t.close()
 		}
 	}
-	if !e.step(t.hs, func() { _, err = t.hs.Step(in) }, done) {
+	if !e.step(e.cfg.Shares.key(a.addr), t.hs, func() { _, err = t.hs.Step(in) }, done) {
 		t.busy = false // the next handshake is a whole one
 	}
 }

@@ -296,7 +296,7 @@ func TestKeysForgotten(t *testing.T) {
 		if len(idle) == 0 || len(p.server.engine.assocs.watched) > 0 {
 			t.Fatal("the server's association has a session")
 		}
-		p.server.engine.assocs.drop(idle[len(idle)-1].a)
+		p.server.engine.assocs.drop(idle[len(idle)-1])
 		s := p.client.dialTo(1)
 		q, dialled := &e.shield.guard.queue, p.client.now
 		for len(q.waiting) == 0 && p.client.now < dialled.Add(time.Second) {

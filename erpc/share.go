@@ -116,11 +116,11 @@ func (t *shareTable) close() {
 }
 
 // keyOf returns the key of a peer's share: its identity if it has proved one, else its address.
-func (t *shareTable) keyOf(a *association) transport.Addr {
-	if a.share.IsValid() && !t.cfg.Off {
+func (s *Shares) keyOf(a *association) transport.Addr {
+	if a.share.IsValid() && !s.Off {
 		return a.share
 	}
-	return t.cfg.key(a.addr)
+	return s.key(a.addr)
 }
 
 // admits reports whether a peer may have one more session. All are in the table.
@@ -134,7 +134,7 @@ func (t *shareTable) admits(key transport.Addr, all, limit int) bool {
 
 // join notes a server's session of an association.
 func (t *shareTable) join(s *Session, a *association) {
-	key := t.keyOf(a)
+	key := t.cfg.keyOf(a)
 	sh := t.byKey[key]
 	if sh == nil {
 		sh = &share{key: key, holder: t.book.open(key)}

@@ -317,6 +317,16 @@ func FuzzOpen(f *testing.F) {
 	a, _ := testPair(f)
 	out, _ := a.Seal(nil, testPacket(50, 1), nil)
 	f.Add(out)
+	for _, size := range []int{0, least + Overhead - 1, least + Overhead, len(out) - 1} {
+		f.Add(out[:size]) // a right index and counter, and a size that is wrong
+	}
+	_, b := testPair(f)
+	own, _ := b.Seal(nil, testPacket(50, 1), nil) // would be right
+	for _, at := range []int{1, 7, 8, 10, 11, 12, len(own) - 1} {
+		bad := bytes.Clone(own)
+		bad[at] ^= 0x80 // counter, index, loop, key phase, message, tag
+		f.Add(bad)
+	}
 	f.Fuzz(func(t *testing.T, pkt []byte) {
 		a, b := testPair(t)
 		if _, err := a.Open(bytes.Clone(pkt)); err == nil {

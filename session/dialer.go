@@ -248,9 +248,11 @@ func (d *Dialer) OnVersion(r *wire.VersionRefusal) (err error, ok bool) {
 		ErrVersion, r.Least, r.Most, wire.Version), true
 }
 
-// OnRefuse turns a refusal into an error; ok is false if it answers something else.
+// OnRefuse turns a refusal into an error; ok is false if it answers something else. A reason that
+// no server of this version gives is named by its number: a newer one may have it, and whoever
+// forges refusals chooses it.
 func (d *Dialer) OnRefuse(r *wire.Refuse) (err error, ok bool) {
-	if r.Nonce != d.Connect.Nonce {
+	if r.Nonce != d.Connect.Nonce || r.Code == wire.CodeOK {
 		return nil, false
 	}
 	err = fmt.Errorf("%w: %s", ErrRefused, r.Code)
@@ -261,6 +263,9 @@ func (d *Dialer) OnRefuse(r *wire.Refuse) (err error, ok bool) {
 		err = errors.Join(err, ErrBadOffer)
 	case wire.CodeShutdown:
 		err = errors.Join(err, ErrDraining)
+	case wire.CodeInsecure, wire.CodeDenied:
+	default:
+		err = fmt.Errorf("%w: for a reason that this version does not know, %d", ErrRefused, r.Code)
 	}
 	return err, true
 }

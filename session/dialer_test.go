@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -407,6 +408,30 @@ func TestOnVersion(t *testing.T) {
 		}
 		if err, ok := r.d.OnVersion(&bad); ok || err != nil {
 			t.Errorf("another %s: %v, %v", name, err, ok)
+		}
+	}
+}
+
+// TestRefuseCodes: a refusal without a reason is none. One for a reason that refuses no session, or
+// that nobody knows, has its number in the error and no word that would mislead.
+func TestRefuseCodes(t *testing.T) {
+	own := map[wire.Code]string{
+		wire.CodeExhausted: "resource exhausted", wire.CodeShutdown: "shutting down",
+		wire.CodeBadOffer: "bad offer", wire.CodeInsecure: "security demanded by one side only",
+		wire.CodeDenied: "identity refused",
+	}
+	for code := range wire.Code(255) {
+		r := newDialRig(t)
+		err, ok := r.d.OnRefuse(&wire.Refuse{Nonce: 77, Code: code})
+		if ok != (code != wire.CodeOK) {
+			t.Fatalf("code %d: taken %v", code, ok)
+		}
+		text := own[code]
+		if text == "" {
+			text = fmt.Sprintf("reason that this version does not know, %d", code)
+		}
+		if ok && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), text)) {
+			t.Errorf("code %d: %v", code, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@
 //	crash_linux_test.go   kill -9 and SIGSTOP of server and client processes
 //	cancel_test.go        calls that are given up at any moment
 //	forger_test.go        packets with guessed tokens from the addresses of honest peers
+//	token_test.go         packets with right tokens of which one other thing is wrong
 //	soak_linux_test.go    a thousand callers of Clients and a Pool, two groups of loops, bad handlers
 //	repeat_test.go        one client that repeats what was answered
 //

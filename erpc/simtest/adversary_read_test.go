@@ -34,6 +34,7 @@ func (a *adversary) read(n *node, data []byte) {
 	for _, o := range a.openers[wire.SealedField(data)] {
 		if plain, _, ok := o.Open(nil, data); ok {
 			a.did["read"]++
+			gathering.opened(plain)
 			a.requests(plain, func(id uint64) {
 				if id < uint64(len(a.c.calls)) {
 					if k := a.c.calls[id]; k.from != a.mallory && k.to != a.mallory.id {

@@ -89,6 +89,7 @@ func (t *tap) RxBurst(pkts []transport.RxPacket) (int, error) {
 
 // inject gives a packet to the node at an address, as if from another.
 func (a *adversary) inject(to, from transport.Addr, data []byte) {
+	gathering.injected(data)
 	for _, t := range a.taps {
 		if t != nil && !t.n.down && t.LocalAddr() == to && len(t.in) < 1000 {
 			t.in = append(t.in, transport.RxPacket{Data: bytes.Clone(data), From: from})

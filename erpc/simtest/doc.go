@@ -13,5 +13,8 @@
 // with -trace for what the network did; -from=N -for=10m runs as many seeds from N on as
 // there is time for (make seeds). A third of the seeds run on transports
 // that lend (package transport/lending), so that a buffer that came back too early is noticed.
+//
+// TestAdversary runs clusters in the hands of an attacker who is a member, too. TestCorpus, with
+// -corpus, makes the files adversary* below testdata/fuzz of its runs, seeds of fuzz targets.
 // The other tests direct one event each.
 package simtest
