@@ -32,7 +32,7 @@ func (e *engine) keyless(field uint32, p *transport.RxPacket, from *transport.Ad
 		return // no answer is longer than its question
 	}
 	n := wire.NoKeys{Quote: [wire.QuoteSize]byte(p.Data)}
-	e.out.Mgmt(from, 0, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
+	e.out.Mgmt(from, 0, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 }
 
 // onNoKeys takes a server's word that it has no keys, if it quotes what left here.

@@ -26,7 +26,7 @@ func mutate(base wire.Header, session, token uint32, in []byte) dgram {
 		}
 		return 0
 	}
-	base.PktNum += uint16(field(0))
+	base.PktNum += uint32(field(0))
 	base.ReqNum += field(1) & 31
 	base.Flags = wire.Flags(field(2) & 15)
 	base.MsgSize = uint32(field(3)*100 + field(4))

@@ -227,7 +227,7 @@ func TestDecodeJSON(t *testing.T) {
 // TestCodeName: a code of a later version is told by its number.
 func TestCodeName(t *testing.T) {
 	for c, want := range map[wire.Code]string{
-		wire.CodeForgotten: "response forgotten", wire.CodeNoKeys + 1: "unknown code 14",
+		wire.CodeForgotten: "response forgotten", wire.CodeDenied + 1: "unknown code 13",
 		255: "unknown code 255",
 	} {
 		if got := codeName(c); got != want {

@@ -34,7 +34,7 @@ type lineHeader struct {
 	Session *uint32  `json:"session"` // null: none
 	Loop    uint8    `json:"loop,omitempty"`
 	Req     uint64   `json:"req"`
-	Pkt     uint16   `json:"pkt"`
+	Pkt     uint32   `json:"pkt"`
 	Size    uint32   `json:"size"` // of the message
 	Data    int      `json:"data"` // of it in this packet, or padding
 	ReqType uint8    `json:"reqtype"`

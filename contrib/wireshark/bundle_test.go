@@ -26,7 +26,7 @@ func randomBundle(rng *rand.Rand) []byte {
 		}
 		b = append(b, randomRecord(rng, session, another, token)...)
 	}
-	wire.PutBundle(b, count, len(b)-wire.BundleHeaderSize, first, firstToken)
+	wire.PutBundle(b, wire.Version, count, len(b)-wire.BundleHeaderSize, first, firstToken)
 	b = append(b, make([]byte, rng.IntN(3))...) // padding
 	switch rng.IntN(8) {
 	case 0: // one wrong bit in the header or in the first record
@@ -58,7 +58,7 @@ func bundleBits(pkt []byte) (list [][]byte) {
 func randomRecord(rng *rand.Rand, session uint32, another bool, token uint32) []byte {
 	h := wire.Header{
 		Type: randomTypes[rng.IntN(len(randomTypes))], ReqType: uint8(rng.IntN(255)), Session: session,
-		Hold: uint16(rng.Uint32()), PktNum: uint16(rng.IntN(3)), ReqNum: rng.Uint64N(wire.MaxReqNum),
+		Hold: uint16(rng.Uint32()), PktNum: uint32(rng.IntN(3)), ReqNum: rng.Uint64N(wire.MaxReqNum),
 		Flags: wire.Flags(rng.IntN(16)),
 	}
 	if rng.IntN(30) > 0 {
@@ -121,7 +121,7 @@ func TestBundleInfo(t *testing.T) {
 			head := make([]byte, wire.MaxRecordHead)
 			b = append(b, head[:wire.PutRecord(head, &wire.Header{Type: wire.TypeAck}, 0, false, 0)]...)
 		}
-		wire.PutBundle(b, n, 12*n, 3, 0)
+		wire.PutBundle(b, wire.Version, n, 12*n, 3, 0)
 		list = append(list, b)
 		text := strings.Repeat("ACK, ", min(n, 8))
 		if n <= 8 {

@@ -182,7 +182,7 @@ func packets(t *testing.T, n int) [][]byte {
 			pkt[i] = byte(rng.Uint32())
 		}
 		h := wire.Header{Type: randomTypes[rng.IntN(len(randomTypes))],
-			ReqType: uint8(rng.IntN(255)), Hold: uint16(rng.Uint32()), PktNum: uint16(rng.IntN(3)),
+			ReqType: uint8(rng.IntN(255)), Hold: uint16(rng.Uint32()), PktNum: uint32(rng.IntN(3)),
 			MsgSize: rng.Uint32N(wire.MaxMsgSize), Session: randomSession(rng),
 			ReqNum: rng.Uint64N(wire.MaxReqNum)}
 		switch h.Type {

@@ -57,7 +57,7 @@ func TestNames(t *testing.T) {
 		"erpc.error_text", "Error text: größer")
 	bundle := make([]byte, wire.BundleHeaderSize+12)
 	wire.PutRecord(bundle[wire.BundleHeaderSize:], &wire.Header{Type: wire.TypeReq}, 0, false, 0)
-	wire.PutBundle(bundle, 1, 12, 1, 0)
+	wire.PutBundle(bundle, wire.Version, 1, 12, 1, 0)
 	list = append(list, bundle)
 	list = append(list, wire.AppendSealed(nil, 1, 2))
 	want = append(want, "erpc.type", "Type: BUNDLE (10)", "erpc.type", "Type: SEALED (11)")

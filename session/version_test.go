@@ -1,0 +1,82 @@
+package session
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// refuseVersion gives a refusal of what a dialer says to it. The nonce of its next attempt is 78 and
+// so on.
+func refuseVersion(r *dialRig, least, most uint8) (err error, ok bool) {
+	nonce := r.d.Connect.Nonce
+	refusal := wire.VersionRefusal{Nonce: nonce, Asked: r.d.Version, Least: least, Most: most}
+	return r.d.OnVersion(&refusal, wire.OldVersion, wire.Version, nonce+1, 0)
+}
+
+// TestOnVersion: a refusal counts only if it is about the version of this attempt, and of this
+// attempt.
+func TestOnVersion(t *testing.T) {
+	r := newDialRig(t)
+	good := wire.VersionRefusal{Nonce: 77, Asked: wire.Version, Least: 4, Most: 5}
+	if err, ok := r.d.OnVersion(&good, 2, 3, 1, 0); !ok || !errors.Is(err, ErrVersion) ||
+		!strings.Contains(err.Error(), "4 to 5") || !strings.Contains(err.Error(), "side 2 to 3") {
+		t.Errorf("a refusal: %v, %v", err, ok)
+	}
+	for name, change := range map[string]func(*wire.VersionRefusal){
+		"nonce":   func(r *wire.VersionRefusal) { r.Nonce++ },
+		"version": func(r *wire.VersionRefusal) { r.Asked++ },
+		"range":   func(r *wire.VersionRefusal) { r.Least = wire.Version },
+	} {
+		bad := good
+		if change(&bad); bad == good {
+			t.Fatal(name)
+		}
+		if err, ok := r.d.OnVersion(&bad, 2, 3, 1, 0); ok || err != nil {
+			t.Errorf("another %s: %v, %v", name, err, ok)
+		}
+	}
+	if r.d.Version != wire.Version || r.d.Connect.Nonce != 77 {
+		t.Errorf("it goes on as %d with version %d", r.d.Connect.Nonce, r.d.Version)
+	}
+}
+
+// TestDownAndUp: an attempt goes down to the old version and up again once, each time under another
+// nonce and in the time that it had; what refuses it then ends it.
+func TestDownAndUp(t *testing.T) {
+	r := newDialRig(t)
+	deadline := r.d.deadline
+	for i, want := range []uint8{wire.OldVersion, wire.Version} {
+		if err, ok := refuseVersion(r, want, want); err != nil || !ok {
+			t.Fatalf("turn %d: %v, %v", i, err, ok)
+		}
+		if r.d.Version != want || r.d.Connect.Nonce != uint64(78+i) || r.d.deadline != deadline {
+			t.Fatalf("turn %d: version %d, nonce %d, until %v", i, r.d.Version, r.d.Connect.Nonce,
+				r.d.deadline)
+		}
+		if err := r.d.Tick(0, r.cout); err != nil || len(r.cout.Tx) != 1 {
+			t.Fatalf("turn %d: %v, %d packets", i, err, len(r.cout.Tx))
+		}
+		var h wire.Header
+		if err := h.Parse(r.cout.Tx[0].Head); err != nil || h.Version != want {
+			t.Errorf("turn %d: %v, a Connect of version %d", i, err, h.Version)
+		}
+		r.cout.Reset()
+	}
+	if err, ok := refuseVersion(r, wire.OldVersion, wire.OldVersion); !ok ||
+		!errors.Is(err, ErrVersion) {
+		t.Errorf("the third refusal: %v, %v", err, ok)
+	}
+}
+
+// TestNoWayDown: a side that does not speak the old version ends the attempt.
+func TestNoWayDown(t *testing.T) {
+	r := newDialRig(t)
+	refusal := wire.VersionRefusal{Nonce: 77, Asked: wire.Version, Least: 2, Most: 2}
+	if err, ok := r.d.OnVersion(&refusal, wire.Version, wire.Version, 1, 0); !ok ||
+		!errors.Is(err, ErrVersion) || r.d.Version != wire.Version {
+		t.Errorf("%v, %v, goes on with version %d", err, ok, r.d.Version)
+	}
+}
