@@ -100,7 +100,7 @@ func (a *attacker) learn(pkt []byte, _ transport.Addr) {
 
 // fields holds the places of the header fields.
 var fields = [...][2]int{{0, 1}, {1, 2}, {2, 4}, {4, 8}, {7, 8}, {8, 12}, {12, 16}, {16, 22},
-	{16, 18}, {22, 24}}
+	{16, 18}, {22, 24}, {21, 24}}
 
 // traffic keeps RPCs under way and checks each.
 type traffic struct {

@@ -181,21 +181,21 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		e.refuse(&c, &p.From, 0, p.version, wire.CodeInsecure, "")
 		return true
 	}
-	e.onProved(&c, p)
+	e.onProved(&c, p.From, p.version)
 	return true
 }
 
 // onProved takes a Connect whose sender has proved its address.
-func (e *engine) onProved(c *wire.Connect, p *connectPacket) {
-	key := connKey{from: p.From, nonce: c.Nonce}
+func (e *engine) onProved(c *wire.Connect, from transport.Addr, version uint8) {
+	key := connKey{from: from, nonce: c.Nonce}
 	if s := e.table.byKey[key]; s != nil {
-		if s.end.Version == p.version {
+		if s.end.Version == version {
 			e.accept(s, c) // the Accept was lost, or is still under way
 		}
 		return
 	}
-	with := &association{addr: p.From, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
-	e.welcome(c, key, p.version, with)
+	with := &association{addr: from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
+	e.welcome(c, key, version, with)
 }
 
 // welcome makes the server's end of a session and answers, or refuses it and says why. With is its

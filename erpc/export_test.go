@@ -8,6 +8,13 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
+// Speak returns a Config of an endpoint that speaks the protocol's versions least to most, as that of
+// another release does.
+func Speak(cfg Config, least, most uint8) Config {
+	cfg.least, cfg.newest = least, most
+	return cfg
+}
+
 // Forget makes a server drop its end of a client's session without a word.
 func (r *Rpc) Forget(client *Session) {
 	for _, s := range r.engine.table.byNumber {

@@ -245,9 +245,9 @@ func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
 // one, and up again. A forged refusal costs time, and no attempt goes on for ever.
 const maxTurns = 2
 
-// OnVersion takes a refusal of the version of this attempt. If the peer speaks another one that this
-// side speaks too, least to most, it begins anew with that, under another nonce; else it returns an
-// error. Ok is false if the refusal answers something else.
+// OnVersion takes a refusal of the version of this attempt. If the peer speaks another one that
+// this side speaks too, least to most, it begins anew with that, under another nonce; else it
+// returns an error. Ok is false if the refusal answers something else.
 func (d *Dialer) OnVersion(
 	r *wire.VersionRefusal, least, most uint8, nonce uint64, now monotime.Time,
 ) (err error, ok bool) {

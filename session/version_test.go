@@ -8,8 +8,8 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// refuseVersion gives a refusal of what a dialer says to it. The nonce of its next attempt is 78 and
-// so on.
+// refuseVersion gives a refusal of what a dialer says to it. The nonce of its next attempt is 78
+// and so on.
 func refuseVersion(r *dialRig, least, most uint8) (err error, ok bool) {
 	nonce := r.d.Connect.Nonce
 	refusal := wire.VersionRefusal{Nonce: nonce, Asked: r.d.Version, Least: least, Most: most}

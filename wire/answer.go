@@ -15,8 +15,8 @@ const answerTypes = 1<<TypeCR | 1<<TypeResp | 1<<TypeErr | 1<<TypeWait | 1<<Type
 // answers reports whether h is of a packet that goes from a server to a client.
 func (h *Header) answers() bool { return answerTypes>>h.Type&1 != 0 }
 
-// SaysType reports whether ReqType is the request type, or the [Op] of a management packet. If not it
-// is the host delay.
+// SaysType reports whether ReqType is the request type, or the [Op] of a management packet. If not
+// it is the host delay.
 func (h *Header) SaysType() bool { return h.Version == OldVersion || !h.answers() }
 
 // The host delay of an answer: a mantissa and an exponent of 2, in units of 1.024 us.
