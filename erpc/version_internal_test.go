@@ -81,7 +81,7 @@ func TestVersionOfSession(t *testing.T) {
 func TestVersionsShareNoBundle(t *testing.T) {
 	x, old := newMixedStub(t)
 	for num := range uint64(2) {
-		for _, s := range []*Session{x.a, old, x.b, old} {
+		for _, s := range []*Session{x.a, x.b, old, old} {
 			x.end.in = append(x.end.in, transport.RxPacket{Data: lone(s, s.end.Version,
 				8+num+8*uint64(len(x.end.in))), From: stubAddr(1)})
 		}
@@ -173,5 +173,48 @@ func TestOldInsideSealed(t *testing.T) {
 			t.Errorf("version %d: %d handlers ran, %d packets were dropped", version,
 				s.RequestsServed-ran, s.DropSealed-dropped)
 		}
+	}
+}
+
+// TestOldOpeningInTheClear: where packets are sealed, nothing of version 2 ends an attempt to
+// connect, or draws an answer about a session.
+func TestOldOpeningInTheClear(t *testing.T) {
+	st := newStub(t, Config{PSK: shakePSK})
+	s := st.dialTo(1)
+	st.pass(0)
+	st.end.sent = nil
+	refuse := func(version uint8) {
+		r := wire.Refuse{Nonce: s.dialer.Connect.Nonce, Code: wire.CodeShutdown}
+		st.version = version
+		st.receive(1, wire.OpRefuse, wire.NoSession, 0, wire.RefuseSize, r.Put)
+		st.pass(1000)
+	}
+	if refuse(wire.OldVersion); s.Err() != nil {
+		t.Errorf("a Refuse of version 2: %v", s.Err())
+	}
+	for _, version := range []uint8{wire.OldVersion, wire.Version} {
+		before := st.engine.stats.DropSealed
+		st.version = version
+		st.receive(3, wire.OpPing, 77, 0, wire.AliveSize, (&wire.Alive{Session: 5}).Put)
+		st.pass(1000)
+		if st.engine.stats.DropSealed != before+1 || len(st.take()) != 0 {
+			t.Errorf("a ping of version %d is taken", version)
+		}
+	}
+	if refuse(wire.Version); s.Err() == nil {
+		t.Error("a Refuse of version 3 does not end the attempt")
+	}
+}
+
+// TestConnectInTwoVersions: a Connect that opened a session is not answered in another version.
+func TestConnectInTwoVersions(t *testing.T) {
+	x := newBundleStub(t)
+	x.version = wire.OldVersion
+	if s := x.connectWith(1, 7, 1, wire.FeatureBundle); s != x.a || len(x.end.sent) != 0 {
+		t.Errorf("%d answers", len(x.end.sent))
+	}
+	x.version = 0
+	if x.connectWith(1, 7, 1, wire.FeatureBundle); len(x.end.sent) != 1 {
+		t.Errorf("%d answers to the same", len(x.end.sent))
 	}
 }
