@@ -35,7 +35,8 @@ func TestVersion(t *testing.T) {
 			GoVersion: "go1.26.0", Settings: set("vcs.revision", "abc", "vcs.modified", "false",
 				"GOOS", "linux", "GOARCH", "amd64", "CGO_ENABLED", "0"),
 		},
-		"erpc (devel), revision unknown\nan unknown Go, unknown/unknown, cgo off, wire versions 2 and 3": {},
+		"erpc (devel), revision unknown\nan unknown Go, unknown/unknown, cgo off, " +
+			"wire versions 2 and 3": {},
 	} {
 		if got := buildText(&info); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -27,8 +27,8 @@ func TestTypes(t *testing.T) {
 		return &ERPC{Header: wire.Header{Type: typ, Version: version, Session: session, ReqNum: num,
 			ReqType: b}}
 	}
-	accept := &ERPC{Header: wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpAccept), Session: 7},
-		Body: &wire.Accept{Session: 3}}
+	accept := &ERPC{Body: &wire.Accept{Session: 3}}
+	accept.Type, accept.ReqType, accept.Session = wire.TypeMgmt, uint8(wire.OpAccept), 7
 	const v2, v3 = wire.OldVersion, wire.Version
 	var types Types
 	for i, c := range []struct {

@@ -196,7 +196,8 @@ func TestMalformed(t *testing.T) {
 		wire.ErrBundle: spoil(0, 0x2A),
 		wire.ErrShort:  good[:23], wire.ErrVersion: spoil(0, 0x43), wire.ErrType: spoil(0, 0x2B),
 		wire.ErrFlags:   append([]byte{0x31}, spoil(7, 0x10)[1:]...),
-		wire.ErrReqType: append([]byte{0x20, 255}, good[2:]...), wire.ErrSize: append(bytes.Clone(good), 1),
+		wire.ErrReqType: append([]byte{0x20, 255}, good[2:]...),
+		wire.ErrSize:    append(bytes.Clone(good), 1),
 		wire.ErrSession: append(append(bytes.Clone(good[:8]), 255, 255, 255, 0), good[12:]...),
 	} {
 		p := parse(t, DefaultPort, 40000, pkt)
