@@ -9,8 +9,8 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Speak returns a Config of an endpoint that speaks the protocol's versions least to most, as that of
-// another release does.
+// Speak returns a Config of an endpoint that speaks the protocol's versions least to most, as that
+// of another release does.
 func Speak(cfg Config, least, most uint8) Config {
 	cfg.least, cfg.newest = least, most
 	return cfg
@@ -77,7 +77,8 @@ func (r *Rpc) Gathered() int { return len(r.engine.jobs.batch) }
 // Lanes returns how many sessions a Client has, those on their way too. Its loop must sleep.
 func (c *Client) Lanes() int { return len(c.all) }
 
-// Spend makes a Client's sessions ones whose request numbers have been used up. Its loop must sleep.
+// Spend makes a Client's sessions ones whose request numbers have been used up. Its loop must
+// sleep.
 func (c *Client) Spend() {
 	for _, l := range slices.Clone(c.all) {
 		l.s.cl.Drain(c.rpc.engine.out)

@@ -82,8 +82,8 @@ func TestNoWayDown(t *testing.T) {
 	}
 }
 
-// TestManyPacketsOfFallenPath: a request that has begun takes more than 65,536 packets once the path
-// carries smaller ones. It goes on in them; in the old version it ends.
+// TestManyPacketsOfFallenPath: a request that has begun takes more than 65,536 packets once the
+// path carries smaller ones. It goes on in them; in the old version it ends.
 func TestManyPacketsOfFallenPath(t *testing.T) {
 	for _, version := range []uint8{wire.OldVersion, wire.Version} {
 		p := rigParams

@@ -52,8 +52,8 @@ type lineHeader struct {
 	DelayNS *int64 `json:"delay_ns,omitempty"`
 }
 
-// fill takes the fields of a sound packet, and its request type, if that is not nil; whole says that
-// nothing of the packet was cut off.
+// fill takes the fields of a sound packet, and its request type, if that is not nil; whole says
+// that nothing of the packet was cut off.
 func (l *line) fill(e *layer.ERPC, reqType *uint8, whole bool) {
 	l.Type = e.Type.String()
 	h := &lineHeader{

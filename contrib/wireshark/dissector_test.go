@@ -253,8 +253,8 @@ var randomTypes = []wire.Type{
 	wire.TypePast, wire.TypeCancel, wire.TypeAck,
 }
 
-// randomVersion returns one of the versions, randomPacket a packet number, often one that a response
-// can begin with.
+// randomVersion returns one of the versions, randomPacket a packet number, often one that a
+// response can begin with.
 func randomVersion(rng *rand.Rand) uint8 { return wire.OldVersion + uint8(rng.IntN(2)) }
 func randomPacket(rng *rand.Rand) uint32 {
 	if rng.IntN(4) == 0 {

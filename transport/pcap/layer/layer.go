@@ -87,8 +87,8 @@ func (e *ERPC) Loop() uint8 {
 	return wire.LoopOf(e.Session)
 }
 
-// Holes returns the packets that the server of a CR misses; ok is false if the packet names none, or
-// none that can be.
+// Holes returns the packets that the server of a CR misses; ok is false if the packet names none,
+// or none that can be.
 func (e *ERPC) Holes() (h wire.Holes, ok bool) {
 	if e.Type != wire.TypeCR {
 		return nil, false
@@ -190,14 +190,14 @@ func (e *ERPC) Opened() uint32 {
 	return e.Token ^ wire.Checksum(e.Contents, e.Payload)
 }
 
-// SerializeTo puts the header, and the body of a management packet or of an ERR, in front of
-// what b holds. That is a packet alone, also if e is Bundled. An ERR without a Fault has its body
-// in b. With opts.FixLengths, MsgSize becomes the size of the body in a management packet, the size
-// of everything behind the header in an ERR, a WAIT, a PAST, a CANCEL, an ACK and a CR with holes,
-// and in others at least the payload's. With opts.ComputeChecksums, Token is the session's token and the packet gets
-// Token XOR its CRC-32C, as management packets and sessions with checksums have it; else it gets
-// Token as it is. A body that does not belong to the operation or the type is an error, as is a
-// packet or a Fault that a receiver would refuse.
+// SerializeTo puts the header, and the body of a management packet or of an ERR, in front of what b
+// holds. That is a packet alone, also if e is Bundled. An ERR without a Fault has its body in b.
+// With opts.FixLengths, MsgSize becomes the size of the body in a management packet, the size of
+// everything behind the header in an ERR, a WAIT, a PAST, a CANCEL, an ACK and a CR with holes, and
+// in others at least the payload's. With opts.ComputeChecksums, Token is the session's token and
+// the packet gets Token XOR its CRC-32C, as management packets and sessions with checksums have it;
+// else it gets Token as it is. A body that does not belong to the operation or the type is an
+// error, as is a packet or a Fault that a receiver would refuse.
 func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	h, payload := e.Header, len(b.Bytes())
 	n, err := e.bodySize()
