@@ -84,6 +84,9 @@ func (r *reader) attack(p *memPair, how byte, pkt []byte) bool {
 	}
 	r.know(p.sess)
 	enter(p, how>>fuzzState)
+	if how&fuzzOther != 0 && len(pkt) > 0 {
+		pkt[0] ^= (wire.Version ^ wire.OldVersion) << 4
+	}
 	r.aim(pkt, int(how&1))
 	r.put(p, int(how&1), pkt, from)
 	return true
@@ -156,13 +159,14 @@ func elsewhere(t *testing.T, cfg erpc.Config, op wire.Op) {
 // What the reader of FuzzEndpoint and FuzzSealedEndpoint does beside, in the byte before a packet's
 // length.
 const (
+	fuzzOther     = 1 << 4 // an aimed packet has the other version of those that are spoken
 	fuzzAim       = 1 << 6 // the packet is for the living session
 	fuzzElsewhere = 1 << 7 // it comes from another address
 )
 
-// addAimed adds packets of all operations to the seeds, each in every state of a session, from its
-// peer and from elsewhere. States are those of enter.
-func addAimed(f *testing.F) {
+// addAimed gives packets of all operations and both versions, each in every state of a session, from
+// its peer and from elsewhere. States are those of enter.
+func addAimed(add func(in []byte)) {
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
 		for state := range byte(fuzzStates) {
 			pkt := mgmtPacket(op, leastBody(op))
@@ -171,10 +175,10 @@ func addAimed(f *testing.F) {
 				how |= fuzzAim | state<<fuzzState
 				in = append(append(in, how|fuzzElsewhere, byte(len(pkt))), pkt...)
 			}
-			f.Add(in)
-			for _, how := range []byte{0, 1} { // it may end the session
+			add(in)
+			for _, how := range []byte{0, 1, fuzzOther, fuzzOther | 1} { // it may end the session
 				how |= fuzzAim | state<<fuzzState
-				f.Add(append(append(in, how, byte(len(pkt))), pkt...))
+				add(append(append(in[:len(in):len(in)], how, byte(len(pkt))), pkt...))
 			}
 		}
 	}
