@@ -100,7 +100,7 @@ func (a *attacker) learn(pkt []byte, _ transport.Addr) {
 
 // fields holds the places of the header fields.
 var fields = [...][2]int{{0, 1}, {1, 2}, {2, 4}, {4, 8}, {7, 8}, {8, 12}, {12, 16}, {16, 22},
-	{16, 18}, {22, 24}}
+	{16, 18}, {22, 24}, {21, 24}}
 
 // traffic keeps RPCs under way and checks each.
 type traffic struct {
@@ -361,6 +361,7 @@ func heapInUse() int64 {
 // FuzzEndpoint feeds packets to a client and a server in use. The input is a row of
 // packets: a byte that names the receiver, and says whether session and token are to be made
 // right or what else a reader of the network does, a byte for the length, and that many bytes.
+// Speaks makes one side that of an earlier release.
 func FuzzEndpoint(f *testing.F) {
 	w := &traffic{tb: f, r: rand.New(rand.NewPCG(1, 1)), served: make([]uint8, 1024)}
 	p := newMemPair(f, fuzzConfig, w.register)
@@ -370,12 +371,16 @@ func FuzzEndpoint(f *testing.F) {
 	for side, list := range [][][]byte{toServer, toClient} {
 		for i, pkt := range list {
 			if i%16 == 0 && len(pkt) < 256 {
-				f.Add(append([]byte{byte(side), byte(len(pkt))}, pkt...))
-				f.Add(append([]byte{byte(side | 2), byte(len(pkt))}, pkt...))
+				f.Add(append([]byte{byte(side), byte(len(pkt))}, pkt...), byte(i%3))
+				f.Add(append([]byte{byte(side | 2), byte(len(pkt))}, pkt...), byte(i%3))
 			}
 		}
 	}
-	addAimed(f)
+	addAimed(func(in []byte) {
+		for speaks := range byte(3) {
+			f.Add(in, speaks)
+		}
+	})
 	f.Fuzz(fuzzEndpoint)
 }
 
@@ -390,10 +395,15 @@ func (w *traffic) register(n *erpc.Nexus) {
 	}
 }
 
-func fuzzEndpoint(t *testing.T, data []byte) {
+func fuzzEndpoint(t *testing.T, data []byte, speaks byte) {
 	w := &traffic{tb: t, r: rand.New(rand.NewPCG(1, 1)), served: make([]uint8, 64),
 		timeout: 50 * time.Millisecond}
-	p := newMemPair(t, fuzzConfig, w.register)
+	sides := [2]erpc.Config{fuzzConfig, fuzzConfig}
+	if speaks %= 3; speaks > 0 {
+		sides[speaks-1] = old(fuzzConfig)
+	}
+	p := newMemEnds(t, newMemNet(), sides[0], sides[1], w.register)
+	p.connect()
 	w.p = p
 	p.tick = 100_000
 	var r reader

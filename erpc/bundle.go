@@ -34,10 +34,11 @@ func (e *engine) openBundle(b *bundle, p *transport.RxPacket, via uint32) bool {
 	return true
 }
 
-// has reports whether the packet read last is surely one of s.
-func (b *bundle) has(s *Session) bool {
+// has reports whether the packet read last, with header h, is surely one of s.
+func (b *bundle) has(s *Session, h *wire.Header) bool {
 	return s.assoc == b.with && s.assoc != nil && b.Token() == s.end.LocalToken && b.begun &&
-		s.end.Checksum == b.summed && s.end.Bundles && s.state == sessConnected
+		s.end.Checksum == b.summed && s.end.Version == h.Version && s.end.Bundles &&
+		s.state == sessConnected
 }
 
 // residentOf returns the session of the packet in a bundle that was read last, when it is not that
@@ -60,7 +61,8 @@ func (e *engine) residentOf(b *bundle, h *wire.Header) *Session {
 		token = s.end.TokenIn(b.pkt.Data)
 	}
 	switch {
-	case s.state != sessConnected || !s.end.Names(token, &b.pkt.From, b.via),
+	case s.state != sessConnected || h.Version != s.end.Version ||
+		!s.end.Names(token, &b.pkt.From, b.via),
 		b.with != nil && s.assoc != b.with:
 		e.stats.DropToken++
 		return nil
@@ -113,7 +115,7 @@ func (r *Rpc) unbundle(p *transport.RxPacket, via uint32, batch int) (int, error
 		e.stats.RxBundled++
 		r.found++
 		if b.Another() || !b.begun {
-			if s = e.table.at(h.Session); s == nil || !b.has(s) {
+			if s = e.table.at(h.Session); s == nil || !b.has(s, &h) {
 				s = e.residentOf(&b, &h)
 			}
 		}

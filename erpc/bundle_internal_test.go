@@ -34,7 +34,7 @@ func bundled(summed bool, packets ...inner) []byte {
 		pkt = append(append(pkt, rec[:n]...), "data"...)
 		last = h.Session
 	}
-	wire.PutBundle(pkt, len(packets), len(pkt)-wire.BundleHeaderSize, first, token)
+	wire.PutBundle(pkt, wire.Version, len(packets), len(pkt)-wire.BundleHeaderSize, first, token)
 	if summed {
 		wire.SetToken(pkt, token^wire.Checksum(pkt, nil))
 	}

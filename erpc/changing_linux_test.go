@@ -41,7 +41,7 @@ func bundleOf(session, token uint32, count int) []byte {
 		n := wire.PutRecord(head[:], &h, bundledSize-bundledHead, false, 0)
 		pkt = append(append(pkt, head[:n]...), make([]byte, bundledSize-n)...)
 	}
-	wire.PutBundle(pkt, count, len(pkt)-wire.BundleHeaderSize, session, token)
+	wire.PutBundle(pkt, wire.Version, count, len(pkt)-wire.BundleHeaderSize, session, token)
 	return pkt
 }
 

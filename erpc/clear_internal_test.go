@@ -22,10 +22,17 @@ func newSealedPair(t *testing.T) (p *newcomers, client, server *Session) {
 	return p, client, p.server.engine.assocs.byAddr[stubAddr(2)][0].sessions[0]
 }
 
-// inTheClear puts a packet of each kind in that nobody has sealed, from peer i, which knows all
-// about a session: numbers, tokens, and the nonce of the attempt that opened it. Quote is the
-// beginning of what the session's side sent last.
+// inTheClear puts a packet of each kind and version in that nobody has sealed, from peer i, which
+// knows all about a session: numbers, tokens, and the nonce of the attempt that opened it. Quote is
+// the beginning of what the session's side sent last.
 func (st *stub) inTheClear(i int, s *Session, nonce uint64, quote []byte) {
+	for _, st.version = range []uint8{wire.OldVersion, wire.Version} {
+		st.clearOf(i, s, nonce, quote)
+	}
+}
+
+// clearOf is inTheClear for the version of the stub's packets.
+func (st *stub) clearOf(i int, s *Session, nonce uint64, quote []byte) {
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
 		for _, number := range []uint32{s.end.Local, wire.NoSession} {
 			token := s.end.LocalToken
@@ -49,7 +56,7 @@ func (st *stub) inTheClear(i int, s *Session, nonce uint64, quote []byte) {
 	}
 	for typ := wire.TypeReq; typ <= wire.TypeAck; typ++ {
 		if typ != wire.TypeMgmt {
-			h := wire.Header{Type: typ, Session: s.end.Local, ReqNum: 1}
+			h := wire.Header{Type: typ, Version: st.version, Session: s.end.Local, ReqNum: 1}
 			pkt := make([]byte, wire.HeaderSize)
 			h.Put(pkt, s.end.LocalToken)
 			st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(i)})

@@ -150,6 +150,9 @@ type Config struct {
 	// Experiment is for measurements, Simulation for simulations. Services leave both zero.
 	Experiment Experiment
 	Simulation Simulation
+
+	// The least and the newest protocol version that are spoken; tests of other releases set them.
+	least, newest uint8
 }
 
 // Experiment switches off common-case optimisations, to measure what they bring.
@@ -253,6 +256,9 @@ func (c Config) fill() (Config, error) {
 	}
 	if c.SpinFor == 0 {
 		c.SpinFor = 200 * time.Microsecond
+	}
+	if c.newest == 0 {
+		c.least, c.newest = wire.OldVersion, wire.Version
 	}
 	t, err := session.Timing(c.Timing).Fill()
 	var bad *session.TimingError

@@ -355,7 +355,7 @@ func TestOtherVersion(t *testing.T) {
 	}
 	reply := st.end.sent[0].data
 	var r wire.VersionRefusal
-	if want := (wire.VersionRefusal{Nonce: 77, Asked: 1, Least: 2, Most: 2}); !r.Parse(reply) ||
+	if want := (wire.VersionRefusal{Nonce: 77, Asked: 1, Least: 2, Most: 3}); !r.Parse(reply) ||
 		r != want {
 		t.Errorf("the refusal is %+v", r)
 	}
@@ -395,7 +395,7 @@ func TestRefusedVersion(t *testing.T) {
 	st := newStub(t, Config{})
 	s := st.dialTo(1)
 	other := st.dialTo(2)
-	r := wire.VersionRefusal{Nonce: s.dialer.Connect.Nonce, Asked: wire.Version, Least: 3, Most: 4}
+	r := wire.VersionRefusal{Nonce: s.dialer.Connect.Nonce, Asked: wire.Version, Least: 4, Most: 5}
 	refuse := func(i int, r wire.VersionRefusal) {
 		pkt := make([]byte, wire.VersionRefusalSize)
 		r.Put(pkt)
@@ -412,7 +412,7 @@ func TestRefusedVersion(t *testing.T) {
 		t.Fatalf("a forged refusal ended a session: %v, %v", s.Err(), other.Err())
 	}
 	refuse(1, r)
-	if err := s.Err(); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "3 to 4") {
+	if err := s.Err(); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "4 to 5") {
 		t.Errorf("the session ended with %v", err)
 	}
 	if other.Err() != nil {

@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -15,6 +16,7 @@ type connectPacket struct {
 	*transport.RxPacket
 	session uint32 // in its header
 	size    int    // of its body, bytes
+	version uint8
 }
 
 // Limits of the work for strangers in a second, and at once after a rest. Further packets of them
@@ -154,13 +156,13 @@ func (e *engine) onConnect(p *connectPacket) bool {
 			size += whoSize
 			put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
 		}
-		e.out.Mgmt(&p.From, 0, wire.OpChallenge, c.Session, c.Token, size, 0, put)
+		e.out.Mgmt(&p.From, 0, p.version, wire.OpChallenge, c.Session, c.Token, size, 0, put)
 		return true
 	}
 	seals := c.Offer.Features&wire.FeatureSeal != 0
-	if e.shield != nil && seals && len(p.Data) >= session.MinMTU && indexOf(body) == 0 {
-		// Sealed packets of another version have another size, too.
-		e.refuse(&c, &p.From, 0, wire.CodeDenied, oldSeal)
+	if old := p.version == wire.OldVersion || indexOf(body) == 0; e.shield != nil && seals && old &&
+		len(p.Data) >= session.MinMTU { // sealed packets of version 2 have another size, too
+		e.refuse(&c, &p.From, 0, p.version, wire.CodeDenied, oldSeal)
 		return true
 	}
 	whole := int(c.Offer.MTU)
@@ -176,29 +178,32 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		return true
 	}
 	if seals {
-		e.refuse(&c, &p.From, 0, wire.CodeInsecure, "")
+		e.refuse(&c, &p.From, 0, p.version, wire.CodeInsecure, "")
 		return true
 	}
-	e.onProved(&c, p.From)
+	e.onProved(&c, p.From, p.version)
 	return true
 }
 
 // onProved takes a Connect whose sender has proved its address.
-func (e *engine) onProved(c *wire.Connect, from transport.Addr) {
+func (e *engine) onProved(c *wire.Connect, from transport.Addr, version uint8) {
 	key := connKey{from: from, nonce: c.Nonce}
 	if s := e.table.byKey[key]; s != nil {
-		e.accept(s, c) // the Accept was lost, or is still under way
+		if s.end.Version == version {
+			e.accept(s, c) // the Accept was lost, or is still under way
+		}
 		return
 	}
-	e.welcome(c, key, &association{addr: from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)})
+	with := &association{addr: from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
+	e.welcome(c, key, version, with)
 }
 
 // welcome makes the server's end of a session and answers, or refuses it and says why. With is its
 // association, or for a peer in the clear what is known of one.
-func (e *engine) welcome(c *wire.Connect, key connKey, with *association) {
-	s, code := e.admit(c, with)
+func (e *engine) welcome(c *wire.Connect, key connKey, version uint8, with *association) {
+	s, code := e.admit(c, version, with)
 	if code != wire.CodeOK {
-		e.refuse(c, &with.addr, with.field, code, "")
+		e.refuse(c, &with.addr, with.field, version, code, "")
 		return
 	}
 	e.table.addKey(key, s)
@@ -208,17 +213,20 @@ func (e *engine) welcome(c *wire.Connect, key connKey, with *association) {
 
 // refuse refuses a session, and says why in a text that may be empty.
 func (e *engine) refuse(
-	c *wire.Connect, to *transport.Addr, via uint32, code wire.Code, text string,
+	c *wire.Connect, to *transport.Addr, via uint32, version uint8, code wire.Code, text string,
 ) {
 	e.stats.SessionsRefused++
 	r := wire.Refuse{Nonce: c.Nonce, Code: code}
 	text = text[:min(len(text), maxRefusal)]
 	put := func(b []byte) { r.Put(b[:wire.RefuseSize]); copy(b[wire.RefuseSize:], text) }
-	e.out.Mgmt(to, via, wire.OpRefuse, c.Session, c.Token, wire.RefuseSize+len(text), 0, put)
+	size := wire.RefuseSize + len(text)
+	e.out.Mgmt(to, via, version, wire.OpRefuse, c.Session, c.Token, size, 0, put)
 }
 
 // admit makes the server's end of a session, or says why not.
-func (e *engine) admit(c *wire.Connect, with *association) (*Session, wire.Code) {
+func (e *engine) admit(
+	c *wire.Connect, version uint8, with *association,
+) (*Session, wire.Code) {
 	if e.refusing {
 		return nil, wire.CodeShutdown
 	}
@@ -228,7 +236,7 @@ func (e *engine) admit(c *wire.Connect, with *association) (*Session, wire.Code)
 	if with.keys != nil {
 		sealedOffer(&mine)
 	}
-	params, err := session.ParamsOf(session.Agree(c.Offer, mine))
+	params, err := session.ParamsOf(session.Agree(c.Offer, mine), version)
 	if err != nil || !wire.IsSession(c.Session) {
 		return nil, wire.CodeBadOffer
 	}
@@ -273,7 +281,8 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 	if s.end.Via == 0 {
 		size += e.seam.overhead
 	}
-	e.out.Mgmt(&s.end.Peer, s.end.Via, wire.OpAccept, c.Session, c.Token, wire.AcceptSize, size, a.Put)
+	e.out.Mgmt(&s.end.Peer, s.end.Via, s.end.Version, wire.OpAccept, c.Session, c.Token,
+		wire.AcceptSize, size, a.Put)
 }
 
 // onOtherVersion takes a packet of another version of the protocol: a Connect, which is told so, or
@@ -283,7 +292,7 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 	if asked, nonce, ok := wire.AsksVersion(p.Data); ok {
 		if b.versions.take(e.in.Now) {
 			e.out.RefuseVersion(&p.From, &wire.VersionRefusal{
-				Nonce: nonce, Asked: asked, Least: wire.Version, Most: wire.Version,
+				Nonce: nonce, Asked: asked, Least: e.cfg.least, Most: e.cfg.newest,
 			})
 		}
 		return
@@ -296,9 +305,23 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 		if s.dialer == nil || s.end.Peer != p.From {
 			continue
 		}
-		if err, ok := s.dialer.OnVersion(&r); ok {
-			e.end(s, ownError(err), SessionRefused)
-			return
+		least := e.cfg.least
+		if s.shake != nil {
+			least = wire.Version
 		}
+		err, ok := s.dialer.OnVersion(&r, least, e.cfg.newest, e.rng.Uint64(), e.in.Now)
+		switch {
+		case !ok:
+			continue
+		case err == nil:
+			_ = s.dialer.Tick(e.in.Now, e.out) // time is not up before the next look
+		case s.shake != nil:
+			err = fmt.Errorf("%w: packets are sealed since version %d only: update the server", err,
+				wire.SealedVersion)
+			fallthrough
+		default:
+			e.end(s, ownError(err), SessionRefused)
+		}
+		return
 	}
 }

@@ -87,6 +87,9 @@ func (r *reader) attack(p *memPair, how byte, pkt []byte) bool {
 	to := int(how & 1)
 	own, other := r.sealers(p, to, how>>fuzzWrong&3 == 2)
 	enter(p, how>>fuzzState)
+	if how&fuzzOther != 0 && len(pkt) > 0 {
+		pkt[0] ^= (wire.Version ^ wire.OldVersion) << 4
+	}
 	if r.aim(pkt, to); len(pkt) < wire.HeaderSize {
 		r.put(p, to, pkt, from)
 		return true
@@ -193,14 +196,15 @@ func elsewhere(t *testing.T, cfg erpc.Config, op wire.Op) {
 // What the reader of FuzzEndpoint and FuzzSealedEndpoint does beside, in the byte before a packet's
 // length.
 const (
+	fuzzOther     = 1 << 1 // an aimed packet has the other version of those that are spoken
 	fuzzAim       = 1 << 6 // the packet is for the living session
 	fuzzElsewhere = 1 << 7 // it comes from another address
 	fuzzWrong     = 4      // where it stands what else is wrong, two bits
 )
 
-// addAimed adds packets of all operations to the seeds, each in every state of a session, from its
-// peer and from elsewhere. States are those of enter.
-func addAimed(f *testing.F) {
+// addAimed gives packets of all operations and both versions, each in every state of a session,
+// from its peer and from elsewhere. States are those of enter.
+func addAimed(add func(in []byte)) {
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
 		for state := range byte(fuzzStates) {
 			pkt := mgmtPacket(op, leastBody(op))
@@ -209,14 +213,14 @@ func addAimed(f *testing.F) {
 				how |= fuzzAim | state<<fuzzState
 				in = append(append(in, how|fuzzElsewhere, byte(len(pkt))), pkt...)
 			}
-			f.Add(in)
+			add(in)
 			for _, how := range []byte{1, 2, 3, 17, 18, 19} { // in two bits what is wrong, and to whom
 				how = how>>4 | how&3<<fuzzWrong | fuzzAim | state<<fuzzState
-				f.Add(append(append(in, how, byte(len(pkt))), pkt...))
+				add(append(append(in[:len(in):len(in)], how, byte(len(pkt))), pkt...))
 			}
-			for _, how := range []byte{0, 1} { // it may end the session
+			for _, how := range []byte{0, 1, fuzzOther, fuzzOther | 1} { // it may end the session
 				how |= fuzzAim | state<<fuzzState
-				f.Add(append(append(in, how, byte(len(pkt))), pkt...))
+				add(append(append(in[:len(in):len(in)], how, byte(len(pkt))), pkt...))
 			}
 		}
 	}

@@ -144,7 +144,8 @@ func (e *engine) onPacket(p *transport.RxPacket, via uint32) {
 		e.unknown(h.Session, p, via)
 		return
 	}
-	if s.state != sessConnected || !s.end.Names(s.end.TokenIn(p.Data), &p.From, via) {
+	if s.state != sessConnected || h.Version != s.end.Version ||
+		!s.end.Names(s.end.TokenIn(p.Data), &p.From, via) {
 		e.stats.DropToken++
 		return
 	}
@@ -267,6 +268,8 @@ func (e *engine) settleRare(ev *session.Event) {
 		e.table.at(ev.Session).srv.jobs.cancel(ev.Slot)
 	case session.EventFreed:
 		e.freed(e.table.at(ev.Session))
+	case session.EventSpent:
+		e.spent(e.table.at(ev.Session))
 	case session.EventLate:
 		e.timers.late = append(e.timers.late, e.table.at(ev.Session))
 	case session.EventSent, session.EventAnswered:
@@ -283,6 +286,15 @@ func (e *engine) freed(s *Session) {
 	e.timers.deactivate(s)
 	if s.lane != nil {
 		s.lane.client.freed(s.lane)
+	}
+}
+
+// spent follows the last request of a client session that has no numbers for others.
+func (e *engine) spent(s *Session) {
+	if s.lane != nil {
+		s.lane.client.retire(s.lane)
+	} else {
+		e.notify(s, SessionDraining)
 	}
 }
 

@@ -2,6 +2,7 @@ package erpc
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
@@ -17,6 +18,13 @@ func (r *Rpc) Served(client *Session) *Session {
 		}
 	}
 	return nil
+}
+
+// Speak returns a Config of an endpoint that speaks the protocol's versions least to most, as that
+// of another release does.
+func Speak(cfg Config, least, most uint8) Config {
+	cfg.least, cfg.newest = least, most
+	return cfg
 }
 
 // Forget makes a server drop its end of a client's session without a word.
@@ -74,6 +82,22 @@ func (r *Rpc) Gathered() int { return len(r.engine.jobs.batch) }
 
 // Lanes returns how many sessions a Client has, those on their way too. Its loop must sleep.
 func (c *Client) Lanes() int { return len(c.all) }
+
+// Spend makes a Client's sessions ones whose request numbers have been used up. Its loop must
+// sleep.
+func (c *Client) Spend() {
+	for _, l := range slices.Clone(c.all) {
+		l.s.cl.Drain(c.rpc.engine.out)
+		c.rpc.engine.spent(l.s)
+	}
+	c.rpc.engine.settle()
+}
+
+// Spend is Client.Spend for one session.
+func (s *Session) Spend() {
+	s.cl.Drain(s.engine.out)
+	s.engine.spent(s)
+}
 
 // Posted returns how many commands wait for a Client's loop, which must sleep.
 func (c *Client) Posted() int { return c.rpc.commands.Len() }

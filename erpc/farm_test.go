@@ -69,7 +69,8 @@ type farmServer struct {
 	held    []erpc.ReqHandle
 }
 
-func newFarm(tb testing.TB, servers int) *farm {
+// newFarm makes a farm. Change, if there is one, changes the Loop's configuration alone.
+func newFarm(tb testing.TB, servers int, change ...func(erpc.Config) erpc.Config) *farm {
 	tb.Helper()
 	net := newMemNet()
 	net.tb = tb
@@ -88,8 +89,12 @@ func newFarm(tb testing.TB, servers int) *farm {
 		f.servers = append(f.servers, s)
 		s.start(f.cfg)
 	}
+	cfg := f.cfg
+	for _, c := range change {
+		cfg = c(cfg)
+	}
 	var err error
-	f.loop, err = erpc.NewLoop(f.end, f.cfg)
+	f.loop, err = erpc.NewLoop(f.end, cfg)
 	is(tb, "loop", err, nil)
 	<-f.end.parked
 	f.free = sync.OnceFunc(func() { close(f.end.over) })

@@ -101,7 +101,7 @@ func TestDisowned(t *testing.T) {
 		for range 1000 {
 			with := other.engine.assocs.byAddr[stubAddr(2)][0]
 			a := wire.Alive{Session: s.end.Local, Token: s.end.LocalToken}
-			session.Answer(&with.addr, with.field, wire.OpReset, &a, other.engine.out)
+			session.Answer(&with.addr, with.field, wire.Version, wire.OpReset, &a, other.engine.out)
 			other.pass(time.Millisecond)
 			carry(other, 1, client)
 			client.pass(time.Millisecond)

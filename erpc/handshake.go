@@ -113,7 +113,7 @@ func (e *engine) connect(
 	timing := s.plan.timing
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
-	s.dialer.Overhead, s.dialer.Loop = e.seam.overhead, loop
+	s.dialer.Overhead, s.dialer.Loop, s.dialer.Version = e.seam.overhead, loop, e.cfg.newest
 	if e.shield != nil && !e.guardDial(s, path) {
 		e.end(s, errNoIndex, SessionRefused)
 		return

@@ -57,8 +57,8 @@ func TestServerOpensNothing(t *testing.T) {
 	p := newFarewells(t, Config{PSK: shakePSK})
 	a := p.server.engine.assocs.watched[0]
 	c := wire.Connect{Nonce: 7, Epoch: 1, Session: 5, Token: 6, Offer: p.s.end.Offer()}
-	p.server.engine.out.Mgmt(&a.addr, a.field, wire.OpOpen, wire.NoSession, 0, wire.ConnectSize,
-		int(c.Offer.MTU), c.Put)
+	p.server.engine.out.Mgmt(&a.addr, a.field, wire.Version, wire.OpOpen, wire.NoSession, 0,
+		wire.ConnectSize, int(c.Offer.MTU), c.Put)
 	for range 3 {
 		p.server.pass(time.Microsecond)
 		p.ferry(t)

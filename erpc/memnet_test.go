@@ -221,13 +221,22 @@ func newMemPair(tb testing.TB, cfg erpc.Config, register func(*erpc.Nexus)) *mem
 func newMemPairOn(tb testing.TB, net *memNet, cfg erpc.Config,
 	register func(*erpc.Nexus)) *memPair {
 	tb.Helper()
+	p := newMemEnds(tb, net, cfg, cfg, register)
+	p.connect()
+	return p
+}
+
+// newMemEnds is newMemPairOn for ends of two configurations, without a session.
+func newMemEnds(
+	tb testing.TB, net *memNet, client, server erpc.Config, register func(*erpc.Nexus),
+) *memPair {
 	p := &memPair{tb: tb, net: net, tick: 1000}
 	net.tb = tb
-	if cfg.Simulation.Seed == 0 {
-		cfg.Simulation.Seed = 7
-	}
-	p.cend, p.send = p.net.end(!cfg.Checksum), p.net.end(!cfg.Checksum)
-	open := func(end *memEnd) *erpc.Rpc {
+	p.cend, p.send = p.net.end(!client.Checksum), p.net.end(!server.Checksum)
+	open := func(cfg erpc.Config, end *memEnd) *erpc.Rpc {
+		if cfg.Simulation.Seed == 0 {
+			cfg.Simulation.Seed = 7
+		}
 		if cfg.Simulation.Clock = p.net.Now; end.memFaults != nil {
 			cfg.Simulation.Clock = end.Now
 		}
@@ -245,8 +254,7 @@ func newMemPairOn(tb testing.TB, net *memNet, cfg erpc.Config,
 		tb.Cleanup(func() { _ = n.Close() })
 		return r
 	}
-	p.client, p.server = open(p.cend), open(p.send)
-	p.connect()
+	p.client, p.server = open(client, p.cend), open(server, p.send)
 	return p
 }
 

@@ -13,15 +13,25 @@ const resetsPerSweep = 1000
 // is parsed where its operation is known.
 func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	op := wire.Op(h.ReqType)
+	if h.Version < e.cfg.least || h.Version > e.cfg.newest {
+		e.stats.DropMalformed++
+		e.onOtherVersion(p)
+		return
+	}
 	if op == wire.OpConnect {
 		if via == 0 {
-			e.shakes.asked = append(e.shakes.asked, connectPacket{p, h.Session, int(h.MsgSize)})
+			c := connectPacket{p, h.Session, int(h.MsgSize), h.Version}
+			e.shakes.asked = append(e.shakes.asked, c)
 		}
 		return
 	}
 	body := p.Data[wire.HeaderSize:][:h.MsgSize]
 	if h.Session == wire.NoSession && e.shield != nil {
-		e.onUnnamed(op, p, body, via)
+		if h.Version == wire.Version {
+			e.onUnnamed(op, p, body, via)
+		} else {
+			e.stats.DropNoSession++
+		}
 		return
 	}
 	s := e.table.at(h.Session)
@@ -31,7 +41,9 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	token := wire.OpenMgmt(p.Data)
 	switch {
 	case s == nil || token != s.end.LocalToken:
-		e.onStranger(op, token, body, &p.From, via)
+		e.onStranger(h, token, body, &p.From, via)
+	case h.Version != s.speaks():
+		e.stats.DropToken++
 	case op == wire.OpReset && via != s.end.Via && e.disowns(via, s):
 		e.replaced(s.assoc)
 	case !s.end.Names(token, &p.From, via):
@@ -45,6 +57,14 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	default:
 		e.onAlive(s, op, body, len(p.Data))
 	}
+}
+
+// speaks returns the version of the session's packets.
+func (s *Session) speaks() uint8 {
+	if s.dialer != nil {
+		return s.dialer.Version
+	}
+	return s.end.Version
 }
 
 // onUnnamed takes a management packet that names no session, where security is demanded. In the
@@ -97,9 +117,10 @@ func (e *engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 // living session gets no answer: a Reset would end that session. What an association has opened
 // takes nothing of what strangers may cause.
 func (e *engine) onStranger(
-	op wire.Op, token uint32, body []byte, from *transport.Addr, via uint32,
+	h *wire.Header, token uint32, body []byte, from *transport.Addr, via uint32,
 ) {
 	e.stats.DropNoSession++
+	op := wire.Op(h.ReqType)
 	if via == 0 && e.timers.resetsLeft == 0 || op != wire.OpPing && op != wire.OpDisconnect {
 		return
 	}
@@ -120,7 +141,7 @@ func (e *engine) onStranger(
 	if op == wire.OpDisconnect {
 		answer = wire.OpDisconnectAck
 	}
-	session.Answer(from, via, answer, &alive, e.out)
+	session.Answer(from, via, h.Version, answer, &alive, e.out)
 }
 
 // onElsewhere takes a ping of a living session in the clear that comes from another address than
@@ -134,7 +155,7 @@ func (e *engine) onElsewhere(s *Session, body []byte, from *transport.Addr) {
 		return
 	}
 	e.timers.resetsLeft--
-	session.Answer(from, 0, wire.OpMoved, &a, e.out)
+	session.Answer(from, 0, s.end.Version, wire.OpMoved, &a, e.out)
 }
 
 // onMoved takes the server's word that it knows the session under another address of this side. One
@@ -194,7 +215,7 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 		e.end(s, ErrPeerRestarted, SessionRestarted)
 	case wire.OpDisconnect:
 		if a.Session != wire.NoSession {
-			session.Answer(&s.end.Peer, s.end.Via, wire.OpDisconnectAck, &a, e.out)
+			session.Answer(&s.end.Peer, s.end.Via, s.end.Version, wire.OpDisconnectAck, &a, e.out)
 		}
 		if s.cl != nil && s.state == sessConnected {
 			e.out.Flush()

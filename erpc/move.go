@@ -93,7 +93,8 @@ func (e *engine) updateKey(a *association) {
 			return // it was told, and makes others
 		}
 		var n wire.NoKeys
-		e.out.Mgmt(&a.addr, a.field, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
+		e.out.Mgmt(&a.addr, a.field, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0,
+			n.Put)
 	case !a.opener:
 	case a.updateAt == 0:
 		a.updateAt = e.in.Now.Add(e.cfg.KeyUpdate)

@@ -89,13 +89,13 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 	index := indexOf(body)
 	switch {
 	case c.Offer.Features&wire.FeatureSeal == 0:
-		e.refuse(c, &p.From, 0, wire.CodeInsecure, "")
+		e.refuse(c, &p.From, 0, p.version, wire.CodeInsecure, "")
 		return
 	case index == 0 || index&wire.KeyPhase != 0:
-		e.refuse(c, &p.From, 0, wire.CodeDenied, oldSeal)
+		e.refuse(c, &p.From, 0, p.version, wire.CodeDenied, oldSeal)
 		return
 	case c.Offer.MTU < session.MinMTU || c.Offer.MTU > uint32(len(p.Data)):
-		e.refuse(c, &p.From, 0, wire.CodeBadOffer, "") // the answer is in packets of that size
+		e.refuse(c, &p.From, 0, p.version, wire.CodeBadOffer, "") // the answer is in packets of that size
 		return
 	}
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
@@ -103,7 +103,7 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 	switch {
 	case n != nil && n.ended:
 		if n.code != wire.CodeOK {
-			e.refuse(c, &p.From, 0, n.code, n.text)
+			e.refuse(c, &p.From, 0, p.version, n.code, n.text)
 		}
 	case n != nil:
 		n.connect, n.body = *c, append(n.body[:0], body...)
@@ -140,7 +140,7 @@ func (e *engine) onOpen(a *association, pkt, body []byte) {
 		e.accept(s, &c) // the Accept was lost, or is still under way
 		return
 	}
-	e.welcome(&c, key, a)
+	e.welcome(&c, key, wire.Version, a)
 }
 
 // onNewcomer begins a handshake with a client.
@@ -148,7 +148,7 @@ func (e *engine) onNewcomer(
 	c *wire.Connect, key connKey, body, value []byte, index uint32,
 ) {
 	if why := e.shield.guard.serves(); why != "" {
-		e.refuse(c, &key.from, 0, wire.CodeDenied, why)
+		e.refuse(c, &key.from, 0, wire.Version, wire.CodeDenied, why)
 		return
 	}
 	sh, share := e.shield, e.shares.cfg.key(key.from)
@@ -158,7 +158,7 @@ func (e *engine) onNewcomer(
 		if e.refusing {
 			code = wire.CodeShutdown
 		}
-		e.refuse(c, &key.from, 0, code, "")
+		e.refuse(c, &key.from, 0, wire.Version, code, "")
 		return
 	}
 	n := &newcomer{
@@ -197,7 +197,7 @@ func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 	}
 	n := e.shield.newcomers[connKey{from: p.From, nonce: c.Nonce}]
 	if h := &e.shakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
-		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body)})
+		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body), wire.Version})
 		return
 	}
 	if n == nil || n.ended {
@@ -325,7 +325,7 @@ func (e *engine) turnAway(n *newcomer, err error) {
 		n.stream = stream{over: true}
 	}
 	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
-	e.refuse(&n.connect, &n.key.from, 0, wire.CodeDenied, err.Error())
+	e.refuse(&n.connect, &n.key.from, 0, wire.Version, wire.CodeDenied, err.Error())
 }
 
 // conclude ends a handshake. That there was one is remembered until it expires.

@@ -96,6 +96,8 @@ type Params struct {
 	Checksum   bool // packets carry a CRC-32C
 	Bundles    bool // small packets share datagrams
 	Sealed     bool // packets are encrypted; see Config.TLS
+	// Version is the protocol version of the packets: 3, or 2 with a peer of an earlier release.
+	Version uint8
 }
 
 // Timing holds the time constants of sessions. The zero value of a field means its default.

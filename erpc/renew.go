@@ -32,7 +32,7 @@ func (e *engine) keyless(field uint32, p *transport.RxPacket, from *transport.Ad
 		return // no answer is longer than its question
 	}
 	n := wire.NoKeys{Quote: [wire.QuoteSize]byte(p.Data)}
-	e.out.Mgmt(from, 0, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
+	e.out.Mgmt(from, 0, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 }
 
 // onNoKeys takes a server's word that it has no keys, if it quotes what left here.
@@ -137,7 +137,8 @@ func (e *engine) askOlder(a *association) {
 			end := o.sessions[0].end
 			x := wire.Alive{Session: end.Local, Token: end.LocalToken, Seq: e.rng.Uint64(),
 				To: end.RemoteToken}
-			e.out.Mgmt(&a.addr, a.field, wire.OpPing, end.Remote, end.RemoteToken, wire.AliveSize, 0, x.Put)
+			e.out.Mgmt(&a.addr, a.field, wire.Version, wire.OpPing, end.Remote, end.RemoteToken,
+				wire.AliveSize, 0, x.Put)
 		}
 	}
 }

@@ -69,17 +69,21 @@ func (s *seam) kept(n int) { s.done = n }
 const clearOps = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpRefuse | 1<<wire.OpCrypto |
 	1<<wire.OpNoKeys
 
-// isClear reports whether a packet is one of those, or of no version.
+// isClear reports whether a packet is one of those, or of a version that is not spoken.
 func isClear(pkt []byte) bool {
 	return len(pkt) >= wire.HeaderSize && wire.Type(pkt[0]&0x0F) == wire.TypeMgmt &&
-		(pkt[0]>>4 != wire.Version || clearOps>>(pkt[1]&31)&1 != 0)
+		(!isSpoken(pkt[0]>>4) || clearOps>>(pkt[1]&31)&1 != 0)
 }
+
+// isSpoken reports whether a version is spoken: what follows the header's first byte means what it
+// means in this one.
+func isSpoken(version uint8) bool { return version == wire.Version || version == wire.OldVersion }
 
 // isHandshake reports whether a packet that came is one of those, and names no session. What leaves
 // may name one: that of a client in the clear, which is told that it needs security.
 func isHandshake(pkt []byte) bool {
 	field, ok := wire.SessionOf(pkt)
-	return ok && isClear(pkt) && (pkt[0]>>4 != wire.Version || field&wire.NoSession == wire.NoSession)
+	return ok && isClear(pkt) && (!isSpoken(pkt[0]>>4) || field&wire.NoSession == wire.NoSession)
 }
 
 // trustsAddr reports whether packets to and from an address may be in the clear: it is of a process
@@ -121,7 +125,7 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 		e.seam.own(p) // its sender could change it while it is looked at
 	}
 	plain, err := a.keys.Open(p.Data)
-	if err != nil {
+	if err != nil || len(plain) == 0 || plain[0]>>4 != wire.Version {
 		e.stats.DropSealed++
 		return dropped
 	}

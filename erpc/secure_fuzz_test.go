@@ -29,7 +29,7 @@ func FuzzSealedEndpoint(f *testing.F) {
 	}
 	m.connect()
 	m.close()
-	addAimed(f)
+	addAimed(func(in []byte) { f.Add(in) })
 	f.Fuzz(fuzzSealed)
 }
 

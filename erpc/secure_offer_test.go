@@ -20,8 +20,9 @@ import (
 
 // applicant is somebody with a UDP socket who opens a handshake with a server by hand.
 type applicant struct {
-	t    *testing.T
-	conn net.Conn
+	t       *testing.T
+	conn    net.Conn
+	version uint8 // of its packets, and of what it hears; 0: wire.Version
 }
 
 // newApplicant starts a server, and dials it.
@@ -43,7 +44,7 @@ func newApplicant(t *testing.T, cfg erpc.Config) *applicant {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	return &applicant{t, conn}
+	return &applicant{t: t, conn: conn}
 }
 
 // bodyOf returns the body of a Connect.
@@ -59,6 +60,7 @@ func (x *applicant) send(op wire.Op, body []byte, size int, pad func(padding []b
 	pkt := make([]byte, max(wire.HeaderSize+len(body), size))
 	h := wire.Header{
 		Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(len(body)), Session: wire.NoSession,
+		Version: x.version,
 	}
 	h.Put(pkt, 0)
 	if n := wire.HeaderSize + copy(pkt[wire.HeaderSize:], body); n < size {
@@ -78,6 +80,9 @@ func (x *applicant) hear() (wire.Op, []byte) {
 	n, err := x.conn.Read(answer)
 	if err != nil || h.Parse(answer[:n]) != nil {
 		x.t.Fatal("no answer:", err)
+	}
+	if want := x.version; h.Version != want && (want != 0 || h.Version != wire.Version) {
+		x.t.Errorf("an answer of version %d", h.Version)
 	}
 	return wire.Op(h.ReqType), answer[wire.HeaderSize:n]
 }
@@ -177,24 +182,42 @@ func TestTooMuchWhileBusy(t *testing.T) {
 }
 
 // TestOldSealedClient: a client whose sealed packets are of version 2 fills its Connect up to their
-// size, which is eight bytes less, and says no index. It is told why it has no session.
+// size, which is eight bytes less, and says no index; one between the releases says one. Both are
+// told why they have no session, in packets of their version.
 func TestOldSealedClient(t *testing.T) {
+	for name, c := range map[string]struct {
+		version  uint8
+		index    bool
+		overhead int
+	}{
+		"earlier": {wire.OldVersion, false, 20}, "between": {wire.OldVersion, true, 28},
+		"without an index": {wire.Version, false, 20},
+	} {
+		t.Run(name, func(t *testing.T) { oldSealedClient(t, c.version, c.index, c.overhead) })
+	}
+}
+
+func oldSealedClient(t *testing.T, version uint8, index bool, overhead int) {
 	x := newApplicant(t, erpc.Config{TLS: sectest.NewCA("test").Config("127.0.0.1", "")})
+	x.version = version
 	c := wire.Connect{Nonce: 1, Epoch: 1, Offer: wire.Offer{
 		Credits: 8, Slots: 8, MTU: 1400, MaxMessage: 1 << 20, Features: wire.FeatureSeal,
 	}}
-	body := make([]byte, wire.ConnectSize)
-	c.Put(body)
-	x.send(wire.OpConnect, body, 0, nil)
+	connect := func(size int) {
+		body := x.bodyOf(&c)
+		if !index {
+			body = body[:wire.ConnectSize]
+		}
+		x.send(wire.OpConnect, body, size, func(padding []byte) {
+			wire.PutChunk(padding, wire.ChunkCrypto, []byte{0})
+		})
+	}
+	connect(0)
 	_, challenged := x.hear()
 	var ch wire.Challenge
 	ch.Parse(challenged)
 	c.Cookie = ch.Cookie
-	c.Put(body)
-	const overhead = 20
-	x.send(wire.OpConnect, body, 1400+overhead, func(padding []byte) {
-		wire.PutChunk(padding, wire.ChunkCrypto, []byte{0})
-	})
+	connect(1400 + overhead)
 	op, refused := x.hear()
 	if op != wire.OpRefuse || !bytes.Contains(refused, []byte("update the client")) {
 		t.Errorf("answer %v %q", op, refused)

@@ -21,7 +21,9 @@ const (
 	SessionRestarted                        // the peer does not know the session any more
 	SessionDisconnected                     // the peer ended it
 	SessionClosed                           // this side ended it
-	SessionDraining                         // client: the server shuts down; it takes no new requests
+	// client: the session takes no new requests, since the server shuts down; or since it has used up
+	// its request numbers, after 2^37 calls at least
+	SessionDraining
 )
 
 // String returns the event's name.
@@ -154,8 +156,8 @@ func (s *Session) SetUserData(v any) { s.user.Store(&v) }
 // IsClient reports whether this side sends the requests.
 func (s *Session) IsClient() bool { return s.cl != nil }
 
-// Draining reports whether the server of a client session shuts down: requests under way go on,
-// new ones are refused with ErrDraining.
+// Draining reports whether a client session takes no new requests, since its server shuts down or
+// its request numbers are used up: those under way go on, new ones are refused with ErrDraining.
 func (s *Session) Draining() bool { return s.cl != nil && s.cl.Draining() }
 
 // Connected reports whether the session is open.

@@ -295,10 +295,8 @@ func (e *engine) sendStream(
 	for {
 		part := out[from:min(len(out), from+most)]
 		c.Offset = uint32(from)
-		e.out.Mgmt(to, via, wire.OpCrypto, field, 0, wire.CryptoSize+len(part), 0, func(b []byte) {
-			c.Put(b)
-			copy(b[wire.CryptoSize:], part)
-		})
+		put := func(b []byte) { c.Put(b); copy(b[wire.CryptoSize:], part) }
+		e.out.Mgmt(to, via, wire.Version, wire.OpCrypto, field, 0, wire.CryptoSize+len(part), 0, put)
 		if from += len(part); from == len(out) {
 			return
 		}

@@ -197,7 +197,7 @@ func (st *stub) admitFrom(host, n int) (*Session, wire.Code) {
 	c := &wire.Connect{Nonce: uint64(n), Epoch: 1, Session: uint32(n), Offer: wire.Offer{
 		MTU: stubMTU, Credits: 8, Slots: 8, MaxMessage: 1 << 20,
 	}}
-	return st.engine.admit(c, &association{addr: from, epoch: 1})
+	return st.engine.admit(c, wire.Version, &association{addr: from, epoch: 1})
 }
 
 // TestSessionShares: a hog gets three quarters of the sessions, ten others their share of the

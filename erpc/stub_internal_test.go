@@ -80,6 +80,7 @@ func stubAddr(i int) (a transport.Addr) {
 
 // stub is an endpoint of which the tests look at the parts.
 type stub struct {
+	version uint8 // of what receive puts in; 0: wire.Version
 	*Rpc
 	end *stubEnd
 	now monotime.Time
@@ -159,6 +160,7 @@ func (st *stub) receive(
 	pkt := make([]byte, max(wire.HeaderSize+n, size))
 	h := wire.Header{
 		Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(n), Session: number,
+		Version: st.version,
 	}
 	h.Put(pkt, 0)
 	put(pkt[wire.HeaderSize:])

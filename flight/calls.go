@@ -67,7 +67,8 @@ type Call struct {
 	Again   int // of them those that were sent before
 }
 
-// callKey names a call.
+// callKey names a call, or without its number a session at one of its ends, or without its session
+// all calls with a number.
 type callKey struct {
 	peer    packet.Addr
 	session uint32
@@ -75,42 +76,97 @@ type callKey struct {
 	client  bool
 }
 
+// callTable finds the call of a packet.
+type callTable struct {
+	calls    map[callKey]*Call
+	byNumber map[callKey][]*Call // those of all sessions with a peer
+	asking   map[callKey]uint32  // by a session of the answers: that of the requests
+}
+
 // Calls puts the packets of requests and responses together, by the time of the first packet. A
-// session is known at both sides by other numbers, so a response belongs to the call with the same
-// peer, number and type that has begun last and has none.
-func (d *Dump) Calls() (list []*Call) {
-	open := map[callKey]*Call{}
-	seen := map[*Call]map[uint16]bool{}
+// session is known at both sides by other numbers, and an answer need not say its request type. So
+// an answer belongs to a call with the same peer and number: that of the session to which earlier
+// answers have belonged, or the one that has begun last and has none.
+func (d *Dump) Calls() []*Call { return d.walk(func(*Packet, *Call) {}) }
+
+// walk is Calls, and gives each packet with its call, nil if that is not known.
+func (d *Dump) walk(each func(p *Packet, c *Call)) (list []*Call) {
+	t := callTable{map[callKey]*Call{}, map[callKey][]*Call{}, map[callKey]uint32{}}
+	seen := map[*Call]map[uint32]bool{}
 	for p := range d.Packets {
 		h := &p.Header
-		asks := h.Type == wire.TypeReq || h.Type == wire.TypeRFR
-		answers := h.Type == wire.TypeResp || h.Type == wire.TypeErr || h.Type == wire.TypeCR
-		if !asks && !answers {
-			continue
-		}
-		key := callKey{p.Peer, uint32(h.ReqType), h.ReqNum, asks == (p.Kind == Sent)}
-		c := open[key]
-		if c != nil && h.Type == wire.TypeReq && c.Answer != 0 && c.Session != h.Session {
-			c = nil // another session of the same peer
-		}
-		if c == nil {
-			if !asks {
-				continue // its beginning is missing
+		key := callKey{p.Peer, h.Session, h.ReqNum, p.Kind == Sent}
+		var c *Call
+		switch h.Type {
+		case wire.TypeReq, wire.TypeRFR:
+			if c = t.calls[key]; c == nil {
+				c = &Call{Client: key.client, Peer: p.Peer, Session: h.Session, Number: h.ReqNum,
+					Type: h.ReqType, First: p.At, Hold: -1}
+				t.add(key, c)
+				seen[c] = map[uint32]bool{}
+				list = append(list, c)
 			}
-			c = &Call{Client: key.client, Peer: p.Peer, Session: h.Session, Number: h.ReqNum,
-				Type: h.ReqType, First: p.At, Hold: -1}
-			open[key] = c
-			seen[c] = map[uint16]bool{}
-			list = append(list, c)
+		case wire.TypeResp, wire.TypeErr, wire.TypeCR, wire.TypeWait, wire.TypePast:
+			key.client = !key.client
+			c = t.answered(key, h) // nil if its beginning is missing
 		}
-		c.note(&p, seen[c])
+		if c != nil && h.Type != wire.TypeWait && h.Type != wire.TypePast {
+			c.note(&p, seen[c])
+		}
+		each(&p, c)
 	}
 	slices.SortStableFunc(list, func(a, b *Call) int { return int(a.First - b.First) })
 	return list
 }
 
+// add adds a call.
+func (t *callTable) add(key callKey, c *Call) {
+	t.calls[key] = c
+	key.session = 0
+	t.byNumber[key] = append(t.byNumber[key], c)
+}
+
+// answered returns the call that a packet answers, nil if it is not there. Key has the session of
+// the answers.
+func (t *callTable) answered(key callKey, h *wire.Header) *Call {
+	end, all := key, key
+	end.number, all.session = 0, 0
+	if s, ok := t.asking[end]; ok {
+		key.session = s
+		if c := t.calls[key]; c != nil {
+			return c
+		}
+	}
+	var best *Call
+	list := t.byNumber[all]
+	for _, c := range list {
+		if h.Version == wire.OldVersion && c.Type != h.ReqType {
+			continue
+		}
+		if best == nil || best.Answer != 0 || c.Answer == 0 {
+			best = c
+		}
+	}
+	if len(list) == 1 && best != nil {
+		t.asking[end] = best.Session
+	}
+	return best
+}
+
+// typeOf returns the request type of a packet of a call, nil if that is not known, or the operation
+// of a management packet; ok is false if the packet does not say it and has no call.
+func (p *Packet) typeOf(c *Call) (reqType uint8, ok bool) {
+	switch {
+	case p.Header.SaysType():
+		return p.Header.ReqType, true
+	case c != nil:
+		return c.Type, true
+	}
+	return 0, false
+}
+
 // note adds a packet to its call.
-func (c *Call) note(p *Packet, seen map[uint16]bool) {
+func (c *Call) note(p *Packet, seen map[uint32]bool) {
 	h := &p.Header
 	c.Packets++
 	c.Last = max(c.Last, p.At)

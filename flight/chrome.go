@@ -66,19 +66,21 @@ func (t *chromeTrace) add(pid int, d *Dump) {
 				TID: blindThread, At: micro(e.At - int64(e.Size)), Took: micro(int64(e.Size))})
 		}
 	}
-	for p := range d.Packets {
+	calls := d.walk(func(p *Packet, c *Call) {
 		way := "received "
 		if p.Kind == Sent {
 			way = "sent "
 		}
 		h := &p.Header
+		args := map[string]any{"peer": p.Peer.String(), "session": h.Session, "req": h.ReqNum,
+			"pkt": h.PktNum, "size": h.MsgSize}
+		if typ, ok := p.typeOf(c); ok {
+			args["type"] = typ
+		}
 		t.Events = append(t.Events, traceEvent{Name: way + h.Type.String(), Phase: "i", Scope: "t",
-			PID: pid, TID: packetThread, At: micro(p.At), Args: map[string]any{
-				"peer": p.Peer.String(), "session": h.Session, "req": h.ReqNum, "pkt": h.PktNum,
-				"size": h.MsgSize, "type": h.ReqType,
-			}})
-	}
-	for i, c := range d.Calls() {
+			PID: pid, TID: packetThread, At: micro(p.At), Args: args})
+	})
+	for i, c := range calls {
 		t.call(pid, i, c)
 	}
 }

@@ -59,9 +59,7 @@ func WriteText(w io.Writer, dumps ...*Dump) error {
 				events = append(events, event{e.At, e.sealedLine(d)})
 			}
 		}
-		for p := range d.Packets {
-			events = append(events, event{p.At, p.line(d)})
-		}
+		d.walk(func(p *Packet, c *Call) { events = append(events, event{p.At, p.line(d, c)}) })
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	for _, e := range events {
@@ -86,11 +84,14 @@ func (e *Entry) sealedLine(d *Dump) string {
 		wire.SealedCounter(e.Data), field&wire.NoSession, wire.LoopOf(field), e.Size)
 }
 
-// line is a packet as text.
-func (p *Packet) line(d *Dump) string {
+// line is a packet of a call as text.
+func (p *Packet) line(d *Dump, c *Call) string {
 	h := &p.Header
-	text := fmt.Sprintf("%s %v session=%d req=%d pkt=%d size=%d type=%d", p.start(d), h.Type,
-		h.Session, h.ReqNum, h.PktNum, h.MsgSize, h.ReqType)
+	text := fmt.Sprintf("%s %v session=%d req=%d pkt=%d size=%d", p.start(d), h.Type,
+		h.Session, h.ReqNum, h.PktNum, h.MsgSize)
+	if typ, ok := p.typeOf(c); ok {
+		text += fmt.Sprintf(" type=%d", typ)
+	}
 	if (h.Type == wire.TypeResp || h.Type == wire.TypeErr) && h.Hold != wire.HoldUnknown {
 		text += fmt.Sprintf(" hold=%v", time.Duration(h.Hold)*wire.HoldUnit)
 	}

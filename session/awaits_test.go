@@ -43,6 +43,13 @@ func TestAwaits(t *testing.T) {
 			if !awaits(append(d.raw[:len(d.raw):len(d.raw)], "of the next packet"...)) {
 				t.Errorf("checksum %v: packet %d is not known with others behind it", checksum, i)
 			}
+			old := append([]byte(nil), d.raw...)
+			h := d.header()
+			h.Version = wire.OldVersion
+			h.Put(old, wire.Token(d.raw))
+			if awaits(old) {
+				t.Errorf("checksum %v: packet %d is known in another version", checksum, i)
+			}
 			if awaits(d.raw[:wire.HeaderSize]) == checksum {
 				t.Errorf("checksum %v: the header of packet %d is known: %v", checksum, i, checksum)
 			}

@@ -251,7 +251,7 @@ func TestPreallocOnlyForHandler(t *testing.T) {
 // TestHugeOffer: no field of an offer may slip through a narrow int.
 func TestHugeOffer(t *testing.T) {
 	good := wire.Offer{Credits: 1, Slots: 1, MTU: MinMTU, MaxMessage: wire.MaxMsgSize}
-	if _, err := ParamsOf(good); err != nil {
+	if _, err := ParamsOf(good, wire.Version); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*wire.Offer){
@@ -267,7 +267,7 @@ func TestHugeOffer(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if p, err := ParamsOf(o); !errors.Is(err, ErrBadOffer) {
+		if p, err := ParamsOf(o, wire.Version); !errors.Is(err, ErrBadOffer) {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}

@@ -22,6 +22,7 @@ type Link struct {
 	item     int32 // in Out.Tx
 	count    uint8
 	checksum bool
+	version  uint8
 }
 
 // name is how packets to a peer name a session: its number, and above it its token. Numbers alone
@@ -66,13 +67,13 @@ func (l *Link) mayJoin(o *Out, e *End, n int) bool {
 		return false
 	}
 	if l.batch == o.batch {
-		if l.checksum == e.Checksum {
+		if l.checksum == e.Checksum && l.version == e.Version {
 			return true
 		}
 		l.end(o)
 	}
 	l.batch, l.item = o.batch, int32(len(o.Tx))
-	l.first, l.checksum = e.name(), e.Checksum
+	l.first, l.checksum, l.version = e.name(), e.Checksum, e.Version
 	return false
 }
 
@@ -153,7 +154,7 @@ func (l *Link) open(o *Out, n int) {
 
 // close ends the open bundle. A full one gets padding: trains want packets of one size.
 func (l *Link) close(o *Out, full bool) {
-	wire.PutBundle(l.buf, int(l.count), l.used-wire.BundleHeaderSize, l.first.session(),
+	wire.PutBundle(l.buf, l.version, int(l.count), l.used-wire.BundleHeaderSize, l.first.session(),
 		l.first.token())
 	if full && len(l.buf) == l.limit {
 		clear(l.buf[l.used:])

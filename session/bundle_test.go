@@ -20,7 +20,7 @@ func linked(n, limit int, checksum bool) ([]*End, *Link) {
 	ends := make([]*End, n)
 	for i := range ends {
 		ends[i] = &End{Peer: serverHost, Remote: uint32(i + 1), RemoteToken: uint32(0x1111 * (i + 1))}
-		ends[i].Checksum = checksum
+		ends[i].Checksum, ends[i].Version = checksum, wire.Version
 		ends[i].SetLink(&l)
 	}
 	return ends, &l
@@ -28,7 +28,7 @@ func linked(n, limit int, checksum bool) ([]*End, *Link) {
 
 // put queues a request of one packet, every second one the short way if it can.
 func (e *End) put(o *Out, num uint64, data string) {
-	if num&1 != 0 && e.link.takes(len(data), e.Checksum) {
+	if num&1 != 0 && e.link.takes(len(data), e) {
 		e.putWhole(o, wire.TypeReq, 7, 3, num, []byte(data))
 		return
 	}
@@ -54,7 +54,7 @@ func TestBundleBytes(t *testing.T) {
 		t.Fatalf("%d datagrams, %d packets more, %d in bundles", len(o.Tx), o.Packets, o.Bundled)
 	}
 	want := strings.Join([]string{
-		"2a044900" + "00000000" + "01000000" + "11110000", // 4 packets, 73 bytes
+		"3a044900" + "00000000" + "01000000" + "11110000", // 4 packets, 73 bytes
 		"20070300" + "0300" + "080000000000" + hex.EncodeToString([]byte("one")),
 		"20070300" + "0300" + "090000000000" + hex.EncodeToString([]byte("two")),
 		"30070300" + "0500" + "100000000000" + "02000000" + "22220000" +
@@ -100,7 +100,7 @@ func TestShortWay(t *testing.T) {
 			data := make([]byte, rnd.IntN(most))
 			h.MsgSize = uint32(len(data))
 			w.send(twin, &h, append(make([]byte, wire.HeaderSize), data...), nil)
-			if e.link.takes(len(data), e.Checksum) {
+			if e.link.takes(len(data), e) {
 				short++
 			}
 			buf, err := pool.Alloc(len(data))
@@ -264,7 +264,7 @@ func TestBundleOrder(t *testing.T) {
 	o := NewOut(8, false)
 	large := strings.Repeat("x", 1000)
 	ends[0].put(o, 1, "a")
-	o.Mgmt(&clientHost, 0, wire.OpPing, 1, 2, wire.AliveSize, 0, func([]byte) {})
+	o.Mgmt(&clientHost, 0, wire.Version, wire.OpPing, 1, 2, wire.AliveSize, 0, func([]byte) {})
 	ends[0].put(o, 2, "b")
 	ends[0].put(o, 3, large)
 	ends[0].put(o, 4, "c")

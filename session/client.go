@@ -155,6 +155,7 @@ func (c *Client) Open(
 	p Params, remote, token uint32, rtt time.Duration, now monotime.Time, out *Out,
 ) {
 	c.Params, c.Remote, c.RemoteToken = p, remote, token
+	c.fillVersion()
 	c.credits, c.stride = p.Credits, uint8(p.stride())
 	if p.Slots <= DefaultSlots {
 		c.slots, c.free = c.inline[:p.Slots], c.inlineFree[:p.Slots]
@@ -205,7 +206,8 @@ func (c *Client) refusal() error {
 }
 
 func (c *Client) check(op *Op) error {
-	if n := op.Req.Size(); n > c.MaxMessage || packets(n, c.PerPacket) > wire.MaxPackets {
+	n := op.Req.Size()
+	if n > c.MaxMessage || n > c.PerPacket && packets(n, c.PerPacket) > c.mostPackets() {
 		return ErrTooLarge
 	}
 	return nil
@@ -218,6 +220,9 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	s.op, s.deadline = op, deadline
 	s.reqNum += uint64(len(c.slots))
+	if s.reqNum >= lastReqNum {
+		c.spend(out)
+	}
 	s.busy = true
 	s.retries, s.fast, s.try, s.pasts = 0, 0, 0, 0
 	s.ownsResp = false
@@ -232,6 +237,19 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 		return
 	}
 	c.kick(i, now, out)
+}
+
+// lastReqNum is the first request number behind which a slot has perhaps no other, in any version.
+const lastReqNum = wire.MaxReqNum + 1 - MaxSlots
+
+// spend lets no request begin behind the one at hand: its slot has no more numbers. A session with
+// many slots, whose calls follow each other, is there after weeks.
+//
+//go:noinline
+func (c *Client) spend(out *Out) {
+	if c.Drain(out) {
+		out.add(EventSpent).Session = c.Local
+	}
 }
 
 // kick puts slot i in line for credits and hands out what credits there are.
@@ -317,7 +335,7 @@ func (c *Client) clearQuiet(s *clientSlot) {
 func (c *Client) sendNext(s *clientSlot, n uint32, now monotime.Time, out *Out) {
 	k := s.numTx
 	var h wire.Header // not a literal, which would be built elsewhere and copied
-	h.ReqType, h.Hold, h.ReqNum, h.PktNum = s.op.ReqType, wire.TryHold(s.try, 0), s.reqNum, uint16(k)
+	h.ReqType, h.Hold, h.ReqNum, h.PktNum = s.op.ReqType, wire.TryHold(s.try, 0), s.reqNum, k
 	h.Flags = s.cut.Flags()
 	if k < s.numReq {
 		h.Type = wire.TypeReq

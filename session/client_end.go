@@ -145,11 +145,12 @@ func (c *Client) Drain(out *Out) bool {
 // b with it. With checksums only all of a packet shows that. B holds at least the header, which h
 // says again.
 func (c *Client) Awaits(h *wire.Header, b []byte) bool {
-	if !c.open || h.Session != c.Remote || h.Type != wire.TypeReq && h.Type != wire.TypeRFR {
+	if !c.open || h.Session != c.Remote || h.Version != c.Version ||
+		h.Type != wire.TypeReq && h.Type != wire.TypeRFR {
 		return false
 	}
 	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
-	k := uint32(h.PktNum)
+	k := h.PktNum
 	if !s.busy || s.reqNum != h.ReqNum || k < s.numRx || k >= max(s.numTx, s.highTx) {
 		return false
 	}

@@ -20,11 +20,11 @@ func (c *Client) OnCR(h *wire.Header, in *Arrival, out *Out) {
 		c.onGap(i, h, in.Now, out)
 		return
 	}
-	if uint32(h.PktNum) >= s.numReq-1 {
+	if h.PktNum >= s.numReq-1 {
 		c.stats.DropSize++ // no CR exists for the last request packet
 		return
 	}
-	c.progress(i, h, in, int(uint32(h.PktNum)+1-s.numRx)*(wire.HeaderSize+int(s.per)), out)
+	c.progress(i, h, in, int(h.PktNum+1-s.numRx)*(wire.HeaderSize+int(s.per)), out)
 }
 
 // progress takes an answer of n bytes, header included, that is not the last one.
@@ -33,7 +33,7 @@ func (c *Client) progress(i uint8, h *wire.Header, in *Arrival, n int, out *Out)
 	rtt := c.received(s, h, in.Now)
 	c.learn(in, rtt, n, h)
 	ref := s.op.Ref
-	if ref&Marked != 0 && h.Type == wire.TypeResp && uint32(h.PktNum)+1 == s.numReq {
+	if ref&Marked != 0 && h.Type == wire.TypeResp && h.PktNum+1 == s.numReq {
 		out.add(EventAnswered).Ref = ref
 	}
 	c.kick(i, in.Now, out)
@@ -51,12 +51,12 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 		return
 	}
 	s := &c.slots[i]
-	if uint32(h.PktNum)+1 < s.numReq {
+	if h.PktNum+1 < s.numReq {
 		c.stats.DropSize++ // a response before the last request packet
 		return
 	}
-	j := uint32(h.PktNum) - (s.numReq - 1)
-	if j > 0 && uint32(h.PktNum) > s.numRx {
+	j := h.PktNum - (s.numReq - 1)
+	if j > 0 && h.PktNum > s.numRx {
 		c.stats.DropFuture++
 		c.lost(i, h.Hold, in.Now, out) // the response packets before it
 		return
@@ -80,7 +80,7 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 		return
 	}
 	copy(s.op.Resp.Bytes()[int(j)*int(s.per):], data)
-	if uint32(h.PktNum)+1 < s.total() {
+	if h.PktNum+1 < s.total() {
 		c.progress(i, h, in, wire.HeaderSize+len(data), out)
 		return
 	}
@@ -104,7 +104,7 @@ func (c *Client) firstResp(
 	size := int(h.MsgSize)
 	numResp := packets(size, int(s.per))
 	err := c.fitResp(s, size)
-	if err != nil || s.numReq+numResp-1 > wire.MaxPackets {
+	if err != nil || s.numReq+numResp-1 > c.mostPackets() {
 		if err == nil {
 			err = ErrTooLarge
 		}
@@ -156,7 +156,7 @@ func (c *Client) OnErr(h *wire.Header, body []byte, in *Arrival, out *Out) {
 	}
 	s := &c.slots[i]
 	ref := s.op.Ref
-	if out.lends && uint32(h.PktNum)+1 < min(s.numTx, s.numReq) {
+	if out.lends && h.PktNum+1 < min(s.numTx, s.numReq) {
 		out.Flush() // nothing proves that the packets behind the refused one have left
 	}
 	c.finish(i, in.Now, out)
@@ -170,7 +170,7 @@ func (c *Client) OnErr(h *wire.Header, body []byte, in *Arrival, out *Out) {
 func (c *Client) accept(h *wire.Header) (uint8, bool) {
 	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
 	s := &c.slots[i]
-	pkt := uint32(h.PktNum)
+	pkt := h.PktNum
 	switch {
 	case !s.busy || s.reqNum != h.ReqNum || pkt < s.numRx || h.Flags.Cut() != s.cut:
 		c.stats.DropPast++
@@ -185,7 +185,7 @@ func (c *Client) accept(h *wire.Header) (uint8, bool) {
 // received counts the answer to packet h.PktNum, which answers all packets before it
 // too, and returns its RTT, 0 if it cannot be known.
 func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time.Duration {
-	k := uint32(h.PktNum)
+	k := h.PktNum
 	if s.waits { // the answer takes no credit
 		s.waits, s.numTx = false, s.numReq
 		c.credits--
@@ -237,7 +237,7 @@ func (c *Client) onGap(i uint8, h *wire.Header, now monotime.Time, out *Out) {
 		c.stats.DropPast++ // it answers packets sent before the last rollback
 		return
 	}
-	if m := uint32(h.PktNum); m < s.numReq && m > s.numRx {
+	if m := h.PktNum; m < s.numReq && m > s.numRx {
 		c.credits += int(m - s.numRx)
 		s.numRx = m
 		s.retries, s.fast = 0, 0

@@ -113,11 +113,12 @@ func (op *Op) free() {
 	}
 }
 
-// TestMaxPackets: a request and its response have at most wire.MaxPackets packets together.
+// TestMaxPackets: in the old version a request and its response have at most wire.OldMaxPackets
+// packets together.
 func TestMaxPackets(t *testing.T) {
 	p := rigParams
-	p.MaxMessage = wire.MaxMsgSize
-	most := wire.MaxPackets * p.PerPacket
+	p.MaxMessage, p.Version = wire.MaxMsgSize, wire.OldVersion
+	most := wire.OldMaxPackets * p.PerPacket
 	r := newRig(t, p, Timing{}, 0, msgbuf.Config{MaxMessage: wire.MaxMsgSize})
 	r.open(0)
 	for _, c := range []struct {

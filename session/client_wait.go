@@ -16,7 +16,7 @@ func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
 		return
 	}
 	s := &c.slots[i]
-	if uint32(h.PktNum) != s.numReq-1 {
+	if h.PktNum != s.numReq-1 {
 		c.stats.DropSize++
 		return
 	}
@@ -55,7 +55,7 @@ func (c *Client) waitRTT(
 	if !known {
 		return 0
 	}
-	took := now.Sub(s.sent(uint32(h.PktNum)))
+	took := now.Sub(s.sent(h.PktNum))
 	rtt := c.floor.check(took, max(took-held, 1))
 	c.rtt.sample(rtt)
 	return rtt
@@ -95,8 +95,22 @@ func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) (retries uint8)
 // ack tells the server that its late answer is here.
 func (c *Client) ack(h *wire.Header, out *Out) {
 	c.sendControl(out, &wire.Header{
-		Type: wire.TypeAck, ReqType: h.ReqType, ReqNum: h.ReqNum, PktNum: h.PktNum,
+		Type: wire.TypeAck, ReqType: c.asked(h), ReqNum: h.ReqNum, PktNum: h.PktNum,
 	})
+}
+
+// asked returns the type of the request that h answers; 0 if it is not known any more.
+func (c *Client) asked(h *wire.Header) uint8 {
+	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
+	switch {
+	case h.Version == wire.OldVersion:
+		return h.ReqType
+	case s.busy && s.reqNum == h.ReqNum:
+		return s.op.ReqType
+	case s.gaveUp != nil && s.gaveUp.num == h.ReqNum:
+		return s.gaveUp.reqType
+	}
+	return 0
 }
 
 // ackForgotten acknowledges a late answer to a request that has ended here: nobody waits for it.
@@ -105,7 +119,7 @@ func (c *Client) ackForgotten(h *wire.Header, out *Out) {
 		return
 	}
 	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
-	if h.ReqNum < s.reqNum || h.ReqNum == s.reqNum && (!s.busy || uint32(h.PktNum) < s.numRx) {
+	if h.ReqNum < s.reqNum || h.ReqNum == s.reqNum && (!s.busy || h.PktNum < s.numRx) {
 		c.ack(h, out)
 	}
 }

@@ -37,10 +37,12 @@ type Dialer struct {
 	Connect  wire.Connect // what is sent; Offer.MTU falls if the path does not carry it
 	Overhead int          // bytes that a packet of the session will be longer on the path
 	Loop     uint8        // of the server, if it runs there; 0 for any
+	Version  uint8        // of the packets, in which the session is opened
 	// Ext are extensions behind the body of each Connect.
 	Ext []byte
 	// Pad writes into the padding of a Connect with a cookie, which is behind the body; nil for none.
 	Pad      func(padding []byte)
+	turns    uint8  // how often Version has changed; see OnVersion
 	via      uint32 // the association on which it opens the session; 0: by Connects
 	to       packet.Addr
 	timing   Timing
@@ -57,11 +59,11 @@ type Dialer struct {
 	dice     uint64 // state of a generator of random numbers
 }
 
-// NewDialer starts to open a session with an endpoint. The first packet goes out at the first
-// Tick.
+// NewDialer starts to open a session with an endpoint, in wire.Version. The first packet goes out
+// at the first Tick.
 func NewDialer(to packet.Addr, c wire.Connect, t Timing, now monotime.Time) *Dialer {
 	return &Dialer{
-		Connect: c, to: to, timing: t, maxMTU: c.Offer.MTU,
+		Connect: c, Version: wire.Version, to: to, timing: t, maxMTU: c.Offer.MTU,
 		start: now, deadline: now.Add(t.ConnectTimeout), nextAt: now,
 		retry: t.ConnectRetry, maxRetry: max(t.RTOMax, t.ConnectRetry), dice: c.Nonce,
 	}
@@ -100,11 +102,13 @@ func (d *Dialer) send(now monotime.Time, out *Out) {
 	d.sentAt = now
 	d.plan(now)
 	if d.via != 0 {
-		out.Mgmt(&d.to, d.via, wire.OpOpen, wire.NoSession, 0, wire.ConnectSize, size, d.Connect.Put)
+		out.Mgmt(&d.to, d.via, d.Version, wire.OpOpen, wire.NoSession, 0, wire.ConnectSize, size,
+			d.Connect.Put)
 		return
 	}
 	field := wire.FirstOf(d.Loop) | wire.NoSession
-	out.Mgmt(&d.to, 0, wire.OpConnect, field, 0, wire.ConnectSize+len(d.Ext), size+d.Overhead, d.put)
+	out.Mgmt(&d.to, 0, d.Version, wire.OpConnect, field, 0, wire.ConnectSize+len(d.Ext),
+		size+d.Overhead, d.put)
 }
 
 func (d *Dialer) put(b []byte) {
@@ -230,22 +234,36 @@ func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
 		mine.Features&eitherSide&^o.Features != 0 {
 		return Params{}, 0, true, ErrBadOffer
 	}
-	p, err = ParamsOf(*o)
+	p, err = ParamsOf(*o, d.Version)
 	if !d.resent {
 		rtt = max(now.Sub(d.sentAt), 1)
 	}
 	return p, rtt, true, err
 }
 
-// OnVersion turns a refusal of this side's version into an error; ok is false if it answers
-// something else.
-func (d *Dialer) OnVersion(r *wire.VersionRefusal) (err error, ok bool) {
-	if r.Nonce != d.Connect.Nonce || r.Asked != wire.Version ||
+// maxTurns is how often an attempt changes its version: down where the server speaks only the old
+// one, and up again. A forged refusal costs time, and no attempt goes on for ever.
+const maxTurns = 2
+
+// OnVersion takes a refusal of the version of this attempt. If the peer speaks another one that
+// this side speaks too, least to most, it begins anew with that, under another nonce; else it
+// returns an error. Ok is false if the refusal answers something else.
+func (d *Dialer) OnVersion(
+	r *wire.VersionRefusal, least, most uint8, nonce uint64, now monotime.Time,
+) (err error, ok bool) {
+	if r.Nonce != d.Connect.Nonce || r.Asked != d.Version ||
 		r.Least <= r.Asked && r.Asked <= r.Most {
 		return nil, false
 	}
-	return fmt.Errorf("%w: the peer speaks %d to %d, this side %d",
-		ErrVersion, r.Least, r.Most, wire.Version), true
+	version := min(r.Most, most)
+	if version < max(r.Least, least) || d.turns == maxTurns {
+		return fmt.Errorf("%w: the peer speaks %d to %d, this side %d to %d",
+			ErrVersion, r.Least, r.Most, least, most), true
+	}
+	d.turns++
+	d.Version = version
+	d.Restart(nonce, now)
+	return nil, true
 }
 
 // OnRefuse turns a refusal into an error; ok is false if it answers something else. A reason that

@@ -55,7 +55,7 @@ func (a *acceptor) take() (ps []dgram) {
 }
 
 func (a *acceptor) answer(c *wire.Connect, op wire.Op, n, size int, put func([]byte)) {
-	a.out.Mgmt(&clientHost, 0, op, c.Session, c.Token, n, size, put)
+	a.out.Mgmt(&clientHost, 0, wire.Version, op, c.Session, c.Token, n, size, put)
 }
 
 // on takes a packet of the client and returns the answers.
@@ -225,7 +225,8 @@ func (r *dialRig) run() {
 
 func (r *dialRig) wantOpen(mtu int) {
 	r.t.Helper()
-	want := Params{Slots: 8, Credits: 16, PerPacket: mtu - wire.HeaderSize, MaxMessage: 1 << 20}
+	want := Params{Slots: 8, Credits: 16, PerPacket: mtu - wire.HeaderSize, MaxMessage: 1 << 20,
+		Version: wire.Version}
 	if r.err != nil || r.params != want {
 		r.t.Fatalf("at %v ms: %+v, %v; want %+v", r.now/ms, r.params, r.err, want)
 	}
@@ -384,30 +385,6 @@ func TestAcceptBeyondOffer(t *testing.T) {
 		change(&a.Offer)
 		if _, _, ok, err := r.d.OnAccept(&a, 0); !ok || !errors.Is(err, ErrBadOffer) {
 			t.Errorf("%s: %v, %v", name, ok, err)
-		}
-	}
-}
-
-// TestOnVersion: a refusal ends the attempt only if it is about this side's version, and of this
-// attempt.
-func TestOnVersion(t *testing.T) {
-	r := newDialRig(t)
-	good := wire.VersionRefusal{Nonce: 77, Asked: wire.Version, Least: 3, Most: 4}
-	if err, ok := r.d.OnVersion(&good); !ok || !errors.Is(err, ErrVersion) ||
-		!strings.Contains(err.Error(), "3 to 4") || !strings.Contains(err.Error(), "side 2") {
-		t.Errorf("a refusal: %v, %v", err, ok)
-	}
-	for name, change := range map[string]func(*wire.VersionRefusal){
-		"nonce":   func(r *wire.VersionRefusal) { r.Nonce++ },
-		"version": func(r *wire.VersionRefusal) { r.Asked++ },
-		"range":   func(r *wire.VersionRefusal) { r.Least = wire.Version },
-	} {
-		bad := good
-		if change(&bad); bad == good {
-			t.Fatal(name)
-		}
-		if err, ok := r.d.OnVersion(&bad); ok || err != nil {
-			t.Errorf("another %s: %v, %v", name, err, ok)
 		}
 	}
 }

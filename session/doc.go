@@ -121,7 +121,8 @@
 // says the same as CANCEL.
 //
 // No packet advances a slot by more than 65,536 uses: more is damage or an attack. A request of
-// which nothing was sent uses no number.
+// which nothing was sent uses no number. When a slot has no number left the session takes no new
+// request (EventSpent), and its owner opens another one.
 //
 // # Past
 //

@@ -19,6 +19,13 @@ type End struct {
 	link *Link // nil: its packets travel alone
 }
 
+// fillVersion sets the version if it is 0.
+func (e *End) fillVersion() {
+	if e.Version == 0 {
+		e.Version = wire.Version
+	}
+}
+
 // narrow makes the bundles no larger than the packets of a cut.
 func (e *End) narrow(cut wire.Cut) {
 	if e.link != nil {

@@ -84,14 +84,14 @@ func TestOffer(t *testing.T) {
 		{Credits: 7, Slots: 16, MTU: 1452, MaxMessage: 12345, Features: wire.FeatureBundle},
 		{Credits: MaxCredits, Slots: MaxSlots, MTU: 1<<16 + wire.HeaderSize, MaxMessage: wire.MaxMsgSize},
 	} {
-		p, err := ParamsOf(o)
+		p, err := ParamsOf(o, wire.Version)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := p.Offer(); got != o {
 			t.Errorf("offer %+v, made of %+v", got, o)
 		}
-		if again, err := ParamsOf(p.Offer()); err != nil || again != p {
+		if again, err := ParamsOf(p.Offer(), p.Version); err != nil || again != p {
 			t.Errorf("params %+v, %v, want %+v", again, err, p)
 		}
 	}

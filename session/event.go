@@ -60,6 +60,9 @@ const (
 	EventAnswered
 	// EventFreed: a slot of session Session is free that a request had held which was given up.
 	EventFreed
+	// EventSpent: session Session has used up the request numbers of a slot. It takes no new
+	// requests, as after Client.Drain.
+	EventSpent
 )
 
 // Marked is a bit of Op.Ref: the owner gets EventSent and EventAnswered for the request.

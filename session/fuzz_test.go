@@ -26,7 +26,7 @@ func mutate(base wire.Header, session, token uint32, in []byte) dgram {
 		}
 		return 0
 	}
-	base.PktNum += uint16(field(0))
+	base.PktNum += uint32(field(0)) | uint32(field(8)&15)<<16
 	base.ReqNum += field(1) & 31
 	base.Flags = wire.Flags(field(2) & 15)
 	base.MsgSize = uint32(field(3)*100 + field(4))
@@ -50,11 +50,18 @@ func mutate(base wire.Header, session, token uint32, in []byte) dgram {
 	return dgram{raw: raw}
 }
 
+// fuzzParams are those of a session of either version.
+func fuzzParams(in []byte) Params {
+	p := rigParams
+	p.Version = wire.Version - uint8(len(in)&1)
+	return p
+}
+
 func FuzzClient(f *testing.F) {
 	f.Add([]byte{9, 0, 8, 0, 0, 10, 0, 1, 2, 0})
 	f.Add([]byte{9, 2, 8, 2, 0, 10, 0, 1, 2, 5, 9, 0, 9, 1, 0, 10, 0, 1, 2, 0})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		r := newRig(t, rigParams, Timing{}, 4, msgbuf.Config{})
+		r := newRig(t, fuzzParams(in), Timing{}, 4, msgbuf.Config{})
 		r.open(0)
 		ops := map[uint32]Op{}
 		for ref := uint32(1); ref <= 4; ref++ {
@@ -75,7 +82,7 @@ func FuzzClient(f *testing.F) {
 			}
 		}
 		packetsOf(in, func(b []byte) {
-			h := wire.Header{Type: wire.TypeResp}
+			h := wire.Header{Type: wire.TypeResp, Version: r.params.Version}
 			if len(b) > 9 {
 				h.Type = [...]wire.Type{wire.TypeResp, wire.TypeCR, wire.TypeErr, wire.TypeWait,
 					wire.TypePast, wire.TypeResp, wire.TypeCR, wire.TypeResp}[b[9]&7]
@@ -121,11 +128,11 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte{10, 0, 8, 0, 0, 10, 0, 1, 2, 0, 0})
 	f.Add([]byte{10, 0, 8, 0, 25, 0, 0, 1, 125, 0, 2, 10, 1, 8, 0, 25, 0, 0, 1, 125, 0, 1})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		r := newRig(t, rigParams, Timing{}, 4, msgbuf.Config{Limit: 1 << 20})
+		r := newRig(t, fuzzParams(in), Timing{}, 4, msgbuf.Config{Limit: 1 << 20})
 		r.transport(len(in) > 0 && in[0]&1 != 0)
 		r.refuse[7] = wire.CodeNoHandler
 		packetsOf(in, func(b []byte) {
-			h := wire.Header{Type: wire.TypeReq}
+			h := wire.Header{Type: wire.TypeReq, Version: r.params.Version}
 			if len(b) > 9 {
 				h.Type = [...]wire.Type{wire.TypeReq, wire.TypeRFR, wire.TypeCancel,
 					wire.TypeAck}[b[9]&3]

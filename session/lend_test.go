@@ -26,7 +26,7 @@ func TestErrorFlushesLent(t *testing.T) {
 			body := wire.AppendError(nil, fault(wire.CodeNoHandler, ""))
 			h := wire.Header{
 				Type: wire.TypeErr, ReqType: 1, ReqNum: 8,
-				PktNum: uint16(c.at), MsgSize: uint32(len(body)),
+				PktNum: uint32(c.at), MsgSize: uint32(len(body)),
 			}
 			r.cl.OnErr(&h, body, r.arrival(), r.cout)
 			if c.flush && lends {

@@ -99,7 +99,7 @@ func AnswerBare(to *packet.Addr, via uint32, seq uint64, out *Out) {
 
 func sendBare(to *packet.Addr, via uint32, op wire.Op, seq uint64, out *Out) {
 	a := wire.Alive{Session: wire.NoSession, Seq: seq}
-	out.Mgmt(to, via, op, wire.NoSession, 0, wire.AliveSize, 0, a.Put)
+	out.Mgmt(to, via, wire.Version, op, wire.NoSession, 0, wire.AliveSize, 0, a.Put)
 }
 
 // Unanswered reports whether the last question has this number and nothing of the session has come
@@ -145,7 +145,7 @@ func (l *Liveness) Drain(e *End, taken []byte, out *Out) {
 // last sends a packet that may say what was taken last.
 func last(e *End, op wire.Op, a *wire.Alive, taken []byte, out *Out) {
 	n := wire.AliveSize + len(taken)
-	out.Mgmt(&e.Peer, e.Via, op, e.Remote, e.RemoteToken, n, 0, func(b []byte) {
+	out.Mgmt(&e.Peer, e.Via, e.Version, op, e.Remote, e.RemoteToken, n, 0, func(b []byte) {
 		a.Put(b)
 		copy(b[wire.AliveSize:], taken)
 	})
@@ -160,13 +160,13 @@ func (l *Liveness) send(e *End, op wire.Op, seq uint64, out *Out) {
 
 func (l *Liveness) sendPadded(e *End, op wire.Op, seq uint64, size int, out *Out) {
 	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq, To: e.RemoteToken}
-	out.Mgmt(&e.Peer, e.Via, op, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
+	out.Mgmt(&e.Peer, e.Via, e.Version, op, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
 }
 
 // Answer sends op (DisconnectAck, Reset or Moved) to an endpoint for a packet of a session that is
 // not known here, or not under its address. It is for the session that the packet's body names, and
-// never larger than the packet.
-func Answer(to *packet.Addr, via uint32, op wire.Op, a *wire.Alive, out *Out) {
+// never larger than the packet, whose version it has.
+func Answer(to *packet.Addr, via uint32, version uint8, op wire.Op, a *wire.Alive, out *Out) {
 	reply := wire.Alive{Session: wire.NoSession, Seq: a.Seq, To: a.Token}
-	out.Mgmt(to, via, op, a.Session, a.Token, wire.AliveSize, 0, reply.Put)
+	out.Mgmt(to, via, version, op, a.Session, a.Token, wire.AliveSize, 0, reply.Put)
 }

@@ -216,7 +216,7 @@ func TestLivenessPackets(t *testing.T) {
 	}
 	for _, op := range []wire.Op{wire.OpReset, wire.OpDisconnectAck} {
 		out.Reset()
-		Answer(&clientHost, 0, op, &wire.Alive{Session: 4, Token: 5, Seq: 6}, out)
+		Answer(&clientHost, 0, wire.Version, op, &wire.Alive{Session: 4, Token: 5, Seq: 6}, out)
 		got, h, body := mgmt(t, flatten(out.Tx[0]), 5)
 		var a wire.Alive
 		a.Parse(body)

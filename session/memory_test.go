@@ -117,7 +117,7 @@ func (g *hoard) packet(sv *Server, reqNum uint64, size, k int) int {
 	n := max(0, min(sv.PerPacket, size-k*sv.PerPacket))
 	h := wire.Header{
 		Type: wire.TypeReq, ReqType: 1, MsgSize: uint32(size), Session: serverSession,
-		ReqNum: reqNum, PktNum: uint16(k),
+		ReqNum: reqNum, PktNum: uint32(k),
 	}
 	payload := make([]byte, n)
 	for i := range payload {

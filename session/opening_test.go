@@ -186,7 +186,7 @@ func TestVia(t *testing.T) {
 		"farewell":   func(e *End, out *Out) { new(Liveness).Farewell(e, nil, out) },
 		"drain":      func(e *End, out *Out) { new(Liveness).Drain(e, nil, out) },
 		"answer": func(e *End, out *Out) {
-			Answer(&e.Peer, e.Via, wire.OpReset, &wire.Alive{}, out)
+			Answer(&e.Peer, e.Via, wire.Version, wire.OpReset, &wire.Alive{}, out)
 		},
 	} {
 		for _, via := range []uint32{0, 9} {

@@ -254,7 +254,7 @@ func (o *Out) grab(n int) []byte {
 // send queues a packet whose header is h. Head is header and first data, or the header
 // alone; data the rest.
 func (e *End) send(o *Out, h *wire.Header, head, data []byte) {
-	h.Session = e.Remote
+	h.Session, h.Version = e.Remote, e.Version
 	if l := e.link; l != nil && l.mayJoin(o, e, len(head)+len(data)) {
 		e.join(l, o, h, head, data)
 		return
@@ -291,15 +291,18 @@ func (o *Out) place(to *packet.Addr, via uint32) *Tx {
 	return t
 }
 
-// Mgmt queues a management packet to an endpoint, by an association (0: in the clear), for the
-// endpoint's session number and token (wire.NoSession and 0 if there is none), padded to size bytes
-// if that is larger. Put writes the body of n bytes.
+// Mgmt queues a management packet of a version to an endpoint, by an association (0: in the clear),
+// for the endpoint's session number and token (wire.NoSession and 0 if there is none), padded to
+// size bytes if that is larger. Put writes the body of n bytes.
 func (o *Out) Mgmt(
-	to *packet.Addr, via uint32, op wire.Op, session, token uint32, n, size int, put func(b []byte),
+	to *packet.Addr, via uint32, version uint8, op wire.Op, session, token uint32, n, size int,
+	put func(b []byte),
 ) {
 	pkt := o.grab(max(wire.HeaderSize+n, size))
 	clear(pkt)
-	h := wire.Header{Type: wire.TypeMgmt, ReqType: uint8(op), MsgSize: uint32(n), Session: session}
+	h := wire.Header{
+		Type: wire.TypeMgmt, Version: version, ReqType: uint8(op), MsgSize: uint32(n), Session: session,
+	}
 	h.Put(pkt, 0)
 	put(pkt[wire.HeaderSize:])
 	wire.SealMgmt(pkt, token)

@@ -26,7 +26,7 @@ func TestBytesTold(t *testing.T) {
 	const packet = 1000 + wire.HeaderSize
 	for i, c := range []struct {
 		typ      wire.Type
-		pkt      uint16
+		pkt      uint32
 		payload  int
 		answered int
 	}{

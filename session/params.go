@@ -47,16 +47,20 @@ type Params struct {
 	Checksum   bool // packets carry a CRC-32C in the token field
 	Bundles    bool // both sides take bundles
 	Sealed     bool // packets are sealed, see package security
+	// Version is the protocol version of all packets; 0 stands for wire.Version.
+	Version uint8
 }
 
-// ParamsOf turns an agreed offer into Params. An offer outside the limits gives ErrBadOffer.
-func ParamsOf(o wire.Offer) (Params, error) {
+// ParamsOf turns an offer that was agreed in packets of a version into Params. An offer outside the
+// limits gives ErrBadOffer.
+func ParamsOf(o wire.Offer, version uint8) (Params, error) {
 	p := Params{
 		Slots: int(o.Slots), Credits: int(o.Credits), PerPacket: int(o.MTU) - wire.HeaderSize,
 		MaxMessage: int(o.MaxMessage), Waiting: int(o.Waiting),
 		Checksum: o.Features&wire.FeatureChecksum != 0,
 		Bundles:  o.Features&wire.FeatureBundle != 0,
 		Sealed:   o.Features&wire.FeatureSeal != 0,
+		Version:  version,
 	}
 	switch {
 	case p.Slots < 1 || p.Slots > MaxSlots || p.Slots&(p.Slots-1) != 0,
@@ -118,6 +122,22 @@ func (p *Params) perCut(cut wire.Cut) int {
 	}
 	if n := wire.CutSizes[cut] - wire.HeaderSize; n < p.PerPacket {
 		return n
+	}
+	return 0
+}
+
+// mostPackets returns how many packets a request and its response may take together.
+func (p *Params) mostPackets() uint32 {
+	if p.Version == wire.OldVersion {
+		return wire.OldMaxPackets
+	}
+	return wire.MaxPackets
+}
+
+// echo returns the request type as an answer says it: only in the old version.
+func (p *Params) echo(reqType uint8) uint8 {
+	if p.Version == wire.OldVersion {
+		return reqType
 	}
 	return 0
 }

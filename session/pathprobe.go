@@ -78,7 +78,8 @@ func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *O
 // ask sends a ping of size bytes, or a small one for 0.
 func (p *PathProbe) ask(e *End, seq uint64, size int, out *Out) {
 	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq, To: e.RemoteToken}
-	out.Mgmt(&e.Peer, e.Via, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size, a.Put)
+	out.Mgmt(&e.Peer, e.Via, e.Version, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size,
+		a.Put)
 }
 
 // OnPong takes an answer.

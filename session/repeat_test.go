@@ -18,7 +18,7 @@ func repeater(t *testing.T) *rig {
 }
 
 // req hands in packet pkt of a request of size bytes with a try, and returns what was sent.
-func (r *rig) req(num uint64, size int, pkt, try uint16) (sent int) {
+func (r *rig) req(num uint64, size int, pkt uint32, try uint16) (sent int) {
 	h := wire.Header{
 		Type: wire.TypeReq, ReqType: 1, MsgSize: uint32(size), ReqNum: num, PktNum: pkt,
 		Hold: wire.TryHold(try, 0),
@@ -31,7 +31,7 @@ func (r *rig) req(num uint64, size int, pkt, try uint16) (sent int) {
 }
 
 // rfr hands in an RFR for n response packets.
-func (r *rig) rfr(num uint64, pkt, try uint16, n uint32) (sent int) {
+func (r *rig) rfr(num uint64, pkt uint32, try uint16, n uint32) (sent int) {
 	h := wire.Header{
 		Type: wire.TypeRFR, ReqType: 1, ReqNum: num, PktNum: pkt, MsgSize: n - 1,
 		Hold: wire.TryHold(try, 0),
@@ -128,7 +128,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 		if err := r.respond(uint8(num&7), numResp*rigParams.PerPacket); err != nil {
 			t.Fatal(err)
 		}
-		for pkt := uint16(1); pkt < uint16(numResp); pkt++ {
+		for pkt := uint32(1); pkt < uint32(numResp); pkt++ {
 			if n := r.rfr(num, pkt, 0, 1); n != 1 {
 				t.Fatalf("%d packets", n)
 			}
@@ -137,7 +137,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 	r.s2c = nil
 	flood := func() (sent int) {
 		for try := range uint16(20 * window) {
-			sent += r.req(8+uint64(try&1), 1, 0, try) + r.rfr(8+uint64(try&1), 1+try%11, try, 1)
+			sent += r.req(8+uint64(try&1), 1, 0, try) + r.rfr(8+uint64(try&1), uint32(1+try%11), try, 1)
 		}
 		return sent
 	}

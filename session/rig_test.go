@@ -110,7 +110,7 @@ func (r *rig) bundles(limit int) {
 func (r *rig) accompany() {
 	for i, n := range []*sender{&r.cnet, &r.snet} {
 		n.company = &End{Peer: n.to, Remote: stranger, RemoteToken: 7}
-		n.company.Checksum = r.params.Checksum
+		n.company.Checksum, n.company.Version = r.params.Checksum, wire.Version
 		n.company.SetLink(&r.links[i])
 		n.accompany([]*Out{r.cout, r.sout}[i])
 	}

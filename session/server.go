@@ -22,6 +22,9 @@ const (
 // sessions with jumbo packets.
 const maxPrealloc = 4096
 
+// noNewer in place of a slot's request number says that no packet has a newer one.
+const noNewer = 1<<64 - 1
+
 // serverSlot is the state of the last request of one slot.
 type serverSlot struct {
 	reqNum  uint64
@@ -104,6 +107,7 @@ func (s *Server) Init(
 	end End, t Timing, pool *msgbuf.Pool, refuse *[256]wire.Code, stats *Stats,
 ) {
 	s.End, s.pool, s.stats, s.refuse = end, pool, stats, refuse
+	s.fillVersion()
 	s.repeatSpan = t.RTOMin / 4
 	s.rtt, s.lateFor = newRTOEstimator(&t), t.FailureTimeout
 	if s.Slots <= DefaultSlots {
@@ -156,22 +160,22 @@ func (s *Server) OnReq(h *wire.Header, data []byte, in *Arrival, out *Out) {
 		if s.mayRepeat(sl, h, 1, in.Now) {
 			s.stats.Retransmits++
 			s.stats.Reanswers++
-			s.sendError(sl, uint32(h.PktNum), in.Now, out)
+			s.sendError(sl, h.PktNum, in.Now, out)
 		}
 		return
-	case h.MsgSize != sl.msgSize || h.ReqType != sl.reqType || uint32(h.PktNum) >= sl.numReq:
+	case h.MsgSize != sl.msgSize || h.ReqType != sl.reqType || h.PktNum >= sl.numReq:
 		s.stats.DropSize++
 		return
-	case uint32(h.PktNum) < sl.numRx:
+	case h.PktNum < sl.numRx:
 		s.onRepeat(sl, h, in, out)
 		return
 	}
-	if uint32(h.PktNum) > sl.numRx {
+	if h.PktNum > sl.numRx {
 		s.stats.DropFuture++
 		s.gap(sl, h, sl.numRx, in.Now, out)
 		return
 	}
-	if len(data) != payload(int(sl.msgSize), int(sl.per), uint32(h.PktNum)) {
+	if len(data) != payload(int(sl.msgSize), int(sl.per), h.PktNum) {
 		s.stats.DropSize++
 		return
 	}
@@ -224,7 +228,7 @@ func (s *Server) startRequest(
 		s.respondError(sl, codeError(code), in.Now, out)
 		return false
 	}
-	if int(sl.msgSize) > s.MaxMessage || sl.numReq > wire.MaxPackets {
+	if int(sl.msgSize) > s.MaxMessage || sl.numReq > s.mostPackets() {
 		s.respondError(sl, codeError(wire.CodeTooLarge), in.Now, out)
 		return false
 	}
@@ -262,7 +266,7 @@ func (s *Server) inOrder(
 
 // onRepeat answers a request packet that was received before.
 func (s *Server) onRepeat(sl *serverSlot, h *wire.Header, in *Arrival, out *Out) {
-	last := uint32(h.PktNum) == sl.numReq-1
+	last := h.PktNum == sl.numReq-1
 	if last && sl.state != stateResponded {
 		s.wait(sl, h, in, out)
 		return
@@ -295,7 +299,7 @@ func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n uint32, now monotim
 	if now.Sub(sl.repeatAt) >= s.repeatSpan {
 		sl.repeatAt, sl.repeats, sl.again = now, 0, 0
 	}
-	same := 1<<31 | uint32(h.PktNum)<<10 | uint32(h.Type)<<6 | uint32(wire.Try(h.Hold))
+	same := 1<<31 | h.PktNum<<10 | uint32(h.Type)<<6 | uint32(wire.Try(h.Hold))
 	most := repeatTimes * max(1, min(uint32(s.Credits), sl.numReq+sl.numResp))
 	if same == sl.again || sl.repeats >= most {
 		s.stats.DropRepeat++
@@ -308,7 +312,7 @@ func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n uint32, now monotim
 
 func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
 	cr := wire.Header{
-		Type: wire.TypeCR, ReqType: h.ReqType, Hold: wire.TryHold(h.Hold, in.Unseen),
+		Type: wire.TypeCR, ReqType: s.echo(h.ReqType), Hold: wire.TryHold(h.Hold, in.Unseen),
 		ReqNum: h.ReqNum, PktNum: h.PktNum, Flags: h.Flags.Cut().Flags(),
 	}
 	if in.CE {
@@ -323,21 +327,21 @@ func (s *Server) sendCR(h *wire.Header, in *Arrival, out *Out) {
 func (s *Server) gap(
 	sl *serverSlot, h *wire.Header, missing uint32, now monotime.Time, out *Out,
 ) {
-	if d := uint32(h.PktNum) - missing; d&(d-1) != 0 || !s.mayRepeat(sl, h, 1, now) {
+	if d := h.PktNum - missing; d&(d-1) != 0 || !s.mayRepeat(sl, h, 1, now) {
 		return
 	}
 	s.stats.Gaps++
 	s.sendControl(out, &wire.Header{
-		Type: wire.TypeCR, Flags: wire.FlagGap | h.Flags.Cut().Flags(), ReqType: h.ReqType,
+		Type: wire.TypeCR, Flags: wire.FlagGap | h.Flags.Cut().Flags(), ReqType: s.echo(h.ReqType),
 		Hold:   wire.TryHold(h.Hold, 0),
-		ReqNum: h.ReqNum, PktNum: uint16(missing),
+		ReqNum: h.ReqNum, PktNum: missing,
 	})
 }
 
 // OnRFR takes a request for response packets.
 func (s *Server) OnRFR(h *wire.Header, in *Arrival, out *Out) {
 	sl := &s.slots[h.ReqNum&uint64(len(s.slots)-1)]
-	pkt := uint32(h.PktNum)
+	pkt := h.PktNum
 	if h.ReqNum == sl.reqNum && h.Flags.Cut() != sl.cut && sl.state == stateResponded &&
 		!s.recount(sl, h, in.Now, out) {
 		return

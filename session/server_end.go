@@ -38,13 +38,13 @@ func (s *Server) Cancelled(slot uint8, reqNum uint64) bool {
 
 // past tells the client that its slot has seen the number of packet h, or a newer one.
 func (s *Server) past(sl *serverSlot, h *wire.Header, now monotime.Time, out *Out) {
-	if sl.reqNum > wire.MaxReqNum || !s.mayRepeat(sl, h, 1, now) {
+	if sl.reqNum == noNewer || !s.mayRepeat(sl, h, 1, now) {
 		s.stats.DropPast++
 		return
 	}
 	s.stats.Pasts++
 	s.sendControl(out, &wire.Header{
-		Type: wire.TypePast, ReqType: h.ReqType,
+		Type: wire.TypePast, ReqType: s.echo(h.ReqType),
 		Hold:   wire.TryBusy(h.Hold, sl.gone && sl.state == stateHandling),
 		ReqNum: h.ReqNum, PktNum: h.PktNum,
 	})
@@ -107,7 +107,9 @@ func (s *Server) endGone(sl *serverSlot, out *Out) {
 	}
 	s.endAs(sl, true)
 	s.stats.Pasts++
-	s.sendControl(out, &wire.Header{Type: wire.TypePast, ReqType: sl.reqType, ReqNum: sl.reqNum})
+	s.sendControl(out, &wire.Header{
+		Type: wire.TypePast, ReqType: s.echo(sl.reqType), ReqNum: sl.reqNum,
+	})
 }
 
 // busy takes a packet of a newer request whose slot's handler still runs: the client gave the
@@ -146,7 +148,7 @@ func (s *Server) enterWait(sl *serverSlot) wire.Flags {
 func (s *Server) sayWait(h *wire.Header, flags wire.Flags, in *Arrival, out *Out) {
 	s.stats.Waits++
 	w := wire.Header{
-		Type: wire.TypeWait, Flags: flags | h.Flags.Cut().Flags(), ReqType: h.ReqType,
+		Type: wire.TypeWait, Flags: flags | h.Flags.Cut().Flags(), ReqType: s.echo(h.ReqType),
 		Hold: wire.TryHold(h.Hold, in.Unseen), ReqNum: h.ReqNum, PktNum: h.PktNum,
 	}
 	if in.CE {
@@ -169,7 +171,7 @@ func (s *Server) Wait(slot uint8, now monotime.Time, out *Out) error {
 	if flags := s.enterWait(sl); flags == 0 {
 		h := wire.Header{
 			Flags: sl.cut.Flags(), ReqType: sl.reqType, ReqNum: sl.reqNum,
-			PktNum: uint16(sl.numReq - 1), Hold: wire.TryHold(sl.try, 0),
+			PktNum: sl.numReq - 1, Hold: wire.TryHold(sl.try, 0),
 		}
 		s.sayWait(&h, 0, &Arrival{Now: now, Unseen: now.Sub(sl.rxAt)}, out)
 	}
@@ -259,7 +261,7 @@ func (s *Server) recount(sl *serverSlot, h *wire.Header, now monotime.Time, out 
 	if sl.resp != nil && !sl.isError {
 		sl.numResp, sl.nextRFR = packets(sl.resp.Size(), per), 1
 	}
-	if sl.numReq+max(sl.numResp, 1)-1 <= wire.MaxPackets {
+	if sl.numReq+max(sl.numResp, 1)-1 <= s.mostPackets() {
 		return true
 	}
 	e := codeError(wire.CodeTooLarge)

@@ -157,7 +157,7 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 		return nil
 	}
 	numResp := packets(buf.Size(), int(sl.per))
-	if buf.Size() > s.MaxMessage || sl.numReq+numResp-1 > wire.MaxPackets {
+	if buf.Size() > s.MaxMessage || sl.numReq+numResp-1 > s.mostPackets() {
 		return ErrTooLarge
 	}
 	if err := buf.Lend(); err != nil {
@@ -253,13 +253,13 @@ func (s *Server) sendResp(
 ) {
 	if sl.numReq == 1 && sl.numResp == 1 && !sl.ce && !sl.late && sl.cut == 0 {
 		sl.txGen = out.gen
-		s.sendWhole(out, wire.TypeResp, sl.reqType, hold(now.Sub(sl.rxAt)), sl.reqNum, sl.resp)
+		s.sendWhole(out, wire.TypeResp, s.echo(sl.reqType), hold(now.Sub(sl.rxAt)), sl.reqNum, sl.resp)
 		out.answer(false, s.Checksum)
 		return
 	}
 	var h wire.Header // not a literal, which would be built elsewhere and copied
-	h.Type, h.ReqType, h.ReqNum = wire.TypeResp, sl.reqType, sl.reqNum
-	h.MsgSize, h.PktNum = uint32(sl.resp.Size()), uint16(sl.numReq-1+j)
+	h.Type, h.ReqType, h.ReqNum = wire.TypeResp, s.echo(sl.reqType), sl.reqNum
+	h.MsgSize, h.PktNum = uint32(sl.resp.Size()), sl.numReq-1+j
 	if j == 0 {
 		h.Hold = hold(now.Sub(sl.rxAt))
 	} else {
@@ -286,8 +286,8 @@ func hold(d time.Duration) uint16 {
 // sendError sends the slot's error response as the answer to packet pkt.
 func (s *Server) sendError(sl *serverSlot, pkt uint32, now monotime.Time, out *Out) {
 	h := wire.Header{
-		Type: wire.TypeErr, Flags: sl.cut.Flags(), ReqType: sl.reqType, ReqNum: sl.reqNum,
-		PktNum: uint16(pkt), Hold: hold(now.Sub(sl.rxAt)),
+		Type: wire.TypeErr, Flags: sl.cut.Flags(), ReqType: s.echo(sl.reqType), ReqNum: sl.reqNum,
+		PktNum: pkt, Hold: hold(now.Sub(sl.rxAt)),
 	}
 	if sl.late {
 		h.Flags |= wire.FlagLate
@@ -359,7 +359,7 @@ func (s *Server) Close(out *Out) {
 		sl := &s.slots[i]
 		s.clear(sl, out)
 		sl.state = stateIdle
-		sl.reqNum = wire.MaxReqNum + 1 // nothing is newer
+		sl.reqNum = noNewer // nothing is newer
 		if sl.pre != nil {
 			s.uncharge(sl.pre.Footprint())
 			out.discard(sl.pre, sl.txGen, false)

@@ -9,10 +9,10 @@ import (
 // The short way of most packets: requests and responses of one packet, without flags. It writes the
 // same as [End.send] does for them.
 
-// takes reports whether a bundle is open that takes a packet with n bytes of payload.
-func (l *Link) takes(n int, checksum bool) bool {
+// takes reports whether a bundle is open that takes a packet of e with n bytes of payload.
+func (l *Link) takes(n int, e *End) bool {
 	return l != nil && l.used+n+wire.MaxRecordHead <= l.most && n <= l.inside-wire.HeaderSize &&
-		l.checksum == checksum
+		l.checksum == e.Checksum && l.version == e.Version
 }
 
 // putWhole writes a packet with a whole message into the open bundle, which has room for it.
@@ -41,7 +41,7 @@ func (e *End) sendWhole(
 	o *Out, t wire.Type, reqType uint8, hold uint16, reqNum uint64, b *msgbuf.Buffer,
 ) {
 	size, l := b.Size(), e.link
-	if l.takes(size, e.Checksum) {
+	if l.takes(size, e) {
 		e.putWhole(o, t, reqType, hold, reqNum, b.Bytes())
 		return
 	}
@@ -53,7 +53,8 @@ func (e *End) sendWhole(
 		e.send(o, &h, pkt, nil)
 		return
 	}
-	wire.PutOnly(pkt, t, reqType, hold, uint32(size), e.Remote, e.RemoteToken, reqNum)
+	wire.PutOnly(pkt, wire.First(t, e.Version), reqType, hold, uint32(size), e.Remote,
+		e.RemoteToken, reqNum)
 	o.push(&e.Peer, e.Via, pkt, nil)
 }
 

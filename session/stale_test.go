@@ -81,7 +81,7 @@ func TestStaleResponse(t *testing.T) {
 		if scarce {
 			span = g.mem.hasty
 		}
-		rfr := func(pkt uint16) int {
+		rfr := func(pkt uint32) int {
 			h := wire.Header{Type: wire.TypeRFR, ReqNum: 8, PktNum: pkt}
 			sv.OnRFR(&h, &Arrival{Now: g.now}, g.out)
 			return g.settle()
@@ -201,7 +201,7 @@ func TestStartedOver(t *testing.T) {
 		if per = sv.perCut(cut); per != 0 {
 			for k := 0; k*per < 1<<20; k++ {
 				h := wire.Header{
-					Type: wire.TypeReq, ReqType: 1, MsgSize: 1 << 20, ReqNum: 8, PktNum: uint16(k),
+					Type: wire.TypeReq, ReqType: 1, MsgSize: 1 << 20, ReqNum: 8, PktNum: uint32(k),
 					Flags: cut.Flags(),
 				}
 				n := min(per, 1<<20-k*per)

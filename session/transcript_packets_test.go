@@ -13,7 +13,7 @@ func (s *script) inject(toServer bool, a args) {
 		"RESP": wire.TypeResp, "ERR": wire.TypeErr, "WAIT": wire.TypeWait, "PAST": wire.TypePast,
 		"CANCEL": wire.TypeCancel, "ACK": wire.TypeAck}
 	h := wire.Header{Type: types[a["1"]], ReqType: uint8(a.num("type", 1)),
-		ReqNum: uint64(a.num("req", 8)), PktNum: uint16(a.num("pkt", 0)), MsgSize: uint32(a.num("of", 0)),
+		ReqNum: uint64(a.num("req", 8)), PktNum: uint32(a.num("pkt", 0)), MsgSize: uint32(a.num("of", 0)),
 		Hold: uint16(a.num("hold", 0)), Flags: wire.Flags(a.num("flags", 0))}
 	token := uint32(clientToken)
 	h.Session = clientSession

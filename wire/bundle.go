@@ -19,6 +19,10 @@ const (
 	recordSize  = 12 // of a head that has no more than every record has
 	anotherSize = 8  // of session and token
 	partSize    = 6  // of msgsize, flags and pktnum
+
+	partBits   = 16                // of a packet number, in the part
+	upperShift = pktShift + 16     // place of the others in the second word of a head
+	pktUpper   = 0xF << upperShift // they are these
 )
 
 // The upper bits of a record's first byte.
@@ -31,16 +35,17 @@ const (
 // ErrBundle is the error of a bundle whose records are not as many or as long as it says.
 var ErrBundle = errors.New("wire: a bundle's packets do not fit its count or its content")
 
-// IsBundle reports whether pkt begins as a bundle of this version does. All other packets go to
-// [Header.Parse], which refuses a bundle with ErrType.
+// IsBundle reports whether pkt begins as a bundle does. All other packets go to [Header.Parse],
+// which refuses a bundle with ErrType.
 func IsBundle(pkt []byte) bool {
-	return len(pkt) > 0 && pkt[0] == byte(TypeBundle)|Version<<4
+	return len(pkt) > 0 && pkt[0]|(Version^OldVersion)<<4 == byte(TypeBundle)|Version<<4
 }
 
 // Bundle reads the packets of a bundle, one by one. It refers to the datagram and copies nothing.
 // The zero value is a bundle without packets.
 type Bundle struct {
 	records []byte // those of the datagram, nothing behind them
+	version uint8
 	at      int    // where the next record begins
 	session uint32 // of the packet that Next gave last
 	token   uint32 // of that session
@@ -65,7 +70,7 @@ func (b *Bundle) ParseCut(pkt []byte, size int) error {
 	session := binary.LittleEndian.Uint32(p[8:])
 	count, content := int(first>>8&0xFF), int(first>>16&0xFFFF)
 	switch {
-	case p[0]>>4 != Version:
+	case p[0]>>4 != Version && p[0]>>4 != OldVersion:
 		return ErrVersion
 	case Type(p[0]&0x0F) != TypeBundle:
 		return ErrType
@@ -77,44 +82,51 @@ func (b *Bundle) ParseCut(pkt []byte, size int) error {
 		return ErrBundle
 	}
 	records := pkt[BundleHeaderSize:min(len(pkt), BundleHeaderSize+content)]
-	n, err := checkRecords(records, count)
+	version := uint8(first >> 4 & 0x0F)
+	n, err := checkRecords(records, count, version)
 	if err == nil && n != content {
 		return ErrBundle
 	}
 	if err != nil && (err != ErrBundle || len(records) == content) {
 		return err
 	}
-	b.records = records[:n]
+	b.records, b.version = records[:n], version
 	b.session, b.token = session, binary.LittleEndian.Uint32(p[12:])
 	return nil
 }
 
 // checkRecords checks that b begins with count sound records. It returns their bytes, or those
 // before the first that is not sound, or not all there: the error is ErrBundle then.
-func checkRecords(b []byte, count int) (at int, err error) {
-	at, n := skipPlain(b, count, true)
+func checkRecords(b []byte, count int, version uint8) (at int, err error) {
+	upper := uint64(pktUpper)
+	if version == OldVersion {
+		upper = 0
+	}
+	at, n := skipPlain(b, count, true, upper)
 	for n < count {
 		refused := byte(recordReserved)
 		if n == 0 {
 			refused |= recordAnother
 		}
-		size, err := checkRecord(b[at:], refused)
+		size, err := checkRecord(b[at:], refused, version)
 		if err != nil {
 			return at, err
 		}
-		skipped, m := skipPlain(b[at+size:], count-n-1, false)
+		skipped, m := skipPlain(b[at+size:], count-n-1, false, upper)
 		at, n = at+size+skipped, n+1+m
 	}
 	return at, nil
 }
 
 // skipPlain returns how many of the next count records are requests or responses of one packet
-// and surely sound, and the bytes of these. It only saves time.
-func skipPlain(b []byte, count int, begins bool) (at, n int) {
+// and surely sound, and the bytes of these. Upper are the bits of a packet number in the second
+// word of a record's head. It only saves time.
+func skipPlain(b []byte, count int, begins bool, upper uint64) (at, n int) {
 	b = b[:len(b):len(b)] // the compiler leaves out the check of a bound that is the length
 	for ; n < count && len(b)-at >= recordSize; n++ {
 		rec := b[at:]
-		first, size := binary.LittleEndian.Uint32(rec), int(binary.LittleEndian.Uint16(rec[4:]))
+		first, num := binary.LittleEndian.Uint32(rec), binary.LittleEndian.Uint64(rec[4:])
+		size := int(num & 0xFFFF)
 		switch byte(first) {
 		case byte(TypeReq) | recordWhole, byte(TypeResp) | recordWhole:
 			size += recordSize
@@ -126,7 +138,7 @@ func skipPlain(b []byte, count int, begins bool) (at, n int) {
 		default:
 			return at, n
 		}
-		if byte(first>>8) > MaxReqType || size > len(rec) {
+		if byte(first>>8) > MaxReqType || size > len(rec) || num&upper != 0 {
 			break
 		}
 		begins = false
@@ -137,7 +149,7 @@ func skipPlain(b []byte, count int, begins bool) (at, n int) {
 
 // checkRecord checks the record that b begins with, and returns its size in bytes. The bits in
 // refused are refused.
-func checkRecord(b []byte, refused byte) (size int, err error) {
+func checkRecord(b []byte, refused byte, version uint8) (size int, err error) {
 	if len(b) < recordSize {
 		return 0, ErrBundle
 	}
@@ -153,7 +165,11 @@ func checkRecord(b []byte, refused byte) (size int, err error) {
 	if head+payload > len(b) {
 		return 0, ErrBundle
 	}
+	h.Version = version
 	h.readRecord(b[:head])
+	if b[0]&recordWhole != 0 && h.PktNum != 0 {
+		return 0, ErrFlags
+	}
 	return head + payload, h.check(payload)
 }
 
@@ -169,12 +185,15 @@ func headSize(first byte) int {
 	return size
 }
 
-// readRecord reads the head of a record, which is all of b. The session stays as it is if the
-// record has none. It returns the token, zero then.
+// readRecord reads the head of a record, which is all of b, by h's version. The session stays as it
+// is if the record has none. It returns the token, zero then.
 func (h *Header) readRecord(b []byte) (token uint32) {
 	first, num := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:])
 	h.Type, h.ReqType, h.Hold = Type(first&0x0F), uint8(first>>8), uint16(first>>16)
 	h.Flags, h.PktNum, h.MsgSize, h.ReqNum = 0, 0, uint32(num&0xFFFF), num>>16
+	if h.Version != OldVersion {
+		h.PktNum, h.ReqNum = uint32(num>>upperShift)<<partBits, h.ReqNum&MaxReqNum
+	}
 	if first&recordAnother != 0 {
 		q := (*[recordSize + anotherSize]byte)(b)
 		h.Session = binary.LittleEndian.Uint32(q[recordSize:])
@@ -184,7 +203,7 @@ func (h *Header) readRecord(b []byte) (token uint32) {
 		q := b[len(b)-partSize:]
 		sizeFlags := binary.LittleEndian.Uint32(q)
 		h.MsgSize, h.Flags = sizeFlags&MaxMsgSize, Flags(sizeFlags>>28)
-		h.PktNum = binary.LittleEndian.Uint16(q[4:])
+		h.PktNum |= uint32(binary.LittleEndian.Uint16(q[4:]))
 	}
 	return token
 }
@@ -215,7 +234,8 @@ func (b *Bundle) Next(h *Header) (payload []byte, ok bool) {
 	}
 	b.at = at + head + size
 	h.Type, h.ReqType, h.Hold = Type(first&0x0F), uint8(first>>8), uint16(first>>16)
-	h.Flags, h.PktNum, h.MsgSize, h.Session, h.ReqNum = 0, 0, uint32(size), b.session, num>>16
+	h.Flags, h.Version, h.PktNum, h.MsgSize = 0, b.version, 0, uint32(size)
+	h.Session, h.ReqNum = b.session, num>>16
 	return rec[head : head+size : head+size], true
 }
 
@@ -228,7 +248,7 @@ func (b *Bundle) nextPart(h *Header) (payload []byte, ok bool) {
 		return nil, false
 	}
 	b.another = rec[0]&recordAnother != 0
-	h.Session = b.session
+	h.Session, h.Version = b.session, b.version
 	if token := h.readRecord(rec[:head]); b.another {
 		b.session, b.token = h.Session, token
 	}
@@ -260,8 +280,11 @@ func (h *Header) ParseFirst(b []byte) error {
 	case len(rec) < head:
 		return ErrShort
 	}
-	h.Session = binary.LittleEndian.Uint32(b[8:])
+	h.Session, h.Version = binary.LittleEndian.Uint32(b[8:]), b[0]>>4
 	h.readRecord(rec[:head])
+	if rec[0]&recordWhole != 0 && h.PktNum != 0 {
+		return ErrFlags
+	}
 	return h.check(int(binary.LittleEndian.Uint16(rec[4:])))
 }
 
@@ -270,13 +293,13 @@ func (h *Header) ParseFirst(b []byte) error {
 func (b *Bundle) Offset() int { return BundleHeaderSize + b.at }
 
 // PutBundle writes the header of a bundle into the first BundleHeaderSize bytes of b: for count
-// packets whose records take content bytes. Session and token are those of the first packet. In a
-// session with checksums [SetToken] follows once the datagram is whole, as for a lone packet:
-// [Checksum] leaves out the same bytes.
-func PutBundle(b []byte, count, content int, session, token uint32) {
+// packets of a version whose records take content bytes. Session and token are those of the first
+// packet. In a session with checksums [SetToken] follows once the datagram is whole, as for a lone
+// packet: [Checksum] leaves out the same bytes.
+func PutBundle(b []byte, version uint8, count, content int, session, token uint32) {
 	p := (*[BundleHeaderSize]byte)(b)
-	binary.LittleEndian.PutUint64(p[0:], uint64(TypeBundle)|Version<<4|uint64(uint8(count))<<8|
-		uint64(uint16(content))<<16)
+	binary.LittleEndian.PutUint64(p[0:], uint64(First(TypeBundle, version))|
+		uint64(uint8(count))<<8|uint64(uint16(content))<<16)
 	binary.LittleEndian.PutUint64(p[8:], uint64(session)|uint64(token)<<32)
 }
 
@@ -324,7 +347,11 @@ func PutAnother(b []byte, session, token uint32) int {
 func PutRecord(b []byte, h *Header, payload int, another bool, token uint32) int {
 	p := (*[recordSize]byte)(b)
 	first := uint32(h.Type&0x0F) | uint32(h.ReqType)<<8 | uint32(h.Hold)<<16
-	binary.LittleEndian.PutUint64(p[4:], uint64(uint16(payload))|h.ReqNum<<16)
+	num := h.ReqNum << 16
+	if h.Version != OldVersion {
+		num = h.ReqNum&MaxReqNum<<16 | uint64(h.PktNum>>partBits)<<upperShift
+	}
+	binary.LittleEndian.PutUint64(p[4:], uint64(uint16(payload))|num)
 	n := recordSize
 	if another {
 		first |= recordAnother
@@ -337,7 +364,7 @@ func PutRecord(b []byte, h *Header, payload int, another bool, token uint32) int
 	} else {
 		q := (*[partSize]byte)(b[n:])
 		binary.LittleEndian.PutUint32(q[0:], h.MsgSize&MaxMsgSize|uint32(h.Flags)<<28)
-		binary.LittleEndian.PutUint16(q[4:], h.PktNum)
+		binary.LittleEndian.PutUint16(q[4:], uint16(h.PktNum))
 		n += partSize
 	}
 	binary.LittleEndian.PutUint32(p[0:], first)

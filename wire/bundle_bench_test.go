@@ -15,7 +15,7 @@ func benchBundle(n int) []byte {
 		b = b[:at+RecordSize(&h, 32, false)]
 		PutRecord(b[at:], &h, 32, false, 0)
 	}
-	PutBundle(b, n, len(b)-BundleHeaderSize, 3, 1)
+	PutBundle(b, Version, n, len(b)-BundleHeaderSize, 3, 1)
 	return b
 }
 

@@ -15,8 +15,25 @@ func twoRecords() []byte {
 		inside{Header{Type: TypeCR, ReqType: 1, PktNum: 1, Session: 5}, 6, nil})
 }
 
+// inOld returns the error of what only OldVersion refuses, inNew of what only Version does.
+func inOld(err error) error {
+	if spoken == OldVersion {
+		return err
+	}
+	return nil
+}
+
+func inNew(err error) error {
+	if spoken == OldVersion {
+		return nil
+	}
+	return err
+}
+
 // TestBundleRules breaks one rule at a time and wants that rule's own error.
-func TestBundleRules(t *testing.T) {
+func TestBundleRules(t *testing.T) { bothVersions(t, testBundleRules) }
+
+func testBundleRules(t *testing.T) {
 	const content, second = 40, 30
 	set := func(at int, b ...byte) func([]byte) []byte {
 		return func(pkt []byte) []byte { return slices.Replace(pkt, at, at+len(b), b...) }
@@ -28,9 +45,9 @@ func TestBundleRules(t *testing.T) {
 	}{
 		{"sound", set(0), nil},
 		{"version 1", set(0, 0x1A), ErrVersion},
-		{"version 3", set(0, 0x3A), ErrVersion},
-		{"a lone type", set(0, 0x20), ErrType},
-		{"type 11", set(0, 0x2B), ErrType},
+		{"version 4", set(0, 0x4A), ErrVersion},
+		{"a lone type", set(0, spoken<<4), ErrType},
+		{"type 11", set(0, spoken<<4|11), ErrType},
 		{"no packet", set(1, 0), ErrBundle},
 		{"fewer packets", set(1, 1), ErrBundle},
 		{"more packets", set(1, 3), ErrBundle},
@@ -67,7 +84,11 @@ func TestBundleRules(t *testing.T) {
 		{"second: a bundle", set(second, 0x1A), ErrType},
 		{"first: request type 254", set(17, 254), nil},
 		{"first: request type 255", set(17, 255), ErrReqType},
-		{"second: request type 255", set(second+1, 255), ErrReqType},
+		{"second: request type 255", set(second+1, 255), inOld(ErrReqType)},
+		{"first: all of the request number", set(22, 255, 255, 255, 255, 255, 0x0F), nil},
+		{"first: upper bits of the packet number", set(27, 0x10), inNew(ErrFlags)},
+		{"first: last upper bit", set(27, 0x80), inNew(ErrFlags)},
+		{"second: upper bits of the packet number", set(second+11, 0xF0), nil},
 		{"first: one byte less", set(20, 1), ErrFlags}, // the second begins with the payload's "b"
 		{"first: to the end", set(20, 28), ErrBundle},
 		{"first: beyond the end", set(20, 29), ErrBundle},
@@ -173,7 +194,9 @@ func TestBundleIsNoPacket(t *testing.T) {
 
 // TestBundleRulesOfLone: of a packet inside Parse says the same as Header.Parse says of it alone,
 // right or wrong, first or not. Only a management packet is no packet of a bundle.
-func TestBundleRulesOfLone(t *testing.T) {
+func TestBundleRulesOfLone(t *testing.T) { bothVersions(t, testBundleRulesOfLone) }
+
+func testBundleRulesOfLone(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	verdicts := map[error]int{}
 	for range 20000 {
@@ -221,9 +244,11 @@ func TestBundleRulesOfLone(t *testing.T) {
 }
 
 // TestBundleLong: a record that could be whole need not say so.
-func TestBundleLong(t *testing.T) {
+func TestBundleLong(t *testing.T) { bothVersions(t, testBundleLong) }
+
+func testBundleLong(t *testing.T) {
 	pkt := make([]byte, 16, 64)
-	PutBundle(pkt, 1, 20, 3, 4)
+	PutBundle(pkt, spoken, 1, 20, 3, 4)
 	pkt = append(pkt, 0x00, 1, 9, 0, 2, 0, 5, 0, 0, 0, 0, 0)
 	pkt = binary.LittleEndian.AppendUint32(pkt, 2)
 	pkt = append(pkt, 0, 0, 'a', 'b')
@@ -235,7 +260,9 @@ func TestBundleLong(t *testing.T) {
 }
 
 // TestParseCut: of a bundle that a capture cut, the packets that are there from end to end.
-func TestParseCut(t *testing.T) {
+func TestParseCut(t *testing.T) { bothVersions(t, testParseCut) }
+
+func testParseCut(t *testing.T) {
 	list := []inside{
 		{Header{Type: TypeReq, MsgSize: 2, Session: 3}, 4, []byte("ab")},
 		{Header{Type: TypeCR, PktNum: 1, Session: 5}, 6, nil},

@@ -22,10 +22,12 @@ func bundle(list ...inside) []byte {
 	for i, x := range list {
 		another := i > 0 && x.Session != list[i-1].Session
 		var head [MaxRecordHead]byte
+		x.Header = x.as()
 		n := PutRecord(head[:], &x.Header, len(x.payload), another, x.token)
 		b = append(append(b, head[:n]...), x.payload...)
 	}
-	PutBundle(b, len(list), len(b)-BundleHeaderSize, list[0].Session, list[0].token)
+	PutBundle(b, list[0].as().Version, len(list), len(b)-BundleHeaderSize, list[0].Session,
+		list[0].token)
 	return b
 }
 
@@ -65,7 +67,7 @@ func mustOpen(t *testing.T, pkt []byte) []inside {
 // same reports whether both lists have the same packets.
 func same(a, b []inside) bool {
 	return slices.EqualFunc(a, b, func(x, y inside) bool {
-		return x.Header == y.Header && x.token == y.token && bytes.Equal(x.payload, y.payload)
+		return x.as() == y.as() && x.token == y.token && bytes.Equal(x.payload, y.payload)
 	})
 }
 
@@ -96,7 +98,9 @@ func randomInside(r *rand.Rand, n int) (list []inside) {
 }
 
 // TestBundleRoundTrip: what PutBundle and PutRecord write, Parse and Next read, for any packets.
-func TestBundleRoundTrip(t *testing.T) {
+func TestBundleRoundTrip(t *testing.T) { bothVersions(t, testBundleRoundTrip) }
+
+func testBundleRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 3000 {
 		list := randomInside(r, 1+r.IntN(20))
@@ -110,8 +114,10 @@ func TestBundleRoundTrip(t *testing.T) {
 }
 
 // TestBundleLimits: as many packets, and as many bytes, as a bundle can have.
-func TestBundleLimits(t *testing.T) {
-	ack := inside{Header: Header{Type: TypeAck, Session: NoSession - 1, ReqNum: MaxReqNum}}
+func TestBundleLimits(t *testing.T) { bothVersions(t, testBundleLimits) }
+
+func testBundleLimits(t *testing.T) {
+	ack := inside{Header: Header{Type: TypeAck, Session: NoSession - 1, ReqNum: maxReqNum()}}
 	list := slices.Repeat([]inside{ack}, MaxBundled)
 	if pkt := bundle(list...); len(pkt) != 16+255*12 || !same(mustOpen(t, pkt), list) {
 		t.Errorf("%d bytes", len(pkt))
@@ -121,7 +127,7 @@ func TestBundleLimits(t *testing.T) {
 	if pkt := bundle(one); len(pkt) != 16+MaxContent || !same(mustOpen(t, pkt), []inside{one}) {
 		t.Errorf("%d bytes", len(pkt))
 	}
-	one.Flags, one.PktNum, one.MsgSize = FlagQuiet|MaxCut.Flags(), MaxPackets-1, MaxMsgSize
+	one.Flags, one.PktNum, one.MsgSize = FlagQuiet|MaxCut.Flags(), maxPackets()-1, MaxMsgSize
 	one.payload = one.payload[:MaxContent-18]
 	if pkt := bundle(one); len(pkt) != 16+MaxContent || !same(mustOpen(t, pkt), []inside{one}) {
 		t.Errorf("%d bytes", len(pkt))
@@ -130,6 +136,8 @@ func TestBundleLimits(t *testing.T) {
 
 // TestBundleHandWritten compares with bytes that were laid out by hand from doc.go.
 func TestBundleHandWritten(t *testing.T) {
+	spoken = OldVersion
+	defer func() { spoken = Version }()
 	got := bundle(
 		inside{Header{Type: TypeReq, ReqType: 0x2A, Hold: 0x1234, MsgSize: 2, Session: 0x112233,
 			ReqNum: 0x0A0B0C0D0E0F}, 0x55667788, []byte("ab")},
@@ -201,22 +209,24 @@ func TestPutWhole(t *testing.T) {
 }
 
 // TestRecordFieldLimits: a field that is wider than its place spills into no other.
-func TestRecordFieldLimits(t *testing.T) {
+func TestRecordFieldLimits(t *testing.T) { bothVersions(t, testRecordFieldLimits) }
+
+func testRecordFieldLimits(t *testing.T) {
 	zero := Header{Type: TypeResp}
 	for name, h := range map[string]Header{
 		"type":    {Type: TypeResp | 0xF0},
 		"flags":   {Type: TypeResp, Flags: 0xF0},
 		"msgsize": {Type: TypeResp, MsgSize: MaxMsgSize + 1},
-		"reqnum":  {Type: TypeResp, ReqNum: MaxReqNum + 1},
+		"reqnum":  {Type: TypeResp, ReqNum: maxReqNum() + 1},
 	} {
 		list := mustOpen(t, bundle(inside{Header: h}))
-		if len(list) != 1 || list[0].Header != zero {
+		if len(list) != 1 || list[0].Header != zero.as() {
 			t.Errorf("%s: %+v", name, list)
 		}
 	}
 	b := make([]byte, BundleHeaderSize)
-	PutBundle(b, 1<<8|1, 1<<16|2, 3, 4)
-	if want := "2a010200000000000300000004000000"; hex.EncodeToString(b) != want {
+	PutBundle(b, Version, 1<<8|1, 1<<16|2, 3, 4)
+	if want := "3a010200000000000300000004000000"; hex.EncodeToString(b) != want {
 		t.Errorf("got %x, want %s", b, want)
 	}
 }
@@ -224,8 +234,8 @@ func TestRecordFieldLimits(t *testing.T) {
 // TestPutBundleOverwrites: nothing is left of what was there, nothing behind it is touched.
 func TestPutBundleOverwrites(t *testing.T) {
 	b := bytes.Repeat([]byte{0xFF}, BundleHeaderSize+8)
-	PutBundle(b, 0, 0, 0, 0)
-	want := "2a" + strings.Repeat("00", 15) + strings.Repeat("ff", 8)
+	PutBundle(b, Version, 0, 0, 0, 0)
+	want := "3a" + strings.Repeat("00", 15) + strings.Repeat("ff", 8)
 	if hex.EncodeToString(b) != want {
 		t.Errorf("got %x", b)
 	}
@@ -299,7 +309,7 @@ func TestBundleChecksum(t *testing.T) {
 // TestIsBundle tries all first bytes, and no byte at all.
 func TestIsBundle(t *testing.T) {
 	for i := range 256 {
-		if IsBundle([]byte{byte(i)}) != (i == 0x2A) {
+		if IsBundle([]byte{byte(i)}) != (i == 0x2A || i == 0x3A) {
 			t.Errorf("first byte %#x", i)
 		}
 	}
@@ -322,7 +332,7 @@ func TestBundleNoAllocations(t *testing.T) {
 		for _, ok := b.Next(&h); ok; _, ok = b.Next(&h) {
 			count++
 		}
-		PutBundle(buf, 2, len(pkt)-16, 3, 0)
+		PutBundle(buf, Version, 2, len(pkt)-16, 3, 0)
 		sink += uint32(PutRecord(buf, &h, 3, true, 0))
 	}); n != 0 || count != 2*1001 {
 		t.Errorf("%v allocations, %d packets", n, count)
@@ -336,11 +346,11 @@ func TestBundleChangesBetween(t *testing.T) {
 	pkt := make([]byte, BundleHeaderSize, 200)
 	for i := range 3 {
 		rec := make([]byte, MaxRecordHead)
-		h.PktNum = uint16(i)
+		h.PktNum = uint32(i)
 		n := PutRecord(rec, &h, 9, i > 0, 5)
 		pkt = append(append(pkt, rec[:n]...), "123456789"...)
 	}
-	PutBundle(pkt, 3, len(pkt)-BundleHeaderSize, 1, 5)
+	PutBundle(pkt, Version, 3, len(pkt)-BundleHeaderSize, 1, 5)
 	for at := BundleHeaderSize; at < len(pkt); at++ {
 		for _, v := range []byte{0, 0x10, 0x20, 0x30, 0x80, 0xff} {
 			p := append(make([]byte, 0, len(pkt)), pkt...)

@@ -20,8 +20,7 @@ const (
 	CodeForgotten   Code = 10 // the handler ran, and its response is not kept any more
 	CodeInsecure    Code = 11 // one side seals packets, and the other one does not
 	CodeDenied      Code = 12 // the peer's identity was not proved, or is not welcome
-	CodeNoKeys      Code = 13 // the receiver does not have the keys that the Connect was proved with
-	numCodes             = 14
+	numCodes             = 13
 )
 
 // String returns a short text for the code.
@@ -30,7 +29,7 @@ func (c Code) String() string {
 		return [numCodes]string{"ok", "no handler", "too large", "resource exhausted",
 			"shutting down", "application error", "bad offer", "handler panicked", "cancelled",
 			"deadline exceeded", "response forgotten", "security demanded by one side only",
-			"identity refused", "keys unknown"}[c]
+			"identity refused"}[c]
 	}
 	return "unknown code"
 }
@@ -41,7 +40,7 @@ func (c Code) Status() Status {
 		return [numCodes]Status{StatusOK, StatusUnimplemented, StatusResourceExhausted,
 			StatusResourceExhausted, StatusUnavailable, StatusUnknown, StatusFailedPrecondition,
 			StatusInternal, StatusCancelled, StatusDeadlineExceeded, StatusDataLoss,
-			StatusFailedPrecondition, StatusUnauthenticated, StatusUnavailable}[c]
+			StatusFailedPrecondition, StatusUnauthenticated}[c]
 	}
 	return StatusUnknown
 }

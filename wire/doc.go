@@ -18,8 +18,9 @@
 //
 //	offset  width    field     unit and meaning
 //	0       4 bits   type      packet type, see [Type] (low bits of the byte)
-//	0       4 bits   version   protocol version, [Version] (high bits)
-//	1       8 bits   reqtype   request type 0-254; in a management packet the [Op]
+//	0       4 bits   version   protocol version, [Version] or [OldVersion] (high bits)
+//	1       8 bits   reqtype   request type 0-254; in a management packet the [Op]; in what a
+//	                           server answers the host delay, see below
 //	2       16 bits  hold      response packet 0, ERR: time the server held the request,
 //	                           in units of 64 ns ([HoldUnit]); 65535 means "longer,
 //	                           or unknown". Any other packet: the try in the low 6
@@ -37,8 +38,38 @@
 //	11      1 bit    phase     zero; in a sealed datagram the key phase stands there. Without a
 //	                           session a receiver skips it, with one it refuses others
 //	12      32 bits  token     token of that session at the receiver; see below
-//	16      48 bits  reqnum    request number within the session
-//	22      16 bits  pktnum    packet number within the request
+//	16      44 bits  reqnum    request number within the session (low bits of the word)
+//	        20 bits  pktnum    packet number within the request (high bits)
+//
+// # Versions
+//
+// Two versions are spoken. The version is that of the packet: one that answers says that of the one
+// it answers, and all packets of a session say that of the Connect that opened it. A receiver drops
+// others of the session. In version 2 ([OldVersion]) the last word is 48 bits reqnum and 16 bits
+// pktnum; an answer has the request type of its request; and a CR never has a body. The rest is the
+// same. Nothing of version 2 is sealed, and nothing of it opens what is sealed.
+//
+// A client begins with version 3. A server of version 2 alone refuses that ([VersionRefusal]); then
+// a client in the clear goes on with version 2.
+//
+// # Reserved
+//
+// All receivers of version 3 take what this section says, and ignore it. Nobody sends it yet.
+//
+// The request type of an answer (CR, RESP, ERR, WAIT, PAST) says nothing that the client does not
+// know. Byte 1 is the host delay in its place: how long the packet that is answered was in the
+// server's host, 4 bits mantissa and above it 4 bits exponent, in units of 1.024 us ([HostDelay]);
+// 0 means that nothing is said. No value of it is refused. Who looks on learns an answer's request
+// type from its request.
+//
+// A CR with the gap flag may have a body of 1 to 32 holes, the packets that the server misses
+// ([Holes]); msgsize is its size then:
+//
+//	offset  width    field     unit and meaning
+//	0       20 bits  first     number of the first missing packet (low bits of the word)
+//	        12 bits  count     how many are missing, less one (high bits)
+//
+// Holes are in ascending order and neither touch nor overlap.
 //
 // # Opening a session
 //
@@ -47,8 +78,8 @@
 // which a client lowers when the path does not carry it, and the padding; the cookie is a MAC over
 // the address and over what stays the same ([Fixed]). Features are 32 bits; what needs more room is
 // an [Extension], and a receiver skips those it does not know. Sizes of management bodies are
-// minima. A version that is not spoken is refused by a packet that names both ([VersionRefusal]);
-// it and what it needs of a Connect never change.
+// minima. A version that is not spoken is refused by a packet that names those that are
+// ([VersionRefusal]); it and what it needs of a Connect never change.
 //
 // # Loops
 //
@@ -66,7 +97,7 @@
 // request packets are 0..N-1; the credit return (CR) for request packet k < N-1
 // carries k; response packet j carries N-1+j; the request-for-response (RFR)
 // that asks for response packet j >= 1 carries N-1+j too. CR and RFR packets
-// have no payload.
+// have no payload, but for the holes above.
 //
 // N and M depend on how many bytes a packet takes. That falls when the path of a living session
 // carries less than it did. So each packet says its [Cut], and no packet of one cut is taken for
@@ -122,7 +153,7 @@
 //
 //	offset  width    field     unit and meaning
 //	0       4 bits   type      [TypeBundle] (low bits of the byte)
-//	0       4 bits   version   [Version] (high bits)
+//	0       4 bits   version   that of all packets inside (high bits)
 //	1       8 bits   count     packets inside, at least 1
 //	2       16 bits  content   bytes of the records, which follow the header back to back
 //	4       32 bits  zero      reserved; a receiver refuses others
@@ -134,8 +165,8 @@
 //
 // Bytes behind the records in the datagram are padding, and a receiver skips them. The checksum
 // covers all of the datagram, the padding too. It stands for all packets inside, so sessions with
-// checksums and sessions without do not share a bundle. A record is a packet's header without what
-// the bundle says, and its payload:
+// checksums and sessions without do not share a bundle; nor do those of different versions. A
+// record is a packet's header without what the bundle says, and its payload:
 //
 //	offset  width    field     unit and meaning
 //	0       4 bits   type      as in a packet alone (low bits of the byte)
@@ -146,17 +177,18 @@
 //	1       8 bits   reqtype   as in a packet alone
 //	2       16 bits  hold      as in a packet alone, and in the same place
 //	4       16 bits  size      bytes of the payload
-//	6       48 bits  reqnum    as in a packet alone
+//	6       44 bits  reqnum    as in a packet alone (low bits)
+//	        4 bits   upper     the upper 4 bits of pktnum (high bits); 0 if whole
 //	12      32 bits  session   if another: its number, and the loop above as in a packet alone
 //	        32 bits  token     if another: the token of that session, without a checksum
 //	        28 bits  msgsize   if not whole: as in a packet alone
 //	        4 bits   flags     if not whole: as in a packet alone
-//	        16 bits  pktnum    if not whole: as in a packet alone
+//	        16 bits  pktnum    if not whole: its lower 16 bits
 //	                           then the payload
 //
-// A packet inside obeys all rules of a packet alone. [Bundle.Parse] checks all of them before
-// [Bundle.Next] hands out the first. A record that could be whole need not say so, but [PutRecord]
-// says it whenever it can.
+// In version 2 reqnum has 48 bits, and there is no upper. A packet inside obeys all rules of a
+// packet alone. [Bundle.Parse] checks all of them before [Bundle.Next] hands out the first. A
+// record that could be whole need not say so, but [PutRecord] says it whenever it can.
 //
 // # Sealed datagrams
 //
@@ -178,12 +210,13 @@
 // no key phase. There are no checksums: the tag is one. A sealed datagram is 28 bytes longer than
 // the packet, and the MTU that a session agrees on is that of the packet inside.
 //
-// Version and type of byte 0 are 3 and 11 together. [Header.Parse] refuses that as another version,
-// so no sealed datagram is taken for a packet, by this version or by one before. Sealed packets of
-// version 2 had their header in the clear and keys that were found by address and session. They are
-// not spoken any more, and there is no way down to them: a server of today refuses a Connect with
-// [FeatureSeal] and without an index, with a text that names the versions; a client of today finds
-// the sealed version behind a Challenge's body, and ends its attempt with an error that does.
+// Version and type of byte 0 are 3 and 11 together. [Header.Parse] refuses that type, and version 2
+// that version, so no sealed datagram is taken for a packet. The packet inside has version 3 too.
+// Sealed packets of version 2 had their header in the clear and keys that were found by address and
+// session. They are not spoken any more, and there is no way down to them: a server of today
+// refuses a Connect of version 2 with [FeatureSeal], and any without an index, with a text that
+// names the versions; a client of today that seals ends its attempt where a server refuses version
+// 3, or says another sealed version behind a Challenge's body.
 //
 // # Opening on an association
 //

@@ -26,7 +26,7 @@ func ExampleHeader() {
 
 	fmt.Println(got.Parse(packet[:10]) != nil) // too short
 	// Output:
-	// 200700000500000003000000887766552800000000000000
+	// 300700000500000003000000887766552800000000000000
 	// REQ 7 5 3 40
 	// true
 	// true
@@ -44,7 +44,7 @@ func ExampleBundle() {
 		n := wire.PutRecord(datagram[at:], &h, len(word), false, token)
 		copy(datagram[at+n:], word)
 	}
-	wire.PutBundle(datagram, 2, len(datagram)-wire.BundleHeaderSize, 3, token)
+	wire.PutBundle(datagram, wire.Version, 2, len(datagram)-wire.BundleHeaderSize, 3, token)
 
 	var b wire.Bundle
 	if err := b.Parse(datagram); err != nil {

@@ -9,8 +9,10 @@ import (
 
 // FuzzParse: Parse never panics, and what it accepts is written back to the same bytes.
 func FuzzParse(f *testing.F) {
-	for _, g := range goldenPackets() {
-		f.Add(g.bytes)
+	for _, spoken = range []uint8{OldVersion, Version} {
+		for _, g := range goldenPackets() {
+			f.Add(g.bytes)
+		}
 	}
 	f.Add([]byte{})
 	f.Add(make([]byte, HeaderSize))
@@ -132,8 +134,10 @@ func FuzzMgmt(f *testing.F) {
 // FuzzBundle: Parse never panics, bundles that it accepts hold sound packets, and these are written
 // back to a bundle of the same packets. Nothing behind the datagram counts.
 func FuzzBundle(f *testing.F) {
-	for _, g := range goldenPackets() {
-		f.Add(g.bytes)
+	for _, spoken = range []uint8{OldVersion, Version} {
+		for _, g := range goldenPackets() {
+			f.Add(g.bytes)
+		}
 	}
 	f.Add(twoRecords())
 	f.Add(benchBundle(3))

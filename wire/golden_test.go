@@ -20,8 +20,27 @@ type goldenPacket struct {
 	bytes []byte
 }
 
+// spoken is the version of the packets that the tests make without saying one.
+var spoken uint8 = Version
+
+// bothVersions runs a test with the packets of each version.
+func bothVersions(t *testing.T, test func(t *testing.T)) {
+	for _, spoken = range []uint8{OldVersion, Version} {
+		t.Run(fmt.Sprint("version ", spoken), test)
+	}
+}
+
+// as returns h with the version that is spoken if it has none.
+func (h Header) as() Header {
+	if h.Version == 0 {
+		h.Version = spoken
+	}
+	return h
+}
+
 // packet builds a packet that is not checksummed.
 func packet(h Header, token uint32, payload []byte) []byte {
+	h = h.as()
 	b := make([]byte, HeaderSize, HeaderSize+len(payload))
 	h.Put(b, token)
 	return append(b, payload...)
@@ -30,7 +49,7 @@ func packet(h Header, token uint32, payload []byte) []byte {
 // mgmt builds a sealed management packet with pad bytes of padding.
 func mgmt(op Op, session, token uint32, body interface{ Put([]byte) }, pad int) []byte {
 	size := bodySize[op]
-	h := Header{Type: TypeMgmt, ReqType: uint8(op), MsgSize: uint32(size), Session: session}
+	h := Header{Type: TypeMgmt, ReqType: uint8(op), MsgSize: uint32(size), Session: session}.as()
 	b := make([]byte, HeaderSize+size+pad)
 	h.Put(b, token)
 	body.Put(b[HeaderSize:])
@@ -57,7 +76,7 @@ func goldenPackets() []goldenPacket {
 	req := Header{Type: TypeReq, ReqType: 3, MsgSize: 5, Session: 9, ReqNum: 0x010203040506}
 	limits := Header{Type: TypeResp, ReqType: MaxReqType, Hold: HoldUnknown,
 		Flags:  FlagCE | FlagLate | MaxCut.Flags(),
-		PktNum: MaxPackets - 1, MsgSize: MaxMsgSize, Session: NoSession - 1, ReqNum: MaxReqNum}
+		PktNum: maxPackets() - 1, MsgSize: MaxMsgSize, Session: NoSession - 1, ReqNum: maxReqNum()}
 	sealed := packet(req, 0, []byte("hello"))
 	SetToken(sealed, token^Checksum(sealed, nil))
 	extended := mgmt(OpConnect, NoSession, 0, &testConnect, 0)
@@ -72,9 +91,9 @@ func goldenPackets() []goldenPacket {
 	fault := AppendError(nil, &Error{Status: StatusNotFound, Code: CodeApplication, Ran: true,
 		Text: []byte("bad"), Details: []byte{1, 2}})
 	var refusal [VersionRefusalSize]byte
-	(&VersionRefusal{Nonce: testConnect.Nonce, Asked: 1, Least: Version,
-		Most: Version}).Put(refusal[:])
-	return []goldenPacket{
+	(&VersionRefusal{Nonce: testConnect.Nonce, Asked: 1, Least: OldVersion,
+		Most: spoken}).Put(refusal[:])
+	list := []goldenPacket{
 		{"REQ of 5 bytes", packet(req, token, []byte("hello"))},
 		{"REQ of 5 bytes, checksummed", sealed},
 		{"RFR", packet(Header{Type: TypeRFR, ReqType: 3, MsgSize: 0, Session: 9, ReqNum: 12, PktNum: 4},
@@ -132,6 +151,30 @@ func goldenPackets() []goldenPacket {
 			inside{req.of(FirstOf(2) + 10), token + 1, []byte("there")})},
 		{"BUNDLE of all types, checksummed and padded by 3", goldenBundle(token, req, fault)},
 	}
+	if spoken == OldVersion {
+		return list
+	}
+	gap := Header{Type: TypeCR, Flags: FlagGap, MsgSize: 8, Session: 9, ReqNum: 12, PktNum: 0xA1234}
+	holes := AppendHole(AppendHole(nil, 0xA1234, 1), 0xFF000, MaxHole)
+	return append(list, goldenPacket{"CR with two holes", packet(gap, token, holes)},
+		goldenPacket{"WAIT with a host delay", packet(Header{Type: TypeWait, Hold: 2,
+			ReqType: HostDelay(3 * time.Millisecond), Session: 9, ReqNum: 12}, token, nil)},
+		goldenPacket{"BUNDLE of a CR with two holes", bundle(inside{gap, token, holes})})
+}
+
+// maxPackets and maxReqNum are MaxPackets and MaxReqNum of the version that is spoken.
+func maxPackets() uint32 {
+	if spoken == OldVersion {
+		return OldMaxPackets
+	}
+	return MaxPackets
+}
+
+func maxReqNum() uint64 {
+	if spoken == OldVersion {
+		return OldMaxReqNum
+	}
+	return MaxReqNum
 }
 
 // sealedPacket returns a datagram that looks like a sealed one; the field's bits are set beside an
@@ -176,7 +219,9 @@ func goldenBundle(token uint32, req Header, fault []byte) []byte {
 
 // TestGolden compares every kind of packet with the bytes kept in testdata: a
 // change there is a change of the protocol and wants a new Version.
-func TestGolden(t *testing.T) {
+func TestGolden(t *testing.T) { bothVersions(t, testGolden) }
+
+func testGolden(t *testing.T) {
 	var got bytes.Buffer
 	for _, g := range goldenPackets() {
 		fmt.Fprintf(&got, "# %s, %d bytes\n", g.name, len(g.bytes))
@@ -184,7 +229,7 @@ func TestGolden(t *testing.T) {
 			fmt.Fprintf(&got, "%3d  % x\n", off, g.bytes[off:min(off+8, len(g.bytes))])
 		}
 	}
-	file := filepath.Join("testdata", "packets.golden")
+	file := filepath.Join("testdata", fmt.Sprint("packets", spoken, ".golden"))
 	if *rewrite {
 		if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -203,7 +248,9 @@ func TestGolden(t *testing.T) {
 }
 
 // TestGoldenCoversAll keeps the list above complete when types or operations are added.
-func TestGoldenCoversAll(t *testing.T) {
+func TestGoldenCoversAll(t *testing.T) { bothVersions(t, testGoldenCoversAll) }
+
+func testGoldenCoversAll(t *testing.T) {
 	var types [TypeSealed + 1]bool
 	var ops [numOps]bool
 	for _, g := range goldenPackets() {
@@ -243,6 +290,8 @@ func TestGoldenCoversAll(t *testing.T) {
 // TestHandWritten compares with bytes that were laid out by hand from the table
 // in doc.go, so that the golden file cannot merely repeat a mistake of the code.
 func TestHandWritten(t *testing.T) {
+	spoken = OldVersion
+	defer func() { spoken = Version }()
 	var refusal [VersionRefusalSize]byte
 	(&VersionRefusal{Nonce: 0x0807060504030201, Asked: 7, Least: 2, Most: 3}).Put(refusal[:])
 	tests := []struct {

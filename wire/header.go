@@ -11,15 +11,20 @@ import (
 const (
 	// HeaderSize is the size of the packet header in bytes.
 	HeaderSize = 24
-	// Version is the protocol version this package speaks.
-	Version = 2
+	// Version is the newest protocol version, with which a client begins.
+	Version = 3
+	// OldVersion is the version before. It is spoken in the clear, and its packets are never sealed.
+	OldVersion = 2
 	// MaxMsgSize is the largest message size in bytes that the header can express.
 	MaxMsgSize = 1<<28 - 1
 	// MaxReqNum is the largest request number.
-	MaxReqNum = 1<<48 - 1
+	MaxReqNum = 1<<pktShift - 1
 	// MaxPackets is the largest number of packets that one request and its
-	// response may take together (packet numbers are 16 bits wide).
-	MaxPackets = 1 << 16
+	// response may take together (packet numbers are 20 bits wide).
+	MaxPackets = 1 << (64 - pktShift)
+	// OldMaxReqNum and OldMaxPackets are the same in OldVersion, whose packet numbers have 16 bits.
+	OldMaxReqNum  = 1<<oldPktShift - 1
+	OldMaxPackets = 1 << (64 - oldPktShift)
 	// NoSession in the low 24 bits of the session field means that the sender knows no session
 	// of the receiver. Only management packets carry it.
 	NoSession = 1<<24 - 1
@@ -33,6 +38,9 @@ const (
 	HoldUnit = 64
 	// HoldUnknown is the value of the hold field for "longer than the field can say".
 	HoldUnknown = 0xFFFF
+
+	pktShift    = 44 // place of the packet number in the last word of a header
+	oldPktShift = 48 // ... in OldVersion
 )
 
 // Type is a packet type (eRPC, section 5.1).
@@ -128,10 +136,11 @@ var (
 // among them: see [Token] and [Checksum].
 type Header struct {
 	Type    Type
-	ReqType uint8
+	ReqType uint8  // in what a server answers see HostDelay
 	Hold    uint16 // in response packet 0 and an ERR units of HoldUnit, in all others see TryHold
 	Flags   Flags
-	PktNum  uint16
+	Version uint8 // Version or OldVersion; for Put 0 is Version too
+	PktNum  uint32
 	MsgSize uint32 // bytes; in an RFR packets, see package doc
 	Session uint32
 	ReqNum  uint64
@@ -141,23 +150,31 @@ type Header struct {
 // must be that long. Fields wider than their place are cut; callers keep the limits.
 func (h *Header) Put(b []byte, token uint32) {
 	p := (*[HeaderSize]byte)(b)
+	version, num := uint64(Version), h.ReqNum&MaxReqNum|uint64(h.PktNum)<<pktShift
+	if h.Version == OldVersion {
+		version, num = OldVersion, h.ReqNum&OldMaxReqNum|uint64(h.PktNum)<<oldPktShift
+	}
 	// Three stores of a word each: what copies the header next reads words, and would wait
 	// for smaller stores.
-	binary.LittleEndian.PutUint64(p[0:], uint64(byte(h.Type)&0x0F|Version<<4)|uint64(h.ReqType)<<8|
+	binary.LittleEndian.PutUint64(p[0:], uint64(byte(h.Type)&0x0F)|version<<4|uint64(h.ReqType)<<8|
 		uint64(h.Hold)<<16|uint64(h.MsgSize&MaxMsgSize|uint32(h.Flags)<<28)<<32)
 	binary.LittleEndian.PutUint64(p[8:], uint64(h.Session)|uint64(token)<<32)
-	binary.LittleEndian.PutUint64(p[16:], h.ReqNum&MaxReqNum|uint64(h.PktNum)<<48)
+	binary.LittleEndian.PutUint64(p[16:], num)
 }
 
-// PutOnly writes the same as [Header.Put] for packet number 0 without flags.
+// First returns the first byte of a packet of a type in a version.
+func First(t Type, version uint8) uint8 { return uint8(t) | version<<4 }
+
+// PutOnly writes the same as [Header.Put] for packet number 0 without flags. The packet begins with
+// the byte first, see [First].
 func PutOnly(
-	b []byte, t Type, reqType uint8, hold uint16, msgSize, session, token uint32, reqNum uint64,
+	b []byte, first, reqType uint8, hold uint16, msgSize, session, token uint32, reqNum uint64,
 ) {
 	p := (*[HeaderSize]byte)(b)
-	binary.LittleEndian.PutUint64(p[0:], uint64(t)|Version<<4|uint64(reqType)<<8|uint64(hold)<<16|
+	binary.LittleEndian.PutUint64(p[0:], uint64(first)|uint64(reqType)<<8|uint64(hold)<<16|
 		uint64(msgSize&MaxMsgSize)<<32)
 	binary.LittleEndian.PutUint64(p[8:], uint64(session)|uint64(token)<<32)
-	binary.LittleEndian.PutUint64(p[16:], reqNum&MaxReqNum)
+	binary.LittleEndian.PutUint64(p[16:], reqNum&OldMaxReqNum)
 }
 
 // Parse reads the header of pkt into h and checks every field that can be
@@ -172,7 +189,13 @@ func (h *Header) ParseCut(pkt []byte, size int) error {
 	}
 	p := (*[HeaderSize]byte)(pkt)
 	first := binary.LittleEndian.Uint64(p[0:])
-	if first>>4&0x0F != Version {
+	num := binary.LittleEndian.Uint64(p[16:])
+	switch first >> 4 & 0x0F {
+	case Version:
+		h.Version, h.ReqNum, h.PktNum = Version, num&MaxReqNum, uint32(num>>pktShift)
+	case OldVersion:
+		h.Version, h.ReqNum, h.PktNum = OldVersion, num&OldMaxReqNum, uint32(num>>oldPktShift)
+	default:
 		return ErrVersion
 	}
 	h.Type = Type(first & 0x0F)
@@ -182,9 +205,6 @@ func (h *Header) ParseCut(pkt []byte, size int) error {
 	h.MsgSize = sizeFlags & MaxMsgSize
 	h.Flags = Flags(sizeFlags >> 28)
 	h.Session = binary.LittleEndian.Uint32(p[8:])
-	num := binary.LittleEndian.Uint64(p[16:])
-	h.ReqNum = num & MaxReqNum
-	h.PktNum = uint16(num >> 48)
 	payload := size - HeaderSize
 	if h.Flags == 0 && h.carriesData() && payload <= int(h.MsgSize) &&
 		h.ReqType <= MaxReqType && IsSession(h.Session) {
@@ -219,7 +239,7 @@ func (h *Header) check(payload int) error {
 	if h.Flags&^allowedFlags[h.Type] != 0 {
 		return ErrFlags
 	}
-	if h.ReqType > MaxReqType {
+	if h.ReqType > MaxReqType && h.SaysType() {
 		return ErrReqType
 	}
 	if !IsSession(h.Session) {
@@ -235,8 +255,10 @@ func (h *Header) sizeFits(payload int) bool {
 		return payload <= int(h.MsgSize)
 	case TypeErr:
 		return payload == int(h.MsgSize) && payload >= errorHeader && payload <= MaxErrorSize
-	case TypeRFR, TypeCR:
+	case TypeRFR:
 		return payload == 0
+	case TypeCR:
+		return payload == 0 || h.mayHaveHoles() && payload == int(h.MsgSize) && holesFit(payload)
 	}
 	return payload == 0 && h.MsgSize == 0
 }

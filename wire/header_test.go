@@ -8,7 +8,7 @@ import (
 
 // good returns a valid header of type t.
 func good(t Type) Header {
-	h := Header{Type: t, ReqType: 1, MsgSize: 100, Session: 3, ReqNum: 7, PktNum: 2}
+	h := Header{Type: t, ReqType: 1, MsgSize: 100, Session: 3, ReqNum: 7, PktNum: 2}.as()
 	if t == TypeMgmt {
 		h.ReqType, h.MsgSize = uint8(OpPing), AliveSize
 	}
@@ -16,17 +16,19 @@ func good(t Type) Header {
 }
 
 // TestPutOnly: PutOnly writes the same as Put.
-func TestPutOnly(t *testing.T) {
+func TestPutOnly(t *testing.T) { bothVersions(t, testPutOnly) }
+
+func testPutOnly(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 10))
 	for range 1000 {
 		h := Header{
 			Type: Type(r.IntN(numTypes)), ReqType: uint8(r.Uint32()), Hold: uint16(r.Uint32()),
-			Session: r.Uint32(), ReqNum: r.Uint64() & MaxReqNum, MsgSize: r.Uint32() & MaxMsgSize,
-		}
+			Session: r.Uint32(), ReqNum: r.Uint64() & maxReqNum(), MsgSize: r.Uint32() & MaxMsgSize,
+		}.as()
 		token := r.Uint32()
 		var want, got [HeaderSize]byte
 		h.Put(want[:], token)
-		PutOnly(got[:], h.Type, h.ReqType, h.Hold, h.MsgSize, h.Session, token, h.ReqNum)
+		PutOnly(got[:], First(h.Type, spoken), h.ReqType, h.Hold, h.MsgSize, h.Session, token, h.ReqNum)
 		if got != want {
 			t.Fatalf("%+v: % x, want % x", h, got, want)
 		}
@@ -34,7 +36,9 @@ func TestPutOnly(t *testing.T) {
 }
 
 // TestParseRules breaks one rule at a time and wants that rule's own error.
-func TestParseRules(t *testing.T) {
+func TestParseRules(t *testing.T) { bothVersions(t, testParseRules) }
+
+func testParseRules(t *testing.T) {
 	with := func(typ Type, change func(*Header)) Header {
 		h := good(typ)
 		change(&h)
@@ -93,7 +97,8 @@ func TestParseRules(t *testing.T) {
 		{"ack: size", with(TypeAck, func(h *Header) { h.MsgSize = 3 }), 0, ErrSize},
 		{"first unknown type", with(numTypes, func(h *Header) {}), 0, ErrType},
 		{"response: payload larger than the message", good(TypeResp), 101, ErrSize},
-		{"response: type 255", with(TypeResp, func(h *Header) { h.ReqType = 255 }), 100, ErrReqType},
+		{"response: type 255", with(TypeResp, func(h *Header) { h.ReqType = 255 }), 100,
+			inOld(ErrReqType)},
 		{"response: no session", with(TypeResp, func(h *Header) { h.Session = NoSession }), 100,
 			ErrSession},
 
@@ -106,7 +111,19 @@ func TestParseRules(t *testing.T) {
 		{"CR", good(TypeCR), 0, nil},
 		{"CR: CE", with(TypeCR, func(h *Header) { h.Flags = FlagCE }), 0, nil},
 		{"CR: payload", good(TypeCR), 1, ErrSize},
-		{"CR: type 255", with(TypeCR, func(h *Header) { h.ReqType = 255 }), 0, ErrReqType},
+		{"CR: type 255", with(TypeCR, func(h *Header) { h.ReqType = 255 }), 0,
+			inOld(ErrReqType)},
+		{"CR: holes without a gap", with(TypeCR, func(h *Header) { h.MsgSize = 4 }), 4, ErrSize},
+		{"CR: a hole", with(TypeCR, func(h *Header) { h.Flags, h.MsgSize = FlagGap, 4 }), 4,
+			inOld(ErrSize)},
+		{"CR: most holes", with(TypeCR, func(h *Header) { h.Flags, h.MsgSize = FlagGap|FlagCE, 128 }),
+			128, inOld(ErrSize)},
+		{"CR: too many holes", with(TypeCR, func(h *Header) { h.Flags, h.MsgSize = FlagGap, 132 }), 132,
+			ErrSize},
+		{"CR: half a hole", with(TypeCR, func(h *Header) { h.Flags, h.MsgSize = FlagGap, 6 }), 6,
+			ErrSize},
+		{"CR: holes of another size", with(TypeCR, func(h *Header) { h.Flags, h.MsgSize = FlagGap, 8 }),
+			4, ErrSize},
 		{"request: last loop", with(TypeReq, func(h *Header) { h.Session |= 127 << 24 }), 100, nil},
 		{"request: loop and no session", with(TypeReq, func(h *Header) {
 			h.Session = 127<<24 | NoSession
@@ -177,7 +194,11 @@ func TestParseVersion(t *testing.T) {
 		pkt[0] = pkt[0]&0x0F | byte(v)<<4
 		var h Header
 		err := h.Parse(pkt)
-		if v == Version && err != nil || v != Version && err != ErrVersion {
+		if v == Version || v == OldVersion {
+			if err != nil || h.Version != uint8(v) {
+				t.Errorf("version %d: got %v, %d", v, err, h.Version)
+			}
+		} else if err != ErrVersion {
 			t.Errorf("version %d: got %v", v, err)
 		}
 	}
@@ -186,7 +207,7 @@ func TestParseVersion(t *testing.T) {
 // TestErrorsDiffer makes sure that a caller can tell the rules apart.
 func TestErrorsDiffer(t *testing.T) {
 	all := []error{ErrShort, ErrVersion, ErrType, ErrFlags, ErrReqType, ErrSession, ErrSize,
-		ErrStatus, ErrBundle}
+		ErrStatus, ErrBundle, ErrHoles}
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if errors.Is(a, b) || a.Error() == b.Error() {
@@ -202,11 +223,11 @@ func randomHeader(r *rand.Rand) (h Header, payload int) {
 		Type:    Type(r.UintN(numTypes)),
 		ReqType: uint8(r.UintN(MaxReqType + 1)),
 		Hold:    uint16(r.Uint32()),
-		PktNum:  uint16(r.Uint32()),
+		PktNum:  r.Uint32N(maxPackets()),
 		MsgSize: r.Uint32N(MaxMsgSize + 1),
 		Session: r.Uint32N(NoSession),
-		ReqNum:  r.Uint64N(MaxReqNum + 1),
-	}
+		ReqNum:  r.Uint64N(maxReqNum() + 1),
+	}.as()
 	h.Flags = Flags(r.UintN(16)) & allowedFlags[h.Type]
 	switch h.Type {
 	case TypeResp:
@@ -227,13 +248,15 @@ func randomHeader(r *rand.Rand) (h Header, payload int) {
 }
 
 // TestRoundTrip: what Put writes, Parse reads, for any valid header.
-func TestRoundTrip(t *testing.T) {
+func TestRoundTrip(t *testing.T) { bothVersions(t, testRoundTrip) }
+
+func testRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
 		want, payload := randomHeader(r)
 		token := r.Uint32()
 		pkt := packet(want, token, make([]byte, payload))
-		got := Header{Type: 9, ReqType: 9, Hold: 9, Flags: 9, PktNum: 9, MsgSize: 9,
+		got := Header{Type: 9, ReqType: 9, Hold: 9, Flags: 9, Version: 9, PktNum: 9, MsgSize: 9,
 			Session: 9, ReqNum: 9}
 		if err := got.Parse(pkt); err != nil {
 			t.Fatalf("%+v, %d bytes: %v", want, payload, err)
@@ -246,7 +269,9 @@ func TestRoundTrip(t *testing.T) {
 
 // TestFieldLimits puts each field alone to its largest value, and beyond where the Go
 // type is wider than the place on the wire: no field may spill into another.
-func TestFieldLimits(t *testing.T) {
+func TestFieldLimits(t *testing.T) { bothVersions(t, testFieldLimits) }
+
+func testFieldLimits(t *testing.T) {
 	zero := Header{Type: TypeResp}
 	tests := []struct {
 		name string
@@ -259,22 +284,23 @@ func TestFieldLimits(t *testing.T) {
 		{"hold", Header{Type: TypeResp, Hold: HoldUnknown}, Header{Type: TypeResp, Hold: HoldUnknown}},
 		{"flags", Header{Type: TypeResp, Flags: FlagCE | FlagLate},
 			Header{Type: TypeResp, Flags: FlagCE | FlagLate}},
-		{"pktnum", Header{Type: TypeResp, PktNum: MaxPackets - 1},
-			Header{Type: TypeResp, PktNum: MaxPackets - 1}},
+		{"pktnum", Header{Type: TypeResp, PktNum: maxPackets() - 1},
+			Header{Type: TypeResp, PktNum: maxPackets() - 1}},
 		{"msgsize", Header{Type: TypeResp, MsgSize: MaxMsgSize},
 			Header{Type: TypeResp, MsgSize: MaxMsgSize}},
 		{"session", Header{Type: TypeResp, Session: NoSession - 1},
 			Header{Type: TypeResp, Session: NoSession - 1}},
-		{"reqnum", Header{Type: TypeResp, ReqNum: MaxReqNum}, Header{Type: TypeResp, ReqNum: MaxReqNum}},
+		{"reqnum", Header{Type: TypeResp, ReqNum: maxReqNum()},
+			Header{Type: TypeResp, ReqNum: maxReqNum()}},
 		{"type too wide", Header{Type: TypeResp | 0xF0}, zero},
 		{"flags too wide", Header{Type: TypeResp, Flags: 0xF0}, zero},
 		{"msgsize too wide", Header{Type: TypeResp, MsgSize: MaxMsgSize + 1}, zero},
-		{"reqnum too wide", Header{Type: TypeResp, ReqNum: MaxReqNum + 1}, zero},
+		{"reqnum too wide", Header{Type: TypeResp, ReqNum: maxReqNum() + 1}, zero},
 	}
 	for _, tt := range tests {
 		pkt := packet(tt.in, 0, nil)
 		var got Header
-		if err := got.Parse(pkt); err != nil || got != tt.want || Token(pkt) != 0 {
+		if err := got.Parse(pkt); err != nil || got != tt.want.as() || Token(pkt) != 0 {
 			t.Errorf("%s: got %+v, token %#x, %v; want %+v", tt.name, got, Token(pkt), err, tt.want)
 		}
 	}

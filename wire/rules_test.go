@@ -4,7 +4,9 @@ import "testing"
 
 // TestFlagsByType tries all flags with each type, against masks that were written by hand: CE is 1,
 // the second flag 2, the cut 4 and 8.
-func TestFlagsByType(t *testing.T) {
+func TestFlagsByType(t *testing.T) { bothVersions(t, testFlagsByType) }
+
+func testFlagsByType(t *testing.T) {
 	allowed := map[Type]Flags{
 		TypeReq: 14, TypeRFR: 12, TypeCR: 15, TypeResp: 15, TypeMgmt: 0, TypeErr: 14, TypeWait: 15,
 		TypePast: 0, TypeCancel: 0, TypeAck: 0,
@@ -41,7 +43,9 @@ func least(typ Type) (h Header, payload int) {
 
 // TestRulesOfAllTypes: packets of data, control packets and errors need a session and a request
 // type of the application.
-func TestRulesOfAllTypes(t *testing.T) {
+func TestRulesOfAllTypes(t *testing.T) { bothVersions(t, testRulesOfAllTypes) }
+
+func testRulesOfAllTypes(t *testing.T) {
 	for typ := range Type(numTypes) {
 		if typ == TypeMgmt {
 			continue
@@ -56,6 +60,9 @@ func TestRulesOfAllTypes(t *testing.T) {
 				t.Errorf("%v: %v", typ, err)
 			}
 			change(&h)
+			if spoken != OldVersion && want == ErrReqType && h.answers() {
+				want = nil // it is the host delay
+			}
 			h.Put(pkt, 1)
 			if err := new(Header).Parse(pkt); err != want {
 				t.Errorf("%v: %v, want %v", typ, err, want)
@@ -65,7 +72,9 @@ func TestRulesOfAllTypes(t *testing.T) {
 }
 
 // TestSizesByType: what stands in msgsize, and what follows the header.
-func TestSizesByType(t *testing.T) {
+func TestSizesByType(t *testing.T) { bothVersions(t, testSizesByType) }
+
+func testSizesByType(t *testing.T) {
 	type sizes struct{ msg, payload int }
 	good := map[Type][]sizes{
 		TypeReq: {{0, 0}, {9, 9}, {9, 0}}, TypeResp: {{0, 0}, {9, 9}, {9, 0}},
@@ -143,8 +152,7 @@ func TestNumbers(t *testing.T) {
 		{"handler panicked", "INTERNAL"}, {"cancelled", "CANCELLED"},
 		{"deadline exceeded", "DEADLINE_EXCEEDED"}, {"response forgotten", "DATA_LOSS"},
 		{"security demanded by one side only", "FAILED_PRECONDITION"},
-		{"identity refused", "UNAUTHENTICATED"}, {"keys unknown", "UNAVAILABLE"},
-		{"unknown code", "UNKNOWN"},
+		{"identity refused", "UNAUTHENTICATED"}, {"unknown code", "UNKNOWN"},
 	}
 	for i, c := range codes {
 		if got := Code(i); got.String() != c.text || got.Status().String() != c.status {

@@ -28,7 +28,7 @@ func TestSealedFields(t *testing.T) {
 }
 
 // TestIsSealed: the first byte says it, of this version alone, if the clear part is whole; Parse
-// refuses such a datagram as one of another version, so nothing of it is ever taken for a packet.
+// refuses such a datagram as one of another type, so nothing of it is ever taken for a packet.
 func TestIsSealed(t *testing.T) {
 	pkt := AppendSealed(nil, 7, 9)
 	for n := range pkt {
@@ -42,7 +42,7 @@ func TestIsSealed(t *testing.T) {
 		if got := IsSealed(b); got != (first == 0x3B) {
 			t.Errorf("first byte %#x: %v", first, got)
 		}
-		if IsSealed(b) && (new(Header).Parse(b) != ErrVersion || IsBundle(b)) {
+		if IsSealed(b) && (new(Header).Parse(b) != ErrType || IsBundle(b)) {
 			t.Error("it is a packet in the clear, too")
 		}
 		if _, _, asks := AsksVersion(b); IsSealed(b) && asks {

@@ -106,7 +106,7 @@ func (s *socket) repeats(vary bool) (source, error) {
 			h.Hold = wire.TryHold(try, 0)
 			at += wire.PutRecord(pkt[at:], &h, 32, false, 0) + 32
 		}
-		wire.PutBundle(pkt, inBundle, at-wire.BundleHeaderSize, peer.Session, peer.Token)
+		wire.PutBundle(pkt, wire.Version, inBundle, at-wire.BundleHeaderSize, peer.Session, peer.Token)
 		if peer.Offer.Features&wire.FeatureChecksum != 0 {
 			wire.SetToken(pkt, peer.Token^wire.Checksum(pkt, nil))
 		}

@@ -72,6 +72,7 @@ type decoder struct {
 	out         *bufio.Writer
 	e           layer.ERPC
 	bundle      layer.Bundle
+	types       layer.Types
 	speakers    map[netip.AddrPort]bool // endpoints of sound packets
 	keys        *keyring
 	plain       []byte     // what was sealed in the packet that was read last, or nil
@@ -219,7 +220,7 @@ func (d *decoder) sound(g *datagram, l *line) {
 		d.speakers[g.src], d.speakers[g.dst] = true, true
 	}
 	if !wire.IsBundle(g.data) {
-		l.fill(&d.e, g.captured == len(g.data))
+		l.fill(&d.e, d.typeOf(g, &d.e), g.captured == len(g.data))
 		d.sum.Types[l.Type]++
 		d.print(l)
 		return
@@ -231,10 +232,18 @@ func (d *decoder) sound(g *datagram, l *line) {
 		e := &d.bundle.Packets[i]
 		in := line{Time: l.Time, Src: l.Src, Dst: l.Dst, Inside: i + 1,
 			Bytes: len(e.Contents) + len(e.Payload)}
-		in.fill(e, true)
+		in.fill(e, d.typeOf(g, e), true)
 		d.sum.Types[in.Type]++
 		d.print(&in)
 	}
+}
+
+// typeOf returns the request type of a packet of g, nil if it is not known.
+func (d *decoder) typeOf(g *datagram, e *layer.ERPC) *uint8 {
+	if typ, ok := d.types.Of(g.src, g.dst, e); ok {
+		return &typ
+	}
+	return nil
 }
 
 var errCut = errors.New("cut short by the capture")

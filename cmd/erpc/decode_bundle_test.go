@@ -38,7 +38,7 @@ func erpcBundle(t testing.TB) []byte {
 var bundleLines = []string{
 	"BUNDLE bytes=87 packets=3 content=68 padding=3 session=9 loop=2 token=deadbeef",
 	"REQ session=9 loop=2 req=5 pkt=0 size=4 data=4 reqtype=3 flags=- try=7 token=deadbeef inside=1",
-	"ERR session=9 loop=2 req=6 pkt=0 size=8 data=8 reqtype=0 flags=LATE hold=6.4us token=deadbeef " +
+	"ERR session=9 loop=2 req=6 pkt=0 size=8 data=8 flags=LATE hold=6.4us token=deadbeef " +
 		`inside=2 status=ABORTED code="handler panicked" ran=false text=""`,
 	"ACK session=8 req=0 pkt=4 size=0 data=0 reqtype=0 flags=- token=00000002 inside=3",
 }

@@ -40,32 +40,32 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 	add(elsewhere, testClient,
 		erpcPacket(t, wire.Header{Type: wire.TypeCR, Session: 1, Flags: wire.FlagCE | wire.FlagGap,
 			Hold: wire.TryHold(5, 20480)}, 1, nil, ""),
-		"CR session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=CE,GAP try=5 hold=20.48us token=00000001")
+		"CR session=1 req=0 pkt=0 size=0 data=0 flags=CE,GAP try=5 hold=20.48us token=00000001")
 	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeResp, Session: 1, Hold: 100},
 		1, nil, "four"),
-		"RESP session=1 req=0 pkt=0 size=4 data=4 reqtype=0 flags=- hold=6.4us token=00000001")
+		"RESP session=1 req=0 pkt=0 size=4 data=4 flags=- hold=6.4us token=00000001")
 	add(elsewhere, testClient, erpcPacket(t,
 		wire.Header{Type: wire.TypeResp, Session: 1, Hold: wire.HoldUnknown, MsgSize: 9}, 1, nil, "four"),
-		"RESP session=1 req=0 pkt=0 size=9 data=4 reqtype=0 flags=- hold=long token=00000001")
+		"RESP session=1 req=0 pkt=0 size=9 data=4 flags=- hold=long token=00000001")
 	add(elsewhere, testClient, erpcPacket(t,
 		wire.Header{Type: wire.TypeResp, Session: 1, PktNum: 6, MsgSize: 9}, 1, nil, "four"),
-		"RESP session=1 req=0 pkt=6 size=9 data=4 reqtype=0 flags=- hold=unclear token=00000001")
+		"RESP session=1 req=0 pkt=6 size=9 data=4 flags=- hold=unclear token=00000001")
 	fault := wire.AppendError(nil, &wire.Error{
 		Status: wire.StatusNotFound, Code: wire.CodeApplication, Ran: true,
 		Text: []byte("it \"broke\""), Details: []byte{0xAB, 0},
 	})
 	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeErr, Session: 1,
 		Flags: wire.FlagLate | wire.Cut(2).Flags(), Hold: 100}, 1, nil, string(fault)),
-		"ERR session=1 req=0 pkt=0 size=20 data=20 reqtype=0 flags=LATE,CUT=1232 hold=6.4us "+
+		"ERR session=1 req=0 pkt=0 size=20 data=20 flags=LATE,CUT=1232 hold=6.4us "+
 			`token=00000001 status=NOT_FOUND code="application error" ran=true `+
 			`text="it \"broke\"" details=ab00`)
 	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeErr, Session: 1,
 		Hold: wire.HoldUnknown}, 1, nil, "\x0f\xc8\x00\x00\x00\x00\x00\x00"),
-		"ERR session=1 req=0 pkt=0 size=8 data=8 reqtype=0 flags=- hold=long token=00000001 "+
+		"ERR session=1 req=0 pkt=0 size=8 data=8 flags=- hold=long token=00000001 "+
 			`status=DATA_LOSS code="unknown code 200" ran=false text=""`)
 	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypeErr, Session: 1}, 1, nil,
 		"\x00\x05\x00\x00\x00\x00\x00\x00"), // no error
-		"ERR session=1 req=0 pkt=0 size=8 data=8 reqtype=0 flags=- hold=0s token=00000001 "+
+		"ERR session=1 req=0 pkt=0 size=8 data=8 flags=- hold=0s token=00000001 "+
 			"error=malformed")
 	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeReq, Session: 1,
 		Flags: wire.FlagQuiet | wire.Cut(1).Flags(), Hold: wire.TryRemaining(3, 3*time.Millisecond),
@@ -82,7 +82,7 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 			"token=00000001")
 	add(elsewhere, testClient, erpcPacket(t, wire.Header{Type: wire.TypePast, Session: 1, ReqNum: 8,
 		PktNum: 2, Hold: wire.TryBusy(6, true)}, 1, nil, ""),
-		"PAST session=1 req=8 pkt=2 size=0 data=0 reqtype=0 flags=- try=6 hold=busy token=00000001")
+		"PAST session=1 req=8 pkt=2 size=0 data=0 flags=- try=6 hold=busy token=00000001")
 	add(testClient, elsewhere, erpcPacket(t, wire.Header{Type: wire.TypeCancel, Session: 1,
 		Hold: 7}, 1, nil, ""),
 		"CANCEL session=1 req=0 pkt=0 size=0 data=0 reqtype=0 flags=- try=7 token=00000001")
@@ -116,7 +116,7 @@ func sample(t testing.TB) (frames [][]byte, lines []string) {
 	// Malformed: to an endpoint that has spoken, from one, and at the port of the server.
 	add("10.0.0.9:53", elsewhere, short, `MALFORMED bytes=9 why="packet shorter than a header"`)
 	bad := bytes.Clone(sealed)
-	bad[0] = 0x34
+	bad[0] = 0x44
 	add(testClient, "10.0.0.9:53", bad, `MALFORMED bytes=88 why="unknown protocol version"`)
 	add("10.0.0.8:8", "10.0.0.8:31850", nil, `MALFORMED bytes=0 why="packet shorter than a header"`)
 	add("10.0.0.9:53", "10.0.0.9:54", short, "")

@@ -227,7 +227,7 @@ func TestDecodeJSON(t *testing.T) {
 // TestCodeName: a code of a later version is told by its number.
 func TestCodeName(t *testing.T) {
 	for c, want := range map[wire.Code]string{
-		wire.CodeForgotten: "response forgotten", wire.CodeNoKeys + 1: "unknown code 14",
+		wire.CodeForgotten: "response forgotten", wire.CodeDenied + 1: "unknown code 13",
 		255: "unknown code 255",
 	} {
 		if got := codeName(c); got != want {
@@ -282,9 +282,9 @@ func TestDecodeCut(t *testing.T) {
 		"MGMT CONNECT session=none req=0 pkt=0 size=64 data=0 flags=- token=[0-9a-f]* captured=24",
 		"REQ session=9 req=1099511627776 pkt=2 size=5000 data=4 reqtype=3 flags=- try=5 token=deadbeef " +
 			"captured=24",
-		"RESP session=1 req=0 pkt=0 size=4 data=4 reqtype=0 flags=- hold=6.4us token=00000001 " +
+		"RESP session=1 req=0 pkt=0 size=4 data=4 flags=- hold=6.4us token=00000001 " +
 			"captured=24",
-		"ERR session=1 req=0 pkt=0 size=20 data=20 reqtype=0 flags=LATE,CUT=1232 hold=6.4us " +
+		"ERR session=1 req=0 pkt=0 size=20 data=20 flags=LATE,CUT=1232 hold=6.4us " +
 			"token=00000001 captured=24",
 		`MALFORMED bytes=44 why="cut short by the capture" captured=20`,
 	} {

@@ -41,7 +41,7 @@ func TestDecodeKeyLog(t *testing.T) {
 	}
 	last := all.Packets[len(all.Packets)-1]
 	if s := last.Sealed; s == nil || s.Counter != 4 || s.Phase != 0 ||
-		s.Index != "a60000" || s.Bytes != last.Bytes+28 {
+		s.Index != "9e0000" || s.Bytes != last.Bytes+28 {
 		t.Errorf("%+v, %+v", last, s)
 	}
 	for file, want := range map[string]string{

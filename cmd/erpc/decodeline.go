@@ -31,13 +31,15 @@ type line struct {
 
 // lineHeader is the header of a sound packet.
 type lineHeader struct {
-	Session *uint32  `json:"session"` // null: none
-	Loop    uint8    `json:"loop,omitempty"`
-	Req     uint64   `json:"req"`
-	Pkt     uint16   `json:"pkt"`
-	Size    uint32   `json:"size"` // of the message
-	Data    int      `json:"data"` // of it in this packet, or padding
-	ReqType uint8    `json:"reqtype"`
+	Version uint8   `json:"version"`
+	Session *uint32 `json:"session"` // null: none
+	Loop    uint8   `json:"loop,omitempty"`
+	Req     uint64  `json:"req"`
+	Pkt     uint32  `json:"pkt"`
+	Size    uint32  `json:"size"` // of the message
+	Data    int     `json:"data"` // of it in this packet, or padding
+	// Absent in an answer whose request was not seen; of management the operation.
+	ReqType *uint8   `json:"reqtype,omitempty"`
 	Flags   []string `json:"flags"`
 	Token   string   `json:"token"`
 	Field   uint16   `json:"hold_field"`
@@ -46,14 +48,18 @@ type lineHeader struct {
 	// "long" or "unclear" if there should be a time and is none; "busy" in a PAST whose slot is
 	Hold   string `json:"hold,omitempty"`
 	LeftNS *int64 `json:"left_ns,omitempty"` // until the client gives the request up
+	// how long the packet that is answered was in the server's host
+	DelayNS *int64 `json:"delay_ns,omitempty"`
 }
 
-// fill takes the fields of a sound packet; whole says that nothing of it was cut off.
-func (l *line) fill(e *layer.ERPC, whole bool) {
+// fill takes the fields of a sound packet, and its request type, if that is not nil; whole says
+// that nothing of the packet was cut off.
+func (l *line) fill(e *layer.ERPC, reqType *uint8, whole bool) {
 	l.Type = e.Type.String()
 	h := &lineHeader{
-		Req: e.ReqNum, Pkt: e.PktNum, Size: e.MsgSize, Data: len(e.Payload), ReqType: e.ReqType,
-		Flags: e.FlagNames(), Token: fmt.Sprintf("%08x", e.Token), Field: e.Hold,
+		Version: e.Version, Req: e.ReqNum, Pkt: e.PktNum, Size: e.MsgSize, Data: len(e.Payload),
+		ReqType: reqType,
+		Flags:   e.FlagNames(), Token: fmt.Sprintf("%08x", e.Token), Field: e.Hold,
 	}
 	if e.Type == wire.TypeErr {
 		h.Data = int(e.MsgSize) // which is in Contents if it is sound
@@ -82,11 +88,17 @@ func (l *line) fill(e *layer.ERPC, whole bool) {
 		ns := left.Nanoseconds()
 		h.LeftNS = &ns
 	}
+	if delay, said := e.HostDelay(); said {
+		ns := delay.Nanoseconds()
+		h.DelayNS = &ns
+	}
+	l.holes(e)
 	if e.Type == wire.TypeErr && whole {
 		l.fault(&e.Fault)
 	}
 	if e.Type == wire.TypeMgmt {
 		l.Op = e.Op().String()
+		h.ReqType = &e.ReqType
 	}
 	if e.Body != nil {
 		l.body(e)
@@ -115,6 +127,21 @@ func (l *line) session(name, loop string, field uint32) {
 func (l *line) quoted(name, value string) {
 	l.Body[name] = value
 	l.details = append(l.details, fmt.Sprintf("%s=%q", name, value))
+}
+
+// holes takes the list of holes of a CR, as the first and the last packet of each.
+func (l *line) holes(e *layer.ERPC) {
+	list, ok := e.Holes()
+	if !ok {
+		return
+	}
+	var parts []string
+	for i := range list.Len() {
+		first, n := list.At(i)
+		parts = append(parts, fmt.Sprintf("%d-%d", first, first+n-1))
+	}
+	l.Body = map[string]any{}
+	l.detail("holes", strings.Join(parts, ","))
 }
 
 // fault takes the fields of an ERR's body.
@@ -191,7 +218,20 @@ func (l *line) body(e *layer.ERPC) {
 		l.detail("from_token", hex32(b.Token))
 		l.detail("seq", hex64(b.Seq))
 		l.detail("to_token", hex32(b.To))
+		l.taken(wire.FindTaken(e.Extensions))
 	}
+}
+
+// taken takes the last request that a server has taken in each slot.
+func (l *line) taken(t wire.Taken) {
+	if t.Slots() == 0 {
+		return
+	}
+	var parts []string
+	for i := range t.Slots() {
+		parts = append(parts, strconv.FormatUint(t.At(i), 10))
+	}
+	l.detail("taken", strings.Join(parts, ","))
 }
 
 // typeVersion is the type of a refusal of a version.
@@ -209,6 +249,9 @@ func (l *line) refusal(r *wire.VersionRefusal) {
 // bundle takes the header of a bundle.
 func (l *line) bundle(b *layer.Bundle) {
 	l.Type, l.Body = wire.TypeBundle.String(), map[string]any{}
+	if len(b.Packets) > 0 && b.Packets[0].Version != wire.Version {
+		l.detail("version", b.Packets[0].Version)
+	}
 	l.detail("packets", b.Count)
 	l.detail("content", b.Content)
 	l.detail("padding", l.Bytes-wire.BundleHeaderSize-b.Content)
@@ -250,8 +293,8 @@ func (l *line) text() string {
 			add("loop=%d", h.Loop)
 		}
 		add("req=%d pkt=%d size=%d data=%d", h.Req, h.Pkt, h.Size, h.Data)
-		if l.Op == "" {
-			add("reqtype=%d", h.ReqType)
+		if l.Op == "" && h.ReqType != nil {
+			add("reqtype=%d", *h.ReqType)
 		}
 		flags := strings.Join(h.Flags, ",")
 		if flags == "" {
@@ -271,6 +314,12 @@ func (l *line) text() string {
 		}
 		if h.LeftNS != nil {
 			add("left=%s", span(*h.LeftNS))
+		}
+		if h.DelayNS != nil {
+			add("delay=%s", span(*h.DelayNS))
+		}
+		if h.Version != wire.Version {
+			add("version=%d", h.Version)
 		}
 		add("token=%s", h.Token)
 		if l.Inside > 0 {

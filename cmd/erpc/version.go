@@ -45,7 +45,7 @@ func buildText(info *debug.BuildInfo) string {
 	if set["-tags"] != "" {
 		with = append(with, "tags "+set["-tags"])
 	}
-	with = append(with, fmt.Sprint("wire version ", wire.Version))
+	with = append(with, fmt.Sprintf("wire versions %d and %d", wire.OldVersion, wire.Version))
 	return "erpc " + known(info.Main.Version, "(devel)") + ", revision " + revision + "\n" +
 		strings.Join(with, ", ")
 }

@@ -26,16 +26,17 @@ func TestVersion(t *testing.T) {
 	}
 	for want, info := range map[string]debug.BuildInfo{
 		"erpc v1.2.3, revision abc of yesterday, modified\n" +
-			"go1.26.0, linux/arm64, cgo on, tags invariants, wire version 2": {
+			"go1.26.0, linux/arm64, cgo on, tags invariants, wire versions 2 and 3": {
 			GoVersion: "go1.26.0", Main: debug.Module{Version: "v1.2.3"},
 			Settings: set("vcs.revision", "abc", "vcs.time", "yesterday", "vcs.modified", "true",
 				"GOOS", "linux", "GOARCH", "arm64", "CGO_ENABLED", "1", "-tags", "invariants"),
 		},
-		"erpc (devel), revision abc\ngo1.26.0, linux/amd64, cgo off, wire version 2": {
+		"erpc (devel), revision abc\ngo1.26.0, linux/amd64, cgo off, wire versions 2 and 3": {
 			GoVersion: "go1.26.0", Settings: set("vcs.revision", "abc", "vcs.modified", "false",
 				"GOOS", "linux", "GOARCH", "amd64", "CGO_ENABLED", "0"),
 		},
-		"erpc (devel), revision unknown\nan unknown Go, unknown/unknown, cgo off, wire version 2": {},
+		"erpc (devel), revision unknown\nan unknown Go, unknown/unknown, cgo off, " +
+			"wire versions 2 and 3": {},
 	} {
 		if got := buildText(&info); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -18,7 +18,7 @@
 
 local erpc = Proto("erpc", "eRPC")
 
-local HEADER, VERSION, NO_SESSION = 24, 2, 0xFFFFFF
+local HEADER, VERSION, OLD_VERSION, NO_SESSION = 24, 3, 2, 0xFFFFFF
 local LOOP, KEY_PHASE = 2 ^ 24, 2 ^ 31 -- in the session field: one loop, and the highest bit
 local BUNDLE_HEADER, RECORD = 16, 12 -- bytes; of a record without what only some have
 local REQ, RFR, CR, RESP, MGMT, ERR, WAIT, PAST, CANCEL, ACK = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -35,7 +35,8 @@ local body_size = { 64, 24, 48, 16, 24, 24, 24, 24, 24, 24, 24, 24, 16, 64, 24 }
 local codes = { [0] = "ok", "no handler", "too large", "resource exhausted", "shutting down",
   "application error", "bad offer", "handler panicked", "cancelled", "deadline exceeded",
   "response forgotten",
-  "security demanded by one side only", "identity refused", "keys unknown" }
+  "security demanded by one side only", "identity refused" }
+local extensions = { "what the server has taken", "index of the sender" }
 local statuses = { [0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
   "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
   "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
@@ -43,6 +44,11 @@ local statuses = { [0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEAD
 local cuts = { [0] = "as agreed", "1452 bytes", "1232 bytes", "1024 bytes" }
 local ERROR_HEADER, MAX_TEXT, MAX_DETAILS = 8, 512, 480 -- of the body of an ERR, bytes
 local MAX_ERROR = ERROR_HEADER + MAX_TEXT + MAX_DETAILS
+local HOLE, MAX_HOLES, MAX_PACKETS = 4, 32, 2 ^ 20 -- of the list in a CR: bytes, holes, packets
+
+-- What goes from a server to a client. Since version 3 it has a host delay in place of its request
+-- type, which is that of the request.
+local answers = { [CR] = true, [RESP] = true, [ERR] = true, [WAIT] = true, [PAST] = true }
 
 -- The flags that the type of a packet has. The second bit (2) means something else in each.
 local allowed = { [REQ] = 14, [RFR] = 12, [CR] = 15, [RESP] = 15, [MGMT] = 0, [ERR] = 14,
@@ -57,6 +63,10 @@ local f = {
   version = ProtoField.uint8("erpc.version", "Version", base.DEC, nil, 0xF0),
   type = ProtoField.uint8("erpc.type", "Type", base.DEC, types, 0x0F),
   reqtype = ProtoField.uint8("erpc.reqtype", "Request type", base.DEC),
+  delay = ProtoField.uint8("erpc.host_delay", "Host delay field", base.HEX),
+  delay_ns = ProtoField.uint32("erpc.host_delay_ns", "In the server's host, ns", base.DEC),
+  hole_first = ProtoField.uint32("erpc.hole.first", "First missing packet", base.DEC),
+  hole_count = ProtoField.uint32("erpc.hole.count", "Missing packets", base.DEC),
   op = ProtoField.uint8("erpc.op", "Operation", base.DEC, ops),
   hold = ProtoField.uint16("erpc.hold", "Hold field", base.HEX),
   try = ProtoField.uint8("erpc.try", "Try, mod 64", base.DEC),
@@ -75,7 +85,7 @@ local f = {
   phase = ProtoField.bool("erpc.phase", "Key phase", 8, nil, 0x80),
   token = ProtoField.uint32("erpc.token", "Token, or token XOR checksum", base.HEX),
   reqnum = ProtoField.uint64("erpc.reqnum", "Request number", base.DEC),
-  pktnum = ProtoField.uint16("erpc.pktnum", "Packet number", base.DEC),
+  pktnum = ProtoField.uint32("erpc.pktnum", "Packet number", base.DEC),
   data_len = ProtoField.uint32("erpc.data_len", "Bytes of the message in this packet", base.DEC),
   data = ProtoField.bytes("erpc.data", "Data"),
   error_status = ProtoField.uint8("erpc.error_status", "Status", base.DEC, statuses),
@@ -97,7 +107,7 @@ local f = {
   features = ProtoField.uint32("erpc.features", "Features", base.HEX),
   checksum = ProtoField.bool("erpc.checksum", "Checksums", 32, nil, 1),
   bundles = ProtoField.bool("erpc.bundles", "Bundles", 32, nil, 2),
-  ext_type = ProtoField.uint16("erpc.ext.type", "Extension", base.DEC),
+  ext_type = ProtoField.uint16("erpc.ext.type", "Extension", base.DEC, extensions),
   ext_value = ProtoField.bytes("erpc.ext.value", "Value"),
   asked = ProtoField.uint8("erpc.version_asked", "Version that is refused", base.DEC),
   least = ProtoField.uint8("erpc.version_least", "Least version of the sender", base.DEC),
@@ -158,13 +168,20 @@ local function whole(b, at)
 end
 
 -- size_fits reports whether the packet type has a payload of this size.
-local function size_fits(type, payload, msgsize)
+local function size_fits(h)
+  local type, payload, msgsize = h.type, h.payload, h.msgsize
   if type == REQ or type == RESP then return payload <= msgsize end
   if type == ERR then
     return payload == msgsize and payload >= ERROR_HEADER and payload <= MAX_ERROR
   end
+  if type == CR and h.version ~= OLD_VERSION and math.floor(h.flags / 2) % 2 == 1 and payload > 0 then
+    return payload == msgsize and payload % HOLE == 0 and payload <= MAX_HOLES * HOLE
+  end
   return payload == 0 and (type == RFR or type == CR or msgsize == 0)
 end
+
+-- says_type reports whether a packet says its request type, or its operation.
+local function says_type(h) return h.version == OLD_VERSION or not answers[h.type] end
 
 -- is_session reports whether a session field names a session, of any loop.
 local function is_session(field) return field < KEY_PHASE and field % LOOP ~= NO_SESSION end
@@ -182,15 +199,15 @@ end
 -- in the words of package wire.
 local function check_fields(h)
   if allowed[h.type] == nil then return "unknown packet type" end
-  if not size_fits(h.type, h.payload, h.msgsize) then return bad_size end
+  if not size_fits(h) then return bad_size end
   if not only(h.flags, allowed[h.type]) then return bad_flags end
-  if h.reqtype > 254 then return "request type out of range" end
+  if h.reqtype > 254 and says_type(h) then return "request type out of range" end
   return not is_session(h.session_field) and bad_session or nil
 end
 
 -- check does the same for any packet alone.
 local function check(tvb, h)
-  if h.version ~= VERSION then return "unknown protocol version" end
+  if h.version ~= VERSION and h.version ~= OLD_VERSION then return "unknown protocol version" end
   if h.type ~= MGMT then return check_fields(h) end
   if ops[h.reqtype] == nil then return "request type out of range" end
   if h.flags ~= 0 then return bad_flags end
@@ -219,6 +236,14 @@ local function add_sizes(h, tvb, at)
   h.msgsize, h.flags = word % 0x10000000, math.floor(word / 0x10000000)
 end
 
+-- add_reqnum reads into h the request number, of which six bytes are at at. Numbers are smaller in
+-- version 3: the rest of the last byte belongs to the packet number.
+local function add_reqnum(h, tvb, at)
+  local upper = tvb(at + 4, 2):le_uint()
+  if h.version ~= OLD_VERSION then upper = upper % 0x1000 end
+  h.reqnum_range, h.reqnum = tvb(at, 6), UInt64.new(tvb(at, 4):le_uint(), upper)
+end
+
 -- read_header returns the header of a packet alone: values, and the ranges where they stand. At
 -- least HEADER bytes are there.
 local function read_header(tvb, size)
@@ -227,7 +252,12 @@ local function read_header(tvb, size)
   add_sizes(h, tvb, 4)
   h.session_field, h.session_range = tvb(8, 4):le_uint(), tvb(8, 4)
   h.token_range, h.token = tvb(12, 4), tvb(12, 4):le_uint()
-  h.reqnum, h.pktnum_range, h.pktnum = tvb(16, 6), tvb(22, 2), tvb(22, 2):le_uint()
+  add_reqnum(h, tvb, 16)
+  if h.version == OLD_VERSION then
+    h.pktnum_range, h.pktnum = tvb(22, 2), tvb(22, 2):le_uint()
+  else
+    h.pktnum_range, h.pktnum = tvb(21, 3), math.floor(tvb(21, 3):le_uint() / 16)
+  end
   return h
 end
 
@@ -236,12 +266,14 @@ end
 -- for the packet before the first.
 local function read_record(tvb, at, left, before)
   if left < RECORD then return nil, bad_bundle end
-  local h = add_first({ at = at, flags = 0, pktnum = 0 }, tvb, at)
+  local h = add_first({ at = at, flags = 0, pktnum = 0, version = before.version }, tvb, at)
   local bits = math.floor(h.first:uint() / 16) -- another, whole, and two that are zero
   local another, is_whole = bits % 2 == 1, bits >= 2
   if bits >= 4 or another and before.count then return nil, bad_flags end
   if h.type == MGMT then return nil, "unknown packet type" end
-  h.payload, h.reqnum = tvb(at + 4, 2):le_uint(), tvb(at + 6, 6)
+  h.payload = tvb(at + 4, 2):le_uint()
+  add_reqnum(h, tvb, at + 6)
+  local upper = h.version ~= OLD_VERSION and math.floor(tvb(at + 11, 1):uint() / 16) or 0
   h.head = RECORD + (another and 8 or 0) + (is_whole and 0 or 6)
   if h.head + h.payload > left then return nil, bad_bundle end
   h.session_field, h.token, h.msgsize = before.session_field, before.token, h.payload
@@ -252,20 +284,26 @@ local function read_record(tvb, at, left, before)
   if not is_whole then
     add_sizes(h, tvb, at + h.head - 6)
     h.pktnum_range = tvb(at + h.head - 2, 2)
-    h.pktnum = h.pktnum_range:le_uint()
+    h.pktnum = upper * 0x10000 + h.pktnum_range:le_uint()
+  elseif upper ~= 0 then
+    return nil, bad_flags
   end
   local why = check_fields(h)
   return not why and h or nil, why
 end
 
 -- is_bundle reports whether tvb begins as a bundle does, least how many bytes a header takes then.
-local function is_bundle(tvb) return tvb:len() > 0 and tvb(0, 1):uint() == VERSION * 16 + BUNDLE end
+local function is_bundle(tvb)
+  local first = tvb:len() > 0 and tvb(0, 1):uint()
+  return first == VERSION * 16 + BUNDLE or first == OLD_VERSION * 16 + BUNDLE
+end
 local function least(tvb) return is_bundle(tvb) and BUNDLE_HEADER or HEADER end
 
 -- read_bundle returns the header of a bundle with the packets inside that the capture has from end
 -- to end, or nil and why the bundle is not sound. size is its true size; its header is there.
 local function read_bundle(tvb, size)
-  local b = { count = tvb(1, 1):uint(), content = tvb(2, 2):le_uint() }
+  local b = { count = tvb(1, 1):uint(), content = tvb(2, 2):le_uint(),
+    version = math.floor(tvb(0, 1):uint() / 16) }
   b.session_field, b.token = tvb(8, 4):le_uint(), tvb(12, 4):le_uint()
   if tvb(4, 4):le_uint() ~= 0 then return nil, bad_flags end
   if not is_session(b.session_field) then return nil, bad_session end
@@ -338,10 +376,51 @@ local function add_from(tree, b)
   tree:add(f.from_loop, b(3, 1))
 end
 
+-- The request types of requests, by addresses, session and number; "*" stands for all sessions, and
+-- false for several types. Then the session of the requests by that of the answers, as an Accept
+-- names both, and the types of the answers of each frame, by the packet's place in it.
+local asked, ends, found = {}, {}, {}
+
+-- learn notes what a sound packet says of the answers that follow, and returns the request type of
+-- one that does not say it, nil if that is not known.
+local function learn(pinfo, h, i)
+  local frame = pinfo.number .. "/" .. i
+  if pinfo.visited then return found[frame] end
+  local src, dst = tostring(pinfo.src) .. ":" .. pinfo.src_port, tostring(pinfo.dst) .. ":" .. pinfo.dst_port
+  local num = tostring(h.reqnum)
+  if h.type == REQ or h.type == RFR or h.type == CANCEL then
+    local way = src .. ">" .. dst .. "/"
+    asked[way .. h.session_field .. "/" .. num] = h.reqtype
+    local all = way .. "*/" .. num
+    if asked[all] == nil or asked[all] == h.reqtype then asked[all] = h.reqtype
+    else asked[all] = false end
+  elseif h.type == MGMT and h.reqtype == 3 and h.from then
+    ends[dst .. ">" .. src .. "/" .. h.session_field] = h.from
+  elseif not says_type(h) then
+    local way = dst .. ">" .. src .. "/"
+    local typ = asked[way .. (ends[way .. h.session_field] or "*") .. "/" .. num]
+    found[frame] = typ or nil
+  end
+  return found[frame]
+end
+
+-- add_type shows byte 1 of the header, and a request type that was learned.
+local function add_type(tree, h, learned)
+  if says_type(h) then
+    tree:add(h.type == MGMT and f.op or f.reqtype, h.code)
+    return
+  end
+  if learned then tree:add(f.reqtype, learned):set_generated() end
+  tree:add(f.delay, h.code)
+  local exp, units = math.floor(h.reqtype / 16), h.reqtype % 16
+  if exp > 0 then units = (16 + units) * 2 ^ (exp - 1) end
+  if units > 0 then tree:add(f.delay_ns, h.code, units * 1024):set_generated() end
+end
+
 -- add_header shows the header of a packet, alone or in a bundle.
-local function add_header(tree, h)
+local function add_header(tree, h, learned)
   tree:add(f.type, h.first)
-  tree:add(h.type == MGMT and f.op or f.reqtype, h.code)
+  add_type(tree, h, learned)
   add_hold(tree, h)
   add_value(tree, f.size, h.word, h.msgsize)
   local flags = add_value(tree, f.flags, h.flag_bits, h.flags)
@@ -351,7 +430,7 @@ local function add_header(tree, h)
   add_value(flags, f.cut, h.flag_bits, bits)
   add_session(tree, h)
   add_value(tree, f.token, h.token_range, h.token)
-  tree:add(f.reqnum, h.reqnum, h.reqnum:le_uint64())
+  tree:add(f.reqnum, h.reqnum_range, h.reqnum)
   add_value(tree, f.pktnum, h.pktnum_range, h.pktnum)
 end
 
@@ -437,6 +516,7 @@ local function add_body(tree, b, op)
     tree:add_le(f.from_token, b(4, 4))
     tree:add_le(f.seq, b(8, 8))
     tree:add_le(f.to_token, b(16, 4))
+    if (op == 5 or op == 11) and whole(b, 24) then add_extensions(tree, b, 24) end
   end
 end
 
@@ -444,6 +524,22 @@ local function fail(tree, range, pinfo, why)
   tree:add(f.malformed, range, why):set_generated()
   tree:add_proto_expert_info(bad, "Malformed eRPC packet: " .. why)
   pinfo.cols.info = "MALFORMED " .. why
+end
+
+-- add_holes shows the list of holes in a CR, if b is one.
+local function add_holes(tree, b)
+  local least = 0
+  for at = 0, b:len() - HOLE, HOLE do
+    local word = b(at, HOLE):le_uint()
+    local first, count = word % MAX_PACKETS, math.floor(word / MAX_PACKETS) + 1
+    if first < least or first + count > MAX_PACKETS then return end
+    least = first + count + 1
+  end
+  for at = 0, b:len() - HOLE, HOLE do
+    local word = b(at, HOLE):le_uint()
+    tree:add(f.hole_first, b(at, HOLE), word % MAX_PACKETS)
+    tree:add(f.hole_count, b(at, HOLE), math.floor(word / MAX_PACKETS) + 1)
+  end
 end
 
 -- add_payload shows what follows the head of a packet other than management, as far as it is
@@ -454,6 +550,7 @@ local function add_payload(tree, h, b)
     return "ERR " .. add_error(tree:add(b, "Error"), b)
   end
   if b then tree:add(f.data, b) end
+  if b and h.type == CR and b:len() == h.payload then add_holes(tree, b) end
   return types[h.type]
 end
 
@@ -472,7 +569,7 @@ local function show_bundle(tree, tvb, pinfo, size)
     local item = tree:add(tvb(h.at, h.head + h.payload), "Packet " .. i)
     item:add(f.another, h.first)
     item:add(f.whole, h.first)
-    add_header(item, h)
+    add_header(item, h, learn(pinfo, h, i))
     names[i] = add_payload(item, h, h.payload > 0 and tvb(h.at + h.head, h.payload) or nil)
     item:append_text(": " .. names[i])
   end
@@ -542,8 +639,9 @@ function erpc.dissector(tvb, pinfo, root)
   local h = read_header(tvb, size)
   local head = tree:add(tvb(0, HEADER), "Header")
   head:add(f.version, tvb(0, 1))
-  add_header(head, h)
   local why = check(tvb, h)
+  if h.type == MGMT and tvb:len() >= HEADER + 20 then h.from = tvb(HEADER + 16, 4):le_uint() end
+  add_header(head, h, not why and learn(pinfo, h, 0) or nil)
   if is_refusal(tvb) then
     refusal(tree, tvb, pinfo)
     return there
@@ -563,7 +661,7 @@ function erpc.dissector(tvb, pinfo, root)
     name = add_payload(tree, h, tvb:len() > HEADER and tvb(HEADER) or nil)
   end
   pinfo.cols.info = string.format("%s session=%s req=%s pkt=%d size=%d data=%d", name,
-    session_text(h.session_field), tostring(h.reqnum:le_uint64()),
+    session_text(h.session_field), tostring(h.reqnum),
     h.pktnum, h.msgsize, data)
   return there
 end
@@ -590,6 +688,7 @@ ports:add_for_decode_as(erpc)
 
 -- Called at the start too.
 function erpc.init()
+  asked, ends, found = {}, {}, {}
   local keys = package.loaded.erpckeys
   if keys then keys.load(erpc.prefs.keylog) end
   if port == erpc.prefs.port then return end

@@ -13,13 +13,25 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
+// typeOf returns the request type of a packet, if it is known.
+type typeOf func(e *layer.ERPC) (reqType uint8, ok bool)
+
+// unlearned knows what packets say themselves.
+func unlearned(e *layer.ERPC) (reqType uint8, ok bool) { return e.ReqType, e.SaysType() }
+
 // expect returns what the dissector is to show of a packet, according to package wire.
-func expect(pkt []byte) map[string]string {
+func expect(pkt []byte, types typeOf) map[string]string {
 	if wire.IsBundle(pkt) {
-		return expectBundle(pkt, len(pkt))
+		return expectBundle(pkt, len(pkt), types)
 	}
 	want := map[string]string{}
-	set := func(name, format string, v any) { want["erpc."+name] = fmt.Sprintf(format, v) }
+	set := func(name, format string, v any) {
+		text := fmt.Sprintf(format, v)
+		if old := want["erpc."+name]; strings.HasPrefix(name, "hole.") && old != "" {
+			text = old + "," + text
+		}
+		want["erpc."+name] = text
+	}
 	if wire.IsSealed(pkt) {
 		expectSealed(set, pkt)
 		return want
@@ -45,15 +57,20 @@ func expect(pkt []byte) map[string]string {
 	e.Session, _ = wire.SessionOf(pkt) // without a session Parse skips the rest of the field
 	expectHeader(set, e)
 	if e.Type == wire.TypeMgmt {
+		types(e)
 		set("op", "%d", e.ReqType)
 		set("padding_len", "%d", len(e.Payload))
 		expectBody(set, e.Body)
 		if op := e.Op(); op == wire.OpConnect || op == wire.OpOpen || op == wire.OpAccept {
 			expectExtensions(want, e.Extensions)
 		}
+		if op := e.Op(); (op == wire.OpDisconnect || op == wire.OpDrain) &&
+			wire.CheckExtensions(e.Extensions) == nil {
+			expectExtensions(want, e.Extensions)
+		}
 		return want
 	}
-	expectPacket(set, e)
+	expectPacket(set, e, types)
 	return want
 }
 
@@ -81,7 +98,7 @@ func expectClear(set func(name, format string, v any), pkt []byte) {
 
 // expectBundle returns what the dissector is to show of a bundle of size bytes, of which pkt was
 // captured: the fields of its header, and then those of each packet inside, with commas between.
-func expectBundle(pkt []byte, size int) map[string]string {
+func expectBundle(pkt []byte, size int, types typeOf) map[string]string {
 	want := map[string]string{}
 	set := func(name, format string, v any) {
 		if text := fmt.Sprintf(format, v); text != "" {
@@ -104,15 +121,30 @@ func expectBundle(pkt []byte, size int) map[string]string {
 		set("bundle.another", "%t", e.Contents[0]&0x10 != 0)
 		set("bundle.whole", "%t", e.Contents[0]&0x20 != 0)
 		expectHeader(set, e)
-		expectPacket(set, e)
+		expectPacket(set, e, types)
 	}
 	set("padding_len", "%d", size-wire.BundleHeaderSize-b.Content)
 	return want
 }
 
 // expectPacket sets what a packet other than management has beside its header.
-func expectPacket(set func(name, format string, v any), e *layer.ERPC) {
-	set("reqtype", "%d", e.ReqType)
+func expectPacket(set func(name, format string, v any), e *layer.ERPC, types typeOf) {
+	if typ, ok := types(e); ok {
+		set("reqtype", "%d", typ)
+	}
+	if !e.SaysType() {
+		set("host_delay", "0x%02x", e.ReqType)
+		if d, said := e.HostDelay(); said {
+			set("host_delay_ns", "%d", d.Nanoseconds())
+		}
+	}
+	if holes, ok := e.Holes(); ok {
+		for i := range holes.Len() {
+			first, n := holes.At(i)
+			set("hole.first", "%d", first)
+			set("hole.count", "%d", n)
+		}
+	}
 	if left, ok := e.Remaining(); ok {
 		set("left_ns", "%d", left.Nanoseconds())
 	}

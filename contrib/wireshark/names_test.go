@@ -55,13 +55,19 @@ func TestNames(t *testing.T) {
 	}
 	addError(wire.Error{Status: 1, Code: 1, Text: []byte("größer")},
 		"erpc.error_text", "Error text: größer")
+	taken := wire.AppendNumber(wire.AppendTaken(make([]byte, wire.AliveSize), 1), 8)
+	index := wire.AppendExtension(make([]byte, wire.ConnectSize), wire.Extension{Type: wire.ExtIndex})
+	add(wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpDrain)}, taken,
+		"erpc.ext.type", "Extension: what the server has taken (1)")
+	add(wire.Header{Type: wire.TypeMgmt, ReqType: uint8(wire.OpConnect)}, index,
+		"erpc.ext.type", "Extension: index of the sender (2)")
 	bundle := make([]byte, wire.BundleHeaderSize+12)
 	wire.PutRecord(bundle[wire.BundleHeaderSize:], &wire.Header{Type: wire.TypeReq}, 0, false, 0)
-	wire.PutBundle(bundle, 1, 12, 1, 0)
+	wire.PutBundle(bundle, wire.Version, 1, 12, 1, 0)
 	list = append(list, bundle)
 	list = append(list, wire.AppendSealed(nil, 1, 2))
 	want = append(want, "erpc.type", "Type: BUNDLE (10)", "erpc.type", "Type: SEALED (11)")
-	if types != 12 || ops != 15 || codes != 13 || statuses != 16 {
+	if types != 12 || ops != 15 || codes != 12 || statuses != 16 {
 		t.Errorf("%d types, %d operations, %d codes, %d statuses", types, ops, codes, statuses)
 	}
 

@@ -1,12 +1,16 @@
 package wireshark
 
 import (
+	"fmt"
+	"net/netip"
 	"os"
 	"testing"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/userspace-rpc/erpc/transport/pcap/layer"
 )
 
 // TestPlain: the dissector shows the sessions of a capture that "erpc decode --write" made of a
@@ -24,6 +28,7 @@ func TestPlain(t *testing.T) {
 	}
 	rows := dissect(t, file, "-o", "ip.check_checksum:TRUE")
 	types := map[string]int{}
+	var asked layer.Types
 	for i, row := range rows {
 		frame, _, err := in.ReadPacketData()
 		if err != nil {
@@ -34,7 +39,13 @@ func TestPlain(t *testing.T) {
 		if !ok {
 			t.Fatalf("frame %d: no UDP", i)
 		}
-		compare(t, i, udp.Payload, row, expect(udp.Payload))
+		src := netip.MustParseAddrPort(fmt.Sprint("10.0.0.1:", uint16(udp.SrcPort)))
+		dst := netip.MustParseAddrPort(fmt.Sprint("10.0.0.1:", uint16(udp.DstPort)))
+		want := expect(udp.Payload, func(e *layer.ERPC) (uint8, bool) { return asked.Of(src, dst, e) })
+		compare(t, i, udp.Payload, row, want)
+		if row["erpc.type"] == "3" && row["erpc.reqtype"] == "" {
+			t.Errorf("frame %d: a response without its request type", i)
+		}
 		if sum := row["ip.checksum.status"]; sum != "1" && sum != "Good" {
 			t.Errorf("frame %d: the IP checksum is %q", i, sum)
 		}

@@ -69,7 +69,7 @@ func (f *forger) make() []byte {
 		return f.connect([]int{wire.HeaderSize + wire.ConnectSize, mtu}[f.r.IntN(2)], cookie)
 	case 4:
 		pkt := f.connect(wire.HeaderSize+wire.ConnectSize, cookie)
-		pkt[0] = pkt[0]&0x0F | byte(3+f.r.IntN(13))<<4
+		pkt[0] = pkt[0]&0x0F | byte(1+f.r.IntN(15))<<4
 		return pkt
 	case 5:
 		pkt := f.pkt[:f.r.IntN(200)]

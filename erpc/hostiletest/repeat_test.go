@@ -219,7 +219,7 @@ func (a *repeater) rfr(pkt []byte, more uint32) []byte {
 	h := wire.Header{
 		Type: wire.TypeRFR, ReqType: pkt[1], MsgSize: more, Session: a.peer.Session,
 		ReqNum: binary.LittleEndian.Uint64(pkt[16:]) & wire.MaxReqNum,
-		PktNum: uint16(a.numReq + a.r.IntN(max(1, a.numResp))),
+		PktNum: uint32(a.numReq + a.r.IntN(max(1, a.numResp))),
 	}
 	b := make([]byte, wire.HeaderSize)
 	h.Put(b, a.peer.Token)
@@ -234,7 +234,7 @@ func (a *repeater) word(pkt []byte) []byte {
 		ReqNum: binary.LittleEndian.Uint64(pkt[16:]) & wire.MaxReqNum,
 	}
 	if a.r.IntN(2) == 0 {
-		h.Type, h.PktNum = wire.TypeAck, uint16(a.numReq-1)
+		h.Type, h.PktNum = wire.TypeAck, uint32(a.numReq-1)
 	}
 	b := make([]byte, wire.HeaderSize)
 	h.Put(b, a.peer.Token)

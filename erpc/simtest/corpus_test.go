@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/wire"
@@ -96,7 +97,7 @@ func TestCorpus(t *testing.T) {
 	}
 	const aimed, own, other = 1 << 6, 1 << 4, 2 << 4
 	both := append(c.sent, c.inner...)
-	write(t, "erpc", "FuzzEndpoint", rows(c.inner, 0, 2, 1, 3, aimed, aimed|1))
+	write(t, "erpc", "FuzzEndpoint", rows(c.inner, 0, 2, 1, 3, aimed, aimed|1), "byte('\\x00')")
 	write(t, "erpc", "FuzzSealedEndpoint", append(rows(c.inner, aimed|own, aimed|own|1, aimed|other,
 		aimed|other|1)[:corpusFiles/2], rows(c.sent, 0, 4, 1, 5, 16|4, 32|4)...))
 	write(t, "wire", "FuzzParse", both)
@@ -113,8 +114,8 @@ func TestCorpus(t *testing.T) {
 	write(t, "security", "FuzzHandshake", streams)
 }
 
-// write writes seeds of a target, spread over a list.
-func write(t *testing.T, pkg, target string, list [][]byte) {
+// write writes seeds of a target, spread over a list, each with the same further values.
+func write(t *testing.T, pkg, target string, list [][]byte, more ...string) {
 	t.Helper()
 	dir := filepath.Join("..", "..", pkg, "testdata", "fuzz", target)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -123,7 +124,8 @@ func write(t *testing.T, pkg, target string, list [][]byte) {
 	n := min(corpusFiles, len(list))
 	for i := range n {
 		in := list[i*len(list)/n]
-		text := fmt.Sprintf("go test fuzz v1\n[]byte(%q)\n", in[:min(len(in), corpusBytes)])
+		lines := []string{"go test fuzz v1", fmt.Sprintf("[]byte(%q)", in[:min(len(in), corpusBytes)])}
+		text := strings.Join(append(lines, more...), "\n") + "\n"
 		name := filepath.Join(dir, fmt.Sprintf("adversary%d", i))
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -107,7 +107,11 @@ func (b *Bundle) SerializeTo(s gopacket.SerializeBuffer, opts gopacket.Serialize
 		return wire.ErrBundle
 	}
 	first := &b.Packets[0]
-	wire.PutBundle(pkt, len(b.Packets), content, first.Session, first.Token)
+	version := first.Version
+	if version == 0 {
+		version = wire.Version
+	}
+	wire.PutBundle(pkt, version, len(b.Packets), content, first.Session, first.Token)
 	if err := b.same(pkt, opts); err != nil { // that there are too many is among it
 		return err
 	}

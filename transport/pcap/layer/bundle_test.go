@@ -95,7 +95,7 @@ func testBundle() *Bundle {
 			BaseLayer: layers.BaseLayer{Payload: []byte("four")}},
 		{Header: wire.Header{Type: wire.TypeErr, Session: 5}, Token: 6,
 			Fault: wire.Error{Status: wire.StatusAborted, Code: wire.CodePanic, Text: []byte("text")}},
-		{Header: wire.Header{Type: wire.TypeAck, Session: 5, PktNum: 7}, Token: 6},
+		{Header: wire.Header{Type: wire.TypeAck, Version: wire.Version, Session: 5, PktNum: 7}, Token: 6},
 	}}
 }
 

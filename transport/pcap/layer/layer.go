@@ -87,6 +87,16 @@ func (e *ERPC) Loop() uint8 {
 	return wire.LoopOf(e.Session)
 }
 
+// Holes returns the packets that the server of a CR misses; ok is false if the packet names none,
+// or none that can be.
+func (e *ERPC) Holes() (h wire.Holes, ok bool) {
+	if e.Type != wire.TypeCR {
+		return nil, false
+	}
+	h, err := wire.ParseHoles(e.Payload)
+	return h, err == nil
+}
+
 // Op returns the operation of a management packet.
 func (e *ERPC) Op() wire.Op { return wire.Op(e.ReqType) }
 
@@ -180,14 +190,14 @@ func (e *ERPC) Opened() uint32 {
 	return e.Token ^ wire.Checksum(e.Contents, e.Payload)
 }
 
-// SerializeTo puts the header, and the body of a management packet or of an ERR, in front of
-// what b holds. That is a packet alone, also if e is Bundled. An ERR without a Fault has its body
-// in b. With opts.FixLengths, MsgSize becomes the size of the body in a management packet, the size
-// of everything behind the header in an ERR, a WAIT, a PAST, a CANCEL and an ACK, and in others at
-// least the payload's. With opts.ComputeChecksums, Token is the session's token and the packet gets
-// Token XOR its CRC-32C, as management packets and sessions with checksums have it; else it gets
-// Token as it is. A body that does not belong to the operation or the type is an error, as is a
-// packet or a Fault that a receiver would refuse.
+// SerializeTo puts the header, and the body of a management packet or of an ERR, in front of what b
+// holds. That is a packet alone, also if e is Bundled. An ERR without a Fault has its body in b.
+// With opts.FixLengths, MsgSize becomes the size of the body in a management packet, the size of
+// everything behind the header in an ERR, a WAIT, a PAST, a CANCEL, an ACK and a CR with holes, and
+// in others at least the payload's. With opts.ComputeChecksums, Token is the session's token and
+// the packet gets Token XOR its CRC-32C, as management packets and sessions with checksums have it;
+// else it gets Token as it is. A body that does not belong to the operation or the type is an
+// error, as is a packet or a Fault that a receiver would refuse.
 func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOptions) error {
 	h, payload := e.Header, len(b.Bytes())
 	n, err := e.bodySize()
@@ -221,7 +231,11 @@ func (e *ERPC) SerializeTo(b gopacket.SerializeBuffer, opts gopacket.SerializeOp
 
 // fits returns an error unless the header that was read is the one that was written.
 func fits(got, want *wire.Header) error {
-	if *got != *want {
+	w := *want
+	if w.Version == 0 {
+		w.Version = got.Version // the newest: a packet alone says so, a bundle for all
+	}
+	if *got != w {
 		return fmt.Errorf("layer: a field does not fit its place: %+v", *want)
 	}
 	return nil
@@ -235,6 +249,10 @@ func (e *ERPC) fixedSize(body, payload int) uint32 {
 		return uint32(body)
 	case wire.TypeErr, wire.TypeWait, wire.TypePast, wire.TypeCancel, wire.TypeAck:
 		return uint32(body + payload)
+	case wire.TypeCR:
+		if payload > 0 {
+			return uint32(payload)
+		}
 	}
 	return max(e.MsgSize, uint32(payload))
 }

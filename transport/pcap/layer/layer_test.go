@@ -19,9 +19,13 @@ import (
 // golden returns the packets whose bytes package wire keeps.
 func golden(t testing.TB) (names []string, packets [][]byte) {
 	t.Helper()
-	text, err := os.ReadFile("../../../wire/testdata/packets.golden")
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, version := range []string{"2", "3"} {
+		b, err := os.ReadFile("../../../wire/testdata/packets" + version + ".golden")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, b...)
 	}
 	for line := range strings.Lines(string(text)) {
 		if name, ok := strings.CutPrefix(line, "# "); ok {
@@ -190,9 +194,10 @@ func TestMalformed(t *testing.T) {
 	}
 	for want, pkt := range map[error][]byte{
 		wire.ErrBundle: spoil(0, 0x2A),
-		wire.ErrShort:  good[:23], wire.ErrVersion: spoil(0, 0x33), wire.ErrType: spoil(0, 0x2B),
-		wire.ErrFlags:   append([]byte{0x21}, spoil(7, 0x10)[1:]...),
-		wire.ErrReqType: spoil(1, 255), wire.ErrSize: append(bytes.Clone(good), 1),
+		wire.ErrShort:  good[:23], wire.ErrVersion: spoil(0, 0x43), wire.ErrType: spoil(0, 0x2B),
+		wire.ErrFlags:   append([]byte{0x31}, spoil(7, 0x10)[1:]...),
+		wire.ErrReqType: append([]byte{0x20, 255}, good[2:]...),
+		wire.ErrSize:    append(bytes.Clone(good), 1),
 		wire.ErrSession: append(append(bytes.Clone(good[:8]), 255, 255, 255, 0), good[12:]...),
 	} {
 		p := parse(t, DefaultPort, 40000, pkt)

@@ -1,0 +1,214 @@
+package session
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/wire"
+)
+
+// refuseVersion gives a refusal of what a dialer says to it. The nonce of its next attempt is 78
+// and so on.
+func refuseVersion(r *dialRig, least, most uint8) (err error, ok bool) {
+	nonce := r.d.Connect.Nonce
+	refusal := wire.VersionRefusal{Nonce: nonce, Asked: r.d.Version, Least: least, Most: most}
+	return r.d.OnVersion(&refusal, wire.OldVersion, wire.Version, nonce+1, 0)
+}
+
+// TestOnVersion: a refusal counts only if it is about the version of this attempt, and of this
+// attempt.
+func TestOnVersion(t *testing.T) {
+	r := newDialRig(t)
+	good := wire.VersionRefusal{Nonce: 77, Asked: wire.Version, Least: 4, Most: 5}
+	if err, ok := r.d.OnVersion(&good, 2, 3, 1, 0); !ok || !errors.Is(err, ErrVersion) ||
+		!strings.Contains(err.Error(), "4 to 5") || !strings.Contains(err.Error(), "side 2 to 3") {
+		t.Errorf("a refusal: %v, %v", err, ok)
+	}
+	for name, change := range map[string]func(*wire.VersionRefusal){
+		"nonce":   func(r *wire.VersionRefusal) { r.Nonce++ },
+		"version": func(r *wire.VersionRefusal) { r.Asked++ },
+		"range":   func(r *wire.VersionRefusal) { r.Least = wire.Version },
+	} {
+		bad := good
+		if change(&bad); bad == good {
+			t.Fatal(name)
+		}
+		if err, ok := r.d.OnVersion(&bad, 2, 3, 1, 0); ok || err != nil {
+			t.Errorf("another %s: %v, %v", name, err, ok)
+		}
+	}
+	if r.d.Version != wire.Version || r.d.Connect.Nonce != 77 {
+		t.Errorf("it goes on as %d with version %d", r.d.Connect.Nonce, r.d.Version)
+	}
+}
+
+// TestDownAndUp: an attempt goes down to the old version and up again once, each time under another
+// nonce and in the time that it had; what refuses it then ends it.
+func TestDownAndUp(t *testing.T) {
+	r := newDialRig(t)
+	deadline := r.d.deadline
+	for i, want := range []uint8{wire.OldVersion, wire.Version} {
+		if err, ok := refuseVersion(r, want, want); err != nil || !ok {
+			t.Fatalf("turn %d: %v, %v", i, err, ok)
+		}
+		if r.d.Version != want || r.d.Connect.Nonce != uint64(78+i) || r.d.deadline != deadline {
+			t.Fatalf("turn %d: version %d, nonce %d, until %v", i, r.d.Version, r.d.Connect.Nonce,
+				r.d.deadline)
+		}
+		if err := r.d.Tick(0, r.cout); err != nil || len(r.cout.Tx) != 1 {
+			t.Fatalf("turn %d: %v, %d packets", i, err, len(r.cout.Tx))
+		}
+		var h wire.Header
+		if err := h.Parse(r.cout.Tx[0].Head); err != nil || h.Version != want {
+			t.Errorf("turn %d: %v, a Connect of version %d", i, err, h.Version)
+		}
+		r.cout.Reset()
+	}
+	if err, ok := refuseVersion(r, wire.OldVersion, wire.OldVersion); !ok ||
+		!errors.Is(err, ErrVersion) {
+		t.Errorf("the third refusal: %v, %v", err, ok)
+	}
+}
+
+// TestNoWayDown: a side that does not speak the old version ends the attempt.
+func TestNoWayDown(t *testing.T) {
+	r := newDialRig(t)
+	refusal := wire.VersionRefusal{Nonce: 77, Asked: wire.Version, Least: 2, Most: 2}
+	if err, ok := r.d.OnVersion(&refusal, wire.Version, wire.Version, 1, 0); !ok ||
+		!errors.Is(err, ErrVersion) || r.d.Version != wire.Version {
+		t.Errorf("%v, %v, goes on with version %d", err, ok, r.d.Version)
+	}
+}
+
+// TestManyPacketsOfFallenPath: a request that has begun takes more than 65,536 packets once the
+// path carries smaller ones. It goes on in them; in the old version it ends.
+func TestManyPacketsOfFallenPath(t *testing.T) {
+	for _, version := range []uint8{wire.OldVersion, wire.Version} {
+		p := rigParams
+		p.PerPacket, p.MaxMessage, p.Version = 8000, 96<<20, version
+		r := newRig(t, p, Timing{}, 0, msgbuf.Config{MaxMessage: 96 << 20})
+		r.open(0)
+		op := r.hugeOp(1, 96<<20, 10) // 12,583 packets, and then 70,493
+		r.start(op)
+		if !r.cl.LowerCut(wire.CutSizes[1]) {
+			t.Fatal("the packets are not smaller")
+		}
+		for range 2 {
+			r.c2s = nil
+			r.now += 300 * ms
+			r.cl.Scan(r.now, r.cout)
+			r.takeClient()
+		}
+		if version == wire.OldVersion {
+			if len(r.failed) != 1 || r.failed[0].Err != ErrTooLarge {
+				t.Errorf("it ended as %v", r.failed)
+			}
+			op.free()
+			continue
+		}
+		last := uint32(0)
+		r.onTx = func(fromClient bool, p dgram, _ int) {
+			if fromClient {
+				last = max(last, p.header().PktNum)
+			}
+		}
+		r.pump(func(uint8) int { return 10 })
+		if len(r.failed) != 0 || r.cl.busy != 0 || last != 70_492 {
+			t.Errorf("it ended as %v; packet %d was the last", r.failed, last)
+		}
+		op.free()
+		r.noLeak()
+	}
+}
+
+// TestSpent: a session whose request numbers end takes no new request before a number comes again,
+// says so, and its last requests are answered.
+func TestSpent(t *testing.T) {
+	p := rigParams
+	p.Slots = 2
+	r := newRig(t, p, Timing{}, 2, msgbuf.Config{})
+	r.open(0)
+	spent := 0
+	r.onEvent = func(ev Event) {
+		if ev.Kind == EventSpent && ev.Session == clientSession {
+			spent++
+		}
+	}
+	for i := range r.cl.slots {
+		last := uint64(lastReqNum - 4 + i)
+		r.cl.slots[i].reqNum, r.sv.slots[i].reqNum = last, last
+	}
+	var ops []Op
+	for ref := range uint32(9) {
+		op := r.op(ref, 10, 20)
+		if err := r.cl.Start(op, 0, r.now, r.cout); err != nil {
+			if err != ErrDraining || ref < 2 {
+				t.Errorf("request %d: %v", ref, err)
+			}
+			giveBack(op)
+			continue
+		}
+		ops = append(ops, op)
+		r.takeClient()
+		if h := r.c2s[len(r.c2s)-1].header(); h.ReqNum > wire.MaxReqNum {
+			t.Errorf("request %d has number %d", ref, h.ReqNum)
+		}
+		r.pump(func(uint8) int { return 20 })
+	}
+	if n := len(ops); spent != 1 || n < 2 || n > 4 || len(r.failed) != 0 || !r.cl.Draining() {
+		t.Errorf("%d requests, %d events, failed %v", n, spent, r.failed)
+	}
+	for _, op := range ops {
+		giveBack(op)
+	}
+	r.noLeak()
+}
+
+// TestSpentQueue: what waits for a slot of a session whose numbers end is not sent.
+func TestSpentQueue(t *testing.T) {
+	p := rigParams
+	p.Slots = 1
+	r := newRig(t, p, Timing{}, 2, msgbuf.Config{})
+	r.open(0)
+	r.cl.slots[0].reqNum, r.sv.slots[0].reqNum = lastReqNum-2, lastReqNum-2
+	var ops []Op
+	for ref := range uint32(3) {
+		op := r.op(ref, 10, 20)
+		r.start(op)
+		ops = append(ops, op)
+	}
+	r.pump(func(uint8) int { return 20 })
+	if len(r.failed) != 1 || r.failed[0].Ref != 2 || r.failed[0].Err != ErrDraining {
+		t.Errorf("failed %v", r.failed)
+	}
+	for _, op := range ops {
+		giveBack(op)
+	}
+	r.noLeak()
+}
+
+// TestHolesAreIgnored: a CR with a list of holes is one with the gap flag.
+func TestHolesAreIgnored(t *testing.T) {
+	var sent [2]int
+	for i, holes := range [][]byte{nil, wire.AppendHole(nil, 1, 2)} {
+		r := newRig(t, rigParams, Timing{}, 0, msgbuf.Config{})
+		r.open(0)
+		op := r.op(1, 5000, 10)
+		r.start(op)
+		r.c2s = nil
+		h := wire.Header{Type: wire.TypeCR, Flags: wire.FlagGap, MsgSize: uint32(len(holes)),
+			Session: clientSession, ReqNum: 8, PktNum: 1}
+		pkt := make([]byte, wire.HeaderSize)
+		h.Put(pkt, clientToken)
+		r.toClient(dgram{raw: append(pkt, holes...)})
+		sent[i] = len(r.c2s)
+		r.c2s = nil
+		r.closeClient(ErrClosed)
+		giveBack(op)
+	}
+	if sent[0] != 4 || sent[1] != sent[0] {
+		t.Errorf("%v packets were sent again", sent)
+	}
+}
