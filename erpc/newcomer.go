@@ -285,18 +285,17 @@ func (e *engine) welcomeNewcomer(n *newcomer, m *made, from int) {
 	a.become(m)
 	e.assocs.enter(a, e.in.Now)
 	e.askOlder(a)
-	if len(n.out) > from {
+	if early != nil {
+		p := transport.RxPacket{Data: early, From: n.key.from}
+		if via := e.open(&p); via != dropped && !wire.IsBundle(p.Data) {
+			e.onPacket(&p, via)
+		}
+	}
+	if len(n.out) > from { // behind the padded Accept: what is shorter ends a train
 		c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
 		e.sendStream(&a.addr, a.field, wire.NoSession, &c, n.out, from, int(n.connect.Offer.MTU))
 	}
 	n.stream = stream{over: true}
-	if early == nil {
-		return
-	}
-	p := transport.RxPacket{Data: early, From: n.key.from}
-	if via := e.open(&p); via != dropped && !wire.IsBundle(p.Data) {
-		e.onPacket(&p, via)
-	}
 }
 
 // answerNewcomer repeats what the client may have missed.

@@ -186,13 +186,17 @@ func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) 
 		h.waits = false
 		s.dialer.Proceed(&h.challenge, e.in.Now, e.out)
 		e.sendRest(s)
-	} else {
-		e.sendCrypto(s, h.last)
+	}
+	say := func() {}
+	if !first {
+		say = e.cryptoOf(s, h.last)
 	}
 	if m != nil {
 		e.associated(s, m)
+		say() // behind a padded Open, which the server keeps: a shorter packet ends a train
 		return
 	}
+	say()
 	e.stepShake(s)
 }
 
@@ -280,11 +284,14 @@ func (e *engine) sendRest(s *Session) {
 }
 
 // sendCrypto sends the client's stream from a place on.
-func (e *engine) sendCrypto(s *Session, from int) {
-	h := s.shake
-	field := wire.FirstOf(h.loop) | wire.NoSession
+func (e *engine) sendCrypto(s *Session, from int) { e.cryptoOf(s, from)() }
+
+// cryptoOf returns what sends the client's stream from a place on, as it is now.
+func (e *engine) cryptoOf(s *Session, from int) func() {
+	h, to, mtu := s.shake, s.end.Peer, int(s.dialer.Connect.Offer.MTU)
+	field, out := wire.FirstOf(h.loop)|wire.NoSession, h.out
 	c := wire.Crypto{Nonce: s.dialer.Connect.Nonce, Ack: uint32(len(h.in))}
-	e.sendStream(&s.end.Peer, 0, field, &c, h.out, from, int(s.dialer.Connect.Offer.MTU))
+	return func() { e.sendStream(&to, 0, field, &c, out, from, mtu) }
 }
 
 // sendStream sends a stream from a place on, in packets of at most mtu bytes, at least one.
