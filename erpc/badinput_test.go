@@ -358,10 +358,10 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// FuzzEndpoint feeds packets to a client and a server in use. The input is a row of
-// packets: a byte that names the receiver, and says whether session and token are to be made
-// right or what else a reader of the network does, a byte for the length, and that many bytes. Speaks
-// makes one side that of an earlier release.
+// FuzzEndpoint feeds packets to a client and a server in use. The input is a row of packets: a byte
+// that names the receiver, and says whether session and token are to be made right or what else a
+// reader of the network does, a byte for the length, and that many bytes. Speaks makes one side
+// that of an earlier release.
 func FuzzEndpoint(f *testing.F) {
 	w := &traffic{tb: f, r: rand.New(rand.NewPCG(1, 1)), served: make([]uint8, 1024)}
 	p := newMemPair(f, fuzzConfig, w.register)

@@ -164,8 +164,8 @@ const (
 	fuzzElsewhere = 1 << 7 // it comes from another address
 )
 
-// addAimed gives packets of all operations and both versions, each in every state of a session, from
-// its peer and from elsewhere. States are those of enter.
+// addAimed gives packets of all operations and both versions, each in every state of a session,
+// from its peer and from elsewhere. States are those of enter.
 func addAimed(add func(in []byte)) {
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
 		for state := range byte(fuzzStates) {

@@ -95,8 +95,8 @@ func (b *Bundle) ParseCut(pkt []byte, size int) error {
 	return nil
 }
 
-// checkRecords checks that b begins with count sound records of a version. It returns their bytes, or
-// those before the first that is not sound, or not all there: the error is ErrBundle then.
+// checkRecords checks that b begins with count sound records of a version. It returns their bytes,
+// or those before the first that is not sound, or not all there: the error is ErrBundle then.
 func checkRecords(b []byte, count int, version uint8) (at int, err error) {
 	upper := byte(upperBits)
 	if version == OldVersion {
