@@ -60,8 +60,11 @@ const (
 // cannot be.
 var ErrHoles = errors.New("wire: bad list of holes")
 
-// mayHaveHoles reports whether h is of a CR that may have a list of holes.
-func (h *Header) mayHaveHoles() bool { return h.Flags&FlagGap != 0 && h.Version != OldVersion }
+// hasHoles reports whether h is of a CR with a list of holes of so many bytes.
+func (h *Header) hasHoles(payload int) bool {
+	return h.Type == TypeCR && h.Flags&FlagGap != 0 && h.Version != OldVersion &&
+		payload == int(h.MsgSize) && holesFit(payload)
+}
 
 // holesFit reports whether a list of holes may have so many bytes.
 func holesFit(size int) bool { return size%holeSize == 0 && size <= MaxHoles*holeSize }

@@ -20,9 +20,9 @@ const (
 	anotherSize = 8  // of session and token
 	partSize    = 6  // of msgsize, flags and pktnum
 
-	partBits   = 16                // of a packet number, in the part
-	upperShift = pktShift + 16     // place of the others in the second word of a head
-	pktUpper   = 0xF << upperShift // they are these
+	partBits   = 16            // of a packet number, in the part
+	upperShift = pktShift + 16 // place of the others in the second word of a head
+	upperBits  = 0xF0          // they are these of the last byte of the word
 )
 
 // The upper bits of a record's first byte.
@@ -95,14 +95,14 @@ func (b *Bundle) ParseCut(pkt []byte, size int) error {
 	return nil
 }
 
-// checkRecords checks that b begins with count sound records. It returns their bytes, or those
-// before the first that is not sound, or not all there: the error is ErrBundle then.
+// checkRecords checks that b begins with count sound records of a version. It returns their bytes,
+// or those before the first that is not sound, or not all there: the error is ErrBundle then.
 func checkRecords(b []byte, count int, version uint8) (at int, err error) {
-	upper := uint64(pktUpper)
+	upper := byte(upperBits)
 	if version == OldVersion {
 		upper = 0
 	}
-	at, n := skipPlain(b, count, true, upper)
+	at, n, plain := skipPlain(b, count, true, upper)
 	for n < count {
 		refused := byte(recordReserved)
 		if n == 0 {
@@ -112,39 +112,49 @@ func checkRecords(b []byte, count int, version uint8) (at int, err error) {
 		if err != nil {
 			return at, err
 		}
-		skipped, m := skipPlain(b[at+size:], count-n-1, false, upper)
-		at, n = at+size+skipped, n+1+m
+		at, n = at+size, n+1
+		if plain {
+			var skipped, m int
+			skipped, m, plain = skipPlain(b[at:], count-n, false, upper)
+			at, n = at+skipped, n+m
+		}
 	}
 	return at, nil
 }
 
 // skipPlain returns how many of the next count records are requests or responses of one packet
-// and surely sound, and the bytes of these. Upper are the bits of a packet number in the second
-// word of a record's head. It only saves time.
-func skipPlain(b []byte, count int, begins bool, upper uint64) (at, n int) {
+// and surely sound, and the bytes of these. Upper are bits of the last byte of a record's head that
+// must be zero; if one of the records has some, plain is false and there are none. It only saves
+// time.
+func skipPlain(b []byte, count int, begins bool, upper byte) (at, n int, plain bool) {
 	b = b[:len(b):len(b)] // the compiler leaves out the check of a bound that is the length
+	last := byte(0)
+loop:
 	for ; n < count && len(b)-at >= recordSize; n++ {
 		rec := b[at:]
-		first, num := binary.LittleEndian.Uint32(rec), binary.LittleEndian.Uint64(rec[4:])
-		size := int(num & 0xFFFF)
+		first, size := binary.LittleEndian.Uint32(rec), int(binary.LittleEndian.Uint16(rec[4:]))
 		switch byte(first) {
 		case byte(TypeReq) | recordWhole, byte(TypeResp) | recordWhole:
 			size += recordSize
 		case byte(TypeReq) | recordWhole | recordAnother, byte(TypeResp) | recordWhole | recordAnother:
 			size += recordSize + anotherSize
 			if begins || size > len(rec) || !IsSession(binary.LittleEndian.Uint32(rec[recordSize:])) {
-				return at, n
+				break loop
 			}
 		default:
-			return at, n
+			break loop
 		}
-		if byte(first>>8) > MaxReqType || size > len(rec) || num&upper != 0 {
+		if byte(first>>8) > MaxReqType || size > len(rec) {
 			break
 		}
+		last |= rec[recordSize-1]
 		begins = false
 		at += size
 	}
-	return at, n
+	if last&upper != 0 {
+		return 0, 0, false
+	}
+	return at, n, true
 }
 
 // checkRecord checks the record that b begins with, and returns its size in bytes. The bits in
@@ -167,7 +177,7 @@ func checkRecord(b []byte, refused byte, version uint8) (size int, err error) {
 	}
 	h.Version = version
 	h.readRecord(b[:head])
-	if b[0]&recordWhole != 0 && h.PktNum != 0 {
+	if !h.numbersFit(b[0]) {
 		return 0, ErrFlags
 	}
 	return head + payload, h.check(payload)
@@ -191,9 +201,6 @@ func (h *Header) readRecord(b []byte) (token uint32) {
 	first, num := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:])
 	h.Type, h.ReqType, h.Hold = Type(first&0x0F), uint8(first>>8), uint16(first>>16)
 	h.Flags, h.PktNum, h.MsgSize, h.ReqNum = 0, 0, uint32(num&0xFFFF), num>>16
-	if h.Version != OldVersion {
-		h.PktNum, h.ReqNum = uint32(num>>upperShift)<<partBits, h.ReqNum&MaxReqNum
-	}
 	if first&recordAnother != 0 {
 		q := (*[recordSize + anotherSize]byte)(b)
 		h.Session = binary.LittleEndian.Uint32(q[recordSize:])
@@ -203,9 +210,18 @@ func (h *Header) readRecord(b []byte) (token uint32) {
 		q := b[len(b)-partSize:]
 		sizeFlags := binary.LittleEndian.Uint32(q)
 		h.MsgSize, h.Flags = sizeFlags&MaxMsgSize, Flags(sizeFlags>>28)
-		h.PktNum |= uint32(binary.LittleEndian.Uint16(q[4:]))
+		h.PktNum = uint32(binary.LittleEndian.Uint16(q[4:]))
+		if h.Version != OldVersion {
+			h.PktNum |= uint32(num>>upperShift) << partBits
+			h.ReqNum &= MaxReqNum
+		}
 	}
 	return token
+}
+
+// numbersFit reports whether a record that says so is that of packet number 0. Its head was read.
+func (h *Header) numbersFit(first byte) bool {
+	return first&recordWhole == 0 || h.Version == OldVersion || h.ReqNum <= MaxReqNum
 }
 
 // Next reads the next packet into h, all of its fields, and returns its payload, which aliases the
@@ -282,7 +298,7 @@ func (h *Header) ParseFirst(b []byte) error {
 	}
 	h.Session, h.Version = binary.LittleEndian.Uint32(b[8:]), b[0]>>4
 	h.readRecord(rec[:head])
-	if rec[0]&recordWhole != 0 && h.PktNum != 0 {
+	if !h.numbersFit(rec[0]) {
 		return ErrFlags
 	}
 	return h.check(int(binary.LittleEndian.Uint16(rec[4:])))
@@ -342,16 +358,12 @@ func PutAnother(b []byte, session, token uint32) int {
 
 // PutRecord writes the head of a record to b, and returns its size in bytes: at most
 // MaxRecordHead, and RecordSize without the payload, which the caller puts behind it. The token of
-// h's session counts if it is another session. Fields wider than their place are cut; callers keep
-// the limits. [Hold] and [SetHold] work on a record too.
+// h's session counts if it is another session. Fields wider than their place are cut, but for the
+// request number; callers keep the limits. [Hold] and [SetHold] work on a record too.
 func PutRecord(b []byte, h *Header, payload int, another bool, token uint32) int {
 	p := (*[recordSize]byte)(b)
 	first := uint32(h.Type&0x0F) | uint32(h.ReqType)<<8 | uint32(h.Hold)<<16
-	num := h.ReqNum << 16
-	if h.Version != OldVersion {
-		num = h.ReqNum&MaxReqNum<<16 | uint64(h.PktNum>>partBits)<<upperShift
-	}
-	binary.LittleEndian.PutUint64(p[4:], uint64(uint16(payload))|num)
+	binary.LittleEndian.PutUint64(p[4:], uint64(uint16(payload))|h.ReqNum<<16)
 	n := recordSize
 	if another {
 		first |= recordAnother
@@ -365,7 +377,9 @@ func PutRecord(b []byte, h *Header, payload int, another bool, token uint32) int
 		q := (*[partSize]byte)(b[n:])
 		binary.LittleEndian.PutUint32(q[0:], h.MsgSize&MaxMsgSize|uint32(h.Flags)<<28)
 		binary.LittleEndian.PutUint16(q[4:], uint16(h.PktNum))
-		n += partSize
+		if n += partSize; h.Version != OldVersion {
+			p[recordSize-1] |= byte(h.PktNum>>partBits) << 4
+		}
 	}
 	binary.LittleEndian.PutUint32(p[0:], first)
 	return n

@@ -217,7 +217,6 @@ func testRecordFieldLimits(t *testing.T) {
 		"type":    {Type: TypeResp | 0xF0},
 		"flags":   {Type: TypeResp, Flags: 0xF0},
 		"msgsize": {Type: TypeResp, MsgSize: MaxMsgSize + 1},
-		"reqnum":  {Type: TypeResp, ReqNum: maxReqNum() + 1},
 	} {
 		list := mustOpen(t, bundle(inside{Header: h}))
 		if len(list) != 1 || list[0].Header != zero.as() {

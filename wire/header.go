@@ -233,7 +233,7 @@ func (h *Header) check(payload int) error {
 	if h.Type >= numTypes {
 		return ErrType
 	}
-	if !h.sizeFits(payload) {
+	if !h.sizeFits(payload) && !h.hasHoles(payload) {
 		return ErrSize
 	}
 	if h.Flags&^allowedFlags[h.Type] != 0 {
@@ -255,10 +255,8 @@ func (h *Header) sizeFits(payload int) bool {
 		return payload <= int(h.MsgSize)
 	case TypeErr:
 		return payload == int(h.MsgSize) && payload >= errorHeader && payload <= MaxErrorSize
-	case TypeRFR:
+	case TypeRFR, TypeCR:
 		return payload == 0
-	case TypeCR:
-		return payload == 0 || h.mayHaveHoles() && payload == int(h.MsgSize) && holesFit(payload)
 	}
 	return payload == 0 && h.MsgSize == 0
 }
