@@ -9,9 +9,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/userspace-rpc/erpc/cmd/erpc/rfplab"
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/paperlab/rfplab"
 )
 
 // command is the command line. Groups come in the order of their first commands: what one wants

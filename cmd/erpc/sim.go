@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
 
 type simCmds struct {

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
 
 func TestSimWrongUsage(t *testing.T) {

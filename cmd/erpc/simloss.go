@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
 
 type simLossCmd struct {

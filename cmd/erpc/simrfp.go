@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/userspace-rpc/erpc/cmd/erpc/rfplab"
-	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/paperlab/rfplab"
+	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
 
 type simRfpCmd struct {

@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
+	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
 
 type simScaleCmd struct {

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/userspace-rpc/erpc/cmd/erpc/simlab"
-	"github.com/userspace-rpc/erpc/cmd/erpc/waitlab"
+	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
+	"github.com/userspace-rpc/erpc/internal/paperlab/waitlab"
 )
 
 type simWaitingCmd struct {

@@ -107,22 +107,6 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestSim: the curve has a row for each model and round trip, and the same one in JSON.
-func TestSim(t *testing.T) {
-	args := []string{"sim", "--keys", "100", "--requests", "20"}
-	status, out, errOut := runCommand(t, args...)
-	if rows := strings.Count(out, "\n"); status != cli.Done || errOut != "" || rows != 17 {
-		t.Errorf("status %d, %d rows: %q, %q", status, rows, out, errOut)
-	}
-	var got struct{ Rows []simRow }
-	status, out, _ = runCommand(t, append(args, "--raft", "4us", "--trips", "7us", "--json")...)
-	if err := json.Unmarshal([]byte(out), &got); err != nil || status != cli.Done ||
-		len(got.Rows) != 1 || got.Rows[0].Raft != 4*time.Microsecond || got.Rows[0].Ratio < 2.4 ||
-		got.Rows[0].Ratio > 2.7 {
-		t.Errorf("status %d, %v: %s", status, err, out)
-	}
-}
-
 // TestOps: the small commands against a running cluster.
 func TestOps(t *testing.T) {
 	f, cf := testFleet(t, "")
