@@ -28,7 +28,7 @@ Ways of waiting for requests beside the figures of the RR-Compound paper: a
 spinning thread for each connection (BP), spinning threads that share them
 (BPTS), threads asleep on descriptors (EVENT), pollers that wake workers (BPEV),
 and the adaptive policy of this library's loops. The costs, each with its source,
-are in cmd/erpc/waitlab/costs.go.`
+are in internal/paperlab/waitlab/costs.go.`
 }
 
 // Run implements the subcommand.

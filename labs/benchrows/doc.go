@@ -7,6 +7,6 @@
 // # Map
 //
 //	owns       rows that are measured in turns, and their child processes
-//	called by  programs in bench/
+//	called by  programs in labs/
 //	never      a child outlives its parent
 package benchrows

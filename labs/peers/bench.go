@@ -48,7 +48,7 @@ func setupBench(set *flag.FlagSet) func(env) error {
 	set.StringVar(&s.only, "only", strings.Join(parts, ","), "the `parts` to do")
 	set.StringVar(&s.packages, "packages", "./...",
 		"the Go benchmarks' `packages`, with spaces between them")
-	set.StringVar(&s.baseline, "baseline", "bench/baseline/go.txt",
+	set.StringVar(&s.baseline, "baseline", "labs/baseline/go.txt",
 		"the `file` that benchstat compares the Go benchmarks with; empty: no comparison")
 	set.StringVar(&s.goCommand, "go", "go", "the go `command`")
 	set.IntVar(&s.count, "count", 6, "how often each Go benchmark runs")

@@ -9,7 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/leastheap"
 )
 
-// gcPercent is that of raft-kv bench and raft-kv server, too. So is the least heap.
+// gcPercent is that of raft-bench put and raft-kv server, too. So is the least heap.
 const gcPercent = 400
 
 // leastHeapEnv tells the members the least heap in MiB.

@@ -85,15 +85,11 @@ func TestUsage(t *testing.T) {
 		{"server --id 1 --addr 127.0.0.1:0 --join --lease 181ms", "at most 9 ticks"},
 		{"members 1:2", "want 1=HOST:PORT"},
 		{"server --id 1 --addr 127.0.0.1:0 --join --gc-heap=-1", "must not be negative"},
-		{"bench --gc-heap=-1", "must not be negative"},
-		{"bench --replicas 0", "want 1 to 9"},
-		{"bench --placement x", "want together"},
-		{"sim --trips 1us", "which hosts take"},
-		{"sim --replicas 10", "want 1 to 9"},
-		{"sim --raft 2ms", "want 0 to 1ms"},
 		{"get k --resolve nonsense", "want NAME:PORT"},
 		{"member add 4", "an address goes with"},
 		{"cluster --replicas 99", "want 1 to 9"},
+		{"bench --replicas 3 --json", "bench has left raft-kv: raft-bench put,"},
+		{"sim", "sim has left raft-kv: raft-bench sim,"},
 	} {
 		status, out, errOut := runCommand(t, strings.Fields(tt.args)...)
 		if status != cli.Usage || out != "" || !strings.Contains(errOut, tt.want) ||

@@ -38,7 +38,7 @@ type Model struct {
 var Paper = Model{Name: "the paper's", Run: 50, Packet: 140, Get: 670, Batched: 670,
 	Scan: 11 * time.Microsecond, HandOver: 100, Spread: 0.7, Way: 390}
 
-// Here has the lookups and sums of this index as docs/performance.md has them, with 1 M keys. The
+// Here has the lookups and sums of this index as labs/performance.md has them, with 1 M keys. The
 // rest is assumed.
 var Here = Model{Name: "measured here", Run: 50, Packet: 120, Get: 390, Batched: 190,
 	Scan: 1500, HandOver: time.Microsecond, Spread: 0.7, Way: 390}

@@ -1,5 +1,5 @@
 // Command erpc-hostile sends a server what a hostile peer might, at a given rate, to measure what
-// that costs the server's other clients. See scripts/bench-hostile.
+// that costs the server's other clients. See labs/scripts/bench-hostile.
 //
 //	erpc-hostile -target 127.0.0.1:31850 -attack repeat -rate 160000 -duration 2s
 //
@@ -25,7 +25,8 @@
 // With -dials it does nothing of that but dials the server so many times, a few at a time and each
 // from a new socket, and says how many had a session within a second. Run beside an attack.
 //
-// With -tls-alone it times crypto/tls's handshakes by the same certificates, for scripts/bench-tls.
+// With -tls-alone it times crypto/tls's handshakes by the same certificates, for
+// labs/scripts/bench-tls.
 //
 // With -tls-bare, -serve and -dials make handshakes by crypto/tls and a UDP socket without this
 // library: the least that any server does. With -tls-keys too they also encrypt the handshake and

@@ -33,8 +33,8 @@ type benchCmd struct {
 // Help is shown by --help.
 func (benchCmd) Help() string {
 	return `Examples:
-  raft-kv bench
-  raft-kv bench --transport shm --placement spread --json`
+  raft-bench put
+  raft-bench put --transport shm --placement spread --json`
 }
 
 // Run implements the subcommand.

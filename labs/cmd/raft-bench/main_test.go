@@ -15,10 +15,14 @@ func runCommand(t *testing.T, args ...string) (status int, out, errOut string) {
 	return clitest.Command(run).Try(t, args...)
 }
 
-// TestUsage: keys that do not fit are a mistake of the user's.
+// TestUsage: flags that do not fit are a mistake of the user's.
 func TestUsage(t *testing.T) {
-	for line, want := range map[string]string{"put --trust-local": "need --tls-ca",
-		"put --placement here": "want together or spread", "sim --raft 1s": "want 0 to 1ms"} {
+	for line, want := range map[string]string{
+		"put --trust-local": "need --tls-ca", "put --placement x": "want together or spread",
+		"put --gc-heap=-1": "must not be negative", "put --replicas 0": "want 1 to 9",
+		"sim --trips 1us": "which hosts take", "sim --replicas 10": "want 1 to 9",
+		"sim --raft 2ms": "want 0 to 1ms",
+	} {
 		status, out, errOut := runCommand(t, strings.Fields(line)...)
 		if status != cli.Usage || out != "" || !strings.Contains(errOut, want) {
 			t.Errorf("%s: status %d, %q, %q", line, status, out, errOut)

@@ -28,8 +28,8 @@ virtual, and the same seed gives the same figures. "2 RPC + Raft" is the arithme
 --raft is divided among its four steps: propose, append, count, answer.
 
 Examples:
-  raft-kv sim
-  raft-kv sim --raft 4us --trips 2.3us,7us,20us`
+  raft-bench sim
+  raft-bench sim --raft 4us --trips 2.3us,7us,20us`
 }
 
 // simRow is a row of the table.

@@ -44,10 +44,10 @@ var (
 // tlsConfig returns the config of either side. All processes make the same authority, from a seed:
 // it vouches for nobody but these benchmarks.
 func tlsConfig() *tls.Config {
-	seed := sha256.Sum256([]byte("bench/peers"))
+	seed := sha256.Sum256([]byte("labs/peers"))
 	key := ed25519.NewKeyFromSeed(seed[:])
 	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench/peers"}, IsCA: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "labs/peers"}, IsCA: true,
 		NotBefore: time.Unix(0, 0), NotAfter: time.Now().AddDate(1, 0, 0),
 		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true,
 	}

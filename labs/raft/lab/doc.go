@@ -9,6 +9,6 @@
 // # Map
 //
 //	owns       replicas and a client that are measured
-//	called by  raft-kv bench
+//	called by  labs/cmd/raft-bench and labs/raft
 //	never      what is measured shares a thread unsaid
 package lab

@@ -10,7 +10,7 @@
 // # Map
 //
 //	owns       a store on virtual cores
-//	called by  raft-kv sim
+//	called by  labs/cmd/raft-bench
 //	never      it reads a clock
 //
 // # The arithmetic
