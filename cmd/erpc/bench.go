@@ -164,10 +164,10 @@ func (b *bench) check() error {
 		f.Wait = "spin"
 	}
 	err := errors.Join(f.netFlags.check(), f.faultFlags.check(), f.outFlags.check(),
-		positive("--threads", f.Threads, 1), positive("--sessions", f.Sessions, 0),
-		positive("--size", s.Size, 0), positive("--resp-size", s.RespSize, 0),
-		positive("--window", s.Window, 1),
-		positive("--batch", s.Batch, 1), positive("--rounds", f.Rounds, 1))
+		cli.Positive("--threads", f.Threads, 1), cli.Positive("--sessions", f.Sessions, 0),
+		cli.Positive("--size", s.Size, 0), cli.Positive("--resp-size", s.RespSize, 0),
+		cli.Positive("--window", s.Window, 1),
+		cli.Positive("--batch", s.Batch, 1), cli.Positive("--rounds", f.Rounds, 1))
 	switch {
 	case err != nil:
 		return err
@@ -213,7 +213,7 @@ func (b *bench) run(e *env) error {
 		b.flags.endpoints *= 2
 	}
 	b.flags.tune(b.flags.Threads)
-	stopProfile, err := startProfile(b.flags.Profile)
+	stopProfile, err := cli.StartProfile(b.flags.Profile)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (b *bench) report(e *env, err error) error {
 	interrupted := e.ctx.Err() != nil
 	if len(b.rounds) == 0 || b.total() == 0 {
 		if interrupted && err == nil {
-			err = errStopped
+			err = cli.ErrStopped
 		}
 		return err
 	}
@@ -294,7 +294,7 @@ func (b *bench) measure(e *env, t *team) error {
 			return err
 		}
 		if rounds > 1 {
-			fmt.Fprintf(e.err, "round %d of %d: %s/s", i+1, rounds, countText(s.rate))
+			fmt.Fprintf(e.err, "round %d of %d: %s/s", i+1, rounds, cli.CountText(s.rate))
 		}
 		if b.flags.Raw && !t.stop.Load() {
 			if err := b.rawRound(t, d); err != nil {
@@ -302,7 +302,7 @@ func (b *bench) measure(e *env, t *team) error {
 				return err
 			}
 			if len(b.raws) > i {
-				fmt.Fprintf(e.err, ", raw %s/s", countText(b.raws[i].rate))
+				fmt.Fprintf(e.err, ", raw %s/s", cli.CountText(b.raws[i].rate))
 			}
 		}
 		if rounds > 1 {
@@ -323,7 +323,7 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 	}); err != nil {
 		return s, err
 	}
-	cpu, resent, one := processCPU(), t.retransmits(), newHistogram()
+	cpu, resent, one := cli.ProcessCPU(), t.retransmits(), newHistogram()
 	b.line.next()
 	err = t.each(func(w *worker) error {
 		if b.symmetric {
@@ -350,7 +350,7 @@ func (b *bench) rpcRound(t *team, d time.Duration) (s sum, err error) {
 		return err
 	})
 	s.average()
-	cpu = processCPU() - cpu
+	cpu = cli.ProcessCPU() - cpu
 	if err == nil {
 		err = w.do(func(w *worker) (err error) { after, err = w.ask(control{Op: "stats"}); return err })
 	}
@@ -387,7 +387,7 @@ func medianOf(rounds []sum, f func(sum) float64) float64 {
 	for _, r := range rounds {
 		v = append(v, f(r))
 	}
-	return median(v)
+	return cli.Median(v)
 }
 
 func rateOf(s sum) float64 { return s.rate }

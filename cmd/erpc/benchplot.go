@@ -70,7 +70,7 @@ func (b *bench) write(f *outFlags, r *result) error {
 		return nil
 	}
 	what := fmt.Sprintf("%s over %s, %s requests, %d in flight", r.Bench, r.overText(),
-		bytesText(r.Size), r.Window*r.Threads)
+		cli.BytesText(r.Size), r.Window*r.Threads)
 	if err := savePlots(f.Plot, b.latencyChart(what), b.rateChart()); err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}

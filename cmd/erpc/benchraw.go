@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -162,7 +163,7 @@ func (b *bench) addRaw(r *result) {
 				b.rounds[i].rate*float64(max(b.shape.Size, b.shape.RespSize))/b.raws[i].rate)
 		}
 	}
-	r.Ratio = median(ratios)
+	r.Ratio = cli.Median(ratios)
 	switch b.name {
 	case "latency":
 		r.RawP50, r.RawPlainP50, r.RawP99 = medianOf(b.raws, p50Of), medianOf(b.plains, p50Of),
@@ -170,7 +171,7 @@ func (b *bench) addRaw(r *result) {
 		if r.RawPlainP50 > 0 {
 			r.RawP50, r.RawP99 = min(r.RawP50, r.RawPlainP50), min(r.RawP99, medianOf(b.plains, p99Of))
 		}
-		r.RatioP99 = median(tails)
+		r.RatioP99 = cli.Median(tails)
 	case "rate":
 		r.RawRps = medianOf(b.raws, rateOf)
 	case "bandwidth":

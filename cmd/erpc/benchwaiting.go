@@ -64,9 +64,9 @@ func (c *waitingCmd) Run(e *env) error {
 	if c.Serve != "" {
 		return c.serve(e)
 	}
-	conns, err := numbers("--conns", c.Conns, 1, mostWaiting)
-	pauses, err2 := numbers("--pauses", c.Pauses, 0, 1_000_000)
-	if err = errors.Join(err, err2, between("--loops", c.Loops, 1, mostWaiting)); err != nil {
+	conns, err := cli.Numbers("--conns", c.Conns, 1, mostWaiting)
+	pauses, err2 := cli.Numbers("--pauses", c.Pauses, 0, 1_000_000)
+	if err = errors.Join(err, err2, cli.Between("--loops", c.Loops, 1, mostWaiting)); err != nil {
 		return err
 	}
 	modes := waitingModes
@@ -78,7 +78,7 @@ func (c *waitingCmd) Run(e *env) error {
 			return cli.Usagef("--modes %q: want some of %v", c.Modes, waitingModes)
 		}
 	}
-	if err := between("--rounds", c.Rounds, 1, 1000); err != nil {
+	if err := cli.Between("--rounds", c.Rounds, 1, 1000); err != nil {
 		return err
 	}
 	if c.SpinFor < 0 || c.Duration < 10*time.Millisecond {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // waitingRow has the measurements of a mode at a load: medians of the rounds.
@@ -35,7 +37,7 @@ func (c *waitingCmd) load(
 		for i := range modes {
 			i = (i + round) % len(modes)
 			if ctx.Err() != nil {
-				return nil, errStopped
+				return nil, cli.ErrStopped
 			}
 			row, err := c.measure(ctx, modes[i], conns, pause)
 			if err != nil {
@@ -57,11 +59,11 @@ func (l *waitingLoad) row(i int) waitingRow {
 	}
 	rates := of(func(r *waitingRow) float64 { return r.Rate })
 	row := l.rounds[i][0]
-	row.Rate, row.Range = median(rates), [2]float64{slices.Min(rates), slices.Max(rates)}
-	row.P50 = median(of(func(r *waitingRow) float64 { return r.P50 }))
-	row.P99 = median(of(func(r *waitingRow) float64 { return r.P99 }))
-	row.CPU = median(of(func(r *waitingRow) float64 { return r.CPU }))
-	row.Idle = median(of(func(r *waitingRow) float64 { return r.Idle }))
+	row.Rate, row.Range = cli.Median(rates), [2]float64{slices.Min(rates), slices.Max(rates)}
+	row.P50 = cli.Median(of(func(r *waitingRow) float64 { return r.P50 }))
+	row.P99 = cli.Median(of(func(r *waitingRow) float64 { return r.P99 }))
+	row.CPU = cli.Median(of(func(r *waitingRow) float64 { return r.CPU }))
+	row.Idle = cli.Median(of(func(r *waitingRow) float64 { return r.Idle }))
 	return row
 }
 
@@ -85,7 +87,7 @@ func (l *waitingLoad) share(mode string, others ...string) (s [3]float64) {
 		}
 	}
 	if len(list) > 0 {
-		s = [3]float64{median(list), slices.Min(list), slices.Max(list)}
+		s = [3]float64{cli.Median(list), slices.Min(list), slices.Max(list)}
 	}
 	return s
 }
@@ -117,7 +119,7 @@ func waitingReport(loads []*waitingLoad) map[string]any {
 }
 
 func printLoads(w io.Writer, loads []*waitingLoad) error {
-	t := table(w)
+	t := cli.NewTable(w)
 	fmt.Fprintln(t, "pause\tconns\tmode\tk/s\trange\tp50\tp99\tCPU\tidle CPU")
 	for _, l := range loads {
 		for i := range l.modes {

@@ -52,7 +52,7 @@ func (c *waitingCmd) serve(e *env) error {
 	}
 	fmt.Fprintln(e.out)
 	for in := bufio.NewScanner(e.in); in.Scan(); {
-		fmt.Fprintln(e.out, int64(processCPU()))
+		fmt.Fprintln(e.out, int64(cli.ProcessCPU()))
 	}
 	return s.Close()
 }

@@ -56,7 +56,7 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 		}
 	}
 	f.tune(f.Threads)
-	stopProfile, err := startProfile(f.Profile)
+	stopProfile, err := cli.StartProfile(f.Profile)
 	if err != nil {
 		return c, err
 	}
@@ -182,21 +182,21 @@ func (c *comparison) run(e *env) error {
 			before = after
 		}
 		if err == nil {
-			fmt.Fprintf(e.err, "round %d of %d: baseline %s/s\n", i+1, c.rounds, countText(before.rate))
+			fmt.Fprintf(e.err, "round %d of %d: baseline %s/s\n", i+1, c.rounds, cli.CountText(before.rate))
 		}
 	}
-	if errors.Is(err, errStopped) {
+	if errors.Is(err, cli.ErrStopped) {
 		return nil
 	}
 	return err
 }
 
-// take measures one turn of an arm. After Ctrl-C it returns errStopped.
+// take measures one turn of an arm. After Ctrl-C it returns cli.ErrStopped.
 func (c *comparison) take(e *env, a *arm) (sum, error) {
 	s, err := a.bench.rpcRound(a.team, c.turn)
 	switch {
 	case e.ctx.Err() != nil:
-		return s, errStopped
+		return s, cli.ErrStopped
 	case a.team.stop.Load():
 		return s, a.team.server.failure() // only the end of the server stops a team else
 	case err != nil:
@@ -233,7 +233,7 @@ func spreadOf(v []float64) (s spread) {
 		}
 		s.min, s.max = min(s.min, x), max(s.max, x)
 	}
-	s.median = median(v)
+	s.median = cli.Median(v)
 	return s
 }
 
@@ -310,7 +310,7 @@ func (b *bench) compared(e *env, variants []variant) (c *comparison, failed stri
 	switch {
 	case c == nil || len(c.arms[len(c.arms)-1].ratios) == 0: // not one round
 		if err == nil {
-			err = errStopped
+			err = cli.ErrStopped
 		}
 		return nil, "", err
 	case err != nil:

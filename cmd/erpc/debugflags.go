@@ -35,7 +35,7 @@ func (f *debugFlags) startDebug(e *env, eps []*endpoint) error {
 		}
 		return nil
 	}
-	if err := errors.Join(positive("--record", f.Record, 0)); err != nil {
+	if err := errors.Join(cli.Positive("--record", f.Record, 0)); err != nil {
 		return err
 	}
 	var watched []erpc.Watched

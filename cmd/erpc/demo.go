@@ -108,7 +108,7 @@ func (c *demoCmd) Run(e *env) error {
 		return err
 	}
 	if len(res.Demo) == 0 {
-		return errStopped
+		return cli.ErrStopped
 	}
 	return res.print(e, c.JSON)
 }
@@ -210,7 +210,7 @@ func (r *demoResult) print(e *env, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(e.out).Encode(r)
 	}
-	t := table(e.out)
+	t := cli.NewTable(e.out)
 	fmt.Fprintln(t, "RPC\tended\terrors\tp50\tp99\trate\tgoodput")
 	for _, row := range r.Demo {
 		goodput := ""
@@ -218,7 +218,7 @@ func (r *demoResult) print(e *env, asJSON bool) error {
 			goodput = fmt.Sprintf("%.1f Gbit/s", row.Gbps)
 		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%.1f us\t%.1f us\t%s/s\t%s\n", row.What, row.Rpcs, row.Errors,
-			row.P50, row.P99, countText(row.Rps), goodput)
+			row.P50, row.P99, cli.CountText(row.Rps), goodput)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -223,7 +223,7 @@ func (ep *endpoint) obey(c *control, rep *report, from transport.Addr) (err erro
 	if ep.load != nil {
 		rep.InFlight = ep.load.inFlight
 	}
-	rep.Addrs, rep.CPU, rep.Served = ep.siblings, processCPU(), ep.served
+	rep.Addrs, rep.CPU, rep.Served = ep.siblings, cli.ProcessCPU(), ep.served
 	rep.Retransmits = ep.rpc.Stats().Protocol.Retransmits
 	return err
 }

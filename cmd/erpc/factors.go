@@ -209,13 +209,13 @@ func factorsOf(c *comparison) *factorsResult {
 			f.series(a, before)
 			before = a.ratios
 			if o.name == plainCC {
-				r.PlainCost = loss(median(quotients(a.ratios, byName["cc"].ratios)))
+				r.PlainCost = loss(cli.Median(quotients(a.ratios, byName["cc"].ratios)))
 			}
 		}
 		r.Factors = append(r.Factors, f)
 		r.Rounds = len(a.ratios)
 	}
-	r.Cost = loss(median(inverses(byName["cc"].ratios)))
+	r.Cost = loss(cli.Median(inverses(byName["cc"].ratios)))
 	return r
 }
 
@@ -226,7 +226,7 @@ func (f *factor) series(a *arm, before []float64) {
 	f.CumRps, f.CumRatio, f.CumMin, f.CumMax = medianOf(a.bench.rounds, rateOf), s.median, s.min, s.max
 	f.StepLoss = loss(s.median)
 	if before != nil {
-		f.StepLoss = loss(median(quotients(a.ratios, before)))
+		f.StepLoss = loss(cli.Median(quotients(a.ratios, before)))
 	}
 }
 
@@ -237,18 +237,18 @@ func (r *factorsResult) print(w io.Writer, asJSON bool) error {
 	}
 	fmt.Fprintf(w, "%s over %s, requests %s, responses %s, %d in flight in batches of %d, %d "+
 		"thread(s), %d session(s) each, %s\n",
-		r.Bench, r.Transport, bytesText(r.Size), bytesText(
+		r.Bench, r.Transport, cli.BytesText(r.Size), cli.BytesText(
 			r.RespSize), r.Window, r.Batch, r.Threads, r.Sessions, ccText(r.CC, r.LinkRate))
 	fmt.Fprintf(w, "baseline %s/s (%s to %s); medians of %d rounds of %.0f ms\n\n",
-		countText(r.Rps), countText(r.RpsMin), countText(r.RpsMax), r.Rounds, r.Turn*1e3)
-	t := table(w)
+		cli.CountText(r.Rps), cli.CountText(r.RpsMin), cli.CountText(r.RpsMax), r.Rounds, r.Turn*1e3)
+	t := cli.NewTable(w)
 	fmt.Fprintln(t, "switched off\talone\tratio (min to max)\tloss\twith all above\tratio (min to "+
 		"max)\tloss of this step\tpaper")
 	for _, f := range r.Factors {
-		fmt.Fprintf(t, "%s\t%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", f.title, countText(f.Rps), f.Ratio,
+		fmt.Fprintf(t, "%s\t%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", f.title, cli.CountText(f.Rps), f.Ratio,
 			f.RatioMin, f.RatioMax, f.Loss)
 		if f.CumRps > 0 {
-			fmt.Fprintf(t, "%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", countText(f.CumRps), f.CumRatio, f.CumMin,
+			fmt.Fprintf(t, "%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", cli.CountText(f.CumRps), f.CumRatio, f.CumMin,
 				f.CumMax, f.StepLoss)
 		} else {
 			fmt.Fprint(t, "\t\t\t")

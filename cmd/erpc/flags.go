@@ -238,11 +238,3 @@ func (f *netFlags) coreDistance(threads int) float64 {
 	}
 	return coreRoundTrip(cores[0], cores[threads])
 }
-
-// positive complains about a flag that is not at least min.
-func positive(flag string, value, min int) error {
-	if value < min {
-		return cli.Usagef("%s %d: must be at least %d", flag, value, min)
-	}
-	return nil
-}

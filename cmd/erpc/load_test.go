@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // testPair opens a server and a client endpoint on loopback, to be run by hand.
@@ -115,8 +116,8 @@ func TestMedian(t *testing.T) {
 		v    []float64
 		want float64
 	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{5, 1, 3}, 3}, {[]float64{4, 1, 3, 2}, 2.5}} {
-		if got := median(c.v); got != c.want {
-			t.Errorf("median(%v) = %v, want %v", c.v, got, c.want)
+		if got := cli.Median(c.v); got != c.want {
+			t.Errorf("cli.Median(%v) = %v, want %v", c.v, got, c.want)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"golang.org/x/sys/unix"
@@ -19,15 +18,6 @@ func allowedCores() []int { return initial }
 
 // dumpSignals make a program write what it has recorded.
 var dumpSignals = []os.Signal{syscall.SIGUSR2}
-
-// processCPU returns the CPU time that this process has used.
-func processCPU() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // plainSocket is a UDP socket without any of the transport's cleverness: one system
 // call per packet, never blocking.

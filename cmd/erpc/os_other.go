@@ -4,16 +4,12 @@ package main
 
 import (
 	"os"
-	"time"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // allowedCores returns nil: threads are not pinned here.
 func allowedCores() []int { return nil }
-
-// processCPU returns 0: not measured here.
-func processCPU() time.Duration { return 0 }
 
 // plainSocket exists on Linux only; elsewhere the transport is the only yardstick.
 type plainSocket struct{}

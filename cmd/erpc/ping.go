@@ -61,8 +61,8 @@ type pinger struct {
 
 // Run implements the subcommand.
 func (c *pingCmd) Run(e *env) error {
-	err := errors.Join(c.netFlags.check(), c.faultFlags.check(), positive("--count", c.Count, 0),
-		positive("--size", c.Size, 0))
+	err := errors.Join(c.netFlags.check(), c.faultFlags.check(), cli.Positive("--count", c.Count, 0),
+		cli.Positive("--size", c.Size, 0))
 	switch {
 	case err != nil:
 		return err
@@ -79,7 +79,7 @@ func (c *pingCmd) Run(e *env) error {
 		return err
 	}
 	c.tune(1)
-	stopProfile, err := startProfile(c.Profile)
+	stopProfile, err := cli.StartProfile(c.Profile)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (p *pinger) once(w *worker, body []byte) error {
 		fmt.Fprintf(p.lines, "session with %s ended: %s; connecting again\n", w.addr, cli.OneLine(why))
 		s, err := w.dial()
 		switch {
-		case errors.Is(err, errStopped):
+		case errors.Is(err, cli.ErrStopped):
 			p.res.Sent--
 			return nil
 		case err != nil:

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
@@ -78,14 +77,14 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)
 	}
-	t := table(w)
+	t := cli.NewTable(w)
 	row := func(show bool, name, format string, args ...any) {
 		if show {
 			fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 		}
 	}
 	row(true, "bench", "%s over %s, requests %s, responses %s, packets up to %d B", r.Bench,
-		r.overText(), bytesText(r.Size), bytesText(r.RespSize), r.MTU)
+		r.overText(), cli.BytesText(r.Size), cli.BytesText(r.RespSize), r.MTU)
 	row(true, "load", "%d in flight per thread, %d thread(s), %d session(s) each, %d credits",
 		r.Window, r.Threads, r.Sessions, r.Credits)
 	row(r.Symmetric, "", "every thread is client and server")
@@ -94,7 +93,7 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 	row(r.Cores > 0, "cores", "a cache line's round trip between client and server takes %.0f ns: %s",
 		r.Cores, nearText(r.Cores))
 	row(true, "ran", "%.2f s, %d RPCs", r.Duration, r.Rpcs)
-	row(true, "rate", "%s/s", countText(r.Rps))
+	row(true, "rate", "%s/s", cli.CountText(r.Rps))
 	row(r.P50 > 0, "latency", "p50 %.2f us, p99 %.2f, p99.9 %.2f, max %.1f, mean %.2f", r.P50, r.P99,
 		r.P999, r.Max, r.Mean)
 	row(r.Gbps > 0, "goodput", "%.2f Gbit/s", r.Gbps)
@@ -103,19 +102,16 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 		r.Retransmits, r.Errors)
 	row(r.RawP50 > 0, "raw", "p50 %.2f us, p99 %.2f; latency is %.2f times raw, p99 %.2f times",
 		r.RawP50, r.RawP99, r.Ratio, r.RatioP99)
-	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", countText(r.RawRps),
+	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", cli.CountText(r.RawRps),
 		r.Ratio)
 	row(r.RawGbps > 0, "raw", "%.2f Gbit/s one way; RPC goodput is %.2f of it", r.RawGbps, r.Ratio)
-	row(r.Versus != "", "versus", "%s/s %s in %d rounds)", countText(r.VersusRps), r.versusText,
+	row(r.Versus != "", "versus", "%s/s %s in %d rounds)", cli.CountText(r.VersusRps), r.versusText,
 		r.Rounds)
 	row(r.Seed > 0, "faults", "injected, seed %d", r.Seed)
 	row(r.Interrupted, "note", "interrupted: measured so far")
 	row(r.Failed != "", "note", "measured until it failed: %s", r.Failed)
 	return t.Flush()
 }
-
-// table lines up cells that are separated by tabs, within the width of the terminal.
-func table(w io.Writer) *cli.Table { return cli.NewTable(w) }
 
 // nearText says what a round trip between two cores means.
 func nearText(ns float64) string {
@@ -131,36 +127,4 @@ func ccText(cc string, linkRate float64) string {
 		cc += fmt.Sprintf(", link of %.4g Gbit/s", linkRate/1e9)
 	}
 	return cc
-}
-
-func bytesText(n int) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
-}
-
-func countText(n float64) string {
-	switch {
-	case n >= 1e6:
-		return fmt.Sprintf("%.2f M", n/1e6)
-	case n >= 1e3:
-		return fmt.Sprintf("%.1f k", n/1e3)
-	}
-	return fmt.Sprintf("%.1f", n)
-}
-
-// median of v, 0 if empty.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	v = slices.Sorted(slices.Values(v))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
 }

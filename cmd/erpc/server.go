@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -48,7 +47,7 @@ type readyLine struct {
 
 // Run implements the subcommand.
 func (c *serverCmd) Run(e *env) error {
-	err := errors.Join(c.check(), positive("--threads", c.Threads, 1), c.checkOnePort())
+	err := errors.Join(c.check(), cli.Positive("--threads", c.Threads, 1), c.checkOnePort())
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func (c *serverCmd) Run(e *env) error {
 	}
 	c.notes = e.err
 	c.tune(c.Threads)
-	stopProfile, err := startProfile(c.Profile)
+	stopProfile, err := cli.StartProfile(c.Profile)
 	if err != nil {
 		return err
 	}
@@ -185,22 +184,4 @@ func (c *serverCmd) serve(eps []*endpoint, cancel func()) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// startProfile writes a CPU profile to file until the result is called; "" means none.
-func startProfile(file string) (stop func(), err error) {
-	if file == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(file)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		_ = f.Close()
-	}, nil
 }

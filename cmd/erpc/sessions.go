@@ -136,14 +136,14 @@ func (r *sessionsResult) print(w io.Writer, asJSON bool) error {
 	}
 	fmt.Fprintf(w, "%s over %s, requests %s, responses %s, %d in flight in batches of %d, %d "+
 		"thread(s), %s\n",
-		r.Bench, r.Transport, bytesText(r.Size), bytesText(
+		r.Bench, r.Transport, cli.BytesText(r.Size), cli.BytesText(
 			r.RespSize), r.Window, r.Batch, r.Threads, r.CC)
 	fmt.Fprintf(w, "baseline %d sessions: %s/s; medians of %d rounds\n\n", r.Base,
-		countText(r.Rps), r.Rounds)
-	t := table(w)
+		cli.CountText(r.Rps), r.Rounds)
+	t := cli.NewTable(w)
 	fmt.Fprintln(t, "sessions\trate\tratio (min to max)\tmemory of a client's end\tof a server's")
 	for _, row := range r.Rows {
-		fmt.Fprintf(t, "%d\t%s/s\t%.3f (%.3f to %.3f)\t", row.Sessions, countText(row.Rps), row.Ratio,
+		fmt.Fprintf(t, "%d\t%s/s\t%.3f (%.3f to %.3f)\t", row.Sessions, cli.CountText(row.Rps), row.Ratio,
 			row.RatioMin, row.RatioMax)
 		if row.Client != 0 {
 			fmt.Fprintf(t, "%.0f B\t%.0f B", row.Client, row.Server)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -62,7 +61,7 @@ type outcome struct {
 // run runs an experiment and shows what came of it.
 func (f *simFlags) run(e *env, experiment func(simlab.Progress) (outcome, error)) error {
 	debug.SetGCPercent(f.GC)
-	stopProfile, err := startProfile(f.Profile)
+	stopProfile, err := cli.StartProfile(f.Profile)
 	if err != nil {
 		return err
 	}
@@ -72,7 +71,7 @@ func (f *simFlags) run(e *env, experiment func(simlab.Progress) (outcome, error)
 	case err != nil:
 		return err
 	case o.rows == 0:
-		return errStopped
+		return cli.ErrStopped
 	case f.JSON:
 		err = json.NewEncoder(e.out).Encode(o.result)
 	default:
@@ -111,19 +110,6 @@ func (p *progress) tell(what string, part float64) {
 	fmt.Fprintf(p.e.err, "%3.0f s  %s, %.0f %%\n", now.Sub(p.begun).Seconds(), what, 100*part)
 }
 
-// numbers reads a list of whole numbers, each from low to high.
-func numbers(flag, text string, low, high int) (list []int, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(part))
-		if err != nil || n < low || n > high {
-			return nil, cli.Usagef("%s %q: want numbers from %d to %d, with commas between", flag,
-				text, low, high)
-		}
-		list = append(list, n)
-	}
-	return list, nil
-}
-
 // algorithm reads the name of a congestion control, one of those that may be.
 func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
 	if !slices.Contains(may, name) {
@@ -133,17 +119,9 @@ func algorithm(name string, may ...string) (erpc.CCAlgorithm, error) {
 		"none": erpc.CCNone}[name], nil
 }
 
-// between complains about a flag outside its limits.
-func between(flag string, value, low, high int) error {
-	if value < low || value > high {
-		return cli.Usagef("%s %d: must be %d to %d", flag, value, low, high)
-	}
-	return nil
-}
+func largeSize(size int) error { return cli.Between("--size", size, 1024, 8<<20) }
 
-func largeSize(size int) error { return between("--size", size, 1024, 8<<20) }
-
-func credits(n int) error { return between("--credits", n, 1, 4096) }
+func credits(n int) error { return cli.Between("--credits", n, 1, 4096) }
 
 // simulated complains about a virtual time that is too short or absurdly long.
 func simulated(flag string, d, least time.Duration) error {

@@ -50,7 +50,7 @@ func (c *simIncastCmd) config() (f simlab.IncastConfig, err error) {
 	f = simlab.IncastConfig{Size: c.Size, Credits: c.Credits, Reverse: c.Reverse,
 		Background: c.Background,
 		Warmup:     c.Warmup, Duration: c.Duration, Seed: c.Seed}
-	if f.Degrees, err = numbers("--degree", c.Degree, 1, 1000); err != nil {
+	if f.Degrees, err = cli.Numbers("--degree", c.Degree, 1, 1000); err != nil {
 		return f, err
 	}
 	for part := range strings.SplitSeq(c.CC, ",") {
@@ -103,10 +103,10 @@ func printIncast(w io.Writer, r *simlab.IncastResult) {
 	}
 	fmt.Fprintf(w, "Incast on a simulated CX4 cluster: clients %s of %s, one outstanding each, %d "+
 		"credits. Seed %d.\n",
-		what, bytesText(r.Size), r.Credits, r.Seed)
+		what, cli.BytesText(r.Size), r.Credits, r.Seed)
 	fmt.Fprintf(w, "After a warm-up of %s, %s count. RTT is that of each packet; the switch queue "+
 		"is the victim's.\n\n", seconds(r.Warmup), seconds(r.Duration))
-	t := table(w)
+	t := cli.NewTable(w)
 	fmt.Fprintln(t, "clients\tcc\tgoodput\tRTT p50\tp99\tpaper\tp50\tp99\tJain\tdeepest queue\t"+
 		"drops\tsent again")
 	for _, row := range r.Rows {
@@ -141,7 +141,7 @@ func printPairs(w io.Writer, r *simlab.IncastResult) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := table(w)
+	t := cli.NewTable(w)
 	fmt.Fprintf(t, "%s against none\tRTT p50 lower\tpaper\tRTT p99 lower\tpaper\tof the bandwidth "+
 		"without\tpaper\n", r.Algorithm)
 	for _, p := range r.Pairs {

@@ -50,7 +50,7 @@ func (c *simLossCmd) config() (f simlab.LossConfig, err error) {
 		return f, err
 	}
 	return f, errors.Join(c.check(), largeSize(c.Size), credits(c.Credits),
-		between("--seeds", c.Seeds, 1, 1000),
+		cli.Between("--seeds", c.Seeds, 1, 1000),
 		simulated("--warmup", c.Warmup, 0), simulated("--duration", c.Duration, time.Millisecond))
 }
 
@@ -69,9 +69,9 @@ func (c *simLossCmd) Run(e *env) error {
 
 func printLoss(w io.Writer, r *simlab.LossResult) {
 	fmt.Fprintf(w, "Requests of %s over a simulated 100 Gbit/s link that loses packets, one "+
-		"outstanding, %d credits, cc %s.\n", bytesText(r.Size), r.Credits, r.Algorithm)
+		"outstanding, %d credits, cc %s.\n", cli.BytesText(r.Size), r.Credits, r.Algorithm)
 	fmt.Fprintf(w, "Median of %d seeds from %d on, %s each.\n\n", r.Seeds, r.Seed, seconds(r.Duration))
-	t := table(w)
+	t := cli.NewTable(w)
 	fmt.Fprintln(t, "loss\tgoodput\tof loss-free\tpaper\tof loss-free\tleast and most\tpackets\t"+
 		"lost\tsent again")
 	for _, row := range r.Rows {
@@ -81,7 +81,7 @@ func printLoss(w io.Writer, r *simlab.LossResult) {
 		}
 		fmt.Fprintf(t, "%g\t%.1f Gbit/s\t%.0f %%\t%s\t%.1f ... %.1f\t%s\t%d\t%d\n", row.Rate, row.Gbps,
 			100*row.Share, paper,
-			row.Least, row.Most, countText(float64(row.Packets)), row.Lost, row.Retransmits)
+			row.Least, row.Most, cli.CountText(float64(row.Packets)), row.Lost, row.Retransmits)
 	}
 	_ = t.Flush()
 }
@@ -95,7 +95,7 @@ func lossChart(r *simlab.LossResult) chart {
 			paper.add(row.Rate, row.Paper)
 		}
 	}
-	return chart{title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d", bytesText(r.Size),
+	return chart{title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d", cli.BytesText(r.Size),
 		r.Seed), x: "probability of loss", y: "Gbit/s",
 		logX: true, legendLow: true, series: []series{ours, paper}}
 }

@@ -61,7 +61,7 @@ func (c *simRfpCmd) curve(e *env) error {
 func printCurve(w io.Writer, c *rfplab.Curve) {
 	fmt.Fprintf(w, "%s; %s.\n", c.Title, c.Y)
 	rows := map[float64][]string{}
-	t := table(w)
+	t := cli.NewTable(w)
 	fmt.Fprint(t, c.X)
 	for i, l := range c.Lines {
 		fmt.Fprint(t, "\t", l.Name)
@@ -94,7 +94,7 @@ func curveChart(c *rfplab.Curve) chart {
 }
 
 func printRfp(w io.Writer, r *rfplab.Report) {
-	t := table(w)
+	t := cli.NewTable(w)
 	fmt.Fprintln(t, "\tmodel\tpaper\t")
 	for _, f := range r.Figures {
 		paper := ""
@@ -105,7 +105,7 @@ func printRfp(w io.Writer, r *rfplab.Report) {
 	}
 	_ = t.Flush()
 	fmt.Fprintln(w, "\nBy process time, 16 server threads: calls/s, client time per call.")
-	t = table(w)
+	t = cli.NewTable(w)
 	fmt.Fprintln(t, "process\tfetch\treply\thybrid\tfetch\treply\thybrid")
 	for _, p := range r.Points {
 		fmt.Fprintf(t, "%v\t%.2f M/s\t%.2f\t%.2f\t%v\t%v\t%v\n", p.Process,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
 
@@ -36,15 +37,15 @@ process: it takes some gigabytes and minutes.`
 func (c *simScaleCmd) config() (f simlab.ScaleConfig, err error) {
 	f = simlab.ScaleConfig{Nodes: c.Nodes, Size: c.Size, Batch: c.Batch, Window: c.Window,
 		Warmup: c.Warmup, Duration: c.Duration, Seed: c.Seed}
-	if f.Threads, err = numbers("--threads", c.Threads, 1, 32); err != nil {
+	if f.Threads, err = cli.Numbers("--threads", c.Threads, 1, 32); err != nil {
 		return f, err
 	}
 	if f.Algorithm, err = algorithm(c.Algorithm, "timely", "dcqcn", "none"); err != nil {
 		return f, err
 	}
-	return f, errors.Join(c.check(), between("--nodes", c.Nodes, 2, 1000),
-		between("--size", c.Size, 4, 960), between("--window", c.Window, 1, 1000),
-		between("--batch", c.Batch, 1, max(1, c.Window)), simulated("--warmup", c.Warmup,
+	return f, errors.Join(c.check(), cli.Between("--nodes", c.Nodes, 2, 1000),
+		cli.Between("--size", c.Size, 4, 960), cli.Between("--window", c.Window, 1, 1000),
+		cli.Between("--batch", c.Batch, 1, max(1, c.Window)), simulated("--warmup", c.Warmup,
 			0), simulated("--duration", c.Duration, 10*time.Microsecond))
 }
 
@@ -73,7 +74,7 @@ func printScale(w io.Writer, r *simlab.ScaleResult) {
 		r.Nodes, r.Size, r.Batch, r.Window, r.Algorithm, r.Seed)
 	fmt.Fprintf(w, "After a warm-up of %s, %s count. Rates are per node; sessions are client and "+
 		"server ends.\n\n", seconds(r.Warmup), seconds(r.Duration))
-	t := table(w)
+	t := cli.NewTable(w)
 	fmt.Fprintln(t, "threads\tsessions\trate\tsent\tp50\tp99\tp99.9\tp99.99\tsent again\t"+
 		"set-up\tpaper")
 	for _, row := range r.Rows {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 	"github.com/userspace-rpc/erpc/internal/paperlab/waitlab"
 )
@@ -33,8 +34,8 @@ are in internal/paperlab/waitlab/costs.go.`
 
 // Run implements the subcommand.
 func (c *simWaitingCmd) Run(e *env) error {
-	conns, err := numbers("--conns", c.Conns, 1, 4096)
-	if err = errors.Join(err, c.check(), between("--cores", c.Cores, 2, 1024),
+	conns, err := cli.Numbers("--conns", c.Conns, 1, 4096)
+	if err = errors.Join(err, c.check(), cli.Between("--cores", c.Cores, 2, 1024),
 		simulated("--duration", c.Duration, time.Millisecond)); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (c *simWaitingCmd) Run(e *env) error {
 func printWaiting(w io.Writer, r *waitlab.Report) {
 	fmt.Fprintf(w, "%d virtual cores, calls as in the paper's figure 8. CPU in cores.\n", r.Cores)
 	last := time.Duration(-1)
-	t := table(w)
+	t := cli.NewTable(w)
 	for _, row := range r.Rows {
 		if row.Pause != last {
 			last = row.Pause
@@ -72,7 +73,7 @@ func printWaiting(w io.Writer, r *waitlab.Report) {
 	}
 	_ = t.Flush()
 	fmt.Fprintln(w, "\nBPEV's spin time, one client, calls as in figure 13:")
-	t = table(w)
+	t = cli.NewTable(w)
 	fmt.Fprintln(t, "spin\tk/s\tp50\tCPU")
 	for _, s := range r.Spins {
 		fmt.Fprintf(t, "%v\t%.1f\t%.2f us\t%.2f\n", s.For, s.Rate/1e3, micros(s.P50), s.CPU)
@@ -82,7 +83,7 @@ func printWaiting(w io.Writer, r *waitlab.Report) {
 		return
 	}
 	fmt.Fprintln(w)
-	t = table(w)
+	t = cli.NewTable(w)
 	fmt.Fprintln(t, "\tmodel\tpaper\t")
 	for _, f := range r.Figures {
 		sign := ""

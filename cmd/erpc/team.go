@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -32,9 +33,6 @@ type team struct {
 	stop    atomic.Bool
 	cancel  func() bool
 }
-
-// errStopped means that Ctrl-C came before there was anything to tell.
-var errStopped = errors.New("interrupted before anything was measured")
 
 // peer is the server to talk to: at an address, or a process of this one's.
 type peer struct {
@@ -244,7 +242,7 @@ func (w *worker) dial() (*erpc.Session, error) {
 	case s.Err() != nil:
 		return nil, fmt.Errorf("%s: %w", w.addr, s.Err())
 	case !s.Connected():
-		return nil, errStopped
+		return nil, cli.ErrStopped
 	}
 	return s, nil
 }

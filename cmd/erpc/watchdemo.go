@@ -45,7 +45,7 @@ const (
 
 // Run implements the subcommand.
 func (c *watchDemoCmd) Run(e *env) error {
-	if err := errors.Join(c.check(), positive("--threads", c.Threads, 1)); err != nil {
+	if err := errors.Join(c.check(), cli.Positive("--threads", c.Threads, 1)); err != nil {
 		return err
 	}
 	if c.Lost < 0 || c.Lost > 0.5 {

@@ -2,10 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"runtime/pprof"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -71,7 +68,7 @@ func (c *benchCmd) Run(e *cli.Env) error {
 		cfg.Cores = cores[:2]
 	}
 	fmt.Fprintf(e.Err, "storing %d keys\n", c.Keys)
-	stop, err := startProfile(c.Profile)
+	stop, err := cli.StartProfile(c.Profile)
 	if err != nil {
 		return err
 	}
@@ -110,22 +107,4 @@ func (c *benchCmd) Run(e *cli.Env) error {
 	fmt.Fprintf(w, "PUT / plain RPC, p50\t%v\t(eRPC's paper: 2.4)\n", r.Ratio)
 	fmt.Fprintf(w, "its messages / plain RPC\t%v\nwith bare RawNodes\t%v\n", r.OfChain, r.OfBare)
 	return w.Flush()
-}
-
-// startProfile writes a CPU profile to a file until stop is called.
-func startProfile(name string) (stop func(), err error) {
-	if name == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() {
-		pprof.StopCPUProfile()
-		_ = f.Close()
-	}, nil
 }
