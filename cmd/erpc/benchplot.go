@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
@@ -71,31 +72,31 @@ func (b *bench) write(f *outFlags, r *result) error {
 	}
 	what := fmt.Sprintf("%s over %s, %s requests, %d in flight", r.Bench, r.overText(),
 		cli.BytesText(r.Size), r.Window*r.Threads)
-	if err := savePlots(f.Plot, b.latencyChart(what), b.rateChart()); err != nil {
+	if err := chart.SavePlots(f.Plot, b.latencyChart(what), b.rateChart()); err != nil {
 		return fmt.Errorf("--plot: %w", err)
 	}
 	return nil
 }
 
 // latencyChart shows the distribution of latencies: how long the quickest share of RPCs took.
-func (b *bench) latencyChart(what string) chart {
-	s := series{name: "latency"}
+func (b *bench) latencyChart(what string) chart.Chart {
+	s := chart.Series{Name: "latency"}
 	for _, br := range b.hist.CumulativeDistribution() {
 		if br.Quantile < 100 {
-			s.add(100/(100-br.Quantile), float64(br.ValueAt)/1e3)
+			s.Add(100/(100-br.Quantile), float64(br.ValueAt)/1e3)
 		}
 	}
-	return chart{title: "Latency: " + what, x: "share of RPCs that took no longer",
-		y: "us", shares: true, logX: true, logY: true, series: []series{s}}
+	return chart.Chart{Title: "Latency: " + what, X: "share of RPCs that took no longer",
+		Y: "us", Shares: true, LogX: true, LogY: true, Series: []chart.Series{s}}
 }
 
 // rateChart shows the rate over time.
-func (b *bench) rateChart() chart {
-	s := series{name: "RPCs that ended"}
+func (b *bench) rateChart() chart.Chart {
+	s := chart.Series{Name: "RPCs that ended"}
 	for i, r := range b.line.rates {
-		s.add((float64(i)+0.5)*b.line.every.Seconds(), r)
+		s.Add((float64(i)+0.5)*b.line.every.Seconds(), r)
 	}
-	return chart{title: "Rate", x: "seconds", y: "RPCs per second", series: []series{s}}
+	return chart.Chart{Title: "Rate", X: "seconds", Y: "RPCs per second", Series: []chart.Series{s}}
 }
 
 // writeHDR writes the latencies, in ns, as a log of HdrHistogram: one interval for each round.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
@@ -55,7 +56,7 @@ type outcome struct {
 	rows   int // finished
 	cut    bool
 	table  func(w io.Writer)
-	chart  func() chart
+	chart  func() chart.Chart
 }
 
 // run runs an experiment and shows what came of it.
@@ -84,7 +85,7 @@ func (f *simFlags) run(e *env, experiment func(simlab.Progress) (outcome, error)
 		return err
 	}
 	c := o.chart()
-	return errors.Join(err, c.save(f.Plot))
+	return errors.Join(err, c.Save(f.Plot))
 }
 
 // progress prints how far a run is, every other second.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
@@ -198,12 +199,12 @@ func TestCharts(t *testing.T) {
 		{Rate: 1e-5, Gbps: 50}, {Rate: 1e-3, Gbps: 2, Paper: 2.5}}})
 	scale := scaleChart(
 		&simlab.ScaleResult{Rows: []simlab.ScaleRow{{Threads: 1, P50: 12, P99: 20, P999: 30}}})
-	odd := chart{title: "<a & b>", series: []series{{name: "nothing"}, {name: "odd", points: nil},
-		{name: "one"}}}
-	odd.series[2].add(math.Inf(1), 1)
-	odd.series[2].add(0, 0)
+	odd := chart.Chart{Title: "<a & b>", Series: []chart.Series{{Name: "nothing"}, {Name: "odd", Points: nil},
+		{Name: "one"}}}
+	odd.Series[2].Add(math.Inf(1), 1)
+	odd.Series[2].Add(0, 0)
 	for name, c := range map[string]struct {
-		chart
+		chart.Chart
 		with, without []string
 	}{
 		"incast": {incast, []string{"timely p50", "no cc p99", "paper: timely p50"},
@@ -213,7 +214,7 @@ func TestCharts(t *testing.T) {
 		"odd":   {odd, []string{"<a & b>", "one"}, []string{"nothing", "odd"}},
 	} {
 		file := filepath.Join(dir, name+".SVG")
-		if err := c.save(file); err != nil {
+		if err := c.Save(file); err != nil {
 			t.Fatal(name, err)
 		}
 		all := strings.Join(texts(t, file), "\n") + "\n"
@@ -229,10 +230,10 @@ func TestCharts(t *testing.T) {
 		}
 	}
 	empty := lossChart(&simlab.LossResult{Rows: []simlab.LossRow{{Rate: 0, Gbps: 75}}})
-	if err := empty.save(filepath.Join(dir, "empty.svg")); !errors.Is(err, errNothingToDraw) {
+	if err := empty.Save(filepath.Join(dir, "empty.svg")); !errors.Is(err, chart.ErrNothingToDraw) {
 		t.Errorf("a chart of nothing: %v", err)
 	}
-	if err := incast.save(filepath.Join(dir, "none", "x.png")); !errors.Is(err, os.ErrNotExist) {
+	if err := incast.Save(filepath.Join(dir, "none", "x.png")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file in no folder: %v", err)
 	}
 }
@@ -255,7 +256,7 @@ func TestSimInterrupted(t *testing.T) {
 		f := simFlags{JSON: asJSON, GC: 100}
 		err := f.run(&env{ctx: ctx, out: &out, err: io.Discard}, func(simlab.Progress) (outcome, error) {
 			return outcome{&cut, len(cut.Rows), cut.Interrupted, func(w io.Writer) { printLoss(w, &cut) },
-				func() chart { return lossChart(&cut) }}, nil
+				func() chart.Chart { return lossChart(&cut) }}, nil
 		})
 		if err != nil || !strings.Contains(out.String(), "interrupted") ||
 			asJSON != json.Valid(out.Bytes()) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
@@ -80,7 +81,7 @@ func (c *simIncastCmd) Run(e *env) error {
 			err = fairness(e, cfg, &res, p)
 		}
 		return outcome{&res, len(res.Rows), res.Interrupted,
-			func(w io.Writer) { printIncast(w, &res) }, func() chart { return incastChart(&res) }}, err
+			func(w io.Writer) { printIncast(w, &res) }, func() chart.Chart { return incastChart(&res) }}, err
 	})
 }
 
@@ -170,30 +171,30 @@ func printFairness(w io.Writer, f *simlab.FairnessResult) {
 }
 
 // incastChart shows RTTs by degree, ours and the paper's.
-func incastChart(r *simlab.IncastResult) chart {
-	c := chart{title: fmt.Sprintf("RTT of packets during incast, seed %d", r.Seed), x: "clients",
-		y: "us", logY: true}
+func incastChart(r *simlab.IncastResult) chart.Chart {
+	c := chart.Chart{Title: fmt.Sprintf("RTT of packets during incast, seed %d", r.Seed), X: "clients",
+		Y: "us", LogY: true}
 	for _, on := range []bool{true, false} {
 		name := "no cc"
 		if on {
 			name = r.Algorithm
 		}
-		p50, p99 := series{name: name + " p50"}, series{name: name + " p99"}
-		paper50, paper99 := series{name: "paper: " + name + " p50", paper: true},
-			series{name: "paper: " + name + " p99", paper: true}
+		p50, p99 := chart.Series{Name: name + " p50"}, chart.Series{Name: name + " p99"}
+		paper50, paper99 := chart.Series{Name: "paper: " + name + " p50", Paper: true},
+			chart.Series{Name: "paper: " + name + " p99", Paper: true}
 		for _, row := range r.Rows {
 			if (row.CC != "none") != on {
 				continue
 			}
 			x := float64(row.Degree)
-			p50.add(x, row.P50)
-			p99.add(x, row.P99)
+			p50.Add(x, row.P50)
+			p99.Add(x, row.P99)
 			if q := row.Paper; q != nil && (!on || r.Algorithm == algorithmName(erpc.CCTimely)) {
-				paper50.add(x, q.P50)
-				paper99.add(x, q.P99)
+				paper50.Add(x, q.P50)
+				paper99.Add(x, q.P99)
 			}
 		}
-		c.series = append(c.series, p50, paper50, p99, paper99)
+		c.Series = append(c.Series, p50, paper50, p99, paper99)
 	}
 	return c
 }

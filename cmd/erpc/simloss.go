@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
@@ -63,7 +64,7 @@ func (c *simLossCmd) Run(e *env) error {
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
 		res, err := simlab.Loss(e.ctx, cfg, p)
 		return outcome{&res, len(res.Rows), res.Interrupted,
-			func(w io.Writer) { printLoss(w, &res) }, func() chart { return lossChart(&res) }}, err
+			func(w io.Writer) { printLoss(w, &res) }, func() chart.Chart { return lossChart(&res) }}, err
 	})
 }
 
@@ -87,15 +88,15 @@ func printLoss(w io.Writer, r *simlab.LossResult) {
 }
 
 // lossChart shows the bandwidth by the rate of loss, ours and the paper's.
-func lossChart(r *simlab.LossResult) chart {
-	ours, paper := series{name: "erpc"}, series{name: "paper", paper: true}
+func lossChart(r *simlab.LossResult) chart.Chart {
+	ours, paper := chart.Series{Name: "erpc"}, chart.Series{Name: "paper", Paper: true}
 	for _, row := range r.Rows {
-		ours.add(row.Rate, row.Gbps) // the chart leaves out what a logarithm cannot show: rate 0
+		ours.Add(row.Rate, row.Gbps) // the chart leaves out what a logarithm cannot show: rate 0
 		if row.Paper > 0 {
-			paper.add(row.Rate, row.Paper)
+			paper.Add(row.Rate, row.Paper)
 		}
 	}
-	return chart{title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d", cli.BytesText(r.Size),
-		r.Seed), x: "probability of loss", y: "Gbit/s",
-		logX: true, legendLow: true, series: []series{ours, paper}}
+	return chart.Chart{Title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d", cli.BytesText(r.Size),
+		r.Seed), X: "probability of loss", Y: "Gbit/s",
+		LogX: true, LegendLow: true, Series: []chart.Series{ours, paper}}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/rfplab"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
@@ -40,7 +41,7 @@ func (c *simRfpCmd) Run(e *env) error {
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
 		rep, err := rfplab.Figures(e.ctx, c.Seed, p)
 		return outcome{&rep, len(rep.Figures), rep.Cut,
-			func(w io.Writer) { printRfp(w, &rep) }, func() chart { return rfpChart(&rep) }}, err
+			func(w io.Writer) { printRfp(w, &rep) }, func() chart.Chart { return rfpChart(&rep) }}, err
 	})
 }
 
@@ -53,7 +54,7 @@ func (c *simRfpCmd) curve(e *env) error {
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
 		cv, err := rfplab.Curves(e.ctx, c.Seed, c.Figure, p)
 		return outcome{&cv, len(cv.Lines), cv.Cut, func(w io.Writer) { printCurve(w, &cv) },
-			func() chart { return curveChart(&cv) }}, err
+			func() chart.Chart { return curveChart(&cv) }}, err
 	})
 }
 
@@ -81,14 +82,14 @@ func printCurve(w io.Writer, c *rfplab.Curve) {
 	_ = t.Flush()
 }
 
-func curveChart(c *rfplab.Curve) chart {
-	ch := chart{title: c.Title, x: c.X, y: c.Y, logX: c.LogX}
+func curveChart(c *rfplab.Curve) chart.Chart {
+	ch := chart.Chart{Title: c.Title, X: c.X, Y: c.Y, LogX: c.LogX}
 	for _, l := range c.Lines {
-		s := series{name: l.Name, paper: l.Paper}
+		s := chart.Series{Name: l.Name, Paper: l.Paper}
 		for _, p := range l.Points {
-			s.add(p[0], p[1])
+			s.Add(p[0], p[1])
 		}
-		ch.series = append(ch.series, s)
+		ch.Series = append(ch.Series, s)
 	}
 	return ch
 }
@@ -114,14 +115,14 @@ func printRfp(w io.Writer, r *rfplab.Report) {
 	_ = t.Flush()
 }
 
-func rfpChart(r *rfplab.Report) chart {
-	f, p, h := series{name: "fetch"}, series{name: "reply, one at a time"}, series{name: "hybrid"}
+func rfpChart(r *rfplab.Report) chart.Chart {
+	f, p, h := chart.Series{Name: "fetch"}, chart.Series{Name: "reply, one at a time"}, chart.Series{Name: "hybrid"}
 	for _, q := range r.Points {
 		x := float64(q.Process) / 1e3
-		f.add(x, q.Fetch/1e6)
-		p.add(x, q.Reply/1e6)
-		h.add(x, q.Hybrid/1e6)
+		f.Add(x, q.Fetch/1e6)
+		p.Add(x, q.Reply/1e6)
+		h.Add(x, q.Hybrid/1e6)
 	}
-	return chart{title: "Calls by process time, 16 server threads, 35 clients", x: "process time, us",
-		y: "M/s", legendLow: true, series: []series{f, p, h}}
+	return chart.Chart{Title: "Calls by process time, 16 server threads, 35 clients", X: "process time, us",
+		Y: "M/s", LegendLow: true, Series: []chart.Series{f, p, h}}
 }

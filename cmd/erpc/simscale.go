@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
@@ -64,7 +65,7 @@ func (c *simScaleCmd) Run(e *env) error {
 				row.Threads, row.Heap, row.Buffers)
 		}
 		return outcome{&res, len(res.Rows), res.Interrupted,
-			func(w io.Writer) { printScale(w, &res) }, func() chart { return scaleChart(&res) }}, err
+			func(w io.Writer) { printScale(w, &res) }, func() chart.Chart { return scaleChart(&res) }}, err
 	})
 }
 
@@ -99,13 +100,13 @@ func paperScale(p *simlab.Section63) string {
 }
 
 // scaleChart shows latencies by the number of threads.
-func scaleChart(r *simlab.ScaleResult) chart {
-	all := []series{{name: "p50"}, {name: "p99"}, {name: "p99.9"}, {name: "p99.99"}}
+func scaleChart(r *simlab.ScaleResult) chart.Chart {
+	all := []chart.Series{{Name: "p50"}, {Name: "p99"}, {Name: "p99.9"}, {Name: "p99.99"}}
 	for _, row := range r.Rows {
 		for i, y := range []float64{row.P50, row.P99, row.P999, row.P9999} {
-			all[i].add(float64(row.Threads), y)
+			all[i].Add(float64(row.Threads), y)
 		}
 	}
-	return chart{title: fmt.Sprintf("Latency of %d B RPCs on %d nodes, seed %d", r.Size, r.Nodes,
-		r.Seed), x: "threads per node", y: "us", logY: true, series: all}
+	return chart.Chart{Title: fmt.Sprintf("Latency of %d B RPCs on %d nodes, seed %d", r.Size, r.Nodes,
+		r.Seed), X: "threads per node", Y: "us", LogY: true, Series: all}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 	"github.com/userspace-rpc/erpc/internal/paperlab/waitlab"
@@ -45,7 +46,7 @@ func (c *simWaitingCmd) Run(e *env) error {
 		rep, err := waitlab.Figures(e.ctx, g, p)
 		return outcome{&rep, len(rep.Rows), rep.Cut,
 			func(w io.Writer) { printWaiting(w, &rep) },
-			func() chart { return waitingChart(&rep) }}, err
+			func() chart.Chart { return waitingChart(&rep) }}, err
 	})
 }
 
@@ -100,24 +101,24 @@ func printWaiting(w io.Writer, r *waitlab.Report) {
 func micros(d time.Duration) float64 { return float64(d) / 1e3 }
 
 // waitingChart draws the rates of clients without a pause, and the paper's.
-func waitingChart(r *waitlab.Report) chart {
-	c := chart{title: fmt.Sprintf("Calls by connections, %d cores, continuous", r.Cores),
-		x: "connections", y: "k/s", logX: true}
+func waitingChart(r *waitlab.Report) chart.Chart {
+	c := chart.Chart{Title: fmt.Sprintf("Calls by connections, %d cores, continuous", r.Cores),
+		X: "connections", Y: "k/s", LogX: true}
 	for m, name := range r.Modes {
-		s, paper := series{name: name}, series{name: name + ", paper", paper: true}
+		s, paper := chart.Series{Name: name}, chart.Series{Name: name + ", paper", Paper: true}
 		for _, row := range r.Rows {
 			if row.Pause == 0 {
-				s.add(float64(row.Conns), row.Results[m].Rate/1e3)
+				s.Add(float64(row.Conns), row.Results[m].Rate/1e3)
 			}
 		}
-		c.series = append(c.series, s)
+		c.Series = append(c.Series, s)
 		for _, p := range waitlab.PaperRates() {
 			if p.Pause == 0 && int(p.Mode) == m && len(r.Figures) > 0 {
-				paper.add(float64(p.Conns), p.Rate)
+				paper.Add(float64(p.Conns), p.Rate)
 			}
 		}
-		if len(paper.points) > 0 {
-			c.series = append(c.series, paper)
+		if len(paper.Points) > 0 {
+			c.Series = append(c.Series, paper)
 		}
 	}
 	return c

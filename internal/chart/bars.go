@@ -1,4 +1,4 @@
-package main
+package chart
 
 import (
 	"fmt"
@@ -36,10 +36,10 @@ func (shareTicks) Ticks(least, most float64) (ticks []plot.Tick) {
 }
 
 // single reports whether all points have the same x: lines would be lone dots.
-func (c *chart) single() bool {
+func (c *Chart) single() bool {
 	n, x := 0, 0.0
-	for i := range c.series {
-		for _, p := range c.series[i].points {
+	for i := range c.Series {
+		for _, p := range c.Series[i].Points {
 			if n > 0 && p.X != x {
 				return false
 			}
@@ -50,37 +50,37 @@ func (c *chart) single() bool {
 }
 
 // bars draws the chart as bars, one for each series; those of a paper are hollow.
-func (c *chart) bars() (*plot.Plot, error) {
+func (c *Chart) bars() (*plot.Plot, error) {
 	p := plot.New()
-	p.Title.Text, p.Y.Label.Text = c.title, c.y
+	p.Title.Text, p.Y.Label.Text = c.Title, c.Y
 	var names []string
 	colour := -1
-	for i := range c.series {
-		s := &c.series[i]
-		if !s.paper {
+	for i := range c.Series {
+		s := &c.Series[i]
+		if !s.Paper {
 			colour++
 		}
-		if len(s.points) == 0 || math.IsNaN(s.points[0].Y) || math.IsInf(s.points[0].Y, 0) ||
-			c.logY && s.points[0].Y <= 0 || c.logX && s.points[0].X <= 0 {
+		if len(s.Points) == 0 || math.IsNaN(s.Points[0].Y) || math.IsInf(s.Points[0].Y, 0) ||
+			c.LogY && s.Points[0].Y <= 0 || c.LogX && s.Points[0].X <= 0 {
 			continue
 		}
-		p.X.Label.Text = fmt.Sprintf("%s: %.6g", c.x, s.points[0].X)
-		bar, err := plotter.NewBarChart(plotter.Values{s.points[0].Y}, 1.5*vg.Centimeter)
+		p.X.Label.Text = fmt.Sprintf("%s: %.6g", c.X, s.Points[0].X)
+		bar, err := plotter.NewBarChart(plotter.Values{s.Points[0].Y}, 1.5*vg.Centimeter)
 		if err != nil {
 			return nil, err
 		}
 		bar.XMin = float64(len(names))
 		fill := colours[max(0, colour)%len(colours)]
 		bar.LineStyle.Color = fill
-		if bar.Color = fill; s.paper {
+		if bar.Color = fill; s.Paper {
 			bar.Color = nil
 			bar.LineStyle.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
 		}
-		names = append(names, fmt.Sprintf("%s\n%.4g", s.name, s.points[0].Y))
+		names = append(names, fmt.Sprintf("%s\n%.4g", s.Name, s.Points[0].Y))
 		p.Add(bar)
 	}
 	if len(names) == 0 {
-		return nil, errNothingToDraw
+		return nil, ErrNothingToDraw
 	}
 	p.NominalX(names...)
 	scale(&p.Y, false)

@@ -1,4 +1,4 @@
-package main
+package chart
 
 import (
 	"bytes"
@@ -16,36 +16,38 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// chart is a picture of lines.
-type chart struct {
-	title, x, y string
-	logX, logY  bool
-	shares      bool // x is 1/(1-share)
-	legendLow   bool // in the lower left corner, not the upper one
-	series      []series
+// Chart is a picture of lines.
+type Chart struct {
+	Title, X, Y string
+	LogX, LogY  bool
+	Shares      bool // x is 1/(1-share)
+	LegendLow   bool // in the lower left corner, not the upper one
+	Series      []Series
 }
 
-// series is one line of a chart.
-type series struct {
-	name   string
-	paper  bool // dashed, in the colour of the line before
-	points plotter.XYs
+// Series is one line of a chart.
+type Series struct {
+	Name   string
+	Paper  bool // dashed, in the colour of the line before
+	Points plotter.XYs
 }
 
-func (s *series) add(x, y float64) { s.points = append(s.points, plotter.XY{X: x, Y: y}) }
+// Add adds a point.
+func (s *Series) Add(x, y float64) { s.Points = append(s.Points, plotter.XY{X: x, Y: y}) }
 
 // colours are told apart also by those who see few of them (Okabe and Ito).
 var colours = []color.RGBA{{0, 114, 178, 255}, {230, 159, 0, 255}, {0, 158, 115, 255},
 	{213, 94, 0, 255},
 	{204, 121, 167, 255}, {86, 180, 233, 255}, {120, 120, 120, 255}, {0, 0, 0, 255}}
 
-var errNothingToDraw = errors.New("--plot: there is nothing to draw")
+// ErrNothingToDraw means that no point can be shown.
+var ErrNothingToDraw = errors.New("--plot: there is nothing to draw")
 
-// save draws the chart into a file, in the format that its name ends with.
-func (c *chart) save(file string) error { return savePlots(file, *c) }
+// Save draws the chart into a file, in the format that its name ends with.
+func (c *Chart) Save(file string) error { return SavePlots(file, *c) }
 
-// savePlots draws charts, one below the other, into a file, in the format that its name ends with.
-func savePlots(file string, charts ...chart) error {
+// SavePlots draws charts, one below the other, into a file, in the format that its name ends with.
+func SavePlots(file string, charts ...Chart) error {
 	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(file), "."))
 	const width, height = 22 * vg.Centimeter, 14 * vg.Centimeter
 	canvas, err := draw.NewFormattedCanvas(width, height*vg.Length(len(charts)), format)
@@ -69,31 +71,31 @@ func savePlots(file string, charts ...chart) error {
 }
 
 // plot draws the chart. A sweep of one point comes as bars.
-func (c *chart) plot() (*plot.Plot, error) {
+func (c *Chart) plot() (*plot.Plot, error) {
 	if c.single() {
 		return c.bars()
 	}
 	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.x, c.y
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
 	p.Add(plotter.NewGrid())
 	drawn, colour := 0, -1
-	for i := range c.series {
-		if !c.series[i].paper {
+	for i := range c.Series {
+		if !c.Series[i].Paper {
 			colour++
 		}
-		if c.add(p, &c.series[i], colours[max(0, colour)%len(colours)]) {
+		if c.Add(p, &c.Series[i], colours[max(0, colour)%len(colours)]) {
 			drawn++
 		}
 	}
 	if drawn == 0 {
-		return nil, errNothingToDraw
+		return nil, ErrNothingToDraw
 	}
-	scale(&p.X, c.logX)
-	scale(&p.Y, c.logY)
-	if !c.legendLow && c.logY {
+	scale(&p.X, c.LogX)
+	scale(&p.Y, c.LogY)
+	if !c.LegendLow && c.LogY {
 		p.Y.Max *= 5 // room for the legend
 	}
-	if c.shares {
+	if c.Shares {
 		p.X.Tick.Marker = shareTicks{}
 	}
 	c.dress(p)
@@ -101,14 +103,14 @@ func (c *chart) plot() (*plot.Plot, error) {
 }
 
 // dress sets fonts and distances.
-func (c *chart) dress(p *plot.Plot) {
+func (c *Chart) dress(p *plot.Plot) {
 	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle,
 		&p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
 		style.Font.Variant = "Sans"
 	}
 	p.Title.TextStyle.Font.Size = vg.Points(13)
 	p.Title.Padding = 4 * vg.Millimeter
-	p.Legend.Top, p.Legend.Left = !c.legendLow, true
+	p.Legend.Top, p.Legend.Left = !c.LegendLow, true
 	p.Legend.Padding = vg.Millimeter
 	p.Legend.XOffs = 3 * vg.Millimeter
 	p.Legend.YOffs = 3 * vg.Millimeter
@@ -117,11 +119,11 @@ func (c *chart) dress(p *plot.Plot) {
 	}
 }
 
-// add draws one line. It reports false if no point of it can be shown.
-func (c *chart) add(p *plot.Plot, s *series, col color.RGBA) bool {
+// Add draws one line. It reports false if no point of it can be shown.
+func (c *Chart) Add(p *plot.Plot, s *Series, col color.RGBA) bool {
 	var shown plotter.XYs
-	for _, q := range s.points {
-		if (q.X > 0 || !c.logX) && (q.Y > 0 || !c.logY) && !math.IsInf(q.X+q.Y, 0) &&
+	for _, q := range s.Points {
+		if (q.X > 0 || !c.LogX) && (q.Y > 0 || !c.LogY) && !math.IsInf(q.X+q.Y, 0) &&
 			!math.IsNaN(q.X+q.Y) {
 			shown = append(shown, q)
 		}
@@ -135,12 +137,12 @@ func (c *chart) add(p *plot.Plot, s *series, col color.RGBA) bool {
 	}
 	line.Color, points.Color, points.Shape = col, col, draw.CircleGlyph{}
 	line.Width = vg.Points(1.5)
-	if s.paper {
+	if s.Paper {
 		line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
 		points.Shape = draw.RingGlyph{}
 	}
 	p.Add(line, points)
-	p.Legend.Add(s.name, line, points)
+	p.Legend.Add(s.Name, line, points)
 	return true
 }
 
