@@ -294,3 +294,5 @@ func (c *waitingCmd) window(b *callers, w *waiter, row *waitingRow) error {
 	row.Idle = (end - quiet).Seconds() / monotime.Now().Sub(begun).Seconds()
 	return errors.Join(err, err2)
 }
+
+func micros(d time.Duration) float64 { return float64(d) / 1e3 }

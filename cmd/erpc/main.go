@@ -5,13 +5,12 @@ import (
 	"errors"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/paperlab/rfplab"
+	"github.com/userspace-rpc/erpc/internal/paperlab"
 )
 
 // command is the command line. Groups come in the order of their first commands: what one wants
@@ -27,8 +26,8 @@ type command struct {
 	WatchDemo watchDemoCmd `cmd:"" group:"watch" help:"A server, a load and the web page of top."`
 	Decode    decodeCmd    `cmd:"" group:"watch" help:"Packets of a capture, as --pcap makes them."`
 
-	Bench benchCmds `cmd:"" group:"measure" help:"Latency, rate, bandwidth, what optimisations bring."`
-	Sim   simCmds   `cmd:"" group:"measure" help:"Experiments of the papers in a simulated network."`
+	Bench benchCmds     `cmd:"" group:"measure" help:"Latency, rate, bandwidth, what optimisations bring."`
+	Sim   paperlab.Cmds `cmd:"" group:"measure" help:"Experiments of the papers in a simulated network."`
 
 	Doctor doctorCmd `cmd:"" group:"set up" help:"What this machine lacks, and how to mend it."`
 	Cert   certCmd   `cmd:"" group:"set up" help:"A certificate authority and certificates for a lab."`
@@ -76,8 +75,8 @@ func main() {
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	app := cli.App{Name: "erpc", Description: description,
 		Options: []kong.Option{kong.ExplicitGroups(groups), kong.Vars{
-			"version": thisBuild(), "maxtype": strconv.Itoa(erpc.MaxReqType),
-			"rfp_figures": "process, " + strings.Join(rfplab.CurveNames, ", ")}}}
+			"version": thisBuild(), "maxtype": strconv.Itoa(erpc.MaxReqType)},
+			paperlab.Vars}}
 	var c command
 	return app.Run(&cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut}, &c, args,
 		func(parsed *kong.Context) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 )
 
 // asCommand makes the test binary behave as the command, for the server processes
@@ -172,14 +172,7 @@ func TestHelpHasExamples(t *testing.T) {
 // decodeOne decodes exactly one JSON object with known fields.
 func decodeOne(t *testing.T, text string, into any) {
 	t.Helper()
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		t.Fatalf("%v in %q", err, text)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		t.Fatalf("more than one JSON value in %q", text)
-	}
+	clitest.DecodeOne(t, text, into)
 }
 
 // gentle keeps two spinning processes from fighting over the cores that other tests use.

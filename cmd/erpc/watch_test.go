@@ -15,6 +15,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/watch"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 )
 
 // watched starts a server with a debug socket and returns its address and the socket's path.
@@ -173,7 +174,7 @@ func TestBenchFiles(t *testing.T) {
 	if status != cli.Done {
 		t.Fatal(out, said)
 	}
-	all := strings.Join(texts(t, svg), "\n")
+	all := strings.Join(clitest.Texts(t, svg), "\n")
 	for _, want := range []string{"99 %", "us", "RPCs per second", "Rate"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in %q", want, all)

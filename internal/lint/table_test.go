@@ -105,7 +105,10 @@ var table = []row{
 	{path: "internal/cpuquota", may: []string{"internal/monotime"}},
 	{path: "internal/idle", may: []string{"internal/monotime"}, traits: pure},
 	{path: "internal/cmac", traits: pure},
+	{path: "internal/chart", third: []string{"gonum.org/v1/plot"}},
 	// the papers' experiments on simulated networks, cores and adapters
+	{path: "internal/paperlab", may: []string{"erpc", "internal/chart", "internal/cli",
+		"internal/monotime", "internal/paperlab/..."}, third: []string{"github.com/alecthomas/kong"}},
 	{path: "internal/paperlab/...", may: []string{"cc", "cc/dcqcn", "cc/timely", "erpc",
 		"erpc/simhost", "index/...", "internal/idle", "kv/mica", "rfp/...", "session", "transport",
 		"transport/sim", "wire"}, third: xsys},

@@ -1,4 +1,4 @@
-package main
+package paperlab
 
 import (
 	"errors"
@@ -51,16 +51,16 @@ func (c *simScaleCmd) config() (f simlab.ScaleConfig, err error) {
 }
 
 // Run implements the subcommand.
-func (c *simScaleCmd) Run(e *env) error {
+func (c *simScaleCmd) Run(e *cli.Env) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
 	}
 	c.GC = min(c.GC, 100) // the heap is large and hardly changes
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
-		res, err := simlab.Scale(e.ctx, cfg, p)
+		res, err := simlab.Scale(e.Ctx, cfg, p)
 		for _, row := range res.Rows { // this machine's, not the simulation's: not part of the result
-			fmt.Fprintf(e.err, "%d thread(s): %.0f B of heap and %.0f B of message buffers per end of a "+
+			fmt.Fprintf(e.Err, "%d thread(s): %.0f B of heap and %.0f B of message buffers per end of a "+
 				"session, with all of the simulation\n",
 				row.Threads, row.Heap, row.Buffers)
 		}

@@ -1,4 +1,4 @@
-package main
+package paperlab
 
 import (
 	"errors"
@@ -56,13 +56,13 @@ func (c *simLossCmd) config() (f simlab.LossConfig, err error) {
 }
 
 // Run implements the subcommand.
-func (c *simLossCmd) Run(e *env) error {
+func (c *simLossCmd) Run(e *cli.Env) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
 	}
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
-		res, err := simlab.Loss(e.ctx, cfg, p)
+		res, err := simlab.Loss(e.Ctx, cfg, p)
 		return outcome{&res, len(res.Rows), res.Interrupted,
 			func(w io.Writer) { printLoss(w, &res) }, func() chart.Chart { return lossChart(&res) }}, err
 	})

@@ -1,8 +1,7 @@
-package main
+package paperlab
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,10 +13,8 @@ import (
 // TestSimRfp runs the quickest figure as a table, as JSON and as a picture.
 func TestSimRfp(t *testing.T) {
 	try := func(args ...string) (int, string) {
-		var out bytes.Buffer
-		status := run(t.Context(), append([]string{"sim", "rfp"}, args...), strings.NewReader(""),
-			&out, io.Discard)
-		return status, out.String()
+		status, out, _ := erpcSim.Try(t, append([]string{"sim", "rfp"}, args...)...)
+		return status, out
 	}
 	plot := filepath.Join(t.TempDir(), "a.svg")
 	status, out := try("--figure=sizes", "--plot="+plot)

@@ -1,4 +1,4 @@
-package main
+package paperlab
 
 import (
 	"encoding/json"
@@ -12,20 +12,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/internal/paperlab/rfplab"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
 
-type simCmds struct {
+// Cmds are the subcommands of sim.
+type Cmds struct {
 	Incast  simIncastCmd  `cmd:"" help:"Many clients send large requests to one server: Table 5."`
 	Loss    simLossCmd    `cmd:"" help:"Large requests over a lossy link: Table 4."`
 	Scale   simScaleCmd   `cmd:"" help:"Small RPCs between all threads of a cluster: section 6.3."`
 	Rfp     simRfpCmd     `cmd:"" help:"Remote fetching beside replies, on modelled adapters: RF-RPC."`
 	Waiting simWaitingCmd `cmd:"" help:"Loops that spin, sleep, or both, on virtual cores: RR-Compound."`
 }
+
+// Vars are the variables of their help.
+var Vars = kong.Vars{"rfp_figures": "process, " + strings.Join(rfplab.CurveNames, ", ")}
 
 // simFlags are the flags of every experiment.
 type simFlags struct {
@@ -60,7 +67,7 @@ type outcome struct {
 }
 
 // run runs an experiment and shows what came of it.
-func (f *simFlags) run(e *env, experiment func(simlab.Progress) (outcome, error)) error {
+func (f *simFlags) run(e *cli.Env, experiment func(simlab.Progress) (outcome, error)) error {
 	debug.SetGCPercent(f.GC)
 	stopProfile, err := cli.StartProfile(f.Profile)
 	if err != nil {
@@ -74,11 +81,11 @@ func (f *simFlags) run(e *env, experiment func(simlab.Progress) (outcome, error)
 	case o.rows == 0:
 		return cli.ErrStopped
 	case f.JSON:
-		err = json.NewEncoder(e.out).Encode(o.result)
+		err = json.NewEncoder(e.Out).Encode(o.result)
 	default:
-		o.table(e.out)
+		o.table(e.Out)
 		if o.cut {
-			_, err = fmt.Fprintln(e.out, "interrupted: only what was finished")
+			_, err = fmt.Fprintln(e.Out, "interrupted: only what was finished")
 		}
 	}
 	if f.Plot == "" {
@@ -90,13 +97,13 @@ func (f *simFlags) run(e *env, experiment func(simlab.Progress) (outcome, error)
 
 // progress prints how far a run is, every other second.
 type progress struct {
-	e           *env
+	e           *cli.Env
 	begun, last monotime.Time
 }
 
 const progressEvery = 2 * time.Second
 
-func newProgress(e *env) *progress {
+func newProgress(e *cli.Env) *progress {
 	now := monotime.Now()
 	return &progress{e, now, now}
 }
@@ -108,7 +115,7 @@ func (p *progress) tell(what string, part float64) {
 		return
 	}
 	p.last = now
-	fmt.Fprintf(p.e.err, "%3.0f s  %s, %.0f %%\n", now.Sub(p.begun).Seconds(), what, 100*part)
+	fmt.Fprintf(p.e.Err, "%3.0f s  %s, %.0f %%\n", now.Sub(p.begun).Seconds(), what, 100*part)
 }
 
 // algorithm reads the name of a congestion control, one of those that may be.

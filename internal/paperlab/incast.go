@@ -1,4 +1,4 @@
-package main
+package paperlab
 
 import (
 	"errors"
@@ -70,13 +70,13 @@ func (c *simIncastCmd) config() (f simlab.IncastConfig, err error) {
 }
 
 // Run implements the subcommand.
-func (c *simIncastCmd) Run(e *env) error {
+func (c *simIncastCmd) Run(e *cli.Env) error {
 	cfg, err := c.config()
 	if err != nil {
 		return err
 	}
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
-		res, err := simlab.Incast(e.ctx, cfg, p)
+		res, err := simlab.Incast(e.Ctx, cfg, p)
 		if err == nil && c.Fairness && c.CC != "off" && !res.Interrupted {
 			err = fairness(e, cfg, &res, p)
 		}
@@ -86,12 +86,12 @@ func (c *simIncastCmd) Run(e *env) error {
 }
 
 // fairness adds how flows share the link.
-func fairness(e *env, cfg simlab.IncastConfig, res *simlab.IncastResult, p simlab.Progress) error {
-	f, err := simlab.Fairness(e.ctx, cfg, cfg.Algorithm, p)
+func fairness(e *cli.Env, cfg simlab.IncastConfig, res *simlab.IncastResult, p simlab.Progress) error {
+	f, err := simlab.Fairness(e.Ctx, cfg, cfg.Algorithm, p)
 	switch {
 	case err == nil:
 		res.Fairness = &f
-	case e.ctx.Err() != nil && errors.Is(err, e.ctx.Err()):
+	case e.Ctx.Err() != nil && errors.Is(err, e.Ctx.Err()):
 		res.Interrupted, err = true, nil
 	}
 	return err

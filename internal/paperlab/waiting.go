@@ -1,4 +1,4 @@
-package main
+package paperlab
 
 import (
 	"errors"
@@ -34,7 +34,7 @@ are in internal/paperlab/waitlab/costs.go.`
 }
 
 // Run implements the subcommand.
-func (c *simWaitingCmd) Run(e *env) error {
+func (c *simWaitingCmd) Run(e *cli.Env) error {
 	conns, err := cli.Numbers("--conns", c.Conns, 1, 4096)
 	if err = errors.Join(err, c.check(), cli.Between("--cores", c.Cores, 2, 1024),
 		simulated("--duration", c.Duration, time.Millisecond)); err != nil {
@@ -43,7 +43,7 @@ func (c *simWaitingCmd) Run(e *env) error {
 	g := waitlab.DefaultGrid()
 	g.Costs, g.Conns, g.Span, g.Seed = waitlab.Machine(c.Cores), conns, c.Duration, c.Seed
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
-		rep, err := waitlab.Figures(e.ctx, g, p)
+		rep, err := waitlab.Figures(e.Ctx, g, p)
 		return outcome{&rep, len(rep.Rows), rep.Cut,
 			func(w io.Writer) { printWaiting(w, &rep) },
 			func() chart.Chart { return waitingChart(&rep) }}, err

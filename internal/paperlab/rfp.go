@@ -1,4 +1,4 @@
-package main
+package paperlab
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ each with its source, are in rfp/onesided/model/params.go.`
 }
 
 // Run implements the subcommand.
-func (c *simRfpCmd) Run(e *env) error {
+func (c *simRfpCmd) Run(e *cli.Env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -39,20 +39,20 @@ func (c *simRfpCmd) Run(e *env) error {
 		return c.curve(e)
 	}
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
-		rep, err := rfplab.Figures(e.ctx, c.Seed, p)
+		rep, err := rfplab.Figures(e.Ctx, c.Seed, p)
 		return outcome{&rep, len(rep.Figures), rep.Cut,
 			func(w io.Writer) { printRfp(w, &rep) }, func() chart.Chart { return rfpChart(&rep) }}, err
 	})
 }
 
 // curve runs one of the other figures.
-func (c *simRfpCmd) curve(e *env) error {
+func (c *simRfpCmd) curve(e *cli.Env) error {
 	if !slices.Contains(rfplab.CurveNames, c.Figure) {
 		return cli.Usagef("--figure %s: want process, %s", c.Figure,
 			strings.Join(rfplab.CurveNames, ", "))
 	}
 	return c.run(e, func(p simlab.Progress) (outcome, error) {
-		cv, err := rfplab.Curves(e.ctx, c.Seed, c.Figure, p)
+		cv, err := rfplab.Curves(e.Ctx, c.Seed, c.Figure, p)
 		return outcome{&cv, len(cv.Lines), cv.Cut, func(w io.Writer) { printCurve(w, &cv) },
 			func() chart.Chart { return curveChart(&cv) }}, err
 	})

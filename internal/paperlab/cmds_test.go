@@ -1,10 +1,9 @@
-package main
+package paperlab
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"image/png"
@@ -17,10 +16,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/userspace-rpc/erpc/internal/chart"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 )
+
+// erpcSim is erpc with the subcommand sim alone.
+var erpcSim clitest.Command = func(e *cli.Env, args []string) int {
+	app := cli.App{Name: "erpc", Options: []kong.Option{Vars}}
+	var c struct {
+		Sim Cmds `cmd:""`
+	}
+	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
+}
 
 func TestSimWrongUsage(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none", "x.svg")
@@ -57,14 +68,14 @@ func TestSimWrongUsage(t *testing.T) {
 		"sim waiting --conns 0":                        "--conns \"0\"",
 		"sim scale --threads 1 --algorithm off --json": "--algorithm \"off\"",
 	}
-	for _, line := range some(4, slices.Sorted(maps.Keys(cases))...) {
-		checkUsage(t, line, cases[line])
+	for _, line := range clitest.Some(4, slices.Sorted(maps.Keys(cases))...) {
+		erpcSim.Misused(t, "erpc", line, cases[line])
 	}
 }
 
 func TestSimHelp(t *testing.T) {
 	for _, sub := range []string{"sim incast", "sim loss", "sim scale", "sim waiting"} {
-		status, out, _ := runCommand(t, sub+" --help")
+		status, out, _ := erpcSim.Line(t, sub+" --help")
 		if status != cli.Done || !strings.Contains(out, "Examples:") ||
 			!strings.Contains(out, "erpc "+sub) {
 			t.Errorf("erpc %s --help: status %d, out %q", sub, status, out)
@@ -87,16 +98,16 @@ func TestSimJSON(t *testing.T) {
 		if testing.Short() && line == quickIncast {
 			continue // takes long under the race detector; TestSimTables runs it
 		}
-		status, out, errOut := runCommand(t, line+" --json")
+		status, out, errOut := erpcSim.Line(t, line+" --json")
 		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", line, status, errOut)
 		}
-		decodeOne(t, out, into)
+		clitest.DecodeOne(t, out, into)
 		if !strings.Contains(out, `"seed":7`) || strings.Contains(out, "interrupted") {
 			t.Errorf("%s: %s", line, out)
 		}
 		file := filepath.Join(t.TempDir(), "x.png")
-		if status, again, errOut := runCommand(t, line+" --json --plot "+file); status != cli.Done ||
+		if status, again, errOut := erpcSim.Line(t, line+" --json --plot "+file); status != cli.Done ||
 			again != out {
 			t.Errorf("%s: status %d, err %q\nfirst %s\nagain %s", line, status, errOut, out, again)
 		}
@@ -119,7 +130,7 @@ func TestSimTables(t *testing.T) {
 		if testing.Short() && !strings.Contains(line, "--no-fairness") {
 			continue // takes long under the race detector
 		}
-		status, out, errOut := runCommand(t, line)
+		status, out, errOut := erpcSim.Line(t, line)
 		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", line, status, errOut)
 		}
@@ -156,39 +167,6 @@ func checkPNG(t *testing.T, file string) {
 	}
 }
 
-// texts returns the text of an SVG file, which must be well-formed XML.
-func texts(t *testing.T, file string) (all []string) {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d := xml.NewDecoder(f)
-	root := ""
-	for {
-		token, err := d.Token()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch x := token.(type) {
-		case xml.StartElement:
-			if root == "" {
-				root = x.Name.Local
-			}
-		case xml.CharData:
-			all = append(all, string(x))
-		}
-	}
-	if root != "svg" {
-		t.Errorf("%s: root %q", file, root)
-	}
-	return all
-}
-
 // TestCharts: charts of all shapes are drawn, with their lines' names and the paper's.
 func TestCharts(t *testing.T) {
 	dir := t.TempDir()
@@ -217,7 +195,7 @@ func TestCharts(t *testing.T) {
 		if err := c.Save(file); err != nil {
 			t.Fatal(name, err)
 		}
-		all := strings.Join(texts(t, file), "\n") + "\n"
+		all := strings.Join(clitest.Texts(t, file), "\n") + "\n"
 		for _, want := range c.with {
 			if !strings.Contains(all, want+"\n") {
 				t.Errorf("%s: no %q in %q", name, want, all)
@@ -244,9 +222,9 @@ func TestSimInterrupted(t *testing.T) {
 	cancel()
 	for _, line := range []string{quickIncast, quickLoss, quickScale} {
 		var out, errOut bytes.Buffer
-		status := run(ctx, strings.Fields(line), strings.NewReader(""), &out, &errOut)
+		status := erpcSim(&cli.Env{Ctx: ctx, Out: &out, Err: &errOut}, strings.Fields(line))
 		if status != cli.Failed || out.Len() != 0 ||
-			!oneLineWith(errOut.String(), "interrupted before anything") {
+			!clitest.OneLine("erpc", errOut.String(), "interrupted before anything") {
 			t.Errorf("%s: status %d, out %q, err %q", line, status, out.String(), errOut.String())
 		}
 	}
@@ -254,7 +232,7 @@ func TestSimInterrupted(t *testing.T) {
 	for _, asJSON := range []bool{true, false} {
 		var out bytes.Buffer
 		f := simFlags{JSON: asJSON, GC: 100}
-		err := f.run(&env{ctx: ctx, out: &out, err: io.Discard}, func(simlab.Progress) (outcome, error) {
+		err := f.run(&cli.Env{Ctx: ctx, Out: &out, Err: io.Discard}, func(simlab.Progress) (outcome, error) {
 			return outcome{&cut, len(cut.Rows), cut.Interrupted, func(w io.Writer) { printLoss(w, &cut) },
 				func() chart.Chart { return lossChart(&cut) }}, nil
 		})
@@ -268,7 +246,7 @@ func TestSimInterrupted(t *testing.T) {
 // TestProgressIsLate: nothing is said in the first two seconds, then now and then.
 func TestProgressIsLate(t *testing.T) {
 	var out bytes.Buffer
-	p := newProgress(&env{err: &out})
+	p := newProgress(&cli.Env{Err: &out})
 	p.tell("early", 0)
 	p.begun = p.begun.Add(-progressEvery)
 	p.last = p.last.Add(-progressEvery)
