@@ -48,7 +48,7 @@ func (latencyCmd) Help() string {
 }
 
 // Run implements the subcommand.
-func (c *latencyCmd) Run(e *env) error {
+func (c *latencyCmd) Run(e *Env) error {
 	b := bench{name: "latency", flags: &c.benchFlags,
 		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: 1, Batch: 1}}
 	return b.run(e)
@@ -76,7 +76,7 @@ func (rateCmd) Help() string {
 }
 
 // Run implements the subcommand.
-func (c *rateCmd) Run(e *env) error {
+func (c *rateCmd) Run(e *Env) error {
 	b := bench{name: "rate", flags: &c.benchFlags, symmetric: c.Symmetric,
 		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}}
 	if c.Versus != "" {
@@ -103,7 +103,7 @@ func (bandwidthCmd) Help() string {
 }
 
 // Run implements the subcommand.
-func (c *bandwidthCmd) Run(e *env) error {
+func (c *bandwidthCmd) Run(e *Env) error {
 	b := bench{name: "bandwidth", flags: &c.benchFlags,
 		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}}
 	if c.Reverse {
@@ -199,7 +199,7 @@ func (b *bench) check() error {
 }
 
 // run measures and prints.
-func (b *bench) run(e *env) error {
+func (b *bench) run(e *Env) error {
 	if err := b.check(); err != nil {
 		return err
 	}
@@ -231,8 +231,8 @@ func (b *bench) run(e *env) error {
 }
 
 // report prints what was measured, also if err or Ctrl-C cut it short, and returns err.
-func (b *bench) report(e *env, err error) error {
-	interrupted := e.ctx.Err() != nil
+func (b *bench) report(e *Env, err error) error {
+	interrupted := e.Ctx.Err() != nil
 	if len(b.rounds) == 0 || b.total() == 0 {
 		if interrupted && err == nil {
 			err = cli.ErrStopped
@@ -245,7 +245,7 @@ func (b *bench) report(e *env, err error) error {
 		res.Failed = cli.OneLine(err)
 	}
 	err = errors.Join(err, b.write(&b.flags.outFlags, res))
-	return errors.Join(err, res.print(e.out, b.flags.JSON))
+	return errors.Join(err, res.print(e.Out, b.flags.JSON))
 }
 
 // serverFlags are given by the bench to a server process beside netFlags.
@@ -277,8 +277,8 @@ func (b *bench) warmUp(t *team, d time.Duration) error {
 }
 
 // measure warms up and runs all rounds.
-func (b *bench) measure(e *env, t *team) error {
-	fmt.Fprintf(e.err, "%s: connecting to %s\n", b.name, t.workers[0].addr)
+func (b *bench) measure(e *Env, t *team) error {
+	fmt.Fprintf(e.Err, "%s: connecting to %s\n", b.name, t.workers[0].addr)
 	if err := b.warmUp(t, b.flags.Duration/10); err != nil {
 		return err
 	}
@@ -287,26 +287,26 @@ func (b *bench) measure(e *env, t *team) error {
 		rounds = b.flags.Rounds
 	}
 	d := b.flags.Duration / time.Duration(rounds)
-	fmt.Fprintf(e.err, "measuring for %v\n", b.flags.Duration)
+	fmt.Fprintf(e.Err, "measuring for %v\n", b.flags.Duration)
 	for i := 0; i < rounds && (i == 0 || !t.stop.Load()); i++ {
 		s, err := b.rpcRound(t, d)
 		if err != nil {
 			return err
 		}
 		if rounds > 1 {
-			fmt.Fprintf(e.err, "round %d of %d: %s/s", i+1, rounds, cli.CountText(s.rate))
+			fmt.Fprintf(e.Err, "round %d of %d: %s/s", i+1, rounds, cli.CountText(s.rate))
 		}
 		if b.flags.Raw && !t.stop.Load() {
 			if err := b.rawRound(t, d); err != nil {
-				fmt.Fprintln(e.err)
+				fmt.Fprintln(e.Err)
 				return err
 			}
 			if len(b.raws) > i {
-				fmt.Fprintf(e.err, ", raw %s/s", cli.CountText(b.raws[i].rate))
+				fmt.Fprintf(e.Err, ", raw %s/s", cli.CountText(b.raws[i].rate))
 			}
 		}
 		if rounds > 1 {
-			fmt.Fprintln(e.err)
+			fmt.Fprintln(e.Err)
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ const (
 )
 
 // Run implements the subcommand.
-func (c *waitingCmd) Run(e *env) error {
+func (c *waitingCmd) Run(e *cli.Env) error {
 	if c.Serve != "" {
 		return c.serve(e)
 	}
@@ -88,7 +88,7 @@ func (c *waitingCmd) Run(e *env) error {
 	var loads []*waitingLoad
 	for _, pause := range pauses {
 		for _, n := range conns {
-			l, err := c.load(e.ctx, modes, n, pause)
+			l, err := c.load(e.Ctx, modes, n, pause)
 			if err != nil {
 				return err
 			}
@@ -96,9 +96,9 @@ func (c *waitingCmd) Run(e *env) error {
 		}
 	}
 	if c.JSON {
-		return json.NewEncoder(e.out).Encode(waitingReport(loads))
+		return json.NewEncoder(e.Out).Encode(waitingReport(loads))
 	}
-	return printLoads(e.out, loads)
+	return printLoads(e.Out, loads)
 }
 
 // waiter is the server process.

@@ -17,7 +17,7 @@ import (
 
 // serve is the server process. It prints its addresses, then its CPU time for each line that
 // it reads, until its input ends.
-func (c *waitingCmd) serve(e *env) error {
+func (c *waitingCmd) serve(e *cli.Env) error {
 	if !slices.Contains(waitingModes, c.Serve) {
 		return cli.Usagef("--serve %q: want one of %v", c.Serve, waitingModes)
 	}
@@ -47,12 +47,12 @@ func (c *waitingCmd) serve(e *env) error {
 		if err != nil {
 			return errors.Join(err, s.Close())
 		}
-		fmt.Fprint(e.out, tr.LocalAddr(), " ")
+		fmt.Fprint(e.Out, tr.LocalAddr(), " ")
 		go func() { _ = s.Serve(tr) }()
 	}
-	fmt.Fprintln(e.out)
-	for in := bufio.NewScanner(e.in); in.Scan(); {
-		fmt.Fprintln(e.out, int64(cli.ProcessCPU()))
+	fmt.Fprintln(e.Out)
+	for in := bufio.NewScanner(e.In); in.Scan(); {
+		fmt.Fprintln(e.Out, int64(cli.ProcessCPU()))
 	}
 	return s.Close()
 }

@@ -52,7 +52,7 @@ type callResult struct {
 }
 
 // Run implements the subcommand.
-func (c *callCmd) Run(e *env) error {
+func (c *callCmd) Run(e *Env) error {
 	if strings.Contains(c.Method, "/") {
 		return cli.Usagef("%s is a method of a protobuf service: erpc-grpc call %s %[1]s calls it; "+
 			"see grpcerpc/cmd/erpc-grpc", c.Method, c.Addr)
@@ -67,7 +67,7 @@ func (c *callCmd) Run(e *env) error {
 	if c.Timeout <= 0 {
 		return cli.Usagef("--timeout %v: must be more than 0", c.Timeout)
 	}
-	body, err := c.body(e.in)
+	body, err := c.body(e.In)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (c *callCmd) Run(e *env) error {
 		return err
 	}
 	c.tune(1)
-	ctx, cancel := context.WithTimeout(e.ctx, c.Timeout)
+	ctx, cancel := context.WithTimeout(e.Ctx, c.Timeout)
 	defer cancel()
 	local, err := c.near(c.Addr)
 	if err != nil {
@@ -126,12 +126,12 @@ func (c *callCmd) body(in io.Reader) (b []byte, err error) {
 }
 
 // show prints the response.
-func (c *callCmd) show(e *env, typ uint8, resp []byte, s *erpc.CallTrace) error {
+func (c *callCmd) show(e *Env, typ uint8, resp []byte, s *erpc.CallTrace) error {
 	steps := map[string]int64{}
 	for _, step := range stepsOf(s) {
 		steps[step.name] = step.after.Nanoseconds()
 		if c.Steps && !c.JSON {
-			fmt.Fprintf(e.err, "%-16s %10.1f us\n", step.name, float64(step.after)/1e3)
+			fmt.Fprintf(e.Err, "%-16s %10.1f us\n", step.name, float64(step.after)/1e3)
 		}
 	}
 	if c.Output != "" {
@@ -145,7 +145,7 @@ func (c *callCmd) show(e *env, typ uint8, resp []byte, s *erpc.CallTrace) error 
 	switch {
 	case c.JSON:
 		took := float64(s.Ended.Sub(s.Called)) / 1e3
-		return json.NewEncoder(e.out).Encode(callResult{c.Addr, typ, resp, took, steps})
+		return json.NewEncoder(e.Out).Encode(callResult{c.Addr, typ, resp, took, steps})
 	case c.Output != "":
 		return nil
 	case c.Form == "json" && json.Indent(&indented, resp, "", "  ") == nil:
@@ -155,7 +155,7 @@ func (c *callCmd) show(e *env, typ uint8, resp []byte, s *erpc.CallTrace) error 
 	default:
 		text = strings.TrimSuffix(hex.Dump(resp), "\n")
 	}
-	_, err := fmt.Fprintln(e.out, text)
+	_, err := fmt.Fprintln(e.Out, text)
 	return err
 }
 

@@ -17,7 +17,7 @@ type captureFlags struct {
 }
 
 // startCapture begins the capture, if there is to be one; e ends it with the subcommand.
-func (f *captureFlags) startCapture(e *env) error {
+func (f *captureFlags) startCapture(e *Env) error {
 	if f.Pcap == "" {
 		if f.SnapLen != 0 {
 			return cli.Usagef("--snaplen is for --pcap: give a file to capture to")
@@ -41,7 +41,7 @@ func (f *captureFlags) startCapture(e *env) error {
 			missing = fmt.Sprintf(
 				"; %d are missing, as the file could not be written fast enough: try --snaplen 86", n.Dropped)
 		}
-		fmt.Fprintf(e.err, "%d packets captured in %s%s\n", n.Packets, f.Pcap, missing)
+		fmt.Fprintf(e.Err, "%d packets captured in %s%s\n", n.Packets, f.Pcap, missing)
 		return err
 	})
 	return nil

@@ -92,6 +92,9 @@ func startServer(f *netFlags, threads int, pin string, extra ...string) (*child,
 	return c, nil
 }
 
+// pid is the number of the process.
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
 // stop ends the process and reaps it. It is safe to call twice.
 func (c *child) stop() error {
 	_ = c.stdin.Close() // the server ends by itself, and may write its profile

@@ -10,9 +10,51 @@ import (
 
 // variant is the load of a bench with other flags.
 type variant struct {
-	name     string
-	set      func(*netFlags)
-	sessions int // in place of the bench's, if not 0
+	Name     string
+	Set      func(*netFlags)
+	Sessions int // in place of the bench's, if not 0
+}
+
+// Measured is what one side of a comparison gave.
+type Measured struct {
+	Name   string
+	Sum    *result   // all rounds
+	Rates  []float64 // of each round
+	Ratios []float64 // ... to the baseline's before and after
+}
+
+// Compared is a comparison that was made; the first side is the baseline.
+type Compared struct {
+	Sides  []Measured
+	Turn   time.Duration // of a side
+	Failed string        // why it ended early, if it did
+}
+
+// Compare measures a load, with these flags and with those of each variant in turns. It returns nil
+// unless all were measured once; an error is to be returned in any case.
+func (f *benchFlags) Compare(e *Env, name string, s shape, symmetric bool, variants []variant) (
+	*Compared, error) {
+	b := bench{name: name, flags: f, shape: s, symmetric: symmetric}
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	c, failed, err := b.compared(e, variants)
+	if c == nil {
+		return nil, err
+	}
+	all := &Compared{Turn: c.turn, Failed: failed}
+	for _, a := range c.arms {
+		all.Sides = append(all.Sides, a.measured())
+	}
+	return all, err
+}
+
+func (a *arm) measured() Measured {
+	m := Measured{Name: a.name, Sum: a.bench.result(), Ratios: a.ratios}
+	for _, s := range a.bench.rounds {
+		m.Rates = append(m.Rates, s.rate)
+	}
+	return m
 }
 
 // arm is one side of a comparison. It has threads and sessions of its own, which do
@@ -38,7 +80,7 @@ type comparison struct {
 
 // compare measures b with its own flags and with those of each variant. After
 // Ctrl-C it returns the measurements so far, and no error.
-func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
+func (b *bench) compare(e *Env, variants []variant) (c *comparison, err error) {
 	f := b.flags
 	if f.Pcap != "" || f.SnapLen != 0 {
 		return nil, cli.Usagef("--pcap: not where measurements are compared; capturing slows them down")
@@ -49,7 +91,7 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 	f.endpoints = f.Threads * (len(variants) + 1)
 	c = &comparison{rounds: f.Rounds, servers: map[serverKind]*child{}}
 	c.turn = f.Duration / time.Duration(2*f.Rounds*len(variants)+1)
-	c.add(b, variant{name: "baseline", set: func(*netFlags) {}})
+	c.add(b, variant{Name: "baseline", Set: func(*netFlags) {}})
 	for _, v := range variants {
 		if err := c.add(b, v).bench.flags.netFlags.check(); err != nil {
 			return c, err
@@ -61,7 +103,7 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 		return c, err
 	}
 	if err = c.open(e); err == nil {
-		fmt.Fprintf(e.err, "measuring for %v, %v at a time, in %d rounds\n", f.Duration,
+		fmt.Fprintf(e.Err, "measuring for %v, %v at a time, in %d rounds\n", f.Duration,
 			c.turn.Round(time.Microsecond), c.rounds)
 		err = c.run(e)
 	}
@@ -72,11 +114,11 @@ func (b *bench) compare(e *env, variants []variant) (c *comparison, err error) {
 // add makes an arm: a copy of b with flags of its own.
 func (c *comparison) add(b *bench, v variant) *arm {
 	f := *b.flags
-	v.set(&f.netFlags)
-	a := &arm{name: v.name,
+	v.Set(&f.netFlags)
+	a := &arm{name: v.Name,
 		bench: &bench{name: b.name, flags: &f, shape: b.shape, symmetric: b.symmetric}}
-	if v.sessions != 0 {
-		a.bench.shape.Sessions = v.sessions
+	if v.Sessions != 0 {
+		a.bench.shape.Sessions = v.Sessions
 	}
 	c.arms = append(c.arms, a)
 	return a
@@ -102,7 +144,7 @@ func (a *arm) serverKind() serverKind {
 }
 
 // open starts the servers, connects all arms and warms them up.
-func (c *comparison) open(e *env) error {
+func (c *comparison) open(e *Env) error {
 	kinds := map[serverKind]bool{}
 	for _, a := range c.arms {
 		kinds[a.serverKind()] = true
@@ -132,7 +174,7 @@ func (c *comparison) open(e *env) error {
 		}
 		a.memory = t.footprint().less(before)
 	}
-	fmt.Fprintf(e.err, "%s: %d variants beside a baseline, %d server process(es)\n",
+	fmt.Fprintf(e.Err, "%s: %d variants beside a baseline, %d server process(es)\n",
 		c.arms[0].bench.name, len(c.arms)-1, len(c.order))
 	return nil
 }
@@ -166,7 +208,7 @@ func (c *comparison) server(a *arm, several bool) (*child, error) {
 }
 
 // run measures all rounds.
-func (c *comparison) run(e *env) error {
+func (c *comparison) run(e *Env) error {
 	base := c.arms[0]
 	before, err := c.take(e, base)
 	for i := 0; i < c.rounds && err == nil; i++ {
@@ -182,7 +224,7 @@ func (c *comparison) run(e *env) error {
 			before = after
 		}
 		if err == nil {
-			fmt.Fprintf(e.err, "round %d of %d: baseline %s/s\n", i+1, c.rounds, cli.CountText(before.rate))
+			fmt.Fprintf(e.Err, "round %d of %d: baseline %s/s\n", i+1, c.rounds, cli.CountText(before.rate))
 		}
 	}
 	if errors.Is(err, cli.ErrStopped) {
@@ -192,10 +234,10 @@ func (c *comparison) run(e *env) error {
 }
 
 // take measures one turn of an arm. After Ctrl-C it returns cli.ErrStopped.
-func (c *comparison) take(e *env, a *arm) (sum, error) {
+func (c *comparison) take(e *Env, a *arm) (sum, error) {
 	s, err := a.bench.rpcRound(a.team, c.turn)
 	switch {
-	case e.ctx.Err() != nil:
+	case e.Ctx.Err() != nil:
 		return s, cli.ErrStopped
 	case a.team.stop.Load():
 		return s, a.team.server.failure() // only the end of the server stops a team else
@@ -224,29 +266,21 @@ func (c *comparison) close() (err error) {
 }
 
 // spread sums up what several rounds gave.
-type spread struct{ median, min, max float64 }
+type spread struct{ Median, Min, Max float64 }
 
 func spreadOf(v []float64) (s spread) {
 	for i, x := range v {
 		if i == 0 {
-			s.min, s.max = x, x
+			s.Min, s.Max = x, x
 		}
-		s.min, s.max = min(s.min, x), max(s.max, x)
+		s.Min, s.Max = min(s.Min, x), max(s.Max, x)
 	}
-	s.median = cli.Median(v)
+	s.Median = cli.Median(v)
 	return s
 }
 
 // loss returns what a ratio loses, percent.
 func loss(ratio float64) float64 { return 100 * (1 - ratio) }
-
-// quotients divides a by b, element by element, as far as both go.
-func quotients(a, b []float64) (q []float64) {
-	for i := range min(len(a), len(b)) {
-		q = append(q, a[i]/b[i])
-	}
-	return q
-}
 
 // inverses returns 1/x for each x of v.
 func inverses(v []float64) (out []float64) {
@@ -271,7 +305,7 @@ func versus(other string) (set func(*netFlags), text string, err error) {
 
 // runVersus compares the load with the same under another congestion control, or while it is
 // watched.
-func (b *bench) runVersus(e *env, other string) error {
+func (b *bench) runVersus(e *Env, other string) error {
 	if err := b.check(); err != nil {
 		return err
 	}
@@ -282,30 +316,30 @@ func (b *bench) runVersus(e *env, other string) error {
 	if b.flags.Raw {
 		return cli.Usagef("--versus and --raw do not go together")
 	}
-	c, failed, err := b.compared(e, []variant{{name: text, set: set}})
+	c, failed, err := b.compared(e, []variant{{Name: text, Set: set}})
 	if c == nil {
 		return err
 	}
 	base, arm := c.arms[0].bench, c.arms[1]
 	r := base.result()
-	r.Interrupted, r.Failed = e.ctx.Err() != nil, failed
+	r.Interrupted, r.Failed = e.Ctx.Err() != nil, failed
 	s := spreadOf(inverses(arm.ratios))
 	r.Rounds, r.Versus, r.VersusRps = len(arm.ratios), other, medianOf(arm.bench.rounds, rateOf)
-	r.VersusRatio, r.VersusMin, r.VersusMax, r.VersusCost = s.median, s.min, s.max, loss(s.median)
+	r.VersusRatio, r.VersusMin, r.VersusMax, r.VersusCost = s.Median, s.Min, s.Max, loss(s.Median)
 	r.versusText = fmt.Sprintf("%s: %s costs %.1f %% (%.1f to %.1f", text, r.CC, r.VersusCost,
-		loss(s.max), loss(s.min))
+		loss(s.Max), loss(s.Min))
 	if _, ok := algorithms[other]; !ok { // the other side is the one that pays
 		s = spreadOf(arm.ratios)
-		r.VersusCost = loss(s.median)
+		r.VersusCost = loss(s.Median)
 		r.versusText = fmt.Sprintf("%s, which costs %.1f %% (%.1f to %.1f", text, r.VersusCost,
-			loss(s.max), loss(s.min))
+			loss(s.Max), loss(s.Min))
 	}
-	return errors.Join(err, r.print(e.out, b.flags.JSON))
+	return errors.Join(err, r.print(e.Out, b.flags.JSON))
 }
 
 // compared is compare for callers that print: c is nil unless all variants were measured once.
 // Failed says why it ended early, if it did; err is to be returned in any case.
-func (b *bench) compared(e *env, variants []variant) (c *comparison, failed string, err error) {
+func (b *bench) compared(e *Env, variants []variant) (c *comparison, failed string, err error) {
 	c, err = b.compare(e, variants)
 	switch {
 	case c == nil || len(c.arms[len(c.arms)-1].ratios) == 0: // not one round

@@ -28,7 +28,7 @@ var dumpCodes = []erpc.Code{
 }
 
 // startDebug opens the socket, if there is to be one; e closes it with the subcommand.
-func (f *debugFlags) startDebug(e *env, eps []*endpoint) error {
+func (f *debugFlags) startDebug(e *Env, eps []*endpoint) error {
 	if !f.Debug {
 		if f.DebugSocket != "" || f.Record != 0 {
 			return cli.Usagef("--debug-socket and --record need --debug")
@@ -47,17 +47,17 @@ func (f *debugFlags) startDebug(e *env, eps []*endpoint) error {
 		cfg.Dumps = debug.Dumps{Dir: f.RecordDir, Signals: dumpSignals, Codes: dumpCodes,
 			Told: func(file string, err error) {
 				if err != nil {
-					fmt.Fprintln(e.err, cli.OneLine(err))
+					fmt.Fprintln(e.Err, cli.OneLine(err))
 					return
 				}
-				fmt.Fprintf(e.err, "recorded packets are in %s: see erpc trace show\n", file)
+				fmt.Fprintf(e.Err, "recorded packets are in %s: see erpc trace show\n", file)
 			}}
 	}
 	s, err := debug.Listen(cfg, watched...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.err, "debug socket %s\n", s.Path())
+	fmt.Fprintf(e.Err, "debug socket %s\n", s.Path())
 	e.atEnd = append(e.atEnd, s.Close)
 	return nil
 }

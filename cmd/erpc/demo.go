@@ -69,7 +69,7 @@ var demoSteps = []demoStep{
 }
 
 // Run implements the subcommand.
-func (c *demoCmd) Run(e *env) error {
+func (c *demoCmd) Run(e *Env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -93,17 +93,17 @@ func (c *demoCmd) Run(e *env) error {
 		return err
 	}
 	res := demoResult{Transport: c.Transport, Addr: t.workers[0].addr}
-	fmt.Fprintf(e.err, "server process %d serves on %s\n", t.server.cmd.Process.Pid, res.Addr)
+	fmt.Fprintf(e.Err, "server process %d serves on %s\n", t.server.pid(), res.Addr)
 	err = c.steps(e, t, &res)
 	if err == nil && !t.stop.Load() {
 		var row demoRow
-		if row, err = c.goroutines(e.ctx, res.Addr); err == nil || errors.Is(err, erpc.ErrCancelled) {
+		if row, err = c.goroutines(e.Ctx, res.Addr); err == nil || errors.Is(err, erpc.ErrCancelled) {
 			res.Demo, err = append(res.Demo, row), nil
 		}
 	}
 	err = errors.Join(err, t.close())
 	res.Seconds = monotime.Now().Sub(begin).Seconds()
-	res.Interrupted = e.ctx.Err() != nil
+	res.Interrupted = e.Ctx.Err() != nil
 	if err != nil {
 		return err
 	}
@@ -114,12 +114,12 @@ func (c *demoCmd) Run(e *env) error {
 }
 
 // steps runs the loads of the table.
-func (c *demoCmd) steps(e *env, t *team, res *demoResult) error {
+func (c *demoCmd) steps(e *Env, t *team, res *demoResult) error {
 	for _, s := range demoSteps {
 		if t.stop.Load() {
 			return nil
 		}
-		fmt.Fprintln(e.err, "  "+s.what)
+		fmt.Fprintln(e.Err, "  "+s.what)
 		var row demoRow
 		if err := t.workers[0].do(func(w *worker) (err error) {
 			row, err = w.show(s, c.Each)
@@ -206,11 +206,11 @@ func (c *demoCmd) goroutines(ctx context.Context, addr string) (row demoRow, err
 	return row, errors.Join(err, cl.Close())
 }
 
-func (r *demoResult) print(e *env, asJSON bool) error {
+func (r *demoResult) print(e *Env, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(e.out).Encode(r)
+		return json.NewEncoder(e.Out).Encode(r)
 	}
-	t := cli.NewTable(e.out)
+	t := cli.NewTable(e.Out)
 	fmt.Fprintln(t, "RPC\tended\terrors\tp50\tp99\trate\tgoodput")
 	for _, row := range r.Demo {
 		goodput := ""
@@ -227,7 +227,7 @@ func (r *demoResult) print(e *env, asJSON bool) error {
 	if r.Interrupted {
 		note = "; interrupted"
 	}
-	_, err := fmt.Fprintf(e.out, "measured in two processes over %s on this machine, %.1f s%s\n",
+	_, err := fmt.Fprintf(e.Out, "measured in two processes over %s on this machine, %.1f s%s\n",
 		r.Transport, r.Seconds, note)
 	return err
 }

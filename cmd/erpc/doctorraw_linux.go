@@ -62,12 +62,12 @@ func findLocked(name string) finding {
 			"KiB each",
 			limit.Cur>>10, n, each>>10),
 		fmt.Sprintf("ulimit -l %d for 4 endpoints, times the queues (as root, or in limits.conf), or "+
-			"once: %s", 4*each>>10, setcap(frameMedia["afxdp"].caps))}
+			"once: %s", 4*each>>10, setcapFor("afxdp"))}
 }
 
 // mendOf says how to get the rights that a transport below IP needs.
 func mendOf(transport string) string {
-	return "run as root, or once: " + setcap(frameMedia[transport].caps)
+	return "run as root, or once: " + setcapFor(transport)
 }
 
 func findNamespaces() finding {

@@ -68,7 +68,7 @@ const plainCC = "pacing_bypass"
 // the series. Its first element is the first alone, so it is not measured again.
 func factorVariants() (list []variant) {
 	for _, o := range optimisations {
-		list = append(list, variant{name: o.name, set: o.off})
+		list = append(list, variant{Name: o.name, Set: o.off})
 	}
 	var offs []func(*netFlags)
 	for _, o := range optimisations {
@@ -77,7 +77,7 @@ func factorVariants() (list []variant) {
 		}
 		if offs = append(offs, o.off); len(offs) > 1 {
 			upTo := slices.Clone(offs)
-			list = append(list, variant{name: seriesName(o.name), set: func(f *netFlags) {
+			list = append(list, variant{Name: seriesName(o.name), Set: func(f *netFlags) {
 				for _, off := range upTo {
 					off(f)
 				}
@@ -147,87 +147,86 @@ type factorsResult struct {
 }
 
 // Run implements the subcommand.
-func (c *factorsCmd) Run(e *env) error {
-	flags := benchFlags{loadFlags: c.loadFlags, Duration: c.Duration, Rounds: c.Rounds}
-	b := bench{name: "factors", flags: &flags, symmetric: c.Symmetric,
-		shape: shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}}
-	if err := b.check(); err != nil {
-		return err
-	}
+func (c *factorsCmd) Run(e *Env) error {
 	if c.CC == "none" {
 		return cli.Usagef("--cc none: factors switches parts of congestion control off; want timely " +
 			"or dcqcn")
 	}
-	if off := c.switches.list(); len(off) > 0 {
+	if off := c.Off(); len(off) > 0 {
 		return cli.Usagef("--%s: factors itself switches optimisations off", off[0])
 	}
-	comp, failed, err := b.compared(e, factorVariants())
+	flags := benchFlags{loadFlags: c.loadFlags, Duration: c.Duration, Rounds: c.Rounds}
+	s := shape{Size: c.Size, RespSize: c.RespSize, Window: c.Window, Batch: c.Batch}
+	comp, err := flags.Compare(e, "factors", s, c.Symmetric, factorVariants())
 	if comp == nil {
 		return err
 	}
 	res := factorsOf(comp)
-	res.Interrupted, res.Failed = e.ctx.Err() != nil, failed
-	return errors.Join(err, res.print(e.out, c.JSON))
+	res.Interrupted, res.Failed = e.Ctx.Err() != nil, comp.Failed
+	return errors.Join(err, res.print(e.Out, c.JSON))
 }
 
 // factorsOf sums up.
-func factorsOf(c *comparison) *factorsResult {
-	base := c.arms[0].bench
-	b := base.result()
+func factorsOf(c *Compared) *factorsResult {
+	b := c.Sides[0].Sum
 	r := &factorsResult{
 		Bench: b.Bench, Transport: b.Transport, CC: b.CC, LinkRate: b.LinkRate, Size: b.Size,
 		RespSize: b.RespSize, MTU: b.MTU,
 		Window: b.Window, Batch: b.Batch, Threads: b.Threads, Sessions: b.Sessions, Credits: b.Credits,
 		Symmetric: b.Symmetric,
-		Turn:      c.turn.Seconds(), Rps: b.Rps, PaperCost: paperCost, PaperPlainCost: paperPlainCost,
+		Turn:      c.Turn.Seconds(), Rps: b.Rps, PaperCost: paperCost, PaperPlainCost: paperPlainCost,
 		Seed: b.Seed,
 	}
-	byName := map[string]*arm{}
-	for _, a := range c.arms {
-		sum := a.bench.result()
-		r.Rpcs, r.Retransmits, r.Errors, r.Duration = r.Rpcs+sum.Rpcs, r.Retransmits+sum.Retransmits,
-			r.Errors+sum.Errors, r.Duration+sum.Duration
-		byName[a.name] = a
+	byName := map[string]*Measured{}
+	for i := range c.Sides {
+		m := &c.Sides[i]
+		r.Rpcs, r.Retransmits, r.Errors, r.Duration = r.Rpcs+m.Sum.Rpcs,
+			r.Retransmits+m.Sum.Retransmits, r.Errors+m.Sum.Errors, r.Duration+m.Sum.Duration
+		byName[m.Name] = m
 	}
-	var rates []float64
-	for _, s := range base.rounds {
-		rates = append(rates, s.rate)
-	}
-	all := spreadOf(rates)
-	r.RpsMin, r.RpsMax = all.min, all.max
+	all := spreadOf(c.Sides[0].Rates)
+	r.RpsMin, r.RpsMax = all.Min, all.Max
 	var before []float64 // ratios of the series so far
 	for _, o := range optimisations {
 		a := byName[o.name]
-		s := spreadOf(a.ratios)
-		f := factor{Name: o.name, title: o.title, Rps: medianOf(a.bench.rounds, rateOf), Ratio: s.median,
-			RatioMin: s.min, RatioMax: s.max,
-			Loss: loss(s.median), PaperLoss: o.paper}
+		s := spreadOf(a.Ratios)
+		f := factor{Name: o.name, title: o.title, Rps: cli.Median(a.Rates), Ratio: s.Median,
+			RatioMin: s.Min, RatioMax: s.Max,
+			Loss: loss(s.Median), PaperLoss: o.paper}
 		if o.step {
 			if s := byName[seriesName(o.name)]; s != nil {
 				a = s
 			}
 			f.series(a, before)
-			before = a.ratios
+			before = a.Ratios
 			if o.name == plainCC {
-				r.PlainCost = loss(cli.Median(quotients(a.ratios, byName["cc"].ratios)))
+				r.PlainCost = loss(cli.Median(quotients(a.Ratios, byName["cc"].Ratios)))
 			}
 		}
 		r.Factors = append(r.Factors, f)
-		r.Rounds = len(a.ratios)
+		r.Rounds = len(a.Ratios)
 	}
-	r.Cost = loss(cli.Median(inverses(byName["cc"].ratios)))
+	r.Cost = loss(cli.Median(inverses(byName["cc"].Ratios)))
 	return r
 }
 
-// series adds what the arm of the series gave; before are the ratios of the one
+// series adds what the side of the series gave; before are the ratios of the one
 // before it, nil for the first.
-func (f *factor) series(a *arm, before []float64) {
-	s := spreadOf(a.ratios)
-	f.CumRps, f.CumRatio, f.CumMin, f.CumMax = medianOf(a.bench.rounds, rateOf), s.median, s.min, s.max
-	f.StepLoss = loss(s.median)
+func (f *factor) series(a *Measured, before []float64) {
+	s := spreadOf(a.Ratios)
+	f.CumRps, f.CumRatio, f.CumMin, f.CumMax = cli.Median(a.Rates), s.Median, s.Min, s.Max
+	f.StepLoss = loss(s.Median)
 	if before != nil {
-		f.StepLoss = loss(cli.Median(quotients(a.ratios, before)))
+		f.StepLoss = loss(cli.Median(quotients(a.Ratios, before)))
 	}
+}
+
+// quotients divides a by b, element by element, as far as both go.
+func quotients(a, b []float64) (q []float64) {
+	for i := range min(len(a), len(b)) {
+		q = append(q, a[i]/b[i])
+	}
+	return q
 }
 
 // print writes the result for scripts or for people.
@@ -248,8 +247,8 @@ func (r *factorsResult) print(w io.Writer, asJSON bool) error {
 		fmt.Fprintf(t, "%s\t%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", f.title, cli.CountText(f.Rps), f.Ratio,
 			f.RatioMin, f.RatioMax, f.Loss)
 		if f.CumRps > 0 {
-			fmt.Fprintf(t, "%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", cli.CountText(f.CumRps), f.CumRatio, f.CumMin,
-				f.CumMax, f.StepLoss)
+			fmt.Fprintf(t, "%s/s\t%.3f (%.3f to %.3f)\t%.1f %%\t", cli.CountText(f.CumRps),
+				f.CumRatio, f.CumMin, f.CumMax, f.StepLoss)
 		} else {
 			fmt.Fprint(t, "\t\t\t")
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestFactorVariants(t *testing.T) {
 	}
 	for _, v := range list {
 		f := netFlags{CC: "timely"}
-		v.set(&f)
+		v.Set(&f)
 		got := ""
 		for _, s := range []struct {
 			on   bool
@@ -76,66 +77,35 @@ func TestFactorVariants(t *testing.T) {
 				got += s.mark
 			}
 		}
-		if w, ok := want[v.name]; !ok || got != w {
-			t.Errorf("%s switches off %q, want %q", v.name, got, w)
+		if w, ok := want[v.Name]; !ok || got != w {
+			t.Errorf("%s switches off %q, want %q", v.Name, got, w)
 		}
-	}
-}
-
-// TestServerKinds: arms share a server process unless it is to behave differently or
-// sends requests itself.
-func TestServerKinds(t *testing.T) {
-	count := func(b *bench, variants []variant) int {
-		c := &comparison{}
-		kinds := map[serverKind]bool{c.add(b,
-			variant{name: "baseline", set: func(*netFlags) {}}).serverKind(): true}
-		for _, v := range variants {
-			kinds[c.add(b, v).serverKind()] = true
-		}
-		return len(kinds)
-	}
-	b := &bench{flags: &benchFlags{loadFlags: loadFlags{netFlags: netFlags{CC: "timely"}}}}
-	ecn := []variant{{name: "dcqcn", set: func(f *netFlags) { f.CC = "dcqcn" }},
-		{name: "none", set: func(f *netFlags) { f.CC = "none" }}}
-	if n := count(b, factorVariants()); n != 5 { // prealloc and zero_copy, both on or off; bundles off
-		t.Errorf("%d kinds of servers, want 5", n)
-	}
-	if n := count(b, ecn); n != 2 {
-		t.Errorf("%d kinds of servers, want 2: with ECN and without", n)
-	}
-	b.symmetric = true
-	if n := count(b, factorVariants()); n != 13 {
-		t.Errorf("%d kinds of servers, want 13", n)
 	}
 }
 
 // TestFactorsArithmetic gives known ratios: step k of the series halves the rate of
 // the one before.
 func TestFactorsArithmetic(t *testing.T) {
-	b := &bench{name: "factors", flags: &benchFlags{}, hist: newHistogram()}
-	c := &comparison{rounds: 3}
-	c.add(b, variant{name: "baseline", set: func(*netFlags) {}})
+	side := func(name string, ratios ...float64) Measured {
+		return Measured{Name: name, Sum: &result{Rps: 20, Rpcs: 6}, Rates: []float64{10, 30, 20},
+			Ratios: ratios}
+	}
+	c := &Compared{Sides: []Measured{side("baseline")}}
 	cum := 1.0
 	for _, v := range factorVariants() {
-		a := c.add(b, v)
 		ratio := 0.5
-		if strings.HasPrefix(v.name, "... ") || v.name == "batched_time" {
+		if strings.HasPrefix(v.Name, "... ") || v.Name == "batched_time" {
 			cum /= 2
 			ratio = cum
 		}
-		if v.name == "cc" {
+		if v.Name == "cc" {
 			ratio = 1.25
 		}
-		a.ratios = []float64{ratio, 2 * ratio, ratio / 2}
-	}
-	for _, a := range c.arms {
-		a.bench.hist = newHistogram()
-		a.bench.rounds = []sum{{round: round{done: 2, rate: 10}}, {round: round{done: 2, rate: 30}},
-			{round: round{done: 2, rate: 20}}}
+		c.Sides = append(c.Sides, side(v.Name, ratio, 2*ratio, ratio/2))
 	}
 	r := factorsOf(c)
 	if r.Rps != 20 || r.RpsMin != 10 || r.RpsMax != 30 || r.Rounds != 3 ||
-		r.Rpcs != 6*uint64(len(c.arms)) {
+		r.Rpcs != 6*uint64(len(c.Sides)) {
 		t.Errorf("%+v", r)
 	}
 	if !near(r.Cost, 20) || !near(r.PlainCost, 90) { // 1/1.25 and 0.125/1.25
@@ -160,51 +130,5 @@ func TestFactorsArithmetic(t *testing.T) {
 	}
 }
 
-// TestLoadChangesClient: a server with --symmetric serves one client's load at a time,
-// and the next client's when that has ended.
-func TestLoadChangesClient(t *testing.T) {
-	server, first, _ := testPair(t)
-	_, second, _ := testPair(t)
-	server.allowLoad = true
-	s := shape{Size: 32, RespSize: 32, Window: 4, Batch: 1, Sessions: 1}
-	begin := func(ep *endpoint, s shape) error {
-		return server.obey(&control{Op: "load", Load: s}, &report{}, ep.rpc.LocalAddr())
-	}
-	run := func(over func() bool) {
-		for !over() {
-			turn(t, server, first, second)
-		}
-	}
-	busy := func() bool { return server.load.done > 10 }
-	quiet := func() bool { return server.load.inFlight == 0 }
-	if err := begin(first, s); err != nil {
-		t.Fatal(err)
-	}
-	run(busy)
-	if err := begin(second, s); err == nil || !strings.Contains(err.Error(), "another client") {
-		t.Errorf("second client beside the first: %v", err)
-	}
-	rep := report{}
-	if err := server.obey(&control{Op: "unload"}, &rep, first.rpc.LocalAddr()); err != nil ||
-		rep.Done == 0 || rep.InFlight == 0 {
-		t.Errorf("unload: %v, %+v", err, rep)
-	}
-	run(quiet)
-	large := s
-	large.Size = 100
-	for _, next := range []struct {
-		ep *endpoint
-		s  shape
-	}{{second, s}, {second, large}, {first, s}} {
-		served := next.ep.served
-		if err := begin(next.ep, next.s); err != nil {
-			t.Fatal(err)
-		}
-		run(busy)
-		server.load.stopping = true
-		run(quiet)
-		if server.load.asked != next.s || next.ep.served == served {
-			t.Errorf("load %+v, %d served", server.load.asked, next.ep.served-served)
-		}
-	}
-}
+// near compares what was computed in another order.
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }

@@ -88,6 +88,9 @@ func (s *switches) list() (names []string) {
 	return names
 }
 
+// Off returns the names of the flags of the optimisations that are switched off.
+func (f *netFlags) Off() []string { return f.switches.list() }
+
 // faultFlags are faults injected at the client, both ways.
 type faultFlags struct {
 	Loss    float64 `help:"Probability that a packet is lost, 0 to 1." placeholder:"P"`

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
-	"strconv"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab"
 )
@@ -41,9 +38,6 @@ var groups = []kong.Group{
 	{Key: "watch", Title: "Watch a running program:"},
 	{Key: "measure", Title: "Measure:"},
 	{Key: "set up", Title: "Set up a machine:"},
-	{Key: "debug", Title: "Debug socket:"},
-	{Key: "faults", Title: "Faults to inject:"},
-	{Key: "net", Title: "Network path and event loops:"},
 }
 
 type benchCmds struct {
@@ -57,14 +51,10 @@ type benchCmds struct {
 
 // env is given to a subcommand beside its flags.
 type env struct {
-	ctx    context.Context // ends with Ctrl-C
-	in     io.Reader
-	out    io.Writer // results only
-	err    io.Writer // progress, logs, errors
-	usedBy string    // the subcommand, for messages
-
-	atEnd     []func() error // run when the subcommand has ended, however it did
-	crowdTold bool           // that loops outnumber cores
+	ctx context.Context // ends with Ctrl-C
+	in  io.Reader
+	out io.Writer // results only
+	err io.Writer // progress, logs, errors
 }
 
 func main() {
@@ -73,19 +63,14 @@ func main() {
 
 // run runs one command line and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	app := cli.App{Name: "erpc", Description: description,
-		Options: []kong.Option{kong.ExplicitGroups(groups), kong.Vars{
-			"version": thisBuild(), "maxtype": strconv.Itoa(erpc.MaxReqType)},
-			paperlab.Vars}}
+	app := cli.App{Name: "erpc", Description: description, Options: []kong.Option{
+		kong.ExplicitGroups(append(groups, Groups...)), kong.Vars{"version": thisBuild()}, Vars,
+		paperlab.Vars}}
 	var c command
 	return app.Run(&cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut}, &c, args,
 		func(parsed *kong.Context) error {
-			e := &env{ctx: ctx, in: in, out: out, err: errOut, usedBy: parsed.Command()}
-			err := parsed.Run(e)
-			for _, end := range e.atEnd {
-				err = errors.Join(err, end())
-			}
-			return err
+			return Run(parsed, &cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut},
+				&env{ctx: ctx, in: in, out: out, err: errOut})
 		})
 }
 

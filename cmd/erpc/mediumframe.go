@@ -49,6 +49,9 @@ const rawCaps = "cap_net_raw,cap_net_admin,cap_bpf"
 // setcap is the command that gives capabilities to this program.
 func setcap(caps string) string { return `sudo setcap ` + caps + `+ep "$(command -v erpc)"` }
 
+// setcapFor is the command that gives this program the capabilities for a transport below IP.
+func setcapFor(transport string) string { return setcap(frameMedia[transport].caps) }
+
 func openAfpacket(f *netFlags, addr string) (transport.Transport, error) {
 	conn, err := afpacket.Listen(addr,
 		afpacket.Config{Interface: f.Iface, MTU: f.MTU, NoTrains: f.NoGSO, ECN: f.ecn()})

@@ -60,7 +60,7 @@ type pinger struct {
 }
 
 // Run implements the subcommand.
-func (c *pingCmd) Run(e *env) error {
+func (c *pingCmd) Run(e *Env) error {
 	err := errors.Join(c.netFlags.check(), c.faultFlags.check(), cli.Positive("--count", c.Count, 0),
 		cli.Positive("--size", c.Size, 0))
 	switch {
@@ -91,18 +91,18 @@ func (c *pingCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	p := &pinger{pingCmd: c, lines: e.out, hist: newHistogram(),
+	p := &pinger{pingCmd: c, lines: e.Out, hist: newHistogram(),
 		res: pingResult{Ping: c.Addr, Transport: c.Transport, Size: c.Size}}
 	if c.JSON {
-		p.lines = e.err
+		p.lines = e.Err
 	}
 	begin := monotime.Now()
 	if err = errors.Join(t.workers[0].do(p.loop), t.close()); err != nil {
 		return err
 	}
 	p.res.Duration = monotime.Now().Sub(begin).Seconds()
-	p.res.Interrupted = e.ctx.Err() != nil
-	if err := p.summary(e.out); err != nil {
+	p.res.Interrupted = e.Ctx.Err() != nil
+	if err := p.summary(e.Out); err != nil {
 		return err
 	}
 	if p.res.Received == 0 {

@@ -102,8 +102,8 @@ func (r *result) print(w io.Writer, asJSON bool) error {
 		r.Retransmits, r.Errors)
 	row(r.RawP50 > 0, "raw", "p50 %.2f us, p99 %.2f; latency is %.2f times raw, p99 %.2f times",
 		r.RawP50, r.RawP99, r.Ratio, r.RatioP99)
-	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it", cli.CountText(r.RawRps),
-		r.Ratio)
+	row(r.RawRps > 0, "raw", "%s packets/s echoed; the RPC rate is %.2f of it",
+		cli.CountText(r.RawRps), r.Ratio)
 	row(r.RawGbps > 0, "raw", "%.2f Gbit/s one way; RPC goodput is %.2f of it", r.RawGbps, r.Ratio)
 	row(r.Versus != "", "versus", "%s/s %s in %d rounds)", cli.CountText(r.VersusRps), r.versusText,
 		r.Rounds)

@@ -46,7 +46,7 @@ type readyLine struct {
 }
 
 // Run implements the subcommand.
-func (c *serverCmd) Run(e *env) error {
+func (c *serverCmd) Run(e *Env) error {
 	err := errors.Join(c.check(), cli.Positive("--threads", c.Threads, 1), c.checkOnePort())
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (c *serverCmd) Run(e *env) error {
 	if err := c.startCapture(e); err != nil {
 		return err
 	}
-	c.notes = e.err
+	c.notes = e.Err
 	c.tune(c.Threads)
 	stopProfile, err := cli.StartProfile(c.Profile)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *serverCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(e.ctx)
+	ctx, cancel := context.WithCancel(e.Ctx)
 	defer cancel()
 	context.AfterFunc(ctx, func() {
 		stop.Store(true)
@@ -90,7 +90,7 @@ func (c *serverCmd) Run(e *env) error {
 	})
 	if c.Child {
 		go func() {
-			_, _ = io.Copy(io.Discard, e.in)
+			_, _ = io.Copy(io.Discard, e.In)
 			cancel() // the parent has gone
 		}()
 	}
@@ -107,7 +107,7 @@ func (c *serverCmd) Run(e *env) error {
 		served += ep.served
 	}
 	if !c.Child {
-		slog.New(slog.NewTextHandler(e.err, nil)).Info("server ended", "rpcs", served)
+		slog.New(slog.NewTextHandler(e.Err, nil)).Info("server ended", "rpcs", served)
 	}
 	return err
 }
@@ -151,16 +151,16 @@ func (c *serverCmd) open(stop *atomic.Bool) (eps []*endpoint, err error) {
 	return eps, nil
 }
 
-func (c *serverCmd) announce(e *env, eps []*endpoint) {
+func (c *serverCmd) announce(e *Env, eps []*endpoint) {
 	addrs := eps[0].siblings
 	if c.JSON {
-		_ = json.NewEncoder(e.out).Encode(readyLine{true, addrs[0], addrs})
+		_ = json.NewEncoder(e.Out).Encode(readyLine{true, addrs[0], addrs})
 		return
 	}
 	for _, a := range addrs {
-		fmt.Fprintf(e.out, "serving on %s\n", a)
+		fmt.Fprintf(e.Out, "serving on %s\n", a)
 	}
-	fmt.Fprintln(e.err, "Ctrl-C ends")
+	fmt.Fprintln(e.Err, "Ctrl-C ends")
 }
 
 // serve runs all loops until they end; the first failure ends the others.

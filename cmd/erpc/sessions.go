@@ -72,7 +72,7 @@ type sessionsResult struct {
 const manySessions = 1000
 
 // Run implements the subcommand.
-func (c *sessionsCmd) Run(e *env) error {
+func (c *sessionsCmd) Run(e *Env) error {
 	flags := benchFlags{loadFlags: c.loadFlags, Duration: c.Duration, Rounds: c.Rounds}
 	flags.Sessions, flags.slowHeartbeat = c.Base, true
 	b := bench{name: "sessions", flags: &flags,
@@ -88,16 +88,16 @@ func (c *sessionsCmd) Run(e *env) error {
 		if n < 1 || n > 32000 {
 			return cli.Usagef("--counts %d: want 1 to 32000", n)
 		}
-		variants = append(variants, variant{name: fmt.Sprint(n), set: func(*netFlags) {}, sessions: n})
+		variants = append(variants, variant{Name: fmt.Sprint(n), Set: func(*netFlags) {}, Sessions: n})
 	}
-	slices.SortStableFunc(variants, func(a, b variant) int { return a.sessions - b.sessions })
+	slices.SortStableFunc(variants, func(a, b variant) int { return a.Sessions - b.Sessions })
 	comp, failed, err := b.compared(e, variants)
 	if comp == nil {
 		return err
 	}
 	res := sessionsOf(comp)
-	res.Interrupted, res.Failed = e.ctx.Err() != nil, failed
-	return errors.Join(err, res.print(e.out, c.JSON))
+	res.Interrupted, res.Failed = e.Ctx.Err() != nil, failed
+	return errors.Join(err, res.print(e.Out, c.JSON))
 }
 
 // sessionsOf sums up.
@@ -117,8 +117,8 @@ func sessionsOf(c *comparison) *sessionsResult {
 		}
 		n := a.bench.shape.Sessions
 		s := spreadOf(a.ratios)
-		row := sessionsRow{Sessions: n, Rps: medianOf(a.bench.rounds, rateOf), Ratio: s.median,
-			RatioMin: s.min, RatioMax: s.max}
+		row := sessionsRow{Sessions: n, Rps: medianOf(a.bench.rounds, rateOf), Ratio: s.Median,
+			RatioMin: s.Min, RatioMax: s.Max}
 		if all := float64(n * b.Threads); n >= manySessions {
 			row.Client, row.Server = float64(a.memory.client.total())/all,
 				float64(a.memory.server.total())/all

@@ -42,9 +42,9 @@ type peer struct {
 
 // openTeam opens the client threads and their sessions for control, and starts a
 // server process if it is given none.
-func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int,
+func openTeam(e *Env, f *netFlags, faults *faultFlags, p peer, threads int,
 	serverFlags ...string) (t *team, err error) {
-	f.notes = e.err
+	f.notes = e.Err
 	t = &team{cancel: func() bool { return true }, server: p.server, guest: p.server != nil}
 	defer func() {
 		if err != nil {
@@ -61,7 +61,7 @@ func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int,
 	}
 	if said := crowded(loops, allowedCores()); said != "" && !e.crowdTold {
 		e.crowdTold = true
-		fmt.Fprintln(e.err, said)
+		fmt.Fprintln(e.Err, said)
 	}
 	addrs := []string{p.addr}
 	if p.addr == "" && t.server == nil {
@@ -72,7 +72,7 @@ func openTeam(e *env, f *netFlags, faults *faultFlags, p peer, threads int,
 	if t.server != nil {
 		addrs = t.server.addrs
 	}
-	t.cancel = context.AfterFunc(e.ctx, t.interrupt)
+	t.cancel = context.AfterFunc(e.Ctx, t.interrupt)
 	for i := range threads {
 		w, err := t.openWorker(f, faults, addrs[i%len(addrs)], cores[i])
 		if err != nil {

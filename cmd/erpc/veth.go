@@ -54,7 +54,7 @@ func (f *netFlags) checkVeth(veth bool, addr string) error {
 // layLink joins the client's and the server's namespace, which it makes, if veth is set or the
 // transport needs that. e removes all of it with the subcommand; and if this process is killed the
 // kernel does, since the namespaces have no name.
-func (f *netFlags) layLink(e *env, veth bool, addr string) error {
+func (f *netFlags) layLink(e *Env, veth bool, addr string) error {
 	if addr != "" || !veth && !f.framed() {
 		return nil
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -195,21 +194,5 @@ func TestBenchFiles(t *testing.T) {
 	}
 	if status, _, said := runCommand(t, "bench rate --plot x.doc"); status != cli.Usage {
 		t.Errorf("status %d, %q", status, said)
-	}
-}
-
-// TestTimeline: the rate of a time is that of all threads, and a stall spreads over its time.
-func TestTimeline(t *testing.T) {
-	l := timeline{every: 10}
-	l.add([]mark{{10, 100}, {20, 200}, {40, 240}})
-	l.add([]mark{{10, 50}, {20, 100}})
-	l.next()
-	l.add([]mark{{11, 11}})
-	var got []string
-	for _, r := range l.rates {
-		got = append(got, strconv.FormatFloat(r/1e9, 'g', 4, 64))
-	}
-	if want := "15 15 2 2 1"; strings.Join(got, " ") != want {
-		t.Errorf("%v, want %s", got, want)
 	}
 }

@@ -61,7 +61,7 @@ func (c *watchDemoCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	pid := server.cmd.Process.Pid
+	pid := server.pid()
 	fmt.Fprintf(e.err, "server process %d; beside the page try: erpc top %[1]d, "+
 		"erpc trace dump %[1]d\n", pid)
 	sock := debug.NewClient(filepath.Join(debug.Dir(), strconv.Itoa(pid)+".sock"))
