@@ -274,7 +274,7 @@ test-rdma: check-go
 	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
 		$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run env ERPC_UDPTEST_TRANSPORT=ud" -short \
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses' ./erpc/udptest
-	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run "TestUd|TestDoctorVerbs" ./cmd/erpc
+	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run "TestUd|TestDoctorVerbs" ./cmd/erpc ./cmd/erpc/measure
 
 # One target for each core. FUZZ=./wire runs those of a folder.
 fuzz: check-go

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
@@ -20,13 +21,13 @@ func TestCongestionControls(t *testing.T) {
 			if status != cli.Done {
 				t.Fatalf("status %d, err %q", status, errOut)
 			}
-			var r result
+			var r measure.Result
 			decodeOne(t, out, &r)
 			if r.CC != name || r.LinkRate != 25e9 || r.Rpcs == 0 || r.Errors != 0 {
 				t.Errorf("%+v", r)
 			}
 			server := start(t, "server --addr 127.0.0.1:0 --json --cc "+name)
-			var ready readyLine
+			var ready measure.ReadyLine
 			decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 			if status, _, errOut := runCommand(t, "ping "+ready.Addr+" --count 2 --interval 1ms --cc "+
 				name); status != cli.Done {
@@ -53,7 +54,7 @@ func TestVersus(t *testing.T) {
 		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", more, status, errOut)
 		}
-		var r result
+		var r measure.Result
 		decodeOne(t, out, &r)
 		if r.CC != "timely" || r.Versus != "none" || r.Rounds != 3 || r.Rps <= 0 || r.VersusRps <= 0 ||
 			r.Errors != 0 ||
@@ -72,7 +73,7 @@ func TestVersusWatched(t *testing.T) {
 		if status != cli.Done {
 			t.Fatalf("%s: status %d, err %q", what, status, errOut)
 		}
-		var r result
+		var r measure.Result
 		decodeOne(t, out, &r)
 		if r.Versus != what || r.Rounds != 3 || r.VersusRps <= 0 || r.VersusRatio <= 0 ||
 			(r.VersusCost > 0) != (r.VersusRatio > 1) && r.VersusRatio != 1 {
@@ -83,7 +84,7 @@ func TestVersusWatched(t *testing.T) {
 
 func TestVersusAtAddress(t *testing.T) {
 	server := start(t, "server --addr 127.0.0.1:0 --json")
-	var ready readyLine
+	var ready measure.ReadyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 	status, out, errOut := runCommand(t,
 		"bench rate --versus none --cc none --rounds 1 --duration 20ms --addr "+ready.Addr+gentle)
@@ -103,12 +104,12 @@ func TestCompareInterrupt(t *testing.T) {
 	if err != nil {
 		t.Fatalf("ended with %v", err)
 	}
-	var r result
+	var r measure.Result
 	decodeOne(t, out, &r)
 	if !r.Interrupted || r.Rounds == 0 || r.VersusRatio <= 0 {
 		t.Errorf("%+v", r)
 	}
-	p = start(t, "bench sessions --duration 1h --rounds 1 --json"+gentle)
+	p = start(t, "bench sessions --counts 2 --duration 1h --rounds 1 --json"+gentle)
 	waitFor(t, p.errLines, "measuring")
 	if out, err := p.interrupt(t); err == nil || out != "" {
 		t.Errorf("ended with %v and said %q", err, out)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
@@ -24,7 +25,7 @@ func TestServerDies(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			server := start(t, "server --raw --addr 127.0.0.1:0 --json")
-			var ready readyLine
+			var ready measure.ReadyLine
 			decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 			way := newRelay(t, ready.Addr)
 			defer way.close()

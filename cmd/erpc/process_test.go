@@ -8,7 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/cli/clitest"
+)
+
+// What servers and benches print with --json.
+type (
+	readyLine = measure.ReadyLine
+	result    = measure.Result
 )
 
 // some is clitest.Some.

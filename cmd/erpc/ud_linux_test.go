@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/verbs"
 )
 
@@ -32,14 +33,14 @@ func TestUdAcrossDevices(t *testing.T) {
 		t.Skip("needs two RDMA devices: see scripts/rdma-lab")
 	}
 	server := start(t, "server --json --transport ud --iface rxe1 --raw")
-	var ready readyLine
+	var ready measure.ReadyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 	if want := "10.9.0.2:31850"; ready.Addr != want {
 		t.Fatalf("serves on %s, want %s", ready.Addr, want)
 	}
 	ping := start(t, "ping "+ready.Addr+
 		" --transport ud --iface rxe0/1 --json --count 3 --interval 1ms --size 100000")
-	var r pingResult
+	var r measure.PingResult
 	decodeOne(t, waitFor(t, ping.out, "received"), &r)
 	if err := ping.cmd.Wait(); err != nil || r.Sent != 3 || r.Received != 3 || r.Transport != "ud" {
 		t.Errorf("ping ended with %v, %+v", err, r)
@@ -51,7 +52,7 @@ func TestUdAcrossDevices(t *testing.T) {
 	} {
 		line += " --transport ud --iface rxe0 --raw --rounds 1 --duration 1s --json"
 		bench := start(t, line)
-		var r result
+		var r measure.Result
 		decodeOne(t, waitFor(t, bench.out, "{"), &r)
 		if err := bench.cmd.Wait(); err != nil || r.Rpcs == 0 || r.Errors != 0 || r.Ratio <= 0 {
 			t.Errorf("%s: %v, %+v", line, err, r)

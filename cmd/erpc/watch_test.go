@@ -12,6 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/cmd/erpc/watch"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/cli/clitest"
@@ -188,7 +189,7 @@ func TestBenchFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var res result
+	var res measure.Result
 	if err := json.Unmarshal([]byte(out), &res); err != nil || h.TotalCount() != int64(res.Rpcs) {
 		t.Errorf("%d latencies of %d RPCs, %v", h.TotalCount(), res.Rpcs, err)
 	}

@@ -183,6 +183,9 @@ var table = []row{
 	{path: "cmd/erpc/watch", may: []string{"debug", "erpc"}},
 	{path: "cmd/erpc/watch/browsertest", may: []string{"cmd/erpc/watch"},
 		third: []string{"github.com/chromedp"}, traits: suite},
+	{path: "cmd/erpc/measure", may: anything, third: []string{"golang.org/x/sys",
+		"github.com/alecthomas/kong", "github.com/HdrHistogram/hdrhistogram-go",
+		"github.com/vishvananda/netlink", "github.com/vishvananda/netns"}, traits: mayClock},
 	{path: "cmd/...", may: anything, third: []string{"golang.org/x/sys", "github.com/alecthomas/kong",
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/gopacket/gopacket", "gonum.org/v1/plot",
 		"github.com/vishvananda/netlink", "github.com/vishvananda/netns", "github.com/cilium/ebpf",
@@ -190,6 +193,9 @@ var table = []row{
 	{path: "contrib/wireshark", third: gopacket}, // a test of the dissector
 	// What measures. It imports what users may, and by name what the commands of the product share.
 	{path: "labs/benchrows", third: xsys, traits: mayClock},
+	{path: "labs/cmd/erpc-bench", may: []string{"cmd/erpc/measure", "erpc", "internal/cli",
+		"internal/monotime", "transport/udp"}, third: []string{"github.com/alecthomas/kong"},
+		traits: mayClock},
 	{path: "labs/cmd/erpc-hostile", may: []string{"erpc", "internal/cli/secure", "msgbuf", "security",
 		"session", "transport", "transport/udp", "wire"}, third: xsys, traits: mayClock},
 	{path: "labs/cmd/erpc-rfp", may: []string{"erpc", "internal/cli", "internal/monotime",

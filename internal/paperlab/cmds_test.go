@@ -177,8 +177,8 @@ func TestCharts(t *testing.T) {
 		{Rate: 1e-5, Gbps: 50}, {Rate: 1e-3, Gbps: 2, Paper: 2.5}}})
 	scale := scaleChart(
 		&simlab.ScaleResult{Rows: []simlab.ScaleRow{{Threads: 1, P50: 12, P99: 20, P999: 30}}})
-	odd := chart.Chart{Title: "<a & b>", Series: []chart.Series{{Name: "nothing"}, {Name: "odd", Points: nil},
-		{Name: "one"}}}
+	odd := chart.Chart{Title: "<a & b>", Series: []chart.Series{{Name: "nothing"},
+		{Name: "odd", Points: nil}, {Name: "one"}}}
 	odd.Series[2].Add(math.Inf(1), 1)
 	odd.Series[2].Add(0, 0)
 	for name, c := range map[string]struct {
@@ -232,7 +232,8 @@ func TestSimInterrupted(t *testing.T) {
 	for _, asJSON := range []bool{true, false} {
 		var out bytes.Buffer
 		f := simFlags{JSON: asJSON, GC: 100}
-		err := f.run(&cli.Env{Ctx: ctx, Out: &out, Err: io.Discard}, func(simlab.Progress) (outcome, error) {
+		e := &cli.Env{Ctx: ctx, Out: &out, Err: io.Discard}
+		err := f.run(e, func(simlab.Progress) (outcome, error) {
 			return outcome{&cut, len(cut.Rows), cut.Interrupted, func(w io.Writer) { printLoss(w, &cut) },
 				func() chart.Chart { return lossChart(&cut) }}, nil
 		})

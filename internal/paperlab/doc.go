@@ -1,5 +1,5 @@
-// Package paperlab has the subcommands of "erpc sim": the experiments of the papers in virtual time,
-// beside the papers' figures. Their results depend on flags and seed alone.
+// Package paperlab has the subcommands of "erpc sim": the experiments of the papers in virtual
+// time, beside the papers' figures. Their results depend on flags and seed alone.
 //
 // # Map
 //

@@ -86,7 +86,8 @@ func (c *simIncastCmd) Run(e *cli.Env) error {
 }
 
 // fairness adds how flows share the link.
-func fairness(e *cli.Env, cfg simlab.IncastConfig, res *simlab.IncastResult, p simlab.Progress) error {
+func fairness(e *cli.Env, cfg simlab.IncastConfig, res *simlab.IncastResult,
+	p simlab.Progress) error {
 	f, err := simlab.Fairness(e.Ctx, cfg, cfg.Algorithm, p)
 	switch {
 	case err == nil:

@@ -96,7 +96,7 @@ func lossChart(r *simlab.LossResult) chart.Chart {
 			paper.Add(row.Rate, row.Paper)
 		}
 	}
-	return chart.Chart{Title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d", cli.BytesText(r.Size),
-		r.Seed), X: "probability of loss", Y: "Gbit/s",
+	return chart.Chart{Title: fmt.Sprintf("Bandwidth of %s requests with loss, seed %d",
+		cli.BytesText(r.Size), r.Seed), X: "probability of loss", Y: "Gbit/s",
 		LogX: true, LegendLow: true, Series: []chart.Series{ours, paper}}
 }

@@ -116,13 +116,14 @@ func printRfp(w io.Writer, r *rfplab.Report) {
 }
 
 func rfpChart(r *rfplab.Report) chart.Chart {
-	f, p, h := chart.Series{Name: "fetch"}, chart.Series{Name: "reply, one at a time"}, chart.Series{Name: "hybrid"}
+	f, p := chart.Series{Name: "fetch"}, chart.Series{Name: "reply, one at a time"}
+	h := chart.Series{Name: "hybrid"}
 	for _, q := range r.Points {
 		x := float64(q.Process) / 1e3
 		f.Add(x, q.Fetch/1e6)
 		p.Add(x, q.Reply/1e6)
 		h.Add(x, q.Hybrid/1e6)
 	}
-	return chart.Chart{Title: "Calls by process time, 16 server threads, 35 clients", X: "process time, us",
-		Y: "M/s", LegendLow: true, Series: []chart.Series{f, p, h}}
+	return chart.Chart{Title: "Calls by process time, 16 server threads, 35 clients",
+		X: "process time, us", Y: "M/s", LegendLow: true, Series: []chart.Series{f, p, h}}
 }

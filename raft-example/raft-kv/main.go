@@ -17,8 +17,8 @@ type command struct {
 	Status  statusCmd  `cmd:"" help:"What each replica knows of itself and the cluster."`
 	Member  memberCmd  `cmd:"" help:"Add or remove a replica, or hand over leadership."`
 	Members membersCmd `cmd:"" help:"Change any members at once."`
-	Bench   movedCmd   `cmd:"" hidden:"" passthrough:"" help:"Now raft-bench put."`
-	Sim     movedCmd   `cmd:"" hidden:"" passthrough:"" help:"Now raft-bench sim."`
+	Bench   cli.Moved  `cmd:"" hidden:"" passthrough:"" help:"raft-bench put"`
+	Sim     cli.Moved  `cmd:"" hidden:"" passthrough:"" help:"raft-bench sim"`
 	Demo    demoCmd    `cmd:"" help:"Three replicas; the leader is killed under load; nothing acknowledged is lost."`
 }
 
@@ -31,15 +31,4 @@ func run(e *cli.Env, args []string) int {
 	}
 	var c command
 	return app.Run(e, &c, args, func(parsed *kong.Context) error { return parsed.Run(e) })
-}
-
-// movedCmd is a subcommand of the release before that is one of raft-bench now.
-type movedCmd struct {
-	Args []string `arg:"" optional:""`
-}
-
-// Run implements the subcommand.
-func (movedCmd) Run(parsed *kong.Context) error {
-	return cli.Usagef("%[1]s has left raft-kv: raft-bench %[2]s, which make bin/raft-bench builds",
-		parsed.Selected().Name, map[string]string{"bench": "put", "sim": "sim"}[parsed.Selected().Name])
 }

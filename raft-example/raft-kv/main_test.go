@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,8 +87,8 @@ func TestUsage(t *testing.T) {
 		{"get k --resolve nonsense", "want NAME:PORT"},
 		{"member add 4", "an address goes with"},
 		{"cluster --replicas 99", "want 1 to 9"},
-		{"bench --replicas 3 --json", "bench has left raft-kv: raft-bench put,"},
-		{"sim", "sim has left raft-kv: raft-bench sim,"},
+		{"bench --replicas 3 --json", "bench has left this command: it is raft-bench put now"},
+		{"sim", "sim has left this command: it is raft-bench sim now"},
 	} {
 		status, out, errOut := runCommand(t, strings.Fields(tt.args)...)
 		if status != cli.Usage || out != "" || !strings.Contains(errOut, tt.want) ||
