@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/alecthomas/kong"
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
 
 // Moved is a subcommand of the release before, which is part of another command now. It takes any
 // arguments; its help names the other one.
@@ -13,6 +17,7 @@ type Moved struct {
 // Run says where it is.
 func (Moved) Run(parsed *kong.Context) error {
 	node := parsed.Selected()
-	return Usagef("%s has left this command: it is %s now, a command of the module labs", node.Name,
-		node.Help)
+	program, _, _ := strings.Cut(node.Help, " ")
+	return Usagef("%s has left this command: it is %s now, and make bin/%s builds that", node.Name,
+		node.Help, program)
 }
