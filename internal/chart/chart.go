@@ -83,7 +83,7 @@ func (c *Chart) plot() (*plot.Plot, error) {
 		if !c.Series[i].Paper {
 			colour++
 		}
-		if c.Add(p, &c.Series[i], colours[max(0, colour)%len(colours)]) {
+		if c.add(p, &c.Series[i], colours[max(0, colour)%len(colours)]) {
 			drawn++
 		}
 	}
@@ -119,8 +119,8 @@ func (c *Chart) dress(p *plot.Plot) {
 	}
 }
 
-// Add draws one line. It reports false if no point of it can be shown.
-func (c *Chart) Add(p *plot.Plot, s *Series, col color.RGBA) bool {
+// add draws one line. It reports false if no point of it can be shown.
+func (c *Chart) add(p *plot.Plot, s *Series, col color.RGBA) bool {
 	var shown plotter.XYs
 	for _, q := range s.Points {
 		if (q.X > 0 || !c.LogX) && (q.Y > 0 || !c.LogY) && !math.IsInf(q.X+q.Y, 0) &&

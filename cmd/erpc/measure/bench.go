@@ -30,6 +30,7 @@ type BenchFlags struct {
 	Rounds   int           `default:"7" help:"Turns of each kind with --raw or --versus, whose medians are reported; default ${default}." placeholder:"N"`
 }
 
+// LatencyCmd is the subcommand bench latency.
 type LatencyCmd struct {
 	BenchFlags
 	Size     int `default:"32" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
@@ -54,6 +55,7 @@ func (c *LatencyCmd) Run(e *Env) error {
 	return b.run(e)
 }
 
+// RateCmd is the subcommand bench rate.
 type RateCmd struct {
 	BenchFlags
 	Size      int    `default:"32" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`
@@ -85,6 +87,7 @@ func (c *RateCmd) Run(e *Env) error {
 	return b.run(e)
 }
 
+// BandwidthCmd is the subcommand bench bandwidth.
 type BandwidthCmd struct {
 	BenchFlags
 	Size     int  `default:"8388608" help:"Bytes in a request; default ${default}." placeholder:"BYTES"`

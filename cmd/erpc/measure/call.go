@@ -18,6 +18,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
+// CallCmd is the subcommand call.
 type CallCmd struct {
 	NetFlags `group:"net"`
 	Addr     string        `arg:"" help:"Server, HOST:PORT."`

@@ -268,6 +268,7 @@ func (c *comparison) close() (err error) {
 // spread sums up what several rounds gave.
 type spread struct{ Median, Min, Max float64 }
 
+// SpreadOf sums up v.
 func SpreadOf(v []float64) (s spread) {
 	for i, x := range v {
 		if i == 0 {

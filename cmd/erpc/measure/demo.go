@@ -15,6 +15,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
+// DemoCmd is the subcommand demo.
 type DemoCmd struct {
 	NetFlags `group:"net"`
 	Each     time.Duration `default:"700ms" help:"How long each of the lines of the table runs; default ${default}." placeholder:"TIME"`

@@ -12,6 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
+// PingCmd is the subcommand ping.
 type PingCmd struct {
 	NetFlags   `group:"net"`
 	FaultFlags `group:"faults"`

@@ -14,6 +14,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
+// ServerCmd is the subcommand server.
 type ServerCmd struct {
 	NetFlags   `group:"net"`
 	debugFlags `group:"debug"`

@@ -12,6 +12,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
+// SessionsCmd is the subcommand bench sessions.
 type SessionsCmd struct {
 	LoadFlags
 	Counts   []int         `default:"1,8,100,1000,5000,20000" help:"Sessions per thread to measure; default ${default}." placeholder:"N,N"`
