@@ -171,11 +171,11 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.14.3
 JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n / 2)) || echo 1)
 
 # The race detector looks at the library and its commands, and at what of labs/ has their goroutines
-# (RACEDLABS). Programs that measure others, and a browser's test, have few of their own, and their
+# (OWNLABS). Programs that measure others, and a browser's test, have few of their own, and their
 # dependencies take minutes to compile for it. No vet there: make vet and make test have the same
 # source.
 RACED ?= $(filter-out ./labs %/browsertest,$(MODULES))
-RACEDLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
+OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
 
 # each,NAME,COMMAND runs a shell command in every module. It goes on when one fails, and fails at
 # the end. The output is in out/NAME too.
@@ -204,8 +204,8 @@ vet: check-go
 house: check-go
 	$(GO) test -count=1 ./internal/lint
 
-# vet also type-checks the tests of each system, which build does not. Programs that measure are for
-# this one.
+# vet also type-checks the tests of each system, which build does not. Programs that measure others
+# are for this one.
 cross: check-go
 	@set -e; for m in $(MODULES); do \
 		echo "[$$m] build without cgo"; (cd "$$m" && CGO_ENABLED=0 $(GO) build ./...); \
@@ -214,6 +214,8 @@ cross: check-go
 		echo "[$$m] build and vet for $$p"; \
 		(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
 	done; done
+	@set -e; for p in $(CROSS); do echo "[./labs] vet of $(OWNLABS) for $$p"; \
+		(cd labs && CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet $(OWNLABS)); done
 
 # Skipped where it cannot be fetched, except in CI.
 staticcheck: check-go
@@ -228,7 +230,7 @@ race: check-go
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
 	@status=0; \
 	scripts/modules $(JOBS) out/race "$(RACED)" '$(GO) test $(GOTEST) -race -short -vet=off ./...' || status=1; \
-	echo '[./labs] $(RACEDLABS)'; (cd labs && $(GO) test $(GOTEST) -race -short -vet=off $(RACEDLABS)) \
+	echo '[./labs] $(OWNLABS)'; (cd labs && $(GO) test $(GOTEST) -race -short -vet=off $(OWNLABS)) \
 		>out/race/labs.log 2>&1 || status=1; cat out/race/labs.log; \
 	$(GO) run ./scripts/budget -times 2 out/race/*.log || status=1; \
 	exit $$status
