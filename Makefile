@@ -1,145 +1,24 @@
-# make help lists the targets.
-#
-#   GO         the go command
-#   FUZZTIME   how long each fuzz target runs
-#   LIMITTIME  how long make kv-limit runs
-#   FUZZJOBS   fuzz targets that run side by side; as many as cores without it
-#   FUZZ       a folder whose fuzz targets run; all without it
-#   BENCHTIME  how long each Go benchmark runs in make bench; its other measurements go with it
-#   TRANSPORTS what make bench measures erpc over, with commas between them
-#   ROWS       the rows of make bench-goroutines, with commas between them; all without it
-#   RUNS       how often make bench-raw measures each; its table has the medians
-#   RAWFLAGS   further flags for its benches, such as --mtu=3776
-#   PKG        the packages of make mutants, such as "wire msgbuf"
-#   MIN        the share of mutants to kill, in per cent
-#   SAMPLE     how many mutants make mutants draws of each package; all without it
-#   SEED       the seed of that sample
-#   FORCE      1: run files again that have not changed
-#   WORKERS    mutants at a time; one per CPU without it
-#   HOSTILETIME  how long each test of make hostile makes trouble
-#   SOAK       how long make soak goes on
-#   HOSTILESEED  the seed of its choices; a new one without it
-#   CHAOSTIME  how long make raft-chaos makes trouble
-#   CHAOSSEED  the seed of its choices; a new one without it
-#   SEEDTIME   how long make seeds runs each simulator
-#   FROM       its first seed; changes with the date without it
-#   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
-#   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
-#   GOTEST     further flags for go test, such as -count=1 or -v
-#   RACED      modules of make race; without it all but bench/ and the browser's
-#   JOBS       modules that are tested side by side; half of the cores without it
-
+# "make help", which is the first target: what there is for those who use erpc. "make help-dev" has
+# what is for those who change it, "make help-labs" what measures and compares (labs/Makefile).
 GO        ?= go
-FUZZTIME  ?= 10s
-LIMITTIME ?= 1m
-FUZZJOBS  ?= $(shell nproc 2>/dev/null || echo 2)
-FUZZ      ?=
-BENCHTIME ?= 200ms
-TRANSPORTS ?= udp
-ROWS      ?=
-RUNS      ?= 3
-RAWFLAGS  ?=
-PKG       ?=
-MIN       ?= 90
-SAMPLE    ?= 0
-SEED      ?= 1
-FORCE     ?=
-WORKERS   ?= 0
-HOSTILETIME ?= 3m
-SOAK      ?= 1h
-HOSTILESEED ?= 0
-CHAOSTIME ?= 10m
-CHAOSSEED ?= 0
-SEEDTIME  ?= 10m
-FROM      ?= $(shell date +%Y%m%d%H)0000
-KINDS     ?=
-SUITEFLAGS ?=
-GOTEST    ?=
 MAKEFLAGS += --no-print-directory
 
-# Every folder with a go.mod is a module; the commands below run in each.
-MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name testdata -o -name out \) -prune -o -name go.mod -print))))
-
-# Packages that also run with their assertions compiled in, and those with benchmarks
-# of the hot path; the ones that exist.
-# Those of internal that have tests of documents and the like have no assertions.
-CORE  := $(wildcard wire msgbuf session cc ratelimit transport erpc) \
-	$(filter-out %/lint %/packaging %/pages %/cli %/benchrows,$(patsubst %/,%,$(wildcard internal/*/)))
-CORE  := $(patsubst %,./%/...,$(CORE))
-
-# Packages whose Go benchmarks are compared with bench/baseline/go.txt: the hot path.
-HOT := $(wildcard wire msgbuf session cc ratelimit internal/ring internal/gid internal/monotime erpc) \
-	$(filter-out transport/sim transport/pcap,$(patsubst %/,%,$(wildcard transport/*/)))
-HOT := $(patsubst %,./%/...,$(HOT))
-
-# Systems that must build besides this one.
-CROSS := linux/arm64 darwin/arm64 windows/amd64
-
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-GREMLINS    := v0.6.0
-GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.14.3
-
-# Modules side by side: a job for two cores, since go test and go vet use two themselves.
-JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n / 2)) || echo 1)
-
-# The race detector looks at the library and its commands. Programs that measure, and a browser's
-# test, have few goroutines of their own, and their dependencies take minutes to compile for it. No
-# vet there: make vet and make test have the same source.
-RACED ?= $(filter-out ./bench/% %/browsertest,$(MODULES))
-
-# each,NAME,COMMAND runs a shell command in every module. It goes on when one fails, and fails at
-# the end. The output is in out/NAME too.
-each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
-
-.PHONY: help build demo test race seeds hostile soak soak-tls fuzz lint fmt vet house cross staticcheck test-rdma
-.PHONY: bench bench-baseline bench-peers bench-grpc bench-tcp bench-goroutines bench-raw
-.PHONY: bench-hostile bench-tls grpc-demo raft-demo raft-chaos index-demo index-oracle kv-demo bench-herd bench-rfp bench-kv bench-index bench-raft hraft-suite mutants mutants-security clean check-go kv-limit
-
+.PHONY: help help-dev help-labs check-go build demo test lint clean
 help:
-	@echo 'make build   bin/erpc, the command'
-	@echo 'make demo    build, then bin/erpc demo'
-	@echo 'make test    all tests; the core once more with assertions on'
-	@echo 'make race    short tests under the race detector (needs a C compiler)'
-	@echo 'make seeds   the simulators, with as many new seeds as SEEDTIME ($(SEEDTIME)) for each kind allows'
-	@echo 'make hostile hostile peers and networks against servers, HOSTILETIME ($(HOSTILETIME)) for each test'
-	@echo 'make soak    callers, cancellations, bad handlers, race detector, for SOAK ($(SOAK))'
-	@echo 'make soak-tls    ... with mutual TLS and an update of the keys every second'
-	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
-	@echo 'make test-rdma   InfiniBand and RoCE: real verbs in a guest kernel (Debian; installs QEMU with apt)'
-	@echo 'make lint    gofmt, vet, house rules, builds for other systems, staticcheck'
-	@echo 'make bench   figures of bin/erpc, its peers, Go benchmarks beside the baseline; into out/bench'
-	@echo 'make bench-baseline   the Go benchmarks, kept as the new baseline'
-	@echo 'make bench-peers      rate and latency beside grpc-go, connect-go, drpc, net/rpc, plain TCP, UDP'
-	@echo 'make bench-grpc       ... beside grpc-go alone; grpcerpc beside it, with its bars and whether they are met'
-	@echo 'make bench-tcp        ... beside echoes over plain TCP and UDP, with 60 and 512 in flight'
-	@echo 'make bench-goroutines Client and Server beside other libraries in many situations; ROWS'
-	@echo 'make bench-hostile    what hostile peers cost the other clients of a server'
-	@echo 'make bench-loss       small calls across a link that loses 1 % of the packets; as root'
-	@echo 'make bench-tls        secure sessions beside plain ones and grpc-go with TLS, and their handshakes'
-	@echo 'make bench-raw        udp, afpacket and afxdp across a veth pair, beside their raw transports (needs root)'
-	@echo 'make watch-demo       a server, a load and a web page that shows them; WATCHFLAGS'
-	@echo 'make grpc-demo        the same stubs over grpc-go and over grpcerpc, UDP and shared memory: a table'
-	@echo 'make raft-demo        three replicas, writes, kill -9 of the leader, a check that nothing is lost'
-	@echo 'make raft-chaos       replicas that are killed, stopped, cut off and replaced for CHAOSTIME ($(CHAOSTIME))'
-	@echo 'make index-demo       an index server, a million keys, GETs and scans: a table beside the paper'
-	@echo 'make kv-demo          a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
-	@echo 'make rfp-demo         a key-value store whose answers are fetched, beside five other ways: a table'
-	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
-	@echo 'make bench-kv         the cache and its server beside cache libraries, memcached and redis; KVBENCHFLAGS'
-	@echo 'make bench-herd       HERD over RDMA in the guest of test-rdma, beside RC WRITEs and our ud; HERDFLAGS'
-	@echo 'make bench-rfp        remote fetching in that guest, beside replies, HERD and erpc over ud; RFPFLAGS'
-	@echo 'make ycsb             YCSB A to F over grpcerpc and other libraries: a table, within two minutes; YCSBFLAGS'
-	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
-	@echo 'make bench-index      the index, its server and package gopt beside their peers; INDEXFLAGS'
-	@echo 'make bench-raft       replicated PUTs beside plain RPCs, and with 64 clients beside gRPC and etcd'
-	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
-	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
-	@echo 'make mutants-security  takes the guards of security away one by one; a test must notice each'
-	@echo 'make site    the site of the documents into out/site, strict, its links checked (needs mkdocs-material)'
-	@echo 'make plots   the simulated plots of the site anew; minutes'
-	@echo 'make licenses         THIRD_PARTY.txt: what the commands link, and under which license'
-	@echo 'make release-check    goreleaser checks .goreleaser.yaml; make release-dry builds all archives into dist/'
-	@echo 'make clean   removes bin/, dist/ and out/'
+	@echo 'make build       bin/erpc, the command: try "bin/erpc --help", "bin/erpc doctor"'
+	@echo 'make demo        build, then measured calls between two processes of this machine'
+	@echo 'make watch-demo  a server, a load and a web page that shows them; WATCHFLAGS'
+	@echo 'make grpc-demo   the same stubs over grpc-go and over grpcerpc, UDP and shared memory: a table'
+	@echo 'make raft-demo   three replicas, writes, kill -9 of the leader, a check that nothing is lost'
+	@echo 'make index-demo  an index server, a million keys, GETs and scans: a table beside the paper'
+	@echo 'make kv-demo     a key-value cache, a million keys, GETs and PUTs: a table beside the paper'
+	@echo 'make bench       the rates and latencies of this machine, with plots; into out/bench'
+	@echo 'make test        all tests; the core once more with assertions on'
+	@echo 'make lint        gofmt, vet, house rules, builds for other systems, staticcheck'
+	@echo 'make site        the documents as a site in out/site (needs mkdocs-material); make site-serve'
+	@echo 'make clean       removes bin/, dist/ and out/'
+	@echo 'make help-dev    more tests, fuzzing, mutants, releases: for those who change erpc'
+	@echo 'make help-labs   erpc beside other libraries, TLS, hostile peers, papers: labs/README.md'
 
 check-go:
 	@command -v $(GO) >/dev/null || { echo 'erpc needs Go 1.26 or newer, and there is no "$(GO)" command: see https://go.dev/dl' >&2; exit 1; }
@@ -159,6 +38,152 @@ build: check-go
 demo: build
 	bin/erpc demo
 
+# A server, a load and the page of erpc top; WATCHFLAGS="--http :8080 --for 1m".
+.PHONY: watch-demo
+WATCHFLAGS =
+watch-demo: build
+	bin/erpc watch-demo $(WATCHFLAGS)
+
+.PHONY: bin/grpc-demo grpc-demo
+bin/grpc-demo: check-go
+	cd grpcerpc && $(GO) build -buildvcs=false -o ../bin/grpc-demo ./examples/demo
+
+grpc-demo: bin/grpc-demo
+	bin/grpc-demo
+
+.PHONY: bin/raft-kv raft-demo
+bin/raft-kv: check-go
+	cd raft-example && $(GO) build -buildvcs=false -o ../bin/raft-kv ./raft-kv
+
+raft-demo: bin/raft-kv
+	bin/raft-kv demo
+	bin/raft-kv demo --durable
+
+.PHONY: bin/erpc-index index-demo
+bin/erpc-index: check-go
+	$(GO) build -buildvcs=$(VCS) -o bin/erpc-index ./cmd/erpc-index
+
+index-demo: bin/erpc-index
+	bin/erpc-index demo
+
+.PHONY: bin/erpc-kv kv-demo
+bin/erpc-kv: check-go
+	$(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
+
+kv-demo: bin/erpc-kv
+	bin/erpc-kv demo
+
+# mkdocs and mkdocs-material from the system; Debian: apt-get install mkdocs-material.
+.PHONY: site site-serve
+site:
+	@command -v mkdocs >/dev/null || { echo 'make site: mkdocs is missing: apt-get install mkdocs mkdocs-material' >&2; exit 1; }
+	mkdocs build --strict --quiet --clean
+	python3 scripts/site/links.py out/site
+
+site-serve:
+	mkdocs serve --dev-addr 127.0.0.1:8000
+
+clean:
+	rm -rf bin dist out
+
+# --- For those who change erpc ---------------------------------------------------------------
+
+help-dev:
+	@echo 'make race    short tests under the race detector (needs a C compiler)'
+	@echo 'make seeds   the simulators, with as many new seeds as SEEDTIME ($(SEEDTIME)) for each kind allows'
+	@echo 'make hostile hostile peers and networks against servers, HOSTILETIME ($(HOSTILETIME)) for each test'
+	@echo 'make soak    callers, cancellations, bad handlers, race detector, for SOAK ($(SOAK))'
+	@echo 'make soak-tls    ... with mutual TLS and an update of the keys every second'
+	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME)) each'
+	@echo 'make test-rdma   InfiniBand and RoCE: real verbs in a guest kernel (Debian; installs QEMU with apt)'
+	@echo 'make raft-chaos       replicas that are killed, stopped, cut off and replaced for CHAOSTIME ($(CHAOSTIME))'
+	@echo 'make hraft-suite      hashicorp/raft has its own tests run over memory, TCP and hraft'
+	@echo 'make index-oracle     10 M random operations on the index beside a model, 20 000 seeded schedules'
+	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
+	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
+	@echo 'make mutants-security  takes the guards of security away one by one; a test must notice each'
+	@echo 'make plots   the simulated plots of the site anew; minutes'
+	@echo 'make licenses         THIRD_PARTY.txt: what the commands link, and under which license'
+	@echo 'make release-check    goreleaser checks .goreleaser.yaml; make release-dry builds all archives into dist/'
+
+#   GOTEST     further flags for go test, such as -count=1 or -v
+#   RACED      modules of make race; without it all but labs/ and the browser's
+#   JOBS       modules that are tested side by side; half of the cores without it
+#   FUZZTIME   how long each fuzz target runs
+#   FUZZJOBS   fuzz targets that run side by side; as many as cores without it
+#   FUZZ       a folder whose fuzz targets run; all without it
+#   HOSTILETIME  how long each test of make hostile makes trouble
+#   HOSTILESEED  the seed of its choices; a new one without it
+#   SOAK       how long make soak goes on
+#   SEEDTIME   how long make seeds runs each simulator
+#   FROM       its first seed; changes with the date without it
+#   CHAOSTIME  how long make raft-chaos makes trouble
+#   CHAOSSEED  the seed of its choices; a new one without it
+#   KINDS      the transports of make hraft-suite, of inmem, tcp and hraft; all without it
+#   SUITEFLAGS its flags, such as -test.run=HasExistingState -test.count=100
+#   LIMITTIME  how long make kv-limit runs
+#   PKG        the packages of make mutants, such as "wire msgbuf"
+#   MIN        the share of mutants to kill, in per cent
+#   SAMPLE     how many mutants make mutants draws of each package; all without it
+#   SEED       the seed of that sample
+#   FORCE      1: run files again that have not changed
+#   WORKERS    mutants at a time; one per CPU without it
+
+FUZZTIME  ?= 10s
+LIMITTIME ?= 1m
+FUZZJOBS  ?= $(shell nproc 2>/dev/null || echo 2)
+FUZZ      ?=
+PKG       ?=
+MIN       ?= 90
+SAMPLE    ?= 0
+SEED      ?= 1
+FORCE     ?=
+WORKERS   ?= 0
+HOSTILETIME ?= 3m
+SOAK      ?= 1h
+HOSTILESEED ?= 0
+CHAOSTIME ?= 10m
+CHAOSSEED ?= 0
+SEEDTIME  ?= 10m
+FROM      ?= $(shell date +%Y%m%d%H)0000
+KINDS     ?=
+SUITEFLAGS ?=
+GOTEST    ?=
+
+# Every folder with a go.mod is a module; the commands below run in each.
+MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name testdata -o -name out \) -prune -o -name go.mod -print))))
+
+# Packages that also run with their assertions compiled in, and those with benchmarks
+# of the hot path; the ones that exist.
+# Those of internal that have tests of documents and the like have no assertions.
+CORE  := $(wildcard wire msgbuf session cc ratelimit transport erpc) \
+	$(filter-out %/lint %/packaging %/pages %/cli,$(patsubst %/,%,$(wildcard internal/*/)))
+CORE  := $(patsubst %,./%/...,$(CORE))
+
+# Systems that must build besides this one.
+CROSS := linux/arm64 darwin/arm64 windows/amd64
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GREMLINS    := v0.6.0
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.14.3
+
+# Modules side by side: a job for two cores, since go test and go vet use two themselves.
+JOBS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); test $$n -ge 4 && echo $$((n / 2)) || echo 1)
+
+# The race detector looks at the library and its commands, and at what of labs/ has their goroutines
+# (OWNLABS). Programs that measure others, and a browser's test, have few of their own, and their
+# dependencies take minutes to compile for it. No vet there: make vet and make test have the same
+# source.
+RACED ?= $(filter-out ./labs %/browsertest,$(MODULES))
+OWNLABS = ./benchrows ./cmd/... ./raft/lab ./raft/simlab
+
+# each,NAME,COMMAND runs a shell command in every module. It goes on when one fails, and fails at
+# the end. The output is in out/NAME too.
+each = scripts/modules $(JOBS) out/$(1) "$(MODULES)" '$(2)'
+
+.PHONY: race seeds hostile soak soak-tls fuzz fmt vet house cross staticcheck test-rdma
+.PHONY: raft-chaos hraft-suite index-oracle kv-limit
+
 test: check-go
 	@status=0; \
 	$(call each,test,$(GO) test $(GOTEST) ./...) || status=1; \
@@ -166,11 +191,47 @@ test: check-go
 	$(GO) run ./scripts/budget out/test/*.log || status=1; \
 	exit $$status
 
+lint: fmt vet house cross staticcheck
+
+fmt: check-go
+	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
+	if [ -n "$$bad" ]; then echo "not formatted, run gofmt -w:" >&2; echo "$$bad" >&2; exit 1; fi
+
+vet: check-go
+	@$(call each,vet,$(GO) vet ./...)
+
+# -count=1: the tests read files that the test cache need not know about.
+house: check-go
+	$(GO) test -count=1 ./internal/lint
+
+# vet also type-checks the tests of each system, which build does not. Programs that measure others
+# are for this one.
+cross: check-go
+	@set -e; for m in $(MODULES); do \
+		echo "[$$m] build without cgo"; (cd "$$m" && CGO_ENABLED=0 $(GO) build ./...); \
+	done
+	@set -e; for m in $(filter-out ./labs,$(MODULES)); do for p in $(CROSS); do \
+		echo "[$$m] build and vet for $$p"; \
+		(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
+	done; done
+	@set -e; for p in $(CROSS); do echo "[./labs] vet of $(OWNLABS) for $$p"; \
+		(cd labs && CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet $(OWNLABS)); done
+
+# Skipped where it cannot be fetched, except in CI.
+staticcheck: check-go
+	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then \
+		set -e; for m in $(MODULES); do echo "[$$m] staticcheck"; (cd "$$m" && $(GO) run $(STATICCHECK) ./...); done; \
+	elif [ "$$CI" = true ]; then \
+		echo 'make staticcheck: cannot fetch $(STATICCHECK)' >&2; exit 1; \
+	else echo 'staticcheck skipped: $(STATICCHECK) cannot be fetched'; fi
+
 race: check-go
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || \
 		{ echo 'make race: the race detector needs a C compiler and CGO_ENABLED=1: install gcc' >&2; exit 1; }
 	@status=0; \
 	scripts/modules $(JOBS) out/race "$(RACED)" '$(GO) test $(GOTEST) -race -short -vet=off ./...' || status=1; \
+	echo '[./labs] $(OWNLABS)'; (cd labs && $(GO) test $(GOTEST) -race -short -vet=off $(OWNLABS)) \
+		>out/race/labs.log 2>&1 || status=1; cat out/race/labs.log; \
 	$(GO) run ./scripts/budget -times 2 out/race/*.log || status=1; \
 	exit $$status
 
@@ -209,111 +270,17 @@ test-rdma: check-go
 	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
 		$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" ./kv/herd/rdma
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run TestDesigns ./cmd/erpc-kv
-	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run TestRdma ./cmd/erpc-rfp
+	cd labs && $(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run TestRdma ./cmd/erpc-rfp
 	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run env ERPC_UDPTEST_TRANSPORT=ud" -short \
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses|TestLoss|TestLargeMessages' ./erpc/udptest
 	RDMA_LAB_NETEM="delay 50us loss 1% duplicate 1% reorder 5%" \
 		$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run env ERPC_UDPTEST_TRANSPORT=ud" -short \
 		-run 'TestServerKilled|TestServerRestarts|TestTwoProcesses|TestEightProcesses' ./erpc/udptest
-	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run "TestUd|TestDoctorVerbs" ./cmd/erpc
+	$(RDMA) -exec "$(CURDIR)/scripts/rdma-lab run" -run "TestUd|TestDoctorVerbs" ./cmd/erpc ./cmd/erpc/measure
 
 # One target for each core. FUZZ=./wire runs those of a folder.
 fuzz: check-go
 	@scripts/fuzz "$(GO)" $(FUZZTIME) $(FUZZJOBS) $(FUZZ)
-
-lint: fmt vet house cross staticcheck
-
-fmt: check-go
-	@bad=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
-	if [ -n "$$bad" ]; then echo "not formatted, run gofmt -w:" >&2; echo "$$bad" >&2; exit 1; fi
-
-vet: check-go
-	@$(call each,vet,$(GO) vet ./...)
-
-# -count=1: the tests read files that the test cache need not know about.
-house: check-go
-	$(GO) test -count=1 ./internal/lint
-
-# vet also type-checks the tests of each system, which build does not. Programs that measure are for
-# this one.
-cross: check-go
-	@set -e; for m in $(MODULES); do \
-		echo "[$$m] build without cgo"; (cd "$$m" && CGO_ENABLED=0 $(GO) build ./...); \
-	done
-	@set -e; for m in $(filter-out ./bench/%,$(MODULES)); do for p in $(CROSS); do \
-		echo "[$$m] build and vet for $$p"; \
-		(cd "$$m" && export CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} && $(GO) build ./... && $(GO) vet ./...); \
-	done; done
-
-# Skipped where it cannot be fetched, except in CI.
-staticcheck: check-go
-	@if $(GO) run $(STATICCHECK) -version >/dev/null 2>&1; then \
-		set -e; for m in $(MODULES); do echo "[$$m] staticcheck"; (cd "$$m" && $(GO) run $(STATICCHECK) ./...); done; \
-	elif [ "$$CI" = true ]; then \
-		echo 'make staticcheck: cannot fetch $(STATICCHECK)' >&2; exit 1; \
-	else echo 'staticcheck skipped: $(STATICCHECK) cannot be fetched'; fi
-
-# bench/peers is a module of its own; its program drives all benchmarks.
-BENCH = bin/peers bench -go "$(GO)" -benchtime $(BENCHTIME) -packages "$(HOT)"
-
-.PHONY: bin/peers
-bin/peers: check-go
-	cd bench/peers && $(GO) build -buildvcs=false -o ../../bin/peers .
-
-bench: build bin/peers
-	$(BENCH) -transports "$(TRANSPORTS)"
-
-bench-baseline: bin/peers
-	$(BENCH) -only go -baseline ""
-	@mkdir -p bench/baseline
-	cp out/bench/go.txt bench/baseline/go.txt
-
-bench-peers: build bin/peers
-	bin/peers compare -transports "$(TRANSPORTS)"
-
-bench-grpc: build bin/peers bin/grpc-demo
-	bin/peers compare -transports "$(TRANSPORTS)" -peers grpc-go
-	bin/grpc-demo -bars -rounds 5
-
-bench-tcp: build bin/peers
-	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp,udp -base tcp
-	bin/peers compare -transports "$(TRANSPORTS)" -peers tcp,udp -base tcp -window 512
-
-# Bars beside the figures; bin/peers goroutines --help lists the rows.
-bench-goroutines: build bin/peers
-	bin/peers goroutines $(if $(ROWS),-rows "$(ROWS)")
-
-bench-hostile:
-	scripts/bench-hostile
-
-bench-tls:
-	scripts/bench-tls
-
-# As root; OTHER=path/to/erpc runs another version beside it, in turns.
-.PHONY: bench-loss
-bench-loss: build
-	scripts/bench-loss
-
-bench-raw: build bin/peers
-	bin/peers raw -dir out/bench-raw -runs $(RUNS) -args "$(RAWFLAGS)"
-
-.PHONY: bin/raft-kv bin/raftstore
-bin/raft-kv: check-go
-	cd raft-example && $(GO) build -buildvcs=false -o ../bin/raft-kv ./raft-kv
-
-bin/raftstore: check-go
-	cd bench/raft && $(GO) build -buildvcs=false -o ../../bin/raftstore .
-
-.PHONY: bin/grpc-demo
-bin/grpc-demo: check-go
-	cd grpcerpc && $(GO) build -buildvcs=false -o ../bin/grpc-demo ./examples/demo
-
-grpc-demo: bin/grpc-demo
-	bin/grpc-demo
-
-raft-demo: bin/raft-kv
-	bin/raft-kv demo
-	bin/raft-kv demo --durable
 
 # As root each replica has a network namespace, else a proxy is between them. make test runs both for
 # some seconds. A failure prints its CHAOSSEED.
@@ -321,37 +288,8 @@ raft-chaos: check-go
 	cd raft-example && $(GO) test $(GOTEST) ./raft-kv -count=1 -v -timeout 0 -run '^TestChaos$$' \
 		-chaos.for $(CHAOSTIME) -chaos.seed $(CHAOSSEED)
 
-bench-raft: bin/raft-kv bin/raftstore
-	bin/raft-kv bench --placement spread
-	bin/raft-kv bench --placement together
-	bin/raft-kv bench --placement spread --transport shm
-	bin/raftstore
-	bin/raftstore load
-
 hraft-suite: check-go
 	GO="$(GO)" KINDS="$(KINDS)" scripts/hraft-suite/run $(SUITEFLAGS)
-
-# A server, a load and the page of erpc top; WATCHFLAGS="--http :8080 --for 1m".
-.PHONY: watch-demo
-WATCHFLAGS =
-watch-demo: build
-	bin/erpc watch-demo $(WATCHFLAGS)
-
-.PHONY: bin/erpc-index
-bin/erpc-index: check-go
-	$(GO) build -buildvcs=$(VCS) -o bin/erpc-index ./cmd/erpc-index
-
-index-demo: bin/erpc-index
-	bin/erpc-index demo
-
-# All rows of the index. For CPU time in place of the time of day: INDEXFLAGS="-clock cpu".
-INDEXFLAGS =
-bench-index: check-go
-	cd bench/index && $(GO) build -o ../../bin/bench-index .
-	bin/bench-index $(INDEXFLAGS)
-	for n in 1000000 16000000; do for t in udp shm; do \
-		echo "$$n keys, $$t"; bin/bench-index -net $$t -keys $$n || exit; done; done
-	for m in 8 1024; do echo "gopt, $$m MiB"; bin/bench-index -gopt $$m $(INDEXFLAGS) || exit; done
 
 # What make test has in short: random operations beside a model, and seeded schedules.
 index-oracle: check-go
@@ -361,78 +299,20 @@ index-oracle: check-go
 kv-limit: check-go
 	$(GO) test ./kv/mica -v -count=1 -timeout 0 -run TestMemoryLimit -mica.limit $(LIMITTIME)
 
-.PHONY: bin/erpc-kv
-bin/erpc-kv: check-go
-	$(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
-
-kv-demo: bin/erpc-kv
-	bin/erpc-kv demo
-
-.PHONY: bin/erpc-rfp rfp-demo
-bin/erpc-rfp: check-go
-	$(GO) build -buildvcs=$(VCS) -o bin/erpc-rfp ./cmd/erpc-rfp
-
-rfp-demo: bin/erpc-rfp
-	bin/erpc-rfp demo
-
-# In the guest of make test-rdma, whose clock counts instructions: about a minute of processor time
-# for each round.
-HERDFLAGS ?= --rounds 3 --keys 500 --each 150ms
-bench-herd: check-go
-	scripts/rdma-lab need
-	CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
-	RDMA_LAB_ICOUNT=1 RDMA_LAB_TIMEOUT=3600 scripts/rdma-lab run bin/erpc-kv designs \
-		--addr 10.9.0.2:0 --iface rxe0 $(HERDFLAGS)
-
-# Remote fetching in the same guest, beside replies, HERD and erpc over ud.
-RFPFLAGS ?= --rounds 5 --keys 500 --each 100ms
-bench-rfp: check-go
-	scripts/rdma-lab need
-	CGO_ENABLED=1 CGO_CFLAGS="$(VERBS_CFLAGS)" $(GO) build -buildvcs=$(VCS) -o bin/erpc-rfp-rdma ./cmd/erpc-rfp
-	RDMA_LAB_ICOUNT=1 RDMA_LAB_TIMEOUT=3600 scripts/rdma-lab run bin/erpc-rfp-rdma rdma \
-		--server 10.9.0.2 --client 10.9.0.1 $(RFPFLAGS)
-
-# The cache beside others: in one process, and as a server over both transports. KVBENCHFLAGS as
-# "-keys 16000000 -each 1s".
-KVBENCHFLAGS =
-bench-kv: check-go
-	cd bench/kv && $(GO) build -buildvcs=false -o ../../bin/bench-kv .
-	bin/bench-kv $(KVBENCHFLAGS)
-	for t in udp shm; do echo "server, $$t"; bin/bench-kv -net $$t $(KVBENCHFLAGS) || exit; done
-
-.PHONY: bin/ycsb ycsb
-bin/ycsb: check-go
-	cd bench/ycsb && $(GO) build -buildvcs=false -o ../../bin/ycsb .
-
-# A connection for each client, as in the paper. Longer, larger, with one connection for all, on
-# disk: YCSBFLAGS="-for 2s", "-records 1000000 -peers erpc-udp", "-conns 1", "-store pebble".
-YCSBFLAGS =
-ycsb: bin/ycsb
-	bin/ycsb compare -for 300ms -warmup 100ms -conns 0 -out out/ycsb $(YCSBFLAGS)
-
-.PHONY: bin/gremlins
+.PHONY: bin/gremlins mutants mutants-security
 bin/gremlins: check-go
 	@GOBIN="$(CURDIR)/bin" $(GO) install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
 
-# What has not changed since the last run is not run again, unless FORCE=1.
 # The guards of security, taken away one after the other: a test must notice each.
 mutants-security:
 	$(GO) run ./scripts/guards
 
+# What has not changed since the last run is not run again, unless FORCE=1.
 mutants: bin/gremlins
 	$(GO) run ./scripts/mutants -go "$(GO)" -gremlins bin/gremlins -version $(GREMLINS) -min $(MIN) \
 		-sample $(SAMPLE) -seed $(SEED) -workers $(WORKERS) $(if $(filter 1,$(FORCE)),-force) $(PKG)
 
-# mkdocs and mkdocs-material from the system; Debian: apt-get install mkdocs-material.
-.PHONY: site site-serve plots licenses release-check release-dry
-site:
-	@command -v mkdocs >/dev/null || { echo 'make site: mkdocs is missing: apt-get install mkdocs mkdocs-material' >&2; exit 1; }
-	mkdocs build --strict --quiet --clean
-	python3 scripts/site/links.py out/site
-
-site-serve:
-	mkdocs serve --dev-addr 127.0.0.1:8000
-
+.PHONY: plots licenses release-check release-dry
 plots: build bin/erpc-index
 	bin/erpc sim incast --degree 20,50 --warmup 5ms --duration 10ms --no-fairness --plot docs/plots/incast.svg
 	bin/erpc sim loss --seeds 1 --duration 50ms --plot docs/plots/loss.svg
@@ -451,5 +331,4 @@ release-check: check-go
 release-dry: check-go
 	$(GO) run $(GORELEASER) release --snapshot --clean --skip publish
 
-clean:
-	rm -rf bin dist out
+include labs/Makefile

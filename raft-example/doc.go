@@ -10,10 +10,11 @@
 //	node      a replica on an erpc.Rpc: handlers, sessions with peers, the disk
 //	client    finds the leader, repeats with request ids, meets deadlines
 //	raft-kv   the command
-//	lab       measures a PUT beside a plain RPC
-//	simlab    the same on the simulator's virtual cores
 //	simtest   seeded clusters in the simulated network, histories checked by porcupine
 //	hraft     another Raft, hashicorp/raft: a Transport for it
+//
+// In the module labs, raft/lab measures a PUT beside a plain RPC, and raft/simlab does so on the
+// simulator's virtual cores.
 //
 // # The fast path of a PUT, in memory
 //

@@ -8,7 +8,7 @@
 // # Map
 //
 //	owns       messages in memory that two sides share, and their retries
-//	called by  applications, rfp/jakiro and cmd/erpc-rfp
+//	called by  applications, rfp/jakiro and labs/cmd/erpc-rfp
 //	never      a call ends twice or runs twice; a peer's bytes are trusted
 //
 // # Nouns

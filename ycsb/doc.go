@@ -14,7 +14,7 @@
 // # Map
 //
 //	owns       workloads, records, and what a client expects of each
-//	called by  bench/ycsb and programs like it
+//	called by  labs/ycsb and programs like it
 //	never      a wrong answer of a store passes; it reads a clock or opens anything
 //
 // # Distributions

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
-	"github.com/vishvananda/netlink"
 )
 
 // Where a program is on a link (linux/if_link.h, XDP_ATTACHED_DRV and XDP_ATTACHED_SKB).
@@ -90,7 +92,7 @@ func TestLinkBusy(t *testing.T) {
 	p.B.Do(func() {
 		server = start(t, "server --json --transport afxdp --threads 3 --iface "+p.B.Name)
 	})
-	var ready readyLine
+	var ready measure.ReadyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 	if len(ready.Addrs) != 3 {
 		t.Errorf("serves on %v, want 3 addresses", ready.Addrs)
@@ -114,7 +116,7 @@ func TestLinkBusy(t *testing.T) {
 // cannot be.
 func TestServersOnOneLink(t *testing.T) {
 	needsRoot(t)
-	status, _, errOut := runCommand(t, "bench factors --transport afxdp --duration 10ms")
+	status, _, errOut := runCommand(t, "bench rate --versus dcqcn --transport afxdp --duration 10ms")
 	if status != cli.Usage || !strings.Contains(errOut, "one at a time has a link of afxdp") {
 		t.Errorf("status %d, err %q", status, errOut)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,8 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
@@ -26,7 +25,7 @@ func TestServerDies(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			server := start(t, "server --raw --addr 127.0.0.1:0 --json")
-			var ready readyLine
+			var ready measure.ReadyLine
 			decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 			way := newRelay(t, ready.Addr)
 			defer way.close()
@@ -125,21 +124,4 @@ func newRelay(t *testing.T, server string) *relay {
 func (r *relay) close() {
 	_, _ = r.front.Close(), r.back.Close()
 	r.ended.Wait()
-}
-
-// TestFailedRound: a measurement of one round prints what it has of that.
-func TestFailedRound(t *testing.T) {
-	b := &bench{name: "rate", flags: &benchFlags{Rounds: 1}, hist: newHistogram()}
-	b.flags.Transport = "udp"
-	var out bytes.Buffer
-	e := &env{ctx: t.Context(), out: &out}
-	died := errors.New("the server process ended: killed")
-	if err := b.report(e, died); !errors.Is(err, died) || out.Len() > 0 {
-		t.Errorf("without a round: %v, %q", err, &out)
-	}
-	b.rounds = []sum{{round: round{done: 500, rate: 1000, elapsed: time.Second / 2}, threads: 1}}
-	if err := b.report(e, died); !errors.Is(err, died) ||
-		!strings.Contains(out.String(), "500 RPCs") || !strings.Contains(out.String(), died.Error()) {
-		t.Errorf("with a round: %v, %q", err, &out)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/hugemem"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport/udp"
@@ -53,7 +54,7 @@ func (c *doctorCmd) Run(e *env) error {
 		return json.NewEncoder(e.out).Encode(d)
 	}
 	fmt.Fprintln(e.out, d.System)
-	t := table(e.out)
+	t := cli.NewTable(e.out)
 	for _, f := range d.Findings {
 		mark := "ok"
 		if !f.OK {
@@ -101,9 +102,9 @@ func findUDP(f udp.Features) []finding {
 		{"ECN marks", f.ECN, yes(f.ECN), kernel},
 		{"IPv6", f.IPv6, yes(f.IPv6), "sudo sysctl -w net.ipv6.conf.all.disable_ipv6=0"},
 		{"receive buffer", f.RecvBuffer >= want,
-			fmt.Sprintf("%s of %s asked for", bytesText(f.RecvBuffer), bytesText(want)), buffers},
+			fmt.Sprintf("%s of %s asked for", cli.BytesText(f.RecvBuffer), cli.BytesText(want)), buffers},
 		{"send buffer", f.SendBuffer >= want,
-			fmt.Sprintf("%s of %s asked for", bytesText(f.SendBuffer), bytesText(want)), buffers},
+			fmt.Sprintf("%s of %s asked for", cli.BytesText(f.SendBuffer), cli.BytesText(want)), buffers},
 	}
 }
 
@@ -117,6 +118,6 @@ func yes(b bool) string {
 func findHugepages() finding {
 	free, total, size := hugemem.Available()
 	return finding{"hugepages", free > 0,
-		fmt.Sprintf("%d of %d free, %s each", free, total, bytesText(size)),
+		fmt.Sprintf("%d of %d free, %s each", free, total, cli.BytesText(size)),
 		"sudo sysctl -w vm.nr_hugepages=64"}
 }

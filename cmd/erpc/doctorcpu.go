@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/cpuid/v2"
+	"github.com/userspace-rpc/erpc/internal/cli"
 )
 
 // processor holds the facts about the machine's processor that the doctor prints.
@@ -65,11 +66,11 @@ func (p *processor) findCaches() finding {
 		size int
 	}{{"L1", p.Cache.L1D}, {"L2", p.Cache.L2}, {"L3", p.Cache.L3}} {
 		if c.size > 0 {
-			parts = append(parts, c.name+" "+bytesText(c.size))
+			parts = append(parts, c.name+" "+cli.BytesText(c.size))
 		}
 	}
 	if p.CacheLine > 0 {
-		parts = append(parts, "lines of "+bytesText(p.CacheLine))
+		parts = append(parts, "lines of "+cli.BytesText(p.CacheLine))
 	}
 	if len(parts) == 0 {
 		parts = []string{"not told by the processor"}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/transport/rawudp/afxdp"
 	"golang.org/x/sys/unix"
 )
@@ -62,12 +63,12 @@ func findLocked(name string) finding {
 			"KiB each",
 			limit.Cur>>10, n, each>>10),
 		fmt.Sprintf("ulimit -l %d for 4 endpoints, times the queues (as root, or in limits.conf), or "+
-			"once: %s", 4*each>>10, setcap(frameMedia["afxdp"].caps))}
+			"once: %s", 4*each>>10, measure.SetcapFor("afxdp"))}
 }
 
 // mendOf says how to get the rights that a transport below IP needs.
 func mendOf(transport string) string {
-	return "run as root, or once: " + setcap(frameMedia[transport].caps)
+	return "run as root, or once: " + measure.SetcapFor(transport)
 }
 
 func findNamespaces() finding {

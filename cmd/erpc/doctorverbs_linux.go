@@ -100,8 +100,8 @@ func findMemlock() finding {
 		f.OK, f.Found = true, "not limited"
 	default:
 		f.OK = r.Cur >= udMemory
-		f.Found = fmt.Sprintf("%s, an endpoint takes %s", bytesText(int(min(r.Cur, 1<<50))),
-			bytesText(udMemory))
+		f.Found = fmt.Sprintf("%s, an endpoint takes %s", cli.BytesText(int(min(r.Cur, 1<<50))),
+			cli.BytesText(udMemory))
 	}
 	return f
 }

@@ -2,33 +2,30 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/userspace-rpc/erpc/cmd/erpc/rfplab"
-	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/paperlab"
 )
 
 // command is the command line. Groups come in the order of their first commands: what one wants
 // first stands first.
 type command struct {
-	Demo   demoCmd   `cmd:"" group:"try" help:"Measured RPCs between two processes of this machine."`
-	Server serverCmd `cmd:"" group:"try" help:"Serve the echo and bench service until interrupted."`
-	Call   callCmd   `cmd:"" group:"try" help:"Make one RPC and print its response."`
-	Ping   pingCmd   `cmd:"" group:"try" help:"One line per RPC, and a summary."`
+	Demo   measure.DemoCmd   `cmd:"" group:"try" help:"Measured RPCs between two processes of this machine."`
+	Server measure.ServerCmd `cmd:"" group:"try" help:"Serve the echo and bench service until interrupted."`
+	Call   measure.CallCmd   `cmd:"" group:"try" help:"Make one RPC and print its response."`
+	Ping   measure.PingCmd   `cmd:"" group:"try" help:"One line per RPC, and a summary."`
 
 	Top       topCmd       `cmd:"" group:"watch" help:"Loops, rates, latencies and sessions of it."`
 	Trace     traceCmds    `cmd:"" group:"watch" help:"Its packets: where did calls wait?"`
 	WatchDemo watchDemoCmd `cmd:"" group:"watch" help:"A server, a load and the web page of top."`
 	Decode    decodeCmd    `cmd:"" group:"watch" help:"Packets of a capture, as --pcap makes them."`
 
-	Bench benchCmds `cmd:"" group:"measure" help:"Latency, rate, bandwidth, what optimisations bring."`
-	Sim   simCmds   `cmd:"" group:"measure" help:"Experiments of the papers in a simulated network."`
+	Bench benchCmds     `cmd:"" group:"measure" help:"Latency, rate, bandwidth, many sessions."`
+	Sim   paperlab.Cmds `cmd:"" group:"measure" help:"Experiments of the papers in a simulated network."`
 
 	Doctor doctorCmd `cmd:"" group:"set up" help:"What this machine lacks, and how to mend it."`
 	Cert   certCmd   `cmd:"" group:"set up" help:"A certificate authority and certificates for a lab."`
@@ -42,30 +39,24 @@ var groups = []kong.Group{
 	{Key: "watch", Title: "Watch a running program:"},
 	{Key: "measure", Title: "Measure:"},
 	{Key: "set up", Title: "Set up a machine:"},
-	{Key: "debug", Title: "Debug socket:"},
-	{Key: "faults", Title: "Faults to inject:"},
-	{Key: "net", Title: "Network path and event loops:"},
 }
 
 type benchCmds struct {
-	Latency   latencyCmd   `cmd:"" help:"One RPC at a time."`
-	Rate      rateCmd      `cmd:"" help:"Small RPCs, many in flight."`
-	Bandwidth bandwidthCmd `cmd:"" help:"Large requests or responses."`
-	Sessions  sessionsCmd  `cmd:"" help:"The rate with one to many sessions, and the memory of one."`
-	Factors   factorsCmd   `cmd:"" help:"The rate with each optimisation switched off in turn."`
-	Waiting   waitingCmd   `cmd:"" help:"Servers that spin, sleep, or do both: RR-Compound."`
+	Latency   measure.LatencyCmd   `cmd:"" help:"One RPC at a time."`
+	Rate      measure.RateCmd      `cmd:"" help:"Small RPCs, many in flight."`
+	Bandwidth measure.BandwidthCmd `cmd:"" help:"Large requests or responses."`
+	Sessions  measure.SessionsCmd  `cmd:"" help:"The rate with one to many sessions, and the memory of one."`
+
+	Factors cli.Moved `cmd:"" hidden:"" passthrough:"" help:"erpc-bench factors"`
+	Waiting cli.Moved `cmd:"" hidden:"" passthrough:"" help:"erpc-bench waiting"`
 }
 
 // env is given to a subcommand beside its flags.
 type env struct {
-	ctx    context.Context // ends with Ctrl-C
-	in     io.Reader
-	out    io.Writer // results only
-	err    io.Writer // progress, logs, errors
-	usedBy string    // the subcommand, for messages
-
-	atEnd     []func() error // run when the subcommand has ended, however it did
-	crowdTold bool           // that loops outnumber cores
+	ctx context.Context // ends with Ctrl-C
+	in  io.Reader
+	out io.Writer // results only
+	err io.Writer // progress, logs, errors
 }
 
 func main() {
@@ -74,19 +65,14 @@ func main() {
 
 // run runs one command line and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	app := cli.App{Name: "erpc", Description: description,
-		Options: []kong.Option{kong.ExplicitGroups(groups), kong.Vars{
-			"version": thisBuild(), "maxtype": strconv.Itoa(erpc.MaxReqType),
-			"rfp_figures": "process, " + strings.Join(rfplab.CurveNames, ", ")}}}
+	app := cli.App{Name: "erpc", Description: description, Options: []kong.Option{
+		kong.ExplicitGroups(append(groups, measure.Groups...)),
+		kong.Vars{"version": thisBuild()}, measure.Vars, paperlab.Vars}}
 	var c command
 	return app.Run(&cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut}, &c, args,
 		func(parsed *kong.Context) error {
-			e := &env{ctx: ctx, in: in, out: out, err: errOut, usedBy: parsed.Command()}
-			err := parsed.Run(e)
-			for _, end := range e.atEnd {
-				err = errors.Join(err, end())
-			}
-			return err
+			return measure.Run(parsed, &cli.Env{Ctx: ctx, In: in, Out: out, Err: errOut},
+				&env{ctx: ctx, in: in, out: out, err: errOut})
 		})
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"maps"
 	"os"
@@ -14,7 +13,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 )
 
 // asCommand makes the test binary behave as the command, for the server processes
@@ -43,6 +44,8 @@ func runCommand(t *testing.T, line string) (status int, out, errOut string) {
 
 func TestWrongUsage(t *testing.T) {
 	cases := map[string]string{
+		"bench factors --rounds 2":                        "it is erpc-bench factors now",
+		"bench waiting":                                   "it is erpc-bench waiting now",
 		"nonsense":                                        "unexpected argument nonsense",
 		"bench":                                           "expected one of",
 		"bench rate --bogus":                              "unknown flag --bogus",
@@ -93,12 +96,6 @@ func TestWrongUsage(t *testing.T) {
 		"bench rate --versus cubic":                     "want timely, dcqcn, none, metrics or trace",
 		"bench rate --versus none --raw":                "do not go together",
 		"bench latency --versus none":                   "unknown flag --versus",
-		"bench factors --cc none":                       "want timely or dcqcn",
-		"bench factors --no-prealloc":                   "itself switches optimisations off",
-		"bench factors --rounds 0":                      "--rounds 0",
-		"bench factors --batch 61":                      "must not exceed --window 60",
-		"bench factors --duration 0s":                   "at least 1ms",
-		"bench factors --addr 127.0.0.1:1":              "unknown flag --addr",
 		"bench rate --iface eth0":                       "below IP",
 		"bench rate --wait long":                        "want adaptive, spin or sleep",
 		"bench rate --pin zero":                         "want core numbers",
@@ -157,7 +154,7 @@ func TestFailures(t *testing.T) {
 
 func TestHelpHasExamples(t *testing.T) {
 	for _, sub := range []string{"demo", "server", "ping", "bench latency", "bench rate",
-		"bench bandwidth", "bench factors", "decode", "doctor"} {
+		"bench bandwidth", "bench sessions", "decode", "doctor"} {
 		status, out, errOut := runCommand(t, sub+" --help")
 		if status != cli.Done || errOut != "" || !strings.Contains(out, "Examples:") ||
 			!strings.Contains(out, "erpc "+sub) {
@@ -172,14 +169,7 @@ func TestHelpHasExamples(t *testing.T) {
 // decodeOne decodes exactly one JSON object with known fields.
 func decodeOne(t *testing.T, text string, into any) {
 	t.Helper()
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		t.Fatalf("%v in %q", err, text)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		t.Fatalf("more than one JSON value in %q", text)
-	}
+	clitest.DecodeOne(t, text, into)
 }
 
 // gentle keeps two spinning processes from fighting over the cores that other tests use.
@@ -196,7 +186,7 @@ func TestBenchJSON(t *testing.T) {
 			if status != cli.Done {
 				t.Fatalf("status %d, err %q", status, errOut)
 			}
-			var r result
+			var r measure.Result
 			decodeOne(t, out, &r)
 			if r.Bench != name || r.Transport != "udp" || r.Rpcs == 0 || r.Rps <= 0 || r.P50 <= 0 ||
 				r.Ratio <= 0 || r.MTU < 1452 || r.Credits != 32 || r.Errors != 0 {
@@ -229,7 +219,7 @@ func TestBenchOverSharedMemory(t *testing.T) {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)
 			continue
 		}
-		var r result
+		var r measure.Result
 		decodeOne(t, out, &r)
 		if r.Transport != "shm" || r.Rpcs == 0 || r.Errors != 0 ||
 			strings.Contains(line, "--raw") != (r.Ratio > 0) {
@@ -255,7 +245,7 @@ func TestBenchFindsSharedMemory(t *testing.T) {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)
 			continue
 		}
-		var r result
+		var r measure.Result
 		decodeOne(t, out, &r)
 		if r.Transport != "auto" || r.Way != "shm" || r.Rpcs == 0 || r.Errors != 0 || r.MTU <= 9000 {
 			t.Errorf("%s: %+v", line, r)
@@ -270,7 +260,7 @@ func TestSessions(t *testing.T) {
 	if status != cli.Done {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
-	var r sessionsResult
+	var r measure.SessionsResult
 	decodeOne(t, out, &r)
 	if len(r.Rows) != 2 || r.Base != 3 || r.Rounds != 2 || r.Rpcs == 0 || r.Errors != 0 ||
 		r.Rows[0].Sessions != 2 || r.Rows[0].Client != 0 {
@@ -304,7 +294,7 @@ func TestBenchVariants(t *testing.T) {
 			t.Errorf("%s: status %d, err %q", line, status, errOut)
 			continue
 		}
-		var r result
+		var r measure.Result
 		decodeOne(t, out, &r)
 		if r.Rpcs == 0 || r.Errors != 0 || r.CC != "timely" || r.Off != nil {
 			t.Errorf("%s: %+v", line, r)
@@ -318,7 +308,7 @@ func TestBenchWithFaults(t *testing.T) {
 	if status != cli.Done {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
-	var r result
+	var r measure.Result
 	decodeOne(t, out, &r)
 	if r.Rpcs == 0 || r.Errors != 0 || r.Retransmits == 0 || r.Seed != 7 {
 		t.Errorf("%+v", r)
@@ -338,9 +328,10 @@ func TestDemo(t *testing.T) {
 	if status != cli.Done {
 		t.Fatalf("status %d, err %q", status, errOut)
 	}
-	var r demoResult
+	var r measure.DemoResult
 	decodeOne(t, out, &r)
-	if len(r.Demo) != len(demoSteps)+1 {
+	const steps = 6 // of event loops; the last row has goroutines
+	if len(r.Demo) != steps+1 {
 		t.Errorf("%d rows: %+v", len(r.Demo), r)
 	}
 	for _, row := range r.Demo {
@@ -349,7 +340,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	status, out, _ = runCommand(t, "demo --each 2ms --pin none")
-	if status != cli.Done || strings.Count(out, "\n") != len(demoSteps)+3 {
+	if status != cli.Done || strings.Count(out, "\n") != steps+3 {
 		t.Errorf("status %d, table %q", status, out)
 	}
 }
@@ -371,11 +362,11 @@ func TestDoctor(t *testing.T) {
 
 func TestServerPingInterrupt(t *testing.T) {
 	server := start(t, "server --addr 127.0.0.1:0 --json")
-	var ready readyLine
+	var ready measure.ReadyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 
 	status, out, _ := runCommand(t, "ping "+ready.Addr+" --count 3 --interval 1ms --json")
-	var r pingResult
+	var r measure.PingResult
 	decodeOne(t, out, &r)
 	if status != cli.Done || r.Sent != 3 || r.Received != 3 || r.Min <= 0 || r.Min > r.Max {
 		t.Errorf("status %d, %+v", status, r)
@@ -415,7 +406,7 @@ func TestBenchInterrupt(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s ended with %v", name, err)
 		}
-		var r result
+		var r measure.Result
 		decodeOne(t, out, &r)
 		if !r.Interrupted || r.Rpcs == 0 {
 			t.Errorf("%+v", r)
@@ -427,7 +418,7 @@ func TestInterruptedBeforeStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, line := range []string{"bench rate --addr 127.0.0.1:9",
-		"bench rate --versus none --addr 127.0.0.1:9", "bench factors"} {
+		"bench rate --versus none --addr 127.0.0.1:9", "bench sessions"} {
 		var out, errOut bytes.Buffer
 		status := run(ctx, strings.Fields(line+gentle), strings.NewReader(""), &out, &errOut)
 		if status != cli.Failed || out.Len() != 0 ||

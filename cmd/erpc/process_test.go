@@ -7,19 +7,19 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
+	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 )
 
-// some returns a list, but with -short every n-th of it: the race detector makes processes of the
-// command slow to begin, and what differs between such cases is in all of them.
-func some[T any](n int, list ...T) (part []T) {
-	if !testing.Short() {
-		return list
-	}
-	for i := 0; i < len(list); i += n {
-		part = append(part, list[i])
-	}
-	return part
-}
+// What servers and benches print with --json.
+type (
+	readyLine = measure.ReadyLine
+	result    = measure.Result
+)
+
+// some is clitest.Some.
+func some[T any](n int, list ...T) []T { return clitest.Some(n, list...) }
 
 // process is a command that runs as a process of its own.
 type process struct {

@@ -41,7 +41,7 @@ Keys: q ends, p pauses. The web page has no password: anyone who reaches it can 
 
 // Run implements the subcommand.
 func (c *topCmd) Run(e *env) error {
-	err := errors.Join(positive("--count", c.Count, 0), positive("--sessions", c.Sessions, 0))
+	err := errors.Join(cli.Positive("--count", c.Count, 0), cli.Positive("--sessions", c.Sessions, 0))
 	switch {
 	case err != nil:
 		return err

@@ -28,7 +28,7 @@ type showFlags struct {
 
 // show writes the records.
 func (f *showFlags) show(e *env, dumps []*flight.Dump) error {
-	if err := positive("--most", f.Most, 1); err != nil {
+	if err := cli.Positive("--most", f.Most, 1); err != nil {
 		return err
 	}
 	if len(dumps) == 0 {
@@ -81,7 +81,7 @@ of small messages.`
 
 // Run implements the subcommand.
 func (c *traceRecordCmd) Run(e *env) error {
-	err := errors.Join(positive("--last", c.N, 1), positive("--most", c.Most, 1))
+	err := errors.Join(cli.Positive("--last", c.N, 1), cli.Positive("--most", c.Most, 1))
 	if err != nil {
 		return err
 	}

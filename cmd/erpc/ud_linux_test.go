@@ -1,49 +1,13 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/internal/verbs"
 )
-
-// TestUdFlags: what makes no sense with an RDMA device is a wrong usage, and so is a machine
-// without one.
-func TestUdFlags(t *testing.T) {
-	for _, f := range []netFlags{
-		{Transport: "ud", CC: "none", Iface: "mlx5_0/x"},
-		{Transport: "ud", CC: "none", Iface: "mlx5_0/0"},
-		{Transport: "udp", CC: "none", GID: "1"},
-	} {
-		f.Pin = "none"
-		if err := f.check(); !isUsage(err) {
-			t.Errorf("%+v: %v", f, err)
-		}
-	}
-	if os.Getenv("RDMA_LAB") != "" {
-		return
-	}
-	f := netFlags{Transport: "ud", CC: "none", Pin: "none", Iface: "none0"}
-	if names, _ := verbs.Devices(); len(names) == 0 {
-		if err := f.check(); !isUsage(err) || !strings.Contains(err.Error(), "needs an RDMA device") {
-			t.Errorf("a machine without devices: %v", err)
-		}
-	}
-	if tr, err := f.open(":0"); !isUsage(err) {
-		if tr != nil {
-			tr.Close()
-		}
-		t.Errorf("a device that is not there: %v", err)
-	}
-}
-
-func isUsage(err error) bool {
-	_, ok := errors.AsType[cli.UsageError](err)
-	return ok
-}
 
 // TestDoctorVerbs: what is lacking comes with what mends it.
 func TestDoctorVerbs(t *testing.T) {
@@ -69,14 +33,14 @@ func TestUdAcrossDevices(t *testing.T) {
 		t.Skip("needs two RDMA devices: see scripts/rdma-lab")
 	}
 	server := start(t, "server --json --transport ud --iface rxe1 --raw")
-	var ready readyLine
+	var ready measure.ReadyLine
 	decodeOne(t, waitFor(t, server.out, "ready"), &ready)
 	if want := "10.9.0.2:31850"; ready.Addr != want {
 		t.Fatalf("serves on %s, want %s", ready.Addr, want)
 	}
 	ping := start(t, "ping "+ready.Addr+
 		" --transport ud --iface rxe0/1 --json --count 3 --interval 1ms --size 100000")
-	var r pingResult
+	var r measure.PingResult
 	decodeOne(t, waitFor(t, ping.out, "received"), &r)
 	if err := ping.cmd.Wait(); err != nil || r.Sent != 3 || r.Received != 3 || r.Transport != "ud" {
 		t.Errorf("ping ended with %v, %+v", err, r)
@@ -88,7 +52,7 @@ func TestUdAcrossDevices(t *testing.T) {
 	} {
 		line += " --transport ud --iface rxe0 --raw --rounds 1 --duration 1s --json"
 		bench := start(t, line)
-		var r result
+		var r measure.Result
 		decodeOne(t, waitFor(t, bench.out, "{"), &r)
 		if err := bench.cmd.Wait(); err != nil || r.Rpcs == 0 || r.Errors != 0 || r.Ratio <= 0 {
 			t.Errorf("%s: %v, %+v", line, err, r)

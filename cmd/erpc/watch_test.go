@@ -7,14 +7,15 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/cmd/erpc/watch"
 	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 )
 
 // watched starts a server with a debug socket and returns its address and the socket's path.
@@ -173,7 +174,7 @@ func TestBenchFiles(t *testing.T) {
 	if status != cli.Done {
 		t.Fatal(out, said)
 	}
-	all := strings.Join(texts(t, svg), "\n")
+	all := strings.Join(clitest.Texts(t, svg), "\n")
 	for _, want := range []string{"99 %", "us", "RPCs per second", "Rate"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in %q", want, all)
@@ -188,27 +189,11 @@ func TestBenchFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var res result
+	var res measure.Result
 	if err := json.Unmarshal([]byte(out), &res); err != nil || h.TotalCount() != int64(res.Rpcs) {
 		t.Errorf("%d latencies of %d RPCs, %v", h.TotalCount(), res.Rpcs, err)
 	}
 	if status, _, said := runCommand(t, "bench rate --plot x.doc"); status != cli.Usage {
 		t.Errorf("status %d, %q", status, said)
-	}
-}
-
-// TestTimeline: the rate of a time is that of all threads, and a stall spreads over its time.
-func TestTimeline(t *testing.T) {
-	l := timeline{every: 10}
-	l.add([]mark{{10, 100}, {20, 200}, {40, 240}})
-	l.add([]mark{{10, 50}, {20, 100}})
-	l.next()
-	l.add([]mark{{11, 11}})
-	var got []string
-	for _, r := range l.rates {
-		got = append(got, strconv.FormatFloat(r/1e9, 'g', 4, 64))
-	}
-	if want := "15 15 2 2 1"; strings.Join(got, " ") != want {
-		t.Errorf("%v, want %s", got, want)
 	}
 }

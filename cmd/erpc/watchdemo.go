@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/cmd/erpc/watch"
 	"github.com/userspace-rpc/erpc/debug"
 	"github.com/userspace-rpc/erpc/erpc"
@@ -19,11 +20,11 @@ import (
 )
 
 type watchDemoCmd struct {
-	netFlags `group:"net"`
-	HTTP     string        `name:"http" default:"127.0.0.1:8080" help:"Where; ${default}."`
-	Threads  int           `default:"2" help:"Event loops of the server; ${default}."`
-	Lost     float64       `default:"0.001" help:"Share of packets that are lost; ${default}."`
-	For      time.Duration `help:"End after this time; 0: with Ctrl-C."`
+	measure.NetFlags `group:"net"`
+	HTTP             string        `name:"http" default:"127.0.0.1:8080" help:"Where; ${default}."`
+	Threads          int           `default:"2" help:"Event loops of the server; ${default}."`
+	Lost             float64       `default:"0.001" help:"Share of packets that are lost; ${default}."`
+	For              time.Duration `help:"End after this time; 0: with Ctrl-C."`
 }
 
 // Help is shown by --help.
@@ -45,7 +46,7 @@ const (
 
 // Run implements the subcommand.
 func (c *watchDemoCmd) Run(e *env) error {
-	if err := errors.Join(c.check(), positive("--threads", c.Threads, 1)); err != nil {
+	if err := errors.Join(c.Check(), cli.Positive("--threads", c.Threads, 1)); err != nil {
 		return err
 	}
 	if c.Lost < 0 || c.Lost > 0.5 {
@@ -57,21 +58,21 @@ func (c *watchDemoCmd) Run(e *env) error {
 		ctx, cancel = context.WithTimeout(ctx, c.For)
 		defer cancel()
 	}
-	server, err := startServer(&c.netFlags, c.Threads, "none", "--debug", "--record=65536")
+	server, err := measure.StartServer(&c.NetFlags, c.Threads, "none", "--debug", "--record=65536")
 	if err != nil {
 		return err
 	}
-	pid := server.cmd.Process.Pid
+	pid := server.PID()
 	fmt.Fprintf(e.err, "server process %d; beside the page try: erpc top %[1]d, "+
 		"erpc trace dump %[1]d\n", pid)
 	sock := debug.NewClient(filepath.Join(debug.Dir(), strconv.Itoa(pid)+".sock"))
 	about, err := sock.About(ctx)
 	if err != nil {
-		return errors.Join(explain(err), server.stop())
+		return errors.Join(explain(err), server.Stop())
 	}
 	var load sync.WaitGroup
-	failed := make(chan error, len(server.addrs))
-	for _, addr := range server.addrs {
+	failed := make(chan error, len(server.Addrs))
+	for _, addr := range server.Addrs {
 		load.Go(func() {
 			if err := c.load(ctx, addr); err != nil {
 				failed <- err
@@ -86,24 +87,24 @@ func (c *watchDemoCmd) Run(e *env) error {
 	load.Wait()
 	close(failed)
 	sock.Close()
-	return errors.Join(err, <-failed, server.stop())
+	return errors.Join(err, <-failed, server.Stop())
 }
 
 // load calls one loop of the server until ctx ends.
 func (c *watchDemoCmd) load(ctx context.Context, addr string) error {
-	local, err := c.near(addr)
+	local, err := c.Near(addr)
 	if err != nil {
 		return err
 	}
-	tr, err := c.listen(local)
+	tr, err := c.Listen(local)
 	if err != nil {
 		return err
 	}
-	faults := faultFlags{Loss: c.Lost, Seed: 1}
-	if tr, err = faults.spoil(tr, 0); err != nil {
+	faults := measure.FaultFlags{Loss: c.Lost, Seed: 1}
+	if tr, err = faults.Spoil(tr, 0); err != nil {
 		return err
 	}
-	cl, err := erpc.Dial(ctx, tr, addr, c.config())
+	cl, err := erpc.Dial(ctx, tr, addr, c.Config())
 	if err != nil {
 		return err
 	}
@@ -124,18 +125,18 @@ func (c *watchDemoCmd) load(ctx context.Context, addr string) error {
 func demoCalls(ctx context.Context, cl *erpc.Client, i int) error {
 	begin := monotime.Now()
 	request := make([]byte, 64)
-	typ := uint8(typeEcho)
+	typ := uint8(measure.TypeEcho)
 	switch i % 3 {
 	case 1:
-		typ = typeBench
+		typ = measure.TypeBench
 		binary.LittleEndian.PutUint32(request, 4000) // bytes of the response
 	case 2:
-		typ = typeWork
+		typ = measure.TypeWork
 	}
 	for ctx.Err() == nil {
 		at := monotime.Now().Sub(begin)
 		wave := (1 + math.Sin(2*math.Pi*float64(at)/float64(demoWave))) / 2
-		if typ == typeWork {
+		if typ == measure.TypeWork {
 			binary.LittleEndian.PutUint32(request, uint32(500+4000*wave)) // us
 		}
 		if _, err := cl.Call(ctx, typ, request); err != nil && ctx.Err() == nil {

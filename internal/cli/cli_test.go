@@ -135,3 +135,20 @@ func TestCores(t *testing.T) {
 		}
 	}
 }
+
+// TestMoved: a subcommand that has left names the command that has it, whatever its arguments.
+func TestMoved(t *testing.T) {
+	var c struct {
+		Old Moved `cmd:"" hidden:"" passthrough:"" help:"tell-more old"`
+	}
+	for _, args := range []string{"old", "old --rounds 3 x"} {
+		var out, err strings.Builder
+		e := &Env{Ctx: t.Context(), In: strings.NewReader(""), Out: &out, Err: &err}
+		app := App{Name: "tell", Description: "Says things."}
+		status := app.Run(e, &c, strings.Fields(args), func(k *kong.Context) error { return k.Run(e) })
+		if status != Usage || out.Len() > 0 || !said(err.String(),
+			"it is tell-more old now, and make bin/tell-more builds that") {
+			t.Errorf("%q: status %d, %q, %q", args, status, out.String(), err.String())
+		}
+	}
+}

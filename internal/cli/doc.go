@@ -7,7 +7,7 @@
 //
 // # Map
 //
-//	owns       parsing, exit statuses, one line per error, tables
+//	owns       parsing, exit statuses, one line per error, tables, texts of figures
 //	called by  commands
 //	never      anything but results goes to standard output
 package cli

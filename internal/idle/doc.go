@@ -37,6 +37,6 @@
 // # Map
 //
 //	owns       one loop's policy of waiting
-//	called by  package erpc, once per pass; cmd/erpc/waitlab in virtual time
+//	called by  package erpc, once per pass; internal/paperlab/waitlab in virtual time
 //	never      it makes a system call or reads a clock
 package idle

@@ -6,6 +6,6 @@
 // # Map
 //
 //	owns       sessions that put load on a server
-//	called by  commands and programs in bench/
+//	called by  commands and programs in labs/
 //	never      a request that failed counts as done
 package loadgen

@@ -21,11 +21,11 @@ type command struct {
 
 // programs begin the commands in blocks that have no prompts.
 var programs = regexp.MustCompile(`^(sudo |\S+=\S+ )*(erpc|erpc-kv|erpc-index|bin/\S+|make|go|` +
-	`docker|tshark|ip|setcap|modprobe|scripts/\S+|git|mkdocs)( |$)`)
+	`docker|tshark|ip|setcap|modprobe|(?:labs/)?scripts/\S+|git|mkdocs)( |$)`)
 
 // span is a command in running text.
 var span = regexp.MustCompile("`((?:sudo |[A-Z]+=\\S+ )*(?:erpc|bin/[a-z-]+|make|" +
-	"go (?:test|run|doc|get|install|build)|scripts/[a-z-]+) [^`]+)`")
+	"go (?:test|run|doc|get|install|build)|(?:labs/)?scripts/[a-z-]+) [^`]+)`")
 
 // notes follow a command in a block, after two spaces or a number sign.
 var notes = regexp.MustCompile(`(\s{2,}.*|\s#.*)$`)
@@ -76,7 +76,8 @@ func extract(file, text string) (list []command) {
 func documents(t *testing.T) (list []command) {
 	t.Helper()
 	var names []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "*/README.md",
+		"labs/performance.md"} {
 		found, err := filepath.Glob(filepath.Join(top, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -174,8 +174,8 @@ func TestSettings(t *testing.T) {
 
 // unmapped are folders whose packages need no map: tests and programs that nobody calls, examples,
 // and generated code.
-var unmapped = regexp.MustCompile(`^(bench|scripts|erpc/\w+test|` +
-	`grpcerpc/(cmd|ecosystem|examples)|cmd/erpc-index/simindex|cmd/erpc/watch/browsertest|` +
+var unmapped = regexp.MustCompile(`^(labs|scripts|erpc/\w+test|` +
+	`grpcerpc/(cmd|ecosystem|examples)|internal/paperlab/simindex|cmd/erpc/watch/browsertest|` +
 	`raft-example/raft-kv)(/|$)|^raft-example$`)
 
 // TestMaps: packages say what they own, who calls them, and what may never happen.
@@ -213,7 +213,7 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == "internal" || d.Name() == "bench" || d.Name() == "cmd") {
+		if d.IsDir() && (d.Name() == "internal" || d.Name() == "labs" || d.Name() == "cmd") {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(name, "_test.go") {

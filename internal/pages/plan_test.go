@@ -98,7 +98,7 @@ func (r *runner) checkFlags(t *testing.T, text string) {
 
 // checkTarget looks for a target, and for the variables that are set.
 func checkTarget(t *testing.T, text string) {
-	makefile := read(t, "Makefile")
+	makefile := read(t, "Makefile") + read(t, "labs/Makefile")
 	words := strings.Fields(text[strings.Index(text, "make")+len("make"):])
 	for i, w := range words {
 		if name, _, ok := strings.Cut(w, "="); ok {
@@ -134,7 +134,7 @@ func checkNames(t *testing.T, text string) {
 	if i := slices.IndexFunc(words, isFolder); i >= 0 {
 		dir = words[i]
 	}
-	for _, base := range []string{".", "raft-example", "grpcerpc"} {
+	for _, base := range []string{".", "raft-example", "grpcerpc", "labs"} {
 		names, err := filepath.Glob(filepath.Join(top, base, dir, "*_test.go"))
 		if err != nil || len(names) == 0 {
 			continue

@@ -17,8 +17,8 @@ type command struct {
 	Status  statusCmd  `cmd:"" help:"What each replica knows of itself and the cluster."`
 	Member  memberCmd  `cmd:"" help:"Add or remove a replica, or hand over leadership."`
 	Members membersCmd `cmd:"" help:"Change any members at once."`
-	Bench   benchCmd   `cmd:"" help:"Latency of replicated PUTs beside that of plain RPCs."`
-	Sim     simCmd     `cmd:"" help:"The same on virtual cores, for round trips of 2.3 to 20 us."`
+	Bench   cli.Moved  `cmd:"" hidden:"" passthrough:"" help:"raft-bench put"`
+	Sim     cli.Moved  `cmd:"" hidden:"" passthrough:"" help:"raft-bench sim"`
 	Demo    demoCmd    `cmd:"" help:"Three replicas; the leader is killed under load; nothing acknowledged is lost."`
 }
 

@@ -24,7 +24,7 @@ func TestSecure(t *testing.T) {
 		Clients: []string{"get apple --timeout=60s", "put apple red --timeout=60s",
 			"status --timeout=60s"},
 		Mistakes: []string{"get apple", "status", "server --id=1 --addr=127.0.0.1:0 --join",
-			"cluster", "demo", "bench"},
+			"cluster", "demo"},
 	}
 	c.All(t)
 	addrs, err := freeAddrs(1)

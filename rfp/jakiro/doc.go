@@ -4,7 +4,7 @@
 // # Map
 //
 //	owns       handlers on partitions of kv/mica
-//	called by  cmd/erpc-rfp and cmd/erpc/rfplab
+//	called by  labs/cmd/erpc-rfp and internal/paperlab/rfplab
 //	never      a key is at a partition that is not its own
 //
 // # Requests

@@ -43,7 +43,7 @@ var setups = map[string]setup{
 	"erpc":      {short: true, also: []string{"erpc/simtest"}},
 	"kv/client": {short: true, also: []string{"kv/server"}},
 
-	"rfp/onesided/model": {short: true, also: []string{"cmd/erpc/rfplab"}},
+	"rfp/onesided/model": {short: true, also: []string{"internal/paperlab/rfplab"}},
 
 	"raft-example/client": {short: true, also: []string{"raft-example/simtest", "raft-example/node"}},
 	"raft-example/node":   {short: true, also: []string{"raft-example/simtest"}},

@@ -5,7 +5,7 @@
 // # Map
 //
 //	owns       a table that clients read by themselves
-//	called by  cmd/erpc-rfp, for comparison
+//	called by  labs/cmd/erpc-rfp, for comparison
 //	never      a reader takes an item that was half written
 //
 // # Table

@@ -5,7 +5,7 @@
 // # Map
 //
 //	owns       virtual adapters, links and time
-//	called by  rfp/simtest and cmd/erpc/rfplab
+//	called by  rfp/simtest and internal/paperlab/rfplab
 //	never      it reads a clock; two runs of a seed differ
 //
 // # An adapter

@@ -5,7 +5,7 @@
 // # Map
 //
 //	owns       a queue pair and its regions
-//	called by  cmd/erpc-rfp and applications
+//	called by  labs/cmd/erpc-rfp and applications
 //	never      a peer uses memory after the link's end
 //
 // # Joining

@@ -5,7 +5,7 @@
 // # Map
 //
 //	owns       memory files of two processes
-//	called by  cmd/erpc-rfp and applications
+//	called by  labs/cmd/erpc-rfp and applications
 //	never      a client changes what the server answers to others
 //
 // # Who can do what

@@ -1,0 +1,31 @@
+package paperlab
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/userspace-rpc/erpc/internal/cli"
+)
+
+// TestSimRfp runs the quickest figure as a table, as JSON and as a picture.
+func TestSimRfp(t *testing.T) {
+	try := func(args ...string) (int, string) {
+		status, out, _ := erpcSim.Try(t, append([]string{"sim", "rfp"}, args...)...)
+		return status, out
+	}
+	plot := filepath.Join(t.TempDir(), "a.svg")
+	status, out := try("--figure=sizes", "--plot="+plot)
+	if status != cli.Done || !strings.Contains(out, "out-bound WRITEs") ||
+		!strings.Contains(out, "2.11") {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if svg, err := os.ReadFile(plot); err != nil || !bytes.Contains(svg, []byte("in-bound READs")) {
+		t.Errorf("%d bytes of a picture, %v", len(svg), err)
+	}
+	if status, _ := try("--figure=nothing"); status != cli.Usage {
+		t.Errorf("status %d", status)
+	}
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/userspace-rpc/erpc/labs/peers/echo"
+	"github.com/userspace-rpc/erpc/labs/peers/report"
+)
+
+// goRow is a group of cases with a name for the command line.
+type goRow struct {
+	name, does string
+	cases      []goCase
+}
+
+// kind says which sort of contestants a case has.
+type kind int
+
+const (
+	callKind kind = iota // peers, a client and a server of each
+	idleKind             // peers, many clients and servers of each
+	loopKind             // bin/erpc bench with different flags
+	killKind             // peers, a client of two servers of each
+)
+
+// goCase is one case and how its contestants are measured.
+type goCase struct {
+	report.Case
+	kind     kind
+	callers  int     // calls in flight; of an open loop the most
+	arrivals float64 // calls per second of an open loop; 0: a closed one
+	work     echo.Work
+	oneCore  bool // client and server share a core
+	busy     bool // another process uses each core
+	turns    int  // in each round; 0: one
+	loops    []loopVariant
+}
+
+// loopVariant is one way to run bin/erpc bench rate.
+type loopVariant struct {
+	name      string
+	transport string
+	flags     []string
+}
+
+// ours is the contestant that the bars of most rows are for.
+const ours = "erpc-client"
+
+// leastName is the peer that is beside the others in open loops: what it takes is the cost of
+// waking up, which no library avoids.
+const leastName = "net-udp"
+
+// openWindow is the most calls that an open loop has in flight; a peer that needs a
+// connection for each has perCallConns of them.
+const (
+	openWindow   = 4096
+	perCallConns = 256
+)
+
+// idleClients is how many clients, and as many servers, the idle row has.
+const idleClients = 100
+
+var (
+	callColumns = []string{"rate", "cpu", "p50", "p99"}
+	openColumns = append([]string{"late"}, callColumns...)
+	loopColumns = callColumns
+	idleColumns = []string{"share", "server", "threads"}
+	killColumns = []string{"lowest", "lost", "excess", "ejected"}
+)
+
+// goRows are all rows, in their order.
+func goRows() []goRow {
+	return []goRow{
+		{"callers", "1 to 1,000 goroutines that call", callerCases()},
+		{"one-core", "client and server share a core", oneCoreCases()},
+		{"neighbours", "other processes use the cores", []goCase{neighbourCase()}},
+		{"open", "calls arrive at random, whether others are answered or not", openCases()},
+		{"blocking", "handlers sleep", blockingCases()},
+		{"computing", "handlers compute", []goCase{computingCase()}},
+		{"idle", "many clients that do nothing", []goCase{idleCase()}},
+		{"kill", "one of two servers is killed and comes back", []goCase{killCase()}},
+		{"loops", "event loops that wait in different ways, and more of them than cores", loopCases()},
+		{"bistable", "one caller, in runs of its own", []goCase{bistableCase()}},
+	}
+}
+
+// than is a bar for this library's client beside grpc-go.
+func than(column string, l report.Limit, bound float64) report.Bar {
+	return report.Bar{Peer: ours, Column: column, Base: defaultBase, Limit: l, Bound: bound}
+}
+
+// calls is a case of a closed loop.
+func calls(callers int, what string, bars ...report.Bar) goCase {
+	name := fmt.Sprintf("%d callers", callers)
+	if callers == 1 {
+		name = "1 caller"
+	}
+	return goCase{callers: callers, Case: report.Case{Name: name, What: what, Base: defaultBase,
+		Columns: callColumns, Bars: bars}}
+}
+
+func callerCases() (list []goCase) {
+	bars := map[int][]report.Bar{
+		64: {than("rate", report.AtLeast, 15), than("cpu", report.AtMost, 1.0/12)},
+	}
+	for _, n := range []int{1, 8, 64, 256, 1000} {
+		list = append(list, calls(n, "32 B echo, unpinned, handlers that may block", bars[n]...))
+	}
+	return list
+}
+
+func oneCoreCases() []goCase {
+	const what = "32 B echo, client and server on one core"
+	list := []goCase{
+		calls(1, what, than("rate", report.AtLeast, 2)),
+		calls(64, what, than("rate", report.AtLeast, 8)),
+	}
+	for i := range list {
+		list[i].oneCore = true
+	}
+	return list
+}
+
+func neighbourCase() goCase {
+	c := calls(64, "32 B echo, unpinned, and a busy process on each core",
+		than("rate", report.AtLeast, 10))
+	c.busy = true
+	return c
+}
+
+func openCases() (list []goCase) {
+	const what = "32 B echo, unpinned, Poisson arrivals, a goroutine for each call, " +
+		"latency from the arrival"
+	for _, tt := range []struct{ rate, cpu float64 }{
+		{5e3, 1.0 / 2}, {20e3, 1.0 / 3}, {50e3, 1.0 / 3},
+	} {
+		c := calls(openWindow, what, than("cpu", report.AtMost, tt.cpu), than("p50", report.Below, 1),
+			than("p99", report.Below, 1))
+		c.Name = fmt.Sprintf("%.0f k calls/s", tt.rate/1e3)
+		c.Columns, c.arrivals = openColumns, tt.rate
+		list = append(list, c)
+	}
+	return list
+}
+
+func blockingCases() (list []goCase) {
+	for _, sleep := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
+		for _, n := range []int{64, 200} {
+			c := calls(n, fmt.Sprintf("32 B echo, unpinned, handlers sleep %v", sleep),
+				than("rate", report.AtLeast, 0.95), than("cpu", report.AtMost, 0.7))
+			c.Name = fmt.Sprintf("%v, %s", sleep, c.Name)
+			c.work.Sleep = sleep
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func computingCase() goCase {
+	c := calls(64, "32 B echo, unpinned, handlers compute 50us", than("rate", report.AtLeast, 1.3))
+	c.work.Compute = 50 * time.Microsecond
+	return c
+}
+
+func idleCase() goCase {
+	what := fmt.Sprintf("%d clients in one process, each connected to one of %d servers in another; "+
+		"those of %s share one Loop", idleClients, idleClients, ours)
+	return goCase{kind: idleKind, Case: report.Case{Name: fmt.Sprintf("%d clients", idleClients),
+		What: what, Columns: idleColumns, Bars: []report.Bar{
+			{Peer: ours, Column: "share", Limit: report.AtMost, Bound: 0.005},
+			{Peer: ours, Column: "threads", Limit: report.AtMost, Bound: 4},
+		}}}
+}
+
+func killCase() goCase {
+	what := fmt.Sprintf("one client of two server processes, 32 B echo, Poisson arrivals, %.0f k "+
+		"calls/s; one of the servers is killed with SIGKILL, and started again on its port", killRate/1e3)
+	bar := func(column string, l report.Limit, bound float64) report.Bar {
+		return report.Bar{Peer: ours, Column: column, Limit: l, Bound: bound}
+	}
+	return goCase{kind: killKind, Case: report.Case{Name: "2 servers", What: what,
+		Columns: killColumns, Bars: []report.Bar{
+			bar("lowest", report.AtLeast, 0.9), bar("excess", report.AtMost, 10),
+			bar("ejected", report.AtMost, 100_000), // us
+		}}}
+}
+
+// waiting are variants that differ in how an idle loop waits.
+func waiting(transport string, how ...string) (list []loopVariant) {
+	for _, w := range how {
+		list = append(list, loopVariant{w, transport, []string{"--wait=" + w}})
+	}
+	return list
+}
+
+func loopCases() []goCase {
+	loop := func(name, what, base string, loops []loopVariant, bars ...report.Bar) goCase {
+		for i := range bars {
+			bars[i].Column, bars[i].Base, bars[i].Limit = "rate", base, report.AtLeast
+		}
+		return goCase{kind: loopKind, loops: loops, Case: report.Case{Name: name, What: what, Base: base,
+			Columns: loopColumns, Bars: bars}}
+	}
+	const unpinned = "erpc bench rate, unpinned, 60 in flight of each thread, "
+	busy := loop("busy cores", unpinned+"UDP, and a busy process on each core", "sleep",
+		waiting("udp", "sleep", "adaptive", "spin"),
+		report.Bar{Peer: "adaptive", Bound: 0.9}, report.Bar{Peer: "spin", Bound: 0.3})
+	busy.busy = true
+	return []goCase{
+		loop("threads", unpinned+"UDP, loops that spin", "1 thread", []loopVariant{
+			{"1 thread", "udp", []string{"--threads=1"}}, {"4 threads", "udp", []string{"--threads=4"}},
+		}, report.Bar{Peer: "4 threads", Bound: 0.5}),
+		loop("udp", unpinned+"UDP", "spin", waiting("udp", "spin", "adaptive"),
+			report.Bar{Peer: "adaptive", Bound: 0.9}),
+		loop("shm", unpinned+"shared memory", "spin", waiting("shm", "spin", "adaptive", "sleep"),
+			report.Bar{Peer: "adaptive", Bound: 0.8}, report.Bar{Peer: "sleep", Bound: 0.25}),
+		busy,
+	}
+}
+
+func bistableCase() goCase {
+	c := calls(1, "32 B echo, unpinned, two runs in each round",
+		report.Bar{Peer: ours, Column: "rate", Worst: true, Limit: report.AtLeast, Bound: 0.5})
+	c.turns = 2
+	return c
+}
