@@ -35,6 +35,7 @@ type Rpc struct {
 	nexus    *Nexus
 	cfg      Config
 	tr       transport.Transport
+	claim    *claim               // to tr
 	source   func() monotime.Time // of clock
 	shift    atomic.Int64         // what it has gone back by, in ns
 	rx       []transport.RxPacket
@@ -70,24 +71,35 @@ type Rpc struct {
 	number     int           // of the loop in its group, 0 if it is alone
 }
 
-// NewRpc makes an endpoint on tr, which it owns from now on, also when it fails.
+// NewRpc makes an endpoint on tr, which it owns from now on, also when it fails. A transport that
+// another endpoint owns stays as it is, and the error is ErrTransportInUse.
 func (n *Nexus) NewRpc(tr transport.Transport) (*Rpc, error) {
-	r, err := n.newRpc(tr)
+	c, err := take(tr)
 	if err != nil {
-		return nil, errors.Join(err, tr.Close())
+		return nil, err
+	}
+	return n.rpcOn(c)
+}
+
+// rpcOn is NewRpc with a transport that the caller has taken.
+func (n *Nexus) rpcOn(c *claim) (*Rpc, error) {
+	r, err := n.newRpc(c)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
 	}
 	return r, nil
 }
 
-func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
+func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return nil, ErrClosed
 	}
 	n.frozen = true
+	tr := c.tr
 	caps := tr.Caps()
-	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, source: n.cfg.Simulation.Clock}
+	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, claim: c, source: n.cfg.Simulation.Clock}
 	r.errands = make(chan struct{}, 1)
 	r.quota = new(cpuquota.Watch)
 	if r.source == nil {
@@ -418,7 +430,7 @@ func (r *Rpc) Close() error {
 	r.drainCommands() // what came before closed was seen
 	r.published.publish(r)
 	r.engine.shares.close()
-	err = errors.Join(r.tr.Close(), r.engine.pool.Close())
+	err = errors.Join(r.claim.close(), r.engine.pool.Close())
 	if p := r.shared.Load(); p != nil {
 		err = errors.Join(err, p.Close())
 	}

@@ -135,7 +135,8 @@ func (s *Server) HandleInline(reqType uint8, fn Handler) error {
 }
 
 // Serve runs the event loop of tr, which it owns, until Shutdown or Close, and then
-// returns ErrClosed. Call it once per transport, each in its own goroutine.
+// returns ErrClosed. Call it once per transport, each in its own goroutine: a second time it gives
+// ErrTransportInUse, and the first goes on.
 func (s *Server) Serve(tr transport.Transport) error {
 	return s.ServeGroup([]transport.Transport{tr})
 }
