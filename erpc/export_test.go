@@ -147,3 +147,9 @@ func (c *Client) HasCommands() bool { return !c.rpc.commands.Empty() }
 func (s *Session) Numbers() (session, token [2]uint32) {
 	return [2]uint32{s.end.Local, s.end.Remote}, [2]uint32{s.end.LocalToken, s.end.RemoteToken}
 }
+
+// MemoryUsed returns how much memory for messages the endpoints of a Nexus have, in bytes.
+func (n *Nexus) MemoryUsed() int64 { return n.memory.budget.Used() }
+
+// Charged returns how much of it is charged to clients.
+func (n *Nexus) Charged() int64 { return n.memory.used.Load() }

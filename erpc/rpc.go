@@ -67,6 +67,7 @@ type Rpc struct {
 	inbox      *inbox // datagrams from other loops of the address; nil if there are none
 	published  publishedStats
 	snapshots  snapshots
+	late       late
 	errands    chan struct{} // has room while no errand is under way
 	number     int           // of the loop in its group, 0 if it is alone
 }
@@ -288,7 +289,11 @@ func (r *Rpc) allocShared(n int) (*MsgBuffer, error) {
 		p, _ := msgbuf.NewPool(cfg)
 		r.shared.Store(p)
 	})
-	b, err := r.shared.Load().Alloc(n)
+	p := r.shared.Load()
+	if p == nil {
+		return nil, ErrClosed // before the first one
+	}
+	b, err := p.Alloc(n)
 	return b, allocError(err)
 }
 
@@ -406,7 +411,9 @@ func (r *Rpc) Refuse() error {
 
 // Close ends all sessions, tells the peers once, and frees everything, the
 // transport too. Requests in flight end with ErrClosed before it returns. It gives
-// ErrBufferLeak if the application still has buffers; they stay readable.
+// ErrBufferLeak if the application still has buffers; they stay readable. Background handlers at
+// work go on, and what they answer is dropped: their requests, and the responses that they have
+// allocated, are freed when they have answered.
 func (r *Rpc) Close() error {
 	nested, err := r.enter()
 	if err != nil {
@@ -422,6 +429,7 @@ func (r *Rpc) Close() error {
 	defer r.leave()
 	r.leaveGroup()
 	r.engine.closeAll()
+	r.engine.handAll()
 	r.drainCommands()
 	r.engine.settle()
 	r.drain()
@@ -429,12 +437,7 @@ func (r *Rpc) Close() error {
 	loops.Add(-1)
 	r.drainCommands() // what came before closed was seen
 	r.published.publish(r)
-	r.engine.shares.close()
-	err = errors.Join(r.claim.close(), r.engine.pool.Close())
-	if p := r.shared.Load(); p != nil {
-		err = errors.Join(err, p.Close())
-	}
-	return err
+	return errors.Join(r.claim.close(), r.closePools())
 }
 
 func (r *Rpc) logPanic(reqType uint8, p any) {

@@ -142,7 +142,7 @@ func (s *Server) Serve(tr transport.Transport) error {
 }
 
 // quiesce refuses new sessions and requests, and reports whether all background handlers have
-// returned: their requests are in memory that Close frees.
+// responded: Close waits for them.
 func (r *Rpc) quiesce() bool {
 	_ = r.Refuse() // the loop is between passes: nobody is inside
 	return r.engine.jobs.running == 0
