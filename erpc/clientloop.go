@@ -127,6 +127,8 @@ func (l *Loop) join(c *Client) bool {
 // run runs the event loop until Close.
 func (l *Loop) run() {
 	defer close(l.done)
+	l.rpc.takeOver()
+	defer l.rpc.unbind(0)
 	for !l.closed.Load() {
 		work, err := l.rpc.RunOnce()
 		if err == nil {

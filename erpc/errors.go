@@ -35,7 +35,8 @@ var (
 	ErrNoHandler     = errors.New("no handler for this request type")
 	ErrTooLarge      = errors.New("message too large")  // for one of the sides
 	ErrExhausted     = errors.New("resource exhausted") // queue, sessions, memory or workers
-	ErrWrongThread   = errors.New(
+	// Where goroutines can be told apart; see Rpc.
+	ErrWrongThread = errors.New(
 		"this Rpc's event loop runs already, in another goroutine or this callback: use Rpc.Post")
 	// A transport serves one endpoint.
 	ErrTransportInUse = errors.New("transport in use: an endpoint owns it already")

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/internal/cpuquota"
-	"github.com/userspace-rpc/erpc/internal/gid"
 	"github.com/userspace-rpc/erpc/internal/idle"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/ring"
@@ -28,8 +27,11 @@ import (
 //
 // All methods belong to the goroutine that runs the loop, and to callbacks inside
 // it, except Post, Wake, Stats, Snapshot, Rpcs and LocalAddr, which are safe anywhere. A call from
-// another goroutine while the loop runs gives ErrWrongThread; such goroutines use Post. A handler
-// of mode Background, and only it, may use its ReqHandle in another goroutine.
+// another goroutine while Run or RunFor is at work, asleep too, gives ErrWrongThread; such
+// goroutines use Post. While nobody runs the loop, which is so between two RunOnce, any one
+// goroutine may call. Go has no name for goroutines: builds with the tag purego, and those for
+// other processors than amd64 and arm64, cannot tell callers apart, and a wrong one is not noticed.
+// A handler of mode Background, and only it, may use its ReqHandle in another goroutine.
 type Rpc struct {
 	engine   engine
 	nexus    *Nexus
@@ -48,7 +50,8 @@ type Rpc struct {
 	waiting  int              // hints in heard that the engine has not got
 	full     bool             // the transport did not take all packets
 
-	owner    atomic.Uintptr // goroutine inside, 0 if none; see enter
+	owner    atomic.Uintptr // who may use the Rpc; see enter
+	rest     uintptr        // owner when nobody is inside; for who is
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
 	wokenFor atomic.Bool    // a wake-up is on its way
 	commands *ring.MPSC[command]
@@ -218,36 +221,6 @@ func (r *Rpc) poolConfig() msgbuf.Config {
 		cfg.Register, cfg.Unregister = reg.Register, reg.Unregister
 	}
 	return cfg
-}
-
-// enter makes sure that the caller may use the Rpc: nobody is inside, or the caller
-// itself is (nested is true then, and leave must not be called).
-func (r *Rpc) enter() (nested bool, err error) {
-	g := gid.Current()
-	if r.owner.Load() == g && gid.Exact {
-		return true, nil
-	}
-	if !r.owner.CompareAndSwap(0, g) {
-		if !gid.Exact { // the goroutine cannot be told apart: a callback is the likely caller
-			return true, nil
-		}
-		return false, ErrWrongThread
-	}
-	if r.closed.Load() {
-		r.owner.Store(0)
-		return false, ErrClosed
-	}
-	r.engine.in.Now = r.readClock()
-	if len(r.engine.jobs.batch) > 0 {
-		r.engine.handOver() // of the last pass, after which there is always another one
-	}
-	return false, nil
-}
-
-// leave settles what the caller has caused, and lets others in.
-func (r *Rpc) leave() {
-	r.engine.settle()
-	r.owner.Store(0)
 }
 
 // LocalAddr returns the address that peers connect to.
