@@ -35,8 +35,13 @@ func take(tr transport.Transport) (*claim, error) {
 // close closes the transport, which has no owner then.
 func (c *claim) close() error {
 	err := c.tr.Close()
+	c.drop()
+	return err
+}
+
+// drop ends the claim. It is also for an endpoint that the program has dropped without Close.
+func (c *claim) drop() {
 	if c.listed {
 		claims.CompareAndDelete(c.tr, c)
 	}
-	return err
 }

@@ -37,7 +37,6 @@ type Rpc struct {
 	nexus    *Nexus
 	cfg      Config
 	tr       transport.Transport
-	claim    *claim               // to tr
 	source   func() monotime.Time // of clock
 	shift    atomic.Int64         // what it has gone back by, in ns
 	rx       []transport.RxPacket
@@ -51,7 +50,6 @@ type Rpc struct {
 	full     bool             // the transport did not take all packets
 
 	owner    atomic.Uintptr // who may use the Rpc; see enter
-	rest     uintptr        // owner when nobody is inside; for who is
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
 	wokenFor atomic.Bool    // a wake-up is on its way
 	commands *ring.MPSC[command]
@@ -70,9 +68,11 @@ type Rpc struct {
 	inbox      *inbox // datagrams from other loops of the address; nil if there are none
 	published  publishedStats
 	snapshots  snapshots
-	late       late
 	errands    chan struct{} // has room while no errand is under way
 	number     int           // of the loop in its group, 0 if it is alone
+	claim      *claim        // to tr
+	late       late
+	rest       uintptr // owner when nobody is inside; for who is
 }
 
 // NewRpc makes an endpoint on tr, which it owns from now on, also when it fails. A transport that
@@ -165,6 +165,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 		Mode: idle.Mode(r.cfg.Wait), SpinFor: r.cfg.SpinFor, Locked: r.cfg.LockThread,
 	})
 	loops.Add(1)
+	runtime.AddCleanup(r, (*claim).drop, c)
 	return r, nil
 }
 
