@@ -101,8 +101,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 		return nil, ErrClosed
 	}
 	n.frozen = true
-	tr := c.tr
-	caps := tr.Caps()
+	tr, caps := c.tr, c.tr.Caps()
 	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, claim: c, source: n.cfg.Simulation.Clock}
 	r.errands = make(chan struct{}, 1)
 	r.quota = new(cpuquota.Watch)

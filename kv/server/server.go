@@ -172,8 +172,8 @@ func (s *Server) begin(trs []transport.Transport) error {
 	return nil
 }
 
-// closeUnused closes the transports that no endpoint owns. They are given to a Nexus that is closed,
-// which owns them then.
+// closeUnused closes the transports that no endpoint owns: a Nexus that is closed owns what it is
+// given.
 func closeUnused(trs []transport.Transport) error {
 	n, err := erpc.NewNexus(erpc.Config{})
 	if err != nil {
