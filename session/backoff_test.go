@@ -184,6 +184,55 @@ func TestProbeOfSlowHandlers(t *testing.T) {
 	}
 }
 
+// TestProbeOfLateAnswers: on a path on which one packet in twenty is late, few packets go again:
+// the session learns that they are not lost.
+func TestProbeOfLateAnswers(t *testing.T) {
+	b := newBackoffRig(t, 0)
+	for i := range 1000 {
+		b.send(1)
+		if i%20 == 19 {
+			b.wait(2 * ms)
+		}
+		b.answer()
+	}
+	if again := b.cst.Retransmits; again == 0 || again > 15 {
+		t.Errorf("%d packets went again, of 50 late ones", again)
+	}
+	b.end()
+}
+
+// TestNoChainOfRepeats: an answer that comes right behind the probe is to the first copy, and shows
+// no loss. One that comes later has what was sent before the probe sent again, once: the answers to
+// that show nothing.
+func TestNoChainOfRepeats(t *testing.T) {
+	const n = 8
+	for _, late := range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond} {
+		b := newBackoffRig(t, n)
+		b.cl.floor.least = 30 * time.Microsecond // srtt is 100 us
+		first := b.c2s
+		b.c2s = nil
+		b.scan(1)
+		b.now -= ms / 4 // it has just left
+		again := uint64(1)
+		if late > b.cl.rtt.srtt/2 {
+			again = n
+		}
+		b.c2s = first
+		for range n {
+			b.now = b.now.Add(late)
+			rest := b.c2s[1:]
+			b.c2s = b.c2s[:1]
+			b.pump(func(uint8) int { return 10 })
+			b.c2s = append(b.c2s, rest...)
+			b.send(1)
+		}
+		if got := b.cst.Retransmits; got != again {
+			t.Errorf("answers %v behind the probe: %d packets went again, want %d", late, got, again)
+		}
+		b.end()
+	}
+}
+
 // TestLossOfRepeats: each time that the repeated bundle is lost too, the timeout doubles once.
 func TestLossOfRepeats(t *testing.T) {
 	b := newBackoffRig(t, 6)

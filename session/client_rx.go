@@ -203,13 +203,15 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 			return 0 // the handler was slow, which says nothing about the path
 		}
 		if k < s.highTx { // an answer to which copy? (Karn)
-			c.keep(retries, fast)
-			c.answeredAgain(s.sent(k), now)
+			c.keep(retries, fast, s.sent(k), now)
+			if fast < maxFast {
+				c.answeredAgain(s.sent(k), now)
+			}
 			return 0
 		}
 	} else {
 		if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-			c.keep(retries, fast)
+			c.keep(retries, fast, s.sent(k), now)
 			return 0
 		}
 		var known bool
@@ -356,18 +358,22 @@ func (c *Client) ifOvertaken(i uint8, now monotime.Time, out *Out) {
 }
 
 // overtaken rolls slot i back if a packet that was sent later has been answered.
-func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) {
+// It reports whether it did.
+func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) bool {
 	s := &c.slots[i]
 	if c.latest > s.progress && s.busy && s.numTx != s.numRx && s.retries == 0 && s.fast == 0 {
 		c.lost(i, s.try, now, out)
+		return true
 	}
+	return false
 }
 
 // answeredAgain notes that an answer came to one of several copies of a packet, the last of which
 // was sent at a time. If a round trip since then can be over, all that was sent before that copy
-// and has no answer is lost.
+// and has no answer is lost. Answers to what was sent again for that say nothing more: one that was
+// late, not lost, would have all be sent again, round after round.
 func (c *Client) answeredAgain(at, now monotime.Time) {
-	if at > c.latest && now.Sub(at) >= c.floor.least {
+	if at > c.latest && now.Sub(at) >= max(c.floor.least, c.rtt.srtt/2) {
 		c.latest, c.rtt.look = at, true
 	}
 }
@@ -377,7 +383,9 @@ func (c *Client) answeredAgain(at, now monotime.Time) {
 func (c *Client) lookAll(now monotime.Time, out *Out) {
 	c.rtt.look = false
 	for i := range c.slots {
-		c.overtaken(uint8(i), now, out)
+		if c.overtaken(uint8(i), now, out) {
+			c.slots[i].fast = maxFast
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (c *Client) waitRTT(
 	s *clientSlot, h *wire.Header, now monotime.Time, retries, fast uint8,
 ) time.Duration {
 	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
-		c.keep(retries, fast)
+		c.keep(retries, fast, s.sent(h.PktNum), now)
 		return 0
 	}
 	held, known := wire.CoarseHold(h.Hold)

@@ -251,7 +251,7 @@ const maxTurns = 2
 func (d *Dialer) OnVersion(
 	r *wire.VersionRefusal, least, most uint8, nonce uint64, now monotime.Time,
 ) (err error, ok bool) {
-	if r.Nonce != d.Connect.Nonce || r.Asked != d.Version ||
+	if r.Nonce != d.Connect.Nonce || r.Asked != d.Version || r.Least > r.Most ||
 		r.Least <= r.Asked && r.Asked <= r.Most {
 		return nil, false
 	}

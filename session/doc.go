@@ -45,8 +45,8 @@
 // requests travel in one datagram, so all that is on its way may be lost at once, and nothing is
 // evidence. Then the last one goes again, once, after the same time: if its answer may be to the
 // second copy, all sent before that is lost (RFC 8985). A handler may be slow instead, or the path:
-// so the time grows with what handlers take, and with each answer to what was sent again, until
-// there is a sample. Evidence costs one packet per request at most if it is wrong.
+// so the time grows with what handlers take, doubles with each answer to what was sent again, and
+// halves with some tens of samples. Evidence costs one packet per request at most if it is wrong.
 //
 // # Memory
 //

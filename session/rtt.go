@@ -13,7 +13,8 @@ type rtoEstimator struct {
 	rttvar time.Duration
 	rto    time.Duration // within [min, max]
 	hold   uint32        // how long handlers may take, ns
-	hasty  uint8         // answers since the last sample to what was sent again early
+	hasty  uint8         // how often early doubles
+	calm   uint8         // samples since hasty changed
 	look   bool          // an answer has shown that other packets are lost
 	min    time.Duration
 	max    time.Duration
@@ -37,7 +38,9 @@ func (e *rtoEstimator) sample(rtt time.Duration) {
 	if rtt <= 0 {
 		return
 	}
-	e.hasty = 0
+	if e.hasty > 0 {
+		e.calmDown()
+	}
 	if rtt < e.recent || e.recent == 0 {
 		e.recent = rtt
 		if rtt < e.base || e.base == 0 {
@@ -91,8 +94,9 @@ func (e *rtoEstimator) handled(held time.Duration) {
 
 // early returns the timeout for packets that a later one has overtaken, and for the last one sent:
 // twice what a round trip and its handler may take. It is no less than a sixteenth of the least
-// timeout for one packet, and a quarter for more, since all of them are sent again. It doubles with
-// each answer to what it sent again, until the next sample.
+// timeout for one packet, and a quarter for more, since all of them are sent again. It doubles when an
+// answer comes to what it sent again, since that may not have been lost but late, and halves after
+// calmAfter samples: a path on which one packet in some tens is late costs few repeats.
 func (e *rtoEstimator) early(packets uint32) time.Duration {
 	least := e.min / 4
 	if packets == 1 {
@@ -105,12 +109,25 @@ func (e *rtoEstimator) early(packets uint32) time.Duration {
 	return least << e.hasty
 }
 
+// calmAfter is how many round trips without doubt count as much as one with it.
+const calmAfter = 64
+
+// calmDown counts a sample while the early timeout is longer than it need be.
+//
+//go:noinline
+func (e *rtoEstimator) calmDown() {
+	if e.calm++; e.calm == calmAfter {
+		e.hasty, e.calm = e.hasty-1, 0
+	}
+}
+
 // backoff is what a session knows of its timeouts. One lost packet may be that of many requests, of
 // which each times out and each gets an answer: that is one loss, and counts once.
 type backoff struct {
 	firsts lossClock     // first timeouts of requests
 	rto    time.Duration // the timeout at the last of these losses
 	told   lossClock     // timeouts that congestion control learned of
+	hasty  lossClock     // answers to what was sent again early
 }
 
 // lossClock holds when the last loss was noticed.
@@ -127,15 +144,15 @@ func (l *lossClock) another(since, now monotime.Time) bool {
 }
 
 // keep makes the timeouts that the given numbers of retries led to the timeouts until
-// the next sample: their answer cannot be a sample, and without one a path that has
+// the next sample, behind an answer that came now to what was sent again then: their answer cannot be a sample, and without one a path that has
 // become slow would cost as many retries with each packet (RFC 6298, section 5.7).
-func (c *Client) keep(retries, fast uint8) {
+func (c *Client) keep(retries, fast uint8, sent, now monotime.Time) {
 	if retries > 0 {
 		at := rtoEstimator{rto: c.backoff.rto, max: c.rtt.max}
 		c.rtt.rto = max(c.rtt.rto, at.timeout(retries))
 	}
-	if fast > 0 {
-		c.rtt.hasty = min(c.rtt.hasty+1, maxHasty)
+	if fast > 0 && c.backoff.hasty.another(sent, now) {
+		c.rtt.hasty, c.rtt.calm = min(c.rtt.hasty+1, maxHasty), 0
 	}
 }
 

@@ -53,8 +53,16 @@ func TestEarly(t *testing.T) {
 	is("another", 1, 1600)
 	e.hasty = maxHasty
 	is("many", 1, 1600)
+	e.hasty = 2
+	e.srtt, e.rttvar, e.hold = 100, 0, 0
+	for range 2*calmAfter - 1 {
+		e.sample(100)
+	}
+	is("not yet so many samples", 1, 400)
 	e.sample(100)
-	is("a sample", 1, 422) // rttvar 19, hold 35
+	is("so many samples", 1, 200)
+	e.sample(100)
+	is("one more", 1, 200)
 }
 
 // TestBackoffLimit: doubling reaches the maximum, or stops just below it.
