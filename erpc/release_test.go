@@ -174,7 +174,7 @@ func TestForgedRefusals(t *testing.T) {
 		{"on and on", today, 9, [][2]uint8{down, up}, 0},
 		{"down again", later, 2, [][2]uint8{down, down}, wire.Version},
 		{"to no version", today, 1, [][2]uint8{{4, 9}}, 0},
-		{"to a range that is none", today, 1, [][2]uint8{{3, 2}}, 0},
+		{"to a range that is none", today, 1, [][2]uint8{{3, 2}}, wire.Version},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newMemEnds(t, newMemNet(), erpc.Config{}, c.server(erpc.Config{}), nil)

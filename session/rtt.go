@@ -94,9 +94,9 @@ func (e *rtoEstimator) handled(held time.Duration) {
 
 // early returns the timeout for packets that a later one has overtaken, and for the last one sent:
 // twice what a round trip and its handler may take. It is no less than a sixteenth of the least
-// timeout for one packet, and a quarter for more, since all of them are sent again. It doubles when an
-// answer comes to what it sent again, since that may not have been lost but late, and halves after
-// calmAfter samples: a path on which one packet in some tens is late costs few repeats.
+// timeout for one packet, and a quarter for more, since all of them are sent again. It doubles when
+// an answer comes to what it sent again, since that may not have been lost but late, and halves
+// after calmAfter samples: a path on which one packet in some tens is late costs few repeats.
 func (e *rtoEstimator) early(packets uint32) time.Duration {
 	least := e.min / 4
 	if packets == 1 {
@@ -143,9 +143,10 @@ func (l *lossClock) another(since, now monotime.Time) bool {
 	return true
 }
 
-// keep makes the timeouts that the given numbers of retries led to the timeouts until
-// the next sample, behind an answer that came now to what was sent again then: their answer cannot be a sample, and without one a path that has
-// become slow would cost as many retries with each packet (RFC 6298, section 5.7).
+// keep makes the timeouts that the given numbers of retries led to the timeouts until the next
+// sample, behind an answer that came now to what was sent again then. Such an answer cannot be a
+// sample, and without one a path that has become slow would cost as many retries with each packet
+// (RFC 6298, section 5.7).
 func (c *Client) keep(retries, fast uint8, sent, now monotime.Time) {
 	if retries > 0 {
 		at := rtoEstimator{rto: c.backoff.rto, max: c.rtt.max}
