@@ -21,18 +21,13 @@ type command struct {
 func (r *Rpc) post(c command) bool {
 	for !r.commands.Push(c) {
 		if r.closed.Load() {
-			r.late.tidy(r, c.job)
 			return false
 		}
 		r.Wake()
 		runtime.Gosched()
 	}
 	r.wakeIfSleeping()
-	if r.closed.Load() {
-		r.late.tidy(r, nil)
-		return false
-	}
-	return true
+	return !r.closed.Load()
 }
 
 func (r *Rpc) wakeIfSleeping() {
