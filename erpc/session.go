@@ -96,7 +96,7 @@ type (
 	}
 )
 
-// serverState is what only a server's end has.
+// serverState holds the fields that a client's session does not need.
 type serverState struct {
 	key    connKey  // what a repeated Connect is known by
 	taken  []byte   // what the peer is told at the end: the requests that were taken

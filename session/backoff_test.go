@@ -203,7 +203,7 @@ func TestProbeOfLateAnswers(t *testing.T) {
 
 // TestNoChainOfRepeats: an answer that comes right behind the probe is to the first copy, and shows
 // no loss. One that comes later has what was sent before the probe sent again, once: the answers to
-// that show nothing.
+// that show nothing, of what was sent meanwhile either.
 func TestNoChainOfRepeats(t *testing.T) {
 	const n = 8
 	for _, late := range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond} {
@@ -212,19 +212,23 @@ func TestNoChainOfRepeats(t *testing.T) {
 		first := b.c2s
 		b.c2s = nil
 		b.scan(1)
-		b.now -= ms / 4 // it has just left
+		b.now -= ms / 4 // the probe has just left
 		again := uint64(1)
 		if late > b.cl.rtt.srtt/2 {
 			again = n
 		}
-		b.c2s = first
-		for range n {
+		b.now += 1000
+		b.send(1) // its answer takes longer than all this
+		for _, p := range first {
 			b.now = b.now.Add(late)
-			rest := b.c2s[1:]
-			b.c2s = b.c2s[:1]
-			b.pump(func(uint8) int { return 10 })
-			b.c2s = append(b.c2s, rest...)
-			b.send(1)
+			slot := b.toServer(p).Slot
+			if err := b.respond(slot, 10); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range b.s2c {
+				b.toClient(p)
+			}
+			b.s2c, b.c2s = nil, nil // copies are under way
 		}
 		if got := b.cst.Retransmits; got != again {
 			t.Errorf("answers %v behind the probe: %d packets went again, want %d", late, got, again)

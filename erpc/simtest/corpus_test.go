@@ -21,7 +21,7 @@ type corpus struct {
 	seen                 map[string]int
 }
 
-// gathering is what runs of the adversary add to, nil but in TestCorpus.
+// gathering collects packets of the adversary's runs. Only TestCorpus sets it.
 var gathering *corpus
 
 // Bounds of the seeds: files of each target, and bytes of each.

@@ -15,7 +15,7 @@ type Variant struct {
 	Sessions int // in place of the bench's, if not 0
 }
 
-// Measured is what one side of a comparison gave.
+// Measured holds the results of one side of a comparison.
 type Measured struct {
 	Name   string
 	Sum    *Result   // all rounds
