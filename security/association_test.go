@@ -312,7 +312,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// FuzzOpen: whatever comes is refused, and the next packet is opened.
+// FuzzOpen: whatever comes is refused, unless it is what the peer sealed, and the next packet is
+// opened.
 func FuzzOpen(f *testing.F) {
 	a, _ := testPair(f)
 	out, _ := a.Seal(nil, testPacket(50, 1), nil)
@@ -330,7 +331,10 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pkt []byte) {
 		a, b := testPair(t)
 		if _, err := a.Open(bytes.Clone(pkt)); err == nil {
-			t.Fatal("opened")
+			if !bytes.Equal(pkt, own) { // which one bit of a seed may become again
+				t.Fatal("opened")
+			}
+			return
 		}
 		good, _ := b.Seal(nil, testPacket(20, 2), nil)
 		if _, err := a.Open(good); err != nil {
