@@ -96,6 +96,7 @@ func outlive(t *testing.T, p *vethtest.Pair, addr string, calls, size int, kill 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	defer context.AfterFunc(ctx, r.Wake)()
 	run := func(stop func() bool) {
 		if err := r.Run(func() bool { return stop() || ctx.Err() != nil }); err != nil {
 			t.Error(err)

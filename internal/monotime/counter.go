@@ -16,6 +16,9 @@ const (
 	span = 10 * time.Millisecond
 	// tolerance is how far the two may be apart after a span. The system's clock may be steered.
 	tolerance = 100 * time.Microsecond
+	// lag is how far behind the system's clock those stay that cannot wait for a comparison: far
+	// enough that no scale, whose rate is wrong by at most the tolerance, gives an earlier time.
+	lag       = 10 * tolerance
 	lookEvery = 10 * time.Second // at the clock source
 	maxPause  = time.Minute      // until a counter that was wrong is looked at again
 )
@@ -162,7 +165,8 @@ func (c *counter) slow() Time {
 			}
 			c.busy.Store(false)
 		case int64(t-s.ticks) >= 0:
-			return s.end // whatever comes of the comparison is not earlier
+			// Whatever comes of the comparison is not earlier. The scale may have ended long ago.
+			return max(s.end, c.system()-Time(lag))
 		default:
 			runtime.Gosched() // the counter was set back, or this one is behind another processor's
 		}

@@ -122,6 +122,27 @@ func TestTrustedAgain(t *testing.T) {
 	}
 }
 
+// TestWhileCompared: a goroutine that reads the clock while another one compares it with the
+// system's gets neither the time of the last reading, which may be long ago, nor one that is later
+// than the next.
+func TestWhileCompared(t *testing.T) {
+	for _, quiet := range []time.Duration{span, 11 * time.Millisecond, time.Second, time.Hour} {
+		m := newMachine()
+		m.start(t)
+		last := m.c.now()
+		m.pass(quiet)
+		m.c.busy.Store(true)
+		now := m.c.now()
+		m.c.busy.Store(false)
+		if behind := m.real.Sub(now); behind > 2*time.Millisecond || now < last {
+			t.Errorf("after %v: %v behind", quiet, behind)
+		}
+		if next := m.c.now(); next < now {
+			t.Errorf("after %v: it goes back by %v", quiet, now.Sub(next))
+		}
+	}
+}
+
 // TestRandom does most of that at random times, again and again. What sets a counter back to where
 // it was less than a span ago cannot be told from a thread that was stopped.
 func TestRandom(t *testing.T) {
