@@ -2,6 +2,7 @@ package erpc_test
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
@@ -105,4 +106,29 @@ func TestNilTransport(t *testing.T) {
 	free := listen(t, "127.0.0.1:0")
 	is(t, "in a list", owners(t)["NewRpcs"](free, nil), erpc.ErrConfig)
 	is(t, "the other one", free.Wait(0), transport.ErrClosed)
+}
+
+// TestDroppedEndpoint: an endpoint that the program drops without Close takes no memory, nor does
+// its transport.
+func TestDroppedEndpoint(t *testing.T) {
+	n, err := erpc.NewNexus(erpc.Config{})
+	is(t, "nexus", err, nil)
+	under := listen(t, "127.0.0.1:0")
+	defer under.Close()
+	gone := make(chan struct{})
+	func() {
+		tr := &struct{ transport.Transport }{under}
+		runtime.AddCleanup(tr, func(gone chan struct{}) { close(gone) }, gone)
+		is(t, "endpoint", second(n.NewRpc(tr)), nil)
+	}()
+	for range 1000 {
+		runtime.GC()
+		select {
+		case <-gone:
+			return
+		default:
+			runtime.Gosched()
+		}
+	}
+	t.Error("the transport is still reachable")
 }

@@ -164,7 +164,6 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 		Mode: idle.Mode(r.cfg.Wait), SpinFor: r.cfg.SpinFor, Locked: r.cfg.LockThread,
 	})
 	loops.Add(1)
-	runtime.AddCleanup(r, (*claim).drop, c)
 	return r, nil
 }
 
