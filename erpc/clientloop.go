@@ -37,8 +37,17 @@ type Loop struct {
 }
 
 // NewLoop makes a Loop on tr, which it owns from now on, also when it fails. Close ends it. Errors:
-// a *ConfigError, or ErrExhausted.
+// a *ConfigError, ErrTransportInUse as of Nexus.NewRpc, or ErrExhausted.
 func NewLoop(tr transport.Transport, cfg Config) (*Loop, error) {
+	c, err := take(tr)
+	if err != nil {
+		return nil, err
+	}
+	return newLoop(c, cfg)
+}
+
+// newLoop is NewLoop with a transport that the caller has taken.
+func newLoop(own *claim, cfg Config) (*Loop, error) {
 	l := &Loop{done: make(chan struct{})}
 	user := cfg.OnSession
 	cfg.OnSession = func(r *Rpc, s *Session, ev SessionEvent) {
@@ -51,9 +60,9 @@ func NewLoop(tr transport.Transport, cfg Config) (*Loop, error) {
 	}
 	var err error
 	if l.nexus, err = NewNexus(cfg); err != nil {
-		return nil, errors.Join(err, tr.Close())
+		return nil, errors.Join(err, own.close())
 	}
-	if l.rpc, err = l.nexus.NewRpc(tr); err != nil {
+	if l.rpc, err = l.nexus.rpcOn(own); err != nil {
 		return nil, errors.Join(err, l.nexus.Close())
 	}
 	l.rpc.snapshots.waiting = l.waiting
@@ -118,6 +127,8 @@ func (l *Loop) join(c *Client) bool {
 // run runs the event loop until Close.
 func (l *Loop) run() {
 	defer close(l.done)
+	l.rpc.takeOver()
+	defer l.rpc.unbind(0)
 	for !l.closed.Load() {
 		work, err := l.rpc.RunOnce()
 		if err == nil {

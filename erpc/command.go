@@ -21,13 +21,18 @@ type command struct {
 func (r *Rpc) post(c command) bool {
 	for !r.commands.Push(c) {
 		if r.closed.Load() {
+			r.late.tidy(r, c.job)
 			return false
 		}
 		r.Wake()
 		runtime.Gosched()
 	}
 	r.wakeIfSleeping()
-	return !r.closed.Load()
+	if r.closed.Load() {
+		r.late.tidy(r, nil)
+		return false
+	}
+	return true
 }
 
 func (r *Rpc) wakeIfSleeping() {

@@ -53,15 +53,20 @@ type Client struct {
 
 // Dial makes a Client of the server at addr (text that tr resolves) and waits until
 // the session is open. The Client has a loop of its own, which ends with it. Dial owns tr.
-// Errors: a *ConfigError, or a *DialError with both addresses and ErrResolve with the cause that tr
-// gave, ErrRefused, ErrConnect, or the context's as in Call. If ctx ends while tr.Resolve is at
-// work, Dial closes tr and returns; a goroutine stays until Resolve does.
+// Errors: a *ConfigError, ErrTransportInUse as of Nexus.NewRpc, or a *DialError with both addresses
+// and ErrResolve with the cause that tr gave, ErrRefused, ErrConnect, or the context's as in Call.
+// If ctx ends while tr.Resolve is at work, Dial closes tr and returns; a goroutine stays until
+// Resolve does.
 func Dial(ctx context.Context, tr transport.Transport, addr string, cfg Config) (*Client, error) {
+	owned, err := take(tr)
+	if err != nil {
+		return nil, err
+	}
 	to, err := resolve(ctx, tr, addr)
 	if err != nil {
-		return nil, errors.Join(dialError(addr, tr, to, err), tr.Close())
+		return nil, errors.Join(dialError(addr, tr, to, err), owned.close())
 	}
-	l, err := NewLoop(tr, cfg)
+	l, err := newLoop(owned, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@
 // and a goroutine; a [Pool] calls several servers. [Nexus] and [Rpc] are the event loop
 // underneath: no allocation, lock or goroutine switch per call, and one thread that owns it.
 //
+// Contexts must not be nil: as in package net, a nil one panics.
+//
 // A handler runs at most once for a request. Every call ends exactly once: with its response or
 // with an error that errors.Is can name. One that matches [ErrNotRun] says that the handler did not
 // run; after other errors that no handler sent it may have run. The library repeats what certainly

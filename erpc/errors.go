@@ -35,18 +35,21 @@ var (
 	ErrNoHandler     = errors.New("no handler for this request type")
 	ErrTooLarge      = errors.New("message too large")  // for one of the sides
 	ErrExhausted     = errors.New("resource exhausted") // queue, sessions, memory or workers
-	ErrWrongThread   = errors.New(
+	// Where goroutines can be told apart; see Rpc.
+	ErrWrongThread = errors.New(
 		"this Rpc's event loop runs already, in another goroutine or this callback: use Rpc.Post")
-	ErrClosed      = errors.New("closed")                             // by this side
-	ErrResponded   = errors.New("no request waits for this response") // or its session ended
-	ErrBufferInUse = msgbuf.ErrInUse                                  // the library owns the buffer
-	ErrBufferFreed = msgbuf.ErrFreed                                  // the buffer was freed
-	ErrBufferLeak  = msgbuf.ErrLeak                                   // from Rpc.Close
-	ErrRemote      = errors.New("remote error")                       // matches every *Error
-	ErrConfig      = errors.New("bad config")                         // matches every *ConfigError
-	ErrReqType     = errors.New("request type out of range, must be 0 to 254")
-	ErrRequest     = errors.New("request incomplete or for another Rpc's session")
-	ErrPanic       = errors.New("handler panicked")
+	// A transport serves one endpoint.
+	ErrTransportInUse = errors.New("transport in use: an endpoint owns it already")
+	ErrClosed         = errors.New("closed")                             // by this side
+	ErrResponded      = errors.New("no request waits for this response") // or its session ended
+	ErrBufferInUse    = msgbuf.ErrInUse                                  // the library owns the buffer
+	ErrBufferFreed    = msgbuf.ErrFreed                                  // the buffer was freed
+	ErrBufferLeak     = msgbuf.ErrLeak                                   // from Rpc.Close
+	ErrRemote         = errors.New("remote error")                       // matches every *Error
+	ErrConfig         = errors.New("bad config")                         // matches every *ConfigError
+	ErrReqType        = errors.New("request type out of range, must be 0 to 254")
+	ErrRequest        = errors.New("request incomplete or for another Rpc's session")
+	ErrPanic          = errors.New("handler panicked")
 )
 
 // errNotTaken is the ErrPeerClosed of a request that the server certainly never took.

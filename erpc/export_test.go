@@ -186,3 +186,9 @@ func (s *Session) Sealed(pkt []byte) (sealed []byte) {
 	}
 	return sealed
 }
+
+// MemoryUsed returns how much memory for messages the endpoints of a Nexus have, in bytes.
+func (n *Nexus) MemoryUsed() int64 { return n.memory.budget.Used() }
+
+// Charged returns how much of it is charged to clients.
+func (n *Nexus) Charged() int64 { return n.memory.used.Load() }

@@ -31,38 +31,56 @@ type group struct {
 // Each endpoint is used and closed like that of NewRpc. The others go on when one is closed, and
 // get its new sessions. None can be added. One transport alone is the same as NewRpc.
 //
-// Errors: a *ConfigError, ErrClosed, and those of the system.
+// Errors: a *ConfigError, ErrClosed, and those of the system; ErrTransportInUse if another endpoint
+// owns one of the transports, which stays as it is, or if one is there twice.
 func (n *Nexus) NewRpcs(trs []transport.Transport) ([]*Rpc, error) {
-	rpcs, err := n.newRpcs(trs)
+	own, err := takeAll(trs)
+	var rpcs []*Rpc
+	if err == nil {
+		rpcs, err = n.newRpcs(own)
+	}
 	if err == nil {
 		return rpcs, nil
 	}
-	for i, tr := range trs {
+	for i, c := range own {
 		if i < len(rpcs) {
 			err = errors.Join(err, rpcs[i].Close())
 		} else {
-			err = errors.Join(err, tr.Close())
+			err = errors.Join(err, c.close())
 		}
 	}
 	return nil, err
 }
 
+// takeAll takes each transport that can be taken.
+func takeAll(trs []transport.Transport) (own []*claim, err error) {
+	for _, tr := range trs {
+		c, e := take(tr)
+		if e == nil {
+			own = append(own, c)
+		} else if err == nil {
+			err = e
+		}
+	}
+	return own, err
+}
+
 // newRpcs does the work of NewRpcs. When it fails, the endpoints that it returns are open.
-func (n *Nexus) newRpcs(trs []transport.Transport) (rpcs []*Rpc, err error) {
-	if len(trs) < 1 || len(trs) > MaxLoops {
+func (n *Nexus) newRpcs(own []*claim) (rpcs []*Rpc, err error) {
+	if len(own) < 1 || len(own) > MaxLoops {
 		return nil, &ConfigError{"Loops",
-			fmt.Sprintf("are %d, must be 1 to %d", len(trs), MaxLoops)}
+			fmt.Sprintf("are %d, must be 1 to %d", len(own), MaxLoops)}
 	}
 	var g *group
-	if len(trs) > 1 {
-		g = &group{members: make([]atomic.Pointer[Rpc], len(trs))}
+	if len(own) > 1 {
+		g = &group{members: make([]atomic.Pointer[Rpc], len(own))}
 	}
-	for i, tr := range trs {
-		if tr.LocalAddr() != trs[0].LocalAddr() {
+	for i, c := range own {
+		if addr, first := c.tr.LocalAddr(), own[0].tr.LocalAddr(); addr != first {
 			return rpcs, &ConfigError{"Loops", fmt.Sprintf(
-				"must share one address: one has %v, another %v", trs[0].LocalAddr(), tr.LocalAddr())}
+				"must share one address: one has %v, another %v", first, addr)}
 		}
-		r, err := n.newRpc(tr)
+		r, err := n.newRpc(c)
 		if err != nil {
 			return rpcs, err
 		}

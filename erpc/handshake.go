@@ -214,15 +214,20 @@ func (e *engine) closeSession(s *Session) {
 // closeAll ends all sessions from this side, for good.
 func (e *engine) closeAll() {
 	e.refusing, e.closing = true, true
+	e.closeSessions()
+	if e.shield != nil {
+		e.shield.close()
+	}
+	e.settle()
+}
+
+// closeSessions ends all sessions from this side.
+func (e *engine) closeSessions() {
 	for _, s := range e.table.byNumber {
 		if s != nil {
 			e.closeSession(s)
 		}
 	}
-	if e.shield != nil {
-		e.shield.close()
-	}
-	e.settle()
 }
 
 // ended follows end when the outcomes of all requests have been acted on.

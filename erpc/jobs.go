@@ -222,6 +222,14 @@ func (e *engine) handOver() {
 	e.jobs.batch = batch[:0]
 }
 
+// handAll gives the workers all background requests that wait for them here.
+func (e *engine) handAll() {
+	e.jobs.toPool(nil)
+	if len(e.jobs.batch) > 0 {
+		e.handOver()
+	}
+}
+
 // unworked ends a job for which the executor has no room.
 func (e *engine) unworked(j *job) {
 	_ = j.claim(j.handle.gen())

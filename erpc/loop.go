@@ -38,7 +38,7 @@ func (r *Rpc) RunOnce() (int, error) {
 		return 0, ErrWrongThread // a callback must not run the loop
 	}
 	work, err := r.pass()
-	r.owner.Store(0) // all is settled
+	r.owner.Store(r.rest) // all is settled
 	return work, err
 }
 
@@ -340,8 +340,16 @@ func (r *Rpc) sendAll(items []transport.TxItem) {
 // Run runs the event loop until stop returns true, asked once or twice per pass, or
 // until the transport fails or the Rpc is closed.
 func (r *Rpc) Run(stop func() bool) error {
+	if stop() {
+		return nil
+	}
+	before, err := r.bind()
+	if err != nil {
+		return err
+	}
+	defer r.unbind(before)
 	defer r.lockThread()()
-	for !stop() {
+	for {
 		work, err := r.RunOnce()
 		if err != nil {
 			return err
@@ -352,12 +360,19 @@ func (r *Rpc) Run(stop func() bool) error {
 		if err = r.pause(work, -1); err != nil {
 			return err
 		}
+		if stop() {
+			return nil
+		}
 	}
-	return nil
 }
 
 // RunFor runs the event loop for about d.
 func (r *Rpc) RunFor(d time.Duration) error {
+	before, err := r.bind()
+	if err != nil {
+		return err
+	}
+	defer r.unbind(before)
 	defer r.lockThread()()
 	end := r.readClock().Add(d)
 	for {

@@ -42,6 +42,9 @@ type memEnd struct {
 	*memFaults                                       // nil in benchmarks, which measure no test double
 }
 
+// rebornEnd is a memEnd of another process, after the one that had it went without a word.
+type rebornEnd struct{ *memEnd }
+
 // memFaults holds what tests ask of an endpoint beside carrying packets.
 type memFaults struct {
 	skew   erpc.Time                      // by which the end's clock differs

@@ -1,7 +1,11 @@
 package erpc_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,6 +81,115 @@ func TestWrongThread(t *testing.T) {
 		t.Error("the buffer of the other goroutine is not missed")
 	}
 	is(t, "close", p.server.Close(), nil)
+}
+
+// TestForeignCalls: while a goroutine runs the loop, however it does, no call of another one gets
+// in. When it has returned, another one may call.
+func TestForeignCalls(t *testing.T) {
+	if !gid.Exact {
+		t.Skip("goroutines cannot be told apart on this system")
+	}
+	const calls, callers = 20_000, 4
+	for name, cfg := range map[string]erpc.Config{
+		"asleep": {Wait: erpc.WaitSleep}, "spinning": {Wait: erpc.WaitSpin}, "as it likes": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			n, err := erpc.NewNexus(cfg)
+			is(t, "nexus", err, nil)
+			r, err := n.NewRpc(listen(t, "127.0.0.1:0"))
+			is(t, "endpoint", err, nil)
+			var stop atomic.Bool
+			running, ended := make(chan struct{}), make(chan error, 1)
+			go func() { ended <- r.Run(stop.Load) }()
+			is(t, "post", r.Post(func(*erpc.Rpc) { close(running) }), nil)
+			eventually(t, running, "the loop")
+			var in atomic.Int64
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for i := range calls / callers {
+						if i%100 == 0 {
+							_ = r.Post(func(*erpc.Rpc) {}) // so that the loop does something
+						}
+						if _, err := r.Alloc(10); err != erpc.ErrWrongThread {
+							in.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := in.Load(); n != 0 {
+				t.Errorf("%d of %d calls got in", n, calls)
+			}
+			asked := 0
+			is(t, "Run", r.Run(func() bool { asked++; return asked > 3 }), erpc.ErrWrongThread)
+			is(t, "RunFor", r.RunFor(0), erpc.ErrWrongThread)
+			is(t, "Close", r.Close(), erpc.ErrWrongThread)
+			stop.Store(true)
+			r.Wake()
+			is(t, "the loop", eventually(t, ended, "the loop"), nil)
+			is(t, "RunFor afterwards", r.RunFor(0), nil)
+			is(t, "close", errors.Join(r.Close(), n.Close()), nil)
+		})
+	}
+}
+
+// TestForeignCallsOfOwners: nor into the loops of a Client and of a Server, and handlers that run
+// in the goroutine of the loop are not in it.
+func TestForeignCallsOfOwners(t *testing.T) {
+	if !gid.Exact {
+		t.Skip("goroutines cannot be told apart on this system")
+	}
+	checkLeaks(t)
+	const typ = 50
+	g := newRig(t, erpc.Config{})
+	g.handle(t, typ, func(ctx context.Context, _ []byte) ([]byte, error) {
+		h, _ := erpc.HandleFrom(ctx)
+		_, err := h.Rpc().Alloc(10)
+		if err == erpc.ErrWrongThread {
+			err = nil
+		} else {
+			err = fmt.Errorf("a handler got in: %v", err)
+		}
+		return nil, err
+	})
+	c := dial(t, g.serve(t, "127.0.0.1:0"), erpc.Config{})
+	for range 2000 {
+		if _, err := c.Call(bg, typ, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := make(chan *erpc.Rpc, 1)
+	l, err := erpc.NewLoop(listen(t, "127.0.0.1:0"), erpc.Config{})
+	is(t, "loop", err, nil)
+	is(t, "post", l.Post(func(r *erpc.Rpc) { own <- r }), nil)
+	r := eventually(t, own, "the loop")
+	for range 1000 {
+		if _, err := r.Alloc(10); err != erpc.ErrWrongThread {
+			t.Fatalf("it got into the loop of Clients: %v", err)
+		}
+	}
+	is(t, "close", l.Close(), nil)
+	is(t, "closed", second(r.Alloc(10)), erpc.ErrClosed)
+}
+
+// TestRunInStop: stop may use the Rpc, and run its loop too.
+func TestRunInStop(t *testing.T) {
+	p := newErrPair(t, erpc.Config{})
+	asked := 0
+	is(t, "Run", p.client.Run(func() bool {
+		asked++
+		b, err := p.client.Alloc(10)
+		is(t, "Alloc", err, nil)
+		b.Free()
+		is(t, "Run", p.client.Run(func() bool { return true }), nil)
+		is(t, "RunOnce", second(p.client.RunOnce()), nil)
+		is(t, "RunFor", p.client.RunFor(0), nil)
+		return asked > 2
+	}), nil)
+	is(t, "afterwards", p.call(tEcho, 10).err, nil)
+	p.close()
 }
 
 // TestDoubleResponse: a request is answered once; every further try fails.

@@ -101,7 +101,7 @@ func TestRestartedPeerEndsAllSessions(t *testing.T) {
 	}
 	defer n.Close()
 	old := p.server
-	if p.server, err = n.NewRpc(p.send); err != nil {
+	if p.server, err = n.NewRpc(&rebornEnd{p.send}); err != nil {
 		t.Fatal(err)
 	}
 	p.pass(2000)

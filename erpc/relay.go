@@ -93,9 +93,11 @@ func (y *relay) start(n uint64, rest []*job) {
 				y.exited(n)
 			}
 		}()
+		y.r.takeOver()
 		y.r.engine.jobs.toPool(rest)
 		mine, err := y.turn(n)
 		if returned = true; mine {
+			y.r.unbind(0)
 			y.end <- err
 		}
 	}()
@@ -141,6 +143,7 @@ func (y *relay) shift(n uint64) (mine bool) {
 	clear(rest)
 	from := y.r.clock()
 	y.began.Store(int64(from))
+	y.r.bar() // a handler is not a callback, and the loop may be another goroutine's soon
 	word, ran, later := n<<turnShift, 0, 0
 	var took shiftTimes
 	for last := from; ran < len(own) && last.Sub(from) < shiftFor; {
@@ -164,6 +167,7 @@ func (y *relay) shift(n uint64) (mine bool) {
 	if !y.word.CompareAndSwap(word, n<<turnShift) {
 		return false
 	}
+	y.r.unbar()
 	y.r.engine.handed += later // goroutines that it woke work at them
 	y.settle(own[ran:], &took)
 	clear(own)

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/internal/cpuquota"
-	"github.com/userspace-rpc/erpc/internal/gid"
 	"github.com/userspace-rpc/erpc/internal/idle"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/ring"
@@ -28,8 +27,11 @@ import (
 //
 // All methods belong to the goroutine that runs the loop, and to callbacks inside
 // it, except Post, Wake, Stats, Snapshot, Rpcs and LocalAddr, which are safe anywhere. A call from
-// another goroutine while the loop runs gives ErrWrongThread; such goroutines use Post. A handler
-// of mode Background, and only it, may use its ReqHandle in another goroutine.
+// another goroutine while Run or RunFor is at work, asleep too, gives ErrWrongThread; such
+// goroutines use Post. While nobody runs the loop, which is so between two RunOnce, any one
+// goroutine may call. Go has no name for goroutines: builds with the tag purego, and those for
+// other processors than amd64 and arm64, cannot tell callers apart, and a wrong one is not noticed.
+// A handler of mode Background, and only it, may use its ReqHandle in another goroutine.
 type Rpc struct {
 	engine   engine
 	nexus    *Nexus
@@ -47,7 +49,7 @@ type Rpc struct {
 	waiting  int              // hints in heard that the engine has not got
 	full     bool             // the transport did not take all packets
 
-	owner    atomic.Uintptr // goroutine inside, 0 if none; see enter
+	owner    atomic.Uintptr // who may use the Rpc; see enter
 	sleeping atomic.Bool    // the loop waits in the transport; written by the loop
 	wokenFor atomic.Bool    // a wake-up is on its way
 	commands *ring.MPSC[command]
@@ -68,26 +70,39 @@ type Rpc struct {
 	snapshots  snapshots
 	errands    chan struct{} // has room while no errand is under way
 	number     int           // of the loop in its group, 0 if it is alone
+	claim      *claim        // to tr
+	late       late
+	rest       uintptr // owner when nobody is inside; for who is
 }
 
-// NewRpc makes an endpoint on tr, which it owns from now on, also when it fails.
+// NewRpc makes an endpoint on tr, which it owns from now on, also when it fails. A transport that
+// another endpoint owns stays as it is, and the error is ErrTransportInUse.
 func (n *Nexus) NewRpc(tr transport.Transport) (*Rpc, error) {
-	r, err := n.newRpc(tr)
+	c, err := take(tr)
 	if err != nil {
-		return nil, errors.Join(err, tr.Close())
+		return nil, err
+	}
+	return n.rpcOn(c)
+}
+
+// rpcOn is NewRpc with a transport that the caller has taken.
+func (n *Nexus) rpcOn(c *claim) (*Rpc, error) {
+	r, err := n.newRpc(c)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
 	}
 	return r, nil
 }
 
-func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
+func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return nil, ErrClosed
 	}
 	n.frozen = true
-	caps := tr.Caps()
-	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, source: n.cfg.Simulation.Clock}
+	tr, caps := c.tr, c.tr.Caps()
+	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, claim: c, source: n.cfg.Simulation.Clock}
 	r.errands = make(chan struct{}, 1)
 	r.quota = new(cpuquota.Watch)
 	if r.source == nil {
@@ -207,36 +222,6 @@ func (r *Rpc) poolConfig() msgbuf.Config {
 	return cfg
 }
 
-// enter makes sure that the caller may use the Rpc: nobody is inside, or the caller
-// itself is (nested is true then, and leave must not be called).
-func (r *Rpc) enter() (nested bool, err error) {
-	g := gid.Current()
-	if r.owner.Load() == g && gid.Exact {
-		return true, nil
-	}
-	if !r.owner.CompareAndSwap(0, g) {
-		if !gid.Exact { // the goroutine cannot be told apart: a callback is the likely caller
-			return true, nil
-		}
-		return false, ErrWrongThread
-	}
-	if r.closed.Load() {
-		r.owner.Store(0)
-		return false, ErrClosed
-	}
-	r.engine.in.Now = r.readClock()
-	if len(r.engine.jobs.batch) > 0 {
-		r.engine.handOver() // of the last pass, after which there is always another one
-	}
-	return false, nil
-}
-
-// leave settles what the caller has caused, and lets others in.
-func (r *Rpc) leave() {
-	r.engine.settle()
-	r.owner.Store(0)
-}
-
 // LocalAddr returns the address that peers connect to.
 func (r *Rpc) LocalAddr() transport.Addr { return r.tr.LocalAddr() }
 
@@ -276,7 +261,11 @@ func (r *Rpc) allocShared(n int) (*MsgBuffer, error) {
 		p, _ := msgbuf.NewPool(cfg)
 		r.shared.Store(p)
 	})
-	b, err := r.shared.Load().Alloc(n)
+	p := r.shared.Load()
+	if p == nil {
+		return nil, ErrClosed // before the first one
+	}
+	b, err := p.Alloc(n)
 	return b, allocError(err)
 }
 
@@ -394,7 +383,9 @@ func (r *Rpc) Refuse() error {
 
 // Close ends all sessions, tells the peers once, and frees everything, the
 // transport too. Requests in flight end with ErrClosed before it returns. It gives
-// ErrBufferLeak if the application still has buffers; they stay readable.
+// ErrBufferLeak if the application still has buffers; they stay readable. Background handlers at
+// work go on, and what they answer is dropped: their requests, and the responses that they have
+// allocated, are freed when they have answered.
 func (r *Rpc) Close() error {
 	nested, err := r.enter()
 	if err != nil {
@@ -410,6 +401,7 @@ func (r *Rpc) Close() error {
 	defer r.leave()
 	r.leaveGroup()
 	r.engine.closeAll()
+	r.engine.handAll()
 	r.drainCommands()
 	r.engine.settle()
 	r.drain()
@@ -417,12 +409,7 @@ func (r *Rpc) Close() error {
 	loops.Add(-1)
 	r.drainCommands() // what came before closed was seen
 	r.published.publish(r)
-	r.engine.shares.close()
-	err = errors.Join(r.tr.Close(), r.engine.pool.Close())
-	if p := r.shared.Load(); p != nil {
-		err = errors.Join(err, p.Close())
-	}
-	return err
+	return errors.Join(r.claim.close(), r.closePools())
 }
 
 func (r *Rpc) logPanic(reqType uint8, p any) {

@@ -74,7 +74,7 @@ func (r *restartRig) another(end *memEnd, seed uint64) *erpc.Rpc {
 	}
 	r.t.Cleanup(func() { _ = n.Close() })
 	r.register(r.t, n)
-	rpc, err := n.NewRpc(end)
+	rpc, err := n.NewRpc(&rebornEnd{end})
 	if err != nil {
 		r.t.Fatal(err)
 	}

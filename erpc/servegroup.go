@@ -78,7 +78,17 @@ func (s *Server) loop(r served) error {
 
 // run runs an event loop until the server is closed and no handler is at work, or until it fails.
 func (s *Server) run(r *Rpc) error {
-	stop := func() bool { return s.ctx.Err() != nil && r.quiesce() }
+	cut := false
+	stop := func() bool {
+		if s.ctx.Err() == nil {
+			return false
+		}
+		if !cut && s.expired.Load() {
+			cut = true
+			r.cut()
+		}
+		return r.quiesce()
+	}
 	if !r.relays() {
 		return r.Run(stop)
 	}

@@ -3,9 +3,9 @@ package erpc
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
@@ -36,10 +36,11 @@ type Server struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu     sync.Mutex
-	rpcs   []served
-	closed bool
-	loops  sync.WaitGroup
+	mu      sync.Mutex
+	rpcs    []served
+	closed  bool
+	loops   sync.WaitGroup
+	expired atomic.Bool // a Shutdown's context has ended
 }
 
 // served is one event loop of a Server.
@@ -134,47 +135,74 @@ func (s *Server) HandleInline(reqType uint8, fn Handler) error {
 }
 
 // Serve runs the event loop of tr, which it owns, until Shutdown or Close, and then
-// returns ErrClosed. Call it once per transport, each in its own goroutine.
+// returns ErrClosed. Call it once per transport, each in its own goroutine: a second time it gives
+// ErrTransportInUse, and the first goes on.
 func (s *Server) Serve(tr transport.Transport) error {
 	return s.ServeGroup([]transport.Transport{tr})
 }
 
 // quiesce refuses new sessions and requests, and reports whether all background handlers have
-// returned: their requests are in memory that Close frees.
+// responded: Close waits for them.
 func (r *Rpc) quiesce() bool {
 	_ = r.Refuse() // the loop is between passes: nobody is inside
 	return r.engine.jobs.running == 0
 }
 
+// cut ends all sessions. The peers are told, and again until they know, while the loop runs.
+func (r *Rpc) cut() {
+	if nested, err := r.enter(); err == nil && !nested {
+		r.engine.closeSessions()
+		r.leave()
+	}
+}
+
 // Shutdown refuses new sessions and requests, waits until the handlers at work have
-// responded, and closes the server. If ctx ends first it closes at once and returns
-// the context's error.
+// responded, and closes the server. If ctx ends first, sessions and the contexts of handlers end,
+// and it returns the context's error at once. It does not wait for handlers then: loops and
+// transports end when these have returned. Close waits for that.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	rpcs := s.rpcs
 	s.mu.Unlock()
+	idle := drained(ctx, rpcs)
+	if !idle {
+		s.expired.Store(true)
+		s.cancel()
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }() // a handler that has responded may not have returned
+	if idle {
+		select {
+		case err := <-closed:
+			return err
+		case <-ctx.Done():
+		}
+	}
+	return contextError(ctx)
+}
+
+// drained waits until no handler has been at work for a while. It returns false if ctx ends first.
+func drained(ctx context.Context, rpcs []served) bool {
 	idle := make([]chan struct{}, len(rpcs))
 	for i, r := range rpcs {
 		idle[i] = make(chan struct{})
-		_ = r.Post(func(r *Rpc) { // in vain only if the loop has ended
-			_ = r.Refuse()
-			r.engine.whenIdle(shutdownGrace, func() { close(idle[i]) })
-		})
+		go func() { // Post waits for a loop that has too much to do
+			_ = r.Post(func(r *Rpc) { // in vain only if the loop has ended
+				_ = r.Refuse()
+				r.engine.whenIdle(shutdownGrace, func() { close(idle[i]) })
+			})
+		}()
 	}
-	var err error
 	for i, r := range rpcs {
 		select {
 		case <-idle[i]:
 		case <-r.ended: // another Shutdown, Close, or a transport that failed
 		case <-ctx.Done():
-			err = contextError(ctx)
-		}
-		if err != nil {
-			break
+			return false
 		}
 	}
-	return errors.Join(err, s.Close())
+	return true
 }
 
 // Close ends the server at once: sessions end, requests under way are not answered,

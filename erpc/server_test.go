@@ -172,6 +172,89 @@ func TestShutdownExpires(t *testing.T) {
 	}
 }
 
+// TestShutdownLeavesHandlers: handlers of each kind that ignore their contexts do not keep Shutdown
+// longer than its own. Sessions end, and Close waits for the handlers, also twice at a time.
+func TestShutdownLeavesHandlers(t *testing.T) {
+	const typeDeaf, typeLater, typeSlowEnd = 40, 41, 42
+	for name, typ := range map[string]uint8{
+		"before the answer": typeDeaf, "later": typeLater, "behind the answer": typeSlowEnd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			g := newRig(t, erpc.Config{})
+			release := sync.OnceFunc(func() { close(g.release) })
+			defer release()
+			ended := make(chan error, 1) // what the handler's context said
+			deaf := func(ctx context.Context) {
+				g.started <- struct{}{}
+				<-g.release
+				ended <- ctx.Err()
+			}
+			g.handle(t, typeDeaf, func(ctx context.Context, b []byte) ([]byte, error) {
+				deaf(ctx)
+				return b, nil
+			})
+			slowEnd := func(ctx context.Context, h erpc.ReqHandle) {
+				_ = h.RespondBytes(nil)
+				deaf(ctx)
+			}
+			later := func(h erpc.ReqHandle) {
+				go func() {
+					deaf(bg)
+					_ = h.RespondBytes(nil)
+				}()
+			}
+			if err := errors.Join(g.HandleRequest(typeSlowEnd, slowEnd),
+				g.HandleLater(typeLater, later)); err != nil {
+				t.Fatal(err)
+			}
+			c := dial(t, g.serve(t, "127.0.0.1:0"), erpc.Config{})
+			result := make(chan error, 1)
+			go func() {
+				_, err := c.Call(bg, typ, nil)
+				result <- err
+			}()
+			eventually(t, g.started, "the handler")
+			ctx, cancel := context.WithCancel(bg)
+			cancel()
+			down := make(chan error, 1)
+			go func() { down <- g.Shutdown(ctx) }()
+			err := eventually(t, down, "Shutdown, while the handler runs")
+			if !errors.Is(err, erpc.ErrCancelled) || !errors.Is(err, context.Canceled) {
+				t.Errorf("Shutdown: %v", err)
+			}
+			err = eventually(t, result, "the call, while the handler runs")
+			if typ != typeSlowEnd && !errors.Is(err, erpc.ErrPeerClosed) {
+				t.Errorf("the call: %v", err)
+			}
+			closed := make(chan error, 2)
+			for range cap(closed) {
+				go func() { closed <- g.Close() }()
+			}
+			select {
+			case err := <-closed:
+				t.Errorf("Close gave %v while the handler ran", err)
+			default:
+			}
+			release()
+			for range cap(closed) {
+				if err := eventually(t, closed, "Close"); err != nil {
+					t.Error(err)
+				}
+			}
+			select { // Close has waited
+			case err := <-ended:
+				if typ != typeLater && !errors.Is(err, context.Canceled) {
+					t.Errorf("the handler's context: %v", err)
+				}
+			default:
+				t.Error("Close returned while the handler ran")
+			}
+			g.served.Wait()
+		})
+	}
+}
+
 // TestShutdownTwice shuts down from several goroutines; each call must return.
 func TestShutdownTwice(t *testing.T) {
 	g, c := pair(t, erpc.Config{})

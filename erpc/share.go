@@ -108,7 +108,7 @@ func (n *Nexus) shareTable(cfg *Config) shareTable {
 	}
 }
 
-// close gives back what handlers that still run have of their requests, when the endpoint ends.
+// close gives all back, when the endpoint has ended and no handler runs.
 func (t *shareTable) close() {
 	for _, sh := range t.byKey {
 		sh.account.Close()

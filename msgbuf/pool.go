@@ -26,7 +26,7 @@ type Config struct {
 	// Both are called inside calls of the pool and must not call it.
 	Unregister func(mem []byte, key uint32)
 	// Shared makes all methods of the pool and Buffer.Free safe from any goroutine.
-	// Otherwise one goroutine at a time uses the pool and frees its buffers.
+	// Otherwise one goroutine at a time uses the pool and frees its buffers, until Close.
 	Shared bool
 	// Limit is the largest number of bytes that the pool takes from the system,
 	// 0 for no limit.
@@ -200,11 +200,13 @@ func (p *Pool) Trim() {
 
 // Close frees the memory; Alloc fails from now on. If buffers are in use it returns
 // a *LeakError, which matches ErrLeak; they stay usable, and their memory goes when
-// they are freed. Closing again tells whether buffers are still in use.
+// they are freed, by any goroutines. Closing again tells whether buffers are still in use.
 func (p *Pool) Close() error {
 	if p.cfg.Shared {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+	} else {
+		p.cfg.Shared = true // whoever has a buffer frees it
 	}
 	p.max = -1
 	p.store.trim()

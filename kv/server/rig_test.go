@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type rig struct {
 	*server.Server
 	addrs []string
+	trs   []transport.Transport
 	now   *atomic.Uint32
 	ended chan error
 }
@@ -51,6 +52,7 @@ func serve(t *testing.T, cfg server.Config) *rig {
 		trs = append(trs, tr)
 		r.addrs = append(r.addrs, tr.LocalAddr().String())
 	}
+	r.trs = trs
 	go func() { r.ended <- r.Serve(trs) }()
 	t.Cleanup(func() { r.stop(t) })
 	for r.Do(0, func(*mica.Partition) {}) != nil {

@@ -142,10 +142,7 @@ func (s *Server) begin(trs []transport.Transport) error {
 		err = erpc.ErrClosed
 	}
 	if err != nil {
-		for _, tr := range trs {
-			err = errors.Join(err, tr.Close())
-		}
-		return err
+		return errors.Join(err, closeUnused(trs))
 	}
 	layout := message.Layout{Mode: s.cfg.Store.Mode, Addrs: s.cfg.Advertise}
 	if layout.Addrs == nil {
@@ -173,6 +170,22 @@ func (s *Server) begin(trs []transport.Transport) error {
 	}
 	s.begun = true
 	return nil
+}
+
+// closeUnused closes the transports that no endpoint owns: a Nexus that is closed owns what it is
+// given.
+func closeUnused(trs []transport.Transport) error {
+	n, err := erpc.NewNexus(erpc.Config{})
+	if err != nil {
+		return err
+	}
+	err = n.Close()
+	for _, tr := range trs {
+		if _, e := n.NewRpc(tr); e != erpc.ErrClosed {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }
 
 func (s *Server) stop() {

@@ -404,7 +404,11 @@ func TestServer(t *testing.T) {
 		t.Error(err)
 	}
 	r := serve(t, server.Config{})
-	r.stop(t)
+	if err := r.Serve(r.trs); !errors.Is(err, erpc.ErrClosed) ||
+		!errors.Is(err, erpc.ErrTransportInUse) {
+		t.Errorf("served again: %v", err)
+	}
+	r.stop(t) // it has served all the time
 	if err := r.Do(0, func(*mica.Partition) { t.Error("ran") }); err != erpc.ErrClosed {
 		t.Error(err)
 	}
