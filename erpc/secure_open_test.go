@@ -1,6 +1,7 @@
 package erpc_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -40,10 +41,12 @@ func TestAlteredOpening(t *testing.T) {
 	both.ServerName = "server.test"
 	for _, op := range []wire.Op{wire.OpConnect, wire.OpChallenge, wire.OpAccept, wire.OpCrypto} {
 		for at := wire.HeaderSize; at < wire.HeaderSize+wire.ConnectSize+80; at++ {
-			alterOpening(t, erpc.Config{PSK: testPSK}, op, at)
-			if at%3 == 0 || !testing.Short() {
-				alterOpening(t, erpc.Config{TLS: both}, op, at)
-			}
+			t.Run(fmt.Sprintf("%v/%d", op, at), func(t *testing.T) { // which frees its endpoints
+				alterOpening(t, erpc.Config{PSK: testPSK}, op, at)
+				if at%3 == 0 || !testing.Short() {
+					alterOpening(t, erpc.Config{TLS: both}, op, at)
+				}
+			})
 		}
 	}
 }
