@@ -102,6 +102,7 @@ help-dev:
 	@echo 'make kv-limit         items of random sizes for LIMITTIME ($(LIMITTIME)): caches and stores keep their limits'
 	@echo 'make mutants PKG=wire  how many small faults the tests of a package notice; hours for a large one'
 	@echo 'make mutants-security  takes the guards of security away one by one; a test must notice each'
+	@echo 'make callpath  functions and files that one call goes through, by package'
 	@echo 'make plots   the simulated plots of the site anew; minutes'
 	@echo 'make licenses         THIRD_PARTY.txt: what the commands link, and under which license'
 	@echo 'make release-check    goreleaser checks .goreleaser.yaml; make release-dry builds all archives into dist/'
@@ -311,6 +312,10 @@ mutants-security:
 mutants: bin/gremlins
 	$(GO) run ./scripts/mutants -go "$(GO)" -gremlins bin/gremlins -version $(GREMLINS) -min $(MIN) \
 		-sample $(SAMPLE) -seed $(SEED) -workers $(WORKERS) $(if $(filter 1,$(FORCE)),-force) $(PKG)
+
+.PHONY: callpath
+callpath: check-go
+	@$(GO) run ./scripts/callpath
 
 .PHONY: plots licenses release-check release-dry
 plots: build bin/erpc-index

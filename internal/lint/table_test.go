@@ -125,6 +125,8 @@ var table = []row{
 	{path: "internal/packaging", traits: mayClock}, // tests of what is released
 	{path: "internal/pages", traits: mayClock},     // tests of the documents
 	{path: "scripts/budget"},
+	{path: "scripts/callpath"},
+	{path: "scripts/callpath/steady", may: []string{"erpc", "transport/udp"}},
 	{path: "scripts/guards"},  // drives go test
 	{path: "scripts/mutants"}, // drives go-gremlins, a command
 	{path: "scripts/thirdparty"},
