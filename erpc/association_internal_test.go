@@ -46,7 +46,7 @@ func (st *stub) nothingLeft(what string) {
 		"dialled": len(e.assocs.dialled), "addresses": len(e.assocs.byAddr),
 		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "doubts": len(e.assocs.doubts),
 		"epochs": len(e.assocs.epochs), "sessions": e.table.live, "attempts": len(e.table.byKey),
-		"repeated": len(e.shakes.repeating), "shares": len(e.shares.byKey),
+		"repeated": len(e.handshakes.repeating), "shares": len(e.shares.byKey),
 	} {
 		if n != 0 {
 			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
@@ -91,20 +91,20 @@ func TestIndicesComeBack(t *testing.T) {
 		cfg, mine Config // of the server, of the client
 		end       func(p *newcomers, s *Session)
 	}{
-		"closed":          {Config{PSK: shakePSK}, Config{PSK: shakePSK}, closeOpening},
+		"closed":          {Config{PSK: testPSK}, Config{PSK: testPSK}, closeOpening},
 		"closed, TLS":     {Config{TLS: shared}, Config{TLS: shared}, closeOpening},
-		"lost":            {Config{PSK: shakePSK}, Config{PSK: shakePSK}, loseOpening},
+		"lost":            {Config{PSK: testPSK}, Config{PSK: testPSK}, loseOpening},
 		"lost, TLS":       {Config{TLS: shared}, Config{TLS: shared}, loseOpening},
-		"refused":         {Config{PSK: shakePSK}, Config{PSK: shakePSK}, refuseOpening},
+		"refused":         {Config{PSK: testPSK}, Config{PSK: testPSK}, refuseOpening},
 		"refused, TLS":    {Config{TLS: shared}, Config{TLS: shared}, refuseOpening},
-		"denied":          {Config{PSK: shakePSK, Authorize: deny}, Config{PSK: shakePSK}, waitOpening},
+		"denied":          {Config{PSK: testPSK, Authorize: deny}, Config{PSK: testPSK}, waitOpening},
 		"denied, TLS":     {Config{TLS: shared, Authorize: deny}, Config{TLS: shared}, waitOpening},
-		"denied there":    {Config{PSK: shakePSK}, Config{PSK: shakePSK, Authorize: deny}, waitOpening},
-		"another key":     {Config{PSK: shakePSK}, Config{PSK: [][]byte{make([]byte, 32)}}, waitOpening},
-		"keys of a kind":  {Config{TLS: shared}, Config{PSK: shakePSK}, waitOpening},
+		"denied there":    {Config{PSK: testPSK}, Config{PSK: testPSK, Authorize: deny}, waitOpening},
+		"another key":     {Config{PSK: testPSK}, Config{PSK: [][]byte{make([]byte, 32)}}, waitOpening},
+		"keys of a kind":  {Config{TLS: shared}, Config{PSK: testPSK}, waitOpening},
 		"without any":     {Config{TLS: shared}, Config{}, waitOpening},
 		"a plain server":  {Config{}, Config{TLS: shared}, waitOpening},
-		"nobody is there": {Config{PSK: shakePSK}, Config{PSK: shakePSK}, silence},
+		"nobody is there": {Config{PSK: testPSK}, Config{PSK: testPSK}, silence},
 	} {
 		for known := range 2 { // the second time by keys that are known, if there are any
 			for turns := range 7 {
@@ -166,8 +166,8 @@ func silence(p *newcomers, s *Session) {
 // though its first packets are lost until after that time.
 func TestOpensAtTheEnd(t *testing.T) {
 	for _, early := range []time.Duration{2 * time.Second, time.Millisecond, -time.Millisecond} {
-		p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
-		s, err := p.join(t, Config{PSK: shakePSK})
+		p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
+		s, err := p.join(t, Config{PSK: testPSK})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestIndexRests(t *testing.T) {
 // TestIndicesAreBounded: an endpoint has at most maxPlaces associations. One more is refused, on
 // either side; when one has gone there is room again.
 func TestIndicesAreBounded(t *testing.T) {
-	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
 	fill := func(st *stub) (last *association) {
 		for n := 0; ; n++ {
 			a := new(association)
@@ -278,11 +278,11 @@ func TestIndicesAreBounded(t *testing.T) {
 		}
 	}
 	of := fill(p.server)
-	if _, err := p.join(t, Config{PSK: shakePSK}); !errors.Is(err, ErrExhausted) {
+	if _, err := p.join(t, Config{PSK: testPSK}); !errors.Is(err, ErrExhausted) {
 		t.Errorf("the server has no index: %v", err)
 	}
 	p.server.engine.assocs.release(of)
-	if _, err := p.join(t, Config{PSK: shakePSK}); err != nil {
+	if _, err := p.join(t, Config{PSK: testPSK}); err != nil {
 		t.Errorf("the server has one: %v", err)
 	}
 	c := p.clients[0]
@@ -313,7 +313,7 @@ func (st *stub) restFrom(network byte, port int) *association {
 
 // TestIdleAreBounded: of associations without sessions the newest mostIdle stay.
 func TestIdleAreBounded(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+	st := newStub(t, Config{PSK: testPSK})
 	var all []*association
 	for i := range mostIdle + 1000 {
 		all = append(all, st.restFrom(byte(i%8), i))
@@ -336,7 +336,7 @@ func TestIdleAreBounded(t *testing.T) {
 // TestIdleOfShares: a client that makes many associations without sessions, or many sessions one
 // after the other on one association, has its own forgotten and no others.
 func TestIdleOfShares(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+	st := newStub(t, Config{PSK: testPSK})
 	var others, own []*association
 	for i := range 3 * mostIdle / perShare {
 		others = append(others, st.restFrom(byte(i%3), i))
@@ -394,8 +394,8 @@ func TestIndicesOfIncarnations(t *testing.T) {
 // TestWrongGeneration: a datagram with an index that had another association before is dropped
 // before keys are tried: they count no forgery, and nothing is heard.
 func TestWrongGeneration(t *testing.T) {
-	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
-	if _, err := p.join(t, Config{PSK: shakePSK}); err != nil {
+	p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
+	if _, err := p.join(t, Config{PSK: testPSK}); err != nil {
 		t.Fatal(err)
 	}
 	st := p.server

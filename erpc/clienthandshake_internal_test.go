@@ -10,7 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-var shakePSK = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}
+var testPSK = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}
 
 // farewells are two endpoints and an open session between them.
 type farewells struct {
@@ -59,7 +59,7 @@ func (p *farewells) ferry(t *testing.T) (fromClient int) {
 // TestFarewell: an endpoint that ends says so once per session and hears no answer, so it gets
 // none, from the session or from an endpoint that does not know it.
 func TestFarewell(t *testing.T) {
-	for _, cfg := range []Config{{}, {PSK: shakePSK}} {
+	for _, cfg := range []Config{{}, {PSK: testPSK}} {
 		p := newFarewells(t, cfg)
 		if !p.s.Connected() {
 			t.Fatal("no session")
@@ -164,11 +164,11 @@ type newcomers struct {
 
 func newNewcomers(t *testing.T, n int) *newcomers {
 	t.Helper()
-	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
 	p.server.engine.shield.inline = false
 	p.server.engine.shield.guard.queue.most = 0
 	for range n {
-		p.dial(t, Config{PSK: shakePSK})
+		p.dial(t, Config{PSK: testPSK})
 	}
 	return p
 }
@@ -243,7 +243,7 @@ func TestNewcomerIsToldLate(t *testing.T) {
 	retry := p.server.cfg.Timing.ConnectRetry
 	want(0, 3, p.turn(0, retry/2), nil)
 	want(0, 4, p.turn(0, retry), crypto) // it has repeated its Connect
-	if mtu := p.clients[0].engine.shakes.repeating[0].dialer.Connect.Offer.MTU; mtu < 1400 {
+	if mtu := p.clients[0].engine.handshakes.repeating[0].dialer.Connect.Offer.MTU; mtu < 1400 {
 		t.Errorf("the client has come down to packets of %d B", mtu)
 	}
 	for i := range p.clients {
@@ -278,7 +278,7 @@ func TestNewcomersAnswerLost(t *testing.T) {
 // as soon as these are there, however long a worker takes.
 func TestKeysForgotten(t *testing.T) {
 	for _, worker := range []time.Duration{0, 20 * time.Millisecond, 1500 * time.Millisecond} {
-		p := newFarewells(t, Config{PSK: shakePSK})
+		p := newFarewells(t, Config{PSK: testPSK})
 		e := &p.client.engine
 		e.shield.inline, e.shield.guard.queue.most = false, 0
 		if err := p.client.CloseSession(p.s); err != nil {
@@ -327,7 +327,7 @@ func TestKeysForgotten(t *testing.T) {
 // TestFollowerLeads: a session that waited for the keys of another is challenged by another
 // endpoint, and makes keys with that. The end of the first one is nothing to it any more.
 func TestFollowerLeads(t *testing.T) {
-	client := newStub(t, Config{PSK: shakePSK})
+	client := newStub(t, Config{PSK: testPSK})
 	first, other := client.dialTo(1), client.dialTo(1)
 	client.pass(time.Microsecond)
 	e := &client.engine
@@ -337,17 +337,17 @@ func TestFollowerLeads(t *testing.T) {
 	}
 	challenge(first, 7)
 	challenge(other, 7)
-	if !first.shake.begun() || other.shake.begun() {
+	if !first.handshake.begun() || other.handshake.begun() {
 		t.Fatal("the second session does not wait for the first one")
 	}
 	challenge(other, 8)
-	begun := other.shake.stream
+	begun := other.handshake.stream
 	if !begun.begun() {
 		t.Fatal("no handshake with the other endpoint")
 	}
 	e.end(first, ErrConnect, SessionRefused)
 	client.pass(time.Microsecond)
-	if other.shake.stream != begun || begun.over {
+	if other.handshake.stream != begun || begun.over {
 		t.Error("the handshake began again")
 	}
 }

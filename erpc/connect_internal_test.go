@@ -34,7 +34,7 @@ func (st *stub) attempt(i int, nonce uint64, ext []byte) *wire.Connect {
 	}}
 	from := stubAddr(i)
 	body := connectPkt(c, ext, 0)[wire.HeaderSize:]
-	c.Cookie = st.engine.shakes.cookies.Make(&from, body, st.now)
+	c.Cookie = st.engine.handshakes.cookies.Make(&from, body, st.now)
 	return c
 }
 
@@ -402,7 +402,7 @@ func TestRefusedVersion(t *testing.T) {
 		st.put(i, pkt)
 		st.pass(1000)
 	}
-	for st.engine.shakes.budgets.versions.take(st.now) { // others than these have asked
+	for st.engine.handshakes.budgets.versions.take(st.now) { // others than these have asked
 	}
 	refuse(2, r)
 	forged := r

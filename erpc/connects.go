@@ -96,7 +96,7 @@ func (b *budget) take(now monotime.Time) bool {
 // answerConnects takes the Connects of a burst, behind its other packets. If there is not enough
 // for all, chance decides who gets it, not the order in which they came.
 func (e *engine) answerConnects() {
-	h := &e.shakes
+	h := &e.handshakes
 	asked := h.asked
 	if h.budgets.firsts.fill(e.in.Now) < int64(len(asked)) {
 		e.rng.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
@@ -124,7 +124,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	body := p.body()
 	var c wire.Connect
 	c.Parse(body)
-	b, now, cookies := &e.shakes.budgets, e.in.Now, e.shakes.cookies
+	b, now, cookies := &e.handshakes.budgets, e.in.Now, e.handshakes.cookies
 	first := c.Cookie == [wire.CookieSize]byte{}
 	if first && !b.firsts.take(now) || !first && !b.cookies.take(now) {
 		return false
@@ -274,7 +274,7 @@ func (e *engine) admit(
 func (e *engine) accept(s *Session, c *wire.Connect) {
 	s.sv.LowerMTU(c.Offer.MTU)
 	a := wire.Accept{
-		Nonce: c.Nonce, Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
+		Nonce: c.Nonce, Epoch: e.handshakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: s.end.Offer(),
 	}
 	size := int(a.Offer.MTU)
@@ -288,7 +288,7 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 // onOtherVersion takes a packet of another version of the protocol: a Connect, which is told so, or
 // the refusal of one from here. Both have budgets, and an answer is not larger than the packet.
 func (e *engine) onOtherVersion(p *transport.RxPacket) {
-	b := &e.shakes.budgets
+	b := &e.handshakes.budgets
 	if asked, nonce, ok := wire.AsksVersion(p.Data); ok {
 		if b.versions.take(e.in.Now) {
 			e.out.RefuseVersion(&p.From, &wire.VersionRefusal{
@@ -298,15 +298,15 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 		return
 	}
 	var r wire.VersionRefusal
-	if len(e.shakes.repeating) == 0 || !r.Parse(p.Data) || !b.refusals.take(e.in.Now) {
+	if len(e.handshakes.repeating) == 0 || !r.Parse(p.Data) || !b.refusals.take(e.in.Now) {
 		return
 	}
-	for _, s := range e.shakes.repeating {
+	for _, s := range e.handshakes.repeating {
 		if s.dialer == nil || s.end.Peer != p.From {
 			continue
 		}
 		least := e.cfg.least
-		if s.shake != nil {
+		if s.handshake != nil {
 			least = wire.Version
 		}
 		err, ok := s.dialer.OnVersion(&r, least, e.cfg.newest, e.rng.Uint64(), e.in.Now)
@@ -315,7 +315,7 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 			continue
 		case err == nil:
 			_ = s.dialer.Tick(e.in.Now, e.out) // time is not up before the next look
-		case s.shake != nil:
+		case s.handshake != nil:
 			err = fmt.Errorf("%w: packets are sealed since version %d only: update the server", err,
 				wire.SealedVersion)
 			fallthrough

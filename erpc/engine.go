@@ -54,15 +54,15 @@ type engine struct {
 	sealing bool    // packets are sealed
 	shield  *shield // nil if they are not
 
-	table  sessionTable
-	shares shareTable
-	assocs assocTable
-	shakes handshakes
-	calls  callTable
-	jobs   jobTable
-	timers timers
-	paths  paths
-	ahead  []*Session // of prefetch
+	table      sessionTable
+	shares     shareTable
+	assocs     assocTable
+	handshakes handshakes
+	calls      callTable
+	jobs       jobTable
+	timers     timers
+	paths      paths
+	ahead      []*Session // of prefetch
 
 	// Work for other goroutines since they were last let run: requests for handlers, and
 	// calls that have ended.

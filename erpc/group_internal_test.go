@@ -173,7 +173,7 @@ func TestLoopsAreNoRestart(t *testing.T) {
 		from := stubAddr(1)
 		body := make([]byte, wire.ConnectSize)
 		c.Put(body)
-		c.Cookie = st.engine.shakes.cookies.Make(&from, body, st.now)
+		c.Cookie = st.engine.handshakes.cookies.Make(&from, body, st.now)
 		st.receive(1, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
 		st.pass(1000)
 		s := st.engine.table.byKey[connKey{from: from, nonce: nonce}]

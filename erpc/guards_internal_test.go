@@ -14,7 +14,7 @@ import (
 // TestSpentKeys: when the keys of a peer are spent nothing goes to it any more but packets of
 // zeros, neither messages nor pings nor the word that the session ends.
 func TestSpentKeys(t *testing.T) {
-	p := newFarewells(t, Config{PSK: shakePSK})
+	p := newFarewells(t, Config{PSK: testPSK})
 	for _, peer := range p.client.engine.assocs.watched {
 		if *peer.keys = (security.Association{}); !peer.keys.Spent() {
 			t.Fatal("the keys are not spent")
@@ -101,7 +101,7 @@ func begin(st *stub, network byte, port int) bool {
 // room for, one network a quarter of them; the others' room is not touched. When the handshakes
 // have expired there is room again.
 func TestHalfOpen(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+	st := newStub(t, Config{PSK: testPSK})
 	const quarter = mostNewcomers / perShare
 	fill := func(network byte) (n int) {
 		for ; n < 2*quarter && begin(st, network, 1+n); n++ {
@@ -128,7 +128,7 @@ func TestHalfOpen(t *testing.T) {
 // TestClearLeavesNot: a packet that names no association does not leave in the clear, but for those
 // of handshakes, whoever queued it.
 func TestClearLeavesNot(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+	st := newStub(t, Config{PSK: testPSK})
 	for typ := wire.TypeReq; typ <= wire.TypeBundle; typ++ {
 		for op := range 32 {
 			pkt := make([]byte, wire.HeaderSize+wire.ConnectSize)

@@ -51,7 +51,7 @@ func (e *engine) dialLoop(
 	s := e.newDial(to, &path)
 	s.host = host
 	e.connect(s, to, loop, &path, limit)
-	e.shakes.repeating = append(e.shakes.repeating, s)
+	e.handshakes.repeating = append(e.handshakes.repeating, s)
 	return s, nil
 }
 
@@ -67,7 +67,7 @@ func (e *engine) dialName(host string, limit time.Duration) (*Session, error) {
 	s := e.newDial(transport.Addr{}, &path)
 	s.host = host
 	s.nextAt = e.in.Now.Add(limit)
-	e.shakes.repeating = append(e.shakes.repeating, s)
+	e.handshakes.repeating = append(e.handshakes.repeating, s)
 	return s, nil
 }
 
@@ -107,7 +107,7 @@ func (e *engine) connect(
 	s *Session, to transport.Addr, loop uint8, path *transport.Path, limit time.Duration,
 ) {
 	c := wire.Connect{
-		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
+		Nonce: e.rng.Uint64(), Epoch: e.handshakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: e.paths.offer(e.paths.limit(path)-e.seam.overhead, path),
 	}
 	timing := s.plan.timing
@@ -127,7 +127,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 	case wire.OpChallenge:
 		var c wire.Challenge
 		c.Parse(body)
-		if s.shake != nil {
+		if s.handshake != nil {
 			e.onChallenge(s, &c, body[wire.ChallengeSize:])
 			return
 		}
@@ -137,7 +137,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 		r.Parse(body)
 		if err, ok := s.dialer.OnRefuse(&r); ok {
 			err = refusalError(&r, err, body[wire.RefuseSize:])
-			if h := s.shake; h != nil && h.begun() && h.hs.Unshown() {
+			if h := s.handshake; h != nil && h.begun() && h.hs.Unshown() {
 				err = fmt.Errorf("%w; the server asks for other certificates than this side has", err)
 			}
 			e.end(s, err, SessionRefused)
@@ -164,9 +164,9 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.state = sessConnected
 			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
-			if s.shake != nil {
-				delete(e.shield.dials, s.shake.nonce)
-				s.shake = nil
+			if s.handshake != nil {
+				delete(e.shield.dials, s.handshake.nonce)
+				s.handshake = nil
 			}
 			e.assocs.join(s, with, &params, e.in.Now)
 			e.stats.SessionsOpened++
@@ -231,7 +231,7 @@ func (e *engine) ended(s *Session) {
 		s.state = sessClosing
 		s.lingerAt = e.in.Now.Add(e.cfg.Timing.DisconnectLinger)
 		e.disconnect(s)
-		e.shakes.repeating = append(e.shakes.repeating, s)
+		e.handshakes.repeating = append(e.handshakes.repeating, s)
 	} else {
 		e.forget(s)
 	}
@@ -257,11 +257,11 @@ func (e *engine) disconnect(s *Session) {
 
 // acceptedBy returns the association of a session that the server accepts, nil if it may not.
 func (e *engine) acceptedBy(s *Session, a *wire.Accept) *association {
-	if s.shake == nil {
+	if s.handshake == nil {
 		return e.assocs.plainFor(peerKey{s.end.Peer, a.Epoch}, wire.LoopOf(a.Session))
 	}
 	with := e.assocs.find(s.end.Via)
-	if with == nil || !s.shake.opening || a.Epoch != with.epoch ||
+	if with == nil || !s.handshake.opening || a.Epoch != with.epoch ||
 		a.Offer.Features&wire.FeatureSeal == 0 {
 		return nil
 	}
@@ -274,8 +274,8 @@ func (e *engine) forget(s *Session) {
 	e.table.remove(s)
 	e.stats.SessionsEnded++
 	e.assocs.leave(s, e.in.Now)
-	if s.shake != nil {
-		e.abandonShake(s)
+	if s.handshake != nil {
+		e.abandonHandshake(s)
 	}
 	if s.sv != nil {
 		if s.end.Via == 0 {
@@ -288,7 +288,7 @@ func (e *engine) forget(s *Session) {
 // repeat repeats the handshake packets that are due. First Connects beyond the budget count as sent
 // and lost: many sessions that dial together do not flood a server that cannot answer them.
 func (e *engine) repeat() {
-	h, now := &e.shakes, e.in.Now
+	h, now := &e.handshakes, e.in.Now
 	for i := 0; i < len(h.repeating); {
 		s := h.repeating[i]
 		switch {
@@ -298,8 +298,8 @@ func (e *engine) repeat() {
 			}
 		case s.state == sessConnecting && s.dialer.Repeats(now) && !h.budgets.repeats.take(now):
 			s.dialer.Skip(now)
-		case s.state == sessConnecting && s.shake != nil:
-			e.repeatShake(s)
+		case s.state == sessConnecting && s.handshake != nil:
+			e.repeatHandshake(s)
 		case s.state == sessConnecting:
 			if err := s.dialer.Tick(now, e.out); err != nil {
 				e.end(s, ownError(err), SessionRefused)

@@ -168,7 +168,7 @@ func (e *engine) onNewcomer(
 	a.half, n.theirs = n, index
 	head, tail := wire.Fixed(n.body)
 	said := append(bytes.Clone(head), tail...)
-	mine := binary.LittleEndian.AppendUint64(nil, e.shakes.epoch)
+	mine := binary.LittleEndian.AppendUint64(nil, e.handshakes.epoch)
 	mine = binary.LittleEndian.AppendUint32(mine, a.field)
 	n.hs = sh.guard.handshake("", false, sh.rng, security.Opening{
 		Judge: func(peer []byte) ([]byte, error) {
@@ -196,7 +196,7 @@ func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 		return
 	}
 	n := e.shield.newcomers[connKey{from: p.From, nonce: c.Nonce}]
-	if h := &e.shakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
+	if h := &e.handshakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
 		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body), wire.Version})
 		return
 	}

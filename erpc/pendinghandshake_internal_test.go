@@ -69,8 +69,8 @@ func TestStepGivesWay(t *testing.T) {
 		ok      bool
 		handed  int
 	}{
-		{"room", mostShakes - 1, false, true, 1},
-		{"no room", mostShakes, false, false, 0},
+		{"room", maxHandshakes - 1, false, true, 1},
+		{"no room", maxHandshakes, false, false, 0},
 		{"in the loop", 0, true, true, 0},
 	} {
 		e, ran := queue(c.waiting), 0
@@ -88,7 +88,7 @@ func TestStepsOfShares(t *testing.T) {
 	g := &guard{}
 	fill := func(network byte) (n int) {
 		share := transport.Addr{Port: uint32(network)}
-		for ; n < 2*mostShakes; n++ {
+		for ; n < 2*maxHandshakes; n++ {
 			e := &engine{shield: &shield{guard: g}} // each is of another loop
 			if !e.step(share, nil, func() {}, func() {}) {
 				return n
@@ -97,7 +97,7 @@ func TestStepsOfShares(t *testing.T) {
 		return n
 	}
 	for i := range byte(perShare) {
-		if n := fill(i); n != mostShakes/perShare {
+		if n := fill(i); n != maxHandshakes/perShare {
 			t.Errorf("share %d has %d steps", i, n)
 		}
 	}

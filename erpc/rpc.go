@@ -117,7 +117,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	e := &r.engine
 	e.port, e.owner, e.cfg, e.handlers, e.pool = r, r, &r.cfg, &n.handlers, pool
 	e.timeAt, e.rng = untimed, n.random()
-	e.shakes = newHandshakes(e.rng)
+	e.handshakes = newHandshakes(e.rng)
 	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
 	e.assocs = newAssocTable(e.rng, &e.cfg.Shares)
 	e.jobs.exec = n.cfg.Simulation.Executor

@@ -110,7 +110,7 @@ func (c *Config) checkSecurity() error {
 type guard struct {
 	cfg    *Config
 	first  credentials // those of cfg
-	queue  shakeQueue
+	queue  handshakeQueue
 	keyLog io.Writer // for any goroutine; nil: none
 	tlsLog io.Writer // keyLog, if crypto/tls writes there too
 
@@ -229,12 +229,12 @@ func localState(peer transport.Addr, client bool) ConnectionState {
 	return ConnectionState{Peer: peer, Client: client, UID: os.Getuid()}
 }
 
-// mostShakes bounds the steps of handshakes that wait for a worker, of all loops together. One
-// share has a quarter of them at most, with however many loops it shakes hands.
-const mostShakes = mostNewcomers
+// maxHandshakes bounds the steps of handshakes that wait for a worker, of all loops together. One
+// share has a quarter of them at most, with however many loops it makes handshakes.
+const maxHandshakes = mostNewcomers
 
-// shakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
-type shakeQueue struct {
+// handshakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
+type handshakeQueue struct {
 	mu      sync.Mutex
 	waiting []func()
 	of      map[transport.Addr]int // how many of them each share has
@@ -243,10 +243,10 @@ type shakeQueue struct {
 }
 
 // submit runs fn of some share soon. It reports false if too much waits.
-func (q *shakeQueue) submit(share transport.Addr, fn func()) bool {
+func (q *handshakeQueue) submit(share transport.Addr, fn func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) >= mostShakes || q.of[share] >= mostShakes/perShare {
+	if len(q.waiting) >= maxHandshakes || q.of[share] >= maxHandshakes/perShare {
 		return false
 	}
 	if q.of == nil {
@@ -262,7 +262,7 @@ func (q *shakeQueue) submit(share transport.Addr, fn func()) bool {
 }
 
 // begins notes that a step waits no more.
-func (q *shakeQueue) begins(share transport.Addr) {
+func (q *handshakeQueue) begins(share transport.Addr) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.of[share]--; q.of[share] == 0 {
@@ -271,13 +271,13 @@ func (q *shakeQueue) begins(share transport.Addr) {
 }
 
 // waits returns how many steps wait.
-func (q *shakeQueue) waits() int {
+func (q *handshakeQueue) waits() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
 }
 
-func (q *shakeQueue) work() {
+func (q *handshakeQueue) work() {
 	for {
 		q.mu.Lock()
 		if len(q.waiting) == 0 {

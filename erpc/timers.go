@@ -269,7 +269,8 @@ func (e *engine) nextTick() monotime.Time {
 	next := monotime.Never
 	switch {
 	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
-		len(e.shakes.repeating) > 0, len(e.assocs.doubts) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
+		len(e.handshakes.repeating) > 0, len(e.assocs.doubts) > 0, e.calls.deadlines > 0,
+		t.idle.fn != nil:
 		return t.nextScan
 	case e.table.live > 0 || len(e.assocs.idle) > 0 || e.shield != nil && len(e.shield.newcomers) > 0:
 		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)
