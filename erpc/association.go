@@ -20,17 +20,17 @@ import (
 // Without security it has no keys. Then an address and an epoch name it, and its packets are found
 // by their session and token: all that such a peer can prove.
 type association struct {
-	keys   *security.Association // nil: nothing is sealed, or the keys are still being made
-	field  uint32                // what the peer seals names it so; 0: nothing is ever sealed
-	addr   transport.Addr        // where its packets go; nothing else follows from it
-	epoch  uint64                // of the peer's endpoint
-	loop   uint8                 // of the peer's endpoint
-	opener bool                  // this side made the keys with a server
-	name   string                // opener: what the server's certificate had to say
-	of     *credentials          // opener: what the keys were made with
-	state  *ConnectionState      // who the peer is; nil without keys
-	share  transport.Addr        // what its sessions count for; zero for its address
-	half   *newcomer             // server: until the keys are there
+	keys    *security.Association // nil: nothing is sealed, or the keys are still being made
+	field   uint32                // what the peer seals names it so; 0: nothing is ever sealed
+	addr    transport.Addr        // where its packets go; nothing else follows from it
+	epoch   uint64                // of the peer's endpoint
+	loop    uint8                 // of the peer's endpoint
+	opener  bool                  // this side made the keys with a server
+	name    string                // opener: what the server's certificate had to say
+	of      *credentials          // opener: what the keys were made with
+	state   *ConnectionState      // who the peer is; nil without keys
+	share   transport.Addr        // what its sessions count for; zero for its address
+	pending *pendingHandshake     // server: until the keys are there
 	// Opener: the handshake, in which tickets follow; nil with shared keys.
 	ticket *stream
 	// When this side changes its keys, if it is the opener; zero before the first look.

@@ -52,15 +52,15 @@ func (st *stub) nothingLeft(what string) {
 			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
 		}
 	}
-	if sh := e.shield; sh != nil && len(sh.dials)+len(sh.leaders)+len(sh.newcomers)+len(sh.crowds)+
+	if sh := e.shield; sh != nil && len(sh.dials)+len(sh.leaders)+len(sh.pending)+len(sh.crowds)+
 		sh.all.early+sh.all.active+sh.all.known != 0 {
-		st.tb.Fatalf("%s: %d dials, %d leaders, %d newcomers, %d shares, %+v are left", what,
-			len(sh.dials), len(sh.leaders), len(sh.newcomers), len(sh.crowds), sh.all)
+		st.tb.Fatalf("%s: %d dials, %d leaders, %d pending handshakes, %d shares, %+v are left", what,
+			len(sh.dials), len(sh.leaders), len(sh.pending), len(sh.crowds), sh.all)
 	}
 }
 
 // quiet lets so much time pass that both sides of a session forget each other.
-func (p *newcomers) quiet() {
+func (p *pendingRig) quiet() {
 	for i := range p.clients {
 		for range 400 {
 			p.turn(i, 50*time.Millisecond)
@@ -69,7 +69,7 @@ func (p *newcomers) quiet() {
 }
 
 // lose has both ends of client 0 lose all for a while.
-func (p *newcomers) lose(d time.Duration) {
+func (p *pendingRig) lose(d time.Duration) {
 	for range 10 {
 		for _, st := range []*stub{p.clients[0], p.server} {
 			st.end.in = nil
@@ -89,7 +89,7 @@ func TestIndicesComeBack(t *testing.T) {
 	deny := func(ConnectionState) error { return errors.New("not today") }
 	for name, c := range map[string]struct {
 		cfg, mine Config // of the server, of the client
-		end       func(p *newcomers, s *Session)
+		end       func(p *pendingRig, s *Session)
 	}{
 		"closed":          {Config{PSK: testPSK}, Config{PSK: testPSK}, closeOpening},
 		"closed, TLS":     {Config{TLS: shared}, Config{TLS: shared}, closeOpening},
@@ -109,7 +109,7 @@ func TestIndicesComeBack(t *testing.T) {
 		for known := range 2 { // the second time by keys that are known, if there are any
 			for turns := range 7 {
 				what := fmt.Sprintf("%s, known %d, after %d turns", name, known, turns)
-				p := &newcomers{server: newStub(t, c.cfg)}
+				p := &pendingRig{server: newStub(t, c.cfg)}
 				s := p.dial(t, c.mine)
 				for range 8 * known {
 					p.turn(0, time.Microsecond)
@@ -133,31 +133,31 @@ func TestIndicesComeBack(t *testing.T) {
 	}
 }
 
-func closeOpening(p *newcomers, s *Session) {
+func closeOpening(p *pendingRig, s *Session) {
 	_ = p.clients[0].CloseSession(s)
 	for range 4 {
 		p.turn(0, time.Microsecond)
 	}
 }
 
-func loseOpening(p *newcomers, s *Session) {
+func loseOpening(p *pendingRig, s *Session) {
 	p.lose(10 * time.Second)
 	closeOpening(p, s)
 }
 
-func refuseOpening(p *newcomers, s *Session) {
+func refuseOpening(p *pendingRig, s *Session) {
 	p.server.engine.refuseNew()
 	waitOpening(p, s)
 }
 
-func waitOpening(p *newcomers, s *Session) {
+func waitOpening(p *pendingRig, s *Session) {
 	for range 200 {
 		p.turn(0, 50*time.Millisecond)
 	}
 	closeOpening(p, s)
 }
 
-func silence(p *newcomers, s *Session) {
+func silence(p *pendingRig, s *Session) {
 	p.lose(time.Minute)
 	closeOpening(p, s)
 }
@@ -166,7 +166,7 @@ func silence(p *newcomers, s *Session) {
 // though its first packets are lost until after that time.
 func TestOpensAtTheEnd(t *testing.T) {
 	for _, early := range []time.Duration{2 * time.Second, time.Millisecond, -time.Millisecond} {
-		p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
+		p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 		s, err := p.join(t, Config{PSK: testPSK})
 		if err != nil {
 			t.Fatal(err)
@@ -264,7 +264,7 @@ func TestIndexRests(t *testing.T) {
 // TestIndicesAreBounded: an endpoint has at most maxPlaces associations. One more is refused, on
 // either side; when one has gone there is room again.
 func TestIndicesAreBounded(t *testing.T) {
-	p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 	fill := func(st *stub) (last *association) {
 		for n := 0; ; n++ {
 			a := new(association)
@@ -394,7 +394,7 @@ func TestIndicesOfIncarnations(t *testing.T) {
 // TestWrongGeneration: a datagram with an index that had another association before is dropped
 // before keys are tried: they count no forgery, and nothing is heard.
 func TestWrongGeneration(t *testing.T) {
-	p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 	if _, err := p.join(t, Config{PSK: testPSK}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // newSealedPair returns two endpoints with a sealed session between them.
-func newSealedPair(t *testing.T) (p *newcomers, client, server *Session) {
-	p = &newcomers{server: newStub(t, Config{PSK: testPSK}, func(h ReqHandle) {
+func newSealedPair(t *testing.T) (p *pendingRig, client, server *Session) {
+	p = &pendingRig{server: newStub(t, Config{PSK: testPSK}, func(h ReqHandle) {
 		_ = h.RespondBytes(h.Data())
 	})}
 	client, err := p.join(t, Config{PSK: testPSK})
@@ -262,7 +262,7 @@ func TestRestartWhileAsked(t *testing.T) {
 // learn of the restart as soon.
 func TestRestartOfMany(t *testing.T) {
 	const clients = 20
-	p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 	var all []*Session
 	for range clients {
 		s, err := p.join(t, Config{PSK: testPSK})

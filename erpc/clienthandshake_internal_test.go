@@ -153,18 +153,18 @@ func TestEndFlushesAnswersOnly(t *testing.T) {
 	}
 }
 
-// newcomers are a server that has no workers of its own, so that steps of handshakes wait until the
+// pendingRig is a server that has no workers of its own, so that steps of handshakes wait until the
 // test runs them, and clients that it has challenged.
-type newcomers struct {
+type pendingRig struct {
 	server  *stub
 	clients []*stub
 	said    func(pkt []byte) // sees what clients send, if not nil
 	mtu     int              // of the paths, if not 0
 }
 
-func newNewcomers(t *testing.T, n int) *newcomers {
+func newPendingRig(t *testing.T, n int) *pendingRig {
 	t.Helper()
-	p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 	p.server.engine.shield.inline = false
 	p.server.engine.shield.guard.queue.most = 0
 	for range n {
@@ -174,7 +174,7 @@ func newNewcomers(t *testing.T, n int) *newcomers {
 }
 
 // dial adds a client, which begins to open a session.
-func (p *newcomers) dial(t *testing.T, cfg Config) *Session {
+func (p *pendingRig) dial(t *testing.T, cfg Config) *Session {
 	t.Helper()
 	cfg.Simulation.Seed = uint64(20 + len(p.clients))
 	st := newStub(t, cfg)
@@ -187,7 +187,7 @@ func (p *newcomers) dial(t *testing.T, cfg Config) *Session {
 }
 
 // turn lets d pass, and client i and then the server have a pass. It returns what the server says.
-func (p *newcomers) turn(i int, d time.Duration) []wire.Op {
+func (p *pendingRig) turn(i int, d time.Duration) []wire.Op {
 	c := p.clients[i]
 	c.pass(d)
 	for _, pkt := range c.end.sent {
@@ -208,7 +208,7 @@ func (p *newcomers) turn(i int, d time.Duration) []wire.Op {
 
 // opens reports whether client i has its session after some turns, with the steps of the server in
 // between.
-func (p *newcomers) opens(i int) bool {
+func (p *pendingRig) opens(i int) bool {
 	q := &p.server.engine.shield.guard.queue
 	for range 6 {
 		for _, fn := range q.waiting {
@@ -220,11 +220,11 @@ func (p *newcomers) opens(i int) bool {
 	return p.clients[i].engine.stats.SessionsOpened == 1
 }
 
-// TestNewcomerIsToldLate: a Connect with a cookie draws the server's part of the handshake alone.
+// TestPendingIsToldLate: a Connect with a cookie draws the server's part of the handshake alone.
 // If that is not there when the client repeats its Connect, or if many others wait for it, the
 // client learns first that its Connect has come.
-func TestNewcomerIsToldLate(t *testing.T) {
-	p := newNewcomers(t, soonDone+1)
+func TestPendingIsToldLate(t *testing.T) {
+	p := newPendingRig(t, soonDone+1)
 	want := func(i, turn int, got, want []wire.Op) {
 		t.Helper()
 		if !slices.Equal(got, want) {
@@ -253,9 +253,9 @@ func TestNewcomerIsToldLate(t *testing.T) {
 	}
 }
 
-// TestNewcomersAnswerLost: if the server's part of a handshake is lost a repeated Connect draws it.
-func TestNewcomersAnswerLost(t *testing.T) {
-	p := newNewcomers(t, 1)
+// TestPendingAnswerLost: if the server's part of a handshake is lost a repeated Connect draws it.
+func TestPendingAnswerLost(t *testing.T) {
+	p := newPendingRig(t, 1)
 	p.turn(0, time.Microsecond)
 	p.turn(0, time.Microsecond)
 	q := &p.server.engine.shield.guard.queue

@@ -102,7 +102,7 @@ func begin(st *stub, network byte, port int) bool {
 // have expired there is room again.
 func TestHalfOpen(t *testing.T) {
 	st := newStub(t, Config{PSK: testPSK})
-	const quarter = mostNewcomers / perShare
+	const quarter = maxPending / perShare
 	fill := func(network byte) (n int) {
 		for ; n < 2*quarter && begin(st, network, 1+n); n++ {
 		}

@@ -53,7 +53,7 @@ func TestWornKeys(t *testing.T) {
 // then go on with what they have.
 func TestForgedRefusals(t *testing.T) {
 	const dials = 40
-	p := &newcomers{server: newStub(t, Config{PSK: testPSK})}
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 	p.dial(t, Config{PSK: testPSK})
 	st := p.clients[0]
 	for range dials - 1 {

@@ -15,19 +15,19 @@ import (
 // Bounds of handshakes that clients have begun, which have proved their address. One share, see
 // Config.Shares, has a quarter at most, so that it leaves room for others.
 const (
-	mostNewcomers = 4096    // under way
-	mostKnown     = 1 << 16 // with those that have ended and are remembered
-	perShare      = 4       // one share has at most this part of either
+	maxPending = 4096    // under way
+	maxKnown   = 1 << 16 // with those that have ended and are remembered
+	perShare   = 4       // one share has at most this part of either
 	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
 	answerEvery = 5 * time.Millisecond
-	// soonDone is how many steps may wait for workers until a newcomer is told that its Connect has
+	// soonDone is how many steps may wait for workers until a client is told that its Connect has
 	// come. The answer of a step that waits behind fewer is there before the client repeats itself,
 	// after Timing.ConnectRetry. If it is not, the repeated Connect tells that it must be said.
 	soonDone = 8
 )
 
-// newcomer is a client whose handshake is under way.
-type newcomer struct {
+// pendingHandshake is a client's handshake that is not finished.
+type pendingHandshake struct {
 	key     connKey
 	share   transport.Addr // for which it counts
 	connect wire.Connect
@@ -42,7 +42,7 @@ type newcomer struct {
 	stream
 }
 
-// crowd counts newcomers, in all and by share.
+// crowd counts pending handshakes, in all and by share.
 type crowd struct {
 	active, known int // under way; with those that are remembered
 	early         int // bytes of sealed datagrams that came before their keys
@@ -50,8 +50,8 @@ type crowd struct {
 
 // room reports whether one more fits beside all others and those of its share.
 func (c crowd) room(own crowd) bool {
-	return c.active < mostNewcomers && own.active < mostNewcomers/perShare &&
-		c.known < mostKnown && own.known < mostKnown/perShare
+	return c.active < maxPending && own.active < maxPending/perShare &&
+		c.known < maxKnown && own.known < maxKnown/perShare
 }
 
 // roomEarly reports whether a sealed datagram fits beside all others and those of its share.
@@ -59,7 +59,7 @@ func (c crowd) roomEarly(own crowd, size int) bool {
 	return size <= maxEarly && c.early+size <= maxAllEarly && own.early+size <= maxAllEarly/perShare
 }
 
-// count adds to the newcomers of a client's share, and to all.
+// count adds to the pending handshakes of a client's share, and to all.
 func (sh *shield) count(share transport.Addr, add crowd) {
 	own := sh.crowds[share].with(add)
 	if sh.crowds[share] = own; own == (crowd{}) {
@@ -99,7 +99,7 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 		return
 	}
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
-	n := e.shield.newcomers[key]
+	n := e.shield.pending[key]
 	switch {
 	case n != nil && n.ended:
 		if n.code != wire.CodeOK {
@@ -108,11 +108,11 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 	case n != nil:
 		n.connect, n.body = *c, append(n.body[:0], body...)
 		if kind == wire.ChunkCrypto {
-			e.hearNewcomer(n, 0, value)
+			e.hearPending(n, 0, value)
 		}
-		e.answerNewcomer(n)
+		e.answerPending(n)
 	case kind == wire.ChunkCrypto:
-		e.onNewcomer(c, key, body, value, index)
+		e.beginPending(c, key, body, value, index)
 	default:
 		e.stats.DropMalformed++
 	}
@@ -143,8 +143,8 @@ func (e *engine) onOpen(a *association, pkt, body []byte) {
 	e.welcome(&c, key, wire.Version, a)
 }
 
-// onNewcomer begins a handshake with a client.
-func (e *engine) onNewcomer(
+// beginPending begins a handshake with a client.
+func (e *engine) beginPending(
 	c *wire.Connect, key connKey, body, value []byte, index uint32,
 ) {
 	if why := e.shield.guard.serves(); why != "" {
@@ -161,11 +161,11 @@ func (e *engine) onNewcomer(
 		e.refuse(c, &key.from, 0, wire.Version, code, "")
 		return
 	}
-	n := &newcomer{
+	n := &pendingHandshake{
 		key: key, share: share, connect: *c, body: bytes.Clone(body), assoc: a,
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
-	a.half, n.theirs = n, index
+	a.pending, n.theirs = n, index
 	head, tail := wire.Fixed(n.body)
 	said := append(bytes.Clone(head), tail...)
 	mine := binary.LittleEndian.AppendUint64(nil, e.handshakes.epoch)
@@ -178,11 +178,11 @@ func (e *engine) onNewcomer(
 			return mine, nil
 		},
 	})
-	sh.newcomers[key], sh.order = n, append(sh.order, n)
+	sh.pending[key], sh.order = n, append(sh.order, n)
 	sh.count(share, crowd{active: 1, known: 1})
-	e.hearNewcomer(n, 0, value)
+	e.hearPending(n, 0, value)
 	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
-		e.answerNewcomer(n) // the client learns at once that the path carries its packets
+		e.answerPending(n) // the client learns at once that the path carries its packets
 	}
 }
 
@@ -195,7 +195,7 @@ func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 		e.onServersCrypto(s, &c, part)
 		return
 	}
-	n := e.shield.newcomers[connKey{from: p.From, nonce: c.Nonce}]
+	n := e.shield.pending[connKey{from: p.From, nonce: c.Nonce}]
 	if h := &e.handshakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
 		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body), wire.Version})
 		return
@@ -204,7 +204,7 @@ func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 		return
 	}
 	n.took = max(n.took, min(int(c.Ack), len(n.out)))
-	e.hearNewcomer(n, c.Offset, part)
+	e.hearPending(n, c.Offset, part)
 }
 
 // Bounds of sealed datagrams that wait for the keys of their handshake, bytes.
@@ -216,7 +216,7 @@ const (
 // tooEarly keeps the first sealed datagram of a client whose keys a worker still makes: it is the
 // Open that followed the client's last words.
 func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
-	n := a.half
+	n := a.pending
 	sh := e.shield
 	if n == nil || n.early != nil || n.key.from != *from ||
 		!sh.all.roomEarly(sh.crowds[n.share], len(pkt)) {
@@ -227,8 +227,8 @@ func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	sh.count(n.share, crowd{early: len(pkt)})
 }
 
-// hearNewcomer takes a part of a client's stream, and goes on with the handshake.
-func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
+// hearPending takes a part of a client's stream, and goes on with the handshake.
+func (e *engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 	if !n.take(offset, part) {
 		e.turnAway(n, security.ErrMessage)
 		return
@@ -249,13 +249,13 @@ func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
 		}
 	}
 	n.busy, n.fed = true, len(n.in)
-	if !e.step(n.share, hs, work, func() { e.steppedNewcomer(n, out, m, err) }) {
+	if !e.step(n.share, hs, work, func() { e.steppedPending(n, out, m, err) }) {
 		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
 	}
 }
 
-// steppedNewcomer takes what a worker has done.
-func (e *engine) steppedNewcomer(n *newcomer, out []byte, m *made, err error) {
+// steppedPending takes what a worker has done.
+func (e *engine) steppedPending(n *pendingHandshake, out []byte, m *made, err error) {
 	n.busy = false
 	if n.over {
 		n.close()
@@ -268,18 +268,18 @@ func (e *engine) steppedNewcomer(n *newcomer, out []byte, m *made, err error) {
 	case err != nil:
 		e.turnAway(n, err)
 	case m != nil:
-		e.welcomeNewcomer(n, m, from)
+		e.finishPending(n, m, from)
 	default:
 		if len(out) > 0 {
-			e.sendNewcomer(n, from)
+			e.sendPending(n, from)
 		}
-		e.hearNewcomer(n, uint32(len(n.in)), nil) // what has come meanwhile
+		e.hearPending(n, uint32(len(n.in)), nil) // what has come meanwhile
 	}
 }
 
-// welcomeNewcomer gives a client's association its keys. What the stream says from a place on comes
+// finishPending gives a client's association its keys. What the stream says from a place on comes
 // after the handshake: a ticket. An Open may have come before the keys.
-func (e *engine) welcomeNewcomer(n *newcomer, m *made, from int) {
+func (e *engine) finishPending(n *pendingHandshake, m *made, from int) {
 	a, early := n.assoc, n.early
 	e.shield.conclude(n)
 	a.become(m)
@@ -298,15 +298,15 @@ func (e *engine) welcomeNewcomer(n *newcomer, m *made, from int) {
 	n.stream = stream{over: true}
 }
 
-// answerNewcomer repeats what the client may have missed.
-func (e *engine) answerNewcomer(n *newcomer) {
+// answerPending repeats what the client may have missed.
+func (e *engine) answerPending(n *pendingHandshake) {
 	if n.over || n.sentAt != 0 && e.in.Now.Sub(n.sentAt) < answerEvery {
 		return
 	}
-	e.sendNewcomer(n, n.took)
+	e.sendPending(n, n.took)
 }
 
-func (e *engine) sendNewcomer(n *newcomer, from int) {
+func (e *engine) sendPending(n *pendingHandshake, from int) {
 	n.sentAt = e.in.Now
 	c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
 	mtu := int(n.connect.Offer.MTU)
@@ -314,7 +314,7 @@ func (e *engine) sendNewcomer(n *newcomer, from int) {
 }
 
 // turnAway ends a handshake that has failed, and tells the client.
-func (e *engine) turnAway(n *newcomer, err error) {
+func (e *engine) turnAway(n *pendingHandshake, err error) {
 	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
 	e.shield.conclude(n)
 	e.assocs.release(n.assoc)
@@ -328,18 +328,18 @@ func (e *engine) turnAway(n *newcomer, err error) {
 }
 
 // conclude ends a handshake. That there was one is remembered until it expires.
-func (sh *shield) conclude(n *newcomer) {
+func (sh *shield) conclude(n *pendingHandshake) {
 	if n.over {
 		return
 	}
 	n.ended = true
 	sh.count(n.share, crowd{active: -1, early: -len(n.early)})
-	n.early, n.assoc.half = nil, nil
+	n.early, n.assoc.pending = nil, nil
 	n.close()
 }
 
-// expireNewcomers forgets handshakes that have taken too long.
-func (e *engine) expireNewcomers() {
+// expirePending forgets handshakes that have taken too long.
+func (e *engine) expirePending() {
 	sh := e.shield
 	for len(sh.order) > 0 && sh.order[0].expires <= e.in.Now {
 		n := sh.order[0]
@@ -349,7 +349,7 @@ func (e *engine) expireNewcomers() {
 		if n.assoc.keys == nil {
 			e.assocs.release(n.assoc)
 		}
-		delete(sh.newcomers, n.key)
+		delete(sh.pending, n.key)
 		sh.count(n.share, crowd{known: -1})
 	}
 }

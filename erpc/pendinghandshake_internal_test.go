@@ -7,17 +7,17 @@ import (
 )
 
 func TestCrowd(t *testing.T) {
-	const quarter, known = mostNewcomers / perShare, mostKnown / perShare
+	const quarter, known = maxPending / perShare, maxKnown / perShare
 	for _, c := range []struct {
 		name     string
 		all, own crowd
 		room     bool
 	}{
 		{"nobody", crowd{}, crowd{}, true},
-		{"the last under way", crowd{mostNewcomers - 1, 0, 0}, crowd{}, true},
-		{"too many under way", crowd{mostNewcomers, 0, 0}, crowd{}, false},
-		{"the last remembered", crowd{0, mostKnown - 1, 0}, crowd{}, true},
-		{"too many remembered", crowd{0, mostKnown, 0}, crowd{}, false},
+		{"the last under way", crowd{maxPending - 1, 0, 0}, crowd{}, true},
+		{"too many under way", crowd{maxPending, 0, 0}, crowd{}, false},
+		{"the last remembered", crowd{0, maxKnown - 1, 0}, crowd{}, true},
+		{"too many remembered", crowd{0, maxKnown, 0}, crowd{}, false},
 		{"the last of a share", crowd{quarter, known, 0}, crowd{quarter - 1, known - 1, 0}, true},
 		{"too many of a share under way", crowd{quarter, known, 0}, crowd{quarter, 0, 0}, false},
 		{"too many of a share remembered", crowd{quarter, known, 0}, crowd{0, known, 0}, false},
@@ -33,20 +33,20 @@ func TestCrowd(t *testing.T) {
 func TestCrowdOfShares(t *testing.T) {
 	sh := &shield{crowds: make(map[transport.Addr]crowd)}
 	one, other := transport.Addr{Port: 1}, transport.Addr{Port: 2}
-	for range mostNewcomers / perShare {
+	for range maxPending / perShare {
 		sh.count(one, crowd{active: 1, known: 1})
 	}
 	if sh.all.room(sh.crowds[one]) || !sh.all.room(sh.crowds[other]) {
 		t.Error("the share has room, or others have none")
 	}
-	for range mostNewcomers / perShare {
+	for range maxPending / perShare {
 		sh.count(one, crowd{active: -1}) // its handshakes end
 	}
-	known := crowd{known: mostNewcomers / perShare}
+	known := crowd{known: maxPending / perShare}
 	if sh.crowds[one] != known || sh.all != known {
 		t.Errorf("after the end: %+v, %+v in all", sh.crowds[one], sh.all)
 	}
-	for range mostNewcomers / perShare {
+	for range maxPending / perShare {
 		sh.count(one, crowd{known: -1})
 	}
 	if len(sh.crowds) != 0 || sh.all != (crowd{}) {

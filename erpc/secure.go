@@ -231,7 +231,7 @@ func localState(peer transport.Addr, client bool) ConnectionState {
 
 // maxHandshakes bounds the steps of handshakes that wait for a worker, of all loops together. One
 // share has a quarter of them at most, with however many loops it makes handshakes.
-const maxHandshakes = mostNewcomers
+const maxHandshakes = maxPending
 
 // handshakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
 type handshakeQueue struct {
@@ -295,15 +295,15 @@ func (q *handshakeQueue) work() {
 
 // shield holds the further state of an endpoint that demands security.
 type shield struct {
-	guard     *guard
-	rng       *rand.Rand // of a simulation, else nil
-	inline    bool       // steps of handshakes run in the loop: time is made up
-	newcomers map[connKey]*newcomer
-	order     []*newcomer // all of them, as they expire
-	all       crowd
-	crowds    map[transport.Addr]crowd // by share
-	dials     map[uint64]*Session      // by the nonce of their attempt to connect
-	leaders   map[leaderKey]*Session   // those whose handshake others wait for
+	guard   *guard
+	rng     *rand.Rand // of a simulation, else nil
+	inline  bool       // steps of handshakes run in the loop: time is made up
+	pending map[connKey]*pendingHandshake
+	order   []*pendingHandshake // all of them, as they expire
+	all     crowd
+	crowds  map[transport.Addr]crowd // by share
+	dials   map[uint64]*Session      // by the nonce of their attempt to connect
+	leaders map[leaderKey]*Session   // those whose handshake others wait for
 }
 
 // secure makes the endpoint demand security.
@@ -311,7 +311,7 @@ func (e *engine) secure(g *guard) {
 	e.sealing = true
 	e.seam.overhead = security.Overhead
 	e.shield = &shield{
-		guard: g, newcomers: make(map[connKey]*newcomer), crowds: make(map[transport.Addr]crowd),
+		guard: g, pending: make(map[connKey]*pendingHandshake), crowds: make(map[transport.Addr]crowd),
 		leaders: make(map[leaderKey]*Session), dials: make(map[uint64]*Session),
 	}
 	if e.cfg.Simulation.Clock != nil {
@@ -344,7 +344,7 @@ func (e *engine) step(share transport.Addr, hs *security.Handshake, work, done f
 
 // close ends the handshakes of clients, when the endpoint ends. Workers end those that they have.
 func (sh *shield) close() {
-	for _, n := range sh.newcomers {
+	for _, n := range sh.pending {
 		sh.conclude(n)
 	}
 }

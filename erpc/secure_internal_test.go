@@ -23,7 +23,7 @@ func tlsClient(ca *sectest.CA, id string) Config {
 }
 
 // join has a client open a session with a server, and returns why it failed.
-func (p *newcomers) join(t *testing.T, cfg Config) (*Session, error) {
+func (p *pendingRig) join(t *testing.T, cfg Config) (*Session, error) {
 	t.Helper()
 	s := p.dial(t, cfg)
 	for range 12 {
@@ -47,7 +47,7 @@ func TestRotation(t *testing.T) {
 			ClientCAs:    pool, ClientAuth: tls.RequireAndVerifyClientCert,
 		}, nil
 	}
-	p := &newcomers{server: newStub(t, Config{TLS: config})}
+	p := &pendingRig{server: newStub(t, Config{TLS: config})}
 	mine := ca.Issue("", "spiffe://test/old", time.Now().Add(time.Hour))
 	client := &tls.Config{RootCAs: ca.Pool, ServerName: tlsHost}
 	client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -97,7 +97,7 @@ func TestSharesByIdentity(t *testing.T) {
 	ca, other := sectest.NewCA("ours"), sectest.NewCA("theirs")
 	both := ca.Config(tlsHost, "")
 	both.ClientAuth, both.ClientCAs = tls.RequireAnyClientCert, nil // of any authority
-	p := &newcomers{server: newStub(t, Config{TLS: both})}
+	p := &pendingRig{server: newStub(t, Config{TLS: both})}
 	shares := 0
 	for i, c := range []struct {
 		ca  *sectest.CA
@@ -182,7 +182,7 @@ func TestShareOfCertificate(t *testing.T) {
 func TestOpeningFits(t *testing.T) {
 	const mtu = 1452
 	ca := sectest.NewCA("ours")
-	p := &newcomers{server: newStub(t, Config{TLS: ca.Config(tlsHost, "")})}
+	p := &pendingRig{server: newStub(t, Config{TLS: ca.Config(tlsHost, "")})}
 	p.mtu = mtu
 	client := tlsClient(ca, "spiffe://test/client")
 	client.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)
