@@ -74,21 +74,21 @@ const (
 
 // assocTable holds the associations of an endpoint.
 type assocTable struct {
-	loop    uint8                             // of the endpoint
-	rng     *rand.Rand                        // of the endpoint
-	places  []*association                    // by the place in the index, see placeOf; nil is free
-	first   uint32                            // that a field has in place of place 0
-	gens    []uint8                           // the generation that each place had last
-	free    []uint16                          // the place free for longest first
-	plain   map[peerKey]*association          // those without keys
-	dialled map[leaderKey]*association        // those that this side has opened
-	byAddr  map[transport.Addr][]*association // for the network's hints, which only cause questions
-	watched []*association                    // those with sessions
-	idle    []*association                    // those without, the one that is forgotten first first
-	idleOf  map[transport.Addr]int            // how many of them each share has
-	shares  *Shares                           // of the endpoint
-	crowded bool                              // one of them has too many
-	doubts  []*doubt
+	loop      uint8                             // of the endpoint
+	rng       *rand.Rand                        // of the endpoint
+	places    []*association                    // by the place in the index, see placeOf; nil is free
+	first     uint32                            // that a field has in place of place 0
+	gens      []uint8                           // the generation that each place had last
+	free      []uint16                          // the place free for longest first
+	plain     map[peerKey]*association          // those without keys
+	dialled   map[leaderKey]*association        // those that this side has opened
+	byAddr    map[transport.Addr][]*association // for the network's hints, which only cause questions
+	watched   []*association                    // those with sessions
+	idle      []*association                    // those without, the one that is forgotten first first
+	idleOf    map[transport.Addr]int            // how many of them each share has
+	shares    *Shares                           // of the endpoint
+	overQuota bool                              // one of them has too many
+	doubts    []*doubt
 
 	latest   time.Duration // of a peer's silence until it is asked
 	quiet    time.Duration // the same in this sweep
@@ -186,7 +186,7 @@ func (t *assocTable) rest(a *association, now monotime.Time) {
 	a.idleTill, a.idleOf = now.Add(lingerFor), t.shares.keyOf(a)
 	t.idle = append(t.idle, a)
 	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > mostIdle/perShare {
-		t.crowded = true
+		t.overQuota = true
 	}
 }
 
@@ -211,14 +211,14 @@ func (t *assocTable) rise(a *association) {
 // shares that have too many. Sessions that are about to open on one begin anew.
 func (e *engine) expireAssocs() {
 	t := &e.assocs
-	for i := 0; t.crowded && i < len(t.idle); {
+	for i := 0; t.overQuota && i < len(t.idle); {
 		if a := t.idle[i]; t.idleOf[a.idleOf] > mostIdle/perShare {
 			e.forgetIdle(a)
 		} else {
 			i++
 		}
 	}
-	t.crowded = false
+	t.overQuota = false
 	for len(t.idle) > 0 && (t.idle[0].idleTill <= e.in.Now || len(t.idle) > mostIdle) {
 		e.forgetIdle(t.idle[0])
 	}

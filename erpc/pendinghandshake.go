@@ -42,34 +42,34 @@ type pendingHandshake struct {
 	stream
 }
 
-// crowd counts pending handshakes, in all and by share.
-type crowd struct {
+// halfOpen counts pending handshakes, in all and by share.
+type halfOpen struct {
 	active, known int // under way; with those that are remembered
 	early         int // bytes of sealed datagrams that came before their keys
 }
 
 // room reports whether one more fits beside all others and those of its share.
-func (c crowd) room(own crowd) bool {
+func (c halfOpen) room(own halfOpen) bool {
 	return c.active < maxPending && own.active < maxPending/perShare &&
 		c.known < maxKnown && own.known < maxKnown/perShare
 }
 
 // roomEarly reports whether a sealed datagram fits beside all others and those of its share.
-func (c crowd) roomEarly(own crowd, size int) bool {
+func (c halfOpen) roomEarly(own halfOpen, size int) bool {
 	return size <= maxEarly && c.early+size <= maxAllEarly && own.early+size <= maxAllEarly/perShare
 }
 
 // count adds to the pending handshakes of a client's share, and to all.
-func (sh *shield) count(share transport.Addr, add crowd) {
-	own := sh.crowds[share].with(add)
-	if sh.crowds[share] = own; own == (crowd{}) {
-		delete(sh.crowds, share)
+func (sh *shield) count(share transport.Addr, add halfOpen) {
+	own := sh.halfOpen[share].with(add)
+	if sh.halfOpen[share] = own; own == (halfOpen{}) {
+		delete(sh.halfOpen, share)
 	}
 	sh.all = sh.all.with(add)
 }
 
-func (c crowd) with(add crowd) crowd {
-	return crowd{c.active + add.active, c.known + add.known, c.early + add.early}
+func (c halfOpen) with(add halfOpen) halfOpen {
+	return halfOpen{c.active + add.active, c.known + add.known, c.early + add.early}
 }
 
 // trusts reports whether a Connect is of a process of this user, and may go without encryption.
@@ -153,7 +153,7 @@ func (e *engine) beginPending(
 	}
 	sh, share := e.shield, e.shares.cfg.key(key.from)
 	a := &association{addr: key.from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
-	if e.refusing || !sh.all.room(sh.crowds[share]) || !e.assocs.reserve(a) {
+	if e.refusing || !sh.all.room(sh.halfOpen[share]) || !e.assocs.reserve(a) {
 		code := wire.CodeExhausted
 		if e.refusing {
 			code = wire.CodeShutdown
@@ -179,7 +179,7 @@ func (e *engine) beginPending(
 		},
 	})
 	sh.pending[key], sh.order = n, append(sh.order, n)
-	sh.count(share, crowd{active: 1, known: 1})
+	sh.count(share, halfOpen{active: 1, known: 1})
 	e.hearPending(n, 0, value)
 	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
 		e.answerPending(n) // the client learns at once that the path carries its packets
@@ -219,12 +219,12 @@ func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	n := a.pending
 	sh := e.shield
 	if n == nil || n.early != nil || n.key.from != *from ||
-		!sh.all.roomEarly(sh.crowds[n.share], len(pkt)) {
+		!sh.all.roomEarly(sh.halfOpen[n.share], len(pkt)) {
 		e.stats.DropSealed++
 		return
 	}
 	n.early = bytes.Clone(pkt)
-	sh.count(n.share, crowd{early: len(pkt)})
+	sh.count(n.share, halfOpen{early: len(pkt)})
 }
 
 // hearPending takes a part of a client's stream, and goes on with the handshake.
@@ -333,7 +333,7 @@ func (sh *shield) conclude(n *pendingHandshake) {
 		return
 	}
 	n.ended = true
-	sh.count(n.share, crowd{active: -1, early: -len(n.early)})
+	sh.count(n.share, halfOpen{active: -1, early: -len(n.early)})
 	n.early, n.assoc.pending = nil, nil
 	n.close()
 }
@@ -350,6 +350,6 @@ func (e *engine) expirePending() {
 			e.assocs.release(n.assoc)
 		}
 		delete(sh.pending, n.key)
-		sh.count(n.share, crowd{known: -1})
+		sh.count(n.share, halfOpen{known: -1})
 	}
 }

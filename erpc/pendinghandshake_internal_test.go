@@ -6,21 +6,21 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-func TestCrowd(t *testing.T) {
+func TestHalfOpenCount(t *testing.T) {
 	const quarter, known = maxPending / perShare, maxKnown / perShare
 	for _, c := range []struct {
 		name     string
-		all, own crowd
+		all, own halfOpen
 		room     bool
 	}{
-		{"nobody", crowd{}, crowd{}, true},
-		{"the last under way", crowd{maxPending - 1, 0, 0}, crowd{}, true},
-		{"too many under way", crowd{maxPending, 0, 0}, crowd{}, false},
-		{"the last remembered", crowd{0, maxKnown - 1, 0}, crowd{}, true},
-		{"too many remembered", crowd{0, maxKnown, 0}, crowd{}, false},
-		{"the last of a share", crowd{quarter, known, 0}, crowd{quarter - 1, known - 1, 0}, true},
-		{"too many of a share under way", crowd{quarter, known, 0}, crowd{quarter, 0, 0}, false},
-		{"too many of a share remembered", crowd{quarter, known, 0}, crowd{0, known, 0}, false},
+		{"nobody", halfOpen{}, halfOpen{}, true},
+		{"the last under way", halfOpen{maxPending - 1, 0, 0}, halfOpen{}, true},
+		{"too many under way", halfOpen{maxPending, 0, 0}, halfOpen{}, false},
+		{"the last remembered", halfOpen{0, maxKnown - 1, 0}, halfOpen{}, true},
+		{"too many remembered", halfOpen{0, maxKnown, 0}, halfOpen{}, false},
+		{"the last of a quota", halfOpen{quarter, known, 0}, halfOpen{quarter - 1, known - 1, 0}, true},
+		{"too many of a quota under way", halfOpen{quarter, known, 0}, halfOpen{quarter, 0, 0}, false},
+		{"too many of a quota remembered", halfOpen{quarter, known, 0}, halfOpen{0, known, 0}, false},
 	} {
 		if got := c.all.room(c.own); got != c.room {
 			t.Errorf("%s: room %t", c.name, got)
@@ -30,27 +30,27 @@ func TestCrowd(t *testing.T) {
 
 // A share that has had all that it may have leaves room for others, and has room again when its
 // handshakes are forgotten.
-func TestCrowdOfShares(t *testing.T) {
-	sh := &shield{crowds: make(map[transport.Addr]crowd)}
+func TestHalfOpenOfQuotas(t *testing.T) {
+	sh := &shield{halfOpen: make(map[transport.Addr]halfOpen)}
 	one, other := transport.Addr{Port: 1}, transport.Addr{Port: 2}
 	for range maxPending / perShare {
-		sh.count(one, crowd{active: 1, known: 1})
+		sh.count(one, halfOpen{active: 1, known: 1})
 	}
-	if sh.all.room(sh.crowds[one]) || !sh.all.room(sh.crowds[other]) {
+	if sh.all.room(sh.halfOpen[one]) || !sh.all.room(sh.halfOpen[other]) {
 		t.Error("the share has room, or others have none")
 	}
 	for range maxPending / perShare {
-		sh.count(one, crowd{active: -1}) // its handshakes end
+		sh.count(one, halfOpen{active: -1}) // its handshakes end
 	}
-	known := crowd{known: maxPending / perShare}
-	if sh.crowds[one] != known || sh.all != known {
-		t.Errorf("after the end: %+v, %+v in all", sh.crowds[one], sh.all)
+	known := halfOpen{known: maxPending / perShare}
+	if sh.halfOpen[one] != known || sh.all != known {
+		t.Errorf("after the end: %+v, %+v in all", sh.halfOpen[one], sh.all)
 	}
 	for range maxPending / perShare {
-		sh.count(one, crowd{known: -1})
+		sh.count(one, halfOpen{known: -1})
 	}
-	if len(sh.crowds) != 0 || sh.all != (crowd{}) {
-		t.Errorf("%d shares are counted, %+v in all", len(sh.crowds), sh.all)
+	if len(sh.halfOpen) != 0 || sh.all != (halfOpen{}) {
+		t.Errorf("%d shares are counted, %+v in all", len(sh.halfOpen), sh.all)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestEarlyOfShares(t *testing.T) {
 		{maxAllEarly - 100, 0, 100, true}, {maxAllEarly - 100, 0, 101, false},
 		{quarter, quarter - 100, 100, true}, {quarter, quarter - 100, 101, false},
 	} {
-		if room := (crowd{early: c.all}).roomEarly(crowd{early: c.own}, c.size); room != c.room {
+		if room := (halfOpen{early: c.all}).roomEarly(halfOpen{early: c.own}, c.size); room != c.room {
 			t.Errorf("%+v: room %v", c, room)
 		}
 	}

@@ -295,15 +295,15 @@ func (q *handshakeQueue) work() {
 
 // shield holds the further state of an endpoint that demands security.
 type shield struct {
-	guard   *guard
-	rng     *rand.Rand // of a simulation, else nil
-	inline  bool       // steps of handshakes run in the loop: time is made up
-	pending map[connKey]*pendingHandshake
-	order   []*pendingHandshake // all of them, as they expire
-	all     crowd
-	crowds  map[transport.Addr]crowd // by share
-	dials   map[uint64]*Session      // by the nonce of their attempt to connect
-	leaders map[leaderKey]*Session   // those whose handshake others wait for
+	guard    *guard
+	rng      *rand.Rand // of a simulation, else nil
+	inline   bool       // steps of handshakes run in the loop: time is made up
+	pending  map[connKey]*pendingHandshake
+	order    []*pendingHandshake // all of them, as they expire
+	all      halfOpen
+	halfOpen map[transport.Addr]halfOpen // by share
+	dials    map[uint64]*Session         // by the nonce of their attempt to connect
+	leaders  map[leaderKey]*Session      // those whose handshake others wait for
 }
 
 // secure makes the endpoint demand security.
@@ -311,8 +311,9 @@ func (e *engine) secure(g *guard) {
 	e.sealing = true
 	e.seam.overhead = security.Overhead
 	e.shield = &shield{
-		guard: g, pending: make(map[connKey]*pendingHandshake), crowds: make(map[transport.Addr]crowd),
-		leaders: make(map[leaderKey]*Session), dials: make(map[uint64]*Session),
+		guard: g, pending: make(map[connKey]*pendingHandshake),
+		halfOpen: make(map[transport.Addr]halfOpen),
+		leaders:  make(map[leaderKey]*Session), dials: make(map[uint64]*Session),
 	}
 	if e.cfg.Simulation.Clock != nil {
 		e.shield.inline = true
