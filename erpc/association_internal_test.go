@@ -52,10 +52,10 @@ func (st *stub) nothingLeft(what string) {
 			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
 		}
 	}
-	if sh := e.shield; sh != nil && len(sh.dials)+len(sh.leaders)+len(sh.pending)+len(sh.halfOpen)+
-		sh.all.early+sh.all.active+sh.all.known != 0 {
+	if sec := e.security; sec != nil && len(sec.dials)+len(sec.leaders)+len(sec.pending)+
+		len(sec.halfOpen)+sec.all.early+sec.all.active+sec.all.known != 0 {
 		st.tb.Fatalf("%s: %d dials, %d leaders, %d pending handshakes, %d shares, %+v are left", what,
-			len(sh.dials), len(sh.leaders), len(sh.pending), len(sh.halfOpen), sh.all)
+			len(sec.dials), len(sec.leaders), len(sec.pending), len(sec.halfOpen), sec.all)
 	}
 }
 

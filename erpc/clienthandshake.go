@@ -123,7 +123,7 @@ func (e *engine) beginHandshake(s *Session) {
 		return nil, nil
 	}
 	o := security.Opening{Params: append(head, tail...), Judge: judge}
-	t.hs = e.shield.guard.handshake(h.name, true, e.shield.rng, o)
+	t.hs = e.security.guard.handshake(h.name, true, e.security.rng, o)
 	h.stream = t
 	h.waits = true
 	e.stepHandshake(s)
@@ -154,7 +154,7 @@ func (e *engine) stepHandshake(s *Session) {
 	var out []byte
 	var err error
 	var m *made
-	g, peer, nonce, own := e.shield.guard, s.end.Peer, s.dialer.Connect.Nonce, h.own
+	g, peer, nonce, own := e.security.guard, s.end.Peer, s.dialer.Connect.Nonce, h.own
 	work := func() {
 		if out, err = t.hs.Step(in); err == nil && t.hs.Done() {
 			if m, err = g.associate(t.hs, peer, true, t.theirs); err == nil && g.keyLog != nil {
@@ -362,7 +362,7 @@ func (e *engine) handshakeDone(s *Session) {
 		return
 	}
 	h.leader = false
-	delete(e.shield.leaders, leaderKey{s.end.Peer, h.epoch, h.name, h.of})
+	delete(e.security.leaders, leaderKey{s.end.Peer, h.epoch, h.name, h.of})
 	for _, f := range h.followers {
 		// One that was challenged by another endpoint meanwhile does not wait for this one's.
 		if w := f.handshake; f.state == sessConnecting && w.waits && !w.begun() && w.epoch == h.epoch {
@@ -376,7 +376,7 @@ func (e *engine) handshakeDone(s *Session) {
 func (e *engine) abandonHandshake(s *Session) {
 	h := s.handshake
 	e.handshakeDone(s)
-	delete(e.shield.dials, h.nonce)
+	delete(e.security.dials, h.nonce)
 	if h.own != nil {
 		e.assocs.release(h.own)
 		if h.stream != nil {

@@ -165,8 +165,8 @@ type pendingRig struct {
 func newPendingRig(t *testing.T, n int) *pendingRig {
 	t.Helper()
 	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
-	p.server.engine.shield.inline = false
-	p.server.engine.shield.guard.queue.most = 0
+	p.server.engine.security.inline = false
+	p.server.engine.security.guard.queue.most = 0
 	for range n {
 		p.dial(t, Config{PSK: testPSK})
 	}
@@ -209,7 +209,7 @@ func (p *pendingRig) turn(i int, d time.Duration) []wire.Op {
 // opens reports whether client i has its session after some turns, with the steps of the server in
 // between.
 func (p *pendingRig) opens(i int) bool {
-	q := &p.server.engine.shield.guard.queue
+	q := &p.server.engine.security.guard.queue
 	for range 6 {
 		for _, fn := range q.waiting {
 			fn()
@@ -258,7 +258,7 @@ func TestPendingAnswerLost(t *testing.T) {
 	p := newPendingRig(t, 1)
 	p.turn(0, time.Microsecond)
 	p.turn(0, time.Microsecond)
-	q := &p.server.engine.shield.guard.queue
+	q := &p.server.engine.security.guard.queue
 	q.waiting[0]()
 	q.waiting = nil
 	if ops := p.turn(0, time.Microsecond); len(ops) == 0 {
@@ -280,7 +280,7 @@ func TestKeysForgotten(t *testing.T) {
 	for _, worker := range []time.Duration{0, 20 * time.Millisecond, 1500 * time.Millisecond} {
 		p := newFarewells(t, Config{PSK: testPSK})
 		e := &p.client.engine
-		e.shield.inline, e.shield.guard.queue.most = false, 0
+		e.security.inline, e.security.guard.queue.most = false, 0
 		if err := p.client.CloseSession(p.s); err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +298,7 @@ func TestKeysForgotten(t *testing.T) {
 		}
 		p.server.engine.assocs.drop(idle[len(idle)-1])
 		s := p.client.dialTo(1)
-		q, dialled := &e.shield.guard.queue, p.client.now
+		q, dialled := &e.security.guard.queue, p.client.now
 		for len(q.waiting) == 0 && p.client.now < dialled.Add(time.Second) {
 			turn()
 		}

@@ -152,7 +152,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	if !proved {
 		ch := wire.Challenge{Nonce: c.Nonce, Cookie: e.cookie(&c, p, body)}
 		put, size := ch.Put, wire.ChallengeSize
-		if e.shield != nil {
+		if e.security != nil {
 			size += whoSize
 			put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
 		}
@@ -160,7 +160,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		return true
 	}
 	seals := c.Offer.Features&wire.FeatureSeal != 0
-	if old := p.version == wire.OldVersion || indexOf(body) == 0; e.shield != nil && seals && old &&
+	if old := p.version == wire.OldVersion || indexOf(body) == 0; e.security != nil && seals && old &&
 		len(p.Data) >= session.MinMTU { // sealed packets of version 2 have another size, too
 		e.refuse(&c, &p.From, 0, p.version, wire.CodeDenied, oldSeal)
 		return true
@@ -173,7 +173,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		e.stats.DropMalformed++ // the answer would be larger than what was received
 		return true
 	}
-	if e.shield != nil && !e.trusts(&c, p.From) {
+	if e.security != nil && !e.trusts(&c, p.From) {
 		e.onSecured(&c, p, body)
 		return true
 	}

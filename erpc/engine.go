@@ -51,8 +51,8 @@ type engine struct {
 	hand *Session        // its session
 	out  *session.Out
 
-	sealing bool    // packets are sealed
-	shield  *shield // nil if they are not
+	sealing  bool              // packets are sealed
+	security *endpointSecurity // nil if they are not
 
 	table      sessionTable
 	shares     shareTable

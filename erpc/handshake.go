@@ -114,7 +114,7 @@ func (e *engine) connect(
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
 	s.dialer.Overhead, s.dialer.Loop, s.dialer.Version = e.seam.overhead, loop, e.cfg.newest
-	if e.shield != nil && !e.guardDial(s, path) {
+	if e.security != nil && !e.guardDial(s, path) {
 		e.end(s, errNoIndex, SessionRefused)
 		return
 	}
@@ -165,7 +165,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
 			if s.handshake != nil {
-				delete(e.shield.dials, s.handshake.nonce)
+				delete(e.security.dials, s.handshake.nonce)
 				s.handshake = nil
 			}
 			e.assocs.join(s, with, &params, e.in.Now)
@@ -219,8 +219,8 @@ func (e *engine) closeAll() {
 			e.closeSession(s)
 		}
 	}
-	if e.shield != nil {
-		e.shield.close()
+	if e.security != nil {
+		e.security.close()
 	}
 	e.settle()
 }

@@ -26,7 +26,7 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 		return
 	}
 	body := p.Data[wire.HeaderSize:][:h.MsgSize]
-	if h.Session == wire.NoSession && e.shield != nil {
+	if h.Session == wire.NoSession && e.security != nil {
 		if h.Version == wire.Version {
 			e.onUnnamed(op, p, body, via)
 		} else {

@@ -60,12 +60,12 @@ func (c halfOpen) roomEarly(own halfOpen, size int) bool {
 }
 
 // count adds to the pending handshakes of a client's share, and to all.
-func (sh *shield) count(share transport.Addr, add halfOpen) {
-	own := sh.halfOpen[share].with(add)
-	if sh.halfOpen[share] = own; own == (halfOpen{}) {
-		delete(sh.halfOpen, share)
+func (sec *endpointSecurity) count(share transport.Addr, add halfOpen) {
+	own := sec.halfOpen[share].with(add)
+	if sec.halfOpen[share] = own; own == (halfOpen{}) {
+		delete(sec.halfOpen, share)
 	}
-	sh.all = sh.all.with(add)
+	sec.all = sec.all.with(add)
 }
 
 func (c halfOpen) with(add halfOpen) halfOpen {
@@ -99,7 +99,7 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 		return
 	}
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
-	n := e.shield.pending[key]
+	n := e.security.pending[key]
 	switch {
 	case n != nil && n.ended:
 		if n.code != wire.CodeOK {
@@ -147,13 +147,13 @@ func (e *engine) onOpen(a *association, pkt, body []byte) {
 func (e *engine) beginPending(
 	c *wire.Connect, key connKey, body, value []byte, index uint32,
 ) {
-	if why := e.shield.guard.serves(); why != "" {
+	if why := e.security.guard.serves(); why != "" {
 		e.refuse(c, &key.from, 0, wire.Version, wire.CodeDenied, why)
 		return
 	}
-	sh, share := e.shield, e.shares.cfg.key(key.from)
+	sec, share := e.security, e.shares.cfg.key(key.from)
 	a := &association{addr: key.from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
-	if e.refusing || !sh.all.room(sh.halfOpen[share]) || !e.assocs.reserve(a) {
+	if e.refusing || !sec.all.room(sec.halfOpen[share]) || !e.assocs.reserve(a) {
 		code := wire.CodeExhausted
 		if e.refusing {
 			code = wire.CodeShutdown
@@ -170,7 +170,7 @@ func (e *engine) beginPending(
 	said := append(bytes.Clone(head), tail...)
 	mine := binary.LittleEndian.AppendUint64(nil, e.handshakes.epoch)
 	mine = binary.LittleEndian.AppendUint32(mine, a.field)
-	n.hs = sh.guard.handshake("", false, sh.rng, security.Opening{
+	n.hs = sec.guard.handshake("", false, sec.rng, security.Opening{
 		Judge: func(peer []byte) ([]byte, error) {
 			if !bytes.Equal(peer, said) {
 				return nil, security.ErrParams
@@ -178,10 +178,10 @@ func (e *engine) beginPending(
 			return mine, nil
 		},
 	})
-	sh.pending[key], sh.order = n, append(sh.order, n)
-	sh.count(share, halfOpen{active: 1, known: 1})
+	sec.pending[key], sec.order = n, append(sec.order, n)
+	sec.count(share, halfOpen{active: 1, known: 1})
 	e.hearPending(n, 0, value)
-	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
+	if len(n.out) == 0 && sec.guard.queue.waits() >= soonDone {
 		e.answerPending(n) // the client learns at once that the path carries its packets
 	}
 }
@@ -191,11 +191,11 @@ func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 	var c wire.Crypto
 	c.Parse(body)
 	part := body[wire.CryptoSize:]
-	if s := e.shield.dials[c.Nonce]; s != nil && s.dialer != nil {
+	if s := e.security.dials[c.Nonce]; s != nil && s.dialer != nil {
 		e.onServersCrypto(s, &c, part)
 		return
 	}
-	n := e.shield.pending[connKey{from: p.From, nonce: c.Nonce}]
+	n := e.security.pending[connKey{from: p.From, nonce: c.Nonce}]
 	if h := &e.handshakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
 		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body), wire.Version})
 		return
@@ -217,14 +217,14 @@ const (
 // Open that followed the client's last words.
 func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	n := a.pending
-	sh := e.shield
+	sec := e.security
 	if n == nil || n.early != nil || n.key.from != *from ||
-		!sh.all.roomEarly(sh.halfOpen[n.share], len(pkt)) {
+		!sec.all.roomEarly(sec.halfOpen[n.share], len(pkt)) {
 		e.stats.DropSealed++
 		return
 	}
 	n.early = bytes.Clone(pkt)
-	sh.count(n.share, halfOpen{early: len(pkt)})
+	sec.count(n.share, halfOpen{early: len(pkt)})
 }
 
 // hearPending takes a part of a client's stream, and goes on with the handshake.
@@ -240,7 +240,7 @@ func (e *engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 	var out []byte
 	var err error
 	var m *made
-	g, hs := e.shield.guard, n.hs
+	g, hs := e.security.guard, n.hs
 	work := func() {
 		if out, err = hs.Step(in); err == nil && hs.Done() {
 			if m, err = g.associate(hs, n.key.from, false, n.theirs); err == nil && g.keyLog != nil {
@@ -281,7 +281,7 @@ func (e *engine) steppedPending(n *pendingHandshake, out []byte, m *made, err er
 // after the handshake: a ticket. An Open may have come before the keys.
 func (e *engine) finishPending(n *pendingHandshake, m *made, from int) {
 	a, early := n.assoc, n.early
-	e.shield.conclude(n)
+	e.security.conclude(n)
 	a.become(m)
 	e.assocs.enter(a, e.in.Now)
 	e.askOlder(a)
@@ -316,7 +316,7 @@ func (e *engine) sendPending(n *pendingHandshake, from int) {
 // turnAway ends a handshake that has failed, and tells the client.
 func (e *engine) turnAway(n *pendingHandshake, err error) {
 	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
-	e.shield.conclude(n)
+	e.security.conclude(n)
 	e.assocs.release(n.assoc)
 	if n.busy {
 		n.stream = stream{hs: n.hs, busy: true, over: true} // the worker's result ends it
@@ -328,28 +328,28 @@ func (e *engine) turnAway(n *pendingHandshake, err error) {
 }
 
 // conclude ends a handshake. That there was one is remembered until it expires.
-func (sh *shield) conclude(n *pendingHandshake) {
+func (sec *endpointSecurity) conclude(n *pendingHandshake) {
 	if n.over {
 		return
 	}
 	n.ended = true
-	sh.count(n.share, halfOpen{active: -1, early: -len(n.early)})
+	sec.count(n.share, halfOpen{active: -1, early: -len(n.early)})
 	n.early, n.assoc.pending = nil, nil
 	n.close()
 }
 
 // expirePending forgets handshakes that have taken too long.
 func (e *engine) expirePending() {
-	sh := e.shield
-	for len(sh.order) > 0 && sh.order[0].expires <= e.in.Now {
-		n := sh.order[0]
-		sh.order[0] = nil
-		sh.order = sh.order[1:]
-		sh.conclude(n)
+	sec := e.security
+	for len(sec.order) > 0 && sec.order[0].expires <= e.in.Now {
+		n := sec.order[0]
+		sec.order[0] = nil
+		sec.order = sec.order[1:]
+		sec.conclude(n)
 		if n.assoc.keys == nil {
 			e.assocs.release(n.assoc)
 		}
-		delete(sh.pending, n.key)
-		sh.count(n.share, halfOpen{known: -1})
+		delete(sec.pending, n.key)
+		sec.count(n.share, halfOpen{known: -1})
 	}
 }

@@ -31,26 +31,26 @@ func TestHalfOpenCount(t *testing.T) {
 // A share that has had all that it may have leaves room for others, and has room again when its
 // handshakes are forgotten.
 func TestHalfOpenOfQuotas(t *testing.T) {
-	sh := &shield{halfOpen: make(map[transport.Addr]halfOpen)}
+	sec := &endpointSecurity{halfOpen: make(map[transport.Addr]halfOpen)}
 	one, other := transport.Addr{Port: 1}, transport.Addr{Port: 2}
 	for range maxPending / perShare {
-		sh.count(one, halfOpen{active: 1, known: 1})
+		sec.count(one, halfOpen{active: 1, known: 1})
 	}
-	if sh.all.room(sh.halfOpen[one]) || !sh.all.room(sh.halfOpen[other]) {
+	if sec.all.room(sec.halfOpen[one]) || !sec.all.room(sec.halfOpen[other]) {
 		t.Error("the share has room, or others have none")
 	}
 	for range maxPending / perShare {
-		sh.count(one, halfOpen{active: -1}) // its handshakes end
+		sec.count(one, halfOpen{active: -1}) // its handshakes end
 	}
 	known := halfOpen{known: maxPending / perShare}
-	if sh.halfOpen[one] != known || sh.all != known {
-		t.Errorf("after the end: %+v, %+v in all", sh.halfOpen[one], sh.all)
+	if sec.halfOpen[one] != known || sec.all != known {
+		t.Errorf("after the end: %+v, %+v in all", sec.halfOpen[one], sec.all)
 	}
 	for range maxPending / perShare {
-		sh.count(one, halfOpen{known: -1})
+		sec.count(one, halfOpen{known: -1})
 	}
-	if len(sh.halfOpen) != 0 || sh.all != (halfOpen{}) {
-		t.Errorf("%d shares are counted, %+v in all", len(sh.halfOpen), sh.all)
+	if len(sec.halfOpen) != 0 || sec.all != (halfOpen{}) {
+		t.Errorf("%d shares are counted, %+v in all", len(sec.halfOpen), sec.all)
 	}
 }
 
@@ -58,8 +58,8 @@ func TestHalfOpenOfQuotas(t *testing.T) {
 // in the loop itself, does not.
 func TestStepGivesWay(t *testing.T) {
 	queue := func(waiting int) *engine {
-		e := &engine{shield: &shield{guard: &guard{}}} // no worker ever runs
-		e.shield.guard.queue.waiting = make([]func(), waiting)
+		e := &engine{security: &endpointSecurity{guard: &guard{}}} // no worker ever runs
+		e.security.guard.queue.waiting = make([]func(), waiting)
 		return e
 	}
 	for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestStepGivesWay(t *testing.T) {
 		{"in the loop", 0, true, true, 0},
 	} {
 		e, ran := queue(c.waiting), 0
-		e.shield.inline = c.inline
+		e.security.inline = c.inline
 		ok := e.step(transport.Addr{}, nil, func() { ran++ }, func() { ran++ })
 		if ok != c.ok || e.handed != c.handed || ran == 2 != c.inline {
 			t.Errorf("%s: %t, %d handed over, ran %d", c.name, ok, e.handed, ran)
@@ -89,7 +89,7 @@ func TestStepsOfShares(t *testing.T) {
 	fill := func(network byte) (n int) {
 		share := transport.Addr{Port: uint32(network)}
 		for ; n < 2*maxHandshakes; n++ {
-			e := &engine{shield: &shield{guard: g}} // each is of another loop
+			e := &engine{security: &endpointSecurity{guard: g}} // each is of another loop
 			if !e.step(share, nil, func() {}, func() {}) {
 				return n
 			}

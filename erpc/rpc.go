@@ -126,7 +126,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	}
 	e.shares = n.shareTable(&r.cfg)
 	if n.guard != nil {
-		e.secure(n.guard)
+		e.demandSecurity(n.guard)
 	}
 	e.batches, e.after = newBatchTable(n.batches), newCallTimers()
 	e.timers = newTimers(&r.cfg.Timing)

@@ -293,8 +293,8 @@ func (q *handshakeQueue) work() {
 	}
 }
 
-// shield holds the further state of an endpoint that demands security.
-type shield struct {
+// endpointSecurity holds the further state of an endpoint that demands security.
+type endpointSecurity struct {
 	guard    *guard
 	rng      *rand.Rand // of a simulation, else nil
 	inline   bool       // steps of handshakes run in the loop: time is made up
@@ -306,32 +306,32 @@ type shield struct {
 	leaders  map[leaderKey]*Session      // those whose handshake others wait for
 }
 
-// secure makes the endpoint demand security.
-func (e *engine) secure(g *guard) {
+// demandSecurity makes the endpoint demand security.
+func (e *engine) demandSecurity(g *guard) {
 	e.sealing = true
 	e.seam.overhead = security.Overhead
-	e.shield = &shield{
+	e.security = &endpointSecurity{
 		guard: g, pending: make(map[connKey]*pendingHandshake),
 		halfOpen: make(map[transport.Addr]halfOpen),
 		leaders:  make(map[leaderKey]*Session), dials: make(map[uint64]*Session),
 	}
 	if e.cfg.Simulation.Clock != nil {
-		e.shield.inline = true
+		e.security.inline = true
 	}
 	if e.cfg.Simulation.Seed != 0 {
-		e.shield.rng = e.rng
+		e.security.rng = e.rng
 	}
 }
 
 // step runs work of a handshake in a worker, and then done in the loop. Share is the peer's. If the
 // loop has ended meanwhile the handshake ends too. It reports false if there is no room.
 func (e *engine) step(share transport.Addr, hs *security.Handshake, work, done func()) bool {
-	if e.shield.inline {
+	if e.security.inline {
 		work()
 		done()
 		return true
 	}
-	ok := e.shield.guard.queue.submit(share, func() {
+	ok := e.security.guard.queue.submit(share, func() {
 		work()
 		if e.owner.Post(func(*Rpc) { done(); e.settle() }) != nil {
 			hs.Close()
@@ -344,9 +344,9 @@ func (e *engine) step(share transport.Addr, hs *security.Handshake, work, done f
 }
 
 // close ends the handshakes of clients, when the endpoint ends. Workers end those that they have.
-func (sh *shield) close() {
-	for _, n := range sh.pending {
-		sh.conclude(n)
+func (sec *endpointSecurity) close() {
+	for _, n := range sec.pending {
+		sec.conclude(n)
 	}
 }
 

@@ -32,7 +32,7 @@ func (e *engine) guardDial(s *Session, path *transport.Path) bool {
 	index := binary.LittleEndian.AppendUint32(nil, h.own.field)
 	d.Ext = wire.AppendExtension(nil, wire.Extension{Type: wire.ExtIndex, Value: index})
 	d.Pad = func(padding []byte) { e.pad(s, padding) }
-	e.shield.dials[h.nonce] = s
+	e.security.dials[h.nonce] = s
 	return true
 }
 
@@ -83,7 +83,7 @@ const waitsFor = time.Second
 // onDialer takes a packet of the handshake in the clear: it is for the attempt to connect whose
 // nonce it repeats.
 func (e *engine) onDialer(op wire.Op, body []byte) {
-	s := e.shield.dials[binary.LittleEndian.Uint64(body)] // all of them begin with it
+	s := e.security.dials[binary.LittleEndian.Uint64(body)] // all of them begin with it
 	if s == nil || s.dialer == nil {
 		e.stats.DropNoSession++
 		return
@@ -137,18 +137,18 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 func (e *engine) findKeys(s *Session) {
 	h := s.handshake
 	h.waits = false
-	h.of = e.shield.guard.now()
+	h.of = e.security.guard.now()
 	key := leaderKey{s.end.Peer, h.epoch, h.name, h.of}
 	if a := e.assocs.dialled[key]; a != nil {
 		e.openOn(s, a)
 		return
 	}
-	if l := e.shield.leaders[key]; l != nil && l != s {
+	if l := e.security.leaders[key]; l != nil && l != s {
 		h.waits = true
 		l.handshake.followers = append(l.handshake.followers, s)
 		return
 	}
-	e.shield.leaders[key] = s
+	e.security.leaders[key] = s
 	h.leader = true
 	e.beginHandshake(s)
 }
@@ -167,7 +167,7 @@ func (e *engine) openOn(s *Session, a *association) {
 	}
 	h.own, h.opening, h.waits, h.openAt = nil, true, false, e.in.Now
 	if !h.begun() {
-		delete(e.shield.dials, h.nonce) // nothing in the clear is for it any more
+		delete(e.security.dials, h.nonce) // nothing in the clear is for it any more
 	}
 	s.end.Via = a.field
 	d.Connect.Session, d.Connect.Token = s.end.Local, s.end.LocalToken

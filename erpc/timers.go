@@ -121,7 +121,7 @@ func (e *engine) tick() {
 			t.resetsLeft, t.resetsAt = resetsPerSweep, e.in.Now.Add(t.sweepEvery)
 		}
 		e.sweep()
-		if e.shield != nil {
+		if e.security != nil {
 			e.expirePending()
 		}
 		t.trim = e.shares.book.scarce()
@@ -272,7 +272,8 @@ func (e *engine) nextTick() monotime.Time {
 		len(e.handshakes.repeating) > 0, len(e.assocs.doubts) > 0, e.calls.deadlines > 0,
 		t.idle.fn != nil:
 		return t.nextScan
-	case e.table.live > 0 || len(e.assocs.idle) > 0 || e.shield != nil && len(e.shield.pending) > 0:
+	case e.table.live > 0, len(e.assocs.idle) > 0,
+		e.security != nil && len(e.security.pending) > 0:
 		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)
 	}
 	if t.alarm.fn != nil {

@@ -5,7 +5,7 @@
 // # Map
 //
 //	owns       keys, nonces and windows of one association
-//	called by  package erpc, by its shield
+//	called by  package erpc, by its endpointSecurity
 //	never      a nonce is used twice; a packet is believed that was not opened
 //
 // # Association
