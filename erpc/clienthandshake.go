@@ -276,8 +276,8 @@ func (e *engine) sendRest(s *Session) {
 		return
 	}
 	h.resend = false
-	room := int(s.dialer.Connect.Offer.MTU) + e.seam.overhead - wire.HeaderSize - wire.ConnectSize -
-		len(s.dialer.Ext)
+	room := int(s.dialer.Connect.Offer.MTU) + e.recordLayer.overhead - wire.HeaderSize -
+		wire.ConnectSize - len(s.dialer.Ext)
 	if room = wire.ChunkRoom(make([]byte, max(room, 0))); len(h.out) > room {
 		e.sendCrypto(s, max(room, 0))
 	}

@@ -167,7 +167,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	}
 	whole := int(c.Offer.MTU)
 	if seals {
-		whole += e.seam.overhead
+		whole += e.recordLayer.overhead
 	}
 	if len(p.Data) < whole || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
 		e.stats.DropMalformed++ // the answer would be larger than what was received
@@ -231,7 +231,7 @@ func (e *engine) admit(
 		return nil, wire.CodeShutdown
 	}
 	path := e.port.pathTo(with.addr)
-	mtu := min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)
+	mtu := min(uint32(e.paths.mtu-e.recordLayer.overhead), c.Offer.MTU)
 	mine := e.paths.offer(int(mtu), &path)
 	if with.keys != nil {
 		sealedOffer(&mine)
@@ -279,7 +279,7 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 	}
 	size := int(a.Offer.MTU)
 	if s.end.Via == 0 {
-		size += e.seam.overhead
+		size += e.recordLayer.overhead
 	}
 	e.out.Mgmt(&s.end.Peer, s.end.Via, s.end.Version, wire.OpAccept, c.Session, c.Token,
 		wire.AcceptSize, size, a.Put)

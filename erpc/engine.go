@@ -72,10 +72,10 @@ type engine struct {
 	leaving  monotime.Time // when the TX batch was made ready; for the recorder
 	meter    *meter        // counts by request type; nil until somebody asks for a snapshot
 
-	batches batchTable
-	after   callTimers
-	seam    seam
-	notices []*Session // clients that have not acknowledged that this side shuts down
+	batches     batchTable
+	after       callTimers
+	recordLayer recordLayer
+	notices     []*Session // clients that have not acknowledged that this side shuts down
 
 	refusing bool // shutting down: no new sessions or requests
 	closing  bool // in Rpc.Close: nobody would end the requests of a session made now
@@ -164,7 +164,7 @@ func (e *engine) headOf(p *transport.RxPacket) []byte {
 	if wire.Type(e.head[0]&0x0F) != wire.TypeMgmt {
 		return e.head[:n]
 	}
-	e.seam.own(p)
+	e.recordLayer.own(p)
 	return p.Data
 }
 

@@ -136,7 +136,7 @@ func TestClearLeavesNot(t *testing.T) {
 			h.Put(pkt, 1)
 			tx := []session.Tx{{Dst: stubAddr(1), Head: pkt}}
 			st.engine.seal(tx)
-			st.engine.seam.kept(0)
+			st.engine.recordLayer.kept(0)
 			clear := false
 			switch wire.Op(op) {
 			case wire.OpConnect, wire.OpChallenge, wire.OpRefuse, wire.OpCrypto, wire.OpNoKeys:

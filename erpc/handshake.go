@@ -108,12 +108,12 @@ func (e *engine) connect(
 ) {
 	c := wire.Connect{
 		Nonce: e.rng.Uint64(), Epoch: e.handshakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
-		Offer: e.paths.offer(e.paths.limit(path)-e.seam.overhead, path),
+		Offer: e.paths.offer(e.paths.limit(path)-e.recordLayer.overhead, path),
 	}
 	timing := s.plan.timing
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
-	s.dialer.Overhead, s.dialer.Loop, s.dialer.Version = e.seam.overhead, loop, e.cfg.newest
+	s.dialer.Overhead, s.dialer.Loop, s.dialer.Version = e.recordLayer.overhead, loop, e.cfg.newest
 	if e.security != nil && !e.guardDial(s, path) {
 		e.end(s, errNoIndex, SessionRefused)
 		return

@@ -309,7 +309,7 @@ type endpointSecurity struct {
 // demandSecurity makes the endpoint demand security.
 func (e *engine) demandSecurity(g *guard) {
 	e.sealing = true
-	e.seam.overhead = security.Overhead
+	e.recordLayer.overhead = security.Overhead
 	e.security = &endpointSecurity{
 		guard: g, pending: make(map[connKey]*pendingHandshake),
 		halfOpen: make(map[transport.Addr]halfOpen),
