@@ -34,10 +34,10 @@ type association struct {
 	// Opener: the handshake, in which tickets follow; nil with shared keys.
 	ticket *stream
 	// When this side changes its keys, if it is the opener; zero before the first look.
-	updateAt monotime.Time
-	renewAt  monotime.Time // when its keys may be said again to be lost or worn
-	sent     *sentRing     // opener: what left last, for what the network quotes
-	move     *move         // while the peer may have another address; nil else
+	updateAt  monotime.Time
+	renewAt   monotime.Time // when its keys may be said again to be lost or worn
+	sent      *sentRing     // opener: what left last, for what the network quotes
+	migration *migration    // while the peer may have another address; nil else
 
 	watch    session.Watch
 	link     session.Link // for small packets
@@ -236,7 +236,7 @@ func (e *engine) forgetIdle(a *association) {
 func (t *assocTable) drop(a *association) {
 	t.rise(a)
 	t.release(a)
-	t.moveFrom(a)
+	t.leaveAddr(a)
 	if key := (peerKey{a.addr, a.epoch}); t.plain[key] == a {
 		delete(t.plain, key)
 	}
@@ -248,8 +248,8 @@ func (t *assocTable) drop(a *association) {
 	}
 }
 
-// moveFrom takes an association from those at its address.
-func (t *assocTable) moveFrom(a *association) {
+// leaveAddr takes an association from those at its address.
+func (t *assocTable) leaveAddr(a *association) {
 	list := t.byAddr[a.addr]
 	if i := slices.Index(list, a); i >= 0 {
 		list = slices.Delete(list, i, i+1)

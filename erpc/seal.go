@@ -132,7 +132,7 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 	p.Data = plain
 	a.watch.Heard(e.in.Now)
 	if from != a.addr {
-		e.elsewhere(a, plain, from)
+		e.onNewAddr(a, plain, from)
 	}
 	return field
 }

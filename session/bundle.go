@@ -125,7 +125,7 @@ func (l *Link) room(o *Out, e *End, n int) {
 		_ = h.Parse(first.Head) // it may lack data, and was written here
 		l.put(&h, l.first, first.Head, first.Data, o)
 		first.Data = nil
-		o.moveAnswer(l.item)
+		o.answerBundled(l.item)
 		if l.used+n+wire.MaxRecordHead <= l.most {
 			return
 		}
