@@ -20,17 +20,17 @@ import (
 // Without security it has no keys. Then an address and an epoch name it, and its packets are found
 // by their session and token: all that such a peer can prove.
 type association struct {
-	keys    *security.Association // nil: nothing is sealed, or the keys are still being made
-	field   uint32                // what the peer seals names it so; 0: nothing is ever sealed
-	addr    transport.Addr        // where its packets go; nothing else follows from it
-	epoch   uint64                // of the peer's endpoint
-	loop    uint8                 // of the peer's endpoint
-	opener  bool                  // this side made the keys with a server
-	name    string                // opener: what the server's certificate had to say
-	of      *credentials          // opener: what the keys were made with
-	state   *ConnectionState      // who the peer is; nil without keys
-	share   transport.Addr        // what its sessions count for; zero for its address
-	pending *pendingHandshake     // server: until the keys are there
+	keys     *security.Association // nil: nothing is sealed, or the keys are still being made
+	field    uint32                // what the peer seals names it so; 0: nothing is ever sealed
+	addr     transport.Addr        // where its packets go; nothing else follows from it
+	epoch    uint64                // of the peer's endpoint
+	loop     uint8                 // of the peer's endpoint
+	opener   bool                  // this side made the keys with a server
+	name     string                // opener: what the server's certificate had to say
+	of       *credentials          // opener: what the keys were made with
+	state    *ConnectionState      // who the peer is; nil without keys
+	quotaKey transport.Addr        // what its sessions count for; zero for its address
+	pending  *pendingHandshake     // server: until the keys are there
 	// Opener: the handshake, in which tickets follow; nil with shared keys.
 	ticket *stream
 	// When this side changes its keys, if it is the opener; zero before the first look.
@@ -47,13 +47,13 @@ type association struct {
 	suspect  int            // how many sessions are still to ask whether the peer knows them
 	at       int            // place in assocTable.watched
 	idleTill monotime.Time  // without sessions: when it is forgotten; else 0
-	idleOf   transport.Addr // the share for which it counts until then
+	idleOf   transport.Addr // the quota for which it counts until then
 	doubt    *doubt         // nil without one
 	quotes   quotes         // of its series so far
 	narrowAt monotime.Time  // when it may next be said that its path carries less
 }
 
-// Bounds of associations without sessions. A dial within lingerFor needs no handshake. One share
+// Bounds of associations without sessions. A dial within lingerFor needs no handshake. One quota
 // has a quarter at most: its own are forgotten before those of others.
 const (
 	lingerFor = 10 * time.Second
@@ -85,7 +85,7 @@ type assocTable struct {
 	byAddr    map[transport.Addr][]*association // for the network's hints, which only cause questions
 	watched   []*association                    // those with sessions
 	idle      []*association                    // those without, the one that is forgotten first first
-	idleOf    map[transport.Addr]int            // how many of them each share has
+	idleOf    map[transport.Addr]int            // how many of them each quota has
 	shares    *Shares                           // of the endpoint
 	overQuota bool                              // one of them has too many
 	doubts    []*doubt
@@ -185,7 +185,7 @@ func (t *assocTable) plainFor(key peerKey, loop uint8) *association {
 func (t *assocTable) rest(a *association, now monotime.Time) {
 	a.idleTill, a.idleOf = now.Add(lingerFor), t.shares.keyOf(a)
 	t.idle = append(t.idle, a)
-	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > mostIdle/perShare {
+	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > mostIdle/quotaDivisor {
 		t.overQuota = true
 	}
 }
@@ -208,11 +208,11 @@ func (t *assocTable) rise(a *association) {
 }
 
 // expireAssocs forgets associations that have had no session for long, and the oldest ones of
-// shares that have too many. Sessions that are about to open on one begin anew.
+// quotas that have too many. Sessions that are about to open on one begin anew.
 func (e *engine) expireAssocs() {
 	t := &e.assocs
 	for i := 0; t.overQuota && i < len(t.idle); {
-		if a := t.idle[i]; t.idleOf[a.idleOf] > mostIdle/perShare {
+		if a := t.idle[i]; t.idleOf[a.idleOf] > mostIdle/quotaDivisor {
 			e.forgetIdle(a)
 		} else {
 			i++

@@ -46,7 +46,7 @@ func (st *stub) nothingLeft(what string) {
 		"dialled": len(e.assocs.dialled), "addresses": len(e.assocs.byAddr),
 		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "doubts": len(e.assocs.doubts),
 		"epochs": len(e.assocs.epochs), "sessions": e.table.live, "attempts": len(e.table.byKey),
-		"repeated": len(e.handshakes.repeating), "shares": len(e.shares.byKey),
+		"repeated": len(e.handshakes.repeating), "quotas": len(e.quotas.byKey),
 	} {
 		if n != 0 {
 			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
@@ -54,7 +54,7 @@ func (st *stub) nothingLeft(what string) {
 	}
 	if sec := e.security; sec != nil && len(sec.dials)+len(sec.leaders)+len(sec.pending)+
 		len(sec.halfOpen)+sec.all.early+sec.all.active+sec.all.known != 0 {
-		st.tb.Fatalf("%s: %d dials, %d leaders, %d pending handshakes, %d shares, %+v are left", what,
+		st.tb.Fatalf("%s: %d dials, %d leaders, %d pending handshakes, %d quotas, %+v are left", what,
 			len(sec.dials), len(sec.leaders), len(sec.pending), len(sec.halfOpen), sec.all)
 	}
 }
@@ -333,12 +333,12 @@ func TestIdleAreBounded(t *testing.T) {
 	st.nothingLeft("after a while")
 }
 
-// TestIdleOfShares: a client that makes many associations without sessions, or many sessions one
+// TestIdleOfQuotas: a client that makes many associations without sessions, or many sessions one
 // after the other on one association, has its own forgotten and no others.
-func TestIdleOfShares(t *testing.T) {
+func TestIdleOfQuotas(t *testing.T) {
 	st := newStub(t, Config{PSK: testPSK})
 	var others, own []*association
-	for i := range 3 * mostIdle / perShare {
+	for i := range 3 * mostIdle / quotaDivisor {
 		others = append(others, st.restFrom(byte(i%3), i))
 	}
 	for i := range mostIdle {
@@ -356,7 +356,7 @@ func TestIdleOfShares(t *testing.T) {
 			if st.engine.assocs.find(a.field) == nil {
 				continue
 			}
-			if n++; i < len(list)-mostIdle/perShare && len(list) == len(own) {
+			if n++; i < len(list)-mostIdle/quotaDivisor && len(list) == len(own) {
 				t.Fatalf("an older one of its own is known: %d of %d", i, len(list))
 			}
 		}
@@ -365,7 +365,7 @@ func TestIdleOfShares(t *testing.T) {
 	if n := known(others); n < len(others)-1 { // all with busy are one too many
 		t.Errorf("%d of %d others are left", n, len(others))
 	}
-	if n := known(own); n != mostIdle/perShare {
+	if n := known(own); n != mostIdle/quotaDivisor {
 		t.Errorf("%d of its own are left", n)
 	}
 	for range 100 {

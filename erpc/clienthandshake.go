@@ -220,7 +220,7 @@ func (e *engine) associated(s *Session, m *made) {
 
 // become gives an association its keys, and the identity that the handshake has proved.
 func (a *association) become(m *made) {
-	a.keys, a.state, a.share = m.keys, m.state, m.share
+	a.keys, a.state, a.quotaKey = m.keys, m.state, m.quotaKey
 }
 
 // handshakeError gives an error of a handshake the library's name.

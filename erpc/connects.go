@@ -240,7 +240,7 @@ func (e *engine) admit(
 	if err != nil || !wire.IsSession(c.Session) {
 		return nil, wire.CodeBadOffer
 	}
-	if !e.shares.admits(e.shares.cfg.keyOf(with), e.table.live, e.cfg.MaxSessions) {
+	if !e.quotas.admits(e.quotas.cfg.keyOf(with), e.table.live, e.cfg.MaxSessions) {
 		if e.table.live < e.cfg.MaxSessions {
 			e.stats.SessionsOverShare++
 		}
@@ -262,7 +262,7 @@ func (e *engine) admit(
 	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
 	s.showPeer()
 	e.table.add(s)
-	e.shares.join(s, with)
+	e.quotas.join(s, with)
 	s.live.Heard(e.in.Now)
 	e.assocs.join(s, with, &s.end.Params, e.in.Now)
 	e.stats.SessionsOpened++

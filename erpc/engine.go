@@ -34,7 +34,7 @@ type port interface {
 // cancellation, a tick. Sessions leave what follows from it in out: packets, and outcomes, on
 // which settle acts. Inside those methods nothing calls the application; settle does.
 //
-// Each part owns its state and has a file: sessions by number, remote endpoints, shares of
+// Each part owns its state and has a file: sessions by number, remote endpoints, quotas of
 // addresses, sessions that open or close, requests under way, background requests, timers, paths.
 type engine struct {
 	port     port
@@ -55,7 +55,7 @@ type engine struct {
 	security *endpointSecurity // nil if they are not
 
 	table      sessionTable
-	shares     shareTable
+	quotas     quotaTable
 	assocs     assocTable
 	handshakes handshakes
 	calls      callTable

@@ -69,12 +69,12 @@ func (r *Rpc) WhenIdle(span time.Duration, fn func()) { r.engine.whenIdle(span, 
 // ServerOf returns a Server that registers handlers with n, and does nothing else.
 func ServerOf(n *Nexus) *Server { return &Server{nexus: n, ctx: context.Background()} }
 
-// Accounted returns the bytes that count in the book, and in shares of addresses.
+// Accounted returns the bytes that count in the book, and in quotas of addresses.
 func (r *Rpc) Accounted() (all, addresses int64) {
-	for _, sh := range r.engine.shares.byKey {
-		addresses += sh.account.Used()
+	for _, q := range r.engine.quotas.byKey {
+		addresses += q.account.Used()
 	}
-	return r.engine.shares.book.used.Load(), addresses
+	return r.engine.quotas.book.used.Load(), addresses
 }
 
 // Gathered returns how many background requests of the last pass the workers have not got.

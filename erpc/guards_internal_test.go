@@ -102,25 +102,25 @@ func begin(st *stub, network byte, port int) bool {
 // have expired there is room again.
 func TestHalfOpen(t *testing.T) {
 	st := newStub(t, Config{PSK: testPSK})
-	const quarter = maxPending / perShare
+	const quarter = maxPending / quotaDivisor
 	fill := func(network byte) (n int) {
 		for ; n < 2*quarter && begin(st, network, 1+n); n++ {
 		}
 		return n
 	}
-	for network := range byte(perShare) {
+	for network := range byte(quotaDivisor) {
 		if n := fill(network); n != quarter {
 			t.Fatalf("network %d has %d handshakes, want %d", network, n, quarter)
 		}
 		st.pass(time.Second / 4) // budgets fill up
 	}
-	if n := fill(perShare); n != 0 {
+	if n := fill(quotaDivisor); n != 0 {
 		t.Errorf("%d handshakes beyond all", n)
 	}
 	for range 20 {
 		st.pass(st.cfg.Timing.ConnectTimeout / 10)
 	}
-	if !begin(st, 0, 1) || !begin(st, perShare, 1) {
+	if !begin(st, 0, 1) || !begin(st, quotaDivisor, 1) {
 		t.Error("there is no room again")
 	}
 }

@@ -179,7 +179,7 @@ func (y *relay) settle(left []*job, took *shiftTimes) {
 	}
 	switch {
 	case len(left) == 0:
-	case jobs.paces.quick(left[0].share, left[0].handle.Type(), now):
+	case jobs.paces.quick(left[0].quota, left[0].handle.Type(), now):
 		jobs.own = append(jobs.own, left...)
 	default:
 		jobs.toPool(left)
@@ -262,7 +262,7 @@ func (y *relay) take(word uint64) {
 	at, now := begun(word), y.r.clock()
 	took := now.Sub(monotime.Time(y.began.Load()))
 	j := y.jobs[at-1]
-	y.r.engine.jobs.paces.stall(j.share, j.handle.Type(), now, took)
+	y.r.engine.jobs.paces.stall(j.quota, j.handle.Type(), now, took)
 	rest := y.jobs[at:]
 	y.jobs = nil
 	y.start(n, rest)

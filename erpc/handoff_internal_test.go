@@ -21,7 +21,7 @@ type relayRig struct {
 	turns  int      // goroutines that were started
 	ended  sync.WaitGroup
 	number uint64
-	share  share // of the requests' address
+	quota  addrQuota // of the requests' address
 }
 
 func newRelayRig(tb testing.TB, clock func() Time) *relayRig {
@@ -50,7 +50,7 @@ func (g *relayRig) request(typ uint8, fn func()) {
 	g.number++
 	bits := uint64(gen)<<genShift | uint64(typ)
 	j.handle = ReqHandle{s: &Session{engine: &g.r.engine}, job: j, bits: bits}
-	j.share = &g.share
+	j.quota = &g.quota
 	j.fn = func(ReqHandle) {
 		g.mu.Lock()
 		g.ran = append(g.ran, num)
@@ -156,7 +156,7 @@ func TestShiftMeasures(t *testing.T) {
 		g.shift(0)
 	}
 	p := g.r.engine.jobs.paces
-	one, two := p.quick(&g.share, 1, now), p.quick(&g.share, 2, now)
+	one, two := p.quick(&g.quota, 1, now), p.quick(&g.quota, 2, now)
 	if !one || two {
 		t.Errorf("quick are 1: %v, 2: %v", one, two)
 	}
@@ -196,7 +196,7 @@ func TestTake(t *testing.T) {
 	if w := g.word.Load(); w != 1<<turnShift {
 		t.Errorf("word %#x", w)
 	}
-	if b := g.share.blocked; b[1] != nil || b[2] == nil || b[2].hold != leastBlocked {
+	if b := g.quota.blocked; b[1] != nil || b[2] == nil || b[2].hold != leastBlocked {
 		t.Errorf("blocked: %+v", b)
 	}
 }
@@ -360,8 +360,8 @@ func TestStalls(t *testing.T) {
 		for typ := uint8(0); now.Sub(start) < time.Minute; typ += 7 { // a new one each time
 			now = now.Add(every)
 			p.blocked[typ].by = nil
-			if sh := new(share); p.quick(sh, typ, now) {
-				p.stall(sh, typ, now, each)
+			if q := new(addrQuota); p.quick(q, typ, now) {
+				p.stall(q, typ, now, each)
 				lost += each
 			}
 		}
@@ -374,13 +374,13 @@ func TestStalls(t *testing.T) {
 	}
 	var p paces
 	for p.until == 0 {
-		p.stall(new(share), 1, start, each)
+		p.stall(new(addrQuota), 1, start, each)
 	}
 	if p.stalled != mostStalled+each || p.until != start.Add(stallPause) {
 		t.Errorf("after %v none is quick until %v", p.stalled, p.until.Sub(start))
 	}
-	sh := new(share)
-	if p.quick(sh, 9, p.until-1) || !p.quick(sh, 9, p.until) {
+	q := new(addrQuota)
+	if p.quick(q, 9, p.until-1) || !p.quick(q, 9, p.until) {
 		t.Error("the pause ends at another time")
 	}
 }
@@ -389,7 +389,7 @@ func TestStalls(t *testing.T) {
 // the pool; if it is two addresses, those of all.
 func TestBlocked(t *testing.T) {
 	var p paces
-	hog, other, victim := new(share), new(share), new(share)
+	hog, other, victim := new(addrQuota), new(addrQuota), new(addrQuota)
 	now := monotime.Time(1e9)
 	p.stall(hog, 1, now, 0)
 	p.stall(hog, 1, now, 0)

@@ -281,7 +281,7 @@ func (e *engine) forget(s *Session) {
 		if s.end.Via == 0 {
 			e.assocs.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
 		}
-		e.shares.leave(s)
+		e.quotas.leave(s)
 	}
 }
 

@@ -45,8 +45,8 @@ type pace struct {
 type paces struct {
 	types   [256]pace
 	blocked [256]struct {
-		blocked        // if more than one address called handlers that blocked
-		by      *share // the last one, to compare
+		blocked            // if more than one address called handlers that blocked
+		by      *addrQuota // the last one, to compare
 	}
 	stalled time.Duration // by shifts that blocked, less what is forgiven
 	at      monotime.Time // when it was
@@ -55,28 +55,28 @@ type paces struct {
 
 // quick reports whether the handler of a request of an address and a type is supposed to return at
 // once.
-func (p *paces) quick(sh *share, typ uint8, now monotime.Time) bool {
+func (p *paces) quick(q *addrQuota, typ uint8, now monotime.Time) bool {
 	if now < p.until || !p.types[typ].quick(now) {
 		return false
 	}
 	b := &p.blocked[typ]
-	return b.by == nil || b.ends(now) && (sh.blocked[typ] == nil || sh.blocked[typ].ends(now))
+	return b.by == nil || b.ends(now) && (q.blocked[typ] == nil || q.blocked[typ].ends(now))
 }
 
 // stall notes that the handler of such a request has held up the loop.
-func (p *paces) stall(sh *share, typ uint8, now monotime.Time, d time.Duration) {
-	if sh.blocked == nil {
-		sh.blocked = make(map[uint8]*blocked)
+func (p *paces) stall(q *addrQuota, typ uint8, now monotime.Time, d time.Duration) {
+	if q.blocked == nil {
+		q.blocked = make(map[uint8]*blocked)
 	}
-	if sh.blocked[typ] == nil {
-		sh.blocked[typ] = new(blocked)
+	if q.blocked[typ] == nil {
+		q.blocked[typ] = new(blocked)
 	}
-	sh.blocked[typ].begin(now)
+	q.blocked[typ].begin(now)
 	b := &p.blocked[typ]
-	if b.by != nil && b.by != sh {
+	if b.by != nil && b.by != q {
 		b.begin(now)
 	}
-	b.by = sh
+	b.by = q
 	p.stalled = max(0, p.stalled-now.Sub(p.at)/stallLeak) + d
 	p.at = now
 	if p.stalled > mostStalled {

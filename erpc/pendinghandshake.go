@@ -12,12 +12,12 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Bounds of handshakes that clients have begun, which have proved their address. One share, see
+// Bounds of handshakes that clients have begun, which have proved their address. One quota, see
 // Config.Shares, has a quarter at most, so that it leaves room for others.
 const (
-	maxPending = 4096    // under way
-	maxKnown   = 1 << 16 // with those that have ended and are remembered
-	perShare   = 4       // one share has at most this part of either
+	maxPending   = 4096    // under way
+	maxKnown     = 1 << 16 // with those that have ended and are remembered
+	quotaDivisor = 4       // one quota has at most this part of either
 	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
 	answerEvery = 5 * time.Millisecond
 	// soonDone is how many steps may wait for workers until a client is told that its Connect has
@@ -28,42 +28,43 @@ const (
 
 // pendingHandshake is a client's handshake that is not finished.
 type pendingHandshake struct {
-	key     connKey
-	share   transport.Addr // for which it counts
-	connect wire.Connect
-	body    []byte       // of the Connect as it came last
-	assoc   *association // that gets the keys
-	early   []byte       // a copy of the first sealed datagram, which came before them
-	expires monotime.Time
-	sentAt  monotime.Time
-	ended   bool      // it is here only so that repetitions begin nothing new
-	code    wire.Code // why it was refused; wire.CodeOK if it was not
-	text    string
+	key      connKey
+	quotaKey transport.Addr // for which it counts
+	connect  wire.Connect
+	body     []byte       // of the Connect as it came last
+	assoc    *association // that gets the keys
+	early    []byte       // a copy of the first sealed datagram, which came before them
+	expires  monotime.Time
+	sentAt   monotime.Time
+	ended    bool      // it is here only so that repetitions begin nothing new
+	code     wire.Code // why it was refused; wire.CodeOK if it was not
+	text     string
 	stream
 }
 
-// halfOpen counts pending handshakes, in all and by share.
+// halfOpen counts pending handshakes, in all and by quota.
 type halfOpen struct {
 	active, known int // under way; with those that are remembered
 	early         int // bytes of sealed datagrams that came before their keys
 }
 
-// room reports whether one more fits beside all others and those of its share.
+// room reports whether one more fits beside all others and those of its quota.
 func (c halfOpen) room(own halfOpen) bool {
-	return c.active < maxPending && own.active < maxPending/perShare &&
-		c.known < maxKnown && own.known < maxKnown/perShare
+	return c.active < maxPending && own.active < maxPending/quotaDivisor &&
+		c.known < maxKnown && own.known < maxKnown/quotaDivisor
 }
 
-// roomEarly reports whether a sealed datagram fits beside all others and those of its share.
+// roomEarly reports whether a sealed datagram fits beside all others and those of its quota.
 func (c halfOpen) roomEarly(own halfOpen, size int) bool {
-	return size <= maxEarly && c.early+size <= maxAllEarly && own.early+size <= maxAllEarly/perShare
+	return size <= maxEarly && c.early+size <= maxAllEarly &&
+		own.early+size <= maxAllEarly/quotaDivisor
 }
 
-// count adds to the pending handshakes of a client's share, and to all.
-func (sec *endpointSecurity) count(share transport.Addr, add halfOpen) {
-	own := sec.halfOpen[share].with(add)
-	if sec.halfOpen[share] = own; own == (halfOpen{}) {
-		delete(sec.halfOpen, share)
+// count adds to the pending handshakes of a client's quota, and to all.
+func (sec *endpointSecurity) count(quotaKey transport.Addr, add halfOpen) {
+	own := sec.halfOpen[quotaKey].with(add)
+	if sec.halfOpen[quotaKey] = own; own == (halfOpen{}) {
+		delete(sec.halfOpen, quotaKey)
 	}
 	sec.all = sec.all.with(add)
 }
@@ -151,9 +152,9 @@ func (e *engine) beginPending(
 		e.refuse(c, &key.from, 0, wire.Version, wire.CodeDenied, why)
 		return
 	}
-	sec, share := e.security, e.shares.cfg.key(key.from)
+	sec, quotaKey := e.security, e.quotas.cfg.key(key.from)
 	a := &association{addr: key.from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
-	if e.refusing || !sec.all.room(sec.halfOpen[share]) || !e.assocs.reserve(a) {
+	if e.refusing || !sec.all.room(sec.halfOpen[quotaKey]) || !e.assocs.reserve(a) {
 		code := wire.CodeExhausted
 		if e.refusing {
 			code = wire.CodeShutdown
@@ -162,7 +163,7 @@ func (e *engine) beginPending(
 		return
 	}
 	n := &pendingHandshake{
-		key: key, share: share, connect: *c, body: bytes.Clone(body), assoc: a,
+		key: key, quotaKey: quotaKey, connect: *c, body: bytes.Clone(body), assoc: a,
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	a.pending, n.theirs = n, index
@@ -179,7 +180,7 @@ func (e *engine) beginPending(
 		},
 	})
 	sec.pending[key], sec.order = n, append(sec.order, n)
-	sec.count(share, halfOpen{active: 1, known: 1})
+	sec.count(quotaKey, halfOpen{active: 1, known: 1})
 	e.hearPending(n, 0, value)
 	if len(n.out) == 0 && sec.guard.queue.waits() >= soonDone {
 		e.answerPending(n) // the client learns at once that the path carries its packets
@@ -219,12 +220,12 @@ func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	n := a.pending
 	sec := e.security
 	if n == nil || n.early != nil || n.key.from != *from ||
-		!sec.all.roomEarly(sec.halfOpen[n.share], len(pkt)) {
+		!sec.all.roomEarly(sec.halfOpen[n.quotaKey], len(pkt)) {
 		e.stats.DropSealed++
 		return
 	}
 	n.early = bytes.Clone(pkt)
-	sec.count(n.share, halfOpen{early: len(pkt)})
+	sec.count(n.quotaKey, halfOpen{early: len(pkt)})
 }
 
 // hearPending takes a part of a client's stream, and goes on with the handshake.
@@ -249,7 +250,7 @@ func (e *engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 		}
 	}
 	n.busy, n.fed = true, len(n.in)
-	if !e.step(n.share, hs, work, func() { e.steppedPending(n, out, m, err) }) {
+	if !e.step(n.quotaKey, hs, work, func() { e.steppedPending(n, out, m, err) }) {
 		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
 	}
 }
@@ -333,7 +334,7 @@ func (sec *endpointSecurity) conclude(n *pendingHandshake) {
 		return
 	}
 	n.ended = true
-	sec.count(n.share, halfOpen{active: -1, early: -len(n.early)})
+	sec.count(n.quotaKey, halfOpen{active: -1, early: -len(n.early)})
 	n.early, n.assoc.pending = nil, nil
 	n.close()
 }
@@ -350,6 +351,6 @@ func (e *engine) expirePending() {
 			e.assocs.release(n.assoc)
 		}
 		delete(sec.pending, n.key)
-		sec.count(n.share, halfOpen{known: -1})
+		sec.count(n.quotaKey, halfOpen{known: -1})
 	}
 }

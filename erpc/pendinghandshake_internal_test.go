@@ -7,7 +7,7 @@ import (
 )
 
 func TestHalfOpenCount(t *testing.T) {
-	const quarter, known = maxPending / perShare, maxKnown / perShare
+	const quarter, known = maxPending / quotaDivisor, maxKnown / quotaDivisor
 	for _, c := range []struct {
 		name     string
 		all, own halfOpen
@@ -28,29 +28,29 @@ func TestHalfOpenCount(t *testing.T) {
 	}
 }
 
-// A share that has had all that it may have leaves room for others, and has room again when its
+// A quota that has had all that it may have leaves room for others, and has room again when its
 // handshakes are forgotten.
 func TestHalfOpenOfQuotas(t *testing.T) {
 	sec := &endpointSecurity{halfOpen: make(map[transport.Addr]halfOpen)}
 	one, other := transport.Addr{Port: 1}, transport.Addr{Port: 2}
-	for range maxPending / perShare {
+	for range maxPending / quotaDivisor {
 		sec.count(one, halfOpen{active: 1, known: 1})
 	}
 	if sec.all.room(sec.halfOpen[one]) || !sec.all.room(sec.halfOpen[other]) {
-		t.Error("the share has room, or others have none")
+		t.Error("the quota has room, or others have none")
 	}
-	for range maxPending / perShare {
+	for range maxPending / quotaDivisor {
 		sec.count(one, halfOpen{active: -1}) // its handshakes end
 	}
-	known := halfOpen{known: maxPending / perShare}
+	known := halfOpen{known: maxPending / quotaDivisor}
 	if sec.halfOpen[one] != known || sec.all != known {
 		t.Errorf("after the end: %+v, %+v in all", sec.halfOpen[one], sec.all)
 	}
-	for range maxPending / perShare {
+	for range maxPending / quotaDivisor {
 		sec.count(one, halfOpen{known: -1})
 	}
 	if len(sec.halfOpen) != 0 || sec.all != (halfOpen{}) {
-		t.Errorf("%d shares are counted, %+v in all", len(sec.halfOpen), sec.all)
+		t.Errorf("%d quotas are counted, %+v in all", len(sec.halfOpen), sec.all)
 	}
 }
 
@@ -82,26 +82,26 @@ func TestStepGivesWay(t *testing.T) {
 	}
 }
 
-// TestStepsOfShares: one share fills a quarter of the queue of steps, whatever number of loops its
+// TestStepsOfQuotas: one quota fills a quarter of the queue of steps, whatever number of loops its
 // handshakes are with. Others have room, and it has again when its steps have begun.
-func TestStepsOfShares(t *testing.T) {
+func TestStepsOfQuotas(t *testing.T) {
 	g := &guard{}
 	fill := func(network byte) (n int) {
-		share := transport.Addr{Port: uint32(network)}
+		quotaKey := transport.Addr{Port: uint32(network)}
 		for ; n < 2*maxHandshakes; n++ {
 			e := &engine{security: &endpointSecurity{guard: g}} // each is of another loop
-			if !e.step(share, nil, func() {}, func() {}) {
+			if !e.step(quotaKey, nil, func() {}, func() {}) {
 				return n
 			}
 		}
 		return n
 	}
-	for i := range byte(perShare) {
-		if n := fill(i); n != maxHandshakes/perShare {
-			t.Errorf("share %d has %d steps", i, n)
+	for i := range byte(quotaDivisor) {
+		if n := fill(i); n != maxHandshakes/quotaDivisor {
+			t.Errorf("quota %d has %d steps", i, n)
 		}
 	}
-	if n := fill(perShare); n != 0 {
+	if n := fill(quotaDivisor); n != 0 {
 		t.Errorf("%d steps beyond all", n)
 	}
 	for _, fn := range g.queue.waiting[:10] {
@@ -116,10 +116,10 @@ func TestStepsOfShares(t *testing.T) {
 	}
 }
 
-// TestEarlyOfShares: sealed datagrams that came before their keys have a bound, and those of a
-// share a quarter of it.
-func TestEarlyOfShares(t *testing.T) {
-	const quarter = maxAllEarly / perShare
+// TestEarlyOfQuotas: sealed datagrams that came before their keys have a bound, and those of a
+// quota a quarter of it.
+func TestEarlyOfQuotas(t *testing.T) {
+	const quarter = maxAllEarly / quotaDivisor
 	for _, c := range []struct {
 		all, own, size int
 		room           bool

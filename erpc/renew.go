@@ -130,7 +130,8 @@ func (e *engine) reconnect(s *Session) {
 func (e *engine) askOlder(a *association) {
 	for _, o := range e.assocs.byAddr[a.addr] {
 		switch {
-		case o == a || o.keys == nil || o.opener != a.opener || o.name != a.name || o.share != a.share:
+		case o == a || o.keys == nil || o.opener != a.opener || o.name != a.name ||
+			o.quotaKey != a.quotaKey:
 		case o.epoch != a.epoch && o.loop == a.loop:
 			e.replaced(o)
 		case a.opener && o.renewAt != 0 && len(o.sessions) > 0:

@@ -124,7 +124,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if e.jobs.exec == nil {
 		e.jobs.pool = n.workers()
 	}
-	e.shares = n.shareTable(&r.cfg)
+	e.quotas = n.quotaTable(&r.cfg)
 	if n.guard != nil {
 		e.demandSecurity(n.guard)
 	}
@@ -417,7 +417,7 @@ func (r *Rpc) Close() error {
 	loops.Add(-1)
 	r.drainCommands() // what came before closed was seen
 	r.published.publish(r)
-	r.engine.shares.close()
+	r.engine.quotas.close()
 	err = errors.Join(r.tr.Close(), r.engine.pool.Close())
 	if p := r.shared.Load(); p != nil {
 		err = errors.Join(err, p.Close())

@@ -59,9 +59,9 @@ func (c *ConnectionState) SPIFFE() *url.URL {
 	return cert.URIs[0]
 }
 
-// share returns what stands for the peer's identity where quotas count, zero if it has none: its
+// quotaKey returns what stands for the peer's identity where quotas count, zero if it has none: its
 // SPIFFE ID, else the subject of its certificate and who issued it.
-func (c *ConnectionState) share() (a transport.Addr) {
+func (c *ConnectionState) quotaKey() (a transport.Addr) {
 	cert := c.Certificate()
 	if cert == nil {
 		return a
@@ -191,9 +191,9 @@ func (r *randomBytes) Read(b []byte) (int, error) {
 
 // made holds the results of a handshake.
 type made struct {
-	keys  *security.Association
-	state *ConnectionState
-	share transport.Addr // what stands for the peer's identity where quotas count
+	keys     *security.Association
+	state    *ConnectionState
+	quotaKey transport.Addr // what stands for the peer's identity where quotas count
 }
 
 // associate takes what a handshake has led to, once the peer is welcome. Theirs is the index that
@@ -216,7 +216,7 @@ func (g *guard) associate(
 			return nil, fmt.Errorf("%w: %w", ErrDenied, err)
 		}
 	}
-	return &made{keys, state, state.share()}, nil
+	return &made{keys, state, state.quotaKey()}, nil
 }
 
 // log writes the secrets of an association. A log that is full ends no session.
@@ -230,30 +230,30 @@ func localState(peer transport.Addr, client bool) ConnectionState {
 }
 
 // maxHandshakes bounds the steps of handshakes that wait for a worker, of all loops together. One
-// share has a quarter of them at most, with however many loops it makes handshakes.
+// quota has a quarter of them at most, with however many loops it makes handshakes.
 const maxHandshakes = maxPending
 
 // handshakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
 type handshakeQueue struct {
 	mu      sync.Mutex
 	waiting []func()
-	of      map[transport.Addr]int // how many of them each share has
+	of      map[transport.Addr]int // how many of them each quota has
 	running int
 	most    int // goroutines
 }
 
-// submit runs fn of some share soon. It reports false if too much waits.
-func (q *handshakeQueue) submit(share transport.Addr, fn func()) bool {
+// submit runs fn of some quota soon. It reports false if too much waits.
+func (q *handshakeQueue) submit(quotaKey transport.Addr, fn func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) >= maxHandshakes || q.of[share] >= maxHandshakes/perShare {
+	if len(q.waiting) >= maxHandshakes || q.of[quotaKey] >= maxHandshakes/quotaDivisor {
 		return false
 	}
 	if q.of == nil {
 		q.of = make(map[transport.Addr]int)
 	}
-	q.of[share]++
-	q.waiting = append(q.waiting, func() { q.begins(share); fn() })
+	q.of[quotaKey]++
+	q.waiting = append(q.waiting, func() { q.begins(quotaKey); fn() })
 	if q.running < q.most {
 		q.running++
 		go q.work()
@@ -262,11 +262,11 @@ func (q *handshakeQueue) submit(share transport.Addr, fn func()) bool {
 }
 
 // begins notes that a step waits no more.
-func (q *handshakeQueue) begins(share transport.Addr) {
+func (q *handshakeQueue) begins(quotaKey transport.Addr) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.of[share]--; q.of[share] == 0 {
-		delete(q.of, share)
+	if q.of[quotaKey]--; q.of[quotaKey] == 0 {
+		delete(q.of, quotaKey)
 	}
 }
 
@@ -301,7 +301,7 @@ type endpointSecurity struct {
 	pending  map[connKey]*pendingHandshake
 	order    []*pendingHandshake // all of them, as they expire
 	all      halfOpen
-	halfOpen map[transport.Addr]halfOpen // by share
+	halfOpen map[transport.Addr]halfOpen // by quota
 	dials    map[uint64]*Session         // by the nonce of their attempt to connect
 	leaders  map[leaderKey]*Session      // those whose handshake others wait for
 }
@@ -325,13 +325,13 @@ func (e *engine) demandSecurity(g *guard) {
 
 // step runs work of a handshake in a worker, and then done in the loop. Share is the peer's. If the
 // loop has ended meanwhile the handshake ends too. It reports false if there is no room.
-func (e *engine) step(share transport.Addr, hs *security.Handshake, work, done func()) bool {
+func (e *engine) step(quotaKey transport.Addr, hs *security.Handshake, work, done func()) bool {
 	if e.security.inline {
 		work()
 		done()
 		return true
 	}
-	ok := e.security.guard.queue.submit(share, func() {
+	ok := e.security.guard.queue.submit(quotaKey, func() {
 		work()
 		if e.owner.Post(func(*Rpc) { done(); e.settle() }) != nil {
 			hs.Close()

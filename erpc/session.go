@@ -98,11 +98,11 @@ type (
 
 // serverState holds the fields that a client's session does not need.
 type serverState struct {
-	key    connKey  // what a repeated Connect is known by
-	taken  []byte   // what the peer is told at the end: the requests that were taken
-	jobs   slotJobs // background requests
-	notice notice   // of a shutdown
-	share  *share   // of the peer
+	key    connKey    // what a repeated Connect is known by
+	taken  []byte     // what the peer is told at the end: the requests that were taken
+	jobs   slotJobs   // background requests
+	notice notice     // of a shutdown
+	quota  *addrQuota // of the peer
 }
 
 // newClientSession returns a client's end that is not in the table.

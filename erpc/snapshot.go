@@ -219,8 +219,8 @@ func (r *Rpc) look(opts SnapshotOptions) *Snapshot {
 	pool := e.pool.Stats()
 	s.Memory = MemoryUse{
 		Reserved: pool.ReservedBytes, Huge: pool.HugeBytes, Used: pool.UsedBytes,
-		Buffers: pool.InUse, Process: e.shares.book.budget.Used(),
-		Limit: e.shares.book.budget.Limit(),
+		Buffers: pool.InUse, Process: e.quotas.book.budget.Used(),
+		Limit: e.quotas.book.budget.Limit(),
 	}
 	if p := r.shared.Load(); p != nil {
 		s.Memory.Shared = p.Stats().ReservedBytes

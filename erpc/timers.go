@@ -105,8 +105,8 @@ func (e *engine) tick() {
 	e.repeatLate()
 	e.expire()
 	e.repeatNotices()
-	if m := e.shares.memory; e.in.Now >= m.Next() {
-		m.Expire(e.in.Now, e.shares.book.scarce(), e.out)
+	if m := e.quotas.memory; e.in.Now >= m.Next() {
+		m.Expire(e.in.Now, e.quotas.book.scarce(), e.out)
 	}
 	if t.idle.fn != nil {
 		e.checkIdle()
@@ -124,7 +124,7 @@ func (e *engine) tick() {
 		if e.security != nil {
 			e.expirePending()
 		}
-		t.trim = e.shares.book.scarce()
+		t.trim = e.quotas.book.scarce()
 	}
 	e.repeat() // behind the sweep, which may end sessions that repeat something
 }
@@ -274,7 +274,7 @@ func (e *engine) nextTick() monotime.Time {
 		return t.nextScan
 	case e.table.live > 0, len(e.assocs.idle) > 0,
 		e.security != nil && len(e.security.pending) > 0:
-		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)
+		next = max(min(t.nextSweep, e.quotas.memory.Next()), t.nextScan)
 	}
 	if t.alarm.fn != nil {
 		next = min(next, max(t.alarm.at, t.nextScan))

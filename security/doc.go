@@ -109,7 +109,7 @@
 //   - Further sessions of a client all go to one loop: each still asks in the clear for its place,
 //     and then opens on the association with the loop that the Challenge names
 //     (erpc/securedial.go).
-//   - An Open comes twice: it opens one session, by its nonce, and counts for the share of the
+//   - An Open comes twice: it opens one session, by its nonce, and counts for the quota of the
 //     identity (erpc/pendinghandshake.go, erpc/quota.go).
 //   - A dial uses keys that prove another name: associations are known by address, epoch and the
 //     name that the certificate had to say, and only those that this side opened
@@ -137,7 +137,7 @@
 //   - The limit of forgeries ends associations: the opener makes another one at half of it
 //     (erpc/migration.go), by the keys of which sessions open from then on.
 //   - Half-open handshakes fill memory: their number, streams and early datagrams have limits, in
-//     all and for each share (erpc/pendinghandshake.go).
+//     all and for each quota (erpc/pendinghandshake.go).
 //   - Something reads the old layout: erpc decode, key logs, the flight recorder, captures and both
 //     dissectors know a sealed datagram by its first byte (wire/sealed.go).
 package security

@@ -211,7 +211,7 @@ func (s *Server) request(sl *serverSlot, n, end int) (*msgbuf.Buffer, Refusal) {
 	if x != nil {
 		ahead := int64(max(0, bytes-2*end))
 		if !s.acct.getAhead(ahead - x.ahead) {
-			return nil, ShareUsed
+			return nil, AddrQuotaUsed
 		}
 		before, x.ahead = x.ahead, ahead
 	}

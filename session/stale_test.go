@@ -246,7 +246,7 @@ func TestMemoryRefused(t *testing.T) {
 		resp  string
 	}{
 		{NoMemory, 1 << 30, textOf(NoMemory), textOf(NotKept)},
-		{ShareUsed, 1 << 30, textOf(ShareUsed), textOf(ShareUsed)},
+		{AddrQuotaUsed, 1 << 30, textOf(AddrQuotaUsed), textOf(AddrQuotaUsed)},
 		{QuotaUsed, 100, textOf(QuotaUsed), textOf(QuotaUsed)},
 	} {
 		g := newHoard(t, 1, c.quota, hoardParams)
