@@ -82,7 +82,7 @@ type assocTable struct {
 	free      []uint16                          // the place free for longest first
 	plain     map[peerKey]*association          // those without keys
 	dialled   map[leaderKey]*association        // those that this side has opened
-	byAddr    map[transport.Addr][]*association // for the network's hints, which only cause questions
+	byAddr    map[transport.Addr][]*association // for ICMP errors, which only cause questions
 	watched   []*association                    // those with sessions
 	idle      []*association                    // those without, the one that is forgotten first first
 	idleOf    map[transport.Addr]int            // how many of them each quota has

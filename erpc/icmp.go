@@ -27,12 +27,12 @@ const (
 	seriesEvery = 250 * time.Millisecond
 	// maxDoubted bounds the peers that have series at a time.
 	maxDoubted = 1024
-	// hintsOnce bounds the hints that one tick takes.
-	hintsOnce = 64
+	// maxICMPOnce bounds the ICMP errors that one tick takes.
+	maxICMPOnce = 64
 	// lastWords is how long a peer that was heard must be silent. Packets that came before the
 	// network's word may be read after it.
 	lastWords = 10 * time.Millisecond
-	// maxQuoted bounds the hints of a series that are looked at as packets of requests.
+	// maxQuoted bounds the ICMP errors of a series that are looked at as packets of requests.
 	maxQuoted = 16
 )
 
@@ -86,7 +86,7 @@ type doubt struct {
 	seen   [seriesPings]bool
 	pings  [seriesPings][pingSize]byte
 	heard  bool // the peer, since the series began
-	looked int  // hints that were looked at as packets of requests
+	looked int  // ICMP errors that were looked at as packets of requests
 	data   [quotesNeeded]quotedData
 	datas  int
 }
@@ -108,8 +108,8 @@ type quotes struct {
 	since monotime.Time
 }
 
-// onHints takes what the network says about packets sent earlier.
-func (e *engine) onHints() {
+// onICMP takes the ICMP errors that packets sent earlier have drawn.
+func (e *engine) onICMP() {
 	for _, h := range e.port.hints() {
 		for _, p := range e.assocs.byAddr[h.To] {
 			switch h.Kind {

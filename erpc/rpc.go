@@ -98,7 +98,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 		r.txBatch, r.txCostly = caps.TxBatch, caps.TxCostly
 	}
 	if r.hinter, _ = tr.(transport.Hinter); r.hinter != nil {
-		r.heard = make([]transport.Hint, hintsOnce)
+		r.heard = make([]transport.Hint, maxICMPOnce)
 	}
 	r.napper, _ = tr.(transport.Napper)
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))

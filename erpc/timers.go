@@ -97,7 +97,7 @@ func (t *timers) check() {
 func (e *engine) tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
-	e.onHints()
+	e.onICMP()
 	if len(e.assocs.doubts) > 0 {
 		e.checkDoubts()
 	}
