@@ -39,18 +39,18 @@ type association struct {
 	sent      *sentRing     // opener: what left last, for what the network quotes
 	migration *migration    // while the peer may have another address; nil else
 
-	watch    session.Watch
-	link     session.Link // for small packets
-	sessions []*Session
-	clients  int            // of sessions: those that this side opened
-	turn     int            // which session asks next
-	suspect  int            // how many sessions are still to ask whether the peer knows them
-	at       int            // place in assocTable.watched
-	idleTill monotime.Time  // without sessions: when it is forgotten; else 0
-	idleOf   transport.Addr // the quota for which it counts until then
-	doubt    *doubt         // nil without one
-	quotes   quotes         // of its series so far
-	narrowAt monotime.Time  // when it may next be said that its path carries less
+	watch      session.Watch
+	link       session.Link // for small packets
+	sessions   []*Session
+	clients    int            // of sessions: those that this side opened
+	turn       int            // which session asks next
+	suspect    int            // how many sessions are still to ask whether the peer knows them
+	at         int            // place in assocTable.watched
+	idleTill   monotime.Time  // without sessions: when it is forgotten; else 0
+	idleOf     transport.Addr // the quota for which it counts until then
+	deathProbe *deathProbe    // nil without one
+	quotes     quotes         // of its series so far
+	narrowAt   monotime.Time  // when it may next be said that its path carries less
 }
 
 // Bounds of associations without sessions. A dial within lingerFor needs no handshake. One quota
@@ -88,7 +88,7 @@ type assocTable struct {
 	idleOf    map[transport.Addr]int            // how many of them each quota has
 	shares    *Shares                           // of the endpoint
 	overQuota bool                              // one of them has too many
-	doubts    []*doubt
+	probes    []*deathProbe
 
 	latest   time.Duration // of a peer's silence until it is asked
 	quiet    time.Duration // the same in this sweep

@@ -44,7 +44,7 @@ func (st *stub) nothingLeft(what string) {
 	for name, n := range map[string]int{
 		"indices": e.assocs.indices(st.tb), "plain peers": len(e.assocs.plain),
 		"dialled": len(e.assocs.dialled), "addresses": len(e.assocs.byAddr),
-		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "doubts": len(e.assocs.doubts),
+		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "probes": len(e.assocs.probes),
 		"epochs": len(e.assocs.epochs), "sessions": e.table.live, "attempts": len(e.table.byKey),
 		"repeated": len(e.handshakes.repeating), "quotas": len(e.quotas.byKey),
 	} {

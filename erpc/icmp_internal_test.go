@@ -73,8 +73,8 @@ func TestPeerGone(t *testing.T) {
 	}
 	st.engine.assocs.check()
 	st.pass(time.Second)
-	if n := len(st.engine.assocs.doubts); n != 0 {
-		t.Errorf("%d peers are doubted", n)
+	if n := len(st.engine.assocs.probes); n != 0 {
+		t.Errorf("%d peers are probed", n)
 	}
 	t.Logf("gone after %v", st.now.Sub(began)-time.Second)
 }
@@ -118,8 +118,8 @@ func TestForgedICMP(t *testing.T) {
 		if most := int(span/seriesEvery) * seriesPings; len(pings) > most || len(pings) < most/2 {
 			t.Errorf("%s: %d pings in %v", name, len(pings), span)
 		}
-		if n := len(st.engine.assocs.doubts); n > 1 {
-			t.Errorf("%s: %d doubts", name, n)
+		if n := len(st.engine.assocs.probes); n > 1 {
+			t.Errorf("%s: %d series of pings", name, n)
 		}
 	}
 }
@@ -424,11 +424,11 @@ func TestStoppedPeer(t *testing.T) {
 	}
 }
 
-// TestManyDoubts: ICMP errors about more peers than maxDoubted make no more series than that, and
-// the endpoint wakes for them.
-func TestManyDoubts(t *testing.T) {
+// TestManyDeathProbes: ICMP errors about more peers than maxDeathProbes make no more series than
+// that, and the endpoint wakes for them.
+func TestManyDeathProbes(t *testing.T) {
 	st := newStub(t, Config{})
-	const count = maxDoubted + 100
+	const count = maxDeathProbes + 100
 	for i := range count {
 		st.connectFrom(i, 7, uint64(i+1))
 		st.end.sent = nil
@@ -440,10 +440,10 @@ func TestManyDoubts(t *testing.T) {
 	for range count/maxICMPOnce + 2 {
 		pings += len(st.pinged(1250 * time.Microsecond))
 	}
-	if n := len(st.engine.assocs.doubts); n != maxDoubted {
-		t.Errorf("%d peers are doubted", n)
+	if n := len(st.engine.assocs.probes); n != maxDeathProbes {
+		t.Errorf("%d peers are probed", n)
 	}
-	if pings < maxDoubted || pings > 2*seriesPings*maxDoubted {
+	if pings < maxDeathProbes || pings > 2*seriesPings*maxDeathProbes {
 		t.Errorf("%d pings", pings)
 	}
 	if wake := st.NextWake().Sub(st.now); wake > 2*time.Millisecond {
@@ -452,8 +452,8 @@ func TestManyDoubts(t *testing.T) {
 	for range 300 {
 		st.pinged(time.Millisecond)
 	}
-	if n := len(st.engine.assocs.doubts); n != 0 {
-		t.Errorf("%d peers are doubted later", n)
+	if n := len(st.engine.assocs.probes); n != 0 {
+		t.Errorf("%d peers are probed later", n)
 	}
 }
 

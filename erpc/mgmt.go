@@ -165,10 +165,10 @@ func (e *engine) onMoved(s *Session, a *wire.Alive) {
 	switch {
 	case s.cl == nil || s.state != sessConnected || s.end.Via != 0:
 		e.stats.DropToken++
-	case s.assoc.doubt != nil && s.assoc.doubt.isPing(a.Seq):
-		s.assoc.doubt.moved++
+	case s.assoc.deathProbe != nil && s.assoc.deathProbe.isPing(a.Seq):
+		s.assoc.deathProbe.moved++
 	case s.live.Unanswered(a.Seq):
-		e.beginDoubt(s.assoc)
+		e.beginDeathProbe(s.assoc)
 	default:
 		e.stats.DropToken++
 	}

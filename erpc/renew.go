@@ -147,9 +147,9 @@ func (e *engine) askOlder(a *association) {
 // replaced begins to ask an association that seems to be no one's any more. Its sessions end if
 // nothing answers under its own keys.
 func (e *engine) replaced(o *association) {
-	if d := e.beginDoubt(o); d != nil {
+	if d := e.beginDeathProbe(o); d != nil {
 		if d.heard { // before
-			*d = doubt{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
+			*d = deathProbe{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
 		}
 		d.reborn = true
 	}

@@ -98,8 +98,8 @@ func (e *engine) tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
 	e.onICMP()
-	if len(e.assocs.doubts) > 0 {
-		e.checkDoubts()
+	if len(e.assocs.probes) > 0 {
+		e.checkDeathProbes()
 	}
 	e.scanLoss()
 	e.repeatLate()
@@ -269,7 +269,7 @@ func (e *engine) nextTick() monotime.Time {
 	next := monotime.Never
 	switch {
 	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
-		len(e.handshakes.repeating) > 0, len(e.assocs.doubts) > 0, e.calls.deadlines > 0,
+		len(e.handshakes.repeating) > 0, len(e.assocs.probes) > 0, e.calls.deadlines > 0,
 		t.idle.fn != nil:
 		return t.nextScan
 	case e.table.live > 0, len(e.assocs.idle) > 0,

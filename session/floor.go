@@ -24,7 +24,7 @@ const (
 type pathFloor struct {
 	least    time.Duration // that an answer took, with nothing taken off; 0 before the first
 	at       monotime.Time // when the next ping is due
-	doubt    bool          // a hold time left too little
+	unsure   bool          // a hold time left too little
 	asked    uint8
 	answered uint8
 }
@@ -45,7 +45,7 @@ func (f *pathFloor) check(took, rtt time.Duration) time.Duration {
 	if rtt >= f.least/2 {
 		return rtt
 	}
-	f.doubt = true
+	f.unsure = true
 	if f.answered >= sureAnswers || f.asked >= sureAsked {
 		return max(f.least/2, 1)
 	}
@@ -56,7 +56,7 @@ func (f *pathFloor) check(took, rtt time.Duration) time.Duration {
 // does.
 func (c *Client) AsksPath(now monotime.Time) bool {
 	f := &c.floor
-	if !f.doubt || now < f.at {
+	if !f.unsure || now < f.at {
 		return false
 	}
 	f.at = now.Add(min(floorEvery<<f.asked, mostFloorEvery))
@@ -68,6 +68,6 @@ func (c *Client) AsksPath(now monotime.Time) bool {
 func (c *Client) PathTook(d time.Duration) {
 	f := &c.floor
 	f.took(d)
-	f.doubt = false
+	f.unsure = false
 	f.answered = min(f.answered+1, sureAnswers)
 }
