@@ -61,13 +61,13 @@ type Rpc struct {
 	quota     *cpuquota.Watch
 	throttled uint64 // its last count
 
-	shared     atomic.Pointer[msgbuf.Pool] // for background handlers; safe in any goroutine
-	sharedOnce sync.Once
-	inbox      *inbox // datagrams from other loops of the address; nil if there are none
-	published  publishedStats
-	snapshots  snapshots
-	errands    chan struct{} // has room while no errand is under way
-	number     int           // of the loop in its group, 0 if it is alone
+	shared        atomic.Pointer[msgbuf.Pool] // for background handlers; safe in any goroutine
+	sharedOnce    sync.Once
+	inbox         *inbox // datagrams from other loops of the address; nil if there are none
+	published     publishedStats
+	snapshots     snapshots
+	blockingPosts chan struct{} // has room while no such post is under way
+	number        int           // of the loop in its group, 0 if it is alone
 }
 
 // NewRpc makes an endpoint on tr, which it owns from now on, also when it fails.
@@ -88,7 +88,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	n.frozen = true
 	caps := tr.Caps()
 	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, source: n.cfg.Simulation.Clock}
-	r.errands = make(chan struct{}, 1)
+	r.blockingPosts = make(chan struct{}, 1)
 	r.quota = new(cpuquota.Watch)
 	if r.source == nil {
 		r.source, r.quota = monotime.Now, quota
