@@ -213,7 +213,7 @@ func (m *member) overdue() {
 				continue
 			}
 			if silent >= silentRTOs*rto {
-				m.hush()
+				m.onSilence()
 				return
 			}
 			if d := silentRTOs*rto - silent; left == 0 || d < left {
@@ -227,8 +227,8 @@ func (m *member) overdue() {
 	}
 }
 
-// hush stops the calls to a silent server.
-func (m *member) hush() {
+// onSilence stops the calls to a silent server.
+func (m *member) onSilence() {
 	now := m.c.rpc.readClock()
 	m.silent, m.probeAt, m.probeFor = now, now, m.c.rpc.cfg.Timing.RTOMin
 	m.err = errSilent
