@@ -15,7 +15,7 @@ type jobTable struct {
 	pool    *workerPool // nil if exec does
 	batch   []*job      // of this pass, for pool
 	running int
-	// If a relay runs the loop: what it knows of handlers, and the requests of this pass that it
+	// If a handoff runs the loop: what it knows of handlers, and the requests of this pass that it
 	// runs itself.
 	paces *paces
 	own   []*job
@@ -160,7 +160,7 @@ func (t *jobTable) take() (j *job, gen uint32) {
 	return j, gen
 }
 
-// toPool has the pool run the requests that a relay has not run itself.
+// toPool has the pool run the requests that a handoff has not run itself.
 func (t *jobTable) toPool(rest []*job) {
 	t.batch = append(append(t.batch, rest...), t.own...)
 	clear(t.own)

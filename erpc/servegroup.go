@@ -79,10 +79,10 @@ func (s *Server) loop(r served) error {
 // run runs an event loop until the server is closed and no handler is at work, or until it fails.
 func (s *Server) run(r *Rpc) error {
 	stop := func() bool { return s.ctx.Err() != nil && r.quiesce() }
-	if !r.relays() {
+	if !r.mayHandOff() {
 		return r.Run(stop)
 	}
-	return r.runRelay(stop, func() { s.loops.Add(1) }, s.loops.Done)
+	return r.runHandoff(stop, func() { s.loops.Add(1) }, s.loops.Done)
 }
 
 // Addrs returns the addresses that the server has, each once.
