@@ -42,8 +42,8 @@ func NewLoop(tr transport.Transport, cfg Config) (*Loop, error) {
 	l := &Loop{done: make(chan struct{})}
 	user := cfg.OnSession
 	cfg.OnSession = func(r *Rpc, s *Session, ev SessionEvent) {
-		if s.lane != nil {
-			s.lane.client.onSession(s, ev)
+		if s.ofClient != nil {
+			s.ofClient.client.onSession(s, ev)
 		}
 		if user != nil {
 			user(r, s, ev)
@@ -193,8 +193,8 @@ func (c *Client) finish() {
 	c.redial.asking = false
 	c.arm()
 	c.tell(ErrClosed)
-	for _, lanes := range [][]*lane{slices.Clone(c.all), slices.Clone(c.retired)} {
-		for _, l := range lanes {
+	for _, list := range [][]*clientSession{slices.Clone(c.all), slices.Clone(c.retired)} {
+		for _, l := range list {
 			c.detach(l)
 			c.rpc.drop(l.s)
 		}

@@ -284,15 +284,15 @@ func (e *engine) settleRare(ev *session.Event) {
 // freed follows a slot of a client session whose request was given up, and has ended at the server.
 func (e *engine) freed(s *Session) {
 	e.timers.deactivate(s)
-	if s.lane != nil {
-		s.lane.client.freed(s.lane)
+	if s.ofClient != nil {
+		s.ofClient.client.freed(s.ofClient)
 	}
 }
 
 // spent follows the last request of a client session that has no numbers for others.
 func (e *engine) spent(s *Session) {
-	if s.lane != nil {
-		s.lane.client.retire(s.lane)
+	if s.ofClient != nil {
+		s.ofClient.client.retire(s.ofClient)
 	} else {
 		e.notify(s, SessionDraining)
 	}

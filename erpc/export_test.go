@@ -80,8 +80,9 @@ func (r *Rpc) Accounted() (all, addresses int64) {
 // Gathered returns how many background requests of the last pass the workers have not got.
 func (r *Rpc) Gathered() int { return len(r.engine.jobs.batch) }
 
-// Lanes returns how many sessions a Client has, those on their way too. Its loop must sleep.
-func (c *Client) Lanes() int { return len(c.all) }
+// ClientSessions returns how many sessions a Client has, those on their way too. Its loop must
+// sleep.
+func (c *Client) ClientSessions() int { return len(c.all) }
 
 // Spend makes a Client's sessions ones whose request numbers have been used up. Its loop must
 // sleep.

@@ -137,7 +137,7 @@ func (m *member) opened() {
 }
 
 // onSession follows the end of a session, of which the Client knows already.
-func (m *member) onSession(l *lane, ev SessionEvent) {
+func (m *member) onSession(l *clientSession, ev SessionEvent) {
 	c := m.c
 	switch ev {
 	case SessionDraining:
@@ -206,8 +206,8 @@ func (m *member) overdue() {
 		return
 	}
 	left := time.Duration(0)
-	for _, lanes := range [...][]*lane{c.all, c.retired} {
-		for _, l := range lanes {
+	for _, list := range [...][]*clientSession{c.all, c.retired} {
+		for _, l := range list {
 			silent, rto := l.s.Silence()
 			if silent == 0 {
 				continue
@@ -246,8 +246,8 @@ func (m *member) listen() {
 	}
 	now := c.rpc.readClock()
 	e := &c.rpc.engine
-	for _, lanes := range [...][]*lane{c.all, c.retired} {
-		for _, l := range lanes {
+	for _, list := range [...][]*clientSession{c.all, c.retired} {
+		for _, l := range list {
 			switch {
 			case l.s.state != sessConnected:
 			case l.s.assoc.watch.HeardSince(m.silent):

@@ -134,7 +134,7 @@ func (c *Client) connect() error {
 
 // onSession follows the fate of a session.
 func (c *Client) onSession(s *Session, ev SessionEvent) {
-	l := s.lane
+	l := s.ofClient
 	if l == nil {
 		return
 	}

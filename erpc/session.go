@@ -62,7 +62,7 @@ type Session struct {
 	tell      bool               // the peer must be sent the end
 	hidden    bool               // the application knows nothing of it
 	probe     *session.PathProbe // client: while it suspects that its packets are too large
-	lane      *lane              // client: of a Client
+	ofClient  *clientSession     // client: of a Client
 	host      string             // client: of the server, as it was dialled; "" for an IP address
 	handshake *clientHandshake   // client: while keys are made or used first; nil without security
 	identity  *ConnectionState   // of the peer; nil without security

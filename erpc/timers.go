@@ -155,7 +155,7 @@ func (e *engine) overdue(s *Session) {
 	if e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
 		s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // does it know this session?
 	}
-	if l := s.lane; l != nil && l.client.member != nil {
+	if l := s.ofClient; l != nil && l.client.member != nil {
 		l.client.member.overdue()
 	}
 }
