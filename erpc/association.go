@@ -57,7 +57,7 @@ type association struct {
 // has a quarter at most: its own are forgotten before those of others.
 const (
 	lingerFor = 10 * time.Second
-	mostIdle  = 4096
+	maxIdle   = 4096
 )
 
 // Indices have 16 bits of place and 8 of generation, which is never 0 and never all ones: a field
@@ -185,7 +185,7 @@ func (t *assocTable) plainFor(key peerKey, loop uint8) *association {
 func (t *assocTable) rest(a *association, now monotime.Time) {
 	a.idleTill, a.idleOf = now.Add(lingerFor), t.shares.keyOf(a)
 	t.idle = append(t.idle, a)
-	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > mostIdle/quotaDivisor {
+	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > maxIdle/quotaDivisor {
 		t.overQuota = true
 	}
 }
@@ -212,14 +212,14 @@ func (t *assocTable) rise(a *association) {
 func (e *engine) expireAssocs() {
 	t := &e.assocs
 	for i := 0; t.overQuota && i < len(t.idle); {
-		if a := t.idle[i]; t.idleOf[a.idleOf] > mostIdle/quotaDivisor {
+		if a := t.idle[i]; t.idleOf[a.idleOf] > maxIdle/quotaDivisor {
 			e.forgetIdle(a)
 		} else {
 			i++
 		}
 	}
 	t.overQuota = false
-	for len(t.idle) > 0 && (t.idle[0].idleTill <= e.in.Now || len(t.idle) > mostIdle) {
+	for len(t.idle) > 0 && (t.idle[0].idleTill <= e.in.Now || len(t.idle) > maxIdle) {
 		e.forgetIdle(t.idle[0])
 	}
 }

@@ -311,15 +311,15 @@ func (st *stub) restFrom(network byte, port int) *association {
 	return a
 }
 
-// TestIdleAreBounded: of associations without sessions the newest mostIdle stay.
+// TestIdleAreBounded: of associations without sessions the newest maxIdle stay.
 func TestIdleAreBounded(t *testing.T) {
 	st := newStub(t, Config{PSK: testPSK})
 	var all []*association
-	for i := range mostIdle + 1000 {
+	for i := range maxIdle + 1000 {
 		all = append(all, st.restFrom(byte(i%8), i))
 	}
 	st.pass(time.Second)
-	if n := st.engine.assocs.indices(t); n != mostIdle {
+	if n := st.engine.assocs.indices(t); n != maxIdle {
 		t.Errorf("%d are left", n)
 	}
 	for i, a := range all {
@@ -338,14 +338,14 @@ func TestIdleAreBounded(t *testing.T) {
 func TestIdleOfQuotas(t *testing.T) {
 	st := newStub(t, Config{PSK: testPSK})
 	var others, own []*association
-	for i := range 3 * mostIdle / quotaDivisor {
+	for i := range 3 * maxIdle / quotaDivisor {
 		others = append(others, st.restFrom(byte(i%3), i))
 	}
-	for i := range mostIdle {
+	for i := range maxIdle {
 		own = append(own, st.restFrom(9, i))
 	}
 	busy := st.restFrom(10, 0)
-	for range 2 * mostIdle {
+	for range 2 * maxIdle {
 		s := newServerSession(&st.engine)
 		st.engine.assocs.join(s, busy, &session.Params{}, st.now)
 		st.engine.assocs.leave(s, st.now)
@@ -356,7 +356,7 @@ func TestIdleOfQuotas(t *testing.T) {
 			if st.engine.assocs.find(a.field) == nil {
 				continue
 			}
-			if n++; i < len(list)-mostIdle/quotaDivisor && len(list) == len(own) {
+			if n++; i < len(list)-maxIdle/quotaDivisor && len(list) == len(own) {
 				t.Fatalf("an older one of its own is known: %d of %d", i, len(list))
 			}
 		}
@@ -365,7 +365,7 @@ func TestIdleOfQuotas(t *testing.T) {
 	if n := known(others); n < len(others)-1 { // all with busy are one too many
 		t.Errorf("%d of %d others are left", n, len(others))
 	}
-	if n := known(own); n != mostIdle/quotaDivisor {
+	if n := known(own); n != maxIdle/quotaDivisor {
 		t.Errorf("%d of its own are left", n)
 	}
 	for range 100 {

@@ -289,11 +289,11 @@ func TestRefusedTouchesNothing(t *testing.T) {
 }
 
 // TestHurriedSweeps: an address whose endpoint restarts again and again does not make sweeps more
-// frequent than leastSweep times the usual.
+// frequent than minSweep times the usual.
 func TestHurriedSweeps(t *testing.T) {
 	st := newStub(t, Config{})
 	tm := &st.engine.timers
-	least := tm.sweepEvery / leastSweep
+	least := tm.sweepEvery / minSweep
 	var sweeps []monotime.Time
 	for i := range uint64(2000) {
 		st.connectFrom(1, 7+i, 1+i)

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// In one shift handlers may run for shiftFor in all, and there are mostInShift of them at most.
+	// In one shift handlers may run for shiftFor in all, and there are maxInShift of them at most.
 	// The clock is read after every shiftClock handlers of one type.
-	shiftFor    = 100 * time.Microsecond
-	shiftClock  = 8
-	mostInShift = 64
-	// At most mostOwn requests wait for shifts. The pool has the others.
-	mostOwn = 1024
+	shiftFor   = 100 * time.Microsecond
+	shiftClock = 8
+	maxInShift = 64
+	// At most maxOwn requests wait for shifts. The pool has the others.
+	maxOwn = 1024
 	// The watchdog looks every watchEvery while there are shifts. The handler of a shift that takes
 	// longer than tooLong waits for something, or computes.
 	watchEvery = 5 * time.Millisecond
@@ -131,10 +131,10 @@ func (y *handoff) turn(n uint64) (mine bool, err error) {
 func (y *handoff) shift(n uint64) (mine bool) {
 	jobs := &y.r.engine.jobs
 	own, rest := jobs.own, []*job(nil)
-	if most := min(y.r.txBatch, mostInShift); len(own) > most {
+	if most := min(y.r.txBatch, maxInShift); len(own) > most {
 		own, rest = own[:most], own[most:]
 	}
-	var types [mostInShift + 1]int // what comes after the last one is of no type
+	var types [maxInShift + 1]int // what comes after the last one is of no type
 	for i, j := range own {
 		types[i] = 1 + int(j.handle.Type())
 	}

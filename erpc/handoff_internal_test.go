@@ -196,7 +196,7 @@ func TestTake(t *testing.T) {
 	if w := g.word.Load(); w != 1<<turnShift {
 		t.Errorf("word %#x", w)
 	}
-	if b := g.quota.blocked; b[1] != nil || b[2] == nil || b[2].hold != leastBlocked {
+	if b := g.quota.blocked; b[1] != nil || b[2] == nil || b[2].hold != minBlocked {
 		t.Errorf("blocked: %+v", b)
 	}
 }
@@ -326,24 +326,24 @@ func TestPace(t *testing.T) {
 		}
 		p.note(now, quickFor, 1)
 	}
-	want := leastSlow
+	want := minSlow
 	for range 10 {
 		if p.quick(now.Add(want-1)) || !p.quick(now.Add(want)) {
 			t.Fatalf("slow until %v, want %v", p.until.Sub(now), want)
 		}
 		now = now.Add(want)
 		p.slow(now)
-		want = min(2*want, mostSlow)
+		want = min(2*want, maxSlow)
 	}
 	for range 3 * trustAfter {
 		p.note(now, us, 1)
 	}
-	for p.quick(now.Add(mostSlow)) && p.sum+slowStep < slowSum {
+	for p.quick(now.Add(maxSlow)) && p.sum+slowStep < slowSum {
 		p.slow(now)
 	}
-	now = now.Add(mostSlow)
+	now = now.Add(maxSlow)
 	p.slow(now)
-	if d := p.until.Sub(now); d != mostSlow/4 {
+	if d := p.until.Sub(now); d != maxSlow/4 {
 		t.Errorf("after many quick ones slow for %v", d)
 	}
 }
@@ -368,7 +368,7 @@ func TestStalls(t *testing.T) {
 		if all := p.until == 0; all != want {
 			t.Errorf("a stall every %v: all were taken: %v", every, all)
 		}
-		if lost > time.Minute/stallLeak+mostStalled+each {
+		if lost > time.Minute/stallLeak+maxStalled+each {
 			t.Errorf("a stall every %v: the loop stood still for %v of a minute", every, lost)
 		}
 	}
@@ -376,7 +376,7 @@ func TestStalls(t *testing.T) {
 	for p.until == 0 {
 		p.stall(new(addrQuota), 1, start, each)
 	}
-	if p.stalled != mostStalled+each || p.until != start.Add(stallPause) {
+	if p.stalled != maxStalled+each || p.until != start.Add(stallPause) {
 		t.Errorf("after %v none is quick until %v", p.stalled, p.until.Sub(start))
 	}
 	q := new(addrQuota)
@@ -401,16 +401,16 @@ func TestBlocked(t *testing.T) {
 		t.Error("two addresses: others of the type do not go to the pool")
 	}
 	var b blocked
-	want := leastBlocked
+	want := minBlocked
 	for range 12 {
 		b.begin(now)
 		if b.ends(now.Add(want-1)) || !b.ends(now.Add(want)) {
 			t.Fatalf("blocked for %v, want %v", b.hold, want)
 		}
-		want = min(2*want, mostSlow)
+		want = min(2*want, maxSlow)
 	}
-	for n := 2; b.hold == mostSlow; n++ {
-		if b.ends(now.Add(mostSlow)); n == believeAfter && b.hold != mostSlow/2 {
+	for n := 2; b.hold == maxSlow; n++ {
+		if b.ends(now.Add(maxSlow)); n == believeAfter && b.hold != maxSlow/2 {
 			t.Fatalf("after %d quick requests it would block for %v", n, b.hold)
 		}
 	}

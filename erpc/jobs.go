@@ -198,7 +198,7 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	j.timed = e.meter != nil
 	e.quotas.startWork(q)
 	t := &e.jobs
-	if t.paces != nil && len(t.own) < mostOwn && t.paces.quick(q, h.Type(), e.in.Now) {
+	if t.paces != nil && len(t.own) < maxOwn && t.paces.quick(q, h.Type(), e.in.Now) {
 		t.own = append(t.own, j)
 	} else if t.pool != nil {
 		t.batch = append(t.batch, j)

@@ -15,9 +15,9 @@ const (
 	// more calls.
 	silentRTOs = 4
 	// A silent server is asked for a sign of life after Timing.RTOMin, then less and less often.
-	mostListen = 250 * time.Millisecond
+	maxListen = 250 * time.Millisecond
 	// A server that could not be reached is tried again after redialAfter, then less and less often.
-	mostRedial = time.Second
+	maxRedial = time.Second
 )
 
 // errNotSent ends a call that came to a Client of a Pool when its server took none. Nothing was
@@ -178,7 +178,7 @@ func (m *member) fail(err error) {
 		m.drains = false // it has ended
 	}
 	m.failed, m.err, m.news = true, err, true
-	m.retryFor = min(max(2*m.retryFor, redialAfter), mostRedial)
+	m.retryFor = min(max(2*m.retryFor, redialAfter), maxRedial)
 	m.look()
 }
 
@@ -257,7 +257,7 @@ func (m *member) listen() {
 			case now >= m.probeAt:
 				l.s.live.Probe(l.s.end, e.rng.Uint64(), now, e.out)
 				m.probeAt = now.Add(m.probeFor)
-				m.probeFor = min(2*m.probeFor, mostListen)
+				m.probeFor = min(2*m.probeFor, maxListen)
 			}
 		}
 	}

@@ -15,21 +15,21 @@ const (
 	// system interrupts now and then.
 	slowStep = 3
 	slowSum  = 8
-	// A type that is slow is believed to be for leastSlow, and each time that it is found slow for
+	// A type that is slow is believed to be for minSlow, and each time that it is found slow for
 	// twice as long; after each trustAfter quick ones for half as long.
-	leastSlow  = 100 * time.Millisecond
-	mostSlow   = 10 * time.Second
+	minSlow    = 100 * time.Millisecond
+	maxSlow    = 10 * time.Second
 	trustAfter = 256
 	// When a handler of a type has blocked, requests of that type and address go to the pool for
-	// leastBlocked, and for twice as long each time; for half as long after each believeAfter that
+	// minBlocked, and for twice as long each time; for half as long after each believeAfter that
 	// did not block.
-	leastBlocked = 20 * time.Millisecond
+	minBlocked   = 20 * time.Millisecond
 	believeAfter = 16
-	// Handlers that block after all may hold up the loop for mostStalled, and a twentieth of the
+	// Handlers that block after all may hold up the loop for maxStalled, and a twentieth of the
 	// time. Beyond that all go to the pool for stallPause.
-	mostStalled = 50 * time.Millisecond
-	stallLeak   = 20
-	stallPause  = time.Second
+	maxStalled = 50 * time.Millisecond
+	stallLeak  = 20
+	stallPause = time.Second
 )
 
 // pace holds measurements of how long the handlers of a request type take. Without any they
@@ -79,7 +79,7 @@ func (p *paces) stall(q *addrQuota, typ uint8, now monotime.Time, d time.Duratio
 	b.by = q
 	p.stalled = max(0, p.stalled-now.Sub(p.at)/stallLeak) + d
 	p.at = now
-	if p.stalled > mostStalled {
+	if p.stalled > maxStalled {
 		p.until = now.Add(stallPause)
 	}
 }
@@ -93,7 +93,7 @@ type blocked struct {
 
 // begin begins such a time.
 func (b *blocked) begin(now monotime.Time) {
-	b.hold = max(leastBlocked, min(2*b.hold, mostSlow))
+	b.hold = max(minBlocked, min(2*b.hold, maxSlow))
 	b.until, b.quick = now.Add(b.hold), 0
 }
 
@@ -130,6 +130,6 @@ func (p *pace) slow(now monotime.Time) {
 		return
 	}
 	p.sum = slowSum - slowStep // one more, and it is slow again
-	p.hold = max(leastSlow, min(2*p.hold, mostSlow))
+	p.hold = max(minSlow, min(2*p.hold, maxSlow))
 	p.until = now.Add(p.hold)
 }

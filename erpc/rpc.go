@@ -106,7 +106,7 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
 	}
-	if least := n.leastMTU(); mtu < least {
+	if least := n.minMTU(); mtu < least {
 		return nil, &ConfigError{"MTU", fmt.Sprintf("is %d with this transport, must be at least %d",
 			mtu, least)}
 	}
@@ -152,8 +152,8 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	return r, nil
 }
 
-// leastMTU is the size of the smallest packets that a transport must carry, in bytes.
-func (n *Nexus) leastMTU() int {
+// minMTU is the size of the smallest packets that a transport must carry, in bytes.
+func (n *Nexus) minMTU() int {
 	if n.guard != nil {
 		return MinMTU + security.Overhead
 	}

@@ -11,12 +11,12 @@ import (
 const (
 	// sessionIdle is how long a further session stays without a call at least; twice that at most.
 	sessionIdle = 10 * time.Second
-	// A server that refused a further session is asked for one again after leastGrow, then less and
+	// A server that refused a further session is asked for one again after minGrow, then less and
 	// less often.
-	leastGrow, mostGrow = 50 * time.Millisecond, 5 * time.Second
-	// Calls that a server refused for its limits are tried again after leastHold, then less and less
+	minGrow, maxGrow = 50 * time.Millisecond, 5 * time.Second
+	// Calls that a server refused for its limits are tried again after minHold, then less and less
 	// often.
-	leastHold, mostHold = time.Millisecond, 100 * time.Millisecond
+	minHold, maxHold = time.Millisecond, 100 * time.Millisecond
 )
 
 // While requests under way have manyBytes no further session opens: they wait for the network, and
@@ -272,7 +272,7 @@ func (c *Client) growLater() {
 	if now < c.growAt {
 		return
 	}
-	c.growWait = min(max(2*c.growWait, leastGrow), mostGrow)
+	c.growWait = min(max(2*c.growWait, minGrow), maxGrow)
 	c.growAt = now.Add(c.growWait)
 }
 
@@ -370,7 +370,7 @@ func (c *Client) again(k *goCall, l *clientSession, err error) bool {
 func (c *Client) hold() {
 	c.refused = true
 	if !c.holding {
-		c.holding, c.holdFor = true, leastHold
+		c.holding, c.holdFor = true, minHold
 		c.holdOn()
 	}
 }
@@ -388,9 +388,9 @@ func (c *Client) try() {
 		return
 	}
 	if c.refused {
-		c.holdFor = min(2*c.holdFor, mostHold)
+		c.holdFor = min(2*c.holdFor, maxHold)
 	} else {
-		c.holdFor = leastHold
+		c.holdFor = minHold
 	}
 	c.refused = false
 	c.serve(max(1, (c.calls-c.queue.n)/4))

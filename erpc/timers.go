@@ -52,12 +52,12 @@ func newTimers(t *Timing) timers {
 }
 
 // hurry makes the next sweep come soon. It looks at all peers, so a peer that restarts again and
-// again does not bring it more often than each leastSweep-th part of its usual interval.
+// again does not bring it more often than each minSweep-th part of its usual interval.
 func (t *timers) hurry() {
-	t.nextSweep = min(t.nextSweep, t.swept.Add(t.sweepEvery/leastSweep))
+	t.nextSweep = min(t.nextSweep, t.swept.Add(t.sweepEvery/minSweep))
 }
 
-const leastSweep = 8
+const minSweep = 8
 
 // activate notes that a client session has requests. Only those are looked at for overdue
 // answers, however many sessions there are.
@@ -246,13 +246,13 @@ func (e *engine) wakeAt() monotime.Time {
 	return wake
 }
 
-// mostResting bounds what resting looks at.
-const mostResting = 64
+// maxResting bounds what resting looks at.
+const maxResting = 64
 
 // resting reports whether all requests under way wait at their servers, so that nothing is
 // overdue before the next sweep.
 func (t *timers) resting() bool {
-	if len(t.active) > mostResting {
+	if len(t.active) > maxResting {
 		return false
 	}
 	for _, s := range t.active {

@@ -83,7 +83,7 @@ func (c *Client) LowerCut(size int) bool {
 func (c *Client) recount(i uint8, now monotime.Time, out *Out) bool {
 	s := &c.slots[i]
 	n := packets(s.op.Req.Size(), c.PerPacket)
-	if n > c.mostPackets() {
+	if n > c.maxPackets() {
 		ref := s.op.Ref
 		out.Flush()
 		c.giveUp(i, now, out)

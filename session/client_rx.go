@@ -104,7 +104,7 @@ func (c *Client) firstResp(
 	size := int(h.MsgSize)
 	numResp := packets(size, int(s.per))
 	err := c.fitResp(s, size)
-	if err != nil || s.numReq+numResp-1 > c.mostPackets() {
+	if err != nil || s.numReq+numResp-1 > c.maxPackets() {
 		if err == nil {
 			err = ErrTooLarge
 		}

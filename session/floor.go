@@ -11,9 +11,9 @@ const (
 	// endpoints begin to use at the same time looks longer than it is, and a peer may be silent.
 	sureAnswers = 3
 	sureAsked   = 8
-	// floorEvery is the time between two questions, doubled with each up to mostFloorEvery.
-	floorEvery     = 20 * time.Millisecond
-	mostFloorEvery = time.Second
+	// floorEvery is the time between two questions, doubled with each up to maxFloorEvery.
+	floorEvery    = 20 * time.Millisecond
+	maxFloorEvery = time.Second
 )
 
 // pathFloor bounds what hold times take off round trips: a server that lies about them would make
@@ -59,7 +59,7 @@ func (c *Client) AsksPath(now monotime.Time) bool {
 	if !f.unsure || now < f.at {
 		return false
 	}
-	f.at = now.Add(min(floorEvery<<f.asked, mostFloorEvery))
+	f.at = now.Add(min(floorEvery<<f.asked, maxFloorEvery))
 	f.asked = min(f.asked+1, sureAsked)
 	return true
 }

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// leastOfRuntime is the heap in bytes at which the runtime collects at first with a GOGC of
+	// minOfRuntime is the heap in bytes at which the runtime collects at first with a GOGC of
 	// 100. It grows with GOGC.
-	leastOfRuntime = 4 << 20
+	minOfRuntime = 4 << 20
 	// spareTimes and spare make the memory limit: so many goals, for a state that has grown much in
 	// one cycle, and bytes for what is not heap.
 	spareTimes = 3
@@ -117,7 +117,7 @@ func percent(live, scan, least uint64, caller int) int {
 	if least <= goal(live, scan, caller) {
 		return caller
 	}
-	most := float64(least) / leastOfRuntime * 100
+	most := float64(least) / minOfRuntime * 100
 	return max(caller, int(min(most, math.Ceil(float64(least-live)/float64(scan)*100))))
 }
 
