@@ -166,9 +166,9 @@ func lastOf(all [][]byte) []byte { return all[len(all)-1] }
 func TestForgedNoKeys(t *testing.T) {
 	const seconds = 10
 	for name, c := range map[string]struct {
-		quote       func(pkt []byte) []byte
-		from        int
-		least, most int // handshakes
+		quote    func(pkt []byte) []byte
+		from     int
+		min, max int // handshakes
 	}{
 		"right":   {func(pkt []byte) []byte { return pkt }, 1, 1, seconds + 1},
 		"one bit": {func(pkt []byte) []byte { return flip(pkt, 23) }, 1, 0, 0},
@@ -202,7 +202,7 @@ func TestForgedNoKeys(t *testing.T) {
 			}
 			p.turn(0, 5*time.Millisecond)
 		}
-		if handshakes < c.least || handshakes > c.most || connects > 2*c.most || s.Err() != nil {
+		if handshakes < c.min || handshakes > c.max || connects > 2*c.max || s.Err() != nil {
 			t.Errorf("%s: %d handshakes, %d Connects in %d s; %v", name, handshakes, connects, seconds,
 				s.Err())
 		}

@@ -166,7 +166,7 @@ func newPendingRig(t *testing.T, n int) *pendingRig {
 	t.Helper()
 	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 	p.server.engine.security.inline = false
-	p.server.engine.security.guard.queue.most = 0
+	p.server.engine.security.guard.queue.max = 0
 	for range n {
 		p.dial(t, Config{PSK: testPSK})
 	}
@@ -280,7 +280,7 @@ func TestKeysForgotten(t *testing.T) {
 	for _, worker := range []time.Duration{0, 20 * time.Millisecond, 1500 * time.Millisecond} {
 		p := newFarewells(t, Config{PSK: testPSK})
 		e := &p.client.engine
-		e.security.inline, e.security.guard.queue.most = false, 0
+		e.security.inline, e.security.guard.queue.max = false, 0
 		if err := p.client.CloseSession(p.s); err != nil {
 			t.Fatal(err)
 		}

@@ -61,20 +61,20 @@ func newBudgets() budgets {
 // budget is a token bucket.
 type budget struct {
 	every monotime.Time // between two tokens
-	most  int64         // tokens that gather
+	max   int64         // tokens that gather
 	left  int64
 	at    monotime.Time // when left was right
 }
 
 func newBudget(perSecond, most int64) budget {
-	return budget{every: monotime.Time(time.Second) / monotime.Time(perSecond), most: most, left: most}
+	return budget{every: monotime.Time(time.Second) / monotime.Time(perSecond), max: most, left: most}
 }
 
 // fill adds what has gathered, and returns how many tokens there are.
 func (b *budget) fill(now monotime.Time) int64 {
-	if b.left < b.most {
-		if got := int64((now - b.at) / b.every); b.left+got >= b.most {
-			b.left, b.at = b.most, now
+	if b.left < b.max {
+		if got := int64((now - b.at) / b.every); b.left+got >= b.max {
+			b.left, b.at = b.max, now
 		} else {
 			b.left, b.at = b.left+got, b.at+monotime.Time(got)*b.every
 		}
@@ -292,7 +292,7 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 	if asked, nonce, ok := wire.AsksVersion(p.Data); ok {
 		if b.versions.take(e.in.Now) {
 			e.out.RefuseVersion(&p.From, &wire.VersionRefusal{
-				Nonce: nonce, Asked: asked, Least: e.cfg.least, Most: e.cfg.newest,
+				Nonce: nonce, Asked: asked, Least: e.cfg.oldest, Most: e.cfg.newest,
 			})
 		}
 		return
@@ -305,7 +305,7 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 		if s.dialer == nil || s.end.Peer != p.From {
 			continue
 		}
-		least := e.cfg.least
+		least := e.cfg.oldest
 		if s.handshake != nil {
 			least = wire.Version
 		}

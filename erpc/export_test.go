@@ -23,7 +23,7 @@ func (r *Rpc) Served(client *Session) *Session {
 // Speak returns a Config of an endpoint that speaks the protocol's versions least to most, as that
 // of another release does.
 func Speak(cfg Config, least, most uint8) Config {
-	cfg.least, cfg.newest = least, most
+	cfg.oldest, cfg.newest = least, most
 	return cfg
 }
 

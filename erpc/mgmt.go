@@ -13,7 +13,7 @@ const resetsPerSweep = 1000
 // is parsed where its operation is known.
 func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	op := wire.Op(h.ReqType)
-	if h.Version < e.cfg.least || h.Version > e.cfg.newest {
+	if h.Version < e.cfg.oldest || h.Version > e.cfg.newest {
 		e.stats.DropMalformed++
 		e.onOtherVersion(p)
 		return

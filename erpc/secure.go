@@ -138,7 +138,7 @@ func newGuard(cfg *Config) *guard {
 		return nil
 	}
 	g := &guard{cfg: cfg, first: credentials{cfg.TLS, cfg.PSK}}
-	g.queue.most = max(1, runtime.GOMAXPROCS(0)/2)
+	g.queue.max = max(1, runtime.GOMAXPROCS(0)/2)
 	if cfg.KeyLog != nil {
 		g.keyLog = &logWriter{w: cfg.KeyLog}
 	}
@@ -239,7 +239,7 @@ type handshakeQueue struct {
 	waiting []func()
 	of      map[transport.Addr]int // how many of them each quota has
 	running int
-	most    int // goroutines
+	max     int // goroutines
 }
 
 // submit runs fn of some quota soon. It reports false if too much waits.
@@ -254,7 +254,7 @@ func (q *handshakeQueue) submit(quotaKey transport.Addr, fn func()) bool {
 	}
 	q.of[quotaKey]++
 	q.waiting = append(q.waiting, func() { q.begins(quotaKey); fn() })
-	if q.running < q.most {
+	if q.running < q.max {
 		q.running++
 		go q.work()
 	}

@@ -25,7 +25,7 @@ const idleFor = 10 * time.Second
 type workerPool struct {
 	cfg   *Shares
 	limit int // workers
-	most  int // jobs that may wait
+	max   int // jobs that may wait
 
 	mu      sync.Mutex
 	lines   map[transport.Addr]*workLine
@@ -67,7 +67,7 @@ type workLine struct {
 
 func newWorkerPool(cfg *Shares, limit, most int) *workerPool {
 	return &workerPool{
-		cfg: cfg, limit: limit, most: most, lines: make(map[transport.Addr]*workLine),
+		cfg: cfg, limit: limit, max: most, lines: make(map[transport.Addr]*workLine),
 	}
 }
 
@@ -118,7 +118,7 @@ func (p *workerPool) admit(j *job) bool {
 	if l.waiting == 0 {
 		queues++
 	}
-	if p.closed || !p.cfg.fair(p.waiting, l.waiting, p.most, queues) {
+	if p.closed || !p.cfg.fair(p.waiting, l.waiting, p.max, queues) {
 		return false
 	}
 	if l.waiting+l.running == 0 {

@@ -224,7 +224,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	c.latest = max(c.latest, at)
 	took := now.Sub(at)
 	rtt := max(took-held, 1)
-	if f := &c.floor; took < f.least || rtt < f.least/2 || f.least == 0 {
+	if f := &c.floor; took < f.min || rtt < f.min/2 || f.min == 0 {
 		rtt = f.check(took, rtt)
 	}
 	c.rtt.sample(rtt)
@@ -373,7 +373,7 @@ func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) bool {
 // and has no answer is lost. Answers to what was sent again for that say nothing more: one that was
 // late, not lost, would have all be sent again, round after round.
 func (c *Client) answeredAgain(at, now monotime.Time) {
-	if at > c.latest && now.Sub(at) >= max(c.floor.least, c.rtt.srtt/2) {
+	if at > c.latest && now.Sub(at) >= max(c.floor.min, c.rtt.srtt/2) {
 		c.latest, c.rtt.look = at, true
 	}
 }

@@ -22,7 +22,7 @@ const (
 // slow. So when a hold time leaves less, the session's owner asks the peer by a ping, which is
 // never held; until the answers have come hold times are believed.
 type pathFloor struct {
-	least    time.Duration // that an answer took, with nothing taken off; 0 before the first
+	min      time.Duration // that an answer took, with nothing taken off; 0 before the first
 	at       monotime.Time // when the next ping is due
 	unsure   bool          // a hold time left too little
 	asked    uint8
@@ -31,8 +31,8 @@ type pathFloor struct {
 
 // took notes how long an answer took.
 func (f *pathFloor) took(d time.Duration) {
-	if d < f.least || f.least == 0 {
-		f.least = max(d, 1)
+	if d < f.min || f.min == 0 {
+		f.min = max(d, 1)
 	}
 }
 
@@ -42,12 +42,12 @@ func (f *pathFloor) took(d time.Duration) {
 //go:noinline
 func (f *pathFloor) check(took, rtt time.Duration) time.Duration {
 	f.took(took)
-	if rtt >= f.least/2 {
+	if rtt >= f.min/2 {
 		return rtt
 	}
 	f.unsure = true
 	if f.answered >= sureAnswers || f.asked >= sureAsked {
-		return max(f.least/2, 1)
+		return max(f.min/2, 1)
 	}
 	return rtt
 }

@@ -234,8 +234,8 @@ func TestCostChanges(t *testing.T) {
 // cost of a sleep, and hardly ever where few do; in between it does both.
 func TestRandomArrivals(t *testing.T) {
 	for _, c := range []struct {
-		wake, mean  time.Duration
-		least, most float64 // share of the spells in which it is to spin
+		wake, mean time.Duration
+		min, max   float64 // share of the spells in which it is to spin
 	}{
 		{5 * us, 20 * us, 0.1, 0.6}, // 39 % of the packets come within 10 us
 		{5 * us, 50 * us, 0, 0.35},  // 18 %
@@ -262,9 +262,9 @@ func TestRandomArrivals(t *testing.T) {
 		}
 		share := float64(spun) / n
 		t.Logf("wake-ups of %v, packets after %v: spins in %.2f of the spells", c.wake, c.mean, share)
-		if share < c.least || share > c.most {
+		if share < c.min || share > c.max {
 			t.Errorf("wake-ups of %v, packets after %v: spins in %.2f of the spells, want %v to %v",
-				c.wake, c.mean, share, c.least, c.most)
+				c.wake, c.mean, share, c.min, c.max)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const Default = 64
 
 // keeper sets the percentage after each collection.
 type keeper struct {
-	least   uint64 // bytes
+	min     uint64 // bytes
 	percent int    // the caller's GOGC
 	limit   int64  // the memory limit that was there
 
@@ -47,7 +47,7 @@ func Keep(least uint64, percent int) (stop func()) {
 		debug.SetGCPercent(percent)
 		return func() {}
 	}
-	k := &keeper{least: fit(least, memsize.Limit()), percent: percent, limit: debug.SetMemoryLimit(-1),
+	k := &keeper{min: fit(least, memsize.Limit()), percent: percent, limit: debug.SetMemoryLimit(-1),
 		samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
 			{Name: "/gc/scan/globals:bytes"}}}
 	k.adjust()
@@ -79,11 +79,11 @@ func (k *keeper) adjust() bool {
 	metrics.Read(k.samples)
 	live := k.samples[0].Value.Uint64()
 	scan := live + k.samples[1].Value.Uint64() + k.samples[2].Value.Uint64()
-	if p := percent(live, scan, k.least, k.percent); p != k.set {
+	if p := percent(live, scan, k.min, k.percent); p != k.set {
 		k.set = p
 		debug.SetGCPercent(p)
 	}
-	debug.SetMemoryLimit(min(k.limit, limit(goal(live, scan, k.percent), k.least)))
+	debug.SetMemoryLimit(min(k.limit, limit(goal(live, scan, k.percent), k.min)))
 	return true
 }
 
