@@ -134,7 +134,7 @@ func (l *Loop) run() {
 		c.over = true
 		c.tell(ErrClosed)
 		if c.member != nil {
-			c.member.look()
+			c.member.update()
 		}
 	}
 	l.copies.end()
@@ -201,7 +201,7 @@ func (c *Client) finish() {
 	}
 	c.rpc.engine.settle() // its calls end
 	if c.member != nil {
-		c.member.look()
+		c.member.update()
 	}
 	l := c.loop
 	last := len(l.clients) - 1

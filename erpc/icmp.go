@@ -77,18 +77,18 @@ func (r *sentRing) take(quoted []byte) bool {
 // deathProbe is a series of pings to a peer of which the network says that it has gone, or which
 // another incarnation seems to have replaced.
 type deathProbe struct {
-	peer   *association
-	reborn bool // another incarnation of the peer has proved its identity
-	moved  int  // pings that the server answered with "I know you under another address"
-	began  monotime.Time
-	quotes quotes // of this series, and of those before if the peer was silent ever since
-	sent   int
-	seen   [seriesPings]bool
-	pings  [seriesPings][pingSize]byte
-	heard  bool // the peer, since the series began
-	looked int  // ICMP errors that were looked at as packets of requests
-	data   [quotesNeeded]quotedData
-	datas  int
+	peer     *association
+	reborn   bool // another incarnation of the peer has proved its identity
+	moved    int  // pings that the server answered with "I know you under another address"
+	began    monotime.Time
+	quotes   quotes // of this series, and of those before if the peer was silent ever since
+	sent     int
+	seen     [seriesPings]bool
+	pings    [seriesPings][pingSize]byte
+	heard    bool // the peer, since the series began
+	examined int  // ICMP errors that were looked at as packets of requests
+	data     [quotesNeeded]quotedData
+	datas    int
 }
 
 // quotedData holds the first bytes of a packet of a request, as they came back.
@@ -158,8 +158,8 @@ func (e *engine) quoted(d *deathProbe, quoted []byte) {
 			return
 		}
 	}
-	if d.datas < quotesNeeded && d.looked < maxQuoted {
-		d.looked++
+	if d.datas < quotesNeeded && d.examined < maxQuoted {
+		d.examined++
 		if !d.has(quoted) && p.awaits(quoted) {
 			d.data[d.datas].n = copy(d.data[d.datas].mem[:], quoted)
 			d.datas++

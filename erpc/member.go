@@ -61,7 +61,7 @@ func (m *member) join() {
 	if m.c.loop.join(m.c) {
 		m.redial()
 	}
-	m.look()
+	m.update()
 }
 
 // judge derives the state of the server.
@@ -84,9 +84,9 @@ func (m *member) judge() ServerState {
 	return ServerConnecting
 }
 
-// look tells the Pool the state if it has changed. Calls that wait here go to other servers then,
+// update tells the Pool the state if it has changed. Calls that wait here go to other servers then,
 // and if there is no session the next one is opened.
-func (m *member) look() {
+func (m *member) update() {
 	before := m.state
 	c := m.c
 	if m.state = m.judge(); m.state != before || m.news || c.over {
@@ -133,7 +133,7 @@ func (m *member) redial() {
 func (m *member) opened() {
 	m.drains, m.lost, m.failed, m.silent, m.err = false, false, false, 0, nil
 	m.retryFor = 0
-	m.look()
+	m.update()
 }
 
 // onSession follows the end of a session, of which the Client knows already.
@@ -151,7 +151,7 @@ func (m *member) onSession(l *clientSession, ev SessionEvent) {
 		m.lost, m.silent = true, 0
 		m.err = l.s.Err()
 	}
-	m.look()
+	m.update()
 }
 
 // drain notes that the server shuts down.
@@ -159,7 +159,7 @@ func (m *member) drain() {
 	if !m.drains {
 		m.drains, m.lost, m.silent, m.err = true, true, 0, ErrDraining
 		m.retireAll()
-		m.look()
+		m.update()
 	}
 }
 
@@ -179,7 +179,7 @@ func (m *member) fail(err error) {
 	}
 	m.failed, m.err, m.news = true, err, true
 	m.retryFor = min(max(2*m.retryFor, redialAfter), maxRedial)
-	m.look()
+	m.update()
 }
 
 // emptied follows the last call of the Client.
@@ -192,7 +192,7 @@ func (m *member) emptied() {
 // leave makes the Client end as soon as it has no calls.
 func (m *member) leave() {
 	m.leaving = true
-	if m.look(); m.c.calls == 0 && !m.c.over {
+	if m.update(); m.c.calls == 0 && !m.c.over {
 		m.c.alarms.redial = m.c.rpc.readClock() // not now: a continuation may be at work
 		m.c.arm()
 	}
@@ -232,7 +232,7 @@ func (m *member) onSilence() {
 	now := m.c.rpc.readClock()
 	m.silent, m.probeAt, m.probeFor = now, now, m.c.rpc.cfg.Timing.RTOMin
 	m.err = errSilent
-	m.look()
+	m.update()
 	m.listen()
 }
 
@@ -252,7 +252,7 @@ func (m *member) listen() {
 			case l.s.state != sessConnected:
 			case l.s.assoc.watch.HeardSince(m.silent):
 				m.silent, m.err = 0, nil
-				m.look()
+				m.update()
 				return
 			case now >= m.probeAt:
 				l.s.live.Probe(l.s.end, e.rng.Uint64(), now, e.out)

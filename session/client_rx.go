@@ -89,8 +89,8 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	c.learn(in, rtt, wire.HeaderSize+len(data), h)
 	s.ownsResp = false
 	c.finish(i, in.Now, out)
-	if c.rtt.look {
-		c.lookAll(in.Now, out)
+	if c.rtt.overtaken {
+		c.rollbackOvertaken(in.Now, out)
 	}
 	ev := out.add(EventDone)
 	ev.Ref, ev.RTT, ev.Resp = ref, rtt, resp
@@ -374,14 +374,14 @@ func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) bool {
 // late, not lost, would have all be sent again, round after round.
 func (c *Client) answeredAgain(at, now monotime.Time) {
 	if at > c.latest && now.Sub(at) >= max(c.floor.min, c.rtt.srtt/2) {
-		c.latest, c.rtt.look = at, true
+		c.latest, c.rtt.overtaken = at, true
 	}
 }
 
-// lookAll rolls back what such an answer has shown to be lost. All of that has waited longer than
-// the packet whose copy was answered.
-func (c *Client) lookAll(now monotime.Time, out *Out) {
-	c.rtt.look = false
+// rollbackOvertaken rolls back what such an answer has shown to be lost. All of that has waited
+// longer than the packet whose copy was answered.
+func (c *Client) rollbackOvertaken(now monotime.Time, out *Out) {
+	c.rtt.overtaken = false
 	for i := range c.slots {
 		if c.overtaken(uint8(i), now, out) {
 			c.slots[i].fast = maxFast
