@@ -18,7 +18,7 @@ import (
 const (
 	defaultKeep  = 8
 	defaultEvery = 10 * time.Second
-	lookEvery    = time.Second
+	checkEvery   = time.Second
 )
 
 // Dumps says when the records of all loops are written to a file. The zero value: never. Loops must
@@ -77,7 +77,7 @@ func startDumper(s *Socket, cfg Dumps) (*dumper, error) {
 	}
 	var ticker *time.Ticker
 	if len(cfg.Codes) > 0 {
-		ticker = time.NewTicker(lookEvery)
+		ticker = time.NewTicker(checkEvery)
 		d.tick = ticker.C
 		d.seen = d.count()
 	}
@@ -105,13 +105,13 @@ func (d *dumper) run() {
 		case sig := <-d.signals:
 			d.Told(d.dump(time.Now(), sig.String()))
 		case now := <-d.tick:
-			d.look(now)
+			d.check(now)
 		}
 	}
 }
 
-// look dumps if calls have failed since it looked last.
-func (d *dumper) look(now time.Time) {
+// check dumps if calls have failed since the last check.
+func (d *dumper) check(now time.Time) {
 	n := d.count()
 	failed := n > d.seen
 	if !failed || !d.last.IsZero() && now.Sub(d.last) < d.Every {

@@ -79,7 +79,7 @@ func TestDumpOnError(t *testing.T) {
 		if w.call(t, 1); step.fails {
 			fail()
 		}
-		d.look(now)
+		d.check(now)
 		if len(said) != step.want {
 			t.Errorf("step %d: %d dumps, want %d", i, len(said), step.want)
 		}

@@ -20,44 +20,44 @@ import (
 // Without security it has no keys. Then an address and an epoch name it, and its packets are found
 // by their session and token: all that such a peer can prove.
 type association struct {
-	keys   *security.Association // nil: nothing is sealed, or the keys are still being made
-	field  uint32                // what the peer seals names it so; 0: nothing is ever sealed
-	addr   transport.Addr        // where its packets go; nothing else follows from it
-	epoch  uint64                // of the peer's endpoint
-	loop   uint8                 // of the peer's endpoint
-	opener bool                  // this side made the keys with a server
-	name   string                // opener: what the server's certificate had to say
-	of     *credentials          // opener: what the keys were made with
-	state  *ConnectionState      // who the peer is; nil without keys
-	share  transport.Addr        // what its sessions count for; zero for its address
-	half   *newcomer             // server: until the keys are there
+	keys     *security.Association // nil: nothing is sealed, or the keys are still being made
+	field    uint32                // what the peer seals names it so; 0: nothing is ever sealed
+	addr     transport.Addr        // where its packets go; nothing else follows from it
+	epoch    uint64                // of the peer's endpoint
+	loop     uint8                 // of the peer's endpoint
+	opener   bool                  // this side made the keys with a server
+	name     string                // opener: what the server's certificate had to say
+	of       *credentials          // opener: what the keys were made with
+	state    *ConnectionState      // who the peer is; nil without keys
+	quotaKey transport.Addr        // what its sessions count for; zero for its address
+	pending  *pendingHandshake     // server: until the keys are there
 	// Opener: the handshake, in which tickets follow; nil with shared keys.
 	ticket *stream
 	// When this side changes its keys, if it is the opener; zero before the first look.
-	updateAt monotime.Time
-	renewAt  monotime.Time // when its keys may be said again to be lost or worn
-	sent     *sentRing     // opener: what left last, for what the network quotes
-	move     *move         // while the peer may have another address; nil else
+	updateAt  monotime.Time
+	renewAt   monotime.Time // when its keys may be said again to be lost or worn
+	sent      *sentRing     // opener: what left last, for what the network quotes
+	migration *migration    // while the peer may have another address; nil else
 
-	watch    session.Watch
-	link     session.Link // for small packets
-	sessions []*Session
-	clients  int            // of sessions: those that this side opened
-	turn     int            // which session asks next
-	suspect  int            // how many sessions are still to ask whether the peer knows them
-	at       int            // place in assocTable.watched
-	idleTill monotime.Time  // without sessions: when it is forgotten; else 0
-	idleOf   transport.Addr // the share for which it counts until then
-	doubt    *doubt         // nil without one
-	quotes   quotes         // of its series so far
-	narrowAt monotime.Time  // when it may next be said that its path carries less
+	watch      session.Watch
+	link       session.Link // for small packets
+	sessions   []*Session
+	clients    int            // of sessions: those that this side opened
+	turn       int            // which session asks next
+	suspect    int            // how many sessions are still to ask whether the peer knows them
+	at         int            // place in assocTable.watched
+	idleTill   monotime.Time  // without sessions: when it is forgotten; else 0
+	idleOf     transport.Addr // the quota for which it counts until then
+	deathProbe *deathProbe    // nil without one
+	quotes     quotes         // of its series so far
+	narrowAt   monotime.Time  // when it may next be said that its path carries less
 }
 
-// Bounds of associations without sessions. A dial within lingerFor needs no handshake. One share
+// Bounds of associations without sessions. A dial within lingerFor needs no handshake. One quota
 // has a quarter at most: its own are forgotten before those of others.
 const (
 	lingerFor = 10 * time.Second
-	mostIdle  = 4096
+	maxIdle   = 4096
 )
 
 // Indices have 16 bits of place and 8 of generation, which is never 0 and never all ones: a field
@@ -74,21 +74,21 @@ const (
 
 // assocTable holds the associations of an endpoint.
 type assocTable struct {
-	loop    uint8                             // of the endpoint
-	rng     *rand.Rand                        // of the endpoint
-	places  []*association                    // by the place in the index, see placeOf; nil is free
-	first   uint32                            // that a field has in place of place 0
-	gens    []uint8                           // the generation that each place had last
-	free    []uint16                          // the place free for longest first
-	plain   map[peerKey]*association          // those without keys
-	dialled map[leaderKey]*association        // those that this side has opened
-	byAddr  map[transport.Addr][]*association // for the network's hints, which only cause questions
-	watched []*association                    // those with sessions
-	idle    []*association                    // those without, the one that is forgotten first first
-	idleOf  map[transport.Addr]int            // how many of them each share has
-	shares  *Shares                           // of the endpoint
-	crowded bool                              // one of them has too many
-	doubts  []*doubt
+	loop      uint8                             // of the endpoint
+	rng       *rand.Rand                        // of the endpoint
+	places    []*association                    // by the place in the index, see placeOf; nil is free
+	first     uint32                            // that a field has in place of place 0
+	gens      []uint8                           // the generation that each place had last
+	free      []uint16                          // the place free for longest first
+	plain     map[peerKey]*association          // those without keys
+	dialled   map[leaderKey]*association        // those that this side has opened
+	byAddr    map[transport.Addr][]*association // for ICMP errors, which only cause questions
+	watched   []*association                    // those with sessions
+	idle      []*association                    // those without, the one that is forgotten first first
+	idleOf    map[transport.Addr]int            // how many of them each quota has
+	shares    *Shares                           // of the endpoint
+	overQuota bool                              // one of them has too many
+	probes    []*deathProbe
 
 	latest   time.Duration // of a peer's silence until it is asked
 	quiet    time.Duration // the same in this sweep
@@ -185,8 +185,8 @@ func (t *assocTable) plainFor(key peerKey, loop uint8) *association {
 func (t *assocTable) rest(a *association, now monotime.Time) {
 	a.idleTill, a.idleOf = now.Add(lingerFor), t.shares.keyOf(a)
 	t.idle = append(t.idle, a)
-	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > mostIdle/perShare {
-		t.crowded = true
+	if t.idleOf[a.idleOf]++; t.idleOf[a.idleOf] > maxIdle/quotaDivisor {
+		t.overQuota = true
 	}
 }
 
@@ -208,18 +208,18 @@ func (t *assocTable) rise(a *association) {
 }
 
 // expireAssocs forgets associations that have had no session for long, and the oldest ones of
-// shares that have too many. Sessions that are about to open on one begin anew.
+// quotas that have too many. Sessions that are about to open on one begin anew.
 func (e *engine) expireAssocs() {
 	t := &e.assocs
-	for i := 0; t.crowded && i < len(t.idle); {
-		if a := t.idle[i]; t.idleOf[a.idleOf] > mostIdle/perShare {
+	for i := 0; t.overQuota && i < len(t.idle); {
+		if a := t.idle[i]; t.idleOf[a.idleOf] > maxIdle/quotaDivisor {
 			e.forgetIdle(a)
 		} else {
 			i++
 		}
 	}
-	t.crowded = false
-	for len(t.idle) > 0 && (t.idle[0].idleTill <= e.in.Now || len(t.idle) > mostIdle) {
+	t.overQuota = false
+	for len(t.idle) > 0 && (t.idle[0].idleTill <= e.in.Now || len(t.idle) > maxIdle) {
 		e.forgetIdle(t.idle[0])
 	}
 }
@@ -236,7 +236,7 @@ func (e *engine) forgetIdle(a *association) {
 func (t *assocTable) drop(a *association) {
 	t.rise(a)
 	t.release(a)
-	t.moveFrom(a)
+	t.leaveAddr(a)
 	if key := (peerKey{a.addr, a.epoch}); t.plain[key] == a {
 		delete(t.plain, key)
 	}
@@ -248,8 +248,8 @@ func (t *assocTable) drop(a *association) {
 	}
 }
 
-// moveFrom takes an association from those at its address.
-func (t *assocTable) moveFrom(a *association) {
+// leaveAddr takes an association from those at its address.
+func (t *assocTable) leaveAddr(a *association) {
 	list := t.byAddr[a.addr]
 	if i := slices.Index(list, a); i >= 0 {
 		list = slices.Delete(list, i, i+1)

@@ -44,23 +44,23 @@ func (st *stub) nothingLeft(what string) {
 	for name, n := range map[string]int{
 		"indices": e.assocs.indices(st.tb), "plain peers": len(e.assocs.plain),
 		"dialled": len(e.assocs.dialled), "addresses": len(e.assocs.byAddr),
-		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "doubts": len(e.assocs.doubts),
+		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "probes": len(e.assocs.probes),
 		"epochs": len(e.assocs.epochs), "sessions": e.table.live, "attempts": len(e.table.byKey),
-		"repeated": len(e.shakes.repeating), "shares": len(e.shares.byKey),
+		"repeated": len(e.handshakes.repeating), "quotas": len(e.quotas.byKey),
 	} {
 		if n != 0 {
 			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
 		}
 	}
-	if sh := e.shield; sh != nil && len(sh.dials)+len(sh.leaders)+len(sh.newcomers)+len(sh.crowds)+
-		sh.all.early+sh.all.active+sh.all.known != 0 {
-		st.tb.Fatalf("%s: %d dials, %d leaders, %d newcomers, %d shares, %+v are left", what,
-			len(sh.dials), len(sh.leaders), len(sh.newcomers), len(sh.crowds), sh.all)
+	if sec := e.security; sec != nil && len(sec.dials)+len(sec.leaders)+len(sec.pending)+
+		len(sec.halfOpen)+sec.all.early+sec.all.active+sec.all.known != 0 {
+		st.tb.Fatalf("%s: %d dials, %d leaders, %d pending handshakes, %d quotas, %+v are left", what,
+			len(sec.dials), len(sec.leaders), len(sec.pending), len(sec.halfOpen), sec.all)
 	}
 }
 
 // quiet lets so much time pass that both sides of a session forget each other.
-func (p *newcomers) quiet() {
+func (p *pendingRig) quiet() {
 	for i := range p.clients {
 		for range 400 {
 			p.turn(i, 50*time.Millisecond)
@@ -69,7 +69,7 @@ func (p *newcomers) quiet() {
 }
 
 // lose has both ends of client 0 lose all for a while.
-func (p *newcomers) lose(d time.Duration) {
+func (p *pendingRig) lose(d time.Duration) {
 	for range 10 {
 		for _, st := range []*stub{p.clients[0], p.server} {
 			st.end.in = nil
@@ -89,27 +89,27 @@ func TestIndicesComeBack(t *testing.T) {
 	deny := func(ConnectionState) error { return errors.New("not today") }
 	for name, c := range map[string]struct {
 		cfg, mine Config // of the server, of the client
-		end       func(p *newcomers, s *Session)
+		end       func(p *pendingRig, s *Session)
 	}{
-		"closed":          {Config{PSK: shakePSK}, Config{PSK: shakePSK}, closeOpening},
+		"closed":          {Config{PSK: testPSK}, Config{PSK: testPSK}, closeOpening},
 		"closed, TLS":     {Config{TLS: shared}, Config{TLS: shared}, closeOpening},
-		"lost":            {Config{PSK: shakePSK}, Config{PSK: shakePSK}, loseOpening},
+		"lost":            {Config{PSK: testPSK}, Config{PSK: testPSK}, loseOpening},
 		"lost, TLS":       {Config{TLS: shared}, Config{TLS: shared}, loseOpening},
-		"refused":         {Config{PSK: shakePSK}, Config{PSK: shakePSK}, refuseOpening},
+		"refused":         {Config{PSK: testPSK}, Config{PSK: testPSK}, refuseOpening},
 		"refused, TLS":    {Config{TLS: shared}, Config{TLS: shared}, refuseOpening},
-		"denied":          {Config{PSK: shakePSK, Authorize: deny}, Config{PSK: shakePSK}, waitOpening},
+		"denied":          {Config{PSK: testPSK, Authorize: deny}, Config{PSK: testPSK}, waitOpening},
 		"denied, TLS":     {Config{TLS: shared, Authorize: deny}, Config{TLS: shared}, waitOpening},
-		"denied there":    {Config{PSK: shakePSK}, Config{PSK: shakePSK, Authorize: deny}, waitOpening},
-		"another key":     {Config{PSK: shakePSK}, Config{PSK: [][]byte{make([]byte, 32)}}, waitOpening},
-		"keys of a kind":  {Config{TLS: shared}, Config{PSK: shakePSK}, waitOpening},
+		"denied there":    {Config{PSK: testPSK}, Config{PSK: testPSK, Authorize: deny}, waitOpening},
+		"another key":     {Config{PSK: testPSK}, Config{PSK: [][]byte{make([]byte, 32)}}, waitOpening},
+		"keys of a kind":  {Config{TLS: shared}, Config{PSK: testPSK}, waitOpening},
 		"without any":     {Config{TLS: shared}, Config{}, waitOpening},
 		"a plain server":  {Config{}, Config{TLS: shared}, waitOpening},
-		"nobody is there": {Config{PSK: shakePSK}, Config{PSK: shakePSK}, silence},
+		"nobody is there": {Config{PSK: testPSK}, Config{PSK: testPSK}, silence},
 	} {
 		for known := range 2 { // the second time by keys that are known, if there are any
 			for turns := range 7 {
 				what := fmt.Sprintf("%s, known %d, after %d turns", name, known, turns)
-				p := &newcomers{server: newStub(t, c.cfg)}
+				p := &pendingRig{server: newStub(t, c.cfg)}
 				s := p.dial(t, c.mine)
 				for range 8 * known {
 					p.turn(0, time.Microsecond)
@@ -133,31 +133,31 @@ func TestIndicesComeBack(t *testing.T) {
 	}
 }
 
-func closeOpening(p *newcomers, s *Session) {
+func closeOpening(p *pendingRig, s *Session) {
 	_ = p.clients[0].CloseSession(s)
 	for range 4 {
 		p.turn(0, time.Microsecond)
 	}
 }
 
-func loseOpening(p *newcomers, s *Session) {
+func loseOpening(p *pendingRig, s *Session) {
 	p.lose(10 * time.Second)
 	closeOpening(p, s)
 }
 
-func refuseOpening(p *newcomers, s *Session) {
+func refuseOpening(p *pendingRig, s *Session) {
 	p.server.engine.refuseNew()
 	waitOpening(p, s)
 }
 
-func waitOpening(p *newcomers, s *Session) {
+func waitOpening(p *pendingRig, s *Session) {
 	for range 200 {
 		p.turn(0, 50*time.Millisecond)
 	}
 	closeOpening(p, s)
 }
 
-func silence(p *newcomers, s *Session) {
+func silence(p *pendingRig, s *Session) {
 	p.lose(time.Minute)
 	closeOpening(p, s)
 }
@@ -166,8 +166,8 @@ func silence(p *newcomers, s *Session) {
 // though its first packets are lost until after that time.
 func TestOpensAtTheEnd(t *testing.T) {
 	for _, early := range []time.Duration{2 * time.Second, time.Millisecond, -time.Millisecond} {
-		p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
-		s, err := p.join(t, Config{PSK: shakePSK})
+		p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
+		s, err := p.join(t, Config{PSK: testPSK})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestIndexRests(t *testing.T) {
 // TestIndicesAreBounded: an endpoint has at most maxPlaces associations. One more is refused, on
 // either side; when one has gone there is room again.
 func TestIndicesAreBounded(t *testing.T) {
-	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 	fill := func(st *stub) (last *association) {
 		for n := 0; ; n++ {
 			a := new(association)
@@ -278,11 +278,11 @@ func TestIndicesAreBounded(t *testing.T) {
 		}
 	}
 	of := fill(p.server)
-	if _, err := p.join(t, Config{PSK: shakePSK}); !errors.Is(err, ErrExhausted) {
+	if _, err := p.join(t, Config{PSK: testPSK}); !errors.Is(err, ErrExhausted) {
 		t.Errorf("the server has no index: %v", err)
 	}
 	p.server.engine.assocs.release(of)
-	if _, err := p.join(t, Config{PSK: shakePSK}); err != nil {
+	if _, err := p.join(t, Config{PSK: testPSK}); err != nil {
 		t.Errorf("the server has one: %v", err)
 	}
 	c := p.clients[0]
@@ -311,15 +311,15 @@ func (st *stub) restFrom(network byte, port int) *association {
 	return a
 }
 
-// TestIdleAreBounded: of associations without sessions the newest mostIdle stay.
+// TestIdleAreBounded: of associations without sessions the newest maxIdle stay.
 func TestIdleAreBounded(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+	st := newStub(t, Config{PSK: testPSK})
 	var all []*association
-	for i := range mostIdle + 1000 {
+	for i := range maxIdle + 1000 {
 		all = append(all, st.restFrom(byte(i%8), i))
 	}
 	st.pass(time.Second)
-	if n := st.engine.assocs.indices(t); n != mostIdle {
+	if n := st.engine.assocs.indices(t); n != maxIdle {
 		t.Errorf("%d are left", n)
 	}
 	for i, a := range all {
@@ -333,19 +333,19 @@ func TestIdleAreBounded(t *testing.T) {
 	st.nothingLeft("after a while")
 }
 
-// TestIdleOfShares: a client that makes many associations without sessions, or many sessions one
+// TestIdleOfQuotas: a client that makes many associations without sessions, or many sessions one
 // after the other on one association, has its own forgotten and no others.
-func TestIdleOfShares(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+func TestIdleOfQuotas(t *testing.T) {
+	st := newStub(t, Config{PSK: testPSK})
 	var others, own []*association
-	for i := range 3 * mostIdle / perShare {
+	for i := range 3 * maxIdle / quotaDivisor {
 		others = append(others, st.restFrom(byte(i%3), i))
 	}
-	for i := range mostIdle {
+	for i := range maxIdle {
 		own = append(own, st.restFrom(9, i))
 	}
 	busy := st.restFrom(10, 0)
-	for range 2 * mostIdle {
+	for range 2 * maxIdle {
 		s := newServerSession(&st.engine)
 		st.engine.assocs.join(s, busy, &session.Params{}, st.now)
 		st.engine.assocs.leave(s, st.now)
@@ -356,7 +356,7 @@ func TestIdleOfShares(t *testing.T) {
 			if st.engine.assocs.find(a.field) == nil {
 				continue
 			}
-			if n++; i < len(list)-mostIdle/perShare && len(list) == len(own) {
+			if n++; i < len(list)-maxIdle/quotaDivisor && len(list) == len(own) {
 				t.Fatalf("an older one of its own is known: %d of %d", i, len(list))
 			}
 		}
@@ -365,7 +365,7 @@ func TestIdleOfShares(t *testing.T) {
 	if n := known(others); n < len(others)-1 { // all with busy are one too many
 		t.Errorf("%d of %d others are left", n, len(others))
 	}
-	if n := known(own); n != mostIdle/perShare {
+	if n := known(own); n != maxIdle/quotaDivisor {
 		t.Errorf("%d of its own are left", n)
 	}
 	for range 100 {
@@ -394,8 +394,8 @@ func TestIndicesOfIncarnations(t *testing.T) {
 // TestWrongGeneration: a datagram with an index that had another association before is dropped
 // before keys are tried: they count no forgery, and nothing is heard.
 func TestWrongGeneration(t *testing.T) {
-	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
-	if _, err := p.join(t, Config{PSK: shakePSK}); err != nil {
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
+	if _, err := p.join(t, Config{PSK: testPSK}); err != nil {
 		t.Fatal(err)
 	}
 	st := p.server

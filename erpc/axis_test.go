@@ -169,7 +169,7 @@ func kindsOf() (list [][]byte) {
 		list = append(list, pkt)
 	}
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
-		list = append(list, mgmtPacket(op, leastBody(op)))
+		list = append(list, mgmtPacket(op, minBody(op)))
 	}
 	return list
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // newSealedPair returns two endpoints with a sealed session between them.
-func newSealedPair(t *testing.T) (p *newcomers, client, server *Session) {
-	p = &newcomers{server: newStub(t, Config{PSK: shakePSK}, func(h ReqHandle) {
+func newSealedPair(t *testing.T) (p *pendingRig, client, server *Session) {
+	p = &pendingRig{server: newStub(t, Config{PSK: testPSK}, func(h ReqHandle) {
 		_ = h.RespondBytes(h.Data())
 	})}
-	client, err := p.join(t, Config{PSK: shakePSK})
+	client, err := p.join(t, Config{PSK: testPSK})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,14 +161,14 @@ func TestSealedPeerGone(t *testing.T) {
 func lastOf(all [][]byte) []byte { return all[len(all)-1] }
 
 // TestForgedNoKeys: an attacker who reads the path answers each sealed datagram of a client by a
-// NOKEYS that quotes it. The client's session and calls go on, and it shakes hands once a second at
-// most. Quotes that are not right cause nothing.
+// NOKEYS that quotes it. The client's session and calls go on, and it makes a handshake once a
+// second at most. Quotes that are not right cause nothing.
 func TestForgedNoKeys(t *testing.T) {
 	const seconds = 10
 	for name, c := range map[string]struct {
-		quote       func(pkt []byte) []byte
-		from        int
-		least, most int // handshakes
+		quote    func(pkt []byte) []byte
+		from     int
+		min, max int // handshakes
 	}{
 		"right":   {func(pkt []byte) []byte { return pkt }, 1, 1, seconds + 1},
 		"one bit": {func(pkt []byte) []byte { return flip(pkt, 23) }, 1, 0, 0},
@@ -202,7 +202,7 @@ func TestForgedNoKeys(t *testing.T) {
 			}
 			p.turn(0, 5*time.Millisecond)
 		}
-		if handshakes < c.least || handshakes > c.most || connects > 2*c.most || s.Err() != nil {
+		if handshakes < c.min || handshakes > c.max || connects > 2*c.max || s.Err() != nil {
 			t.Errorf("%s: %d handshakes, %d Connects in %d s; %v", name, handshakes, connects, seconds,
 				s.Err())
 		}
@@ -227,7 +227,7 @@ func TestRestartWhileAsked(t *testing.T) {
 			p.turn(0, 500*time.Microsecond)
 		}
 		most := 100 * time.Millisecond
-		cfg := Config{PSK: shakePSK}
+		cfg := Config{PSK: testPSK}
 		cfg.Simulation.Seed = 77
 		p.server = newStub(t, cfg)
 		p.server.now = old.now
@@ -262,16 +262,16 @@ func TestRestartWhileAsked(t *testing.T) {
 // learn of the restart as soon.
 func TestRestartOfMany(t *testing.T) {
 	const clients = 20
-	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
 	var all []*Session
 	for range clients {
-		s, err := p.join(t, Config{PSK: shakePSK})
+		s, err := p.join(t, Config{PSK: testPSK})
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, s)
 	}
-	cfg := Config{PSK: shakePSK}
+	cfg := Config{PSK: testPSK}
 	cfg.Simulation.Seed = 77
 	now := p.server.now
 	p.server = newStub(t, cfg)

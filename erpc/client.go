@@ -35,11 +35,11 @@ type goCall struct {
 
 	// In the loop only.
 	id         RequestID
-	trace      *CallTrace    // or nil
-	deadline   monotime.Time // 0 if none
-	lane       *lane         // of the session that it is in
-	prev, next *goCall       // in the queue
-	refusal    error         // why the server of a Pool refused it last
+	trace      *CallTrace     // or nil
+	deadline   monotime.Time  // 0 if none
+	session    *clientSession // of the session that it is in
+	prev, next *goCall        // in the queue
+	refusal    error          // why the server of a Pool refused it last
 	queued     bool
 	started    bool
 	over       bool
@@ -229,7 +229,7 @@ func (k *goCall) begin(r *Rpc) {
 }
 
 // send sends the request in a session that has a free slot.
-func (k *goCall) send(l *lane) {
+func (k *goCall) send(l *clientSession) {
 	r := k.client.rpc
 	req := k.takeCopy()
 	var err error
@@ -252,15 +252,15 @@ func (k *goCall) send(l *lane) {
 		k.end(unsent(err))
 		return
 	}
-	k.lane = l
+	k.session = l
 	k.client.bytes += k.size
 	k.client.occupy(l)
 }
 
 // onDone is the call's continuation.
 func (k *goCall) onDone(d Completion) {
-	c, l := k.client, k.lane
-	k.lane = nil
+	c, l := k.client, k.session
+	k.session = nil
 	c.bytes -= k.size
 	c.vacate(l)
 	if d.Err != nil && k.req == nil {

@@ -51,8 +51,8 @@ func newLoop(own *claim, cfg Config) (*Loop, error) {
 	l := &Loop{done: make(chan struct{})}
 	user := cfg.OnSession
 	cfg.OnSession = func(r *Rpc, s *Session, ev SessionEvent) {
-		if s.lane != nil {
-			s.lane.client.onSession(s, ev)
+		if s.ofClient != nil {
+			s.ofClient.client.onSession(s, ev)
 		}
 		if user != nil {
 			user(r, s, ev)
@@ -145,7 +145,7 @@ func (l *Loop) run() {
 		c.over = true
 		c.tell(ErrClosed)
 		if c.member != nil {
-			c.member.look()
+			c.member.update()
 		}
 	}
 	l.copies.end()
@@ -204,15 +204,15 @@ func (c *Client) finish() {
 	c.redial.asking = false
 	c.arm()
 	c.tell(ErrClosed)
-	for _, lanes := range [][]*lane{slices.Clone(c.all), slices.Clone(c.retired)} {
-		for _, l := range lanes {
+	for _, list := range [][]*clientSession{slices.Clone(c.all), slices.Clone(c.retired)} {
+		for _, l := range list {
 			c.detach(l)
 			c.rpc.drop(l.s)
 		}
 	}
 	c.rpc.engine.settle() // its calls end
 	if c.member != nil {
-		c.member.look()
+		c.member.update()
 	}
 	l := c.loop
 	last := len(l.clients) - 1

@@ -151,8 +151,8 @@ type Config struct {
 	Experiment Experiment
 	Simulation Simulation
 
-	// The least and the newest protocol version that are spoken; tests of other releases set them.
-	least, newest uint8
+	// The oldest and the newest protocol version that are spoken; tests of other releases set them.
+	oldest, newest uint8
 }
 
 // Experiment switches off common-case optimisations, to measure what they bring.
@@ -258,7 +258,7 @@ func (c Config) fill() (Config, error) {
 		c.SpinFor = 200 * time.Microsecond
 	}
 	if c.newest == 0 {
-		c.least, c.newest = wire.OldVersion, wire.Version
+		c.oldest, c.newest = wire.OldVersion, wire.Version
 	}
 	t, err := session.Timing(c.Timing).Fill()
 	var bad *session.TimingError

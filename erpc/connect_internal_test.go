@@ -34,7 +34,7 @@ func (st *stub) attempt(i int, nonce uint64, ext []byte) *wire.Connect {
 	}}
 	from := stubAddr(i)
 	body := connectPkt(c, ext, 0)[wire.HeaderSize:]
-	c.Cookie = st.engine.shakes.cookies.Make(&from, body, st.now)
+	c.Cookie = st.engine.handshakes.cookies.Make(&from, body, st.now)
 	return c
 }
 
@@ -289,11 +289,11 @@ func TestRefusedTouchesNothing(t *testing.T) {
 }
 
 // TestHurriedSweeps: an address whose endpoint restarts again and again does not make sweeps more
-// frequent than leastSweep times the usual.
+// frequent than minSweep times the usual.
 func TestHurriedSweeps(t *testing.T) {
 	st := newStub(t, Config{})
 	tm := &st.engine.timers
-	least := tm.sweepEvery / leastSweep
+	least := tm.sweepEvery / minSweep
 	var sweeps []monotime.Time
 	for i := range uint64(2000) {
 		st.connectFrom(1, 7+i, 1+i)
@@ -402,7 +402,7 @@ func TestRefusedVersion(t *testing.T) {
 		st.put(i, pkt)
 		st.pass(1000)
 	}
-	for st.engine.shakes.budgets.versions.take(st.now) { // others than these have asked
+	for st.engine.handshakes.budgets.versions.take(st.now) { // others than these have asked
 	}
 	refuse(2, r)
 	forged := r

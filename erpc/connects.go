@@ -61,20 +61,20 @@ func newBudgets() budgets {
 // budget is a token bucket.
 type budget struct {
 	every monotime.Time // between two tokens
-	most  int64         // tokens that gather
+	max   int64         // tokens that gather
 	left  int64
 	at    monotime.Time // when left was right
 }
 
 func newBudget(perSecond, most int64) budget {
-	return budget{every: monotime.Time(time.Second) / monotime.Time(perSecond), most: most, left: most}
+	return budget{every: monotime.Time(time.Second) / monotime.Time(perSecond), max: most, left: most}
 }
 
 // fill adds what has gathered, and returns how many tokens there are.
 func (b *budget) fill(now monotime.Time) int64 {
-	if b.left < b.most {
-		if got := int64((now - b.at) / b.every); b.left+got >= b.most {
-			b.left, b.at = b.most, now
+	if b.left < b.max {
+		if got := int64((now - b.at) / b.every); b.left+got >= b.max {
+			b.left, b.at = b.max, now
 		} else {
 			b.left, b.at = b.left+got, b.at+monotime.Time(got)*b.every
 		}
@@ -96,7 +96,7 @@ func (b *budget) take(now monotime.Time) bool {
 // answerConnects takes the Connects of a burst, behind its other packets. If there is not enough
 // for all, chance decides who gets it, not the order in which they came.
 func (e *engine) answerConnects() {
-	h := &e.shakes
+	h := &e.handshakes
 	asked := h.asked
 	if h.budgets.firsts.fill(e.in.Now) < int64(len(asked)) {
 		e.rng.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
@@ -124,7 +124,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	body := p.body()
 	var c wire.Connect
 	c.Parse(body)
-	b, now, cookies := &e.shakes.budgets, e.in.Now, e.shakes.cookies
+	b, now, cookies := &e.handshakes.budgets, e.in.Now, e.handshakes.cookies
 	first := c.Cookie == [wire.CookieSize]byte{}
 	if first && !b.firsts.take(now) || !first && !b.cookies.take(now) {
 		return false
@@ -152,7 +152,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	if !proved {
 		ch := wire.Challenge{Nonce: c.Nonce, Cookie: e.cookie(&c, p, body)}
 		put, size := ch.Put, wire.ChallengeSize
-		if e.shield != nil {
+		if e.security != nil {
 			size += whoSize
 			put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
 		}
@@ -160,20 +160,20 @@ func (e *engine) onConnect(p *connectPacket) bool {
 		return true
 	}
 	seals := c.Offer.Features&wire.FeatureSeal != 0
-	if old := p.version == wire.OldVersion || indexOf(body) == 0; e.shield != nil && seals && old &&
+	if old := p.version == wire.OldVersion || indexOf(body) == 0; e.security != nil && seals && old &&
 		len(p.Data) >= session.MinMTU { // sealed packets of version 2 have another size, too
 		e.refuse(&c, &p.From, 0, p.version, wire.CodeDenied, oldSeal)
 		return true
 	}
 	whole := int(c.Offer.MTU)
 	if seals {
-		whole += e.seam.overhead
+		whole += e.recordLayer.overhead
 	}
 	if len(p.Data) < whole || wire.CheckExtensions(body[wire.ConnectSize:]) != nil {
 		e.stats.DropMalformed++ // the answer would be larger than what was received
 		return true
 	}
-	if e.shield != nil && !e.trusts(&c, p.From) {
+	if e.security != nil && !e.trusts(&c, p.From) {
 		e.onSecured(&c, p, body)
 		return true
 	}
@@ -231,7 +231,7 @@ func (e *engine) admit(
 		return nil, wire.CodeShutdown
 	}
 	path := e.port.pathTo(with.addr)
-	mtu := min(uint32(e.paths.mtu-e.seam.overhead), c.Offer.MTU)
+	mtu := min(uint32(e.paths.mtu-e.recordLayer.overhead), c.Offer.MTU)
 	mine := e.paths.offer(int(mtu), &path)
 	if with.keys != nil {
 		sealedOffer(&mine)
@@ -240,7 +240,7 @@ func (e *engine) admit(
 	if err != nil || !wire.IsSession(c.Session) {
 		return nil, wire.CodeBadOffer
 	}
-	if !e.shares.admits(e.shares.cfg.keyOf(with), e.table.live, e.cfg.MaxSessions) {
+	if !e.quotas.admits(e.quotas.cfg.keyOf(with), e.table.live, e.cfg.MaxSessions) {
 		if e.table.live < e.cfg.MaxSessions {
 			e.stats.SessionsOverShare++
 		}
@@ -262,7 +262,7 @@ func (e *engine) admit(
 	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
 	s.showPeer()
 	e.table.add(s)
-	e.shares.join(s, with)
+	e.quotas.join(s, with)
 	s.live.Heard(e.in.Now)
 	e.assocs.join(s, with, &s.end.Params, e.in.Now)
 	e.stats.SessionsOpened++
@@ -274,12 +274,12 @@ func (e *engine) admit(
 func (e *engine) accept(s *Session, c *wire.Connect) {
 	s.sv.LowerMTU(c.Offer.MTU)
 	a := wire.Accept{
-		Nonce: c.Nonce, Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
+		Nonce: c.Nonce, Epoch: e.handshakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
 		Offer: s.end.Offer(),
 	}
 	size := int(a.Offer.MTU)
 	if s.end.Via == 0 {
-		size += e.seam.overhead
+		size += e.recordLayer.overhead
 	}
 	e.out.Mgmt(&s.end.Peer, s.end.Via, s.end.Version, wire.OpAccept, c.Session, c.Token,
 		wire.AcceptSize, size, a.Put)
@@ -288,25 +288,25 @@ func (e *engine) accept(s *Session, c *wire.Connect) {
 // onOtherVersion takes a packet of another version of the protocol: a Connect, which is told so, or
 // the refusal of one from here. Both have budgets, and an answer is not larger than the packet.
 func (e *engine) onOtherVersion(p *transport.RxPacket) {
-	b := &e.shakes.budgets
+	b := &e.handshakes.budgets
 	if asked, nonce, ok := wire.AsksVersion(p.Data); ok {
 		if b.versions.take(e.in.Now) {
 			e.out.RefuseVersion(&p.From, &wire.VersionRefusal{
-				Nonce: nonce, Asked: asked, Least: e.cfg.least, Most: e.cfg.newest,
+				Nonce: nonce, Asked: asked, Least: e.cfg.oldest, Most: e.cfg.newest,
 			})
 		}
 		return
 	}
 	var r wire.VersionRefusal
-	if len(e.shakes.repeating) == 0 || !r.Parse(p.Data) || !b.refusals.take(e.in.Now) {
+	if len(e.handshakes.repeating) == 0 || !r.Parse(p.Data) || !b.refusals.take(e.in.Now) {
 		return
 	}
-	for _, s := range e.shakes.repeating {
+	for _, s := range e.handshakes.repeating {
 		if s.dialer == nil || s.end.Peer != p.From {
 			continue
 		}
-		least := e.cfg.least
-		if s.shake != nil {
+		least := e.cfg.oldest
+		if s.handshake != nil {
 			least = wire.Version
 		}
 		err, ok := s.dialer.OnVersion(&r, least, e.cfg.newest, e.rng.Uint64(), e.in.Now)
@@ -315,7 +315,7 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 			continue
 		case err == nil:
 			_ = s.dialer.Tick(e.in.Now, e.out) // time is not up before the next look
-		case s.shake != nil:
+		case s.handshake != nil:
 			err = fmt.Errorf("%w: packets are sealed since version %d only: update the server", err,
 				wire.SealedVersion)
 			fallthrough

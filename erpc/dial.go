@@ -38,7 +38,7 @@ type Client struct {
 	closed atomic.Bool
 
 	// In the loop only.
-	lanes
+	sessionSet
 	at       int            // place in loop.clients
 	addr     transport.Addr // the last address that text was resolved to
 	redial   redial

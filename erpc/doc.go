@@ -22,7 +22,7 @@
 // # Map
 //
 //	owns       event loops, the engine in each, sessions by number, calls,
-//	           shares, memory
+//	           quotas, memory
 //	called by  applications
 //	never      a handler runs twice; a call ends twice or never; a packet makes
 //	           it panic; the hot path allocates, locks or blocks

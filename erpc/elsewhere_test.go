@@ -129,8 +129,8 @@ func (r *reader) sealers(p *memPair, to int, another bool) (own, other *erpc.Ses
 	return own, other
 }
 
-// leastBody is the least size of the body of a management packet.
-func leastBody(op wire.Op) int {
+// minBody is the least size of the body of a management packet.
+func minBody(op wire.Op) int {
 	switch op {
 	case wire.OpConnect, wire.OpOpen:
 		return wire.ConnectSize
@@ -175,7 +175,7 @@ func elsewhere(t *testing.T, cfg erpc.Config, op wire.Op) {
 	there.lose = func([]byte) bool { drawn++; return true }
 	for to := range 2 {
 		for _, fill := range []byte{0, 0xFF} {
-			pkt := mgmtPacket(op, leastBody(op))
+			pkt := mgmtPacket(op, minBody(op))
 			for i := range pkt[wire.HeaderSize:] {
 				pkt[wire.HeaderSize+i] = fill
 			}
@@ -207,7 +207,7 @@ const (
 func addAimed(add func(in []byte)) {
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
 		for state := range byte(fuzzStates) {
-			pkt := mgmtPacket(op, leastBody(op))
+			pkt := mgmtPacket(op, minBody(op))
 			var in []byte
 			for _, how := range []byte{0, 1} {
 				how |= fuzzAim | state<<fuzzState

@@ -34,7 +34,7 @@ type port interface {
 // cancellation, a tick. Sessions leave what follows from it in out: packets, and outcomes, on
 // which settle acts. Inside those methods nothing calls the application; settle does.
 //
-// Each part owns its state and has a file: sessions by number, remote endpoints, shares of
+// Each part owns its state and has a file: sessions by number, remote endpoints, quotas of
 // addresses, sessions that open or close, requests under way, background requests, timers, paths.
 type engine struct {
 	port     port
@@ -51,18 +51,18 @@ type engine struct {
 	hand *Session        // its session
 	out  *session.Out
 
-	sealing bool    // packets are sealed
-	shield  *shield // nil if they are not
+	sealing  bool              // packets are sealed
+	security *endpointSecurity // nil if they are not
 
-	table  sessionTable
-	shares shareTable
-	assocs assocTable
-	shakes handshakes
-	calls  callTable
-	jobs   jobTable
-	timers timers
-	paths  paths
-	ahead  []*Session // of prefetch
+	table      sessionTable
+	quotas     quotaTable
+	assocs     assocTable
+	handshakes handshakes
+	calls      callTable
+	jobs       jobTable
+	timers     timers
+	paths      paths
+	ahead      []*Session // of prefetch
 
 	// Work for other goroutines since they were last let run: requests for handlers, and
 	// calls that have ended.
@@ -72,10 +72,10 @@ type engine struct {
 	leaving  monotime.Time // when the TX batch was made ready; for the recorder
 	meter    *meter        // counts by request type; nil until somebody asks for a snapshot
 
-	batches batchTable
-	after   callTimers
-	seam    seam
-	notices []*Session // clients that have not acknowledged that this side shuts down
+	batches     batchTable
+	after       callTimers
+	recordLayer recordLayer
+	notices     []*Session // clients that have not acknowledged that this side shuts down
 
 	refusing bool // shutting down: no new sessions or requests
 	closing  bool // in Rpc.Close: nobody would end the requests of a session made now
@@ -164,7 +164,7 @@ func (e *engine) headOf(p *transport.RxPacket) []byte {
 	if wire.Type(e.head[0]&0x0F) != wire.TypeMgmt {
 		return e.head[:n]
 	}
-	e.seam.own(p)
+	e.recordLayer.own(p)
 	return p.Data
 }
 
@@ -284,15 +284,15 @@ func (e *engine) settleRare(ev *session.Event) {
 // freed follows a slot of a client session whose request was given up, and has ended at the server.
 func (e *engine) freed(s *Session) {
 	e.timers.deactivate(s)
-	if s.lane != nil {
-		s.lane.client.freed(s.lane)
+	if s.ofClient != nil {
+		s.ofClient.client.freed(s.ofClient)
 	}
 }
 
 // spent follows the last request of a client session that has no numbers for others.
 func (e *engine) spent(s *Session) {
-	if s.lane != nil {
-		s.lane.client.retire(s.lane)
+	if s.ofClient != nil {
+		s.ofClient.client.retire(s.ofClient)
 	} else {
 		e.notify(s, SessionDraining)
 	}

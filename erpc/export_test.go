@@ -23,7 +23,7 @@ func (r *Rpc) Served(client *Session) *Session {
 // Speak returns a Config of an endpoint that speaks the protocol's versions least to most, as that
 // of another release does.
 func Speak(cfg Config, least, most uint8) Config {
-	cfg.least, cfg.newest = least, most
+	cfg.oldest, cfg.newest = least, most
 	return cfg
 }
 
@@ -69,19 +69,20 @@ func (r *Rpc) WhenIdle(span time.Duration, fn func()) { r.engine.whenIdle(span, 
 // ServerOf returns a Server that registers handlers with n, and does nothing else.
 func ServerOf(n *Nexus) *Server { return &Server{nexus: n, ctx: context.Background()} }
 
-// Accounted returns the bytes that count in the book, and in shares of addresses.
+// Accounted returns the bytes that count in the book, and in quotas of addresses.
 func (r *Rpc) Accounted() (all, addresses int64) {
-	for _, sh := range r.engine.shares.byKey {
-		addresses += sh.account.Used()
+	for _, q := range r.engine.quotas.byKey {
+		addresses += q.account.Used()
 	}
-	return r.engine.shares.book.used.Load(), addresses
+	return r.engine.quotas.book.used.Load(), addresses
 }
 
 // Gathered returns how many background requests of the last pass the workers have not got.
 func (r *Rpc) Gathered() int { return len(r.engine.jobs.batch) }
 
-// Lanes returns how many sessions a Client has, those on their way too. Its loop must sleep.
-func (c *Client) Lanes() int { return len(c.all) }
+// ClientSessions returns how many sessions a Client has, those on their way too. Its loop must
+// sleep.
+func (c *Client) ClientSessions() int { return len(c.all) }
 
 // Spend makes a Client's sessions ones whose request numbers have been used up. Its loop must
 // sleep.

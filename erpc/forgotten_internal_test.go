@@ -76,7 +76,7 @@ func TestDisowned(t *testing.T) {
 		cfg := Config{TLS: ca.Config(c.name, "")}
 		cfg.Simulation.Seed = 12
 		other = newStub(t, cfg)
-		other.engine.shakes.epoch = own.engine.shakes.epoch
+		other.engine.handshakes.epoch = own.engine.handshakes.epoch
 		client := newStub(t, Config{TLS: ca.Config("", "spiffe://test/client"),
 			Timing: Timing{FailureTimeout: time.Minute}})
 		open := func(name string, with *stub) *Session {
@@ -160,7 +160,7 @@ func TestRestartOfAnother(t *testing.T) {
 // TestKeylessBudget: datagrams with unknown indices draw as many answers in a second as the budget
 // says, and some at once.
 func TestKeylessBudget(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+	st := newStub(t, Config{PSK: testPSK})
 	answers := 0
 	for i := range 2000 {
 		for j := range 20 {
@@ -179,7 +179,7 @@ func TestKeylessBudget(t *testing.T) {
 // TestTrustedOpening: a server that trusts processes of its user over shared memory has no plain
 // session with a client that comes in another way.
 func TestTrustedOpening(t *testing.T) {
-	server := newStub(t, Config{PSK: shakePSK, TrustLocal: true})
+	server := newStub(t, Config{PSK: testPSK, TrustLocal: true})
 	client := newStub(t, Config{})
 	s := client.dialTo(1)
 	for range 10 {

@@ -36,12 +36,12 @@ func TestWorkerGivesWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const jobs = 50 // the race detector lets goroutines run in any order
 	p := newWorkerPool(&Shares{Off: true}, 1, jobs)
-	sh := &share{line: p.open(stubAddrOf(0))}
+	q := &addrQuota{line: p.open(stubAddrOf(0))}
 	var ran atomic.Bool
 	var list []*job
 	before := false
 	for range jobs {
-		j := &job{share: sh, fn: func(ReqHandle) {
+		j := &job{quota: q, fn: func(ReqHandle) {
 			// The loop is in letRun, since this worker has the only processor.
 			for monotime.Now().Sub(monotime.Time(p.waited.Load())) < loopPatience {
 			}
@@ -59,7 +59,7 @@ func TestWorkerGivesWay(t *testing.T) {
 	if !before {
 		t.Error("all jobs ran before the loop")
 	}
-	p.close(sh.line)
+	p.close(q.line)
 }
 
 // TestLoopPatience: results gather for a while.

@@ -105,7 +105,7 @@ func (r *Rpc) join(g *group, i int) {
 	r.number = i + 1
 	e.table.first = wire.FirstOf(uint8(i + 1))
 	e.assocs.loop = uint8(i + 1)
-	e.shakes.cookies = session.NewLoopCookies(g.secret)
+	e.handshakes.cookies = session.NewLoopCookies(g.secret)
 	g.members[i].Store(r)
 }
 
@@ -296,7 +296,7 @@ func (e *engine) astray(field uint32, p *transport.RxPacket) bool {
 // cookie makes the cookie for a first Connect. That of a group names the loop that the session is
 // for.
 func (e *engine) cookie(c *wire.Connect, p *connectPacket, body []byte) [wire.CookieSize]byte {
-	cookies := e.shakes.cookies
+	cookies := e.handshakes.cookies
 	if e.group == nil {
 		return cookies.Make(&p.From, body, e.in.Now)
 	}

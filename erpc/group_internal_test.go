@@ -45,9 +45,9 @@ func hostAddr(last byte) (a transport.Addr) {
 	return a
 }
 
-// TestInboxLanes: a flood of one address fills its row and no other, and rows take turns.
+// TestInboxRows: a flood of one address fills its row and no other, and rows take turns.
 // Losses are counted, and so is a packet for a loop that does not run.
-func TestInboxLanes(t *testing.T) {
+func TestInboxRows(t *testing.T) {
 	loops := stubLoops(t, 2)
 	a, b := loops[0], loops[1]
 	bad, good := hostAddr(1), hostAddr(2)
@@ -173,7 +173,7 @@ func TestLoopsAreNoRestart(t *testing.T) {
 		from := stubAddr(1)
 		body := make([]byte, wire.ConnectSize)
 		c.Put(body)
-		c.Cookie = st.engine.shakes.cookies.Make(&from, body, st.now)
+		c.Cookie = st.engine.handshakes.cookies.Make(&from, body, st.now)
 		st.receive(1, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
 		st.pass(1000)
 		s := st.engine.table.byKey[connKey{from: from, nonce: nonce}]

@@ -14,7 +14,7 @@ import (
 // TestSpentKeys: when the keys of a peer are spent nothing goes to it any more but packets of
 // zeros, neither messages nor pings nor the word that the session ends.
 func TestSpentKeys(t *testing.T) {
-	p := newFarewells(t, Config{PSK: shakePSK})
+	p := newFarewells(t, Config{PSK: testPSK})
 	for _, peer := range p.client.engine.assocs.watched {
 		if *peer.keys = (security.Association{}); !peer.keys.Spent() {
 			t.Fatal("the keys are not spent")
@@ -101,26 +101,26 @@ func begin(st *stub, network byte, port int) bool {
 // room for, one network a quarter of them; the others' room is not touched. When the handshakes
 // have expired there is room again.
 func TestHalfOpen(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
-	const quarter = mostNewcomers / perShare
+	st := newStub(t, Config{PSK: testPSK})
+	const quarter = maxPending / quotaDivisor
 	fill := func(network byte) (n int) {
 		for ; n < 2*quarter && begin(st, network, 1+n); n++ {
 		}
 		return n
 	}
-	for network := range byte(perShare) {
+	for network := range byte(quotaDivisor) {
 		if n := fill(network); n != quarter {
 			t.Fatalf("network %d has %d handshakes, want %d", network, n, quarter)
 		}
 		st.pass(time.Second / 4) // budgets fill up
 	}
-	if n := fill(perShare); n != 0 {
+	if n := fill(quotaDivisor); n != 0 {
 		t.Errorf("%d handshakes beyond all", n)
 	}
 	for range 20 {
 		st.pass(st.cfg.Timing.ConnectTimeout / 10)
 	}
-	if !begin(st, 0, 1) || !begin(st, perShare, 1) {
+	if !begin(st, 0, 1) || !begin(st, quotaDivisor, 1) {
 		t.Error("there is no room again")
 	}
 }
@@ -128,7 +128,7 @@ func TestHalfOpen(t *testing.T) {
 // TestClearLeavesNot: a packet that names no association does not leave in the clear, but for those
 // of handshakes, whoever queued it.
 func TestClearLeavesNot(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+	st := newStub(t, Config{PSK: testPSK})
 	for typ := wire.TypeReq; typ <= wire.TypeBundle; typ++ {
 		for op := range 32 {
 			pkt := make([]byte, wire.HeaderSize+wire.ConnectSize)
@@ -136,7 +136,7 @@ func TestClearLeavesNot(t *testing.T) {
 			h.Put(pkt, 1)
 			tx := []session.Tx{{Dst: stubAddr(1), Head: pkt}}
 			st.engine.seal(tx)
-			st.engine.seam.kept(0)
+			st.engine.recordLayer.kept(0)
 			clear := false
 			switch wire.Op(op) {
 			case wire.OpConnect, wire.OpChallenge, wire.OpRefuse, wire.OpCrypto, wire.OpNoKeys:

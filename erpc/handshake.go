@@ -51,7 +51,7 @@ func (e *engine) dialLoop(
 	s := e.newDial(to, &path)
 	s.host = host
 	e.connect(s, to, loop, &path, limit)
-	e.shakes.repeating = append(e.shakes.repeating, s)
+	e.handshakes.repeating = append(e.handshakes.repeating, s)
 	return s, nil
 }
 
@@ -67,7 +67,7 @@ func (e *engine) dialName(host string, limit time.Duration) (*Session, error) {
 	s := e.newDial(transport.Addr{}, &path)
 	s.host = host
 	s.nextAt = e.in.Now.Add(limit)
-	e.shakes.repeating = append(e.shakes.repeating, s)
+	e.handshakes.repeating = append(e.handshakes.repeating, s)
 	return s, nil
 }
 
@@ -107,14 +107,14 @@ func (e *engine) connect(
 	s *Session, to transport.Addr, loop uint8, path *transport.Path, limit time.Duration,
 ) {
 	c := wire.Connect{
-		Nonce: e.rng.Uint64(), Epoch: e.shakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
-		Offer: e.paths.offer(e.paths.limit(path)-e.seam.overhead, path),
+		Nonce: e.rng.Uint64(), Epoch: e.handshakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
+		Offer: e.paths.offer(e.paths.limit(path)-e.recordLayer.overhead, path),
 	}
 	timing := s.plan.timing
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
-	s.dialer.Overhead, s.dialer.Loop, s.dialer.Version = e.seam.overhead, loop, e.cfg.newest
-	if e.shield != nil && !e.guardDial(s, path) {
+	s.dialer.Overhead, s.dialer.Loop, s.dialer.Version = e.recordLayer.overhead, loop, e.cfg.newest
+	if e.security != nil && !e.guardDial(s, path) {
 		e.end(s, errNoIndex, SessionRefused)
 		return
 	}
@@ -127,7 +127,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 	case wire.OpChallenge:
 		var c wire.Challenge
 		c.Parse(body)
-		if s.shake != nil {
+		if s.handshake != nil {
 			e.onChallenge(s, &c, body[wire.ChallengeSize:])
 			return
 		}
@@ -137,7 +137,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 		r.Parse(body)
 		if err, ok := s.dialer.OnRefuse(&r); ok {
 			err = refusalError(&r, err, body[wire.RefuseSize:])
-			if h := s.shake; h != nil && h.begun() && h.hs.Unshown() {
+			if h := s.handshake; h != nil && h.begun() && h.hs.Unshown() {
 				err = fmt.Errorf("%w; the server asks for other certificates than this side has", err)
 			}
 			e.end(s, err, SessionRefused)
@@ -164,9 +164,9 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			s.state = sessConnected
 			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
-			if s.shake != nil {
-				delete(e.shield.dials, s.shake.nonce)
-				s.shake = nil
+			if s.handshake != nil {
+				delete(e.security.dials, s.handshake.nonce)
+				s.handshake = nil
 			}
 			e.assocs.join(s, with, &params, e.in.Now)
 			e.stats.SessionsOpened++
@@ -215,8 +215,8 @@ func (e *engine) closeSession(s *Session) {
 func (e *engine) closeAll() {
 	e.refusing, e.closing = true, true
 	e.closeSessions()
-	if e.shield != nil {
-		e.shield.close()
+	if e.security != nil {
+		e.security.close()
 	}
 	e.settle()
 }
@@ -236,7 +236,7 @@ func (e *engine) ended(s *Session) {
 		s.state = sessClosing
 		s.lingerAt = e.in.Now.Add(e.cfg.Timing.DisconnectLinger)
 		e.disconnect(s)
-		e.shakes.repeating = append(e.shakes.repeating, s)
+		e.handshakes.repeating = append(e.handshakes.repeating, s)
 	} else {
 		e.forget(s)
 	}
@@ -262,11 +262,11 @@ func (e *engine) disconnect(s *Session) {
 
 // acceptedBy returns the association of a session that the server accepts, nil if it may not.
 func (e *engine) acceptedBy(s *Session, a *wire.Accept) *association {
-	if s.shake == nil {
+	if s.handshake == nil {
 		return e.assocs.plainFor(peerKey{s.end.Peer, a.Epoch}, wire.LoopOf(a.Session))
 	}
 	with := e.assocs.find(s.end.Via)
-	if with == nil || !s.shake.opening || a.Epoch != with.epoch ||
+	if with == nil || !s.handshake.opening || a.Epoch != with.epoch ||
 		a.Offer.Features&wire.FeatureSeal == 0 {
 		return nil
 	}
@@ -279,21 +279,21 @@ func (e *engine) forget(s *Session) {
 	e.table.remove(s)
 	e.stats.SessionsEnded++
 	e.assocs.leave(s, e.in.Now)
-	if s.shake != nil {
-		e.abandonShake(s)
+	if s.handshake != nil {
+		e.abandonHandshake(s)
 	}
 	if s.sv != nil {
 		if s.end.Via == 0 {
 			e.assocs.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
 		}
-		e.shares.leave(s)
+		e.quotas.leave(s)
 	}
 }
 
 // repeat repeats the handshake packets that are due. First Connects beyond the budget count as sent
 // and lost: many sessions that dial together do not flood a server that cannot answer them.
 func (e *engine) repeat() {
-	h, now := &e.shakes, e.in.Now
+	h, now := &e.handshakes, e.in.Now
 	for i := 0; i < len(h.repeating); {
 		s := h.repeating[i]
 		switch {
@@ -303,8 +303,8 @@ func (e *engine) repeat() {
 			}
 		case s.state == sessConnecting && s.dialer.Repeats(now) && !h.budgets.repeats.take(now):
 			s.dialer.Skip(now)
-		case s.state == sessConnecting && s.shake != nil:
-			e.repeatShake(s)
+		case s.state == sessConnecting && s.handshake != nil:
+			e.repeatHandshake(s)
 		case s.state == sessConnecting:
 			if err := s.dialer.Tick(now, e.out); err != nil {
 				e.end(s, ownError(err), SessionRefused)

@@ -86,7 +86,7 @@ func TestConnectIsRepeated(t *testing.T) {
 	if !errors.Is(s.Err(), ErrConnect) || len(events) != 1 || events[0] != SessionRefused {
 		t.Errorf("the session ended with %v, events %v", s.Err(), events)
 	}
-	if n := len(st.engine.shakes.repeating); n != 0 || st.Sessions() != 0 {
+	if n := len(st.engine.handshakes.repeating); n != 0 || st.Sessions() != 0 {
 		t.Errorf("%d sessions, %d are repeated", st.Sessions(), n)
 	}
 }
@@ -150,8 +150,8 @@ func TestDisconnectIsRepeated(t *testing.T) {
 		if times := st.sendTimes(wire.OpDisconnect, end.Add(time.Second)); len(times) != 0 {
 			t.Errorf("%d packets after the end", len(times))
 		}
-		if events != 2 || len(st.engine.shakes.repeating) != 0 {
-			t.Errorf("%d events, %d sessions are repeated", events, len(st.engine.shakes.repeating))
+		if events != 2 || len(st.engine.handshakes.repeating) != 0 {
+			t.Errorf("%d events, %d sessions are repeated", events, len(st.engine.handshakes.repeating))
 		}
 	}
 }
@@ -264,7 +264,7 @@ func TestHandshakes(t *testing.T) {
 // checkHandshakes looks at the sessions after an epoch.
 func checkHandshakes(t *rapid.T, e *engine, all []*Session) {
 	repeats := map[*Session]bool{}
-	for _, s := range e.shakes.repeating {
+	for _, s := range e.handshakes.repeating {
 		repeats[s] = true
 	}
 	for _, s := range all {

@@ -23,7 +23,7 @@ func TestChangedOpening(t *testing.T) {
 		"the server's epoch":  {wire.OpChallenge, wire.HeaderSize + wire.ChallengeSize},
 		"the client's number": {wire.OpConnect, wire.HeaderSize + 19},
 	} {
-		cfg := Config{PSK: shakePSK}
+		cfg := Config{PSK: testPSK}
 		client := newStub(t, cfg)
 		cfg.Simulation.Seed = 10
 		server := newStub(t, cfg)
@@ -54,7 +54,7 @@ func TestChangedOpening(t *testing.T) {
 // TestServerOpensNothing: a server that asks its client for a session, on the association that the
 // client has opened, gets none.
 func TestServerOpensNothing(t *testing.T) {
-	p := newFarewells(t, Config{PSK: shakePSK})
+	p := newFarewells(t, Config{PSK: testPSK})
 	a := p.server.engine.assocs.watched[0]
 	c := wire.Connect{Nonce: 7, Epoch: 1, Session: 5, Token: 6, Offer: p.s.end.Offer()}
 	p.server.engine.out.Mgmt(&a.addr, a.field, wire.Version, wire.OpOpen, wire.NoSession, 0,
@@ -98,7 +98,7 @@ func TestQuotesBeforeQuestions(t *testing.T) {
 // of before are still there.
 func TestNewKeysForNewSessions(t *testing.T) {
 	ring := new(Keyring)
-	p := newFarewells(t, Config{PSK: shakePSK, Keyring: ring})
+	p := newFarewells(t, Config{PSK: testPSK, Keyring: ring})
 	if err := ring.Set(nil, [][]byte{[]byte("another key of 32 bytes, as new.")}); err != nil {
 		t.Fatal(err)
 	}

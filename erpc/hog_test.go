@@ -9,9 +9,9 @@ import (
 	"github.com/userspace-rpc/erpc/erpc"
 )
 
-// crowd is a server and clients, each on a host of its own. Client 0 is the hog, the others are its
-// victims.
-type crowd struct {
+// hogRig is a server and clients, each on a host of its own. Client 0 is the hog, the others are
+// its victims.
+type hogRig struct {
 	blocked atomic.Int32 // requests of cBlock that handlers have had
 	tb      testing.TB
 	net     *memNet
@@ -23,7 +23,7 @@ type crowd struct {
 
 const victims = 10
 
-// Request types of a crowd.
+// Request types of a hogRig.
 const (
 	cEcho  = 1 // in the background
 	cBlock = 2 // in the background, until the end
@@ -31,9 +31,9 @@ const (
 	cPlain = 4 // in the loop
 )
 
-func newCrowd(tb testing.TB, cfg erpc.Config) *crowd {
+func newHogRig(tb testing.TB, cfg erpc.Config) *hogRig {
 	tb.Helper()
-	c := &crowd{tb: tb, net: newMemNet(), stop: make(chan struct{})}
+	c := &hogRig{tb: tb, net: newMemNet(), stop: make(chan struct{})}
 	c.net.tb = tb
 	cfg.Simulation.Clock = c.net.Now
 	cfg.Simulation.Seed = 3
@@ -63,7 +63,7 @@ func newCrowd(tb testing.TB, cfg erpc.Config) *crowd {
 	return c
 }
 
-func (c *crowd) register(n *erpc.Nexus) {
+func (c *hogRig) register(n *erpc.Nexus) {
 	echo := func(h erpc.ReqHandle) { _ = h.RespondBytes(h.Data()) }
 	for typ, f := range map[uint8]erpc.Handler{
 		cEcho: echo, cPlain: echo,
@@ -86,7 +86,7 @@ func (c *crowd) register(n *erpc.Nexus) {
 
 // until runs all loops until cond holds. Handlers run in goroutines, so that steps are not
 // counted; virtual time passes slowly, and no timer ends anything.
-func (c *crowd) until(cond func() bool) {
+func (c *hogRig) until(cond func() bool) {
 	c.tb.Helper()
 	for !cond() {
 		c.net.now += 1000
@@ -100,7 +100,7 @@ func (c *crowd) until(cond func() bool) {
 }
 
 // open opens n sessions of a client and returns those that the server took.
-func (c *crowd) open(client, n int) (open []*erpc.Session) {
+func (c *hogRig) open(client, n int) (open []*erpc.Session) {
 	c.tb.Helper()
 	var all []*erpc.Session
 	for range n {
@@ -132,7 +132,7 @@ func (c *crowd) open(client, n int) (open []*erpc.Session) {
 type outcomes struct{ open, ok, exhausted int }
 
 // call starts n calls of a type with size bytes in each of some sessions.
-func (c *crowd) call(client int, in []*erpc.Session, typ uint8, size, n int, o *outcomes) {
+func (c *hogRig) call(client int, in []*erpc.Session, typ uint8, size, n int, o *outcomes) {
 	c.tb.Helper()
 	r := c.clients[client]
 	for _, s := range in {
@@ -164,7 +164,7 @@ func (c *crowd) call(client int, in []*erpc.Session, typ uint8, size, n int, o *
 }
 
 // serveVictims lets every victim make calls, eight at a time, and wants all of them answered.
-func (c *crowd) serveVictims(typ uint8, size, n int) {
+func (c *hogRig) serveVictims(typ uint8, size, n int) {
 	c.tb.Helper()
 	var all [1 + victims]outcomes
 	for v := 1; v <= victims; v++ {
@@ -190,7 +190,7 @@ func (c *crowd) serveVictims(typ uint8, size, n int) {
 }
 
 // end closes all. Nothing is left.
-func (c *crowd) end() {
+func (c *hogRig) end() {
 	c.tb.Helper()
 	close(c.stop)
 	c.until(func() bool { return c.server.Running() == 0 })
@@ -203,7 +203,7 @@ func (c *crowd) end() {
 
 // TestHogOfSessions: beside an address that has taken all sessions that it can, others open theirs.
 func TestHogOfSessions(t *testing.T) {
-	c := newCrowd(t, erpc.Config{MaxSessions: 200})
+	c := newHogRig(t, erpc.Config{MaxSessions: 200})
 	if n := len(c.open(0, 300)); n != 150 {
 		t.Errorf("the hog has %d sessions", n)
 	}
@@ -215,7 +215,7 @@ func TestHogOfSessions(t *testing.T) {
 // TestHogOfHandlers: beside an address whose handlers block, in as many requests as it can have,
 // others are served.
 func TestHogOfHandlers(t *testing.T) {
-	c := newCrowd(t, erpc.Config{Workers: 8, MaxBackground: 400})
+	c := newHogRig(t, erpc.Config{Workers: 8, MaxBackground: 400})
 	var hog outcomes
 	c.call(0, c.open(0, 100), cBlock, 3000, 8, &hog)
 	c.until(func() bool { return hog.exhausted == 500 })
@@ -241,7 +241,7 @@ func TestHogOfHandlers(t *testing.T) {
 // buffers for large requests and responses.
 func TestHogOfMemory(t *testing.T) {
 	const limit = 160 << 20
-	c := newCrowd(t, erpc.Config{MemoryLimit: limit, MaxMessage: 1 << 20})
+	c := newHogRig(t, erpc.Config{MemoryLimit: limit, MaxMessage: 1 << 20})
 	var hog outcomes
 	c.call(0, c.open(0, 30), cLarge, 32, 8, &hog)
 	c.until(func() bool { return hog.open == 0 })
@@ -270,7 +270,7 @@ func TestHogOfMemory(t *testing.T) {
 // Those behind them, which would not run any more, count as long as no worker can look at them.
 func TestHogCancelled(t *testing.T) {
 	const share = 3 // of the workers, for one address
-	c := newCrowd(t, erpc.Config{Workers: 4, MaxBackground: 400})
+	c := newHogRig(t, erpc.Config{Workers: 4, MaxBackground: 400})
 	for i := range 5 {
 		wantRefused := 320
 		if i == 0 {

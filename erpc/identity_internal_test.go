@@ -73,7 +73,7 @@ func newTheft(t *testing.T) *theft {
 		cfg.Simulation.Seed = uint64(30 + i)
 		*st = newStub(t, cfg)
 	}
-	x.thief.engine.shakes.epoch = x.member.engine.shakes.epoch
+	x.thief.engine.handshakes.epoch = x.member.engine.handshakes.epoch
 	for _, st := range []*stub{x.member, x.thief} {
 		st.engine.assocs.rng = rand.New(rand.NewPCG(1, 1)) // their indices are the same
 	}
@@ -183,7 +183,7 @@ func TestTwoNames(t *testing.T) {
 		})
 	}
 	a, b := server("a.test"), server("b.test")
-	b.engine.shakes.epoch = a.engine.shakes.epoch
+	b.engine.handshakes.epoch = a.engine.handshakes.epoch
 	client := newStub(t, Config{TLS: ca.Config("", "spiffe://test/client")})
 	turn := func(to ...*stub) {
 		client.pass(time.Microsecond)

@@ -15,7 +15,7 @@ type jobTable struct {
 	pool    *workerPool // nil if exec does
 	batch   []*job      // of this pass, for pool
 	running int
-	// If a relay runs the loop: what it knows of handlers, and the requests of this pass that it
+	// If a handoff runs the loop: what it knows of handlers, and the requests of this pass that it
 	// runs itself.
 	paces *paces
 	own   []*job
@@ -29,8 +29,8 @@ type job struct {
 	handle ReqHandle
 	req    *MsgBuffer
 	fn     Handler
-	share  *share // of the client's address
-	next   *job   // in the line of a workerPool
+	quota  *addrQuota // of the client's address
+	next   *job       // in the line of a workerPool
 	// When the client gives the request up, 0 if it did not say. It stays while the handler runs.
 	deadline Time
 	// gen<<1 | responded; written by the loop (new gen) and by the one responder
@@ -160,7 +160,7 @@ func (t *jobTable) take() (j *job, gen uint32) {
 	return j, gen
 }
 
-// toPool has the pool run the requests that a relay has not run itself.
+// toPool has the pool run the requests that a handoff has not run itself.
 func (t *jobTable) toPool(rest []*job) {
 	t.batch = append(append(t.batch, rest...), t.own...)
 	clear(t.own)
@@ -170,7 +170,7 @@ func (t *jobTable) toPool(rest []*job) {
 // put takes back a job that has ended.
 func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
-	j.share = nil
+	j.quota = nil
 	j.timed, j.began, j.took = false, 0, 0
 	j.cancelled.Store(false)
 	t.free = append(t.free, j)
@@ -179,8 +179,8 @@ func (t *jobTable) put(j *job) {
 
 // background hands a request to the executor.
 func (e *engine) background(h ReqHandle, fn Handler) {
-	sh := h.s.srv.share
-	if !e.shares.mayWork(sh, e.jobs.running, e.cfg.MaxBackground) {
+	q := h.s.srv.quota
+	if !e.quotas.mayWork(q, e.jobs.running, e.cfg.MaxBackground) {
 		e.refuseWork(h, e.jobs.running < e.cfg.MaxBackground)
 		return
 	}
@@ -192,13 +192,13 @@ func (e *engine) background(h ReqHandle, fn Handler) {
 	j, gen := e.jobs.take()
 	h.job = j
 	h.bits |= uint64(gen) << genShift
-	j.handle, j.req, j.fn, j.share = h, buf, fn, sh
+	j.handle, j.req, j.fn, j.quota = h, buf, fn, q
 	j.deadline = h.s.sv.Deadline(h.slot())
 	h.s.srv.jobs.set(h.slot(), j)
 	j.timed = e.meter != nil
-	e.shares.startWork(sh)
+	e.quotas.startWork(q)
 	t := &e.jobs
-	if t.paces != nil && len(t.own) < mostOwn && t.paces.quick(sh, h.Type(), e.in.Now) {
+	if t.paces != nil && len(t.own) < maxOwn && t.paces.quick(q, h.Type(), e.in.Now) {
 		t.own = append(t.own, j)
 	} else if t.pool != nil {
 		t.batch = append(t.batch, j)
@@ -239,11 +239,11 @@ func (e *engine) unworked(j *job) {
 }
 
 // refuseWork answers a background request for which there is no room. Share says that the address
-// has its share.
-func (e *engine) refuseWork(h ReqHandle, share bool) {
+// has used its quota.
+func (e *engine) refuseWork(h ReqHandle, overQuota bool) {
 	e.stats.WorkRefused++
 	text := "too many background requests"
-	if share {
+	if overQuota {
 		e.stats.WorkOverShare++
 		text = "background requests of this address"
 	}
@@ -267,13 +267,13 @@ func (e *engine) finishJob(j *job) {
 	} else if j.resp != nil {
 		j.resp.Free()
 	}
-	sh, n := j.share, j.req.Footprint()
+	q, n := j.quota, j.req.Footprint()
 	j.req.Free()
 	if jobs := h.s.srv.jobs; jobs[h.slot()] == j {
 		jobs[h.slot()] = nil
 	}
 	e.jobs.put(j)
-	e.shares.endWork(sh, n)
+	e.quotas.endWork(q, n)
 }
 
 // reasonOf says how a server-side error travels.

@@ -14,9 +14,9 @@ const (
 	// largeMessage is the least size of a message that a Call's goroutine copies: while the loop
 	// copies some MiB, the calls of all others wait.
 	largeMessage = 64 << 10
-	// mostAhead bounds the bytes of requests that were copied and not sent. Beyond it the loop
+	// maxAhead bounds the bytes of requests that were copied and not sent. Beyond it the loop
 	// copies them when it sends them.
-	mostAhead = 64 << 20
+	maxAhead = 64 << 20
 	// copyPiece is how many bytes are copied in one go: some tens of microseconds.
 	copyPiece = 128 << 10
 )
@@ -142,7 +142,7 @@ func (l *Loop) fill(n int, write func([]byte) error) (*MsgBuffer, error) {
 	if c.gone {
 		return nil, nil
 	}
-	if c.ahead.Add(int64(n)) > mostAhead {
+	if c.ahead.Add(int64(n)) > maxAhead {
 		c.ahead.Add(int64(-n))
 		return nil, nil
 	}

@@ -25,7 +25,7 @@ func TestCopies(t *testing.T) {
 			t.Fatal("copies without end")
 		}
 	}
-	if n := int64(len(calls)) << 20; n > mostAhead || l.copies.ahead.Load() != n {
+	if n := int64(len(calls)) << 20; n > maxAhead || l.copies.ahead.Load() != n {
 		t.Errorf("%d bytes of copies, %d counted", n, l.copies.ahead.Load())
 	}
 	for _, k := range calls {

@@ -40,7 +40,7 @@ func (l *late) finish(r *Rpc) {
 	}
 	l.jobs = nil
 	if e.jobs.running == 0 {
-		e.shares.close()
+		e.quotas.close()
 	}
 }
 

@@ -80,7 +80,7 @@ func (r *Rpc) pass() (int, error) {
 	if e.batches.waiting > 0 {
 		e.runBatches()
 	}
-	if len(e.shakes.asked) > 0 {
+	if len(e.handshakes.asked) > 0 {
 		e.answerConnects()
 		e.settle()
 	}
@@ -104,7 +104,7 @@ func (r *Rpc) takeBurst(n, batch int) (err error) {
 	for i := range r.rx[:n] {
 		p, via := &r.rx[i], uint32(0)
 		if e.sealing {
-			if via = e.seam.by[i]; via == dropped {
+			if via = e.recordLayer.by[i]; via == dropped {
 				continue
 			}
 		}
@@ -167,7 +167,7 @@ func (r *Rpc) tick() {
 
 // receive takes a burst in.
 func (r *Rpc) receive() (int, error) {
-	r.engine.seam.spare = r.engine.seam.spare[:0]
+	r.engine.recordLayer.spare = r.engine.recordLayer.spare[:0]
 	n, err := r.tr.RxBurst(r.rx)
 	if err != nil {
 		return 0, err
@@ -245,7 +245,7 @@ func (r *Rpc) transmit() error {
 		left = 0
 	}
 	if e.sealing {
-		e.seam.kept(left)
+		e.recordLayer.kept(left)
 	}
 	return nil
 }
@@ -312,7 +312,7 @@ func (r *Rpc) drain() {
 	r.tr.Flush()
 	e.out.Flushed()
 	if e.sealing {
-		e.seam.kept(0)
+		e.recordLayer.kept(0)
 	}
 	e.stats.Flushes++
 }

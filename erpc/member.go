@@ -15,9 +15,9 @@ const (
 	// more calls.
 	silentRTOs = 4
 	// A silent server is asked for a sign of life after Timing.RTOMin, then less and less often.
-	mostListen = 250 * time.Millisecond
+	maxListen = 250 * time.Millisecond
 	// A server that could not be reached is tried again after redialAfter, then less and less often.
-	mostRedial = time.Second
+	maxRedial = time.Second
 )
 
 // errNotSent ends a call that came to a Client of a Pool when its server took none. Nothing was
@@ -61,7 +61,7 @@ func (m *member) join() {
 	if m.c.loop.join(m.c) {
 		m.redial()
 	}
-	m.look()
+	m.update()
 }
 
 // judge derives the state of the server.
@@ -84,9 +84,9 @@ func (m *member) judge() ServerState {
 	return ServerConnecting
 }
 
-// look tells the Pool the state if it has changed. Calls that wait here go to other servers then,
+// update tells the Pool the state if it has changed. Calls that wait here go to other servers then,
 // and if there is no session the next one is opened.
-func (m *member) look() {
+func (m *member) update() {
 	before := m.state
 	c := m.c
 	if m.state = m.judge(); m.state != before || m.news || c.over {
@@ -133,11 +133,11 @@ func (m *member) redial() {
 func (m *member) opened() {
 	m.drains, m.lost, m.failed, m.silent, m.err = false, false, false, 0, nil
 	m.retryFor = 0
-	m.look()
+	m.update()
 }
 
 // onSession follows the end of a session, of which the Client knows already.
-func (m *member) onSession(l *lane, ev SessionEvent) {
+func (m *member) onSession(l *clientSession, ev SessionEvent) {
 	c := m.c
 	switch ev {
 	case SessionDraining:
@@ -151,7 +151,7 @@ func (m *member) onSession(l *lane, ev SessionEvent) {
 		m.lost, m.silent = true, 0
 		m.err = l.s.Err()
 	}
-	m.look()
+	m.update()
 }
 
 // drain notes that the server shuts down.
@@ -159,7 +159,7 @@ func (m *member) drain() {
 	if !m.drains {
 		m.drains, m.lost, m.silent, m.err = true, true, 0, ErrDraining
 		m.retireAll()
-		m.look()
+		m.update()
 	}
 }
 
@@ -178,8 +178,8 @@ func (m *member) fail(err error) {
 		m.drains = false // it has ended
 	}
 	m.failed, m.err, m.news = true, err, true
-	m.retryFor = min(max(2*m.retryFor, redialAfter), mostRedial)
-	m.look()
+	m.retryFor = min(max(2*m.retryFor, redialAfter), maxRedial)
+	m.update()
 }
 
 // emptied follows the last call of the Client.
@@ -192,7 +192,7 @@ func (m *member) emptied() {
 // leave makes the Client end as soon as it has no calls.
 func (m *member) leave() {
 	m.leaving = true
-	if m.look(); m.c.calls == 0 && !m.c.over {
+	if m.update(); m.c.calls == 0 && !m.c.over {
 		m.c.alarms.redial = m.c.rpc.readClock() // not now: a continuation may be at work
 		m.c.arm()
 	}
@@ -206,14 +206,14 @@ func (m *member) overdue() {
 		return
 	}
 	left := time.Duration(0)
-	for _, lanes := range [...][]*lane{c.all, c.retired} {
-		for _, l := range lanes {
+	for _, list := range [...][]*clientSession{c.all, c.retired} {
+		for _, l := range list {
 			silent, rto := l.s.Silence()
 			if silent == 0 {
 				continue
 			}
 			if silent >= silentRTOs*rto {
-				m.hush()
+				m.onSilence()
 				return
 			}
 			if d := silentRTOs*rto - silent; left == 0 || d < left {
@@ -227,12 +227,12 @@ func (m *member) overdue() {
 	}
 }
 
-// hush stops the calls to a silent server.
-func (m *member) hush() {
+// onSilence stops the calls to a silent server.
+func (m *member) onSilence() {
 	now := m.c.rpc.readClock()
 	m.silent, m.probeAt, m.probeFor = now, now, m.c.rpc.cfg.Timing.RTOMin
 	m.err = errSilent
-	m.look()
+	m.update()
 	m.listen()
 }
 
@@ -246,18 +246,18 @@ func (m *member) listen() {
 	}
 	now := c.rpc.readClock()
 	e := &c.rpc.engine
-	for _, lanes := range [...][]*lane{c.all, c.retired} {
-		for _, l := range lanes {
+	for _, list := range [...][]*clientSession{c.all, c.retired} {
+		for _, l := range list {
 			switch {
 			case l.s.state != sessConnected:
 			case l.s.assoc.watch.HeardSince(m.silent):
 				m.silent, m.err = 0, nil
-				m.look()
+				m.update()
 				return
 			case now >= m.probeAt:
 				l.s.live.Probe(l.s.end, e.rng.Uint64(), now, e.out)
 				m.probeAt = now.Add(m.probeFor)
-				m.probeFor = min(2*m.probeFor, mostListen)
+				m.probeFor = min(2*m.probeFor, maxListen)
 			}
 		}
 	}

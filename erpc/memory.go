@@ -75,7 +75,7 @@ type holder struct {
 	key  transport.Addr
 	used atomic.Int64
 	lean atomic.Int64
-	refs int // shares of endpoints; under book.mu
+	refs int // addrQuotas of endpoints; under book.mu
 }
 
 // open returns the holder of an address.
@@ -115,7 +115,7 @@ func (h *holder) Take(n int64) session.Refusal {
 		return session.NoMemory
 	case b.fair && max(all, b.budget.Used()) > lastQuarter(limit) && own > limit/(b.users.Load()+1):
 		h.Give(n)
-		return session.ShareUsed
+		return session.AddrQuotaUsed
 	}
 	return session.Granted
 }

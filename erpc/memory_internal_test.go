@@ -60,14 +60,14 @@ func TestScarceTrims(t *testing.T) {
 		for _, b := range bufs {
 			b.Free()
 		}
-		scarce := st.engine.shares.book.scarce()
+		scarce := st.engine.quotas.book.scarce()
 		if scarce != (n == 120) {
 			t.Fatalf("%d buffers: scarce is %v", n, scarce)
 		}
 		for range 2 {
 			st.pass(time.Second)
 		}
-		if left := st.engine.shares.book.budget.Used(); (left == 0) != scarce {
+		if left := st.engine.quotas.book.budget.Used(); (left == 0) != scarce {
 			t.Errorf("%d buffers: %d bytes are left", n, left)
 		}
 	}
@@ -76,10 +76,10 @@ func TestScarceTrims(t *testing.T) {
 // BenchmarkWorkers hands one job after the other to the workers.
 func BenchmarkWorkers(b *testing.B) {
 	p := newWorkerPool(&Shares{}, 4, 64)
-	sh := &share{line: p.open(stubAddrOf(0))}
+	q := &addrQuota{line: p.open(stubAddrOf(0))}
 	done := make(chan *job, 64)
 	for range 32 {
-		j := &job{share: sh}
+		j := &job{quota: q}
 		j.fn = func(ReqHandle) { done <- j }
 		j.handle.job = j
 		done <- j

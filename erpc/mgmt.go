@@ -13,7 +13,7 @@ const resetsPerSweep = 1000
 // is parsed where its operation is known.
 func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	op := wire.Op(h.ReqType)
-	if h.Version < e.cfg.least || h.Version > e.cfg.newest {
+	if h.Version < e.cfg.oldest || h.Version > e.cfg.newest {
 		e.stats.DropMalformed++
 		e.onOtherVersion(p)
 		return
@@ -21,12 +21,12 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	if op == wire.OpConnect {
 		if via == 0 {
 			c := connectPacket{p, h.Session, int(h.MsgSize), h.Version}
-			e.shakes.asked = append(e.shakes.asked, c)
+			e.handshakes.asked = append(e.handshakes.asked, c)
 		}
 		return
 	}
 	body := p.Data[wire.HeaderSize:][:h.MsgSize]
-	if h.Session == wire.NoSession && e.shield != nil {
+	if h.Session == wire.NoSession && e.security != nil {
 		if h.Version == wire.Version {
 			e.onUnnamed(op, p, body, via)
 		} else {
@@ -165,10 +165,10 @@ func (e *engine) onMoved(s *Session, a *wire.Alive) {
 	switch {
 	case s.cl == nil || s.state != sessConnected || s.end.Via != 0:
 		e.stats.DropToken++
-	case s.assoc.doubt != nil && s.assoc.doubt.isPing(a.Seq):
-		s.assoc.doubt.moved++
+	case s.assoc.deathProbe != nil && s.assoc.deathProbe.isPing(a.Seq):
+		s.assoc.deathProbe.moved++
 	case s.live.Unanswered(a.Seq):
-		e.beginDoubt(s.assoc)
+		e.beginDeathProbe(s.assoc)
 	default:
 		e.stats.DropToken++
 	}

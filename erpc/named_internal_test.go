@@ -128,7 +128,7 @@ func TestNameFails(t *testing.T) {
 			n.says(nil)
 		}
 		n.pass(time.Second)
-		if len(n.end.sent) != 0 || len(n.engine.shakes.repeating) != 0 {
+		if len(n.end.sent) != 0 || len(n.engine.handshakes.repeating) != 0 {
 			t.Errorf("silent %v: %d packets later", silent, len(n.end.sent))
 		}
 	}

@@ -15,7 +15,7 @@ type idlePeers struct {
 	pings    int
 	sweeps   int             // that pinged
 	heard    []monotime.Time // of each peer, the last time
-	most     time.Duration   // between two signs of life of a peer
+	max      time.Duration   // between two signs of life of a peer
 }
 
 func newIdlePeers(t *testing.T, n int, apart time.Duration) *idlePeers {
@@ -45,7 +45,7 @@ func (p *idlePeers) run(d time.Duration) {
 			if i >= len(p.sessions) {
 				continue
 			}
-			p.most = max(p.most, p.now.Sub(p.heard[i]))
+			p.max = max(p.max, p.now.Sub(p.heard[i]))
 			p.heard[i] = p.now
 			s := p.sessions[i]
 			a := alive(s)
@@ -64,7 +64,7 @@ func TestPingsComeTogether(t *testing.T) {
 	const peers = 100
 	p := newIdlePeers(t, peers, 13*time.Millisecond) // 1.3 s in all
 	p.run(5 * time.Second)
-	p.pings, p.sweeps, p.most = 0, 0, 0
+	p.pings, p.sweeps, p.max = 0, 0, 0
 	p.run(30 * time.Second)
 	if p.pings < 20*peers-peers || p.pings > 21*peers {
 		t.Errorf("%d pings to %d peers in 60 heartbeats", p.pings, peers)
@@ -72,8 +72,8 @@ func TestPingsComeTogether(t *testing.T) {
 	if p.sweeps > 60 {
 		t.Errorf("%d sweeps with pings in 60 heartbeats", p.sweeps)
 	}
-	if late := 1625*time.Millisecond + p.engine.timers.epoch; p.most > late {
-		t.Errorf("a peer was asked %v after its last sign of life", p.most)
+	if late := 1625*time.Millisecond + p.engine.timers.epoch; p.max > late {
+		t.Errorf("a peer was asked %v after its last sign of life", p.max)
 	}
 	for i, s := range p.sessions {
 		if s.Err() != nil {

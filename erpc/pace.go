@@ -15,21 +15,21 @@ const (
 	// system interrupts now and then.
 	slowStep = 3
 	slowSum  = 8
-	// A type that is slow is believed to be for leastSlow, and each time that it is found slow for
+	// A type that is slow is believed to be for minSlow, and each time that it is found slow for
 	// twice as long; after each trustAfter quick ones for half as long.
-	leastSlow  = 100 * time.Millisecond
-	mostSlow   = 10 * time.Second
+	minSlow    = 100 * time.Millisecond
+	maxSlow    = 10 * time.Second
 	trustAfter = 256
 	// When a handler of a type has blocked, requests of that type and address go to the pool for
-	// leastBlocked, and for twice as long each time; for half as long after each believeAfter that
+	// minBlocked, and for twice as long each time; for half as long after each believeAfter that
 	// did not block.
-	leastBlocked = 20 * time.Millisecond
+	minBlocked   = 20 * time.Millisecond
 	believeAfter = 16
-	// Handlers that block after all may hold up the loop for mostStalled, and a twentieth of the
+	// Handlers that block after all may hold up the loop for maxStalled, and a twentieth of the
 	// time. Beyond that all go to the pool for stallPause.
-	mostStalled = 50 * time.Millisecond
-	stallLeak   = 20
-	stallPause  = time.Second
+	maxStalled = 50 * time.Millisecond
+	stallLeak  = 20
+	stallPause = time.Second
 )
 
 // pace holds measurements of how long the handlers of a request type take. Without any they
@@ -45,8 +45,8 @@ type pace struct {
 type paces struct {
 	types   [256]pace
 	blocked [256]struct {
-		blocked        // if more than one address called handlers that blocked
-		by      *share // the last one, to compare
+		blocked            // if more than one address called handlers that blocked
+		by      *addrQuota // the last one, to compare
 	}
 	stalled time.Duration // by shifts that blocked, less what is forgiven
 	at      monotime.Time // when it was
@@ -55,31 +55,31 @@ type paces struct {
 
 // quick reports whether the handler of a request of an address and a type is supposed to return at
 // once.
-func (p *paces) quick(sh *share, typ uint8, now monotime.Time) bool {
+func (p *paces) quick(q *addrQuota, typ uint8, now monotime.Time) bool {
 	if now < p.until || !p.types[typ].quick(now) {
 		return false
 	}
 	b := &p.blocked[typ]
-	return b.by == nil || b.ends(now) && (sh.blocked[typ] == nil || sh.blocked[typ].ends(now))
+	return b.by == nil || b.ends(now) && (q.blocked[typ] == nil || q.blocked[typ].ends(now))
 }
 
 // stall notes that the handler of such a request has held up the loop.
-func (p *paces) stall(sh *share, typ uint8, now monotime.Time, d time.Duration) {
-	if sh.blocked == nil {
-		sh.blocked = make(map[uint8]*blocked)
+func (p *paces) stall(q *addrQuota, typ uint8, now monotime.Time, d time.Duration) {
+	if q.blocked == nil {
+		q.blocked = make(map[uint8]*blocked)
 	}
-	if sh.blocked[typ] == nil {
-		sh.blocked[typ] = new(blocked)
+	if q.blocked[typ] == nil {
+		q.blocked[typ] = new(blocked)
 	}
-	sh.blocked[typ].begin(now)
+	q.blocked[typ].begin(now)
 	b := &p.blocked[typ]
-	if b.by != nil && b.by != sh {
+	if b.by != nil && b.by != q {
 		b.begin(now)
 	}
-	b.by = sh
+	b.by = q
 	p.stalled = max(0, p.stalled-now.Sub(p.at)/stallLeak) + d
 	p.at = now
-	if p.stalled > mostStalled {
+	if p.stalled > maxStalled {
 		p.until = now.Add(stallPause)
 	}
 }
@@ -93,7 +93,7 @@ type blocked struct {
 
 // begin begins such a time.
 func (b *blocked) begin(now monotime.Time) {
-	b.hold = max(leastBlocked, min(2*b.hold, mostSlow))
+	b.hold = max(minBlocked, min(2*b.hold, maxSlow))
 	b.until, b.quick = now.Add(b.hold), 0
 }
 
@@ -130,6 +130,6 @@ func (p *pace) slow(now monotime.Time) {
 		return
 	}
 	p.sum = slowSum - slowStep // one more, and it is slow again
-	p.hold = max(leastSlow, min(2*p.hold, mostSlow))
+	p.hold = max(minSlow, min(2*p.hold, maxSlow))
 	p.until = now.Add(p.hold)
 }

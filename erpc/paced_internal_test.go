@@ -53,26 +53,26 @@ func TestWornKeys(t *testing.T) {
 // then go on with what they have.
 func TestForgedRefusals(t *testing.T) {
 	const dials = 40
-	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
-	p.dial(t, Config{PSK: shakePSK})
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
+	p.dial(t, Config{PSK: testPSK})
 	st := p.clients[0]
 	for range dials - 1 {
 		st.dialTo(1)
 	}
-	shakes := map[uint64]bool{}
+	nonces := map[uint64]bool{}
 	p.said = func(pkt []byte) {
 		if wire.IsSealed(pkt) || wire.Op(pkt[1]) != wire.OpCrypto {
 			return
 		}
 		nonce := binary.LittleEndian.Uint64(pkt[wire.HeaderSize:])
-		shakes[nonce] = true
+		nonces[nonce] = true
 		r := wire.Refuse{Nonce: nonce, Code: wire.CodeDenied}
 		st.receive(1, wire.OpRefuse, wire.NoSession, 0, wire.RefuseSize, r.Put)
 	}
 	for range 2000 {
 		p.turn(0, 50*time.Microsecond)
 	}
-	if n := st.engine.stats.SessionsOpened; len(shakes) > 2 || n < dials-2 {
-		t.Errorf("%d handshakes, %d sessions of %d", len(shakes), n, dials)
+	if n := st.engine.stats.SessionsOpened; len(nonces) > 2 || n < dials-2 {
+		t.Errorf("%d handshakes, %d sessions of %d", len(nonces), n, dials)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/userspace-rpc/erpc/session"
 )
 
-// leastProbe is how often a suspicious session asks at most.
-const leastProbe = 20 * time.Millisecond
+// minProbe is how often a suspicious session asks at most.
+const minProbe = 20 * time.Millisecond
 
 // probePath looks after a client session whose requests have no answers, though they were
 // repeated and the peer answers small packets: the path may not carry its packets any more. If that
@@ -22,7 +22,7 @@ func (e *engine) probePath(s *Session) {
 		return // the peer is silent, as far as is known: scanLoss asks it
 	}
 	if s.probe == nil {
-		s.probe = session.NewPathProbe(s.cl.PacketSize(), max(leastProbe, 2*s.cl.SRTT()))
+		s.probe = session.NewPathProbe(s.cl.PacketSize(), max(minProbe, 2*s.cl.SRTT()))
 	}
 	switch s.probe.Tick(s.end, e.rng.Uint64, e.in.Now, e.out) {
 	case session.ProbePassed:

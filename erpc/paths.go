@@ -37,7 +37,7 @@ func (p *paths) plan(path *transport.Path) *pathPlan {
 		pacing:    p.cfg.pacing(p.link, path.HostDelay),
 	}
 	// A host that holds packets up by itself is no sign of loss.
-	plan.timing.RTOMin = leastRTO(&p.cfg.Timing, path.HostDelay)
+	plan.timing.RTOMin = minRTO(&p.cfg.Timing, path.HostDelay)
 	p.plans = append(p.plans, plan)
 	return plan
 }
@@ -46,8 +46,8 @@ func (p *paths) plan(path *transport.Path) *pathPlan {
 // a loop that shares its core waits several times as long now and then.
 const rtoHosts = 20
 
-// leastRTO returns the least retransmission timeout where the hosts add delay to a round trip.
-func leastRTO(t *Timing, delay time.Duration) time.Duration {
+// minRTO returns the least retransmission timeout where the hosts add delay to a round trip.
+func minRTO(t *Timing, delay time.Duration) time.Duration {
 	return max(t.RTOMin, min(rtoHosts*delay, t.RTOMax))
 }
 
@@ -81,7 +81,7 @@ func (p *paths) offer(mtu int, path *transport.Path) wire.Offer {
 // are less than what one segmented send takes.
 const (
 	windowBytes    = 256 << 10
-	mostCredits    = 128
+	maxCredits     = 128
 	sessionsInRing = 4 // with all their credits in use
 )
 
@@ -90,6 +90,6 @@ func (p *paths) credits(mtu int) int {
 	if p.cfg.Credits != 0 {
 		return p.cfg.Credits
 	}
-	most := min(mostCredits, p.rxRing/sessionsInRing)
+	most := min(maxCredits, p.rxRing/sessionsInRing)
 	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), most))
 }

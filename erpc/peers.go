@@ -57,7 +57,7 @@ func (t *assocTable) beat(now monotime.Time, timing *Timing) {
 func (e *engine) mayNap() bool {
 	asked := e.assocs.asked
 	e.assocs.asked = false
-	return asked && len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.doubts) == 0
+	return asked && len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
 }
 
 // checkPeer asks a peer what is to be asked. The side that opened sessions asks first; the

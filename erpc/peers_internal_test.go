@@ -136,7 +136,7 @@ func TestPeerTableCheck(t *testing.T) {
 	}
 }
 
-// TestSuspects: a question is asked for each session that a peer has, and new doubts while some
+// TestSuspects: a question is asked for each session that a peer has, and new suspicions while some
 // are to be asked yet add none.
 func TestSuspects(t *testing.T) {
 	st := newStub(t, Config{})

@@ -69,8 +69,8 @@ const (
 	LeastLoaded
 )
 
-// mostCompared is how many servers LeastLoaded compares.
-const mostCompared = 16
+// maxCompared is how many servers LeastLoaded compares.
+const maxCompared = 16
 
 // CallOptions say how a Pool makes a call.
 type CallOptions struct {
@@ -137,7 +137,7 @@ func NewPool(cfg PoolConfig, loops ...*Loop) (*Pool, error) {
 	if cfg.ResolveEvery == 0 {
 		cfg.ResolveEvery = 30 * time.Second
 	}
-	cfg.ResolveEvery = max(cfg.ResolveEvery, leastResolve)
+	cfg.ResolveEvery = max(cfg.ResolveEvery, minResolve)
 	for _, l := range loops {
 		if l.closed.Load() {
 			return nil, ErrClosed
@@ -237,7 +237,7 @@ func (p *Pool) pick(ready, asked []*member) (best *member, untried bool) {
 	turn := p.turn.Add(1)
 	compare := n
 	if p.cfg.Choice == LeastLoaded && len(asked) == 0 {
-		compare = min(n, mostCompared)
+		compare = min(n, maxCompared)
 	}
 	least := int64(0)
 	for i := range compare {

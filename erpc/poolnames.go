@@ -10,8 +10,8 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
-// leastResolve is the least time between two calls of a Pool's Resolver.
-const leastResolve = time.Second
+// minResolve is the least time between two calls of a Pool's Resolver.
+const minResolve = time.Second
 
 // naming asks a Pool's Resolver for its servers. The first Loop has the time; the Resolver runs in
 // a goroutine of its own, of which there is one at most.
@@ -53,12 +53,12 @@ func (n *naming) ask() {
 		n.busy.Store(false)
 		wait := n.pool.cfg.ResolveEvery
 		if err != nil {
-			wait = leastResolve
+			wait = minResolve
 		}
 		n.post(func() {
 			n.asked = n.pool.loops[0].rpc.readClock()
 			if n.again {
-				n.again, wait = false, leastResolve
+				n.again, wait = false, minResolve
 			}
 			n.after(wait)
 		})
@@ -81,7 +81,7 @@ func (n *naming) hurry() {
 	go n.post(func() { // a loop does not wait for room in its own line of commands
 		n.urgent.Store(false)
 		if n.again = n.busy.Load(); !n.again {
-			n.after(leastResolve)
+			n.after(minResolve)
 		}
 	})
 }

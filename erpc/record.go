@@ -35,13 +35,13 @@ func (r *Rpc) Record(ctx context.Context, n int) error {
 	if n > 0 {
 		ring = flight.NewRing(n)
 	}
-	return r.errand(ctx, func(r *Rpc) { r.engine.recorder = ring })
+	return r.blockingPost(ctx, func(r *Rpc) { r.engine.recorder = ring })
 }
 
 // Recording returns how many datagrams the loop keeps, 0 if it does not record. Safety and errors
 // are those of Record.
 func (r *Rpc) Recording(ctx context.Context) (n int, err error) {
-	err = r.errand(ctx, func(r *Rpc) {
+	err = r.blockingPost(ctx, func(r *Rpc) {
 		if r.engine.recorder != nil {
 			n = r.engine.recorder.Size()
 		}
@@ -60,7 +60,7 @@ func (r *Rpc) Flight(ctx context.Context) (*flight.Dump, error) {
 	next := flight.NewRing(n)
 	var full *flight.Ring
 	var shift int64
-	err = r.errand(ctx, func(r *Rpc) {
+	err = r.blockingPost(ctx, func(r *Rpc) {
 		if full = r.engine.recorder; full != nil {
 			r.engine.recorder = next
 		}

@@ -21,12 +21,12 @@ const redialAfter = 20 * time.Millisecond
 // down does not keep a Client from a server that has not moved. An answer that comes after
 // that still counts while the session is not open.
 type redial struct {
-	dialed    bool          // there was a session before this one
-	resolving bool          // the goroutine is at work
-	asking    bool          // its answer is waited for
-	unknown   bool          // there was no answer so far: no address is known
-	began     monotime.Time // what goes on now; ConnectTimeout later it ends
-	doubt     error         // why the address may be an old one
+	dialed     bool          // there was a session before this one
+	resolving  bool          // the goroutine is at work
+	asking     bool          // its answer is waited for
+	unknown    bool          // there was no answer so far: no address is known
+	began      monotime.Time // what goes on now; ConnectTimeout later it ends
+	resolveErr error         // why the address may be an old one
 }
 
 // want makes sure that a session for the calls that wait is open or on its way. An error says that
@@ -71,7 +71,7 @@ func (c *Client) ask() {
 
 // tooLate ends a wait that has lasted too long.
 func (c *Client) tooLate() {
-	c.redial.doubt = fmt.Errorf("%w: no answer yet for %s", ErrResolve, c.text)
+	c.redial.resolveErr = fmt.Errorf("%w: no answer yet for %s", ErrResolve, c.text)
 	c.proceed()
 }
 
@@ -85,9 +85,9 @@ func (c *Client) resolved(to transport.Addr, err error) {
 	moved := false
 	if err == nil {
 		moved = to != c.addr
-		c.addr, d.doubt, d.unknown = to, nil, false
+		c.addr, d.resolveErr, d.unknown = to, nil, false
 	} else {
-		d.doubt = resolveError(err)
+		d.resolveErr = resolveError(err)
 	}
 	switch {
 	case d.asking:
@@ -122,7 +122,7 @@ func (c *Client) stopAsking() {
 // connect opens the first session, in what is left of ConnectTimeout.
 func (c *Client) connect() error {
 	if c.redial.unknown {
-		return c.redial.doubt
+		return c.redial.resolveErr
 	}
 	left := c.rpc.cfg.Timing.ConnectTimeout - c.rpc.readClock().Sub(c.redial.began)
 	s, err := c.rpc.dial(c.addr, hostOf(c.text), max(left, 1))
@@ -134,7 +134,7 @@ func (c *Client) connect() error {
 
 // onSession follows the fate of a session.
 func (c *Client) onSession(s *Session, ev SessionEvent) {
-	l := s.lane
+	l := s.ofClient
 	if l == nil {
 		return
 	}
@@ -157,7 +157,7 @@ func (c *Client) onSession(s *Session, ev SessionEvent) {
 		c.member.onSession(l, ev)
 	case ev == SessionRefused && !l.more: // else the name may lead elsewhere by now
 		err := s.Err()
-		if d := c.redial.doubt; d != nil {
+		if d := c.redial.resolveErr; d != nil {
 			err = fmt.Errorf("%w (%w)", err, d)
 		}
 		c.failure, c.failedAt = err, c.rpc.readClock()

@@ -28,7 +28,7 @@ func (e *engine) keyless(field uint32, p *transport.RxPacket, from *transport.Ad
 		e.stats.DropNoSession++
 	}
 	const size = wire.HeaderSize + wire.NoKeysSize
-	if len(p.Data) < size || !e.shakes.budgets.keyless.take(e.in.Now) {
+	if len(p.Data) < size || !e.handshakes.budgets.keyless.take(e.in.Now) {
 		return // no answer is longer than its question
 	}
 	n := wire.NoKeys{Quote: [wire.QuoteSize]byte(p.Data)}
@@ -72,8 +72,8 @@ func (e *engine) renew(a *association) {
 	}
 	// Another loop of the same server would say nothing of this one.
 	s, err := e.dialLoop(a.addr, a.name, a.loop, e.cfg.Timing.ConnectTimeout)
-	if err == nil && s.shake != nil {
-		s.hidden, s.shake.renews = true, true
+	if err == nil && s.handshake != nil {
+		s.hidden, s.handshake.renews = true, true
 	}
 }
 
@@ -93,8 +93,8 @@ func (e *engine) distrust(field uint32) (any bool) {
 	if a := e.assocs.find(field); a != nil && e.assocs.dialled[a.leaderKey()] == a {
 		delete(e.assocs.dialled, a.leaderKey())
 	}
-	for _, s := range e.shakes.repeating {
-		if s.state == sessConnecting && s.shake != nil && s.shake.opening && s.end.Via == field {
+	for _, s := range e.handshakes.repeating {
+		if s.state == sessConnecting && s.handshake != nil && s.handshake.opening && s.end.Via == field {
 			e.reconnect(s)
 			any = true
 		}
@@ -108,14 +108,14 @@ func (e *engine) reconnect(s *Session) {
 	if a := e.assocs.find(s.end.Via); a != nil {
 		renewAt = a.renewAt
 	}
-	e.abandonShake(s)
+	e.abandonHandshake(s)
 	s.dialer.Restart(e.rng.Uint64(), e.in.Now)
 	if !e.guardDial(s, &path) {
 		e.end(s, errNoIndex, SessionRefused)
 		return
 	}
-	if s.shake != nil {
-		s.shake.own.renewAt = renewAt // the next ones may be said to be lost as seldom
+	if s.handshake != nil {
+		s.handshake.own.renewAt = renewAt // the next ones may be said to be lost as seldom
 	}
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out before the next look
 }
@@ -130,7 +130,8 @@ func (e *engine) reconnect(s *Session) {
 func (e *engine) askOlder(a *association) {
 	for _, o := range e.assocs.byAddr[a.addr] {
 		switch {
-		case o == a || o.keys == nil || o.opener != a.opener || o.name != a.name || o.share != a.share:
+		case o == a || o.keys == nil || o.opener != a.opener || o.name != a.name ||
+			o.quotaKey != a.quotaKey:
 		case o.epoch != a.epoch && o.loop == a.loop:
 			e.replaced(o)
 		case a.opener && o.renewAt != 0 && len(o.sessions) > 0:
@@ -146,9 +147,9 @@ func (e *engine) askOlder(a *association) {
 // replaced begins to ask an association that seems to be no one's any more. Its sessions end if
 // nothing answers under its own keys.
 func (e *engine) replaced(o *association) {
-	if d := e.beginDoubt(o); d != nil {
+	if d := e.beginDeathProbe(o); d != nil {
 		if d.heard { // before
-			*d = doubt{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
+			*d = deathProbe{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
 		}
 		d.reborn = true
 	}

@@ -63,16 +63,16 @@ type Rpc struct {
 	quota     *cpuquota.Watch
 	throttled uint64 // its last count
 
-	shared     atomic.Pointer[msgbuf.Pool] // for background handlers; safe in any goroutine
-	sharedOnce sync.Once
-	inbox      *inbox // datagrams from other loops of the address; nil if there are none
-	published  publishedStats
-	snapshots  snapshots
-	errands    chan struct{} // has room while no errand is under way
-	number     int           // of the loop in its group, 0 if it is alone
-	claim      *claim        // to tr
-	late       late
-	rest       uintptr // owner when nobody is inside; for who is
+	shared        atomic.Pointer[msgbuf.Pool] // for background handlers; safe in any goroutine
+	sharedOnce    sync.Once
+	inbox         *inbox // datagrams from other loops of the address; nil if there are none
+	published     publishedStats
+	snapshots     snapshots
+	blockingPosts chan struct{} // has room while no such post is under way
+	number        int           // of the loop in its group, 0 if it is alone
+	claim         *claim        // to tr
+	late          late
+	rest          uintptr // owner when nobody is inside; for who is
 }
 
 // NewRpc makes an endpoint on tr, which it owns from now on, also when it fails. A transport that
@@ -103,7 +103,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	n.frozen = true
 	tr, caps := c.tr, c.tr.Caps()
 	r := &Rpc{nexus: n, cfg: n.cfg, tr: tr, claim: c, source: n.cfg.Simulation.Clock}
-	r.errands = make(chan struct{}, 1)
+	r.blockingPosts = make(chan struct{}, 1)
 	r.quota = new(cpuquota.Watch)
 	if r.source == nil {
 		r.source, r.quota = monotime.Now, quota
@@ -113,7 +113,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 		r.txBatch, r.txCostly = caps.TxBatch, caps.TxCostly
 	}
 	if r.hinter, _ = tr.(transport.Hinter); r.hinter != nil {
-		r.heard = make([]transport.Hint, hintsOnce)
+		r.heard = make([]transport.Hint, maxICMPOnce)
 	}
 	r.napper, _ = tr.(transport.Napper)
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
@@ -121,7 +121,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
 	}
-	if least := n.leastMTU(); mtu < least {
+	if least := n.minMTU(); mtu < least {
 		return nil, &ConfigError{"MTU", fmt.Sprintf("is %d with this transport, must be at least %d",
 			mtu, least)}
 	}
@@ -132,16 +132,16 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	e := &r.engine
 	e.port, e.owner, e.cfg, e.handlers, e.pool = r, r, &r.cfg, &n.handlers, pool
 	e.timeAt, e.rng = untimed, n.random()
-	e.shakes = newHandshakes(e.rng)
+	e.handshakes = newHandshakes(e.rng)
 	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
 	e.assocs = newAssocTable(e.rng, &e.cfg.Shares)
 	e.jobs.exec = n.cfg.Simulation.Executor
 	if e.jobs.exec == nil {
 		e.jobs.pool = n.workers()
 	}
-	e.shares = n.shareTable(&r.cfg)
+	e.quotas = n.quotaTable(&r.cfg)
 	if n.guard != nil {
-		e.secure(n.guard)
+		e.demandSecurity(n.guard)
 	}
 	e.batches, e.after = newBatchTable(n.batches), newCallTimers()
 	e.timers = newTimers(&r.cfg.Timing)
@@ -167,8 +167,8 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	return r, nil
 }
 
-// leastMTU is the size of the smallest packets that a transport must carry, in bytes.
-func (n *Nexus) leastMTU() int {
+// minMTU is the size of the smallest packets that a transport must carry, in bytes.
+func (n *Nexus) minMTU() int {
 	if n.guard != nil {
 		return MinMTU + security.Overhead
 	}

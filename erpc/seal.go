@@ -6,9 +6,9 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// seam is where bursts are sealed when they leave, after everything is written in them, and opened
-// when they come, before anything is read in them.
-type seam struct {
+// recordLayer is where bursts are sealed when they leave, after everything is written in them, and
+// opened when they come, before anything is read in them.
+type recordLayer struct {
 	overhead int      // bytes that a sealed packet is longer; 0 if nothing is sealed
 	done     int      // packets at the start of Out.Tx that stay as they are
 	arena    []byte   // of the sealed ones
@@ -23,7 +23,7 @@ var unsealable [wire.HeaderSize]byte
 // the association that its session named. What names none is of the handshake, or goes to a
 // process of this user.
 func (e *engine) seal(tx []session.Tx) {
-	s := &e.seam
+	s := &e.recordLayer
 	need := 0
 	for i := s.done; i < len(tx); i++ {
 		need += len(tx[i].Head) + len(tx[i].Data) + s.overhead
@@ -63,7 +63,7 @@ func (e *engine) seal(tx []session.Tx) {
 }
 
 // kept notes that the last n packets stay in the queue: they leave byte for byte as they are.
-func (s *seam) kept(n int) { s.done = n }
+func (s *recordLayer) kept(n int) { s.done = n }
 
 // clearOps are the operations that travel in the clear between endpoints that demand security.
 const clearOps = 1<<wire.OpConnect | 1<<wire.OpChallenge | 1<<wire.OpRefuse | 1<<wire.OpCrypto |
@@ -96,14 +96,14 @@ func (e *engine) trustsAddr(a transport.Addr) bool {
 const dropped = 1<<32 - 1
 
 // openBurst opens the datagrams of a burst, before anything else is done with them. It leaves the
-// packet that was inside in place of each, and in seam.by which association has opened it: 0 for
-// what came in the clear. That is all that says who the sender is.
+// packet that was inside in place of each, and in recordLayer.by which association has opened it: 0
+// for what came in the clear. That is all that says who the sender is.
 func (e *engine) openBurst(pkts []transport.RxPacket) {
-	by := e.seam.by[:0]
+	by := e.recordLayer.by[:0]
 	for i := range pkts {
 		by = append(by, e.open(&pkts[i]))
 	}
-	e.seam.by = by
+	e.recordLayer.by = by
 }
 
 // open opens one datagram. It is the only place that looks where a sealed one came from.
@@ -122,7 +122,7 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 		return dropped
 	}
 	if p.Shared {
-		e.seam.own(p) // its sender could change it while it is looked at
+		e.recordLayer.own(p) // its sender could change it while it is looked at
 	}
 	plain, err := a.keys.Open(p.Data)
 	if err != nil || len(plain) == 0 || plain[0]>>4 != wire.Version {
@@ -132,7 +132,7 @@ func (e *engine) open(p *transport.RxPacket) uint32 {
 	p.Data = plain
 	a.watch.Heard(e.in.Now)
 	if from != a.addr {
-		e.elsewhere(a, plain, from)
+		e.onNewAddr(a, plain, from)
 	}
 	return field
 }
@@ -156,10 +156,10 @@ func (e *engine) inTheClear(p *transport.RxPacket) uint32 {
 }
 
 // own copies a packet that its sender can still change.
-func (s *seam) own(p *transport.RxPacket) { p.Data, p.Shared = s.copyOf(p.Data), false }
+func (s *recordLayer) own(p *transport.RxPacket) { p.Data, p.Shared = s.copyOf(p.Data), false }
 
 // copyOf returns a copy of a packet, which lives until the end of the pass.
-func (s *seam) copyOf(pkt []byte) []byte {
+func (s *recordLayer) copyOf(pkt []byte) []byte {
 	if cap(s.spare)-len(s.spare) < len(pkt) {
 		s.spare = make([]byte, 0, max(2*cap(s.spare), 16*len(pkt)))
 	}

@@ -59,9 +59,9 @@ func (c *ConnectionState) SPIFFE() *url.URL {
 	return cert.URIs[0]
 }
 
-// share returns what stands for the peer's identity where quotas count, zero if it has none: its
+// quotaKey returns what stands for the peer's identity where quotas count, zero if it has none: its
 // SPIFFE ID, else the subject of its certificate and who issued it.
-func (c *ConnectionState) share() (a transport.Addr) {
+func (c *ConnectionState) quotaKey() (a transport.Addr) {
 	cert := c.Certificate()
 	if cert == nil {
 		return a
@@ -110,7 +110,7 @@ func (c *Config) checkSecurity() error {
 type guard struct {
 	cfg    *Config
 	first  credentials // those of cfg
-	queue  shakeQueue
+	queue  handshakeQueue
 	keyLog io.Writer // for any goroutine; nil: none
 	tlsLog io.Writer // keyLog, if crypto/tls writes there too
 
@@ -138,7 +138,7 @@ func newGuard(cfg *Config) *guard {
 		return nil
 	}
 	g := &guard{cfg: cfg, first: credentials{cfg.TLS, cfg.PSK}}
-	g.queue.most = max(1, runtime.GOMAXPROCS(0)/2)
+	g.queue.max = max(1, runtime.GOMAXPROCS(0)/2)
 	if cfg.KeyLog != nil {
 		g.keyLog = &logWriter{w: cfg.KeyLog}
 	}
@@ -191,9 +191,9 @@ func (r *randomBytes) Read(b []byte) (int, error) {
 
 // made holds the results of a handshake.
 type made struct {
-	keys  *security.Association
-	state *ConnectionState
-	share transport.Addr // what stands for the peer's identity where quotas count
+	keys     *security.Association
+	state    *ConnectionState
+	quotaKey transport.Addr // what stands for the peer's identity where quotas count
 }
 
 // associate takes what a handshake has led to, once the peer is welcome. Theirs is the index that
@@ -216,7 +216,7 @@ func (g *guard) associate(
 			return nil, fmt.Errorf("%w: %w", ErrDenied, err)
 		}
 	}
-	return &made{keys, state, state.share()}, nil
+	return &made{keys, state, state.quotaKey()}, nil
 }
 
 // log writes the secrets of an association. A log that is full ends no session.
@@ -229,32 +229,32 @@ func localState(peer transport.Addr, client bool) ConnectionState {
 	return ConnectionState{Peer: peer, Client: client, UID: os.Getuid()}
 }
 
-// mostShakes bounds the steps of handshakes that wait for a worker, of all loops together. One
-// share has a quarter of them at most, with however many loops it shakes hands.
-const mostShakes = mostNewcomers
+// maxHandshakes bounds the steps of handshakes that wait for a worker, of all loops together. One
+// quota has a quarter of them at most, with however many loops it makes handshakes.
+const maxHandshakes = maxPending
 
-// shakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
-type shakeQueue struct {
+// handshakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
+type handshakeQueue struct {
 	mu      sync.Mutex
 	waiting []func()
-	of      map[transport.Addr]int // how many of them each share has
+	of      map[transport.Addr]int // how many of them each quota has
 	running int
-	most    int // goroutines
+	max     int // goroutines
 }
 
-// submit runs fn of some share soon. It reports false if too much waits.
-func (q *shakeQueue) submit(share transport.Addr, fn func()) bool {
+// submit runs fn of some quota soon. It reports false if too much waits.
+func (q *handshakeQueue) submit(quotaKey transport.Addr, fn func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) >= mostShakes || q.of[share] >= mostShakes/perShare {
+	if len(q.waiting) >= maxHandshakes || q.of[quotaKey] >= maxHandshakes/quotaDivisor {
 		return false
 	}
 	if q.of == nil {
 		q.of = make(map[transport.Addr]int)
 	}
-	q.of[share]++
-	q.waiting = append(q.waiting, func() { q.begins(share); fn() })
-	if q.running < q.most {
+	q.of[quotaKey]++
+	q.waiting = append(q.waiting, func() { q.begins(quotaKey); fn() })
+	if q.running < q.max {
 		q.running++
 		go q.work()
 	}
@@ -262,22 +262,22 @@ func (q *shakeQueue) submit(share transport.Addr, fn func()) bool {
 }
 
 // begins notes that a step waits no more.
-func (q *shakeQueue) begins(share transport.Addr) {
+func (q *handshakeQueue) begins(quotaKey transport.Addr) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.of[share]--; q.of[share] == 0 {
-		delete(q.of, share)
+	if q.of[quotaKey]--; q.of[quotaKey] == 0 {
+		delete(q.of, quotaKey)
 	}
 }
 
 // waits returns how many steps wait.
-func (q *shakeQueue) waits() int {
+func (q *handshakeQueue) waits() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
 }
 
-func (q *shakeQueue) work() {
+func (q *handshakeQueue) work() {
 	for {
 		q.mu.Lock()
 		if len(q.waiting) == 0 {
@@ -293,44 +293,45 @@ func (q *shakeQueue) work() {
 	}
 }
 
-// shield holds the further state of an endpoint that demands security.
-type shield struct {
-	guard     *guard
-	rng       *rand.Rand // of a simulation, else nil
-	inline    bool       // steps of handshakes run in the loop: time is made up
-	newcomers map[connKey]*newcomer
-	order     []*newcomer // all of them, as they expire
-	all       crowd
-	crowds    map[transport.Addr]crowd // by share
-	dials     map[uint64]*Session      // by the nonce of their attempt to connect
-	leaders   map[leaderKey]*Session   // those whose handshake others wait for
+// endpointSecurity holds the further state of an endpoint that demands security.
+type endpointSecurity struct {
+	guard    *guard
+	rng      *rand.Rand // of a simulation, else nil
+	inline   bool       // steps of handshakes run in the loop: time is made up
+	pending  map[connKey]*pendingHandshake
+	order    []*pendingHandshake // all of them, as they expire
+	all      halfOpen
+	halfOpen map[transport.Addr]halfOpen // by quota
+	dials    map[uint64]*Session         // by the nonce of their attempt to connect
+	leaders  map[leaderKey]*Session      // those whose handshake others wait for
 }
 
-// secure makes the endpoint demand security.
-func (e *engine) secure(g *guard) {
+// demandSecurity makes the endpoint demand security.
+func (e *engine) demandSecurity(g *guard) {
 	e.sealing = true
-	e.seam.overhead = security.Overhead
-	e.shield = &shield{
-		guard: g, newcomers: make(map[connKey]*newcomer), crowds: make(map[transport.Addr]crowd),
-		leaders: make(map[leaderKey]*Session), dials: make(map[uint64]*Session),
+	e.recordLayer.overhead = security.Overhead
+	e.security = &endpointSecurity{
+		guard: g, pending: make(map[connKey]*pendingHandshake),
+		halfOpen: make(map[transport.Addr]halfOpen),
+		leaders:  make(map[leaderKey]*Session), dials: make(map[uint64]*Session),
 	}
 	if e.cfg.Simulation.Clock != nil {
-		e.shield.inline = true
+		e.security.inline = true
 	}
 	if e.cfg.Simulation.Seed != 0 {
-		e.shield.rng = e.rng
+		e.security.rng = e.rng
 	}
 }
 
 // step runs work of a handshake in a worker, and then done in the loop. Share is the peer's. If the
 // loop has ended meanwhile the handshake ends too. It reports false if there is no room.
-func (e *engine) step(share transport.Addr, hs *security.Handshake, work, done func()) bool {
-	if e.shield.inline {
+func (e *engine) step(quotaKey transport.Addr, hs *security.Handshake, work, done func()) bool {
+	if e.security.inline {
 		work()
 		done()
 		return true
 	}
-	ok := e.shield.guard.queue.submit(share, func() {
+	ok := e.security.guard.queue.submit(quotaKey, func() {
 		work()
 		if e.owner.Post(func(*Rpc) { done(); e.settle() }) != nil {
 			hs.Close()
@@ -343,9 +344,9 @@ func (e *engine) step(share transport.Addr, hs *security.Handshake, work, done f
 }
 
 // close ends the handshakes of clients, when the endpoint ends. Workers end those that they have.
-func (sh *shield) close() {
-	for _, n := range sh.newcomers {
-		sh.conclude(n)
+func (sec *endpointSecurity) close() {
+	for _, n := range sec.pending {
+		sec.conclude(n)
 	}
 }
 

@@ -149,9 +149,9 @@ func (c *clearRig) provoke(r *reader) {
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
 		for to := range 2 {
 			for _, from := range []*transport.Addr{nil, &stranger.addr} {
-				pkt := mgmtPacket(op, leastBody(op))
+				pkt := mgmtPacket(op, minBody(op))
 				a := wire.Alive{Session: r.session[1-to], Token: r.token[1-to], To: r.token[to]}
-				if leastBody(op) == wire.AliveSize {
+				if minBody(op) == wire.AliveSize {
 					a.Put(pkt[wire.HeaderSize:])
 				}
 				r.aim(pkt, to)

@@ -132,7 +132,7 @@ func groupRestarts(t *testing.T, loops int) {
 
 // TestNoKeysWhileOpening: somebody on the path says of each datagram, as soon as it leaves, that
 // the server has no keys. A client believes that once a second. So it hears the server's own
-// answer, and does not shake hands again and again.
+// answer, and makes no handshake again and again.
 func TestNoKeysWhileOpening(t *testing.T) {
 	cfg := erpc.Config{PSK: testPSK}
 	d := &detour{t: t}

@@ -23,7 +23,7 @@ func tlsClient(ca *sectest.CA, id string) Config {
 }
 
 // join has a client open a session with a server, and returns why it failed.
-func (p *newcomers) join(t *testing.T, cfg Config) (*Session, error) {
+func (p *pendingRig) join(t *testing.T, cfg Config) (*Session, error) {
 	t.Helper()
 	s := p.dial(t, cfg)
 	for range 12 {
@@ -47,7 +47,7 @@ func TestRotation(t *testing.T) {
 			ClientCAs:    pool, ClientAuth: tls.RequireAndVerifyClientCert,
 		}, nil
 	}
-	p := &newcomers{server: newStub(t, Config{TLS: config})}
+	p := &pendingRig{server: newStub(t, Config{TLS: config})}
 	mine := ca.Issue("", "spiffe://test/old", time.Now().Add(time.Hour))
 	client := &tls.Config{RootCAs: ca.Pool, ServerName: tlsHost}
 	client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -91,13 +91,13 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestSharesByIdentity: clients of one identity share what a server has, whatever their addresses,
+// TestQuotasByIdentity: clients of one identity share what a server has, whatever their addresses,
 // certificates and names; others do not. Without an identity the address decides.
-func TestSharesByIdentity(t *testing.T) {
+func TestQuotasByIdentity(t *testing.T) {
 	ca, other := sectest.NewCA("ours"), sectest.NewCA("theirs")
 	both := ca.Config(tlsHost, "")
 	both.ClientAuth, both.ClientCAs = tls.RequireAnyClientCert, nil // of any authority
-	p := &newcomers{server: newStub(t, Config{TLS: both})}
+	p := &pendingRig{server: newStub(t, Config{TLS: both})}
 	shares := 0
 	for i, c := range []struct {
 		ca  *sectest.CA
@@ -122,13 +122,13 @@ func TestSharesByIdentity(t *testing.T) {
 		if c.new {
 			shares++
 		}
-		if n := len(p.server.engine.shares.byKey); n != shares {
-			t.Errorf("after client %d: %d shares, want %d", i, n, shares)
+		if n := len(p.server.engine.quotas.byKey); n != shares {
+			t.Errorf("after client %d: %d quotas, want %d", i, n, shares)
 		}
 	}
 	var nobody *ConnectionState
 	unnamed := &ConnectionState{TLS: &tls.ConnectionState{}}
-	if nobody.share().IsValid() || unnamed.share().IsValid() {
+	if nobody.quotaKey().IsValid() || unnamed.quotaKey().IsValid() {
 		t.Error("a peer without a certificate has an identity")
 	}
 	if a := stubAddr(7); p.server.engine.cfg.Shares.keyOf(&association{addr: a}) !=
@@ -137,8 +137,8 @@ func TestSharesByIdentity(t *testing.T) {
 	}
 }
 
-// TestShareOfCertificate: without a SPIFFE ID the subject, each DNS name and the issuer count.
-func TestShareOfCertificate(t *testing.T) {
+// TestQuotaOfCertificate: without a SPIFFE ID the subject, each DNS name and the issuer count.
+func TestQuotaOfCertificate(t *testing.T) {
 	id := &url.URL{Scheme: "spiffe", Host: "test", Path: "/a"}
 	web := &url.URL{Scheme: "https", Host: "test", Path: "/a"}
 	seen := map[transport.Addr]int{}
@@ -146,7 +146,7 @@ func TestShareOfCertificate(t *testing.T) {
 		subject, issuer string
 		names           []string
 		uris            []*url.URL
-		as              int // an earlier one with the same share, or itself
+		as              int // an earlier one with the same quota, or itself
 	}{
 		{"s", "i", nil, nil, 0},
 		{"s", "i", nil, []*url.URL{web}, 0}, // no SPIFFE ID
@@ -164,9 +164,9 @@ func TestShareOfCertificate(t *testing.T) {
 			DNSNames: c.names, URIs: c.uris,
 		}
 		known := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
-		a := (&ConnectionState{TLS: known}).share()
+		a := (&ConnectionState{TLS: known}).quotaKey()
 		if first, ok := seen[a]; ok != (c.as != i) || ok && first != c.as || !a.IsValid() {
-			t.Errorf("certificate %d has the share of %d (%v), want that of %d", i, first, ok, c.as)
+			t.Errorf("certificate %d has the quota of %d (%v), want that of %d", i, first, ok, c.as)
 		}
 		if c.as == i {
 			seen[a] = i
@@ -182,7 +182,7 @@ func TestShareOfCertificate(t *testing.T) {
 func TestOpeningFits(t *testing.T) {
 	const mtu = 1452
 	ca := sectest.NewCA("ours")
-	p := &newcomers{server: newStub(t, Config{TLS: ca.Config(tlsHost, "")})}
+	p := &pendingRig{server: newStub(t, Config{TLS: ca.Config(tlsHost, "")})}
 	p.mtu = mtu
 	client := tlsClient(ca, "spiffe://test/client")
 	client.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)

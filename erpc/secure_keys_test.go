@@ -65,22 +65,22 @@ func newKeys(t *testing.T, cfg erpc.Config, losses, first int) {
 // either name need no handshake, and all of them work.
 func TestKeysByName(t *testing.T) {
 	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
-	shakes := 0
+	packets := 0
 	p.cend.left = func(head, _ []byte) {
 		if !sealed(head) && wire.Op(head[1]) == wire.OpCrypto {
-			shakes++
+			packets++
 		}
 	}
 	for i, name := range []string{"one", "two", "one", "two", "three", "two", "one"} {
-		before := shakes
+		before := packets
 		s, err := p.client.CreateNamed(p.send.addr, name+".test")
 		is(t, "a session", err, nil)
 		p.until(func() bool { return s.Connected() || s.Err() != nil })
 		is(t, "the session", s.Err(), nil)
 		p.sess = s
 		is(t, "a call", p.call(tEcho, 100).err, nil)
-		if fresh := i < 2 || i == 4; (shakes > before) != fresh {
-			t.Errorf("session %d, by the name %s: %d packets of a handshake", i, name, shakes-before)
+		if fresh := i < 2 || i == 4; (packets > before) != fresh {
+			t.Errorf("session %d, by the name %s: %d packets of a handshake", i, name, packets-before)
 		}
 	}
 	p.close()

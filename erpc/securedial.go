@@ -18,10 +18,10 @@ func (e *engine) guardDial(s *Session, path *transport.Path) bool {
 		return true
 	}
 	d := s.dialer
-	h := &clientShake{name: s.hostName(), nonce: d.Connect.Nonce,
+	h := &clientHandshake{name: s.hostName(), nonce: d.Connect.Nonce,
 		own: &association{opener: true, addr: s.end.Peer}}
 	h.own.name = h.name
-	s.shake = h
+	s.handshake = h
 	if !e.assocs.reserve(h.own) {
 		return false
 	}
@@ -32,7 +32,7 @@ func (e *engine) guardDial(s *Session, path *transport.Path) bool {
 	index := binary.LittleEndian.AppendUint32(nil, h.own.field)
 	d.Ext = wire.AppendExtension(nil, wire.Extension{Type: wire.ExtIndex, Value: index})
 	d.Pad = func(padding []byte) { e.pad(s, padding) }
-	e.shield.dials[h.nonce] = s
+	e.security.dials[h.nonce] = s
 	return true
 }
 
@@ -83,12 +83,12 @@ const waitsFor = time.Second
 // onDialer takes a packet of the handshake in the clear: it is for the attempt to connect whose
 // nonce it repeats.
 func (e *engine) onDialer(op wire.Op, body []byte) {
-	s := e.shield.dials[binary.LittleEndian.Uint64(body)] // all of them begin with it
+	s := e.security.dials[binary.LittleEndian.Uint64(body)] // all of them begin with it
 	if s == nil || s.dialer == nil {
 		e.stats.DropNoSession++
 		return
 	}
-	if op == wire.OpRefuse && s.shake.opening { // the server did not take this side's last words
+	if op == wire.OpRefuse && s.handshake.opening { // the server did not take this side's last words
 		a := e.assocs.find(s.end.Via)
 		e.onDialAnswer(s, op, body)
 		if a != nil && s.state != sessConnecting && e.mayRenew(a) {
@@ -101,7 +101,7 @@ func (e *engine) onDialer(op wire.Op, body []byte) {
 
 // onChallenge takes the cookie, and finds out which keys the session gets.
 func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
-	h := s.shake
+	h := s.handshake
 	switch {
 	case c.Nonce != s.dialer.Connect.Nonce || h.opening:
 		return
@@ -115,7 +115,7 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 	}
 	h.challenge = *c
 	if epoch := binary.LittleEndian.Uint64(who); h.epoch != 0 && h.epoch != epoch {
-		e.shaken(s) // another endpoint takes the session: all begins anew
+		e.handshakeDone(s) // another endpoint takes the session: all begins anew
 		if h.stream != nil {
 			h.close()
 		}
@@ -135,27 +135,27 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 // findKeys lets a session that a server has challenged use keys that this side has made with it,
 // wait for those that another session makes, or make them.
 func (e *engine) findKeys(s *Session) {
-	h := s.shake
+	h := s.handshake
 	h.waits = false
-	h.of = e.shield.guard.now()
+	h.of = e.security.guard.now()
 	key := leaderKey{s.end.Peer, h.epoch, h.name, h.of}
 	if a := e.assocs.dialled[key]; a != nil {
 		e.openOn(s, a)
 		return
 	}
-	if l := e.shield.leaders[key]; l != nil && l != s {
+	if l := e.security.leaders[key]; l != nil && l != s {
 		h.waits = true
-		l.shake.followers = append(l.shake.followers, s)
+		l.handshake.followers = append(l.handshake.followers, s)
 		return
 	}
-	e.shield.leaders[key] = s
+	e.security.leaders[key] = s
 	h.leader = true
-	e.beginShake(s)
+	e.beginHandshake(s)
 }
 
 // openOn opens a session on an association.
 func (e *engine) openOn(s *Session, a *association) {
-	h, d := s.shake, s.dialer
+	h, d := s.handshake, s.dialer
 	if h.renews {
 		// What was heard of an older one may have been on its way before.
 		e.askOlder(a)
@@ -167,7 +167,7 @@ func (e *engine) openOn(s *Session, a *association) {
 	}
 	h.own, h.opening, h.waits, h.openAt = nil, true, false, e.in.Now
 	if !h.begun() {
-		delete(e.shield.dials, h.nonce) // nothing in the clear is for it any more
+		delete(e.security.dials, h.nonce) // nothing in the clear is for it any more
 	}
 	s.end.Via = a.field
 	d.Connect.Session, d.Connect.Token = s.end.Local, s.end.LocalToken

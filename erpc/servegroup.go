@@ -89,10 +89,10 @@ func (s *Server) run(r *Rpc) error {
 		}
 		return r.quiesce()
 	}
-	if !r.relays() {
+	if !r.mayHandOff() {
 		return r.Run(stop)
 	}
-	return r.runRelay(stop, func() { s.loops.Add(1) }, s.loops.Done)
+	return r.runHandoff(stop, func() { s.loops.Add(1) }, s.loops.Done)
 }
 
 // Addrs returns the addresses that the server has, each once.

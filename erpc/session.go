@@ -52,20 +52,20 @@ type Session struct {
 	user  atomic.Pointer[any]
 	shown atomic.Pointer[transport.Addr] // see showPeer
 
-	dialer   *session.Dialer    // while connecting
-	srv      *serverState       // nil for a client
-	plan     *pathPlan          // client: what the way to the peer asks for
-	epoch    uint64             // client: of the server's endpoint
-	lingerAt monotime.Time      // when a closing session is forgotten
-	nextAt   monotime.Time      // when Disconnect is repeated
-	fate     SessionEvent       // how it ended
-	tell     bool               // the peer must be sent the end
-	hidden   bool               // the application knows nothing of it
-	probe    *session.PathProbe // client: while it suspects that its packets are too large
-	lane     *lane              // client: of a Client
-	host     string             // client: of the server, as it was dialled; "" for an IP address
-	shake    *clientShake       // client: while keys are made or used first; nil without security
-	identity *ConnectionState   // of the peer; nil without security
+	dialer    *session.Dialer    // while connecting
+	srv       *serverState       // nil for a client
+	plan      *pathPlan          // client: what the way to the peer asks for
+	epoch     uint64             // client: of the server's endpoint
+	lingerAt  monotime.Time      // when a closing session is forgotten
+	nextAt    monotime.Time      // when Disconnect is repeated
+	fate      SessionEvent       // how it ended
+	tell      bool               // the peer must be sent the end
+	hidden    bool               // the application knows nothing of it
+	probe     *session.PathProbe // client: while it suspects that its packets are too large
+	ofClient  *clientSession     // client: of a Client
+	host      string             // client: of the server, as it was dialled; "" for an IP address
+	handshake *clientHandshake   // client: while keys are made or used first; nil without security
+	identity  *ConnectionState   // of the peer; nil without security
 
 	_ [8]byte // what follows begins with a line of the cache
 
@@ -98,11 +98,11 @@ type (
 
 // serverState holds the fields that a client's session does not need.
 type serverState struct {
-	key    connKey  // what a repeated Connect is known by
-	taken  []byte   // what the peer is told at the end: the requests that were taken
-	jobs   slotJobs // background requests
-	notice notice   // of a shutdown
-	share  *share   // of the peer
+	key    connKey    // what a repeated Connect is known by
+	taken  []byte     // what the peer is told at the end: the requests that were taken
+	jobs   slotJobs   // background requests
+	notice notice     // of a shutdown
+	quota  *addrQuota // of the peer
 }
 
 // newClientSession returns a client's end that is not in the table.

@@ -183,7 +183,7 @@ func Snapshots(ctx context.Context, opts SnapshotOptions, watched ...Watched) []
 // answer takes the snapshot that is under way, in the loop.
 func (r *Rpc) answer(a *asked) {
 	r.engine.startMeter()
-	r.tell(a, r.look(a.opts))
+	r.tell(a, r.takeSnapshot(a.opts))
 }
 
 // tell ends a snapshot under way, if it has not ended: a request that comes beside Close may be
@@ -199,8 +199,8 @@ func (r *Rpc) tell(a *asked, snap *Snapshot) {
 	}
 }
 
-// look takes a snapshot.
-func (r *Rpc) look(opts SnapshotOptions) *Snapshot {
+// takeSnapshot takes a snapshot.
+func (r *Rpc) takeSnapshot(opts SnapshotOptions) *Snapshot {
 	e := &r.engine
 	s := &Snapshot{
 		Addr: r.LocalAddr(), Loop: r.number, At: monotime.Wall(), Stats: r.snapshot(),
@@ -219,8 +219,8 @@ func (r *Rpc) look(opts SnapshotOptions) *Snapshot {
 	pool := e.pool.Stats()
 	s.Memory = MemoryUse{
 		Reserved: pool.ReservedBytes, Huge: pool.HugeBytes, Used: pool.UsedBytes,
-		Buffers: pool.InUse, Process: e.shares.book.budget.Used(),
-		Limit: e.shares.book.budget.Limit(),
+		Buffers: pool.InUse, Process: e.quotas.book.budget.Used(),
+		Limit: e.quotas.book.budget.Limit(),
 	}
 	if p := r.shared.Load(); p != nil {
 		s.Memory.Shared = p.Stats().ReservedBytes

@@ -211,7 +211,7 @@ func (r *Rpc) snapshot() Stats {
 	s.Transport = r.tr.Stats()
 	s.Sessions = e.table.live
 	s.Memory = e.pool.Reserved()
-	s.MemoryAll = e.shares.book.budget.Used()
+	s.MemoryAll = e.quotas.book.budget.Used()
 	return s
 }
 

@@ -211,7 +211,7 @@ func (st *stub) connectOffer(i int, epoch, nonce uint64, o wire.Offer) *Session 
 	from := stubAddr(i)
 	body := make([]byte, wire.ConnectSize)
 	c.Put(body)
-	c.Cookie = st.engine.shakes.cookies.Make(&from, body, st.now)
+	c.Cookie = st.engine.handshakes.cookies.Make(&from, body, st.now)
 	st.receive(i, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
 	st.pass(1000)
 	return st.engine.table.byKey[connKey{from: from, nonce: nonce}]

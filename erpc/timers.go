@@ -52,12 +52,12 @@ func newTimers(t *Timing) timers {
 }
 
 // hurry makes the next sweep come soon. It looks at all peers, so a peer that restarts again and
-// again does not bring it more often than each leastSweep-th part of its usual interval.
+// again does not bring it more often than each minSweep-th part of its usual interval.
 func (t *timers) hurry() {
-	t.nextSweep = min(t.nextSweep, t.swept.Add(t.sweepEvery/leastSweep))
+	t.nextSweep = min(t.nextSweep, t.swept.Add(t.sweepEvery/minSweep))
 }
 
-const leastSweep = 8
+const minSweep = 8
 
 // activate notes that a client session has requests. Only those are looked at for overdue
 // answers, however many sessions there are.
@@ -97,16 +97,16 @@ func (t *timers) check() {
 func (e *engine) tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
-	e.onHints()
-	if len(e.assocs.doubts) > 0 {
-		e.checkDoubts()
+	e.onICMP()
+	if len(e.assocs.probes) > 0 {
+		e.checkDeathProbes()
 	}
 	e.scanLoss()
 	e.repeatLate()
 	e.expire()
 	e.repeatNotices()
-	if m := e.shares.memory; e.in.Now >= m.Next() {
-		m.Expire(e.in.Now, e.shares.book.scarce(), e.out)
+	if m := e.quotas.memory; e.in.Now >= m.Next() {
+		m.Expire(e.in.Now, e.quotas.book.scarce(), e.out)
 	}
 	if t.idle.fn != nil {
 		e.checkIdle()
@@ -121,10 +121,10 @@ func (e *engine) tick() {
 			t.resetsLeft, t.resetsAt = resetsPerSweep, e.in.Now.Add(t.sweepEvery)
 		}
 		e.sweep()
-		if e.shield != nil {
-			e.expireNewcomers()
+		if e.security != nil {
+			e.expirePending()
 		}
-		t.trim = e.shares.book.scarce()
+		t.trim = e.quotas.book.scarce()
 	}
 	e.repeat() // behind the sweep, which may end sessions that repeat something
 }
@@ -155,7 +155,7 @@ func (e *engine) overdue(s *Session) {
 	if e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
 		s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // does it know this session?
 	}
-	if l := s.lane; l != nil && l.client.member != nil {
+	if l := s.ofClient; l != nil && l.client.member != nil {
 		l.client.member.overdue()
 	}
 }
@@ -246,13 +246,13 @@ func (e *engine) wakeAt() monotime.Time {
 	return wake
 }
 
-// mostResting bounds what resting looks at.
-const mostResting = 64
+// maxResting bounds what resting looks at.
+const maxResting = 64
 
 // resting reports whether all requests under way wait at their servers, so that nothing is
 // overdue before the next sweep.
 func (t *timers) resting() bool {
-	if len(t.active) > mostResting {
+	if len(t.active) > maxResting {
 		return false
 	}
 	for _, s := range t.active {
@@ -269,10 +269,12 @@ func (e *engine) nextTick() monotime.Time {
 	next := monotime.Never
 	switch {
 	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
-		len(e.shakes.repeating) > 0, len(e.assocs.doubts) > 0, e.calls.deadlines > 0, t.idle.fn != nil:
+		len(e.handshakes.repeating) > 0, len(e.assocs.probes) > 0, e.calls.deadlines > 0,
+		t.idle.fn != nil:
 		return t.nextScan
-	case e.table.live > 0 || len(e.assocs.idle) > 0 || e.shield != nil && len(e.shield.newcomers) > 0:
-		next = max(min(t.nextSweep, e.shares.memory.Next()), t.nextScan)
+	case e.table.live > 0, len(e.assocs.idle) > 0,
+		e.security != nil && len(e.security.pending) > 0:
+		next = max(min(t.nextSweep, e.quotas.memory.Next()), t.nextScan)
 	}
 	if t.alarm.fn != nil {
 		next = min(next, max(t.alarm.at, t.nextScan))

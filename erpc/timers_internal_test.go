@@ -71,7 +71,7 @@ func TestWakeAt(t *testing.T) {
 		e.timers.nextScan, e.timers.nextSweep = 101*ms, 150*ms
 		e.timers.active, e.timers.wheel, e.timers.idle = nil, nil, idleWatch{}
 		e.setAlarm(0, nil)
-		e.shakes.repeating, e.calls.deadlines, e.table.live = nil, 0, 0
+		e.handshakes.repeating, e.calls.deadlines, e.table.live = nil, 0, 0
 		e.out.Reset()
 	}
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestWakeAt(t *testing.T) {
 		{"a session", func() { e.table.live = 1 }, 150 * ms},
 		{"a sweep that is overdue", func() { e.table.live, e.timers.nextSweep = 1, 20*ms }, 101 * ms},
 		{"requests", func() { e.timers.active = []*Session{s} }, 101 * ms},
-		{"a handshake", func() { e.shakes.repeating = []*Session{s} }, 101 * ms},
+		{"a handshake", func() { e.handshakes.repeating = []*Session{s} }, 101 * ms},
 		{"a deadline", func() { e.calls.deadlines = 1 }, 101 * ms},
 		{"somebody waits for handlers", func() { e.timers.idle.fn = func() {} }, 101 * ms},
 		{"an alarm", func() { e.setAlarm(300*ms, func() {}) }, 300 * ms},

@@ -179,7 +179,7 @@ func TestOldInsideSealed(t *testing.T) {
 // TestOldOpeningInTheClear: where packets are sealed, nothing of version 2 ends an attempt to
 // connect, or draws an answer about a session.
 func TestOldOpeningInTheClear(t *testing.T) {
-	st := newStub(t, Config{PSK: shakePSK})
+	st := newStub(t, Config{PSK: testPSK})
 	s := st.dialTo(1)
 	st.pass(0)
 	st.end.sent = nil

@@ -25,7 +25,7 @@ const idleFor = 10 * time.Second
 type workerPool struct {
 	cfg   *Shares
 	limit int // workers
-	most  int // jobs that may wait
+	max   int // jobs that may wait
 
 	mu      sync.Mutex
 	lines   map[transport.Addr]*workLine
@@ -59,7 +59,7 @@ type worker struct {
 // workLine is the work of one address, from all endpoints. All of it is under the pool's lock.
 type workLine struct {
 	key              transport.Addr
-	refs             int // shares of endpoints
+	refs             int // addrQuotas of endpoints
 	first, last      *job
 	waiting, running int
 	next, prev       *workLine // in the ring, while jobs wait
@@ -67,11 +67,11 @@ type workLine struct {
 
 func newWorkerPool(cfg *Shares, limit, most int) *workerPool {
 	return &workerPool{
-		cfg: cfg, limit: limit, most: most, lines: make(map[transport.Addr]*workLine),
+		cfg: cfg, limit: limit, max: most, lines: make(map[transport.Addr]*workLine),
 	}
 }
 
-// open returns the line of an address. Without shares there is one line.
+// open returns the line of an address. Without quotas there is one line.
 func (p *workerPool) open(key transport.Addr) *workLine {
 	if p.cfg.Off {
 		key = transport.Addr{}
@@ -113,12 +113,12 @@ func (p *workerPool) submit(jobs []*job) (refused int) {
 
 // admit puts a job at the end of its line if there is room.
 func (p *workerPool) admit(j *job) bool {
-	l := j.share.line
+	l := j.quota.line
 	queues := p.queues
 	if l.waiting == 0 {
 		queues++
 	}
-	if p.closed || !p.cfg.fair(p.waiting, l.waiting, p.most, queues) {
+	if p.closed || !p.cfg.fair(p.waiting, l.waiting, p.max, queues) {
 		return false
 	}
 	if l.waiting+l.running == 0 {
@@ -275,7 +275,7 @@ func (p *workerPool) ran(w *worker) {
 	w.line = nil
 	p.running--
 	if l.running--; l.running+l.waiting == 0 {
-		p.users-- // shares have grown
+		p.users-- // quotas have grown
 	}
 }
 
@@ -349,7 +349,7 @@ func (p *workerPool) stop() {
 	if p.waiting == 0 {
 		p.retire(len(p.idle))
 	}
-	p.call() // closed lines wait for no share
+	p.call() // closed lines wait for no quota
 	if p.trimmer != nil {
 		p.trimmer.Stop()
 	}

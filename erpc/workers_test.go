@@ -13,7 +13,7 @@ import (
 type crew struct {
 	*workerPool
 	tb      testing.TB
-	shares  []*share
+	quotas  []*addrQuota
 	started chan int // the address of a job that has begun
 	finish  []chan struct{}
 }
@@ -22,7 +22,7 @@ func newCrew(tb testing.TB, cfg *Shares, workers, most, addresses int) *crew {
 	c := &crew{tb: tb, started: make(chan int, most+workers)}
 	c.workerPool = newWorkerPool(cfg, workers, most)
 	for i := range addresses {
-		c.shares = append(c.shares, &share{line: c.open(stubAddrOf(i))})
+		c.quotas = append(c.quotas, &addrQuota{line: c.open(stubAddrOf(i))})
 		c.finish = append(c.finish, make(chan struct{}))
 	}
 	return c
@@ -31,7 +31,7 @@ func newCrew(tb testing.TB, cfg *Shares, workers, most, addresses int) *crew {
 // jobs makes jobs of an address.
 func (c *crew) jobs(address, n int) (jobs []*job) {
 	for range n {
-		j := &job{share: c.shares[address]}
+		j := &job{quota: c.quotas[address]}
 		j.handle.job = j
 		j.fn = func(ReqHandle) {
 			c.started <- address
@@ -88,8 +88,8 @@ func (c *crew) end() {
 		close(f)
 	}
 	c.stop()
-	for _, sh := range c.shares {
-		c.close(sh.line)
+	for _, q := range c.quotas {
+		c.close(q.line)
 	}
 	if c.waiting+c.running+c.users+c.queues != 0 || c.next != nil || len(c.lines) != 0 {
 		c.tb.Errorf("at the end: %d wait, %d run, %d users, %d queues", c.waiting, c.running,
@@ -165,7 +165,7 @@ func TestHogOfLine(t *testing.T) {
 	c.end()
 }
 
-// TestWorkersOff: without shares there is one line, and one address may have all.
+// TestWorkersOff: without quotas there is one line, and one address may have all.
 func TestWorkersOff(t *testing.T) {
 	c := newCrew(t, &Shares{Off: true}, 4, 10, 2)
 	if n := c.put(0, 4); n != 4 {
@@ -185,8 +185,8 @@ func TestWorkersOff(t *testing.T) {
 	c.end()
 }
 
-// TestGrownShare: when an address has ended, its share goes to those that wait.
-func TestGrownShare(t *testing.T) {
+// TestGrownQuota: when an address has ended, its quota goes to those that wait.
+func TestGrownQuota(t *testing.T) {
 	c := newCrew(t, &Shares{}, 8, 100, 2)
 	c.put(1, 2)
 	c.begin(2)
@@ -203,15 +203,15 @@ func TestGrownShare(t *testing.T) {
 	c.end()
 }
 
-// TestSharesAwake: workers that wait begin when shares have grown by more than one.
-func TestSharesAwake(t *testing.T) {
+// TestQuotasAwake: workers that wait begin when quotas have grown by more than one.
+func TestQuotasAwake(t *testing.T) {
 	c := newCrew(t, &Shares{}, 32, 1000, 3)
 	c.put(2, 4)
 	c.begin(4)
 	c.put(0, 100)
 	c.begin(20) // three quarters are at work
 	c.put(1, 100)
-	if who := c.begin(8); who[0] != 1 { // a share of four
+	if who := c.begin(8); who[0] != 1 { // a quota of four
 		t.Errorf("%v", who)
 	}
 	for range 4 {
@@ -340,11 +340,11 @@ func TestPoolShrinks(t *testing.T) {
 	})
 }
 
-// TestStopWithJobs: stop lets the jobs that wait run, and wakes the workers that wait for a share.
+// TestStopWithJobs: stop lets the jobs that wait run, and wakes the workers that wait for a quota.
 func TestStopWithJobs(t *testing.T) {
 	c := newCrew(t, &Shares{}, 8, 100, 2)
 	c.put(0, 7)
-	c.begin(6) // its share
+	c.begin(6) // its quota
 	c.put(1, 2)
 	c.begin(2)
 	close(c.finish[1])
@@ -354,7 +354,7 @@ func TestStopWithJobs(t *testing.T) {
 		c.stop()
 		close(stopped)
 	}()
-	c.begin(1) // shares are over
+	c.begin(1) // quotas are over
 	close(c.finish[0])
 	<-stopped
 	if n := c.submit(c.jobs(0, 3)); n != 3 {
@@ -381,9 +381,9 @@ func TestRefusedFirst(t *testing.T) {
 // TestSubmitAllocatesNothing: neither does a worker.
 func TestSubmitAllocatesNothing(t *testing.T) {
 	p := newWorkerPool(&Shares{}, 1, 10)
-	sh := &share{line: p.open(stubAddrOf(0))}
+	q := &addrQuota{line: p.open(stubAddrOf(0))}
 	ran := make(chan struct{})
-	j := &job{share: sh, fn: func(ReqHandle) { ran <- struct{}{} }}
+	j := &job{quota: q, fn: func(ReqHandle) { ran <- struct{}{} }}
 	j.handle.job = j
 	batch := []*job{j}
 	if n := testing.AllocsPerRun(100, func() {

@@ -62,7 +62,7 @@ func (p *pipe) failure() error {
 // flush sends exchanges as long as there is reason to, in the loop.
 func (p *pipe) flush() {
 	p.ready.expect(false)
-	for p.failure() == nil && p.calls.Load() < mostCalls {
+	for p.failure() == nil && p.calls.Load() < maxCalls {
 		x := p.build()
 		if x == nil {
 			return
@@ -137,7 +137,7 @@ func (x *exchange) onReply(resp []byte, err error) {
 
 // hold keeps a reply that overtook others.
 func (p *pipe) hold(y *frame.Reply) {
-	if y.Seq < p.next || y.Seq-p.next > 2*mostCalls || len(p.held) > 2*mostCalls {
+	if y.Seq < p.next || y.Seq-p.next > 2*maxCalls || len(p.held) > 2*maxCalls {
 		p.fail(errFrames)
 		return
 	}
@@ -151,7 +151,7 @@ func (p *pipe) hold(y *frame.Reply) {
 func (p *pipe) accept(y *frame.Reply) {
 	p.next++
 	if p.keep = 1; len(y.Sections) >= maxBatch/2 { // more follows, and needs exchanges to travel in
-		p.keep = mostParked
+		p.keep = maxParked
 	}
 	for rest := y.Sections; len(rest) > 0; {
 		var sec frame.Section

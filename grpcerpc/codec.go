@@ -170,13 +170,13 @@ func tooLargeToSend(size, most int) error {
 // buffers has memory for messages under way.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// mostKept is the largest buffer that goes back to buffers.
-const mostKept = 256 << 10
+// maxKept is the largest buffer that goes back to buffers.
+const maxKept = 256 << 10
 
 func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
 func putBuffer(b *[]byte) {
-	if cap(*b) <= mostKept {
+	if cap(*b) <= maxKept {
 		*b = (*b)[:0]
 		buffers.Put(b)
 	}

@@ -6,8 +6,8 @@ type fifo[T any] struct {
 	at   int // of the first one
 }
 
-// mostSpare is how many places an empty queue keeps.
-const mostSpare = 64
+// maxSpare is how many places an empty queue keeps.
+const maxSpare = 64
 
 func (q *fifo[T]) len() int { return len(q.list) - q.at }
 
@@ -27,7 +27,7 @@ func (q *fifo[T]) pop() T {
 	v := q.list[q.at]
 	clear(q.list[q.at : q.at+1])
 	if q.at++; q.at == len(q.list) {
-		if q.at, q.list = 0, q.list[:0]; cap(q.list) > mostSpare {
+		if q.at, q.list = 0, q.list[:0]; cap(q.list) > maxSpare {
 			q.list = nil
 		}
 	}

@@ -19,10 +19,10 @@ const (
 	maxQueued   = 64 << 10 // bytes that SendMsg leaves behind without waiting
 	turn        = 16 << 10 // bytes that a stream says of a batch before others have their turn
 	slack       = 4 << 10  // bytes by which a batch may be larger, to end a message
-	// A client has at most mostCalls exchanges of a connection under way. The server keeps mostParked
+	// A client has at most maxCalls exchanges of a connection under way. The server keeps maxParked
 	// unanswered when it has nothing to say, so the others are there to send with.
-	mostCalls  = 8
-	mostParked = 4
+	maxCalls  = 8
+	maxParked = 4
 )
 
 // message is a message that was received.

@@ -14,8 +14,8 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// mostRefusals is how often a call is tried that certainly never ran.
-const mostRefusals = 5
+// maxRefusals is how often a call is tried that certainly never ran.
+const maxRefusals = 5
 
 // invoke makes a unary call.
 func (cc *ClientConn) invoke(
@@ -85,7 +85,7 @@ func (cc *ClientConn) attempt(
 			picked.Done(balancer.DoneInfo{Err: err, Trailer: answer.Trailer, BytesSent: !notRun,
 				BytesReceived: err == nil})
 		}
-		if notRun && refusals < mostRefusals && ctx.Err() == nil {
+		if notRun && refusals < maxRefusals && ctx.Err() == nil {
 			continue
 		}
 		return answer, notRun, err

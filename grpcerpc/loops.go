@@ -35,9 +35,9 @@ type sharedLoop struct {
 	users     int // under owner.mu
 }
 
-// mostLoops bounds the loops of a Loops, and processorsPerLoop is how many each is worth.
+// maxLoops bounds the loops of a Loops, and processorsPerLoop is how many each is worth.
 const (
-	mostLoops         = 4
+	maxLoops          = 4
 	processorsPerLoop = 8
 )
 
@@ -62,7 +62,7 @@ func (ls *Loops) acquire() (*sharedLoop, error) {
 			best = l
 		}
 	}
-	most := min(max(runtime.GOMAXPROCS(0)/processorsPerLoop, 1), mostLoops)
+	most := min(max(runtime.GOMAXPROCS(0)/processorsPerLoop, 1), maxLoops)
 	if best == nil || best.users > 0 && len(ls.list) < most {
 		tr, err := ls.open()
 		if err != nil {

@@ -41,7 +41,7 @@ func TestRetryMay(t *testing.T) {
 			r.cc.ctx, s.notRun = ended, true
 		}, false},
 		"no policy":     {func(r *retryStream, _ *clientStream) { r.info.retries.policy = nil }, false},
-		"often refused": {func(r *retryStream, _ *clientStream) { r.refusals = mostRefusals }, true},
+		"often refused": {func(r *retryStream, _ *clientStream) { r.refusals = maxRefusals }, true},
 		"not run":       {func(_ *retryStream, s *clientStream) { s.notRun = true }, true},
 	} {
 		r, s := tried()
@@ -60,13 +60,13 @@ func TestRetryMay(t *testing.T) {
 func TestRetryRefusals(t *testing.T) {
 	r, s := tried()
 	r.info.retries.policy, s.notRun = nil, true
-	for i := range mostRefusals {
+	for i := range maxRefusals {
 		if !r.may(s) {
 			t.Errorf("refusal %d is the last", i+1)
 		}
 	}
 	if r.may(s) {
-		t.Errorf("a try after %d refusals", mostRefusals)
+		t.Errorf("a try after %d refusals", maxRefusals)
 	}
 	r, s = tried()
 	r.info.retries.policy, s.notRun = nil, true

@@ -88,7 +88,7 @@ func TestPipeTurns(t *testing.T) {
 	for x := p.build(); x != nil && sent < 100; x = p.build() {
 		sent++
 		if p.waiting.Load() > 0 { // it is blocked, so an exchange stays at the server
-			p.calls.Store(mostCalls)
+			p.calls.Store(maxCalls)
 		}
 	}
 	if s := p.streams[1]; s.out.sent != window || !s.out.blocked() || !s.counted {
@@ -100,7 +100,7 @@ func TestPipeTurns(t *testing.T) {
 // cannot be end the pipe.
 func TestPipeReplies(t *testing.T) {
 	p := newPipe(&link{})
-	p.calls.Store(mostCalls) // it does not send
+	p.calls.Store(maxCalls) // it does not send
 	s := talker(p, 1)
 	p.build()
 	reply := func(seq uint64, text string) *frame.Reply {

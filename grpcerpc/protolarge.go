@@ -12,10 +12,10 @@ import (
 // loops for milliseconds, and small calls wait. So large fields of large messages are copied here,
 // by erpc.CopyLarge, and package proto has the rest.
 const (
-	largeProto  = 256 << 10 // bytes of the least such message
-	largeField  = 128 << 10 // bytes of the least such field
-	mostLarge   = 4         // fields of a message
-	mostNesting = 4         // messages in messages that are looked into
+	largeProto = 256 << 10 // bytes of the least such message
+	largeField = 128 << 10 // bytes of the least such field
+	maxLarge   = 4         // fields of a message
+	maxNesting = 4         // messages in messages that are looked into
 )
 
 // appendProto appends a message of size bytes, which proto.Size has just returned.
@@ -34,7 +34,7 @@ func appendLarge(b []byte, m protoreflect.Message, depth int) (_ []byte, err err
 	var large []protoreflect.FieldDescriptor
 	rest := m.New()
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if len(large) < mostLarge && splits(fd, depth) && isLarge(fd, v) {
+		if len(large) < maxLarge && splits(fd, depth) && isLarge(fd, v) {
 			large = append(large, fd)
 		} else {
 			rest.Set(fd, v)
@@ -68,7 +68,7 @@ func appendLarge(b []byte, m protoreflect.Message, depth int) (_ []byte, err err
 func splits(fd protoreflect.FieldDescriptor, depth int) bool {
 	return fd != nil && !fd.IsExtension() && fd.Cardinality() != protoreflect.Repeated &&
 		(fd.Kind() == protoreflect.BytesKind ||
-			fd.Kind() == protoreflect.MessageKind && depth < mostNesting)
+			fd.Kind() == protoreflect.MessageKind && depth < maxNesting)
 }
 
 // isLarge reports whether a field that splits is worth it.
@@ -129,7 +129,7 @@ func decodeLarge(data []byte, m protoreflect.Message, depth int) error {
 // largeParts returns the large fields of an encoded message, in their order. Of a message that
 // cannot be read it returns those before what cannot.
 func largeParts(data []byte, fields protoreflect.FieldDescriptors, depth int) (list []largePart) {
-	for at := 0; at < len(data) && len(list) < mostLarge; {
+	for at := 0; at < len(data) && len(list) < maxLarge; {
 		num, typ, n := protowire.ConsumeTag(data[at:])
 		if n < 0 {
 			return list

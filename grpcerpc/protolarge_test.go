@@ -31,7 +31,7 @@ func largeMessages(t *testing.T) []proto.Message {
 		list.Values = append(list.Values, structpb.NewStringValue(string(filled(100<<10))))
 	}
 	nested := structpb.NewStringValue(string(filled(300 << 10)))
-	for range 2 * mostNesting {
+	for range 2 * maxNesting {
 		nested = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{nested}})
 	}
 	return []proto.Message{

@@ -138,7 +138,7 @@ func (r *retryStream) may(s *clientStream) bool {
 	if no || r.ctx.Err() != nil || r.cc.ctx.Err() != nil {
 		return false
 	}
-	if notRun && code == codes.Unavailable && r.refusals < mostRefusals {
+	if notRun && code == codes.Unavailable && r.refusals < maxRefusals {
 		r.refusals++
 		s.link.retire() // it takes no more, which may not be known yet
 		return true

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	mostConns  = 1 << 16          // of one server
-	mostOfPeer = 1 << 10          // of one address of a client: of one loop, which ClientConns share
-	mostNames  = 16 << 10         // bytes of user agent and authority, which a connection keeps
+	maxConns   = 1 << 16          // of one server
+	maxOfPeer  = 1 << 10          // of one address of a client: of one loop, which ClientConns share
+	maxNames   = 16 << 10         // bytes of user agent and authority, which a connection keeps
 	lifeWithin = 10 * time.Second // of Hello; else the connection is forgotten
 )
 
@@ -88,9 +88,9 @@ func (s *Server) onHello(ctx context.Context, req []byte) ([]byte, error) {
 			frame.Version, h.Version)
 		return w.Append(nil), nil
 	}
-	if len(h.UserAgent)+len(h.Authority) > mostNames {
+	if len(h.UserAgent)+len(h.Authority) > maxNames {
 		w.Refusal = fmt.Sprintf("user agent and authority have %d bytes, more than %d",
-			len(h.UserAgent)+len(h.Authority), mostNames)
+			len(h.UserAgent)+len(h.Authority), maxNames)
 		return w.Append(nil), nil
 	}
 	r, _ := erpc.HandleFrom(ctx)
@@ -120,9 +120,9 @@ func (s *Server) newConn(r erpc.ReqHandle, h *frame.Hello) (*serverConn, string)
 	switch {
 	case s.draining:
 		return nil, "the server is shutting down"
-	case len(s.conns) >= mostConns:
+	case len(s.conns) >= maxConns:
 		return nil, "too many connections"
-	case s.peers[c.from] >= mostOfPeer:
+	case s.peers[c.from] >= maxOfPeer:
 		return nil, "too many connections of this address"
 	}
 	s.peers[c.from]++

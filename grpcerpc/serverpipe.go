@@ -8,9 +8,9 @@ import (
 	"github.com/userspace-rpc/erpc/grpcerpc/internal/frame"
 )
 
-// mostRefused is how many bytes the refusals of streams have that wait for a reply. Exchanges of
+// maxRefused is how many bytes the refusals of streams have that wait for a reply. Exchanges of
 // grpcerpc's own clients do not cause as many: 8 of them, of 64 KiB and a stream, come at once.
-const mostRefused = 4 << 20
+const maxRefused = 4 << 20
 
 // serverPipe is the server's end of a pipe: the exchanges of a connection. They bring frames of
 // streams, and stay unanswered until a stream has something to say.
@@ -27,7 +27,7 @@ type serverPipe struct {
 	parked  fifo[erpc.ReqHandle]      // taken, and unanswered
 	replies uint64                    // number of the next reply
 	high    uint64                    // the highest number of a stream
-	refused []byte                    // sections for streams that were refused: mostRefused bytes
+	refused []byte                    // sections for streams that were refused: maxRefused bytes
 	buf     []byte                    // for the next reply
 	gone    *frame.Status             // why there are no more replies
 }
@@ -82,7 +82,7 @@ func (p *serverPipe) take(h erpc.ReqHandle, x *frame.Exchange) {
 			x, _ := frame.ParseExchange(h.Data()) // it was parsed before
 			p.accept(h, &x)
 		}
-	case x.Seq < p.next || x.Seq-p.next > 2*mostCalls || twice:
+	case x.Seq < p.next || x.Seq-p.next > 2*maxCalls || twice:
 		p.parked.push(h)
 		p.fail(errFrames)
 	default:
@@ -97,13 +97,13 @@ func (p *serverPipe) take(h erpc.ReqHandle, x *frame.Exchange) {
 func (p *serverPipe) accept(h erpc.ReqHandle, x *frame.Exchange) {
 	p.next++
 	p.parked.push(h)
-	if p.parked.len() > 2*mostCalls {
+	if p.parked.len() > 2*maxCalls {
 		p.fail(errFrames)
 		return
 	}
 	for rest := x.Sections; len(rest) > 0; {
 		sec, next, err := frame.NextSection(rest)
-		if err != nil || len(p.refused) > mostRefused {
+		if err != nil || len(p.refused) > maxRefused {
 			p.fail(errFrames)
 			return
 		}
@@ -145,7 +145,7 @@ func (p *serverPipe) reply() bool {
 	b := y.Append(p.buf[:0])
 	empty := len(b)
 	b = append(b, p.refused...)
-	if p.refused = p.refused[:0]; cap(p.refused) > mostKept {
+	if p.refused = p.refused[:0]; cap(p.refused) > maxKept {
 		p.refused = nil
 	}
 	for len(b)-empty < maxBatch {
@@ -158,10 +158,10 @@ func (p *serverPipe) reply() bool {
 			p.ready.again(st)
 		}
 	}
-	if p.buf = b; cap(b) > mostKept {
+	if p.buf = b; cap(b) > maxKept {
 		p.buf = nil
 	}
-	if len(b) == empty && p.parked.len() <= mostParked {
+	if len(b) == empty && p.parked.len() <= maxParked {
 		return false
 	}
 	p.replies++

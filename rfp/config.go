@@ -164,7 +164,7 @@ func (c *Config) check() error {
 // Sizer chooses the number of calls in a message under a limit of latency (RF-RPC section 4.2).
 // The zero value is of no use: see NewSizer.
 type Sizer struct {
-	size, most  int
+	size, max   int
 	limit       time.Duration
 	tolerance   float64
 	calls, late int
@@ -180,7 +180,7 @@ const (
 // NewSizer returns a controller that begins with 1 and goes up to most. The share of calls that
 // take longer than limit shall be below tolerance.
 func NewSizer(most int, limit time.Duration, tolerance float64) Sizer {
-	return Sizer{size: 1, most: min(most, MaxBatch), limit: limit, tolerance: tolerance}
+	return Sizer{size: 1, max: min(most, MaxBatch), limit: limit, tolerance: tolerance}
 }
 
 // Size returns how many calls a message takes now.
@@ -202,7 +202,7 @@ func (s *Sizer) Add(now Time, d time.Duration) {
 	case k > s.tolerance:
 		s.size = max(1, s.size-1)
 	case k < 0.1*s.tolerance:
-		s.size = min(s.most, s.size+1)
+		s.size = min(s.max, s.size+1)
 	}
 	s.calls, s.late = 0, 0
 }

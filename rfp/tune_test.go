@@ -86,7 +86,7 @@ func TestTuneMost(t *testing.T) {
 	const pays = 6500 * time.Nanosecond // of plain
 	for _, c := range []struct {
 		trip time.Duration
-		most int
+		max  int
 	}{
 		{pays, 1}, {pays + 1, 1}, {pays - 1, 2}, {pays / 5, 5}, {pays/5 - 1, 6}, {pays/5 + 1, 5},
 		{time.Second, 1}, {7, 929}, {6, MaxR}, {1, MaxR},
@@ -95,8 +95,8 @@ func TestTuneMost(t *testing.T) {
 		m.RoundTrip = c.trip
 		m.IOPS = func(int, int) (float64, error) { return 1e6, nil }
 		got, err := Tune(m, []int{64})
-		if err != nil || got.SwitchTime != pays || got.Most != c.most {
-			t.Errorf("a READ of %v: R up to %d (%v), want %d", c.trip, got.Most, err, c.most)
+		if err != nil || got.SwitchTime != pays || got.Most != c.max {
+			t.Errorf("a READ of %v: R up to %d (%v), want %d", c.trip, got.Most, err, c.max)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestTuneSwitch(t *testing.T) {
 	for name, c := range map[string]struct {
 		fetch func(p time.Duration) float64
 		want  time.Duration
-		most  int
+		max   int
 	}{
 		"just":  {func(time.Duration) float64 { return gain * reply }, tuneSpan, 13},
 		"never": {func(time.Duration) float64 { return gain*reply - 1 }, 0, 1},
@@ -131,9 +131,9 @@ func TestTuneSwitch(t *testing.T) {
 			return c.fetch(p), nil
 		}
 		if got, err := Tune(m, []int{64}); err != nil || got.SwitchTime != c.want ||
-			got.Most != c.most {
+			got.Most != c.max {
 			t.Errorf("%s: replies from %v, R up to %d (%v), want %v and %d", name, got.SwitchTime,
-				got.Most, err, c.want, c.most)
+				got.Most, err, c.want, c.max)
 		}
 	}
 }

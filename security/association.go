@@ -61,7 +61,7 @@ type Association struct {
 
 	// In this phase, both directions together.
 	packets, bytes uint64
-	mostPackets    uint64
+	maxPackets     uint64
 }
 
 // NewAssociation returns an association. Opener says that this side opened it. The error is that
@@ -71,7 +71,7 @@ func NewAssociation(s *Secrets, opener bool) (*Association, error) {
 	if !opener {
 		mine, theirs = theirs, mine
 	}
-	a := &Association{aead: s.AEAD, opener: opener, mostPackets: packetsPerPhase}
+	a := &Association{aead: s.AEAD, opener: opener, maxPackets: packetsPerPhase}
 	var err error
 	if a.send, err = newKeys(s.AEAD, mine); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func setNonce(nonce, iv *[nonceSize]byte, n uint64) {
 func (a *Association) account(n int) {
 	a.packets++
 	a.bytes += uint64(n)
-	if a.packets >= a.mostPackets || a.bytes >= bytesPerPhase {
+	if a.packets >= a.maxPackets || a.bytes >= bytesPerPhase {
 		a.Update()
 	}
 }
@@ -129,7 +129,7 @@ func (a *Association) Worn() bool { return a.forged >= a.aead.forgeries()/2 }
 // Spent reports whether the keys have sealed and opened twice as much as they should, because the
 // peer did not change them. Nothing is sealed any more.
 func (a *Association) Spent() bool {
-	return a.packets >= 2*a.mostPackets || a.bytes >= 2*bytesPerPhase || a.counter >= maxCounter
+	return a.packets >= 2*a.maxPackets || a.bytes >= 2*bytesPerPhase || a.counter >= maxCounter
 }
 
 // Update makes this side change keys, if it is the opener and the peer has followed the last

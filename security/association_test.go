@@ -252,7 +252,7 @@ func TestUpdates(t *testing.T) {
 // end all.
 func TestLimits(t *testing.T) {
 	a, b := testPair(t)
-	a.mostPackets = 10
+	a.maxPackets = 10
 	for range 10 {
 		_, _ = a.Seal(nil, testPacket(20, 0), nil)
 	}

@@ -51,7 +51,7 @@ func TestDefaults(t *testing.T) {
 		cfg            *tls.Config
 		client, server []tls.CurveID
 		auth           tls.ClientAuthType
-		most           uint16
+		max            uint16
 	}{
 		{&tls.Config{}, []tls.CurveID{tls.X25519},
 			[]tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256}, 0, 0},
@@ -65,7 +65,7 @@ func TestDefaults(t *testing.T) {
 		client, server := ClientConfig(c.cfg, "host"), ServerConfig(c.cfg)
 		if !slices.Equal(client.CurvePreferences, c.client) ||
 			!slices.Equal(server.CurvePreferences, c.server) || server.ClientAuth != c.auth ||
-			client.MinVersion != tls.VersionTLS13 || client.MaxVersion != c.most {
+			client.MinVersion != tls.VersionTLS13 || client.MaxVersion != c.max {
 			t.Errorf("%v, %v, %v, %x", client.CurvePreferences, server.CurvePreferences,
 				server.ClientAuth, client.MaxVersion)
 		}

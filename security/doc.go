@@ -5,7 +5,7 @@
 // # Map
 //
 //	owns       keys, nonces and windows of one association
-//	called by  package erpc, by its shield
+//	called by  package erpc, by its endpointSecurity
 //	never      a nonce is used twice; a packet is believed that was not opened
 //
 // # Association
@@ -90,7 +90,8 @@
 //     with a random generation, and a wrong one is refused before a key is touched. None is 0 or
 //     looks like a packet without a session, whose loop is elsewhere (erpc/association.go).
 //   - An index is chosen in the wrong thread: only the loop gives places, a client's before its
-//     handshake begins and a server's before it answers (erpc/securedial.go, erpc/newcomer.go).
+//     handshake begins and a server's before it answers (erpc/securedial.go,
+//     erpc/pendinghandshake.go).
 //   - Steering reads what is encrypted: the loop stands in the clear where all packets have it
 //     (wire/sealed.go). Sealed bytes are handed over unopened, and only the loop they name looks an
 //     index up (erpc/renew.go).
@@ -100,7 +101,7 @@
 //   - A packet in the clear reaches a session: it may reach a dial, by a nonce of 64 bits, or a
 //     handshake that is under way, and never a session or an association (erpc/securedial.go). A
 //     Refuse in the clear ends a dial at most.
-//   - A ticket in the clear reaches an open session: it comes sealed (erpc/newcomer.go).
+//   - A ticket in the clear reaches an open session: it comes sealed (erpc/pendinghandshake.go).
 //   - Plain mode is forgotten: it has associations without keys, and one predicate, address and
 //     token, stands for what its peers can prove (session/end.go). Shared memory under TrustLocal
 //     is such a peer, known by the kernel's word, and no sealed session takes its packets
@@ -108,8 +109,8 @@
 //   - Further sessions of a client all go to one loop: each still asks in the clear for its place,
 //     and then opens on the association with the loop that the Challenge names
 //     (erpc/securedial.go).
-//   - An Open comes twice: it opens one session, by its nonce, and counts for the share of the
-//     identity (erpc/newcomer.go, erpc/share.go).
+//   - An Open comes twice: it opens one session, by its nonce, and counts for the quota of the
+//     identity (erpc/pendinghandshake.go, erpc/quota.go).
 //   - A dial uses keys that prove another name: associations are known by address, epoch and the
 //     name that the certificate had to say, and only those that this side opened
 //     (erpc/association.go).
@@ -117,26 +118,26 @@
 //     Authorize sees the identity of the first handshake (erpc/secure.go).
 //   - Each dial is a handshake, or both sides disagree on who has keys: associations stay for ten
 //     seconds after their last session, as long as there is room (erpc/association.go), and a
-//     client whose Opens are not answered takes its memory for a guess (erpc/shake.go).
+//     client whose Opens are not answered takes its memory for a guess (erpc/clienthandshake.go).
 //   - A restart is believed or not believed: a server that does not know an index says so and
 //     quotes the datagram (NoKeys). A client that finds the quote among what it sent makes new keys
 //     beside the old ones, once a second at most (erpc/renew.go). There is no reset token to learn.
 //   - A new epoch ends sessions of somebody else behind the same address: it must be of the same
 //     identity, and then only makes this side ask; silence ends them (erpc/renew.go,
-//     erpc/hints.go).
+//     erpc/icmp.go).
 //   - The network's word ends sessions: it may make this side ask. Packets that it quotes count as
-//     the peer's end only beside silence to fresh pings (erpc/hints.go). That is the one exception
+//     the peer's end only beside silence to fresh pings (erpc/icmp.go). That is the one exception
 //     to "nothing in the clear ends a session": docs/security.md.
 //   - An attacker moves a session: a datagram that opens, is the newest and came from elsewhere
 //     draws a sealed ping there, and only its sealed pong from there moves the association
-//     (erpc/move.go). Servers do not move.
+//     (erpc/migration.go). Servers do not move.
 //   - The path's MTU is changed in the clear: what was offered is authenticated, Open and Accept
 //     are as large as the packets of the session, and the client says what has come
 //     (session/dialer.go, erpc/connects.go).
 //   - The limit of forgeries ends associations: the opener makes another one at half of it
-//     (erpc/move.go), by the keys of which sessions open from then on.
+//     (erpc/migration.go), by the keys of which sessions open from then on.
 //   - Half-open handshakes fill memory: their number, streams and early datagrams have limits, in
-//     all and for each share (erpc/newcomer.go).
+//     all and for each quota (erpc/pendinghandshake.go).
 //   - Something reads the old layout: erpc decode, key logs, the flight recorder, captures and both
 //     dissectors know a sealed datagram by its first byte (wire/sealed.go).
 package security

@@ -102,8 +102,8 @@ type Opener struct {
 	nonce  [nonceSize]byte
 }
 
-// MostPhases is how many phases an Opener tries before the first packet that it opens.
-const MostPhases = 256
+// MaxPhases is how many phases an Opener tries before the first packet that it opens.
+const MaxPhases = 256
 
 // NewOpener returns one. The error is that of AEAD.New.
 func NewOpener(l *Logged) (*Opener, error) {
@@ -138,7 +138,7 @@ func (o *Opener) Open(dst, pkt []byte) ([]byte, Opened, bool) {
 		}
 		return o.try(dst, pkt, o.phase+(o.phase&1^phase))
 	}
-	for ; phase < MostPhases; phase += 2 {
+	for ; phase < MaxPhases; phase += 2 {
 		if out, at, ok := o.try(dst, pkt, phase); ok {
 			return out, at, ok
 		}

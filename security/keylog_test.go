@@ -102,11 +102,11 @@ func TestOpenerLate(t *testing.T) {
 	}
 }
 
-// TestOpenerPhases: before its first packet an Opener tries MostPhases phases, and no more; then
+// TestOpenerPhases: before its first packet an Opener tries MaxPhases phases, and no more; then
 // each packet may be of another phase.
 func TestOpenerPhases(t *testing.T) {
 	s := &Secrets{AEAD: AES128GCM}
-	for phases := MostPhases - 2; phases < MostPhases+2; phases++ {
+	for phases := MaxPhases - 2; phases < MaxPhases+2; phases++ {
 		a, _ := NewAssociation(s, true)
 		a.Address(toServer)
 		for range phases {
@@ -116,7 +116,7 @@ func TestOpenerPhases(t *testing.T) {
 		for i := range 6 {
 			pkt, _ := a.Seal(nil, make([]byte, 64), nil)
 			_, at, ok := o.Open(nil, pkt)
-			if ok != (phases < MostPhases) || ok && at != (Opened{uint64(i), phases + i}) {
+			if ok != (phases < MaxPhases) || ok && at != (Opened{uint64(i), phases + i}) {
 				t.Errorf("packet %d of phase %d: %+v, %v", i, phases+i, at, ok)
 			}
 			a.advance()

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// LeastPSK is the size of the shortest shared key in bytes.
-const LeastPSK = 16
+// MinPSK is the size of the shortest shared key in bytes.
+const MinPSK = 16
 
 // ErrPSK is wrapped by the errors of CheckPSK and ParsePSK.
 var ErrPSK = errors.New("security: bad shared key")
@@ -23,9 +23,9 @@ var ErrPSK = errors.New("security: bad shared key")
 // CheckPSK says what is wrong with shared keys.
 func CheckPSK(keys [][]byte) error {
 	for i, k := range keys {
-		if len(k) < LeastPSK {
+		if len(k) < MinPSK {
 			return fmt.Errorf("%w: key %d has %d bytes, must have at least %d",
-				ErrPSK, i+1, len(k), LeastPSK)
+				ErrPSK, i+1, len(k), MinPSK)
 		}
 	}
 	return nil
@@ -47,9 +47,9 @@ func ParsePSK(file []byte) (keys [][]byte, err error) {
 				return nil, fmt.Errorf("%w: line %d is neither hexadecimal digits nor base64", ErrPSK, n)
 			}
 		}
-		if len(key) < LeastPSK {
+		if len(key) < MinPSK {
 			return nil, fmt.Errorf("%w: line %d has %d bytes, must have at least %d",
-				ErrPSK, n, len(key), LeastPSK)
+				ErrPSK, n, len(key), MinPSK)
 		}
 		keys = append(keys, key)
 	}

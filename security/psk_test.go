@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// TestPSKSize: a key of LeastPSK bytes is good, in a file in either spelling too; one of a byte
+// TestPSKSize: a key of MinPSK bytes is good, in a file in either spelling too; one of a byte
 // less is refused with both sizes, and any longer one is good.
 func TestPSKSize(t *testing.T) {
-	for n, good := range map[int]bool{0: false, 1: false, LeastPSK - 1: false, LeastPSK: true,
-		LeastPSK + 1: true, 32: true, 4096: true} {
+	for n, good := range map[int]bool{0: false, 1: false, MinPSK - 1: false, MinPSK: true,
+		MinPSK + 1: true, 32: true, 4096: true} {
 		key := bytes.Repeat([]byte{0xA5}, n)
-		errs, names := []error{CheckPSK([][]byte{make([]byte, LeastPSK), key})}, []string{"key"}
+		errs, names := []error{CheckPSK([][]byte{make([]byte, MinPSK), key})}, []string{"key"}
 		base64 := base64.StdEncoding.EncodeToString(key)
 		for _, spelling := range []string{hex.EncodeToString(key), base64} {
 			if n == 0 {
@@ -30,7 +30,7 @@ func TestPSKSize(t *testing.T) {
 			errs, names = append(errs, err), append(names, "line")
 		}
 		for i, err := range errs {
-			said := fmt.Sprintf("%s 2 has %d bytes, must have at least %d", names[i], n, LeastPSK)
+			said := fmt.Sprintf("%s 2 has %d bytes, must have at least %d", names[i], n, MinPSK)
 			switch {
 			case good && err != nil, !good && !errors.Is(err, ErrPSK):
 				t.Errorf("%d bytes, way %d: %v", n, i, err)
@@ -70,7 +70,7 @@ func TestPSKFile(t *testing.T) {
 // pskPair returns the sides of a handshake by a shared key. Params are the client's.
 func pskPair(params []byte) (client, server *Handshake) {
 	judge := func([]byte) ([]byte, error) { return nil, nil }
-	keys := [][]byte{bytes.Repeat([]byte{7}, LeastPSK)}
+	keys := [][]byte{bytes.Repeat([]byte{7}, MinPSK)}
 	return NewPSK(keys, nil, true, Opening{Params: params, Judge: judge}),
 		NewPSK(keys, nil, false, Opening{Judge: judge})
 }
@@ -129,9 +129,9 @@ func forge(p *pskHandshake, label string, body []byte) []byte {
 	return h.out
 }
 
-// TestPSKLeast: the least body that a message may have is taken as far as its fields go, and one of
+// TestPSKMin: the least body that a message may have is taken as far as its fields go, and one of
 // a byte less is malformed, though its MAC is right.
-func TestPSKLeast(t *testing.T) {
+func TestPSKMin(t *testing.T) {
 	client, server := pskPair(nil)
 	hello, err := client.Step(nil)
 	if err != nil {

@@ -5,24 +5,24 @@ type Refusal uint8
 
 // The refusals.
 const (
-	Granted      Refusal = iota
-	NoMemory             // the process has none left
-	NotKept              // the same for a response
-	ShareUsed            // the address has its share, and most of the process's memory is in use
-	QuotaUsed            // the session has its quota
-	RequestStale         // the request stood still too long
-	ResponseGone         // the response was not asked for, and made room
+	Granted       Refusal = iota
+	NoMemory              // the process has none left
+	NotKept               // the same for a response
+	AddrQuotaUsed         // the address has its quota, and most of the process's memory is in use
+	QuotaUsed             // the session has its quota
+	RequestStale          // the request stood still too long
+	ResponseGone          // the response was not asked for, and made room
 )
 
 // refusalText is the text of the error that the client gets.
 var refusalText = [...][]byte{
-	Granted:      nil,
-	NoMemory:     []byte("no memory for the request"),
-	NotKept:      []byte("no memory for the response"),
-	ShareUsed:    []byte("memory of this address"),
-	QuotaUsed:    []byte("memory of this session"),
-	RequestStale: []byte("the request stood still too long"),
-	ResponseGone: []byte("the response was kept too long"),
+	Granted:       nil,
+	NoMemory:      []byte("no memory for the request"),
+	NotKept:       []byte("no memory for the response"),
+	AddrQuotaUsed: []byte("memory of this address"),
+	QuotaUsed:     []byte("memory of this session"),
+	RequestStale:  []byte("the request stood still too long"),
+	ResponseGone:  []byte("the response was kept too long"),
 }
 
 // maxRefusal is enough for the body of an error with such a text.

@@ -151,13 +151,14 @@ func TestAwaitsAfterRollback(t *testing.T) {
 	r.noLeak()
 }
 
-// TestDoubt: a session that is open and has smaller packets left can be made to suspect its path.
-func TestDoubt(t *testing.T) {
+// TestSuspectPath: a session that is open and has smaller packets left can be made to suspect its
+// path.
+func TestSuspectPath(t *testing.T) {
 	p := rigParams
 	p.PerPacket = 1452
 	r := newRig(t, p, Timing{}, 0, msgbuf.Config{})
 	suspects := func() bool {
-		r.cl.Doubt(5)
+		r.cl.SuspectPath(5)
 		since, ok := r.cl.Suspects()
 		return ok && since == 5
 	}
@@ -168,7 +169,7 @@ func TestDoubt(t *testing.T) {
 	if !suspects() {
 		t.Error("a session with large packets does not suspect")
 	}
-	r.cl.Doubt(6)
+	r.cl.SuspectPath(6)
 	if since, _ := r.cl.Suspects(); since != 5 {
 		t.Errorf("since %v", since)
 	}

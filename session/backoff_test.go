@@ -208,7 +208,7 @@ func TestNoChainOfRepeats(t *testing.T) {
 	const n = 8
 	for _, late := range []time.Duration{40 * time.Microsecond, 60 * time.Microsecond} {
 		b := newBackoffRig(t, n)
-		b.cl.floor.least = 30 * time.Microsecond // srtt is 100 us
+		b.cl.floor.min = 30 * time.Microsecond // srtt is 100 us
 		first := b.c2s
 		b.c2s = nil
 		b.scan(1)

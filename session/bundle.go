@@ -16,7 +16,7 @@ type Link struct {
 	batch    uint64 // Out batch in which a packet was queued that others can join
 	buf      []byte // of the open bundle, nil if none is open
 	used     int
-	most     int   // records end before it
+	max      int   // records end before it
 	last     name  // of the session of the record put last
 	first    name  // ... of the first record
 	item     int32 // in Out.Tx
@@ -88,7 +88,7 @@ func (l *Link) end(o *Out) {
 // join puts a packet into the bundle that is open to its peer.
 func (e *End) join(l *Link, o *Out, h *wire.Header, head, data []byte) {
 	n := len(head) - wire.HeaderSize + len(data)
-	if l.used+n+wire.MaxRecordHead > l.most {
+	if l.used+n+wire.MaxRecordHead > l.max {
 		l.room(o, e, n)
 	}
 	l.put(h, e.name(), head, data, o)
@@ -107,7 +107,7 @@ func (l *Link) put(h *wire.Header, who name, head, data []byte, o *Out) {
 	l.used += k
 	l.last = who
 	if l.count++; l.count == wire.MaxBundled {
-		l.most = 0
+		l.max = 0
 	}
 	o.last, o.at = l.item, int32(at)
 }
@@ -125,8 +125,8 @@ func (l *Link) room(o *Out, e *End, n int) {
 		_ = h.Parse(first.Head) // it may lack data, and was written here
 		l.put(&h, l.first, first.Head, first.Data, o)
 		first.Data = nil
-		o.moveAnswer(l.item)
-		if l.used+n+wire.MaxRecordHead <= l.most {
+		o.answerBundled(l.item)
+		if l.used+n+wire.MaxRecordHead <= l.max {
 			return
 		}
 	}
@@ -134,7 +134,7 @@ func (l *Link) room(o *Out, e *End, n int) {
 	if fits && len(l.buf) < l.limit && l.count < wire.MaxBundled {
 		b := o.arena(l.limit)
 		copy(b, l.buf[:l.used])
-		l.buf, l.most = b, l.limit
+		l.buf, l.max = b, l.limit
 		return
 	}
 	l.close(o, !fits)
@@ -147,7 +147,7 @@ func (l *Link) room(o *Out, e *End, n int) {
 // open begins a bundle at l.item, of the session l.first and with at least n bytes of payload.
 func (l *Link) open(o *Out, n int) {
 	l.buf = o.arena(min(l.limit, max(bundleStart, wire.BundleHeaderSize+n+2*wire.MaxRecordHead)))
-	l.used, l.most = wire.BundleHeaderSize, len(l.buf)
+	l.used, l.max = wire.BundleHeaderSize, len(l.buf)
 	l.count, l.last = 0, l.first
 	o.links = append(o.links, l)
 }
@@ -165,7 +165,7 @@ func (l *Link) close(o *Out, full bool) {
 	if l.checksum {
 		o.sums = append(o.sums, l.item)
 	}
-	l.buf, l.used, l.most = nil, 0, 0
+	l.buf, l.used, l.max = nil, 0, 0
 }
 
 // closeBundles ends all open bundles.

@@ -78,28 +78,28 @@ func TestShortWay(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
 		limit, n, sums := 1024+rnd.IntN(8000), 1+rnd.IntN(4), rnd.IntN(2) == 0
 		ends, _ := linked(n, limit, sums)
-		twins, _ := linked(n, limit, sums)
-		ends[0].Checksum, twins[0].Checksum = seed%7 == 0, seed%7 == 0
+		others, _ := linked(n, limit, sums)
+		ends[0].Checksum, others[0].Checksum = seed%7 == 0, seed%7 == 0
 		for i := range ends {
-			ends[i].PerPacket, twins[i].PerPacket = limit-wire.HeaderSize, limit-wire.HeaderSize
+			ends[i].PerPacket, others[i].PerPacket = limit-wire.HeaderSize, limit-wire.HeaderSize
 			if seed%11 == 0 { // the peer wants none
 				ends[i].SetLink(nil)
-				twins[i].SetLink(nil)
+				others[i].SetLink(nil)
 			}
 		}
 		most := 1 + rnd.IntN(limit/2)
 		if seed%5 == 0 {
 			most = 4 // a bundle holds as many as its header can count
 		}
-		o, twin := NewOut(4, false), NewOut(4, false)
+		o, unlinked := NewOut(4, false), NewOut(4, false)
 		for num := range uint64(1 + rnd.IntN(1000)) {
 			e, w := ends[rnd.IntN(n)], (*End)(nil)
-			w = twins[e.Remote-1]
+			w = others[e.Remote-1]
 			typ := wire.Type(3 * rnd.IntN(2)) // REQ or RESP
 			h := wire.Header{Type: typ, ReqType: 9, ReqNum: num, Hold: uint16(num), Session: w.Remote}
 			data := make([]byte, rnd.IntN(most))
 			h.MsgSize = uint32(len(data))
-			w.send(twin, &h, append(make([]byte, wire.HeaderSize), data...), nil)
+			w.send(unlinked, &h, append(make([]byte, wire.HeaderSize), data...), nil)
 			if e.link.takes(len(data), e) {
 				short++
 			}
@@ -109,23 +109,23 @@ func TestShortWay(t *testing.T) {
 			}
 			clear(buf.Data())
 			e.sendWhole(o, typ, 9, uint16(num), num, buf)
-			if o.last != twin.last || o.at != twin.at || o.Packets != twin.Packets {
+			if o.last != unlinked.last || o.at != unlinked.at || o.Packets != unlinked.Packets {
 				t.Fatalf("seed %d, packet %d is at %d, %d, want %d, %d", seed, num, o.last, o.at,
-					twin.last, twin.at)
+					unlinked.last, unlinked.at)
 			}
 			if rnd.IntN(100) == 0 {
 				o.Finish(0)
-				twin.Finish(0)
+				unlinked.Finish(0)
 			}
 		}
 		o.Finish(0)
-		twin.Finish(0)
-		if len(o.Tx) != len(twin.Tx) || o.Bundled != twin.Bundled {
-			t.Fatalf("seed %d: %d datagrams, want %d", seed, len(o.Tx), len(twin.Tx))
+		unlinked.Finish(0)
+		if len(o.Tx) != len(unlinked.Tx) || o.Bundled != unlinked.Bundled {
+			t.Fatalf("seed %d: %d datagrams, want %d", seed, len(o.Tx), len(unlinked.Tx))
 		}
 		for i := range o.Tx {
-			if !bytes.Equal(o.Tx[i].Head, twin.Tx[i].Head) {
-				t.Fatalf("seed %d, datagram %d\n%x\n%x", seed, i, o.Tx[i].Head, twin.Tx[i].Head)
+			if !bytes.Equal(o.Tx[i].Head, unlinked.Tx[i].Head) {
+				t.Fatalf("seed %d, datagram %d\n%x\n%x", seed, i, o.Tx[i].Head, unlinked.Tx[i].Head)
 			}
 		}
 		_ = pool.Close() // the buffers are in use

@@ -207,7 +207,7 @@ func (c *Client) refusal() error {
 
 func (c *Client) check(op *Op) error {
 	n := op.Req.Size()
-	if n > c.MaxMessage || n > c.PerPacket && packets(n, c.PerPacket) > c.mostPackets() {
+	if n > c.MaxMessage || n > c.PerPacket && packets(n, c.PerPacket) > c.maxPackets() {
 		return ErrTooLarge
 	}
 	return nil

@@ -16,21 +16,21 @@ func (c *Client) suspect(i uint8, now monotime.Time, out *Out) bool {
 	if s.cut < c.cut { // the session is below already
 		return c.recount(i, now, out)
 	}
-	c.Doubt(now)
+	c.SuspectPath(now)
 	return true
 }
 
-// Doubt makes the session suspect that the path does not carry its packets, before requests have
-// timed out. Nothing happens if there are no smaller ones.
-func (c *Client) Doubt(now monotime.Time) {
+// SuspectPath makes the session suspect that the path does not carry its packets, before requests
+// have timed out. Nothing happens if there are no smaller ones.
+func (c *Client) SuspectPath(now monotime.Time) {
 	if c.open && !c.stuck && c.nextCut(c.cut) != 0 {
 		c.stuck, c.stuckAt = true, now
 	}
 }
 
 // Suspects reports since when requests have had no answer, though they were repeated: ok is false
-// if none is in doubt. Then the owner finds out with probes of that size whether the path carries
-// the packets, and calls LowerCut if it does not, else Trust.
+// if the path is not suspected. Then the owner finds out with probes of that size whether the path
+// carries the packets, and calls LowerCut if it does not, else Trust.
 func (c *Client) Suspects() (since monotime.Time, ok bool) { return c.stuckAt, c.stuck }
 
 // Trust ends a suspicion: packets of the size in use have come through.
@@ -83,7 +83,7 @@ func (c *Client) LowerCut(size int) bool {
 func (c *Client) recount(i uint8, now monotime.Time, out *Out) bool {
 	s := &c.slots[i]
 	n := packets(s.op.Req.Size(), c.PerPacket)
-	if n > c.mostPackets() {
+	if n > c.maxPackets() {
 		ref := s.op.Ref
 		out.Flush()
 		c.giveUp(i, now, out)

@@ -89,8 +89,8 @@ func (c *Client) OnResp(h *wire.Header, data []byte, in *Arrival, out *Out) {
 	c.learn(in, rtt, wire.HeaderSize+len(data), h)
 	s.ownsResp = false
 	c.finish(i, in.Now, out)
-	if c.rtt.look {
-		c.lookAll(in.Now, out)
+	if c.rtt.overtaken {
+		c.rollbackOvertaken(in.Now, out)
 	}
 	ev := out.add(EventDone)
 	ev.Ref, ev.RTT, ev.Resp = ref, rtt, resp
@@ -104,7 +104,7 @@ func (c *Client) firstResp(
 	size := int(h.MsgSize)
 	numResp := packets(size, int(s.per))
 	err := c.fitResp(s, size)
-	if err != nil || s.numReq+numResp-1 > c.mostPackets() {
+	if err != nil || s.numReq+numResp-1 > c.maxPackets() {
 		if err == nil {
 			err = ErrTooLarge
 		}
@@ -224,7 +224,7 @@ func (c *Client) received(s *clientSlot, h *wire.Header, now monotime.Time) time
 	c.latest = max(c.latest, at)
 	took := now.Sub(at)
 	rtt := max(took-held, 1)
-	if f := &c.floor; took < f.least || rtt < f.least/2 || f.least == 0 {
+	if f := &c.floor; took < f.min || rtt < f.min/2 || f.min == 0 {
 		rtt = f.check(took, rtt)
 	}
 	c.rtt.sample(rtt)
@@ -373,15 +373,15 @@ func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) bool {
 // and has no answer is lost. Answers to what was sent again for that say nothing more: one that was
 // late, not lost, would have all be sent again, round after round.
 func (c *Client) answeredAgain(at, now monotime.Time) {
-	if at > c.latest && now.Sub(at) >= max(c.floor.least, c.rtt.srtt/2) {
-		c.latest, c.rtt.look = at, true
+	if at > c.latest && now.Sub(at) >= max(c.floor.min, c.rtt.srtt/2) {
+		c.latest, c.rtt.overtaken = at, true
 	}
 }
 
-// lookAll rolls back what such an answer has shown to be lost. All of that has waited longer than
-// the packet whose copy was answered.
-func (c *Client) lookAll(now monotime.Time, out *Out) {
-	c.rtt.look = false
+// rollbackOvertaken rolls back what such an answer has shown to be lost. All of that has waited
+// longer than the packet whose copy was answered.
+func (c *Client) rollbackOvertaken(now monotime.Time, out *Out) {
+	c.rtt.overtaken = false
 	for i := range c.slots {
 		if c.overtaken(uint8(i), now, out) {
 			c.slots[i].fast = maxFast

@@ -11,9 +11,9 @@ const (
 	// endpoints begin to use at the same time looks longer than it is, and a peer may be silent.
 	sureAnswers = 3
 	sureAsked   = 8
-	// floorEvery is the time between two questions, doubled with each up to mostFloorEvery.
-	floorEvery     = 20 * time.Millisecond
-	mostFloorEvery = time.Second
+	// floorEvery is the time between two questions, doubled with each up to maxFloorEvery.
+	floorEvery    = 20 * time.Millisecond
+	maxFloorEvery = time.Second
 )
 
 // pathFloor bounds what hold times take off round trips: a server that lies about them would make
@@ -22,17 +22,17 @@ const (
 // slow. So when a hold time leaves less, the session's owner asks the peer by a ping, which is
 // never held; until the answers have come hold times are believed.
 type pathFloor struct {
-	least    time.Duration // that an answer took, with nothing taken off; 0 before the first
+	min      time.Duration // that an answer took, with nothing taken off; 0 before the first
 	at       monotime.Time // when the next ping is due
-	doubt    bool          // a hold time left too little
+	unsure   bool          // a hold time left too little
 	asked    uint8
 	answered uint8
 }
 
 // took notes how long an answer took.
 func (f *pathFloor) took(d time.Duration) {
-	if d < f.least || f.least == 0 {
-		f.least = max(d, 1)
+	if d < f.min || f.min == 0 {
+		f.min = max(d, 1)
 	}
 }
 
@@ -42,12 +42,12 @@ func (f *pathFloor) took(d time.Duration) {
 //go:noinline
 func (f *pathFloor) check(took, rtt time.Duration) time.Duration {
 	f.took(took)
-	if rtt >= f.least/2 {
+	if rtt >= f.min/2 {
 		return rtt
 	}
-	f.doubt = true
+	f.unsure = true
 	if f.answered >= sureAnswers || f.asked >= sureAsked {
-		return max(f.least/2, 1)
+		return max(f.min/2, 1)
 	}
 	return rtt
 }
@@ -56,10 +56,10 @@ func (f *pathFloor) check(took, rtt time.Duration) time.Duration {
 // does.
 func (c *Client) AsksPath(now monotime.Time) bool {
 	f := &c.floor
-	if !f.doubt || now < f.at {
+	if !f.unsure || now < f.at {
 		return false
 	}
-	f.at = now.Add(min(floorEvery<<f.asked, mostFloorEvery))
+	f.at = now.Add(min(floorEvery<<f.asked, maxFloorEvery))
 	f.asked = min(f.asked+1, sureAsked)
 	return true
 }
@@ -68,6 +68,6 @@ func (c *Client) AsksPath(now monotime.Time) bool {
 func (c *Client) PathTook(d time.Duration) {
 	f := &c.floor
 	f.took(d)
-	f.doubt = false
+	f.unsure = false
 	f.answered = min(f.answered+1, sureAnswers)
 }

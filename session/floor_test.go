@@ -58,7 +58,7 @@ func TestLyingHold(t *testing.T) {
 			r.now = r.now.Add(ms)
 		}
 		for i := 1; i < min(len(at), sureAsked); i++ {
-			if d := at[i].Sub(at[i-1]); d < min(floorEvery<<(i-1), mostFloorEvery) {
+			if d := at[i].Sub(at[i-1]); d < min(floorEvery<<(i-1), maxFloorEvery) {
 				t.Errorf("ping %d came %v after the one before", i, d)
 			}
 		}

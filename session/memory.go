@@ -28,7 +28,7 @@ type held struct {
 	sv         *Server // nil if it does not wait
 	sl         *serverSlot
 	asked      monotime.Time // when the client last sent something for it
-	look       monotime.Time // when it is to be looked at
+	checkAt    monotime.Time // when it is to be looked at
 	ahead      int64         // bytes; see Account
 }
 
@@ -36,8 +36,8 @@ type held struct {
 // scarce. A client that is there has asked that often, and hardly all of that was lost.
 const hasteFactor = 4
 
-// looks is how many slots one call of Expire looks at.
-const looks = 256
+// expireBatch is how many slots one call of Expire looks at.
+const expireBatch = 256
 
 // NewMemory returns the memory of the sessions of an endpoint with timing t. Quota bounds what one
 // session has, in bytes.
@@ -53,7 +53,7 @@ func (m *Memory) Next() monotime.Time {
 	if m.list.next == &m.list {
 		return monotime.Never
 	}
-	return m.list.next.look
+	return m.list.next.checkAt
 }
 
 // Expire lets slots give up that were not asked for in time. Scarce says that memory is.
@@ -66,14 +66,14 @@ func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
 	if scarce {
 		span = m.hasty
 	}
-	if x := m.list.next; x != &m.list && !m.behind && now.Sub(x.look) >= m.hasty/2 {
+	if x := m.list.next; x != &m.list && !m.behind && now.Sub(x.checkAt) >= m.hasty/2 {
 		m.back = now
 	}
 	m.behind = false
 	asks := m.back == 0 || now.Sub(m.back) >= m.hasty // clients had time to
-	for range looks {
+	for range expireBatch {
 		x := m.list.next
-		if x == &m.list || x.look > now {
+		if x == &m.list || x.checkAt > now {
 			return
 		}
 		if asks && now.Sub(x.asked) >= span && !x.sl.late { // what is late is repeated to who waits
@@ -89,7 +89,7 @@ func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
 // append puts x behind the others. It is looked at several times before it may give up, so that
 // it does so soon after its time, and the list is in the order of these times.
 func (m *Memory) append(x *held, now monotime.Time) {
-	x.look = now.Add(max(m.hasty/4, 1))
+	x.checkAt = now.Add(max(m.hasty/4, 1))
 	x.next, x.prev = &m.list, m.list.prev
 	x.prev.next, x.next.prev = x, x
 }
@@ -211,7 +211,7 @@ func (s *Server) request(sl *serverSlot, n, end int) (*msgbuf.Buffer, Refusal) {
 	if x != nil {
 		ahead := int64(max(0, bytes-2*end))
 		if !s.acct.getAhead(ahead - x.ahead) {
-			return nil, ShareUsed
+			return nil, AddrQuotaUsed
 		}
 		before, x.ahead = x.ahead, ahead
 	}

@@ -174,9 +174,9 @@ func (o *Out) answer(coarse, checksum bool) {
 // HasAnswers reports whether Finish wants to know how late the answers are.
 func (o *Out) HasAnswers() bool { return len(o.held) > 0 }
 
-// moveAnswer notes that the packet at a place of Tx, if it is an answer, has become the first one
-// of a bundle.
-func (o *Out) moveAnswer(item int32) {
+// answerBundled notes that the packet at a place of Tx, if it is an answer, has become the first
+// one of a bundle.
+func (o *Out) answerBundled(item int32) {
 	for i := len(o.held) - 1; i >= 0; i-- {
 		if a := &o.held[i]; a.item == item {
 			a.how = wire.BundleHeaderSize<<heldBits | a.how&heldCoarse

@@ -126,8 +126,8 @@ func (p *Params) perCut(cut wire.Cut) int {
 	return 0
 }
 
-// mostPackets returns how many packets a request and its response may take together.
-func (p *Params) mostPackets() uint32 {
+// maxPackets returns how many packets a request and its response may take together.
+func (p *Params) maxPackets() uint32 {
 	if p.Version == wire.OldVersion {
 		return wire.OldMaxPackets
 	}

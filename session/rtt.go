@@ -9,15 +9,15 @@ import (
 // rtoEstimator keeps smoothed RTT and its variation and derives the
 // retransmission timeout as RFC 6298 does (alpha 1/8, beta 1/4, K 4).
 type rtoEstimator struct {
-	srtt   time.Duration // 0 before the first sample
-	rttvar time.Duration
-	rto    time.Duration // within [min, max]
-	hold   uint32        // how long handlers may take, ns
-	hasty  uint8         // how often early doubles
-	calm   uint8         // samples since hasty changed
-	look   bool          // an answer has shown that other packets are lost
-	min    time.Duration
-	max    time.Duration
+	srtt      time.Duration // 0 before the first sample
+	rttvar    time.Duration
+	rto       time.Duration // within [min, max]
+	hold      uint32        // how long handlers may take, ns
+	hasty     uint8         // how often early doubles
+	calm      uint8         // samples since hasty changed
+	overtaken bool          // an answer has shown that other packets are lost
+	min       time.Duration
+	max       time.Duration
 
 	base   time.Duration // least sample of this period of baseFor and the last; 0 before the first
 	recent time.Duration // least sample of this period

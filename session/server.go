@@ -228,7 +228,7 @@ func (s *Server) startRequest(
 		s.respondError(sl, codeError(code), in.Now, out)
 		return false
 	}
-	if int(sl.msgSize) > s.MaxMessage || sl.numReq > s.mostPackets() {
+	if int(sl.msgSize) > s.MaxMessage || sl.numReq > s.maxPackets() {
 		s.respondError(sl, codeError(wire.CodeTooLarge), in.Now, out)
 		return false
 	}

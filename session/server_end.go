@@ -261,7 +261,7 @@ func (s *Server) recount(sl *serverSlot, h *wire.Header, now monotime.Time, out 
 	if sl.resp != nil && !sl.isError {
 		sl.numResp, sl.nextRFR = packets(sl.resp.Size(), per), 1
 	}
-	if sl.numReq+max(sl.numResp, 1)-1 <= s.mostPackets() {
+	if sl.numReq+max(sl.numResp, 1)-1 <= s.maxPackets() {
 		return true
 	}
 	e := codeError(wire.CodeTooLarge)

@@ -157,7 +157,7 @@ func (s *Server) Respond(slot uint8, buf *msgbuf.Buffer, now monotime.Time, out 
 		return nil
 	}
 	numResp := packets(buf.Size(), int(sl.per))
-	if buf.Size() > s.MaxMessage || sl.numReq+numResp-1 > s.mostPackets() {
+	if buf.Size() > s.MaxMessage || sl.numReq+numResp-1 > s.maxPackets() {
 		return ErrTooLarge
 	}
 	if err := buf.Lend(); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // takes reports whether a bundle is open that takes a packet of e with n bytes of payload.
 func (l *Link) takes(n int, e *End) bool {
-	return l != nil && l.used+n+wire.MaxRecordHead <= l.most && n <= l.inside-wire.HeaderSize &&
+	return l != nil && l.used+n+wire.MaxRecordHead <= l.max && n <= l.inside-wire.HeaderSize &&
 		l.checksum == e.Checksum && l.version == e.Version
 }
 
@@ -29,7 +29,7 @@ func (e *End) putWhole(
 	}
 	l.used = at + k + copy(b[k:], payload)
 	if l.count++; l.count == wire.MaxBundled {
-		l.most = 0
+		l.max = 0
 	}
 	o.last, o.at = l.item, int32(at)
 	o.Packets++

@@ -246,7 +246,7 @@ func TestMemoryRefused(t *testing.T) {
 		resp  string
 	}{
 		{NoMemory, 1 << 30, textOf(NoMemory), textOf(NotKept)},
-		{ShareUsed, 1 << 30, textOf(ShareUsed), textOf(ShareUsed)},
+		{AddrQuotaUsed, 1 << 30, textOf(AddrQuotaUsed), textOf(AddrQuotaUsed)},
 		{QuotaUsed, 100, textOf(QuotaUsed), textOf(QuotaUsed)},
 	} {
 		g := newHoard(t, 1, c.quota, hoardParams)
@@ -280,7 +280,7 @@ func TestMemoryRefused(t *testing.T) {
 
 // TestExpireIsBounded: one call looks at a bounded number of slots, and the next ones go on.
 func TestExpireIsBounded(t *testing.T) {
-	g := newHoard(t, 2*looks/8, 1<<30, hoardParams)
+	g := newHoard(t, 2*expireBatch/8, 1<<30, hoardParams)
 	for _, sv := range g.svs {
 		for slot := range uint64(8) {
 			g.packet(sv, 8+slot, 5000, 0)
@@ -294,7 +294,7 @@ func TestExpireIsBounded(t *testing.T) {
 	}
 	for i := range 3 {
 		g.mem.Expire(g.now, false, g.out)
-		if want := min(uint64(i+1), 2) * looks; g.stats.StaleRequests != want {
+		if want := min(uint64(i+1), 2) * expireBatch; g.stats.StaleRequests != want {
 			t.Errorf("call %d: %d requests ended, want %d", i, g.stats.StaleRequests, want)
 		}
 	}
@@ -344,7 +344,7 @@ func TestExpireAfterAbsence(t *testing.T) {
 // TestExpireBehind: an endpoint that has more to look at than it looks at is not taken for one that
 // was away, and gives up what nobody asks for.
 func TestExpireBehind(t *testing.T) {
-	g := newHoard(t, 8*looks/8, 1<<30, hoardParams)
+	g := newHoard(t, 8*expireBatch/8, 1<<30, hoardParams)
 	for _, sv := range g.svs {
 		for slot := range uint64(8) {
 			g.packet(sv, 8+slot, 5000, 0)
@@ -354,7 +354,7 @@ func TestExpireBehind(t *testing.T) {
 		g.now = g.now.Add(g.mem.hasty / 8)
 		g.mem.Expire(g.now, false, g.out)
 	}
-	if want := uint64(8 * looks); g.stats.StaleRequests != want {
+	if want := uint64(8 * expireBatch); g.stats.StaleRequests != want {
 		t.Errorf("%d requests ended of %d", g.stats.StaleRequests, want)
 	}
 	g.close()

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Where two endpoints shake hands to make keys, the bytes of the handshake are a stream in each
+// Where two endpoints make keys by a handshake, the bytes of the handshake are a stream in each
 // direction. It begins in a chunk of the client's Connect, and goes on in OpCrypto packets.
 
 // Crypto is the body of OpCrypto. Part of a stream follows it.

@@ -239,5 +239,5 @@
 //
 // An endpoint that does not know an index says so by a NoKeys in the clear, which quotes the first
 // [QuoteSize] bytes of the datagram: the clear part, and bytes that nobody guesses. It is as long
-// as a ping, never longer than what drew it, and makes a client shake hands anew at most.
+// as a ping, never longer than what drew it, and makes a client repeat the handshake at most.
 package wire

@@ -24,9 +24,9 @@ type logged struct {
 	misses int // packets that it did not open, before it has opened any
 }
 
-// mostMisses bounds the time for packets of other secrets under the same index: one that has opened
+// maxMisses bounds the time for packets of other secrets under the same index: one that has opened
 // nothing is tried in many key phases.
-const mostMisses = 64
+const maxMisses = 64
 
 // loadKeyLog reads the secrets of a file; without a name there are none.
 func loadKeyLog(name string) (*keyring, error) {
@@ -71,7 +71,7 @@ func (k *keyring) heard(e *layer.ERPC) {
 func (k *keyring) open(pkt []byte) (plain []byte, in security.Opened) {
 	list := k.byField[wire.SealedField(pkt)]
 	for i, l := range list {
-		if !l.Found() && l.misses >= mostMisses {
+		if !l.Found() && l.misses >= maxMisses {
 			continue
 		}
 		plain, in, ok := l.Open(nil, pkt)

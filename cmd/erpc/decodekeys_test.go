@@ -154,7 +154,7 @@ func TestDecodeSealedPorts(t *testing.T) {
 
 // TestDecodeManyUnderOneIndex: the secret of an association is found among many of the same index,
 // though packets of others came before; packets of one that is not in the log cost no more than
-// mostMisses tries of each secret, until a Connect says that it is about to be used.
+// maxMisses tries of each secret, until a Connect says that it is about to be used.
 func TestDecodeManyUnderOneIndex(t *testing.T) {
 	secret := func(i int) *security.Secrets {
 		return &security.Secrets{AEAD: security.AES128GCM, Client: security.Secret{byte(i), byte(i >> 8)}}
@@ -183,7 +183,7 @@ func TestDecodeManyUnderOneIndex(t *testing.T) {
 			t.Errorf("packet of association %d", i)
 		}
 	}
-	for range 2 * mostMisses {
+	for range 2 * maxMisses {
 		if plain, _ := k.open(seal(many)); plain != nil {
 			t.Fatal("a stranger's packet was opened")
 		}

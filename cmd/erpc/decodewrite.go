@@ -112,9 +112,9 @@ func (o *plainFile) close(to io.Writer, link layers.LinkType) error {
 
 // Sizes of headers in bytes, and of what a length field of 16 bits can say.
 const (
-	udpHeader  = 8
-	ip6Header  = 40
-	mostLength = 1<<16 - 1
+	udpHeader = 8
+	ip6Header = 40
+	maxLength = 1<<16 - 1
 )
 
 // withPayload returns a frame whose UDP packet has another payload, and right lengths and
@@ -150,7 +150,7 @@ func fitted(frame []byte, ip, udp int) []byte {
 	size := len(frame) - ip
 	var addresses []byte
 	if frame[ip]>>4 == 4 {
-		if size > mostLength {
+		if size > maxLength {
 			return nil
 		}
 		head := frame[ip:][:int(frame[ip]&15)*4]
@@ -174,7 +174,7 @@ func fitted6(frame []byte, ip, udp int) (_ []byte, at int) {
 	if binary.BigEndian.Uint16(frame[ip+4:]) == 0 { // a jumbogram
 		options := frame[ip+ip6Header:]
 		n := (int(options[1]) + 1) * 8
-		if size-n > mostLength {
+		if size-n > maxLength {
 			setJumbo(options[:n], size)
 			return frame, udp
 		}
@@ -204,7 +204,7 @@ func setJumbo(options []byte, size int) {
 // fitUDP sets the length and the checksum of a UDP packet between two IP addresses.
 func fitUDP(pkt, addresses []byte) {
 	size := len(pkt)
-	if size > mostLength {
+	if size > maxLength {
 		size = 0 // RFC 2675, section 4
 	}
 	binary.BigEndian.PutUint16(pkt[4:], uint16(size))

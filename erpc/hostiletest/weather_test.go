@@ -70,7 +70,7 @@ type side struct {
 func (s *side) take(pkt []byte) {
 	s.n.learn(s.dir, s.flow, pkt)
 	w := s.n.weather.Load()
-	if w == nil || s.r.IntN(1000) >= max(w.touch, leastOf(pkt)) {
+	if w == nil || s.r.IntN(1000) >= max(w.touch, minOf(pkt)) {
 		s.pass(s.dir, pkt)
 		return
 	}
@@ -82,9 +82,9 @@ func (s *side) take(pkt []byte) {
 	}
 }
 
-// leastOf is how many of 1000 packets like this one meet with something in any weather. Sessions
+// minOf is how many of 1000 packets like this one meet with something in any weather. Sessions
 // open and close with few packets.
-func leastOf(pkt []byte) int {
+func minOf(pkt []byte) int {
 	if len(pkt) > 0 && wire.Type(pkt[0]&0x0F) == wire.TypeMgmt {
 		return 200
 	}

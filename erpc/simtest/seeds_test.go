@@ -197,7 +197,7 @@ func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 	if c.Algorithm == erpc.CCCustom {
 		c.Custom = cc.Algorithm{Name: "fickle", Bypass: time.Duration(r.Int64N(20_000))}
 		c.Custom.New = func(link float64) cc.Controller {
-			return &fickle{r: rand.New(rand.NewPCG(r.Uint64(), 1)), least: least, link: link}
+			return &fickle{r: rand.New(rand.NewPCG(r.Uint64(), 1)), min: least, link: link}
 		}
 	}
 	return c, x
@@ -205,8 +205,8 @@ func (s *scenario) congestion() (c erpc.Congestion, x erpc.Experiment) {
 
 // fickle is a congestion control that changes its mind all the time.
 type fickle struct {
-	r           *rand.Rand
-	least, link float64
+	r         *rand.Rand
+	min, link float64
 }
 
 func (f *fickle) OnAck(cc.Time, time.Duration, time.Duration, int, bool) (float64, time.Duration) {
@@ -217,7 +217,7 @@ func (f *fickle) OnTimeout(cc.Time) float64 {
 	if f.r.IntN(3) == 0 {
 		return f.link
 	}
-	return min(f.link, f.least*math.Pow(10, 4*f.r.Float64()))
+	return min(f.link, f.min*math.Pow(10, 4*f.r.Float64()))
 }
 
 // work plans RPCs in bursts, so that slots and credits run out.

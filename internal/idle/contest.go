@@ -12,7 +12,7 @@ const (
 	// A packet that such a poll met is worth a point. A poll in vain costs contestMiss: it took the
 	// core from somebody, maybe from the peer.
 	contestMiss  = 2
-	contestMost  = 8
+	contestMax   = 8
 	contestFirst = 5 // points at first, and for a try
 )
 
@@ -41,7 +41,7 @@ func (c *contest) count(polled, met bool) {
 			c.points = contestFirst
 		}
 	case met:
-		if c.points = min(c.points+1, contestMost); c.points == contestMost {
+		if c.points = min(c.points+1, contestMax); c.points == contestMax {
 			c.every = firstTry
 		}
 	default:

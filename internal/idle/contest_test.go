@@ -79,7 +79,7 @@ func TestPollsInVain(t *testing.T) {
 		if n := m.taken(); n[Sleep] != 10_000 || n[Poll] > 150*int(50*us/pass) {
 			t.Errorf("slept %d times, polled in %d spells", n[Sleep], n[Poll]/int(50*us/pass))
 		}
-		spells(lastTry+contestMost, 45*us)
+		spells(lastTry+contestMax, 45*us)
 		m.taken()
 		if spells(100, 45*us); m.taken()[Sleep] != 0 {
 			t.Error("sleeps though polls meet packets")

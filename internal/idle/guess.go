@@ -3,26 +3,26 @@ package idle
 import "time"
 
 const (
-	mostScore  = 8
-	leastScore = -4
+	maxScore = 8
+	minScore = -4
 	// A packet that comes later than the others did counts against oddCounts that do not. Nearly all
 	// must not: more than 31 of 32, within the usual time and half of it. Of packets at random 88
 	// to 94 of a hundred do that, the more the oftener they come.
 	oddCounts = 31
-	mostSure  = 2 * oddCounts
+	maxSure   = 2 * oddCounts
 	usualOf   = 8
 	// A try takes tryFor spells. A peer that spins does not give up for that many late packets. A
 	// loop that sleeps spins on after a try if all its packets came soon.
-	tryFor = 1 - leastScore
+	tryFor = 1 - minScore
 	// The first try comes after firstTry spells. Each further one comes after twice as many as
 	// the one before, up to lastTry; after half as many if it found the cost changed. A try to
 	// sleep makes packets late, so a loop that spins waits twice as long: in the long run less
 	// than one spell in a hundred is such a try.
 	firstTry = 24
 	lastTry  = 256
-	// The bounds of the cost of a sleep. While it is unknown, mostCost stands for it.
-	leastCost = 5 * time.Microsecond
-	mostCost  = 100 * time.Microsecond
+	// The bounds of the cost of a sleep. While it is unknown, maxCost stands for it.
+	minCost = 5 * time.Microsecond
+	maxCost = 100 * time.Microsecond
 	// The averages are those of so many spells and tries or so.
 	spellsOf = 8
 	triesOf  = 4
@@ -36,7 +36,7 @@ type guess struct {
 	spin  bool // in the next spell
 	score int
 	sure  int           // how regularly packets came that did not come soon
-	even  bool          // sure reached mostSure, and has not been 0 since
+	even  bool          // sure reached maxSure, and has not been 0 since
 	usual time.Duration // average time of such packets
 	slept time.Duration // average length of the spells in which the loop slept at once
 	spun  time.Duration // ... of those in which it spun
@@ -56,7 +56,7 @@ type guess struct {
 func (g *guess) init(soon bool) {
 	*g = guess{spin: soon, wait: firstTry, every: firstTry}
 	if soon {
-		g.score = mostScore
+		g.score = maxScore
 	}
 }
 
@@ -66,7 +66,7 @@ func (g *guess) wants() bool { return g.score > 0 || g.even }
 // price returns the cost of a sleep to reckon with.
 func (g *guess) price() time.Duration {
 	if g.found == 0 {
-		return mostCost
+		return maxCost
 	}
 	return bound(g.cost)
 }
@@ -75,15 +75,15 @@ func (g *guess) price() time.Duration {
 func (g *guess) count(soon, regular bool) {
 	switch {
 	case soon:
-		g.score = min(g.score+1, mostScore)
+		g.score = min(g.score+1, maxScore)
 	case regular:
-		g.score = max(g.score-1, leastScore)
-		g.sure = min(g.sure+1, mostSure)
+		g.score = max(g.score-1, minScore)
+		g.sure = min(g.sure+1, maxSure)
 	default:
-		g.score = max(g.score-1, leastScore)
+		g.score = max(g.score-1, minScore)
 		g.sure = max(g.sure-oddCounts, 0)
 	}
-	if g.sure == 0 || g.sure == mostSure {
+	if g.sure == 0 || g.sure == maxSure {
 		g.even = g.sure > 0
 	}
 	if spin := g.wants(); g.tries == 0 && spin != g.spin {
@@ -176,4 +176,4 @@ func (g *guess) compare() bool {
 	return first || cost <= 2*before && before <= 2*cost
 }
 
-func bound(cost time.Duration) time.Duration { return max(leastCost, min(cost, mostCost)) }
+func bound(cost time.Duration) time.Duration { return max(minCost, min(cost, maxCost)) }

@@ -12,13 +12,13 @@ func TestGuess(t *testing.T) {
 	g.init(true)
 	for n := range 100 {
 		g.count(false, false)
-		if g.spin != (n < mostScore-1) {
+		if g.spin != (n < maxScore-1) {
 			t.Fatalf("after %d late packets: spin %v", n+1, g.spin)
 		}
 	}
 	for n := range 100 {
 		g.count(true, true)
-		if g.spin != (n >= -leastScore) {
+		if g.spin != (n >= -minScore) {
 			t.Fatalf("after %d early packets: spin %v", n+1, g.spin)
 		}
 	}
@@ -39,7 +39,7 @@ func TestRegular(t *testing.T) {
 	g.init(false)
 	for n := range 80 {
 		g.count(false, true)
-		if g.spin != (n+1 >= mostSure) {
+		if g.spin != (n+1 >= maxSure) {
 			t.Fatalf("after %d packets: spin %v", n+1, g.spin)
 		}
 	}
@@ -61,7 +61,7 @@ func TestRegular(t *testing.T) {
 	if g.sure != sure {
 		t.Errorf("packets that come soon count: %d, before %d", g.sure, sure)
 	}
-	for range mostScore {
+	for range maxScore {
 		g.count(false, false)
 	}
 	if g.spin {
@@ -106,11 +106,11 @@ func TestPrice(t *testing.T) {
 		{30 * us, 90 * us, 30 * us, true},
 		{99 * us, 150 * us, 99 * us, true},
 		{60 * us, 190 * us, 60 * us, true},
-		{us, 50 * us, leastCost, true},
-		{150 * us, 90 * us, mostCost, true},
-		{30 * us, 250 * us, mostCost, false}, // a spin ends before
-		{30 * us, ms, mostCost, false},
-		{30 * us, 9 * us, mostCost, false}, // sooner than any sleep is worth
+		{us, 50 * us, minCost, true},
+		{150 * us, 90 * us, maxCost, true},
+		{30 * us, 250 * us, maxCost, false}, // a spin ends before
+		{30 * us, ms, maxCost, false},
+		{30 * us, 9 * us, maxCost, false}, // sooner than any sleep is worth
 	} {
 		m := newMachine(adaptive)
 		m.wake = c.wake
@@ -163,7 +163,7 @@ func TestTryThatMeetsNothing(t *testing.T) {
 	for range tryFor {
 		g.measure(250*us, true, false, false)
 	}
-	if g.spin || g.found != 0 || g.spun != 7*us || g.price() != mostCost {
+	if g.spin || g.found != 0 || g.spun != 7*us || g.price() != maxCost {
 		t.Errorf("%+v", g)
 	}
 }
@@ -234,8 +234,8 @@ func TestCostChanges(t *testing.T) {
 // cost of a sleep, and hardly ever where few do; in between it does both.
 func TestRandomArrivals(t *testing.T) {
 	for _, c := range []struct {
-		wake, mean  time.Duration
-		least, most float64 // share of the spells in which it is to spin
+		wake, mean time.Duration
+		min, max   float64 // share of the spells in which it is to spin
 	}{
 		{5 * us, 20 * us, 0.1, 0.6}, // 39 % of the packets come within 10 us
 		{5 * us, 50 * us, 0, 0.35},  // 18 %
@@ -262,9 +262,9 @@ func TestRandomArrivals(t *testing.T) {
 		}
 		share := float64(spun) / n
 		t.Logf("wake-ups of %v, packets after %v: spins in %.2f of the spells", c.wake, c.mean, share)
-		if share < c.least || share > c.most {
+		if share < c.min || share > c.max {
 			t.Errorf("wake-ups of %v, packets after %v: spins in %.2f of the spells, want %v to %v",
-				c.wake, c.mean, share, c.least, c.most)
+				c.wake, c.mean, share, c.min, c.max)
 		}
 	}
 }

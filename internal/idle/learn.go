@@ -14,13 +14,13 @@ const (
 	// time slices or so. The odd thread of the system gets less.
 	tooMuch = 2 * time.Millisecond
 	leak    = 8
-	// That is believed for leastHold, and each time that it is found true again soon for twice
+	// That is believed for minHold, and each time that it is found true again soon for twice
 	// as long: to find out costs about tooMuch.
-	leastHold = 20 * time.Millisecond
-	mostHold  = time.Second
+	minHold = 20 * time.Millisecond
+	maxHold = time.Second
 	// A quota is a setting, and lasts. To find out costs a good part of a period of 100 ms.
-	leastQuotaHold = 2 * time.Second
-	mostQuotaHold  = 2 * time.Minute
+	minQuotaHold = 2 * time.Second
+	maxQuotaHold = 2 * time.Minute
 )
 
 // rivals tracks how much other threads want a loop's core.
@@ -43,12 +43,12 @@ func (r *rivals) off(now monotime.Time, gap time.Duration) {
 	if r.lost < tooMuch || r.want(now) {
 		return
 	}
-	r.believe(now, leastHold, mostHold)
+	r.believe(now, minHold, maxHold)
 }
 
 // throttle notes that a quota was used up.
 func (r *rivals) throttle(now monotime.Time) {
-	r.believe(now, leastQuotaHold, mostQuotaHold)
+	r.believe(now, minQuotaHold, maxQuotaHold)
 	r.quota = r.until
 }
 

@@ -12,7 +12,7 @@ import (
 func TestThrottled(t *testing.T) {
 	for _, mode := range []Mode{Adaptive, Spin, Rest} {
 		m := newMachine(Config{Mode: mode, SpinFor: 200 * us})
-		want := leastQuotaHold
+		want := minQuotaHold
 		for range 10 {
 			m.p.Throttled(m.now)
 			start := m.now
@@ -28,11 +28,11 @@ func TestThrottled(t *testing.T) {
 			if m.p.rivals.want(m.now) {
 				t.Fatalf("mode %d: believed for more than %v", mode, want)
 			}
-			want = min(2*want, mostQuotaHold)
+			want = min(2*want, maxQuotaHold)
 		}
-		m.now = m.now.Add(3 * mostQuotaHold)
+		m.now = m.now.Add(3 * maxQuotaHold)
 		m.p.Throttled(m.now)
-		if h := m.p.rivals.hold; h != leastQuotaHold {
+		if h := m.p.rivals.hold; h != minQuotaHold {
 			t.Errorf("mode %d: after a long time without it believed for %v", mode, h)
 		}
 	}

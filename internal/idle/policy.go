@@ -218,7 +218,7 @@ func (p *Policy) gap(now monotime.Time) {
 		p.yielded = false
 		p.shared = max(p.shared-1, 0)
 		if gap >= handover {
-			p.shared = min(p.shared+1+sharedStep, mostShared)
+			p.shared = min(p.shared+1+sharedStep, maxShared)
 		}
 	}
 	if p.switched {
@@ -236,10 +236,10 @@ func (p *Policy) gap(now monotime.Time) {
 }
 
 // One Yield that lets another thread run makes sharedStep idle passes yield at once, several at
-// most mostShared.
+// most maxShared.
 const (
 	sharedStep = 2
-	mostShared = 8
+	maxShared  = 8
 )
 
 // Slept notes a sleep that ended at now.
@@ -272,8 +272,8 @@ func (p *Policy) Work(now monotime.Time) {
 	if !p.forced {
 		// The longest spell that can be worth a comparison is one asleep, where a spin would
 		// have met the packet at last.
-		near := took <= spinFor+mostCost
-		keep := took <= p.worth(leastCost) || busy && g.spin
+		near := took <= spinFor+maxCost
+		keep := took <= p.worth(minCost) || busy && g.spin
 		g.measure(took, near, near && !(g.spin && p.slept), keep)
 	}
 	came := took

@@ -195,10 +195,10 @@ func TestClasses(t *testing.T) {
 // TestSleepersWakeEachOther: two loops with one packet between them, which both sleep, see each
 // other's wake-ups as late packets. They find out of that, even if sleeps cost little before.
 func TestSleepersWakeEachOther(t *testing.T) {
-	for _, wake := range []time.Duration{30 * us, 60 * us, mostCost} {
+	for _, wake := range []time.Duration{30 * us, 60 * us, maxCost} {
 		for _, before := range []time.Duration{100 * us, ms} {
 			a, b := newMachine(adaptive), newMachine(adaptive)
-			a.wake, b.wake = leastCost, leastCost
+			a.wake, b.wake = minCost, minCost
 			a.spells(2000, before)
 			b.spells(2000, before)
 			a.wake, b.wake = wake, wake
@@ -249,7 +249,7 @@ func TestHog(t *testing.T) {
 			t.Errorf("mode %d: slept %d times", mode, n[Sleep])
 		}
 		m.off = func(Step) time.Duration { return 0 }
-		for start = m.now; m.now.Sub(start) < mostHold; {
+		for start = m.now; m.now.Sub(start) < maxHold; {
 			m.spell(20 * us)
 		}
 		m.taken()

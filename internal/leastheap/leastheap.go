@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// leastOfRuntime is the heap in bytes at which the runtime collects at first with a GOGC of
+	// minOfRuntime is the heap in bytes at which the runtime collects at first with a GOGC of
 	// 100. It grows with GOGC.
-	leastOfRuntime = 4 << 20
+	minOfRuntime = 4 << 20
 	// spareTimes and spare make the memory limit: so many goals, for a state that has grown much in
 	// one cycle, and bytes for what is not heap.
 	spareTimes = 3
@@ -27,7 +27,7 @@ const Default = 64
 
 // keeper sets the percentage after each collection.
 type keeper struct {
-	least   uint64 // bytes
+	min     uint64 // bytes
 	percent int    // the caller's GOGC
 	limit   int64  // the memory limit that was there
 
@@ -47,7 +47,7 @@ func Keep(least uint64, percent int) (stop func()) {
 		debug.SetGCPercent(percent)
 		return func() {}
 	}
-	k := &keeper{least: fit(least, memsize.Limit()), percent: percent, limit: debug.SetMemoryLimit(-1),
+	k := &keeper{min: fit(least, memsize.Limit()), percent: percent, limit: debug.SetMemoryLimit(-1),
 		samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"},
 			{Name: "/gc/scan/globals:bytes"}}}
 	k.adjust()
@@ -79,11 +79,11 @@ func (k *keeper) adjust() bool {
 	metrics.Read(k.samples)
 	live := k.samples[0].Value.Uint64()
 	scan := live + k.samples[1].Value.Uint64() + k.samples[2].Value.Uint64()
-	if p := percent(live, scan, k.least, k.percent); p != k.set {
+	if p := percent(live, scan, k.min, k.percent); p != k.set {
 		k.set = p
 		debug.SetGCPercent(p)
 	}
-	debug.SetMemoryLimit(min(k.limit, limit(goal(live, scan, k.percent), k.least)))
+	debug.SetMemoryLimit(min(k.limit, limit(goal(live, scan, k.percent), k.min)))
 	return true
 }
 
@@ -117,7 +117,7 @@ func percent(live, scan, least uint64, caller int) int {
 	if least <= goal(live, scan, caller) {
 		return caller
 	}
-	most := float64(least) / leastOfRuntime * 100
+	most := float64(least) / minOfRuntime * 100
 	return max(caller, int(min(most, math.Ceil(float64(least-live)/float64(scan)*100))))
 }
 

@@ -16,9 +16,9 @@ const mib = 1 << 20
 // TestPercent: the goal is the larger one of the least heap and the caller's.
 func TestPercent(t *testing.T) {
 	for _, c := range []struct {
-		name              string
-		live, scan, least uint64
-		caller, want      int
+		name            string
+		live, scan, min uint64
+		caller, want    int
 	}{
 		{"nothing yet", 0, 0, 256 * mib, 100, 6400},
 		{"little", 2 * mib, 3 * mib, 256 * mib, 100, 6400},
@@ -32,7 +32,7 @@ func TestPercent(t *testing.T) {
 		{"a caller's of 0", 2 * mib, 2 * mib, 8 * mib, 0, 200},
 		{"less than the runtime's", 0, mib, 2 * mib, 100, 100},
 	} {
-		if got := percent(c.live, c.scan, c.least, c.caller); got != c.want {
+		if got := percent(c.live, c.scan, c.min, c.caller); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -41,14 +41,14 @@ func TestPercent(t *testing.T) {
 // TestLimit: it is far from both goals, and never beyond all numbers.
 func TestLimit(t *testing.T) {
 	for _, c := range []struct {
-		goal, least uint64
-		want        int64
+		goal, min uint64
+		want      int64
 	}{
 		{mib, 256 * mib, (3*256 + 64) * mib}, {1024 * mib, 256 * mib, (3*1024 + 64) * mib},
 		{math.MaxInt64, mib, 1 << 62},
 	} {
-		if got := limit(c.goal, c.least); got != c.want {
-			t.Errorf("limit(%d, %d) = %d, want %d", c.goal, c.least, got, c.want)
+		if got := limit(c.goal, c.min); got != c.want {
+			t.Errorf("limit(%d, %d) = %d, want %d", c.goal, c.min, got, c.want)
 		}
 	}
 }
@@ -140,12 +140,12 @@ func TestBounds(t *testing.T) {
 		stop()
 	}
 	for _, c := range []struct {
-		least uint64
-		all   int64
-		want  uint64
+		min  uint64
+		all  int64
+		want uint64
 	}{{256, 0, 256}, {256, 2048, 256}, {256, 2047, 255}, {256, 80, 10}} {
-		if got := fit(c.least, c.all); got != c.want {
-			t.Errorf("%d of %d: %d", c.least, c.all, got)
+		if got := fit(c.min, c.all); got != c.want {
+			t.Errorf("%d of %d: %d", c.min, c.all, got)
 		}
 	}
 }
@@ -155,10 +155,10 @@ func TestNone(t *testing.T) {
 	restore(t)
 	old := debug.SetMemoryLimit(-1)
 	for _, c := range []struct {
-		least   uint64
+		min     uint64
 		percent int
 	}{{0, 77}, {64 * mib, -1}} {
-		stop := Keep(c.least, c.percent)
+		stop := Keep(c.min, c.percent)
 		if p, l := debug.SetGCPercent(c.percent), debug.SetMemoryLimit(-1); p != c.percent || l != old {
 			t.Errorf("GOGC %d and a limit of %d", p, l)
 		}

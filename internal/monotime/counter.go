@@ -18,9 +18,9 @@ const (
 	tolerance = 100 * time.Microsecond
 	// lag is how far behind the system's clock those stay that cannot wait for a comparison: far
 	// enough that no scale, whose rate is wrong by at most the tolerance, gives an earlier time.
-	lag       = 10 * tolerance
-	lookEvery = 10 * time.Second // at the clock source
-	maxPause  = time.Minute      // until a counter that was wrong is looked at again
+	lag        = 10 * tolerance
+	checkEvery = 10 * time.Second // at the clock source
+	maxPause   = time.Minute      // until a counter that was wrong is looked at again
 )
 
 // scale turns ticks into the time, from moment on until its end.
@@ -120,10 +120,10 @@ type counter struct {
 	rest atomic.Pointer[rest] // counts while there is no scale
 	busy atomic.Bool          // somebody compares the clocks and may put; what follows is that one's
 
-	base   moment // of mult
-	mult   uint64
-	looked Time // at usable
-	pause  time.Duration
+	base    moment // of mult
+	mult    uint64
+	checked Time // at usable
+	pause   time.Duration
 }
 
 func newCounter(ticks func() uint64, system func() Time, usable func() bool) *counter {
@@ -183,7 +183,7 @@ func (c *counter) begin(r *rest) {
 	}
 	usable := c.usable()
 	m := c.sample()
-	c.base, c.looked, c.mult = m, m.time, scaleFrom(r.from, m)
+	c.base, c.checked, c.mult = m, m.time, scaleFrom(r.from, m)
 	if !usable || c.mult == 0 {
 		c.distrust(m, r.time(m.time))
 		return
@@ -214,8 +214,8 @@ func (c *counter) compare(s *scale) (now Time, ok bool) {
 			c.base, c.mult = m, mult
 		}
 	}
-	if m.time.Sub(c.looked) > lookEvery {
-		if c.looked = m.time; !c.usable() {
+	if m.time.Sub(c.checked) > checkEvery {
+		if c.checked = m.time; !c.usable() {
 			c.distrust(m, s.end)
 			return 0, false
 		}

@@ -201,8 +201,8 @@ func TestMaps(t *testing.T) {
 	}
 }
 
-// leastExamples is how many examples the exported packages have at least.
-const leastExamples = 25
+// minExamples is how many examples the exported packages have at least.
+const minExamples = 25
 
 // TestExamples: that many examples run, which means that they say what they print. Those of
 // internal packages and of package main do not count.
@@ -231,8 +231,8 @@ func TestExamples(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || sum < leastExamples {
-		t.Errorf("%d examples, want %d: %v", sum, leastExamples, err)
+	if err != nil || sum < minExamples {
+		t.Errorf("%d examples, want %d: %v", sum, minExamples, err)
 	}
 	t.Logf("%d examples in %d packages", sum, len(run))
 }

@@ -10,8 +10,8 @@ const (
 	turns     = 3    // of each way at first
 	turnCalls = 16   // calls of a turn
 	probed    = 8    // calls of a probe
-	leastWait = 512  // calls between two probes of a way
-	mostWait  = 1e6  // ... at most
+	minWait   = 512  // calls between two probes of a way
+	maxWait   = 1e6  // ... at most
 	cost      = 0.01 // share of the time that probes may take
 	gain      = 0.97 // a way whose calls take less than this part is better
 	memory    = 1. / 64
@@ -169,7 +169,7 @@ func (c *Chooser) turned() {
 func (c *Chooser) schedule(i int) {
 	w := &c.ways[i]
 	behind := w.mean/max(c.ways[c.best].mean, 1) - 1
-	w.wait = int(min(max(probed*behind/cost, leastWait), mostWait))
+	w.wait = int(min(max(probed*behind/cost, minWait), maxWait))
 	w.due = w.wait/2 + c.random(w.wait)
 }
 

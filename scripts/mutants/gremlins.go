@@ -52,8 +52,8 @@ var setups = map[string]setup{
 // The time limit of a mutant is a multiple of the time that the tests take with all
 // mutants off, as a machine may have other work too.
 const (
-	leastCoefficient = 10
-	leastLimit       = 20 * time.Second
+	minCoefficient = 10
+	minLimit       = 20 * time.Second
 )
 
 // environment returns what gremlins and all below it get. With -trimpath the go command's
@@ -104,7 +104,7 @@ func (g *gremlins) all(ctx context.Context, files []string) ([]mutant, error) {
 		return nil, err
 	}
 	if g.coefficient == 0 {
-		g.coefficient = max(leastCoefficient, int(math.Ceil(float64(leastLimit)/float64(took))))
+		g.coefficient = max(minCoefficient, int(math.Ceil(float64(minLimit)/float64(took))))
 	}
 	return list, nil
 }

@@ -140,7 +140,7 @@ func TestCPULimit(t *testing.T) {
 	if err := keepCPU(test, cmd.ProcessState); err != nil || cpuLimit(test) != coverageCPU {
 		t.Errorf("kept the time of a mutant: %v, %d s", err, cpuLimit(test))
 	}
-	if err := keepCPU(cover, cmd.ProcessState); err != nil || cpuLimit(test) != leastCPU {
+	if err := keepCPU(cover, cmd.ProcessState); err != nil || cpuLimit(test) != minCPU {
 		t.Errorf("did not keep the time of the coverage run: %v, %d s", err, cpuLimit(test))
 	}
 }

@@ -23,7 +23,7 @@ type options struct {
 	version     string
 	goCmd       string
 	out         string
-	least       float64
+	min         float64
 	force       bool
 	sample      int
 	seed        uint64
@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "the version of go-gremlins, part of each hash")
 	flag.StringVar(&o.goCmd, "go", "go", "the go command")
 	flag.StringVar(&o.out, "out", "out/mutants", "the folder for the outcomes")
-	flag.Float64Var(&o.least, "min", 90, "the least score, in per cent")
+	flag.Float64Var(&o.min, "min", 90, "the least score, in per cent")
 	flag.BoolVar(&o.force, "force", false, "run files again that have not changed")
 	flag.IntVar(&o.sample, "sample", 0, "mutants of each package to run, drawn at random; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 1, "the seed of the sample")
@@ -79,7 +79,7 @@ func run(ctx context.Context, o options, pkgs []string, w io.Writer) (bool, erro
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", pkg, err)
 		}
-		good = report(w, pkg, v, o.least) && good
+		good = report(w, pkg, v, o.min) && good
 	}
 	return good, nil
 }

@@ -30,7 +30,7 @@ const memoryLimit = 8 << 20
 // machine they get, while the time limit of gremlins has to allow for other work.
 const (
 	cpuTimes    = 5
-	leastCPU    = 10  // seconds
+	minCPU      = 10  // seconds
 	coverageCPU = 600 // seconds: of the coverage run itself
 )
 
@@ -103,7 +103,7 @@ func cpuLimit(args []string) int {
 	if isCoverage(args) || err != nil || bad != nil {
 		return coverageCPU
 	}
-	return max(leastCPU, cpuTimes*took)
+	return max(minCPU, cpuTimes*took)
 }
 
 // keepCPU notes the processor time of the coverage run.

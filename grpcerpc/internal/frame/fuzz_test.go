@@ -215,7 +215,7 @@ func FuzzHello(f *testing.F) {
 
 // TestPairs: metadata has a bounded number of pairs, however short they are.
 func TestPairs(t *testing.T) {
-	for n, ok := range map[int]bool{mostPairs: true, mostPairs + 1: false} {
+	for n, ok := range map[int]bool{maxPairs: true, maxPairs + 1: false} {
 		b := binary.AppendUvarint(nil, uint64(n))
 		b = append(b, bytes.Repeat([]byte{1, 'a', 0}, n)...)
 		if md, err := ParseHeaders(b); (err == nil) != ok || len(md["a"]) != n*len(md) {

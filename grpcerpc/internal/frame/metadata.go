@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// mostPairs is how many pairs metadata may have: as many as fit into 16 MiB, gRPC's limit, by the
+// maxPairs is how many pairs metadata may have: as many as fit into 16 MiB, gRPC's limit, by the
 // way MDSize counts. A pair of six bytes takes 114 in memory, so more pairs are bad input, whatever
 // limit a server sets.
-const mostPairs = 16 << 20 / pairOverhead
+const maxPairs = 16 << 20 / pairOverhead
 
 // pairOverhead is the number of bytes that HTTP/2 adds to each header field (RFC 9113, 6.5.2).
 const pairOverhead = 32
@@ -56,7 +56,7 @@ func Reserved(key string) bool {
 // MD reads metadata. Keys that gRPC does not allow are bad input; values are raw bytes.
 func (r *Reader) MD() map[string][]string {
 	n := r.Number()
-	if n > uint64(len(r.rest))/2 || n > mostPairs { // a pair has two bytes at least
+	if n > uint64(len(r.rest))/2 || n > maxPairs { // a pair has two bytes at least
 		r.fail()
 		return nil
 	}

@@ -87,12 +87,12 @@ type run struct {
 // check returns an error that names the first bad field.
 func (c *Config) check() error {
 	for _, f := range []struct {
-		name     string
-		v, least int
+		name   string
+		v, min int
 	}{{"Keys", c.Keys, 1}, {"Loops", c.Loops, 1}, {"Workers", c.Workers, 0},
 		{"Clients", c.Clients, 1}, {"Outstanding", c.Outstanding, 1}} {
-		if f.v < f.least {
-			return fmt.Errorf("%w: %s is %d, must be at least %d", ErrConfig, f.name, f.v, f.least)
+		if f.v < f.min {
+			return fmt.Errorf("%w: %s is %d, must be at least %d", ErrConfig, f.name, f.v, f.min)
 		}
 	}
 	switch {

@@ -25,7 +25,7 @@ const (
 )
 
 // shake is the listening side's part of the handshake.
-func (l *Listener) shake(c *net.UnixConn) (*Link, error) {
+func (l *Listener) serverHandshake(c *net.UnixConn) (*Link, error) {
 	var got [helloBytes]byte
 	if _, err := io.ReadFull(c, got[:]); err != nil {
 		return nil, err

@@ -25,9 +25,9 @@ type Listener struct {
 	room      chan struct{} // a place for each of the handshakes
 	running   sync.WaitGroup
 
-	mu      sync.Mutex
-	shaking []*net.UnixConn // the oldest first
-	closed  bool
+	mu          sync.Mutex
+	handshaking []*net.UnixConn // the oldest first
+	closed      bool
 }
 
 type accepting struct {
@@ -68,7 +68,7 @@ func (l *Listener) Close() error {
 	l.mu.Lock()
 	first := !l.closed
 	l.closed = true
-	for _, c := range l.shaking {
+	for _, c := range l.handshaking {
 		_ = c.Close()
 	}
 	l.mu.Unlock()
@@ -111,13 +111,13 @@ func (l *Listener) enter(c *net.UnixConn) bool {
 		case l.room <- struct{}{}:
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.shaking = append(l.shaking, c)
+			l.handshaking = append(l.handshaking, c)
 			return !l.closed
 		default:
 		}
 		l.mu.Lock()
-		if len(l.shaking) > 0 {
-			_ = l.shaking[0].Close()
+		if len(l.handshaking) > 0 {
+			_ = l.handshaking[0].Close()
 		}
 		l.mu.Unlock()
 		select {
@@ -133,9 +133,9 @@ func (l *Listener) enter(c *net.UnixConn) bool {
 func (l *Listener) handshake(c *net.UnixConn) {
 	defer l.running.Done()
 	_ = c.SetDeadline(time.Now().Add(patience))
-	link, err := l.shake(c)
+	link, err := l.serverHandshake(c)
 	l.mu.Lock()
-	l.shaking = slices.DeleteFunc(l.shaking, func(x *net.UnixConn) bool { return x == c })
+	l.handshaking = slices.DeleteFunc(l.handshaking, func(x *net.UnixConn) bool { return x == c })
 	l.mu.Unlock()
 	switch {
 	case err == nil:

@@ -9,50 +9,50 @@ import (
 
 // The times of a Client.
 const (
-	// laneIdle is how long a further session stays without a call at least; twice that at most.
-	laneIdle = 10 * time.Second
-	// A server that refused a further session is asked for one again after leastGrow, then less and
+	// sessionIdle is how long a further session stays without a call at least; twice that at most.
+	sessionIdle = 10 * time.Second
+	// A server that refused a further session is asked for one again after minGrow, then less and
 	// less often.
-	leastGrow, mostGrow = 50 * time.Millisecond, 5 * time.Second
-	// Calls that a server refused for its limits are tried again after leastHold, then less and less
+	minGrow, maxGrow = 50 * time.Millisecond, 5 * time.Second
+	// Calls that a server refused for its limits are tried again after minHold, then less and less
 	// often.
-	leastHold, mostHold = time.Millisecond, 100 * time.Millisecond
+	minHold, maxHold = time.Millisecond, 100 * time.Millisecond
 )
 
 // While requests under way have manyBytes no further session opens: they wait for the network, and
 // each session has credits of its own.
 const manyBytes = 4 << 20
 
-// lane is a session of a Client. It belongs to the loop, as all here does.
-type lane struct {
+// clientSession is a session of a Client. It belongs to the loop, as all here does.
+type clientSession struct {
 	s      *Session
 	client *Client
 	slots  int  // 0 while it is not open
 	busy   int  // calls in it
-	at     int  // place in lanes.free, from 1; 0 if it is not there
+	at     int  // place in sessionSet.free, from 1; 0 if it is not there
 	used   bool // since trim looked last
 	out    bool // its server takes no new calls
 	more   bool // it was opened beside others
 }
 
-// lanes are the sessions of a Client, and the calls that wait for one. A call takes a free slot of
-// the session that had one last, so that sessions which are not needed stay idle. If there is none
-// it waits in the queue, and further sessions open: at most as many at a time as there are.
+// sessionSet holds the sessions of a Client, and the calls that wait for one. A call takes a free
+// slot of the session that had one last, so that sessions which are not needed stay idle. If there
+// is none it waits in the queue, and further sessions open: at most as many at a time as there are.
 //
 // A server may refuse a call for its limits: too many requests at work, no memory. Such a call goes
 // back to the head of the queue, and the Client holds: each call that ends lets one go. Beside that
 // some are tried now and then, less and less often while all of them are refused. It holds until
 // the queue is empty.
-type lanes struct {
-	all        []*lane // but for those that are out
-	retired    []*lane // that are out, and have calls under way
-	free       []*lane // open, with free slots
-	connecting int     // of all
+type sessionSet struct {
+	all        []*clientSession // but for those that are out
+	retired    []*clientSession // that are out, and have calls under way
+	free       []*clientSession // open, with free slots
+	connecting int              // of all
 	growAt     monotime.Time
 	growWait   time.Duration
 	queue      callQueue
-	calls      int // in lanes and in the queue
-	bytes      int // of requests in lanes
+	calls      int // in sessions and in the queue
+	bytes      int // of requests in sessions
 	holding    bool
 	refused    bool // a call was, since some were tried
 	holdFor    time.Duration
@@ -97,7 +97,7 @@ func (q *callQueue) before(k *goCall) **goCall {
 }
 
 // pick returns a session with a free slot, nil if there is none.
-func (c *Client) pick() *lane {
+func (c *Client) pick() *clientSession {
 	for n := len(c.free); n > 0; n-- {
 		l := c.free[n-1]
 		if l.s.state == sessConnected && !l.s.cl.Draining() {
@@ -109,13 +109,13 @@ func (c *Client) pick() *lane {
 }
 
 // list notes that a session has free slots.
-func (c *Client) list(l *lane) {
+func (c *Client) list(l *clientSession) {
 	c.free = append(c.free, l)
 	l.at = len(c.free)
 }
 
 // unlist undoes list, if it was done.
-func (c *Client) unlist(l *lane) {
+func (c *Client) unlist(l *clientSession) {
 	if l.at == 0 {
 		return
 	}
@@ -129,10 +129,10 @@ func (c *Client) unlist(l *lane) {
 
 // full reports whether all slots of a session are in use. A call that was given up uses one until
 // its handler has returned.
-func (l *lane) full() bool { return l.busy+l.s.cl.Held() >= l.slots }
+func (l *clientSession) full() bool { return l.busy+l.s.cl.Held() >= l.slots }
 
 // occupy notes that a call has a slot of l.
-func (c *Client) occupy(l *lane) {
+func (c *Client) occupy(l *clientSession) {
 	l.used = true
 	if l.busy++; l.full() {
 		c.unlist(l)
@@ -140,7 +140,7 @@ func (c *Client) occupy(l *lane) {
 }
 
 // vacate undoes occupy.
-func (c *Client) vacate(l *lane) {
+func (c *Client) vacate(l *clientSession) {
 	l.busy--
 	switch {
 	case l.s.state != sessConnected:
@@ -152,7 +152,7 @@ func (c *Client) vacate(l *lane) {
 }
 
 // freed follows a slot of l that a call had used which was given up.
-func (c *Client) freed(l *lane) {
+func (c *Client) freed(l *clientSession) {
 	if l.s.state == sessConnected && l.at == 0 && !l.out && !l.full() {
 		c.list(l)
 	}
@@ -163,14 +163,14 @@ func (c *Client) freed(l *lane) {
 
 // open takes a session that is being opened, beside others or alone.
 func (c *Client) open(s *Session, more bool) {
-	l := &lane{s: s, client: c, more: more}
-	s.lane = l
+	l := &clientSession{s: s, client: c, more: more}
+	s.ofClient = l
 	c.all = append(c.all, l)
 	c.connecting++
 }
 
 // opened takes a session that has been opened.
-func (c *Client) opened(l *lane) {
+func (c *Client) opened(l *clientSession) {
 	l.slots = l.s.Params().Slots
 	c.connecting--
 	c.growAt, c.growWait, c.failure = 0, 0, nil
@@ -179,15 +179,15 @@ func (c *Client) opened(l *lane) {
 		c.member.opened()
 	}
 	if len(c.all) > 1 && c.alarms.trim == 0 {
-		c.alarms.trim = c.rpc.readClock().Add(laneIdle)
+		c.alarms.trim = c.rpc.readClock().Add(sessionIdle)
 		c.arm()
 	}
 	c.tell(nil)
 }
 
 // detach forgets a session.
-func (c *Client) detach(l *lane) {
-	l.s.lane = nil
+func (c *Client) detach(l *clientSession) {
+	l.s.ofClient = nil
 	c.unlist(l)
 	c.leave(l)
 	if i := slices.Index(c.retired, l); i >= 0 {
@@ -196,7 +196,7 @@ func (c *Client) detach(l *lane) {
 }
 
 // leave takes a session out of all.
-func (c *Client) leave(l *lane) {
+func (c *Client) leave(l *clientSession) {
 	for i := range c.all {
 		if c.all[i] == l {
 			if l.slots == 0 {
@@ -212,7 +212,7 @@ func (c *Client) leave(l *lane) {
 }
 
 // retire gives a session whose server shuts down no more calls. Those under way go on.
-func (c *Client) retire(l *lane) {
+func (c *Client) retire(l *clientSession) {
 	if l.out {
 		return
 	}
@@ -220,7 +220,7 @@ func (c *Client) retire(l *lane) {
 	c.unlist(l)
 	c.leave(l)
 	switch {
-	case l.s.lane == nil: // its session has ended
+	case l.s.ofClient == nil: // its session has ended
 	case l.busy == 0 && l.s.state == sessConnected:
 		c.rpc.drop(l.s)
 	default:
@@ -272,7 +272,7 @@ func (c *Client) growLater() {
 	if now < c.growAt {
 		return
 	}
-	c.growWait = min(max(2*c.growWait, leastGrow), mostGrow)
+	c.growWait = min(max(2*c.growWait, minGrow), maxGrow)
 	c.growAt = now.Add(c.growWait)
 }
 
@@ -289,7 +289,7 @@ func (c *Client) trim() {
 		l.used = false
 	}
 	if len(c.all) > 1 {
-		c.alarms.trim = c.rpc.readClock().Add(laneIdle)
+		c.alarms.trim = c.rpc.readClock().Add(sessionIdle)
 	}
 }
 
@@ -328,7 +328,7 @@ func (c *Client) seek() {
 
 // again puts a call that certainly never ran back into the queue, if another try may help. L is
 // the session that it came back from.
-func (c *Client) again(k *goCall, l *lane, err error) bool {
+func (c *Client) again(k *goCall, l *clientSession, err error) bool {
 	if c.over {
 		return false
 	}
@@ -370,7 +370,7 @@ func (c *Client) again(k *goCall, l *lane, err error) bool {
 func (c *Client) hold() {
 	c.refused = true
 	if !c.holding {
-		c.holding, c.holdFor = true, leastHold
+		c.holding, c.holdFor = true, minHold
 		c.holdOn()
 	}
 }
@@ -388,9 +388,9 @@ func (c *Client) try() {
 		return
 	}
 	if c.refused {
-		c.holdFor = min(2*c.holdFor, mostHold)
+		c.holdFor = min(2*c.holdFor, maxHold)
 	} else {
-		c.holdFor = leastHold
+		c.holdFor = minHold
 	}
 	c.refused = false
 	c.serve(max(1, (c.calls-c.queue.n)/4))

@@ -10,7 +10,7 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-var shakePSK = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}
+var testPSK = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}
 
 // farewells are two endpoints and an open session between them.
 type farewells struct {
@@ -59,7 +59,7 @@ func (p *farewells) ferry(t *testing.T) (fromClient int) {
 // TestFarewell: an endpoint that ends says so once per session and hears no answer, so it gets
 // none, from the session or from an endpoint that does not know it.
 func TestFarewell(t *testing.T) {
-	for _, cfg := range []Config{{}, {PSK: shakePSK}} {
+	for _, cfg := range []Config{{}, {PSK: testPSK}} {
 		p := newFarewells(t, cfg)
 		if !p.s.Connected() {
 			t.Fatal("no session")
@@ -153,28 +153,28 @@ func TestEndFlushesAnswersOnly(t *testing.T) {
 	}
 }
 
-// newcomers are a server that has no workers of its own, so that steps of handshakes wait until the
+// pendingRig is a server that has no workers of its own, so that steps of handshakes wait until the
 // test runs them, and clients that it has challenged.
-type newcomers struct {
+type pendingRig struct {
 	server  *stub
 	clients []*stub
 	said    func(pkt []byte) // sees what clients send, if not nil
 	mtu     int              // of the paths, if not 0
 }
 
-func newNewcomers(t *testing.T, n int) *newcomers {
+func newPendingRig(t *testing.T, n int) *pendingRig {
 	t.Helper()
-	p := &newcomers{server: newStub(t, Config{PSK: shakePSK})}
-	p.server.engine.shield.inline = false
-	p.server.engine.shield.guard.queue.most = 0
+	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
+	p.server.engine.security.inline = false
+	p.server.engine.security.guard.queue.max = 0
 	for range n {
-		p.dial(t, Config{PSK: shakePSK})
+		p.dial(t, Config{PSK: testPSK})
 	}
 	return p
 }
 
 // dial adds a client, which begins to open a session.
-func (p *newcomers) dial(t *testing.T, cfg Config) *Session {
+func (p *pendingRig) dial(t *testing.T, cfg Config) *Session {
 	t.Helper()
 	cfg.Simulation.Seed = uint64(20 + len(p.clients))
 	st := newStub(t, cfg)
@@ -187,7 +187,7 @@ func (p *newcomers) dial(t *testing.T, cfg Config) *Session {
 }
 
 // turn lets d pass, and client i and then the server have a pass. It returns what the server says.
-func (p *newcomers) turn(i int, d time.Duration) []wire.Op {
+func (p *pendingRig) turn(i int, d time.Duration) []wire.Op {
 	c := p.clients[i]
 	c.pass(d)
 	for _, pkt := range c.end.sent {
@@ -208,8 +208,8 @@ func (p *newcomers) turn(i int, d time.Duration) []wire.Op {
 
 // opens reports whether client i has its session after some turns, with the steps of the server in
 // between.
-func (p *newcomers) opens(i int) bool {
-	q := &p.server.engine.shield.guard.queue
+func (p *pendingRig) opens(i int) bool {
+	q := &p.server.engine.security.guard.queue
 	for range 6 {
 		for _, fn := range q.waiting {
 			fn()
@@ -220,11 +220,11 @@ func (p *newcomers) opens(i int) bool {
 	return p.clients[i].engine.stats.SessionsOpened == 1
 }
 
-// TestNewcomerIsToldLate: a Connect with a cookie draws the server's part of the handshake alone.
+// TestPendingIsToldLate: a Connect with a cookie draws the server's part of the handshake alone.
 // If that is not there when the client repeats its Connect, or if many others wait for it, the
 // client learns first that its Connect has come.
-func TestNewcomerIsToldLate(t *testing.T) {
-	p := newNewcomers(t, soonDone+1)
+func TestPendingIsToldLate(t *testing.T) {
+	p := newPendingRig(t, soonDone+1)
 	want := func(i, turn int, got, want []wire.Op) {
 		t.Helper()
 		if !slices.Equal(got, want) {
@@ -243,7 +243,7 @@ func TestNewcomerIsToldLate(t *testing.T) {
 	retry := p.server.cfg.Timing.ConnectRetry
 	want(0, 3, p.turn(0, retry/2), nil)
 	want(0, 4, p.turn(0, retry), crypto) // it has repeated its Connect
-	if mtu := p.clients[0].engine.shakes.repeating[0].dialer.Connect.Offer.MTU; mtu < 1400 {
+	if mtu := p.clients[0].engine.handshakes.repeating[0].dialer.Connect.Offer.MTU; mtu < 1400 {
 		t.Errorf("the client has come down to packets of %d B", mtu)
 	}
 	for i := range p.clients {
@@ -253,12 +253,12 @@ func TestNewcomerIsToldLate(t *testing.T) {
 	}
 }
 
-// TestNewcomersAnswerLost: if the server's part of a handshake is lost a repeated Connect draws it.
-func TestNewcomersAnswerLost(t *testing.T) {
-	p := newNewcomers(t, 1)
+// TestPendingAnswerLost: if the server's part of a handshake is lost a repeated Connect draws it.
+func TestPendingAnswerLost(t *testing.T) {
+	p := newPendingRig(t, 1)
 	p.turn(0, time.Microsecond)
 	p.turn(0, time.Microsecond)
-	q := &p.server.engine.shield.guard.queue
+	q := &p.server.engine.security.guard.queue
 	q.waiting[0]()
 	q.waiting = nil
 	if ops := p.turn(0, time.Microsecond); len(ops) == 0 {
@@ -278,9 +278,9 @@ func TestNewcomersAnswerLost(t *testing.T) {
 // as soon as these are there, however long a worker takes.
 func TestKeysForgotten(t *testing.T) {
 	for _, worker := range []time.Duration{0, 20 * time.Millisecond, 1500 * time.Millisecond} {
-		p := newFarewells(t, Config{PSK: shakePSK})
+		p := newFarewells(t, Config{PSK: testPSK})
 		e := &p.client.engine
-		e.shield.inline, e.shield.guard.queue.most = false, 0
+		e.security.inline, e.security.guard.queue.max = false, 0
 		if err := p.client.CloseSession(p.s); err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +298,7 @@ func TestKeysForgotten(t *testing.T) {
 		}
 		p.server.engine.assocs.drop(idle[len(idle)-1])
 		s := p.client.dialTo(1)
-		q, dialled := &e.shield.guard.queue, p.client.now
+		q, dialled := &e.security.guard.queue, p.client.now
 		for len(q.waiting) == 0 && p.client.now < dialled.Add(time.Second) {
 			turn()
 		}
@@ -327,7 +327,7 @@ func TestKeysForgotten(t *testing.T) {
 // TestFollowerLeads: a session that waited for the keys of another is challenged by another
 // endpoint, and makes keys with that. The end of the first one is nothing to it any more.
 func TestFollowerLeads(t *testing.T) {
-	client := newStub(t, Config{PSK: shakePSK})
+	client := newStub(t, Config{PSK: testPSK})
 	first, other := client.dialTo(1), client.dialTo(1)
 	client.pass(time.Microsecond)
 	e := &client.engine
@@ -337,17 +337,17 @@ func TestFollowerLeads(t *testing.T) {
 	}
 	challenge(first, 7)
 	challenge(other, 7)
-	if !first.shake.begun() || other.shake.begun() {
+	if !first.handshake.begun() || other.handshake.begun() {
 		t.Fatal("the second session does not wait for the first one")
 	}
 	challenge(other, 8)
-	begun := other.shake.stream
+	begun := other.handshake.stream
 	if !begun.begun() {
 		t.Fatal("no handshake with the other endpoint")
 	}
 	e.end(first, ErrConnect, SessionRefused)
 	client.pass(time.Microsecond)
-	if other.shake.stream != begun || begun.over {
+	if other.handshake.stream != begun || begun.over {
 		t.Error("the handshake began again")
 	}
 }

@@ -20,43 +20,43 @@ import (
 //
 // An attacker who copies a packet and is faster than its sender can draw a ping to any address. It
 // is less than twice as large as the smallest packet, so less than the three times that RFC 9000,
-// section 8.1, allows, and one leaves in moveEvery at most for each peer. The pong comes from the
-// client's own address, so nothing moves, unless both ping and pong are carried through the new
+// section 8.1, allows, and one leaves in migrationEvery at most for each peer. The pong comes from
+// the client's own address, so nothing moves, unless both ping and pong are carried through the new
 // address: an attacker that can do that is on the path already.
 
-// moveEvery is how often a ping asks whether a peer has moved.
-const moveEvery = 5 * time.Millisecond
+// migrationEvery is how often a ping asks whether a peer has moved.
+const migrationEvery = 5 * time.Millisecond
 
 // move is an address that a peer may have moved to.
-type move struct {
+type migration struct {
 	to     transport.Addr
 	number uint64        // that a pong from there repeats
 	nextAt monotime.Time // when it may be asked again
 }
 
 // elsewhere takes a packet of an association, opened, that came from another address than its own.
-func (e *engine) elsewhere(a *association, pkt []byte, from transport.Addr) {
+func (e *engine) onNewAddr(a *association, pkt []byte, from transport.Addr) {
 	if a.opener {
 		return
 	}
-	m := a.move
+	m := a.migration
 	if m != nil && m.to == from && m.answeredBy(pkt) {
-		e.relocate(a, from)
+		e.migrate(a, from)
 		return
 	}
 	if !a.keys.IsNewest() || m != nil && e.in.Now < m.nextAt {
 		return
 	}
 	if m == nil || m.to != from {
-		m = &move{to: from, number: e.rng.Uint64()}
-		a.move = m
+		m = &migration{to: from, number: e.rng.Uint64()}
+		a.migration = m
 	}
-	m.nextAt = e.in.Now.Add(moveEvery)
+	m.nextAt = e.in.Now.Add(migrationEvery)
 	session.AskAt(&m.to, a.field, m.number, e.out)
 }
 
 // answeredBy reports whether a packet is the pong to the last ping.
-func (m *move) answeredBy(pkt []byte) bool {
+func (m *migration) answeredBy(pkt []byte) bool {
 	var h wire.Header
 	if h.Parse(pkt) != nil || h.Type != wire.TypeMgmt || wire.Op(h.ReqType) != wire.OpPong {
 		return false
@@ -67,11 +67,11 @@ func (m *move) answeredBy(pkt []byte) bool {
 }
 
 // relocate moves an association to an address that its peer has proved.
-func (e *engine) relocate(a *association, to transport.Addr) {
+func (e *engine) migrate(a *association, to transport.Addr) {
 	e.port.drain() // what is queued is for the old one
 	from := a.addr
-	e.assocs.moveFrom(a)
-	a.addr, a.move = to, nil
+	e.assocs.leaveAddr(a)
+	a.addr, a.migration = to, nil
 	e.assocs.byAddr[to] = append(e.assocs.byAddr[to], a)
 	for _, s := range a.sessions {
 		s.end.Peer = to

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// In one shift handlers may run for shiftFor in all, and there are mostInShift of them at most.
-	// The clock is read after every shiftLook of one type.
-	shiftFor    = 100 * time.Microsecond
-	shiftLook   = 8
-	mostInShift = 64
-	// At most mostOwn requests wait for shifts. The pool has the others.
-	mostOwn = 1024
-	// The lookout looks every lookEvery while there are shifts. The handler of a shift that takes
+	// In one shift handlers may run for shiftFor in all, and there are maxInShift of them at most.
+	// The clock is read after every shiftClock handlers of one type.
+	shiftFor   = 100 * time.Microsecond
+	shiftClock = 8
+	maxInShift = 64
+	// At most maxOwn requests wait for shifts. The pool has the others.
+	maxOwn = 1024
+	// The watchdog looks every watchEvery while there are shifts. The handler of a shift that takes
 	// longer than tooLong waits for something, or computes.
-	lookEvery = 5 * time.Millisecond
-	tooLong   = time.Millisecond
-	// After dozeAfter looks without a new shift the lookout waits for one.
+	watchEvery = 5 * time.Millisecond
+	tooLong    = time.Millisecond
+	// After dozeAfter looks without a new shift the watchdog waits for one.
 	dozeAfter = 8
 )
 
 // errLoopExit ends a loop whose goroutine a callback has ended.
 var errLoopExit = errors.New("a callback called runtime.Goexit in the event loop")
 
-// relay runs the event loop of a Server in goroutines that take turns. The one that has the loop
+// handoff runs the event loop of a Server in goroutines that take turns. The one that has the loop
 // runs quick handlers itself, between two passes: that is a shift. No goroutine has to be woken for
 // it; that costs more than such a handler. If a handler does not return soon, another goroutine
 // goes on with the loop and with the requests that are left, and the first one ends with its
@@ -36,7 +36,7 @@ var errLoopExit = errors.New("a callback called runtime.Goexit in the event loop
 // Word says whose turn it is. Its upper bits count the turns, its lower ones the requests of the
 // shift that were begun; they are 0 outside a shift. Requests begin, shifts end and turns change by
 // compare-and-swap of word alone. So each request begins once, and one goroutine has the loop.
-type relay struct {
+type handoff struct {
 	r     *Rpc
 	stop  func() bool
 	enter func() // called before a goroutine starts that has a turn
@@ -46,44 +46,45 @@ type relay struct {
 	jobs  []*job       // of the shift; they belong to the goroutine whose turn it is
 	began atomic.Int64 // the time when the shift began, as monotime.Time
 
-	dozing atomic.Bool   // the lookout waits for a call
+	dozing atomic.Bool   // the watchdog waits for a call
 	call   chan struct{} // has room for one
 
-	end      chan error    // what the loop ended with
-	over     chan struct{} // closed then
-	watching chan struct{} // closed when the lookout has ended
+	end     chan error    // what the loop ended with
+	over    chan struct{} // closed then
+	watched chan struct{} // closed when the watchdog has ended
 }
 
-// turnShift is where the turns begin in relay.word.
+// turnShift is where the turns begin in handoff.word.
 const turnShift = 16
 
 // begun returns how many requests of the shift were begun.
 func begun(word uint64) int { return int(word & (1<<turnShift - 1)) }
 
-// relays reports whether a relay may run the endpoint's loop. Config.Workers is a promise about
-// the goroutines that run handlers, and a relay has one more.
-func (r *Rpc) relays() bool {
+// mayHandOff reports whether a handoff may run the endpoint's loop. Config.Workers is a promise
+// about the goroutines that run handlers, and a handoff has one more.
+func (r *Rpc) mayHandOff() bool {
 	return r.engine.jobs.pool != nil && r.cfg.Workers == 0 && !r.cfg.LockThread &&
 		r.cfg.Simulation.Clock == nil
 }
 
-// runRelay is Run by a relay. Handlers may be at work in some of its goroutines when it returns.
-func (r *Rpc) runRelay(stop func() bool, enter, leave func()) error {
-	y := &relay{
+// runHandoff is Run by a handoff. Handlers may be at work in some of its goroutines when it
+// returns.
+func (r *Rpc) runHandoff(stop func() bool, enter, leave func()) error {
+	y := &handoff{
 		r: r, stop: stop, enter: enter, leave: leave, call: make(chan struct{}, 1),
-		end: make(chan error, 1), over: make(chan struct{}), watching: make(chan struct{}),
+		end: make(chan error, 1), over: make(chan struct{}), watched: make(chan struct{}),
 	}
 	r.engine.jobs.paces = new(paces)
 	y.start(0, nil)
-	go y.lookOut()
+	go y.watchdog()
 	err := <-y.end
 	close(y.over)
-	<-y.watching
+	<-y.watched
 	return err
 }
 
 // start begins turn n in a new goroutine. The rest are requests of a shift before.
-func (y *relay) start(n uint64, rest []*job) {
+func (y *handoff) start(n uint64, rest []*job) {
 	y.enter()
 	go func() {
 		defer y.leave()
@@ -104,7 +105,7 @@ func (y *relay) start(n uint64, rest []*job) {
 }
 
 // turn runs the loop. It reports false when the loop is another goroutine's.
-func (y *relay) turn(n uint64) (mine bool, err error) {
+func (y *handoff) turn(n uint64) (mine bool, err error) {
 	for !y.stop() {
 		work, err := y.r.RunOnce()
 		if err != nil {
@@ -129,13 +130,13 @@ func (y *relay) turn(n uint64) (mine bool, err error) {
 // shift runs the handlers of some requests: as many as have answers for one batch of packets, so
 // that the client works at these while the next ones run. It reports false when the loop is another
 // goroutine's. Between the first request and the end that may be so at any time.
-func (y *relay) shift(n uint64) (mine bool) {
+func (y *handoff) shift(n uint64) (mine bool) {
 	jobs := &y.r.engine.jobs
 	own, rest := jobs.own, []*job(nil)
-	if most := min(y.r.txBatch, mostInShift); len(own) > most {
+	if most := min(y.r.txBatch, maxInShift); len(own) > most {
 		own, rest = own[:most], own[most:]
 	}
-	var types [mostInShift + 1]int // what comes after the last one is of no type
+	var types [maxInShift + 1]int // what comes after the last one is of no type
 	for i, j := range own {
 		types[i] = 1 + int(j.handle.Type())
 	}
@@ -158,7 +159,7 @@ func (y *relay) shift(n uint64) (mine bool) {
 			later++
 		}
 		took.n++
-		if ran++; took.n == shiftLook || types[ran] != types[ran-1] {
+		if ran++; took.n == shiftClock || types[ran] != types[ran-1] {
 			now := y.r.clock()
 			took.note(types[ran-1]-1, now.Sub(last))
 			last = now
@@ -176,14 +177,14 @@ func (y *relay) shift(n uint64) (mine bool) {
 
 // settle does what is to be done after a shift: it notes what handlers took, and has what is left
 // run in the next shift, or by the pool if its type is slow.
-func (y *relay) settle(left []*job, took *shiftTimes) {
+func (y *handoff) settle(left []*job, took *shiftTimes) {
 	jobs, now := &y.r.engine.jobs, y.r.clock()
 	for _, m := range took.all[:took.used] {
 		jobs.paces.types[m.typ].note(now, m.took, m.n)
 	}
 	switch {
 	case len(left) == 0:
-	case jobs.paces.quick(left[0].share, left[0].handle.Type(), now):
+	case jobs.paces.quick(left[0].quota, left[0].handle.Type(), now):
 		jobs.own = append(jobs.own, left...)
 	default:
 		jobs.toPool(left)
@@ -210,10 +211,10 @@ func (t *shiftTimes) note(typ int, took time.Duration) {
 	t.n = 0
 }
 
-// lookOut gives the loop to another goroutine when a shift takes too long.
-func (y *relay) lookOut() {
-	defer close(y.watching)
-	tick := time.NewTicker(lookEvery)
+// watchdog gives the loop to another goroutine when a shift takes too long.
+func (y *handoff) watchdog() {
+	defer close(y.watched)
+	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var seen int64
 	for quiet := 0; ; {
@@ -238,13 +239,13 @@ func (y *relay) lookOut() {
 			if !y.doze(began) {
 				return
 			}
-			tick.Reset(lookEvery)
+			tick.Reset(watchEvery)
 		}
 	}
 }
 
 // doze waits for a shift after the one that began then. It returns false if the loop has ended.
-func (y *relay) doze(began int64) bool {
+func (y *handoff) doze(began int64) bool {
 	y.dozing.Store(true)
 	if y.began.Load() != began && y.dozing.CompareAndSwap(true, false) {
 		return true
@@ -258,7 +259,7 @@ func (y *relay) doze(began int64) bool {
 }
 
 // take gives the loop to a new goroutine if word, of a shift, has not changed.
-func (y *relay) take(word uint64) {
+func (y *handoff) take(word uint64) {
 	n := word>>turnShift + 1
 	if !y.word.CompareAndSwap(word, n<<turnShift) {
 		return
@@ -266,7 +267,7 @@ func (y *relay) take(word uint64) {
 	at, now := begun(word), y.r.clock()
 	took := now.Sub(monotime.Time(y.began.Load()))
 	j := y.jobs[at-1]
-	y.r.engine.jobs.paces.stall(j.share, j.handle.Type(), now, took)
+	y.r.engine.jobs.paces.stall(j.quota, j.handle.Type(), now, took)
 	rest := y.jobs[at:]
 	y.jobs = nil
 	y.start(n, rest)
@@ -274,7 +275,7 @@ func (y *relay) take(word uint64) {
 
 // exited goes on with the loop after a handler has called runtime.Goexit in turn n, unless that
 // has been done.
-func (y *relay) exited(n uint64) {
+func (y *handoff) exited(n uint64) {
 	switch word := y.word.Load(); {
 	case word>>turnShift != n:
 	case begun(word) > 0:

@@ -37,8 +37,8 @@ type leaderKey struct {
 	of    *credentials // with which
 }
 
-// clientShake is the security of a client session that is being opened.
-type clientShake struct {
+// clientHandshake is the security of a client session that is being opened.
+type clientHandshake struct {
 	name      string // that the server must have
 	challenge wire.Challenge
 	epoch     uint64 // of the server's endpoint
@@ -99,20 +99,20 @@ const whoSize = 16
 
 // putWho says which endpoint takes the session that a Challenge is for.
 func (e *engine) putWho(b []byte, c *wire.Challenge) {
-	epoch, loop := e.shakes.epoch, uint8(0)
+	epoch, loop := e.handshakes.epoch, uint8(0)
 	if e.group != nil {
 		loop = c.Cookie[wire.CookieLoopAt]
 		if m := e.group.member(loop); m != nil {
-			epoch = m.engine.shakes.epoch // never changes
+			epoch = m.engine.handshakes.epoch // never changes
 		}
 	}
 	binary.LittleEndian.PutUint64(b, epoch)
 	b[8], b[9] = loop, wire.SealedVersion
 }
 
-// beginShake starts the handshake of a session. Its Connect leaves with the first message.
-func (e *engine) beginShake(s *Session) {
-	h := s.shake
+// beginHandshake starts the handshake of a session. Its Connect leaves with the first message.
+func (e *engine) beginHandshake(s *Session) {
+	h := s.handshake
 	head, tail := s.fixed()
 	epoch, t := h.epoch, new(stream)
 	judge := func(peer []byte) ([]byte, error) { // in the worker
@@ -123,10 +123,10 @@ func (e *engine) beginShake(s *Session) {
 		return nil, nil
 	}
 	o := security.Opening{Params: append(head, tail...), Judge: judge}
-	t.hs = e.shield.guard.handshake(h.name, true, e.shield.rng, o)
+	t.hs = e.security.guard.handshake(h.name, true, e.security.rng, o)
 	h.stream = t
 	h.waits = true
-	e.stepShake(s)
+	e.stepHandshake(s)
 }
 
 // paramsSize is the size of what a server says in a handshake.
@@ -141,9 +141,9 @@ func (s *Session) fixed() (head, tail []byte) {
 	return wire.Fixed(append(body, s.dialer.Ext...))
 }
 
-// stepShake lets a worker go on with the handshake, if there is something to do.
-func (e *engine) stepShake(s *Session) {
-	h := s.shake
+// stepHandshake lets a worker go on with the handshake, if there is something to do.
+func (e *engine) stepHandshake(s *Session) {
+	h := s.handshake
 	t := h.stream
 	if t.busy || t.over || len(t.out) > 0 && t.fed == len(t.in) {
 		return
@@ -154,7 +154,7 @@ func (e *engine) stepShake(s *Session) {
 	var out []byte
 	var err error
 	var m *made
-	g, peer, nonce, own := e.shield.guard, s.end.Peer, s.dialer.Connect.Nonce, h.own
+	g, peer, nonce, own := e.security.guard, s.end.Peer, s.dialer.Connect.Nonce, h.own
 	work := func() {
 		if out, err = t.hs.Step(in); err == nil && t.hs.Done() {
 			if m, err = g.associate(t.hs, peer, true, t.theirs); err == nil && g.keyLog != nil {
@@ -169,7 +169,7 @@ func (e *engine) stepShake(s *Session) {
 
 // stepped takes what a worker has done.
 func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) {
-	h := s.shake
+	h := s.handshake
 	t.busy = false
 	if t.over || h == nil || h.stream != t {
 		t.close()
@@ -179,7 +179,7 @@ func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) 
 	h.last = len(t.out)
 	t.out = append(t.out, out...)
 	if err != nil {
-		e.end(s, shakeError(err), SessionRefused)
+		e.end(s, handshakeError(err), SessionRefused)
 		return
 	}
 	if first {
@@ -197,13 +197,13 @@ func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) 
 		return
 	}
 	say()
-	e.stepShake(s)
+	e.stepHandshake(s)
 }
 
 // associated notes the association that a session has made keys for, and opens it and those that
 // wait for them. If the server has another incarnation there, that one is asked whether it lives.
 func (e *engine) associated(s *Session, m *made) {
-	h := s.shake
+	h := s.handshake
 	a := h.own
 	h.own = nil
 	a.become(m)
@@ -213,18 +213,18 @@ func (e *engine) associated(s *Session, m *made) {
 	}
 	e.assocs.enter(a, e.in.Now)
 	e.assocs.dialled[a.leaderKey()] = a
-	e.shaken(s)
+	e.handshakeDone(s)
 	e.openOn(s, a)
 	e.askOlder(a) // behind the Opens: of what comes before its keys the server keeps one datagram
 }
 
 // become gives an association its keys, and the identity that the handshake has proved.
 func (a *association) become(m *made) {
-	a.keys, a.state, a.share = m.keys, m.state, m.share
+	a.keys, a.state, a.quotaKey = m.keys, m.state, m.quotaKey
 }
 
-// shakeError gives an error of a handshake the library's name.
-func shakeError(err error) error {
+// handshakeError gives an error of a handshake the library's name.
+func handshakeError(err error) error {
 	if errors.Is(err, ErrDenied) {
 		return err
 	}
@@ -233,19 +233,19 @@ func shakeError(err error) error {
 
 // pad writes the beginning of the handshake behind a Connect.
 func (e *engine) pad(s *Session, padding []byte) {
-	h := s.shake
+	h := s.handshake
 	if room := wire.ChunkRoom(padding); h.begun() && room > 0 {
 		wire.PutChunk(padding, wire.ChunkCrypto, h.out[:min(len(h.out), room)])
 		h.resend = true
 	}
 }
 
-// repeatShake repeats what is due of a secure session.
-func (e *engine) repeatShake(s *Session) {
-	h := s.shake
+// repeatHandshake repeats what is due of a secure session.
+func (e *engine) repeatHandshake(s *Session) {
+	h := s.handshake
 	if h.waits {
 		if h.begun() {
-			e.stepShake(s) // if no worker had room for it
+			e.stepHandshake(s) // if no worker had room for it
 		}
 		s.dialer.Rest(max(s.dialer.NextAt(), e.in.Now.Add(waitsFor)))
 		if s.dialer.Tick(e.in.Now, e.out) != nil {
@@ -271,13 +271,13 @@ func (e *engine) repeatShake(s *Session) {
 
 // sendRest sends what a Connect that has just left had no room for.
 func (e *engine) sendRest(s *Session) {
-	h := s.shake
+	h := s.handshake
 	if !h.resend {
 		return
 	}
 	h.resend = false
-	room := int(s.dialer.Connect.Offer.MTU) + e.seam.overhead - wire.HeaderSize - wire.ConnectSize -
-		len(s.dialer.Ext)
+	room := int(s.dialer.Connect.Offer.MTU) + e.recordLayer.overhead - wire.HeaderSize -
+		wire.ConnectSize - len(s.dialer.Ext)
 	if room = wire.ChunkRoom(make([]byte, max(room, 0))); len(h.out) > room {
 		e.sendCrypto(s, max(room, 0))
 	}
@@ -288,7 +288,7 @@ func (e *engine) sendCrypto(s *Session, from int) { e.cryptoOf(s, from)() }
 
 // cryptoOf returns what sends the client's stream from a place on, as it is now.
 func (e *engine) cryptoOf(s *Session, from int) func() {
-	h, to, mtu := s.shake, s.end.Peer, int(s.dialer.Connect.Offer.MTU)
+	h, to, mtu := s.handshake, s.end.Peer, int(s.dialer.Connect.Offer.MTU)
 	field, out := wire.FirstOf(h.loop)|wire.NoSession, h.out
 	c := wire.Crypto{Nonce: s.dialer.Connect.Nonce, Ack: uint32(len(h.in))}
 	return func() { e.sendStream(&to, 0, field, &c, out, from, mtu) }
@@ -312,17 +312,17 @@ func (e *engine) sendStream(
 
 // onServersCrypto takes a part of the server's stream.
 func (e *engine) onServersCrypto(s *Session, c *wire.Crypto, part []byte) {
-	h := s.shake
+	h := s.handshake
 	if !h.begun() || h.opening {
 		return
 	}
 	s.dialer.Hears(e.in.Now)
 	if !h.take(c.Offset, part) {
-		e.end(s, shakeError(security.ErrMessage), SessionRefused)
+		e.end(s, handshakeError(security.ErrMessage), SessionRefused)
 		return
 	}
 	if len(h.in) > h.fed {
-		e.stepShake(s)
+		e.stepHandshake(s)
 	}
 }
 
@@ -356,34 +356,34 @@ func (e *engine) onTicket(a *association, body []byte) {
 }
 
 // shaken lets the sessions go on that wait for this one's keys, whether it has made any or not.
-func (e *engine) shaken(s *Session) {
-	h := s.shake
+func (e *engine) handshakeDone(s *Session) {
+	h := s.handshake
 	if h == nil || !h.leader {
 		return
 	}
 	h.leader = false
-	delete(e.shield.leaders, leaderKey{s.end.Peer, h.epoch, h.name, h.of})
+	delete(e.security.leaders, leaderKey{s.end.Peer, h.epoch, h.name, h.of})
 	for _, f := range h.followers {
 		// One that was challenged by another endpoint meanwhile does not wait for this one's.
-		if w := f.shake; f.state == sessConnecting && w.waits && !w.begun() && w.epoch == h.epoch {
+		if w := f.handshake; f.state == sessConnecting && w.waits && !w.begun() && w.epoch == h.epoch {
 			e.findKeys(f)
 		}
 	}
 	h.followers = nil
 }
 
-// abandonShake ends the handshake of a session that has ended.
-func (e *engine) abandonShake(s *Session) {
-	h := s.shake
-	e.shaken(s)
-	delete(e.shield.dials, h.nonce)
+// abandonHandshake ends the handshake of a session that has ended.
+func (e *engine) abandonHandshake(s *Session) {
+	h := s.handshake
+	e.handshakeDone(s)
+	delete(e.security.dials, h.nonce)
 	if h.own != nil {
 		e.assocs.release(h.own)
 		if h.stream != nil {
 			h.close()
 		}
 	}
-	s.shake = nil
+	s.handshake = nil
 }
 
 // maxRefusal is the size of the longest text in a refusal, bytes.

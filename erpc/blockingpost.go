@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// pushEvery is how often an errand looks for room in the ring of commands while that is full.
+// pushEvery is how often a blocking post looks for room in the ring of commands while that is full.
 const pushEvery = time.Millisecond
 
-// errand has fn run in the loop and waits for it no longer than ctx. One errand is under way at a
+// blockingPost has fn run in the loop and waits for it no longer than ctx. One is under way at a
 // time, so a loop that is stuck gathers none; others wait for it, no longer than their contexts
 // either. After an error fn has not run and will not. Errors: ErrClosed, those of a context as in
 // Client.Call.
-func (r *Rpc) errand(ctx context.Context, fn func(*Rpc)) error {
+func (r *Rpc) blockingPost(ctx context.Context, fn func(*Rpc)) error {
 	select {
-	case r.errands <- struct{}{}:
+	case r.blockingPosts <- struct{}{}:
 	case <-ctx.Done():
 		return contextError(ctx)
 	}
-	release := sync.OnceFunc(func() { <-r.errands })
+	release := sync.OnceFunc(func() { <-r.blockingPosts })
 	done := make(chan struct{})
 	var begun atomic.Bool // or given up
 	err := r.postUntil(ctx, command{fn: func(r *Rpc) {

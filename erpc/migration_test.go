@@ -28,9 +28,9 @@ func (p *errPair) rebind() {
 	}
 }
 
-// TestMoves: the sessions of a client whose address changes go along, with calls under way that run
-// once; then new ones open by the same keys.
-func TestMoves(t *testing.T) {
+// TestMigrations: the sessions of a client whose address changes go along, with calls under way
+// that run once; then new ones open by the same keys.
+func TestMigrations(t *testing.T) {
 	p := newErrPairOn(t, newMemNet(), erpc.Config{PSK: testPSK})
 	ran := 0
 	p.hold = func(h erpc.ReqHandle) {

@@ -32,8 +32,8 @@ func (st *stub) say(i int, kind transport.HintKind, quoted []byte) {
 
 const unreachable = transport.HintUnreachable
 
-// hintStub is an endpoint with a client session to peer 1, and one of peer 2, which keeps quiet.
-func hintStub(t *testing.T) (st *stub, s, other *Session) {
+// icmpStub is an endpoint with a client session to peer 1, and one of peer 2, which keeps quiet.
+func icmpStub(t *testing.T) (st *stub, s, other *Session) {
 	st = newStub(t, Config{Timing: Timing{FailureTimeout: time.Hour, Heartbeat: time.Minute}})
 	s, other = st.dialTo(1), st.dialTo(2)
 	st.accepted(s, 1, 7)
@@ -46,7 +46,7 @@ func hintStub(t *testing.T) (st *stub, s, other *Session) {
 // TestPeerGone: three pings come back from the network, and the sessions with the peer end within
 // 100 ms, those of both kinds. Others live on.
 func TestPeerGone(t *testing.T) {
-	st, s, other := hintStub(t)
+	st, s, other := icmpStub(t)
 	served := st.connectFrom(1, 7, 3)
 	st.end.sent = nil
 	began, pings := st.now, 0
@@ -73,15 +73,15 @@ func TestPeerGone(t *testing.T) {
 	}
 	st.engine.assocs.check()
 	st.pass(time.Second)
-	if n := len(st.engine.assocs.doubts); n != 0 {
-		t.Errorf("%d peers are doubted", n)
+	if n := len(st.engine.assocs.probes); n != 0 {
+		t.Errorf("%d peers are probed", n)
 	}
 	t.Logf("gone after %v", st.now.Sub(began)-time.Second)
 }
 
-// TestForgedHints: whatever does not quote three pings of this series ends nothing, and causes few
+// TestForgedICMP: whatever does not quote three pings of this series ends nothing, and causes few
 // pings, though it comes each millisecond. Each forgery turns what was sent into what is said.
-func TestForgedHints(t *testing.T) {
+func TestForgedICMP(t *testing.T) {
 	for name, forge := range map[string]func(pings [][]byte) []byte{
 		"nothing":    func([][]byte) []byte { return nil },
 		"other data": func([][]byte) []byte { return make([]byte, transport.QuotedMax) },
@@ -101,7 +101,7 @@ func TestForgedHints(t *testing.T) {
 			return pings[max(0, len(pings)-seriesPings-1)]
 		},
 	} {
-		st, s, _ := hintStub(t)
+		st, s, _ := icmpStub(t)
 		const span = 5 * time.Second
 		end := st.now.Add(span)
 		var pings [][]byte
@@ -118,8 +118,8 @@ func TestForgedHints(t *testing.T) {
 		if most := int(span/seriesEvery) * seriesPings; len(pings) > most || len(pings) < most/2 {
 			t.Errorf("%s: %d pings in %v", name, len(pings), span)
 		}
-		if n := len(st.engine.assocs.doubts); n > 1 {
-			t.Errorf("%s: %d doubts", name, n)
+		if n := len(st.engine.assocs.probes); n > 1 {
+			t.Errorf("%s: %d series of pings", name, n)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestPeerGoneUnderRequests(t *testing.T) {
 			return [][]byte{sent[0][:23], sent[1][:23], sent[2][:23]}
 		}, false},
 	} {
-		st, s, other := hintStub(t)
+		st, s, other := icmpStub(t)
 		for _, quoted := range c.quote(s, st.ask(s, 4, alone)) {
 			st.say(1, unreachable, quoted)
 		}
@@ -205,7 +205,7 @@ func TestPeerGoneUnderRequests(t *testing.T) {
 // TestBundlesCameBack: bundles that come back count as the requests in them do, each once.
 func TestBundlesCameBack(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {
-		st, s, _ := hintStub(t)
+		st, s, _ := icmpStub(t)
 		var sent [][]byte
 		for range n {
 			sent = append(sent, st.ask(s, 2, 32)...)
@@ -231,7 +231,7 @@ func TestBundlesCameBack(t *testing.T) {
 // answered one of the three; and only once it has been silent for a while.
 func TestLastWords(t *testing.T) {
 	for _, answers := range []int{0, 1, 4} {
-		st, s, _ := hintStub(t)
+		st, s, _ := icmpStub(t)
 		tick := func(d time.Duration) {
 			st.engine.timers.nextScan = 0
 			st.pass(d)
@@ -272,14 +272,14 @@ func (st *stub) respond(i int, s *Session, req []byte) {
 }
 
 // TestTooBig: the network says that packets are too large. Nothing happens to a session at rest.
-// Under a request its path is probed, at once and not for each hint, unless its packets are small
-// enough.
+// Under a request its path is probed, at once and not for each ICMP error, unless its packets are
+// small enough.
 func TestTooBig(t *testing.T) {
 	for _, c := range []struct {
 		mtu  int
 		asks bool
 	}{{stubMTU, false}, {stubMTU - 1, true}, {0, true}} {
-		st, s, _ := hintStub(t)
+		st, s, _ := icmpStub(t)
 		say := func() {
 			st.say(1, transport.HintTooBig, nil)
 			st.end.said[len(st.end.said)-1].MTU = c.mtu
@@ -322,7 +322,7 @@ func (st *stub) answer(i int, s *Session, ping []byte) {
 // shows that the peer has gone, unless it was heard meanwhile: then that counts from the start.
 func TestFewQuotes(t *testing.T) {
 	for _, heard := range []bool{false, true} {
-		st, s, _ := hintStub(t)
+		st, s, _ := icmpStub(t)
 		for series := 1; series <= 3; series++ {
 			if s.Err() != nil {
 				t.Fatalf("heard %v: the session ended in series %d", heard, series)
@@ -354,11 +354,11 @@ func flip(p []byte, i int) []byte {
 	return p
 }
 
-// TestHintThenLife: a peer that is heard after the first ping lives, though all pings come back.
+// TestICMPThenLife: a peer that is heard after the first ping lives, though all pings come back.
 // It gets no more of them then, until the next series.
-func TestHintThenLife(t *testing.T) {
+func TestICMPThenLife(t *testing.T) {
 	for heardAfter := range quotesNeeded {
-		st, s, _ := hintStub(t)
+		st, s, _ := icmpStub(t)
 		st.say(1, unreachable, nil)
 		pings := 0
 		for end := st.now.Add(seriesEvery - 10*time.Millisecond); st.now < end; {
@@ -377,10 +377,10 @@ func TestHintThenLife(t *testing.T) {
 	}
 }
 
-// TestOtherHints: what says that packets are too large, and what is about others than peers, makes
+// TestOtherICMP: what says that packets are too large, and what is about others than peers, makes
 // nobody ask. A session that is being opened goes on.
-func TestOtherHints(t *testing.T) {
-	st, s, _ := hintStub(t)
+func TestOtherICMP(t *testing.T) {
+	st, s, _ := icmpStub(t)
 	dialled := st.dialTo(4)
 	for range 1000 {
 		for _, i := range []int{3, 4} {
@@ -397,7 +397,8 @@ func TestOtherHints(t *testing.T) {
 	}
 }
 
-// TestStoppedPeer: a peer that is silent beside forged hints lives as long as one without them.
+// TestStoppedPeer: a peer that is silent beside forged ICMP errors lives as long as one without
+// them.
 func TestStoppedPeer(t *testing.T) {
 	lived := func(forged bool) time.Duration {
 		st := newStub(t, Config{})
@@ -423,11 +424,11 @@ func TestStoppedPeer(t *testing.T) {
 	}
 }
 
-// TestManyDoubts: hints about more peers than maxDoubted make no more series than that, and the
-// endpoint wakes for them.
-func TestManyDoubts(t *testing.T) {
+// TestManyDeathProbes: ICMP errors about more peers than maxDeathProbes make no more series than
+// that, and the endpoint wakes for them.
+func TestManyDeathProbes(t *testing.T) {
 	st := newStub(t, Config{})
-	const count = maxDoubted + 100
+	const count = maxDeathProbes + 100
 	for i := range count {
 		st.connectFrom(i, 7, uint64(i+1))
 		st.end.sent = nil
@@ -436,13 +437,13 @@ func TestManyDoubts(t *testing.T) {
 		st.say(i, unreachable, nil)
 	}
 	pings := 0
-	for range count/hintsOnce + 2 {
+	for range count/maxICMPOnce + 2 {
 		pings += len(st.pinged(1250 * time.Microsecond))
 	}
-	if n := len(st.engine.assocs.doubts); n != maxDoubted {
-		t.Errorf("%d peers are doubted", n)
+	if n := len(st.engine.assocs.probes); n != maxDeathProbes {
+		t.Errorf("%d peers are probed", n)
 	}
-	if pings < maxDoubted || pings > 2*seriesPings*maxDoubted {
+	if pings < maxDeathProbes || pings > 2*seriesPings*maxDeathProbes {
 		t.Errorf("%d pings", pings)
 	}
 	if wake := st.NextWake().Sub(st.now); wake > 2*time.Millisecond {
@@ -451,14 +452,14 @@ func TestManyDoubts(t *testing.T) {
 	for range 300 {
 		st.pinged(time.Millisecond)
 	}
-	if n := len(st.engine.assocs.doubts); n != 0 {
-		t.Errorf("%d peers are doubted later", n)
+	if n := len(st.engine.assocs.probes); n != 0 {
+		t.Errorf("%d peers are probed later", n)
 	}
 }
 
-// TestHintsEndSleep: a loop that is about to sleep takes hints first.
-func TestHintsEndSleep(t *testing.T) {
-	st, s, _ := hintStub(t)
+// TestICMPEndsSleep: a loop that is about to sleep takes ICMP errors first.
+func TestICMPEndsSleep(t *testing.T) {
+	st, s, _ := icmpStub(t)
 	st.pass(time.Second)
 	st.say(1, unreachable, nil)
 	if err := st.sleep(-1); err != nil {

@@ -25,14 +25,14 @@ const (
 	// seriesEvery is how long a series waits for its pings, and so how often a peer may have one,
 	// whatever is forged: 24 pings a second to a peer that is silent, 4 to one that answers at once.
 	seriesEvery = 250 * time.Millisecond
-	// maxDoubted bounds the peers that have series at a time.
-	maxDoubted = 1024
-	// hintsOnce bounds the hints that one tick takes.
-	hintsOnce = 64
+	// maxDeathProbes bounds the peers that have series at a time.
+	maxDeathProbes = 1024
+	// maxICMPOnce bounds the ICMP errors that one tick takes.
+	maxICMPOnce = 64
 	// lastWords is how long a peer that was heard must be silent. Packets that came before the
 	// network's word may be read after it.
 	lastWords = 10 * time.Millisecond
-	// maxQuoted bounds the hints of a series that are looked at as packets of requests.
+	// maxQuoted bounds the ICMP errors of a series that are looked at as packets of requests.
 	maxQuoted = 16
 )
 
@@ -74,21 +74,21 @@ func (r *sentRing) take(quoted []byte) bool {
 	return false
 }
 
-// doubt is a series of pings to a peer of which the network says that it has gone, or which another
-// incarnation seems to have replaced.
-type doubt struct {
-	peer   *association
-	reborn bool // another incarnation of the peer has proved its identity
-	moved  int  // pings that the server answered with "I know you under another address"
-	began  monotime.Time
-	quotes quotes // of this series, and of those before if the peer was silent ever since
-	sent   int
-	seen   [seriesPings]bool
-	pings  [seriesPings][pingSize]byte
-	heard  bool // the peer, since the series began
-	looked int  // hints that were looked at as packets of requests
-	data   [quotesNeeded]quotedData
-	datas  int
+// deathProbe is a series of pings to a peer of which the network says that it has gone, or which
+// another incarnation seems to have replaced.
+type deathProbe struct {
+	peer     *association
+	reborn   bool // another incarnation of the peer has proved its identity
+	moved    int  // pings that the server answered with "I know you under another address"
+	began    monotime.Time
+	quotes   quotes // of this series, and of those before if the peer was silent ever since
+	sent     int
+	seen     [seriesPings]bool
+	pings    [seriesPings][pingSize]byte
+	heard    bool // the peer, since the series began
+	examined int  // ICMP errors that were looked at as packets of requests
+	data     [quotesNeeded]quotedData
+	datas    int
 }
 
 // quotedData holds the first bytes of a packet of a request, as they came back.
@@ -108,13 +108,13 @@ type quotes struct {
 	since monotime.Time
 }
 
-// onHints takes what the network says about packets sent earlier.
-func (e *engine) onHints() {
+// onICMP takes the ICMP errors that packets sent earlier have drawn.
+func (e *engine) onICMP() {
 	for _, h := range e.port.hints() {
 		for _, p := range e.assocs.byAddr[h.To] {
 			switch h.Kind {
 			case transport.HintUnreachable:
-				if d := e.beginDoubt(p); d != nil {
+				if d := e.beginDeathProbe(p); d != nil {
 					e.quoted(d, h.Quoted)
 				}
 			case transport.HintTooBig:
@@ -124,26 +124,26 @@ func (e *engine) onHints() {
 	}
 }
 
-// beginDoubt begins a series of pings to a peer, or returns the one that goes on; nil if there is
-// no room, or nothing to lose.
-func (e *engine) beginDoubt(p *association) *doubt {
-	if p.doubt != nil {
-		return p.doubt
+// beginDeathProbe begins a series of pings to a peer, or returns the one that goes on; nil if there
+// is no room, or nothing to lose.
+func (e *engine) beginDeathProbe(p *association) *deathProbe {
+	if p.deathProbe != nil {
+		return p.deathProbe
 	}
-	if len(e.assocs.doubts) == maxDoubted || len(p.sessions) == 0 {
+	if len(e.assocs.probes) == maxDeathProbes || len(p.sessions) == 0 {
 		return nil
 	}
-	d := &doubt{peer: p, began: e.in.Now, quotes: p.quotes}
+	d := &deathProbe{peer: p, began: e.in.Now, quotes: p.quotes}
 	if d.quotes.count == 0 || p.watch.HeardSince(d.quotes.since) {
 		d.quotes = quotes{since: e.in.Now}
 	}
-	p.doubt = d
-	e.assocs.doubts = append(e.assocs.doubts, d)
+	p.deathProbe = d
+	e.assocs.probes = append(e.assocs.probes, d)
 	return d
 }
 
 // quoted takes a packet to a peer that came back from the network.
-func (e *engine) quoted(d *doubt, quoted []byte) {
+func (e *engine) quoted(d *deathProbe, quoted []byte) {
 	p := d.peer
 	if p.field != 0 {
 		if p.sent != nil && p.sent.take(quoted) {
@@ -158,8 +158,8 @@ func (e *engine) quoted(d *doubt, quoted []byte) {
 			return
 		}
 	}
-	if d.datas < quotesNeeded && d.looked < maxQuoted {
-		d.looked++
+	if d.datas < quotesNeeded && d.examined < maxQuoted {
+		d.examined++
 		if !d.has(quoted) && p.awaits(quoted) {
 			d.data[d.datas].n = copy(d.data[d.datas].mem[:], quoted)
 			d.datas++
@@ -170,7 +170,7 @@ func (e *engine) quoted(d *doubt, quoted []byte) {
 
 // isPing reports whether a number is that of a ping of the series, of a peer in the clear, for
 // which nothing has come yet. Each counts once.
-func (d *doubt) isPing(seq uint64) bool {
+func (d *deathProbe) isPing(seq uint64) bool {
 	for i := range d.sent {
 		var a wire.Alive
 		if a.Parse(d.pings[i][wire.HeaderSize:]); a.Seq == seq && !d.seen[i] {
@@ -182,7 +182,7 @@ func (d *doubt) isPing(seq uint64) bool {
 }
 
 // has reports whether a packet of a request came back before.
-func (d *doubt) has(quoted []byte) bool {
+func (d *deathProbe) has(quoted []byte) bool {
 	for i := range d.datas {
 		if x := &d.data[i]; bytes.HasPrefix(quoted, x.mem[:min(x.n, dataHead)]) {
 			return true
@@ -218,30 +218,30 @@ func (e *engine) narrow(p *association, h *transport.Hint) {
 	p.narrowAt = e.in.Now.Add(seriesEvery)
 	for _, s := range p.sessions {
 		if s.cl != nil && s.state == sessConnected && s.cl.PacketSize() > h.MTU {
-			s.cl.Doubt(e.in.Now)
+			s.cl.SuspectPath(e.in.Now)
 		}
 	}
 }
 
-// checkDoubts goes on with the series of pings.
-func (e *engine) checkDoubts() {
+// checkDeathProbes goes on with the series of pings.
+func (e *engine) checkDeathProbes() {
 	t := &e.assocs
-	for i := 0; i < len(t.doubts); {
-		d := t.doubts[i]
-		if e.checkDoubt(d) {
+	for i := 0; i < len(t.probes); {
+		d := t.probes[i]
+		if e.checkDeathProbe(d) {
 			i++
 			continue
 		}
-		d.peer.doubt, d.peer.quotes = nil, d.quotes
-		last := len(t.doubts) - 1
-		t.doubts[i] = t.doubts[last]
-		t.doubts[last] = nil
-		t.doubts = t.doubts[:last]
+		d.peer.deathProbe, d.peer.quotes = nil, d.quotes
+		last := len(t.probes) - 1
+		t.probes[i] = t.probes[last]
+		t.probes[last] = nil
+		t.probes = t.probes[:last]
 	}
 }
 
-// checkDoubt goes on with a series. It reports false when that is over.
-func (e *engine) checkDoubt(d *doubt) bool {
+// checkDeathProbe goes on with a series. It reports false when that is over.
+func (e *engine) checkDeathProbe(d *deathProbe) bool {
 	now := e.in.Now
 	if d.peer.watch.HeardSince(d.quotes.since) {
 		d.hear(now)
@@ -271,7 +271,7 @@ func (e *engine) checkDoubt(d *doubt) bool {
 // asked reports whether the peer was asked since the series began. What the network quotes of
 // sealed datagrams counts only with silence to fresh pings, since anybody on the path can quote
 // them; in the clear he could as well forge an end.
-func (d *doubt) asked() bool { return d.peer.field == 0 || d.sent >= 2 }
+func (d *deathProbe) asked() bool { return d.peer.field == 0 || d.sent >= 2 }
 
 // rebornAfter is how long a peer must be silent if another incarnation seems to have replaced it:
 // three retransmission timeouts of its sessions. A server has none.
@@ -299,7 +299,7 @@ func (e *engine) restarted(p *association) {
 // hear notes that the peer was heard. It gets no more pings until the next series, and those that
 // came back count no more. Packets of requests do that the peer has not answered yet: what was
 // heard may have waited here since before it died.
-func (d *doubt) hear(now monotime.Time) {
+func (d *deathProbe) hear(now monotime.Time) {
 	d.heard = true
 	kept := 0
 	for i := range d.datas {

@@ -78,9 +78,9 @@ func (s *Shares) fair(all, own, limit, users int) bool {
 	return own < limit/(users+1)
 }
 
-// share counts what one address uses of an endpoint. It is there while it has a session or a
+// addrQuota counts what one address uses of an endpoint. It is there while it has a session or a
 // request at work.
-type share struct {
+type addrQuota struct {
 	key      transport.Addr
 	sessions int
 	atWork   int // background requests that wait or run
@@ -90,111 +90,111 @@ type share struct {
 	blocked  map[uint8]*blocked // by request type; nil until a handler has held up the loop
 }
 
-// shareTable holds the shares of an endpoint.
-type shareTable struct {
+// quotaTable holds the quotas of an endpoint.
+type quotaTable struct {
 	cfg     *Shares
 	book    *memoryBook
 	memory  *session.Memory
 	workers *workerPool // nil if there are none
-	byKey   map[transport.Addr]*share
-	busy    int // shares with requests at work
+	byKey   map[transport.Addr]*addrQuota
+	busy    int // quotas with requests at work
 }
 
-// shareTable returns the shares of a new endpoint.
-func (n *Nexus) shareTable(cfg *Config) shareTable {
-	return shareTable{
-		cfg: &cfg.Shares, book: n.memory, workers: n.pool, byKey: make(map[transport.Addr]*share),
+// quotaTable returns the quotas of a new endpoint.
+func (n *Nexus) quotaTable(cfg *Config) quotaTable {
+	return quotaTable{
+		cfg: &cfg.Shares, book: n.memory, workers: n.pool, byKey: make(map[transport.Addr]*addrQuota),
 		memory: session.NewMemory(n.memory.quota(cfg.Slots, cfg.MaxMessage), session.Timing(cfg.Timing)),
 	}
 }
 
 // close gives all back, when the endpoint has ended and no handler runs.
-func (t *shareTable) close() {
-	for _, sh := range t.byKey {
-		sh.account.Close()
+func (t *quotaTable) close() {
+	for _, q := range t.byKey {
+		q.account.Close()
 	}
 }
 
-// keyOf returns the key of a peer's share: its identity if it has proved one, else its address.
+// keyOf returns the key of a peer's quota: its identity if it has proved one, else its address.
 func (s *Shares) keyOf(a *association) transport.Addr {
-	if a.share.IsValid() && !s.Off {
-		return a.share
+	if a.quotaKey.IsValid() && !s.Off {
+		return a.quotaKey
 	}
 	return s.key(a.addr)
 }
 
 // admits reports whether a peer may have one more session. All are in the table.
-func (t *shareTable) admits(key transport.Addr, all, limit int) bool {
-	sh := t.byKey[key]
-	if sh == nil {
+func (t *quotaTable) admits(key transport.Addr, all, limit int) bool {
+	q := t.byKey[key]
+	if q == nil {
 		return t.cfg.fair(all, 0, limit, len(t.byKey)+1)
 	}
-	return t.cfg.fair(all, sh.sessions, limit, len(t.byKey))
+	return t.cfg.fair(all, q.sessions, limit, len(t.byKey))
 }
 
 // join notes a server's session of an association.
-func (t *shareTable) join(s *Session, a *association) {
+func (t *quotaTable) join(s *Session, a *association) {
 	key := t.cfg.keyOf(a)
-	sh := t.byKey[key]
-	if sh == nil {
-		sh = &share{key: key, holder: t.book.open(key)}
-		sh.account = session.NewAccount(sh.holder)
+	q := t.byKey[key]
+	if q == nil {
+		q = &addrQuota{key: key, holder: t.book.open(key)}
+		q.account = session.NewAccount(q.holder)
 		if t.workers != nil {
-			sh.line = t.workers.open(key)
+			q.line = t.workers.open(key)
 		}
-		t.byKey[key] = sh
+		t.byKey[key] = q
 	}
-	sh.sessions++
-	s.srv.share = sh
-	s.sv.SetMemory(t.memory, &sh.account)
+	q.sessions++
+	s.srv.quota = q
+	s.sv.SetMemory(t.memory, &q.account)
 }
 
 // leave undoes join, if there was one.
-func (t *shareTable) leave(s *Session) {
+func (t *quotaTable) leave(s *Session) {
 	if s.srv == nil {
 		return
 	}
-	if sh := s.srv.share; sh != nil {
-		s.srv.share = nil
-		sh.sessions--
-		t.drop(sh)
+	if q := s.srv.quota; q != nil {
+		s.srv.quota = nil
+		q.sessions--
+		t.drop(q)
 	}
 }
 
-// drop forgets a share that has nothing any more.
-func (t *shareTable) drop(sh *share) {
-	if sh.sessions > 0 || sh.atWork > 0 {
+// drop forgets a quota that has nothing any more.
+func (t *quotaTable) drop(q *addrQuota) {
+	if q.sessions > 0 || q.atWork > 0 {
 		return
 	}
-	sh.account.Close()
-	t.book.close(sh.holder)
-	if sh.line != nil {
-		t.workers.close(sh.line)
+	q.account.Close()
+	t.book.close(q.holder)
+	if q.line != nil {
+		t.workers.close(q.line)
 	}
-	delete(t.byKey, sh.key)
+	delete(t.byKey, q.key)
 }
 
 // mayWork reports whether the address may have one more request at work, when all are.
-func (t *shareTable) mayWork(sh *share, all, limit int) bool {
+func (t *quotaTable) mayWork(q *addrQuota, all, limit int) bool {
 	users := t.busy
-	if sh.atWork == 0 {
+	if q.atWork == 0 {
 		users++
 	}
-	return t.cfg.fair(all, sh.atWork, limit, users)
+	return t.cfg.fair(all, q.atWork, limit, users)
 }
 
 // startWork notes a request at work.
-func (t *shareTable) startWork(sh *share) {
-	if sh.atWork++; sh.atWork == 1 {
+func (t *quotaTable) startWork(q *addrQuota) {
+	if q.atWork++; q.atWork == 1 {
 		t.busy++
 	}
 }
 
 // endWork undoes startWork. The request had a buffer of n bytes.
-func (t *shareTable) endWork(sh *share, n int) {
-	sh.account.Release(n)
-	if sh.atWork--; sh.atWork == 0 {
+func (t *quotaTable) endWork(q *addrQuota, n int) {
+	q.account.Release(n)
+	if q.atWork--; q.atWork == 0 {
 		t.busy--
-		t.drop(sh)
+		t.drop(q)
 	}
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
-// relayRig is a relay whose turns end at once, so that tests see what they were given.
-type relayRig struct {
-	*relay
+// handoffRig is a handoff whose turns end at once, so that tests see what they were given.
+type handoffRig struct {
+	*handoff
 	tb     testing.TB
 	mu     sync.Mutex
 	ran    []uint64 // request numbers, in order
 	turns  int      // goroutines that were started
 	ended  sync.WaitGroup
 	number uint64
-	share  share // of the requests' address
+	quota  addrQuota // of the requests' address
 }
 
-func newRelayRig(tb testing.TB, clock func() Time) *relayRig {
+func newHandoffRig(tb testing.TB, clock func() Time) *handoffRig {
 	tb.Helper()
 	st := newStub(tb, Config{})
 	st.Rpc.txBatch = 32
@@ -32,25 +32,25 @@ func newRelayRig(tb testing.TB, clock func() Time) *relayRig {
 		st.Rpc.source = clock
 	}
 	st.Rpc.engine.jobs.paces = new(paces)
-	g := &relayRig{tb: tb}
-	g.relay = &relay{
+	g := &handoffRig{tb: tb}
+	g.handoff = &handoff{
 		r: st.Rpc, stop: func() bool { return true }, leave: g.ended.Done,
 		enter: func() { g.turns++; g.ended.Add(1) },
 		call:  make(chan struct{}, 1), end: make(chan error, 100),
-		over: make(chan struct{}), watching: make(chan struct{}),
+		over: make(chan struct{}), watched: make(chan struct{}),
 	}
 	return g
 }
 
-// request adds a request of a type to those that the relay runs next.
-func (g *relayRig) request(typ uint8, fn func()) {
+// request adds a request of a type to those that the handoff runs next.
+func (g *handoffRig) request(typ uint8, fn func()) {
 	jobs := &g.r.engine.jobs
 	j, gen := jobs.take()
 	num := g.number
 	g.number++
 	bits := uint64(gen)<<genShift | uint64(typ)
 	j.handle = ReqHandle{s: &Session{engine: &g.r.engine}, job: j, bits: bits}
-	j.share = &g.share
+	j.quota = &g.quota
 	j.fn = func(ReqHandle) {
 		g.mu.Lock()
 		g.ran = append(g.ran, num)
@@ -62,19 +62,19 @@ func (g *relayRig) request(typ uint8, fn func()) {
 	jobs.own = append(jobs.own, j)
 }
 
-func (g *relayRig) requests(n int, typ uint8) {
+func (g *handoffRig) requests(n int, typ uint8) {
 	for range n {
 		g.request(typ, nil)
 	}
 }
 
-// left returns how many requests wait for the relay, and how many for the pool.
-func (g *relayRig) left() [2]int {
+// left returns how many requests wait for the handoff, and how many for the pool.
+func (g *handoffRig) left() [2]int {
 	return [2]int{len(g.r.engine.jobs.own), len(g.r.engine.jobs.batch)}
 }
 
 // check compares the numbers of the requests that ran with 0 to n-1.
-func (g *relayRig) check(n int) {
+func (g *handoffRig) check(n int) {
 	g.tb.Helper()
 	want := make([]uint64, n)
 	for i := range want {
@@ -88,7 +88,7 @@ func (g *relayRig) check(n int) {
 // TestShift: a shift runs what has answers for one batch of packets, and leaves the others for the
 // next one.
 func TestShift(t *testing.T) {
-	g := newRelayRig(t, nil)
+	g := newHandoffRig(t, nil)
 	g.requests(70, 1)
 	for i, want := range []struct{ ran, own int }{{32, 38}, {64, 6}, {70, 0}} {
 		if !g.shift(0) {
@@ -104,7 +104,7 @@ func TestShift(t *testing.T) {
 	}
 	for _, j := range g.jobs[:cap(g.jobs)] {
 		if j != nil {
-			t.Fatal("the relay keeps jobs that have ended")
+			t.Fatal("the handoff keeps jobs that have ended")
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestShiftEnds(t *testing.T) {
 		{-100 * time.Microsecond, 32, [2]int{}, [2]int{}},        // a clock that jumps hurts nobody
 	} {
 		now := monotime.Time(1e9)
-		g := newRelayRig(t, func() Time { return now })
+		g := newHandoffRig(t, func() Time { return now })
 		for range 32 {
 			g.request(1, func() { now = now.Add(c.takes) })
 		}
@@ -147,7 +147,7 @@ func TestShiftEnds(t *testing.T) {
 // TestShiftMeasures: a slow type does not make others slow that are in the same shift.
 func TestShiftMeasures(t *testing.T) {
 	now := monotime.Time(1e9)
-	g := newRelayRig(t, func() Time { return now })
+	g := newHandoffRig(t, func() Time { return now })
 	for range 10 {
 		g.request(1, func() { now = now.Add(time.Microsecond) })
 		g.request(2, func() { now = now.Add(8 * time.Microsecond) })
@@ -156,7 +156,7 @@ func TestShiftMeasures(t *testing.T) {
 		g.shift(0)
 	}
 	p := g.r.engine.jobs.paces
-	one, two := p.quick(&g.share, 1, now), p.quick(&g.share, 2, now)
+	one, two := p.quick(&g.quota, 1, now), p.quick(&g.quota, 2, now)
 	if !one || two {
 		t.Errorf("quick are 1: %v, 2: %v", one, two)
 	}
@@ -164,7 +164,7 @@ func TestShiftMeasures(t *testing.T) {
 
 // TestTake: while a handler waits another goroutine gets the loop and the requests that are left.
 func TestTake(t *testing.T) {
-	g := newRelayRig(t, nil)
+	g := newHandoffRig(t, nil)
 	started, release := make(chan uint64), make(chan struct{})
 	g.requests(2, 1)
 	g.request(2, func() { started <- g.word.Load(); <-release })
@@ -196,7 +196,7 @@ func TestTake(t *testing.T) {
 	if w := g.word.Load(); w != 1<<turnShift {
 		t.Errorf("word %#x", w)
 	}
-	if b := g.share.blocked; b[1] != nil || b[2] == nil || b[2].hold != leastBlocked {
+	if b := g.quota.blocked; b[1] != nil || b[2] == nil || b[2].hold != minBlocked {
 		t.Errorf("blocked: %+v", b)
 	}
 }
@@ -206,7 +206,7 @@ func TestTake(t *testing.T) {
 func TestTakeRaces(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for turn := uint64(0); turn < 500; {
-		g := newRelayRig(t, nil)
+		g := newHandoffRig(t, nil)
 		g.word.Store(turn << turnShift)
 		g.requests(32, 1)
 		mine, wait := make(chan bool), r.IntN(20)
@@ -230,29 +230,29 @@ func TestTakeRaces(t *testing.T) {
 	}
 }
 
-// TestLookOut: the lookout gives the loop away when a shift takes too long, and not before. When
+// TestWatchdog: the watchdog gives the loop away when a shift takes too long, and not before. When
 // there are no shifts it waits for one.
-func TestLookOut(t *testing.T) {
+func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		g := newRelayRig(t, func() Time { return Time(1e9).Add(time.Since(begin)) })
-		go g.lookOut()
-		<-time.After(dozeAfter*lookEvery - 1)
+		g := newHandoffRig(t, func() Time { return Time(1e9).Add(time.Since(begin)) })
+		go g.watchdog()
+		<-time.After(dozeAfter*watchEvery - 1)
 		if synctest.Wait(); g.dozing.Load() {
-			t.Error("the lookout dozes already")
+			t.Error("the watchdog dozes already")
 		}
 		<-time.After(2)
 		if synctest.Wait(); !g.dozing.Load() {
-			t.Error("the lookout does not doze")
+			t.Error("the watchdog does not doze")
 		}
-		<-time.After(lookEvery / 3)
+		<-time.After(watchEvery / 3)
 		mine := make(chan bool)
 		shift := func(d time.Duration) {
 			g.request(1, func() { <-time.After(d) })
 			go func() { mine <- g.shift(g.word.Load() >> turnShift) }()
 		}
-		shift(lookEvery + tooLong) // a look comes just before it is too long
-		<-time.After(lookEvery)
+		shift(watchEvery + tooLong) // a look comes just before it is too long
+		<-time.After(watchEvery)
 		shift = nil
 		if synctest.Wait(); g.dozing.Load() || g.turns != 1 {
 			t.Errorf("dozing %v, %d turns", g.dozing.Load(), g.turns)
@@ -265,27 +265,27 @@ func TestLookOut(t *testing.T) {
 			t.Error("the loop was given away though the handler returned soon")
 		}
 		close(g.over)
-		<-g.watching
+		<-g.watched
 		g.ended.Wait()
 	})
 }
 
-// TestDoze: a shift that begins before the lookout dozes ends the doze.
+// TestDoze: a shift that begins before the watchdog dozes ends the doze.
 func TestDoze(t *testing.T) {
-	g := newRelayRig(t, nil)
+	g := newHandoffRig(t, nil)
 	g.began.Store(7)
 	if !g.doze(6) || g.dozing.Load() {
-		t.Error("the lookout missed a shift")
+		t.Error("the watchdog missed a shift")
 	}
 	close(g.over)
 	if g.doze(7) {
-		t.Error("the lookout goes on after the end of the loop")
+		t.Error("the watchdog goes on after the end of the loop")
 	}
 }
 
 // TestExited: a handler that ends the goroutine does not end the loop, a callback does.
 func TestExited(t *testing.T) {
-	g := newRelayRig(t, nil)
+	g := newHandoffRig(t, nil)
 	g.request(1, nil)
 	g.requests(2, 1)
 	g.word.Store(5<<turnShift | 1)
@@ -326,24 +326,24 @@ func TestPace(t *testing.T) {
 		}
 		p.note(now, quickFor, 1)
 	}
-	want := leastSlow
+	want := minSlow
 	for range 10 {
 		if p.quick(now.Add(want-1)) || !p.quick(now.Add(want)) {
 			t.Fatalf("slow until %v, want %v", p.until.Sub(now), want)
 		}
 		now = now.Add(want)
 		p.slow(now)
-		want = min(2*want, mostSlow)
+		want = min(2*want, maxSlow)
 	}
 	for range 3 * trustAfter {
 		p.note(now, us, 1)
 	}
-	for p.quick(now.Add(mostSlow)) && p.sum+slowStep < slowSum {
+	for p.quick(now.Add(maxSlow)) && p.sum+slowStep < slowSum {
 		p.slow(now)
 	}
-	now = now.Add(mostSlow)
+	now = now.Add(maxSlow)
 	p.slow(now)
-	if d := p.until.Sub(now); d != mostSlow/4 {
+	if d := p.until.Sub(now); d != maxSlow/4 {
 		t.Errorf("after many quick ones slow for %v", d)
 	}
 }
@@ -360,27 +360,27 @@ func TestStalls(t *testing.T) {
 		for typ := uint8(0); now.Sub(start) < time.Minute; typ += 7 { // a new one each time
 			now = now.Add(every)
 			p.blocked[typ].by = nil
-			if sh := new(share); p.quick(sh, typ, now) {
-				p.stall(sh, typ, now, each)
+			if q := new(addrQuota); p.quick(q, typ, now) {
+				p.stall(q, typ, now, each)
 				lost += each
 			}
 		}
 		if all := p.until == 0; all != want {
 			t.Errorf("a stall every %v: all were taken: %v", every, all)
 		}
-		if lost > time.Minute/stallLeak+mostStalled+each {
+		if lost > time.Minute/stallLeak+maxStalled+each {
 			t.Errorf("a stall every %v: the loop stood still for %v of a minute", every, lost)
 		}
 	}
 	var p paces
 	for p.until == 0 {
-		p.stall(new(share), 1, start, each)
+		p.stall(new(addrQuota), 1, start, each)
 	}
-	if p.stalled != mostStalled+each || p.until != start.Add(stallPause) {
+	if p.stalled != maxStalled+each || p.until != start.Add(stallPause) {
 		t.Errorf("after %v none is quick until %v", p.stalled, p.until.Sub(start))
 	}
-	sh := new(share)
-	if p.quick(sh, 9, p.until-1) || !p.quick(sh, 9, p.until) {
+	q := new(addrQuota)
+	if p.quick(q, 9, p.until-1) || !p.quick(q, 9, p.until) {
 		t.Error("the pause ends at another time")
 	}
 }
@@ -389,7 +389,7 @@ func TestStalls(t *testing.T) {
 // the pool; if it is two addresses, those of all.
 func TestBlocked(t *testing.T) {
 	var p paces
-	hog, other, victim := new(share), new(share), new(share)
+	hog, other, victim := new(addrQuota), new(addrQuota), new(addrQuota)
 	now := monotime.Time(1e9)
 	p.stall(hog, 1, now, 0)
 	p.stall(hog, 1, now, 0)
@@ -401,16 +401,16 @@ func TestBlocked(t *testing.T) {
 		t.Error("two addresses: others of the type do not go to the pool")
 	}
 	var b blocked
-	want := leastBlocked
+	want := minBlocked
 	for range 12 {
 		b.begin(now)
 		if b.ends(now.Add(want-1)) || !b.ends(now.Add(want)) {
 			t.Fatalf("blocked for %v, want %v", b.hold, want)
 		}
-		want = min(2*want, mostSlow)
+		want = min(2*want, maxSlow)
 	}
-	for n := 2; b.hold == mostSlow; n++ {
-		if b.ends(now.Add(mostSlow)); n == believeAfter && b.hold != mostSlow/2 {
+	for n := 2; b.hold == maxSlow; n++ {
+		if b.ends(now.Add(maxSlow)); n == believeAfter && b.hold != maxSlow/2 {
 			t.Fatalf("after %d quick requests it would block for %v", n, b.hold)
 		}
 	}

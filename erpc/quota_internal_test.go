@@ -18,8 +18,8 @@ func addrOf(text string, scope uint32) transport.Addr {
 	return transport.AddrFrom(netip.MustParseAddrPort(text), scope)
 }
 
-// TestShareKey: which addresses count together.
-func TestShareKey(t *testing.T) {
+// TestQuotaKey: which addresses count together.
+func TestQuotaKey(t *testing.T) {
 	def := Shares{}
 	if err := def.fill(); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestShareKey(t *testing.T) {
 	}
 }
 
-// TestFair: who asks gets three quarters, and only who has less than a share gets the rest.
+// TestFair: who asks gets three quarters, and only who has less than a quota gets the rest.
 func TestFair(t *testing.T) {
 	on, off := &Shares{}, &Shares{Off: true}
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestFair(t *testing.T) {
 }
 
 // TestMemoryBook compares a book with sums: nobody passes a limit or, in the last quarter, a
-// share, and what comes back is all there again.
+// quota, and what comes back is all there again.
 func TestMemoryBook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 1000
@@ -113,7 +113,7 @@ func TestMemoryBook(t *testing.T) {
 				if all+n > limit {
 					want = session.NoMemory
 				} else if fair && all+n > limit*3/4 && own[i]+n > int64(limit/(after+1)) {
-					want = session.ShareUsed
+					want = session.AddrQuotaUsed
 				}
 				if why != want {
 					t.Fatalf("%d of %d, own %d, %d more: %v, want %v", all, limit, own[i], n, why, want)
@@ -200,9 +200,9 @@ func (st *stub) admitFrom(host, n int) (*Session, wire.Code) {
 	return st.engine.admit(c, wire.Version, &association{addr: from, epoch: 1})
 }
 
-// TestSessionShares: a hog gets three quarters of the sessions, ten others their share of the
+// TestSessionQuotas: a hog gets three quarters of the sessions, ten others their quota of the
 // rest, and all of it is free again when they end.
-func TestSessionShares(t *testing.T) {
+func TestSessionQuotas(t *testing.T) {
 	const limit = 400
 	st := newStub(t, Config{MaxSessions: limit})
 	e := &st.engine
@@ -226,7 +226,7 @@ func TestSessionShares(t *testing.T) {
 		t.Errorf("the hog has %d sessions", n)
 	}
 	if e.stats.SessionsOverShare != 1 {
-		t.Errorf("%d refused for their share", e.stats.SessionsOverShare)
+		t.Errorf("%d refused for their quota", e.stats.SessionsOverShare)
 	}
 	for host := 1; host <= 10; host++ {
 		if n := fill(host, 10); n != 10 {
@@ -234,23 +234,23 @@ func TestSessionShares(t *testing.T) {
 		}
 	}
 	if n := fill(11, 1); n != 0 || e.table.live != limit || e.stats.SessionsOverShare != 1 {
-		t.Errorf("%d sessions, %d refused for their share", e.table.live, e.stats.SessionsOverShare)
+		t.Errorf("%d sessions, %d refused for their quota", e.table.live, e.stats.SessionsOverShare)
 	}
 	for _, s := range open {
 		e.closeSession(s)
 	}
 	e.settle()
 	st.pass(2 * e.cfg.Timing.DisconnectLinger)
-	if len(e.shares.byKey) != 0 || len(e.shares.book.holders) != 0 || e.table.live != 0 {
-		t.Errorf("%d shares, %d holders are left", len(e.shares.byKey), len(e.shares.book.holders))
+	if len(e.quotas.byKey) != 0 || len(e.quotas.book.holders) != 0 || e.table.live != 0 {
+		t.Errorf("%d quotas, %d holders are left", len(e.quotas.byKey), len(e.quotas.book.holders))
 	}
 	if n := fill(12, limit); n != limit*3/4 {
 		t.Errorf("later: %d sessions", n)
 	}
 }
 
-// TestSharesOff: one address has everything.
-func TestSharesOff(t *testing.T) {
+// TestQuotasOff: one address has everything.
+func TestQuotasOff(t *testing.T) {
 	st := newStub(t, Config{MaxSessions: 40, Shares: Shares{Off: true}})
 	for i := range 41 {
 		if _, code := st.admitFrom(0, i+1); (code == wire.CodeOK) != (i < 40) {

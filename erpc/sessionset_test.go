@@ -241,8 +241,8 @@ func TestServerStops(t *testing.T) {
 	}
 }
 
-// TestLanesTrimmed: sessions that are not needed are closed, but for one, and come again.
-func TestLanesTrimmed(t *testing.T) {
+// TestSessionsTrimmed: sessions that are not needed are closed, but for one, and come again.
+func TestSessionsTrimmed(t *testing.T) {
 	p := newDialedClient(t)
 	for round := range 3 {
 		results := make(chan error, 40)
@@ -260,12 +260,12 @@ func TestLanesTrimmed(t *testing.T) {
 		}
 		all(t, results, cap(results), nil)
 		p.rounds(20 * time.Millisecond) // those that were on their way are open
-		if n := p.c.Lanes(); n < 2 {
+		if n := p.c.ClientSessions(); n < 2 {
 			t.Errorf("round %d: %d sessions for %d calls", round, n, cap(results))
 		}
 		p.tick = 1e8
 		p.rounds(30 * time.Second)
-		if n := p.c.Lanes(); n != 1 || p.server.Sessions() != 1 {
+		if n := p.c.ClientSessions(); n != 1 || p.server.Sessions() != 1 {
 			t.Errorf("round %d: %d sessions, and %d at the server", round, n, p.server.Sessions())
 		}
 		p.tick = 100_000

@@ -12,64 +12,65 @@ import (
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Bounds of handshakes that clients have begun, which have proved their address. One share, see
+// Bounds of handshakes that clients have begun, which have proved their address. One quota, see
 // Config.Shares, has a quarter at most, so that it leaves room for others.
 const (
-	mostNewcomers = 4096    // under way
-	mostKnown     = 1 << 16 // with those that have ended and are remembered
-	perShare      = 4       // one share has at most this part of either
+	maxPending   = 4096    // under way
+	maxKnown     = 1 << 16 // with those that have ended and are remembered
+	quotaDivisor = 4       // one quota has at most this part of either
 	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
 	answerEvery = 5 * time.Millisecond
-	// soonDone is how many steps may wait for workers until a newcomer is told that its Connect has
+	// soonDone is how many steps may wait for workers until a client is told that its Connect has
 	// come. The answer of a step that waits behind fewer is there before the client repeats itself,
 	// after Timing.ConnectRetry. If it is not, the repeated Connect tells that it must be said.
 	soonDone = 8
 )
 
-// newcomer is a client whose handshake is under way.
-type newcomer struct {
-	key     connKey
-	share   transport.Addr // for which it counts
-	connect wire.Connect
-	body    []byte       // of the Connect as it came last
-	assoc   *association // that gets the keys
-	early   []byte       // a copy of the first sealed datagram, which came before them
-	expires monotime.Time
-	sentAt  monotime.Time
-	ended   bool      // it is here only so that repetitions begin nothing new
-	code    wire.Code // why it was refused; wire.CodeOK if it was not
-	text    string
+// pendingHandshake is a client's handshake that is not finished.
+type pendingHandshake struct {
+	key      connKey
+	quotaKey transport.Addr // for which it counts
+	connect  wire.Connect
+	body     []byte       // of the Connect as it came last
+	assoc    *association // that gets the keys
+	early    []byte       // a copy of the first sealed datagram, which came before them
+	expires  monotime.Time
+	sentAt   monotime.Time
+	ended    bool      // it is here only so that repetitions begin nothing new
+	code     wire.Code // why it was refused; wire.CodeOK if it was not
+	text     string
 	stream
 }
 
-// crowd counts newcomers, in all and by share.
-type crowd struct {
+// halfOpen counts pending handshakes, in all and by quota.
+type halfOpen struct {
 	active, known int // under way; with those that are remembered
 	early         int // bytes of sealed datagrams that came before their keys
 }
 
-// room reports whether one more fits beside all others and those of its share.
-func (c crowd) room(own crowd) bool {
-	return c.active < mostNewcomers && own.active < mostNewcomers/perShare &&
-		c.known < mostKnown && own.known < mostKnown/perShare
+// room reports whether one more fits beside all others and those of its quota.
+func (c halfOpen) room(own halfOpen) bool {
+	return c.active < maxPending && own.active < maxPending/quotaDivisor &&
+		c.known < maxKnown && own.known < maxKnown/quotaDivisor
 }
 
-// roomEarly reports whether a sealed datagram fits beside all others and those of its share.
-func (c crowd) roomEarly(own crowd, size int) bool {
-	return size <= maxEarly && c.early+size <= maxAllEarly && own.early+size <= maxAllEarly/perShare
+// roomEarly reports whether a sealed datagram fits beside all others and those of its quota.
+func (c halfOpen) roomEarly(own halfOpen, size int) bool {
+	return size <= maxEarly && c.early+size <= maxAllEarly &&
+		own.early+size <= maxAllEarly/quotaDivisor
 }
 
-// count adds to the newcomers of a client's share, and to all.
-func (sh *shield) count(share transport.Addr, add crowd) {
-	own := sh.crowds[share].with(add)
-	if sh.crowds[share] = own; own == (crowd{}) {
-		delete(sh.crowds, share)
+// count adds to the pending handshakes of a client's quota, and to all.
+func (sec *endpointSecurity) count(quotaKey transport.Addr, add halfOpen) {
+	own := sec.halfOpen[quotaKey].with(add)
+	if sec.halfOpen[quotaKey] = own; own == (halfOpen{}) {
+		delete(sec.halfOpen, quotaKey)
 	}
-	sh.all = sh.all.with(add)
+	sec.all = sec.all.with(add)
 }
 
-func (c crowd) with(add crowd) crowd {
-	return crowd{c.active + add.active, c.known + add.known, c.early + add.early}
+func (c halfOpen) with(add halfOpen) halfOpen {
+	return halfOpen{c.active + add.active, c.known + add.known, c.early + add.early}
 }
 
 // trusts reports whether a Connect is of a process of this user, and may go without encryption.
@@ -99,7 +100,7 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 		return
 	}
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
-	n := e.shield.newcomers[key]
+	n := e.security.pending[key]
 	switch {
 	case n != nil && n.ended:
 		if n.code != wire.CodeOK {
@@ -108,11 +109,11 @@ func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 	case n != nil:
 		n.connect, n.body = *c, append(n.body[:0], body...)
 		if kind == wire.ChunkCrypto {
-			e.hearNewcomer(n, 0, value)
+			e.hearPending(n, 0, value)
 		}
-		e.answerNewcomer(n)
+		e.answerPending(n)
 	case kind == wire.ChunkCrypto:
-		e.onNewcomer(c, key, body, value, index)
+		e.beginPending(c, key, body, value, index)
 	default:
 		e.stats.DropMalformed++
 	}
@@ -143,17 +144,17 @@ func (e *engine) onOpen(a *association, pkt, body []byte) {
 	e.welcome(&c, key, wire.Version, a)
 }
 
-// onNewcomer begins a handshake with a client.
-func (e *engine) onNewcomer(
+// beginPending begins a handshake with a client.
+func (e *engine) beginPending(
 	c *wire.Connect, key connKey, body, value []byte, index uint32,
 ) {
-	if why := e.shield.guard.serves(); why != "" {
+	if why := e.security.guard.serves(); why != "" {
 		e.refuse(c, &key.from, 0, wire.Version, wire.CodeDenied, why)
 		return
 	}
-	sh, share := e.shield, e.shares.cfg.key(key.from)
+	sec, quotaKey := e.security, e.quotas.cfg.key(key.from)
 	a := &association{addr: key.from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
-	if e.refusing || !sh.all.room(sh.crowds[share]) || !e.assocs.reserve(a) {
+	if e.refusing || !sec.all.room(sec.halfOpen[quotaKey]) || !e.assocs.reserve(a) {
 		code := wire.CodeExhausted
 		if e.refusing {
 			code = wire.CodeShutdown
@@ -161,16 +162,16 @@ func (e *engine) onNewcomer(
 		e.refuse(c, &key.from, 0, wire.Version, code, "")
 		return
 	}
-	n := &newcomer{
-		key: key, share: share, connect: *c, body: bytes.Clone(body), assoc: a,
+	n := &pendingHandshake{
+		key: key, quotaKey: quotaKey, connect: *c, body: bytes.Clone(body), assoc: a,
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
-	a.half, n.theirs = n, index
+	a.pending, n.theirs = n, index
 	head, tail := wire.Fixed(n.body)
 	said := append(bytes.Clone(head), tail...)
-	mine := binary.LittleEndian.AppendUint64(nil, e.shakes.epoch)
+	mine := binary.LittleEndian.AppendUint64(nil, e.handshakes.epoch)
 	mine = binary.LittleEndian.AppendUint32(mine, a.field)
-	n.hs = sh.guard.handshake("", false, sh.rng, security.Opening{
+	n.hs = sec.guard.handshake("", false, sec.rng, security.Opening{
 		Judge: func(peer []byte) ([]byte, error) {
 			if !bytes.Equal(peer, said) {
 				return nil, security.ErrParams
@@ -178,11 +179,11 @@ func (e *engine) onNewcomer(
 			return mine, nil
 		},
 	})
-	sh.newcomers[key], sh.order = n, append(sh.order, n)
-	sh.count(share, crowd{active: 1, known: 1})
-	e.hearNewcomer(n, 0, value)
-	if len(n.out) == 0 && sh.guard.queue.waits() >= soonDone {
-		e.answerNewcomer(n) // the client learns at once that the path carries its packets
+	sec.pending[key], sec.order = n, append(sec.order, n)
+	sec.count(quotaKey, halfOpen{active: 1, known: 1})
+	e.hearPending(n, 0, value)
+	if len(n.out) == 0 && sec.guard.queue.waits() >= soonDone {
+		e.answerPending(n) // the client learns at once that the path carries its packets
 	}
 }
 
@@ -191,12 +192,12 @@ func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 	var c wire.Crypto
 	c.Parse(body)
 	part := body[wire.CryptoSize:]
-	if s := e.shield.dials[c.Nonce]; s != nil && s.dialer != nil {
+	if s := e.security.dials[c.Nonce]; s != nil && s.dialer != nil {
 		e.onServersCrypto(s, &c, part)
 		return
 	}
-	n := e.shield.newcomers[connKey{from: p.From, nonce: c.Nonce}]
-	if h := &e.shakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
+	n := e.security.pending[connKey{from: p.From, nonce: c.Nonce}]
+	if h := &e.handshakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
 		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body), wire.Version})
 		return
 	}
@@ -204,7 +205,7 @@ func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 		return
 	}
 	n.took = max(n.took, min(int(c.Ack), len(n.out)))
-	e.hearNewcomer(n, c.Offset, part)
+	e.hearPending(n, c.Offset, part)
 }
 
 // Bounds of sealed datagrams that wait for the keys of their handshake, bytes.
@@ -216,19 +217,19 @@ const (
 // tooEarly keeps the first sealed datagram of a client whose keys a worker still makes: it is the
 // Open that followed the client's last words.
 func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
-	n := a.half
-	sh := e.shield
+	n := a.pending
+	sec := e.security
 	if n == nil || n.early != nil || n.key.from != *from ||
-		!sh.all.roomEarly(sh.crowds[n.share], len(pkt)) {
+		!sec.all.roomEarly(sec.halfOpen[n.quotaKey], len(pkt)) {
 		e.stats.DropSealed++
 		return
 	}
 	n.early = bytes.Clone(pkt)
-	sh.count(n.share, crowd{early: len(pkt)})
+	sec.count(n.quotaKey, halfOpen{early: len(pkt)})
 }
 
-// hearNewcomer takes a part of a client's stream, and goes on with the handshake.
-func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
+// hearPending takes a part of a client's stream, and goes on with the handshake.
+func (e *engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 	if !n.take(offset, part) {
 		e.turnAway(n, security.ErrMessage)
 		return
@@ -240,7 +241,7 @@ func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
 	var out []byte
 	var err error
 	var m *made
-	g, hs := e.shield.guard, n.hs
+	g, hs := e.security.guard, n.hs
 	work := func() {
 		if out, err = hs.Step(in); err == nil && hs.Done() {
 			if m, err = g.associate(hs, n.key.from, false, n.theirs); err == nil && g.keyLog != nil {
@@ -249,13 +250,13 @@ func (e *engine) hearNewcomer(n *newcomer, offset uint32, part []byte) {
 		}
 	}
 	n.busy, n.fed = true, len(n.in)
-	if !e.step(n.share, hs, work, func() { e.steppedNewcomer(n, out, m, err) }) {
+	if !e.step(n.quotaKey, hs, work, func() { e.steppedPending(n, out, m, err) }) {
 		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
 	}
 }
 
-// steppedNewcomer takes what a worker has done.
-func (e *engine) steppedNewcomer(n *newcomer, out []byte, m *made, err error) {
+// steppedPending takes what a worker has done.
+func (e *engine) steppedPending(n *pendingHandshake, out []byte, m *made, err error) {
 	n.busy = false
 	if n.over {
 		n.close()
@@ -268,20 +269,20 @@ func (e *engine) steppedNewcomer(n *newcomer, out []byte, m *made, err error) {
 	case err != nil:
 		e.turnAway(n, err)
 	case m != nil:
-		e.welcomeNewcomer(n, m, from)
+		e.finishPending(n, m, from)
 	default:
 		if len(out) > 0 {
-			e.sendNewcomer(n, from)
+			e.sendPending(n, from)
 		}
-		e.hearNewcomer(n, uint32(len(n.in)), nil) // what has come meanwhile
+		e.hearPending(n, uint32(len(n.in)), nil) // what has come meanwhile
 	}
 }
 
-// welcomeNewcomer gives a client's association its keys. What the stream says from a place on comes
+// finishPending gives a client's association its keys. What the stream says from a place on comes
 // after the handshake: a ticket. An Open may have come before the keys.
-func (e *engine) welcomeNewcomer(n *newcomer, m *made, from int) {
+func (e *engine) finishPending(n *pendingHandshake, m *made, from int) {
 	a, early := n.assoc, n.early
-	e.shield.conclude(n)
+	e.security.conclude(n)
 	a.become(m)
 	e.assocs.enter(a, e.in.Now)
 	e.askOlder(a)
@@ -298,15 +299,15 @@ func (e *engine) welcomeNewcomer(n *newcomer, m *made, from int) {
 	n.stream = stream{over: true}
 }
 
-// answerNewcomer repeats what the client may have missed.
-func (e *engine) answerNewcomer(n *newcomer) {
+// answerPending repeats what the client may have missed.
+func (e *engine) answerPending(n *pendingHandshake) {
 	if n.over || n.sentAt != 0 && e.in.Now.Sub(n.sentAt) < answerEvery {
 		return
 	}
-	e.sendNewcomer(n, n.took)
+	e.sendPending(n, n.took)
 }
 
-func (e *engine) sendNewcomer(n *newcomer, from int) {
+func (e *engine) sendPending(n *pendingHandshake, from int) {
 	n.sentAt = e.in.Now
 	c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
 	mtu := int(n.connect.Offer.MTU)
@@ -314,9 +315,9 @@ func (e *engine) sendNewcomer(n *newcomer, from int) {
 }
 
 // turnAway ends a handshake that has failed, and tells the client.
-func (e *engine) turnAway(n *newcomer, err error) {
+func (e *engine) turnAway(n *pendingHandshake, err error) {
 	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
-	e.shield.conclude(n)
+	e.security.conclude(n)
 	e.assocs.release(n.assoc)
 	if n.busy {
 		n.stream = stream{hs: n.hs, busy: true, over: true} // the worker's result ends it
@@ -328,28 +329,28 @@ func (e *engine) turnAway(n *newcomer, err error) {
 }
 
 // conclude ends a handshake. That there was one is remembered until it expires.
-func (sh *shield) conclude(n *newcomer) {
+func (sec *endpointSecurity) conclude(n *pendingHandshake) {
 	if n.over {
 		return
 	}
 	n.ended = true
-	sh.count(n.share, crowd{active: -1, early: -len(n.early)})
-	n.early, n.assoc.half = nil, nil
+	sec.count(n.quotaKey, halfOpen{active: -1, early: -len(n.early)})
+	n.early, n.assoc.pending = nil, nil
 	n.close()
 }
 
-// expireNewcomers forgets handshakes that have taken too long.
-func (e *engine) expireNewcomers() {
-	sh := e.shield
-	for len(sh.order) > 0 && sh.order[0].expires <= e.in.Now {
-		n := sh.order[0]
-		sh.order[0] = nil
-		sh.order = sh.order[1:]
-		sh.conclude(n)
+// expirePending forgets handshakes that have taken too long.
+func (e *engine) expirePending() {
+	sec := e.security
+	for len(sec.order) > 0 && sec.order[0].expires <= e.in.Now {
+		n := sec.order[0]
+		sec.order[0] = nil
+		sec.order = sec.order[1:]
+		sec.conclude(n)
 		if n.assoc.keys == nil {
 			e.assocs.release(n.assoc)
 		}
-		delete(sh.newcomers, n.key)
-		sh.count(n.share, crowd{known: -1})
+		delete(sec.pending, n.key)
+		sec.count(n.quotaKey, halfOpen{known: -1})
 	}
 }
