@@ -215,7 +215,7 @@ func (e *engine) associated(s *Session, m *made) {
 	e.assocs.dialled[a.leaderKey()] = a
 	e.handshakeDone(s)
 	e.openOn(s, a)
-	e.askOlder(a) // behind the Opens: of what comes before its keys the server keeps one datagram
+	e.probeOlder(a) // behind the Opens: of what comes before its keys the server keeps one datagram
 }
 
 // become gives an association its keys, and the identity that the handshake has proved.

@@ -97,17 +97,19 @@ func (b *budget) take(now monotime.Time) bool {
 // for all, chance decides who gets it, not the order in which they came.
 func (e *engine) answerConnects() {
 	h := &e.handshakes
-	asked := h.asked
-	if h.budgets.firsts.fill(e.in.Now) < int64(len(asked)) {
-		e.rng.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
+	connects := h.connects
+	if h.budgets.firsts.fill(e.in.Now) < int64(len(connects)) {
+		e.rng.Shuffle(len(connects), func(i, j int) {
+			connects[i], connects[j] = connects[j], connects[i]
+		})
 	}
-	for i := range asked {
-		if !e.onConnect(&asked[i]) {
+	for i := range connects {
+		if !e.onConnect(&connects[i]) {
 			e.stats.DropConnects++
 		}
-		asked[i] = connectPacket{}
+		connects[i] = connectPacket{}
 	}
-	h.asked = asked[:0]
+	h.connects = connects[:0]
 	for i := range h.early {
 		e.onCrypto(h.early[i].RxPacket, h.early[i].body())
 		h.early[i] = connectPacket{}

@@ -80,7 +80,7 @@ func (r *Rpc) pass() (int, error) {
 	if e.batches.waiting > 0 {
 		e.runBatches()
 	}
-	if len(e.handshakes.asked) > 0 {
+	if len(e.handshakes.connects) > 0 {
 		e.answerConnects()
 		e.settle()
 	}

@@ -105,7 +105,7 @@ func (m *member) update() {
 			}
 		}
 	}
-	if len(c.all) == 0 && !c.redial.asking && m.state != serverGone && c.alarms.redial == 0 {
+	if len(c.all) == 0 && !c.redial.awaiting && m.state != serverGone && c.alarms.redial == 0 {
 		c.alarms.redial = c.rpc.readClock().Add(m.retryFor)
 		c.arm()
 	}
@@ -122,7 +122,7 @@ func (m *member) redial() {
 			c.closed.Store(true)
 			c.finish()
 		}
-	case len(c.all) == 0 && !c.redial.asking:
+	case len(c.all) == 0 && !c.redial.awaiting:
 		if err := c.want(); err != nil {
 			m.fail(err)
 		}

@@ -21,7 +21,7 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	if op == wire.OpConnect {
 		if via == 0 {
 			c := connectPacket{p, h.Session, int(h.MsgSize), h.Version}
-			e.handshakes.asked = append(e.handshakes.asked, c)
+			e.handshakes.connects = append(e.handshakes.connects, c)
 		}
 		return
 	}

@@ -52,7 +52,7 @@ func (e *engine) onNewAddr(a *association, pkt []byte, from transport.Addr) {
 		a.migration = m
 	}
 	m.nextAt = e.in.Now.Add(migrationEvery)
-	session.AskAt(&m.to, a.field, m.number, e.out)
+	session.PingAt(&m.to, a.field, m.number, e.out)
 }
 
 // answeredBy reports whether a packet is the pong to the last ping.

@@ -149,7 +149,7 @@ func NewPool(cfg PoolConfig, loops ...*Loop) (*Pool, error) {
 	if cfg.Resolver == nil {
 		p.apply(cfg.Servers)
 	} else {
-		p.names.ask()
+		p.names.resolve()
 	}
 	return p, nil
 }

@@ -120,14 +120,14 @@ func (e *engine) reconnect(s *Session) {
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out before the next look
 }
 
-// askOlder asks the sessions of earlier incarnations of a peer that has just proved its identity
+// probeOlder asks the sessions of earlier incarnations of a peer that has just proved its identity
 // whether they live. It ends none by itself: what has its address may be another process, behind an
 // address translator.
 //
 // The server may be the process that it was, and have forgotten an association, since this side was
 // stopped for long; or its loop has ended. So if it was said that the keys of one are lost, another
 // loop or the same incarnation is asked by the new keys after one of the sessions.
-func (e *engine) askOlder(a *association) {
+func (e *engine) probeOlder(a *association) {
 	for _, o := range e.assocs.byAddr[a.addr] {
 		switch {
 		case o == a || o.keys == nil || o.opener != a.opener || o.name != a.name ||

@@ -158,7 +158,7 @@ func (e *engine) openOn(s *Session, a *association) {
 	h, d := s.handshake, s.dialer
 	if h.renews {
 		// What was heard of an older one may have been on its way before.
-		e.askOlder(a)
+		e.probeOlder(a)
 		e.end(s, ErrClosed, SessionClosed) // the keys are all that it was for
 		return
 	}

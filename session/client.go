@@ -100,10 +100,10 @@ type Client struct {
 	pool  *msgbuf.Pool
 	queue opQueue
 
-	askEvery time.Duration // how long a waiting request is not asked after
-	stuckAt  monotime.Time // see Suspects
-	stuck    bool
-	backoff  backoff
+	queryAfter time.Duration // how long a waiting request is not asked after
+	stuckAt    monotime.Time // see Suspects
+	stuck      bool
+	backoff    backoff
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
@@ -135,7 +135,7 @@ func (c *Client) Init(
 	c.End = End{Peer: peer, Local: local, LocalToken: token}
 	c.pool, c.stats, c.queue.max = pool, stats, maxQueue
 	c.rtt, c.pace = newRTOEstimator(&t), newPacer(pacing)
-	c.askEvery = t.FailureTimeout / 2
+	c.queryAfter = t.FailureTimeout / 2
 	// One slot, never busy, stands for all until Open, so that no packet of the peer
 	// finds none.
 	c.slots = c.inline[:1]
@@ -145,7 +145,7 @@ func (c *Client) Init(
 func (c *Client) Readdress(peer packet.Addr, t Timing, pacing *Pacing) {
 	c.Peer = peer
 	c.rtt, c.pace = newRTOEstimator(&t), newPacer(pacing)
-	c.askEvery = t.FailureTimeout / 2
+	c.queryAfter = t.FailureTimeout / 2
 }
 
 // Open makes the session usable with the agreed params. Remote and token name the session at
