@@ -19,9 +19,9 @@ type connectPacket struct {
 	version uint8
 }
 
-// Limits of the work for strangers in a second, and at once after a rest. Further packets of them
-// are dropped once their header was read: honest clients repeat them. A message to a stranger costs
-// a few microseconds, the check of a cookie half a microsecond.
+// Limits of the work that strangers can cause: per second, and at once after a rest. More packets
+// are dropped when their header has been read: honest clients repeat them. A message to a stranger
+// costs a few microseconds, the check of a cookie half a microsecond.
 const (
 	// first Connects that are answered, with a Challenge. At once: 20,000 sessions that dial
 	firstsPerSecond, firstsAtOnce = 20_000, 20 << 10
@@ -131,7 +131,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	if first && !b.firsts.take(now) || !first && !b.cookies.take(now) {
 		return false
 	}
-	// A cookie is a stronger checksum than the packet's, but for the MTU and the padding.
+	// The cookie covers more than the packet's checksum does, except for the MTU and the padding.
 	proved := !first && cookies.Check(&p.From, &c, body, now)
 	if !first && !proved && !b.stale.take(now) {
 		return false

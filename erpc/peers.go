@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// A quiet session asks after verifyAfter heartbeats whether the peer still knows it,
-	// though the peer lives.
+	// A session that was quiet for verifyAfter heartbeats asks whether the peer still knows it, even
+	// if the peer lives.
 	verifyAfter = 100
 	// suspectsPerSweep bounds the questions after the peer did not know a session.
 	suspectsPerSweep = resetsPerSweep / 2
@@ -38,8 +38,8 @@ func (e *engine) sweep() {
 	e.expireAssocs()
 }
 
-// beat sets the silence after which peers are asked in this sweep. Once a heartbeat those are
-// asked, too, that would be due before the next such sweep. So the answers of idle peers come
+// beat sets the silence after which peers are asked in this sweep. Once a heartbeat a sweep also
+// asks the peers that would be due before the next such sweep. So the answers of idle peers come
 // together, and one wake-up of the loop serves many.
 func (t *assocTable) beat(now monotime.Time, timing *Timing) {
 	t.latest = session.PingAfter(timing.Heartbeat, timing.FailureTimeout)
@@ -60,8 +60,8 @@ func (e *engine) mayNap() bool {
 	return pinged && len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
 }
 
-// checkPeer asks a peer what is to be asked. The side that opened sessions asks first; the
-// other one only when that should have asked and did not.
+// checkPeer pings a peer if that is due. The side that opened sessions pings first; the other one
+// only when the first one should have pinged and did not.
 func (e *engine) checkPeer(p *association) {
 	t := &e.cfg.Timing
 	heartbeat, quiet := t.Heartbeat, e.assocs.quiet

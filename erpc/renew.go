@@ -14,7 +14,7 @@ import (
 // those that it has, and goes on with both. If the server proves its identity in another
 // incarnation, the sessions of the older one are asked; they end if nothing answers.
 
-// renewEvery is how often the word of a server that it has no keys is followed, at most.
+// renewEvery is how often at most a client follows the word of a server that it has no keys.
 const renewEvery = time.Second
 
 // keyless takes a sealed datagram whose index is not known here.
@@ -144,8 +144,8 @@ func (e *engine) probeOlder(a *association) {
 	}
 }
 
-// replaced begins to ask an association that seems to be no one's any more. Its sessions end if
-// nothing answers under its own keys.
+// replaced begins to probe an association whose peer seems to be gone. Its sessions end if nothing
+// answers under its own keys.
 func (e *engine) replaced(o *association) {
 	if d := e.beginDeathProbe(o); d != nil {
 		if d.heard { // before

@@ -169,8 +169,8 @@ func (r *Rpc) hints() []transport.Hint {
 	return r.heard[:n]
 }
 
-// readClock makes the Rpc the engine's port, as drain, hints and pathTo do. For the loop time never
-// goes back: timers would wait for what they have waited for once more.
+// readClock is a method of port, as are drain, hints and pathTo. The loop's time never goes back:
+// timers would wait a second time.
 func (r *Rpc) readClock() monotime.Time {
 	now := r.clock()
 	if now < r.engine.in.Now {
@@ -179,7 +179,7 @@ func (r *Rpc) readClock() monotime.Time {
 	return now
 }
 
-// wentBack shifts the clock, which says now, to where it was.
+// wentBack follows a clock that went back, to now: it is shifted to where it was.
 //
 //go:noinline
 func (r *Rpc) wentBack(now monotime.Time) monotime.Time {

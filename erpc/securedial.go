@@ -77,7 +77,7 @@ func hostOf(addr string) string {
 	return at.Addr().Unmap().WithZone("").String()
 }
 
-// waitsFor is how long a session that waits for another's handshake does not look at its own timer.
+// waitsFor is how long a session that waits for another's handshake ignores its own timer.
 const waitsFor = time.Second
 
 // onDialer takes a packet of the handshake in the clear: it is for the attempt to connect whose
