@@ -15,8 +15,8 @@ import (
 const triesPerMTU = 4
 
 // fastTries is how many first Connects go out one ConnectRetry after the other. A server under a
-// flood of forged ones answers one in so many, whichever it is: what helps an honest client is to
-// ask often. A dialer without an answer by then has most likely dialled a server that is down.
+// flood of forged ones answers a random part of all, so an honest client is helped by asking often.
+// A dialer without an answer by then has most likely dialled a server that is down.
 const fastTries = 100
 
 // mtuLadder holds the packet sizes that a dialer tries below the offered one: what
@@ -145,7 +145,7 @@ func (d *Dialer) Hears(now monotime.Time) {
 	d.nextAt = max(d.nextAt, now.Add(d.retry))
 }
 
-// Rest sends nothing before a time, but time may be up.
+// Rest makes the dialer send nothing before a time. ConnectTimeout can still end it.
 func (d *Dialer) Rest(until monotime.Time) { d.nextAt = until }
 
 // plan sets the time of the next try.

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// sureAnswers pings make the floor sure, or so many without an answer: a path that many
+	// The floor is sure after sureAnswers answers, or after surePings pings: a path that many
 	// endpoints begin to use at the same time looks longer than it is, and a peer may be silent.
 	sureAnswers = 3
 	surePings   = 8
-	// floorEvery is the time between two questions, doubled with each up to maxFloorEvery.
+	// floorEvery is the time between the first two pings. It doubles with each, up to maxFloorEvery.
 	floorEvery    = 20 * time.Millisecond
 	maxFloorEvery = time.Second
 )

@@ -38,8 +38,8 @@ func PingAfter(heartbeat, timeout time.Duration) time.Duration {
 	return min(max(timeout-minPings*heartbeat, heartbeat), idleBeats*heartbeat)
 }
 
-// idleBeats bounds how long a restart of an idle peer stays unnoticed, and a pause of a peer that
-// is taken for its end: FailureTimeout less this many heartbeats.
+// idleBeats bounds two times: how long a restart of an idle peer stays unnoticed, and, as
+// FailureTimeout less this many heartbeats, the shortest pause of a peer that is taken for its end.
 const idleBeats = 3
 
 // PingDue says whether some session is to ping the peer now, after a silence of quiet at first, and
@@ -130,15 +130,16 @@ func (l *Liveness) Disconnect(e *End, taken []byte, out *Out) {
 	last(e, wire.OpDisconnect, &a, taken, out)
 }
 
-// Farewell tells the peer that the session ends, and this side's endpoint with it: nobody would
-// hear an answer. Most systems would answer that with an ICMP message.
+// Farewell tells the peer that the session ends, and that this side's endpoint ends too: nobody
+// would hear an answer. Most systems would meet it with an ICMP message.
 func (l *Liveness) Farewell(e *End, taken []byte, out *Out) {
 	l.seq++
 	a := wire.Alive{Session: wire.NoSession, Seq: l.seq, To: e.RemoteToken}
 	last(e, wire.OpDisconnect, &a, taken, out)
 }
 
-// Drain tells the peer that this side shuts down, and takes nothing behind what it has taken.
+// Drain tells the peer that this side shuts down, and takes no requests after those that it has
+// taken.
 func (l *Liveness) Drain(e *End, taken []byte, out *Out) {
 	a := wire.Alive{Session: e.Local, Token: e.LocalToken, To: e.RemoteToken}
 	last(e, wire.OpDrain, &a, taken, out)

@@ -32,8 +32,8 @@ type held struct {
 	ahead      int64         // bytes; see Account
 }
 
-// hasteFactor is after how many largest retransmission timeouts a slot gives up when memory is
-// scarce. A client that is there has asked that often, and hardly all of that was lost.
+// hasteFactor says after how many of the largest retransmission timeouts a slot gives up when
+// memory is scarce. A client that lives has asked that often, and hardly all of that was lost.
 const hasteFactor = 4
 
 // expireBatch is how many slots one call of Expire looks at.

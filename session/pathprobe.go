@@ -16,9 +16,9 @@ const (
 )
 
 // PathProbe finds out whether a path carries packets of a size, in both directions (RFC 8899). In
-// each round it asks with a small ping and, a tick later, with a padded one. The path does not
-// carry what is never answered while small pings are. Both at once could travel as one train, which
-// a router that looks at trains as a whole would drop with both.
+// each round it sends a small ping and, a tick later, a padded one. If small pings are answered and
+// the padded ones never are, the path does not carry the size. Both at once could travel as one
+// train, which a router that looks at trains as a whole would drop with both.
 type PathProbe struct {
 	Size   int // bytes, header included
 	every  time.Duration
