@@ -299,9 +299,9 @@ func (e *engine) cryptoOf(s *Session, from int) func() {
 func (e *engine) sendStream(
 	to *transport.Addr, via, field uint32, c *wire.Crypto, out []byte, from, mtu int,
 ) {
-	most := mtu - wire.HeaderSize - wire.CryptoSize
+	perPacket := mtu - wire.HeaderSize - wire.CryptoSize
 	for {
-		part := out[from:min(len(out), from+most)]
+		part := out[from:min(len(out), from+perPacket)]
 		c.Offset = uint32(from)
 		put := func(b []byte) { c.Put(b); copy(b[wire.CryptoSize:], part) }
 		e.out.Mgmt(to, via, wire.Version, wire.OpCrypto, field, 0, wire.CryptoSize+len(part), 0, put)

@@ -66,8 +66,9 @@ type budget struct {
 	at    monotime.Time // when left was right
 }
 
-func newBudget(perSecond, most int64) budget {
-	return budget{every: monotime.Time(time.Second) / monotime.Time(perSecond), max: most, left: most}
+func newBudget(perSecond, limit int64) budget {
+	every := monotime.Time(time.Second) / monotime.Time(perSecond)
+	return budget{every: every, max: limit, left: limit}
 }
 
 // fill adds what has gathered, and returns how many tokens there are.
@@ -307,11 +308,11 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 		if s.dialer == nil || s.end.Peer != p.From {
 			continue
 		}
-		least := e.cfg.oldest
+		oldest := e.cfg.oldest
 		if s.handshake != nil {
-			least = wire.Version
+			oldest = wire.Version
 		}
-		err, ok := s.dialer.OnVersion(&r, least, e.cfg.newest, e.rng.Uint64(), e.in.Now)
+		err, ok := s.dialer.OnVersion(&r, oldest, e.cfg.newest, e.rng.Uint64(), e.in.Now)
 		switch {
 		case !ok:
 			continue

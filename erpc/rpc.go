@@ -106,9 +106,9 @@ func (n *Nexus) newRpc(tr transport.Transport) (*Rpc, error) {
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
 	}
-	if least := n.minMTU(); mtu < least {
+	if minimum := n.minMTU(); mtu < minimum {
 		return nil, &ConfigError{"MTU", fmt.Sprintf("is %d with this transport, must be at least %d",
-			mtu, least)}
+			mtu, minimum)}
 	}
 	pool, err := msgbuf.NewPool(r.poolConfig())
 	if err != nil {

@@ -246,19 +246,19 @@ func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
 const maxTurns = 2
 
 // OnVersion takes a refusal of the version of this attempt. If the peer speaks another one that
-// this side speaks too, least to most, it begins anew with that, under another nonce; else it
+// this side speaks too, oldest to newest, it begins anew with that, under another nonce; else it
 // returns an error. Ok is false if the refusal answers something else.
 func (d *Dialer) OnVersion(
-	r *wire.VersionRefusal, least, most uint8, nonce uint64, now monotime.Time,
+	r *wire.VersionRefusal, oldest, newest uint8, nonce uint64, now monotime.Time,
 ) (err error, ok bool) {
 	if r.Nonce != d.Connect.Nonce || r.Asked != d.Version || r.Least > r.Most ||
 		r.Least <= r.Asked && r.Asked <= r.Most {
 		return nil, false
 	}
-	version := min(r.Most, most)
-	if version < max(r.Least, least) || d.turns == maxTurns {
+	version := min(r.Most, newest)
+	if version < max(r.Least, oldest) || d.turns == maxTurns {
 		return fmt.Errorf("%w: the peer speaks %d to %d, this side %d to %d",
-			ErrVersion, r.Least, r.Most, least, most), true
+			ErrVersion, r.Least, r.Most, oldest, newest), true
 	}
 	d.turns++
 	d.Version = version

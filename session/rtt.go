@@ -98,15 +98,15 @@ func (e *rtoEstimator) handled(held time.Duration) {
 // an answer comes to what it sent again, since that may not have been lost but late, and halves
 // after calmAfter samples: a path on which one packet in some tens is late costs few repeats.
 func (e *rtoEstimator) early(packets uint32) time.Duration {
-	least := e.min / 4
+	timeout := e.min / 4
 	if packets == 1 {
-		least = e.min / 16
+		timeout = e.min / 16
 	}
-	least = max(2*(e.srtt+4*e.rttvar+time.Duration(e.hold)), least)
-	if e.srtt == 0 || least > e.rto>>e.hasty {
+	timeout = max(2*(e.srtt+4*e.rttvar+time.Duration(e.hold)), timeout)
+	if e.srtt == 0 || timeout > e.rto>>e.hasty {
 		return e.rto
 	}
-	return least << e.hasty
+	return timeout << e.hasty
 }
 
 // calmAfter is how many round trips without doubt count as much as one with it.
