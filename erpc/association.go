@@ -92,7 +92,7 @@ type assocTable struct {
 
 	latest   time.Duration // of a peer's silence until it is asked
 	quiet    time.Duration // the same in this sweep
-	asked    bool          // a sweep has pinged, and the loop has not slept since
+	pinged   bool          // a sweep has pinged, and the loop has not slept since
 	nextBeat monotime.Time // when those are asked together that are nearly due
 	swept    monotime.Time // the last sweep
 	// The incarnation of each loop that opened sessions in the clear last, and how many it has.

@@ -23,11 +23,11 @@ import (
 //	S: Accept, sealed
 //
 // If the client has opened an association with that endpoint before, the Open follows the Challenge
-// at once. Everything is repeated by the client alone: the server answers.
+// at once. Only the client repeats packets; the server answers.
 //
-// What comes in the clear belongs to this one attempt to connect, whose nonce it repeats. It can
-// end the attempt, and nothing else: not a session, not an association. TLS, or the shared key,
-// covers what the client offered, its index and epoch, and those of the server; all else is sealed.
+// A packet in the clear belongs to one attempt to connect, and repeats its nonce. It can end this
+// attempt and nothing else: no session, no association. TLS, or the shared key, covers what the
+// client offered, its index and epoch, and those of the server; all else is sealed.
 
 // leaderKey names an endpoint with which keys are being made.
 type leaderKey struct {
@@ -49,13 +49,13 @@ type clientHandshake struct {
 	own       *association // with an index for the keys that this session may make
 	opening   bool         // there are keys, and the session opens on the association in End.Via
 	openAt    monotime.Time
-	renews    bool // it is there for the keys alone: see renew
+	renews    bool // it was made to get keys, and for nothing else: see renew
 	leader    bool // followers wait for this handshake
 	waits     bool // for another session's handshake, or a worker
 	followers []*Session
 
 	*stream      // nil before the handshake
-	last    int  // where the last flight begins in what this side has said
+	last    int  // where the last flight begins in out
 	resend  bool // a Connect has left, and the rest of the stream is to follow it
 }
 
@@ -63,9 +63,9 @@ type clientHandshake struct {
 type stream struct {
 	hs   *security.Handshake
 	out  []byte // all that this side has said
-	took int    // of it, by the peer
+	took int    // how much of out the peer has acknowledged
 	in   []byte // what the peer has said
-	fed  int    // of it, to hs
+	fed  int    // how much of in was given to hs
 	busy bool   // a worker has hs
 	over bool   // nobody wants it any more
 	// The index that the peer has chosen; for the worker that has hs.
@@ -200,8 +200,9 @@ func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) 
 	e.stepHandshake(s)
 }
 
-// associated notes the association that a session has made keys for, and opens it and those that
-// wait for them. If the server has another incarnation there, that one is asked whether it lives.
+// associated enters the association whose keys a session's handshake has made. This session opens
+// on it, and so do those that wait for the keys. The sessions of an earlier incarnation of the
+// server are asked whether they live.
 func (e *engine) associated(s *Session, m *made) {
 	h := s.handshake
 	a := h.own
@@ -215,7 +216,7 @@ func (e *engine) associated(s *Session, m *made) {
 	e.assocs.dialled[a.leaderKey()] = a
 	e.handshakeDone(s)
 	e.openOn(s, a)
-	e.askOlder(a) // behind the Opens: of what comes before its keys the server keeps one datagram
+	e.probeOlder(a) // behind the Opens: before it has keys the server keeps only one datagram
 }
 
 // become gives an association its keys, and the identity that the handshake has proved.
@@ -286,7 +287,7 @@ func (e *engine) sendRest(s *Session) {
 // sendCrypto sends the client's stream from a place on.
 func (e *engine) sendCrypto(s *Session, from int) { e.cryptoOf(s, from)() }
 
-// cryptoOf returns what sends the client's stream from a place on, as it is now.
+// cryptoOf returns a function that sends the client's stream from a place on, as the stream is now.
 func (e *engine) cryptoOf(s *Session, from int) func() {
 	h, to, mtu := s.handshake, s.end.Peer, int(s.dialer.Connect.Offer.MTU)
 	field, out := wire.FirstOf(h.loop)|wire.NoSession, h.out
@@ -298,9 +299,9 @@ func (e *engine) cryptoOf(s *Session, from int) func() {
 func (e *engine) sendStream(
 	to *transport.Addr, via, field uint32, c *wire.Crypto, out []byte, from, mtu int,
 ) {
-	most := mtu - wire.HeaderSize - wire.CryptoSize
+	perPacket := mtu - wire.HeaderSize - wire.CryptoSize
 	for {
-		part := out[from:min(len(out), from+most)]
+		part := out[from:min(len(out), from+perPacket)]
 		c.Offset = uint32(from)
 		put := func(b []byte) { c.Put(b); copy(b[wire.CryptoSize:], part) }
 		e.out.Mgmt(to, via, wire.Version, wire.OpCrypto, field, 0, wire.CryptoSize+len(part), 0, put)
@@ -355,7 +356,8 @@ func (e *engine) onTicket(a *association, body []byte) {
 	}
 }
 
-// shaken lets the sessions go on that wait for this one's keys, whether it has made any or not.
+// handshakeDone lets the sessions go on that wait for the keys of this one, whether it has made any
+// or not.
 func (e *engine) handshakeDone(s *Session) {
 	h := s.handshake
 	if h == nil || !h.leader {

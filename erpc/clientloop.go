@@ -201,7 +201,7 @@ func (c *Client) finish() {
 		return // join follows
 	}
 	c.alarms = clientAlarms{}
-	c.redial.asking = false
+	c.redial.awaiting = false
 	c.arm()
 	c.tell(ErrClosed)
 	for _, list := range [][]*clientSession{slices.Clone(c.all), slices.Clone(c.retired)} {

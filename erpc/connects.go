@@ -19,9 +19,9 @@ type connectPacket struct {
 	version uint8
 }
 
-// Limits of the work for strangers in a second, and at once after a rest. Further packets of them
-// are dropped once their header was read: honest clients repeat them. A message to a stranger costs
-// a few microseconds, the check of a cookie half a microsecond.
+// Limits of the work that strangers can cause: per second, and at once after a rest. More packets
+// are dropped when their header has been read: honest clients repeat them. A message to a stranger
+// costs a few microseconds, the check of a cookie half a microsecond.
 const (
 	// first Connects that are answered, with a Challenge. At once: 20,000 sessions that dial
 	firstsPerSecond, firstsAtOnce = 20_000, 20 << 10
@@ -66,8 +66,9 @@ type budget struct {
 	at    monotime.Time // when left was right
 }
 
-func newBudget(perSecond, most int64) budget {
-	return budget{every: monotime.Time(time.Second) / monotime.Time(perSecond), max: most, left: most}
+func newBudget(perSecond, limit int64) budget {
+	every := monotime.Time(time.Second) / monotime.Time(perSecond)
+	return budget{every: every, max: limit, left: limit}
 }
 
 // fill adds what has gathered, and returns how many tokens there are.
@@ -97,17 +98,19 @@ func (b *budget) take(now monotime.Time) bool {
 // for all, chance decides who gets it, not the order in which they came.
 func (e *engine) answerConnects() {
 	h := &e.handshakes
-	asked := h.asked
-	if h.budgets.firsts.fill(e.in.Now) < int64(len(asked)) {
-		e.rng.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
+	connects := h.connects
+	if h.budgets.firsts.fill(e.in.Now) < int64(len(connects)) {
+		e.rng.Shuffle(len(connects), func(i, j int) {
+			connects[i], connects[j] = connects[j], connects[i]
+		})
 	}
-	for i := range asked {
-		if !e.onConnect(&asked[i]) {
+	for i := range connects {
+		if !e.onConnect(&connects[i]) {
 			e.stats.DropConnects++
 		}
-		asked[i] = connectPacket{}
+		connects[i] = connectPacket{}
 	}
-	h.asked = asked[:0]
+	h.connects = connects[:0]
 	for i := range h.early {
 		e.onCrypto(h.early[i].RxPacket, h.early[i].body())
 		h.early[i] = connectPacket{}
@@ -129,7 +132,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 	if first && !b.firsts.take(now) || !first && !b.cookies.take(now) {
 		return false
 	}
-	// A cookie is a stronger checksum than the packet's, but for the MTU and the padding.
+	// The cookie covers more than the packet's checksum does, except for the MTU and the padding.
 	proved := !first && cookies.Check(&p.From, &c, body, now)
 	if !first && !proved && !b.stale.take(now) {
 		return false
@@ -305,11 +308,11 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 		if s.dialer == nil || s.end.Peer != p.From {
 			continue
 		}
-		least := e.cfg.oldest
+		oldest := e.cfg.oldest
 		if s.handshake != nil {
-			least = wire.Version
+			oldest = wire.Version
 		}
-		err, ok := s.dialer.OnVersion(&r, least, e.cfg.newest, e.rng.Uint64(), e.in.Now)
+		err, ok := s.dialer.OnVersion(&r, oldest, e.cfg.newest, e.rng.Uint64(), e.in.Now)
 		switch {
 		case !ok:
 			continue

@@ -21,7 +21,7 @@ type port interface {
 	readClock() monotime.Time
 	// pathTo describes the way to a peer.
 	pathTo(to transport.Addr) transport.Path
-	// isPrivate returns the Private of that. It is cheap where the transport is an Insider.
+	// isPrivate returns Private of the way to a peer. It is cheap where the transport is an Insider.
 	isPrivate(from transport.Addr) bool
 	// hints returns what the network says about packets sent earlier, until the next call.
 	hints() []transport.Hint
@@ -30,9 +30,9 @@ type port interface {
 	handOver(loop uint8, p *transport.RxPacket) (runs, took bool)
 }
 
-// engine is the endpoint without I/O. Each event comes in by a method: a packet, a request, a
-// cancellation, a tick. Sessions leave what follows from it in out: packets, and outcomes, on
-// which settle acts. Inside those methods nothing calls the application; settle does.
+// engine is the endpoint without I/O. Events come in by methods: a packet, a request, a
+// cancellation, a tick. Sessions put into out what follows: packets to send, and outcomes. These
+// methods never call the application; settle does, when it acts on the outcomes.
 //
 // Each part owns its state and has a file: sessions by number, remote endpoints, quotas of
 // addresses, sessions that open or close, requests under way, background requests, timers, paths.
@@ -154,9 +154,9 @@ func (e *engine) onPacket(p *transport.RxPacket, via uint32) {
 	e.handle(s, &h, p.Data[wire.HeaderSize:])
 }
 
-// headOf returns a copy of the header of a packet that its sender can still change: what follows
-// from it stays so. Of a management packet all is copied. The rest of others is read once, or
-// copied before a handler sees it.
+// headOf returns a copy of the header of a packet that its sender can still change, so that what
+// was checked stays true. A management packet is copied whole. The rest of other packets is read
+// once, or copied before a handler sees it.
 //
 //go:noinline
 func (e *engine) headOf(p *transport.RxPacket) []byte {
@@ -186,7 +186,7 @@ func (e *engine) handle(s *Session, h *wire.Header, payload []byte) {
 	}
 }
 
-// onRare takes a packet of a session that is none of the common case.
+// onRare takes a packet of a session that is not of the common case.
 //
 //go:noinline
 func (e *engine) onRare(s *Session, h *wire.Header, payload []byte) {
@@ -206,9 +206,9 @@ func (e *engine) onRare(s *Session, h *wire.Header, payload []byte) {
 	}
 }
 
-// settle acts on the outcomes that sessions have left, one after the other. Outcomes that
-// callbacks of the application cause come behind them. A callback may call it: the rest is settled
-// then.
+// settle acts on the outcomes that sessions have left, one after the other. Outcomes that callbacks
+// of the application cause are put behind them. A callback may call settle: that call acts on the
+// rest.
 func (e *engine) settle() {
 	if e.out.Pending() {
 		e.settleAll()
@@ -281,7 +281,8 @@ func (e *engine) settleRare(ev *session.Event) {
 	}
 }
 
-// freed follows a slot of a client session whose request was given up, and has ended at the server.
+// freed is called when the server has ended a request that this side had given up: the slot is free
+// again.
 func (e *engine) freed(s *Session) {
 	e.timers.deactivate(s)
 	if s.ofClient != nil {
@@ -289,7 +290,7 @@ func (e *engine) freed(s *Session) {
 	}
 }
 
-// spent follows the last request of a client session that has no numbers for others.
+// spent is called after the last request of a client session, which has no request numbers left.
 func (e *engine) spent(s *Session) {
 	if s.ofClient != nil {
 		s.ofClient.client.retire(s.ofClient)

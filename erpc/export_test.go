@@ -20,10 +20,10 @@ func (r *Rpc) Served(client *Session) *Session {
 	return nil
 }
 
-// Speak returns a Config of an endpoint that speaks the protocol's versions least to most, as that
-// of another release does.
-func Speak(cfg Config, least, most uint8) Config {
-	cfg.oldest, cfg.newest = least, most
+// Speak returns a Config of an endpoint that speaks the protocol's versions oldest to newest, as
+// that of another release does.
+func Speak(cfg Config, oldest, newest uint8) Config {
+	cfg.oldest, cfg.newest = oldest, newest
 	return cfg
 }
 

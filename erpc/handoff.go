@@ -133,8 +133,8 @@ func (y *handoff) turn(n uint64) (mine bool, err error) {
 func (y *handoff) shift(n uint64) (mine bool) {
 	jobs := &y.r.engine.jobs
 	own, rest := jobs.own, []*job(nil)
-	if most := min(y.r.txBatch, maxInShift); len(own) > most {
-		own, rest = own[:most], own[most:]
+	if limit := min(y.r.txBatch, maxInShift); len(own) > limit {
+		own, rest = own[:limit], own[limit:]
 	}
 	var types [maxInShift + 1]int // what comes after the last one is of no type
 	for i, j := range own {

@@ -16,7 +16,7 @@ type handshakes struct {
 	cookies   *session.Cookies
 	epoch     uint64 // of this endpoint
 	repeating []*Session
-	asked     []connectPacket // Connects of the burst at hand
+	connects  []connectPacket // Connects of the burst at hand
 	early     []connectPacket // Crypto packets in it that may belong to them
 	budgets   budgets
 }

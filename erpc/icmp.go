@@ -249,7 +249,7 @@ func (e *engine) checkDeathProbe(d *deathProbe) bool {
 	switch {
 	case len(d.peer.sessions) == 0:
 		return false
-	case d.quotes.count >= quotesNeeded && d.asked() &&
+	case d.quotes.count >= quotesNeeded && d.probed() &&
 		(!d.heard || now >= d.quotes.since.Add(lastWords)):
 		e.lose(d.peer, fmt.Errorf("%w: nobody listens at its port", ErrPeerLost))
 		return false
@@ -268,10 +268,10 @@ func (e *engine) checkDeathProbe(d *deathProbe) bool {
 	return now.Sub(d.began) < seriesEvery || d.reborn && !d.heard
 }
 
-// asked reports whether the peer was asked since the series began. What the network quotes of
+// probed reports whether the peer was probed since the series began. What the network quotes of
 // sealed datagrams counts only with silence to fresh pings, since anybody on the path can quote
 // them; in the clear he could as well forge an end.
-func (d *deathProbe) asked() bool { return d.peer.field == 0 || d.sent >= 2 }
+func (d *deathProbe) probed() bool { return d.peer.field == 0 || d.sent >= 2 }
 
 // rebornAfter is how long a peer must be silent if another incarnation seems to have replaced it:
 // three retransmission timeouts of its sessions. A server has none.

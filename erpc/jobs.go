@@ -238,8 +238,8 @@ func (e *engine) unworked(j *job) {
 	e.finishJob(j)
 }
 
-// refuseWork answers a background request for which there is no room. Share says that the address
-// has used its quota.
+// refuseWork answers a background request for which there is no room. OverQuota says that the
+// address has used its quota.
 func (e *engine) refuseWork(h ReqHandle, overQuota bool) {
 	e.stats.WorkRefused++
 	text := "too many background requests"

@@ -46,8 +46,9 @@ func (r *Rpc) pass() (int, error) {
 	e := &r.engine
 	work := 0
 	gap := e.in.Now.Sub(r.polledAt)
-	// Commands come behind packets that may have lain there for a while: a call is not to begin in a
-	// session whose end has come already. Who has just looked for packets need not do so again first.
+	// If packets may have waited for a while, they are handled before commands: a call must not begin
+	// in a session whose end has already come. If the loop has just looked for packets it need not do
+	// so first.
 	behind := gap >= slowPass
 	if !behind && !r.commands.Empty() {
 		work = r.drainCommands()
@@ -80,7 +81,7 @@ func (r *Rpc) pass() (int, error) {
 	if e.batches.waiting > 0 {
 		e.runBatches()
 	}
-	if len(e.handshakes.asked) > 0 {
+	if len(e.handshakes.connects) > 0 {
 		e.answerConnects()
 		e.settle()
 	}
@@ -140,8 +141,8 @@ func (r *Rpc) doDue() {
 	}
 }
 
-// letRun lets the goroutines run that this pass has work or results for. Those that find no other
-// processor have this one.
+// letRun yields to the goroutines that this pass has work or results for: those that find no other
+// processor run on this one.
 //
 //go:noinline
 func (r *Rpc) letRun() {

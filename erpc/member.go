@@ -28,9 +28,9 @@ var errNotSent = notRun("not sent")
 var errSilent = fmt.Errorf("%w: it owes answers and is silent", ErrPeerLost)
 
 // member is a server of a Pool: a Client that is never asked to connect, but keeps a session open
-// by itself, and tells the Pool when it takes calls. Only a Pool calls its Client. The
-// loop has fields of its own; look derives the state from them, and the Pool's fields repeat that
-// under its mutex.
+// by itself, and tells the Pool when it takes calls. Only a Pool calls its Client. The fields of
+// the loop describe the server; update derives its state from them and shows it in the fields under
+// the Pool's mutex.
 type member struct {
 	pool     *Pool
 	c        *Client
@@ -53,7 +53,7 @@ type member struct {
 	// Under pool.mu.
 	shown    ServerState
 	shownErr error
-	hope     bool // calls may wait for it though they wait for nobody who has failed
+	hope     bool // calls may wait for it, as they do for no other server that has failed
 }
 
 // join begins to keep a session open. It runs in the loop.
@@ -105,7 +105,7 @@ func (m *member) update() {
 			}
 		}
 	}
-	if len(c.all) == 0 && !c.redial.asking && m.state != serverGone && c.alarms.redial == 0 {
+	if len(c.all) == 0 && !c.redial.awaiting && m.state != serverGone && c.alarms.redial == 0 {
 		c.alarms.redial = c.rpc.readClock().Add(m.retryFor)
 		c.arm()
 	}
@@ -122,7 +122,7 @@ func (m *member) redial() {
 			c.closed.Store(true)
 			c.finish()
 		}
-	case len(c.all) == 0 && !c.redial.asking:
+	case len(c.all) == 0 && !c.redial.awaiting:
 		if err := c.want(); err != nil {
 			m.fail(err)
 		}

@@ -21,7 +21,7 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	if op == wire.OpConnect {
 		if via == 0 {
 			c := connectPacket{p, h.Session, int(h.MsgSize), h.Version}
-			e.handshakes.asked = append(e.handshakes.asked, c)
+			e.handshakes.connects = append(e.handshakes.connects, c)
 		}
 		return
 	}
@@ -112,10 +112,10 @@ func (e *engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 	}
 }
 
-// onStranger answers packets for sessions that are not known here, so that a peer
-// of an earlier incarnation learns of it. It keeps no state. A damaged packet of a
-// living session gets no answer: a Reset would end that session. What an association has opened
-// takes nothing of what strangers may cause.
+// onStranger answers packets for sessions that are not known here, so that a peer of an earlier
+// incarnation learns of it. It keeps no state. A damaged packet of a living session gets no answer:
+// a Reset would end that session. Packets that an association has opened do not use up the budget
+// of strangers.
 func (e *engine) onStranger(
 	h *wire.Header, token uint32, body []byte, from *transport.Addr, via uint32,
 ) {

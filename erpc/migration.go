@@ -27,14 +27,15 @@ import (
 // migrationEvery is how often a ping asks whether a peer has moved.
 const migrationEvery = 5 * time.Millisecond
 
-// move is an address that a peer may have moved to.
+// migration is an address that a peer may have moved to.
 type migration struct {
 	to     transport.Addr
 	number uint64        // that a pong from there repeats
 	nextAt monotime.Time // when it may be asked again
 }
 
-// elsewhere takes a packet of an association, opened, that came from another address than its own.
+// onNewAddr takes an opened packet of an association that came from another address than the known
+// one.
 func (e *engine) onNewAddr(a *association, pkt []byte, from transport.Addr) {
 	if a.opener {
 		return
@@ -52,7 +53,7 @@ func (e *engine) onNewAddr(a *association, pkt []byte, from transport.Addr) {
 		a.migration = m
 	}
 	m.nextAt = e.in.Now.Add(migrationEvery)
-	session.AskAt(&m.to, a.field, m.number, e.out)
+	session.PingAt(&m.to, a.field, m.number, e.out)
 }
 
 // answeredBy reports whether a packet is the pong to the last ping.
@@ -66,7 +67,7 @@ func (m *migration) answeredBy(pkt []byte) bool {
 	return a.Seq == m.number
 }
 
-// relocate moves an association to an address that its peer has proved.
+// migrate moves an association to an address that its peer has proved.
 func (e *engine) migrate(a *association, to transport.Addr) {
 	e.port.drain() // what is queued is for the old one
 	from := a.addr

@@ -10,13 +10,13 @@ const (
 	// A handler is quick if it takes less than quickFor: little more than it costs to wake a
 	// goroutine for it.
 	quickFor = 5 * time.Microsecond
-	// Each measurement above that adds slowStep, each other one takes 1 away, and a type whose sum
-	// reaches slowSum is slow. So are those with one slow handler in four or so, not those that the
-	// system interrupts now and then.
+	// A measurement above quickFor adds slowStep to the sum of a type, each other one takes 1 away. A
+	// type whose sum reaches slowSum is slow. So a type with one slow handler in four is slow, and one
+	// that the system interrupts now and then is not.
 	slowStep = 3
 	slowSum  = 8
-	// A type that is slow is believed to be for minSlow, and each time that it is found slow for
-	// twice as long; after each trustAfter quick ones for half as long.
+	// A slow type stays slow for minSlow, for twice as long each time that it is found slow again, and
+	// for half as long after each trustAfter quick measurements.
 	minSlow    = 100 * time.Millisecond
 	maxSlow    = 10 * time.Second
 	trustAfter = 256

@@ -90,6 +90,6 @@ func (p *paths) credits(mtu int) int {
 	if p.cfg.Credits != 0 {
 		return p.cfg.Credits
 	}
-	most := min(maxCredits, p.rxRing/sessionsInRing)
-	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), most))
+	limit := min(maxCredits, p.rxRing/sessionsInRing)
+	return max(session.DefaultCredits, min(windowBytes/max(mtu, 1), limit))
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// A quiet session asks after verifyAfter heartbeats whether the peer still knows it,
-	// though the peer lives.
+	// A session that was quiet for verifyAfter heartbeats asks whether the peer still knows it, even
+	// if the peer lives.
 	verifyAfter = 100
 	// suspectsPerSweep bounds the questions after the peer did not know a session.
 	suspectsPerSweep = resetsPerSweep / 2
@@ -38,11 +38,11 @@ func (e *engine) sweep() {
 	e.expireAssocs()
 }
 
-// beat sets the silence after which peers are asked in this sweep. Once a heartbeat those are
-// asked, too, that would be due before the next such sweep. So the answers of idle peers come
+// beat sets the silence after which peers are asked in this sweep. Once a heartbeat a sweep also
+// asks the peers that would be due before the next such sweep. So the answers of idle peers come
 // together, and one wake-up of the loop serves many.
 func (t *assocTable) beat(now monotime.Time, timing *Timing) {
-	t.latest = session.IdleAsk(timing.Heartbeat, timing.FailureTimeout)
+	t.latest = session.PingAfter(timing.Heartbeat, timing.FailureTimeout)
 	t.quiet = t.latest
 	if now >= t.nextBeat {
 		t.nextBeat = now.Add(timing.Heartbeat)
@@ -55,13 +55,13 @@ func (t *assocTable) beat(now monotime.Time, timing *Timing) {
 // mayNap reports, once after each sweep that has pinged, whether answers to pings are all that the
 // loop expects. A peer whose client has a session here may send a request at any time.
 func (e *engine) mayNap() bool {
-	asked := e.assocs.asked
-	e.assocs.asked = false
-	return asked && len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
+	pinged := e.assocs.pinged
+	e.assocs.pinged = false
+	return pinged && len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
 }
 
-// checkPeer asks a peer what is to be asked. The side that opened sessions asks first; the
-// other one only when that should have asked and did not.
+// checkPeer pings a peer if that is due. The side that opened sessions pings first; the other one
+// only when the first one should have pinged and did not.
 func (e *engine) checkPeer(p *association) {
 	t := &e.cfg.Timing
 	heartbeat, quiet := t.Heartbeat, e.assocs.quiet
@@ -69,13 +69,13 @@ func (e *engine) checkPeer(p *association) {
 		heartbeat *= 2
 		quiet = e.assocs.latest + t.Heartbeat
 	}
-	ping, alive := p.watch.Ask(e.in.Now, quiet, t.Heartbeat, t.FailureTimeout)
+	ping, alive := p.watch.PingDue(e.in.Now, quiet, t.Heartbeat, t.FailureTimeout)
 	if !alive {
 		e.lose(p, ErrPeerLost)
 		return
 	}
 	if ping {
-		e.assocs.asked = true
+		e.assocs.pinged = true
 		e.probeAny(p)
 	}
 	for range min(p.suspect, suspectsPerSweep) {

@@ -206,7 +206,7 @@ func TestSweepMissesNobody(t *testing.T) {
 				p.watch.Heard(at.Add(10 * time.Second))
 			} else {
 				for i := range 3 { // it was asked already
-					p.watch.Ask(monotime.Time(i+1)*1e9, 1, 1, time.Hour)
+					p.watch.PingDue(monotime.Time(i+1)*1e9, 1, 1, time.Hour)
 				}
 			}
 		}

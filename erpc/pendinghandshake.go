@@ -197,7 +197,7 @@ func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
 		return
 	}
 	n := e.security.pending[connKey{from: p.From, nonce: c.Nonce}]
-	if h := &e.handshakes; n == nil && len(h.asked) > 0 { // its Connect may be among them
+	if h := &e.handshakes; n == nil && len(h.connects) > 0 { // its Connect may be among them
 		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body), wire.Version})
 		return
 	}
@@ -285,7 +285,7 @@ func (e *engine) finishPending(n *pendingHandshake, m *made, from int) {
 	e.security.conclude(n)
 	a.become(m)
 	e.assocs.enter(a, e.in.Now)
-	e.askOlder(a)
+	e.probeOlder(a)
 	if early != nil {
 		p := transport.RxPacket{Data: early, From: n.key.from}
 		if via := e.open(&p); via != dropped && !wire.IsBundle(p.Data) {

@@ -149,7 +149,7 @@ func NewPool(cfg PoolConfig, loops ...*Loop) (*Pool, error) {
 	if cfg.Resolver == nil {
 		p.apply(cfg.Servers)
 	} else {
-		p.names.ask()
+		p.names.resolve()
 	}
 	return p, nil
 }
@@ -239,7 +239,7 @@ func (p *Pool) pick(ready, asked []*member) (best *member, untried bool) {
 	if p.cfg.Choice == LeastLoaded && len(asked) == 0 {
 		compare = min(n, maxCompared)
 	}
-	least := int64(0)
+	fewest := int64(0)
 	for i := range compare {
 		m := ready[(turn+i)%n]
 		if len(asked) > 0 && wasAsked(asked, m) {
@@ -248,8 +248,8 @@ func (p *Pool) pick(ready, asked []*member) (best *member, untried bool) {
 		if p.cfg.Choice == RoundRobin {
 			return m, true
 		}
-		if load := m.inFlight.Load(); best == nil || load < least {
-			best, least = m, load
+		if load := m.inFlight.Load(); best == nil || load < fewest {
+			best, fewest = m, load
 		}
 	}
 	if best == nil {

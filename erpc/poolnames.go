@@ -24,19 +24,19 @@ type naming struct {
 	urgent atomic.Bool // a server has failed, and the loop has not heard of it
 
 	// In the loop only.
-	alarm loopAlarm
-	asked monotime.Time // when it was asked last
-	again bool          // a server has failed since
+	alarm      loopAlarm
+	resolvedAt monotime.Time // when it was asked last
+	again      bool          // a server has failed since
 }
 
 func (n *naming) init(p *Pool) {
 	n.pool, n.first = p, p.cfg.Resolver != nil
 	n.ctx, n.cancel = context.WithCancel(context.Background())
-	n.alarm.fn = n.ask
+	n.alarm.fn = n.resolve
 }
 
-// ask calls the Resolver, if it is not at work, and then has it called again in time.
-func (n *naming) ask() {
+// resolve calls the Resolver, if it is not at work, and then has it called again in time.
+func (n *naming) resolve() {
 	if n.ctx.Err() != nil || n.busy.Swap(true) {
 		return
 	}
@@ -56,7 +56,7 @@ func (n *naming) ask() {
 			wait = minResolve
 		}
 		n.post(func() {
-			n.asked = n.pool.loops[0].rpc.readClock()
+			n.resolvedAt = n.pool.loops[0].rpc.readClock()
 			if n.again {
 				n.again, wait = false, minResolve
 			}
@@ -67,7 +67,7 @@ func (n *naming) ask() {
 
 // after has the Resolver called after a while, or earlier if that was agreed on.
 func (n *naming) after(d time.Duration) {
-	at := n.asked.Add(d)
+	at := n.resolvedAt.Add(d)
 	if n.ctx.Err() == nil && (n.alarm.place == 0 || at < n.alarm.at) {
 		n.pool.loops[0].set(&n.alarm, at)
 	}

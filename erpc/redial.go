@@ -23,7 +23,7 @@ const redialAfter = 20 * time.Millisecond
 type redial struct {
 	dialed     bool          // there was a session before this one
 	resolving  bool          // the goroutine is at work
-	asking     bool          // its answer is waited for
+	awaiting   bool          // its answer is waited for
 	unknown    bool          // there was no answer so far: no address is known
 	began      monotime.Time // what goes on now; ConnectTimeout later it ends
 	resolveErr error         // why the address may be an old one
@@ -39,24 +39,24 @@ func (c *Client) want() error {
 	case len(c.all) > 0:
 		c.grow()
 		return nil
-	case d.asking:
+	case d.awaiting:
 		return nil
 	case c.failure != nil && c.rpc.readClock().Sub(c.failedAt) < redialAfter:
 		return c.failure
 	}
 	d.began = c.rpc.readClock()
 	if d.dialed {
-		c.ask()
+		c.resolve()
 		return nil
 	}
 	d.dialed = true // Dial has just looked the name up
 	return c.connect()
 }
 
-// ask begins to look the name up, and to wait for the answer.
-func (c *Client) ask() {
+// resolve begins to look the name up, and to wait for the answer.
+func (c *Client) resolve() {
 	d := &c.redial
-	d.asking = true
+	d.awaiting = true
 	c.alarms.lookup = d.began.Add(c.rpc.cfg.Timing.ConnectTimeout / 2)
 	c.arm()
 	if d.resolving {
@@ -90,7 +90,7 @@ func (c *Client) resolved(to transport.Addr, err error) {
 		d.resolveErr = resolveError(err)
 	}
 	switch {
-	case d.asking:
+	case d.awaiting:
 		c.proceed()
 	case moved && len(c.all) > 0 && len(c.all) == c.connecting: // it tries the old address
 		for len(c.all) > 0 {
@@ -104,7 +104,7 @@ func (c *Client) resolved(to transport.Addr, err error) {
 
 // proceed opens a session at the address that is known now.
 func (c *Client) proceed() {
-	c.stopAsking()
+	c.resolveDone()
 	if err := c.connect(); err != nil {
 		c.tell(err)
 		if c.member != nil {
@@ -113,8 +113,8 @@ func (c *Client) proceed() {
 	}
 }
 
-func (c *Client) stopAsking() {
-	c.redial.asking = false
+func (c *Client) resolveDone() {
+	c.redial.awaiting = false
 	c.alarms.lookup = 0
 	c.arm()
 }

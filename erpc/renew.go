@@ -14,7 +14,7 @@ import (
 // those that it has, and goes on with both. If the server proves its identity in another
 // incarnation, the sessions of the older one are asked; they end if nothing answers.
 
-// renewEvery is how often the word of a server that it has no keys is followed, at most.
+// renewEvery is how often at most a client follows the word of a server that it has no keys.
 const renewEvery = time.Second
 
 // keyless takes a sealed datagram whose index is not known here.
@@ -120,14 +120,14 @@ func (e *engine) reconnect(s *Session) {
 	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out before the next look
 }
 
-// askOlder asks the sessions of earlier incarnations of a peer that has just proved its identity
+// probeOlder asks the sessions of earlier incarnations of a peer that has just proved its identity
 // whether they live. It ends none by itself: what has its address may be another process, behind an
 // address translator.
 //
 // The server may be the process that it was, and have forgotten an association, since this side was
 // stopped for long; or its loop has ended. So if it was said that the keys of one are lost, another
 // loop or the same incarnation is asked by the new keys after one of the sessions.
-func (e *engine) askOlder(a *association) {
+func (e *engine) probeOlder(a *association) {
 	for _, o := range e.assocs.byAddr[a.addr] {
 		switch {
 		case o == a || o.keys == nil || o.opener != a.opener || o.name != a.name ||
@@ -144,8 +144,8 @@ func (e *engine) askOlder(a *association) {
 	}
 }
 
-// replaced begins to ask an association that seems to be no one's any more. Its sessions end if
-// nothing answers under its own keys.
+// replaced begins to probe an association whose peer seems to be gone. Its sessions end if nothing
+// answers under its own keys.
 func (e *engine) replaced(o *association) {
 	if d := e.beginDeathProbe(o); d != nil {
 		if d.heard { // before

@@ -121,9 +121,9 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	if r.cfg.MTU != 0 {
 		mtu = min(mtu, r.cfg.MTU)
 	}
-	if least := n.minMTU(); mtu < least {
+	if minimum := n.minMTU(); mtu < minimum {
 		return nil, &ConfigError{"MTU", fmt.Sprintf("is %d with this transport, must be at least %d",
-			mtu, least)}
+			mtu, minimum)}
 	}
 	pool, err := msgbuf.NewPool(r.poolConfig())
 	if err != nil {
@@ -184,8 +184,8 @@ func (r *Rpc) hints() []transport.Hint {
 	return r.heard[:n]
 }
 
-// readClock makes the Rpc the engine's port, as drain, hints and pathTo do. For the loop time never
-// goes back: timers would wait for what they have waited for once more.
+// readClock is a method of port, as are drain, hints and pathTo. The loop's time never goes back:
+// timers would wait a second time.
 func (r *Rpc) readClock() monotime.Time {
 	now := r.clock()
 	if now < r.engine.in.Now {
@@ -194,7 +194,7 @@ func (r *Rpc) readClock() monotime.Time {
 	return now
 }
 
-// wentBack shifts the clock, which says now, to where it was.
+// wentBack follows a clock that went back, to now: it is shifted to where it was.
 //
 //go:noinline
 func (r *Rpc) wentBack(now monotime.Time) monotime.Time {

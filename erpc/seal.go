@@ -75,8 +75,8 @@ func isClear(pkt []byte) bool {
 		(!isSpoken(pkt[0]>>4) || clearOps>>(pkt[1]&31)&1 != 0)
 }
 
-// isSpoken reports whether a version is spoken: what follows the header's first byte means what it
-// means in this one.
+// isSpoken reports whether a version is spoken: then what follows the first byte of the header has
+// the same meaning as in this version.
 func isSpoken(version uint8) bool { return version == wire.Version || version == wire.OldVersion }
 
 // isHandshake reports whether a packet that came is one of those, and names no session. What leaves

@@ -323,8 +323,8 @@ func (e *engine) demandSecurity(g *guard) {
 	}
 }
 
-// step runs work of a handshake in a worker, and then done in the loop. Share is the peer's. If the
-// loop has ended meanwhile the handshake ends too. It reports false if there is no room.
+// step runs work of a handshake in a worker, and then done in the loop. QuotaKey is the peer's. If
+// the loop has ended meanwhile the handshake ends too. It reports false if there is no room.
 func (e *engine) step(quotaKey transport.Addr, hs *security.Handshake, work, done func()) bool {
 	if e.security.inline {
 		work()

@@ -77,7 +77,7 @@ func hostOf(addr string) string {
 	return at.Addr().Unmap().WithZone("").String()
 }
 
-// waitsFor is how long a session that waits for another's handshake does not look at its own timer.
+// waitsFor is how long a session that waits for another's handshake ignores its own timer.
 const waitsFor = time.Second
 
 // onDialer takes a packet of the handshake in the clear: it is for the attempt to connect whose
@@ -158,7 +158,7 @@ func (e *engine) openOn(s *Session, a *association) {
 	h, d := s.handshake, s.dialer
 	if h.renews {
 		// What was heard of an older one may have been on its way before.
-		e.askOlder(a)
+		e.probeOlder(a)
 		e.end(s, ErrClosed, SessionClosed) // the keys are all that it was for
 		return
 	}

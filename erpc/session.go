@@ -128,7 +128,7 @@ const hotSession = 96
 // enqueued. It is worth its few nanoseconds with thousands of sessions, a few requests
 // ahead: most sessions are not in the cache then.
 func (s *Session) Prefetch() {
-	// Which half it is must not be looked at: that would be a miss to wait for.
+	// It must not look which half this is: that would be a cache miss to wait for.
 	sys.Prefetch(&s.live, hotSession+session.ClientHot)
 }
 

@@ -23,14 +23,14 @@ const (
 // each session has credits of its own.
 const manyBytes = 4 << 20
 
-// clientSession is a session of a Client. It belongs to the loop, as all here does.
+// clientSession is a session of a Client. Like everything in this file it belongs to the loop.
 type clientSession struct {
 	s      *Session
 	client *Client
 	slots  int  // 0 while it is not open
 	busy   int  // calls in it
 	at     int  // place in sessionSet.free, from 1; 0 if it is not there
-	used   bool // since trim looked last
+	used   bool // since the last trim
 	out    bool // its server takes no new calls
 	more   bool // it was opened beside others
 }
@@ -44,7 +44,7 @@ type clientSession struct {
 // some are tried now and then, less and less often while all of them are refused. It holds until
 // the queue is empty.
 type sessionSet struct {
-	all        []*clientSession // but for those that are out
+	all        []*clientSession // except those that are out
 	retired    []*clientSession // that are out, and have calls under way
 	free       []*clientSession // open, with free slots
 	connecting int              // of all
@@ -54,7 +54,7 @@ type sessionSet struct {
 	calls      int // in sessions and in the queue
 	bytes      int // of requests in sessions
 	holding    bool
-	refused    bool // a call was, since some were tried
+	refused    bool // a call was refused since some were tried again
 	holdFor    time.Duration
 }
 
@@ -276,7 +276,7 @@ func (c *Client) growLater() {
 	c.growAt = now.Add(c.growWait)
 }
 
-// trim closes sessions that had no call since it looked last, but for one.
+// trim closes sessions that had no call since the last trim, all but one.
 func (c *Client) trim() {
 	for i := len(c.all) - 1; i >= 0 && len(c.all)-c.connecting > 1; i-- {
 		l := c.all[i]

@@ -88,8 +88,8 @@ type SnapshotOptions struct {
 // tens of microseconds.
 const MaxLook = 256
 
-// asked is a snapshot under way. Everybody who asks meanwhile gets the same.
-type asked struct {
+// snapshotRequest is a snapshot under way. Everybody who asks meanwhile gets the same.
+type snapshotRequest struct {
 	opts SnapshotOptions
 	done chan struct{} // closed when snap is there
 	snap *Snapshot     // nil if the loop has ended
@@ -99,7 +99,7 @@ type asked struct {
 // loop that is stuck does not gather requests for them.
 type snapshots struct {
 	mu      sync.Mutex
-	pending *asked
+	pending *snapshotRequest
 	waiting func() int // calls that wait for a session; nil if the endpoint has no Clients
 }
 
@@ -112,7 +112,7 @@ func (r *Rpc) Snapshot(ctx context.Context, opts SnapshotOptions) *Snapshot {
 	p.mu.Lock()
 	a := p.pending
 	if a == nil {
-		a = &asked{opts: opts, done: make(chan struct{})}
+		a = &snapshotRequest{opts: opts, done: make(chan struct{})}
 		p.pending = a
 		go func() { // Post waits while the ring is full
 			if r.Post(func(r *Rpc) { r.answer(a) }) != nil {
@@ -181,14 +181,14 @@ func Snapshots(ctx context.Context, opts SnapshotOptions, watched ...Watched) []
 }
 
 // answer takes the snapshot that is under way, in the loop.
-func (r *Rpc) answer(a *asked) {
+func (r *Rpc) answer(a *snapshotRequest) {
 	r.engine.startMeter()
 	r.tell(a, r.takeSnapshot(a.opts))
 }
 
 // tell ends a snapshot under way, if it has not ended: a request that comes beside Close may be
 // answered and refused.
-func (r *Rpc) tell(a *asked, snap *Snapshot) {
+func (r *Rpc) tell(a *snapshotRequest, snap *Snapshot) {
 	p := &r.snapshots
 	p.mu.Lock()
 	defer p.mu.Unlock()

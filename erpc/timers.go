@@ -142,7 +142,7 @@ func (e *engine) scanLoss() {
 		if _, stuck := s.cl.Suspects(); stuck || s.probe != nil {
 			e.probePath(s)
 		}
-		if s.cl.AsksPath(e.in.Now) {
+		if s.cl.PathPingDue(e.in.Now) {
 			s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // are its hold times true?
 		}
 	}

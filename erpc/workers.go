@@ -23,9 +23,9 @@ const idleFor = 10 * time.Second
 // requests of a pass, and handlers that return at once need few workers, however many requests
 // there are.
 type workerPool struct {
-	cfg   *Shares
-	limit int // workers
-	max   int // jobs that may wait
+	cfg        *Shares
+	limit      int // workers
+	maxWaiting int // jobs that may wait
 
 	mu      sync.Mutex
 	lines   map[transport.Addr]*workLine
@@ -65,9 +65,9 @@ type workLine struct {
 	next, prev       *workLine // in the ring, while jobs wait
 }
 
-func newWorkerPool(cfg *Shares, limit, most int) *workerPool {
+func newWorkerPool(cfg *Shares, limit, maxWaiting int) *workerPool {
 	return &workerPool{
-		cfg: cfg, limit: limit, max: most, lines: make(map[transport.Addr]*workLine),
+		cfg: cfg, limit: limit, maxWaiting: maxWaiting, lines: make(map[transport.Addr]*workLine),
 	}
 }
 
@@ -118,7 +118,7 @@ func (p *workerPool) admit(j *job) bool {
 	if l.waiting == 0 {
 		queues++
 	}
-	if p.closed || !p.cfg.fair(p.waiting, l.waiting, p.max, queues) {
+	if p.closed || !p.cfg.fair(p.waiting, l.waiting, p.maxWaiting, queues) {
 		return false
 	}
 	if l.waiting+l.running == 0 {

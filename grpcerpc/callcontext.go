@@ -10,8 +10,8 @@ import (
 )
 
 // callContext is the context of a unary call's handler: that of erpc, with metadata, peer and
-// ServerTransportStream. One pointer is all that it is, where package context has a struct for each
-// value, and metadata is made for handlers that look at it.
+// ServerTransportStream. It is a single pointer, where package context has a struct for each value;
+// metadata is made only for handlers that look at it.
 type callContext struct{ k *unaryCall }
 
 // The keys of the values, which packages metadata, peer and grpc keep to themselves.

@@ -18,8 +18,8 @@ const (
 	phaseBit    = 0x80
 	tagSize     = 16
 	nonceSize   = 12
-	// least is the size of the smallest packet that is sealed, a header of a bundle.
-	least = 16
+	// minSealed is the size of the smallest packet that is sealed, a header of a bundle.
+	minSealed = 16
 	// maxCounter is a counter that no packet gets.
 	maxCounter = 1<<counterBits - 1
 )
@@ -173,7 +173,7 @@ func (a *Association) Seal(dst, head, data []byte) ([]byte, bool) {
 // Open returns the packet inside a datagram that a peer sealed, in its memory. After an error the
 // datagram is of no use any more. The errors are ErrShort, ErrReplay, ErrForged and ErrExhausted.
 func (a *Association) Open(pkt []byte) ([]byte, error) {
-	if len(pkt) < least+Overhead {
+	if len(pkt) < minSealed+Overhead {
 		return nil, ErrShort
 	}
 	n := wire.SealedCounter(pkt)

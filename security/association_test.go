@@ -27,7 +27,7 @@ func testPair(t testing.TB) (client, server *Association) {
 const toServer, toClient = 0x05_FE_0003, 0x00_01_0002
 
 func testPacket(n int, tag byte) []byte {
-	p := make([]byte, max(n, least))
+	p := make([]byte, max(n, minSealed))
 	for i := range p {
 		p[i] = byte(i)*3 + tag
 	}
@@ -67,9 +67,9 @@ func kaSeal(t *testing.T) []byte {
 // TestSealOpen: every size comes back, in one part or two, and only once.
 func TestSealOpen(t *testing.T) {
 	a, b := testPair(t)
-	for n := least; n < 3000; n += 1 + n/16 {
+	for n := minSealed; n < 3000; n += 1 + n/16 {
 		pkt := testPacket(n, 1)
-		head := pkt[:least+(n-least)/2]
+		head := pkt[:minSealed+(n-minSealed)/2]
 		out, ok := a.Seal(make([]byte, 3, 4000), head, pkt[len(head):])
 		if !ok || len(out) != 3+n+Overhead {
 			t.Fatalf("%d bytes became %d", n, len(out)-3)
@@ -160,7 +160,7 @@ func runNonces(t *testing.T, seed uint64) {
 		if lossy && r.IntN(8) == 0 && a.Update() {
 			a.send.aead = &spy{a.send.aead, used, string(a.send.secret[:])}
 		}
-		plain := testPacket(least+r.IntN(40), byte(r.Uint32()))
+		plain := testPacket(minSealed+r.IntN(40), byte(r.Uint32()))
 		out, _ := a.Seal(nil, plain, nil)
 		if !lossy || r.IntN(4) > 0 {
 			flight[i] = append(flight[i], sealedPacket{out, plain})
@@ -318,7 +318,7 @@ func FuzzOpen(f *testing.F) {
 	a, _ := testPair(f)
 	out, _ := a.Seal(nil, testPacket(50, 1), nil)
 	f.Add(out)
-	for _, size := range []int{0, least + Overhead - 1, least + Overhead, len(out) - 1} {
+	for _, size := range []int{0, minSealed + Overhead - 1, minSealed + Overhead, len(out) - 1} {
 		f.Add(out[:size]) // a right index and counter, and a size that is wrong
 	}
 	_, b := testPair(f)

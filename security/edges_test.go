@@ -138,7 +138,7 @@ func TestForgeries(t *testing.T) {
 	for less := range uint64(3) {
 		a, b := testPair(t)
 		b.forged = AES128GCM.forgeries() - less
-		_, _ = b.Open(make([]byte, least+Overhead))
+		_, _ = b.Open(make([]byte, minSealed+Overhead))
 		if want := b.aead.forgeries() - max(less, 1) + 1; less > 0 && b.Forged() != want {
 			t.Errorf("%d less: %d forged, want %d", less, b.Forged(), want)
 		}
@@ -236,8 +236,8 @@ func TestShortest(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Address(toServer)
-	out, _ := a.Seal(nil, testPacket(least, 1), nil)
-	if _, _, ok := o.Open(nil, out); !ok || len(out) != least+Overhead {
+	out, _ := a.Seal(nil, testPacket(minSealed, 1), nil)
+	if _, _, ok := o.Open(nil, out); !ok || len(out) != minSealed+Overhead {
 		t.Errorf("not opened; %d bytes", len(out))
 	}
 	if _, err := b.Open(out[:len(out)-1]); err != ErrShort {

@@ -126,7 +126,7 @@ type Opened struct {
 // Open appends the packet inside a datagram, which is whole, to dst. It reports false if this
 // secret did not seal it.
 func (o *Opener) Open(dst, pkt []byte) ([]byte, Opened, bool) {
-	if len(pkt) < least+Overhead || !wire.IsSealed(pkt) || wire.SealedField(pkt) != o.index {
+	if len(pkt) < minSealed+Overhead || !wire.IsSealed(pkt) || wire.SealedField(pkt) != o.index {
 		return dst, Opened{}, false
 	}
 	phase := int(pkt[phaseAt]&phaseBit) >> 7

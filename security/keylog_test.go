@@ -81,7 +81,7 @@ func TestOpener(t *testing.T) {
 		}
 	}
 	o, _ := NewOpener(&Logged{AEAD: AES128GCM})
-	if _, _, ok := o.Open(nil, make([]byte, least+Overhead-1)); ok || o.Found() {
+	if _, _, ok := o.Open(nil, make([]byte, minSealed+Overhead-1)); ok || o.Found() {
 		t.Error("a short packet")
 	}
 }
@@ -205,7 +205,7 @@ func FuzzOpener(f *testing.F) {
 			a.advance()
 		}
 		a.counter = counter % maxCounter
-		text := bytes.Repeat([]byte{3}, least+Overhead)
+		text := bytes.Repeat([]byte{3}, minSealed+Overhead)
 		for data = data[1:]; len(data) > 0; {
 			n := int(data[0])
 			if data = data[1:]; n > 0 {

@@ -160,9 +160,9 @@ func (p *pskHandshake) say(h *Handshake, label string, body []byte) {
 }
 
 // heard checks a message and returns its body.
-func (p *pskHandshake) heard(label string, msg []byte, least int) ([]byte, error) {
+func (p *pskHandshake) heard(label string, msg []byte, minBody int) ([]byte, error) {
 	end := len(msg) - macSize
-	if end < 2+least {
+	if end < 2+minBody {
 		return nil, ErrMessage
 	}
 	if !hmac.Equal(msg[end:], p.mac(label, msg[:end])) {

@@ -53,12 +53,11 @@ const (
 // Account counts the memory that the sessions of one peer have at an endpoint: requests and
 // responses that the library keeps, in buffers of more than 512 bytes.
 //
-// A request's buffer may be larger than twice what has come of it. The rest is
-// ahead of its packets, from when it was taken until the request is complete, although packets
-// make up for it meanwhile. All of a peer's requests together are ahead by at most twice the bytes
-// of its requests that are complete, of which 32 MiB count, and what the bank lets it lean.
-// So buffers of unfinished requests take at most twice the bytes that the peer has sent, and
-// what it may lean.
+// A request's buffer may be larger than twice the bytes that have come of it. The rest counts as
+// ahead of its packets from when the buffer was taken until the request is complete, also when
+// packets catch up meanwhile. All requests of a peer together are ahead by at most twice the bytes
+// of its complete requests, of which 32 MiB count, and what the bank lets it lean. So buffers of
+// unfinished requests take at most twice the bytes that the peer has sent, and what it may lean.
 type Account struct {
 	bank   Bank
 	used   int64

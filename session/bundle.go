@@ -10,7 +10,7 @@ import "github.com/userspace-rpc/erpc/wire"
 // for more. Any other packet for the peer closes it, so that the packets of a request leave in
 // their order.
 type Link struct {
-	limit  int // bytes that the path carries, of the sessions' largest packets the smallest
+	limit  int // bytes: the smallest of the largest packets of its sessions
 	inside int // the largest packet that travels in a bundle, bytes, header included
 
 	batch    uint64 // Out batch in which a packet was queued that others can join

@@ -100,10 +100,10 @@ type Client struct {
 	pool  *msgbuf.Pool
 	queue opQueue
 
-	askEvery time.Duration // how long a waiting request is not asked after
-	stuckAt  monotime.Time // see Suspects
-	stuck    bool
-	backoff  backoff
+	queryAfter time.Duration // how long a waiting request is not asked after
+	stuckAt    monotime.Time // see Suspects
+	stuck      bool
+	backoff    backoff
 }
 
 // ClientHot is how many bytes from the start of a Client on a small RPC touches.
@@ -135,9 +135,9 @@ func (c *Client) Init(
 	c.End = End{Peer: peer, Local: local, LocalToken: token}
 	c.pool, c.stats, c.queue.max = pool, stats, maxQueue
 	c.rtt, c.pace = newRTOEstimator(&t), newPacer(pacing)
-	c.askEvery = t.FailureTimeout / 2
-	// One slot, never busy, stands for all until Open, so that no packet of the peer
-	// finds none.
+	c.queryAfter = t.FailureTimeout / 2
+	// Until Open there is one slot that is never busy, so that a packet of the peer always finds a
+	// slot.
 	c.slots = c.inline[:1]
 }
 
@@ -145,7 +145,7 @@ func (c *Client) Init(
 func (c *Client) Readdress(peer packet.Addr, t Timing, pacing *Pacing) {
 	c.Peer = peer
 	c.rtt, c.pace = newRTOEstimator(&t), newPacer(pacing)
-	c.askEvery = t.FailureTimeout / 2
+	c.queryAfter = t.FailureTimeout / 2
 }
 
 // Open makes the session usable with the agreed params. Remote and token name the session at
@@ -239,11 +239,12 @@ func (c *Client) begin(op Op, deadline, now monotime.Time, out *Out) {
 	c.kick(i, now, out)
 }
 
-// lastReqNum is the first request number behind which a slot has perhaps no other, in any version.
+// lastReqNum is the first request number after which a slot may have no further one, in any version
+// of the protocol.
 const lastReqNum = wire.MaxReqNum + 1 - MaxSlots
 
-// spend lets no request begin behind the one at hand: its slot has no more numbers. A session with
-// many slots, whose calls follow each other, is there after weeks.
+// spend lets no further request begin: the slot of the one at hand has no numbers left. A session
+// with many slots, whose calls follow each other, gets there after weeks.
 //
 //go:noinline
 func (c *Client) spend(out *Out) {
@@ -298,9 +299,9 @@ func (c *Client) elicits(s *clientSlot, k uint32) int {
 	return wire.HeaderSize + payload(s.op.Resp.Size(), int(s.per), k-(s.numReq-1))
 }
 
-// rfrSize returns how many response packets the slot's next RFR asks for: several at a time
-// where nothing is paced or was lost. 0 means none yet: answers are on the way whose credits
-// will make it more.
+// rfrSize returns how many response packets the slot's next RFR asks for: several at a time where
+// nothing is paced or was lost. 0 means to wait: the credits of answers that are on the way allow a
+// larger one.
 func (c *Client) rfrSize(s *clientSlot) uint32 {
 	if c.pace.gated || s.numTx < s.highTx {
 		return 1

@@ -39,8 +39,8 @@ func (c *Client) Cancel(ref uint32, err error, now monotime.Time, out *Out) bool
 }
 
 // giveUp ends the request in slot i before its answer has come. Its handler may run, and then the
-// server takes no newer request in the slot. So if any packet has left the slot stays in use until
-// the server says that it is free: it is told until it answers.
+// server takes no newer request in the slot. So if any packet has left, the slot stays in use until
+// the server says that it is free; the CANCEL is repeated until then.
 func (c *Client) giveUp(i uint8, now monotime.Time, out *Out) {
 	s := &c.slots[i]
 	sent := s.numTx > 0 || s.highTx > 0
@@ -141,9 +141,9 @@ func (c *Client) Drain(out *Out) bool {
 	return true
 }
 
-// Awaits reports whether a packet that this half has sent and that has no answer begins with b, or
-// b with it. With checksums only all of a packet shows that. B holds at least the header, which h
-// says again.
+// Awaits reports whether b is the beginning of a packet that this half has sent and that has no
+// answer, or begins with such a packet. With checksums only a whole packet shows that. B holds at
+// least the header, which is also in h.
 func (c *Client) Awaits(h *wire.Header, b []byte) bool {
 	if !c.open || h.Session != c.Remote || h.Version != c.Version ||
 		h.Type != wire.TypeReq && h.Type != wire.TypeRFR {

@@ -368,10 +368,10 @@ func (c *Client) overtaken(i uint8, now monotime.Time, out *Out) bool {
 	return false
 }
 
-// answeredAgain notes that an answer came to one of several copies of a packet, the last of which
-// was sent at a time. If a round trip since then can be over, all that was sent before that copy
-// and has no answer is lost. Answers to what was sent again for that say nothing more: one that was
-// late, not lost, would have all be sent again, round after round.
+// answeredAgain notes that an answer came to one of several copies of a packet; at is when the last
+// copy was sent. If a round trip since then can be over, all that was sent before that copy and has
+// no answer is lost. Answers to packets that were sent again for that reason say nothing more: else
+// one that was late, not lost, would have all sent again, round after round.
 func (c *Client) answeredAgain(at, now monotime.Time) {
 	if at > c.latest && now.Sub(at) >= max(c.floor.min, c.rtt.srtt/2) {
 		c.latest, c.rtt.overtaken = at, true

@@ -68,7 +68,7 @@ func (c *Client) waitRTT(
 func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) (retries uint8) {
 	s := &c.slots[i]
 	if s.busy {
-		if s.waits && now.Sub(s.progress) >= c.askEvery {
+		if s.waits && now.Sub(s.progress) >= c.queryAfter {
 			c.rollback(i, now, out)
 		}
 		return 0
@@ -76,7 +76,7 @@ func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) (retries uint8)
 	if !s.held() {
 		return 0
 	}
-	g, wait := s.gaveUp, c.askEvery
+	g, wait := s.gaveUp, c.queryAfter
 	if !g.runs {
 		wait = c.rtt.timeout(g.tries)
 	}
@@ -95,12 +95,12 @@ func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) (retries uint8)
 // ack tells the server that its late answer is here.
 func (c *Client) ack(h *wire.Header, out *Out) {
 	c.sendControl(out, &wire.Header{
-		Type: wire.TypeAck, ReqType: c.asked(h), ReqNum: h.ReqNum, PktNum: h.PktNum,
+		Type: wire.TypeAck, ReqType: c.requestType(h), ReqNum: h.ReqNum, PktNum: h.PktNum,
 	})
 }
 
-// asked returns the type of the request that h answers; 0 if it is not known any more.
-func (c *Client) asked(h *wire.Header) uint8 {
+// requestType returns the type of the request that h answers; 0 if it is not known any more.
+func (c *Client) requestType(h *wire.Header) uint8 {
 	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
 	switch {
 	case h.Version == wire.OldVersion:

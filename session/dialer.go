@@ -15,8 +15,8 @@ import (
 const triesPerMTU = 4
 
 // fastTries is how many first Connects go out one ConnectRetry after the other. A server under a
-// flood of forged ones answers one in so many, whichever it is: what helps an honest client is to
-// ask often. A dialer without an answer by then has most likely dialled a server that is down.
+// flood of forged ones answers a random part of all, so an honest client is helped by asking often.
+// A dialer without an answer by then has most likely dialled a server that is down.
 const fastTries = 100
 
 // mtuLadder holds the packet sizes that a dialer tries below the offered one: what
@@ -145,7 +145,7 @@ func (d *Dialer) Hears(now monotime.Time) {
 	d.nextAt = max(d.nextAt, now.Add(d.retry))
 }
 
-// Rest sends nothing before a time, but time may be up.
+// Rest makes the dialer send nothing before a time. ConnectTimeout can still end it.
 func (d *Dialer) Rest(until monotime.Time) { d.nextAt = until }
 
 // plan sets the time of the next try.
@@ -246,19 +246,19 @@ func (d *Dialer) OnAccept(a *wire.Accept, now monotime.Time) (
 const maxTurns = 2
 
 // OnVersion takes a refusal of the version of this attempt. If the peer speaks another one that
-// this side speaks too, least to most, it begins anew with that, under another nonce; else it
+// this side speaks too, oldest to newest, it begins anew with that, under another nonce; else it
 // returns an error. Ok is false if the refusal answers something else.
 func (d *Dialer) OnVersion(
-	r *wire.VersionRefusal, least, most uint8, nonce uint64, now monotime.Time,
+	r *wire.VersionRefusal, oldest, newest uint8, nonce uint64, now monotime.Time,
 ) (err error, ok bool) {
 	if r.Nonce != d.Connect.Nonce || r.Asked != d.Version || r.Least > r.Most ||
 		r.Least <= r.Asked && r.Asked <= r.Most {
 		return nil, false
 	}
-	version := min(r.Most, most)
-	if version < max(r.Least, least) || d.turns == maxTurns {
+	version := min(r.Most, newest)
+	if version < max(r.Least, oldest) || d.turns == maxTurns {
 		return fmt.Errorf("%w: the peer speaks %d to %d, this side %d to %d",
-			ErrVersion, r.Least, r.Most, least, most), true
+			ErrVersion, r.Least, r.Most, oldest, newest), true
 	}
 	d.turns++
 	d.Version = version

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// sureAnswers pings make the floor sure, or so many without an answer: a path that many
+	// The floor is sure after sureAnswers answers, or after surePings pings: a path that many
 	// endpoints begin to use at the same time looks longer than it is, and a peer may be silent.
 	sureAnswers = 3
-	sureAsked   = 8
-	// floorEvery is the time between two questions, doubled with each up to maxFloorEvery.
+	surePings   = 8
+	// floorEvery is the time between the first two pings. It doubles with each, up to maxFloorEvery.
 	floorEvery    = 20 * time.Millisecond
 	maxFloorEvery = time.Second
 )
@@ -25,7 +25,7 @@ type pathFloor struct {
 	min      time.Duration // that an answer took, with nothing taken off; 0 before the first
 	at       monotime.Time // when the next ping is due
 	unsure   bool          // a hold time left too little
-	asked    uint8
+	pings    uint8
 	answered uint8
 }
 
@@ -46,21 +46,21 @@ func (f *pathFloor) check(took, rtt time.Duration) time.Duration {
 		return rtt
 	}
 	f.unsure = true
-	if f.answered >= sureAnswers || f.asked >= sureAsked {
+	if f.answered >= sureAnswers || f.pings >= surePings {
 		return max(f.min/2, 1)
 	}
 	return rtt
 }
 
-// AsksPath reports whether the owner is to measure the path with a ping now, and notes that it
+// PathPingDue reports whether the owner is to measure the path with a ping now, and notes that it
 // does.
-func (c *Client) AsksPath(now monotime.Time) bool {
+func (c *Client) PathPingDue(now monotime.Time) bool {
 	f := &c.floor
 	if !f.unsure || now < f.at {
 		return false
 	}
-	f.at = now.Add(min(floorEvery<<f.asked, maxFloorEvery))
-	f.asked = min(f.asked+1, sureAsked)
+	f.at = now.Add(min(floorEvery<<f.pings, maxFloorEvery))
+	f.pings = min(f.pings+1, surePings)
 	return true
 }
 

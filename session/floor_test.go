@@ -44,11 +44,11 @@ func TestLyingHold(t *testing.T) {
 		var at []monotime.Time
 		for range 4000 {
 			rtt := r.answered(path, path-wire.HoldUnit)
-			sure := !silent && asked >= sureAnswers || asked >= sureAsked
+			sure := !silent && asked >= sureAnswers || asked >= surePings
 			if sure && rtt != path/2 || !sure && rtt >= path/2 {
 				t.Fatalf("silent %v, after %d pings: a round trip of %v", silent, asked, rtt)
 			}
-			if r.cl.AsksPath(r.now) {
+			if r.cl.PathPingDue(r.now) {
 				asked++
 				at = append(at, r.now)
 				if !silent {
@@ -57,12 +57,12 @@ func TestLyingHold(t *testing.T) {
 			}
 			r.now = r.now.Add(ms)
 		}
-		for i := 1; i < min(len(at), sureAsked); i++ {
+		for i := 1; i < min(len(at), surePings); i++ {
 			if d := at[i].Sub(at[i-1]); d < min(floorEvery<<(i-1), maxFloorEvery) {
 				t.Errorf("ping %d came %v after the one before", i, d)
 			}
 		}
-		if asked < sureAnswers || asked > 4+sureAsked {
+		if asked < sureAnswers || asked > 4+surePings {
 			t.Errorf("silent %v: %d pings", silent, asked)
 		}
 		r.noLeak()
@@ -81,7 +81,7 @@ func TestSlowHandlers(t *testing.T) {
 		if rtt := r.answered(path+handler, handler); rtt < path || rtt > path+wire.HoldUnit {
 			t.Fatalf("a round trip of %v", rtt)
 		}
-		if r.cl.AsksPath(r.now) {
+		if r.cl.PathPingDue(r.now) {
 			asked++
 			r.cl.PathTook(path)
 		}
@@ -104,7 +104,7 @@ func TestFastHandlers(t *testing.T) {
 			if first != 0 {
 				held *= 100
 			}
-			if r.answered(30*time.Microsecond+held, held); r.cl.AsksPath(r.now) {
+			if r.answered(30*time.Microsecond+held, held); r.cl.PathPingDue(r.now) {
 				t.Fatalf("handshake %v, held for %v: it asks", first, held)
 			}
 		}

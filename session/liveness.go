@@ -31,21 +31,23 @@ func (w *Watch) Heard(now monotime.Time) {
 // HeardSince reports whether a packet of the peer has arrived after t.
 func (w *Watch) HeardSince(t monotime.Time) bool { return w.lastRx > t }
 
-// IdleAsk returns the silence after which a peer is pinged first. The pings that follow one without
-// answer come each heartbeat, so there is time for minPings of them within timeout. Without that
-// bound it is idleBeats heartbeats, and it is one at least.
-func IdleAsk(heartbeat, timeout time.Duration) time.Duration {
+// PingAfter returns the silence after which a peer is pinged first. The pings that follow one
+// without answer come each heartbeat, so there is time for minPings of them within timeout. Without
+// that bound it is idleBeats heartbeats, and it is one at least.
+func PingAfter(heartbeat, timeout time.Duration) time.Duration {
 	return min(max(timeout-minPings*heartbeat, heartbeat), idleBeats*heartbeat)
 }
 
-// idleBeats bounds how long a restart of an idle peer stays unnoticed, and a pause of a peer that
-// is taken for its end: FailureTimeout less this many heartbeats.
+// idleBeats bounds two times: how long a restart of an idle peer stays unnoticed, and, as
+// FailureTimeout less this many heartbeats, the shortest pause of a peer that is taken for its end.
 const idleBeats = 3
 
-// Ask says whether some session is to ping the peer now, after a silence of quiet at first, and
+// PingDue says whether some session is to ping the peer now, after a silence of quiet at first, and
 // then each heartbeat. Alive is false when the peer is lost: a silence of timeout and enough pings
 // unanswered.
-func (w *Watch) Ask(now monotime.Time, quiet, heartbeat, timeout time.Duration) (ping, alive bool) {
+func (w *Watch) PingDue(
+	now monotime.Time, quiet, heartbeat, timeout time.Duration,
+) (ping, alive bool) {
 	silence := now.Sub(w.lastRx)
 	if silence < quiet || now.Sub(w.lastPing) < heartbeat {
 		return false, true
@@ -87,8 +89,8 @@ func (l *Liveness) Probe(e *End, seq uint64, now monotime.Time, out *Out) {
 	l.send(e, wire.OpPing, l.seq, out)
 }
 
-// AskAt sends a ping of no session by an association to an address where its peer may be.
-func AskAt(to *packet.Addr, via uint32, seq uint64, out *Out) {
+// PingAt sends a ping of no session by an association to an address where its peer may be.
+func PingAt(to *packet.Addr, via uint32, seq uint64, out *Out) {
 	sendBare(to, via, wire.OpPing, seq, out)
 }
 
@@ -128,15 +130,16 @@ func (l *Liveness) Disconnect(e *End, taken []byte, out *Out) {
 	last(e, wire.OpDisconnect, &a, taken, out)
 }
 
-// Farewell tells the peer that the session ends, and this side's endpoint with it: nobody would
-// hear an answer. Most systems would answer that with an ICMP message.
+// Farewell tells the peer that the session ends, and that this side's endpoint ends too: nobody
+// would hear an answer. Most systems would meet it with an ICMP message.
 func (l *Liveness) Farewell(e *End, taken []byte, out *Out) {
 	l.seq++
 	a := wire.Alive{Session: wire.NoSession, Seq: l.seq, To: e.RemoteToken}
 	last(e, wire.OpDisconnect, &a, taken, out)
 }
 
-// Drain tells the peer that this side shuts down, and takes nothing behind what it has taken.
+// Drain tells the peer that this side shuts down, and takes no requests after those that it has
+// taken.
 func (l *Liveness) Drain(e *End, taken []byte, out *Out) {
 	a := wire.Alive{Session: e.Local, Token: e.LocalToken, To: e.RemoteToken}
 	last(e, wire.OpDrain, &a, taken, out)

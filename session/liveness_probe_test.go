@@ -22,7 +22,7 @@ func TestProbesDoNotHideALoss(t *testing.T) {
 			l.Probe(&e, uint64(now), now, out)
 		}
 		if now%100 == 0 {
-			if _, alive := w.Ask(now, heartbeat, heartbeat, timeout); !alive {
+			if _, alive := w.PingDue(now, heartbeat, heartbeat, timeout); !alive {
 				lost = now
 			}
 		}

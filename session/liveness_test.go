@@ -43,13 +43,13 @@ func alive(t *testing.T, tx Tx) (wire.Op, wire.Alive) {
 func TestWatchAsks(t *testing.T) {
 	var w Watch
 	w.Heard(0)
-	if ping, alive := w.Ask(heartbeat-1, heartbeat, heartbeat, failAfter); ping || !alive {
+	if ping, alive := w.PingDue(heartbeat-1, heartbeat, heartbeat, failAfter); ping || !alive {
 		t.Fatal("ping before the silence")
 	}
 	for i := monotime.Time(1); i < 6; i++ {
 		pings := 0
 		for range 3 { // only the first Ask of each interval pings
-			ping, alive := w.Ask(i*heartbeat, heartbeat, heartbeat, failAfter)
+			ping, alive := w.PingDue(i*heartbeat, heartbeat, heartbeat, failAfter)
 			if !alive {
 				t.Fatalf("lost after %d ms", i*heartbeat/ms)
 			}
@@ -61,18 +61,19 @@ func TestWatchAsks(t *testing.T) {
 			t.Fatalf("%d pings at %d ms", pings, i*heartbeat/ms)
 		}
 	}
-	if _, alive := w.Ask(failAfter, heartbeat, heartbeat, failAfter); alive {
+	if _, alive := w.PingDue(failAfter, heartbeat, heartbeat, failAfter); alive {
 		t.Error("not lost after the timeout and 5 pings")
 	}
 	w.Heard(failAfter)
-	if ping, alive := w.Ask(failAfter+heartbeat, heartbeat, heartbeat, failAfter); !ping || !alive {
+	ping, alive := w.PingDue(failAfter+heartbeat, heartbeat, heartbeat, failAfter)
+	if !ping || !alive {
 		t.Error("an answer does not start it again")
 	}
 }
 
-// TestIdleAsk: after a silence of IdleAsk there is time for enough pings until the peer is lost, if
-// the timeout allows it.
-func TestIdleAsk(t *testing.T) {
+// TestPingAfter: after a silence of PingAfter there is time for enough pings until the peer is
+// lost, if the timeout allows it.
+func TestPingAfter(t *testing.T) {
 	for _, c := range []struct{ heartbeat, timeout, want, lost monotime.Time }{
 		{heartbeat, failAfter, 3 * heartbeat, failAfter},
 		{heartbeat, 5 * heartbeat, 2 * heartbeat, 5 * heartbeat},
@@ -80,7 +81,7 @@ func TestIdleAsk(t *testing.T) {
 		{heartbeat, heartbeat, heartbeat, 4 * heartbeat},
 		{heartbeat, 100 * heartbeat, 3 * heartbeat, 100 * heartbeat},
 	} {
-		quiet := IdleAsk(time.Duration(c.heartbeat), time.Duration(c.timeout))
+		quiet := PingAfter(time.Duration(c.heartbeat), time.Duration(c.timeout))
 		if quiet != time.Duration(c.want) {
 			t.Errorf("timeout %v: %v, want %v", c.timeout, quiet, c.want)
 		}
@@ -88,7 +89,7 @@ func TestIdleAsk(t *testing.T) {
 		w.Heard(0)
 		now, first := monotime.Time(0), monotime.Time(0)
 		for {
-			ping, alive := w.Ask(now, quiet, time.Duration(c.heartbeat), time.Duration(c.timeout))
+			ping, alive := w.PingDue(now, quiet, time.Duration(c.heartbeat), time.Duration(c.timeout))
 			if ping && first == 0 {
 				first = now
 			}
@@ -110,7 +111,7 @@ func TestWatchFewPings(t *testing.T) {
 	w.Heard(0)
 	now, pings := monotime.Time(heartbeat), 0
 	for {
-		ping, alive := w.Ask(now, heartbeat, heartbeat, heartbeat)
+		ping, alive := w.PingDue(now, heartbeat, heartbeat, heartbeat)
 		if !alive {
 			break
 		}
@@ -131,19 +132,19 @@ func TestWatchOwnStop(t *testing.T) {
 	w.Heard(0)
 	now := monotime.Time(3600_000) * ms
 	for i := range monotime.Time(minPings) {
-		if _, alive := w.Ask(now+i*heartbeat, heartbeat, heartbeat, failAfter); !alive {
+		if _, alive := w.PingDue(now+i*heartbeat, heartbeat, heartbeat, failAfter); !alive {
 			t.Fatalf("a live peer counts as lost after %d pings", i)
 		}
 	}
 	w.Heard(now + minPings*heartbeat)
-	if _, alive := w.Ask(now+(minPings+1)*heartbeat, heartbeat, heartbeat, failAfter); !alive {
+	if _, alive := w.PingDue(now+(minPings+1)*heartbeat, heartbeat, heartbeat, failAfter); !alive {
 		t.Error("lost although it answered")
 	}
 	// A peer that is really gone is still noticed.
 	end := now + 100*heartbeat
 	alive := true
 	for now += minPings * heartbeat; now < end && alive; now += heartbeat {
-		_, alive = w.Ask(now, heartbeat, heartbeat, failAfter)
+		_, alive = w.PingDue(now, heartbeat, heartbeat, failAfter)
 	}
 	if alive {
 		t.Error("a dead peer is never lost")

@@ -27,13 +27,13 @@ type held struct {
 	next, prev *held
 	sv         *Server // nil if it does not wait
 	sl         *serverSlot
-	asked      monotime.Time // when the client last sent something for it
+	heardAt    monotime.Time // when the client last sent something for it
 	checkAt    monotime.Time // when it is to be looked at
 	ahead      int64         // bytes; see Account
 }
 
-// hasteFactor is after how many largest retransmission timeouts a slot gives up when memory is
-// scarce. A client that is there has asked that often, and hardly all of that was lost.
+// hasteFactor says after how many of the largest retransmission timeouts a slot gives up when
+// memory is scarce. A client that lives has asked that often, and hardly all of that was lost.
 const hasteFactor = 4
 
 // expireBatch is how many slots one call of Expire looks at.
@@ -76,7 +76,7 @@ func (m *Memory) Expire(now monotime.Time, scarce bool, out *Out) {
 		if x == &m.list || x.checkAt > now {
 			return
 		}
-		if asks && now.Sub(x.asked) >= span && !x.sl.late { // what is late is repeated to who waits
+		if asks && now.Sub(x.heardAt) >= span && !x.sl.late { // what is late is repeated to who waits
 			x.sv.giveUp(x.sl, out)
 			continue
 		}
@@ -128,7 +128,7 @@ func (s *Server) hold(sl *serverSlot, now monotime.Time) {
 		return
 	}
 	x := &sl.more().held
-	*x = held{sv: s, sl: sl, asked: now}
+	*x = held{sv: s, sl: sl, heardAt: now}
 	s.mem.append(x, now)
 }
 
@@ -168,7 +168,7 @@ func (s *Server) fit(sl *serverSlot, end int, in *Arrival, out *Out) bool {
 // note notes that the client has asked for a slot; nil is one that nobody watches.
 func (x *held) note(now monotime.Time) {
 	if x != nil {
-		x.asked = now
+		x.heardAt = now
 	}
 }
 

@@ -203,7 +203,7 @@ func TestVia(t *testing.T) {
 // can be: who copies a packet makes this side send it to any address.
 func TestBare(t *testing.T) {
 	for op, send := range map[wire.Op]func(*packet.Addr, uint32, uint64, *Out){
-		wire.OpPing: AskAt, wire.OpPong: AnswerBare,
+		wire.OpPing: PingAt, wire.OpPong: AnswerBare,
 	} {
 		out := NewOut(4, false)
 		send(&clientHost, 9, 0x1122334455667788, out)

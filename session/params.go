@@ -158,7 +158,7 @@ type Timing struct {
 	RTOMin           time.Duration // least retransmission timeout, default 5 ms, the paper's fixed one
 	RTOMax           time.Duration // largest, after backoff, default 200 ms
 	RTOInitial       time.Duration // before the first RTT sample, default 20 ms
-	Heartbeat        time.Duration // between pings without answer, default 500 ms; see IdleAsk
+	Heartbeat        time.Duration // between pings without answer, default 500 ms; see PingAfter
 	FailureTimeout   time.Duration // silence before the peer counts as lost, default 3 s
 	ConnectTimeout   time.Duration // for the whole handshake, default 3 s
 	ConnectRetry     time.Duration // repetition of a handshake packet, at first, default 10 ms

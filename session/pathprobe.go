@@ -16,22 +16,22 @@ const (
 )
 
 // PathProbe finds out whether a path carries packets of a size, in both directions (RFC 8899). In
-// each round it asks with a small ping and, a tick later, with a padded one. The path does not
-// carry what is never answered while small pings are. Both at once could travel as one train, which
-// a router that looks at trains as a whole would drop with both.
+// each round it sends a small ping and, a tick later, a padded one. If small pings are answered and
+// the padded ones never are, the path does not carry the size. Both at once could travel as one
+// train, which a router that looks at trains as a whole would drop with both.
 type PathProbe struct {
 	Size   int // bytes, header included
 	every  time.Duration
 	at     monotime.Time // of the next round
 	half   bool          // the padded ping of this round is to be sent
 	round  int
-	asked  [probeRounds]pathQuestion
+	rounds [probeRounds]probeRound
 	small  int // answered
 	passed bool
 }
 
-// pathQuestion is a round.
-type pathQuestion struct {
+// probeRound is a round.
+type probeRound struct {
 	seq   uint64 // of the padded ping; the small one has the next number
 	small bool   // the small one was answered
 }
@@ -60,7 +60,7 @@ func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *O
 	case p.half:
 		p.half = false
 		p.at = now.Add(p.every)
-		p.ask(e, p.asked[(p.round-1)%probeRounds].seq, p.Size, out)
+		p.ping(e, p.rounds[(p.round-1)%probeRounds].seq, p.Size, out)
 		return ProbeGoesOn
 	case now < p.at:
 		return ProbeGoesOn
@@ -68,15 +68,15 @@ func (p *PathProbe) Tick(e *End, random func() uint64, now monotime.Time, out *O
 		return ProbeTooLong
 	}
 	seq := random() &^ 1
-	p.asked[p.round%probeRounds] = pathQuestion{seq: seq}
+	p.rounds[p.round%probeRounds] = probeRound{seq: seq}
 	p.round++
 	p.half = true
-	p.ask(e, seq+1, 0, out)
+	p.ping(e, seq+1, 0, out)
 	return ProbeGoesOn
 }
 
-// ask sends a ping of size bytes, or a small one for 0.
-func (p *PathProbe) ask(e *End, seq uint64, size int, out *Out) {
+// ping sends a ping of size bytes, or a small one for 0.
+func (p *PathProbe) ping(e *End, seq uint64, size int, out *Out) {
 	a := wire.Alive{Session: e.Local, Token: e.LocalToken, Seq: seq, To: e.RemoteToken}
 	out.Mgmt(&e.Peer, e.Via, e.Version, wire.OpPing, e.Remote, e.RemoteToken, wire.AliveSize, size,
 		a.Put)
@@ -84,8 +84,8 @@ func (p *PathProbe) ask(e *End, seq uint64, size int, out *Out) {
 
 // OnPong takes an answer.
 func (p *PathProbe) OnPong(seq uint64) {
-	for i := range p.asked[:min(p.round, probeRounds)] {
-		switch q := &p.asked[i]; {
+	for i := range p.rounds[:min(p.round, probeRounds)] {
+		switch q := &p.rounds[i]; {
 		case q.seq == seq:
 			p.passed = true
 		case q.seq == seq-1 && !q.small:

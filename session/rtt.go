@@ -24,9 +24,9 @@ type rtoEstimator struct {
 	since  monotime.Time // when this period began
 }
 
-// baseFor is how long a path may have become longer before the session believes it.
-// Less would take a queue that stands for the path; LEDBAT (RFC 6817, section 4.2)
-// remembers 10 minutes as well, two periods.
+// baseFor is how long the path must have been longer before the session believes it. A shorter time
+// would take a standing queue for the path; LEDBAT (RFC 6817, section 4.2) remembers 10 minutes as
+// well, two periods.
 const baseFor = 300 * time.Second
 
 func newRTOEstimator(t *Timing) rtoEstimator {
@@ -98,15 +98,15 @@ func (e *rtoEstimator) handled(held time.Duration) {
 // an answer comes to what it sent again, since that may not have been lost but late, and halves
 // after calmAfter samples: a path on which one packet in some tens is late costs few repeats.
 func (e *rtoEstimator) early(packets uint32) time.Duration {
-	least := e.min / 4
+	timeout := e.min / 4
 	if packets == 1 {
-		least = e.min / 16
+		timeout = e.min / 16
 	}
-	least = max(2*(e.srtt+4*e.rttvar+time.Duration(e.hold)), least)
-	if e.srtt == 0 || least > e.rto>>e.hasty {
+	timeout = max(2*(e.srtt+4*e.rttvar+time.Duration(e.hold)), timeout)
+	if e.srtt == 0 || timeout > e.rto>>e.hasty {
 		return e.rto
 	}
-	return least << e.hasty
+	return timeout << e.hasty
 }
 
 // calmAfter is how many round trips without doubt count as much as one with it.
@@ -121,8 +121,8 @@ func (e *rtoEstimator) calmDown() {
 	}
 }
 
-// backoff is what a session knows of its timeouts. One lost packet may be that of many requests, of
-// which each times out and each gets an answer: that is one loss, and counts once.
+// backoff is what a session knows of its timeouts. One lost packet can be that of many requests,
+// each of which times out and then gets its answer: that is one loss, and counts once.
 type backoff struct {
 	firsts lossClock     // first timeouts of requests
 	rto    time.Duration // the timeout at the last of these losses
@@ -133,8 +133,8 @@ type backoff struct {
 // lossClock holds when the last loss was noticed.
 type lossClock monotime.Time
 
-// another reports whether a timeout, at now, of what has waited since a time shows another loss.
-// What waited already when the last one was noticed belongs to that.
+// another reports whether a timeout at now shows another loss, of something that has waited since a
+// time. What waited already when the last loss was noticed belongs to that one.
 func (l *lossClock) another(since, now monotime.Time) bool {
 	if since < monotime.Time(*l) {
 		return false
@@ -143,10 +143,10 @@ func (l *lossClock) another(since, now monotime.Time) bool {
 	return true
 }
 
-// keep makes the timeouts that the given numbers of retries led to the timeouts until the next
-// sample, behind an answer that came now to what was sent again then. Such an answer cannot be a
-// sample, and without one a path that has become slow would cost as many retries with each packet
-// (RFC 6298, section 5.7).
+// keep keeps the timeouts that the given numbers of retries have reached, until the next sample. It
+// is for an answer, now, to what was sent again at a time. Such an answer cannot be a sample, and
+// without one a path that has become slow would cost as many retries with each packet (RFC 6298,
+// section 5.7).
 func (c *Client) keep(retries, fast uint8, sent, now monotime.Time) {
 	if retries > 0 {
 		at := rtoEstimator{rto: c.backoff.rto, max: c.rtt.max}

@@ -300,8 +300,8 @@ func (s *Server) mayRepeat(sl *serverSlot, h *wire.Header, n uint32, now monotim
 		sl.repeatAt, sl.repeats, sl.again = now, 0, 0
 	}
 	same := 1<<31 | h.PktNum<<10 | uint32(h.Type)<<6 | uint32(wire.Try(h.Hold))
-	most := repeatTimes * max(1, min(uint32(s.Credits), sl.numReq+sl.numResp))
-	if same == sl.again || sl.repeats >= most {
+	limit := repeatTimes * max(1, min(uint32(s.Credits), sl.numReq+sl.numResp))
+	if same == sl.again || sl.repeats >= limit {
 		s.stats.DropRepeat++
 		return false
 	}

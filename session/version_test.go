@@ -11,9 +11,9 @@ import (
 
 // refuseVersion gives a refusal of what a dialer says to it. The nonce of its next attempt is 78
 // and so on.
-func refuseVersion(r *dialRig, least, most uint8) (err error, ok bool) {
+func refuseVersion(r *dialRig, oldest, newest uint8) (err error, ok bool) {
 	nonce := r.d.Connect.Nonce
-	refusal := wire.VersionRefusal{Nonce: nonce, Asked: r.d.Version, Least: least, Most: most}
+	refusal := wire.VersionRefusal{Nonce: nonce, Asked: r.d.Version, Least: oldest, Most: newest}
 	return r.d.OnVersion(&refusal, wire.OldVersion, wire.Version, nonce+1, 0)
 }
 

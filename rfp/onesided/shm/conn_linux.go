@@ -24,7 +24,7 @@ const (
 	patience = 5 * time.Second
 )
 
-// shake is the listening side's part of the handshake.
+// serverHandshake is the listening side's part of the handshake.
 func (l *Listener) serverHandshake(c *net.UnixConn) (*Link, error) {
 	var got [helloBytes]byte
 	if _, err := io.ReadFull(c, got[:]); err != nil {
