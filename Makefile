@@ -157,7 +157,7 @@ MODULES := $(sort $(patsubst %/,%,$(dir $(shell find . \( -name '.?*' -o -name t
 # of the hot path; the ones that exist.
 # Those of internal that have tests of documents and the like have no assertions.
 CORE  := $(wildcard wire msgbuf session cc ratelimit transport erpc) \
-	$(filter-out %/lint %/packaging %/pages %/cli,$(patsubst %/,%,$(wildcard internal/*/)))
+	$(filter-out %/lint %/packaging %/pages,$(patsubst %/,%,$(wildcard internal/*/)))
 CORE  := $(patsubst %,./%/...,$(CORE))
 
 # Systems that must build besides this one.

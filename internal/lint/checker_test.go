@@ -105,6 +105,30 @@ func TestNestedModule(t *testing.T) {
 		"net/impl/a.go": `import _ "m.test/m/net/contract"`}, "", check)
 }
 
+// TestInnards: what is internal to one module is not for another, by whatever file.
+func TestInnards(t *testing.T) {
+	nested, inner := "module m.test/m/net/impl\n", `import _ "m.test/m/internal/clock"`
+	own := `import _ "m.test/m/net/impl/internal/x"`
+	may := []innards{{"net/impl/sub", "internal/clock"}}
+	for _, tt := range []struct {
+		name, file, src, want string
+		may                   []innards
+	}{
+		{"the root's own", "mid/a.go", inner, "", nil},
+		{"of the root", "net/impl/sub/a.go", inner, "sub/a.go:2: internal/clock is internal", nil},
+		{"in a test", "net/impl/a_test.go", inner, "internal/clock is internal", nil},
+		{"of the module itself", "net/impl/a.go", own, "", nil},
+		{"of a module, in the root", "mid/a.go", own, "net/impl/internal/x is internal", nil},
+		{"allowed", "net/impl/sub/a.go", inner, "", may},
+		{"allowed in vain", "net/impl/sub/a.go", "", "take it from mayInnards", may},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, map[string]string{"net/impl/go.mod": nested, tt.file: tt.src}, tt.want,
+				func(tree *tree) []string { return checkInnards(tree, tt.may) })
+		})
+	}
+}
+
 func TestCheckTable(t *testing.T) {
 	tests := []struct {
 		rows []row

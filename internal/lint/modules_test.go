@@ -1,0 +1,57 @@
+package lint
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// innards is an import of the root's internal packages that another module may have all the same.
+type innards struct{ dir, folder string }
+
+// mayInnards are these. Go lets every module below the root's path import them, but such a module
+// breaks with each release of the root, and what is in kit/ serves others too.
+var mayInnards = []innards{
+	// It measures HERD and remote fetching on the adapter that verbs finds. Verbs stays internal:
+	// a public package with cgo would promise its ways of building.
+	{"labs/cmd/erpc-rfp", "internal/verbs"},
+	// Its loops yield as those of the library do: another way would measure something else.
+	{"labs/cmd/erpc-rfp", "internal/sys"},
+}
+
+// checkInnards finds imports of packages that are internal to another module, in tests too.
+func checkInnards(t *tree, may []innards) (bad []string) {
+	used := map[innards]bool{}
+	for _, f := range t.files {
+		for _, imp := range t.imports(f) {
+			at := innards{f.dir, imp.folder}
+			switch {
+			case !imp.inside || t.moduleOf(f.dir) == t.moduleOf(imp.folder) ||
+				!slices.Contains(strings.Split(imp.folder, "/"), "internal"):
+			case slices.Contains(may, at):
+				used[at] = true
+			default:
+				bad = append(bad, t.complaint(imp.pos,
+					"%s is internal to another module: what modules share is in kit/", imp.folder))
+			}
+		}
+	}
+	for _, m := range may {
+		if !used[m] {
+			bad = append(bad, m.dir+" no longer imports "+m.folder+": take it from mayInnards")
+		}
+	}
+	return bad
+}
+
+// moduleOf returns the folder of the module that a folder is in, "" for the root.
+func (t *tree) moduleOf(folder string) string {
+	for ; folder != "."; folder = path.Dir(folder) {
+		for _, dir := range t.modules {
+			if dir == folder {
+				return dir
+			}
+		}
+	}
+	return ""
+}
