@@ -161,7 +161,7 @@ CORE  := $(wildcard wire msgbuf session cc ratelimit transport erpc) \
 CORE  := $(patsubst %,./%/...,$(CORE))
 
 # Systems that must build besides this one.
-CROSS := linux/arm64 darwin/arm64 windows/amd64
+CROSS := linux/arm64 darwin/arm64 windows/amd64 linux/386 linux/arm
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GREMLINS    := v0.6.0
