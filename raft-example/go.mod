@@ -10,7 +10,7 @@ require (
 	github.com/hashicorp/raft v1.8.0
 	github.com/userspace-rpc/erpc v0.0.0
 	go.etcd.io/raft/v3 v3.7.0
-	golang.org/x/sys v0.49.0
+	golang.org/x/sys v0.50.0
 	google.golang.org/protobuf v1.36.12
 )
 
@@ -21,7 +21,7 @@ require (
 	github.com/hashicorp/golang-lru v1.0.2 // indirect
 	github.com/mattn/go-colorable v0.1.12 // indirect
 	github.com/mattn/go-isatty v0.0.14 // indirect
-	golang.org/x/crypto v0.51.0 // indirect
+	golang.org/x/crypto v0.59.0 // indirect
 )
 
 replace github.com/userspace-rpc/erpc => ..
