@@ -3,7 +3,7 @@ module github.com/userspace-rpc/erpc/grpcerpc
 go 1.26.0
 
 require (
-	github.com/userspace-rpc/erpc v0.0.0
+	github.com/userspace-rpc/erpc v0.1.0
 	go.uber.org/goleak v1.3.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c
 	google.golang.org/grpc v1.85.0
@@ -19,5 +19,3 @@ require (
 	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/text v0.44.0 // indirect
 )
-
-replace github.com/userspace-rpc/erpc => ..

@@ -19,9 +19,9 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/tidwall/btree v1.8.2
-	github.com/userspace-rpc/erpc v0.0.0
-	github.com/userspace-rpc/erpc/grpcerpc v0.0.0
-	github.com/userspace-rpc/erpc/raft-example v0.0.0
+	github.com/userspace-rpc/erpc v0.1.0
+	github.com/userspace-rpc/erpc/grpcerpc v0.1.0
+	github.com/userspace-rpc/erpc/raft-example v0.1.0
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.etcd.io/etcd/server/v3 v3.7.3
 	go.etcd.io/raft/v3 v3.7.0
@@ -122,10 +122,4 @@ require (
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	k8s.io/utils v0.0.0-20260108192941-914a6e750570 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
-)
-
-replace (
-	github.com/userspace-rpc/erpc => ..
-	github.com/userspace-rpc/erpc/grpcerpc => ../grpcerpc
-	github.com/userspace-rpc/erpc/raft-example => ../raft-example
 )

@@ -8,7 +8,7 @@ require (
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/go-msgpack/v2 v2.1.5
 	github.com/hashicorp/raft v1.8.0
-	github.com/userspace-rpc/erpc v0.0.0
+	github.com/userspace-rpc/erpc v0.1.0
 	go.etcd.io/raft/v3 v3.7.0
 	golang.org/x/sys v0.50.0
 	google.golang.org/protobuf v1.36.12
@@ -23,5 +23,3 @@ require (
 	github.com/mattn/go-isatty v0.0.14 // indirect
 	golang.org/x/crypto v0.59.0 // indirect
 )
-
-replace github.com/userspace-rpc/erpc => ..

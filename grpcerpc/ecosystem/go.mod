@@ -2,15 +2,11 @@ module github.com/userspace-rpc/erpc/grpcerpc/ecosystem
 
 go 1.26.0
 
-replace github.com/userspace-rpc/erpc => ../..
-
-replace github.com/userspace-rpc/erpc/grpcerpc => ..
-
 require (
 	github.com/fullstorydev/grpcurl v1.9.4
 	github.com/jhump/protoreflect v1.19.0
-	github.com/userspace-rpc/erpc v0.0.0
-	github.com/userspace-rpc/erpc/grpcerpc v0.0.0
+	github.com/userspace-rpc/erpc v0.1.0
+	github.com/userspace-rpc/erpc/grpcerpc v0.1.0
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.etcd.io/etcd/server/v3 v3.7.3

@@ -129,6 +129,26 @@ func TestInnards(t *testing.T) {
 	}
 }
 
+// TestVersions: what would keep others from fetching a module is found.
+func TestVersions(t *testing.T) {
+	const work = "go 1.26\n\nuse (\n\t.\n\t./n\n\t./o\n)\n\nreplace m.test/m v0.1.0 => ./\n"
+	const n, o = "module m.test/m/n\n\nrequire m.test/m v0.1.0\n", "module m.test/m/o\n"
+	for _, tt := range []struct{ name, work, n, o, want string }{
+		{"good", work, n, o, ""},
+		{"not used", strings.Replace(work, "\t./o\n", "", 1), n, o, "go.work does not use ./o"},
+		{"another version", work, n, o + "require (\n\tm.test/m v0.2.0\n)\n",
+			"o/go.mod: m.test/m at v0.2.0, others require v0.1.0"},
+		{"replaced", work, n, o + "replace m.test/m => ../\n", "o/go.mod: go install refuses"},
+		{"no folder", work, n, o + "require m.test/m/n v0.1.0\n",
+			"go.work lacks: m.test/m/n v0.1.0 => ./n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, map[string]string{"go.work": tt.work, "n/go.mod": tt.n, "o/go.mod": tt.o},
+				tt.want, checkVersions)
+		})
+	}
+}
+
 func TestCheckTable(t *testing.T) {
 	tests := []struct {
 		rows []row

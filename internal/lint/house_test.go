@@ -45,6 +45,7 @@ var rules = []struct {
 	{"Columns", checkColumns},
 	{"Docs", checkDocs},
 	{"Innards", func(t *tree) []string { return checkInnards(t, mayInnards) }},
+	{"Versions", checkVersions},
 	{"Clock", func(t *tree) []string { return checkClock(t, table) }},
 	{"FuncLength", checkFuncLength},
 	{"Notes", checkNotes},

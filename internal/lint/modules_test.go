@@ -1,6 +1,8 @@
 package lint
 
 import (
+	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -51,6 +53,53 @@ func (t *tree) moduleOf(folder string) string {
 			if dir == folder {
 				return dir
 			}
+		}
+	}
+	return ""
+}
+
+// checkVersions holds the modules to what lets others fetch them: no go.mod replaces anything, all
+// require the same version of each other, and go.work uses every module and has the folder of each
+// that is required in place of that version.
+func checkVersions(t *tree) (bad []string) {
+	work, ok := t.mods["go.work"]
+	if !ok {
+		return []string{"there is no go.work"}
+	}
+	version, use := "", strings.Fields(work)
+	for _, module := range slices.Sorted(maps.Keys(t.modules)) {
+		dir := "./" + t.modules[module]
+		if dir != "./" && !slices.Contains(use, dir) || dir == "./" && !slices.Contains(use, ".") {
+			bad = append(bad, "go.work does not use "+dir)
+		}
+		name := path.Join(t.modules[module], "go.mod")
+		for line := range strings.Lines(t.mods[name]) {
+			f := strings.Fields(strings.TrimPrefix(line, "require"))
+			switch {
+			case strings.HasPrefix(line, "replace"):
+				bad = append(bad, name+": go install refuses a module with replace: go.work has them")
+			case len(f) < 2 || f[0] == "module":
+			case t.modules[f[0]] == "" && f[0] != t.root():
+			case version == "" || version == f[1]:
+				version = f[1]
+				if to := fmt.Sprintf("%s %s => ./%s", f[0], f[1], t.modules[f[0]]); !strings.Contains(work,
+					to+"\n") {
+					bad = append(bad, "go.work lacks: "+to)
+				}
+			default:
+				bad = append(bad, fmt.Sprintf("%s: %s at %s, others require %s", name, f[0], f[1], version))
+			}
+		}
+	}
+	slices.Sort(bad)
+	return slices.Compact(bad)
+}
+
+// root returns the path of the module at the root.
+func (t *tree) root() string {
+	for module, dir := range t.modules {
+		if dir == "" {
+			return module
 		}
 	}
 	return ""

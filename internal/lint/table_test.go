@@ -115,7 +115,8 @@ var table = []row{
 	{path: "internal/packaging", traits: mayClock}, // tests of what is released
 	{path: "internal/pages", traits: mayClock},     // tests of the documents
 	{path: "scripts/budget"},
-	{path: "scripts/guards"},  // drives go test
+	{path: "scripts/guards"}, // drives go test
+	{path: "scripts/modproxy", third: []string{"golang.org/x/mod"}},
 	{path: "scripts/mutants"}, // drives go-gremlins, a command
 	{path: "scripts/thirdparty"},
 

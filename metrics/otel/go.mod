@@ -3,8 +3,8 @@ module github.com/userspace-rpc/erpc/metrics/otel
 go 1.26.0
 
 require (
-	github.com/userspace-rpc/erpc v0.0.0
-	github.com/userspace-rpc/erpc/grpcerpc v0.0.0-00010101000000-000000000000
+	github.com/userspace-rpc/erpc v0.1.0
+	github.com/userspace-rpc/erpc/grpcerpc v0.1.0
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.72.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
@@ -26,9 +26,4 @@ require (
 	golang.org/x/text v0.44.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-)
-
-replace (
-	github.com/userspace-rpc/erpc => ../..
-	github.com/userspace-rpc/erpc/grpcerpc => ../../grpcerpc
 )
