@@ -104,6 +104,7 @@ help-dev:
 	@echo 'make mutants-security  takes the guards of security away one by one; a test must notice each'
 	@echo 'make plots   the simulated plots of the site anew; minutes'
 	@echo 'make licenses         THIRD_PARTY.txt: what the commands link, and under which license'
+	@echo 'make rehearsal        a release of all modules in a clone, fetched, built and run from there'
 	@echo 'make release-check    goreleaser checks .goreleaser.yaml; make release-dry builds all archives into dist/'
 
 #   GOTEST     further flags for go test, such as -count=1 or -v
@@ -323,6 +324,12 @@ plots: build bin/erpc-index
 
 licenses: check-go
 	$(GO) run ./scripts/thirdparty -out THIRD_PARTY.txt
+
+# Tests what is committed: each module alone, each command by its path and version, modules outside
+# the tree. scripts/release VERSION makes a release.
+.PHONY: rehearsal
+rehearsal: check-go
+	scripts/rehearsal
 
 # Compiling goreleaser takes minutes the first time.
 release-check: check-go
