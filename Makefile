@@ -31,9 +31,12 @@ check-go:
 # Whether git knows this tree: a build asks it for the revision that erpc --version shows.
 VCS = $(shell git status --porcelain >/dev/null 2>&1 && echo true || echo false)
 
+# The commands of the root need none of the other modules: so a first build fetches nothing for them.
+ALONE = GOWORK=off $(GO)
+
 build: check-go
 	@test -d cmd/erpc || { echo 'make build: there is no ./cmd/erpc' >&2; exit 1; }
-	$(GO) build -buildvcs=$(VCS) -o bin/erpc ./cmd/erpc
+	$(ALONE) build -buildvcs=$(VCS) -o bin/erpc ./cmd/erpc
 
 demo: build
 	bin/erpc demo
@@ -61,14 +64,14 @@ raft-demo: bin/raft-kv
 
 .PHONY: bin/erpc-index index-demo
 bin/erpc-index: check-go
-	$(GO) build -buildvcs=$(VCS) -o bin/erpc-index ./cmd/erpc-index
+	$(ALONE) build -buildvcs=$(VCS) -o bin/erpc-index ./cmd/erpc-index
 
 index-demo: bin/erpc-index
 	bin/erpc-index demo
 
 .PHONY: bin/erpc-kv kv-demo
 bin/erpc-kv: check-go
-	$(GO) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
+	$(ALONE) build -buildvcs=$(VCS) -o bin/erpc-kv ./cmd/erpc-kv
 
 kv-demo: bin/erpc-kv
 	bin/erpc-kv demo
