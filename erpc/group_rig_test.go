@@ -142,7 +142,7 @@ func (g *loopRig) dial(each int) {
 // send sends a request of a size on a session, and checks its response.
 func (g *loopRig) send(c *erpc.Rpc, s *erpc.Session, size int) {
 	g.t.Helper()
-	number := uint64(len(g.ran) + len(g.left) + 1<<32*len(g.all) + 1<<20*len(g.failed))
+	number := uint64(len(g.ran)+len(g.left)+1<<20*len(g.failed)) + uint64(len(g.all))<<32
 	for g.ran[number] > 0 || g.left[number] || g.failed[number] != nil {
 		number++
 	}

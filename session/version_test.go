@@ -137,7 +137,7 @@ func TestSpent(t *testing.T) {
 		}
 	}
 	for i := range r.cl.slots {
-		last := uint64(lastReqNum - 4 + i)
+		last := uint64(lastReqNum-4) + uint64(i)
 		r.cl.slots[i].reqNum, r.sv.slots[i].reqNum = last, last
 	}
 	var ops []Op

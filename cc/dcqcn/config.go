@@ -47,7 +47,7 @@ func (e *ConfigError) Error() string {
 // Limits that keep counters from overflowing.
 const (
 	maxStages        = 1 << 16
-	maxIncreaseBytes = 1 << 40
+	maxIncreaseBytes = int64(1 << 40)
 )
 
 // Fill returns c with defaults in place of zeros. The error is a *ConfigError that

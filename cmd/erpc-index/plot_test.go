@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestCurve: the points are quantiles, as many as the samples allow.

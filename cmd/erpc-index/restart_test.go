@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/index/snapshot"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestKilledServer: a server that is killed in the middle of its work comes back with a snapshot of

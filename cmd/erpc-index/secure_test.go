@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli/secure/securetest"
+	"github.com/userspace-rpc/erpc/kit/cli/secure/securetest"
 )
 
 // TestSecure: certificates and shared keys work, and everybody else gets one line.

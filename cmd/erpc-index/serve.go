@@ -14,8 +14,8 @@ import (
 	"github.com/userspace-rpc/erpc/index"
 	ixserver "github.com/userspace-rpc/erpc/index/server"
 	"github.com/userspace-rpc/erpc/index/snapshot"
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/filelock"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/filelock"
 )
 
 type serveCmd struct {

@@ -5,8 +5,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simindex"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 type simCmd struct {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/verbs"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestDesigns: each design answers, and every answer is checked.

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/userspace-rpc/erpc/internal/cli/secure/securetest"
+	"github.com/userspace-rpc/erpc/kit/cli/secure/securetest"
 )
 
 // TestHangUp: a server with keys ends with its terminal, as one without does; SIGHUP alone does not

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestPlots: both drawings are there, and are XML with the names of their lines.

@@ -10,7 +10,7 @@ import (
 	"runtime"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/kv/herd"
 	"github.com/userspace-rpc/erpc/kv/herd/rdma"
 	"github.com/userspace-rpc/erpc/kv/memcached"

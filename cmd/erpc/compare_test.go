@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestCongestionControls runs each congestion control in each subcommand that has one.

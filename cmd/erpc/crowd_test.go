@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestBenchTellsCrowd: a bench whose loops outnumber its cores says so once.

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestServerDies: figures from before the server was killed are printed, with the reason, and the

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gopacket/gopacket/layers"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport/pcap/layer"
 	"github.com/userspace-rpc/erpc/wire"

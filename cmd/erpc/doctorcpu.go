@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/cpuid/v2"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // processor holds the facts about the machine's processor that the doctor prints.

@@ -6,8 +6,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/verbs"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"golang.org/x/sys/unix"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"

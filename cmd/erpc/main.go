@@ -7,8 +7,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // command is the command line. Groups come in the order of their first commands: what one wants

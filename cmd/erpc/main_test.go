@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/cli/clitest"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/clitest"
 )
 
 // asCommand makes the test binary behave as the command, for the server processes

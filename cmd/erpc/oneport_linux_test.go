@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestServerOnePort: several loops on one address serve clients with several threads.

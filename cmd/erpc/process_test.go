@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli/clitest"
+	"github.com/userspace-rpc/erpc/kit/cli/clitest"
 )
 
 // What servers and benches print with --json.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/cli/secure/securetest"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/secure/securetest"
 )
 
 // TestSecure: certificates and shared keys work, and everybody else gets one line.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/debug"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // askFor is how long a debug socket may take to answer.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/flight"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/transport/pcap"
 )
 

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/cli/clitest"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/clitest"
 )
 
 // erpcCommand is the command, for package clitest.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestVersion: a build describes itself, with all of its information and without.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
 	"github.com/userspace-rpc/erpc/cmd/erpc/watch"
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/cli/clitest"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/clitest"
 )
 
 // watched starts a server with a debug socket and returns its address and the socket's path.

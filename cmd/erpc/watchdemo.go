@@ -15,8 +15,8 @@ import (
 	"github.com/userspace-rpc/erpc/cmd/erpc/watch"
 	"github.com/userspace-rpc/erpc/debug"
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 type watchDemoCmd struct {

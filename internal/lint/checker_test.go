@@ -105,6 +105,50 @@ func TestNestedModule(t *testing.T) {
 		"net/impl/a.go": `import _ "m.test/m/net/contract"`}, "", check)
 }
 
+// TestInnards: what is internal to one module is not for another, by whatever file.
+func TestInnards(t *testing.T) {
+	nested, inner := "module m.test/m/net/impl\n", `import _ "m.test/m/internal/clock"`
+	own := `import _ "m.test/m/net/impl/internal/x"`
+	may := []innards{{"net/impl/sub", "internal/clock"}}
+	for _, tt := range []struct {
+		name, file, src, want string
+		may                   []innards
+	}{
+		{"the root's own", "mid/a.go", inner, "", nil},
+		{"of the root", "net/impl/sub/a.go", inner, "sub/a.go:2: internal/clock is internal", nil},
+		{"in a test", "net/impl/a_test.go", inner, "internal/clock is internal", nil},
+		{"of the module itself", "net/impl/a.go", own, "", nil},
+		{"of a module, in the root", "mid/a.go", own, "net/impl/internal/x is internal", nil},
+		{"allowed", "net/impl/sub/a.go", inner, "", may},
+		{"allowed in vain", "net/impl/sub/a.go", "", "take it from mayInnards", may},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, map[string]string{"net/impl/go.mod": nested, tt.file: tt.src}, tt.want,
+				func(tree *tree) []string { return checkInnards(tree, tt.may) })
+		})
+	}
+}
+
+// TestVersions: what would keep others from fetching a module is found.
+func TestVersions(t *testing.T) {
+	const work = "go 1.26\n\nuse (\n\t.\n\t./n\n\t./o\n)\n\nreplace m.test/m v0.1.0 => ./\n"
+	const n, o = "module m.test/m/n\n\nrequire m.test/m v0.1.0\n", "module m.test/m/o\n"
+	for _, tt := range []struct{ name, work, n, o, want string }{
+		{"good", work, n, o, ""},
+		{"not used", strings.Replace(work, "\t./o\n", "", 1), n, o, "go.work does not use ./o"},
+		{"another version", work, n, o + "require (\n\tm.test/m v0.2.0\n)\n",
+			"o/go.mod: m.test/m at v0.2.0, others require v0.1.0"},
+		{"replaced", work, n, o + "replace m.test/m => ../\n", "o/go.mod: go install refuses"},
+		{"no folder", work, n, o + "require m.test/m/n v0.1.0\n",
+			"go.work lacks: m.test/m/n v0.1.0 => ./n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			expect(t, map[string]string{"go.work": tt.work, "n/go.mod": tt.n, "o/go.mod": tt.o},
+				tt.want, checkVersions)
+		})
+	}
+}
+
 func TestCheckTable(t *testing.T) {
 	tests := []struct {
 		rows []row

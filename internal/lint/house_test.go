@@ -44,6 +44,8 @@ var rules = []struct {
 	{"FileLength", checkFileLength},
 	{"Columns", checkColumns},
 	{"Docs", checkDocs},
+	{"Innards", func(t *tree) []string { return checkInnards(t, mayInnards) }},
+	{"Versions", checkVersions},
 	{"Clock", func(t *tree) []string { return checkClock(t, table) }},
 	{"FuncLength", checkFuncLength},
 	{"Notes", checkNotes},

@@ -19,6 +19,7 @@ type tree struct {
 	dirs    map[string][]*goFile // by folder
 	modules map[string]string    // module path to its folder, "" for the root
 	docs    map[string]string    // Markdown, by file name
+	mods    map[string]string    // each go.mod and go.work, by file name
 }
 
 // goFile is one Go file.
@@ -51,7 +52,7 @@ func skipped(name string) bool {
 // load reads the tree. Nothing is built.
 func load(root fs.FS) (*tree, error) {
 	t := &tree{fset: token.NewFileSet(), dirs: map[string][]*goFile{}, docs: map[string]string{},
-		modules: map[string]string{}}
+		modules: map[string]string{}, mods: map[string]string{}}
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -62,6 +63,10 @@ func load(root fs.FS) (*tree, error) {
 			return nil
 		case d.Name() == "go.mod":
 			return t.addModule(root, name)
+		case name == "go.work":
+			text, err := fs.ReadFile(root, name)
+			t.mods[name] = string(text)
+			return err
 		case path.Ext(name) == ".go":
 			return t.addFile(root, name)
 		case path.Ext(name) == ".md":
@@ -85,6 +90,7 @@ func (t *tree) addModule(root fs.FS, name string) error {
 	if err != nil {
 		return err
 	}
+	t.mods[name] = string(b)
 	for line := range strings.Lines(string(b)) {
 		if f := strings.Fields(line); len(f) >= 2 && f[0] == "module" {
 			t.modules[f[1]] = strings.TrimPrefix(path.Dir(name), ".")

@@ -16,10 +16,10 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/chart"
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/paperlab/rfplab"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // Cmds are the subcommands of sim.

@@ -19,9 +19,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/userspace-rpc/erpc/internal/chart"
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/clitest"
 )
 
 // erpcSim is erpc with the subcommand sim alone.

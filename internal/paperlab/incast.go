@@ -9,8 +9,8 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/internal/chart"
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 type simIncastCmd struct {

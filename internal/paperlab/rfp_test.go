@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestSimRfp runs the quickest figure as a table, as JSON and as a picture.

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/chart"
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/paperlab/simlab"
 	"github.com/userspace-rpc/erpc/internal/paperlab/waitlab"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 type simWaitingCmd struct {

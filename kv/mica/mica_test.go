@@ -318,7 +318,9 @@ func TestVersions(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for _, cfg := range []Config{{}, {Memory: minMemory - 1}, {Memory: -1}, {Memory: 1 << 47},
+	beyond := minMemory
+	beyond <<= 31 // 2^47; 0 where int has 32 bits, which is refused too
+	for _, cfg := range []Config{{}, {Memory: minMemory - 1}, {Memory: -1}, {Memory: beyond},
 		{Memory: 1 << 20, Mode: 2}, {Memory: 1 << 20, MoveToHead: 1.1}, {Memory: 1 << 20, ItemSize: -1},
 		{Memory: 1 << 20, Mode: Store, MoveToHead: 1}, {Memory: 1 << 20, offsetBits: 12}} {
 		if p, err := New(cfg); !errors.Is(err, ErrConfig) || p != nil {

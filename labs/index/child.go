@@ -9,7 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/index"
 	"github.com/userspace-rpc/erpc/index/message"
 	"github.com/userspace-rpc/erpc/index/server"
-	"github.com/userspace-rpc/erpc/internal/loadgen"
+	"github.com/userspace-rpc/erpc/kit/loadgen"
 	"github.com/userspace-rpc/erpc/labs/benchrows"
 	"github.com/userspace-rpc/erpc/transport"
 )

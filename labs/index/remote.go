@@ -13,7 +13,7 @@ import (
 	"github.com/userspace-rpc/erpc/index"
 	"github.com/userspace-rpc/erpc/index/client"
 	"github.com/userspace-rpc/erpc/index/message"
-	"github.com/userspace-rpc/erpc/internal/loadgen"
+	"github.com/userspace-rpc/erpc/kit/loadgen"
 	"github.com/userspace-rpc/erpc/labs/benchrows"
 )
 

@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/loadgen"
+	"github.com/userspace-rpc/erpc/kit/loadgen"
 	"github.com/userspace-rpc/erpc/kv/memcached"
 	"github.com/userspace-rpc/erpc/kv/mica"
 	"github.com/userspace-rpc/erpc/kv/server"

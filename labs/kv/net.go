@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/loadgen"
+	"github.com/userspace-rpc/erpc/kit/loadgen"
 	"github.com/userspace-rpc/erpc/kv/client"
 	"github.com/userspace-rpc/erpc/labs/benchrows"
 	"github.com/userspace-rpc/erpc/ycsb"

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/userspace-rpc/erpc/internal/leastheap"
+	"github.com/userspace-rpc/erpc/kit/leastheap"
 )
 
 // gcPercent is that of raft-bench put and raft-kv server, too. So is the least heap.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/labs/raft/lab"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 )
 

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/replica"
 	pb "go.etcd.io/raft/v3/raftpb"
 )

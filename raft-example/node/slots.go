@@ -2,7 +2,7 @@ package node
 
 import (
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 )
 
 // waits is a request that waits for its answer.

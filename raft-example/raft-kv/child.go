@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // child is a replica in a process of its own. It ends when its standard input ends.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 type clusterCmd struct {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 )
 
 type demoCmd struct {

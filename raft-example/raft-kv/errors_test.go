@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestNamedErrors: what is wrong with an address, a file or a folder is said in one line that names

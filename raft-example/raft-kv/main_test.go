@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // asCommand makes this test program the command: so that tests have processes to kill.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/raft-example/kv"
 	pb "go.etcd.io/raft/v3/raftpb"
 )

@@ -3,7 +3,7 @@ package replica
 import (
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 )
 
 // gather lets requests wait for others, so that they share a round: each round costs as much,

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 

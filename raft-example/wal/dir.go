@@ -11,7 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/userspace-rpc/erpc/internal/filelock"
+	"github.com/userspace-rpc/erpc/kit/filelock"
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 

@@ -102,10 +102,12 @@ func fillScratch(ctx context.Context, goCmd, root, dst string, pkgs []string) er
 	return copyModules(ctx, goCmd, root, dst)
 }
 
-// copyModules copies the go.mod and go.sum of all modules at root and below. Their replacements
-// name folders in dst then by absolute paths, as gremlins copies a module elsewhere.
+// copyModules copies the go.mod and go.sum of all modules at root and below. In the copies they
+// require each other by absolute paths, as gremlins copies a module elsewhere: the workspace does
+// not reach there.
 func copyModules(ctx context.Context, goCmd, root, dst string) error {
-	return filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	var dirs []string // of modules, in dst
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -119,42 +121,50 @@ func copyModules(ctx context.Context, goCmd, root, dst string) error {
 		if err != nil {
 			return err
 		}
-		if err := copyFile(root, dst, file); err != nil || d.Name() != "go.mod" {
+		if d.Name() == "go.mod" {
+			dirs = append(dirs, filepath.Join(dst, filepath.Dir(file)))
+		}
+		return copyFile(root, dst, file)
+	})
+	if err != nil {
+		return err
+	}
+	paths := make([]string, len(dirs))
+	for i, dir := range dirs {
+		if paths[i], err = modulePath(ctx, goCmd, dir); err != nil {
 			return err
 		}
-		return fixReplacements(ctx, goCmd, filepath.Join(dst, filepath.Dir(file)))
-	})
+	}
+	for i, dir := range dirs {
+		args := []string{"mod", "edit"}
+		for j, to := range dirs {
+			if i != j {
+				args = append(args, "-replace="+paths[j]+"="+to)
+			}
+		}
+		if len(args) == 2 {
+			continue
+		}
+		cmd := exec.CommandContext(ctx, goCmd, args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("go %v: %w\n%s", args, err, out)
+		}
+	}
+	return nil
 }
 
-// fixReplacements makes the paths of the replacements of the module in a folder absolute.
-func fixReplacements(ctx context.Context, goCmd, dir string) error {
+// modulePath returns the path of the module in a folder.
+func modulePath(ctx context.Context, goCmd, dir string) (string, error) {
 	cmd := exec.CommandContext(ctx, goCmd, "mod", "edit", "-json")
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("go mod edit in %s: %w", dir, err)
+		return "", fmt.Errorf("go mod edit in %s: %w", dir, err)
 	}
-	var mod struct {
-		Replace []struct{ Old, New struct{ Path string } }
-	}
-	if err := json.Unmarshal(out, &mod); err != nil {
-		return err
-	}
-	args := []string{"mod", "edit"}
-	for _, r := range mod.Replace {
-		if to := r.New.Path; strings.HasPrefix(to, ".") {
-			args = append(args, "-replace="+r.Old.Path+"="+filepath.Join(dir, to))
-		}
-	}
-	if len(args) == 2 {
-		return nil
-	}
-	cmd = exec.CommandContext(ctx, goCmd, args...)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %v: %w\n%s", args, err, out)
-	}
-	return nil
+	var mod struct{ Module struct{ Path string } }
+	err = json.Unmarshal(out, &mod)
+	return mod.Module.Path, err
 }
 
 // copyPackage copies the files of one folder, and those below it that are embedded.

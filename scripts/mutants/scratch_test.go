@@ -80,7 +80,8 @@ func TestScratch(t *testing.T) {
 func TestScratchNested(t *testing.T) {
 	root, dst := writeModule(t), t.TempDir()
 	for name, text := range map[string]string{
-		"n/go.mod":      "module m/n\n\ngo 1.26\n\nrequire m v0.0.0\n\nreplace m => ..\n",
+		"go.work":       "go 1.26\n\nuse (\n\t.\n\t./n\n)\n\nreplace m v0.1.0 => ./\n",
+		"n/go.mod":      "module m/n\n\ngo 1.26\n\nrequire m v0.1.0\n",
 		"n/n.go":        "package n\n\nimport _ \"m/q\"\n",
 		"n/s/s.go":      "package s\n\nimport _ \"m/n\"\n",
 		"n/s/s_test.go": "package s\n",

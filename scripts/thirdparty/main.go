@@ -67,7 +67,8 @@ func linked() ([]module, error) {
 		cmd := exec.Command("go", append([]string{"list", "-deps", "-f",
 			"{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}{{end}}{{end}}"},
 			commands...)...)
-		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
+		cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0",
+			"GOWORK=off") // as a release is built
 		cmd.Stderr = os.Stderr
 		text, err := cmd.Output()
 		if err != nil {

@@ -3,6 +3,7 @@ package lending
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -391,8 +392,10 @@ func TestCloseWhileLent(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	beyond := math.MaxInt32
+	beyond++ // negative where int has 32 bits
 	for field, cfg := range map[string]Config{
-		"Ring": {Ring: -1}, "Inline": {Inline: -1}, "Calls": {Calls: 1 << 40},
+		"Ring": {Ring: -1}, "Inline": {Inline: -1}, "Calls": {Calls: beyond},
 		"Delay": {Delay: -1}, "Jitter": {Jitter: 2 * time.Hour},
 	} {
 		_, err := New(&fake{}, cfg)

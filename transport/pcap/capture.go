@@ -13,7 +13,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"github.com/userspace-rpc/erpc/internal/filelock"
+	"github.com/userspace-rpc/erpc/kit/filelock"
 	"github.com/userspace-rpc/erpc/transport"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/userspace-rpc/erpc/internal/chart"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // outFlags say where a bench writes more than its table.

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // CallCmd is the subcommand call.

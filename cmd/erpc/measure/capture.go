@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/transport/pcap"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // child is a server process that this one started. It ends when its standard input

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // Variant is the load of a bench with other flags.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/debug"
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // debugFlags open a debug socket.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // testPair opens a server and a client endpoint on loopback, to be run by hand.

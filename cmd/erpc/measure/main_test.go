@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 	"go.uber.org/goleak"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // asServer makes the test binary behave as a server process, which the benches start from their own

@@ -6,7 +6,7 @@ import (
 	"net"
 	"syscall"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/rawudp"
 	"github.com/userspace-rpc/erpc/transport/rawudp/afpacket"

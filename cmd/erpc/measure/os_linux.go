@@ -6,7 +6,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"golang.org/x/sys/unix"
 )
 

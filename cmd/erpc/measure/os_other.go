@@ -5,7 +5,7 @@ package measure
 import (
 	"os"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // allowedCores returns nil: threads are not pinned here.

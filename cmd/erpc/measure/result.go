@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // Result is printed by a measurement with --json. Zero fields do not apply.

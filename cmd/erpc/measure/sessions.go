@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // SessionsCmd is the subcommand bench sessions.

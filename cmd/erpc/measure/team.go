@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // worker is one client thread: an endpoint, and the peer's thread that it talks to.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/verbs"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // TestUdFlags: what makes no sense with an RDMA device is a wrong usage, and so is a machine

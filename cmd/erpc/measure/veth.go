@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // rightsError says which capabilities this process lacks, and for what.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 type factorsCmd struct {

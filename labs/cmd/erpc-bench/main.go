@@ -4,7 +4,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/userspace-rpc/erpc/cmd/erpc/measure"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // command is the command line. The benches start this program as their server process.

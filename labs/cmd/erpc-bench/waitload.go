@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // waitingRow has the measurements of a mode at a load: medians of the rounds.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli/secure"
+	"github.com/userspace-rpc/erpc/kit/cli/secure"
 )
 
 func main() {

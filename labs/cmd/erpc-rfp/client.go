@@ -7,8 +7,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/sys"
+	"github.com/userspace-rpc/erpc/kit/monotime"
 	"github.com/userspace-rpc/erpc/rfp"
 	"github.com/userspace-rpc/erpc/rfp/jakiro"
 	"github.com/userspace-rpc/erpc/rfp/jakiro/bypass"

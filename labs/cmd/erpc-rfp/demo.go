@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/labs/benchrows"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/cli/clitest"
 	"github.com/userspace-rpc/erpc/internal/verbs"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/clitest"
 	"github.com/userspace-rpc/erpc/labs/benchrows"
 )
 

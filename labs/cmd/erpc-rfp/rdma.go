@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
 	"github.com/userspace-rpc/erpc/internal/verbs"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/kv/herd"
 	"github.com/userspace-rpc/erpc/kv/herd/rdma"
 	"github.com/userspace-rpc/erpc/kv/message"

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/leastheap"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/leastheap"
 	"github.com/userspace-rpc/erpc/labs/raft/lab"
 	"github.com/userspace-rpc/erpc/transport"
 )

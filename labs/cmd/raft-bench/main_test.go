@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
-	"github.com/userspace-rpc/erpc/internal/cli/clitest"
+	"github.com/userspace-rpc/erpc/kit/cli"
+	"github.com/userspace-rpc/erpc/kit/cli/clitest"
 )
 
 func runCommand(t *testing.T, args ...string) (status int, out, errOut string) {

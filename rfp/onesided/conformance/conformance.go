@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -145,6 +146,7 @@ func writeRead(t *testing.T, open Open) {
 
 // refused holds that a bad batch posts nothing and harms nothing.
 func refused(t *testing.T, open Open) {
+	const half = math.MaxInt/2 + 1
 	r := start(t, open)
 	for name, c := range map[string]struct {
 		op   onesided.Op
@@ -159,7 +161,7 @@ func refused(t *testing.T, open Open) {
 		"before":       {onesided.Op{Remote: both, To: -8, Size: 8}, onesided.ErrBounds},
 		"own beyond":   {onesided.Op{Remote: both, At: regionSize, Size: 1}, onesided.ErrBounds},
 		"nothing":      {onesided.Op{Remote: both}, onesided.ErrBounds},
-		"overflow":     {onesided.Op{Remote: both, To: 1 << 62, Size: 1 << 62}, onesided.ErrBounds},
+		"overflow":     {onesided.Op{Remote: both, To: half, Size: half}, onesided.ErrBounds},
 		"negative":     {onesided.Op{Remote: both, Size: -1}, onesided.ErrBounds},
 		"whole region": {onesided.Op{Remote: both, Size: regionSize + 1}, onesided.ErrBounds},
 	} {

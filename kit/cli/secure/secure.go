@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/erpc"
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/security"
 	_ "github.com/userspace-rpc/erpc/security/chacha" // for processors without AES
 )

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/userspace-rpc/erpc/internal/cli"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // every is how often the files are looked at. What a look finds new is taken by the next one, if it
