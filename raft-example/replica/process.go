@@ -256,7 +256,7 @@ func (r *Replica) ahead(run []*pb.Entry) {
 	}
 }
 
-// maxAhead bounds the entries of a run that are asked for: more may not stay in the cache.
+// mostAhead bounds the entries of a run that are asked for: more may not stay in the cache.
 const mostAhead = 64
 
 // done answers what has no answer of the store.
