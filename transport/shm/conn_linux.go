@@ -15,6 +15,7 @@ const maxBurst = 256
 
 // Conn is an endpoint in shared memory, as a transport.Transport.
 type Conn struct {
+	transport.Base
 	local  transport.Addr
 	caps   transport.Caps
 	path   transport.Path // to a destination without a connection
@@ -28,18 +29,18 @@ type Conn struct {
 
 	waiter waiter
 	hub    hub
+
+	gone []transport.Addr // of peers that have ended, for Hints; the using goroutine's
 }
 
-var (
-	_ transport.Transport = (*Conn)(nil)
-	_ transport.Waiter    = (*Conn)(nil)
-)
+var _ transport.Transport = (*Conn)(nil)
 
 // peer is a connection as the using goroutine sees it.
 type peer struct {
 	addr transport.Addr
 	open bool // tx and rx work
 	dead bool // the other side is gone, or broke the rules
+	left bool // it is gone
 	tx   shmem.Producer
 	rx   shmem.Consumer
 	bell shmem.Listener
@@ -205,6 +206,7 @@ func (c *Conn) takeNews() {
 		case eventFailed:
 			c.tx.fail(&c.peers, e.addr)
 		case eventGone:
+			e.peer.left = true
 			c.bury(e.peer)
 		}
 	}
@@ -222,6 +224,18 @@ func (c *Conn) bury(p *peer) {
 	if c.peers.get(&p.addr) == p {
 		c.peers.remove(&p.addr)
 	}
+}
+
+// Hints tells which peers have gone, see transport.HintGone. The end of a connection's socket says
+// so, which only the peer's process can close, and the kernel when that ends. A peer closes it,
+// too, if this side has written nonsense into its ring.
+func (c *Conn) Hints(hints []transport.Hint) int {
+	n := min(len(hints), len(c.gone))
+	for i, a := range c.gone[:n] {
+		hints[i] = transport.Hint{Kind: transport.HintGone, To: a}
+	}
+	c.gone = append(c.gone[:0], c.gone[n:]...)
+	return n
 }
 
 // String describes the endpoint.
