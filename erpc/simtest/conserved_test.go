@@ -50,9 +50,11 @@ func conserved(t *testing.T, seed uint64) (l ledger, stats erpc.ProtocolStats) {
 		ReorderDelay: time.Duration(1 + r.Int64N(1e6))}); err != nil {
 		t.Fatal(err)
 	}
+	credits, control := pick(r, 1, 2, 5, 13, 32), pick(r, erpc.CCTimely, erpc.CCNone)
 	for range 3 {
-		cfg := erpc.Config{Slots: pick(r, 1, 4, 16), Credits: pick(r, 1, 2, 5, 32), Checksum: true,
+		cfg := erpc.Config{Slots: pick(r, 1, 4, 16), Credits: credits + r.IntN(2), Checksum: true,
 			MaxMessage: 256 << 10, Burst: pick(r, 1, 16, 64), NoBundles: r.IntN(3) == 0}
+		cfg.Congestion.Algorithm = control
 		cfg.Timing.FailureTimeout, cfg.Timing.ConnectTimeout = time.Hour, time.Hour
 		if seed%3 == 0 {
 			cfg.PSK = [][]byte{[]byte("what all the nodes have")}
@@ -83,9 +85,10 @@ func conserved(t *testing.T, seed uint64) (l ledger, stats erpc.ProtocolStats) {
 			}
 		})
 	}
+	issued := c.net.Now().Add(2 * time.Millisecond)
 	var look func()
 	look = func() {
-		if c.withinCredits(); c.pending > 0 || c.net.Now() < 2e6 {
+		if c.withinCredits(); c.pending > 0 || c.net.Now() < issued {
 			c.net.After(3*time.Microsecond, look)
 		}
 	}
