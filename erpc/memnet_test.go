@@ -20,7 +20,7 @@ type memNet struct {
 	lends  bool          // not Caps.TxCopies; see loan
 	ends   []*memEnd
 	route  func(to int, pkt []byte) int  // changes which end gets a packet, if not nil; for tests
-	tb     testing.TB                    // is told when a loan was broken, or what leaves is not sealed
+	tb     testing.TB                    // is told of broken loans and of what leaves unsealed
 	clear  sectest.Clear[transport.Addr] // sees all that leaves, but in benchmarks
 }
 

@@ -25,7 +25,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// FuzzTree: the fuzzer chooses how many keys there are, where they begin and how far apart they lie.
+// FuzzTree: the fuzzer chooses how many keys there are, where they begin and how far apart they
+// lie.
 func FuzzTree(f *testing.F) {
 	f.Add(uint16(16), uint64(0), uint64(1), uint64(1))
 	f.Add(uint16(257), ^uint64(0)-512, uint64(2), uint64(2))

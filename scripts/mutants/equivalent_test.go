@@ -44,7 +44,8 @@ func TestEquivalents(t *testing.T) {
 	if len(wrong) != 0 {
 		t.Errorf("wrong: %q", wrong)
 	}
-	if len(matched) != 2 || !matched[place{"p.go", 8, 16, "B"}] || !matched[place{"p.go", 3, 16, "A"}] {
+	inside, before := place{"p.go", 8, 16, "B"}, place{"p.go", 3, 16, "A"}
+	if len(matched) != 2 || !matched[inside] || !matched[before] {
 		t.Errorf("matched %v", matched)
 	}
 }
