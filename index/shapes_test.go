@@ -254,7 +254,7 @@ func randomScript(r *rand.Rand, n int) []byte {
 
 // TestShapes plays random scripts.
 func TestShapes(t *testing.T) {
-	for seed := range uint64(rounds(100)) {
+	for seed := range uint64(rounds(50)) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		if err := playShapes(randomScript(r, 1+r.IntN(mostScript))); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
