@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/security/sectest"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -18,8 +19,9 @@ type memNet struct {
 	dear   bool          // Caps.TxCostly
 	lends  bool          // not Caps.TxCopies; see loan
 	ends   []*memEnd
-	route  func(to int, pkt []byte) int // changes which end gets a packet, if not nil; for tests
-	tb     testing.TB                   // is told when a loan was broken
+	route  func(to int, pkt []byte) int  // changes which end gets a packet, if not nil; for tests
+	tb     testing.TB                    // is told of broken loans and of what leaves unsealed
+	clear  sectest.Clear[transport.Addr] // sees all that leaves, but in benchmarks
 }
 
 const (
@@ -56,6 +58,7 @@ type memFaults struct {
 	show   func(p *transport.RxPacket)    // changes what RxBurst hands out, if not nil
 	left   func(head, data []byte)        // sees what TxBurst takes, if not nil
 	deaf   bool                           // RxBurst finds nothing
+	whole  []byte                         // the packet that leaves, in one piece
 	record bool
 	calls  []byte         // 'T' for each TxBurst and 'R' for each RxBurst while record is set
 	loans  []*loan        // of packets that this end sent
@@ -124,6 +127,7 @@ func (e *memEnd) txFaulty(items []transport.TxItem) (int, error) {
 	copy(e.bursts[1:], e.bursts[:])
 	e.bursts[0] = len(items)
 	for _, t := range items {
+		e.watch(&t)
 		if e.left != nil {
 			e.left(t.Head, t.Data)
 		}
@@ -139,6 +143,19 @@ func (e *memEnd) txFaulty(items []transport.TxItem) (int, error) {
 		}
 	}
 	return len(items), nil
+}
+
+// watch fails the test if a packet should be sealed and is not, or shows what fillPattern makes.
+func (e *memEnd) watch(t *transport.TxItem) {
+	pkt := append(append(e.whole[:0], t.Head...), t.Data...)
+	e.whole = pkt
+	switch err := e.net.clear.Left(e.addr, t.Dst, pkt, secret); {
+	case err == nil:
+	case e.net.tb == nil:
+		panic(err)
+	default:
+		e.net.tb.Error(err)
+	}
 }
 
 func (e *memEnd) RxBurst(pkts []transport.RxPacket) (int, error) {
@@ -240,6 +257,9 @@ func newMemEnds(
 	open := func(cfg erpc.Config, end *memEnd) *erpc.Rpc {
 		if cfg.Simulation.Seed == 0 {
 			cfg.Simulation.Seed = 7
+		}
+		if (cfg.PSK != nil || cfg.TLS != nil) && !cfg.TrustLocal {
+			net.clear.Demand(end.addr)
 		}
 		if cfg.Simulation.Clock = p.net.Now; end.memFaults != nil {
 			cfg.Simulation.Clock = end.Now

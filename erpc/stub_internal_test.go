@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/security/sectest"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -20,6 +21,8 @@ type stubEnd struct {
 	// onWait is called in Wait, if not nil: time may pass.
 	onWait func()
 	waits  int // calls of Wait
+	// Fails the test if what leaves is not sealed; nil without keys.
+	watch func(to transport.Addr, pkt []byte)
 }
 
 type stubPacket struct {
@@ -36,6 +39,9 @@ func (e *stubEnd) Path(transport.Addr) transport.Path { return e.way }
 func (e *stubEnd) TxBurst(items []transport.TxItem) (int, error) {
 	for i := range items {
 		data := append(append([]byte(nil), items[i].Head...), items[i].Data...)
+		if e.watch != nil {
+			e.watch(items[i].Dst, data)
+		}
 		e.sent = append(e.sent, stubPacket{items[i].Dst, data})
 	}
 	return len(items), nil
@@ -103,6 +109,15 @@ func newStub(tb failer, cfg Config, handlers ...Handler) *stub {
 	cfg.Simulation.Clock = func() Time { return st.now }
 	if cfg.Simulation.Seed == 0 {
 		cfg.Simulation.Seed = 9
+	}
+	if (cfg.PSK != nil || cfg.TLS != nil) && !cfg.TrustLocal {
+		var c sectest.Clear[transport.Addr]
+		c.Demand(stubAddr(0))
+		st.end.watch = func(to transport.Addr, pkt []byte) {
+			if err := c.Left(stubAddr(0), to, pkt, []byte("secret")); err != nil {
+				tb.Fatal(err)
+			}
+		}
 	}
 	n, err := NewNexus(cfg)
 	if err != nil {

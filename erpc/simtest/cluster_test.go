@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/security/sectest"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/sim"
 )
@@ -49,6 +50,9 @@ type cluster struct {
 	nodeSeed uint64
 	// As wrap, for a node.
 	wrapFor func(n *node, tr transport.Transport) transport.Transport
+	clear   sectest.Clear[transport.Addr] // sees what leaves processes with keys
+	whole   []byte                        // a datagram that leaves, in one piece
+	secrets [][]byte                      // of the calls that have not ended
 }
 
 type endKey struct {
@@ -89,6 +93,7 @@ type call struct {
 	issuedAt sim.Time
 	endedAt  sim.Time
 	nested   bool
+	secrets  [2][]byte // how the bytes of request and response begin
 }
 
 func newCluster(t testing.TB, cfg sim.Config) *cluster {
@@ -151,7 +156,7 @@ func (n *node) start() {
 	if c.wrapFor != nil {
 		tr = c.wrapFor(n, tr)
 	}
-	if n.rpc, err = n.nexus.NewRpc(tr); err != nil {
+	if n.rpc, err = n.nexus.NewRpc(c.overhear(&cfg, tr)); err != nil {
 		c.t.Fatal(err)
 	}
 	c.net.Attach(ep, driver{n, n.rpc})

@@ -80,6 +80,9 @@ func (n *node) answer(h erpc.ReqHandle, q request) {
 		return
 	}
 	fill(buf.Data(), q.id^respSalt)
+	if q.id < uint64(len(n.c.calls)) {
+		n.c.calls[q.id].secrets[1] = secretOf(buf.Data())
+	}
 	if err = h.Respond(buf); err != nil {
 		n.responded(err)
 		buf.Free()
@@ -158,6 +161,7 @@ func (c *cluster) issueOn(s *erpc.Session, k *call) error {
 	binary.LittleEndian.PutUint16(b[12:], uint16((k.to+1)%len(c.nodes)))
 	binary.LittleEndian.PutUint16(b[14:], 0)
 	fill(b[minRequest:], k.id)
+	k.secrets[0] = secretOf(b[minRequest:])
 	var resp *erpc.MsgBuffer
 	if k.respMax >= 0 {
 		if resp, err = n.rpc.Alloc(k.respMax); err != nil {

@@ -25,6 +25,26 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// FuzzTree: the fuzzer chooses how many keys there are, where they begin and how far apart they
+// lie.
+func FuzzTree(f *testing.F) {
+	f.Add(uint16(16), uint64(0), uint64(1), uint64(1))
+	f.Add(uint16(257), ^uint64(0)-512, uint64(2), uint64(2))
+	f.Add(uint16(5000), uint64(1)<<63, uint64(1)<<40, uint64(3))
+	f.Fuzz(func(t *testing.T, n uint16, first, gap, seed uint64) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		want := map[uint64]uint64{}
+		for k := first; len(want) < int(n)%8192; {
+			want[k] = r.Uint64()
+			step := 1 + r.Uint64N(max(gap, 1))
+			if k += step; k < step { // behind the largest number
+				break
+			}
+		}
+		sameTree(t, want, r)
+	})
+}
+
 func sameTree(t *testing.T, want map[uint64]uint64, r *rand.Rand) {
 	t.Helper()
 	var keys, values, look []uint64

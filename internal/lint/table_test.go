@@ -49,7 +49,7 @@ var table = []row{
 	{path: "packet", traits: pure},
 	{path: "security", may: []string{"wire"}, third: []string{"golang.org/x/sys"}, traits: pure},
 	{path: "security/chacha", may: []string{"security"}, third: []string{"golang.org/x/crypto"}},
-	{path: "security/sectest", may: []string{"security"}, traits: suite},
+	{path: "security/sectest", may: []string{"security", "wire"}, traits: suite},
 	{path: "session", may: []string{"wire", "msgbuf", "packet", "cc", "internal/..."}, traits: pure},
 	{path: "cc", may: []string{"internal/monotime"}, traits: pure},
 	{path: "cc/timely", may: []string{"internal/monotime"}, traits: pure},

@@ -24,16 +24,17 @@
 //     go command does not count: constants and variables of the package, conditions of cases.
 //
 // Mutants that no test can tell from the code are listed in the file mutants.txt of the
-// package, each with its reason. An entry names file, function, kind of mutant and the line
-// of code, so that it survives when lines move:
+// package, each with its reason. An entry names file, function, kind of mutant and the operator,
+// so that it stays right when lines move, names change or the code is written in another way:
 //
-//	pool.go: Pool.Alloc: CONDITIONALS_BOUNDARY #2
-//		if n > limit && n < most {
+//	pool.go: Pool.Alloc: CONDITIONALS_BOUNDARY < #2 of 3
 //		The reason, in one or more lines.
 //
-// The number counts the mutants of that kind in equal lines of the function; it is left out if
-// there is one. Lines that begin with # are comments. An entry that matches no mutant, or one
-// that a test killed, is an error.
+// The number counts the operators of that spelling in the function, mutants or not; it is left
+// out if there is one. One operator more or less makes the entry stale: its reason
+// has to be read again. Outside of functions the first declared name stands for the function.
+// Lines that begin with # are comments. An entry that matches no mutant, or one that a test killed,
+// is an error; the tests of this command already tell of one that names no operator.
 //
 // The score of a package is the share of killed mutants among those that are viable and not
 // equivalent. A mutant whose tests exceeded the time limit counts as killed, one that no test

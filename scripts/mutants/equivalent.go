@@ -2,16 +2,16 @@ package main
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 )
 
 // equivalent is one entry of a list of equivalent mutants.
 type equivalent struct {
-	line                 int // of the entry in the list
-	file, fn, kind, code string
-	nth                  int // 0: the only one
-	reason               string
+	line       int // of the entry in the list
+	file, kind string
+	operator
+	reason string
 }
 
 // parseEquivalents reads a list, in the form that the package comment describes. The name
@@ -34,67 +34,57 @@ func parseEquivalents(name, text string) ([]equivalent, error) {
 			list = append(list, e)
 		case !open:
 			return nil, fmt.Errorf("%s:%d: an indented line without an entry above it", name, i+1)
-		case list[len(list)-1].code == "":
-			list[len(list)-1].code = trimmed
 		default:
 			e := &list[len(list)-1]
 			e.reason = strings.TrimSpace(e.reason + " " + trimmed)
 		}
 	}
 	for _, e := range list {
-		if e.code == "" || e.reason == "" {
-			return nil, fmt.Errorf("%s:%d: an entry needs a line of code and a reason", name, e.line)
+		if e.reason == "" {
+			return nil, fmt.Errorf("%s:%d: an entry needs a reason", name, e.line)
 		}
 	}
 	return list, nil
 }
 
-// parseKey reads "file.go: Func: KIND" or "file.go: Func: KIND #2".
+// parseKey reads what entryKey writes.
 func parseKey(s string) (e equivalent, err error) {
 	parts := strings.Split(s, ": ")
-	if len(parts) != 3 || !strings.HasSuffix(parts[0], ".go") {
-		return e, fmt.Errorf("want \"file.go: Func: KIND #n\", not %q", s)
-	}
-	kind, nth, numbered := strings.Cut(parts[2], " #")
-	if numbered {
-		if e.nth, err = strconv.Atoi(nth); err != nil || e.nth < 1 {
-			return e, fmt.Errorf("%q is no number of a mutant", nth)
+	if len(parts) == 3 && strings.HasSuffix(parts[0], ".go") {
+		var rest []string
+		e.file, e.Func, rest = parts[0], parts[1], strings.Fields(parts[2])
+		switch e.Nth, e.Of = 1, 1; len(rest) {
+		case 2:
+			e.kind, e.Op = rest[0], rest[1]
+			return e, nil
+		case 5:
+			e.kind, e.Op = rest[0], rest[1]
+			n, err := fmt.Sscanf(strings.Join(rest[2:], " "), "#%d of %d", &e.Nth, &e.Of)
+			if n == 2 && err == nil && 1 <= e.Nth && e.Nth <= e.Of && 1 < e.Of {
+				return e, nil
+			}
 		}
 	}
-	e.file, e.fn, e.kind = parts[0], parts[1], kind
-	return e, nil
+	return e, fmt.Errorf("want \"file.go: Func: KIND + #n of m\", not %q", s)
 }
 
-func (e equivalent) String() string {
-	s := e.file + ": " + e.fn + ": " + e.kind
-	if e.nth > 0 {
-		s += " #" + strconv.Itoa(e.nth)
-	}
-	return s + ": " + e.code
-}
+func (e equivalent) String() string { return entryKey(e.file, e.kind, e.operator) }
 
 // matchEquivalents finds the mutant of each entry among all mutants of the package, and
 // says what is wrong with the list. The first result has the matched mutants.
 func matchEquivalents(list []equivalent, all []mutant) (matched map[place]bool, wrong []string) {
 	matched = map[place]bool{}
 	for _, e := range list {
-		var found []mutant
-		for _, m := range all {
-			if m.File == e.file && m.Func == e.fn && m.Type == e.kind && m.Code == e.code &&
-				(e.nth == 0 || e.nth == m.Nth) {
-				found = append(found, m)
-			}
-		}
+		i := slices.IndexFunc(all, func(m mutant) bool {
+			return m.File == e.file && m.Type == e.kind && m.operator == e.operator
+		})
 		switch {
-		case len(found) == 0:
+		case i < 0:
 			wrong = append(wrong, fmt.Sprintf("stale, no such mutant: line %d: %v", e.line, e))
-		case len(found) > 1:
-			wrong = append(wrong, fmt.Sprintf("needs a number from #1 to #%d: line %d: %v",
-				len(found), e.line, e))
-		case matched[found[0].place()]:
+		case matched[all[i].place()]:
 			wrong = append(wrong, fmt.Sprintf("a second time: line %d: %v", e.line, e))
 		default:
-			matched[found[0].place()] = true
+			matched[all[i].place()] = true
 		}
 	}
 	return matched, wrong

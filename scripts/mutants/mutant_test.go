@@ -71,24 +71,23 @@ func TestReportIsInOrderOfTheSource(t *testing.T) {
 	}
 }
 
-// TestDescribe: the number of a mutant counts equal lines of one function, also when
-// they are the same line.
+// TestDescribe: an operator is counted among those of its spelling in one function.
 func TestDescribe(t *testing.T) {
 	type description struct {
-		fn, code string
-		nth      int
+		operator
+		code string
 	}
 	var got []description
 	for _, m := range described(t) {
-		got = append(got, description{m.Func, m.Code, m.Nth})
+		got = append(got, description{m.operator, m.Code})
 	}
 	want := []description{
-		{"-", "const most = 8 - 1", 1},
-		{"Free", "func Free(n int) bool { return n < most }", 1},
-		{"T.Grow", "if n < 1 || n < 2 {", 1}, // the one of kind A
-		{"T.Grow", "if n < 1 || n < 2 {", 1},
-		{"T.Grow", "if n < 1 || n < 2 {", 2},
-		{"T.Grow", "if n < 1 || n < 2 {", 3},
+		{operator{"most", "-", 1, 1}, "const most = 8 - 1"},
+		{operator{"Free", "<", 1, 1}, "func Free(n int) bool { return n < most }"},
+		{operator{"T.Grow", "<", 1, 4}, "if n < 1 || n < 2 {"}, // the one of kind A
+		{operator{"T.Grow", "<", 1, 4}, "if n < 1 || n < 2 {"},
+		{operator{"T.Grow", "<", 2, 4}, "if n < 1 || n < 2 {"},
+		{operator{"T.Grow", "<", 3, 4}, "if n < 1 || n < 2 {"},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%v, want\n%v", got, want)
@@ -101,6 +100,7 @@ func TestDescribeRefuses(t *testing.T) {
 		"missing":   func(string) ([]byte, error) { return nil, missing },
 		"no Go":     func(string) ([]byte, error) { return []byte("func"), nil },
 		"too short": func(string) ([]byte, error) { return []byte("package p"), nil },
+		"elsewhere": func(string) ([]byte, error) { return []byte("package p\n\nvar x = 1"), nil },
 	} {
 		if err := describe([]mutant{{File: "p.go", Line: 3}}, read); err == nil {
 			t.Errorf("%s: no error", name)

@@ -10,7 +10,7 @@ import (
 func TestOutcomeIsKept(t *testing.T) {
 	dir := t.TempDir() + "/new/folder"
 	list := []mutant{{File: "a.go", Line: 3, Column: 4, Type: "A", Status: killed,
-		Func: "F", Code: "a < b", Nth: 1}}
+		operator: operator{"F", "<", 1, 1}, Code: "a < b"}}
 	if _, ok := loadOutcome(dir, "a.go", "h"); ok {
 		t.Error("an outcome before there was one")
 	}

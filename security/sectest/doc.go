@@ -1,8 +1,8 @@
-// Package sectest makes certificates for tests, and watches nonces.
+// Package sectest makes certificates for tests, and watches nonces and what leaves in the clear.
 //
 // # Map
 //
-//	owns       certificates and watched nonces for tests
+//	owns       certificates, watched nonces and watched datagrams for tests
 //	called by  tests
 //	never      production code imports it
 package sectest
