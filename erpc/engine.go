@@ -21,7 +21,7 @@ type port interface {
 	readClock() monotime.Time
 	// pathTo describes the way to a peer.
 	pathTo(to transport.Addr) transport.Path
-	// isPrivate returns Private of the way to a peer. It is cheap where the transport is an Insider.
+	// isPrivate returns Private of the way to a peer, at once.
 	isPrivate(from transport.Addr) bool
 	// hints returns what the network says about packets sent earlier, until the next call.
 	hints() []transport.Hint

@@ -29,6 +29,7 @@ const (
 
 // memEnd is one endpoint. It implements transport.Transport.
 type memEnd struct {
+	transport.Base
 	net     *memNet
 	addr    transport.Addr
 	checked bool // transport.Path.Checksummed
@@ -49,7 +50,7 @@ type rebornEnd struct{ *memEnd }
 type memFaults struct {
 	skew   erpc.Time                      // by which the end's clock differs
 	paths  int                            // how often Path was asked
-	inside func(from transport.Addr) bool // transport.Insider, if not nil
+	inside func(from transport.Addr) bool // what IsPrivate says, if not nil
 	lose   func(pkt []byte) bool          // says what does not arrive, if not nil
 	takes  func(n int) int                // of n packets TxBurst takes so many, if not nil
 	show   func(p *transport.RxPacket)    // changes what RxBurst hands out, if not nil
@@ -190,7 +191,7 @@ func (e *memEnd) Path(transport.Addr) transport.Path {
 	}
 }
 
-// IsPrivate makes it a transport.Insider.
+// IsPrivate says what the test says.
 func (e *memEnd) IsPrivate(from transport.Addr) bool {
 	return e.memFaults != nil && e.inside != nil && e.inside(from)
 }

@@ -112,7 +112,7 @@ func TestNap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			st := newStub(t, Config{Wait: WaitSleep})
 			end := &napEnd{stubEnd: st.end}
-			st.tr, st.napper = end, end
+			st.tr = end
 			s := st.dialTo(0)
 			st.accepted(s, 0, 3)
 			st.pass(2 * time.Second)

@@ -43,9 +43,7 @@ type Rpc struct {
 	txBatch  int              // packets to send in the middle of a pass; see transport.Caps
 	txCostly bool             // only if the pass before found nothing
 	found    int              // packets that it found
-	hinter   transport.Hinter // nil if tr is none
-	heard    []transport.Hint // memory for its hints
-	napper   transport.Napper // nil if tr is none
+	heard    []transport.Hint // memory for the transport's hints
 	waiting  int              // hints in heard that the engine has not got
 	full     bool             // the transport did not take all packets
 
@@ -112,10 +110,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
 		r.txBatch, r.txCostly = caps.TxBatch, caps.TxCostly
 	}
-	if r.hinter, _ = tr.(transport.Hinter); r.hinter != nil {
-		r.heard = make([]transport.Hint, maxICMPOnce)
-	}
-	r.napper, _ = tr.(transport.Napper)
+	r.heard = make([]transport.Hint, maxICMPOnce)
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	mtu := caps.MTU
 	if r.cfg.MTU != 0 {
@@ -178,8 +173,8 @@ func (n *Nexus) minMTU() int {
 // hints takes what the transport has heard.
 func (r *Rpc) hints() []transport.Hint {
 	n := r.waiting
-	if r.waiting = 0; n == 0 && r.hinter != nil {
-		n = r.hinter.Hints(r.heard)
+	if r.waiting = 0; n == 0 {
+		n = r.tr.Hints(r.heard)
 	}
 	return r.heard[:n]
 }
@@ -208,18 +203,14 @@ func (r *Rpc) clock() monotime.Time { return r.source() + monotime.Time(r.shift.
 
 func (r *Rpc) pathTo(to transport.Addr) transport.Path { return r.tr.Path(to) }
 
-func (r *Rpc) isPrivate(from transport.Addr) bool { return transport.IsPrivate(r.tr, from) }
+func (r *Rpc) isPrivate(from transport.Addr) bool { return r.tr.IsPrivate(from) }
 
-// poolConfig is the configuration of a pool of message buffers. A transport that wants to know
-// their memory is told.
+// poolConfig is the configuration of a pool of message buffers. The transport is told their memory.
 func (r *Rpc) poolConfig() msgbuf.Config {
-	cfg := msgbuf.Config{
+	return msgbuf.Config{
 		MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Budget: r.nexus.memory.budget,
+		Register: r.tr.Register, Unregister: r.tr.Unregister,
 	}
-	if reg, ok := r.tr.(transport.Registrar); ok {
-		cfg.Register, cfg.Unregister = reg.Register, reg.Unregister
-	}
-	return cfg
 }
 
 // LocalAddr returns the address that peers connect to.

@@ -10,6 +10,7 @@ import (
 
 // stubEnd is a transport that keeps what it is given, and receives what the test puts in.
 type stubEnd struct {
+	transport.Base
 	way  transport.Path
 	sent []stubPacket
 	in   []transport.RxPacket

@@ -9,6 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/idle"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/sys"
+	"github.com/userspace-rpc/erpc/transport"
 )
 
 // pause waits as the configuration says after a pass that did work things, at most
@@ -102,8 +103,8 @@ func (r *Rpc) lockThread() func() {
 
 // sleep blocks until a packet, a command or a timer comes.
 func (r *Rpc) sleep(limit time.Duration) error {
-	if r.hinter != nil && r.waiting == 0 {
-		if r.waiting = r.hinter.Hints(r.heard); r.waiting > 0 {
+	if r.waiting == 0 {
+		if r.waiting = r.tr.Hints(r.heard); r.waiting > 0 {
 			r.engine.timers.nextScan = r.engine.in.Now // the next pass acts on them
 			return nil
 		}
@@ -135,8 +136,10 @@ const napFor = 10 * time.Millisecond
 
 // block waits in the transport.
 func (r *Rpc) block(timeout time.Duration) error {
-	if r.engine.mayNap() && r.napper != nil {
-		return r.napper.Nap(min(napFor, timeout))
+	if r.engine.mayNap() {
+		if err := r.tr.Nap(min(napFor, timeout)); err != transport.ErrUnsupported {
+			return err
+		}
 	}
 	if timeout > time.Hour {
 		timeout = -1

@@ -27,20 +27,3 @@ type Path struct {
 	// a larger one. So it is in shared memory.
 	Alone bool
 }
-
-// Insider is an optional interface. A transport implements it if it can tell private paths from
-// others at once. An endpoint asks for packets of strangers, which anybody can send.
-type Insider interface {
-	// IsPrivate returns the Private of Path(from), without a system call. Only for the using
-	// goroutine.
-	IsPrivate(from Addr) bool
-}
-
-// IsPrivate reports whether the path to an address is private. It asks for the path if the
-// transport is no Insider.
-func IsPrivate(t Transport, from Addr) bool {
-	if i, ok := t.(Insider); ok {
-		return i.IsPrivate(from)
-	}
-	return t.Path(from).Private
-}

@@ -9,7 +9,8 @@ import (
 var (
 	// ErrClosed is returned by every call after Close.
 	ErrClosed = errors.New("transport: closed")
-	// ErrUnsupported means that this machine or system lacks what the transport needs.
+	// ErrUnsupported means that this machine or system lacks what the transport needs, or the
+	// transport what it is asked for.
 	ErrUnsupported = errors.New("transport: not supported on this system")
 	// ErrBadAddress means that a text is not an address of this transport.
 	ErrBadAddress = errors.New("transport: bad address")
@@ -61,8 +62,11 @@ type RxPacket struct {
 // Transport moves datagrams in bursts. It may lose, repeat, reorder and (unless
 // Path.Checksummed) damage them, but never joins or cuts them.
 //
-// One goroutine at a time uses a Transport; only Resolve, Wake, LocalAddr, Caps and
-// Close may be called from any. The contract is tested by package conformance.
+// One goroutine at a time uses a Transport; only Resolve, Register, Unregister, Wake, LocalAddr,
+// Caps and Close may be called from any. The contract is tested by package conformance.
+//
+// A transport of one's own embeds [Base] and writes the methods that Base does not have. A
+// decorator embeds the Transport that it decorates, and writes those that it changes.
 type Transport interface {
 	// Caps returns what the transport can do.
 	Caps() Caps
@@ -83,6 +87,10 @@ type Transport interface {
 	// still returns a Path. Only for the using goroutine.
 	Path(dst Addr) Path
 
+	// IsPrivate returns the Private of Path(from), at once and without a system call: an endpoint
+	// asks for packets of strangers, which anybody can send. Only for the using goroutine.
+	IsPrivate(from Addr) bool
+
 	// TxBurst sends items in order and returns how many it took. Fewer than
 	// len(items) with a nil error means that the network takes no more now: the
 	// caller may offer the rest again or drop it, the transport has not seen it.
@@ -98,48 +106,31 @@ type Transport interface {
 	// means that the transport itself is unusable.
 	RxBurst(pkts []RxPacket) (int, error)
 
+	// Hints fills in up to len(hints) of what is known since the last call about packets sent
+	// earlier, and returns how many; the transport may have forgotten some. It neither waits nor
+	// makes system calls: the hints came with the TxBurst and RxBurst before. A hint about a peer
+	// comes after the packets from there that RxBurst has returned. Only for the using goroutine.
+	Hints(hints []Hint) int
+
 	// Wait blocks until a packet may have arrived, Wake was called since the last
 	// Wait returned, or timeout has passed. It may return early for no reason. A
 	// negative timeout waits without end. After Close it returns ErrClosed.
 	Wait(timeout time.Duration) error
 
-	// Wake makes the current or else the next Wait return. Safe from any goroutine.
-	Wake()
+	// Nap is Wait, but packets that arrive meanwhile need not end it: each wake-up of a thread
+	// costs more than the packet that makes it. Wake and Close end it early. The error is
+	// ErrUnsupported, at once, if the transport has no such sleep: call Wait then. Only for the
+	// using goroutine.
+	Nap(timeout time.Duration) error
 
-	// Stats returns counters since the start. Only for the using goroutine.
-	Stats() Stats
-
-	// Close frees everything. Safe from any goroutine, also more than once; a
-	// blocked Wait returns. Received packets must not be used any more, so the
-	// caller makes sure that nobody is inside TxBurst or RxBurst.
-	Close() error
-}
-
-// Registrar is an optional interface. A transport implements it if it can send packets from the
-// memory where they lie once it knows that memory, as an RDMA adapter must. The endpoint announces
-// all memory that its message buffers come from, which is off the Go heap. Both methods are safe
-// from any goroutine, also after Close.
-type Registrar interface {
-	// Register announces mem to the device. It stays where it is until Unregister. The key is
-	// the transport's business. Packets in memory that cannot be registered are copied: that
-	// is no error.
-	Register(mem []byte) (key uint32, err error)
-
-	// Unregister takes back Register with the same mem, before it is unmapped. No packet in it
-	// is under way: its buffers were freed.
-	Unregister(mem []byte, key uint32)
-}
-
-// Waiter is an optional interface. A transport implements it if its sleep can be joined with that
-// of others: its Wait in three steps, of which the middle one, polling descriptors, is the
-// caller's. A caller that polls the descriptors of several transports at once sleeps on all.
-//
-// No wake-up is lost: an event before PrepareWait makes it return false, an event after it
-// makes a descriptor readable. Only for the using goroutine, like Wait.
-type Waiter interface {
-	// WaitFDs returns the file descriptors to poll for reading, at most 32, the same
-	// ones each time. The transport keeps them open from PrepareWait to FinishWait. nil
-	// means that this one cannot be waited for together with others, only by Wait.
+	// WaitFDs, PrepareWait and FinishWait are Wait in three steps, of which the middle one,
+	// polling descriptors, is the caller's. So one who polls the descriptors of several transports
+	// sleeps on all at once. No wake-up is lost: an event before PrepareWait makes it return
+	// false, an event after it makes a descriptor readable. All are only for the using goroutine.
+	//
+	// WaitFDs returns the file descriptors to poll for reading, at most 32, the same ones each
+	// time. The transport keeps them open from PrepareWait to FinishWait. nil means that this one
+	// cannot be waited for together with others, only by Wait: PrepareWait returns ErrUnsupported.
 	WaitFDs() []int
 
 	// PrepareWait begins a wait. It returns false if there is something to do already,
@@ -151,29 +142,63 @@ type Waiter interface {
 	// the caller did not poll. It returns ErrClosed if the transport was closed meanwhile:
 	// Close makes a descriptor readable and waits for FinishWait.
 	FinishWait(ready uint32) error
+
+	// Wake makes the current or else the next Wait return. Safe from any goroutine.
+	Wake()
+
+	// Register announces mem, off the Go heap, from which packets will be sent: some devices, as
+	// RDMA adapters, send packets from where they lie only if they know the memory. It stays where
+	// it is until Unregister. The key is the transport's business. Packets in memory that cannot
+	// be registered are copied: that is no error. The endpoint announces all memory that its
+	// message buffers come from. Safe from any goroutine, also after Close.
+	Register(mem []byte) (key uint32, err error)
+
+	// Unregister takes back Register with the same mem, before it is unmapped. No packet in it
+	// is under way: its buffers were freed. Safe from any goroutine, also after Close.
+	Unregister(mem []byte, key uint32)
+
+	// Stats returns counters since the start. Only for the using goroutine.
+	Stats() Stats
+
+	// Close frees everything. Safe from any goroutine, also more than once; a
+	// blocked Wait returns. Received packets must not be used any more, so the
+	// caller makes sure that nobody is inside TxBurst or RxBurst.
+	Close() error
 }
 
-// Napper is an optional interface. A transport implements it if it can leave packets alone for a
-// while: each wake-up of a thread costs more than the packet that makes it.
-type Napper interface {
-	// Nap is Wait, but packets that arrive meanwhile do not end it. Wake and Close end it
-	// early. Only for the using goroutine.
-	Nap(timeout time.Duration) error
-}
+// Base has the methods of a [Transport] that has nothing to say in them; its own type embeds it
+// and writes the others. It hears no hints, has no way to sleep but Wait, needs to know no memory,
+// and no path is private: who has paths with Path.Private writes IsPrivate too.
+type Base struct{}
 
-// Hinter is an optional interface. A transport implements it if the network tells it about packets
-// sent earlier, as ICMP does. Anybody can forge such a message, and many get lost: it is a hint.
-type Hinter interface {
-	// Hints fills in up to len(hints) of what the network has said since the last call, and
-	// returns how many; it may have forgotten some. It neither waits nor makes system calls: the
-	// hints came with the TxBurst and RxBurst before. Only for the using goroutine.
-	Hints(hints []Hint) int
-}
+// IsPrivate returns false.
+func (Base) IsPrivate(Addr) bool { return false }
 
-// Hint is news from the network about a packet sent earlier.
+// Hints returns none.
+func (Base) Hints([]Hint) int { return 0 }
+
+// Nap returns ErrUnsupported.
+func (Base) Nap(time.Duration) error { return ErrUnsupported }
+
+// WaitFDs returns nil.
+func (Base) WaitFDs() []int { return nil }
+
+// PrepareWait returns ErrUnsupported.
+func (Base) PrepareWait() (idle bool, err error) { return false, ErrUnsupported }
+
+// FinishWait returns ErrUnsupported.
+func (Base) FinishWait(uint32) error { return ErrUnsupported }
+
+// Register does nothing.
+func (Base) Register([]byte) (key uint32, err error) { return 0, nil }
+
+// Unregister does nothing.
+func (Base) Unregister([]byte, uint32) {}
+
+// Hint is news about a packet sent earlier, or about where such packets go.
 type Hint struct {
 	Kind HintKind
-	To   Addr // where the packet was sent; of HintTooBig perhaps without the port
+	To   Addr // where packets were sent; of HintTooBig perhaps without the port
 	MTU  int  // of HintTooBig: the largest packet, as in Caps.MTU, that gets through; 0 if unknown
 	// Quoted holds the first bytes of the packet, as many as the network gave back, QuotedMax at
 	// most. It is valid until the next call of Hints.
@@ -188,10 +213,11 @@ type HintKind uint8
 
 // The kinds of hints.
 const (
-	// HintUnreachable says that nobody listens at the port: ICMP "port unreachable".
+	// HintUnreachable says that nobody listens at the port: ICMP "port unreachable". Anybody can
+	// forge such a message, and many get lost.
 	HintUnreachable HintKind = iota + 1
 	// HintTooBig says that the packet is larger than the way carries: ICMP "fragmentation needed"
-	// or "packet too big", or this machine's own word.
+	// or "packet too big", or this machine's own word. Anybody can forge it too.
 	HintTooBig
 )
 

@@ -31,6 +31,7 @@ type job struct {
 type result struct {
 	OK       int
 	Errors   map[string]int // by kind
+	Lost     string         // what the last error of kind "lost" says
 	Took     time.Duration
 	RSS      int64 // "memory": bytes resident
 	Reserved int64 // "memory": bytes of message buffers
@@ -166,6 +167,9 @@ func (w *worker) call(j *job) error {
 	defer w.mu.Unlock()
 	if err != nil {
 		w.res.Errors[kindOf(err)]++
+		if errors.Is(err, erpc.ErrPeerLost) {
+			w.res.Lost = err.Error()
+		}
 	} else {
 		w.res.OK++
 	}

@@ -2,8 +2,11 @@ package udptest
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +37,47 @@ func TestServerGone(t *testing.T) {
 		c.quit()
 		s.quit()
 	}
+}
+
+// TestGoneUnderDecorators: what is put around a client's transport does not keep from it that its
+// server has gone, or the reason.
+func TestGoneUnderDecorators(t *testing.T) {
+	if os.Getenv(transportEnv) != "" {
+		t.Skip("is about UDP and shared memory")
+	}
+	arounds := [][]string{nil, decorators}
+	for _, name := range decorators {
+		arounds = append(arounds, []string{name})
+	}
+	for _, way := range []struct{ name, says string }{
+		{"UDP", "nobody listens at its port"},
+	} {
+		for _, around := range arounds {
+			t.Run(fmt.Sprint(way.name, around), func(t *testing.T) {
+				dir := ""
+				if way.name != "UDP" {
+					dir = filepath.Join(t.TempDir(), "erpc")
+				}
+				goneUnder(t, dir, around, way.says)
+			})
+		}
+	}
+}
+
+// goneUnder kills a server in the middle of traffic, and looks at what its client's errors say.
+func goneUnder(t *testing.T, dir string, around []string, says string) {
+	const workers = 4
+	s := server(t, role{Dir: dir})
+	c := client(t, role{Dir: dir, Around: around, Failure: time.Hour, Slots: workers}, s)
+	c.begin(job{Op: "fail", Workers: workers, Size: 10_000, Type: typeEcho})
+	c.flowing()
+	s.kill()
+	r := c.done()
+	lostSome(t, r.Errors, workers)
+	if !strings.Contains(r.Lost, says) {
+		t.Errorf("the error says %q, not %q", r.Lost, says)
+	}
+	c.quit()
 }
 
 // forgeFor is how long errors are forged. The wait is the experiment.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -11,7 +12,11 @@ import (
 
 	"github.com/userspace-rpc/erpc/erpc"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/transport/auto"
 	"github.com/userspace-rpc/erpc/transport/faulty"
+	"github.com/userspace-rpc/erpc/transport/lending"
+	"github.com/userspace-rpc/erpc/transport/pcap"
+	"github.com/userspace-rpc/erpc/transport/shm"
 	"github.com/userspace-rpc/erpc/transport/ud"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
@@ -52,6 +57,8 @@ type role struct {
 	Slots   int
 	Credits int
 	Failure time.Duration // FailureTimeout
+	Dir     string        // where it meets others over shared memory; "": over UDP alone
+	Around  []string      // decorators of its transport, from the inner to the outer
 }
 
 func (r *role) config() erpc.Config {
@@ -62,13 +69,42 @@ func (r *role) config() erpc.Config {
 	return erpc.Config{Slots: r.Slots, Credits: r.Credits, Timing: t}
 }
 
-// open opens the socket, with faults if the role has any.
-func (r *role) open() (transport.Transport, error) {
-	conn, err := listen(r.Bind)
-	if err != nil || r.Loss == 0 {
-		return conn, err
+// open opens the socket, with the decorators and the faults that the role has.
+func (r *role) open() (tr transport.Transport, err error) {
+	if r.Dir == "" {
+		tr, err = listen(r.Bind)
+	} else {
+		tr, err = auto.Listen(r.Bind, auto.Config{SHM: shm.Config{Dir: r.Dir}})
 	}
-	return faulty.New(conn, faulty.Config{Seed: uint64(r.ID) + 1, TX: faulty.Faults{Loss: r.Loss}})
+	for _, name := range r.Around {
+		if err == nil {
+			tr, err = decorate(tr, name)
+		}
+	}
+	if err != nil || r.Loss == 0 {
+		return tr, err
+	}
+	return faulty.New(tr, faulty.Config{Seed: uint64(r.ID) + 1, TX: faulty.Faults{Loss: r.Loss}})
+}
+
+// decorators are the names that decorate knows.
+var decorators = []string{"pcap", "faulty", "lending"}
+
+// decorate puts a decorator around a transport, in which it changes nothing.
+func decorate(tr transport.Transport, name string) (transport.Transport, error) {
+	switch name {
+	case "pcap":
+		c, err := pcap.New(io.Discard, pcap.Config{})
+		if err != nil {
+			return nil, err
+		}
+		return c.Wrap(tr), nil
+	case "faulty":
+		return faulty.New(tr, faulty.Config{})
+	case "lending":
+		return lending.New(tr, lending.Config{Inline: tr.Caps().MTU})
+	}
+	return nil, fmt.Errorf("unknown decorator %q", name)
 }
 
 func TestMain(m *testing.M) {

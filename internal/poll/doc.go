@@ -3,7 +3,7 @@
 //
 // A [Set] is a list of descriptors to poll. A [Sleeper] is a Set with what one transport needs
 // beside it for Wait, Wake and Close of the contract in package transport. The transport keeps
-// its own part of a transport.Waiter: what counts as something to do already, and what a
+// its own part of the wait: what counts as something to do already, and what a
 // readable descriptor means.
 //
 // # Map

@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
 )
 
@@ -75,9 +74,15 @@ func (s *Set) Sleep(timeout time.Duration) (ready uint32, err error) {
 	return ready, nil
 }
 
+// Waiter has the first and the last step of a transport's Wait, see transport.Transport.
+type Waiter interface {
+	PrepareWait() (idle bool, err error)
+	FinishWait(ready uint32) error
+}
+
 // Wait is the Wait of a transport: the steps of w, with a sleep on the set between them. The
-// set holds w.WaitFDs(). Errors are those of w and Sleep.
-func (s *Set) Wait(w transport.Waiter, timeout time.Duration) error {
+// set holds its WaitFDs. Errors are those of w and Sleep.
+func (s *Set) Wait(w Waiter, timeout time.Duration) error {
 	idle, err := w.PrepareWait()
 	if err != nil {
 		return err

@@ -218,7 +218,7 @@ func TestSleepError(t *testing.T) {
 	}
 }
 
-// steps is a transport.Waiter that says what it is told to.
+// steps is a Waiter that says what it is told to.
 type steps struct {
 	idle            bool
 	prepare, finish error
@@ -226,7 +226,6 @@ type steps struct {
 	ready           uint32
 }
 
-func (s *steps) WaitFDs() []int             { return nil }
 func (s *steps) PrepareWait() (bool, error) { return s.idle, s.prepare }
 func (s *steps) FinishWait(r uint32) error  { s.calls++; s.ready = r; return s.finish }
 

@@ -3,6 +3,7 @@ package auto
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/shm"
@@ -33,6 +34,7 @@ var (
 // Conn is a UDP socket with an endpoint of shared memory beside it, as a
 // transport.Transport.
 type Conn struct {
+	transport.Base
 	udp  *udp.Conn
 	shm  *shm.Conn // nil: UDP only
 	why  error     // why shm is nil
@@ -46,10 +48,7 @@ type Conn struct {
 	sleep sleeper
 }
 
-var (
-	_ transport.Transport = (*Conn)(nil)
-	_ transport.Hinter    = (*Conn)(nil)
-)
+var _ transport.Transport = (*Conn)(nil)
 
 // Listen opens a UDP socket on addr, see udp.Listen, and an endpoint of shared memory that
 // Resolve of others on this machine finds by the address of the socket. Without the latter
@@ -137,7 +136,15 @@ func (c *Conn) IsPrivate(from transport.Addr) bool {
 func (c *Conn) Flush() {}
 
 // Hints returns those of the socket. Shared memory needs none.
-func (c *Conn) Hints(hints []transport.Hint) int { return c.udp.Hints(hints) }
+func (c *Conn) Hints(hints []transport.Hint) int {
+	return c.udp.Hints(hints)
+}
+
+// Nap is Wait, but packets of neither way end it, see transport.Transport.
+func (c *Conn) Nap(timeout time.Duration) error {
+	c.turns.busy = false // the next RxBurst looks at both
+	return c.udp.Nap(timeout)
+}
 
 // Wake makes the current or the next Wait return.
 func (c *Conn) Wake() { c.udp.Wake() }

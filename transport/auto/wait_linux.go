@@ -13,8 +13,9 @@ import (
 
 // sleeper polls the descriptors of both ways at once.
 type sleeper struct {
-	set poll.Set
-	udp int // how many of them, from the first on, are the socket's
+	set  poll.Set
+	udp  int  // how many of them, from the first on, are the socket's
+	both bool // PrepareWait has asked both ways
 }
 
 func (s *sleeper) init(udp, shm []int) {
@@ -34,30 +35,45 @@ func networkNamespace() (uint64, error) {
 	return st.Ino & (1<<32 - 1), nil
 }
 
-// Wait blocks until there is something to do, see transport.Transport. Both ways prepare before
-// the sleep: what comes over either from then on makes a descriptor readable.
+// Wait blocks until there is something to do, see transport.Transport.
 func (c *Conn) Wait(timeout time.Duration) error {
 	if c.shm == nil {
 		return c.udp.Wait(timeout)
 	}
+	return c.sleep.set.Wait(c, timeout)
+}
+
+// WaitFDs returns what to poll, see transport.Transport.
+func (c *Conn) WaitFDs() []int {
+	if c.shm == nil {
+		return c.udp.WaitFDs()
+	}
+	return c.sleep.set.FDs()
+}
+
+// PrepareWait begins a wait, see transport.Transport. Both ways prepare before the sleep: what
+// comes over either from then on makes a descriptor readable.
+func (c *Conn) PrepareWait() (idle bool, err error) {
 	c.turns.busy = false // whatever ends this, the next RxBurst looks at both
-	idle, err := c.udp.PrepareWait()
-	if err != nil {
-		return err
+	c.sleep.both = false
+	idle, err = c.udp.PrepareWait()
+	if !idle || err != nil || c.shm == nil {
+		return idle, err
 	}
-	if !idle {
-		return c.udp.FinishWait(0)
+	if idle, err = c.shm.PrepareWait(); err != nil {
+		return false, errors.Join(err, c.udp.FinishWait(0))
 	}
-	idle, err = c.shm.PrepareWait()
-	if err != nil {
-		return errors.Join(err, c.udp.FinishWait(0))
-	}
-	var ready uint32
-	if idle && timeout != 0 {
-		ready, err = c.sleep.set.Sleep(timeout)
+	c.sleep.both = true
+	return idle, nil
+}
+
+// FinishWait ends a wait, see transport.Transport.
+func (c *Conn) FinishWait(ready uint32) error {
+	if !c.sleep.both {
+		return c.udp.FinishWait(ready)
 	}
 	udpReady, shmReady := c.sleep.split(ready)
-	return errors.Join(err, c.shm.FinishWait(shmReady), c.udp.FinishWait(udpReady))
+	return errors.Join(c.shm.FinishWait(shmReady), c.udp.FinishWait(udpReady))
 }
 
 // split deals out the bits of the set to the ways, each from its own bit 0 on.

@@ -64,10 +64,7 @@ func TestWakeUps(t *testing.T) {
 }
 
 // half makes w's Wake write to its eventfd, by calling it in the middle of a wait.
-func half(t *testing.T, w interface {
-	transport.Transport
-	transport.Waiter
-}) {
+func half(t *testing.T, w transport.Transport) {
 	t.Helper()
 	if _, err := w.PrepareWait(); err != nil {
 		t.Fatal(err)

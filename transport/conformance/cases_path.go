@@ -38,7 +38,7 @@ func (r *rig) path(t transport.Transport, dst transport.Addr) (p transport.Path)
 	if p.HostDelay < 0 {
 		r.Errorf("Path(%v) has HostDelay %v", dst, p.HostDelay)
 	}
-	if private := transport.IsPrivate(t, dst); private != p.Private {
+	if private := t.IsPrivate(dst); private != p.Private {
 		r.Errorf("IsPrivate(%v) is %v, and Path says %v", dst, private, p.Private)
 	}
 	return p

@@ -132,12 +132,12 @@ func testWaitTimeout(r *rig) {
 func testWaitBlocks(r *rig) {
 	const timeout = 5 * time.Millisecond
 	for range 3 {
-		if w, ok := r.a.(transport.Waiter); ok && w.WaitFDs() != nil {
-			if _, err := w.PrepareWait(); err != nil {
+		if r.a.WaitFDs() != nil {
+			if _, err := r.a.PrepareWait(); err != nil {
 				r.Fatalf("PrepareWait: %v", err)
 			}
 			r.a.Wake() // a descriptor stays readable, unless the next Wait looks after that
-			if err := w.FinishWait(0); err != nil {
+			if err := r.a.FinishWait(0); err != nil {
 				r.Fatalf("FinishWait: %v", err)
 			}
 		}

@@ -49,6 +49,7 @@ type slot struct {
 }
 
 type mem struct {
+	transport.Base
 	net      *memNet
 	m        mutant
 	local    transport.Addr
@@ -102,9 +103,6 @@ func (t *mem) Caps() transport.Caps {
 	}
 	return c
 }
-
-// IsPrivate makes mem a transport.Insider.
-func (t *mem) IsPrivate(transport.Addr) bool { return false }
 
 func (t *mem) Path(dst transport.Addr) transport.Path {
 	t.net.mu.Lock()

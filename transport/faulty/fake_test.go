@@ -29,6 +29,7 @@ type packet struct {
 // fake is an endpoint of a fakeNet. Its queue is a ring whose buffers a view keeps
 // until the next RxBurst.
 type fake struct {
+	transport.Base
 	net           *fakeNet
 	addr          transport.Addr
 	cond          sync.Cond
@@ -65,6 +66,9 @@ func (f *fake) Caps() transport.Caps {
 }
 
 // Path differs between destinations with even and odd ports.
+// IsPrivate is the Private of Path.
+func (f *fake) IsPrivate(from transport.Addr) bool { return f.Path(from).Private }
+
 func (f *fake) Path(dst transport.Addr) transport.Path {
 	odd := dst.Port%2 == 1
 	return transport.Path{

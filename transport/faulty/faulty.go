@@ -4,7 +4,6 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 
@@ -36,9 +35,10 @@ type Counts struct {
 }
 
 // Transport is a transport with faults. The rules of [transport.Transport] hold
-// for it; Cut and CutAddr may be called from any goroutine.
+// for it; Cut and CutAddr may be called from any goroutine. What has nothing to do with packets or
+// with sleep is the inner transport's.
 type Transport struct {
-	inner  transport.Transport
+	inner
 	caps   transport.Caps
 	spoils bool // there is Corrupt
 	clock  func() Time
@@ -56,6 +56,9 @@ type Transport struct {
 	cutAddrs atomic.Pointer[map[transport.Addr]Direction]
 }
 
+// inner is what is decorated.
+type inner = transport.Transport
+
 // side is one direction.
 type side struct {
 	dir    Direction
@@ -65,9 +68,9 @@ type side struct {
 	counts Counts
 }
 
-// New decorates inner, which belongs to the result from then on. The error is a
+// New decorates a transport, which belongs to the result from then on. The error is a
 // *ConfigError.
-func New(inner transport.Transport, cfg Config) (*Transport, error) {
+func New(under transport.Transport, cfg Config) (*Transport, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -77,7 +80,7 @@ func New(inner transport.Transport, cfg Config) (*Transport, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = monotime.Now
 	}
-	t := &Transport{inner: inner, caps: inner.Caps(), clock: cfg.Clock}
+	t := &Transport{inner: under, caps: under.Caps(), clock: cfg.Clock}
 	t.tx = newSide(TX, cfg.TX, &cfg, t.caps.MTU)
 	t.rx = newSide(RX, cfg.RX, &cfg, t.caps.MTU)
 	if cfg.TX.Corrupt > 0 {
@@ -140,18 +143,6 @@ func (t *Transport) Counts() (tx, rx Counts) {
 // Caps returns those of the inner transport.
 func (t *Transport) Caps() transport.Caps { return t.caps }
 
-// LocalAddr implements [transport.Transport].
-func (t *Transport) LocalAddr() transport.Addr { return t.inner.LocalAddr() }
-
-// Resolve implements [transport.Transport].
-func (t *Transport) Resolve(text string) (transport.Addr, error) { return t.inner.Resolve(text) }
-
-// Flush implements [transport.Transport]. Held packets are copies and stay held.
-func (t *Transport) Flush() { t.inner.Flush() }
-
-// Wake implements [transport.Transport].
-func (t *Transport) Wake() { t.inner.Wake() }
-
 // Stats returns the counters of the inner transport, which sees what the faults
 // left over. See Counts for the difference.
 func (t *Transport) Stats() transport.Stats { return t.inner.Stats() }
@@ -169,45 +160,6 @@ func (t *Transport) Path(dst transport.Addr) transport.Path {
 	p := t.inner.Path(dst)
 	p.Checksummed = p.Checksummed && !t.spoils
 	return p
-}
-
-// IsPrivate returns that of the inner transport.
-func (t *Transport) IsPrivate(from transport.Addr) bool {
-	return transport.IsPrivate(t.inner, from)
-}
-
-// Wait implements [transport.Transport]. It also returns when a held packet is
-// due, so that nothing is held much longer than it should be.
-func (t *Transport) Wait(timeout time.Duration) error {
-	if len(t.tx.store.queue) == 0 && len(t.rx.store.queue) == 0 {
-		return t.inner.Wait(timeout)
-	}
-	if t.closed.Load() {
-		return transport.ErrClosed
-	}
-	now := t.clock()
-	t.releaseInWait(now)
-	if t.rx.store.due(t.rx.counts.Packets, now) >= 0 {
-		return nil
-	}
-	for _, s := range []*store{&t.tx.store, &t.rx.store} {
-		if len(s.queue) > 0 {
-			if left := max(0, s.nextAt().Sub(now)); timeout < 0 || left < timeout {
-				timeout = left
-			}
-		}
-	}
-	err := t.inner.Wait(timeout)
-	t.releaseInWait(t.clock())
-	return err
-}
-
-func (t *Transport) releaseInWait(now Time) {
-	t.closing.Lock()
-	defer t.closing.Unlock()
-	if !t.closed.Load() {
-		t.releaseTX(now)
-	}
 }
 
 // hold decides for how long packet x is held, if at all, and returns its place in

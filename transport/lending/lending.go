@@ -23,9 +23,10 @@ type Counts struct {
 	Lent       uint64 // in the queue now
 }
 
-// Transport is a transport that lends. The rules of [transport.Transport] hold for it.
+// Transport is a transport that lends. The rules of [transport.Transport] hold for it. What has
+// nothing to do with packets or with sleep is the inner transport's.
 type Transport struct {
-	inner transport.Transport
+	inner
 	caps  transport.Caps
 	cfg   Config
 	rng   *rand.Rand
@@ -44,20 +45,18 @@ type Transport struct {
 	counts   Counts
 }
 
-// Every power that an inner transport may have is passed on.
-var (
-	_ transport.Transport = (*Transport)(nil)
-	_ transport.Registrar = (*Transport)(nil)
-	_ transport.Waiter    = (*Transport)(nil)
-)
+// inner is what is decorated.
+type inner = transport.Transport
 
-// New decorates inner, which belongs to the result from then on. The error is a
+var _ transport.Transport = (*Transport)(nil)
+
+// New decorates a transport, which belongs to the result from then on. The error is a
 // *ConfigError.
-func New(inner transport.Transport, cfg Config) (*Transport, error) {
+func New(under transport.Transport, cfg Config) (*Transport, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Transport{inner: inner, caps: inner.Caps(), cfg: cfg.withDefaults()}
+	t := &Transport{inner: under, caps: under.Caps(), cfg: cfg.withDefaults()}
 	t.caps.TxCopies = false
 	t.rng = rand.New(rand.NewPCG(cfg.Seed, 1))
 	t.queue = newQueue(t.cfg.Ring, min(t.cfg.Inline, t.caps.MTU), maphash.MakeSeed())
@@ -67,12 +66,6 @@ func New(inner transport.Transport, cfg Config) (*Transport, error) {
 
 // Caps returns those of the inner transport, but not TxCopies.
 func (t *Transport) Caps() transport.Caps { return t.caps }
-
-// LocalAddr implements [transport.Transport].
-func (t *Transport) LocalAddr() transport.Addr { return t.inner.LocalAddr() }
-
-// Resolve implements [transport.Transport].
-func (t *Transport) Resolve(text string) (transport.Addr, error) { return t.inner.Resolve(text) }
 
 // TxBurst implements [transport.Transport]. It takes what the ring has room for.
 func (t *Transport) TxBurst(items []transport.TxItem) (int, error) {
@@ -213,9 +206,6 @@ func (t *Transport) receiving() {
 	t.call()
 }
 
-// Wake implements [transport.Transport].
-func (t *Transport) Wake() { t.inner.Wake() }
-
 // Stats returns the counters of the inner transport, which sees packets when they leave
 // the queue. Stalls are those of this transport, and what it dropped is counted too.
 func (t *Transport) Stats() transport.Stats {
@@ -243,27 +233,4 @@ func (t *Transport) Close() error {
 	t.dropAll()
 	t.mu.Unlock()
 	return t.inner.Close()
-}
-
-// Path describes the way to dst as the inner transport does.
-func (t *Transport) Path(dst transport.Addr) transport.Path { return t.inner.Path(dst) }
-
-// IsPrivate returns that of what it decorates.
-func (t *Transport) IsPrivate(from transport.Addr) bool {
-	return transport.IsPrivate(t.inner, from)
-}
-
-// Register makes the decorator a transport.Registrar if what it decorates is one.
-func (t *Transport) Register(mem []byte) (key uint32, err error) {
-	if r, ok := t.inner.(transport.Registrar); ok {
-		return r.Register(mem)
-	}
-	return 0, nil
-}
-
-// Unregister undoes Register.
-func (t *Transport) Unregister(mem []byte, key uint32) {
-	if r, ok := t.inner.(transport.Registrar); ok {
-		r.Unregister(mem, key)
-	}
 }

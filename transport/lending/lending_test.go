@@ -324,7 +324,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestPowers: what the inner transport can do besides, and what becomes of it where it cannot.
+// TestPowers: what the inner transport can do besides.
 func TestPowers(t *testing.T) {
 	r := newRig(t, Config{})
 	if p := r.Path(addr(77)); p != (transport.Path{MTU: 77}) {
@@ -346,24 +346,6 @@ func TestPowers(t *testing.T) {
 	want := transport.Caps{Name: "fake", MTU: fakeMTU, RxRing: 64, ECN: true}
 	if c := r.Caps(); c != want {
 		t.Errorf("Caps %+v", c)
-	}
-
-	plain, err := New(struct{ transport.Transport }{r.under}, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if key, err := plain.Register(mem); key != 0 || err != nil {
-		t.Errorf("Register = %d, %v", key, err)
-	}
-	plain.Unregister(mem, 0)
-	if fds := plain.WaitFDs(); fds != nil {
-		t.Errorf("WaitFDs = %v", fds)
-	}
-	if _, err := plain.PrepareWait(); !errors.Is(err, transport.ErrUnsupported) {
-		t.Errorf("PrepareWait: %v", err)
-	}
-	if err := plain.FinishWait(0); !errors.Is(err, transport.ErrUnsupported) {
-		t.Errorf("FinishWait: %v", err)
 	}
 }
 

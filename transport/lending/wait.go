@@ -1,10 +1,6 @@
 package lending
 
-import (
-	"time"
-
-	"github.com/userspace-rpc/erpc/transport"
-)
+import "time"
 
 // stallHold is after what time packets are offered again that the inner transport did
 // not take.
@@ -35,31 +31,19 @@ func (t *Transport) sendAll() bool {
 	return t.queue.n == 0
 }
 
-// WaitFDs makes the decorator a transport.Waiter if what it decorates is one.
-func (t *Transport) WaitFDs() []int {
-	if w, ok := t.inner.(transport.Waiter); ok {
-		return w.WaitFDs()
+// Nap implements [transport.Transport]. Without Config.After it sends all packets first; while the
+// inner transport does not take them, it is Wait.
+func (t *Transport) Nap(timeout time.Duration) error {
+	if t.sendAll() {
+		return t.inner.Nap(timeout)
 	}
-	return nil
+	return t.Wait(timeout)
 }
 
-// PrepareWait begins a wait, see transport.Waiter. Without Config.After it sends all
+// PrepareWait begins a wait, see [transport.Transport]. Without Config.After it sends all
 // packets first.
 func (t *Transport) PrepareWait() (idle bool, err error) {
-	w, ok := t.inner.(transport.Waiter)
-	if !ok {
-		return false, transport.ErrUnsupported
-	}
 	sent := t.sendAll()
-	idle, err = w.PrepareWait()
+	idle, err = t.inner.PrepareWait()
 	return idle && sent, err
-}
-
-// FinishWait ends a wait, see transport.Waiter.
-func (t *Transport) FinishWait(ready uint32) error {
-	w, ok := t.inner.(transport.Waiter)
-	if !ok {
-		return transport.ErrUnsupported
-	}
-	return w.FinishWait(ready)
 }

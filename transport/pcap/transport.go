@@ -1,27 +1,27 @@
 package pcap
 
-import (
-	"time"
-
-	"github.com/userspace-rpc/erpc/transport"
-)
+import "github.com/userspace-rpc/erpc/transport"
 
 // Transport is a transport whose packets are captured. The rules of
-// [transport.Transport] hold for it.
+// [transport.Transport] hold for it. All but TxBurst and RxBurst is the inner transport's; Close
+// closes that and not the capture.
 type Transport struct {
-	inner   transport.Transport
+	inner
 	capture *Capture
 	own     place
 	mtu     int
 }
 
+// inner is what is decorated.
+type inner = transport.Transport
+
 var _ transport.Transport = (*Transport)(nil)
 
-// Wrap decorates inner, which belongs to the result from then on. The capture goes on when
+// Wrap decorates a transport, which belongs to the result from then on. The capture goes on when
 // the result is closed, and the result when the capture ends.
-func (c *Capture) Wrap(inner transport.Transport) *Transport {
-	local := inner.LocalAddr()
-	return &Transport{inner: inner, capture: c, own: placeOf(&local), mtu: inner.Caps().MTU}
+func (c *Capture) Wrap(t transport.Transport) *Transport {
+	local := t.LocalAddr()
+	return &Transport{inner: t, capture: c, own: placeOf(&local), mtu: t.Caps().MTU}
 }
 
 // TxBurst implements [transport.Transport]. The packets are read again after the inner
@@ -49,35 +49,3 @@ func (t *Transport) RxBurst(pkts []transport.RxPacket) (int, error) {
 
 // Err returns the error that ended the capture, or nil.
 func (t *Transport) Err() error { return t.capture.Err() }
-
-// Caps implements [transport.Transport].
-func (t *Transport) Caps() transport.Caps { return t.inner.Caps() }
-
-// Path implements [transport.Transport].
-func (t *Transport) Path(dst transport.Addr) transport.Path { return t.inner.Path(dst) }
-
-// IsPrivate returns that of the inner transport.
-func (t *Transport) IsPrivate(from transport.Addr) bool {
-	return transport.IsPrivate(t.inner, from)
-}
-
-// LocalAddr implements [transport.Transport].
-func (t *Transport) LocalAddr() transport.Addr { return t.inner.LocalAddr() }
-
-// Resolve implements [transport.Transport].
-func (t *Transport) Resolve(text string) (transport.Addr, error) { return t.inner.Resolve(text) }
-
-// Flush implements [transport.Transport].
-func (t *Transport) Flush() { t.inner.Flush() }
-
-// Wait implements [transport.Transport].
-func (t *Transport) Wait(timeout time.Duration) error { return t.inner.Wait(timeout) }
-
-// Wake implements [transport.Transport].
-func (t *Transport) Wake() { t.inner.Wake() }
-
-// Stats implements [transport.Transport].
-func (t *Transport) Stats() transport.Stats { return t.inner.Stats() }
-
-// Close closes the inner transport, not the capture.
-func (t *Transport) Close() error { return t.inner.Close() }

@@ -19,6 +19,7 @@ const txBatch = 32
 
 // Conn is an endpoint over a frame device: a transport.Transport.
 type Conn struct {
+	transport.Base
 	dev   Device
 	net   Network
 	codec *Codec
@@ -36,10 +37,7 @@ type Conn struct {
 	closed atomic.Bool
 }
 
-var (
-	_ transport.Transport = (*Conn)(nil)
-	_ transport.Waiter    = (*Conn)(nil)
-)
+var _ transport.Transport = (*Conn)(nil)
 
 // New returns a Conn that owns dev and n from now on, also if there is an error. dev is
 // attached to the link of n.

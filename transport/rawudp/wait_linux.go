@@ -39,10 +39,10 @@ func (c *Conn) clip(timeout time.Duration) time.Duration {
 	return left
 }
 
-// WaitFDs makes the Conn a transport.Waiter.
+// WaitFDs returns what to poll, see transport.Transport.
 func (c *Conn) WaitFDs() []int { return c.sleeper.FDs() }
 
-// PrepareWait begins a wait, see transport.Waiter. The device's descriptor may be silent until
+// PrepareWait begins a wait, see transport.Transport. The device's descriptor may be silent until
 // Device.Pending has returned false, so that call comes last. Packets that were taken from the
 // device and are held make nothing readable.
 func (c *Conn) PrepareWait() (idle bool, err error) {
@@ -56,7 +56,7 @@ func (c *Conn) PrepareWait() (idle bool, err error) {
 	return true, nil
 }
 
-// FinishWait ends a wait, see transport.Waiter.
+// FinishWait ends a wait, see transport.Transport.
 func (c *Conn) FinishWait(ready uint32) error {
 	s := &c.sleeper
 	defer s.Unlock()

@@ -15,6 +15,7 @@ const maxBurst = 256
 
 // Conn is an endpoint in shared memory, as a transport.Transport.
 type Conn struct {
+	transport.Base
 	local  transport.Addr
 	caps   transport.Caps
 	path   transport.Path // to a destination without a connection
@@ -30,10 +31,7 @@ type Conn struct {
 	hub    hub
 }
 
-var (
-	_ transport.Transport = (*Conn)(nil)
-	_ transport.Waiter    = (*Conn)(nil)
-)
+var _ transport.Transport = (*Conn)(nil)
 
 // peer is a connection as the using goroutine sees it.
 type peer struct {

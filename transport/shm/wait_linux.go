@@ -58,10 +58,10 @@ func (w *waiter) watch(fd int) error {
 // Wait blocks until there is something to do, see transport.Transport.
 func (c *Conn) Wait(timeout time.Duration) error { return c.waiter.sleeper.Wait(c, timeout) }
 
-// WaitFDs makes the Conn a transport.Waiter.
+// WaitFDs returns what to poll, see transport.Transport.
 func (c *Conn) WaitFDs() []int { return c.waiter.sleeper.FDs() }
 
-// PrepareWait begins a wait, see transport.Waiter.
+// PrepareWait begins a wait, see transport.Transport.
 func (c *Conn) PrepareWait() (idle bool, err error) {
 	w := &c.waiter
 	if idle, err = w.sleeper.Prepare(); !idle {
@@ -77,7 +77,7 @@ func (c *Conn) PrepareWait() (idle bool, err error) {
 	return true, nil
 }
 
-// FinishWait ends a wait, see transport.Waiter.
+// FinishWait ends a wait, see transport.Transport.
 func (c *Conn) FinishWait(ready uint32) error {
 	w := &c.waiter
 	defer w.sleeper.Unlock()

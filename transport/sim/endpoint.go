@@ -37,6 +37,7 @@ type EndpointConfig struct {
 
 // Endpoint is one end of a simulated network. It implements transport.Transport.
 type Endpoint struct {
+	transport.Base
 	net    *Network
 	node   *node
 	name   string

@@ -14,6 +14,7 @@ import (
 
 // Conn is an endpoint over an Unreliable Datagram queue pair: a transport.Transport.
 type Conn struct {
+	transport.Base
 	h       *hardware
 	cfg     Config
 	caps    transport.Caps
@@ -32,11 +33,7 @@ type Conn struct {
 	closed atomic.Bool
 }
 
-var (
-	_ transport.Transport = (*Conn)(nil)
-	_ transport.Waiter    = (*Conn)(nil)
-	_ transport.Registrar = (*Conn)(nil)
-)
+var _ transport.Transport = (*Conn)(nil)
 
 // Listen opens an endpoint. addr is "host:port" of its meeting socket, see the package
 // comment: over RoCE v2 the host is an address of the device's network interface, and an empty one

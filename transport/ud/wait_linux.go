@@ -64,11 +64,11 @@ func watch(node string) int {
 // something happens to the device.
 func (c *Conn) Wait(timeout time.Duration) error { return c.sleeper.Wait(c, timeout) }
 
-// WaitFDs makes the Conn a transport.Waiter.
+// WaitFDs returns what to poll, see transport.Transport.
 func (c *Conn) WaitFDs() []int { return c.sleeper.FDs() }
 
-// PrepareWait begins a wait, see transport.Waiter. Completions that the Conn holds already cost no
-// look at the device. Arm comes last, since a completion from then on makes the channel readable.
+// PrepareWait begins a wait, see transport.Transport. Completions that the Conn holds already cost
+// no look at the device. Arm comes last, since a completion from then on makes the channel readable.
 func (c *Conn) PrepareWait() (idle bool, err error) {
 	if idle, err = c.sleeper.Prepare(); !idle {
 		return false, err
@@ -91,7 +91,7 @@ func (c *Conn) arm() bool {
 	return c.rx.poll(rxBurst) != nil || c.rx.pending()
 }
 
-// FinishWait ends a wait, see transport.Waiter.
+// FinishWait ends a wait, see transport.Transport.
 func (c *Conn) FinishWait(ready uint32) error {
 	defer c.sleeper.Unlock()
 	if ready&(1<<pollChannel) != 0 {

@@ -20,14 +20,5 @@ func (c *Conn) tend()                                {}
 // Wait blocks until there is something to do, see transport.Transport.
 func (c *Conn) Wait(time.Duration) error { return transport.ErrUnsupported }
 
-// WaitFDs makes the Conn a transport.Waiter.
-func (c *Conn) WaitFDs() []int { return nil }
-
-// PrepareWait begins a wait, see transport.Waiter.
-func (c *Conn) PrepareWait() (idle bool, err error) { return false, transport.ErrUnsupported }
-
-// FinishWait ends a wait, see transport.Waiter.
-func (c *Conn) FinishWait(uint32) error { return transport.ErrUnsupported }
-
 // Wake makes the current or the next Wait return.
 func (c *Conn) Wake() {}

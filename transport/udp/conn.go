@@ -21,8 +21,10 @@ type implementation interface {
 	Wake()
 	Stats() transport.Stats
 	Close() error
-	transport.Waiter
-	transport.Hinter
+	WaitFDs() []int
+	PrepareWait() (idle bool, err error)
+	FinishWait(ready uint32) error
+	Hints(hints []transport.Hint) int
 	softErrors() uint64
 	// opening says that a session with dst opens now, on this side or the other.
 	opening(dst *transport.Addr, now monotime.Time)
@@ -30,6 +32,7 @@ type implementation interface {
 
 // Conn is a UDP socket as a transport.Transport.
 type Conn struct {
+	transport.Base
 	impl implementation
 	path pathMTU
 }
@@ -50,11 +53,7 @@ func (p *pathMTU) of(dst *transport.Addr) bool {
 // pathFor is how long the last answer holds.
 const pathFor = time.Second
 
-var (
-	_ transport.Transport = (*Conn)(nil)
-	_ transport.Waiter    = (*Conn)(nil)
-	_ transport.Hinter    = (*Conn)(nil)
-)
+var _ transport.Transport = (*Conn)(nil)
 
 // Listen opens a socket on addr: "host:port", where an empty host means every
 // address, of both families where the system can, and port 0 one that the
@@ -105,16 +104,17 @@ func (c *Conn) RxBurst(pkts []transport.RxPacket) (int, error) { return c.impl.R
 // Wait blocks until there is something to do, see transport.Transport.
 func (c *Conn) Wait(timeout time.Duration) error { return c.impl.Wait(timeout) }
 
-// Nap makes the Conn a transport.Napper; with the portable implementation packets end it.
+// Nap is Wait, but packets do not end it, see transport.Transport. The portable implementation has
+// none.
 func (c *Conn) Nap(timeout time.Duration) error { return c.impl.Nap(timeout) }
 
-// WaitFDs makes the Conn a transport.Waiter; the portable implementation has none.
+// WaitFDs returns what to poll, see transport.Transport. The portable implementation has none.
 func (c *Conn) WaitFDs() []int { return c.impl.WaitFDs() }
 
-// PrepareWait begins a wait, see transport.Waiter.
+// PrepareWait begins a wait, see transport.Transport.
 func (c *Conn) PrepareWait() (idle bool, err error) { return c.impl.PrepareWait() }
 
-// FinishWait ends a wait, see transport.Waiter.
+// FinishWait ends a wait, see transport.Transport.
 func (c *Conn) FinishWait(ready uint32) error { return c.impl.FinishWait(ready) }
 
 // Wake makes the current or the next Wait return.
@@ -127,7 +127,8 @@ func (c *Conn) Stats() transport.Stats { return c.impl.Stats() }
 // earlier, such as ICMP "port unreachable". Only for the using goroutine.
 func (c *Conn) SoftErrors() uint64 { return c.impl.softErrors() }
 
-// Hints makes the Conn a transport.Hinter; the portable implementation gives none.
+// Hints returns what the network has said, see transport.Transport. The portable implementation
+// hears nothing.
 func (c *Conn) Hints(hints []transport.Hint) int { return c.impl.Hints(hints) }
 
 // Close frees the socket, see transport.Transport.
@@ -150,9 +151,6 @@ func (c *Conn) Path(dst transport.Addr) transport.Path {
 	p.MTU = max(1, min(c.path.mtu, p.MTU))
 	return p
 }
-
-// IsPrivate returns false: others can send in the name of any address.
-func (c *Conn) IsPrivate(transport.Addr) bool { return false }
 
 // isIPv4 reports whether ip is an IPv4 address, mapped or not.
 func isIPv4(ip netip.Addr) bool { return ip.Unmap().Is4() }

@@ -7,8 +7,6 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-var _ transport.Napper = (*Conn)(nil)
-
 // TestNap: packets do not end a nap, and are there after it; Wake ends it.
 func TestNap(t *testing.T) {
 	a, b := listen(t, "127.0.0.1:0", Config{}), listen(t, "127.0.0.1:0", Config{})

@@ -15,6 +15,7 @@ import (
 // portableConn is the implementation on package net. A goroutine reads packets
 // into a ring; RxBurst takes them out. The ring has one writer and one reader.
 type portableConn struct {
+	transport.Base
 	conn *net.UDPConn
 	caps transport.Caps
 	net  string // for resolve
@@ -100,9 +101,6 @@ func setPortableBuffer(set func(int) error, size int) {
 func (c *portableConn) Caps() transport.Caps { return c.caps }
 func (c *portableConn) Flush()               {}
 func (c *portableConn) softErrors() uint64   { return c.soft + c.read.Load() }
-
-// Hints has none: package net keeps them for itself.
-func (c *portableConn) Hints([]transport.Hint) int { return 0 }
 
 func (c *portableConn) opening(*transport.Addr, monotime.Time) {}
 
@@ -269,14 +267,6 @@ func (c *portableConn) Wait(timeout time.Duration) error {
 	}
 	return nil
 }
-
-// A channel cannot be polled, so this wait is not joined with others.
-// Nap is Wait: a wake-up of this goroutine costs no more than that of the one that reads.
-func (c *portableConn) Nap(timeout time.Duration) error { return c.Wait(timeout) }
-
-func (c *portableConn) WaitFDs() []int             { return nil }
-func (c *portableConn) PrepareWait() (bool, error) { return false, nil }
-func (c *portableConn) FinishWait(uint32) error    { return nil }
 
 func (c *portableConn) Wake() { signal(c.woken) }
 
