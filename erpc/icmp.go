@@ -3,6 +3,7 @@ package erpc
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -108,9 +109,14 @@ type quotes struct {
 	since monotime.Time
 }
 
-// onICMP takes the ICMP errors that packets sent earlier have drawn.
-func (e *engine) onICMP() {
+// onHints takes what the transport has heard: ICMP errors that packets sent earlier have drawn, and
+// the ends of peers.
+func (e *engine) onHints() {
 	for _, h := range e.port.hints() {
+		if h.Kind == transport.HintGone {
+			e.gone(h.To)
+			continue
+		}
 		for _, p := range e.assocs.byAddr[h.To] {
 			switch h.Kind {
 			case transport.HintUnreachable:
@@ -121,6 +127,13 @@ func (e *engine) onICMP() {
 				e.narrow(p, &h)
 			}
 		}
+	}
+}
+
+// gone ends the sessions with a peer that the transport knows to have ended.
+func (e *engine) gone(at transport.Addr) {
+	for _, p := range slices.Clone(e.assocs.byAddr[at]) { // ends may drop associations
+		e.lose(p, fmt.Errorf("%w: its process or endpoint has ended", ErrPeerLost))
 	}
 }
 

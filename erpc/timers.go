@@ -97,7 +97,7 @@ func (t *timers) check() {
 func (e *engine) tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
-	e.onICMP()
+	e.onHints()
 	if len(e.assocs.probes) > 0 {
 		e.checkDeathProbes()
 	}

@@ -219,6 +219,10 @@ const (
 	// HintTooBig says that the packet is larger than the way carries: ICMP "fragmentation needed"
 	// or "packet too big", or this machine's own word. Anybody can forge it too.
 	HintTooBig
+	// HintGone says that the peer's process has ended, or has closed its endpoint: nothing comes
+	// from the address any more, ever, and all that came was returned by RxBurst. The kernel says
+	// so of what only the peer could close; nobody else can forge it.
+	HintGone
 )
 
 // Stats counts what a transport did, since it was made.

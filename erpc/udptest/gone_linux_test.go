@@ -40,7 +40,8 @@ func TestServerGone(t *testing.T) {
 }
 
 // TestGoneUnderDecorators: what is put around a client's transport does not keep from it that its
-// server has gone, or the reason.
+// server has gone, or the reason: over UDP that nobody listens at the port, over shared memory that
+// the process has ended.
 func TestGoneUnderDecorators(t *testing.T) {
 	if os.Getenv(transportEnv) != "" {
 		t.Skip("is about UDP and shared memory")
@@ -50,7 +51,7 @@ func TestGoneUnderDecorators(t *testing.T) {
 		arounds = append(arounds, []string{name})
 	}
 	for _, way := range []struct{ name, says string }{
-		{"UDP", "nobody listens at its port"},
+		{"UDP", "nobody listens at its port"}, {"shared memory", "its process or endpoint has ended"},
 	} {
 		for _, around := range arounds {
 			t.Run(fmt.Sprint(way.name, around), func(t *testing.T) {

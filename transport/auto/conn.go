@@ -135,9 +135,13 @@ func (c *Conn) IsPrivate(from transport.Addr) bool {
 // Flush does nothing: both ways have copied every packet when TxBurst returns.
 func (c *Conn) Flush() {}
 
-// Hints returns those of the socket. Shared memory needs none.
+// Hints returns those of both ways, see transport.Transport and the two packages.
 func (c *Conn) Hints(hints []transport.Hint) int {
-	return c.udp.Hints(hints)
+	n := c.udp.Hints(hints)
+	if c.shm != nil {
+		n += c.shm.Hints(hints[n:])
+	}
+	return n
 }
 
 // Nap is Wait, but packets of neither way end it, see transport.Transport.

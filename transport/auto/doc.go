@@ -25,7 +25,8 @@
 // The choice holds as long as the address is used. If a peer restarts, its address in
 // shared memory is dead for good: packets there are dropped, so sessions fail, and a new
 // session needs a new Resolve, which finds the peer as it is now. Rpc.CreateSession of package
-// erpc, and a Client for each new session, resolve each time.
+// erpc, and a Client for each new session, resolve each time. Both ways tell when a peer has gone,
+// see [Conn.Hints].
 //
 // Packets over shared memory pass no firewall and no address translation of this machine.
 //

@@ -26,6 +26,7 @@ type Conn struct {
 	rx    receiver
 	tx    transmitter
 	peers table
+	gone  []transport.Addr // of peers that have ended, for Hints
 
 	waiter waiter
 	hub    hub
@@ -38,6 +39,7 @@ type peer struct {
 	addr transport.Addr
 	open bool // tx and rx work
 	dead bool // the other side is gone, or broke the rules
+	left bool // it is gone
 	tx   shmem.Producer
 	rx   shmem.Consumer
 	bell shmem.Listener
@@ -203,6 +205,7 @@ func (c *Conn) takeNews() {
 		case eventFailed:
 			c.tx.fail(&c.peers, e.addr)
 		case eventGone:
+			e.peer.left = true
 			c.bury(e.peer)
 		}
 	}
@@ -220,6 +223,18 @@ func (c *Conn) bury(p *peer) {
 	if c.peers.get(&p.addr) == p {
 		c.peers.remove(&p.addr)
 	}
+}
+
+// Hints tells which peers have gone, see transport.HintGone. The end of a connection's socket says
+// so, which only the peer's process can close, and the kernel when that ends. A peer closes it, too,
+// if this side has written nonsense into its ring.
+func (c *Conn) Hints(hints []transport.Hint) int {
+	n := min(len(hints), len(c.gone))
+	for i, a := range c.gone[:n] {
+		hints[i] = transport.Hint{Kind: transport.HintGone, To: a}
+	}
+	c.gone = append(c.gone[:0], c.gone[n:]...)
+	return n
 }
 
 // String describes the endpoint.

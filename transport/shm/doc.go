@@ -28,7 +28,8 @@
 // When both connect at once, the connection of the smaller address is kept. The
 // end of the socket is the end of the connection, also when a process is killed: what
 // the other side sent before is still received, then its memory is unmapped by the
-// first RxBurst that finds nothing more, since packets of the burst before may lie there.
+// first RxBurst that finds nothing more, since packets of the burst before may lie there. From then
+// on [Conn.Hints] says that the peer has gone.
 //
 // # Memory
 //
@@ -59,7 +60,8 @@
 // shares with us at any time, send anything over its socket, and stop or die. It can
 // neither make us read or write elsewhere, nor fault us (the file's size is sealed), nor
 // take our wake-ups from others (it has neither our eventfd nor write access to our
-// bell), nor use more memory than [Config.MaxMemory]. Packets of up to 256 bytes are copied out
+// bell), nor end the connections of others (nobody but the two processes has their socket, and a
+// second connection in the name of a peer is refused), nor use more memory than [Config.MaxMemory]. Packets of up to 256 bytes are copied out
 // before anyone sees them; larger ones stay where the sender can change them, which
 // transport.Path.Shared says, and RxPacket.Shared of each. It can make us busy, as any sender of
 // packets can.

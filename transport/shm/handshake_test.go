@@ -129,6 +129,9 @@ func TestBadHandshakes(t *testing.T) {
 		_ = s.ends()
 	}
 	exchange(t, c, other)
+	if c.Hints(make([]transport.Hint, 1)) != 0 {
+		t.Error("a stranger made it believe that a peer has gone")
+	}
 	within(t, "one peer and its memory, as before", func() bool { // a stranger hears of its end first
 		links, memory := count(c)
 		return c.Peers() == 1 && links == 1 && memory == peerMemory(DefaultRing)

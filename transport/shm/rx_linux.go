@@ -171,6 +171,13 @@ func (c *Conn) condemn(p *peer) {
 	c.tx.fail(&c.peers, p.addr)
 }
 
+// connected reports whether there is a connection to an address. There may be one more after that
+// of a peer that was left for its nonsense.
+func (c *Conn) connected(a *transport.Addr) bool {
+	p := c.peers.get(a)
+	return p != nil && p.open
+}
+
 // freeDead frees the peers that are gone and have nothing more to receive. Nobody uses
 // their packets any more.
 func (c *Conn) freeDead() {
@@ -182,6 +189,9 @@ func (c *Conn) freeDead() {
 		}
 		c.rx.remove(p)
 		c.hub.release(p)
+		if p.left && len(c.gone) < c.hub.cfg.MaxPeers && !c.connected(&p.addr) {
+			c.gone = append(c.gone, p.addr)
+		}
 	}
 	clear(c.rx.dying[len(left):])
 	c.rx.dying = left
