@@ -59,6 +59,7 @@ var table = []row{
 
 	{path: "transport", may: []string{"msgbuf", "packet"}},
 	{path: "transport/conformance", may: transportImpl, traits: suite | mayClock},
+	{path: "transport/conformance/decorated", may: []string{"transport/..."}, traits: suite},
 	{path: "transport/udp", may: transportImpl, third: xsys, traits: mayUnsafe},
 	{path: "transport/shm", may: transportImpl, third: xsys},
 	{path: "transport/auto",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
+	"github.com/userspace-rpc/erpc/transport/conformance/decorated"
 	"github.com/userspace-rpc/erpc/transport/shm"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
@@ -92,6 +93,22 @@ func TestConformance(t *testing.T) {
 			return shared{listen(tb, any, cfg)}, shared{listen(tb, any, cfg)}
 		}, conformance.WithThird(func(tb testing.TB) transport.Transport {
 			return shared{listen(tb, any, cfg)}
-		}))
+		}), conformance.WithHint(transport.HintGone))
+	})
+	t.Run("shared memory", func(t *testing.T) {
+		needShared(t)
+		decorated.Run(t, func(tb testing.TB) (a, b transport.Transport) {
+			cfg := meeting(tb)
+			x, y := listen(tb, any, cfg), listen(tb, any, cfg)
+			if _, err := x.Resolve(y.LocalAddr().String()); err != nil { // see package shm's test
+				tb.Fatal(err)
+			}
+			for _, c := range []*Conn{x, y} {
+				if _, err := c.RxBurst(nil); err != nil {
+					tb.Fatal(err)
+				}
+			}
+			return shared{x}, shared{y}
+		}, conformance.WithoutSelf(), conformance.WithHint(transport.HintGone))
 	})
 }

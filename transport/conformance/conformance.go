@@ -21,6 +21,7 @@ type options struct {
 	reordering bool
 	noSelf     bool
 	badAddrs   []string
+	hint       transport.HintKind
 }
 
 // WithAdvance is for transports in virtual time: wherever a case would block in
@@ -49,6 +50,9 @@ func WithPatience(d time.Duration) Option { return func(o *options) { o.patience
 // WithBadAddresses sets the texts that Resolve must refuse, for transports whose
 // addresses are not "host:port".
 func WithBadAddresses(texts ...string) Option { return func(o *options) { o.badAddrs = texts } }
+
+// WithHint says that packets to an endpoint that was closed bring a hint of this kind.
+func WithHint(kind transport.HintKind) Option { return func(o *options) { o.hint = kind } }
 
 // Run tests the transport that open makes, one subtest per case. It looks for
 // leaked goroutines, so it must not run beside parallel tests.
@@ -102,6 +106,9 @@ var cases = []testCase{
 	{name: "views after close of peer", f: testViewsPeerClosed},
 	{name: "empty calls", f: testEmptyCalls},
 	{name: "dead destination", f: testDeadDestination},
+	{name: "hints", f: testHints},
+	{name: "hint of the end", f: testHintOfEnd},
+	{name: "memory", f: testMemory},
 	{name: "stats", f: testStats},
 	{name: "allocations", f: testAllocations},
 	{name: "wake before wait", f: testWakeBeforeWait},
@@ -111,6 +118,8 @@ var cases = []testCase{
 	{name: "wait with packets left", blocks: true, f: testWaitPacketsLeft},
 	{name: "wait timeout", blocks: true, f: testWaitTimeout},
 	{name: "wait really waits", blocks: true, f: testWaitBlocks},
+	{name: "nap", blocks: true, f: testNap},
+	{name: "wait in steps", blocks: true, f: testSteps},
 	{name: "close during wait", blocks: true, f: testCloseDuringWait},
 	{name: "close twice", f: testCloseTwice},
 	{name: "calls after close", f: testAfterClose},

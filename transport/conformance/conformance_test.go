@@ -6,7 +6,7 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-func TestReference(t *testing.T) { Run(t, openMem(mutant{})) }
+func TestReference(t *testing.T) { Run(t, openMem(mutant{}), WithHint(transport.HintUnreachable)) }
 
 func TestReferenceThird(t *testing.T) {
 	var w *memNet

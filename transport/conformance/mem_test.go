@@ -34,6 +34,8 @@ type mutant struct {
 	statTx, statRx, statBytes, stall, sameAddr, freesPeer     bool
 	pathLarge, pathNone, pathSmall, pathChange, pathDelay     bool
 	pathPanics, pathClosed, pathFrees, pathPrivate            bool
+	napDeaf, napClosed, napFickle, stepsAlone, registerFails  bool
+	noHint, hintOther, hintMany, hintAlive                    bool
 }
 
 type memNet struct {
@@ -65,7 +67,9 @@ type mem struct {
 	closed   bool
 	stats    transport.Stats
 	kept     []transport.TxItem
-	changes  int // of Caps or Path
+	changes  int              // of Caps or Path
+	gone     []transport.Addr // for Hints
+	naps     int
 }
 
 func newMemNet() *memNet { return &memNet{ports: map[transport.Addr]*mem{}} }
@@ -228,6 +232,12 @@ func (t *mem) tx(it *transport.TxItem, items []transport.TxItem, i int) bool {
 		t.stats.TxBytes += 24
 	}
 	dst := t.net.ports[it.Dst]
+	if dst == nil && !t.m.noHint && len(t.gone) == 0 {
+		t.gone = append(t.gone, it.Dst)
+	}
+	if t.m.hintAlive {
+		t.gone = append(t.gone[:0], it.Dst)
+	}
 	if dst == nil {
 		t.broken = t.broken || t.m.deadBreaks
 		return !t.m.deadStops
@@ -340,7 +350,52 @@ func (t *mem) RxBurst(pkts []transport.RxPacket) (int, error) {
 	return n, nil
 }
 
-func (t *mem) Wait(timeout time.Duration) error {
+func (t *mem) Wait(timeout time.Duration) error { return t.sleep(timeout, false) }
+
+func (t *mem) Nap(timeout time.Duration) error {
+	if t.naps++; t.m.napFickle && t.naps == 1 {
+		return transport.ErrUnsupported
+	}
+	err := t.sleep(timeout, true)
+	if t.m.napClosed {
+		return nil
+	}
+	return err
+}
+
+func (t *mem) PrepareWait() (idle bool, err error) {
+	if t.m.stepsAlone {
+		return true, nil
+	}
+	return t.Base.PrepareWait()
+}
+
+func (t *mem) Register([]byte) (key uint32, err error) {
+	if t.m.registerFails {
+		return 0, errors.New("no such memory")
+	}
+	return 1, nil
+}
+
+func (t *mem) Hints(hints []transport.Hint) int {
+	t.net.mu.Lock()
+	defer t.net.mu.Unlock()
+	if t.m.hintMany {
+		return len(t.gone) * (len(hints) + 1)
+	}
+	if t.closed || len(t.gone) == 0 || len(hints) == 0 {
+		return 0
+	}
+	hints[0] = transport.Hint{Kind: transport.HintUnreachable, To: t.gone[0]}
+	if t.m.hintOther {
+		hints[0].To.Port++
+	}
+	t.gone = t.gone[:0]
+	return 1
+}
+
+// sleep is Wait, or Nap, which packets do not end.
+func (t *mem) sleep(timeout time.Duration, nap bool) error {
 	t.net.mu.Lock()
 	defer t.net.mu.Unlock()
 	expired := false
@@ -355,7 +410,8 @@ func (t *mem) Wait(timeout time.Duration) error {
 	}
 	t.waiting = true
 	defer func() { t.waiting = false }()
-	for !t.closed && !t.woken && !expired && (t.n == 0 || t.m.waitForArrival) {
+	for !t.closed && !t.woken && !expired && (t.n == 0 || nap || t.m.waitForArrival) ||
+		nap && t.m.napDeaf && !t.closed && !expired {
 		t.cond.Wait()
 	}
 	if !t.m.stickyWake {

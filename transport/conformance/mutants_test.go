@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/userspace-rpc/erpc/transport"
 )
 
 // mutants pairs each way of breaking the reference transport with the case that
@@ -86,6 +88,15 @@ var mutants = []struct {
 	{"path boasts", mutant{dropFull: true}, "path MTU", "went missing"},
 	{"TxBurst allocates", mutant{allocTx: true}, "allocations", "allocations"},
 	{"RxBurst allocates", mutant{allocRx: true}, "allocations", "allocations"},
+	{"gives more hints than fit", mutant{hintMany: true}, "hint of the end", "places gave 3"},
+	{"gives no hint", mutant{noHint: true}, "hint of the end", "no hint came"},
+	{"gives a hint about another", mutant{hintOther: true}, "hint of the end", "a hint of kind"},
+	{"gives hints about the living", mutant{hintAlive: true}, "hints", "about peers that live"},
+	{"refuses memory", mutant{registerFails: true}, "memory", "no such memory"},
+	{"Wake does not end a nap", mutant{napDeaf: true}, "nap", "Nap, with Wake: nothing happened"},
+	{"naps after Close", mutant{napClosed: true}, "nap", "want ErrClosed"},
+	{"naps at times", mutant{napFickle: true}, "nap", "and before ErrUnsupported"},
+	{"steps without descriptors", mutant{stepsAlone: true}, "wait in steps", "without descriptors"},
 	{"counts too many sent", mutant{statTx: true}, "stats", "TxPackets"},
 	{"counts other bytes", mutant{statBytes: true}, "stats", "TxBytes"},
 	{"counts too few received", mutant{statRx: true}, "stats", "RxPackets"},
@@ -94,7 +105,8 @@ var mutants = []struct {
 }
 
 func TestMutants(t *testing.T) {
-	impatient := newOptions([]Option{WithPatience(200 * time.Millisecond)})
+	impatient := newOptions([]Option{WithPatience(200 * time.Millisecond),
+		WithHint(transport.HintUnreachable)})
 	for _, x := range mutants {
 		t.Run(x.name, func(t *testing.T) {
 			c := find(t, x.by)

@@ -11,7 +11,6 @@ import (
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
 	"github.com/userspace-rpc/erpc/transport/shm"
-	"github.com/userspace-rpc/erpc/transport/sim"
 	"github.com/userspace-rpc/erpc/transport/udp"
 )
 
@@ -80,28 +79,6 @@ func TestConformanceShm(t *testing.T) {
 		}
 		return open("a"), open("b")
 	}, conformance.WithBadAddresses("", "not a name", "127.0.0.1:1"), conformance.WithoutSelf())
-}
-
-func TestConformanceSim(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: the suite counts allocations at each step of virtual time")
-	}
-	var n *sim.Network
-	conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {
-		var err error
-		if n, err = sim.New(sim.Config{}); err != nil {
-			tb.Fatal(err)
-		}
-		wrap := captured(tb)
-		open := func(node int) transport.Transport {
-			e, err := n.NewEndpoint(sim.EndpointConfig{Node: node})
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return wrap(e)
-		}
-		return open(0), open(1)
-	}, conformance.WithAdvance(func() { n.Step() }))
 }
 
 // paths is a transport that has a path to each of some addresses.

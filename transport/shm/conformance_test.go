@@ -9,6 +9,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
+	"github.com/userspace-rpc/erpc/transport/conformance/decorated"
 )
 
 // meeting returns a Config whose endpoints meet in a directory of their own.
@@ -49,8 +50,8 @@ func TestConformance(t *testing.T) {
 			conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {
 				cfg = meeting(tb, v.cfg)
 				return listen(tb, "a", cfg), listen(tb, "", cfg)
-			}, conformance.WithBadAddresses(badTexts...), conformance.WithThird(
-				func(tb testing.TB) transport.Transport {
+			}, conformance.WithBadAddresses(badTexts...), conformance.WithHint(transport.HintGone),
+				conformance.WithThird(func(tb testing.TB) transport.Transport {
 					return listen(tb, "third", cfg)
 				}))
 		})
@@ -61,4 +62,19 @@ func TestConformance(t *testing.T) {
 			}, conformance.WithBadAddresses(badTexts...))
 		})
 	}
+	decorated.Run(t, func(tb testing.TB) (a, b transport.Transport) {
+		cfg := meeting(tb, Config{})
+		x, y := listen(tb, "a", cfg), listen(tb, "", cfg)
+		if _, err := y.Resolve("a"); err != nil {
+			tb.Fatal(err)
+		}
+		for _, c := range []*Conn{x, y} {
+			if _, err := c.RxBurst(nil); err != nil { // it takes note of the connection
+				tb.Fatal(err)
+			}
+		}
+		return x, y
+		// A lender that flushes does not wait for connections, or for room to itself.
+	}, conformance.WithoutSelf(), conformance.WithBadAddresses(badTexts...),
+		conformance.WithHint(transport.HintGone))
 }

@@ -26,10 +26,11 @@ type Conn struct {
 	rx    receiver
 	tx    transmitter
 	peers table
-	gone  []transport.Addr // of peers that have ended, for Hints
 
 	waiter waiter
 	hub    hub
+
+	gone []transport.Addr // of peers that have ended, for Hints; the using goroutine's
 }
 
 var _ transport.Transport = (*Conn)(nil)
@@ -226,8 +227,8 @@ func (c *Conn) bury(p *peer) {
 }
 
 // Hints tells which peers have gone, see transport.HintGone. The end of a connection's socket says
-// so, which only the peer's process can close, and the kernel when that ends. A peer closes it, too,
-// if this side has written nonsense into its ring.
+// so, which only the peer's process can close, and the kernel when that ends. A peer closes it,
+// too, if this side has written nonsense into its ring.
 func (c *Conn) Hints(hints []transport.Hint) int {
 	n := min(len(hints), len(c.gone))
 	for i, a := range c.gone[:n] {

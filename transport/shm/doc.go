@@ -61,7 +61,8 @@
 // neither make us read or write elsewhere, nor fault us (the file's size is sealed), nor
 // take our wake-ups from others (it has neither our eventfd nor write access to our
 // bell), nor end the connections of others (nobody but the two processes has their socket, and a
-// second connection in the name of a peer is refused), nor use more memory than [Config.MaxMemory]. Packets of up to 256 bytes are copied out
+// second connection in the name of a peer is refused), nor use more memory than
+// [Config.MaxMemory]. Packets of up to 256 bytes are copied out
 // before anyone sees them; larger ones stay where the sender can change them, which
 // transport.Path.Shared says, and RxPacket.Shared of each. It can make us busy, as any sender of
 // packets can.

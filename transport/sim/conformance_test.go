@@ -5,6 +5,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
+	"github.com/userspace-rpc/erpc/transport/conformance/decorated"
 )
 
 // TestConformance runs the suite of all transports over networks of several
@@ -25,4 +26,9 @@ func TestConformance(t *testing.T) {
 				}))
 		})
 	}
+	var n *Network
+	decorated.RunStacked(t, func(tb testing.TB) (a, b transport.Transport) {
+		n = newNet(tb, Config{})
+		return pairOf(tb, n)
+	}, conformance.WithAdvance(func() { n.Step() }))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/hugemem"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
+	"github.com/userspace-rpc/erpc/transport/conformance/decorated"
 )
 
 // TestConformance runs the suite over the veth pair between two devices.
@@ -20,12 +21,16 @@ func TestConformance(t *testing.T) {
 		"small":   {RecvRing: 64, SendRing: 16, ECN: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conformance.Run(t, func(tb testing.TB) (a, b transport.Transport) {
+			open := func(tb testing.TB) (a, b transport.Transport) {
 				x, y := pairOf(tb, cfg)
 				introduce(tb, y, x)
 				introduce(tb, x, x)
 				return x, y
-			}, conformance.WithPatience(5*time.Second))
+			}
+			conformance.Run(t, open, conformance.WithPatience(5*time.Second))
+			if name == "default" {
+				decorated.Run(t, open, conformance.WithPatience(5*time.Second))
+			}
 		})
 	}
 }

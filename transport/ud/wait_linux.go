@@ -68,7 +68,8 @@ func (c *Conn) Wait(timeout time.Duration) error { return c.sleeper.Wait(c, time
 func (c *Conn) WaitFDs() []int { return c.sleeper.FDs() }
 
 // PrepareWait begins a wait, see transport.Transport. Completions that the Conn holds already cost
-// no look at the device. Arm comes last, since a completion from then on makes the channel readable.
+// no look at the device. Arm comes last, since a completion from then on makes the channel
+// readable.
 func (c *Conn) PrepareWait() (idle bool, err error) {
 	if idle, err = c.sleeper.Prepare(); !idle {
 		return false, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
+	"github.com/userspace-rpc/erpc/transport/conformance/decorated"
 )
 
 func TestConformance(t *testing.T) {
@@ -15,4 +16,15 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+	t.Run("v4", func(t *testing.T) {
+		open := func(tb testing.TB) (a, b transport.Transport) {
+			const any = "127.0.0.1:0"
+			return listen(tb, any, Config{}), listen(tb, any, Config{})
+		}
+		var opts []conformance.Option
+		if haveKernel {
+			opts = append(opts, conformance.WithHint(transport.HintUnreachable))
+		}
+		decorated.Run(t, open, opts...)
+	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/transport/conformance"
+	"github.com/userspace-rpc/erpc/transport/conformance/decorated"
 	"github.com/userspace-rpc/erpc/transport/rawudp/rawtest"
 	"github.com/userspace-rpc/erpc/transport/rawudp/vethtest"
 )
@@ -44,6 +45,9 @@ func TestConformance(t *testing.T) {
 			}
 			third := func(tb testing.TB) transport.Transport { return listenOn(tb, p.B, ip(p.B), v.cfg) }
 			conformance.Run(t, open, conformance.WithThird(third), conformance.WithoutSelf())
+			if i == 0 {
+				decorated.RunStacked(t, open, conformance.WithoutSelf())
+			}
 		})
 	}
 }
