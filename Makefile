@@ -333,7 +333,7 @@ plots: build bin/erpc-index
 licenses: check-go
 	$(GO) run ./scripts/thirdparty -out THIRD_PARTY.txt
 
-# Tests what is committed: each module alone, each command by its path and version, modules outside
+# Tests the tree as it is: each module alone, each command by its path and version, modules outside
 # the tree. scripts/release VERSION makes a release.
 .PHONY: rehearsal
 rehearsal: check-go
