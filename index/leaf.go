@@ -173,8 +173,8 @@ func (e *entry[C]) before(k uint64, kind uint8) bool {
 	return e.key < k || e.key == k && min(e.kind, suffixed) < kind
 }
 
-// put writes an entry to the next place of a locked leaf, and publishes it as the i-th of the used
-// ones. One store makes it a key, and takes the keys of gone away.
+// put writes an entry to the next free place of a locked leaf, and publishes it as the i-th used
+// place. One store makes the entry a key and deletes the keys whose bits are set in gone.
 func (l *leaf[C]) put(i int, e *entry[C], gone uint64) (place int) {
 	s := l.load()
 	place = s.used()

@@ -224,7 +224,7 @@ func (c *Client) flush() {
 	c.leaving |= 1 << i
 }
 
-// depart notes when the messages leave that this doorbell has, and plans their first READs.
+// depart notes the time at which the messages of this doorbell leave, and plans their first READs.
 func (c *Client) depart() {
 	for ; c.leaving != 0; c.leaving &= c.leaving - 1 {
 		i := bits.TrailingZeros64(c.leaving)

@@ -73,10 +73,10 @@ func (f *future) Request() *raft.AppendEntriesRequest { return f.args }
 // Response implements raft.AppendFuture.
 func (f *future) Response() *raft.AppendEntriesResponse { return f.resp }
 
-// AppendEntries implements raft.AppendPipeline. The one that fills the pipeline is sent, too,
-// and then waits until the answer to another one has been taken from Consumer. When one was taken
-// that is no success the error is raft.ErrPipelineShutdown, at once: Raft takes no more after it,
-// and would wait for room for ever.
+// AppendEntries implements raft.AppendPipeline. A request that fills the pipeline is sent too,
+// and AppendEntries then waits until Raft takes another request's answer from Consumer. After an
+// answer that is no success it returns raft.ErrPipelineShutdown at once: Raft takes no more answers
+// then, so there would never be room.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	f := &future{start: time.Now(), args: args, resp: resp, ended: make(chan struct{})}

@@ -17,8 +17,8 @@ type gather struct {
 	from    monotime.Time // when they began to wait
 }
 
-// gatherUp bounds what a round waits for. With rounds of all clients' requests clients and replicas
-// would work in turns.
+// gatherUp bounds the requests that a round waits for. If a round held the requests of all clients,
+// clients and replicas would only work in turns.
 const gatherUp = 32
 
 // wait reports whether n requests are to wait. Their time begins when it is first asked.

@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// run reports what the named files have of packages, whose budgets are multiplied by times.
+// run reports the packages whose times are in the named files. It multiplies all budgets by times.
 func run(names []string, times float64, out io.Writer) error {
 	budgets, err := parseTable(table)
 	if err != nil {

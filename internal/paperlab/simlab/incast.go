@@ -362,7 +362,7 @@ func (x *incast) account(row *IncastRow, victim *mark, clients []mark) {
 		row.Retransmits += now.rpc.Protocol.Retransmits - then.rpc.Protocol.Retransmits
 		d := now.rpc.RTT.Since(&then.rpc.RTT)
 		rtt.Merge(&d)
-		// With every packet of data goes one the other way.
+		// The receiver answers each data packet with one packet.
 		shares[i] = float64(now.tr.RxPackets - then.tr.RxPackets)
 	}
 	row.Jain = jain(shares)
