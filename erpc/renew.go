@@ -161,3 +161,26 @@ func (e *engine) disowns(via uint32, s *Session) bool {
 	a, o := e.assocs.find(via), s.assoc
 	return a != nil && o != nil && a.opener && o.opener && a.name == o.name && a.addr == o.addr
 }
+
+// updateKey changes the keys of an association that this side has opened, if they have been in use
+// for long. A peer that has not followed the last change is given time. If many packets were forged
+// under the association, others open on a new one: the opener makes it, or is told to.
+func (e *engine) updateKey(a *association) {
+	switch {
+	case a.keys.Worn() && a.opener:
+		e.renew(a)
+	case a.keys.Worn():
+		if !e.mayRenew(a) {
+			return // it was told, and makes others
+		}
+		var n wire.NoKeys
+		e.out.Mgmt(&a.addr, a.field, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0,
+			n.Put)
+	case !a.opener:
+	case a.updateAt == 0:
+		a.updateAt = e.in.Now.Add(e.cfg.KeyUpdate)
+	case e.in.Now >= a.updateAt && a.keys.Update():
+		a.updateAt = e.in.Now.Add(e.cfg.KeyUpdate)
+		e.stats.KeyUpdates++
+	}
+}
