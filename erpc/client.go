@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/transport"
 )
 
 // goCall is one Client.Call between two goroutines. The caller fills it and waits for
@@ -320,4 +323,417 @@ func contextError(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrDeadline, ctx.Err())
 	}
 	return fmt.Errorf("%w: %w", ErrCancelled, ctx.Err())
+}
+
+// Client calls one server from any number of goroutines. The event loop of its sessions is its own,
+// with a goroutine and a transport (Dial), or one that it shares with others (Loop.Dial).
+// As many calls are under way as there are callers: it opens further sessions when the slots of
+// those that it has are in use, and closes them when they had no call for some seconds. Calls wait
+// for a slot while a server refuses further sessions, and while requests under way have 4 MiB. All
+// calls, under way and waiting, are Config.MaxQueue at most.
+//
+// A call that was given up uses its slot until its handler has returned at the server. Others do
+// not wait behind it: further sessions open, as many as Config.MaxSessions here and at the server
+// and its Shares allow. Then they wait for a slot, at most to their deadlines.
+//
+// A call that the server refused for its limits, or because it shuts down, or that it had not taken
+// when it ended its session, certainly never ran. The Client tries it again, after a while, or at
+// another server under the same name. It never repeats a call that may have run.
+//
+// When no session is left it opens a new one. Before, it looks the server's name up again, in
+// another goroutine. Calls wait meanwhile, for name and session together at most
+// Timing.ConnectTimeout. If the lookup fails, or takes more than half of that, the address found
+// last is tried. If that is in vain too, the calls' errors match ErrResolve beside ErrConnect or
+// ErrRefused.
+type Client struct {
+	loop   *Loop
+	rpc    *Rpc          // of the loop
+	alone  bool          // the loop ends with the Client
+	text   string        // the server's address as Dial was given it
+	done   chan struct{} // the Client has ended
+	closed atomic.Bool
+
+	// In the loop only.
+	sessionSet
+	at       int            // place in loop.clients
+	addr     transport.Addr // the last address that text was resolved to
+	redial   redial
+	alarms   clientAlarms
+	alarm    loopAlarm    // the first of them
+	waiting  []chan error // Dial and Ready, which wait for a session
+	over     bool         // it is ending
+	failedAt monotime.Time
+	failure  error
+	member   *member // of a Pool; nil if it is in none
+}
+
+// Dial makes a Client of the server at addr (text that tr resolves) and waits until
+// the session is open. The Client has a loop of its own, which ends with it. Dial owns tr.
+// Errors: a *ConfigError, ErrTransportInUse as of Nexus.NewRpc, or a *DialError with both addresses
+// and ErrResolve with the cause that tr gave, ErrRefused, ErrConnect, or the context's as in Call.
+// If ctx ends while tr.Resolve is at work, Dial closes tr and returns; a goroutine stays until
+// Resolve does.
+func Dial(ctx context.Context, tr transport.Transport, addr string, cfg Config) (*Client, error) {
+	owned, err := take(tr)
+	if err != nil {
+		return nil, err
+	}
+	to, err := resolve(ctx, tr, addr)
+	if err != nil {
+		return nil, errors.Join(dialError(addr, tr, to, err), owned.close())
+	}
+	l, err := newLoop(owned, cfg)
+	if err != nil {
+		return nil, err
+	}
+	c, err := l.dial(ctx, addr, to)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	c.alone = true
+	return c, nil
+}
+
+// Ready waits until a session to the server is open, opening one if there is none. Errors
+// are those of a call that could not be sent.
+func (c *Client) Ready(ctx context.Context) error {
+	ready := make(chan error, 1)
+	err := c.rpc.Post(func(*Rpc) {
+		var err error
+		if c.pick() == nil && len(c.all) == c.connecting {
+			err = c.want()
+			if err == nil {
+				c.waiting = append(c.waiting, ready)
+				return
+			}
+		}
+		ready <- err
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-ready:
+		return err
+	case <-ctx.Done():
+		return contextError(ctx)
+	case <-c.done:
+		return ErrClosed
+	}
+}
+
+// Close ends the Client's sessions, and its loop if that is its own. Calls under way end with
+// ErrClosed. It does not wait for a lookup of the server's name, which cannot be ended: the
+// lookup's goroutine ends when the transport's Resolve returns. It must not be called in the loop,
+// by OnSession.
+func (c *Client) Close() error {
+	if c.alone {
+		c.closed.Store(true)
+		return c.loop.Close()
+	}
+	if !c.closed.Swap(true) {
+		_ = c.rpc.Post(func(*Rpc) { c.finish() }) // in vain only if the loop has ended
+	}
+	select {
+	case <-c.done:
+	case <-c.loop.done:
+	}
+	return nil
+}
+
+// closedError returns the error of a call after Close.
+func (c *Client) closedError() error {
+	if c.member != nil {
+		return errNotSent
+	}
+	return unsent(ErrClosed)
+}
+
+// Stats returns the counters of the Rpc of the Client's loop.
+func (c *Client) Stats() Stats { return c.rpc.Stats() }
+
+// DialError says between which addresses Dial could not open a session, and what the likely cause
+// is. It matches what its Err matches.
+type DialError struct {
+	Server string         // as Dial was given it
+	Local  transport.Addr // of the transport
+	Remote transport.Addr // the address of Server; zero if that is not known
+	Hint   string         // the likely cause, "" if there is none to name
+	Err    error
+}
+
+func (e *DialError) Error() string {
+	text := "dial " + e.Server
+	if isIP(e.Server) {
+		if to := e.Remote.String(); e.Remote.IsValid() && to != e.Server {
+			text += " (" + to + ")"
+		}
+		text += " from " + e.Local.String()
+	}
+	text += ": " + e.Err.Error()
+	if e.Hint != "" {
+		text += "; " + e.Hint
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (e *DialError) Unwrap() error { return e.Err }
+
+// dialError makes an error of Dial one that names both addresses.
+func dialError(server string, tr transport.Transport, remote transport.Addr, err error) error {
+	e := &DialError{Server: server, Local: tr.LocalAddr(), Remote: remote, Err: err}
+	if isIP(server) {
+		e.Hint = hintFor(server, e.Local.AddrPort().Addr(), remote.AddrPort(), remote.IsValid(), err)
+	}
+	return e
+}
+
+// isIP reports whether the address of a server is one of an IP transport.
+func isIP(server string) bool { return !strings.HasPrefix(server, "shm:") }
+
+// hintFor names the likely cause of an error of Dial; known says that the server's name has an
+// address.
+func hintFor(
+	server string, local netip.Addr, remote netip.AddrPort, known bool, err error,
+) string {
+	if !known {
+		if to, perr := netip.ParseAddrPort(server); perr == nil && local.Is4() != to.Addr().Is4() {
+			return "the local address is " + family(local) + " and the server's " + family(to.Addr()) +
+				`: listen on an address of the same kind, or on all (":0")`
+		}
+		return ""
+	}
+	if !errors.Is(err, ErrConnect) && !errors.Is(err, ErrDeadline) {
+		return ""
+	}
+	switch to := remote.Addr(); {
+	case to.IsUnspecified():
+		return "that address stands for all of a host's own: name one of them"
+	case remote.Port() == 0:
+		return "port 0 is nobody's: name the server's port"
+	case to.Is6() && to.IsLinkLocalUnicast() && to.Zone() == "":
+		return "a link-local address needs its interface, as in [fe80::1%eth0]:31850"
+	case local.IsLoopback() && !to.IsLoopback():
+		return "the local address is a loopback one, which other machines cannot answer: listen on " +
+			`an address of the network, or on all (":0")`
+	case to.IsLoopback():
+		return "no server listens there"
+	}
+	return "no server listens there, or a firewall drops UDP on the way"
+}
+
+// family names the version of an IP address.
+func family(a netip.Addr) string {
+	if a.Is4() {
+		return "IPv4"
+	}
+	return "IPv6"
+}
+
+// redialAfter is how long a Client fails calls at once after it could not connect.
+const redialAfter = 20 * time.Millisecond
+
+// redial is a Client's way to its next session. It belongs to the loop.
+//
+// A server that was started again may have another address under the same name, so the name
+// is looked up first: in a goroutine of its own, of which there is one at most. Meanwhile the
+// old address, which may be somebody else's by now, gets nothing. If the lookup fails, or has
+// no answer after half of ConnectTimeout, the old address is tried: a name service that is
+// down does not keep a Client from a server that has not moved. An answer that comes after
+// that still counts while the session is not open.
+type redial struct {
+	dialed     bool          // there was a session before this one
+	resolving  bool          // the goroutine is at work
+	awaiting   bool          // its answer is waited for
+	unknown    bool          // there was no answer so far: no address is known
+	began      monotime.Time // what goes on now; ConnectTimeout later it ends
+	resolveErr error         // why the address may be an old one
+}
+
+// want makes sure that a session for the calls that wait is open or on its way. An error says that
+// none can be.
+func (c *Client) want() error {
+	d := &c.redial
+	switch {
+	case c.over:
+		return ErrClosed
+	case len(c.all) > 0:
+		c.grow()
+		return nil
+	case d.awaiting:
+		return nil
+	case c.failure != nil && c.rpc.readClock().Sub(c.failedAt) < redialAfter:
+		return c.failure
+	}
+	d.began = c.rpc.readClock()
+	if d.dialed {
+		c.resolve()
+		return nil
+	}
+	d.dialed = true // Dial has just looked the name up
+	return c.connect()
+}
+
+// resolve begins to look the name up, and to wait for the answer.
+func (c *Client) resolve() {
+	d := &c.redial
+	d.awaiting = true
+	c.alarms.lookup = d.began.Add(c.rpc.cfg.Timing.ConnectTimeout / 2)
+	c.arm()
+	if d.resolving {
+		return // an earlier lookup: its answer will do
+	}
+	d.resolving = true
+	go func() {
+		to, err := c.rpc.tr.Resolve(c.text)
+		_ = c.rpc.Post(func(*Rpc) { c.resolved(to, err) }) // in vain only if the loop has ended
+	}()
+}
+
+// tooLate ends a wait that has lasted too long.
+func (c *Client) tooLate() {
+	c.redial.resolveErr = fmt.Errorf("%w: no answer yet for %s", ErrResolve, c.text)
+	c.proceed()
+}
+
+// resolved takes the answer to a lookup, which may have been given up.
+func (c *Client) resolved(to transport.Addr, err error) {
+	d := &c.redial
+	d.resolving = false
+	if c.over {
+		return
+	}
+	moved := false
+	if err == nil {
+		moved = to != c.addr
+		c.addr, d.resolveErr, d.unknown = to, nil, false
+	} else {
+		d.resolveErr = resolveError(err)
+	}
+	switch {
+	case d.awaiting:
+		c.proceed()
+	case moved && len(c.all) > 0 && len(c.all) == c.connecting: // it tries the old address
+		for len(c.all) > 0 {
+			l := c.all[0]
+			c.detach(l)
+			c.rpc.drop(l.s)
+		}
+		c.proceed()
+	}
+}
+
+// proceed opens a session at the address that is known now.
+func (c *Client) proceed() {
+	c.resolveDone()
+	if err := c.connect(); err != nil {
+		c.tell(err)
+		if c.member != nil {
+			c.member.fail(err)
+		}
+	}
+}
+
+func (c *Client) resolveDone() {
+	c.redial.awaiting = false
+	c.alarms.lookup = 0
+	c.arm()
+}
+
+// connect opens the first session, in what is left of ConnectTimeout.
+func (c *Client) connect() error {
+	if c.redial.unknown {
+		return c.redial.resolveErr
+	}
+	left := c.rpc.cfg.Timing.ConnectTimeout - c.rpc.readClock().Sub(c.redial.began)
+	s, err := c.rpc.dial(c.addr, hostOf(c.text), max(left, 1))
+	if err == nil {
+		c.open(s, false)
+	}
+	return err
+}
+
+// onSession follows the fate of a session.
+func (c *Client) onSession(s *Session, ev SessionEvent) {
+	l := s.ofClient
+	if l == nil {
+		return
+	}
+	switch ev {
+	case SessionConnected:
+		c.opened(l)
+		return
+	case SessionDraining:
+		c.retire(l)
+	case SessionRestarted:
+		c.detach(l)
+		c.retireAll(s.epoch)
+	default:
+		c.detach(l)
+	}
+	switch {
+	case ev == SessionRefused && len(c.all) > 0:
+		c.growLater()
+	case c.member != nil:
+		c.member.onSession(l, ev)
+	case ev == SessionRefused && !l.more: // else the name may lead elsewhere by now
+		err := s.Err()
+		if d := c.redial.resolveErr; d != nil {
+			err = fmt.Errorf("%w (%w)", err, d)
+		}
+		c.failure, c.failedAt = err, c.rpc.readClock()
+		c.tell(err)
+	case len(c.all) == 0 && c.queue.n+len(c.waiting) > 0:
+		c.seek()
+	}
+}
+
+// tell answers all that wait for a session: nil lets them go on, an error ends them.
+func (c *Client) tell(err error) {
+	for _, w := range c.waiting {
+		w <- err
+	}
+	c.waiting = c.waiting[:0]
+	if err == nil {
+		if !c.holding {
+			c.serve(c.queue.n)
+		}
+		return
+	}
+	c.holding = false
+	for c.queue.n > 0 {
+		k := c.queue.first
+		c.queue.remove(k)
+		k.end(unsent(err))
+	}
+}
+
+// resolve is tr.Resolve, but returns when ctx ends. Then a goroutine is left behind; it ends
+// when Resolve returns.
+func resolve(ctx context.Context, tr transport.Transport, text string) (transport.Addr, error) {
+	if ctx.Err() != nil {
+		return transport.Addr{}, contextError(ctx)
+	}
+	var to transport.Addr
+	answer := make(chan error, 1)
+	go func() {
+		var err error
+		to, err = tr.Resolve(text)
+		answer <- err
+	}()
+	select {
+	case err := <-answer:
+		return to, resolveError(err)
+	case <-ctx.Done():
+		return transport.Addr{}, contextError(ctx)
+	}
+}
+
+// resolveError gives an error of Resolve the library's name, or returns nil.
+func resolveError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrResolve, err)
 }

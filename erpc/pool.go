@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
 // ErrNoServer means that no server of a Pool takes calls. The call was not sent: the error matches
@@ -356,4 +359,415 @@ func (p *Pool) rebuild() {
 		r.hope = r.hope || m.hope
 	}
 	close(p.roster.Swap(r).changed)
+}
+
+// minResolve is the least time between two calls of a Pool's Resolver.
+const minResolve = time.Second
+
+// naming asks a Pool's Resolver for its servers. The first Loop has the time; the Resolver runs in
+// a goroutine of its own, of which there is one at most.
+type naming struct {
+	pool   *Pool
+	ctx    context.Context
+	cancel context.CancelFunc
+	first  bool // there was no answer yet; under pool.mu
+	busy   atomic.Bool
+	urgent atomic.Bool // a server has failed, and the loop has not heard of it
+
+	// In the loop only.
+	alarm      loopAlarm
+	resolvedAt monotime.Time // when it was asked last
+	again      bool          // a server has failed since
+}
+
+func (n *naming) init(p *Pool) {
+	n.pool, n.first = p, p.cfg.Resolver != nil
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.alarm.fn = n.resolve
+}
+
+// resolve calls the Resolver, if it is not at work, and then has it called again in time.
+func (n *naming) resolve() {
+	if n.ctx.Err() != nil || n.busy.Swap(true) {
+		return
+	}
+	go func() {
+		servers, err := n.pool.cfg.Resolver(n.ctx)
+		if err == nil && len(servers) == 0 {
+			err = errors.New("the resolver knows no servers")
+		}
+		if err == nil {
+			n.pool.apply(servers)
+		} else {
+			n.pool.unnamed(fmt.Errorf("%w: %w", ErrResolve, err))
+		}
+		n.busy.Store(false)
+		wait := n.pool.cfg.ResolveEvery
+		if err != nil {
+			wait = minResolve
+		}
+		n.post(func() {
+			n.resolvedAt = n.pool.loops[0].rpc.readClock()
+			if n.again {
+				n.again, wait = false, minResolve
+			}
+			n.after(wait)
+		})
+	}()
+}
+
+// after has the Resolver called after a while, or earlier if that was agreed on.
+func (n *naming) after(d time.Duration) {
+	at := n.resolvedAt.Add(d)
+	if n.ctx.Err() == nil && (n.alarm.place == 0 || at < n.alarm.at) {
+		n.pool.loops[0].set(&n.alarm, at)
+	}
+}
+
+// hurry has the Resolver called soon: a server has failed. It is safe in any loop.
+func (n *naming) hurry() {
+	if n.pool.cfg.Resolver == nil || n.urgent.Swap(true) {
+		return
+	}
+	go n.post(func() { // a loop does not wait for room in its own line of commands
+		n.urgent.Store(false)
+		if n.again = n.busy.Load(); !n.again {
+			n.after(minResolve)
+		}
+	})
+}
+
+// post has fn run in the first Loop, in vain if that has ended.
+func (n *naming) post(fn func()) {
+	_ = n.pool.loops[0].rpc.Post(func(*Rpc) { fn() })
+}
+
+// stop ends it. A Resolver at work is not waited for.
+func (n *naming) stop() {
+	n.cancel()
+	n.post(func() { n.pool.loops[0].set(&n.alarm, monotime.Never) })
+}
+
+// unnamed notes that the Resolver had no answer.
+func (p *Pool) unnamed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.names.first = false
+	p.failure = err
+	if !p.closed.Load() {
+		p.rebuild()
+	}
+}
+
+// apply makes the servers those of a list: new ones join, and those that are not in it leave when
+// their calls have ended.
+func (p *Pool) apply(servers []string) {
+	p.mu.Lock()
+	if p.closed.Load() {
+		p.mu.Unlock()
+		return
+	}
+	p.names.first = false
+	have := make(map[string]*member)
+	load := make(map[*Loop]int)
+	for _, m := range p.members {
+		have[m.text] = m
+		load[m.c.loop]++
+	}
+	var fresh []*member
+	for _, text := range servers {
+		if _, ok := have[text]; !ok {
+			m := p.newMember(text, load)
+			fresh = append(fresh, m)
+			p.members = append(p.members, m)
+		}
+		have[text] = nil // it stays
+	}
+	for _, m := range have {
+		if m != nil {
+			p.remove(m)
+			p.leaving[m] = struct{}{}
+		}
+	}
+	p.rebuild()
+	p.mu.Unlock()
+	// A loop may wait for the mutex, so it is not held while there is to be room for commands.
+	for _, m := range fresh {
+		_ = m.c.rpc.Post(func(*Rpc) { m.join() })
+	}
+	for _, m := range have {
+		if m != nil {
+			_ = m.c.rpc.Post(func(*Rpc) { m.leave() })
+		}
+	}
+}
+
+// newMember makes a server in the loop that has the fewest.
+func (p *Pool) newMember(text string, load map[*Loop]int) *member {
+	best := p.loops[0]
+	for _, l := range p.loops {
+		if load[l] < load[best] {
+			best = l
+		}
+	}
+	load[best]++
+	m := &member{pool: p, c: best.newClient(text), text: text, hope: true}
+	m.c.member = m
+	m.c.redial.dialed, m.c.redial.unknown = true, true
+	return m
+}
+
+const (
+	// silentRTOs is how many retransmission timeouts a server may owe an answer before it gets no
+	// more calls.
+	silentRTOs = 4
+	// A silent server is asked for a sign of life after Timing.RTOMin, then less and less often.
+	maxListen = 250 * time.Millisecond
+	// A server that could not be reached is tried again after redialAfter, then less and less often.
+	maxRedial = time.Second
+)
+
+// errNotSent ends a call that came to a Client of a Pool when its server took none. Nothing was
+// sent, and the Pool chooses again.
+var errNotSent = notRun("not sent")
+
+// errSilent is why a silent server gets no calls.
+var errSilent = fmt.Errorf("%w: it owes answers and is silent", ErrPeerLost)
+
+// member is a server of a Pool: a Client that is never asked to connect, but keeps a session open
+// by itself, and tells the Pool when it takes calls. Only a Pool calls its Client. The fields of
+// the loop describe the server; update derives its state from them and shows it in the fields under
+// the Pool's mutex.
+type member struct {
+	pool     *Pool
+	c        *Client
+	text     string
+	inFlight atomic.Int64 // calls that chose it and have not ended
+
+	// In the Client's loop only.
+	state    ServerState
+	err      error         // why it failed last
+	drains   bool          // it has said that it shuts down
+	lost     bool          // it had a session, and has none
+	failed   bool          // it could not be reached
+	leaving  bool          // the Pool wants no more of it; it ends when it has no calls
+	news     bool          // err has changed
+	silent   monotime.Time // since when it gets no calls for its silence; 0: it is not silent
+	probeAt  monotime.Time // when it is asked again for a sign of life
+	probeFor time.Duration
+	retryFor time.Duration
+
+	// Under pool.mu.
+	shown    ServerState
+	shownErr error
+	hope     bool // calls may wait for it, as they do for no other server that has failed
+}
+
+// join begins to keep a session open. It runs in the loop.
+func (m *member) join() {
+	if m.c.loop.join(m.c) {
+		m.redial()
+	}
+	m.update()
+}
+
+// judge derives the state of the server.
+func (m *member) judge() ServerState {
+	c := m.c
+	switch {
+	case c.over || m.leaving:
+		return serverGone
+	case m.drains:
+		return ServerDraining
+	case m.silent != 0:
+		return ServerEjected
+	case len(c.all) > c.connecting:
+		return ServerReady
+	case m.lost:
+		return ServerEjected
+	case m.failed:
+		return ServerFailing
+	}
+	return ServerConnecting
+}
+
+// update tells the Pool the state if it has changed. Calls that wait here go to other servers then,
+// and if there is no session the next one is opened.
+func (m *member) update() {
+	before := m.state
+	c := m.c
+	if m.state = m.judge(); m.state != before || m.news || c.over {
+		m.news = false
+		m.pool.show(m)
+	}
+	if m.state != ServerReady {
+		c.holding = false
+		for c.queue.n > 0 {
+			k := c.queue.first
+			c.queue.remove(k)
+			if k.refusal != nil {
+				k.end(k.refusal)
+			} else {
+				k.end(errNotSent)
+			}
+		}
+	}
+	if len(c.all) == 0 && !c.redial.awaiting && m.state != serverGone && c.alarms.redial == 0 {
+		c.alarms.redial = c.rpc.readClock().Add(m.retryFor)
+		c.arm()
+	}
+}
+
+// redial opens a session if there is none. It follows an alarm, which also ends the Client of a
+// server that leaves.
+func (m *member) redial() {
+	c := m.c
+	switch {
+	case c.over:
+	case m.leaving:
+		if c.calls == 0 {
+			c.closed.Store(true)
+			c.finish()
+		}
+	case len(c.all) == 0 && !c.redial.awaiting:
+		if err := c.want(); err != nil {
+			m.fail(err)
+		}
+	}
+}
+
+// opened takes a session that has been opened.
+func (m *member) opened() {
+	m.drains, m.lost, m.failed, m.silent, m.err = false, false, false, 0, nil
+	m.retryFor = 0
+	m.update()
+}
+
+// onSession follows the end of a session, of which the Client knows already.
+func (m *member) onSession(l *clientSession, ev SessionEvent) {
+	c := m.c
+	switch ev {
+	case SessionDraining:
+		m.drain()
+		return
+	case SessionRefused:
+		m.fail(l.s.Err())
+		return
+	}
+	if len(c.all) == c.connecting && ev != SessionClosed {
+		m.lost, m.silent = true, 0
+		m.err = l.s.Err()
+	}
+	m.update()
+}
+
+// drain notes that the server shuts down.
+func (m *member) drain() {
+	if !m.drains {
+		m.drains, m.lost, m.silent, m.err = true, true, 0, ErrDraining
+		m.retireAll()
+		m.update()
+	}
+}
+
+// retireAll gives the sessions that are open no more calls.
+func (m *member) retireAll() {
+	for _, l := range slices.Clone(m.c.all) {
+		if l.slots > 0 {
+			m.c.retire(l)
+		}
+	}
+}
+
+// fail notes that the server could not be reached.
+func (m *member) fail(err error) {
+	if errors.Is(err, ErrConnect) || errors.Is(err, ErrResolve) {
+		m.drains = false // it has ended
+	}
+	m.failed, m.err, m.news = true, err, true
+	m.retryFor = min(max(2*m.retryFor, redialAfter), maxRedial)
+	m.update()
+}
+
+// emptied follows the last call of the Client.
+func (m *member) emptied() {
+	if m.leaving {
+		m.leave()
+	}
+}
+
+// leave makes the Client end as soon as it has no calls.
+func (m *member) leave() {
+	m.leaving = true
+	if m.update(); m.c.calls == 0 && !m.c.over {
+		m.c.alarms.redial = m.c.rpc.readClock() // not now: a continuation may be at work
+		m.c.arm()
+	}
+}
+
+// overdue follows a request that has timed out twice. If the server is silent for silentRTOs it
+// gets no more calls; else it is looked at again when it would be.
+func (m *member) overdue() {
+	c := m.c
+	if m.silent != 0 || c.over {
+		return
+	}
+	left := time.Duration(0)
+	for _, list := range [...][]*clientSession{c.all, c.retired} {
+		for _, l := range list {
+			silent, rto := l.s.Silence()
+			if silent == 0 {
+				continue
+			}
+			if silent >= silentRTOs*rto {
+				m.onSilence()
+				return
+			}
+			if d := silentRTOs*rto - silent; left == 0 || d < left {
+				left = d
+			}
+		}
+	}
+	if left > 0 {
+		c.alarms.listen = c.rpc.readClock().Add(left)
+		c.arm()
+	}
+}
+
+// onSilence stops the calls to a silent server.
+func (m *member) onSilence() {
+	now := m.c.rpc.readClock()
+	m.silent, m.probeAt, m.probeFor = now, now, m.c.rpc.cfg.Timing.RTOMin
+	m.err = errSilent
+	m.update()
+	m.listen()
+}
+
+// listen asks a silent server for a sign of life, until there is one or its sessions end. It
+// follows an alarm.
+func (m *member) listen() {
+	c := m.c
+	if m.silent == 0 {
+		m.overdue()
+		return
+	}
+	now := c.rpc.readClock()
+	e := &c.rpc.engine
+	for _, list := range [...][]*clientSession{c.all, c.retired} {
+		for _, l := range list {
+			switch {
+			case l.s.state != sessConnected:
+			case l.s.assoc.watch.HeardSince(m.silent):
+				m.silent, m.err = 0, nil
+				m.update()
+				return
+			case now >= m.probeAt:
+				l.s.live.Probe(l.s.end, e.rng.Uint64(), now, e.out)
+				m.probeAt = now.Add(m.probeFor)
+				m.probeFor = min(2*m.probeFor, maxListen)
+			}
+		}
+	}
+	c.alarms.listen = now.Add(c.rpc.cfg.Timing.RTOMin)
+	c.arm()
 }

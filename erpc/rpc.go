@@ -1,18 +1,23 @@
 package erpc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net"
 	"net/netip"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+	"weak"
 
 	"github.com/userspace-rpc/erpc/internal/cpuquota"
+	"github.com/userspace-rpc/erpc/internal/gid"
 	"github.com/userspace-rpc/erpc/internal/idle"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/ring"
@@ -407,3 +412,297 @@ func (r *Rpc) logPanic(reqType uint8, p any) {
 	r.cfg.Logger.Error("background handler panicked", "reqtype", reqType, "panic", p, "stack",
 		string(debug.Stack()))
 }
+
+// Rpc.owner is 0 if any goroutine may enter, a goroutine that is inside, or one of these.
+const (
+	// Added to a goroutine, whose number is even: it runs the loop, and is outside. Nobody else may
+	// enter.
+	outside uintptr = 1
+	// Nobody may enter.
+	barred uintptr = 2
+)
+
+// enter makes sure that the caller may use the Rpc: nobody is inside nor runs the loop, or the
+// caller itself does. It is nested if it is inside; leave must not be called then.
+func (r *Rpc) enter() (nested bool, err error) {
+	g := gid.Current()
+	if o := r.owner.Load(); o == g && gid.Exact {
+		return true, nil
+	} else if o == g|outside && gid.Exact {
+		r.owner.Store(g)
+	} else if !r.owner.CompareAndSwap(0, g) {
+		if !gid.Exact { // the goroutine cannot be told apart: a callback is the likely caller
+			return true, nil
+		}
+		return false, ErrWrongThread
+	}
+	if r.closed.Load() {
+		r.owner.Store(r.rest)
+		return false, ErrClosed
+	}
+	r.engine.in.Now = r.readClock()
+	if len(r.engine.jobs.batch) > 0 {
+		r.engine.handOver() // of the last pass, after which there is always another one
+	}
+	return false, nil
+}
+
+// leave settles what the caller has caused, and lets others in.
+func (r *Rpc) leave() {
+	r.engine.settle()
+	r.owner.Store(r.rest)
+}
+
+// bind makes the caller the one that runs the loop, until unbind. It returns what unbind needs.
+func (r *Rpc) bind() (before uintptr, err error) {
+	if !gid.Exact {
+		return 0, nil
+	}
+	me := gid.Current() | outside
+	if r.owner.Load() == me {
+		return me, nil // inside stop of another Run
+	}
+	if !r.owner.CompareAndSwap(0, me) {
+		return 0, ErrWrongThread // also a callback's, which must not run the loop
+	}
+	r.rest = me
+	return 0, nil
+}
+
+// unbind undoes bind, in the same goroutine. If a callback has ended that, the Rpc stays as it is.
+func (r *Rpc) unbind(before uintptr) {
+	if gid.Exact && r.owner.Load() == gid.Current()|outside {
+		r.rest = before
+		r.owner.Store(before)
+	}
+}
+
+// bar keeps everybody out, the one that runs the loop too, until that calls unbar or another
+// goroutine takes the loop over.
+func (r *Rpc) bar() {
+	if gid.Exact {
+		r.owner.Store(barred)
+	}
+}
+
+// unbar undoes bar.
+func (r *Rpc) unbar() { r.owner.Store(r.rest) }
+
+// takeOver makes the caller the one that runs the loop, which nobody does or which is barred.
+func (r *Rpc) takeOver() {
+	r.rest = 0
+	if gid.Exact {
+		r.rest = gid.Current() | outside
+	}
+	r.owner.Store(r.rest)
+}
+
+// command is something that another goroutine wants done in the Rpc's thread. One
+// field is set.
+type command struct {
+	job *job       // a background handler has responded
+	fn  func(*Rpc) // Post
+	c   *goCall    // Client.Call: start, or cancel if it has been started
+}
+
+// post hands c to the loop and wakes it. It waits while the ring is full. It
+// returns false if the Rpc is closed.
+func (r *Rpc) post(c command) bool {
+	for !r.commands.Push(c) {
+		if r.closed.Load() {
+			r.late.tidy(r, c.job)
+			return false
+		}
+		r.Wake()
+		runtime.Gosched()
+	}
+	r.wakeIfSleeping()
+	if r.closed.Load() {
+		r.late.tidy(r, nil)
+		return false
+	}
+	return true
+}
+
+func (r *Rpc) wakeIfSleeping() {
+	if r.sleeping.Load() && r.wokenFor.CompareAndSwap(false, true) {
+		r.tr.Wake()
+	}
+}
+
+// Post runs fn in the Rpc's thread, in the next pass of its loop. It is safe in any
+// goroutine. It returns ErrClosed if the Rpc is closed.
+func (r *Rpc) Post(fn func(*Rpc)) error {
+	if r.closed.Load() || !r.post(command{fn: fn}) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// GiveWay says that a callback has woken other goroutines, which will have something for the loop:
+// it lets them run before it looks for packets again. It is for callbacks and Dispatch handlers.
+func (r *Rpc) GiveWay() { r.engine.handed++ }
+
+// Wake makes a sleeping loop run a pass. It is safe in any goroutine.
+func (r *Rpc) Wake() { r.tr.Wake() }
+
+// start begins a request for a command. The request carries the deadline, 0 for none; the caller
+// cancels the request then.
+func (r *Rpc) start(s *Session, q *Request, deadline monotime.Time) (RequestID, error) {
+	e := &r.engine
+	e.calls.until = deadline
+	id, err := e.start(s, q)
+	e.calls.until = 0
+	return id, err
+}
+
+// cancel ends a request for a command, when that is over.
+func (r *Rpc) cancel(id RequestID) { r.engine.cancel(id, ErrCancelled) }
+
+// dial starts to open a session for a command, and gives up after limit.
+func (r *Rpc) dial(to transport.Addr, host string, limit time.Duration) (*Session, error) {
+	return r.engine.dial(to, host, limit)
+}
+
+// drop ends a session for a command.
+func (r *Rpc) drop(s *Session) { r.engine.closeSession(s) }
+
+// setAlarm has fn called in the loop when the time has come; nil takes that back.
+func (r *Rpc) setAlarm(at monotime.Time, fn func()) { r.engine.setAlarm(at, fn) }
+
+// drainCommands runs the commands that have come, at most a ring full, so that
+// commands that cause commands do not keep packets waiting.
+func (r *Rpc) drainCommands() int {
+	n := 0
+	for limit := r.commands.Cap(); n < limit; n++ {
+		c, ok := r.commands.Pop()
+		if !ok {
+			break
+		}
+		switch {
+		case c.job != nil:
+			r.engine.finishJob(c.job)
+		case c.c != nil:
+			c.c.onLoop(r)
+		default:
+			c.fn(r)
+		}
+	}
+	return n
+}
+
+// pushEvery is how often a blocking post looks for room in the ring of commands while that is full.
+const pushEvery = time.Millisecond
+
+// blockingPost has fn run in the loop and waits for it no longer than ctx. One is under way at a
+// time, so a loop that is stuck gathers none; others wait for it, no longer than their contexts
+// either. After an error fn has not run and will not. Errors: ErrClosed, those of a context as in
+// Client.Call.
+func (r *Rpc) blockingPost(ctx context.Context, fn func(*Rpc)) error {
+	select {
+	case r.blockingPosts <- struct{}{}:
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+	release := sync.OnceFunc(func() { <-r.blockingPosts })
+	done := make(chan struct{})
+	var begun atomic.Bool // or given up
+	err := r.postUntil(ctx, command{fn: func(r *Rpc) {
+		release()
+		if !begun.Swap(true) {
+			fn(r)
+			close(done)
+		}
+	}})
+	if err != nil {
+		if begun.Swap(true) {
+			<-done // it ran beside Close
+			return nil
+		}
+		release()
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		if begun.Swap(true) {
+			<-done
+			return nil
+		}
+		return contextError(ctx) // the loop releases when it meets the command
+	}
+}
+
+// postUntil is post that waits for room no longer than ctx, and does not spin.
+func (r *Rpc) postUntil(ctx context.Context, c command) error {
+	for !r.commands.Push(c) {
+		if r.closed.Load() {
+			return ErrClosed
+		}
+		r.Wake()
+		select {
+		case <-ctx.Done():
+			return contextError(ctx)
+		case <-time.After(pushEvery):
+		}
+	}
+	r.wakeIfSleeping()
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// claims has the claim of each transport that an endpoint owns, by what it points to. Claims are
+// held weakly: an endpoint that the program drops without Close goes with its transport, and while
+// a claim lives so does what it points to. Transports that are no pointers, or pointers to nothing,
+// are not there: nobody can tell them apart.
+var claims sync.Map // claimKey to weak.Pointer[claim]
+
+// claimKey names a transport.
+type claimKey struct {
+	kind reflect.Type
+	at   uintptr
+}
+
+// claim makes its holder the owner of a transport, until it closes that.
+type claim struct {
+	tr  transport.Transport
+	key claimKey // zero if it is not in claims
+}
+
+// take makes the caller the owner of a transport. If it fails, the transport is as it was.
+func take(tr transport.Transport) (*claim, error) {
+	v := reflect.ValueOf(tr)
+	if !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, &ConfigError{"Transport", "is nil"}
+	}
+	c := &claim{tr: tr}
+	if v.Kind() != reflect.Pointer || v.Type().Elem().Size() == 0 {
+		return c, nil
+	}
+	c.key = claimKey{v.Type(), v.Pointer()}
+	mine := weak.Make(c)
+	for {
+		old, taken := claims.LoadOrStore(c.key, mine)
+		switch {
+		case !taken:
+			runtime.AddCleanup(c, func(k claimKey) { claims.CompareAndDelete(k, mine) }, c.key)
+			return c, nil
+		case old.(weak.Pointer[claim]).Value() != nil:
+			return nil, ErrTransportInUse
+		}
+		claims.CompareAndDelete(c.key, old) // of an endpoint that has been dropped
+	}
+}
+
+// close closes the transport, which has no owner then.
+func (c *claim) close() error {
+	err := c.tr.Close()
+	c.drop()
+	return err
+}
+
+// drop ends the claim.
+func (c *claim) drop() { claims.CompareAndDelete(c.key, weak.Make(c)) }

@@ -3,11 +3,14 @@ package erpc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
@@ -232,4 +235,166 @@ func (s *Server) Stats() []Stats {
 		st = append(st, r.Stats())
 	}
 	return st
+}
+
+// ServeGroup runs an event loop for each of several transports that have one address, as
+// udp.ListenGroup opens them. It owns them, also when it fails. To clients they are one server,
+// whose sessions are spread over the loops and stay there. It returns when all loops have ended:
+// after Shutdown or Close with ErrClosed.
+//
+// A loop whose transport fails ends, and its sessions with it; it is logged, the others go on, and
+// its clients' new sessions come to them. ServeGroup returns the errors of all such loops in the
+// end. Other errors are those of Nexus.NewRpcs.
+func (s *Server) ServeGroup(trs []transport.Transport) error {
+	rpcs, err := s.nexus.NewRpcs(trs)
+	if err != nil {
+		return err
+	}
+	loops, err := s.begin(rpcs)
+	if err != nil {
+		return err
+	}
+	ends := make(chan error, len(loops))
+	for _, r := range loops[1:] {
+		go func() { ends <- s.loop(r) }()
+	}
+	ends <- s.loop(loops[0])
+	var failed error
+	for range loops {
+		if err := <-ends; err != ErrClosed {
+			failed = errors.Join(failed, err)
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return ErrClosed
+}
+
+// begin makes endpoints the server's. It closes them if the server is closed.
+func (s *Server) begin(rpcs []*Rpc) (loops []served, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range rpcs {
+		if s.closed {
+			err = errors.Join(err, r.Close())
+			continue
+		}
+		loops = append(loops, served{r, make(chan struct{})})
+		s.loops.Add(1)
+	}
+	if s.closed {
+		return nil, errors.Join(ErrClosed, err)
+	}
+	s.rpcs = append(s.rpcs, loops...)
+	return loops, nil
+}
+
+// loop runs an endpoint's event loop until the server is closed or the transport fails.
+func (s *Server) loop(r served) error {
+	defer s.loops.Done()
+	defer close(r.ended)
+	err := s.run(r.Rpc)
+	if err == nil {
+		err = ErrClosed
+	} else {
+		r.cfg.Logger.Error("event loop failed", "loop", r.engine.loop(), "error", err)
+	}
+	if cerr := r.Close(); cerr != nil {
+		err = errors.Join(err, cerr)
+	}
+	return err
+}
+
+// run runs an event loop until the server is closed and no handler is at work, or until it fails.
+func (s *Server) run(r *Rpc) error {
+	cut := false
+	stop := func() bool {
+		if s.ctx.Err() == nil {
+			return false
+		}
+		if !cut && s.expired.Load() {
+			cut = true
+			r.cut()
+		}
+		return r.quiesce()
+	}
+	if !r.mayHandOff() {
+		return r.Run(stop)
+	}
+	return r.runHandoff(stop, func() { s.loops.Add(1) }, s.loops.Done)
+}
+
+// Addrs returns the addresses that the server has, each once.
+func (s *Server) Addrs() []transport.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []transport.Addr
+	for _, r := range s.rpcs {
+		if a := r.LocalAddr(); !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// late ends the background requests whose handlers answer when the endpoint is closed. Nobody runs
+// the loop any more, so that whoever answers does it.
+type late struct {
+	mu   sync.Mutex
+	over bool   // Close has done all that it does
+	jobs []*job // that found no room in the ring of commands
+}
+
+// tidy ends all requests that have their answers: j, nil if there is none, and those in the ring.
+// Before Close is over it leaves them to that.
+func (l *late) tidy(r *Rpc, j *job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j != nil {
+		l.jobs = append(l.jobs, j)
+	}
+	if l.over {
+		l.finish(r)
+	}
+}
+
+// finish is tidy with the lock held. The last request ends what Close has left.
+func (l *late) finish(r *Rpc) {
+	e := &r.engine
+	for c, ok := r.commands.Pop(); ok; c, ok = r.commands.Pop() {
+		if c.job != nil {
+			e.finishJob(c.job)
+		}
+	}
+	for _, j := range l.jobs {
+		e.finishJob(j)
+	}
+	l.jobs = nil
+	if e.jobs.running == 0 {
+		e.quotas.close()
+	}
+}
+
+// closePools gives back the memory of messages, as soon as nobody has a buffer. The buffers of
+// background requests at work are the library's; the others are the application's, which is told.
+func (r *Rpc) closePools() error {
+	r.late.mu.Lock()
+	defer r.late.mu.Unlock()
+	running := r.engine.jobs.running
+	err := r.engine.pool.Close()
+	if leak, ok := err.(*msgbuf.LeakError); ok {
+		if leak.Count -= running; leak.Count <= 0 {
+			err = nil
+		}
+	}
+	r.sharedOnce.Do(func() {}) // none is made any more
+	if p := r.shared.Load(); p != nil {
+		if e := p.Close(); err == nil && running == 0 {
+			err = e // else they may be the responses of those requests
+		}
+	}
+	r.late.over = true
+	r.late.finish(r)
+	return err
 }

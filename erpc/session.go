@@ -4,10 +4,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/internal/sys"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // SessionEvent says what became of a session.
@@ -208,4 +210,159 @@ func (s *Session) Credits() int {
 		return 0
 	}
 	return s.cl.FreeCredits()
+}
+
+// sessionTable holds the sessions of an endpoint: by number, and the server's ends also by the
+// attempt to connect that made them. A session is in it until everybody knows that it has ended.
+type sessionTable struct {
+	first    uint32     // the first number: it says the endpoint's loop
+	byNumber []*Session // from first on; nil is free
+	free     []uint32   // the number free for longest first
+	live     int        // sessions in the table
+	byKey    map[connKey]*Session
+}
+
+// connKey names an attempt to connect, by what its sender has proved: its association, or without
+// one its address.
+type connKey struct {
+	from  transport.Addr
+	via   uint32
+	nonce uint64
+}
+
+// at returns the session with a number, or nil. Those of other loops are not in the table.
+func (t *sessionTable) at(number uint32) *Session {
+	i := number - t.first
+	if i >= uint32(len(t.byNumber)) {
+		return nil
+	}
+	return t.byNumber[i]
+}
+
+// next returns the number that the next session gets.
+func (t *sessionTable) next() uint32 {
+	if len(t.free) > 0 {
+		return t.free[0]
+	}
+	return t.first + uint32(len(t.byNumber))
+}
+
+// add puts s under the number that next has returned, which is s.end.Local.
+func (t *sessionTable) add(s *Session) {
+	if len(t.free) > 0 {
+		t.free = t.free[1:]
+		t.byNumber[s.end.Local-t.first] = s
+	} else {
+		t.byNumber = append(t.byNumber, s)
+	}
+	t.live++
+	if invariants.Enabled {
+		t.check()
+	}
+}
+
+// addKey makes s known by the attempt that opened it.
+func (t *sessionTable) addKey(key connKey, s *Session) {
+	if t.byKey == nil {
+		t.byKey = make(map[connKey]*Session)
+	}
+	s.srv.key = key
+	t.byKey[key] = s
+}
+
+// remove takes s out. Its number can be used again.
+func (t *sessionTable) remove(s *Session) {
+	t.byNumber[s.end.Local-t.first] = nil
+	t.free = append(t.free, s.end.Local)
+	t.live--
+	if s.srv != nil && t.byKey[s.srv.key] == s {
+		delete(t.byKey, s.srv.key)
+	}
+	if invariants.Enabled {
+		t.check()
+	}
+}
+
+// running returns how many requests wait for their handlers.
+func (t *sessionTable) running() int {
+	n := 0
+	for _, s := range t.byNumber {
+		if s != nil && s.sv != nil {
+			n += s.sv.Running()
+		}
+	}
+	return n
+}
+
+// check panics if a number is neither free nor that of the session under it, or both.
+func (t *sessionTable) check() {
+	if t.live+len(t.free) != len(t.byNumber) {
+		panic("erpc: session numbers were lost")
+	}
+	for _, n := range t.free {
+		if t.at(n) != nil {
+			panic("erpc: the number of a session is free")
+		}
+	}
+}
+
+// notice is how far a client has been told that this side shuts down.
+type notice struct {
+	at    monotime.Time // when it is told again
+	tries uint8
+	acked bool
+}
+
+// noticesPerTick bounds how many clients are told at a time: they all answer.
+const noticesPerTick = 256
+
+// startNotices begins to tell all clients that this side shuts down, so that they send nothing
+// new here.
+func (e *engine) startNotices() {
+	for _, s := range e.table.byNumber {
+		if s != nil && s.sv != nil && s.state == sessConnected {
+			e.notices = append(e.notices, s)
+		}
+	}
+	e.timers.nextScan = e.in.Now
+}
+
+// repeatNotices tells clients that have not acknowledged it, each less and less often.
+func (e *engine) repeatNotices() {
+	sent := 0
+	for i := 0; i < len(e.notices); {
+		s := e.notices[i]
+		if s.state != sessConnected || s.srv.notice.acked {
+			last := len(e.notices) - 1
+			e.notices[i] = e.notices[last]
+			e.notices[last] = nil
+			e.notices = e.notices[:last]
+			continue
+		}
+		i++
+		if n := &s.srv.notice; e.in.Now >= n.at && sent < noticesPerTick {
+			sent++
+			t := &e.cfg.Timing
+			n.at = e.in.Now.Add(min(t.ConnectRetry<<min(n.tries, 10), max(t.RTOMax, time.Millisecond)))
+			n.tries = min(n.tries+1, 10)
+			s.live.Drain(s.end, s.sv.AppendTaken(nil, false), e.out)
+		}
+	}
+}
+
+// onDrain takes a server's word that it shuts down.
+func (e *engine) onDrain(s *Session, a *wire.Alive, t wire.Taken) {
+	if s.cl == nil || s.state != sessConnected {
+		return
+	}
+	s.live.DrainAck(s.end, a.Seq, e.out)
+	news := s.cl.Drain(e.out)
+	if news && t.Slots() > 0 {
+		e.out.Flush()
+		s.cl.NotTaken(t, ErrDraining, e.in.Now, e.out)
+	}
+	if news {
+		e.settle()
+		e.notify(s, SessionDraining)
+	}
 }

@@ -493,3 +493,449 @@ func (c *Client) stepOut() {
 	c.stalled.head = s.next
 	c.stalled.n--
 }
+
+// gaveUp is a slot's memory of the last request that it gave up.
+type gaveUp struct {
+	num     uint64
+	reqType uint8
+	held    bool // the slot is in use until the server says that it is free: the CANCEL is repeated
+	runs    bool // the server has said that the handler still runs, and will say when it ends
+	tries   uint8
+	at      monotime.Time // of the last CANCEL
+	since   monotime.Time // of the first one
+}
+
+// maxSkip is how many uses of a slot a packet may be ahead of what the server has seen. More is no
+// honest client.
+const maxSkip = 1 << 16
+
+// Cancel ends request ref with the reason err, and tells the server. The server may or may not run
+// it, or be running it. The owner asks for a flush before, since packets of the request may be in
+// queues. Cancel returns false if no such request is here.
+func (c *Client) Cancel(ref uint32, err error, now monotime.Time, out *Out) bool {
+	if c.queue.remove(ref) {
+		c.fail(ref, err, out)
+		return true
+	}
+	for i := range c.slots {
+		if s := &c.slots[i]; s.busy && s.op.Ref == ref {
+			c.giveUp(uint8(i), now, out)
+			c.fail(ref, err, out)
+			return true
+		}
+	}
+	return false
+}
+
+// giveUp ends the request in slot i before its answer has come. Its handler may run, and then the
+// server takes no newer request in the slot. So if any packet has left, the slot stays in use until
+// the server says that it is free; the CANCEL is repeated until then.
+func (c *Client) giveUp(i uint8, now monotime.Time, out *Out) {
+	s := &c.slots[i]
+	sent := s.numTx > 0 || s.highTx > 0
+	c.credits += int(s.numTx - s.numRx)
+	if c.queued(s, out) {
+		out.Flush()
+	}
+	reqType := s.op.ReqType
+	c.release(i)
+	if sent {
+		c.free = c.free[:len(c.free)-1] // where release has just put it
+		c.held++
+		if s.gaveUp == nil {
+			s.gaveUp = new(gaveUp)
+		}
+		*s.gaveUp = gaveUp{num: s.reqNum, reqType: reqType, held: true, since: now}
+		c.sendCancel(s, now, out)
+	} else {
+		s.reqNum -= uint64(len(c.slots)) // nobody has seen the number
+	}
+	if c.stalled.n > 0 {
+		c.pump(now, out)
+	}
+	if c.queue.n > 0 {
+		c.startQueued(now, out)
+	}
+}
+
+func (c *Client) sendCancel(s *clientSlot, now monotime.Time, out *Out) {
+	c.sendControl(out, &wire.Header{
+		Type: wire.TypeCancel, ReqType: s.gaveUp.reqType, ReqNum: s.reqNum,
+		Hold: wire.TryHold(uint16(s.gaveUp.tries), 0),
+	})
+	s.gaveUp.at = now
+}
+
+// Held returns how many slots are in use by requests that were given up.
+func (c *Client) Held() int { return int(c.held) }
+
+// OnPast takes the server's word that a slot has seen the number of a packet, or a newer one. For
+// a request under way that should not be: a packet whose number was damaged may have used it up.
+// Several in a row end the session, since the request would never be answered. They prove nothing
+// about its handler. For a request that was given up it says whether the slot is free.
+func (c *Client) OnPast(h *wire.Header, in *Arrival, out *Out) {
+	i := uint8(h.ReqNum & uint64(len(c.slots)-1))
+	s := &c.slots[i]
+	if s.reqNum != h.ReqNum {
+		c.stats.DropPast++
+		return
+	}
+	if s.busy {
+		c.countPast(s, h, out)
+		return
+	}
+	g := s.gaveUp
+	if g == nil || g.num != h.ReqNum || !g.held {
+		c.stats.DropPast++
+		return
+	}
+	if wire.SlotBusy(h.Hold) {
+		g.runs, g.tries = true, 0
+		return
+	}
+	g.held = false
+	c.held--
+	c.free = append(c.free, i)
+	c.startQueued(in.Now, out)
+	out.add(EventFreed).Session = c.Local
+}
+
+// maxPasts is how many tries in a row are past until the session is given up.
+const maxPasts = 4
+
+// countPast counts the tries of a request that are past.
+func (c *Client) countPast(s *clientSlot, h *wire.Header, out *Out) {
+	if !wire.SameTry(h.Hold, s.try) || s.pasts > 0 && wire.SameTry(s.pastTry, s.try) {
+		c.stats.DropPast++
+		return
+	}
+	s.pastTry = s.try
+	if s.pasts++; s.pasts == maxPasts {
+		ev := out.add(EventBroken)
+		ev.Session, ev.Err = c.Local, ErrOutOfStep
+	}
+}
+
+// Drain takes the peer's word that it shuts down. Requests of which nothing was sent end with
+// ErrDraining, and no new ones start. It reports whether that is news.
+func (c *Client) Drain(out *Out) bool {
+	if c.drains {
+		return false
+	}
+	c.drains = true
+	for c.queue.n > 0 {
+		op, _ := c.queue.pop()
+		c.fail(op.Ref, ErrDraining, out)
+	}
+	return true
+}
+
+// Awaits reports whether b is the beginning of a packet that this half has sent and that has no
+// answer, or begins with such a packet. With checksums only a whole packet shows that. B holds at
+// least the header, which is also in h.
+func (c *Client) Awaits(h *wire.Header, b []byte) bool {
+	if !c.open || h.Session != c.Remote || h.Version != c.Version ||
+		h.Type != wire.TypeReq && h.Type != wire.TypeRFR {
+		return false
+	}
+	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
+	k := h.PktNum
+	if !s.busy || s.reqNum != h.ReqNum || k < s.numRx || k >= max(s.numTx, s.highTx) {
+		return false
+	}
+	size := wire.HeaderSize
+	if k < s.numReq {
+		size += payload(s.op.Req.Size(), int(s.per), k)
+	}
+	return c.TokenIn(b[:min(len(b), size)]) == c.RemoteToken
+}
+
+// Draining reports whether the peer takes no new requests.
+func (c *Client) Draining() bool { return c.drains }
+
+// Close ends every request with err: those in slots by slot, then the queue in its order. The
+// last outcome is EventClosed. It refuses new ones. The owner asks for a flush before, as for
+// Cancel.
+func (c *Client) Close(err error, out *Out) {
+	c.closed = true
+	for i := range c.slots {
+		if s := &c.slots[i]; s.busy {
+			c.fail(s.op.Ref, err, out)
+			c.credits += int(s.numTx - s.numRx)
+			c.release(uint8(i))
+		}
+	}
+	for c.queue.n > 0 {
+		op, _ := c.queue.pop()
+		c.fail(op.Ref, err, out)
+	}
+	c.stalled, c.held = slotLine{}, 0
+	out.add(EventClosed).Session = c.Local
+}
+
+// OnWait takes the server's word that it has the whole request and the handler waits. The request
+// gives its credit back and is not repeated any more, unless the server asks to keep it: then
+// only the timeouts go on.
+func (c *Client) OnWait(h *wire.Header, in *Arrival, out *Out) {
+	i, ok := c.accept(h)
+	if !ok {
+		return
+	}
+	s := &c.slots[i]
+	if h.PktNum != s.numReq-1 {
+		c.stats.DropSize++
+		return
+	}
+	s.pasts = 0
+	c.stuck = false
+	if s.waits || h.Flags&wire.FlagKeep != 0 {
+		return
+	}
+	retries, fast := s.retries, s.fast
+	s.retries, s.fast = 0, 0
+	s.progress = in.Now
+	rtt := c.waitRTT(s, h, in.Now, retries, fast)
+	c.learn(in, rtt, wire.HeaderSize, h)
+	c.credits += int(s.numTx - s.numRx)
+	s.numRx, s.numTx = s.numReq-1, s.numReq-1
+	s.highTx = max(s.highTx, s.numReq)
+	c.clearQuiet(s)
+	s.waits = true
+	ref := s.op.Ref
+	if c.stalled.n > 0 {
+		c.pump(in.Now, out)
+	}
+	ev := out.add(EventProgress)
+	ev.Ref, ev.RTT = ref, rtt
+}
+
+// waitRTT returns the round trip of a packet that a WAIT answers, 0 if it is not known.
+func (c *Client) waitRTT(
+	s *clientSlot, h *wire.Header, now monotime.Time, retries, fast uint8,
+) time.Duration {
+	if !wire.SameTry(h.Hold, s.try) { // an answer to an earlier copy
+		c.keep(retries, fast, s.sent(h.PktNum), now)
+		return 0
+	}
+	held, known := wire.CoarseHold(h.Hold)
+	if !known {
+		return 0
+	}
+	took := now.Sub(s.sent(h.PktNum))
+	rtt := c.floor.check(took, max(took-held, 1))
+	c.rtt.sample(rtt)
+	return rtt
+}
+
+// scanQuiet looks after a slot that expects no answer, or one to its CANCEL. A waiting request is
+// asked after now and then, so that one that the server has lost ends; so is a slot whose handler
+// runs though its request was given up, since the word that it has ended may be lost. It returns
+// how many CANCELs in a row have had no answer.
+func (c *Client) scanQuiet(i uint8, now monotime.Time, out *Out) (retries uint8) {
+	s := &c.slots[i]
+	if s.busy {
+		if s.waits && now.Sub(s.progress) >= c.queryAfter {
+			c.rollback(i, now, out)
+		}
+		return 0
+	}
+	if !s.held() {
+		return 0
+	}
+	g, wait := s.gaveUp, c.queryAfter
+	if !g.runs {
+		wait = c.rtt.timeout(g.tries)
+	}
+	if now.Sub(g.at) < wait {
+		return 0
+	}
+	g.tries = min(g.tries+1, 254)
+	c.stats.Retransmits++
+	c.sendCancel(s, now, out)
+	if g.runs {
+		return 0
+	}
+	return g.tries
+}
+
+// ack tells the server that its late answer is here.
+func (c *Client) ack(h *wire.Header, out *Out) {
+	c.sendControl(out, &wire.Header{
+		Type: wire.TypeAck, ReqType: c.requestType(h), ReqNum: h.ReqNum, PktNum: h.PktNum,
+	})
+}
+
+// requestType returns the type of the request that h answers; 0 if it is not known any more.
+func (c *Client) requestType(h *wire.Header) uint8 {
+	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
+	switch {
+	case h.Version == wire.OldVersion:
+		return h.ReqType
+	case s.busy && s.reqNum == h.ReqNum:
+		return s.op.ReqType
+	case s.gaveUp != nil && s.gaveUp.num == h.ReqNum:
+		return s.gaveUp.reqType
+	}
+	return 0
+}
+
+// ackForgotten acknowledges a late answer to a request that has ended here: nobody waits for it.
+func (c *Client) ackForgotten(h *wire.Header, out *Out) {
+	if h.Flags&wire.FlagLate == 0 {
+		return
+	}
+	s := &c.slots[h.ReqNum&uint64(len(c.slots)-1)]
+	if h.ReqNum < s.reqNum || h.ReqNum == s.reqNum && (!s.busy || h.PktNum < s.numRx) {
+		c.ack(h, out)
+	}
+}
+
+// suspectAfter is how many timeouts in a row of one request make the session suspect that the path
+// does not carry its packets.
+const suspectAfter = 2
+
+// suspect notes that slot i has timed out suspectAfter times or more. It returns false if that ends
+// the request.
+func (c *Client) suspect(i uint8, now monotime.Time, out *Out) bool {
+	s := &c.slots[i]
+	if s.cut < c.cut { // the session is below already
+		return c.recount(i, now, out)
+	}
+	c.SuspectPath(now)
+	return true
+}
+
+// SuspectPath makes the session suspect that the path does not carry its packets, before requests
+// have timed out. Nothing happens if there are no smaller ones.
+func (c *Client) SuspectPath(now monotime.Time) {
+	if c.open && !c.stuck && c.nextCut(c.cut) != 0 {
+		c.stuck, c.stuckAt = true, now
+	}
+}
+
+// Suspects reports since when requests have had no answer, though they were repeated: ok is false
+// if the path is not suspected. Then the owner finds out with probes of that size whether the path
+// carries the packets, and calls LowerCut if it does not, else Trust.
+func (c *Client) Suspects() (since monotime.Time, ok bool) { return c.stuckAt, c.stuck }
+
+// Trust ends a suspicion: packets of the size in use have come through.
+func (c *Client) Trust() { c.stuck = false }
+
+// PacketSize returns the size of the session's largest packets in bytes, header included.
+func (c *Client) PacketSize() int { return c.PerPacket + wire.HeaderSize }
+
+// nextCut returns the next cut below one, 0 if there is none.
+func (c *Client) nextCut(cut wire.Cut) wire.Cut {
+	for cut++; cut <= wire.MaxCut; cut++ {
+		if c.perCut(cut) != 0 {
+			return cut
+		}
+	}
+	return 0
+}
+
+// NextSize returns the packet size in bytes that LowerCut would bring, 0 if there is none.
+func (c *Client) NextSize() int {
+	if cut := c.nextCut(c.cut); cut != 0 {
+		return wire.CutSizes[cut]
+	}
+	return 0
+}
+
+// LowerCut makes the session's packets no larger than size bytes, header included, and reports
+// whether that changes anything. Requests under way are counted anew when they time out: their
+// packets may be on their way. The suspicion stays, now of the new size.
+func (c *Client) LowerCut(size int) bool {
+	cut := c.cut
+	for wire.CutSizes[cut] > size || cut == 0 && c.PacketSize() > size {
+		next := c.nextCut(cut)
+		if next == 0 {
+			break
+		}
+		cut = next
+	}
+	if cut == c.cut || !c.open {
+		return false
+	}
+	c.cut = cut
+	c.PerPacket = wire.CutSizes[cut] - wire.HeaderSize
+	c.narrow(cut)
+	return true
+}
+
+// recount starts the request in slot i over in smaller packets, under its number. The caller rolls
+// it back. It returns false if the request has too many packets, and ends.
+func (c *Client) recount(i uint8, now monotime.Time, out *Out) bool {
+	s := &c.slots[i]
+	n := packets(s.op.Req.Size(), c.PerPacket)
+	if n > c.maxPackets() {
+		ref := s.op.Ref
+		out.Flush()
+		c.giveUp(i, now, out)
+		c.fail(ref, ErrTooLarge, out)
+		return false
+	}
+	c.stats.Recounts++
+	c.credits += int(s.numTx - s.numRx)
+	c.clearQuiet(s)
+	s.cut, s.per = c.cut, uint32(c.PerPacket)
+	s.numReq, s.numResp, s.numTx, s.numRx = n, 0, 0, 0
+	s.highTx = wire.MaxPackets // all of it may have been sent before
+	return true
+}
+
+// opQueue is a bounded FIFO of waiting requests that grows to what was needed.
+type opQueue struct {
+	buf  []queuedOp // length a power of two
+	head int
+	n    int
+	max  int
+}
+
+// queuedOp is a request that waits, with its deadline.
+type queuedOp struct {
+	Op
+	deadline monotime.Time
+}
+
+func (q *opQueue) push(op Op, deadline monotime.Time) error {
+	if q.n >= q.max {
+		return ErrExhausted
+	}
+	if q.n == len(q.buf) {
+		bigger := make([]queuedOp, max(16, 2*len(q.buf)))
+		for i := range q.n {
+			bigger[i] = *q.at(i)
+		}
+		q.buf, q.head = bigger, 0
+	}
+	*q.at(q.n) = queuedOp{op, deadline}
+	q.n++
+	return nil
+}
+
+func (q *opQueue) at(i int) *queuedOp { return &q.buf[(q.head+i)&(len(q.buf)-1)] }
+
+func (q *opQueue) pop() (op Op, deadline monotime.Time) {
+	op, deadline = q.at(0).Op, q.at(0).deadline
+	*q.at(0) = queuedOp{}
+	q.head = (q.head + 1) & (len(q.buf) - 1)
+	q.n--
+	return op, deadline
+}
+
+// remove takes the request named ref out of the queue.
+func (q *opQueue) remove(ref uint32) bool {
+	for i := range q.n {
+		if q.at(i).Ref != ref {
+			continue
+		}
+		for j := i; j < q.n-1; j++ {
+			*q.at(j) = *q.at(j + 1)
+		}
+		q.n--
+		*q.at(q.n) = queuedOp{}
+		return true
+	}
+	return false
+}

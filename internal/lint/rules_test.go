@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// checkFileLength keeps files short enough to read in one go.
+// checkFileLength keeps files to one concept each: a longer one has more.
 func checkFileLength(t *tree) (bad []string) {
 	for _, f := range t.files {
 		if n := f.lines(); n > maxFileLines && !f.generated {

@@ -267,6 +267,6 @@ var table = []row{
 
 // Limits on length, in lines.
 const (
-	maxFileLines = 500
+	maxFileLines = 1200
 	maxFuncLines = 70
 )
