@@ -51,7 +51,7 @@ type pair struct {
 	next uint64 // the last value that was stored
 }
 
-// text is what the Bytes has where the Map has a value.
+// text returns the value of a key in the Bytes whose value in the Map is value.
 func text(value uint64) []byte {
 	return bytes.Repeat(binary.LittleEndian.AppendUint64(nil, value), int(value%3))
 }

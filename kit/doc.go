@@ -1,8 +1,7 @@
-// Package kit has nothing itself. The packages below it are what the commands and the modules of
-// this repository share: command lines, flags of keys, load, locks of files, the clock. They are
-// public because Go has no other way for one module to use a package of another. They come without
-// a promise: a release may change or remove any of them. Programs outside this repository had
-// better not import them.
+// Package kit holds no code itself. The commands and the modules of this repository share the
+// packages below it: command lines, flags of keys, load, locks of files, the clock. They are public
+// so that a fetched module may use them. They come without a promise: a release may change or
+// remove any of them. Programs outside this repository should not import them.
 //
 // # Map
 //

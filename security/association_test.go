@@ -312,8 +312,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// FuzzOpen: whatever comes is refused, unless it is what the peer sealed, and the next packet is
-// opened.
+// FuzzOpen: the association refuses every packet that the peer did not seal, and opens the next one
+// that the peer did seal.
 func FuzzOpen(f *testing.F) {
 	a, _ := testPair(f)
 	out, _ := a.Seal(nil, testPacket(50, 1), nil)

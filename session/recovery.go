@@ -517,8 +517,8 @@ func (e *rtoEstimator) calmDown() {
 	}
 }
 
-// backoff is what a session knows of its timeouts. One lost packet can be that of many requests,
-// each of which times out and then gets its answer: that is one loss, and counts once.
+// backoff remembers the timeouts of a session. The loss of one datagram can make many requests time
+// out, each of which then gets its answer. That is one loss, and counts once.
 type backoff struct {
 	firsts lossClock     // first timeouts of requests
 	rto    time.Duration // the timeout at the last of these losses

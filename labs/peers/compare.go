@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/labs/peers/report"
 )
 
@@ -47,7 +48,7 @@ func setupRun(set *flag.FlagSet) func(env) error {
 		_, err = fmt.Fprintf(e.out,
 			"%s %s, %s, %s, %d in flight, %d connections: %.0f RPC/s, p50 %.1f us, p99 %.1f us, CPU %.0f "+
 				"ns per RPC\n",
-			r.Peer, r.Version, report.SizeText(
+			r.Peer, r.Version, cli.BytesText(
 				r.Size), r.Cores, r.Window, r.Conns, r.Rps, r.P50, r.P99, r.CPU)
 		return err
 	}

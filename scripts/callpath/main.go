@@ -22,7 +22,7 @@ const (
 
 var sides = []string{"client", "server"}
 
-// way is what one side runs: the functions by file.
+// way holds the functions that one side runs, by file.
 type way map[string][]string
 
 func main() {

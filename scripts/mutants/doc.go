@@ -34,7 +34,7 @@
 // out if there is one. One operator more or less makes the entry stale: its reason
 // has to be read again. Outside of functions the first declared name stands for the function.
 // Lines that begin with # are comments. An entry that matches no mutant, or one that a test killed,
-// is an error; the tests of this command already tell of one that names no operator.
+// is an error. The tests of this command find entries that name no operator.
 //
 // The score of a package is the share of killed mutants among those that are viable and not
 // equivalent. A mutant whose tests exceeded the time limit counts as killed, one that no test

@@ -56,7 +56,7 @@ type Transport struct {
 	cutAddrs atomic.Pointer[map[transport.Addr]Direction]
 }
 
-// inner is what is decorated.
+// inner names the embedded field, the decorated transport, and keeps it unexported.
 type inner = transport.Transport
 
 // side is one direction.

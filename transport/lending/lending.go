@@ -45,7 +45,7 @@ type Transport struct {
 	counts   Counts
 }
 
-// inner is what is decorated.
+// inner names the embedded field, the decorated transport, and keeps it unexported.
 type inner = transport.Transport
 
 var _ transport.Transport = (*Transport)(nil)

@@ -12,7 +12,7 @@ type Transport struct {
 	mtu     int
 }
 
-// inner is what is decorated.
+// inner names the embedded field, the decorated transport, and keeps it unexported.
 type inner = transport.Transport
 
 var _ transport.Transport = (*Transport)(nil)

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // PeersFile is the name of the file with the Comparison.
@@ -127,11 +129,11 @@ func (f *Figure) Name() string {
 		if f.RespSize > f.Size {
 			name = "responses"
 		}
-		return SizeText(max(f.Size, f.RespSize)) + " " + name
+		return cli.BytesText(max(f.Size, f.RespSize)) + " " + name
 	}
-	text := []string{SizeText(f.Size) + " RPC"}
+	text := []string{cli.BytesText(f.Size) + " RPC"}
 	if f.RespSize != f.Size {
-		text[0] = SizeText(f.Size) + " to " + SizeText(f.RespSize) + " RPC"
+		text[0] = cli.BytesText(f.Size) + " to " + cli.BytesText(f.RespSize) + " RPC"
 	}
 	text = append(text, fmt.Sprintf("%d in flight", f.Window))
 	if f.Threads > 1 {

@@ -2,6 +2,8 @@ package report
 
 import (
 	"slices"
+
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // GoroutinesName is Bench of a Goroutines.
@@ -103,7 +105,7 @@ type column struct {
 
 // columns are all that a Case may name.
 var columns = []column{
-	{"rate", "calls/s", func(t *Turn) float64 { return t.Rps }, count, true, false},
+	{"rate", "calls/s", func(t *Turn) float64 { return t.Rps }, cli.CountText, true, false},
 	{"cpu", "CPU per call", func(t *Turn) float64 { return t.CPU / 1e3 }, micros, true, false},
 	{"p50", "p50", func(t *Turn) float64 { return t.P50 }, micros, false, false},
 	{"p99", "p99", func(t *Turn) float64 { return t.P99 }, micros, false, false},

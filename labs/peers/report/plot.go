@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
@@ -46,12 +47,12 @@ func (r *Results) Plots(dir string) (files []string, err error) {
 	if r.Peers == nil || len(r.Peers.Rows) == 0 {
 		return files, nil
 	}
-	rate, err := dots(r.Peers, "RPC/s", fmt.Sprintf("%s, %d in flight", SizeText(r.Peers.Size),
+	rate, err := dots(r.Peers, "RPC/s", fmt.Sprintf("%s, %d in flight", cli.BytesText(r.Peers.Size),
 		r.Peers.Window), func(row Row) Stat { return row.Rps })
 	if err != nil {
 		return files, err
 	}
-	latency, err := dots(r.Peers, "p50, us", SizeText(r.Peers.Size)+", 1 in flight",
+	latency, err := dots(r.Peers, "p50, us", cli.BytesText(r.Peers.Size)+", 1 in flight",
 		func(row Row) Stat { return row.P50 })
 	if err != nil {
 		return files, err
@@ -117,7 +118,7 @@ func dots(c *Comparison, y, title string, f func(Row) Stat) (*plot.Plot, error) 
 		points = append(points, at)
 		errs = append(errs, struct{ Low, High float64 }{s.Median - s.Min, s.Max - s.Median})
 		labels.XYs = append(labels.XYs, at)
-		labels.Labels = append(labels.Labels, count(s.Median))
+		labels.Labels = append(labels.Labels, cli.CountText(s.Median))
 	}
 	if len(points) > 0 {
 		scatter, err := plotter.NewScatter(points)
@@ -156,7 +157,7 @@ func (decades) Ticks(lo, hi float64) []plot.Tick {
 	ticks := plot.LogTicks{Prec: -1}.Ticks(lo, hi)
 	for i := range ticks {
 		if !ticks[i].IsMinor() {
-			ticks[i].Label = strings.NewReplacer(".00", "", ".0", "").Replace(count(ticks[i].Value))
+			ticks[i].Label = strings.NewReplacer(".00", "", ".0", "").Replace(cli.CountText(ticks[i].Value))
 		}
 	}
 	return ticks

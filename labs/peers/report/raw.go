@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // RawBenches are the benches of a RawTable.
@@ -65,7 +67,7 @@ func RawTable(w io.Writer, figures []Figure) error {
 
 var rawUnits = map[string]func(float64) string{
 	"latency":   func(n float64) string { return fmt.Sprintf("%.2f us", n) },
-	"rate":      func(n float64) string { return count(n) + "/s" },
+	"rate":      func(n float64) string { return cli.CountText(n) + "/s" },
 	"bandwidth": func(n float64) string { return fmt.Sprintf("%.1f Gbit/s", n) },
 }
 

@@ -6,29 +6,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
+
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
-
-// SizeText is a number of bytes for people.
-func SizeText(n int) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
-}
-
-// count is a number with three or more digits, for people.
-func count(n float64) string {
-	switch {
-	case n >= 1e6:
-		return fmt.Sprintf("%.2f M", n/1e6)
-	case n >= 1e3:
-		return fmt.Sprintf("%.1f k", n/1e3)
-	}
-	return fmt.Sprintf("%.1f", n)
-}
 
 func factor(n float64) string {
 	if n < 10 {
@@ -68,7 +48,7 @@ func (c *Comparison) cells() [][]string {
 		if r.Ratio != nil {
 			ratio = r.Ratio.text(factor)
 		}
-		line := []string{strings.TrimSpace(r.Peer + " " + r.Version), r.Rps.text(count), ratio,
+		line := []string{strings.TrimSpace(r.Peer + " " + r.Version), r.Rps.text(cli.CountText), ratio,
 			r.CPU.text(func(n float64) string { return micros(n / 1000) }), r.RateCores,
 			r.P50.text(micros), r.P99.text(micros), r.LatencyCores}
 		if bulk {
@@ -85,9 +65,10 @@ func (c *Comparison) cells() [][]string {
 
 // Title says what was compared.
 func (c *Comparison) Title() string {
-	what := SizeText(c.Size) + " unary echo"
+	what := cli.BytesText(c.Size) + " unary echo"
 	if c.RespSize != c.Size {
-		what = fmt.Sprintf("unary RPC, requests %s, responses %s", SizeText(c.Size), SizeText(c.RespSize))
+		what = fmt.Sprintf("unary RPC, requests %s, responses %s", cli.BytesText(c.Size),
+			cli.BytesText(c.RespSize))
 	}
 	rounds := fmt.Sprintf("medians of %d rounds of %.3g s (least .. most)", c.Rounds, c.Duration)
 	if c.Interrupted {
@@ -163,9 +144,9 @@ func (f *Figure) cells() []string {
 			raw = fmt.Sprintf("%.1f Gbit/s", f.RawGbps)
 		}
 	default:
-		own = fmt.Sprintf("%s/s, p50 %s, p99 %s", count(f.Rps), micros(f.P50), micros(f.P99))
+		own = fmt.Sprintf("%s/s, p50 %s, p99 %s", cli.CountText(f.Rps), micros(f.P50), micros(f.P99))
 		if f.RawRps > 0 {
-			raw = count(f.RawRps) + "/s echoed"
+			raw = cli.CountText(f.RawRps) + "/s echoed"
 		}
 	}
 	ratio, cpu := "-", "-"
