@@ -240,7 +240,7 @@ var table = []row{
 		"github.com/HdrHistogram/hdrhistogram-go", "github.com/cockroachdb/pebble/v2",
 		"gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},
 	{path: "labs/peers/...", may: []string{"labs/peers/...", "erpc", "transport", "transport/udp",
-		"transport/shm"},
+		"transport/shm", "kit/cli"},
 		third: []string{"golang.org/x/sys", "google.golang.org/grpc", "google.golang.org/protobuf",
 			"connectrpc.com/connect", "storj.io/drpc", "github.com/HdrHistogram/hdrhistogram-go",
 			"gonum.org/v1/plot"}, traits: mayClock | mayUnsafe},

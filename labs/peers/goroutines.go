@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/labs/peers/echo"
 	"github.com/userspace-rpc/erpc/labs/peers/report"
 )
@@ -167,7 +168,7 @@ func (g *goroutines) measure(e env, rows []goRow) (r report.Goroutines, err erro
 // make is one turn, beside neighbours if the case has them.
 func (t *goTurn) make(ctx context.Context) (r report.Turn, err error) {
 	if t.of.busy {
-		stop, err := neighbours(ctx, allCores())
+		stop, err := neighbours(ctx, cli.AllowedCores())
 		if err != nil {
 			return r, err
 		}
@@ -180,7 +181,7 @@ func (t *goTurn) make(ctx context.Context) (r report.Turn, err error) {
 
 // contestants are those of a case, and why others are left out.
 func (g *goroutines) contestants(c *goCase) (list []goContestant, out []string) {
-	if (c.oneCore || c.busy) && len(allCores()) == 0 {
+	if (c.oneCore || c.busy) && len(cli.AllowedCores()) == 0 {
 		return nil, []string{"all: processes cannot be pinned to cores here"}
 	}
 	if c.kind == loopKind {
@@ -232,7 +233,7 @@ func measureCalls(ctx context.Context, p echo.Peer, c *goCase, d time.Duration,
 	s := shape{size: 32, resp: 32, window: c.callers, conns: 1, duration: d, work: c.work}
 	at := anywhere
 	if c.oneCore {
-		core := allCores()[0]
+		core := cli.AllowedCores()[0]
 		at = place{core, core}
 	}
 	if c.arrivals == 0 {

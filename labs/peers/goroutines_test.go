@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/labs/peers/echo"
 	"github.com/userspace-rpc/erpc/labs/peers/report"
 )
@@ -324,7 +325,7 @@ func TestGoroutinesInterrupt(t *testing.T) {
 
 // TestNeighbours: they use their cores until they are stopped.
 func TestNeighbours(t *testing.T) {
-	cores := allCores()
+	cores := cli.AllowedCores()
 	if len(cores) == 0 {
 		if os.Getenv("CI") == "true" && runtime.GOOS == "linux" {
 			t.Fatal("the cores of this process are not found")

@@ -9,20 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allCores returns the cores that this process may use; none if that is not known.
-func allCores() (list []int) {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return nil
-	}
-	for c := range len(set) * 64 {
-		if set.IsSet(c) {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
 // start starts a process, on one core unless it is negative: it inherits the placement of
 // the thread that starts it, so the Go runtime in it plans for one core from the beginning.
 func start(c *exec.Cmd, core int) error {

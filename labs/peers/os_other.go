@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// allCores: processes cannot be placed on cores here.
-func allCores() []int { return nil }
-
 // start starts a process; core is not used.
 func start(c *exec.Cmd, _ int) error { return c.Start() }
 

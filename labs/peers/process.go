@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/labs/peers/echo"
 	"github.com/userspace-rpc/erpc/labs/peers/report"
 )
@@ -28,7 +29,7 @@ var anywhere = place{-1, -1}
 
 // twoCores returns the first two cores that this process may use.
 func twoCores() (client, server int, ok bool) {
-	list := allCores()
+	list := cli.AllowedCores()
 	if len(list) < 2 {
 		return 0, 0, false
 	}
