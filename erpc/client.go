@@ -542,6 +542,10 @@ const redialAfter = 20 * time.Millisecond
 // no answer after half of ConnectTimeout, the old address is tried: a name service that is
 // down does not keep a Client from a server that has not moved. An answer that comes after
 // that still counts while the session is not open.
+//
+// The lookup may come before a server that has died is back: a peer in shared memory is missed at
+// once. So the name is looked up again while the session is not open, and once more when it is. If
+// the name leads elsewhere by then, a session opens there and takes the place of the others.
 type redial struct {
 	dialed     bool          // there was a session before this one
 	resolving  bool          // the goroutine is at work
@@ -549,7 +553,16 @@ type redial struct {
 	unknown    bool          // there was no answer so far: no address is known
 	began      monotime.Time // what goes on now; ConnectTimeout later it ends
 	resolveErr error         // why the address may be an old one
+	pause      time.Duration // until the next lookup while the session is not open
+	check      bool          // there is to be one more when it is
+	following  bool          // a session opens where the last one led
 }
+
+// Pauses between lookups while a session is not open. Each is twice as long as the one before.
+const (
+	minPause = 20 * time.Millisecond
+	maxPause = 800 * time.Millisecond
+)
 
 // want makes sure that a session for the calls that wait is open or on its way. An error says that
 // none can be.
@@ -578,11 +591,17 @@ func (c *Client) want() error {
 // resolve begins to look the name up, and to wait for the answer.
 func (c *Client) resolve() {
 	d := &c.redial
-	d.awaiting = true
+	d.awaiting, d.check, d.pause = true, true, minPause
 	c.alarms.lookup = d.began.Add(c.rpc.cfg.Timing.ConnectTimeout / 2)
 	c.arm()
+	c.lookup()
+}
+
+// lookup looks the name up, if no earlier lookup is under way, whose answer will do.
+func (c *Client) lookup() {
+	d := &c.redial
 	if d.resolving {
-		return // an earlier lookup: its answer will do
+		return
 	}
 	d.resolving = true
 	go func() {
@@ -590,6 +609,19 @@ func (c *Client) resolve() {
 		_ = c.rpc.Post(func(*Rpc) { c.resolved(to, err) }) // in vain only if the loop has ended
 	}()
 }
+
+// lookupDue ends a wait for an answer that has lasted too long, or looks up again.
+func (c *Client) lookupDue() {
+	switch {
+	case c.redial.awaiting:
+		c.tooLate()
+	case c.unopened():
+		c.lookup()
+	}
+}
+
+// unopened reports whether sessions are being opened and none is open.
+func (c *Client) unopened() bool { return len(c.all) > 0 && len(c.all) == c.connecting }
 
 // tooLate ends a wait that has lasted too long.
 func (c *Client) tooLate() {
@@ -614,13 +646,49 @@ func (c *Client) resolved(to transport.Addr, err error) {
 	switch {
 	case d.awaiting:
 		c.proceed()
-	case moved && len(c.all) > 0 && len(c.all) == c.connecting: // it tries the old address
+	case moved && c.unopened(): // it tries the old address
 		for len(c.all) > 0 {
 			l := c.all[0]
 			c.detach(l)
 			c.rpc.drop(l.s)
 		}
 		c.proceed()
+	case moved && len(c.all) > 0:
+		c.follow()
+	}
+	if d.check && c.unopened() {
+		c.alarms.lookup = c.rpc.readClock().Add(d.pause)
+		d.pause = min(2*d.pause, maxPause)
+		c.arm()
+	}
+}
+
+// follow opens a session where the name leads now, beside those that are open elsewhere.
+func (c *Client) follow() {
+	s, err := c.rpc.dial(c.addr, hostOf(c.text), c.rpc.cfg.Timing.ConnectTimeout)
+	if err != nil {
+		return // the others are open
+	}
+	c.redial.following = true
+	c.open(s, true)
+}
+
+// arrived acts on a session that has been opened: the name is looked up once more, or the session
+// is where that led, and those elsewhere get no calls any more.
+func (c *Client) arrived(l *clientSession) {
+	d := &c.redial
+	if d.check {
+		d.check = false
+		c.lookup()
+	}
+	if !d.following || l.s.Peer() != c.addr {
+		return
+	}
+	d.following = false
+	for i := len(c.all) - 1; i >= 0; i-- {
+		if o := c.all[i]; o.slots > 0 && o.s.Peer() != c.addr {
+			c.retire(o)
+		}
 	}
 }
 

@@ -345,14 +345,14 @@ func (r *Rpc) sendAll(items []transport.TxItem) {
 // Run runs the event loop until stop returns true, asked once or twice per pass, or
 // until the transport fails or the Rpc is closed.
 func (r *Rpc) Run(stop func() bool) error {
-	if stop() {
-		return nil
-	}
 	before, err := r.bind()
 	if err != nil {
 		return err
 	}
 	defer r.unbind(before)
+	if stop() {
+		return nil
+	}
 	defer r.lockThread()()
 	for {
 		work, err := r.RunOnce()

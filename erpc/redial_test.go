@@ -2,6 +2,7 @@ package erpc_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,6 +49,70 @@ func TestRedialResolves(t *testing.T) {
 		} else if ctx.Err() != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// script is a transport whose Resolve gives one answer after the other, and the last one again and
+// again. An answer is an address or empty: none is known.
+type script struct {
+	*udp.Conn
+	mu      sync.Mutex
+	answers []string
+}
+
+func (s *script) Resolve(string) (transport.Addr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	if a == "" {
+		return transport.Addr{}, transport.ErrBadAddress
+	}
+	return s.Conn.Resolve(a)
+}
+
+// served returns how many requests a server has served.
+func served(g *rig) (n uint64) {
+	for _, s := range g.Stats() {
+		n += s.RequestsServed
+	}
+	return n
+}
+
+// TestRedialResolvesAgain: a Client whose server is gone, and under whose name there is nothing yet
+// or still the old address, finds the server when it is back elsewhere, though it would try one
+// address for an hour. One that has found another server meanwhile goes where the name leads then.
+func TestRedialResolvesAgain(t *testing.T) {
+	checkLeaks(t)
+	for name, rest := range map[string]func(old, other, last string) []string{
+		"no address":   func(_, _, last string) []string { return []string{"", "", last} },
+		"old address":  func(old, _, last string) []string { return []string{old, old, last} },
+		"other server": func(_, other, last string) []string { return []string{other, last} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := newRig(t, erpc.Config{})
+			other, last := newRig(t, erpc.Config{}), newRig(t, erpc.Config{})
+			old := first.serve(t, "127.0.0.1:0")
+			d := &script{Conn: listen(t, "127.0.0.1:0"), answers: []string{old}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			c, err := erpc.Dial(ctx, d, "server", erpc.Config{Timing: erpc.Timing{
+				ConnectTimeout: time.Hour,
+			}})
+			is(t, "dial", err, nil)
+			defer c.Close()
+			d.mu.Lock()
+			d.answers = rest(old, other.serve(t, "127.0.0.1:0"), last.serve(t, "127.0.0.1:0"))
+			d.mu.Unlock()
+			is(t, "close", first.Close(), nil)
+			for served(last) == 0 {
+				if _, err := c.Call(ctx, typeEcho, []byte("two")); ctx.Err() != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

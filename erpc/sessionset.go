@@ -175,6 +175,7 @@ func (c *Client) opened(l *clientSession) {
 	c.connecting--
 	c.growAt, c.growWait, c.failure = 0, 0, nil
 	c.list(l)
+	c.arrived(l)
 	if c.member != nil {
 		c.member.opened()
 	}
@@ -421,7 +422,7 @@ func (c *Client) onAlarm() {
 		at *monotime.Time
 		do func()
 	}{
-		{&a.lookup, c.tooLate}, {&a.hold, c.try}, {&a.trim, c.trim},
+		{&a.lookup, c.lookupDue}, {&a.hold, c.try}, {&a.trim, c.trim},
 		{&a.redial, c.member.redial}, {&a.listen, c.member.listen},
 	} {
 		if *due.at != 0 && now >= *due.at {

@@ -21,6 +21,10 @@
 //		...
 //	}
 //
+// Decorators and transports are used by pointer: so an endpoint can tell that it is given one that
+// another endpoint has. It does not look into a decorator, so what that decorates must have no
+// other owner.
+//
 // A transport with nothing to say about hints, memory, other ways to sleep and private paths
 // embeds [Base]. Without it, one that has only the other methods does not compile.
 //

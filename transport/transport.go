@@ -221,7 +221,8 @@ const (
 	HintTooBig
 	// HintGone says that the peer's process has ended, or has closed its endpoint: nothing comes
 	// from the address any more, ever, and all that came was returned by RxBurst. The kernel says
-	// so of what only the peer could close; nobody else can forge it.
+	// so of what only the peer could close. Nobody else can forge it for a connection that the peer
+	// has made.
 	HintGone
 )
 

@@ -68,6 +68,9 @@
 // packets can.
 //
 // Nobody else can touch packets, which transport.Path.Private says: only the two processes have
-// the memory file. With [Config.AllowOtherUsers] it does not say so, since somebody else may
-// have taken the name of the endpoint that was meant.
+// the memory file. With [Config.AllowOtherUsers] it does not say so: addresses are file names that
+// all those users can read, and whoever connects first in the name of an endpoint is taken for it.
+// He gets the sessions that are meant for that endpoint, can keep it from connecting, and can end
+// what he got; he can also use up the places for connections. So among users who do not trust each
+// other sessions need keys (erpc.Config.TLS or PSK), and even then one can lock another out.
 package shm
