@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -87,49 +86,58 @@ func (n *Nexus) newRpcs(own []*claim) (rpcs []*Rpc, err error) {
 			return rpcs, err
 		}
 		if g != nil {
-			r.join(g, i)
+			r.joinGroup(g, i)
 		}
 		rpcs = append(rpcs, r)
 	}
 	return rpcs, nil
 }
 
-// join makes a new endpoint the i-th of a group.
-func (r *Rpc) join(g *group, i int) {
-	e := &r.engine
+// joinGroup makes a new endpoint the i-th of a group.
+func (r *Rpc) joinGroup(g *group, i int) {
 	if i == 0 {
 		for at := 0; at < len(g.secret); at += 8 {
-			binary.LittleEndian.PutUint64(g.secret[at:], e.rng.Uint64())
+			binary.LittleEndian.PutUint64(g.secret[at:], r.engine.Rand().Uint64())
 		}
 	}
-	e.group, r.inbox = g, &inbox{taken: make([]handed, r.cfg.Burst)}
+	r.group, r.inbox = g, &inbox{taken: make([]handed, r.cfg.Burst)}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst, 2*r.cfg.Burst) // behind it what was handed over
 	r.number = i + 1
-	e.table.first = wire.FirstOf(uint8(i + 1))
-	e.assocs.loop = uint8(i + 1)
-	e.handshakes.cookies = session.NewLoopCookies(g.secret)
+	r.engine.Join(g, uint8(i+1), g.secret)
 	g.members[i].Store(r)
 }
 
 // leaveGroup says to the other loops that this one has ended.
 func (r *Rpc) leaveGroup() {
-	if g := r.engine.group; g != nil {
-		g.members[r.engine.loop()-1].Store(nil)
+	if g := r.group; g != nil {
+		g.members[r.engine.Loop()-1].Store(nil)
 	}
 }
 
 // member returns the endpoint of a loop, nil if there is none.
 func (g *group) member(loop uint8) *Rpc {
-	if g == nil || int(loop)-1 >= len(g.members) || loop == 0 {
+	if int(loop)-1 >= len(g.members) || loop == 0 {
 		return nil
 	}
 	return g.members[loop-1].Load()
 }
 
-// place returns the loop for a new session: the one that is asked for if it runs, else one by
+// Loops is a method of engine.Peers.
+func (g *group) Loops() int { return len(g.members) }
+
+// Epoch returns the incarnation of a loop.
+func (g *group) Epoch(loop uint8) (epoch uint64, runs bool) {
+	r := g.member(loop)
+	if r == nil {
+		return 0, false
+	}
+	return r.engine.Epoch(), true
+}
+
+// Place returns the loop for a new session: the one that is asked for if it runs, else one by
 // rendezvous hashing of a number that is the same each time the attempt to connect is repeated. So
 // all loops find the same one, and nothing changes when another loop ends.
-func (g *group) place(number uint64, asked uint8) (loop uint8) {
+func (g *group) Place(number uint64, asked uint8) (loop uint8) {
 	if g.member(asked) != nil {
 		return asked
 	}
@@ -240,81 +248,23 @@ func (b *inbox) take(pkts []transport.RxPacket) (n int) {
 func (r *Rpc) takeHanded(n int) int {
 	all := r.rx[:cap(r.rx)]
 	got := r.inbox.take(all[n:min(len(all), n+r.cfg.Burst)])
-	r.engine.stats.HandedIn += uint64(got)
+	r.stats.HandedIn += uint64(got)
 	return n + got
 }
 
 // hasHanded reports whether other loops have handed something over.
 func (r *Rpc) hasHanded() bool { return r.inbox != nil && r.inbox.waiting.Load() != 0 }
 
-// handOver gives a copy of a packet to another loop of the address. It reports false for
+// HandOver gives a copy of a packet to another loop of the address. It reports false for
 // runs if there is no such loop, and for took if its inbox is full.
-func (r *Rpc) handOver(loop uint8, p *transport.RxPacket) (runs, took bool) {
-	to := r.engine.group.member(loop)
+func (g *group) HandOver(loop uint8, p *transport.RxPacket) (runs, took bool) {
+	to := g.member(loop)
 	if to == nil {
 		return false, false
 	}
 	took = to.inbox.put(p)
 	to.wakeIfSleeping()
 	return true, took
-}
-
-// loop returns the number of the engine's loop, 0 if it is the only one.
-func (e *engine) loop() uint8 { return wire.LoopOf(e.table.first) }
-
-// unknown takes a packet of a session that is not in the table, with its session field. It reports
-// whether the packet is for another loop. What was sealed is for the loop that has its keys.
-//
-//go:noinline
-func (e *engine) unknown(field uint32, p *transport.RxPacket, via uint32) bool {
-	if via != 0 || wire.LoopOf(field) == e.loop() {
-		e.stats.DropNoSession++
-		return false
-	}
-	if !e.astray(field, p) {
-		e.stats.DropNoLoop++
-	}
-	return true
-}
-
-// astray gives a packet to the loop that its session field names. It reports false if that is this
-// one, or does not run: the packet stays here.
-//
-//go:noinline
-func (e *engine) astray(field uint32, p *transport.RxPacket) bool {
-	loop := wire.LoopOf(field)
-	if loop == e.loop() {
-		return false
-	}
-	runs, took := e.port.handOver(loop, p)
-	if took {
-		e.stats.HandedOver++
-	} else if runs {
-		e.stats.DropHandover++
-	}
-	return runs
-}
-
-// cookie makes the cookie for a first Connect. That of a group names the loop that the session is
-// for.
-func (e *engine) cookie(c *wire.Connect, p *connectPacket, body []byte) [wire.CookieSize]byte {
-	cookies := e.handshakes.cookies
-	if e.group == nil {
-		return cookies.Make(&p.From, body, e.in.Now)
-	}
-	field, _ := wire.SessionOf(p.Data)
-	loop := e.group.place(cookies.Spread(&p.From, c.Nonce), wire.LoopOf(field))
-	return cookies.MakeFor(loop, &p.From, body, e.in.Now)
-}
-
-// placed reports whether a session whose cookie is good is for this loop. If not, the Connect goes
-// to its loop. If that has ended, the cookie is as one of an endpoint that has restarted.
-func (e *engine) placed(c *wire.Connect, p *connectPacket) (here, gone bool) {
-	loop := c.Cookie[wire.CookieLoopAt]
-	if e.group == nil || loop == e.loop() {
-		return true, false
-	}
-	return false, !e.astray(wire.FirstOf(loop), p.RxPacket)
 }
 
 const (
@@ -372,7 +322,7 @@ func begun(word uint64) int { return int(word & (1<<turnShift - 1)) }
 // mayHandOff reports whether a handoff may run the endpoint's loop. Config.Workers is a promise
 // about the goroutines that run handlers, and a handoff has one more.
 func (r *Rpc) mayHandOff() bool {
-	return r.engine.jobs.pool != nil && r.cfg.Workers == 0 && !r.cfg.LockThread &&
+	return r.jobs.pool != nil && r.cfg.Workers == 0 && !r.cfg.LockThread &&
 		r.cfg.Simulation.Clock == nil
 }
 
@@ -383,7 +333,7 @@ func (r *Rpc) runHandoff(stop func() bool, enter, leave func()) error {
 		r: r, stop: stop, enter: enter, leave: leave, call: make(chan struct{}, 1),
 		end: make(chan error, 1), over: make(chan struct{}), watched: make(chan struct{}),
 	}
-	r.engine.jobs.paces = new(paces)
+	r.jobs.paces = new(paces)
 	y.start(0, nil)
 	go y.watchdog()
 	err := <-y.end
@@ -404,7 +354,7 @@ func (y *handoff) start(n uint64, rest []*job) {
 			}
 		}()
 		y.r.takeOver()
-		y.r.engine.jobs.toPool(rest)
+		y.r.jobs.toPool(rest)
 		mine, err := y.turn(n)
 		if returned = true; mine {
 			y.r.unbind(0)
@@ -423,7 +373,7 @@ func (y *handoff) turn(n uint64) (mine bool, err error) {
 		if work == 0 && y.stop() { // a timer's callback may have changed its mind
 			break
 		}
-		if len(y.r.engine.jobs.own) > 0 {
+		if len(y.r.jobs.own) > 0 {
 			if !y.shift(n) {
 				return false, nil
 			}
@@ -440,7 +390,7 @@ func (y *handoff) turn(n uint64) (mine bool, err error) {
 // that the client works at these while the next ones run. It reports false when the loop is another
 // goroutine's. Between the first request and the end that may be so at any time.
 func (y *handoff) shift(n uint64) (mine bool) {
-	jobs := &y.r.engine.jobs
+	jobs := &y.r.jobs
 	own, rest := jobs.own, []*job(nil)
 	if limit := min(y.r.txBatch, maxInShift); len(own) > limit {
 		own, rest = own[:limit], own[limit:]
@@ -478,7 +428,7 @@ func (y *handoff) shift(n uint64) (mine bool) {
 		return false
 	}
 	y.r.unbar()
-	y.r.engine.handed += later // goroutines that it woke work at them
+	y.r.engine.Handed += later // goroutines that it woke work at them
 	y.settle(own[ran:], &took)
 	clear(own)
 	return true
@@ -487,13 +437,13 @@ func (y *handoff) shift(n uint64) (mine bool) {
 // settle does what is to be done after a shift: it notes what handlers took, and has what is left
 // run in the next shift, or by the pool if its type is slow.
 func (y *handoff) settle(left []*job, took *shiftTimes) {
-	jobs, now := &y.r.engine.jobs, y.r.clock()
+	jobs, now := &y.r.jobs, y.r.clock()
 	for _, m := range took.all[:took.used] {
 		jobs.paces.types[m.typ].note(now, m.took, m.n)
 	}
 	switch {
 	case len(left) == 0:
-	case jobs.paces.quick(left[0].quota, left[0].handle.Type(), now):
+	case jobs.paces.quick(left[0].work, left[0].handle.Type(), now):
 		jobs.own = append(jobs.own, left...)
 	default:
 		jobs.toPool(left)
@@ -576,7 +526,7 @@ func (y *handoff) take(word uint64) {
 	at, now := begun(word), y.r.clock()
 	took := now.Sub(monotime.Time(y.began.Load()))
 	j := y.jobs[at-1]
-	y.r.engine.jobs.paces.stall(j.quota, j.handle.Type(), now, took)
+	y.r.jobs.paces.stall(j.work, j.handle.Type(), now, took)
 	rest := y.jobs[at:]
 	y.jobs = nil
 	y.start(n, rest)
