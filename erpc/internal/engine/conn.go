@@ -69,8 +69,8 @@ type Conn struct {
 	Server   *session.Server // nil at a client
 }
 
-// hotConn is how many bytes from Conn.live on, and of the owner's behind a Conn, a packet needs.
-const hotConn = 96
+// HotConn is how many bytes from Conn.live on, and of the owner's behind a Conn, a packet needs.
+const HotConn = 96
 
 // serverState holds the fields that a client's session does not need.
 type serverState struct {
@@ -97,7 +97,7 @@ func (c *Conn) InitServer(half *ServerHalf) {
 // Prefetch asks for what a packet of the session needs.
 func (c *Conn) Prefetch() {
 	// It must not look which half this is: that would be a cache miss to wait for.
-	sys.Prefetch(&c.live, hotConn+session.ClientHot)
+	sys.Prefetch(&c.live, HotConn+session.ClientHot)
 }
 
 // Peer returns the address of the other side. It is safe in any goroutine.
