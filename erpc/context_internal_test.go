@@ -30,7 +30,8 @@ func (g *contextRig) request(left time.Duration) (*job, *handlerContext) {
 	if left > 0 {
 		j.deadline = g.rpc.clock().Add(left)
 	}
-	return j, newHandlerContext(ReqHandle{s: &serverEnd{Session: Session{rpc: g.rpc}}, job: j}, g.server)
+	h := ReqHandle{s: &serverEnd{Session: Session{rpc: g.rpc}}, job: j}
+	return j, newHandlerContext(h, g.server)
 }
 
 // ended says why a context has ended, by Done and Err alike.

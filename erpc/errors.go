@@ -27,7 +27,7 @@ var (
 	ErrVersion  = engine.ErrVersion  // the peer does not speak the protocol version
 	ErrDraining = engine.ErrDraining // the peer is shutting down
 	ErrInsecure = engine.ErrInsecure // one side encrypts and demands it, the other one does not
-	ErrDenied   = engine.ErrDenied   // peer not authenticated; with the reason of crypto/tls or Authorize
+	ErrDenied   = engine.ErrDenied   // peer not authenticated; with the reason
 
 	ErrPeerLost      = engine.ErrPeerLost      // silent for FailureTimeout
 	ErrPeerRestarted = engine.ErrPeerRestarted // it does not know the session
@@ -44,7 +44,7 @@ var (
 	// A transport serves one endpoint.
 	ErrTransportInUse = errors.New("transport in use: an endpoint owns it already")
 	ErrClosed         = engine.ErrClosed           // by this side
-	ErrResponded      = engine.ErrResponded        // no request waits for the response, or its session ended
+	ErrResponded      = engine.ErrResponded        // nobody waits for the response
 	ErrBufferInUse    = msgbuf.ErrInUse            // the library owns the buffer
 	ErrBufferFreed    = msgbuf.ErrFreed            // the buffer was freed
 	ErrBufferLeak     = msgbuf.ErrLeak             // from Rpc.Close

@@ -156,7 +156,8 @@ func (c *Client) HasCommands() bool { return !c.rpc.commands.Empty() }
 // Numbers returns the numbers and tokens by which packets name a session, at this side and at the
 // peer's.
 func (s *Session) Numbers() (session, token [2]uint32) {
-	return [2]uint32{s.conn.End.Local, s.conn.End.Remote}, [2]uint32{s.conn.End.LocalToken, s.conn.End.RemoteToken}
+	end := s.conn.End
+	return [2]uint32{end.Local, end.Remote}, [2]uint32{end.LocalToken, end.RemoteToken}
 }
 
 // Sealed returns a datagram with a packet as it is, sealed by the association of a session; nil if

@@ -9,8 +9,8 @@ import (
 )
 
 // TestHotSession: what a packet needs of a session is in one piece: the end of a Conn, which begins
-// with a line of the cache, what follows it in a Session, and its half. Both ends are no larger than
-// the class of 1,792 bytes of Go's allocator.
+// with a line of the cache, what follows it in a Session, and its half. Both ends are no larger
+// than the class of 1,792 bytes of Go's allocator.
 func TestHotSession(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) != 8 {
 		t.Skip("the sizes are those of 64-bit systems")

@@ -335,8 +335,8 @@ func (o *Out) addMore(kind EventKind) *Event {
 	return &o.more[len(o.more)-1]
 }
 
-// Tell adds an event of the owner's own about the session with a number at this side. Like any other
-// it comes behind the outcomes that are there already.
+// Tell adds an event of the owner's own about the session with a number at this side. Like any
+// other it comes behind the outcomes that are there already.
 func (o *Out) Tell(kind EventKind, local uint32) { o.add(kind).Session = local }
 
 // Pending reports whether outcomes may be left. If not, Next has none.

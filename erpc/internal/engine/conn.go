@@ -62,7 +62,7 @@ type Conn struct {
 	activeAt int32        // place in timers.active, from 1; 0 if it is not there
 	state    connState
 	fate     Fate            // how it ended
-	Shared   bool            // server: the peer can change requests after they came; see transport.Path
+	Shared   bool            // server: the peer can change what came; see transport.Path
 	tell     bool            // the peer must be sent the end
 	hidden   bool            // the owner knows nothing of it
 	Client   *session.Client // nil at a server

@@ -363,8 +363,8 @@ func (e *Engine) OpenedBy(i int) (via uint32, ok bool) {
 	return via, via != dropped
 }
 
-// Sealing reports whether packets are sealed: then each burst goes through OpenBurst, and each batch
-// through Seal.
+// Sealing reports whether packets are sealed: then each burst goes through OpenBurst, and each
+// batch through Seal.
 func (e *Engine) Sealing() bool { return e.sealing }
 
 // Recycle takes the memory of the last burst's packets back, before the next one.
