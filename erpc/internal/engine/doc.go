@@ -1,6 +1,12 @@
 // Package engine is an endpoint without I/O: sessions, what two endpoints know of each other, and
 // how both come and go. Package erpc stands on it.
 //
+// # Map
+//
+//	owns       sessions by number, associations, handshakes, quotas, timers, of one loop
+//	called by  package erpc, with packets, ticks and the time
+//	never      it calls the application, does I/O, or takes what a peer has not proved
+//
 // # In and out
 //
 // An Engine belongs to one event loop, which calls its methods: a burst came (OpenBurst, OnPacket,
