@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -136,9 +137,13 @@ type Config struct {
 	// both processes are of one user, or root. It counts with TLS or PSK.
 	TrustLocal bool
 	// Authorize decides, with TLS, PSK or TrustLocal, whether a peer may have sessions: nil means
-	// yes. It is asked once per pair of endpoints, by a server and by a client, in a goroutine that
-	// is not the loop's, and in several at a time.
-	Authorize func(ConnectionState) error
+	// yes. It is asked once per pair of endpoints, or per session where those are not encrypted, by
+	// a server and by a client, in a goroutine of its own, and in several at a time.
+	//
+	// It may wait, also callbacks of TLS may, for half of Timing.ConnectTimeout. Then ctx ends, and
+	// the peer is refused and reads why. While it waits other clients have their handshakes. At most
+	// 256 such questions are open, a quarter of them by one address.
+	Authorize func(ctx context.Context, peer ConnectionState) error
 	// KeyLog gets the secrets of each pair of endpoints, a line each, for "erpc decode" and
 	// dissectors. They open all packets. Default: TLS.KeyLogWriter, if it is set.
 	KeyLog io.Writer

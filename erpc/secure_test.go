@@ -175,7 +175,7 @@ func TestTLS(t *testing.T) {
 	ca, other := sectest.NewCA("ours"), sectest.NewCA("theirs")
 	const id = "spiffe://test/client"
 	server, client := ca.Config("127.0.0.1", ""), ca.Config("", id)
-	addr := secureServer(t, erpc.Config{TLS: server, Authorize: func(s erpc.ConnectionState) error {
+	addr := secureServer(t, erpc.Config{TLS: server, Authorize: func(_ context.Context, s erpc.ConnectionState) error {
 		if u := s.SPIFFE(); u != nil && u.Path == "/bad" {
 			return errors.New("no entry")
 		}

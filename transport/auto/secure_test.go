@@ -40,7 +40,7 @@ func TestTrustLocal(t *testing.T) {
 			var state atomic.Pointer[erpc.ConnectionState]
 			var shared atomic.Bool
 			cfg := erpc.Config{TLS: keys, TrustLocal: v.server}
-			cfg.Authorize = func(s erpc.ConnectionState) error {
+			cfg.Authorize = func(_ context.Context, s erpc.ConnectionState) error {
 				state.Store(&s)
 				shared.Store(shm.IsAddr(&s.Peer))
 				if v.name == "denied" {

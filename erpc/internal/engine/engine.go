@@ -92,6 +92,7 @@ type Stats struct {
 
 	DropMalformed, DropNoSession, DropToken, DropConnects uint64
 	DropSealed, DropBundle, DropRole                      uint64
+	HandshakesEvicted                                     uint64
 
 	HandedOver, DropHandover, DropNoLoop uint64
 }

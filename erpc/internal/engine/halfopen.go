@@ -2,22 +2,20 @@ package engine
 
 import (
 	"bytes"
+	"container/heap"
 	"encoding/binary"
+	"sync/atomic"
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// Bounds of handshakes that clients have begun, which have proved their address. One quota, see
-// Config.Shares, has a quarter at most, so that it leaves room for others.
 const (
-	maxPending   = 4096    // under way
-	maxKnown     = 1 << 16 // with those that have ended and are remembered
-	quotaDivisor = 4       // one quota has at most this part of either
 	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
 	answerEvery = 5 * time.Millisecond
 	// soonDone is how many steps may wait for workers until a client is told that its Connect has
@@ -28,60 +26,288 @@ const (
 
 // pendingHandshake is a client's handshake that is not finished.
 type pendingHandshake struct {
-	key      connKey
-	quotaKey transport.Addr // for which it counts
-	connect  wire.Connect
-	body     []byte       // of the Connect as it came last
-	assoc    *association // that gets the keys
-	early    []byte       // a copy of the first sealed datagram, which came before them
-	expires  monotime.Time
-	sentAt   monotime.Time
-	ended    bool      // it is here only so that repetitions begin nothing new
-	code     wire.Code // why it was refused; wire.CodeOK if it was not
-	text     string
+	key     connKey
+	connect wire.Connect
+	body    []byte       // of the Connect as it came last
+	assoc   *association // that gets the keys; nil if the client is to have none
+	early   []byte       // a copy of the first sealed datagram, which came before them
+	expires monotime.Time
+	sentAt  monotime.Time
+	ended   bool      // it is here only so that repetitions begin nothing new
+	code    wire.Code // why it was refused; wire.CodeOK if it was not
+	text    string
 	stream
+	gone atomic.Bool // it is over, for the worker
+
+	share    *openShare // that it counts for
+	cost     int        // what it counts, bytes
+	byShare  pendingLink
+	byExpiry pendingLink
 }
 
-// halfOpen counts pending handshakes, in all and by quota.
-type halfOpen struct {
-	active, known int // under way; with those that are remembered
-	early         int // bytes of sealed datagrams that came before their keys
-}
+// What a handshake counts beside the bytes that it holds.
+const (
+	pendingCost = 1 << 10  // itself, and its place in tables
+	pskCost     = 1 << 10  // a handshake by a shared key
+	tlsCost     = 32 << 10 // one of crypto/tls, with its goroutine
+)
 
-// room reports whether one more fits beside all others and those of its quota.
-func (c halfOpen) room(own halfOpen) bool {
-	return c.active < maxPending && own.active < maxPending/quotaDivisor &&
-		c.known < maxKnown && own.known < maxKnown/quotaDivisor
-}
-
-// roomEarly reports whether a sealed datagram fits beside all others and those of its quota.
-func (c halfOpen) roomEarly(own halfOpen, size int) bool {
-	return size <= maxEarly && c.early+size <= maxAllEarly &&
-		own.early+size <= maxAllEarly/quotaDivisor
-}
-
-// count adds to the pending handshakes of a client's quota, and to all.
-func (sec *endpointSecurity) count(quotaKey transport.Addr, add halfOpen) {
-	own := sec.halfOpen[quotaKey].with(add)
-	if sec.halfOpen[quotaKey] = own; own == (halfOpen{}) {
-		delete(sec.halfOpen, quotaKey)
+// weigh returns what a handshake costs now.
+func (n *pendingHandshake) weigh() int {
+	cost := pendingCost + cap(n.in) + cap(n.out) + cap(n.body) + len(n.early)
+	if n.hs != nil && n.hs.PSK() {
+		cost += pskCost
+	} else if n.hs != nil {
+		cost += tlsCost
 	}
-	sec.all = sec.all.with(add)
+	return cost
 }
 
-func (c halfOpen) with(add halfOpen) halfOpen {
-	return halfOpen{c.active + add.active, c.known + add.known, c.early + add.early}
+// pendingLink is a place in a pendingList.
+type pendingLink struct{ prev, next *pendingHandshake }
+
+// pendingList is a line of handshakes, in one of two orders.
+type pendingList struct {
+	first, last *pendingHandshake
+	link        func(*pendingHandshake) *pendingLink
+}
+
+func byShare(n *pendingHandshake) *pendingLink  { return &n.byShare }
+func byExpiry(n *pendingHandshake) *pendingLink { return &n.byExpiry }
+
+// push puts a handshake at the end.
+func (l *pendingList) push(n *pendingHandshake) {
+	*l.link(n) = pendingLink{prev: l.last}
+	if l.last == nil {
+		l.first = n
+	} else {
+		l.link(l.last).next = n
+	}
+	l.last = n
+}
+
+// remove takes a handshake out.
+func (l *pendingList) remove(n *pendingHandshake) {
+	at := l.link(n)
+	if at.prev == nil {
+		l.first = at.next
+	} else {
+		l.link(at.prev).next = at.next
+	}
+	if at.next == nil {
+		l.last = at.prev
+	} else {
+		l.link(at.next).prev = at.prev
+	}
+	*at = pendingLink{}
+}
+
+// openShare is what the addresses of one share have of half-open handshakes.
+type openShare struct {
+	key   transport.Addr
+	cost  int
+	count int
+	place int         // in halfOpen.fullest
+	line  pendingList // the one that has got on longest ago first
+}
+
+const (
+	// maxHalfOpen is what all half-open handshakes of an endpoint cost at most, bytes.
+	maxHalfOpen = 32 << 20
+	// halfOpenPart is which part of Config.MemoryLimit they have at most.
+	halfOpenPart = 4
+	// halfOpenPiece is how many bytes are charged to the memory limit at a time.
+	halfOpenPiece = 64 << 10
+)
+
+// halfOpen holds the handshakes that clients have begun, which have proved their address and nothing
+// else, with those that have ended and are remembered until they expire.
+//
+// All together have a bound, which counts as memory of messages. There is always room for one more:
+// the share that has most loses the one that has waited longest since it got on. Getting on is a
+// step, which takes a whole message; parts of messages are none. So whoever opens many has his own
+// closed, however many addresses he has; and one that is answered at once outlives all that wait.
+type halfOpen struct {
+	max     int
+	cost    int
+	charged int // to budget
+	budget  *msgbuf.Budget
+	byKey   map[connKey]*pendingHandshake
+	shares  map[transport.Addr]*openShare
+	fullest shareHeap
+	expiry  pendingList // in the order in which they expire
+}
+
+func newHalfOpen(budget *msgbuf.Budget) halfOpen {
+	return halfOpen{
+		max:    int(min(maxHalfOpen, budget.Limit()/halfOpenPart)),
+		budget: budget, byKey: make(map[connKey]*pendingHandshake),
+		shares: make(map[transport.Addr]*openShare), expiry: pendingList{link: byExpiry},
+	}
+}
+
+// add takes a handshake of a share.
+func (o *halfOpen) add(n *pendingHandshake, key transport.Addr) {
+	sh := o.shares[key]
+	if sh == nil {
+		sh = &openShare{key: key, line: pendingList{link: byShare}}
+		o.shares[key] = sh
+		heap.Push(&o.fullest, sh)
+	}
+	n.share = sh
+	sh.count++
+	sh.line.push(n)
+	o.expiry.push(n)
+	o.byKey[n.key] = n
+	o.weigh(n)
+}
+
+// remove forgets a handshake.
+func (o *halfOpen) remove(n *pendingHandshake) {
+	sh := n.share
+	o.charge(n, 0)
+	sh.line.remove(n)
+	o.expiry.remove(n)
+	delete(o.byKey, n.key)
+	if sh.count--; sh.count == 0 {
+		heap.Remove(&o.fullest, sh.place)
+		delete(o.shares, sh.key)
+	}
+}
+
+// weigh charges what a handshake costs now.
+func (o *halfOpen) weigh(n *pendingHandshake) { o.charge(n, n.weigh()) }
+
+func (o *halfOpen) charge(n *pendingHandshake, cost int) {
+	more := cost - n.cost
+	n.cost = cost
+	n.share.cost += more
+	o.cost += more
+	heap.Fix(&o.fullest, n.share.place)
+	for o.charged >= o.cost+2*halfOpenPiece || o.cost == 0 && o.charged > 0 {
+		o.charged -= halfOpenPiece
+		o.budget.Give(halfOpenPiece)
+	}
+}
+
+// gotOn notes that a handshake has made a step.
+func (o *halfOpen) gotOn(n *pendingHandshake) {
+	n.share.line.remove(n)
+	n.share.line.push(n)
+}
+
+// over reports whether handshakes cost more than they may.
+func (o *halfOpen) over() bool {
+	if o.cost > o.max {
+		return true
+	}
+	for o.charged < o.cost {
+		if !o.budget.Take(halfOpenPiece) {
+			return true
+		}
+		o.charged += halfOpenPiece
+	}
+	return false
+}
+
+// victim returns the handshake that is given up first.
+func (o *halfOpen) victim() *pendingHandshake { return o.fullest[0].line.first }
+
+// shareHeap holds shares, the one that costs most in front.
+type shareHeap []*openShare
+
+func (h shareHeap) Len() int           { return len(h) }
+func (h shareHeap) Less(i, j int) bool { return h[i].cost > h[j].cost }
+
+func (h shareHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *shareHeap) Push(x any) {
+	sh := x.(*openShare)
+	sh.place = len(*h)
+	*h = append(*h, sh)
+}
+
+func (h *shareHeap) Pop() any {
+	last := len(*h) - 1
+	sh := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return sh
+}
+
+// weigh charges what a pending handshake costs now, and makes room if it is too much. It reports
+// false if that handshake itself had to go.
+func (e *Engine) weigh(n *pendingHandshake) bool {
+	o := &e.security.halfOpen
+	o.weigh(n)
+	for len(o.fullest) > 0 && o.over() {
+		v := o.victim()
+		if !v.ended {
+			e.stats.HandshakesEvicted++
+		}
+		e.dropPending(v)
+	}
+	return n.share == nil || o.byKey[n.key] == n
+}
+
+// dropPending forgets a handshake.
+func (e *Engine) dropPending(n *pendingHandshake) {
+	e.security.halfOpen.conclude(n)
+	e.security.halfOpen.remove(n)
+	if n.assoc != nil && n.assoc.keys == nil {
+		e.assocs.release(n.assoc)
+	}
 }
 
 // trusts reports whether a Connect is of a process of this user, and may go without encryption.
 func (e *Engine) trusts(c *wire.Connect, from transport.Addr) bool {
-	if !e.cfg.TrustLocal || c.Offer.Features&wire.FeatureSeal != 0 {
-		return false
+	return e.cfg.TrustLocal && c.Offer.Features&wire.FeatureSeal == 0 && e.port.IsPrivate(from)
+}
+
+// onTrusted takes a Connect of a process of this user. Whether it is welcome is asked once.
+func (e *Engine) onTrusted(c *wire.Connect, p *connectPacket) {
+	key := connKey{from: p.From, nonce: c.Nonce}
+	switch n := e.security.halfOpen.byKey[key]; {
+	case e.security.keys.cfg.Authorize == nil, e.table.byKey[key] != nil:
+		e.onProved(c, p.From, p.version)
+	case n == nil:
+		e.judgeLocal(c, key, p.version)
+	case n.ended && n.code != wire.CodeOK:
+		e.refuse(c, &p.From, 0, p.version, n.code, n.text)
 	}
-	if !e.port.IsPrivate(from) {
-		return false
+}
+
+// judgeLocal asks whether a process of this user is welcome.
+func (e *Engine) judgeLocal(c *wire.Connect, key connKey, version uint8) {
+	n := &pendingHandshake{
+		key: key, connect: *c, expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
-	return e.security.keys.authorize(localIdentity(from, false)) == nil
+	n.busy = true
+	share, k := e.cfg.Shares.Key(key.from), e.security.keys
+	e.security.halfOpen.add(n, share)
+	if !e.weigh(n) {
+		return
+	}
+	var err error
+	work := func() { err = k.authorize(share, localIdentity(key.from, false)) }
+	done := func() {
+		n.busy = false
+		if n.over {
+			return
+		}
+		if err != nil {
+			e.turnAway(n, handshakeError(err))
+			return
+		}
+		e.security.halfOpen.conclude(n)
+		e.onProved(&n.connect, key.from, version)
+	}
+	if !e.step(share, &n.gone, nil, work, done) {
+		e.dropPending(n)
+	}
 }
 
 // onSecured takes a Connect whose sender has proved its address, where security is demanded.
@@ -100,7 +326,7 @@ func (e *Engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 		return
 	}
 	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
-	n := e.security.pending[key]
+	n := e.security.halfOpen.byKey[key]
 	switch {
 	case n != nil && n.ended:
 		if n.code != wire.CodeOK {
@@ -152,9 +378,9 @@ func (e *Engine) beginPending(
 		e.refuse(c, &key.from, 0, wire.Version, wire.CodeDenied, why)
 		return
 	}
-	sec, quotaKey := e.security, e.quotas.cfg.Key(key.from)
+	sec, share := e.security, e.cfg.Shares.Key(key.from)
 	a := &association{addr: key.from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
-	if e.refusing || !sec.all.room(sec.halfOpen[quotaKey]) || !e.assocs.reserve(a) {
+	if e.refusing || !e.assocs.reserve(a) {
 		code := wire.CodeExhausted
 		if e.refusing {
 			code = wire.CodeShutdown
@@ -163,15 +389,24 @@ func (e *Engine) beginPending(
 		return
 	}
 	n := &pendingHandshake{
-		key: key, quotaKey: quotaKey, connect: *c, body: bytes.Clone(body), assoc: a,
+		key: key, connect: *c, body: bytes.Clone(body), assoc: a,
 		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
 	}
 	a.pending, n.theirs = n, index
+	sec.halfOpen.add(n, share)
+	e.hearPending(n, 0, value)
+	if n.hs != nil && len(n.out) == 0 && sec.keys.steps.waits() >= soonDone {
+		e.answerPending(n) // the client learns at once that the path carries its packets
+	}
+}
+
+// start makes the server's side of a handshake, when the client's first message is there.
+func (e *Engine) start(n *pendingHandshake) {
 	head, tail := wire.Fixed(n.body)
 	said := append(bytes.Clone(head), tail...)
 	mine := binary.LittleEndian.AppendUint64(nil, e.handshakes.epoch)
-	mine = binary.LittleEndian.AppendUint32(mine, a.field)
-	n.hs = sec.keys.handshake("", false, sec.rng, security.Opening{
+	mine = binary.LittleEndian.AppendUint32(mine, n.assoc.field)
+	n.hs = e.security.keys.handshake("", false, e.security.rng, security.Opening{
 		Judge: func(peer []byte) ([]byte, error) {
 			if !bytes.Equal(peer, said) {
 				return nil, security.ErrParams
@@ -179,12 +414,6 @@ func (e *Engine) beginPending(
 			return mine, nil
 		},
 	})
-	sec.pending[key], sec.order = n, append(sec.order, n)
-	sec.count(quotaKey, halfOpen{active: 1, known: 1})
-	e.hearPending(n, 0, value)
-	if len(n.out) == 0 && sec.keys.queue.waits() >= soonDone {
-		e.answerPending(n) // the client learns at once that the path carries its packets
-	}
 }
 
 // onCrypto takes a part of a stream of a handshake, of either side.
@@ -196,7 +425,7 @@ func (e *Engine) onCrypto(p *transport.RxPacket, body []byte) {
 		e.onServersCrypto(s, &c, part)
 		return
 	}
-	n := e.security.pending[connKey{from: p.From, nonce: c.Nonce}]
+	n := e.security.halfOpen.byKey[connKey{from: p.From, nonce: c.Nonce}]
 	if h := &e.handshakes; n == nil && len(h.connects) > 0 { // its Connect may be among them
 		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body), wire.Version})
 		return
@@ -208,24 +437,19 @@ func (e *Engine) onCrypto(p *transport.RxPacket, body []byte) {
 	e.hearPending(n, c.Offset, part)
 }
 
-// Bounds of sealed datagrams that wait for the keys of their handshake, bytes.
-const (
-	maxEarly    = 16 << 10
-	maxAllEarly = 4 << 20
-)
+// maxEarly bounds a sealed datagram that waits for the keys of its handshake, bytes.
+const maxEarly = 16 << 10
 
 // tooEarly keeps the first sealed datagram of a client whose keys a worker still makes: it is the
 // Open that followed the client's last words.
 func (e *Engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	n := a.pending
-	sec := e.security
-	if n == nil || n.early != nil || n.key.from != *from ||
-		!sec.all.roomEarly(sec.halfOpen[n.quotaKey], len(pkt)) {
+	if n == nil || n.early != nil || n.key.from != *from || len(pkt) > maxEarly {
 		e.stats.DropSealed++
 		return
 	}
 	n.early = bytes.Clone(pkt)
-	sec.count(n.quotaKey, halfOpen{early: len(pkt)})
+	e.weigh(n)
 }
 
 // hearPending takes a part of a client's stream, and goes on with the handshake.
@@ -234,24 +458,35 @@ func (e *Engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 		e.turnAway(n, security.ErrMessage)
 		return
 	}
-	if n.busy || n.over || n.fed == len(n.in) {
+	if n.busy || n.over {
+		e.weigh(n)
 		return
 	}
-	in := n.in[n.fed:len(n.in):len(n.in)]
+	in, err := n.next(e.security.keys.psk(n.hs))
+	if err != nil {
+		e.turnAway(n, err)
+		return
+	}
+	if len(in) > 0 && n.hs == nil {
+		e.start(n)
+	}
+	if !e.weigh(n) || len(in) == 0 {
+		return
+	}
 	var out []byte
-	var err error
 	var m *made
-	g, hs := e.security.keys, n.hs
+	k, hs, share := e.security.keys, n.hs, n.share.key
 	work := func() {
 		if out, err = hs.Step(in); err == nil && hs.Done() {
-			if m, err = g.associate(hs, n.key.from, false, n.theirs); err == nil && g.keyLog != nil {
-				g.log(n.key.nonce, hs.Secrets(), n.theirs, n.assoc.field)
+			if m, err = k.associate(share, hs, n.key.from, false, n.theirs); err == nil && k.keyLog != nil {
+				k.log(n.key.nonce, hs.Secrets(), n.theirs, n.assoc.field)
 			}
 		}
 	}
-	n.busy, n.fed = true, len(n.in)
-	if !e.step(n.quotaKey, hs, work, func() { e.steppedPending(n, out, m, err) }) {
-		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
+	n.busy = true
+	if !e.step(n.share.key, &n.gone, hs, work, func() { e.steppedPending(n, out, m, err) }) {
+		n.busy = false // the client repeats it
+		n.back(in)
 	}
 }
 
@@ -265,6 +500,7 @@ func (e *Engine) steppedPending(n *pendingHandshake, out []byte, m *made, err er
 	}
 	from := len(n.out)
 	n.out = append(n.out, out...)
+	e.security.halfOpen.gotOn(n)
 	switch {
 	case err != nil:
 		e.turnAway(n, err)
@@ -274,7 +510,7 @@ func (e *Engine) steppedPending(n *pendingHandshake, out []byte, m *made, err er
 		if len(out) > 0 {
 			e.sendPending(n, from)
 		}
-		e.hearPending(n, uint32(len(n.in)), nil) // what has come meanwhile
+		e.hearPending(n, uint32(n.got), nil) // what has come meanwhile
 	}
 }
 
@@ -282,7 +518,7 @@ func (e *Engine) steppedPending(n *pendingHandshake, out []byte, m *made, err er
 // after the handshake: a ticket. An Open may have come before the keys.
 func (e *Engine) finishPending(n *pendingHandshake, m *made, from int) {
 	a, early := n.assoc, n.early
-	e.security.conclude(n)
+	e.security.halfOpen.conclude(n)
 	a.become(m)
 	e.assocs.enter(a, e.in.Now)
 	e.probeOlder(a)
@@ -293,10 +529,11 @@ func (e *Engine) finishPending(n *pendingHandshake, m *made, from int) {
 		}
 	}
 	if len(n.out) > from { // behind the padded Accept: what is shorter ends a train
-		c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
+		c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(n.got)}
 		e.sendStream(&a.addr, a.field, wire.NoSession, &c, n.out, from, int(n.connect.Offer.MTU))
 	}
 	n.stream = stream{over: true}
+	e.security.halfOpen.weigh(n)
 }
 
 // answerPending repeats what the client may have missed.
@@ -309,48 +546,45 @@ func (e *Engine) answerPending(n *pendingHandshake) {
 
 func (e *Engine) sendPending(n *pendingHandshake, from int) {
 	n.sentAt = e.in.Now
-	c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
+	c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(n.got)}
 	mtu := int(n.connect.Offer.MTU)
 	e.sendStream(&n.key.from, 0, n.connect.Session, &c, n.out, from, mtu)
 }
 
 // turnAway ends a handshake that has failed, and tells the client.
 func (e *Engine) turnAway(n *pendingHandshake, err error) {
-	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
-	e.security.conclude(n)
-	e.assocs.release(n.assoc)
+	n.code, n.text = wire.CodeDenied, err.Error()
+	e.security.halfOpen.conclude(n)
+	if n.assoc != nil {
+		e.assocs.release(n.assoc)
+	}
 	if n.busy {
 		n.stream = stream{hs: n.hs, busy: true, over: true} // the worker's result ends it
 	} else {
 		n.stream = stream{over: true}
 	}
+	e.security.halfOpen.weigh(n)
 	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
 	e.refuse(&n.connect, &n.key.from, 0, wire.Version, wire.CodeDenied, err.Error())
 }
 
 // conclude ends a handshake. That there was one is remembered until it expires.
-func (sec *endpointSecurity) conclude(n *pendingHandshake) {
+func (o *halfOpen) conclude(n *pendingHandshake) {
 	if n.over {
 		return
 	}
-	n.ended = true
-	sec.count(n.quotaKey, halfOpen{active: -1, early: -len(n.early)})
-	n.early, n.assoc.pending = nil, nil
+	n.ended, n.early = true, nil
+	n.gone.Store(true)
+	if n.assoc != nil {
+		n.assoc.pending = nil
+	}
 	n.close()
 }
 
 // expirePending forgets handshakes that have taken too long.
 func (e *Engine) expirePending() {
-	sec := e.security
-	for len(sec.order) > 0 && sec.order[0].expires <= e.in.Now {
-		n := sec.order[0]
-		sec.order[0] = nil
-		sec.order = sec.order[1:]
-		sec.conclude(n)
-		if n.assoc.keys == nil {
-			e.assocs.release(n.assoc)
-		}
-		delete(sec.pending, n.key)
-		sec.count(n.quotaKey, halfOpen{known: -1})
+	o := &e.security.halfOpen
+	for n := o.expiry.first; n != nil && n.expires <= e.in.Now; n = o.expiry.first {
+		e.dropPending(n)
 	}
 }

@@ -149,30 +149,64 @@ func (e *Engine) onDialAnswer(s *Conn, op wire.Op, body []byte) {
 			e.stats.DropMalformed++
 			return
 		}
-		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
+		e.onAccept(s, &a)
+	}
+}
+
+// onAccept opens a session that its server has accepted.
+func (e *Engine) onAccept(s *Conn, a *wire.Accept) {
+	if e.security != nil && s.handshake == nil && !s.welcome && e.security.keys.cfg.Authorize != nil {
+		e.judgeServer(s, a) // a process of this user
+		return
+	}
+	params, rtt, ok, err := s.dialer.OnAccept(a, e.in.Now)
+	switch {
+	case !ok:
+	case err != nil:
+		e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), Refused)
+	default:
+		with := e.acceptedBy(s, a)
+		if with == nil {
+			e.stats.DropSealed++
+			return
+		}
+		if s.welcome {
+			rtt = 0 // it has the time of the question in it
+		}
+		s.dialer = nil
+		s.state = connected
+		s.epoch = with.epoch
+		s.live.Heard(e.in.Now)
+		if s.handshake != nil {
+			delete(e.security.dials, s.handshake.nonce)
+			s.handshake = nil
+		}
+		e.assocs.join(s, with, &params, e.in.Now)
+		e.stats.SessionsOpened++
+		s.Client.Open(params, a.Session, a.Token, rtt, e.in.Now, e.Out)
+	}
+}
+
+// judgeServer asks, once, whether a server is welcome that is a process of this user.
+func (e *Engine) judgeServer(s *Conn, a *wire.Accept) {
+	if s.judged {
+		return
+	}
+	accept, peer, k := *a, s.End.Peer, e.security.keys
+	share := e.cfg.Shares.Key(peer)
+	var err error
+	work := func() { err = k.authorize(share, localIdentity(peer, true)) }
+	done := func() {
 		switch {
-		case !ok:
+		case s.state != connecting || s.dialer == nil:
 		case err != nil:
-			e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), Refused)
+			e.end(s, handshakeError(err), Refused)
 		default:
-			with := e.acceptedBy(s, &a)
-			if with == nil {
-				e.stats.DropSealed++
-				return
-			}
-			s.dialer = nil
-			s.state = connected
-			s.epoch = with.epoch
-			s.live.Heard(e.in.Now)
-			if s.handshake != nil {
-				delete(e.security.dials, s.handshake.nonce)
-				s.handshake = nil
-			}
-			e.assocs.join(s, with, &params, e.in.Now)
-			e.stats.SessionsOpened++
-			s.Client.Open(params, a.Session, a.Token, rtt, e.in.Now, e.Out)
+			s.welcome = true
+			e.onAccept(s, &accept)
 		}
 	}
+	s.judged = e.step(share, nil, nil, work, done)
 }
 
 // end ends a session: its requests fail with err, its buffers come back, and then EventClosed tells
@@ -214,8 +248,8 @@ func (e *Engine) CloseConn(s *Conn) {
 func (e *Engine) CloseAll() {
 	e.refusing, e.closing = true, true
 	e.CloseConns()
-	if e.security != nil {
-		e.security.close()
+	for e.security != nil && e.security.halfOpen.expiry.first != nil {
+		e.dropPending(e.security.halfOpen.expiry.first)
 	}
 }
 
@@ -489,8 +523,12 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 		e.stats.DropMalformed++ // the answer would be larger than what was received
 		return true
 	}
-	if e.security != nil && !e.trusts(&c, p.From) {
-		e.onSecured(&c, p, body)
+	if e.security != nil {
+		if e.trusts(&c, p.From) {
+			e.onTrusted(&c, p)
+		} else {
+			e.onSecured(&c, p, body)
+		}
 		return true
 	}
 	if seals {

@@ -60,13 +60,14 @@ type clientHandshake struct {
 	resend  bool // a Connect has left, and the rest of the stream is to follow it
 }
 
-// stream is one side of a handshake, and what both sides have said.
+// stream is one side of a handshake. What the peer says is held here until a message is whole, and
+// then nowhere but in the handshake.
 type stream struct {
 	hs   *security.Handshake
 	out  []byte // all that this side has said
 	took int    // how much of out the peer has acknowledged
-	in   []byte // what the peer has said
-	fed  int    // how much of in was given to hs
+	in   []byte // what the peer has said and hs has not got
+	got  int    // how much the peer has said
 	busy bool   // a worker has hs
 	over bool   // nobody wants it any more
 	// The index that the peer has chosen; for the worker that has hs.
@@ -76,14 +77,31 @@ type stream struct {
 // begun reports whether there is a handshake.
 func (t *stream) begun() bool { return t != nil && t.hs != nil }
 
-// take takes a part of the peer's stream. It reports false if it is too much.
+// take takes a part of the peer's stream. What is beyond a message, the peer has to say again. It
+// reports false if it is too much in all.
 func (t *stream) take(offset uint32, part []byte) bool {
-	at := uint64(len(t.in))
-	if from := uint64(offset); from <= at && from+uint64(len(part)) > at {
-		t.in = append(t.in, part[at-from:]...)
+	if skip := t.got - int(offset); skip >= 0 && skip < len(part) {
+		part = part[skip:]
+		part = part[:min(len(part), security.MaxFrame-len(t.in))]
+		t.in = append(t.in, part...)
+		t.got += len(part)
 	}
-	return len(t.in) <= security.MaxStream
+	return t.got <= security.MaxStream
 }
+
+// next takes the whole messages that have come; nil if there are none.
+func (t *stream) next(psk bool) ([]byte, error) {
+	n, err := security.Whole(psk, t.in)
+	if n == 0 {
+		return nil, err
+	}
+	whole := t.in[:n:n]
+	t.in = append([]byte(nil), t.in[n:]...)
+	return whole, err
+}
+
+// back undoes next.
+func (t *stream) back(whole []byte) { t.in = append(whole, t.in...) }
 
 // close ends the handshake, unless a worker has it: then that does.
 func (t *stream) close() {
@@ -146,25 +164,32 @@ func (s *Conn) fixed() (head, tail []byte) {
 func (e *Engine) stepHandshake(s *Conn) {
 	h := s.handshake
 	t := h.stream
-	if t.busy || t.over || len(t.out) > 0 && t.fed == len(t.in) {
+	if t.busy || t.over {
 		return
 	}
-	in := t.in[t.fed:len(t.in):len(t.in)]
-	t.fed = len(t.in)
+	in, err := t.next(t.hs.PSK())
+	if err != nil {
+		e.end(s, handshakeError(err), Refused)
+		return
+	}
+	if len(in) == 0 && len(t.out) > 0 {
+		return
+	}
 	t.busy = true
 	var out []byte
-	var err error
 	var m *made
 	g, peer, nonce, own := e.security.keys, s.End.Peer, s.dialer.Connect.Nonce, h.own
+	share := e.cfg.Shares.Key(peer)
 	work := func() {
 		if out, err = t.hs.Step(in); err == nil && t.hs.Done() {
-			if m, err = g.associate(t.hs, peer, true, t.theirs); err == nil && g.keyLog != nil {
+			if m, err = g.associate(share, t.hs, peer, true, t.theirs); err == nil && g.keyLog != nil {
 				g.log(nonce, t.hs.Secrets(), own.field, t.theirs)
 			}
 		}
 	}
-	if !e.step(e.cfg.Shares.Key(peer), t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
-		t.busy, t.fed = false, t.fed-len(in)
+	if !e.step(share, nil, t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
+		t.busy = false
+		t.back(in)
 	}
 }
 
@@ -292,7 +317,7 @@ func (e *Engine) sendCrypto(s *Conn, from int) { e.cryptoOf(s, from)() }
 func (e *Engine) cryptoOf(s *Conn, from int) func() {
 	h, to, mtu := s.handshake, s.End.Peer, int(s.dialer.Connect.Offer.MTU)
 	field, out := wire.FirstOf(h.loop)|wire.NoSession, h.out
-	c := wire.Crypto{Nonce: s.dialer.Connect.Nonce, Ack: uint32(len(h.in))}
+	c := wire.Crypto{Nonce: s.dialer.Connect.Nonce, Ack: uint32(h.got)}
 	return func() { e.sendStream(&to, 0, field, &c, out, from, mtu) }
 }
 
@@ -323,9 +348,7 @@ func (e *Engine) onServersCrypto(s *Conn, c *wire.Crypto, part []byte) {
 		e.end(s, handshakeError(security.ErrMessage), Refused)
 		return
 	}
-	if len(h.in) > h.fed {
-		e.stepHandshake(s)
-	}
+	e.stepHandshake(s)
 }
 
 // onTicket takes what a server says after the handshake: tickets, by which another handshake needs
@@ -341,18 +364,20 @@ func (e *Engine) onTicket(a *association, body []byte) {
 		t.close()
 		return
 	}
-	in := t.in[t.fed:len(t.in):len(t.in)]
+	in, err := t.next(t.hs.PSK())
 	if len(in) == 0 {
+		if err != nil {
+			t.close()
+		}
 		return
 	}
-	t.fed, t.busy = len(t.in), true
-	var err error
+	t.busy = true
 	done := func() {
 		if t.busy = false; t.over || err != nil {
 			t.close()
 		}
 	}
-	if !e.step(e.cfg.Shares.Key(a.addr), t.hs, func() { _, err = t.hs.Step(in) }, done) {
+	if !e.step(e.cfg.Shares.Key(a.addr), nil, t.hs, func() { _, err = t.hs.Step(in) }, done) {
 		t.busy = false // the next handshake is a whole one
 	}
 }
