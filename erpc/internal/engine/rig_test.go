@@ -114,6 +114,7 @@ type stub struct {
 	closed   bool
 	done     []error // how requests ended, in that order
 	overdue  int     // how often a session was said to be
+	received int     // packets that passes have taken
 }
 
 const stubMTU = 1472
@@ -231,6 +232,7 @@ func (st *stub) pass(d time.Duration) {
 	st.Recycle()
 	rx := st.end.in
 	st.end.in = nil
+	st.received += len(rx)
 	if st.Sealing() {
 		st.OpenBurst(rx)
 	}
