@@ -115,6 +115,7 @@ type stub struct {
 	done     []error // how requests ended, in that order
 	overdue  int     // how often a session was said to be
 	received int     // packets that passes have taken
+	opened   int     // quotas that were opened and are not closed
 }
 
 const stubMTU = 1472
@@ -206,8 +207,8 @@ func (p stubPort) Drain()                               { p.st.transmit(); p.st.
 func (p stubPort) ReadClock() monotime.Time             { return p.st.now }
 func (p stubPort) PathTo(transport.Addr) transport.Path { return p.st.end.way }
 func (p stubPort) IsPrivate(transport.Addr) bool        { return p.st.end.way.Private }
-func (p stubPort) QuotaOpened(*Quota)                   {}
-func (p stubPort) QuotaClosed(*Quota)                   {}
+func (p stubPort) QuotaOpened(*Quota)                   { p.st.opened++ }
+func (p stubPort) QuotaClosed(*Quota)                   { p.st.opened-- }
 
 func (p stubPort) Hints() []transport.Hint {
 	said := p.st.end.said
