@@ -385,6 +385,7 @@ func (st *stub) start(s *Conn, typ uint8, n int) {
 // call begins a request in a session. Its end is noted in done, and ended is told if it is not nil.
 func (st *stub) call(s *Conn, typ uint8, data []byte, ended func(resp []byte, err error)) {
 	st.tb.Helper()
+	st.SetNow(st.now)
 	req, err := st.pool.Alloc(len(data))
 	if err == nil {
 		copy(req.Bytes(), data)
@@ -404,6 +405,7 @@ func (st *stub) call(s *Conn, typ uint8, data []byte, ended func(resp []byte, er
 
 // closeConn ends a session from this side.
 func (st *stub) closeConn(s *Conn) {
+	st.SetNow(st.now)
 	st.CloseConn(s)
 	st.settle()
 }
@@ -411,6 +413,7 @@ func (st *stub) closeConn(s *Conn) {
 // close ends the endpoint. All message buffers must have come back.
 func (st *stub) close() {
 	st.tb.Helper()
+	st.SetNow(st.now)
 	st.CloseAll()
 	st.settle()
 	stubPort{st}.Drain()
@@ -464,6 +467,7 @@ func (st *stub) receive(
 // dialTo makes a client session to peer i.
 func (st *stub) dialTo(i int) *Conn {
 	st.tb.Helper()
+	st.SetNow(st.now)
 	s, err := st.Dial(stubAddr(i), "", st.cfg.Timing.ConnectTimeout)
 	if err != nil {
 		st.tb.Fatal(err)
