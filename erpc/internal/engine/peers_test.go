@@ -173,7 +173,9 @@ func TestSuspects(t *testing.T) {
 // were closing, take no other peer's turn.
 func TestSweepMissesNobody(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		st := newStub(rt, setup{Timing: session.Timing{DisconnectLinger: time.Hour, ConnectRetry: time.Hour}})
+		st := newStub(rt, setup{
+			Timing: session.Timing{DisconnectLinger: time.Hour, ConnectRetry: time.Hour},
+		})
 		type one struct {
 			s    *Conn
 			fate string
