@@ -114,6 +114,8 @@ type stub struct {
 	closed   bool
 	done     []error // how requests ended, in that order
 	overdue  int     // how often a session was said to be
+	received int     // packets that passes have taken
+	opened   int     // quotas that were opened and are not closed
 	flushes  int     // how often the transport was
 	calls    map[uint32]stubCall
 	ref      uint32 // of the last call
@@ -216,8 +218,8 @@ type stubPort struct{ st *stub }
 func (p stubPort) ReadClock() monotime.Time             { return p.st.now }
 func (p stubPort) PathTo(transport.Addr) transport.Path { return p.st.end.way }
 func (p stubPort) IsPrivate(transport.Addr) bool        { return p.st.end.way.Private }
-func (p stubPort) QuotaOpened(*Quota)                   {}
-func (p stubPort) QuotaClosed(*Quota)                   {}
+func (p stubPort) QuotaOpened(*Quota)                   { p.st.opened++ }
+func (p stubPort) QuotaClosed(*Quota)                   { p.st.opened-- }
 
 func (p stubPort) Drain() {
 	p.st.transmit()
@@ -248,6 +250,7 @@ func (st *stub) pass(d time.Duration) {
 	st.Recycle()
 	rx := st.end.in
 	st.end.in = nil
+	st.received += len(rx)
 	if st.Sealing() {
 		st.OpenBurst(rx)
 	}
@@ -382,6 +385,7 @@ func (st *stub) start(s *Conn, typ uint8, n int) {
 // call begins a request in a session. Its end is noted in done, and ended is told if it is not nil.
 func (st *stub) call(s *Conn, typ uint8, data []byte, ended func(resp []byte, err error)) {
 	st.tb.Helper()
+	st.SetNow(st.now)
 	req, err := st.pool.Alloc(len(data))
 	if err == nil {
 		copy(req.Bytes(), data)
@@ -401,6 +405,7 @@ func (st *stub) call(s *Conn, typ uint8, data []byte, ended func(resp []byte, er
 
 // closeConn ends a session from this side.
 func (st *stub) closeConn(s *Conn) {
+	st.SetNow(st.now)
 	st.CloseConn(s)
 	st.settle()
 }
@@ -408,6 +413,7 @@ func (st *stub) closeConn(s *Conn) {
 // close ends the endpoint. All message buffers must have come back.
 func (st *stub) close() {
 	st.tb.Helper()
+	st.SetNow(st.now)
 	st.CloseAll()
 	st.settle()
 	stubPort{st}.Drain()
@@ -461,6 +467,7 @@ func (st *stub) receive(
 // dialTo makes a client session to peer i.
 func (st *stub) dialTo(i int) *Conn {
 	st.tb.Helper()
+	st.SetNow(st.now)
 	s, err := st.Dial(stubAddr(i), "", st.cfg.Timing.ConnectTimeout)
 	if err != nil {
 		st.tb.Fatal(err)
