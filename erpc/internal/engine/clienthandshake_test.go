@@ -151,6 +151,7 @@ type pendingRig struct {
 	clients []*stub
 	said    func(pkt []byte) // sees what clients send, if not nil
 	mtu     int              // of the paths, if not 0
+	ran     int              // requests that a server of newSealedPair has answered
 }
 
 func newPendingRig(t *testing.T, n int) *pendingRig {
