@@ -111,12 +111,11 @@ type stub struct {
 	refusals [256]wire.Code
 	handlers []func(request)
 	posted   chan func() // by workers
-	closed   bool
-	done     []error // how requests ended, in that order
-	overdue  int     // how often a session was said to be
-	received int     // packets that passes have taken
-	opened   int     // quotas that were opened and are not closed
-	flushes  int     // how often the transport was
+	done     []error     // how requests ended, in that order
+	overdue  int         // how often a session was said to be
+	received int         // packets that passes have taken
+	opened   int         // quotas that were opened and are not closed
+	flushes  int         // how often the transport was
 	calls    map[uint32]stubCall
 	ref      uint32 // of the last call
 }
