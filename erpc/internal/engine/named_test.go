@@ -42,7 +42,7 @@ func TestNamedSession(t *testing.T) {
 	if len(n.end.sent) != 0 || n.s.Open() || n.s.Err() != nil || len(n.done) != 0 {
 		t.Fatalf("no address: %d packets, %v, %v", len(n.end.sent), n.s.Err(), n.done)
 	}
-	n.end.way.MTU = 1400
+	n.end.way.MTU, n.end.way.HostDelay = 1400, time.Millisecond
 	n.Named(n.s, stubAddr(1), nil)
 	n.pass(1000)
 	if ops := n.take(); len(ops) != 1 || ops[0] != wire.OpConnect || n.s.Peer() != stubAddr(1) {
