@@ -56,7 +56,7 @@ func TestScarceTrims(t *testing.T) {
 		for _, b := range bufs {
 			b.Free()
 		}
-		scarce := budget.Used() > engine.LastQuarter(budget.Limit())
+		scarce := budget.Used() > budget.Limit()*3/4
 		if scarce != (n == 120) {
 			t.Fatalf("%d buffers: scarce is %v", n, scarce)
 		}
