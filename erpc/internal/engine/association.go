@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"math/rand/v2"
@@ -27,8 +27,8 @@ type association struct {
 	loop     uint8                 // of the peer's endpoint
 	opener   bool                  // this side made the keys with a server
 	name     string                // opener: what the server's certificate had to say
-	of       *credentials          // opener: what the keys were made with
-	state    *ConnectionState      // who the peer is; nil without keys
+	of       *Credentials          // opener: what the keys were made with
+	state    *Identity             // who the peer is; nil without keys
 	quotaKey transport.Addr        // what its sessions count for; zero for its address
 	pending  *pendingHandshake     // server: until the keys are there
 	// Opener: the handshake, in which tickets follow; nil with shared keys.
@@ -41,7 +41,7 @@ type association struct {
 
 	watch      session.Watch
 	link       session.Link // for small packets
-	sessions   []*Session
+	sessions   []*Conn
 	clients    int            // of sessions: those that this side opened
 	turn       int            // which session asks next
 	suspect    int            // how many sessions are still to ask whether the peer knows them
@@ -109,6 +109,30 @@ func newAssocTable(rng *rand.Rand, shares *Shares) assocTable {
 		byAddr:  make(map[transport.Addr][]*association),
 		epochs:  make(map[loopAddr]*peerEpoch),
 	}
+}
+
+// AssocStats says how many associations an endpoint has.
+type AssocStats struct {
+	Open           int    // with keys and sessions
+	Indices        int    // with an index: also those without sessions, or whose keys are being made
+	Sealed, Forged uint64 // packets that Open ones have sealed, and could not open
+}
+
+// AssocStats looks at all associations.
+func (e *Engine) AssocStats() (st AssocStats) {
+	for _, a := range e.assocs.watched {
+		if a.keys != nil {
+			st.Open++
+			st.Sealed += a.keys.Counter()
+			st.Forged += a.keys.Forged()
+		}
+	}
+	for _, a := range e.assocs.places {
+		if a != nil {
+			st.Indices++
+		}
+	}
+	return st
 }
 
 // peerKey names an endpoint without keys during the life of its process.
@@ -209,7 +233,7 @@ func (t *assocTable) rise(a *association) {
 
 // expireAssocs forgets associations that have had no session for long, and the oldest ones of
 // quotas that have too many. Sessions that are about to open on one begin anew.
-func (e *engine) expireAssocs() {
+func (e *Engine) expireAssocs() {
 	t := &e.assocs
 	for i := 0; t.overQuota && i < len(t.idle); {
 		if a := t.idle[i]; t.idleOf[a.idleOf] > maxIdle/quotaDivisor {
@@ -225,7 +249,7 @@ func (e *engine) expireAssocs() {
 }
 
 // forgetIdle forgets an association without sessions.
-func (e *engine) forgetIdle(a *association) {
+func (e *Engine) forgetIdle(a *association) {
 	if a.opener {
 		e.distrust(a.field)
 	}
@@ -266,7 +290,7 @@ func (a *association) leaderKey() leaderKey { return leaderKey{a.addr, a.epoch, 
 
 // join notes an open session of an association.
 func (t *assocTable) join(
-	s *Session, a *association, params *session.Params, now monotime.Time,
+	s *Conn, a *association, params *session.Params, now monotime.Time,
 ) {
 	if len(a.sessions) == 0 {
 		t.rise(a)
@@ -276,12 +300,12 @@ func (t *assocTable) join(
 	a.watch.Heard(now)
 	if params.Bundles {
 		a.link.Limit(params.PerPacket + wire.HeaderSize)
-		s.end.SetLink(&a.link)
+		s.End.SetLink(&a.link)
 	}
 	s.assoc, s.identity, s.listed = a, a.state, int32(len(a.sessions))
-	s.end.Via = a.field
+	s.End.Via = a.field
 	a.sessions = append(a.sessions, s)
-	if s.cl != nil {
+	if s.Client != nil {
 		a.clients++
 	}
 	if invariants.Enabled {
@@ -290,7 +314,7 @@ func (t *assocTable) join(
 }
 
 // leave undoes join, if there was one.
-func (t *assocTable) leave(s *Session, now monotime.Time) {
+func (t *assocTable) leave(s *Conn, now monotime.Time) {
 	a := s.assoc
 	if a == nil {
 		return
@@ -301,7 +325,7 @@ func (t *assocTable) leave(s *Session, now monotime.Time) {
 	a.sessions[len(a.sessions)-1] = nil
 	a.sessions = a.sessions[:len(a.sessions)-1]
 	s.assoc = nil
-	if s.cl != nil {
+	if s.Client != nil {
 		a.clients--
 	}
 	if len(a.sessions) == 0 {
@@ -338,10 +362,10 @@ func (t *assocTable) check() {
 		}
 		clients := 0
 		for j, s := range a.sessions {
-			if s.assoc != a || int(s.listed) != j || s.end.Via != a.field {
+			if s.assoc != a || int(s.listed) != j || s.End.Via != a.field {
 				panic("erpc: a session is not in its place at its association")
 			}
-			if s.cl != nil {
+			if s.Client != nil {
 				clients++
 			}
 		}
@@ -361,8 +385,8 @@ func (t *assocTable) check() {
 const renewEvery = time.Second
 
 // keyless takes a sealed datagram whose index is not known here.
-func (e *engine) keyless(field uint32, p *transport.RxPacket, from *transport.Addr) {
-	if e.loop() != wire.LoopOf(field) {
+func (e *Engine) keyless(field uint32, p *transport.RxPacket, from *transport.Addr) {
+	if e.Loop() != wire.LoopOf(field) {
 		if e.astray(field, p) {
 			return
 		}
@@ -375,11 +399,11 @@ func (e *engine) keyless(field uint32, p *transport.RxPacket, from *transport.Ad
 		return // no answer is longer than its question
 	}
 	n := wire.NoKeys{Quote: [wire.QuoteSize]byte(p.Data)}
-	e.out.Mgmt(from, 0, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
+	e.Out.Mgmt(from, 0, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0, n.Put)
 }
 
 // onNoKeys takes a server's word that it has no keys, if it quotes what left here.
-func (e *engine) onNoKeys(p *transport.RxPacket, body []byte) {
+func (e *Engine) onNoKeys(p *transport.RxPacket, body []byte) {
 	var n wire.NoKeys
 	n.Parse(body)
 	for _, a := range e.assocs.byAddr[p.From] {
@@ -388,7 +412,7 @@ func (e *engine) onNoKeys(p *transport.RxPacket, body []byte) {
 			return
 		}
 	}
-	if field, _ := wire.SessionOf(p.Data); e.group == nil || wire.LoopOf(field) != 0 {
+	if field, _ := wire.SessionOf(p.Data); e.peers == nil || wire.LoopOf(field) != 0 {
 		e.stats.DropNoSession++
 		return
 	}
@@ -396,9 +420,9 @@ func (e *engine) onNoKeys(p *transport.RxPacket, body []byte) {
 }
 
 // passOn gives a packet that names no loop to all other loops of the address.
-func (e *engine) passOn(p *transport.RxPacket) {
-	for loop := uint8(1); int(loop) <= len(e.group.members); loop++ {
-		if loop == e.loop() || e.timers.resetsLeft == 0 {
+func (e *Engine) passOn(p *transport.RxPacket) {
+	for loop := uint8(1); int(loop) <= e.peers.Loops(); loop++ {
+		if loop == e.Loop() || e.timers.resetsLeft == 0 {
 			continue
 		}
 		e.timers.resetsLeft--
@@ -409,7 +433,7 @@ func (e *engine) passOn(p *transport.RxPacket) {
 }
 
 // renew makes new keys with a server that says that it has those of an association no more.
-func (e *engine) renew(a *association) {
+func (e *Engine) renew(a *association) {
 	if !e.mayRenew(a) || e.distrust(a.field) || len(a.sessions) == 0 {
 		return
 	}
@@ -422,7 +446,7 @@ func (e *engine) renew(a *association) {
 
 // mayRenew reports whether anything may be done now because an association's keys seem to be lost,
 // or are worn: once in renewEvery.
-func (e *engine) mayRenew(a *association) bool {
+func (e *Engine) mayRenew(a *association) bool {
 	if e.in.Now < a.renewAt || e.closing {
 		return false
 	}
@@ -432,12 +456,12 @@ func (e *engine) mayRenew(a *association) bool {
 
 // distrust lets no session open on an association any more. Those that are about to begin anew; it
 // reports whether there are any.
-func (e *engine) distrust(field uint32) (any bool) {
+func (e *Engine) distrust(field uint32) (any bool) {
 	if a := e.assocs.find(field); a != nil && e.assocs.dialled[a.leaderKey()] == a {
 		delete(e.assocs.dialled, a.leaderKey())
 	}
 	for _, s := range e.handshakes.repeating {
-		if s.state == sessConnecting && s.handshake != nil && s.handshake.opening && s.end.Via == field {
+		if s.state == connecting && s.handshake != nil && s.handshake.opening && s.End.Via == field {
 			e.reconnect(s)
 			any = true
 		}
@@ -446,21 +470,21 @@ func (e *engine) distrust(field uint32) (any bool) {
 }
 
 // reconnect begins anew with a session that was opening on an association.
-func (e *engine) reconnect(s *Session) {
-	path, renewAt := e.port.pathTo(s.end.Peer), monotime.Time(0)
-	if a := e.assocs.find(s.end.Via); a != nil {
+func (e *Engine) reconnect(s *Conn) {
+	path, renewAt := e.port.PathTo(s.End.Peer), monotime.Time(0)
+	if a := e.assocs.find(s.End.Via); a != nil {
 		renewAt = a.renewAt
 	}
 	e.abandonHandshake(s)
 	s.dialer.Restart(e.rng.Uint64(), e.in.Now)
 	if !e.guardDial(s, &path) {
-		e.end(s, errNoIndex, SessionRefused)
+		e.end(s, errNoIndex, Refused)
 		return
 	}
 	if s.handshake != nil {
 		s.handshake.own.renewAt = renewAt // the next ones may be said to be lost as seldom
 	}
-	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out before the next look
+	_ = s.dialer.Tick(e.in.Now, e.Out) // cannot time out before the next look
 }
 
 // probeOlder asks the sessions of earlier incarnations of a peer that has just proved its identity
@@ -470,7 +494,7 @@ func (e *engine) reconnect(s *Session) {
 // The server may be the process that it was, and have forgotten an association, since this side was
 // stopped for long; or its loop has ended. So if it was said that the keys of one are lost, another
 // loop or the same incarnation is asked by the new keys after one of the sessions.
-func (e *engine) probeOlder(a *association) {
+func (e *Engine) probeOlder(a *association) {
 	for _, o := range e.assocs.byAddr[a.addr] {
 		switch {
 		case o == a || o.keys == nil || o.opener != a.opener || o.name != a.name ||
@@ -478,10 +502,10 @@ func (e *engine) probeOlder(a *association) {
 		case o.epoch != a.epoch && o.loop == a.loop:
 			e.replaced(o)
 		case a.opener && o.renewAt != 0 && len(o.sessions) > 0:
-			end := o.sessions[0].end
+			end := o.sessions[0].End
 			x := wire.Alive{Session: end.Local, Token: end.LocalToken, Seq: e.rng.Uint64(),
 				To: end.RemoteToken}
-			e.out.Mgmt(&a.addr, a.field, wire.Version, wire.OpPing, end.Remote, end.RemoteToken,
+			e.Out.Mgmt(&a.addr, a.field, wire.Version, wire.OpPing, end.Remote, end.RemoteToken,
 				wire.AliveSize, 0, x.Put)
 		}
 	}
@@ -489,7 +513,7 @@ func (e *engine) probeOlder(a *association) {
 
 // replaced begins to probe an association whose peer seems to be gone. Its sessions end if nothing
 // answers under its own keys.
-func (e *engine) replaced(o *association) {
+func (e *Engine) replaced(o *association) {
 	if d := e.beginDeathProbe(o); d != nil {
 		if d.heard { // before
 			*d = deathProbe{peer: o, began: e.in.Now, quotes: quotes{since: e.in.Now}}
@@ -500,7 +524,7 @@ func (e *engine) replaced(o *association) {
 
 // disowns reports whether an association's peer may say that it does not know a session of another
 // one: this side has opened both with the server of the same name. Others have no say.
-func (e *engine) disowns(via uint32, s *Session) bool {
+func (e *Engine) disowns(via uint32, s *Conn) bool {
 	a, o := e.assocs.find(via), s.assoc
 	return a != nil && o != nil && a.opener && o.opener && a.name == o.name && a.addr == o.addr
 }
@@ -508,7 +532,7 @@ func (e *engine) disowns(via uint32, s *Session) bool {
 // updateKey changes the keys of an association that this side has opened, if they have been in use
 // for long. A peer that has not followed the last change is given time. If many packets were forged
 // under the association, others open on a new one: the opener makes it, or is told to.
-func (e *engine) updateKey(a *association) {
+func (e *Engine) updateKey(a *association) {
 	switch {
 	case a.keys.Worn() && a.opener:
 		e.renew(a)
@@ -517,7 +541,7 @@ func (e *engine) updateKey(a *association) {
 			return // it was told, and makes others
 		}
 		var n wire.NoKeys
-		e.out.Mgmt(&a.addr, a.field, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0,
+		e.Out.Mgmt(&a.addr, a.field, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0,
 			n.Put)
 	case !a.opener:
 	case a.updateAt == 0:

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"errors"
@@ -40,13 +40,14 @@ func (t *assocTable) indices(tb failer) (used int) {
 // nothingLeft fails if an endpoint without sessions remembers anything of its peers.
 func (st *stub) nothingLeft(what string) {
 	st.tb.Helper()
-	e := &st.engine
+	e := &st.Engine
 	for name, n := range map[string]int{
 		"indices": e.assocs.indices(st.tb), "plain peers": len(e.assocs.plain),
 		"dialled": len(e.assocs.dialled), "addresses": len(e.assocs.byAddr),
 		"watched": len(e.assocs.watched), "idle": len(e.assocs.idle), "probes": len(e.assocs.probes),
 		"epochs": len(e.assocs.epochs), "sessions": e.table.live, "attempts": len(e.table.byKey),
 		"repeated": len(e.handshakes.repeating), "quotas": len(e.quotas.byKey),
+		"quotas to close": st.opened,
 	} {
 		if n != 0 {
 			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
@@ -86,25 +87,25 @@ func TestIndicesComeBack(t *testing.T) {
 	ca := sectest.NewCA("ours")
 	shared := ca.Config(tlsHost, "")
 	shared.ServerName = tlsHost
-	deny := func(ConnectionState) error { return errors.New("not today") }
+	deny := func(*Identity) error { return errors.New("not today") }
 	for name, c := range map[string]struct {
-		cfg, mine Config // of the server, of the client
-		end       func(p *pendingRig, s *Session)
+		cfg, mine setup // of the server, of the client
+		end       func(p *pendingRig, s *Conn)
 	}{
-		"closed":          {Config{PSK: testPSK}, Config{PSK: testPSK}, closeOpening},
-		"closed, TLS":     {Config{TLS: shared}, Config{TLS: shared}, closeOpening},
-		"lost":            {Config{PSK: testPSK}, Config{PSK: testPSK}, loseOpening},
-		"lost, TLS":       {Config{TLS: shared}, Config{TLS: shared}, loseOpening},
-		"refused":         {Config{PSK: testPSK}, Config{PSK: testPSK}, refuseOpening},
-		"refused, TLS":    {Config{TLS: shared}, Config{TLS: shared}, refuseOpening},
-		"denied":          {Config{PSK: testPSK, Authorize: deny}, Config{PSK: testPSK}, waitOpening},
-		"denied, TLS":     {Config{TLS: shared, Authorize: deny}, Config{TLS: shared}, waitOpening},
-		"denied there":    {Config{PSK: testPSK}, Config{PSK: testPSK, Authorize: deny}, waitOpening},
-		"another key":     {Config{PSK: testPSK}, Config{PSK: [][]byte{make([]byte, 32)}}, waitOpening},
-		"keys of a kind":  {Config{TLS: shared}, Config{PSK: testPSK}, waitOpening},
-		"without any":     {Config{TLS: shared}, Config{}, waitOpening},
-		"a plain server":  {Config{}, Config{TLS: shared}, waitOpening},
-		"nobody is there": {Config{PSK: testPSK}, Config{PSK: testPSK}, silence},
+		"closed":          {setup{PSK: testPSK}, setup{PSK: testPSK}, closeOpening},
+		"closed, TLS":     {setup{TLS: shared}, setup{TLS: shared}, closeOpening},
+		"lost":            {setup{PSK: testPSK}, setup{PSK: testPSK}, loseOpening},
+		"lost, TLS":       {setup{TLS: shared}, setup{TLS: shared}, loseOpening},
+		"refused":         {setup{PSK: testPSK}, setup{PSK: testPSK}, refuseOpening},
+		"refused, TLS":    {setup{TLS: shared}, setup{TLS: shared}, refuseOpening},
+		"denied":          {setup{PSK: testPSK, Authorize: deny}, setup{PSK: testPSK}, waitOpening},
+		"denied, TLS":     {setup{TLS: shared, Authorize: deny}, setup{TLS: shared}, waitOpening},
+		"denied there":    {setup{PSK: testPSK}, setup{PSK: testPSK, Authorize: deny}, waitOpening},
+		"another key":     {setup{PSK: testPSK}, setup{PSK: [][]byte{make([]byte, 32)}}, waitOpening},
+		"keys of a kind":  {setup{TLS: shared}, setup{PSK: testPSK}, waitOpening},
+		"without any":     {setup{TLS: shared}, setup{}, waitOpening},
+		"a plain server":  {setup{}, setup{TLS: shared}, waitOpening},
+		"nobody is there": {setup{PSK: testPSK}, setup{PSK: testPSK}, silence},
 	} {
 		for known := range 2 { // the second time by keys that are known, if there are any
 			for turns := range 7 {
@@ -115,7 +116,7 @@ func TestIndicesComeBack(t *testing.T) {
 					p.turn(0, time.Microsecond)
 				}
 				if known == 1 {
-					_ = p.clients[0].CloseSession(s)
+					p.clients[0].closeConn(s)
 					p.turn(0, time.Microsecond)
 					s = p.clients[0].dialTo(1)
 				}
@@ -133,31 +134,31 @@ func TestIndicesComeBack(t *testing.T) {
 	}
 }
 
-func closeOpening(p *pendingRig, s *Session) {
-	_ = p.clients[0].CloseSession(s)
+func closeOpening(p *pendingRig, s *Conn) {
+	p.clients[0].closeConn(s)
 	for range 4 {
 		p.turn(0, time.Microsecond)
 	}
 }
 
-func loseOpening(p *pendingRig, s *Session) {
+func loseOpening(p *pendingRig, s *Conn) {
 	p.lose(10 * time.Second)
 	closeOpening(p, s)
 }
 
-func refuseOpening(p *pendingRig, s *Session) {
-	p.server.engine.refuseNew()
+func refuseOpening(p *pendingRig, s *Conn) {
+	p.server.RefuseNew()
 	waitOpening(p, s)
 }
 
-func waitOpening(p *pendingRig, s *Session) {
+func waitOpening(p *pendingRig, s *Conn) {
 	for range 200 {
 		p.turn(0, 50*time.Millisecond)
 	}
 	closeOpening(p, s)
 }
 
-func silence(p *pendingRig, s *Session) {
+func silence(p *pendingRig, s *Conn) {
 	p.lose(time.Minute)
 	closeOpening(p, s)
 }
@@ -166,8 +167,8 @@ func silence(p *pendingRig, s *Session) {
 // though its first packets are lost until after that time.
 func TestOpensAtTheEnd(t *testing.T) {
 	for _, early := range []time.Duration{2 * time.Second, time.Millisecond, -time.Millisecond} {
-		p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
-		s, err := p.join(t, Config{PSK: testPSK})
+		p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
+		s, err := p.join(t, setup{PSK: testPSK})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +182,7 @@ func TestOpensAtTheEnd(t *testing.T) {
 		for range 100 {
 			p.turn(0, 20*time.Millisecond)
 		}
-		if !s.Connected() {
+		if !s.Open() {
 			t.Errorf("%v before: the session is not open: %v", early, s.Err())
 		}
 		closeOpening(p, s)
@@ -193,7 +194,7 @@ func TestOpensAtTheEnd(t *testing.T) {
 
 // TestBadAccepts: what accepts no session leaves nothing, whatever it says.
 func TestBadAccepts(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	s := st.dialTo(1)
 	c := s.dialer.Connect
 	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
@@ -264,11 +265,11 @@ func TestIndexRests(t *testing.T) {
 // TestIndicesAreBounded: an endpoint has at most maxPlaces associations. One more is refused, on
 // either side; when one has gone there is room again.
 func TestIndicesAreBounded(t *testing.T) {
-	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
+	p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
 	fill := func(st *stub) (last *association) {
 		for n := 0; ; n++ {
 			a := new(association)
-			if !st.engine.assocs.reserve(a) {
+			if !st.assocs.reserve(a) {
 				if n != maxPlaces {
 					t.Errorf("%d indices", n)
 				}
@@ -278,18 +279,18 @@ func TestIndicesAreBounded(t *testing.T) {
 		}
 	}
 	of := fill(p.server)
-	if _, err := p.join(t, Config{PSK: testPSK}); !errors.Is(err, ErrExhausted) {
+	if _, err := p.join(t, setup{PSK: testPSK}); !errors.Is(err, ErrExhausted) {
 		t.Errorf("the server has no index: %v", err)
 	}
-	p.server.engine.assocs.release(of)
-	if _, err := p.join(t, Config{PSK: testPSK}); err != nil {
+	p.server.assocs.release(of)
+	if _, err := p.join(t, setup{PSK: testPSK}); err != nil {
 		t.Errorf("the server has one: %v", err)
 	}
 	c := p.clients[0]
 	of = fill(c)
 	for free := range 2 {
 		if free > 0 {
-			c.engine.assocs.release(of)
+			c.assocs.release(of)
 		}
 		s := c.dialTo(1)
 		c.pass(time.Millisecond)
@@ -304,26 +305,26 @@ func (st *stub) restFrom(network byte, port int) *association {
 	st.tb.Helper()
 	a := &association{keys: new(security.Association)}
 	a.addr.IP[0], a.addr.IP[7], a.addr.Port = 0x20, network, uint32(port)
-	if !st.engine.assocs.reserve(a) {
+	if !st.assocs.reserve(a) {
 		st.tb.Fatal("no index")
 	}
-	st.engine.assocs.enter(a, st.now)
+	st.assocs.enter(a, st.now)
 	return a
 }
 
 // TestIdleAreBounded: of associations without sessions the newest maxIdle stay.
 func TestIdleAreBounded(t *testing.T) {
-	st := newStub(t, Config{PSK: testPSK})
+	st := newStub(t, setup{PSK: testPSK})
 	var all []*association
 	for i := range maxIdle + 1000 {
 		all = append(all, st.restFrom(byte(i%8), i))
 	}
 	st.pass(time.Second)
-	if n := st.engine.assocs.indices(t); n != maxIdle {
+	if n := st.assocs.indices(t); n != maxIdle {
 		t.Errorf("%d are left", n)
 	}
 	for i, a := range all {
-		if known := st.engine.assocs.find(a.field) != nil; known != (i >= 1000) {
+		if known := st.assocs.find(a.field) != nil; known != (i >= 1000) {
 			t.Fatalf("%d of %d is known: %v", i, len(all), known)
 		}
 	}
@@ -336,7 +337,7 @@ func TestIdleAreBounded(t *testing.T) {
 // TestIdleOfQuotas: a client that makes many associations without sessions, or many sessions one
 // after the other on one association, has its own forgotten and no others.
 func TestIdleOfQuotas(t *testing.T) {
-	st := newStub(t, Config{PSK: testPSK})
+	st := newStub(t, setup{PSK: testPSK})
 	var others, own []*association
 	for i := range 3 * maxIdle / quotaDivisor {
 		others = append(others, st.restFrom(byte(i%3), i))
@@ -346,14 +347,14 @@ func TestIdleOfQuotas(t *testing.T) {
 	}
 	busy := st.restFrom(10, 0)
 	for range 2 * maxIdle {
-		s := newServerSession(&st.engine)
-		st.engine.assocs.join(s, busy, &session.Params{}, st.now)
-		st.engine.assocs.leave(s, st.now)
+		s := newStubConn(false)
+		st.assocs.join(s, busy, &session.Params{}, st.now)
+		st.assocs.leave(s, st.now)
 	}
 	st.pass(time.Second)
 	known := func(list []*association) (n int) {
 		for i, a := range list {
-			if st.engine.assocs.find(a.field) == nil {
+			if st.assocs.find(a.field) == nil {
 				continue
 			}
 			if n++; i < len(list)-maxIdle/quotaDivisor && len(list) == len(own) {
@@ -394,12 +395,12 @@ func TestIndicesOfIncarnations(t *testing.T) {
 // TestWrongGeneration: a datagram with an index that had another association before is dropped
 // before keys are tried: they count no forgery, and nothing is heard.
 func TestWrongGeneration(t *testing.T) {
-	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
-	if _, err := p.join(t, Config{PSK: testPSK}); err != nil {
+	p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
+	if _, err := p.join(t, setup{PSK: testPSK}); err != nil {
 		t.Fatal(err)
 	}
 	st := p.server
-	a := st.engine.assocs.byAddr[stubAddr(2)][0]
+	a := st.assocs.byAddr[stubAddr(2)][0]
 	st.pass(time.Second)
 	st.end.sent = nil
 	for gen := range 256 {

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 // inner is a request in a bundle of a test.
 type inner struct {
-	s     *Session
+	s     *Conn
 	num   uint64
 	wrong uint32 // goes into the token
 	other uint32 // in place of the session's number, if not 0
@@ -21,11 +21,11 @@ func bundled(summed bool, packets ...inner) []byte {
 	pkt := make([]byte, wire.BundleHeaderSize, 4096)
 	var last, first, token uint32
 	for i, p := range packets {
-		h := wire.Header{Type: wire.TypeReq, MsgSize: 4, Session: p.s.end.Local, ReqNum: p.num}
+		h := wire.Header{Type: wire.TypeReq, MsgSize: 4, Session: p.s.End.Local, ReqNum: p.num}
 		if p.other != 0 {
 			h.Session = p.other
 		}
-		t := p.s.end.LocalToken ^ p.wrong
+		t := p.s.End.LocalToken ^ p.wrong
 		if i == 0 {
 			first, token, last = h.Session, t, h.Session
 		}
@@ -45,15 +45,15 @@ func bundled(summed bool, packets ...inner) []byte {
 // one that did not agree on bundles and two with checksums.
 type bundleStub struct {
 	*stub
-	a, b, c, old, sum, sum2 *Session
+	a, b, c, old, sum, sum2 *Conn
 	ran                     int
 }
 
 func newBundleStub(t *testing.T) *bundleStub {
 	x := new(bundleStub)
-	x.stub = newStub(t, Config{}, func(h ReqHandle) {
+	x.stub = newStub(t, setup{}, func(h request) {
 		x.ran++
-		_ = h.RespondBytes(nil)
+		h.answer(nil)
 	})
 	const on, sums = wire.FeatureBundle, wire.FeatureBundle | wire.FeatureChecksum
 	x.a, x.b = x.connectWith(1, 7, 1, on), x.connectWith(1, 7, 2, on)
@@ -143,20 +143,17 @@ func TestBundleIn(t *testing.T) {
 		}, 1, 0, drops{malformed: 1}},
 	} {
 		x := newBundleStub(t)
-		before := x.engine.stats
+		before := x.stats
 		st := x.stub
 		st.end.in = append(st.end.in, transport.RxPacket{Data: c.make(x), From: stubAddr(c.from)})
 		st.pass(1000)
-		s := &x.engine.stats
+		s := &x.stats
 		got := drops{
 			s.DropMalformed - before.DropMalformed, s.DropNoSession - before.DropNoSession,
 			s.DropToken - before.DropToken, s.DropBundle - before.DropBundle,
 		}
 		if x.ran != c.ran || got != c.drop {
 			t.Errorf("%s: %d handlers ran, want %d; drops %+v, want %+v", name, x.ran, c.ran, got, c.drop)
-		}
-		if s.RxPackets-before.RxPackets != 1 {
-			t.Errorf("%s: %d packets", name, s.RxPackets-before.RxPackets)
 		}
 	}
 }
@@ -175,8 +172,8 @@ func TestBundleOut(t *testing.T) {
 		Data: bundled(false, inner{s: x.c, num: 8}), From: stubAddr(2),
 	})
 	lone := make([]byte, wire.HeaderSize)
-	h := wire.Header{Type: wire.TypeReq, Session: x.old.end.Local, ReqNum: 8}
-	h.Put(lone, x.old.end.LocalToken)
+	h := wire.Header{Type: wire.TypeReq, Session: x.old.End.Local, ReqNum: 8}
+	h.Put(lone, x.old.End.LocalToken)
 	x.end.in = append(x.end.in, transport.RxPacket{Data: lone, From: stubAddr(1)})
 	x.pass(1000)
 	counts := map[int]int{} // by size
@@ -196,8 +193,8 @@ func TestBundleOut(t *testing.T) {
 	if x.ran != 5 || len(x.end.sent) != 3 || counts[3] != 1 || counts[-1] != 2 {
 		t.Errorf("%d handlers ran; datagrams by their packets: %v", x.ran, counts)
 	}
-	if s := x.snapshot(); s.RxBundled != 4 || s.TxBundled != 3 || s.TxPackets < 3 {
-		t.Errorf("%d packets came in bundles, %d left in %d", s.RxBundled, s.TxBundled, s.TxPackets)
+	if in, out := x.stats.RxBundled, x.Out.Bundled; in != 4 || out != 3 {
+		t.Errorf("%d packets came in bundles, %d left in some", in, out)
 	}
 }
 
@@ -208,7 +205,7 @@ func TestBundleAgreement(t *testing.T) {
 		{features: true, agreed: true}, {off: true, features: true}, {}, {alone: true, features: true},
 		{shared: true, features: true},
 	} {
-		st := newStub(t, Config{NoBundles: c.off}, func(h ReqHandle) { _ = h.RespondBytes(nil) })
+		st := newStub(t, setup{NoBundles: c.off}, func(h request) { h.answer(nil) })
 		st.end.way.Alone, st.end.way.Shared = c.alone, c.shared
 		f := wire.Features(0)
 		if c.features {
@@ -220,14 +217,14 @@ func TestBundleAgreement(t *testing.T) {
 		if (offered&wire.FeatureBundle != 0) == (c.off || c.alone || c.shared) {
 			t.Errorf("%+v: the offer has features %#x", c, offered)
 		}
-		if served.Params().Bundles != c.agreed {
-			t.Errorf("%+v: agreed %v", c, served.Params().Bundles)
+		if served.End.Bundles != c.agreed {
+			t.Errorf("%+v: agreed %v", c, served.End.Bundles)
 		}
 		st.end.sent = nil
 		for num := range uint64(2) {
-			h := wire.Header{Type: wire.TypeReq, Session: served.end.Local, ReqNum: 8 + num}
+			h := wire.Header{Type: wire.TypeReq, Session: served.End.Local, ReqNum: 8 + num}
 			lone := make([]byte, wire.HeaderSize)
-			h.Put(lone, served.end.LocalToken)
+			h.Put(lone, served.End.LocalToken)
 			st.end.in = append(st.end.in, transport.RxPacket{Data: lone, From: stubAddr(1)})
 		}
 		st.pass(1000)
@@ -244,7 +241,7 @@ func TestBundleAgreement(t *testing.T) {
 }
 
 // connectWith is connectFrom with features.
-func (st *stub) connectWith(i int, epoch, nonce uint64, f wire.Features) *Session {
+func (st *stub) connectWith(i int, epoch, nonce uint64, f wire.Features) *Conn {
 	st.tb.Helper()
 	p := session.Params{Slots: 8, Credits: 8, PerPacket: 1000, MaxMessage: 1 << 20}
 	o := p.Offer()

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"bytes"
@@ -11,31 +11,33 @@ import (
 )
 
 // newSealedPair returns two endpoints with a sealed session between them.
-func newSealedPair(t *testing.T) (p *pendingRig, client, server *Session) {
-	p = &pendingRig{server: newStub(t, Config{PSK: testPSK}, func(h ReqHandle) {
-		_ = h.RespondBytes(h.Data())
-	})}
-	client, err := p.join(t, Config{PSK: testPSK})
+func newSealedPair(t *testing.T) (p *pendingRig, client, server *Conn) {
+	p = new(pendingRig)
+	p.server = newStub(t, setup{PSK: testPSK}, func(q request) {
+		p.ran++
+		q.answer(q.data)
+	})
+	client, err := p.join(t, setup{PSK: testPSK})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, client, p.server.engine.assocs.byAddr[stubAddr(2)][0].sessions[0]
+	return p, client, p.server.assocs.byAddr[stubAddr(2)][0].sessions[0]
 }
 
 // inTheClear puts a packet of each kind and version in that nobody has sealed, from peer i, which
 // knows all about a session: numbers, tokens, and the nonce of the attempt that opened it. Quote is
 // the beginning of what the session's side sent last.
-func (st *stub) inTheClear(i int, s *Session, nonce uint64, quote []byte) {
+func (st *stub) inTheClear(i int, s *Conn, nonce uint64, quote []byte) {
 	for _, st.version = range []uint8{wire.OldVersion, wire.Version} {
 		st.clearOf(i, s, nonce, quote)
 	}
 }
 
 // clearOf is inTheClear for the version of the stub's packets.
-func (st *stub) clearOf(i int, s *Session, nonce uint64, quote []byte) {
+func (st *stub) clearOf(i int, s *Conn, nonce uint64, quote []byte) {
 	for op := wire.OpConnect; op <= wire.OpNoKeys; op++ {
-		for _, number := range []uint32{s.end.Local, wire.NoSession} {
-			token := s.end.LocalToken
+		for _, number := range []uint32{s.End.Local, wire.NoSession} {
+			token := s.End.LocalToken
 			if number == wire.NoSession {
 				token = 0
 			}
@@ -44,7 +46,7 @@ func (st *stub) clearOf(i int, s *Session, nonce uint64, quote []byte) {
 				switch op {
 				case wire.OpConnect, wire.OpChallenge, wire.OpAccept, wire.OpRefuse, wire.OpCrypto,
 					wire.OpOpen:
-					c := wire.Connect{Nonce: nonce, Session: s.end.Remote, Token: s.end.RemoteToken}
+					c := wire.Connect{Nonce: nonce, Session: s.End.Remote, Token: s.End.RemoteToken}
 					c.Put(b)
 				case wire.OpNoKeys:
 					copy(b, quote)
@@ -56,9 +58,9 @@ func (st *stub) clearOf(i int, s *Session, nonce uint64, quote []byte) {
 	}
 	for typ := wire.TypeReq; typ <= wire.TypeAck; typ++ {
 		if typ != wire.TypeMgmt {
-			h := wire.Header{Type: typ, Version: st.version, Session: s.end.Local, ReqNum: 1}
+			h := wire.Header{Type: typ, Version: st.version, Session: s.End.Local, ReqNum: 1}
 			pkt := make([]byte, wire.HeaderSize)
-			h.Put(pkt, s.end.LocalToken)
+			h.Put(pkt, s.End.LocalToken)
 			st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(i)})
 		}
 	}
@@ -227,19 +229,17 @@ func TestRestartWhileAsked(t *testing.T) {
 			p.turn(0, 500*time.Microsecond)
 		}
 		most := 100 * time.Millisecond
-		cfg := Config{PSK: testPSK}
-		cfg.Simulation.Seed = 77
-		p.server = newStub(t, cfg)
+		p.server = newStub(t, setup{PSK: testPSK, Seed: 77})
 		p.server.now = old.now
 		next := st.dialTo(1)
 		for range 10 {
 			p.turn(0, time.Microsecond)
 		}
-		if !next.Connected() {
+		if !next.Open() {
 			t.Fatal(next.Err())
 		}
 		if late {
-			served.live.Probe(served.end, 1, old.now, old.engine.out)
+			served.live.Probe(served.End, 1, old.now, old.Out)
 			old.pass(time.Microsecond)
 			carry(old, 1, st)
 			most += renewEvery
@@ -262,19 +262,17 @@ func TestRestartWhileAsked(t *testing.T) {
 // learn of the restart as soon.
 func TestRestartOfMany(t *testing.T) {
 	const clients = 20
-	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
-	var all []*Session
+	p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
+	var all []*Conn
 	for range clients {
-		s, err := p.join(t, Config{PSK: testPSK})
+		s, err := p.join(t, setup{PSK: testPSK})
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, s)
 	}
-	cfg := Config{PSK: testPSK}
-	cfg.Simulation.Seed = 77
 	now := p.server.now
-	p.server = newStub(t, cfg)
+	p.server = newStub(t, setup{PSK: testPSK, Seed: 77})
 	p.server.now = now
 	for i := clients - 1; i >= 0; i-- {
 		st, s, got := p.clients[i], all[i], ""

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -15,21 +16,21 @@ var testPSK = [][]byte{[]byte("0123456789abcdef0123456789abcdef")}
 // farewells are two endpoints and an open session between them.
 type farewells struct {
 	client, server *stub
-	s              *Session // the client's
-	ended          []error  // sessions of the server
+	s              *Conn   // the client's
+	ended          []error // sessions of the server
 }
 
 // newFarewells opens a session between stubs: the server is peer 1 of the client, and the client
 // peer 2 of the server.
-func newFarewells(t *testing.T, cfg Config, handlers ...Handler) *farewells {
+func newFarewells(t *testing.T, cfg setup, handlers ...func(request)) *farewells {
 	t.Helper()
 	p := &farewells{client: newStub(t, cfg)}
-	cfg.OnSession = func(_ *Rpc, s *Session, ev SessionEvent) {
-		if ev != SessionConnected {
+	cfg.OnSession = func(s *Conn, ev session.EventKind) {
+		if ev != session.EventOpened {
 			p.ended = append(p.ended, s.Err())
 		}
 	}
-	cfg.Simulation.Seed = 10
+	cfg.Seed = 10
 	p.server = newStub(t, cfg, handlers...)
 	p.s = p.client.dialTo(1)
 	for range 10 {
@@ -59,14 +60,12 @@ func (p *farewells) ferry(t *testing.T) (fromClient int) {
 // TestFarewell: an endpoint that ends says so once per session and hears no answer, so it gets
 // none, from the session or from an endpoint that does not know it.
 func TestFarewell(t *testing.T) {
-	for _, cfg := range []Config{{}, {PSK: testPSK}} {
+	for _, cfg := range []setup{{}, {PSK: testPSK}} {
 		p := newFarewells(t, cfg)
-		if !p.s.Connected() {
+		if !p.s.Open() {
 			t.Fatal("no session")
 		}
-		if err := p.client.Close(); err != nil {
-			t.Fatal(err)
-		}
+		p.client.close()
 		again := append([]stubPacket(nil), p.client.end.sent...)
 		if n := p.ferry(t); n != 1 {
 			t.Errorf("%d packets at the end", n)
@@ -94,7 +93,7 @@ func TestFarewellOfNobody(t *testing.T) {
 		session uint32
 		answers int
 	}{{wire.NoSession, 0}, {7, 1}} {
-		st := newStub(t, Config{})
+		st := newStub(t, setup{})
 		st.pass(time.Second)
 		a := wire.Alive{Session: c.session, Token: 3, Seq: 1, To: 5}
 		st.receive(1, wire.OpDisconnect, 77, 5, wire.AliveSize, a.Put)
@@ -107,10 +106,8 @@ func TestFarewellOfNobody(t *testing.T) {
 
 // TestFarewellLost: if the farewell is lost the server's session ends by the client's silence.
 func TestFarewellLost(t *testing.T) {
-	p := newFarewells(t, Config{})
-	if err := p.client.Close(); err != nil {
-		t.Fatal(err)
-	}
+	p := newFarewells(t, setup{})
+	p.client.close()
 	for range 4000 {
 		p.server.pass(5 * time.Millisecond)
 		p.server.end.sent = nil
@@ -124,30 +121,24 @@ func TestFarewellLost(t *testing.T) {
 // to answers of the session.
 func TestEndFlushesAnswersOnly(t *testing.T) {
 	for calls := range 2 {
-		p := newFarewells(t, Config{}, func(h ReqHandle) { _ = h.RespondBytes(h.Data()) })
+		p := newFarewells(t, setup{}, func(q request) { q.answer(q.data) })
 		for range calls {
-			req, _ := p.client.Alloc(8)
-			resp, _ := p.client.Alloc(8)
-			req.Resize(8)
-			done := func(Completion) { req.Free(); resp.Free() }
-			q := Request{Req: req, Resp: resp, Done: done}
-			if _, err := p.client.EnqueueRequest(p.s, q); err != nil {
-				t.Fatal(err)
-			}
+			p.client.start(p.s, 0, 8)
 			p.client.pass(time.Microsecond)
 			p.ferry(t)
 			p.server.pass(time.Microsecond)
 			p.ferry(t)
 			p.client.pass(time.Microsecond)
 		}
-		before := p.server.engine.stats.Flushes
-		if err := p.client.CloseSession(p.s); err != nil {
-			t.Fatal(err)
+		if len(p.client.done) != calls || calls > 0 && p.client.done[0] != nil {
+			t.Fatalf("%d calls ended with %v", calls, p.client.done)
 		}
+		before := p.server.flushes
+		p.client.closeConn(p.s)
 		p.client.pass(time.Microsecond)
 		p.ferry(t)
 		p.server.pass(time.Microsecond)
-		if n := p.server.engine.stats.Flushes - before; n != uint64(calls) || len(p.ended) != 1 {
+		if n := p.server.flushes - before; n != calls || len(p.ended) != 1 {
 			t.Errorf("%d calls: %d flushes, %d sessions ended", calls, n, len(p.ended))
 		}
 	}
@@ -160,23 +151,24 @@ type pendingRig struct {
 	clients []*stub
 	said    func(pkt []byte) // sees what clients send, if not nil
 	mtu     int              // of the paths, if not 0
+	ran     int              // requests that a server of newSealedPair has answered
 }
 
 func newPendingRig(t *testing.T, n int) *pendingRig {
 	t.Helper()
-	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
-	p.server.engine.security.inline = false
-	p.server.engine.security.guard.queue.max = 0
+	p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
+	p.server.security.inline = false
+	p.server.security.keys.queue.max = 0
 	for range n {
-		p.dial(t, Config{PSK: testPSK})
+		p.dial(t, setup{PSK: testPSK})
 	}
 	return p
 }
 
 // dial adds a client, which begins to open a session.
-func (p *pendingRig) dial(t *testing.T, cfg Config) *Session {
+func (p *pendingRig) dial(t *testing.T, cfg setup) *Conn {
 	t.Helper()
-	cfg.Simulation.Seed = uint64(20 + len(p.clients))
+	cfg.Seed = uint64(20 + len(p.clients))
 	st := newStub(t, cfg)
 	if p.mtu > 0 {
 		st.end.way.MTU = p.mtu
@@ -209,7 +201,7 @@ func (p *pendingRig) turn(i int, d time.Duration) []wire.Op {
 // opens reports whether client i has its session after some turns, with the steps of the server in
 // between.
 func (p *pendingRig) opens(i int) bool {
-	q := &p.server.engine.security.guard.queue
+	q := &p.server.security.keys.queue
 	for range 6 {
 		for _, fn := range q.waiting {
 			fn()
@@ -217,7 +209,7 @@ func (p *pendingRig) opens(i int) bool {
 		q.waiting = nil
 		p.turn(i, time.Microsecond)
 	}
-	return p.clients[i].engine.stats.SessionsOpened == 1
+	return p.clients[i].stats.SessionsOpened == 1
 }
 
 // TestPendingIsToldLate: a Connect with a cookie draws the server's part of the handshake alone.
@@ -243,7 +235,7 @@ func TestPendingIsToldLate(t *testing.T) {
 	retry := p.server.cfg.Timing.ConnectRetry
 	want(0, 3, p.turn(0, retry/2), nil)
 	want(0, 4, p.turn(0, retry), crypto) // it has repeated its Connect
-	if mtu := p.clients[0].engine.handshakes.repeating[0].dialer.Connect.Offer.MTU; mtu < 1400 {
+	if mtu := p.clients[0].handshakes.repeating[0].dialer.Connect.Offer.MTU; mtu < 1400 {
 		t.Errorf("the client has come down to packets of %d B", mtu)
 	}
 	for i := range p.clients {
@@ -258,7 +250,7 @@ func TestPendingAnswerLost(t *testing.T) {
 	p := newPendingRig(t, 1)
 	p.turn(0, time.Microsecond)
 	p.turn(0, time.Microsecond)
-	q := &p.server.engine.security.guard.queue
+	q := &p.server.security.keys.queue
 	q.waiting[0]()
 	q.waiting = nil
 	if ops := p.turn(0, time.Microsecond); len(ops) == 0 {
@@ -278,12 +270,10 @@ func TestPendingAnswerLost(t *testing.T) {
 // as soon as these are there, however long a worker takes.
 func TestKeysForgotten(t *testing.T) {
 	for _, worker := range []time.Duration{0, 20 * time.Millisecond, 1500 * time.Millisecond} {
-		p := newFarewells(t, Config{PSK: testPSK})
-		e := &p.client.engine
-		e.security.inline, e.security.guard.queue.max = false, 0
-		if err := p.client.CloseSession(p.s); err != nil {
-			t.Fatal(err)
-		}
+		p := newFarewells(t, setup{PSK: testPSK})
+		e := &p.client.Engine
+		e.security.inline, e.security.keys.queue.max = false, 0
+		p.client.closeConn(p.s)
 		turn := func() {
 			t.Helper()
 			p.client.pass(time.Millisecond)
@@ -292,17 +282,17 @@ func TestKeysForgotten(t *testing.T) {
 			p.ferry(t)
 		}
 		turn()
-		idle := p.server.engine.assocs.idle
-		if len(idle) == 0 || len(p.server.engine.assocs.watched) > 0 {
+		idle := p.server.assocs.idle
+		if len(idle) == 0 || len(p.server.assocs.watched) > 0 {
 			t.Fatal("the server's association has a session")
 		}
-		p.server.engine.assocs.drop(idle[len(idle)-1])
+		p.server.assocs.drop(idle[len(idle)-1])
 		s := p.client.dialTo(1)
-		q, dialled := &e.security.guard.queue, p.client.now
+		q, dialled := &e.security.keys.queue, p.client.now
 		for len(q.waiting) == 0 && p.client.now < dialled.Add(time.Second) {
 			turn()
 		}
-		if len(q.waiting) != 1 || s.Connected() {
+		if len(q.waiting) != 1 || s.Open() {
 			t.Fatalf("%d steps wait: the keys are not forgotten", len(q.waiting))
 		}
 		if took := p.client.now.Sub(dialled); took > 8*time.Millisecond { // nothing is repeated
@@ -318,7 +308,7 @@ func TestKeysForgotten(t *testing.T) {
 			q.waiting = nil
 			turn()
 		}
-		if !s.Connected() {
+		if !s.Open() {
 			t.Errorf("a worker took %v: no session", worker)
 		}
 	}
@@ -327,11 +317,11 @@ func TestKeysForgotten(t *testing.T) {
 // TestFollowerLeads: a session that waited for the keys of another is challenged by another
 // endpoint, and makes keys with that. The end of the first one is nothing to it any more.
 func TestFollowerLeads(t *testing.T) {
-	client := newStub(t, Config{PSK: testPSK})
+	client := newStub(t, setup{PSK: testPSK})
 	first, other := client.dialTo(1), client.dialTo(1)
 	client.pass(time.Microsecond)
-	e := &client.engine
-	challenge := func(s *Session, epoch byte) {
+	e := &client.Engine
+	challenge := func(s *Conn, epoch byte) {
 		who := [whoSize]byte{0: epoch, 9: wire.SealedVersion}
 		e.onChallenge(s, &wire.Challenge{Nonce: s.dialer.Connect.Nonce}, who[:])
 	}
@@ -345,7 +335,7 @@ func TestFollowerLeads(t *testing.T) {
 	if !begun.begun() {
 		t.Fatal("no handshake with the other endpoint")
 	}
-	e.end(first, ErrConnect, SessionRefused)
+	e.end(first, ErrConnect, Refused)
 	client.pass(time.Microsecond)
 	if other.handshake.stream != begun || begun.over {
 		t.Error("the handshake began again")

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ func (st *stub) attempt(i int, nonce uint64, ext []byte) *wire.Connect {
 	}}
 	from := stubAddr(i)
 	body := connectPkt(c, ext, 0)[wire.HeaderSize:]
-	c.Cookie = st.engine.handshakes.cookies.Make(&from, body, st.now)
+	c.Cookie = st.handshakes.cookies.Make(&from, body, st.now)
 	return c
 }
 
@@ -55,7 +55,7 @@ func (st *stub) sizes() (n []int) {
 // TestShortConnect: a Connect with a good cookie gets an answer only if it is as large as the
 // answer would be, and its extensions are whole.
 func TestShortConnect(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	known := wire.AppendExtension(nil, wire.Extension{Type: 0xABCD, Value: []byte("of the future")})
 	for i, c := range []struct {
 		size int
@@ -72,8 +72,8 @@ func TestShortConnect(t *testing.T) {
 			t.Errorf("case %d: %d bytes, answered by %s, want %s", i, c.size, got, c.want)
 		}
 	}
-	if st.Sessions() != 3 {
-		t.Errorf("%d sessions", st.Sessions())
+	if st.Live() != 3 {
+		t.Errorf("%d sessions", st.Live())
 	}
 	// Extensions that the cookie was not made for.
 	c := st.attempt(1, 99, nil)
@@ -86,29 +86,29 @@ func TestShortConnect(t *testing.T) {
 
 // TestDamagedConnect: one wrong bit anywhere, and a Connect with a good cookie opens nothing.
 func TestDamagedConnect(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	good := connectPkt(st.attempt(1, 5, nil), nil, 1400)
 	for i := range good {
 		bad := bytes.Clone(good)
 		bad[i] ^= 4
 		st.put(1, bad)
 		st.pass(1000)
-		if st.Sessions() != 0 {
+		if st.Live() != 0 {
 			t.Fatalf("byte %d is damaged, and a session is open", i)
 		}
 	}
-	if st.engine.stats.DropToken < 1300 {
-		t.Errorf("%d packets were dropped for their checksum", st.engine.stats.DropToken)
+	if st.stats.DropToken < 1300 {
+		t.Errorf("%d packets were dropped for their checksum", st.stats.DropToken)
 	}
 	st.put(1, good)
-	if st.pass(1000); st.Sessions() != 1 {
-		t.Errorf("%d sessions", st.Sessions())
+	if st.pass(1000); st.Live() != 1 {
+		t.Errorf("%d sessions", st.Live())
 	}
 }
 
 // TestBrokenAccept: an Accept whose extensions are cut is no answer; a whole one is.
 func TestBrokenAccept(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	s := st.dialTo(1)
 	c := s.dialer.Connect
 	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
@@ -120,8 +120,8 @@ func TestBrokenAccept(t *testing.T) {
 			a.Put(b)
 			copy(b[wire.AcceptSize:], x)
 		})
-		if st.pass(1000); s.Connected() != (len(x) == len(ext)) {
-			t.Errorf("extensions of %d bytes: open is %v", len(x), s.Connected())
+		if st.pass(1000); s.Open() != (len(x) == len(ext)) {
+			t.Errorf("extensions of %d bytes: open is %v", len(x), s.Open())
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestBrokenAccept(t *testing.T) {
 // flood hands n Connects in, each from another peer and with a cookie, and returns how many
 // packets answer them. All others are counted as dropped.
 func (st *stub) flood(t *testing.T, n int, cookie byte) (answers int) {
-	before := st.engine.stats.DropConnects
+	before := st.stats.DropConnects
 	for i := range n {
 		c := wire.Connect{Nonce: uint64(i), Offer: wire.Offer{MTU: 1400}}
 		c.Cookie[5] = cookie
@@ -139,7 +139,7 @@ func (st *stub) flood(t *testing.T, n int, cookie byte) (answers int) {
 		st.pass(0)
 	}
 	answers = len(st.take())
-	if got := st.engine.stats.DropConnects - before; int(got)+answers != n {
+	if got := st.stats.DropConnects - before; int(got)+answers != n {
 		t.Errorf("of %d Connects %d were answered, %d dropped", n, answers, got)
 	}
 	return answers
@@ -149,7 +149,7 @@ func (st *stub) flood(t *testing.T, n int, cookie byte) (answers int) {
 // firstsPerSecond; of those with a wrong one staleAtOnce and stalePerSecond. The others cost it
 // nothing but their headers. Neither kind takes from the other.
 func TestConnectBudgets(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	for _, b := range []struct {
 		cookie            byte
 		perSecond, atOnce int
@@ -183,7 +183,7 @@ func TestConnectBudgets(t *testing.T) {
 
 // TestCookieBudget: an endpoint looks at cookiesAtOnce cookies, and then at cookiesPerSecond.
 func TestCookieBudget(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	st.flood(t, cookiesAtOnce-1, 1)
 	for i, want := range []string{"[1400]", "[]", "[]", "[1400]"} {
 		if i == 3 {
@@ -202,13 +202,13 @@ func TestCookieBudget(t *testing.T) {
 // ones. The same holds for Connects that bring wrong cookies.
 func TestDialInFlood(t *testing.T) {
 	for _, cookie := range []byte{0, 1} {
-		server := newStub(t, Config{})
+		server := newStub(t, setup{})
 		server.flood(t, 25_000, cookie)
 		const step, perStep, count = 100 * time.Microsecond, 16, 100
 		clients := make([]*stub, count)
-		sessions := make([]*Session, count)
+		sessions := make([]*Conn, count)
 		for i := range clients {
-			clients[i] = newStub(t, Config{Simulation: Simulation{Seed: uint64(i + 1)}})
+			clients[i] = newStub(t, setup{Seed: uint64(i + 1)})
 			sessions[i] = clients[i].dialTo(1)
 		}
 		forged := wire.Connect{Offer: wire.Offer{MTU: 1400}}
@@ -227,7 +227,7 @@ func TestDialInFlood(t *testing.T) {
 					packets++
 				}
 				c.end.sent = nil
-				if sessions[i].Connected() {
+				if sessions[i].Open() {
 					open++
 				}
 			}
@@ -251,13 +251,13 @@ func TestDialInFlood(t *testing.T) {
 
 // TestConnectsWait: what came behind a Connect in the same burst is answered before it.
 func TestConnectsWait(t *testing.T) {
-	st := newStub(t, Config{}, func(h ReqHandle) { _ = h.RespondBytes(nil) })
+	st := newStub(t, setup{}, func(q request) { q.answer(nil) })
 	s := st.connectFrom(1, 7, 1)
 	st.end.sent = nil
 	st.put(2, connectPkt(&wire.Connect{Nonce: 5}, nil, 0))
 	req := make([]byte, wire.HeaderSize)
-	h := wire.Header{Type: wire.TypeReq, Session: s.end.Local, ReqNum: 8}
-	h.Put(req, s.end.LocalToken)
+	h := wire.Header{Type: wire.TypeReq, Session: s.End.Local, ReqNum: 8}
+	h.Put(req, s.End.LocalToken)
 	st.put(1, req)
 	st.pass(1000)
 	var types []string
@@ -276,23 +276,23 @@ func TestConnectsWait(t *testing.T) {
 // TestRefusedTouchesNothing: a Connect that is refused makes nobody ask after sessions, though it
 // comes from an address whose endpoint seems to have restarted.
 func TestRefusedTouchesNothing(t *testing.T) {
-	st := newStub(t, Config{MaxSessions: 1})
+	st := newStub(t, setup{MaxSessions: 1})
 	s := st.connectFrom(1, 7, 1)
-	sweep := st.engine.timers.nextSweep
+	sweep := st.timers.nextSweep
 	if st.connectFrom(1, 8, 2) != nil {
 		t.Fatal("a second session")
 	}
-	if s.assoc.suspect != 0 || st.engine.timers.nextSweep != sweep {
+	if s.assoc.suspect != 0 || st.timers.nextSweep != sweep {
 		t.Errorf("%d sessions are suspect, the next sweep at %v, was %v",
-			s.assoc.suspect, st.engine.timers.nextSweep, sweep)
+			s.assoc.suspect, st.timers.nextSweep, sweep)
 	}
 }
 
 // TestHurriedSweeps: an address whose endpoint restarts again and again does not make sweeps more
 // frequent than minSweep times the usual.
 func TestHurriedSweeps(t *testing.T) {
-	st := newStub(t, Config{})
-	tm := &st.engine.timers
+	st := newStub(t, setup{})
+	tm := &st.timers
 	least := tm.sweepEvery / minSweep
 	var sweeps []monotime.Time
 	for i := range uint64(2000) {
@@ -302,7 +302,7 @@ func TestHurriedSweeps(t *testing.T) {
 		}
 		st.pass(time.Millisecond / 4)
 	}
-	if st.engine.stats.DropConnects != 0 {
+	if st.stats.DropConnects != 0 {
 		t.Fatal("Connects were dropped")
 	}
 	// Strangers get no more either.
@@ -345,7 +345,7 @@ func TestHurriedSweeps(t *testing.T) {
 // TestOtherVersion: a Connect of another version is told so, by a smaller packet that names both.
 // Nothing else is answered, and not more than versionsAtOnce of them.
 func TestOtherVersion(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	old := connectPkt(&wire.Connect{Nonce: 77}, nil, 0)
 	old[0] = old[0]&0x0F | 1<<4
 	st.put(3, old)
@@ -392,7 +392,7 @@ func TestOtherVersion(t *testing.T) {
 // TestRefusedVersion: a session that is being opened ends when its server speaks another version,
 // and only by a refusal of its own attempt from that server.
 func TestRefusedVersion(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	s := st.dialTo(1)
 	other := st.dialTo(2)
 	r := wire.VersionRefusal{Nonce: s.dialer.Connect.Nonce, Asked: wire.Version, Least: 4, Most: 5}
@@ -402,7 +402,7 @@ func TestRefusedVersion(t *testing.T) {
 		st.put(i, pkt)
 		st.pass(1000)
 	}
-	for st.engine.handshakes.budgets.versions.take(st.now) { // others than these have asked
+	for st.handshakes.budgets.versions.take(st.now) { // others than these have asked
 	}
 	refuse(2, r)
 	forged := r
@@ -418,15 +418,15 @@ func TestRefusedVersion(t *testing.T) {
 	if other.Err() != nil {
 		t.Errorf("the other session ended with %v", other.Err())
 	}
-	if st.pass(time.Second); st.Sessions() != 1 {
-		t.Errorf("%d sessions", st.Sessions())
+	if st.pass(time.Second); st.Live() != 1 {
+		t.Errorf("%d sessions", st.Live())
 	}
 }
 
 // BenchmarkConnect: what a Connect costs that opens no session, after the receive call: without a
 // cookie, and with a wrong one.
 func BenchmarkConnect(b *testing.B) {
-	st := newStub(b, Config{})
+	st := newStub(b, setup{})
 	wrong := st.attempt(1, 5, nil)
 	wrong.Cookie[7]++
 	for name, c := range map[string]*wire.Connect{
@@ -438,14 +438,14 @@ func BenchmarkConnect(b *testing.B) {
 		}
 		p := transport.RxPacket{Data: connectPkt(c, nil, size), From: stubAddr(1)}
 		b.Run(name, func(b *testing.B) {
-			e := &st.engine
+			e := &st.Engine
 			b.ReportAllocs()
 			for b.Loop() {
 				e.in.Now = e.in.Now.Add(every)
-				e.onPacket(&p, 0)
-				e.answerConnects()
-				if len(e.out.Tx) == 64 {
-					e.out.Reset()
+				e.OnPacket(&p, 0)
+				e.AnswerConnects()
+				if len(e.Out.Tx) == 64 {
+					e.Out.Reset()
 				}
 			}
 			if e.stats.DropConnects != 0 || e.stats.DropMalformed != 0 {

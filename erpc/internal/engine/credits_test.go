@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func TestDefaultCredits(t *testing.T) {
 		{0, 1452, 256, 64},
 		{0, 1452, 0, 32}, {0, 0, 4096, 128}, {7, 1452, 4096, 7}, {1000, 8952, 0, 1000},
 	} {
-		p := paths{cfg: &Config{Credits: c.set}, rxRing: c.ring}
+		p := paths{cfg: &Config{Credits: c.set, RxRing: c.ring}}
 		if got := p.credits(c.mtu); got != c.want {
 			t.Errorf("%+v: got %d", c, got)
 		}

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"errors"
@@ -22,20 +22,20 @@ func TestForgottenClient(t *testing.T) {
 		for range 10 {
 			p.turn(0, time.Microsecond)
 		}
-		if !idle.Connected() {
+		if !idle.Open() {
 			t.Fatal(idle.Err())
 		}
 		for range 1500 {
 			p.server.pass(10 * time.Millisecond)
 			p.server.end.sent = nil
 		}
-		if n := p.server.engine.assocs.indices(t); n != 0 {
+		if n := p.server.assocs.indices(t); n != 0 {
 			t.Fatalf("the server remembers %d associations", n)
 		}
 		st.now = st.now.Add(15 * time.Second)
 		began, got := st.now, ""
 		st.askText(s, "x", &got)
-		var next *Session
+		var next *Conn
 		if opening { // another session asks for new keys before this one does
 			next = st.dialTo(1)
 		}
@@ -55,7 +55,7 @@ func TestForgottenClient(t *testing.T) {
 		for range 100 {
 			p.turn(0, time.Millisecond)
 		}
-		if !next.Connected() {
+		if !next.Open() {
 			t.Errorf("opening %v: the next session: %v", opening, next.Err())
 		}
 	}
@@ -72,15 +72,15 @@ func TestDisowned(t *testing.T) {
 		ends  bool
 	}{{"b.test", false, false}, {"a.test", true, false}, {"a.test", false, true}} {
 		ca := sectest.NewCA("ours")
-		own, other := newStub(t, Config{TLS: ca.Config("a.test", "")}), (*stub)(nil)
-		cfg := Config{TLS: ca.Config(c.name, "")}
-		cfg.Simulation.Seed = 12
+		own, other := newStub(t, setup{TLS: ca.Config("a.test", "")}), (*stub)(nil)
+		cfg := setup{TLS: ca.Config(c.name, "")}
+		cfg.Seed = 12
 		other = newStub(t, cfg)
-		other.engine.handshakes.epoch = own.engine.handshakes.epoch
-		client := newStub(t, Config{TLS: ca.Config("", "spiffe://test/client"),
-			Timing: Timing{FailureTimeout: time.Minute}})
-		open := func(name string, with *stub) *Session {
-			s, err := client.engine.dial(stubAddr(1), name, time.Second)
+		other.handshakes.epoch = own.handshakes.epoch
+		client := newStub(t, setup{TLS: ca.Config("", "spiffe://test/client"),
+			Timing: session.Timing{FailureTimeout: time.Minute}})
+		open := func(name string, with *stub) *Conn {
+			s, err := client.Dial(stubAddr(1), name, time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,18 +90,18 @@ func TestDisowned(t *testing.T) {
 				with.pass(time.Microsecond)
 				carry(with, 1, client)
 			}
-			if !s.Connected() {
+			if !s.Open() {
 				t.Fatalf("%s: %v", name, s.Err())
 			}
 			return s
 		}
 		s := open("a.test", own)
-		client.engine.distrust(s.end.Via) // so that another dial makes keys
+		client.distrust(s.End.Via) // so that another dial makes keys
 		open(c.name, other)
 		for range 1000 {
-			with := other.engine.assocs.byAddr[stubAddr(2)][0]
-			a := wire.Alive{Session: s.end.Local, Token: s.end.LocalToken}
-			session.Answer(&with.addr, with.field, wire.Version, wire.OpReset, &a, other.engine.out)
+			with := other.assocs.byAddr[stubAddr(2)][0]
+			a := wire.Alive{Session: s.End.Local, Token: s.End.LocalToken}
+			session.Answer(&with.addr, with.field, wire.Version, wire.OpReset, &a, other.Out)
 			other.pass(time.Millisecond)
 			carry(other, 1, client)
 			client.pass(time.Millisecond)
@@ -122,10 +122,10 @@ func TestDisowned(t *testing.T) {
 func TestRestartOfAnother(t *testing.T) {
 	for _, id := range []string{"other", "member"} {
 		ca := sectest.NewCA("ours")
-		server := newStub(t, Config{TLS: ca.Config(tlsHost, "")})
+		server := newStub(t, setup{TLS: ca.Config(tlsHost, "")})
 		open := func(id string, seed uint64) *stub {
 			cfg := tlsClient(ca, "spiffe://test/"+id)
-			cfg.Simulation.Seed = seed
+			cfg.Seed = seed
 			st := newStub(t, cfg)
 			s := st.dialTo(1)
 			for range 12 {
@@ -134,13 +134,13 @@ func TestRestartOfAnother(t *testing.T) {
 				server.pass(time.Microsecond)
 				carry(server, 1, st)
 			}
-			if !s.Connected() {
+			if !s.Open() {
 				t.Fatal(s.Err())
 			}
 			return st
 		}
 		open("member", 31)
-		gone := server.engine.assocs.byAddr[stubAddr(2)][0].sessions[0]
+		gone := server.assocs.byAddr[stubAddr(2)][0].sessions[0]
 		st := open(id, 32)
 		timeout := server.cfg.Timing.FailureTimeout
 		began := server.now
@@ -160,7 +160,7 @@ func TestRestartOfAnother(t *testing.T) {
 // TestKeylessBudget: datagrams with unknown indices draw as many answers in a second as the budget
 // says, and some at once.
 func TestKeylessBudget(t *testing.T) {
-	st := newStub(t, Config{PSK: testPSK})
+	st := newStub(t, setup{PSK: testPSK})
 	answers := 0
 	for i := range 2000 {
 		for j := range 20 {
@@ -179,8 +179,8 @@ func TestKeylessBudget(t *testing.T) {
 // TestTrustedOpening: a server that trusts processes of its user over shared memory has no plain
 // session with a client that comes in another way.
 func TestTrustedOpening(t *testing.T) {
-	server := newStub(t, Config{PSK: testPSK, TrustLocal: true})
-	client := newStub(t, Config{})
+	server := newStub(t, setup{PSK: testPSK, TrustLocal: true})
+	client := newStub(t, setup{})
 	s := client.dialTo(1)
 	for range 10 {
 		client.pass(time.Microsecond)
@@ -188,7 +188,7 @@ func TestTrustedOpening(t *testing.T) {
 		server.pass(time.Microsecond)
 		carry(server, 1, client)
 	}
-	if s.Connected() || !errors.Is(s.Err(), ErrInsecure) {
-		t.Errorf("connected: %v, %v", s.Connected(), s.Err())
+	if s.Open() || !errors.Is(s.Err(), ErrInsecure) {
+		t.Errorf("connected: %v, %v", s.Open(), s.Err())
 	}
 }

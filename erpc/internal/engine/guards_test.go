@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"bytes"
@@ -14,24 +14,17 @@ import (
 // TestSpentKeys: when the keys of a peer are spent nothing goes to it any more but packets of
 // zeros, neither messages nor pings nor the word that the session ends.
 func TestSpentKeys(t *testing.T) {
-	p := newFarewells(t, Config{PSK: testPSK})
-	for _, peer := range p.client.engine.assocs.watched {
+	p := newFarewells(t, setup{PSK: testPSK})
+	for _, peer := range p.client.assocs.watched {
 		if *peer.keys = (security.Association{}); !peer.keys.Spent() {
 			t.Fatal("the keys are not spent")
 		}
 	}
-	req, err := p.client.Alloc(3000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := func(c Completion) { c.Req.Free() }
-	if _, err = p.client.EnqueueRequest(p.s, Request{Req: req, Done: done}); err != nil {
-		t.Fatal(err)
-	}
+	p.client.start(p.s, 0, 3000)
 	for range 20 {
 		p.client.pass(100 * time.Millisecond)
 	}
-	_ = p.client.CloseSession(p.s)
+	p.client.closeConn(p.s)
 	p.client.pass(time.Microsecond)
 	for _, pkt := range p.client.end.sent {
 		if !bytes.Equal(pkt.data, make([]byte, wire.HeaderSize)) {
@@ -101,7 +94,7 @@ func begin(st *stub, network byte, port int) bool {
 // room for, one network a quarter of them; the others' room is not touched. When the handshakes
 // have expired there is room again.
 func TestHalfOpen(t *testing.T) {
-	st := newStub(t, Config{PSK: testPSK})
+	st := newStub(t, setup{PSK: testPSK})
 	const quarter = maxPending / quotaDivisor
 	fill := func(network byte) (n int) {
 		for ; n < 2*quarter && begin(st, network, 1+n); n++ {
@@ -128,15 +121,15 @@ func TestHalfOpen(t *testing.T) {
 // TestClearLeavesNot: a packet that names no association does not leave in the clear, but for those
 // of handshakes, whoever queued it.
 func TestClearLeavesNot(t *testing.T) {
-	st := newStub(t, Config{PSK: testPSK})
+	st := newStub(t, setup{PSK: testPSK})
 	for typ := wire.TypeReq; typ <= wire.TypeBundle; typ++ {
 		for op := range 32 {
 			pkt := make([]byte, wire.HeaderSize+wire.ConnectSize)
 			h := wire.Header{Type: typ, ReqType: uint8(op)}
 			h.Put(pkt, 1)
 			tx := []session.Tx{{Dst: stubAddr(1), Head: pkt}}
-			st.engine.seal(tx)
-			st.engine.recordLayer.kept(0)
+			st.Seal(tx)
+			st.Kept(0)
 			clear := false
 			switch wire.Op(op) {
 			case wire.OpConnect, wire.OpChallenge, wire.OpRefuse, wire.OpCrypto, wire.OpNoKeys:

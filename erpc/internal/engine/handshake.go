@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 type handshakes struct {
 	cookies   *session.Cookies
 	epoch     uint64 // of this endpoint
-	repeating []*Session
+	repeating []*Conn
 	connects  []connectPacket // Connects of the burst at hand
 	early     []connectPacket // Crypto packets in it that may belong to them
 	budgets   budgets
@@ -32,23 +32,23 @@ func newHandshakes(rng *rand.Rand) handshakes {
 	return h
 }
 
-// dial makes a client session and starts to connect it. Host is the server's name, "" if it was
+// Dial makes a client session and starts to connect it. Host is the server's name, "" if it was
 // given by its address. It gives up after limit.
-func (e *engine) dial(to transport.Addr, host string, limit time.Duration) (*Session, error) {
+func (e *Engine) Dial(to transport.Addr, host string, limit time.Duration) (*Conn, error) {
 	return e.dialLoop(to, host, 0, limit)
 }
 
-// dialLoop is dial to a loop of the server, 0 for any. If that does not run the server chooses one.
-func (e *engine) dialLoop(
+// dialLoop is Dial to a loop of the server, 0 for any. If that does not run the server chooses one.
+func (e *Engine) dialLoop(
 	to transport.Addr, host string, loop uint8, limit time.Duration,
-) (*Session, error) {
+) (*Conn, error) {
 	if e.closing {
 		return nil, ErrClosed
 	}
 	if e.table.live >= e.cfg.MaxSessions {
 		return nil, ErrExhausted
 	}
-	path := e.port.pathTo(to)
+	path := e.port.PathTo(to)
 	s := e.newDial(to, &path)
 	s.host = host
 	e.connect(s, to, loop, &path, limit)
@@ -56,15 +56,15 @@ func (e *engine) dialLoop(
 	return s, nil
 }
 
-// dialName makes a client session to an address that is not known yet. It gives up after limit.
-func (e *engine) dialName(host string, limit time.Duration) (*Session, error) {
+// DialName makes a client session to an address that is not known yet. It gives up after limit.
+func (e *Engine) DialName(host string, limit time.Duration) (*Conn, error) {
 	if e.closing {
 		return nil, ErrClosed
 	}
 	if e.table.live >= e.cfg.MaxSessions {
 		return nil, ErrExhausted
 	}
-	path := e.port.pathTo(transport.Addr{})
+	path := e.port.PathTo(transport.Addr{})
 	s := e.newDial(transport.Addr{}, &path)
 	s.host = host
 	s.nextAt = e.in.Now.Add(limit)
@@ -72,19 +72,18 @@ func (e *engine) dialName(host string, limit time.Duration) (*Session, error) {
 	return s, nil
 }
 
-// named takes the address of a session that dialName made, or the reason why there is none.
-func (e *engine) named(s *Session, to transport.Addr, err error) {
-	if s.state != sessConnecting {
+// Named takes the address of a session that DialName made, or the reason why there is none.
+func (e *Engine) Named(s *Conn, to transport.Addr, err error) {
+	if s.state != connecting {
 		return // it was closed, or took too long
 	}
 	if err != nil {
-		e.end(s, err, SessionRefused)
-		e.settle()
+		e.end(s, err, Refused)
 		return
 	}
-	path := e.port.pathTo(to)
+	path := e.port.PathTo(to)
 	s.plan = e.paths.plan(&path)
-	s.cl.Readdress(to, s.plan.timing, s.plan.pacing)
+	s.Client.Readdress(to, s.plan.timing, s.plan.pacing)
 	s.showPeer()
 	e.connect(s, to, 0, &path, max(s.nextAt.Sub(e.in.Now), 1))
 }
@@ -93,10 +92,10 @@ func (e *engine) named(s *Session, to transport.Addr, err error) {
 var errNoIndex = fmt.Errorf("%w: an endpoint has at most %d associations", ErrExhausted, maxPlaces)
 
 // newDial makes a client session.
-func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
-	s := newClientSession(e)
+func (e *Engine) newDial(to transport.Addr, path *transport.Path) *Conn {
+	s := e.cfg.NewConn(true)
 	s.plan = e.paths.plan(path)
-	s.cl.Init(to, e.table.next(), e.rng.Uint32(), s.plan.timing, e.cfg.MaxQueue,
+	s.Client.Init(to, e.table.next(), e.rng.Uint32(), s.plan.timing, e.cfg.MaxQueue,
 		e.pool, s.plan.pacing, &e.proto)
 	s.showPeer()
 	e.table.add(s)
@@ -104,26 +103,26 @@ func (e *engine) newDial(to transport.Addr, path *transport.Path) *Session {
 }
 
 // connect sends a session's first Connect, to a loop of the server or, if that is 0, to any.
-func (e *engine) connect(
-	s *Session, to transport.Addr, loop uint8, path *transport.Path, limit time.Duration,
+func (e *Engine) connect(
+	s *Conn, to transport.Addr, loop uint8, path *transport.Path, limit time.Duration,
 ) {
 	c := wire.Connect{
-		Nonce: e.rng.Uint64(), Epoch: e.handshakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
+		Nonce: e.rng.Uint64(), Epoch: e.handshakes.epoch, Session: s.End.Local, Token: s.End.LocalToken,
 		Offer: e.paths.offer(e.paths.limit(path)-e.recordLayer.overhead, path),
 	}
 	timing := s.plan.timing
 	timing.ConnectTimeout = limit
 	s.dialer = session.NewDialer(to, c, timing, e.in.Now)
-	s.dialer.Overhead, s.dialer.Loop, s.dialer.Version = e.recordLayer.overhead, loop, e.cfg.newest
+	s.dialer.Overhead, s.dialer.Loop, s.dialer.Version = e.recordLayer.overhead, loop, e.cfg.Newest
 	if e.security != nil && !e.guardDial(s, path) {
-		e.end(s, errNoIndex, SessionRefused)
+		e.end(s, errNoIndex, Refused)
 		return
 	}
-	_ = s.dialer.Tick(e.in.Now, e.out) // cannot time out yet
+	_ = s.dialer.Tick(e.in.Now, e.Out) // cannot time out yet
 }
 
 // onDialAnswer is the client's side of the handshake.
-func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
+func (e *Engine) onDialAnswer(s *Conn, op wire.Op, body []byte) {
 	switch op {
 	case wire.OpChallenge:
 		var c wire.Challenge
@@ -132,7 +131,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			e.onChallenge(s, &c, body[wire.ChallengeSize:])
 			return
 		}
-		s.dialer.OnChallenge(&c, e.in.Now, e.out)
+		s.dialer.OnChallenge(&c, e.in.Now, e.Out)
 	case wire.OpRefuse:
 		var r wire.Refuse
 		r.Parse(body)
@@ -141,7 +140,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			if h := s.handshake; h != nil && h.begun() && h.hs.Unshown() {
 				err = fmt.Errorf("%w; the server asks for other certificates than this side has", err)
 			}
-			e.end(s, err, SessionRefused)
+			e.end(s, err, Refused)
 		}
 	case wire.OpAccept:
 		var a wire.Accept
@@ -154,7 +153,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 		switch {
 		case !ok:
 		case err != nil:
-			e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), SessionRefused)
+			e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), Refused)
 		default:
 			with := e.acceptedBy(s, &a)
 			if with == nil {
@@ -162,7 +161,7 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 				return
 			}
 			s.dialer = nil
-			s.state = sessConnected
+			s.state = connected
 			s.epoch = with.epoch
 			s.live.Heard(e.in.Now)
 			if s.handshake != nil {
@@ -171,102 +170,97 @@ func (e *engine) onDialAnswer(s *Session, op wire.Op, body []byte) {
 			}
 			e.assocs.join(s, with, &params, e.in.Now)
 			e.stats.SessionsOpened++
-			s.cl.Open(params, a.Session, a.Token, rtt, e.in.Now, e.out)
+			s.Client.Open(params, a.Session, a.Token, rtt, e.in.Now, e.Out)
 		}
 	}
 }
 
-// end ends a session: its requests fail with err, its buffers come back, and then the application
-// is told fate. Queues may refer to the buffers, so a flush comes first. A server session that has
+// end ends a session: its requests fail with err, its buffers come back, and then EventClosed tells
+// the owner. Queues may refer to the buffers, so a flush comes first. A server session that has
 // answered nothing has none there, and what else is queued leaves together.
-func (e *engine) end(s *Session, err error, fate SessionEvent) {
+func (e *Engine) end(s *Conn, err error, fate Fate) {
 	switch s.state {
-	case sessEnding, sessDead:
+	case ending, dead:
 		return
-	case sessClosing:
+	case closing:
 		e.forget(s) // the application knows already
 		return
 	}
-	s.state = sessEnding
+	s.state = ending
 	s.err, s.fate, s.dialer = err, fate, nil
-	if s.sv == nil || s.sv.Queued() {
-		e.out.Flush()
+	if s.Server == nil || s.Server.Queued() {
+		e.Out.Flush()
 	}
-	if s.sv != nil {
+	if s.Server != nil {
 		if s.tell {
-			s.srv.taken = s.sv.AppendTaken(nil, true)
+			s.srv.taken = s.Server.AppendTaken(nil, true)
 		}
-		s.srv.jobs.cancelAll()
-		s.sv.Close(e.out)
+		s.Server.Close(e.Out)
 	} else {
-		s.cl.Close(err, e.out)
+		s.Client.Close(err, e.Out)
 	}
 }
 
-// closeSession ends a session from this side. A peer that knows it is told until it answers.
-func (e *engine) closeSession(s *Session) {
-	if s.state == sessClosing {
+// CloseConn ends a session from this side. A peer that knows it is told until it answers.
+func (e *Engine) CloseConn(s *Conn) {
+	if s.state == closing {
 		return
 	}
-	s.tell = s.state == sessConnected
-	e.end(s, ErrClosed, SessionClosed)
+	s.tell = s.state == connected
+	e.end(s, ErrClosed, Closed)
 }
 
-// closeAll ends all sessions from this side, for good.
-func (e *engine) closeAll() {
+// CloseAll ends all sessions from this side, for good.
+func (e *Engine) CloseAll() {
 	e.refusing, e.closing = true, true
-	e.closeSessions()
+	e.CloseConns()
 	if e.security != nil {
 		e.security.close()
 	}
-	e.settle()
 }
 
-// closeSessions ends all sessions from this side.
-func (e *engine) closeSessions() {
+// CloseConns ends all sessions from this side.
+func (e *Engine) CloseConns() {
 	for _, s := range e.table.byNumber {
 		if s != nil {
-			e.closeSession(s)
+			e.CloseConn(s)
 		}
 	}
 }
 
-// ended follows end when the outcomes of all requests have been acted on.
-func (e *engine) ended(s *Session) {
+// Ended takes EventClosed, which the owner hands on: all that the requests of a session led to has
+// been acted on. It returns how the session ended.
+func (e *Engine) Ended(s *Conn) Fate {
 	if s.tell {
-		s.state = sessClosing
+		s.state = closing
 		s.lingerAt = e.in.Now.Add(e.cfg.Timing.DisconnectLinger)
 		e.disconnect(s)
 		e.handshakes.repeating = append(e.handshakes.repeating, s)
 	} else {
 		e.forget(s)
 	}
-	if s.fate != SessionClosed && !s.hidden {
-		e.cfg.Logger.Info("session ended",
-			"peer", s.end.Peer.String(), "event", s.fate.String(), "error", s.err)
-	}
-	e.notify(s, s.fate)
+	return s.fate
 }
 
-func (e *engine) disconnect(s *Session) {
+func (e *Engine) disconnect(s *Conn) {
 	var taken []byte
 	if s.srv != nil {
 		taken = s.srv.taken
 	}
 	if e.closing {
-		s.live.Farewell(s.end, taken, e.out)
+		s.live.Farewell(s.End, taken, e.Out)
 		return
 	}
 	s.nextAt = e.in.Now.Add(e.cfg.Timing.ConnectRetry)
-	s.live.Disconnect(s.end, taken, e.out)
+	s.live.Disconnect(s.End, taken, e.Out)
 }
 
 // acceptedBy returns the association of a session that the server accepts, nil if it may not.
-func (e *engine) acceptedBy(s *Session, a *wire.Accept) *association {
+func (e *Engine) acceptedBy(s *Conn, a *wire.Accept) *association {
 	if s.handshake == nil {
-		return e.assocs.plainFor(peerKey{s.end.Peer, a.Epoch}, wire.LoopOf(a.Session))
+		return e.assocs.plainFor(peerKey{s.End.Peer, a.Epoch}, wire.LoopOf(a.Session))
 	}
-	with := e.assocs.find(s.end.Via)
+	with := e.assocs.find(s.End.Via)
 	if with == nil || !s.handshake.opening || a.Epoch != with.epoch ||
 		a.Offer.Features&wire.FeatureSeal == 0 {
 		return nil
@@ -275,17 +269,17 @@ func (e *engine) acceptedBy(s *Session, a *wire.Accept) *association {
 }
 
 // forget removes a session from the table; its number can be used again.
-func (e *engine) forget(s *Session) {
-	s.state = sessDead
+func (e *Engine) forget(s *Conn) {
+	s.state = dead
 	e.table.remove(s)
 	e.stats.SessionsEnded++
 	e.assocs.leave(s, e.in.Now)
 	if s.handshake != nil {
 		e.abandonHandshake(s)
 	}
-	if s.sv != nil {
-		if s.end.Via == 0 {
-			e.assocs.dropEpoch(loopAddr{s.end.Peer, wire.LoopOf(s.end.Remote)})
+	if s.Server != nil {
+		if s.End.Via == 0 {
+			e.assocs.dropEpoch(loopAddr{s.End.Peer, wire.LoopOf(s.End.Remote)})
 		}
 		e.quotas.leave(s)
 	}
@@ -293,29 +287,29 @@ func (e *engine) forget(s *Session) {
 
 // repeat repeats the handshake packets that are due. First Connects beyond the budget count as sent
 // and lost: many sessions that dial together do not flood a server that cannot answer them.
-func (e *engine) repeat() {
+func (e *Engine) repeat() {
 	h, now := &e.handshakes, e.in.Now
 	for i := 0; i < len(h.repeating); {
 		s := h.repeating[i]
 		switch {
-		case s.state == sessConnecting && s.dialer == nil: // its address is not known
+		case s.state == connecting && s.dialer == nil: // its address is not known
 			if now >= s.nextAt {
-				e.end(s, fmt.Errorf("%w: no answer", ErrResolve), SessionRefused)
+				e.end(s, fmt.Errorf("%w: no answer", ErrResolve), Refused)
 			}
-		case s.state == sessConnecting && s.dialer.Repeats(now) && !h.budgets.repeats.take(now):
+		case s.state == connecting && s.dialer.Repeats(now) && !h.budgets.repeats.take(now):
 			s.dialer.Skip(now)
-		case s.state == sessConnecting && s.handshake != nil:
+		case s.state == connecting && s.handshake != nil:
 			e.repeatHandshake(s)
-		case s.state == sessConnecting:
-			if err := s.dialer.Tick(now, e.out); err != nil {
-				e.end(s, ownError(err), SessionRefused)
+		case s.state == connecting:
+			if err := s.dialer.Tick(now, e.Out); err != nil {
+				e.end(s, OwnError(err), Refused)
 			}
-		case s.state == sessClosing && now >= s.lingerAt:
+		case s.state == closing && now >= s.lingerAt:
 			e.forget(s)
-		case s.state == sessClosing && now >= s.nextAt:
+		case s.state == closing && now >= s.nextAt:
 			e.disconnect(s)
 		}
-		if s.state == sessConnecting || s.state == sessClosing {
+		if s.state == connecting || s.state == closing {
 			i++
 			continue
 		}
@@ -410,9 +404,12 @@ func (b *budget) take(now monotime.Time) bool {
 	return true
 }
 
-// answerConnects takes the Connects of a burst, behind its other packets. If there is not enough
+// HasConnects reports whether the burst at hand had Connects, for AnswerConnects.
+func (e *Engine) HasConnects() bool { return len(e.handshakes.connects) > 0 }
+
+// AnswerConnects takes the Connects of a burst, behind its other packets. If there is not enough
 // for all, chance decides who gets it, not the order in which they came.
-func (e *engine) answerConnects() {
+func (e *Engine) AnswerConnects() {
 	h := &e.handshakes
 	connects := h.connects
 	if h.budgets.firsts.fill(e.in.Now) < int64(len(connects)) {
@@ -439,7 +436,7 @@ func (p *connectPacket) body() []byte { return p.Data[wire.HeaderSize:][:p.size]
 
 // onConnect is the server's side of the handshake. It reports false if nothing is left for such a
 // packet.
-func (e *engine) onConnect(p *connectPacket) bool {
+func (e *Engine) onConnect(p *connectPacket) bool {
 	body := p.body()
 	var c wire.Connect
 	c.Parse(body)
@@ -475,7 +472,7 @@ func (e *engine) onConnect(p *connectPacket) bool {
 			size += whoSize
 			put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
 		}
-		e.out.Mgmt(&p.From, 0, p.version, wire.OpChallenge, c.Session, c.Token, size, 0, put)
+		e.Out.Mgmt(&p.From, 0, p.version, wire.OpChallenge, c.Session, c.Token, size, 0, put)
 		return true
 	}
 	seals := c.Offer.Features&wire.FeatureSeal != 0
@@ -505,10 +502,10 @@ func (e *engine) onConnect(p *connectPacket) bool {
 }
 
 // onProved takes a Connect whose sender has proved its address.
-func (e *engine) onProved(c *wire.Connect, from transport.Addr, version uint8) {
+func (e *Engine) onProved(c *wire.Connect, from transport.Addr, version uint8) {
 	key := connKey{from: from, nonce: c.Nonce}
 	if s := e.table.byKey[key]; s != nil {
-		if s.end.Version == version {
+		if s.End.Version == version {
 			e.accept(s, c) // the Accept was lost, or is still under way
 		}
 		return
@@ -519,7 +516,7 @@ func (e *engine) onProved(c *wire.Connect, from transport.Addr, version uint8) {
 
 // welcome makes the server's end of a session and answers, or refuses it and says why. With is its
 // association, or for a peer in the clear what is known of one.
-func (e *engine) welcome(c *wire.Connect, key connKey, version uint8, with *association) {
+func (e *Engine) welcome(c *wire.Connect, key connKey, version uint8, with *association) {
 	s, code := e.admit(c, version, with)
 	if code != wire.CodeOK {
 		e.refuse(c, &with.addr, with.field, version, code, "")
@@ -527,11 +524,11 @@ func (e *engine) welcome(c *wire.Connect, key connKey, version uint8, with *asso
 	}
 	e.table.addKey(key, s)
 	e.accept(s, c)
-	e.out.Opened(s.end.Local)
+	e.Out.Tell(session.EventOpened, s.End.Local)
 }
 
 // refuse refuses a session, and says why in a text that may be empty.
-func (e *engine) refuse(
+func (e *Engine) refuse(
 	c *wire.Connect, to *transport.Addr, via uint32, version uint8, code wire.Code, text string,
 ) {
 	e.stats.SessionsRefused++
@@ -539,18 +536,18 @@ func (e *engine) refuse(
 	text = text[:min(len(text), maxRefusal)]
 	put := func(b []byte) { r.Put(b[:wire.RefuseSize]); copy(b[wire.RefuseSize:], text) }
 	size := wire.RefuseSize + len(text)
-	e.out.Mgmt(to, via, version, wire.OpRefuse, c.Session, c.Token, size, 0, put)
+	e.Out.Mgmt(to, via, version, wire.OpRefuse, c.Session, c.Token, size, 0, put)
 }
 
 // admit makes the server's end of a session, or says why not.
-func (e *engine) admit(
+func (e *Engine) admit(
 	c *wire.Connect, version uint8, with *association,
-) (*Session, wire.Code) {
+) (*Conn, wire.Code) {
 	if e.refusing {
 		return nil, wire.CodeShutdown
 	}
-	path := e.port.pathTo(with.addr)
-	mtu := min(uint32(e.paths.mtu-e.recordLayer.overhead), c.Offer.MTU)
+	path := e.port.PathTo(with.addr)
+	mtu := min(uint32(e.cfg.MTU-e.recordLayer.overhead), c.Offer.MTU)
 	mine := e.paths.offer(int(mtu), &path)
 	if with.keys != nil {
 		sealedOffer(&mine)
@@ -573,45 +570,45 @@ func (e *engine) admit(
 		e.assocs.addEpoch(sender, c.Epoch)
 		with = e.assocs.plainFor(peerKey{with.addr, c.Epoch}, with.loop)
 	}
-	s := newServerSession(e)
-	s.shared, s.state = path.Shared, sessConnected
-	s.sv.Init(session.End{
+	s := e.cfg.NewConn(false)
+	s.Shared, s.state = path.Shared, connected
+	s.Server.Init(session.End{
 		Peer: with.addr, Local: e.table.next(), LocalToken: e.rng.Uint32(),
 		Remote: c.Session, RemoteToken: c.Token, Params: params,
-	}, session.Timing(e.cfg.Timing), e.pool, &e.refusals, &e.proto)
+	}, e.cfg.Timing, e.pool, e.cfg.Refusals, &e.proto)
 	s.showPeer()
 	e.table.add(s)
 	e.quotas.join(s, with)
 	s.live.Heard(e.in.Now)
-	e.assocs.join(s, with, &s.end.Params, e.in.Now)
+	e.assocs.join(s, with, &s.End.Params, e.in.Now)
 	e.stats.SessionsOpened++
 	return s, wire.CodeOK
 }
 
 // accept sends or repeats the Accept. A client that found the path's MTU smaller
 // than first offered may say so until it uses the session.
-func (e *engine) accept(s *Session, c *wire.Connect) {
-	s.sv.LowerMTU(c.Offer.MTU)
+func (e *Engine) accept(s *Conn, c *wire.Connect) {
+	s.Server.LowerMTU(c.Offer.MTU)
 	a := wire.Accept{
-		Nonce: c.Nonce, Epoch: e.handshakes.epoch, Session: s.end.Local, Token: s.end.LocalToken,
-		Offer: s.end.Offer(),
+		Nonce: c.Nonce, Epoch: e.handshakes.epoch, Session: s.End.Local, Token: s.End.LocalToken,
+		Offer: s.End.Offer(),
 	}
 	size := int(a.Offer.MTU)
-	if s.end.Via == 0 {
+	if s.End.Via == 0 {
 		size += e.recordLayer.overhead
 	}
-	e.out.Mgmt(&s.end.Peer, s.end.Via, s.end.Version, wire.OpAccept, c.Session, c.Token,
+	e.Out.Mgmt(&s.End.Peer, s.End.Via, s.End.Version, wire.OpAccept, c.Session, c.Token,
 		wire.AcceptSize, size, a.Put)
 }
 
 // onOtherVersion takes a packet of another version of the protocol: a Connect, which is told so, or
 // the refusal of one from here. Both have budgets, and an answer is not larger than the packet.
-func (e *engine) onOtherVersion(p *transport.RxPacket) {
+func (e *Engine) onOtherVersion(p *transport.RxPacket) {
 	b := &e.handshakes.budgets
 	if asked, nonce, ok := wire.AsksVersion(p.Data); ok {
 		if b.versions.take(e.in.Now) {
-			e.out.RefuseVersion(&p.From, &wire.VersionRefusal{
-				Nonce: nonce, Asked: asked, Least: e.cfg.oldest, Most: e.cfg.newest,
+			e.Out.RefuseVersion(&p.From, &wire.VersionRefusal{
+				Nonce: nonce, Asked: asked, Least: e.cfg.Oldest, Most: e.cfg.Newest,
 			})
 		}
 		return
@@ -621,25 +618,25 @@ func (e *engine) onOtherVersion(p *transport.RxPacket) {
 		return
 	}
 	for _, s := range e.handshakes.repeating {
-		if s.dialer == nil || s.end.Peer != p.From {
+		if s.dialer == nil || s.End.Peer != p.From {
 			continue
 		}
-		oldest := e.cfg.oldest
+		oldest := e.cfg.Oldest
 		if s.handshake != nil {
 			oldest = wire.Version
 		}
-		err, ok := s.dialer.OnVersion(&r, oldest, e.cfg.newest, e.rng.Uint64(), e.in.Now)
+		err, ok := s.dialer.OnVersion(&r, oldest, e.cfg.Newest, e.rng.Uint64(), e.in.Now)
 		switch {
 		case !ok:
 			continue
 		case err == nil:
-			_ = s.dialer.Tick(e.in.Now, e.out) // time is not up before the next look
+			_ = s.dialer.Tick(e.in.Now, e.Out) // time is not up before the next look
 		case s.handshake != nil:
 			err = fmt.Errorf("%w: packets are sealed since version %d only: update the server", err,
 				wire.SealedVersion)
 			fallthrough
 		default:
-			e.end(s, ownError(err), SessionRefused)
+			e.end(s, OwnError(err), Refused)
 		}
 		return
 	}

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
@@ -49,9 +50,10 @@ func wantTimes(
 // for a hundred times, then each time half as long again after the last one but no later than about
 // RTOMax, until ConnectTimeout. "About" is a quarter less or more, and each time another number.
 func TestConnectIsRepeated(t *testing.T) {
-	var events []SessionEvent
-	cfg := Config{OnSession: func(_ *Rpc, _ *Session, ev SessionEvent) { events = append(events, ev) }}
-	st := newStub(t, cfg)
+	var events []session.EventKind
+	st := newStub(t, setup{OnSession: func(_ *Conn, ev session.EventKind) {
+		events = append(events, ev)
+	}})
 	start := st.now
 	s := st.dialTo(1)
 	st.pass(0)
@@ -83,18 +85,19 @@ func TestConnectIsRepeated(t *testing.T) {
 	if times = st.sendTimes(wire.OpConnect, start.Add(4*time.Second)); len(times) != 0 {
 		t.Errorf("%d packets after ConnectTimeout", len(times))
 	}
-	if !errors.Is(s.Err(), ErrConnect) || len(events) != 1 || events[0] != SessionRefused {
-		t.Errorf("the session ended with %v, events %v", s.Err(), events)
+	if !errors.Is(s.Err(), ErrConnect) || len(events) != 1 ||
+		events[0] != session.EventClosed || s.fate != Refused {
+		t.Errorf("the session ended with %v, events %v, fate %d", s.Err(), events, s.fate)
 	}
-	if n := len(st.engine.handshakes.repeating); n != 0 || st.Sessions() != 0 {
-		t.Errorf("%d sessions, %d are repeated", st.Sessions(), n)
+	if n := len(st.handshakes.repeating); n != 0 || st.Live() != 0 {
+		t.Errorf("%d sessions, %d are repeated", st.Live(), n)
 	}
 }
 
 // TestMassDial: sessions that dial together repeat no more first Connects than the budget of their
 // endpoint, and each is sent once at least.
 func TestMassDial(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	const count = 5000
 	for i := range count {
 		st.dialTo(i)
@@ -107,8 +110,8 @@ func TestMassDial(t *testing.T) {
 	if repeats > repeatsAtOnce+repeatsPerSecond/2 || repeats < repeatsPerSecond/2 {
 		t.Errorf("%d repetitions in half a second", repeats)
 	}
-	if st.Sessions() != count {
-		t.Errorf("%d sessions", st.Sessions())
+	if st.Live() != count {
+		t.Errorf("%d sessions", st.Live())
 	}
 }
 
@@ -117,14 +120,13 @@ func TestMassDial(t *testing.T) {
 func TestDisconnectIsRepeated(t *testing.T) {
 	for _, acknowledged := range []bool{false, true} {
 		events := 0
-		cfg := Config{OnSession: func(*Rpc, *Session, SessionEvent) { events++ }}
-		st := newStub(t, cfg)
+		st := newStub(t, setup{OnSession: func(*Conn, session.EventKind) { events++ }})
 		s := st.dialTo(1)
 		st.accepted(s, 1, 3)
 		st.pass(2 * time.Millisecond)
 		at := st.now
-		if err := st.CloseSession(s); err != nil || events != 2 {
-			t.Fatalf("%v, %d events", err, events)
+		if st.closeConn(s); events != 2 {
+			t.Fatalf("%d events", events)
 		}
 		st.pass(0)
 		if ops := st.take(); len(ops) != 1 || ops[0] != wire.OpDisconnect {
@@ -136,31 +138,31 @@ func TestDisconnectIsRepeated(t *testing.T) {
 		}
 		retry := func(int) time.Duration { return 10 * time.Millisecond }
 		wantTimes(t, at, end, st.sendTimes(wire.OpDisconnect, end), retry)
-		if st.Sessions() != 1 || st.engine.table.next() == s.end.Local {
+		if st.Live() != 1 || st.table.next() == s.End.Local {
 			t.Error("the session was forgotten too soon")
 		}
 		if acknowledged {
 			x := alive(s)
-			st.receive(1, wire.OpDisconnectAck, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+			st.receive(1, wire.OpDisconnectAck, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 		}
 		st.pass(1250 * time.Microsecond)
-		if st.Sessions() != 0 || st.engine.table.next() != s.end.Local {
+		if st.Live() != 0 || st.table.next() != s.End.Local {
 			t.Error("the session is not forgotten")
 		}
 		if times := st.sendTimes(wire.OpDisconnect, end.Add(time.Second)); len(times) != 0 {
 			t.Errorf("%d packets after the end", len(times))
 		}
-		if events != 2 || len(st.engine.handshakes.repeating) != 0 {
-			t.Errorf("%d events, %d sessions are repeated", events, len(st.engine.handshakes.repeating))
+		if events != 2 || len(st.handshakes.repeating) != 0 {
+			t.Errorf("%d events, %d sessions are repeated", events, len(st.handshakes.repeating))
 		}
 	}
 }
 
 // TestConnectAgain: a Connect that comes again gets the Accept again, for the same session, of
-// which the application is told once. When that has ended it makes a new one.
+// which the owner is told once. When that has ended it makes a new one.
 func TestConnectAgain(t *testing.T) {
 	events := 0
-	st := newStub(t, Config{OnSession: func(*Rpc, *Session, SessionEvent) { events++ }})
+	st := newStub(t, setup{OnSession: func(*Conn, session.EventKind) { events++ }})
 	first := st.connectFrom(1, 7, 5)
 	for range 3 {
 		st.take()
@@ -177,16 +179,16 @@ func TestConnectAgain(t *testing.T) {
 	if third := st.connectFrom(2, 7, 5); third == first || third == nil {
 		t.Errorf("another client gives %+v", third)
 	}
-	if events != 3 || st.Sessions() != 3 || st.engine.stats.SessionsOpened != 3 {
-		t.Errorf("%d events, %d sessions, %d opened", events, st.Sessions(),
-			st.engine.stats.SessionsOpened)
+	if events != 3 || st.Live() != 3 || st.stats.SessionsOpened != 3 {
+		t.Errorf("%d events, %d sessions, %d opened", events, st.Live(),
+			st.stats.SessionsOpened)
 	}
 	st.take()
 	x := alive(first)
-	st.receive(1, wire.OpDisconnect, first.end.Local, first.end.LocalToken, wire.AliveSize, x.Put)
+	st.receive(1, wire.OpDisconnect, first.End.Local, first.End.LocalToken, wire.AliveSize, x.Put)
 	st.pass(1000)
-	if ops := st.take(); len(ops) != 1 || ops[0] != wire.OpDisconnectAck || st.Sessions() != 2 {
-		t.Errorf("answered with %v, %d sessions", ops, st.Sessions())
+	if ops := st.take(); len(ops) != 1 || ops[0] != wire.OpDisconnectAck || st.Live() != 2 {
+		t.Errorf("answered with %v, %d sessions", ops, st.Live())
 	}
 	if s := st.connectFrom(1, 7, 5); s == nil || s == first || s.err != nil {
 		t.Errorf("after the end: %+v", s)
@@ -195,16 +197,19 @@ func TestConnectAgain(t *testing.T) {
 
 // lifeOf follows the events of each session: at most one that it is open, then one that it has
 // ended, and nothing after that.
-type lifeOf map[*Session][]SessionEvent
+type lifeOf map[*Conn][]session.EventKind
 
-func (l lifeOf) hear(t *rapid.T, s *Session, ev SessionEvent) {
+func (l lifeOf) hear(t *rapid.T, s *Conn, ev session.EventKind) {
+	if ev != session.EventOpened && ev != session.EventClosed {
+		t.Fatalf("a session has event %d after %v", ev, l[s])
+	}
 	for _, was := range l[s] {
-		if was != SessionConnected || ev == SessionConnected {
+		if was != session.EventOpened || ev == session.EventOpened {
 			t.Fatalf("a session is %v after %v", ev, l[s])
 		}
 	}
-	if ended := ev != SessionConnected; ended != (s.Err() != nil) {
-		t.Fatalf("session %v, its error is %v", ev, s.Err())
+	if ended := ev == session.EventClosed; ended != (s.Err() != nil) || ended != (s.fate != 0) {
+		t.Fatalf("session %v, its error is %v, its fate %d", ev, s.Err(), s.fate)
 	}
 	l[s] = append(l[s], ev)
 }
@@ -214,71 +219,65 @@ func (l lifeOf) hear(t *rapid.T, s *Session, ev SessionEvent) {
 func TestHandshakes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		told := lifeOf{}
-		cfg := Config{MaxSessions: 100, OnSession: func(_ *Rpc, s *Session, ev SessionEvent) {
+		st := newStub(t, setup{MaxSessions: 100, OnSession: func(s *Conn, ev session.EventKind) {
 			told.hear(t, s, ev)
-		}}
-		st := newStub(t, cfg)
-		e := &st.engine
-		var all []*Session
+		}})
+		var all []*Conn
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			op := rapid.IntRange(0, 5).Draw(t, "op")
 			if op == 0 || len(all) == 0 {
 				all = append(all, st.dialTo(rapid.IntRange(1, 3).Draw(t, "peer")))
 			}
 			s := all[rapid.IntRange(0, len(all)-1).Draw(t, "session")]
-			peer := int(s.end.Peer.Port) - 1
+			peer := int(s.End.Peer.Port) - 1
 			say := func(op wire.Op) {
 				x := alive(s)
-				st.receive(peer, op, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+				st.receive(peer, op, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 			}
 			switch {
-			case op == 1 && s.state == sessConnecting:
+			case op == 1 && s.state == connecting:
 				st.accepted(s, peer, 3)
-			case op == 1 && s.state == sessConnected:
+			case op == 1 && s.state == connected:
 				say(wire.OpReset)
 			case op == 2:
-				if err := st.CloseSession(s); err != nil {
-					t.Fatal(err)
-				}
-			case op == 3 && s.state == sessClosing:
+				st.closeConn(s)
+			case op == 3 && s.state == closing:
 				say(wire.OpDisconnectAck)
-			case op == 3 && s.state == sessConnected:
+			case op == 3 && s.state == connected:
 				say(wire.OpDisconnect)
 			}
 			st.pass(time.Duration(rapid.IntRange(2, 600).Draw(t, "ms")) * time.Millisecond)
-			checkHandshakes(t, e, all)
-			e.table.check()
-			e.assocs.check()
+			checkHandshakes(t, &st.Engine, all)
+			st.table.check()
+			st.assocs.check()
 		}
-		if err := st.Close(); err != nil {
-			t.Fatal(err)
-		}
+		st.close()
 		for _, s := range all {
-			if l := told[s]; len(l) == 0 || l[len(l)-1] == SessionConnected {
-				t.Fatalf("the application was told %v of a session's life", l)
+			if l := told[s]; len(l) == 0 || l[len(l)-1] == session.EventOpened {
+				t.Fatalf("the owner was told %v of a session's life", l)
 			}
 		}
 	})
 }
 
 // checkHandshakes looks at the sessions after an epoch.
-func checkHandshakes(t *rapid.T, e *engine, all []*Session) {
-	repeats := map[*Session]bool{}
+func checkHandshakes(t *rapid.T, e *Engine, all []*Conn) {
+	repeats := map[*Conn]bool{}
 	for _, s := range e.handshakes.repeating {
 		repeats[s] = true
 	}
 	for _, s := range all {
-		known := e.table.at(s.end.Local) == s
+		known := e.table.at(s.End.Local) == s
 		switch s.state {
-		case sessConnecting, sessClosing:
+		case connecting, closing:
 			if !repeats[s] || !known {
 				t.Fatalf("a session in state %d is repeated: %v, known: %v", s.state, repeats[s], known)
 			}
-		case sessConnected:
+		case connected:
 			if repeats[s] || !known || s.assoc == nil || s.dialer != nil {
 				t.Fatalf("an open session: %+v", s)
 			}
-		case sessDead:
+		case dead:
 			if repeats[s] || known || s.assoc != nil || s.err == nil {
 				t.Fatalf("a session that is over: %+v", s)
 			}

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"bytes"
@@ -23,9 +23,9 @@ func TestChangedOpening(t *testing.T) {
 		"the server's epoch":  {wire.OpChallenge, wire.HeaderSize + wire.ChallengeSize},
 		"the client's number": {wire.OpConnect, wire.HeaderSize + 19},
 	} {
-		cfg := Config{PSK: testPSK}
+		cfg := setup{PSK: testPSK}
 		client := newStub(t, cfg)
-		cfg.Simulation.Seed = 10
+		cfg.Seed = 10
 		server := newStub(t, cfg)
 		s := client.dialTo(1)
 		carry := func(from, to *stub, as int) {
@@ -45,8 +45,8 @@ func TestChangedOpening(t *testing.T) {
 			server.pass(time.Microsecond)
 			carry(server, client, 1)
 		}
-		if s.Connected() || !errors.Is(s.Err(), ErrDenied) {
-			t.Errorf("%s: connected %v, %v", name, s.Connected(), s.Err())
+		if s.Open() || !errors.Is(s.Err(), ErrDenied) {
+			t.Errorf("%s: connected %v, %v", name, s.Open(), s.Err())
 		}
 	}
 }
@@ -54,10 +54,10 @@ func TestChangedOpening(t *testing.T) {
 // TestServerOpensNothing: a server that asks its client for a session, on the association that the
 // client has opened, gets none.
 func TestServerOpensNothing(t *testing.T) {
-	p := newFarewells(t, Config{PSK: testPSK})
-	a := p.server.engine.assocs.watched[0]
-	c := wire.Connect{Nonce: 7, Epoch: 1, Session: 5, Token: 6, Offer: p.s.end.Offer()}
-	p.server.engine.out.Mgmt(&a.addr, a.field, wire.Version, wire.OpOpen, wire.NoSession, 0,
+	p := newFarewells(t, setup{PSK: testPSK})
+	a := p.server.assocs.watched[0]
+	c := wire.Connect{Nonce: 7, Epoch: 1, Session: 5, Token: 6, Offer: p.s.End.Offer()}
+	p.server.Out.Mgmt(&a.addr, a.field, wire.Version, wire.OpOpen, wire.NoSession, 0,
 		wire.ConnectSize, int(c.Offer.MTU), c.Put)
 	for range 3 {
 		p.server.pass(time.Microsecond)
@@ -65,10 +65,10 @@ func TestServerOpensNothing(t *testing.T) {
 		p.client.pass(time.Microsecond)
 		p.ferry(t)
 	}
-	if n := p.client.engine.table.live; n != 1 {
+	if n := p.client.table.live; n != 1 {
 		t.Errorf("the client has %d sessions", n)
 	}
-	if n := p.client.engine.stats.DropRole; n != 1 {
+	if n := p.client.stats.DropRole; n != 1 {
 		t.Errorf("%d packets were refused", n)
 	}
 }
@@ -94,14 +94,12 @@ func TestQuotesBeforeQuestions(t *testing.T) {
 	}
 }
 
-// TestNewKeysForNewSessions: after a Keyring got other keys a session opens by these, though those
+// TestNewKeysForNewSessions: when there are other keys a session opens by these, though those
 // of before are still there.
 func TestNewKeysForNewSessions(t *testing.T) {
-	ring := new(Keyring)
-	p := newFarewells(t, Config{PSK: testPSK, Keyring: ring})
-	if err := ring.Set(nil, [][]byte{[]byte("another key of 32 bytes, as new.")}); err != nil {
-		t.Fatal(err)
-	}
+	var latest *Credentials
+	p := newFarewells(t, setup{PSK: testPSK, Latest: func() *Credentials { return latest }})
+	latest = &Credentials{PSK: [][]byte{[]byte("another key of 32 bytes, as new.")}}
 	s := p.client.dialTo(1)
 	for range 10 {
 		p.client.pass(time.Microsecond)
@@ -109,8 +107,8 @@ func TestNewKeysForNewSessions(t *testing.T) {
 		p.server.pass(time.Microsecond)
 		p.ferry(t)
 	}
-	if !s.Connected() || !p.s.Connected() || s.assoc == p.s.assoc {
-		t.Errorf("connected: %v, %v; the same keys: %v", s.Connected(), p.s.Connected(),
+	if !s.Open() || !p.s.Open() || s.assoc == p.s.assoc {
+		t.Errorf("connected: %v, %v; the same keys: %v", s.Open(), p.s.Open(),
 			s.assoc == p.s.assoc)
 	}
 }

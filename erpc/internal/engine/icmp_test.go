@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -33,8 +34,8 @@ func (st *stub) say(i int, kind transport.HintKind, quoted []byte) {
 const unreachable = transport.HintUnreachable
 
 // icmpStub is an endpoint with a client session to peer 1, and one of peer 2, which keeps quiet.
-func icmpStub(t *testing.T) (st *stub, s, other *Session) {
-	st = newStub(t, Config{Timing: Timing{FailureTimeout: time.Hour, Heartbeat: time.Minute}})
+func icmpStub(t *testing.T) (st *stub, s, other *Conn) {
+	st = newStub(t, setup{Timing: session.Timing{FailureTimeout: time.Hour, Heartbeat: time.Minute}})
 	s, other = st.dialTo(1), st.dialTo(2)
 	st.accepted(s, 1, 7)
 	st.accepted(other, 2, 7)
@@ -63,17 +64,17 @@ func TestPeerGone(t *testing.T) {
 	if pings != quotesNeeded {
 		t.Errorf("%d pings", pings)
 	}
-	for _, s := range []*Session{s, served} {
+	for _, s := range []*Conn{s, served} {
 		if !errors.Is(s.Err(), ErrPeerLost) {
 			t.Errorf("a session ended with %v", s.Err())
 		}
 	}
-	if other.Err() != nil || st.Sessions() != 1 {
-		t.Errorf("the other session: %v, %d sessions", other.Err(), st.Sessions())
+	if other.Err() != nil || st.Live() != 1 {
+		t.Errorf("the other session: %v, %d sessions", other.Err(), st.Live())
 	}
-	st.engine.assocs.check()
+	st.assocs.check()
 	st.pass(time.Second)
-	if n := len(st.engine.assocs.probes); n != 0 {
+	if n := len(st.assocs.probes); n != 0 {
 		t.Errorf("%d peers are probed", n)
 	}
 	t.Logf("gone after %v", st.now.Sub(began)-time.Second)
@@ -118,7 +119,7 @@ func TestForgedICMP(t *testing.T) {
 		if most := int(span/seriesEvery) * seriesPings; len(pings) > most || len(pings) < most/2 {
 			t.Errorf("%s: %d pings in %v", name, len(pings), span)
 		}
-		if n := len(st.engine.assocs.probes); n > 1 {
+		if n := len(st.assocs.probes); n > 1 {
 			t.Errorf("%s: %d series of pings", name, n)
 		}
 	}
@@ -128,17 +129,10 @@ func TestForgedICMP(t *testing.T) {
 const alone = 1000
 
 // ask starts n requests of size bytes, and returns the packets that leave.
-func (st *stub) ask(s *Session, n, size int) (sent [][]byte) {
+func (st *stub) ask(s *Conn, n, size int) (sent [][]byte) {
 	st.tb.Helper()
 	for range n {
-		req, err := st.Alloc(size)
-		if err != nil {
-			st.tb.Fatal(err)
-		}
-		if _, err = st.EnqueueRequest(s,
-			Request{Type: 1, Req: req, Done: func(Completion) {}}); err != nil {
-			st.tb.Fatal(err)
-		}
+		st.start(s, 1, size)
 	}
 	st.pass(1000)
 	for _, p := range st.end.sent {
@@ -152,41 +146,41 @@ func (st *stub) ask(s *Session, n, size int) (sent [][]byte) {
 // sessions. The same packet again, one of a stranger, and one that was answered count for nothing.
 func TestPeerGoneUnderRequests(t *testing.T) {
 	for name, c := range map[string]struct {
-		quote func(s *Session, sent [][]byte) [][]byte
+		quote func(s *Conn, sent [][]byte) [][]byte
 		gone  bool
 	}{
-		"three": {func(_ *Session, sent [][]byte) [][]byte { return sent[:3] }, true},
-		"their heads": {func(_ *Session, sent [][]byte) [][]byte {
+		"three": {func(_ *Conn, sent [][]byte) [][]byte { return sent[:3] }, true},
+		"their heads": {func(_ *Conn, sent [][]byte) [][]byte {
 			return [][]byte{sent[0][:24], sent[1][:24], sent[2][:24]}
 		}, true},
-		"behind junk": {func(_ *Session, sent [][]byte) [][]byte {
+		"behind junk": {func(_ *Conn, sent [][]byte) [][]byte {
 			junk := make([][]byte, maxQuoted-3)
 			for i := range junk {
 				junk[i] = flip(sent[0], 12+i%4)
 			}
 			return append(junk, sent[:3]...)
 		}, true},
-		"behind more junk": {func(_ *Session, sent [][]byte) [][]byte {
+		"behind more junk": {func(_ *Conn, sent [][]byte) [][]byte {
 			junk := make([][]byte, maxQuoted-2)
 			for i := range junk {
 				junk[i] = flip(sent[0], 12+i%4)
 			}
 			return append(junk, sent[:3]...)
 		}, false},
-		"one, thrice": {func(_ *Session, sent [][]byte) [][]byte {
+		"one, thrice": {func(_ *Conn, sent [][]byte) [][]byte {
 			return [][]byte{sent[0], sent[0], sent[0]}
 		}, false},
-		"two": {func(_ *Session, sent [][]byte) [][]byte { return sent[:2] }, false},
-		"answers": {func(s *Session, sent [][]byte) [][]byte {
+		"two": {func(_ *Conn, sent [][]byte) [][]byte { return sent[:2] }, false},
+		"answers": {func(s *Conn, sent [][]byte) [][]byte {
 			for _, p := range sent {
 				p[0] += byte(wire.TypeResp)
 			}
 			return sent
 		}, false},
-		"with other tokens": {func(s *Session, sent [][]byte) [][]byte {
+		"with other tokens": {func(s *Conn, sent [][]byte) [][]byte {
 			return [][]byte{flip(sent[0], 12), flip(sent[1], 13), flip(sent[2], 15)}
 		}, false},
-		"too short": {func(s *Session, sent [][]byte) [][]byte {
+		"too short": {func(s *Conn, sent [][]byte) [][]byte {
 			return [][]byte{sent[0][:23], sent[1][:23], sent[2][:23]}
 		}, false},
 	} {
@@ -233,7 +227,7 @@ func TestLastWords(t *testing.T) {
 	for _, answers := range []int{0, 1, 4} {
 		st, s, _ := icmpStub(t)
 		tick := func(d time.Duration) {
-			st.engine.timers.nextScan = 0
+			st.timers.nextScan = 0
 			st.pass(d)
 		}
 		sent := st.ask(s, 4, alone)
@@ -241,7 +235,7 @@ func TestLastWords(t *testing.T) {
 		st.say(1, unreachable, sent[1])
 		tick(1000)
 		x := alive(s)
-		st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+		st.receive(1, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 		for _, p := range sent[:answers] {
 			st.respond(1, s, p)
 		}
@@ -260,14 +254,14 @@ func TestLastWords(t *testing.T) {
 }
 
 // respond lets peer i answer a request packet of s with nothing.
-func (st *stub) respond(i int, s *Session, req []byte) {
+func (st *stub) respond(i int, s *Conn, req []byte) {
 	var h wire.Header
 	if err := h.Parse(req); err != nil {
 		st.tb.Fatal(err)
 	}
-	h.Type, h.MsgSize, h.Session, h.Hold = wire.TypeResp, 0, s.end.Local, 0
+	h.Type, h.MsgSize, h.Session, h.Hold = wire.TypeResp, 0, s.End.Local, 0
 	pkt := make([]byte, wire.HeaderSize)
-	h.Put(pkt, s.end.LocalToken)
+	h.Put(pkt, s.End.LocalToken)
 	st.end.in = append(st.end.in, transport.RxPacket{Data: pkt, From: stubAddr(i)})
 }
 
@@ -293,7 +287,7 @@ func TestTooBig(t *testing.T) {
 		for range 10 { // milliseconds, before requests time out
 			say()
 			x := alive(s)
-			st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+			st.receive(1, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 			for _, p := range st.pinged(time.Millisecond) {
 				if len(p) == stubMTU {
 					probes++
@@ -311,11 +305,11 @@ func TestTooBig(t *testing.T) {
 }
 
 // answer lets peer i answer a ping of s.
-func (st *stub) answer(i int, s *Session, ping []byte) {
+func (st *stub) answer(i int, s *Conn, ping []byte) {
 	var x wire.Alive
 	x.Parse(ping[wire.HeaderSize:])
-	x = wire.Alive{Session: x.Session, Token: x.Token, Seq: x.Seq, To: s.end.LocalToken}
-	st.receive(i, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+	x = wire.Alive{Session: x.Session, Token: x.Token, Seq: x.Seq, To: s.End.LocalToken}
+	st.receive(i, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 }
 
 // TestFewQuotes: hosts send few messages. One ping of each series comes back, and the third one
@@ -338,7 +332,7 @@ func TestFewQuotes(t *testing.T) {
 			}
 			if heard && series == 2 {
 				x := alive(s)
-				st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+				st.receive(1, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 				st.pinged(time.Millisecond)
 			}
 		}
@@ -365,7 +359,7 @@ func TestICMPThenLife(t *testing.T) {
 			for _, p := range st.pinged(time.Millisecond) {
 				if pings == heardAfter {
 					x := alive(s)
-					st.receive(1, wire.OpPong, s.end.Local, s.end.LocalToken, wire.AliveSize, x.Put)
+					st.receive(1, wire.OpPong, s.End.Local, s.End.LocalToken, wire.AliveSize, x.Put)
 				}
 				pings++
 				st.say(1, unreachable, p)
@@ -401,7 +395,7 @@ func TestOtherICMP(t *testing.T) {
 // them.
 func TestStoppedPeer(t *testing.T) {
 	lived := func(forged bool) time.Duration {
-		st := newStub(t, Config{})
+		st := newStub(t, setup{})
 		s := st.dialTo(1)
 		st.accepted(s, 1, 7)
 		began := st.now
@@ -427,7 +421,7 @@ func TestStoppedPeer(t *testing.T) {
 // TestManyDeathProbes: ICMP errors about more peers than maxDeathProbes make no more series than
 // that, and the endpoint wakes for them.
 func TestManyDeathProbes(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	const count = maxDeathProbes + 100
 	for i := range count {
 		st.connectFrom(i, 7, uint64(i+1))
@@ -437,35 +431,22 @@ func TestManyDeathProbes(t *testing.T) {
 		st.say(i, unreachable, nil)
 	}
 	pings := 0
-	for range count/maxICMPOnce + 2 {
+	for range count/MaxICMPOnce + 2 {
 		pings += len(st.pinged(1250 * time.Microsecond))
 	}
-	if n := len(st.engine.assocs.probes); n != maxDeathProbes {
+	if n := len(st.assocs.probes); n != maxDeathProbes {
 		t.Errorf("%d peers are probed", n)
 	}
 	if pings < maxDeathProbes || pings > 2*seriesPings*maxDeathProbes {
 		t.Errorf("%d pings", pings)
 	}
-	if wake := st.NextWake().Sub(st.now); wake > 2*time.Millisecond {
+	if wake := st.WakeAt().Sub(st.now); wake > 2*time.Millisecond {
 		t.Errorf("the loop sleeps for %v", wake)
 	}
 	for range 300 {
 		st.pinged(time.Millisecond)
 	}
-	if n := len(st.engine.assocs.probes); n != 0 {
+	if n := len(st.assocs.probes); n != 0 {
 		t.Errorf("%d peers are probed later", n)
-	}
-}
-
-// TestICMPEndsSleep: a loop that is about to sleep takes ICMP errors first.
-func TestICMPEndsSleep(t *testing.T) {
-	st, s, _ := icmpStub(t)
-	st.pass(time.Second)
-	st.say(1, unreachable, nil)
-	if err := st.sleep(-1); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(st.pinged(0)); n != 1 || s.Err() != nil {
-		t.Errorf("%d pings in the next pass, %v", n, s.Err())
 	}
 }

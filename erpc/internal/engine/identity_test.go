@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"fmt"
@@ -26,23 +26,13 @@ func carry(from *stub, i int, to ...*stub) (pkts [][]byte) {
 }
 
 // askText starts a request of some text, and has its answer in *got.
-func (st *stub) askText(s *Session, text string, got *string) {
+func (st *stub) askText(s *Conn, text string, got *string) {
 	st.tb.Helper()
-	req, err := st.Alloc(len(text))
-	if err != nil {
-		st.tb.Fatal(err)
-	}
-	copy(req.Data(), text)
-	_, err = st.EnqueueRequest(s, Request{Req: req, Done: func(c Completion) {
-		if c.Err != nil {
-			*got = c.Err.Error()
-		} else {
-			*got = string(c.Resp.Data())
+	st.call(s, 0, []byte(text), func(resp []byte, err error) {
+		if *got = string(resp); err != nil {
+			*got = err.Error()
 		}
-	}})
-	if err != nil {
-		st.tb.Fatal(err)
-	}
+	})
 }
 
 // theft is a member of a group who sits where another member is: each packet from her looks as one
@@ -64,30 +54,30 @@ func (x *theft) turn() {
 func newTheft(t *testing.T) *theft {
 	ca := sectest.NewCA("ours")
 	x := &theft{}
-	x.server = newStub(t, Config{TLS: ca.Config(tlsHost, "")}, func(h ReqHandle) {
-		x.ran = append(x.ran, h.State().SPIFFE().Path+" "+string(h.Data()))
-		_ = h.RespondBytes(h.Data())
+	x.server = newStub(t, setup{TLS: ca.Config(tlsHost, "")}, func(h request) {
+		x.ran = append(x.ran, idOf(h.s).Path+" "+string(h.data))
+		h.answer(h.data)
 	})
 	for i, st := range []**stub{&x.member, &x.thief} {
 		cfg := tlsClient(ca, fmt.Sprint("spiffe://test/", []string{"member", "thief"}[i]))
-		cfg.Simulation.Seed = uint64(30 + i)
+		cfg.Seed = uint64(30 + i)
 		*st = newStub(t, cfg)
 	}
-	x.thief.engine.handshakes.epoch = x.member.engine.handshakes.epoch
+	x.thief.handshakes.epoch = x.member.handshakes.epoch
 	for _, st := range []*stub{x.member, x.thief} {
-		st.engine.assocs.rng = rand.New(rand.NewPCG(1, 1)) // their indices are the same
+		st.assocs.rng = rand.New(rand.NewPCG(1, 1)) // their indices are the same
 	}
 	return x
 }
 
 // opened opens a session of one of the two.
-func (x *theft) opened(st *stub) *Session {
+func (x *theft) opened(st *stub) *Conn {
 	st.tb.Helper()
 	s := st.dialTo(1)
 	for range 12 {
 		x.turn()
 	}
-	if !s.Connected() {
+	if !s.Open() {
 		st.tb.Fatalf("no session: %v", s.Err())
 	}
 	return s
@@ -100,7 +90,7 @@ func (x *theft) opened(st *stub) *Session {
 func TestThief(t *testing.T) {
 	for _, first := range []string{"member", "thief"} {
 		x := newTheft(t)
-		var of, her, her2 *Session
+		var of, her, her2 *Conn
 		if first == "member" {
 			of = x.opened(x.member)
 		}
@@ -118,12 +108,12 @@ func TestThief(t *testing.T) {
 			t.Errorf("%v ran, want %v", x.ran, want)
 		}
 		own, others := x.sealedFor(t)
-		own -= x.member.engine.stats.DropSealed
-		others -= x.thief.engine.stats.DropSealed
+		own -= x.member.stats.DropSealed
+		others -= x.thief.stats.DropSealed
 		x.ran = nil
 		for _, forged := range []string{"alone", "behind another", "before another"} {
 			x.ran = nil
-			her2.end.Remote, her2.end.RemoteToken = of.end.Remote, of.end.RemoteToken
+			her2.End.Remote, her2.End.RemoteToken = of.End.Remote, of.End.RemoteToken
 			if forged == "behind another" {
 				x.thief.askText(her, "good", &b)
 			}
@@ -145,10 +135,10 @@ func TestThief(t *testing.T) {
 			t.Errorf("the member: %v, %q; the thief: %q", of.Err(), a, b)
 		}
 		toOwn, toOthers := x.sealedFor(t)
-		if got := x.thief.engine.stats.DropSealed; others+got != toOthers || got < 3 {
+		if got := x.thief.stats.DropSealed; others+got != toOthers || got < 3 {
 			t.Errorf("the thief could not open %d packets, %d were the member's", got, toOthers-others)
 		}
-		if got := x.member.engine.stats.DropSealed; own+got != toOwn || got < 3 {
+		if got := x.member.stats.DropSealed; own+got != toOwn || got < 3 {
 			t.Errorf("the member could not open %d packets, %d were the thief's", got, toOwn-own)
 		}
 	}
@@ -156,12 +146,12 @@ func TestThief(t *testing.T) {
 
 // sealedFor returns how many packets the server has sealed for the thief, and for the member.
 func (x *theft) sealedFor(t *testing.T) (thief, member uint64) {
-	all := x.server.engine.assocs.byAddr[stubAddr(2)]
+	all := x.server.assocs.byAddr[stubAddr(2)]
 	if len(all) != 2 {
 		t.Fatalf("%d associations", len(all))
 	}
 	for _, a := range all {
-		if a.state.SPIFFE().Path == "/thief" {
+		if SPIFFE(a.state.certificate()).Path == "/thief" {
 			thief += a.keys.Counter()
 		} else {
 			member += a.keys.Counter()
@@ -177,14 +167,14 @@ func TestTwoNames(t *testing.T) {
 	ca := sectest.NewCA("ours")
 	var ran []string
 	server := func(name string) *stub {
-		return newStub(t, Config{TLS: ca.Config(name, "")}, func(h ReqHandle) {
-			ran = append(ran, name+" "+string(h.Data()))
-			_ = h.RespondBytes([]byte(name))
+		return newStub(t, setup{TLS: ca.Config(name, "")}, func(h request) {
+			ran = append(ran, name+" "+string(h.data))
+			h.answer([]byte(name))
 		})
 	}
 	a, b := server("a.test"), server("b.test")
-	b.engine.handshakes.epoch = a.engine.handshakes.epoch
-	client := newStub(t, Config{TLS: ca.Config("", "spiffe://test/client")})
+	b.handshakes.epoch = a.handshakes.epoch
+	client := newStub(t, setup{TLS: ca.Config("", "spiffe://test/client")})
 	turn := func(to ...*stub) {
 		client.pass(time.Microsecond)
 		carry(client, 2, to...)
@@ -193,24 +183,24 @@ func TestTwoNames(t *testing.T) {
 			carry(st, 1, client)
 		}
 	}
-	open := func(name string, to ...*stub) *Session {
-		s, err := client.engine.dial(stubAddr(1), name, time.Second)
+	open := func(name string, to ...*stub) *Conn {
+		s, err := client.Dial(stubAddr(1), name, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 12 {
 			turn(to...)
 		}
-		if !s.Connected() {
+		if !s.Open() {
 			t.Fatalf("%s: %v", name, s.Err())
 		}
 		return s
 	}
 	first := open("a.test", a)
-	keys, sealed := first.assoc, a.engine.assocs.byAddr[stubAddr(2)][0].keys
+	keys, sealed := first.assoc, a.assocs.byAddr[stubAddr(2)][0].keys
 	second := open("b.test", b) // what is sealed goes there, too
 	third := open("a.test", a)
-	for i, s := range []*Session{first, second, third, first} {
+	for i, s := range []*Conn{first, second, third, first} {
 		ran = nil
 		before, got, want := sealed.Newest(), "", "a.test"
 		if s == second {
@@ -226,7 +216,7 @@ func TestTwoNames(t *testing.T) {
 		if toA := sealed.Newest() != before; toA != (s != second) {
 			t.Errorf("request %d: sealed for a.test: %v", i, toA)
 		}
-		if name := s.State().DNSNames(); !slices.Equal(name, []string{want}) {
+		if name := s.Identity().certificate().DNSNames; !slices.Equal(name, []string{want}) {
 			t.Errorf("request %d: the session is with %v", i, name)
 		}
 	}

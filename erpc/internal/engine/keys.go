@@ -1,7 +1,6 @@
-package erpc
+package engine
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,49 +10,32 @@ import (
 	"net/url"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// ConnectionState says what is known of a peer whose packets are secure.
-type ConnectionState struct {
+// Identity is what a handshake has proved of a peer; see erpc.ConnectionState.
+type Identity struct {
 	Peer   transport.Addr
-	Client bool // this side opened the association
-	// TLS is the state of crypto/tls, nil without TLS. Resumed sessions have that of the first one.
-	TLS *tls.ConnectionState
-	// PSK says that the peer has a shared key.
-	PSK bool
-	// UID is the user of a peer over shared memory, with Config.TrustLocal; -1 for all others. It is
-	// this process's own: the kernel lets no other one but root connect.
-	UID int
-	// Cipher is that of packets, "" for a peer over shared memory.
+	Client bool
+	TLS    *tls.ConnectionState
+	PSK    bool
+	UID    int
 	Cipher string
 }
 
-// Certificate returns the peer's certificate, which was verified; nil if it showed none.
-func (c *ConnectionState) Certificate() *x509.Certificate {
-	if c == nil || c.TLS == nil || len(c.TLS.PeerCertificates) == 0 {
+// certificate returns the peer's certificate, nil if it showed none.
+func (c *Identity) certificate() *x509.Certificate {
+	if c.TLS == nil || len(c.TLS.PeerCertificates) == 0 {
 		return nil
 	}
 	return c.TLS.PeerCertificates[0]
 }
 
-// DNSNames returns the host names in the peer's certificate.
-func (c *ConnectionState) DNSNames() []string {
-	if cert := c.Certificate(); cert != nil {
-		return cert.DNSNames
-	}
-	return nil
-}
-
-// SPIFFE returns the peer's SPIFFE ID, the one URI of its certificate; nil if it has none.
-func (c *ConnectionState) SPIFFE() *url.URL {
-	cert := c.Certificate()
+// SPIFFE returns the one URI of a certificate if it is a SPIFFE ID, else nil.
+func SPIFFE(cert *x509.Certificate) *url.URL {
 	if cert == nil || len(cert.URIs) != 1 || cert.URIs[0].Scheme != "spiffe" {
 		return nil
 	}
@@ -62,8 +44,8 @@ func (c *ConnectionState) SPIFFE() *url.URL {
 
 // quotaKey returns what stands for the peer's identity where quotas count, zero if it has none: its
 // SPIFFE ID, else the subject of its certificate and who issued it.
-func (c *ConnectionState) quotaKey() (a transport.Addr) {
-	cert := c.Certificate()
+func (c *Identity) quotaKey() (a transport.Addr) {
+	cert := c.certificate()
 	if cert == nil {
 		return a
 	}
@@ -72,7 +54,7 @@ func (c *ConnectionState) quotaKey() (a transport.Addr) {
 		text = append(append(text, 0), name...)
 	}
 	text = append(append(text, 0), cert.RawIssuer...)
-	if id := c.SPIFFE(); id != nil {
+	if id := SPIFFE(cert); id != nil {
 		text = []byte("id " + id.String())
 	}
 	sum := sha256.Sum256(text)
@@ -81,36 +63,23 @@ func (c *ConnectionState) quotaKey() (a transport.Addr) {
 	return a
 }
 
-// checkSecurity says what is wrong with the fields of security, and puts in their defaults.
-func (c *Config) checkSecurity() error {
-	switch {
-	case c.TLS != nil && c.PSK != nil:
-		return &ConfigError{"PSK", "is set beside TLS: choose one"}
-	case c.PSK != nil && len(c.PSK) == 0:
-		return &ConfigError{"PSK", "has no key: give one, or leave it nil"}
-	case c.TLS != nil && c.TLS.MaxVersion != 0 && c.TLS.MaxVersion < tls.VersionTLS13:
-		return &ConfigError{"TLS", "has a MaxVersion below TLS 1.3: raise it, or leave it 0"}
-	case c.TLS == nil && c.PSK == nil &&
-		(c.TrustLocal || c.Authorize != nil || c.KeyLog != nil || c.Keyring != nil):
-		return &ConfigError{"TLS", "is missing: TrustLocal, Authorize, KeyLog and Keyring " +
-			"need TLS or PSK"}
-	}
-	if c.KeyUpdate < 0 {
-		return negative("KeyUpdate", c.KeyUpdate)
-	}
-	if c.KeyUpdate == 0 {
-		c.KeyUpdate = time.Hour
-	}
-	if err := security.CheckPSK(c.PSK); err != nil {
-		return &ConfigError{"PSK", strings.TrimPrefix(err.Error(), security.ErrPSK.Error()+": ")}
-	}
-	return nil
+// KeysConfig is what Keys are made with: TLS or PSK is given.
+type KeysConfig struct {
+	TLS    *tls.Config
+	PSK    [][]byte
+	KeyLog io.Writer // default: TLS.KeyLogWriter
+	// Latest returns what takes the place of TLS and PSK for handshakes that begin now, nil if nothing
+	// does. It may be nil.
+	Latest func() *Credentials
+	// Authorize says why a peer is not welcome. It is called by several goroutines at a time. It may
+	// be nil.
+	Authorize func(*Identity) error
 }
 
-// guard holds the state that the endpoints of a Nexus share if they demand security.
-type guard struct {
-	cfg    *Config
-	first  credentials // those of cfg
+// Keys holds the state of handshakes that several engines share.
+type Keys struct {
+	cfg    KeysConfig
+	first  Credentials // those of cfg
 	queue  handshakeQueue
 	keyLog io.Writer // for any goroutine; nil: none
 	tlsLog io.Writer // keyLog, if crypto/tls writes there too
@@ -134,11 +103,9 @@ func (l *logWriter) Write(b []byte) (int, error) {
 // ticketCache is how many servers a client can resume sessions with.
 const ticketCache = 256
 
-func newGuard(cfg *Config) *guard {
-	if cfg.TLS == nil && cfg.PSK == nil {
-		return nil
-	}
-	g := &guard{cfg: cfg, first: credentials{cfg.TLS, cfg.PSK}}
+// NewKeys returns what engines need that demand security.
+func NewKeys(cfg KeysConfig) *Keys {
+	g := &Keys{cfg: cfg, first: Credentials{cfg.TLS, cfg.PSK}}
 	g.queue.max = max(1, runtime.GOMAXPROCS(0)/2)
 	if cfg.KeyLog != nil {
 		g.keyLog = &logWriter{w: cfg.KeyLog}
@@ -151,7 +118,7 @@ func newGuard(cfg *Config) *guard {
 }
 
 // serves says why an endpoint cannot take handshakes, "" if it can.
-func (g *guard) serves() string {
+func (g *Keys) serves() string {
 	t := g.keys().server
 	if t == nil || len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil {
 		return ""
@@ -160,7 +127,7 @@ func (g *guard) serves() string {
 }
 
 // handshake makes one of either side. Rng is nil, or that of a simulation.
-func (g *guard) handshake(
+func (g *Keys) handshake(
 	name string, client bool, rng *rand.Rand, o security.Opening,
 ) *security.Handshake {
 	k := g.keys()
@@ -193,13 +160,13 @@ func (r *randomBytes) Read(b []byte) (int, error) {
 // made holds the results of a handshake.
 type made struct {
 	keys     *security.Association
-	state    *ConnectionState
+	state    *Identity
 	quotaKey transport.Addr // what stands for the peer's identity where quotas count
 }
 
 // associate takes what a handshake has led to, once the peer is welcome. Theirs is the index that
 // the peer has chosen.
-func (g *guard) associate(
+func (g *Keys) associate(
 	h *security.Handshake, peer transport.Addr, client bool, theirs uint32,
 ) (*made, error) {
 	secrets := h.Secrets()
@@ -209,25 +176,31 @@ func (g *guard) associate(
 	}
 	keys.Address(theirs)
 	t := h.TLS()
-	state := &ConnectionState{
+	state := &Identity{
 		Peer: peer, Client: client, TLS: t, PSK: t == nil, UID: -1, Cipher: secrets.AEAD.String(),
 	}
-	if f := g.cfg.Authorize; f != nil {
-		if err := f(*state); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrDenied, err)
-		}
+	if err := g.authorize(state); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
 	}
 	return &made{keys, state, state.quotaKey()}, nil
 }
 
 // log writes the secrets of an association. A log that is full ends no session.
-func (g *guard) log(nonce uint64, s *security.Secrets, client, server uint32) {
+func (g *Keys) log(nonce uint64, s *security.Secrets, client, server uint32) {
 	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce, client, server))
 }
 
-// localState is that of a peer over shared memory, which the kernel vouches for.
-func localState(peer transport.Addr, client bool) ConnectionState {
-	return ConnectionState{Peer: peer, Client: client, UID: os.Getuid()}
+// authorize says why a peer is not welcome.
+func (g *Keys) authorize(peer *Identity) error {
+	if g.cfg.Authorize == nil {
+		return nil
+	}
+	return g.cfg.Authorize(peer)
+}
+
+// localIdentity is that of a peer over shared memory, which the kernel vouches for.
+func localIdentity(peer transport.Addr, client bool) *Identity {
+	return &Identity{Peer: peer, Client: client, UID: os.Getuid()}
 }
 
 // maxHandshakes bounds the steps of handshakes that wait for a worker, of all loops together. One
@@ -296,50 +269,47 @@ func (q *handshakeQueue) work() {
 
 // endpointSecurity holds the further state of an endpoint that demands security.
 type endpointSecurity struct {
-	guard    *guard
+	keys     *Keys
 	rng      *rand.Rand // of a simulation, else nil
 	inline   bool       // steps of handshakes run in the loop: time is made up
 	pending  map[connKey]*pendingHandshake
 	order    []*pendingHandshake // all of them, as they expire
 	all      halfOpen
 	halfOpen map[transport.Addr]halfOpen // by quota
-	dials    map[uint64]*Session         // by the nonce of their attempt to connect
-	leaders  map[leaderKey]*Session      // those whose handshake others wait for
+	dials    map[uint64]*Conn            // by the nonce of their attempt to connect
+	leaders  map[leaderKey]*Conn         // those whose handshake others wait for
 }
 
 // demandSecurity makes the endpoint demand security.
-func (e *engine) demandSecurity(g *guard) {
+func (e *Engine) demandSecurity(g *Keys) {
 	e.sealing = true
 	e.recordLayer.overhead = security.Overhead
 	e.security = &endpointSecurity{
-		guard: g, pending: make(map[connKey]*pendingHandshake),
+		keys: g, inline: e.cfg.Inline, pending: make(map[connKey]*pendingHandshake),
 		halfOpen: make(map[transport.Addr]halfOpen),
-		leaders:  make(map[leaderKey]*Session), dials: make(map[uint64]*Session),
+		leaders:  make(map[leaderKey]*Conn), dials: make(map[uint64]*Conn),
 	}
-	if e.cfg.Simulation.Clock != nil {
-		e.security.inline = true
-	}
-	if e.cfg.Simulation.Seed != 0 {
+	if e.cfg.Seeded {
 		e.security.rng = e.rng
 	}
 }
 
 // step runs work of a handshake in a worker, and then done in the loop. QuotaKey is the peer's. If
 // the loop has ended meanwhile the handshake ends too. It reports false if there is no room.
-func (e *engine) step(quotaKey transport.Addr, hs *security.Handshake, work, done func()) bool {
+func (e *Engine) step(quotaKey transport.Addr, hs *security.Handshake, work, done func()) bool {
 	if e.security.inline {
 		work()
 		done()
 		return true
 	}
-	ok := e.security.guard.queue.submit(quotaKey, func() {
+	ok := e.security.keys.queue.submit(quotaKey, func() {
 		work()
-		if e.owner.Post(func(*Rpc) { done(); e.settle() }) != nil {
+		if !e.port.Post(done) {
 			hs.Close()
 		}
 	})
 	if ok {
-		e.handed++ // the worker goes on here, and no other processor is woken for it
+		e.Handed++ // the worker goes on here, and no other processor is woken for it
 	}
 	return ok
 }
@@ -351,61 +321,23 @@ func (sec *endpointSecurity) close() {
 	}
 }
 
-// State returns what is known of the peer of a secure session; nil if its packets are plain, or
-// before it is open. It stays as it is. It is for the session's thread, callbacks and handlers.
-func (s *Session) State() *ConnectionState {
-	return s.identity
-}
-
-// State returns what is known of the client, nil if its packets are plain.
-func (r ReqHandle) State() *ConnectionState { return r.s.State() }
-
-// StateFrom returns what is known of the client of the request that a context is of, as HandleFrom
-// finds it; nil if its packets are plain, or the context is of no request.
-func StateFrom(ctx context.Context) *ConnectionState {
-	h, ok := HandleFrom(ctx)
-	if !ok {
-		return nil
-	}
-	return h.State()
-}
-
-// Keyring replaces certificates, authorities and shared keys while endpoints run: see
-// Config.Keyring. The zero value is ready, and endpoints of any number may share one.
-type Keyring struct{ latest atomic.Pointer[credentials] }
-
-// credentials hold the TLS or PSK of a Config or a Keyring. They never change.
-type credentials struct {
-	tls *tls.Config
-	psk [][]byte
-}
-
-// Set takes the place of Config.TLS and Config.PSK, one of which is given, for all handshakes that
-// begin from now on. Sessions that are open go on with the keys that they have. Tickets from before
-// are not taken any more, unless the configs share ticket keys or a ClientSessionCache; then
-// crypto/tls looks at certificates and authorities again. KeyLogWriter stays that of Config.TLS,
-// and so does ServerName if it is missing. After a *ConfigError all is as before. The arguments
-// must not change later. Any goroutine may call it.
-func (k *Keyring) Set(t *tls.Config, psk [][]byte) error {
-	c := Config{TLS: t, PSK: psk, TrustLocal: true} // which needs either
-	if err := c.checkSecurity(); err != nil {
-		return err
-	}
-	k.latest.Store(&credentials{t, psk})
-	return nil
+// Credentials hold the TLS or PSK that handshakes are made with. They never change.
+type Credentials struct {
+	TLS *tls.Config
+	PSK [][]byte
 }
 
 // keyset holds credentials as crypto/tls wants them, for handshakes.
 type keyset struct {
-	of             *credentials
+	of             *Credentials
 	psk            [][]byte
 	server, client *tls.Config // nil with shared keys
 }
 
 // now returns what a handshake that begins now is made with.
-func (g *guard) now() *credentials {
-	if r := g.cfg.Keyring; r != nil {
-		if c := r.latest.Load(); c != nil {
+func (g *Keys) now() *Credentials {
+	if g.cfg.Latest != nil {
+		if c := g.cfg.Latest(); c != nil {
 			return c
 		}
 	}
@@ -413,7 +345,7 @@ func (g *guard) now() *credentials {
 }
 
 // keys returns the same as crypto/tls wants it. Tickets last as long as one.
-func (g *guard) keys() *keyset {
+func (g *Keys) keys() *keyset {
 	now := g.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -423,16 +355,16 @@ func (g *guard) keys() *keyset {
 	return g.last
 }
 
-func (g *guard) prepare(c *credentials) *keyset {
-	k := &keyset{of: c, psk: c.psk}
-	if c.tls == nil {
+func (g *Keys) prepare(c *Credentials) *keyset {
+	k := &keyset{of: c, psk: c.PSK}
+	if c.TLS == nil {
 		return k
 	}
 	name := ""
-	if g.first.tls != nil {
-		name = g.first.tls.ServerName
+	if g.first.TLS != nil {
+		name = g.first.TLS.ServerName
 	}
-	k.server, k.client = security.ServerConfig(c.tls), security.ClientConfig(c.tls, name)
+	k.server, k.client = security.ServerConfig(c.TLS), security.ClientConfig(c.TLS, name)
 	if g.tlsLog != nil {
 		k.server.KeyLogWriter, k.client.KeyLogWriter = g.tlsLog, g.tlsLog
 	}

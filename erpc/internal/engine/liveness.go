@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ const (
 )
 
 // sweep asks silent peers whether they live, and gives up on dead ones.
-func (e *engine) sweep() {
+func (e *Engine) sweep() {
 	e.assocs.beat(e.in.Now, &e.cfg.Timing)
 	last := e.assocs.swept
 	stood := last != 0 && e.in.Now.Sub(last) > e.cfg.Timing.FailureTimeout/2
@@ -45,7 +45,7 @@ func (e *engine) sweep() {
 // beat sets the silence after which peers are asked in this sweep. Once a heartbeat a sweep also
 // asks the peers that would be due before the next such sweep. So the answers of idle peers come
 // together, and one wake-up of the loop serves many.
-func (t *assocTable) beat(now monotime.Time, timing *Timing) {
+func (t *assocTable) beat(now monotime.Time, timing *session.Timing) {
 	t.latest = session.PingAfter(timing.Heartbeat, timing.FailureTimeout)
 	t.quiet = t.latest
 	if now >= t.nextBeat {
@@ -56,9 +56,9 @@ func (t *assocTable) beat(now monotime.Time, timing *Timing) {
 	}
 }
 
-// mayNap reports, once after each sweep that has pinged, whether answers to pings are all that the
+// MayNap reports, once after each sweep that has pinged, whether answers to pings are all that the
 // loop expects. A peer whose client has a session here may send a request at any time.
-func (e *engine) mayNap() bool {
+func (e *Engine) MayNap() bool {
 	pinged := e.assocs.pinged
 	e.assocs.pinged = false
 	return pinged && len(e.timers.active) == 0 && len(e.table.byKey) == 0 && len(e.assocs.probes) == 0
@@ -66,7 +66,7 @@ func (e *engine) mayNap() bool {
 
 // checkPeer pings a peer if that is due. The side that opened sessions pings first; the other one
 // only when the first one should have pinged and did not.
-func (e *engine) checkPeer(p *association) {
+func (e *Engine) checkPeer(p *association) {
 	t := &e.cfg.Timing
 	heartbeat, quiet := t.Heartbeat, e.assocs.quiet
 	if p.clients == 0 {
@@ -94,14 +94,14 @@ func (e *engine) checkPeer(p *association) {
 }
 
 // lose ends all sessions with a peer that has gone.
-func (e *engine) lose(p *association, err error) {
+func (e *Engine) lose(p *association, err error) {
 	for i := len(p.sessions) - 1; i >= 0; i-- {
-		e.end(p.sessions[i], err, SessionLost)
+		e.end(p.sessions[i], err, Lost)
 	}
 }
 
 // probeAny lets some session ask. It reports false if none is open.
-func (e *engine) probeAny(p *association) bool {
+func (e *Engine) probeAny(p *association) bool {
 	for range p.sessions {
 		if e.probeNext(p, 0) {
 			return true
@@ -112,16 +112,21 @@ func (e *engine) probeAny(p *association) bool {
 
 // probeNext lets the next session ask whether the peer knows it, if it is open and has been
 // quiet for d. It reports whether it did.
-func (e *engine) probeNext(p *association, d time.Duration) bool {
+func (e *Engine) probeNext(p *association, d time.Duration) bool {
 	if p.turn++; p.turn >= len(p.sessions) {
 		p.turn = 0
 	}
 	s := p.sessions[p.turn]
-	if s.state != sessConnected || !s.live.Quiet(e.in.Now, d) {
+	if s.state != connected || !s.live.Quiet(e.in.Now, d) {
 		return false
 	}
-	s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out)
+	s.live.Probe(s.End, e.rng.Uint64(), e.in.Now, e.Out)
 	return true
+}
+
+// Probe asks the peer of an open session whether it knows it.
+func (e *Engine) Probe(s *Conn, now monotime.Time) {
+	s.live.Probe(s.End, e.rng.Uint64(), now, e.Out)
 }
 
 // suspectAll notes that the peer did not know one of the sessions: perhaps it knows none.
@@ -197,8 +202,8 @@ const (
 	seriesEvery = 250 * time.Millisecond
 	// maxDeathProbes bounds the peers that have series at a time.
 	maxDeathProbes = 1024
-	// maxICMPOnce bounds the ICMP errors that one tick takes.
-	maxICMPOnce = 64
+	// MaxICMPOnce bounds the ICMP errors that one tick takes.
+	MaxICMPOnce = 64
 	// lastWords is how long a peer that was heard must be silent. Packets that came before the
 	// network's word may be read after it.
 	lastWords = 10 * time.Millisecond
@@ -280,8 +285,8 @@ type quotes struct {
 
 // onHints takes what the transport has heard: ICMP errors that packets sent earlier have drawn, and
 // the ends of peers.
-func (e *engine) onHints() {
-	for _, h := range e.port.hints() {
+func (e *Engine) onHints() {
+	for _, h := range e.port.Hints() {
 		if h.Kind == transport.HintGone {
 			e.gone(h.To)
 			continue
@@ -300,7 +305,7 @@ func (e *engine) onHints() {
 }
 
 // gone ends the sessions with a peer that the transport knows to have ended.
-func (e *engine) gone(at transport.Addr) {
+func (e *Engine) gone(at transport.Addr) {
 	for _, p := range slices.Clone(e.assocs.byAddr[at]) { // ends may drop associations
 		e.lose(p, fmt.Errorf("%w: its process or endpoint has ended", ErrPeerLost))
 	}
@@ -308,7 +313,7 @@ func (e *engine) gone(at transport.Addr) {
 
 // beginDeathProbe begins a series of pings to a peer, or returns the one that goes on; nil if there
 // is no room, or nothing to lose.
-func (e *engine) beginDeathProbe(p *association) *deathProbe {
+func (e *Engine) beginDeathProbe(p *association) *deathProbe {
 	if p.deathProbe != nil {
 		return p.deathProbe
 	}
@@ -325,7 +330,7 @@ func (e *engine) beginDeathProbe(p *association) *deathProbe {
 }
 
 // quoted takes a packet to a peer that came back from the network.
-func (e *engine) quoted(d *deathProbe, quoted []byte) {
+func (e *Engine) quoted(d *deathProbe, quoted []byte) {
 	p := d.peer
 	if p.field != 0 {
 		if p.sent != nil && p.sent.take(quoted) {
@@ -384,7 +389,7 @@ func (p *association) awaits(quoted []byte) bool {
 		return false
 	}
 	for _, s := range p.sessions {
-		if s.cl != nil && s.state == sessConnected && s.cl.Awaits(&h, quoted) {
+		if s.Client != nil && s.state == connected && s.Client.Awaits(&h, quoted) {
 			return true
 		}
 	}
@@ -393,20 +398,20 @@ func (p *association) awaits(quoted []byte) bool {
 
 // narrow takes the network's word that a packet was too large for the path to a peer. Whether that
 // is so is found out by probes, as soon as a request is under way.
-func (e *engine) narrow(p *association, h *transport.Hint) {
+func (e *Engine) narrow(p *association, h *transport.Hint) {
 	if e.in.Now < p.narrowAt {
 		return
 	}
 	p.narrowAt = e.in.Now.Add(seriesEvery)
 	for _, s := range p.sessions {
-		if s.cl != nil && s.state == sessConnected && s.cl.PacketSize() > h.MTU {
-			s.cl.SuspectPath(e.in.Now)
+		if s.Client != nil && s.state == connected && s.Client.PacketSize() > h.MTU {
+			s.Client.SuspectPath(e.in.Now)
 		}
 	}
 }
 
 // checkDeathProbes goes on with the series of pings.
-func (e *engine) checkDeathProbes() {
+func (e *Engine) checkDeathProbes() {
 	t := &e.assocs
 	for i := 0; i < len(t.probes); {
 		d := t.probes[i]
@@ -423,7 +428,7 @@ func (e *engine) checkDeathProbes() {
 }
 
 // checkDeathProbe goes on with a series. It reports false when that is over.
-func (e *engine) checkDeathProbe(d *deathProbe) bool {
+func (e *Engine) checkDeathProbe(d *deathProbe) bool {
 	now := e.in.Now
 	if d.peer.watch.HeardSince(d.quotes.since) {
 		d.hear(now)
@@ -443,7 +448,7 @@ func (e *engine) checkDeathProbe(d *deathProbe) bool {
 		return false
 	case !d.heard && d.sent < seriesPings && now >= d.began.Add(pingAfter[d.sent]):
 		if e.probeAny(d.peer) {
-			copy(d.pings[d.sent][:], e.out.Tx[len(e.out.Tx)-1].Head)
+			copy(d.pings[d.sent][:], e.Out.Tx[len(e.Out.Tx)-1].Head)
 			d.sent++
 		}
 	}
@@ -457,11 +462,11 @@ func (d *deathProbe) probed() bool { return d.peer.field == 0 || d.sent >= 2 }
 
 // rebornAfter is how long a peer must be silent if another incarnation seems to have replaced it:
 // three retransmission timeouts of its sessions. A server has none.
-func (e *engine) rebornAfter(p *association) time.Duration {
+func (e *Engine) rebornAfter(p *association) time.Duration {
 	after := time.Duration(0)
 	for _, s := range p.sessions {
-		if s.cl != nil {
-			_, rto, _ := s.cl.Owed()
+		if s.Client != nil {
+			_, rto, _ := s.Client.Owed()
 			after = max(after, 3*rto)
 		}
 	}
@@ -472,9 +477,9 @@ func (e *engine) rebornAfter(p *association) time.Duration {
 }
 
 // restarted ends the sessions with a peer that another incarnation has replaced.
-func (e *engine) restarted(p *association) {
+func (e *Engine) restarted(p *association) {
 	for i := len(p.sessions) - 1; i >= 0; i-- {
-		e.end(p.sessions[i], ErrPeerRestarted, SessionRestarted)
+		e.end(p.sessions[i], ErrPeerRestarted, Restarted)
 	}
 }
 
@@ -521,7 +526,7 @@ type migration struct {
 
 // onNewAddr takes an opened packet of an association that came from another address than the known
 // one.
-func (e *engine) onNewAddr(a *association, pkt []byte, from transport.Addr) {
+func (e *Engine) onNewAddr(a *association, pkt []byte, from transport.Addr) {
 	if a.opener {
 		return
 	}
@@ -538,7 +543,7 @@ func (e *engine) onNewAddr(a *association, pkt []byte, from transport.Addr) {
 		a.migration = m
 	}
 	m.nextAt = e.in.Now.Add(migrationEvery)
-	session.PingAt(&m.to, a.field, m.number, e.out)
+	session.PingAt(&m.to, a.field, m.number, e.Out)
 }
 
 // answeredBy reports whether a packet is the pong to the last ping.
@@ -553,14 +558,14 @@ func (m *migration) answeredBy(pkt []byte) bool {
 }
 
 // migrate moves an association to an address that its peer has proved.
-func (e *engine) migrate(a *association, to transport.Addr) {
-	e.port.drain() // what is queued is for the old one
+func (e *Engine) migrate(a *association, to transport.Addr) {
+	e.port.Drain() // what is queued is for the old one
 	from := a.addr
 	e.assocs.leaveAddr(a)
 	a.addr, a.migration = to, nil
 	e.assocs.byAddr[to] = append(e.assocs.byAddr[to], a)
 	for _, s := range a.sessions {
-		s.end.Peer = to
+		s.End.Peer = to
 		s.showPeer()
 		e.stats.SessionsMoved++
 	}

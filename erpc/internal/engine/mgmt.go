@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"github.com/userspace-rpc/erpc/session"
@@ -11,9 +11,9 @@ const resetsPerSweep = 1000
 
 // onMgmt takes a management packet that an association has opened, 0 for one in the clear. A body
 // is parsed where its operation is known.
-func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
+func (e *Engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	op := wire.Op(h.ReqType)
-	if h.Version < e.cfg.oldest || h.Version > e.cfg.newest {
+	if h.Version < e.cfg.Oldest || h.Version > e.cfg.Newest {
 		e.stats.DropMalformed++
 		e.onOtherVersion(p)
 		return
@@ -40,15 +40,15 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 	}
 	token := wire.OpenMgmt(p.Data)
 	switch {
-	case s == nil || token != s.end.LocalToken:
+	case s == nil || token != s.End.LocalToken:
 		e.onStranger(h, token, body, &p.From, via)
 	case h.Version != s.speaks():
 		e.stats.DropToken++
-	case op == wire.OpReset && via != s.end.Via && e.disowns(via, s):
+	case op == wire.OpReset && via != s.End.Via && e.disowns(via, s):
 		e.replaced(s.assoc)
-	case !s.end.Names(token, &p.From, via):
+	case !s.End.Names(token, &p.From, via):
 		e.stats.DropToken++
-		if via == 0 && s.end.Via == 0 && op == wire.OpPing {
+		if via == 0 && s.End.Via == 0 && op == wire.OpPing {
 			e.onElsewhere(s, body, &p.From)
 		}
 	case s.dialer != nil:
@@ -60,18 +60,18 @@ func (e *engine) onMgmt(h *wire.Header, p *transport.RxPacket, via uint32) {
 }
 
 // speaks returns the version of the session's packets.
-func (s *Session) speaks() uint8 {
+func (s *Conn) speaks() uint8 {
 	if s.dialer != nil {
 		return s.dialer.Version
 	}
-	return s.end.Version
+	return s.End.Version
 }
 
 // onUnnamed takes a management packet that names no session, where security is demanded. In the
 // clear it is one of a handshake, which is known by the client's nonce and touches no session that
 // is open.
-func (e *engine) onUnnamed(op wire.Op, p *transport.RxPacket, body []byte, via uint32) {
-	if field, _ := wire.SessionOf(p.Data); via == 0 && e.group != nil && op != wire.OpNoKeys &&
+func (e *Engine) onUnnamed(op wire.Op, p *transport.RxPacket, body []byte, via uint32) {
+	if field, _ := wire.SessionOf(p.Data); via == 0 && e.peers != nil && op != wire.OpNoKeys &&
 		e.astray(field, p) {
 		return
 	}
@@ -95,14 +95,14 @@ func (e *engine) onUnnamed(op wire.Op, p *transport.RxPacket, body []byte, via u
 }
 
 // onAssociation takes a packet of an association that names none of its sessions.
-func (e *engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
+func (e *Engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 	switch op {
 	case wire.OpOpen:
 		e.onOpen(a, pkt, body)
 	case wire.OpPing:
 		var alive wire.Alive
 		alive.Parse(body)
-		session.AnswerBare(&a.addr, a.field, alive.Seq, e.out)
+		session.AnswerBare(&a.addr, a.field, alive.Seq, e.Out)
 	case wire.OpCrypto:
 		e.onTicket(a, body)
 	case wire.OpNoKeys: // the server's keys are worn
@@ -116,7 +116,7 @@ func (e *engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 // incarnation learns of it. It keeps no state. A damaged packet of a living session gets no answer:
 // a Reset would end that session. Packets that an association has opened do not use up the budget
 // of strangers.
-func (e *engine) onStranger(
+func (e *Engine) onStranger(
 	h *wire.Header, token uint32, body []byte, from *transport.Addr, via uint32,
 ) {
 	e.stats.DropNoSession++
@@ -141,29 +141,29 @@ func (e *engine) onStranger(
 	if op == wire.OpDisconnect {
 		answer = wire.OpDisconnectAck
 	}
-	session.Answer(from, via, h.Version, answer, &alive, e.out)
+	session.Answer(from, via, h.Version, answer, &alive, e.Out)
 }
 
 // onElsewhere takes a ping of a living session in the clear that comes from another address than
 // the peer's. The session stays where it is: a guessed token must not redirect its answers. A
 // client that asks is told, so that it can open a new session: its address may have changed.
-func (e *engine) onElsewhere(s *Session, body []byte, from *transport.Addr) {
+func (e *Engine) onElsewhere(s *Conn, body []byte, from *transport.Addr) {
 	var a wire.Alive
 	a.Parse(body)
-	if e.timers.resetsLeft == 0 || s.sv == nil ||
-		a.Session != s.end.Remote || a.Token != s.end.RemoteToken {
+	if e.timers.resetsLeft == 0 || s.Server == nil ||
+		a.Session != s.End.Remote || a.Token != s.End.RemoteToken {
 		return
 	}
 	e.timers.resetsLeft--
-	session.Answer(from, 0, s.end.Version, wire.OpMoved, &a, e.out)
+	session.Answer(from, 0, s.End.Version, wire.OpMoved, &a, e.Out)
 }
 
 // onMoved takes the server's word that it knows the session under another address of this side. One
 // packet that took another way says nothing: so the server is asked, and it must say the same to
 // several pings, and nothing else meanwhile.
-func (e *engine) onMoved(s *Session, a *wire.Alive) {
+func (e *Engine) onMoved(s *Conn, a *wire.Alive) {
 	switch {
-	case s.cl == nil || s.state != sessConnected || s.end.Via != 0:
+	case s.Client == nil || s.state != connected || s.End.Via != 0:
 		e.stats.DropToken++
 	case s.assoc.deathProbe != nil && s.assoc.deathProbe.isPing(a.Seq):
 		s.assoc.deathProbe.moved++
@@ -175,7 +175,7 @@ func (e *engine) onMoved(s *Session, a *wire.Alive) {
 }
 
 // onAlive takes a packet of size bytes about the life of a session.
-func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
+func (e *Engine) onAlive(s *Conn, op wire.Op, body []byte, size int) {
 	if op < wire.OpDisconnect || op > wire.OpDrainAck {
 		e.stats.DropRole++
 		return
@@ -192,15 +192,15 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 	}
 	switch op {
 	case wire.OpPing:
-		if s.state == sessConnected {
-			s.live.Pong(s.end, a.Seq, size, e.out)
+		if s.state == connected {
+			s.live.Pong(s.End, a.Seq, size, e.Out)
 		}
 	case wire.OpPong:
 		if s.probe != nil {
 			s.probe.OnPong(a.Seq)
 		}
-		if took, ok := s.live.Took(a.Seq, e.in.Now); ok && s.cl != nil {
-			s.cl.PathTook(max(took-e.in.Unseen, 1))
+		if took, ok := s.live.Took(a.Seq, e.in.Now); ok && s.Client != nil {
+			s.Client.PathTook(max(took-e.in.Unseen, 1))
 		}
 	case wire.OpDrain:
 		e.onDrain(s, &a, wire.FindTaken(body[wire.AliveSize:]))
@@ -212,18 +212,18 @@ func (e *engine) onAlive(s *Session, op wire.Op, body []byte, size int) {
 		if s.assoc != nil {
 			s.assoc.suspectAll()
 		}
-		e.end(s, ErrPeerRestarted, SessionRestarted)
+		e.end(s, ErrPeerRestarted, Restarted)
 	case wire.OpDisconnect:
 		if a.Session != wire.NoSession {
-			session.Answer(&s.end.Peer, s.end.Via, s.end.Version, wire.OpDisconnectAck, &a, e.out)
+			session.Answer(&s.End.Peer, s.End.Via, s.End.Version, wire.OpDisconnectAck, &a, e.Out)
 		}
-		if s.cl != nil && s.state == sessConnected {
-			e.out.Flush()
-			s.cl.NotTaken(wire.FindTaken(body[wire.AliveSize:]), errNotTaken, e.in.Now, e.out)
+		if s.Client != nil && s.state == connected {
+			e.Out.Flush()
+			s.Client.NotTaken(wire.FindTaken(body[wire.AliveSize:]), ErrNotTaken, e.in.Now, e.Out)
 		}
-		e.end(s, ErrPeerClosed, SessionDisconnected)
+		e.end(s, ErrPeerClosed, Disconnected)
 	case wire.OpDisconnectAck:
-		if s.state == sessClosing {
+		if s.state == closing {
 			e.forget(s)
 		}
 	}

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"errors"
@@ -19,13 +19,13 @@ func (st *stub) sentTo() (ops []wire.Op, to []int) {
 // TestPingFromElsewhere: a ping of a living session from another address is answered if it knows
 // both tokens, by the word that the session is known elsewhere. The session stays where it is.
 func TestPingFromElsewhere(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	s := st.connectFrom(1, 7, 1)
 	st.take()
 	ping := alive(s)
 	ping.Seq = 33
 	ask := func(from int, op wire.Op, a wire.Alive, token uint32) []wire.Op {
-		st.receive(from, op, s.end.Local, token, wire.AliveSize, a.Put)
+		st.receive(from, op, s.End.Local, token, wire.AliveSize, a.Put)
 		st.pass(1000)
 		ops, to := st.sentTo()
 		for _, i := range to {
@@ -47,31 +47,31 @@ func TestPingFromElsewhere(t *testing.T) {
 		token uint32
 		want  wire.Op // 0: silence
 	}{
-		{"ping of the peer", 1, wire.OpPing, ping, s.end.LocalToken, wire.OpPong},
-		{"ping from elsewhere", 2, wire.OpPing, ping, s.end.LocalToken, wire.OpMoved},
-		{"with another token of its own", 2, wire.OpPing, wrong, s.end.LocalToken, 0},
-		{"of another session of its own", 2, wire.OpPing, elsewhere, s.end.LocalToken, 0},
-		{"disconnect from elsewhere", 2, wire.OpDisconnect, ping, s.end.LocalToken, 0},
-		{"reset from elsewhere", 2, wire.OpReset, ping, s.end.LocalToken, 0},
-		{"moved from elsewhere", 2, wire.OpMoved, ping, s.end.LocalToken, 0},
-		{"moved at a server", 1, wire.OpMoved, ping, s.end.LocalToken, 0},
+		{"ping of the peer", 1, wire.OpPing, ping, s.End.LocalToken, wire.OpPong},
+		{"ping from elsewhere", 2, wire.OpPing, ping, s.End.LocalToken, wire.OpMoved},
+		{"with another token of its own", 2, wire.OpPing, wrong, s.End.LocalToken, 0},
+		{"of another session of its own", 2, wire.OpPing, elsewhere, s.End.LocalToken, 0},
+		{"disconnect from elsewhere", 2, wire.OpDisconnect, ping, s.End.LocalToken, 0},
+		{"reset from elsewhere", 2, wire.OpReset, ping, s.End.LocalToken, 0},
+		{"moved from elsewhere", 2, wire.OpMoved, ping, s.End.LocalToken, 0},
+		{"moved at a server", 1, wire.OpMoved, ping, s.End.LocalToken, 0},
 	} {
 		got := ask(c.from, c.op, c.a, c.token)
 		if c.want == 0 && len(got) != 0 || c.want != 0 && (len(got) != 1 || got[0] != c.want) {
 			t.Errorf("%s: answered by %v", c.what, got)
 		}
-		if !s.Connected() || s.end.Peer != stubAddr(1) {
-			t.Fatalf("%s: the session is %v, of %v", c.what, s.Err(), s.end.Peer)
+		if !s.Open() || s.End.Peer != stubAddr(1) {
+			t.Fatalf("%s: the session is %v, of %v", c.what, s.Err(), s.End.Peer)
 		}
 	}
 	// An earlier incarnation of the number is unknown, wherever the ping comes from.
 	old := ping
-	old.To = s.end.LocalToken + 1
+	old.To = s.End.LocalToken + 1
 	if got := ask(2, wire.OpPing, old, old.To); len(got) != 1 || got[0] != wire.OpReset {
 		t.Errorf("a ping of an earlier session: answered by %v", got)
 	}
-	st.engine.timers.resetsLeft = 0
-	if got := ask(2, wire.OpPing, ping, s.end.LocalToken); len(got) != 0 {
+	st.timers.resetsLeft = 0
+	if got := ask(2, wire.OpPing, ping, s.End.LocalToken); len(got) != 0 {
 		t.Errorf("without budget: answered by %v", got)
 	}
 }
@@ -97,12 +97,12 @@ func TestMoved(t *testing.T) {
 		{"an answer to an earlier question", -1, 0, 0, false, false, false},
 		{"an answer to a later question", 1, 0, 0, false, false, false},
 	} {
-		st := newStub(t, Config{})
+		st := newStub(t, setup{})
 		s := st.dialTo(1)
 		st.accepted(s, 1, 7)
 		st.pass(time.Millisecond)
-		s.live.Probe(s.end, 1, st.now, st.engine.out)
-		s.live.Probe(s.end, 2, st.now, st.engine.out)
+		s.live.Probe(s.End, 1, st.now, st.Out)
+		s.live.Probe(s.End, 2, st.now, st.Out)
 		st.pass(time.Millisecond)
 		asked := st.end.sent[1].data
 		st.end.sent = nil
@@ -141,11 +141,11 @@ func TestMoved(t *testing.T) {
 
 // moved lets peer 1 say, to a ping of s whose number differs by more, that it knows the session
 // under another address.
-func (st *stub) moved(s *Session, ping []byte, more int64) {
+func (st *stub) moved(s *Conn, ping []byte, more int64) {
 	var asked wire.Alive
 	asked.Parse(ping[wire.HeaderSize:])
 	a := wire.Alive{
-		Session: wire.NoSession, To: s.end.LocalToken, Seq: uint64(int64(asked.Seq) + more),
+		Session: wire.NoSession, To: s.End.LocalToken, Seq: uint64(int64(asked.Seq) + more),
 	}
-	st.receive(1, wire.OpMoved, s.end.Local, s.end.LocalToken, wire.AliveSize, a.Put)
+	st.receive(1, wire.OpMoved, s.End.Local, s.End.LocalToken, wire.AliveSize, a.Put)
 }

@@ -1,89 +1,57 @@
-package erpc
+package engine
 
 import (
 	"errors"
-	"runtime"
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/wire"
 )
 
-// names is an endpoint whose name service is the test.
-type names struct {
+// named is an endpoint with a session whose address is not known yet, and a request in it.
+type named struct {
 	*stub
-	answer chan error // nil leads to peer 1
-	events []SessionEvent
+	s      *Conn
+	events []session.EventKind
 }
 
-func newNames(t *testing.T) *names {
-	n := &names{answer: make(chan error)}
-	n.stub = newStub(t, Config{OnSession: func(_ *Rpc, _ *Session, ev SessionEvent) {
+const nameLimit = 500 * time.Millisecond
+
+func newNamed(t *testing.T) *named {
+	t.Helper()
+	n := new(named)
+	n.stub = newStub(t, setup{OnSession: func(_ *Conn, ev session.EventKind) {
 		n.events = append(n.events, ev)
 	}})
-	n.end.resolve = func(text string) (transport.Addr, error) {
-		if text != "a.host:7" {
-			t.Errorf("somebody asks for %q", text)
-		}
-		err := <-n.answer
-		return stubAddr(1), err
+	var err error
+	if n.s, err = n.DialName("a.host", nameLimit); err != nil {
+		t.Fatal(err)
 	}
+	n.start(n.s, 1, 32)
 	return n
 }
 
-// create makes a session by name, and a request that waits for it.
-func (n *names) create(ended *error) *Session {
-	n.tb.Helper()
-	s, err := n.CreateSession("a.host:7")
-	if err != nil {
-		n.tb.Fatal(err)
-	}
-	req, err := n.Alloc(32)
-	if err != nil {
-		n.tb.Fatal(err)
-	}
-	_, err = n.EnqueueRequest(s, Request{Type: 1, Req: req, Done: func(c Completion) {
-		*ended = c.Err
-		c.Req.Free()
-	}})
-	if err != nil {
-		n.tb.Fatal(err)
-	}
-	return s
-}
-
-// says answers, and makes passes until the loop has it.
-func (n *names) says(err error) {
-	n.tb.Helper()
-	n.answer <- err
-	for n.commands.Empty() {
-		runtime.Gosched()
-	}
-	n.pass(1000)
-}
-
-// TestNamedSession: the loop goes on while a name is looked up. Then the session connects, with
-// what the path to that address asks for, and its requests leave.
+// TestNamedSession: a session without an address sends nothing. When that is known it connects,
+// with what the path there asks for, and its requests leave.
 func TestNamedSession(t *testing.T) {
-	n := newNames(t)
-	var ended error
-	s := n.create(&ended)
+	n := newNamed(t)
 	for range 100 {
 		n.pass(time.Millisecond)
 	}
-	if len(n.end.sent) != 0 || s.Connected() || s.Err() != nil || ended != nil {
-		t.Fatalf("without an answer: %d packets, %v, %v", len(n.end.sent), s.Err(), ended)
+	if len(n.end.sent) != 0 || n.s.Open() || n.s.Err() != nil || len(n.done) != 0 {
+		t.Fatalf("no address: %d packets, %v, %v", len(n.end.sent), n.s.Err(), n.done)
 	}
-	n.end.way.MTU = 1400
-	n.says(nil)
-	if ops := n.take(); len(ops) != 1 || ops[0] != wire.OpConnect || s.Peer() != stubAddr(1) {
-		t.Fatalf("with an answer: %v, to %v", ops, s.Peer())
+	n.end.way.MTU, n.end.way.HostDelay = 1400, time.Millisecond
+	n.Named(n.s, stubAddr(1), nil)
+	n.pass(1000)
+	if ops := n.take(); len(ops) != 1 || ops[0] != wire.OpConnect || n.s.Peer() != stubAddr(1) {
+		t.Fatalf("with an address: %v, to %v", ops, n.s.Peer())
 	}
-	if mtu := s.dialer.Connect.Offer.MTU; mtu != 1400 {
-		t.Errorf("an MTU of %d is offered", mtu)
+	c := n.s.dialer.Connect
+	if c.Offer.MTU != 1400 || n.s.plan != n.paths.plan(&n.end.way) {
+		t.Errorf("an MTU of %d is offered", c.Offer.MTU)
 	}
-	c := s.dialer.Connect
 	a := wire.Accept{Nonce: c.Nonce, Epoch: 7, Session: 5, Token: 6, Offer: c.Offer}
 	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
 	n.receive(1, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, ch.Put)
@@ -95,75 +63,78 @@ func TestNamedSession(t *testing.T) {
 			requests++
 		}
 	}
-	if !s.Connected() || requests != 1 {
-		t.Errorf("connected: %v, %d requests left", s.Connected(), requests)
+	if !n.s.Open() || requests != 1 {
+		t.Errorf("connected: %v, %d requests left", n.s.Open(), requests)
 	}
 }
 
-// TestNameFails: a name that leads nowhere ends the session and its requests, whether the service
-// says so or says nothing. Its later answer changes nothing.
+// TestNameFails: a name that leads nowhere ends the session and its requests, whether its owner
+// says so or says nothing within the limit. A later address changes nothing.
 func TestNameFails(t *testing.T) {
-	nowhere := errors.New("nowhere")
+	nowhere := NotRun("nowhere")
 	for _, silent := range []bool{false, true} {
-		n := newNames(t)
-		var ended error
-		s := n.create(&ended)
+		n := newNamed(t)
+		want := nowhere
 		if silent {
-			n.pass(n.cfg.Timing.ConnectTimeout - time.Millisecond)
-			if s.Err() != nil {
+			want = ErrResolve
+			n.pass(nameLimit - time.Millisecond)
+			if n.s.Err() != nil {
 				t.Error("it ended early")
 			}
 			n.pass(10 * time.Millisecond)
+			n.Named(n.s, stubAddr(1), nil)
 		} else {
-			n.says(nowhere)
-		}
-		if !errors.Is(s.Err(), ErrResolve) || !errors.Is(ended, ErrResolve) ||
-			errors.Is(ended, nowhere) == silent {
-			t.Errorf("silent %v: the session ended with %v, the request with %v", silent, s.Err(), ended)
-		}
-		if len(n.events) != 1 || n.events[0] != SessionRefused || n.Sessions() != 0 {
-			t.Errorf("silent %v: events %v, %d sessions", silent, n.events, n.Sessions())
-		}
-		if silent {
-			n.says(nil)
+			n.Named(n.s, stubAddr(1), nowhere)
 		}
 		n.pass(time.Second)
-		if len(n.end.sent) != 0 || len(n.engine.handshakes.repeating) != 0 {
-			t.Errorf("silent %v: %d packets later", silent, len(n.end.sent))
+		if !errors.Is(n.s.Err(), want) || len(n.done) != 1 || !errors.Is(n.done[0], want) {
+			t.Errorf("silent %v: the session ended with %v, requests with %v", silent, n.s.Err(), n.done)
 		}
+		if len(n.events) != 1 || n.events[0] != session.EventClosed || n.s.fate != Refused {
+			t.Errorf("silent %v: events %v, fate %d", silent, n.events, n.s.fate)
+		}
+		if len(n.end.sent) != 0 || len(n.handshakes.repeating) != 0 || n.Live() != 0 {
+			t.Errorf("silent %v: %d packets, %d sessions later", silent, len(n.end.sent), n.Live())
+		}
+		n.close()
 	}
 }
 
-// TestNameTooLate: a session that is closed before its name is known connects to nobody, also after
-// the Rpc has ended.
+// TestNameTakesTime: what the name has taken is not left for the server.
+func TestNameTakesTime(t *testing.T) {
+	n := newNamed(t)
+	n.pass(nameLimit - 20*time.Millisecond)
+	n.Named(n.s, stubAddr(1), nil)
+	n.pass(18 * time.Millisecond)
+	if n.s.Err() != nil {
+		t.Errorf("it ended early: %v", n.s.Err())
+	}
+	n.pass(10 * time.Millisecond)
+	if !errors.Is(n.s.Err(), ErrConnect) {
+		t.Errorf("it ended with %v", n.s.Err())
+	}
+}
+
+// TestNameTooLate: a session that is closed before its name is known connects to nobody, also when
+// the endpoint has ended.
 func TestNameTooLate(t *testing.T) {
-	n := newNames(t)
-	var ended error
-	s := n.create(&ended)
-	if err := n.CloseSession(s); err != nil || !errors.Is(ended, ErrClosed) {
-		t.Errorf("%v, the request ended with %v", err, ended)
-	}
-	n.says(nil)
-	n.pass(time.Second)
-	if len(n.end.sent) != 0 || n.Sessions() != 0 {
-		t.Errorf("%d packets, %d sessions", len(n.end.sent), n.Sessions())
-	}
-	n.create(&ended)
-	if err := n.Close(); err != nil || !errors.Is(ended, ErrClosed) {
-		t.Errorf("close: %v, the request ended with %v", err, ended)
-	}
-	n.answer <- nil
-}
-
-// TestHasName: names of hosts are told from addresses, and from what has no name service.
-func TestHasName(t *testing.T) {
-	for text, want := range map[string]bool{
-		"10.0.0.1:7": false, "[::1]:7": false, "[fe80::1%eth0]:7": false, "localhost:7": true,
-		"a.host:7": true, "a.host": false, ":7": false, "shm:name": false, "": false, "a:b:c": false,
-		"1.2.3:7": true,
-	} {
-		if got := hasName(text); got != want {
-			t.Errorf("%q: %v", text, got)
+	for _, all := range []bool{false, true} {
+		n := newNamed(t)
+		if all {
+			n.close()
+		} else {
+			n.closeConn(n.s)
+		}
+		if len(n.done) != 1 || !errors.Is(n.done[0], ErrClosed) {
+			t.Errorf("all %v: the requests ended with %v", all, n.done)
+		}
+		n.Named(n.s, stubAddr(1), nil)
+		n.pass(time.Second)
+		if len(n.end.sent) != 0 || n.Live() != 0 {
+			t.Errorf("all %v: %d packets, %d sessions", all, len(n.end.sent), n.Live())
+		}
+		if _, err := n.DialName("a.host", nameLimit); (err == nil) == all {
+			t.Errorf("all %v: another name: %v", all, err)
 		}
 	}
 }

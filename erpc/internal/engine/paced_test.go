@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"encoding/binary"
@@ -43,7 +43,7 @@ func TestWornKeys(t *testing.T) {
 	for range 20 {
 		p.turn(0, renewEvery/10)
 	}
-	if n := len(p.server.engine.assocs.byAddr[stubAddr(2)]); n < 2 || s.Err() != nil {
+	if n := len(p.server.assocs.byAddr[stubAddr(2)]); n < 2 || s.Err() != nil {
 		t.Errorf("%d associations, %v", n, s.Err())
 	}
 }
@@ -53,8 +53,8 @@ func TestWornKeys(t *testing.T) {
 // then go on with what they have.
 func TestForgedRefusals(t *testing.T) {
 	const dials = 40
-	p := &pendingRig{server: newStub(t, Config{PSK: testPSK})}
-	p.dial(t, Config{PSK: testPSK})
+	p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
+	p.dial(t, setup{PSK: testPSK})
 	st := p.clients[0]
 	for range dials - 1 {
 		st.dialTo(1)
@@ -72,7 +72,7 @@ func TestForgedRefusals(t *testing.T) {
 	for range 2000 {
 		p.turn(0, 50*time.Microsecond)
 	}
-	if n := st.engine.stats.SessionsOpened; len(nonces) > 2 || n < dials-2 {
+	if n := st.stats.SessionsOpened; len(nonces) > 2 || n < dials-2 {
 		t.Errorf("%d handshakes, %d sessions of %d", len(nonces), n, dials)
 	}
 }

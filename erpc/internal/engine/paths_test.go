@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"testing"
@@ -10,13 +10,21 @@ import (
 )
 
 // TestPathPlans: sessions whose hosts add the same delay share a plan, whatever else their paths
-// have, and others do not.
+// have, and others do not. Their congestion control is made once for each delay.
 func TestPathPlans(t *testing.T) {
-	cfg, err := Config{Timing: Timing{RTOMax: time.Second}}.fill()
+	timing, err := session.Timing{RTOMax: time.Second}.Fill()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := paths{cfg: &cfg, mtu: 1472, link: 8e9}
+	made := map[time.Duration]*session.Pacing{}
+	cfg := Config{Timing: timing, MTU: 1472, Pacing: func(d time.Duration) *session.Pacing {
+		if made[d] != nil {
+			t.Errorf("a second congestion control for %v", d)
+		}
+		made[d] = new(session.Pacing)
+		return made[d]
+	}}
+	p := paths{cfg: &cfg}
 	plans := map[*pathPlan]time.Duration{}
 	delays := []time.Duration{0, time.Microsecond, 100 * time.Microsecond, time.Millisecond}
 	for range 2 {
@@ -38,35 +46,27 @@ func TestPathPlans(t *testing.T) {
 		t.Errorf("%d plans for %d delays", len(plans), len(delays))
 	}
 	for plan, d := range plans {
-		want := session.Timing(cfg.Timing)
+		want := timing
 		want.RTOMin = max(want.RTOMin, 20*d)
 		if plan.hostDelay != d || plan.timing != want {
 			t.Errorf("hosts add %v: timing %+v, want %+v", d, plan.timing, want)
 		}
-		if plan.pacing == nil || plan.pacing.LinkRate != 1e9 ||
-			plan.pacing.Slack != wheelConfig.Granularity+d/4 {
-			t.Errorf("hosts add %v: pacing %+v", d, plan.pacing)
-		}
-		if got, want := plan.pacing.Algorithm.Bypass, cfg.Congestion.timely(d).TLow; got != want {
-			t.Errorf("hosts add %v: answers of up to %v change nothing, want %v", d, got, want)
+		if plan.pacing == nil || plan.pacing != made[d] {
+			t.Errorf("hosts add %v: pacing %p, made for them %p", d, plan.pacing, made[d])
 		}
 	}
-	cfg.Congestion.Algorithm = CCNone
+	cfg.Pacing = func(time.Duration) *session.Pacing { return nil }
 	p.plans = nil
 	if plan := p.plan(&transport.Path{}); plan.pacing != nil {
 		t.Error("pacing without congestion control")
 	}
 }
 
-// TestPathOffers: an offer has the path's MTU, and a checksum where the path or the application
-// wants one.
+// TestPathOffers: an offer has the path's MTU, and a checksum where the path or the owner wants
+// one.
 func TestPathOffers(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
-		cfg, err := Config{Checksum: wanted, Slots: 4, Credits: 9, MaxMessage: 5000}.fill()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := paths{cfg: &cfg}
+		p := paths{cfg: &Config{Checksum: wanted, Slots: 4, Credits: 9, MaxMessage: 5000}}
 		for _, checked := range []bool{false, true} {
 			o := p.offer(1300, &transport.Path{Checksummed: checked, Alone: true})
 			if o.Slots != 4 || o.Credits != 9 || o.MTU != 1300 || o.MaxMessage != 5000 ||
@@ -79,8 +79,7 @@ func TestPathOffers(t *testing.T) {
 
 // TestPathOfEachPeer: what both handshakes offer follows the path to that peer alone.
 func TestPathOfEachPeer(t *testing.T) {
-	st := newStub(t, Config{MTU: 1400})
-	e := &st.engine
+	st := newStub(t, setup{MTU: 1400})
 	for _, way := range []transport.Path{
 		{MTU: stubMTU, Checksummed: true}, {MTU: stubMTU}, {MTU: 1200, Checksummed: true},
 		{MTU: stubMTU, Checksummed: true, Shared: true},
@@ -92,16 +91,14 @@ func TestPathOfEachPeer(t *testing.T) {
 		if int(o.MTU) != mtu || (o.Features&wire.FeatureChecksum != 0) == way.Checksummed {
 			t.Errorf("path %+v: offer %+v", way, o)
 		}
-		if s.plan != e.paths.plan(&way) {
+		if s.plan != st.paths.plan(&way) {
 			t.Errorf("path %+v: another plan", way)
 		}
-		sv := st.connectFrom(2, 7, uint64(len(e.table.byNumber)))
-		if sv == nil || sv.shared != way.Shared || sv.Params().Checksum == way.Checksummed ||
-			sv.Params().PerPacket != 1000 { // the peer's own limit
+		sv := st.connectFrom(2, 7, uint64(len(st.table.byNumber)))
+		if sv == nil || sv.Shared != way.Shared || sv.End.Checksum == way.Checksummed ||
+			sv.End.PerPacket != 1000 { // the peer's own limit
 			t.Errorf("path %+v: server's session %+v", way, sv)
 		}
 	}
-	if err := st.Close(); err != nil {
-		t.Error(err)
-	}
+	st.close()
 }

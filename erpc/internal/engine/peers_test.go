@@ -1,14 +1,14 @@
-package erpc
+package engine
 
 import (
 	"errors"
-	"github.com/userspace-rpc/erpc/session"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -16,24 +16,24 @@ import (
 // TestPeerTable compares the table with maps: sessions join the incarnation of an address and
 // leave it, and what is known of the incarnations that opened sessions here follows.
 func TestPeerTable(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	rapid.Check(t, func(t *rapid.T) {
-		table := newAssocTable(st.engine.rng, &st.engine.cfg.Shares)
-		peers := map[peerKey]map[*Session]bool{}
+		table := newAssocTable(st.rng, &st.cfg.Shares)
+		peers := map[peerKey]map[*Conn]bool{}
 		type incarnation struct {
 			epoch    uint64
 			sessions int
 		}
 		epochs := map[transport.Addr]*incarnation{}
-		var live []*Session
+		var live []*Conn
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			addr := stubAddr(rapid.IntRange(0, 2).Draw(t, "addr"))
 			epoch := rapid.Uint64Range(1, 3).Draw(t, "epoch")
 			switch op := rapid.IntRange(0, 3).Draw(t, "op"); {
 			case op < 2:
-				s := newClientSession(&st.engine)
+				s := newStubConn(true)
 				if op == 1 {
-					s = newServerSession(&st.engine)
+					s = newStubConn(false)
 					table.addEpoch(loopAddr{addr: addr}, epoch)
 					if epochs[addr] == nil {
 						epochs[addr] = &incarnation{}
@@ -41,11 +41,11 @@ func TestPeerTable(t *testing.T) {
 					epochs[addr].epoch = epoch
 					epochs[addr].sessions++
 				}
-				s.end.Peer, s.epoch = addr, epoch
+				s.End.Peer, s.epoch = addr, epoch
 				table.join(s, table.plainFor(peerKey{addr, epoch}, 0), new(session.Params), 1)
 				key := peerKey{addr, epoch}
 				if peers[key] == nil {
-					peers[key] = map[*Session]bool{}
+					peers[key] = map[*Conn]bool{}
 				}
 				peers[key][s] = true
 				live = append(live, s)
@@ -54,17 +54,17 @@ func TestPeerTable(t *testing.T) {
 				s := live[i]
 				live[i] = live[len(live)-1]
 				live = live[:len(live)-1]
-				key := peerKey{s.end.Peer, s.epoch}
+				key := peerKey{s.End.Peer, s.epoch}
 				if delete(peers[key], s); len(peers[key]) == 0 {
 					delete(peers, key)
 				}
 				for range 2 { // the second time nothing happens
 					table.leave(s, 1)
 				}
-				if s.sv != nil {
-					table.dropEpoch(loopAddr{addr: s.end.Peer})
-					if epochs[s.end.Peer].sessions--; epochs[s.end.Peer].sessions == 0 {
-						delete(epochs, s.end.Peer)
+				if s.Server != nil {
+					table.dropEpoch(loopAddr{addr: s.End.Peer})
+					if epochs[s.End.Peer].sessions--; epochs[s.End.Peer].sessions == 0 {
+						delete(epochs, s.End.Peer)
 					}
 				}
 			case op == 3:
@@ -109,7 +109,7 @@ func TestPeerTable(t *testing.T) {
 
 // TestPeerTableCheck: what check is to notice.
 func TestPeerTableCheck(t *testing.T) {
-	st := newStub(t, Config{})
+	st := newStub(t, setup{})
 	for name, spoil := range map[string]func(*assocTable, *association){
 		"a peer without a session": func(_ *assocTable, p *association) { p.sessions = nil },
 		"a place at the peer":      func(_ *assocTable, p *association) { p.sessions[0].listed = 1 },
@@ -119,14 +119,14 @@ func TestPeerTableCheck(t *testing.T) {
 		"a client too many":          func(_ *assocTable, p *association) { p.clients++ },
 		"a place in the list":        func(_ *assocTable, p *association) { p.at++ },
 		"a peer that is elsewhere":   func(t *assocTable, p *association) { delete(t.byAddr, p.addr) },
-		"a session sealed by others": func(_ *assocTable, p *association) { p.sessions[0].end.Via++ },
+		"a session sealed by others": func(_ *assocTable, p *association) { p.sessions[0].End.Via++ },
 		"an index that is not there": func(_ *assocTable, p *association) { p.field = 1 << 16 },
 	} {
-		table := newAssocTable(st.engine.rng, &st.engine.cfg.Shares)
+		table := newAssocTable(st.rng, &st.cfg.Shares)
 		for i := range 4 {
-			s := newClientSession(&st.engine)
-			s.end.Peer = stubAddr(i / 2)
-			table.join(s, table.plainFor(peerKey{s.end.Peer, 0}, 0), new(session.Params), 1)
+			s := newStubConn(true)
+			s.End.Peer = stubAddr(i / 2)
+			table.join(s, table.plainFor(peerKey{s.End.Peer, 0}, 0), new(session.Params), 1)
 		}
 		table.check()
 		spoil(&table, table.watched[0])
@@ -139,8 +139,8 @@ func TestPeerTableCheck(t *testing.T) {
 // TestSuspects: a question is asked for each session that a peer has, and new suspicions while some
 // are to be asked yet add none.
 func TestSuspects(t *testing.T) {
-	st := newStub(t, Config{})
-	var all []*Session
+	st := newStub(t, setup{})
+	var all []*Conn
 	for range 5 {
 		s := st.dialTo(1)
 		st.accepted(s, 1, 3)
@@ -166,18 +166,18 @@ func TestSuspects(t *testing.T) {
 		t.Errorf("%d of %d sessions asked", len(asked), len(all))
 	}
 	st.end.sent = nil
-	if err := st.Close(); err != nil {
-		t.Error(err)
-	}
+	st.close()
 }
 
 // TestSweepMissesNobody: peers that leave the table in the middle of a sweep, since their sessions
 // were closing, take no other peer's turn.
 func TestSweepMissesNobody(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		st := newStub(rt, Config{Timing: Timing{DisconnectLinger: time.Hour, ConnectRetry: time.Hour}})
+		st := newStub(rt, setup{
+			Timing: session.Timing{DisconnectLinger: time.Hour, ConnectRetry: time.Hour},
+		})
 		type one struct {
-			s    *Session
+			s    *Conn
 			fate string
 		}
 		var all []one
@@ -188,9 +188,7 @@ func TestSweepMissesNobody(t *testing.T) {
 				fate := rapid.SampledFrom([]string{"dies", "dies closing", "lives"}).Draw(rt, "fate")
 				all = append(all, one{s, fate})
 				if fate == "dies closing" {
-					if err := st.CloseSession(s); err != nil {
-						rt.Fatal(err)
-					}
+					st.closeConn(s)
 				}
 			}
 		}
@@ -201,7 +199,7 @@ func TestSweepMissesNobody(t *testing.T) {
 			}
 		}
 		at := st.now
-		for _, p := range st.engine.assocs.watched {
+		for _, p := range st.assocs.watched {
 			if p.watch.Heard(1); alive[p] {
 				p.watch.Heard(at.Add(10 * time.Second))
 			} else {
@@ -212,11 +210,11 @@ func TestSweepMissesNobody(t *testing.T) {
 		}
 		st.pass(10 * time.Second)
 		left := map[*association]bool{}
-		for _, p := range st.engine.assocs.watched {
+		for _, p := range st.assocs.watched {
 			left[p] = true
 		}
-		st.engine.assocs.check()
-		st.engine.table.check()
+		st.assocs.check()
+		st.table.check()
 		if len(left) != len(alive) {
 			rt.Fatalf("%d peers are left, %d live", len(left), len(alive))
 		}
@@ -228,8 +226,6 @@ func TestSweepMissesNobody(t *testing.T) {
 				rt.Fatalf("a session that was closed ended with %v", x.s.Err())
 			}
 		}
-		if err := st.Close(); err != nil {
-			rt.Error(err)
-		}
+		st.close()
 	})
 }

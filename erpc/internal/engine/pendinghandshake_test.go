@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"testing"
@@ -57,9 +57,9 @@ func TestHalfOpenOfQuotas(t *testing.T) {
 // A step that waits for a worker has the loop give way to goroutines. One that has no room, or runs
 // in the loop itself, does not.
 func TestStepGivesWay(t *testing.T) {
-	queue := func(waiting int) *engine {
-		e := &engine{security: &endpointSecurity{guard: &guard{}}} // no worker ever runs
-		e.security.guard.queue.waiting = make([]func(), waiting)
+	queue := func(waiting int) *Engine {
+		e := &Engine{security: &endpointSecurity{keys: &Keys{}}} // no worker ever runs
+		e.security.keys.queue.waiting = make([]func(), waiting)
 		return e
 	}
 	for _, c := range []struct {
@@ -76,8 +76,8 @@ func TestStepGivesWay(t *testing.T) {
 		e, ran := queue(c.waiting), 0
 		e.security.inline = c.inline
 		ok := e.step(transport.Addr{}, nil, func() { ran++ }, func() { ran++ })
-		if ok != c.ok || e.handed != c.handed || ran == 2 != c.inline {
-			t.Errorf("%s: %t, %d handed over, ran %d", c.name, ok, e.handed, ran)
+		if ok != c.ok || e.Handed != c.handed || ran == 2 != c.inline {
+			t.Errorf("%s: %t, %d handed over, ran %d", c.name, ok, e.Handed, ran)
 		}
 	}
 }
@@ -85,11 +85,11 @@ func TestStepGivesWay(t *testing.T) {
 // TestStepsOfQuotas: one quota fills a quarter of the queue of steps, whatever number of loops its
 // handshakes are with. Others have room, and it has again when its steps have begun.
 func TestStepsOfQuotas(t *testing.T) {
-	g := &guard{}
+	g := &Keys{}
 	fill := func(network byte) (n int) {
 		quotaKey := transport.Addr{Port: uint32(network)}
 		for ; n < 2*maxHandshakes; n++ {
-			e := &engine{security: &endpointSecurity{guard: g}} // each is of another loop
+			e := &Engine{security: &endpointSecurity{keys: g}} // each is of another loop
 			if !e.step(quotaKey, nil, func() {}, func() {}) {
 				return n
 			}

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"net/netip"
@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -20,14 +21,7 @@ func addrOf(text string, scope uint32) transport.Addr {
 
 // TestQuotaKey: which addresses count together.
 func TestQuotaKey(t *testing.T) {
-	def := Shares{}
-	if err := def.fill(); err != nil {
-		t.Fatal(err)
-	}
-	wide := Shares{IPv4Bits: 24, IPv6Bits: 48}
-	if err := wide.fill(); err != nil {
-		t.Fatal(err)
-	}
+	def, wide := Shares{IPv4Bits: 32, IPv6Bits: 64}, Shares{IPv4Bits: 24, IPv6Bits: 48}
 	for _, c := range []struct {
 		cfg   *Shares
 		a, b  string
@@ -48,14 +42,9 @@ func TestQuotaKey(t *testing.T) {
 		{&wide, "[100::1]:1", "[100::2]:1", 0, false},  // shared memory
 		{&def, "[100:0:0:1::1]:1", "[100:0:0:1::2]:2", 0, true},
 	} {
-		a, b := c.cfg.key(addrOf(c.a, 0)), c.cfg.key(addrOf(c.b, c.scope))
+		a, b := c.cfg.Key(addrOf(c.a, 0)), c.cfg.Key(addrOf(c.b, c.scope))
 		if (a == b) != c.same {
 			t.Errorf("%s and %s%%%d: the same is %v, want %v", c.a, c.b, c.scope, a == b, c.same)
-		}
-	}
-	for _, bad := range []Shares{{IPv4Bits: 33}, {IPv4Bits: -1}, {IPv6Bits: 129}, {IPv6Bits: -1}} {
-		if _, err := NewNexus(Config{Shares: bad}); err == nil {
-			t.Errorf("%+v is taken", bad)
 		}
 	}
 }
@@ -76,7 +65,7 @@ func TestFair(t *testing.T) {
 		{on, 100, 0, 100, 2, false}, {on, 99, 0, 100, 99, true}, {on, 99, 0, 100, 100, false},
 		{off, 99, 99, 100, 1, true}, {off, 100, 0, 100, 2, false},
 	} {
-		if got := c.cfg.fair(c.all, c.own, c.limit, c.users); got != c.want {
+		if got := c.cfg.Fair(c.all, c.own, c.limit, c.users); got != c.want {
 			t.Errorf("%d of %d, own %d, users %d: %v", c.all, c.limit, c.own, c.users, got)
 		}
 	}
@@ -88,7 +77,7 @@ func TestMemoryBook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 1000
 		fair := rapid.Bool().Draw(t, "fair")
-		book := newMemoryBook(limit, fair)
+		book := NewBook(msgbuf.NewBudget(limit), fair)
 		var hs []*holder
 		for i := range 4 {
 			hs = append(hs, book.open(stubAddrOf(i)))
@@ -146,7 +135,7 @@ func TestMemoryBook(t *testing.T) {
 
 // TestLean: how far a peer gets ahead, over all endpoints.
 func TestLean(t *testing.T) {
-	book := newMemoryBook(1<<30, true)
+	book := NewBook(msgbuf.NewBudget(1<<30), true)
 	h := book.open(stubAddrOf(0))
 	if same := book.open(stubAddrOf(0)); same != h {
 		t.Fatal("two holders for one address")
@@ -161,7 +150,7 @@ func TestLean(t *testing.T) {
 
 // TestHolderRaces: endpoints in several goroutines use one holder.
 func TestHolderRaces(t *testing.T) {
-	book := newMemoryBook(1000, true)
+	book := NewBook(msgbuf.NewBudget(1000), true)
 	var done sync.WaitGroup
 	for i := range 4 {
 		done.Go(func() {
@@ -191,22 +180,22 @@ func stubAddrOf(i int) (a transport.Addr) {
 }
 
 // admitFrom opens a session from a host, if it may.
-func (st *stub) admitFrom(host, n int) (*Session, wire.Code) {
+func (st *stub) admitFrom(host, n int) (*Conn, wire.Code) {
 	from := stubAddrOf(host)
 	from.Port = uint32(1 + n)
 	c := &wire.Connect{Nonce: uint64(n), Epoch: 1, Session: uint32(n), Offer: wire.Offer{
 		MTU: stubMTU, Credits: 8, Slots: 8, MaxMessage: 1 << 20,
 	}}
-	return st.engine.admit(c, wire.Version, &association{addr: from, epoch: 1})
+	return st.admit(c, wire.Version, &association{addr: from, epoch: 1})
 }
 
 // TestSessionQuotas: a hog gets three quarters of the sessions, ten others their quota of the
 // rest, and all of it is free again when they end.
 func TestSessionQuotas(t *testing.T) {
 	const limit = 400
-	st := newStub(t, Config{MaxSessions: limit})
-	e := &st.engine
-	var open []*Session
+	st := newStub(t, setup{MaxSessions: limit})
+	e := &st.Engine
+	var open []*Conn
 	number := 0
 	fill := func(host, most int) (n int) {
 		for range most {
@@ -236,13 +225,17 @@ func TestSessionQuotas(t *testing.T) {
 	if n := fill(11, 1); n != 0 || e.table.live != limit || e.stats.SessionsOverShare != 1 {
 		t.Errorf("%d sessions, %d refused for their quota", e.table.live, e.stats.SessionsOverShare)
 	}
-	for _, s := range open {
-		e.closeSession(s)
+	if st.opened != 11 {
+		t.Errorf("%d quotas were opened", st.opened)
 	}
-	e.settle()
+	for _, s := range open {
+		e.CloseConn(s)
+	}
+	st.settle()
 	st.pass(2 * e.cfg.Timing.DisconnectLinger)
-	if len(e.quotas.byKey) != 0 || len(e.quotas.book.holders) != 0 || e.table.live != 0 {
-		t.Errorf("%d quotas, %d holders are left", len(e.quotas.byKey), len(e.quotas.book.holders))
+	if len(e.quotas.byKey)+st.opened != 0 || len(e.quotas.book.holders) != 0 || e.table.live != 0 {
+		t.Errorf("%d quotas, %d to close, %d holders are left", len(e.quotas.byKey), st.opened,
+			len(e.quotas.book.holders))
 	}
 	if n := fill(12, limit); n != limit*3/4 {
 		t.Errorf("later: %d sessions", n)
@@ -251,7 +244,7 @@ func TestSessionQuotas(t *testing.T) {
 
 // TestQuotasOff: one address has everything.
 func TestQuotasOff(t *testing.T) {
-	st := newStub(t, Config{MaxSessions: 40, Shares: Shares{Off: true}})
+	st := newStub(t, setup{MaxSessions: 40, Shares: Shares{Off: true}})
 	for i := range 41 {
 		if _, code := st.admitFrom(0, i+1); (code == wire.CodeOK) != (i < 40) {
 			t.Fatalf("session %d: %v", i, code)
@@ -261,24 +254,24 @@ func TestQuotasOff(t *testing.T) {
 
 // TestExpireWakes: an endpoint that has an unfinished request wakes up for it.
 func TestExpireWakes(t *testing.T) {
-	cfg := Config{Timing: Timing{Heartbeat: 3 * time.Second}} // seldom a sweep
-	st := newStub(t, cfg, func(ReqHandle) {})
+	cfg := setup{Timing: session.Timing{Heartbeat: 3 * time.Second}} // seldom a sweep
+	st := newStub(t, cfg, func(request) {})
 	s, _ := st.admitFrom(0, 1)
 	st.pass(time.Millisecond)
 	h := wire.Header{Type: wire.TypeReq, MsgSize: 5000, ReqNum: 8}
-	st.engine.in.Now = st.now
-	s.sv.OnReq(&h, make([]byte, s.end.PerPacket), &st.engine.in, st.engine.out)
+	st.in.Now = st.now
+	s.Server.OnReq(&h, make([]byte, s.End.PerPacket), &st.in, st.Out)
 	st.pass(0)
-	if wake := st.NextWake().Sub(st.now); wake > st.engine.cfg.Timing.RTOMax {
+	if wake := st.WakeAt().Sub(st.now); wake > st.cfg.Timing.RTOMax {
 		t.Errorf("the endpoint sleeps for %v", wake)
 	}
 	for range 40 {
-		st.now = st.now.Add(max(0, st.NextWake().Sub(st.now)))
+		st.now = st.now.Add(max(0, st.WakeAt().Sub(st.now)))
 		s.live.Heard(st.now)
 		s.assoc.watch.Heard(st.now)
 		st.pass(0)
 	}
-	if n := st.engine.proto.StaleRequests; n != 1 {
+	if n := st.proto.StaleRequests; n != 1 {
 		t.Errorf("%d requests ended after %v", n, st.now)
 	}
 }

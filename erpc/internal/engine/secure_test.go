@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"crypto/tls"
@@ -16,24 +16,27 @@ import (
 const tlsHost = "server.test"
 
 // tlsClient is the configuration of a client with an identity.
-func tlsClient(ca *sectest.CA, id string) Config {
+func tlsClient(ca *sectest.CA, id string) setup {
 	c := ca.Config("", id)
 	c.ServerName = tlsHost
-	return Config{TLS: c}
+	return setup{TLS: c}
 }
 
 // join has a client open a session with a server, and returns why it failed.
-func (p *pendingRig) join(t *testing.T, cfg Config) (*Session, error) {
+func (p *pendingRig) join(t *testing.T, cfg setup) (*Conn, error) {
 	t.Helper()
 	s := p.dial(t, cfg)
 	for range 12 {
 		p.turn(len(p.clients)-1, time.Microsecond)
 	}
-	if s.Err() == nil && !s.Connected() {
+	if s.Err() == nil && !s.Open() {
 		t.Fatal("the session is neither open nor over")
 	}
 	return s, s.Err()
 }
+
+// idOf returns the SPIFFE ID of a session's peer, nil if it has none.
+func idOf(s *Conn) *url.URL { return SPIFFE(s.Identity().certificate()) }
 
 // TestRotation: certificates and authorities that callbacks give change without a restart. New
 // endpoints meet the new ones; sessions that are open go on.
@@ -47,7 +50,7 @@ func TestRotation(t *testing.T) {
 			ClientCAs:    pool, ClientAuth: tls.RequireAndVerifyClientCert,
 		}, nil
 	}
-	p := &pendingRig{server: newStub(t, Config{TLS: config})}
+	p := &pendingRig{server: newStub(t, setup{TLS: config})}
 	mine := ca.Issue("", "spiffe://test/old", time.Now().Add(time.Hour))
 	client := &tls.Config{RootCAs: ca.Pool, ServerName: tlsHost}
 	client.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -56,37 +59,37 @@ func TestRotation(t *testing.T) {
 	ids := map[string]int{}
 	see := func() {
 		clear(ids)
-		for _, s := range p.server.engine.table.byNumber {
+		for _, s := range p.server.table.byNumber {
 			if s != nil {
-				ids[s.State().SPIFFE().Path]++
+				ids[idOf(s).Path]++
 			}
 		}
 	}
-	first, err := p.join(t, Config{TLS: client})
+	first, err := p.join(t, setup{TLS: client})
 	if see(); err != nil || ids["/old"] != 1 {
 		t.Fatal(err, ids)
 	}
 	cert = ca.Issue(tlsHost, "spiffe://test/server", time.Now().Add(time.Hour))
 	mine = ca.Issue("", "spiffe://test/new", time.Now().Add(time.Hour))
-	second, err := p.join(t, Config{TLS: client})
+	second, err := p.join(t, setup{TLS: client})
 	if see(); err != nil || ids["/old"] != 1 || ids["/new"] != 1 {
 		t.Fatal(err, ids)
 	}
-	if first.State().SPIFFE() != nil || second.State().SPIFFE() == nil {
+	if idOf(first) != nil || idOf(second) == nil {
 		t.Error("the new client met the old certificate, or the old one another")
 	}
 	pool = next.Pool // an authority goes
-	if _, err = p.join(t, Config{TLS: client}); !errors.Is(err, ErrDenied) {
+	if _, err = p.join(t, setup{TLS: client}); !errors.Is(err, ErrDenied) {
 		t.Errorf("a client of the old authority: %v", err)
 	}
-	before := p.clients[0].engine.stats.RxPackets
+	before := p.clients[0].received
 	for i := range 2000 {
 		p.turn(i%2, 10*time.Millisecond)
 	}
-	if !first.Connected() || !second.Connected() {
+	if !first.Open() || !second.Open() {
 		t.Errorf("the sessions ended: %v, %v", first.Err(), second.Err())
 	}
-	if n := p.clients[0].engine.stats.RxPackets - before; n < 5 {
+	if n := p.clients[0].received - before; n < 5 {
 		t.Errorf("%d answers to pings in ten seconds", n)
 	}
 }
@@ -97,7 +100,7 @@ func TestQuotasByIdentity(t *testing.T) {
 	ca, other := sectest.NewCA("ours"), sectest.NewCA("theirs")
 	both := ca.Config(tlsHost, "")
 	both.ClientAuth, both.ClientCAs = tls.RequireAnyClientCert, nil // of any authority
-	p := &pendingRig{server: newStub(t, Config{TLS: both})}
+	p := &pendingRig{server: newStub(t, setup{TLS: both})}
 	shares := 0
 	for i, c := range []struct {
 		ca  *sectest.CA
@@ -114,7 +117,7 @@ func TestQuotasByIdentity(t *testing.T) {
 		{ca, "b.test", "", true},
 		{other, "a.test", "", true}, // of another issuer
 	} {
-		cfg := Config{TLS: c.ca.Config(c.dns, c.id)}
+		cfg := setup{TLS: c.ca.Config(c.dns, c.id)}
 		cfg.TLS.ServerName, cfg.TLS.RootCAs = tlsHost, ca.Pool
 		if _, err := p.join(t, cfg); err != nil {
 			t.Fatalf("client %d: %v", i, err)
@@ -122,17 +125,16 @@ func TestQuotasByIdentity(t *testing.T) {
 		if c.new {
 			shares++
 		}
-		if n := len(p.server.engine.quotas.byKey); n != shares {
+		if n := len(p.server.quotas.byKey); n != shares {
 			t.Errorf("after client %d: %d quotas, want %d", i, n, shares)
 		}
 	}
-	var nobody *ConnectionState
-	unnamed := &ConnectionState{TLS: &tls.ConnectionState{}}
-	if nobody.quotaKey().IsValid() || unnamed.quotaKey().IsValid() {
+	shared, unnamed := &Identity{PSK: true}, &Identity{TLS: &tls.ConnectionState{}}
+	if shared.quotaKey().IsValid() || unnamed.quotaKey().IsValid() {
 		t.Error("a peer without a certificate has an identity")
 	}
-	if a := stubAddr(7); p.server.engine.cfg.Shares.keyOf(&association{addr: a}) !=
-		p.server.engine.cfg.Shares.key(a) {
+	if a := stubAddr(7); p.server.cfg.Shares.keyOf(&association{addr: a}) !=
+		p.server.cfg.Shares.Key(a) {
 		t.Error("a peer without an identity does not count by its address")
 	}
 }
@@ -164,7 +166,7 @@ func TestQuotaOfCertificate(t *testing.T) {
 			DNSNames: c.names, URIs: c.uris,
 		}
 		known := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
-		a := (&ConnectionState{TLS: known}).quotaKey()
+		a := (&Identity{TLS: known}).quotaKey()
 		if first, ok := seen[a]; ok != (c.as != i) || ok && first != c.as || !a.IsValid() {
 			t.Errorf("certificate %d has the quota of %d (%v), want that of %d", i, first, ok, c.as)
 		}
@@ -182,7 +184,7 @@ func TestQuotaOfCertificate(t *testing.T) {
 func TestOpeningFits(t *testing.T) {
 	const mtu = 1452
 	ca := sectest.NewCA("ours")
-	p := &pendingRig{server: newStub(t, Config{TLS: ca.Config(tlsHost, "")})}
+	p := &pendingRig{server: newStub(t, setup{TLS: ca.Config(tlsHost, "")})}
 	p.mtu = mtu
 	client := tlsClient(ca, "spiffe://test/client")
 	client.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(1)
@@ -192,7 +194,7 @@ func TestOpeningFits(t *testing.T) {
 	p256.TLS.CurvePreferences = []tls.CurveID{tls.CurveP256}
 	for _, c := range []struct {
 		name    string
-		cfg     Config
+		cfg     setup
 		resumed bool
 		crypto  int
 	}{
@@ -214,10 +216,10 @@ func TestOpeningFits(t *testing.T) {
 		for range 6 { // nothing waits for a repetition
 			p.turn(i, time.Microsecond)
 		}
-		if !s.Connected() {
+		if !s.Open() {
 			t.Fatalf("%s: %v", c.name, s.Err())
 		}
-		if s.State().TLS.DidResume != c.resumed {
+		if s.Identity().TLS.DidResume != c.resumed {
 			t.Errorf("%s: resumed %v", c.name, !c.resumed)
 		}
 		if seen[wire.OpConnect] != 2 || seen[wire.OpCrypto] != c.crypto || seen[opSealed] != 1 {

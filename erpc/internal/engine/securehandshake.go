@@ -1,11 +1,10 @@
-package erpc
+package engine
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -38,7 +37,7 @@ type leaderKey struct {
 	addr  transport.Addr
 	epoch uint64
 	name  string
-	of    *credentials // with which
+	of    *Credentials // with which
 }
 
 // clientHandshake is the security of a client session that is being opened.
@@ -49,14 +48,14 @@ type clientHandshake struct {
 	loop      uint8  // of it
 
 	nonce     uint64       // of the attempt
-	of        *credentials // that keys are made with
+	of        *Credentials // that keys are made with
 	own       *association // with an index for the keys that this session may make
 	opening   bool         // there are keys, and the session opens on the association in End.Via
 	openAt    monotime.Time
 	renews    bool // it was made to get keys, and for nothing else: see renew
 	leader    bool // followers wait for this handshake
 	waits     bool // for another session's handshake, or a worker
-	followers []*Session
+	followers []*Conn
 
 	*stream      // nil before the handshake
 	last    int  // where the last flight begins in out
@@ -102,12 +101,12 @@ func (t *stream) close() {
 const whoSize = 16
 
 // putWho says which endpoint takes the session that a Challenge is for.
-func (e *engine) putWho(b []byte, c *wire.Challenge) {
+func (e *Engine) putWho(b []byte, c *wire.Challenge) {
 	epoch, loop := e.handshakes.epoch, uint8(0)
-	if e.group != nil {
+	if e.peers != nil {
 		loop = c.Cookie[wire.CookieLoopAt]
-		if m := e.group.member(loop); m != nil {
-			epoch = m.engine.handshakes.epoch // never changes
+		if other, runs := e.peers.Epoch(loop); runs {
+			epoch = other
 		}
 	}
 	binary.LittleEndian.PutUint64(b, epoch)
@@ -115,7 +114,7 @@ func (e *engine) putWho(b []byte, c *wire.Challenge) {
 }
 
 // beginHandshake starts the handshake of a session. Its Connect leaves with the first message.
-func (e *engine) beginHandshake(s *Session) {
+func (e *Engine) beginHandshake(s *Conn) {
 	h := s.handshake
 	head, tail := s.fixed()
 	epoch, t := h.epoch, new(stream)
@@ -127,7 +126,7 @@ func (e *engine) beginHandshake(s *Session) {
 		return nil, nil
 	}
 	o := security.Opening{Params: append(head, tail...), Judge: judge}
-	t.hs = e.security.guard.handshake(h.name, true, e.security.rng, o)
+	t.hs = e.security.keys.handshake(h.name, true, e.security.rng, o)
 	h.stream = t
 	h.waits = true
 	e.stepHandshake(s)
@@ -139,14 +138,14 @@ func (e *engine) beginHandshake(s *Session) {
 const paramsSize = 12
 
 // fixed returns what both Connects of a session say.
-func (s *Session) fixed() (head, tail []byte) {
+func (s *Conn) fixed() (head, tail []byte) {
 	body := make([]byte, wire.ConnectSize, wire.ConnectSize+len(s.dialer.Ext))
 	s.dialer.Connect.Put(body)
 	return wire.Fixed(append(body, s.dialer.Ext...))
 }
 
 // stepHandshake lets a worker go on with the handshake, if there is something to do.
-func (e *engine) stepHandshake(s *Session) {
+func (e *Engine) stepHandshake(s *Conn) {
 	h := s.handshake
 	t := h.stream
 	if t.busy || t.over || len(t.out) > 0 && t.fed == len(t.in) {
@@ -158,7 +157,7 @@ func (e *engine) stepHandshake(s *Session) {
 	var out []byte
 	var err error
 	var m *made
-	g, peer, nonce, own := e.security.guard, s.end.Peer, s.dialer.Connect.Nonce, h.own
+	g, peer, nonce, own := e.security.keys, s.End.Peer, s.dialer.Connect.Nonce, h.own
 	work := func() {
 		if out, err = t.hs.Step(in); err == nil && t.hs.Done() {
 			if m, err = g.associate(t.hs, peer, true, t.theirs); err == nil && g.keyLog != nil {
@@ -166,13 +165,13 @@ func (e *engine) stepHandshake(s *Session) {
 			}
 		}
 	}
-	if !e.step(e.cfg.Shares.key(peer), t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
+	if !e.step(e.cfg.Shares.Key(peer), t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
 		t.busy, t.fed = false, t.fed-len(in)
 	}
 }
 
 // stepped takes what a worker has done.
-func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) {
+func (e *Engine) stepped(s *Conn, t *stream, out []byte, m *made, err error) {
 	h := s.handshake
 	t.busy = false
 	if t.over || h == nil || h.stream != t {
@@ -183,12 +182,12 @@ func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) 
 	h.last = len(t.out)
 	t.out = append(t.out, out...)
 	if err != nil {
-		e.end(s, handshakeError(err), SessionRefused)
+		e.end(s, handshakeError(err), Refused)
 		return
 	}
 	if first {
 		h.waits = false
-		s.dialer.Proceed(&h.challenge, e.in.Now, e.out)
+		s.dialer.Proceed(&h.challenge, e.in.Now, e.Out)
 		e.sendRest(s)
 	}
 	say := func() {}
@@ -207,7 +206,7 @@ func (e *engine) stepped(s *Session, t *stream, out []byte, m *made, err error) 
 // associated enters the association whose keys a session's handshake has made. This session opens
 // on it, and so do those that wait for the keys. The sessions of an earlier incarnation of the
 // server are asked whether they live.
-func (e *engine) associated(s *Session, m *made) {
+func (e *Engine) associated(s *Conn, m *made) {
 	h := s.handshake
 	a := h.own
 	h.own = nil
@@ -237,7 +236,7 @@ func handshakeError(err error) error {
 }
 
 // pad writes the beginning of the handshake behind a Connect.
-func (e *engine) pad(s *Session, padding []byte) {
+func (e *Engine) pad(s *Conn, padding []byte) {
 	h := s.handshake
 	if room := wire.ChunkRoom(padding); h.begun() && room > 0 {
 		wire.PutChunk(padding, wire.ChunkCrypto, h.out[:min(len(h.out), room)])
@@ -246,36 +245,36 @@ func (e *engine) pad(s *Session, padding []byte) {
 }
 
 // repeatHandshake repeats what is due of a secure session.
-func (e *engine) repeatHandshake(s *Session) {
+func (e *Engine) repeatHandshake(s *Conn) {
 	h := s.handshake
 	if h.waits {
 		if h.begun() {
 			e.stepHandshake(s) // if no worker had room for it
 		}
 		s.dialer.Rest(max(s.dialer.NextAt(), e.in.Now.Add(waitsFor)))
-		if s.dialer.Tick(e.in.Now, e.out) != nil {
-			e.end(s, ErrConnect, SessionRefused)
+		if s.dialer.Tick(e.in.Now, e.Out) != nil {
+			e.end(s, ErrConnect, Refused)
 		}
 		return
 	}
 	if h.opening && s.dialer.Unanswered(e.in.Now) {
-		if a := e.assocs.find(s.end.Via); a == nil || !a.watch.HeardSince(h.openAt) {
-			e.distrust(s.end.Via) // the server may have other keys under this index
+		if a := e.assocs.find(s.End.Via); a == nil || !a.watch.HeardSince(h.openAt) {
+			e.distrust(s.End.Via) // the server may have other keys under this index
 			return
 		}
 	}
 	if h.opening && h.begun() && s.dialer.NextAt() <= e.in.Now {
 		e.sendCrypto(s, h.last) // without it the server has no keys
 	}
-	if err := s.dialer.Tick(e.in.Now, e.out); err != nil {
-		e.end(s, ownError(err), SessionRefused)
+	if err := s.dialer.Tick(e.in.Now, e.Out); err != nil {
+		e.end(s, OwnError(err), Refused)
 		return
 	}
 	e.sendRest(s)
 }
 
 // sendRest sends what a Connect that has just left had no room for.
-func (e *engine) sendRest(s *Session) {
+func (e *Engine) sendRest(s *Conn) {
 	h := s.handshake
 	if !h.resend {
 		return
@@ -289,18 +288,18 @@ func (e *engine) sendRest(s *Session) {
 }
 
 // sendCrypto sends the client's stream from a place on.
-func (e *engine) sendCrypto(s *Session, from int) { e.cryptoOf(s, from)() }
+func (e *Engine) sendCrypto(s *Conn, from int) { e.cryptoOf(s, from)() }
 
 // cryptoOf returns a function that sends the client's stream from a place on, as the stream is now.
-func (e *engine) cryptoOf(s *Session, from int) func() {
-	h, to, mtu := s.handshake, s.end.Peer, int(s.dialer.Connect.Offer.MTU)
+func (e *Engine) cryptoOf(s *Conn, from int) func() {
+	h, to, mtu := s.handshake, s.End.Peer, int(s.dialer.Connect.Offer.MTU)
 	field, out := wire.FirstOf(h.loop)|wire.NoSession, h.out
 	c := wire.Crypto{Nonce: s.dialer.Connect.Nonce, Ack: uint32(len(h.in))}
 	return func() { e.sendStream(&to, 0, field, &c, out, from, mtu) }
 }
 
 // sendStream sends a stream from a place on, in packets of at most mtu bytes, at least one.
-func (e *engine) sendStream(
+func (e *Engine) sendStream(
 	to *transport.Addr, via, field uint32, c *wire.Crypto, out []byte, from, mtu int,
 ) {
 	perPacket := mtu - wire.HeaderSize - wire.CryptoSize
@@ -308,7 +307,7 @@ func (e *engine) sendStream(
 		part := out[from:min(len(out), from+perPacket)]
 		c.Offset = uint32(from)
 		put := func(b []byte) { c.Put(b); copy(b[wire.CryptoSize:], part) }
-		e.out.Mgmt(to, via, wire.Version, wire.OpCrypto, field, 0, wire.CryptoSize+len(part), 0, put)
+		e.Out.Mgmt(to, via, wire.Version, wire.OpCrypto, field, 0, wire.CryptoSize+len(part), 0, put)
 		if from += len(part); from == len(out) {
 			return
 		}
@@ -316,14 +315,14 @@ func (e *engine) sendStream(
 }
 
 // onServersCrypto takes a part of the server's stream.
-func (e *engine) onServersCrypto(s *Session, c *wire.Crypto, part []byte) {
+func (e *Engine) onServersCrypto(s *Conn, c *wire.Crypto, part []byte) {
 	h := s.handshake
 	if !h.begun() || h.opening {
 		return
 	}
 	s.dialer.Hears(e.in.Now)
 	if !h.take(c.Offset, part) {
-		e.end(s, handshakeError(security.ErrMessage), SessionRefused)
+		e.end(s, handshakeError(security.ErrMessage), Refused)
 		return
 	}
 	if len(h.in) > h.fed {
@@ -333,7 +332,7 @@ func (e *engine) onServersCrypto(s *Session, c *wire.Crypto, part []byte) {
 
 // onTicket takes what a server says after the handshake: tickets, by which another handshake needs
 // no certificates.
-func (e *engine) onTicket(a *association, body []byte) {
+func (e *Engine) onTicket(a *association, body []byte) {
 	var c wire.Crypto
 	c.Parse(body)
 	t := a.ticket
@@ -355,23 +354,23 @@ func (e *engine) onTicket(a *association, body []byte) {
 			t.close()
 		}
 	}
-	if !e.step(e.cfg.Shares.key(a.addr), t.hs, func() { _, err = t.hs.Step(in) }, done) {
+	if !e.step(e.cfg.Shares.Key(a.addr), t.hs, func() { _, err = t.hs.Step(in) }, done) {
 		t.busy = false // the next handshake is a whole one
 	}
 }
 
 // handshakeDone lets the sessions go on that wait for the keys of this one, whether it has made any
 // or not.
-func (e *engine) handshakeDone(s *Session) {
+func (e *Engine) handshakeDone(s *Conn) {
 	h := s.handshake
 	if h == nil || !h.leader {
 		return
 	}
 	h.leader = false
-	delete(e.security.leaders, leaderKey{s.end.Peer, h.epoch, h.name, h.of})
+	delete(e.security.leaders, leaderKey{s.End.Peer, h.epoch, h.name, h.of})
 	for _, f := range h.followers {
 		// One that was challenged by another endpoint meanwhile does not wait for this one's.
-		if w := f.handshake; f.state == sessConnecting && w.waits && !w.begun() && w.epoch == h.epoch {
+		if w := f.handshake; f.state == connecting && w.waits && !w.begun() && w.epoch == h.epoch {
 			e.findKeys(f)
 		}
 	}
@@ -379,7 +378,7 @@ func (e *engine) handshakeDone(s *Session) {
 }
 
 // abandonHandshake ends the handshake of a session that has ended.
-func (e *engine) abandonHandshake(s *Session) {
+func (e *Engine) abandonHandshake(s *Conn) {
 	h := s.handshake
 	e.handshakeDone(s)
 	delete(e.security.dials, h.nonce)
@@ -405,30 +404,30 @@ func refusalError(r *wire.Refuse, err error, text []byte) error {
 	}, string(text[:min(len(text), maxRefusal)]))
 	switch r.Code {
 	case wire.CodeInsecure:
-		return fmt.Errorf("%w: %w", ErrInsecure, ownError(err))
+		return fmt.Errorf("%w: %w", ErrInsecure, OwnError(err))
 	case wire.CodeDenied:
-		return fmt.Errorf("%w by the server (%s): %w", ErrDenied, clean, ownError(err))
+		return fmt.Errorf("%w by the server (%s): %w", ErrDenied, clean, OwnError(err))
 	}
-	return ownError(err)
+	return OwnError(err)
 }
 
 // guardDial makes a session that is about to connect a secure one, unless it is between processes
 // of one user, and that is trusted. It reports false if there is no index left.
-func (e *engine) guardDial(s *Session, path *transport.Path) bool {
+func (e *Engine) guardDial(s *Conn, path *transport.Path) bool {
 	if e.cfg.TrustLocal && path.Private {
 		return true
 	}
 	d := s.dialer
 	h := &clientHandshake{name: s.hostName(), nonce: d.Connect.Nonce,
-		own: &association{opener: true, addr: s.end.Peer}}
+		own: &association{opener: true, addr: s.End.Peer}}
 	h.own.name = h.name
 	s.handshake = h
 	if !e.assocs.reserve(h.own) {
 		return false
 	}
-	s.end.Via = h.own.field // nothing in the clear is the session's from now on
+	s.End.Via = h.own.field // nothing in the clear is the session's from now on
 	// What names the session is said where it is sealed.
-	d.Connect.Session, d.Connect.Token = wire.FirstOf(e.loop())|wire.NoSession, 0
+	d.Connect.Session, d.Connect.Token = wire.FirstOf(e.Loop())|wire.NoSession, 0
 	sealedOffer(&d.Connect.Offer)
 	index := binary.LittleEndian.AppendUint32(nil, h.own.field)
 	d.Ext = wire.AppendExtension(nil, wire.Extension{Type: wire.ExtIndex, Value: index})
@@ -458,24 +457,11 @@ func indexOf(body []byte) uint32 {
 }
 
 // hostName returns the host of the address that a session dials, as its certificate names it.
-func (s *Session) hostName() string {
+func (s *Conn) hostName() string {
 	if s.host != "" {
 		return s.host
 	}
-	return s.end.Peer.AddrPort().Addr().WithZone("").String()
-}
-
-// hostOf returns the host in an address as text, the name or the IP address that a certificate has;
-// "" if it has none. A transport may reach the host in another way than by that address.
-func hostOf(addr string) string {
-	if hasName(addr) {
-		return addr[:strings.LastIndexByte(addr, ':')]
-	}
-	at, err := netip.ParseAddrPort(addr)
-	if err != nil || at.Addr().IsUnspecified() {
-		return ""
-	}
-	return at.Addr().Unmap().WithZone("").String()
+	return s.End.Peer.AddrPort().Addr().WithZone("").String()
 }
 
 // waitsFor is how long a session that waits for another's handshake ignores its own timer.
@@ -483,16 +469,16 @@ const waitsFor = time.Second
 
 // onDialer takes a packet of the handshake in the clear: it is for the attempt to connect whose
 // nonce it repeats.
-func (e *engine) onDialer(op wire.Op, body []byte) {
+func (e *Engine) onDialer(op wire.Op, body []byte) {
 	s := e.security.dials[binary.LittleEndian.Uint64(body)] // all of them begin with it
 	if s == nil || s.dialer == nil {
 		e.stats.DropNoSession++
 		return
 	}
 	if op == wire.OpRefuse && s.handshake.opening { // the server did not take this side's last words
-		a := e.assocs.find(s.end.Via)
+		a := e.assocs.find(s.End.Via)
 		e.onDialAnswer(s, op, body)
-		if a != nil && s.state != sessConnecting && e.mayRenew(a) {
+		if a != nil && s.state != connecting && e.mayRenew(a) {
 			e.distrust(a.field) // anybody can say so, and it costs others of its sessions a handshake
 		}
 		return
@@ -501,17 +487,17 @@ func (e *engine) onDialer(op wire.Op, body []byte) {
 }
 
 // onChallenge takes the cookie, and finds out which keys the session gets.
-func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
+func (e *Engine) onChallenge(s *Conn, c *wire.Challenge, who []byte) {
 	h := s.handshake
 	switch {
 	case c.Nonce != s.dialer.Connect.Nonce || h.opening:
 		return
 	case len(who) < whoSize:
-		e.end(s, fmt.Errorf("%w: the server sends everything in the clear", ErrInsecure), SessionRefused)
+		e.end(s, fmt.Errorf("%w: the server sends everything in the clear", ErrInsecure), Refused)
 		return
 	case who[9] != wire.SealedVersion:
 		e.end(s, fmt.Errorf("%w: the server seals packets by version %d, this side by %d: update both",
-			ErrVersion, max(who[9], 2), wire.SealedVersion), SessionRefused)
+			ErrVersion, max(who[9], 2), wire.SealedVersion), Refused)
 		return
 	}
 	h.challenge = *c
@@ -524,7 +510,7 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 	}
 	if h.waits || h.begun() {
 		if !h.waits {
-			s.dialer.OnChallenge(c, e.in.Now, e.out) // the cookie was too old
+			s.dialer.OnChallenge(c, e.in.Now, e.Out) // the cookie was too old
 			e.sendRest(s)
 		}
 		return
@@ -535,11 +521,11 @@ func (e *engine) onChallenge(s *Session, c *wire.Challenge, who []byte) {
 
 // findKeys lets a session that a server has challenged use keys that this side has made with it,
 // wait for those that another session makes, or make them.
-func (e *engine) findKeys(s *Session) {
+func (e *Engine) findKeys(s *Conn) {
 	h := s.handshake
 	h.waits = false
-	h.of = e.security.guard.now()
-	key := leaderKey{s.end.Peer, h.epoch, h.name, h.of}
+	h.of = e.security.keys.now()
+	key := leaderKey{s.End.Peer, h.epoch, h.name, h.of}
 	if a := e.assocs.dialled[key]; a != nil {
 		e.openOn(s, a)
 		return
@@ -555,12 +541,12 @@ func (e *engine) findKeys(s *Session) {
 }
 
 // openOn opens a session on an association.
-func (e *engine) openOn(s *Session, a *association) {
+func (e *Engine) openOn(s *Conn, a *association) {
 	h, d := s.handshake, s.dialer
 	if h.renews {
 		// What was heard of an older one may have been on its way before.
 		e.probeOlder(a)
-		e.end(s, ErrClosed, SessionClosed) // the keys are all that it was for
+		e.end(s, ErrClosed, Closed) // the keys are all that it was for
 		return
 	}
 	if h.own != nil && h.own != a {
@@ -570,9 +556,9 @@ func (e *engine) openOn(s *Session, a *association) {
 	if !h.begun() {
 		delete(e.security.dials, h.nonce) // nothing in the clear is for it any more
 	}
-	s.end.Via = a.field
-	d.Connect.Session, d.Connect.Token = s.end.Local, s.end.LocalToken
-	d.Open(a.field, e.in.Now, e.out)
+	s.End.Via = a.field
+	d.Connect.Session, d.Connect.Token = s.End.Local, s.End.LocalToken
+	d.Open(a.field, e.in.Now, e.Out)
 }
 
 // Bounds of handshakes that clients have begun, which have proved their address. One quota, see
@@ -637,18 +623,18 @@ func (c halfOpen) with(add halfOpen) halfOpen {
 }
 
 // trusts reports whether a Connect is of a process of this user, and may go without encryption.
-func (e *engine) trusts(c *wire.Connect, from transport.Addr) bool {
+func (e *Engine) trusts(c *wire.Connect, from transport.Addr) bool {
 	if !e.cfg.TrustLocal || c.Offer.Features&wire.FeatureSeal != 0 {
 		return false
 	}
-	if !e.port.isPrivate(from) {
+	if !e.port.IsPrivate(from) {
 		return false
 	}
-	return e.cfg.Authorize == nil || e.cfg.Authorize(localState(from, false)) == nil
+	return e.security.keys.authorize(localIdentity(from, false)) == nil
 }
 
 // onSecured takes a Connect whose sender has proved its address, where security is demanded.
-func (e *engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
+func (e *Engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
 	key := connKey{from: p.From, nonce: c.Nonce}
 	index := indexOf(body)
 	switch {
@@ -687,7 +673,7 @@ const oldSeal = "sealed packets of version 2 are not spoken any more, only of ve
 	"update the client"
 
 // onOpen takes a client's word that it opens a session on an association.
-func (e *engine) onOpen(a *association, pkt, body []byte) {
+func (e *Engine) onOpen(a *association, pkt, body []byte) {
 	var c wire.Connect
 	c.Parse(body)
 	switch {
@@ -708,14 +694,14 @@ func (e *engine) onOpen(a *association, pkt, body []byte) {
 }
 
 // beginPending begins a handshake with a client.
-func (e *engine) beginPending(
+func (e *Engine) beginPending(
 	c *wire.Connect, key connKey, body, value []byte, index uint32,
 ) {
-	if why := e.security.guard.serves(); why != "" {
+	if why := e.security.keys.serves(); why != "" {
 		e.refuse(c, &key.from, 0, wire.Version, wire.CodeDenied, why)
 		return
 	}
-	sec, quotaKey := e.security, e.quotas.cfg.key(key.from)
+	sec, quotaKey := e.security, e.quotas.cfg.Key(key.from)
 	a := &association{addr: key.from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
 	if e.refusing || !sec.all.room(sec.halfOpen[quotaKey]) || !e.assocs.reserve(a) {
 		code := wire.CodeExhausted
@@ -734,7 +720,7 @@ func (e *engine) beginPending(
 	said := append(bytes.Clone(head), tail...)
 	mine := binary.LittleEndian.AppendUint64(nil, e.handshakes.epoch)
 	mine = binary.LittleEndian.AppendUint32(mine, a.field)
-	n.hs = sec.guard.handshake("", false, sec.rng, security.Opening{
+	n.hs = sec.keys.handshake("", false, sec.rng, security.Opening{
 		Judge: func(peer []byte) ([]byte, error) {
 			if !bytes.Equal(peer, said) {
 				return nil, security.ErrParams
@@ -745,13 +731,13 @@ func (e *engine) beginPending(
 	sec.pending[key], sec.order = n, append(sec.order, n)
 	sec.count(quotaKey, halfOpen{active: 1, known: 1})
 	e.hearPending(n, 0, value)
-	if len(n.out) == 0 && sec.guard.queue.waits() >= soonDone {
+	if len(n.out) == 0 && sec.keys.queue.waits() >= soonDone {
 		e.answerPending(n) // the client learns at once that the path carries its packets
 	}
 }
 
 // onCrypto takes a part of a stream of a handshake, of either side.
-func (e *engine) onCrypto(p *transport.RxPacket, body []byte) {
+func (e *Engine) onCrypto(p *transport.RxPacket, body []byte) {
 	var c wire.Crypto
 	c.Parse(body)
 	part := body[wire.CryptoSize:]
@@ -779,7 +765,7 @@ const (
 
 // tooEarly keeps the first sealed datagram of a client whose keys a worker still makes: it is the
 // Open that followed the client's last words.
-func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
+func (e *Engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 	n := a.pending
 	sec := e.security
 	if n == nil || n.early != nil || n.key.from != *from ||
@@ -792,7 +778,7 @@ func (e *engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
 }
 
 // hearPending takes a part of a client's stream, and goes on with the handshake.
-func (e *engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
+func (e *Engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 	if !n.take(offset, part) {
 		e.turnAway(n, security.ErrMessage)
 		return
@@ -804,7 +790,7 @@ func (e *engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 	var out []byte
 	var err error
 	var m *made
-	g, hs := e.security.guard, n.hs
+	g, hs := e.security.keys, n.hs
 	work := func() {
 		if out, err = hs.Step(in); err == nil && hs.Done() {
 			if m, err = g.associate(hs, n.key.from, false, n.theirs); err == nil && g.keyLog != nil {
@@ -819,7 +805,7 @@ func (e *engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
 }
 
 // steppedPending takes what a worker has done.
-func (e *engine) steppedPending(n *pendingHandshake, out []byte, m *made, err error) {
+func (e *Engine) steppedPending(n *pendingHandshake, out []byte, m *made, err error) {
 	n.busy = false
 	if n.over {
 		n.close()
@@ -843,7 +829,7 @@ func (e *engine) steppedPending(n *pendingHandshake, out []byte, m *made, err er
 
 // finishPending gives a client's association its keys. What the stream says from a place on comes
 // after the handshake: a ticket. An Open may have come before the keys.
-func (e *engine) finishPending(n *pendingHandshake, m *made, from int) {
+func (e *Engine) finishPending(n *pendingHandshake, m *made, from int) {
 	a, early := n.assoc, n.early
 	e.security.conclude(n)
 	a.become(m)
@@ -852,7 +838,7 @@ func (e *engine) finishPending(n *pendingHandshake, m *made, from int) {
 	if early != nil {
 		p := transport.RxPacket{Data: early, From: n.key.from}
 		if via := e.open(&p); via != dropped && !wire.IsBundle(p.Data) {
-			e.onPacket(&p, via)
+			e.OnPacket(&p, via)
 		}
 	}
 	if len(n.out) > from { // behind the padded Accept: what is shorter ends a train
@@ -863,14 +849,14 @@ func (e *engine) finishPending(n *pendingHandshake, m *made, from int) {
 }
 
 // answerPending repeats what the client may have missed.
-func (e *engine) answerPending(n *pendingHandshake) {
+func (e *Engine) answerPending(n *pendingHandshake) {
 	if n.over || n.sentAt != 0 && e.in.Now.Sub(n.sentAt) < answerEvery {
 		return
 	}
 	e.sendPending(n, n.took)
 }
 
-func (e *engine) sendPending(n *pendingHandshake, from int) {
+func (e *Engine) sendPending(n *pendingHandshake, from int) {
 	n.sentAt = e.in.Now
 	c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
 	mtu := int(n.connect.Offer.MTU)
@@ -878,7 +864,7 @@ func (e *engine) sendPending(n *pendingHandshake, from int) {
 }
 
 // turnAway ends a handshake that has failed, and tells the client.
-func (e *engine) turnAway(n *pendingHandshake, err error) {
+func (e *Engine) turnAway(n *pendingHandshake, err error) {
 	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
 	e.security.conclude(n)
 	e.assocs.release(n.assoc)
@@ -903,7 +889,7 @@ func (sec *endpointSecurity) conclude(n *pendingHandshake) {
 }
 
 // expirePending forgets handshakes that have taken too long.
-func (e *engine) expirePending() {
+func (e *Engine) expirePending() {
 	sec := e.security
 	for len(sec.order) > 0 && sec.order[0].expires <= e.in.Now {
 		n := sec.order[0]

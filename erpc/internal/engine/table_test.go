@@ -1,9 +1,10 @@
-package erpc
+package engine
 
 import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -13,12 +14,11 @@ import (
 // TestSessionTable compares the table with a map and a queue of free numbers: each session is
 // found by its number and its key, and the number that is free for longest is used first.
 func TestSessionTable(t *testing.T) {
-	st := newStub(t, Config{})
 	rapid.Check(t, func(t *rapid.T) {
-		var table sessionTable
-		byNumber := map[uint32]*Session{}
-		byKey := map[connKey]*Session{}
-		var live []*Session
+		var table connTable
+		byNumber := map[uint32]*Conn{}
+		byKey := map[connKey]*Conn{}
+		var live []*Conn
 		var free []uint32
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if len(live) == 0 || rapid.IntRange(0, 4).Draw(t, "add") > 1 {
@@ -29,8 +29,8 @@ func TestSessionTable(t *testing.T) {
 				if got := table.next(); got != want {
 					t.Fatalf("the next number is %d, want %d", got, want)
 				}
-				s := newServerSession(&st.engine)
-				s.end.Local = want
+				s := newStubConn(false)
+				s.End.Local = want
 				table.add(s)
 				byNumber[want], live = s, append(live, s)
 				if k := rapid.Uint64Range(0, 9).Draw(t, "nonce"); k > 0 { // 0: none, a client's end
@@ -43,8 +43,8 @@ func TestSessionTable(t *testing.T) {
 				s := live[i]
 				live = slices.Delete(live, i, i+1)
 				table.remove(s)
-				delete(byNumber, s.end.Local)
-				free = append(free, s.end.Local)
+				delete(byNumber, s.End.Local)
+				free = append(free, s.End.Local)
 				if byKey[s.srv.key] == s {
 					delete(byKey, s.srv.key)
 				}
@@ -73,16 +73,15 @@ func TestSessionTable(t *testing.T) {
 
 // TestSessionTableCheck: what check is to notice.
 func TestSessionTableCheck(t *testing.T) {
-	st := newStub(t, Config{})
-	for name, spoil := range map[string]func(*sessionTable){
-		"lost":     func(t *sessionTable) { t.live-- },
-		"free":     func(t *sessionTable) { t.free[0] = 1 },
-		"vanished": func(t *sessionTable) { t.free = nil },
+	for name, spoil := range map[string]func(*connTable){
+		"lost":     func(t *connTable) { t.live-- },
+		"free":     func(t *connTable) { t.free[0] = 1 },
+		"vanished": func(t *connTable) { t.free = nil },
 	} {
-		var table sessionTable
+		var table connTable
 		for i := range uint32(3) {
-			s := newServerSession(&st.engine)
-			s.end.Local = i
+			s := newStubConn(false)
+			s.End.Local = i
 			table.add(s)
 		}
 		table.remove(table.at(2))
@@ -103,23 +102,23 @@ func panics(fn func()) (did bool) {
 // TestMaxSessions: sessions of both kinds count together, those too that are connecting or
 // closing. The next one is refused until one is forgotten.
 func TestMaxSessions(t *testing.T) {
-	st := newStub(t, Config{MaxSessions: 3})
+	st := newStub(t, setup{MaxSessions: 3})
 	a, b := st.dialTo(1), st.dialTo(2)
 	c := st.connectFrom(3, 7, 1)
-	if c == nil || st.Sessions() != 3 {
-		t.Fatalf("%d sessions", st.Sessions())
+	if c == nil || st.Live() != 3 {
+		t.Fatalf("%d sessions", st.Live())
 	}
 	st.accepted(a, 1, 9)
 	nonce := uint64(100)
 	full := func(what string) {
 		t.Helper()
-		if _, err := st.CreateSessionTo(stubAddr(4)); !errors.Is(err, ErrExhausted) {
+		if _, err := st.Dial(stubAddr(4), "", time.Second); !errors.Is(err, ErrExhausted) {
 			t.Errorf("%s: one session too many: %v", what, err)
 		}
-		refused := st.engine.stats.SessionsRefused
+		refused := st.stats.SessionsRefused
 		st.take()
 		nonce++
-		if s := st.connectFrom(4, 7, nonce); s != nil || st.engine.stats.SessionsRefused != refused+1 {
+		if s := st.connectFrom(4, 7, nonce); s != nil || st.stats.SessionsRefused != refused+1 {
 			t.Errorf("%s: a server's session too many", what)
 		}
 		if ops := st.take(); len(ops) == 0 || ops[len(ops)-1] != wire.OpRefuse {
@@ -127,24 +126,18 @@ func TestMaxSessions(t *testing.T) {
 		}
 	}
 	full("three sessions")
-	if err := st.CloseSession(a); err != nil {
-		t.Fatal(err)
-	}
+	st.closeConn(a)
 	full("one is closing")
 	x := alive(a)
-	st.receive(1, wire.OpDisconnectAck, a.end.Local, a.end.LocalToken, wire.AliveSize, x.Put)
+	st.receive(1, wire.OpDisconnectAck, a.End.Local, a.End.LocalToken, wire.AliveSize, x.Put)
 	st.pass(1000)
-	if s := st.connectFrom(4, 7, 2); s == nil || s.end.Local != a.end.Local {
+	if s := st.connectFrom(4, 7, 2); s == nil || s.End.Local != a.End.Local {
 		t.Errorf("no session though one was forgotten: %+v", s)
 	}
 	full("three again")
-	if err := st.CloseSession(b); err != nil { // it was connecting: nobody needs to be told
-		t.Fatal(err)
+	st.closeConn(b) // it was connecting: nobody needs to be told
+	if d := st.dialTo(4); d.End.Local != b.End.Local {
+		t.Errorf("the session has number %d, free is %d", d.End.Local, b.End.Local)
 	}
-	if d := st.dialTo(4); d.end.Local != b.end.Local {
-		t.Errorf("the session has number %d, free is %d", d.end.Local, b.end.Local)
-	}
-	if err := st.Close(); err != nil {
-		t.Error(err)
-	}
+	st.close()
 }

@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"time"
@@ -6,6 +6,7 @@ import (
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/ratelimit/carousel"
+	"github.com/userspace-rpc/erpc/session"
 )
 
 // timers says when the engine has something to do though nothing comes: once per epoch for what
@@ -21,31 +22,16 @@ type timers struct {
 	resetsLeft int           // answers to strangers until the next sweep in its usual time
 	resetsAt   monotime.Time // when they are as many as may be again
 
-	trim   bool                      // memory is scarce: pools are to give back what they do not use
-	active []*Session                // client sessions that have requests
-	late   []*Session                // server sessions with answers that wait for their ACKs
-	wheel  *carousel.Wheel[*Session] // sessions whose next packet is not due; nil until needed
-	idle   idleWatch
-	alarm  alarm
-}
-
-// idleWatch waits until no handler has run for a while.
-type idleWatch struct {
-	span  time.Duration
-	since monotime.Time // since when no handler runs; 0 if one does
-	fn    func()        // nil if nobody waits
-}
-
-// alarm is a call that is due at some time.
-type alarm struct {
-	at monotime.Time
-	fn func() // nil if there is none
+	trim   bool                   // memory is scarce: pools are to give back what they do not use
+	active []*Conn                // client sessions that have requests
+	late   []*Conn                // server sessions with answers that wait for their ACKs
+	wheel  *carousel.Wheel[*Conn] // sessions whose next packet is not due; nil until needed
 }
 
 // sweepsPerHeartbeat is how often silent peers are looked for.
 const sweepsPerHeartbeat = 4
 
-func newTimers(t *Timing) timers {
+func newTimers(t *session.Timing) timers {
 	return timers{
 		epoch: t.RTOMin / 4, sweepEvery: t.Heartbeat / sweepsPerHeartbeat, resetsLeft: resetsPerSweep,
 	}
@@ -59,9 +45,34 @@ func (t *timers) hurry() {
 
 const minSweep = 8
 
+// Activate notes that a client session has a request.
+func (e *Engine) Activate(s *Conn) { e.timers.activate(s) }
+
+// Deactivate undoes Activate if the session has no requests any more.
+func (e *Engine) Deactivate(s *Conn) { e.timers.deactivate(s) }
+
+// Late returns how many server sessions repeat answers by themselves.
+func (e *Engine) Late() int { return len(e.timers.late) }
+
+// Paced returns how many sessions have a next packet that is not due: then Release is to be called.
+func (e *Engine) Paced() int {
+	if w := e.timers.wheel; w != nil {
+		return w.Len()
+	}
+	return 0
+}
+
+// Scarce reports whether the sweep found memory scarce, once: pools are to give back what they do
+// not use.
+func (e *Engine) Scarce() bool {
+	scarce := e.timers.trim
+	e.timers.trim = false
+	return scarce
+}
+
 // activate notes that a client session has requests. Only those are looked at for overdue
 // answers, however many sessions there are.
-func (t *timers) activate(s *Session) {
+func (t *timers) activate(s *Conn) {
 	if s.activeAt == 0 {
 		t.active = append(t.active, s)
 		s.activeAt = int32(len(t.active))
@@ -69,8 +80,8 @@ func (t *timers) activate(s *Session) {
 }
 
 // deactivate undoes activate if the session has no requests any more.
-func (t *timers) deactivate(s *Session) {
-	if s.activeAt == 0 || !s.cl.Idle() {
+func (t *timers) deactivate(s *Conn) {
+	if s.activeAt == 0 || !s.Client.Idle() {
 		return
 	}
 	last := t.active[len(t.active)-1]
@@ -93,8 +104,14 @@ func (t *timers) check() {
 	}
 }
 
-// tick does what time asks for, once per epoch.
-func (e *engine) tick() {
+// NextScan returns when Tick is due: once per epoch.
+func (e *Engine) NextScan() monotime.Time { return e.timers.nextScan }
+
+// ScanNow makes Tick due in the next pass.
+func (e *Engine) ScanNow() { e.timers.nextScan = e.in.Now }
+
+// Tick does what time asks for.
+func (e *Engine) Tick() {
 	t := &e.timers
 	t.nextScan = e.in.Now.Add(t.epoch)
 	e.onHints()
@@ -103,17 +120,9 @@ func (e *engine) tick() {
 	}
 	e.scanLoss()
 	e.repeatLate()
-	e.expire()
 	e.repeatNotices()
 	if m := e.quotas.memory; e.in.Now >= m.Next() {
-		m.Expire(e.in.Now, e.quotas.book.scarce(), e.out)
-	}
-	if t.idle.fn != nil {
-		e.checkIdle()
-	}
-	if fn := t.alarm.fn; fn != nil && e.in.Now >= t.alarm.at {
-		t.alarm.fn = nil
-		fn()
+		m.Expire(e.in.Now, e.quotas.book.scarce(), e.Out)
 	}
 	if e.in.Now >= t.nextSweep {
 		t.nextSweep, t.swept = e.in.Now.Add(t.sweepEvery), e.in.Now
@@ -130,20 +139,20 @@ func (e *engine) tick() {
 }
 
 // scanLoss looks for overdue answers in the sessions that have requests.
-func (e *engine) scanLoss() {
+func (e *Engine) scanLoss() {
 	for _, s := range e.timers.active {
-		if s.state != sessConnected {
+		if s.state != connected {
 			continue
 		}
-		retries := s.cl.Scan(e.in.Now, e.out)
+		retries := s.Client.Scan(e.in.Now, e.Out)
 		if retries >= 2 {
 			e.overdue(s)
 		}
-		if _, stuck := s.cl.Suspects(); stuck || s.probe != nil {
+		if _, stuck := s.Client.Suspects(); stuck || s.probe != nil {
 			e.probePath(s)
 		}
-		if s.cl.PathPingDue(e.in.Now) {
-			s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // are its hold times true?
+		if s.Client.PathPingDue(e.in.Now) {
+			s.live.Probe(s.End, e.rng.Uint64(), e.in.Now, e.Out) // are its hold times true?
 		}
 	}
 }
@@ -151,20 +160,18 @@ func (e *engine) scanLoss() {
 // overdue acts on a session with a request that has timed out twice.
 //
 //go:noinline
-func (e *engine) overdue(s *Session) {
+func (e *Engine) overdue(s *Conn) {
 	if e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
-		s.live.Probe(s.end, e.rng.Uint64(), e.in.Now, e.out) // does it know this session?
+		s.live.Probe(s.End, e.rng.Uint64(), e.in.Now, e.Out) // does it know this session?
 	}
-	if l := s.ofClient; l != nil && l.client.member != nil {
-		l.client.member.overdue()
-	}
+	e.Out.Tell(session.EventOverdue, s.End.Local)
 }
 
 // repeatLate repeats the late answers that are due.
-func (e *engine) repeatLate() {
+func (e *Engine) repeatLate() {
 	late := e.timers.late
 	for i := 0; i < len(late); {
-		if s := late[i]; s.state == sessConnected && s.sv.Repeat(e.in.Now, e.out) > 0 {
+		if s := late[i]; s.state == connected && s.Server.Repeat(e.in.Now, e.Out) > 0 {
 			i++
 			continue
 		}
@@ -176,68 +183,38 @@ func (e *engine) repeatLate() {
 	e.timers.late = late
 }
 
-// whenIdle calls fn once, in a tick, when no handler has run for a span of time.
-func (e *engine) whenIdle(span time.Duration, fn func()) {
-	e.timers.idle = idleWatch{span: span, fn: fn}
-	e.timers.nextScan = e.in.Now
-}
-
-func (e *engine) checkIdle() {
-	w := &e.timers.idle
-	switch {
-	case e.running() > 0 || len(e.timers.late) > 0:
-		w.since = 0
-	case w.since == 0:
-		w.since = e.in.Now
-	case e.in.Now.Sub(w.since) >= w.span || e.table.live == 0:
-		fn := w.fn
-		w.fn = nil
-		fn()
-	}
-}
-
-// setAlarm makes the first tick at or after a time call fn, once, in place of what it was to
-// call before. nil takes that back.
-func (e *engine) setAlarm(at monotime.Time, fn func()) { e.timers.alarm = alarm{at, fn} }
-
-// wheelConfig is the shape of an endpoint's rate limiter. Its horizon is longer than
+// WheelConfig is the shape of an endpoint's rate limiter. Its horizon is longer than
 // what the largest packet takes at the least rate of Timely (about 7 ms).
-var wheelConfig = carousel.Config{Granularity: 512 * time.Nanosecond, Horizon: 8 * time.Millisecond}
+var WheelConfig = carousel.Config{Granularity: 512 * time.Nanosecond, Horizon: 8 * time.Millisecond}
 
 // pace puts a session into the rate limiter, which makes it send when its next packet is due.
 // The wheel is made when it is first needed: most endpoints never do.
-func (t *timers) pace(s *Session, now monotime.Time) {
+func (t *timers) pace(s *Conn, now monotime.Time) {
 	if t.wheel == nil {
-		t.wheel, _ = carousel.New[*Session](wheelConfig, now) // the shape is right
+		t.wheel, _ = carousel.New[*Conn](WheelConfig, now) // the shape is right
 	}
 	t.wheel.Advance(now)
-	t.wheel.Insert(s.cl.PaceAt(), s)
+	t.wheel.Insert(s.Client.PaceAt(), s)
 }
 
-// release lets the sessions send whose packets are due. A session stays in the wheel
+// Release lets the sessions send whose packets are due. A session stays in the wheel
 // when it ends: there is no deletion (eRPC, appendix C), so it is looked at here.
-func (e *engine) release() {
+func (e *Engine) Release() {
 	w := e.timers.wheel
 	for n := w.Len(); n > 0; n-- {
 		s, ok := w.Pop(e.in.Now)
 		if !ok {
 			return
 		}
-		if s.state == sessConnected {
-			s.cl.Release(e.in.Now, e.out)
+		if s.state == connected {
+			s.Client.Release(e.in.Now, e.Out)
 		}
 	}
 }
 
-// wakeAt returns when the loop wants to run next.
-func (e *engine) wakeAt() monotime.Time {
-	if len(e.out.Tx) > 0 {
-		return e.in.Now.Add(fullFor)
-	}
-	if len(e.jobs.batch) > 0 {
-		return e.in.Now
-	}
-	wake := min(e.nextTick(), e.nextCall())
+// WakeAt returns when the engine wants Tick or Release to be called next.
+func (e *Engine) WakeAt() monotime.Time {
+	wake := e.nextTick()
 	if w := e.timers.wheel; w != nil {
 		if at, ok := w.Next(); ok {
 			wake = min(wake, at)
@@ -256,28 +233,24 @@ func (t *timers) resting() bool {
 		return false
 	}
 	for _, s := range t.active {
-		if s.state != sessConnected || !s.cl.Resting() {
+		if s.state != connected || !s.Client.Resting() {
 			return false
 		}
 	}
 	return true
 }
 
-// nextTick returns when tick wants to be called next.
-func (e *engine) nextTick() monotime.Time {
+// nextTick returns when Tick wants to be called next.
+func (e *Engine) nextTick() monotime.Time {
 	t := &e.timers
 	next := monotime.Never
 	switch {
 	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
-		len(e.handshakes.repeating) > 0, len(e.assocs.probes) > 0, e.calls.deadlines > 0,
-		t.idle.fn != nil:
+		len(e.handshakes.repeating) > 0, len(e.assocs.probes) > 0:
 		return t.nextScan
 	case e.table.live > 0, len(e.assocs.idle) > 0,
 		e.security != nil && len(e.security.pending) > 0:
 		next = max(min(t.nextSweep, e.quotas.memory.Next()), t.nextScan)
-	}
-	if t.alarm.fn != nil {
-		next = min(next, max(t.alarm.at, t.nextScan))
 	}
 	return next
 }

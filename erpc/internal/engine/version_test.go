@@ -1,4 +1,4 @@
-package erpc
+package engine
 
 import (
 	"testing"
@@ -8,13 +8,13 @@ import (
 )
 
 // newMixedStub returns a server on which one peer has sessions of both versions.
-func newMixedStub(t *testing.T) (x *bundleStub, old *Session) {
+func newMixedStub(t *testing.T) (x *bundleStub, old *Conn) {
 	x = newBundleStub(t)
 	x.version = wire.OldVersion
 	old = x.connectWith(1, 7, 9, wire.FeatureBundle)
 	x.version = 0
-	if old.assoc != x.a.assoc || old.end.Version != wire.OldVersion ||
-		x.a.end.Version != wire.Version {
+	if old.assoc != x.a.assoc || old.End.Version != wire.OldVersion ||
+		x.a.End.Version != wire.Version {
 		t.Fatal("the sessions are not those of one peer in both versions")
 	}
 	x.end.sent = nil
@@ -22,10 +22,10 @@ func newMixedStub(t *testing.T) (x *bundleStub, old *Session) {
 }
 
 // lone is a request for a session in a packet of a version.
-func lone(s *Session, version uint8, num uint64) []byte {
+func lone(s *Conn, version uint8, num uint64) []byte {
 	pkt := make([]byte, wire.HeaderSize)
-	h := wire.Header{Type: wire.TypeReq, Version: version, Session: s.end.Local, ReqNum: num}
-	h.Put(pkt, s.end.LocalToken)
+	h := wire.Header{Type: wire.TypeReq, Version: version, Session: s.End.Local, ReqNum: num}
+	h.Put(pkt, s.End.LocalToken)
 	return pkt
 }
 
@@ -40,38 +40,38 @@ func as(version uint8, pkt []byte) []byte {
 func TestVersionOfSession(t *testing.T) {
 	const v2, v3 = wire.OldVersion, wire.Version
 	for name, c := range map[string]struct {
-		pkt         func(x *bundleStub, old *Session) []byte
+		pkt         func(x *bundleStub, old *Conn) []byte
 		ran, tokens int
 	}{
-		"right":         {func(x *bundleStub, _ *Session) []byte { return lone(x.a, v3, 8) }, 1, 0},
-		"right and old": {func(_ *bundleStub, old *Session) []byte { return lone(old, v2, 8) }, 1, 0},
-		"too old":       {func(x *bundleStub, _ *Session) []byte { return lone(x.a, v2, 8) }, 0, 1},
-		"too new":       {func(_ *bundleStub, old *Session) []byte { return lone(old, v3, 8) }, 0, 1},
-		"bundle": {func(x *bundleStub, _ *Session) []byte {
+		"right":         {func(x *bundleStub, _ *Conn) []byte { return lone(x.a, v3, 8) }, 1, 0},
+		"right and old": {func(_ *bundleStub, old *Conn) []byte { return lone(old, v2, 8) }, 1, 0},
+		"too old":       {func(x *bundleStub, _ *Conn) []byte { return lone(x.a, v2, 8) }, 0, 1},
+		"too new":       {func(_ *bundleStub, old *Conn) []byte { return lone(old, v3, 8) }, 0, 1},
+		"bundle": {func(x *bundleStub, _ *Conn) []byte {
 			return bundled(false, inner{s: x.a, num: 8}, inner{s: x.b, num: 8})
 		}, 2, 0},
-		"old bundle": {func(_ *bundleStub, old *Session) []byte {
+		"old bundle": {func(_ *bundleStub, old *Conn) []byte {
 			return as(v2, bundled(false, inner{s: old, num: 8}, inner{s: old, num: 9}))
 		}, 2, 0},
-		"bundle, too old": {func(x *bundleStub, _ *Session) []byte {
+		"bundle, too old": {func(x *bundleStub, _ *Conn) []byte {
 			return as(v2, bundled(false, inner{s: x.a, num: 8}))
 		}, 0, 1},
-		"bundle, too new": {func(_ *bundleStub, old *Session) []byte {
+		"bundle, too new": {func(_ *bundleStub, old *Conn) []byte {
 			return bundled(false, inner{s: old, num: 8})
 		}, 0, 1},
-		"bundle with an old one": {func(x *bundleStub, old *Session) []byte {
+		"bundle with an old one": {func(x *bundleStub, old *Conn) []byte {
 			return bundled(false, inner{s: x.a, num: 8}, inner{s: old, num: 8})
 		}, 1, 1},
-		"old bundle with a new one": {func(x *bundleStub, old *Session) []byte {
+		"old bundle with a new one": {func(x *bundleStub, old *Conn) []byte {
 			return as(v2, bundled(false, inner{s: old, num: 8}, inner{s: x.a, num: 8},
 				inner{s: old, num: 9}))
 		}, 2, 1},
 	} {
 		x, old := newMixedStub(t)
-		before := x.engine.stats.DropToken
+		before := x.stats.DropToken
 		x.end.in = append(x.end.in, transport.RxPacket{Data: c.pkt(x, old), From: stubAddr(1)})
 		x.pass(1000)
-		if got := int(x.engine.stats.DropToken - before); x.ran != c.ran || got != c.tokens {
+		if got := int(x.stats.DropToken - before); x.ran != c.ran || got != c.tokens {
 			t.Errorf("%s: %d handlers ran, want %d; %d drops, want %d", name, x.ran, c.ran, got, c.tokens)
 		}
 	}
@@ -81,8 +81,8 @@ func TestVersionOfSession(t *testing.T) {
 func TestVersionsShareNoBundle(t *testing.T) {
 	x, old := newMixedStub(t)
 	for num := range uint64(2) {
-		for _, s := range []*Session{x.a, x.b, old, old} {
-			x.end.in = append(x.end.in, transport.RxPacket{Data: lone(s, s.end.Version,
+		for _, s := range []*Conn{x.a, x.b, old, old} {
+			x.end.in = append(x.end.in, transport.RxPacket{Data: lone(s, s.End.Version,
 				8+num+8*uint64(len(x.end.in))), From: stubAddr(1)})
 		}
 	}
@@ -111,9 +111,9 @@ func TestVersionsShareNoBundle(t *testing.T) {
 
 // speaker returns the version of the session whose peer has given it a token.
 func (x *bundleStub) speaker(token uint32) uint8 {
-	for _, s := range x.engine.table.byNumber {
-		if s != nil && s.end.RemoteToken == token {
-			return s.end.Version
+	for _, s := range x.table.byNumber {
+		if s != nil && s.End.RemoteToken == token {
+			return s.End.Version
 		}
 	}
 	return 0
@@ -125,7 +125,7 @@ func TestVersionOfAnswers(t *testing.T) {
 	x, old := newMixedStub(t)
 	for _, c := range []struct {
 		name    string
-		s       *Session
+		s       *Conn
 		version uint8
 		wrong   uint32 // in the number
 		want    wire.Op
@@ -139,7 +139,7 @@ func TestVersionOfAnswers(t *testing.T) {
 	} {
 		a := alive(c.s)
 		x.version = c.version
-		x.receive(1, wire.OpPing, c.s.end.Local+c.wrong, c.s.end.LocalToken, wire.AliveSize, a.Put)
+		x.receive(1, wire.OpPing, c.s.End.Local+c.wrong, c.s.End.LocalToken, wire.AliveSize, a.Put)
 		x.pass(1000)
 		var got wire.Op
 		for _, p := range x.end.sent {
@@ -160,18 +160,18 @@ func TestVersionOfAnswers(t *testing.T) {
 func TestOldInsideSealed(t *testing.T) {
 	p, client, server := newSealedPair(t)
 	for num, version := range []uint8{wire.OldVersion, wire.Version} {
-		s := &p.server.engine.stats
-		dropped, ran := s.DropSealed, s.RequestsServed
+		s := &p.server.stats
+		dropped, ran := s.DropSealed, p.ran
 		pkt, ok := client.assoc.keys.Seal(nil, lone(server, version, uint64(8+num)), nil)
 		if !ok {
 			t.Fatal("it was not sealed")
 		}
 		p.server.end.in = append(p.server.end.in, transport.RxPacket{Data: pkt, From: stubAddr(2)})
 		p.server.pass(1000)
-		want := uint64(version - wire.OldVersion)
-		if s.RequestsServed-ran != want || s.DropSealed-dropped != 1-want {
+		want := int(version - wire.OldVersion)
+		if p.ran-ran != want || int(s.DropSealed-dropped) != 1-want {
 			t.Errorf("version %d: %d handlers ran, %d packets were dropped", version,
-				s.RequestsServed-ran, s.DropSealed-dropped)
+				p.ran-ran, s.DropSealed-dropped)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestOldInsideSealed(t *testing.T) {
 // TestOldOpeningInTheClear: where packets are sealed, nothing of version 2 ends an attempt to
 // connect, or draws an answer about a session.
 func TestOldOpeningInTheClear(t *testing.T) {
-	st := newStub(t, Config{PSK: testPSK})
+	st := newStub(t, setup{PSK: testPSK})
 	s := st.dialTo(1)
 	st.pass(0)
 	st.end.sent = nil
@@ -193,11 +193,11 @@ func TestOldOpeningInTheClear(t *testing.T) {
 		t.Errorf("a Refuse of version 2: %v", s.Err())
 	}
 	for _, version := range []uint8{wire.OldVersion, wire.Version} {
-		before := st.engine.stats.DropSealed
+		before := st.stats.DropSealed
 		st.version = version
 		st.receive(3, wire.OpPing, 77, 0, wire.AliveSize, (&wire.Alive{Session: 5}).Put)
 		st.pass(1000)
-		if st.engine.stats.DropSealed != before+1 || len(st.take()) != 0 {
+		if st.stats.DropSealed != before+1 || len(st.take()) != 0 {
 			t.Errorf("a ping of version %d is taken", version)
 		}
 	}
