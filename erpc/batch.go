@@ -101,15 +101,15 @@ func (t *batchTable) view(entry *handlerEntry, h ReqHandle) []byte {
 }
 
 // join puts a complete request into the batch of its type.
-func (e *engine) join(h ReqHandle, at uint8) {
-	sv := h.s.sv
+func (r *Rpc) join(h ReqHandle, at uint8) {
+	sv := &h.s.half
 	_, _, data := sv.Request(h.slot())
-	exposed := h.s.shared && len(data)+wire.HeaderSize > transport.PrivateBytes
-	if (exposed || e.cfg.Experiment.NoZeroCopy) && sv.Unborrow(h.slot()) != nil {
+	exposed := h.s.conn.Shared && len(data)+wire.HeaderSize > transport.PrivateBytes
+	if (exposed || r.cfg.Experiment.NoZeroCopy) && sv.Unborrow(h.slot()) != nil {
 		h.refuse(ReasonExhausted, "no memory for the request")
 		return
 	}
-	t := &e.batches
+	t := &r.batches
 	b := &t.list[at]
 	if !b.open {
 		b.open = true
@@ -123,25 +123,25 @@ func (e *engine) join(h ReqHandle, at uint8) {
 	b.n++
 	t.waiting++
 	if b.n == MaxBatch {
-		e.runBatch(b)
+		r.runBatch(b)
 	}
 }
 
 // runBatches runs all batches that have requests.
 //
 //go:noinline
-func (e *engine) runBatches() {
-	t := &e.batches
+func (r *Rpc) runBatches() {
+	t := &r.batches
 	for _, at := range t.open { // handlers add none: only packets do
-		e.runBatch(&t.list[at])
+		r.runBatch(&t.list[at])
 		t.list[at].open = false
 	}
 	t.open = t.open[:0]
-	e.settle()
+	r.settle()
 }
 
 // runBatch gives the requests of a batch to its handler, and keeps those that it does not answer.
-func (e *engine) runBatch(b *batch) {
+func (r *Rpc) runBatch(b *batch) {
 	n := 0
 	for _, h := range b.reqs[:b.n] {
 		if h.mayRun() {
@@ -150,8 +150,8 @@ func (e *engine) runBatch(b *batch) {
 		}
 	}
 	if n > 0 {
-		if e.meter != nil {
-			e.meterBatch(b, n)
+		if r.meter != nil {
+			r.meterBatch(b, n)
 		} else {
 			b.fn(b.given[:n:n])
 		}
@@ -159,7 +159,7 @@ func (e *engine) runBatch(b *batch) {
 	for i, h := range b.reqs[:b.n] {
 		h.endBatch(b.views[i])
 	}
-	e.batches.waiting -= b.n
+	r.batches.waiting -= b.n
 	clear(b.reqs[:b.n]) // they hold sessions, and a receive ring
 	clear(b.views[:b.n])
 	clear(b.given[:n])
@@ -169,10 +169,10 @@ func (e *engine) runBatch(b *batch) {
 // mayRun reports whether a request that waited for its batch is to run. If its client gave it up it
 // ends here.
 func (r ReqHandle) mayRun() bool {
-	if r.s.state != sessConnected || !r.s.sv.Handling(r.slot(), r.reqNum) {
+	if !r.s.conn.Open() || !r.s.half.Handling(r.slot(), r.reqNum) {
 		return false
 	}
-	if r.s.sv.Cancelled(r.slot(), r.reqNum) {
+	if r.s.half.Cancelled(r.slot(), r.reqNum) {
 		r.refuse(ReasonCancelled, "given up before it ran")
 		return false
 	}
@@ -181,8 +181,8 @@ func (r ReqHandle) mayRun() bool {
 
 // endBatch copies a request out of the receive ring, where view is, if nobody has answered it.
 func (r ReqHandle) endBatch(view []byte) {
-	sv := r.s.sv
-	if r.s.state == sessConnected && sv.Handling(r.slot(), r.reqNum) {
+	sv := &r.s.half
+	if r.s.conn.Open() && sv.Handling(r.slot(), r.reqNum) {
 		if r.place() != 0 {
 			sv.Attach(r.slot(), view)
 		}

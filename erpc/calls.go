@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/invariants"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/session"
@@ -66,8 +67,6 @@ type callTable struct {
 	calls     []call
 	free      []uint32
 	deadlines int // calls with a deadline
-	// The server gets it as the deadline of the call that starts. The code that sets it ends the call.
-	until monotime.Time
 }
 
 // alloc returns the index of a call that is not in use.
@@ -117,7 +116,7 @@ func (r *Rpc) EnqueueRequest(s *Session, q Request) (RequestID, error) {
 	if err != nil {
 		return 0, err
 	}
-	id, err := r.engine.start(s, &q)
+	id, err := r.start(s, &q, 0)
 	if !nested {
 		r.leave()
 	}
@@ -132,91 +131,93 @@ func (r *Rpc) Cancel(id RequestID) error {
 	if err != nil {
 		return err
 	}
-	r.engine.cancel(id, ErrCancelled)
-	r.engine.settle()
+	r.cancel(id, ErrCancelled)
+	r.settle()
 	if !nested {
 		r.leave()
 	}
 	return nil
 }
 
-// start begins a request.
-func (e *engine) start(s *Session, q *Request) (RequestID, error) {
+// start begins a request. If the request has no Timeout it carries the deadline, 0 for none, and
+// the caller cancels the request then.
+func (r *Rpc) start(s *Session, q *Request, deadline monotime.Time) (RequestID, error) {
+	e := &r.engine
 	switch {
-	case s == nil || s.engine != e || s.cl == nil || q.Req == nil || q.Req == q.Resp || q.Done == nil:
+	case s == nil || s.rpc != r || s.conn.Client == nil || q.Req == nil || q.Req == q.Resp ||
+		q.Done == nil:
 		return 0, ErrRequest
 	case q.Type > wire.MaxReqType:
 		return 0, ErrReqType
-	case q.Req.Size() > e.cfg.MaxMessage:
+	case q.Req.Size() > r.cfg.MaxMessage:
 		return 0, ErrTooLarge
-	case s.err != nil:
-		return 0, s.err
+	case s.conn.Ended():
+		return 0, s.conn.Err()
 	}
-	if e.cfg.Experiment.NoBatchedTime {
-		e.in.Now = e.port.readClock()
+	if r.cfg.Experiment.NoBatchedTime {
+		e.SetNow(r.readClock())
 	}
 	if err := lendBoth(q.Req, q.Resp); err != nil {
 		return 0, err
 	}
-	i := e.calls.alloc()
-	c := &e.calls.calls[i]
+	i := r.calls.alloc()
+	c := &r.calls.calls[i]
 	// Field by field, here and below: a struct that is written in parts and then copied
 	// whole makes the processor wait for its own stores.
 	c.s, c.done, c.req, c.resp, c.tag, c.used = s, q.Done, q.Req, q.Resp, q.Tag, true
-	deadline := e.calls.until
 	if q.Timeout > 0 {
-		deadline = e.in.Now.Add(q.Timeout)
+		deadline = e.Now().Add(q.Timeout)
 		c.deadline = deadline
-		e.calls.deadlines++
+		r.calls.deadlines++
 	}
-	id := e.calls.id(i)
+	id := r.calls.id(i)
 	op := session.Op{Req: q.Req, Resp: q.Resp, Ref: i, ReqType: q.Type}
 	if q.Trace != nil {
-		op.Ref = e.traceStart(i, s, q)
+		op.Ref = r.traceStart(i, s, q)
 	}
-	err := s.cl.Start(op, deadline, e.in.Now, e.out)
+	err := s.conn.Client.Start(op, deadline, e.Now(), e.Out)
 	if err != nil {
 		q.Req.Return()
 		if q.Resp != nil {
 			q.Resp.Return()
 		}
 		if q.Trace != nil {
-			e.meter.traces[i] = nil
+			r.meter.traces[i] = nil
 		}
-		e.calls.release(i)
-		return 0, ownError(err)
+		r.calls.release(i)
+		return 0, engine.OwnError(err)
 	}
-	e.stats.RequestsSent++
-	if e.meter != nil {
-		c.stamp = stampOf(e.in.Now, q.Type)
-		e.meter.started[q.Type]++
+	r.stats.RequestsSent++
+	if r.meter != nil {
+		c.stamp = stampOf(e.Now(), q.Type)
+		r.meter.started[q.Type]++
 	}
-	e.timers.activate(s)
+	e.Activate(&s.conn)
 	return id, nil
 }
 
 func lendBoth(req, resp *MsgBuffer) error {
 	if err := req.Lend(); err != nil {
-		return fmt.Errorf("request: %w", ownError(err))
+		return fmt.Errorf("request: %w", engine.OwnError(err))
 	}
 	if resp == nil {
 		return nil
 	}
 	if err := resp.Lend(); err != nil {
 		req.Return()
-		return fmt.Errorf("response: %w", ownError(err))
+		return fmt.Errorf("response: %w", engine.OwnError(err))
 	}
 	return nil
 }
 
 // complete gives the buffers back and calls the continuation. Resp is the response, or nil after an
 // error: then what the application gave for it goes back.
-func (e *engine) complete(ref uint32, resp *MsgBuffer, err error) {
-	c := &e.calls.calls[ref]
+func (r *Rpc) complete(ref uint32, resp *MsgBuffer, err error) {
+	c := &r.calls.calls[ref]
 	s, done, req, tag := c.s, c.done, c.req, c.tag
-	if e.meter != nil {
-		if err != nil || !e.meter.calls.more(e.in.Now, c.stamp, req.Size(), resp.Size()) {
-			e.meterEnd(c, resp, err)
+	if r.meter != nil {
+		if err != nil || !r.meter.calls.more(r.engine.Now(), c.stamp, req.Size(), resp.Size()) {
+			r.meterEnd(c, resp, err)
 		}
 	}
 	if resp == nil {
@@ -226,34 +227,34 @@ func (e *engine) complete(ref uint32, resp *MsgBuffer, err error) {
 	if resp != nil {
 		resp.Return()
 	}
-	e.calls.release(ref)
+	r.calls.release(ref)
 	if err == nil {
-		e.stats.Completed++
+		r.stats.Completed++
 	} else {
-		e.stats.Failed++
+		r.stats.Failed++
 	}
-	done(Completion{Rpc: e.owner, Session: s, Req: req, Resp: resp, Tag: tag, Err: err})
-	e.timers.deactivate(s)
+	done(Completion{Rpc: r, Session: s, Req: req, Resp: resp, Tag: tag, Err: err})
+	r.engine.Deactivate(&s.conn)
 }
 
 // cancel ends a request with the reason why, if it has not ended. Queues may refer to its
 // buffers, so a flush comes first.
-func (e *engine) cancel(id RequestID, why error) {
-	if i, ok := e.calls.find(id); ok {
-		e.out.Flush()
-		e.calls.calls[i].s.cl.Cancel(e.refOf(i), why, e.in.Now, e.out)
+func (r *Rpc) cancel(id RequestID, why error) {
+	if i, ok := r.calls.find(id); ok {
+		r.engine.Out.Flush()
+		r.calls.calls[i].s.conn.Client.Cancel(r.refOf(i), why, r.engine.Now(), r.engine.Out)
 	}
 }
 
 // expire ends the requests whose deadlines have passed.
-func (e *engine) expire() {
-	if e.calls.deadlines == 0 {
+func (r *Rpc) expire() {
+	if r.calls.deadlines == 0 {
 		return
 	}
-	for i := range e.calls.calls {
-		c := &e.calls.calls[i]
-		if c.used && c.deadline != 0 && c.deadline <= e.in.Now {
-			e.cancel(e.calls.id(uint32(i)), ErrDeadline)
+	for i := range r.calls.calls {
+		c := &r.calls.calls[i]
+		if c.used && c.deadline != 0 && c.deadline <= r.engine.Now() {
+			r.cancel(r.calls.id(uint32(i)), ErrDeadline)
 		}
 	}
 }
@@ -304,9 +305,9 @@ func (t *Timer) Reset(d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	e := &t.rpc.engine
-	d = min(max(d, 0), time.Duration(math.MaxInt64-int64(e.in.Now)))
-	e.after.set(t, e.in.Now.Add(d))
+	now := t.rpc.engine.Now()
+	d = min(max(d, 0), time.Duration(math.MaxInt64-int64(now)))
+	t.rpc.after.set(t, now.Add(d))
 	if !nested {
 		t.rpc.leave()
 	}
@@ -324,7 +325,7 @@ func (t *Timer) Stop() error {
 		}
 		return err
 	}
-	t.rpc.engine.after.remove(t)
+	t.rpc.after.remove(t)
 	if !nested {
 		t.rpc.leave()
 	}
@@ -417,21 +418,21 @@ func (c *callTimers) check() {
 // runTimers calls the functions that are due. Timers that are set meanwhile wait for the next pass.
 //
 //go:noinline
-func (e *engine) runTimers() {
-	c, now, last := &e.after, e.in.Now, e.after.seq
+func (r *Rpc) runTimers() {
+	c, now, last := &r.after, r.engine.Now(), r.after.seq
 	for len(c.heap) > 0 && c.heap[0].at <= now && c.heap[0].seq <= last {
 		t := c.heap[0]
 		c.remove(t)
 		c.ran = true
 		t.fn()
-		e.settle()
+		r.settle()
 	}
 }
 
 // nextCall returns when the loop is to wake up for timers. Loops sleep for an hour, or without end.
-func (e *engine) nextCall() monotime.Time {
-	if len(e.after.heap) == 0 {
+func (r *Rpc) nextCall() monotime.Time {
+	if len(r.after.heap) == 0 {
 		return monotime.Never
 	}
-	return min(e.after.at, e.in.Now.Add(time.Hour))
+	return min(r.after.at, r.engine.Now().Add(time.Hour))
 }

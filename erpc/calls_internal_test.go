@@ -94,7 +94,7 @@ func TestFailedStart(t *testing.T) {
 	if _, err := st.EnqueueRequest(s, q()); err != nil {
 		t.Fatal(err)
 	}
-	calls := &st.engine.calls
+	calls := &st.calls
 	for range 3 {
 		extra := q()
 		if _, err := st.EnqueueRequest(s, extra); err != ErrExhausted {
@@ -104,17 +104,17 @@ func TestFailedStart(t *testing.T) {
 		extra.Resp.Free()
 	}
 	if calls.deadlines != 1 || len(calls.calls)-len(calls.free) != 1 ||
-		len(st.engine.timers.active) != 1 {
+		len(st.engine.Active()) != 1 {
 		t.Errorf("%d deadlines, %d calls, %d sessions active", calls.deadlines,
-			len(calls.calls)-len(calls.free), len(st.engine.timers.active))
+			len(calls.calls)-len(calls.free), len(st.engine.Active()))
 	}
 	if err := st.Close(); err != nil {
 		t.Error(err)
 	}
 	if calls.deadlines != 0 || len(calls.calls) != len(calls.free) ||
-		len(st.engine.timers.active) != 0 {
+		len(st.engine.Active()) != 0 {
 		t.Errorf("after the end: %d deadlines, %d calls, %d sessions active", calls.deadlines,
-			len(calls.calls)-len(calls.free), len(st.engine.timers.active))
+			len(calls.calls)-len(calls.free), len(st.engine.Active()))
 	}
 }
 
@@ -154,7 +154,7 @@ func TestExpire(t *testing.T) {
 		}
 		for st.now < start.Add(40*time.Millisecond) {
 			step := time.Duration(rapid.IntRange(1, 12).Draw(rt, "step")) * 250 * time.Microsecond
-			ticks := st.engine.timers.nextScan <= st.now.Add(step)
+			ticks := st.engine.NextScan() <= st.now.Add(step)
 			st.pass(step)
 			for i, c := range calls {
 				switch {

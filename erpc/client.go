@@ -199,7 +199,7 @@ func (k *goCall) onLoop(r *Rpc) {
 		k.client.queue.remove(k)
 		k.end(unsent(ErrCancelled))
 	default:
-		r.cancel(k.id)
+		r.cancel(k.id, ErrCancelled)
 	}
 }
 
@@ -216,7 +216,7 @@ func (k *goCall) begin(r *Rpc) {
 	}
 	c.calls++
 	if k.deadline = 0; k.timeout > 0 {
-		k.deadline = r.engine.in.Now.Add(k.timeout)
+		k.deadline = r.engine.Now().Add(k.timeout)
 	}
 	if c.queue.n == 0 {
 		if l := c.pick(); l != nil {
@@ -307,7 +307,7 @@ func (k *goCall) deliver(err error) {
 	}
 	k.err = err
 	k.over = true
-	k.client.rpc.engine.handed++
+	k.client.rpc.engine.Handed++
 	if k.done != nil {
 		if !k.told.Swap(true) {
 			k.done(k.resp, err)
@@ -736,7 +736,7 @@ func (c *Client) onSession(s *Session, ev SessionEvent) {
 		c.retire(l)
 	case SessionRestarted:
 		c.detach(l)
-		c.retireAll(s.epoch)
+		c.retireAll(s.conn.Epoch())
 	default:
 		c.detach(l)
 	}

@@ -210,7 +210,7 @@ func (c *Client) finish() {
 			c.rpc.drop(l.s)
 		}
 	}
-	c.rpc.engine.settle() // its calls end
+	c.rpc.settle() // its calls end
 	if c.member != nil {
 		c.member.update()
 	}

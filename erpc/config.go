@@ -156,6 +156,38 @@ type Config struct {
 	oldest, newest uint8
 }
 
+// Shares says how clients share a server. Sessions, requests at work in background handlers, their
+// workers, and memory are given to any client until three quarters of the limit are in use. The
+// last quarter is for addresses that have less than their share: the limit, divided by the number
+// of addresses that use some of it and one more. So one address alone gets three quarters.
+//
+// Clients behind one address translator (NAT), or in one IPv6 network, count as one.
+type Shares struct {
+	// Off lets one address have everything.
+	Off bool
+	// IPv4Bits and IPv6Bits are how much of an address counts. Defaults: 32 and 64. Link-local
+	// addresses, and those of shared memory, count in full.
+	IPv4Bits, IPv6Bits int
+}
+
+// fill puts in the defaults.
+func (s *Shares) fill() error {
+	for _, f := range []struct {
+		v        *int
+		def, max int
+		name     string
+	}{{&s.IPv4Bits, 32, 32, "IPv4Bits"}, {&s.IPv6Bits, 64, 128, "IPv6Bits"}} {
+		if *f.v == 0 {
+			*f.v = f.def
+		}
+		if *f.v < 1 || *f.v > f.max {
+			return &ConfigError{"Shares." + f.name,
+				fmt.Sprintf("is %d, must be 1 to %d", *f.v, f.max)}
+		}
+	}
+	return nil
+}
+
 // Experiment switches off common-case optimisations, to measure what they bring.
 type Experiment struct {
 	// NoPrealloc: a server's responses are not preallocated (eRPC, section 4.3).

@@ -30,7 +30,8 @@ func (g *contextRig) request(left time.Duration) (*job, *handlerContext) {
 	if left > 0 {
 		j.deadline = g.rpc.clock().Add(left)
 	}
-	return j, newHandlerContext(ReqHandle{s: &Session{engine: &g.rpc.engine}, job: j}, g.server)
+	h := ReqHandle{s: &serverEnd{Session: Session{rpc: g.rpc}}, job: j}
+	return j, newHandlerContext(h, g.server)
 }
 
 // ended says why a context has ended, by Done and Err alike.
@@ -195,7 +196,7 @@ func TestHandlerContextCheap(t *testing.T) {
 
 func BenchmarkHandlerContext(b *testing.B) {
 	st := newStub(b, Config{})
-	h := ReqHandle{s: &Session{engine: &st.engine}, job: new(job)}
+	h := ReqHandle{s: &serverEnd{Session: Session{rpc: st.Rpc}}, job: new(job)}
 	b.ReportAllocs()
 	for b.Loop() {
 		newHandlerContext(h, context.Background()).finish()

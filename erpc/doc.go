@@ -21,8 +21,8 @@
 //
 // # Map
 //
-//	owns       event loops, the engine in each, sessions by number, calls,
-//	           quotas, memory
+//	owns       event loops, the engine in each, calls, background requests,
+//	           memory
 //	called by  applications
 //	never      a handler runs twice; a call ends twice or never; a packet makes
 //	           it panic; the hot path allocates, locks or blocks

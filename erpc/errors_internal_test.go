@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/wire"
@@ -28,23 +29,23 @@ func TestOwnError(t *testing.T) {
 		{nil, nil},
 		{errors.ErrUnsupported, errors.ErrUnsupported}, // of nobody here
 	} {
-		if got := ownError(c.below); got != c.own {
+		if got := engine.OwnError(c.below); got != c.own {
 			t.Errorf("%v: got %v, want %v", c.below, got, c.own)
 		}
 		if c.below == nil {
 			continue
 		}
 		cause := fmt.Errorf("the text stays: %w", c.below)
-		got := ownError(cause)
+		got := engine.OwnError(cause)
 		if !errors.Is(got, c.own) || !errors.Is(got, c.below) || got.Error() != cause.Error() {
 			t.Errorf("%v as a cause: got %v", c.below, got)
 		}
-		if again := ownError(got); again.Error() != got.Error() || !errors.Is(again, c.own) {
+		if again := engine.OwnError(got); again.Error() != got.Error() || !errors.Is(again, c.own) {
 			t.Errorf("%v named twice: %v", c.below, again)
 		}
 	}
 	both := errors.Join(session.ErrRefused, session.ErrExhausted)
-	if got := ownError(both); !errors.Is(got, ErrRefused) || !errors.Is(got, ErrExhausted) {
+	if got := engine.OwnError(both); !errors.Is(got, ErrRefused) || !errors.Is(got, ErrExhausted) {
 		t.Errorf("two causes: %v", got)
 	}
 }
@@ -64,7 +65,7 @@ func TestOwnErrorsNamesAll(t *testing.T) {
 		session.ErrVersion,
 		session.ErrNotHandling, session.ErrTiming,
 	} {
-		if ownError(err) == err && kept[err] == "" {
+		if engine.OwnError(err) == err && kept[err] == "" {
 			t.Errorf("%v has no name in the library", err)
 		}
 	}

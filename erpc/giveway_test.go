@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
 // TestLoopBringsWorker: a loop that lets others run has a worker come, also while another one is on
 // its way, which may wait for a processor.
 func TestLoopBringsWorker(t *testing.T) {
-	c := newCrew(t, &Shares{Off: true}, 4, 10, 1)
+	c := newCrew(t, &engine.Shares{Off: true}, 4, 10, 1)
 	c.mu.Lock()
 	c.coming = true // it never arrives
 	c.mu.Unlock()
@@ -35,13 +36,13 @@ func TestLoopBringsWorker(t *testing.T) {
 func TestWorkerGivesWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const jobs = 50 // the race detector lets goroutines run in any order
-	p := newWorkerPool(&Shares{Off: true}, 1, jobs)
-	q := &addrQuota{line: p.open(stubAddrOf(0))}
+	p := newWorkerPool(&engine.Shares{Off: true}, 1, jobs)
+	q := &addrWork{line: p.open(stubAddrOf(0))}
 	var ran atomic.Bool
 	var list []*job
 	before := false
 	for range jobs {
-		j := &job{quota: q, fn: func(ReqHandle) {
+		j := &job{work: q, fn: func(ReqHandle) {
 			// The loop is in letRun, since this worker has the only processor.
 			for monotime.Now().Sub(monotime.Time(p.waited.Load())) < loopPatience {
 			}

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/userspace-rpc/erpc/internal/monotime"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -87,49 +84,58 @@ func (n *Nexus) newRpcs(own []*claim) (rpcs []*Rpc, err error) {
 			return rpcs, err
 		}
 		if g != nil {
-			r.join(g, i)
+			r.joinGroup(g, i)
 		}
 		rpcs = append(rpcs, r)
 	}
 	return rpcs, nil
 }
 
-// join makes a new endpoint the i-th of a group.
-func (r *Rpc) join(g *group, i int) {
-	e := &r.engine
+// joinGroup makes a new endpoint the i-th of a group.
+func (r *Rpc) joinGroup(g *group, i int) {
 	if i == 0 {
 		for at := 0; at < len(g.secret); at += 8 {
-			binary.LittleEndian.PutUint64(g.secret[at:], e.rng.Uint64())
+			binary.LittleEndian.PutUint64(g.secret[at:], r.engine.Rand().Uint64())
 		}
 	}
-	e.group, r.inbox = g, &inbox{taken: make([]handed, r.cfg.Burst)}
+	r.group, r.inbox = g, &inbox{taken: make([]handed, r.cfg.Burst)}
 	r.rx = make([]transport.RxPacket, r.cfg.Burst, 2*r.cfg.Burst) // behind it what was handed over
 	r.number = i + 1
-	e.table.first = wire.FirstOf(uint8(i + 1))
-	e.assocs.loop = uint8(i + 1)
-	e.handshakes.cookies = session.NewLoopCookies(g.secret)
+	r.engine.Join(g, uint8(i+1), g.secret)
 	g.members[i].Store(r)
 }
 
 // leaveGroup says to the other loops that this one has ended.
 func (r *Rpc) leaveGroup() {
-	if g := r.engine.group; g != nil {
-		g.members[r.engine.loop()-1].Store(nil)
+	if g := r.group; g != nil {
+		g.members[r.engine.Loop()-1].Store(nil)
 	}
 }
 
 // member returns the endpoint of a loop, nil if there is none.
 func (g *group) member(loop uint8) *Rpc {
-	if g == nil || int(loop)-1 >= len(g.members) || loop == 0 {
+	if int(loop)-1 >= len(g.members) || loop == 0 {
 		return nil
 	}
 	return g.members[loop-1].Load()
 }
 
-// place returns the loop for a new session: the one that is asked for if it runs, else one by
+// Loops is a method of engine.Peers.
+func (g *group) Loops() int { return len(g.members) }
+
+// Epoch returns the incarnation of a loop.
+func (g *group) Epoch(loop uint8) (epoch uint64, runs bool) {
+	r := g.member(loop)
+	if r == nil {
+		return 0, false
+	}
+	return r.engine.Epoch(), true
+}
+
+// Place returns the loop for a new session: the one that is asked for if it runs, else one by
 // rendezvous hashing of a number that is the same each time the attempt to connect is repeated. So
 // all loops find the same one, and nothing changes when another loop ends.
-func (g *group) place(number uint64, asked uint8) (loop uint8) {
+func (g *group) Place(number uint64, asked uint8) (loop uint8) {
 	if g.member(asked) != nil {
 		return asked
 	}
@@ -240,356 +246,21 @@ func (b *inbox) take(pkts []transport.RxPacket) (n int) {
 func (r *Rpc) takeHanded(n int) int {
 	all := r.rx[:cap(r.rx)]
 	got := r.inbox.take(all[n:min(len(all), n+r.cfg.Burst)])
-	r.engine.stats.HandedIn += uint64(got)
+	r.stats.HandedIn += uint64(got)
 	return n + got
 }
 
 // hasHanded reports whether other loops have handed something over.
 func (r *Rpc) hasHanded() bool { return r.inbox != nil && r.inbox.waiting.Load() != 0 }
 
-// handOver gives a copy of a packet to another loop of the address. It reports false for
+// HandOver gives a copy of a packet to another loop of the address. It reports false for
 // runs if there is no such loop, and for took if its inbox is full.
-func (r *Rpc) handOver(loop uint8, p *transport.RxPacket) (runs, took bool) {
-	to := r.engine.group.member(loop)
+func (g *group) HandOver(loop uint8, p *transport.RxPacket) (runs, took bool) {
+	to := g.member(loop)
 	if to == nil {
 		return false, false
 	}
 	took = to.inbox.put(p)
 	to.wakeIfSleeping()
 	return true, took
-}
-
-// loop returns the number of the engine's loop, 0 if it is the only one.
-func (e *engine) loop() uint8 { return wire.LoopOf(e.table.first) }
-
-// unknown takes a packet of a session that is not in the table, with its session field. It reports
-// whether the packet is for another loop. What was sealed is for the loop that has its keys.
-//
-//go:noinline
-func (e *engine) unknown(field uint32, p *transport.RxPacket, via uint32) bool {
-	if via != 0 || wire.LoopOf(field) == e.loop() {
-		e.stats.DropNoSession++
-		return false
-	}
-	if !e.astray(field, p) {
-		e.stats.DropNoLoop++
-	}
-	return true
-}
-
-// astray gives a packet to the loop that its session field names. It reports false if that is this
-// one, or does not run: the packet stays here.
-//
-//go:noinline
-func (e *engine) astray(field uint32, p *transport.RxPacket) bool {
-	loop := wire.LoopOf(field)
-	if loop == e.loop() {
-		return false
-	}
-	runs, took := e.port.handOver(loop, p)
-	if took {
-		e.stats.HandedOver++
-	} else if runs {
-		e.stats.DropHandover++
-	}
-	return runs
-}
-
-// cookie makes the cookie for a first Connect. That of a group names the loop that the session is
-// for.
-func (e *engine) cookie(c *wire.Connect, p *connectPacket, body []byte) [wire.CookieSize]byte {
-	cookies := e.handshakes.cookies
-	if e.group == nil {
-		return cookies.Make(&p.From, body, e.in.Now)
-	}
-	field, _ := wire.SessionOf(p.Data)
-	loop := e.group.place(cookies.Spread(&p.From, c.Nonce), wire.LoopOf(field))
-	return cookies.MakeFor(loop, &p.From, body, e.in.Now)
-}
-
-// placed reports whether a session whose cookie is good is for this loop. If not, the Connect goes
-// to its loop. If that has ended, the cookie is as one of an endpoint that has restarted.
-func (e *engine) placed(c *wire.Connect, p *connectPacket) (here, gone bool) {
-	loop := c.Cookie[wire.CookieLoopAt]
-	if e.group == nil || loop == e.loop() {
-		return true, false
-	}
-	return false, !e.astray(wire.FirstOf(loop), p.RxPacket)
-}
-
-const (
-	// In one shift handlers may run for shiftFor in all, and there are maxInShift of them at most.
-	// The clock is read after every shiftClock handlers of one type.
-	shiftFor   = 100 * time.Microsecond
-	shiftClock = 8
-	maxInShift = 64
-	// At most maxOwn requests wait for shifts. The pool has the others.
-	maxOwn = 1024
-	// The watchdog looks every watchEvery while there are shifts. The handler of a shift that takes
-	// longer than tooLong waits for something, or computes.
-	watchEvery = 5 * time.Millisecond
-	tooLong    = time.Millisecond
-	// After dozeAfter looks without a new shift the watchdog waits for one.
-	dozeAfter = 8
-)
-
-// errLoopExit ends a loop whose goroutine a callback has ended.
-var errLoopExit = errors.New("a callback called runtime.Goexit in the event loop")
-
-// handoff runs the event loop of a Server in goroutines that take turns. The one that has the loop
-// runs quick handlers itself, between two passes: that is a shift. No goroutine has to be woken for
-// it; that costs more than such a handler. If a handler does not return soon, another goroutine
-// goes on with the loop and with the requests that are left, and the first one ends with its
-// handler. Requests of types whose handlers are not quick go to the pool; see pace.
-//
-// Word says whose turn it is. Its upper bits count the turns, its lower ones the requests of the
-// shift that were begun; they are 0 outside a shift. Requests begin, shifts end and turns change by
-// compare-and-swap of word alone. So each request begins once, and one goroutine has the loop.
-type handoff struct {
-	r     *Rpc
-	stop  func() bool
-	enter func() // called before a goroutine starts that has a turn
-	leave func() // called when it ends
-
-	word  atomic.Uint64
-	jobs  []*job       // of the shift; they belong to the goroutine whose turn it is
-	began atomic.Int64 // the time when the shift began, as monotime.Time
-
-	dozing atomic.Bool   // the watchdog waits for a call
-	call   chan struct{} // has room for one
-
-	end     chan error    // what the loop ended with
-	over    chan struct{} // closed then
-	watched chan struct{} // closed when the watchdog has ended
-}
-
-// turnShift is where the turns begin in handoff.word.
-const turnShift = 16
-
-// begun returns how many requests of the shift were begun.
-func begun(word uint64) int { return int(word & (1<<turnShift - 1)) }
-
-// mayHandOff reports whether a handoff may run the endpoint's loop. Config.Workers is a promise
-// about the goroutines that run handlers, and a handoff has one more.
-func (r *Rpc) mayHandOff() bool {
-	return r.engine.jobs.pool != nil && r.cfg.Workers == 0 && !r.cfg.LockThread &&
-		r.cfg.Simulation.Clock == nil
-}
-
-// runHandoff is Run by a handoff. Handlers may be at work in some of its goroutines when it
-// returns.
-func (r *Rpc) runHandoff(stop func() bool, enter, leave func()) error {
-	y := &handoff{
-		r: r, stop: stop, enter: enter, leave: leave, call: make(chan struct{}, 1),
-		end: make(chan error, 1), over: make(chan struct{}), watched: make(chan struct{}),
-	}
-	r.engine.jobs.paces = new(paces)
-	y.start(0, nil)
-	go y.watchdog()
-	err := <-y.end
-	close(y.over)
-	<-y.watched
-	return err
-}
-
-// start begins turn n in a new goroutine. The rest are requests of a shift before.
-func (y *handoff) start(n uint64, rest []*job) {
-	y.enter()
-	go func() {
-		defer y.leave()
-		returned := false
-		defer func() {
-			if !returned {
-				y.exited(n)
-			}
-		}()
-		y.r.takeOver()
-		y.r.engine.jobs.toPool(rest)
-		mine, err := y.turn(n)
-		if returned = true; mine {
-			y.r.unbind(0)
-			y.end <- err
-		}
-	}()
-}
-
-// turn runs the loop. It reports false when the loop is another goroutine's.
-func (y *handoff) turn(n uint64) (mine bool, err error) {
-	for !y.stop() {
-		work, err := y.r.RunOnce()
-		if err != nil {
-			return true, err
-		}
-		if work == 0 && y.stop() { // a timer's callback may have changed its mind
-			break
-		}
-		if len(y.r.engine.jobs.own) > 0 {
-			if !y.shift(n) {
-				return false, nil
-			}
-			work++ // the answers
-		}
-		if err = y.r.pause(work, -1); err != nil {
-			return true, err
-		}
-	}
-	return true, nil
-}
-
-// shift runs the handlers of some requests: as many as have answers for one batch of packets, so
-// that the client works at these while the next ones run. It reports false when the loop is another
-// goroutine's. Between the first request and the end that may be so at any time.
-func (y *handoff) shift(n uint64) (mine bool) {
-	jobs := &y.r.engine.jobs
-	own, rest := jobs.own, []*job(nil)
-	if limit := min(y.r.txBatch, maxInShift); len(own) > limit {
-		own, rest = own[:limit], own[limit:]
-	}
-	var types [maxInShift + 1]int // what comes after the last one is of no type
-	for i, j := range own {
-		types[i] = 1 + int(j.handle.Type())
-	}
-	y.jobs, jobs.own = own, append(y.jobs[:0], rest...)
-	clear(rest)
-	from := y.r.clock()
-	y.began.Store(int64(from))
-	y.r.bar() // a handler is not a callback, and the loop may be another goroutine's soon
-	word, ran, later := n<<turnShift, 0, 0
-	var took shiftTimes
-	for last := from; ran < len(own) && last.Sub(from) < shiftFor; {
-		if !y.word.CompareAndSwap(word, word+1) {
-			return false
-		}
-		if word++; y.dozing.Load() && y.dozing.CompareAndSwap(true, false) {
-			y.call <- struct{}{}
-		}
-		own[ran].Run() // the job may be used again before that returns
-		if !own[ran].responded() {
-			later++
-		}
-		took.n++
-		if ran++; took.n == shiftClock || types[ran] != types[ran-1] {
-			now := y.r.clock()
-			took.note(types[ran-1]-1, now.Sub(last))
-			last = now
-		}
-	}
-	if !y.word.CompareAndSwap(word, n<<turnShift) {
-		return false
-	}
-	y.r.unbar()
-	y.r.engine.handed += later // goroutines that it woke work at them
-	y.settle(own[ran:], &took)
-	clear(own)
-	return true
-}
-
-// settle does what is to be done after a shift: it notes what handlers took, and has what is left
-// run in the next shift, or by the pool if its type is slow.
-func (y *handoff) settle(left []*job, took *shiftTimes) {
-	jobs, now := &y.r.engine.jobs, y.r.clock()
-	for _, m := range took.all[:took.used] {
-		jobs.paces.types[m.typ].note(now, m.took, m.n)
-	}
-	switch {
-	case len(left) == 0:
-	case jobs.paces.quick(left[0].quota, left[0].handle.Type(), now):
-		jobs.own = append(jobs.own, left...)
-	default:
-		jobs.toPool(left)
-	}
-}
-
-// shiftTimes are the times that the handlers of a shift took: the first ones if types change often.
-type shiftTimes struct {
-	n    int // handlers since the last one
-	used int
-	all  [8]struct {
-		typ  int
-		n    int
-		took time.Duration
-	}
-}
-
-func (t *shiftTimes) note(typ int, took time.Duration) {
-	if t.used < len(t.all) {
-		m := &t.all[t.used]
-		m.typ, m.n, m.took = typ, t.n, took
-		t.used++
-	}
-	t.n = 0
-}
-
-// watchdog gives the loop to another goroutine when a shift takes too long.
-func (y *handoff) watchdog() {
-	defer close(y.watched)
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	var seen int64
-	for quiet := 0; ; {
-		select {
-		case <-y.over:
-			return
-		case <-tick.C:
-		}
-		word := y.word.Load()
-		began := y.began.Load() // of that shift, or later
-		if quiet++; began != seen {
-			seen, quiet = began, 0
-		}
-		if begun(word) > 0 {
-			quiet = 0
-			if y.r.clock().Sub(monotime.Time(began)) >= tooLong {
-				y.take(word)
-			}
-		}
-		if quiet >= dozeAfter {
-			tick.Stop()
-			if !y.doze(began) {
-				return
-			}
-			tick.Reset(watchEvery)
-		}
-	}
-}
-
-// doze waits for a shift after the one that began then. It returns false if the loop has ended.
-func (y *handoff) doze(began int64) bool {
-	y.dozing.Store(true)
-	if y.began.Load() != began && y.dozing.CompareAndSwap(true, false) {
-		return true
-	}
-	select {
-	case <-y.over:
-		return false
-	case <-y.call:
-		return true
-	}
-}
-
-// take gives the loop to a new goroutine if word, of a shift, has not changed.
-func (y *handoff) take(word uint64) {
-	n := word>>turnShift + 1
-	if !y.word.CompareAndSwap(word, n<<turnShift) {
-		return
-	}
-	at, now := begun(word), y.r.clock()
-	took := now.Sub(monotime.Time(y.began.Load()))
-	j := y.jobs[at-1]
-	y.r.engine.jobs.paces.stall(j.quota, j.handle.Type(), now, took)
-	rest := y.jobs[at:]
-	y.jobs = nil
-	y.start(n, rest)
-}
-
-// exited goes on with the loop after a handler has called runtime.Goexit in turn n, unless that
-// has been done.
-func (y *handoff) exited(n uint64) {
-	switch word := y.word.Load(); {
-	case word>>turnShift != n:
-	case begun(word) > 0:
-		y.take(word)
-	default:
-		y.end <- errLoopExit
-	}
 }

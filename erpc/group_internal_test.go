@@ -142,76 +142,16 @@ func TestInboxKeepsBytes(t *testing.T) {
 	}
 }
 
-// TestPingOfEndedLoop: a client whose server restarted with fewer loops, or one, learns that its
-// session is gone, whichever loop hears it.
-func TestPingOfEndedLoop(t *testing.T) {
-	for name, st := range map[string]*stub{
-		"loops": stubLoops(t, 2)[0], "one loop": newStub(t, Config{}),
-	} {
-		for field, want := range map[uint32][]wire.Op{
-			wire.FirstOf(9) + 1: {wire.OpReset}, wire.FirstOf(0) + 1: {wire.OpReset},
-		} {
-			body := wire.Alive{Session: 4, Token: 5, Seq: 6, To: 7}
-			st.receive(1, wire.OpPing, field, 7, wire.AliveSize, body.Put)
-			st.pass(1000)
-			if ops := st.take(); len(ops) != 1 || ops[0] != want[0] {
-				t.Errorf("%s: a ping of %#x draws %v", name, field, ops)
-			}
-		}
-	}
-}
-
-// TestLoopsAreNoRestart: loops of one address have epochs of their own. A Connect of another loop
-// is no sign that the address has restarted; one of the same loop is.
-func TestLoopsAreNoRestart(t *testing.T) {
-	st := newStub(t, Config{})
-	open := func(loop uint8, epoch, nonce uint64) *Session {
-		c := wire.Connect{
-			Nonce: nonce, Epoch: epoch, Session: wire.FirstOf(loop) + 8, Token: uint32(nonce),
-			Offer: st.engine.paths.offer(stubMTU, &st.end.way),
-		}
-		from := stubAddr(1)
-		body := make([]byte, wire.ConnectSize)
-		c.Put(body)
-		c.Cookie = st.engine.handshakes.cookies.Make(&from, body, st.now)
-		st.receive(1, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
-		st.pass(1000)
-		s := st.engine.table.byKey[connKey{from: from, nonce: nonce}]
-		if s == nil || s.end.Remote != c.Session {
-			t.Fatal("no session")
-		}
-		return s
-	}
-	one, two := open(1, 100, 1), open(2, 200, 2)
-	if one.assoc == two.assoc || one.assoc.suspect+two.assoc.suspect != 0 {
-		t.Fatalf("%d and %d sessions are suspected", one.assoc.suspect, two.assoc.suspect)
-	}
-	st.closeSession(two)
-	open(1, 101, 3) // the first loop's address has restarted
-	if one.assoc.suspect == 0 {
-		t.Error("nobody asks after the sessions of the earlier incarnation")
-	}
-}
-
-// closeSession ends a session at once.
-func (st *stub) closeSession(s *Session) {
-	st.tb.Helper()
-	if err := st.CloseSession(s); err != nil {
-		st.tb.Fatal(err)
-	}
-	st.engine.forget(s)
-}
-
 // TestPlace: all loops find the same place, places are spread, and the end of a loop moves only
 // its own sessions.
 func TestPlace(t *testing.T) {
 	loops := stubLoops(t, 5)
-	g := loops[0].engine.group
+	g := loops[0].group
 	count := map[uint8]int{}
 	before := map[uint64]uint8{}
 	for i := range uint64(5000) {
 		number := i * 0x9E3779B97F4A7C15 // as different as the numbers of attempts are
-		before[number] = g.place(number, 0)
+		before[number] = g.Place(number, 0)
 		count[before[number]]++
 	}
 	for loop := uint8(1); loop <= 5; loop++ {
@@ -223,14 +163,14 @@ func TestPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for number, loop := range before {
-		switch now := g.place(number, 0); {
+		switch now := g.Place(number, 0); {
 		case loop == 3 && now == 3:
 			t.Fatal("a place in a loop that has ended")
 		case loop != 3 && now != loop:
 			t.Fatalf("the place moved from loop %d to %d", loop, now)
 		}
 	}
-	if g.place(1, 2) != 2 || g.place(1, 3) == 3 || g.place(1, 6) > 5 || g.place(1, wire.MaxLoop) > 5 {
+	if g.Place(1, 2) != 2 || g.Place(1, 3) == 3 || g.Place(1, 6) > 5 || g.Place(1, wire.MaxLoop) > 5 {
 		t.Error("the loop that was asked for is not chosen")
 	}
 }
@@ -270,7 +210,7 @@ func TestNewRpcsRefuses(t *testing.T) {
 	}
 	end := &stubEnd{way: transport.Path{MTU: stubMTU}}
 	rpcs, err := n.NewRpcs([]transport.Transport{end})
-	if err != nil || len(rpcs) != 1 || rpcs[0].engine.loop() != 0 || rpcs[0].inbox != nil {
+	if err != nil || len(rpcs) != 1 || rpcs[0].engine.Loop() != 0 || rpcs[0].inbox != nil {
 		t.Errorf("one alone: %v, %v", rpcs, err)
 	}
 }

@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/msgbuf"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -21,7 +22,7 @@ type MsgBuffer = msgbuf.Buffer
 // The handle of a Dispatch handler is used only in the Rpc's thread, that of a
 // Background handler in any goroutine, one at a time.
 type ReqHandle struct {
-	s      *Session
+	s      *serverEnd
 	job    *job // background only
 	reqNum uint64
 	// Place in a batch, generation of job, slot, request type. The compiler keeps four fields in
@@ -49,10 +50,10 @@ func (r ReqHandle) Type() uint8 { return uint8(r.bits) }
 func (r ReqHandle) Peer() transport.Addr { return r.s.Peer() }
 
 // Session returns the session that the request came in.
-func (r ReqHandle) Session() *Session { return r.s }
+func (r ReqHandle) Session() *Session { return &r.s.Session }
 
 // Rpc returns the endpoint that received the request.
-func (r ReqHandle) Rpc() *Rpc { return r.s.engine.owner }
+func (r ReqHandle) Rpc() *Rpc { return r.s.rpc }
 
 // Data returns the request, to be read only. For a Dispatch handler it may lie in
 // the receive buffer: after the handler has returned, call Data again instead of
@@ -64,13 +65,12 @@ func (r ReqHandle) Data() []byte {
 		}
 		return r.job.req.Bytes()
 	}
-	if !r.s.sv.Handling(r.slot(), r.reqNum) {
+	if !r.s.half.Handling(r.slot(), r.reqNum) {
 		return nil
 	}
-	_, _, data := r.s.sv.Request(r.slot())
+	_, _, data := r.s.half.Request(r.slot())
 	if data == nil && r.place() != 0 {
-		e := r.s.engine
-		return e.batches.view(&e.handlers[r.Type()], r)
+		return r.s.rpc.batches.view(&r.s.rpc.nexus.handlers[r.Type()], r)
 	}
 	return data
 }
@@ -85,7 +85,7 @@ func (r ReqHandle) Alloc(n int) (*MsgBuffer, error) {
 		}
 		return r.Rpc().allocShared(n)
 	}
-	if !r.s.sv.Handling(r.slot(), r.reqNum) {
+	if !r.s.half.Handling(r.slot(), r.reqNum) {
 		return nil, ErrResponded
 	}
 	if b := r.s.prealloc(r.slot(), n); b != nil {
@@ -105,11 +105,11 @@ func (r ReqHandle) Respond(buf *MsgBuffer) error {
 	if r.job != nil {
 		return r.job.respond(r, buf)
 	}
-	if !r.s.sv.Handling(r.slot(), r.reqNum) {
+	if !r.s.half.Handling(r.slot(), r.reqNum) {
 		return ErrResponded
 	}
 	if err := r.s.respond(r.slot(), buf); err != nil {
-		return ownError(err)
+		return engine.OwnError(err)
 	}
 	return nil
 }
@@ -172,8 +172,8 @@ func (r ReqHandle) Deadline() (t Time, ok bool) {
 			return 0, false // the job may be another request's by now
 		}
 		t = r.job.deadline
-	} else if r.s.sv.Handling(r.slot(), r.reqNum) {
-		t = r.s.sv.Deadline(r.slot())
+	} else if r.s.half.Handling(r.slot(), r.reqNum) {
+		t = r.s.half.Deadline(r.slot())
 	}
 	return t, t != 0
 }
@@ -185,7 +185,7 @@ func (r ReqHandle) Cancelled() bool {
 	if r.job != nil {
 		return r.job.current(r.gen()) && r.job.cancelled.Load()
 	}
-	return r.s.sv.Cancelled(r.slot(), r.reqNum)
+	return r.s.half.Cancelled(r.slot(), r.reqNum)
 }
 
 // Wait tells the client at once that the handler will take long (a long poll, a lock): the request
@@ -196,10 +196,10 @@ func (r ReqHandle) Wait() error {
 	if r.job != nil {
 		return nil
 	}
-	if !r.s.sv.Handling(r.slot(), r.reqNum) {
+	if !r.s.half.Handling(r.slot(), r.reqNum) {
 		return ErrResponded
 	}
-	return ownError(r.s.sv.Wait(r.slot(), r.s.engine.in.Now, r.s.engine.out))
+	return engine.OwnError(r.s.half.Wait(r.slot(), r.Rpc().engine.Now(), r.Rpc().engine.Out))
 }
 
 // tooLate says why a request that waited for a worker is not to run any more, ReasonNone if it is.
@@ -214,34 +214,36 @@ func (r ReqHandle) tooLate() (why Reason, text string) {
 }
 
 // respond answers the request in slot with buf.
-func (s *Session) respond(slot uint8, buf *MsgBuffer) error {
-	e, n := s.engine, buf.Size()
-	err := s.sv.Respond(slot, buf, e.in.Now, e.out)
-	if e.meter != nil && err == nil {
-		req := s.sv.Served(slot)
-		if !e.meter.answers.more(e.in.Now, stampOf(req.At, req.ReqType), req.Size, n) {
-			e.meterAnswer(req, n)
+func (s *serverEnd) respond(slot uint8, buf *MsgBuffer) error {
+	r, n := s.rpc, buf.Size()
+	now := r.engine.Now()
+	err := s.half.Respond(slot, buf, now, r.engine.Out)
+	if r.meter != nil && err == nil {
+		req := s.half.Served(slot)
+		if !r.meter.answers.more(now, stampOf(req.At, req.ReqType), req.Size, n) {
+			r.meterAnswer(req, n)
 		}
 	}
 	return err
 }
 
 // respondError answers the request in slot with an error.
-func (s *Session) respondError(slot uint8, num uint64, f *wire.Error) error {
-	if !s.sv.Handling(slot, num) {
+func (s *serverEnd) respondError(slot uint8, num uint64, f *wire.Error) error {
+	r := s.rpc
+	if !s.half.Handling(slot, num) {
 		return ErrResponded
 	}
-	if s.engine.meter != nil {
-		s.engine.meterError(s, slot, Code(f.Status))
+	if r.meter != nil {
+		r.meterError(s, slot, Code(f.Status))
 	}
-	return ownError(s.sv.RespondError(slot, f, s.engine.in.Now, s.engine.out))
+	return engine.OwnError(s.half.RespondError(slot, f, r.engine.Now(), r.engine.Out))
 }
 
 // prealloc returns the preallocated buffer for the response to the request in slot, sized to n
 // bytes, or nil if there is none.
-func (s *Session) prealloc(slot uint8, n int) *MsgBuffer {
-	if s.engine.cfg.Experiment.NoPrealloc {
+func (s *serverEnd) prealloc(slot uint8, n int) *MsgBuffer {
+	if s.rpc.cfg.Experiment.NoPrealloc {
 		return nil
 	}
-	return s.sv.Prealloc(slot, n, s.engine.out)
+	return s.half.Prealloc(slot, n, s.rpc.engine.Out)
 }

@@ -21,7 +21,7 @@ type handoffRig struct {
 	turns  int      // goroutines that were started
 	ended  sync.WaitGroup
 	number uint64
-	quota  addrQuota // of the requests' address
+	work   addrWork // of the requests' address
 }
 
 func newHandoffRig(tb testing.TB, clock func() Time) *handoffRig {
@@ -31,7 +31,7 @@ func newHandoffRig(tb testing.TB, clock func() Time) *handoffRig {
 	if clock != nil {
 		st.Rpc.source = clock
 	}
-	st.Rpc.engine.jobs.paces = new(paces)
+	st.Rpc.jobs.paces = new(paces)
 	g := &handoffRig{tb: tb}
 	g.handoff = &handoff{
 		r: st.Rpc, stop: func() bool { return true }, leave: g.ended.Done,
@@ -44,13 +44,13 @@ func newHandoffRig(tb testing.TB, clock func() Time) *handoffRig {
 
 // request adds a request of a type to those that the handoff runs next.
 func (g *handoffRig) request(typ uint8, fn func()) {
-	jobs := &g.r.engine.jobs
+	jobs := &g.r.jobs
 	j, gen := jobs.take()
 	num := g.number
 	g.number++
 	bits := uint64(gen)<<genShift | uint64(typ)
-	j.handle = ReqHandle{s: &Session{engine: &g.r.engine}, job: j, bits: bits}
-	j.quota = &g.quota
+	j.handle = ReqHandle{s: &serverEnd{Session: Session{rpc: g.r}}, job: j, bits: bits}
+	j.work = &g.work
 	j.fn = func(ReqHandle) {
 		g.mu.Lock()
 		g.ran = append(g.ran, num)
@@ -70,7 +70,7 @@ func (g *handoffRig) requests(n int, typ uint8) {
 
 // left returns how many requests wait for the handoff, and how many for the pool.
 func (g *handoffRig) left() [2]int {
-	return [2]int{len(g.r.engine.jobs.own), len(g.r.engine.jobs.batch)}
+	return [2]int{len(g.r.jobs.own), len(g.r.jobs.batch)}
 }
 
 // check compares the numbers of the requests that ran with 0 to n-1.
@@ -152,11 +152,11 @@ func TestShiftMeasures(t *testing.T) {
 		g.request(1, func() { now = now.Add(time.Microsecond) })
 		g.request(2, func() { now = now.Add(8 * time.Microsecond) })
 	}
-	for len(g.r.engine.jobs.own) > 0 {
+	for len(g.r.jobs.own) > 0 {
 		g.shift(0)
 	}
-	p := g.r.engine.jobs.paces
-	one, two := p.quick(&g.quota, 1, now), p.quick(&g.quota, 2, now)
+	p := g.r.jobs.paces
+	one, two := p.quick(&g.work, 1, now), p.quick(&g.work, 2, now)
 	if !one || two {
 		t.Errorf("quick are 1: %v, 2: %v", one, two)
 	}
@@ -196,7 +196,7 @@ func TestTake(t *testing.T) {
 	if w := g.word.Load(); w != 1<<turnShift {
 		t.Errorf("word %#x", w)
 	}
-	if b := g.quota.blocked; b[1] != nil || b[2] == nil || b[2].hold != minBlocked {
+	if b := g.work.blocked; b[1] != nil || b[2] == nil || b[2].hold != minBlocked {
 		t.Errorf("blocked: %+v", b)
 	}
 }
@@ -222,8 +222,8 @@ func TestTakeRaces(t *testing.T) {
 		if kept == (g.turns > 0) {
 			t.Fatalf("%d turns, and the first goroutine has the loop: %v", g.turns, kept)
 		}
-		if n := len(g.ran) + len(g.r.engine.jobs.batch); n != 32 {
-			t.Fatalf("%d requests ran, %d wait", len(g.ran), len(g.r.engine.jobs.batch))
+		if n := len(g.ran) + len(g.r.jobs.batch); n != 32 {
+			t.Fatalf("%d requests ran, %d wait", len(g.ran), len(g.r.jobs.batch))
 		}
 		g.check(len(g.ran))
 		turn++
@@ -289,7 +289,7 @@ func TestExited(t *testing.T) {
 	g.request(1, nil)
 	g.requests(2, 1)
 	g.word.Store(5<<turnShift | 1)
-	g.jobs, g.r.engine.jobs.own = g.r.engine.jobs.own, nil
+	g.jobs, g.r.jobs.own = g.r.jobs.own, nil
 	g.exited(4) // somebody else has the loop
 	if g.turns != 0 {
 		t.Fatal("a goroutine without the loop gave it away")
@@ -360,7 +360,7 @@ func TestStalls(t *testing.T) {
 		for typ := uint8(0); now.Sub(start) < time.Minute; typ += 7 { // a new one each time
 			now = now.Add(every)
 			p.blocked[typ].by = nil
-			if q := new(addrQuota); p.quick(q, typ, now) {
+			if q := new(addrWork); p.quick(q, typ, now) {
 				p.stall(q, typ, now, each)
 				lost += each
 			}
@@ -374,12 +374,12 @@ func TestStalls(t *testing.T) {
 	}
 	var p paces
 	for p.until == 0 {
-		p.stall(new(addrQuota), 1, start, each)
+		p.stall(new(addrWork), 1, start, each)
 	}
 	if p.stalled != maxStalled+each || p.until != start.Add(stallPause) {
 		t.Errorf("after %v none is quick until %v", p.stalled, p.until.Sub(start))
 	}
-	q := new(addrQuota)
+	q := new(addrWork)
 	if p.quick(q, 9, p.until-1) || !p.quick(q, 9, p.until) {
 		t.Error("the pause ends at another time")
 	}
@@ -389,7 +389,7 @@ func TestStalls(t *testing.T) {
 // the pool; if it is two addresses, those of all.
 func TestBlocked(t *testing.T) {
 	var p paces
-	hog, other, victim := new(addrQuota), new(addrQuota), new(addrQuota)
+	hog, other, victim := new(addrWork), new(addrWork), new(addrWork)
 	now := monotime.Time(1e9)
 	p.stall(hog, 1, now, 0)
 	p.stall(hog, 1, now, 0)

@@ -172,9 +172,9 @@ func TestIdleState(t *testing.T) {
 		}
 	}
 	check("nothing to do", idle.State{Spare: 2})
-	st.engine.jobs.running = 1
+	st.jobs.running = 1
 	check("a handler runs", idle.State{Awaiting: true, Handlers: true, Spare: 2})
-	st.engine.jobs.running = 0
+	st.jobs.running = 0
 	s := st.dialTo(0)
 	st.accepted(s, 0, 7)
 	check("a session", idle.State{Spare: 2})

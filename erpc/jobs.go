@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
@@ -32,8 +33,9 @@ type job struct {
 	handle ReqHandle
 	req    *MsgBuffer
 	fn     Handler
-	quota  *addrQuota // of the client's address
-	next   *job       // in the line of a workerPool
+	quota  *engine.Quota // of the client's address
+	work   *addrWork     // of the same; nil if another executor than the workers runs handlers
+	next   *job          // in the line of a workerPool
 	// When the client gives the request up, 0 if it did not say. It stays while the handler runs.
 	deadline Time
 	// gen<<1 | responded; written by the loop (new gen) and by the one responder
@@ -49,6 +51,27 @@ type job struct {
 
 	cancelled atomic.Bool // nobody waits for the request any more
 	ctx       atomic.Pointer[handlerContext]
+}
+
+// addrWork is what background handlers know of an address, at one endpoint. It is the Owner of the
+// address's quota.
+type addrWork struct {
+	line    *workLine
+	blocked map[uint8]*blocked // by request type; nil until a handler has held up the loop
+}
+
+// QuotaOpened is told by the engine.
+func (p port) QuotaOpened(q *engine.Quota) {
+	if pool := p.jobs.pool; pool != nil {
+		q.Owner = &addrWork{line: pool.open(q.Key())}
+	}
+}
+
+// QuotaClosed forgets the address.
+func (p port) QuotaClosed(q *engine.Quota) {
+	if w, ok := q.Owner.(*addrWork); ok {
+		p.jobs.pool.close(w.line)
+	}
 }
 
 // slotJobs holds the background requests of a session by slot.
@@ -123,7 +146,7 @@ func (j *job) respond(r ReqHandle, buf *MsgBuffer) error {
 	}
 	if err := buf.Lend(); err != nil {
 		j.state.Store(uint64(r.gen()) << 1)
-		return ownError(err)
+		return engine.OwnError(err)
 	}
 	buf.Return() // lent only to see that it can be; the loop lends it for good
 	j.resp = buf
@@ -173,7 +196,7 @@ func (t *jobTable) toPool(rest []*job) {
 // put takes back a job that has ended.
 func (t *jobTable) put(j *job) {
 	j.handle, j.req, j.resp, j.fn, j.fault = ReqHandle{}, nil, nil, nil, wire.Error{}
-	j.quota = nil
+	j.quota, j.work = nil, nil
 	j.timed, j.began, j.took = false, 0, 0
 	j.cancelled.Store(false)
 	t.free = append(t.free, j)
@@ -181,86 +204,87 @@ func (t *jobTable) put(j *job) {
 }
 
 // background hands a request to the executor.
-func (e *engine) background(h ReqHandle, fn Handler) {
-	q := h.s.srv.quota
-	if !e.quotas.mayWork(q, e.jobs.running, e.cfg.MaxBackground) {
-		e.refuseWork(h, e.jobs.running < e.cfg.MaxBackground)
+func (r *Rpc) background(h ReqHandle, fn Handler) {
+	q, quotas := h.s.conn.Quota(), r.engine.Quotas()
+	if !quotas.MayWork(q, r.jobs.running, r.cfg.MaxBackground) {
+		r.refuseWork(h, r.jobs.running < r.cfg.MaxBackground)
 		return
 	}
-	buf, err := h.s.sv.Take(h.slot())
+	buf, err := h.s.half.Take(h.slot())
 	if err != nil {
 		h.refuse(ReasonExhausted, "no memory for the request")
 		return
 	}
-	j, gen := e.jobs.take()
+	j, gen := r.jobs.take()
 	h.job = j
 	h.bits |= uint64(gen) << genShift
 	j.handle, j.req, j.fn, j.quota = h, buf, fn, q
-	j.deadline = h.s.sv.Deadline(h.slot())
-	h.s.srv.jobs.set(h.slot(), j)
-	j.timed = e.meter != nil
-	e.quotas.startWork(q)
-	t := &e.jobs
-	if t.paces != nil && len(t.own) < maxOwn && t.paces.quick(q, h.Type(), e.in.Now) {
+	j.work, _ = q.Owner.(*addrWork)
+	j.deadline = h.s.half.Deadline(h.slot())
+	h.s.jobs.set(h.slot(), j)
+	j.timed = r.meter != nil
+	quotas.StartWork(q)
+	t := &r.jobs
+	if t.paces != nil && len(t.own) < maxOwn && t.paces.quick(j.work, h.Type(), r.engine.Now()) {
 		t.own = append(t.own, j)
 	} else if t.pool != nil {
 		t.batch = append(t.batch, j)
-		e.handed++
-	} else if !e.jobs.exec.Submit(j) {
-		e.unworked(j)
+		r.engine.Handed++
+	} else if !r.jobs.exec.Submit(j) {
+		r.unworked(j)
 	}
 }
 
-// handOver gives the background requests of the last pass to the workers, all at once: the lock
+// handOverJobs gives the background requests of the last pass to the workers, all at once: the lock
 // and the wake-up are paid once.
 //
 //go:noinline
-func (e *engine) handOver() {
-	batch := e.jobs.batch
-	refused := e.jobs.pool.submit(batch)
+func (r *Rpc) handOverJobs() {
+	batch := r.jobs.batch
+	refused := r.jobs.pool.submit(batch)
 	for _, j := range batch[:refused] {
-		e.unworked(j)
+		r.unworked(j)
 	}
 	clear(batch)
-	e.jobs.batch = batch[:0]
+	r.jobs.batch = batch[:0]
 }
 
 // handAll gives the workers all background requests that wait for them here.
-func (e *engine) handAll() {
-	e.jobs.toPool(nil)
-	if len(e.jobs.batch) > 0 {
-		e.handOver()
+func (r *Rpc) handAll() {
+	r.jobs.toPool(nil)
+	if len(r.jobs.batch) > 0 {
+		r.handOverJobs()
 	}
 }
 
 // unworked ends a job for which the executor has no room.
-func (e *engine) unworked(j *job) {
+func (r *Rpc) unworked(j *job) {
 	_ = j.claim(j.handle.gen())
-	e.stats.WorkRefused++
+	r.stats.WorkRefused++
 	j.resp, j.fault = nil, *faultOf(ReasonExhausted, "background workers are busy")
-	e.finishJob(j)
+	r.finishJob(j)
 }
 
 // refuseWork answers a background request for which there is no room. OverQuota says that the
 // address has used its quota.
-func (e *engine) refuseWork(h ReqHandle, overQuota bool) {
-	e.stats.WorkRefused++
+func (r *Rpc) refuseWork(h ReqHandle, overQuota bool) {
+	r.stats.WorkRefused++
 	text := "too many background requests"
 	if overQuota {
-		e.stats.WorkOverShare++
+		r.stats.WorkOverShare++
 		text = "background requests of this address"
 	}
 	h.refuse(ReasonExhausted, text)
 }
 
 // finishJob sends the response of a background request, if its session still waits for it.
-func (e *engine) finishJob(j *job) {
+func (r *Rpc) finishJob(j *job) {
 	h := j.handle
 	h.job = nil
-	if j.began != 0 && e.meter != nil {
-		e.meter.server(h.Type()).Handler.Add(int64(j.took))
+	if j.began != 0 && r.meter != nil {
+		r.meter.server(h.Type()).Handler.Add(int64(j.took))
 	}
-	if h.s.state == sessConnected && h.s.sv.Handling(h.slot(), h.reqNum) {
+	if h.s.conn.Open() && h.s.half.Handling(h.slot(), h.reqNum) {
 		if j.resp == nil {
 			_ = h.s.respondError(h.slot(), h.reqNum, &j.fault)
 		} else if err := h.Respond(j.resp); err != nil {
@@ -272,11 +296,11 @@ func (e *engine) finishJob(j *job) {
 	}
 	q, n := j.quota, j.req.Footprint()
 	j.req.Free()
-	if jobs := h.s.srv.jobs; jobs[h.slot()] == j {
+	if jobs := h.s.jobs; jobs[h.slot()] == j {
 		jobs[h.slot()] = nil
 	}
-	e.jobs.put(j)
-	e.quotas.endWork(q, n)
+	r.jobs.put(j)
+	r.engine.Quotas().EndWork(q, n)
 }
 
 // reasonOf says how a server-side error travels.
@@ -300,7 +324,7 @@ const idleFor = 10 * time.Second
 // requests of a pass, and handlers that return at once need few workers, however many requests
 // there are.
 type workerPool struct {
-	cfg        *Shares
+	cfg        *engine.Shares
 	limit      int // workers
 	maxWaiting int // jobs that may wait
 
@@ -336,13 +360,13 @@ type worker struct {
 // workLine is the work of one address, from all endpoints. All of it is under the pool's lock.
 type workLine struct {
 	key              transport.Addr
-	refs             int // addrQuotas of endpoints
+	refs             int // quotas of endpoints
 	first, last      *job
 	waiting, running int
 	next, prev       *workLine // in the ring, while jobs wait
 }
 
-func newWorkerPool(cfg *Shares, limit, maxWaiting int) *workerPool {
+func newWorkerPool(cfg *engine.Shares, limit, maxWaiting int) *workerPool {
 	return &workerPool{
 		cfg: cfg, limit: limit, maxWaiting: maxWaiting, lines: make(map[transport.Addr]*workLine),
 	}
@@ -390,12 +414,12 @@ func (p *workerPool) submit(jobs []*job) (refused int) {
 
 // admit puts a job at the end of its line if there is room.
 func (p *workerPool) admit(j *job) bool {
-	l := j.quota.line
+	l := j.work.line
 	queues := p.queues
 	if l.waiting == 0 {
 		queues++
 	}
-	if p.closed || !p.cfg.fair(p.waiting, l.waiting, p.maxWaiting, queues) {
+	if p.closed || !p.cfg.Fair(p.waiting, l.waiting, p.maxWaiting, queues) {
 		return false
 	}
 	if l.waiting+l.running == 0 {
@@ -445,7 +469,7 @@ func (p *workerPool) pop(l *workLine) *job {
 
 // serves reports whether a line may have one more worker.
 func (p *workerPool) serves(l *workLine) bool {
-	return p.closed || l.running == 0 || p.cfg.fair(p.running, l.running, p.limit, p.users)
+	return p.closed || l.running == 0 || p.cfg.Fair(p.running, l.running, p.limit, p.users)
 }
 
 // ready returns the line whose job is the next to run, nil if there is none. It passes over lines
@@ -673,8 +697,8 @@ type pace struct {
 type paces struct {
 	types   [256]pace
 	blocked [256]struct {
-		blocked            // if more than one address called handlers that blocked
-		by      *addrQuota // the last one, to compare
+		blocked           // if more than one address called handlers that blocked
+		by      *addrWork // the last one, to compare
 	}
 	stalled time.Duration // by shifts that blocked, less what is forgiven
 	at      monotime.Time // when it was
@@ -683,28 +707,28 @@ type paces struct {
 
 // quick reports whether the handler of a request of an address and a type is supposed to return at
 // once.
-func (p *paces) quick(q *addrQuota, typ uint8, now monotime.Time) bool {
+func (p *paces) quick(w *addrWork, typ uint8, now monotime.Time) bool {
 	if now < p.until || !p.types[typ].quick(now) {
 		return false
 	}
 	b := &p.blocked[typ]
-	return b.by == nil || b.ends(now) && (q.blocked[typ] == nil || q.blocked[typ].ends(now))
+	return b.by == nil || b.ends(now) && (w.blocked[typ] == nil || w.blocked[typ].ends(now))
 }
 
 // stall notes that the handler of such a request has held up the loop.
-func (p *paces) stall(q *addrQuota, typ uint8, now monotime.Time, d time.Duration) {
-	if q.blocked == nil {
-		q.blocked = make(map[uint8]*blocked)
+func (p *paces) stall(w *addrWork, typ uint8, now monotime.Time, d time.Duration) {
+	if w.blocked == nil {
+		w.blocked = make(map[uint8]*blocked)
 	}
-	if q.blocked[typ] == nil {
-		q.blocked[typ] = new(blocked)
+	if w.blocked[typ] == nil {
+		w.blocked[typ] = new(blocked)
 	}
-	q.blocked[typ].begin(now)
+	w.blocked[typ].begin(now)
 	b := &p.blocked[typ]
-	if b.by != nil && b.by != q {
+	if b.by != nil && b.by != w {
 		b.begin(now)
 	}
-	b.by = q
+	b.by = w
 	p.stalled = max(0, p.stalled-now.Sub(p.at)/stallLeak) + d
 	p.at = now
 	if p.stalled > maxStalled {

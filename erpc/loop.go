@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/cpuquota"
 	"github.com/userspace-rpc/erpc/internal/idle"
 	"github.com/userspace-rpc/erpc/internal/monotime"
@@ -49,7 +50,7 @@ func (r *Rpc) RunOnce() (int, error) {
 func (r *Rpc) pass() (int, error) {
 	e := &r.engine
 	work := 0
-	gap := e.in.Now.Sub(r.polledAt)
+	gap := e.Now().Sub(r.polledAt)
 	// If packets may have waited for a while, they are handled before commands: a call must not begin
 	// in a session whose end has already come. If the loop has just looked for packets it need not do
 	// so first.
@@ -57,14 +58,14 @@ func (r *Rpc) pass() (int, error) {
 	if !behind && !r.commands.Empty() {
 		work = r.drainCommands()
 	}
-	e.settle() // also what handlers left that responded between two passes
-	e.in.Unseen = 0
+	r.settle() // also what handlers left that responded between two passes
+	e.SetUnseen(0)
 	if r.polling && gap >= slowPass {
-		e.in.Unseen = gap // nobody looked for packets meanwhile
-		e.blind(gap)
+		e.SetUnseen(gap) // nobody looked for packets meanwhile
+		r.blind(gap)
 	}
-	r.polledAt = e.in.Now
-	if len(e.out.Tx) > 0 && r.found <= fewPackets && !r.full {
+	r.polledAt = e.Now()
+	if len(e.Out.Tx) > 0 && r.found <= fewPackets && !r.full {
 		// Requests enqueued since the last pass do not wait for a look at the receive ring.
 		if err := r.transmit(); err != nil {
 			return work, err
@@ -82,24 +83,24 @@ func (r *Rpc) pass() (int, error) {
 	if err = r.takeBurst(n, batch); err != nil {
 		return work, err
 	}
-	if e.batches.waiting > 0 {
-		e.runBatches()
+	if r.batches.waiting > 0 {
+		r.runBatches()
 	}
-	if len(e.handshakes.connects) > 0 {
-		e.answerConnects()
-		e.settle()
+	if e.HasConnects() {
+		e.AnswerConnects()
+		r.settle()
 	}
-	e.stats.RxPackets += uint64(n)
+	r.stats.RxPackets += uint64(n)
 	work += n
 	if behind && !r.commands.Empty() {
 		work += r.drainCommands()
-		e.settle()
+		r.settle()
 	}
 	r.doDue()
-	if len(e.out.Tx) > 0 {
+	if len(e.Out.Tx) > 0 {
 		return work, r.transmit()
 	}
-	e.out.Reset() // drain may have sent all
+	e.Out.Reset() // drain may have sent all
 	return work, nil
 }
 
@@ -108,8 +109,9 @@ func (r *Rpc) takeBurst(n, batch int) (err error) {
 	e := &r.engine
 	for i := range r.rx[:n] {
 		p, via := &r.rx[i], uint32(0)
-		if e.sealing {
-			if via = e.recordLayer.by[i]; via == dropped {
+		if e.Sealing() {
+			var ok bool
+			if via, ok = e.OpenedBy(i); !ok {
 				continue
 			}
 		}
@@ -119,9 +121,9 @@ func (r *Rpc) takeBurst(n, batch int) (err error) {
 			}
 			continue
 		}
-		e.onPacket(p, via)
-		e.settle()
-		if e.out.Packets+e.batches.waiting+e.handed >= batch {
+		e.OnPacket(p, via)
+		r.settle()
+		if e.Out.Packets+r.batches.waiting+e.Handed >= batch {
 			if batch, err = r.transmitFull(batch); err != nil {
 				return err
 			}
@@ -130,18 +132,39 @@ func (r *Rpc) takeBurst(n, batch int) (err error) {
 	return nil
 }
 
+// unbundle takes the packets of a bundle, one after the other.
+func (r *Rpc) unbundle(p *transport.RxPacket, via uint32, batch int) (int, error) {
+	var b engine.Bundle
+	e := &r.engine
+	if !e.OpenBundle(&b, p, via) {
+		return batch, nil
+	}
+	r.found-- // the datagram was counted
+	for e.OnBundled(&b) {
+		r.found++
+		r.settle()
+		if e.Out.Packets+r.batches.waiting+e.Handed >= batch {
+			var err error
+			if batch, err = r.transmitFull(batch); err != nil {
+				return batch, err
+			}
+		}
+	}
+	return batch, nil
+}
+
 // doDue does what time asks for.
 func (r *Rpc) doDue() {
 	e := &r.engine
-	if w := e.timers.wheel; w != nil && w.Len() > 0 {
-		e.release()
-		e.settle()
+	if e.Paced() > 0 {
+		e.Release()
+		r.settle()
 	}
-	if e.in.Now >= e.timers.nextScan {
+	if e.Now() >= e.NextScan() {
 		r.tick()
 	}
-	if e.in.Now >= e.after.at {
-		e.runTimers()
+	if e.Now() >= r.after.at {
+		r.runTimers()
 	}
 }
 
@@ -151,9 +174,9 @@ func (r *Rpc) doDue() {
 //go:noinline
 func (r *Rpc) letRun() {
 	e := &r.engine
-	e.handed = 0
-	if len(e.jobs.batch) > 0 {
-		e.handOver()
+	e.Handed = 0
+	if len(r.jobs.batch) > 0 {
+		r.handOverJobs()
 	}
 	if !r.cfg.LockThread {
 		runtime.Gosched()
@@ -162,17 +185,85 @@ func (r *Rpc) letRun() {
 
 // tick does what is due once per epoch.
 func (r *Rpc) tick() {
-	r.engine.tick()
-	r.engine.settle()
-	if r.engine.timers.trim {
+	r.expire()
+	r.checkIdle()
+	r.ring()
+	r.engine.Tick()
+	r.settle()
+	if r.engine.Scarce() {
 		r.trim()
 	}
 	r.published.publish(r)
 }
 
+// idleWatch waits until no handler has run for a while.
+type idleWatch struct {
+	span  time.Duration
+	since monotime.Time // since when no handler runs; 0 if one does
+	fn    func()        // nil if nobody waits
+}
+
+// whenIdle calls fn once, in a tick, when no handler has run for a span of time.
+func (r *Rpc) whenIdle(span time.Duration, fn func()) {
+	r.idleWatch = idleWatch{span: span, fn: fn}
+	r.engine.ScanNow()
+}
+
+func (r *Rpc) checkIdle() {
+	w := &r.idleWatch
+	switch {
+	case w.fn == nil:
+	case r.running() > 0 || r.engine.Late() > 0:
+		w.since = 0
+	case w.since == 0:
+		w.since = r.engine.Now()
+	case r.engine.Now().Sub(w.since) >= w.span || r.engine.Live() == 0:
+		fn := w.fn
+		w.fn = nil
+		fn()
+	}
+}
+
+// alarm is a call that is due at some time.
+type alarm struct {
+	at monotime.Time
+	fn func() // nil if there is none
+}
+
+// setAlarm makes the first tick at or after a time call fn, once, in place of what it was to
+// call before. nil takes that back.
+func (r *Rpc) setAlarm(at monotime.Time, fn func()) { r.alarm = alarm{at, fn} }
+
+// ring calls the alarm's function if that is due.
+func (r *Rpc) ring() {
+	if fn := r.alarm.fn; fn != nil && r.engine.Now() >= r.alarm.at {
+		r.alarm.fn = nil
+		fn()
+	}
+}
+
+// wakeAt returns when the loop wants to run next.
+func (r *Rpc) wakeAt() monotime.Time {
+	e := &r.engine
+	if len(e.Out.Tx) > 0 {
+		return e.Now().Add(fullFor)
+	}
+	if len(r.jobs.batch) > 0 {
+		return e.Now()
+	}
+	wake := min(e.WakeAt(), r.nextCall())
+	if r.calls.deadlines > 0 || r.idleWatch.fn != nil {
+		wake = min(wake, e.NextScan())
+	}
+	if r.alarm.fn != nil {
+		wake = min(wake, max(r.alarm.at, e.NextScan()))
+	}
+	return wake
+}
+
 // receive takes a burst in.
 func (r *Rpc) receive() (int, error) {
-	r.engine.recordLayer.spare = r.engine.recordLayer.spare[:0]
+	r.engine.Recycle()
 	n, err := r.tr.RxBurst(r.rx)
 	if err != nil {
 		return 0, err
@@ -180,14 +271,14 @@ func (r *Rpc) receive() (int, error) {
 	if r.hasHanded() {
 		n = r.takeHanded(n)
 	}
-	if r.engine.recorder != nil {
-		r.engine.recordRx(r.rx[:n])
+	if r.recorder != nil {
+		r.recordRx(r.rx[:n])
 	}
-	if r.engine.sealing {
-		r.engine.openBurst(r.rx[:n])
+	if r.engine.Sealing() {
+		r.engine.OpenBurst(r.rx[:n])
 	}
-	if r.engine.table.live >= coldSessions && (n > 1 || n == 1 && wire.IsBundle(r.rx[0].Data)) {
-		r.engine.prefetch(r.rx[:n])
+	if r.engine.Cold() && (n > 1 || n == 1 && wire.IsBundle(r.rx[0].Data)) {
+		r.engine.Prefetch(r.rx[:n])
 	}
 	return n, nil
 }
@@ -197,23 +288,23 @@ func (r *Rpc) receive() (int, error) {
 // how many packets are a batch from now on.
 func (r *Rpc) transmitFull(batch int) (int, error) {
 	e := &r.engine
-	if e.handed > 0 {
+	if e.Handed > 0 {
 		r.letRun()
 		r.drainCommands()
-		e.settle()
+		r.settle()
 	}
-	if e.batches.waiting > 0 {
-		if e.runBatches(); e.out.Packets < batch {
+	if r.batches.waiting > 0 {
+		if r.runBatches(); e.Out.Packets < batch {
 			return batch, nil // most of them are answered later
 		}
 	}
-	if len(e.out.Tx) == 0 {
+	if len(e.Out.Tx) == 0 {
 		return batch, nil
 	}
 	if err := r.transmit(); err != nil {
 		return batch, err
 	}
-	if len(r.engine.out.Tx) > 0 {
+	if len(r.engine.Out.Tx) > 0 {
 		return math.MaxInt, nil // the transport is full
 	}
 	return batch, nil
@@ -223,34 +314,34 @@ func (r *Rpc) transmitFull(batch int) (int, error) {
 func (r *Rpc) transmit() error {
 	e := &r.engine
 	r.finish()
-	r.lastWork = e.in.Now // an answer may come soon
-	e.out.Settled()
-	if e.sealing {
-		e.seal(e.out.Tx)
+	r.lastWork = e.Now() // an answer may come soon
+	e.Out.Settled()
+	if e.Sealing() {
+		e.Seal(e.Out.Tx)
 	}
-	n, err := r.tr.TxBurst(e.out.Tx)
+	n, err := r.tr.TxBurst(e.Out.Tx)
 	if err != nil {
 		return err
 	}
-	if e.recorder != nil {
-		e.recordTx(e.out.Tx[:n])
+	if r.recorder != nil {
+		r.recordTx(e.Out.Tx[:n])
 	}
-	e.stats.TxPackets += uint64(n)
-	left := len(e.out.Tx) - n
+	r.stats.TxPackets += uint64(n)
+	left := len(e.Out.Tx) - n
 	if left > 0 {
 		if left, err = r.insist(n); err != nil {
 			return err
 		}
 	}
 	if r.full = left > 0; r.full && left <= r.cfg.Burst*keepBursts {
-		e.out.Keep(left) // for the next pass; meanwhile packets can be received
+		e.Out.Keep(left) // for the next pass; meanwhile packets can be received
 	} else {
-		e.stats.TxDropped += uint64(left)
-		e.out.Reset()
+		r.stats.TxDropped += uint64(left)
+		e.Out.Reset()
 		left = 0
 	}
-	if e.sealing {
-		e.recordLayer.kept(left)
+	if e.Sealing() {
+		e.Kept(left)
 	}
 	return nil
 }
@@ -264,7 +355,7 @@ func (r *Rpc) insist(taken int) (int, error) {
 	if taken == 0 {
 		stalls = 1
 	}
-	for items := e.out.Tx[taken:]; len(items) > 0; {
+	for items := e.Out.Tx[taken:]; len(items) > 0; {
 		if stalls == fewStalls {
 			return len(items), nil
 		}
@@ -272,9 +363,9 @@ func (r *Rpc) insist(taken int) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		e.stats.TxPackets += uint64(n)
-		if e.recorder != nil {
-			e.recordTx(items[:n])
+		r.stats.TxPackets += uint64(n)
+		if r.recorder != nil {
+			r.recordTx(items[:n])
 		}
 		items = items[n:]
 		if stalls++; n > 0 {
@@ -293,53 +384,52 @@ const slowPass = 10_000
 // congestion.
 func (r *Rpc) finish() {
 	e, late := &r.engine, time.Duration(0)
-	e.leaving = e.in.Now
-	if e.out.HasAnswers() {
-		e.leaving = r.readClock()
-		if late = e.leaving.Sub(e.in.Now); late < slowPass {
+	r.leaving = e.Now()
+	if e.Out.HasAnswers() {
+		r.leaving = r.readClock()
+		if late = r.leaving.Sub(e.Now()); late < slowPass {
 			late = 0
 		}
 	}
-	e.out.Finish(late)
+	e.Out.Finish(late)
 }
 
 // drain sends the TX batch and waits until the transport refers to no buffer, also of the batches
 // before: the rare, dear step that keeps zero-copy transmission safe (eRPC, section 4.2.2).
 func (r *Rpc) drain() {
 	e := &r.engine
-	if len(e.out.Tx) > 0 {
+	if len(e.Out.Tx) > 0 {
 		r.finish()
-		if e.sealing {
-			e.seal(e.out.Tx)
+		if e.Sealing() {
+			e.Seal(e.Out.Tx)
 		}
-		r.sendAll(e.out.Tx)
+		r.sendAll(e.Out.Tx)
 	}
 	r.tr.Flush()
-	e.out.Flushed()
-	if e.sealing {
-		e.recordLayer.kept(0)
+	e.Out.Flushed()
+	if e.Sealing() {
+		e.Kept(0)
 	}
-	e.stats.Flushes++
+	r.stats.Flushes++
 }
 
 // sendAll offers items to the transport until it has taken all or is full.
 func (r *Rpc) sendAll(items []transport.TxItem) {
-	e := &r.engine
 	for stalls := 0; len(items) > 0 && stalls < maxStalls; {
 		n, err := r.tr.TxBurst(items)
 		if err != nil {
 			return // the next pass meets the same error and returns it
 		}
-		e.stats.TxPackets += uint64(n)
-		if e.recorder != nil {
-			e.recordTx(items[:n])
+		r.stats.TxPackets += uint64(n)
+		if r.recorder != nil {
+			r.recordTx(items[:n])
 		}
 		items = items[n:]
 		if stalls++; n > 0 {
 			stalls = 0
 		}
 	}
-	e.stats.TxDropped += uint64(len(items))
+	r.stats.TxDropped += uint64(len(items))
 }
 
 // Run runs the event loop until stop returns true, asked once or twice per pass, or
@@ -385,7 +475,7 @@ func (r *Rpc) RunFor(d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		now := r.engine.in.Now
+		now := r.engine.Now()
 		if now >= end {
 			return nil
 		}
@@ -400,7 +490,7 @@ func (r *Rpc) RunFor(d time.Duration) error {
 func (r *Rpc) NextWake() Time {
 	at := r.readClock()
 	if r.commands.Empty() && !r.hasHanded() {
-		at = r.engine.wakeAt()
+		at = r.wakeAt()
 	}
 	if at == monotime.Never {
 		return at
@@ -412,15 +502,15 @@ func (r *Rpc) NextWake() Time {
 // for limit (negative: no limit). A timer of the application that ran ends a spell as work does:
 // what it has sent is answered after a time of its own.
 func (r *Rpc) pause(work int, limit time.Duration) error {
-	now := r.engine.in.Now
+	now := r.engine.Now()
 	r.polling = true
-	if work > 0 || r.engine.after.ran {
-		r.engine.after.ran = false
+	if work > 0 || r.after.ran {
+		r.after.ran = false
 		if r.idle.Idling() {
 			r.idle.Work(now)
 		}
 		r.lastWork = now
-		if r.engine.handed > 0 {
+		if r.engine.Handed > 0 {
 			if nested, err := r.enter(); err == nil && !nested {
 				r.letRun()
 				r.leave()
@@ -454,8 +544,8 @@ func (r *Rpc) wait(now monotime.Time, limit time.Duration) error {
 
 // switchOver lets other goroutines run.
 func (r *Rpc) switchOver() {
-	if e := &r.engine; e.jobs.pool != nil && e.jobs.running > 0 {
-		e.jobs.pool.letRun()
+	if r.jobs.pool != nil && r.jobs.running > 0 {
+		r.jobs.pool.letRun()
 		return
 	}
 	runtime.Gosched()
@@ -463,12 +553,12 @@ func (r *Rpc) switchOver() {
 
 // idleState returns the state of the loop on which its way to wait depends.
 func (r *Rpc) idleState() idle.State {
-	running := r.engine.jobs.running > 0
+	running := r.jobs.running > 0
 	return idle.State{
-		Awaiting: running || len(r.engine.timers.active) > 0,
+		Awaiting: running || len(r.engine.Active()) > 0,
 		Handlers: running,
 		Spare:    r.procs - loops.Load(),
-		Calls:    r.engine.stats.RequestsServed + r.engine.stats.Completed,
+		Calls:    r.stats.RequestsServed + r.stats.Completed,
 	}
 }
 
@@ -501,11 +591,11 @@ func (r *Rpc) lockThread() func() {
 func (r *Rpc) sleep(limit time.Duration) error {
 	if r.waiting == 0 {
 		if r.waiting = r.tr.Hints(r.heard); r.waiting > 0 {
-			r.engine.timers.nextScan = r.engine.in.Now // the next pass acts on them
+			r.engine.ScanNow() // the next pass acts on them
 			return nil
 		}
 	}
-	timeout := r.engine.wakeAt().Sub(r.engine.in.Now)
+	timeout := r.wakeAt().Sub(r.engine.Now())
 	if limit >= 0 {
 		timeout = min(timeout, limit)
 	}
@@ -532,7 +622,7 @@ const napFor = 10 * time.Millisecond
 
 // block waits in the transport.
 func (r *Rpc) block(timeout time.Duration) error {
-	if r.engine.mayNap() {
+	if r.engine.MayNap() {
 		if err := r.tr.Nap(min(napFor, timeout)); err != transport.ErrUnsupported {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/memsize"
 )
 
@@ -11,32 +12,26 @@ import (
 // use with all others; with one it has that alone.
 func TestMemoryDefault(t *testing.T) {
 	a, b := bookOf(&Config{}), bookOf(&Config{})
-	if a.budget != b.budget || a == b {
+	if a.Budget() != b.Budget() || a == b {
 		t.Error("two Nexus have two limits")
 	}
-	if all := memsize.Limit(); all > 0 && a.budget.Limit() != all/4 {
-		t.Errorf("the limit is %d of %d", a.budget.Limit(), all)
+	if all := memsize.Limit(); all > 0 && a.Budget().Limit() != all/4 {
+		t.Errorf("the limit is %d of %d", a.Budget().Limit(), all)
 	}
 	own := bookOf(&Config{MemoryLimit: 1 << 20, Shares: Shares{Off: true}})
-	if own.budget == a.budget || own.budget.Limit() != 1<<20 || own.fair || !a.fair {
-		t.Errorf("with a limit of its own: %d bytes, fair %v", own.budget.Limit(), own.fair)
+	if own.Budget() == a.Budget() || own.Budget().Limit() != 1<<20 {
+		t.Errorf("with a limit of its own: %d bytes", own.Budget().Limit())
 	}
 }
 
-// TestQuota: what one session may keep.
-func TestQuota(t *testing.T) {
-	const message = 1 << 20
-	each := 2 * (message + message/16 + 1<<16)
-	for _, c := range []struct {
-		limit int64
-		slots int
-		want  int
-	}{
-		{1 << 40, 1, each}, {1 << 40, 8, 8 * each}, {64 << 20, 128, 32 << 20}, {1 << 20, 8, each},
-	} {
-		if got := newMemoryBook(c.limit, true).quota(c.slots, message); got != c.want {
-			t.Errorf("limit %d, %d slots: %d, want %d", c.limit, c.slots, got, c.want)
-		}
+// TestSharesDefault: what counts together by default, and that other bits stay.
+func TestSharesDefault(t *testing.T) {
+	def, wide := Shares{}, Shares{IPv4Bits: 24, IPv6Bits: 48}
+	if err := def.fill(); err != nil || def != (Shares{IPv4Bits: 32, IPv6Bits: 64}) {
+		t.Errorf("%+v, %v", def, err)
+	}
+	if err := wide.fill(); err != nil || wide != (Shares{IPv4Bits: 24, IPv6Bits: 48}) {
+		t.Errorf("%+v, %v", wide, err)
 	}
 }
 
@@ -44,6 +39,7 @@ func TestQuota(t *testing.T) {
 // background handlers, and else it keeps it.
 func TestScarceTrims(t *testing.T) {
 	st := newStub(t, Config{MemoryLimit: 16 << 20, NoHugepages: true})
+	budget := st.nexus.memory.Budget()
 	for _, n := range []int{20, 120} {
 		var bufs []*MsgBuffer
 		for i := range n {
@@ -60,14 +56,14 @@ func TestScarceTrims(t *testing.T) {
 		for _, b := range bufs {
 			b.Free()
 		}
-		scarce := st.engine.quotas.book.scarce()
+		scarce := budget.Used() > budget.Limit()*3/4
 		if scarce != (n == 120) {
 			t.Fatalf("%d buffers: scarce is %v", n, scarce)
 		}
 		for range 2 {
 			st.pass(time.Second)
 		}
-		if left := st.engine.quotas.book.budget.Used(); (left == 0) != scarce {
+		if left := budget.Used(); (left == 0) != scarce {
 			t.Errorf("%d buffers: %d bytes are left", n, left)
 		}
 	}
@@ -75,11 +71,11 @@ func TestScarceTrims(t *testing.T) {
 
 // BenchmarkWorkers hands one job after the other to the workers.
 func BenchmarkWorkers(b *testing.B) {
-	p := newWorkerPool(&Shares{}, 4, 64)
-	q := &addrQuota{line: p.open(stubAddrOf(0))}
+	p := newWorkerPool(&engine.Shares{}, 4, 64)
+	work := &addrWork{line: p.open(stubAddrOf(0))}
 	done := make(chan *job, 64)
 	for range 32 {
-		j := &job{quota: q}
+		j := &job{work: work}
 		j.fn = func(ReqHandle) { done <- j }
 		j.handle.job = j
 		done <- j

@@ -155,67 +155,67 @@ func (m *meter) server(typ uint8) *CallStats {
 	return m.served[typ]
 }
 
-// untimed is engine.timeAt while no handler is to be timed.
+// untimed is Rpc.timeAt while no handler is to be timed.
 const untimed = 1<<64 - 1
 
 // startMeter makes the meter if there is none.
-func (e *engine) startMeter() {
-	if e.meter == nil {
-		e.meter = &meter{calls: newRuns(), answers: newRuns()}
-		e.timeAt = e.stats.RequestsServed + HandlerSample
+func (r *Rpc) startMeter() {
+	if r.meter == nil {
+		r.meter = &meter{calls: newRuns(), answers: newRuns()}
+		r.timeAt = r.stats.RequestsServed + HandlerSample
 	}
 }
 
 // timeHandler runs an inline handler and times it, unless one was timed just before.
 //
 //go:noinline
-func (e *engine) timeHandler(fn Handler, h ReqHandle) {
-	m := e.meter
-	e.timeAt = e.stats.RequestsServed + HandlerSample
-	if m.timedAt != 0 && e.in.Now.Sub(m.timedAt) < HandlerEvery {
+func (r *Rpc) timeHandler(fn Handler, h ReqHandle) {
+	m := r.meter
+	r.timeAt = r.stats.RequestsServed + HandlerSample
+	if m.timedAt != 0 && r.engine.Now().Sub(m.timedAt) < HandlerEvery {
 		fn(h)
 		return
 	}
-	m.timedAt = e.in.Now
-	from := e.port.readClock()
+	m.timedAt = r.engine.Now()
+	from := r.readClock()
 	fn(h)
-	m.server(h.Type()).Handler.Add(int64(e.port.readClock().Sub(from)))
+	m.server(h.Type()).Handler.Add(int64(r.readClock().Sub(from)))
 }
 
 // meterBatch runs a batch of n requests and times it.
-func (e *engine) meterBatch(b *batch, n int) {
+func (r *Rpc) meterBatch(b *batch, n int) {
 	typ := b.given[0].Type()
-	from := e.port.readClock()
+	from := r.readClock()
 	b.fn(b.given[:n:n])
-	e.meter.server(typ).Handler.Add(int64(e.port.readClock().Sub(from)))
+	r.meter.server(typ).Handler.Add(int64(r.readClock().Sub(from)))
 }
 
 // traceStart notes the trace of a request at place i, with the meter that it needs. It returns the
 // session's name for the request.
-func (e *engine) traceStart(i uint32, s *Session, q *Request) (ref uint32) {
-	e.startMeter()
-	m := e.meter
+func (r *Rpc) traceStart(i uint32, s *Session, q *Request) (ref uint32) {
+	r.startMeter()
+	m := r.meter
 	for int(i) >= len(m.traces) {
 		m.traces = append(m.traces, nil)
 	}
 	m.traces[i] = q.Trace
-	q.Trace.begin(e, s, q)
+	q.Trace.begin(r.engine.Now(), s, q)
 	return i | session.Marked
 }
 
 // traceEnd ends the trace of a request. It returns the request's place.
 //
 //go:noinline
-func (e *engine) traceEnd(ref uint32, resp *MsgBuffer, err error, rtt time.Duration) uint32 {
+func (r *Rpc) traceEnd(ref uint32, resp *MsgBuffer, err error, rtt time.Duration) uint32 {
 	i := ref &^ session.Marked
-	e.meter.traces[i].end(e.in.Now, rtt, resp, err)
-	e.meter.traces[i] = nil
+	r.meter.traces[i].end(r.engine.Now(), rtt, resp, err)
+	r.meter.traces[i] = nil
 	return i
 }
 
 // refOf returns the session's name for the request at place i.
-func (e *engine) refOf(i uint32) uint32 {
-	if m := e.meter; m != nil && int(i) < len(m.traces) && m.traces[i] != nil {
+func (r *Rpc) refOf(i uint32) uint32 {
+	if m := r.meter; m != nil && int(i) < len(m.traces) && m.traces[i] != nil {
 		return i | session.Marked
 	}
 	return i
@@ -237,50 +237,50 @@ func (m *meter) mark(ev *session.Event, now monotime.Time) {
 // meterEnd notes a call that does not belong to the run at hand.
 //
 //go:noinline
-func (e *engine) meterEnd(c *call, resp *MsgBuffer, err error) {
+func (r *Rpc) meterEnd(c *call, resp *MsgBuffer, err error) {
 	if c.stamp == 0 {
 		return // it was under way before there was a meter
 	}
-	st := e.meter.calling(uint8(c.stamp))
+	st := r.meter.calling(uint8(c.stamp))
 	if err == nil {
-		e.meter.calls.begin(st, e.in.Now, c.stamp, c.req.Size(), resp.Size())
+		r.meter.calls.begin(st, r.engine.Now(), c.stamp, c.req.Size(), resp.Size())
 		return
 	}
 	st.Ended[CodeOf(err)]++
 	st.Requests += uint64(c.req.Size())
-	st.Latency.Add(int64(sinceStamp(e.in.Now, c.stamp)))
+	st.Latency.Add(int64(sinceStamp(r.engine.Now(), c.stamp)))
 }
 
 // meterAnswer notes the answer of n bytes to a request.
 //
 //go:noinline
-func (e *engine) meterAnswer(req session.Served, n int) {
+func (r *Rpc) meterAnswer(req session.Served, n int) {
 	if req.ReqType <= MaxReqType {
-		st := e.meter.server(req.ReqType)
-		e.meter.answers.begin(st, e.in.Now, stampOf(req.At, req.ReqType), req.Size, n)
+		st := r.meter.server(req.ReqType)
+		r.meter.answers.begin(st, r.engine.Now(), stampOf(req.At, req.ReqType), req.Size, n)
 	}
 }
 
 // meterError notes that the request in a slot is answered with an error.
-func (e *engine) meterError(s *Session, slot uint8, code Code) {
-	req := s.sv.Served(slot)
+func (r *Rpc) meterError(s *serverEnd, slot uint8, code Code) {
+	req := s.half.Served(slot)
 	if req.ReqType > MaxReqType || int(code) >= NumCodes {
 		return
 	}
-	st := e.meter.server(req.ReqType)
+	st := r.meter.server(req.ReqType)
 	st.Ended[code]++
 	st.Requests += uint64(req.Size)
-	st.Latency.Add(int64(e.in.Now.Sub(req.At)))
+	st.Latency.Add(int64(r.engine.Now().Sub(req.At)))
 }
 
 // blind notes that the loop did not look for packets for a while.
 //
 //go:noinline
-func (e *engine) blind(gap time.Duration) {
-	e.stats.BlindSpells++
-	e.stats.BlindTime += gap
-	if e.recorder != nil {
-		e.recorder.AddBlind(int64(e.in.Now), gap)
+func (r *Rpc) blind(gap time.Duration) {
+	r.stats.BlindSpells++
+	r.stats.BlindTime += gap
+	if r.recorder != nil {
+		r.recorder.AddBlind(int64(r.engine.Now()), gap)
 	}
 }
 
@@ -342,10 +342,10 @@ func (t *CallTrace) Wall(at Time) time.Time {
 	return t.WallClock.Add(at.Sub(t.Ended))
 }
 
-func (t *CallTrace) begin(e *engine, s *Session, q *Request) {
+func (t *CallTrace) begin(now Time, s *Session, q *Request) {
 	called := t.Called
 	*t = CallTrace{
-		Called: called, Enqueued: e.in.Now, Type: q.Type, Peer: s.end.Peer, Session: s.end.Local,
+		Called: called, Enqueued: now, Type: q.Type, Peer: s.conn.End.Peer, Session: s.conn.End.Local,
 		Request: q.Req.Size(),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -77,13 +78,14 @@ func TestNamedSession(t *testing.T) {
 	}
 	n.end.way.MTU = 1400
 	n.says(nil)
+	var c wire.Connect
+	c.Parse(n.lastSent(1, wire.OpConnect))
 	if ops := n.take(); len(ops) != 1 || ops[0] != wire.OpConnect || s.Peer() != stubAddr(1) {
 		t.Fatalf("with an answer: %v, to %v", ops, s.Peer())
 	}
-	if mtu := s.dialer.Connect.Offer.MTU; mtu != 1400 {
+	if mtu := c.Offer.MTU; mtu != 1400 {
 		t.Errorf("an MTU of %d is offered", mtu)
 	}
-	c := s.dialer.Connect
 	a := wire.Accept{Nonce: c.Nonce, Epoch: 7, Session: 5, Token: 6, Offer: c.Offer}
 	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
 	n.receive(1, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, ch.Put)
@@ -128,8 +130,8 @@ func TestNameFails(t *testing.T) {
 			n.says(nil)
 		}
 		n.pass(time.Second)
-		if len(n.end.sent) != 0 || len(n.engine.handshakes.repeating) != 0 {
-			t.Errorf("silent %v: %d packets later", silent, len(n.end.sent))
+		if len(n.end.sent) != 0 || n.NextWake() != monotime.Never {
+			t.Errorf("silent %v: %d packets later, wakes at %v", silent, len(n.end.sent), n.NextWake())
 		}
 	}
 }

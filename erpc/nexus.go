@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
+	"github.com/userspace-rpc/erpc/internal/memsize"
+	"github.com/userspace-rpc/erpc/msgbuf"
 )
 
 // Mode says where a handler runs (eRPC, section 3.2).
@@ -43,8 +47,8 @@ type Nexus struct {
 	handlers [MaxReqType + 1]handlerEntry
 	batches  []BatchHandler
 	pool     *workerPool // nil if the config has an Executor
-	memory   *memoryBook
-	guard    *guard // nil if nothing is sealed
+	memory   *engine.Book
+	keys     *engine.Keys // nil if nothing is sealed
 	closed   bool
 	rpcs     int
 }
@@ -55,7 +59,7 @@ func NewNexus(cfg Config) (*Nexus, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Nexus{cfg: cfg, memory: bookOf(&cfg), guard: newGuard(&cfg)}, nil
+	return &Nexus{cfg: cfg, memory: bookOf(&cfg), keys: keysOf(&cfg)}, nil
 }
 
 // Register names the handler for requests of reqType, 0 to MaxReqType. All
@@ -112,7 +116,7 @@ func (n *Nexus) workers() *workerPool {
 			if limit == 0 {
 				limit = n.cfg.MaxBackground
 			}
-			n.pool = newWorkerPool(&n.cfg.Shares, limit, n.cfg.MaxBackground)
+			n.pool = newWorkerPool((*engine.Shares)(&n.cfg.Shares), limit, n.cfg.MaxBackground)
 		}
 	}
 	return n.pool
@@ -129,4 +133,28 @@ func (n *Nexus) random() *rand.Rand {
 		panic("erpc: no random numbers: " + err.Error()) // crypto/rand says it never returns an error
 	}
 	return rand.New(rand.NewChaCha8(seed))
+}
+
+const (
+	// memoryPart is which part of what the process may use message buffers take by default.
+	memoryPart = 4
+	// unknownMemory is the limit where the system does not say how much there is.
+	unknownMemory = 1 << 30
+)
+
+// processMemory is the limit of all Nexus whose Config names none.
+var processMemory = sync.OnceValue(func() *msgbuf.Budget {
+	if all := memsize.Limit(); all > 0 {
+		return msgbuf.NewBudget(all / memoryPart)
+	}
+	return msgbuf.NewBudget(unknownMemory)
+})
+
+// bookOf returns the book that a configuration asks for.
+func bookOf(c *Config) *engine.Book {
+	budget := msgbuf.NewBudget(c.MemoryLimit)
+	if c.MemoryLimit == 0 {
+		budget = processMemory()
+	}
+	return engine.NewBook(budget, !c.Shares.Off)
 }

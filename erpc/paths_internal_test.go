@@ -4,104 +4,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/userspace-rpc/erpc/session"
-	"github.com/userspace-rpc/erpc/transport"
-	"github.com/userspace-rpc/erpc/wire"
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 )
 
-// TestPathPlans: sessions whose hosts add the same delay share a plan, whatever else their paths
-// have, and others do not.
-func TestPathPlans(t *testing.T) {
-	cfg, err := Config{Timing: Timing{RTOMax: time.Second}}.fill()
+// TestPacingOfHosts: sessions pace their packets to the link's rate. What their hosts add to round
+// trips is neither congestion nor a reason to send late.
+func TestPacingOfHosts(t *testing.T) {
+	cfg, err := Config{}.fill()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := paths{cfg: &cfg, mtu: 1472, link: 8e9}
-	plans := map[*pathPlan]time.Duration{}
-	delays := []time.Duration{0, time.Microsecond, 100 * time.Microsecond, time.Millisecond}
-	for range 2 {
-		for i, d := range delays {
-			plan := p.plan(&transport.Path{MTU: 1472, HostDelay: d})
-			other := p.plan(&transport.Path{
-				MTU: 1000 + i, HostDelay: d, Shared: true, Checksummed: true, Private: true,
-			})
-			if plan != other {
-				t.Errorf("two plans for %v", d)
-			}
-			if was, is := plans[plan]; is && was != d {
-				t.Errorf("one plan for %v and %v", was, d)
-			}
-			plans[plan] = d
+	for _, d := range []time.Duration{0, time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
+		p := cfg.pacing(8e9, d)
+		if p == nil || p.LinkRate != 1e9 || p.Slack != engine.WheelConfig.Granularity+d/4 {
+			t.Fatalf("hosts add %v: pacing %+v", d, p)
 		}
-	}
-	if len(plans) != len(delays) || len(p.plans) != len(delays) {
-		t.Errorf("%d plans for %d delays", len(plans), len(delays))
-	}
-	for plan, d := range plans {
-		want := session.Timing(cfg.Timing)
-		want.RTOMin = max(want.RTOMin, 20*d)
-		if plan.hostDelay != d || plan.timing != want {
-			t.Errorf("hosts add %v: timing %+v, want %+v", d, plan.timing, want)
-		}
-		if plan.pacing == nil || plan.pacing.LinkRate != 1e9 ||
-			plan.pacing.Slack != wheelConfig.Granularity+d/4 {
-			t.Errorf("hosts add %v: pacing %+v", d, plan.pacing)
-		}
-		if got, want := plan.pacing.Algorithm.Bypass, cfg.Congestion.timely(d).TLow; got != want {
+		if got, want := p.Algorithm.Bypass, cfg.Congestion.timely(d).TLow; got != want {
 			t.Errorf("hosts add %v: answers of up to %v change nothing, want %v", d, got, want)
 		}
 	}
 	cfg.Congestion.Algorithm = CCNone
-	p.plans = nil
-	if plan := p.plan(&transport.Path{}); plan.pacing != nil {
+	if p := cfg.pacing(8e9, 0); p != nil {
 		t.Error("pacing without congestion control")
-	}
-}
-
-// TestPathOffers: an offer has the path's MTU, and a checksum where the path or the application
-// wants one.
-func TestPathOffers(t *testing.T) {
-	for _, wanted := range []bool{false, true} {
-		cfg, err := Config{Checksum: wanted, Slots: 4, Credits: 9, MaxMessage: 5000}.fill()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := paths{cfg: &cfg}
-		for _, checked := range []bool{false, true} {
-			o := p.offer(1300, &transport.Path{Checksummed: checked, Alone: true})
-			if o.Slots != 4 || o.Credits != 9 || o.MTU != 1300 || o.MaxMessage != 5000 ||
-				(o.Features == wire.FeatureChecksum) != (wanted || !checked) {
-				t.Errorf("wanted %v, checked %v: offer %+v", wanted, checked, o)
-			}
-		}
-	}
-}
-
-// TestPathOfEachPeer: what both handshakes offer follows the path to that peer alone.
-func TestPathOfEachPeer(t *testing.T) {
-	st := newStub(t, Config{MTU: 1400})
-	e := &st.engine
-	for _, way := range []transport.Path{
-		{MTU: stubMTU, Checksummed: true}, {MTU: stubMTU}, {MTU: 1200, Checksummed: true},
-		{MTU: stubMTU, Checksummed: true, Shared: true},
-	} {
-		st.end.way = way
-		mtu := min(1400, way.MTU)
-		s := st.dialTo(1)
-		o := s.dialer.Connect.Offer
-		if int(o.MTU) != mtu || (o.Features&wire.FeatureChecksum != 0) == way.Checksummed {
-			t.Errorf("path %+v: offer %+v", way, o)
-		}
-		if s.plan != e.paths.plan(&way) {
-			t.Errorf("path %+v: another plan", way)
-		}
-		sv := st.connectFrom(2, 7, uint64(len(e.table.byNumber)))
-		if sv == nil || sv.shared != way.Shared || sv.Params().Checksum == way.Checksummed ||
-			sv.Params().PerPacket != 1000 { // the peer's own limit
-			t.Errorf("path %+v: server's session %+v", way, sv)
-		}
-	}
-	if err := st.Close(); err != nil {
-		t.Error(err)
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
 // ErrNoServer means that no server of a Pool takes calls. The call was not sent: the error matches
 // ErrNotRun. Errors with ErrNoServer also match the reason why a server failed last.
-var ErrNoServer = notRun("no server takes calls, request not sent")
+var ErrNoServer = engine.NotRun("no server takes calls, request not sent")
 
 // Pool calls several servers that do the same, from any number of goroutines. Each call goes to one
 // server that is ready.
@@ -529,7 +530,7 @@ const (
 
 // errNotSent ends a call that came to a Client of a Pool when its server took none. Nothing was
 // sent, and the Pool chooses again.
-var errNotSent = notRun("not sent")
+var errNotSent = engine.NotRun("not sent")
 
 // errSilent is why a silent server gets no calls.
 var errSilent = fmt.Errorf("%w: it owes answers and is silent", ErrPeerLost)
@@ -752,17 +753,16 @@ func (m *member) listen() {
 		return
 	}
 	now := c.rpc.readClock()
-	e := &c.rpc.engine
 	for _, list := range [...][]*clientSession{c.all, c.retired} {
 		for _, l := range list {
-			switch {
-			case l.s.state != sessConnected:
-			case l.s.assoc.watch.HeardSince(m.silent):
+			switch heard, open := l.s.conn.LastHeard(); {
+			case !open || !l.s.Connected():
+			case heard > m.silent:
 				m.silent, m.err = 0, nil
 				m.update()
 				return
 			case now >= m.probeAt:
-				l.s.live.Probe(l.s.end, e.rng.Uint64(), now, e.out)
+				c.rpc.engine.Probe(&l.s.conn, now)
 				m.probeAt = now.Add(m.probeFor)
 				m.probeFor = min(2*m.probeFor, maxListen)
 			}

@@ -16,6 +16,8 @@ import (
 	"time"
 	"weak"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
+	"github.com/userspace-rpc/erpc/flight"
 	"github.com/userspace-rpc/erpc/internal/cpuquota"
 	"github.com/userspace-rpc/erpc/internal/gid"
 	"github.com/userspace-rpc/erpc/internal/idle"
@@ -25,6 +27,7 @@ import (
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
+	"github.com/userspace-rpc/erpc/wire"
 )
 
 // Rpc is one endpoint: a transport, its sessions and an event loop, all used by one
@@ -38,9 +41,10 @@ import (
 // other processors than amd64 and arm64, cannot tell callers apart, and a wrong one is not noticed.
 // A handler of mode Background, and only it, may use its ReqHandle in another goroutine.
 type Rpc struct {
-	engine   engine
+	engine   engine.Engine
 	nexus    *Nexus
 	cfg      Config
+	pool     *msgbuf.Pool
 	tr       transport.Transport
 	source   func() monotime.Time // of clock
 	shift    atomic.Int64         // what it has gone back by, in ns
@@ -72,10 +76,27 @@ type Rpc struct {
 	published     publishedStats
 	snapshots     snapshots
 	blockingPosts chan struct{} // has room while no such post is under way
+	group         *group        // the loops of the address; nil if there is one
 	number        int           // of the loop in its group, 0 if it is alone
 	claim         *claim        // to tr
 	late          late
 	rest          uintptr // owner when nobody is inside; for who is
+
+	// The application's side of the engine: what its requests and handlers are known by.
+	calls    callTable
+	jobs     jobTable
+	batches  batchTable
+	after    callTimers
+	refusals [256]wire.Code // per request type: why it is refused
+	timeAt   uint64         // from that many requests served on, the next inline handler is timed
+	meter    *meter         // counts by request type; nil until somebody asks for a snapshot
+	stats    Stats          // what the engine does not count
+
+	idleWatch    idleWatch
+	alarm        alarm
+	recorder     *flight.Ring  // the last datagrams; nil if they are not recorded
+	leaving      monotime.Time // when the TX batch was made ready; for the recorder
+	engineConfig engine.Config
 }
 
 // NewRpc makes an endpoint on tr, which it owns from now on, also when it fails. A transport that
@@ -115,7 +136,7 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	if r.txBatch = math.MaxInt; caps.TxBatch > 0 {
 		r.txBatch, r.txCostly = caps.TxBatch, caps.TxCostly
 	}
-	r.heard = make([]transport.Hint, maxICMPOnce)
+	r.heard = make([]transport.Hint, engine.MaxICMPOnce)
 	r.commands = ring.NewMPSC[command](max(1024, 2*r.cfg.MaxBackground))
 	mtu := caps.MTU
 	if r.cfg.MTU != 0 {
@@ -129,30 +150,20 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &r.engine
-	e.port, e.owner, e.cfg, e.handlers, e.pool = r, r, &r.cfg, &n.handlers, pool
-	e.timeAt, e.rng = untimed, n.random()
-	e.handshakes = newHandshakes(e.rng)
-	e.out = session.NewOut(4*r.cfg.Burst, !caps.TxCopies)
-	e.assocs = newAssocTable(e.rng, &e.cfg.Shares)
-	e.jobs.exec = n.cfg.Simulation.Executor
-	if e.jobs.exec == nil {
-		e.jobs.pool = n.workers()
+	r.pool, r.timeAt = pool, untimed
+	r.jobs.exec = n.cfg.Simulation.Executor
+	if r.jobs.exec == nil {
+		r.jobs.pool = n.workers()
 	}
-	e.quotas = n.quotaTable(&r.cfg)
-	if n.guard != nil {
-		e.demandSecurity(n.guard)
-	}
-	e.batches, e.after = newBatchTable(n.batches), newCallTimers()
-	e.timers = newTimers(&r.cfg.Timing)
-	e.paths = paths{cfg: &r.cfg, mtu: mtu, rxRing: caps.RxRing, link: r.cfg.Congestion.linkRate(&caps)}
-	for t := range e.refusals {
+	r.batches, r.after = newBatchTable(n.batches), newCallTimers()
+	for t := range r.refusals {
 		if t > MaxReqType || !n.handlers[t].registered() {
-			e.refusals[t] = ReasonNoHandler.wire()
+			r.refusals[t] = ReasonNoHandler.wire()
 		}
 	}
-	e.in.Now = r.readClock()
-	r.lastWork = e.in.Now
+	r.engineConfig = n.engineConfig(r, mtu, &caps)
+	r.engine.Init(&r.engineConfig, port{r})
+	r.lastWork = r.engine.Now()
 	r.throttled = r.quota.Throttled(r.lastWork)
 	if r.procs = int64(runtime.GOMAXPROCS(0)); n.cfg.Simulation.Clock != nil {
 		r.procs = math.MaxInt64 // the machine below a simulation does not matter
@@ -167,28 +178,38 @@ func (n *Nexus) newRpc(c *claim) (*Rpc, error) {
 	return r, nil
 }
 
+// engineConfig is the configuration of the engine of a new Rpc.
+func (n *Nexus) engineConfig(r *Rpc, mtu int, caps *transport.Caps) engine.Config {
+	c, link := &r.cfg, r.cfg.Congestion.linkRate(caps)
+	return engine.Config{
+		Slots: c.Slots, Credits: c.Credits, Waiting: c.Waiting,
+		MaxMessage: c.MaxMessage, MaxSessions: c.MaxSessions, MaxQueue: c.MaxQueue,
+		MTU: mtu, RxRing: caps.RxRing, Burst: c.Burst, TxCopies: caps.TxCopies,
+		Checksum: c.Checksum, NoBundles: c.NoBundles,
+		Timing: session.Timing(c.Timing), Shares: engine.Shares(c.Shares),
+		TrustLocal: c.TrustLocal, KeyUpdate: c.KeyUpdate,
+		Oldest: c.oldest, Newest: c.newest, Logger: c.Logger,
+		NoBatchedTime: c.Experiment.NoBatchedTime,
+		Inline:        c.Simulation.Clock != nil, Seeded: c.Simulation.Seed != 0,
+		Pool: r.pool, Rand: n.random(), Book: n.memory, Keys: n.keys, Now: r.clock(),
+		Refusals: &r.refusals,
+		Pacing:   func(hostDelay time.Duration) *session.Pacing { return c.pacing(link, hostDelay) },
+		NewConn:  r.newConn,
+	}
+}
+
 // minMTU is the size of the smallest packets that a transport must carry, in bytes.
 func (n *Nexus) minMTU() int {
-	if n.guard != nil {
+	if n.keys != nil {
 		return MinMTU + security.Overhead
 	}
 	return MinMTU
 }
 
-// hints takes what the transport has heard.
-func (r *Rpc) hints() []transport.Hint {
-	n := r.waiting
-	if r.waiting = 0; n == 0 {
-		n = r.tr.Hints(r.heard)
-	}
-	return r.heard[:n]
-}
-
-// readClock is a method of port, as are drain, hints and pathTo. The loop's time never goes back:
-// timers would wait a second time.
+// readClock returns the loop's time, which never goes back: timers would wait a second time.
 func (r *Rpc) readClock() monotime.Time {
 	now := r.clock()
-	if now < r.engine.in.Now {
+	if now < r.engine.Now() {
 		return r.wentBack(now)
 	}
 	return now
@@ -198,7 +219,7 @@ func (r *Rpc) readClock() monotime.Time {
 //
 //go:noinline
 func (r *Rpc) wentBack(now monotime.Time) monotime.Time {
-	past := r.engine.in.Now
+	past := r.engine.Now()
 	r.shift.Add(int64(past.Sub(now)))
 	return past
 }
@@ -206,14 +227,35 @@ func (r *Rpc) wentBack(now monotime.Time) monotime.Time {
 // clock returns the time, in any goroutine. It may go back until the loop looks at it.
 func (r *Rpc) clock() monotime.Time { return r.source() + monotime.Time(r.shift.Load()) }
 
-func (r *Rpc) pathTo(to transport.Addr) transport.Path { return r.tr.Path(to) }
+// port is the engine's way to its Rpc.
+type port struct{ *Rpc }
 
-func (r *Rpc) isPrivate(from transport.Addr) bool { return r.tr.IsPrivate(from) }
+func (p port) Drain()                                  { p.drain() }
+func (p port) ReadClock() monotime.Time                { return p.readClock() }
+func (p port) PathTo(to transport.Addr) transport.Path { return p.tr.Path(to) }
+func (p port) IsPrivate(from transport.Addr) bool      { return p.tr.IsPrivate(from) }
+
+// Hints takes what the transport has heard.
+func (p port) Hints() []transport.Hint {
+	n := p.waiting
+	if p.waiting = 0; n == 0 {
+		n = p.tr.Hints(p.heard)
+	}
+	return p.heard[:n]
+}
+
+// Post runs fn in the loop.
+func (p port) Post(fn func()) bool {
+	return p.Rpc.Post(func(r *Rpc) {
+		fn()
+		r.settle()
+	}) == nil
+}
 
 // poolConfig is the configuration of a pool of message buffers. The transport is told their memory.
 func (r *Rpc) poolConfig() msgbuf.Config {
 	return msgbuf.Config{
-		MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Budget: r.nexus.memory.budget,
+		MaxMessage: r.cfg.MaxMessage, Hugepages: !r.cfg.NoHugepages, Budget: r.nexus.memory.Budget(),
 		Register: r.tr.Register, Unregister: r.tr.Unregister,
 	}
 }
@@ -228,7 +270,7 @@ func (r *Rpc) Alloc(n int) (*MsgBuffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := r.engine.pool.Alloc(n)
+	b, err := r.pool.Alloc(n)
 	if !nested {
 		r.leave()
 	}
@@ -267,8 +309,7 @@ func (r *Rpc) allocShared(n int) (*MsgBuffer, error) {
 
 // trim gives back the memory of message buffers that nobody uses: other Rpcs may need it.
 func (r *Rpc) trim() {
-	r.engine.timers.trim = false
-	r.engine.pool.Trim()
+	r.pool.Trim()
 	if p := r.shared.Load(); p != nil {
 		p.Trim()
 	}
@@ -303,6 +344,19 @@ func hasName(addr string) bool {
 	return err != nil
 }
 
+// hostOf returns the host in an address as text, the name or the IP address that a certificate has;
+// "" if it has none. A transport may reach the host in another way than by that address.
+func hostOf(addr string) string {
+	if hasName(addr) {
+		return addr[:strings.LastIndexByte(addr, ':')]
+	}
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil || at.Addr().IsUnspecified() {
+		return ""
+	}
+	return at.Addr().Unmap().WithZone("").String()
+}
+
 // createNamed is CreateSession with the name of a host.
 func (r *Rpc) createNamed(addr string) (*Session, error) {
 	nested, err := r.enter()
@@ -312,16 +366,20 @@ func (r *Rpc) createNamed(addr string) (*Session, error) {
 	if !nested {
 		defer r.leave()
 	}
-	s, err := r.engine.dialName(hostOf(addr), r.cfg.Timing.ConnectTimeout)
+	c, err := r.engine.DialName(hostOf(addr), r.cfg.Timing.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}
 	go func() {
 		to, err := r.tr.Resolve(addr)
 		err = resolveError(err)
-		_ = r.Post(func(*Rpc) { r.engine.named(s, to, err) }) // in vain only if the loop has ended
+		// In vain only if the loop has ended.
+		_ = r.Post(func(*Rpc) {
+			r.engine.Named(c, to, err)
+			r.settle()
+		})
 	}()
-	return s, nil
+	return sessionOf(c), nil
 }
 
 // CreateSessionTo is CreateSession with an address of the transport.
@@ -335,7 +393,7 @@ func (r *Rpc) createTo(to transport.Addr, host string) (*Session, error) {
 	if !nested {
 		defer r.leave()
 	}
-	return r.engine.dial(to, host, r.cfg.Timing.ConnectTimeout)
+	return r.dial(to, host, r.cfg.Timing.ConnectTimeout)
 }
 
 // CloseSession ends a session of either kind. Requests in flight end with
@@ -348,20 +406,20 @@ func (r *Rpc) CloseSession(s *Session) error {
 	if !nested {
 		defer r.leave()
 	}
-	if s == nil || s.engine != &r.engine {
+	if s == nil || s.rpc != r {
 		return ErrRequest
 	}
-	r.engine.closeSession(s)
-	r.engine.settle()
+	r.engine.CloseConn(&s.conn)
+	r.settle()
 	return nil
 }
 
 // Sessions returns the number of sessions of both kinds.
-func (r *Rpc) Sessions() int { return r.engine.table.live }
+func (r *Rpc) Sessions() int { return r.engine.Live() }
 
 // Running returns the number of requests, of all sessions, whose handlers have not
 // responded.
-func (r *Rpc) Running() int { return r.engine.running() }
+func (r *Rpc) Running() int { return r.running() }
 
 // Refuse makes the endpoint answer new sessions and new requests with "shutting
 // down", while those under way go on.
@@ -373,7 +431,7 @@ func (r *Rpc) Refuse() error {
 	if !nested {
 		defer r.leave()
 	}
-	r.engine.refuseNew()
+	r.refuseNew()
 	return nil
 }
 
@@ -391,15 +449,16 @@ func (r *Rpc) Close() error {
 		return err
 	}
 	if nested {
-		return &causedError{
-			errors.New("close inside a callback: close the Rpc after it has returned"), ErrWrongThread}
+		return engine.Caused(
+			errors.New("close inside a callback: close the Rpc after it has returned"), ErrWrongThread)
 	}
 	defer r.leave()
 	r.leaveGroup()
-	r.engine.closeAll()
-	r.engine.handAll()
+	r.engine.CloseAll()
+	r.settle()
+	r.handAll()
 	r.drainCommands()
-	r.engine.settle()
+	r.settle()
 	r.drain()
 	r.closed.Store(true)
 	loops.Add(-1)
@@ -440,16 +499,16 @@ func (r *Rpc) enter() (nested bool, err error) {
 		r.owner.Store(r.rest)
 		return false, ErrClosed
 	}
-	r.engine.in.Now = r.readClock()
-	if len(r.engine.jobs.batch) > 0 {
-		r.engine.handOver() // of the last pass, after which there is always another one
+	r.engine.SetNow(r.readClock())
+	if len(r.jobs.batch) > 0 {
+		r.handOverJobs() // of the last pass, after which there is always another one
 	}
 	return false, nil
 }
 
 // leave settles what the caller has caused, and lets others in.
 func (r *Rpc) leave() {
-	r.engine.settle()
+	r.settle()
 	r.owner.Store(r.rest)
 }
 
@@ -541,34 +600,22 @@ func (r *Rpc) Post(fn func(*Rpc)) error {
 
 // GiveWay says that a callback has woken other goroutines, which will have something for the loop:
 // it lets them run before it looks for packets again. It is for callbacks and Dispatch handlers.
-func (r *Rpc) GiveWay() { r.engine.handed++ }
+func (r *Rpc) GiveWay() { r.engine.Handed++ }
 
 // Wake makes a sleeping loop run a pass. It is safe in any goroutine.
 func (r *Rpc) Wake() { r.tr.Wake() }
 
-// start begins a request for a command. The request carries the deadline, 0 for none; the caller
-// cancels the request then.
-func (r *Rpc) start(s *Session, q *Request, deadline monotime.Time) (RequestID, error) {
-	e := &r.engine
-	e.calls.until = deadline
-	id, err := e.start(s, q)
-	e.calls.until = 0
-	return id, err
-}
-
-// cancel ends a request for a command, when that is over.
-func (r *Rpc) cancel(id RequestID) { r.engine.cancel(id, ErrCancelled) }
-
-// dial starts to open a session for a command, and gives up after limit.
+// dial starts to open a session, and gives up after limit.
 func (r *Rpc) dial(to transport.Addr, host string, limit time.Duration) (*Session, error) {
-	return r.engine.dial(to, host, limit)
+	c, err := r.engine.Dial(to, host, limit)
+	if err != nil {
+		return nil, err
+	}
+	return sessionOf(c), nil
 }
 
 // drop ends a session for a command.
-func (r *Rpc) drop(s *Session) { r.engine.closeSession(s) }
-
-// setAlarm has fn called in the loop when the time has come; nil takes that back.
-func (r *Rpc) setAlarm(at monotime.Time, fn func()) { r.engine.setAlarm(at, fn) }
+func (r *Rpc) drop(s *Session) { r.engine.CloseConn(&s.conn) }
 
 // drainCommands runs the commands that have come, at most a ring full, so that
 // commands that cause commands do not keep packets waiting.
@@ -581,7 +628,7 @@ func (r *Rpc) drainCommands() int {
 		}
 		switch {
 		case c.job != nil:
-			r.engine.finishJob(c.job)
+			r.finishJob(c.job)
 		case c.c != nil:
 			c.c.onLoop(r)
 		default:

@@ -148,13 +148,13 @@ func (s *Server) Serve(tr transport.Transport) error {
 // responded: Close waits for them.
 func (r *Rpc) quiesce() bool {
 	_ = r.Refuse() // the loop is between passes: nobody is inside
-	return r.engine.jobs.running == 0
+	return r.jobs.running == 0
 }
 
 // cut ends all sessions. The peers are told, and again until they know, while the loop runs.
 func (r *Rpc) cut() {
 	if nested, err := r.enter(); err == nil && !nested {
-		r.engine.closeSessions()
+		r.engine.CloseConns()
 		r.leave()
 	}
 }
@@ -193,7 +193,7 @@ func drained(ctx context.Context, rpcs []served) bool {
 		go func() { // Post waits for a loop that has too much to do
 			_ = r.Post(func(r *Rpc) { // in vain only if the loop has ended
 				_ = r.Refuse()
-				r.engine.whenIdle(shutdownGrace, func() { close(idle[i]) })
+				r.whenIdle(shutdownGrace, func() { close(idle[i]) })
 			})
 		}()
 	}
@@ -298,7 +298,7 @@ func (s *Server) loop(r served) error {
 	if err == nil {
 		err = ErrClosed
 	} else {
-		r.cfg.Logger.Error("event loop failed", "loop", r.engine.loop(), "error", err)
+		r.cfg.Logger.Error("event loop failed", "loop", r.engine.Loop(), "error", err)
 	}
 	if cerr := r.Close(); cerr != nil {
 		err = errors.Join(err, cerr)
@@ -361,18 +361,17 @@ func (l *late) tidy(r *Rpc, j *job) {
 
 // finish is tidy with the lock held. The last request ends what Close has left.
 func (l *late) finish(r *Rpc) {
-	e := &r.engine
 	for c, ok := r.commands.Pop(); ok; c, ok = r.commands.Pop() {
 		if c.job != nil {
-			e.finishJob(c.job)
+			r.finishJob(c.job)
 		}
 	}
 	for _, j := range l.jobs {
-		e.finishJob(j)
+		r.finishJob(j)
 	}
 	l.jobs = nil
-	if e.jobs.running == 0 {
-		e.quotas.close()
+	if r.jobs.running == 0 {
+		r.engine.Quotas().Close()
 	}
 }
 
@@ -381,8 +380,8 @@ func (l *late) finish(r *Rpc) {
 func (r *Rpc) closePools() error {
 	r.late.mu.Lock()
 	defer r.late.mu.Unlock()
-	running := r.engine.jobs.running
-	err := r.engine.pool.Close()
+	running := r.jobs.running
+	err := r.pool.Close()
 	if leak, ok := err.(*msgbuf.LeakError); ok {
 		if leak.Count -= running; leak.Count <= 0 {
 			err = nil

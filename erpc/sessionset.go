@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 )
 
@@ -100,7 +101,7 @@ func (q *callQueue) before(k *goCall) **goCall {
 func (c *Client) pick() *clientSession {
 	for n := len(c.free); n > 0; n-- {
 		l := c.free[n-1]
-		if l.s.state == sessConnected && !l.s.cl.Draining() {
+		if l.s.Connected() && !l.s.Draining() {
 			return l
 		}
 		c.unlist(l) // an event that says why is on its way
@@ -129,7 +130,7 @@ func (c *Client) unlist(l *clientSession) {
 
 // full reports whether all slots of a session are in use. A call that was given up uses one until
 // its handler has returned.
-func (l *clientSession) full() bool { return l.busy+l.s.cl.Held() >= l.slots }
+func (l *clientSession) full() bool { return l.busy+l.s.conn.Client.Held() >= l.slots }
 
 // occupy notes that a call has a slot of l.
 func (c *Client) occupy(l *clientSession) {
@@ -143,7 +144,7 @@ func (c *Client) occupy(l *clientSession) {
 func (c *Client) vacate(l *clientSession) {
 	l.busy--
 	switch {
-	case l.s.state != sessConnected:
+	case !l.s.Connected():
 	case l.out && l.busy == 0:
 		c.rpc.drop(l.s)
 	case l.at == 0 && !l.out && !l.full():
@@ -153,7 +154,7 @@ func (c *Client) vacate(l *clientSession) {
 
 // freed follows a slot of l that a call had used which was given up.
 func (c *Client) freed(l *clientSession) {
-	if l.s.state == sessConnected && l.at == 0 && !l.out && !l.full() {
+	if l.s.Connected() && l.at == 0 && !l.out && !l.full() {
 		c.list(l)
 	}
 	if c.queue.n > 0 {
@@ -222,7 +223,7 @@ func (c *Client) retire(l *clientSession) {
 	c.leave(l)
 	switch {
 	case l.s.ofClient == nil: // its session has ended
-	case l.busy == 0 && l.s.state == sessConnected:
+	case l.busy == 0 && l.s.Connected():
 		c.rpc.drop(l.s)
 	default:
 		c.retired = append(c.retired, l)
@@ -232,7 +233,7 @@ func (c *Client) retire(l *clientSession) {
 // retireAll retires the sessions with an incarnation of the server that is gone.
 func (c *Client) retireAll(epoch uint64) {
 	for i := len(c.all) - 1; i >= 0; i-- {
-		if l := c.all[i]; l.slots > 0 && l.s.epoch == epoch {
+		if l := c.all[i]; l.slots > 0 && l.s.conn.Epoch() == epoch {
 			c.retire(l)
 		}
 	}
@@ -342,7 +343,7 @@ func (c *Client) again(k *goCall, l *clientSession, err error) bool {
 			c.member.drain()
 			return false
 		}
-	case err == errNotTaken:
+	case err == engine.ErrNotTaken:
 		c.retire(l) // it is ending
 	case refused && r.Reason == ReasonExhausted:
 		if k.elsewhere {
@@ -378,7 +379,7 @@ func (c *Client) hold() {
 
 // holdOn sets when calls are tried again. Chance keeps many clients apart.
 func (c *Client) holdOn() {
-	wait := c.holdFor + time.Duration(c.rpc.engine.rng.Int64N(int64(c.holdFor)))
+	wait := c.holdFor + time.Duration(c.rpc.engine.Rand().Int64N(int64(c.holdFor)))
 	c.alarms.hold = c.rpc.readClock().Add(wait)
 	c.arm()
 }

@@ -42,7 +42,7 @@ func TestSessionSilence(t *testing.T) {
 		near("repeated", st.now.Sub(begun))
 	}
 	a := alive(s)
-	st.receive(0, wire.OpPing, s.end.Local, s.end.LocalToken, wire.AliveSize, a.Put)
+	st.receive(0, wire.OpPing, s.conn.End.Local, s.conn.End.LocalToken, wire.AliveSize, a.Put)
 	st.pass(0)
 	near("heard", 0)
 	st.pass(30 * time.Millisecond)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 	"github.com/userspace-rpc/erpc/flight"
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/session"
@@ -187,7 +188,7 @@ func Snapshots(ctx context.Context, opts SnapshotOptions, watched ...Watched) []
 
 // answer takes the snapshot that is under way, in the loop.
 func (r *Rpc) answer(a *snapshotRequest) {
-	r.engine.startMeter()
+	r.startMeter()
 	r.tell(a, r.takeSnapshot(a.opts))
 }
 
@@ -209,36 +210,36 @@ func (r *Rpc) takeSnapshot(opts SnapshotOptions) *Snapshot {
 	e := &r.engine
 	s := &Snapshot{
 		Addr: r.LocalAddr(), Loop: r.number, At: monotime.Wall(), Stats: r.snapshot(),
-		Types: e.meter.types(),
+		Types: r.meter.types(),
 	}
 	q := &s.Queues
-	q.Commands, q.Handlers, q.Workers = r.commands.Len(), e.jobs.running, e.jobs.running
-	q.Packets = len(e.out.Tx)
-	if w := e.timers.wheel; w != nil {
-		q.Paced = w.Len()
-	}
+	q.Commands, q.Handlers, q.Workers = r.commands.Len(), r.jobs.running, r.jobs.running
+	q.Packets = len(e.Out.Tx)
+	q.Paced = e.Paced()
 	if r.snapshots.waiting != nil {
 		q.Calls = r.snapshots.waiting()
 	}
-	s.Congestion = e.congestion(q)
-	pool := e.pool.Stats()
+	s.Congestion = r.congestion(q)
+	pool := r.pool.Stats()
 	s.Memory = MemoryUse{
 		Reserved: pool.ReservedBytes, Huge: pool.HugeBytes, Used: pool.UsedBytes,
-		Buffers: pool.InUse, Process: e.quotas.book.budget.Used(),
-		Limit: e.quotas.book.budget.Limit(),
+		Buffers: pool.InUse, Process: r.nexus.memory.Budget().Used(),
+		Limit: r.nexus.memory.Budget().Limit(),
 	}
 	if p := r.shared.Load(); p != nil {
 		s.Memory.Shared = p.Stats().ReservedBytes
 	}
-	s.Sessions = e.sessionStates(min(opts.Sessions, MaxLook))
+	s.Sessions = r.sessionStates(min(opts.Sessions, MaxLook))
 	return s
 }
 
 // congestion sums up the sessions that have requests, and counts those requests.
-func (e *engine) congestion(q *Queues) (c CongestionState) {
-	c.Active = len(e.timers.active)
-	for _, s := range e.timers.active[:min(c.Active, MaxLook)] {
-		in, queued := s.cl.Pending()
+func (r *Rpc) congestion(q *Queues) (c CongestionState) {
+	active := r.engine.Active()
+	c.Active = len(active)
+	for _, conn := range active[:min(c.Active, MaxLook)] {
+		s := sessionOf(conn)
+		in, queued := s.Pending()
 		q.InFlight += in
 		q.Requests += queued
 		rate, limited := s.Rate()
@@ -255,20 +256,20 @@ func (e *engine) congestion(q *Queues) (c CongestionState) {
 
 // sessionStates describes at most n sessions: those that have requests first, then others, by
 // number.
-func (e *engine) sessionStates(n int) (list []SessionState) {
-	for _, s := range e.timers.active {
+func (r *Rpc) sessionStates(n int) (list []SessionState) {
+	for _, c := range r.engine.Active() {
 		if len(list) < n {
-			list = append(list, s.describe())
+			list = append(list, sessionOf(c).describe())
 		}
 	}
 	looked := 0
-	for _, s := range e.table.byNumber {
+	for _, c := range r.engine.Conns() {
 		if len(list) >= n || looked >= MaxLook {
 			break
 		}
-		if s != nil && s.activeAt == 0 {
+		if c != nil && !c.Active() {
 			looked++
-			list = append(list, s.describe())
+			list = append(list, sessionOf(c).describe())
 		}
 	}
 	slices.SortStableFunc(list, func(a, b SessionState) int {
@@ -279,17 +280,19 @@ func (e *engine) sessionStates(n int) (list []SessionState) {
 
 // describe returns the state of a session.
 func (s *Session) describe() SessionState {
+	end := s.conn.End
 	d := SessionState{
-		Number: s.end.Local, Peer: s.end.Peer, Client: s.IsClient(), Connected: s.Connected(),
+		Number: end.Local, Peer: end.Peer, Client: s.IsClient(), Connected: s.Connected(),
 	}
-	if s.sv != nil {
-		d.InFlight = s.sv.Running()
+	if server := s.conn.Server; server != nil {
+		d.InFlight = server.Running()
 		return d
 	}
-	d.InFlight, d.Queued = s.cl.Pending()
-	d.Credits, d.MaxCredits = s.cl.FreeCredits(), s.end.Params.Credits
+	client := s.conn.Client
+	d.InFlight, d.Queued = client.Pending()
+	d.Credits, d.MaxCredits = client.FreeCredits(), end.Params.Credits
 	d.Rate, d.Limited = s.Rate()
-	rtt := s.cl.RoundTrips()
+	rtt := client.RoundTrips()
 	d.RTT, d.MinRTT, d.RTO = rtt.Smoothed, rtt.Least, rtt.Timeout
 	return d
 }
@@ -488,15 +491,27 @@ func (p *publishedStats) publish(r *Rpc) {
 }
 
 func (r *Rpc) snapshot() Stats {
-	e := &r.engine
-	s := e.stats
-	s.TxBundled = e.out.Bundled
-	s.Protocol = ProtocolStats(e.proto)
+	s := r.stats
+	s.addEngine(r.engine.Stats())
+	s.TxBundled = r.engine.Out.Bundled
+	s.Protocol = ProtocolStats(*r.engine.ProtocolStats())
 	s.Transport = r.tr.Stats()
-	s.Sessions = e.table.live
-	s.Memory = e.pool.Reserved()
-	s.MemoryAll = e.quotas.book.budget.Used()
+	s.Sessions = r.engine.Live()
+	s.Memory = r.pool.Reserved()
+	s.MemoryAll = r.nexus.memory.Budget().Used()
 	return s
+}
+
+// addEngine puts in what the engine counts.
+func (s *Stats) addEngine(e *engine.Stats) {
+	s.RxBundled = e.RxBundled
+	s.SessionsOpened, s.SessionsEnded = e.SessionsOpened, e.SessionsEnded
+	s.SessionsRefused, s.SessionsOverShare = e.SessionsRefused, e.SessionsOverShare
+	s.SessionsMoved, s.KeyUpdates = e.SessionsMoved, e.KeyUpdates
+	s.DropMalformed, s.DropNoSession, s.DropToken = e.DropMalformed, e.DropNoSession, e.DropToken
+	s.DropConnects, s.DropSealed, s.DropBundle = e.DropConnects, e.DropSealed, e.DropBundle
+	s.DropRole, s.HandedOver = e.DropRole, e.HandedOver
+	s.DropHandover, s.DropNoLoop = e.DropHandover, e.DropNoLoop
 }
 
 // Stats returns the counters, at most a quarter of Timing.RTOMin old while the loop runs.
@@ -508,19 +523,19 @@ func (r *Rpc) Stats() Stats {
 }
 
 // recordRx keeps the datagrams of a burst.
-func (e *engine) recordRx(pkts []transport.RxPacket) {
+func (r *Rpc) recordRx(pkts []transport.RxPacket) {
 	for i := range pkts {
-		e.recorder.Add(flight.Received, int64(e.in.Now), &pkts[i].From, pkts[i].Data, nil)
+		r.recorder.Add(flight.Received, int64(r.engine.Now()), &pkts[i].From, pkts[i].Data, nil)
 	}
 }
 
 // recordTx keeps datagrams that the transport has taken. Batches with answers have the time just
 // before they were offered, not that of the pass: so a handler that takes long is seen. Others
 // have that of the pass, which costs no look at the clock.
-func (e *engine) recordTx(items []session.Tx) {
+func (r *Rpc) recordTx(items []session.Tx) {
 	for i := range items {
 		t := &items[i]
-		e.recorder.Add(flight.Sent, int64(e.leaving), &t.Dst, t.Head, t.Data)
+		r.recorder.Add(flight.Sent, int64(r.leaving), &t.Dst, t.Head, t.Data)
 	}
 }
 
@@ -533,15 +548,15 @@ func (r *Rpc) Record(ctx context.Context, n int) error {
 	if n > 0 {
 		ring = flight.NewRing(n)
 	}
-	return r.blockingPost(ctx, func(r *Rpc) { r.engine.recorder = ring })
+	return r.blockingPost(ctx, func(r *Rpc) { r.recorder = ring })
 }
 
 // Recording returns how many datagrams the loop keeps, 0 if it does not record. Safety and errors
 // are those of Record.
 func (r *Rpc) Recording(ctx context.Context) (n int, err error) {
 	err = r.blockingPost(ctx, func(r *Rpc) {
-		if r.engine.recorder != nil {
-			n = r.engine.recorder.Size()
+		if r.recorder != nil {
+			n = r.recorder.Size()
 		}
 	})
 	return n, err
@@ -559,8 +574,8 @@ func (r *Rpc) Flight(ctx context.Context) (*flight.Dump, error) {
 	var full *flight.Ring
 	var shift int64
 	err = r.blockingPost(ctx, func(r *Rpc) {
-		if full = r.engine.recorder; full != nil {
-			r.engine.recorder = next
+		if full = r.recorder; full != nil {
+			r.recorder = next
 		}
 		shift = monotime.Wall().UnixNano() - int64(r.clock())
 	})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security/sectest"
+	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -194,10 +195,26 @@ func (st *stub) dialTo(i int) *Session {
 	return s
 }
 
+// lastSent returns the body of the management packet of a kind that was sent last to peer i.
+func (st *stub) lastSent(i int, op wire.Op) []byte {
+	st.tb.Helper()
+	for at := len(st.end.sent) - 1; at >= 0; at-- {
+		p := st.end.sent[at]
+		var h wire.Header
+		if p.to == stubAddr(i) && h.Parse(p.data) == nil && wire.Op(h.ReqType) == op {
+			return p.data[wire.HeaderSize:]
+		}
+	}
+	st.tb.Fatalf("no packet of kind %v to peer %d", op, i)
+	return nil
+}
+
 // accepted lets peer i accept a session that is being opened, as an endpoint with an epoch.
 func (st *stub) accepted(s *Session, i int, epoch uint64) {
 	st.tb.Helper()
-	c := s.dialer.Connect
+	st.pass(0)
+	var c wire.Connect
+	c.Parse(st.lastSent(i, wire.OpConnect))
 	ch := wire.Challenge{Nonce: c.Nonce, Cookie: [wire.CookieSize]byte{1}}
 	st.receive(i, wire.OpChallenge, c.Session, c.Token, wire.ChallengeSize, ch.Put)
 	a := wire.Accept{Nonce: c.Nonce, Epoch: epoch, Session: 5, Token: 6, Offer: c.Offer}
@@ -209,26 +226,39 @@ func (st *stub) accepted(s *Session, i int, epoch uint64) {
 	st.take()
 }
 
-// alive is the body of a packet of the peer of s about its life.
-func alive(s *Session) wire.Alive {
-	return wire.Alive{Session: s.end.Remote, Token: s.end.RemoteToken, To: s.end.LocalToken}
-}
-
 // connectFrom lets peer i open a session here, as an endpoint with an epoch.
 func (st *stub) connectFrom(i int, epoch, nonce uint64) *Session {
 	st.tb.Helper()
-	return st.connectWith(i, epoch, nonce, 0)
+	p := session.Params{Slots: 8, Credits: 8, PerPacket: 1000, MaxMessage: 1 << 20}
+	c := wire.Connect{Nonce: nonce, Epoch: epoch, Session: 8, Token: uint32(nonce), Offer: p.Offer()}
+	c.Offer.Features = 0
+	for range 2 {
+		st.receive(i, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
+		st.pass(1000)
+		if c.Cookie == [wire.CookieSize]byte{} {
+			var ch wire.Challenge
+			ch.Parse(st.lastSent(i, wire.OpChallenge))
+			c.Cookie = ch.Cookie
+			st.end.sent = nil
+		}
+	}
+	for _, conn := range st.engine.Conns() {
+		if conn != nil && conn.End.Peer == stubAddr(i) && conn.End.RemoteToken == c.Token {
+			return sessionOf(conn)
+		}
+	}
+	return nil
 }
 
-// connectOffer is connectFrom with another offer.
-func (st *stub) connectOffer(i int, epoch, nonce uint64, o wire.Offer) *Session {
-	st.tb.Helper()
-	c := wire.Connect{Nonce: nonce, Epoch: epoch, Session: 8, Token: uint32(nonce), Offer: o}
-	from := stubAddr(i)
-	body := make([]byte, wire.ConnectSize)
-	c.Put(body)
-	c.Cookie = st.engine.handshakes.cookies.Make(&from, body, st.now)
-	st.receive(i, wire.OpConnect, wire.NoSession, 0, wire.ConnectSize, c.Put)
-	st.pass(1000)
-	return st.engine.table.byKey[connKey{from: from, nonce: nonce}]
+// alive is the body of a packet of the peer of s about its life.
+func alive(s *Session) wire.Alive {
+	end := s.conn.End
+	return wire.Alive{Session: end.Remote, Token: end.RemoteToken, To: end.LocalToken}
+}
+
+// stubAddrOf returns the address of peer i in a network of its own.
+func stubAddrOf(i int) (a transport.Addr) {
+	a = stubAddr(0)
+	a.IP[7] = byte(i + 1)
+	return a
 }

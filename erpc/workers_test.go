@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/userspace-rpc/erpc/erpc/internal/engine"
 )
 
 // crew is a pool of workers whose jobs wait until the test lets them end. All of it is driven by
@@ -13,16 +15,16 @@ import (
 type crew struct {
 	*workerPool
 	tb      testing.TB
-	quotas  []*addrQuota
+	work    []*addrWork
 	started chan int // the address of a job that has begun
 	finish  []chan struct{}
 }
 
-func newCrew(tb testing.TB, cfg *Shares, workers, most, addresses int) *crew {
+func newCrew(tb testing.TB, cfg *engine.Shares, workers, most, addresses int) *crew {
 	c := &crew{tb: tb, started: make(chan int, most+workers)}
 	c.workerPool = newWorkerPool(cfg, workers, most)
 	for i := range addresses {
-		c.quotas = append(c.quotas, &addrQuota{line: c.open(stubAddrOf(i))})
+		c.work = append(c.work, &addrWork{line: c.open(stubAddrOf(i))})
 		c.finish = append(c.finish, make(chan struct{}))
 	}
 	return c
@@ -31,7 +33,7 @@ func newCrew(tb testing.TB, cfg *Shares, workers, most, addresses int) *crew {
 // jobs makes jobs of an address.
 func (c *crew) jobs(address, n int) (jobs []*job) {
 	for range n {
-		j := &job{quota: c.quotas[address]}
+		j := &job{work: c.work[address]}
 		j.handle.job = j
 		j.fn = func(ReqHandle) {
 			c.started <- address
@@ -88,7 +90,7 @@ func (c *crew) end() {
 		close(f)
 	}
 	c.stop()
-	for _, q := range c.quotas {
+	for _, q := range c.work {
 		c.close(q.line)
 	}
 	if c.waiting+c.running+c.users+c.queues != 0 || c.next != nil || len(c.lines) != 0 {
@@ -103,7 +105,7 @@ func (c *crew) end() {
 // TestHogOfWorkers: an address with slow handlers has three quarters of the workers; the others
 // take turns in the rest.
 func TestHogOfWorkers(t *testing.T) {
-	c := newCrew(t, &Shares{}, 8, 100, 3)
+	c := newCrew(t, &engine.Shares{}, 8, 100, 3)
 	if n := c.put(0, 100); n < 75 {
 		t.Errorf("%d jobs of the hog wait", n)
 	}
@@ -126,7 +128,7 @@ func TestHogOfWorkers(t *testing.T) {
 
 // TestTurns: with one worker addresses take turns, however much of one waits.
 func TestTurns(t *testing.T) {
-	c := newCrew(t, &Shares{}, 1, 100, 4)
+	c := newCrew(t, &engine.Shares{}, 1, 100, 4)
 	c.put(0, 1)
 	c.begin(1)
 	c.put(0, 20)
@@ -148,7 +150,7 @@ func TestTurns(t *testing.T) {
 
 // TestHogOfLine: jobs of one address fill three quarters of the places, and no more.
 func TestHogOfLine(t *testing.T) {
-	c := newCrew(t, &Shares{}, 1, 40, 11)
+	c := newCrew(t, &engine.Shares{}, 1, 40, 11)
 	c.put(0, 1)
 	c.begin(1)
 	if n := c.put(0, 100); n != 30 {
@@ -167,7 +169,7 @@ func TestHogOfLine(t *testing.T) {
 
 // TestWorkersOff: without quotas there is one line, and one address may have all.
 func TestWorkersOff(t *testing.T) {
-	c := newCrew(t, &Shares{Off: true}, 4, 10, 2)
+	c := newCrew(t, &engine.Shares{Off: true}, 4, 10, 2)
 	if n := c.put(0, 4); n != 4 {
 		t.Errorf("%d jobs", n)
 	}
@@ -187,7 +189,7 @@ func TestWorkersOff(t *testing.T) {
 
 // TestGrownQuota: when an address has ended, its quota goes to those that wait.
 func TestGrownQuota(t *testing.T) {
-	c := newCrew(t, &Shares{}, 8, 100, 2)
+	c := newCrew(t, &engine.Shares{}, 8, 100, 2)
 	c.put(1, 2)
 	c.begin(2)
 	c.put(0, 20)
@@ -205,7 +207,7 @@ func TestGrownQuota(t *testing.T) {
 
 // TestQuotasAwake: workers that wait begin when quotas have grown by more than one.
 func TestQuotasAwake(t *testing.T) {
-	c := newCrew(t, &Shares{}, 32, 1000, 3)
+	c := newCrew(t, &engine.Shares{}, 32, 1000, 3)
 	c.put(2, 4)
 	c.begin(4)
 	c.put(0, 100)
@@ -226,7 +228,7 @@ func TestQuotasAwake(t *testing.T) {
 
 // TestManyAddresses: with more addresses than workers each may have one.
 func TestManyAddresses(t *testing.T) {
-	c := newCrew(t, &Shares{}, 4, 100, 10)
+	c := newCrew(t, &engine.Shares{}, 4, 100, 10)
 	c.put(0, 10)
 	c.begin(3)
 	for a := 1; a < 10; a++ {
@@ -241,7 +243,7 @@ func TestManyAddresses(t *testing.T) {
 // TestPoolGrows: there is a worker for each handler that blocks, up to the limit, and for others
 // there is none.
 func TestPoolGrows(t *testing.T) {
-	c := newCrew(t, &Shares{Off: true}, 100, 400, 1)
+	c := newCrew(t, &engine.Shares{Off: true}, 100, 400, 1)
 	for _, n := range []int{1, 40, 59} {
 		c.put(0, n)
 		c.begin(n)
@@ -257,7 +259,7 @@ func TestPoolGrows(t *testing.T) {
 	c.begin(50)
 	c.end()
 
-	c = newCrew(t, &Shares{Off: true}, 100, 400, 1)
+	c = newCrew(t, &engine.Shares{Off: true}, 100, 400, 1)
 	for range 100 { // one after the other
 		c.put(0, 1)
 		c.begin(1)
@@ -273,7 +275,7 @@ func TestPoolGrows(t *testing.T) {
 // TestOneComes: however many jobs are handed over, and how often, one worker is on its way. It
 // makes the next one come.
 func TestOneComes(t *testing.T) {
-	c := newCrew(t, &Shares{Off: true}, 10, 100, 1)
+	c := newCrew(t, &engine.Shares{Off: true}, 10, 100, 1)
 	for round := range 2 {
 		c.mu.Lock() // no worker gets anywhere
 		idle := len(c.idle)
@@ -297,7 +299,7 @@ func TestOneComes(t *testing.T) {
 // TestPoolShrinks: workers that nobody needs end; those that are needed now and then stay.
 func TestPoolShrinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrew(t, &Shares{Off: true}, 100, 400, 1)
+		c := newCrew(t, &engine.Shares{Off: true}, 100, 400, 1)
 		work := func(n int) {
 			c.put(0, n)
 			c.begin(n)
@@ -342,7 +344,7 @@ func TestPoolShrinks(t *testing.T) {
 
 // TestStopWithJobs: stop lets the jobs that wait run, and wakes the workers that wait for a quota.
 func TestStopWithJobs(t *testing.T) {
-	c := newCrew(t, &Shares{}, 8, 100, 2)
+	c := newCrew(t, &engine.Shares{}, 8, 100, 2)
 	c.put(0, 7)
 	c.begin(6) // its quota
 	c.put(1, 2)
@@ -367,7 +369,7 @@ func TestStopWithJobs(t *testing.T) {
 
 // TestRefusedFirst: the jobs for which there is no room come to the front.
 func TestRefusedFirst(t *testing.T) {
-	c := newCrew(t, &Shares{Off: true}, 1, 4, 2)
+	c := newCrew(t, &engine.Shares{Off: true}, 1, 4, 2)
 	c.put(0, 1)
 	c.begin(1)
 	jobs := c.jobs(1, 6)
@@ -380,10 +382,10 @@ func TestRefusedFirst(t *testing.T) {
 
 // TestSubmitAllocatesNothing: neither does a worker.
 func TestSubmitAllocatesNothing(t *testing.T) {
-	p := newWorkerPool(&Shares{}, 1, 10)
-	q := &addrQuota{line: p.open(stubAddrOf(0))}
+	p := newWorkerPool(&engine.Shares{}, 1, 10)
+	q := &addrWork{line: p.open(stubAddrOf(0))}
 	ran := make(chan struct{})
-	j := &job{quota: q, fn: func(ReqHandle) { ran <- struct{}{} }}
+	j := &job{work: q, fn: func(ReqHandle) { ran <- struct{}{} }}
 	j.handle.job = j
 	batch := []*job{j}
 	if n := testing.AllocsPerRun(100, func() {

@@ -172,7 +172,7 @@ func (c *Client) Open(
 	}
 	c.open = true
 	c.startQueued(now, out)
-	out.Opened(c.Local)
+	out.Tell(EventOpened, c.Local)
 }
 
 // Start begins a request, or queues it when all slots are in use or the session is

@@ -335,8 +335,9 @@ func (o *Out) addMore(kind EventKind) *Event {
 	return &o.more[len(o.more)-1]
 }
 
-// Opened adds EventOpened for the session with a number at this side.
-func (o *Out) Opened(local uint32) { o.add(EventOpened).Session = local }
+// Tell adds an event of the owner's own about the session with a number at this side. Like any
+// other it comes behind the outcomes that are there already.
+func (o *Out) Tell(kind EventKind, local uint32) { o.add(kind).Session = local }
 
 // Pending reports whether outcomes may be left. If not, Next has none.
 func (o *Out) Pending() bool { return o.outcomes != 0 }
@@ -428,6 +429,11 @@ const (
 	// EventSpent: session Session has used up the request numbers of a slot. It takes no new
 	// requests, as after Client.Drain.
 	EventSpent
+	// EventDraining: the server of session Session shuts down. It takes no new requests. The owner
+	// tells this itself, as the next one.
+	EventDraining
+	// EventOverdue: a request of session Session has timed out twice in a row.
+	EventOverdue
 )
 
 // Marked is a bit of Op.Ref: the owner gets EventSent and EventAnswered for the request.

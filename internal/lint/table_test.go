@@ -125,8 +125,11 @@ var table = []row{
 
 	// The endpoint knows the transport interface and picks the default congestion
 	// control, but no implementation of a transport.
-	{path: "erpc", may: []string{"security", "session", "cc", "cc/timely", "cc/dcqcn",
-		"ratelimit/carousel", "transport", "msgbuf", "wire", "flight", "internal/..."}},
+	{path: "erpc", may: []string{"erpc/internal/engine", "security", "session", "cc", "cc/timely",
+		"cc/dcqcn", "transport", "msgbuf", "wire", "flight", "internal/..."}},
+	{path: "erpc/internal/engine", may: []string{"security", "session", "ratelimit/carousel",
+		"transport", "msgbuf", "wire", "internal/invariants", "internal/monotime",
+		"internal/sys"}},
 	{path: "erpc/simhost", may: []string{"erpc", "transport", "transport/sim"}},
 	{path: "flight", may: []string{"packet", "wire", "internal/sys"}},
 	{path: "erpc/simtest", traits: suite},

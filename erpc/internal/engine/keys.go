@@ -1,0 +1,375 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/userspace-rpc/erpc/security"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// Identity is what a handshake has proved of a peer; see erpc.ConnectionState.
+type Identity struct {
+	Peer   transport.Addr
+	Client bool
+	TLS    *tls.ConnectionState
+	PSK    bool
+	UID    int
+	Cipher string
+}
+
+// certificate returns the peer's certificate, nil if it showed none.
+func (c *Identity) certificate() *x509.Certificate {
+	if c.TLS == nil || len(c.TLS.PeerCertificates) == 0 {
+		return nil
+	}
+	return c.TLS.PeerCertificates[0]
+}
+
+// SPIFFE returns the one URI of a certificate if it is a SPIFFE ID, else nil.
+func SPIFFE(cert *x509.Certificate) *url.URL {
+	if cert == nil || len(cert.URIs) != 1 || cert.URIs[0].Scheme != "spiffe" {
+		return nil
+	}
+	return cert.URIs[0]
+}
+
+// quotaKey returns what stands for the peer's identity where quotas count, zero if it has none: its
+// SPIFFE ID, else the subject of its certificate and who issued it.
+func (c *Identity) quotaKey() (a transport.Addr) {
+	cert := c.certificate()
+	if cert == nil {
+		return a
+	}
+	text := append([]byte("subject "), cert.RawSubject...)
+	for _, name := range cert.DNSNames {
+		text = append(append(text, 0), name...)
+	}
+	text = append(append(text, 0), cert.RawIssuer...)
+	if id := SPIFFE(cert); id != nil {
+		text = []byte("id " + id.String())
+	}
+	sum := sha256.Sum256(text)
+	copy(a.IP[:], sum[:])
+	a.Scope = 1<<32 - 1 // no interface has that number
+	return a
+}
+
+// KeysConfig is what Keys are made with: TLS or PSK is given.
+type KeysConfig struct {
+	TLS    *tls.Config
+	PSK    [][]byte
+	KeyLog io.Writer // default: TLS.KeyLogWriter
+	// Latest returns what takes the place of TLS and PSK for handshakes that begin now, nil if nothing
+	// does. It may be nil.
+	Latest func() *Credentials
+	// Authorize says why a peer is not welcome. It is called by several goroutines at a time. It may
+	// be nil.
+	Authorize func(*Identity) error
+}
+
+// Keys holds the state of handshakes that several engines share.
+type Keys struct {
+	cfg    KeysConfig
+	first  Credentials // those of cfg
+	queue  handshakeQueue
+	keyLog io.Writer // for any goroutine; nil: none
+	tlsLog io.Writer // keyLog, if crypto/tls writes there too
+
+	mu   sync.Mutex
+	last *keyset // which keys returned
+}
+
+// logWriter is a key log that several goroutines write to, a line at a time.
+type logWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *logWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+// ticketCache is how many servers a client can resume sessions with.
+const ticketCache = 256
+
+// NewKeys returns what engines need that demand security.
+func NewKeys(cfg KeysConfig) *Keys {
+	g := &Keys{cfg: cfg, first: Credentials{cfg.TLS, cfg.PSK}}
+	g.queue.max = max(1, runtime.GOMAXPROCS(0)/2)
+	if cfg.KeyLog != nil {
+		g.keyLog = &logWriter{w: cfg.KeyLog}
+	}
+	if t := cfg.TLS; t != nil && t.KeyLogWriter != nil && cfg.KeyLog == nil {
+		g.tlsLog = &logWriter{w: t.KeyLogWriter}
+		g.keyLog = g.tlsLog
+	}
+	return g
+}
+
+// serves says why an endpoint cannot take handshakes, "" if it can.
+func (g *Keys) serves() string {
+	t := g.keys().server
+	if t == nil || len(t.Certificates) > 0 || t.GetCertificate != nil || t.GetConfigForClient != nil {
+		return ""
+	}
+	return "this side has no certificate"
+}
+
+// handshake makes one of either side. Rng is nil, or that of a simulation.
+func (g *Keys) handshake(
+	name string, client bool, rng *rand.Rand, o security.Opening,
+) *security.Handshake {
+	k := g.keys()
+	switch {
+	case k.server == nil && rng != nil:
+		return security.NewPSK(k.psk, &randomBytes{rng}, client, o)
+	case k.server == nil:
+		return security.NewPSK(k.psk, nil, client, o)
+	case client:
+		cfg := k.client
+		if cfg.ServerName == "" {
+			cfg = cfg.Clone()
+			cfg.ServerName = name
+		}
+		return security.NewTLS(cfg, true, o)
+	}
+	return security.NewTLS(k.server, false, o)
+}
+
+// randomBytes reads from a generator.
+type randomBytes struct{ rng *rand.Rand }
+
+func (r *randomBytes) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(r.rng.Uint32())
+	}
+	return len(b), nil
+}
+
+// made holds the results of a handshake.
+type made struct {
+	keys     *security.Association
+	state    *Identity
+	quotaKey transport.Addr // what stands for the peer's identity where quotas count
+}
+
+// associate takes what a handshake has led to, once the peer is welcome. Theirs is the index that
+// the peer has chosen.
+func (g *Keys) associate(
+	h *security.Handshake, peer transport.Addr, client bool, theirs uint32,
+) (*made, error) {
+	secrets := h.Secrets()
+	keys, err := security.NewAssociation(secrets, client)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	keys.Address(theirs)
+	t := h.TLS()
+	state := &Identity{
+		Peer: peer, Client: client, TLS: t, PSK: t == nil, UID: -1, Cipher: secrets.AEAD.String(),
+	}
+	if err := g.authorize(state); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	return &made{keys, state, state.quotaKey()}, nil
+}
+
+// log writes the secrets of an association. A log that is full ends no session.
+func (g *Keys) log(nonce uint64, s *security.Secrets, client, server uint32) {
+	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce, client, server))
+}
+
+// authorize says why a peer is not welcome.
+func (g *Keys) authorize(peer *Identity) error {
+	if g.cfg.Authorize == nil {
+		return nil
+	}
+	return g.cfg.Authorize(peer)
+}
+
+// localIdentity is that of a peer over shared memory, which the kernel vouches for.
+func localIdentity(peer transport.Addr, client bool) *Identity {
+	return &Identity{Peer: peer, Client: client, UID: os.Getuid()}
+}
+
+// maxHandshakes bounds the steps of handshakes that wait for a worker, of all loops together. One
+// quota has a quarter of them at most, with however many loops it makes handshakes.
+const maxHandshakes = maxPending
+
+// handshakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
+type handshakeQueue struct {
+	mu      sync.Mutex
+	waiting []func()
+	of      map[transport.Addr]int // how many of them each quota has
+	running int
+	max     int // goroutines
+}
+
+// submit runs fn of some quota soon. It reports false if too much waits.
+func (q *handshakeQueue) submit(quotaKey transport.Addr, fn func()) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) >= maxHandshakes || q.of[quotaKey] >= maxHandshakes/quotaDivisor {
+		return false
+	}
+	if q.of == nil {
+		q.of = make(map[transport.Addr]int)
+	}
+	q.of[quotaKey]++
+	q.waiting = append(q.waiting, func() { q.begins(quotaKey); fn() })
+	if q.running < q.max {
+		q.running++
+		go q.work()
+	}
+	return true
+}
+
+// begins notes that a step waits no more.
+func (q *handshakeQueue) begins(quotaKey transport.Addr) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.of[quotaKey]--; q.of[quotaKey] == 0 {
+		delete(q.of, quotaKey)
+	}
+}
+
+// waits returns how many steps wait.
+func (q *handshakeQueue) waits() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
+func (q *handshakeQueue) work() {
+	for {
+		q.mu.Lock()
+		if len(q.waiting) == 0 {
+			q.running--
+			q.mu.Unlock()
+			return
+		}
+		fn := q.waiting[0]
+		q.waiting[0] = nil
+		q.waiting = q.waiting[1:]
+		q.mu.Unlock()
+		fn()
+	}
+}
+
+// endpointSecurity holds the further state of an endpoint that demands security.
+type endpointSecurity struct {
+	keys     *Keys
+	rng      *rand.Rand // of a simulation, else nil
+	inline   bool       // steps of handshakes run in the loop: time is made up
+	pending  map[connKey]*pendingHandshake
+	order    []*pendingHandshake // all of them, as they expire
+	all      halfOpen
+	halfOpen map[transport.Addr]halfOpen // by quota
+	dials    map[uint64]*Conn            // by the nonce of their attempt to connect
+	leaders  map[leaderKey]*Conn         // those whose handshake others wait for
+}
+
+// demandSecurity makes the endpoint demand security.
+func (e *Engine) demandSecurity(g *Keys) {
+	e.sealing = true
+	e.recordLayer.overhead = security.Overhead
+	e.security = &endpointSecurity{
+		keys: g, inline: e.cfg.Inline, pending: make(map[connKey]*pendingHandshake),
+		halfOpen: make(map[transport.Addr]halfOpen),
+		leaders:  make(map[leaderKey]*Conn), dials: make(map[uint64]*Conn),
+	}
+	if e.cfg.Seeded {
+		e.security.rng = e.rng
+	}
+}
+
+// step runs work of a handshake in a worker, and then done in the loop. QuotaKey is the peer's. If
+// the loop has ended meanwhile the handshake ends too. It reports false if there is no room.
+func (e *Engine) step(quotaKey transport.Addr, hs *security.Handshake, work, done func()) bool {
+	if e.security.inline {
+		work()
+		done()
+		return true
+	}
+	ok := e.security.keys.queue.submit(quotaKey, func() {
+		work()
+		if !e.port.Post(done) {
+			hs.Close()
+		}
+	})
+	if ok {
+		e.Handed++ // the worker goes on here, and no other processor is woken for it
+	}
+	return ok
+}
+
+// close ends the handshakes of clients, when the endpoint ends. Workers end those that they have.
+func (sec *endpointSecurity) close() {
+	for _, n := range sec.pending {
+		sec.conclude(n)
+	}
+}
+
+// Credentials hold the TLS or PSK that handshakes are made with. They never change.
+type Credentials struct {
+	TLS *tls.Config
+	PSK [][]byte
+}
+
+// keyset holds credentials as crypto/tls wants them, for handshakes.
+type keyset struct {
+	of             *Credentials
+	psk            [][]byte
+	server, client *tls.Config // nil with shared keys
+}
+
+// now returns what a handshake that begins now is made with.
+func (g *Keys) now() *Credentials {
+	if g.cfg.Latest != nil {
+		if c := g.cfg.Latest(); c != nil {
+			return c
+		}
+	}
+	return &g.first
+}
+
+// keys returns the same as crypto/tls wants it. Tickets last as long as one.
+func (g *Keys) keys() *keyset {
+	now := g.now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last == nil || g.last.of != now {
+		g.last = g.prepare(now)
+	}
+	return g.last
+}
+
+func (g *Keys) prepare(c *Credentials) *keyset {
+	k := &keyset{of: c, psk: c.PSK}
+	if c.TLS == nil {
+		return k
+	}
+	name := ""
+	if g.first.TLS != nil {
+		name = g.first.TLS.ServerName
+	}
+	k.server, k.client = security.ServerConfig(c.TLS), security.ClientConfig(c.TLS, name)
+	if g.tlsLog != nil {
+		k.server.KeyLogWriter, k.client.KeyLogWriter = g.tlsLog, g.tlsLog
+	}
+	if k.client.ClientSessionCache == nil {
+		k.client.ClientSessionCache = tls.NewLRUClientSessionCache(ticketCache)
+	}
+	return k
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/userspace-rpc/erpc/session"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// Shares says how the addresses of clients share an endpoint; see erpc.Shares.
+type Shares struct {
+	Off                bool
+	IPv4Bits, IPv6Bits int
+}
+
+// discardOnly is 100::/64 (RFC 6666), where transport/shm has its addresses.
+const discardOnly = 0x0100_0000_0000_0000
+
+// Key returns the address for which a peer counts.
+func (s *Shares) Key(a transport.Addr) transport.Addr {
+	if binary.BigEndian.Uint64(a.IP[:]) == discardOnly {
+		return a
+	}
+	a.Port = 0
+	ip := netip.AddrFrom16(a.IP)
+	bits := s.IPv6Bits
+	switch {
+	case ip.Is4In6():
+		bits = 96 + s.IPv4Bits
+	case ip.IsLinkLocalUnicast():
+		return a
+	}
+	p, _ := ip.Prefix(bits) // in range
+	a.IP = p.Addr().As16()
+	return a
+}
+
+// LastQuarter returns how much of a limit is given to any client.
+func LastQuarter[T int | int64](limit T) T { return limit - limit/4 }
+
+// Fair reports whether one more of limit may go to an address that has own of all, when users
+// addresses have some of it, this one included.
+func (s *Shares) Fair(all, own, limit, users int) bool {
+	switch {
+	case all >= limit:
+		return false
+	case s.Off || all < LastQuarter(limit):
+		return true
+	}
+	return own < limit/(users+1)
+}
+
+// Quota counts what one address uses of an endpoint. It is there while it has a session or a
+// request at work.
+type Quota struct {
+	// Owner is what the owner keeps of the address; it sets that in Port.QuotaOpened.
+	Owner    any
+	key      transport.Addr
+	sessions int
+	atWork   int // background requests that wait or run
+	account  session.Account
+	holder   *holder
+}
+
+// Key returns what the quota is of.
+func (q *Quota) Key() transport.Addr { return q.key }
+
+// Quotas holds the quotas of an endpoint.
+type Quotas struct {
+	cfg    *Shares
+	port   Port
+	book   *Book
+	memory *session.Memory
+	byKey  map[transport.Addr]*Quota
+	busy   int // quotas with requests at work
+}
+
+// newQuotas returns the quotas of a new endpoint.
+func newQuotas(cfg *Config, port Port) Quotas {
+	return Quotas{
+		cfg: &cfg.Shares, port: port, book: cfg.Book, byKey: make(map[transport.Addr]*Quota),
+		memory: session.NewMemory(cfg.Book.quota(cfg.Slots, cfg.MaxMessage), cfg.Timing),
+	}
+}
+
+// Used returns the bytes that the addresses' sessions take.
+func (t *Quotas) Used() (n int64) {
+	for _, q := range t.byKey {
+		n += q.account.Used()
+	}
+	return n
+}
+
+// Close gives all back, when the endpoint has ended and no handler runs.
+func (t *Quotas) Close() {
+	for _, q := range t.byKey {
+		q.account.Close()
+	}
+}
+
+// keyOf returns the key of a peer's quota: its identity if it has proved one, else its address.
+func (s *Shares) keyOf(a *association) transport.Addr {
+	if a.quotaKey.IsValid() && !s.Off {
+		return a.quotaKey
+	}
+	return s.Key(a.addr)
+}
+
+// admits reports whether a peer may have one more session. All are in the table.
+func (t *Quotas) admits(key transport.Addr, all, limit int) bool {
+	q := t.byKey[key]
+	if q == nil {
+		return t.cfg.Fair(all, 0, limit, len(t.byKey)+1)
+	}
+	return t.cfg.Fair(all, q.sessions, limit, len(t.byKey))
+}
+
+// join notes a server's session of an association.
+func (t *Quotas) join(s *Conn, a *association) {
+	key := t.cfg.keyOf(a)
+	q := t.byKey[key]
+	if q == nil {
+		q = &Quota{key: key, holder: t.book.open(key)}
+		q.account = session.NewAccount(q.holder)
+		t.byKey[key] = q
+		t.port.QuotaOpened(q)
+	}
+	q.sessions++
+	s.srv.quota = q
+	s.Server.SetMemory(t.memory, &q.account)
+}
+
+// leave undoes join, if there was one.
+func (t *Quotas) leave(s *Conn) {
+	if s.srv == nil {
+		return
+	}
+	if q := s.srv.quota; q != nil {
+		s.srv.quota = nil
+		q.sessions--
+		t.drop(q)
+	}
+}
+
+// drop forgets a quota that has nothing any more.
+func (t *Quotas) drop(q *Quota) {
+	if q.sessions > 0 || q.atWork > 0 {
+		return
+	}
+	q.account.Close()
+	t.book.close(q.holder)
+	delete(t.byKey, q.key)
+	t.port.QuotaClosed(q)
+}
+
+// MayWork reports whether the address may have one more request at work, when all are.
+func (t *Quotas) MayWork(q *Quota, all, limit int) bool {
+	users := t.busy
+	if q.atWork == 0 {
+		users++
+	}
+	return t.cfg.Fair(all, q.atWork, limit, users)
+}
+
+// StartWork notes a request at work.
+func (t *Quotas) StartWork(q *Quota) {
+	if q.atWork++; q.atWork == 1 {
+		t.busy++
+	}
+}
+
+// EndWork undoes StartWork. The request had a buffer of n bytes.
+func (t *Quotas) EndWork(q *Quota, n int) {
+	q.account.Release(n)
+	if q.atWork--; q.atWork == 0 {
+		t.busy--
+		t.drop(q)
+	}
+}

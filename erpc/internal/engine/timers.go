@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/userspace-rpc/erpc/internal/invariants"
+	"github.com/userspace-rpc/erpc/internal/monotime"
+	"github.com/userspace-rpc/erpc/ratelimit/carousel"
+	"github.com/userspace-rpc/erpc/session"
+)
+
+// timers says when the engine has something to do though nothing comes: once per epoch for what
+// may be overdue, once per sweep for silent peers, and for sessions whose rate holds a packet back
+// when it is due.
+type timers struct {
+	epoch    time.Duration
+	nextScan monotime.Time // the next epoch
+
+	sweepEvery time.Duration
+	nextSweep  monotime.Time
+	swept      monotime.Time // the last one
+	resetsLeft int           // answers to strangers until the next sweep in its usual time
+	resetsAt   monotime.Time // when they are as many as may be again
+
+	trim   bool                   // memory is scarce: pools are to give back what they do not use
+	active []*Conn                // client sessions that have requests
+	late   []*Conn                // server sessions with answers that wait for their ACKs
+	wheel  *carousel.Wheel[*Conn] // sessions whose next packet is not due; nil until needed
+}
+
+// sweepsPerHeartbeat is how often silent peers are looked for.
+const sweepsPerHeartbeat = 4
+
+func newTimers(t *session.Timing) timers {
+	return timers{
+		epoch: t.RTOMin / 4, sweepEvery: t.Heartbeat / sweepsPerHeartbeat, resetsLeft: resetsPerSweep,
+	}
+}
+
+// hurry makes the next sweep come soon. It looks at all peers, so a peer that restarts again and
+// again does not bring it more often than each minSweep-th part of its usual interval.
+func (t *timers) hurry() {
+	t.nextSweep = min(t.nextSweep, t.swept.Add(t.sweepEvery/minSweep))
+}
+
+const minSweep = 8
+
+// Activate notes that a client session has a request.
+func (e *Engine) Activate(s *Conn) { e.timers.activate(s) }
+
+// Deactivate undoes Activate if the session has no requests any more.
+func (e *Engine) Deactivate(s *Conn) { e.timers.deactivate(s) }
+
+// Late returns how many server sessions repeat answers by themselves.
+func (e *Engine) Late() int { return len(e.timers.late) }
+
+// Paced returns how many sessions have a next packet that is not due: then Release is to be called.
+func (e *Engine) Paced() int {
+	if w := e.timers.wheel; w != nil {
+		return w.Len()
+	}
+	return 0
+}
+
+// Scarce reports whether the sweep found memory scarce, once: pools are to give back what they do
+// not use.
+func (e *Engine) Scarce() bool {
+	scarce := e.timers.trim
+	e.timers.trim = false
+	return scarce
+}
+
+// activate notes that a client session has requests. Only those are looked at for overdue
+// answers, however many sessions there are.
+func (t *timers) activate(s *Conn) {
+	if s.activeAt == 0 {
+		t.active = append(t.active, s)
+		s.activeAt = int32(len(t.active))
+	}
+}
+
+// deactivate undoes activate if the session has no requests any more.
+func (t *timers) deactivate(s *Conn) {
+	if s.activeAt == 0 || !s.Client.Idle() {
+		return
+	}
+	last := t.active[len(t.active)-1]
+	t.active[s.activeAt-1] = last
+	last.activeAt = s.activeAt
+	t.active[len(t.active)-1] = nil
+	t.active = t.active[:len(t.active)-1]
+	s.activeAt = 0
+	if invariants.Enabled {
+		t.check()
+	}
+}
+
+// check panics if a session is not where it says.
+func (t *timers) check() {
+	for i, s := range t.active {
+		if int(s.activeAt) != i+1 {
+			panic("erpc: an active session is not in its place")
+		}
+	}
+}
+
+// NextScan returns when Tick is due: once per epoch.
+func (e *Engine) NextScan() monotime.Time { return e.timers.nextScan }
+
+// ScanNow makes Tick due in the next pass.
+func (e *Engine) ScanNow() { e.timers.nextScan = e.in.Now }
+
+// Tick does what time asks for.
+func (e *Engine) Tick() {
+	t := &e.timers
+	t.nextScan = e.in.Now.Add(t.epoch)
+	e.onHints()
+	if len(e.assocs.probes) > 0 {
+		e.checkDeathProbes()
+	}
+	e.scanLoss()
+	e.repeatLate()
+	e.repeatNotices()
+	if m := e.quotas.memory; e.in.Now >= m.Next() {
+		m.Expire(e.in.Now, e.quotas.book.scarce(), e.Out)
+	}
+	if e.in.Now >= t.nextSweep {
+		t.nextSweep, t.swept = e.in.Now.Add(t.sweepEvery), e.in.Now
+		if e.in.Now >= t.resetsAt { // not for a hurried sweep
+			t.resetsLeft, t.resetsAt = resetsPerSweep, e.in.Now.Add(t.sweepEvery)
+		}
+		e.sweep()
+		if e.security != nil {
+			e.expirePending()
+		}
+		t.trim = e.quotas.book.scarce()
+	}
+	e.repeat() // behind the sweep, which may end sessions that repeat something
+}
+
+// scanLoss looks for overdue answers in the sessions that have requests.
+func (e *Engine) scanLoss() {
+	for _, s := range e.timers.active {
+		if s.state != connected {
+			continue
+		}
+		retries := s.Client.Scan(e.in.Now, e.Out)
+		if retries >= 2 {
+			e.overdue(s)
+		}
+		if _, stuck := s.Client.Suspects(); stuck || s.probe != nil {
+			e.probePath(s)
+		}
+		if s.Client.PathPingDue(e.in.Now) {
+			s.live.Probe(s.End, e.rng.Uint64(), e.in.Now, e.Out) // are its hold times true?
+		}
+	}
+}
+
+// overdue acts on a session with a request that has timed out twice.
+//
+//go:noinline
+func (e *Engine) overdue(s *Conn) {
+	if e.in.Now.Sub(s.live.Probed()) > s.plan.timing.RTOMin {
+		s.live.Probe(s.End, e.rng.Uint64(), e.in.Now, e.Out) // does it know this session?
+	}
+	e.Out.Tell(session.EventOverdue, s.End.Local)
+}
+
+// repeatLate repeats the late answers that are due.
+func (e *Engine) repeatLate() {
+	late := e.timers.late
+	for i := 0; i < len(late); {
+		if s := late[i]; s.state == connected && s.Server.Repeat(e.in.Now, e.Out) > 0 {
+			i++
+			continue
+		}
+		last := len(late) - 1
+		late[i] = late[last]
+		late[last] = nil
+		late = late[:last]
+	}
+	e.timers.late = late
+}
+
+// WheelConfig is the shape of an endpoint's rate limiter. Its horizon is longer than
+// what the largest packet takes at the least rate of Timely (about 7 ms).
+var WheelConfig = carousel.Config{Granularity: 512 * time.Nanosecond, Horizon: 8 * time.Millisecond}
+
+// pace puts a session into the rate limiter, which makes it send when its next packet is due.
+// The wheel is made when it is first needed: most endpoints never do.
+func (t *timers) pace(s *Conn, now monotime.Time) {
+	if t.wheel == nil {
+		t.wheel, _ = carousel.New[*Conn](WheelConfig, now) // the shape is right
+	}
+	t.wheel.Advance(now)
+	t.wheel.Insert(s.Client.PaceAt(), s)
+}
+
+// Release lets the sessions send whose packets are due. A session stays in the wheel
+// when it ends: there is no deletion (eRPC, appendix C), so it is looked at here.
+func (e *Engine) Release() {
+	w := e.timers.wheel
+	for n := w.Len(); n > 0; n-- {
+		s, ok := w.Pop(e.in.Now)
+		if !ok {
+			return
+		}
+		if s.state == connected {
+			s.Client.Release(e.in.Now, e.Out)
+		}
+	}
+}
+
+// WakeAt returns when the engine wants Tick or Release to be called next.
+func (e *Engine) WakeAt() monotime.Time {
+	wake := e.nextTick()
+	if w := e.timers.wheel; w != nil {
+		if at, ok := w.Next(); ok {
+			wake = min(wake, at)
+		}
+	}
+	return wake
+}
+
+// maxResting bounds what resting looks at.
+const maxResting = 64
+
+// resting reports whether all requests under way wait at their servers, so that nothing is
+// overdue before the next sweep.
+func (t *timers) resting() bool {
+	if len(t.active) > maxResting {
+		return false
+	}
+	for _, s := range t.active {
+		if s.state != connected || !s.Client.Resting() {
+			return false
+		}
+	}
+	return true
+}
+
+// nextTick returns when Tick wants to be called next.
+func (e *Engine) nextTick() monotime.Time {
+	t := &e.timers
+	next := monotime.Never
+	switch {
+	case len(t.active) > 0 && !t.resting(), len(t.late) > 0, len(e.notices) > 0,
+		len(e.handshakes.repeating) > 0, len(e.assocs.probes) > 0:
+		return t.nextScan
+	case e.table.live > 0, len(e.assocs.idle) > 0,
+		e.security != nil && len(e.security.pending) > 0:
+		next = max(min(t.nextSweep, e.quotas.memory.Next()), t.nextScan)
+	}
+	return next
+}

@@ -1,0 +1,236 @@
+package erpc
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/userspace-rpc/erpc/internal/sys"
+)
+
+const (
+	// largeMessage is the least size of a message that a Call's goroutine copies: while the loop
+	// copies some MiB, the calls of all others wait.
+	largeMessage = 64 << 10
+	// maxAhead bounds the bytes of requests that were copied and not sent. Beyond it the loop
+	// copies them when it sends them.
+	maxAhead = 64 << 20
+	// copyPiece is how many bytes are copied in one go: some tens of microseconds.
+	copyPiece = 128 << 10
+)
+
+// CopyLarge is copy for messages of some MiB: after each 128 KiB it lets other goroutines, and
+// other threads of the machine, have the processor. Copying all in one go would take it from event
+// loops for a whole time slice of some milliseconds, and the calls of all others would wait.
+func CopyLarge(dst, src []byte) (n int) {
+	for n < len(src) && n < len(dst) {
+		if n > 0 {
+			standAside()
+		}
+		n += copy(dst[n:min(n+copyPiece, len(dst))], src[n:])
+	}
+	return n
+}
+
+// CloneLarge is bytes.Clone as CopyLarge is copy.
+func CloneLarge(b []byte) []byte { return sys.ClonePieces(b, copyPiece, standAside) }
+
+// standAside lets other goroutines and threads have the processor.
+func standAside() {
+	runtime.Gosched()
+	sys.Yield()
+}
+
+// InPlace writes the request of a call where it is sent from, and reads the response where it came.
+type InPlace interface {
+	// WriteRequest writes the whole request into b. An error ends the call before it was sent. It
+	// may be called twice, if there is no more memory after the first time.
+	WriteRequest(b []byte) error
+	// ReadResponse reads the response, and keeps no part of it. Its error is that of the call.
+	ReadResponse(b []byte) error
+}
+
+// CallInPlace is Call for a request of size bytes that m writes, and a response that m reads.
+// Messages of 64 KiB and more lie in the memory of the Loop then: each is copied once less than by
+// Call. The methods of m run in the caller's goroutine, one after the other; they must not close
+// the Client or its Loop, which wait for them.
+func (c *Client) CallInPlace(ctx context.Context, reqType uint8, size int, m InPlace) error {
+	k, err := c.newCall(ctx, reqType)
+	if err != nil {
+		return err
+	}
+	k.place, k.size, k.req, k.resp = m, size, nil, k.spare[1][:0]
+	if size >= largeMessage {
+		k.msg, err = c.loop.writeIn(size, m)
+	}
+	if k.msg == nil && err == nil {
+		k.req = slices.Grow(k.spare[0][:0], max(size, 1))[:size]
+		if err = m.WriteRequest(k.req); size < largeMessage {
+			k.spare[0] = k.req
+		}
+	}
+	if err != nil {
+		k.recycle()
+		return err
+	}
+	reusable, err := k.run(ctx)
+	if err != nil {
+		return err
+	}
+	large := k.large != nil
+	if k.fetch(); k.err == nil && !large {
+		k.err, k.spare[1] = m.ReadResponse(k.resp), k.resp
+	}
+	err = k.err
+	if reusable {
+		k.recycle()
+	}
+	return err
+}
+
+// copies lets goroutines copy from and to the memory of a Loop, which is gone when the loop ends.
+type copies struct {
+	mu    sync.RWMutex
+	gone  bool         // the memory; under mu
+	ahead atomic.Int64 // bytes of requests that were copied and not sent
+
+	out  sync.Mutex
+	held map[*MsgBuffer]struct{} // those that calls hold; under out
+}
+
+// hold notes that a call holds a buffer.
+func (c *copies) hold(b *MsgBuffer) {
+	c.out.Lock()
+	defer c.out.Unlock()
+	if c.held == nil {
+		c.held = make(map[*MsgBuffer]struct{})
+	}
+	c.held[b] = struct{}{}
+}
+
+// take undoes hold. It reports false if the buffer went with the loop.
+func (c *copies) take(b *MsgBuffer) bool {
+	c.out.Lock()
+	defer c.out.Unlock()
+	_, there := c.held[b]
+	delete(c.held, b)
+	return there
+}
+
+// copyIn returns a copy of a request in message memory, nil if the loop is to make it.
+func (l *Loop) copyIn(b []byte) *MsgBuffer {
+	buf, _ := l.fill(len(b), func(to []byte) error {
+		CopyLarge(to, b)
+		return nil
+	})
+	return buf
+}
+
+// writeIn returns message memory with a request that m wrote there, nil if there is none. The error
+// is that of m.
+func (l *Loop) writeIn(size int, m InPlace) (*MsgBuffer, error) {
+	return l.fill(size, m.WriteRequest)
+}
+
+// fill returns message memory of n bytes that write has filled, nil if there is none.
+func (l *Loop) fill(n int, write func([]byte) error) (*MsgBuffer, error) {
+	c := &l.copies
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.gone {
+		return nil, nil
+	}
+	if c.ahead.Add(int64(n)) > maxAhead {
+		c.ahead.Add(int64(-n))
+		return nil, nil
+	}
+	buf, err := l.rpc.allocShared(n)
+	if err != nil {
+		c.ahead.Add(int64(-n))
+		return nil, nil
+	}
+	written := false
+	defer func() {
+		if !written { // an error, or a panic
+			c.ahead.Add(int64(-n))
+			buf.Free()
+		}
+	}()
+	if err := write(buf.Data()); err != nil {
+		return nil, err
+	}
+	written = true
+	c.hold(buf)
+	return buf, nil
+}
+
+// keep takes back the request of a call that may be sent again, in the loop.
+func (k *goCall) keep(msg *MsgBuffer) {
+	c := &k.client.loop.copies
+	c.ahead.Add(int64(k.size))
+	c.hold(msg)
+	k.msg = msg
+}
+
+// takeCopy returns the copy that copyIn made for a call, nil if there is none, in the loop.
+func (k *goCall) takeCopy() *MsgBuffer {
+	msg := k.msg
+	if msg == nil {
+		return nil
+	}
+	k.msg = nil
+	c := &k.client.loop.copies
+	c.ahead.Add(-int64(k.size))
+	if !c.take(msg) {
+		return nil
+	}
+	return msg
+}
+
+// fetch takes a large response, in the goroutine of its call.
+func (k *goCall) fetch() {
+	large := k.large
+	if large == nil {
+		return
+	}
+	k.large = nil
+	c := &k.client.loop.copies
+	defer func() {
+		_ = k.client.rpc.Post(func(*Rpc) { // in vain only if the loop has ended, which frees it
+			if c.take(large) {
+				large.Free()
+			}
+		})
+	}()
+	k.read(large)
+}
+
+// read takes a response out of the loop's memory.
+func (k *goCall) read(large *MsgBuffer) {
+	c := &k.client.loop.copies
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	switch {
+	case c.gone:
+		k.err = ErrClosed
+	case k.place != nil:
+		k.err = k.place.ReadResponse(large.Data())
+	default:
+		k.resp = append(k.resp, large.Data()...)
+	}
+}
+
+// end waits for copies that are being made, and frees what calls hold. No more copies begin.
+func (c *copies) end() {
+	c.mu.Lock()
+	c.gone = true
+	c.mu.Unlock()
+	c.out.Lock()
+	defer c.out.Unlock()
+	for b := range c.held {
+		b.Free()
+	}
+	clear(c.held)
+}
