@@ -64,6 +64,47 @@ func TestUnknownSession(t *testing.T) {
 	p.close()
 }
 
+// TestBundlesAreCounted: a bundle counts as one packet on its way out and in, be it dropped, and
+// what is in it counts as bundled.
+func TestBundlesAreCounted(t *testing.T) {
+	p := newErrPair(t, erpc.Config{})
+	const calls = 3
+	var bundle []byte
+	p.send.tap = func(pkt []byte, _ transport.Addr) { bundle = append([]byte(nil), pkt...) }
+	client, server := p.client.Counters(), p.server.Counters()
+	for range calls {
+		p.enqueue(tHold, 1, 0)
+	}
+	p.step()
+	p.send.tap = nil
+	for _, c := range []struct {
+		what          string
+		sent          bool
+		before, after erpc.Stats
+	}{{"out", true, client, p.client.Counters()}, {"in", false, server, p.server.Counters()}} {
+		packets, bundled := c.after.RxPackets-c.before.RxPackets, c.after.RxBundled-c.before.RxBundled
+		if c.sent {
+			packets, bundled = c.after.TxPackets-c.before.TxPackets, c.after.TxBundled-c.before.TxBundled
+		}
+		if packets != 1 || bundled != calls {
+			t.Errorf("%s: %d packets, %d in bundles", c.what, packets, bundled)
+		}
+	}
+	server = p.server.Counters()
+	p.send.put(bundle[:len(bundle)-1], nil, &p.cend.addr)
+	p.step()
+	st := p.server.Counters()
+	if n := st.RxPackets - server.RxPackets; n != 1 || st.DropMalformed-server.DropMalformed != 1 ||
+		st.RxBundled != server.RxBundled {
+		t.Errorf("cut off: %d packets, %d in bundles, %d dropped", n, st.RxBundled-server.RxBundled,
+			st.DropMalformed-server.DropMalformed)
+	}
+	for _, h := range p.held {
+		_ = h.RespondBytes(nil)
+	}
+	p.close()
+}
+
 // TestSlots: a session has as many slots as both sides were given.
 func TestSlots(t *testing.T) {
 	for slots, want := range map[int]int{0: 8, 1: 1, 2: 2, 64: 64, 128: 128} {

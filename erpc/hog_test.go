@@ -266,6 +266,23 @@ func TestHogOfMemory(t *testing.T) {
 	c.end()
 }
 
+// TestMemoryIsNotShared: without shares one address can have the last quarter of the memory.
+func TestMemoryIsNotShared(t *testing.T) {
+	const limit = 48 << 20
+	for _, off := range []bool{false, true} {
+		c := newHogRig(t, erpc.Config{MemoryLimit: limit, MaxMessage: 1 << 20,
+			Shares: erpc.Shares{Off: off}})
+		var hog outcomes
+		c.call(0, c.open(0, 10), cLarge, 32, 8, &hog)
+		c.until(func() bool { return hog.open == 0 })
+		got, _ := c.server.Accounted()
+		if more := got > limit*3/4; hog.exhausted == 0 || more != off {
+			t.Errorf("shares off: %v; one address has %d of %d bytes", off, got, limit)
+		}
+		c.end()
+	}
+}
+
 // TestHogCancelled: requests whose clients have gone are still at work, until their handlers end.
 // Those behind them, which would not run any more, count as long as no worker can look at them.
 func TestHogCancelled(t *testing.T) {

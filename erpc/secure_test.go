@@ -233,3 +233,11 @@ func TestPlainServer(t *testing.T) {
 		}
 	}
 }
+
+// TestNoState: of a peer whose packets are plain nothing is known, and who asks does not panic.
+func TestNoState(t *testing.T) {
+	var s *erpc.ConnectionState
+	if s.Certificate() != nil || s.DNSNames() != nil || s.SPIFFE() != nil {
+		t.Error("nobody has an identity")
+	}
+}

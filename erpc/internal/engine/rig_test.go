@@ -111,9 +111,21 @@ type stub struct {
 	refusals [256]wire.Code
 	handlers []func(request)
 	posted   chan func() // by workers
-	closed   bool
-	done     []error // how requests ended, in that order
-	overdue  int     // how often a session was said to be
+	done     []error     // how requests ended, in that order
+	overdue  int         // how often a session was said to be
+	received int         // packets that passes have taken
+	opened   int         // quotas that were opened and are not closed
+	flushes  int         // how often the transport was
+	calls    map[uint32]stubCall
+	ref      uint32 // of the last call
+}
+
+// stubCall is a request under way.
+type stubCall struct {
+	s   *Conn
+	req *msgbuf.Buffer
+	// ended is told how; nil if nobody asks.
+	ended func(resp []byte, err error)
 }
 
 const stubMTU = 1472
@@ -124,6 +136,7 @@ func newStub(tb failer, cfg setup, handlers ...func(request)) *stub {
 	st := &stub{
 		end: &stubEnd{way: transport.Path{MTU: stubMTU, Checksummed: true}}, now: 1e9, tb: tb,
 		set: cfg, handlers: handlers, posted: make(chan func(), 1024),
+		calls: make(map[uint32]stubCall),
 	}
 	for t := range st.refusals {
 		if t >= len(handlers) {
@@ -201,12 +214,17 @@ func newStubConn(client bool) *Conn {
 // stubPort is a stub as its engine sees it.
 type stubPort struct{ st *stub }
 
-func (p stubPort) Drain()                               { p.st.transmit(); p.st.Out.Flushed() }
 func (p stubPort) ReadClock() monotime.Time             { return p.st.now }
 func (p stubPort) PathTo(transport.Addr) transport.Path { return p.st.end.way }
 func (p stubPort) IsPrivate(transport.Addr) bool        { return p.st.end.way.Private }
-func (p stubPort) QuotaOpened(*Quota)                   {}
-func (p stubPort) QuotaClosed(*Quota)                   {}
+func (p stubPort) QuotaOpened(*Quota)                   { p.st.opened++ }
+func (p stubPort) QuotaClosed(*Quota)                   { p.st.opened-- }
+
+func (p stubPort) Drain() {
+	p.st.transmit()
+	p.st.Out.Flushed()
+	p.st.flushes++
+}
 
 func (p stubPort) Hints() []transport.Hint {
 	said := p.st.end.said
@@ -231,6 +249,7 @@ func (st *stub) pass(d time.Duration) {
 	st.Recycle()
 	rx := st.end.in
 	st.end.in = nil
+	st.received += len(rx)
 	if st.Sealing() {
 		st.OpenBurst(rx)
 	}
@@ -305,13 +324,11 @@ func (st *stub) settle() {
 			typ, num, data := st.Hand().Server.Request(ev.Slot)
 			st.handlers[typ](request{st, st.Hand(), ev.Slot, num, data})
 		case session.EventDone:
-			ev.Resp.Return()
-			ev.Resp.Free()
-			st.done = append(st.done, nil)
+			st.endCall(ev.Ref, ev.Resp, nil)
 		case session.EventError:
-			st.done = append(st.done, errAnswer)
+			st.endCall(ev.Ref, nil, errAnswer)
 		case session.EventFailed:
-			st.done = append(st.done, OwnError(ev.Err))
+			st.endCall(ev.Ref, nil, OwnError(ev.Err))
 		case session.EventFlush:
 			stubPort{st}.Drain()
 		case session.EventPace, session.EventLate, session.EventBroken:
@@ -335,15 +352,48 @@ func (st *stub) settle() {
 // errAnswer stands for a server's error.
 var errAnswer = NotRun("answered with an error")
 
+// endCall follows the end of a request, with a response or an error.
+func (st *stub) endCall(ref uint32, resp *msgbuf.Buffer, err error) {
+	st.done = append(st.done, err)
+	c := st.calls[ref]
+	if c.ended != nil {
+		var data []byte
+		if resp != nil {
+			data = resp.Bytes()
+		}
+		c.ended(data, err)
+	}
+	if resp != nil {
+		resp.Return()
+		resp.Free()
+	}
+	if c.s != nil {
+		c.req.Return()
+		c.req.Free()
+		delete(st.calls, ref)
+		st.Deactivate(c.s)
+	}
+}
+
 // start begins a request of n bytes in a session. Its end is noted in done.
 func (st *stub) start(s *Conn, typ uint8, n int) {
 	st.tb.Helper()
-	req, err := st.pool.Alloc(n)
+	st.call(s, typ, make([]byte, n), nil)
+}
+
+// call begins a request in a session. Its end is noted in done, and ended is told if it is not nil.
+func (st *stub) call(s *Conn, typ uint8, data []byte, ended func(resp []byte, err error)) {
+	st.tb.Helper()
+	st.SetNow(st.now)
+	req, err := st.pool.Alloc(len(data))
 	if err == nil {
+		copy(req.Bytes(), data)
 		err = req.Lend()
 	}
 	if err == nil {
-		op := session.Op{Req: req, ReqType: typ}
+		st.ref++
+		st.calls[st.ref] = stubCall{s, req, ended}
+		op := session.Op{Req: req, ReqType: typ, Ref: st.ref}
 		err = s.Client.Start(op, 0, st.in.Now, st.Out)
 	}
 	if err != nil {
@@ -354,15 +404,22 @@ func (st *stub) start(s *Conn, typ uint8, n int) {
 
 // closeConn ends a session from this side.
 func (st *stub) closeConn(s *Conn) {
+	st.SetNow(st.now)
 	st.CloseConn(s)
 	st.settle()
 }
 
-// close ends the endpoint.
+// close ends the endpoint. All message buffers must have come back.
 func (st *stub) close() {
+	st.tb.Helper()
+	st.SetNow(st.now)
 	st.CloseAll()
 	st.settle()
 	stubPort{st}.Drain()
+	st.quotas.Close()
+	if err := st.pool.Close(); err != nil {
+		st.tb.Fatal(err)
+	}
 }
 
 // opSealed stands for a sealed datagram, which does not say what is inside.
@@ -409,6 +466,7 @@ func (st *stub) receive(
 // dialTo makes a client session to peer i.
 func (st *stub) dialTo(i int) *Conn {
 	st.tb.Helper()
+	st.SetNow(st.now)
 	s, err := st.Dial(stubAddr(i), "", st.cfg.Timing.ConnectTimeout)
 	if err != nil {
 		st.tb.Fatal(err)
