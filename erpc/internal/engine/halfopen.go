@@ -39,7 +39,8 @@ type pendingHandshake struct {
 	stream
 	gone atomic.Bool // it is over, for the worker
 
-	share    *openShare // that it counts for
+	share    *openShare // that it counts for; nil if it has ended
+	step     uint64     // the last one, of halfOpen.steps
 	cost     int        // what it counts, bytes
 	byShare  pendingLink
 	byExpiry pendingLink
@@ -102,10 +103,9 @@ func (l *pendingList) remove(n *pendingHandshake) {
 	*at = pendingLink{}
 }
 
-// openShare is what the addresses of one share have of half-open handshakes.
+// openShare is the handshakes under way of the addresses of one share.
 type openShare struct {
 	key   transport.Addr
-	cost  int
 	count int
 	place int         // in halfOpen.fullest
 	line  pendingList // the one that has got on longest ago first
@@ -124,9 +124,10 @@ const (
 // else, with those that have ended and are remembered until they expire.
 //
 // All together have a bound, which counts as memory of messages. There is always room for one more:
-// the share that has most loses the one that has waited longest since it got on. Getting on is a
-// step, which takes a whole message; parts of messages are none. So whoever opens many has his own
-// closed, however many addresses he has; and one that is answered at once outlives all that wait.
+// first those go that have ended; then the share that has most loses the one that has waited longest
+// since it got on. Of shares that have as many it is the one that has waited longest of all. Getting
+// on is a step, which takes a whole message; parts of messages are none. So whoever opens many has
+// his own closed, however many addresses he has; and one that answers at once outlives all that wait.
 type halfOpen struct {
 	max     int
 	cost    int
@@ -135,14 +136,17 @@ type halfOpen struct {
 	byKey   map[connKey]*pendingHandshake
 	shares  map[transport.Addr]*openShare
 	fullest shareHeap
-	expiry  pendingList // in the order in which they expire
+	ended   pendingList // those that are remembered
+	expiry  pendingList // all, in the order in which they expire
+	steps   uint64      // that handshakes have made
 }
 
 func newHalfOpen(budget *msgbuf.Budget) halfOpen {
 	return halfOpen{
 		max:    int(min(maxHalfOpen, budget.Limit()/halfOpenPart)),
 		budget: budget, byKey: make(map[connKey]*pendingHandshake),
-		shares: make(map[transport.Addr]*openShare), expiry: pendingList{link: byExpiry},
+		shares: make(map[transport.Addr]*openShare),
+		ended:  pendingList{link: byShare}, expiry: pendingList{link: byExpiry},
 	}
 }
 
@@ -152,48 +156,74 @@ func (o *halfOpen) add(n *pendingHandshake, key transport.Addr) {
 	if sh == nil {
 		sh = &openShare{key: key, line: pendingList{link: byShare}}
 		o.shares[key] = sh
-		heap.Push(&o.fullest, sh)
 	}
 	n.share = sh
 	sh.count++
 	sh.line.push(n)
+	if sh.count == 1 {
+		heap.Push(&o.fullest, sh)
+	}
+	o.gotOn(n)
 	o.expiry.push(n)
 	o.byKey[n.key] = n
 	o.weigh(n)
 }
 
-// remove forgets a handshake.
-func (o *halfOpen) remove(n *pendingHandshake) {
+// leave takes a handshake out of its share.
+func (o *halfOpen) leave(n *pendingHandshake) {
 	sh := n.share
-	o.charge(n, 0)
+	n.share = nil
 	sh.line.remove(n)
+	if sh.count--; sh.count > 0 {
+		heap.Fix(&o.fullest, sh.place)
+		return
+	}
+	heap.Remove(&o.fullest, sh.place)
+	delete(o.shares, sh.key)
+}
+
+// remove forgets a handshake that has ended.
+func (o *halfOpen) remove(n *pendingHandshake) {
+	o.charge(n, 0)
+	o.ended.remove(n)
 	o.expiry.remove(n)
 	delete(o.byKey, n.key)
-	if sh.count--; sh.count == 0 {
-		heap.Remove(&o.fullest, sh.place)
-		delete(o.shares, sh.key)
+}
+
+// conclude ends a handshake. That there was one is remembered until it expires.
+func (o *halfOpen) conclude(n *pendingHandshake) {
+	if n.ended {
+		return
 	}
+	n.ended, n.early = true, nil
+	n.gone.Store(true)
+	if n.assoc != nil {
+		n.assoc.pending = nil
+	}
+	n.close()
+	o.leave(n)
+	o.ended.push(n)
 }
 
 // weigh charges what a handshake costs now.
 func (o *halfOpen) weigh(n *pendingHandshake) { o.charge(n, n.weigh()) }
 
 func (o *halfOpen) charge(n *pendingHandshake, cost int) {
-	more := cost - n.cost
+	o.cost += cost - n.cost
 	n.cost = cost
-	n.share.cost += more
-	o.cost += more
-	heap.Fix(&o.fullest, n.share.place)
 	for o.charged >= o.cost+2*halfOpenPiece || o.cost == 0 && o.charged > 0 {
 		o.charged -= halfOpenPiece
 		o.budget.Give(halfOpenPiece)
 	}
 }
 
-// gotOn notes that a handshake has made a step.
+// gotOn notes that a handshake under way has made a step.
 func (o *halfOpen) gotOn(n *pendingHandshake) {
+	o.steps++
+	n.step = o.steps
 	n.share.line.remove(n)
 	n.share.line.push(n)
+	heap.Fix(&o.fullest, n.share.place)
 }
 
 // over reports whether handshakes cost more than they may.
@@ -210,14 +240,28 @@ func (o *halfOpen) over() bool {
 	return false
 }
 
-// victim returns the handshake that is given up first.
-func (o *halfOpen) victim() *pendingHandshake { return o.fullest[0].line.first }
+// victim returns the handshake that is given up first, nil if there is none.
+func (o *halfOpen) victim() *pendingHandshake {
+	switch {
+	case o.ended.first != nil:
+		return o.ended.first
+	case len(o.fullest) > 0:
+		return o.fullest[0].line.first
+	}
+	return nil
+}
 
-// shareHeap holds shares, the one that costs most in front.
+// shareHeap holds shares, the one that is to lose a handshake first in front.
 type shareHeap []*openShare
 
-func (h shareHeap) Len() int           { return len(h) }
-func (h shareHeap) Less(i, j int) bool { return h[i].cost > h[j].cost }
+func (h shareHeap) Len() int { return len(h) }
+
+func (h shareHeap) Less(i, j int) bool {
+	if h[i].count != h[j].count {
+		return h[i].count > h[j].count
+	}
+	return h[i].line.first.step < h[j].line.first.step
+}
 
 func (h shareHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
@@ -243,14 +287,13 @@ func (h *shareHeap) Pop() any {
 func (e *Engine) weigh(n *pendingHandshake) bool {
 	o := &e.security.halfOpen
 	o.weigh(n)
-	for len(o.fullest) > 0 && o.over() {
-		v := o.victim()
+	for v := o.victim(); v != nil && o.over(); v = o.victim() {
 		if !v.ended {
 			e.stats.HandshakesEvicted++
 		}
 		e.dropPending(v)
 	}
-	return n.share == nil || o.byKey[n.key] == n
+	return o.byKey[n.key] == n
 }
 
 // dropPending forgets a handshake.
@@ -566,19 +609,6 @@ func (e *Engine) turnAway(n *pendingHandshake, err error) {
 	e.security.halfOpen.weigh(n)
 	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
 	e.refuse(&n.connect, &n.key.from, 0, wire.Version, wire.CodeDenied, err.Error())
-}
-
-// conclude ends a handshake. That there was one is remembered until it expires.
-func (o *halfOpen) conclude(n *pendingHandshake) {
-	if n.over {
-		return
-	}
-	n.ended, n.early = true, nil
-	n.gone.Store(true)
-	if n.assoc != nil {
-		n.assoc.pending = nil
-	}
-	n.close()
 }
 
 // expirePending forgets handshakes that have taken too long.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"log/slog"
@@ -20,7 +21,7 @@ type setup struct {
 	PSK         [][]byte
 	TLS         *tls.Config
 	Latest      func() *Credentials
-	Authorize   func(*Identity) error
+	Authorize   func(context.Context, *Identity) error
 	TrustLocal  bool
 	KeyUpdate   time.Duration
 	Slots       int
@@ -173,6 +174,7 @@ func newStub(tb failer, cfg setup, handlers ...func(request)) *stub {
 	if cfg.PSK != nil || cfg.TLS != nil {
 		c.Keys = NewKeys(KeysConfig{
 			TLS: cfg.TLS, PSK: cfg.PSK, Latest: cfg.Latest, Authorize: cfg.Authorize,
+			HookTime: time.Minute, Inline: !cfg.Threads,
 		})
 		if !cfg.TrustLocal {
 			st.end.demand(tb)
