@@ -139,7 +139,7 @@ func Whole(psk bool, b []byte) (n int, err error) {
 	}
 	for len(b)-n >= head {
 		size := int(binary.LittleEndian.Uint16(b[n+head-2:]))
-		if size > limit {
+		if size > limit || !psk && (int(b[n]) >= numLevels || b[n+1] != 0) {
 			return n, ErrMessage
 		}
 		if len(b)-n < head+size {

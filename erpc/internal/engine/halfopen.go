@@ -120,14 +120,15 @@ const (
 	halfOpenPiece = 64 << 10
 )
 
-// halfOpen holds the handshakes that clients have begun, which have proved their address and nothing
-// else, with those that have ended and are remembered until they expire.
+// halfOpen holds the handshakes that clients have begun, which have proved their address and
+// nothing else, with those that have ended and are remembered until they expire.
 //
 // All together have a bound, which counts as memory of messages. There is always room for one more:
-// first those go that have ended; then the share that has most loses the one that has waited longest
-// since it got on. Of shares that have as many it is the one that has waited longest of all. Getting
-// on is a step, which takes a whole message; parts of messages are none. So whoever opens many has
-// his own closed, however many addresses he has; and one that answers at once outlives all that wait.
+// first those go that have ended; then the share that has most loses the one that has waited
+// longest since it got on. Of shares that have as many it is the one that has waited longest of
+// all. Getting on is a step, which takes a whole message; parts of messages are none. So whoever
+// opens many has his own closed, however many addresses he has; and one that answers at once
+// outlives all that wait.
 type halfOpen struct {
 	max     int
 	cost    int
@@ -280,6 +281,14 @@ func (h *shareHeap) Pop() any {
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	return sh
+}
+
+// HalfOpenBytes returns what half-open handshakes cost.
+func (e *Engine) HalfOpenBytes() int64 {
+	if e.security == nil {
+		return 0
+	}
+	return int64(e.security.halfOpen.cost)
 }
 
 // weigh charges what a pending handshake costs now, and makes room if it is too much. It reports
@@ -477,6 +486,10 @@ func (e *Engine) onCrypto(p *transport.RxPacket, body []byte) {
 		return
 	}
 	n.took = max(n.took, min(int(c.Ack), len(n.out)))
+	if n.busy && int(c.Offset)+len(part) <= n.got {
+		e.answerPending(n) // a repetition: the client learns that this side is at work
+		return
+	}
 	e.hearPending(n, c.Offset, part)
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 // TestHonestBesideParts: whoever begins handshakes and does not go on, from one address or from
-// thousands, keeps nobody else out. A client that answers at once has its session, though the others
-// begin hundreds between any two of its packets.
+// thousands, keeps nobody else out. A client that answers at once has its session, though the
+// others begin hundreds between any two of its packets.
 func TestHonestBesideParts(t *testing.T) {
 	for _, networks := range []int{1, 5, 1000} {
 		t.Run(fmt.Sprint(networks), func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestHalfOpenModel(t *testing.T) {
 	})
 }
 
-// TestStreamHoldsLittle: of what a peer says no more is held than a message may have, whatever comes
-// in which order; and all of it is there in the end.
+// TestStreamHoldsLittle: of what a peer says no more is held than a message may have, whatever
+// comes in which order; and all of it is there in the end.
 func TestStreamHoldsLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var said, heard []byte
@@ -209,8 +209,8 @@ func TestStepsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestStepGivesWay: a step that waits for a worker has the loop give way to goroutines. One that has
-// no room, or runs in the loop itself, does not.
+// TestStepGivesWay: a step that waits for a worker has the loop give way to goroutines. One that
+// has no room, or runs in the loop itself, does not.
 func TestStepGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name    string

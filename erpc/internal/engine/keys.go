@@ -280,8 +280,8 @@ func (e *Engine) demandSecurity(g *Keys) {
 }
 
 // step runs work of a share's handshake in a worker, and then done in the loop. Work is left out if
-// gone, which may be nil, is set meanwhile. If the loop has ended the handshake ends too. It reports
-// false if there is no room.
+// gone, which may be nil, is set meanwhile. If the loop has ended the handshake ends too. It
+// reports false if there is no room.
 func (e *Engine) step(
 	share transport.Addr, gone *atomic.Bool, hs *security.Handshake, work, done func(),
 ) bool {

@@ -340,10 +340,13 @@ func (e *Engine) sendStream(
 // onServersCrypto takes a part of the server's stream.
 func (e *Engine) onServersCrypto(s *Conn, c *wire.Crypto, part []byte) {
 	h := s.handshake
-	if !h.begun() || h.opening {
+	if !h.begun() {
 		return
 	}
 	s.dialer.Hears(e.in.Now)
+	if h.opening { // the server has all, and asks who decides whether this side is welcome
+		return
+	}
 	if !h.take(c.Offset, part) {
 		e.end(s, handshakeError(security.ErrMessage), Refused)
 		return
