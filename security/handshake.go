@@ -139,7 +139,7 @@ func Whole(psk bool, b []byte) (n int, err error) {
 	}
 	for len(b)-n >= head {
 		size := int(binary.LittleEndian.Uint16(b[n+head-2:]))
-		if size > limit || !psk && (int(b[n]) >= numLevels || b[n+1] != 0) {
+		if size > limit || size == 0 || !psk && (int(b[n]) >= numLevels || b[n+1] != 0) {
 			return n, ErrMessage
 		}
 		if len(b)-n < head+size {
@@ -357,7 +357,7 @@ func (h *Handshake) nextFrame(b []byte) (
 		return 0, nil, nil, nil
 	}
 	size := int(binary.LittleEndian.Uint16(b[2:]))
-	if int(b[0]) >= numLevels || b[1] != 0 || size > maxFrame+tagSize ||
+	if int(b[0]) >= numLevels || b[1] != 0 || size == 0 || size > maxFrame+tagSize ||
 		b[0] == byte(tls.QUICEncryptionLevelEarly) {
 		return 0, nil, nil, ErrMessage
 	}

@@ -61,8 +61,8 @@ func (st *stub) nothingLeft(what string) {
 	o := &sec.halfOpen
 	if len(sec.dials)+len(sec.leaders)+len(o.byKey)+len(o.shares)+o.cost+o.charged != 0 {
 		st.tb.Fatalf("%s: %d dials, %d leaders, %d pending handshakes of %d shares, %d bytes, "+
-			"%d charged are left", what, len(sec.dials), len(sec.leaders), len(o.byKey), len(o.shares), o.cost,
-			o.charged)
+			"%d charged are left", what, len(sec.dials), len(sec.leaders), len(o.byKey),
+			len(o.shares), o.cost, o.charged)
 	}
 }
 

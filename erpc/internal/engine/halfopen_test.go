@@ -146,7 +146,7 @@ func TestStreamHoldsLittle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var said, heard []byte
 		for range rapid.IntRange(1, 3).Draw(t, "messages") {
-			n := rapid.SampledFrom([]int{0, 1, 700, 9000, security.MaxFrame - 4}).Draw(t, "bytes")
+			n := rapid.SampledFrom([]int{1, 2, 700, 9000, security.MaxFrame - 4}).Draw(t, "bytes")
 			said = append(said, 0, 0, byte(n), byte(n>>8))
 			for i := range n {
 				said = append(said, byte(i*7))
