@@ -107,6 +107,7 @@ var table = []row{
 		traits: mayUnsafe},
 	{path: "internal/shmem", third: xsys, traits: mayUnsafe},
 	{path: "internal/poll", may: []string{"transport"}, third: xsys}, // for Wait
+	{path: "internal/ownfile"},
 	{path: "internal/hugemem", may: []string{"internal/invariants", "internal/sys"}, third: xsys,
 		traits: mayUnsafe},
 	{path: "internal/sys", may: []string{"internal/invariants"}, third: xsys, traits: mayUnsafe},
@@ -133,7 +134,7 @@ var table = []row{
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
 
-	{path: "debug", may: []string{"erpc", "flight"}, third: xsys, traits: mayClock},
+	{path: "debug", may: []string{"erpc", "flight", "internal/ownfile"}, third: xsys, traits: mayClock},
 	{path: "metrics", may: []string{"erpc"}, traits: pure},
 	{path: "metrics/prometheus", may: []string{"erpc", "metrics", "transport/udp"},
 		third: []string{"github.com/prometheus"}},
@@ -180,7 +181,8 @@ var table = []row{
 	{path: "kit/leastheap", may: []string{"internal/memsize"}},
 	{path: "kit/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
 	{path: "kit/cli/clitest", may: []string{"kit/cli"}, traits: suite},
-	{path: "kit/cli/secure", may: []string{"erpc", "kit/cli", "security", "security/chacha"}},
+	{path: "kit/cli/secure", may: []string{"erpc", "internal/ownfile", "kit/cli", "security",
+		"security/chacha"}},
 	{path: "kit/cli/secure/securetest", may: []string{"kit/cli", "security/sectest"},
 		traits: suite},
 	{path: "kit/loadgen", may: []string{"erpc", "transport", "transport/udp", "transport/shm",
