@@ -134,7 +134,8 @@ var table = []row{
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
 
-	{path: "debug", may: []string{"erpc", "flight", "internal/ownfile"}, third: xsys, traits: mayClock},
+	{path: "debug", may: []string{"erpc", "flight", "internal/ownfile"}, third: xsys,
+		traits: mayClock},
 	{path: "metrics", may: []string{"erpc"}, traits: pure},
 	{path: "metrics/prometheus", may: []string{"erpc", "metrics", "transport/udp"},
 		third: []string{"github.com/prometheus"}},
@@ -189,7 +190,7 @@ var table = []row{
 		"transport/auto", "internal/monotime"}, traits: mayClock}, // of commands and benchmarks
 	{path: "kit/monotime", may: []string{"internal/monotime"}, traits: mayClock},
 
-	{path: "cmd/erpc/watch", may: []string{"debug", "erpc"}},
+	{path: "cmd/erpc/watch", may: []string{"debug", "erpc", "kit/cli"}},
 	{path: "cmd/erpc/watch/browsertest", may: []string{"cmd/erpc/watch"},
 		third: []string{"github.com/chromedp"}, traits: suite},
 	{path: "cmd/erpc/measure", may: anything, third: []string{"golang.org/x/sys",
