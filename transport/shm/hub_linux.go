@@ -75,6 +75,7 @@ type link struct {
 	peer   *peer // open
 	dial   *net.UnixConn
 	memory int64
+	wanted bool          // this side asked for it too, and hears if it fails
 	done   chan struct{} // closed when it is open or failed
 	err    error         // why it failed; set before done is closed
 }
@@ -247,9 +248,10 @@ func (h *hub) begin(a transport.Addr) *link {
 		return nil
 	}
 	if l := h.links[a]; l != nil {
+		l.wanted = true
 		return l
 	}
-	l := &link{addr: a, state: dialing, done: make(chan struct{})}
+	l := &link{addr: a, state: dialing, wanted: true, done: make(chan struct{})}
 	if err := h.admit(l, h.cfg.Ring); err != nil {
 		l.state, l.err = failed, err
 		close(l.done)
@@ -314,7 +316,9 @@ func (h *hub) fail(l *link, err error) {
 	l.state, l.err = failed, err
 	h.charge(l.addr, 0, -l.memory)
 	h.drop(l)
-	h.tell(event{kind: eventFailed, addr: l.addr})
+	if l.wanted {
+		h.tell(event{kind: eventFailed, addr: l.addr})
+	}
 	close(l.done)
 }
 

@@ -434,6 +434,29 @@ func TestDefaultDirectory(t *testing.T) {
 	}
 }
 
+// TestFailuresOfStrangers: attempts of others that fail leave nothing behind for an endpoint that
+// does not look, and it is not woken.
+func TestFailuresOfStrangers(t *testing.T) {
+	c := listen(t, "", meeting(t, Config{}))
+	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	pair, bell := file(t, shmem.PairSize(DefaultRing), seals), file(t, shmem.BellSize, 0)
+	for range 20 {
+		s := newStranger(t, c)
+		if err := sendMessage(s.sock, message{Kind: kindHello, From: s.addr, To: c.local,
+			Ring: DefaultRing, Limit: DefaultMTU}, pair, bell); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ends(); err == nil || !strings.Contains(err.Error(), "bad request") {
+			t.Errorf("%v", err)
+		}
+		s.sock.Close()
+	}
+	within(t, "forgetting them", func() bool { links, _ := count(c); return links == 0 })
+	if events := c.hub.take(); len(events) > 0 {
+		t.Errorf("%d events wait", len(events))
+	}
+}
+
 // TestTakesOver: a peer that connects while we connect to it makes the memory, and cannot exceed
 // the limit by that.
 func TestTakesOver(t *testing.T) {
