@@ -3,10 +3,12 @@ package debug
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -20,7 +22,8 @@ const (
 	maxFlight = 4 << 30
 )
 
-// Client asks a debug socket. It is safe in any goroutine.
+// Client asks a debug socket of this user: if another one listens there, nothing is asked, and
+// nothing is read. It is safe in any goroutine.
 type Client struct {
 	path string
 	http http.Client
@@ -29,13 +32,29 @@ type Client struct {
 // NewClient returns a Client of the socket at path. It connects with the first question.
 func NewClient(path string) *Client {
 	c := &Client{path: path}
-	var d net.Dialer
 	c.http.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, "unix", path)
+			return dial(ctx, path)
 		},
 	}
 	return c
+}
+
+// dial connects to a socket on which this user listens.
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := peerOf(c.(*net.UnixConn))
+	if err == nil && uid != os.Geteuid() {
+		err = fmt.Errorf("user %d listens there, not %d", uid, os.Geteuid())
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 // Close closes what is open.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -291,48 +292,134 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// TestRealOtherUser: a process of another user gets nothing, even if the file lets it connect.
-func TestRealOtherUser(t *testing.T) {
+// onlyRoot skips a test that needs root.
+func onlyRoot(t *testing.T) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("only root can be somebody else, and CI=true")
 		}
 		t.Skip("only root can be somebody else")
 	}
+}
+
+// nobody is another user.
+const nobody = 65534
+
+// asNobody calls f in a thread of another user, which ends with it.
+func asNobody(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		const keep = ^uintptr(0)
+		if _, _, no := unix.RawSyscall(unix.SYS_SETRESUID, keep, nobody, keep); no != 0 {
+			done <- no
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// open returns a folder that all users may use.
+func open(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "debug")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "s")
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestTakenDir: another user who has taken the folder's name neither keeps this user from opening a
+// socket nor is found in place of it.
+func TestTakenDir(t *testing.T) {
+	onlyRoot(t)
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("TMPDIR", open(t))
+	taken := filepath.Join(os.TempDir(), "erpc-debug-0")
+	var theirs net.Listener
+	if err := asNobody(func() (err error) {
+		if err = os.Mkdir(taken, 0o755); err == nil {
+			theirs, err = net.Listen("unix", filepath.Join(taken, "1.sock"))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	if found := Find(); len(found) != 0 {
+		t.Errorf("%q is another user's", found)
+	}
+	s, err := Listen(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if found := Find(); len(found) != 1 || found[0] != s.Path() {
+		t.Errorf("%q, want %q", found, s.Path())
+	}
+	if _, err := NewClient(s.Path()).About(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOtherServer: nothing is read from a socket on which another user listens.
+func TestOtherServer(t *testing.T) {
+	onlyRoot(t)
+	path := filepath.Join(open(t), "s")
+	var theirs net.Listener
+	if err := asNobody(func() (err error) {
+		theirs, err = net.Listen("unix", path)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		ended <- http.Serve(theirs, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"Program":"theirs"}`)
+		}))
+	}()
+	about, err := NewClient(path).About(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "user 65534 listens there") {
+		t.Errorf("%+v, %v", about, err)
+	}
+	if _, err := Listen(Config{Path: path}); err == nil ||
+		!strings.Contains(err.Error(), "belongs to another user") {
+		t.Errorf("%v", err)
+	}
+	_ = theirs.Close()
+	<-ended
+}
+
+// TestRealOtherUser: a process of another user gets nothing, even if the file lets it connect.
+func TestRealOtherUser(t *testing.T) {
+	onlyRoot(t)
+	path := filepath.Join(open(t), "s")
 	s, err := Listen(Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o777)); err != nil {
+	if err := os.Chmod(path, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan error)
-	go func() { // its thread, which alone is somebody else, ends with it
-		runtime.LockOSThread()
-		const nobody, keep = 65534, ^uintptr(0)
-		if _, _, no := unix.RawSyscall(unix.SYS_SETRESUID, keep, nobody, keep); no != 0 {
-			got <- no
-			return
-		}
+	if err := asNobody(func() error {
 		c, err := net.Dial("unix", path)
 		if err != nil {
-			got <- err
-			return
+			return err
 		}
 		_, _ = c.Write([]byte("GET /v1/about HTTP/1.0\r\n\r\n")) // it may be cut off before
 		b, err := io.ReadAll(c)
 		if len(b) > 0 {
 			err = errors.New(string(b))
 		}
-		got <- errors.Join(err, c.Close())
-	}()
-	if err := <-got; err != nil && !isReset(err) {
+		return errors.Join(err, c.Close())
+	}); err != nil && !isReset(err) {
 		t.Errorf("another user got %v", err)
 	}
 	c := NewClient(path)

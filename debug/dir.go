@@ -7,33 +7,38 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
+
+	"github.com/userspace-rpc/erpc/internal/ownfile"
 )
 
-// Dir returns the folder of this user's debug sockets: erpc-debug in $XDG_RUNTIME_DIR, or else
-// erpc-debug-UID in the folder for temporary files.
+// Dir returns the folder of this user's debug sockets: erpc-debug in $XDG_RUNTIME_DIR, if that is
+// this user's, or else erpc-debug-UID in the folder for temporary files, or one that begins with
+// erpc-debug-UID- if another user has taken that.
 func Dir() string {
-	if d := os.Getenv("XDG_RUNTIME_DIR"); d != "" {
-		return filepath.Join(d, "erpc-debug")
-	}
-	return filepath.Join(os.TempDir(), "erpc-debug-"+strconv.Itoa(os.Geteuid()))
+	dir, _ := ownfile.Runtime("erpc-debug", false) // it makes nothing, so nothing fails
+	return dir
 }
 
 // ownDir makes Dir, and refuses one that others may enter.
 func ownDir() (string, error) {
-	dir := Dir()
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("debug: %w", err)
+	dir, err := ownfile.Runtime("erpc-debug", true)
+	if err == nil {
+		err = checkDir(dir)
 	}
-	info, err := os.Lstat(dir)
 	if err != nil {
 		return "", fmt.Errorf("debug: %w", err)
 	}
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ownerOf(info) != os.Geteuid() {
-		return "", fmt.Errorf("debug: %s is not a folder that only this user may enter", dir)
-	}
 	return dir, nil
+}
+
+// checkDir says what is wrong with a folder, if others may enter it.
+func checkDir(dir string) error {
+	f, err := ownfile.OpenDir(dir, ownfile.Private)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // removeStale removes the socket of a process that has ended. Anything else at path stays.
@@ -48,6 +53,9 @@ func removeStale(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("debug: %s is in the way: it is no socket", path)
 	}
+	if !ownfile.Mine(path) {
+		return fmt.Errorf("debug: %s is in the way: it belongs to another user", path)
+	}
 	c, err := net.Dial("unix", path)
 	if err == nil {
 		_ = c.Close()
@@ -59,9 +67,14 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// Find returns the debug sockets of this user's running programs in Dir.
+// Find returns the debug sockets of this user's running programs in Dir. Nothing in a folder that
+// others may enter is one.
 func Find() (paths []string) {
-	names, _ := filepath.Glob(filepath.Join(Dir(), "*.sock"))
+	dir := Dir()
+	if checkDir(dir) != nil {
+		return nil
+	}
+	names, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
 	for _, n := range names {
 		if c, err := net.Dial("unix", n); err == nil {
 			_ = c.Close()

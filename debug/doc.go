@@ -6,7 +6,8 @@
 //
 //	owns       a unix socket, its folder, the files of dumps
 //	called by  programs that want to be watched; erpc top and erpc trace ask
-//	never      another user gets an answer; a question or a slow reader holds up a loop
+//	never      another user gets an answer, or passes for a program of this user; a question or a
+//	           slow reader holds up a loop
 //
 // # What it serves
 //
@@ -22,6 +23,17 @@
 // The socket is in a folder of mode 0700, itself of mode 0600, and each peer that connects is asked
 // for by SO_PEERCRED: another user's is turned away, root's too. Systems without that have no debug
 // socket. Records hold the payload of small messages.
+//
+// What another user of the machine can try:
+//
+//	makes the folder first, as they can   another one is used, of a name that cannot be foreseen
+//	in /tmp                               ([Dir]); [Find] looks into no folder of others
+//	listens where a program of this user  a [Client] asks who listens (SO_PEERCRED), before it reads
+//	may be expected                       anything
+//	connects                              is turned away, and does not count among the 16
+//
+// What a program says may still be chosen by others, as the names of its peers: who prints it
+// escapes it, as erpc top does.
 //
 // Nothing here can hold up a loop. A request waits for loops no longer than Config.Timeout, a loop
 // has one question at a time, and a peer that does not read is cut off. At most 16 peers are served

@@ -77,12 +77,10 @@ func listen(cfg Config, user int, watched ...erpc.Watched) (*Socket, error) {
 	if err := removeStale(cfg.Path); err != nil {
 		return nil, err
 	}
-	lis, err := net.Listen("unix", cfg.Path)
+	own := net.ListenConfig{Control: ownMode}
+	lis, err := own.Listen(context.Background(), "unix", cfg.Path)
 	if err != nil {
 		return nil, fmt.Errorf("debug: %w", err)
-	}
-	if err := os.Chmod(cfg.Path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("debug: %w", err), lis.Close())
 	}
 	s := &Socket{cfg: cfg, watched: watched, lis: lis, served: make(chan struct{})}
 	s.http = &http.Server{

@@ -30,10 +30,12 @@ func peerOf(c *net.UnixConn) (uid int, err error) {
 	return int(cred.Uid), nil
 }
 
-// ownerOf returns the user who owns a file.
-func ownerOf(i os.FileInfo) int {
-	if st, ok := i.Sys().(*syscall.Stat_t); ok {
-		return int(st.Uid)
+// ownMode makes the file of a socket, which bind(2) creates later, one of this user alone: there is
+// no time in which others could connect, nor a name that could lead elsewhere by then.
+func ownMode(_, _ string, c syscall.RawConn) error {
+	var err error
+	if cerr := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }); cerr != nil {
+		return cerr
 	}
-	return -1
+	return os.NewSyscallError("fchmod", err)
 }

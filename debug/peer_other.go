@@ -4,11 +4,11 @@ package debug
 
 import (
 	"net"
-	"os"
+	"syscall"
 )
 
 const supported = false
 
 func peerOf(*net.UnixConn) (int, error) { return 0, ErrUnsupported }
 
-func ownerOf(os.FileInfo) int { return os.Geteuid() }
+func ownMode(_, _ string, _ syscall.RawConn) error { return ErrUnsupported }

@@ -102,7 +102,7 @@ func (c *statsCmd) Run(e *cli.Env) (err error) {
 	defer func() { err = errors.Join(err, end()) }()
 	stats, errs := x.Stats(e.Ctx)
 	for name, err := range errs {
-		fmt.Fprintf(e.Err, "%s: %v\n", name, err)
+		fmt.Fprintf(e.Err, "%s: %s\n", name, cli.OneLine(err))
 	}
 	if len(stats) == 0 {
 		return errors.New("no server answered: are they running at --servers?")

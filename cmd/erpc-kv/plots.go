@@ -125,7 +125,7 @@ func (c *plotsCmd) size(e *cli.Env, n int, r *plotsResult) (err error) {
 		bench.Rate = share * p.Reads
 		b, err := bench.measure(e)
 		if err != nil {
-			fmt.Fprintf(e.Err, "at %.0f %% of the greatest rate: %v\n", 100*share, err)
+			fmt.Fprintf(e.Err, "at %.0f %% of the greatest rate: %s\n", 100*share, cli.OneLine(err))
 			break // more is hopeless, too
 		}
 		r.Loads = append(r.Loads, loadPoint{bench.Rate, b.Rate, b.Get})

@@ -36,7 +36,7 @@ func (topCmd) Help() string {
   erpc top 4711 --interval 250ms
   erpc top | grep 'type name="work"'   over a pipe: lines of name=value
   erpc top --http 127.0.0.1:8080   the same as a web page
-Keys: q ends, p pauses. The web page has no password: anyone who reaches it can look.`
+Keys: q ends, p pauses. The web page is for whoever has its address: a part of it is random.`
 }
 
 // Run implements the subcommand.
@@ -121,12 +121,14 @@ func (c *topCmd) serve(e *env, l *looker) error {
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
+	host, _, _ := net.SplitHostPort(c.HTTP) // it was good enough to listen on
 	page := watch.NewPage()
-	srv := &http.Server{Handler: page, ReadTimeout: 10 * time.Second,
+	door := watch.NewDoor(page, host)
+	srv := &http.Server{Handler: door, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(lis) }()
-	url := "http://" + lis.Addr().String() + "/"
+	url := "http://" + lis.Addr().String() + door.Path()
 	if c.JSON {
 		line := map[string]any{"ready": true, "url": url}
 		_ = json.NewEncoder(e.out).Encode(line)

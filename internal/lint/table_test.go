@@ -107,6 +107,7 @@ var table = []row{
 		traits: mayUnsafe},
 	{path: "internal/shmem", third: xsys, traits: mayUnsafe},
 	{path: "internal/poll", may: []string{"transport"}, third: xsys}, // for Wait
+	{path: "internal/ownfile"},
 	{path: "internal/hugemem", may: []string{"internal/invariants", "internal/sys"}, third: xsys,
 		traits: mayUnsafe},
 	{path: "internal/sys", may: []string{"internal/invariants"}, third: xsys, traits: mayUnsafe},
@@ -136,7 +137,8 @@ var table = []row{
 	{path: "erpc/udptest", third: xsys, traits: suite},
 	{path: "erpc/hostiletest", third: xsys, traits: suite},
 
-	{path: "debug", may: []string{"erpc", "flight"}, third: xsys, traits: mayClock},
+	{path: "debug", may: []string{"erpc", "flight", "internal/ownfile"}, third: xsys,
+		traits: mayClock},
 	{path: "metrics", may: []string{"erpc"}, traits: pure},
 	{path: "metrics/prometheus", may: []string{"erpc", "metrics", "transport/udp"},
 		third: []string{"github.com/prometheus"}},
@@ -183,14 +185,15 @@ var table = []row{
 	{path: "kit/leastheap", may: []string{"internal/memsize"}},
 	{path: "kit/cli", third: []string{"github.com/alecthomas/kong", "golang.org/x/sys"}},
 	{path: "kit/cli/clitest", may: []string{"kit/cli"}, traits: suite},
-	{path: "kit/cli/secure", may: []string{"erpc", "kit/cli", "security", "security/chacha"}},
+	{path: "kit/cli/secure", may: []string{"erpc", "internal/ownfile", "kit/cli", "security",
+		"security/chacha"}},
 	{path: "kit/cli/secure/securetest", may: []string{"kit/cli", "security/sectest"},
 		traits: suite},
 	{path: "kit/loadgen", may: []string{"erpc", "transport", "transport/udp", "transport/shm",
 		"transport/auto", "internal/monotime"}, traits: mayClock}, // of commands and benchmarks
 	{path: "kit/monotime", may: []string{"internal/monotime"}, traits: mayClock},
 
-	{path: "cmd/erpc/watch", may: []string{"debug", "erpc"}},
+	{path: "cmd/erpc/watch", may: []string{"debug", "erpc", "kit/cli"}},
 	{path: "cmd/erpc/watch/browsertest", may: []string{"cmd/erpc/watch"},
 		third: []string{"github.com/chromedp"}, traits: suite},
 	{path: "cmd/erpc/measure", may: anything, third: []string{"golang.org/x/sys",

@@ -29,12 +29,17 @@ type Env struct {
 	Err io.Writer // progress, logs, errors
 }
 
-// Print prints a result: v as JSON, or text and a newline.
+// Print prints a result: v as JSON, or text and a newline. Either is [Visible].
 func (e *Env) Print(asJSON bool, v any, text string, args ...any) error {
+	text = fmt.Sprintf(text, args...)
 	if asJSON {
-		return json.NewEncoder(e.Out).Encode(v)
+		b, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		text = string(b)
 	}
-	_, err := fmt.Fprintf(e.Out, text+"\n", args...)
+	_, err := fmt.Fprintln(e.Out, Visible(text))
 	return err
 }
 
@@ -46,10 +51,11 @@ func (e UsageError) Error() string { return string(e) }
 // Usagef returns a UsageError.
 func Usagef(format string, args ...any) error { return UsageError(fmt.Sprintf(format, args...)) }
 
-// OneLine returns the text of an error in one line, without the library's name in front.
+// OneLine returns the text of an error in one line, without the library's name in front. It is
+// [Visible], since a peer may have chosen it.
 func OneLine(err error) string {
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	return strings.TrimPrefix(text, "erpc: ")
+	return Visible(strings.TrimPrefix(text, "erpc: "))
 }
 
 // App is a command.

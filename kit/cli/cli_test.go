@@ -152,3 +152,31 @@ func TestMoved(t *testing.T) {
 		}
 	}
 }
+
+// TestVisible: nothing is left that a terminal would obey, and what can be read stays.
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "a b\n\tc": "a b\n\tc",
+		"na\u00efve \u65e5\u672c\u3000\U0001f600": "naïve 日本\u3000\U0001f600",
+		"\x1b[31mred\x1b[0m":                      `\u001b[31mred\u001b[0m`,
+		"\r\a\b\x00\x7f":                          `\u000d\u0007\u0008\u0000\u007f`,
+		"\u009b31m":                               `\u009b31m`, // CSI in one character
+		"\x9b31m\xc3":                             `\x9b31m\xc3`,
+		"a\u202eb\u2066\ufeff":                    `a\u202eb\u2066\ufeff`, "\U000e0041": `\udb40\udc41`,
+		"\ufffd\x80": "\ufffd" + `\x80`, "\u2028": `\u2028`,
+	} {
+		if got := Visible(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if got := OneLine(errors.New("x" + text + "y")); strings.ContainsAny(got, "\x1b\r\n\u009b") {
+			t.Errorf("%q", got)
+		}
+	}
+	var out strings.Builder
+	e := &Env{Out: &out}
+	if err := errors.Join(e.Print(false, nil, "%s", "\x1b]0;x\a"),
+		e.Print(true, "\u009b\x7f<", "")); err != nil ||
+		out.String() != `\u001b]0;x\u0007`+"\n"+`"\u009b\u007f\u003c"`+"\n" {
+		t.Errorf("%q, %v", &out, err)
+	}
+}

@@ -15,8 +15,8 @@
 // all addresses, answers in the directory of shm.Config. Its name there holds the network
 // namespace, the IP address and the port of its UDP socket, so neither another machine nor another
 // container with the same address is taken for it. Everybody else is reached over UDP: other
-// machines, plain UDP peers, processes of other users (unless shm.Config.AllowOtherUsers;
-// then names are first come, first served among those users).
+// machines, plain UDP peers, processes of other users, also with shm.Config.AllowOtherUsers, since
+// a name in shared memory does not say whose a UDP port is.
 //
 // The two ways have addresses that cannot be confused, see shm.IsAddr. LocalAddr is that of the
 // UDP socket, since people pass that one around, but a peer reached over shared memory

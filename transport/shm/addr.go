@@ -6,15 +6,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/userspace-rpc/erpc/transport"
 )
 
-// An address holds 112 random bits: 64 in the low half of IP, 32 in Scope, 16 in
-// Port. The high half of IP is the discard prefix 100::/64 (RFC 6666), to which no IP
-// network delivers, so no address of another transport looks like it. The bits are
+// An address holds 80 random bits, 64 in the low half of IP and 16 in Port, and in Scope the user
+// of its endpoint, plus one. The high half of IP is the discard prefix 100::/64 (RFC 6666), to
+// which no IP network delivers, so no address of another transport looks like it. The bits are
 // spread so that the text of a transport.Addr says them all.
 const prefix = 0x0100_0000_0000_0000
 
@@ -24,16 +25,19 @@ const idPrefix = "i-"
 // newAddr returns the address of a new endpoint. It is never used again.
 func newAddr() transport.Addr {
 	var a transport.Addr
-	var r [8 + 4 + 2]byte
-	for !isAddr(a) {
+	var r [8 + 2]byte
+	for a.Port == 0 {
 		rand.Read(r[:])
 		binary.BigEndian.PutUint64(a.IP[:], prefix)
 		copy(a.IP[8:], r[:8])
-		a.Scope = binary.BigEndian.Uint32(r[8:])
-		a.Port = uint32(binary.BigEndian.Uint16(r[12:]))
+		a.Port = uint32(binary.BigEndian.Uint16(r[8:]))
 	}
+	a.Scope = uint32(os.Geteuid()) + 1 // nobody has 1<<32 - 1
 	return a
 }
+
+// userOf returns the user of the endpoint with an address, as that endpoint says.
+func userOf(a transport.Addr) uint32 { return a.Scope - 1 }
 
 // IsAddr reports whether a is an address of this transport, and so of no other. It costs
 // a nanosecond or two.
@@ -79,16 +83,23 @@ func addrOfFile(name string) (a transport.Addr, ok bool) {
 type target struct {
 	name string
 	addr transport.Addr
+	user uint32 // who has the name, if another was said
+	said bool
 }
 
-// parse reads "shm:NAME", "NAME" or the text of an address.
+// parse reads "shm:NAME", "NAME", either with "@UID" behind it, or the text of an address.
 func parse(text string) (target, error) {
 	name := strings.TrimPrefix(text, "shm:")
+	name, user, said := strings.Cut(name, "@")
 	if validName(name) {
-		return target{name: name}, nil
+		uid, err := strconv.ParseUint(user, 10, 32)
+		if said && (err != nil || strconv.FormatUint(uid, 10) != user || uid == 1<<32-1) {
+			return target{}, badAddress(text, "want the number of a user behind '@'")
+		}
+		return target{name: name, user: uint32(uid), said: said}, nil
 	}
 	ap, err := netip.ParseAddrPort(name)
-	if err != nil || !ap.Addr().Is6() {
+	if err != nil || !ap.Addr().Is6() || said {
 		return target{}, badAddress(text,
 			"want shm:NAME, a name of 1 to 64 letters, digits, '.', '_' and '-'")
 	}

@@ -51,8 +51,10 @@ const (
 	connectWait = time.Second
 	// handshakeTime bounds every connection attempt.
 	handshakeTime = 5 * time.Second
-	// maxHandshakes is how many connections may be in the making at a time.
+	// maxHandshakes is how many connections of this user and root may be in the making at a time.
 	maxHandshakes = 64
+	// maxNewcomers is the same for all other users together.
+	maxNewcomers = 256
 )
 
 // Config describes an endpoint. The zero Config is a good one.
@@ -73,10 +75,13 @@ type Config struct {
 	// either side. 0 means DefaultMaxMemory.
 	MaxMemory int64
 	// Dir is the directory where endpoints meet. It is made with mode 0700 if it does
-	// not exist. "" means $XDG_RUNTIME_DIR/erpc, or erpc-UID in os.TempDir().
+	// not exist. "" means erpc in $XDG_RUNTIME_DIR if that is this user's, or else erpc-UID in
+	// os.TempDir(), or one that begins with erpc-UID- if another user has taken that.
 	Dir string
-	// AllowOtherUsers accepts connections of processes of other users, and a Dir with
-	// any mode that keeps others from writing there. Dir must be set then.
+	// AllowOtherUsers accepts connections of processes of other users, in a Dir of root or of this
+	// user with any mode that keeps others from removing files there; see the package's doc. One of
+	// them gets a quarter of MaxPeers and MaxMemory at most, all together three quarters. Dir must
+	// be set then.
 	AllowOtherUsers bool
 }
 
@@ -113,8 +118,18 @@ func (c Config) complete() (Config, error) {
 		return c, &ConfigError{"MaxMemory", c.MaxMemory, fmt.Sprintf(
 			"must be at least %d bytes, for one connection", peerMemory(c.Ring))}
 	}
-	if c.AllowOtherUsers && c.Dir == "" {
+	if !c.AllowOtherUsers {
+		return c, nil
+	}
+	switch least := 4 * peerMemory(c.Ring); {
+	case c.Dir == "":
 		return c, &ConfigError{"AllowOtherUsers", 1, "needs a Dir that the users share"}
+	case c.MaxPeers < 4:
+		return c, &ConfigError{"MaxPeers", int64(c.MaxPeers),
+			"must be at least 4, of which another user gets a quarter"}
+	case c.MaxMemory < least:
+		return c, &ConfigError{"MaxMemory", c.MaxMemory, fmt.Sprintf(
+			"must be at least %d bytes, of which another user gets a quarter", least)}
 	}
 	return c, nil
 }

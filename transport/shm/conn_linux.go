@@ -68,8 +68,8 @@ func Listen(name string, cfg Config) (*Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t.name == "" {
-			return nil, badAddress(name, "an address cannot be chosen")
+		if t.name == "" || t.said {
+			return nil, badAddress(name, "an address cannot be chosen, nor a user")
 		}
 		name = t.name
 	} else {
@@ -120,8 +120,8 @@ func (c *Conn) Caps() transport.Caps { return c.caps }
 // LocalAddr returns the address of the endpoint. Resolve takes its text too.
 func (c *Conn) LocalAddr() transport.Addr { return c.local }
 
-// Resolve finds the endpoint of a name, "shm:NAME" or "NAME", or of the text of an
-// address, and connects to it. It blocks until the other endpoint has answered, at
+// Resolve finds the endpoint of a name, "shm:NAME" or "NAME", of another user by "NAME@UID", or of
+// the text of an address, and connects to it. It blocks until the other endpoint has answered, at
 // most some seconds. Errors match transport.ErrBadAddress, ErrNoEndpoint, ErrRefused,
 // ErrHandshake or ErrLimit, or are those of the system.
 func (c *Conn) Resolve(text string) (transport.Addr, error) {
@@ -133,7 +133,7 @@ func (c *Conn) Resolve(text string) (transport.Addr, error) {
 		return transport.Addr{}, err
 	}
 	if t.name != "" {
-		if t.addr, err = c.hub.lookup(t.name); err != nil {
+		if t.addr, err = c.hub.lookup(&t); err != nil {
 			return transport.Addr{}, err
 		}
 	}

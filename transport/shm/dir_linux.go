@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	"github.com/userspace-rpc/erpc/internal/ownfile"
 	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
 )
@@ -16,53 +18,70 @@ import (
 const (
 	namePrefix = "n-"   // n-NAME is a symbolic link to the socket of the endpoint of that name
 	lockFile   = "lock" // held while a name is taken
+	userPrefix = "u-"   // u-UID is the folder of a user, with Config.AllowOtherUsers
 	// maxSweep bounds how many other sockets a new endpoint looks at for dead ones.
 	maxSweep = 32
 )
 
-// directory is where endpoints meet.
+// directory has the files of endpoints: of all, or with Config.AllowOtherUsers of this user's.
 type directory struct {
 	path string
 	fd   int
+	all  *directory // where each user has a folder; nil: there is one for all
 }
 
 // openDirectory opens the directory of cfg, makes it if need be, and checks that
 // nobody but its owner can write there.
-func openDirectory(cfg Config) (*directory, error) {
+func openDirectory(cfg Config) (d *directory, err error) {
 	path := cfg.Dir
 	if path == "" {
-		if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
-			path = filepath.Join(run, "erpc")
-		} else {
-			path = filepath.Join(os.TempDir(), fmt.Sprintf("erpc-%d", os.Getuid()))
+		if path, err = ownfile.Runtime("erpc", true); err != nil {
+			return nil, fmt.Errorf("shm: %w", err)
 		}
 	}
-	path, err := filepath.Abs(path)
-	if err != nil {
+	if path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("shm: %w", err)
 	}
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("shm: %w", err)
 	}
-	// O_NOFOLLOW: in a directory like /tmp somebody else may have put a link here.
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("shm: %w", &os.PathError{Op: "open", Path: path, Err: err})
+	if d, err = openAt(unix.AT_FDCWD, path, path); err != nil {
+		return nil, err
 	}
-	d := &directory{path: path, fd: fd}
-	if err := d.check(cfg.AllowOtherUsers); err != nil {
+	if err = d.check(cfg.AllowOtherUsers); err == nil && cfg.AllowOtherUsers {
+		d, err = d.own()
+	}
+	if err != nil {
 		d.close()
 		return nil, err
 	}
 	return d, nil
 }
 
-func (d *directory) check(others bool) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(d.fd, &st); err != nil {
-		return fmt.Errorf("shm: %w", &os.PathError{Op: "stat", Path: d.path, Err: err})
+// openAt opens a directory whose name is relative to at.
+func openAt(at int, name, path string) (*directory, error) {
+	// O_NOFOLLOW: in a directory like /tmp somebody else may have put a link here. O_PATH: one may
+	// be let in, but not to see all files.
+	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("shm: %w", &os.PathError{Op: "open", Path: path, Err: err})
 	}
-	uid := uint32(os.Getuid())
+	return &directory{path: path, fd: fd}, nil
+}
+
+func (d *directory) stat() (st unix.Stat_t, err error) {
+	if err := unix.Fstat(d.fd, &st); err != nil {
+		return st, fmt.Errorf("shm: %w", &os.PathError{Op: "stat", Path: d.path, Err: err})
+	}
+	return st, nil
+}
+
+func (d *directory) check(others bool) error {
+	st, err := d.stat()
+	if err != nil {
+		return err
+	}
+	uid := uint32(os.Geteuid())
 	mode := st.Mode & 0o777
 	switch {
 	case st.Uid != uid && !(others && st.Uid == 0):
@@ -77,7 +96,69 @@ func (d *directory) check(others bool) error {
 	return nil
 }
 
-func (d *directory) close() { unix.Close(d.fd) }
+// own returns this user's folder in d, which it makes if need be. It owns d then; if it returns an
+// error it returns d.
+func (d *directory) own() (*directory, error) {
+	uid := uint32(os.Geteuid())
+	made := unix.Mkdirat(d.fd, folderOf(uid), 0o711)
+	if made != nil && made != unix.EEXIST {
+		return d, fmt.Errorf("shm: %w: root can make it, for user %d", &os.PathError{
+			Op: "mkdir", Path: filepath.Join(d.path, folderOf(uid)), Err: made}, uid)
+	}
+	mine, err := d.folder(uid)
+	if err == nil && made == nil {
+		// The umask may keep others from coming in.
+		if err = unix.Fchmodat(mine.fd, ".", 0o711, 0); err != nil {
+			mine.close()
+			err = fmt.Errorf("shm: %w", &os.PathError{Op: "chmod", Path: mine.path, Err: err})
+		}
+	}
+	if err != nil {
+		return d, err
+	}
+	mine.all = d
+	return mine, nil
+}
+
+// folderOf returns the name of a user's folder.
+func folderOf(uid uint32) string { return userPrefix + strconv.FormatUint(uint64(uid), 10) }
+
+// folder opens a user's folder in d, where nobody else can have put anything. The caller closes it.
+func (d *directory) folder(uid uint32) (*directory, error) {
+	f, err := openAt(d.fd, folderOf(uid), filepath.Join(d.path, folderOf(uid)))
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.stat()
+	switch {
+	case err != nil:
+	case st.Uid != uid:
+		err = fmt.Errorf("%w: %s belongs to user %d, must belong to %d: root can mend it",
+			ErrDirectory, f.path, st.Uid, uid)
+	case st.Mode&0o022 != 0:
+		err = fmt.Errorf("%w: %s can be written by others than its user", ErrDirectory, f.path)
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// pathOf returns the socket of an address.
+func (d *directory) pathOf(a transport.Addr) *net.UnixAddr {
+	if d.all == nil || userOf(a) == uint32(os.Geteuid()) {
+		return d.socket(fileOf(a))
+	}
+	return d.all.socket(filepath.Join(folderOf(userOf(a)), fileOf(a)))
+}
+
+func (d *directory) close() {
+	unix.Close(d.fd)
+	if d.all != nil {
+		d.all.close()
+	}
+}
 
 // socket returns the path of a file for bind and connect, which take 107 bytes.
 func (d *directory) socket(file string) *net.UnixAddr {
@@ -157,7 +238,7 @@ func (d *directory) missing(name string) error {
 		ErrNoEndpoint, name, d.path)
 }
 
-// lookup returns the address that a name stands for, dead or alive.
+// lookup returns the address that a name of this user stands for, dead or alive.
 func (d *directory) lookup(name string) (transport.Addr, error) {
 	var buf [64]byte
 	n, err := unix.Readlinkat(d.fd, namePrefix+name, buf[:])
@@ -168,6 +249,30 @@ func (d *directory) lookup(name string) (transport.Addr, error) {
 		return a, nil
 	}
 	return transport.Addr{}, d.missing(name)
+}
+
+// lookupOf is lookup for a name of some user.
+func (d *directory) lookupOf(t *target) (transport.Addr, error) {
+	if !t.said || t.user == uint32(os.Geteuid()) {
+		return d.lookup(t.name)
+	}
+	if d.all == nil {
+		return transport.Addr{}, fmt.Errorf("%w: %s of user %d: Config.AllowOtherUsers is off",
+			ErrNoEndpoint, t.name, t.user)
+	}
+	f, err := d.all.folder(t.user)
+	if errors.Is(err, unix.ENOENT) {
+		return transport.Addr{}, d.all.missing(t.name)
+	}
+	if err != nil {
+		return transport.Addr{}, err
+	}
+	defer f.close()
+	a, err := f.lookup(t.name)
+	if err == nil && userOf(a) != t.user {
+		err = f.missing(t.name) // it leads to somebody else
+	}
+	return a, err
 }
 
 // alive reports whether somebody listens on a socket. The kernel refuses at once if

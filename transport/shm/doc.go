@@ -6,13 +6,21 @@
 //
 //	owns       rings in shared memory, one pair for each peer, and their bells
 //	called by  erpc by the contract
-//	never      a peer reaches memory of others; a dead peer leaves files behind
+//	never      a peer reaches memory of others, or passes for another user; a dead peer leaves
+//	           files behind
 //
 // # Addresses
 //
-// An endpoint has a random address, which is never used again, and if it likes a name,
-// "shm:NAME". Endpoints meet in a directory of mode 0700 that their user owns: each has
+// An endpoint has a random address, which is never used again and names its user, and if it likes a
+// name, "shm:NAME". Endpoints meet in a directory of mode 0700 that their user owns: each has
 // a socket there, named after its address, and a name is a symbolic link to it.
+//
+// With [Config.AllowOtherUsers] the directory is root's, and in it each user has a folder u-UID
+// with the sockets and names of that user's endpoints. "shm:NAME" is one of this user then, and
+// "shm:NAME@UID" one of another, whom the caller means to trust with that name. Either
+//
+//	install -d -m 1777 DIR                        users make their folders themselves
+//	install -d DIR; install -d -o UID DIR/u-UID   root makes them: nobody takes another's place
 //
 // # Connections
 //
@@ -68,9 +76,26 @@
 // packets can.
 //
 // Nobody else can touch packets, which transport.Path.Private says: only the two processes have
-// the memory file. With [Config.AllowOtherUsers] it does not say so: addresses are file names that
-// all those users can read, and whoever connects first in the name of an endpoint is taken for it.
-// He gets the sessions that are meant for that endpoint, can keep it from connecting, and can end
-// what he got; he can also use up the places for connections. So among users who do not trust each
-// other sessions need keys (erpc.Config.TLS or PSK), and even then one can lock another out.
+// the memory file. With [Config.AllowOtherUsers] it does not say so, as the peer may be anybody's.
+//
+// What another user can try, with that setting, and what comes of it:
+//
+//	puts files or links among ours        the folder u-UID must be its user's, and nobody else may
+//	                                      write there; it is opened, then looked at, then used
+//	makes our folder first                Listen says who did (ErrDirectory); root mends it, or
+//	                                      makes folders beforehand, where users cannot
+//	takes a name that a client looks for  a name is one of a user: the client says whose it wants
+//	connects in the name of an endpoint   refused: an address names its user, and the kernel says
+//	                                      who connects (SO_PEERCRED)
+//	listens in the place of an endpoint,  refused by who connects, for the same reason: its address
+//	also of one that has ended            never leads to another user
+//	connects and says nothing             other users have 256 places for that, 5 s each, one user
+//	                                      64 of them at most; a newcomer takes the place of the
+//	                                      oldest, of the user with most; ours have other places
+//	connects very often, or has large     a quarter of MaxPeers and MaxMemory for one user, three
+//	rings                                 quarters for all others: we keep a quarter
+//
+// A user may have other numbers too (subuid(5)), each of which counts as a user here. All that a
+// user namespace does not know are one user there, 65534. Between endpoints in different user
+// namespaces the numbers differ, and they do not meet with this setting.
 package shm

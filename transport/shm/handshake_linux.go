@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/userspace-rpc/erpc/internal/shmem"
+	"github.com/userspace-rpc/erpc/transport"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,7 +41,7 @@ func (h *hub) expect(l *link, err error) {
 }
 
 func (h *hub) tryDial(l *link) error {
-	s, err := net.DialUnix("unixpacket", nil, h.dir.socket(fileOf(l.addr)))
+	s, err := net.DialUnix("unixpacket", nil, h.dir.pathOf(l.addr))
 	if err != nil {
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
 			return fmt.Errorf("%w: %v", ErrNoEndpoint, l.addr)
@@ -51,8 +52,12 @@ func (h *hub) tryDial(l *link) error {
 	h.mu.Lock()
 	l.dial = s
 	h.mu.Unlock()
-	if !h.mayTalk(s) {
-		return fmt.Errorf("%w: it belongs to another user", ErrHandshake)
+	user, err := peerUser(s)
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrHandshake, err)
+	}
+	if !h.isOf(l.addr, user) {
+		return fmt.Errorf("%w: user %d has its socket", ErrHandshake, user)
 	}
 	file, mem, err := shmem.Create(shmem.PairSize(h.cfg.Ring))
 	if err != nil {
@@ -102,34 +107,66 @@ func (h *hub) acceptAll() {
 			}
 			continue
 		}
+		if !h.begins(s) {
+			return
+		}
+	}
+}
+
+// begins begins the handshake of a connection. It waits for a place among those of this user and
+// root, but never for other users, who have places of their own. False means that the hub stops.
+func (h *hub) begins(s *net.UnixConn) bool {
+	user, err := peerUser(s)
+	switch {
+	case err != nil:
+		s.Close()
+	case h.trusts(user):
 		select {
 		case h.slots <- struct{}{}:
 		case <-h.stopped:
 			s.Close()
-			return
+			return false
 		}
 		h.running.Go(func() {
-			h.accept(s)
+			h.accept(s, user, nil)
 			<-h.slots
 		})
+	case !h.cfg.AllowOtherUsers:
+		h.refuse(s, whyUser)
+		s.Close()
+	default:
+		n := h.enter(user, s)
+		if n == nil {
+			h.refuse(s, whyLimit)
+			s.Close()
+			break
+		}
+		h.running.Go(func() {
+			h.accept(s, user, n)
+			h.leave(n)
+		})
 	}
+	return true
 }
 
-// accept answers one endpoint that wants to connect.
-func (h *hub) accept(s *net.UnixConn) {
+// accept answers one endpoint that wants to connect. Without n it is one of this user or root.
+func (h *hub) accept(s *net.UnixConn, user uint32, n *newcomer) {
 	defer h.guard(s)()
-	if !h.mayTalk(s) {
-		h.refuse(s, whyUser)
-		return
-	}
 	m, fds, err := receiveMessage(s, kindHello, 2)
 	if err != nil {
 		return
 	}
 	defer closeAll(fds)
+	if n != nil && !h.heard(n) {
+		return
+	}
 	if m.To != h.c.local || m.From == h.c.local || !isAddr(m.From) || m.Ring > shmem.MaxRing ||
 		m.Limit > MaxMTU {
 		h.refuse(s, whyBad)
+		return
+	}
+	if !h.isOf(m.From, user) {
+		h.refuse(s, whyUser)
 		return
 	}
 	l, why := h.answer(&m)
@@ -164,10 +201,16 @@ func (h *hub) answer(m *message) (l *link, why uint32) {
 	if l.state != dialing || less(h.c.local, m.From) {
 		return nil, whyTwice
 	}
+	// Their memory takes the place of ours.
+	was := l.memory
+	h.drop(l)
+	h.charge(l.addr, 0, -was)
+	if err := h.admit(l, int(m.Ring)); err != nil {
+		l.memory, h.links[l.addr] = was, l
+		h.charge(l.addr, 1, was)
+		return nil, whyLimit
+	}
 	l.state = accepting
-	h.memory -= l.memory
-	l.memory = peerMemory(int(m.Ring))
-	h.memory += l.memory
 	if l.dial != nil {
 		l.dial.Close()
 	}
@@ -203,10 +246,16 @@ func (h *hub) refuse(s *net.UnixConn, why uint32) {
 	_ = sendMessage(s, message{Kind: kindRefuse, Why: why, From: h.c.local})
 }
 
-// mayTalk reports whether the process at the other end is one we talk to.
-func (h *hub) mayTalk(s *net.UnixConn) bool {
-	uid, err := userOf(s)
-	return err == nil && (uid == h.uid || uid == 0 || h.cfg.AllowOtherUsers)
+// trusts reports whether a user is this one or root, which can do everything anyhow.
+func (h *hub) trusts(user uint32) bool { return user == h.uid || user == 0 }
+
+// isOf reports whether an address can be that of a process of a user. Among several users it is the
+// user's own, which it names: nobody speaks in the name of an endpoint of somebody else.
+func (h *hub) isOf(a transport.Addr, user uint32) bool {
+	if h.cfg.AllowOtherUsers {
+		return userOf(a) == user
+	}
+	return h.trusts(user)
 }
 
 // attach fills in p from what the other side sent. p.pair is mapped already.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,8 +35,24 @@ type hub struct {
 	links     map[transport.Addr]*link
 	tokens    map[int32]*peer // connections, by the tokens that epoll returns
 	lastToken int32
-	memory    int64 // bytes of all links
+	used      share            // by all links
+	others    share            // of it, by those with other users, root aside
+	users     map[uint32]share // and by each of these
 	sockets   map[*net.UnixConn]struct{}
+	newcomers []*newcomer // connections in the making of other users, the oldest first
+}
+
+// share is a part of Config.MaxPeers and MaxMemory.
+type share struct {
+	links  int
+	memory int64 // bytes
+}
+
+// newcomer is a connection of another user whose handshake goes on.
+type newcomer struct {
+	user   uint32
+	socket *net.UnixConn
+	spoke  bool // its hello has come
 }
 
 // event goes from the hub to the using goroutine.
@@ -58,6 +75,7 @@ type link struct {
 	peer   *peer // open
 	dial   *net.UnixConn
 	memory int64
+	wanted bool          // this side asked for it too, and hears if it fails
 	done   chan struct{} // closed when it is open or failed
 	err    error         // why it failed; set before done is closed
 }
@@ -71,10 +89,10 @@ const (
 )
 
 func (h *hub) init(c *Conn, name string, cfg Config) (err error) {
-	*h = hub{c: c, cfg: cfg, name: name, uid: uint32(os.Getuid()), epoll: -1,
+	*h = hub{c: c, cfg: cfg, name: name, uid: uint32(os.Geteuid()), epoll: -1,
 		slots: make(chan struct{}, maxHandshakes), stopped: make(chan struct{}),
 		links: map[transport.Addr]*link{}, tokens: map[int32]*peer{},
-		sockets: map[*net.UnixConn]struct{}{}}
+		users: map[uint32]share{}, sockets: map[*net.UnixConn]struct{}{}}
 	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
@@ -175,10 +193,11 @@ func (h *hub) gone(p *peer) {
 	}
 }
 
-// drop forgets a link. The caller holds mu.
+// drop forgets a link, but not its memory. The caller holds mu.
 func (h *hub) drop(l *link) {
 	if h.links[l.addr] == l {
 		delete(h.links, l.addr)
+		h.charge(l.addr, -1, 0)
 	}
 }
 
@@ -192,19 +211,19 @@ func (h *hub) release(p *peer) {
 	}
 	if h.tokens[p.token] == p {
 		delete(h.tokens, p.token)
-		h.memory -= p.memory()
+		h.charge(p.addr, 0, -p.memory())
 		p.free()
 	}
 }
 
 // lookup returns the address that a name stands for, dead or alive.
-func (h *hub) lookup(name string) (transport.Addr, error) {
+func (h *hub) lookup(t *target) (transport.Addr, error) {
 	h.mu.Lock() // the directory is open until free
 	defer h.mu.Unlock()
 	if h.closed {
 		return transport.Addr{}, transport.ErrClosed
 	}
-	return h.dir.lookup(name)
+	return h.dir.lookupOf(t)
 }
 
 // connect connects to an endpoint unless there is a connection, and waits for it.
@@ -229,9 +248,10 @@ func (h *hub) begin(a transport.Addr) *link {
 		return nil
 	}
 	if l := h.links[a]; l != nil {
+		l.wanted = true
 		return l
 	}
-	l := &link{addr: a, state: dialing, done: make(chan struct{})}
+	l := &link{addr: a, state: dialing, wanted: true, done: make(chan struct{})}
 	if err := h.admit(l, h.cfg.Ring); err != nil {
 		l.state, l.err = failed, err
 		close(l.done)
@@ -245,12 +265,45 @@ func (h *hub) begin(a transport.Addr) *link {
 // admit records a new link if there is room. The caller holds mu.
 func (h *hub) admit(l *link, ring int) error {
 	l.memory = peerMemory(ring)
-	if len(h.links) >= h.cfg.MaxPeers || h.memory+l.memory > h.cfg.MaxMemory {
+	if !h.room(l) {
 		return ErrLimit
 	}
-	h.memory += l.memory
 	h.links[l.addr] = l
+	h.charge(l.addr, 1, l.memory)
 	return nil
+}
+
+// room reports whether there is room for a link. Another user has a quarter at most, and all others
+// together three quarters: some is left for this user and root. The caller holds mu.
+func (h *hub) room(l *link) bool {
+	all := share{h.cfg.MaxPeers, h.cfg.MaxMemory}
+	quarter := share{all.links / 4, all.memory / 4}
+	others := share{all.links - quarter.links, all.memory - quarter.memory}
+	if user := userOf(l.addr); h.cfg.AllowOtherUsers && !h.trusts(user) {
+		if !quarter.holds(h.users[user], l) || !others.holds(h.others, l) {
+			return false
+		}
+	}
+	return all.holds(h.used, l)
+}
+
+// holds reports whether there is room for l beside what is used.
+func (s share) holds(used share, l *link) bool {
+	return used.links < s.links && used.memory+l.memory <= s.memory
+}
+
+// charge notes what links of an address use more, or less. The caller holds mu.
+func (h *hub) charge(a transport.Addr, links int, memory int64) {
+	add := func(s share) share { return share{s.links + links, s.memory + memory} }
+	h.used = add(h.used)
+	user := userOf(a)
+	if !h.cfg.AllowOtherUsers || h.trusts(user) {
+		return
+	}
+	h.others = add(h.others)
+	if h.users[user] = add(h.users[user]); h.users[user] == (share{}) {
+		delete(h.users, user)
+	}
 }
 
 // fail ends the making of a link.
@@ -261,9 +314,11 @@ func (h *hub) fail(l *link, err error) {
 		return
 	}
 	l.state, l.err = failed, err
-	h.memory -= l.memory
+	h.charge(l.addr, 0, -l.memory)
 	h.drop(l)
-	h.tell(event{kind: eventFailed, addr: l.addr})
+	if l.wanted {
+		h.tell(event{kind: eventFailed, addr: l.addr})
+	}
 	close(l.done)
 }
 
@@ -312,4 +367,54 @@ func (h *hub) guard(s *net.UnixConn) (end func()) {
 		defer h.mu.Unlock()
 		delete(h.sockets, s)
 	}
+}
+
+// enter counts a connection of another user while its handshake goes on. All those users have
+// maxNewcomers places, each of them a quarter at most. Where no place is left, the oldest
+// connection that has said nothing makes room: of the user with most of them, or of this one if it
+// has as many or its quarter.
+func (h *hub) enter(user uint32, s *net.UnixConn) *newcomer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all, silent := map[uint32]int{}, map[uint32]int{}
+	for _, n := range h.newcomers {
+		all[n.user]++
+		if !n.spoke {
+			silent[n.user]++
+		}
+	}
+	full := all[user] >= maxNewcomers/4
+	if full || len(h.newcomers) >= maxNewcomers {
+		loser := user
+		for u, n := range silent {
+			if !full && n > silent[loser] {
+				loser = u
+			}
+		}
+		i := slices.IndexFunc(h.newcomers,
+			func(n *newcomer) bool { return n.user == loser && !n.spoke })
+		if i < 0 {
+			return nil
+		}
+		h.newcomers[i].socket.Close() // its handshake ends
+		h.newcomers = slices.Delete(h.newcomers, i, i+1)
+	}
+	n := &newcomer{user: user, socket: s}
+	h.newcomers = append(h.newcomers, n)
+	return n
+}
+
+// leave ends what enter began.
+func (h *hub) leave(n *newcomer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.newcomers = slices.DeleteFunc(h.newcomers, func(x *newcomer) bool { return x == n })
+}
+
+// heard notes that a newcomer's hello has come. It reports whether it still has its place.
+func (h *hub) heard(n *newcomer) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n.spoke = true
+	return slices.Contains(h.newcomers, n)
 }

@@ -143,8 +143,9 @@ func closeAll(fds []int) {
 	}
 }
 
-// userOf returns the user id of the process at the other end.
-func userOf(c *net.UnixConn) (uint32, error) {
+// peerUser returns the user of the process at the other end, as the kernel noted it at connect(2)
+// or listen(2).
+func peerUser(c *net.UnixConn) (uint32, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err

@@ -26,6 +26,10 @@ func child(dir string) {
 		serve(d)
 		return
 	}
+	if d, ok := strings.CutPrefix(dir, userRole); ok {
+		somebody(d)
+		return
+	}
 	c, err := Listen("child", Config{Dir: dir})
 	if err != nil {
 		fmt.Println("error", err)

@@ -38,7 +38,8 @@ func (CallCmd) Help() string {
   erpc call 127.0.0.1:31850 2 --form hex 00100000 --steps
   erpc call 127.0.0.1:31850 1 @request.bin -o response.bin
 
---form says how request and response are written; a response that is no text comes as hex. Methods
+--form says how request and response are written; a response that is no text comes as hex, and
+characters in it that a terminal would obey as \u001b. --output writes it as it is. Methods
 of protobuf services, /package.Service/Method, are called by erpc-grpc, in grpcerpc/cmd.
 With --json the response is in base64.`
 }
@@ -156,8 +157,7 @@ func (c *CallCmd) show(e *Env, typ uint8, resp []byte, s *erpc.CallTrace) error 
 	default:
 		text = strings.TrimSuffix(hex.Dump(resp), "\n")
 	}
-	_, err := fmt.Fprintln(e.Out, text)
-	return err
+	return e.Print(false, nil, "%s", text)
 }
 
 // step is a step of a call, and how long after the call it was.

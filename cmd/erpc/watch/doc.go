@@ -9,5 +9,6 @@
 //
 //	owns       the frames of erpc top, and its page
 //	called by  erpc top
-//	never      a loop waits for a viewer
+//	never      a loop waits for a viewer; a terminal obeys what a program calls itself; who was not
+//	           given the page's address sees it
 package watch

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/userspace-rpc/erpc/debug"
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/kit/cli"
 )
 
 // Frame is the state of a program over a time, for people. Rates are per second, times in us.
@@ -100,8 +102,21 @@ type Meter struct {
 	trend  []Point
 }
 
-// NewMeter returns a Meter for a program.
-func NewMeter(about debug.About) *Meter { return &Meter{about: about} }
+// NewMeter returns a Meter for a program. A terminal obeys nothing in the names that it has chosen.
+func NewMeter(about debug.About) *Meter {
+	about.Program = visible(about.Program)
+	names := map[uint8]string{}
+	for typ, name := range about.TypeNames {
+		names[typ] = visible(name)
+	}
+	about.TypeNames = names
+	return &Meter{about: about}
+}
+
+// visible makes a name safe to show in one line.
+func visible(name string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(cli.Visible(name))
+}
 
 // Next returns the frame that ends with snaps. A loop that was not there before has no rates.
 func (m *Meter) Next(snaps []*erpc.Snapshot) *Frame {

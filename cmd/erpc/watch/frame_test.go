@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/userspace-rpc/erpc/debug"
@@ -232,5 +233,70 @@ func TestPage(t *testing.T) {
 	}
 	if text := get("GET", "/frame.json").Body.String(); !strings.Contains(text, `"Error":"gone"`) {
 		t.Error(text)
+	}
+}
+
+// TestDoor: the page is for those who know its address, and ask for it by a name of this machine.
+func TestDoor(t *testing.T) {
+	d := NewDoor(NewPage(), "box.test")
+	get := func(host, path string) int {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = host
+		d.ServeHTTP(w, r)
+		if w.Code != 200 && strings.Contains(w.Body.String(), d.token) {
+			t.Errorf("%s %s: it gives the secret away", host, path)
+		}
+		return w.Code
+	}
+	for _, host := range []string{"127.0.0.1:80", "127.0.0.1", "[::1]:80", "[::1]", "localhost:8080",
+		"LOCALHOST", "box.test:1", "Box.test."} {
+		for _, file := range []string{"", "app.js", "style.css", "frame.json"} {
+			if code := get(host, d.Path()+file); code != 200 {
+				t.Errorf("%s: %q: %d", host, file, code)
+			}
+		}
+	}
+	for _, host := range []string{"rebound.test:80", "rebound.test", "127.0.0.1.rebound.test", "",
+		"localhost.rebound.test:80", "xbox.test"} {
+		if code := get(host, d.Path()); code != 421 {
+			t.Errorf("%q: %d", host, code)
+		}
+	}
+	other := NewDoor(nil, "").Path()
+	for _, path := range []string{"/", "/frame.json", d.Path()[:9] + "/", strings.TrimSuffix(d.Path(),
+		"/"), other, other + "frame.json", strings.ToLower(d.Path()), "//", "/../frame.json"} {
+		if code := get("localhost", path); code != 403 {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	if len(d.token) < 26 { // 128 bits
+		t.Errorf("the secret is %q", d.token)
+	}
+}
+
+// TestNames: what a program calls itself and its types makes a terminal do nothing, in any form.
+func TestNames(t *testing.T) {
+	const bad = "a\x1b[2J\u009b2J\u202eb\r\nc\xff"
+	m := NewMeter(debug.About{Program: bad, TypeNames: map[uint8]string{7: bad}})
+	m.Next(snaps(1))
+	f := m.Next(snaps(2))
+	var lines strings.Builder
+	if err := f.Lines(&lines); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, text := range map[string]string{"lines": strings.ReplaceAll(lines.String(), "\n", ""),
+		"JSON":   string(text),
+		"screen": strings.Join(f.Text(Style{Width: 200, Height: 40}, ""), "")} {
+		if i := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+			t.Errorf("%s: %.60q", form, text[i:])
+		}
+		if !strings.Contains(text, "[2J") || !strings.Contains(text, "u202e") {
+			t.Errorf("%s: the names are not there: %q", form, text)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/internal/ownfile"
 	"github.com/userspace-rpc/erpc/kit/cli"
 	"github.com/userspace-rpc/erpc/security"
 	_ "github.com/userspace-rpc/erpc/security/chacha" // for processors without AES
@@ -122,19 +123,25 @@ func (k *keys) overTCP(c *tls.Config) *tls.Config {
 // contents are those of the files, "" of such as are not named.
 type contents struct{ cert, key, ca, psk string }
 
-// read reads the files.
+// most bounds each file, in bytes.
+const most = 1 << 20
+
+// read reads the files. Those of keys must be secret: others have no right to them.
 func (f *Flags) read() (c contents, err error) {
 	for _, o := range []struct {
 		flag, file string
+		rule       ownfile.Rule
 		to         *string
 	}{
-		{"--tls-cert", f.TLSCert, &c.cert}, {"--tls-key", f.TLSKey, &c.key},
-		{"--tls-ca", f.TLSCA, &c.ca}, {"--psk-file", f.PSKFile, &c.psk},
+		{"--tls-cert", f.TLSCert, ownfile.Any, &c.cert},
+		{"--tls-key", f.TLSKey, ownfile.Secret, &c.key},
+		{"--tls-ca", f.TLSCA, ownfile.Any, &c.ca},
+		{"--psk-file", f.PSKFile, ownfile.Secret, &c.psk},
 	} {
 		if o.file == "" {
 			continue
 		}
-		text, err := os.ReadFile(o.file)
+		text, err := ownfile.Read(o.file, o.rule, most)
 		if err != nil {
 			return contents{}, cli.Usagef("%s: %v", o.flag, err)
 		}

@@ -95,6 +95,10 @@ func (c *Command) usage(t *testing.T, good []string) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	open := strings.TrimPrefix(PSK(t, "5"), "--psk-file=")
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range []struct {
 		want  string
 		flags []string
@@ -104,6 +108,8 @@ func (c *Command) usage(t *testing.T, good []string) {
 		{"no such file", []string{"--psk-file=" + dir + "/none"}},
 		{"no certificate in it", []string{"--tls-ca=" + empty}},
 		{"--psk-file " + empty, []string{"--psk-file=" + empty}},
+		{"other users have a hand in it", []string{"--psk-file=" + open}},
+		{"no regular file", []string{"--psk-file=/dev/zero"}},
 		{"belong together", []string{good[0]}},
 		{"choose one", []string{good[2], PSK(t, "5")}},
 		{"need --tls-ca", []string{"--trust-local"}},

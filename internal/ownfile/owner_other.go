@@ -1,0 +1,9 @@
+//go:build !unix
+
+package ownfile
+
+import "io/fs"
+
+const openDir, openNow = 0, 0
+
+func ownerOf(fs.FileInfo) (uid int, ok bool) { return 0, false }

@@ -1,0 +1,22 @@
+//go:build unix
+
+package ownfile
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+const (
+	openDir = syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_CLOEXEC
+	openNow = syscall.O_NONBLOCK
+)
+
+// ownerOf returns the user who owns a file.
+func ownerOf(info fs.FileInfo) (uid int, ok bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(st.Uid), true
+}
