@@ -62,6 +62,12 @@ type Config struct {
 	MaxMessage int
 	// MaxSessions bounds the sessions of one Rpc, both kinds together. Default 32768.
 	MaxSessions int
+	// DialOnly has endpoints dial, and take no sessions. Whoever tries to connect, with keys or
+	// without, gets one small answer, as long as a budget lasts, and reads ErrRefused. There is no
+	// cookie and no handshake: nothing is signed, no certificate is shown, nothing is kept of him.
+	// Loops are always so, those of Dial too: they have no handlers. Servers, and endpoints of NewRpc
+	// and NewRpcs, take sessions unless it is set.
+	DialOnly bool
 	// MaxQueue bounds the requests of one session that wait for a slot, and all calls of a Client,
 	// those under way too. Default 65536.
 	MaxQueue int

@@ -8,7 +8,7 @@ type Code uint8
 // The error codes.
 const (
 	CodeOK          Code = 0  // never sent
-	CodeNoHandler   Code = 1  // no handler for this request type
+	CodeNoHandler   Code = 1  // no handler for this request type; in a Refuse: for any
 	CodeTooLarge    Code = 2  // the message is larger than the receiver takes
 	CodeExhausted   Code = 3  // out of sessions, buffers or workers
 	CodeShutdown    Code = 4  // the receiver is closing
