@@ -124,7 +124,7 @@ type Config struct {
 	// by keys that need the same certificates, unless TrustLocal is set.
 	//
 	// A certificate is checked when endpoints meet. One that expires later ends nothing: the keys
-	// stay as long as sessions between the two do.
+	// stay as long as sessions between the two do, or until Server.EndSessions.
 	TLS *tls.Config
 	// PSK makes all sessions secure by keys that the members of a closed cluster share. The first
 	// one is used to dial, and all are taken, so that keys can be replaced one member after the
