@@ -145,6 +145,13 @@ type Config struct {
 	// yes. It is asked once per pair of endpoints, by a server and by a client, in a goroutine that
 	// is not the loop's, and in several at a time.
 	Authorize func(ConnectionState) error
+	// AuthorizeRequest decides, per request, whether a peer may have a handler run for this type: nil
+	// means yes. Peer is what ReqHandle.State returns, nil if packets are plain; it must not be
+	// changed. An error is the answer, with its text and CodePermissionDenied, and says that the
+	// handler did not run. Handlers of all kinds are guarded; requests of types without one are
+	// refused before. It runs in the event loop, like a Dispatch handler: it must be quick, must not
+	// block or panic, and the loops of a Nexus call it at the same time.
+	AuthorizeRequest func(peer *ConnectionState, reqType uint8) error
 	// KeyLog gets the secrets of each pair of endpoints, a line each, for "erpc decode" and
 	// dissectors. They open all packets. Default: TLS.KeyLogWriter, if it is set.
 	KeyLog io.Writer
@@ -351,7 +358,7 @@ const (
 	ReasonDeadline                  // the request's time passed at the server
 	ReasonForgotten                 // the handler ran, and its response is not kept any more
 	ReasonInsecure                  // one side demands security, and the other one has none
-	ReasonDenied                    // the peer's identity was not proved, or is not welcome
+	ReasonDenied                    // the peer is not known, not welcome, or may not do that
 	ReasonNoKeys                    // the peer has lost the keys
 )
 

@@ -14,12 +14,12 @@ import (
 
 // revoking is a server of two transports that lets in who is not revoked.
 type revoking struct {
-	t       *testing.T
-	ctx     context.Context
-	ca      *sectest.CA
-	srv     *erpc.Server
-	addrs   []string
-	held    chan struct{} // gets one for each call of type 2, which waits for its context
+	t     *testing.T
+	ctx   context.Context
+	ca    *sectest.CA
+	srv   *erpc.Server
+	addrs []string
+	held  chan struct{} // gets one for each call of type 2, which waits for its context
 
 	mu      sync.Mutex
 	gate    func(id string) // called by Authorize behind its decision, if it is not nil

@@ -19,7 +19,7 @@ const (
 	CodeDeadline    Code = 9  // the request's remaining time passed at the server
 	CodeForgotten   Code = 10 // the handler ran, and its response is not kept any more
 	CodeInsecure    Code = 11 // one side seals packets, and the other one does not
-	CodeDenied      Code = 12 // the peer's identity was not proved, or is not welcome
+	CodeDenied      Code = 12 // the peer is not known, not welcome, or may not do that
 	numCodes             = 13
 )
 
