@@ -17,7 +17,8 @@ import (
 // It waits for clients that have begun a handshake before, Timing.ConnectTimeout at most, since
 // they may have been let in by what counted then, and asks again. So choose may be called twice for
 // a peer, always in the goroutine of EndSessions, while the loops go on. Of a peer whose packets
-// are plain it gets the address, as Peer, and no more; nothing keeps it from coming again.
+// are plain it gets the address, as Peer, and with Config.TrustLocal the user; no key keeps such a
+// peer from coming again.
 //
 // It is safe in any goroutine but that of a loop. If ctx ends before, the error is that of a
 // context as in Client.Call; what was ended is ended.

@@ -14,7 +14,7 @@ import (
 
 // Known is a peer that has sessions here, or keys by which it could open some.
 type Known struct {
-	Identity // of a peer in the clear no more than its address
+	Identity // of a peer in the clear its address, and its user if that is trusted
 	of       *association
 }
 
@@ -26,6 +26,8 @@ func (e *Engine) Known() (list []Known) {
 			case a.shut:
 			case a.state != nil:
 				list = append(list, Known{*a.state, a})
+			case e.trustsAddr(a.addr):
+				list = append(list, Known{*localIdentity(a.addr, false), a})
 			default:
 				list = append(list, Known{Identity{Peer: a.addr, UID: -1}, a})
 			}
