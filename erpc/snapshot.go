@@ -309,6 +309,7 @@ type Stats struct {
 	Completed      uint64 // with a response
 	Failed         uint64 // with an error
 	RequestsServed uint64 // given to a handler
+	RequestsDenied uint64 // refused by Config.AuthorizeRequest
 
 	SessionsOpened, SessionsEnded, SessionsRefused uint64
 

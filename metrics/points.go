@@ -123,6 +123,7 @@ func (c *collection) protocol(s *erpc.Stats) {
 	c.count(PaceStalls, p.PaceStalls)
 	c.count(RateUpdates, p.RateUpdates)
 	c.count(Refused, s.SessionsOverShare, "sessions of an address")
+	c.count(Refused, s.RequestsDenied, "authorization")
 	c.count(Refused, s.WorkOverShare, "work of an address")
 	c.count(Refused, s.WorkRefused-s.WorkOverShare, "work")
 	c.count(Refused, s.HandshakesEvicted, "half-open handshakes")

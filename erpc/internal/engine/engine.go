@@ -23,6 +23,7 @@ type Config struct {
 	Checksum, NoBundles               bool
 	Timing                            session.Timing
 	Shares                            Shares
+	DialOnly                          bool // no peer opens sessions here
 	TrustLocal                        bool
 	KeyUpdate                         time.Duration
 	Oldest, Newest                    uint8 // protocol versions that are spoken

@@ -367,7 +367,8 @@ type connectPacket struct {
 // are dropped when their header has been read: honest clients repeat them. A message to a stranger
 // costs a few microseconds, the check of a cookie half a microsecond.
 const (
-	// first Connects that are answered, with a Challenge. At once: 20,000 sessions that dial
+	// first Connects that are answered, with a Challenge; all of them, with a refusal, where no
+	// sessions are taken. At once: 20,000 sessions that dial
 	firstsPerSecond, firstsAtOnce = 20_000, 20 << 10
 	// Connects with a cookie that are looked at. Good ones draw the only other answer.
 	cookiesPerSecond, cookiesAtOnce = 200_000, 20 << 10
@@ -475,7 +476,7 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 	var c wire.Connect
 	c.Parse(body)
 	b, now, cookies := &e.handshakes.budgets, e.in.Now, e.handshakes.cookies
-	first := c.Cookie == [wire.CookieSize]byte{}
+	first := c.Cookie == [wire.CookieSize]byte{} || e.cfg.DialOnly // which gives no cookies
 	if first && !b.firsts.take(now) || !first && !b.cookies.take(now) {
 		return false
 	}
@@ -491,6 +492,10 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 	small := len(p.Data) <= 2*(wire.HeaderSize+wire.ConnectSize)
 	if p.session != wire.NoSession || (proved || small) && wire.OpenMgmt(p.Data) != 0 {
 		e.stats.DropToken++
+		return true
+	}
+	if e.cfg.DialOnly { // nothing more is looked at or kept: the answer is half of the question
+		e.refuse(&c, &p.From, 0, p.version, wire.CodeNoHandler, "")
 		return true
 	}
 	if here, gone := true, false; proved {

@@ -22,6 +22,7 @@ type setup struct {
 	TLS         *tls.Config
 	Latest      func() *Credentials
 	Authorize   func(context.Context, *Identity) error
+	DialOnly    bool
 	TrustLocal  bool
 	KeyUpdate   time.Duration
 	Slots       int
@@ -164,7 +165,7 @@ func newStub(tb failer, cfg setup, handlers ...func(request)) *stub {
 		MaxSessions: or(cfg.MaxSessions, 32768), MaxQueue: 65536,
 		MTU: min(or(cfg.MTU, stubMTU), stubMTU), RxRing: 1024, Burst: 256, TxCopies: true,
 		Checksum: cfg.Checksum, NoBundles: cfg.NoBundles, Timing: timing, Shares: cfg.Shares,
-		TrustLocal: cfg.TrustLocal, KeyUpdate: or(cfg.KeyUpdate, time.Hour),
+		DialOnly: cfg.DialOnly, TrustLocal: cfg.TrustLocal, KeyUpdate: or(cfg.KeyUpdate, time.Hour),
 		Oldest: or(cfg.Oldest, wire.OldVersion), Newest: or(cfg.Newest, wire.Version),
 		Logger: slog.New(slog.DiscardHandler), Inline: !cfg.Threads, Seeded: true, Pool: pool,
 		Rand: rand.New(rand.NewChaCha8(seed)), Book: NewBook(budget, !cfg.Shares.Off), Now: st.now,
