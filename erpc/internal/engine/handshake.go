@@ -505,13 +505,7 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 		proved = !gone
 	}
 	if !proved {
-		ch := wire.Challenge{Nonce: c.Nonce, Cookie: e.cookie(&c, p, body)}
-		put, size := ch.Put, wire.ChallengeSize
-		if e.security != nil {
-			size += whoSize
-			put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
-		}
-		e.Out.Mgmt(&p.From, 0, p.version, wire.OpChallenge, c.Session, c.Token, size, 0, put)
+		e.challenge(&c, p, body)
 		return true
 	}
 	seals := c.Offer.Features&wire.FeatureSeal != 0
@@ -542,6 +536,17 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 	}
 	e.onProved(&c, p.From, p.version)
 	return true
+}
+
+// challenge answers a Connect whose sender has not proved its address.
+func (e *Engine) challenge(c *wire.Connect, p *connectPacket, body []byte) {
+	ch := wire.Challenge{Nonce: c.Nonce, Cookie: e.cookie(c, p, body)}
+	put, size := ch.Put, wire.ChallengeSize
+	if e.security != nil {
+		size += whoSize
+		put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
+	}
+	e.Out.Mgmt(&p.From, 0, p.version, wire.OpChallenge, c.Session, c.Token, size, 0, put)
 }
 
 // onProved takes a Connect whose sender has proved its address.
