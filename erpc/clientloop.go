@@ -20,8 +20,9 @@ import (
 // that is closed does not keep the others waiting. They share the loop's time: OnSession
 // must not block. An idle Client costs a ping and its answer in 1.5 s, see Timing.
 //
-// A server reaches the Client that called it through the sessions of that Client alone. A server
-// that sends garbage or floods the port costs the Loop what it costs any Rpc.
+// A Loop takes no sessions, as with Config.DialOnly: a server reaches the Client that called it
+// through the sessions of that Client alone, and others are refused. A server that sends garbage or
+// floods the port costs the Loop what it costs any Rpc.
 type Loop struct {
 	rpc    *Rpc
 	nexus  *Nexus
@@ -49,6 +50,7 @@ func NewLoop(tr transport.Transport, cfg Config) (*Loop, error) {
 // newLoop is NewLoop with a transport that the caller has taken.
 func newLoop(own *claim, cfg Config) (*Loop, error) {
 	l := &Loop{done: make(chan struct{})}
+	cfg.DialOnly = true // nobody can register handlers
 	user := cfg.OnSession
 	cfg.OnSession = func(r *Rpc, s *Session, ev SessionEvent) {
 		if s.ofClient != nil {

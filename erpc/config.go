@@ -1,6 +1,7 @@
 package erpc
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -62,6 +63,12 @@ type Config struct {
 	MaxMessage int
 	// MaxSessions bounds the sessions of one Rpc, both kinds together. Default 32768.
 	MaxSessions int
+	// DialOnly has endpoints dial, and take no sessions. Whoever tries to connect, with keys or
+	// without, gets one small answer, as long as a budget lasts, and reads ErrRefused. There is no
+	// cookie and no handshake: nothing is signed, no certificate is shown, nothing is kept of him.
+	// Loops are always so, those of Dial too: they have no handlers. Servers, and endpoints of NewRpc
+	// and NewRpcs, take sessions unless it is set.
+	DialOnly bool
 	// MaxQueue bounds the requests of one session that wait for a slot, and all calls of a Client,
 	// those under way too. Default 65536.
 	MaxQueue int
@@ -118,7 +125,7 @@ type Config struct {
 	// by keys that need the same certificates, unless TrustLocal is set.
 	//
 	// A certificate is checked when endpoints meet. One that expires later ends nothing: the keys
-	// stay as long as sessions between the two do.
+	// stay as long as sessions between the two do, or until Server.EndSessions.
 	TLS *tls.Config
 	// PSK makes all sessions secure by keys that the members of a closed cluster share. The first
 	// one is used to dial, and all are taken, so that keys can be replaced one member after the
@@ -136,9 +143,20 @@ type Config struct {
 	// both processes are of one user, or root. It counts with TLS or PSK.
 	TrustLocal bool
 	// Authorize decides, with TLS, PSK or TrustLocal, whether a peer may have sessions: nil means
-	// yes. It is asked once per pair of endpoints, by a server and by a client, in a goroutine that
-	// is not the loop's, and in several at a time.
-	Authorize func(ConnectionState) error
+	// yes. It is asked once per pair of endpoints, or per session where those are not encrypted, by
+	// a server and by a client, in a goroutine of its own, and in several at a time.
+	//
+	// It may wait, also callbacks of TLS may, for half of Timing.ConnectTimeout. Then ctx ends, and
+	// the peer is refused and reads why. While it waits other clients have their handshakes. At most
+	// 256 such questions are open, a quarter of them by one address.
+	Authorize func(ctx context.Context, peer ConnectionState) error
+	// AuthorizeRequest decides, per request, whether a peer may have a handler run for this type: nil
+	// means yes. Peer is what ReqHandle.State returns, nil if packets are plain; it must not be
+	// changed. An error is the answer, with its text and CodePermissionDenied, and says that the
+	// handler did not run. Handlers of all kinds are guarded; requests of types without one are
+	// refused before. It runs in the event loop, like a Dispatch handler: it must be quick, must not
+	// block or panic, and the loops of a Nexus call it at the same time.
+	AuthorizeRequest func(peer *ConnectionState, reqType uint8) error
 	// KeyLog gets the secrets of each pair of endpoints, a line each, for "erpc decode" and
 	// dissectors. They open all packets. Default: TLS.KeyLogWriter, if it is set.
 	KeyLog io.Writer
@@ -345,7 +363,7 @@ const (
 	ReasonDeadline                  // the request's time passed at the server
 	ReasonForgotten                 // the handler ran, and its response is not kept any more
 	ReasonInsecure                  // one side demands security, and the other one has none
-	ReasonDenied                    // the peer's identity was not proved, or is not welcome
+	ReasonDenied                    // the peer is not known, not welcome, or may not do that
 	ReasonNoKeys                    // the peer has lost the keys
 )
 

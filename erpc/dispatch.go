@@ -142,8 +142,11 @@ func (r *Rpc) dispatch(c *engine.Conn, slot uint8) {
 	s := c.Owner.(*serverEnd)
 	typ, num, data := s.half.Request(slot)
 	entry := &r.nexus.handlers[typ]
-	r.stats.RequestsServed++
 	h := ReqHandle{s: s, reqNum: num, bits: uint64(slot)<<slotShift | uint64(typ)}
+	if r.cfg.AuthorizeRequest != nil && !r.authorized(h) {
+		return
+	}
+	r.stats.RequestsServed++
 	if entry.mode != Dispatch {
 		if entry.mode == Background {
 			r.background(h, entry.fn)
@@ -167,6 +170,21 @@ func (r *Rpc) dispatch(c *engine.Conn, slot uint8) {
 			_ = h.fail(ReasonExhausted, "no memory for the request")
 		}
 	}
+}
+
+// authorized reports whether the peer may have a handler run for a request. If not, it is answered.
+//
+//go:noinline
+func (r *Rpc) authorized(h ReqHandle) bool {
+	err := r.cfg.AuthorizeRequest(h.State(), h.Type())
+	if err == nil {
+		return h.s.conn.Open() // it may have ended the session
+	}
+	r.stats.RequestsDenied++
+	f := faultOf(ReasonDenied, err.Error())
+	f.Status = CodePermissionDenied.wire()
+	_ = h.respondError(f)
+	return false
 }
 
 // refuseNew answers new sessions and requests with "shutting down" from now on.

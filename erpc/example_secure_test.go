@@ -19,7 +19,7 @@ func ExampleConfig_mutualTLS() {
 	ca := sectest.NewCA("lab")
 	server, err := erpc.NewServer(erpc.Config{
 		TLS: ca.Config("127.0.0.1", ""),
-		Authorize: func(state erpc.ConnectionState) error {
+		Authorize: func(_ context.Context, state erpc.ConnectionState) error {
 			if id := state.SPIFFE(); id == nil || !strings.HasPrefix(id.Path, "/billing") {
 				return errors.New("only billing may come")
 			}

@@ -49,7 +49,7 @@ func newRinged(t *testing.T, server, client *tls.Config) *ringed {
 	client.ClientSessionCache = &r.tickets
 	r.cfg = erpc.Config{TLS: client, Keyring: &r.client}
 	r.addr = secureServer(t, erpc.Config{TLS: server, Keyring: &r.server,
-		Authorize: func(s erpc.ConnectionState) error {
+		Authorize: func(_ context.Context, s erpc.ConnectionState) error {
 			r.first.CompareAndSwap("none", fmt.Sprint(s.TLS.DidResume))
 			return nil
 		}})

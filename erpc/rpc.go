@@ -187,7 +187,7 @@ func (n *Nexus) engineConfig(r *Rpc, mtu int, caps *transport.Caps) engine.Confi
 		MTU: mtu, RxRing: caps.RxRing, Burst: c.Burst, TxCopies: caps.TxCopies,
 		Checksum: c.Checksum, NoBundles: c.NoBundles,
 		Timing: session.Timing(c.Timing), Shares: engine.Shares(c.Shares),
-		TrustLocal: c.TrustLocal, KeyUpdate: c.KeyUpdate,
+		DialOnly: c.DialOnly, TrustLocal: c.TrustLocal, KeyUpdate: c.KeyUpdate,
 		Oldest: c.oldest, Newest: c.newest, Logger: c.Logger,
 		NoBatchedTime: c.Experiment.NoBatchedTime,
 		Inline:        c.Simulation.Clock != nil, Seeded: c.Simulation.Seed != 0,

@@ -133,8 +133,9 @@ func TestSmallOffers(t *testing.T) {
 	}
 }
 
-// TestTooMuchWhileBusy: what a client says of a handshake becomes too much while a worker has it.
-// It ends, with the goroutine that crypto/tls has for it.
+// TestTooMuchWhileBusy: a client says more than a message while a worker has its handshake. When
+// the worker is back and there is no message, it ends, with the goroutine that crypto/tls has for
+// it.
 func TestTooMuchWhileBusy(t *testing.T) {
 	cfg := sectest.NewCA("test").Config("127.0.0.1", "")
 	begun, goOn := make(chan bool), make(chan bool)
@@ -169,12 +170,12 @@ func TestTooMuchWhileBusy(t *testing.T) {
 			(&wire.Crypto{Nonce: nonce, Offset: uint32(at)}).Put(said)
 			x.send(wire.OpCrypto, said, 0, nil)
 		}
+		goOn <- true
 		for {
 			if op, _ := x.hear(); op == wire.OpRefuse {
 				break
 			}
 		}
-		goOn <- true
 	}
 	if err := goleak.Find(running); err != nil {
 		t.Error(err)

@@ -175,12 +175,13 @@ func TestTLS(t *testing.T) {
 	ca, other := sectest.NewCA("ours"), sectest.NewCA("theirs")
 	const id = "spiffe://test/client"
 	server, client := ca.Config("127.0.0.1", ""), ca.Config("", id)
-	addr := secureServer(t, erpc.Config{TLS: server, Authorize: func(s erpc.ConnectionState) error {
+	noBad := func(_ context.Context, s erpc.ConnectionState) error {
 		if u := s.SPIFFE(); u != nil && u.Path == "/bad" {
 			return errors.New("no entry")
 		}
 		return nil
-	}})
+	}
+	addr := secureServer(t, erpc.Config{TLS: server, Authorize: noBad})
 	for range 2 { // the second time with a ticket
 		if got, err := ask(t, addr, erpc.Config{TLS: client}); err != nil || got != id {
 			t.Fatalf("%q, %v", got, err)
@@ -190,6 +191,7 @@ func TestTLS(t *testing.T) {
 	expired.Certificates[0] = ca.Issue("", id, time.Now().Add(-time.Hour))
 	hybrid := client.Clone()
 	hybrid.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768}
+	bad := ca.Config("", "spiffe://test/bad")
 	wrongName := client.Clone()
 	wrongName.ServerName = "elsewhere.test"
 	foreign := ca.Config("", id)
@@ -204,7 +206,7 @@ func TestTLS(t *testing.T) {
 	}{
 		"no security":  {erpc.Config{}, erpc.ErrInsecure, "one side only"},
 		"a shared key": {erpc.Config{PSK: testPSK}, erpc.ErrDenied, ""},
-		"no entry":     {erpc.Config{TLS: ca.Config("", "spiffe://test/bad")}, erpc.ErrDenied, "no entry"},
+		"no entry":     {erpc.Config{TLS: bad}, erpc.ErrDenied, "no entry"},
 		"no cert":      {erpc.Config{TLS: &tls.Config{RootCAs: ca.Pool}}, erpc.ErrDenied, "certificate"},
 		"another CA":   {erpc.Config{TLS: foreign}, erpc.ErrDenied, "unknown authority"},
 		"its CA":       {erpc.Config{TLS: elsewhere}, erpc.ErrDenied, "certificate"},

@@ -53,12 +53,17 @@ func keysOf(c *Config) *engine.Keys {
 	if c.TLS == nil && c.PSK == nil {
 		return nil
 	}
-	k := engine.KeysConfig{TLS: c.TLS, PSK: c.PSK, KeyLog: c.KeyLog}
+	k := engine.KeysConfig{
+		TLS: c.TLS, PSK: c.PSK, KeyLog: c.KeyLog,
+		HookTime: c.Timing.ConnectTimeout / 2, Inline: c.Simulation.Clock != nil,
+	}
 	if c.Keyring != nil {
 		k.Latest = c.Keyring.latest.Load
 	}
 	if authorize := c.Authorize; authorize != nil {
-		k.Authorize = func(peer *engine.Identity) error { return authorize(ConnectionState(*peer)) }
+		k.Authorize = func(ctx context.Context, peer *engine.Identity) error {
+			return authorize(ctx, ConnectionState(*peer))
+		}
 	}
 	return engine.NewKeys(k)
 }

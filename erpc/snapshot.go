@@ -61,6 +61,7 @@ type MemoryUse struct {
 	Used     int64 // ... of it in buffers that are in use
 	Buffers  int   // that are in use
 	Shared   int64 // reserved for background handlers
+	HalfOpen int64 // of handshakes that clients have begun, which count as reserved for all endpoints
 	Process  int64 // reserved by all endpoints that share the limit
 	Limit    int64 // for those; 0 if there is none
 }
@@ -224,7 +225,7 @@ func (r *Rpc) takeSnapshot(opts SnapshotOptions) *Snapshot {
 	s.Memory = MemoryUse{
 		Reserved: pool.ReservedBytes, Huge: pool.HugeBytes, Used: pool.UsedBytes,
 		Buffers: pool.InUse, Process: r.nexus.memory.Budget().Used(),
-		Limit: r.nexus.memory.Budget().Limit(),
+		Limit: r.nexus.memory.Budget().Limit(), HalfOpen: e.HalfOpenBytes(),
 	}
 	if p := r.shared.Load(); p != nil {
 		s.Memory.Shared = p.Stats().ReservedBytes
@@ -308,6 +309,7 @@ type Stats struct {
 	Completed      uint64 // with a response
 	Failed         uint64 // with an error
 	RequestsServed uint64 // given to a handler
+	RequestsDenied uint64 // refused by Config.AuthorizeRequest
 
 	SessionsOpened, SessionsEnded, SessionsRefused uint64
 
@@ -316,6 +318,8 @@ type Stats struct {
 
 	// Of those refused, because the client's address had its share; see Shares.
 	SessionsOverShare uint64
+	// Handshakes of clients that were given up, before they had an identity, for newer ones.
+	HandshakesEvicted uint64
 	WorkRefused       uint64 // background requests refused
 	WorkOverShare     uint64 // ... because the client's address had its share
 
@@ -507,6 +511,7 @@ func (s *Stats) addEngine(e *engine.Stats) {
 	s.RxBundled = e.RxBundled
 	s.SessionsOpened, s.SessionsEnded = e.SessionsOpened, e.SessionsEnded
 	s.SessionsRefused, s.SessionsOverShare = e.SessionsRefused, e.SessionsOverShare
+	s.HandshakesEvicted = e.HandshakesEvicted
 	s.SessionsMoved, s.KeyUpdates = e.SessionsMoved, e.KeyUpdates
 	s.DropMalformed, s.DropNoSession, s.DropToken = e.DropMalformed, e.DropNoSession, e.DropToken
 	s.DropConnects, s.DropSealed, s.DropBundle = e.DropConnects, e.DropSealed, e.DropBundle

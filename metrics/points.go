@@ -123,8 +123,10 @@ func (c *collection) protocol(s *erpc.Stats) {
 	c.count(PaceStalls, p.PaceStalls)
 	c.count(RateUpdates, p.RateUpdates)
 	c.count(Refused, s.SessionsOverShare, "sessions of an address")
+	c.count(Refused, s.RequestsDenied, "authorization")
 	c.count(Refused, s.WorkOverShare, "work of an address")
 	c.count(Refused, s.WorkRefused-s.WorkOverShare, "work")
+	c.count(Refused, s.HandshakesEvicted, "half-open handshakes")
 	c.count(Refused, s.DropConnects, "connects")
 	c.count(Refused, s.DropToken, "token")
 	c.count(Refused, s.DropSealed, "seal")
@@ -174,6 +176,7 @@ func (c *collection) state(s *erpc.Snapshot) {
 		n   int64
 	}{
 		{"reserved", m.Reserved}, {"huge pages", m.Huge}, {"used", m.Used}, {"shared", m.Shared},
+		{"half-open handshakes", m.HalfOpen},
 		{"process", m.Process}, {"limit", m.Limit},
 	} {
 		c.add(Memory, float64(v.n), v.use)

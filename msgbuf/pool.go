@@ -276,13 +276,13 @@ func (s *store) newRegion(size int, huge bool) (*region, error) {
 		r.mem, err = hugemem.AllocPlain(size)
 	}
 	if err != nil {
-		s.pool.cfg.Budget.give(size)
+		s.pool.cfg.Budget.Give(size)
 		return nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
 	}
-	s.pool.cfg.Budget.give(size - len(r.mem)) // the budget counts the bytes that there are
+	s.pool.cfg.Budget.Give(size - len(r.mem)) // the budget counts the bytes that there are
 	if f := s.pool.cfg.Register; f != nil {
 		if r.key, err = f(r.mem); err != nil {
-			s.pool.cfg.Budget.give(len(r.mem))
+			s.pool.cfg.Budget.Give(len(r.mem))
 			s.unmap(r)
 			return nil, fmt.Errorf("msgbuf: registering %d bytes: %w", size, err)
 		}
@@ -307,14 +307,14 @@ func (s *store) room(size int) bool {
 
 func (s *store) take(size int) bool {
 	c := &s.pool.cfg
-	return (c.Limit == 0 || s.reserved+int64(size) <= c.Limit) && c.Budget.take(size)
+	return (c.Limit == 0 || s.reserved+int64(size) <= c.Limit) && c.Budget.Take(size)
 }
 
 // drop unregisters and unmaps a region without users.
 func (s *store) drop(r *region) {
 	s.mapped--
 	s.reserved -= int64(len(r.mem))
-	s.pool.cfg.Budget.give(len(r.mem))
+	s.pool.cfg.Budget.Give(len(r.mem))
 	if r.huge {
 		s.huge -= int64(len(r.mem))
 	}
@@ -603,17 +603,17 @@ func (b *Budget) Limit() int64 { return b.limit }
 // Used returns the bytes that all pools have taken.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// take takes n bytes if they are left. A nil budget has no end.
-func (b *Budget) take(n int) bool {
+// Take takes n bytes if they are left. A nil budget has no end.
+func (b *Budget) Take(n int) bool {
 	if b == nil || b.used.Add(int64(n)) <= b.limit {
 		return true
 	}
-	b.give(n)
+	b.Give(n)
 	return false
 }
 
-// give gives n bytes back.
-func (b *Budget) give(n int) {
+// Give gives n bytes back.
+func (b *Budget) Give(n int) {
 	if b != nil {
 		b.used.Add(-int64(n))
 	}

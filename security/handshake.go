@@ -126,6 +126,30 @@ func (h *Handshake) Step(in []byte) (out []byte, err error) {
 	return h.out, h.err
 }
 
+// PSK reports whether the handshake is by a shared key.
+func (h *Handshake) PSK() bool { return h.psk != nil }
+
+// Whole returns how many bytes at the beginning of a peer's stream are whole messages, which Step
+// can use; the rest is better kept outside until there is more. An error says that there never will
+// be. PSK says that the handshake is by a shared key.
+func Whole(psk bool, b []byte) (n int, err error) {
+	head, limit := frameHead, maxFrame+tagSize
+	if psk {
+		head, limit = pskHead, maxPSK
+	}
+	for len(b)-n >= head {
+		size := int(binary.LittleEndian.Uint16(b[n+head-2:]))
+		if size > limit || size == 0 || !psk && (int(b[n]) >= numLevels || b[n+1] != 0) {
+			return n, ErrMessage
+		}
+		if len(b)-n < head+size {
+			break
+		}
+		n += head + size
+	}
+	return n, nil
+}
+
 // Done reports whether the keys are there, and the peer is known.
 func (h *Handshake) Done() bool { return h.done }
 
@@ -268,6 +292,9 @@ const frameHead = 4
 // maxFrame is the most bytes that one frame carries.
 const maxFrame = 16 << 10
 
+// MaxFrame is the size of the largest message of a stream, with what stands before it.
+const MaxFrame = frameHead + maxFrame + tagSize
+
 // frameKey encrypts handshake messages of one level and direction.
 type frameKey struct {
 	secret []byte      // of TLS, until the first message
@@ -330,7 +357,7 @@ func (h *Handshake) nextFrame(b []byte) (
 		return 0, nil, nil, nil
 	}
 	size := int(binary.LittleEndian.Uint16(b[2:]))
-	if int(b[0]) >= numLevels || b[1] != 0 || size > maxFrame+tagSize ||
+	if int(b[0]) >= numLevels || b[1] != 0 || size == 0 || size > maxFrame+tagSize ||
 		b[0] == byte(tls.QUICEncryptionLevelEarly) {
 		return 0, nil, nil, ErrMessage
 	}

@@ -80,6 +80,7 @@ const (
 	nameSize   = 8
 	macSize    = sha256.Size
 	maxPSK     = 4 << 10 // the largest message
+	pskHead    = 2       // its length
 )
 
 // NewPSK returns a handshake by a shared key. A client uses the first one, a server takes all. The

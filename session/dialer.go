@@ -281,6 +281,8 @@ func (d *Dialer) OnRefuse(r *wire.Refuse) (err error, ok bool) {
 		err = errors.Join(err, ErrBadOffer)
 	case wire.CodeShutdown:
 		err = errors.Join(err, ErrDraining)
+	case wire.CodeNoHandler:
+		err = fmt.Errorf("%w: the endpoint there takes no sessions, it only dials", ErrRefused)
 	case wire.CodeInsecure, wire.CodeDenied:
 	default:
 		err = fmt.Errorf("%w: for a reason that this version does not know, %d", ErrRefused, r.Code)

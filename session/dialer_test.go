@@ -395,7 +395,7 @@ func TestRefuseCodes(t *testing.T) {
 	own := map[wire.Code]string{
 		wire.CodeExhausted: "resource exhausted", wire.CodeShutdown: "shutting down",
 		wire.CodeBadOffer: "bad offer", wire.CodeInsecure: "security demanded by one side only",
-		wire.CodeDenied: "identity refused",
+		wire.CodeDenied: "identity refused", wire.CodeNoHandler: "takes no sessions",
 	}
 	for code := range wire.Code(255) {
 		r := newDialRig(t)

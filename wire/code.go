@@ -8,7 +8,7 @@ type Code uint8
 // The error codes.
 const (
 	CodeOK          Code = 0  // never sent
-	CodeNoHandler   Code = 1  // no handler for this request type
+	CodeNoHandler   Code = 1  // no handler for this request type; in a Refuse: for any
 	CodeTooLarge    Code = 2  // the message is larger than the receiver takes
 	CodeExhausted   Code = 3  // out of sessions, buffers or workers
 	CodeShutdown    Code = 4  // the receiver is closing
@@ -19,7 +19,7 @@ const (
 	CodeDeadline    Code = 9  // the request's remaining time passed at the server
 	CodeForgotten   Code = 10 // the handler ran, and its response is not kept any more
 	CodeInsecure    Code = 11 // one side seals packets, and the other one does not
-	CodeDenied      Code = 12 // the peer's identity was not proved, or is not welcome
+	CodeDenied      Code = 12 // the peer is not known, not welcome, or may not do that
 	numCodes             = 13
 )
 

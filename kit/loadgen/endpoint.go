@@ -21,10 +21,10 @@ type Endpoint struct {
 }
 
 // Open makes an endpoint on a transport, which it owns, also when it fails. OnSession of cfg is the
-// Endpoint's. The caller must Close it.
+// Endpoint's, and it takes no sessions. The caller must Close it.
 func Open(tr transport.Transport, cfg erpc.Config) (p *Endpoint, err error) {
 	p = &Endpoint{}
-	cfg.OnSession = p.event
+	cfg.OnSession, cfg.DialOnly = p.event, true
 	if p.nexus, err = erpc.NewNexus(cfg); err != nil {
 		return nil, errors.Join(err, tr.Close())
 	}

@@ -52,6 +52,7 @@ const defaultTimeout = 10 * time.Second
 
 // Dial makes a Blocking on tr, which it owns. It does not wait for the servers.
 func Dial(tr transport.Transport, cfg Config, ec erpc.Config) (*Blocking, error) {
+	ec.DialOnly = true
 	nexus, err := erpc.NewNexus(ec)
 	if err != nil {
 		return nil, errors.Join(err, tr.Close())

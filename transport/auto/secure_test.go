@@ -34,13 +34,13 @@ func TestTrustLocal(t *testing.T) {
 		{"client", local, false, true, erpc.ErrInsecure, 0},
 		{"server", local, true, false, nil, -1},
 		{"UDP", off, true, true, nil, -1},
-		{"denied", local, true, true, erpc.ErrInsecure, os.Getuid()},
+		{"denied", local, true, true, erpc.ErrDenied, os.Getuid()},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			var state atomic.Pointer[erpc.ConnectionState]
 			var shared atomic.Bool
 			cfg := erpc.Config{TLS: keys, TrustLocal: v.server}
-			cfg.Authorize = func(s erpc.ConnectionState) error {
+			cfg.Authorize = func(_ context.Context, s erpc.ConnectionState) error {
 				state.Store(&s)
 				shared.Store(shm.IsAddr(&s.Peer))
 				if v.name == "denied" {
@@ -73,6 +73,69 @@ func TestTrustLocal(t *testing.T) {
 				t.Errorf("state %+v", s)
 			}
 		})
+	}
+}
+
+// TestTrustLocalAsksBothSides: where shared memory is trusted both sides' Authorize is asked once
+// per session, and not in the loop: while it waits, others have their calls answered.
+func TestTrustLocalAsksBothSides(t *testing.T) {
+	needShared(t)
+	keys := sectest.NewCA("test").Config("127.0.0.1", "spiffe://test/all")
+	way := meeting(t)
+	var asked atomic.Int32
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	cfg := erpc.Config{TLS: keys, TrustLocal: true}
+	cfg.Authorize = func(ctx context.Context, s erpc.ConnectionState) error {
+		if asked.Add(1) == 2 {
+			close(entered)
+			<-proceed
+		}
+		if s.Client || s.UID != os.Getuid() {
+			return errors.New("this is a client of this user's, at its server")
+		}
+		return nil
+	}
+	addr := serveSecure(t, way, cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var client atomic.Int32
+	mine := erpc.Config{TLS: keys, TrustLocal: true}
+	mine.Authorize = func(_ context.Context, s erpc.ConnectionState) error {
+		if client.Add(1); !s.Client || s.UID != os.Getuid() {
+			return errors.New("this is a server of this user's")
+		}
+		return nil
+	}
+	first, err := erpc.Dial(ctx, listen(t, "127.0.0.1:0", way), addr, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second := make(chan error, 1)
+	go func() {
+		c, err := erpc.Dial(ctx, listen(t, "127.0.0.1:0", way), addr, mine)
+		if err == nil {
+			err = c.Close()
+		}
+		second <- err
+	}()
+	<-entered
+	if _, err := first.Call(ctx, 1, []byte("while it waits")); err != nil {
+		t.Errorf("beside a question: %v", err)
+	}
+	close(proceed)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	if s, c := asked.Load(), client.Load(); s != 2 || c != 2 {
+		t.Errorf("two sessions: the server asked %d times, the clients %d times", s, c)
+	}
+	mine.Authorize = func(context.Context, erpc.ConnectionState) error {
+		return errors.New("not this one")
+	}
+	_, err = erpc.Dial(ctx, listen(t, "127.0.0.1:0", way), addr, mine)
+	if !errors.Is(err, erpc.ErrDenied) {
+		t.Errorf("a client that refuses its server: %v", err)
 	}
 }
 

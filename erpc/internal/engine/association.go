@@ -31,6 +31,7 @@ type association struct {
 	state    *Identity             // who the peer is; nil without keys
 	quotaKey transport.Addr        // what its sessions count for; zero for its address
 	pending  *pendingHandshake     // server: until the keys are there
+	shut     bool                  // no session opens on it any more; see Shut
 	// Opener: the handshake, in which tickets follow; nil with shared keys.
 	ticket *stream
 	// When this side changes its keys, if it is the opener; zero before the first look.
@@ -540,9 +541,7 @@ func (e *Engine) updateKey(a *association) {
 		if !e.mayRenew(a) {
 			return // it was told, and makes others
 		}
-		var n wire.NoKeys
-		e.Out.Mgmt(&a.addr, a.field, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0,
-			n.Put)
+		e.sayWorn(a)
 	case !a.opener:
 	case a.updateAt == 0:
 		a.updateAt = e.in.Now.Add(e.cfg.KeyUpdate)
@@ -550,4 +549,11 @@ func (e *Engine) updateKey(a *association) {
 		a.updateAt = e.in.Now.Add(e.cfg.KeyUpdate)
 		e.stats.KeyUpdates++
 	}
+}
+
+// sayWorn tells a client to make new keys.
+func (e *Engine) sayWorn(a *association) {
+	var n wire.NoKeys
+	e.Out.Mgmt(&a.addr, a.field, wire.Version, wire.OpNoKeys, wire.NoSession, 0, wire.NoKeysSize, 0,
+		n.Put)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -53,10 +54,15 @@ func (st *stub) nothingLeft(what string) {
 			st.tb.Fatalf("%s: %s: %d are left", what, name, n)
 		}
 	}
-	if sec := e.security; sec != nil && len(sec.dials)+len(sec.leaders)+len(sec.pending)+
-		len(sec.halfOpen)+sec.all.early+sec.all.active+sec.all.known != 0 {
-		st.tb.Fatalf("%s: %d dials, %d leaders, %d pending handshakes, %d quotas, %+v are left", what,
-			len(sec.dials), len(sec.leaders), len(sec.pending), len(sec.halfOpen), sec.all)
+	sec := e.security
+	if sec == nil {
+		return
+	}
+	o := &sec.halfOpen
+	if len(sec.dials)+len(sec.leaders)+len(o.byKey)+len(o.shares)+o.cost+o.charged != 0 {
+		st.tb.Fatalf("%s: %d dials, %d leaders, %d pending handshakes of %d shares, %d bytes, "+
+			"%d charged are left", what, len(sec.dials), len(sec.leaders), len(o.byKey),
+			len(o.shares), o.cost, o.charged)
 	}
 }
 
@@ -87,7 +93,7 @@ func TestIndicesComeBack(t *testing.T) {
 	ca := sectest.NewCA("ours")
 	shared := ca.Config(tlsHost, "")
 	shared.ServerName = tlsHost
-	deny := func(*Identity) error { return errors.New("not today") }
+	deny := func(context.Context, *Identity) error { return errors.New("not today") }
 	for name, c := range map[string]struct {
 		cfg, mine setup // of the server, of the client
 		end       func(p *pendingRig, s *Conn)

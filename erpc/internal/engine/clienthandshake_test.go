@@ -158,7 +158,7 @@ func newPendingRig(t *testing.T, n int) *pendingRig {
 	t.Helper()
 	p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
 	p.server.security.inline = false
-	p.server.security.keys.queue.max = 0
+	p.server.security.keys.steps.max = 0
 	for range n {
 		p.dial(t, setup{PSK: testPSK})
 	}
@@ -201,12 +201,11 @@ func (p *pendingRig) turn(i int, d time.Duration) []wire.Op {
 // opens reports whether client i has its session after some turns, with the steps of the server in
 // between.
 func (p *pendingRig) opens(i int) bool {
-	q := &p.server.security.keys.queue
+	q := &p.server.security.keys.steps
 	for range 6 {
-		for _, fn := range q.waiting {
-			fn()
+		for q.waiting > 0 {
+			q.next()()
 		}
-		q.waiting = nil
 		p.turn(i, time.Microsecond)
 	}
 	return p.clients[i].stats.SessionsOpened == 1
@@ -250,9 +249,8 @@ func TestPendingAnswerLost(t *testing.T) {
 	p := newPendingRig(t, 1)
 	p.turn(0, time.Microsecond)
 	p.turn(0, time.Microsecond)
-	q := &p.server.security.keys.queue
-	q.waiting[0]()
-	q.waiting = nil
+	q := &p.server.security.keys.steps
+	q.next()()
 	if ops := p.turn(0, time.Microsecond); len(ops) == 0 {
 		t.Fatal("no answer")
 	}
@@ -272,7 +270,7 @@ func TestKeysForgotten(t *testing.T) {
 	for _, worker := range []time.Duration{0, 20 * time.Millisecond, 1500 * time.Millisecond} {
 		p := newFarewells(t, setup{PSK: testPSK})
 		e := &p.client.Engine
-		e.security.inline, e.security.keys.queue.max = false, 0
+		e.security.inline, e.security.keys.steps.max = false, 0
 		p.client.closeConn(p.s)
 		turn := func() {
 			t.Helper()
@@ -288,12 +286,12 @@ func TestKeysForgotten(t *testing.T) {
 		}
 		p.server.assocs.drop(idle[len(idle)-1])
 		s := p.client.dialTo(1)
-		q, dialled := &e.security.keys.queue, p.client.now
-		for len(q.waiting) == 0 && p.client.now < dialled.Add(time.Second) {
+		q, dialled := &e.security.keys.steps, p.client.now
+		for q.waiting == 0 && p.client.now < dialled.Add(time.Second) {
 			turn()
 		}
-		if len(q.waiting) != 1 || s.Open() {
-			t.Fatalf("%d steps wait: the keys are not forgotten", len(q.waiting))
+		if q.waiting != 1 || s.Open() {
+			t.Fatalf("%d steps wait: the keys are not forgotten", q.waiting)
 		}
 		if took := p.client.now.Sub(dialled); took > 8*time.Millisecond { // nothing is repeated
 			t.Errorf("the client learned it after %v", took)
@@ -302,10 +300,9 @@ func TestKeysForgotten(t *testing.T) {
 			turn()
 		}
 		for range 8 { // further steps follow the first one
-			for _, fn := range q.waiting {
-				fn()
+			for q.waiting > 0 {
+				q.next()()
 			}
-			q.waiting = nil
 			turn()
 		}
 		if !s.Open() {

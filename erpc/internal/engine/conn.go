@@ -65,6 +65,8 @@ type Conn struct {
 	Shared   bool            // server: the peer can change what came; see transport.Path
 	tell     bool            // the peer must be sent the end
 	hidden   bool            // the owner knows nothing of it
+	judged   bool            // client: whether its server is welcome is being asked, or has been
+	welcome  bool            // client: it is
 	Client   *session.Client // nil at a server
 	Server   *session.Server // nil at a client
 }

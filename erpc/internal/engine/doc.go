@@ -40,6 +40,7 @@
 //	securehandshake.go  the same where packets are sealed: keys, tickets, half-open clients
 //	keys.go             credentials, and workers for the steps of handshakes
 //	association.go      what joins two endpoints; indices; keys that are lost or worn
+//	shut.go             sessions that end because of who the peer is
 //	liveness.go         pings, ICMP errors, incarnations, addresses that change
 //	timers.go           what is due when
 //	paths.go            what a path asks of its sessions, and packets that are too large for it

@@ -23,6 +23,7 @@ type Config struct {
 	Checksum, NoBundles               bool
 	Timing                            session.Timing
 	Shares                            Shares
+	DialOnly                          bool // no peer opens sessions here
 	TrustLocal                        bool
 	KeyUpdate                         time.Duration
 	Oldest, Newest                    uint8 // protocol versions that are spoken
@@ -92,6 +93,7 @@ type Stats struct {
 
 	DropMalformed, DropNoSession, DropToken, DropConnects uint64
 	DropSealed, DropBundle, DropRole                      uint64
+	HandshakesEvicted                                     uint64
 
 	HandedOver, DropHandover, DropNoLoop uint64
 }

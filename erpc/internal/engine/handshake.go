@@ -149,30 +149,64 @@ func (e *Engine) onDialAnswer(s *Conn, op wire.Op, body []byte) {
 			e.stats.DropMalformed++
 			return
 		}
-		params, rtt, ok, err := s.dialer.OnAccept(&a, e.in.Now)
+		e.onAccept(s, &a)
+	}
+}
+
+// onAccept opens a session that its server has accepted.
+func (e *Engine) onAccept(s *Conn, a *wire.Accept) {
+	if e.security != nil && s.handshake == nil && !s.welcome && e.security.keys.cfg.Authorize != nil {
+		e.judgeServer(s, a) // a process of this user
+		return
+	}
+	params, rtt, ok, err := s.dialer.OnAccept(a, e.in.Now)
+	switch {
+	case !ok:
+	case err != nil:
+		e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), Refused)
+	default:
+		with := e.acceptedBy(s, a)
+		if with == nil {
+			e.stats.DropSealed++
+			return
+		}
+		if s.welcome {
+			rtt = 0 // it has the time of the question in it
+		}
+		s.dialer = nil
+		s.state = connected
+		s.epoch = with.epoch
+		s.live.Heard(e.in.Now)
+		if s.handshake != nil {
+			delete(e.security.dials, s.handshake.nonce)
+			s.handshake = nil
+		}
+		e.assocs.join(s, with, &params, e.in.Now)
+		e.stats.SessionsOpened++
+		s.Client.Open(params, a.Session, a.Token, rtt, e.in.Now, e.Out)
+	}
+}
+
+// judgeServer asks, once, whether a server is welcome that is a process of this user.
+func (e *Engine) judgeServer(s *Conn, a *wire.Accept) {
+	if s.judged {
+		return
+	}
+	accept, peer, k := *a, s.End.Peer, e.security.keys
+	share := e.cfg.Shares.Key(peer)
+	var err error
+	work := func() { err = k.authorize(share, localIdentity(peer, true)) }
+	done := func() {
 		switch {
-		case !ok:
+		case s.state != connecting || s.dialer == nil:
 		case err != nil:
-			e.end(s, fmt.Errorf("%w: %w", ErrRefused, err), Refused)
+			e.end(s, handshakeError(err), Refused)
 		default:
-			with := e.acceptedBy(s, &a)
-			if with == nil {
-				e.stats.DropSealed++
-				return
-			}
-			s.dialer = nil
-			s.state = connected
-			s.epoch = with.epoch
-			s.live.Heard(e.in.Now)
-			if s.handshake != nil {
-				delete(e.security.dials, s.handshake.nonce)
-				s.handshake = nil
-			}
-			e.assocs.join(s, with, &params, e.in.Now)
-			e.stats.SessionsOpened++
-			s.Client.Open(params, a.Session, a.Token, rtt, e.in.Now, e.Out)
+			s.welcome = true
+			e.onAccept(s, &accept)
 		}
 	}
+	s.judged = e.step(share, nil, nil, work, done)
 }
 
 // end ends a session: its requests fail with err, its buffers come back, and then EventClosed tells
@@ -214,8 +248,8 @@ func (e *Engine) CloseConn(s *Conn) {
 func (e *Engine) CloseAll() {
 	e.refusing, e.closing = true, true
 	e.CloseConns()
-	if e.security != nil {
-		e.security.close()
+	for e.security != nil && e.security.halfOpen.expiry.first != nil {
+		e.dropPending(e.security.halfOpen.expiry.first)
 	}
 }
 
@@ -333,7 +367,8 @@ type connectPacket struct {
 // are dropped when their header has been read: honest clients repeat them. A message to a stranger
 // costs a few microseconds, the check of a cookie half a microsecond.
 const (
-	// first Connects that are answered, with a Challenge. At once: 20,000 sessions that dial
+	// first Connects that are answered, with a Challenge; all of them, with a refusal, where no
+	// sessions are taken. At once: 20,000 sessions that dial
 	firstsPerSecond, firstsAtOnce = 20_000, 20 << 10
 	// Connects with a cookie that are looked at. Good ones draw the only other answer.
 	cookiesPerSecond, cookiesAtOnce = 200_000, 20 << 10
@@ -441,7 +476,7 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 	var c wire.Connect
 	c.Parse(body)
 	b, now, cookies := &e.handshakes.budgets, e.in.Now, e.handshakes.cookies
-	first := c.Cookie == [wire.CookieSize]byte{}
+	first := c.Cookie == [wire.CookieSize]byte{} || e.cfg.DialOnly // which gives no cookies
 	if first && !b.firsts.take(now) || !first && !b.cookies.take(now) {
 		return false
 	}
@@ -459,6 +494,10 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 		e.stats.DropToken++
 		return true
 	}
+	if e.cfg.DialOnly { // nothing more is looked at or kept: the answer is half of the question
+		e.refuse(&c, &p.From, 0, p.version, wire.CodeNoHandler, "")
+		return true
+	}
 	if here, gone := true, false; proved {
 		if here, gone = e.placed(&c, p); !here && !gone {
 			return true
@@ -466,13 +505,7 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 		proved = !gone
 	}
 	if !proved {
-		ch := wire.Challenge{Nonce: c.Nonce, Cookie: e.cookie(&c, p, body)}
-		put, size := ch.Put, wire.ChallengeSize
-		if e.security != nil {
-			size += whoSize
-			put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
-		}
-		e.Out.Mgmt(&p.From, 0, p.version, wire.OpChallenge, c.Session, c.Token, size, 0, put)
+		e.challenge(&c, p, body)
 		return true
 	}
 	seals := c.Offer.Features&wire.FeatureSeal != 0
@@ -489,8 +522,12 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 		e.stats.DropMalformed++ // the answer would be larger than what was received
 		return true
 	}
-	if e.security != nil && !e.trusts(&c, p.From) {
-		e.onSecured(&c, p, body)
+	if e.security != nil {
+		if e.trusts(&c, p.From) {
+			e.onTrusted(&c, p)
+		} else {
+			e.onSecured(&c, p, body)
+		}
 		return true
 	}
 	if seals {
@@ -499,6 +536,17 @@ func (e *Engine) onConnect(p *connectPacket) bool {
 	}
 	e.onProved(&c, p.From, p.version)
 	return true
+}
+
+// challenge answers a Connect whose sender has not proved its address.
+func (e *Engine) challenge(c *wire.Connect, p *connectPacket, body []byte) {
+	ch := wire.Challenge{Nonce: c.Nonce, Cookie: e.cookie(c, p, body)}
+	put, size := ch.Put, wire.ChallengeSize
+	if e.security != nil {
+		size += whoSize
+		put = func(b []byte) { ch.Put(b); e.putWho(b[wire.ChallengeSize:], &ch) }
+	}
+	e.Out.Mgmt(&p.From, 0, p.version, wire.OpChallenge, c.Session, c.Token, size, 0, put)
 }
 
 // onProved takes a Connect whose sender has proved its address.

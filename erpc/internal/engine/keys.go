@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +13,8 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/userspace-rpc/erpc/security"
 	"github.com/userspace-rpc/erpc/transport"
@@ -73,14 +77,18 @@ type KeysConfig struct {
 	Latest func() *Credentials
 	// Authorize says why a peer is not welcome. It is called by several goroutines at a time. It may
 	// be nil.
-	Authorize func(*Identity) error
+	Authorize func(context.Context, *Identity) error
+	// HookTime is how long Authorize, and callbacks of crypto/tls, may take.
+	HookTime time.Duration
+	// Inline has hooks run in the loop.
+	Inline bool
 }
 
 // Keys holds the state of handshakes that several engines share.
 type Keys struct {
 	cfg    KeysConfig
 	first  Credentials // those of cfg
-	queue  handshakeQueue
+	steps  steps
 	keyLog io.Writer // for any goroutine; nil: none
 	tlsLog io.Writer // keyLog, if crypto/tls writes there too
 
@@ -106,7 +114,7 @@ const ticketCache = 256
 // NewKeys returns what engines need that demand security.
 func NewKeys(cfg KeysConfig) *Keys {
 	g := &Keys{cfg: cfg, first: Credentials{cfg.TLS, cfg.PSK}}
-	g.queue.max = max(1, runtime.GOMAXPROCS(0)/2)
+	g.steps.max = max(1, runtime.GOMAXPROCS(0)/2)
 	if cfg.KeyLog != nil {
 		g.keyLog = &logWriter{w: cfg.KeyLog}
 	}
@@ -164,10 +172,10 @@ type made struct {
 	quotaKey transport.Addr // what stands for the peer's identity where quotas count
 }
 
-// associate takes what a handshake has led to, once the peer is welcome. Theirs is the index that
-// the peer has chosen.
+// associate takes what a handshake has led to, once the peer is welcome, who counts for a share.
+// Theirs is the index that the peer has chosen.
 func (g *Keys) associate(
-	h *security.Handshake, peer transport.Addr, client bool, theirs uint32,
+	share transport.Addr, h *security.Handshake, peer transport.Addr, client bool, theirs uint32,
 ) (*made, error) {
 	secrets := h.Secrets()
 	keys, err := security.NewAssociation(secrets, client)
@@ -179,7 +187,7 @@ func (g *Keys) associate(
 	state := &Identity{
 		Peer: peer, Client: client, TLS: t, PSK: t == nil, UID: -1, Cipher: secrets.AEAD.String(),
 	}
-	if err := g.authorize(state); err != nil {
+	if err := g.authorize(share, state); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDenied, err)
 	}
 	return &made{keys, state, state.quotaKey()}, nil
@@ -190,12 +198,57 @@ func (g *Keys) log(nonce uint64, s *security.Secrets, client, server uint32) {
 	_, _ = g.keyLog.Write(s.AppendKeyLog(nil, nonce, client, server))
 }
 
-// authorize says why a peer is not welcome.
-func (g *Keys) authorize(peer *Identity) error {
-	if g.cfg.Authorize == nil {
+// authorize says why a peer is not welcome, who counts for a share.
+func (g *Keys) authorize(share transport.Addr, peer *Identity) error {
+	f := g.cfg.Authorize
+	if f == nil {
 		return nil
 	}
-	return g.cfg.Authorize(peer)
+	if g.cfg.Inline {
+		return f(context.Background(), peer)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.HookTime)
+	defer cancel()
+	var verdict error
+	if err := g.hook(ctx, share, func() { verdict = f(ctx, peer) }); err != nil {
+		return fmt.Errorf("Authorize %w", err)
+	}
+	return verdict
+}
+
+var (
+	errHookLate = errors.New("took too long")
+	errHookBusy = errors.New("was not asked: too many such questions are open")
+)
+
+// hook runs what the application was asked for, which may wait, in a goroutine of its own. Other
+// steps go on meanwhile. It returns when ctx ends, with an error; fn may go on then, and must write
+// nothing that the caller reads.
+func (g *Keys) hook(ctx context.Context, share transport.Addr, fn func()) error {
+	if !g.steps.pause(share) {
+		return errHookBusy
+	}
+	done := make(chan struct{})
+	go func() {
+		defer g.steps.hookEnds(share)
+		defer close(done)
+		fn()
+	}()
+	defer g.steps.resume()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return errHookLate
+	}
+}
+
+// psk reports whether a handshake is by a shared key, or if it is nil, one that begins now.
+func (g *Keys) psk(h *security.Handshake) bool {
+	if h != nil {
+		return h.PSK()
+	}
+	return g.keys().server == nil
 }
 
 // localIdentity is that of a peer over shared memory, which the kernel vouches for.
@@ -203,81 +256,14 @@ func localIdentity(peer transport.Addr, client bool) *Identity {
 	return &Identity{Peer: peer, Client: client, UID: os.Getuid()}
 }
 
-// maxHandshakes bounds the steps of handshakes that wait for a worker, of all loops together. One
-// quota has a quarter of them at most, with however many loops it makes handshakes.
-const maxHandshakes = maxPending
-
-// handshakeQueue runs steps of handshakes in a few goroutines, which are there while there is work.
-type handshakeQueue struct {
-	mu      sync.Mutex
-	waiting []func()
-	of      map[transport.Addr]int // how many of them each quota has
-	running int
-	max     int // goroutines
-}
-
-// submit runs fn of some quota soon. It reports false if too much waits.
-func (q *handshakeQueue) submit(quotaKey transport.Addr, fn func()) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) >= maxHandshakes || q.of[quotaKey] >= maxHandshakes/quotaDivisor {
-		return false
-	}
-	if q.of == nil {
-		q.of = make(map[transport.Addr]int)
-	}
-	q.of[quotaKey]++
-	q.waiting = append(q.waiting, func() { q.begins(quotaKey); fn() })
-	if q.running < q.max {
-		q.running++
-		go q.work()
-	}
-	return true
-}
-
-// begins notes that a step waits no more.
-func (q *handshakeQueue) begins(quotaKey transport.Addr) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.of[quotaKey]--; q.of[quotaKey] == 0 {
-		delete(q.of, quotaKey)
-	}
-}
-
-// waits returns how many steps wait.
-func (q *handshakeQueue) waits() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.waiting)
-}
-
-func (q *handshakeQueue) work() {
-	for {
-		q.mu.Lock()
-		if len(q.waiting) == 0 {
-			q.running--
-			q.mu.Unlock()
-			return
-		}
-		fn := q.waiting[0]
-		q.waiting[0] = nil
-		q.waiting = q.waiting[1:]
-		q.mu.Unlock()
-		fn()
-	}
-}
-
 // endpointSecurity holds the further state of an endpoint that demands security.
 type endpointSecurity struct {
 	keys     *Keys
 	rng      *rand.Rand // of a simulation, else nil
 	inline   bool       // steps of handshakes run in the loop: time is made up
-	pending  map[connKey]*pendingHandshake
-	order    []*pendingHandshake // all of them, as they expire
-	all      halfOpen
-	halfOpen map[transport.Addr]halfOpen // by quota
-	dials    map[uint64]*Conn            // by the nonce of their attempt to connect
-	leaders  map[leaderKey]*Conn         // those whose handshake others wait for
+	halfOpen halfOpen
+	dials    map[uint64]*Conn    // by the nonce of their attempt to connect
+	leaders  map[leaderKey]*Conn // those whose handshake others wait for
 }
 
 // demandSecurity makes the endpoint demand security.
@@ -285,26 +271,30 @@ func (e *Engine) demandSecurity(g *Keys) {
 	e.sealing = true
 	e.recordLayer.overhead = security.Overhead
 	e.security = &endpointSecurity{
-		keys: g, inline: e.cfg.Inline, pending: make(map[connKey]*pendingHandshake),
-		halfOpen: make(map[transport.Addr]halfOpen),
-		leaders:  make(map[leaderKey]*Conn), dials: make(map[uint64]*Conn),
+		keys: g, inline: e.cfg.Inline, halfOpen: newHalfOpen(e.cfg.Book.Budget()),
+		leaders: make(map[leaderKey]*Conn), dials: make(map[uint64]*Conn),
 	}
 	if e.cfg.Seeded {
 		e.security.rng = e.rng
 	}
 }
 
-// step runs work of a handshake in a worker, and then done in the loop. QuotaKey is the peer's. If
-// the loop has ended meanwhile the handshake ends too. It reports false if there is no room.
-func (e *Engine) step(quotaKey transport.Addr, hs *security.Handshake, work, done func()) bool {
+// step runs work of a share's handshake in a worker, and then done in the loop. Work is left out if
+// gone, which may be nil, is set meanwhile. If the loop has ended the handshake ends too. It
+// reports false if there is no room.
+func (e *Engine) step(
+	share transport.Addr, gone *atomic.Bool, hs *security.Handshake, work, done func(),
+) bool {
 	if e.security.inline {
 		work()
 		done()
 		return true
 	}
-	ok := e.security.keys.queue.submit(quotaKey, func() {
-		work()
-		if !e.port.Post(done) {
+	ok := e.security.keys.steps.submit(share, func() {
+		if gone == nil || !gone.Load() {
+			work()
+		}
+		if !e.port.Post(done) && hs != nil {
 			hs.Close()
 		}
 	})
@@ -312,13 +302,6 @@ func (e *Engine) step(quotaKey transport.Addr, hs *security.Handshake, work, don
 		e.Handed++ // the worker goes on here, and no other processor is woken for it
 	}
 	return ok
-}
-
-// close ends the handshakes of clients, when the endpoint ends. Workers end those that they have.
-func (sec *endpointSecurity) close() {
-	for _, n := range sec.pending {
-		sec.conclude(n)
-	}
 }
 
 // Credentials hold the TLS or PSK that handshakes are made with. They never change.
@@ -364,7 +347,8 @@ func (g *Keys) prepare(c *Credentials) *keyset {
 	if g.first.TLS != nil {
 		name = g.first.TLS.ServerName
 	}
-	k.server, k.client = security.ServerConfig(c.TLS), security.ClientConfig(c.TLS, name)
+	k.server = g.asking(security.ServerConfig(c.TLS))
+	k.client = g.asking(security.ClientConfig(c.TLS, name))
 	if g.tlsLog != nil {
 		k.server.KeyLogWriter, k.client.KeyLogWriter = g.tlsLog, g.tlsLog
 	}
@@ -372,4 +356,55 @@ func (g *Keys) prepare(c *Credentials) *keyset {
 		k.client.ClientSessionCache = tls.NewLRUClientSessionCache(ticketCache)
 	}
 	return k
+}
+
+// asking returns c, whose callbacks ask the application as hooks now.
+func (g *Keys) asking(c *tls.Config) *tls.Config {
+	if f := c.GetCertificate; f != nil {
+		c.GetCertificate = func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return ask(g, "GetCertificate", func() (*tls.Certificate, error) { return f(h) })
+		}
+	}
+	if f := c.GetClientCertificate; f != nil {
+		c.GetClientCertificate = func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return ask(g, "GetClientCertificate", func() (*tls.Certificate, error) { return f(r) })
+		}
+	}
+	if f := c.GetConfigForClient; f != nil {
+		c.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			own, err := ask(g, "GetConfigForClient", func() (*tls.Config, error) { return f(h) })
+			if own != nil {
+				own = g.asking(own)
+			}
+			return own, err
+		}
+	}
+	if f := c.VerifyPeerCertificate; f != nil {
+		c.VerifyPeerCertificate = func(raw [][]byte, chains [][]*x509.Certificate) error {
+			_, err := ask(g, "VerifyPeerCertificate", func() (any, error) { return nil, f(raw, chains) })
+			return err
+		}
+	}
+	if f := c.VerifyConnection; f != nil {
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			_, err := ask(g, "VerifyConnection", func() (any, error) { return nil, f(s) })
+			return err
+		}
+	}
+	return c
+}
+
+// ask calls a callback of crypto/tls as a hook.
+func ask[T any](g *Keys, name string, f func() (T, error)) (T, error) {
+	if g.cfg.Inline {
+		return f()
+	}
+	var answer, none T
+	var verdict error
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.HookTime)
+	defer cancel()
+	if err := g.hook(ctx, transport.Addr{}, func() { answer, verdict = f() }); err != nil {
+		return none, fmt.Errorf("%s %w", name, err)
+	}
+	return answer, verdict
 }

@@ -98,6 +98,10 @@ func (e *Engine) onUnnamed(op wire.Op, p *transport.RxPacket, body []byte, via u
 func (e *Engine) onAssociation(a *association, op wire.Op, pkt, body []byte) {
 	switch op {
 	case wire.OpOpen:
+		if a.shut {
+			e.sayWorn(a) // the client begins anew, and is looked at again
+			return
+		}
 		e.onOpen(a, pkt, body)
 	case wire.OpPing:
 		var alive wire.Alive

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"log/slog"
@@ -20,7 +21,8 @@ type setup struct {
 	PSK         [][]byte
 	TLS         *tls.Config
 	Latest      func() *Credentials
-	Authorize   func(*Identity) error
+	Authorize   func(context.Context, *Identity) error
+	DialOnly    bool
 	TrustLocal  bool
 	KeyUpdate   time.Duration
 	Slots       int
@@ -163,7 +165,7 @@ func newStub(tb failer, cfg setup, handlers ...func(request)) *stub {
 		MaxSessions: or(cfg.MaxSessions, 32768), MaxQueue: 65536,
 		MTU: min(or(cfg.MTU, stubMTU), stubMTU), RxRing: 1024, Burst: 256, TxCopies: true,
 		Checksum: cfg.Checksum, NoBundles: cfg.NoBundles, Timing: timing, Shares: cfg.Shares,
-		TrustLocal: cfg.TrustLocal, KeyUpdate: or(cfg.KeyUpdate, time.Hour),
+		DialOnly: cfg.DialOnly, TrustLocal: cfg.TrustLocal, KeyUpdate: or(cfg.KeyUpdate, time.Hour),
 		Oldest: or(cfg.Oldest, wire.OldVersion), Newest: or(cfg.Newest, wire.Version),
 		Logger: slog.New(slog.DiscardHandler), Inline: !cfg.Threads, Seeded: true, Pool: pool,
 		Rand: rand.New(rand.NewChaCha8(seed)), Book: NewBook(budget, !cfg.Shares.Off), Now: st.now,
@@ -173,6 +175,7 @@ func newStub(tb failer, cfg setup, handlers ...func(request)) *stub {
 	if cfg.PSK != nil || cfg.TLS != nil {
 		c.Keys = NewKeys(KeysConfig{
 			TLS: cfg.TLS, PSK: cfg.PSK, Latest: cfg.Latest, Authorize: cfg.Authorize,
+			HookTime: time.Minute, Inline: !cfg.Threads,
 		})
 		if !cfg.TrustLocal {
 			st.end.demand(tb)

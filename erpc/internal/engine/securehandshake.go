@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/userspace-rpc/erpc/internal/monotime"
 	"github.com/userspace-rpc/erpc/security"
-	"github.com/userspace-rpc/erpc/session"
 	"github.com/userspace-rpc/erpc/transport"
 	"github.com/userspace-rpc/erpc/wire"
 )
@@ -62,13 +60,14 @@ type clientHandshake struct {
 	resend  bool // a Connect has left, and the rest of the stream is to follow it
 }
 
-// stream is one side of a handshake, and what both sides have said.
+// stream is one side of a handshake. What the peer says is held here until a message is whole, and
+// then nowhere but in the handshake.
 type stream struct {
 	hs   *security.Handshake
 	out  []byte // all that this side has said
 	took int    // how much of out the peer has acknowledged
-	in   []byte // what the peer has said
-	fed  int    // how much of in was given to hs
+	in   []byte // what the peer has said and hs has not got
+	got  int    // how much the peer has said
 	busy bool   // a worker has hs
 	over bool   // nobody wants it any more
 	// The index that the peer has chosen; for the worker that has hs.
@@ -78,14 +77,31 @@ type stream struct {
 // begun reports whether there is a handshake.
 func (t *stream) begun() bool { return t != nil && t.hs != nil }
 
-// take takes a part of the peer's stream. It reports false if it is too much.
+// take takes a part of the peer's stream. What is beyond a message, the peer has to say again. It
+// reports false if it is too much in all.
 func (t *stream) take(offset uint32, part []byte) bool {
-	at := uint64(len(t.in))
-	if from := uint64(offset); from <= at && from+uint64(len(part)) > at {
-		t.in = append(t.in, part[at-from:]...)
+	if skip := t.got - int(offset); skip >= 0 && skip < len(part) {
+		part = part[skip:]
+		part = part[:min(len(part), security.MaxFrame-len(t.in))]
+		t.in = append(t.in, part...)
+		t.got += len(part)
 	}
-	return len(t.in) <= security.MaxStream
+	return t.got <= security.MaxStream
 }
+
+// next takes the whole messages that have come; nil if there are none.
+func (t *stream) next(psk bool) ([]byte, error) {
+	n, err := security.Whole(psk, t.in)
+	if n == 0 {
+		return nil, err
+	}
+	whole := t.in[:n:n]
+	t.in = append([]byte(nil), t.in[n:]...)
+	return whole, err
+}
+
+// back undoes next.
+func (t *stream) back(whole []byte) { t.in = append(whole, t.in...) }
 
 // close ends the handshake, unless a worker has it: then that does.
 func (t *stream) close() {
@@ -148,25 +164,32 @@ func (s *Conn) fixed() (head, tail []byte) {
 func (e *Engine) stepHandshake(s *Conn) {
 	h := s.handshake
 	t := h.stream
-	if t.busy || t.over || len(t.out) > 0 && t.fed == len(t.in) {
+	if t.busy || t.over {
 		return
 	}
-	in := t.in[t.fed:len(t.in):len(t.in)]
-	t.fed = len(t.in)
+	in, err := t.next(t.hs.PSK())
+	if err != nil {
+		e.end(s, handshakeError(err), Refused)
+		return
+	}
+	if len(in) == 0 && len(t.out) > 0 {
+		return
+	}
 	t.busy = true
 	var out []byte
-	var err error
 	var m *made
 	g, peer, nonce, own := e.security.keys, s.End.Peer, s.dialer.Connect.Nonce, h.own
+	share := e.cfg.Shares.Key(peer)
 	work := func() {
 		if out, err = t.hs.Step(in); err == nil && t.hs.Done() {
-			if m, err = g.associate(t.hs, peer, true, t.theirs); err == nil && g.keyLog != nil {
+			if m, err = g.associate(share, t.hs, peer, true, t.theirs); err == nil && g.keyLog != nil {
 				g.log(nonce, t.hs.Secrets(), own.field, t.theirs)
 			}
 		}
 	}
-	if !e.step(e.cfg.Shares.Key(peer), t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
-		t.busy, t.fed = false, t.fed-len(in)
+	if !e.step(share, nil, t.hs, work, func() { e.stepped(s, t, out, m, err) }) {
+		t.busy = false
+		t.back(in)
 	}
 }
 
@@ -294,7 +317,7 @@ func (e *Engine) sendCrypto(s *Conn, from int) { e.cryptoOf(s, from)() }
 func (e *Engine) cryptoOf(s *Conn, from int) func() {
 	h, to, mtu := s.handshake, s.End.Peer, int(s.dialer.Connect.Offer.MTU)
 	field, out := wire.FirstOf(h.loop)|wire.NoSession, h.out
-	c := wire.Crypto{Nonce: s.dialer.Connect.Nonce, Ack: uint32(len(h.in))}
+	c := wire.Crypto{Nonce: s.dialer.Connect.Nonce, Ack: uint32(h.got)}
 	return func() { e.sendStream(&to, 0, field, &c, out, from, mtu) }
 }
 
@@ -317,17 +340,18 @@ func (e *Engine) sendStream(
 // onServersCrypto takes a part of the server's stream.
 func (e *Engine) onServersCrypto(s *Conn, c *wire.Crypto, part []byte) {
 	h := s.handshake
-	if !h.begun() || h.opening {
+	if !h.begun() {
 		return
 	}
 	s.dialer.Hears(e.in.Now)
+	if h.opening { // the server has all, and asks who decides whether this side is welcome
+		return
+	}
 	if !h.take(c.Offset, part) {
 		e.end(s, handshakeError(security.ErrMessage), Refused)
 		return
 	}
-	if len(h.in) > h.fed {
-		e.stepHandshake(s)
-	}
+	e.stepHandshake(s)
 }
 
 // onTicket takes what a server says after the handshake: tickets, by which another handshake needs
@@ -343,18 +367,20 @@ func (e *Engine) onTicket(a *association, body []byte) {
 		t.close()
 		return
 	}
-	in := t.in[t.fed:len(t.in):len(t.in)]
+	in, err := t.next(t.hs.PSK())
 	if len(in) == 0 {
+		if err != nil {
+			t.close()
+		}
 		return
 	}
-	t.fed, t.busy = len(t.in), true
-	var err error
+	t.busy = true
 	done := func() {
 		if t.busy = false; t.over || err != nil {
 			t.close()
 		}
 	}
-	if !e.step(e.cfg.Shares.Key(a.addr), t.hs, func() { _, err = t.hs.Step(in) }, done) {
+	if !e.step(e.cfg.Shares.Key(a.addr), nil, t.hs, func() { _, err = t.hs.Step(in) }, done) {
 		t.busy = false // the next handshake is a whole one
 	}
 }
@@ -559,347 +585,4 @@ func (e *Engine) openOn(s *Conn, a *association) {
 	s.End.Via = a.field
 	d.Connect.Session, d.Connect.Token = s.End.Local, s.End.LocalToken
 	d.Open(a.field, e.in.Now, e.Out)
-}
-
-// Bounds of handshakes that clients have begun, which have proved their address. One quota, see
-// Config.Shares, has a quarter at most, so that it leaves room for others.
-const (
-	maxPending   = 4096    // under way
-	maxKnown     = 1 << 16 // with those that have ended and are remembered
-	quotaDivisor = 4       // one quota has at most this part of either
-	// answerEvery is how often a repeated packet draws the server's part of a handshake again.
-	answerEvery = 5 * time.Millisecond
-	// soonDone is how many steps may wait for workers until a client is told that its Connect has
-	// come. The answer of a step that waits behind fewer is there before the client repeats itself,
-	// after Timing.ConnectRetry. If it is not, the repeated Connect tells that it must be said.
-	soonDone = 8
-)
-
-// pendingHandshake is a client's handshake that is not finished.
-type pendingHandshake struct {
-	key      connKey
-	quotaKey transport.Addr // for which it counts
-	connect  wire.Connect
-	body     []byte       // of the Connect as it came last
-	assoc    *association // that gets the keys
-	early    []byte       // a copy of the first sealed datagram, which came before them
-	expires  monotime.Time
-	sentAt   monotime.Time
-	ended    bool      // it is here only so that repetitions begin nothing new
-	code     wire.Code // why it was refused; wire.CodeOK if it was not
-	text     string
-	stream
-}
-
-// halfOpen counts pending handshakes, in all and by quota.
-type halfOpen struct {
-	active, known int // under way; with those that are remembered
-	early         int // bytes of sealed datagrams that came before their keys
-}
-
-// room reports whether one more fits beside all others and those of its quota.
-func (c halfOpen) room(own halfOpen) bool {
-	return c.active < maxPending && own.active < maxPending/quotaDivisor &&
-		c.known < maxKnown && own.known < maxKnown/quotaDivisor
-}
-
-// roomEarly reports whether a sealed datagram fits beside all others and those of its quota.
-func (c halfOpen) roomEarly(own halfOpen, size int) bool {
-	return size <= maxEarly && c.early+size <= maxAllEarly &&
-		own.early+size <= maxAllEarly/quotaDivisor
-}
-
-// count adds to the pending handshakes of a client's quota, and to all.
-func (sec *endpointSecurity) count(quotaKey transport.Addr, add halfOpen) {
-	own := sec.halfOpen[quotaKey].with(add)
-	if sec.halfOpen[quotaKey] = own; own == (halfOpen{}) {
-		delete(sec.halfOpen, quotaKey)
-	}
-	sec.all = sec.all.with(add)
-}
-
-func (c halfOpen) with(add halfOpen) halfOpen {
-	return halfOpen{c.active + add.active, c.known + add.known, c.early + add.early}
-}
-
-// trusts reports whether a Connect is of a process of this user, and may go without encryption.
-func (e *Engine) trusts(c *wire.Connect, from transport.Addr) bool {
-	if !e.cfg.TrustLocal || c.Offer.Features&wire.FeatureSeal != 0 {
-		return false
-	}
-	if !e.port.IsPrivate(from) {
-		return false
-	}
-	return e.security.keys.authorize(localIdentity(from, false)) == nil
-}
-
-// onSecured takes a Connect whose sender has proved its address, where security is demanded.
-func (e *Engine) onSecured(c *wire.Connect, p *connectPacket, body []byte) {
-	key := connKey{from: p.From, nonce: c.Nonce}
-	index := indexOf(body)
-	switch {
-	case c.Offer.Features&wire.FeatureSeal == 0:
-		e.refuse(c, &p.From, 0, p.version, wire.CodeInsecure, "")
-		return
-	case index == 0 || index&wire.KeyPhase != 0:
-		e.refuse(c, &p.From, 0, p.version, wire.CodeDenied, oldSeal)
-		return
-	case c.Offer.MTU < session.MinMTU || c.Offer.MTU > uint32(len(p.Data)):
-		e.refuse(c, &p.From, 0, p.version, wire.CodeBadOffer, "") // the answer is in packets of that size
-		return
-	}
-	kind, value := wire.Chunk(p.Data[wire.HeaderSize+len(body):])
-	n := e.security.pending[key]
-	switch {
-	case n != nil && n.ended:
-		if n.code != wire.CodeOK {
-			e.refuse(c, &p.From, 0, p.version, n.code, n.text)
-		}
-	case n != nil:
-		n.connect, n.body = *c, append(n.body[:0], body...)
-		if kind == wire.ChunkCrypto {
-			e.hearPending(n, 0, value)
-		}
-		e.answerPending(n)
-	case kind == wire.ChunkCrypto:
-		e.beginPending(c, key, body, value, index)
-	default:
-		e.stats.DropMalformed++
-	}
-}
-
-// oldSeal tells a client that nobody speaks the version of its sealed packets.
-const oldSeal = "sealed packets of version 2 are not spoken any more, only of version 3: " +
-	"update the client"
-
-// onOpen takes a client's word that it opens a session on an association.
-func (e *Engine) onOpen(a *association, pkt, body []byte) {
-	var c wire.Connect
-	c.Parse(body)
-	switch {
-	case a.opener:
-		e.stats.DropRole++ // each side dials by associations of its own
-		return
-	case len(pkt) < int(c.Offer.MTU) || c.Offer.Features&wire.FeatureSeal == 0 ||
-		wire.CheckExtensions(body[wire.ConnectSize:]) != nil:
-		e.stats.DropMalformed++
-		return
-	}
-	key := connKey{via: a.field, nonce: c.Nonce}
-	if s := e.table.byKey[key]; s != nil {
-		e.accept(s, &c) // the Accept was lost, or is still under way
-		return
-	}
-	e.welcome(&c, key, wire.Version, a)
-}
-
-// beginPending begins a handshake with a client.
-func (e *Engine) beginPending(
-	c *wire.Connect, key connKey, body, value []byte, index uint32,
-) {
-	if why := e.security.keys.serves(); why != "" {
-		e.refuse(c, &key.from, 0, wire.Version, wire.CodeDenied, why)
-		return
-	}
-	sec, quotaKey := e.security, e.quotas.cfg.Key(key.from)
-	a := &association{addr: key.from, epoch: c.Epoch, loop: wire.LoopOf(c.Session)}
-	if e.refusing || !sec.all.room(sec.halfOpen[quotaKey]) || !e.assocs.reserve(a) {
-		code := wire.CodeExhausted
-		if e.refusing {
-			code = wire.CodeShutdown
-		}
-		e.refuse(c, &key.from, 0, wire.Version, code, "")
-		return
-	}
-	n := &pendingHandshake{
-		key: key, quotaKey: quotaKey, connect: *c, body: bytes.Clone(body), assoc: a,
-		expires: e.in.Now.Add(e.cfg.Timing.ConnectTimeout),
-	}
-	a.pending, n.theirs = n, index
-	head, tail := wire.Fixed(n.body)
-	said := append(bytes.Clone(head), tail...)
-	mine := binary.LittleEndian.AppendUint64(nil, e.handshakes.epoch)
-	mine = binary.LittleEndian.AppendUint32(mine, a.field)
-	n.hs = sec.keys.handshake("", false, sec.rng, security.Opening{
-		Judge: func(peer []byte) ([]byte, error) {
-			if !bytes.Equal(peer, said) {
-				return nil, security.ErrParams
-			}
-			return mine, nil
-		},
-	})
-	sec.pending[key], sec.order = n, append(sec.order, n)
-	sec.count(quotaKey, halfOpen{active: 1, known: 1})
-	e.hearPending(n, 0, value)
-	if len(n.out) == 0 && sec.keys.queue.waits() >= soonDone {
-		e.answerPending(n) // the client learns at once that the path carries its packets
-	}
-}
-
-// onCrypto takes a part of a stream of a handshake, of either side.
-func (e *Engine) onCrypto(p *transport.RxPacket, body []byte) {
-	var c wire.Crypto
-	c.Parse(body)
-	part := body[wire.CryptoSize:]
-	if s := e.security.dials[c.Nonce]; s != nil && s.dialer != nil {
-		e.onServersCrypto(s, &c, part)
-		return
-	}
-	n := e.security.pending[connKey{from: p.From, nonce: c.Nonce}]
-	if h := &e.handshakes; n == nil && len(h.connects) > 0 { // its Connect may be among them
-		h.early = append(h.early, connectPacket{p, wire.NoSession, len(body), wire.Version})
-		return
-	}
-	if n == nil || n.ended {
-		return
-	}
-	n.took = max(n.took, min(int(c.Ack), len(n.out)))
-	e.hearPending(n, c.Offset, part)
-}
-
-// Bounds of sealed datagrams that wait for the keys of their handshake, bytes.
-const (
-	maxEarly    = 16 << 10
-	maxAllEarly = 4 << 20
-)
-
-// tooEarly keeps the first sealed datagram of a client whose keys a worker still makes: it is the
-// Open that followed the client's last words.
-func (e *Engine) tooEarly(a *association, pkt []byte, from *transport.Addr) {
-	n := a.pending
-	sec := e.security
-	if n == nil || n.early != nil || n.key.from != *from ||
-		!sec.all.roomEarly(sec.halfOpen[n.quotaKey], len(pkt)) {
-		e.stats.DropSealed++
-		return
-	}
-	n.early = bytes.Clone(pkt)
-	sec.count(n.quotaKey, halfOpen{early: len(pkt)})
-}
-
-// hearPending takes a part of a client's stream, and goes on with the handshake.
-func (e *Engine) hearPending(n *pendingHandshake, offset uint32, part []byte) {
-	if !n.take(offset, part) {
-		e.turnAway(n, security.ErrMessage)
-		return
-	}
-	if n.busy || n.over || n.fed == len(n.in) {
-		return
-	}
-	in := n.in[n.fed:len(n.in):len(n.in)]
-	var out []byte
-	var err error
-	var m *made
-	g, hs := e.security.keys, n.hs
-	work := func() {
-		if out, err = hs.Step(in); err == nil && hs.Done() {
-			if m, err = g.associate(hs, n.key.from, false, n.theirs); err == nil && g.keyLog != nil {
-				g.log(n.key.nonce, hs.Secrets(), n.theirs, n.assoc.field)
-			}
-		}
-	}
-	n.busy, n.fed = true, len(n.in)
-	if !e.step(n.quotaKey, hs, work, func() { e.steppedPending(n, out, m, err) }) {
-		n.busy, n.fed = false, n.fed-len(in) // the client repeats it
-	}
-}
-
-// steppedPending takes what a worker has done.
-func (e *Engine) steppedPending(n *pendingHandshake, out []byte, m *made, err error) {
-	n.busy = false
-	if n.over {
-		n.close()
-		n.hs = nil
-		return
-	}
-	from := len(n.out)
-	n.out = append(n.out, out...)
-	switch {
-	case err != nil:
-		e.turnAway(n, err)
-	case m != nil:
-		e.finishPending(n, m, from)
-	default:
-		if len(out) > 0 {
-			e.sendPending(n, from)
-		}
-		e.hearPending(n, uint32(len(n.in)), nil) // what has come meanwhile
-	}
-}
-
-// finishPending gives a client's association its keys. What the stream says from a place on comes
-// after the handshake: a ticket. An Open may have come before the keys.
-func (e *Engine) finishPending(n *pendingHandshake, m *made, from int) {
-	a, early := n.assoc, n.early
-	e.security.conclude(n)
-	a.become(m)
-	e.assocs.enter(a, e.in.Now)
-	e.probeOlder(a)
-	if early != nil {
-		p := transport.RxPacket{Data: early, From: n.key.from}
-		if via := e.open(&p); via != dropped && !wire.IsBundle(p.Data) {
-			e.OnPacket(&p, via)
-		}
-	}
-	if len(n.out) > from { // behind the padded Accept: what is shorter ends a train
-		c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
-		e.sendStream(&a.addr, a.field, wire.NoSession, &c, n.out, from, int(n.connect.Offer.MTU))
-	}
-	n.stream = stream{over: true}
-}
-
-// answerPending repeats what the client may have missed.
-func (e *Engine) answerPending(n *pendingHandshake) {
-	if n.over || n.sentAt != 0 && e.in.Now.Sub(n.sentAt) < answerEvery {
-		return
-	}
-	e.sendPending(n, n.took)
-}
-
-func (e *Engine) sendPending(n *pendingHandshake, from int) {
-	n.sentAt = e.in.Now
-	c := wire.Crypto{Nonce: n.key.nonce, Ack: uint32(len(n.in))}
-	mtu := int(n.connect.Offer.MTU)
-	e.sendStream(&n.key.from, 0, n.connect.Session, &c, n.out, from, mtu)
-}
-
-// turnAway ends a handshake that has failed, and tells the client.
-func (e *Engine) turnAway(n *pendingHandshake, err error) {
-	n.ended, n.code, n.text = true, wire.CodeDenied, err.Error()
-	e.security.conclude(n)
-	e.assocs.release(n.assoc)
-	if n.busy {
-		n.stream = stream{hs: n.hs, busy: true, over: true} // the worker's result ends it
-	} else {
-		n.stream = stream{over: true}
-	}
-	e.cfg.Logger.Info("handshake failed", "peer", n.key.from.String(), "error", err)
-	e.refuse(&n.connect, &n.key.from, 0, wire.Version, wire.CodeDenied, err.Error())
-}
-
-// conclude ends a handshake. That there was one is remembered until it expires.
-func (sec *endpointSecurity) conclude(n *pendingHandshake) {
-	if n.over {
-		return
-	}
-	n.ended = true
-	sec.count(n.quotaKey, halfOpen{active: -1, early: -len(n.early)})
-	n.early, n.assoc.pending = nil, nil
-	n.close()
-}
-
-// expirePending forgets handshakes that have taken too long.
-func (e *Engine) expirePending() {
-	sec := e.security
-	for len(sec.order) > 0 && sec.order[0].expires <= e.in.Now {
-		n := sec.order[0]
-		sec.order[0] = nil
-		sec.order = sec.order[1:]
-		sec.conclude(n)
-		if n.assoc.keys == nil {
-			e.assocs.release(n.assoc)
-		}
-		delete(sec.pending, n.key)
-		sec.count(n.quotaKey, halfOpen{known: -1})
-	}
 }

@@ -249,7 +249,7 @@ func (e *Engine) nextTick() monotime.Time {
 		len(e.handshakes.repeating) > 0, len(e.assocs.probes) > 0:
 		return t.nextScan
 	case e.table.live > 0, len(e.assocs.idle) > 0,
-		e.security != nil && len(e.security.pending) > 0:
+		e.security != nil && e.security.halfOpen.expiry.first != nil:
 		next = max(min(t.nextSweep, e.quotas.memory.Next()), t.nextScan)
 	}
 	return next

@@ -1,0 +1,79 @@
+package erpc_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/userspace-rpc/erpc/erpc"
+	"github.com/userspace-rpc/erpc/security/sectest"
+)
+
+// TestSlowHookCostsItsClient: while Authorize, or a callback of crypto/tls, waits for one client,
+// others have their sessions. It has a context that ends, and then its client is refused and reads
+// why, whether the hook heeds its context or not.
+func TestSlowHookCostsItsClient(t *testing.T) {
+	const slow = "spiffe://test/slow"
+	for name, hook := range map[string]func(cfg *erpc.Config, wait func(context.Context) error){
+		"Authorize": func(cfg *erpc.Config, wait func(context.Context) error) {
+			cfg.Authorize = func(ctx context.Context, peer erpc.ConnectionState) error {
+				if peer.SPIFFE().String() == slow {
+					return wait(ctx)
+				}
+				return nil
+			}
+		},
+		"VerifyConnection": func(cfg *erpc.Config, wait func(context.Context) error) {
+			cfg.TLS.VerifyConnection = func(s tls.ConnectionState) error {
+				if s.PeerCertificates[0].URIs[0].String() == slow {
+					return wait(context.Background())
+				}
+				return nil
+			}
+		},
+	} {
+		for _, heeds := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				ca := sectest.NewCA("hooks")
+				entered, end := make(chan struct{}, 1), make(chan struct{})
+				defer close(end)
+				cfg := erpc.Config{
+					TLS: ca.Config("127.0.0.1", ""), Timing: erpc.Timing{ConnectTimeout: time.Second},
+				}
+				hook(&cfg, func(ctx context.Context) error {
+					entered <- struct{}{}
+					if heeds {
+						select {
+						case <-ctx.Done():
+							return ctx.Err()
+						case <-end:
+						}
+					}
+					<-end
+					return nil
+				})
+				addr := secureServer(t, cfg)
+				refused := make(chan error, 1)
+				go func() {
+					_, err := ask(t, addr, erpc.Config{TLS: ca.Config("", slow)})
+					refused <- err
+				}()
+				<-entered
+				for range 3 {
+					_, err := ask(t, addr, erpc.Config{TLS: ca.Config("", "spiffe://test/quick")})
+					if err != nil {
+						t.Fatalf("another client: %v", err)
+					}
+				}
+				if err := <-refused; !errors.Is(err, erpc.ErrDenied) ||
+					!strings.Contains(err.Error(), name+" took too long") &&
+						!strings.Contains(err.Error(), "deadline exceeded") {
+					t.Errorf("the client of the slow hook: %v", err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/userspace-rpc/erpc/msgbuf"
+	"github.com/userspace-rpc/erpc/security"
+	"github.com/userspace-rpc/erpc/transport"
+)
+
+// TestHonestBesideParts: whoever begins handshakes and does not go on, from one address or from
+// thousands, keeps nobody else out. A client that answers at once has its session, though the
+// others begin hundreds between any two of its packets.
+func TestHonestBesideParts(t *testing.T) {
+	for _, networks := range []int{1, 5, 1000} {
+		t.Run(fmt.Sprint(networks), func(t *testing.T) {
+			p := &pendingRig{server: newStub(t, setup{PSK: testPSK})}
+			o := &p.server.security.halfOpen
+			o.max = 256 << 10
+			port := 1
+			flood := func(n int) {
+				for range n {
+					if port++; !begin(p.server, port%networks, port) {
+						t.Fatal("a handshake was refused: there is always room for one more")
+					}
+					if o.cost > o.max {
+						t.Fatalf("half-open handshakes cost %d bytes", o.cost)
+					}
+				}
+			}
+			flood(1000)
+			if p.server.stats.HandshakesEvicted == 0 {
+				t.Fatal("there was room for all of them")
+			}
+			for i := range 3 {
+				p.dial(t, setup{PSK: testPSK})
+				for range 5 {
+					p.turn(i, time.Microsecond)
+					flood(150)
+				}
+				if n := p.clients[i].stats.SessionsOpened; n != 1 {
+					t.Errorf("client %d has %d sessions", i, n)
+				}
+			}
+		})
+	}
+}
+
+// TestHalfOpenCharged: half-open handshakes count as memory of messages, and have a part of it at
+// most. All is given back when they expire.
+func TestHalfOpenCharged(t *testing.T) {
+	st := newStub(t, setup{PSK: testPSK, MemoryLimit: 64 << 20})
+	budget := st.Engine.cfg.Book.Budget()
+	before := budget.Used()
+	for i := range 2000 {
+		begin(st, i%3, 1+i)
+	}
+	o := &st.security.halfOpen
+	if used := budget.Used() - before; used < int64(o.cost) || o.cost < 2000*pendingCost {
+		t.Errorf("handshakes cost %d bytes, and %d are charged", o.cost, used)
+	}
+	if o.max != 16<<20 {
+		t.Errorf("handshakes may cost %d bytes of a limit of 64 MiB", o.max)
+	}
+	for range 20 {
+		st.pass(st.cfg.Timing.ConnectTimeout / 10)
+	}
+	if n := budget.Used() - before; n != 0 || o.cost != 0 || len(o.shares) != 0 {
+		t.Errorf("after they have expired: %d bytes are charged, %d counted", n, o.cost)
+	}
+}
+
+// TestHalfOpenModel: the share that costs most loses the handshake that has got on longest ago, and
+// all counts agree, whatever comes.
+func TestHalfOpenModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := newHalfOpen(msgbuf.NewBudget(1 << 20))
+		lines := map[byte][]*pendingHandshake{} // by share, in the order of getting on
+		var ended []*pendingHandshake
+		next := uint64(0)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			key := rapid.ByteRange(0, 3).Draw(t, "share")
+			line := lines[key]
+			switch op := rapid.IntRange(0, 4).Draw(t, "op"); {
+			case op == 0 || len(line) == 0:
+				next++
+				p := &pendingHandshake{key: connKey{nonce: next}}
+				o.add(p, transport.Addr{Port: uint32(key)})
+				lines[key] = append(line, p)
+			case op == 1:
+				p := line[rapid.IntRange(0, len(line)-1).Draw(t, "which")]
+				p.in = make([]byte, rapid.IntRange(0, 9000).Draw(t, "bytes"))
+				o.weigh(p)
+			case op == 2:
+				i := rapid.IntRange(0, len(line)-1).Draw(t, "which")
+				o.gotOn(line[i])
+				lines[key] = append(slices.Delete(slices.Clone(line), i, i+1), line[i])
+			case op == 3:
+				i := rapid.IntRange(0, len(line)-1).Draw(t, "which")
+				o.conclude(line[i])
+				ended = append(ended, line[i])
+				lines[key] = slices.Delete(slices.Clone(line), i, i+1)
+			case len(ended) > 0:
+				o.remove(ended[0])
+				ended = ended[1:]
+			}
+			all, most := 0, 0
+			oldest := uint64(1 << 63)
+			for _, line := range lines {
+				most = max(most, len(line))
+			}
+			for _, line := range append(slices.Collect(maps.Values(lines)), ended) {
+				for _, p := range line {
+					all += p.cost
+				}
+			}
+			for _, line := range lines {
+				if len(line) == most && most > 0 {
+					oldest = min(oldest, line[0].step)
+				}
+			}
+			if o.cost != all || o.over() != (all > o.max) {
+				t.Fatalf("cost %d, want %d; over: %v", o.cost, all, o.over())
+			}
+			switch v := o.victim(); {
+			case len(ended) > 0 && v != ended[0]:
+				t.Fatal("one that has ended is kept")
+			case len(ended) == 0 && most > 0 && v.step != oldest:
+				t.Fatal("another one is given up")
+			case len(ended) == 0 && most == 0 && v != nil:
+				t.Fatal("there is none")
+			}
+		}
+	})
+}
+
+// TestStreamHoldsLittle: of what a peer says no more is held than a message may have, whatever
+// comes in which order; and all of it is there in the end.
+func TestStreamHoldsLittle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var said, heard []byte
+		for range rapid.IntRange(1, 3).Draw(t, "messages") {
+			n := rapid.SampledFrom([]int{1, 2, 700, 9000, security.MaxFrame - 4}).Draw(t, "bytes")
+			said = append(said, 0, 0, byte(n), byte(n>>8))
+			for i := range n {
+				said = append(said, byte(i*7))
+			}
+		}
+		var s stream
+		for range 10_000 {
+			if s.got == len(said) && len(s.in) == 0 {
+				break
+			}
+			from := rapid.IntRange(max(0, s.got-2000), min(len(said), s.got+100)).Draw(t, "from")
+			part := said[from:min(len(said), from+1400)]
+			if !s.take(uint32(from), part) {
+				t.Fatal("too much")
+			}
+			if len(s.in) > security.MaxFrame {
+				t.Fatalf("%d bytes are held", len(s.in))
+			}
+			whole, err := s.next(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			heard = append(heard, whole...)
+		}
+		if string(heard) != string(said) {
+			t.Fatalf("%d bytes of %d were heard", len(heard), len(said))
+		}
+	})
+}
+
+// TestStepsTakeTurns: a share that has many steps waits for its own: another one's step is the next
+// but one.
+func TestStepsTakeTurns(t *testing.T) {
+	var s steps // no worker runs
+	var ran []int
+	submit := func(share uint32, n int) (taken int) {
+		for ; taken < n; taken++ {
+			if !s.submit(transport.Addr{Port: share}, func() { ran = append(ran, int(share)) }) {
+				break
+			}
+		}
+		return taken
+	}
+	if n := submit(1, maxSteps); n != maxSteps/quotaDivisor {
+		t.Fatalf("one share has %d steps", n)
+	}
+	submit(2, 1)
+	submit(3, 2)
+	for range 6 {
+		s.next()()
+	}
+	if want := []int{1, 2, 3, 1, 3, 1}; !slices.Equal(ran, want) {
+		t.Errorf("steps ran in the order %v, want %v", ran, want)
+	}
+	for s.waiting > 0 {
+		s.next()()
+	}
+	if len(s.lines)+len(s.turns) != 0 {
+		t.Errorf("%d lines are left", len(s.lines))
+	}
+}
+
+// TestStepGivesWay: a step that waits for a worker has the loop give way to goroutines. One that
+// has no room, or runs in the loop itself, does not.
+func TestStepGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		waiting int
+		inline  bool
+		ok      bool
+		handed  int
+	}{
+		{"room", maxSteps - 1, false, true, 1},
+		{"no room", maxSteps, false, false, 0},
+		{"in the loop", 0, true, true, 0},
+	} {
+		e, ran := &Engine{security: &endpointSecurity{keys: &Keys{}}}, 0
+		e.security.keys.steps.waiting = c.waiting
+		e.security.inline = c.inline
+		ok := e.step(transport.Addr{}, nil, nil, func() { ran++ }, func() { ran++ })
+		if ok != c.ok || e.Handed != c.handed || ran == 2 != c.inline {
+			t.Errorf("%s: %t, %d handed over, ran %d", c.name, ok, e.Handed, ran)
+		}
+	}
+}
+
+// TestHooksLeaveWorkers: while questions to the application are open, other steps go on. Beyond a
+// bound there are no more of them, and one share has a quarter.
+func TestHooksLeaveWorkers(t *testing.T) {
+	var s steps
+	s.max = 1
+	for i := range maxHooks {
+		share := transport.Addr{Port: uint32(i % quotaDivisor)}
+		s.running++ // a worker came
+		if !s.pause(share) {
+			t.Fatalf("question %d is refused", i)
+		}
+		if s.running != 0 {
+			t.Fatal("the step keeps its worker")
+		}
+	}
+	if s.pause(transport.Addr{Port: 9}) {
+		t.Error("there are more than the bound")
+	}
+	s.hookEnds(transport.Addr{Port: 1})
+	if !s.pause(transport.Addr{Port: 1}) || s.pause(transport.Addr{Port: 1}) {
+		t.Error("a share has not what it may have")
+	}
+}
